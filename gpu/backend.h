@@ -2,11 +2,15 @@
 #ifndef ETALON_BACKEND_H
 #define ETALON_BACKEND_H
 
-#include "fixtures/capture.h"
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#include "fixtures/capture.h"
 
 /* Runs c's op on the backend named by spec: "cuda" (this folder's kernels) or "plugin:LIB.so"
  * (see plugin.h). c has its inputs and, for every output, a tensor of the right shape and dtype;
@@ -22,6 +26,14 @@ const char *gpu_source_sha256(const char *op);
 
 /* Defined by cuda.cu, or by no_cuda.c in a build without nvcc. */
 bool cuda_run(struct capture *c, struct error *e);
+
+/* Loads `library` (a path; one without '/' is of the working directory) and calls it. */
+bool plugin_run(const char *library, struct capture *c, struct error *e);
+
+/* Sets etalon.producer, etalon.device and, unless NULL, etalon.source_sha256 of c and of its
+ * metadata; the strings are copied. */
+bool backend_stamp(struct capture *c, const char *producer, const char *device, const char *sha256,
+                   struct error *e);
 
 #ifdef __cplusplus
 }

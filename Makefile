@@ -1,0 +1,140 @@
+# etalon; `make help` says what there is to make.
+BUILD := build
+CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off -fopenmp
+NVCCFLAGS := -std=c++17 -O3 -gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_90,code=compute_90 \
+	-Xcompiler -Wall,-Wextra
+DEBIAN := build-essential libmpfr-dev libgmp-dev libopenblas-dev libjansson-dev \
+	libcmocka-dev libflint-arb-dev libflint-dev gnuplot-nox $(if $(filter fuzz,$(MAKECMDGOALS)),clang)
+FUZZ_SECONDS := 60
+ifeq ($(origin NVCC),undefined)
+NVCC := $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+endif
+
+# ---- what is built ----
+LIBS := -ljansson -lmpfr -lgmp -lopenblas -lm -ldl -lpthread
+KERNELS := $(filter-out gpu/cuda.cu,$(wildcard gpu/*.cu))
+SHARED := gpu/cuda.cu $(sort $(wildcard gpu/*.cuh))     # part of every kernel's hash
+C := $(filter-out compare/main.c compare/bench.c gpu/no_cuda.c,$(wildcard fixtures/*.c ref/*.c compare/*.c gpu/*.c))
+ifdef NVCC
+CUDA := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
+CU := $(wildcard gpu/*.cu)
+CUDALIBS := -L$(CUDA)/lib64 -L$(CUDA)/targets/x86_64-linux/lib -lcudart_static -lstdc++ -lrt
+else
+C += gpu/no_cuda.c
+endif
+ifdef STATIC
+GCCLIB = $(shell $(CC) -print-file-name=lib$(1).a)
+LIBS := $(foreach l,jansson mpfr gmp openblas,$(call GCCLIB,$(l))) -lm -ldl -lpthread
+CUDALIBS := $(subst -lstdc++,$(call GCCLIB,stdc++),$(CUDALIBS))
+OPENMP := -static-libgcc -fno-openmp $(call GCCLIB,gomp)
+endif
+OBJECTS := $(C:%.c=$(BUILD)/%.o) $(CU:%.cu=$(BUILD)/%.cu.o)
+TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
+HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/helpers.c))
+PLUGINS := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/plugin_*.c))
+FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
+AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
+
+.PHONY: all deps gate test check-recipe asan fuzz fuzz-% device bench clean help FORCE
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.SECONDARY:
+all: $(BUILD)/etalon
+
+LINK = $(CC) $(CFLAGS) -o $@ $(filter %.o,$^) $(OPENMP) $(CUDALIBS)
+$(BUILD)/etalon: $(OBJECTS) $(BUILD)/compare/main.o
+	$(LINK) $(LIBS)
+$(BUILD)/bench: $(OBJECTS) $(BUILD)/compare/bench.o
+	$(LINK) $(LIBS)
+$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(HELPERS) $(OBJECTS)
+	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
+$(BUILD)/tests/plugin_%.so: tests/plugin_%.c $(BUILD)/flags | $(AFTER)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -I. -shared -fPIC -MMD -MP -o $@ $<
+
+$(BUILD)/ref/arith_%.o $(BUILD)/fixtures/dtype.o $(BUILD)/compare/elementwise.o: CFLAGS += -O3
+$(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -I. -I$(BUILD) -MMD -MP -c -o $@ $<
+$(BUILD)/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
+	@mkdir -p $(@D)
+	$(NVCC) $(NVCCFLAGS) -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+$(BUILD)/gpu/backend.o: $(BUILD)/gpu_sources.h
+
+# Rebuilds everything when the flags change.
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D); echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' >$@
+
+# Which sources made a kernel: SHA-256 of its own file and those that all share.
+$(BUILD)/gpu_sources.h: $(KERNELS) $(SHARED) Makefile
+	@mkdir -p $(@D)
+	@{ echo 'static const struct { const char *op, *sha256; } gpu_sources[] = {'; \
+	for f in $(KERNELS); do \
+		printf '\t{ "%s", "%s" },\n' $$(basename $$f .cu) $$(cat $$f $(SHARED) | sha256sum | cut -c 1-64); \
+	done; echo '};'; } >$@
+
+-include $(wildcard $(BUILD)/*/*.d)
+
+# ---- what is run ----
+deps:
+	@missing=; for p in $(DEBIAN); do \
+		[ "$$(dpkg-query -W -f '$${db:Status-Status}' $$p 2>/dev/null)" = installed ] || missing="$$missing $$p"; \
+	done; \
+	if [ -z "$$missing" ]; then echo "deps: nothing is missing"; exit; fi; \
+	echo "deps: installing$$missing"; \
+	root=; [ $$(id -u) = 0 ] || root=sudo; \
+	$$root apt-get update -q && \
+	$$root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing
+
+gate: $(BUILD)/etalon
+	$(BUILD)/etalon gate fixtures/captures
+
+test: $(BUILD)/etalon $(TESTS) $(PLUGINS) check-recipe
+	@ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS)
+
+check-recipe: $(BUILD)/etalon
+	@ok=0; for op in $$($(BUILD)/etalon list ops | sed '1d; s/ .*//'); do \
+		for f in ref/$$op.c gpu/$$op.cu tests/test_$$op.c docs/ops/$$op.md; do \
+			[ -f $$f ] || { echo "check-recipe: the op $$op lacks $$f; see docs/adding-an-op.md" >&2; ok=1; }; \
+		done; seen=1; \
+	done; [ "$$seen" ] && exit $$ok
+
+asan:
+	+$(MAKE) BUILD=build/asan NVCC= CFLAGS='$(CFLAGS) -fsanitize=address,undefined -fno-sanitize-recover=all' test
+asan: | $(AFTER)
+
+fuzz: $(FUZZERS:$(BUILD)/fuzz/%=fuzz-%)
+fuzz-%: $(BUILD)/fuzz/%
+	mkdir -p $(BUILD)/corpus/$*
+	if [ -d tests/corpus/$* ]; then cp -r tests/corpus/$*/. $(BUILD)/corpus/$*; fi
+	cd $(BUILD)/fuzz && ./$* -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 ../corpus/$*
+$(BUILD)/fuzz/%: tests/fuzz_%.c $(wildcard fixtures/*.[ch]) | $(AFTER)
+	@mkdir -p $(@D)
+	clang -std=gnu11 -O1 -g -ffp-contract=off -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+		-I. -o $@ $(filter %.c,$^) -ljansson -lm
+
+device: | $(AFTER)
+	+$(MAKE) BUILD=build/device STATIC=1 build/device/etalon
+	@! ldd build/device/etalon | grep -E 'openblas|mpfr|gmp|jansson|gomp|stdc' || { echo "device: not static" >&2; exit 1; }
+
+bench: $(BUILD)/bench
+	$(BUILD)/bench
+
+clean:
+	rm -rf build
+
+define HELP
+make              $(BUILD)/etalon; with nvcc, its CUDA kernels too (NVCC= leaves them out)
+make deps         installs what is missing from Debian; first among others: make deps gate
+make gate         judges the captures in fixtures/captures
+make test         all tests, and that every op has its four files
+make asan         the same under the address and undefined-behaviour sanitizers
+make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
+make bench        time per token of each arithmetic; rate of diff
+make device       build/device/etalon: static libraries, for a GPU machine without them
+make check-recipe every op has its reference, kernel, test and page
+make clean        removes build
+endef
+help:
+	$(info $(HELP))
+	@:

@@ -1,0 +1,138 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "expected.h"
+
+enum dtype out_dtype(const struct call *call, int i)
+{
+	return call->out[i] ? call->out[i]->dtype : DT_F64;
+}
+
+double stored(enum dtype d, double hi, double lo)
+{
+	return format_round(dtype_info[d].format, ROUND_NEAREST_EVEN, round_to_odd(hi, lo), 0);
+}
+
+double in_sigma(double got, double hi, double lo, double sigma)
+{
+	double e = (got - hi) - lo;
+
+	if (got == hi && lo == 0) return 0;
+	return sigma > 0 ? e / sigma : isnan(e) ? e : e != 0 ? copysign(INFINITY, e) : 0;
+}
+
+static bool noisy_run(const struct call *call, const struct contract *k, int seed, void (*tick)(size_t, size_t),
+	struct answer *a, struct error *e)
+{
+	struct plan p = plan_plain(&arith_noisy, 24);
+
+	plan_contract(&p, k);
+	p.random = true;
+	p.seed = (uint64_t)seed;
+	p.tick = tick;
+	return ref_run(call, &p, a, e);
+}
+
+static size_t row_length(const struct call *call, int i)
+{
+	size_t shape[MAX_RANK];
+
+	return shape[call_out_shape(call, i, shape) - 1];
+}
+
+/* s2 [n]: mean squares of single elements in, sigma out; returns how many are not zero. */
+static size_t pool(double *s2, size_t n, size_t row, enum dtype d, const double *hi, const double *lo)
+{
+	size_t count = 0;
+
+	for (size_t r = 0; r < n; r += row) {
+		double mean = 0;
+		size_t noisy = 0;
+		for (size_t i = r; i < r + row; i++) mean += s2[i], noisy += s2[i] > 0;
+		mean /= fmax(1, (double)noisy);
+		for (size_t i = r; i < r + row; i++) {
+			double l = lo ? lo[i] : 0, ulp = format_ulp(dtype_info[d].format, hi[i]);
+			bool needs_rounding = in_sigma(stored(d, hi[i], l), hi[i], l, 0) != 0;
+			s2[i] = sqrt((s2[i] > 0 ? fmax(s2[i], mean) : 0) + (needs_rounding ? ulp * ulp / 12 : 0));
+			count += s2[i] > 0;
+		}
+	}
+	return count;
+}
+
+/* Mean and mean square of the error of one noisy run, stored as a kernel would, in sigma. */
+static void scatter(const struct expected *x, const struct call *call, int i, const struct answer *truth,
+	const struct answer *a, double *mean, double *square)
+{
+	enum dtype d = out_dtype(call, i);
+
+	*mean = *square = 0;
+	for (size_t j = 0; j < call->out_count[i]; j++) {
+		double lo = truth->lo[i] ? truth->lo[i][j] : 0;
+		if (!(x->sigma[i][j] > 0)) continue;
+		double z = in_sigma(stored(d, a->hi[i][j], 0), truth->hi[i][j], lo, x->sigma[i][j]);
+		*mean += z / (double)x->count[i];
+		*square += z * z / (double)x->count[i];
+	}
+}
+
+static bool fresh_runs(struct expected *x, const struct call *call, const struct contract *k, const struct answer *truth,
+	void (*tick)(size_t, size_t), struct error *e)
+{
+	double sum[MAX_OUT] = { 0 }, sum2[MAX_OUT] = { 0 }, bias2[MAX_OUT] = { 0 };
+	struct answer a;
+
+	for (int r = 0; r < FRESH_RUNS; r++) {
+		if (!noisy_run(call, k, x->runs + r + 1, tick, &a, e)) return false;
+		for (int i = 0; i < MAX_OUT; i++) {
+			double mean, square;
+			if (!x->sigma[i]) continue;
+			scatter(x, call, i, truth, &a, &mean, &square);
+			sum[i] += square;
+			sum2[i] += square * square;
+			bias2[i] += mean * mean;
+		}
+		answer_free(&a);
+	}
+	for (int i = 0; i < MAX_OUT; i++) {
+		double m = sum[i] / FRESH_RUNS, var = (sum2[i] - m * sum[i]) / (FRESH_RUNS - 1), n = (double)x->count[i];
+		x->bias[i] = sqrt(bias2[i] / FRESH_RUNS);
+		x->freedom[i] = fmax(1, fmin(n, var > 0 ? 2 * m * m / var : n));
+	}
+	return true;
+}
+
+bool expected_make(struct expected *x, const struct call *call, const struct contract *k, const struct answer *truth,
+	int runs, void (*tick)(size_t, size_t), struct error *e)
+{
+	struct answer a;
+
+	*x = (struct expected){ .runs = runs };
+	for (int i = 0; i < MAX_OUT; i++)
+		if (call->out_count[i] && !(x->sigma[i] = calloc(call->out_count[i], sizeof(double)))) goto no_memory;
+	for (int r = 0; r < runs; r++) {
+		if (!noisy_run(call, k, r + 1, tick, &a, e)) goto failed;
+		for (int i = 0; i < MAX_OUT; i++)
+			for (size_t j = 0; j < call->out_count[i]; j++) {
+				double d = a.hi[i][j] - truth->hi[i][j] - (truth->lo[i] ? truth->lo[i][j] : 0);
+				x->sigma[i][j] += d * d / runs;
+			}
+		answer_free(&a);
+	}
+	for (int i = 0; i < MAX_OUT; i++)
+		if (x->sigma[i])
+			x->count[i] = pool(x->sigma[i], call->out_count[i], row_length(call, i), out_dtype(call, i), truth->hi[i], truth->lo[i]);
+	if (fresh_runs(x, call, k, truth, tick, e)) return true;
+	goto failed;
+no_memory:
+	error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the expected error of %zu elements", call->out_count[0]);
+failed:
+	expected_free(x);
+	return false;
+}
+
+void expected_free(struct expected *x)
+{
+	for (int i = 0; i < MAX_OUT; i++) free(x->sigma[i]);
+	*x = (struct expected){ 0 };
+}

@@ -1,0 +1,36 @@
+/* The expected error of a correct kernel under a contract, element by element. */
+#ifndef ETALON_EXPECTED_H
+#define ETALON_EXPECTED_H
+
+#include "ref/op.h"
+
+/* sigma_i² = max(s_i², mean of s² over i's row) + store_i²: s_i² is the mean square of the error of
+ * `runs` noisy runs at element i, a row is what shares all indices but the last, and store_i² =
+ * ulp²/12 is the rounding to the output's own dtype (0 where the truth needs no rounding). Elements
+ * with s_i = 0, which are only copied, take no part in their row's mean and stay without. */
+enum { FRESH_RUNS = 8 };        /* noisy runs judged like kernels, to learn how their figures scatter */
+
+struct expected {
+	double *sigma[MAX_OUT];         /* NULL for an output the call has not */
+	size_t count[MAX_OUT];          /* elements whose sigma is not 0 */
+	int runs;
+	double bias[MAX_OUT];           /* rms, over fresh noisy runs, of the mean error in sigma */
+	double freedom[MAX_OUT];        /* degrees of freedom of the mean square error, likewise */
+};
+
+/* Dtype of output i as stored, or F64 where the capture has none. */
+enum dtype out_dtype(const struct call *call, int i);
+
+/* The answer rounded once to d, as a kernel without any other error would store it. */
+double stored(enum dtype d, double hi, double lo);
+
+/* got - (hi + lo), in sigma; where sigma is 0, 0 if equal and infinite if not. NaN stays NaN. */
+double in_sigma(double got, double hi, double lo, double sigma);
+
+/* runs >= 4 and the plan's seeds make the result reproducible; *x is freed with expected_free.
+ * tick as in struct plan. The only error is E_MEMORY. */
+bool expected_make(struct expected *x, const struct call *call, const struct contract *k, const struct answer *truth,
+	int runs, void (*tick)(size_t, size_t), struct error *e);
+void expected_free(struct expected *x);
+
+#endif

@@ -1,0 +1,65 @@
+/* One output of a kernel against the truth, in units of its expected error. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "figures.h"
+#include "quantile.h"
+
+/* One false alarm in a million checks, were the assumptions of docs/verdict.md exact. */
+static const double alpha = 1e-6;
+/* A correct kernel's error may exceed its model by this factor before it is called wrong. */
+static const double slack = 1.4;
+/* A mean error below this share of sigma is never a fault: kernels that truncate have one. */
+static const double harmless_bias = 0.1;
+
+const char *const rule_name[RULE_COUNT] = { "worst", "p99", "rms", "bias" };
+
+static void limits(struct output_verdict *v, const struct expected *x, int i)
+{
+	double n = fmax(1, (double)x->count[i]), rms = slack * sqrt(mean_square_bound(x->freedom[i], alpha));
+
+	v->rule[RULE_WORST].limit = slack * student_quantile(x->runs, alpha / n);
+	v->rule[RULE_P99].limit = rms * student_quantile(x->runs, 0.01);
+	v->rule[RULE_RMS].limit = rms;
+	v->rule[RULE_BIAS].limit = harmless_bias + x->bias[i] * student_quantile(FRESH_RUNS, alpha);
+}
+
+static double in_ulp(enum dtype d, double got, double hi, double lo)
+{
+	return got == hi && lo == 0 ? 0 : ((got - hi) - lo) / format_ulp(dtype_info[d].format, hi);
+}
+
+bool figures(struct output_verdict *v, const struct call *call, int i, const struct answer *truth,
+	const struct answer *second, const struct expected *x, struct error *e)
+{
+	const struct tensor *t = call->out[i];
+	size_t n = call->out_count[i], size = dtype_info[t->dtype].size;
+	double *z = malloc(n * sizeof *z), sum = 0, sum2 = 0;
+	size_t noisy = 0;
+
+	*v = (struct output_verdict){ .out = i, .count = n };
+	if (!z) return error_set(e, E_MEMORY, t->name, NO_OFFSET, "%zu errors", n);
+	for (size_t j = 0; j < n; j++) {
+		double hi = truth->hi[i][j], lo = truth->lo[i] ? truth->lo[i][j] : 0, want = stored(t->dtype, hi, lo), got;
+		dtype_load(t->dtype, (const char *)t->data + j * size, 1, &got);
+		bool equal = got == want;
+		double s = equal && isinf(want) ? 0 : in_sigma(got, hi, lo, x->sigma[i][j]);
+		struct element here = { j, hi, got, s, in_ulp(t->dtype, got, hi, lo) };
+		double apart = fabs(in_sigma(second->hi[i][j], hi, lo, x->sigma[i][j]));
+		if (!(apart <= v->truth_error)) v->truth_error = apart;
+		if (!isfinite(got) && !equal && !v->not_finite++) v->first_not_finite = here;
+		v->bit_equal += equal;
+		double size_of = isnan(s) ? INFINITY : fabs(s);
+		if (j == 0 || size_of > v->rule[RULE_WORST].value) v->worst = here, v->rule[RULE_WORST].value = size_of;
+		if (!(x->sigma[i][j] > 0)) continue;
+		z[noisy++] = size_of;
+		sum += s / (double)x->count[i];
+		sum2 += s * s / (double)x->count[i];
+	}
+	v->rule[RULE_RMS].value = sqrt(sum2);
+	v->rule[RULE_BIAS].value = fabs(sum);
+	v->rule[RULE_P99].value = noisy ? select_smallest(z, noisy, noisy - 1 - (noisy - 1) / 100) : 0;
+	limits(v, x, i);
+	free(z);
+	return true;
+}

@@ -1,0 +1,41 @@
+/* Verdicts for people and for programs. */
+#ifndef ETALON_REPORT_H
+#define ETALON_REPORT_H
+
+#include "verdict.h"
+
+/* What became of one file: a verdict, or the error that prevented it. */
+struct finding {
+	const char *path;
+	bool judged;
+	struct error error;             /* where not judged */
+	struct verdict verdict;         /* where judged */
+	char op[64], producer[128], device[64];         /* "" when the file could not be read */
+};
+
+/* Reads and judges the capture at path; returns the exit code that it deserves. `stale` asks for the
+ * sources' hash to be compared where the capture has one. */
+int find(const char *path, const struct judging *how, bool stale, struct finding *f);
+int finding_exit(const struct finding *f);
+
+/* "pass", "fail", "undecided" or "error". */
+const char *finding_word(const struct finding *f);
+
+/* The largest error of a rule over the outputs, in sigma. */
+double finding_value(const struct finding *f, int rule);
+
+/* The command that repeats the verdict. */
+const char *replay(const struct finding *f, char *text, size_t size);
+
+/* All that is known about one capture, for `etalon check`. */
+void report_text(FILE *to, const struct finding *f);
+
+/* One line each, aligned, and the reasons of those that did not pass, for `etalon gate`. */
+void report_table(FILE *to, const struct finding *f, size_t n);
+void report_markdown(FILE *to, const struct finding *f, size_t n);
+void report_junit(FILE *to, const struct finding *f, size_t n);
+
+/* A new reference; NULL when memory is short. Numbers that are not finite become null. */
+json_t *report_json(const struct finding *f);
+
+#endif

@@ -1,0 +1,58 @@
+/* The verdict on a capture: pass, fail or undecided, with its figures and reasons. See docs/verdict.md. */
+#ifndef ETALON_VERDICT_H
+#define ETALON_VERDICT_H
+
+#include "expected.h"
+
+enum outcome { PASS, FAIL, UNDECIDED };
+extern const char *const outcome_name[];        /* "pass", "fail", "undecided" */
+int outcome_exit(enum outcome o);               /* EXIT_PASS, EXIT_FAIL, EXIT_UNDECIDED */
+
+enum { RULE_WORST, RULE_P99, RULE_RMS, RULE_BIAS, RULE_COUNT };
+extern const char *const rule_name[RULE_COUNT];
+
+/* All errors are in sigma. A rule holds while value <= limit. */
+struct rule { double value, limit; };
+
+struct element { size_t index; double expected, got, sigma, ulp; };     /* error in sigma and in ulp */
+
+struct output_verdict {
+	int out;                        /* index in the op's outputs */
+	size_t count;
+	size_t bit_equal;               /* elements equal to the truth rounded once to the dtype */
+	size_t not_finite;              /* NaN or infinite where the truth is a number that fits */
+	struct element first_not_finite, worst;
+	char worst_at[96];              /* "[12,3,44]" */
+	struct rule rule[RULE_COUNT];   /* all but the worst: over the elements whose sigma is not 0 */
+	double truth_error;             /* largest distance between the truth and its second opinion, in sigma */
+};
+
+enum { MAX_REASON = 12 };
+struct verdict {
+	enum outcome outcome;
+	const struct op *op;
+	const struct contract *contract;
+	char truth[32], second[32];     /* arithmetics */
+	int runs;                       /* noisy runs behind sigma */
+	int n_out;
+	struct output_verdict out[MAX_OUT];
+	int n_reason;
+	char reason[MAX_REASON][256];
+};
+
+struct judging {
+	const char *contract;           /* a name, "auto", or NULL: the capture's own, else the op's tightest */
+	const char *truth;              /* an arithmetic, or NULL: mpfr:128 where the work allows, else f64 */
+	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
+};
+
+/* Judges c. false: bad input or a failing machine, told in *e; *v is then without meaning. */
+bool judge(const struct capture *c, const struct judging *how, struct verdict *v, struct error *e);
+
+/* Fails the verdict when the capture carries a hash of its kernel's sources that is not today's. */
+void judge_stale(const struct capture *c, struct verdict *v);
+
+/* "[12,3,44]", the element's place in output i of the call's op. */
+const char *index_text(const struct call *call, int i, size_t index, char *text, size_t size);
+
+#endif

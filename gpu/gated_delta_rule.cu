@@ -1,0 +1,354 @@
+/* Gated delta rule. Per token and value head h, which reads key head h / (Hv/Hk), in this order:
+ *
+ *   q, k <- x (sum x^2 + l2_eps)^-1/2     if qk_l2norm;     q <- scale q
+ *   g = -exp(A_log) softplus(a + dt_bias)                   beta = sigmoid(b)
+ *   S <- exp(g) S;   u = beta (v - S'k);   S <- S + k u';   o = S'q
+ *
+ * q, k [T,Hk,Dk]; v, o [T,Hv,Dv]; a, b, g, beta [T,Hv]; A_log, dt_bias [Hv]; states [N,Hv,Dk,Dv].
+ *
+ * Threads: columns of S are independent. A tile of columns is held in registers by WIDTH lanes
+ * across, COLS columns each, and 32/WIDTH lanes x WARPS warps down, ROWS rows each; the sums over
+ * rows (S'k, S'q, the norms) go over lanes and, where WARPS > 1, through shared memory.
+ *   prefill: tiles of 8 columns, a warp each, all tokens of a sequence one after the other; no
+ *   barrier. A block is four neighbouring tiles; the next token is loaded during the present one.
+ *   decode: one token a row; tiles of 32 (f32 state) or 64 (bf16) columns, so that a row of the
+ *   tile is a whole 128-byte line; the block's four warps share the rows. The state is updated in
+ *   place in a pool [slots,Hv,Dk,Dv], slot[row] says where; -1 is padding: nothing is touched.
+ *
+ * Numbers: all f32 from load to store, the state too; o and the state are rounded when stored,
+ * the state once a call. A sum over rows runs down a thread's rows, then over lanes, then warps. */
+#include "gpu/cuda.cuh"
+#include "gpu/slots.cuh"
+
+#include <cmath>
+
+enum { THREADS = 128, MAX_DK = 256 };
+
+struct rule {
+	operand a, b, A_log, dt_bias, g, beta;  /* data NULL: absent; g and beta go before a and b */
+	int Hk, Hv, Dk, Dv;
+	bool gated, l2norm;
+	float l2_eps, scale;
+};
+
+template <class F> struct tokens { const F *q, *k, *v; F *o; };
+
+/* One token as one thread sees it: its rows of q and k, its columns of v. */
+template <class F, int ROWS, int COLS> struct token {
+	pack<ROWS, F> q, k;
+	pack<COLS, F> v;
+	float decay, beta;
+};
+
+/* The tile's lanes and warps, and this thread's first row and column of S. */
+template <int ROWS, int COLS, int WIDTH, int WARPS> struct place {
+	int row, column;
+
+	/* warp: 0 .. WARPS-1, the row group; tile: of the columns */
+	__device__ place(int warp, int tile)
+	{
+		int lane = (int)threadIdx.x % 32;
+		row = (warp * (32 / WIDTH) + lane / WIDTH) * ROWS;
+		column = (tile * WIDTH + lane % WIDTH) * COLS;
+	}
+};
+
+/* S = this thread's part of the state at p [Dk,Dv]. */
+template <bool WIDE, class F, int ROWS, int COLS>
+__device__ void load_state(float (&S)[ROWS][COLS], const F *p, const rule &m, int row, int column)
+{
+#pragma unroll
+	for (int i = 0; i < ROWS; i++) {
+		int valid = row + i < m.Dk ? m.Dv - column : 0;
+		pack<COLS, F> x = load_part<WIDE, COLS>(p + (ptrdiff_t)(row + i) * m.Dv + column, valid);
+#pragma unroll
+		for (int j = 0; j < COLS; j++)
+			S[i][j] = to_float(x.at[j]);
+	}
+}
+
+template <bool WIDE, class F, int ROWS, int COLS>
+__device__ void store_state(F *p, const float (&S)[ROWS][COLS], const rule &m, int row, int column)
+{
+#pragma unroll
+	for (int i = 0; i < ROWS; i++) {
+		int valid = row + i < m.Dk ? m.Dv - column : 0;
+		store_part<WIDE>(p + (ptrdiff_t)(row + i) * m.Dv + column, S[i], valid);
+	}
+}
+
+/* Sums x over the rows' threads, for all of them. part [WARPS][WIDTH][N] in shared memory, used
+ * once a kernel; NULL for one warp. */
+template <int WIDTH, int WARPS, int N> __device__ void sum_rows(float (&x)[N], float *part)
+{
+	int warp = (int)threadIdx.x / 32, across = (int)threadIdx.x % WIDTH;
+
+#pragma unroll
+	for (int i = 0; i < N; i++)
+		x[i] = lane_sum(x[i], WIDTH, 32);
+	if (WARPS == 1)
+		return;
+	if (threadIdx.x % 32 < WIDTH)
+#pragma unroll
+		for (int i = 0; i < N; i++)
+			part[(warp * WIDTH + across) * N + i] = x[i];
+	__syncthreads();
+#pragma unroll
+	for (int i = 0; i < N; i++) {
+		x[i] = 0.0f;
+#pragma unroll
+		for (int w = 0; w < WARPS; w++)
+			x[i] += part[(w * WIDTH + across) * N + i];
+	}
+}
+
+__device__ inline float decay_of(const rule &m, size_t at, int h)
+{
+	if (!m.gated)
+		return 1.0f;
+	if (m.g.data)
+		return expf(m.g.at(at));
+	return expf(-expf(m.A_log.at(h)) * softplus(m.a.at(at) + m.dt_bias.at(h)));
+}
+
+/* Token t of head h. */
+template <bool WIDE, class F, int ROWS, int COLS>
+__device__ token<F, ROWS, COLS> fetch(const rule &m, const tokens<F> &x, int64_t t, int h, int row, int column)
+{
+	size_t head = (size_t)t * m.Hk + h / (m.Hv / m.Hk), at = (size_t)t * m.Hv + h;
+	token<F, ROWS, COLS> now;
+
+	now.q = load_part<WIDE, ROWS>(x.q + head * m.Dk + row, m.Dk - row);
+	now.k = load_part<WIDE, ROWS>(x.k + head * m.Dk + row, m.Dk - row);
+	now.v = load_part<WIDE, COLS>(x.v + at * m.Dv + column, m.Dv - column);
+	now.decay = decay_of(m, at, h);
+	now.beta = m.beta.data ? m.beta.at(at) : sigmoid(m.b.at(at));
+	return now;
+}
+
+/* q and k in f32, normalised and scaled. */
+template <int WIDTH, int WARPS, class F, int ROWS, int COLS>
+__device__ void prepare(float (&q)[ROWS], float (&k)[ROWS], const token<F, ROWS, COLS> &now, const rule &m, float *part)
+{
+	float squares[2] = {};
+
+#pragma unroll
+	for (int i = 0; i < ROWS; i++) {
+		q[i] = to_float(now.q.at[i]);
+		k[i] = to_float(now.k.at[i]);
+		squares[0] += q[i] * q[i];
+		squares[1] += k[i] * k[i];
+	}
+	if (m.l2norm) {
+		sum_rows<WIDTH, WARPS>(squares, part);
+		float q_inverse = 1.0f / sqrtf(squares[0] + m.l2_eps), k_inverse = 1.0f / sqrtf(squares[1] + m.l2_eps);
+#pragma unroll
+		for (int i = 0; i < ROWS; i++) {
+			q[i] *= q_inverse;
+			k[i] *= k_inverse;
+		}
+	}
+#pragma unroll
+	for (int i = 0; i < ROWS; i++)
+		q[i] *= m.scale;
+}
+
+/* S and o after one token. part: three arrays [WARPS][WIDTH][COLS], COLS >= 2; NULL for one warp. */
+template <int WIDTH, int WARPS, class F, int ROWS, int COLS>
+__device__ void step(float (&S)[ROWS][COLS], float (&o)[COLS], const token<F, ROWS, COLS> &now, const rule &m, float *part)
+{
+	constexpr int PART = WARPS == 1 ? 0 : WARPS * WIDTH * COLS;
+	float q[ROWS], k[ROWS], u[COLS] = {};
+
+	prepare<WIDTH, WARPS>(q, k, now, m, part);
+#pragma unroll
+	for (int j = 0; j < COLS; j++) {
+#pragma unroll
+		for (int i = 0; i < ROWS; i++) {
+			S[i][j] *= now.decay;
+			u[j] += S[i][j] * k[i];
+		}
+	}
+	sum_rows<WIDTH, WARPS>(u, part + PART);
+#pragma unroll
+	for (int j = 0; j < COLS; j++) {
+		u[j] = now.beta * (to_float(now.v.at[j]) - u[j]);
+		o[j] = 0.0f;
+#pragma unroll
+		for (int i = 0; i < ROWS; i++) {
+			S[i][j] += k[i] * u[j];
+			o[j] += S[i][j] * q[i];
+		}
+	}
+	sum_rows<WIDTH, WARPS>(o, part + 2 * PART);
+}
+
+/* Grid: sequences x value heads x four tiles of 8 columns. initial.data NULL: zeros. */
+template <bool WIDE, int ROWS, class F>
+__global__ void __launch_bounds__(THREADS) delta_prefill(rule m, tokens<F> x, const int64_t *cuts, operand initial, result final_state)
+{
+	constexpr int COLS = 4, WIDTH = 2;
+	place<ROWS, COLS, WIDTH, 1> my(0, (int)(blockIdx.z * (THREADS / 32) + threadIdx.x / 32));
+	int h = (int)blockIdx.y;
+	size_t at = ((size_t)blockIdx.x * m.Hv + h) * m.Dk * m.Dv;
+	int64_t t = cuts[blockIdx.x], end = cuts[blockIdx.x + 1];
+	float S[ROWS][COLS] = {}, o[COLS];
+	token<F, ROWS, COLS> next;
+
+	if (my.column - my.column % (COLS * WIDTH) >= m.Dv)
+		return;         /* the whole warp: its tile is beyond */
+	if (initial.data && initial.dtype == DT_BF16)
+		load_state<WIDE>(S, static_cast<const bf16 *>(initial.data) + at, m, my.row, my.column);
+	else if (initial.data)
+		load_state<WIDE>(S, static_cast<const float *>(initial.data) + at, m, my.row, my.column);
+	if (t < end)
+		next = fetch<WIDE, F, ROWS, COLS>(m, x, t, h, my.row, my.column);
+	for (; t < end; t++) {
+		token<F, ROWS, COLS> now = next;
+		if (t + 1 < end)
+			next = fetch<WIDE, F, ROWS, COLS>(m, x, t + 1, h, my.row, my.column);
+		step<WIDTH, 1>(S, o, now, m, nullptr);
+		if (my.row == 0)
+			store_part<WIDE>(x.o + ((size_t)t * m.Hv + h) * m.Dv + my.column, o, m.Dv - my.column);
+	}
+	if (final_state.data && final_state.dtype == DT_BF16)
+		store_state<WIDE>(static_cast<bf16 *>(final_state.data) + at, S, m, my.row, my.column);
+	else if (final_state.data)
+		store_state<WIDE>(static_cast<float *>(final_state.data) + at, S, m, my.row, my.column);
+}
+
+/* Grid: rows x value heads x tiles. Row r is token r; its state is pool[slot[r]]. */
+template <bool WIDE, int ROWS, class F, class State>
+__global__ void __launch_bounds__(THREADS, 2) delta_decode(rule m, tokens<F> x, const int32_t *slot, State *pool)
+{
+	constexpr int COLS = 16 / sizeof(State), WIDTH = 8, WARPS = THREADS / 32;
+	__shared__ float part[3 * WARPS * WIDTH * COLS];
+	place<ROWS, COLS, WIDTH, WARPS> my((int)threadIdx.x / 32, (int)blockIdx.z);
+	int64_t row = blockIdx.x;
+	int h = (int)blockIdx.y;
+	float S[ROWS][COLS], o[COLS];
+
+	if (slot[row] < 0)
+		return;
+	State *state = pool + ((int64_t)slot[row] * m.Hv + h) * m.Dk * m.Dv;
+	load_state<WIDE>(S, state, m, my.row, my.column);
+	step<WIDTH, WARPS>(S, o, fetch<WIDE, F, ROWS, COLS>(m, x, row, h, my.row, my.column), m, part);
+	if (my.row == 0)
+		store_part<WIDE>(x.o + ((size_t)row * m.Hv + h) * m.Dv + my.column, o, m.Dv - my.column);
+	store_state<WIDE>(state, S, m, my.row, my.column);
+}
+
+/* ---- host ---- */
+
+/* All but the states and the sequences. */
+struct call {
+	input q, k, v, a, b, A_log, dt_bias, g, beta;
+	output o;
+	rule m;
+
+	explicit call(const capture &c);
+	template <class F> tokens<F> view() const { return { q.as<F>(), k.as<F>(), v.as<F>(), o.as<F>() }; }
+};
+
+/* The inputs that g is made of. */
+static presence for_g(const capture &c)
+{
+	return capture_bool(&c, "gated", true) && !capture_in(&c, "g") ? REQUIRED : OPTIONAL;
+}
+
+call::call(const capture &c)
+	: q(c, "q", REQUIRED), k(c, "k", REQUIRED), v(c, "v", REQUIRED), a(c, "a", for_g(c)),
+	  b(c, "b", capture_in(&c, "beta") ? OPTIONAL : REQUIRED), A_log(c, "A_log", for_g(c)),
+	  dt_bias(c, "dt_bias", for_g(c)), g(c, "g", OPTIONAL), beta(c, "beta", OPTIONAL), o(c, "o", REQUIRED)
+{
+	for (const char *name : { "a", "b", "A_log", "dt_bias", "g", "beta" })
+		float_dtypes({ capture_in(&c, name) });
+	same_dtype({ &q.host(), &k.host(), &v.host(), &o.host() });
+	m = {
+		a.any(), b.any(), A_log.any(), dt_bias.any(), g.any(), beta.any(),
+		small(q.dim(1), "Hk"), small(v.dim(1), "Hv", 65535), small(q.dim(2), "Dk", MAX_DK),
+		small(v.dim(2), "Dv", 1 << 20), capture_bool(&c, "gated", true), capture_bool(&c, "qk_l2norm", false),
+		(float)capture_number(&c, "l2_eps", 1e-6), (float)capture_number(&c, "scale", 1 / sqrt((double)q.dim(2)))
+	};
+	if (m.Hv % m.Hk)
+		refuse(E_DIM, "Hv", "%d value heads are no multiple of %d key heads", m.Hv, m.Hk);
+}
+
+static void check_state(const tensor *state)
+{
+	if (state && state->dtype != DT_F32 && state->dtype != DT_BF16)
+		refuse(E_DTYPE, state->name, "a state is F32 or BF16, not %s", dtype_info[state->dtype].name);
+}
+
+/* Rows a thread for Dk, and whether rows and columns fill whole accesses. */
+template <int COLS, class Launch> static void by_shape(const rule &m, Launch f)
+{
+	using std::integral_constant;
+
+	if (m.Dk > MAX_DK / 2) {
+		if (m.Dk % 16 == 0 && m.Dv % COLS == 0)
+			f(std::true_type{}, integral_constant<int, 16>{});
+		else
+			f(std::false_type{}, integral_constant<int, 16>{});
+	} else {
+		if (m.Dk % 8 == 0 && m.Dv % COLS == 0)
+			f(std::true_type{}, integral_constant<int, 8>{});
+		else
+			f(std::false_type{}, integral_constant<int, 8>{});
+	}
+}
+
+static const char *run_prefill(capture &c, call &all, const std::vector<int64_t> &cuts)
+{
+	input initial(c, "initial_state", OPTIONAL);
+	output final_state(c, "final_state", OPTIONAL);
+	buffer device_cuts = uploaded(cuts);
+	dim3 grid(small(cuts.size() - 1, "N"), all.m.Hv, blocks(all.m.Dv, 8 * THREADS / 32));
+
+	by_dtype(all.q.host(), [&](auto zero) {
+		by_shape<4>(all.m, [&](auto wide, auto rows) {
+			launch("delta_prefill", delta_prefill<wide(), rows(), decltype(zero)>, grid, THREADS, 0, all.m,
+			       all.view<decltype(zero)>(), device_cuts.as<int64_t>(), initial.any(), final_state.any());
+		});
+	});
+	final_state.fetch();
+	return "gated_delta_rule prefill";
+}
+
+template <class State> static void launch_decode(const call &all, const slot_pool &pool)
+{
+	constexpr int COLS = 16 / sizeof(State);
+	dim3 grid((unsigned)pool.rows(), all.m.Hv, blocks(all.m.Dv, 8 * COLS));
+
+	by_dtype(all.q.host(), [&](auto zero) {
+		by_shape<COLS>(all.m, [&](auto wide, auto rows) {
+			launch("delta_decode", delta_decode<wide(), rows(), decltype(zero), State>, grid, THREADS, 0,
+			       all.m, all.view<decltype(zero)>(), pool.table(), pool.as<State>());
+		});
+	});
+}
+
+static const char *run_decode(capture &c, call &all)
+{
+	tensor *final_state = capture_out(&c, "final_state");
+	slot_pool pool(capture_in(&c, "initial_state"), final_state, all.q.dim(0), (size_t)all.m.Hv * all.m.Dk * all.m.Dv);
+
+	if (pool.dtype() == DT_BF16)
+		launch_decode<bf16>(all, pool);
+	else
+		launch_decode<float>(all, pool);
+	pool.gather(final_state);
+	return "gated_delta_rule decode";
+}
+
+const char *run_gated_delta_rule(capture &c)
+{
+	call all(c);
+	std::vector<int64_t> cuts = sequence_cuts(c, all.q.dim(0));
+
+	check_state(capture_in(&c, "initial_state"));
+	check_state(capture_out(&c, "final_state"));
+	const char *name = one_token_each(cuts) ? run_decode(c, all) : run_prefill(c, all, cuts);
+	all.o.fetch();
+	return name;
+}

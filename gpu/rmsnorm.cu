@@ -1,0 +1,161 @@
+/* RMS norm, with an optional residual and an optional gate.
+ *
+ *   x' = x + residual,  residual_out = x'
+ *   y  = x' * (mean x'^2 + eps)^-1/2 * (weight_offset + weight) [* silu(gate)]
+ *
+ * x, residual, gate, y, residual_out [R,D]; weight [D].
+ *
+ * Threads: blockDim.x on a row, blockDim.y rows a block. A row of up to 32 threads is a power of
+ * two of neighbouring lanes; a longer one has the block to itself. A thread holds HELD pieces of
+ * V elements, blockDim.x pieces apart, and reads what lies beyond them a second time.
+ *
+ * Numbers: everything between load and store is f32. The norm sees x' before it is rounded for
+ * residual_out. The sum runs over a thread's pieces, then over lanes, then over warps. */
+#include "gpu/cuda.cuh"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+template <class F> struct row_norm {
+	const F *x, *residual, *gate;           /* residual, gate: NULL when absent */
+	operand weight;
+	F *y, *residual_out;
+	size_t R;
+	int D;
+	float eps, offset;
+};
+
+/* z = x' of V elements from element i. */
+template <int V, class F> __device__ void load_sum(float (&z)[V], const row_norm<F> &m, size_t i)
+{
+	load(z, m.x + i);
+	if (!m.residual)
+		return;
+
+	float r[V];
+	load(r, m.residual + i);
+#pragma unroll
+	for (int j = 0; j < V; j++)
+		z[j] += r[j];
+}
+
+/* First sight of a piece: residual_out is written; returns the sum of squares. */
+template <int V, class F> __device__ float open_piece(float (&z)[V], const row_norm<F> &m, size_t i)
+{
+	float squares = 0.0f;
+
+	load_sum(z, m, i);
+	if (m.residual_out)
+		store(m.residual_out + i, z);
+#pragma unroll
+	for (int j = 0; j < V; j++)
+		squares += z[j] * z[j];
+	return squares;
+}
+
+/* column: of the piece's first element, i = row * D + column. */
+template <int V, class F> __device__ void close_piece(float (&z)[V], const row_norm<F> &m, float inverse, size_t i, int column)
+{
+	float w[V], s[V];
+
+	load(w, m.weight, column);
+#pragma unroll
+	for (int j = 0; j < V; j++)
+		z[j] = z[j] * inverse * (m.offset + w[j]);
+	if (m.gate) {
+		load(s, m.gate + i);
+#pragma unroll
+		for (int j = 0; j < V; j++)
+			z[j] *= silu(s[j]);
+	}
+	store(m.y + i, z);
+}
+
+template <int V, int HELD, class F> __global__ void __launch_bounds__(1024) rmsnorm(row_norm<F> m)
+{
+	__shared__ float part[32];
+	size_t row = (size_t)blockIdx.x * blockDim.y + threadIdx.y;
+	int pieces = row < m.R ? m.D / V : 0;   /* none beyond the last row, but all lanes sum */
+	int stride = (int)blockDim.x, first = (int)threadIdx.x;
+	float held[HELD][V], z[V], squares = 0.0f;
+
+#pragma unroll
+	for (int h = 0; h < HELD; h++)
+		if (first + h * stride < pieces)
+			squares += open_piece(held[h], m, row * m.D + (first + h * stride) * V);
+	for (int p = first + HELD * stride; p < pieces; p += stride)
+		squares += open_piece(z, m, row * m.D + p * V);
+
+	float sum = stride > 32 ? block_sum(squares, part) : lane_sum(squares, 1, stride);
+	float inverse = 1.0f / sqrtf(sum / (float)m.D + m.eps);
+
+#pragma unroll
+	for (int h = 0; h < HELD; h++)
+		if (first + h * stride < pieces)
+			close_piece(held[h], m, inverse, row * m.D + (first + h * stride) * V, (first + h * stride) * V);
+	for (int p = first + HELD * stride; p < pieces; p += stride) {
+		load_sum(z, m, row * m.D + p * V);
+		close_piece(z, m, inverse, row * m.D + p * V, p * V);
+	}
+}
+
+/* Threads on a row of that many pieces: a power of two up to 32, then a multiple of 32. */
+static unsigned row_threads(size_t pieces, size_t held)
+{
+	size_t wanted = (pieces + held - 1) / held, n = 1;
+
+	if (wanted > 32)
+		return (unsigned)std::min<size_t>((wanted + 31) / 32 * 32, 1024);
+	while (n < wanted)
+		n *= 2;
+	return (unsigned)n;
+}
+
+template <int V, int HELD, class F> static void launch_rmsnorm(const row_norm<F> &m)
+{
+	unsigned threads = row_threads(m.D / V, HELD);
+	unsigned rows = threads > 32 ? 1 : 128 / threads;
+
+	launch("rmsnorm", rmsnorm<V, HELD, F>, blocks(m.R, rows), dim3(threads, rows), 0, m);
+}
+
+static bool is_gated(const capture &c)
+{
+	const char *gate = capture_string(&c, "gate", "none");
+
+	if (strcmp(gate, "none") != 0 && strcmp(gate, "silu") != 0)
+		refuse(E_PARAM, "gate", "none or silu, not %s", gate);
+	return strcmp(gate, "silu") == 0;
+}
+
+const char *run_rmsnorm(capture &c)
+{
+	bool gated = is_gated(c);
+	double eps = capture_number(&c, "eps", 1e-6), offset = capture_number(&c, "weight_offset", NAN);
+	input x(c, "x", REQUIRED), weight(c, "weight", REQUIRED), residual(c, "residual", OPTIONAL);
+	input gate(c, "gate", gated ? REQUIRED : OPTIONAL);
+	output y(c, "y", REQUIRED), residual_out(c, "residual_out", OPTIONAL);
+
+	if (!std::isfinite(offset))
+		refuse(E_PARAM, "weight_offset", "must be given: 1 for a zero-centred weight, 0 for a plain one");
+	same_dtype({ &x.host(), capture_in(&c, "residual"), capture_in(&c, "gate"),
+	             &y.host(), capture_out(&c, "residual_out") });
+	float_dtypes({ &weight.host() });
+	by_dtype(x.host(), [&](auto zero) {
+		using F = decltype(zero);
+		constexpr int V = 16 / sizeof(F);
+		row_norm<F> m = {
+			x.as<F>(), residual.as<F>(), gated ? gate.as<F>() : nullptr, weight.any(),
+			y.as<F>(), residual_out.as<F>(), x.dim(0), small(x.dim(1), "D"),
+			(float)eps, (float)offset
+		};
+		if (m.D % V == 0)
+			launch_rmsnorm<V, 2>(m);
+		else
+			launch_rmsnorm<1, 4>(m);
+	});
+	y.fetch();
+	residual_out.fetch();
+	return "rmsnorm";
+}

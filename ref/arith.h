@@ -1,0 +1,48 @@
+/* An arithmetic is a way to compute: one table of vector operations. What an element is, only its
+ * arithmetic knows; `c` gives it the precision (mpfr) and the random stream (noisy). Pointers are
+ * to the first of n contiguous elements; results may be operands, except of the matrix operations. */
+#ifndef ETALON_ARITH_H
+#define ETALON_ARITH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct calc calc;
+
+enum binary { OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_MAX, OP_POW };
+
+/* sigmoid 1/(1+e^-x), softplus log(1+e^x), silu x·sigmoid(x). */
+enum fn { FN_ID, FN_NEG, FN_EXP, FN_SIGMOID, FN_SOFTPLUS, FN_SILU, FN_SQRT, FN_RSQRT, FN_RECIP, FN_SIN, FN_COS, FN_TANH };
+
+struct arith {
+	const char *name;
+	const char *what;       /* one line for `etalon list` */
+	int precision;          /* significant bits; 0: a parameter, "NAME:BITS" */
+	bool wide;              /* more than a double: read gives a low part */
+	size_t (*size)(const calc *c);                          /* bytes of one element */
+	void (*init)(calc *c, void *y, size_t n);               /* raw memory to zeros */
+	void (*load)(calc *c, void *y, const double *x, size_t n);
+	void (*read)(calc *c, double *hi, double *lo, const void *x, size_t n); /* hi + lo; lo may be NULL */
+	/* y_i = a_i OP b_{i·b_step} */
+	void (*binary)(calc *c, enum binary op, void *y, const void *a, const void *b, size_t b_step, size_t n);
+	void (*map)(calc *c, enum fn f, void *y, const void *x, size_t n);
+	void (*axpy)(calc *c, void *y, const void *a, const void *x, size_t n);
+	void (*dot)(calc *c, void *y, const void *a, const void *b, size_t n);
+	void (*gemv)(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols);
+	void (*gemv_t)(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols);
+	void (*ger)(calc *c, void *A, const void *x, const void *y, size_t rows, size_t cols);
+	/* C [m,n] = A B with A [m,k]; ta: A is stored [k,m]; tb: B is stored [n,k] */
+	void (*gemm)(calc *c, void *C, const void *A, bool ta, const void *B, bool tb, size_t m, size_t n, size_t k);
+	void (*enter)(calc *c), (*leave)(calc *c);              /* around a run, on each thread; may be NULL */
+};
+
+/* f32, f64, f64up (f64 rounding toward +infinity: its distance from f64 shows f64's error),
+ * mpfr:BITS, noisy. */
+extern const struct arith arith_f32, arith_f64, arith_f64up, arith_mpfr, arith_noisy;
+extern const struct arith *const ariths[];      /* all of them, then NULL */
+
+/* "mpfr:128" -> &arith_mpfr and 128; bits is the arithmetic's own where it has no parameter.
+ * false for an unknown name or bits outside 24 .. 4096. */
+bool arith_by_name(const char *spec, const struct arith **a, int *bits);
+
+#endif

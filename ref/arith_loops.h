@@ -1,0 +1,83 @@
+/* The vector operations of one arithmetic, made from its elements. The including file defines
+ *   E            the element type, and AT(c, p, i), the address of element i;
+ *   e_set0, e_add, e_sub, e_mul, e_div, e_max, e_pow(c, y, a, b);
+ *   e_fma(c, y, a, x)   y += a x;
+ *   e_map(c, f, y, x);
+ *   LOOP         an attribute for the functions below (or nothing).
+ * Sums run in index order. */
+#include <string.h>
+
+#define UNUSED __attribute__((unused))
+
+static inline void e_binary(calc *c, enum binary op, E *y, const E *a, const E *b)
+{
+	switch (op) {
+	case OP_ADD: e_add(c, y, a, b); break;
+	case OP_SUB: e_sub(c, y, a, b); break;
+	case OP_MUL: e_mul(c, y, a, b); break;
+	case OP_DIV: e_div(c, y, a, b); break;
+	case OP_MAX: e_max(c, y, a, b); break;
+	case OP_POW: e_pow(c, y, a, b); break;
+	}
+}
+
+LOOP UNUSED static void l_binary(calc *c, enum binary op, void *y, const void *a, const void *b, size_t b_step, size_t n)
+{
+	switch (op) {
+	case OP_ADD: for (size_t i = 0; i < n; i++) e_add(c, AT(c, y, i), AT(c, a, i), AT(c, b, i * b_step)); break;
+	case OP_SUB: for (size_t i = 0; i < n; i++) e_sub(c, AT(c, y, i), AT(c, a, i), AT(c, b, i * b_step)); break;
+	case OP_MUL: for (size_t i = 0; i < n; i++) e_mul(c, AT(c, y, i), AT(c, a, i), AT(c, b, i * b_step)); break;
+	default: for (size_t i = 0; i < n; i++) e_binary(c, op, AT(c, y, i), AT(c, a, i), AT(c, b, i * b_step)); break;
+	}
+}
+
+UNUSED static void l_map(calc *c, enum fn f, void *y, const void *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++) e_map(c, f, AT(c, y, i), AT(c, x, i));
+}
+
+LOOP UNUSED static void l_axpy(calc *c, void *y, const void *a, const void *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++) e_fma(c, AT(c, y, i), AT(c, a, 0), AT(c, x, i));
+}
+
+UNUSED static void l_dot(calc *c, void *y, const void *a, const void *b, size_t n)
+{
+	e_set0(c, AT(c, y, 0));
+	for (size_t i = 0; i < n; i++) e_fma(c, AT(c, y, 0), AT(c, a, i), AT(c, b, i));
+}
+
+UNUSED static void l_gemv(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
+{
+	for (size_t i = 0; i < rows; i++) l_dot(c, AT(c, y, i), AT(c, A, i * cols), x, cols);
+}
+
+UNUSED static void l_gemv_t(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
+{
+	for (size_t j = 0; j < cols; j++) e_set0(c, AT(c, y, j));
+	for (size_t i = 0; i < rows; i++) l_axpy(c, y, AT(c, x, i), AT(c, A, i * cols), cols);
+}
+
+UNUSED static void l_ger(calc *c, void *A, const void *x, const void *y, size_t rows, size_t cols)
+{
+	for (size_t i = 0; i < rows; i++) l_axpy(c, AT(c, A, i * cols), AT(c, x, i), y, cols);
+}
+
+UNUSED static void l_gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool tb, size_t m, size_t n, size_t k)
+{
+	for (size_t i = 0; i < m * n; i++) e_set0(c, AT(c, C, i));
+	for (size_t i = 0; i < m; i++) {
+		if (tb && !ta) {
+			l_gemv(c, AT(c, C, i * n), B, AT(c, A, i * k), n, k);
+			continue;
+		}
+		for (size_t l = 0; l < k; l++) {
+			const E *a = ta ? AT(c, A, l * m + i) : AT(c, A, i * k + l);
+			if (!tb) l_axpy(c, AT(c, C, i * n), a, AT(c, B, l * n), n);
+			else for (size_t j = 0; j < n; j++) e_fma(c, AT(c, C, i * n + j), a, AT(c, B, j * k + l));
+		}
+	}
+}
+
+#define ARITH_LOOPS .binary = l_binary, .map = l_map, .axpy = l_axpy, .dot = l_dot, .gemv = l_gemv, \
+	.gemv_t = l_gemv_t, .ger = l_ger, .gemm = l_gemm

@@ -1,0 +1,96 @@
+/* noisy: Monte Carlo arithmetic at f32's 24 bits (Parker 1997; Verificarlo). Every operation is
+ * computed in double and rounded to 24 bits up or down at random, without bias; a multiply-add
+ * rounds once, as on a GPU. What is below f32's normal range is flushed to zero every other time,
+ * because kernels may or may not keep subnormals.
+ *
+ * Functions err uniformly within the largest error that the CUDA C++ Programming Guide gives for
+ * the single-precision functions and their intrinsics (appendix on mathematical functions): 2 ulp
+ * for exp, log, rsqrt, sin, cos, tanh, division; 4 for pow. exp is 2^(x log2 e) with a rounded
+ * argument, which is what __expf does; softplus is log(1 + exp x), its crudest usual form. */
+#include <math.h>
+
+#include "calc_private.h"
+
+#define E double
+#define AT(c, p, i) ((E *)(uintptr_t)(p) + (i))
+#define LOOP WIDE_LOOP
+
+static inline uint64_t draw(calc *c) { return random_at(c->noise++); }
+
+static inline double sr(calc *c, double x)
+{
+	union { double d; uint64_t u; } v = { x };
+	uint64_t r = draw(c);
+	double tiny = r >> 63 ? x : 0;
+
+	v.u = (v.u + (r >> 1 & 0x1fffffff)) & ~UINT64_C(0x1fffffff);
+	return fabs(x) < 0x1p-126 ? tiny : v.d;
+}
+
+/* x with a uniform error of at most `ulps` units of 2^-23 |x| */
+static inline double within(calc *c, double x, double ulps)
+{
+	double u = (double)(int64_t)draw(c) * 0x1p-63;  /* [-1, 1) */
+
+	return sr(c, x + x * (u * ulps * 0x1p-23));
+}
+
+static inline void e_set0(calc *c, E *y) { (void)c; *y = 0; }
+static inline void e_add(calc *c, E *y, const E *a, const E *b) { *y = sr(c, *a + *b); }
+static inline void e_sub(calc *c, E *y, const E *a, const E *b) { *y = sr(c, *a - *b); }
+static inline void e_mul(calc *c, E *y, const E *a, const E *b) { *y = sr(c, *a * *b); }
+static inline void e_div(calc *c, E *y, const E *a, const E *b) { *y = within(c, *a / *b, 2); }
+static inline void e_max(calc *c, E *y, const E *a, const E *b) { (void)c; *y = *a > *b ? *a : *b; }
+static inline void e_pow(calc *c, E *y, const E *a, const E *b) { *y = within(c, pow(*a, *b), 4); }
+static inline void e_fma(calc *c, E *y, const E *a, const E *x) { *y = sr(c, *y + *a * *x); }
+
+static double noisy_exp(calc *c, double x)
+{
+	return within(c, exp2(sr(c, x * 1.4426950408889634)), 2);
+}
+
+static double noisy_sigmoid(calc *c, double x)
+{
+	return within(c, 1 / sr(c, 1 + noisy_exp(c, -x)), 2);
+}
+
+static void e_map(calc *c, enum fn f, E *y, const E *px)
+{
+	E x = *px;
+
+	switch (f) {
+	case FN_ID: *y = x; break;
+	case FN_NEG: *y = -x; break;
+	case FN_EXP: *y = noisy_exp(c, x); break;
+	case FN_SIGMOID: *y = noisy_sigmoid(c, x); break;
+	case FN_SOFTPLUS: *y = x > 20 ? x : within(c, log(sr(c, 1 + noisy_exp(c, x))), 2); break;
+	case FN_SILU: *y = sr(c, x * noisy_sigmoid(c, x)); break;
+	case FN_SQRT: *y = within(c, sqrt(x), 2); break;
+	case FN_RSQRT: *y = within(c, 1 / sqrt(x), 2); break;
+	case FN_RECIP: *y = within(c, 1 / x, 2); break;
+	case FN_SIN: *y = within(c, sin(x), 2); break;
+	case FN_COS: *y = within(c, cos(x), 2); break;
+	case FN_TANH: *y = within(c, tanh(x), 2); break;
+	}
+}
+#include "arith_loops.h"
+
+static size_t size(const calc *c) { (void)c; return sizeof(E); }
+static void init(calc *c, void *y, size_t n) { (void)c; memset(y, 0, n * sizeof(E)); }
+
+static void load(calc *c, void *y, const double *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++) ((E *)y)[i] = sr(c, x[i]);
+}
+
+static void take(calc *c, double *hi, double *lo, const void *x, size_t n)
+{
+	(void)c;
+	memcpy(hi, x, n * sizeof(E));
+	if (lo) memset(lo, 0, n * sizeof(E));
+}
+
+const struct arith arith_noisy = {
+	.name = "noisy", .what = "f32 with every operation rounded up or down at random (Monte Carlo arithmetic)",
+	.precision = 24, .size = size, .init = init, .load = load, .read = take, ARITH_LOOPS
+};

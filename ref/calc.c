@@ -1,0 +1,191 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calc_private.h"
+
+/* ---- the call ---- */
+size_t c_dim(const calc *c, int dim) { return c->call->dim[dim]; }
+double c_param(const calc *c, int param) { return c->call->param[param]; }
+bool c_has(const calc *c, int in) { return c->call->in[in] != NULL; }
+bool c_mistake(const calc *c, int mistake) { return c->plan->mistake == mistake; }
+size_t c_chunk(const calc *c) { return c->plan->chunk; }
+
+size_t c_int(const calc *c, int in, size_t index)
+{
+	const struct tensor *t = c->call->in[in];
+	double x;
+
+	dtype_load(t->dtype, (const char *)t->data + index * dtype_info[t->dtype].size, 1, &x);
+	return (size_t)x;
+}
+
+span c_sequence(const calc *c, int cu, int dim_tokens, size_t n)
+{
+	if (!c_has(c, cu)) return (span){ 0, c_dim(c, dim_tokens) };
+	return (span){ c_int(c, cu, n), c_int(c, cu, n + 1) };
+}
+
+/* ---- temporaries ---- */
+static void *arena(calc *c, size_t n)
+{
+	size_t bytes = (n * c->element + 63) / 64 * 64;
+
+	if (!c->blocks || c->used + bytes > c->blocks->size) {
+		size_t size = c->blocks ? 2 * c->blocks->size : 1 << 16;
+		if (size < bytes) size = bytes;
+		struct block *b = aligned_alloc(64, (sizeof(struct block) + size + 63) / 64 * 64);
+		if (!b) longjmp(c->no_memory, 1);
+		b->next = c->blocks;
+		b->size = size;
+		c->blocks = b;
+		c->used = 0;
+	}
+	void *at = c->blocks->at + c->used;
+	c->used += bytes;
+	c->arith->init(c, at, n);
+	return at;
+}
+
+num c_num(calc *c) { return c_vec(c, 1); }
+vec c_vec(calc *c, size_t n) { return (vec){ arena(c, n), n }; }
+mat c_mat(calc *c, size_t rows, size_t cols) { return (mat){ arena(c, rows * cols), rows, cols }; }
+vec c_part(const calc *c, vec x, size_t first, size_t n) { return (vec){ (char *)x.at + first * c->element, n }; }
+vec c_row(const calc *c, mat A, size_t i) { return c_part(c, flat(A), i * A.cols, A.cols); }
+mat c_rows(const calc *c, mat A, size_t first, size_t n)
+{
+	return (mat){ c_part(c, flat(A), first * A.cols, n * A.cols).at, n, A.cols };
+}
+
+size_t c_mark(const calc *c) { return c->used; }
+
+/* A mark is a place in the newest block: when blocks were added since, all of the newest is free. */
+void c_release(calc *c, size_t mark) { c->used = mark < c->used ? mark : c->used; }
+
+/* ---- in and out ---- */
+static double *buffer(calc *c, size_t n)
+{
+	if (n > c->buffer_n) {
+		double *b = realloc(c->buffer, 2 * n * sizeof(double));
+		if (!b) longjmp(c->no_memory, 1);
+		c->buffer = b;
+		c->buffer_n = n;
+	}
+	return c->buffer;
+}
+
+void c_load(calc *c, vec y, int in, size_t first, size_t step)
+{
+	const struct tensor *t = c->call->in[in];
+	size_t size = dtype_info[t->dtype].size;
+	const char *at = (const char *)t->data + first * size;
+	double *b = buffer(c, y.n);
+
+	if (step == 1) dtype_load(t->dtype, at, y.n, b);
+	else for (size_t i = 0; i < y.n; i++) dtype_load(t->dtype, at + i * step * size, 1, b + i);
+	c->arith->load(c, y.at, b, y.n);
+}
+
+void c_store(calc *c, int out, size_t first, size_t step, vec x)
+{
+	double *b = buffer(c, x.n), *hi = c->answer->hi[out], *lo = c->answer->lo[out];
+
+	if (!hi) return;
+	c->arith->read(c, b, b + x.n, x.at, x.n);
+	for (size_t i = 0; i < x.n; i++) {
+		hi[first + i * step] = b[i];
+		if (lo) lo[first + i * step] = b[x.n + i];
+	}
+}
+
+static double site_round(calc *c, const struct site_rounding *r, double hi, double lo)
+{
+	bool random = c->plan->random && r->rounding == ROUND_NEAREST_EVEN;
+
+	return format_round(r->format, random ? ROUND_RANDOM : r->rounding, round_to_odd(hi, lo),
+		random ? random_at(c->noise++) : 0);
+}
+
+void c_site(calc *c, int site, vec x)
+{
+	const struct site_rounding *r = &c->plan->round[site];
+
+	if (!r->on) return;
+	double *b = buffer(c, x.n);
+	c->arith->read(c, b, b + x.n, x.at, x.n);
+	for (size_t i = 0; i < x.n; i++) b[i] = site_round(c, r, b[i], b[x.n + i]);
+	c->arith->load(c, x.at, b, x.n);
+}
+
+/* ---- constants and decisions ---- */
+void c_set(calc *c, vec y, double x)
+{
+	for (size_t i = 0; i < y.n; i++) c->arith->load(c, c_part(c, y, i, 1).at, &x, 1);
+}
+
+double c_value(calc *c, num x)
+{
+	double hi;
+
+	c->arith->read(c, &hi, NULL, x.at, 1);
+	return hi;
+}
+
+/* ---- elementwise and sums ---- */
+static void binary(calc *c, enum binary op, vec y, vec a, vec b)
+{
+	c->work += y.n;
+	c->arith->binary(c, op, y.at, a.at, b.at, b.n == 1 ? 0 : 1, y.n);
+}
+
+void c_add(calc *c, vec y, vec a, vec b) { binary(c, OP_ADD, y, a, b); }
+void c_sub(calc *c, vec y, vec a, vec b) { binary(c, OP_SUB, y, a, b); }
+void c_mul(calc *c, vec y, vec a, vec b) { binary(c, OP_MUL, y, a, b); }
+void c_div(calc *c, vec y, vec a, vec b) { binary(c, OP_DIV, y, a, b); }
+void c_max(calc *c, vec y, vec a, vec b) { binary(c, OP_MAX, y, a, b); }
+void c_pow(calc *c, vec y, vec a, vec b) { binary(c, OP_POW, y, a, b); }
+void c_map(calc *c, vec y, enum fn f, vec x)
+{
+	c->work += y.n;
+	c->arith->map(c, f, y.at, x.at, y.n);
+}
+
+void c_copy(calc *c, vec y, vec x) { c_map(c, y, FN_ID, x); }
+
+void c_dot(calc *c, num y, vec a, vec b)
+{
+	c->work += a.n;
+	c->arith->dot(c, y.at, a.at, b.at, a.n);
+}
+
+void c_axpy(calc *c, vec y, num a, vec x)
+{
+	c->work += y.n;
+	c->arith->axpy(c, y.at, a.at, x.at, y.n);
+}
+
+void c_gemv(calc *c, vec y, mat A, vec x)
+{
+	c->work += A.rows * A.cols;
+	c->arith->gemv(c, y.at, A.at, x.at, A.rows, A.cols);
+}
+
+void c_gemv_t(calc *c, vec y, mat A, vec x)
+{
+	c->work += A.rows * A.cols;
+	c->arith->gemv_t(c, y.at, A.at, x.at, A.rows, A.cols);
+}
+
+void c_ger(calc *c, mat A, vec x, vec y)
+{
+	c->work += A.rows * A.cols;
+	c->arith->ger(c, A.at, x.at, y.at, A.rows, A.cols);
+}
+
+void c_gemm(calc *c, mat C, enum trans t, mat A, mat B)
+{
+	size_t k = t == TN ? A.rows : A.cols;
+
+	c->work += C.rows * C.cols * k;
+	c->arith->gemm(c, C.at, A.at, t == TN, B.at, t == NT, C.rows, C.cols, k);
+}

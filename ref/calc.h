@@ -1,0 +1,73 @@
+/* A calc is one run of a reference over one piece of a call: an arithmetic, the roundings asked
+ * for at sites, at most one mistake, and an arena for temporaries.
+ *
+ * Operations name their result first. A num is a vec of one element; where the last operand of an
+ * elementwise operation is a num, it is broadcast. Nothing returns an error: when memory is short
+ * the run is abandoned as a whole (see ref_run). Vectors live until the piece ends or c_release. */
+#ifndef ETALON_CALC_H
+#define ETALON_CALC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arith.h"
+
+typedef struct { void *at; size_t n; } vec;             /* contiguous */
+typedef struct { void *at; size_t rows, cols; } mat;    /* row-major, contiguous */
+typedef vec num;                                        /* n == 1 */
+
+/* ---- the call ---- */
+size_t c_dim(const calc *c, int dim);                   /* a symbolic size of the op's shapes */
+double c_param(const calc *c, int param);               /* a bool is 0 or 1, a choice its index */
+bool c_has(const calc *c, int in);                      /* is the optional input there? */
+bool c_mistake(const calc *c, int mistake);             /* is this the wrong turn asked for? */
+size_t c_chunk(const calc *c);                          /* chunk length of a chunked form */
+size_t c_int(const calc *c, int in, size_t index);      /* an element of an integer input */
+
+/* Tokens [first, last) of sequence n under the integer input `cu`; all of them when it is absent. */
+typedef struct { size_t first, last; } span;
+span c_sequence(const calc *c, int cu, int dim_tokens, size_t n);
+
+/* ---- temporaries, zero at first ---- */
+num c_num(calc *c);
+vec c_vec(calc *c, size_t n);
+mat c_mat(calc *c, size_t rows, size_t cols);
+vec c_part(const calc *c, vec x, size_t first, size_t n);       /* x[first, first + n) */
+vec c_row(const calc *c, mat A, size_t i);
+mat c_rows(const calc *c, mat A, size_t first, size_t n);       /* rows [first, first + n) */
+static inline vec flat(mat A) { return (vec){ A.at, A.rows * A.cols }; }
+size_t c_mark(const calc *c);
+void c_release(calc *c, size_t mark);                   /* forgets all made since c_mark */
+
+/* ---- in and out: element `first`, then every `step`-th ---- */
+void c_load(calc *c, vec y, int in, size_t first, size_t step);
+void c_store(calc *c, int out, size_t first, size_t step, vec x);
+
+/* x rounded as the plan asks at this site; nothing when it asks nothing. */
+void c_site(calc *c, int site, vec x);
+
+/* ---- constants and decisions ---- */
+void c_set(calc *c, vec y, double x);
+double c_value(calc *c, num x);                         /* nearest double */
+
+/* ---- elementwise ---- */
+void c_copy(calc *c, vec y, vec x);
+void c_add(calc *c, vec y, vec a, vec b);
+void c_sub(calc *c, vec y, vec a, vec b);
+void c_mul(calc *c, vec y, vec a, vec b);
+void c_div(calc *c, vec y, vec a, vec b);
+void c_max(calc *c, vec y, vec a, vec b);
+void c_pow(calc *c, vec y, vec a, vec b);               /* a^b, a > 0 */
+void c_map(calc *c, vec y, enum fn f, vec x);
+
+/* ---- sums ---- */
+void c_dot(calc *c, num y, vec a, vec b);               /* y = Σ a_i b_i */
+void c_axpy(calc *c, vec y, num a, vec x);              /* y += a x */
+void c_gemv(calc *c, vec y, mat A, vec x);              /* y = A x */
+void c_gemv_t(calc *c, vec y, mat A, vec x);            /* y = A'x */
+void c_ger(calc *c, mat A, vec x, vec y);               /* A += x y' */
+enum trans { NN, NT, TN };
+void c_gemm(calc *c, mat C, enum trans t, mat A, mat B);        /* C = A B, A B', A'B */
+
+#endif

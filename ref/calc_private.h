@@ -1,0 +1,44 @@
+/* What is inside a calc: for calc.c and the arithmetics only. */
+#ifndef ETALON_CALC_PRIVATE_H
+#define ETALON_CALC_PRIVATE_H
+
+#include <setjmp.h>
+
+#include "op.h"
+
+struct block { struct block *next; size_t size; _Alignas(64) char at[]; };
+
+struct calc {
+	const struct arith *arith;
+	int bits;
+	uint64_t work;                  /* element operations so far */
+	uint64_t noise;                 /* position in the random stream */
+	const struct call *call;
+	const struct plan *plan;
+	struct answer *answer;
+	size_t element;                 /* arith->size */
+	struct block *blocks;           /* the arena: newest block first, filled up to `used` */
+	size_t used;
+	double *buffer;                 /* 2 * buffer_n doubles for in and out */
+	size_t buffer_n;
+	jmp_buf no_memory;
+};
+
+/* 64 uniform bits: Steele, Lea and Flood's SplitMix64 at position i. */
+static inline uint64_t random_at(uint64_t i)
+{
+	uint64_t z = i * UINT64_C(0x9e3779b97f4a7c15);
+	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return z ^ (z >> 31);
+}
+
+/* Where the arithmetics' loops pay from wider vectors: one source, chosen at run time. Contraction
+ * is off, so every form gives the same bits. Sanitizers cannot instrument the resolver. */
+#if defined __x86_64__ && !defined __SANITIZE_ADDRESS__ && !defined __clang__
+#define WIDE_LOOP __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define WIDE_LOOP
+#endif
+
+#endif

@@ -1,0 +1,207 @@
+/* Binds an op to a capture: every name, rank, shape, dtype and parameter is checked. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "op.h"
+
+static int dim_index(const struct op *op, const char *symbol, size_t n)
+{
+	for (int i = 0; op->dims[i]; i++)
+		if (strlen(op->dims[i]) == n && !strncmp(op->dims[i], symbol, n)) return i;
+	abort();        /* a table names a symbol that the op does not list: tests bind every op */
+}
+
+/* The next symbol of a shape: its index in dims and the number added to it. */
+static const char *shape_next(const struct op *op, const char *s, int *dim, long *plus)
+{
+	size_t n = strcspn(s, "+-,");
+
+	*dim = dim_index(op, s, n);
+	s += n;
+	*plus = *s && *s != ',' ? strtol(s, (char **)&s, 10) : 0;
+	return *s == ',' ? s + 1 : s;
+}
+
+static int shape_rank(const char *s)
+{
+	int rank = 1;
+
+	while ((s = strchr(s, ','))) s++, rank++;
+	return rank;
+}
+
+/* Binds the symbols of spec's shape to t's sizes; bound says which are known already. */
+static bool bind_shape(struct call *call, bool *bound, const struct tensor_spec *spec, const struct tensor *t, struct error *e)
+{
+	const char *s = spec->shape;
+	char text[128];
+
+	if (t->rank != shape_rank(s))
+		return error_set(e, E_RANK, t->name, t->offset, "expected [%s], got %s", s, shape_text(t, text, sizeof text));
+	for (int i = 0; i < t->rank; i++) {
+		int d;
+		long plus;
+		s = shape_next(call->op, s, &d, &plus);
+		size_t size = t->shape[i] - (size_t)plus;
+		if (plus > 0 && t->shape[i] < (size_t)plus) size = 0;
+		if (size == 0 && !(plus < 0 && t->shape[i] == 0))
+			return error_set(e, E_EMPTY, t->name, t->offset, "%s of [%s] is 0 in %s", call->op->dims[d], spec->shape, shape_text(t, text, sizeof text));
+		if (bound[d] && call->dim[d] != size)
+			return error_set(e, E_DIM, t->name, t->offset, "expected [%s] with %s = %zu, got %s", spec->shape, call->op->dims[d],
+				call->dim[d], shape_text(t, text, sizeof text));
+		bound[d] = true;
+		call->dim[d] = size;
+	}
+	return true;
+}
+
+static bool bind_tensors(struct call *call, struct error *e)
+{
+	bool bound[MAX_DIM] = { false };
+
+	for (int pass = 0; pass < 2; pass++) {
+		const struct tensor_spec *spec = pass ? call->op->out : call->op->in;
+		for (int i = 0; spec[i].name; i++) {
+			const struct tensor *t = pass ? capture_out(call->capture, spec[i].name) : capture_in(call->capture, spec[i].name);
+			char name[64];
+			snprintf(name, sizeof name, "%s.%s", pass ? "out" : "in", spec[i].name);
+			*(pass ? &call->out[i] : &call->in[i]) = t;
+			if (!t && (pass || spec[i].flags & OPTIONAL)) continue;
+			if (!t) return error_set(e, E_MISSING, name, NO_OFFSET, "expected [%s]", spec[i].shape);
+			if (dtype_info[t->dtype].is_float == !!(spec[i].flags & INTEGER) || (pass && !dtype_info[t->dtype].is_float))
+				return error_set(e, E_KIND, name, t->offset, "expected %s, got %s",
+					spec[i].flags & INTEGER ? "I32 or I64" : "a floating-point type", dtype_info[t->dtype].name);
+			if (!bind_shape(call, bound, &spec[i], t, e)) return false;
+		}
+	}
+	for (int d = 0; call->op->dims[d]; d++)
+		if (!bound[d]) call->dim[d] = 1;
+	return true;
+}
+
+static bool known(const struct tensor_spec *spec, const char *name)
+{
+	for (; spec->name; spec++)
+		if (!strcmp(spec->name, name)) return true;
+	return false;
+}
+
+static bool no_extra_tensors(const struct call *call, struct error *e)
+{
+	const struct tensors *t = &call->capture->tensors;
+
+	for (size_t i = 0; i < t->n; i++) {
+		const char *name = t->item[i].name;
+		if (!strncmp(name, "in.", 3) ? known(call->op->in, name + 3) : !strncmp(name, "out.", 4) && known(call->op->out, name + 4)) continue;
+		return error_set(e, E_EXTRA, name, t->item[i].offset, "%s has no such tensor", call->op->name);
+	}
+	return true;
+}
+
+/* The index of text in "a|b|c", or -1. */
+static int choice(const char *choices, const char *text)
+{
+	for (int i = 0;; i++) {
+		size_t n = strcspn(choices, "|");
+		if (strlen(text) == n && !strncmp(choices, text, n)) return i;
+		if (!choices[n]) return -1;
+		choices += n + 1;
+	}
+}
+
+static bool param_value(const struct param_spec *p, json_t *v, double *x, struct error *e)
+{
+	if (!v) {
+		*x = p->absent;
+		return !p->required || error_set(e, E_PARAM, p->name, NO_OFFSET, "missing; %s", p->what);
+	}
+	switch (p->kind) {
+	case PARAM_BOOL:
+		*x = json_is_true(v);
+		return json_is_boolean(v) || error_set(e, E_PARAM, p->name, NO_OFFSET, "expected true or false");
+	case PARAM_REAL:
+		*x = json_number_value(v);
+		return (json_is_number(v) && isfinite(*x)) || error_set(e, E_PARAM, p->name, NO_OFFSET, "expected a number");
+	case PARAM_CHOICE:
+		*x = json_is_string(v) ? choice(p->choices, json_string_value(v)) : -1;
+		return *x >= 0 || error_set(e, E_PARAM, p->name, NO_OFFSET, "expected one of %s", p->choices);
+	}
+	return false;
+}
+
+static bool bind_params(struct call *call, struct error *e)
+{
+	const struct param_spec *p = call->op->params;
+	const char *key;
+	json_t *v;
+
+	for (int i = 0; p[i].name; i++)
+		if (!param_value(&p[i], json_object_get(call->capture->params, p[i].name), &call->param[i], e)) return false;
+	json_object_foreach(call->capture->params, key, v) {
+		int i = 0;
+		while (p[i].name && strcmp(p[i].name, key)) i++;
+		if (!p[i].name) return error_set(e, E_PARAM, key, NO_OFFSET, "%s has no such parameter", call->op->name);
+	}
+	return true;
+}
+
+/* An output comes with the call unless its spec names an input that is not there. */
+static bool has_output(const struct call *call, int i)
+{
+	const struct tensor_spec *spec = &call->op->out[i];
+
+	if (spec->flags & OPTIONAL) return call->out[i] != NULL;
+	return !spec->what[0] || capture_in(call->capture, spec->what);
+}
+
+int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK])
+{
+	const char *s = call->op->out[i].shape;
+	int rank = shape_rank(s);
+
+	for (int r = 0; r < rank; r++) {
+		int d;
+		long plus;
+		s = shape_next(call->op, s, &d, &plus);
+		shape[r] = call->dim[d] + (size_t)plus;
+	}
+	return rank;
+}
+
+bool call_check_cuts(const struct call *call, int in, int dim_tokens, int dim_n, struct error *e)
+{
+	const struct tensor *t = call->in[in];
+	size_t n = call->dim[dim_n];
+	double last = 0, x;
+
+	if (!t) return true;
+	for (size_t i = 0; i <= n; i++) {
+		size_t size = dtype_info[t->dtype].size;
+		dtype_load(t->dtype, (const char *)t->data + i * size, 1, &x);
+		if (!(i ? x >= last : x == 0) || (i == n && !(x == (double)call->dim[dim_tokens])))
+			return error_set(e, E_VALUE, t->name, t->offset == NO_OFFSET ? NO_OFFSET : t->offset + i * size,
+				"expected 0 <= ... <= %zu, not falling; element %zu is %.0f", call->dim[dim_tokens], i, x);
+		last = x;
+	}
+	return true;
+}
+
+bool call_bind(struct call *call, const struct capture *c, bool need_outputs, struct error *e)
+{
+	*call = (struct call){ .op = op_find(c->op), .capture = c };
+	if (!call->op) return error_set(e, E_OP, c->op, NO_OFFSET, "see `etalon list ops`");
+	if (!bind_params(call, e) || !bind_tensors(call, e) || !no_extra_tensors(call, e)) return false;
+	if (!call->op->check(call, e)) return false;
+	for (int i = 0; call->op->out[i].name; i++) {
+		size_t shape[MAX_RANK], n = 1;
+		if (call->out[i] && !has_output(call, i))
+			return error_set(e, E_EXTRA, call->out[i]->name, call->out[i]->offset, "it comes only with in.%s", call->op->out[i].what);
+		if (!has_output(call, i)) continue;
+		for (int r = call_out_shape(call, i, shape); r-- > 0;) n *= shape[r];
+		call->out_count[i] = n;
+		if (need_outputs && n && !call->out[i])
+			return error_set(e, E_MISSING, call->op->out[i].name, NO_OFFSET, "expected out.%s [%s]", call->op->out[i].name, call->op->out[i].shape);
+	}
+	return true;
+}

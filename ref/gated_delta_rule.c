@@ -1,0 +1,164 @@
+/* The gated delta rule, token by token, and its tables. What a token reads is in
+ * gated_delta_rule_token.c, the chunked form in gated_delta_rule_chunk.c. */
+#include <math.h>
+
+#include "gated_delta_rule.h"
+
+/* u <- beta (v - u), where u holds S'k */
+static void correction(calc *c, vec u, vec v, num beta, bool skip)
+{
+	if (c_mistake(c, NO_ERROR_TERM)) c_set(c, u, 0);
+	if (c_mistake(c, ERROR_TWICE)) c_add(c, u, u, u);
+	c_sub(c, u, v, u);
+	if (!c_mistake(c, ERROR_WITHOUT_BETA)) c_mul(c, u, u, beta);
+	if (skip) c_set(c, u, 0);
+	c_site(c, SITE_U, u);
+}
+
+/* One token of one head. S [Dk,Dv]; q, k [Dk]; v, u, o [Dv]; decay = exp(g), beta scalars. */
+static void step(calc *c, mat S, vec q, vec k, vec v, num decay, num beta, bool skip, vec u, vec o)
+{
+	bool early = c_mistake(c, RETRIEVE_BEFORE_DECAY), read_early = c_mistake(c, READ_BEFORE_UPDATE);
+
+	if (early) c_gemv_t(c, u, S, k);
+	if (decay.n) c_mul(c, flat(S), flat(S), decay);         /* S <- exp(g) S     */
+	if (!early) c_gemv_t(c, u, S, k);                       /* u <- S'k          */
+	if (read_early) c_gemv_t(c, o, S, q);
+	correction(c, u, v, beta, skip);                        /* u <- beta (v - u) */
+	c_ger(c, S, k, u);                                      /* S <- S + k u'     */
+	c_site(c, SITE_STATE, flat(S));
+	if (!read_early) c_gemv_t(c, o, S, q);                  /* o <- S'q          */
+	c_site(c, SITE_O, o);
+}
+
+/* The mistake: a sequence is padded to whole chunks of 64 tokens, and the pads decay the state. */
+static void pads(calc *c, const struct head *p, mat S, num g)
+{
+	if (c_has(c, IN_A_LOG)) gdr_decay(c, p, p->token.last, g);
+	c_map(c, g, FN_EXP, g);
+	for (size_t t = p->token.last - p->token.first; t % 64; t++) c_mul(c, flat(S), flat(S), g);
+}
+
+static void gdr_sequential(calc *c, size_t piece)
+{
+	struct head p = gdr_head(c, piece);
+	size_t Dk = c_dim(c, D_DK), Dv = c_dim(c, D_DV), middle = (p.token.first + p.token.last) / 2;
+	mat S = c_mat(c, Dk, Dv);
+	vec q = c_vec(c, Dk), k = c_vec(c, Dk), v = c_vec(c, Dv), u = c_vec(c, Dv), o = c_vec(c, Dv);
+	num g = c_num(c), beta = c_num(c), e = c_num(c), scale = c_num(c), none = { 0 };
+	size_t mark = c_mark(c);
+
+	gdr_state_in(c, &p, S);
+	gdr_scale(c, scale);
+	for (size_t t = p.token.first; t < p.token.last; t++) {
+		bool first = t == p.token.first && c_mistake(c, FIRST_DECAY_SKIPPED);
+		bool skip = t == middle && c_mistake(c, TOKEN_SKIPPED);
+
+		gdr_token(c, &p, t, q, k, v, g, beta);
+		c_mul(c, q, q, scale);
+		c_map(c, e, FN_EXP, g);
+		step(c, S, q, k, v, c_param(c, P_GATED) && !first ? e : none, beta, skip, u, o);
+		c_store(c, OUT_O, gdr_o_at(c, &p, t), 1, o);
+		c_release(c, mark);
+	}
+	if (c_mistake(c, PADS_ADVANCE_STATE)) pads(c, &p, S, g);
+	gdr_state_out(c, &p, S);
+}
+
+static bool check(const struct call *call, struct error *e)
+{
+	const struct tensor *const *in = call->in;
+	bool gated = call->param[P_GATED] != 0;
+	bool raw = in[IN_A] && in[IN_A_LOG] && in[IN_DT_BIAS], any = in[IN_A] || in[IN_A_LOG] || in[IN_DT_BIAS] || in[IN_G];
+
+	if (call->dim[D_HV] % call->dim[D_HK])
+		return error_set(e, E_DIM, "in.v", NO_OFFSET, "expected Hv a multiple of Hk, got %zu and %zu", call->dim[D_HV], call->dim[D_HK]);
+	if (gated ? raw == !!in[IN_G] || (in[IN_G] && any != !!in[IN_G]) : any)
+		return error_set(e, E_MISSING, "in.g", NO_OFFSET, gated ? "expected either in.a, in.A_log and in.dt_bias, or in.g"
+			: "expected no decay (in.a, in.A_log, in.dt_bias, in.g) where gated is false");
+	if (!in[IN_B] == !in[IN_BETA])
+		return error_set(e, E_MISSING, "in.beta", NO_OFFSET, "expected either in.b or in.beta");
+	if (!in[IN_CU] && call->dim[D_N] != 1)
+		return error_set(e, E_MISSING, "in.cu_seqlens", NO_OFFSET, "expected it where N is not 1");
+	return call_check_cuts(call, IN_CU, D_T, D_N, e);
+}
+
+static size_t pieces(const struct call *call) { return call->dim[D_N] * call->dim[D_HV]; }
+
+static const struct tensor_spec in[] = {
+	[IN_Q] = { "q", "T,Hk,Dk", 0, "queries" },
+	[IN_K] = { "k", "T,Hk,Dk", 0, "keys" },
+	[IN_V] = { "v", "T,Hv,Dv", 0, "values; value head h reads key head h / (Hv/Hk)" },
+	[IN_A] = { "a", "T,Hv", OPTIONAL, "decay's input, with A_log and dt_bias" },
+	[IN_B] = { "b", "T,Hv", OPTIONAL, "beta's input: beta = sigmoid(b)" },
+	[IN_A_LOG] = { "A_log", "Hv", OPTIONAL, "g = -exp(A_log) softplus(a + dt_bias)" },
+	[IN_DT_BIAS] = { "dt_bias", "Hv", OPTIONAL, "see A_log" },
+	[IN_G] = { "g", "T,Hv", OPTIONAL, "log of the decay, instead of a, A_log, dt_bias" },
+	[IN_BETA] = { "beta", "T,Hv", OPTIONAL, "step size, instead of b" },
+	[IN_STATE] = { "initial_state", "N,Hv,Dk,Dv", OPTIONAL, "zeros when absent" },
+	[IN_CU] = { "cu_seqlens", "N+1", OPTIONAL | INTEGER, "where sequences begin; one sequence when absent" },
+	{ 0 }
+};
+
+static const struct tensor_spec out[] = {
+	[OUT_O] = { "o", "T,Hv,Dv", 0, "" },
+	[OUT_STATE] = { "final_state", "N,Hv,Dk,Dv", 0, "" },
+	{ 0 }
+};
+
+static const struct param_spec params[] = {
+	[P_QK_L2NORM] = { "qk_l2norm", PARAM_BOOL, NULL, false, 0, "q, k <- x (sum x^2 + l2_eps)^-1/2 (false)" },
+	[P_L2_EPS] = { "l2_eps", PARAM_REAL, NULL, false, 1e-6, "(1e-6)" },
+	[P_SCALE] = { "scale", PARAM_REAL, NULL, false, NAN, "of q after its norm (Dk^-1/2)" },
+	[P_GATED] = { "gated", PARAM_BOOL, NULL, false, 1, "false: the plain delta rule, no decay (true)" },
+	{ 0 }
+};
+
+#define BOTH -1
+static const struct site_spec sites[] = {
+	[SITE_Q] = { "q_norm", "q after its norm", BOTH },
+	[SITE_K] = { "k_norm", "k after its norm", BOTH },
+	[SITE_A_LOG] = { "A_log", "A_log as loaded", BOTH },
+	[SITE_DT_BIAS] = { "dt_bias", "dt_bias as loaded", BOTH },
+	[SITE_G] = { "g", "the log of the decay", BOTH },
+	[SITE_BETA] = { "beta", "sigmoid(b)", BOTH },
+	[SITE_U] = { "u", "beta (v - S'k); chunked: U = T (beta v)", BOTH },
+	[SITE_STATE] = { "state", "the state after each token (chunked: after each chunk)", BOTH },
+	[SITE_FINAL_STATE] = { "final_state", "the state after the last token", BOTH },
+	[SITE_O] = { "o", "the output", BOTH },
+	[SITE_G_SUM] = { "g_sum", "G, the running sum of g within a chunk", FORM_CHUNK },
+	[SITE_GRAM] = { "gram", "A, the decayed Gram matrix of k, times beta", FORM_CHUNK },
+	[SITE_INVERSE_MERGE] = { "inverse_merge", "the operands that merge the 16 x 16 blocks of T", FORM_CHUNK },
+	[SITE_INVERSE] = { "inverse", "T = (I + A)^-1", FORM_CHUNK },
+	[SITE_BETA_V] = { "beta_v", "beta v", FORM_CHUNK },
+	[SITE_BETA_K] = { "beta_k", "beta e^G k", FORM_CHUNK },
+	[SITE_W] = { "w", "W = T (beta e^G k)", FORM_CHUNK },
+	[SITE_STATE_OPERAND] = { "state_operand", "the state as an operand of products", FORM_CHUNK },
+	[SITE_ATTENTION] = { "attention", "the masked, decayed tile q k'", FORM_CHUNK },
+	[SITE_V_NEW] = { "v_new", "V = U - W S, as the attention's operand", FORM_CHUNK },
+	[SITE_V_NEW_DECAYED] = { "v_new_decayed", "e^(G_L - G) V, for the state's update", FORM_CHUNK },
+	{ 0 }
+};
+
+#define BF16 { true, FMT_BF16, ROUND_NEAREST_EVEN }
+#define TF32_RZ { true, FMT_TF32, ROUND_ZERO }
+static const struct contract contracts[] = {
+	{ "f32", "token by token, all in float32", FORM_SEQUENTIAL, 0, {{ 0 }} },
+	{ "chunk_f32", "chunks of 64, all in float32", FORM_CHUNK, 64, {{ 0 }} },
+	{ "chunk_bf16", "chunks of 64 on tensor cores: operands of products in bf16, blocks of the inverse merged in TF32, "
+		"the carried state in float32", FORM_CHUNK, 64, {
+		[SITE_Q] = BF16, [SITE_K] = BF16, [SITE_INVERSE_MERGE] = TF32_RZ, [SITE_INVERSE] = BF16,
+		[SITE_BETA_V] = BF16, [SITE_BETA_K] = BF16, [SITE_U] = BF16, [SITE_W] = BF16,
+		[SITE_STATE_OPERAND] = BF16, [SITE_ATTENTION] = BF16, [SITE_V_NEW] = BF16, [SITE_V_NEW_DECAYED] = BF16 } },
+	{ "state_bf16", "token by token in float32, the state kept in bf16", FORM_SEQUENTIAL, 0, { [SITE_STATE] = BF16 } },
+	{ 0 }
+};
+
+const struct op op_gated_delta_rule = {
+	.name = "gated_delta_rule",
+	.what = "per head and token: S <- e^g S; u = beta (v - S'k); S <- S + k u'; o = S'q",
+	.dims = { "T", "Hk", "Hv", "Dk", "Dv", "N" },
+	.in = in, .out = out, .params = params, .sites = sites, .mistakes = gdr_mistakes, .contracts = contracts,
+	.forms = { { "sequential", gdr_sequential }, { "chunk", gdr_chunked } },
+	.check = check, .pieces = pieces
+};

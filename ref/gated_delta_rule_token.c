@@ -1,0 +1,149 @@
+/* Per token of a head: q, k and v, their norms, the gates, and the state's way in and out. */
+#include <math.h>
+
+#include "gated_delta_rule.h"
+
+struct head gdr_head(const calc *c, size_t piece)
+{
+	size_t Hv = c_dim(c, D_HV), Hk = c_dim(c, D_HK), n = piece / Hv, h = piece % Hv;
+
+	return (struct head){ n, h, c_mistake(c, HEAD_MAP_TILED) ? h % Hk : h / (Hv / Hk), c_sequence(c, IN_CU, D_T, n) };
+}
+
+/* x <- x (Σx² + l2_eps)^-½ */
+static void l2_norm(calc *c, vec x)
+{
+	num s = c_num(c), eps = c_num(c), one = c_num(c);
+
+	c_dot(c, s, x, x);
+	c_set(c, eps, c_param(c, P_L2_EPS));
+	if (c_mistake(c, L2_MEAN)) {
+		c_set(c, one, (double)x.n);
+		c_div(c, s, s, one);
+	}
+	if (c_mistake(c, L2_CLAMPED)) c_max(c, s, s, eps);
+	else if (!c_mistake(c, L2_EPS_OUTSIDE)) c_add(c, s, s, eps);
+	if (c_mistake(c, L2_EPS_OUTSIDE)) {
+		c_map(c, s, FN_SQRT, s);
+		c_add(c, s, s, eps);
+		c_map(c, s, FN_RECIP, s);
+	} else {
+		c_map(c, s, FN_RSQRT, s);
+	}
+	c_mul(c, x, x, s);
+}
+
+static void load_key(calc *c, const struct head *p, size_t t, vec x, int in, int site, int missing)
+{
+	c_load(c, x, in, (t * c_dim(c, D_HK) + p->hk) * x.n, 1);
+	if (!c_param(c, P_QK_L2NORM) || c_mistake(c, missing)) return;
+	l2_norm(c, x);
+	c_site(c, site, x);
+}
+
+/* a or b of token t; the mistake takes rows [b | a] of a [T,2Hv] tensor for two [T,Hv] ones. */
+static void load_gate(calc *c, const struct head *p, size_t t, num x, int in)
+{
+	size_t Hv = c_dim(c, D_HV), at = t * Hv + p->h;
+
+	if (c_mistake(c, BA_LAYOUT_SPLIT) && c_has(c, IN_A) && c_has(c, IN_B)) {
+		if (in == IN_A) at += c_dim(c, D_T) * Hv;
+		in = at % (2 * Hv) < Hv ? IN_B : IN_A;
+		at = at / (2 * Hv) * Hv + at % Hv;
+	}
+	c_load(c, x, in, at, 1);
+}
+
+/* softplus(a + dt_bias) */
+static void softplus(calc *c, num x)
+{
+	num zero = c_num(c);
+
+	if (c_mistake(c, SOFTPLUS_OVERFLOW) && c_value(c, x) > 88.7) c_set(c, x, INFINITY);
+	else if (c_mistake(c, SOFTPLUS_IS_RELU)) c_max(c, x, x, zero);
+	else c_map(c, x, FN_SOFTPLUS, x);
+}
+
+/* g = -exp(A_log) softplus(a + dt_bias); a is absent for a padding token (t past the end). */
+void gdr_decay(calc *c, const struct head *p, size_t t, num g)
+{
+	num x = c_num(c);
+
+	if (c_has(c, IN_G)) {
+		c_load(c, g, IN_G, t * c_dim(c, D_HV) + p->h, 1);
+	} else {
+		if (t < p->token.last) load_gate(c, p, t, g, IN_A);
+		else c_set(c, g, 0);
+		c_load(c, x, IN_DT_BIAS, c_mistake(c, DT_BIAS_FIRST_ELEMENT) ? 0 : p->h, 1);
+		c_site(c, SITE_DT_BIAS, x);
+		if (!c_mistake(c, DT_BIAS_MISSING)) c_add(c, g, g, x);
+		softplus(c, g);
+		c_load(c, x, IN_A_LOG, p->h, 1);
+		c_site(c, SITE_A_LOG, x);
+		c_map(c, x, FN_EXP, x);
+		if (!c_mistake(c, DECAY_WITHOUT_A_LOG)) c_mul(c, g, g, x);
+		c_map(c, g, FN_NEG, g);
+	}
+	if (c_mistake(c, DECAY_AS_POSITIVE)) c_map(c, g, FN_NEG, g);
+	if (c_mistake(c, NO_DECAY)) c_set(c, g, 0);
+	c_site(c, SITE_G, g);
+}
+
+void gdr_token(calc *c, const struct head *p, size_t t, vec q, vec k, vec v, num g, num beta)
+{
+	num two = c_num(c);
+
+	load_key(c, p, t, q, IN_Q, SITE_Q, L2_MISSING_Q);
+	load_key(c, p, t, k, IN_K, SITE_K, L2_MISSING_K);
+	c_load(c, v, IN_V, gdr_o_at(c, p, t), 1);
+	if (c_param(c, P_GATED)) gdr_decay(c, p, t, g);
+	if (c_has(c, IN_BETA)) {
+		c_load(c, beta, IN_BETA, t * c_dim(c, D_HV) + p->h, 1);
+	} else {
+		load_gate(c, p, t, beta, IN_B);
+		c_map(c, beta, c_mistake(c, BETA_IS_TANH) ? FN_TANH : FN_SIGMOID, beta);
+	}
+	c_set(c, two, 2);
+	if (c_mistake(c, BETA_DOUBLED)) c_mul(c, beta, beta, two);
+	c_site(c, SITE_BETA, beta);
+}
+
+void gdr_scale(calc *c, num scale)
+{
+	double given = c_param(c, P_SCALE);
+
+	if (isnan(given)) {
+		c_set(c, scale, (double)c_dim(c, c_mistake(c, SCALE_FROM_DV) ? D_DV : D_DK));
+		c_map(c, scale, FN_RSQRT, scale);
+	} else {
+		c_set(c, scale, given);
+	}
+	if (c_mistake(c, SCALE_MISSING)) c_set(c, scale, 1);
+	if (c_mistake(c, SCALE_TWICE)) c_mul(c, scale, scale, scale);
+}
+
+void gdr_state_in(calc *c, const struct head *p, mat S)
+{
+	size_t N = c_dim(c, D_N), n = c_mistake(c, STALE_INITIAL_STATE) ? (p->n + N - 1) % N : p->n;
+	size_t at = (n * c_dim(c, D_HV) + p->h) * S.rows * S.cols;
+
+	if (!c_has(c, IN_STATE) || c_mistake(c, INITIAL_STATE_IGNORED)) {
+		c_set(c, flat(S), 0);
+	} else if (c_mistake(c, STATE_TRANSPOSED_IN)) {
+		for (size_t i = 0; i < S.rows; i++) c_load(c, c_row(c, S, i), IN_STATE, at + i, S.rows);
+	} else {
+		c_load(c, flat(S), IN_STATE, at, 1);
+	}
+}
+
+void gdr_state_out(calc *c, const struct head *p, mat S)
+{
+	size_t at = (p->n * c_dim(c, D_HV) + p->h) * S.rows * S.cols;
+
+	c_site(c, SITE_FINAL_STATE, flat(S));
+	if (c_mistake(c, STATE_TRANSPOSED_OUT)) {
+		for (size_t i = 0; i < S.rows; i++) c_store(c, OUT_STATE, at + i, S.rows, c_row(c, S, i));
+	} else {
+		c_store(c, OUT_STATE, at, 1, flat(S));
+	}
+}

@@ -1,0 +1,24 @@
+#include <string.h>
+
+#include "op.h"
+
+extern const struct op op_gated_delta_rule, op_rmsnorm, op_rope, op_causal_conv1d;
+
+const struct op *const ops[] = { &op_gated_delta_rule, &op_rmsnorm, &op_rope, &op_causal_conv1d, NULL };
+
+const struct op *op_find(const char *name)
+{
+	for (size_t i = 0; ops[i]; i++)
+		if (!strcmp(ops[i]->name, name)) return ops[i];
+	return NULL;
+}
+
+/* The tables' entries all begin with their name. */
+#define FIND(table, name) \
+	for (int i = 0; (table)[i].name; i++) \
+		if (!strcmp((table)[i].name, name)) return i; \
+	return -1
+
+int op_site(const struct op *op, const char *name) { FIND(op->sites, name); }
+int op_mistake(const struct op *op, const char *name) { FIND(op->mistakes, name); }
+int op_contract(const struct op *op, const char *name) { FIND(op->contracts, name); }

@@ -1,0 +1,132 @@
+/* An op: its tensors, parameters, reference, rounding sites, known mistakes and contracts. */
+#ifndef ETALON_OP_H
+#define ETALON_OP_H
+
+#include "calc.h"
+#include "fixtures/capture.h"
+
+enum { MAX_IN = 12, MAX_OUT = 2, MAX_PARAM = 8, MAX_DIM = 8, MAX_SITE = 32, MAX_FORM = 2 };
+enum { NO_MISTAKE = -1, DEFAULT_CHUNK = 64 };
+
+enum { OPTIONAL = 1, INTEGER = 2 };
+
+struct tensor_spec {
+	const char *name;       /* without "in." / "out." */
+	const char *shape;      /* "T,Hk,Dk"; a symbol may carry +1 or -1 */
+	int flags;
+	const char *what;       /* outputs: "" or the input that this output comes with */
+};
+
+enum param_kind { PARAM_BOOL, PARAM_REAL, PARAM_CHOICE };
+struct param_spec {
+	const char *name;
+	enum param_kind kind;
+	const char *choices;    /* PARAM_CHOICE: "none|silu" */
+	bool required;
+	double absent;          /* value when absent; NaN: see what */
+	const char *what;
+};
+
+struct site_spec { const char *name, *what; int form; };
+
+struct mistake_spec {
+	const char *name;
+	const char *what;       /* what is computed instead */
+	const char *seen;       /* where people met it: owner/repo#number; "" when only feared */
+	int form;               /* the form of the reference that can make it */
+	bool is_rounding;       /* the mistake is a rounding at a site, below */
+	int site;
+	enum format format;
+};
+
+struct site_rounding { bool on; enum format format; enum rounding rounding; };
+struct contract {
+	const char *name;
+	const char *what;
+	int form;
+	size_t chunk;           /* chunked forms */
+	struct site_rounding site[MAX_SITE];    /* what a kernel may round, beyond f32 throughout */
+};
+
+/* One way to compute the op, cut into pieces that know nothing of each other. */
+struct form { const char *name; void (*piece)(calc *c, size_t piece); };
+
+struct call;
+
+/* Tables end with a NULL name. Contracts run from the tightest to the loosest. */
+struct op {
+	const char *name, *what;
+	const char *dims[MAX_DIM + 1];
+	const struct tensor_spec *in, *out;
+	const struct param_spec *params;
+	const struct site_spec *sites;
+	const struct mistake_spec *mistakes;
+	const struct contract *contracts;
+	struct form forms[MAX_FORM];
+	/* What shapes cannot say; true when the call is sound. */
+	bool (*check)(const struct call *call, struct error *e);
+	size_t (*pieces)(const struct call *call);
+};
+
+extern const struct op *const ops[];            /* all of them, then NULL */
+const struct op *op_find(const char *name);     /* NULL when unknown */
+
+/* Indices by name, or -1. */
+int op_site(const struct op *op, const char *name);
+int op_mistake(const struct op *op, const char *name);
+int op_contract(const struct op *op, const char *name);
+
+/* ---- a call: an op bound to a capture ---- */
+struct call {
+	const struct op *op;
+	const struct capture *capture;
+	const struct tensor *in[MAX_IN];        /* NULL where optional and absent */
+	const struct tensor *out[MAX_OUT];      /* NULL where absent */
+	size_t dim[MAX_DIM];                    /* a symbol that no tensor binds is 1 */
+	size_t out_count[MAX_OUT];              /* elements; 0 for an output that this call has not */
+	double param[MAX_PARAM];
+};
+
+/* Binds and checks everything: op, parameters, names, ranks, shapes, dtypes, zero sizes, values of
+ * integer inputs. With need_outputs, outputs must be there; without, they may be absent. The call
+ * borrows the capture. */
+bool call_bind(struct call *call, const struct capture *c, bool need_outputs, struct error *e);
+
+/* For an op's check: cut points [N+1] begin at 0, never fall, and end at the number of tokens. */
+bool call_check_cuts(const struct call *call, int in, int dim_tokens, int dim_n, struct error *e);
+
+/* Shape of output i of a bound call; returns its rank. */
+int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK]);
+
+/* ---- a run of the reference ---- */
+struct plan {
+	const struct arith *arith;
+	int bits;
+	int form;
+	size_t chunk;
+	int mistake;                            /* index, or NO_MISTAKE */
+	struct site_rounding round[MAX_SITE];
+	bool random;                            /* round at sites in a random direction */
+	uint64_t seed;                          /* of the random stream */
+	void (*tick)(size_t done, size_t total); /* may be NULL; called by one thread at a time */
+};
+
+/* The plan of the plain reference in the named arithmetic. */
+struct plan plan_plain(const struct arith *a, int bits);
+
+/* Makes the plan's one mistake; chooses the form that can make it. */
+void plan_mistake(struct plan *p, const struct op *op, int mistake);
+/* The plan that rounds where the contract lets a kernel round. */
+void plan_contract(struct plan *p, const struct contract *k);
+
+struct answer {
+	double *hi[MAX_OUT], *lo[MAX_OUT];      /* lo: NULL unless the arithmetic is wide */
+	uint64_t work;                          /* element operations: the same in every arithmetic */
+};
+
+/* Runs all pieces, in parallel; the answer does not depend on the number of threads. On success
+ * the caller frees *a with answer_free. The only error is E_MEMORY. */
+bool ref_run(const struct call *call, const struct plan *p, struct answer *a, struct error *e);
+void answer_free(struct answer *a);
+
+#endif

@@ -1,0 +1,202 @@
+/* rmsnorm, per row: x' = x + residual; y = x' (mean x'^2 + eps)^-1/2 (offset + weight) silu(gate). */
+#include "op.h"
+
+enum { D_R, D_D };
+enum { IN_X, IN_WEIGHT, IN_RESIDUAL, IN_GATE };
+enum { OUT_Y, OUT_RESIDUAL };
+enum { P_EPS, P_WEIGHT_OFFSET, P_GATE };
+enum { SITE_RESIDUAL, SITE_MEAN_SQUARE, SITE_INVERSE, SITE_XHAT, SITE_SCALE, SITE_WEIGHTED, SITE_GATE, SITE_Y };
+enum {
+	PLAIN_WEIGHT_FOR_ZERO_CENTRED, ZERO_CENTRED_FOR_PLAIN, OFFSET_TWICE, WEIGHT_PLUS_ONE_IN_BF16, CAST_BEFORE_WEIGHT,
+	EPS_OUTSIDE_ROOT, EPS_WRONG, EPS_MISSING, VARIANCE_WITH_STRAY_LANES, SUM_IN_LOW_PRECISION, GATE_BEFORE_NORM,
+	GATE_AFTER_ROUNDING, GATE_IS_SIGMOID, GATE_MISSING, RESIDUAL_ROUNDED_FIRST, RESIDUAL_NOT_WRITTEN, NORM_OVER_ALL_HEADS
+};
+
+/* The mean over D of the squares in x [n]; n is D but for mistakes. */
+static void mean_square(calc *c, num m, vec x)
+{
+	num D = c_num(c);
+
+	c_dot(c, m, x, x);
+	c_set(c, D, (double)c_dim(c, D_D));
+	c_div(c, m, m, D);
+}
+
+/* Σ over the tile's lanes beyond the row: they hold what follows in memory. */
+static void stray_lanes(calc *c, num m, size_t row)
+{
+	size_t D = c_dim(c, D_D), R = c_dim(c, D_R), tile = 256, at = (row + 1) * D, n = (tile - D % tile) % tile;
+	vec x = c_vec(c, n);
+	num s = c_num(c);
+
+	if (at + n > R * D) n = R * D - at;
+	x = c_part(c, x, 0, n);
+	if (!n) return;
+	c_load(c, x, IN_X, at, 1);
+	mean_square(c, s, x);
+	c_add(c, m, m, s);
+}
+
+/* The mean over two neighbouring rows, as if heads were normed together. */
+static void both_heads(calc *c, num m, size_t row)
+{
+	size_t D = c_dim(c, D_D);
+	vec x = c_vec(c, D);
+	num s = c_num(c), half = c_num(c);
+
+	if ((row ^ 1) >= c_dim(c, D_R)) return;
+	c_load(c, x, IN_X, (row ^ 1) * D, 1);
+	mean_square(c, s, x);
+	c_add(c, m, m, s);
+	c_set(c, half, 0.5);
+	c_mul(c, m, m, half);
+}
+
+/* m <- (m + eps)^-1/2 */
+static void inverse_root(calc *c, num m)
+{
+	num eps = c_num(c);
+
+	c_set(c, eps, c_mistake(c, EPS_WRONG) ? 1e-5 : c_mistake(c, EPS_MISSING) ? 0 : c_param(c, P_EPS));
+	if (c_mistake(c, EPS_OUTSIDE_ROOT)) {
+		c_map(c, m, FN_SQRT, m);
+		c_add(c, m, m, eps);
+		c_map(c, m, FN_RECIP, m);
+	} else {
+		c_add(c, m, m, eps);
+		c_map(c, m, FN_RSQRT, m);
+	}
+}
+
+/* offset + weight */
+static void scale(calc *c, vec w)
+{
+	double offset = c_param(c, P_WEIGHT_OFFSET);
+	num one = c_num(c);
+
+	c_load(c, w, IN_WEIGHT, 0, 1);
+	if (c_mistake(c, PLAIN_WEIGHT_FOR_ZERO_CENTRED)) offset = 0;
+	if (c_mistake(c, ZERO_CENTRED_FOR_PLAIN)) offset = 1;
+	if (c_mistake(c, OFFSET_TWICE)) offset *= 2;
+	c_set(c, one, offset);
+	if (offset != 0) c_add(c, w, w, one);
+	c_site(c, SITE_SCALE, w);
+}
+
+/* silu(gate) of the row */
+static void load_gate(calc *c, vec g, size_t row)
+{
+	c_load(c, g, IN_GATE, row * g.n, 1);
+	c_map(c, g, c_mistake(c, GATE_IS_SIGMOID) ? FN_SIGMOID : FN_SILU, g);
+	c_site(c, SITE_GATE, g);
+}
+
+static void load_x(calc *c, vec x, vec t, size_t row)
+{
+	c_load(c, x, IN_X, row * x.n, 1);
+	if (!c_has(c, IN_RESIDUAL)) return;
+	c_load(c, t, IN_RESIDUAL, row * x.n, 1);
+	if (c_mistake(c, RESIDUAL_NOT_WRITTEN)) c_store(c, OUT_RESIDUAL, row * x.n, 1, t);
+	c_add(c, x, x, t);
+	if (!c_mistake(c, RESIDUAL_NOT_WRITTEN)) c_store(c, OUT_RESIDUAL, row * x.n, 1, x);
+	c_site(c, SITE_RESIDUAL, x);
+}
+
+static void row(calc *c, size_t r)
+{
+	size_t D = c_dim(c, D_D);
+	vec x = c_vec(c, D), w = c_vec(c, D), gate = c_vec(c, D);
+	num m = c_num(c);
+	bool gated = c_has(c, IN_GATE) && !c_mistake(c, GATE_MISSING), early = c_mistake(c, GATE_BEFORE_NORM);
+
+	load_x(c, x, w, r);
+	if (gated) load_gate(c, gate, r);
+	if (gated && early) c_mul(c, x, x, gate);
+	mean_square(c, m, x);
+	if (c_mistake(c, VARIANCE_WITH_STRAY_LANES)) stray_lanes(c, m, r);
+	if (c_mistake(c, NORM_OVER_ALL_HEADS)) both_heads(c, m, r);
+	c_site(c, SITE_MEAN_SQUARE, m);
+	inverse_root(c, m);
+	c_site(c, SITE_INVERSE, m);
+	c_mul(c, x, x, m);                      /* x <- x (mean x^2 + eps)^-1/2 */
+	c_site(c, SITE_XHAT, x);
+	scale(c, w);
+	c_mul(c, x, x, w);                      /* x <- x (offset + weight)     */
+	c_site(c, SITE_WEIGHTED, x);
+	if (gated && !early) c_mul(c, x, x, gate);
+	c_site(c, SITE_Y, x);
+	c_store(c, OUT_Y, r * D, 1, x);
+}
+
+static bool check(const struct call *call, struct error *e)
+{
+	if (!call->in[IN_GATE] == (call->param[P_GATE] != 0))
+		return error_set(e, E_MISSING, "in.gate", NO_OFFSET, "expected it exactly when the parameter gate is \"silu\"");
+	return true;
+}
+
+static size_t pieces(const struct call *call) { return call->dim[D_R]; }
+
+static const struct tensor_spec in[] = {
+	[IN_X] = { "x", "R,D", 0, "rows" },
+	[IN_WEIGHT] = { "weight", "D", 0, "weight, without the offset" },
+	[IN_RESIDUAL] = { "residual", "R,D", OPTIONAL, "added to x before the norm" },
+	[IN_GATE] = { "gate", "R,D", OPTIONAL, "the output is multiplied by silu(gate)" },
+	{ 0 }
+};
+static const struct tensor_spec out[] = {
+	[OUT_Y] = { "y", "R,D", 0, "" },
+	[OUT_RESIDUAL] = { "residual_out", "R,D", 0, "residual" },
+	{ 0 }
+};
+static const struct param_spec params[] = {
+	[P_EPS] = { "eps", PARAM_REAL, NULL, false, 1e-6, "(1e-6)" },
+	[P_WEIGHT_OFFSET] = { "weight_offset", PARAM_REAL, NULL, true, 0, "1: zero-centred weight, 0: plain; must be given" },
+	[P_GATE] = { "gate", PARAM_CHOICE, "none|silu", false, 0, "(none)" },
+	{ 0 }
+};
+static const struct site_spec sites[] = {
+	[SITE_RESIDUAL] = { "residual", "x + residual, before the norm", 0 },
+	[SITE_MEAN_SQUARE] = { "mean_square", "mean x^2", 0 },
+	[SITE_INVERSE] = { "inverse_root", "(mean x^2 + eps)^-1/2", 0 },
+	[SITE_XHAT] = { "xhat", "the normed x, before its weight", 0 },
+	[SITE_SCALE] = { "scale", "offset + weight", 0 },
+	[SITE_WEIGHTED] = { "weighted", "the normed x times its weight, before the gate", 0 },
+	[SITE_GATE] = { "silu_gate", "silu(gate)", 0 },
+	[SITE_Y] = { "y", "the output", 0 },
+	{ 0 }
+};
+static const struct mistake_spec mistakes[] = {
+	[PLAIN_WEIGHT_FOR_ZERO_CENTRED] = { "plain_weight_for_zero_centred", "w for 1 + w", "", 0, 0, 0, 0 },
+	[ZERO_CENTRED_FOR_PLAIN] = { "zero_centred_for_plain", "1 + w for w", "", 0, 0, 0, 0 },
+	[OFFSET_TWICE] = { "offset_twice", "2 + w for 1 + w", "mlx-vlm#2114", 0, 0, 0, 0 },
+	[WEIGHT_PLUS_ONE_IN_BF16] = { "weight_plus_one_in_bf16", "1 + w rounded to bf16", "lmdeploy#4790", 0, true, SITE_SCALE, FMT_BF16 },
+	[CAST_BEFORE_WEIGHT] = { "cast_before_weight", "bf16(xhat) w for bf16(xhat w)", "gemma_pytorch#67", 0, true, SITE_XHAT, FMT_BF16 },
+	[EPS_OUTSIDE_ROOT] = { "eps_outside_root", "x / (sqrt(mean x^2) + eps)", "", 0, 0, 0, 0 },
+	[EPS_WRONG] = { "eps_wrong", "eps = 1e-5", "", 0, 0, 0, 0 },
+	[EPS_MISSING] = { "eps_missing", "eps = 0", "", 0, 0, 0, 0 },
+	[VARIANCE_WITH_STRAY_LANES] = { "variance_with_stray_lanes", "the sum runs to the end of a tile of 256", "quack 9310d47", 0, 0, 0, 0 },
+	[SUM_IN_LOW_PRECISION] = { "sum_in_low_precision", "mean x^2 rounded to bf16", "", 0, true, SITE_MEAN_SQUARE, FMT_BF16 },
+	[GATE_BEFORE_NORM] = { "gate_before_norm", "the norm of x silu(gate)", "", 0, 0, 0, 0 },
+	[GATE_AFTER_ROUNDING] = { "gate_after_rounding", "xhat w rounded to bf16 before the gate", "vllm#56244", 0, true, SITE_WEIGHTED, FMT_BF16 },
+	[GATE_IS_SIGMOID] = { "gate_is_sigmoid", "sigmoid(gate) for silu(gate)", "", 0, 0, 0, 0 },
+	[GATE_MISSING] = { "gate_missing", "the gate is not applied", "", 0, 0, 0, 0 },
+	[RESIDUAL_ROUNDED_FIRST] = { "residual_rounded_first", "the norm of bf16(x + residual)", "flashinfer#587", 0, true, SITE_RESIDUAL, FMT_BF16 },
+	[RESIDUAL_NOT_WRITTEN] = { "residual_not_written", "residual_out is the old residual", "flashinfer#2385", 0, 0, 0, 0 },
+	[NORM_OVER_ALL_HEADS] = { "norm_over_all_heads", "one norm over two neighbouring rows (heads)", "", 0, 0, 0, 0 },
+	{ 0 }
+};
+#define BF16 { true, FMT_BF16, ROUND_NEAREST_EVEN }
+static const struct contract contracts[] = {
+	{ "f32", "all in float32", 0, 0, {{ 0 }} },
+	{ "residual_bf16", "the sum with the residual rounded to bf16 before the norm", 0, 0, { [SITE_RESIDUAL] = BF16 } },
+	{ "xhat_bf16", "the normed x rounded to bf16 before its weight, and again after it", 0, 0,
+		{ [SITE_RESIDUAL] = BF16, [SITE_XHAT] = BF16, [SITE_WEIGHTED] = BF16 } },
+	{ 0 }
+};
+
+const struct op op_rmsnorm = {
+	.name = "rmsnorm", .what = "y = (x + residual) (mean x^2 + eps)^-1/2 (offset + weight) silu(gate)",
+	.dims = { "R", "D" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
+	.contracts = contracts, .forms = { { "rows", row } }, .check = check, .pieces = pieces
+};

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Runs cmocka programs, prints the whole output of those that fail, and one line of totals.
+# usage: run.sh PROGRAM...
+out=$(mktemp) || exit 1
+trap 'rm -f "$out"' EXIT
+passed=0 failed=0 skipped=0
+
+for program in "$@"; do
+	"$program" >"$out" 2>&1
+	status=$?
+	# A test that was announced and did not end (a crash), or a failing exit that no test
+	# explains, counts as failed.
+	set -- $(awk -v status=$status '
+		/^\[==========\] .*Running [0-9]+ test/ { match($0, /Running [0-9]+/); want += substr($0, RSTART + 8, RLENGTH - 8) }
+		/^\[  PASSED  \] [0-9]+ test\(s\)/ { ok += $4 }
+		/^\[  FAILED  \] .*[0-9]+ test\(s\), listed below/ { match($0, /[0-9]+ test/); bad += substr($0, RSTART, RLENGTH - 5) }
+		/^\[  SKIPPED \] .*[0-9]+ test\(s\), listed below/ { match($0, /[0-9]+ test/); skip += substr($0, RSTART, RLENGTH - 5) }
+		END {
+			if (ok + bad + skip < want) bad = want - ok - skip
+			if (status && !bad || !want) bad++
+			print ok + 0, bad + 0, skip + 0
+		}' "$out")
+	[ "$2" -gt 0 ] && { echo "---- $program (exit $status)"; cat "$out"; }
+	echo "$program: $1 passed, $2 failed$([ "$3" -gt 0 ] && echo ", $3 skipped")"
+	passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
+done
+
+line="$passed passed, $failed failed"
+[ $skipped -gt 0 ] && line="$line, $skipped skipped"
+echo "$line"
+[ $failed -eq 0 ] && [ $passed -gt 0 ]
