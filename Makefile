@@ -52,7 +52,7 @@ $(BUILD)/tests/plugin_%.so: tests/plugin_%.c $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -I. -shared -fPIC -MMD -MP -o $@ $<
 
-$(BUILD)/ref/arith_%.o $(BUILD)/fixtures/dtype.o $(BUILD)/compare/elementwise.o: CFLAGS += -O3
+$(BUILD)/ref/arith_%.o $(BUILD)/fixtures/dtype.o $(BUILD)/compare/elementwise.o: private CFLAGS += -O3
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -I. -I$(BUILD) -MMD -MP -c -o $@ $<

@@ -8,7 +8,7 @@ enum dtype out_dtype(const struct call *call, int i)
 	return call->out[i] ? call->out[i]->dtype : DT_F64;
 }
 
-double stored(enum dtype d, double hi, double lo)
+double stored_as(enum dtype d, double hi, double lo)
 {
 	return format_round(dtype_info[d].format, ROUND_NEAREST_EVEN, round_to_odd(hi, lo), 0);
 }
@@ -40,24 +40,28 @@ static size_t row_length(const struct call *call, int i)
 	return shape[call_out_shape(call, i, shape) - 1];
 }
 
-/* s2 [n]: mean squares of single elements in, sigma out; returns how many are not zero. */
-static size_t pool(double *s2, size_t n, size_t row, enum dtype d, const double *hi, const double *lo)
+/* s2 [n], mean squares of single elements, becomes the upstream error. */
+static void pool(double *s2, size_t n, size_t row)
 {
-	size_t count = 0;
-
 	for (size_t r = 0; r < n; r += row) {
 		double mean = 0;
 		size_t noisy = 0;
 		for (size_t i = r; i < r + row; i++) mean += s2[i], noisy += s2[i] > 0;
 		mean /= fmax(1, (double)noisy);
-		for (size_t i = r; i < r + row; i++) {
-			double l = lo ? lo[i] : 0, ulp = format_ulp(dtype_info[d].format, hi[i]);
-			bool needs_rounding = in_sigma(stored(d, hi[i], l), hi[i], l, 0) != 0;
-			s2[i] = sqrt((s2[i] > 0 ? fmax(s2[i], mean) : 0) + (needs_rounding ? ulp * ulp / 12 : 0));
-			count += s2[i] > 0;
-		}
+		for (size_t i = r; i < r + row; i++) s2[i] = sqrt(s2[i] > 0 ? fmax(s2[i], mean) : 0);
 	}
-	return count;
+}
+
+static void add_store(struct expected *x, const struct call *call, int i, const struct answer *truth)
+{
+	enum dtype d = out_dtype(call, i);
+
+	for (size_t j = 0; j < call->out_count[i]; j++) {
+		double hi = truth->hi[i][j], lo = truth->lo[i] ? truth->lo[i][j] : 0;
+		bool exact = stored_as(d, hi, lo) == hi && lo == 0;
+		x->sigma[i][j] = hypot(x->upstream[i][j], exact ? 0 : format_ulp(dtype_info[d].format, hi) / sqrt(12));
+		x->count[i] += x->sigma[i][j] > 0;
+	}
 }
 
 /* Mean and mean square of the error of one noisy run, stored as a kernel would, in sigma. */
@@ -70,7 +74,7 @@ static void scatter(const struct expected *x, const struct call *call, int i, co
 	for (size_t j = 0; j < call->out_count[i]; j++) {
 		double lo = truth->lo[i] ? truth->lo[i][j] : 0;
 		if (!(x->sigma[i][j] > 0)) continue;
-		double z = in_sigma(stored(d, a->hi[i][j], 0), truth->hi[i][j], lo, x->sigma[i][j]);
+		double z = in_sigma(stored_as(d, a->hi[i][j], 0), truth->hi[i][j], lo, x->sigma[i][j]);
 		*mean += z / (double)x->count[i];
 		*square += z * z / (double)x->count[i];
 	}
@@ -109,19 +113,22 @@ bool expected_make(struct expected *x, const struct call *call, const struct con
 
 	*x = (struct expected){ .runs = runs };
 	for (int i = 0; i < MAX_OUT; i++)
-		if (call->out_count[i] && !(x->sigma[i] = calloc(call->out_count[i], sizeof(double)))) goto no_memory;
+		if (call->out_count[i] && (!(x->sigma[i] = calloc(call->out_count[i], sizeof(double)))
+				|| !(x->upstream[i] = calloc(call->out_count[i], sizeof(double))))) goto no_memory;
 	for (int r = 0; r < runs; r++) {
 		if (!noisy_run(call, k, r + 1, tick, &a, e)) goto failed;
 		for (int i = 0; i < MAX_OUT; i++)
 			for (size_t j = 0; j < call->out_count[i]; j++) {
 				double d = a.hi[i][j] - truth->hi[i][j] - (truth->lo[i] ? truth->lo[i][j] : 0);
-				x->sigma[i][j] += d * d / runs;
+				x->upstream[i][j] += d * d / runs;
 			}
 		answer_free(&a);
 	}
-	for (int i = 0; i < MAX_OUT; i++)
-		if (x->sigma[i])
-			x->count[i] = pool(x->sigma[i], call->out_count[i], row_length(call, i), out_dtype(call, i), truth->hi[i], truth->lo[i]);
+	for (int i = 0; i < MAX_OUT; i++) {
+		if (!x->sigma[i]) continue;
+		pool(x->upstream[i], call->out_count[i], row_length(call, i));
+		add_store(x, call, i, truth);
+	}
 	if (fresh_runs(x, call, k, truth, tick, e)) return true;
 	goto failed;
 no_memory:
@@ -133,6 +140,6 @@ failed:
 
 void expected_free(struct expected *x)
 {
-	for (int i = 0; i < MAX_OUT; i++) free(x->sigma[i]);
+	for (int i = 0; i < MAX_OUT; i++) free(x->sigma[i]), free(x->upstream[i]);
 	*x = (struct expected){ 0 };
 }

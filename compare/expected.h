@@ -4,14 +4,15 @@
 
 #include "ref/op.h"
 
-/* sigma_i² = max(s_i², mean of s² over i's row) + store_i²: s_i² is the mean square of the error of
- * `runs` noisy runs at element i, a row is what shares all indices but the last, and store_i² =
- * ulp²/12 is the rounding to the output's own dtype (0 where the truth needs no rounding). Elements
- * with s_i = 0, which are only copied, take no part in their row's mean and stay without. */
+/* upstream_i² = max(s_i², mean of s² over i's row), where s_i² is the mean square of the error of
+ * `runs` noisy runs at element i, and a row is what shares all indices but the last. Elements with
+ * s_i = 0, which are only copied, take no part in their row's mean and stay without.
+ * sigma_i² = upstream_i² + store_i², with store_i² = ulp²/12 for the rounding to the output's own
+ * dtype, 0 where the truth needs none. */
 enum { FRESH_RUNS = 8 };        /* noisy runs judged like kernels, to learn how their figures scatter */
 
 struct expected {
-	double *sigma[MAX_OUT];         /* NULL for an output the call has not */
+	double *sigma[MAX_OUT], *upstream[MAX_OUT];     /* NULL for an output the call has not */
 	size_t count[MAX_OUT];          /* elements whose sigma is not 0 */
 	int runs;
 	double bias[MAX_OUT];           /* rms, over fresh noisy runs, of the mean error in sigma */
@@ -22,7 +23,7 @@ struct expected {
 enum dtype out_dtype(const struct call *call, int i);
 
 /* The answer rounded once to d, as a kernel without any other error would store it. */
-double stored(enum dtype d, double hi, double lo);
+double stored_as(enum dtype d, double hi, double lo);
 
 /* got - (hi + lo), in sigma; where sigma is 0, 0 if equal and infinite if not. NaN stays NaN. */
 double in_sigma(double got, double hi, double lo, double sigma);

@@ -18,6 +18,9 @@ struct finding {
 int find(const char *path, const struct judging *how, bool stale, struct finding *f);
 int finding_exit(const struct finding *f);
 
+/* Of two exit codes the one that a whole should have: machine, then input, fail, undecided, pass. */
+int worse_exit(int a, int b);
+
 /* "pass", "fail", "undecided" or "error". */
 const char *finding_word(const struct finding *f);
 

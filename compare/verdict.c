@@ -135,11 +135,14 @@ static void decide(const struct call *call, struct verdict *v, struct output_ver
 		reason(v, FAIL, "out.%s: %zu of %zu elements are not finite; the first at %s is %g, expected %.9g", name, o->not_finite,
 			o->count, index_text(call, o->out, o->first_not_finite.index, text, sizeof text), o->first_not_finite.got,
 			o->first_not_finite.expected);
+	index_text(call, o->out, o->beyond.index, o->beyond_at, sizeof o->beyond_at);
 	for (int r = 0; r < RULE_COUNT; r++) {
+		const struct element *at = r == RULE_EXCESS ? &o->beyond : &o->worst;
 		if (o->rule[r].value <= o->rule[r].limit) continue;
-		if (r == RULE_WORST)
-			reason(v, FAIL, "out.%s: %s is %.9g, expected %.9g: %.4g sigma (%.4g ulp), at most %.3g", name,
-				o->worst_at, o->worst.got, o->worst.expected, o->worst.sigma, o->worst.ulp, o->rule[r].limit);
+		if (r == RULE_WORST || r == RULE_EXCESS)
+			reason(v, FAIL, "out.%s: %s is %.9g, expected %.9g: %.4g sigma, %.4g ulp; %s %.4g, at most %.3g", name,
+				r == RULE_EXCESS ? o->beyond_at : o->worst_at, at->got, at->expected, at->sigma, at->ulp, rule_name[r],
+				o->rule[r].value, o->rule[r].limit);
 		else
 			reason(v, FAIL, "out.%s: %s error %.4g sigma, at most %.3g", name, rule_name[r], o->rule[r].value, o->rule[r].limit);
 	}

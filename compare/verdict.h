@@ -8,10 +8,11 @@ enum outcome { PASS, FAIL, UNDECIDED };
 extern const char *const outcome_name[];        /* "pass", "fail", "undecided" */
 int outcome_exit(enum outcome o);               /* EXIT_PASS, EXIT_FAIL, EXIT_UNDECIDED */
 
-enum { RULE_WORST, RULE_P99, RULE_RMS, RULE_BIAS, RULE_COUNT };
+enum { RULE_WORST, RULE_EXCESS, RULE_P99, RULE_RMS, RULE_BIAS, RULE_COUNT };
 extern const char *const rule_name[RULE_COUNT];
 
-/* All errors are in sigma. A rule holds while value <= limit. */
+/* A rule holds while value <= limit. All are in sigma, but excess: the largest error beyond half an
+ * ulp of the output's dtype, in units of the upstream error alone (infinite where that is 0). */
 struct rule { double value, limit; };
 
 struct element { size_t index; double expected, got, sigma, ulp; };     /* error in sigma and in ulp */
@@ -21,9 +22,9 @@ struct output_verdict {
 	size_t count;
 	size_t bit_equal;               /* elements equal to the truth rounded once to the dtype */
 	size_t not_finite;              /* NaN or infinite where the truth is a number that fits */
-	struct element first_not_finite, worst;
-	char worst_at[96];              /* "[12,3,44]" */
-	struct rule rule[RULE_COUNT];   /* all but the worst: over the elements whose sigma is not 0 */
+	struct element first_not_finite, worst, beyond;          /* beyond: of the rule excess */
+	char worst_at[96], beyond_at[96];       /* "[12,3,44]" */
+	struct rule rule[RULE_COUNT];   /* p99, rms and bias: over the elements whose sigma is not 0 */
 	double truth_error;             /* largest distance between the truth and its second opinion, in sigma */
 };
 

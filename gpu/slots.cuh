@@ -79,9 +79,12 @@ inline void slot_pool::gather(tensor *final_state)
 			move(static_cast<char *>(final_state->data) + r * each_ * dtype_info[final_state->dtype].size,
 			     final_state->dtype, &pool_[table_[r] * slot_bytes()], dtype_);
 	}
-	for (size_t i = 0; i < pool_.size(); i++)
-		if (!owned[i / slot_bytes()] && pool_[i] != POISON)
-			refuse(E_DEVICE, "slot", "the kernel wrote into slot %zu, which no row owns", i / slot_bytes());
+	for (size_t s = 0; s < owned.size(); s++) {
+		auto first = pool_.begin() + (ptrdiff_t)(s * slot_bytes()), last = first + (ptrdiff_t)slot_bytes();
+
+		if (!owned[s] && std::any_of(first, last, [](unsigned char byte) { return byte != POISON; }))
+			refuse(E_DEVICE, "slot", "the kernel wrote into slot %zu, which no row owns", s);
+	}
 }
 
 /* One slot's elements, converted where the types differ. */

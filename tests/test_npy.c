@@ -70,6 +70,8 @@ static const struct hostile {
 	{ DICT("'|u1'", "False", "(4,)") "\n\n", 4, E_HEADER_JSON, NULL, END },
 	{ DICT("'|u1'", "False", "(4,)") " x\n", 4, E_HEADER_JSON, "x\n", 0 },
 	{ DICT("'|u1'", "True", "(4,)") "\n", 4, E_FORMAT, "True", 0 },
+	{ "{'fortran_order': Fals", 0, E_HEADER_JSON, "Fals", 0 },
+	{ "{'fortran_order': Tru", 0, E_HEADER_JSON, "Tru", 0 },
 	{ DICT("'|u1'", "0", "(4,)") "\n", 4, E_HEADER_JSON, "0", 0 },
 	{ DICT("'|u1'", "Falsey", "(4,)") "\n", 4, E_HEADER_JSON, "y,", 0 },
 	{ DESCR("'>f4'"), 16, E_DTYPE, "'>f4'", 0 },

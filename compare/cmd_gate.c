@@ -1,0 +1,144 @@
+/* etalon gate: many captures, one verdict. */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli.h"
+#include "report.h"
+
+struct arguments {
+	struct judging how;
+	const char *junit, *markdown;
+	char **path;
+	size_t n;
+	bool json;
+};
+struct paths { char **item; size_t n; };
+
+static bool add(struct paths *p, const char *folder, const char *name)
+{
+	char **item = realloc(p->item, (p->n + 1) * sizeof *item);
+
+	if (!item) return false;
+	p->item = item;
+	if (asprintf(&item[p->n], "%s%s%s", folder, *folder && folder[strlen(folder) - 1] != '/' ? "/" : "", name) < 0) return false;
+	p->n++;
+	return true;
+}
+
+static int is_capture(const struct dirent *d)
+{
+	static const char end[] = ".safetensors";
+	size_t n = strlen(d->d_name), m = sizeof end - 1;
+
+	return d->d_name[0] != '.' && n > m && !strcmp(d->d_name + n - m, end);
+}
+
+/* A file is itself; a folder is its *.safetensors, sorted. A folder without any is an error. */
+static bool collect(struct paths *p, const char *path, struct error *e)
+{
+	struct dirent **list = NULL;
+	struct stat s;
+	bool ok = true;
+
+	if (stat(path, &s)) return error_set(e, E_OPEN, path, NO_OFFSET, "expected a folder of captures or a capture: %m");
+	if (!S_ISDIR(s.st_mode)) return add(p, "", path) || error_set(e, E_MEMORY, path, NO_OFFSET, "a list of captures");
+	int n = scandir(path, &list, is_capture, alphasort);
+	if (n < 0) return error_set(e, E_READ, path, NO_OFFSET, "%m");
+	if (n == 0) ok = error_set(e, E_EMPTY, path, NO_OFFSET, "expected *.safetensors");
+	for (int i = 0; i < n; i++) {
+		if (ok && !add(p, path, list[i]->d_name)) ok = error_set(e, E_MEMORY, path, NO_OFFSET, "a list of captures");
+		free(list[i]);
+	}
+	free(list);
+	return ok;
+}
+
+static bool write_report(const char *path, void (*report)(FILE *, const struct finding *, size_t), const struct finding *f,
+	size_t n, struct error *e)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *to;
+
+	if (!path) return true;
+	to = open_memstream(&text, &size);
+	if (to) report(to, f, n);
+	bool ok = to && fclose(to) == 0;
+	ok = ok ? text_write(path, text, size, e) : error_set(e, E_MEMORY, path, NO_OFFSET, "a report");
+	free(text);
+	return ok;
+}
+
+static int print_json(const struct finding *f, size_t n, int status)
+{
+	json_t *rows = json_array();
+
+	for (size_t i = 0; i < n; i++) json_array_append_new(rows, report_json(&f[i]));
+	return cli_json(json_pack("{s:i, s:o}", "exit", status, "captures", rows));
+}
+
+static int judge_all(const struct paths *p, const struct arguments *a)
+{
+	struct finding *f = calloc(p->n, sizeof *f);
+	struct error e = { 0 };
+	int status = EXIT_PASS;
+
+	if (!f) {
+		error_set(&e, E_MEMORY, NULL, NO_OFFSET, "%zu captures", p->n);
+		return cli_fail(&e);
+	}
+	for (size_t i = 0; i < p->n; i++) {
+		cli_stage("gate", i, p->n);
+		status = worse_exit(status, find(p->item[i], &a->how, true, &f[i]));
+	}
+	cli_stage("gate", p->n, p->n);
+	bool ok = write_report(a->junit, report_junit, f, p->n, &e) && write_report(a->markdown, report_markdown, f, p->n, &e);
+	if (!a->json) report_table(stdout, f, p->n);
+	else if (print_json(f, p->n, status) != EXIT_PASS) status = EXIT_MACHINE;
+	free(f);
+	return ok ? status : worse_exit(status, cli_fail(&e));
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+	struct arguments *a = state->input;
+
+	switch (key) {
+	case 'c': a->how.contract = text; return 0;
+	case 't': a->how.truth = text; return 0;
+	case 'j': a->json = true; return 0;
+	case 'u': a->junit = text; return 0;
+	case 'm': a->markdown = text; return 0;
+	case ARGP_KEY_ARGS:
+		a->path = state->argv + state->next;
+		a->n = (size_t)(state->argc - state->next);
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int cmd_gate(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "contract", 'c', "NAME", 0, "for all captures (each one's own, else its op's tightest); auto: the tightest that each meets", 0 },
+		{ "truth", 't', "ARITH", 0, "f64 or mpfr:BITS (mpfr:128 where the work allows, else f64)", 0 },
+		{ "json", 'j', NULL, 0, "JSON on stdout instead of the table", 0 },
+		{ "junit", 'u', "FILE", 0, "also JUnit XML", 0 },
+		{ "markdown", 'm', "FILE", 0, "also Markdown, for a CI job's summary", 0 }, { 0 }
+	};
+	static const struct argp argp = { options, parse, "[DIR|CAPTURE...]", "Many captures, one verdict. DIR is fixtures/captures unless given.", NULL, NULL, NULL };
+	static char *standard[] = { "fixtures/captures" };
+	struct arguments a = { .path = standard, .n = 1 };
+	struct paths p = { 0 };
+	struct error e = { 0 };
+	bool ok = true;
+
+	cli_parse(&argp, argc, argv, &a);
+	for (size_t i = 0; ok && i < a.n; i++) ok = collect(&p, a.path[i], &e);
+	int status = ok ? judge_all(&p, &a) : cli_fail(&e);
+	for (size_t i = 0; i < p.n; i++) free(p.item[i]);
+	free(p.item);
+	return status;
+}

@@ -1,0 +1,143 @@
+/* etalon list: what there is, from the tables of ref/ and fixtures/cases. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "fixtures/cases.h"
+#include "ref/op.h"
+
+/* A row is given as its cells, in the order of the columns; "" in place of NULL. */
+struct list { const struct op *only; bool json; struct table table; json_t *rows; };
+
+static void row(struct list *l, const char *const *cell)
+{
+	json_t *object = l->json ? json_object() : NULL;
+
+	for (size_t i = 0; i < l->table.columns; i++) {
+		const char *text = cell[i] ? cell[i] : "";
+		if (l->json)
+			json_object_set_new(object, l->table.heading[i], json_string(text));
+		else
+			table_add(&l->table, "%s", text);
+	}
+	if (l->json)
+		json_array_append_new(l->rows, object);
+}
+#define ROW(l, ...) row(l, (const char *const[]){ __VA_ARGS__ })
+
+static const char *form_name(const struct op *op, int form)
+{
+	return form < 0 ? "any" : op->forms[form].name;
+}
+
+static void list_op(struct list *l, const struct op *op)
+{
+	ROW(l, op->name, op->what);
+}
+
+static void list_cases(struct list *l, const struct op *op)
+{
+	for (const struct test_case *k = test_cases; k->op; k++)
+		if (!strcmp(k->op, op->name))
+			ROW(l, op->name, k->name, k->contract ? k->contract : op->contracts[0].name, k->what);
+}
+
+static void list_mistakes(struct list *l, const struct op *op)
+{
+	for (const struct mistake_spec *m = op->mistakes; m->name; m++)
+		ROW(l, op->name, m->name, form_name(op, m->form), m->what, m->seen);
+}
+
+static void list_sites(struct list *l, const struct op *op)
+{
+	for (const struct site_spec *s = op->sites; s->name; s++)
+		ROW(l, op->name, s->name, form_name(op, s->form), s->what);
+}
+
+/* "q_norm=bf16 k_norm=bf16", to be freed. */
+static char *roundings(const struct op *op, const struct contract *c)
+{
+	char *text = NULL;
+	size_t n;
+	FILE *to = open_memstream(&text, &n);
+
+	if (!to)
+		return NULL;
+	for (int i = 0; op->sites[i].name; i++)
+		if (c->site[i].on)
+			fprintf(to, "%s%s=%s", ftell(to) > 0 ? " " : "", op->sites[i].name,
+			        rounding_name(c->site[i].format, c->site[i].rounding));
+	fclose(to);
+	return text;
+}
+
+static void list_contracts(struct list *l, const struct op *op)
+{
+	for (const struct contract *c = op->contracts; c->name; c++) {
+		char *text = roundings(op, c);
+		ROW(l, op->name, c->name, form_name(op, c->form), c->what, text);
+		free(text);
+	}
+}
+
+static const struct kind {
+	const char *name;
+	void (*list)(struct list *l, const struct op *op);
+	size_t columns;
+	const char *heading[5];
+} kinds[] = {
+	{ "ops", list_op, 2, { "op", "what" } },
+	{ "cases", list_cases, 4, { "op", "case", "contract", "what" } },
+	{ "mistakes", list_mistakes, 5, { "op", "mistake", "form", "computes", "seen" } },
+	{ "sites", list_sites, 4, { "op", "site", "form", "what" } },
+	{ "contracts", list_contracts, 5, { "op", "contract", "form", "what", "rounds" } },
+};
+
+struct arguments { const struct kind *kind; const char *op; bool json; };
+
+static const struct kind *find_kind(struct argp_state *state, const char *name)
+{
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (!strcmp(kinds[i].name, name))
+			return &kinds[i];
+	argp_error(state, "there is no list of '%s'; there is: ops, cases, mistakes, sites, contracts", name);
+	return NULL;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+	struct arguments *a = state->input;
+
+	switch (key) {
+	case 'j': a->json = true; return 0;
+	case ARGP_KEY_ARG:
+		if (state->arg_num == 0) a->kind = find_kind(state, text);
+		else if (state->arg_num == 1) a->op = text;
+		else return ARGP_ERR_UNKNOWN;
+		return 0;
+	case ARGP_KEY_NO_ARGS: argp_error(state, "expected one of ops, cases, mistakes, sites, contracts"); return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int cmd_list(int argc, char **argv)
+{
+	static const struct argp_option options[] = { { "json", 'j', NULL, 0, "an array of objects", 0 }, { 0 } };
+	static const struct argp argp = { options, parse, "ops|cases|mistakes|sites|contracts [OP]",
+		"What etalon knows, of all ops or of one.", NULL, NULL, NULL };
+	struct arguments a = { 0 };
+	struct error e;
+
+	cli_parse(&argp, argc, argv, &a);
+	struct list l = { .json = a.json, .table = { .columns = a.kind->columns, .heading = a.kind->heading } };
+	if (a.op && !(l.only = op_find(a.op))) {
+		error_set(&e, E_OP, a.op, NO_OFFSET, "see `etalon list ops`");
+		return cli_fail(&e);
+	}
+	if (a.json)
+		l.rows = json_array();
+	for (size_t i = 0; ops[i]; i++)
+		if (!l.only || l.only == ops[i])
+			a.kind->list(&l, ops[i]);
+	return a.json ? cli_json(l.rows) : table_print(&l.table);
+}

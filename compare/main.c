@@ -1,0 +1,63 @@
+/* etalon COMMAND ...: finds the command and runs it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const struct command { const char *name, *arguments, *what; int (*run)(int argc, char **argv); } commands[] = {
+	{ "check", "CAPTURE...", "a verdict on each capture, with its reasons", cmd_check },
+	{ "gate", "[DIR...]", "many captures, one verdict", cmd_gate },
+	{ "record", "OP|all -o DIR", "run the kernels on the cases and write captures", cmd_record },
+	{ "inputs", "OP --case NAME -o FILE", "the inputs of a case, as a capture without outputs", cmd_inputs },
+	{ "ref", "CAPTURE -o FILE", "the reference's answer, exact or with a mistake or a rounding", cmd_ref },
+	{ "diff", "A B", "any two tensor files, element by element", cmd_diff },
+	{ "list", "ops|cases|...", "ops, cases, mistakes, sites, contracts", cmd_list },
+};
+
+static void help(void)
+{
+	puts("usage: etalon COMMAND [OPTION...]\n\n"
+	     "Tells whether a GPU kernel computes what it should, and how far off it is.\n");
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		printf("  %-8s%-24s%s\n", commands[i].name, commands[i].arguments, commands[i].what);
+	puts("\n`etalon COMMAND --help` has a command's options; --json works with each.\n"
+	     "exit: 0 pass, 1 fail, 2 bad usage or input, 3 undecided, 4 the machine failed");
+}
+
+/* Output that was not written must not pass. */
+static int finish(int status)
+{
+	struct error e;
+
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	error_set(&e, E_WRITE, "stdout", NO_OFFSET, "%s", strerror(errno));
+	return cli_fail(&e);
+}
+
+static int run(const struct command *c, int argc, char **argv)
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "etalon %s", c->name);
+	argv[0] = name;         /* argp names it in its messages */
+	return finish(c->run(argc, argv));
+}
+
+int main(int argc, char **argv)
+{
+	if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))) {
+		help();
+		return finish(EXIT_PASS);
+	}
+	if (argc < 2) {
+		fputs("etalon: no command given; see etalon --help\n", stderr);
+		return EXIT_INPUT;
+	}
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return run(&commands[i], argc - 1, argv + 1);
+	fprintf(stderr, "etalon: unknown command '%s'; see etalon --help\n", argv[1]);
+	return EXIT_INPUT;
+}
