@@ -1,4 +1,5 @@
 /* etalon gate: many captures, one verdict. */
+#define _GNU_SOURCE              /* asprintf */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>

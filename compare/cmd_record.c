@@ -86,7 +86,7 @@ static bool record(const struct test_case *k, const struct arguments *a, const c
 		return false;
 	if (ours && k->contract && !meta_set(&c->tensors, "etalon.contract", k->contract))
 		return error_set(e, E_MEMORY, path, NO_OFFSET, "its metadata");
-	return tensors_write(&c->tensors, path, e);
+	return make_folders(a->dir, e) && tensors_write(&c->tensors, path, e);
 }
 
 /* One capture: a line, or an object in list. A plugin may lack an op, a type or a parameter;
@@ -124,8 +124,7 @@ static bool record_all(const struct arguments *a, json_t *list, struct error *e)
 	for (const struct test_case *k = test_cases; k->op; k++) {
 		if ((!all && strcmp(k->op, a->op)) || (a->case_name && strcmp(k->name, a->case_name)))
 			continue;
-		if (!found++ && !make_folders(a->dir, e))
-			return false;
+		found++;
 		if (!record_case(k, a, &written, list, e))
 			return false;
 	}

@@ -25,7 +25,7 @@ static int find_form(const struct op *op, const char *name)
 	return -1;
 }
 
-/* One "SITE=TYPE" into the plan; *form is the one form that has the site, or stays. */
+/* One "SITE=TYPE" into the plan; *form becomes the one form that has the site, unless all have it. */
 static bool plan_round(struct plan *p, const struct op *op, const char *text, int *form, struct error *e)
 {
 	size_t n = strcspn(text, "=");
@@ -40,8 +40,12 @@ static bool plan_round(struct plan *p, const struct op *op, const char *text, in
 		return error_set(e, E_UNKNOWN_NAME, text, NO_OFFSET,
 		                 "expected SITE=TYPE, TYPE one of bf16 f16 tf32 tf32_rz f32 e4m3 e5m2");
 	r->on = true;
-	if (op->sites[site].form >= 0)
-		*form = op->sites[site].form;
+	int own = op->sites[site].form;
+	if (own >= 0 && *form >= 0 && own != *form)
+		return error_set(e, E_USAGE, text, NO_OFFSET, "this site belongs to the form %s, the mistake or another site to %s",
+		                 op->forms[own].name, op->forms[*form].name);
+	if (own >= 0)
+		*form = own;
 	return true;
 }
 
@@ -53,10 +57,10 @@ static bool plan_form(struct plan *p, const struct op *op, const struct argument
 	if (a->form && asked < 0)
 		return error_set(e, E_UNKNOWN_NAME, a->form, NO_OFFSET, "%s has the form %s%s%s", op->name, op->forms[0].name,
 		                 op->forms[1].name ? " and the form " : "", op->forms[1].name ? op->forms[1].name : "");
-	if (asked >= 0 && needed >= 0 && asked != needed && op->forms[needed].piece != op->forms[asked].piece)
+	if (asked >= 0 && needed >= 0 && asked != needed)
 		return error_set(e, E_USAGE, a->form, NO_OFFSET, "the mistake or a site belongs to the form %s", op->forms[needed].name);
 	p->form = asked >= 0 ? asked : needed >= 0 ? needed : 0;
-	p->chunk = p->form > 0 ? a->chunk : 0;
+	p->chunk = p->form ? a->chunk : 0;
 	return true;
 }
 
@@ -69,18 +73,15 @@ static bool make_plan(struct plan *p, const struct op *op, const struct argument
 		return error_set(e, E_UNKNOWN_NAME, a->arith, NO_OFFSET, "expected f32, f64, f64up, noisy or mpfr:BITS with 24 to 4096 bits");
 	*p = plan_plain(arith, bits);
 	p->tick = cli_tick;
-	for (size_t i = 0; i < a->n_round; i++)
-		if (!plan_round(p, op, a->round[i], &form, e)) return false;
 	if (a->mistake) {
 		int mistake = op_mistake(op, a->mistake);
 		if (mistake < 0)
 			return unknown(e, a->mistake, "mistakes", op);
 		plan_mistake(p, op, mistake);
-		int own = op->mistakes[mistake].form;
-		if (form >= 0 && own != form)
-			return error_set(e, E_USAGE, a->mistake, NO_OFFSET, "this mistake and a --round belong to different forms");
-		form = own;
+		form = op->mistakes[mistake].form;
 	}
+	for (size_t i = 0; i < a->n_round; i++)
+		if (!plan_round(p, op, a->round[i], &form, e)) return false;
 	return plan_form(p, op, a, form, e);
 }
 

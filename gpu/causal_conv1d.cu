@@ -53,7 +53,8 @@ template <int W, int V> __device__ void shift(float (&window)[W][V])
 }
 
 /* Taps of V channels as stored: taps[j*W+w] = weight[c+j,w]. */
-template <int W, int V, class F> __device__ void load_taps(float (&taps)[V * W], float (&bias)[V], const conv<F> &m, int c)
+template <int W, int V, class F>
+__device__ void load_taps(float (&taps)[V * W], float (&bias)[V], const conv<F> &m, int c)
 {
 	load(taps, m.weight, (size_t)c * W);
 	if (m.bias.data) {
@@ -65,8 +66,9 @@ template <int W, int V, class F> __device__ void load_taps(float (&taps)[V * W],
 		bias[j] = 0.0f;
 }
 
-template <int W, int V, class F> __device__ void emit(const conv<F> &m, const float (&taps)[V * W], const float (&bias)[V],
-                                                      const float (&window)[W][V], int64_t t, int c)
+template <int W, int V, class F>
+__device__ void emit(const conv<F> &m, const float (&taps)[V * W], const float (&bias)[V],
+                     const float (&window)[W][V], int64_t t, int c)
 {
 	float y[V];
 
@@ -83,7 +85,8 @@ template <int W, int V, class F> __device__ void emit(const conv<F> &m, const fl
 }
 
 /* The window before token t of sequence n, window[0] to be dropped. */
-template <int W, int V, class F> __device__ void look_back(float (&window)[W][V], const conv<F> &m, int n, int c, int64_t t)
+template <int W, int V, class F>
+__device__ void look_back(float (&window)[W][V], const conv<F> &m, int n, int c, int64_t t)
 {
 #pragma unroll 1
 	for (int w = 1; w < W; w++) {
@@ -176,6 +179,7 @@ template <int W, int V, class F> __global__ void __launch_bounds__(THREADS) conv
 template <int W, int V, class F> static void launch_conv(const conv<F> &m, bool decode)
 {
 	dim3 grid(decode ? (unsigned)m.N : blocks((size_t)m.T, RUN), blocks(m.C, THREADS * V, 65535));
+	dim3 states((unsigned)m.N, blocks(m.C, THREADS, 65535));
 
 	if (decode) {
 		launch("conv_decode", conv_decode<W, V, F>, grid, THREADS, 0, m);
@@ -183,7 +187,7 @@ template <int W, int V, class F> static void launch_conv(const conv<F> &m, bool 
 	}
 	launch("conv_prefill", conv_prefill<W, V, F>, grid, THREADS, 0, m);
 	if (W > 1 && m.final_state.data)
-		launch("conv_final_state", conv_final_state<W, F>, dim3((unsigned)m.N, blocks(m.C, THREADS, 65535)), THREADS, 0, m);
+		launch("conv_final_state", conv_final_state<W, F>, states, THREADS, 0, m);
 }
 
 template <int V, class F> static void launch_width(const conv<F> &m, int W, bool decode)
@@ -212,14 +216,16 @@ static bool is_silu(const capture &c)
 
 const char *run_causal_conv1d(capture &c)
 {
-	input x(c, "x", REQUIRED), weight(c, "weight", REQUIRED), bias(c, "bias", OPTIONAL), initial(c, "initial_state", OPTIONAL);
+	input x(c, "x", REQUIRED), weight(c, "weight", REQUIRED), bias(c, "bias", OPTIONAL);
+	input initial(c, "initial_state", OPTIONAL);
 	output y(c, "y", REQUIRED), final_state(c, "final_state", OPTIONAL);
 	std::vector<int64_t> cuts = sequence_cuts(c, x.dim(0));
 	buffer device_cuts = uploaded(cuts);
 	bool decode = one_token_each(cuts), silu = is_silu(c);
 	int W = small(weight.dim(1), "W", MAX_W);
 
-	float_dtypes({ &weight.host(), capture_in(&c, "bias"), capture_in(&c, "initial_state"), capture_out(&c, "final_state") });
+	float_dtypes({ &weight.host(), capture_in(&c, "bias"), capture_in(&c, "initial_state"),
+	               capture_out(&c, "final_state") });
 	same_dtype({ &x.host(), &y.host() });
 	by_dtype(x.host(), [&](auto zero) {
 		using F = decltype(zero);

@@ -68,7 +68,8 @@ void buffer::poison()
 
 /* ---- tensors ---- */
 
-input::input(const capture &c, const char *name, presence p) : host_(capture_in(&c, name)), device_(host_ ? host_->bytes : 0)
+input::input(const capture &c, const char *name, presence p)
+	: host_(capture_in(&c, name)), device_(host_ ? host_->bytes : 0)
 {
 	if (host_)
 		device_.upload(host_->data);
@@ -76,7 +77,8 @@ input::input(const capture &c, const char *name, presence p) : host_(capture_in(
 		refuse(E_MISSING, name, "the kernel of %s reads this input", c.op);
 }
 
-output::output(const capture &c, const char *name, presence p) : host_(capture_out(&c, name)), device_(host_ ? host_->bytes : 0)
+output::output(const capture &c, const char *name, presence p)
+	: host_(capture_out(&c, name)), device_(host_ ? host_->bytes : 0)
 {
 	if (host_)
 		device_.poison();
@@ -161,7 +163,8 @@ static void check_arithmetic()
 	launch("halve", halve, 1, 1, 0, b.as<float>());
 	b.download(x.data());
 	if (x[0] != 0x1p-127f)
-		refuse(E_DEVICE, "2^-127", "flushed to zero: the kernels were compiled with fast-math, which changes what is measured");
+		refuse(E_DEVICE, "2^-127", "flushed to zero: the kernels were compiled with fast-math,"
+		       " which changes what is measured");
 }
 
 static cudaDeviceProp first_device()

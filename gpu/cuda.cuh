@@ -29,7 +29,8 @@ const char *run_causal_conv1d(capture &c);
 void check(cudaError_t status, const char *doing);
 
 template <class... P, class... A>
-void launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, const A &...arguments)
+void launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
+            const A &...arguments)
 {
 	kernel<<<grid, block, shared_bytes>>>(arguments...);
 	check(cudaGetLastError(), name);
@@ -71,11 +72,11 @@ template <class F> buffer uploaded(const std::vector<F> &from)
 
 enum presence { REQUIRED, OPTIONAL };
 
-/* "in.NAME" on the device. An absent optional one converts to false. */
+/* "in.NAME" on the device. An absent optional one has NULL for data; host and dim are for one
+ * that is there. */
 class input {
 public:
 	input(const capture &c, const char *name, presence p);
-	explicit operator bool() const { return host_ != nullptr; }
 	const tensor &host() const { return *host_; }
 	size_t dim(int axis) const { return host_->shape[axis]; }
 	template <class F> const F *as() const { return device_.as<const F>(); }
@@ -90,7 +91,6 @@ private:
 class output {
 public:
 	output(const capture &c, const char *name, presence p);
-	explicit operator bool() const { return host_ != nullptr; }
 	const tensor &host() const { return *host_; }
 	template <class F> F *as() const { return device_.as<F>(); }
 	result any() const { return { device_.as<void>(), host_ ? host_->dtype : DT_F32 }; }

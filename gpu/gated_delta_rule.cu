@@ -19,6 +19,7 @@
  * the state once a call. A sum over rows runs down a thread's rows, then over lanes, then warps. */
 #include "gpu/cuda.cuh"
 #include "gpu/slots.cuh"
+#include "gpu/tile.cuh"
 
 #include <cmath>
 
@@ -40,68 +41,6 @@ template <class F, int ROWS, int COLS> struct token {
 	float decay, beta;
 };
 
-/* The tile's lanes and warps, and this thread's first row and column of S. */
-template <int ROWS, int COLS, int WIDTH, int WARPS> struct place {
-	int row, column;
-
-	/* warp: 0 .. WARPS-1, the row group; tile: of the columns */
-	__device__ place(int warp, int tile)
-	{
-		int lane = (int)threadIdx.x % 32;
-		row = (warp * (32 / WIDTH) + lane / WIDTH) * ROWS;
-		column = (tile * WIDTH + lane % WIDTH) * COLS;
-	}
-};
-
-/* S = this thread's part of the state at p [Dk,Dv]. */
-template <bool WIDE, class F, int ROWS, int COLS>
-__device__ void load_state(float (&S)[ROWS][COLS], const F *p, const rule &m, int row, int column)
-{
-#pragma unroll
-	for (int i = 0; i < ROWS; i++) {
-		int valid = row + i < m.Dk ? m.Dv - column : 0;
-		pack<COLS, F> x = load_part<WIDE, COLS>(p + (ptrdiff_t)(row + i) * m.Dv + column, valid);
-#pragma unroll
-		for (int j = 0; j < COLS; j++)
-			S[i][j] = to_float(x.at[j]);
-	}
-}
-
-template <bool WIDE, class F, int ROWS, int COLS>
-__device__ void store_state(F *p, const float (&S)[ROWS][COLS], const rule &m, int row, int column)
-{
-#pragma unroll
-	for (int i = 0; i < ROWS; i++) {
-		int valid = row + i < m.Dk ? m.Dv - column : 0;
-		store_part<WIDE>(p + (ptrdiff_t)(row + i) * m.Dv + column, S[i], valid);
-	}
-}
-
-/* Sums x over the rows' threads, for all of them. part [WARPS][WIDTH][N] in shared memory, used
- * once a kernel; NULL for one warp. */
-template <int WIDTH, int WARPS, int N> __device__ void sum_rows(float (&x)[N], float *part)
-{
-	int warp = (int)threadIdx.x / 32, across = (int)threadIdx.x % WIDTH;
-
-#pragma unroll
-	for (int i = 0; i < N; i++)
-		x[i] = lane_sum(x[i], WIDTH, 32);
-	if (WARPS == 1)
-		return;
-	if (threadIdx.x % 32 < WIDTH)
-#pragma unroll
-		for (int i = 0; i < N; i++)
-			part[(warp * WIDTH + across) * N + i] = x[i];
-	__syncthreads();
-#pragma unroll
-	for (int i = 0; i < N; i++) {
-		x[i] = 0.0f;
-#pragma unroll
-		for (int w = 0; w < WARPS; w++)
-			x[i] += part[(w * WIDTH + across) * N + i];
-	}
-}
-
 __device__ inline float decay_of(const rule &m, size_t at, int h)
 {
 	if (!m.gated)
@@ -113,14 +52,14 @@ __device__ inline float decay_of(const rule &m, size_t at, int h)
 
 /* Token t of head h. */
 template <bool WIDE, class F, int ROWS, int COLS>
-__device__ token<F, ROWS, COLS> fetch(const rule &m, const tokens<F> &x, int64_t t, int h, int row, int column)
+__device__ token<F, ROWS, COLS> fetch(const rule &m, const tokens<F> &x, int64_t t, int h, place my)
 {
 	size_t head = (size_t)t * m.Hk + h / (m.Hv / m.Hk), at = (size_t)t * m.Hv + h;
 	token<F, ROWS, COLS> now;
 
-	now.q = load_part<WIDE, ROWS>(x.q + head * m.Dk + row, m.Dk - row);
-	now.k = load_part<WIDE, ROWS>(x.k + head * m.Dk + row, m.Dk - row);
-	now.v = load_part<WIDE, COLS>(x.v + at * m.Dv + column, m.Dv - column);
+	now.q = load_part<WIDE, ROWS>(x.q + head * m.Dk + my.row, m.Dk - my.row);
+	now.k = load_part<WIDE, ROWS>(x.k + head * m.Dk + my.row, m.Dk - my.row);
+	now.v = load_part<WIDE, COLS>(x.v + at * m.Dv + my.column, m.Dv - my.column);
 	now.decay = decay_of(m, at, h);
 	now.beta = m.beta.data ? m.beta.at(at) : sigmoid(m.b.at(at));
 	return now;
@@ -128,7 +67,8 @@ __device__ token<F, ROWS, COLS> fetch(const rule &m, const tokens<F> &x, int64_t
 
 /* q and k in f32, normalised and scaled. */
 template <int WIDTH, int WARPS, class F, int ROWS, int COLS>
-__device__ void prepare(float (&q)[ROWS], float (&k)[ROWS], const token<F, ROWS, COLS> &now, const rule &m, float *part)
+__device__ void prepare(float (&q)[ROWS], float (&k)[ROWS], const token<F, ROWS, COLS> &now, const rule &m,
+                        float *part)
 {
 	float squares[2] = {};
 
@@ -155,7 +95,8 @@ __device__ void prepare(float (&q)[ROWS], float (&k)[ROWS], const token<F, ROWS,
 
 /* S and o after one token. part: three arrays [WARPS][WIDTH][COLS], COLS >= 2; NULL for one warp. */
 template <int WIDTH, int WARPS, class F, int ROWS, int COLS>
-__device__ void step(float (&S)[ROWS][COLS], float (&o)[COLS], const token<F, ROWS, COLS> &now, const rule &m, float *part)
+__device__ void step(float (&S)[ROWS][COLS], float (&o)[COLS], const token<F, ROWS, COLS> &now, const rule &m,
+                     float *part)
 {
 	constexpr int PART = WARPS == 1 ? 0 : WARPS * WIDTH * COLS;
 	float q[ROWS], k[ROWS], u[COLS] = {};
@@ -185,10 +126,11 @@ __device__ void step(float (&S)[ROWS][COLS], float (&o)[COLS], const token<F, RO
 
 /* Grid: sequences x value heads x four tiles of 8 columns. initial.data NULL: zeros. */
 template <bool WIDE, int ROWS, class F>
-__global__ void __launch_bounds__(THREADS) delta_prefill(rule m, tokens<F> x, const int64_t *cuts, operand initial, result final_state)
+__global__ void __launch_bounds__(THREADS)
+delta_prefill(rule m, tokens<F> x, const int64_t *cuts, operand initial, result final_state)
 {
 	constexpr int COLS = 4, WIDTH = 2;
-	place<ROWS, COLS, WIDTH, 1> my(0, (int)(blockIdx.z * (THREADS / 32) + threadIdx.x / 32));
+	place my = place_in_tile<ROWS, COLS, WIDTH>(0, (int)(blockIdx.z * (THREADS / 32) + threadIdx.x / 32));
 	int h = (int)blockIdx.y;
 	size_t at = ((size_t)blockIdx.x * m.Hv + h) * m.Dk * m.Dv;
 	int64_t t = cuts[blockIdx.x], end = cuts[blockIdx.x + 1];
@@ -198,32 +140,33 @@ __global__ void __launch_bounds__(THREADS) delta_prefill(rule m, tokens<F> x, co
 	if (my.column - my.column % (COLS * WIDTH) >= m.Dv)
 		return;         /* the whole warp: its tile is beyond */
 	if (initial.data && initial.dtype == DT_BF16)
-		load_state<WIDE>(S, static_cast<const bf16 *>(initial.data) + at, m, my.row, my.column);
+		load_tile<WIDE>(S, static_cast<const bf16 *>(initial.data) + at, my, m.Dk, m.Dv);
 	else if (initial.data)
-		load_state<WIDE>(S, static_cast<const float *>(initial.data) + at, m, my.row, my.column);
+		load_tile<WIDE>(S, static_cast<const float *>(initial.data) + at, my, m.Dk, m.Dv);
 	if (t < end)
-		next = fetch<WIDE, F, ROWS, COLS>(m, x, t, h, my.row, my.column);
+		next = fetch<WIDE, F, ROWS, COLS>(m, x, t, h, my);
 	for (; t < end; t++) {
 		token<F, ROWS, COLS> now = next;
 		if (t + 1 < end)
-			next = fetch<WIDE, F, ROWS, COLS>(m, x, t + 1, h, my.row, my.column);
+			next = fetch<WIDE, F, ROWS, COLS>(m, x, t + 1, h, my);
 		step<WIDTH, 1>(S, o, now, m, nullptr);
 		if (my.row == 0)
 			store_part<WIDE>(x.o + ((size_t)t * m.Hv + h) * m.Dv + my.column, o, m.Dv - my.column);
 	}
 	if (final_state.data && final_state.dtype == DT_BF16)
-		store_state<WIDE>(static_cast<bf16 *>(final_state.data) + at, S, m, my.row, my.column);
+		store_tile<WIDE>(static_cast<bf16 *>(final_state.data) + at, S, my, m.Dk, m.Dv);
 	else if (final_state.data)
-		store_state<WIDE>(static_cast<float *>(final_state.data) + at, S, m, my.row, my.column);
+		store_tile<WIDE>(static_cast<float *>(final_state.data) + at, S, my, m.Dk, m.Dv);
 }
 
 /* Grid: rows x value heads x tiles. Row r is token r; its state is pool[slot[r]]. */
 template <bool WIDE, int ROWS, class F, class State>
-__global__ void __launch_bounds__(THREADS, 2) delta_decode(rule m, tokens<F> x, const int32_t *slot, State *pool)
+__global__ void __launch_bounds__(THREADS, 2)
+delta_decode(rule m, tokens<F> x, const int32_t *slot, State *pool)
 {
 	constexpr int COLS = 16 / sizeof(State), WIDTH = 8, WARPS = THREADS / 32;
 	__shared__ float part[3 * WARPS * WIDTH * COLS];
-	place<ROWS, COLS, WIDTH, WARPS> my((int)threadIdx.x / 32, (int)blockIdx.z);
+	place my = place_in_tile<ROWS, COLS, WIDTH>((int)threadIdx.x / 32, (int)blockIdx.z);
 	int64_t row = blockIdx.x;
 	int h = (int)blockIdx.y;
 	float S[ROWS][COLS], o[COLS];
@@ -231,11 +174,11 @@ __global__ void __launch_bounds__(THREADS, 2) delta_decode(rule m, tokens<F> x, 
 	if (slot[row] < 0)
 		return;
 	State *state = pool + ((int64_t)slot[row] * m.Hv + h) * m.Dk * m.Dv;
-	load_state<WIDE>(S, state, m, my.row, my.column);
-	step<WIDTH, WARPS>(S, o, fetch<WIDE, F, ROWS, COLS>(m, x, row, h, my.row, my.column), m, part);
+	load_tile<WIDE>(S, state, my, m.Dk, m.Dv);
+	step<WIDTH, WARPS>(S, o, fetch<WIDE, F, ROWS, COLS>(m, x, row, h, my), m, part);
 	if (my.row == 0)
 		store_part<WIDE>(x.o + ((size_t)row * m.Hv + h) * m.Dv + my.column, o, m.Dv - my.column);
-	store_state<WIDE>(state, S, m, my.row, my.column);
+	store_tile<WIDE>(state, S, my, m.Dk, m.Dv);
 }
 
 /* ---- host ---- */

@@ -55,7 +55,8 @@ template <int V, class F> __device__ float open_piece(float (&z)[V], const row_n
 }
 
 /* column: of the piece's first element, i = row * D + column. */
-template <int V, class F> __device__ void close_piece(float (&z)[V], const row_norm<F> &m, float inverse, size_t i, int column)
+template <int V, class F>
+__device__ void close_piece(float (&z)[V], const row_norm<F> &m, float inverse, size_t i, int column)
 {
 	float w[V], s[V];
 

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 
+#include "fixtures/wide.h"
 #include "op.h"
 
 struct block { struct block *next; size_t size; _Alignas(64) char at[]; };
@@ -32,13 +33,5 @@ static inline uint64_t random_at(uint64_t i)
 	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
 	return z ^ (z >> 31);
 }
-
-/* Where the arithmetics' loops pay from wider vectors: one source, chosen at run time. Contraction
- * is off, so every form gives the same bits. Sanitizers cannot instrument the resolver. */
-#if defined __x86_64__ && !defined __SANITIZE_ADDRESS__ && !defined __clang__
-#define WIDE_LOOP __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define WIDE_LOOP
-#endif
 
 #endif

@@ -1,0 +1,265 @@
+#include "elementwise.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fixtures/wide.h"
+
+#define INFINITE (UINT64_C(0x7FF) << 52)
+#define MAGNITUDE (~(UINT64_C(1) << 63))
+
+enum { CHUNK = 1 << 18, BLOCK = 1024 };         /* elements: of a thread's turn; of the first cache */
+
+/* Spacing of the coarser type at magnitude m: max(m & mask, least) scale. */
+struct grid { uint64_t mask; double least, scale; };
+struct sums { double d2, a2, d; size_t finite; };       /* Σd², Σa², Σd */
+struct counts { size_t differ, nan_a, nan_b, inf_a, inf_b; };
+
+/* What one thread has seen. Only an element beyond one of these limits is looked at alone. */
+struct part { struct counts n; double max_abs, max_rel, max_ulp; struct element *top; size_t n_top, room; };
+
+static inline uint64_t bits(double x)
+{
+	uint64_t b;
+	memcpy(&b, &x, sizeof b);
+	return b;
+}
+
+static inline double number(uint64_t b)
+{
+	double x;
+	memcpy(&x, &b, sizeof x);
+	return x;
+}
+
+static struct grid grid_of(enum dtype a, enum dtype b)
+{
+	bool fa = dtype_info[a].is_float, fb = dtype_info[b].is_float;
+
+	if (!fa && !fb)
+		return (struct grid){ 0, 1, 1 };
+	const struct format_info *x = &format_info[dtype_info[fa ? a : b].format], *y = &format_info[dtype_info[fb ? b : a].format];
+	if (y->precision < x->precision)
+		x = y;
+	return (struct grid){ INFINITE, ldexp(1, x->emin), ldexp(1, 1 - x->precision) };
+}
+
+static inline double larger(double x, double y) { return x > y ? x : y; }
+
+static inline double spacing(const struct grid *g, double m)
+{
+	return larger(number(bits(m) & g->mask), g->least) * g->scale;
+}
+
+/* The smallest |d| that enters the list of the largest. */
+static double threshold(const struct part *p)
+{
+	return !p->room ? (double)INFINITY : p->n_top < p->room ? 0 : p->top[p->n_top - 1].abs;
+}
+
+/* Adds a [n], b [n] to the counts and sums; true when some element passes a limit of p. */
+WIDE_LOOP
+static bool scan(struct part *p, struct sums *s, const struct grid *g, const double *a, const double *b, size_t n)
+{
+	struct grid grid = *g;
+	double max_abs = p->max_abs, max_rel = p->max_rel, max_ulp = p->max_ulp, enters = threshold(p);
+	double d2 = 0, a2 = 0, sum = 0;
+	uint64_t differ = 0, nan_a = 0, nan_b = 0, inf_a = 0, inf_b = 0, finite = 0, hot = 0;
+
+	#pragma omp simd reduction(+:d2,a2,sum,differ,nan_a,nan_b,inf_a,inf_b,finite,hot)
+	for (size_t i = 0; i < n; i++) {
+		uint64_t ua = bits(a[i]), ub = bits(b[i]), ma = ua & MAGNITUDE, mb = ub & MAGNITUDE;
+		uint64_t fine = (uint64_t)0 - (uint64_t)((ma < INFINITE) & (mb < INFINITE));
+		uint64_t other = (uint64_t)((ua != ub) | (ma > INFINITE));
+		double x = number(ua & fine), y = number(ub & fine), d = y - x, m = larger(fabs(x), fabs(y));
+
+		differ += other;
+		nan_a += (uint64_t)(ma > INFINITE);
+		nan_b += (uint64_t)(mb > INFINITE);
+		inf_a += (uint64_t)(ma == INFINITE);
+		inf_b += (uint64_t)(mb == INFINITE);
+		finite += fine & 1;
+		d2 += d * d;
+		a2 += x * x;
+		sum += d;
+		d = fabs(d);
+		hot += (uint64_t)((d > max_abs) | (d > max_rel * m) | (d > max_ulp * spacing(&grid, m)) | (d > enters));
+		hot += other & ~fine;
+	}
+	p->n.differ += differ, p->n.nan_a += nan_a, p->n.nan_b += nan_b, p->n.inf_a += inf_a, p->n.inf_b += inf_b;
+	s->d2 += d2, s->a2 += a2, s->d += sum, s->finite += finite;
+	return hot || (differ && p->n_top < p->room);
+}
+
+/* Keeps the list sorted: |d| falling, and where equal the earlier element first. */
+static void enter(struct part *p, const struct element *x)
+{
+	size_t i = p->n_top;
+
+	if (!p->room)
+		return;
+	while (i > 0 && (p->top[i - 1].abs < x->abs || (p->top[i - 1].abs == x->abs && p->top[i - 1].index > x->index)))
+		i--;
+	if (i == p->room)
+		return;
+	if (p->n_top < p->room)
+		p->n_top++;
+	memmove(p->top + i + 1, p->top + i, (p->n_top - 1 - i) * sizeof *p->top);
+	p->top[i] = *x;
+}
+
+/* One differing element; d = |b - a|. */
+static void look(struct part *p, const struct grid *g, size_t index, double a, double b, double d)
+{
+	struct element x = { index, a, b, (double)INFINITY, (double)INFINITY, (double)INFINITY };
+
+	if (isfinite(a) && isfinite(b)) {
+		double m = larger(fabs(a), fabs(b));
+		x.abs = d;
+		x.rel = m > 0 ? d / m : 0;
+		x.ulp = d / spacing(g, m);
+		p->max_abs = larger(p->max_abs, x.abs);
+		p->max_rel = larger(p->max_rel, x.rel);
+		p->max_ulp = larger(p->max_ulp, x.ulp);
+	}
+	enter(p, &x);
+}
+
+static void look_at_all(struct part *p, const struct grid *g, size_t first, const double *a, const double *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (bits(a[i]) != bits(b[i]) || isnan(a[i]))
+			look(p, g, first + i, a[i], b[i], fabs(b[i] - a[i]));
+}
+
+/* An I64 beyond 2^53 has no double of its own: what scan took for equal is compared exactly. */
+static long double exact(const struct tensor *t, size_t i)
+{
+	double x;
+	int64_t k;
+
+	if (t->dtype == DT_I64) {
+		memcpy(&k, (const char *)t->data + i * sizeof k, sizeof k);
+		return (long double)k;
+	}
+	dtype_load(t->dtype, (const char *)t->data + i * dtype_info[t->dtype].size, 1, &x);
+	return (long double)x;
+}
+
+static void look_at_wide(struct part *p, const struct grid *g, const struct tensor *a, const struct tensor *b, size_t first,
+                         const double *x, const double *y, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (bits(x[i]) != bits(y[i]) || !(fabs(x[i]) >= 0x1p53))
+			continue;
+		long double d = exact(b, first + i) - exact(a, first + i);
+		if (d == 0)
+			continue;
+		p->n.differ++;
+		look(p, g, first + i, x[i], y[i], (double)(d < 0 ? -d : d));
+	}
+}
+
+static const char *at(const struct tensor *t, size_t i) { return (const char *)t->data + i * dtype_info[t->dtype].size; }
+
+static void compare(struct part *p, struct sums *s, const struct grid *g, const struct tensor *a, const struct tensor *b, size_t first, size_t n)
+{
+	double x[BLOCK], y[BLOCK];
+	bool same = a->dtype == b->dtype && !memcmp(at(a, first), at(b, first), n * dtype_info[a->dtype].size);
+	const double *other = same ? x : y;
+
+	dtype_load(a->dtype, at(a, first), n, x);
+	if (!same)
+		dtype_load(b->dtype, at(b, first), n, y);
+	if (scan(p, s, g, x, other, n))
+		look_at_all(p, g, first, x, other, n);
+	if (!same && (a->dtype == DT_I64 || b->dtype == DT_I64))
+		look_at_wide(p, g, a, b, first, x, y, n);
+}
+
+/* The whole pages within elements [first, first + n). */
+static void advise(const struct tensor *t, size_t first, size_t n, int advice)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)at(t, first), to = (uintptr_t)at(t, first + n);
+
+	from = (from + page - 1) / page * page;
+	to = to / page * page;
+	if (from < to)
+		madvise((void *)from, to - from, advice);
+}
+
+static void merge(struct elementwise *r, struct part *all, const struct part *p)
+{
+	r->differ += p->n.differ;
+	r->nan_a += p->n.nan_a, r->nan_b += p->n.nan_b;
+	r->inf_a += p->n.inf_a, r->inf_b += p->n.inf_b;
+	r->max_abs = larger(r->max_abs, p->max_abs);
+	r->max_rel = larger(r->max_rel, p->max_rel);
+	r->max_ulp = larger(r->max_ulp, p->max_ulp);
+	for (size_t i = 0; i < p->n_top; i++)
+		enter(all, &p->top[i]);
+}
+
+/* In the order of the chunks, so that threads do not matter. */
+static void finish(struct elementwise *r, const struct sums *s, size_t chunks)
+{
+	struct sums all = { 0 };
+
+	for (size_t i = 0; i < chunks; i++) {
+		all.d2 += s[i].d2;
+		all.a2 += s[i].a2;
+		all.d += s[i].d;
+		all.finite += s[i].finite;
+	}
+	double n = all.finite ? (double)all.finite : 1;
+	r->rms = sqrt(all.d2 / n);
+	r->rms_a = sqrt(all.a2 / n);
+	r->mean = all.d / n;
+}
+
+bool elementwise(const struct tensor *a, const struct tensor *b, size_t top, bool mapped, struct elementwise *r, struct error *e)
+{
+	size_t chunks = (a->count + CHUNK - 1) / CHUNK;
+	struct sums *sums = calloc(chunks + 1, sizeof *sums);
+	struct part all = { .top = calloc(top + 1, sizeof *all.top), .room = top };
+	struct grid g = grid_of(a->dtype, b->dtype);
+	bool ok = sums && all.top;
+
+	*r = (struct elementwise){ .count = a->count };
+	#pragma omp parallel if (chunks > 1)
+	{
+		struct part p = { .top = calloc(top + 1, sizeof *p.top), .room = top };
+		bool go = sums && all.top && p.top;
+		#pragma omp for schedule(dynamic)
+		for (size_t k = 0; k < chunks; k++) {
+			size_t first = k * CHUNK, n = a->count - first < CHUNK ? a->count - first : CHUNK;
+			for (size_t i = 0; go && i < n; i += BLOCK)
+				compare(&p, &sums[k], &g, a, b, first + i, n - i < BLOCK ? n - i : BLOCK);
+			if (mapped) advise(a, first, n, MADV_DONTNEED), advise(b, first, n, MADV_DONTNEED);
+		}
+		#pragma omp critical
+		{
+			ok = ok && go;
+			if (go) merge(r, &all, &p);
+		}
+		free(p.top);
+	}
+	if (ok)
+		finish(r, sums, chunks);
+	free(sums);
+	r->top = all.top;
+	r->n_top = all.n_top;
+	if (ok)
+		return true;
+	elementwise_free(r);
+	return error_set(e, E_MEMORY, a->name, NO_OFFSET, "comparing");
+}
+
+void elementwise_free(struct elementwise *r)
+{
+	free(r->top);
+	*r = (struct elementwise){ 0 };
+}
