@@ -30,7 +30,7 @@ OPENMP := -static-libgcc -fno-openmp $(call GCCLIB,gomp)
 endif
 OBJECTS := $(C:%.c=$(BUILD)/%.o) $(CU:%.cu=$(BUILD)/%.cu.o)
 TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
-HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/helpers.c))
+HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/helpers.c tests/witness*.c))
 PLUGINS := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/plugin_*.c))
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
@@ -89,8 +89,8 @@ deps:
 gate: $(BUILD)/etalon
 	$(BUILD)/etalon gate fixtures/captures
 
-test: $(BUILD)/etalon $(TESTS) $(PLUGINS) check-recipe
-	@ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS)
+test: $(BUILD)/etalon $(TESTS) $(PLUGINS)
+	+@$(MAKE) -s BUILD=$(BUILD) check-recipe; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) && exit $$recipe
 
 check-recipe: $(BUILD)/etalon
 	@ok=0; for op in $$($(BUILD)/etalon list ops | sed '1d; s/ .*//'); do \

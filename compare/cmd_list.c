@@ -1,4 +1,5 @@
 /* etalon list: what there is, from the tables of ref/ and fixtures/cases. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,55 @@ static void list_sites(struct list *l, const struct op *op)
 		ROW(l, op->name, s->name, form_name(op, s->form), s->what);
 }
 
+/* Outputs that come with an input only; in the table an output's `what` names it. */
+static void list_tensor(struct list *l, const struct op *op, const char *side, const struct tensor_spec *t)
+{
+	static const char *const kind[] = { "", "optional", "integer", "optional integer" };
+	bool with = !strcmp(side, "out") && t->what[0];
+	char shape[32], what[64];
+
+	snprintf(shape, sizeof shape, "[%s]", t->shape);
+	snprintf(what, sizeof what, "only where in.%s is given", t->what);
+	ROW(l, op->name, side, t->name, shape, kind[t->flags & (OPTIONAL | INTEGER)], with ? what : t->what);
+}
+
+static void list_tensors(struct list *l, const struct op *op)
+{
+	for (const struct tensor_spec *t = op->in; t->name; t++)
+		list_tensor(l, op, "in", t);
+	for (const struct tensor_spec *t = op->out; t->name; t++)
+		list_tensor(l, op, "out", t);
+}
+
+/* The value that an absent parameter has; "" where `what` says it. */
+static const char *absent_text(const struct param_spec *p, char *text, size_t size)
+{
+	const char *choice = p->choices;
+
+	text[0] = '\0';
+	if (p->required)
+		return "required";
+	if (p->kind == PARAM_BOOL)
+		return p->absent != 0 ? "true" : "false";
+	if (p->kind == PARAM_REAL && !isnan(p->absent))
+		snprintf(text, size, "%g", p->absent);
+	if (p->kind == PARAM_CHOICE) {
+		for (int i = 0; i < (int)p->absent; i++)
+			choice = strchr(choice, '|') + 1;
+		snprintf(text, size, "%.*s", (int)strcspn(choice, "|"), choice);
+	}
+	return text;
+}
+
+static void list_params(struct list *l, const struct op *op)
+{
+	char text[32];
+
+	for (const struct param_spec *p = op->params; p->name; p++)
+		ROW(l, op->name, p->name, p->kind == PARAM_BOOL ? "bool" : p->kind == PARAM_REAL ? "number" : p->choices,
+		    absent_text(p, text, sizeof text), p->what);
+}
+
 /* "q_norm=bf16 k_norm=bf16", to be freed. */
 static char *roundings(const struct op *op, const struct contract *c)
 {
@@ -84,9 +134,11 @@ static const struct kind {
 	const char *name;
 	void (*list)(struct list *l, const struct op *op);
 	size_t columns;
-	const char *heading[5];
+	const char *heading[6];
 } kinds[] = {
 	{ "ops", list_op, 2, { "op", "what" } },
+	{ "tensors", list_tensors, 6, { "op", "side", "tensor", "shape", "kind", "what" } },
+	{ "params", list_params, 5, { "op", "parameter", "kind", "default", "what" } },
 	{ "cases", list_cases, 4, { "op", "case", "contract", "what" } },
 	{ "mistakes", list_mistakes, 5, { "op", "mistake", "form", "computes", "seen" } },
 	{ "sites", list_sites, 4, { "op", "site", "form", "what" } },
@@ -100,7 +152,7 @@ static const struct kind *find_kind(struct argp_state *state, const char *name)
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (!strcmp(kinds[i].name, name))
 			return &kinds[i];
-	argp_error(state, "there is no list of '%s'; there is: ops, cases, mistakes, sites, contracts", name);
+	argp_error(state, "there is no list of '%s'; there is: ops, tensors, params, cases, mistakes, sites, contracts", name);
 	return NULL;
 }
 
@@ -115,7 +167,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 		else if (state->arg_num == 1) a->op = text;
 		else return ARGP_ERR_UNKNOWN;
 		return 0;
-	case ARGP_KEY_NO_ARGS: argp_error(state, "expected one of ops, cases, mistakes, sites, contracts"); return 0;
+	case ARGP_KEY_NO_ARGS: argp_error(state, "expected one of ops, tensors, params, cases, mistakes, sites, contracts"); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }
@@ -123,7 +175,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 int cmd_list(int argc, char **argv)
 {
 	static const struct argp_option options[] = { { "json", 'j', NULL, 0, "an array of objects", 0 }, { 0 } };
-	static const struct argp argp = { options, parse, "ops|cases|mistakes|sites|contracts [OP]",
+	static const struct argp argp = { options, parse, "ops|tensors|params|cases|mistakes|sites|contracts [OP]",
 		"What etalon knows, of all ops or of one.", NULL, NULL, NULL };
 	struct arguments a = { 0 };
 	struct error e;

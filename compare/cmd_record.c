@@ -11,7 +11,7 @@
 #include "gpu/backend.h"
 #include "ref/op.h"
 
-struct arguments { const char *op, *dir, *backend, *case_name; uint64_t seed; bool json; };
+struct arguments { const char *op, *dir, *backend, *case_name; uint64_t seed; bool json, large; };
 
 static error_t parse(int key, char *text, struct argp_state *state)
 {
@@ -23,6 +23,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'c': a->case_name = text; return 0;
 	case 's': a->seed = cli_number(state, "--seed", text, 0, UINT64_MAX); return 0;
 	case 'j': a->json = true; return 0;
+	case 'l': a->large = true; return 0;
 	case ARGP_KEY_ARG:
 		if (a->op) return ARGP_ERR_UNKNOWN;
 		a->op = text;
@@ -122,7 +123,7 @@ static bool record_all(const struct arguments *a, json_t *list, struct error *e)
 	if (!all && !op_find(a->op))
 		return error_set(e, E_OP, a->op, NO_OFFSET, "see `etalon list ops`");
 	for (const struct test_case *k = test_cases; k->op; k++) {
-		if ((!all && strcmp(k->op, a->op)) || (a->case_name && strcmp(k->name, a->case_name)))
+		if ((!all && strcmp(k->op, a->op)) || (a->case_name ? strcmp(k->name, a->case_name) != 0 : k->large != a->large))
 			continue;
 		found++;
 		if (!record_case(k, a, &written, list, e))
@@ -141,6 +142,7 @@ int cmd_record(int argc, char **argv)
 		{ "output", 'o', "DIR", 0, "where to write OP.CASE.etalon.safetensors; made if absent", 0 },
 		{ "backend", 'b', "B", 0, "cuda or plugin:LIB.so (cuda)", 0 },
 		{ "case", 'c', "NAME", 0, "this case only", 0 },
+		{ "large", 'l', NULL, 0, "the cases at a model's full widths instead of the small ones", 0 },
 		{ "seed", 's', "N", 0, "of the random streams (1)", 0 },
 		{ "json", 'j', NULL, 0, "an array with an object for each capture", 0 }, { 0 }
 	};

@@ -16,10 +16,14 @@ enum { CHUNK = 1 << 18, BLOCK = 1024 };         /* elements: of a thread's turn;
 /* Spacing of the coarser type at magnitude m: max(m & mask, least) scale. */
 struct grid { uint64_t mask; double least, scale; };
 struct sums { double d2, a2, d; size_t finite; };       /* Σd², Σa², Σd */
-struct counts { size_t differ, nan_a, nan_b, inf_a, inf_b; };
 
 /* What one thread has seen. Only an element beyond one of these limits is looked at alone. */
-struct part { struct counts n; double max_abs, max_rel, max_ulp; struct element *top; size_t n_top, room; };
+struct part {
+	size_t differ, nan_a, nan_b, inf_a, inf_b;
+	double max_abs, max_rel, max_ulp;
+	struct element *top;
+	size_t n_top, room;
+};
 
 static inline uint64_t bits(double x)
 {
@@ -54,44 +58,55 @@ static inline double spacing(const struct grid *g, double m)
 	return larger(number(bits(m) & g->mask), g->least) * g->scale;
 }
 
-/* The smallest |d| that enters the list of the largest. */
+/* The smallest |d| that enters the list of the largest, whose first is the largest of all. */
 static double threshold(const struct part *p)
 {
-	return !p->room ? (double)INFINITY : p->n_top < p->room ? 0 : p->top[p->n_top - 1].abs;
+	return !p->room ? p->max_abs : p->n_top < p->room ? 0 : p->top[p->n_top - 1].abs;
 }
 
-/* Adds a [n], b [n] to the counts and sums; true when some element passes a limit of p. */
+/* Adds a [n], b [n] to the sums and the count; true when some element passes a limit of p, which
+ * then has to be looked at. *special: some element is not finite, and nothing was added. */
 WIDE_LOOP
-static bool scan(struct part *p, struct sums *s, const struct grid *g, const double *a, const double *b, size_t n)
+static bool scan(struct part *p, struct sums *s, const struct grid *g, const double *a, const double *b, size_t n, bool *special)
 {
-	struct grid grid = *g;
-	double max_abs = p->max_abs, max_rel = p->max_rel, max_ulp = p->max_ulp, enters = threshold(p);
+	double max_rel = p->max_rel, max_ulp = p->max_ulp * g->scale, least = g->least, enters = threshold(p);
 	double d2 = 0, a2 = 0, sum = 0;
-	uint64_t differ = 0, nan_a = 0, nan_b = 0, inf_a = 0, inf_b = 0, finite = 0, hot = 0;
+	uint64_t mask = g->mask, differ = 0, hot = 0, infinite = 0;
 
-	#pragma omp simd reduction(+:d2,a2,sum,differ,nan_a,nan_b,inf_a,inf_b,finite,hot)
+	#pragma omp simd reduction(+:d2,a2,sum,differ) reduction(|:hot,infinite)
 	for (size_t i = 0; i < n; i++) {
-		uint64_t ua = bits(a[i]), ub = bits(b[i]), ma = ua & MAGNITUDE, mb = ub & MAGNITUDE;
-		uint64_t fine = (uint64_t)0 - (uint64_t)((ma < INFINITE) & (mb < INFINITE));
-		uint64_t other = (uint64_t)((ua != ub) | (ma > INFINITE));
-		double x = number(ua & fine), y = number(ub & fine), d = y - x, m = larger(fabs(x), fabs(y));
-
-		differ += other;
-		nan_a += (uint64_t)(ma > INFINITE);
-		nan_b += (uint64_t)(mb > INFINITE);
-		inf_a += (uint64_t)(ma == INFINITE);
-		inf_b += (uint64_t)(mb == INFINITE);
-		finite += fine & 1;
+		double d = b[i] - a[i], m = larger(fabs(a[i]), fabs(b[i]));
+		differ += (uint64_t)(bits(a[i]) != bits(b[i]));
+		infinite |= (uint64_t)((bits(a[i]) & MAGNITUDE) >= INFINITE) | (uint64_t)((bits(b[i]) & MAGNITUDE) >= INFINITE);
 		d2 += d * d;
-		a2 += x * x;
+		a2 += a[i] * a[i];
 		sum += d;
 		d = fabs(d);
-		hot += (uint64_t)((d > max_abs) | (d > max_rel * m) | (d > max_ulp * spacing(&grid, m)) | (d > enters));
-		hot += other & ~fine;
+		hot |= (uint64_t)(d > max_rel * m) | (uint64_t)(d > enters) | (uint64_t)(d > max_ulp * larger(number(bits(m) & mask), least));
 	}
-	p->n.differ += differ, p->n.nan_a += nan_a, p->n.nan_b += nan_b, p->n.inf_a += inf_a, p->n.inf_b += inf_b;
-	s->d2 += d2, s->a2 += a2, s->d += sum, s->finite += finite;
+	*special = infinite;
+	if (infinite)
+		return false;
+	p->differ += differ;
+	s->d2 += d2, s->a2 += a2, s->d += sum, s->finite += n;
 	return hot || (differ && p->n_top < p->room);
+}
+
+/* The same for elements that are equal, so that d = 0. */
+WIDE_LOOP
+static void scan_equal(struct sums *s, const double *a, size_t n, bool *special)
+{
+	double a2 = 0;
+	uint64_t infinite = 0;
+
+	#pragma omp simd reduction(+:a2) reduction(|:infinite)
+	for (size_t i = 0; i < n; i++) {
+		infinite |= (uint64_t)((bits(a[i]) & MAGNITUDE) >= INFINITE);
+		a2 += a[i] * a[i];
+	}
+	*special = infinite;
+	if (!infinite)
+		s->a2 += a2, s->finite += n;
 }
 
 /* Keeps the list sorted: |d| falling, and where equal the earlier element first. */
@@ -128,11 +143,28 @@ static void look(struct part *p, const struct grid *g, size_t index, double a, d
 	enter(p, &x);
 }
 
+/* Elements of which scan has taken the sums. */
 static void look_at_all(struct part *p, const struct grid *g, size_t first, const double *a, const double *b, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (bits(a[i]) != bits(b[i]) || isnan(a[i]))
+		if (bits(a[i]) != bits(b[i]))
 			look(p, g, first + i, a[i], b[i], fabs(b[i] - a[i]));
+}
+
+/* Elements of which some are not finite. */
+static void look_at_special(struct part *p, struct sums *s, const struct grid *g, size_t first, const double *a, const double *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		double d = b[i] - a[i];
+		p->nan_a += isnan(a[i]) != 0, p->nan_b += isnan(b[i]) != 0;
+		p->inf_a += isinf(a[i]) != 0, p->inf_b += isinf(b[i]) != 0;
+		if (isfinite(a[i]) && isfinite(b[i]))
+			s->d2 += d * d, s->a2 += a[i] * a[i], s->d += d, s->finite++;
+		if (bits(a[i]) == bits(b[i]) && !isnan(a[i]))
+			continue;
+		p->differ++;
+		look(p, g, first + i, a[i], b[i], fabs(d));
+	}
 }
 
 /* An I64 beyond 2^53 has no double of its own: what scan took for equal is compared exactly. */
@@ -158,7 +190,7 @@ static void look_at_wide(struct part *p, const struct grid *g, const struct tens
 		long double d = exact(b, first + i) - exact(a, first + i);
 		if (d == 0)
 			continue;
-		p->n.differ++;
+		p->differ++;
 		look(p, g, first + i, x[i], y[i], (double)(d < 0 ? -d : d));
 	}
 }
@@ -168,16 +200,23 @@ static const char *at(const struct tensor *t, size_t i) { return (const char *)t
 static void compare(struct part *p, struct sums *s, const struct grid *g, const struct tensor *a, const struct tensor *b, size_t first, size_t n)
 {
 	double x[BLOCK], y[BLOCK];
-	bool same = a->dtype == b->dtype && !memcmp(at(a, first), at(b, first), n * dtype_info[a->dtype].size);
-	const double *other = same ? x : y;
+	const double *other = x;
+	bool special, hot = false;
 
 	dtype_load(a->dtype, at(a, first), n, x);
-	if (!same)
+	if (a->dtype == b->dtype && !memcmp(at(a, first), at(b, first), n * dtype_info[a->dtype].size)) {
+		scan_equal(s, x, n, &special);
+	} else {
 		dtype_load(b->dtype, at(b, first), n, y);
-	if (scan(p, s, g, x, other, n))
-		look_at_all(p, g, first, x, other, n);
-	if (!same && (a->dtype == DT_I64 || b->dtype == DT_I64))
-		look_at_wide(p, g, a, b, first, x, y, n);
+		other = y;
+		hot = scan(p, s, g, x, y, n, &special);
+		if (a->dtype == DT_I64 || b->dtype == DT_I64)
+			look_at_wide(p, g, a, b, first, x, y, n);
+	}
+	if (special)
+		look_at_special(p, s, g, first, x, other, n);
+	else if (hot)
+		look_at_all(p, g, first, x, y, n);
 }
 
 /* The whole pages within elements [first, first + n). */
@@ -193,9 +232,9 @@ static void advise(const struct tensor *t, size_t first, size_t n, int advice)
 
 static void merge(struct elementwise *r, struct part *all, const struct part *p)
 {
-	r->differ += p->n.differ;
-	r->nan_a += p->n.nan_a, r->nan_b += p->n.nan_b;
-	r->inf_a += p->n.inf_a, r->inf_b += p->n.inf_b;
+	r->differ += p->differ;
+	r->nan_a += p->nan_a, r->nan_b += p->nan_b;
+	r->inf_a += p->inf_a, r->inf_b += p->inf_b;
 	r->max_abs = larger(r->max_abs, p->max_abs);
 	r->max_rel = larger(r->max_rel, p->max_rel);
 	r->max_ulp = larger(r->max_ulp, p->max_ulp);

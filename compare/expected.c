@@ -15,10 +15,7 @@ double stored_as(enum dtype d, double hi, double lo)
 
 double in_sigma(double got, double hi, double lo, double sigma)
 {
-	double e = (got - hi) - lo;
-
-	if (got == hi && lo == 0) return 0;
-	return sigma > 0 ? e / sigma : isnan(e) ? e : e != 0 ? copysign(INFINITY, e) : 0;
+	return got == hi && lo == 0 ? 0 : ((got - hi) - lo) / sigma;
 }
 
 static bool noisy_run(const struct call *call, const struct contract *k, int seed, void (*tick)(size_t, size_t),
@@ -54,13 +51,12 @@ static void pool(double *s2, size_t n, size_t row)
 
 static void add_store(struct expected *x, const struct call *call, int i, const struct answer *truth)
 {
-	enum dtype d = out_dtype(call, i);
+	enum format f = dtype_info[out_dtype(call, i)].format;
 
 	for (size_t j = 0; j < call->out_count[i]; j++) {
-		double hi = truth->hi[i][j], lo = truth->lo[i] ? truth->lo[i][j] : 0;
-		bool exact = stored_as(d, hi, lo) == hi && lo == 0;
-		x->sigma[i][j] = hypot(x->upstream[i][j], exact ? 0 : format_ulp(dtype_info[d].format, hi) / sqrt(12));
-		x->count[i] += x->sigma[i][j] > 0;
+		if (!(x->upstream[i][j] > 0)) continue;
+		x->sigma[i][j] = hypot(x->upstream[i][j], format_ulp(f, truth->hi[i][j]) / sqrt(12));
+		x->count[i]++;
 	}
 }
 

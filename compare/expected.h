@@ -5,10 +5,10 @@
 #include "ref/op.h"
 
 /* upstream_i² = max(s_i², mean of s² over i's row), where s_i² is the mean square of the error of
- * `runs` noisy runs at element i, and a row is what shares all indices but the last. Elements with
- * s_i = 0, which are only copied, take no part in their row's mean and stay without.
- * sigma_i² = upstream_i² + store_i², with store_i² = ulp²/12 for the rounding to the output's own
- * dtype, 0 where the truth needs none. */
+ * `runs` noisy runs at element i, and a row is what shares all indices but the last.
+ * sigma_i² = upstream_i² + ulp²/12, the last for the rounding to the output's own dtype. Elements with
+ * s_i = 0, which float32 holds exactly on their way, take no part in their row's mean and have no
+ * sigma: they must be the truth rounded once. */
 enum { FRESH_RUNS = 8 };        /* noisy runs judged like kernels, to learn how their figures scatter */
 
 struct expected {
@@ -25,7 +25,7 @@ enum dtype out_dtype(const struct call *call, int i);
 /* The answer rounded once to d, as a kernel without any other error would store it. */
 double stored_as(enum dtype d, double hi, double lo);
 
-/* got - (hi + lo), in sigma; where sigma is 0, 0 if equal and infinite if not. NaN stays NaN. */
+/* got - (hi + lo), in sigma > 0. NaN stays NaN. */
 double in_sigma(double got, double hi, double lo, double sigma);
 
 /* runs >= 4 and the plan's seeds make the result reproducible; *x is freed with expected_free.

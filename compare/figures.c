@@ -46,7 +46,7 @@ bool figures(struct output_verdict *v, const struct call *call, int i, const str
 	const struct tensor *t = call->out[i];
 	size_t n = call->out_count[i], size = dtype_info[t->dtype].size;
 	double *z = malloc(n * sizeof *z), sum = 0, sum2 = 0;
-	size_t noisy = 0;
+	size_t counted = 0;
 
 	*v = (struct output_verdict){ .out = i, .count = n };
 	if (!z) return error_set(e, E_MEMORY, t->name, NO_OFFSET, "%zu errors", n);
@@ -54,24 +54,25 @@ bool figures(struct output_verdict *v, const struct call *call, int i, const str
 		double hi = truth->hi[i][j], lo = truth->lo[i] ? truth->lo[i][j] : 0, want = stored_as(t->dtype, hi, lo), got;
 		dtype_load(t->dtype, (const char *)t->data + j * size, 1, &got);
 		bool equal = got == want;
-		double s = equal && isinf(want) ? 0 : in_sigma(got, hi, lo, x->sigma[i][j]);
+		bool noisy = x->sigma[i][j] > 0;
+		double s = equal && (isinf(want) || !noisy) ? 0 : in_sigma(got, hi, lo, x->sigma[i][j]);
 		struct element here = { j, hi, got, s, in_ulp(t->dtype, got, hi, lo) };
 		double apart = fabs(in_sigma(second->hi[i][j], hi, lo, x->sigma[i][j]));
-		if (!(apart <= v->truth_error)) v->truth_error = apart;
+		if (noisy && !(apart <= v->truth_error)) v->truth_error = apart;
 		if (!isfinite(got) && !equal && !v->not_finite++) v->first_not_finite = here;
 		v->bit_equal += equal;
 		double beyond = isnan(got) ? INFINITY : excess(t->dtype, got, hi, lo, x->upstream[i][j]);
 		if (beyond > v->rule[RULE_EXCESS].value) v->beyond = here, v->rule[RULE_EXCESS].value = beyond;
 		double size_of = isnan(s) ? INFINITY : fabs(s);
 		if (j == 0 || size_of > v->rule[RULE_WORST].value) v->worst = here, v->rule[RULE_WORST].value = size_of;
-		if (!(x->sigma[i][j] > 0)) continue;
-		z[noisy++] = size_of;
+		if (!noisy) continue;
+		z[counted++] = size_of;
 		sum += s / (double)x->count[i];
 		sum2 += s * s / (double)x->count[i];
 	}
 	v->rule[RULE_RMS].value = sqrt(sum2);
 	v->rule[RULE_BIAS].value = fabs(sum);
-	v->rule[RULE_P99].value = noisy ? select_smallest(z, noisy, noisy - 1 - (noisy - 1) / 100) : 0;
+	v->rule[RULE_P99].value = counted ? select_smallest(z, counted, counted - 1 - (counted - 1) / 100) : 0;
 	limits(v, x, i);
 	free(z);
 	return true;

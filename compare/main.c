@@ -12,7 +12,7 @@ static const struct command { const char *name, *arguments, *what; int (*run)(in
 	{ "inputs", "OP --case NAME -o FILE", "the inputs of a case, as a capture without outputs", cmd_inputs },
 	{ "ref", "CAPTURE -o FILE", "the reference's answer, exact or with a mistake or a rounding", cmd_ref },
 	{ "diff", "A B", "any two tensor files, element by element", cmd_diff },
-	{ "list", "ops|cases|...", "ops, cases, mistakes, sites, contracts", cmd_list },
+	{ "list", "ops|cases|...", "ops, tensors, params, cases, mistakes, sites, contracts", cmd_list },
 };
 
 static void help(void)

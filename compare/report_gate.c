@@ -4,11 +4,15 @@
 
 #include "report.h"
 
-static const char *name_of(const char *path)
+/* The file's name without ".safetensors", in text. */
+static const char *name_of(const char *path, char text[256])
 {
 	const char *slash = strrchr(path, '/');
 
-	return slash ? slash + 1 : path;
+	snprintf(text, 256, "%s", slash ? slash + 1 : path);
+	char *end = strstr(text, ".safetensors");
+	if (end && !end[strlen(".safetensors")]) *end = 0;
+	return text;
 }
 
 static void count(const struct finding *f, size_t n, size_t by_exit[EXIT_MACHINE + 1])
@@ -27,18 +31,18 @@ static void totals(FILE *to, const struct finding *f, size_t n)
 }
 
 /* A column of `width` characters of UTF-8, cut with an ellipsis. */
-static void cell(FILE *to, const char *text, int width)
+static void cell(FILE *to, const char *text, size_t width)
 {
-	int n = 0;
+	size_t n = 0;
 
 	for (const char *p = text; *p; p++) n += (*p & 0xc0) != 0x80;
-	int keep = n > width ? width - 1 : n, seen = 0;
+	size_t keep = n > width ? width - 1 : n, seen = 0;
 	for (const char *p = text; *p; p++) {
 		if ((*p & 0xc0) != 0x80 && seen++ == keep) break;
 		putc(*p, to);
 	}
 	if (n > width) fputs("…", to);
-	fprintf(to, "%*s", n > width ? 0 : width - n, "");
+	fprintf(to, "%*s", n > width ? 0 : (int)(width - n), "");
 }
 
 static void reasons(FILE *to, const struct finding *f, const char *indent)
@@ -56,15 +60,16 @@ static void reasons(FILE *to, const struct finding *f, const char *indent)
 
 void report_table(FILE *to, const struct finding *f, size_t n)
 {
-	int width = 8;
+	char name[256];
+	size_t width = 8;
 
 	for (size_t i = 0; i < n; i++)
-		if ((int)strlen(name_of(f[i].path)) > width) width = (int)strlen(name_of(f[i].path));
-	if (width > 62) width = 62;
+		if (strlen(name_of(f[i].path, name)) > width) width = strlen(name);
+	if (width > 48) width = 48;
 	cell(to, "capture", width);
 	fputs("  op                producer                        contract       worst σ   rms σ  verdict\n", to);
 	for (size_t i = 0; i < n; i++) {
-		cell(to, name_of(f[i].path), width);
+		cell(to, name_of(f[i].path, name), width);
 		fprintf(to, "  %-16s  ", f[i].op);
 		cell(to, f[i].producer, 30);
 		if (f[i].judged) fprintf(to, "  %-13s  %7.4g  %6.3g", f[i].verdict.contract->name, finding_value(&f[i], RULE_WORST), finding_value(&f[i], RULE_RMS));
@@ -104,12 +109,14 @@ void report_markdown(FILE *to, const struct finding *f, size_t n)
 {
 	static const char *const mark[] = { "✅ pass", "❌ fail", "❌ error", "⚠️ undecided", "❌ error" };
 
+	char name[256];
+
 	fputs("## etalon\n\n", to);
 	totals(to, f, n);
 	fputs("\n\n| capture | op | producer | contract | worst σ | rms σ | verdict |\n|---|---|---|---|---:|---:|---|\n", to);
 	for (size_t i = 0; i < n; i++) {
 		fputs("| ", to);
-		markdown(to, name_of(f[i].path));
+		markdown(to, name_of(f[i].path, name));
 		fprintf(to, " | %s | ", f[i].op);
 		markdown(to, f[i].producer);
 		if (f[i].judged) fprintf(to, " | %s | %.4g | %.3g", f[i].verdict.contract->name, finding_value(&f[i], RULE_WORST), finding_value(&f[i], RULE_RMS));

@@ -12,7 +12,7 @@ enum { RULE_WORST, RULE_EXCESS, RULE_P99, RULE_RMS, RULE_BIAS, RULE_COUNT };
 extern const char *const rule_name[RULE_COUNT];
 
 /* A rule holds while value <= limit. All are in sigma, but excess: the largest error beyond half an
- * ulp of the output's dtype, in units of the upstream error alone (infinite where that is 0). */
+ * ulp of the output's dtype, in units of the upstream error alone (infinite where that is 0 and the element is not exact). */
 struct rule { double value, limit; };
 
 struct element { size_t index; double expected, got, sigma, ulp; };     /* error in sigma and in ulp */

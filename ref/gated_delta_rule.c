@@ -69,11 +69,11 @@ static bool check(const struct call *call, struct error *e)
 {
 	const struct tensor *const *in = call->in;
 	bool gated = call->param[P_GATED] != 0;
-	bool raw = in[IN_A] && in[IN_A_LOG] && in[IN_DT_BIAS], any = in[IN_A] || in[IN_A_LOG] || in[IN_DT_BIAS] || in[IN_G];
+	bool raw = in[IN_A] && in[IN_A_LOG] && in[IN_DT_BIAS], some = in[IN_A] || in[IN_A_LOG] || in[IN_DT_BIAS], g = in[IN_G];
 
 	if (call->dim[D_HV] % call->dim[D_HK])
 		return error_set(e, E_DIM, "in.v", NO_OFFSET, "expected Hv a multiple of Hk, got %zu and %zu", call->dim[D_HV], call->dim[D_HK]);
-	if (gated ? raw == !!in[IN_G] || (in[IN_G] && any != !!in[IN_G]) : any)
+	if (gated ? raw != some || raw == g : some || g)
 		return error_set(e, E_MISSING, "in.g", NO_OFFSET, gated ? "expected either in.a, in.A_log and in.dt_bias, or in.g"
 			: "expected no decay (in.a, in.A_log, in.dt_bias, in.g) where gated is false");
 	if (!in[IN_B] == !in[IN_BETA])

@@ -355,9 +355,13 @@ static void adds_in_v(void **state)
 		}
 		for (size_t i = 0; i < 3; i++) run_in(&r[i], &c[i], names[k]);
 		for (size_t i = 0; i < r[0].call.out_count[OUT_O]; i++) {
-			double low = r[0].a.lo[OUT_O] ? r[2].a.lo[OUT_O][i] - r[0].a.lo[OUT_O][i] - r[1].a.lo[OUT_O][i] : 0;
-			long double d = (long double)r[2].a.hi[OUT_O][i] - r[0].a.hi[OUT_O][i] - r[1].a.hi[OUT_O][i] + low;
-			assert_true(fabsl(d) <= 4 * 180 * unit[k] + (k == 2 ? 0x1p-63L : 0));
+			__float128 d = 0;
+			for (size_t j = 0; j < 3; j++) {
+				__float128 x = r[j].a.hi[OUT_O][i];
+				if (r[j].a.lo[OUT_O]) x += r[j].a.lo[OUT_O][i];
+				d += j < 2 ? x : -x;
+			}
+			assert_true(fabs((double)d) <= 4 * 180 * unit[k]);
 		}
 		for (size_t i = 0; i < 3; i++) {
 			outcome_free(&r[i]);
