@@ -232,9 +232,7 @@ static void advise(const struct tensor *t, size_t first, size_t n, int advice)
 
 static void merge(struct elementwise *r, struct part *all, const struct part *p)
 {
-	r->differ += p->differ;
-	r->nan_a += p->nan_a, r->nan_b += p->nan_b;
-	r->inf_a += p->inf_a, r->inf_b += p->inf_b;
+	r->differ += p->differ, r->nan_a += p->nan_a, r->nan_b += p->nan_b, r->inf_a += p->inf_a, r->inf_b += p->inf_b;
 	r->max_abs = larger(r->max_abs, p->max_abs);
 	r->max_rel = larger(r->max_rel, p->max_rel);
 	r->max_ulp = larger(r->max_ulp, p->max_ulp);
@@ -248,10 +246,7 @@ static void finish(struct elementwise *r, const struct sums *s, size_t chunks)
 	struct sums all = { 0 };
 
 	for (size_t i = 0; i < chunks; i++) {
-		all.d2 += s[i].d2;
-		all.a2 += s[i].a2;
-		all.d += s[i].d;
-		all.finite += s[i].finite;
+		all.d2 += s[i].d2, all.a2 += s[i].a2, all.d += s[i].d, all.finite += s[i].finite;
 	}
 	double n = all.finite ? (double)all.finite : 1;
 	r->rms = sqrt(all.d2 / n);

@@ -18,7 +18,7 @@ bool arith_by_name(const char *spec, const struct arith **a, int *bits)
 		char *end;
 		long b = strtol(spec + n + 1, &end, 10);
 		*bits = (int)b;
-		return end != spec + n + 1 && !*end && b >= 24 && b <= 4096;
+		return spec[n + 1] >= '0' && spec[n + 1] <= '9' && !*end && b >= 24 && b <= 4096;
 	}
 	return false;
 }

@@ -2,6 +2,7 @@
 #include <cblas.h>
 #include <fenv.h>
 #include <math.h>
+#include <threads.h>
 
 #include "calc_private.h"
 
@@ -74,7 +75,22 @@ static void gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool t
 		1, A, (int)(ta ? m : k), B, (int)(tb ? k : n), 0, C, (int)n);
 }
 
-static void enter_up(calc *c) { (void)c; fesetround(FE_UPWARD); }
+/* Pieces run on threads of their own; OpenBLAS's would only stand in their way. */
+static void one_thread(void) { openblas_set_num_threads(1); }
+static void enter(calc *c)
+{
+	static once_flag once = ONCE_FLAG_INIT;
+
+	(void)c;
+	call_once(&once, one_thread);
+}
+
+static void enter_up(calc *c)
+{
+	enter(c);
+	fesetround(FE_UPWARD);
+}
+
 static void leave_up(calc *c) { (void)c; fesetround(FE_TONEAREST); }
 
 /* OpenBLAS skips zero factors in dger, which would lose 0·inf: the plain loop stays. */
@@ -82,7 +98,7 @@ static void leave_up(calc *c) { (void)c; fesetround(FE_TONEAREST); }
 	.binary = l_binary, .map = l_map, .axpy = l_axpy, .ger = l_ger, \
 	.dot = dot, .gemv = gemv, .gemv_t = gemv_t, .gemm = gemm
 
-const struct arith arith_f64 = { .name = "f64", .what = "double, sums through OpenBLAS", F64 };
+const struct arith arith_f64 = { .name = "f64", .what = "double, sums through OpenBLAS", F64, .enter = enter };
 const struct arith arith_f64up = {
 	.name = "f64up", .what = "f64 rounding towards +infinity: its distance from f64 shows f64's error", F64,
 	.enter = enter_up, .leave = leave_up

@@ -47,7 +47,8 @@ static vec decay_row(calc *c, const struct chunk *k, size_t i, size_t n)
 }
 
 /* T = (I + A)^-1, A strictly lower: forward substitution in the diagonal blocks, then
- * T_rs = -T_rr Σ_{s<=p<r} A_rp T_ps, whose operands pass the site inverse_merge. */
+ * T_rs = -T_rr (Σ_{s<=p<r} A_rp T_ps), and -(T_rr A_rs) T_ss for neighbours: the order in which
+ * flash-linear-attention multiplies. Every operand passes the site inverse_merge. */
 static mat inverse(calc *c, mat A)
 {
 	size_t L = A.rows;
@@ -69,9 +70,12 @@ static mat inverse(calc *c, mat A)
 			mat Ar = copy_at(c, block(c, A, r, n, s, r - s), SITE_INVERSE_MERGE);
 			mat Ts = copy_at(c, block(c, T, s, r - s, s, BLOCK), SITE_INVERSE_MERGE);
 			mat X = c_mat(c, n, BLOCK), Y = c_mat(c, n, BLOCK);
-			c_gemm(c, X, NN, Ar, Ts);
+			bool next = s + BLOCK == r;
+			if (next) c_gemm(c, X, NN, Trr, Ar);
+			else c_gemm(c, X, NN, Ar, Ts);
 			c_site(c, SITE_INVERSE_MERGE, flat(X));
-			c_gemm(c, Y, NN, Trr, X);
+			if (next) c_gemm(c, Y, NN, X, Ts);
+			else c_gemm(c, Y, NN, Trr, X);
 			for (size_t i = 0; i < n; i++)
 				c_map(c, c_part(c, c_row(c, T, r + i), s, BLOCK), FN_NEG, c_row(c, Y, i));
 		}
