@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "ref/op.h"
+#include "expected.h"
 
 enum { MAX_ROUND = MAX_SITE, CHUNK = DEFAULT_CHUNK };
 
@@ -146,7 +146,7 @@ static bool add_output(struct tensors *t, const struct call *call, const struct 
 	if (!y)
 		return false;
 	for (size_t k = 0; answer->lo[i] && k < n; k++)
-		answer->hi[i][k] = round_to_odd(answer->hi[i][k], answer->lo[i][k]);
+		answer->hi[i][k] = stored_as(y->dtype, answer->hi[i][k], answer->lo[i][k]);
 	dtype_store(y->dtype, answer->hi[i], n, y->data);
 	return true;
 }

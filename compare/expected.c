@@ -10,7 +10,7 @@ enum dtype out_dtype(const struct call *call, int i)
 
 double stored_as(enum dtype d, double hi, double lo)
 {
-	return format_round(dtype_info[d].format, ROUND_NEAREST_EVEN, round_to_odd(hi, lo), 0);
+	return d == DT_F64 ? hi : format_round(dtype_info[d].format, ROUND_NEAREST_EVEN, round_to_odd(hi, lo), 0);
 }
 
 double in_sigma(double got, double hi, double lo, double sigma)
@@ -18,23 +18,22 @@ double in_sigma(double got, double hi, double lo, double sigma)
 	return got == hi && lo == 0 ? 0 : ((got - hi) - lo) / sigma;
 }
 
-static bool noisy_run(const struct call *call, const struct contract *k, int seed, void (*tick)(size_t, size_t),
-	struct answer *a, struct error *e)
+static bool noisy_run(const struct call *call, const struct plan *model, int seed, struct answer *a, struct error *e)
 {
-	struct plan p = plan_plain(&arith_noisy, 24);
+	struct plan p = *model;
 
-	plan_contract(&p, k);
-	p.random = true;
+	p.arith = &arith_noisy;
+	p.bits = arith_noisy.precision;
 	p.seed = (uint64_t)seed;
-	p.tick = tick;
 	return ref_run(call, &p, a, e);
 }
 
-static size_t row_length(const struct call *call, int i)
+size_t out_row(const struct call *call, int i)
 {
 	size_t shape[MAX_RANK];
+	int rank = call_out_shape(call, i, shape);
 
-	return shape[call_out_shape(call, i, shape) - 1];
+	return shape[rank - 1];
 }
 
 /* s2 [n], mean squares of single elements, becomes the upstream error. */
@@ -49,45 +48,45 @@ static void pool(double *s2, size_t n, size_t row)
 	}
 }
 
-static void add_store(struct expected *x, const struct call *call, int i, const struct answer *truth)
+static void add_store(struct expected *x, const struct call *call, int i, const struct answer *centre)
 {
 	enum format f = dtype_info[out_dtype(call, i)].format;
 
 	for (size_t j = 0; j < call->out_count[i]; j++) {
 		if (!(x->upstream[i][j] > 0)) continue;
-		x->sigma[i][j] = hypot(x->upstream[i][j], format_ulp(f, truth->hi[i][j]) / sqrt(12));
+		x->sigma[i][j] = hypot(x->upstream[i][j], format_ulp(f, centre->hi[i][j]) / sqrt(12));
 		x->count[i]++;
 	}
 }
 
 /* Mean and mean square of the error of one noisy run, stored as a kernel would, in sigma. */
-static void scatter(const struct expected *x, const struct call *call, int i, const struct answer *truth,
+static void scatter(const struct expected *x, const struct call *call, int i, const struct answer *centre,
 	const struct answer *a, double *mean, double *square)
 {
 	enum dtype d = out_dtype(call, i);
 
 	*mean = *square = 0;
 	for (size_t j = 0; j < call->out_count[i]; j++) {
-		double lo = truth->lo[i] ? truth->lo[i][j] : 0;
-		if (!(x->sigma[i][j] > 0)) continue;
-		double z = in_sigma(stored_as(d, a->hi[i][j], 0), truth->hi[i][j], lo, x->sigma[i][j]);
+		double lo = centre->lo[i] ? centre->lo[i][j] : 0, got = stored_as(d, a->hi[i][j], 0);
+		if (!(x->sigma[i][j] > 0) || isinf(got)) continue;
+		double z = in_sigma(got, centre->hi[i][j], lo, x->sigma[i][j]);
 		*mean += z / (double)x->count[i];
 		*square += z * z / (double)x->count[i];
 	}
 }
 
-static bool fresh_runs(struct expected *x, const struct call *call, const struct contract *k, const struct answer *truth,
-	void (*tick)(size_t, size_t), struct error *e)
+static bool fresh_runs(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
+	struct error *e)
 {
 	double sum[MAX_OUT] = { 0 }, sum2[MAX_OUT] = { 0 }, bias2[MAX_OUT] = { 0 };
 	struct answer a;
 
 	for (int r = 0; r < FRESH_RUNS; r++) {
-		if (!noisy_run(call, k, x->runs + r + 1, tick, &a, e)) return false;
+		if (!noisy_run(call, model, x->runs + r + 1, &a, e)) return false;
 		for (int i = 0; i < MAX_OUT; i++) {
 			double mean, square;
 			if (!x->sigma[i]) continue;
-			scatter(x, call, i, truth, &a, &mean, &square);
+			scatter(x, call, i, centre, &a, &mean, &square);
 			sum[i] += square;
 			sum2[i] += square * square;
 			bias2[i] += mean * mean;
@@ -102,8 +101,8 @@ static bool fresh_runs(struct expected *x, const struct call *call, const struct
 	return true;
 }
 
-bool expected_make(struct expected *x, const struct call *call, const struct contract *k, const struct answer *truth,
-	int runs, void (*tick)(size_t, size_t), struct error *e)
+bool expected_make(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
+	int runs, struct error *e)
 {
 	struct answer a;
 
@@ -112,20 +111,20 @@ bool expected_make(struct expected *x, const struct call *call, const struct con
 		if (call->out_count[i] && (!(x->sigma[i] = calloc(call->out_count[i], sizeof(double)))
 				|| !(x->upstream[i] = calloc(call->out_count[i], sizeof(double))))) goto no_memory;
 	for (int r = 0; r < runs; r++) {
-		if (!noisy_run(call, k, r + 1, tick, &a, e)) goto failed;
+		if (!noisy_run(call, model, r + 1, &a, e)) goto failed;
 		for (int i = 0; i < MAX_OUT; i++)
 			for (size_t j = 0; j < call->out_count[i]; j++) {
-				double d = a.hi[i][j] - truth->hi[i][j] - (truth->lo[i] ? truth->lo[i][j] : 0);
+				double d = a.hi[i][j] - centre->hi[i][j] - (centre->lo[i] ? centre->lo[i][j] : 0);
 				x->upstream[i][j] += d * d / runs;
 			}
 		answer_free(&a);
 	}
 	for (int i = 0; i < MAX_OUT; i++) {
 		if (!x->sigma[i]) continue;
-		pool(x->upstream[i], call->out_count[i], row_length(call, i));
-		add_store(x, call, i, truth);
+		pool(x->upstream[i], call->out_count[i], out_row(call, i));
+		add_store(x, call, i, centre);
 	}
-	if (fresh_runs(x, call, k, truth, tick, e)) return true;
+	if (fresh_runs(x, call, model, centre, e)) return true;
 	goto failed;
 no_memory:
 	error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the expected error of %zu elements", call->out_count[0]);

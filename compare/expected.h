@@ -22,16 +22,21 @@ struct expected {
 /* Dtype of output i as stored, or F64 where the capture has none. */
 enum dtype out_dtype(const struct call *call, int i);
 
+/* Elements in a row of output i: the size of its last axis. */
+size_t out_row(const struct call *call, int i);
+
 /* The answer rounded once to d, as a kernel without any other error would store it. */
 double stored_as(enum dtype d, double hi, double lo);
 
 /* got - (hi + lo), in sigma > 0. NaN stays NaN. */
 double in_sigma(double got, double hi, double lo, double sigma);
 
-/* runs >= 4 and the plan's seeds make the result reproducible; *x is freed with expected_free.
- * tick as in struct plan. The only error is E_MEMORY. */
-bool expected_make(struct expected *x, const struct call *call, const struct contract *k, const struct answer *truth,
-	int runs, void (*tick)(size_t, size_t), struct error *e);
+/* The model is a plan whose roundings, form and mistake are those of the kernel expected; its
+ * arithmetic becomes noisy and its seeds 1, 2, ... Errors are counted from `centre`: the truth for a
+ * contract, whose sites round at random, or a replica's own answer. runs >= 4. *x is freed with
+ * expected_free. The only error is E_MEMORY. */
+bool expected_make(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
+	int runs, struct error *e);
 void expected_free(struct expected *x);
 
 #endif

@@ -163,6 +163,7 @@ static void noisy_tick(size_t done, size_t total) { noisy_stage.tick(noisy_stage
 static bool judge_under(const struct call *call, const struct contract *k, const struct truth *t, const struct judging *how,
 	struct verdict *v, struct error *e)
 {
+	struct plan model = plan_plain(&arith_noisy, arith_noisy.precision);
 	struct expected x;
 	bool ok = true;
 
@@ -173,7 +174,10 @@ static bool judge_under(const struct call *call, const struct contract *k, const
 	if (v->outcome != PASS) return true;
 	noisy_stage.tick = how->tick;
 	noisy_stage.stage = k->name;
-	if (!expected_make(&x, call, k, &t->first, v->runs, how->tick ? noisy_tick : NULL, e)) return false;
+	plan_contract(&model, k);
+	model.random = true;
+	model.tick = how->tick ? noisy_tick : NULL;
+	if (!expected_make(&x, call, &model, &t->first, v->runs, e)) return false;
 	for (int i = 0; ok && i < MAX_OUT; i++)
 		if (call->out_count[i]) ok = figures(&v->out[v->n_out++], call, i, &t->first, &t->second, &x, e);
 	for (int i = 0; ok && i < v->n_out; i++) decide(call, v, &v->out[i]);

@@ -121,8 +121,8 @@ static const struct param_spec params[] = {
 	{ 0 }
 };
 static const struct site_spec sites[] = {
-	[SITE_CONV] = { "conv", "the sum, before the activation", 0 },
-	[SITE_Y] = { "y", "the output", 0 },
+	[SITE_CONV] = { "conv", "the sum, before the activation", 0, 0 },
+	[SITE_Y] = { "y", "the output", 0, 1 + OUT_Y },
 	{ 0 }
 };
 static const struct mistake_spec mistakes[] = {

@@ -27,7 +27,11 @@ struct param_spec {
 	const char *what;
 };
 
-struct site_spec { const char *name, *what; int form; };
+struct site_spec {
+	const char *name, *what;
+	int form;               /* the one form that has it, or -1 */
+	int store;              /* 1 + the output that this site is the store of, or 0 */
+};
 
 struct mistake_spec {
 	const char *name;

@@ -156,14 +156,14 @@ static const struct param_spec params[] = {
 	{ 0 }
 };
 static const struct site_spec sites[] = {
-	[SITE_RESIDUAL] = { "residual", "x + residual, before the norm", 0 },
-	[SITE_MEAN_SQUARE] = { "mean_square", "mean x^2", 0 },
-	[SITE_INVERSE] = { "inverse_root", "(mean x^2 + eps)^-1/2", 0 },
-	[SITE_XHAT] = { "xhat", "the normed x, before its weight", 0 },
-	[SITE_SCALE] = { "scale", "offset + weight", 0 },
-	[SITE_WEIGHTED] = { "weighted", "the normed x times its weight, before the gate", 0 },
-	[SITE_GATE] = { "silu_gate", "silu(gate)", 0 },
-	[SITE_Y] = { "y", "the output", 0 },
+	[SITE_RESIDUAL] = { "residual", "x + residual, before the norm", 0, 0 },
+	[SITE_MEAN_SQUARE] = { "mean_square", "mean x^2", 0, 0 },
+	[SITE_INVERSE] = { "inverse_root", "(mean x^2 + eps)^-1/2", 0, 0 },
+	[SITE_XHAT] = { "xhat", "the normed x, before its weight", 0, 0 },
+	[SITE_SCALE] = { "scale", "offset + weight", 0, 0 },
+	[SITE_WEIGHTED] = { "weighted", "the normed x times its weight, before the gate", 0, 0 },
+	[SITE_GATE] = { "silu_gate", "silu(gate)", 0, 0 },
+	[SITE_Y] = { "y", "the output", 0, 1 + OUT_Y },
 	{ 0 }
 };
 static const struct mistake_spec mistakes[] = {

@@ -140,12 +140,12 @@ static const struct param_spec params[] = {
 	{ 0 }
 };
 static const struct site_spec sites[] = {
-	[SITE_POSITIONS] = { "positions", "the position", 0 },
-	[SITE_INV_FREQ] = { "inv_freq", "theta^(-2i/rotary_dim)", 0 },
-	[SITE_ANGLE] = { "angle", "position times frequency", 0 },
-	[SITE_COS_SIN] = { "cos_sin", "cosine and sine", 0 },
-	[SITE_PRODUCTS] = { "products", "x cos and x sin, before their sum", 0 },
-	[SITE_Y] = { "y", "the rotated output", 0 },
+	[SITE_POSITIONS] = { "positions", "the position", 0, 0 },
+	[SITE_INV_FREQ] = { "inv_freq", "theta^(-2i/rotary_dim)", 0, 0 },
+	[SITE_ANGLE] = { "angle", "position times frequency", 0, 0 },
+	[SITE_COS_SIN] = { "cos_sin", "cosine and sine", 0, 0 },
+	[SITE_PRODUCTS] = { "products", "x cos and x sin, before their sum", 0, 0 },
+	[SITE_Y] = { "y", "the rotated output", 0, 1 + OUT_Y },
 	{ 0 }
 };
 static const struct mistake_spec mistakes[] = {

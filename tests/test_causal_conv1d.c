@@ -190,8 +190,6 @@ static void reversed(struct capture *c)
 }
 
 static void no_bias(struct capture *c) { put_all(c, "in.bias", 0); }
-
-/* Where every sequence is as long as W-1 at least, only y sees the initial state. */
 static void no_history(struct capture *c) { put_all(c, "in.initial_state", 0); }
 
 /* The history of `leaky`'s second sequence becomes the first one's last tokens. */
@@ -204,17 +202,69 @@ static void leak(struct capture *c)
 }
 
 static const struct same_as same[] = {
-	{ "taps_reversed", &all, NULL, reversed },
-	{ "bias_missing", &all, NULL, no_bias },
-	{ "no_activation", &leaky, "{\"activation\": \"none\"}", NULL },
-	{ "zero_history", &leaky, NULL, no_history },
-	{ "leaks_across_sequences", &leaky, NULL, leak },
+	{ "taps_reversed", &all, NULL, reversed, NULL },
+	{ "bias_missing", &all, NULL, no_bias, NULL },
+	{ "no_activation", &leaky, "{\"activation\": \"none\"}", NULL, NULL },
+	{ "zero_history", &leaky, NULL, no_history, NULL },
+	{ "leaks_across_sequences", &leaky, NULL, leak, NULL },
 };
 
 static void mistakes_are_what_they_say(void **state)
 {
 	(void)state;
 	mistakes_are(same, LEN(same));
+}
+
+/* Of a call of 2 tokens, W = 4 and no activation, what is left behind: inputs -1, 0 and 1; y is the
+ * plain one. Each row says which value stands in columns 0, 1, 2: 'h' and a number for a column of
+ * the initial state, 'x' or 'y' and a number for a token of it, '0' for zero. */
+static void what_is_left_behind(void **state)
+{
+	static const struct { const char *mistake, *columns; } rows[] = {
+		{ NULL, "h2x0x1" }, { "short_chunk_history", "0_x0x1" }, { "ring_off_by_one", "h1h2x0" },
+		{ "history_after_convolution", "h2y0y1" }, { "history_from_padded_end", "0_0_0_" },
+	};
+	struct capture c;
+	struct outcome plain, r;
+
+	(void)state;
+	made(&c, &short_call, 5);
+	run_in(&plain, &c, "f64");
+	for (size_t k = 0; k < LEN(rows); k++) {
+		struct plan p = plan_in("f64");
+		if (rows[k].mistake) plan_mistake(&p, op_find(OP), op_mistake(op_find(OP), rows[k].mistake));
+		run_plan(&r, &c, &p);
+		assert_true(distance_of(&plain, &r, 0) == 0);
+		for (size_t i = 0; i < 6; i++) {
+			const char *w = rows[k].columns + 2 * (i % 3);
+			size_t n = (size_t)(w[1] - '0'), ch = i / 3;
+			double want = *w == 'h' ? at(&c, "in.initial_state", ch * 3 + n) : *w == 'x' ? at(&c, "in.x", n * 2 + ch)
+				: *w == 'y' ? plain.a.hi[0][n * 2 + ch] : 0;
+			if (r.a.hi[1][i] != want) fail_msg("%s: %g at %zu, expected %g", rows[k].mistake, r.a.hi[1][i], i, want);
+		}
+		outcome_free(&r);
+	}
+	outcome_free(&plain);
+	capture_free(&c);
+}
+
+/* With the activation, the history is silu of the last inputs. */
+static void history_after_activation(void **state)
+{
+	struct capture c;
+	struct outcome r;
+	struct plan p = plan_in("f64");
+
+	(void)state;
+	made(&c, &leaky, 5);
+	plan_mistake(&p, op_find(OP), op_mistake(op_find(OP), "history_after_activation"));
+	run_plan(&r, &c, &p);
+	for (size_t i = 0; i < 12; i++) {
+		double x = at(&c, "in.x", ((i < 6 ? 0 : 4) + i % 3) * 2 + i / 3 % 2);
+		assert_true(fabs(r.a.hi[1][i] - x * (1 + tanh(x / 2)) / 2) <= 4 * 0x1p-52 * fabs(x));
+	}
+	outcome_free(&r);
+	capture_free(&c);
 }
 
 static void each_mistake_shows(void **state)
@@ -240,6 +290,8 @@ int main(void)
 		cmocka_unit_test(shifts),
 		cmocka_unit_test(is_linear),
 		cmocka_unit_test(mistakes_are_what_they_say),
+		cmocka_unit_test(what_is_left_behind),
+		cmocka_unit_test(history_after_activation),
 		cmocka_unit_test(each_mistake_shows),
 		cmocka_unit_test(sites),
 	};

@@ -169,14 +169,15 @@ static void one_less(struct capture *c)
 static const struct sample offset_one = { OP, "{\"weight_offset\": 1}", "in.x F32 3,6 ~0,1; in.weight F32 6 =0.25,-0.5,1,0.125" };
 static const struct sample offset_none = { OP, "{\"weight_offset\": 0}", "in.x F32 3,6 ~0,1; in.weight F32 6 =0.25,-0.5,1,0.125" };
 /* Two heads of 6: the second row is the first's neighbour; a tile of 256 takes all rows that follow. */
-static const struct sample heads = { OP, "{\"weight_offset\": 0}", "in.x F32 6,6 ~0,1; in.weight F32 6 ~1,0.2; in.residual F32 6,6 ~0,1" };
+static const struct sample heads = { OP, "{\"weight_offset\": 0}", "in.x F32 6,6 ~0,1; in.weight F32 6 =1,0.5,-2,0.75,3,1.5" };
 
 static const struct same_as same[] = {
-	{ "plain_weight_for_zero_centred", &offset_one, NULL, one_less },
-	{ "zero_centred_for_plain", &offset_none, NULL, one_more },
-	{ "offset_twice", &offset_one, NULL, one_more },
-	{ "eps_wrong", &tiny, "{\"weight_offset\": 1, \"eps\": 1e-5}", NULL },
-	{ "eps_missing", &tiny, "{\"weight_offset\": 1, \"eps\": 0}", NULL },
+	{ "plain_weight_for_zero_centred", &offset_one, NULL, one_less, NULL },
+	{ "zero_centred_for_plain", &offset_none, NULL, one_more, NULL },
+	{ "offset_twice", &offset_one, NULL, one_more, NULL },
+	{ "eps_wrong", &tiny, "{\"weight_offset\": 1, \"eps\": 1e-5}", NULL, NULL },
+	{ "norm_over_all_heads", &heads, NULL, NULL, "in.x F32 3,12 ~0,1; in.weight F32 12 =1,0.5,-2,0.75,3,1.5" },
+	{ "eps_missing", &tiny, "{\"weight_offset\": 1, \"eps\": 0}", NULL, NULL },
 };
 
 static void mistakes_are_what_they_say(void **state)
@@ -205,6 +206,39 @@ static void sigmoid_for_silu(void **state)
 	}
 }
 
+/* Mistakes that no other input gives, on `gated` [3,5] in plain doubles. */
+static void mistakes_by_hand(void **state)
+{
+	static const char *const mistakes[] = { "eps_outside_root", "gate_before_norm", "variance_with_stray_lanes", "gate_missing" };
+	struct capture c;
+
+	(void)state;
+	made(&c, &gated, 1);
+	for (size_t k = 0; k < LEN(mistakes); k++) {
+		struct plan p = plan_in("f64");
+		struct outcome r;
+		plan_mistake(&p, op_find(OP), op_mistake(op_find(OP), mistakes[k]));
+		run_plan(&r, &c, &p);
+		for (size_t row = 0; row < 3; row++) {
+			double x[5], s = 0;
+			for (size_t i = 0; i < 5; i++) {
+				double g = at(&c, "in.gate", row * 5 + i);
+				x[i] = at(&c, "in.x", row * 5 + i) * (k == 1 ? g / (1 + exp(-g)) : 1);
+				s += x[i] * x[i] / 5;
+			}
+			/* the rest of a tile of 256 is the rest of the tensor */
+			for (size_t i = row * 5 + 5; i < 15 && k == 2; i++) s += at(&c, "in.x", i) * at(&c, "in.x", i) / 5;
+			for (size_t i = 0; i < 5; i++) {
+				double g = at(&c, "in.gate", row * 5 + i), y = x[i] * at(&c, "in.weight", i) / (k == 0 ? sqrt(s) + 1e-6 : sqrt(s + 1e-6));
+				if (k == 0 || k == 2) y *= g / (1 + exp(-g));
+				if (!(fabs(r.a.hi[0][row * 5 + i] - y) <= 0x1p-48 * fabs(y))) fail_msg("%s: %g, expected %g", mistakes[k], r.a.hi[0][row * 5 + i], y);
+			}
+		}
+		outcome_free(&r);
+	}
+	capture_free(&c);
+}
+
 static void each_mistake_shows(void **state)
 {
 	(void)state;
@@ -231,6 +265,7 @@ int main(void)
 		cmocka_unit_test(mean_square_is_one),
 		cmocka_unit_test(mistakes_are_what_they_say),
 		cmocka_unit_test(sigmoid_for_silu),
+		cmocka_unit_test(mistakes_by_hand),
 		cmocka_unit_test(each_mistake_shows),
 		cmocka_unit_test(sites),
 	};

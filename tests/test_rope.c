@@ -159,13 +159,13 @@ static void negative(struct capture *c)
 }
 
 static const struct same_as same[] = {
-	{ "rotates_all_dims", &half_partial, "{\"rotary_dim\": 16, \"theta\": 10000}", NULL },
-	{ "interleaved_for_half", &half_partial, "{\"rotary_dim\": 6, \"theta\": 10000, \"layout\": \"interleaved\"}", NULL },
-	{ "half_for_interleaved", &interleaved, "{\"rotary_dim\": 8, \"theta\": 1000000, \"layout\": \"half\"}", NULL },
-	{ "theta_1e4", &half, "{\"rotary_dim\": 8, \"theta\": 10000}", NULL },
-	{ "theta_1e6", &half, "{\"rotary_dim\": 8, \"theta\": 1000000}", NULL },
-	{ "decode_position_off", &half, NULL, index_in_call },
-	{ "turns_backwards", &interleaved, NULL, negative },
+	{ "rotates_all_dims", &half_partial, "{\"rotary_dim\": 16, \"theta\": 10000}", NULL, NULL },
+	{ "interleaved_for_half", &half_partial, "{\"rotary_dim\": 6, \"theta\": 10000, \"layout\": \"interleaved\"}", NULL, NULL },
+	{ "half_for_interleaved", &interleaved, "{\"rotary_dim\": 8, \"theta\": 1000000, \"layout\": \"half\"}", NULL, NULL },
+	{ "theta_1e4", &half, "{\"rotary_dim\": 8, \"theta\": 10000}", NULL, NULL },
+	{ "theta_1e6", &half, "{\"rotary_dim\": 8, \"theta\": 1000000}", NULL, NULL },
+	{ "decode_position_off", &half, NULL, index_in_call, NULL },
+	{ "turns_backwards", &interleaved, NULL, negative, NULL },
 };
 
 static void mistakes_are_what_they_say(void **state)
@@ -179,10 +179,39 @@ static void exponent_over_head_dim(void **state)
 {
 	static const struct sample quarter = { OP, "{\"rotary_dim\": 4, \"theta\": 10000}",
 		"in.x F32 3,2,16 ~0,1; in.positions I32 3 =3,0,50" };
-	static const struct same_as m[] = { { "exponent_over_head_dim", &quarter, "{\"rotary_dim\": 4, \"theta\": 10}", NULL } };
+	static const struct same_as m[] = { { "exponent_over_head_dim", &quarter, "{\"rotary_dim\": 4, \"theta\": 10}", NULL, NULL } };
 
 	(void)state;
 	mistakes_are(m, 1);
+}
+
+/* The wrong dimensions turn: x1 and x2 of pair i of half_partial (D = 16, rotary_dim = 6). */
+static void wrong_dimensions(void **state)
+{
+	static const struct { const char *mistake; size_t first, apart; } rows[] = { { "pairs_half_head_dim", 0, 8 }, { "rotates_the_tail", 10, 3 } };
+	struct capture c;
+
+	(void)state;
+	made(&c, &half_partial, 1);
+	for (size_t k = 0; k < LEN(rows); k++) {
+		struct plan p = plan_in("f64");
+		struct outcome r;
+		plan_mistake(&p, op_find(OP), op_mistake(op_find(OP), rows[k].mistake));
+		run_plan(&r, &c, &p);
+		for (size_t row = 0; row < 6; row++) {
+			double y[16];
+			for (size_t i = 0; i < 16; i++) y[i] = at(&c, "in.x", row * 16 + i);
+			for (size_t i = 0; i < 3; i++) {
+				double a = at(&c, "in.positions", row / 2) / pow(10000, (double)i / 3), *x1 = y + rows[k].first + i, *x2 = x1 + rows[k].apart, x = *x1;
+				*x1 = x * cos(a) - *x2 * sin(a);
+				*x2 = *x2 * cos(a) + x * sin(a);
+			}
+			/* an angle of 131071 is known to 2^-36 at best */
+			for (size_t i = 0; i < 16; i++) assert_true(fabs(y[i] - r.a.hi[0][row * 16 + i]) <= 0x1p-30);
+		}
+		outcome_free(&r);
+	}
+	capture_free(&c);
 }
 
 static void each_mistake_shows(void **state)
@@ -209,6 +238,7 @@ int main(void)
 		cmocka_unit_test(turns_back),
 		cmocka_unit_test(mistakes_are_what_they_say),
 		cmocka_unit_test(exponent_over_head_dim),
+		cmocka_unit_test(wrong_dimensions),
 		cmocka_unit_test(each_mistake_shows),
 		cmocka_unit_test(sites),
 	};

@@ -60,6 +60,7 @@ struct same_as {
 	const struct sample *sample;
 	const char *params;                     /* NULL: the sample's */
 	void (*edit)(struct capture *c);        /* NULL: nothing is edited */
+	const char *tensors;                    /* NULL: the sample's */
 };
 void mistakes_are(const struct same_as *m, size_t n);
 

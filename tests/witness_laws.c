@@ -65,6 +65,7 @@ void mistakes_are(const struct same_as *m, size_t n)
 
 		if (mistake < 0) fail_msg("%s has no mistake %s", op->name, m[i].mistake);
 		if (m[i].params) edited.params = m[i].params;
+		if (m[i].tensors) edited.tensors = m[i].tensors;
 		made(&a, m[i].sample, 7);
 		made(&b, &edited, 7);
 		if (m[i].edit) m[i].edit(&b);
