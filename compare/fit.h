@@ -18,7 +18,8 @@ struct sample {
 };
 
 struct coefficient {
-	double value, error;            /* error: one standard error, infinite where not determined */
+	double value, error;            /* error: one standard error, the larger of the jackknife's and the
+	                                   weights'; infinite where not determined */
 	double gain;                    /* share of the weighted square of y that this one explains alone */
 	bool determined;                /* false: no more than a multiple of the others, or zero */
 };

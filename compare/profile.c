@@ -13,11 +13,15 @@ static const struct site_rounding types[] = {
 	{ true, FMT_E4M3, ROUND_NEAREST_EVEN }, { true, FMT_E5M2, ROUND_NEAREST_EVEN },
 };
 enum { TYPES = sizeof types / sizeof *types, FIRST_TIER = 1 };
-static const size_t chunks[] = { 64, 32, 16, 128 };
+static const struct model { const struct arith *arith; int form; size_t chunk; } models[] = {
+	{ &arith_f64, 0, 0 }, { &arith_f32, 0, 0 }, { &arith_f64, 1, 64 }, { &arith_f64, 1, 32 }, { &arith_f64, 1, 16 }, { &arith_f64, 1, 128 },
+};
 
 /* A coefficient this many standard errors from 0 is not 0; one whose error is larger than the
  * reciprocal says nothing. */
 static const double certain = 6;
+/* To be tried, two are enough: what counts then is that -2 log likelihood falls by this much. */
+static const double worth_trying = 2, worth_keeping = 30;
 /* While sites upstream of it are missing, a rounding that is there shows a coefficient below 1. */
 static const double half = 0.5;
 
@@ -28,9 +32,9 @@ struct search {
 	const struct op *op;
 	struct plan replica;
 	double score;
-	/* [n]: the replica's answer; the kernel's distance from it, once stored; a direction, not stored:
-	 * what a rounding does on average after the store, which is a step function of it */
-	double *base, *r, *d;
+	/* [n]: the replica's answer, not stored; the kernel's distance from it, not stored and stored; the
+	 * weights of the one not stored; a direction, not stored */
+	double *base, *raw, *r, *raw_weight, *d;
 	bool refused[MAX_SITE][TYPES];
 	void (*tick)(const char *, size_t, size_t);
 	size_t runs;
@@ -51,6 +55,12 @@ static bool rebase(struct search *s)
 	xray_store(&s->x, s->base, s->r);
 	for (size_t i = 0; i < s->x.n; i++) s->r[i] = s->x.got[i] - s->r[i];
 	s->score = xray_weigh(&s->x, s->r);
+	for (int o = 0; o < MAX_OUT; o++)
+		for (size_t i = s->x.first[o]; i < s->x.first[o + 1]; i++) {
+			double w = s->x.weight[i], ulp = format_ulp(dtype_info[out_dtype(s->x.call, o)].format, s->base[i]);
+			s->raw[i] = s->x.got[i] - s->base[i];
+			s->raw_weight[i] = w > 0 ? 1 / (1 / w + ulp * ulp / 12) : 0;
+		}
 	return true;
 }
 
@@ -69,13 +79,28 @@ static bool direction(struct search *s, int site, struct site_rounding r)
 
 static bool promising(const struct coefficient *c)
 {
-	return c->determined && c->value > certain * c->error && fabs(c->value - 1) < half && c->gain > 0;
+	return c->determined && c->value > worth_trying * c->error && fabs(c->value - 1) < half && c->gain > 0;
+}
+
+/* How well the direction explains the distance. What is stored is a step function of what is not, so
+ * small effects show best in the distance between stored answers, where most elements are equal; but
+ * a rounding that leaves the answer on the store's own grid moves nothing there, and shows before. */
+static struct coefficient best_fit(const struct search *s)
+{
+	struct sample stored = xray_sample(&s->x), raw = stored;
+	struct coefficient a, b;
+	const double *d = s->d;
+
+	raw.weight = s->raw_weight;
+	fit(&stored, s->r, &d, 1, &a);
+	fit(&raw, s->raw, &d, 1, &b);
+	if (promising(&a) && promising(&b)) return a.gain > b.gain ? a : b;
+	return promising(&a) ? a : b;
 }
 
 /* All promising roundings of types [first, last), best first; at most one for each site. */
 static int candidates(struct search *s, int first, int last, struct candidate *list)
 {
-	struct sample sample = xray_sample(&s->x);
 	int n = 0;
 
 	for (int k = 0; s->op->sites[k].name; k++) {
@@ -83,10 +108,9 @@ static int candidates(struct search *s, int first, int last, struct candidate *l
 		if (!site_in_form(s->op, k, s->replica.form) || s->replica.round[k].on) continue;
 		for (int t = first; t < last; t++) {
 			struct coefficient c;
-			const double *d = s->d;
 			if (s->refused[k][t] || is_store(s->x.call, k, types[t].format)) continue;
 			if (!direction(s, k, types[t])) return -1;
-			fit(&sample, s->r, &d, 1, &c);
+			c = best_fit(s);
 			if (promising(&c) && (best.site < 0 || c.gain > best.c.gain)) best = (struct candidate){ k, t, c };
 		}
 		if (best.site < 0) continue;
@@ -107,11 +131,11 @@ static bool accept(struct search *s, const struct candidate *list, int n, bool *
 	for (int i = 0; i < n; i++)
 		if (i == 0 || fabs(list[i].c.value - 1) < 3 * list[i].c.error) s->replica.round[list[i].site] = types[list[i].type];
 	if (!rebase(s)) return false;
-	if ((*grew = s->score < score)) return true;
+	if ((*grew = s->score < score - worth_keeping)) return true;
 	s->replica = before;
 	s->replica.round[list[0].site] = types[list[0].type];
 	if (!rebase(s)) return false;
-	if ((*grew = s->score < score)) return true;
+	if ((*grew = s->score < score - worth_keeping)) return true;
 	s->replica = before;
 	s->refused[list[0].site][list[0].type] = *grew = true;
 	return rebase(s);
@@ -142,7 +166,7 @@ static bool prune(struct search *s)
 			if (t >= 0 && is_store(s->x.call, k, types[t].format)) continue;
 			s->replica.round[k] = t < 0 ? (struct site_rounding){ 0 } : types[t];
 			if (!rebase(s)) return false;
-			if (s->score < score) score = s->score, best = s->replica.round[k];
+			if (s->score < score - (t < 0 ? -worth_keeping : worth_keeping)) score = s->score, best = s->replica.round[k];
 		}
 		s->replica.round[k] = best;
 		if (!rebase(s)) return false;
@@ -150,14 +174,20 @@ static bool prune(struct search *s)
 	return true;
 }
 
-static bool start(struct search *s, int form, size_t chunk)
+/* Floor and shape around the replica as it stands. */
+static bool settle(struct search *s)
 {
-	s->replica = plan_plain(&arith_f64, arith_f64.precision);
+	return xray_run(&s->x, &s->replica, s->base, s->e) && xray_shape(&s->x, &s->replica, s->base, s->e)
+		&& xray_floor(&s->x, &s->replica, s->base, s->e) && rebase(s);
+}
+
+static bool search_form(struct search *s, const struct arith *a, int form, size_t chunk)
+{
+	s->replica = plan_plain(a, a->precision);
 	s->replica.form = form;
 	s->replica.chunk = chunk;
 	memset(s->refused, 0, sizeof s->refused);
-	return xray_run(&s->x, &s->replica, s->base, s->e) && xray_floor(&s->x, &s->replica, s->base, s->e)
-		&& xray_shape(&s->x, &s->replica, s->base, s->e) && rebase(s);
+	return settle(s) && grow(s) && prune(s) && grow(s);
 }
 
 /* Is what is left no more than the replica's own noise? */
@@ -173,27 +203,22 @@ static bool all_explained(struct search *s)
 	return sum <= 2 * n;
 }
 
-static bool search_form(struct search *s, int form, size_t chunk)
-{
-	return start(s, form, chunk) && grow(s) && prune(s) && grow(s) && xray_floor(&s->x, &s->replica, s->base, s->e) && rebase(s);
-}
-
-/* The first form explains all, or the form and chunk that explain most. */
+/* Token by token with exact sums, then in float32, then in chunks: the first that explains all, else
+ * the one that explains most. */
 static bool search_forms(struct search *s)
 {
-	struct plan best;
-	double score;
+	struct plan best = { 0 };
+	double score = INFINITY;
 
-	if (!search_form(s, 0, 0)) return false;
-	best = s->replica;
-	score = s->score;
-	for (size_t i = 0; i < sizeof chunks / sizeof *chunks && s->op->forms[1].name && !all_explained(s); i++) {
-		if (!search_form(s, 1, chunks[i])) return false;
+	for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+		const struct model *m = &models[i];
+		if (!s->op->forms[m->form].name) continue;
+		if (!search_form(s, m->arith, m->form, m->chunk)) return false;
 		if (s->score < score) score = s->score, best = s->replica;
+		if (all_explained(s)) break;
 	}
 	s->replica = best;
-	return xray_run(&s->x, &s->replica, s->base, s->e) && xray_floor(&s->x, &s->replica, s->base, s->e)
-		&& xray_shape(&s->x, &s->replica, s->base, s->e) && rebase(s);
+	return settle(s);
 }
 
 /* All sites at once around the replica: a rounded one with the direction that takes it out, so that
@@ -295,9 +320,11 @@ bool profile_make(struct profile *p, const struct call *call, void (*tick)(const
 
 	*p = (struct profile){ 0 };
 	if (!xray_make(&s.x, call, e)) return false;
-	s.base = malloc(3 * s.x.n * sizeof *s.base);
-	s.r = s.base + s.x.n;
-	s.d = s.r + s.x.n;
+	s.base = malloc(5 * s.x.n * sizeof *s.base);
+	s.raw = s.base + s.x.n;
+	s.r = s.raw + s.x.n;
+	s.raw_weight = s.r + s.x.n;
+	s.d = s.raw_weight + s.x.n;
 	bool ok = s.base ? profile_search(&s, p) : error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "%zu outputs", s.x.n);
 	if (tick) tick("profile", 1, 1);
 	free(s.base);

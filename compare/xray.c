@@ -27,15 +27,17 @@ static void set_blocks(struct xray *x, int i)
 	x->blocks += blocks;
 }
 
-/* shape2 += the mean over each row of (d - y)² */
-static void add_row_means(struct xray *x, int i, const double *d, const double *y)
+/* Each of x [n], output i, becomes the mean over those of its row that are not 0; 0 stays. */
+static void pool_rows(const struct xray *x, int i, double *v)
 {
 	size_t row = out_row(x->call, i);
 
 	for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) {
-		double mean = 0;
-		for (size_t j = at; j < at + row; j++) mean += (d[j] - y[j]) * (d[j] - y[j]) / (double)row;
-		for (size_t j = at; j < at + row; j++) x->shape2[j] += isfinite(mean) ? mean : 0;
+		double sum = 0;
+		size_t n = 0;
+		for (size_t j = at; j < at + row; j++) sum += v[j], n += v[j] > 0;
+		for (size_t j = at; j < at + row; j++)
+			if (v[j] > 0) v[j] = sum / (double)n;
 	}
 }
 
@@ -71,23 +73,19 @@ bool xray_make(struct xray *x, const struct call *call, struct error *e)
  * squared error in ulp, with one ulp more than was seen. */
 static void pool_floor(struct xray *x, int i, const double *y)
 {
-	size_t row = out_row(x->call, i);
 	enum format f = dtype_info[out_dtype(x->call, i)].format;
 	double ulps[MAX_BLOCKS] = { 0 }, count[MAX_BLOCKS] = { 0 };
 
 	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
 		double ulp = format_ulp(f, y[j]);
-		if (!isfinite(x->floor2[j])) x->floor2[j] = 0;
+		if (!isfinite(x->floor2[j]) || !(x->shape2[j] > 0)) x->floor2[j] = 0;
 		ulps[x->block[j]] += x->floor2[j] / (ulp * ulp);
-		count[x->block[j]]++;
+		count[x->block[j]] += x->shape2[j] > 0;
 	}
-	for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) {
-		double mean = 0;
-		for (size_t j = at; j < at + row; j++) mean += x->floor2[j] / (double)row;
-		for (size_t j = at; j < at + row; j++) {
-			double ulp = format_ulp(f, y[j]);
-			x->floor2[j] = mean + (ulps[x->block[j]] + 1.0 / FLOOR_RUNS) / count[x->block[j]] * ulp * ulp;
-		}
+	pool_rows(x, i, x->floor2);
+	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
+		double ulp = format_ulp(f, y[j]);
+		if (x->shape2[j] > 0) x->floor2[j] += (ulps[x->block[j]] + 1.0 / FLOOR_RUNS) / count[x->block[j]] * ulp * ulp;
 	}
 }
 
@@ -123,13 +121,16 @@ bool xray_shape(struct xray *x, const struct plan *base, const double *y, struct
 	memset(x->shape2, 0, x->n * sizeof *x->shape2);
 	for (int k = 0; ok && x->call->op->sites[k].name; k++) {
 		struct plan p = *base;
-		if (!site_in_form(x->call->op, k, p.form)) continue;
-		p.round[k] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
+		if (!site_in_form(x->call->op, k, p.form) || x->call->op->sites[k].store) continue;
+		p.round[k].on = !p.round[k].on;
+		if (!base->round[k].on) p.round[k] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
 		ok = xray_run(x, &p, d, e);
-		for (int i = 0; ok && i < MAX_OUT; i++)
-			if (x->call->out_count[i]) add_row_means(x, i, d, y);
+		for (size_t j = 0; ok && j < x->n; j++)
+			if (isfinite(d[j] - y[j])) x->shape2[j] += (d[j] - y[j]) * (d[j] - y[j]);
 	}
 	free(d);
+	for (int i = 0; ok && i < MAX_OUT; i++)
+		if (x->call->out_count[i]) pool_rows(x, i, x->shape2);
 	return ok;
 }
 

@@ -21,12 +21,13 @@ struct xray {
 bool xray_make(struct xray *x, const struct call *call, struct error *e);
 void xray_free(struct xray *x);
 
-/* floor2 from a few noisy runs of the model around its own answer y [n], each of them stored. Elements that are
- * not finite, or that have no noise, get 0 and take no part. */
+/* floor2 from a few noisy runs of the model around its own answer y [n], each of them stored. Elements
+ * that are not finite, or that no site reaches (shape2 is 0), get 0 and take no part. */
 bool xray_floor(struct xray *x, const struct plan *model, const double *y, struct error *e);
 
-/* shape2: the squared effect of rounding to bf16 at each site of the base's form, one at a time, summed
- * over sites and pooled over rows. y [n] is the base's answer. */
+/* shape2: the squared effect of a rounding at each site of the base's form but the stores, one at a
+ * time (to bf16, or taken out where the base has one), summed over sites and pooled over rows. y [n] is
+ * the base's answer. */
 bool xray_shape(struct xray *x, const struct plan *base, const double *y, struct error *e);
 
 bool site_in_form(const struct op *op, int site, int form);
