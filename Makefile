@@ -6,6 +6,7 @@ NVCCFLAGS := -std=c++17 -O3 -gencode=arch=compute_90,code=sm_90 -gencode=arch=co
 DEBIAN := build-essential libmpfr-dev libgmp-dev libopenblas-dev libjansson-dev \
 	libcmocka-dev libflint-arb-dev libflint-dev gnuplot-nox $(if $(filter fuzz,$(MAKECMDGOALS)),clang)
 FUZZ_SECONDS := 60
+SEEDS := 5
 ifeq ($(origin NVCC),undefined)
 NVCC := $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 endif
@@ -35,7 +36,7 @@ PLUGINS := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/plugin_*.c))
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe asan fuzz fuzz-% device bench clean help FORCE
+.PHONY: all deps gate test check-recipe docs check-docs false-alarms asan fuzz fuzz-% device bench clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -90,7 +91,17 @@ gate: $(BUILD)/etalon
 	$(BUILD)/etalon gate fixtures/captures
 
 test: $(BUILD)/etalon $(TESTS) $(PLUGINS)
-	+@$(MAKE) -s BUILD=$(BUILD) check-recipe; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) && exit $$recipe
+	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-docs; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) && exit $$recipe
+
+docs: $(BUILD)/etalon
+	ETALON=$(BUILD)/etalon docs/generate.sh
+check-docs: $(BUILD)/etalon
+	ETALON=$(BUILD)/etalon docs/generate.sh --check
+
+false-alarms: $(BUILD)/false_alarms
+	$(BUILD)/false_alarms $(SEEDS)
+$(BUILD)/false_alarms: $(BUILD)/tests/false_alarms.o $(OBJECTS)
+	$(LINK) $(LIBS)
 
 check-recipe: $(BUILD)/etalon
 	@ok=0; for op in $$($(BUILD)/etalon list ops | sed '1d; s/ .*//'); do \
@@ -133,6 +144,8 @@ make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS
 make bench        time per token of each arithmetic; rate of diff
 make device       build/device/etalon: static libraries, for a GPU machine without them
 make check-recipe every op has its reference, kernel, test and page
+make docs         fills the generated blocks of the pages (make test checks them)
+make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes
 make clean        removes build
 endef
 help:

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE     /* vasprintf */
+#define _GNU_SOURCE     /* vasprintf, fopencookie */
 #include "cli.h"
 
 #include <errno.h>
@@ -8,10 +8,26 @@
 #include <time.h>
 #include <unistd.h>
 
+static ssize_t first_line(void *to, const char *text, size_t n)
+{
+	const char *end = memchr(text, '\n', n);
+
+	fwrite(text, 1, end ? (size_t)(end - text) + 1 : n, to);
+	return (ssize_t)n;
+}
+
+/* argp follows its message with a second line, "Try `... --help'", and exits. */
 void cli_parse(const struct argp *a, int argc, char **argv, void *input)
 {
+	FILE *all = stderr, *one = fopencookie(all, "w", (cookie_io_functions_t){ .write = first_line });
+
 	argp_err_exit_status = EXIT_INPUT;
+	if (one)
+		stderr = one;
 	argp_parse(a, argc, argv, 0, NULL, input);
+	stderr = all;
+	if (one)
+		fclose(one);
 }
 
 uint64_t cli_number(struct argp_state *state, const char *option, const char *text, uint64_t least, uint64_t most)

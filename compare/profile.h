@@ -3,7 +3,7 @@
 #ifndef ETALON_PROFILE_H
 #define ETALON_PROFILE_H
 
-#include "xray.h"
+#include "replica.h"
 
 enum reading_state { NOT_VISIBLE, NOT_ROUNDED, ROUNDED };
 extern const char *const reading_name[];        /* "not visible", "not rounded", "rounded" */
@@ -18,19 +18,18 @@ struct reading {
 };
 
 struct profile {
-	int form;
-	size_t chunk;                   /* 0 where the form has none */
-	struct site_rounding round[MAX_SITE];   /* the replica: all sites read as rounded */
+	struct plan replica;
 	struct reading reading[MAX_SITE];
 	int n;
-	struct { double explained, bit_equal, rms; } out[MAX_OUT];      /* rms: of the residual, in units of what float32 leaves */
+	struct {
+		double explained;       /* share of the square of the error that the replica, stored, explains */
+		double bit_equal;       /* share of elements equal to the replica's, stored */
+		double rms;             /* of what is left, in units of what float32 leaves */
+	} out[MAX_OUT];
 };
 
-/* Reads the profile of a bound call with outputs. tick as in verdict.h. The only error is E_MEMORY. */
-bool profile_make(struct profile *p, const struct call *call, void (*tick)(const char *, size_t, size_t), struct error *e);
-
-/* The plan that computes as the profile says. */
-struct plan profile_plan(const struct profile *p);
+/* Reads all sites around x->replica, which is settled. E_MEMORY is the only error. */
+bool profile_read(struct profile *p, struct xray *x);
 
 /* Does the contract allow every rounding of the profile? A store in the output's own dtype always is. */
 bool profile_within(const struct profile *p, const struct call *call, const struct contract *k);

@@ -1,14 +1,36 @@
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report.h"
 
-/* Text of a capture is a stranger's: control characters do not reach a terminal. */
-static void clean(char *to, size_t size, const char *from)
+/* Bytes of the character of UTF-8 at p that may be shown: no control character, surrogate or
+ * noncharacter, no longer form than need be (RFC 3629); else 0. */
+static size_t character(const unsigned char *p)
+{
+	static const uint32_t least[] = { 0, ' ', 0xa0, 0x800, 0x10000 };
+	size_t n = *p < 0x80 ? 1 : *p >> 5 == 6 ? 2 : *p >> 4 == 14 ? 3 : *p >> 3 == 30 ? 4 : 0;
+	uint32_t code = n < 2 ? *p : *p & (0x7fu >> n);
+
+	for (size_t i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80) return 0;
+		code = code << 6 | (p[i] & 0x3f);
+	}
+	if (code < least[n] || code == 127 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) || (code & 0xfffe) == 0xfffe) return 0;
+	return n;
+}
+
+/* Texts of a capture, and its name, are a stranger's. */
+static void clean(char *text)
+{
+	for (size_t n; *text; text += n ? n : 1)
+		if (!(n = character((unsigned char *)text))) *text = '?';
+}
+
+static void copy_clean(char *to, size_t size, const char *from)
 {
 	snprintf(to, size, "%s", from);
-	for (; *to; to++)
-		if ((unsigned char)*to < ' ' || *to == 127) *to = '?';
+	clean(to);
 }
 
 const char *finding_word(const struct finding *f)
@@ -39,25 +61,41 @@ double finding_value(const struct finding *f, int rule)
 	return worst;
 }
 
-const char *replay(const struct finding *f, char *text, size_t size)
+void replay(FILE *to, const struct finding *f)
 {
-	snprintf(text, size, "etalon check '%s'%s%s", f->path, f->judged ? " --contract " : "", f->judged ? f->verdict.contract->name : "");
-	return text;
+	fputs("etalon check '", to);
+	for (const char *p = f->path; *p; p++)
+		if (*p == '\'') fputs("'\\''", to);
+		else putc(*p, to);
+	putc('\'', to);
+	if (f->judged) fprintf(to, " --contract %s", f->verdict.contract->name);
+}
+
+static void judge_capture(const struct capture *c, const struct judging *how, bool stale, struct finding *f)
+{
+	copy_clean(f->op, sizeof f->op, c->op);
+	copy_clean(f->producer, sizeof f->producer, c->producer);
+	copy_clean(f->device, sizeof f->device, c->device);
+	f->judged = judge(c, how, &f->verdict, &f->error);
+	if (f->judged && stale) judge_stale(c, &f->verdict);
 }
 
 int find(const char *path, const struct judging *how, bool stale, struct finding *f)
 {
 	struct capture c;
 
-	*f = (struct finding){ .path = path };
-	if (!capture_read(&c, path, &f->error)) return finding_exit(f);
-	clean(f->op, sizeof f->op, c.op);
-	clean(f->producer, sizeof f->producer, c.producer);
-	clean(f->device, sizeof f->device, c.device);
-	f->judged = judge(&c, how, &f->verdict, &f->error);
-	if (!f->judged) snprintf(f->error.file, sizeof f->error.file, "%s", path);
-	else if (stale) judge_stale(&c, &f->verdict);
-	capture_free(&c);
+	*f = (struct finding){ 0 };
+	copy_clean(f->path, sizeof f->path, path);
+	if (capture_read(&c, path, &f->error)) {
+		judge_capture(&c, how, stale, f);
+		capture_free(&c);
+	}
+	if (!f->judged) {
+		copy_clean(f->error.file, sizeof f->error.file, path);
+		clean(f->error.item);
+		clean(f->error.detail);
+	}
+	for (int i = 0; i < f->verdict.n_reason; i++) clean(f->verdict.reason[i]);
 	return finding_exit(f);
 }
 
@@ -79,7 +117,6 @@ static void text_worst(FILE *to, const struct finding *f, const struct output_ve
 void report_text(FILE *to, const struct finding *f)
 {
 	const struct verdict *v = &f->verdict;
-	char text[700];
 
 	if (!f->judged) {
 		error_print(to, &f->error);
@@ -100,17 +137,27 @@ void report_text(FILE *to, const struct finding *f)
 	for (int i = 0; i < v->n_out; i++) text_worst(to, f, &v->out[i]);
 	for (int i = 0; i < v->n_reason; i++) fprintf(to, "  %s\n", v->reason[i]);
 	fprintf(to, "%s under contract %s\n", v->outcome == PASS ? "PASS" : v->outcome == FAIL ? "FAIL" : "UNDECIDED", v->contract->name);
-	if (v->outcome != PASS) fprintf(to, "replay: %s\n", replay(f, text, sizeof text));
+	if (v->outcome == PASS) return;
+	fputs("replay: ", to);
+	replay(to, f);
+	putc('\n', to);
 }
 
 static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-/* A string that JSON can hold, whatever bytes the file name has. */
-static json_t *string(const char *s)
+static json_t *json_replay(const struct finding *f)
 {
-	json_t *j = json_string(s);
+	char *text = NULL;
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
 
-	return j ? j : json_string("?");
+	if (to) {
+		replay(to, f);
+		fclose(to);
+	}
+	json_t *j = text ? json_string(text) : json_null();
+	free(text);
+	return j;
 }
 
 static json_t *json_output(const struct finding *f, const struct output_verdict *o)
@@ -128,9 +175,8 @@ static json_t *json_output(const struct finding *f, const struct output_verdict 
 json_t *report_json(const struct finding *f)
 {
 	const struct verdict *v = &f->verdict;
-	char text[700];
-	json_t *j = json_pack("{s:o, s:s, s:o, s:o, s:o, s:s, s:i}", "capture", string(f->path), "op", f->op, "producer", string(f->producer),
-		"device", string(f->device), "replay", string(replay(f, text, sizeof text)), "verdict", finding_word(f), "exit", finding_exit(f));
+	json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:i}", "capture", f->path, "op", f->op, "producer", f->producer,
+		"device", f->device, "replay", json_replay(f), "verdict", finding_word(f), "exit", finding_exit(f));
 
 	if (!f->judged) {
 		json_object_set_new(j, "error", json_pack("{s:s, s:s, s:o, s:s}", "message", error_message(f->error.code), "item", f->error.item,
@@ -139,7 +185,7 @@ json_t *report_json(const struct finding *f)
 	}
 	json_t *outputs = json_array(), *reasons = json_array();
 	for (int i = 0; i < v->n_out; i++) json_array_append_new(outputs, json_output(f, &v->out[i]));
-	for (int i = 0; i < v->n_reason; i++) json_array_append_new(reasons, string(v->reason[i]));
+	for (int i = 0; i < v->n_reason; i++) json_array_append_new(reasons, json_string(v->reason[i]));
 	json_object_set_new(j, "contract", json_string(v->contract->name));
 	json_object_set_new(j, "truth", json_string(v->truth));
 	json_object_set_new(j, "second_opinion", json_string(v->second));

@@ -6,7 +6,7 @@
 
 /* What became of one file: a verdict, or the error that prevented it. */
 struct finding {
-	const char *path;
+	char path[4096];                /* texts of files are shown as UTF-8 without control characters */
 	bool judged;
 	struct error error;             /* where not judged */
 	struct verdict verdict;         /* where judged */
@@ -27,8 +27,8 @@ const char *finding_word(const struct finding *f);
 /* The largest error of a rule over the outputs, in sigma. */
 double finding_value(const struct finding *f, int rule);
 
-/* The command that repeats the verdict. */
-const char *replay(const struct finding *f, char *text, size_t size);
+/* Writes the command that repeats the verdict, for a shell. */
+void replay(FILE *to, const struct finding *f);
 
 /* All that is known about one capture, for `etalon check`. */
 void report_text(FILE *to, const struct finding *f);

@@ -47,15 +47,15 @@ static void cell(FILE *to, const char *text, size_t width)
 
 static void reasons(FILE *to, const struct finding *f, const char *indent)
 {
-	char text[700];
-
 	if (f->judged) for (int i = 0; i < f->verdict.n_reason; i++) fprintf(to, "%s%s\n", indent, f->verdict.reason[i]);
 	else {
 		fputs(indent, to);
 		error_print(to, &f->error);
 		putc('\n', to);
 	}
-	fprintf(to, "%sreplay: %s\n", indent, replay(f, text, sizeof text));
+	fprintf(to, "%sreplay: ", indent);
+	replay(to, f);
+	putc('\n', to);
 }
 
 void report_table(FILE *to, const struct finding *f, size_t n)
@@ -91,7 +91,7 @@ static void escaped(FILE *to, const char *text, const char *special, const char 
 	for (; *text; text++) {
 		const char *at = strchr(special, *text);
 		if (at) fputs(by[at - special], to);
-		else putc((unsigned char)*text < ' ' ? ' ' : *text, to);
+		else putc(*text, to);
 	}
 }
 

@@ -6,6 +6,10 @@
 
 enum { FLOOR_RUNS = 4, HEADS = 16, PARTS = 4 };
 
+/* Of an element that is equal to the bit by being not finite in both, and of one that is finite in one
+ * only: less and more than any other element has in the score. */
+static const double agree = -20, disagree = 200;
+
 /* A block is a head (the second axis, modulo 16) and a quarter of the longest other leading axis; an
  * output of rank 2 has 64 parts of its rows. All outputs have blocks of their own. */
 static void set_blocks(struct xray *x, int i)
@@ -46,17 +50,28 @@ bool site_in_form(const struct op *op, int site, int form)
 	return op->sites[site].form < 0 || op->sites[site].form == form;
 }
 
-bool xray_make(struct xray *x, const struct call *call, struct error *e)
+bool is_store(const struct call *call, int site, enum format f)
 {
-	*x = (struct xray){ .call = call };
+	int store = call->op->sites[site].store;
+
+	return store && format_info[f].precision >= format_info[dtype_info[out_dtype(call, store - 1)].format].precision;
+}
+
+static double ulp_at(const struct xray *x, size_t j, double y)
+{
+	return format_ulp(dtype_info[out_dtype(x->call, j >= x->first[1])].format, y);
+}
+
+bool xray_make(struct xray *x, const struct call *call, void (*tick)(const char *, size_t, size_t), struct error *e)
+{
+	double **vector[] = { &x->got, &x->base, &x->raw, &x->r, &x->shape2, &x->floor2, &x->weight, &x->raw_weight, &x->d };
+	bool ok = true;
+
+	*x = (struct xray){ .call = call, .tick = tick, .e = e };
 	for (int i = 0; i < MAX_OUT; i++) x->first[i + 1] = x->first[i] + call->out_count[i];
 	x->n = x->first[MAX_OUT];
-	x->got = calloc(x->n, sizeof(double));
-	x->floor2 = calloc(x->n, sizeof(double));
-	x->shape2 = calloc(x->n, sizeof(double));
-	x->weight = calloc(x->n, sizeof(double));
-	x->block = calloc(x->n, 1);
-	if (!x->got || !x->floor2 || !x->shape2 || !x->weight || !x->block) {
+	for (size_t i = 0; i < sizeof vector / sizeof *vector; i++) ok = (*vector[i] = calloc(x->n, sizeof(double))) && ok;
+	if (!(x->block = calloc(x->n, 1)) || !ok) {
 		xray_free(x);
 		return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "%zu outputs", x->n);
 	}
@@ -66,6 +81,35 @@ bool xray_make(struct xray *x, const struct call *call, struct error *e)
 		set_blocks(x, i);
 	}
 	return true;
+}
+
+void xray_free(struct xray *x)
+{
+	double *vector[] = { x->got, x->base, x->raw, x->r, x->shape2, x->floor2, x->weight, x->raw_weight, x->d };
+
+	for (size_t i = 0; i < sizeof vector / sizeof *vector; i++) free(vector[i]);
+	free(x->block);
+	*x = (struct xray){ 0 };
+}
+
+/* The plan's answer: y [n]. */
+static bool run(struct xray *x, const struct plan *p, double *y)
+{
+	struct answer a;
+
+	if (x->tick) x->tick("x-ray", x->runs, x->runs + 1);
+	x->runs++;
+	if (!ref_run(x->call, p, &a, x->e)) return false;
+	for (int i = 0; i < MAX_OUT; i++)
+		if (a.hi[i]) memcpy(y + x->first[i], a.hi[i], x->call->out_count[i] * sizeof(double));
+	answer_free(&a);
+	return true;
+}
+
+/* y [n] rounded to the outputs' dtypes; may be in place. */
+static void store(const struct xray *x, const double *y, double *stored)
+{
+	for (size_t j = 0; j < x->n; j++) stored[j] = stored_as(out_dtype(x->call, j >= x->first[1]), y[j], 0);
 }
 
 /* floor2 of output i from its squared errors: the mean over the element's row, and, so that a rounding
@@ -89,95 +133,121 @@ static void pool_floor(struct xray *x, int i, const double *y)
 	}
 }
 
-bool xray_floor(struct xray *x, const struct plan *model, const double *y, struct error *e)
+static bool find_floor(struct xray *x)
 {
 	double *noisy = malloc(2 * x->n * sizeof *noisy), *centre = noisy + x->n;
-	struct plan p = *model;
-	bool ok = noisy != NULL || error_set(e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu outputs", x->n);
+	struct plan p = x->replica;
+	bool ok = noisy || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu outputs", x->n);
 
 	p.arith = &arith_noisy;
 	p.bits = arith_noisy.precision;
 	memset(x->floor2, 0, x->n * sizeof *x->floor2);
-	if (ok) xray_store(x, y, centre);
-	for (int r = 0; ok && r < FLOOR_RUNS; r++) {
-		p.seed = (uint64_t)r + 1;
-		ok = xray_run(x, &p, noisy, e);
-		if (ok) xray_store(x, noisy, noisy);
+	if (ok) store(x, x->base, centre);
+	for (int k = 0; ok && k < FLOOR_RUNS; k++) {
+		p.seed = (uint64_t)k + 1;
+		ok = run(x, &p, noisy);
+		if (ok) store(x, noisy, noisy);
 		for (size_t j = 0; ok && j < x->n; j++) x->floor2[j] += (noisy[j] - centre[j]) * (noisy[j] - centre[j]) / FLOOR_RUNS;
 	}
 	free(noisy);
 	for (int i = 0; ok && i < MAX_OUT; i++)
-		if (x->call->out_count[i]) pool_floor(x, i, y);
-	for (size_t j = 0; ok && j < x->n; j++)
-		if (!isfinite(x->got[j]) || !isfinite(y[j])) x->floor2[j] = 0;
+		if (x->call->out_count[i]) pool_floor(x, i, x->base);
 	return ok;
 }
 
-bool xray_shape(struct xray *x, const struct plan *base, const double *y, struct error *e)
+static bool find_shape(struct xray *x)
 {
-	double *d = malloc(x->n * sizeof *d);
-	bool ok = d != NULL || error_set(e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu outputs", x->n);
-
 	memset(x->shape2, 0, x->n * sizeof *x->shape2);
-	for (int k = 0; ok && x->call->op->sites[k].name; k++) {
-		struct plan p = *base;
+	for (int k = 0; x->call->op->sites[k].name; k++) {
+		struct plan p = x->replica;
 		if (!site_in_form(x->call->op, k, p.form) || x->call->op->sites[k].store) continue;
-		p.round[k].on = !p.round[k].on;
-		if (!base->round[k].on) p.round[k] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
-		ok = xray_run(x, &p, d, e);
-		for (size_t j = 0; ok && j < x->n; j++)
-			if (isfinite(d[j] - y[j])) x->shape2[j] += (d[j] - y[j]) * (d[j] - y[j]);
+		p.round[k] = p.round[k].on ? (struct site_rounding){ 0 } : (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
+		if (!xray_direction(x, &p)) return false;
+		for (size_t j = 0; j < x->n; j++)
+			if (isfinite(x->d[j])) x->shape2[j] += x->d[j] * x->d[j];
 	}
-	free(d);
-	for (int i = 0; ok && i < MAX_OUT; i++)
-		if (x->call->out_count[i]) pool_rows(x, i, x->shape2);
-	return ok;
-}
-
-void xray_free(struct xray *x)
-{
-	free(x->got);
-	free(x->floor2);
-	free(x->shape2);
-	free(x->weight);
-	free(x->block);
-	*x = (struct xray){ 0 };
-}
-
-bool xray_run(const struct xray *x, const struct plan *p, double *y, struct error *e)
-{
-	struct answer a;
-
-	if (!ref_run(x->call, p, &a, e)) return false;
 	for (int i = 0; i < MAX_OUT; i++)
-		if (a.hi[i]) memcpy(y + x->first[i], a.hi[i], x->call->out_count[i] * sizeof(double));
-	answer_free(&a);
+		if (x->call->out_count[i]) pool_rows(x, i, x->shape2);
 	return true;
 }
 
-void xray_store(const struct xray *x, const double *y, double *stored)
+bool xray_settle(struct xray *x)
 {
-	for (int i = 0; i < MAX_OUT; i++)
-		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) stored[j] = stored_as(out_dtype(x->call, i), y[j], 0);
+	return run(x, &x->replica, x->base) && find_shape(x) && find_floor(x) && xray_rebase(x);
 }
 
-double xray_weigh(struct xray *x, const double *r)
+bool xray_direction(struct xray *x, const struct plan *p)
 {
-	double square[MAX_BLOCKS] = { 0 }, count[MAX_BLOCKS] = { 0 }, total = 0;
+	if (!run(x, p, x->d)) return false;
+	for (size_t j = 0; j < x->n; j++) x->d[j] -= x->base[j];
+	return true;
+}
 
-	for (size_t i = 0; i < x->n; i++) {
-		if (!(x->floor2[i] > 0) || !isfinite(r[i])) continue;
-		square[x->block[i]] += fmax(0, r[i] * r[i] - x->floor2[i]) / (x->shape2[i] + x->floor2[i]);
-		count[x->block[i]]++;
+static bool takes_part(const struct xray *x, size_t j)
+{
+	return x->floor2[j] > 0 && isfinite(x->r[j]);
+}
+
+/* a of each block; see xray_rebase. */
+static void block_scales(const struct xray *x, double *a)
+{
+	double count[MAX_BLOCKS] = { 0 };
+
+	for (int b = 0; b < x->blocks; b++) a[b] = 0;
+	for (size_t j = 0; j < x->n; j++) {
+		if (!takes_part(x, j)) continue;
+		a[x->block[j]] += fmax(0, x->r[j] * x->r[j] - x->floor2[j]) / (x->shape2[j] + x->floor2[j]);
+		count[x->block[j]]++;
 	}
-	for (size_t i = 0; i < x->n; i++) {
-		int b = x->block[i];
-		double v = x->floor2[i] + x->shape2[i] * (count[b] ? fmin(1, square[b] / count[b]) : 0);
-		bool in = x->floor2[i] > 0 && isfinite(r[i]);
-		x->weight[i] = in ? 1 / v : 0;
-		if (in) total += log(v) + r[i] * r[i] / v;
+	for (int b = 0; b < x->blocks; b++) a[b] = count[b] ? fmin(1, a[b] / count[b]) : 0;
+}
+
+bool xray_rebase(struct xray *x)
+{
+	double a[MAX_BLOCKS];
+
+	if (!run(x, &x->replica, x->base)) return false;
+	store(x, x->base, x->r);
+	for (size_t j = 0; j < x->n; j++) {
+		bool same = isfinite(x->got[j]) == isfinite(x->r[j]);
+		x->raw[j] = x->got[j] - x->base[j];
+		x->r[j] = x->got[j] - x->r[j];
+		if (!isfinite(x->r[j])) x->r[j] = same ? NAN : INFINITY;
 	}
-	return total;
+	block_scales(x, a);
+	x->score = 0;
+	for (size_t j = 0; j < x->n; j++) {
+		double v = x->floor2[j] + x->shape2[j] * a[x->block[j]], ulp = ulp_at(x, j, x->got[j]);
+		bool in = takes_part(x, j);
+		x->weight[j] = in ? 1 / v : 0;
+		x->raw_weight[j] = in ? 1 / (v + ulp * ulp / 12) : 0;
+		if (in) x->score += log(v / (ulp * ulp)) + x->r[j] * x->r[j] / v;
+		else x->score += isfinite(x->r[j]) ? 0 : isnan(x->r[j]) ? agree : disagree;
+	}
+	return true;
+}
+
+struct coefficient xray_fit(const struct xray *x)
+{
+	struct sample stored = xray_sample(x), raw = stored;
+	struct coefficient a, b;
+	const double *d = x->d;
+
+	raw.weight = x->raw_weight;
+	fit(&stored, x->r, &d, 1, &a);
+	fit(&raw, x->raw, &d, 1, &b);
+	return fabs(a.value - 1) / a.error < fabs(b.value - 1) / b.error || a.gain > b.gain ? a : b;
+}
+
+double xray_left(const struct xray *x)
+{
+	double sum = 0, n = 0;
+
+	for (size_t j = 0; j < x->n; j++) {
+		if (takes_part(x, j)) sum += x->r[j] * x->r[j] / x->floor2[j], n++;
+		else if (isinf(x->r[j])) return INFINITY;
+	}
+	return n > 0 ? sum / n : 0;
 }
 
 struct sample xray_sample(const struct xray *x)

@@ -1,5 +1,8 @@
-/* A kernel's outputs and the reference's answers as flat vectors over all outputs: what the profile
- * and the suspects are fitted on. */
+/* A kernel's outputs against a replica: the reference with the roundings and mistakes that the kernel is
+ * thought to make. What the profile and the suspects have in common. See docs/x-ray.md.
+ *
+ * Vectors run over all outputs, output i being elements first[i] .. first[i+1]. Functions return false
+ * when memory is short, with *e filled. */
 #ifndef ETALON_XRAY_H
 #define ETALON_XRAY_H
 
@@ -8,40 +11,55 @@
 
 struct xray {
 	const struct call *call;
-	size_t n, first[MAX_OUT + 1];   /* output i is elements first[i] .. first[i+1] */
+	size_t n, first[MAX_OUT + 1];
 	double *got;                    /* [n] the kernel's outputs */
-	double *floor2;                 /* [n] variance that no rounding site explains: xray_floor */
-	double *shape2;                 /* [n] relative size of what roundings would do: xray_shape */
-	double *weight;                 /* [n] xray_weigh */
 	uint8_t *block;                 /* [n] */
 	int blocks;
+	struct plan replica;
+	double *base;                   /* [n] the replica's answer, not stored */
+	double *raw, *r;                /* [n] the kernel's distance from it; r: from what it stores */
+	double *shape2, *floor2;        /* [n] see xray_settle */
+	double *weight, *raw_weight;    /* [n] of r and of raw: inverse variances, 0 for what takes no part */
+	double *d;                      /* [n] xray_direction */
+	double score;                   /* see xray_rebase */
+	size_t runs;
+	void (*tick)(const char *, size_t, size_t);
+	struct error *e;
 };
 
-/* Reads the outputs of a bound call. All below have E_MEMORY as their only error. */
-bool xray_make(struct xray *x, const struct call *call, struct error *e);
+/* Reads the outputs of a bound call; the replica is still to be chosen. Freed with xray_free. */
+bool xray_make(struct xray *x, const struct call *call, void (*tick)(const char *, size_t, size_t), struct error *e);
 void xray_free(struct xray *x);
 
-/* floor2 from a few noisy runs of the model around its own answer y [n], each of them stored. Elements
- * that are not finite, or that no site reaches (shape2 is 0), get 0 and take no part. */
-bool xray_floor(struct xray *x, const struct plan *model, const double *y, struct error *e);
+/* Runs x->replica: base, raw, r, the weights and the score. A residual's variance is modelled as
+ * v = floor2 + a shape2, with a <= 1 such that a block's residual has that size. The score is
+ * Σ log v + r²/v, twice the negative log likelihood: it falls as a replica explains more. Where the
+ * replica and the kernel are both not finite they agree; where one is, they do not. */
+bool xray_rebase(struct xray *x);
 
-/* shape2: the squared effect of a rounding at each site of the base's form but the stores, one at a
- * time (to bf16, or taken out where the base has one), summed over sites and pooled over rows. y [n] is
- * the base's answer. */
-bool xray_shape(struct xray *x, const struct plan *base, const double *y, struct error *e);
+/* Runs the replica and models what is left around it, then rebases.
+ * shape2: the squared effect of a rounding at each site of its form but the stores, one at a time (to
+ * bf16, or taken out where the replica has one), summed over sites and pooled over rows.
+ * floor2: the squared effect of float32 arithmetic, from a few noisy runs of the replica, stored. An
+ * element that no site reaches takes no part: its floor2 is 0. */
+bool xray_settle(struct xray *x);
+
+/* d = the answer of the plan less base, neither stored. */
+bool xray_direction(struct xray *x, const struct plan *p);
+
+/* How well d explains what is left: the better of r and of raw. What is stored is a step function of
+ * what is not. Small effects show best in r, where most elements are 0; but a rounding that leaves the
+ * answer on the store's own grid moves nothing there, and shows in raw. */
+struct coefficient xray_fit(const struct xray *x);
+
+/* Mean of r²/floor2 over the elements that take part: 1 when nothing but float32 is left. */
+double xray_left(const struct xray *x);
 
 bool site_in_form(const struct op *op, int site, int form);
 
-/* The reference's answer under the plan: y [n]. */
-bool xray_run(const struct xray *x, const struct plan *p, double *y, struct error *e);
+/* Rounding an output to the type that it is stored in is no choice of the kernel's. */
+bool is_store(const struct call *call, int site, enum format f);
 
-/* y [n] rounded to the outputs' dtypes; may be in place. */
-void xray_store(const struct xray *x, const double *y, double *stored);
-
-/* Weights for a residual r [n]: 1/v with v = floor2 + a shape2, where a <= 1 is what makes a block's
- * residual have that size. Returns Σ log v + r²/v, minus twice the log likelihood of r: it falls as a
- * replica explains more. */
-double xray_weigh(struct xray *x, const double *r);
 struct sample xray_sample(const struct xray *x);
 
 #endif

@@ -8,7 +8,7 @@
 size_t c_dim(const calc *c, int dim) { return c->call->dim[dim]; }
 double c_param(const calc *c, int param) { return c->call->param[param]; }
 bool c_has(const calc *c, int in) { return c->call->in[in] != NULL; }
-bool c_mistake(const calc *c, int mistake) { return c->plan->mistake == mistake; }
+bool c_mistake(const calc *c, int mistake) { return c->plan->mistakes >> mistake & 1; }
 size_t c_chunk(const calc *c) { return c->plan->chunk; }
 
 size_t c_int(const calc *c, int in, size_t index)

@@ -1,5 +1,5 @@
 /* A calc is one run of a reference over one piece of a call: an arithmetic, the roundings asked
- * for at sites, at most one mistake, and an arena for temporaries.
+ * for at sites, the mistakes asked for, and an arena for temporaries.
  *
  * Operations name their result first. A num is a vec of one element; where the last operand of an
  * elementwise operation is a num, it is broadcast. Nothing returns an error: when memory is short

@@ -56,6 +56,11 @@ static bool bind_shape(struct call *call, bool *bound, const struct tensor_spec 
 	return true;
 }
 
+static bool right_kind(const struct tensor_spec *spec, enum dtype d)
+{
+	return spec->flags & INTEGER ? d == DT_I32 || d == DT_I64 : dtype_info[d].is_float;
+}
+
 static bool bind_tensors(struct call *call, struct error *e)
 {
 	bool bound[MAX_DIM] = { false };
@@ -69,7 +74,7 @@ static bool bind_tensors(struct call *call, struct error *e)
 			*(pass ? &call->out[i] : &call->in[i]) = t;
 			if (!t && (pass || spec[i].flags & OPTIONAL)) continue;
 			if (!t) return error_set(e, E_MISSING, name, NO_OFFSET, "expected [%s]", spec[i].shape);
-			if (dtype_info[t->dtype].is_float == !!(spec[i].flags & INTEGER) || (pass && !dtype_info[t->dtype].is_float))
+			if (!right_kind(&spec[i], t->dtype))
 				return error_set(e, E_KIND, name, t->offset, "expected %s, got %s",
 					spec[i].flags & INTEGER ? "I32 or I64" : "a floating-point type", dtype_info[t->dtype].name);
 			if (!bind_shape(call, bound, &spec[i], t, e)) return false;
@@ -200,8 +205,11 @@ bool call_bind(struct call *call, const struct capture *c, bool need_outputs, st
 		if (!has_output(call, i)) continue;
 		for (int r = call_out_shape(call, i, shape); r-- > 0;) n *= shape[r];
 		call->out_count[i] = n;
-		if (need_outputs && n && !call->out[i])
-			return error_set(e, E_MISSING, call->op->out[i].name, NO_OFFSET, "expected out.%s [%s]", call->op->out[i].name, call->op->out[i].shape);
+		if (need_outputs && n && !call->out[i]) {
+			char name[64];
+			snprintf(name, sizeof name, "out.%s", call->op->out[i].name);
+			return error_set(e, E_MISSING, name, NO_OFFSET, "expected [%s]", call->op->out[i].shape);
+		}
 	}
 	return true;
 }

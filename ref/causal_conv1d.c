@@ -117,7 +117,7 @@ static const struct tensor_spec out[] = {
 	{ 0 }
 };
 static const struct param_spec params[] = {
-	[P_ACTIVATION] = { "activation", PARAM_CHOICE, "none|silu", false, 0, "(none)" },
+	[P_ACTIVATION] = { "activation", PARAM_CHOICE, "none|silu", false, 0, "after the sum" },
 	{ 0 }
 };
 static const struct site_spec sites[] = {

@@ -107,10 +107,10 @@ static const struct tensor_spec out[] = {
 };
 
 static const struct param_spec params[] = {
-	[P_QK_L2NORM] = { "qk_l2norm", PARAM_BOOL, NULL, false, 0, "q, k <- x (sum x^2 + l2_eps)^-1/2 (false)" },
-	[P_L2_EPS] = { "l2_eps", PARAM_REAL, NULL, false, 1e-6, "(1e-6)" },
+	[P_QK_L2NORM] = { "qk_l2norm", PARAM_BOOL, NULL, false, 0, "q, k <- x (sum x^2 + l2_eps)^-1/2" },
+	[P_L2_EPS] = { "l2_eps", PARAM_REAL, NULL, false, 1e-6, "added to the sum of squares" },
 	[P_SCALE] = { "scale", PARAM_REAL, NULL, false, NAN, "of q after its norm (Dk^-1/2)" },
-	[P_GATED] = { "gated", PARAM_BOOL, NULL, false, 1, "false: the plain delta rule, no decay (true)" },
+	[P_GATED] = { "gated", PARAM_BOOL, NULL, false, 1, "false: the plain delta rule, no decay" },
 	{ 0 }
 };
 

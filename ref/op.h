@@ -6,7 +6,7 @@
 #include "fixtures/capture.h"
 
 enum { MAX_IN = 12, MAX_OUT = 2, MAX_PARAM = 8, MAX_DIM = 8, MAX_SITE = 32, MAX_FORM = 2 };
-enum { NO_MISTAKE = -1, DEFAULT_CHUNK = 64 };
+enum { DEFAULT_CHUNK = 64 };
 
 enum { OPTIONAL = 1, INTEGER = 2 };
 
@@ -108,7 +108,7 @@ struct plan {
 	int bits;
 	int form;
 	size_t chunk;
-	int mistake;                            /* index, or NO_MISTAKE */
+	uint64_t mistakes;                      /* bit i: mistake i is made */
 	struct site_rounding round[MAX_SITE];
 	bool random;                            /* round at sites in a random direction */
 	uint64_t seed;                          /* of the random stream */
@@ -118,7 +118,7 @@ struct plan {
 /* The plan of the plain reference in the named arithmetic. */
 struct plan plan_plain(const struct arith *a, int bits);
 
-/* Makes the plan's one mistake; chooses the form that can make it. */
+/* Adds a mistake to the plan; chooses the form that can make it, where it is not the first one. */
 void plan_mistake(struct plan *p, const struct op *op, int mistake);
 /* The plan that rounds where the contract lets a kernel round. */
 void plan_contract(struct plan *p, const struct contract *k);

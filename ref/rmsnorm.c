@@ -150,9 +150,9 @@ static const struct tensor_spec out[] = {
 	{ 0 }
 };
 static const struct param_spec params[] = {
-	[P_EPS] = { "eps", PARAM_REAL, NULL, false, 1e-6, "(1e-6)" },
-	[P_WEIGHT_OFFSET] = { "weight_offset", PARAM_REAL, NULL, true, 0, "1: zero-centred weight, 0: plain; must be given" },
-	[P_GATE] = { "gate", PARAM_CHOICE, "none|silu", false, 0, "(none)" },
+	[P_EPS] = { "eps", PARAM_REAL, NULL, false, 1e-6, "added to the mean square" },
+	[P_WEIGHT_OFFSET] = { "weight_offset", PARAM_REAL, NULL, true, 0, "1: zero-centred weight, 0: plain" },
+	[P_GATE] = { "gate", PARAM_CHOICE, "none|silu", false, 0, "gate on the output" },
 	{ 0 }
 };
 static const struct site_spec sites[] = {

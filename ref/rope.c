@@ -134,9 +134,9 @@ static const struct tensor_spec in[] = {
 };
 static const struct tensor_spec out[] = { [OUT_Y] = { "y", "T,H,D", 0, "" }, { 0 } };
 static const struct param_spec params[] = {
-	[P_ROTARY_DIM] = { "rotary_dim", PARAM_REAL, NULL, true, 0, "dimensions that turn; must be given" },
-	[P_THETA] = { "theta", PARAM_REAL, NULL, true, 0, "base of the frequencies; must be given" },
-	[P_LAYOUT] = { "layout", PARAM_CHOICE, "half|interleaved", false, LAYOUT_HALF, "(half)" },
+	[P_ROTARY_DIM] = { "rotary_dim", PARAM_REAL, NULL, true, 0, "dimensions that turn" },
+	[P_THETA] = { "theta", PARAM_REAL, NULL, true, 0, "base of the frequencies" },
+	[P_LAYOUT] = { "layout", PARAM_CHOICE, "half|interleaved", false, LAYOUT_HALF, "how dimensions are paired" },
 	{ 0 }
 };
 static const struct site_spec sites[] = {

@@ -6,7 +6,7 @@
 
 struct plan plan_plain(const struct arith *a, int bits)
 {
-	return (struct plan){ .arith = a, .bits = bits, .mistake = NO_MISTAKE };
+	return (struct plan){ .arith = a, .bits = bits };
 }
 
 void plan_contract(struct plan *p, const struct contract *k)
@@ -20,9 +20,9 @@ void plan_mistake(struct plan *p, const struct op *op, int mistake)
 {
 	const struct mistake_spec *m = &op->mistakes[mistake];
 
-	p->form = m->form;
+	if (m->form) p->form = m->form;
 	if (m->is_rounding) p->round[m->site] = (struct site_rounding){ true, m->format, ROUND_NEAREST_EVEN };
-	else p->mistake = mistake;
+	else p->mistakes |= UINT64_C(1) << mistake;
 	if (p->form && !p->chunk) p->chunk = DEFAULT_CHUNK;
 }
 

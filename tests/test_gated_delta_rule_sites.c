@@ -200,7 +200,7 @@ static void compare(const struct capture *c, int form, const char *what)
 	p.form = form;
 	p.chunk = form ? CHUNK : 0;
 	if (site >= 0) p.round[site] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
-	p.mistake = mistake;
+	p.mistakes = mistake < 0 ? 0 : UINT64_C(1) << mistake;
 	run_plan(&r, c, &p);
 	for (size_t h = 0; h < HV; h++) {
 		for (size_t i = 0; i < DK * DV; i++) S[h][i / DV][i % DV] = at(c, "in.initial_state", h * DK * DV + i);
@@ -223,7 +223,7 @@ static void every_site(void **state)
 
 	(void)state;
 	made(&c, &hand, 3);
-	mistake = NO_MISTAKE;
+	mistake = -1;
 	for (site = -1; site < 0 || sites[site].name; site++)
 		for (int form = FORM_SEQUENTIAL; form <= FORM_CHUNK; form++)
 			if (site < 0 || sites[site].form < 0 || sites[site].form == form) compare(&c, form, site < 0 ? "no site" : sites[site].name);

@@ -293,13 +293,17 @@ static void json(void **state)
 static void replay_survives_the_shell(void **state)
 {
 	static const char *const names[] = { "a b", "it's", "$HOME `x` \"y\" \\", "'; exit 9; '" };
-	char command[800], line[1200], said[800] = "";
+	char line[1200], said[800] = "";
 
 	(void)state;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		struct finding f = { .path = names[i] };
-		replay(&f, command, sizeof command);
-		snprintf(line, sizeof line, "etalon() { printf %%s \"$2\"; }; %s", command);
+		struct finding f = { 0 };
+		strcpy(f.path, names[i]);
+		FILE *to = fmemopen(line, sizeof line, "w");
+		assert_non_null(to);
+		fputs("etalon() { printf %s \"$2\"; }; ", to);
+		replay(to, &f);
+		fclose(to);
 		FILE *p = popen(line, "r");
 		assert_non_null(p);
 		said[fread(said, 1, sizeof said - 1, p)] = 0;

@@ -1,0 +1,232 @@
+#include <math.h>
+#include <string.h>
+
+#include "replica.h"
+
+const double certain = 6;
+/* To be tried, two standard errors are enough: what counts then is that the score falls by this much. */
+static const double worth_trying = 2, worth_keeping = 30;
+/* While roundings upstream of it are missing, one that is there shows a coefficient below 1. */
+static const double half = 0.5;
+/* The share of what is left that a mistake must explain to be taken before any rounding is known. */
+static const double gross = 0.3;
+
+const struct site_rounding site_types[SITE_TYPES] = {
+	{ true, FMT_BF16, ROUND_NEAREST_EVEN }, { true, FMT_F16, ROUND_NEAREST_EVEN }, { true, FMT_TF32, ROUND_ZERO },
+	{ true, FMT_TF32, ROUND_NEAREST_EVEN }, { true, FMT_BF16, ROUND_ZERO }, { true, FMT_F16, ROUND_ZERO },
+	{ true, FMT_E4M3, ROUND_NEAREST_EVEN }, { true, FMT_E5M2, ROUND_NEAREST_EVEN },
+};
+enum { FIRST_TIER = 1 };        /* types tried at all sites before the others */
+
+static const struct model { const struct arith *arith; int form; size_t chunk; } models[] = {
+	{ &arith_f64, 0, 0 }, { &arith_f32, 0, 0 }, { &arith_f64, 1, 64 }, { &arith_f64, 1, 32 }, { &arith_f64, 1, 16 }, { &arith_f64, 1, 128 },
+};
+
+struct candidate { int site, type, mistake; struct coefficient c; };    /* mistake: -1 for a rounding */
+
+struct search {
+	struct xray *x;
+	const struct op *op;
+	bool refused[MAX_SITE][SITE_TYPES];
+	uint64_t refused_mistakes;
+};
+
+static bool promising(const struct coefficient *c)
+{
+	return c->determined && c->value > worth_trying * c->error && fabs(c->value - 1) < half && c->gain > 0;
+}
+
+static struct plan with(const struct search *s, const struct candidate *k)
+{
+	struct plan p = s->x->replica;
+
+	if (k->mistake >= 0) plan_mistake(&p, s->op, k->mistake);
+	else p.round[k->site] = site_types[k->type];
+	return p;
+}
+
+static void insert(struct candidate *list, int *n, const struct candidate *k)
+{
+	int at = (*n)++;
+
+	for (; at > 0 && list[at - 1].c.gain < k->c.gain; at--) list[at] = list[at - 1];
+	list[at] = *k;
+}
+
+/* All promising roundings of types [first, last), best first; at most one for each site. -1: failed. */
+static int roundings(struct search *s, int first, int last, struct candidate *list)
+{
+	int n = 0;
+
+	for (int site = 0; s->op->sites[site].name; site++) {
+		struct candidate best = { .site = -1 };
+		if (!site_in_form(s->op, site, s->x->replica.form) || s->x->replica.round[site].on) continue;
+		for (int t = first; t < last; t++) {
+			struct candidate k = { .site = site, .type = t, .mistake = -1 };
+			if (s->refused[site][t] || is_store(s->x->call, site, site_types[t].format)) continue;
+			struct plan p = with(s, &k);
+			if (!xray_direction(s->x, &p)) return -1;
+			k.c = xray_fit(s->x);
+			if (promising(&k.c) && (best.site < 0 || k.c.gain > best.c.gain)) best = k;
+		}
+		if (best.site >= 0) insert(list, &n, &best);
+	}
+	return n;
+}
+
+/* All promising mistakes, best first, that explain at least this share of what is left. */
+static int mistakes(struct search *s, double least, struct candidate *list)
+{
+	int n = 0;
+
+	for (int m = 0; s->op->mistakes[m].name; m++) {
+		struct candidate k = { .mistake = m };
+		if ((s->x->replica.mistakes | s->refused_mistakes) >> m & 1 || s->op->mistakes[m].is_rounding) continue;
+		struct plan p = with(s, &k);
+		if (!xray_direction(s->x, &p)) return -1;
+		k.c = xray_fit(s->x);
+		if (promising(&k.c) && k.c.gain >= least) insert(list, &n, &k);
+	}
+	return n;
+}
+
+static void refuse(struct search *s, const struct candidate *k)
+{
+	if (k->mistake >= 0) s->refused_mistakes |= UINT64_C(1) << k->mistake;
+	else s->refused[k->site][k->type] = true;
+}
+
+/* Takes the first n candidates if the score falls by enough; else leaves the replica as it was. */
+static bool take(struct search *s, const struct candidate *list, int n, bool *taken)
+{
+	struct plan before = s->x->replica;
+	double score = s->x->score;
+
+	for (int i = 0; i < n; i++) s->x->replica = with(s, &list[i]);
+	if (!xray_rebase(s->x)) return false;
+	*taken = s->x->score < score - worth_keeping;
+	if (*taken) return true;
+	s->x->replica = before;
+	return xray_rebase(s->x);
+}
+
+/* The best candidate, and with it, if it is a rounding, all whose coefficient is 1 already. */
+static bool accept(struct search *s, struct candidate *list, int n, bool *grew)
+{
+	bool taken = false;
+	int sure = 1;
+
+	for (int i = 1; i < n && list[0].mistake < 0; i++)
+		if (fabs(list[i].c.value - 1) < 3 * list[i].c.error) list[sure++] = list[i];
+	if (sure > 1 && !take(s, list, sure, &taken)) return false;
+	if (!taken && !take(s, list, 1, &taken)) return false;
+	if (!taken) refuse(s, &list[0]);
+	*grew = true;
+	return true;
+}
+
+static bool grow_roundings(struct search *s, bool *grew)
+{
+	struct candidate list[MAX_SITE];
+	bool more = true;
+
+	while (more) {
+		more = false;
+		int n = roundings(s, 0, FIRST_TIER, list);
+		if (n == 0 && !replica_explains(s->x)) n = roundings(s, FIRST_TIER, SITE_TYPES, list);
+		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;
+		*grew = *grew || more;
+	}
+	return true;
+}
+
+static bool grow_mistakes(struct search *s, double least, bool *grew)
+{
+	struct candidate list[64];
+	bool more = true;
+
+	while (more && !replica_explains(s->x)) {
+		more = false;
+		int n = mistakes(s, least, list);
+		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;
+		*grew = *grew || more;
+	}
+	return true;
+}
+
+/* The best of a site's types, or none, with the rest of the replica as it is. */
+static bool prune_site(struct search *s, int site)
+{
+	struct site_rounding best = s->x->replica.round[site];
+	double score = s->x->score;
+
+	for (int t = -1; t < SITE_TYPES; t++) {
+		if (t >= 0 && is_store(s->x->call, site, site_types[t].format)) continue;
+		s->x->replica.round[site] = t < 0 ? (struct site_rounding){ 0 } : site_types[t];
+		if (!xray_rebase(s->x)) return false;
+		if (s->x->score < score - (t < 0 ? -worth_keeping : worth_keeping)) score = s->x->score, best = s->x->replica.round[site];
+	}
+	s->x->replica.round[site] = best;
+	return xray_rebase(s->x);
+}
+
+static bool prune_mistake(struct search *s, int m)
+{
+	struct plan before = s->x->replica;
+	double score = s->x->score;
+
+	s->x->replica.mistakes &= ~(UINT64_C(1) << m);
+	if (!xray_rebase(s->x)) return false;
+	if (s->x->score < score + worth_keeping) return true;
+	s->x->replica = before;
+	return xray_rebase(s->x);
+}
+
+static bool prune(struct search *s)
+{
+	for (int k = 0; s->op->sites[k].name; k++)
+		if (s->x->replica.round[k].on && !prune_site(s, k)) return false;
+	for (int m = 0; s->op->mistakes[m].name; m++)
+		if (s->x->replica.mistakes >> m & 1 && !prune_mistake(s, m)) return false;
+	return true;
+}
+
+bool replica_explains(const struct xray *x)
+{
+	return xray_left(x) <= 2;
+}
+
+bool replica_grow(struct xray *x)
+{
+	struct search s = { .x = x, .op = x->call->op };
+	bool grew = false, again = true;
+
+	if (!grow_mistakes(&s, gross, &grew)) return false;
+	for (int round = 0; again && round < 4; round++) {
+		again = false;
+		if (!grow_roundings(&s, &again) || !prune(&s) || !xray_settle(x) || !grow_mistakes(&s, 0, &again)) return false;
+	}
+	return true;
+}
+
+bool replica_search(struct xray *x, const struct plan *start)
+{
+	struct plan best = { 0 };
+	double score = INFINITY;
+
+	for (int i = start ? -1 : 0; i < (int)(sizeof models / sizeof *models); i++) {
+		if (i >= 0 && !x->call->op->forms[models[i].form].name) continue;
+		if (i < 0) {
+			x->replica = *start;
+		} else {
+			x->replica = plan_plain(models[i].arith, models[i].arith->precision);
+			x->replica.form = models[i].form;
+			x->replica.chunk = models[i].chunk;
+		}
+		if (!xray_settle(x) || !replica_grow(x)) return false;
+		if (x->score < score) score = x->score, best = x->replica;
+		if (replica_explains(x)) break;
+	}
+	x->replica = best;
+	return xray_settle(x);
+}
