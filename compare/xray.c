@@ -6,6 +6,8 @@
 
 enum { FLOOR_RUNS = 4, HEADS = 16, PARTS = 4 };
 
+/* The variance, in ulp², of an element that no site reaches: it should be equal to the bit. */
+static const double exact = 0x1p-6;
 /* Of an element that is equal to the bit by being not finite in both, and of one that is finite in one
  * only: less and more than any other element has in the score. */
 static const double agree = -20, disagree = 200;
@@ -130,6 +132,7 @@ static void pool_floor(struct xray *x, int i, const double *y)
 	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
 		double ulp = format_ulp(f, y[j]);
 		if (x->shape2[j] > 0) x->floor2[j] += (ulps[x->block[j]] + 1.0 / FLOOR_RUNS) / count[x->block[j]] * ulp * ulp;
+		else x->floor2[j] = exact * ulp * ulp;
 	}
 }
 

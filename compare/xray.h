@@ -40,8 +40,8 @@ bool xray_rebase(struct xray *x);
 /* Runs the replica and models what is left around it, then rebases.
  * shape2: the squared effect of a rounding at each site of its form but the stores, one at a time (to
  * bf16, or taken out where the replica has one), summed over sites and pooled over rows.
- * floor2: the squared effect of float32 arithmetic, from a few noisy runs of the replica, stored. An
- * element that no site reaches takes no part: its floor2 is 0. */
+ * floor2: the squared effect of float32 arithmetic, from a few noisy runs of the replica, stored; next to
+ * nothing for an element that no site reaches. */
 bool xray_settle(struct xray *x);
 
 /* d = the answer of the plan less base, neither stored. */
