@@ -39,7 +39,7 @@ int cmd_check(int argc, char **argv)
 	json_t *all = a.json ? json_array() : NULL;
 	for (size_t i = 0; i < a.n; i++) {
 		struct finding f;
-		status = worse_exit(status, find(a.path[i], &a.how, false, &f));
+		status = worse_exit(status, find(a.path[i], &a.how, &f));
 		if (!f.judged) cli_fail(&f.error);
 		if (a.json) json_array_append_new(all, report_json(&f));
 		else if (f.judged) {

@@ -92,7 +92,7 @@ static int judge_all(const struct paths *p, const struct arguments *a)
 	}
 	for (size_t i = 0; i < p->n; i++) {
 		cli_stage("gate", i, p->n);
-		status = worse_exit(status, find(p->item[i], &a->how, true, &f[i]));
+		status = worse_exit(status, find(p->item[i], &a->how, &f[i]));
 	}
 	cli_stage("gate", p->n, p->n);
 	bool ok = write_report(a->junit, report_junit, f, p->n, &e) && write_report(a->markdown, report_markdown, f, p->n, &e);

@@ -71,23 +71,23 @@ void replay(FILE *to, const struct finding *f)
 	if (f->judged) fprintf(to, " --contract %s", f->verdict.contract->name);
 }
 
-static void judge_capture(const struct capture *c, const struct judging *how, bool stale, struct finding *f)
+static void judge_capture(const struct capture *c, const struct judging *how, struct finding *f)
 {
 	copy_clean(f->op, sizeof f->op, c->op);
 	copy_clean(f->producer, sizeof f->producer, c->producer);
 	copy_clean(f->device, sizeof f->device, c->device);
 	f->judged = judge(c, how, &f->verdict, &f->error);
-	if (f->judged && stale) judge_stale(c, &f->verdict);
+	if (f->judged) judge_stale(c, &f->verdict);
 }
 
-int find(const char *path, const struct judging *how, bool stale, struct finding *f)
+int find(const char *path, const struct judging *how, struct finding *f)
 {
 	struct capture c;
 
 	*f = (struct finding){ 0 };
 	copy_clean(f->path, sizeof f->path, path);
 	if (capture_read(&c, path, &f->error)) {
-		judge_capture(&c, how, stale, f);
+		judge_capture(&c, how, f);
 		capture_free(&c);
 	}
 	if (!f->judged) {

@@ -13,9 +13,9 @@ struct finding {
 	char op[64], producer[128], device[64];         /* "" when the file could not be read */
 };
 
-/* Reads and judges the capture at path; returns the exit code that it deserves. `stale` asks for the
- * sources' hash to be compared where the capture has one. */
-int find(const char *path, const struct judging *how, bool stale, struct finding *f);
+/* Reads and judges the capture at path; a capture of ours whose kernel has changed since is stale, and
+ * fails. Returns the exit code that it deserves. */
+int find(const char *path, const struct judging *how, struct finding *f);
 int finding_exit(const struct finding *f);
 
 /* Of two exit codes the one that a whole should have: machine, then input, fail, undecided, pass. */

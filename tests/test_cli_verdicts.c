@@ -63,7 +63,7 @@ static int set_up(void **state)
 /* The word that ends a verdict, by exit code. */
 static const struct { int file, status; const char *word; } verdicts[] = {
 	{ GOOD, EXIT_PASS, "pass" }, { CHANGED, EXIT_FAIL, "fail" }, { UNSURE, EXIT_UNDECIDED, "undecided" }, { TRUNCATED, EXIT_INPUT, "error" },
-	{ STALE, EXIT_PASS, "pass" }
+	{ STALE, EXIT_FAIL, "fail" }
 };
 
 static void check_has_an_exit_for_each_verdict(void **state)

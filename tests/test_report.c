@@ -6,6 +6,7 @@
 
 #include "compare/report.h"
 #include "tests/model.h"
+#include "tests/xml.h"
 
 /* ---- findings ---- */
 
@@ -40,7 +41,7 @@ static void find_all(struct finding f[FINDINGS], char path[FINDINGS][512], const
 	for (int i = 0; i < FINDINGS; i++) {
 		snprintf(path[i], sizeof path[i], "%s", scratch(names[i]));
 		if (i != UNREADABLE) write_capture(path[i], i == FAILED ? 999 : 0, i == UNSURE ? INFINITY : 0);
-		assert_int_equal(find(path[i], &how, true, &f[i]), status[i]);
+		assert_int_equal(find(path[i], &how, &f[i]), status[i]);
 		assert_int_equal(finding_exit(&f[i]), status[i]);
 	}
 }
@@ -65,68 +66,7 @@ static size_t occurrences(const char *text, const char *what)
 	return n;
 }
 
-/* Valid UTF-8 (RFC 3629) without control characters but newline. */
-static bool clean_text(const char *text)
-{
-	for (const unsigned char *p = (const unsigned char *)text; *p;) {
-		size_t n = *p < 0x80 ? 1 : *p >= 0xc2 && *p < 0xe0 ? 2 : *p >= 0xe0 && *p < 0xf0 ? 3 : *p >= 0xf0 && *p < 0xf5 ? 4 : 0;
-		if (n == 0 || (n == 1 && ((*p < ' ' && *p != '\n') || *p == 127))) return false;
-		for (size_t i = 1; i < n; i++)
-			if ((p[i] & 0xc0) != 0x80) return false;
-		p += n;
-	}
-	return true;
-}
-
-/* ---- a reader of XML that knows what JUnit needs: elements, attributes, five entities ---- */
-
-static bool xml_text(const char **p, const char *end)
-{
-	static const char *const entity[] = { "&lt;", "&gt;", "&amp;", "&quot;", "&apos;" };
-
-	for (; !strchr(end, **p); (*p)++) {
-		bool known = **p != '&';
-		for (size_t i = 0; i < 5; i++) known = known || !strncmp(*p, entity[i], strlen(entity[i]));
-		if (!known || **p == '<' || !strncmp(*p, "]]>", 3)) return false;
-	}
-	return **p != 0;
-}
-
-static bool xml_name(const char **p, char *name, size_t size)
-{
-	size_t n = strspn(*p, "abcdefghijklmnopqrstuvwxyz");
-
-	snprintf(name, size, "%.*s", (int)n, *p);
-	*p += n;
-	return n > 0;
-}
-
-static bool xml_element(const char **p)
-{
-	char name[32], other[32];
-
-	if (*(*p)++ != '<' || !xml_name(p, name, sizeof name)) return false;
-	while (**p == ' ') {
-		++*p;
-		if (!xml_name(p, other, sizeof other) || *(*p)++ != '=' || *(*p)++ != '"' || !xml_text(p, "\"") || *(*p)++ != '"') return false;
-	}
-	if (*(*p)++ != '>') return false;
-	for (;;) {
-		if (!xml_text(p, "<")) return false;
-		if ((*p)[1] == '/') break;
-		if (!xml_element(p)) return false;
-	}
-	*p += 2;
-	return xml_name(p, other, sizeof other) && !strcmp(name, other) && *(*p)++ == '>';
-}
-
-static bool well_formed(const char *text)
-{
-	static const char head[] = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
-	const char *p = text + strlen(head);
-
-	return !strncmp(text, head, strlen(head)) && clean_text(text) && xml_element(&p) && !strcmp(p, "\n");
-}
+/* ---- the reader of XML ---- */
 
 static void the_xml_reader_can_say_no(void **state)
 {
