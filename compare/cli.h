@@ -11,6 +11,7 @@
 
 int cmd_check(int argc, char **argv);
 int cmd_gate(int argc, char **argv);
+int cmd_profile(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_inputs(int argc, char **argv);
 int cmd_ref(int argc, char **argv);

@@ -5,7 +5,7 @@
 #include "cli.h"
 #include "report.h"
 
-struct arguments { struct judging how; char **path; size_t n; bool json; };
+struct arguments { struct judging how; char **path; size_t n; bool json, explain; };
 
 static error_t parse(int key, char *text, struct argp_state *state)
 {
@@ -15,6 +15,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'c': a->how.contract = text; return 0;
 	case 't': a->how.truth = text; return 0;
 	case 'j': a->json = true; return 0;
+	case 'q': a->how.quick = true; return 0;
+	case 'e': a->explain = true; return 0;
 	case ARGP_KEY_ARGS:
 		a->path = state->argv + state->next;
 		a->n = (size_t)(state->argc - state->next);
@@ -29,6 +31,8 @@ int cmd_check(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "contract", 'c', "NAME", 0, "what the kernel may round (the capture's, else the tightest); auto: the tightest that it meets", 0 },
 		{ "truth", 't', "ARITH", 0, "f64 or mpfr:BITS (mpfr:128 where the work allows, else f64)", 0 },
+		{ "explain", 'e', NULL, 0, "also the table of all suspects", 0 },
+		{ "quick", 'q', NULL, 0, "the contract's rules only, no x-ray of roundings and mistakes", 0 },
 		{ "json", 'j', NULL, 0, "a JSON array on stdout", 0 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "CAPTURE...", "A verdict on each capture: pass, fail or undecided, and why.", NULL, NULL, NULL };
@@ -44,7 +48,7 @@ int cmd_check(int argc, char **argv)
 		if (a.json) json_array_append_new(all, report_json(&f));
 		else if (f.judged) {
 			if (i) putchar('\n');
-			report_text(stdout, &f);
+			report_text(stdout, &f, a.explain);
 		}
 	}
 	if (a.json && cli_json(all) != EXIT_PASS) return EXIT_MACHINE;

@@ -110,6 +110,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'c': a->how.contract = text; return 0;
 	case 't': a->how.truth = text; return 0;
 	case 'j': a->json = true; return 0;
+	case 'q': a->how.quick = true; return 0;
 	case 'u': a->junit = text; return 0;
 	case 'm': a->markdown = text; return 0;
 	case ARGP_KEY_ARGS:
@@ -125,6 +126,7 @@ int cmd_gate(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "contract", 'c', "NAME", 0, "for all captures (each one's own, else its op's tightest); auto: the tightest that each meets", 0 },
 		{ "truth", 't', "ARITH", 0, "f64 or mpfr:BITS (mpfr:128 where the work allows, else f64)", 0 },
+		{ "quick", 'q', NULL, 0, "the contracts' rules only, no x-ray of roundings and mistakes", 0 },
 		{ "json", 'j', NULL, 0, "JSON on stdout instead of the table", 0 },
 		{ "junit", 'u', "FILE", 0, "also JUnit XML", 0 },
 		{ "markdown", 'm', "FILE", 0, "also Markdown, for a CI job's summary", 0 }, { 0 }

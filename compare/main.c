@@ -11,6 +11,7 @@ static const struct command { const char *name, *arguments, *what; int (*run)(in
 	{ "record", "OP|all -o DIR", "run the kernels on the cases and write captures", cmd_record },
 	{ "inputs", "OP --case NAME -o FILE", "the inputs of a case, as a capture without outputs", cmd_inputs },
 	{ "ref", "CAPTURE -o FILE", "the reference's answer, exact or with a mistake or a rounding", cmd_ref },
+	{ "profile", "CAPTURE", "which intermediates the kernel rounds, and to what", cmd_profile },
 	{ "diff", "A B", "any two tensor files, element by element", cmd_diff },
 	{ "list", "ops|cases|...", "ops, tensors, params, cases, mistakes, sites, contracts", cmd_list },
 };

@@ -154,18 +154,27 @@ static bool grow_mistakes(struct search *s, double least, bool *grew)
 	return true;
 }
 
-/* The best of a site's types, or none, with the rest of the replica as it is. */
+/* Tries the replica with this site rounded otherwise; *best and *score keep the better. */
+static bool try_site(struct search *s, int site, struct site_rounding r, double margin, struct site_rounding *best, double *score)
+{
+	s->x->replica.round[site] = r;
+	if (!xray_rebase(s->x)) return false;
+	if (s->x->score < *score + margin) *score = s->x->score, *best = r;
+	return true;
+}
+
+/* Takes a rounding out if the replica does as well without; while something is left unexplained, puts
+ * the best of the types in its place. */
 static bool prune_site(struct search *s, int site)
 {
 	struct site_rounding best = s->x->replica.round[site];
 	double score = s->x->score;
+	bool explained = replica_explains(s->x);
 
-	for (int t = -1; t < SITE_TYPES; t++) {
-		if (t >= 0 && is_store(s->x->call, site, site_types[t].format)) continue;
-		s->x->replica.round[site] = t < 0 ? (struct site_rounding){ 0 } : site_types[t];
-		if (!xray_rebase(s->x)) return false;
-		if (s->x->score < score - (t < 0 ? -worth_keeping : worth_keeping)) score = s->x->score, best = s->x->replica.round[site];
-	}
+	if (!try_site(s, site, (struct site_rounding){ 0 }, worth_keeping, &best, &score)) return false;
+	for (int t = 0; t < SITE_TYPES && best.on && !explained; t++)
+		if (!is_store(s->x->call, site, site_types[t].format) && !try_site(s, site, site_types[t], -worth_keeping, &best, &score))
+			return false;
 	s->x->replica.round[site] = best;
 	return xray_rebase(s->x);
 }

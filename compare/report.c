@@ -114,7 +114,7 @@ static void text_worst(FILE *to, const struct finding *f, const struct output_ve
 		o->worst.got, o->worst.expected, o->worst.sigma, o->worst.ulp);
 }
 
-void report_text(FILE *to, const struct finding *f)
+void report_text(FILE *to, const struct finding *f, bool explain)
 {
 	const struct verdict *v = &f->verdict;
 
@@ -135,6 +135,8 @@ void report_text(FILE *to, const struct finding *f)
 	for (int i = 0; i < v->n_out; i++) text_output(to, f, &v->out[i]);
 	if (v->n_out) putc('\n', to);
 	for (int i = 0; i < v->n_out; i++) text_worst(to, f, &v->out[i]);
+	report_power(to, v);
+	if (explain) report_suspects(to, v);
 	for (int i = 0; i < v->n_reason; i++) fprintf(to, "  %s\n", v->reason[i]);
 	fprintf(to, "%s under contract %s\n", v->outcome == PASS ? "PASS" : v->outcome == FAIL ? "FAIL" : "UNDECIDED", v->contract->name);
 	if (v->outcome == PASS) return;
@@ -192,5 +194,6 @@ json_t *report_json(const struct finding *f)
 	json_object_set_new(j, "noisy_runs", json_integer(v->runs));
 	json_object_set_new(j, "outputs", outputs);
 	json_object_set_new(j, "reasons", reasons);
+	if (v->examined) json_object_set_new(j, "xray", report_xray_json(v));
 	return j;
 }

@@ -30,8 +30,14 @@ double finding_value(const struct finding *f, int rule);
 /* Writes the command that repeats the verdict, for a shell. */
 void replay(FILE *to, const struct finding *f);
 
-/* All that is known about one capture, for `etalon check`. */
-void report_text(FILE *to, const struct finding *f);
+/* All that is known about one capture, for `etalon check`; explain adds the table of suspects. */
+void report_text(FILE *to, const struct finding *f, bool explain);
+
+/* Of a verdict's x-ray: the replica and what was ruled out; all suspects; the same in JSON. Nothing where
+ * it was not made. */
+void report_power(FILE *to, const struct verdict *v);
+void report_suspects(FILE *to, const struct verdict *v);
+json_t *report_xray_json(const struct verdict *v);
 
 /* One line each, aligned, and the reasons of those that did not pass, for `etalon gate`. */
 void report_table(FILE *to, const struct finding *f, size_t n);

@@ -199,27 +199,77 @@ static double excess(const struct verdict *v)
 	return worst;
 }
 
+/* The tightest of contracts first .. last whose rules hold, else the one that comes nearest. In the second
+ * case, and always when x is there, those that do not allow what the kernel was seen to round are left out,
+ * so long as one remains. */
 static bool judge_with(const struct call *call, struct truth *t, const struct judging *how, int first, int last,
-	struct verdict *v, struct error *e)
+	const struct examination *x, struct verdict *v, struct error *e)
 {
-	for (int i = first; i <= last; i++) {
+	bool any = false, allowed = false;
+
+	for (int i = first; i <= last; i++) allowed = allowed || (x && profile_within(&x->profile, call, &call->op->contracts[i]));
+	for (int i = first; i <= last && !(any && v->outcome == PASS); i++) {
+		const struct contract *k = &call->op->contracts[i];
 		struct verdict w;
 		bool again = true;
+		if (allowed && !profile_within(&x->profile, call, k)) continue;
 		while (again) {
-			if (!judge_under(call, &call->op->contracts[i], t, how, &w, e)) return false;
+			if (!judge_under(call, k, t, how, &w, e)) return false;
 			again = false;
 			if (w.outcome == UNDECIDED && w.n_out && !climb(call, how, t, &again, e)) return false;
 		}
-		if (i == first || w.outcome < v->outcome || (w.outcome == v->outcome && excess(&w) < excess(v))) *v = w;
-		if (v->outcome == PASS) return true;
+		if (!any || w.outcome < v->outcome || (w.outcome == v->outcome && excess(&w) < excess(v))) *v = w;
+		any = true;
 	}
+	return true;
+}
+
+static void convict(struct verdict *v, const struct suspect *s)
+{
+	if (s->site >= 0)
+		reason(v, FAIL, "rounds %s to %s, which the contract does not allow (%s): coefficient %.3f ± %.3f", v->op->sites[s->site].name,
+			rounding_name(s->format, s->rounding), s->name, s->coefficient, s->error);
+	else
+		reason(v, FAIL, "makes the mistake %s: %s; coefficient %.3f ± %.3f", s->name, s->what, s->coefficient, s->error);
+}
+
+/* What the x-ray found goes before the figures that it explains. */
+static void add_examination(const struct call *call, struct verdict *v, const struct examination *x)
+{
+	struct verdict found = *v;
+
+	found.x = *x;
+	found.examined = true;
+	found.n_reason = 0;
+	examine_under(&found.x, call, v->contract);
+	for (int i = 0; i < found.x.n; i++)
+		if (found.x.suspect[i].state == CONVICTED) convict(&found, &found.x.suspect[i]);
+	if (!found.x.explained)
+		reason(&found, FAIL, "no rounding and no known mistake explains what is left, %.3g times float32's noise: %s",
+			sqrt(found.x.left), found.x.where);
+	for (int i = 0; i < v->n_reason && found.n_reason < MAX_REASON; i++)
+		memcpy(found.reason[found.n_reason++], v->reason[i], sizeof v->reason[i]);
+	*v = found;
+}
+
+static bool judge_all(const struct call *call, const struct judging *how, int first, int last, struct verdict *v, struct error *e)
+{
+	static _Thread_local struct examination x;
+	struct truth t = { 0 };
+	bool choose = first < last, ok = true;
+
+	if (choose && !how->quick) ok = examine(&x, call, NULL, how->tick, e);
+	ok = ok && find_truth(call, how, &t, e) && judge_with(call, &t, how, first, last, choose && !how->quick ? &x : NULL, v, e);
+	truth_free(&t);
+	if (!ok || how->quick || v->outcome == UNDECIDED) return ok;
+	if (!choose && !examine(&x, call, v->contract, how->tick, e)) return false;
+	add_examination(call, v, &x);
 	return true;
 }
 
 bool judge(const struct capture *c, const struct judging *how, struct verdict *v, struct error *e)
 {
 	struct call call;
-	struct truth t = { 0 };
 	const char *name = how->contract ? how->contract : c->contract;
 	int first = 0, last = 0;
 
@@ -230,9 +280,7 @@ bool judge(const struct capture *c, const struct judging *how, struct verdict *v
 		first = last = op_contract(call.op, name);
 		if (first < 0) return error_set(e, E_UNKNOWN_NAME, name, NO_OFFSET, "expected a contract of %s: see `etalon list contracts`", call.op->name);
 	}
-	bool ok = find_truth(&call, how, &t, e) && judge_with(&call, &t, how, first, last, v, e);
-	truth_free(&t);
-	return ok;
+	return judge_all(&call, how, first, last, v, e);
 }
 
 void judge_stale(const struct capture *c, struct verdict *v)

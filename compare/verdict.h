@@ -2,7 +2,7 @@
 #ifndef ETALON_VERDICT_H
 #define ETALON_VERDICT_H
 
-#include "expected.h"
+#include "suspects.h"
 
 enum outcome { PASS, FAIL, UNDECIDED };
 extern const char *const outcome_name[];        /* "pass", "fail", "undecided" */
@@ -37,6 +37,8 @@ struct verdict {
 	int runs;                       /* noisy runs behind sigma */
 	int n_out;
 	struct output_verdict out[MAX_OUT];
+	bool examined;                  /* the x-ray was made: see suspects.h */
+	struct examination x;
 	int n_reason;
 	char reason[MAX_REASON][256];
 };
@@ -44,6 +46,7 @@ struct verdict {
 struct judging {
 	const char *contract;           /* a name, "auto", or NULL: the capture's own, else the op's tightest */
 	const char *truth;              /* an arithmetic, or NULL: mpfr:128 where the work allows, else f64 */
+	bool quick;                     /* the contract's rules only, no x-ray */
 	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
 };
 

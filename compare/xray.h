@@ -7,7 +7,7 @@
 #define ETALON_XRAY_H
 
 #include "fit.h"
-#include "verdict.h"
+#include "expected.h"
 
 struct xray {
 	const struct call *call;

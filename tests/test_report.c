@@ -160,7 +160,7 @@ static void table(void **state)
 static void one(FILE *to, const struct finding *f, size_t n)
 {
 	(void)n;
-	report_text(to, f);
+	report_text(to, f, false);
 }
 
 static void text(void **state)

@@ -25,7 +25,6 @@ static void expect_outcome(const struct verdict *v, enum outcome o, const char *
 
 static void five_percent(struct tensor *t, size_t i) { set(t, i, 1.05 * get(t, i)); }
 static void negated(struct tensor *t, size_t i) { set(t, i, -get(t, i)); }
-static void zeroed(struct tensor *t, size_t i) { set(t, i, 0); }
 static void not_a_number(struct tensor *t, size_t i) { set(t, i, NAN); }
 static void infinite(struct tensor *t, size_t i) { set(t, i, INFINITY); }
 static void one_ulp(struct tensor *t, size_t i) { step_up(t, i); }
@@ -44,7 +43,6 @@ static const struct edit {
 	{ "rmsnorm", "zero_centred_256", "y", "[7,200]", five_percent },
 	{ "rmsnorm", "zero_centred_256", "y", "[23,255]", not_a_number },
 	{ "rmsnorm", "zero_centred_256", "y", "[0,1]", infinite },
-	{ "rmsnorm", "zero_centred_256", "y", "[9,9]", zeroed },
 	{ "rmsnorm", "zero_centred_256", "y", "[11,30]", one_ulp },
 	{ "rmsnorm", "residual", "residual_out", "[5,4000]", one_ulp },
 	{ "rmsnorm", "residual", "y", "[5,4000]", five_percent },
@@ -253,10 +251,7 @@ static void no_output(struct capture *c) { drop(c, "out.y"); }
 static void no_input(struct capture *c) { drop(c, "in.weight"); }
 static void extra_output(struct capture *c) { add(c, "out.z", DT_F32, 1, (size_t[]){ 1 }); }
 static void extra_input(struct capture *c) { add(c, "in.z", DT_F32, 1, (size_t[]){ 1 }); }
-static void extra_other(struct capture *c) { add(c, "y", DT_F32, 1, (size_t[]){ 1 }); }
-static void uncalled_output(struct capture *c) { add(c, "out.residual_out", DT_BF16, 2, (size_t[]){ 24, 256 }); }
 static void other_shape(struct capture *c) { add(c, "out.y", DT_BF16, 2, (size_t[]){ 24, 255 }); }
-static void other_rank(struct capture *c) { add(c, "out.y", DT_BF16, 3, (size_t[]){ 24, 256, 1 }); }
 static void other_kind(struct capture *c) { add(c, "out.y", DT_I32, 2, (size_t[]){ 24, 256 }); }
 static void no_rows(struct capture *c) { add(c, "in.x", DT_BF16, 2, (size_t[]){ 0, 256 }); }
 
@@ -264,8 +259,7 @@ static void bad_calls_are_refused(void **state)
 {
 	static const struct { void (*spoil)(struct capture *c); enum error_code code; } rows[] = {
 		{ no_output, E_MISSING }, { no_input, E_MISSING }, { extra_output, E_EXTRA }, { extra_input, E_EXTRA },
-		{ extra_other, E_EXTRA }, { uncalled_output, E_EXTRA }, { other_shape, E_DIM }, { other_rank, E_RANK },
-		{ other_kind, E_KIND }, { no_rows, E_EMPTY },
+		{ other_shape, E_DIM }, { other_kind, E_KIND }, { no_rows, E_EMPTY },
 	};
 	static const struct { struct judging how; enum error_code code; } ways[] = {
 		{ { .contract = "nope" }, E_UNKNOWN_NAME }, { { .contract = "state_bf16" }, E_UNKNOWN_NAME }, { { .contract = "" }, E_UNKNOWN_NAME },

@@ -1,0 +1,135 @@
+/* etalon profile: which intermediates a kernel rounds, and to what, read from its outputs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "profile.h"
+
+struct arguments { const char *path, *table; bool json; };
+
+static const char *type_name(const struct reading *r) { return rounding_name(r->format, r->rounding); }
+
+static json_t *json_profile(const struct arguments *a, const struct call *call, const struct profile *p)
+{
+	json_t *sites = json_array(), *outputs = json_array(), *mistakes = json_array();
+
+	for (int j = 0; j < p->n; j++) {
+		const struct reading *r = &p->reading[j];
+		json_array_append_new(sites, json_pack("{s:s, s:s, s:o, s:o, s:s}", "site", call->op->sites[r->site].name, "type", type_name(r),
+			"coefficient", cli_json_number(r->coefficient), "error", cli_json_number(r->error), "state", reading_name[r->state]));
+	}
+	for (int i = 0; i < MAX_OUT; i++)
+		if (call->out_count[i])
+			json_array_append_new(outputs, json_pack("{s:s, s:I, s:o, s:o, s:o}", "name", call->op->out[i].name,
+				"elements", (json_int_t)call->out_count[i], "explained", cli_json_number(p->out[i].explained),
+				"bit_equal", cli_json_number(p->out[i].bit_equal), "rms", cli_json_number(p->out[i].rms)));
+	for (int m = 0; call->op->mistakes[m].name; m++)
+		if (p->replica.mistakes >> m & 1) json_array_append_new(mistakes, json_string(call->op->mistakes[m].name));
+	return json_pack("{s:s, s:s, s:s, s:I, s:s, s:o, s:o, s:o}", "capture", a->path, "op", call->op->name,
+		"form", call->op->forms[p->replica.form].name, "chunk", (json_int_t)p->replica.chunk, "sums", p->replica.arith->name,
+		"outputs", outputs, "sites", sites, "mistakes", mistakes);
+}
+
+static void print_profile(const struct arguments *a, const struct call *call, const struct profile *p)
+{
+	static const char *const order[] = { [ROUNDED] = "rounds", [NOT_ROUNDED] = "does not round", [NOT_VISIBLE] = "not visible on these inputs" };
+
+	printf("%s\n  %s by %s%s%s\n  computes in the form \"%s\"", a->path, call->op->name, call->capture->producer,
+		call->capture->device[0] ? " on " : "", call->capture->device, call->op->forms[p->replica.form].name);
+	if (p->replica.chunk) printf(", chunks of %zu", p->replica.chunk);
+	printf("; sums %s\n", p->replica.arith == &arith_f64 ? "as if exact" : "in float32, in order");
+	for (int state = ROUNDED; state >= NOT_VISIBLE; state--) {
+		bool any = false;
+		for (int j = 0; j < p->n; j++) {
+			const struct reading *r = &p->reading[j];
+			if ((int)r->state != state) continue;
+			if (!any) printf("\n  %-24s type      coefficient\n", order[state]);
+			any = true;
+			printf("    %-22s %-8s  %8.4f ± %.4f   %s\n", call->op->sites[r->site].name, type_name(r), r->coefficient, r->error,
+				call->op->sites[r->site].what);
+		}
+	}
+	for (int m = 0; call->op->mistakes[m].name; m++)
+		if (p->replica.mistakes >> m & 1) printf("\n  makes the mistake %s: %s\n", call->op->mistakes[m].name, call->op->mistakes[m].what);
+	puts("\n  output          error explained   equal to the bit   rms left");
+	for (int i = 0; i < MAX_OUT; i++)
+		if (call->out_count[i])
+			printf("  %-14s %14.4f %% %16.4f %% %10.3g\n", call->op->out[i].name, 100 * p->out[i].explained, 100 * p->out[i].bit_equal,
+				p->out[i].rms);
+}
+
+/* For plots/profile.gp: site, type, coefficient, error, state. */
+static bool write_table(const char *path, const struct call *call, const struct profile *p, struct error *e)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *to = open_memstream(&text, &size);
+
+	if (to) fputs("site\ttype\tcoefficient\terror\tstate\n", to);
+	for (int j = 0; to && j < p->n; j++) {
+		const struct reading *r = &p->reading[j];
+		fprintf(to, "%s\t%s\t%.6g\t%.6g\t%s\n", call->op->sites[r->site].name, type_name(r), r->coefficient, r->error, reading_name[r->state]);
+	}
+	bool ok = to && fclose(to) == 0;
+	ok = ok ? text_write(path, text, size, e) : error_set(e, E_MEMORY, path, NO_OFFSET, "a table");
+	free(text);
+	return ok;
+}
+
+static int profile(const struct capture *c, const struct arguments *a)
+{
+	struct error e = { 0 };
+	struct xray x = { 0 };
+	struct profile p;
+	struct call call;
+
+	if (!call_bind(&call, c, true, &e)) {
+		error_in_file(&e, a->path);
+		return cli_fail(&e);
+	}
+	bool ok = xray_make(&x, &call, cli_stage, &e) && replica_search(&x, NULL) && profile_read(&p, &x)
+		&& (!a->table || write_table(a->table, &call, &p, &e));
+	xray_free(&x);
+	cli_stage("x-ray", 1, 1);
+	if (!ok) return cli_fail(&e);
+	if (a->json) return cli_json(json_profile(a, &call, &p));
+	print_profile(a, &call, &p);
+	return EXIT_PASS;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+	struct arguments *a = state->input;
+
+	switch (key) {
+	case 'j': a->json = true; return 0;
+	case 't': a->table = text; return 0;
+	case ARGP_KEY_ARG:
+		if (a->path) return ARGP_ERR_UNKNOWN;
+		a->path = text;
+		return 0;
+	case ARGP_KEY_END:
+		if (!a->path) argp_error(state, "expected CAPTURE");
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int cmd_profile(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "table", 't', "FILE", 0, "also the sites as tab-separated text, for plots/profile.gp", 0 },
+		{ "json", 'j', NULL, 0, "JSON on stdout", 0 }, { 0 }
+	};
+	static const struct argp argp = { options, parse, "CAPTURE",
+		"Which intermediates the kernel rounds, and to what, read from its outputs alone.", NULL, NULL, NULL };
+	struct arguments a = { 0 };
+	struct capture c;
+	struct error e;
+
+	cli_parse(&argp, argc, argv, &a);
+	if (!capture_read(&c, a.path, &e)) return cli_fail(&e);
+	int status = profile(&c, &a);
+	capture_free(&c);
+	return status;
+}

@@ -1,0 +1,88 @@
+/* The x-ray's part of a report: the replica, the power of the check, the table of suspects. */
+#include <math.h>
+#include <string.h>
+
+#include "report.h"
+
+static const char *type_of(const struct suspect *s) { return s->site >= 0 ? rounding_name(s->format, s->rounding) : "mistake"; }
+
+static void replica_line(FILE *to, const struct verdict *v)
+{
+	const struct profile *p = &v->x.profile;
+	int rounded = 0;
+
+	fprintf(to, "  x-ray     form %s", v->op->forms[p->replica.form].name);
+	if (p->replica.chunk) fprintf(to, ", chunks of %zu", p->replica.chunk);
+	for (int j = 0; j < p->n; j++) {
+		const struct reading *r = &p->reading[j];
+		if (r->state != ROUNDED) continue;
+		fprintf(to, "%s%s %s", rounded++ ? ", " : "; rounds ", v->op->sites[r->site].name, rounding_name(r->format, r->rounding));
+	}
+	fputs(rounded ? "\n" : "; rounds nothing\n", to);
+	for (int i = 0; i < v->n_out; i++) {
+		int o = v->out[i].out;
+		fprintf(to, "            %-14s %8.4f %% of the error explained, %8.4f %% of elements equal to the replica's to the bit\n",
+			v->op->out[o].name, 100 * p->out[o].explained, 100 * p->out[o].bit_equal);
+	}
+}
+
+/* Names of the suspects in that state, at most `most` of them. */
+static void names(FILE *to, const struct verdict *v, enum suspect_state state, int most)
+{
+	int seen = 0;
+
+	for (int i = 0; i < v->x.n; i++) {
+		const struct suspect *s = &v->x.suspect[i];
+		if (s->state != state || seen++ >= most) continue;
+		fprintf(to, "%s%s%s%s", seen > 1 ? ", " : "", s->name, s->site >= 0 ? "=" : "", s->site >= 0 ? type_of(s) : "");
+	}
+	if (seen > most) fprintf(to, " and %d more", seen - most);
+}
+
+void report_power(FILE *to, const struct verdict *v)
+{
+	const int *count = v->x.count;
+
+	if (!v->examined) return;
+	replica_line(to, v);
+	fprintf(to, "  power     %d suspects ruled out, %d not visible on these inputs", count[RULED_OUT], count[INVISIBLE]);
+	if (count[INVISIBLE]) fputs(": ", to);
+	names(to, v, INVISIBLE, 6);
+	if (count[INVISIBLE]) fprintf(to, "\n            (`etalon list cases %s` has inputs that show them)", v->op->name);
+	putc('\n', to);
+}
+
+void report_suspects(FILE *to, const struct verdict *v)
+{
+	if (!v->examined) return;
+	fprintf(to, "\n  %-30s %-9s %18s  %12s  %s\n", "suspect", "type", "coefficient", "size in noise", "state");
+	for (int state = INVISIBLE; state >= RULED_OUT; state--)
+		for (int i = 0; i < v->x.n; i++) {
+			const struct suspect *s = &v->x.suspect[i];
+			if ((int)s->state == state)
+				fprintf(to, "  %-30s %-9s %8.4f ± %-8.3g  %12.3g  %s\n", s->name, type_of(s), s->coefficient, s->error, s->size,
+					suspect_name[s->state]);
+		}
+	putc('\n', to);
+}
+
+static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+json_t *report_xray_json(const struct verdict *v)
+{
+	const struct profile *p = &v->x.profile;
+	json_t *suspects = json_array(), *outputs = json_array();
+
+	for (int i = 0; i < v->x.n; i++) {
+		const struct suspect *s = &v->x.suspect[i];
+		json_array_append_new(suspects, json_pack("{s:s, s:s, s:o, s:o, s:o, s:s}", "name", s->name, "type", type_of(s),
+			"coefficient", number(s->coefficient), "error", number(s->error), "size", number(s->size), "state", suspect_name[s->state]));
+	}
+	for (int i = 0; i < v->n_out; i++) {
+		int o = v->out[i].out;
+		json_array_append_new(outputs, json_pack("{s:s, s:o, s:o, s:o}", "name", v->op->out[o].name, "explained", number(p->out[o].explained),
+			"bit_equal", number(p->out[o].bit_equal), "rms", number(p->out[o].rms)));
+	}
+	return json_pack("{s:s, s:I, s:o, s:b, s:s, s:o, s:o}", "form", v->op->forms[p->replica.form].name, "chunk", (json_int_t)p->replica.chunk,
+		"left", number(v->x.left), "explained", v->x.explained, "where", v->x.where, "outputs", outputs, "suspects", suspects);
+}

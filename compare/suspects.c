@@ -1,0 +1,112 @@
+#include <math.h>
+#include <string.h>
+
+#include "suspects.h"
+
+const char *const suspect_name[] = { "ruled out", "convicted", "allowed", "not visible" };
+
+/* rms over the elements of the direction x->d in units of float32's noise */
+static double size_of(const struct xray *x)
+{
+	double sum = 0, n = 0;
+
+	for (size_t j = 0; j < x->n; j++) {
+		if (!(x->floor2[j] > 0)) continue;
+		n++;
+		sum += isfinite(x->d[j]) ? x->d[j] * x->d[j] / x->floor2[j] : 0;
+	}
+	return n > 0 ? sqrt(sum / n) : 0;
+}
+
+/* Elements that would be finite or not, other than the kernel's are: seen without any fit. */
+static bool changes_finiteness(const struct xray *x)
+{
+	for (size_t j = 0; j < x->n; j++)
+		if (isfinite(x->base[j]) && !isfinite(x->d[j])) return true;
+	return false;
+}
+
+/* What the outputs say of a mistake that the replica makes or does not make. */
+static bool try_mistake(struct xray *x, int m, struct suspect *s)
+{
+	const struct mistake_spec *spec = &x->call->op->mistakes[m];
+	bool made = x->replica.mistakes >> m & 1;
+	struct plan p = x->replica;
+
+	*s = (struct suspect){ .name = spec->name, .what = spec->what, .site = -1 };
+	if (made) p.mistakes &= ~(UINT64_C(1) << m);
+	else plan_mistake(&p, x->call->op, m);
+	if (!xray_direction(x, &p)) return false;
+	s->size = size_of(x);
+	struct coefficient c = xray_fit(x);
+	s->coefficient = made ? 1 - c.value : c.value;
+	s->error = c.error;
+	if (made) s->state = CONVICTED;
+	else if (changes_finiteness(x)) s->state = RULED_OUT, s->coefficient = s->error = 0;
+	else s->state = c.error < 1 / certain && c.value + certain * c.error < 1 ? RULED_OUT : INVISIBLE;
+	return true;
+}
+
+static const char *rounding_mistake(const struct op *op, const struct reading *r)
+{
+	for (const struct mistake_spec *m = op->mistakes; m->name; m++)
+		if (m->is_rounding && m->site == r->site && m->format == r->format) return m->name;
+	return op->sites[r->site].name;
+}
+
+static bool read_site(struct xray *x, const struct reading *r, struct suspect *s)
+{
+	const struct op *op = x->call->op;
+	struct plan p = x->replica;
+
+	p.round[r->site] = p.round[r->site].on ? (struct site_rounding){ 0 } : (struct site_rounding){ true, r->format, r->rounding };
+	if (!xray_direction(x, &p)) return false;
+	*s = (struct suspect){ rounding_mistake(op, r), op->sites[r->site].what, r->site, r->format, r->rounding, r->coefficient, r->error,
+		size_of(x), INVISIBLE };
+	if (r->state == ROUNDED) s->state = CONVICTED;
+	if (r->state == NOT_ROUNDED) s->state = RULED_OUT;
+	return true;
+}
+
+static bool examine_all(struct examination *ex, struct xray *x)
+{
+	const struct op *op = x->call->op;
+
+	if (!profile_read(&ex->profile, x)) return false;
+	for (int j = 0; j < ex->profile.n; j++)
+		if (!read_site(x, &ex->profile.reading[j], &ex->suspect[ex->n++])) return false;
+	for (int m = 0; op->mistakes[m].name; m++)
+		if (!op->mistakes[m].is_rounding && !try_mistake(x, m, &ex->suspect[ex->n++])) return false;
+	ex->left = xray_left(x);
+	ex->explained = replica_explains(x);
+	if (!ex->explained) where_left(x, ex->where, sizeof ex->where);
+	return true;
+}
+
+void examine_under(struct examination *ex, const struct call *call, const struct contract *k)
+{
+	memset(ex->count, 0, sizeof ex->count);
+	for (int i = 0; i < ex->n; i++) {
+		struct suspect *s = &ex->suspect[i];
+		const struct site_rounding *a = s->site >= 0 ? &k->site[s->site] : NULL;
+		bool made = s->state == CONVICTED || s->state == ALLOWED;
+		bool same = a && a->on && a->format == s->format && a->rounding == s->rounding;
+		if (made) s->state = same || (a && is_store(call, s->site, s->format)) ? ALLOWED : CONVICTED;
+		ex->count[s->state]++;
+	}
+}
+
+bool examine(struct examination *ex, const struct call *call, const struct contract *k,
+	void (*tick)(const char *, size_t, size_t), struct error *e)
+{
+	struct plan start = plan_plain(&arith_f64, arith_f64.precision);
+	struct xray x;
+
+	*ex = (struct examination){ .n = 0 };
+	if (!xray_make(&x, call, tick, e)) return false;
+	if (k) plan_contract(&start, k);
+	bool ok = replica_search(&x, k ? &start : NULL) && examine_all(ex, &x);
+	if (tick) tick("x-ray", 1, 1);
+	xray_free(&x);
+	return ok;
+}

@@ -1,0 +1,45 @@
+/* Suspects: the roundings and mistakes that could explain a kernel's error, what the outputs say of each,
+ * and, where none does, where the error sits. See docs/x-ray.md. */
+#ifndef ETALON_SUSPECTS_H
+#define ETALON_SUSPECTS_H
+
+#include "profile.h"
+
+enum suspect_state { RULED_OUT, CONVICTED, ALLOWED, INVISIBLE };
+extern const char *const suspect_name[];        /* "ruled out", "convicted", "allowed", "not visible" */
+
+/* A mistake of the op, or a rounding at a site. */
+struct suspect {
+	const char *name, *what;
+	int site;                       /* -1: a mistake */
+	enum format format;
+	enum rounding rounding;
+	double coefficient, error;      /* 1: made, 0: not; one standard error */
+	double size;                    /* its effect on these outputs: rms over elements, in units of float32's noise */
+	enum suspect_state state;
+};
+
+enum { MAX_SUSPECT = MAX_SITE + 64 };
+struct examination {
+	struct profile profile;
+	struct suspect suspect[MAX_SUSPECT];
+	int n, count[INVISIBLE + 1];    /* suspects by state */
+	double left;                    /* mean square of what is left, in units of float32's noise: near or below 1 */
+	bool explained;                 /* left is no more than a correct kernel's */
+	char where[256];                /* where what is left sits, if not explained */
+};
+
+/* Examines a bound call: finds the replica, from the contract's own roundings first where k is not NULL,
+ * and says of each suspect whether it is made (convicted), ruled out, or not visible on these inputs.
+ * E_MEMORY is the only error. */
+bool examine(struct examination *x, const struct call *call, const struct contract *k,
+	void (*tick)(const char *, size_t, size_t), struct error *e);
+
+/* Turns convicted roundings that the contract allows into allowed ones, and back. A contract excuses
+ * roundings, never a mistake. */
+void examine_under(struct examination *x, const struct call *call, const struct contract *k);
+
+/* Where r²/floor2 sits, as text: "97 % of it in o at axis 1 = 5, ...". */
+const char *where_left(const struct xray *x, char *text, size_t size);
+
+#endif

@@ -1,0 +1,88 @@
+/* Where an unexplained error sits: the axis and the set of indices on it that hold most of it. */
+#include <math.h>
+#include <string.h>
+
+#include "suspects.h"
+
+/* Sets of indices i on an axis of size n: a parameter p runs over 0 .. p_max-1. */
+static bool one(size_t i, size_t n, size_t p) { (void)n; return i == p; }
+static bool mod64(size_t i, size_t n, size_t p) { (void)n; return i % 64 == p; }
+static bool mod16(size_t i, size_t n, size_t p) { (void)n; return i % 16 == p; }
+static bool upper_half(size_t i, size_t n, size_t p) { (void)p; return i >= n / 2; }
+static bool lower_half(size_t i, size_t n, size_t p) { (void)p; return i < n / 2; }
+static bool from_64_on(size_t i, size_t n, size_t p) { (void)n; (void)p; return i >= 64; }
+
+static const struct place { const char *text; size_t choices; bool (*in)(size_t i, size_t n, size_t p); } places[] = {
+	{ "%s = %zu", SIZE_MAX, one }, { "%s = %zu mod 64", 64, mod64 }, { "%s = %zu mod 16", 16, mod16 },
+	{ "the upper half of %s", 1, upper_half }, { "the lower half of %s", 1, lower_half }, { "%s from 64 on", 1, from_64_on },
+};
+
+enum { LONGEST = 1 << 16 };     /* longer axes are not searched index by index */
+
+/* share[i]: the part of output o's Σ r²/floor2 that has index i on the axis. */
+static double shares(const struct xray *x, int o, int axis, const size_t *shape, int rank, double *share)
+{
+	double total = 0;
+	size_t inner = 1;
+
+	for (int r = axis + 1; r < rank; r++) inner *= shape[r];
+	for (size_t i = 0; i < shape[axis]; i++) share[i] = 0;
+	for (size_t j = x->first[o]; j < x->first[o + 1]; j++) {
+		double z = x->floor2[j] > 0 ? x->r[j] * x->r[j] / x->floor2[j] : 0;
+		if (!isfinite(x->r[j])) z = isnan(x->r[j]) ? 0 : 1e6;
+		share[(j - x->first[o]) / inner % shape[axis]] += z;
+		total += z;
+	}
+	for (size_t i = 0; i < shape[axis]; i++) share[i] = total > 0 ? share[i] / total : 0;
+	return total;
+}
+
+struct best { double surprise, share, total; char text[96]; };
+
+/* The set with the most of the error for its size: surprise is share · log(share / its part of the axis). */
+static void search_axis(const double *share, size_t n, const char *axis, double total, struct best *best)
+{
+	for (size_t k = 0; k < sizeof places / sizeof *places; k++)
+		for (size_t p = 0; p < places[k].choices && p < n; p++) {
+			double sum = 0, part = 0;
+			for (size_t i = places[k].choices == SIZE_MAX ? p : 0; i < (places[k].choices == SIZE_MAX ? p + 1 : n); i++)
+				if (places[k].in(i, n, p)) sum += share[i], part += 1 / (double)n;
+			double surprise = part > 0 && part < 1 && sum > part ? sum * log(sum / part) : 0;
+			if (!(surprise > best->surprise)) continue;
+			*best = (struct best){ surprise, sum, total, "" };
+			snprintf(best->text, sizeof best->text, places[k].text, axis, p);
+		}
+}
+
+const char *where_left(const struct xray *x, char *text, size_t size)
+{
+	static double share[LONGEST];
+	struct best best = { 0 };
+	double all = 0;
+	int at = 0;
+
+	snprintf(text, size, "spread over all outputs");
+	for (int o = 0; o < MAX_OUT; o++) {
+		size_t shape[MAX_RANK];
+		char axis[64];
+		if (!x->call->out_count[o]) continue;
+		int rank = call_out_shape(x->call, o, shape);
+		const char *names = x->call->op->out[o].shape;
+		double total = 0;
+		for (int a = 0; a < rank; a++) {
+			size_t n = strcspn(names, ",");
+			double before = best.surprise;
+			snprintf(axis, sizeof axis, "%.*s", (int)n, names);
+			names += n + (names[n] == ',');
+			if (shape[a] > LONGEST) continue;
+			total = shares(x, o, a, shape, rank, share);
+			search_axis(share, shape[a], axis, total, &best);
+			if (best.surprise > before) at = o;
+		}
+		all += total;
+	}
+	if (best.surprise > 0)
+		snprintf(text, size, "%.0f %% of it in %s, there %.0f %% at %s", 100 * best.total / all, x->call->op->out[at].name,
+			100 * best.share, best.text);
+	return text;
+}
