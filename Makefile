@@ -42,7 +42,7 @@ AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps com
 .SECONDARY:
 all: $(BUILD)/etalon
 
-LINK = $(CC) $(CFLAGS) -o $@ $(filter %.o,$^) $(OPENMP) $(CUDALIBS)
+LINK = @echo link $@; $(CC) $(CFLAGS) -o $@ $(filter %.o,$^) $(OPENMP) $(CUDALIBS)
 $(BUILD)/etalon: $(OBJECTS) $(BUILD)/compare/main.o
 	$(LINK) $(LIBS)
 $(BUILD)/bench: $(OBJECTS) $(BUILD)/compare/bench.o
@@ -50,16 +50,16 @@ $(BUILD)/bench: $(OBJECTS) $(BUILD)/compare/bench.o
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
 $(BUILD)/tests/plugin_%.so: tests/plugin_%.c $(BUILD)/flags | $(AFTER)
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -I. -shared -fPIC -MMD -MP -o $@ $<
+	@mkdir -p $(@D); echo cc $<
+	@$(CC) $(CFLAGS) -I. -shared -fPIC -MMD -MP -o $@ $<
 
 $(BUILD)/ref/arith_%.o $(BUILD)/fixtures/dtype.o $(BUILD)/compare/elementwise.o: private CFLAGS += -O3
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -I. -I$(BUILD) -MMD -MP -c -o $@ $<
+	@mkdir -p $(@D); echo cc $<
+	@$(CC) $(CFLAGS) -I. -I$(BUILD) -MMD -MP -c -o $@ $<
 $(BUILD)/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
-	@mkdir -p $(@D)
-	$(NVCC) $(NVCCFLAGS) -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+	@mkdir -p $(@D); echo nvcc $<
+	@$(NVCC) $(NVCCFLAGS) -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 $(BUILD)/gpu/backend.o: $(BUILD)/gpu_sources.h
 
 # Rebuilds everything when the flags change.
@@ -120,8 +120,8 @@ fuzz-%: $(BUILD)/fuzz/%
 	if [ -d tests/corpus/$* ]; then cp -r tests/corpus/$*/. $(BUILD)/corpus/$*; fi
 	cd $(BUILD)/fuzz && ./$* -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 ../corpus/$*
 $(BUILD)/fuzz/%: tests/fuzz_%.c $(wildcard fixtures/*.[ch]) | $(AFTER)
-	@mkdir -p $(@D)
-	clang -std=gnu11 -O1 -g -ffp-contract=off -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+	@mkdir -p $(@D); echo clang $<
+	@clang -std=gnu11 -O1 -g -ffp-contract=off -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
 		-I. -o $@ $(filter %.c,$^) -ljansson -lm
 
 device: | $(AFTER)

@@ -53,7 +53,7 @@ static void put_all(struct bench *b, double z)
 
 static struct verdict judged(const struct capture *c)
 {
-	const struct judging how = { .contract = contract };
+	const struct judging how = { .contract = contract, .quick = true };
 	struct verdict v;
 	struct error e;
 
@@ -244,7 +244,7 @@ static void limits_are_what_the_document_says(void **state)
 		struct verdict v;
 		struct error e;
 		model_case(&c, "rmsnorm", cases[i].name, "f32");
-		no_error(judge(&c, &(struct judging){ .truth = "f64" }, &v, &e), &e);
+		no_error(judge(&c, &(struct judging){ .truth = "f64", .quick = true }, &v, &e), &e);
 		const struct rule *r = v.out[0].rule;
 		assert_int_equal(v.out[0].count, cases[i].n);
 		assert_true(fabs(r[RULE_WORST].limit / cases[i].worst - 1) < 0.01 && r[RULE_EXCESS].limit == r[RULE_WORST].limit);

@@ -8,7 +8,7 @@
 
 static struct verdict judged(const struct capture *c, const char *contract)
 {
-	const struct judging how = { .truth = "f64", .contract = contract };
+	const struct judging how = { .truth = "f64", .contract = contract, .quick = true };
 	struct verdict v;
 	struct error e;
 
@@ -136,7 +136,7 @@ static void stale_captures_fail(void **state)
 
 /* ---- mistakes ---- */
 
-enum answer_kind { CAUGHT, NOT_VISIBLE, MISSED };
+enum answer_kind { CAUGHT, NOT_SEEN, MISSED };
 
 /* Whether the mistake changes the stored answer on the case, and the check sees it. */
 static enum answer_kind try(const struct op *op, int mistake, const struct test_case *k)
@@ -155,7 +155,7 @@ static enum answer_kind try(const struct op *op, int mistake, const struct test_
 	enum outcome o = same ? PASS : judged(&b, op->contracts[0].name).outcome;
 	capture_free(&a);
 	capture_free(&b);
-	return same ? NOT_VISIBLE : o == FAIL ? CAUGHT : MISSED;
+	return same ? NOT_SEEN : o == FAIL ? CAUGHT : MISSED;
 }
 
 static double work(const struct test_case *k)
@@ -170,7 +170,7 @@ static double work(const struct test_case *k)
 static enum answer_kind on_some_case(const struct op *op, int mistake)
 {
 	static const double classes[] = { 0, 1e6, 3e6, 1e7 };
-	enum answer_kind best = NOT_VISIBLE;
+	enum answer_kind best = NOT_SEEN;
 
 	for (size_t i = 1; i < sizeof classes / sizeof *classes; i++)
 		for (const struct test_case *k = test_cases; k->op; k++) {
