@@ -4,16 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli.h"
-#include "report.h"
+#include "baseline.h"
 
 struct arguments {
 	struct judging how;
-	const char *junit, *markdown;
+	const char *junit, *markdown, *baseline;
 	char **path;
 	size_t n;
-	bool json;
+	bool json, update;
 };
 struct paths { char **item; size_t n; };
 
@@ -80,6 +81,19 @@ static int print_json(const struct finding *f, size_t n, int status)
 	return cli_json(json_pack("{s:i, s:o}", "exit", status, "captures", rows));
 }
 
+/* The baseline's word on the findings, or, to update it, theirs in it. */
+static bool ratchet(const struct arguments *a, struct finding *f, size_t n, int *status, struct error *e)
+{
+	bool fresh = a->update && access(a->baseline, F_OK) != 0;
+	json_t *old = fresh ? NULL : baseline_read(a->baseline, e);
+	bool ok = (fresh || old) && (!a->update || baseline_write(a->baseline, old, f, n, e));
+
+	if (ok && !a->update) baseline_compare(old, f, n);
+	for (size_t i = 0; i < n; i++) *status = worse_exit(*status, finding_exit(&f[i]));
+	json_decref(old);
+	return ok;
+}
+
 static int judge_all(const struct paths *p, const struct arguments *a)
 {
 	struct finding *f = calloc(p->n, sizeof *f);
@@ -95,7 +109,8 @@ static int judge_all(const struct paths *p, const struct arguments *a)
 		status = worse_exit(status, find(p->item[i], &a->how, &f[i]));
 	}
 	cli_stage("gate", p->n, p->n);
-	bool ok = write_report(a->junit, report_junit, f, p->n, &e) && write_report(a->markdown, report_markdown, f, p->n, &e);
+	bool ok = !a->baseline || ratchet(a, f, p->n, &status, &e);
+	ok = ok && write_report(a->junit, report_junit, f, p->n, &e) && write_report(a->markdown, report_markdown, f, p->n, &e);
 	if (!a->json) report_table(stdout, f, p->n);
 	else if (print_json(f, p->n, status) != EXIT_PASS) status = EXIT_MACHINE;
 	free(f);
@@ -111,6 +126,11 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 't': a->how.truth = text; return 0;
 	case 'j': a->json = true; return 0;
 	case 'q': a->how.quick = true; return 0;
+	case 'b': a->baseline = text; return 0;
+	case 'B': a->update = true; return 0;
+	case ARGP_KEY_END:
+		if (a->update && !a->baseline) argp_error(state, "--update-baseline needs --baseline FILE");
+		return 0;
 	case 'u': a->junit = text; return 0;
 	case 'm': a->markdown = text; return 0;
 	case ARGP_KEY_ARGS:
@@ -128,6 +148,8 @@ int cmd_gate(int argc, char **argv)
 		{ "truth", 't', "ARITH", 0, "f64 or mpfr:BITS (mpfr:128 where the work allows, else f64)", 0 },
 		{ "quick", 'q', NULL, 0, "the contracts' rules only, no x-ray of roundings and mistakes", 0 },
 		{ "json", 'j', NULL, 0, "JSON on stdout instead of the table", 0 },
+		{ "baseline", 'b', "FILE", 0, "fail what got worse than in FILE: a larger error, a site that was not rounded", 0 },
+		{ "update-baseline", 'B', NULL, 0, "write the figures of this run into the baseline", 0 },
 		{ "junit", 'u', "FILE", 0, "also JUnit XML", 0 },
 		{ "markdown", 'm', "FILE", 0, "also Markdown, for a CI job's summary", 0 }, { 0 }
 	};

@@ -48,7 +48,7 @@ bool figures(struct output_verdict *v, const struct call *call, int i, const str
 	double *z = malloc(n * sizeof *z), sum = 0, sum2 = 0;
 	size_t counted = 0;
 
-	*v = (struct output_verdict){ .out = i, .count = n };
+	*v = (struct output_verdict){ .out = i, .count = n, .freedom = x->freedom[i] };
 	if (!z) return error_set(e, E_MEMORY, t->name, NO_OFFSET, "%zu errors", n);
 	for (size_t j = 0; j < n; j++) {
 		double hi = truth->hi[i][j], lo = truth->lo[i] ? truth->lo[i][j] : 0, want = stored_as(t->dtype, hi, lo), got;

@@ -46,6 +46,17 @@ static void reason(struct verdict *v, enum outcome o, const char *format, ...)
 	va_end(args);
 }
 
+void verdict_fail(struct verdict *v, const char *format, ...)
+{
+	char text[sizeof v->reason[0]];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	reason(v, FAIL, "%s", text);
+}
+
 static bool run_plain(const struct call *call, const char *spec, const struct judging *how, struct answer *a, struct error *e)
 {
 	const struct arith *arith;

@@ -25,6 +25,7 @@ struct output_verdict {
 	struct element first_not_finite, worst, beyond;          /* beyond: of the rule excess */
 	char worst_at[96], beyond_at[96];       /* "[12,3,44]" */
 	struct rule rule[RULE_COUNT];   /* p99, rms and bias: over the elements whose sigma is not 0 */
+	double freedom;                 /* degrees of freedom of the mean square error; see expected.h */
 	double truth_error;             /* largest distance between the truth and its second opinion, in sigma */
 };
 
@@ -52,6 +53,9 @@ struct judging {
 
 /* Judges c. false: bad input or a failing machine, told in *e; *v is then without meaning. */
 bool judge(const struct capture *c, const struct judging *how, struct verdict *v, struct error *e);
+
+/* Fails the verdict, with a reason. */
+void verdict_fail(struct verdict *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Fails the verdict when the capture carries a hash of its kernel's sources that is not today's. */
 void judge_stale(const struct capture *c, struct verdict *v);
