@@ -74,9 +74,11 @@ static int roundings(struct search *s, int first, int last, struct candidate *li
 	return n;
 }
 
-/* All promising mistakes, best first, that explain at least this share of what is left. */
+/* All promising mistakes, best first, that explain at least this share of what is left. Where nothing
+ * is left to be explained, a mistake must be certain to be tried at all. */
 static int mistakes(struct search *s, double least, struct candidate *list)
 {
+	bool explained = replica_explains(s->x);
 	int n = 0;
 
 	for (int m = 0; s->op->mistakes[m].name; m++) {
@@ -85,7 +87,7 @@ static int mistakes(struct search *s, double least, struct candidate *list)
 		struct plan p = with(s, &k);
 		if (!xray_direction(s->x, &p)) return -1;
 		k.c = xray_fit(s->x);
-		if (promising(&k.c) && k.c.gain >= least) insert(list, &n, &k);
+		if (promising(&k.c) && k.c.gain >= least && (!explained || k.c.value > certain * k.c.error)) insert(list, &n, &k);
 	}
 	return n;
 }
@@ -145,7 +147,7 @@ static bool grow_mistakes(struct search *s, double least, bool *grew)
 	struct candidate list[64];
 	bool more = true;
 
-	while (more && !replica_explains(s->x)) {
+	while (more) {
 		more = false;
 		int n = mistakes(s, least, list);
 		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;

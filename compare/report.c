@@ -56,7 +56,7 @@ double finding_value(const struct finding *f, int rule)
 
 	for (int i = 0; i < f->verdict.n_out; i++) {
 		double x = f->verdict.out[i].rule[rule].value;
-		if (!(x <= worst)) worst = x;
+		if (isnan(x) || x > worst) worst = x;
 	}
 	return worst;
 }

@@ -1,12 +1,13 @@
 /* How often a correct kernel fails: float32 model kernels that round just what a contract allows,
  * over all cases, contracts and SEEDS seeds (argument, 5). Prints, for each op and contract, the
- * calls, the false alarms, and how near each rule came to its limit. */
+ * calls, the false alarms, and how near each rule, and what the x-ray left unexplained, came to the
+ * limit. */
 #include <stdlib.h>
 
 #include "compare/verdict.h"
 #include "fixtures/cases.h"
 
-struct tally { size_t calls, alarms, undecided; double nearest[RULE_COUNT]; };
+struct tally { size_t calls, alarms, undecided; double nearest[RULE_COUNT], left; };
 
 /* Fills c's outputs as a kernel would that computes in float32 and rounds where k allows. */
 static bool model(struct capture *c, const struct contract *k, struct error *e)
@@ -28,6 +29,7 @@ static void count(struct tally *t, const struct verdict *v, const struct test_ca
 	t->calls++;
 	t->alarms += v->outcome == FAIL;
 	t->undecided += v->outcome == UNDECIDED;
+	if (v->examined && v->x.left > t->left) t->left = v->x.left;
 	for (int i = 0; i < v->n_out; i++)
 		for (int r = 0; r < RULE_COUNT; r++) {
 			double x = v->out[i].rule[r].value / v->out[i].rule[r].limit;
@@ -39,7 +41,7 @@ static void count(struct tally *t, const struct verdict *v, const struct test_ca
 
 static bool one(const struct test_case *k, const struct contract *contract, uint64_t seed, struct tally *t)
 {
-	struct judging how = { .contract = contract->name, .quick = true };
+	struct judging how = { .contract = contract->name };
 	struct capture c;
 	struct verdict v;
 	struct error e;
@@ -59,7 +61,7 @@ int main(int argc, char **argv)
 
 	printf("%-18s %-14s %6s %7s %10s   largest value / limit:", "op", "contract", "calls", "alarms", "undecided");
 	for (int r = 0; r < RULE_COUNT; r++) printf(" %7s", rule_name[r]);
-	putchar('\n');
+	printf(" %7s\n", "left");
 	for (size_t o = 0; ops[o]; o++)
 		for (const struct contract *k = ops[o]->contracts; k->name; k++) {
 			struct tally t = { 0 };
@@ -68,7 +70,7 @@ int main(int argc, char **argv)
 					if (!one(tc, k, s, &t)) return EXIT_INPUT;
 			printf("%-18s %-14s %6zu %7zu %10zu %23s", ops[o]->name, k->name, t.calls, t.alarms, t.undecided, "");
 			for (int r = 0; r < RULE_COUNT; r++) printf(" %7.3f", t.nearest[r]);
-			putchar('\n');
+			printf(" %7.3f\n", t.left / 2);
 			fflush(stdout);
 			calls += t.calls;
 			alarms += t.alarms + t.undecided;

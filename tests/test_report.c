@@ -229,6 +229,26 @@ static void json(void **state)
 	}
 }
 
+/* JSON has no infinity. Of two outputs the larger error is shown, whichever comes first. */
+static void figures_that_are_no_numbers(void **state)
+{
+	struct finding f, two = { .judged = true, .verdict = { .n_out = 2 } };
+
+	(void)state;
+	write_capture(scratch("infinite"), INFINITY, 0);
+	assert_int_equal(find(scratch("infinite"), &(struct judging){ .truth = "f64" }, &f), EXIT_FAIL);
+	json_t *j = reread(&f), *rules = json_object_get(json_array_get(json_object_get(j, "outputs"), 0), "rules");
+	assert_true(json_is_null(json_object_get(json_object_get(rules, "worst"), "value")));
+	json_decref(j);
+	for (int i = 0; i < 2; i++) {
+		two.verdict.out[i].rule[RULE_RMS].value = 7;
+		two.verdict.out[!i].rule[RULE_RMS].value = 5;
+		assert_true(finding_value(&two, RULE_RMS) == 7);
+	}
+	two.verdict.out[0].rule[RULE_RMS].value = NAN;
+	assert_true(isnan(finding_value(&two, RULE_RMS)));
+}
+
 /* What a shell makes of the command is the path. */
 static void replay_survives_the_shell(void **state)
 {
@@ -270,6 +290,7 @@ int main(void)
 		cmocka_unit_test(table),
 		cmocka_unit_test(text),
 		cmocka_unit_test(json),
+		cmocka_unit_test(figures_that_are_no_numbers),
 		cmocka_unit_test(replay_survives_the_shell),
 		cmocka_unit_test(the_worse_exit_counts),
 	};
