@@ -7,7 +7,7 @@
 const char *const reading_name[] = { "not visible", "not rounded", "rounded" };
 
 /* All sites at once around the replica: a rounded one with the direction that takes it out, so that
- * its coefficient is 1 plus what the fit says; the others with the type that explains most. */
+ * its coefficient is 1 plus what the fit says; the others with the first type. */
 static bool read_sites(struct xray *x, struct profile *p)
 {
 	struct sample sample = xray_sample(x);
@@ -35,7 +35,7 @@ static bool read_sites(struct xray *x, struct profile *p)
 		struct reading *r = &p->reading[j];
 		r->coefficient = c[j].value + (r->state == ROUNDED);
 		r->error = c[j].error;
-		if (!(r->error < 1 / certain)) r->state = NOT_VISIBLE;
+		if (fabs(c[j].value) >= 0.5 || (r->state == NOT_ROUNDED && !(r->error < 1 / certain))) r->state = NOT_VISIBLE;
 	}
 	free(all);
 	return ok;

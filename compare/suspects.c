@@ -26,6 +26,26 @@ static bool changes_finiteness(const struct xray *x)
 	return false;
 }
 
+static bool is_zero(const struct xray *x)
+{
+	for (size_t j = 0; j < x->n; j++)
+		if (x->d[j] != 0) return false;
+	return true;
+}
+
+/* What a mistake that the replica's form cannot make does in its own form, without roundings. */
+static bool plain_direction(struct xray *x, int m)
+{
+	struct plan p = plan_plain(&arith_f64, arith_f64.precision);
+
+	if (!xray_direction(x, &p)) return false;
+	for (size_t j = 0; j < x->n; j++) x->raw[j] = x->d[j];
+	plan_mistake(&p, x->call->op, m);
+	if (!xray_direction(x, &p)) return false;
+	for (size_t j = 0; j < x->n; j++) x->d[j] -= x->raw[j];
+	return xray_rebase(x);
+}
+
 /* What the outputs say of a mistake that the replica makes or does not make. */
 static bool try_mistake(struct xray *x, int m, struct suspect *s)
 {
@@ -37,6 +57,7 @@ static bool try_mistake(struct xray *x, int m, struct suspect *s)
 	if (made) p.mistakes &= ~(UINT64_C(1) << m);
 	else plan_mistake(&p, x->call->op, m);
 	if (!xray_direction(x, &p)) return false;
+	if (!made && p.form != spec->form && is_zero(x) && !plain_direction(x, m)) return false;
 	s->size = size_of(x);
 	struct coefficient c = xray_fit(x);
 	s->coefficient = made ? 1 - c.value : c.value;

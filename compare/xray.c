@@ -4,33 +4,34 @@
 
 #include "xray.h"
 
-enum { FLOOR_RUNS = 4, HEADS = 16, PARTS = 4 };
+enum { FLOOR_RUNS = 4, HEADS = 16, PARTS = 4, FEWEST = 8, SEGMENTS = 16 };
 
 /* The variance, in ulp², of an element that no site reaches: it should be equal to the bit. */
 static const double exact = 0x1p-6;
-/* Of an element that is equal to the bit by being not finite in both, and of one that is finite in one
- * only: less and more than any other element has in the score. */
+/* In the score, of an element that is not finite in both, and of one that is finite in one only. */
 static const double agree = -20, disagree = 200;
 
-/* A block is a head (the second axis, modulo 16) and a quarter of the longest other leading axis; an
- * output of rank 2 has 64 parts of its rows. All outputs have blocks of their own. */
+/* A block is a head (the second axis, modulo 16) and a quarter of the longest other leading axis, or, of
+ * an output of rank 2, a 64th of its rows. */
+static size_t block_of(size_t j, const size_t *shape, int rank)
+{
+	size_t index[MAX_RANK], other = rank > 3 && shape[2] > shape[0] ? 2 : 0, most = HEADS * PARTS;
+
+	for (int r = rank; r-- > 0; j /= shape[r]) index[r] = j % shape[r];
+	if (rank == 2) return shape[0] <= most ? index[0] : index[0] * most / shape[0];
+	return index[1] % HEADS * PARTS + index[other] * PARTS / shape[other];
+}
+
+/* All outputs have blocks of their own; one with too few for a jackknife has segments of its elements. */
 static void set_blocks(struct xray *x, int i)
 {
-	size_t shape[MAX_RANK], row = 1, other = 0;
-	int rank = call_out_shape(x->call, i, shape), base = x->blocks, blocks = 0;
+	size_t shape[MAX_RANK], n = x->first[i + 1] - x->first[i], seen[HEADS * PARTS] = { 0 }, blocks = 0;
+	int rank = call_out_shape(x->call, i, shape);
 
-	for (int r = 1; r < rank; r++) row *= shape[r];
-	if (rank > 3 && shape[2] > shape[0]) other = 2;
-	for (size_t j = 0; j < x->first[i + 1] - x->first[i]; j++) {
-		size_t at = j, index[MAX_RANK];
-		for (int r = rank; r-- > 0; at /= shape[r]) index[r] = at % shape[r];
-		size_t b = rank == 2 ? index[0] * (HEADS * PARTS) / (shape[0] < HEADS * PARTS ? HEADS * PARTS : shape[0])
-			: index[1] % HEADS * PARTS + index[other] * PARTS / shape[other];
-		if (rank == 2 && shape[0] < HEADS * PARTS) b = index[0];
-		x->block[x->first[i] + j] = (uint8_t)(base + (int)b);
-		if ((int)b + 1 > blocks) blocks = (int)b + 1;
-	}
-	x->blocks += blocks;
+	for (size_t j = 0; j < n; j++) blocks += !seen[block_of(j, shape, rank)]++;
+	for (size_t j = 0; j < n; j++)
+		x->block[x->first[i] + j] = (uint8_t)((size_t)x->blocks + (blocks < FEWEST ? j * SEGMENTS / n : block_of(j, shape, rank)));
+	x->blocks += blocks < FEWEST ? SEGMENTS : HEADS * PARTS;
 }
 
 /* Each of x [n], output i, becomes the mean over those of its row that are not 0; 0 stays. */

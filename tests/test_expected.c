@@ -197,6 +197,22 @@ static void freedom_tells_common_errors_from_own(void **state)
 	done(&s);
 }
 
+/* The runs that show the scatter are not those behind sigma: with more of these, they are others. */
+static void fresh_runs_are_fresh(void **state)
+{
+	double low = INFINITY, high = 0;
+
+	(void)state;
+	for (int runs = 16; runs <= 48; runs += 8) {
+		struct setting s;
+		expect_runs(&s, "rope", "partial_f32", "f32", runs);
+		low = fmin(low, s.x.bias[0]);
+		high = fmax(high, s.x.bias[0]);
+		done(&s);
+	}
+	assert_true(high > 1.2 * low);
+}
+
 static void same_seeds_same_sigma_on_any_threads(void **state)
 {
 	struct setting s[2];
@@ -247,6 +263,7 @@ int main(void)
 		cmocka_unit_test(rows_are_pooled),
 		cmocka_unit_test(a_looser_contract_expects_more),
 		cmocka_unit_test(freedom_tells_common_errors_from_own),
+		cmocka_unit_test(fresh_runs_are_fresh),
 		cmocka_unit_test(same_seeds_same_sigma_on_any_threads),
 		cmocka_unit_test(distances_in_sigma),
 	};

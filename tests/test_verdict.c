@@ -24,7 +24,6 @@ static void expect_outcome(const struct verdict *v, enum outcome o, const char *
 /* ---- one element ---- */
 
 static void five_percent(struct tensor *t, size_t i) { set(t, i, 1.05 * get(t, i)); }
-static void negated(struct tensor *t, size_t i) { set(t, i, -get(t, i)); }
 static void not_a_number(struct tensor *t, size_t i) { set(t, i, NAN); }
 static void infinite(struct tensor *t, size_t i) { set(t, i, INFINITY); }
 static void one_ulp(struct tensor *t, size_t i) { step_up(t, i); }
@@ -39,18 +38,13 @@ static const struct edit {
 	{ "gated_delta_rule", "decode", "o", "[0,0,0]", not_a_number },
 	{ "gated_delta_rule", "decode", "final_state", "[4,1,127,127]", five_percent },
 	{ "gated_delta_rule", "decode", "final_state", "[2,0,5,6]", infinite },
-	{ "gated_delta_rule", "decode", "final_state", "[2,0,5,7]", negated },
 	{ "rmsnorm", "zero_centred_256", "y", "[7,200]", five_percent },
 	{ "rmsnorm", "zero_centred_256", "y", "[23,255]", not_a_number },
-	{ "rmsnorm", "zero_centred_256", "y", "[0,1]", infinite },
 	{ "rmsnorm", "zero_centred_256", "y", "[11,30]", one_ulp },
 	{ "rmsnorm", "residual", "residual_out", "[5,4000]", one_ulp },
-	{ "rmsnorm", "residual", "y", "[5,4000]", five_percent },
 	{ "rope", "partial", "y", "[3,2,5]", five_percent },
 	{ "rope", "partial", "y", "[3,2,64]", one_ulp },
-	{ "rope", "partial", "y", "[15,3,255]", negated },
 	{ "rope", "partial", "y", "[0,1,3]", one_ulp },
-	{ "rope", "partial_f32", "y", "[8,0,100]", one_ulp },
 	{ "causal_conv1d", "short_sequences", "y", "[21,95]", five_percent },
 	{ "causal_conv1d", "short_sequences", "final_state", "[2,50,1]", one_ulp },
 	{ "causal_conv1d", "short_sequences", "final_state", "[0,0,0]", not_a_number },
@@ -257,7 +251,6 @@ static void add(struct capture *c, const char *name, enum dtype d, int rank, con
 static void no_output(struct capture *c) { drop(c, "out.y"); }
 static void no_input(struct capture *c) { drop(c, "in.weight"); }
 static void extra_output(struct capture *c) { add(c, "out.z", DT_F32, 1, (size_t[]){ 1 }); }
-static void extra_input(struct capture *c) { add(c, "in.z", DT_F32, 1, (size_t[]){ 1 }); }
 static void other_shape(struct capture *c) { add(c, "out.y", DT_BF16, 2, (size_t[]){ 24, 255 }); }
 static void other_kind(struct capture *c) { add(c, "out.y", DT_I32, 2, (size_t[]){ 24, 256 }); }
 static void no_rows(struct capture *c) { add(c, "in.x", DT_BF16, 2, (size_t[]){ 0, 256 }); }
@@ -265,7 +258,7 @@ static void no_rows(struct capture *c) { add(c, "in.x", DT_BF16, 2, (size_t[]){ 
 static void bad_calls_are_refused(void **state)
 {
 	static const struct { void (*spoil)(struct capture *c); enum error_code code; } rows[] = {
-		{ no_output, E_MISSING }, { no_input, E_MISSING }, { extra_output, E_EXTRA }, { extra_input, E_EXTRA },
+		{ no_output, E_MISSING }, { no_input, E_MISSING }, { extra_output, E_EXTRA },
 		{ other_shape, E_DIM }, { other_kind, E_KIND }, { no_rows, E_EMPTY },
 	};
 	static const struct { struct judging how; enum error_code code; } ways[] = {
