@@ -7,6 +7,7 @@ DEBIAN := build-essential libmpfr-dev libgmp-dev libopenblas-dev libjansson-dev 
 	libcmocka-dev libflint-arb-dev libflint-dev gnuplot-nox $(if $(filter fuzz,$(MAKECMDGOALS)),clang)
 FUZZ_SECONDS := 60
 SEEDS := 5
+DRAWS := 100
 ifeq ($(origin NVCC),undefined)
 NVCC := $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 endif
@@ -36,7 +37,7 @@ PLUGINS := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/plugin_*.c))
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs false-alarms asan fuzz fuzz-% device bench clean help FORCE
+.PHONY: all deps gate test check-recipe docs check-docs false-alarms readback asan fuzz fuzz-% device bench clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -100,7 +101,9 @@ check-docs: $(BUILD)/etalon
 
 false-alarms: $(BUILD)/false_alarms
 	$(BUILD)/false_alarms $(SEEDS)
-$(BUILD)/false_alarms: $(BUILD)/tests/false_alarms.o $(OBJECTS)
+readback: $(BUILD)/readback
+	$(BUILD)/readback $(DRAWS)
+$(BUILD)/false_alarms $(BUILD)/readback: $(BUILD)/%: $(BUILD)/tests/%.o $(OBJECTS)
 	$(LINK) $(LIBS)
 
 check-recipe: $(BUILD)/etalon
@@ -145,6 +148,7 @@ make bench        time per token of each arithmetic; rate of diff
 make device       build/device/etalon: static libraries, for a GPU machine without them
 make check-recipe every op has its reference, kernel, test and page
 make docs         fills the generated blocks of the pages (make test checks them)
+make readback     reads back random roundings of model kernels, DRAWS=100 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes
 make clean        removes build
 endef

@@ -3,7 +3,7 @@
 
 #include "replica.h"
 
-const double certain = 6;
+const double certain = 6, above_noise = 1;
 /* To be tried, two standard errors are enough: what counts then is that the score falls by this much. */
 static const double worth_trying = 2, worth_keeping = 30;
 /* While roundings upstream of it are missing, one that is there shows a coefficient below 1. */
@@ -74,6 +74,19 @@ static int roundings(struct search *s, int first, int last, struct candidate *li
 	return n;
 }
 
+/* Infinity has no coefficient: what the plan takes off the score stands for its gain. */
+static bool overflow_fit(struct search *s, const struct plan *p, struct coefficient *c)
+{
+	struct plan before = s->x->replica;
+	double score = s->x->score;
+
+	s->x->replica = *p;
+	if (!xray_rebase(s->x)) return false;
+	*c = (struct coefficient){ 1, 0, score - s->x->score, true };
+	s->x->replica = before;
+	return xray_rebase(s->x);
+}
+
 /* All promising mistakes, best first, that explain at least this share of what is left. Where nothing
  * is left to be explained, a mistake must be certain to be tried at all. */
 static int mistakes(struct search *s, double least, struct candidate *list)
@@ -86,7 +99,10 @@ static int mistakes(struct search *s, double least, struct candidate *list)
 		if ((s->x->replica.mistakes | s->refused_mistakes) >> m & 1 || s->op->mistakes[m].is_rounding) continue;
 		struct plan p = with(s, &k);
 		if (!xray_direction(s->x, &p)) return -1;
-		k.c = xray_fit(s->x);
+		int overflows = xray_overflows(s->x);
+		if (overflows < 0 || (!overflows && xray_size(s->x) < above_noise)) continue;
+		if (overflows && !overflow_fit(s, &p, &k.c)) return -1;
+		if (!overflows) k.c = xray_fit(s->x);
 		if (promising(&k.c) && k.c.gain >= least && (!explained || k.c.value > certain * k.c.error)) insert(list, &n, &k);
 	}
 	return n;

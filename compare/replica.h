@@ -8,6 +8,10 @@
  * reciprocal says nothing. */
 extern const double certain;
 
+/* A mistake whose effect is smaller than float32's noise, as rms over the outputs, can be neither convicted
+ * nor ruled out: float32's own errors are systematic too, at that size. */
+extern const double above_noise;
+
 /* What a site may be rounded to; the first is the commonest. */
 extern const struct site_rounding site_types[];
 enum { SITE_TYPES = 8 };

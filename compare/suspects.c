@@ -5,27 +5,6 @@
 
 const char *const suspect_name[] = { "ruled out", "convicted", "allowed", "not visible" };
 
-/* rms over the elements of the direction x->d in units of float32's noise */
-static double size_of(const struct xray *x)
-{
-	double sum = 0, n = 0;
-
-	for (size_t j = 0; j < x->n; j++) {
-		if (!(x->floor2[j] > 0)) continue;
-		n++;
-		sum += isfinite(x->d[j]) ? x->d[j] * x->d[j] / x->floor2[j] : 0;
-	}
-	return n > 0 ? sqrt(sum / n) : 0;
-}
-
-/* Elements that would be finite or not, other than the kernel's are: seen without any fit. */
-static bool changes_finiteness(const struct xray *x)
-{
-	for (size_t j = 0; j < x->n; j++)
-		if (isfinite(x->base[j]) && !isfinite(x->d[j])) return true;
-	return false;
-}
-
 static bool is_zero(const struct xray *x)
 {
 	for (size_t j = 0; j < x->n; j++)
@@ -58,13 +37,13 @@ static bool try_mistake(struct xray *x, int m, struct suspect *s)
 	else plan_mistake(&p, x->call->op, m);
 	if (!xray_direction(x, &p)) return false;
 	if (!made && p.form != spec->form && is_zero(x) && !plain_direction(x, m)) return false;
-	s->size = size_of(x);
+	s->size = xray_size(x);
 	struct coefficient c = xray_fit(x);
 	s->coefficient = made ? 1 - c.value : c.value;
 	s->error = c.error;
 	if (made) s->state = CONVICTED;
-	else if (changes_finiteness(x)) s->state = RULED_OUT, s->coefficient = s->error = 0;
-	else s->state = c.error < 1 / certain && c.value + certain * c.error < 1 ? RULED_OUT : INVISIBLE;
+	else if (xray_overflows(x) < 0) s->state = RULED_OUT, s->coefficient = s->error = 0;
+	else s->state = s->size >= above_noise && c.error < 1 / certain && c.value + certain * c.error < 1 ? RULED_OUT : INVISIBLE;
 	return true;
 }
 
@@ -83,7 +62,7 @@ static bool read_site(struct xray *x, const struct reading *r, struct suspect *s
 	p.round[r->site] = p.round[r->site].on ? (struct site_rounding){ 0 } : (struct site_rounding){ true, r->format, r->rounding };
 	if (!xray_direction(x, &p)) return false;
 	*s = (struct suspect){ rounding_mistake(op, r), op->sites[r->site].what, r->site, r->format, r->rounding, r->coefficient, r->error,
-		size_of(x), INVISIBLE };
+		xray_size(x), INVISIBLE };
 	if (r->state == ROUNDED) s->state = CONVICTED;
 	if (r->state == NOT_ROUNDED) s->state = RULED_OUT;
 	return true;

@@ -243,6 +243,30 @@ struct coefficient xray_fit(const struct xray *x)
 	return fabs(a.value - 1) / a.error < fabs(b.value - 1) / b.error || a.gain > b.gain ? a : b;
 }
 
+double xray_size(const struct xray *x)
+{
+	double sum = 0, n = 0;
+
+	for (size_t j = 0; j < x->n; j++) {
+		if (!(x->floor2[j] > 0)) continue;
+		n++;
+		sum += isfinite(x->d[j]) ? x->d[j] * x->d[j] / x->floor2[j] : 0;
+	}
+	return n > 0 ? sqrt(sum / n) : 0;
+}
+
+int xray_overflows(const struct xray *x)
+{
+	int any = 0;
+
+	for (size_t j = 0; j < x->n; j++) {
+		if (isfinite(x->d[j]) || !isfinite(x->base[j])) continue;
+		if (isfinite(x->got[j])) return -1;
+		any = 1;
+	}
+	return any;
+}
+
 double xray_left(const struct xray *x)
 {
 	double sum = 0, n = 0;

@@ -52,6 +52,13 @@ bool xray_direction(struct xray *x, const struct plan *p);
  * answer on the store's own grid moves nothing there, and shows in raw. */
 struct coefficient xray_fit(const struct xray *x);
 
+/* The direction's size: the rms of d over elements, in units of float32's noise. */
+double xray_size(const struct xray *x);
+
+/* Of the elements that the direction would make infinite or NaN: -1 if the kernel has a number at any, 1 if
+ * it has none at all of them, 0 if there are none. */
+int xray_overflows(const struct xray *x);
+
 /* Mean of r²/floor2 over the elements that take part: 1 when nothing but float32 is left. */
 double xray_left(const struct xray *x);
 

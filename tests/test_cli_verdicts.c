@@ -114,12 +114,12 @@ static void a_public_capture_is_judged(void **state)
 	set(o, i, 1.05 * get(o, i));
 	no_error(tensors_write(&c.tensors, wrong, &e), &e);
 	capture_free(&c);
-	expect(EXIT_FAIL, "check", "--truth", "f64", wrong);
+	expect(EXIT_FAIL, "check", "--quick", "--truth", "f64", wrong);
 	assert_non_null(strstr(out, at));
 	truncated_copy(recorded, wrong);
 	refused("wrong", "check", wrong);
 	expect(EXIT_PASS, "ref", recorded, "--mistake", "retrieve_before_decay", "--arith", "f64", "-o", wrong);
-	expect(EXIT_FAIL, "check", "--truth", "f64", wrong);
+	expect(EXIT_FAIL, "check", "--quick", "--truth", "f64", wrong);
 	assert_int_equal(remove(wrong), 0);
 }
 

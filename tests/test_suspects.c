@@ -65,6 +65,7 @@ static void mistakes_are_named(void **state)
 		{ .op = "gated_delta_rule", .kase = "odd_sizes", .mistake = "scale_from_dv" },
 		{ .op = "gated_delta_rule", .kase = "prefill_f32", .mistake = "head_map_tiled" },
 		{ .op = "gated_delta_rule", .kase = "tiny_keys", .mistake = "l2_eps_outside" },
+		{ .op = "gated_delta_rule", .kase = "strong_decay", .mistake = "split_exponent" },
 		{ .op = "rmsnorm", .kase = "odd_1007", .mistake = "offset_twice" },
 		{ .op = "rmsnorm", .kase = "residual", .mistake = "residual_not_written" },
 		{ .op = "rope", .kase = "partial", .mistake = "theta_1e6" },
