@@ -103,8 +103,8 @@ false-alarms: $(BUILD)/false_alarms
 	$(BUILD)/false_alarms $(SEEDS)
 readback: $(BUILD)/readback
 	$(BUILD)/readback $(DRAWS)
-$(BUILD)/false_alarms $(BUILD)/readback: $(BUILD)/%: $(BUILD)/tests/%.o $(OBJECTS)
-	$(LINK) $(LIBS)
+$(BUILD)/false_alarms $(BUILD)/readback: $(BUILD)/%: $(BUILD)/tests/%.o $(HELPERS) $(OBJECTS)
+	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
 
 check-recipe: $(BUILD)/etalon
 	@ok=0; for op in $$($(BUILD)/etalon list ops | sed '1d; s/ .*//'); do \

@@ -25,7 +25,8 @@ struct examination {
 	struct suspect suspect[MAX_SUSPECT];
 	int n, count[INVISIBLE + 1];    /* suspects by state */
 	double left;                    /* mean square of what is left, in units of float32's noise: near or below 1 */
-	bool explained;                 /* left is no more than a correct kernel's */
+	bool explained;                 /* left is no more than a correct kernel's, or, where the replica rounds
+	                                   inside, at least 99 % of each output's error is explained */
 	char where[256];                /* where what is left sits, if not explained */
 };
 

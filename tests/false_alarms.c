@@ -1,8 +1,9 @@
 /* How often a correct kernel fails: float32 model kernels that round just what a contract allows,
- * over all cases, contracts and SEEDS seeds (argument, 5). Prints, for each op and contract, the
+ * over all cases, contracts (or the one named by the second argument) and SEEDS seeds (argument, 5). Prints, for each op and contract, the
  * calls, the false alarms, and how near each rule, and what the x-ray left unexplained, came to the
  * limit. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "compare/verdict.h"
 #include "fixtures/cases.h"
@@ -65,6 +66,7 @@ int main(int argc, char **argv)
 	for (size_t o = 0; ops[o]; o++)
 		for (const struct contract *k = ops[o]->contracts; k->name; k++) {
 			struct tally t = { 0 };
+			if (argc > 2 && strcmp(argv[2], k->name)) continue;
 			for (const struct test_case *tc = test_cases; tc->op; tc++)
 				for (uint64_t s = 1; s <= seeds && op_find(tc->op) == ops[o] && !tc->large; s++)
 					if (!one(tc, k, s, &t)) return EXIT_INPUT;
