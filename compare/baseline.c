@@ -5,8 +5,6 @@
 #include "baseline.h"
 #include "quantile.h"
 
-static const double alpha = 1e-6;       /* one false alarm in a million comparisons */
-
 json_t *baseline_read(const char *path, struct error *e)
 {
 	json_error_t why;

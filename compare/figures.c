@@ -5,8 +5,6 @@
 #include "figures.h"
 #include "quantile.h"
 
-/* One false alarm in a million checks, were the assumptions of docs/verdict.md exact. */
-static const double alpha = 1e-6;
 /* A correct kernel's error may exceed its model by this factor before it is called wrong. */
 static const double slack = 1.4;
 /* A mean error below this share of sigma is never a fault: kernels that truncate have one. */

@@ -145,7 +145,7 @@ void report_text(FILE *to, const struct finding *f, bool explain)
 	putc('\n', to);
 }
 
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+json_t *report_number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
 static json_t *json_replay(const struct finding *f)
 {
@@ -167,11 +167,11 @@ static json_t *json_output(const struct finding *f, const struct output_verdict 
 	json_t *rules = json_object();
 
 	for (int r = 0; r < RULE_COUNT; r++)
-		json_object_set_new(rules, rule_name[r], json_pack("{s:o, s:o}", "value", number(o->rule[r].value), "limit", number(o->rule[r].limit)));
+		json_object_set_new(rules, rule_name[r], json_pack("{s:o, s:o}", "value", report_number(o->rule[r].value), "limit", report_number(o->rule[r].limit)));
 	return json_pack("{s:s, s:I, s:I, s:I, s:o, s:o, s:{s:s, s:o, s:o, s:o, s:o}}", "name", f->verdict.op->out[o->out].name,
 		"elements", (json_int_t)o->count, "bit_equal", (json_int_t)o->bit_equal, "not_finite", (json_int_t)o->not_finite,
-		"truth_error", number(o->truth_error), "rules", rules, "worst", "index", o->worst_at,
-		"expected", number(o->worst.expected), "got", number(o->worst.got), "sigma", number(o->worst.sigma), "ulp", number(o->worst.ulp));
+		"truth_error", report_number(o->truth_error), "rules", rules, "worst", "index", o->worst_at,
+		"expected", report_number(o->worst.expected), "got", report_number(o->worst.got), "sigma", report_number(o->worst.sigma), "ulp", report_number(o->worst.ulp));
 }
 
 json_t *report_json(const struct finding *f)

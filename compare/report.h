@@ -47,4 +47,7 @@ void report_junit(FILE *to, const struct finding *f, size_t n);
 /* A new reference; NULL when memory is short. Numbers that are not finite become null. */
 json_t *report_json(const struct finding *f);
 
+/* A real, or null where x is not finite. A new reference. */
+json_t *report_number(double x);
+
 #endif

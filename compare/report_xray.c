@@ -66,8 +66,6 @@ void report_suspects(FILE *to, const struct verdict *v)
 	putc('\n', to);
 }
 
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
 json_t *report_xray_json(const struct verdict *v)
 {
 	const struct profile *p = &v->x.profile;
@@ -76,13 +74,13 @@ json_t *report_xray_json(const struct verdict *v)
 	for (int i = 0; i < v->x.n; i++) {
 		const struct suspect *s = &v->x.suspect[i];
 		json_array_append_new(suspects, json_pack("{s:s, s:s, s:o, s:o, s:o, s:s}", "name", s->name, "type", type_of(s),
-			"coefficient", number(s->coefficient), "error", number(s->error), "size", number(s->size), "state", suspect_name[s->state]));
+			"coefficient", report_number(s->coefficient), "error", report_number(s->error), "size", report_number(s->size), "state", suspect_name[s->state]));
 	}
 	for (int i = 0; i < v->n_out; i++) {
 		int o = v->out[i].out;
-		json_array_append_new(outputs, json_pack("{s:s, s:o, s:o, s:o}", "name", v->op->out[o].name, "explained", number(p->out[o].explained),
-			"bit_equal", number(p->out[o].bit_equal), "rms", number(p->out[o].rms)));
+		json_array_append_new(outputs, json_pack("{s:s, s:o, s:o, s:o}", "name", v->op->out[o].name, "explained", report_number(p->out[o].explained),
+			"bit_equal", report_number(p->out[o].bit_equal), "rms", report_number(p->out[o].rms)));
 	}
 	return json_pack("{s:s, s:I, s:o, s:b, s:s, s:o, s:o}", "form", v->op->forms[p->replica.form].name, "chunk", (json_int_t)p->replica.chunk,
-		"left", number(v->x.left), "explained", v->x.explained, "where", v->x.where, "outputs", outputs, "suspects", suspects);
+		"left", report_number(v->x.left), "explained", v->x.explained, "where", v->x.where, "outputs", outputs, "suspects", suspects);
 }
