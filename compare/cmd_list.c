@@ -104,6 +104,17 @@ static void list_params(struct list *l, const struct op *op)
 		    absent_text(p, text, sizeof text), p->what);
 }
 
+static void list_arithmetics(struct list *l, const struct op *op)
+{
+	char name[32];
+
+	(void)op;
+	for (size_t i = 0; ariths[i]; i++) {
+		snprintf(name, sizeof name, "%s%s", ariths[i]->name, ariths[i]->precision ? "" : ":BITS");
+		ROW(l, name, ariths[i]->what);
+	}
+}
+
 /* "q_norm=bf16 k_norm=bf16", to be freed. */
 static char *roundings(const struct op *op, const struct contract *c)
 {
@@ -135,14 +146,16 @@ static const struct kind {
 	void (*list)(struct list *l, const struct op *op);
 	size_t columns;
 	const char *heading[6];
+	bool once;              /* the same for all ops */
 } kinds[] = {
-	{ "ops", list_op, 2, { "op", "what" } },
-	{ "tensors", list_tensors, 6, { "op", "side", "tensor", "shape", "kind", "what" } },
-	{ "params", list_params, 5, { "op", "parameter", "kind", "default", "what" } },
-	{ "cases", list_cases, 4, { "op", "case", "contract", "what" } },
-	{ "mistakes", list_mistakes, 5, { "op", "mistake", "form", "computes", "seen" } },
-	{ "sites", list_sites, 4, { "op", "site", "form", "what" } },
-	{ "contracts", list_contracts, 5, { "op", "contract", "form", "what", "rounds" } },
+	{ "ops", list_op, 2, { "op", "what" }, false },
+	{ "tensors", list_tensors, 6, { "op", "side", "tensor", "shape", "kind", "what" }, false },
+	{ "params", list_params, 5, { "op", "parameter", "kind", "default", "what" }, false },
+	{ "cases", list_cases, 4, { "op", "case", "contract", "what" }, false },
+	{ "mistakes", list_mistakes, 5, { "op", "mistake", "form", "computes", "seen" }, false },
+	{ "sites", list_sites, 4, { "op", "site", "form", "what" }, false },
+	{ "contracts", list_contracts, 5, { "op", "contract", "form", "what", "rounds" }, false },
+	{ "arithmetics", list_arithmetics, 2, { "arithmetic", "what" }, true },
 };
 
 struct arguments { const struct kind *kind; const char *op; bool json; };
@@ -152,7 +165,7 @@ static const struct kind *find_kind(struct argp_state *state, const char *name)
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (!strcmp(kinds[i].name, name))
 			return &kinds[i];
-	argp_error(state, "there is no list of '%s'; there is: ops, tensors, params, cases, mistakes, sites, contracts", name);
+	argp_error(state, "there is no list of '%s'; there is: ops, tensors, params, cases, mistakes, sites, contracts, arithmetics", name);
 	return NULL;
 }
 
@@ -167,7 +180,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 		else if (state->arg_num == 1) a->op = text;
 		else return ARGP_ERR_UNKNOWN;
 		return 0;
-	case ARGP_KEY_NO_ARGS: argp_error(state, "expected one of ops, tensors, params, cases, mistakes, sites, contracts"); return 0;
+	case ARGP_KEY_NO_ARGS: argp_error(state, "expected one of ops, tensors, params, cases, mistakes, sites, contracts, arithmetics"); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }
@@ -175,7 +188,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 int cmd_list(int argc, char **argv)
 {
 	static const struct argp_option options[] = { { "json", 'j', NULL, 0, "an array of objects", 0 }, { 0 } };
-	static const struct argp argp = { options, parse, "ops|tensors|params|cases|mistakes|sites|contracts [OP]",
+	static const struct argp argp = { options, parse, "ops|tensors|params|cases|mistakes|sites|contracts [OP]\narithmetics",
 		"What etalon knows, of all ops or of one.", NULL, NULL, NULL };
 	struct arguments a = { 0 };
 	struct error e;
@@ -188,8 +201,8 @@ int cmd_list(int argc, char **argv)
 	}
 	if (a.json)
 		l.rows = json_array();
-	for (size_t i = 0; ops[i]; i++)
-		if (!l.only || l.only == ops[i])
+	for (size_t i = 0; ops[i] && !(a.kind->once && i); i++)
+		if (a.kind->once || !l.only || l.only == ops[i])
 			a.kind->list(&l, ops[i]);
 	return a.json ? cli_json(l.rows) : table_print(&l.table);
 }

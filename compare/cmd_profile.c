@@ -11,7 +11,7 @@ static const char *type_name(const struct reading *r) { return rounding_name(r->
 
 static json_t *json_profile(const struct arguments *a, const struct call *call, const struct profile *p)
 {
-	json_t *sites = json_array(), *outputs = json_array(), *mistakes = json_array();
+	json_t *sites = json_array(), *outputs = json_array(), *mistakes = json_array(), *sums = json_object();
 
 	for (int j = 0; j < p->n; j++) {
 		const struct reading *r = &p->reading[j];
@@ -25,9 +25,19 @@ static json_t *json_profile(const struct arguments *a, const struct call *call, 
 				"bit_equal", cli_json_number(p->out[i].bit_equal), "rms", cli_json_number(p->out[i].rms)));
 	for (int m = 0; call->op->mistakes[m].name; m++)
 		if (p->replica.mistakes >> m & 1) json_array_append_new(mistakes, json_string(call->op->mistakes[m].name));
-	return json_pack("{s:s, s:s, s:s, s:I, s:s, s:o, s:o, s:o}", "capture", a->path, "op", call->op->name,
-		"form", call->op->forms[p->replica.form].name, "chunk", (json_int_t)p->replica.chunk, "sums", p->replica.arith->name,
-		"outputs", outputs, "sites", sites, "mistakes", mistakes);
+	for (int i = 0; i < ACCUMULATORS; i++)
+		json_object_set_new(sums, accumulator_name(&p->sums, i), cli_json_number(p->sums.equal[i]));
+	return json_pack("{s:s, s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "capture", a->path, "op", call->op->name,
+		"form", call->op->forms[p->replica.form].name, "chunk", (json_int_t)p->replica.chunk, "sums",
+		accumulator_name(&p->sums, p->sums.best), "accumulators", sums, "outputs", outputs, "sites", sites, "mistakes", mistakes);
+}
+
+/* The accumulator that is taken, then all, by the share of elements that are equal to the bit. */
+static void print_sums(const struct accumulators *a)
+{
+	puts("\n  sums as             equal to the bit");
+	for (int i = 0; i < ACCUMULATORS; i++)
+		printf("    %-20s %14.4f %%   %s\n", accumulator_name(a, i), 100 * a->equal[i], i ? a->arith[i]->what : "double");
 }
 
 static void print_profile(const struct arguments *a, const struct call *call, const struct profile *p)
@@ -37,7 +47,7 @@ static void print_profile(const struct arguments *a, const struct call *call, co
 	printf("%s\n  %s by %s%s%s\n  computes in the form \"%s\"", a->path, call->op->name, call->capture->producer,
 		call->capture->device[0] ? " on " : "", call->capture->device, call->op->forms[p->replica.form].name);
 	if (p->replica.chunk) printf(", chunks of %zu", p->replica.chunk);
-	printf("; sums %s\n", p->replica.arith == &arith_f64 ? "as if exact" : "in float32, in order");
+	printf("; sums as %s\n", accumulator_name(&p->sums, p->sums.best));
 	for (int state = ROUNDED; state >= NOT_VISIBLE; state--) {
 		bool any = false;
 		for (int j = 0; j < p->n; j++) {
@@ -56,6 +66,7 @@ static void print_profile(const struct arguments *a, const struct call *call, co
 		if (call->out_count[i])
 			printf("  %-14s %14.4f %% %16.4f %% %10.3g\n", call->op->out[i].name, 100 * p->out[i].explained, 100 * p->out[i].bit_equal,
 				p->out[i].rms);
+	print_sums(&p->sums);
 }
 
 /* For plots/profile.gp: site, type, coefficient, error, state. */
@@ -87,7 +98,7 @@ static int profile(const struct capture *c, const struct arguments *a)
 		error_in_file(&e, a->path);
 		return cli_fail(&e);
 	}
-	bool ok = xray_make(&x, &call, cli_stage, &e) && replica_search(&x, NULL) && profile_read(&p, &x)
+	bool ok = xray_make(&x, &call, cli_stage, &e) && replica_search(&x, NULL) && profile_read(&p, &x) && profile_sums(&p, &x)
 		&& (!a->table || write_table(a->table, &call, &p, &e));
 	xray_free(&x);
 	cli_stage("x-ray", 1, 1);

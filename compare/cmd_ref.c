@@ -70,7 +70,7 @@ static bool make_plan(struct plan *p, const struct op *op, const struct argument
 	int bits, form = -1;
 
 	if (!arith_by_name(a->arith, &arith, &bits))
-		return error_set(e, E_UNKNOWN_NAME, a->arith, NO_OFFSET, "expected f32, f64, f64up, noisy or mpfr:BITS with 24 to 4096 bits");
+		return error_set(e, E_UNKNOWN_NAME, a->arith, NO_OFFSET, "see `etalon list arithmetics`; BITS is 24 to 4096");
 	*p = plan_plain(arith, bits);
 	p->tick = cli_tick;
 	if (a->mistake) {
@@ -238,7 +238,7 @@ int cmd_ref(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{ "output", 'o', "FILE", 0, "the capture to write; outputs have the types of CAPTURE's, or F64", 0 },
-		{ "arith", 'a', "A", 0, "f32, f64, f64up, noisy or mpfr:BITS (mpfr:128)", 0 },
+		{ "arith", 'a', "A", 0, "see `etalon list arithmetics` (mpfr:128)", 0 },
 		{ "mistake", 'm', "ID", 0, "make this mistake", 0 },
 		{ "round", 'r', "SITE=TYPE", 0, "round at this site; may be given again", 0 },
 		{ "form", 'f', "FORM", 0, "sequential or chunk (as the mistake or site needs)", 0 },

@@ -100,6 +100,13 @@ bool profile_read(struct profile *p, struct xray *x)
 	return true;
 }
 
+bool profile_sums(struct profile *p, struct xray *x)
+{
+	if (!accumulators_read(&p->sums, x)) return false;
+	for (int o = 0; o < MAX_OUT; o++) p->out[o].bit_equal = p->sums.output[p->sums.best][o];
+	return true;
+}
+
 bool profile_within(const struct profile *p, const struct call *call, const struct contract *k)
 {
 	for (int i = 0; call->op->sites[i].name; i++) {

@@ -3,6 +3,7 @@
 #ifndef ETALON_PROFILE_H
 #define ETALON_PROFILE_H
 
+#include "accumulators.h"
 #include "replica.h"
 
 enum reading_state { NOT_VISIBLE, NOT_ROUNDED, ROUNDED };
@@ -26,10 +27,14 @@ struct profile {
 		double bit_equal;       /* share of elements equal to the replica's, stored */
 		double rms;             /* of what is left, in units of what float32 leaves */
 	} out[MAX_OUT];
+	struct accumulators sums;       /* see profile_sums */
 };
 
 /* Reads all sites around x->replica, which is settled. E_MEMORY is the only error. */
 bool profile_read(struct profile *p, struct xray *x);
+
+/* How the kernel adds: sums, and with it bit_equal of the outputs. After profile_read. */
+bool profile_sums(struct profile *p, struct xray *x);
 
 /* Does the contract allow every rounding of the profile? A store in the output's own dtype always is. */
 bool profile_within(const struct profile *p, const struct call *call, const struct contract *k);

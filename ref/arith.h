@@ -11,8 +11,8 @@ typedef struct calc calc;
 
 enum binary { OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_MAX, OP_POW };
 
-/* sigmoid 1/(1+e^-x), softplus log(1+e^x), silu x·sigmoid(x). */
-enum fn { FN_ID, FN_NEG, FN_EXP, FN_SIGMOID, FN_SOFTPLUS, FN_SILU, FN_SQRT, FN_RSQRT, FN_RECIP, FN_SIN, FN_COS, FN_TANH };
+/* per_ln2 x / ln 2, sigmoid 1/(1+e^-x), softplus log(1+e^x), silu x·sigmoid(x). */
+enum fn { FN_ID, FN_NEG, FN_EXP, FN_EXP2, FN_PER_LN2, FN_SIGMOID, FN_SOFTPLUS, FN_SILU, FN_SQRT, FN_RSQRT, FN_RECIP, FN_SIN, FN_COS, FN_TANH };
 
 struct arith {
 	const char *name;
@@ -27,18 +27,24 @@ struct arith {
 	void (*binary)(calc *c, enum binary op, void *y, const void *a, const void *b, size_t b_step, size_t n);
 	void (*map)(calc *c, enum fn f, void *y, const void *x, size_t n);
 	void (*axpy)(calc *c, void *y, const void *a, const void *x, size_t n);
+	void (*scan)(calc *c, void *y, const void *x, size_t n);        /* y_i = x_0 + ... + x_i; not in place */
 	void (*dot)(calc *c, void *y, const void *a, const void *b, size_t n);
 	void (*gemv)(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols);
 	void (*gemv_t)(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols);
 	void (*ger)(calc *c, void *A, const void *x, const void *y, size_t rows, size_t cols);
 	/* C [m,n] = A B with A [m,k]; ta: A is stored [k,m]; tb: B is stored [n,k] */
 	void (*gemm)(calc *c, void *C, const void *A, bool ta, const void *B, bool tb, size_t m, size_t n, size_t k);
+	/* C += A B where the sum goes on from C; NULL: where the product is added to it */
+	void (*gemm_add)(calc *c, void *C, const void *A, bool ta, const void *B, bool tb, size_t m, size_t n, size_t k);
 	void (*enter)(calc *c), (*leave)(calc *c);              /* around a run, on each thread; may be NULL */
 };
 
-/* f32, f64, f64up (f64 rounding toward +infinity: its distance from f64 shows f64's error),
- * mpfr:BITS, noisy. */
-extern const struct arith arith_f32, arith_f64, arith_f64up, arith_mpfr, arith_noisy;
+/* f32, f32_fma, f32_tree, f64, f64up (f64 rounding toward +infinity: its distance from f64 shows f64's
+ * error), mpfr:BITS, noisy. */
+extern const struct arith arith_f32, arith_f32_fma, arith_f32_tree, arith_f64, arith_f64up, arith_mpfr, arith_noisy;
+/* mma:ARCH: products of matrices as NVIDIA's tensor cores add. */
+enum { MMA_VOLTA, MMA_TURING, MMA_AMPERE, MMA_ADA, MMA_HOPPER, MMA_BLACKWELL, MMA_ARCHES };
+extern const struct arith arith_mma[MMA_ARCHES];
 extern const struct arith *const ariths[];      /* all of them, then NULL */
 
 /* "mpfr:128" -> &arith_mpfr and 128; bits is the arithmetic's own where it has no parameter.

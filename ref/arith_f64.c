@@ -10,15 +10,6 @@
 #define F(name) name
 #include "arith_real.h"
 
-static void load(calc *c, void *y, const double *x, size_t n) { (void)c; memcpy(y, x, n * sizeof(E)); }
-
-static void take(calc *c, double *hi, double *lo, const void *x, size_t n)
-{
-	(void)c;
-	memcpy(hi, x, n * sizeof(E));
-	if (lo) memset(lo, 0, n * sizeof(E));
-}
-
 static void dot(calc *c, void *y, const void *a, const void *b, size_t n)
 {
 	(void)c;
@@ -64,7 +55,7 @@ static void leave_up(calc *c) { (void)c; fesetround(FE_TONEAREST); }
 
 /* OpenBLAS skips zero factors in dger, which would lose 0·inf: the plain loop stays. */
 #define F64 .precision = 53, .size = size, .init = init, .load = load, .read = take, \
-	.binary = l_binary, .map = l_map, .axpy = l_axpy, .ger = l_ger, \
+	.binary = l_binary, .map = l_map, .axpy = l_axpy, .scan = l_scan, .ger = l_ger, \
 	.dot = dot, .gemv = gemv, .gemv_t = gemv_t, .gemm = gemm
 
 const struct arith arith_f64 = { .name = "f64", .what = "double, sums through OpenBLAS", F64, .enter = enter };

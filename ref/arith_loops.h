@@ -41,6 +41,12 @@ LOOP UNUSED static void l_axpy(calc *c, void *y, const void *a, const void *x, s
 	for (size_t i = 0; i < n; i++) e_fma(c, AT(c, y, i), AT(c, a, 0), AT(c, x, i));
 }
 
+UNUSED static void l_scan(calc *c, void *y, const void *x, size_t n)
+{
+	if (n) e_map(c, FN_ID, AT(c, y, 0), AT(c, x, 0));
+	for (size_t i = 1; i < n; i++) e_add(c, AT(c, y, i), AT(c, y, i - 1), AT(c, x, i));
+}
+
 UNUSED static void l_dot(calc *c, void *y, const void *a, const void *b, size_t n)
 {
 	e_set0(c, AT(c, y, 0));
@@ -63,15 +69,12 @@ UNUSED static void l_ger(calc *c, void *A, const void *x, const void *y, size_t 
 	for (size_t i = 0; i < rows; i++) l_axpy(c, AT(c, A, i * cols), AT(c, x, i), y, cols);
 }
 
-UNUSED static void l_gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool tb, size_t m, size_t n, size_t k)
+UNUSED static void l_gemm_add(calc *c, void *C, const void *A, bool ta, const void *B, bool tb, size_t m, size_t n, size_t k)
 {
-	for (size_t i = 0; i < m * n; i++) e_set0(c, AT(c, C, i));
 	for (size_t i = 0; i < m; i++) {
-		if (tb && !ta) {
-			l_gemv(c, AT(c, C, i * n), B, AT(c, A, i * k), n, k);
-			continue;
-		}
-		for (size_t l = 0; l < k; l++) {
+		for (size_t j = 0; tb && !ta && j < n; j++)
+			for (size_t l = 0; l < k; l++) e_fma(c, AT(c, C, i * n + j), AT(c, A, i * k + l), AT(c, B, j * k + l));
+		for (size_t l = 0; (ta || !tb) && l < k; l++) {
 			const E *a = ta ? AT(c, A, l * m + i) : AT(c, A, i * k + l);
 			if (!tb) l_axpy(c, AT(c, C, i * n), a, AT(c, B, l * n), n);
 			else for (size_t j = 0; j < n; j++) e_fma(c, AT(c, C, i * n + j), a, AT(c, B, j * k + l));
@@ -79,5 +82,11 @@ UNUSED static void l_gemm(calc *c, void *C, const void *A, bool ta, const void *
 	}
 }
 
-#define ARITH_LOOPS .binary = l_binary, .map = l_map, .axpy = l_axpy, .dot = l_dot, .gemv = l_gemv, \
+UNUSED static void l_gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool tb, size_t m, size_t n, size_t k)
+{
+	for (size_t i = 0; i < m * n; i++) e_set0(c, AT(c, C, i));
+	l_gemm_add(c, C, A, ta, B, tb, m, n, k);
+}
+
+#define ARITH_LOOPS .binary = l_binary, .map = l_map, .axpy = l_axpy, .scan = l_scan, .dot = l_dot, .gemv = l_gemv, \
 	.gemv_t = l_gemv_t, .ger = l_ger, .gemm = l_gemm

@@ -27,6 +27,11 @@ static void e_map(calc *c, enum fn f, E *y, const E *x)
 	case FN_ID: mpfr_set(y, x, RN); break;
 	case FN_NEG: mpfr_neg(y, x, RN); break;
 	case FN_EXP: mpfr_exp(y, x, RN); break;
+	case FN_EXP2: mpfr_exp2(y, x, RN); break;
+	case FN_PER_LN2:
+		mpfr_const_log2(t, RN);
+		mpfr_div(y, x, t, RN);
+		break;
 	case FN_SIGMOID:
 	case FN_SILU:
 		mpfr_neg(t, x, RN);

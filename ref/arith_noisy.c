@@ -63,6 +63,8 @@ static void e_map(calc *c, enum fn f, E *y, const E *px)
 	case FN_ID: *y = x; break;
 	case FN_NEG: *y = -x; break;
 	case FN_EXP: *y = noisy_exp(c, x); break;
+	case FN_EXP2: *y = within(c, exp2(x), 2); break;
+	case FN_PER_LN2: *y = sr(c, x * 1.4426950408889634); break;
 	case FN_SIGMOID: *y = noisy_sigmoid(c, x); break;
 	case FN_SOFTPLUS: *y = x > 20 ? x : within(c, log(sr(c, 1 + noisy_exp(c, x))), 2); break;
 	case FN_SILU: *y = sr(c, x * noisy_sigmoid(c, x)); break;

@@ -1,5 +1,9 @@
-/* The elements of an arithmetic on a C type. The including file defines E, the type, and F(f), the
- * function f of <math.h> on it; see arith_loops.h for what this makes of them. */
+/* The elements of an arithmetic on a C type. The including file defines E, the type; F(f), the function
+ * f of <math.h> on it; FUSED where y + a x is rounded once; EXP2 where 2^x is not F(exp2). See
+ * arith_loops.h for what this makes of them. */
+#ifndef EXP2
+#define EXP2 F(exp2)
+#endif
 #define AT(c, p, i) ((E *)(uintptr_t)(p) + (i))
 #define LOOP WIDE_LOOP
 static inline void e_set0(calc *c, E *y) { (void)c; *y = 0; }
@@ -9,7 +13,11 @@ static inline void e_mul(calc *c, E *y, const E *a, const E *b) { (void)c; *y = 
 static inline void e_div(calc *c, E *y, const E *a, const E *b) { (void)c; *y = *a / *b; }
 static inline void e_max(calc *c, E *y, const E *a, const E *b) { (void)c; *y = *a > *b ? *a : *b; }
 static inline void e_pow(calc *c, E *y, const E *a, const E *b) { (void)c; *y = F(pow)(*a, *b); }
+#ifdef FUSED
+static inline void e_fma(calc *c, E *y, const E *a, const E *x) { (void)c; *y = F(fma)(*a, *x, *y); }
+#else
 static inline void e_fma(calc *c, E *y, const E *a, const E *x) { (void)c; *y += *a * *x; }
+#endif
 static void e_map(calc *c, enum fn f, E *y, const E *px)
 {
 	E x = *px;
@@ -19,6 +27,8 @@ static void e_map(calc *c, enum fn f, E *y, const E *px)
 	case FN_ID: *y = x; break;
 	case FN_NEG: *y = -x; break;
 	case FN_EXP: *y = F(exp)(x); break;
+	case FN_EXP2: *y = EXP2(x); break;
+	case FN_PER_LN2: *y = x * (E)1.4426950408889634; break;
 	case FN_SIGMOID: *y = 1 / (1 + F(exp)(-x)); break;
 	case FN_SOFTPLUS: *y = (x > 0 ? x : 0) + F(log1p)(F(exp)(-F(fabs)(x))); break;
 	case FN_SILU: *y = x / (1 + F(exp)(-x)); break;
@@ -34,3 +44,16 @@ static void e_map(calc *c, enum fn f, E *y, const E *px)
 
 static size_t size(const calc *c) { (void)c; return sizeof(E); }
 static void init(calc *c, void *y, size_t n) { (void)c; memset(y, 0, n * sizeof(E)); }
+
+static void load(calc *c, void *y, const double *x, size_t n)
+{
+	(void)c;
+	for (size_t i = 0; i < n; i++) ((E *)y)[i] = (E)x[i];
+}
+
+static void take(calc *c, double *hi, double *lo, const void *x, size_t n)
+{
+	(void)c;
+	for (size_t i = 0; i < n; i++) hi[i] = (double)((const E *)x)[i];
+	if (lo) memset(lo, 0, n * sizeof *lo);
+}

@@ -152,6 +152,12 @@ void c_map(calc *c, vec y, enum fn f, vec x)
 
 void c_copy(calc *c, vec y, vec x) { c_map(c, y, FN_ID, x); }
 
+void c_scan(calc *c, vec y, vec x)
+{
+	c->work += y.n;
+	c->arith->scan(c, y.at, x.at, y.n);
+}
+
 void c_dot(calc *c, num y, vec a, vec b)
 {
 	c->work += a.n;
@@ -188,4 +194,19 @@ void c_gemm(calc *c, mat C, enum trans t, mat A, mat B)
 
 	c->work += C.rows * C.cols * k;
 	c->arith->gemm(c, C.at, A.at, t == TN, B.at, t == NT, C.rows, C.cols, k);
+}
+
+void c_gemm_add(calc *c, mat C, enum trans t, mat A, mat B)
+{
+	size_t mark = c_mark(c), k = t == TN ? A.rows : A.cols, n = C.rows * C.cols;
+
+	c->work += n * (k + 1);
+	if (c->arith->gemm_add) {
+		c->arith->gemm_add(c, C.at, A.at, t == TN, B.at, t == NT, C.rows, C.cols, k);
+		return;
+	}
+	mat X = c_mat(c, C.rows, C.cols);
+	c->arith->gemm(c, X.at, A.at, t == TN, B.at, t == NT, C.rows, C.cols, k);
+	c->arith->binary(c, OP_ADD, C.at, C.at, X.at, 1, n);
+	c_release(c, mark);
 }

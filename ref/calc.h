@@ -62,6 +62,7 @@ void c_pow(calc *c, vec y, vec a, vec b);               /* a^b, a > 0 */
 void c_map(calc *c, vec y, enum fn f, vec x);
 
 /* ---- sums ---- */
+void c_scan(calc *c, vec y, vec x);                     /* y_i = x_0 + ... + x_i; not in place */
 void c_dot(calc *c, num y, vec a, vec b);               /* y = Σ a_i b_i */
 void c_axpy(calc *c, vec y, num a, vec x);              /* y += a x */
 void c_gemv(calc *c, vec y, mat A, vec x);              /* y = A x */
@@ -69,5 +70,6 @@ void c_gemv_t(calc *c, vec y, mat A, vec x);            /* y = A'x */
 void c_ger(calc *c, mat A, vec x, vec y);               /* A += x y' */
 enum trans { NN, NT, TN };
 void c_gemm(calc *c, mat C, enum trans t, mat A, mat B);        /* C = A B, A B', A'B */
+void c_gemm_add(calc *c, mat C, enum trans t, mat A, mat B);    /* C += the same */
 
 #endif

@@ -4,19 +4,8 @@
 
 #include "gated_delta_rule.h"
 
-/* u <- beta (v - u), where u holds S'k */
-static void correction(calc *c, vec u, vec v, num beta, bool skip)
-{
-	if (c_mistake(c, NO_ERROR_TERM)) c_set(c, u, 0);
-	if (c_mistake(c, ERROR_TWICE)) c_add(c, u, u, u);
-	c_sub(c, u, v, u);
-	if (!c_mistake(c, ERROR_WITHOUT_BETA)) c_mul(c, u, u, beta);
-	if (skip) c_set(c, u, 0);
-	c_site(c, SITE_U, u);
-}
-
 /* One token of one head. S [Dk,Dv]; q, k [Dk]; v, u, o [Dv]; decay = exp(g), beta scalars. */
-static void step(calc *c, mat S, vec q, vec k, vec v, num decay, num beta, bool skip, vec u, vec o)
+static void step(calc *c, mat S, vec q, vec k, vec v, num decay, num beta, vec u, vec o)
 {
 	bool early = c_mistake(c, RETRIEVE_BEFORE_DECAY), read_early = c_mistake(c, READ_BEFORE_UPDATE);
 
@@ -24,25 +13,20 @@ static void step(calc *c, mat S, vec q, vec k, vec v, num decay, num beta, bool 
 	if (decay.n) c_mul(c, flat(S), flat(S), decay);         /* S <- exp(g) S     */
 	if (!early) c_gemv_t(c, u, S, k);                       /* u <- S'k          */
 	if (read_early) c_gemv_t(c, o, S, q);
-	correction(c, u, v, beta, skip);                        /* u <- beta (v - u) */
+	gdr_times(c, u);
+	c_sub(c, u, v, u);
+	c_mul(c, u, u, beta);                                   /* u <- beta (v - u) */
+	c_site(c, SITE_U, u);
 	c_ger(c, S, k, u);                                      /* S <- S + k u'     */
 	c_site(c, SITE_STATE, flat(S));
 	if (!read_early) c_gemv_t(c, o, S, q);                  /* o <- S'q          */
 	c_site(c, SITE_O, o);
 }
 
-/* The mistake: a sequence is padded to whole chunks of 64 tokens, and the pads decay the state. */
-static void pads(calc *c, const struct head *p, mat S, num g)
-{
-	if (c_has(c, IN_A_LOG)) gdr_decay(c, p, p->token.last, g);
-	c_map(c, g, FN_EXP, g);
-	for (size_t t = p->token.last - p->token.first; t % 64; t++) c_mul(c, flat(S), flat(S), g);
-}
-
 static void gdr_sequential(calc *c, size_t piece)
 {
 	struct head p = gdr_head(c, piece);
-	size_t Dk = c_dim(c, D_DK), Dv = c_dim(c, D_DV), middle = (p.token.first + p.token.last) / 2;
+	size_t Dk = c_dim(c, D_DK), Dv = c_dim(c, D_DV);
 	mat S = c_mat(c, Dk, Dv);
 	vec q = c_vec(c, Dk), k = c_vec(c, Dk), v = c_vec(c, Dv), u = c_vec(c, Dv), o = c_vec(c, Dv);
 	num g = c_num(c), beta = c_num(c), e = c_num(c), scale = c_num(c), none = { 0 };
@@ -51,17 +35,14 @@ static void gdr_sequential(calc *c, size_t piece)
 	gdr_state_in(c, &p, S);
 	gdr_scale(c, scale);
 	for (size_t t = p.token.first; t < p.token.last; t++) {
-		bool first = t == p.token.first && c_mistake(c, FIRST_DECAY_SKIPPED);
-		bool skip = t == middle && c_mistake(c, TOKEN_SKIPPED);
-
 		gdr_token(c, &p, t, q, k, v, g, beta);
 		c_mul(c, q, q, scale);
 		c_map(c, e, FN_EXP, g);
-		step(c, S, q, k, v, c_param(c, P_GATED) && !first ? e : none, beta, skip, u, o);
+		step(c, S, q, k, v, c_param(c, P_GATED) ? e : none, beta, u, o);
 		c_store(c, OUT_O, gdr_o_at(c, &p, t), 1, o);
 		c_release(c, mark);
 	}
-	if (c_mistake(c, PADS_ADVANCE_STATE)) pads(c, &p, S, g);
+	gdr_pads(c, &p, S);
 	gdr_state_out(c, &p, S);
 }
 
@@ -114,7 +95,6 @@ static const struct param_spec params[] = {
 	{ 0 }
 };
 
-#define BOTH -1
 static const struct site_spec sites[] = {
 	[SITE_Q] = { "q_norm", "q after its norm", BOTH, 0 },
 	[SITE_K] = { "k_norm", "k after its norm", BOTH, 0 },

@@ -8,7 +8,7 @@ enum { D_T, D_HK, D_HV, D_DK, D_DV, D_N };
 enum { IN_Q, IN_K, IN_V, IN_A, IN_B, IN_A_LOG, IN_DT_BIAS, IN_G, IN_BETA, IN_STATE, IN_CU };
 enum { OUT_O, OUT_STATE };
 enum { P_QK_L2NORM, P_L2_EPS, P_SCALE, P_GATED };
-enum { FORM_SEQUENTIAL, FORM_CHUNK };
+enum { BOTH = -1, FORM_SEQUENTIAL, FORM_CHUNK };
 enum {
 	SITE_Q, SITE_K, SITE_A_LOG, SITE_DT_BIAS, SITE_G, SITE_BETA, SITE_U, SITE_STATE, SITE_FINAL_STATE, SITE_O,
 	/* chunked form only */
@@ -22,8 +22,8 @@ enum {
 	L2_MISSING_K, SCALE_MISSING, SCALE_TWICE, SCALE_FROM_DV, HEAD_MAP_TILED, STATE_TRANSPOSED_IN,
 	STATE_TRANSPOSED_OUT, INITIAL_STATE_IGNORED, STALE_INITIAL_STATE, BA_LAYOUT_SPLIT, TOKEN_SKIPPED,
 	FIRST_DECAY_SKIPPED, PADS_ADVANCE_STATE,
-	CHUNK_END_DECAY_WRONG_SLOT, CHUNK_END_DECAY_LOST_ON_TAIL, CHUNK_STATE_NOT_CARRIED,
-	CHUNK_MASK_WITHOUT_DECAY, CHUNK_W_FROM_DECAYED_GRAM, SPLIT_EXPONENT, MASK_AFTER_MULTIPLY
+	CHUNK_END_DECAY_WRONG_SLOT, CHUNK_END_DECAY_SLOT_57, CHUNK_END_DECAY_SLOT_59,
+	CHUNK_END_DECAY_LOST_ON_TAIL, CHUNK_STATE_NOT_CARRIED, CHUNK_MASK_WITHOUT_DECAY, CHUNK_W_FROM_DECAYED_GRAM, SPLIT_EXPONENT, MASK_AFTER_MULTIPLY
 };
 
 /* A piece is one value head h of one sequence n; hk is the key head it reads. */
@@ -34,6 +34,8 @@ struct head gdr_head(const calc *c, size_t piece);
 void gdr_token(calc *c, const struct head *p, size_t t, vec q, vec k, vec v, num g, num beta);
 void gdr_decay(calc *c, const struct head *p, size_t t, num g); /* t past the end: a padding token, a = 0 */
 void gdr_scale(calc *c, num scale);
+void gdr_times(calc *c, vec x);                                 /* x <- x times what the correction is subtracted */
+void gdr_pads(calc *c, const struct head *p, mat S);            /* what padding tokens do to the state: nothing */
 void gdr_state_in(calc *c, const struct head *p, mat S);        /* S [Dk,Dv] */
 void gdr_state_out(calc *c, const struct head *p, mat S);
 static inline size_t gdr_o_at(const calc *c, const struct head *p, size_t t)

@@ -1,6 +1,6 @@
 /* The gated delta rule in chunks of C tokens: what does not depend on the state is done for a whole
  * chunk as matrix products (the WY form of Yang et al. 2024), and the state is updated once a chunk.
- * Within a chunk, with G the running sum of g and L its length:
+ * Within a chunk, with G the running sum of g, in units of ln 2 once it is there, and L its length:
  *   A_ij = beta_i e^(G_i - G_j) k_i·k_j  (j < i),    T = (I + A)^-1,
  *   U = T (beta v),   W = T (beta e^G k),   V = U - W S,
  *   o_i = scale (e^G_i S'q_i + Σ_{j<=i} e^(G_i - G_j) (q_i·k_j) V_j),
@@ -10,9 +10,15 @@
 #include "gated_delta_rule.h"
 
 enum { BLOCK = 16 };            /* T is inverted in blocks of 16 and merged */
-#define F32_EXP_MAX 88.72       /* expf overflows beyond log(FLT_MAX) */
+#define F32_EXP_MAX 128         /* 2^x overflows a float from here */
 
-struct chunk { mat Q, K, V; vec g, beta, G, eG; size_t L; };
+/* G, R, eG, eR: G in units of ln 2 and e^G, of each token and of the decay at which it retrieves: its own;
+ * before its decay, the one before's. */
+struct chunk { mat Q, K, V; vec g, beta, G, eG, R, eR; size_t L; };
+
+static const struct { int mistake; size_t slot; } wrong_end[] = {
+	{ CHUNK_END_DECAY_WRONG_SLOT, 61 }, { CHUNK_END_DECAY_SLOT_57, 57 }, { CHUNK_END_DECAY_SLOT_59, 59 },
+};
 
 /* rows [i0,i0+n) and columns [j0,j0+m) of M, as a new matrix */
 static mat block(calc *c, mat M, size_t i0, size_t n, size_t j0, size_t m)
@@ -32,15 +38,14 @@ static mat copy_at(calc *c, mat A, int site)
 	return B;
 }
 
-/* e^(G_i - G_j) for j < n */
-static vec decay_row(calc *c, const struct chunk *k, size_t i, size_t n)
+/* e^(Gi - G_j) for j < n */
+static vec decay_row(calc *c, const struct chunk *k, num Gi, size_t n)
 {
 	vec d = c_vec(c, n), Gj = c_part(c, k->G, 0, n);
-	num Gi = c_part(c, k->G, i, 1);
 
 	c_map(c, d, FN_NEG, Gj);
 	c_add(c, d, d, Gi);
-	c_map(c, d, FN_EXP, d);
+	c_map(c, d, FN_EXP2, d);
 	for (size_t j = 0; j < n && c_mistake(c, SPLIT_EXPONENT); j++)
 		if (c_value(c, c_part(c, Gj, j, 1)) < -F32_EXP_MAX) c_set(c, c_part(c, d, j, 1), NAN);
 	return d;
@@ -91,10 +96,11 @@ static mat chunk_inverse(calc *c, const struct chunk *k)
 	c_gemm(c, A, NT, k->K, k->K);
 	for (size_t i = 0; i < k->L; i++) {
 		vec row = c_row(c, A, i), lower = c_part(c, row, 0, i);
-		if (i) c_mul(c, lower, lower, decay_row(c, k, i, i));
+		if (i) c_mul(c, lower, lower, decay_row(c, k, c_part(c, k->R, i, 1), i));
 		if (i) c_mul(c, lower, lower, c_part(c, k->beta, i, 1));
 		c_set(c, c_part(c, row, i, k->L - i), 0);
 	}
+	gdr_times(c, flat(A));
 	c_site(c, SITE_GRAM, flat(A));
 	mat T = inverse(c, A);
 	c_site(c, SITE_INVERSE, flat(T));
@@ -108,32 +114,35 @@ static void wy(calc *c, const struct chunk *k, mat U, mat W)
 	bool late = c_mistake(c, CHUNK_W_FROM_DECAYED_GRAM);
 
 	for (size_t i = 0; i < k->L; i++) {
-		num beta = c_part(c, k->beta, i, 1), eG = c_part(c, k->eG, i, 1);
+		num beta = c_part(c, k->beta, i, 1), eR = c_part(c, k->eR, i, 1);
 		c_mul(c, c_row(c, BV, i), c_row(c, k->V, i), beta);
 		c_mul(c, c_row(c, BK, i), c_row(c, k->K, i), beta);
-		if (!late) c_mul(c, c_row(c, BK, i), c_row(c, BK, i), eG);
+		if (!late) c_mul(c, c_row(c, BK, i), c_row(c, BK, i), eR);
 	}
+	gdr_times(c, flat(BK));
 	c_site(c, SITE_BETA_V, flat(BV));
 	c_site(c, SITE_BETA_K, flat(BK));
 	c_gemm(c, U, NN, T, BV);
 	c_gemm(c, W, NN, T, BK);
-	for (size_t i = 0; i < k->L && late; i++) c_mul(c, c_row(c, W, i), c_row(c, W, i), c_part(c, k->eG, i, 1));
+	for (size_t i = 0; i < k->L && late; i++) c_mul(c, c_row(c, W, i), c_row(c, W, i), c_part(c, k->eR, i, 1));
 	c_site(c, SITE_U, flat(U));
 	c_site(c, SITE_W, flat(W));
 }
 
-/* e^(G_i - G_j) q_i·k_j for j <= i */
+/* e^(G_i - G_j) q_i·k_j for j <= i, or j < i where o is read before the update */
 static mat attention(calc *c, const struct chunk *k)
 {
 	mat P = c_mat(c, k->L, k->L);
+	size_t own = !c_mistake(c, READ_BEFORE_UPDATE);
 
 	c_gemm(c, P, NT, k->Q, k->K);
 	for (size_t i = 0; i < k->L; i++) {
-		vec row = c_row(c, P, i), lower = c_part(c, row, 0, i + 1);
-		double over = c_value(c, c_part(c, k->G, i, 1)) - c_value(c, c_part(c, k->G, k->L - 1, 1));
-		if (!c_mistake(c, CHUNK_MASK_WITHOUT_DECAY)) c_mul(c, lower, lower, decay_row(c, k, i, i + 1));
+		vec row = c_row(c, P, i), lower = c_part(c, row, 0, i + own);
+		num Gi = c_part(c, k->G, i, 1);
+		double over = c_value(c, Gi) - c_value(c, c_part(c, k->G, k->L - 1, 1));
+		if (!c_mistake(c, CHUNK_MASK_WITHOUT_DECAY)) c_mul(c, lower, lower, decay_row(c, k, Gi, i + own));
 		if (c_mistake(c, MASK_AFTER_MULTIPLY) && over > F32_EXP_MAX) c_set(c, lower, NAN);
-		c_set(c, c_part(c, row, i + 1, k->L - i - 1), 0);
+		c_set(c, c_part(c, row, i + own, k->L - i - own), 0);
 	}
 	c_site(c, SITE_ATTENTION, flat(P));
 	return P;
@@ -155,24 +164,29 @@ static void outputs(calc *c, const struct head *p, const struct chunk *k, size_t
 	}
 }
 
+/* The slot of a chunk's total decay: its last. */
+static size_t end_slot(const calc *c, size_t L)
+{
+	for (size_t i = 0; i < sizeof wrong_end / sizeof *wrong_end; i++)
+		if (c_mistake(c, wrong_end[i].mistake) && L > wrong_end[i].slot) return wrong_end[i].slot;
+	return L - 1;
+}
+
 /* S <- e^G_L S + Σ k_i (e^(G_L - G_i) V_i)' */
 static void carry(calc *c, const struct chunk *k, mat S, mat V)
 {
 	bool tail = k->L < c_chunk(c) && c_mistake(c, CHUNK_END_DECAY_LOST_ON_TAIL);
-	size_t end = c_mistake(c, CHUNK_END_DECAY_WRONG_SLOT) && k->L > 61 ? 61 : k->L - 1;
-	mat X = c_mat(c, S.rows, S.cols);
-	num d = c_num(c), G = c_part(c, k->G, end, 1);
+	num d = c_num(c), G = c_part(c, k->G, end_slot(c, k->L), 1);
 
 	for (size_t i = 0; i < k->L; i++) {
 		c_sub(c, d, G, c_part(c, k->G, i, 1));
-		c_map(c, d, FN_EXP, d);
+		c_map(c, d, FN_EXP2, d);
 		c_mul(c, c_row(c, V, i), c_row(c, V, i), d);
 	}
 	c_site(c, SITE_V_NEW_DECAYED, flat(V));
-	c_gemm(c, X, TN, k->K, V);
-	c_map(c, d, FN_EXP, G);
+	c_map(c, d, FN_EXP2, G);
 	if (!tail) c_mul(c, flat(S), flat(S), d);
-	c_add(c, flat(S), flat(S), flat(X));
+	c_gemm_add(c, S, TN, k->K, V);
 	c_site(c, SITE_STATE, flat(S));
 }
 
@@ -181,15 +195,21 @@ static void load_chunk(calc *c, const struct head *p, size_t t0, size_t L, struc
 	size_t Dk = c_dim(c, D_DK), Dv = c_dim(c, D_DV);
 
 	*k = (struct chunk){ c_mat(c, L, Dk), c_mat(c, L, Dk), c_mat(c, L, Dv),
-		c_vec(c, L), c_vec(c, L), c_vec(c, L), c_vec(c, L), L };
-	for (size_t i = 0; i < L; i++) {
-		num g = c_part(c, k->g, i, 1), G = c_part(c, k->G, i, 1);
-		gdr_token(c, p, t0 + i, c_row(c, k->Q, i), c_row(c, k->K, i), c_row(c, k->V, i), g, c_part(c, k->beta, i, 1));
-		if (i) c_add(c, G, c_part(c, k->G, i - 1, 1), g);
-		else c_copy(c, G, g);
-	}
+		c_vec(c, L), c_vec(c, L), c_vec(c, L), c_vec(c, L), { 0 }, { 0 }, L };
+	for (size_t i = 0; i < L; i++)
+		gdr_token(c, p, t0 + i, c_row(c, k->Q, i), c_row(c, k->K, i), c_row(c, k->V, i), c_part(c, k->g, i, 1),
+			c_part(c, k->beta, i, 1));
+	c_scan(c, k->G, k->g);
 	c_site(c, SITE_G_SUM, k->G);
-	c_map(c, k->eG, FN_EXP, k->G);
+	c_map(c, k->G, FN_PER_LN2, k->G);
+	c_map(c, k->eG, FN_EXP2, k->G);
+	k->R = k->G;
+	k->eR = k->eG;
+	if (!c_mistake(c, RETRIEVE_BEFORE_DECAY)) return;
+	k->R = c_vec(c, L);
+	k->eR = c_vec(c, L);
+	c_copy(c, c_part(c, k->R, 1, L - 1), c_part(c, k->G, 0, L - 1));
+	c_map(c, k->eR, FN_EXP2, k->R);
 }
 
 void gdr_chunked(calc *c, size_t piece)
@@ -216,5 +236,6 @@ void gdr_chunked(calc *c, size_t piece)
 		carry(c, &k, S, V);
 		c_release(c, mark);
 	}
+	gdr_pads(c, &p, S);
 	gdr_state_out(c, &p, S);
 }

@@ -89,6 +89,14 @@ void gdr_decay(calc *c, const struct head *p, size_t t, num g)
 	c_site(c, SITE_G, g);
 }
 
+/* u = v - S'k is beta = 1, a token that does not write beta = 0, one that does not decay g = 0. */
+static void skip(calc *c, const struct head *p, size_t t, num g, num beta)
+{
+	if (c_mistake(c, ERROR_WITHOUT_BETA)) c_set(c, beta, 1);
+	if (c_mistake(c, TOKEN_SKIPPED) && t == (p->token.first + p->token.last) / 2) c_set(c, beta, 0);
+	if (c_mistake(c, FIRST_DECAY_SKIPPED) && t == p->token.first) c_set(c, g, 0);
+}
+
 void gdr_token(calc *c, const struct head *p, size_t t, vec q, vec k, vec v, num g, num beta)
 {
 	num two = c_num(c);
@@ -106,6 +114,7 @@ void gdr_token(calc *c, const struct head *p, size_t t, vec q, vec k, vec v, num
 	c_set(c, two, 2);
 	if (c_mistake(c, BETA_DOUBLED)) c_mul(c, beta, beta, two);
 	c_site(c, SITE_BETA, beta);
+	skip(c, p, t, g, beta);
 }
 
 void gdr_scale(calc *c, num scale)
@@ -120,6 +129,25 @@ void gdr_scale(calc *c, num scale)
 	}
 	if (c_mistake(c, SCALE_MISSING)) c_set(c, scale, 1);
 	if (c_mistake(c, SCALE_TWICE)) c_mul(c, scale, scale, scale);
+}
+
+void gdr_times(calc *c, vec x)
+{
+	if (c_mistake(c, NO_ERROR_TERM)) c_set(c, x, 0);
+	if (c_mistake(c, ERROR_TWICE)) c_add(c, x, x, x);
+}
+
+/* The mistake: a sequence is padded to whole chunks of 64 tokens, and the pads decay the state, as a
+ * token with a = 0 does; where g is given, as the last one does. */
+void gdr_pads(calc *c, const struct head *p, mat S)
+{
+	size_t T = p->token.last - p->token.first;
+	num g = c_num(c);
+
+	if (!c_mistake(c, PADS_ADVANCE_STATE) || !c_param(c, P_GATED) || T == 0) return;
+	gdr_decay(c, p, p->token.last - c_has(c, IN_G), g);
+	c_map(c, g, FN_EXP, g);
+	for (size_t t = T; t % 64; t++) c_mul(c, flat(S), flat(S), g);
 }
 
 void gdr_state_in(calc *c, const struct head *p, mat S)

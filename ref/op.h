@@ -37,7 +37,7 @@ struct mistake_spec {
 	const char *name;
 	const char *what;       /* what is computed instead */
 	const char *seen;       /* where people met it: owner/repo#number; "" when only feared */
-	int form;               /* the form of the reference that can make it */
+	int form;               /* the one form of the reference that can make it, or -1 */
 	bool is_rounding;       /* the mistake is a rounding at a site, below */
 	int site;
 	enum format format;
@@ -110,6 +110,7 @@ struct plan {
 	size_t chunk;
 	uint64_t mistakes;                      /* bit i: mistake i is made */
 	struct site_rounding round[MAX_SITE];
+	size_t stride;                          /* only every stride-th piece, where above 1; answers elsewhere are 0 */
 	bool random;                            /* round at sites in a random direction */
 	uint64_t seed;                          /* of the random stream */
 	void (*tick)(size_t done, size_t total); /* may be NULL; called by one thread at a time */
@@ -118,7 +119,7 @@ struct plan {
 /* The plan of the plain reference in the named arithmetic. */
 struct plan plan_plain(const struct arith *a, int bits);
 
-/* Adds a mistake to the plan; chooses the form that can make it, where it is not the first one. */
+/* Adds a mistake to the plan; chooses the form, where only one that is not the first can make it. */
 void plan_mistake(struct plan *p, const struct op *op, int mistake);
 /* The plan that rounds where the contract lets a kernel round. */
 void plan_contract(struct plan *p, const struct contract *k);

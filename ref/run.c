@@ -20,7 +20,7 @@ void plan_mistake(struct plan *p, const struct op *op, int mistake)
 {
 	const struct mistake_spec *m = &op->mistakes[mistake];
 
-	if (m->form) p->form = m->form;
+	if (m->form > 0) p->form = m->form;
 	if (m->is_rounding) p->round[m->site] = (struct site_rounding){ true, m->format, ROUND_NEAREST_EVEN };
 	else p->mistakes |= UINT64_C(1) << mistake;
 	if (p->form && !p->chunk) p->chunk = DEFAULT_CHUNK;
@@ -81,7 +81,7 @@ bool ref_run(const struct call *call, const struct plan *p, struct answer *a, st
 			bool go;
 			#pragma omp atomic read
 			go = ok;
-			if (!go) continue;
+			if (!go || (p->stride > 1 && i % p->stride)) continue;
 			if (!run_piece(&c, i)) {
 				#pragma omp atomic write
 				ok = false;

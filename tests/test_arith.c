@@ -12,6 +12,7 @@ enum { EXACT = 200 };
 /* half: the error of one rounding, in units; 1 where it may go either way. */
 static const struct arithmetic { const char *spec; double unit, half; } ariths_tried[] = {
 	{ "f32", 0x1p-23, 0.5 }, { "f64", 0x1p-52, 0.5 }, { "f64up", 0x1p-52, 1 },
+	{ "f32_fma", 0x1p-23, 0.5 }, { "f32_tree", 0x1p-23, 0.5 }, { "mma:ampere", 0x1p-23, 0.5 }, { "mma:hopper", 0x1p-23, 0.5 },
 	{ "mpfr:24", 0x1p-23, 0.5 }, { "mpfr:100", 0x1p-99, 0.5 }, { "noisy", 0x1p-23, 1 },
 };
 static const struct arithmetic *now;
@@ -118,6 +119,17 @@ static int exact_silu(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r)
 	return mpfr_mul(y, y, x, r);
 }
 
+static int exact_per_ln2(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r)
+{
+	mpfr_t ln2;
+
+	mpfr_init2(ln2, 2 * EXACT);
+	mpfr_const_log2(ln2, r);
+	int inexact = mpfr_div(y, x, ln2, r);
+	mpfr_clear(ln2);
+	return inexact;
+}
+
 /* log(1 + e^x), by definition */
 static int exact_softplus(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r)
 {
@@ -145,6 +157,8 @@ static const struct function {
 	{ "id", FN_ID, exact_id, 0, 0, 0, 0, 0, -1e38, 1e38 },
 	{ "neg", FN_NEG, exact_neg, 0, 0, 0, 0, 0, -1e38, 1e38 },
 	{ "exp", FN_EXP, mpfr_exp, 1, 4, 1, 0, 1, -200, 88 },
+	{ "exp2", FN_EXP2, mpfr_exp2, 1, 3, 0, 0, 1, -300, 127 },
+	{ "per_ln2", FN_PER_LN2, exact_per_ln2, 1, 1, 0, 0, 0, -1e38, 1e38 },
 	{ "sigmoid", FN_SIGMOID, exact_sigmoid, 2, 8, 1, 0, 1, -200, 1e38 },
 	{ "softplus", FN_SOFTPLUS, exact_softplus, 3, 3, 0, 6, 1, -200, 1e38 },
 	{ "silu", FN_SILU, exact_silu, 2, 9, 1, 0, 512, -200, 1e37 },
@@ -173,8 +187,8 @@ static void maps(calc *c)
 		for (size_t i = 0; i < LEN(points); i++) {
 			double p = points[i], units = noisy ? f->noisy + f->noisy_x * fabs(p) : f->units * 2 * now->half, slack = 0;
 			if (p < f->from || p > f->to) continue;
-			if (noisy) slack = 0x1p-126 + (f->noisy_flat && p <= 20 ? (f->noisy_flat + fabs(p)) * now->unit : 0);
-			else if (now->unit > 0x1p-60) slack = f->slack * (c->arith == &arith_f32 ? 0x1p-126 : c->arith == &arith_mpfr ? 0 : 0x1p-1022);
+			if (noisy) slack = fmax(1, f->slack) * 0x1p-126 + (f->noisy_flat && p <= 20 ? (f->noisy_flat + fabs(p)) * now->unit : 0);
+			else if (now->unit > 0x1p-60) slack = f->slack * (c->arith == &arith_mpfr ? 0 : c->arith->precision == 24 ? 0x1p-126 : 0x1p-1022);
 			mpfr_set_d(at_p, p, MPFR_RNDN);
 			f->exact(t, at_p, MPFR_RNDN);
 			c_set(c, x, p);
@@ -226,8 +240,9 @@ static void infinities(void **state)
 static void names(void **state)
 {
 	static const struct { const char *spec; int bits; } good[] = {
-		{ "f32", 24 }, { "f64", 53 }, { "f64up", 53 }, { "noisy", 24 }, { "mpfr:24", 24 }, { "mpfr:128", 128 }, { "mpfr:4096", 4096 } };
-	static const char *const bad[] = { "", "f", "f3", "f322", "F32", "f32:", "f32:24", "noisy:53", "mpfr", "mpfr:", "mpfr:23", "mpfr:4097",
+		{ "f32", 24 }, { "f32_fma", 24 }, { "f32_tree", 24 }, { "mma:volta", 24 }, { "mma:turing", 24 }, { "mma:ampere", 24 },
+		{ "mma:ada", 24 }, { "mma:hopper", 24 }, { "mma:blackwell", 24 }, { "f64", 53 }, { "f64up", 53 }, { "noisy", 24 }, { "mpfr:24", 24 }, { "mpfr:128", 128 }, { "mpfr:4096", 4096 } };
+	static const char *const bad[] = { "", "f", "f3", "f322", "F32", "f32_", "mma", "mma:", "mma:hoppe", "mma:hopper:", "mma:24", "f32:", "f32:24", "noisy:53", "mpfr", "mpfr:", "mpfr:23", "mpfr:4097",
 		"mpfr:0", "mpfr:-128", "mpfr:128x", "mpfr:128:1", "mpfr:x", "mpfr:99999999999999999999", "mpfr:4294967424", ":24", "mpfr:1e2", "mpfr: 128", "mpfr:+128" };
 	const struct arith *a;
 	int bits;

@@ -77,8 +77,8 @@ static json_t *listed(const char *what)
 
 static void list_tells_all(void **state)
 {
-	size_t n[5] = { 0 };
-	static const char *const kinds[] = { "ops", "cases", "mistakes", "sites", "contracts" };
+	size_t n[6] = { 0 };
+	static const char *const kinds[] = { "ops", "cases", "mistakes", "sites", "contracts", "arithmetics" };
 
 	(void)state;
 	for (size_t o = 0; ops[o]; o++) {
@@ -88,7 +88,8 @@ static void list_tells_all(void **state)
 		for (const struct contract *k = ops[o]->contracts; k->name; k++) n[4]++;
 	}
 	for (const struct test_case *k = test_cases; k->op; k++) n[1]++;
-	for (size_t i = 0; i < 5; i++) {
+	while (ariths[n[5]]) n[5]++;
+	for (size_t i = 0; i < 6; i++) {
 		json_t *all = listed(kinds[i]);
 		assert_int_equal(json_array_size(all), n[i]);
 		json_decref(all);
@@ -171,6 +172,19 @@ static void ref_makes_every_mistake(void **state)
 		differ += status == EXIT_FAIL;
 	}
 	assert_true(differ >= 30);
+	json_decref(all);
+}
+
+static void ref_computes_in_every_arithmetic(void **state)
+{
+	json_t *all = listed("arithmetics"), *one;
+	size_t i;
+
+	(void)state;
+	json_array_foreach(all, i, one) {
+		const char *name = text_of(one, "arithmetic");
+		expect(EXIT_PASS, "ref", inputs_of("rmsnorm"), "-o", scratch("a"), "--arith", strcmp(name, "mpfr:BITS") ? name : "mpfr:64");
+	}
 	json_decref(all);
 }
 
@@ -273,6 +287,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(list_tells_all),
 		cmocka_unit_test(inputs_are_those_of_the_case),
 		cmocka_unit_test(ref_makes_every_mistake),
+		cmocka_unit_test(ref_computes_in_every_arithmetic),
 		cmocka_unit_test(ref_rounds_at_every_site),
 		cmocka_unit_test(ref_refuses_what_it_does_not_know),
 		cmocka_unit_test(ref_writes_the_nearest_double),

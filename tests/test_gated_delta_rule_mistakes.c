@@ -136,6 +136,56 @@ static void each_mistake_shows(void **state)
 	mistakes_show(all, LEN(all));
 }
 
+/* How far the two forms' answers are apart under these mistakes; in chunks of `length`. */
+static double forms_apart(const struct capture *c, const struct outcome *token, uint64_t mistakes, size_t length)
+{
+	struct plan p = plan_in("mpfr:128");
+	struct outcome chunk;
+
+	p.form = FORM_CHUNK;
+	p.chunk = length;
+	p.mistakes = mistakes;
+	run_plan(&chunk, c, &p);
+	double d = distance(token, &chunk);
+	outcome_free(&chunk);
+	return d;
+}
+
+/* mistakes[a] and [b] in both forms, whose answers are the same in exact arithmetic; 2^-106 each is
+ * from reading hi + lo. */
+static void expect_forms_agree(const struct capture *c, int a, int b, const size_t *lengths)
+{
+	const struct mistake_spec *m = op_find(OP)->mistakes;
+	struct plan p = plan_in("mpfr:128");
+	struct outcome token;
+
+	p.mistakes = UINT64_C(1) << a | UINT64_C(1) << b;
+	run_plan(&token, c, &p);
+	for (; *lengths; lengths++) {
+		double d = forms_apart(c, &token, p.mistakes, *lengths);
+		if (!(d <= 0x1p-100)) fail_msg("%s with %s, chunks of %zu: %g apart", m[a].name, m[b].name, *lengths, d);
+	}
+	outcome_free(&token);
+}
+
+/* One mistake at a time over several chunks and a tail, two at a time over a few tokens. */
+static void both_forms_make_them(void **state)
+{
+	static const struct sample *const samples[] = { &lengthy, &raw, &many, &square };
+	static const size_t lengths[][4] = { { 64, 16, 37, 0 }, { 4, 64, 0 }, { 2, 0 }, { 3, 0 } };
+	const struct mistake_spec *m = op_find(OP)->mistakes;
+
+	(void)state;
+	for (size_t i = 0; i < LEN(samples); i++) {
+		struct capture c;
+		made(&c, samples[i], 17);
+		for (int a = 0; m[a].name; a++)
+			for (int b = i ? 0 : a; b <= a && m[a].form < 0; b++)
+				if (m[b].form < 0) expect_forms_agree(&c, a, b, lengths[i]);
+		capture_free(&c);
+	}
+}
+
 static void each_site_shows(void **state)
 {
 	(void)state;
@@ -159,6 +209,7 @@ int main(void)
 		cmocka_unit_test(mistakes_are_what_they_say),
 		cmocka_unit_test(heads_tiled),
 		cmocka_unit_test(each_mistake_shows),
+		cmocka_unit_test(both_forms_make_them),
 		cmocka_unit_test(each_site_shows),
 		cmocka_unit_test(sites_are_where_they_say),
 	};

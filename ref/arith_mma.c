@@ -1,0 +1,166 @@
+/* mma:ARCH: float, y + a x rounded once; products of matrices as NVIDIA's tensor cores add them (published
+ * tests: MMA-Sim, arXiv 2511.10909; Fasi, Higham, Mikaitis and Pranesh 2021). K is cut into steps, chained
+ * through the result c. In one step the products are exact; with e the largest exponent among them and c,
+ * an exponent of a product being the sum of its factors', all terms are cut to multiples of 2^(e - F)
+ * towards zero and added exactly; the sum is cut to 24 bits. How far a step goes depends on the operands'
+ * type, which is the narrowest of bf16, f16 and tf32 that holds all elements of both matrices. Operands
+ * that none holds are multiplied by a chain of fused multiply-adds. */
+#include <math.h>
+
+#include "calc_private.h"
+
+/* 2^x cut to a float. ex2.approx of an H200 is that for 78 % of the 2^23 arguments k 2^-23 in (-1, 0], and
+ * one unit off for the others; rounded to nearest, for 40 %. */
+static float exp2_cut(float x)
+{
+	double y = exp2((double)x);
+	float near = (float)y;
+
+	return (double)near > y && y < 0x1p128 ? nextafterf(near, 0) : near;
+}
+
+#define E float
+#define F(name) name##f
+#define FUSED
+#define EXP2 exp2_cut
+#include "arith_real.h"
+#include "warp_scan.h"
+
+/* What tensor cores multiply: the low bits of a float that are 0, the largest number (0: a float's), the
+ * least normal exponent, bytes. */
+static const struct operand { uint32_t low; float most; int least; size_t bytes; } operands[] = {
+	{ 0xffff, 0, -126, 2 }, { 0x1fff, 65504, -14, 2 }, { 0x1fff, 0, -126, 4 }
+};
+enum { BF16, F16, TF32, OPERANDS };
+
+/* fraction: F; bytes: of a row's elements in one step; types: bit i for operands[i]. */
+static const struct unit { int fraction; size_t bytes; unsigned types; } units[MMA_ARCHES] = {
+	[MMA_VOLTA] = { 23, 8, 1 << F16 }, [MMA_TURING] = { 24, 16, 1 << F16 },
+	[MMA_AMPERE] = { 24, 16, 7 }, [MMA_ADA] = { 24, 16, 7 },
+	[MMA_HOPPER] = { 25, 32, 7 }, [MMA_BLACKWELL] = { 25, 32, 7 },
+};
+
+static bool holds(const struct operand *t, const float *x, size_t n)
+{
+	float grid = t->most > 0 ? 0x1p24f : 0;         /* f16's subnormals are multiples of 2^-24 */
+
+	for (size_t i = 0; i < n; i++) {
+		union { float f; uint32_t u; } v = { fabsf(x[i]) };
+		if (v.u & t->low) return false;
+		if (grid > 0 && isfinite(v.f) && (v.f > t->most || v.f * grid != truncf(v.f * grid))) return false;
+	}
+	return true;
+}
+
+/* NULL: none of the unit's types holds both. */
+static const struct operand *operand_of(const struct unit *u, const float *a, size_t na, const float *b, size_t nb)
+{
+	for (int i = 0; i < OPERANDS; i++)
+		if (u->types >> i & 1 && holds(&operands[i], a, na) && holds(&operands[i], b, nb)) return &operands[i];
+	return NULL;
+}
+
+/* A matrix's elements and their exponents. That of 0 is below all. */
+struct spread { double *x; int32_t *e; };
+enum { NOTHING = -100000, COLUMNS = 64 };
+
+static inline int32_t exponent(double x, int least)
+{
+	union { double d; uint64_t u; } v = { x };
+	int e = (int)(v.u >> 52 & 0x7ff) - 1023;
+
+	return e > least ? e : least;
+}
+
+/* M [rows,cols], or stored transposed. */
+static struct spread spread(calc *c, const float *M, bool transposed, size_t rows, size_t cols, const struct operand *t)
+{
+	double *x = c_vec(c, 3 * rows * cols).at;
+	struct spread s = { x, (int32_t *)(x + rows * cols) };
+
+	for (size_t i = 0; i < rows; i++)
+		for (size_t j = 0; j < cols; j++) {
+			double v = (double)(transposed ? M[j * rows + i] : M[i * cols + j]);
+			s.x[i * cols + j] = v;
+			s.e[i * cols + j] = v == 0 ? NOTHING : exponent(v, t->least);
+		}
+	return s;
+}
+
+static inline double power_of_2(int32_t e)
+{
+	union { uint64_t u; double d; } v = { (uint64_t)(1023 + e) << 52 };
+
+	return v.d;
+}
+
+/* Towards zero to a float; what is not finite stays. */
+static inline double to_float(double x)
+{
+	union { double d; uint64_t u; } v = { x };
+
+	v.u &= ~UINT64_C(0x1fffffff);
+	return (double)(float)(fabs(x) < 0x1p-126 ? trunc(x * 0x1p149) * 0x1p-149 : v.d);
+}
+
+/* One step for n <= COLUMNS results d, floats: d += Σ_l a_l b_l, where a has `len` elements, the rows of b
+ * are `row` apart. In units of 2^(e - F) every term is an integer below 2^(F + 2). */
+LOOP static void step(double *d, size_t n, struct spread a, struct spread b, size_t row, size_t len, int fraction)
+{
+	double sum[COLUMNS], unit[COLUMNS];
+	int32_t e[COLUMNS];
+
+	for (size_t j = 0; j < n; j++) e[j] = exponent(d[j], -126);
+	for (size_t l = 0; l < len; l++)
+		for (size_t j = 0; j < n; j++) {
+			int32_t el = a.e[l] + b.e[l * row + j];
+			e[j] = el > e[j] ? el : e[j];
+		}
+	for (size_t j = 0; j < n; j++) {
+		unit[j] = power_of_2(fraction - e[j]);
+		sum[j] = trunc(d[j] * unit[j]);
+	}
+	for (size_t l = 0; l < len; l++)
+		for (size_t j = 0; j < n; j++) sum[j] += trunc(a.x[l] * b.x[l * row + j] * unit[j]);
+	for (size_t j = 0; j < n; j++) d[j] = to_float(sum[j] * power_of_2(e[j] - fraction));
+}
+
+static void gemm_add(calc *c, void *C, const void *A, bool ta, const void *B, bool tb, size_t m, size_t n, size_t k)
+{
+	const struct unit *u = &units[c->arith - arith_mma];
+	const struct operand *t = operand_of(u, A, m * k, B, k * n);
+	size_t mark = c_mark(c), length = t ? u->bytes / t->bytes : 0;
+
+	if (!t) {
+		l_gemm_add(c, C, A, ta, B, tb, m, n, k);
+		return;
+	}
+	struct spread a = spread(c, A, ta, m, k, t), b = spread(c, B, tb, k, n, t);
+	for (size_t i = 0; i < m; i++)
+		for (size_t j = 0; j < n; j += COLUMNS) {
+			size_t width = n - j < COLUMNS ? n - j : COLUMNS;
+			float *to = (float *)C + i * n + j;
+			double d[COLUMNS];
+			for (size_t x = 0; x < width; x++) d[x] = (double)to[x];
+			for (size_t l = 0; l < k; l += length) {
+				struct spread al = { a.x + i * k + l, a.e + i * k + l }, bl = { b.x + l * n + j, b.e + l * n + j };
+				step(d, width, al, bl, n, k - l < length ? k - l : length, u->fraction);
+			}
+			for (size_t x = 0; x < width; x++) to[x] = (float)d[x];
+		}
+	c_release(c, mark);
+}
+
+static void gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool tb, size_t m, size_t n, size_t k)
+{
+	memset(C, 0, m * n * sizeof(float));
+	gemm_add(c, C, A, ta, B, tb, m, n, k);
+}
+
+#define MMA(arch, text) { .name = "mma:" arch, .what = "float, fused multiply-adds, products of matrices as " text " tensor cores add", \
+	.precision = 24, .size = size, .init = init, .load = load, .read = take, .binary = l_binary, .map = l_map, .axpy = l_axpy, \
+	.scan = warp_scan, .ger = l_ger, .dot = l_dot, .gemv = l_gemv, .gemv_t = l_gemv_t, .gemm = gemm, .gemm_add = gemm_add }
+const struct arith arith_mma[MMA_ARCHES] = {
+	[MMA_VOLTA] = MMA("volta", "Volta's"), [MMA_TURING] = MMA("turing", "Turing's"), [MMA_AMPERE] = MMA("ampere", "Ampere's"),
+	[MMA_ADA] = MMA("ada", "Ada's"), [MMA_HOPPER] = MMA("hopper", "Hopper's"), [MMA_BLACKWELL] = MMA("blackwell", "Blackwell's"),
+};
