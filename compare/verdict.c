@@ -12,16 +12,8 @@ int outcome_exit(enum outcome o)
 	return (const int[]){ EXIT_PASS, EXIT_FAIL, EXIT_UNDECIDED }[o];
 }
 
-/* Element operations, counted by the reference: MPFR does some 25 million a second and core. */
-static const uint64_t mpfr_work = UINT64_C(1) << 29, noisy_work = UINT64_C(1) << 31;
-enum { MIN_RUNS = 16, MAX_RUNS = 64 };
-
 /* The truth may be off by this share of sigma, no more. */
 static const double truth_share = 0.1;
-
-/* Truths from the quickest to the most exact. The one below is each one's second opinion. */
-static const char *const ladder[] = { "f64up", "f64", "mpfr:128", "mpfr:256", "mpfr:512" };
-enum { LADDER = sizeof ladder / sizeof *ladder, LADDER_F64 = 1, LADDER_MPFR = 2 };
 
 const char *index_text(const struct call *call, int i, size_t index, char *text, size_t size)
 {
@@ -55,72 +47,6 @@ void verdict_fail(struct verdict *v, const char *format, ...)
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
 	reason(v, FAIL, "%s", text);
-}
-
-static bool run_plain(const struct call *call, const char *spec, const struct judging *how, struct answer *a, struct error *e)
-{
-	const struct arith *arith;
-	int bits;
-
-	if (!arith_by_name(spec, &arith, &bits)) return error_set(e, E_USAGE, spec, NO_OFFSET, "expected f64 or mpfr:BITS");
-	if (how->tick) how->tick(spec, 0, 1);
-	struct plan p = plan_plain(arith, bits);
-	return ref_run(call, &p, a, e);
-}
-
-struct truth { struct answer first, second; char name[32], other[32]; int rung; };
-
-static void truth_free(struct truth *t)
-{
-	answer_free(&t->first);
-	answer_free(&t->second);
-}
-
-/* A named truth of P bits has its second opinion at half of them, but f64's is f64up's. */
-static bool named_truth(const struct call *call, const struct judging *how, struct truth *t, struct error *e)
-{
-	const struct arith *a;
-	int bits;
-
-	if (!arith_by_name(how->truth, &a, &bits) || (a != &arith_f64 && a != &arith_mpfr))
-		return error_set(e, E_USAGE, how->truth, NO_OFFSET, "expected f64 or mpfr:BITS for the truth");
-	snprintf(t->name, sizeof t->name, "%s", how->truth);
-	if (a == &arith_f64) snprintf(t->other, sizeof t->other, "f64up");
-	else if (bits < 192) snprintf(t->other, sizeof t->other, "f64");
-	else snprintf(t->other, sizeof t->other, "mpfr:%d", bits / 2);
-	t->rung = LADDER - 1;
-	return run_plain(call, t->name, how, &t->first, e) && run_plain(call, t->other, how, &t->second, e);
-}
-
-static bool find_truth(const struct call *call, const struct judging *how, struct truth *t, struct error *e)
-{
-	*t = (struct truth){ .rung = LADDER_F64 };
-	if (how->truth) return named_truth(call, how, t, e);
-	if (!run_plain(call, ladder[LADDER_F64], how, &t->second, e)) return false;
-	if (t->second.work <= mpfr_work) {
-		t->rung = LADDER_MPFR;
-		if (!run_plain(call, ladder[LADDER_MPFR], how, &t->first, e)) return false;
-	} else {
-		t->first = t->second;
-		t->second = (struct answer){ 0 };
-		if (!run_plain(call, ladder[LADDER_F64 - 1], how, &t->second, e)) return false;
-	}
-	snprintf(t->name, sizeof t->name, "%s", ladder[t->rung]);
-	snprintf(t->other, sizeof t->other, "%s", ladder[t->rung - 1]);
-	return true;
-}
-
-/* One rung up, where the work allows; *climbed says whether. */
-static bool climb(const struct call *call, const struct judging *how, struct truth *t, bool *climbed, struct error *e)
-{
-	*climbed = t->rung >= LADDER_MPFR && t->rung + 1 < LADDER && t->first.work <= mpfr_work;
-	if (!*climbed) return true;
-	answer_free(&t->second);
-	t->second = t->first;
-	t->first = (struct answer){ 0 };
-	snprintf(t->other, sizeof t->other, "%s", t->name);
-	snprintf(t->name, sizeof t->name, "%s", ladder[++t->rung]);
-	return run_plain(call, t->name, how, &t->first, e);
 }
 
 static void finite_truth(const struct call *call, const struct answer *a, struct verdict *v)
@@ -161,39 +87,22 @@ static void decide(const struct call *call, struct verdict *v, struct output_ver
 		reason(v, UNDECIDED, "out.%s: the truth is only known to %.3g sigma (%s against %s)", name, o->truth_error, v->truth, v->second);
 }
 
-static int runs_for(uint64_t work)
+static bool judge_under(const struct call *call, const struct contract *k, struct yardstick *y, struct verdict *v, struct error *e)
 {
-	uint64_t runs = work ? noisy_work / work : MAX_RUNS;
-
-	return runs < MIN_RUNS ? MIN_RUNS : runs > MAX_RUNS ? MAX_RUNS : (int)runs;
-}
-
-static struct { void (*tick)(const char *, size_t, size_t); const char *stage; } noisy_stage;
-static void noisy_tick(size_t done, size_t total) { noisy_stage.tick(noisy_stage.stage, done, total); }
-
-static bool judge_under(const struct call *call, const struct contract *k, const struct truth *t, const struct judging *how,
-	struct verdict *v, struct error *e)
-{
-	struct plan model = plan_plain(&arith_noisy, arith_noisy.precision);
-	struct expected x;
+	const struct truth *t = &y->truth;
 	bool ok = true;
 
-	*v = (struct verdict){ .op = call->op, .contract = k, .runs = runs_for(t->first.work) };
+	*v = (struct verdict){ .op = call->op, .contract = k, .runs = yardstick_runs(y) };
 	snprintf(v->truth, sizeof v->truth, "%s", t->name);
 	snprintf(v->second, sizeof v->second, "%s", t->other);
 	finite_truth(call, &t->first, v);
 	if (v->outcome != PASS) return true;
-	noisy_stage.tick = how->tick;
-	noisy_stage.stage = k->name;
-	plan_contract(&model, k);
-	model.random = true;
-	model.tick = how->tick ? noisy_tick : NULL;
-	if (!expected_make(&x, call, &model, &t->first, v->runs, e)) return false;
+	const struct expected *x = yardstick_under(y, call, k, e);
+	if (!x) return false;
 	for (int i = 0; ok && i < MAX_OUT; i++)
-		if (call->out_count[i]) ok = figures(&v->out[v->n_out++], call, i, &t->first, &t->second, &x, e);
+		if (call->out_count[i]) ok = figures(&v->out[v->n_out++], call, i, &t->first, &t->second, x, e);
 	for (int i = 0; ok && i < v->n_out; i++) decide(call, v, &v->out[i]);
 	if (!v->n_out) reason(v, UNDECIDED, "nothing was compared");
-	expected_free(&x);
 	return ok;
 }
 
@@ -213,8 +122,8 @@ static double excess(const struct verdict *v)
 /* The tightest of contracts first .. last whose rules hold, else the one that comes nearest. In the second
  * case, and always when x is there, those that do not allow what the kernel was seen to round are left out,
  * so long as one remains. */
-static bool judge_with(const struct call *call, struct truth *t, const struct judging *how, int first, int last,
-	const struct examination *x, struct verdict *v, struct error *e)
+static bool judge_with(const struct call *call, struct yardstick *y, int first, int last, const struct examination *x,
+	struct verdict *v, struct error *e)
 {
 	bool any = false, allowed = false;
 
@@ -225,9 +134,9 @@ static bool judge_with(const struct call *call, struct truth *t, const struct ju
 		bool again = true;
 		if (allowed && !profile_within(&x->profile, call, k)) continue;
 		while (again) {
-			if (!judge_under(call, k, t, how, &w, e)) return false;
+			if (!judge_under(call, k, y, &w, e)) return false;
 			again = false;
-			if (w.outcome == UNDECIDED && w.n_out && !climb(call, how, t, &again, e)) return false;
+			if (w.outcome == UNDECIDED && w.n_out && !yardstick_climb(y, call, &again, e)) return false;
 		}
 		if (!any || w.outcome < v->outcome || (w.outcome == v->outcome && excess(&w) < excess(v))) *v = w;
 		any = true;
@@ -258,40 +167,61 @@ static void add_examination(const struct call *call, struct verdict *v, const st
 	if (!found.x.explained)
 		reason(&found, FAIL, "no rounding and no known mistake explains what is left, %.3g times float32's noise: %s",
 			sqrt(found.x.left), found.x.where);
+	if (!found.x.explained && found.x.generic.share > 0)
+		reason(&found, FAIL, "what is left amounts to a %s: %.5g ± %.2g, which explains %.4g %% of it", found.x.generic.name,
+			found.x.generic.value, found.x.generic.error, 100 * found.x.generic.share);
 	for (int i = 0; i < v->n_reason && found.n_reason < MAX_REASON; i++)
 		memcpy(found.reason[found.n_reason++], v->reason[i], sizeof v->reason[i]);
 	*v = found;
 }
 
-static bool judge_all(const struct call *call, const struct judging *how, int first, int last, struct verdict *v, struct error *e)
+static bool judge_all(const struct call *call, const struct judging *how, int first, int last, struct yardstick *y,
+	struct verdict *v, struct error *e)
 {
 	static _Thread_local struct examination x;
-	struct truth t = { 0 };
-	bool choose = first < last, ok = true;
+	bool choose = first < last;
 
-	if (choose && !how->quick) ok = examine(&x, call, NULL, how->tick, e);
-	ok = ok && find_truth(call, how, &t, e) && judge_with(call, &t, how, first, last, choose && !how->quick ? &x : NULL, v, e);
-	truth_free(&t);
-	if (!ok || how->quick || v->outcome == UNDECIDED) return ok;
+	if (choose && !how->quick && !examine(&x, call, NULL, how->tick, e)) return false;
+	if (!judge_with(call, y, first, last, choose && !how->quick ? &x : NULL, v, e)) return false;
+	if (how->quick || v->outcome == UNDECIDED) return true;
 	if (!choose && !examine(&x, call, v->contract, how->tick, e)) return false;
 	add_examination(call, v, &x);
 	return true;
 }
 
-bool judge(const struct capture *c, const struct judging *how, struct verdict *v, struct error *e)
+/* The contracts to be tried, first .. last. */
+static bool contracts_for(const struct call *call, const struct judging *how, int *first, int *last, struct error *e)
+{
+	const char *name = how->contract ? how->contract : call->capture->contract;
+
+	*first = *last = 0;
+	if (name && !strcmp(name, "auto")) {
+		while (call->op->contracts[*last + 1].name) (*last)++;
+	} else if (name) {
+		*first = *last = op_contract(call->op, name);
+		if (*first < 0) return error_set(e, E_UNKNOWN_NAME, name, NO_OFFSET, "expected a contract of %s: see `etalon list contracts`", call->op->name);
+	}
+	return true;
+}
+
+bool judge_by(struct yardstick *y, const struct capture *c, const struct judging *how, struct verdict *v, struct error *e)
 {
 	struct call call;
-	const char *name = how->contract ? how->contract : c->contract;
-	int first = 0, last = 0;
+	int first, last;
 
-	if (!call_bind(&call, c, true, e)) return false;
-	if (name && !strcmp(name, "auto")) {
-		while (call.op->contracts[last + 1].name) last++;
-	} else if (name) {
-		first = last = op_contract(call.op, name);
-		if (first < 0) return error_set(e, E_UNKNOWN_NAME, name, NO_OFFSET, "expected a contract of %s: see `etalon list contracts`", call.op->name);
-	}
-	return judge_all(&call, how, first, last, v, e);
+	return call_bind(&call, c, true, e) && contracts_for(&call, how, &first, &last, e) && judge_all(&call, how, first, last, y, v, e);
+}
+
+bool judge(const struct capture *c, const struct judging *how, struct verdict *v, struct error *e)
+{
+	struct yardstick y;
+	struct call call;
+	int first, last;
+
+	if (!call_bind(&call, c, true, e) || !contracts_for(&call, how, &first, &last, e)) return false;
+	bool ok = yardstick_make(&y, &call, how->truth, how->tick, e) && judge_all(&call, how, first, last, &y, v, e);
+	yardstick_free(&y);
+	return ok;
 }
 
 void judge_stale(const struct capture *c, struct verdict *v)

@@ -3,6 +3,7 @@
 #define ETALON_VERDICT_H
 
 #include "suspects.h"
+#include "yardstick.h"
 
 enum outcome { PASS, FAIL, UNDECIDED };
 extern const char *const outcome_name[];        /* "pass", "fail", "undecided" */
@@ -53,6 +54,9 @@ struct judging {
 
 /* Judges c. false: bad input or a failing machine, told in *e; *v is then without meaning. */
 bool judge(const struct capture *c, const struct judging *how, struct verdict *v, struct error *e);
+
+/* The same with a yardstick that captures of one call share; how->truth is its own. Not for two threads at once. */
+bool judge_by(struct yardstick *y, const struct capture *c, const struct judging *how, struct verdict *v, struct error *e);
 
 /* Fails the verdict, with a reason. */
 void verdict_fail(struct verdict *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
