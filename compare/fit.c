@@ -3,7 +3,7 @@
 
 #include "fit.h"
 
-/* Normal equations: G = Σ w d d', g = Σ w d y, for each block and in all-> */
+/* Normal equations: G = Σ w d d', g = Σ w d y, for each block and in all. */
 struct equations { double G[MAX_REGRESSORS][MAX_REGRESSORS], g[MAX_REGRESSORS], yy; };
 
 /* Columns whose own part, after those before are taken out, is less than this share are dropped. */
@@ -80,19 +80,58 @@ static void add(struct equations *to, const struct equations *q, int p, double s
 	to->yy += sign * q->yy;
 }
 
-static bool has_direction(const struct equations *q, int p)
+/* Σ w (y - Σ_j c_j d_j)² of a block. */
+static double left(const struct equations *q, int p, const double *c)
 {
-	for (int j = 0; j < p; j++)
-		if (q->G[j][j] > 0) return true;
-	return false;
+	double sum = q->yy;
+
+	for (int j = 0; j < p; j++) {
+		sum += c[j] * (c[j] * q->G[j][j] - 2 * q->g[j]);
+		for (int k = 0; k < j; k++) sum += 2 * c[j] * c[k] * q->G[j][k];
+	}
+	return fmax(0, sum);
+}
+
+/* What leaving out one block in turn says of c: squared deviations [p], the number of blocks in them,
+ * and the block without which a column is not determined, or -1. */
+struct jackknife { double square[MAX_REGRESSORS]; int used[MAX_REGRESSORS], only[MAX_REGRESSORS]; };
+
+static void jackknife(const struct equations *block, int blocks, const struct equations *all, int p, const double *c,
+	struct equations *rest, struct jackknife *k)
+{
+	double other[MAX_REGRESSORS];
+	bool keep[MAX_REGRESSORS];
+
+	for (int j = 0; j < p; j++) k->square[j] = 0, k->used[j] = 0, k->only[j] = -1;
+	for (int b = 0; b < blocks; b++) {
+		bool any = false;
+		for (int j = 0; j < p; j++) any = any || block[b].G[j][j] > 0;
+		if (!any) continue;
+		*rest = *all;
+		add(rest, &block[b], p, -1);
+		solve(rest, p, other, keep);
+		for (int j = 0; j < p; j++) {
+			k->used[j]++;
+			if (keep[j]) k->square[j] += (other[j] - c[j]) * (other[j] - c[j]);
+			else k->only[j] = b;
+		}
+	}
+}
+
+/* Where all of a column is in one block there is no scatter, but no residual of the block's size, were
+ * it the same everywhere, could move c by more than formal times its root (Cauchy and Schwarz). */
+static double error_of(const struct equations *block, const struct jackknife *k, int p, const double *c, int j, double formal)
+{
+	if (k->only[j] >= 0) return formal * fmax(1, sqrt(left(&block[k->only[j]], p, c)));
+	return fmax(formal, sqrt(k->square[j] * (k->used[j] - 1) / k->used[j]));
 }
 
 double fit(const struct sample *s, const double *y, const double *const *d, int p, struct coefficient *c)
 {
 	struct equations *block = calloc((size_t)s->blocks + 3, sizeof *block), *all = block + s->blocks, *whole = all + 1, *rest = all + 2;
-	double value[MAX_REGRESSORS], other[MAX_REGRESSORS], square[MAX_REGRESSORS] = { 0 }, explained = 0;
-	bool keep[MAX_REGRESSORS], also[MAX_REGRESSORS];
-	int used = 0;
+	double value[MAX_REGRESSORS], explained = 0;
+	bool keep[MAX_REGRESSORS];
+	struct jackknife k;
 
 	for (int j = 0; j < p; j++) c[j] = (struct coefficient){ .error = INFINITY };
 	if (!block) return 0;
@@ -100,18 +139,11 @@ double fit(const struct sample *s, const double *y, const double *const *d, int 
 	for (int b = 0; b < s->blocks; b++) add(all, &block[b], p, 1);
 	*whole = *all;
 	solve(whole, p, value, keep);
-	for (int b = 0; b < s->blocks; b++) {
-		if (!has_direction(&block[b], p)) continue;
-		*rest = *all;
-		add(rest, &block[b], p, -1);
-		solve(rest, p, other, also);
-		used++;
-		for (int j = 0; j < p; j++) square[j] += also[j] ? (other[j] - value[j]) * (other[j] - value[j]) : 0;
-	}
+	jackknife(block, s->blocks, all, p, value, rest, &k);
 	for (int j = 0; j < p; j++) {
-		double scatter = used > 1 ? sqrt(square[j] * (used - 1) / used) : INFINITY;
 		double alone = all->G[j][j] > 0 && all->yy > 0 ? all->g[j] * all->g[j] / (all->G[j][j] * all->yy) : 0;
-		c[j] = (struct coefficient){ value[j], keep[j] ? fmax(scatter, formal_error(whole, p, keep, j)) : INFINITY, alone, keep[j] };
+		double error = keep[j] ? error_of(block, &k, p, value, j, formal_error(whole, p, keep, j)) : INFINITY;
+		c[j] = (struct coefficient){ value[j], error, alone, keep[j] };
 		explained += value[j] * all->g[j];
 	}
 	explained = all->yy > 0 ? explained / all->yy : 0;

@@ -19,14 +19,15 @@ struct sample {
 
 struct coefficient {
 	double value, error;            /* error: one standard error, the larger of the jackknife's and the
-	                                   weights'; infinite where not determined */
+	                                   weights', or a bound where one block has all of the column;
+	                                   infinite where not determined */
 	double gain;                    /* share of the weighted square of y that this one explains alone */
 	bool determined;                /* false: no more than a multiple of the others, or zero */
 };
 
 /* y [n] ≈ Σ_j c_j d_j with d [p][n], p <= MAX_REGRESSORS. c [p] is filled. Returns the share of the
- * weighted sum of squares of y that all explain together; 0 where y is 0 or memory is short, and then
- * nothing is determined. */
+ * weighted sum of squares of y that all explain together, 0 where y is 0; also 0 where memory is short, and
+ * then nothing is determined. */
 double fit(const struct sample *s, const double *y, const double *const *d, int p, struct coefficient *c);
 
 #endif

@@ -3,13 +3,18 @@
 
 #include "replica.h"
 
-const double certain = 6, above_noise = 1;
+const double certain = 6, above_noise = 2;
+/* A rounding with a smaller effect is none. */
+static const double least_rounding = 1;
 /* To be tried, two standard errors are enough: what counts then is that the score falls by this much. */
-static const double worth_trying = 2, worth_keeping = 30;
+static const double worth_trying = 2;
+const double worth_keeping = 30;
 /* While roundings upstream of it are missing, one that is there shows a coefficient below 1. */
 static const double half = 0.5;
 /* The share of what is left that a mistake must explain to be taken before any rounding is known. */
 static const double gross = 0.3;
+/* Element operations of the reference that replica_descend may spend: a minute of one core. */
+static const uint64_t enough_work = UINT64_C(1) << 24, patience = UINT64_C(1) << 40;
 
 const struct site_rounding site_types[SITE_TYPES] = {
 	{ true, FMT_BF16, ROUND_NEAREST_EVEN }, { true, FMT_F16, ROUND_NEAREST_EVEN }, { true, FMT_TF32, ROUND_ZERO },
@@ -21,6 +26,7 @@ enum { FIRST_TIER = 1 };        /* types tried at all sites before the others */
 static const struct model { const struct arith *arith; int form; size_t chunk; } models[] = {
 	{ &arith_f64, 0, 0 }, { &arith_f32, 0, 0 }, { &arith_f64, 1, 64 }, { &arith_f64, 1, 32 }, { &arith_f64, 1, 16 }, { &arith_f64, 1, 128 },
 };
+enum { MODELS = sizeof models / sizeof *models };
 
 struct candidate { int site, type, mistake; struct coefficient c; };    /* mistake: -1 for a rounding */
 
@@ -114,6 +120,12 @@ static void refuse(struct search *s, const struct candidate *k)
 	else s->refused[k->site][k->type] = true;
 }
 
+static void forgive(struct search *s)
+{
+	memset(s->refused, 0, sizeof s->refused);
+	s->refused_mistakes = 0;
+}
+
 /* Takes the first n candidates if the score falls by enough; else leaves the replica as it was. */
 static bool take(struct search *s, const struct candidate *list, int n, bool *taken)
 {
@@ -128,7 +140,8 @@ static bool take(struct search *s, const struct candidate *list, int n, bool *ta
 	return xray_rebase(s->x);
 }
 
-/* The best candidate, and with it, if it is a rounding, all whose coefficient is 1 already. */
+/* The best candidate, and with it, if it is a rounding, all whose coefficient is 1 already. What was
+ * refused before the replica grew may fit now. */
 static bool accept(struct search *s, struct candidate *list, int n, bool *grew)
 {
 	bool taken = false;
@@ -138,7 +151,8 @@ static bool accept(struct search *s, struct candidate *list, int n, bool *grew)
 		if (fabs(list[i].c.value - 1) < 3 * list[i].c.error) list[sure++] = list[i];
 	if (sure > 1 && !take(s, list, sure, &taken)) return false;
 	if (!taken && !take(s, list, 1, &taken)) return false;
-	if (!taken) refuse(s, &list[0]);
+	if (taken) forgive(s);
+	else refuse(s, &list[0]);
 	*grew = true;
 	return true;
 }
@@ -188,7 +202,11 @@ static bool prune_site(struct search *s, int site)
 	struct site_rounding best = s->x->replica.round[site];
 	double score = s->x->score;
 	bool explained = replica_explains(s->x);
+	struct plan without = s->x->replica;
 
+	without.round[site] = (struct site_rounding){ 0 };
+	if (!xray_direction(s->x, &without)) return false;
+	if (xray_size(s->x) < least_rounding) score = INFINITY;
 	if (!try_site(s, site, (struct site_rounding){ 0 }, worth_keeping, &best, &score)) return false;
 	for (int t = 0; t < SITE_TYPES && best.on && !explained; t++)
 		if (!is_store(s->x->call, site, site_types[t].format) && !try_site(s, site, site_types[t], -worth_keeping, &best, &score))
@@ -209,10 +227,12 @@ static bool prune_mistake(struct search *s, int m)
 	return xray_rebase(s->x);
 }
 
+/* Stores first: of two sites that are the same number, the one that is no store stays. */
 static bool prune(struct search *s)
 {
-	for (int k = 0; s->op->sites[k].name; k++)
-		if (s->x->replica.round[k].on && !prune_site(s, k)) return false;
+	for (int store = 1; store >= 0; store--)
+		for (int k = 0; s->op->sites[k].name; k++)
+			if (s->x->replica.round[k].on && (s->op->sites[k].store > 0) == store && !prune_site(s, k)) return false;
 	for (int m = 0; s->op->mistakes[m].name; m++)
 		if (s->x->replica.mistakes >> m & 1 && !prune_mistake(s, m)) return false;
 	return true;
@@ -236,24 +256,83 @@ bool replica_grow(struct xray *x)
 	return true;
 }
 
-bool replica_search(struct xray *x, const struct plan *start)
-{
-	struct plan best = { 0 };
-	double score = INFINITY;
+struct grown { struct plan plan; double score; };
 
-	for (int i = start ? -1 : 0; i < (int)(sizeof models / sizeof *models); i++) {
-		if (i >= 0 && !x->call->op->forms[models[i].form].name) continue;
-		if (i < 0) {
-			x->replica = *start;
-		} else {
-			x->replica = plan_plain(models[i].arith, models[i].arith->precision);
-			x->replica.form = models[i].form;
-			x->replica.chunk = models[i].chunk;
-		}
-		if (!xray_settle(x) || !replica_grow(x)) return false;
-		if (x->score < score) score = x->score, best = x->replica;
+static bool grow_from(struct xray *x, const struct plan *p)
+{
+	x->replica = *p;
+	return xray_settle(x) && replica_grow(x);
+}
+
+/* What is grown from each model, best first, until one explains all. -1: failed. */
+static int grow_models(struct xray *x, struct grown *list)
+{
+	int n = 0;
+
+	for (int i = 0; i < MODELS; i++) {
+		if (!x->call->op->forms[models[i].form].name) continue;
+		struct plan p = plan_plain(models[i].arith, models[i].arith->precision);
+		p.form = models[i].form;
+		p.chunk = models[i].chunk;
+		if (!grow_from(x, &p)) return -1;
+		int at = n++;
+		for (; at > 0 && list[at - 1].score > x->score; at--) list[at] = list[at - 1];
+		list[at] = (struct grown){ x->replica, x->score };
 		if (replica_explains(x)) break;
 	}
-	x->replica = best;
+	return n;
+}
+
+/* Descends from p; *best keeps the better. */
+static bool descend_from(struct xray *x, const struct plan *p, bool mistakes, struct grown *best)
+{
+	if (replica_explains(x)) return true;
+	x->replica = *p;
+	if (!xray_settle(x) || !replica_descend(x, mistakes)) return false;
+	if (x->score < best->score) *best = (struct grown){ x->replica, x->score };
+	return true;
+}
+
+/* From what each model has grown to, and from the bare model. */
+static bool descend_all(struct xray *x, const struct grown *list, int n, bool mistakes, struct grown *best)
+{
+	for (int i = 0; i < n; i++) {
+		struct plan plain = plan_plain(list[i].plan.arith, list[i].plan.bits);
+		plain.form = list[i].plan.form;
+		plain.chunk = list[i].plan.chunk;
+		if (!descend_from(x, &list[i].plan, mistakes, best) || !descend_from(x, &plain, mistakes, best)) return false;
+	}
+	return true;
+}
+
+static bool search(struct xray *x)
+{
+	struct grown list[MODELS], best;
+	int n = grow_models(x, list);
+
+	if (n < 0) return false;
+	if (replica_explains(x)) return true;
+	best = list[0];
+	x->patience = x->work + patience;
+	if (!descend_all(x, list, n, false, &best) || !descend_all(x, list, n, true, &best)) return false;
+	if (!replica_explains(x)) x->replica = best.plan;
+	return true;
+}
+
+bool replica_search(struct xray *x, const struct plan *start)
+{
+	struct grown first = { .score = INFINITY };
+
+	if (start) {
+		if (!grow_from(x, start)) return false;
+		if (replica_explains(x)) return true;
+		first = (struct grown){ x->replica, x->score };
+	}
+	if (!xray_sample_pieces(x, enough_work) || !search(x)) return false;
+	bool sampled = x->stride > 1;
+	struct plan found = x->replica;
+	if (!xray_sample_pieces(x, 0) || !(sampled ? grow_from(x, &found) : xray_settle(x))) return false;
+	if (x->score <= first.score) return true;
+	x->replica = first.plan;
 	return xray_settle(x);
 }

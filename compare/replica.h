@@ -8,9 +8,12 @@
  * reciprocal says nothing. */
 extern const double certain;
 
-/* A mistake whose effect is smaller than float32's noise, as rms over the outputs, can be neither convicted
- * nor ruled out: float32's own errors are systematic too, at that size. */
+/* A mistake whose effect is smaller than this many times float32's noise, as rms over the outputs, can be neither
+ * convicted nor ruled out: float32's own errors are systematic too, at that size. */
 extern const double above_noise;
+
+/* How much the score must fall. */
+extern const double worth_keeping;
 
 /* What a site may be rounded to; the first is the commonest. */
 extern const struct site_rounding site_types[];
@@ -21,9 +24,16 @@ enum { SITE_TYPES = 8 };
  * roundings, then smaller mistakes. E_MEMORY is the only error of both. */
 bool replica_grow(struct xray *x);
 
+/* Changes x->replica, which is settled, one site (or, where asked, one mistake) at a time, always by what
+ * makes the score fall most, until nothing does. Where replica_grow goes by coefficients, which are
+ * scrambled while roundings upstream are missing, this tries every type at every site. It stops when
+ * x->work reaches x->patience. */
+bool replica_descend(struct xray *x, bool mistakes);
+
 /* replica_grow from each way to compute in turn (token by token with exact sums, the same in float32,
- * in chunks of 64, 32, 16, 128): the first that explains all, else the one that explains most. start,
- * where not NULL, is tried before them. */
+ * in chunks of 64, 32, 16, 128) until one explains all; start, where not NULL, is tried before them. If
+ * none does, replica_descend from what each has become and from the bare model, the best first: a
+ * mistake is thought of only when no roundings explain the outputs. */
 bool replica_search(struct xray *x, const struct plan *start);
 
 /* Nothing but float32's noise is left. */

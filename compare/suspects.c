@@ -93,8 +93,10 @@ static bool examine_all(struct examination *ex, struct xray *x)
 	for (int m = 0; op->mistakes[m].name; m++)
 		if (!op->mistakes[m].is_rounding && !try_mistake(x, m, &ex->suspect[ex->n++])) return false;
 	ex->left = xray_left(x);
-	ex->explained = replica_explains(x) || nearly_all(x, &ex->profile);
-	if (!ex->explained) where_left(x, ex->where, sizeof ex->where);
+	ex->explained = (replica_explains(x) && xray_is_even(x)) || nearly_all(x, &ex->profile);
+	if (ex->explained) return true;
+	where_left(x, ex->where, sizeof ex->where);
+	if (!generic_suspect(x, &ex->generic)) ex->generic.share = 0;
 	return true;
 }
 

@@ -19,6 +19,14 @@ struct suspect {
 	enum suspect_state state;
 };
 
+/* A gain or an offset of an output, throughout or at one index of an axis: no mistake that is known, but what
+ * an unknown one amounts to. */
+struct generic {
+	char name[96];                  /* "gain of o at Hv = 3" */
+	double value, error;            /* of a gain: its excess over 1; one standard error */
+	double share;                   /* of what is left that it explains */
+};
+
 enum { MAX_SUSPECT = MAX_SITE + 64 };
 struct examination {
 	struct profile profile;
@@ -27,7 +35,8 @@ struct examination {
 	double left;                    /* mean square of what is left, in units of float32's noise: near or below 1 */
 	bool explained;                 /* left is no more than a correct kernel's, or, where the replica rounds
 	                                   inside, at least 99 % of each output's error is explained */
-	char where[256];                /* where what is left sits, if not explained */
+	char where[256];                /* where what is left sits, if not explained, */
+	struct generic generic;         /* and what it amounts to; share 0: to nothing simple */
 };
 
 /* Examines a bound call: finds the replica, from the contract's own roundings first where k is not NULL,
@@ -39,6 +48,10 @@ bool examine(struct examination *x, const struct call *call, const struct contra
 /* Turns convicted roundings that the contract allows into allowed ones, and back. A contract excuses
  * roundings, never a mistake. */
 void examine_under(struct examination *x, const struct call *call, const struct contract *k);
+
+/* The gain or offset that explains most of what is left around the replica, if that is more than half; x->d
+ * is lost. */
+bool generic_suspect(struct xray *x, struct generic *g);
 
 /* Where r²/floor2 sits, as text: "97 % of it in o at axis 1 = 5, ...". */
 const char *where_left(const struct xray *x, char *text, size_t size);

@@ -56,7 +56,7 @@ static void search_axis(const double *share, size_t n, const char *axis, double 
 
 const char *where_left(const struct xray *x, char *text, size_t size)
 {
-	static double share[LONGEST];
+	static _Thread_local double share[LONGEST];
 	struct best best = { 0 };
 	double all = 0;
 	int at = 0;

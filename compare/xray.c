@@ -2,12 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "xray.h"
+#include "xray_private.h"
 
-enum { FLOOR_RUNS = 4, HEADS = 16, PARTS = 4, FEWEST = 8, SEGMENTS = 16 };
+enum { STEPS = 6, HEADS = 16, PARTS = 4, FEWEST = 8, SEGMENTS = 16 };
 
-/* The variance, in ulp², of an element that no site reaches: it should be equal to the bit. */
-static const double exact = 0x1p-6;
 /* In the score, of an element that is not finite in both, and of one that is finite in one only. */
 static const double agree = -20, disagree = 200;
 
@@ -67,17 +65,21 @@ static double ulp_at(const struct xray *x, size_t j, double y)
 
 bool xray_make(struct xray *x, const struct call *call, void (*tick)(const char *, size_t, size_t), struct error *e)
 {
-	double **vector[] = { &x->got, &x->base, &x->raw, &x->r, &x->shape2, &x->floor2, &x->weight, &x->raw_weight, &x->d };
-	bool ok = true;
-
 	*x = (struct xray){ .call = call, .tick = tick, .e = e };
+	double **vector[] = { &x->got, &x->base, &x->raw, &x->r, &x->shape2, &x->floor2, &x->weight, &x->raw_weight, &x->d, &x->trial };
+	enum { VECTORS = sizeof vector / sizeof *vector };
+
 	for (int i = 0; i < MAX_OUT; i++) x->first[i + 1] = x->first[i] + call->out_count[i];
 	x->n = x->first[MAX_OUT];
-	for (size_t i = 0; i < sizeof vector / sizeof *vector; i++) ok = (*vector[i] = calloc(x->n, sizeof(double))) && ok;
-	if (!(x->block = calloc(x->n, 1)) || !ok) {
+	x->got = calloc(VECTORS * x->n, sizeof *x->got);
+	x->noise = calloc(2 * FLOOR_RUNS * x->n, sizeof *x->noise);
+	x->block = calloc(x->n, 1);
+	if (!x->got || !x->noise || !x->block) {
 		xray_free(x);
 		return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "%zu outputs", x->n);
 	}
+	for (size_t i = 1; i < VECTORS; i++) *vector[i] = x->got + i * x->n;
+	x->raw_noise = x->noise + FLOOR_RUNS * x->n;
 	for (int i = 0; i < MAX_OUT; i++) {
 		if (!call->out_count[i]) continue;
 		dtype_load(call->out[i]->dtype, call->out[i]->data, call->out_count[i], x->got + x->first[i]);
@@ -88,75 +90,31 @@ bool xray_make(struct xray *x, const struct call *call, void (*tick)(const char 
 
 void xray_free(struct xray *x)
 {
-	double *vector[] = { x->got, x->base, x->raw, x->r, x->shape2, x->floor2, x->weight, x->raw_weight, x->d };
-
-	for (size_t i = 0; i < sizeof vector / sizeof *vector; i++) free(vector[i]);
+	free(x->got);
+	free(x->noise);
 	free(x->block);
 	*x = (struct xray){ 0 };
 }
 
-/* The plan's answer: y [n]. */
-static bool run(struct xray *x, const struct plan *p, double *y)
+bool xray_run(struct xray *x, const struct plan *plan, double *y)
 {
+	struct plan p = *plan;
 	struct answer a;
 
 	if (x->tick) x->tick("x-ray", x->runs, x->runs + 1);
 	x->runs++;
-	if (!ref_run(x->call, p, &a, x->e)) return false;
+	p.stride = x->stride;
+	if (!ref_run(x->call, &p, &a, x->e)) return false;
 	for (int i = 0; i < MAX_OUT; i++)
 		if (a.hi[i]) memcpy(y + x->first[i], a.hi[i], x->call->out_count[i] * sizeof(double));
+	x->work += a.work;
 	answer_free(&a);
 	return true;
 }
 
-/* y [n] rounded to the outputs' dtypes; may be in place. */
-static void store(const struct xray *x, const double *y, double *stored)
+void xray_store(const struct xray *x, const double *y, double *stored)
 {
 	for (size_t j = 0; j < x->n; j++) stored[j] = stored_as(out_dtype(x->call, j >= x->first[1]), y[j], 0);
-}
-
-/* floor2 of output i from its squared errors: the mean over the element's row, and, so that a rounding
- * that tips over once in a thousand elements is expected everywhere, the mean over the block of the
- * squared error in ulp, with one ulp more than was seen. */
-static void pool_floor(struct xray *x, int i, const double *y)
-{
-	enum format f = dtype_info[out_dtype(x->call, i)].format;
-	double ulps[MAX_BLOCKS] = { 0 }, count[MAX_BLOCKS] = { 0 };
-
-	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
-		double ulp = format_ulp(f, y[j]);
-		if (!isfinite(x->floor2[j]) || !(x->shape2[j] > 0)) x->floor2[j] = 0;
-		ulps[x->block[j]] += x->floor2[j] / (ulp * ulp);
-		count[x->block[j]] += x->shape2[j] > 0;
-	}
-	pool_rows(x, i, x->floor2);
-	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
-		double ulp = format_ulp(f, y[j]);
-		if (x->shape2[j] > 0) x->floor2[j] += (ulps[x->block[j]] + 1.0 / FLOOR_RUNS) / count[x->block[j]] * ulp * ulp;
-		else x->floor2[j] = exact * ulp * ulp;
-	}
-}
-
-static bool find_floor(struct xray *x)
-{
-	double *noisy = malloc(2 * x->n * sizeof *noisy), *centre = noisy + x->n;
-	struct plan p = x->replica;
-	bool ok = noisy || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu outputs", x->n);
-
-	p.arith = &arith_noisy;
-	p.bits = arith_noisy.precision;
-	memset(x->floor2, 0, x->n * sizeof *x->floor2);
-	if (ok) store(x, x->base, centre);
-	for (int k = 0; ok && k < FLOOR_RUNS; k++) {
-		p.seed = (uint64_t)k + 1;
-		ok = run(x, &p, noisy);
-		if (ok) store(x, noisy, noisy);
-		for (size_t j = 0; ok && j < x->n; j++) x->floor2[j] += (noisy[j] - centre[j]) * (noisy[j] - centre[j]) / FLOOR_RUNS;
-	}
-	free(noisy);
-	for (int i = 0; ok && i < MAX_OUT; i++)
-		if (x->call->out_count[i]) pool_floor(x, i, x->base);
-	return ok;
 }
 
 static bool find_shape(struct xray *x)
@@ -175,110 +133,115 @@ static bool find_shape(struct xray *x)
 	return true;
 }
 
+bool xray_sample_pieces(struct xray *x, uint64_t most)
+{
+	struct plan p = plan_plain(&arith_f64, arith_f64.precision);
+	uint64_t before = x->work;
+
+	x->stride = 0;
+	if (!most) return true;
+	if (!xray_run(x, &p, x->base)) return false;
+	x->stride = (x->work - before + most - 1) / most;
+	return true;
+}
+
 bool xray_settle(struct xray *x)
 {
-	return run(x, &x->replica, x->base) && find_shape(x) && find_floor(x) && xray_rebase(x);
+	return xray_run(x, &x->replica, x->base) && find_shape(x) && xray_floor(x) && xray_rebase(x);
 }
 
 bool xray_direction(struct xray *x, const struct plan *p)
 {
-	if (!run(x, p, x->d)) return false;
+	if (!xray_run(x, p, x->d)) return false;
 	for (size_t j = 0; j < x->n; j++) x->d[j] -= x->base[j];
 	return true;
 }
 
-static bool takes_part(const struct xray *x, size_t j)
+/* got - y of element j, y being stored: NAN where neither is finite, INFINITY where one is. */
+static double residual(const struct xray *x, size_t j, double y)
 {
-	return x->floor2[j] > 0 && isfinite(x->r[j]);
+	double r = x->got[j] - y;
+
+	return isfinite(r) ? r : isfinite(x->got[j]) == isfinite(y) ? (double)NAN : (double)INFINITY;
 }
 
-/* a of each block; see xray_rebase. */
-static void block_scales(const struct xray *x, double *a)
+static bool takes_part(const struct xray *x, size_t j, double r)
+{
+	return x->floor2[j] > 0 && isfinite(r);
+}
+
+/* a of each block, from the residuals r [n]; see xray_rebase. */
+static void block_scales(const struct xray *x, const double *r, double *a)
 {
 	double count[MAX_BLOCKS] = { 0 };
 
 	for (int b = 0; b < x->blocks; b++) a[b] = 0;
 	for (size_t j = 0; j < x->n; j++) {
-		if (!takes_part(x, j)) continue;
-		a[x->block[j]] += fmax(0, x->r[j] * x->r[j] - x->floor2[j]) / (x->shape2[j] + x->floor2[j]);
+		if (!takes_part(x, j, r[j])) continue;
+		a[x->block[j]] += fmax(0, r[j] * r[j] - x->floor2[j]) / (x->shape2[j] + x->floor2[j]);
 		count[x->block[j]]++;
 	}
 	for (int b = 0; b < x->blocks; b++) a[b] = count[b] ? fmin(1, a[b] / count[b]) : 0;
+}
+
+/* One step of Fisher's scoring towards the scales under which the residuals r [n] are likeliest, if they
+ * are Cauchy's. */
+static void robust_scales(const struct xray *x, const double *r, double *a)
+{
+	double sum[MAX_BLOCKS] = { 0 }, weight[MAX_BLOCKS] = { 0 };
+
+	for (size_t j = 0; j < x->n; j++) {
+		if (!takes_part(x, j, r[j])) continue;
+		double r2 = r[j] * r[j], s = x->shape2[j], v = x->floor2[j] + s * a[x->block[j]];
+		sum[x->block[j]] += s * (2 * v / (v + r2) * r2 - x->floor2[j]) / (v * v);
+		weight[x->block[j]] += s * s / (v * v);
+	}
+	for (int b = 0; b < x->blocks; b++) a[b] = weight[b] > 0 ? fmax(0, fmin(1, sum[b] / weight[b])) : 0;
+}
+
+/* The score of the residuals r [n], starting from block_scales. */
+static double score(const struct xray *x, const double *r, const double *start)
+{
+	double a[MAX_BLOCKS], sum = 0;
+
+	memcpy(a, start, sizeof a);
+	for (int i = 0; i < STEPS; i++) robust_scales(x, r, a);
+	for (size_t j = 0; j < x->n; j++) {
+		double v = x->floor2[j] + x->shape2[j] * a[x->block[j]], ulp = ulp_at(x, j, x->got[j]), w = v + r[j] * r[j];
+		if (takes_part(x, j, r[j])) sum += log(w / v * (w / (ulp * ulp)));
+		else sum += isfinite(r[j]) ? 0 : isnan(r[j]) ? agree : disagree;
+	}
+	return sum;
+}
+
+double xray_try(const struct xray *x)
+{
+	double a[MAX_BLOCKS];
+
+	for (size_t j = 0; j < x->n; j++) x->trial[j] = x->base[j] + x->d[j];
+	xray_store(x, x->trial, x->trial);
+	for (size_t j = 0; j < x->n; j++) x->trial[j] = residual(x, j, x->trial[j]);
+	block_scales(x, x->trial, a);
+	return score(x, x->trial, a);
 }
 
 bool xray_rebase(struct xray *x)
 {
 	double a[MAX_BLOCKS];
 
-	if (!run(x, &x->replica, x->base)) return false;
-	store(x, x->base, x->r);
+	if (!xray_run(x, &x->replica, x->base)) return false;
+	xray_store(x, x->base, x->r);
 	for (size_t j = 0; j < x->n; j++) {
-		bool same = isfinite(x->got[j]) == isfinite(x->r[j]);
 		x->raw[j] = x->got[j] - x->base[j];
-		x->r[j] = x->got[j] - x->r[j];
-		if (!isfinite(x->r[j])) x->r[j] = same ? NAN : INFINITY;
+		x->r[j] = residual(x, j, x->r[j]);
 	}
-	block_scales(x, a);
-	x->score = 0;
+	block_scales(x, x->r, a);
+	x->score = score(x, x->r, a);
 	for (size_t j = 0; j < x->n; j++) {
 		double v = x->floor2[j] + x->shape2[j] * a[x->block[j]], ulp = ulp_at(x, j, x->got[j]);
-		bool in = takes_part(x, j);
+		bool in = takes_part(x, j, x->r[j]);
 		x->weight[j] = in ? 1 / v : 0;
 		x->raw_weight[j] = in ? 1 / (v + ulp * ulp / 12) : 0;
-		if (in) x->score += log(v / (ulp * ulp)) + x->r[j] * x->r[j] / v;
-		else x->score += isfinite(x->r[j]) ? 0 : isnan(x->r[j]) ? agree : disagree;
 	}
 	return true;
-}
-
-struct coefficient xray_fit(const struct xray *x)
-{
-	struct sample stored = xray_sample(x), raw = stored;
-	struct coefficient a, b;
-	const double *d = x->d;
-
-	raw.weight = x->raw_weight;
-	fit(&stored, x->r, &d, 1, &a);
-	fit(&raw, x->raw, &d, 1, &b);
-	return fabs(a.value - 1) / a.error < fabs(b.value - 1) / b.error || a.gain > b.gain ? a : b;
-}
-
-double xray_size(const struct xray *x)
-{
-	double sum = 0, n = 0;
-
-	for (size_t j = 0; j < x->n; j++) {
-		if (!(x->floor2[j] > 0)) continue;
-		n++;
-		sum += isfinite(x->d[j]) ? x->d[j] * x->d[j] / x->floor2[j] : 0;
-	}
-	return n > 0 ? sqrt(sum / n) : 0;
-}
-
-int xray_overflows(const struct xray *x)
-{
-	int any = 0;
-
-	for (size_t j = 0; j < x->n; j++) {
-		if (isfinite(x->d[j]) || !isfinite(x->base[j])) continue;
-		if (isfinite(x->got[j])) return -1;
-		any = 1;
-	}
-	return any;
-}
-
-double xray_left(const struct xray *x)
-{
-	double sum = 0, n = 0;
-
-	for (size_t j = 0; j < x->n; j++) {
-		if (takes_part(x, j)) sum += x->r[j] * x->r[j] / x->floor2[j], n++;
-		else if (isinf(x->r[j])) return INFINITY;
-	}
-	return n > 0 ? sum / n : 0;
-}
-
-struct sample xray_sample(const struct xray *x)
-{
-	return (struct sample){ x->n, x->blocks, x->block, x->weight };
 }

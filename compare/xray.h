@@ -9,6 +9,8 @@
 #include "fit.h"
 #include "expected.h"
 
+enum { FLOOR_RUNS = 4 };
+
 struct xray {
 	const struct call *call;
 	size_t n, first[MAX_OUT + 1];
@@ -21,8 +23,12 @@ struct xray {
 	double *shape2, *floor2;        /* [n] see xray_settle */
 	double *weight, *raw_weight;    /* [n] of r and of raw: inverse variances, 0 for what takes no part */
 	double *d;                      /* [n] xray_direction */
+	double *trial;                  /* [n] of xray_try */
+	float *noise, *raw_noise;       /* [FLOOR_RUNS,n] what float32 made of r and of raw, run after run */
 	double score;                   /* see xray_rebase */
+	size_t stride;                  /* where above 1, only every stride-th piece of the call is looked at */
 	size_t runs;
+	uint64_t work, patience;        /* element operations of the reference: spent, and when to give up */
 	void (*tick)(const char *, size_t, size_t);
 	struct error *e;
 };
@@ -37,6 +43,9 @@ void xray_free(struct xray *x);
  * replica and the kernel are both not finite they agree; where one is, they do not. */
 bool xray_rebase(struct xray *x);
 
+/* Chooses stride such that a run takes about `most` element operations; 0: all pieces. */
+bool xray_sample_pieces(struct xray *x, uint64_t most);
+
 /* Runs the replica and models what is left around it, then rebases.
  * shape2: the squared effect of a rounding at each site of its form but the stores, one at a time (to
  * bf16, or taken out where the replica has one), summed over sites and pooled over rows.
@@ -49,18 +58,28 @@ bool xray_direction(struct xray *x, const struct plan *p);
 
 /* How well d explains what is left: the better of r and of raw. What is stored is a step function of
  * what is not. Small effects show best in r, where most elements are 0; but a rounding that leaves the
- * answer on the store's own grid moves nothing there, and shows in raw. */
+ * answer on the store's own grid moves nothing there, and shows in raw. The error is no smaller than what
+ * float32's noise alone, run after run, makes of the coefficient. */
 struct coefficient xray_fit(const struct xray *x);
+struct coefficient xray_fit_stored(const struct xray *x);       /* r alone */
 
-/* The direction's size: the rms of d over elements, in units of float32's noise. */
+/* The direction's size: the rms over the elements of a block, in units of float32's noise, of d or of what it
+ * makes of what is stored, whichever is larger, in the block where it is largest. */
 double xray_size(const struct xray *x);
 
 /* Of the elements that the direction would make infinite or NaN: -1 if the kernel has a number at any, 1 if
  * it has none at all of them, 0 if there are none. */
 int xray_overflows(const struct xray *x);
 
+/* The score of base + d. */
+double xray_try(const struct xray *x);
+
 /* Mean of r²/floor2 over the elements that take part: 1 when nothing but float32 is left. */
 double xray_left(const struct xray *x);
+
+/* In no block is the upper quartile of |r| more than four times that of every noisy run and half a unit. A block
+ * that is off as a whole may be lost in the mean over all, whose floor a few large tips may have raised. */
+bool xray_is_even(struct xray *x);
 
 bool site_in_form(const struct op *op, int site, int form);
 

@@ -1,0 +1,134 @@
+/* What float32 leaves around a replica, from noisy runs of it. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "xray_private.h"
+
+/* The variance, in ulp², of an element that no site reaches: it should be equal to the bit. */
+static const double exact = 0x1p-6;
+
+/* The unit of an element's noise: an ulp of what is stored, or, where the answer nearly cancels, what
+ * float32 leaves of a bf16 rounding's effect, 2^(8-24). */
+static double unit_at(enum format f, double y, double shape2)
+{
+	return fmax(format_ulp(f, y), 0x1p-16 * sqrt(shape2));
+}
+
+/* The mean of four runs' values, the largest taken as no more than four times the mean of the others and
+ * four units: where a rounding inside the replica tips over early, all that follows goes with it, and one
+ * such run says nothing of the others. */
+static double tame_mean(const double *run, double unit2)
+{
+	double sum = 0, largest = 0;
+
+	for (int k = 0; k < FLOOR_RUNS; k++) sum += run[k], largest = fmax(largest, run[k]);
+	double others = sum - largest;
+	return (others + fmin(largest, 4 * (others / (FLOOR_RUNS - 1) + unit2))) / FLOOR_RUNS;
+}
+
+static double noise2(const struct xray *x, int k, size_t j)
+{
+	double noise = (double)x->noise[(size_t)k * x->n + j];
+
+	return x->shape2[j] > 0 ? noise * noise : 0;
+}
+
+/* floor2 of the elements [at, at + row): the mean over those that a site reaches. */
+static void row_floor(struct xray *x, size_t at, size_t row, double unit)
+{
+	double run[FLOOR_RUNS] = { 0 }, n = 0;
+
+	for (size_t j = at; j < at + row; j++) {
+		n += x->shape2[j] > 0;
+		for (int k = 0; k < FLOOR_RUNS; k++) run[k] += noise2(x, k, j);
+	}
+	double mean = n > 0 ? tame_mean(run, unit * unit) / n : 0;
+	for (size_t j = at; j < at + row; j++) x->floor2[j] = mean;
+}
+
+/* floor2 of output i from the runs' noise: the mean square over the element's row, and, so that a rounding
+ * that tips over once in a thousand elements is expected everywhere, over the block, in the elements'
+ * units, with one unit more than was seen. */
+static void pool_floor(struct xray *x, int i, const double *y)
+{
+	enum format f = dtype_info[out_dtype(x->call, i)].format;
+	double units[MAX_BLOCKS][FLOOR_RUNS] = {{ 0 }}, count[MAX_BLOCKS] = { 0 };
+	size_t row = out_row(x->call, i);
+
+	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
+		double unit = unit_at(f, y[j], x->shape2[j]);
+		for (int k = 0; k < FLOOR_RUNS; k++) units[x->block[j]][k] += noise2(x, k, j) / (unit * unit);
+		count[x->block[j]] += x->shape2[j] > 0;
+	}
+	for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) row_floor(x, at, row, unit_at(f, y[at], x->shape2[at]));
+	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
+		double unit = unit_at(f, y[j], x->shape2[j]);
+		int b = x->block[j];
+		if (x->stride > 1 && x->base[j] == 0) x->floor2[j] = 0;
+		else if (x->shape2[j] > 0) x->floor2[j] += (tame_mean(units[b], 1) + 1.0 / FLOOR_RUNS) / count[b] * unit * unit;
+		else x->floor2[j] = exact * unit * unit;
+	}
+}
+
+static float number(double x) { return isfinite(x) ? (float)x : 0; }
+
+/* The noise of one run: y [n] is what it answered, centre [n] what the replica stores. */
+static void add_noise(struct xray *x, int k, double *y, const double *centre)
+{
+	float *raw = x->raw_noise + (size_t)k * x->n, *stored = x->noise + (size_t)k * x->n;
+
+	for (size_t j = 0; j < x->n; j++) raw[j] = number(y[j] - x->base[j]);
+	xray_store(x, y, y);
+	for (size_t j = 0; j < x->n; j++) stored[j] = number(y[j] - centre[j]);
+}
+
+bool xray_floor(struct xray *x)
+{
+	double *centre = x->raw;        /* until xray_rebase */
+	struct plan p = x->replica;
+
+	p.arith = &arith_noisy;
+	p.bits = arith_noisy.precision;
+	xray_store(x, x->base, centre);
+	for (int k = 0; k < FLOOR_RUNS; k++) {
+		p.seed = (uint64_t)k + 1;
+		if (!xray_run(x, &p, x->r)) return false;
+		add_noise(x, k, x->r, centre);
+	}
+	for (int i = 0; i < MAX_OUT; i++)
+		if (x->call->out_count[i]) pool_floor(x, i, x->base);
+	return true;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The upper quartile of the block's |y| in units; y is the replica's r, or, for k >= 0, a run's noise. */
+static double upper_quartile(const struct xray *x, int block, int k, double *size)
+{
+	size_t n = 0;
+
+	for (size_t j = 0; j < x->n; j++) {
+		if (x->block[j] != block || !(x->weight[j] > 0)) continue;
+		enum format f = dtype_info[out_dtype(x->call, j >= x->first[1])].format;
+		double y = k < 0 ? x->r[j] : (double)x->noise[(size_t)k * x->n + j];
+		size[n++] = fabs(y) / unit_at(f, x->base[j], x->shape2[j]);
+	}
+	qsort(size, n, sizeof *size, by_size);
+	return n ? size[n - 1 - n / 4] : 0;
+}
+
+bool xray_is_even(struct xray *x)
+{
+	for (int b = 0; b < x->blocks; b++) {
+		double noise = 0;
+		for (int k = 0; k < FLOOR_RUNS; k++) noise = fmax(noise, upper_quartile(x, b, k, x->trial));
+		if (upper_quartile(x, b, -1, x->trial) > 4 * noise + 0.5) return false;
+	}
+	return true;
+}
