@@ -13,8 +13,9 @@ const double worth_keeping = 30;
 static const double half = 0.5;
 /* The share of what is left that a mistake must explain to be taken before any rounding is known. */
 static const double gross = 0.3;
-/* Element operations of the reference that replica_descend may spend: a minute of one core. */
-static const uint64_t enough_work = UINT64_C(1) << 24, patience = UINT64_C(1) << 40;
+/* Element operations of the reference: of one run of the search, and that replica_descend may spend in all, a
+ * quarter of a minute of one core. */
+static const uint64_t enough_work = UINT64_C(1) << 24, patience = UINT64_C(1) << 35;
 
 const struct site_rounding site_types[SITE_TYPES] = {
 	{ true, FMT_BF16, ROUND_NEAREST_EVEN }, { true, FMT_F16, ROUND_NEAREST_EVEN }, { true, FMT_TF32, ROUND_ZERO },

@@ -6,6 +6,8 @@
 
 enum { STEPS = 6, HEADS = 16, PARTS = 4, FEWEST = 8, SEGMENTS = 16 };
 
+/* What is done around a run, in element operations of the reference for each output element. */
+static const uint64_t overhead = 64;
 /* In the score, of an element that is not finite in both, and of one that is finite in one only. */
 static const double agree = -20, disagree = 200;
 
@@ -107,7 +109,7 @@ bool xray_run(struct xray *x, const struct plan *plan, double *y)
 	if (!ref_run(x->call, &p, &a, x->e)) return false;
 	for (int i = 0; i < MAX_OUT; i++)
 		if (a.hi[i]) memcpy(y + x->first[i], a.hi[i], x->call->out_count[i] * sizeof(double));
-	x->work += a.work;
+	x->work += a.work + overhead * x->n;
 	answer_free(&a);
 	return true;
 }
@@ -141,7 +143,7 @@ bool xray_sample_pieces(struct xray *x, uint64_t most)
 	x->stride = 0;
 	if (!most) return true;
 	if (!xray_run(x, &p, x->base)) return false;
-	x->stride = (x->work - before + most - 1) / most;
+	x->stride = (x->work - before - overhead * x->n + most - 1) / most;
 	return true;
 }
 
