@@ -34,10 +34,11 @@ OBJECTS := $(C:%.c=$(BUILD)/%.o) $(CU:%.cu=$(BUILD)/%.cu.o)
 TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/helpers.c tests/witness*.c))
 PLUGINS := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/plugin_*.c))
+MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/tests/" $$5 }' tests/mutants.tsv))
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs false-alarms readback asan fuzz fuzz-% device bench clean help FORCE
+.PHONY: all deps gate test check-recipe docs check-docs false-alarms kill-matrix readback mutants asan fuzz fuzz-% device bench clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -106,6 +107,18 @@ readback: $(BUILD)/readback
 $(BUILD)/false_alarms $(BUILD)/readback: $(BUILD)/%: $(BUILD)/tests/%.o $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
 
+mutants: $(MUTANT_TESTS)
+	@CC='$(CC)' CFLAGS='$(CFLAGS)' LIBS='$(CUDALIBS) $(LIBS)' OBJECTS='$(OBJECTS)' HELPERS='$(HELPERS)' \
+		sh tests/mutate.sh tests/mutants.tsv $(BUILD)
+
+# The page is written even when the matrix is not good enough; SMALL=1 writes none.
+kill-matrix: $(BUILD)/kill_matrix
+	@$< $(if $(SMALL),-s) -t $(BUILD)/kill-matrix.tsv >$(BUILD)/kill-matrix.md; status=$$?; cat $(BUILD)/kill-matrix.md; \
+	[ $$status -gt 1 ] || [ "$(SMALL)" ] || { cp $(BUILD)/kill-matrix.md docs/ && \
+		gnuplot -e "table='$(BUILD)/kill-matrix.tsv'; picture='docs/kill-matrix.png'" plots/kill-matrix.gp; } || status=4; exit $$status
+$(BUILD)/kill_matrix: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kill_matrix*.c)) $(OBJECTS)
+	$(LINK) $(LIBS)
+
 check-recipe: $(BUILD)/etalon
 	@ok=0; for op in $$($(BUILD)/etalon list ops | sed '1d; s/ .*//'); do \
 		for f in ref/$$op.c gpu/$$op.cu tests/test_$$op.c docs/ops/$$op.md; do \
@@ -148,8 +161,10 @@ make bench        time per token of each arithmetic; rate of diff
 make device       build/device/etalon: static libraries, for a GPU machine without them
 make check-recipe every op has its reference, kernel, test and page
 make docs         fills the generated blocks of the pages (make test checks them)
+make mutants      breaks each rule of the verdict in turn; a test must notice
 make readback     reads back random roundings of model kernels, DRAWS=100 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes
+make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page)
 make clean        removes build
 endef
 help:

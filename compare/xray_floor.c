@@ -47,21 +47,33 @@ static void row_floor(struct xray *x, size_t at, size_t row, double unit)
 	for (size_t j = at; j < at + row; j++) x->floor2[j] = mean;
 }
 
+/* The mean square of the units of the row at element `at`. */
+static double row_unit2(const struct xray *x, enum format f, size_t at, size_t row, const double *y)
+{
+	double sum = 0;
+
+	for (size_t j = at; j < at + row; j++) sum += pow(unit_at(f, y[j], x->shape2[j]), 2);
+	return sum / (double)row;
+}
+
 /* floor2 of output i from the runs' noise: the mean square over the element's row, and, so that a rounding
- * that tips over once in a thousand elements is expected everywhere, over the block, in the elements'
- * units, with one unit more than was seen. */
+ * that tips over once in a thousand elements is expected everywhere, over the block, in the rows'
+ * units, with one unit more than was seen. An element's own unit would not do: where noise that has nothing to
+ * do with the store meets an answer that nearly cancels, it is thousands of them. */
 static void pool_floor(struct xray *x, int i, const double *y)
 {
 	enum format f = dtype_info[out_dtype(x->call, i)].format;
 	double units[MAX_BLOCKS][FLOOR_RUNS] = {{ 0 }}, count[MAX_BLOCKS] = { 0 };
 	size_t row = out_row(x->call, i);
 
-	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
-		double unit = unit_at(f, y[j], x->shape2[j]);
-		for (int k = 0; k < FLOOR_RUNS; k++) units[x->block[j]][k] += noise2(x, k, j) / (unit * unit);
-		count[x->block[j]] += x->shape2[j] > 0;
+	for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) {
+		double unit2 = row_unit2(x, f, at, row, y);
+		for (size_t j = at; j < at + row; j++) {
+			for (int k = 0; k < FLOOR_RUNS; k++) units[x->block[j]][k] += noise2(x, k, j) / unit2;
+			count[x->block[j]] += x->shape2[j] > 0;
+		}
+		row_floor(x, at, row, sqrt(unit2));
 	}
-	for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) row_floor(x, at, row, unit_at(f, y[at], x->shape2[at]));
 	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
 		double unit = unit_at(f, y[j], x->shape2[j]);
 		int b = x->block[j];
