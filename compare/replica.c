@@ -333,7 +333,7 @@ bool replica_search(struct xray *x, const struct plan *start)
 	bool sampled = x->stride > 1;
 	struct plan found = x->replica;
 	if (!xray_sample_pieces(x, 0) || !(sampled ? grow_from(x, &found) : xray_settle(x))) return false;
-	if (x->score <= first.score) return true;
+	if (replica_explains(x) || x->score <= first.score) return true;
 	x->replica = first.plan;
 	return xray_settle(x);
 }

@@ -56,10 +56,19 @@ static double row_unit2(const struct xray *x, enum format f, size_t at, size_t r
 	return sum / (double)row;
 }
 
+/* A difference in units: what a store that tips over makes, two of them at most, in the element's own, the rest in its
+ * row's. Where noise that has nothing to do with the store meets an answer that nearly cancels, it is thousands of the
+ * element's own. */
+static double in_units(double noise2, double unit2, double row_unit2)
+{
+	double tip = fmin(noise2, 4 * unit2);
+
+	return tip / unit2 + (noise2 - tip) / row_unit2;
+}
+
 /* floor2 of output i from the runs' noise: the mean square over the element's row, and, so that a rounding
- * that tips over once in a thousand elements is expected everywhere, over the block, in the rows'
- * units, with one unit more than was seen. An element's own unit would not do: where noise that has nothing to
- * do with the store meets an answer that nearly cancels, it is thousands of them. */
+ * that tips over once in a thousand elements is expected everywhere, over the block, in units, with one
+ * unit more than was seen. */
 static void pool_floor(struct xray *x, int i, const double *y)
 {
 	enum format f = dtype_info[out_dtype(x->call, i)].format;
@@ -67,12 +76,13 @@ static void pool_floor(struct xray *x, int i, const double *y)
 	size_t row = out_row(x->call, i);
 
 	for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) {
-		double unit2 = row_unit2(x, f, at, row, y);
+		double mean = row_unit2(x, f, at, row, y);
 		for (size_t j = at; j < at + row; j++) {
-			for (int k = 0; k < FLOOR_RUNS; k++) units[x->block[j]][k] += noise2(x, k, j) / unit2;
+			double unit = unit_at(f, y[j], x->shape2[j]);
+			for (int k = 0; k < FLOOR_RUNS; k++) units[x->block[j]][k] += in_units(noise2(x, k, j), unit * unit, mean);
 			count[x->block[j]] += x->shape2[j] > 0;
 		}
-		row_floor(x, at, row, sqrt(unit2));
+		row_floor(x, at, row, sqrt(mean));
 	}
 	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
 		double unit = unit_at(f, y[j], x->shape2[j]);

@@ -30,7 +30,7 @@ static struct pairs pairs(const calc *c)
 	if (c_mistake(c, HALF_FOR_INTERLEAVED)) interleaved = false;
 	p.step = interleaved ? 2 : 1;
 	p.apart = interleaved ? 1 : p.n;
-	if (c_mistake(c, PAIRS_HALF_HEAD_DIM) && !interleaved && D / 2 >= p.n) p.apart = D / 2;
+	if (c_mistake(c, PAIRS_HALF_HEAD_DIM) && !interleaved && D / 2 >= p.n && p.first + D / 2 + p.n <= D) p.apart = D / 2;
 	return p;
 }
 
