@@ -8,6 +8,7 @@ DEBIAN := build-essential libmpfr-dev libgmp-dev libopenblas-dev libjansson-dev 
 FUZZ_SECONDS := 60
 SEEDS := 5
 DRAWS := 100
+PAIRS := 50
 ifeq ($(origin NVCC),undefined)
 NVCC := $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 endif
@@ -38,7 +39,7 @@ MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/tests
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs false-alarms kill-matrix readback mutants asan fuzz fuzz-% device bench clean help FORCE
+.PHONY: all deps gate test check-recipe docs check-docs false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -118,6 +119,11 @@ kill-matrix: $(BUILD)/kill_matrix
 		gnuplot -e "table='$(BUILD)/kill-matrix.tsv'; picture='docs/kill-matrix.png'" plots/kill-matrix.gp; } || status=4; exit $$status
 $(BUILD)/kill_matrix: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kill_matrix*.c)) $(OBJECTS)
 	$(LINK) $(LIBS)
+$(BUILD)/pairs: $(BUILD)/tests/pairs.o $(BUILD)/tests/kill_matrix_model.o $(OBJECTS)
+	$(LINK) $(LIBS)
+
+pairs: $(BUILD)/pairs
+	$(BUILD)/pairs $(PAIRS)
 
 check-recipe: $(BUILD)/etalon
 	@ok=0; for op in $$($(BUILD)/etalon list ops | sed '1d; s/ .*//'); do \
@@ -164,6 +170,7 @@ make docs         fills the generated blocks of the pages (make test checks them
 make mutants      breaks each rule of the verdict in turn; a test must notice
 make readback     reads back random roundings of model kernels, DRAWS=100 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes
+make pairs        two mistakes at once, PAIRS=50 random pairs for each op
 make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page)
 make clean        removes build
 endef

@@ -1,0 +1,103 @@
+/* Model kernels and what can be wrong with them. */
+#include <math.h>
+#include <string.h>
+
+#include "kill_matrix.h"
+
+int faults_of(const struct op *op, struct fault *list)
+{
+	int n = 0;
+
+	for (int m = 0; op->mistakes[m].name; m++) list[n++] = (struct fault){ op->mistakes[m].name, m, -1 };
+	for (int s = 0; op->sites[s].name; s++) {
+		bool known = false;
+		for (int m = 0; op->mistakes[m].name; m++)
+			known = known || (op->mistakes[m].is_rounding && op->mistakes[m].site == s && op->mistakes[m].format == FMT_BF16);
+		if (!known) list[n++] = (struct fault){ op->sites[s].name, -1, s };
+	}
+	return n;
+}
+
+struct plan model_plan(const struct model *m, const struct fault *f)
+{
+	struct plan p = plan_plain(&arith_f32, 24);
+
+	plan_contract(&p, m->contract);
+	if (f && f->mistake >= 0) plan_mistake(&p, m->op, f->mistake);
+	else if (f) p.round[f->site] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
+	return p;
+}
+
+bool fault_is_foreign(const struct model *m, const struct fault *f, const struct call *call)
+{
+	const struct mistake_spec *spec = f->mistake >= 0 ? &m->op->mistakes[f->mistake] : NULL;
+	int site = !spec ? f->site : spec->is_rounding ? spec->site : -1;
+
+	if (spec && spec->form >= 0 && spec->form != m->contract->form) return true;
+	if (site < 0) return false;
+	return !site_in_form(m->op, site, m->contract->form) || m->contract->site[site].on || is_store(call, site, FMT_BF16);
+}
+
+/* Activations come in the model's type; a state keeps its own. */
+static enum dtype out_type(const struct model *m, const struct case_tensor *t)
+{
+	bool state = !strcmp(t->name, "final_state");
+
+	return !m->narrow ? DT_F32 : state ? t->dtype : DT_BF16;
+}
+
+bool model_case(const struct model *m, const struct test_case *k, uint64_t seed, struct capture *c, struct call *call, struct error *e)
+{
+	struct case_tensor out[MAX_OUT + 1] = { 0 };
+	struct test_case typed = *k;
+
+	for (int i = 0; k->out[i].name; i++) {
+		out[i] = k->out[i];
+		out[i].dtype = out_type(m, &k->out[i]);
+	}
+	typed.out = out;
+	if (!case_make(c, &typed, seed, true, e)) return false;
+	if (call_bind(call, c, true, e)) return true;
+	capture_free(c);
+	return false;
+}
+
+bool model_answer(const struct call *call, const struct plan *p, struct error *e)
+{
+	struct answer a;
+
+	if (!ref_run(call, p, &a, e)) return false;
+	for (int i = 0; i < MAX_OUT; i++)
+		if (call->out_count[i]) dtype_store(call->out[i]->dtype, a.hi[i], call->out_count[i], call->out[i]->data);
+	answer_free(&a);
+	return true;
+}
+
+static struct plan replica_of(const struct model *m, const struct fault *f)
+{
+	struct plan p = model_plan(m, f);
+
+	p.arith = &arith_f64;
+	p.bits = arith_f64.precision;
+	return p;
+}
+
+bool model_xray(struct xray *x, const struct model *m, const struct fault *f, const struct call *call, struct error *e)
+{
+	if (!xray_make(x, call, NULL, e)) return false;
+	x->replica = replica_of(m, f);
+	if (xray_settle(x)) return true;
+	xray_free(x);
+	return false;
+}
+
+bool fault_size(struct xray *x, const struct model *m, const struct fault *f, double *size)
+{
+	struct plan p = replica_of(m, f);
+
+	if (!xray_direction(x, &p)) return false;
+	*size = xray_size(x);
+	for (size_t j = 0; j < x->n; j++)
+		if (isfinite(x->base[j]) != isfinite(x->base[j] + x->d[j])) *size = INFINITY;
+	return true;
+}
