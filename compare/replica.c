@@ -13,6 +13,8 @@ const double worth_keeping = 30;
 static const double half = 0.5;
 /* The share of what is left that a mistake must explain to be taken before any rounding is known. */
 static const double gross = 0.3;
+/* Of what is left, as its mean square in units of float32's noise: sums in order leave that much. */
+static const double float32s_size = 16;
 /* Element operations of the reference: of one run of the search, and that replica_descend may spend in all, a
  * quarter of a minute of one core. */
 static const uint64_t enough_work = UINT64_C(1) << 24, patience = UINT64_C(1) << 35;
@@ -94,11 +96,11 @@ static bool overflow_fit(struct search *s, const struct plan *p, struct coeffici
 	return xray_rebase(s->x);
 }
 
-/* All promising mistakes, best first, that explain at least this share of what is left. Where nothing
- * is left to be explained, a mistake must be certain to be tried at all. */
+/* All promising mistakes, best first, that explain at least this share of what is left. Where what is left
+ * is of float32's size, a mistake must be certain to be tried at all. */
 static int mistakes(struct search *s, double least, struct candidate *list)
 {
-	bool explained = replica_explains(s->x);
+	bool small = xray_left(s->x) <= float32s_size;
 	int n = 0;
 
 	for (int m = 0; s->op->mistakes[m].name; m++) {
@@ -110,7 +112,7 @@ static int mistakes(struct search *s, double least, struct candidate *list)
 		if (overflows < 0 || (!overflows && xray_size(s->x) < above_noise)) continue;
 		if (overflows && !overflow_fit(s, &p, &k.c)) return -1;
 		if (!overflows) k.c = xray_fit(s->x);
-		if (promising(&k.c) && k.c.gain >= least && (!explained || k.c.value > certain * k.c.error)) insert(list, &n, &k);
+		if (promising(&k.c) && k.c.gain >= least && (!small || k.c.value > certain * k.c.error)) insert(list, &n, &k);
 	}
 	return n;
 }
@@ -216,14 +218,19 @@ static bool prune_site(struct search *s, int site)
 	return xray_rebase(s->x);
 }
 
+/* Takes a mistake out if the replica does as well without, or if it is not certain. */
 static bool prune_mistake(struct search *s, int m)
 {
-	struct plan before = s->x->replica;
+	struct plan before = s->x->replica, without = before;
 	double score = s->x->score;
 
-	s->x->replica.mistakes &= ~(UINT64_C(1) << m);
+	without.mistakes &= ~(UINT64_C(1) << m);
+	if (!xray_direction(s->x, &without)) return false;
+	struct coefficient c = xray_fit(s->x);
+	bool doubtful = xray_left(s->x) <= float32s_size && !xray_overflows(s->x) && 1 - c.value < certain * c.error;
+	s->x->replica = without;
 	if (!xray_rebase(s->x)) return false;
-	if (s->x->score < score + worth_keeping) return true;
+	if (doubtful || s->x->score < score + worth_keeping) return true;
 	s->x->replica = before;
 	return xray_rebase(s->x);
 }

@@ -28,8 +28,9 @@ static bool plain_direction(struct xray *x, int m)
 	return xray_rebase(x);
 }
 
-/* What the outputs say of a mistake that the replica makes or does not make. */
-static bool try_mistake(struct xray *x, int m, struct suspect *s)
+/* What the outputs say of a mistake that the replica makes or does not make. Where the replica does not explain them,
+ * a mistake that it makes may stand for one that nobody knows: then it must be certain. */
+static bool try_mistake(struct xray *x, int m, bool explained, struct suspect *s)
 {
 	const struct mistake_spec *spec = &x->call->op->mistakes[m];
 	bool made = x->replica.mistakes >> m & 1;
@@ -44,7 +45,7 @@ static bool try_mistake(struct xray *x, int m, struct suspect *s)
 	struct coefficient c = xray_fit(x);
 	s->coefficient = made ? 1 - c.value : c.value;
 	s->error = c.error;
-	if (made) s->state = CONVICTED;
+	if (made) s->state = explained || (c.error < 1 / certain && fabs(c.value) < 0.1) ? CONVICTED : INVISIBLE;
 	else if (xray_overflows(x) < 0) s->state = RULED_OUT, s->coefficient = s->error = 0;
 	else s->state = s->size >= above_noise && c.error < 1 / certain && c.value + certain * c.error < 1 ? RULED_OUT : INVISIBLE;
 	return true;
@@ -83,6 +84,17 @@ static bool nearly_all(const struct xray *x, const struct profile *p)
 	return inner;
 }
 
+/* What is made comes first, the largest effect before the others; the rest stays in the order of the tables. */
+static void sort(struct suspect *list, int n)
+{
+	for (int i = 1; i < n; i++) {
+		struct suspect s = list[i];
+		int at = i;
+		for (; s.state == CONVICTED && at > 0 && !(list[at - 1].state == CONVICTED && list[at - 1].size >= s.size); at--) list[at] = list[at - 1];
+		list[at] = s;
+	}
+}
+
 static bool examine_all(struct examination *ex, struct xray *x)
 {
 	const struct op *op = x->call->op;
@@ -90,10 +102,11 @@ static bool examine_all(struct examination *ex, struct xray *x)
 	if (!profile_read(&ex->profile, x)) return false;
 	for (int j = 0; j < ex->profile.n; j++)
 		if (!read_site(x, &ex->profile.reading[j], &ex->suspect[ex->n++])) return false;
-	for (int m = 0; op->mistakes[m].name; m++)
-		if (!op->mistakes[m].is_rounding && !try_mistake(x, m, &ex->suspect[ex->n++])) return false;
 	ex->left = xray_left(x);
 	ex->explained = (replica_explains(x) && xray_is_even(x)) || nearly_all(x, &ex->profile);
+	for (int m = 0; op->mistakes[m].name; m++)
+		if (!op->mistakes[m].is_rounding && !try_mistake(x, m, ex->explained, &ex->suspect[ex->n++])) return false;
+	sort(ex->suspect, ex->n);
 	if (ex->explained) return true;
 	where_left(x, ex->where, sizeof ex->where);
 	if (!generic_suspect(x, &ex->generic)) ex->generic.share = 0;

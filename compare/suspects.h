@@ -30,7 +30,7 @@ struct generic {
 enum { MAX_SUSPECT = MAX_SITE + 64 };
 struct examination {
 	struct profile profile;
-	struct suspect suspect[MAX_SUSPECT];
+	struct suspect suspect[MAX_SUSPECT];    /* those that are made come first, by size */
 	int n, count[INVISIBLE + 1];    /* suspects by state */
 	double left;                    /* mean square of what is left, in units of float32's noise: near or below 1 */
 	bool explained;                 /* left is no more than a correct kernel's, or, where the replica rounds

@@ -17,6 +17,10 @@ static const struct place { const char *text; size_t choices; bool (*in)(size_t 
 	{ "the upper half of %s", 1, upper_half }, { "the lower half of %s", 1, lower_half }, { "%s from 64 on", 1, from_64_on },
 };
 
+/* Beyond this many times float32's noise, squared, an element is wrong, and how wrong says nothing of where. */
+static const double wrong = 100;
+/* An output with less of the error than this is not searched. */
+static const double worth_a_look = 0.25;
 enum { LONGEST = 1 << 16 };     /* longer axes are not searched index by index */
 
 /* share[i]: the part of output o's Σ r²/floor2 that has index i on the axis. */
@@ -28,8 +32,8 @@ static double shares(const struct xray *x, int o, int axis, const size_t *shape,
 	for (int r = axis + 1; r < rank; r++) inner *= shape[r];
 	for (size_t i = 0; i < shape[axis]; i++) share[i] = 0;
 	for (size_t j = x->first[o]; j < x->first[o + 1]; j++) {
-		double z = x->floor2[j] > 0 ? x->r[j] * x->r[j] / x->floor2[j] : 0;
-		if (!isfinite(x->r[j])) z = isnan(x->r[j]) ? 0 : 1e6;
+		double z = x->floor2[j] > 0 ? fmin(wrong, x->r[j] * x->r[j] / x->floor2[j]) : 0;
+		if (!isfinite(x->r[j])) z = isnan(x->r[j]) ? 0 : wrong;
 		share[(j - x->first[o]) / inner % shape[axis]] += z;
 		total += z;
 	}
@@ -40,16 +44,16 @@ static double shares(const struct xray *x, int o, int axis, const size_t *shape,
 struct best { double surprise, share, total; char text[96]; };
 
 /* The set with the most of the error for its size: surprise is share · log(share / its part of the axis). */
-static void search_axis(const double *share, size_t n, const char *axis, double total, struct best *best)
+static void search_axis(const double *share, size_t n, const char *axis, double part_of_all, struct best *best)
 {
 	for (size_t k = 0; k < sizeof places / sizeof *places; k++)
 		for (size_t p = 0; p < places[k].choices && p < n; p++) {
 			double sum = 0, part = 0;
 			for (size_t i = places[k].choices == SIZE_MAX ? p : 0; i < (places[k].choices == SIZE_MAX ? p + 1 : n); i++)
 				if (places[k].in(i, n, p)) sum += share[i], part += 1 / (double)n;
-			double surprise = part > 0 && part < 1 && sum > part ? sum * log(sum / part) : 0;
+			double surprise = part > 0 && part < 1 && sum > part ? part_of_all * sum * log(sum / part) : 0;
 			if (!(surprise > best->surprise)) continue;
-			*best = (struct best){ surprise, sum, total, "" };
+			*best = (struct best){ surprise, sum, part_of_all, "" };
 			snprintf(best->text, sizeof best->text, places[k].text, axis, p);
 		}
 }
@@ -59,13 +63,21 @@ const char *where_left(const struct xray *x, char *text, size_t size)
 	static _Thread_local double share[LONGEST];
 	struct best best = { 0 };
 	double all = 0;
+	double part[MAX_OUT] = { 0 };
 	int at = 0;
 
-	snprintf(text, size, "spread over all outputs");
+	for (int o = 0; o < MAX_OUT; o++) {
+		size_t shape[MAX_RANK];
+		if (!x->call->out_count[o]) continue;
+		int rank = call_out_shape(x->call, o, shape);
+		all += part[o] = shares(x, o, rank - 1, shape, rank, share);
+		if (part[o] > part[at]) at = o;
+	}
+	snprintf(text, size, "%.0f %% of it in %s, spread over it", 100 * part[at] / all, x->call->op->out[at].name);
 	for (int o = 0; o < MAX_OUT; o++) {
 		size_t shape[MAX_RANK];
 		char axis[64];
-		if (!x->call->out_count[o]) continue;
+		if (!x->call->out_count[o] || part[o] < worth_a_look * all) continue;
 		int rank = call_out_shape(x->call, o, shape);
 		const char *names = x->call->op->out[o].shape;
 		double total = 0;
@@ -76,13 +88,12 @@ const char *where_left(const struct xray *x, char *text, size_t size)
 			names += n + (names[n] == ',');
 			if (shape[a] > LONGEST) continue;
 			total = shares(x, o, a, shape, rank, share);
-			search_axis(share, shape[a], axis, total, &best);
+			search_axis(share, shape[a], axis, total / all, &best);
 			if (best.surprise > before) at = o;
 		}
-		all += total;
 	}
 	if (best.surprise > 0)
-		snprintf(text, size, "%.0f %% of it in %s, there %.0f %% at %s", 100 * best.total / all, x->call->op->out[at].name,
+		snprintf(text, size, "%.0f %% of it in %s, there %.0f %% at %s", 100 * best.total, x->call->op->out[at].name,
 			100 * best.share, best.text);
 	return text;
 }

@@ -9,7 +9,8 @@
 #include "fit.h"
 #include "expected.h"
 
-enum { FLOOR_RUNS = 4 };
+/* Runs that show float32's noise: noisy ones, and the last to nearest with sums in order, whose errors are systematic. */
+enum { FLOOR_RUNS = 5 };
 
 struct xray {
 	const struct call *call;
@@ -49,7 +50,7 @@ bool xray_sample_pieces(struct xray *x, uint64_t most);
 /* Runs the replica and models what is left around it, then rebases.
  * shape2: the squared effect of a rounding at each site of its form but the stores, one at a time (to
  * bf16, or taken out where the replica has one), summed over sites and pooled over rows.
- * floor2: the squared effect of float32 arithmetic, from a few noisy runs of the replica, stored; next to
+ * floor2: the squared effect of float32 arithmetic, from a few such runs of the replica, stored; next to
  * nothing for an element that no site reaches. */
 bool xray_settle(struct xray *x);
 

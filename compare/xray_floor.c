@@ -1,4 +1,4 @@
-/* What float32 leaves around a replica, from noisy runs of it. */
+/* What float32 leaves around a replica, from a few runs of it in float32. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static double unit_at(enum format f, double y, double shape2)
 	return fmax(format_ulp(f, y), 0x1p-16 * sqrt(shape2));
 }
 
-/* The mean of four runs' values, the largest taken as no more than four times the mean of the others and
+/* The mean of the runs' values, the largest taken as no more than four times the mean of the others and
  * four units: where a rounding inside the replica tips over early, all that follows goes with it, and one
  * such run says nothing of the others. */
 static double tame_mean(const double *run, double unit2)
@@ -110,10 +110,10 @@ bool xray_floor(struct xray *x)
 	double *centre = x->raw;        /* until xray_rebase */
 	struct plan p = x->replica;
 
-	p.arith = &arith_noisy;
-	p.bits = arith_noisy.precision;
 	xray_store(x, x->base, centre);
 	for (int k = 0; k < FLOOR_RUNS; k++) {
+		p.arith = k < FLOOR_RUNS - 1 ? &arith_noisy : x->replica.arith == &arith_f32 ? &arith_f32_tree : &arith_f32;
+		p.bits = p.arith->precision;
 		p.seed = (uint64_t)k + 1;
 		if (!xray_run(x, &p, x->r)) return false;
 		add_noise(x, k, x->r, centre);
