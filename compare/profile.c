@@ -61,7 +61,7 @@ static void read_store(const struct xray *x, struct profile *p, int o)
 	if (y) fit(&sample, y, &only, 1, &c);
 	for (int j = 0; y && j < p->n; j++) {
 		struct reading *r = &p->reading[j];
-		if (x->call->op->sites[r->site].store != 1 + o || format_info[dtype_info[t].format].precision >= 24) continue;
+		if (site_store(x->call, r->site) != 1 + o || format_info[dtype_info[t].format].precision >= 24) continue;
 		*r = (struct reading){ r->site, dtype_info[t].format, ROUND_NEAREST_EVEN, c.value, c.error,
 			c.error < 1 / certain ? (fabs(c.value - 1) < 0.5 ? ROUNDED : NOT_ROUNDED) : NOT_VISIBLE };
 	}

@@ -233,7 +233,7 @@ static bool prune(struct search *s)
 {
 	for (int store = 1; store >= 0; store--)
 		for (int k = 0; s->op->sites[k].name; k++)
-			if (s->x->replica.round[k].on && (s->op->sites[k].store > 0) == store && !prune_site(s, k)) return false;
+			if (s->x->replica.round[k].on && (site_store(s->x->call, k) > 0) == store && !prune_site(s, k)) return false;
 	for (int m = 0; s->op->mistakes[m].name; m++)
 		if (s->x->replica.mistakes >> m & 1 && !prune_mistake(s, m)) return false;
 	return true;

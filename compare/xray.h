@@ -81,7 +81,13 @@ double xray_left(const struct xray *x);
  * that is off as a whole may be lost in the mean over all, whose floor a few large tips may have raised. */
 bool xray_is_even(struct xray *x);
 
+/* The output that element j is of. */
+int xray_out(const struct xray *x, size_t j);
+
 bool site_in_form(const struct op *op, int site, int form);
+
+/* 1 + the output of this call that the site is the store of, or 0. */
+int site_store(const struct call *call, int site);
 
 /* Rounding an output to the type that it is stored in is no choice of the kernel's. */
 bool is_store(const struct call *call, int site, enum format f);

@@ -115,7 +115,7 @@ static double upper_quartile(const struct xray *x, int block, int k, double *siz
 
 	for (size_t j = 0; j < x->n; j++) {
 		if (x->block[j] != block || !(x->weight[j] > 0)) continue;
-		enum format f = dtype_info[out_dtype(x->call, j >= x->first[1])].format;
+		enum format f = dtype_info[out_dtype(x->call, xray_out(x, j))].format;
 		double y = k < 0 ? x->r[j] : (double)x->noise[(size_t)k * x->n + j];
 		size[n++] = fabs(y) / unit_at(f, x->base[j], x->shape2[j]);
 	}

@@ -87,7 +87,7 @@ static inline double readback_apart(struct xray *x, const struct plan *p, const 
 
 	no_error(xray_direction(x, p), e);
 	for (size_t j = 0; j < x->n; j++) {
-		double y = stored_as(out_dtype(x->call, j >= x->first[1]), x->base[j] + x->d[j], 0);
+		double y = stored_as(out_dtype(x->call, xray_out(x, j)), x->base[j] + x->d[j], 0);
 		if (!(x->floor2[j] > 0)) continue;
 		if (!isfinite(y)) return INFINITY;
 		sum += (y - stored[j]) * (y - stored[j]) / x->floor2[j];
@@ -109,7 +109,7 @@ static inline void readback_compare(struct readback *r, struct xray *x, struct e
 	struct plan p = r->planted;
 
 	assert_non_null(stored);
-	for (size_t j = 0; j < x->n; j++) stored[j] = stored_as(out_dtype(x->call, j >= x->first[1]), x->base[j], 0);
+	for (size_t j = 0; j < x->n; j++) stored[j] = stored_as(out_dtype(x->call, xray_out(x, j)), x->base[j], 0);
 	r->apart = readback_apart(x, &r->found, stored, e);
 	r->exact = r->apart <= 1 && !r->found.mistakes;
 	for (int i = 0; op->sites[i].name; i++) {
