@@ -1,4 +1,5 @@
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "replica.h"
@@ -9,6 +10,7 @@ static const double least_rounding = 1;
 /* To be tried, two standard errors are enough: what counts then is that the score falls by this much. */
 static const double worth_trying = 2;
 const double worth_keeping = 30;
+const double saturated = 0.1;
 /* While roundings upstream of it are missing, one that is there shows a coefficient below 1. */
 static const double half = 0.5;
 /* The share of what is left that a mistake must explain to be taken before any rounding is known. */
@@ -325,6 +327,12 @@ bool replica_search(struct xray *x, const struct plan *start)
 	struct grown first = { .score = INFINITY };
 
 	if (start) {
+		x->replica = *start;
+		if (!xray_settle(x)) return false;
+		double q = xray_amplified(x);
+		fprintf(stderr, "amplified %g left %g\n", q, xray_left(x));
+		if (q < 0) return false;
+		if (q > saturated && replica_explains(x)) return true;
 		if (!grow_from(x, start)) return false;
 		if (replica_explains(x)) return true;
 		first = (struct grown){ x->replica, x->score };

@@ -1,3 +1,4 @@
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,6 +135,19 @@ void xray_store(const struct xray *x, const double *y, double *stored)
 	for (size_t j = 0; j < x->n; j++) stored[j] = stored_as(out_dtype(x->call, xray_out(x, j)), y[j], 0);
 }
 
+/* An element may be reached although no single rounding moves it, where the last one has a coarse grid: all
+ * of them together do. */
+static bool mark_reached(struct xray *x)
+{
+	struct plan bare = x->replica;
+
+	memset(bare.round, 0, sizeof bare.round);
+	if (!xray_direction(x, &bare)) return false;
+	for (size_t j = 0; j < x->n; j++)
+		if (x->shape2[j] == 0 && x->d[j] != 0) x->shape2[j] = DBL_MIN;
+	return true;
+}
+
 static bool find_shape(struct xray *x)
 {
 	memset(x->shape2, 0, x->n * sizeof *x->shape2);
@@ -145,6 +159,7 @@ static bool find_shape(struct xray *x)
 		for (size_t j = 0; j < x->n; j++)
 			if (isfinite(x->d[j])) x->shape2[j] += x->d[j] * x->d[j];
 	}
+	if (!mark_reached(x)) return false;
 	for (int i = 0; i < MAX_OUT; i++)
 		if (x->call->out_count[i]) pool_rows(x, i, x->shape2);
 	return true;

@@ -77,6 +77,11 @@ double xray_try(const struct xray *x);
 /* Mean of r²/floor2 over the elements that take part: 1 when nothing but float32 is left. */
 double xray_left(const struct xray *x);
 
+/* Share of the replica's own error (the mean square of its distance from the exact answer, stored) that float32's
+ * noise makes of it, run after run: no replica can explain more than the rest. 0 for one that rounds nothing
+ * inside. E_MEMORY: -1. Around a replica that is settled; x->d is lost. */
+double xray_amplified(struct xray *x);
+
 /* In no block is the upper quartile of |r| more than four times that of every noisy run and half a unit. A block
  * that is off as a whole may be lost in the mean over all, whose floor a few large tips may have raised. */
 bool xray_is_even(struct xray *x);

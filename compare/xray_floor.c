@@ -101,6 +101,26 @@ bool xray_floor(struct xray *x)
 	return true;
 }
 
+double xray_amplified(struct xray *x)
+{
+	struct plan plain = plan_plain(&arith_f64, arith_f64.precision);
+	double noise = 0, error = 0;
+	bool inner = false;
+
+	for (int k = 0; x->call->op->sites[k].name; k++) inner = inner || (x->replica.round[k].on && !site_store(x->call, k));
+	if (!inner) return 0;
+	plain.form = x->replica.form;
+	plain.chunk = x->replica.chunk;
+	if (!xray_direction(x, &plain)) return -1;
+	for (size_t j = 0; j < x->n; j++) {
+		double d = isfinite(x->d[j]) ? x->d[j] : 0, v = 0;
+		for (int k = 0; k < FLOOR_RUNS; k++) v += noise2(x, k, j) / FLOOR_RUNS;
+		noise += v * x->weight[j];
+		error += d * d * x->weight[j];
+	}
+	return error > 0 ? noise / error : 0;
+}
+
 static int by_size(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
