@@ -68,6 +68,12 @@ static void read_store(const struct xray *x, struct profile *p, int o)
 	free(y);
 }
 
+/* Around a replica that is largely noise a fit reads noise: each direction holds the replica's own. */
+static void blind(struct profile *p)
+{
+	for (int j = 0; j < p->n && p->amplified > saturated; j++) p->reading[j].state = NOT_VISIBLE;
+}
+
 static void measure(const struct xray *x, struct profile *p, const double *truth)
 {
 	for (int o = 0; o < MAX_OUT; o++) {
@@ -92,11 +98,13 @@ bool profile_read(struct profile *p, struct xray *x)
 	struct plan plain = plan_plain(&arith_f64, arith_f64.precision);
 
 	*p = (struct profile){ .replica = x->replica };
-	if (!read_sites(x, p) || !xray_direction(x, &plain)) return false;
+	p->amplified = xray_amplified(x);
+	if (p->amplified < 0 || !read_sites(x, p) || !xray_direction(x, &plain)) return false;
 	for (size_t i = 0; i < x->n; i++) x->d[i] += x->base[i];
 	measure(x, p, x->d);
 	for (int o = 0; o < MAX_OUT; o++)
 		if (x->call->out_count[o]) read_store(x, p, o);
+	blind(p);
 	return true;
 }
 

@@ -49,13 +49,24 @@ void verdict_fail(struct verdict *v, const char *format, ...)
 	reason(v, FAIL, "%s", text);
 }
 
+static bool kernel_is_finite(const struct call *call, int i, size_t j)
+{
+	const struct tensor *t = call->out[i];
+	double got;
+
+	dtype_load(t->dtype, (const char *)t->data + j * dtype_info[t->dtype].size, 1, &got);
+	return isfinite(got);
+}
+
+/* What an anchored call recorded as infinite or NaN it hands on to the reference of the iteration behind it: it is
+ * held against the kernel where the kernel wrote it. */
 static void finite_truth(const struct call *call, const struct answer *a, struct verdict *v)
 {
 	char text[128];
 
 	for (int i = 0; i < MAX_OUT; i++)
 		for (size_t j = 0; j < call->out_count[i]; j++) {
-			if (isfinite(a->hi[i][j])) continue;
+			if (isfinite(a->hi[i][j]) || (call->anchored && !kernel_is_finite(call, i, j))) continue;
 			reason(v, UNDECIDED, "out.%s: the reference is %g at %s", call->op->out[i].name, a->hi[i][j],
 				index_text(call, i, j, text, sizeof text));
 			break;
@@ -87,6 +98,26 @@ static void decide(const struct call *call, struct verdict *v, struct output_ver
 		reason(v, UNDECIDED, "out.%s: the truth is only known to %.3g sigma (%s against %s)", name, o->truth_error, v->truth, v->second);
 }
 
+/* Each recorded iteration on its own, in the rms rule. */
+static bool judge_traces(const struct call *call, const struct answer *truth, const struct expected *x, struct verdict *v, struct error *e)
+{
+	struct answer unanchored = { 0 };
+
+	if (!call->anchored) return true;
+	if (!trace_free_running(call, &unanchored, e)) return false;
+	for (int i = 0; call->op->out[i].name; i++) {
+		struct trace *t = &v->trace[v->n_trace];
+		if (!(call->op->out[i].flags & TRACE) || !call->out_count[i]) continue;
+		trace_figures(t, call, i, truth, &unanchored, x);
+		for (size_t k = 0; k < t->n; k++)
+			if (!(t->entry[k].sigma <= t->limit))
+				reason(v, FAIL, "out.%s: entry %zu: rms error %.4g sigma, at most %.3g", call->op->out[i].name, k, t->entry[k].sigma, t->limit);
+		v->n_trace++;
+	}
+	answer_free(&unanchored);
+	return true;
+}
+
 static bool judge_under(const struct call *call, const struct contract *k, struct yardstick *y, struct verdict *v, struct error *e)
 {
 	const struct truth *t = &y->truth;
@@ -102,6 +133,7 @@ static bool judge_under(const struct call *call, const struct contract *k, struc
 	for (int i = 0; ok && i < MAX_OUT; i++)
 		if (call->out_count[i]) ok = figures(&v->out[v->n_out++], call, i, &t->first, &t->second, x, e);
 	for (int i = 0; ok && i < v->n_out; i++) decide(call, v, &v->out[i]);
+	ok = ok && judge_traces(call, &t->first, x, v, e);
 	if (!v->n_out) reason(v, UNDECIDED, "nothing was compared");
 	return ok;
 }

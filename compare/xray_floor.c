@@ -15,6 +15,18 @@ static double unit_at(enum format f, double y, double shape2)
 	return fmax(format_ulp(f, y), 0x1p-16 * sqrt(shape2));
 }
 
+/* The grid of output i: of its dtype, or of the replica's rounding before the store where that is coarser. */
+static enum format grid(const struct xray *x, int i)
+{
+	enum format f = dtype_info[out_dtype(x->call, i)].format;
+
+	for (int k = 0; x->call->op->sites[k].name; k++) {
+		const struct site_rounding *r = &x->replica.round[k];
+		if (site_store(x->call, k) == 1 + i && r->on && format_info[r->format].precision < format_info[f].precision) f = r->format;
+	}
+	return f;
+}
+
 /* The mean of four runs' values, the largest taken as no more than four times the mean of the others and
  * four units: where a rounding inside the replica tips over early, all that follows goes with it, and one
  * such run says nothing of the others. */
@@ -52,7 +64,7 @@ static void row_floor(struct xray *x, size_t at, size_t row, double unit)
  * units, with one unit more than was seen. */
 static void pool_floor(struct xray *x, int i, const double *y)
 {
-	enum format f = dtype_info[out_dtype(x->call, i)].format;
+	enum format f = grid(x, i);
 	double units[MAX_BLOCKS][FLOOR_RUNS] = {{ 0 }}, count[MAX_BLOCKS] = { 0 };
 	size_t row = out_row(x->call, i);
 
@@ -135,7 +147,7 @@ static double upper_quartile(const struct xray *x, int block, int k, double *siz
 
 	for (size_t j = 0; j < x->n; j++) {
 		if (x->block[j] != block || !(x->weight[j] > 0)) continue;
-		enum format f = dtype_info[out_dtype(x->call, xray_out(x, j))].format;
+		enum format f = grid(x, xray_out(x, j));
 		double y = k < 0 ? x->r[j] : (double)x->noise[(size_t)k * x->n + j];
 		size[n++] = fabs(y) / unit_at(f, x->base[j], x->shape2[j]);
 	}

@@ -37,9 +37,15 @@ static void recall(calc *c, const struct ns *i, int which, mat A, size_t t)
 	if (A.rows) c_load_trace(c, flat(A), i->trace + which, entry(c, i, A, t), 1);
 }
 
-static void record_all(calc *c, const struct ns *i, size_t t)
+/* X goes on as the kernel recorded it, where it did: what is made of it in the same entry has errors of its own. */
+static void record_X(calc *c, struct ns *i, size_t t)
 {
 	record(c, i, TRACE_X, i->X, t);
+	if (i->trace >= 0 && c_anchored(c)) recall(c, i, TRACE_X, i->X, t);
+}
+
+static void record_gram(calc *c, const struct ns *i, size_t t)
+{
 	record(c, i, TRACE_R, i->R, t);
 	record(c, i, TRACE_Q, i->Q, t);
 }
@@ -172,12 +178,11 @@ static void normalise(calc *c, mat X)
 void ns_start(calc *c, struct ns *i)
 {
 	normalise(c, i->X);
-	record(c, i, TRACE_X, i->X, 0);
+	record_X(c, i, 0);
 	if (c_param(c, P_ALGORITHM) == STANDARD) return;
-	if (c_anchored(c)) recall(c, i, TRACE_X, i->X, 0);
 	gram(c, i->R, i->X);
 	identity(c, i->Q);
-	record_all(c, i, 0);
+	record_gram(c, i, 0);
 }
 
 /* ---- an iteration ---- */
@@ -192,6 +197,7 @@ static bool restarts_at(const calc *c, size_t t)
 	return false;
 }
 
+/* X <- QX, R <- XX', Q <- I before iteration t */
 static void restart(calc *c, struct ns *i, size_t t)
 {
 	mat QX = c_mat(c, i->X.rows, i->X.cols);
@@ -199,8 +205,7 @@ static void restart(calc *c, struct ns *i, size_t t)
 	product(c, QX, 1, i->Q, i->X, 0, QX);
 	c_copy(c, flat(i->X), flat(QX));
 	stored(c, SITE_X, i->X);
-	record(c, i, TRACE_X, i->X, t + 1);
-	if (c_anchored(c)) recall(c, i, TRACE_X, i->X, t + 1);
+	record_X(c, i, t + 1);
 	gram(c, i->R, i->X);
 	if (!c_mistake(c, RESTART_KEEPS_Q)) identity(c, i->Q);
 }
@@ -225,7 +230,7 @@ static void polynomial(calc *c, mat Z, mat R, const double abc[3])
 }
 
 /* X <- BX + aX with B = bA + cA², A = XX' */
-static void standard(calc *c, struct ns *i, const double abc[3])
+static void standard(calc *c, struct ns *i, size_t t, const double abc[3])
 {
 	size_t s = i->X.rows;
 	mat A = c_mat(c, s, s), B = c_mat(c, s, s), X = c_mat(c, s, i->X.cols);
@@ -235,6 +240,7 @@ static void standard(calc *c, struct ns *i, const double abc[3])
 	product(c, X, 1, B, i->X, outside(c, abc[0]), i->X);
 	c_copy(c, flat(i->X), flat(X));
 	stored(c, SITE_X, i->X);
+	record(c, i, TRACE_X, i->X, t + 1);
 }
 
 /* R <- Z(RZ + aR) + a(RZ + aR) */
@@ -257,6 +263,7 @@ static void gram_form(calc *c, struct ns *i, size_t t, const double abc[3])
 	bool last = t + 1 == ns_iterations(c) || restarts_at(c, t + 1);
 
 	if (restarts_at(c, t)) restart(c, i, t);
+	else record(c, i, TRACE_X, i->X, t + 1);
 	polynomial(c, Z, i->R, abc);
 	product(c, Q, 1, i->Q, Z, a, i->Q);
 	c_copy(c, flat(i->Q), flat(Q));
@@ -270,9 +277,9 @@ void ns_iterate(calc *c, struct ns *i, size_t t)
 	double abc[3];
 
 	for (size_t k = 0; k < 3; k++) abc[k] = c_list(c, P_COEFFICIENTS, from, 3, k);
-	if (c_param(c, P_ALGORITHM) == STANDARD) standard(c, i, abc);
+	if (c_param(c, P_ALGORITHM) == STANDARD) standard(c, i, t, abc);
 	else gram_form(c, i, t, abc);
-	record_all(c, i, t + 1);
+	record_gram(c, i, t + 1);
 	c_release(c, mark);
 }
 
