@@ -1,4 +1,5 @@
 /* What float32 leaves around a replica, from noisy runs of it. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,14 @@ static void add_noise(struct xray *x, int k, double *y, const double *centre)
 	for (size_t j = 0; j < x->n; j++) stored[j] = number(y[j] - centre[j]);
 }
 
+/* What float32 moves is no copy, although no site but its store reaches it: a product of recorded matrices. */
+static void mark_computed(struct xray *x)
+{
+	for (int k = 0; k < FLOOR_RUNS; k++)
+		for (size_t j = 0; j < x->n; j++)
+			if (x->shape2[j] == 0 && x->raw_noise[(size_t)k * x->n + j] != 0) x->shape2[j] = DBL_MIN;
+}
+
 bool xray_floor(struct xray *x)
 {
 	double *centre = x->raw;        /* until xray_rebase */
@@ -108,6 +117,7 @@ bool xray_floor(struct xray *x)
 		if (!xray_run(x, &p, x->r)) return false;
 		add_noise(x, k, x->r, centre);
 	}
+	mark_computed(x);
 	for (int i = 0; i < MAX_OUT; i++)
 		if (x->call->out_count[i]) pool_floor(x, i, x->base);
 	return true;
