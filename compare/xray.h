@@ -16,6 +16,7 @@ struct xray {
 	size_t n, first[MAX_OUT + 1];
 	double *got;                    /* [n] the kernel's outputs */
 	uint8_t *block;                 /* [n] */
+	enum format grid[MAX_OUT];      /* that the outputs are on; see xray_settle */
 	int blocks;
 	struct plan replica;
 	double *base;                   /* [n] the replica's answer, not stored */
@@ -49,6 +50,7 @@ bool xray_sample_pieces(struct xray *x, uint64_t most);
 /* Runs the replica and models what is left around it, then rebases.
  * shape2: the squared effect of a rounding at each site of its form but the stores, one at a time (to
  * bf16, or taken out where the replica has one), summed over sites and pooled over rows.
+ * grid: of each output's dtype, or a coarser one that all its values and all the replica's are on.
  * floor2: the squared effect of float32 arithmetic, from a few noisy runs of the replica, stored; next to
  * nothing for an element that no site reaches. */
 bool xray_settle(struct xray *x);

@@ -16,16 +16,22 @@ static double unit_at(enum format f, double y, double shape2)
 	return fmax(format_ulp(f, y), 0x1p-16 * sqrt(shape2));
 }
 
-/* The grid of output i: of its dtype, or of the replica's rounding before the store where that is coarser. */
-static enum format grid(const struct xray *x, int i)
+static bool on_grid(const struct xray *x, int i, enum format f)
 {
-	enum format f = dtype_info[out_dtype(x->call, i)].format;
+	for (size_t j = x->first[i]; j < x->first[i + 1]; j++)
+		if (isfinite(x->got[j]) && (format_round(f, ROUND_NEAREST_EVEN, x->got[j], 0) != x->got[j]
+				|| format_round(f, ROUND_NEAREST_EVEN, x->base[j], 0) != x->base[j])) return false;
+	return true;
+}
 
-	for (int k = 0; x->call->op->sites[k].name; k++) {
-		const struct site_rounding *r = &x->replica.round[k];
-		if (site_store(x->call, k) == 1 + i && r->on && format_info[r->format].precision < format_info[f].precision) f = r->format;
-	}
-	return f;
+/* The grid of output i: of its dtype, or a coarser one that the kernel's outputs and the replica's are all on. */
+static enum format find_grid(const struct xray *x, int i)
+{
+	enum format own = dtype_info[out_dtype(x->call, i)].format, coarser[] = { FMT_BF16, FMT_F16 };
+
+	for (size_t k = 0; k < sizeof coarser / sizeof *coarser; k++)
+		if (format_info[coarser[k]].precision < format_info[own].precision && on_grid(x, i, coarser[k])) return coarser[k];
+	return own;
 }
 
 /* The mean of four runs' values, the largest taken as no more than four times the mean of the others and
@@ -65,7 +71,7 @@ static void row_floor(struct xray *x, size_t at, size_t row, double unit)
  * units, with one unit more than was seen. */
 static void pool_floor(struct xray *x, int i, const double *y)
 {
-	enum format f = grid(x, i);
+	enum format f = x->grid[i];
 	double units[MAX_BLOCKS][FLOOR_RUNS] = {{ 0 }}, count[MAX_BLOCKS] = { 0 };
 	size_t row = out_row(x->call, i);
 
@@ -118,8 +124,11 @@ bool xray_floor(struct xray *x)
 		add_noise(x, k, x->r, centre);
 	}
 	mark_computed(x);
-	for (int i = 0; i < MAX_OUT; i++)
-		if (x->call->out_count[i]) pool_floor(x, i, x->base);
+	for (int i = 0; i < MAX_OUT; i++) {
+		if (!x->call->out_count[i]) continue;
+		x->grid[i] = find_grid(x, i);
+		pool_floor(x, i, x->base);
+	}
 	return true;
 }
 
@@ -157,7 +166,7 @@ static double upper_quartile(const struct xray *x, int block, int k, double *siz
 
 	for (size_t j = 0; j < x->n; j++) {
 		if (x->block[j] != block || !(x->weight[j] > 0)) continue;
-		enum format f = grid(x, xray_out(x, j));
+		enum format f = x->grid[xray_out(x, j)];
 		double y = k < 0 ? x->r[j] : (double)x->noise[(size_t)k * x->n + j];
 		size[n++] = fabs(y) / unit_at(f, x->base[j], x->shape2[j]);
 	}
