@@ -16,7 +16,8 @@ struct xray {
 	size_t n, first[MAX_OUT + 1];
 	double *got;                    /* [n] the kernel's outputs */
 	uint8_t *block;                 /* [n] */
-	enum format grid[MAX_OUT];      /* that the outputs are on; see xray_settle */
+	enum format grid[MAX_OUT];      /* that the outputs are on, and, */
+	double typical[MAX_OUT];        /* where it is coarser than their dtype's, their rms; see xray_settle */
 	int blocks;
 	struct plan replica;
 	double *base;                   /* [n] the replica's answer, not stored */

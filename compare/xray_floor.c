@@ -11,9 +11,9 @@ static const double exact = 0x1p-6;
 
 /* The unit of an element's noise: an ulp of what is stored, or, where the answer nearly cancels, what
  * float32 leaves of a bf16 rounding's effect, 2^(8-24). */
-static double unit_at(enum format f, double y, double shape2)
+static double unit_at(const struct xray *x, int i, size_t j)
 {
-	return fmax(format_ulp(f, y), 0x1p-16 * sqrt(shape2));
+	return fmax(format_ulp(x->grid[i], fmax(fabs(x->base[j]), x->typical[i])), 0x1p-16 * sqrt(x->shape2[j]));
 }
 
 static bool on_grid(const struct xray *x, int i, enum format f)
@@ -24,14 +24,29 @@ static bool on_grid(const struct xray *x, int i, enum format f)
 	return true;
 }
 
-/* The grid of output i: of its dtype, or a coarser one that the kernel's outputs and the replica's are all on. */
-static enum format find_grid(const struct xray *x, int i)
+/* rms of the replica's output i */
+static double typical(const struct xray *x, int i)
+{
+	double sum = 0, n = (double)x->call->out_count[i];
+
+	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) sum += isfinite(x->base[j]) ? x->base[j] * x->base[j] / n : 0;
+	return sqrt(sum);
+}
+
+/* The grid of output i: of its dtype, or a coarser one that the kernel's outputs and the replica's are all on. What
+ * put them there was not the store, and what float32 made of them before is then no smaller where they are small. */
+static void find_grid(struct xray *x, int i)
 {
 	enum format own = dtype_info[out_dtype(x->call, i)].format, coarser[] = { FMT_BF16, FMT_F16 };
 
 	for (size_t k = 0; k < sizeof coarser / sizeof *coarser; k++)
-		if (format_info[coarser[k]].precision < format_info[own].precision && on_grid(x, i, coarser[k])) return coarser[k];
-	return own;
+		if (format_info[coarser[k]].precision < format_info[own].precision && on_grid(x, i, coarser[k])) {
+			x->grid[i] = coarser[k];
+			x->typical[i] = typical(x, i);
+			return;
+		}
+	x->grid[i] = own;
+	x->typical[i] = 0;
 }
 
 /* The mean of four runs' values, the largest taken as no more than four times the mean of the others and
@@ -69,20 +84,19 @@ static void row_floor(struct xray *x, size_t at, size_t row, double unit)
 /* floor2 of output i from the runs' noise: the mean square over the element's row, and, so that a rounding
  * that tips over once in a thousand elements is expected everywhere, over the block, in the elements'
  * units, with one unit more than was seen. */
-static void pool_floor(struct xray *x, int i, const double *y)
+static void pool_floor(struct xray *x, int i)
 {
-	enum format f = x->grid[i];
 	double units[MAX_BLOCKS][FLOOR_RUNS] = {{ 0 }}, count[MAX_BLOCKS] = { 0 };
 	size_t row = out_row(x->call, i);
 
 	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
-		double unit = unit_at(f, y[j], x->shape2[j]);
+		double unit = unit_at(x, i, j);
 		for (int k = 0; k < FLOOR_RUNS; k++) units[x->block[j]][k] += noise2(x, k, j) / (unit * unit);
 		count[x->block[j]] += x->shape2[j] > 0;
 	}
-	for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) row_floor(x, at, row, unit_at(f, y[at], x->shape2[at]));
+	for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) row_floor(x, at, row, unit_at(x, i, at));
 	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
-		double unit = unit_at(f, y[j], x->shape2[j]);
+		double unit = unit_at(x, i, j);
 		int b = x->block[j];
 		if (x->stride > 1 && x->base[j] == 0) x->floor2[j] = 0;
 		else if (x->shape2[j] > 0) x->floor2[j] += (tame_mean(units[b], 1) + 1.0 / FLOOR_RUNS) / count[b] * unit * unit;
@@ -126,8 +140,8 @@ bool xray_floor(struct xray *x)
 	mark_computed(x);
 	for (int i = 0; i < MAX_OUT; i++) {
 		if (!x->call->out_count[i]) continue;
-		x->grid[i] = find_grid(x, i);
-		pool_floor(x, i, x->base);
+		find_grid(x, i);
+		pool_floor(x, i);
 	}
 	return true;
 }
@@ -166,9 +180,8 @@ static double upper_quartile(const struct xray *x, int block, int k, double *siz
 
 	for (size_t j = 0; j < x->n; j++) {
 		if (x->block[j] != block || !(x->weight[j] > 0)) continue;
-		enum format f = x->grid[xray_out(x, j)];
 		double y = k < 0 ? x->r[j] : (double)x->noise[(size_t)k * x->n + j];
-		size[n++] = fabs(y) / unit_at(f, x->base[j], x->shape2[j]);
+		size[n++] = fabs(y) / unit_at(x, xray_out(x, j), j);
 	}
 	qsort(size, n, sizeof *size, by_size);
 	return n ? size[n - 1 - n / 4] : 0;
