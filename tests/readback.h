@@ -50,7 +50,9 @@ static inline void readback_case(struct capture *c, struct call *call, const str
 		*k = &test_cases[readback_below(random, n)];
 		if ((*k)->large) continue;
 		no_error(case_make(c, *k, random_bits(random), true, &e) && call_bind(call, c, true, &e), &e);
-		if (call->out_count[0] + call->out_count[1] <= READBACK_ELEMENTS) return;
+		size_t elements = 0;
+		for (int i = 0; i < MAX_OUT; i++) elements += call->out_count[i];
+		if (elements <= READBACK_ELEMENTS) return;
 		capture_free(c);
 	}
 }
