@@ -42,6 +42,9 @@ void ns_orthogonalise(calc *c, struct ns *i);
 
 bool ns_check(const struct call *call, struct error *e);
 
+#define NS_F16 { true, FMT_F16, ROUND_NEAREST_EVEN }
+#define NS_BF16 { true, FMT_BF16, ROUND_NEAREST_EVEN }
+
 #define NS_PARAM_TABLE \
 	[P_ALGORITHM] = { "algorithm", PARAM_CHOICE, "standard|gram_naive|gram", true, 0, "the iteration" }, \
 	[P_COEFFICIENTS] = { "coefficients", PARAM_LIST, "a,b,c", true, 0, "of each iteration" }, \
