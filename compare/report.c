@@ -114,35 +114,6 @@ static void text_worst(FILE *to, const struct finding *f, const struct output_ve
 		o->worst.got, o->worst.expected, o->worst.sigma, o->worst.ulp);
 }
 
-/* The share of the free-running error that is not the iteration's own is what the ones before have been amplified to. */
-static double amplification(const struct trace *t, size_t k) { return t->entry[k].free / t->entry[k].anchored; }
-
-static void text_trace(FILE *to, const struct finding *f, const struct trace *t)
-{
-	fprintf(to, "\n  %-8s  entry   rms in sigma (limit)   error from the entry before   free-running   amplified\n", f->verdict.op->out[t->out].name);
-	for (size_t k = 0; k < t->n; k++) {
-		fprintf(to, "  %15zu      %9.4g (%5.3g)   %27.4g   %12.4g", k, t->entry[k].sigma, t->limit, t->entry[k].anchored, t->entry[k].free);
-		if (t->entry[k].anchored > 0) fprintf(to, "   %9.3g", amplification(t, k));
-		putc('\n', to);
-	}
-	if (t + 1 == f->verdict.trace + f->verdict.n_trace) putc('\n', to);
-}
-
-static json_t *json_traces(const struct verdict *v)
-{
-	json_t *all = json_array();
-
-	for (const struct trace *t = v->trace; t < v->trace + v->n_trace; t++) {
-		json_t *entries = json_array();
-		for (size_t k = 0; k < t->n; k++)
-			json_array_append_new(entries, json_pack("{s:o, s:o, s:o, s:o}", "rms_sigma", report_number(t->entry[k].sigma),
-				"error", report_number(t->entry[k].anchored), "free_running", report_number(t->entry[k].free),
-				"amplification", report_number(amplification(t, k))));
-		json_array_append_new(all, json_pack("{s:s, s:o, s:o}", "name", v->op->out[t->out].name, "limit", report_number(t->limit), "entries", entries));
-	}
-	return all;
-}
-
 void report_text(FILE *to, const struct finding *f, bool explain)
 {
 	const struct verdict *v = &f->verdict;
@@ -164,7 +135,7 @@ void report_text(FILE *to, const struct finding *f, bool explain)
 	for (int i = 0; i < v->n_out; i++) text_output(to, f, &v->out[i]);
 	if (v->n_out) putc('\n', to);
 	for (int i = 0; i < v->n_out; i++) text_worst(to, f, &v->out[i]);
-	for (int i = 0; i < v->n_trace; i++) text_trace(to, f, &v->trace[i]);
+	report_traces(to, v);
 	report_power(to, v);
 	if (explain) report_suspects(to, v);
 	for (int i = 0; i < v->n_reason; i++) fprintf(to, "  %s\n", v->reason[i]);
@@ -223,7 +194,7 @@ json_t *report_json(const struct finding *f)
 	json_object_set_new(j, "second_opinion", json_string(v->second));
 	json_object_set_new(j, "noisy_runs", json_integer(v->runs));
 	json_object_set_new(j, "outputs", outputs);
-	if (v->n_trace) json_object_set_new(j, "traces", json_traces(v));
+	if (v->n_trace) json_object_set_new(j, "traces", report_traces_json(v));
 	json_object_set_new(j, "reasons", reasons);
 	if (v->examined) json_object_set_new(j, "xray", report_xray_json(v));
 	return j;

@@ -136,6 +136,14 @@ void c_set(calc *c, vec y, double x)
 	for (size_t i = 0; i < y.n; i++) c->arith->load(c, c_part(c, y, i, 1).at, &x, 1);
 }
 
+num c_number(calc *c, double x)
+{
+	num a = c_num(c);
+
+	c_set(c, a, x);
+	return a;
+}
+
 double c_value(calc *c, num x)
 {
 	double hi;

@@ -24,7 +24,8 @@ double c_param(const calc *c, int param);               /* a bool is 0 or 1, a c
 bool c_has(const calc *c, int in);                      /* is the optional input there? */
 bool c_mistake(const calc *c, int mistake);             /* is this the wrong turn asked for? */
 size_t c_chunk(const calc *c);                          /* chunk length of a chunked form */
-double c_list(const calc *c, int param, size_t row, size_t width, size_t i);    /* number i of a row of a list; c_param: its rows */
+/* Number i of a row of a list; c_param is how many rows it has. */
+double c_list(const calc *c, int param, size_t row, size_t width, size_t i);
 bool c_anchored(const calc *c);                         /* are traces there to start each iteration from? */
 size_t c_int(const calc *c, int in, size_t index);      /* an element of an integer input */
 
@@ -56,6 +57,7 @@ void c_round(calc *c, enum format f, vec x);
 
 /* ---- constants and decisions ---- */
 void c_set(calc *c, vec y, double x);
+num c_number(calc *c, double x);                        /* a new num of that value */
 double c_value(calc *c, num x);                         /* nearest double */
 
 /* ---- elementwise ---- */

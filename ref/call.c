@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "op.h"
+#include "call_private.h"
 
 static int dim_index(const struct op *op, const char *symbol, size_t n)
 {
@@ -23,14 +23,6 @@ static const char *shape_next(const struct op *op, const char *s, int *dim, long
 	return *s == ',' ? s + 1 : s;
 }
 
-static int shape_rank(const char *s)
-{
-	int rank = 1;
-
-	while ((s = strchr(s, ','))) s++, rank++;
-	return rank;
-}
-
 /* The shape behind a first symbol that may be missing; NULL where there is none. */
 static const char *without_batch(const char *shape)
 {
@@ -43,7 +35,7 @@ static const char *without_batch(const char *shape)
 static bool lacks_batch(struct call *call, bool *decided, const struct tensor_spec *spec, const struct tensor *t)
 {
 	if (!without_batch(spec->shape)) return false;
-	if (!*decided) call->no_batch = t->rank < shape_rank(spec->shape);
+	if (!*decided) call->no_batch = t->rank < symbols_in(spec->shape);
 	*decided = true;
 	return call->no_batch;
 }
@@ -54,7 +46,7 @@ static bool bind_shape(struct call *call, bool *bound, const char *shape, const 
 	const char *s = shape;
 	char text[128];
 
-	if (t->rank != shape_rank(s))
+	if (t->rank != symbols_in(s))
 		return error_set(e, E_RANK, t->name, t->offset, "expected [%s], got %s", s, shape_text(t, text, sizeof text));
 	for (int i = 0; i < t->rank; i++) {
 		int d;
@@ -124,90 +116,6 @@ static bool no_extra_tensors(const struct call *call, struct error *e)
 	return true;
 }
 
-/* The index of text in "a|b|c", or -1. */
-static int choice(const char *choices, const char *text)
-{
-	for (int i = 0;; i++) {
-		size_t n = strcspn(choices, "|");
-		if (strlen(text) == n && !strncmp(choices, text, n)) return i;
-		if (!choices[n]) return -1;
-		choices += n + 1;
-	}
-}
-
-/* The numbers of one row of a list onto the end of the call's. */
-static bool list_row(struct call *call, json_t *row, size_t width, bool plain)
-{
-	for (size_t i = 0; i < width; i++) {
-		json_t *x = plain ? row : json_array_get(row, i);
-		if (!json_is_number(x) || !isfinite(json_number_value(x))) return false;
-		call->list[call->list_n++] = json_number_value(x);
-	}
-	return plain || json_array_size(row) == width;
-}
-
-static bool param_list(struct call *call, int i, json_t *v, struct error *e)
-{
-	const struct param_spec *p = &call->op->params[i];
-	size_t width = (size_t)shape_rank(p->choices), n = json_array_size(v);
-
-	call->list_first[i] = call->list_n;
-	call->param[i] = (double)n;
-	if (!json_is_array(v))
-		return error_set(e, E_PARAM, p->name, NO_OFFSET, "expected a list of %s%s%s", width > 1 ? "[" : "numbers, ", p->choices, width > 1 ? "]" : "");
-	if (n * width > MAX_LIST - call->list_n)
-		return error_set(e, E_PARAM, p->name, NO_OFFSET, "expected at most %zu rows, got %zu", (MAX_LIST - call->list_n) / width, n);
-	for (size_t r = 0; r < n; r++)
-		if (!list_row(call, json_array_get(v, r), width, width == 1))
-			return error_set(e, E_PARAM, p->name, NO_OFFSET, "element %zu: expected %s%s%s", r, width > 1 ? "numbers [" : "a number, ",
-				p->choices, width > 1 ? "]" : "");
-	return true;
-}
-
-double call_list(const struct call *call, int p, size_t row, size_t width, size_t i)
-{
-	return call->list[call->list_first[p] + row * width + i];
-}
-
-static bool param_value(const struct param_spec *p, json_t *v, double *x, struct error *e)
-{
-	if (!v) {
-		*x = p->absent;
-		return !p->required || error_set(e, E_PARAM, p->name, NO_OFFSET, "missing; %s", p->what);
-	}
-	switch (p->kind) {
-	case PARAM_BOOL:
-		*x = json_is_true(v);
-		return json_is_boolean(v) || error_set(e, E_PARAM, p->name, NO_OFFSET, "expected true or false");
-	case PARAM_REAL:
-		*x = json_number_value(v);
-		return (json_is_number(v) && isfinite(*x)) || error_set(e, E_PARAM, p->name, NO_OFFSET, "expected a number");
-	case PARAM_CHOICE:
-		*x = json_is_string(v) ? choice(p->choices, json_string_value(v)) : -1;
-		return *x >= 0 || error_set(e, E_PARAM, p->name, NO_OFFSET, "expected one of %s", p->choices);
-	case PARAM_LIST: break;         /* param_list */
-	}
-	return false;
-}
-
-static bool bind_params(struct call *call, struct error *e)
-{
-	const struct param_spec *p = call->op->params;
-	const char *key;
-	json_t *v;
-
-	for (int i = 0; p[i].name; i++) {
-		v = json_object_get(call->capture->params, p[i].name);
-		if (!(v && p[i].kind == PARAM_LIST ? param_list(call, i, v, e) : param_value(&p[i], v, &call->param[i], e))) return false;
-	}
-	json_object_foreach(call->capture->params, key, v) {
-		int i = 0;
-		while (p[i].name && strcmp(p[i].name, key)) i++;
-		if (!p[i].name) return error_set(e, E_PARAM, key, NO_OFFSET, "%s has no such parameter", call->op->name);
-	}
-	return true;
-}
-
 /* An output comes with the call unless its spec names an input that is not there. */
 static bool has_output(const struct call *call, int i)
 {
@@ -220,7 +128,7 @@ static bool has_output(const struct call *call, int i)
 int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK])
 {
 	const char *all = call->op->out[i].shape, *s = call->no_batch && without_batch(all) ? without_batch(all) : all;
-	int rank = shape_rank(s);
+	int rank = symbols_in(s);
 
 	for (int r = 0; r < rank; r++) {
 		int d;
@@ -295,7 +203,7 @@ bool call_bind(struct call *call, const struct capture *c, bool need_outputs, st
 {
 	*call = (struct call){ .op = op_find(c->op), .capture = c };
 	if (!call->op) return error_set(e, E_OP, c->op, NO_OFFSET, "see `etalon list ops`");
-	if (!bind_params(call, e) || !bind_tensors(call, e) || !no_extra_tensors(call, e)) return false;
+	if (!call_bind_params(call, e) || !bind_tensors(call, e) || !no_extra_tensors(call, e)) return false;
 	if (!call->op->check(call, e) || !sound_traces(call, e)) return false;
 	call->anchored = call->anchored && need_outputs;
 	for (int i = 0; call->op->out[i].name; i++) {

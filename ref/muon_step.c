@@ -27,14 +27,6 @@ static size_t row_at(const calc *c, struct rows r, size_t i, size_t *step)
 	return r.first * M + (r.n > M ? i : i * M);
 }
 
-static num number(calc *c, double x)
-{
-	num a = c_num(c);
-
-	c_set(c, a, x);
-	return a;
-}
-
 /* One row of V and of U: v <- mu v + g, u <- g + mu v or v. */
 static void momentum(calc *c, struct rows r, size_t i, vec u)
 {
@@ -47,16 +39,16 @@ static void momentum(calc *c, struct rows r, size_t i, vec u)
 	c_copy(c, old, v);
 	if (c_mistake(c, DECAY_COUPLED)) {
 		c_load(c, w, IN_WEIGHT, at, step);
-		c_axpy(c, g, number(c, c_param(c, P_DECAY)), w);
+		c_axpy(c, g, c_number(c, c_param(c, P_DECAY)), w);
 	}
-	c_mul(c, v, v, number(c, mu));
-	c_axpy(c, v, number(c, c_mistake(c, MOMENTUM_IS_MEAN) ? 1 - mu : 1), g);
+	c_mul(c, v, v, c_number(c, mu));
+	c_axpy(c, v, c_number(c, c_mistake(c, MOMENTUM_IS_MEAN) ? 1 - mu : 1), g);
 	c_store(c, OUT_MOMENTUM, at, step, v);
 	c_site(c, SITE_MOMENTUM, v);
 	if (c_mistake(c, MOMENTUM_STALE)) c_copy(c, v, old);
 	if (c_param(c, P_NESTEROV) && !c_mistake(c, NESTEROV_MISSING)) {
 		c_copy(c, u, g);
-		c_axpy(c, u, number(c, mu), v);
+		c_axpy(c, u, c_number(c, mu), v);
 	} else c_copy(c, u, v);
 	c_site(c, SITE_UPDATE, u);
 	c_release(c, mark);
@@ -73,9 +65,9 @@ static void scale(calc *c, num s, double n, double m)
 		n = m, m = t;
 	}
 	c_set(c, s, spectral ? n > m ? n : m : c_mistake(c, SCALE_FROM_MIN) ? smaller : larger);
-	if (spectral) c_div(c, s, s, number(c, m));
+	if (spectral) c_div(c, s, s, c_number(c, m));
 	c_map(c, s, FN_SQRT, s);
-	if (!spectral) c_mul(c, s, s, number(c, 0.2));
+	if (!spectral) c_mul(c, s, s, c_number(c, 0.2));
 	if (c_mistake(c, SCALE_MISSING)) c_set(c, s, 1);
 }
 
@@ -85,9 +77,9 @@ static void step_row(calc *c, struct rows r, size_t i, num s, vec o)
 	size_t step, at = row_at(c, r, i, &step), mark = c_mark(c);
 	double lr = c_param(c, P_LR), wd = c_mistake(c, DECAY_COUPLED) ? 0 : c_param(c, P_DECAY);
 	vec w = c_vec(c, o.n);
-	num keep = number(c, 1), decay = number(c, wd), rate = number(c, -lr);
+	num keep = c_number(c, 1), decay = c_number(c, wd), rate = c_number(c, -lr);
 
-	if (!c_mistake(c, DECAY_WITHOUT_LR)) c_mul(c, decay, decay, number(c, lr));
+	if (!c_mistake(c, DECAY_WITHOUT_LR)) c_mul(c, decay, decay, c_number(c, lr));
 	c_sub(c, keep, keep, decay);
 	c_mul(c, rate, rate, s);
 	c_load(c, w, IN_WEIGHT, at, step);
@@ -147,10 +139,12 @@ static bool check(const struct call *call, struct error *e)
 
 	for (size_t i = 0; call->param[P_SPLIT] > 0 && i < blocks(call); i++) {
 		double n = call_list(call, P_SPLIT, i, 1, 0);
-		if (!(n >= 1 && n <= N && n == (double)(size_t)n)) return error_set(e, E_PARAM, "split", NO_OFFSET, "expected whole numbers of rows, got %g", n);
+		if (!(n >= 1 && n <= N && n == (double)(size_t)n))
+			return error_set(e, E_PARAM, "split", NO_OFFSET, "expected whole numbers of rows, got %g", n);
 		sum += n;
 	}
-	if (call->param[P_SPLIT] >= 0 && sum != N) return error_set(e, E_PARAM, "split", NO_OFFSET, "expected blocks of %g rows in all, got %g", N, sum);
+	if (call->param[P_SPLIT] >= 0 && sum != N)
+		return error_set(e, E_PARAM, "split", NO_OFFSET, "expected blocks of %g rows in all, got %g", N, sum);
 	return ns_check(call, e);
 }
 
@@ -201,7 +195,8 @@ static const struct mistake_spec mistakes[] = {
 	{ 0 }
 };
 
-#define STORED(T) { [SITE_X0] = T, [SITE_GRAM] = T, [SITE_Z] = T, [SITE_Q] = T, [SITE_RZ] = T, [SITE_R] = T, [SITE_X] = T, [SITE_O] = T }
+#define STORED(T) { [SITE_X0] = T, [SITE_GRAM] = T, [SITE_Z] = T, [SITE_Q] = T, [SITE_RZ] = T, [SITE_R] = T, \
+	[SITE_X] = T, [SITE_O] = T }
 static const struct contract contracts[] = {
 	{ "f32", "all in float32", 0, 0, {{ 0 }} },
 	{ "f16", "every matrix of the iteration stored in float16, all else in float32", 0, 0, STORED(NS_F16) },

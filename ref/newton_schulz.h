@@ -29,6 +29,11 @@ struct ns {
 struct ns ns_make(calc *c, size_t s, size_t l, size_t b, int trace);
 size_t ns_iterations(const calc *c);
 
+/* X <- X/(‖X‖_F + eps), as it is stored. */
+void ns_normalise(calc *c, mat X);
+/* A, a matrix of the iteration, as it is stored: rounded at the site. */
+void ns_stored(calc *c, int site, mat A);
+
 /* X <- X/(‖X‖_F + eps), R <- XX', Q <- I; entry 0. */
 void ns_start(calc *c, struct ns *i);
 /* Iteration t; entry t + 1. */
@@ -48,9 +53,11 @@ bool ns_check(const struct call *call, struct error *e);
 #define NS_PARAM_TABLE \
 	[P_ALGORITHM] = { "algorithm", PARAM_CHOICE, "standard|gram_naive|gram", true, 0, "the iteration" }, \
 	[P_COEFFICIENTS] = { "coefficients", PARAM_LIST, "a,b,c", true, 0, "of each iteration" }, \
-	[P_RESTARTS] = { "restarts", PARAM_LIST, "t", false, NAN, "gram: iterations, from 0, before which X <- QX, R <- XX', Q <- I ([2] of more than two)" }, \
+	[P_RESTARTS] = { "restarts", PARAM_LIST, "t", false, NAN, \
+		"gram: iterations, from 0, before which X <- QX, R <- XX', Q <- I ([2] of more than two)" }, \
 	[P_EPS] = { "eps", PARAM_REAL, NULL, false, 1e-7, "added to the Frobenius norm" }, \
-	[P_ITERATE] = { "iterate_dtype", PARAM_CHOICE, "F32|F16|BF16", false, 0, "what the normalised input is cast to; a contract says what is rounded" }
+	[P_ITERATE] = { "iterate_dtype", PARAM_CHOICE, "F32|F16|BF16", false, 0, \
+		"what the normalised input is cast to; a contract says what is rounded" }
 
 #define NS_SITE_TABLE(out) \
 	[SITE_INPUT] = { "input", "the input as loaded", 0, 0 }, \
@@ -69,8 +76,8 @@ bool ns_check(const struct call *call, struct error *e);
 		"Emerging-Optimizers#229", 0, 0, 0, 0 }, \
 	[NORMALISE_IN_LOW_PRECISION] = { "normalise_in_low_precision", "the norm and the quotient of X rounded to bf16", "", \
 		0, true, SITE_INPUT, FMT_BF16 }, \
-	[LAST_COEFFICIENTS_REUSED] = { "last_coefficients_reused", "a list one short: the last iteration takes those of the one before", "", \
-		0, 0, 0, 0 }, \
+	[LAST_COEFFICIENTS_REUSED] = { "last_coefficients_reused", \
+		"a list one short: the last iteration takes those of the one before", "", 0, 0, 0, 0 }, \
 	[RESTART_MISSING] = { "restart_missing", "no restart", "", 0, 0, 0, 0 }, \
 	[RESTART_ONE_LATE] = { "restart_one_late", "each restart after its iteration", "", 0, 0, 0, 0 }, \
 	[RESTART_KEEPS_Q] = { "restart_keeps_q", "a restart leaves Q as it was", "", 0, 0, 0, 0 }, \

@@ -9,7 +9,7 @@
 
 #include "newton_schulz.h"
 
-enum { TILE = 16, SQUARINGS = 12 };
+enum { TILE = 16 };
 
 size_t ns_iterations(const calc *c) { return (size_t)c_param(c, P_COEFFICIENTS); }
 
@@ -58,33 +58,18 @@ void ns_recall(calc *c, struct ns *i, size_t t)
 }
 
 /* ---- matrices ---- */
-static num number(calc *c, double x)
-{
-	num a = c_num(c);
-
-	c_set(c, a, x);
-	return a;
-}
-
-/* A matrix of the iteration, as it is stored. */
-static void stored(calc *c, int site, mat A)
-{
-	c_site(c, site, flat(A));
-	if (c_mistake(c, ITERATE_IN_BF16_FOR_F16)) c_round(c, FMT_BF16, flat(A));
-}
-
 /* P <- alpha AB + beta C */
 static void product(calc *c, mat P, double alpha, mat A, mat B, double beta, mat C)
 {
 	c_gemm(c, P, NN, A, B);
-	if (alpha != 1) c_mul(c, flat(P), flat(P), number(c, alpha));
-	if (beta != 0) c_axpy(c, flat(P), number(c, beta), flat(C));
+	if (alpha != 1) c_mul(c, flat(P), flat(P), c_number(c, alpha));
+	if (beta != 0) c_axpy(c, flat(P), c_number(c, beta), flat(C));
 }
 
 /* A <- A + aI */
 static void add_identity(calc *c, mat A, double a)
 {
-	num x = number(c, a);
+	num x = c_number(c, a);
 
 	for (size_t i = 0; i < A.rows; i++) {
 		num diagonal = c_part(c, flat(A), i * A.cols + i, 1);
@@ -117,67 +102,13 @@ static void gram(calc *c, mat R, mat X)
 			c_set(c, c_part(c, c_row(c, R, i), 0, i), 0);
 			c_set(c, c_part(c, c_row(c, R, i), i + 1, R.cols - i - 1), 0);
 		}
-	stored(c, SITE_GRAM, R);
+	ns_stored(c, SITE_GRAM, R);
 }
 
 /* ---- the start ---- */
-static void trace(calc *c, num y, mat A)
-{
-	c_set(c, y, 0);
-	for (size_t i = 0; i < A.rows; i++) c_add(c, y, y, c_part(c, flat(A), i * A.cols + i, 1));
-}
-
-/* y <- the largest singular value of X: tr G^(p+1) / tr G^p of the Gram matrix, p = 2^SQUARINGS. */
-static void spectral_norm(calc *c, num y, mat X)
-{
-	mat G = c_mat(c, X.rows, X.rows), P = c_mat(c, X.rows, X.rows), T = c_mat(c, X.rows, X.rows);
-	num z = c_num(c);
-
-	c_gemm(c, G, NT, X, X);
-	c_copy(c, flat(P), flat(G));
-	for (int i = 0; i < SQUARINGS; i++) {
-		trace(c, z, P);
-		c_div(c, flat(P), flat(P), z);
-		c_gemm(c, T, NN, P, P);
-		c_copy(c, flat(P), flat(T));
-	}
-	c_gemm(c, T, NN, P, G);
-	trace(c, y, T);
-	trace(c, z, P);
-	c_div(c, y, y, z);
-	c_map(c, y, FN_SQRT, y);
-}
-
-/* y <- (Σ x²)^1/2, row by row */
-static void frobenius_norm(calc *c, num y, mat X)
-{
-	num row = c_num(c);
-
-	for (size_t i = 0; i < X.rows; i++) {
-		c_dot(c, row, c_row(c, X, i), c_row(c, X, i));
-		c_add(c, y, y, row);
-	}
-	c_map(c, y, FN_SQRT, y);
-}
-
-/* X <- X/(‖X‖ + eps) */
-static void normalise(calc *c, mat X)
-{
-	num norm = c_num(c);
-
-	c_site(c, SITE_INPUT, flat(X));
-	if (c_mistake(c, SPECTRAL_FOR_FROBENIUS)) spectral_norm(c, norm, X);
-	else frobenius_norm(c, norm, X);
-	c_site(c, SITE_NORM, norm);
-	if (c_mistake(c, EPS_SWAMPS_SMALL_INPUT)) c_max(c, norm, norm, number(c, 1e-7));
-	else c_add(c, norm, norm, number(c, c_param(c, P_EPS)));
-	c_div(c, flat(X), flat(X), norm);
-	stored(c, SITE_X0, X);
-}
-
 void ns_start(calc *c, struct ns *i)
 {
-	normalise(c, i->X);
+	ns_normalise(c, i->X);
 	record_X(c, i, 0);
 	if (c_param(c, P_ALGORITHM) == STANDARD) return;
 	gram(c, i->R, i->X);
@@ -204,7 +135,7 @@ static void restart(calc *c, struct ns *i, size_t t)
 
 	product(c, QX, 1, i->Q, i->X, 0, QX);
 	c_copy(c, flat(i->X), flat(QX));
-	stored(c, SITE_X, i->X);
+	ns_stored(c, SITE_X, i->X);
 	record_X(c, i, t + 1);
 	gram(c, i->R, i->X);
 	if (!c_mistake(c, RESTART_KEEPS_Q)) identity(c, i->Q);
@@ -223,10 +154,10 @@ static void polynomial(calc *c, mat Z, mat R, const double abc[3])
 	bool low = c_mistake(c, IDENTITY_ADDED_IN_LOW_PRECISION);
 
 	product(c, Z, abc[2], R, R, abc[1], R);
-	if (low) stored(c, SITE_Z, Z);
+	if (low) ns_stored(c, SITE_Z, Z);
 	if (outside(c, abc[0]) != abc[0]) add_identity(c, Z, abc[0]);
 	if (low) c_round(c, type[(int)c_param(c, P_ITERATE)], flat(Z));
-	else stored(c, SITE_Z, Z);
+	else ns_stored(c, SITE_Z, Z);
 }
 
 /* X <- BX + aX with B = bA + cA², A = XX' */
@@ -239,7 +170,7 @@ static void standard(calc *c, struct ns *i, size_t t, const double abc[3])
 	polynomial(c, B, A, abc);
 	product(c, X, 1, B, i->X, outside(c, abc[0]), i->X);
 	c_copy(c, flat(i->X), flat(X));
-	stored(c, SITE_X, i->X);
+	ns_stored(c, SITE_X, i->X);
 	record(c, i, TRACE_X, i->X, t + 1);
 }
 
@@ -249,10 +180,10 @@ static void update_gram(calc *c, struct ns *i, mat Z, double a)
 	mat RZ = c_mat(c, Z.rows, Z.rows);
 
 	product(c, RZ, 1, i->R, Z, a, i->R);
-	stored(c, SITE_RZ, RZ);
+	ns_stored(c, SITE_RZ, RZ);
 	if (c_mistake(c, R_UPDATE_ONE_SIDED)) c_copy(c, flat(i->R), flat(RZ));
 	else product(c, i->R, 1, Z, RZ, a, RZ);
-	stored(c, SITE_R, i->R);
+	ns_stored(c, SITE_R, i->R);
 }
 
 /* Z <- bR + cR²; Q <- QZ + aQ; R as above, unless nothing reads it. */
@@ -267,7 +198,7 @@ static void gram_form(calc *c, struct ns *i, size_t t, const double abc[3])
 	polynomial(c, Z, i->R, abc);
 	product(c, Q, 1, i->Q, Z, a, i->Q);
 	c_copy(c, flat(i->Q), flat(Q));
-	stored(c, SITE_Q, i->Q);
+	ns_stored(c, SITE_Q, i->Q);
 	if (!last || (i->trace >= 0 && c_wants(c, i->trace + TRACE_R))) update_gram(c, i, Z, a);
 }
 
