@@ -58,13 +58,13 @@ static void list_sites(struct list *l, const struct op *op)
 /* Outputs that come with an input only; in the table an output's `what` names it. */
 static void list_tensor(struct list *l, const struct op *op, const char *side, const struct tensor_spec *t)
 {
-	static const char *const kind[] = { "", "optional", "integer", "optional integer" };
+	static const char *const kind[] = { "", "optional", "integer", "optional integer", "trace" };
 	bool with = !strcmp(side, "out") && t->what[0];
 	char shape[32], what[64];
 
 	snprintf(shape, sizeof shape, "[%s]", t->shape);
 	snprintf(what, sizeof what, "only where in.%s is given", t->what);
-	ROW(l, op->name, side, t->name, shape, kind[t->flags & (OPTIONAL | INTEGER)], with ? what : t->what);
+	ROW(l, op->name, side, t->name, shape, kind[t->flags], with ? what : t->what);
 }
 
 static void list_tensors(struct list *l, const struct op *op)
@@ -85,6 +85,8 @@ static const char *absent_text(const struct param_spec *p, char *text, size_t si
 		return "required";
 	if (p->kind == PARAM_BOOL)
 		return p->absent != 0 ? "true" : "false";
+	if (p->kind == PARAM_LIST && p->absent == 0)
+		return "[]";
 	if (p->kind == PARAM_REAL && !isnan(p->absent))
 		snprintf(text, size, "%g", p->absent);
 	if (p->kind == PARAM_CHOICE) {
@@ -95,13 +97,22 @@ static const char *absent_text(const struct param_spec *p, char *text, size_t si
 	return text;
 }
 
+static const char *kind_text(const struct param_spec *p, char *text, size_t size)
+{
+	if (p->kind == PARAM_CHOICE)
+		return p->choices;
+	if (p->kind != PARAM_LIST)
+		return p->kind == PARAM_BOOL ? "bool" : "number";
+	snprintf(text, size, strchr(p->choices, ',') ? "[[%s], ...]" : "[%s, ...]", p->choices);
+	return text;
+}
+
 static void list_params(struct list *l, const struct op *op)
 {
-	char text[32];
+	char text[32], kind[64];
 
 	for (const struct param_spec *p = op->params; p->name; p++)
-		ROW(l, op->name, p->name, p->kind == PARAM_BOOL ? "bool" : p->kind == PARAM_REAL ? "number" : p->choices,
-		    absent_text(p, text, sizeof text), p->what);
+		ROW(l, op->name, p->name, kind_text(p, kind, sizeof kind), absent_text(p, text, sizeof text), p->what);
 }
 
 static void list_arithmetics(struct list *l, const struct op *op)

@@ -10,7 +10,7 @@ enum { MAX_ROUND = MAX_SITE, CHUNK = DEFAULT_CHUNK };
 struct arguments {
 	const char *capture, *out, *arith, *mistake, *form, *round[MAX_ROUND];
 	size_t n_round, chunk;
-	bool json;
+	bool json, trace;
 };
 
 static bool unknown(struct error *e, const char *name, const char *list, const struct op *op)
@@ -200,6 +200,10 @@ static int answer_capture(const struct capture *c, const struct arguments *a)
 		error_in_file(&e, a->capture);
 		return cli_fail(&e);
 	}
+	if (a->trace && !call_trace(&call)) {
+		error_set(&e, E_USAGE, "--trace", NO_OFFSET, "%s does not iterate", call.op->name);
+		return cli_fail(&e);
+	}
 	bool ok = make_plan(&plan, call.op, a, &e) && ref_run(&call, &plan, &answer, &e)
 		&& write_answer(&call, &answer, a, &t, &e);
 	int status = ok ? report(&t, &plan, &call, a) : cli_fail(&e);
@@ -218,6 +222,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'm': a->mistake = text; return 0;
 	case 'f': a->form = text; return 0;
 	case 'j': a->json = true; return 0;
+	case 't': a->trace = true; return 0;
 	case 'c': a->chunk = cli_number(state, "--chunk", text, 1, 4096); return 0;
 	case 'r':
 		if (a->n_round == MAX_ROUND) argp_error(state, "more than %d --round", MAX_ROUND);
@@ -243,6 +248,7 @@ int cmd_ref(int argc, char **argv)
 		{ "round", 'r', "SITE=TYPE", 0, "round at this site; may be given again", 0 },
 		{ "form", 'f', "FORM", 0, "sequential or chunk (as the mistake or site needs)", 0 },
 		{ "chunk", 'c', "N", 0, "tokens in a chunk (64)", 0 },
+		{ "trace", 't', NULL, 0, "also record what the op iterates on, after each iteration", 0 },
 		{ "json", 'j', NULL, 0, "say in JSON what was written", 0 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "CAPTURE -o FILE", "The reference's answer to CAPTURE's inputs.", NULL, NULL, NULL };

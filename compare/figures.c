@@ -12,9 +12,11 @@ static const double harmless_bias = 0.1;
 
 const char *const rule_name[RULE_COUNT] = { "worst", "excess", "p99", "rms", "bias" };
 
+double rms_limit(double freedom) { return slack * sqrt(mean_square_bound(freedom, alpha)); }
+
 static void limits(struct output_verdict *v, const struct expected *x, int i)
 {
-	double n = fmax(1, (double)x->count[i]), rms = slack * sqrt(mean_square_bound(x->freedom[i], alpha));
+	double n = fmax(1, (double)x->count[i]), rms = rms_limit(x->freedom[i]);
 
 	v->rule[RULE_WORST].limit = slack * student_quantile(x->runs, alpha / n);
 	v->rule[RULE_EXCESS].limit = v->rule[RULE_WORST].limit;

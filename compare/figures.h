@@ -9,4 +9,7 @@
 bool figures(struct output_verdict *v, const struct call *call, int i, const struct answer *truth,
 	const struct answer *second, const struct expected *x, struct error *e);
 
+/* What the rms in sigma of a correct kernel's errors stays below, given their degrees of freedom. */
+double rms_limit(double freedom);
+
 #endif

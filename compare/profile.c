@@ -61,11 +61,17 @@ static void read_store(const struct xray *x, struct profile *p, int o)
 	if (y) fit(&sample, y, &only, 1, &c);
 	for (int j = 0; y && j < p->n; j++) {
 		struct reading *r = &p->reading[j];
-		if (x->call->op->sites[r->site].store != 1 + o || format_info[dtype_info[t].format].precision >= 24) continue;
+		if (site_store(x->call, r->site) != 1 + o || format_info[dtype_info[t].format].precision >= 24) continue;
 		*r = (struct reading){ r->site, dtype_info[t].format, ROUND_NEAREST_EVEN, c.value, c.error,
 			c.error < 1 / certain ? (fabs(c.value - 1) < 0.5 ? ROUNDED : NOT_ROUNDED) : NOT_VISIBLE };
 	}
 	free(y);
+}
+
+/* Around a replica that is largely noise a fit reads noise: each direction holds the replica's own. */
+static void blind(struct profile *p)
+{
+	for (int j = 0; j < p->n && p->amplified > saturated; j++) p->reading[j].state = NOT_VISIBLE;
 }
 
 static void measure(const struct xray *x, struct profile *p, const double *truth)
@@ -92,11 +98,13 @@ bool profile_read(struct profile *p, struct xray *x)
 	struct plan plain = plan_plain(&arith_f64, arith_f64.precision);
 
 	*p = (struct profile){ .replica = x->replica };
-	if (!read_sites(x, p) || !xray_direction(x, &plain)) return false;
+	p->amplified = xray_amplified(x);
+	if (p->amplified < 0 || !read_sites(x, p) || !xray_direction(x, &plain)) return false;
 	for (size_t i = 0; i < x->n; i++) x->d[i] += x->base[i];
 	measure(x, p, x->d);
 	for (int o = 0; o < MAX_OUT; o++)
 		if (x->call->out_count[o]) read_store(x, p, o);
+	blind(p);
 	return true;
 }
 

@@ -9,6 +9,7 @@ static const double least_rounding = 1;
 /* To be tried, two standard errors are enough: what counts then is that the score falls by this much. */
 static const double worth_trying = 2;
 const double worth_keeping = 30;
+const double saturated = 0.1;
 /* While roundings upstream of it are missing, one that is there shows a coefficient below 1. */
 static const double half = 0.5;
 /* The share of what is left that a mistake must explain to be taken before any rounding is known. */
@@ -240,7 +241,7 @@ static bool prune(struct search *s)
 {
 	for (int store = 1; store >= 0; store--)
 		for (int k = 0; s->op->sites[k].name; k++)
-			if (s->x->replica.round[k].on && (s->op->sites[k].store > 0) == store && !prune_site(s, k)) return false;
+			if (s->x->replica.round[k].on && (site_store(s->x->call, k) > 0) == store && !prune_site(s, k)) return false;
 	for (int m = 0; s->op->mistakes[m].name; m++)
 		if (s->x->replica.mistakes >> m & 1 && !prune_mistake(s, m)) return false;
 	return true;
@@ -313,13 +314,37 @@ static bool descend_all(struct xray *x, const struct grown *list, int n, bool mi
 	return true;
 }
 
+/* Is p a replica whose own error is largely float32's noise, amplified, and does it explain the call? Then any
+ * change of a rounding draws that noise anew and none can be told from another: p stands. */
+static bool is_noise(struct xray *x, const struct plan *p, bool *noise)
+{
+	x->replica = *p;
+	if (!xray_settle(x)) return false;
+	double share = xray_amplified(x);
+	*noise = share > saturated && replica_explains(x);
+	return share >= 0;
+}
+
+static bool noise_of_contracts(struct xray *x, bool *noise)
+{
+	*noise = false;
+	for (const struct contract *k = x->call->op->contracts; k->name && !*noise; k++) {
+		struct plan p = plan_plain(&arith_f64, arith_f64.precision);
+		plan_contract(&p, k);
+		if (!is_noise(x, &p, noise)) return false;
+	}
+	return true;
+}
+
 static bool search(struct xray *x)
 {
 	struct grown list[MODELS], best;
+	bool noise;
 	int n = grow_models(x, list);
 
 	if (n < 0) return false;
 	if (replica_explains(x)) return true;
+	if (!noise_of_contracts(x, &noise) || noise) return noise;
 	best = list[0];
 	x->patience = x->work + patience;
 	if (!descend_all(x, list, n, false, &best) || !descend_all(x, list, n, true, &best)) return false;
@@ -332,6 +357,9 @@ bool replica_search(struct xray *x, const struct plan *start)
 	struct grown first = { .score = INFINITY };
 
 	if (start) {
+		bool noise;
+		if (!is_noise(x, start, &noise)) return false;
+		if (noise) return true;
 		if (!grow_from(x, start)) return false;
 		if (replica_explains(x)) return true;
 		first = (struct grown){ x->replica, x->score };
@@ -339,7 +367,8 @@ bool replica_search(struct xray *x, const struct plan *start)
 	if (!xray_sample_pieces(x, enough_work) || !search(x)) return false;
 	bool sampled = x->stride > 1;
 	struct plan found = x->replica;
-	if (!xray_sample_pieces(x, 0) || !(sampled ? grow_from(x, &found) : xray_settle(x))) return false;
+	bool noise;
+	if (!xray_sample_pieces(x, 0) || !is_noise(x, &found, &noise) || (sampled && !noise && !grow_from(x, &found))) return false;
 	if (replica_explains(x) || x->score <= first.score) return true;
 	x->replica = first.plan;
 	return xray_settle(x);

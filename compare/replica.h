@@ -36,6 +36,9 @@ bool replica_descend(struct xray *x, bool mistakes);
  * mistake is thought of only when no roundings explain the outputs. */
 bool replica_search(struct xray *x, const struct plan *start);
 
+/* Where float32's noise makes more than this share of the replica's error, roundings cannot be told apart. */
+extern const double saturated;
+
 /* Nothing but float32's noise is left. */
 bool replica_explains(const struct xray *x);
 

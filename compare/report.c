@@ -135,6 +135,7 @@ void report_text(FILE *to, const struct finding *f, bool explain)
 	for (int i = 0; i < v->n_out; i++) text_output(to, f, &v->out[i]);
 	if (v->n_out) putc('\n', to);
 	for (int i = 0; i < v->n_out; i++) text_worst(to, f, &v->out[i]);
+	report_traces(to, v);
 	report_power(to, v);
 	if (explain) report_suspects(to, v);
 	for (int i = 0; i < v->n_reason; i++) fprintf(to, "  %s\n", v->reason[i]);
@@ -193,6 +194,7 @@ json_t *report_json(const struct finding *f)
 	json_object_set_new(j, "second_opinion", json_string(v->second));
 	json_object_set_new(j, "noisy_runs", json_integer(v->runs));
 	json_object_set_new(j, "outputs", outputs);
+	if (v->n_trace) json_object_set_new(j, "traces", report_traces_json(v));
 	json_object_set_new(j, "reasons", reasons);
 	if (v->examined) json_object_set_new(j, "xray", report_xray_json(v));
 	return j;

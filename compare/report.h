@@ -39,6 +39,10 @@ void report_power(FILE *to, const struct verdict *v);
 void report_suspects(FILE *to, const struct verdict *v);
 json_t *report_xray_json(const struct verdict *v);
 
+/* Of a verdict on recorded iterations: a table for each trace; the same in JSON. */
+void report_traces(FILE *to, const struct verdict *v);
+json_t *report_traces_json(const struct verdict *v);
+
 /* One line each, aligned, and the reasons of those that did not pass, for `etalon gate`. */
 void report_table(FILE *to, const struct finding *f, size_t n);
 void report_markdown(FILE *to, const struct finding *f, size_t n);

@@ -18,7 +18,9 @@ static void replica_line(FILE *to, const struct verdict *v)
 		if (r->state != ROUNDED) continue;
 		fprintf(to, "%s%s %s", rounded++ ? ", " : "; rounds ", v->op->sites[r->site].name, rounding_name(r->format, r->rounding));
 	}
-	fputs(rounded ? "\n" : "; rounds nothing\n", to);
+	if (p->amplified > saturated)
+		fprintf(to, "; float32's noise alone makes %.3g %% of the error that the contract's roundings do: no site can be told\n", 100 * p->amplified);
+	else fputs(rounded ? "\n" : "; rounds nothing\n", to);
 	for (int i = 0; i < v->n_out; i++) {
 		int o = v->out[i].out;
 		fprintf(to, "            %-14s %8.4f %% of the error explained, %8.4f %% of elements equal to the replica's to the bit\n",
@@ -81,6 +83,6 @@ json_t *report_xray_json(const struct verdict *v)
 		json_array_append_new(outputs, json_pack("{s:s, s:o, s:o, s:o}", "name", v->op->out[o].name, "explained", report_number(p->out[o].explained),
 			"bit_equal", report_number(p->out[o].bit_equal), "rms", report_number(p->out[o].rms)));
 	}
-	return json_pack("{s:s, s:I, s:o, s:b, s:s, s:o, s:o}", "form", v->op->forms[p->replica.form].name, "chunk", (json_int_t)p->replica.chunk,
-		"left", report_number(v->x.left), "explained", v->x.explained, "where", v->x.where, "outputs", outputs, "suspects", suspects);
+	return json_pack("{s:s, s:I, s:o, s:o, s:b, s:s, s:o, s:o}", "form", v->op->forms[p->replica.form].name, "chunk", (json_int_t)p->replica.chunk,
+		"left", report_number(v->x.left), "amplified", report_number(p->amplified), "explained", v->x.explained, "where", v->x.where, "outputs", outputs, "suspects", suspects);
 }

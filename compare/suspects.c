@@ -78,7 +78,7 @@ static bool nearly_all(const struct xray *x, const struct profile *p)
 {
 	bool inner = false;
 
-	for (int k = 0; x->call->op->sites[k].name; k++) inner = inner || (x->replica.round[k].on && !x->call->op->sites[k].store);
+	for (int k = 0; x->call->op->sites[k].name; k++) inner = inner || (x->replica.round[k].on && !site_store(x->call, k));
 	for (int o = 0; o < MAX_OUT; o++)
 		if (x->call->out_count[o] && !(p->out[o].explained >= enough)) inner = false;
 	return inner;

@@ -3,6 +3,7 @@
 #define ETALON_VERDICT_H
 
 #include "suspects.h"
+#include "traces.h"
 #include "yardstick.h"
 
 enum outcome { PASS, FAIL, UNDECIDED };
@@ -39,6 +40,8 @@ struct verdict {
 	int runs;                       /* noisy runs behind sigma */
 	int n_out;
 	struct output_verdict out[MAX_OUT];
+	int n_trace;                    /* of an anchored call */
+	struct trace trace[MAX_OUT];
 	bool examined;                  /* the x-ray was made: see suspects.h */
 	struct examination x;
 	int n_reason;

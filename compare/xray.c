@@ -1,3 +1,4 @@
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,16 +54,31 @@ bool site_in_form(const struct op *op, int site, int form)
 	return op->sites[site].form < 0 || op->sites[site].form == form;
 }
 
-bool is_store(const struct call *call, int site, enum format f)
+int site_store(const struct call *call, int site)
 {
 	int store = call->op->sites[site].store;
+
+	return store && call->out_count[store - 1] ? store : 0;
+}
+
+int xray_out(const struct xray *x, size_t j)
+{
+	int i = 0;
+
+	while (j >= x->first[i + 1]) i++;
+	return i;
+}
+
+bool is_store(const struct call *call, int site, enum format f)
+{
+	int store = site_store(call, site);
 
 	return store && format_info[f].precision >= format_info[dtype_info[out_dtype(call, store - 1)].format].precision;
 }
 
 static double ulp_at(const struct xray *x, size_t j, double y)
 {
-	return format_ulp(dtype_info[out_dtype(x->call, j >= x->first[1])].format, y);
+	return format_ulp(dtype_info[out_dtype(x->call, xray_out(x, j))].format, y);
 }
 
 bool xray_make(struct xray *x, const struct call *call, void (*tick)(const char *, size_t, size_t), struct error *e)
@@ -116,7 +132,20 @@ bool xray_run(struct xray *x, const struct plan *plan, double *y)
 
 void xray_store(const struct xray *x, const double *y, double *stored)
 {
-	for (size_t j = 0; j < x->n; j++) stored[j] = stored_as(out_dtype(x->call, j >= x->first[1]), y[j], 0);
+	for (size_t j = 0; j < x->n; j++) stored[j] = stored_as(out_dtype(x->call, xray_out(x, j)), y[j], 0);
+}
+
+/* An element may be reached although no single rounding moves it, where the last one has a coarse grid: all
+ * of them together do. */
+static bool mark_reached(struct xray *x)
+{
+	struct plan bare = x->replica;
+
+	memset(bare.round, 0, sizeof bare.round);
+	if (!xray_direction(x, &bare)) return false;
+	for (size_t j = 0; j < x->n; j++)
+		if (x->shape2[j] == 0 && x->d[j] != 0) x->shape2[j] = DBL_MIN;
+	return true;
 }
 
 static bool find_shape(struct xray *x)
@@ -124,12 +153,13 @@ static bool find_shape(struct xray *x)
 	memset(x->shape2, 0, x->n * sizeof *x->shape2);
 	for (int k = 0; x->call->op->sites[k].name; k++) {
 		struct plan p = x->replica;
-		if (!site_in_form(x->call->op, k, p.form) || x->call->op->sites[k].store) continue;
+		if (!site_in_form(x->call->op, k, p.form) || site_store(x->call, k)) continue;
 		p.round[k] = p.round[k].on ? (struct site_rounding){ 0 } : (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
 		if (!xray_direction(x, &p)) return false;
 		for (size_t j = 0; j < x->n; j++)
 			if (isfinite(x->d[j])) x->shape2[j] += x->d[j] * x->d[j];
 	}
+	if (!mark_reached(x)) return false;
 	for (int i = 0; i < MAX_OUT; i++)
 		if (x->call->out_count[i]) pool_rows(x, i, x->shape2);
 	return true;
@@ -141,7 +171,7 @@ bool xray_sample_pieces(struct xray *x, uint64_t most)
 	uint64_t before = x->work;
 
 	x->stride = 0;
-	if (!most) return true;
+	if (!most || x->call->anchored) return true;    /* iterations are unlike each other */
 	if (!xray_run(x, &p, x->base)) return false;
 	x->stride = (x->work - before - overhead * x->n + most - 1) / most;
 	return true;

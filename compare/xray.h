@@ -17,6 +17,8 @@ struct xray {
 	size_t n, first[MAX_OUT + 1];
 	double *got;                    /* [n] the kernel's outputs */
 	uint8_t *block;                 /* [n] */
+	enum format grid[MAX_OUT];      /* that the outputs are on, and, */
+	double typical[MAX_OUT];        /* where it is coarser than their dtype's, their rms; see xray_settle */
 	int blocks;
 	struct plan replica;
 	double *base;                   /* [n] the replica's answer, not stored */
@@ -50,6 +52,7 @@ bool xray_sample_pieces(struct xray *x, uint64_t most);
 /* Runs the replica and models what is left around it, then rebases.
  * shape2: the squared effect of a rounding at each site of its form but the stores, one at a time (to
  * bf16, or taken out where the replica has one), summed over sites and pooled over rows.
+ * grid: of each output's dtype, or a coarser one that all its values and all the replica's are on.
  * floor2: the squared effect of float32 arithmetic, from a few such runs of the replica, stored; next to
  * nothing for an element that no site reaches. */
 bool xray_settle(struct xray *x);
@@ -78,11 +81,22 @@ double xray_try(const struct xray *x);
 /* Mean of r²/floor2 over the elements that take part: 1 when nothing but float32 is left. */
 double xray_left(const struct xray *x);
 
+/* Share of the replica's own error (the mean square of its distance from the exact answer, stored) that float32's
+ * noise makes of it, run after run: no replica can explain more than the rest. 0 for one that rounds nothing
+ * inside. E_MEMORY: -1. Around a replica that is settled; x->d is lost. */
+double xray_amplified(struct xray *x);
+
 /* In no block is the upper quartile of |r| more than four times that of every noisy run and half a unit. A block
  * that is off as a whole may be lost in the mean over all, whose floor a few large tips may have raised. */
 bool xray_is_even(struct xray *x);
 
+/* The output that element j is of. */
+int xray_out(const struct xray *x, size_t j);
+
 bool site_in_form(const struct op *op, int site, int form);
+
+/* 1 + the output of this call that the site is the store of, or 0. */
+int site_store(const struct call *call, int site);
 
 /* Rounding an output to the type that it is stored in is no choice of the kernel's. */
 bool is_store(const struct call *call, int site, enum format f);

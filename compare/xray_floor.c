@@ -1,4 +1,5 @@
 /* What float32 leaves around a replica, from a few runs of it in float32. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,42 @@ static const double exact = 0x1p-6;
 
 /* The unit of an element's noise: an ulp of what is stored, or, where the answer nearly cancels, what
  * float32 leaves of a bf16 rounding's effect, 2^(8-24). */
-static double unit_at(enum format f, double y, double shape2)
+static double unit_at(const struct xray *x, int i, size_t j)
 {
-	return fmax(format_ulp(f, y), 0x1p-16 * sqrt(shape2));
+	return fmax(format_ulp(x->grid[i], fmax(fabs(x->base[j]), x->typical[i])), 0x1p-16 * sqrt(x->shape2[j]));
+}
+
+static bool on_grid(const struct xray *x, int i, enum format f)
+{
+	for (size_t j = x->first[i]; j < x->first[i + 1]; j++)
+		if (isfinite(x->got[j]) && (format_round(f, ROUND_NEAREST_EVEN, x->got[j], 0) != x->got[j]
+				|| format_round(f, ROUND_NEAREST_EVEN, x->base[j], 0) != x->base[j])) return false;
+	return true;
+}
+
+/* rms of the replica's output i */
+static double typical(const struct xray *x, int i)
+{
+	double sum = 0, n = (double)x->call->out_count[i];
+
+	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) sum += isfinite(x->base[j]) ? x->base[j] * x->base[j] / n : 0;
+	return sqrt(sum);
+}
+
+/* The grid of output i: of its dtype, or a coarser one that the kernel's outputs and the replica's are all on. What
+ * put them there was not the store, and what float32 made of them before is then no smaller where they are small. */
+static void find_grid(struct xray *x, int i)
+{
+	enum format own = dtype_info[out_dtype(x->call, i)].format, coarser[] = { FMT_BF16, FMT_F16 };
+
+	for (size_t k = 0; k < sizeof coarser / sizeof *coarser; k++)
+		if (format_info[coarser[k]].precision < format_info[own].precision && on_grid(x, i, coarser[k])) {
+			x->grid[i] = coarser[k];
+			x->typical[i] = typical(x, i);
+			return;
+		}
+	x->grid[i] = own;
+	x->typical[i] = 0;
 }
 
 /* The mean of the runs' values, the largest taken as no more than four times the mean of the others and
@@ -47,12 +81,12 @@ static void row_floor(struct xray *x, size_t at, size_t row, double unit)
 	for (size_t j = at; j < at + row; j++) x->floor2[j] = mean;
 }
 
-/* The mean square of the units of the row at element `at`. */
-static double row_unit2(const struct xray *x, enum format f, size_t at, size_t row, const double *y)
+/* The mean square of the units of output i's row at element `at`. */
+static double row_unit2(const struct xray *x, int i, size_t at, size_t row)
 {
 	double sum = 0;
 
-	for (size_t j = at; j < at + row; j++) sum += pow(unit_at(f, y[j], x->shape2[j]), 2);
+	for (size_t j = at; j < at + row; j++) sum += pow(unit_at(x, i, j), 2);
 	return sum / (double)row;
 }
 
@@ -69,23 +103,22 @@ static double in_units(double noise2, double unit2, double row_unit2)
 /* floor2 of output i from the runs' noise: the mean square over the element's row, and, so that a rounding
  * that tips over once in a thousand elements is expected everywhere, over the block, in units, with one
  * unit more than was seen. */
-static void pool_floor(struct xray *x, int i, const double *y)
+static void pool_floor(struct xray *x, int i)
 {
-	enum format f = dtype_info[out_dtype(x->call, i)].format;
 	double units[MAX_BLOCKS][FLOOR_RUNS] = {{ 0 }}, count[MAX_BLOCKS] = { 0 };
 	size_t row = out_row(x->call, i);
 
 	for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) {
-		double mean = row_unit2(x, f, at, row, y);
+		double mean = row_unit2(x, i, at, row);
 		for (size_t j = at; j < at + row; j++) {
-			double unit = unit_at(f, y[j], x->shape2[j]);
+			double unit = unit_at(x, i, j);
 			for (int k = 0; k < FLOOR_RUNS; k++) units[x->block[j]][k] += in_units(noise2(x, k, j), unit * unit, mean);
 			count[x->block[j]] += x->shape2[j] > 0;
 		}
 		row_floor(x, at, row, sqrt(mean));
 	}
 	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
-		double unit = unit_at(f, y[j], x->shape2[j]);
+		double unit = unit_at(x, i, j);
 		int b = x->block[j];
 		if (x->stride > 1 && x->base[j] == 0) x->floor2[j] = 0;
 		else if (x->shape2[j] > 0) x->floor2[j] += (tame_mean(units[b], 1) + 1.0 / FLOOR_RUNS) / count[b] * unit * unit;
@@ -105,6 +138,14 @@ static void add_noise(struct xray *x, int k, double *y, const double *centre)
 	for (size_t j = 0; j < x->n; j++) stored[j] = number(y[j] - centre[j]);
 }
 
+/* What float32 moves is no copy, although no site but its store reaches it: a product of recorded matrices. */
+static void mark_computed(struct xray *x)
+{
+	for (int k = 0; k < FLOOR_RUNS; k++)
+		for (size_t j = 0; j < x->n; j++)
+			if (x->shape2[j] == 0 && x->raw_noise[(size_t)k * x->n + j] != 0) x->shape2[j] = DBL_MIN;
+}
+
 bool xray_floor(struct xray *x)
 {
 	double *centre = x->raw;        /* until xray_rebase */
@@ -118,9 +159,33 @@ bool xray_floor(struct xray *x)
 		if (!xray_run(x, &p, x->r)) return false;
 		add_noise(x, k, x->r, centre);
 	}
-	for (int i = 0; i < MAX_OUT; i++)
-		if (x->call->out_count[i]) pool_floor(x, i, x->base);
+	mark_computed(x);
+	for (int i = 0; i < MAX_OUT; i++) {
+		if (!x->call->out_count[i]) continue;
+		find_grid(x, i);
+		pool_floor(x, i);
+	}
 	return true;
+}
+
+double xray_amplified(struct xray *x)
+{
+	struct plan plain = plan_plain(&arith_f64, arith_f64.precision);
+	double noise = 0, error = 0;
+	bool inner = false;
+
+	for (int k = 0; x->call->op->sites[k].name; k++) inner = inner || (x->replica.round[k].on && !site_store(x->call, k));
+	if (!inner) return 0;
+	plain.form = x->replica.form;
+	plain.chunk = x->replica.chunk;
+	if (!xray_direction(x, &plain)) return -1;
+	for (size_t j = 0; j < x->n; j++) {
+		double d = isfinite(x->d[j]) ? x->d[j] : 0, v = 0;
+		for (int k = 0; k < FLOOR_RUNS; k++) v += noise2(x, k, j) / FLOOR_RUNS;
+		noise += v * x->weight[j];
+		error += d * d * x->weight[j];
+	}
+	return error > 0 ? noise / error : 0;
 }
 
 static int by_size(const void *a, const void *b)
@@ -137,9 +202,8 @@ static double upper_quartile(const struct xray *x, int block, int k, double *siz
 
 	for (size_t j = 0; j < x->n; j++) {
 		if (x->block[j] != block || !(x->weight[j] > 0)) continue;
-		enum format f = dtype_info[out_dtype(x->call, j >= x->first[1])].format;
 		double y = k < 0 ? x->r[j] : (double)x->noise[(size_t)k * x->n + j];
-		size[n++] = fabs(y) / unit_at(f, x->base[j], x->shape2[j]);
+		size[n++] = fabs(y) / unit_at(x, xray_out(x, j), j);
 	}
 	qsort(size, n, sizeof *size, by_size);
 	return n ? size[n - 1 - n / 4] : 0;

@@ -45,7 +45,7 @@ double xray_size(const struct xray *x)
 	double sum[MAX_BLOCKS] = { 0 }, stored[MAX_BLOCKS] = { 0 }, n[MAX_BLOCKS] = { 0 }, largest = 0;
 
 	for (size_t j = 0; j < x->n; j++) {
-		enum dtype t = out_dtype(x->call, j >= x->first[1]);
+		enum dtype t = out_dtype(x->call, xray_out(x, j));
 		int b = x->block[j];
 		if (!(x->floor2[j] > 0)) continue;
 		n[b]++;

@@ -10,6 +10,8 @@ double c_param(const calc *c, int param) { return c->call->param[param]; }
 bool c_has(const calc *c, int in) { return c->call->in[in] != NULL; }
 bool c_mistake(const calc *c, int mistake) { return c->plan->mistakes >> mistake & 1; }
 size_t c_chunk(const calc *c) { return c->plan->chunk; }
+bool c_anchored(const calc *c) { return c->call->anchored; }
+double c_list(const calc *c, int param, size_t row, size_t width, size_t i) { return call_list(c->call, param, row, width, i); }
 
 size_t c_int(const calc *c, int in, size_t index)
 {
@@ -74,9 +76,8 @@ static double *buffer(calc *c, size_t n)
 	return c->buffer;
 }
 
-void c_load(calc *c, vec y, int in, size_t first, size_t step)
+static void load(calc *c, vec y, const struct tensor *t, size_t first, size_t step)
 {
-	const struct tensor *t = c->call->in[in];
 	size_t size = dtype_info[t->dtype].size;
 	const char *at = (const char *)t->data + first * size;
 	double *b = buffer(c, y.n);
@@ -85,6 +86,11 @@ void c_load(calc *c, vec y, int in, size_t first, size_t step)
 	else for (size_t i = 0; i < y.n; i++) dtype_load(t->dtype, at + i * step * size, 1, b + i);
 	c->arith->load(c, y.at, b, y.n);
 }
+
+void c_load(calc *c, vec y, int in, size_t first, size_t step) { load(c, y, c->call->in[in], first, step); }
+void c_load_trace(calc *c, vec y, int out, size_t first, size_t step) { load(c, y, c->call->out[out], first, step); }
+
+bool c_wants(const calc *c, int out) { return c->answer->hi[out] != NULL; }
 
 void c_store(calc *c, int out, size_t first, size_t step, vec x)
 {
@@ -106,21 +112,36 @@ static double site_round(calc *c, const struct site_rounding *r, double hi, doub
 		random ? random_at(c->noise++) : 0);
 }
 
-void c_site(calc *c, int site, vec x)
+static void round_all(calc *c, const struct site_rounding *r, vec x)
 {
-	const struct site_rounding *r = &c->plan->round[site];
-
-	if (!r->on) return;
 	double *b = buffer(c, x.n);
 	c->arith->read(c, b, b + x.n, x.at, x.n);
 	for (size_t i = 0; i < x.n; i++) b[i] = site_round(c, r, b[i], b[x.n + i]);
 	c->arith->load(c, x.at, b, x.n);
 }
 
+void c_site(calc *c, int site, vec x)
+{
+	if (c->plan->round[site].on) round_all(c, &c->plan->round[site], x);
+}
+
+void c_round(calc *c, enum format f, vec x)
+{
+	round_all(c, &(struct site_rounding){ true, f, ROUND_NEAREST_EVEN }, x);
+}
+
 /* ---- constants and decisions ---- */
 void c_set(calc *c, vec y, double x)
 {
 	for (size_t i = 0; i < y.n; i++) c->arith->load(c, c_part(c, y, i, 1).at, &x, 1);
+}
+
+num c_number(calc *c, double x)
+{
+	num a = c_num(c);
+
+	c_set(c, a, x);
+	return a;
 }
 
 double c_value(calc *c, num x)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "arith.h"
+#include "fixtures/dtype.h"
 
 typedef struct { void *at; size_t n; } vec;             /* contiguous */
 typedef struct { void *at; size_t rows, cols; } mat;    /* row-major, contiguous */
@@ -23,6 +24,9 @@ double c_param(const calc *c, int param);               /* a bool is 0 or 1, a c
 bool c_has(const calc *c, int in);                      /* is the optional input there? */
 bool c_mistake(const calc *c, int mistake);             /* is this the wrong turn asked for? */
 size_t c_chunk(const calc *c);                          /* chunk length of a chunked form */
+/* Number i of a row of a list; c_param is how many rows it has. */
+double c_list(const calc *c, int param, size_t row, size_t width, size_t i);
+bool c_anchored(const calc *c);                         /* are traces there to start each iteration from? */
 size_t c_int(const calc *c, int in, size_t index);      /* an element of an integer input */
 
 /* Tokens [first, last) of sequence n under the integer input `cu`; all of them when it is absent. */
@@ -42,13 +46,18 @@ void c_release(calc *c, size_t mark);                   /* forgets all made sinc
 
 /* ---- in and out: element `first`, then every `step`-th ---- */
 void c_load(calc *c, vec y, int in, size_t first, size_t step);
+void c_load_trace(calc *c, vec y, int out, size_t first, size_t step);  /* of an anchored call, as the kernel wrote it */
+bool c_wants(const calc *c, int out);                   /* is the output asked for? */
 void c_store(calc *c, int out, size_t first, size_t step, vec x);
 
 /* x rounded as the plan asks at this site; nothing when it asks nothing. */
 void c_site(calc *c, int site, vec x);
+/* x rounded to nearest, for mistakes that are more than a rounding at a site. */
+void c_round(calc *c, enum format f, vec x);
 
 /* ---- constants and decisions ---- */
 void c_set(calc *c, vec y, double x);
+num c_number(calc *c, double x);                        /* a new num of that value */
 double c_value(calc *c, num x);                         /* nearest double */
 
 /* ---- elementwise ---- */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "op.h"
+#include "call_private.h"
 
 static int dim_index(const struct op *op, const char *symbol, size_t n)
 {
@@ -15,29 +15,38 @@ static int dim_index(const struct op *op, const char *symbol, size_t n)
 /* The next symbol of a shape: its index in dims and the number added to it. */
 static const char *shape_next(const struct op *op, const char *s, int *dim, long *plus)
 {
-	size_t n = strcspn(s, "+-,");
+	size_t n = strcspn(s, "+-,?");
 
 	*dim = dim_index(op, s, n);
-	s += n;
+	s += n + (s[n] == '?');
 	*plus = *s && *s != ',' ? strtol(s, (char **)&s, 10) : 0;
 	return *s == ',' ? s + 1 : s;
 }
 
-static int shape_rank(const char *s)
+/* The shape behind a first symbol that may be missing; NULL where there is none. */
+static const char *without_batch(const char *shape)
 {
-	int rank = 1;
+	size_t n = strcspn(shape, ",");
 
-	while ((s = strchr(s, ','))) s++, rank++;
-	return rank;
+	return n && shape[n - 1] == '?' ? shape + n + 1 : NULL;
 }
 
-/* Binds the symbols of spec's shape to t's sizes; bound says which are known already. */
-static bool bind_shape(struct call *call, bool *bound, const struct tensor_spec *spec, const struct tensor *t, struct error *e)
+/* Does t lack the symbol that may be missing? The first input that could have it decides for all. */
+static bool lacks_batch(struct call *call, bool *decided, const struct tensor_spec *spec, const struct tensor *t)
 {
-	const char *s = spec->shape;
+	if (!without_batch(spec->shape)) return false;
+	if (!*decided) call->no_batch = t->rank < symbols_in(spec->shape);
+	*decided = true;
+	return call->no_batch;
+}
+
+/* Binds the symbols of a shape to t's sizes; bound says which are known already. */
+static bool bind_shape(struct call *call, bool *bound, const char *shape, const struct tensor *t, struct error *e)
+{
+	const char *s = shape;
 	char text[128];
 
-	if (t->rank != shape_rank(s))
+	if (t->rank != symbols_in(s))
 		return error_set(e, E_RANK, t->name, t->offset, "expected [%s], got %s", s, shape_text(t, text, sizeof text));
 	for (int i = 0; i < t->rank; i++) {
 		int d;
@@ -46,9 +55,9 @@ static bool bind_shape(struct call *call, bool *bound, const struct tensor_spec 
 		size_t size = t->shape[i] - (size_t)plus;
 		if (plus > 0 && t->shape[i] < (size_t)plus) size = 0;
 		if (size == 0 && !(plus < 0 && t->shape[i] == 0))
-			return error_set(e, E_EMPTY, t->name, t->offset, "%s of [%s] is 0 in %s", call->op->dims[d], spec->shape, shape_text(t, text, sizeof text));
+			return error_set(e, E_EMPTY, t->name, t->offset, "%s of [%s] is 0 in %s", call->op->dims[d], shape, shape_text(t, text, sizeof text));
 		if (bound[d] && call->dim[d] != size)
-			return error_set(e, E_DIM, t->name, t->offset, "expected [%s] with %s = %zu, got %s", spec->shape, call->op->dims[d],
+			return error_set(e, E_DIM, t->name, t->offset, "expected [%s] with %s = %zu, got %s", shape, call->op->dims[d],
 				call->dim[d], shape_text(t, text, sizeof text));
 		bound[d] = true;
 		call->dim[d] = size;
@@ -63,10 +72,12 @@ static bool right_kind(const struct tensor_spec *spec, enum dtype d)
 
 static bool bind_tensors(struct call *call, struct error *e)
 {
-	bool bound[MAX_DIM] = { false };
+	bool bound[MAX_DIM] = { false }, batch = false;
 
 	for (int pass = 0; pass < 2; pass++) {
 		const struct tensor_spec *spec = pass ? call->op->out : call->op->in;
+		if (pass && call->op->derive) call->op->derive(call);
+		for (int d = 0; d < MAX_DIM; d++) bound[d] = call->dim[d] != 0;
 		for (int i = 0; spec[i].name; i++) {
 			const struct tensor *t = pass ? capture_out(call->capture, spec[i].name) : capture_in(call->capture, spec[i].name);
 			char name[64];
@@ -77,7 +88,8 @@ static bool bind_tensors(struct call *call, struct error *e)
 			if (!right_kind(&spec[i], t->dtype))
 				return error_set(e, E_KIND, name, t->offset, "expected %s, got %s",
 					spec[i].flags & INTEGER ? "I32 or I64" : "a floating-point type", dtype_info[t->dtype].name);
-			if (!bind_shape(call, bound, &spec[i], t, e)) return false;
+			const char *shape = lacks_batch(call, &batch, &spec[i], t) ? without_batch(spec[i].shape) : spec[i].shape;
+			if (!bind_shape(call, bound, shape, t, e)) return false;
 		}
 	}
 	for (int d = 0; call->op->dims[d]; d++)
@@ -104,66 +116,19 @@ static bool no_extra_tensors(const struct call *call, struct error *e)
 	return true;
 }
 
-/* The index of text in "a|b|c", or -1. */
-static int choice(const char *choices, const char *text)
-{
-	for (int i = 0;; i++) {
-		size_t n = strcspn(choices, "|");
-		if (strlen(text) == n && !strncmp(choices, text, n)) return i;
-		if (!choices[n]) return -1;
-		choices += n + 1;
-	}
-}
-
-static bool param_value(const struct param_spec *p, json_t *v, double *x, struct error *e)
-{
-	if (!v) {
-		*x = p->absent;
-		return !p->required || error_set(e, E_PARAM, p->name, NO_OFFSET, "missing; %s", p->what);
-	}
-	switch (p->kind) {
-	case PARAM_BOOL:
-		*x = json_is_true(v);
-		return json_is_boolean(v) || error_set(e, E_PARAM, p->name, NO_OFFSET, "expected true or false");
-	case PARAM_REAL:
-		*x = json_number_value(v);
-		return (json_is_number(v) && isfinite(*x)) || error_set(e, E_PARAM, p->name, NO_OFFSET, "expected a number");
-	case PARAM_CHOICE:
-		*x = json_is_string(v) ? choice(p->choices, json_string_value(v)) : -1;
-		return *x >= 0 || error_set(e, E_PARAM, p->name, NO_OFFSET, "expected one of %s", p->choices);
-	}
-	return false;
-}
-
-static bool bind_params(struct call *call, struct error *e)
-{
-	const struct param_spec *p = call->op->params;
-	const char *key;
-	json_t *v;
-
-	for (int i = 0; p[i].name; i++)
-		if (!param_value(&p[i], json_object_get(call->capture->params, p[i].name), &call->param[i], e)) return false;
-	json_object_foreach(call->capture->params, key, v) {
-		int i = 0;
-		while (p[i].name && strcmp(p[i].name, key)) i++;
-		if (!p[i].name) return error_set(e, E_PARAM, key, NO_OFFSET, "%s has no such parameter", call->op->name);
-	}
-	return true;
-}
-
 /* An output comes with the call unless its spec names an input that is not there. */
 static bool has_output(const struct call *call, int i)
 {
 	const struct tensor_spec *spec = &call->op->out[i];
 
-	if (spec->flags & OPTIONAL) return call->out[i] != NULL;
+	if (spec->flags & (OPTIONAL | TRACE)) return call->out[i] != NULL;
 	return !spec->what[0] || capture_in(call->capture, spec->what);
 }
 
 int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK])
 {
-	const char *s = call->op->out[i].shape;
-	int rank = shape_rank(s);
+	const char *all = call->op->out[i].shape, *s = call->no_batch && without_batch(all) ? without_batch(all) : all;
+	int rank = symbols_in(s);
 
 	for (int r = 0; r < rank; r++) {
 		int d;
@@ -192,20 +157,61 @@ bool call_check_cuts(const struct call *call, int in, int dim_tokens, int dim_n,
 	return true;
 }
 
+static size_t output_count(const struct call *call, int i)
+{
+	size_t shape[MAX_RANK], n = 1;
+
+	for (int r = call_out_shape(call, i, shape); r-- > 0;) n *= shape[r];
+	return n;
+}
+
+/* All the traces that the call has or none, and no other. */
+static bool sound_traces(struct call *call, struct error *e)
+{
+	const struct tensor_spec *out = call->op->out;
+	const struct tensor *any = NULL;
+	char name[64];
+
+	for (int i = 0; out[i].name; i++) {
+		if (!(out[i].flags & TRACE) || !call->out[i]) continue;
+		any = call->out[i];
+		if (!call->op->has_trace(call, i))
+			return error_set(e, E_EXTRA, any->name, any->offset, "this call of %s has no such trace", call->op->name);
+	}
+	for (int i = 0; any && out[i].name; i++) {
+		if (!(out[i].flags & TRACE) || call->out[i] || !call->op->has_trace(call, i)) continue;
+		snprintf(name, sizeof name, "out.%s", out[i].name);
+		return error_set(e, E_MISSING, name, NO_OFFSET, "expected it beside %s: traces are recorded all or none", any->name);
+	}
+	call->anchored = any != NULL;
+	return true;
+}
+
+bool call_trace(struct call *call)
+{
+	bool any = false;
+
+	for (int i = 0; call->op->out[i].name; i++) {
+		if (!(call->op->out[i].flags & TRACE) || !call->op->has_trace(call, i)) continue;
+		call->out_count[i] = output_count(call, i);
+		any = true;
+	}
+	return any;
+}
+
 bool call_bind(struct call *call, const struct capture *c, bool need_outputs, struct error *e)
 {
 	*call = (struct call){ .op = op_find(c->op), .capture = c };
 	if (!call->op) return error_set(e, E_OP, c->op, NO_OFFSET, "see `etalon list ops`");
-	if (!bind_params(call, e) || !bind_tensors(call, e) || !no_extra_tensors(call, e)) return false;
-	if (!call->op->check(call, e)) return false;
+	if (!call_bind_params(call, e) || !bind_tensors(call, e) || !no_extra_tensors(call, e)) return false;
+	if (!call->op->check(call, e) || !sound_traces(call, e)) return false;
+	call->anchored = call->anchored && need_outputs;
 	for (int i = 0; call->op->out[i].name; i++) {
-		size_t shape[MAX_RANK], n = 1;
 		if (call->out[i] && !has_output(call, i))
 			return error_set(e, E_EXTRA, call->out[i]->name, call->out[i]->offset, "it comes only with in.%s", call->op->out[i].what);
 		if (!has_output(call, i)) continue;
-		for (int r = call_out_shape(call, i, shape); r-- > 0;) n *= shape[r];
-		call->out_count[i] = n;
-		if (need_outputs && n && !call->out[i]) {
+		call->out_count[i] = output_count(call, i);
+		if (need_outputs && call->out_count[i] && !call->out[i]) {
 			char name[64];
 			snprintf(name, sizeof name, "out.%s", call->op->out[i].name);
 			return error_set(e, E_MISSING, name, NO_OFFSET, "expected [%s]", call->op->out[i].shape);

@@ -5,25 +5,27 @@
 #include "calc.h"
 #include "fixtures/capture.h"
 
-enum { MAX_IN = 12, MAX_OUT = 2, MAX_PARAM = 8, MAX_DIM = 8, MAX_SITE = 32, MAX_FORM = 2 };
+enum { MAX_IN = 12, MAX_OUT = 4, MAX_PARAM = 12, MAX_DIM = 8, MAX_SITE = 32, MAX_FORM = 2, MAX_LIST = 256 };
 enum { DEFAULT_CHUNK = 64 };
 
-enum { OPTIONAL = 1, INTEGER = 2 };
+/* TRACE: an output that may be recorded after each iteration, along its first axis behind an optional one. */
+enum { OPTIONAL = 1, INTEGER = 2, TRACE = 4 };
 
 struct tensor_spec {
 	const char *name;       /* without "in." / "out." */
-	const char *shape;      /* "T,Hk,Dk"; a symbol may carry +1 or -1 */
+	const char *shape;      /* "T,Hk,Dk"; a symbol may carry +1 or -1; a first one that carries ? may be missing, in all
+	                           tensors of a call or in none */
 	int flags;
 	const char *what;       /* outputs: "" or the input that this output comes with */
 };
 
-enum param_kind { PARAM_BOOL, PARAM_REAL, PARAM_CHOICE };
+enum param_kind { PARAM_BOOL, PARAM_REAL, PARAM_CHOICE, PARAM_LIST };
 struct param_spec {
 	const char *name;
 	enum param_kind kind;
-	const char *choices;    /* PARAM_CHOICE: "none|silu" */
+	const char *choices;    /* PARAM_CHOICE: "none|silu"; PARAM_LIST: "a,b,c", rows of three, or "t", numbers */
 	bool required;
-	double absent;          /* value when absent; NaN: see what */
+	double absent;          /* value when absent, of a list its length; NaN: see what */
 	const char *what;
 };
 
@@ -70,6 +72,9 @@ struct op {
 	/* What shapes cannot say; true when the call is sound. */
 	bool (*check)(const struct call *call, struct error *e);
 	size_t (*pieces)(const struct call *call);
+	void (*derive)(struct call *call);      /* sizes that no input binds, from those that are; may be NULL */
+	/* Has this call the trace `out`? Either all that it has are recorded or none. NULL: the op has no traces. */
+	bool (*has_trace)(const struct call *call, int out);
 };
 
 extern const struct op *const ops[];            /* all of them, then NULL */
@@ -88,16 +93,26 @@ struct call {
 	const struct tensor *out[MAX_OUT];      /* NULL where absent */
 	size_t dim[MAX_DIM];                    /* a symbol that no tensor binds is 1 */
 	size_t out_count[MAX_OUT];              /* elements; 0 for an output that this call has not */
-	double param[MAX_PARAM];
+	double param[MAX_PARAM];                /* of a list: its rows */
+	double list[MAX_LIST];                  /* the numbers of all lists; the one of parameter p from first[p] on */
+	size_t list_first[MAX_PARAM], list_n;
+	bool no_batch;                          /* the symbol that may be missing is */
+	bool anchored;                          /* iterations start from the recorded traces of the one before */
 };
 
 /* Binds and checks everything: op, parameters, names, ranks, shapes, dtypes, zero sizes, values of
- * integer inputs. With need_outputs, outputs must be there; without, they may be absent. The call
- * borrows the capture. */
+ * integer inputs. With need_outputs, outputs must be there, and the call is anchored if traces are;
+ * without, they may be absent, and it is not. The call borrows the capture. */
 bool call_bind(struct call *call, const struct capture *c, bool need_outputs, struct error *e);
 
 /* For an op's check: cut points [N+1] begin at 0, never fall, and end at the number of tokens. */
 bool call_check_cuts(const struct call *call, int in, int dim_tokens, int dim_n, struct error *e);
+
+/* The traces are asked for, recorded or not. False, and nothing changes, where the call has none. */
+bool call_trace(struct call *call);
+
+/* Number i of row `row` of list p, each row holding `width`. */
+double call_list(const struct call *call, int p, size_t row, size_t width, size_t i);
 
 /* Shape of output i of a bound call; returns its rank. */
 int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK]);

@@ -18,7 +18,7 @@ static bool model(struct capture *c, const struct contract *k, struct error *e)
 	struct plan p = plan_plain(&arith_f32, 24);
 
 	plan_contract(&p, k);
-	if (!call_bind(&call, c, true, e) || !ref_run(&call, &p, &a, e)) return false;
+	if (!call_bind(&call, c, false, e) || !ref_run(&call, &p, &a, e)) return false;
 	for (int i = 0; i < MAX_OUT; i++)
 		if (call.out_count[i]) dtype_store(call.out[i]->dtype, a.hi[i], call.out_count[i], call.out[i]->data);
 	answer_free(&a);

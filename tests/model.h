@@ -23,7 +23,7 @@ static inline void answer_by(struct capture *c, const struct plan *p)
 	struct answer a;
 	struct error e;
 
-	no_error(call_bind(&call, c, true, &e) && ref_run(&call, p, &a, &e), &e);
+	no_error(call_bind(&call, c, false, &e) && ref_run(&call, p, &a, &e), &e);
 	for (int i = 0; i < MAX_OUT; i++) {
 		for (size_t j = 0; a.lo[i] && j < call.out_count[i]; j++) a.hi[i][j] = stored_as(call.out[i]->dtype, a.hi[i][j], a.lo[i][j]);
 		if (call.out_count[i]) dtype_store(call.out[i]->dtype, a.hi[i], call.out_count[i], call.out[i]->data);

@@ -50,7 +50,9 @@ static inline void readback_case(struct capture *c, struct call *call, const str
 		*k = &test_cases[readback_below(random, n)];
 		if ((*k)->large) continue;
 		no_error(case_make(c, *k, random_bits(random), true, &e) && call_bind(call, c, true, &e), &e);
-		if (call->out_count[0] + call->out_count[1] <= READBACK_ELEMENTS) return;
+		size_t elements = 0;
+		for (int i = 0; i < MAX_OUT; i++) elements += call->out_count[i];
+		if (elements <= READBACK_ELEMENTS) return;
 		capture_free(c);
 	}
 }
@@ -87,7 +89,7 @@ static inline double readback_apart(struct xray *x, const struct plan *p, const 
 
 	no_error(xray_direction(x, p), e);
 	for (size_t j = 0; j < x->n; j++) {
-		double y = stored_as(out_dtype(x->call, j >= x->first[1]), x->base[j] + x->d[j], 0);
+		double y = stored_as(out_dtype(x->call, xray_out(x, j)), x->base[j] + x->d[j], 0);
 		if (!(x->floor2[j] > 0)) continue;
 		if (!isfinite(y)) return INFINITY;
 		sum += (y - stored[j]) * (y - stored[j]) / x->floor2[j];
@@ -109,7 +111,7 @@ static inline void readback_compare(struct readback *r, struct xray *x, struct e
 	struct plan p = r->planted;
 
 	assert_non_null(stored);
-	for (size_t j = 0; j < x->n; j++) stored[j] = stored_as(out_dtype(x->call, j >= x->first[1]), x->base[j], 0);
+	for (size_t j = 0; j < x->n; j++) stored[j] = stored_as(out_dtype(x->call, xray_out(x, j)), x->base[j], 0);
 	r->apart = readback_apart(x, &r->found, stored, e);
 	r->exact = r->apart <= 1 && !r->found.mistakes;
 	for (int i = 0; op->sites[i].name; i++) {

@@ -8,11 +8,13 @@
 #define QKV "in.q F32 4,2,3; in.k F32 4,2,3; in.v F32 4,4,5;"
 #define GIVEN "in.g F32 4,4; in.beta F32 4,4;"
 #define RAW "in.a F32 4,4; in.b F32 4,4; in.A_log F32 4; in.dt_bias F32 4;"
+#define NS "newton_schulz"
+#define SCHULZ(more) "{\"algorithm\": \"gram\", \"coefficients\": [[1, 2, 3], [1, 2, 3]]" more "}"
 #define CONV "causal_conv1d"
 #define XW "in.x F32 6,2; in.weight F32 2,3;"
 
 /* ---- what is accepted ---- */
-static const struct { struct sample s; size_t dim[6], out[2]; } good[] = {
+static const struct { struct sample s; size_t dim[6], out[4]; } good[] = {
 	{ { GDR, "{}", QKV RAW }, { 4, 2, 4, 3, 5, 1 }, { 80, 60 } },
 	{ { GDR, "{\"scale\": 2, \"qk_l2norm\": true, \"l2_eps\": 1, \"gated\": true}", QKV GIVEN "in.initial_state F32 1,4,3,5" },
 		{ 4, 2, 4, 3, 5, 1 }, { 80, 60 } },
@@ -26,6 +28,12 @@ static const struct { struct sample s; size_t dim[6], out[2]; } good[] = {
 	{ { CONV, "{\"activation\": \"silu\"}", XW "in.bias F32 2; in.initial_state F32 2,2,2; in.cu_seqlens I32 3 =0,1,6; out.final_state F32 2,2,2" },
 		{ 6, 2, 3, 2 }, { 12, 8 } },
 	{ { CONV, "{}", "in.x F32 6,2; in.weight F32 2,1; in.initial_state F32 1,2,0; out.final_state F32 1,2,0" }, { 6, 2, 1, 1 }, { 12, 0 } },
+	{ { NS, SCHULZ(""), "in.x F32 3,5" }, { 1, 3, 5, 2, 3, 5 }, { 15 } },
+	{ { NS, SCHULZ(", \"restarts\": [1]"), "in.x F32 4,5,3" }, { 4, 5, 3, 2, 3, 5 }, { 60 } },
+	{ { NS, SCHULZ(", \"restarts\": []"), "in.x F32 4,5,3; out.X F16 4,3,3,5; out.R F16 4,3,3,3; out.Q F32 4,3,3,3" },
+		{ 4, 5, 3, 2, 3, 5 }, { 60, 180, 108, 108 } },
+	{ { NS, "{\"algorithm\": \"standard\", \"coefficients\": [[1, 2, 3]]}", "in.x F32 3,5; out.X F16 2,3,5" },
+		{ 1, 3, 5, 1, 3, 5 }, { 15, 30 } },
 };
 
 static void accepts(void **state)
@@ -48,6 +56,36 @@ static void accepts(void **state)
 		}
 		capture_free(&c);
 	}
+}
+
+/* What a list holds, and when a call is anchored. */
+static void lists_and_traces(void **state)
+{
+	static const struct sample s = { NS, "{\"algorithm\": \"gram\", \"restarts\": [2, 1], \"coefficients\": [[1, 2, 3], [4, -5, 6.5]]}",
+		"in.x F32 3,5; out.X F16 3,3,5; out.R F16 3,3,3; out.Q F16 3,3,3; out.y F32 3,5" };
+	static const struct sample sound = { NS, SCHULZ(", \"restarts\": [1]"), "in.x F32 3,5" };
+	struct capture c;
+	struct call call;
+	struct error e;
+
+	(void)state;
+	made(&c, &s, 1);
+	assert_false(call_bind(&call, &c, false, &e));          /* restarts fall */
+	assert_true(call.param[1] == 2 && call.param[2] == 2);
+	for (size_t i = 0; i < 6; i++) assert_true(call_list(&call, 1, i / 3, 3, i % 3) == ((double[]){ 1, 2, 3, 4, -5, 6.5 })[i]);
+	assert_true(call_list(&call, 2, 0, 1, 0) == 2 && call_list(&call, 2, 1, 1, 0) == 1);
+	capture_free(&c);
+	made(&c, &good[12].s, 1);
+	assert_true(call_bind(&call, &c, false, &e) && !call.anchored);
+	assert_false(call_bind(&call, &c, true, &e));           /* no out.y */
+	capture_free(&c);
+	made(&c, &sound, 1);
+	assert_true(call_bind(&call, &c, false, &e) && call.out_count[1] == 0 && call_trace(&call));
+	assert_true(call.out_count[1] == 45 && call.out_count[2] == 27 && call.out_count[3] == 27 && !call.anchored);
+	capture_free(&c);
+	made(&c, &good[6].s, 1);
+	assert_true(call_bind(&call, &c, false, &e) && !call_trace(&call));
+	capture_free(&c);
 }
 
 static void shapes_params_and_defaults(void **state)
@@ -136,6 +174,32 @@ static const struct { struct sample s; enum error_code code; const char *item; }
 	{ { "rope", "{\"rotary_dim\": 0, \"theta\": 10000}", "in.x F32 3,2,6; in.positions I32 3" }, E_PARAM, "rotary_dim" },
 	{ { "rope", "{\"rotary_dim\": 2.5, \"theta\": 10000}", "in.x F32 3,2,6; in.positions I32 3" }, E_PARAM, "rotary_dim" },
 	{ { "rope", "{\"rotary_dim\": 4, \"theta\": 0}", "in.x F32 3,2,6; in.positions I32 3" }, E_PARAM, "theta" },
+	/* lists, a batch, traces */
+	{ { NS, "{\"algorithm\": \"gram\"}", "in.x F32 3,5" }, E_PARAM, "coefficients" },
+	{ { NS, "{\"algorithm\": \"gram\", \"coefficients\": []}", "in.x F32 3,5" }, E_PARAM, "coefficients" },
+	{ { NS, "{\"algorithm\": \"gram\", \"coefficients\": 3}", "in.x F32 3,5" }, E_PARAM, "coefficients" },
+	{ { NS, "{\"algorithm\": \"gram\", \"coefficients\": [1, 2, 3]}", "in.x F32 3,5" }, E_PARAM, "coefficients" },
+	{ { NS, "{\"algorithm\": \"gram\", \"coefficients\": [[1, 2]]}", "in.x F32 3,5" }, E_PARAM, "coefficients" },
+	{ { NS, "{\"algorithm\": \"gram\", \"coefficients\": [[1, 2, 3, 4]]}", "in.x F32 3,5" }, E_PARAM, "coefficients" },
+	{ { NS, "{\"algorithm\": \"gram\", \"coefficients\": [[1, 2, \"3\"]]}", "in.x F32 3,5" }, E_PARAM, "coefficients" },
+	{ { NS, "{\"algorithm\": \"gram\", \"coefficients\": [{}]}", "in.x F32 3,5" }, E_PARAM, "coefficients" },
+	{ { NS, SCHULZ(", \"restarts\": [[1]]"), "in.x F32 3,5" }, E_PARAM, "restarts" },
+	{ { NS, SCHULZ(", \"restarts\": 1"), "in.x F32 3,5" }, E_PARAM, "restarts" },
+	{ { NS, SCHULZ(", \"restarts\": [0]"), "in.x F32 3,5" }, E_PARAM, "restarts" },
+	{ { NS, SCHULZ(", \"restarts\": [2]"), "in.x F32 3,5" }, E_PARAM, "restarts" },
+	{ { NS, SCHULZ(", \"restarts\": [0.5]"), "in.x F32 3,5" }, E_PARAM, "restarts" },
+	{ { NS, SCHULZ(", \"restarts\": [1, 1]"), "in.x F32 3,5" }, E_PARAM, "restarts" },
+	{ { NS, "{\"algorithm\": \"standard\", \"coefficients\": [[1, 2, 3], [1, 2, 3]], \"restarts\": [1]}", "in.x F32 3,5" }, E_PARAM, "restarts" },
+	{ { NS, SCHULZ(", \"eps\": -1"), "in.x F32 3,5" }, E_PARAM, "eps" },
+	{ { NS, SCHULZ(""), "in.x F32 5" }, E_RANK, "in.x" },
+	{ { NS, SCHULZ(""), "in.x F32 2,2,3,5" }, E_RANK, "in.x" },
+	{ { NS, SCHULZ(""), "in.x F32 3,5; out.y F32 1,3,5" }, E_RANK, "out.y" },
+	{ { NS, SCHULZ(""), "in.x F32 2,3,5; out.y F32 3,5" }, E_RANK, "out.y" },
+	{ { NS, SCHULZ(""), "in.x F32 3,5; out.X F16 3,3,5; out.R F16 3,3,3" }, E_MISSING, "out.Q" },
+	{ { NS, SCHULZ(""), "in.x F32 3,5; out.X F16 2,3,5; out.R F16 3,3,3; out.Q F16 3,3,3" }, E_DIM, "out.X" },
+	{ { NS, SCHULZ(""), "in.x F32 5,3; out.X F16 3,5,3; out.R F16 3,3,3; out.Q F16 3,3,3" }, E_DIM, "out.X" },
+	{ { NS, "{\"algorithm\": \"standard\", \"coefficients\": [[1, 2, 3], [1, 2, 3]]}", "in.x F32 3,5; out.X F16 3,3,5; out.R F16 3,3,3" },
+		E_EXTRA, "out.R" },
 	/* cut points */
 	{ { GDR, "{}", QKV GIVEN "in.cu_seqlens I64 3 =1,2,4" }, E_VALUE, "in.cu_seqlens" },
 	{ { GDR, "{}", QKV GIVEN "in.cu_seqlens I64 4 =0,3,2,4" }, E_VALUE, "in.cu_seqlens" },
@@ -213,6 +277,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(accepts),
 		cmocka_unit_test(shapes_params_and_defaults),
+		cmocka_unit_test(lists_and_traces),
 		cmocka_unit_test(refuses),
 		cmocka_unit_test(outputs_are_needed),
 		cmocka_unit_test(offset_of_a_cut),

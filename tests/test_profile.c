@@ -86,7 +86,7 @@ static void tensor_core_kernel_site_by_site(void **state)
 		"state_operand:bf16 attention:bf16 v_new:bf16 v_new_decayed:bf16 ");
 	expect_coefficients(&k, 0.02);
 	for (int o = 0; o < MAX_OUT; o++)
-		if (!(k.p.out[o].explained >= 0.999)) fail_msg("%s: %g explained", k.call.op->out[o].name, k.p.out[o].explained);
+		if (k.call.out_count[o] && !(k.p.out[o].explained >= 0.999)) fail_msg("%s: %g explained", k.call.op->out[o].name, k.p.out[o].explained);
 	if (!(k.p.out[0].bit_equal >= 0.995)) fail_msg("%g of o equal to the bit", k.p.out[0].bit_equal);
 	capture_free(&k.c);
 }
