@@ -26,7 +26,7 @@ C += gpu/no_cuda.c
 endif
 ifdef STATIC
 GCCLIB = $(shell $(CC) -print-file-name=lib$(1).a)
-LIBS := $(foreach l,jansson mpfr gmp openblas,$(call GCCLIB,$(l))) -lm -ldl -lpthread
+LIBS := $(foreach l,jansson mpfr gmp openblas gfortran quadmath,$(call GCCLIB,$(l))) -lm -ldl -lpthread
 CUDALIBS := $(subst -lstdc++,$(call GCCLIB,stdc++),$(CUDALIBS))
 OPENMP := -static-libgcc -fno-openmp $(call GCCLIB,gomp)
 endif
