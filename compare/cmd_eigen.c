@@ -144,7 +144,7 @@ static int text(const struct arguments *a, const struct trace *t, const struct e
 	restarts_text(steps, sizeof steps, t->how.restarts);
 	printf("%s\n  %s, %zu iterations in %s%s; %s\n  [%zu,%zu], singular values of X_0 from %.4g to %.4g\n\n", a->path ? a->path : a->spectrum,
 		ns_algorithm_name[t->how.algorithm], g->K, format_info[t->how.iterate].name, t->R ? steps : "",
-		t->recorded ? "as recorded" : "emulated", t->s, t->l, g->sigma_max, g->sigma_min);
+		t->recorded ? "as recorded" : a->path ? "emulated, but for the answer" : "emulated", t->s, t->l, g->sigma_max, g->sigma_min);
 	for (size_t i = 0; i <= g->K; i++) {
 		const struct eigen_step *s = &g->step[i];
 		double gram_cells[] = { s->least_r, s->exact_least_r, s->condition, s->exact_condition, s->error, s->orthogonality, s->drift[M_R],

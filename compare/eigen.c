@@ -187,12 +187,15 @@ static bool one_step(struct eigen *g, struct eigen_basis *b, const struct trace 
 {
 	struct eigen_step *step = &g->step[at];
 
-	*step = (struct eigen_step){ NAN, NAN, NAN, NAN, NAN, NAN, { NAN, NAN, NAN }, NAN, true };
+	*step = (struct eigen_step){ NAN, NAN, NAN, NAN, NAN, NAN, NAN, { NAN, NAN, NAN }, NAN, true };
 	if (t->R && !(symmetric(g, b, M_R, at, t->R + at * b->s * b->s, e) && symmetric(g, b, M_Q, at, t->Q + at * b->s * b->s, e)))
 		return false;
 	trace_answer(b->answer, t, at);
 	if (!wide(g, b, M_X, at, b->answer, &step->error, &step->orthogonality, &step->drift[M_X], e)) return false;
 	step->finite &= isfinite(step->error) != 0;
+	step->departure = 0;
+	for (const struct eigen_row *r = g->row + g->rows - b->s; r < g->row + g->rows; r++)
+		step->departure = fmax(step->departure, fabs(r->error) / fmax(1, r->exact));
 	return true;
 }
 

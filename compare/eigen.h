@@ -19,6 +19,7 @@ struct eigen_step {
 	double least_r, exact_least_r;          /* smallest eigenvalue of R */
 	double condition, exact_condition;      /* of Q: max|λ| / min|λ| */
 	double error;                           /* largest |observed - exact| over X's singular values */
+	double departure;                       /* the same of |observed - exact| / max(1, exact) */
 	double orthogonality;                   /* |XX' - I|_2 */
 	double drift[M_Y];                      /* |M - diag M| / |M| for M = U'RU, U'QU, U'XV */
 	double skew;                            /* |R - R'| / (2 |R|) */
@@ -36,7 +37,7 @@ struct eigen {
 	double sigma_max, sigma_min;            /* of X_0 */
 	double y_error, y_orthogonality;        /* the answer; NaN where it was not there or is not finite */
 	bool y_is_finite;
-	/* The first iteration after which a singular value of X is off by more than `leave`, or X is not finite:
+	/* The first iteration after which a singular value of X is off by more than leave max(1, exact), or X is not finite:
 	 * its direction v is the largest left singular vector of X_t - U diag(x_t) V'. The cause is NEGATIVE where,
 	 * before some iteration since the last restart, more than half of v lies in R's eigenspace of negative
 	 * eigenvalues, ABOVE_ONE where more than half lies in that of eigenvalues more than 1 % above all that

@@ -115,7 +115,7 @@ bool cause_find(struct eigen *g, struct eigen_basis *b, const struct trace *t, s
 
 	for (size_t i = 0; i < s; i++) most = fmax(most, b->exact[i * (b->K + 1) + b->K].x.hi);
 	g->exact_diverges = g->sigma_max > 1 && !(most <= 1.01 * fmax(1, reach(&t->how.polynomials, b->K, true)));
-	while (at <= g->K && g->step[at].finite && g->step[at].error <= g->leave) at++;
+	while (at <= g->K && g->step[at].finite && g->step[at].departure <= g->leave) at++;
 	g->left = at;
 	if (at > g->K) return true;
 	if (at && !g->step[at].finite) at--;            /* the last that can be looked at */
