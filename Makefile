@@ -37,7 +37,7 @@ PLUGINS := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/plugin_*.c))
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs false-alarms readback asan fuzz fuzz-% device bench clean help FORCE
+.PHONY: all deps gate test check-recipe docs check-docs plots false-alarms readback asan fuzz fuzz-% device bench clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -99,6 +99,9 @@ docs: $(BUILD)/etalon
 check-docs: $(BUILD)/etalon
 	ETALON=$(BUILD)/etalon docs/generate.sh --check
 
+plots: $(BUILD)/etalon
+	ETALON=$(BUILD)/etalon plots/plots.sh $(BUILD)/plots docs
+
 false-alarms: $(BUILD)/false_alarms
 	$(BUILD)/false_alarms $(SEEDS)
 readback: $(BUILD)/readback
@@ -148,6 +151,7 @@ make bench        time per token of each arithmetic; rate of diff
 make device       build/device/etalon: static libraries, for a GPU machine without them
 make check-recipe every op has its reference, kernel, test and page
 make docs         fills the generated blocks of the pages (make test checks them)
+make plots        the pictures of docs/newton-schulz.md, and SVG in $(BUILD)/plots; a minute
 make readback     reads back random roundings of model kernels, DRAWS=100 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes
 make clean        removes build
