@@ -113,8 +113,8 @@ static bool symmetric(struct eigen *g, struct eigen_basis *b, enum matrix m, siz
 }
 
 /* Of X after iteration t, or of the answer; *error the largest of a singular value, *orthogonality |XX' - I|_2. */
-static bool wide(struct eigen *g, struct eigen_basis *b, enum matrix m, size_t t, const double *X, double *error, double *orthogonality,
-	double *drifted, struct error *e)
+static bool wide(struct eigen *g, struct eigen_basis *b, enum matrix m, size_t t, const double *X, double *error,
+	double *orthogonality, double *drifted, struct error *e)
 {
 	struct singular v;
 	dd *ascending = b->ascending;
@@ -154,7 +154,8 @@ static bool basis_make(struct eigen_basis *b, const struct trace *t, struct erro
 	b->ascending = calloc(s, sizeof(dd));
 	b->rank = calloc(s, sizeof(struct ranked));
 	b->exact = calloc(s * (K + 1), sizeof(struct step));
-	bool ok = b->v && b->product && b->M && b->answer && b->ascending && b->rank && b->exact && ddm_make(&X0, s, l) && ddm_make(&P, s, l);
+	bool ok = b->v && b->product && b->M && b->answer && b->ascending && b->rank && b->exact
+		&& ddm_make(&X0, s, l) && ddm_make(&P, s, l);
 	if (ok) {
 		memcpy(X0.hi, t->X, s * l * sizeof(double));
 		ddm_product(&P, true, &b->x0.u, &X0, false);
@@ -219,6 +220,8 @@ bool eigen_make(struct eigen *g, const struct trace *t, const double *y, double 
 	const double *answer = y ? y : t->y;
 	double drifted;
 	if (ok && answer) ok = wide(g, &b, M_Y, K, answer, &g->y_error, &g->y_orthogonality, &drifted, e);
+	g->has_y = answer != NULL;
+	g->y_recorded = y != NULL;
 	g->y_is_finite = isfinite(g->y_error) != 0;
 	ok = ok && cause_find(g, &b, t, e);
 	if (tick) tick("eigenvalues", 1, 1);

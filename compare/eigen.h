@@ -10,8 +10,9 @@ enum matrix { M_R, M_Q, M_X, M_Y, MATRICES };
 extern const char *const matrix_name[MATRICES];
 
 /* One eigenvalue (R, Q: of the symmetric part) or singular value (X, Y) after one iteration. sigma is the
- * singular value of X_0 that it belongs to in exact arithmetic, exact what the recurrence makes of it. observed
- * is the observed one of the same rank (so error <= |M - exact M|_2, by Weyl), error their difference; along is u'Mu or u'Mv for the singular vectors u, v of X_0. */
+ * singular value of X_0 that it belongs to in exact arithmetic, exact what the recurrence makes of it; observed is
+ * the observed one of the same rank, error their difference, by Weyl at most the matrices' distance in the 2-norm;
+ * along is u'Mu or u'Mv for the singular vectors u, v of X_0. */
 struct eigen_row { size_t t; enum matrix matrix; size_t index; double sigma, exact, observed, error, along; };
 
 /* One iteration. Norms are Frobenius's; of what is not there or not finite: NaN. */
@@ -36,7 +37,7 @@ struct eigen {
 	struct eigen_step *step;                /* [K+1] */
 	double sigma_max, sigma_min;            /* of X_0 */
 	double y_error, y_orthogonality;        /* the answer; NaN where it was not there or is not finite */
-	bool y_is_finite;
+	bool has_y, y_recorded, y_is_finite;
 	/* The first iteration after which a singular value of X is off by more than leave max(1, exact), or X is not finite:
 	 * its direction v is the largest left singular vector of X_t - U diag(x_t) V'. The cause is NEGATIVE where,
 	 * before some iteration since the last restart, more than half of v lies in R's eigenspace of negative

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool choice(const struct capture *c, const char *param, const char *absent, const char *const *names, int *which, struct error *e)
+static bool choice(const struct capture *c, const char *param, const char *absent, const char *const *names, int *which,
+	struct error *e)
 {
 	const char *text = capture_string(c, param, absent);
 
@@ -78,8 +79,8 @@ static bool load(double **to, const struct tensor *x, size_t batch, size_t rank,
 	}
 	if (!ok) {
 		char found[128];
-		return error_set(e, E_SHAPE, x->name, NO_OFFSET, "%s %s: not floats [.., %zu, %zu] with a matrix %zu", dtype_info[x->dtype].name,
-			shape_text(x, found, sizeof found), shape[rank - 2], shape[rank - 1], batch);
+		return error_set(e, E_SHAPE, x->name, NO_OFFSET, "%s %s: not floats [.., %zu, %zu] with a matrix %zu",
+			dtype_info[x->dtype].name, shape_text(x, found, sizeof found), shape[rank - 2], shape[rank - 1], batch);
 	}
 	if (!(*to = malloc(count * sizeof(double)))) return error_set(e, E_MEMORY, x->name, NO_OFFSET, "%zu numbers", count);
 	dtype_load(x->dtype, (const char *)x->data + batch * count * dtype_info[x->dtype].size, count, *to);

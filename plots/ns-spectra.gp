@@ -20,7 +20,8 @@ if (exists("zoom")) {
 } else {
 	set nonlinear y via asinh(y / small) inverse small * sinh(y)
 	set ytics ("0" 0)
-	do for [d in "0.01 1 100 10^{4} 10^{6} 10^{8} 10^{10} 10^{12} 10^{16} 10^{20} 10^{24}" . (exists("dense") ? " 0.1 10 1000" : "")] {
+	decades = "0.01 1 100 10^{4} 10^{6} 10^{8} 10^{10} 10^{12} 10^{16} 10^{20} 10^{24}" . (exists("dense") ? " 0.1 10 1000" : "")
+	do for [d in decades] {
 		v = d[1:3] eq "10^" ? 10 ** (d[5:strlen(d) - 1] + 0) : d + 0
 		set ytics add ("-" . d -v, d v)
 	}
@@ -28,18 +29,21 @@ if (exists("zoom")) {
 matrices = exists("zoom") ? "R X" : "R Q X"
 # columns: iteration, matrix, index, sigma, exact, observed
 at(t, m, k) = ($1 == t && strcol(2) eq m) ? column(k) : NaN
+colour(i) = colours[1 + (kind eq "gif" ? 3 : i - 1) % 5]
 frames = kind eq "gif" ? words(shown) : 1
 do for [f = 1:frames] {
 	if (kind eq "gif") { list = word(shown, f); heading = name . ", after iteration " . list } else { list = shown; heading = name }
 	set multiplot layout 1,words(matrices) title heading font ",15" margins 0.072,0.985,0.24,0.86 spacing 0.075,0
 	do for [m in matrices] {
-		set title m eq "R" ? "R_t = X_tX_t', the Gram matrix" : m eq "Q" ? "Q_t, what multiplies X_0" : "X_t = Q_tX_0, the answer so far"
+		set title m eq "R" ? "R_t = X_tX_t', the Gram matrix" : \
+			m eq "Q" ? "Q_t, what multiplies X_0" : "X_t = Q_tX_0, the answer so far"
 		set ylabel m eq "X" ? "singular value" : "eigenvalue"
 		if (kind eq "gif") { set yrange [m eq "R" ? -1e7 : m eq "Q" ? -1e5 : 0 : m eq "X" ? 1e5 : 1e7] }
-		plot 0 with lines lc rgb "#b0b0b0" lw 1 notitle, for [i = 1:words(list)] table using (at(word(list, i) + 0, m, 4)):(at(word(list, i) + 0, m, 5)) \
-				with lines lw 1.5 lc rgb colours[1 + (kind eq "gif" ? 3 : i - 1) % 5] title i == 1 ? "exact (lines)" : "", \
+		plot 0 with lines lc rgb "#b0b0b0" lw 1 notitle, \
+			for [i = 1:words(list)] table using (at(word(list, i) + 0, m, 4)):(at(word(list, i) + 0, m, 5)) \
+				with lines lw 1.5 lc rgb colour(i) title i == 1 ? "exact (lines)" : "", \
 			for [i = 1:words(list)] table using (at(word(list, i) + 0, m, 4)):(at(word(list, i) + 0, m, 6)) \
-				with points pt 7 ps (kind eq "gif" ? 0.8 : 0.45) lc rgb colours[1 + (kind eq "gif" ? 3 : i - 1) % 5] title "after " . word(list, i)
+				with points pt 7 ps (kind eq "gif" ? 0.8 : 0.45) lc rgb colour(i) title "after " . word(list, i)
 	}
 	unset multiplot
 }

@@ -2,7 +2,7 @@
 if (!exists("kind")) kind = "png"
 if (kind eq "png") set terminal pngcairo size wide,high font "sans,12" noenhanced background rgb "white"
 if (kind eq "svg") set terminal svg size wide,high font "sans,12" noenhanced background rgb "white"
-if (kind eq "gif") set terminal gif animate delay 110 loop 0 optimize size wide,high font "sans,11" noenhanced background rgb "#ffffff"
+if (kind eq "gif") set terminal gif animate delay 110 loop 0 size wide,high font "sans,11" noenhanced background "#ffffff"
 set output picture
 set datafile separator comma
 set datafile missing "nan"

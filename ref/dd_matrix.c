@@ -21,7 +21,8 @@ void ddm_free(struct ddm *A)
 double ddm_error(size_t k) { return 8 * (double)(k + 2) * DD_U2; }
 
 /* c += a b, n elements of b and c. */
-WIDE_LOOP static void axpy(double *restrict ch, double *restrict cl, dd a, const double *restrict bh, const double *restrict bl, size_t n)
+WIDE_LOOP static void axpy(double *restrict ch, double *restrict cl, dd a, const double *restrict bh, const double *restrict bl,
+	size_t n)
 {
 	for (size_t j = 0; j < n; j++) {
 		double p = a.hi * bh[j], e = __builtin_fma(a.hi, bh[j], -p);

@@ -14,8 +14,8 @@ struct machine { enum format format; float *a, *b, *c; double *raw; };
 
 static bool machine_make(struct machine *m, enum format f, size_t l)
 {
-	*m = (struct machine){ .format = f, .a = malloc(l * sizeof(float)), .b = malloc(l * sizeof(float)), .c = malloc(l * sizeof(float)),
-		.raw = malloc(l * sizeof(double)) };
+	*m = (struct machine){ .format = f, .a = malloc(l * sizeof(float)), .b = malloc(l * sizeof(float)),
+		.c = malloc(l * sizeof(float)), .raw = malloc(l * sizeof(double)) };
 	return m->a && m->b && m->c && m->raw;
 }
 
@@ -56,7 +56,8 @@ static void product(struct machine *M, double *C, const double *A, const double 
 
 	if (M->format == FMT_F64) {
 		cblas_dgemm(CblasRowMajor, CblasNoTrans, t, (int)m, (int)n, (int)k, 1, A, (int)k, B, ldb, 0, M->raw, (int)n);
-		for (size_t i = 0; i < m * n; i++) M->raw[i] = p.alpha * M->raw[i] + (p.D ? p.beta * p.D[i] : 0) + (i / n == i % n ? p.gamma : 0);
+		for (size_t i = 0; i < m * n; i++)
+			M->raw[i] = p.alpha * M->raw[i] + (p.D ? p.beta * p.D[i] : 0) + (i / n == i % n ? p.gamma : 0);
 	} else {
 		float alpha = (float)p.alpha, beta = (float)p.beta, gamma = (float)p.gamma;
 		narrow(M->a, A, m * k);
@@ -101,7 +102,10 @@ bool iterate_begin(double *X0, const struct iteration *how, const double *x, siz
 /* ---- the iterations ---- */
 struct state { struct machine m; size_t s, l; double *X, *R, *Q, *Z, *T; };
 
-static void gram_matrix(struct state *w) { product(&w->m, w->R, w->X, w->X, true, w->s, w->s, w->l, (struct epilogue){ .alpha = 1 }); }
+static void gram_matrix(struct state *w)
+{
+	product(&w->m, w->R, w->X, w->X, true, w->s, w->s, w->l, (struct epilogue){ .alpha = 1 });
+}
 
 static void identity(double *Q, size_t s)
 {
@@ -169,12 +173,14 @@ bool trace_emulate(struct trace *t, const struct iteration *how, const double *x
 	struct state w = { .s = s, .l = l, .X = malloc(s * l * sizeof(double)), .R = calloc(1, square), .Q = calloc(1, square),
 		.Z = malloc(square), .T = malloc(square) };
 
-	*t = (struct trace){ .how = *how, .s = s, .l = l, .X = malloc(entries * s * l * sizeof(double)), .y = malloc(s * l * sizeof(double)) };
+	*t = (struct trace){ .how = *how, .s = s, .l = l, .X = malloc(entries * s * l * sizeof(double)),
+		.y = malloc(s * l * sizeof(double)) };
 	if (grams) {
 		t->R = malloc(entries * square);
 		t->Q = malloc(entries * square);
 	}
-	bool ok = (machine_make(&w.m, how->iterate, s * l) && w.X && w.R && w.Q && w.Z && w.T && t->X && t->y && (!grams || (t->R && t->Q)))
+	bool ok = (machine_make(&w.m, how->iterate, s * l) && w.X && w.R && w.Q && w.Z && w.T && t->X && t->y
+		&& (!grams || (t->R && t->Q)))
 		|| error_set(e, E_MEMORY, "x", NO_OFFSET, "an emulation of [%zu,%zu]", s, l);
 	ok = ok && iterate_begin(w.X, how, x, s, l, e);
 	if (ok) run(t, &w);
@@ -193,8 +199,8 @@ void trace_answer(double *X, const struct trace *t, size_t at)
 	const double *from = t->X + at * t->s * t->l;
 
 	if (!t->Q) memcpy(X, from, t->s * t->l * sizeof *X);
-	else cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)t->s, (int)t->l, (int)t->s, 1, t->Q + at * t->s * t->s, (int)t->s,
-		from, (int)t->l, 0, X, (int)t->l);
+	else cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)t->s, (int)t->l, (int)t->s, 1, t->Q + at * t->s * t->s,
+		(int)t->s, from, (int)t->l, 0, X, (int)t->l);
 }
 
 void trace_free(struct trace *t)

@@ -19,7 +19,8 @@ struct restart_choice {
 
 /* All choices of `count` of the steps 1 … K-1, least J first; *choice is the caller's to free. E_VALUE where
  * there are none or more than 100 000. */
-bool restarts_search(struct restart_choice **choice, size_t *n, const struct schedule *s, size_t count, double p, struct error *e);
+bool restarts_search(struct restart_choice **choice, size_t *n, const struct schedule *s, size_t count, double p,
+	struct error *e);
 
 /* J of one choice; *at as above. */
 double restarts_cost(const struct schedule *s, uint64_t restarts, double p, size_t *at);

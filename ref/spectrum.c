@@ -53,7 +53,8 @@ static bool work_make(struct work *w, size_t n)
 	w->O = calloc(n * n, sizeof(double));
 	w->P = calloc(n * n, sizeof(double));
 	w->d = calloc(n, sizeof(double));
-	return ddm_make(&w->U, n, n) & ddm_make(&w->T, n, n) & ddm_make(&w->B, n, n) & ddm_make(&w->G, n, n) && w->W && w->O && w->P && w->d;
+	return ddm_make(&w->U, n, n) & ddm_make(&w->T, n, n) & ddm_make(&w->B, n, n) & ddm_make(&w->G, n, n)
+		&& w->W && w->O && w->P && w->d;
 }
 
 static void work_free(struct work *w)

@@ -151,7 +151,8 @@ bool polar_of(struct ddm *W, double *bound, const double *X, const struct singul
 	struct polar p;
 
 	if (!(v->value[s - 1].hi > v->bound[s - 1]))
-		return error_set(e, E_VALUE, NULL, NO_OFFSET, "the smallest singular value is 0 to within %.3g: no unique polar factor", v->bound[s - 1]);
+		return error_set(e, E_VALUE, NULL, NO_OFFSET, "the smallest singular value is 0 to within %.3g: no unique polar factor",
+			v->bound[s - 1]);
 	if (!polar_make(&p, X, s, l)) {
 		polar_free(&p);
 		return error_set(e, E_MEMORY, NULL, NO_OFFSET, "a polar factor");
@@ -168,5 +169,7 @@ bool polar_of(struct ddm *W, double *bound, const double *X, const struct singul
 	*W = p.w;
 	p.w = (struct ddm){ 0 };
 	polar_free(&p);
-	return (2 * least > r && flipped < least) || (ddm_free(W), error_set(e, E_VALUE, NULL, NO_OFFSET, "too near to singular for a polar factor"));
+	if (2 * least > r && flipped < least) return true;
+	ddm_free(W);
+	return error_set(e, E_VALUE, NULL, NO_OFFSET, "too near to singular for a polar factor");
 }

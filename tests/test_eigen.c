@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "compare/eigen.h"
-#include "compare/eigen_source.h"
 #include "tests/helpers.h"
 
 static struct iteration iteration(enum ns_algorithm algorithm, const char *coefficients, enum format iterate, uint64_t restarts)
@@ -16,14 +15,15 @@ static struct iteration iteration(enum ns_algorithm algorithm, const char *coeff
 	return how;
 }
 
-static void run(struct eigen *g, struct trace *t, const struct iteration *how, size_t s, size_t l, const char *shape, double decades,
-	uint64_t seed)
+static void run(struct eigen *g, struct trace *t, const struct iteration *how, size_t s, size_t l, const char *shape,
+	double decades, uint64_t seed)
 {
 	double *x = malloc(s * l * sizeof *x);
 	struct error e = { 0 };
 
 	assert_non_null(x);
-	if (!(spectrum_draw(x, s, l, shape, decades, seed, &e) && trace_emulate(t, how, x, s, l, &e) && eigen_make(g, t, NULL, 0.1, NULL, &e)))
+	if (!(spectrum_draw(x, s, l, shape, decades, seed, &e) && trace_emulate(t, how, x, s, l, &e)
+		&& eigen_make(g, t, NULL, 0.1, NULL, &e)))
 		fail_msg("%s: %s", e.item, e.detail);
 	free(x);
 }
@@ -132,7 +132,8 @@ static void sigma_above_one_is_the_cause(void **state)
 			}
 	}
 	assert_true(eigen_make(&g, &t, NULL, 0.1, NULL, &e));
-	assert_true(g.cause == ABOVE_ONE && g.left == 3 && g.cause_at == 2 && g.cause_value > 9 && g.cause_share > 0.9 && !g.exact_diverges);
+	assert_true(g.cause == ABOVE_ONE && g.left == 3 && g.cause_at == 2 && g.cause_value > 9 && g.cause_share > 0.9);
+	assert_false(g.exact_diverges);
 	singular_free(&v);
 	eigen_free(&g);
 	trace_free(&t);
@@ -188,7 +189,7 @@ static void rows_in_f64_are_the_recurrence(void **state)
 			if (!(fabs(r->error) < 1e-9 && fabs(r->along - r->exact) < 1e-9))        /* 1e-16, amplified by up to 1e6 */
 				fail_msg("%s %s_%zu: error %g, along %g", ns_algorithm_name[algorithms[k]], matrix_name[r->matrix], r->t, r->error,
 					r->along - r->exact);
-			assert_true(fabs(r->observed - r->exact - r->error) < 1e-14);
+			assert_true(fabs(r->observed - r->exact - r->error) <= 0x1p-51 * fmax(1, r->exact));
 			double p = r->sigma, q = 1;     /* the law on its own: x_t = p_t(x_{t-1}) */
 			for (size_t j = 0; j < r->t; j++) {
 				const struct polynomial *h = &how.polynomials.at[j];
@@ -254,112 +255,6 @@ static void emulation_rounds_to_its_type(void **state)
 	}
 }
 
-/* ---- captures ---- */
-static void add(struct tensors *to, const char *name, int rank, const size_t *shape, const double *data)
-{
-	struct tensor *x = tensors_add(to, name, DT_F32, rank, shape);
-
-	assert_non_null(x);
-	dtype_store(DT_F32, data, x->count, x->data);
-}
-
-/* A tall x [L,S] in a batch of two, the second of interest; with traces or without. */
-static void capture_make(struct capture *c, const struct trace *t, const double *x, const char *params, bool traces)
-{
-	size_t s = t->s, l = t->l, K1 = t->how.polynomials.n + 1;
-	double *two = calloc(2 * K1 * s * l, sizeof *two);
-	struct error e;
-
-	*c = (struct capture){ 0 };
-	assert_true(meta_set(&c->tensors, "etalon.op", "newton_schulz") && meta_set(&c->tensors, "etalon.params", params));
-	for (size_t i = 0; i < s * l; i++) two[s * l + i % l * s + i / l] = x[i];
-	add(&c->tensors, "in.x", 3, (size_t[]){ 2, l, s }, two);
-	for (size_t i = 0; i < s * l; i++) two[s * l + i % l * s + i / l] = t->y[i];
-	add(&c->tensors, "out.y", 3, (size_t[]){ 2, l, s }, two);
-	if (traces) {
-		memcpy(two + K1 * s * l, t->X, K1 * s * l * sizeof *two);
-		add(&c->tensors, "out.X", 4, (size_t[]){ 2, K1, s, l }, two);
-		memcpy(two + K1 * s * s, t->R, K1 * s * s * sizeof *two);
-		add(&c->tensors, "out.R", 4, (size_t[]){ 2, K1, s, s }, two);
-		memcpy(two + K1 * s * s, t->Q, K1 * s * s * sizeof *two);
-		add(&c->tensors, "out.Q", 4, (size_t[]){ 2, K1, s, s }, two);
-	}
-	assert_true(capture_bind(c, &e));
-	free(two);
-}
-
-#define PARAMS(more) "{\"algorithm\": \"gram\", \"coefficients\": [[1.875,-1.25,0.375],[2,-1.5,0.5],[1.5,-0.5,0]], \"iterate_dtype\": \"F16\"" more "}"
-
-static void traces_of_captures(void **state)
-{
-	enum { S = 6, L = 10 };
-	struct iteration how = { .algorithm = NS_GRAM, .iterate = FMT_F16, .restarts = 4, .eps = 1e-7, .polynomials = { .n = 3, .at = {
-		{ 1.875, -1.25, 0.375 }, { 2, -1.5, 0.5 }, { 1.5, -0.5, 0 } } } };
-	double x[S * L], *y;
-	struct trace t, found;
-	struct capture c;
-	struct error e;
-
-	(void)state;
-	assert_true(spectrum_draw(x, S, L, "linear", 0, 4, &e));
-	for (size_t i = 0; i < S * L; i++) x[i] = (double)(float)x[i];
-	assert_true(trace_emulate(&t, &how, x, S, L, &e));
-	for (int traces = 0; traces < 2; traces++) {
-		capture_make(&c, &t, x, PARAMS(), traces);
-		if (!trace_of(&found, &y, &c, 1, &e)) fail_msg("%s: %s", e.item, e.detail);
-		assert_true(found.recorded == traces && found.s == S && found.l == L && found.how.restarts == 4);
-		assert_memory_equal(found.X, t.X, 4 * S * L * sizeof(double));
-		assert_memory_equal(found.R, t.R, 4 * S * S * sizeof(double));
-		assert_memory_equal(found.Q, t.Q, 4 * S * S * sizeof(double));
-		assert_memory_equal(y, t.y, S * L * sizeof(double));
-		free(y);
-		trace_free(&found);
-		assert_false(trace_of(&found, &y, &c, 2, &e));
-		assert_int_equal(e.code, E_SHAPE);
-		capture_free(&c);
-	}
-	trace_free(&t);
-}
-
-static void bad_captures(void **state)
-{
-	static const struct { const char *params; enum error_code code; } bad[] = {
-		{ PARAMS(", \"restarts\": [3]"), E_PARAM }, { PARAMS(", \"restarts\": [0]"), E_PARAM }, { PARAMS(", \"restarts\": 2"), E_PARAM },
-		{ PARAMS(", \"eps\": -1"), E_PARAM }, { "{\"algorithm\": \"gram\"}", E_PARAM }, { "{\"algorithm\": \"grams\"}", E_PARAM },
-	};
-	enum { S = 3, L = 4 };
-	struct iteration how = iteration(NS_GRAM, "you", FMT_F32, 0);
-	double x[S * L], *y;
-	struct trace t, found;
-	struct capture c;
-	struct eigen g;
-	struct error e;
-
-	(void)state;
-	how.polynomials.n = 3;
-	assert_true(spectrum_draw(x, S, L, "flat", 0, 4, &e) && trace_emulate(&t, &how, x, S, L, &e));
-	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		capture_make(&c, &t, x, bad[i].params, true);
-		assert_false(trace_of(&found, &y, &c, 0, &e));
-		assert_int_equal(e.code, bad[i].code);
-		capture_free(&c);
-	}
-	capture_make(&c, &t, x, PARAMS(), true);
-	strcpy(tensors_find(&c.tensors, "out.R")->name, "out.S");
-	assert_false(trace_of(&found, &y, &c, 0, &e));
-	assert_int_equal(e.code, E_MISSING);
-	capture_free(&c);
-	t.X[3] = NAN;                           /* what it starts from must be finite; what comes later may not be */
-	assert_false(eigen_make(&g, &t, NULL, 0.1, NULL, &e));
-	assert_int_equal(e.code, E_VALUE);
-	t.X[3] = 0;
-	t.R[2 * S * S] = INFINITY;
-	assert_true(eigen_make(&g, &t, NULL, 0.1, NULL, &e));
-	assert_true(g.left == 2 && !g.step[2].finite && g.cause != FOLLOWS && isnan(g.step[2].least_r));
-	eigen_free(&g);
-	trace_free(&t);
-}
-
 static void smallest_matrix(void **state)
 {
 	struct iteration how = iteration(NS_GRAM, "quintic", FMT_BF16, 1 << 5);
@@ -384,8 +279,6 @@ int main(void)
 		cmocka_unit_test(rows_in_f64_are_the_recurrence),
 		cmocka_unit_test(emulation_by_hand),
 		cmocka_unit_test(emulation_rounds_to_its_type),
-		cmocka_unit_test(traces_of_captures),
-		cmocka_unit_test(bad_captures),
 		cmocka_unit_test(smallest_matrix),
 	};
 

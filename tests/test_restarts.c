@@ -47,7 +47,8 @@ static void lists_are_those_of_public_captures(void **state)
 static void lists_from_files(void **state)
 {
 	static const struct { const char *text; enum error_code code; } files[] = {
-		{ "[[1,2,3],[4,-5,6.5]]", E_NONE }, { "{\"coefficients\": [[1,2,3],[4,-5,6.5]]}", E_NONE }, { "[]", E_PARAM }, { "[[1,2]]", E_PARAM },
+		{ "[[1,2,3],[4,-5,6.5]]", E_NONE }, { "{\"coefficients\": [[1,2,3],[4,-5,6.5]]}", E_NONE }, { "[]", E_PARAM },
+		{ "[[1,2]]", E_PARAM },
 		{ "[[1,2,\"3\"]]", E_PARAM }, { "{}", E_PARAM }, { "[[1,2,3]", E_FORMAT },
 	};
 	struct schedule s;

@@ -217,61 +217,6 @@ static void not_finite_is_refused(void **state)
 	ddm_free(&A);
 }
 
-/* ---- singular values: X = H diag(σ) [G]_s, both of Householder's, exactly ---- */
-static void householder_wide(double *X, const double *sigma, size_t s, size_t l)
-{
-	mpfr_t x, t;
-
-	mpfr_inits2(BITS, x, t, (mpfr_ptr)0);
-	for (size_t i = 0; i < s; i++)
-		for (size_t j = 0; j < l; j++) {
-			mpfr_set_zero(x, 1);
-			for (size_t k = 0; k < s; k++) {
-				mpfr_set_d(t, sigma[k], MPFR_RNDN);
-				mpfr_mul_d(t, t, (double)(i == k) - 2 * sign(i) * sign(k) / (double)s, MPFR_RNDN);
-				mpfr_mul_d(t, t, (double)(k == j) - 2 * sign(k + 1) * sign(j + 1) / (double)l, MPFR_RNDN);
-				mpfr_add(x, x, t, MPFR_RNDN);
-			}
-			X[i * l + j] = mpfr_get_d(x, MPFR_RNDN);
-			assert_true(mpfr_cmp_d(x, X[i * l + j]) == 0);
-		}
-	mpfr_clears(x, t, (mpfr_ptr)0);
-}
-
-static void known_singular_values_and_polar_factor(void **state)
-{
-	enum { S = 16, L = 64 };
-	double sigma[S], X[S * L], one[S], P[S * L], bound;
-	struct singular v;
-	struct ddm W;
-	struct error e = { 0 };
-
-	(void)state;
-	for (int i = 0; i < S; i++) {
-		sigma[i] = ldexp(1, -2 * i);            /* 1 … 1e-9 */
-		one[i] = 1;
-	}
-	householder_wide(X, sigma, S, L);
-	householder_wide(P, one, S, L);                 /* the polar factor: the same with every σ = 1 */
-	assert_true(singular_of(&v, X, S, L, "X", &e));
-	for (int i = 0; i < S; i++) {
-		double off = fabs(dd_sub(v.value[i], dd_of(sigma[i])).hi);
-		if (!(off <= v.bound[i] && v.bound[i] < 1e-27 / sigma[i])) fail_msg("%d: off %.3g, bound %.3g", i, off, v.bound[i]);
-	}
-	assert_true(polar_of(&W, &bound, X, &v, &e));
-	double off = 0;
-	for (size_t i = 0; i < S * L; i++) off += pow(dd_sub((dd){ W.hi[i], W.lo[i] }, dd_of(P[i])).hi, 2);
-	assert_true(sqrt(off) <= bound && bound < 1e-6);
-	ddm_free(&W);
-	singular_free(&v);
-	for (size_t j = 0; j < L; j++) X[j] = X[L + j];         /* two equal rows: no polar factor */
-	assert_true(singular_of(&v, X, S, L, "X", &e));
-	assert_true(v.value[S - 1].hi <= v.bound[S - 1]);
-	assert_false(polar_of(&W, &bound, X, &v, &e));
-	assert_error_at(&e, E_VALUE, NO_OFFSET, "polar");
-	singular_free(&v);
-}
-
 static void symmetric_part_is_exact(void **state)
 {
 	const double A[] = { 1, 1, 0x1p-70, -3 };
@@ -318,7 +263,6 @@ int main(void)
 		cmocka_unit_test(random_spectra_meet_arb),
 		cmocka_unit_test(vectors_belong_to_values),
 		cmocka_unit_test(not_finite_is_refused),
-		cmocka_unit_test(known_singular_values_and_polar_factor),
 		cmocka_unit_test(symmetric_part_is_exact),
 		cmocka_unit_test(fast_enough),
 	};
