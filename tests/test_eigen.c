@@ -231,6 +231,28 @@ static void emulation_by_hand(void **state)
 	}
 }
 
+/* X / (|X|_F + eps), in float32 but for f64, where eps weighs: |X|_F = eps. */
+static void emulation_normalises(void **state)
+{
+	const double x[3] = { 0x1p-24, 0x1p-23, 0x1p-23 };
+	struct iteration how = { .polynomials = { .n = 1, .at = { { 1, 0, 0 } } }, .eps = 3 * 0x1p-24 };
+	static const enum format formats[] = { FMT_F64, FMT_F32, FMT_BF16 };
+	double X[3];
+	struct error e;
+
+	(void)state;
+	for (size_t k = 0; k < 3; k++) {
+		how.iterate = formats[k];
+		assert_true(iterate_begin(X, &how, x, 1, 3, &e));
+		for (size_t i = 0; i < 3; i++) {
+			double exact = (i ? 2 : 1) / 6.;
+			assert_true(X[i] == (k == 0 ? exact : k == 1 ? (double)(float)exact : format_round(FMT_BF16, ROUND_NEAREST_EVEN, exact, 0)));
+		}
+	}
+	how.eps = 0;
+	assert_true(iterate_begin(X, &how, x, 1, 3, &e) && fabs(X[0] - 1 / 3.) < 1e-2);
+}
+
 /* Each product rounded once to the iterate's type: every entry of a trace is one of its numbers. */
 static void emulation_rounds_to_its_type(void **state)
 {
@@ -278,6 +300,7 @@ int main(void)
 		cmocka_unit_test(turned_eigenvectors_are_drift),
 		cmocka_unit_test(rows_in_f64_are_the_recurrence),
 		cmocka_unit_test(emulation_by_hand),
+		cmocka_unit_test(emulation_normalises),
 		cmocka_unit_test(emulation_rounds_to_its_type),
 		cmocka_unit_test(smallest_matrix),
 	};

@@ -230,7 +230,12 @@ static void symmetric_part_is_exact(void **state)
 	ddm_free(&S);
 }
 
-/* n = 128 in tens of milliseconds; four times that is allowed for on a busy machine. */
+/* n = 128 in tens of milliseconds; several times that is allowed for on a busy machine, more where instrumented. */
+#ifdef __SANITIZE_ADDRESS__
+#define SECONDS 4
+#else
+#define SECONDS 0.4
+#endif
 static void fast_enough(void **state)
 {
 	enum { N = 128 };
@@ -252,7 +257,7 @@ static void fast_enough(void **state)
 		best = fmin(best, (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec));
 	}
 	print_message("n = 128: %.1f ms\n", 1e3 * best);
-	assert_true(best < 0.4);
+	assert_true(best < SECONDS);
 	ddm_free(&A);
 }
 
