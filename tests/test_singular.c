@@ -59,7 +59,7 @@ static void known_singular_values_and_polar_factor(void **state)
 	singular_free(&v);
 	for (size_t j = 0; j < L; j++) X[j] = X[L + j];         /* two equal rows: no polar factor */
 	assert_true(singular_of(&v, X, S, L, "X", &e));
-	assert_true(v.value[S - 1].hi <= v.bound[S - 1]);
+	assert_true(v.value[S - 1].hi >= 0 && v.value[S - 1].hi <= v.bound[S - 1]);
 	assert_false(polar_of(&W, &bound, X, &v, &e));
 	assert_error_at(&e, E_VALUE, NO_OFFSET, "polar");
 	singular_free(&v);
@@ -94,6 +94,20 @@ static void random_polar_factor(void **state)
 	singular_free(&v);
 }
 
+static void rank_one(void **state)
+{
+	enum { S = 12 };
+	double X[S * S];
+	struct singular v;
+	struct error e;
+
+	(void)state;
+	for (size_t i = 0; i < S * S; i++) X[i] = sin((double)(i % S)) * cos((double)(i / S));
+	assert_true(singular_of(&v, X, S, S, "X", &e));
+	for (size_t i = 1; i < S; i++) assert_true(v.value[i].hi >= 0 && v.value[i].hi <= 1e-15 + v.bound[i] && v.bound[i] < 1e-12);
+	singular_free(&v);
+}
+
 static void one_by_one(void **state)
 {
 	const double X[1] = { -3 };
@@ -114,6 +128,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(known_singular_values_and_polar_factor),
 		cmocka_unit_test(random_polar_factor),
+		cmocka_unit_test(rank_one),
 		cmocka_unit_test(one_by_one),
 	};
 
