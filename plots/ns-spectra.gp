@@ -12,7 +12,7 @@ set logscale x
 set format x "10^{%T}"
 set termoption enhanced
 set xlabel "singular value of X_0"
-set key below samplen 1.5 width 1
+set key below maxrows 3 samplen 1.2 width -1 font ",11"
 small = 1e-3
 if (exists("zoom")) {
 	set yrange [-zoom:zoom]
@@ -39,7 +39,7 @@ do for [f = 1:frames] {
 			m eq "Q" ? "Q_t, what multiplies X_0" : "X_t = Q_tX_0, the answer so far"
 		set ylabel m eq "X" ? "singular value" : "eigenvalue"
 		if (kind eq "gif") { set yrange [m eq "R" ? -1e7 : m eq "Q" ? -1e5 : 0 : m eq "X" ? 1e5 : 1e7] }
-		plot 0 with lines lc rgb "#b0b0b0" lw 1 notitle, \
+		plot (m eq "R" || kind eq "gif" || exists("zoom") ? 0 : NaN) with lines lc rgb "#b0b0b0" lw 1 notitle, \
 			for [i = 1:words(list)] table using (at(word(list, i) + 0, m, 4)):(at(word(list, i) + 0, m, 5)) \
 				with lines lw 1.5 lc rgb colour(i) title i == 1 ? "exact (lines)" : "", \
 			for [i = 1:words(list)] table using (at(word(list, i) + 0, m, 4)):(at(word(list, i) + 0, m, 6)) \
