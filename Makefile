@@ -27,7 +27,7 @@ C += gpu/no_cuda.c
 endif
 ifdef STATIC
 GCCLIB = $(shell $(CC) -print-file-name=lib$(1).a)
-LIBS := $(foreach l,jansson mpfr gmp openblas,$(call GCCLIB,$(l))) -lm -ldl -lpthread
+LIBS := $(foreach l,jansson mpfr gmp openblas gfortran quadmath,$(call GCCLIB,$(l))) -lm -ldl -lpthread
 CUDALIBS := $(subst -lstdc++,$(call GCCLIB,stdc++),$(CUDALIBS))
 OPENMP := -static-libgcc -fno-openmp $(call GCCLIB,gomp)
 endif
@@ -39,7 +39,7 @@ MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/tests
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench clean help FORCE
+.PHONY: all deps gate test check-recipe docs check-docs plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -100,6 +100,9 @@ docs: $(BUILD)/etalon
 	ETALON=$(BUILD)/etalon docs/generate.sh
 check-docs: $(BUILD)/etalon
 	ETALON=$(BUILD)/etalon docs/generate.sh --check
+
+plots: $(BUILD)/etalon
+	ETALON=$(BUILD)/etalon plots/plots.sh $(BUILD)/plots docs
 
 false-alarms: $(BUILD)/false_alarms
 	$(BUILD)/false_alarms $(SEEDS)
@@ -168,6 +171,7 @@ make device       build/device/etalon: static libraries, for a GPU machine witho
 make check-recipe every op has its reference, kernel, test and page
 make docs         fills the generated blocks of the pages (make test checks them)
 make mutants      breaks each rule of the verdict in turn; a test must notice
+make plots        the pictures of docs/newton-schulz.md, and SVG in $(BUILD)/plots; a minute
 make readback     reads back random roundings of model kernels, DRAWS=100 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes
 make pairs        two mistakes at once, PAIRS=50 random pairs for each op

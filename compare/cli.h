@@ -17,6 +17,8 @@ int cmd_inputs(int argc, char **argv);
 int cmd_ref(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_list(int argc, char **argv);
+int cmd_eigen(int argc, char **argv);
+int cmd_restarts(int argc, char **argv);
 
 /* argp_parse; argv[0] is "etalon COMMAND". On bad usage one line and exit(EXIT_INPUT). */
 void cli_parse(const struct argp *a, int argc, char **argv, void *input);

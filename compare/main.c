@@ -13,6 +13,8 @@ static const struct command { const char *name, *arguments, *what; int (*run)(in
 	{ "ref", "CAPTURE -o FILE", "the reference's answer, exact or with a mistake or a rounding", cmd_ref },
 	{ "profile", "CAPTURE", "which intermediates the kernel rounds, and to what", cmd_profile },
 	{ "diff", "A B", "any two tensor files, element by element", cmd_diff },
+	{ "eigen", "[CAPTURE]", "Newton-Schulz eigenvalue by eigenvalue, iteration by iteration", cmd_eigen },
+	{ "restarts", "COEFFICIENTS", "where Gram Newton-Schulz should restart", cmd_restarts },
 	{ "list", "ops|cases|...", "ops, tensors, params, cases, mistakes, sites, contracts", cmd_list },
 };
 
@@ -21,7 +23,7 @@ static void help(void)
 	puts("usage: etalon COMMAND [OPTION...]\n\n"
 	     "Tells whether a GPU kernel computes what it should, and how far off it is.\n");
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-		printf("  %-8s%-24s%s\n", commands[i].name, commands[i].arguments, commands[i].what);
+		printf("  %-9s%-24s%s\n", commands[i].name, commands[i].arguments, commands[i].what);
 	puts("\n`etalon COMMAND --help` has a command's options; --json works with each.\n"
 	     "exit: 0 pass, 1 fail, 2 bad usage or input, 3 undecided, 4 the machine failed");
 }

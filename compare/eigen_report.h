@@ -1,0 +1,19 @@
+/* What was found about a trace, for people, programs and plots. */
+#ifndef ETALON_EIGEN_REPORT_H
+#define ETALON_EIGEN_REPORT_H
+
+#include <jansson.h>
+
+#include "eigen.h"
+
+/* CSV: a row per iteration, matrix and eigenvalue; a row per iteration. What is not finite is nan or inf. */
+bool eigen_write_rows(const char *path, const struct eigen *g, struct error *e);
+bool eigen_write_summary(const char *path, const struct eigen *g, struct error *e);
+
+/* On stdout; an exit code. name: where the trace is from. */
+int eigen_print(const char *name, const struct trace *t, const struct eigen *g);
+
+/* Both tables and the cause. A new reference; NULL when memory is short. */
+json_t *eigen_json(const char *name, const struct trace *t, const struct eigen *g);
+
+#endif
