@@ -1,0 +1,198 @@
+/* The symmetric product on Hopper (sm_90a), in f16 or bf16: the copy engine fills a ring of slices
+ * in shared memory, warpgroups multiply from there, sums stay in their registers.
+ *
+ * Tiles of 64 GROUPS x BN: GROUPS warpgroups of 64 rows each, one warp more that asks for copies.
+ * SPLIT blocks (a cluster) share a tile where tiles are too few to fill the device: each sums a
+ * part of K, then adds up BN / SPLIT columns of all of them, in the order of the parts, and stores
+ * those. The same call gives the same bits each time. */
+#ifndef ETALON_SYMMETRIC_WGMMA_CUH
+#define ETALON_SYMMETRIC_WGMMA_CUH
+
+#include <cooperative_groups.h>
+
+#include "gpu/hopper.cuh"
+#include "gpu/symmetric.cuh"
+
+namespace wgmma_form {
+
+enum { DEPTH = 64, RING = 196608 };     /* a slice's columns; bytes of all slices */
+
+template <class F, int GROUPS, int BN, int SPLIT> struct memory {
+	static constexpr int BM = 64 * GROUPS, CONSUMERS = 128 * GROUPS, SUMS = BN / 2, PART = SUMS / SPLIT;
+	static constexpr unsigned SLICE = (BM + BN) * DEPTH * sizeof(F);
+	static constexpr int STAGES = RING / (int)SLICE;
+
+	struct slice { F A[BM * DEPTH], B[BN * DEPTH]; };
+	union {
+		slice stage[STAGES];
+		float sums[SUMS][CONSUMERS];
+		staged_tile<F, BM, BN / SPLIT> out;
+	};
+	uint64_t full[STAGES], empty[STAGES];
+};
+
+/* The consumers' own barrier. */
+template <int THREADS> __device__ void sync_consumers() { asm volatile("bar.sync 1, %0;" :: "n"(THREADS) : "memory"); }
+
+/* One thread: the slices [first, last) of the tile at `at`. */
+template <class M> __device__ void produce(M &m, const CUtensorMap &A, const CUtensorMap &B, corner at, int batch, int first, int last)
+{
+	for (int n = 0; n < last - first; n++) {
+		int stage = n % M::STAGES, turn = n / M::STAGES;
+
+		hopper::wait(m.empty[stage], (turn & 1) ^ 1);
+		hopper::arrive_expecting(m.full[stage], M::SLICE);
+		hopper::copy_box(m.stage[stage].A, A, (first + n) * DEPTH, at.row, batch, m.full[stage]);
+		hopper::copy_box(m.stage[stage].B, B, (first + n) * DEPTH, at.column, batch, m.full[stage]);
+	}
+}
+
+template <class F, class M> __device__ void consume(float (&sum)[M::SUMS], M &m, int group, int slices)
+{
+	for (int n = 0; n < slices; n++) {
+		int stage = n % M::STAGES;
+		uint64_t a = hopper::matrix_descriptor(m.stage[stage].A + group * 64 * DEPTH);
+		uint64_t b = hopper::matrix_descriptor(m.stage[stage].B);
+
+		hopper::wait(m.full[stage], n / M::STAGES & 1);
+		hopper::products_begin();
+#pragma unroll
+		for (int k = 0; k < DEPTH / 16; k++)
+			hopper::multiply<F>(sum, a + 2 * k, b + 2 * k);
+		hopper::products_commit();
+		hopper::products_wait<1>();     /* those of slice n - 1 are done */
+		if (n > 0 && threadIdx.x % 128 == 0)
+			hopper::arrive(m.empty[(n - 1) % M::STAGES]);
+	}
+	hopper::products_wait<0>();
+}
+
+/* The first PART sums become those of columns [rank PART 2, (rank + 1) PART 2), over all blocks of
+ * the cluster. Every thread of the cluster takes part; `consumer`: has sums. */
+template <class M> __device__ void add_up(float (&sum)[M::SUMS], M &m, cooperative_groups::cluster_group cluster, bool consumer)
+{
+	unsigned rank = cluster.block_rank(), blocks = M::SUMS / M::PART;
+
+	cluster.sync();                 /* the ring is no longer read */
+	if (consumer)
+#pragma unroll
+		for (int i = 0; i < M::SUMS; i++)
+			m.sums[i][threadIdx.x] = sum[i];
+	cluster.sync();
+	if (consumer)
+#pragma unroll
+		for (int i = 0; i < M::PART; i++) {
+			sum[i] = 0.0f;
+#pragma unroll
+			for (unsigned r = 0; r < blocks; r++)
+				sum[i] += *cluster.map_shared_rank(&m.sums[rank * M::PART + i][threadIdx.x], r);
+		}
+	cluster.sync();                 /* no block's sums are read any more */
+}
+
+/* Grid: SPLIT, lower tiles, batch; clusters of SPLIT. */
+template <class F, int GROUPS, int BN, int SPLIT>
+__global__ void __launch_bounds__(128 * GROUPS + 32, 1)
+symmetric_wgmma(const __grid_constant__ CUtensorMap A, const __grid_constant__ CUtensorMap B, symmetric_product<F> all)
+{
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+	using M = memory<F, GROUPS, BN, SPLIT>;
+	extern __shared__ char bytes[];
+	M &m = *reinterpret_cast<M *>((reinterpret_cast<uintptr_t>(bytes) + 1023) & ~(uintptr_t)1023);
+	corner at = lower_tile<M::BM, BN>((int)blockIdx.y, all.s);
+	int slices = (all.K + DEPTH - 1) / DEPTH, rank = (int)blockIdx.x, thread = (int)threadIdx.x;
+	int first = slices * rank / SPLIT, last = slices * (rank + 1) / SPLIT;
+	bool consumer = thread < M::CONSUMERS;
+	float sum[M::SUMS] = {};
+
+	if (thread == 0) {
+		for (int i = 0; i < M::STAGES; i++) {
+			hopper::barrier_init(m.full[i], 1);
+			hopper::barrier_init(m.empty[i], GROUPS);
+		}
+		hopper::barrier_fence();
+	}
+	__syncthreads();
+	if (consumer)
+		consume<F>(sum, m, thread / 128, last - first);
+	else if (thread == M::CONSUMERS)
+		produce(m, A, B, at, (int)blockIdx.z, first, last);
+	if (SPLIT > 1) {
+		__syncwarp();
+		add_up(sum, m, cooperative_groups::this_cluster(), consumer);
+	}
+	if (!consumer)
+		return;
+	if (SPLIT == 1)
+		sync_consumers<M::CONSUMERS>();         /* the ring is no longer read */
+
+	symmetric_product<F> p = one_of(all, blockIdx.z);
+	int row = thread / 32 * 16 + thread % 32 / 4, column = thread % 4 * 2;
+	at.column += rank * BN / SPLIT;
+#pragma unroll
+	for (int i = 0; i < M::PART; i += 2) {
+		int r = row + i % 4 / 2 * 8, c = column + i / 4 * 8;
+		finish(p, at.row + r, at.column + c, sum[i], sum[i + 1]);
+		m.out.put(r, c, sum[i], sum[i + 1]);
+	}
+	sync_consumers<M::CONSUMERS>();
+	m.out.store(p, at, thread, M::CONSUMERS);
+#else
+	__trap();
+#endif
+}
+
+/* ---- host ---- */
+
+/* cuTensorMapEncodeTiled of the driver, NULL if it has none. */
+inline decltype(&cuTensorMapEncodeTiled) map_encoder()
+{
+	static void *encode = [] {
+		void *found = nullptr;
+		cudaDriverEntryPointQueryResult result;
+
+		cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result);
+		return result == cudaDriverEntryPointSuccess ? found : nullptr;
+	}();
+	return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(encode);
+}
+
+/* Boxes of `rows` x DEPTH of the matrices X [batch,s,K]; zeros are read beyond them. */
+template <class F> bool make_map(CUtensorMap &map, const F *X, const symmetric_product<F> &p, int rows)
+{
+	cuuint64_t sizes[] = { (cuuint64_t)p.K, (cuuint64_t)p.s, (cuuint64_t)p.batch };
+	cuuint64_t strides[] = { p.ld_in * sizeof(F), (cuuint64_t)p.s * p.ld_in * sizeof(F) };
+	cuuint32_t box[] = { DEPTH, (cuuint32_t)rows, 1 }, steps[] = { 1, 1, 1 };
+
+	return map_encoder()(&map, std::is_same_v<F, f16> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
+		const_cast<F *>(X), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+		CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+template <int GROUPS, int BN, int SPLIT, class F> cudaError_t launch_symmetric(const symmetric_product<F> &p, cudaStream_t stream)
+{
+	using M = memory<F, GROUPS, BN, SPLIT>;
+	auto kernel = symmetric_wgmma<F, GROUPS, BN, SPLIT>;
+	int bytes = sizeof(M) + 1023;
+	CUtensorMap A, B;
+	cudaLaunchAttribute cluster = {};
+	cudaLaunchConfig_t config = {};
+
+	if (!make_map(A, p.A, p, M::BM) || !make_map(B, p.B, p, BN))
+		return cudaErrorInvalidValue;
+	cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+	if (status != cudaSuccess)
+		return status;
+	cluster.id = cudaLaunchAttributeClusterDimension;
+	cluster.val.clusterDim = { SPLIT, 1, 1 };
+	config.gridDim = dim3(SPLIT, lower_tiles<M::BM, BN>(p.s), p.batch);
+	config.blockDim = dim3(M::CONSUMERS + 32);
+	config.dynamicSmemBytes = bytes;
+	config.stream = stream;
+	config.attrs = &cluster;
+	config.numAttrs = 1;
+	return cudaLaunchKernelEx(&config, kernel, A, B, p);
+}
+
+}
+#endif
