@@ -27,7 +27,7 @@ __device__ inline void put(slice &to, const pack<4, float> &x, int row, int k)
 }
 
 /* Grid: lower tiles, batch. */
-__global__ void __launch_bounds__(THREADS) symmetric_fma(symmetric_product<float> all)
+static __global__ void __launch_bounds__(THREADS) symmetric_fma(symmetric_product<float> all)
 {
 	__shared__ union { struct { slice A, B; } in; staged_tile<float, TILE, TILE> out; } memory;
 	symmetric_product<float> p = one_of(all, blockIdx.y);
@@ -68,9 +68,10 @@ __global__ void __launch_bounds__(THREADS) symmetric_fma(symmetric_product<float
 	memory.out.store(p, at, thread, THREADS);
 }
 
-inline void launch_symmetric(const symmetric_product<float> &p, cudaStream_t stream)
+inline cudaError_t launch_symmetric(const symmetric_product<float> &p, cudaStream_t stream)
 {
 	symmetric_fma<<<dim3(lower_tiles<TILE, TILE>(p.s), p.batch), THREADS, 0, stream>>>(p);
+	return cudaSuccess;
 }
 
 }
