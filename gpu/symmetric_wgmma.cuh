@@ -61,7 +61,7 @@ template <class F, class M> __device__ void consume(float (&sum)[M::SUMS], M &m,
 			hopper::multiply<F>(sum, a + 2 * k, b + 2 * k);
 		hopper::products_commit();
 		hopper::products_wait<1>();     /* those of slice n - 1 are done */
-		if (n > 0 && threadIdx.x % 128 == 0)
+		if (n > 0 && threadIdx.x % 32 == 0)
 			hopper::arrive(m.empty[(n - 1) % M::STAGES]);
 	}
 	hopper::products_wait<0>();
@@ -108,7 +108,7 @@ symmetric_wgmma(const __grid_constant__ CUtensorMap A, const __grid_constant__ C
 	if (thread == 0) {
 		for (int i = 0; i < M::STAGES; i++) {
 			hopper::barrier_init(m.full[i], 1);
-			hopper::barrier_init(m.empty[i], GROUPS);
+			hopper::barrier_init(m.empty[i], M::CONSUMERS / 32);
 		}
 		hopper::barrier_fence();
 	}
