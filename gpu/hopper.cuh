@@ -77,6 +77,14 @@ __device__ inline void products_begin() { ON_HOPPER("wgmma.fence.sync.aligned;" 
 __device__ inline void products_commit() { ON_HOPPER("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N> __device__ void products_wait() { ON_HOPPER("wgmma.wait_group.sync.aligned %0;" :: "n"(N) : "memory"); }
 
+/* Products run on after they are issued: no use of d moves across this. */
+template <int N> __device__ void hold(float (&d)[N])
+{
+#pragma unroll
+	for (int i = 0; i < N; i++)
+		asm volatile("" : "+f"(d[i]) :: "memory");
+}
+
 #define TEN(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9, "
 #define SIXTY "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, " TEN(1) TEN(2) TEN(3) TEN(4) TEN(5)
 #define OUT4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])

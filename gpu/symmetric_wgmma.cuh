@@ -23,10 +23,13 @@ template <class F, int GROUPS, int BN, int SPLIT> struct memory {
 	static constexpr int STAGES = RING / (int)SLICE;
 
 	struct slice { F A[BM * DEPTH], B[BN * DEPTH]; };
+	struct ending {
+		float sums[SPLIT > 1 ? SUMS - PART : 1][CONSUMERS];     /* for the other blocks, in their order */
+		staged_tile<F, BM, BN / SPLIT> out;
+	};
 	union {
 		slice stage[STAGES];
-		float sums[SUMS][CONSUMERS];
-		staged_tile<F, BM, BN / SPLIT> out;
+		ending end;
 	};
 	uint64_t full[STAGES], empty[STAGES];
 };
@@ -49,6 +52,7 @@ template <class M> __device__ void produce(M &m, const CUtensorMap &A, const CUt
 
 template <class F, class M> __device__ void consume(float (&sum)[M::SUMS], M &m, int group, int slices)
 {
+	hopper::hold(sum);
 	for (int n = 0; n < slices; n++) {
 		int stage = n % M::STAGES;
 		uint64_t a = hopper::matrix_descriptor(m.stage[stage].A + group * 64 * DEPTH);
@@ -65,29 +69,35 @@ template <class F, class M> __device__ void consume(float (&sum)[M::SUMS], M &m,
 			hopper::arrive(m.empty[(n - 1) % M::STAGES]);
 	}
 	hopper::products_wait<0>();
+	hopper::hold(sum);
 }
 
-/* The first PART sums become those of columns [rank PART 2, (rank + 1) PART 2), over all blocks of
- * the cluster. Every thread of the cluster takes part; `consumer`: has sums. */
-template <class M> __device__ void add_up(float (&sum)[M::SUMS], M &m, cooperative_groups::cluster_group cluster, bool consumer)
+/* The first PART sums become those of columns [2 PART rank, 2 PART (rank + 1)), over all blocks of
+ * the cluster: this block's own, then the next one's, and so on round. */
+template <class M> __device__ void add_up(float (&sum)[M::SUMS], M &m, cooperative_groups::cluster_group cluster)
 {
-	unsigned rank = cluster.block_rank(), blocks = M::SUMS / M::PART;
+	constexpr int SPLIT = M::SUMS / M::PART;
+	int rank = (int)cluster.block_rank();
 
-	cluster.sync();                 /* the ring is no longer read */
-	if (consumer)
 #pragma unroll
-		for (int i = 0; i < M::SUMS; i++)
-			m.sums[i][threadIdx.x] = sum[i];
+	for (int i = 0; i < M::SUMS; i++)
+		if (i / M::PART != rank)
+			m.end.sums[i / M::PART < rank ? i : i - M::PART][threadIdx.x] = sum[i];
 	cluster.sync();
-	if (consumer)
 #pragma unroll
-		for (int i = 0; i < M::PART; i++) {
-			sum[i] = 0.0f;
+	for (int r = 1; r < SPLIT; r++)
+		if (r == rank)
 #pragma unroll
-			for (unsigned r = 0; r < blocks; r++)
-				sum[i] += *cluster.map_shared_rank(&m.sums[rank * M::PART + i][threadIdx.x], r);
-		}
-	cluster.sync();                 /* no block's sums are read any more */
+			for (int i = 0; i < M::PART; i++)
+				sum[i] = sum[r * M::PART + i];
+#pragma unroll
+	for (int r = 1; r < SPLIT; r++) {
+		int other = (rank + r) % SPLIT;
+		const float *theirs = cluster.map_shared_rank(m.end.sums[(rank < other ? rank : rank - 1) * M::PART], other) + threadIdx.x;
+#pragma unroll
+		for (int i = 0; i < M::PART; i++)
+			sum[i] += theirs[i * M::CONSUMERS];
+	}
 }
 
 /* Grid: SPLIT, lower tiles, batch; clusters of SPLIT. */
@@ -117,14 +127,20 @@ symmetric_wgmma(const __grid_constant__ CUtensorMap A, const __grid_constant__ C
 		consume<F>(sum, m, thread / 128, last - first);
 	else if (thread == M::CONSUMERS)
 		produce(m, A, B, at, (int)blockIdx.z, first, last);
-	if (SPLIT > 1) {
-		__syncwarp();
-		add_up(sum, m, cooperative_groups::this_cluster(), consumer);
-	}
-	if (!consumer)
+	__syncwarp();
+	auto cluster = cooperative_groups::this_cluster();
+	if (!consumer) {
+		if (SPLIT > 1) {        /* the copy warp has no sums, but the cluster waits for it */
+			cluster.sync();
+			cluster.sync();
+		}
 		return;
-	if (SPLIT == 1)
-		sync_consumers<M::CONSUMERS>();         /* the ring is no longer read */
+	}
+	sync_consumers<M::CONSUMERS>();         /* the ring is no longer read */
+	if (SPLIT > 1) {
+		add_up(sum, m, cluster);
+		cluster.barrier_arrive();
+	}
 
 	symmetric_product<F> p = one_of(all, blockIdx.z);
 	int row = thread / 32 * 16 + thread % 32 / 4, column = thread % 4 * 2;
@@ -133,10 +149,13 @@ symmetric_wgmma(const __grid_constant__ CUtensorMap A, const __grid_constant__ C
 	for (int i = 0; i < M::PART; i += 2) {
 		int r = row + i % 4 / 2 * 8, c = column + i / 4 * 8;
 		finish(p, at.row + r, at.column + c, sum[i], sum[i + 1]);
-		m.out.put(r, c, sum[i], sum[i + 1]);
+		m.end.out.put(r, c, sum[i], sum[i + 1]);
 	}
 	sync_consumers<M::CONSUMERS>();
-	m.out.store(p, at, thread, M::CONSUMERS);
+	m.end.out.store(p, at, thread, M::CONSUMERS);
+	__syncwarp();
+	if (SPLIT > 1)
+		cluster.barrier_wait();         /* until no block reads another's sums */
 #else
 	__trap();
 #endif
