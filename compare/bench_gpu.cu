@@ -299,8 +299,9 @@ int main(int argc, char **argv)
 		cudaStream_t stream;
 		bool only_test = argc == 2 && strcmp(argv[1], "--selftest") == 0;
 
-		if (argc > 1 && !only_test) {
-			fprintf(stderr, "usage: bench-gpu [--selftest]\n");
+		wgmma_form::overlap = !(argc == 2 && strcmp(argv[1], "--no-overlap") == 0);
+		if (argc > 1 && !only_test && wgmma_form::overlap) {
+			fprintf(stderr, "usage: bench-gpu [--selftest | --no-overlap]\n");
 			return 2;
 		}
 		check(cudaGetDeviceProperties(&device, 0), "device 0");

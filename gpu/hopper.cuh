@@ -59,10 +59,13 @@ __device__ inline void copy_box([[maybe_unused]] void *to, [[maybe_unused]] cons
 	          :: "r"(shared_address(to)), "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(&b)) : "memory");
 }
 
-__device__ inline void prefetch([[maybe_unused]] const CUtensorMap &map)
-{
-	ON_HOPPER("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
-}
+/* ---- grids that overlap ---- */
+
+/* Until the grid before is done and what it wrote is seen. */
+__device__ inline void wait_for_earlier_grid() { ON_HOPPER("griddepcontrol.wait;" ::: "memory"); }
+
+/* Once all blocks have said so, those of the next grid are placed where there is room. */
+__device__ inline void let_later_grid_begin() { ON_HOPPER("griddepcontrol.launch_dependents;" ::: "memory"); }
 
 /* ---- products of a warpgroup ---- */
 

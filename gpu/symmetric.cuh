@@ -67,14 +67,18 @@ template <int BM, int BN> __device__ corner lower_tile(int index, int s)
 
 template <class F> struct alignas(2 * sizeof(F)) pair { F x, y; };
 
-/* Sums of (row, column) and (row, column + 1) to the values to be stored; column even. Zeros
- * beyond the matrix. */
-template <class F> __device__ void finish(const symmetric_product<F> &p, int row, int column, float &x, float &y)
+/* C's elements (row, column) and (row, column + 1), column even; zeros beyond the matrix and without C. */
+template <class F> __device__ pair<F> earlier(const symmetric_product<F> &p, int row, int column)
 {
-	pair<F> c = {};
-
 	if (p.C && row < p.s && column < p.ld)
-		c = *reinterpret_cast<const pair<F> *>(p.C + (size_t)row * p.ld + column);
+		return *reinterpret_cast<const pair<F> *>(p.C + (size_t)row * p.ld + column);
+	return {};
+}
+
+/* Sums of AB' at those two places to the values to be stored. */
+template <class F>
+__device__ void finish(const symmetric_product<F> &p, int row, int column, const pair<F> &c, float &x, float &y)
+{
 	x = p.alpha * x + p.beta * to_float(c.x);
 	y = p.alpha * y + p.beta * to_float(c.y);
 	if (row == column && row < p.s)

@@ -61,7 +61,8 @@ static __global__ void __launch_bounds__(THREADS) symmetric_fma(symmetric_produc
 	for (int i = 0; i < 4; i++)
 #pragma unroll
 		for (int j = 0; j < 4; j += 2) {
-			finish(p, at.row + my_row + i, at.column + my_column + j, sum[i][j], sum[i][j + 1]);
+			int r = at.row + my_row + i, c = at.column + my_column + j;
+			finish(p, r, c, earlier(p, r, c), sum[i][j], sum[i][j + 1]);
 			memory.out.put(my_row + i, my_column + j, sum[i][j], sum[i][j + 1]);
 		}
 	__syncthreads();

@@ -126,7 +126,7 @@ template <class F> __global__ void __launch_bounds__(THREADS, 2) symmetric_mma(s
 #pragma unroll
 			for (int h = 0; h < 2; h++) {
 				int r = row + i * 16 + h * 8 + lane / 4, c = column + j * 8 + lane % 4 * 2;
-				finish(p, at.row + r, at.column + c, sum[i][j][2 * h], sum[i][j][2 * h + 1]);
+				finish(p, at.row + r, at.column + c, earlier(p, at.row + r, at.column + c), sum[i][j][2 * h], sum[i][j][2 * h + 1]);
 				m.out.put(r, c, sum[i][j][2 * h], sum[i][j][2 * h + 1]);
 			}
 	__syncthreads();

@@ -72,24 +72,28 @@ template <class F, class M> __device__ void consume(float (&sum)[M::SUMS], M &m,
 	hopper::hold(sum);
 }
 
-/* The first PART sums become those of columns [2 PART rank, 2 PART (rank + 1)), over all blocks of
- * the cluster: this block's own, then the next one's, and so on round. */
-template <class M> __device__ void add_up(float (&sum)[M::SUMS], M &m, cooperative_groups::cluster_group cluster)
+/* Sums of columns that other blocks of the cluster store are laid out for them; the first PART
+ * sums become this block's own, of columns [2 PART rank, 2 PART (rank + 1)). */
+template <class M> __device__ void give_parts(float (&sum)[M::SUMS], M &m, int rank)
 {
-	constexpr int SPLIT = M::SUMS / M::PART;
-	int rank = (int)cluster.block_rank();
-
 #pragma unroll
 	for (int i = 0; i < M::SUMS; i++)
 		if (i / M::PART != rank)
 			m.end.sums[i / M::PART < rank ? i : i - M::PART][threadIdx.x] = sum[i];
-	cluster.sync();
 #pragma unroll
-	for (int r = 1; r < SPLIT; r++)
+	for (int r = 1; r < M::SUMS / M::PART; r++)
 		if (r == rank)
 #pragma unroll
 			for (int i = 0; i < M::PART; i++)
 				sum[i] = sum[r * M::PART + i];
+}
+
+/* Adds the other blocks' sums to this one's: the next block's, and so on round. */
+template <class M> __device__ void take_parts(float (&sum)[M::SUMS], M &m, cooperative_groups::cluster_group cluster)
+{
+	constexpr int SPLIT = M::SUMS / M::PART;
+	int rank = (int)cluster.block_rank();
+
 #pragma unroll
 	for (int r = 1; r < SPLIT; r++) {
 		int other = (rank + r) % SPLIT;
@@ -123,6 +127,8 @@ symmetric_wgmma(const __grid_constant__ CUtensorMap A, const __grid_constant__ C
 		hopper::barrier_fence();
 	}
 	__syncthreads();
+	hopper::wait_for_earlier_grid();
+	hopper::let_later_grid_begin();
 	if (consumer)
 		consume<F>(sum, m, thread / 128, last - first);
 	else if (thread == M::CONSUMERS)
@@ -136,20 +142,28 @@ symmetric_wgmma(const __grid_constant__ CUtensorMap A, const __grid_constant__ C
 		}
 		return;
 	}
-	sync_consumers<M::CONSUMERS>();         /* the ring is no longer read */
-	if (SPLIT > 1) {
-		add_up(sum, m, cluster);
-		cluster.barrier_arrive();
-	}
 
 	symmetric_product<F> p = one_of(all, blockIdx.z);
 	int row = thread / 32 * 16 + thread % 32 / 4, column = thread % 4 * 2;
+	pair<F> c[M::PART / 2];
 	at.column += rank * BN / SPLIT;
+	auto row_of = [&](int i) { return row + i % 4 / 2 * 8; };
+	auto column_of = [&](int i) { return column + i / 4 * 8; };
+	sync_consumers<M::CONSUMERS>();         /* the ring is no longer read */
+	if (SPLIT > 1) {
+		give_parts(sum, m, rank);
+#pragma unroll
+		for (int i = 0; i < M::PART; i += 2)    /* under way while the parts are added up */
+			c[i / 2] = earlier(p, at.row + row_of(i), at.column + column_of(i));
+		cluster.sync();
+		take_parts(sum, m, cluster);
+		cluster.barrier_arrive();
+	}
 #pragma unroll
 	for (int i = 0; i < M::PART; i += 2) {
-		int r = row + i % 4 / 2 * 8, c = column + i / 4 * 8;
-		finish(p, at.row + r, at.column + c, sum[i], sum[i + 1]);
-		m.end.out.put(r, c, sum[i], sum[i + 1]);
+		int r = row_of(i), k = column_of(i);
+		finish(p, at.row + r, at.column + k, SPLIT > 1 ? c[i / 2] : earlier(p, at.row + r, at.column + k), sum[i], sum[i + 1]);
+		m.end.out.put(r, k, sum[i], sum[i + 1]);
 	}
 	sync_consumers<M::CONSUMERS>();
 	m.end.out.store(p, at, thread, M::CONSUMERS);
@@ -162,6 +176,9 @@ symmetric_wgmma(const __grid_constant__ CUtensorMap A, const __grid_constant__ C
 }
 
 /* ---- host ---- */
+
+/* A grid's blocks may be placed, and wait, while the grid before it ends. */
+inline bool overlap = true;
 
 /* cuTensorMapEncodeTiled of the driver, NULL if it has none. */
 inline decltype(&cuTensorMapEncodeTiled) map_encoder()
@@ -194,7 +211,7 @@ template <int GROUPS, int BN, int SPLIT, class F> cudaError_t launch_symmetric(c
 	auto kernel = symmetric_wgmma<F, GROUPS, BN, SPLIT>;
 	int bytes = sizeof(M) + 1023;
 	CUtensorMap A, B;
-	cudaLaunchAttribute cluster = {};
+	cudaLaunchAttribute attributes[2] = {};
 	cudaLaunchConfig_t config = {};
 
 	if (!make_map(A, p.A, p, M::BM) || !make_map(B, p.B, p, BN))
@@ -202,14 +219,16 @@ template <int GROUPS, int BN, int SPLIT, class F> cudaError_t launch_symmetric(c
 	cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
 	if (status != cudaSuccess)
 		return status;
-	cluster.id = cudaLaunchAttributeClusterDimension;
-	cluster.val.clusterDim = { SPLIT, 1, 1 };
+	attributes[0].id = cudaLaunchAttributeClusterDimension;
+	attributes[0].val.clusterDim = { SPLIT, 1, 1 };
+	attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+	attributes[1].val.programmaticStreamSerializationAllowed = 1;
 	config.gridDim = dim3(SPLIT, lower_tiles<M::BM, BN>(p.s), p.batch);
 	config.blockDim = dim3(M::CONSUMERS + 32);
 	config.dynamicSmemBytes = bytes;
 	config.stream = stream;
-	config.attrs = &cluster;
-	config.numAttrs = 1;
+	config.attrs = attributes;
+	config.numAttrs = overlap ? 2 : 1;
 	return cudaLaunchKernelEx(&config, kernel, A, B, p);
 }
 
