@@ -21,8 +21,9 @@ C := $(filter-out compare/main.c compare/bench.c gpu/no_cuda.c,$(wildcard fixtur
 ifdef NVCC
 CUDA := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CU := $(wildcard gpu/*.cu)
+BENCH_GPU := $(wildcard compare/bench_gpu*.cu)
 # wgmma exists on sm_90a only; elsewhere the PTX of compute_90 runs, without it.
-$(patsubst %,$(BUILD)/%.cu.o,gpu/newton_schulz compare/bench_gpu compare/bench_gpu_selftest): private NVCCFLAGS := \
+$(patsubst %.cu,$(BUILD)/%.cu.o,gpu/newton_schulz.cu $(BENCH_GPU)): private NVCCFLAGS := \
 	$(subst arch=compute_90$(COMMA)code=sm_90 ,arch=compute_90a$(COMMA)code=sm_90a ,$(NVCCFLAGS)) -DCUDA_HOME='"$(CUDA)"'
 CUDALIBS := -L$(CUDA)/lib64 -L$(CUDA)/targets/x86_64-linux/lib -lcudart_static -lstdc++ -lrt
 else
@@ -53,7 +54,7 @@ $(BUILD)/etalon: $(OBJECTS) $(BUILD)/compare/main.o
 $(BUILD)/bench: $(OBJECTS) $(BUILD)/compare/bench.o
 	$(LINK) $(LIBS)
 # No MPFR and no OpenBLAS: it runs where CUDA is, judges with double precision.
-$(BUILD)/bench-gpu: $(CU:%.cu=$(BUILD)/%.cu.o) $(BUILD)/compare/bench_gpu.cu.o $(BUILD)/compare/bench_gpu_selftest.cu.o \
+$(BUILD)/bench-gpu: $(patsubst %.cu,$(BUILD)/%.cu.o,$(CU) $(BENCH_GPU)) \
 		$(patsubst %.c,$(BUILD)/%.o,$(wildcard fixtures/*.c) gpu/backend.c gpu/plugin_load.c)
 	$(LINK) $(filter-out %mpfr.a %gmp.a %openblas.a -lmpfr -lgmp -lopenblas,$(LIBS))
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(HELPERS) $(OBJECTS)

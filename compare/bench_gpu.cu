@@ -1,15 +1,14 @@
 /* bench-gpu: Newton-Schulz in f16 with our symmetric product against the same with cuBLAS only, in
  * one run. Times are medians of ROUNDS replays of a CUDA graph, the two taking turns. */
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <functional>
 
 #include "compare/bench_gpu.h"
+#include "compare/timed.cuh"
 #include "fixtures/error.h"
 
-enum { WARM = 3, ROUNDS = 15, PRODUCTS = 10 };  /* PRODUCTS: in one timed graph */
+enum { PRODUCTS = 10 };         /* in one timed graph */
 
 newton_schulz_plan polar_express(enum algorithm a)
 {
@@ -87,80 +86,9 @@ static errors errors_of(const buffer &y, const buffer &right, int n, int m, cubl
 	const float *a = y.as<const float>(), *b = right.as<const float>();
 	buffer gram(sizeof(float) * n * n);
 
-	general.multiply({ n, n, m, m, m, n, 1, true }, 1.0f, a, a, 0.0f, static_cast<const float *>(nullptr), gram.as<float>(), nullptr);
+	general.multiply<float>({ n, n, m, m, m, n, 1, true }, 1, a, a, 0, nullptr, gram.as<float>(), nullptr);
 	return { norm_of(a, b, count, m, false) / norm_of(a, b, count, m, true),
 	         norm_of(gram.as<const float>(), nullptr, (size_t)n * n, n, false) / sqrt(n) };
-}
-
-/* ---- times ---- */
-
-static double median(std::vector<double> x)
-{
-	std::sort(x.begin(), x.end());
-	return x.size() % 2 ? x[x.size() / 2] : (x[x.size() / 2 - 1] + x[x.size() / 2]) / 2;
-}
-
-/* A graph of work of which the part between begin() and end() is timed. */
-class timed {
-public:
-	timed(cudaStream_t stream, const std::function<void()> &before, const std::function<void()> &work) : stream_(stream)
-	{
-		cudaGraph_t graph;
-
-		check(cudaEventCreate(&begin_), "event");
-		check(cudaEventCreate(&end_), "event");
-		before();
-		work();                 /* plans and attributes are made outside the graph */
-		check(cudaStreamSynchronize(stream), "first run");
-		check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
-		before();
-		check(cudaEventRecordWithFlags(begin_, stream, cudaEventRecordExternal), "event");
-		work();
-		check(cudaEventRecordWithFlags(end_, stream, cudaEventRecordExternal), "event");
-		check(cudaStreamEndCapture(stream, &graph), "capture");
-		check(cudaGraphInstantiate(&graph_, graph, 0), "graph");
-		cudaGraphDestroy(graph);
-	}
-	~timed()
-	{
-		cudaGraphExecDestroy(graph_);
-		cudaEventDestroy(begin_);
-		cudaEventDestroy(end_);
-	}
-	timed(const timed &) = delete;
-
-	/* Microseconds. */
-	double once()
-	{
-		float ms;
-
-		check(cudaGraphLaunch(graph_, stream_), "graph");
-		check(cudaStreamSynchronize(stream_), "graph");
-		check(cudaEventElapsedTime(&ms, begin_, end_), "event");
-		return ms * 1000.0;
-	}
-
-private:
-	cudaStream_t stream_;
-	cudaEvent_t begin_, end_;
-	cudaGraphExec_t graph_;
-};
-
-/* The medians of all, which take turns. */
-static std::vector<double> times_of(const std::vector<timed *> &all)
-{
-	std::vector<std::vector<double>> list(all.size());
-	std::vector<double> middle;
-
-	for (int round = 0; round < WARM + ROUNDS; round++)
-		for (size_t i = 0; i < all.size(); i++) {
-			double t = all[i]->once();
-			if (round >= WARM)
-				list[i].push_back(t);
-		}
-	for (const auto &t : list)
-		middle.push_back(median(t));
-	return middle;
 }
 
 /* ---- one shape ---- */
@@ -193,7 +121,7 @@ static void bench_products(bench &b, int K, const char *name)
 	};
 
 	add([&] {
-		b.general.multiply({ n, n, K, K, K, n, 1, true }, 1.0f, A, A, 0.0f, static_cast<const f16 *>(nullptr), full.as<f16>(), b.stream);
+		b.general.multiply<f16>({ n, n, K, K, K, n, 1, true }, 1, A, A, 0, nullptr, full.as<f16>(), b.stream);
 	});
 	for (const auto &f : symmetric_forms<f16>())
 		if (!f.hopper || limits().hopper) {
@@ -205,10 +133,13 @@ static void bench_products(bench &b, int K, const char *name)
 	for (double &z : t)
 		z /= PRODUCTS;
 	b.best_rate = fmax(b.best_rate, operations / t[0]);
-	printf("%5d x %-5d  %-6s %-18s %9.1f %8.0f %8.2f %8.1f\n", n, K, name, "cuBLAS, full", t[0], operations / t[0] * 1e-6, 1.0, t[0] / 2);
+	auto line = [&](const char *product, double needed, double us, bool chosen) {
+		printf("%5d x %-5d  %-6s %-18s %9.1f %8.0f %8.2f %8.1f%s\n", n, K, name, product, us, needed / us * 1e-6,
+		       t[0] / us, t[0] / 2, chosen ? "  chosen" : "");
+	};
+	line("cuBLAS, full", operations, t[0], false);
 	for (size_t i = 0; i < forms.size(); i++)
-		printf("%5d x %-5d  %-6s %-18s %9.1f %8.0f %8.2f %8.1f%s\n", n, K, name, forms[i]->name, t[i + 1], operations / 2 / t[i + 1] * 1e-6,
-		       t[0] / t[i + 1], t[0] / 2, forms[i] == &best_form(p) ? "  chosen" : "");
+		line(forms[i]->name, operations / 2, t[i + 1], forms[i] == &best_form(p));
 }
 
 /* Operations of the iteration: in symmetric products (in full) and in general ones. gram: X X'
@@ -228,7 +159,8 @@ static count operations_of(enum algorithm a, double n, double m)
 static void bench_iteration(bench &b, enum algorithm a, const buffer &right)
 {
 	newton_schulz_plan plan = polar_express(a);
-	newton_schulz<f16> ours(plan, b.n, b.m, 1, b.general, OWN, b.stream), theirs(plan, b.n, b.m, 1, b.general, CUBLAS_ONLY, b.stream);
+	newton_schulz<f16> ours(plan, b.n, b.m, 1, b.general, OWN, b.stream);
+	newton_schulz<f16> theirs(plan, b.n, b.m, 1, b.general, CUBLAS_ONLY, b.stream);
 	std::vector<errors> e;
 	buffer y(sizeof(float) * b.n * b.m);
 	operand x = { b.x.as<const void>(), DT_F16 };
@@ -242,13 +174,12 @@ static void bench_iteration(bench &b, enum algorithm a, const buffer &right)
 		check(cudaDeviceSynchronize(), "answer");
 		e.push_back(errors_of(y, right, b.n, b.m, b.general));
 	}
-	const char *name = a == STANDARD ? "standard" : "gram";
-	double floor_full = (operations.symmetric + operations.general) / b.best_rate;
-	double floor_half = (operations.symmetric / 2 + operations.general) / b.best_rate;
-	printf("%5d x %-5d  %-8s  %-6s %9.1f %9.1f %8.2f   %.3e  %.3e\n", b.n, b.m, name, "cuBLAS", t[1], floor_full, 1.0, e[1].distance,
-	       e[1].orthogonality);
-	printf("%5d x %-5d  %-8s  %-6s %9.1f %9.1f %8.2f   %.3e  %.3e\n", b.n, b.m, name, "ours", t[0], floor_half, t[1] / t[0], e[0].distance,
-	       e[0].orthogonality);
+	auto line = [&](const char *engine, double needed, double us, const errors &error) {
+		printf("%5d x %-5d  %-8s  %-6s %9.1f %9.1f %8.2f   %.3e  %.3e\n", b.n, b.m,
+		       a == STANDARD ? "standard" : "gram", engine, us, needed / b.best_rate, t[1] / us, error.distance, error.orthogonality);
+	};
+	line("cuBLAS", operations.symmetric + operations.general, t[1], e[1]);
+	line("ours", operations.symmetric / 2 + operations.general, t[0], e[0]);
 }
 
 /* The standard iteration in f32 by cuBLAS: what errors are measured from. */
@@ -277,9 +208,9 @@ static void bench_all(cublas &general, cudaStream_t stream)
 		bench_products(b, n, "A^2");
 		bench_products(b, m, "X X'");
 	}
-	printf("\nNewton-Schulz of x [n,m], f16 iterates, Polar Express x 5 (safety 1.05), gram restarts before the third; from the\n"
-	       "normalised X to y. floor: operations (halved where symmetric) at cuBLAS' best rate above. error: |y - y32|/|y32|, y32 by the\n"
-	       "standard iteration in f32; orthogonality: |yy' - I|/sqrt n\n"
+	printf("\nNewton-Schulz of x [n,m], f16 iterates, Polar Express x 5 (safety 1.05), gram restarts before the third;\n"
+	       "from the normalised X to y. floor: operations (halved where symmetric) at cuBLAS' best rate above.\n"
+	       "error: |y - y32|/|y32|, y32 by the standard iteration in f32; orthogonality: |yy' - I|/sqrt n\n"
 	       "    n x m      form      engine        us     floor  speedup   error      orthogonality\n");
 	for (bench &b : list) {
 		buffer right(sizeof(float) * b.n * b.m);
@@ -288,7 +219,7 @@ static void bench_all(cublas &general, cudaStream_t stream)
 		errors e = errors_of(right, right, b.n, b.m, general);
 		for (enum algorithm a : { STANDARD, GRAM })
 			bench_iteration(b, a, right);
-		printf("%5d x %-5d  standard  f32                                   %.3e  %.3e\n", b.n, b.m, e.distance, e.orthogonality);
+		printf("%5d x %-5d  standard  f32    %28s   %.3e  %.3e\n", b.n, b.m, "", e.distance, e.orthogonality);
 	}
 }
 
@@ -306,8 +237,9 @@ int main(int argc, char **argv)
 		}
 		check(cudaGetDeviceProperties(&device, 0), "device 0");
 		check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-		printf("%s, %d multiprocessors, CUDA %d.%d; median of %d rounds after %d\n", device.name, device.multiProcessorCount,
-		       CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10, ROUNDS, WARM);
+		printf("%s, %d multiprocessors, CUDA %d.%d; median of %d rounds after %d%s\n", device.name,
+		       device.multiProcessorCount, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10, ROUNDS, WARM,
+		       wgmma_form::overlap ? "" : "; grids do not overlap");
 		cublas general;
 		if (only_test)
 			return selftest(general) ? 0 : 1;

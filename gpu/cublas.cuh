@@ -69,8 +69,11 @@ private:
 	static void *open()
 	{
 		const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
+		static const char *const folders[] = {
+			"", CUDA_HOME "/lib64/", CUDA_HOME "/targets/x86_64-linux/lib/", "/usr/local/cuda/lib64/"
+		};
 
-		for (const char *folder : { "", CUDA_HOME "/lib64/", CUDA_HOME "/targets/x86_64-linux/lib/", "/usr/local/cuda/lib64/" })
+		for (const char *folder : folders)
 			if (void *library = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL))
 				return library;
 		refuse(E_NO_BACKEND, name.c_str(), "not found; install cuBLAS of CUDA %d, or name its folder in LD_LIBRARY_PATH",
@@ -129,7 +132,8 @@ private:
 		made.second = layout(type, p.K, p.M, p.ld_a, p.batch, (int64_t)p.M * p.ld_a);
 		made.out = layout(type, p.N, p.M, p.ld_d, p.batch, (int64_t)p.M * p.ld_d);
 		check(prefer(&preference), "cublasLtMatmulPreferenceCreate");
-		check(limit(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace), "cublasLt: workspace");
+		check(limit(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace),
+		      "cublasLt: workspace");
 		check(choose(handle_, made.operation, made.first, made.second, made.out, made.out, preference, 1, &best, &found),
 		      "cublasLtMatmulAlgoGetHeuristic");
 		if (found == 0)

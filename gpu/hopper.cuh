@@ -55,7 +55,8 @@ __device__ inline void wait([[maybe_unused]] uint64_t &b, [[maybe_unused]] unsig
 __device__ inline void copy_box([[maybe_unused]] void *to, [[maybe_unused]] const CUtensorMap &map, [[maybe_unused]] int x,
                                 [[maybe_unused]] int y, [[maybe_unused]] int z, [[maybe_unused]] uint64_t &b)
 {
-	ON_HOPPER("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
+	ON_HOPPER("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+	          "[%0], [%1, {%2, %3, %4}], [%5];"
 	          :: "r"(shared_address(to)), "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(&b)) : "memory");
 }
 
@@ -102,7 +103,8 @@ template <int N> __device__ void hold(float (&d)[N])
 
 /* d [64,N] += a [64,16] b' [N,16]; a, b: matrix descriptors. Warp w, lane l holds rows
  * 16w + l/4 + {0,8}, columns 8j + 2(l%4) + {0,1}, as d[4j + {0,1}] and d[4j + 2 + {0,1}]. */
-template <class F> __device__ void multiply([[maybe_unused]] float (&d)[64], [[maybe_unused]] uint64_t a, [[maybe_unused]] uint64_t b)
+template <class F> __device__ void multiply([[maybe_unused]] float (&d)[64],
+                                                [[maybe_unused]] uint64_t a, [[maybe_unused]] uint64_t b)
 {
 	if constexpr (__is_same(F, f16))
 		WGMMA_128("f16");
@@ -110,7 +112,8 @@ template <class F> __device__ void multiply([[maybe_unused]] float (&d)[64], [[m
 		WGMMA_128("bf16");
 }
 
-template <class F> __device__ void multiply([[maybe_unused]] float (&d)[96], [[maybe_unused]] uint64_t a, [[maybe_unused]] uint64_t b)
+template <class F> __device__ void multiply([[maybe_unused]] float (&d)[96],
+                                                [[maybe_unused]] uint64_t a, [[maybe_unused]] uint64_t b)
 {
 	if constexpr (__is_same(F, f16))
 		WGMMA_192("f16");

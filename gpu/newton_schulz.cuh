@@ -104,9 +104,10 @@ template <class F> class newton_schulz {
 public:
 	/* n x m matrices. */
 	newton_schulz(newton_schulz_plan plan, int n, int m, int batch, cublas &general, engine e, cudaStream_t stream)
-		: plan_(std::move(plan)), general_(general), engine_(e), stream_(stream), turned_(n > m), s(std::min(n, m)), l(std::max(n, m)),
-		  batch(batch), ld_s_((s + 7) / 8 * 8), ld_l_((l + 7) / 8 * 8), X_(wide()), Y_(wide()), R_(square()), Z_(square()),
-		  RZ_(square()), Q_(square()), spare_(square()), parts_(sizeof(float) * NORM_PARTS * batch), norm_(sizeof(float) * batch)
+		: plan_(std::move(plan)), general_(general), engine_(e), stream_(stream), turned_(n > m), s(std::min(n, m)),
+		  l(std::max(n, m)), batch(batch), ld_s_((s + 7) / 8 * 8), ld_l_((l + 7) / 8 * 8), X_(wide()), Y_(wide()),
+		  R_(square()), Z_(square()), RZ_(square()), Q_(square()), spare_(square()),
+		  parts_(sizeof(float) * NORM_PARTS * batch), norm_(sizeof(float) * batch)
 	{
 	}
 
@@ -135,8 +136,10 @@ public:
 	/* [batch,n,m], packed. */
 	void answer(result y) const
 	{
-		change({ any_const(X_), y, turned_ ? l : s, turned_ ? s : l, (size_t)ld_l_, (size_t)s * ld_l_, (size_t)(turned_ ? s : l),
-		         (size_t)s * l, 0, turned_, nullptr, 0 });
+		int rows = turned_ ? l : s, columns = turned_ ? s : l;
+
+		change({ any_const(X_), y, rows, columns, (size_t)ld_l_, (size_t)s * ld_l_, (size_t)columns, (size_t)s * l, 0,
+		         turned_, nullptr, 0 });
 	}
 
 	/* Entry t of a trace [batch,entries,s,columns]. */
@@ -176,22 +179,21 @@ private:
 	{
 		size_t each = (size_t)s * columns;
 
-		change({ any_const(from), to, s, columns, (size_t)ld, (size_t)s * ld, (size_t)columns, each * entries, each * t, false,
-		         nullptr, 0 });
+		change({ any_const(from), to, s, columns, (size_t)ld, (size_t)s * ld, (size_t)columns, each * entries, each * t,
+		         false, nullptr, 0 });
 	}
 
 	/* D = alpha A B + beta C + diagonal I, of symmetric matrices; D is none of the others. */
 	void symmetric(buffer &D, float alpha, const buffer &A, const buffer &B, float beta, const buffer &C, float diagonal = 0)
 	{
-		const F *c = beta == 0 ? nullptr : C.as<const F>();
+		const F *a = A.as<const F>(), *b = B.as<const F>(), *c = beta == 0 ? nullptr : C.as<const F>();
+		F *d = D.as<F>();
 
 		if (engine_ == OWN) {
-			multiply_symmetric<F>({ A.as<const F>(), B.as<const F>(), c, D.as<F>(), s, s, ld_s_, ld_s_, batch, alpha, beta, diagonal },
-			                      stream_);
+			multiply_symmetric<F>({ a, b, c, d, s, s, ld_s_, ld_s_, batch, alpha, beta, diagonal }, stream_);
 			return;
 		}
-		general_.multiply({ s, s, s, ld_s_, ld_s_, ld_s_, batch, false }, alpha, A.as<const F>(), B.as<const F>(), beta, c, D.as<F>(),
-		                  stream_);
+		general_.multiply({ s, s, s, ld_s_, ld_s_, ld_s_, batch, false }, alpha, a, b, beta, c, d, stream_);
 		if (diagonal != 0)
 			shift(D, D, diagonal);
 	}
@@ -199,27 +201,30 @@ private:
 	/* R <- X X' */
 	void gram_matrix()
 	{
-		const F *x = X_.as<const F>();
+		const F *x = X_.as<const F>(), *none = nullptr;
+		F *r = R_.as<F>();
 
 		if (engine_ == OWN)
-			multiply_symmetric<F>({ x, x, nullptr, R_.as<F>(), s, l, ld_l_, ld_s_, batch, 1, 0, 0 }, stream_);
+			multiply_symmetric<F>({ x, x, none, r, s, l, ld_l_, ld_s_, batch, 1, 0, 0 }, stream_);
 		else
-			general_.multiply({ s, s, l, ld_l_, ld_l_, ld_s_, batch, true }, 1.0f, x, x, 0.0f, static_cast<const F *>(nullptr), R_.as<F>(),
-			                  stream_);
+			general_.multiply({ s, s, l, ld_l_, ld_l_, ld_s_, batch, true }, 1.0f, x, x, 0.0f, none, r, stream_);
 	}
 
 	/* X <- B X + a X */
 	void apply(const buffer &B, float a)
 	{
-		general_.multiply({ s, l, s, ld_s_, ld_l_, ld_l_, batch, false }, 1.0f, B.as<const F>(), X_.as<const F>(), a, X_.as<const F>(),
-		                  Y_.as<F>(), stream_);
+		const F *b = B.as<const F>(), *x = X_.as<const F>();
+
+		general_.multiply({ s, l, s, ld_s_, ld_l_, ld_l_, batch, false }, 1.0f, b, x, a, x, Y_.as<F>(), stream_);
 		std::swap(X_, Y_);
 	}
 
 	/* D = Z + a I */
 	void shift(buffer &D, const buffer &Z, float a)
 	{
-		add_to_diagonal<<<dim3(blocks((size_t)s * ld_s_, 256), batch), 256, 0, stream_>>>(D.as<F>(), Z.as<const F>(), a, s, ld_s_);
+		dim3 grid(blocks((size_t)s * ld_s_, 256), batch);
+
+		add_to_diagonal<<<grid, 256, 0, stream_>>>(D.as<F>(), Z.as<const F>(), a, s, ld_s_);
 		check(cudaGetLastError(), "add_to_diagonal");
 	}
 

@@ -117,7 +117,8 @@ template <class F, int BM, int BN> struct alignas(16) staged_tile {
 	}
 
 	/* V neighbours of a row of D, V-aligned; MIRROR 0: those with column <= row; 1: column > row. */
-	template <int MIRROR> __device__ static void store_piece(const symmetric_product<F> &p, int row, int column, const F *from)
+	template <int MIRROR>
+	__device__ static void store_piece(const symmetric_product<F> &p, int row, int column, const F *from)
 	{
 		F *to = p.D + (size_t)row * p.ld + column;
 

@@ -23,19 +23,20 @@ template <class F> struct symmetric_form {
 template <class F> const std::vector<symmetric_form<F>> &symmetric_forms()
 {
 	using namespace wgmma_form;
-	static const std::vector<symmetric_form<F>> forms = [] {
+	using form = symmetric_form<F>;
+	static const std::vector<form> forms = [] {
 		if constexpr (std::is_same_v<F, float>)
-			return std::vector<symmetric_form<F>>{
-				{ "fma 64x64", false, 64, 64, 1, 0.02, lower_tiles<64, 64>, fma_form::launch_symmetric },
+			return std::vector<form>{
+	{ "fma 64x64", false, 64, 64, 1, 0.02, lower_tiles<64, 64>, fma_form::launch_symmetric },
 			};
 		else
-			return std::vector<symmetric_form<F>>{
-				{ "mma 128x128", false, 128, 128, 1, 0.5, lower_tiles<128, 128>, mma_form::launch_symmetric<F> },
-				{ "wgmma 128x128", true, 128, 128, 1, 0.65, lower_tiles<128, 128>, launch_symmetric<2, 128, 1, F> },
-				{ "wgmma 128x128 /2", true, 128, 128, 2, 0.65, lower_tiles<128, 128>, launch_symmetric<2, 128, 2, F> },
-				{ "wgmma 192x192", true, 192, 192, 1, 0.8, lower_tiles<192, 192>, launch_symmetric<3, 192, 1, F> },
-				{ "wgmma 192x192 /2", true, 192, 192, 2, 0.8, lower_tiles<192, 192>, launch_symmetric<3, 192, 2, F> },
-				{ "wgmma 192x192 /4", true, 192, 192, 4, 0.8, lower_tiles<192, 192>, launch_symmetric<3, 192, 4, F> },
+			return std::vector<form>{
+	{ "mma 128x128", false, 128, 128, 1, 0.5, lower_tiles<128, 128>, mma_form::launch_symmetric<F> },
+	{ "wgmma 128x128", true, 128, 128, 1, 0.65, lower_tiles<128, 128>, launch_symmetric<2, 128, 1, F> },
+	{ "wgmma 128x128 /2", true, 128, 128, 2, 0.65, lower_tiles<128, 128>, launch_symmetric<2, 128, 2, F> },
+	{ "wgmma 192x192", true, 192, 192, 1, 0.8, lower_tiles<192, 192>, launch_symmetric<3, 192, 1, F> },
+	{ "wgmma 192x192 /2", true, 192, 192, 2, 0.8, lower_tiles<192, 192>, launch_symmetric<3, 192, 2, F> },
+	{ "wgmma 192x192 /4", true, 192, 192, 4, 0.8, lower_tiles<192, 192>, launch_symmetric<3, 192, 4, F> },
 			};
 	}();
 	return forms;
@@ -72,7 +73,8 @@ inline const device_limits &limits()
  * block, as many again to add up the parts of a tile. */
 template <class F> double estimated_cycles(const symmetric_form<F> &f, const symmetric_product<F> &p)
 {
-	size_t blocks = (size_t)f.tiles(p.s) * f.split * p.batch, turns = (blocks + limits().processors - 1) / limits().processors;
+	size_t blocks = (size_t)f.tiles(p.s) * f.split * p.batch;
+	size_t turns = (blocks + limits().processors - 1) / limits().processors;
 	int slices = ((p.K + 63) / 64 + f.split - 1) / f.split;
 
 	return (double)turns * (slices * 64.0 * f.rows * f.columns / 2048 / f.rate + (f.split > 1 ? 6000 : 3000));
@@ -89,7 +91,8 @@ template <class F> const symmetric_form<F> &best_form(const symmetric_product<F>
 }
 
 /* form NULL: the best by estimate. */
-template <class F> void multiply_symmetric(const symmetric_product<F> &p, cudaStream_t stream, const symmetric_form<F> *form = nullptr)
+template <class F>
+void multiply_symmetric(const symmetric_product<F> &p, cudaStream_t stream, const symmetric_form<F> *form = nullptr)
 {
 	const symmetric_form<F> &f = form ? *form : best_form(p);
 

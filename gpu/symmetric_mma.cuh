@@ -126,8 +126,9 @@ template <class F> __global__ void __launch_bounds__(THREADS, 2) symmetric_mma(s
 #pragma unroll
 			for (int h = 0; h < 2; h++) {
 				int r = row + i * 16 + h * 8 + lane / 4, c = column + j * 8 + lane % 4 * 2;
-				finish(p, at.row + r, at.column + c, earlier(p, at.row + r, at.column + c), sum[i][j][2 * h], sum[i][j][2 * h + 1]);
-				m.out.put(r, c, sum[i][j][2 * h], sum[i][j][2 * h + 1]);
+				float &x = sum[i][j][2 * h], &y = sum[i][j][2 * h + 1];
+				finish(p, at.row + r, at.column + c, earlier(p, at.row + r, at.column + c), x, y);
+				m.out.put(r, c, x, y);
 			}
 	__syncthreads();
 	m.out.store(p, at, (int)threadIdx.x, THREADS);
@@ -135,7 +136,8 @@ template <class F> __global__ void __launch_bounds__(THREADS, 2) symmetric_mma(s
 
 template <class F> cudaError_t launch_symmetric(const symmetric_product<F> &p, cudaStream_t stream)
 {
-	cudaError_t status = cudaFuncSetAttribute(symmetric_mma<F>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(memory<F>));
+	cudaError_t status = cudaFuncSetAttribute(symmetric_mma<F>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+	                                          sizeof(memory<F>));
 
 	if (status == cudaSuccess)
 		symmetric_mma<F><<<dim3(lower_tiles<TILE, TILE>(p.s), p.batch), THREADS, sizeof(memory<F>), stream>>>(p);

@@ -38,7 +38,8 @@ template <class F, int GROUPS, int BN, int SPLIT> struct memory {
 template <int THREADS> __device__ void sync_consumers() { asm volatile("bar.sync 1, %0;" :: "n"(THREADS) : "memory"); }
 
 /* One thread: the slices [first, last) of the tile at `at`. */
-template <class M> __device__ void produce(M &m, const CUtensorMap &A, const CUtensorMap &B, corner at, int batch, int first, int last)
+template <class M>
+__device__ void produce(M &m, const CUtensorMap &A, const CUtensorMap &B, corner at, int batch, int first, int last)
 {
 	for (int n = 0; n < last - first; n++) {
 		int stage = n % M::STAGES, turn = n / M::STAGES;
@@ -97,7 +98,8 @@ template <class M> __device__ void take_parts(float (&sum)[M::SUMS], M &m, coope
 #pragma unroll
 	for (int r = 1; r < SPLIT; r++) {
 		int other = (rank + r) % SPLIT;
-		const float *theirs = cluster.map_shared_rank(m.end.sums[(rank < other ? rank : rank - 1) * M::PART], other) + threadIdx.x;
+		int place = (rank < other ? rank : rank - 1) * M::PART;
+		const float *theirs = cluster.map_shared_rank(m.end.sums[place], other) + threadIdx.x;
 #pragma unroll
 		for (int i = 0; i < M::PART; i++)
 			sum[i] += theirs[i * M::CONSUMERS];
@@ -162,7 +164,8 @@ symmetric_wgmma(const __grid_constant__ CUtensorMap A, const __grid_constant__ C
 #pragma unroll
 	for (int i = 0; i < M::PART; i += 2) {
 		int r = row_of(i), k = column_of(i);
-		finish(p, at.row + r, at.column + k, SPLIT > 1 ? c[i / 2] : earlier(p, at.row + r, at.column + k), sum[i], sum[i + 1]);
+		pair<F> before = SPLIT > 1 ? c[i / 2] : earlier(p, at.row + r, at.column + k);
+		finish(p, at.row + r, at.column + k, before, sum[i], sum[i + 1]);
 		m.end.out.put(r, k, sum[i], sum[i + 1]);
 	}
 	sync_consumers<M::CONSUMERS>();
