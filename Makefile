@@ -6,6 +6,7 @@ NVCCFLAGS := -std=c++17 -O3 -gencode=arch=compute_90,code=sm_90 -gencode=arch=co
 DEBIAN := build-essential libmpfr-dev libgmp-dev libopenblas-dev libjansson-dev \
 	libcmocka-dev libflint-arb-dev libflint-dev gnuplot-nox $(if $(filter fuzz,$(MAKECMDGOALS)),clang)
 FUZZ_SECONDS := 60
+COMMA := ,
 SEEDS := 5
 DRAWS := 100
 PAIRS := 50
@@ -21,6 +22,10 @@ C := $(filter-out compare/main.c compare/bench.c gpu/no_cuda.c,$(wildcard fixtur
 ifdef NVCC
 CUDA := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CU := $(wildcard gpu/*.cu)
+BENCH_GPU := $(wildcard compare/bench_gpu*.cu)
+# wgmma exists on sm_90a only; elsewhere the PTX of compute_90 runs, without it.
+$(patsubst %.cu,$(BUILD)/%.cu.o,gpu/newton_schulz.cu $(BENCH_GPU)): private NVCCFLAGS := \
+	$(subst arch=compute_90$(COMMA)code=sm_90 ,arch=compute_90a$(COMMA)code=sm_90a ,$(NVCCFLAGS)) -DCUDA_HOME='"$(CUDA)"'
 CUDALIBS := -L$(CUDA)/lib64 -L$(CUDA)/targets/x86_64-linux/lib -lcudart_static -lstdc++ -lrt
 else
 C += gpu/no_cuda.c
@@ -39,7 +44,7 @@ MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/tests
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench clean help FORCE
+.PHONY: all deps gate test check-recipe docs check-docs plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-gpu clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -50,6 +55,10 @@ $(BUILD)/etalon: $(OBJECTS) $(BUILD)/compare/main.o
 	$(LINK) $(LIBS)
 $(BUILD)/bench: $(OBJECTS) $(BUILD)/compare/bench.o
 	$(LINK) $(LIBS)
+# No MPFR and no OpenBLAS: it runs where CUDA is, judges with double precision.
+$(BUILD)/bench-gpu: $(patsubst %.cu,$(BUILD)/%.cu.o,$(CU) $(BENCH_GPU)) \
+		$(patsubst %.c,$(BUILD)/%.o,$(wildcard fixtures/*.c) gpu/backend.c gpu/plugin_load.c)
+	$(LINK) $(filter-out %mpfr.a %gmp.a %openblas.a -lmpfr -lgmp -lopenblas,$(LIBS))
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
 $(BUILD)/tests/plugin_%.so: tests/plugin_%.c $(BUILD)/flags | $(AFTER)
@@ -149,12 +158,17 @@ $(BUILD)/fuzz/%: tests/fuzz_%.c $(wildcard fixtures/*.[ch]) | $(AFTER)
 	@clang -std=gnu11 -O1 -g -ffp-contract=off -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
 		-I. -o $@ $(filter %.c,$^) -ljansson -lm
 
+DEVICE := build/device/etalon $(if $(NVCC),build/device/bench-gpu)
 device: | $(AFTER)
-	+$(MAKE) BUILD=build/device STATIC=1 build/device/etalon
-	@! ldd build/device/etalon | grep -E 'openblas|mpfr|gmp|jansson|gomp|stdc' || { echo "device: not static" >&2; exit 1; }
+	+$(MAKE) BUILD=build/device STATIC=1 $(DEVICE)
+	@! ldd $(DEVICE) | grep -E 'openblas|mpfr|gmp|jansson|gomp|stdc' || { echo "device: not static" >&2; exit 1; }
 
 bench: $(BUILD)/bench
 	$(BUILD)/bench
+
+bench-gpu: $(if $(NVCC),$(BUILD)/bench-gpu)
+	@[ '$(NVCC)' ] || { echo "bench-gpu: needs nvcc" >&2; exit 2; }
+	$(BUILD)/bench-gpu --selftest && $(BUILD)/bench-gpu
 
 clean:
 	rm -rf build
@@ -167,7 +181,8 @@ make test         all tests, and that every op has its four files
 make asan         the same under the address and undefined-behaviour sanitizers
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
 make bench        time per token of each arithmetic; rate of diff
-make device       build/device/etalon: static libraries, for a GPU machine without them
+make bench-gpu    Newton-Schulz: our symmetric products against cuBLAS only, after a self-test (needs a GPU)
+make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run
 make check-recipe every op has its reference, kernel, test and page
 make docs         fills the generated blocks of the pages (make test checks them)
 make mutants      breaks each rule of the verdict in turn; a test must notice

@@ -13,6 +13,7 @@ static const struct {
 	{ "rmsnorm", run_rmsnorm },
 	{ "rope", run_rope },
 	{ "causal_conv1d", run_causal_conv1d },
+	{ "newton_schulz", run_newton_schulz },
 };
 
 /* ---- errors ---- */

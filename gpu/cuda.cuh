@@ -19,6 +19,7 @@ const char *run_gated_delta_rule(capture &c);
 const char *run_rmsnorm(capture &c);
 const char *run_rope(capture &c);
 const char *run_causal_conv1d(capture &c);
+const char *run_newton_schulz(capture &c);
 
 /* ---- errors ---- */
 

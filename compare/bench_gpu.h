@@ -1,0 +1,14 @@
+/* The parts of bench-gpu. */
+#ifndef ETALON_BENCH_GPU_H
+#define ETALON_BENCH_GPU_H
+
+#include "gpu/newton_schulz.cuh"
+
+/* Polar Express, five iterations, safety factor 1.05; gram restarts before the third. */
+newton_schulz_plan polar_express(enum algorithm a);
+
+/* Every product and the iterations against double precision on the host, a line for each that is
+ * wrong and one that counts them. True if none is. */
+bool selftest(cublas &general);
+
+#endif

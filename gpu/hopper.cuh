@@ -1,0 +1,132 @@
+/* Instructions of sm_90a in C++: barriers that count bytes, the tensor copy, warpgroup products.
+ * Empty elsewhere, so that a kernel compiles (and traps) for other targets. */
+#ifndef ETALON_HOPPER_CUH
+#define ETALON_HOPPER_CUH
+
+#include <cuda.h>
+
+#include "gpu/device.cuh"
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define ON_HOPPER(...) asm volatile(__VA_ARGS__)
+#else
+#define ON_HOPPER(...) (void)0
+#endif
+
+namespace hopper {
+
+__device__ inline unsigned shared_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+
+/* ---- barriers in shared memory: phase after phase, each of `count` arrivals and the bytes expected ---- */
+
+__device__ inline void barrier_init([[maybe_unused]] uint64_t &b, [[maybe_unused]] unsigned count)
+{
+	ON_HOPPER("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_address(&b)), "r"(count) : "memory");
+}
+
+/* Makes the barriers known to the copy engine. */
+__device__ inline void barrier_fence() { ON_HOPPER("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+__device__ inline void arrive([[maybe_unused]] uint64_t &b)
+{
+	ON_HOPPER("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(&b)) : "memory");
+}
+
+__device__ inline void arrive_expecting([[maybe_unused]] uint64_t &b, [[maybe_unused]] unsigned bytes)
+{
+	ON_HOPPER("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+	          :: "r"(shared_address(&b)), "r"(bytes) : "memory");
+}
+
+/* Until the phase of that parity has ended. */
+__device__ inline void wait([[maybe_unused]] uint64_t &b, [[maybe_unused]] unsigned parity)
+{
+	ON_HOPPER("{\n"
+	          ".reg .pred done;\n"
+	          "again:\n"
+	          "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+	          "@!done bra again;\n"
+	          "}" :: "r"(shared_address(&b)), "r"(parity) : "memory");
+}
+
+/* ---- the tensor copy ---- */
+
+/* The box of map that begins at column x, row y of matrix z, to `to`; its bytes arrive at b. */
+__device__ inline void copy_box([[maybe_unused]] void *to, [[maybe_unused]] const CUtensorMap &map, [[maybe_unused]] int x,
+                                [[maybe_unused]] int y, [[maybe_unused]] int z, [[maybe_unused]] uint64_t &b)
+{
+	ON_HOPPER("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+	          "[%0], [%1, {%2, %3, %4}], [%5];"
+	          :: "r"(shared_address(to)), "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(&b)) : "memory");
+}
+
+/* ---- grids that overlap ---- */
+
+/* Until the grid before is done and what it wrote is seen. */
+__device__ inline void wait_for_earlier_grid() { ON_HOPPER("griddepcontrol.wait;" ::: "memory"); }
+
+/* Once all blocks have said so, those of the next grid are placed where there is room. */
+__device__ inline void let_later_grid_begin() { ON_HOPPER("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+/* ---- products of a warpgroup ---- */
+
+/* Rows of 128 bytes in shared memory, K along the row, with the 128-byte swizzle: 1024 bytes from
+ * eight rows to the next. p is 1024-byte aligned, plus 32 bytes for each 16 elements of K. */
+__device__ inline uint64_t matrix_descriptor(const void *p)
+{
+	return (uint64_t)(shared_address(p) >> 4 & 0x3fff) | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
+}
+
+__device__ inline void products_begin() { ON_HOPPER("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void products_commit() { ON_HOPPER("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N> __device__ void products_wait() { ON_HOPPER("wgmma.wait_group.sync.aligned %0;" :: "n"(N) : "memory"); }
+
+/* Products run on after they are issued: no use of d moves across this. */
+template <int N> __device__ void hold(float (&d)[N])
+{
+#pragma unroll
+	for (int i = 0; i < N; i++)
+		asm volatile("" : "+f"(d[i]) :: "memory");
+}
+
+#define TEN(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9, "
+#define SIXTY "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, " TEN(1) TEN(2) TEN(3) TEN(4) TEN(5)
+#define OUT4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define OUT16(i) OUT4(i), OUT4(i + 4), OUT4(i + 8), OUT4(i + 12)
+#define WGMMA_128(type) \
+	ON_HOPPER("wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" SIXTY "%60, %61, %62, %63}, " \
+	          "%64, %65, 1, 1, 1, 0, 0;" : OUT16(0), OUT16(16), OUT16(32), OUT16(48) : "l"(a), "l"(b))
+#define WGMMA_192(type) \
+	ON_HOPPER("wgmma.mma_async.sync.aligned.m64n192k16.f32." type "." type " {" SIXTY TEN(6) TEN(7) TEN(8) \
+	          "%90, %91, %92, %93, %94, %95}, %96, %97, 1, 1, 1, 0, 0;" \
+	          : OUT16(0), OUT16(16), OUT16(32), OUT16(48), OUT16(64), OUT16(80) : "l"(a), "l"(b))
+
+/* d [64,N] += a [64,16] b' [N,16]; a, b: matrix descriptors. Warp w, lane l holds rows
+ * 16w + l/4 + {0,8}, columns 8j + 2(l%4) + {0,1}, as d[4j + {0,1}] and d[4j + 2 + {0,1}]. */
+template <class F> __device__ void multiply([[maybe_unused]] float (&d)[64],
+                                                [[maybe_unused]] uint64_t a, [[maybe_unused]] uint64_t b)
+{
+	if constexpr (__is_same(F, f16))
+		WGMMA_128("f16");
+	else
+		WGMMA_128("bf16");
+}
+
+template <class F> __device__ void multiply([[maybe_unused]] float (&d)[96],
+                                                [[maybe_unused]] uint64_t a, [[maybe_unused]] uint64_t b)
+{
+	if constexpr (__is_same(F, f16))
+		WGMMA_192("f16");
+	else
+		WGMMA_192("bf16");
+}
+
+#undef TEN
+#undef SIXTY
+#undef OUT4
+#undef OUT16
+#undef WGMMA_128
+#undef WGMMA_192
+
+}
+#endif

@@ -1,0 +1,103 @@
+/* Which kernel makes a symmetric product: the forms for a type, and the choice among them. */
+#ifndef ETALON_SYMMETRIC_FORMS_CUH
+#define ETALON_SYMMETRIC_FORMS_CUH
+
+#include <algorithm>
+#include <type_traits>
+
+#include "gpu/cuda.cuh"
+#include "gpu/symmetric_fma.cuh"
+#include "gpu/symmetric_mma.cuh"
+#include "gpu/symmetric_wgmma.cuh"
+
+template <class F> struct symmetric_form {
+	const char *name;
+	bool hopper;            /* needs sm_90a */
+	int rows, columns;      /* of a tile */
+	int split;              /* blocks that share a tile */
+	double rate;            /* guess: of the tensor cores' peak, once a block runs */
+	int (*tiles)(int s);
+	cudaError_t (*launch)(const symmetric_product<F> &, cudaStream_t);
+};
+
+template <class F> const std::vector<symmetric_form<F>> &symmetric_forms()
+{
+	using namespace wgmma_form;
+	using form = symmetric_form<F>;
+	static const std::vector<form> forms = [] {
+		if constexpr (std::is_same_v<F, float>)
+			return std::vector<form>{
+	{ "fma 64x64", false, 64, 64, 1, 0.02, lower_tiles<64, 64>, fma_form::launch_symmetric },
+			};
+		else
+			return std::vector<form>{
+	{ "mma 128x128", false, 128, 128, 1, 0.5, lower_tiles<128, 128>, mma_form::launch_symmetric<F> },
+	{ "wgmma 128x128", true, 128, 128, 1, 0.65, lower_tiles<128, 128>, launch_symmetric<2, 128, 1, F> },
+	{ "wgmma 128x128 /2", true, 128, 128, 2, 0.65, lower_tiles<128, 128>, launch_symmetric<2, 128, 2, F> },
+	{ "wgmma 192x192", true, 192, 192, 1, 0.8, lower_tiles<192, 192>, launch_symmetric<3, 192, 1, F> },
+	{ "wgmma 192x192 /2", true, 192, 192, 2, 0.8, lower_tiles<192, 192>, launch_symmetric<3, 192, 2, F> },
+	{ "wgmma 192x192 /4", true, 192, 192, 4, 0.8, lower_tiles<192, 192>, launch_symmetric<3, 192, 4, F> },
+			};
+	}();
+	return forms;
+}
+
+/* Which target this file's kernels were compiled for, as the device sees it. */
+static __global__ void compiled_for_hopper([[maybe_unused]] int *yes)
+{
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+	*yes = 1;
+#endif
+}
+
+struct device_limits { int processors; bool hopper; };
+
+/* Of the present device, asked once. */
+inline const device_limits &limits()
+{
+	static const device_limits found = [] {
+		std::vector<int> yes = { 0 };
+		buffer flag = uploaded(yes);
+		device_limits d = {};
+
+		check(cudaDeviceGetAttribute(&d.processors, cudaDevAttrMultiProcessorCount, 0), "device 0");
+		launch("compiled_for_hopper", compiled_for_hopper, 1, 1, 0, flag.as<int>());
+		flag.download(yes.data());
+		d.hopper = yes[0] && wgmma_form::map_encoder();
+		return d;
+	}();
+	return found;
+}
+
+/* Cycles on the busiest multiprocessor: 2048 multiply-adds a cycle, 3000 cycles to begin and end a
+ * block, as many again to add up the parts of a tile. */
+template <class F> double estimated_cycles(const symmetric_form<F> &f, const symmetric_product<F> &p)
+{
+	size_t blocks = (size_t)f.tiles(p.s) * f.split * p.batch;
+	size_t turns = (blocks + limits().processors - 1) / limits().processors;
+	int slices = ((p.K + 63) / 64 + f.split - 1) / f.split;
+
+	return (double)turns * (slices * 64.0 * f.rows * f.columns / 2048 / f.rate + (f.split > 1 ? 6000 : 3000));
+}
+
+template <class F> const symmetric_form<F> &best_form(const symmetric_product<F> &p)
+{
+	const symmetric_form<F> *best = nullptr;
+
+	for (const auto &f : symmetric_forms<F>())
+		if ((!f.hopper || limits().hopper) && (!best || estimated_cycles(f, p) < estimated_cycles(*best, p)))
+			best = &f;
+	return *best;
+}
+
+/* form NULL: the best by estimate. */
+template <class F>
+void multiply_symmetric(const symmetric_product<F> &p, cudaStream_t stream, const symmetric_form<F> *form = nullptr)
+{
+	const symmetric_form<F> &f = form ? *form : best_form(p);
+
+	check(f.launch(p, stream), f.name);
+	check(cudaGetLastError(), f.name);
+}
+
+#endif
