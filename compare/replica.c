@@ -345,15 +345,28 @@ static bool search(struct xray *x)
 	return true;
 }
 
+static bool explains_evenly(struct xray *x) { return replica_explains(x) && xray_is_even(x); }
+
+/* replica_grow from start. What start explained must still be explained by what it has grown to. */
+static bool grow_start(struct xray *x, const struct plan *start)
+{
+	bool noise;
+
+	if (!is_noise(x, start, &noise)) return false;
+	if (noise) return true;
+	bool explained = explains_evenly(x);
+	if (!grow_from(x, start)) return false;
+	if (!explained || explains_evenly(x)) return true;
+	x->replica = *start;
+	return xray_settle(x);
+}
+
 bool replica_search(struct xray *x, const struct plan *start)
 {
 	struct grown first = { .score = INFINITY };
 
 	if (start) {
-		bool noise;
-		if (!is_noise(x, start, &noise)) return false;
-		if (noise) return true;
-		if (!grow_from(x, start)) return false;
+		if (!grow_start(x, start)) return false;
 		if (replica_explains(x)) return true;
 		first = (struct grown){ x->replica, x->score };
 	}
