@@ -395,7 +395,7 @@ bool replica_search(struct xray *x, const struct plan *start)
 	struct plan found = x->replica;
 	bool noise;
 	if (!xray_sample_pieces(x, 0) || !is_noise(x, &found, &noise) || (sampled && !noise && !grow_from(x, &found))) return false;
-	if (x->score <= first.score) return true;
+	if (x->score <= first.score) return !start || prefer_types(x, start);
 	x->replica = first.plan;
 	return xray_settle(x);
 }
