@@ -352,15 +352,48 @@ static bool search(struct xray *x)
 	return true;
 }
 
+static bool explains_evenly(struct xray *x) { return replica_explains(x) && xray_is_even(x); }
+
+/* float16 and TF32 have as many bits, and differ where numbers are small: start's own type stays, unless the other
+ * does better by what is worth keeping. */
+static bool prefer_types(struct xray *x, const struct plan *start)
+{
+	for (int k = 0; x->call->op->sites[k].name; k++) {
+		struct site_rounding was = x->replica.round[k], own = start->round[k];
+		double score = x->score;
+		if (!was.on || !own.on || was.format == own.format) continue;
+		if (format_info[was.format].precision != format_info[own.format].precision || was.rounding != own.rounding) continue;
+		x->replica.round[k] = own;
+		if (!xray_direction(x, &x->replica)) return false;
+		bool alike = xray_size(x) < above_noise;
+		if (!xray_rebase(x)) return false;
+		if (alike || x->score < score + worth_keeping) continue;
+		x->replica.round[k] = was;
+		if (!xray_rebase(x)) return false;
+	}
+	return true;
+}
+
+/* replica_grow from start. What start explained must still be explained by what it has grown to. */
+static bool grow_start(struct xray *x, const struct plan *start)
+{
+	bool noise;
+
+	if (!is_noise(x, start, &noise)) return false;
+	if (noise) return true;
+	bool explained = explains_evenly(x);
+	if (!grow_from(x, start) || !prefer_types(x, start)) return false;
+	if (!explained || explains_evenly(x)) return true;
+	x->replica = *start;
+	return xray_settle(x);
+}
+
 bool replica_search(struct xray *x, const struct plan *start)
 {
 	struct grown first = { .score = INFINITY };
 
 	if (start) {
-		bool noise;
-		if (!is_noise(x, start, &noise)) return false;
-		if (noise) return true;
-		if (!grow_from(x, start)) return false;
+		if (!grow_start(x, start)) return false;
 		if (replica_explains(x)) return true;
 		first = (struct grown){ x->replica, x->score };
 	}
@@ -369,7 +402,7 @@ bool replica_search(struct xray *x, const struct plan *start)
 	struct plan found = x->replica;
 	bool noise;
 	if (!xray_sample_pieces(x, 0) || !is_noise(x, &found, &noise) || (sampled && !noise && !grow_from(x, &found))) return false;
-	if (replica_explains(x) || x->score <= first.score) return true;
+	if (replica_explains(x) || x->score <= first.score) return !start || prefer_types(x, start);
 	x->replica = first.plan;
 	return xray_settle(x);
 }

@@ -73,12 +73,14 @@ static bool read_site(struct xray *x, const struct reading *r, struct suspect *s
 }
 
 /* Where roundings inside the replica may tip over, rarely and by much, float32's noise has no variance to
- * be held against: then the share of the error that is explained decides. */
+ * be held against: then the share of the error that is explained decides. Where an iteration amplifies what tips
+ * over nothing does: the contract's rules, whose noisy runs amplify too, have the last word. */
 static bool nearly_all(const struct xray *x, const struct profile *p)
 {
 	bool inner = false;
 
 	for (int k = 0; x->call->op->sites[k].name; k++) inner = inner || (x->replica.round[k].on && !site_store(x->call, k));
+	if (x->call->op->iterates && !x->call->anchored) return inner;
 	for (int o = 0; o < MAX_OUT; o++)
 		if (x->call->out_count[o] && !(p->out[o].explained >= enough)) inner = false;
 	return inner;

@@ -34,7 +34,8 @@ struct examination {
 	int n, count[INVISIBLE + 1];    /* suspects by state */
 	double left;                    /* mean square of what is left, in units of float32's noise: near or below 1 */
 	bool explained;                 /* left is no more than a correct kernel's, or, where the replica rounds
-	                                   inside, at least 99 % of each output's error is explained */
+	                                   inside, at least 99 % of each output's error is explained, or it is of an
+	                                   iteration that runs free */
 	char where[256];                /* where what is left sits, if not explained, */
 	struct generic generic;         /* and what it amounts to; share 0: to nothing simple */
 };

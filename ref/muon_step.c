@@ -209,5 +209,5 @@ static size_t pieces(const struct call *call) { return blocks(call); }
 const struct op op_muon_step = {
 	.name = "muon_step", .what = "V <- mu V + G; W <- W - lr wd W - lr s newton_schulz(G + mu V)",
 	.dims = { "N", "M" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
-	.contracts = contracts, .forms = { { "matrix", matrix } }, .check = check, .pieces = pieces
+	.contracts = contracts, .forms = { { "matrix", matrix } }, .check = check, .pieces = pieces, .iterates = true
 };

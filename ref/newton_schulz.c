@@ -110,6 +110,6 @@ static const struct contract contracts[] = {
 const struct op op_newton_schulz = {
 	.name = "newton_schulz", .what = "y = UV' of x = U S V', nearly: X <- aX + bXX'X + c(XX')^2 X, again and again",
 	.dims = { "B", "N", "M", "K", "S", "L" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
-	.contracts = contracts, .forms = { { "matrix", matrix } }, .check = ns_check, .pieces = pieces, .derive = derive,
+	.contracts = contracts, .forms = { { "matrix", matrix } }, .check = ns_check, .pieces = pieces, .iterates = true, .derive = derive,
 	.has_trace = has_trace
 };

@@ -7,6 +7,7 @@
 #include "op.h"
 
 enum { STANDARD, GRAM_NAIVE, GRAM };
+enum { ITERATE_F32, ITERATE_F16, ITERATE_BF16 };
 
 /* Such an op's tables begin with these parameters, sites and mistakes. */
 enum { P_ALGORITHM, P_COEFFICIENTS, P_RESTARTS, P_EPS, P_ITERATE, NS_PARAMS };
@@ -87,6 +88,6 @@ bool ns_check(const struct call *call, struct error *e);
 	[R_UPDATE_ONE_SIDED] = { "r_update_one_sided", "R <- RZ for ZRZ", "", 0, 0, 0, 0 }, \
 	[IDENTITY_ADDED_IN_LOW_PRECISION] = { "identity_added_in_low_precision", "a added to the diagonal of the rounded Z or B, " \
 		"not as a term of the products", "", 0, 0, 0, 0 }, \
-	[ITERATE_IN_BF16_FOR_F16] = { "iterate_in_bf16_for_f16", "every matrix of the iteration in bf16", "", 0, 0, 0, 0 }
+	[ITERATE_IN_BF16_FOR_F16] = { "iterate_in_bf16_for_f16", "every matrix of the iteration in bf16, where that is not asked for", "", 0, 0, 0, 0 }
 
 #endif

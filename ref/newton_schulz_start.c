@@ -6,7 +6,7 @@ enum { SQUARINGS = 12 };
 void ns_stored(calc *c, int site, mat A)
 {
 	c_site(c, site, flat(A));
-	if (c_mistake(c, ITERATE_IN_BF16_FOR_F16)) c_round(c, FMT_BF16, flat(A));
+	if (c_mistake(c, ITERATE_IN_BF16_FOR_F16) && c_param(c, P_ITERATE) != ITERATE_BF16) c_round(c, FMT_BF16, flat(A));
 }
 
 static void trace(calc *c, num y, mat A)

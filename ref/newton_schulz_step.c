@@ -150,7 +150,7 @@ static double outside(calc *c, double a)
 /* Z <- bR + cR², + aI where a is not outside */
 static void polynomial(calc *c, mat Z, mat R, const double abc[3])
 {
-	static const enum format type[] = { FMT_F32, FMT_F16, FMT_BF16 };
+	static const enum format type[] = { [ITERATE_F32] = FMT_F32, [ITERATE_F16] = FMT_F16, [ITERATE_BF16] = FMT_BF16 };
 	bool low = c_mistake(c, IDENTITY_ADDED_IN_LOW_PRECISION);
 
 	product(c, Z, abc[2], R, R, abc[1], R);

@@ -72,6 +72,7 @@ struct op {
 	/* What shapes cannot say; true when the call is sound. */
 	bool (*check)(const struct call *call, struct error *e);
 	size_t (*pieces)(const struct call *call);
+	bool iterates;                          /* errors inside are amplified, unless a call is anchored */
 	void (*derive)(struct call *call);      /* sizes that no input binds, from those that are; may be NULL */
 	/* Has this call the trace `out`? Either all that it has are recorded or none. NULL: the op has no traces. */
 	bool (*has_trace)(const struct call *call, int out);
