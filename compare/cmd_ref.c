@@ -60,7 +60,7 @@ static bool plan_form(struct plan *p, const struct op *op, const struct argument
 	if (asked >= 0 && needed >= 0 && asked != needed)
 		return error_set(e, E_USAGE, a->form, NO_OFFSET, "the mistake or a site belongs to the form %s", op->forms[needed].name);
 	p->form = asked >= 0 ? asked : needed >= 0 ? needed : 0;
-	p->chunk = p->form ? a->chunk : 0;
+	p->chunk = op->forms[p->form].chunked ? a->chunk : 0;
 	return true;
 }
 
@@ -246,7 +246,7 @@ int cmd_ref(int argc, char **argv)
 		{ "arith", 'a', "A", 0, "see `etalon list arithmetics` (mpfr:128)", 0 },
 		{ "mistake", 'm', "ID", 0, "make this mistake", 0 },
 		{ "round", 'r', "SITE=TYPE", 0, "round at this site; may be given again", 0 },
-		{ "form", 'f', "FORM", 0, "sequential or chunk (as the mistake or site needs)", 0 },
+		{ "form", 'f', "FORM", 0, "one of `list ops` forms (as the mistake or site needs)", 0 },
 		{ "chunk", 'c', "N", 0, "tokens in a chunk (64)", 0 },
 		{ "trace", 't', NULL, 0, "also record what the op iterates on, after each iteration", 0 },
 		{ "json", 'j', NULL, 0, "say in JSON what was written", 0 }, { 0 }

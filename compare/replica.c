@@ -279,10 +279,11 @@ static int grow_models(struct xray *x, struct grown *list)
 	int n = 0;
 
 	for (int i = 0; i < MODELS; i++) {
-		if (!x->call->op->forms[models[i].form].name) continue;
+		const struct form *form = &x->call->op->forms[models[i].form];
+		if (!form->name || (models[i].chunk && models[i].chunk != DEFAULT_CHUNK && !form->chunked)) continue;
 		struct plan p = plan_plain(models[i].arith, models[i].arith->precision);
 		p.form = models[i].form;
-		p.chunk = models[i].chunk;
+		p.chunk = form->chunked ? models[i].chunk : 0;
 		if (!grow_from(x, &p)) return -1;
 		int at = n++;
 		for (; at > 0 && list[at - 1].score > x->score; at--) list[at] = list[at - 1];

@@ -139,6 +139,6 @@ const struct op op_gated_delta_rule = {
 	.what = "per head and token: S <- e^g S; u = beta (v - S'k); S <- S + k u'; o = S'q",
 	.dims = { "T", "Hk", "Hv", "Dk", "Dv", "N" },
 	.in = in, .out = out, .params = params, .sites = sites, .mistakes = gdr_mistakes, .contracts = contracts,
-	.forms = { { "sequential", gdr_sequential }, { "chunk", gdr_chunked } },
+	.forms = { { "sequential", gdr_sequential }, { "chunk", gdr_chunked, true } },
 	.check = check, .pieces = pieces
 };

@@ -171,36 +171,39 @@ static const struct param_spec params[] = {
 };
 static const struct site_spec sites[] = {
 	NS_SITE_TABLE(-1),
-	[SITE_MOMENTUM] = { "momentum", "V, as U reads it", 0, 0 },
-	[SITE_UPDATE] = { "update", "U", 0, 0 },
-	[SITE_O] = { "o", "the orthogonalised U", 0, 0 },
-	[SITE_WEIGHT] = { "weight", "the new weight", 0, 1 + OUT_WEIGHT },
+	[SITE_MOMENTUM] = { "momentum", "V, as U reads it", -1, 0 },
+	[SITE_UPDATE] = { "update", "U", -1, 0 },
+	[SITE_O] = { "o", "the orthogonalised U", -1, 0 },
+	[SITE_WEIGHT] = { "weight", "the new weight", -1, 1 + OUT_WEIGHT },
 	{ 0 }
 };
 static const struct mistake_spec mistakes[] = {
 	NS_MISTAKE_TABLE,
-	[NOT_TRANSPOSED_SCALE] = { "not_transposed_scale", "sqrt(max(1,m/n)): the scale of the transpose", "", 0, 0, 0, 0 },
-	[OTHER_SCALE] = { "other_scale", "the scale of the other rule", "", 0, 0, 0, 0 },
-	[SCALE_MISSING] = { "scale_missing", "a scale of 1", "", 0, 0, 0, 0 },
-	[SCALE_FROM_MIN] = { "scale_from_min", "0.2 sqrt(min(n,m))", "", 0, 0, 0, 0 },
-	[SCALE_OF_FUSED] = { "scale_of_fused", "each block scaled by the shape of the fused weight", "", 0, 0, 0, 0 },
-	[PER_SHARD] = { "per_shard", "the upper and the lower half of the rows orthogonalised alone", "DeepSpeed#8437", 0, 0, 0, 0 },
-	[FUSED_QKV_AS_ONE] = { "fused_qkv_as_one", "the fused weight orthogonalised as one matrix", "Megatron#7117", 0, 0, 0, 0 },
-	[NESTEROV_MISSING] = { "nesterov_missing", "U = V", "", 0, 0, 0, 0 },
-	[MOMENTUM_IS_MEAN] = { "momentum_is_mean", "V <- mu V + (1 - mu) G", "", 0, 0, 0, 0 },
-	[MOMENTUM_STALE] = { "momentum_stale", "U from the V of the step before", "", 0, 0, 0, 0 },
-	[DECAY_COUPLED] = { "decay_coupled", "wd W added to G", "", 0, 0, 0, 0 },
-	[DECAY_WITHOUT_LR] = { "decay_without_lr", "W <- W - wd W", "", 0, 0, 0, 0 },
-	[DECAY_AFTER_UPDATE] = { "decay_after_update", "the new W decays", "", 0, 0, 0, 0 },
+	[NOT_TRANSPOSED_SCALE] = { "not_transposed_scale", "sqrt(max(1,m/n)): the scale of the transpose", "", -1, 0, 0, 0 },
+	[OTHER_SCALE] = { "other_scale", "the scale of the other rule", "", -1, 0, 0, 0 },
+	[SCALE_MISSING] = { "scale_missing", "a scale of 1", "", -1, 0, 0, 0 },
+	[SCALE_FROM_MIN] = { "scale_from_min", "0.2 sqrt(min(n,m))", "", -1, 0, 0, 0 },
+	[SCALE_OF_FUSED] = { "scale_of_fused", "each block scaled by the shape of the fused weight", "", -1, 0, 0, 0 },
+	[PER_SHARD] = { "per_shard", "the upper and the lower half of the rows orthogonalised alone", "DeepSpeed#8437", -1, 0, 0, 0 },
+	[FUSED_QKV_AS_ONE] = { "fused_qkv_as_one", "the fused weight orthogonalised as one matrix", "Megatron#7117", -1, 0, 0, 0 },
+	[NESTEROV_MISSING] = { "nesterov_missing", "U = V", "", -1, 0, 0, 0 },
+	[MOMENTUM_IS_MEAN] = { "momentum_is_mean", "V <- mu V + (1 - mu) G", "", -1, 0, 0, 0 },
+	[MOMENTUM_STALE] = { "momentum_stale", "U from the V of the step before", "", -1, 0, 0, 0 },
+	[DECAY_COUPLED] = { "decay_coupled", "wd W added to G", "", -1, 0, 0, 0 },
+	[DECAY_WITHOUT_LR] = { "decay_without_lr", "W <- W - wd W", "", -1, 0, 0, 0 },
+	[DECAY_AFTER_UPDATE] = { "decay_after_update", "the new W decays", "", -1, 0, 0, 0 },
 	{ 0 }
 };
 
 #define STORED(T) { [SITE_X0] = T, [SITE_GRAM] = T, [SITE_Z] = T, [SITE_Q] = T, [SITE_RZ] = T, [SITE_R] = T, \
 	[SITE_X] = T, [SITE_O] = T }
 static const struct contract contracts[] = {
-	{ "f32", "all in float32", 0, 0, {{ 0 }} },
-	{ "f16", "every matrix of the iteration stored in float16, all else in float32", 0, 0, STORED(NS_F16) },
-	{ "bf16", "every matrix of the iteration stored in bf16, all else in float32", 0, 0, STORED(NS_BF16) },
+	{ "f32", "all in float32", FULL, 0, {{ 0 }} },
+	{ "lower_f32", "all in float32; products [s,s] below the diagonal, mirrored", LOWER, 0, {{ 0 }} },
+	{ "f16", "every matrix of the iteration stored in float16, all else in float32", FULL, 0, STORED(NS_F16) },
+	{ "lower_f16", "every matrix of the iteration stored in float16, all else in float32; products [s,s] below the diagonal, mirrored", LOWER, 0, STORED(NS_F16) },
+	{ "bf16", "every matrix of the iteration stored in bf16, all else in float32", FULL, 0, STORED(NS_BF16) },
+	{ "lower_bf16", "every matrix of the iteration stored in bf16, all else in float32; products [s,s] below the diagonal, mirrored", LOWER, 0, STORED(NS_BF16) },
 	{ 0 }
 };
 
@@ -209,5 +212,5 @@ static size_t pieces(const struct call *call) { return blocks(call); }
 const struct op op_muon_step = {
 	.name = "muon_step", .what = "V <- mu V + G; W <- W - lr wd W - lr s newton_schulz(G + mu V)",
 	.dims = { "N", "M" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
-	.contracts = contracts, .forms = { { "matrix", matrix } }, .check = check, .pieces = pieces, .iterates = true
+	.contracts = contracts, .forms = NS_FORMS(matrix), .check = check, .pieces = pieces, .iterates = true
 };

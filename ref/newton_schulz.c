@@ -101,15 +101,18 @@ static const struct mistake_spec mistakes[] = { NS_MISTAKE_TABLE, { 0 } };
 #define STORED(T) { [SITE_X0] = T, [SITE_GRAM] = T, [SITE_Z] = T, [SITE_Q] = T, [SITE_RZ] = T, [SITE_R] = T, \
 	[SITE_X] = T, [SITE_Y] = T }
 static const struct contract contracts[] = {
-	{ "f32", "all in float32", 0, 0, {{ 0 }} },
-	{ "f16", "every matrix stored in float16, sums and epilogues in float32", 0, 0, STORED(NS_F16) },
-	{ "bf16", "every matrix stored in bf16, sums and epilogues in float32", 0, 0, STORED(NS_BF16) },
+	{ "f32", "all in float32", FULL, 0, {{ 0 }} },
+	{ "lower_f32", "all in float32; products [s,s] below the diagonal, mirrored", LOWER, 0, {{ 0 }} },
+	{ "f16", "every matrix stored in float16, sums and epilogues in float32", FULL, 0, STORED(NS_F16) },
+	{ "lower_f16", "every matrix stored in float16, sums and epilogues in float32; products [s,s] below the diagonal, mirrored", LOWER, 0, STORED(NS_F16) },
+	{ "bf16", "every matrix stored in bf16, sums and epilogues in float32", FULL, 0, STORED(NS_BF16) },
+	{ "lower_bf16", "every matrix stored in bf16, sums and epilogues in float32; products [s,s] below the diagonal, mirrored", LOWER, 0, STORED(NS_BF16) },
 	{ 0 }
 };
 
 const struct op op_newton_schulz = {
 	.name = "newton_schulz", .what = "y = UV' of x = U S V', nearly: X <- aX + bXX'X + c(XX')^2 X, again and again",
 	.dims = { "B", "N", "M", "K", "S", "L" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
-	.contracts = contracts, .forms = { { "matrix", matrix } }, .check = ns_check, .pieces = pieces, .iterates = true, .derive = derive,
+	.contracts = contracts, .forms = NS_FORMS(matrix), .check = ns_check, .pieces = pieces, .iterates = true, .derive = derive,
 	.has_trace = has_trace
 };

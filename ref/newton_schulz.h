@@ -24,6 +24,7 @@ enum { TRACE_X, TRACE_R, TRACE_Q };
 struct ns {
 	mat X, R, Q;
 	size_t b;
+	bool lower;             /* products [s,s] are computed below the diagonal and mirrored */
 	int trace;              /* the op's output that is the trace of X, those of R and Q following; -1: it has none */
 };
 
@@ -51,6 +52,10 @@ bool ns_check(const struct call *call, struct error *e);
 #define NS_F16 { true, FMT_F16, ROUND_NEAREST_EVEN }
 #define NS_BF16 { true, FMT_BF16, ROUND_NEAREST_EVEN }
 
+/* The forms of such an op, whose piece is a matrix. */
+#define NS_FORMS(piece) { { "full", piece, false }, { "lower", piece, false } }
+enum { FULL, LOWER };
+
 #define NS_PARAM_TABLE \
 	[P_ALGORITHM] = { "algorithm", PARAM_CHOICE, "standard|gram_naive|gram", true, 0, "the iteration" }, \
 	[P_COEFFICIENTS] = { "coefficients", PARAM_LIST, "a,b,c", true, 0, "of each iteration" }, \
@@ -61,33 +66,33 @@ bool ns_check(const struct call *call, struct error *e);
 		"what the normalised input is cast to; a contract says what is rounded" }
 
 #define NS_SITE_TABLE(out) \
-	[SITE_INPUT] = { "input", "the input as loaded", 0, 0 }, \
-	[SITE_NORM] = { "norm", "the Frobenius norm", 0, 0 }, \
-	[SITE_X0] = { "x0", "the normalised input, cast to the iterate's type", 0, 0 }, \
-	[SITE_GRAM] = { "gram", "XX': A of the standard iteration; R at the start and at a restart", 0, 0 }, \
-	[SITE_Z] = { "z", "bA + cA^2, in the Gram forms bR + cR^2, in the naive one + aI", 0, 0 }, \
-	[SITE_Q] = { "q", "Q after each iteration", 0, (out) < 0 ? 0 : 1 + (out) + TRACE_Q }, \
-	[SITE_RZ] = { "rz", "RZ, in the gram form + aR", 0, 0 }, \
-	[SITE_R] = { "r", "R after each iteration", 0, (out) < 0 ? 0 : 1 + (out) + TRACE_R }, \
-	[SITE_X] = { "x", "X after each iteration; in the Gram forms at a restart", 0, (out) < 0 ? 0 : 1 + (out) + TRACE_X }
+	[SITE_INPUT] = { "input", "the input as loaded", -1, 0 }, \
+	[SITE_NORM] = { "norm", "the Frobenius norm", -1, 0 }, \
+	[SITE_X0] = { "x0", "the normalised input, cast to the iterate's type", -1, 0 }, \
+	[SITE_GRAM] = { "gram", "XX': A of the standard iteration; R at the start and at a restart", -1, 0 }, \
+	[SITE_Z] = { "z", "bA + cA^2, in the Gram forms bR + cR^2, in the naive one + aI", -1, 0 }, \
+	[SITE_Q] = { "q", "Q after each iteration", -1, (out) < 0 ? 0 : 1 + (out) + TRACE_Q }, \
+	[SITE_RZ] = { "rz", "RZ, in the gram form + aR", -1, 0 }, \
+	[SITE_R] = { "r", "R after each iteration", -1, (out) < 0 ? 0 : 1 + (out) + TRACE_R }, \
+	[SITE_X] = { "x", "X after each iteration; in the Gram forms at a restart", -1, (out) < 0 ? 0 : 1 + (out) + TRACE_X }
 
 #define NS_MISTAKE_TABLE \
-	[SPECTRAL_FOR_FROBENIUS] = { "spectral_for_frobenius", "X over its largest singular value", "", 0, 0, 0, 0 }, \
+	[SPECTRAL_FOR_FROBENIUS] = { "spectral_for_frobenius", "X over its largest singular value", "", -1, 0, 0, 0 }, \
 	[EPS_SWAMPS_SMALL_INPUT] = { "eps_swamps_small_input", "X / max(‖X‖, 1e-7), which leaves small inputs small", \
-		"Emerging-Optimizers#229", 0, 0, 0, 0 }, \
+		"Emerging-Optimizers#229", -1, 0, 0, 0 }, \
 	[NORMALISE_IN_LOW_PRECISION] = { "normalise_in_low_precision", "the norm and the quotient of X rounded to bf16", "", \
-		0, true, SITE_INPUT, FMT_BF16 }, \
+		-1, true, SITE_INPUT, FMT_BF16 }, \
 	[LAST_COEFFICIENTS_REUSED] = { "last_coefficients_reused", \
-		"a list one short: the last iteration takes those of the one before", "", 0, 0, 0, 0 }, \
-	[RESTART_MISSING] = { "restart_missing", "no restart", "", 0, 0, 0, 0 }, \
-	[RESTART_ONE_LATE] = { "restart_one_late", "each restart after its iteration", "", 0, 0, 0, 0 }, \
-	[RESTART_KEEPS_Q] = { "restart_keeps_q", "a restart leaves Q as it was", "", 0, 0, 0, 0 }, \
+		"a list one short: the last iteration takes those of the one before", "", -1, 0, 0, 0 }, \
+	[RESTART_MISSING] = { "restart_missing", "no restart", "", -1, 0, 0, 0 }, \
+	[RESTART_ONE_LATE] = { "restart_one_late", "each restart after its iteration", "", -1, 0, 0, 0 }, \
+	[RESTART_KEEPS_Q] = { "restart_keeps_q", "a restart leaves Q as it was", "", -1, 0, 0, 0 }, \
 	[GRAM_FROM_MIRRORED_TRIANGLE] = { "gram_from_mirrored_triangle", "XX' mirrored from the triangle that was not computed: " \
-		"zeros off the diagonal", "", 0, 0, 0, 0 }, \
-	[MIRROR_NOT_TRANSPOSED] = { "mirror_not_transposed", "tiles of 16 of XX' mirrored without being transposed", "", 0, 0, 0, 0 }, \
-	[R_UPDATE_ONE_SIDED] = { "r_update_one_sided", "R <- RZ for ZRZ", "", 0, 0, 0, 0 }, \
+		"zeros off the diagonal", "", -1, 0, 0, 0 }, \
+	[MIRROR_NOT_TRANSPOSED] = { "mirror_not_transposed", "tiles of 16 of XX' mirrored without being transposed", "", -1, 0, 0, 0 }, \
+	[R_UPDATE_ONE_SIDED] = { "r_update_one_sided", "R <- RZ for ZRZ", "", -1, 0, 0, 0 }, \
 	[IDENTITY_ADDED_IN_LOW_PRECISION] = { "identity_added_in_low_precision", "a added to the diagonal of the rounded Z or B, " \
-		"not as a term of the products", "", 0, 0, 0, 0 }, \
-	[ITERATE_IN_BF16_FOR_F16] = { "iterate_in_bf16_for_f16", "every matrix of the iteration in bf16, where that is not asked for", "", 0, 0, 0, 0 }
+		"not as a term of the products", "", -1, 0, 0, 0 }, \
+	[ITERATE_IN_BF16_FOR_F16] = { "iterate_in_bf16_for_f16", "every matrix of the iteration in bf16, where that is not asked for", "", -1, 0, 0, 0 }
 
 #endif

@@ -4,7 +4,10 @@
  *   gram_naive  R = XX', Q = I  Z = aI + bR + cR²     Q <- QZ         R <- Z RZ
  *   gram        R = XX', Q = I  Z = bR + cR²          Q <- QZ + aQ    RZ <- RZ + aR, R <- Z RZ + a RZ
  *
- * The Gram forms answer QX; gram restarts: X <- QX, R <- XX', Q <- I. */
+ * The Gram forms answer QX; gram restarts: X <- QX, R <- XX', Q <- I.
+ *
+ * In exact arithmetic all but X are symmetric. Rounded, QZ, RZ and Z RZ are not: their factors no longer commute. A kernel
+ * that computes the lower triangle of each product and mirrors it is another algorithm: the form "lower". */
 #include <math.h>
 
 #include "newton_schulz.h"
@@ -18,7 +21,7 @@ struct ns ns_make(calc *c, size_t s, size_t l, size_t b, int trace)
 	bool gram = c_param(c, P_ALGORITHM) != STANDARD;
 	mat none = { 0 };
 
-	return (struct ns){ c_mat(c, s, l), gram ? c_mat(c, s, s) : none, gram ? c_mat(c, s, s) : none, b, trace };
+	return (struct ns){ c_mat(c, s, l), gram ? c_mat(c, s, s) : none, gram ? c_mat(c, s, s) : none, b, c_form(c) == LOWER, trace };
 }
 
 /* ---- traces ---- */
@@ -58,12 +61,26 @@ void ns_recall(calc *c, struct ns *i, size_t t)
 }
 
 /* ---- matrices ---- */
+/* The upper triangle becomes the lower one's mirror, where the form is that. */
+static void mirror(calc *c, const struct ns *i, mat P)
+{
+	for (size_t r = 0; i->lower && r < P.rows; r++)
+		for (size_t s = r + 1; s < P.cols; s++) c_copy(c, c_part(c, flat(P), r * P.cols + s, 1), c_part(c, flat(P), s * P.cols + r, 1));
+}
+
 /* P <- alpha AB + beta C */
 static void product(calc *c, mat P, double alpha, mat A, mat B, double beta, mat C)
 {
 	c_gemm(c, P, NN, A, B);
 	if (alpha != 1) c_mul(c, flat(P), flat(P), c_number(c, alpha));
 	if (beta != 0) c_axpy(c, flat(P), c_number(c, beta), flat(C));
+}
+
+/* The same of matrices [s,s] */
+static void symmetric(calc *c, const struct ns *i, mat P, double alpha, mat A, mat B, double beta, mat C)
+{
+	product(c, P, alpha, A, B, beta, C);
+	mirror(c, i, P);
 }
 
 /* A <- A + aI */
@@ -93,14 +110,15 @@ static void mirror_tiles(calc *c, mat A)
 }
 
 /* R <- XX' */
-static void gram(calc *c, mat R, mat X)
+static void gram(calc *c, const struct ns *i, mat R, mat X)
 {
 	c_gemm(c, R, NT, X, X);
+	mirror(c, i, R);
 	if (c_mistake(c, MIRROR_NOT_TRANSPOSED)) mirror_tiles(c, R);
 	if (c_mistake(c, GRAM_FROM_MIRRORED_TRIANGLE))
-		for (size_t i = 0; i < R.rows; i++) {
-			c_set(c, c_part(c, c_row(c, R, i), 0, i), 0);
-			c_set(c, c_part(c, c_row(c, R, i), i + 1, R.cols - i - 1), 0);
+		for (size_t r = 0; r < R.rows; r++) {
+			c_set(c, c_part(c, c_row(c, R, r), 0, r), 0);
+			c_set(c, c_part(c, c_row(c, R, r), r + 1, R.cols - r - 1), 0);
 		}
 	ns_stored(c, SITE_GRAM, R);
 }
@@ -111,7 +129,7 @@ void ns_start(calc *c, struct ns *i)
 	ns_normalise(c, i->X);
 	record_X(c, i, 0);
 	if (c_param(c, P_ALGORITHM) == STANDARD) return;
-	gram(c, i->R, i->X);
+	gram(c, i, i->R, i->X);
 	identity(c, i->Q);
 	record_gram(c, i, 0);
 }
@@ -137,7 +155,7 @@ static void restart(calc *c, struct ns *i, size_t t)
 	c_copy(c, flat(i->X), flat(QX));
 	ns_stored(c, SITE_X, i->X);
 	record_X(c, i, t + 1);
-	gram(c, i->R, i->X);
+	gram(c, i, i->R, i->X);
 	if (!c_mistake(c, RESTART_KEEPS_Q)) identity(c, i->Q);
 }
 
@@ -148,12 +166,12 @@ static double outside(calc *c, double a)
 }
 
 /* Z <- bR + cR², + aI where a is not outside */
-static void polynomial(calc *c, mat Z, mat R, const double abc[3])
+static void polynomial(calc *c, const struct ns *i, mat Z, mat R, const double abc[3])
 {
 	static const enum format type[] = { [ITERATE_F32] = FMT_F32, [ITERATE_F16] = FMT_F16, [ITERATE_BF16] = FMT_BF16 };
 	bool low = c_mistake(c, IDENTITY_ADDED_IN_LOW_PRECISION);
 
-	product(c, Z, abc[2], R, R, abc[1], R);
+	symmetric(c, i, Z, abc[2], R, R, abc[1], R);
 	if (low) ns_stored(c, SITE_Z, Z);
 	if (outside(c, abc[0]) != abc[0]) add_identity(c, Z, abc[0]);
 	if (low) c_round(c, type[(int)c_param(c, P_ITERATE)], flat(Z));
@@ -166,8 +184,8 @@ static void standard(calc *c, struct ns *i, size_t t, const double abc[3])
 	size_t s = i->X.rows;
 	mat A = c_mat(c, s, s), B = c_mat(c, s, s), X = c_mat(c, s, i->X.cols);
 
-	gram(c, A, i->X);
-	polynomial(c, B, A, abc);
+	gram(c, i, A, i->X);
+	polynomial(c, i, B, A, abc);
 	product(c, X, 1, B, i->X, outside(c, abc[0]), i->X);
 	c_copy(c, flat(i->X), flat(X));
 	ns_stored(c, SITE_X, i->X);
@@ -179,10 +197,10 @@ static void update_gram(calc *c, struct ns *i, mat Z, double a)
 {
 	mat RZ = c_mat(c, Z.rows, Z.rows);
 
-	product(c, RZ, 1, i->R, Z, a, i->R);
+	symmetric(c, i, RZ, 1, i->R, Z, a, i->R);
 	ns_stored(c, SITE_RZ, RZ);
 	if (c_mistake(c, R_UPDATE_ONE_SIDED)) c_copy(c, flat(i->R), flat(RZ));
-	else product(c, i->R, 1, Z, RZ, a, RZ);
+	else symmetric(c, i, i->R, 1, Z, RZ, a, RZ);
 	ns_stored(c, SITE_R, i->R);
 }
 
@@ -195,8 +213,8 @@ static void gram_form(calc *c, struct ns *i, size_t t, const double abc[3])
 
 	if (restarts_at(c, t)) restart(c, i, t);
 	else record(c, i, TRACE_X, i->X, t + 1);
-	polynomial(c, Z, i->R, abc);
-	product(c, Q, 1, i->Q, Z, a, i->Q);
+	polynomial(c, i, Z, i->R, abc);
+	symmetric(c, i, Q, 1, i->Q, Z, a, i->Q);
 	c_copy(c, flat(i->Q), flat(Q));
 	ns_stored(c, SITE_Q, i->Q);
 	if (!last || (i->trace >= 0 && c_wants(c, i->trace + TRACE_R))) update_gram(c, i, Z, a);

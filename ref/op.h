@@ -55,7 +55,7 @@ struct contract {
 };
 
 /* One way to compute the op, cut into pieces that know nothing of each other. */
-struct form { const char *name; void (*piece)(calc *c, size_t piece); };
+struct form { const char *name; void (*piece)(calc *c, size_t piece); bool chunked; };
 
 struct call;
 

@@ -23,7 +23,7 @@ void plan_mistake(struct plan *p, const struct op *op, int mistake)
 	if (m->form > 0) p->form = m->form;
 	if (m->is_rounding) p->round[m->site] = (struct site_rounding){ true, m->format, ROUND_NEAREST_EVEN };
 	else p->mistakes |= UINT64_C(1) << mistake;
-	if (p->form && !p->chunk) p->chunk = DEFAULT_CHUNK;
+	if (op->forms[p->form].chunked && !p->chunk) p->chunk = DEFAULT_CHUNK;
 }
 
 static bool answer_make(struct answer *a, const struct call *call, bool wide)
