@@ -74,20 +74,17 @@ static void blind(struct profile *p)
 	for (int j = 0; j < p->n && p->amplified > saturated; j++) p->reading[j].state = NOT_VISIBLE;
 }
 
-static void measure(const struct xray *x, struct profile *p, const double *truth)
+static void measure(const struct xray *x, struct profile *p, const double share[MAX_OUT])
 {
 	for (int o = 0; o < MAX_OUT; o++) {
-		double before = 0, after = 0, chi = 0;
+		double chi = 0;
 		size_t n = x->call->out_count[o], equal = 0, counted = 0;
 		for (size_t i = x->first[o]; i < x->first[o + 1]; i++) {
-			double e = x->got[i] - truth[i];
-			before += e * e;
-			after += x->r[i] * x->r[i];
 			equal += x->r[i] == 0;
 			if (x->floor2[i] > 0) chi += x->r[i] * x->r[i] / x->floor2[i], counted++;
 		}
 		if (!n) continue;
-		p->out[o].explained = before > 0 ? 1 - after / before : 1;
+		p->out[o].explained = share[o];
 		p->out[o].bit_equal = (double)equal / (double)n;
 		p->out[o].rms = counted ? sqrt(chi / (double)counted) : 0;
 	}
@@ -95,13 +92,12 @@ static void measure(const struct xray *x, struct profile *p, const double *truth
 
 bool profile_read(struct profile *p, struct xray *x)
 {
-	struct plan plain = plan_plain(&arith_f64, arith_f64.precision);
+	double share[MAX_OUT];
 
 	*p = (struct profile){ .replica = x->replica };
 	p->amplified = xray_amplified(x);
-	if (p->amplified < 0 || !read_sites(x, p) || !xray_direction(x, &plain)) return false;
-	for (size_t i = 0; i < x->n; i++) x->d[i] += x->base[i];
-	measure(x, p, x->d);
+	if (p->amplified < 0 || !read_sites(x, p) || !xray_explained(x, share)) return false;
+	measure(x, p, share);
 	for (int o = 0; o < MAX_OUT; o++)
 		if (x->call->out_count[o]) read_store(x, p, o);
 	blind(p);

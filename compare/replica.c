@@ -16,6 +16,8 @@ static const double half = 0.5;
 static const double gross = 0.3;
 /* Of what is left, as its mean square in units of float32's noise: sums in order leave that much. */
 static const double float32s_size = 16;
+/* The share of the error that a replica with roundings inside must explain, and that ends the search. */
+static const double enough = 0.99, plenty = 0.999;
 /* Element operations of the reference: of one run of the search, and that replica_descend may spend in all, a
  * quarter of a minute of one core. */
 static const uint64_t enough_work = UINT64_C(1) << 24, patience = UINT64_C(1) << 35;
@@ -32,6 +34,20 @@ static const struct model { const struct arith *arith; int form; size_t chunk; }
 };
 enum { MODELS = sizeof models / sizeof *models };
 
+static bool rounds_inside(const struct xray *x)
+{
+	for (int k = 0; x->call->op->sites[k].name; k++)
+		if (x->replica.round[k].on && !site_store(x->call, k)) return true;
+	return false;
+}
+
+static bool explains_share(const struct xray *x, const double share[MAX_OUT], double least)
+{
+	for (int o = 0; o < MAX_OUT; o++)
+		if (x->call->out_count[o] && !(share[o] >= least)) return false;
+	return rounds_inside(x);
+}
+
 struct candidate { int site, type, mistake; struct coefficient c; };    /* mistake: -1 for a rounding */
 
 struct search {
@@ -39,6 +55,7 @@ struct search {
 	const struct op *op;
 	bool refused[MAX_SITE][SITE_TYPES];
 	uint64_t refused_mistakes;
+	bool nearly;                    /* the replica explains so much that no type is missing */
 };
 
 static bool promising(const struct coefficient *c)
@@ -169,7 +186,7 @@ static bool grow_roundings(struct search *s, bool *grew)
 	while (more) {
 		more = false;
 		int n = roundings(s, 0, FIRST_TIER, list);
-		if (n == 0 && !replica_explains(s->x)) n = roundings(s, FIRST_TIER, SITE_TYPES, list);
+		if (n == 0 && !s->nearly && !replica_explains(s->x)) n = roundings(s, FIRST_TIER, SITE_TYPES, list);
 		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;
 		*grew = *grew || more;
 	}
@@ -205,7 +222,7 @@ static bool prune_site(struct search *s, int site)
 {
 	struct site_rounding best = s->x->replica.round[site];
 	double score = s->x->score;
-	bool explained = replica_explains(s->x);
+	bool explained = s->nearly || replica_explains(s->x);
 	struct plan without = s->x->replica;
 
 	without.round[site] = (struct site_rounding){ 0 };
@@ -252,6 +269,11 @@ bool replica_explains(const struct xray *x)
 	return xray_left(x) <= 2;
 }
 
+bool replica_nearly_explains(const struct xray *x, const double share[MAX_OUT])
+{
+	return explains_share(x, share, enough);
+}
+
 bool replica_grow(struct xray *x)
 {
 	struct search s = { .x = x, .op = x->call->op };
@@ -259,7 +281,10 @@ bool replica_grow(struct xray *x)
 
 	if (!grow_mistakes(&s, gross, &grew)) return false;
 	for (int round = 0; again && round < 4; round++) {
+		double share[MAX_OUT];
 		again = false;
+		if (!xray_explained(x, share)) return false;
+		s.nearly = explains_share(x, share, plenty);
 		if (!grow_roundings(&s, &again) || !prune(&s) || !xray_settle(x) || !grow_mistakes(&s, 0, &again)) return false;
 	}
 	return true;
@@ -273,22 +298,24 @@ static bool grow_from(struct xray *x, const struct plan *p)
 	return xray_settle(x) && replica_grow(x);
 }
 
-/* What is grown from each model, best first, until one explains all. -1: failed. */
-static int grow_models(struct xray *x, struct grown *list)
+/* What is grown from each model, best first, until one explains all, or nearly. -1: failed. */
+static int grow_models(struct xray *x, struct grown *list, bool *done)
 {
 	int n = 0;
 
-	for (int i = 0; i < MODELS; i++) {
+	*done = false;
+	for (int i = 0; i < MODELS && !*done; i++) {
+		double share[MAX_OUT];
 		const struct form *form = &x->call->op->forms[models[i].form];
 		if (!form->name || (models[i].chunk && models[i].chunk != DEFAULT_CHUNK && !form->chunked)) continue;
 		struct plan p = plan_plain(models[i].arith, models[i].arith->precision);
 		p.form = models[i].form;
 		p.chunk = form->chunked ? models[i].chunk : 0;
-		if (!grow_from(x, &p)) return -1;
+		if (!grow_from(x, &p) || !xray_explained(x, share)) return -1;
 		int at = n++;
 		for (; at > 0 && list[at - 1].score > x->score; at--) list[at] = list[at - 1];
 		list[at] = (struct grown){ x->replica, x->score };
-		if (replica_explains(x)) break;
+		*done = replica_explains(x) || explains_share(x, share, plenty);
 	}
 	return n;
 }
@@ -340,11 +367,11 @@ static bool noise_of_contracts(struct xray *x, bool *noise)
 static bool search(struct xray *x)
 {
 	struct grown list[MODELS], best;
-	bool noise;
-	int n = grow_models(x, list);
+	bool noise, done;
+	int n = grow_models(x, list, &done);
 
 	if (n < 0) return false;
-	if (replica_explains(x)) return true;
+	if (done) return true;
 	if (!noise_of_contracts(x, &noise) || noise) return noise;
 	best = list[0];
 	x->patience = x->work + patience;
@@ -392,10 +419,11 @@ static bool grow_start(struct xray *x, const struct plan *start)
 bool replica_search(struct xray *x, const struct plan *start)
 {
 	struct grown first = { .score = INFINITY };
+	double share[MAX_OUT];
 
 	if (start) {
-		if (!grow_start(x, start)) return false;
-		if (replica_explains(x)) return true;
+		if (!grow_start(x, start) || !xray_explained(x, share)) return false;
+		if (replica_explains(x) || replica_nearly_explains(x, share)) return true;
 		first = (struct grown){ x->replica, x->score };
 	}
 	if (!xray_sample_pieces(x, enough_work) || !search(x)) return false;

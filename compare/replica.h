@@ -39,6 +39,10 @@ bool replica_search(struct xray *x, const struct plan *start);
 /* Where float32's noise makes more than this share of the replica's error, roundings cannot be told apart. */
 extern const double saturated;
 
+/* Where roundings inside the replica may tip over, rarely and by much, float32's noise has no variance to be held
+ * against: then 99 % of the error of each output is enough. share: xray_explained's. */
+bool replica_nearly_explains(const struct xray *x, const double share[MAX_OUT]);
+
 /* Nothing but float32's noise is left. */
 bool replica_explains(const struct xray *x);
 

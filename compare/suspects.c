@@ -5,9 +5,6 @@
 
 const char *const suspect_name[] = { "ruled out", "convicted", "allowed", "not visible" };
 
-/* The share of the error that a replica with roundings inside must explain. */
-static const double enough = 0.99;
-
 static bool is_zero(const struct xray *x)
 {
 	for (size_t j = 0; j < x->n; j++)
@@ -72,18 +69,14 @@ static bool read_site(struct xray *x, const struct reading *r, struct suspect *s
 	return true;
 }
 
-/* Where roundings inside the replica may tip over, rarely and by much, float32's noise has no variance to
- * be held against: then the share of the error that is explained decides. Where an iteration amplifies what tips
- * over nothing does: the contract's rules, whose noisy runs amplify too, have the last word. */
-static bool nearly_all(const struct xray *x, const struct profile *p)
+/* Where an iteration that runs free amplifies what tips over inside, nothing decides here: the contract's rules, whose
+ * noisy runs amplify too, have the last word. */
+static bool runs_free(const struct xray *x)
 {
 	bool inner = false;
 
 	for (int k = 0; x->call->op->sites[k].name; k++) inner = inner || (x->replica.round[k].on && !site_store(x->call, k));
-	if (x->call->op->iterates && !x->call->anchored) return inner;
-	for (int o = 0; o < MAX_OUT; o++)
-		if (x->call->out_count[o] && !(p->out[o].explained >= enough)) inner = false;
-	return inner;
+	return inner && x->call->op->iterates && !x->call->anchored;
 }
 
 /* What is made comes first, the largest effect before the others; the rest stays in the order of the tables. */
@@ -101,11 +94,14 @@ static bool examine_all(struct examination *ex, struct xray *x)
 {
 	const struct op *op = x->call->op;
 
+	double share[MAX_OUT];
+
 	if (!profile_read(&ex->profile, x)) return false;
+	for (int o = 0; o < MAX_OUT; o++) share[o] = ex->profile.out[o].explained;
 	for (int j = 0; j < ex->profile.n; j++)
 		if (!read_site(x, &ex->profile.reading[j], &ex->suspect[ex->n++])) return false;
 	ex->left = xray_left(x);
-	ex->explained = (replica_explains(x) && xray_is_even(x)) || nearly_all(x, &ex->profile);
+	ex->explained = (replica_explains(x) && xray_is_even(x)) || replica_nearly_explains(x, share) || runs_free(x);
 	for (int m = 0; op->mistakes[m].name; m++)
 		if (!op->mistakes[m].is_rounding && !try_mistake(x, m, ex->explained, &ex->suspect[ex->n++])) return false;
 	sort(ex->suspect, ex->n);

@@ -86,6 +86,9 @@ double xray_left(const struct xray *x);
  * inside. E_MEMORY: -1. Around a replica that is settled; x->d is lost. */
 double xray_amplified(struct xray *x);
 
+/* share[o]: of the square of output o's error that the replica, stored, explains; 1 where there is none. x->d is lost. */
+bool xray_explained(struct xray *x, double share[MAX_OUT]);
+
 /* In no block is the upper quartile of |r| more than four times that of every noisy run and half a unit. A block
  * that is off as a whole may be lost in the mean over all, whose floor a few large tips may have raised. */
 bool xray_is_even(struct xray *x);

@@ -82,6 +82,23 @@ double xray_left(const struct xray *x)
 	return n > 0 ? sum / n : 0;
 }
 
+bool xray_explained(struct xray *x, double share[MAX_OUT])
+{
+	struct plan plain = plan_plain(&arith_f64, arith_f64.precision);
+
+	if (!xray_direction(x, &plain)) return false;
+	for (int o = 0; o < MAX_OUT; o++) {
+		double before = 0, after = 0;
+		for (size_t j = x->first[o]; j < x->first[o + 1]; j++) {
+			double e = x->raw[j] - x->d[j];
+			before += e * e;
+			after += x->r[j] * x->r[j];
+		}
+		share[o] = before > 0 ? 1 - after / before : before == 0 ? 1 : (double)NAN;
+	}
+	return true;
+}
+
 struct sample xray_sample(const struct xray *x)
 {
 	return (struct sample){ x->n, x->blocks, x->block, x->weight };
