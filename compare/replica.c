@@ -16,8 +16,9 @@ static const double half = 0.5;
 static const double gross = 0.3;
 /* Of what is left, as its mean square in units of float32's noise: sums in order leave that much. */
 static const double float32s_size = 16;
-/* The share of the error that a replica with roundings inside must explain, and that ends the search. */
-static const double enough = 0.99, plenty = 0.999;
+/* The share of the error that a replica with roundings inside must explain, and that ends the search where what is left
+ * is the size of a few tips: one large rounding may be 99.9 % of the error alone. */
+static const double enough = 0.99, plenty = 0.999, tips = 100;
 /* Element operations of the reference: of one run of the search, and that replica_descend may spend in all, a
  * quarter of a minute of one core. */
 static const uint64_t enough_work = UINT64_C(1) << 24, patience = UINT64_C(1) << 35;
@@ -269,6 +270,12 @@ bool replica_explains(const struct xray *x)
 	return xray_left(x) <= 2;
 }
 
+/* Explains so much that no other form and no other type can be meant. */
+static bool explains_plenty(const struct xray *x, const double share[MAX_OUT])
+{
+	return explains_share(x, share, plenty) && xray_left(x) <= tips;
+}
+
 bool replica_nearly_explains(const struct xray *x, const double share[MAX_OUT])
 {
 	return explains_share(x, share, enough);
@@ -284,7 +291,7 @@ bool replica_grow(struct xray *x)
 		double share[MAX_OUT];
 		again = false;
 		if (!xray_explained(x, share)) return false;
-		s.nearly = explains_share(x, share, plenty);
+		s.nearly = explains_plenty(x, share);
 		if (!grow_roundings(&s, &again) || !prune(&s) || !xray_settle(x) || !grow_mistakes(&s, 0, &again)) return false;
 	}
 	return true;
@@ -315,7 +322,7 @@ static int grow_models(struct xray *x, struct grown *list, bool *done)
 		int at = n++;
 		for (; at > 0 && list[at - 1].score > x->score; at--) list[at] = list[at - 1];
 		list[at] = (struct grown){ x->replica, x->score };
-		*done = replica_explains(x) || explains_share(x, share, plenty);
+		*done = replica_explains(x) || explains_plenty(x, share);
 	}
 	return n;
 }
@@ -330,13 +337,35 @@ static bool descend_from(struct xray *x, const struct plan *p, bool mistakes, st
 	return true;
 }
 
+static struct plan bare(const struct plan *p)
+{
+	struct plan plain = plan_plain(p->arith, p->bits);
+
+	plain.form = p->form;
+	plain.chunk = p->chunk;
+	return plain;
+}
+
+/* From each rounding alone: where the first step of a descent is wrong, it ends beside the bottom. */
+static bool descend_singles(struct xray *x, const struct plan *model, struct grown *best)
+{
+	uint64_t limit = x->work + patience / 8;
+
+	for (int site = 0; x->call->op->sites[site].name; site++)
+		for (int t = 0; t < SITE_TYPES && site_in_form(x->call->op, site, model->form); t++) {
+			struct plan p = bare(model);
+			p.round[site] = site_types[t];
+			if (replica_explains(x) || x->work >= limit) return true;
+			if (!is_store(x->call, site, site_types[t].format) && !descend_from(x, &p, false, best)) return false;
+		}
+	return true;
+}
+
 /* From what each model has grown to, and from the bare model. */
 static bool descend_all(struct xray *x, const struct grown *list, int n, bool mistakes, struct grown *best)
 {
 	for (int i = 0; i < n; i++) {
-		struct plan plain = plan_plain(list[i].plan.arith, list[i].plan.bits);
-		plain.form = list[i].plan.form;
-		plain.chunk = list[i].plan.chunk;
+		struct plan plain = bare(&list[i].plan);
 		if (!descend_from(x, &list[i].plan, mistakes, best) || !descend_from(x, &plain, mistakes, best)) return false;
 	}
 	return true;
@@ -375,7 +404,7 @@ static bool search(struct xray *x)
 	if (!noise_of_contracts(x, &noise) || noise) return noise;
 	best = list[0];
 	x->patience = x->work + patience;
-	if (!descend_all(x, list, n, false, &best) || !descend_all(x, list, n, true, &best)) return false;
+	if (!descend_all(x, list, n, false, &best) || !descend_singles(x, &best.plan, &best) || !descend_all(x, list, n, true, &best)) return false;
 	if (!replica_explains(x)) x->replica = best.plan;
 	return true;
 }

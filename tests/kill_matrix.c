@@ -29,6 +29,7 @@ static double product(const struct test_case *k, const char *names)
 
 static double cost(const struct test_case *k)
 {
+	if (op_find(k->op)->iterates) return product(k, "S M K ") + product(k, "N M ");
 	return product(k, "T Hv Dk Dv R H D C W ") + per_token * product(k, "T Hv ") + per_state * product(k, "N Hv Dk Dv ");
 }
 
@@ -58,8 +59,8 @@ static int units_of(const struct op *op, const struct arguments *a, struct unit 
 	for (const struct contract *k = op->contracts; k->name; k++)
 		for (int narrow = 1; narrow >= 0; narrow--)
 			for (const struct test_case *t = test_cases; t->op; t++) {
-				int seeds = a->small || a->fault ? 1 : cost(t) < cheap ? CHEAP_SEEDS : SEEDS;
-				if (!wanted(t, op, a) || (a->small && !narrow)) continue;
+				int seeds = !model_fits(&(struct model){ op, k, narrow }, t) ? 0 : a->small || a->fault || op->iterates ? 1 : cost(t) < cheap ? CHEAP_SEEDS : SEEDS;
+				if (!wanted(t, op, a) || (op->iterates ? narrow : a->small && !narrow)) continue;
 				unit[n++] = (struct unit){ .model = { op, k, narrow }, .kase = t, .seeds = seeds, .n_fault = n_fault,
 					.fault = list, .cell = calloc((size_t)n_fault, sizeof(struct cell)) };
 			}

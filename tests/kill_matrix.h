@@ -25,12 +25,14 @@ int faults_of(const struct op *op, struct fault *list);
 struct plan model_plan(const struct model *m, const struct fault *f);
 
 /* A fault that the model cannot have: of another form, allowed by its contract, or no more than its store. */
+/* An iteration's model stores its iterates in the type that the case asks for. */
+bool model_fits(const struct model *m, const struct test_case *k);
 bool fault_is_foreign(const struct model *m, const struct fault *f, const struct call *call);
 
 /* The case with the model's output types and outputs of NaN; call is bound to it. */
 bool model_case(const struct model *m, const struct test_case *k, uint64_t seed, struct capture *c, struct call *call, struct error *e);
 
-/* Fills the outputs with the plan's answer. */
+/* Fills the outputs with the plan's answer; what iterates runs free. */
 bool model_answer(const struct call *call, const struct plan *p, struct error *e);
 
 /* Rms effect of the fault on the model's outputs, in units of float32's noise around the clean model;

@@ -38,12 +38,21 @@ bool fault_is_foreign(const struct model *m, const struct fault *f, const struct
 	return !site_in_form(m->op, site, m->contract->form) || m->contract->site[site].on || is_store(call, site, FMT_BF16);
 }
 
-/* Activations come in the model's type; a state keeps its own. */
+bool model_fits(const struct model *m, const struct test_case *k)
+{
+	const char *asked = k->contract ? k->contract : "lower_f32", *name = m->contract->name;
+	size_t lower = strlen("lower_");
+
+	if (!m->op->iterates) return true;
+	return !strcmp(name + (strncmp(name, "lower_", lower) ? 0 : lower), asked + (strncmp(asked, "lower_", lower) ? 0 : lower));
+}
+
+/* Activations come in the model's type; a state and a trace keep their own. */
 static enum dtype out_type(const struct model *m, const struct case_tensor *t)
 {
-	bool state = !strcmp(t->name, "final_state");
-
-	return !m->narrow ? DT_F32 : state ? t->dtype : DT_BF16;
+	for (int i = 0; m->op->out[i].name; i++)
+		if (!strcmp(m->op->out[i].name, t->name) && m->op->out[i].flags & TRACE) return t->dtype;
+	return !m->narrow ? DT_F32 : !strcmp(t->name, "final_state") ? t->dtype : DT_BF16;
 }
 
 bool model_case(const struct model *m, const struct test_case *k, uint64_t seed, struct capture *c, struct call *call, struct error *e)
@@ -64,9 +73,10 @@ bool model_case(const struct model *m, const struct test_case *k, uint64_t seed,
 
 bool model_answer(const struct call *call, const struct plan *p, struct error *e)
 {
+	struct call free_running;
 	struct answer a;
 
-	if (!ref_run(call, p, &a, e)) return false;
+	if (!call_bind(&free_running, call->capture, false, e) || !ref_run(&free_running, p, &a, e)) return false;
 	for (int i = 0; i < MAX_OUT; i++)
 		if (call->out_count[i]) dtype_store(call->out[i]->dtype, a.hi[i], call->out_count[i], call->out[i]->data);
 	answer_free(&a);

@@ -67,7 +67,8 @@ static bool judge_model(const struct unit *u, const struct call *call, struct ya
 {
 	const struct judging how = { .contract = u->model.contract->name };
 
-	return judge_by(y, call->capture, &how, v, e);
+	/* What is anchored has a truth of its own for each output. */
+	return call->anchored ? judge(call->capture, &how, v, e) : judge_by(y, call->capture, &how, v, e);
 }
 
 /* The outputs' bytes as one number. */
@@ -111,7 +112,7 @@ static bool judge_faults(struct unit *u, const struct call *call, struct yardsti
 		struct cell *cell = &u->cell[i];
 		double start = seconds();
 		if (fault_is_foreign(&u->model, &u->fault[i], call)) continue;
-		ok = fault_size(&x, &u->model, &u->fault[i], &cell->size) && judge_fault(u, &u->fault[i], call, y, clean, cell, e);
+		ok = (!call->anchored || model_answer(call, &p, e)) && fault_size(&x, &u->model, &u->fault[i], &cell->size) && judge_fault(u, &u->fault[i], call, y, clean, cell, e);
 		cell->seconds = seconds() - start;
 	}
 	xray_free(&x);

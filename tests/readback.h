@@ -48,7 +48,7 @@ static inline void readback_case(struct capture *c, struct call *call, const str
 	while (test_cases[n].op) n++;
 	for (;;) {
 		*k = &test_cases[readback_below(random, n)];
-		if ((*k)->large) continue;
+		if ((*k)->large || op_find((*k)->op)->iterates) continue;     /* an iteration that runs free amplifies noise: x-ray.md */
 		no_error(case_make(c, *k, random_bits(random), true, &e) && call_bind(call, c, true, &e), &e);
 		size_t elements = 0;
 		for (int i = 0; i < MAX_OUT; i++) elements += call->out_count[i];
