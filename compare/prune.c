@@ -63,12 +63,12 @@ bool replica_prune(struct xray *x)
 	return true;
 }
 
-/* float16 and TF32 have as many bits, and differ where numbers are small: start's own type stays, unless the other
+/* float16 and TF32 have as many bits, and differ where numbers are small: the contract's own type stays, unless the other
  * does better by what is worth keeping. */
-bool replica_prefer_types(struct xray *x, const struct plan *start)
+static bool prefer_types(struct xray *x, const struct plan *contract)
 {
 	for (int k = 0; x->call->op->sites[k].name; k++) {
-		struct site_rounding was = x->replica.round[k], own = start->round[k];
+		struct site_rounding was = x->replica.round[k], own = contract->round[k];
 		double score = x->score;
 		if (!was.on || !own.on || was.format == own.format) continue;
 		if (format_info[was.format].precision != format_info[own.format].precision || was.rounding != own.rounding) continue;
@@ -80,5 +80,28 @@ bool replica_prefer_types(struct xray *x, const struct plan *start)
 		x->replica.round[k] = was;
 		if (!xray_rebase(x)) return false;
 	}
+	return true;
+}
+
+/* A mistake that the contract's roundings do as well as is none that can be told. */
+static bool excuse_mistake(struct xray *x, const struct plan *contract, int m)
+{
+	struct plan before = x->replica;
+	double score = x->score;
+
+	x->replica.mistakes &= ~(UINT64_C(1) << m);
+	for (int k = 0; x->call->op->sites[k].name; k++)
+		if (site_in_form(x->call->op, k, before.form) && !before.round[k].on) x->replica.round[k] = contract->round[k];
+	if (!xray_rebase(x)) return false;
+	if (x->score < score + worth_keeping) return replica_prune(x);
+	x->replica = before;
+	return xray_rebase(x);
+}
+
+bool replica_prefer(struct xray *x, const struct plan *contract)
+{
+	if (!prefer_types(x, contract)) return false;
+	for (int m = 0; x->call->op->mistakes[m].name; m++)
+		if (x->replica.mistakes >> m & 1 && !excuse_mistake(x, contract, m)) return false;
 	return true;
 }

@@ -114,6 +114,17 @@ static bool search(struct xray *x)
 
 static bool explains_evenly(struct xray *x) { return replica_explains(x) && xray_is_even(x); }
 
+/* What the contract allows is preferred; without one, what any of the op's does. */
+static bool prefer(struct xray *x, const struct plan *start)
+{
+	if (start) return replica_prefer(x, start);
+	for (const struct contract *k = x->call->op->contracts; k->name; k++) {
+		struct plan p = plan_plain(&arith_f64, arith_f64.precision);
+		plan_contract(&p, k);
+		if (!replica_prefer(x, &p)) return false;
+	}
+	return true;
+}
 
 /* replica_grow from start. What start explained must still be explained by what it has grown to. */
 static bool grow_start(struct xray *x, const struct plan *start)
@@ -123,7 +134,7 @@ static bool grow_start(struct xray *x, const struct plan *start)
 	if (!is_noise(x, start, &noise)) return false;
 	if (noise) return true;
 	bool explained = explains_evenly(x);
-	if (!grow_from(x, start) || !replica_prefer_types(x, start)) return false;
+	if (!grow_from(x, start) || !prefer(x, start)) return false;
 	if (!explained || explains_evenly(x)) return true;
 	x->replica = *start;
 	return xray_settle(x);
@@ -143,7 +154,7 @@ bool replica_search(struct xray *x, const struct plan *start)
 	struct plan found = x->replica;
 	bool noise;
 	if (!xray_sample_pieces(x, 0) || !is_noise(x, &found, &noise) || (sampled && !noise && !grow_from(x, &found))) return false;
-	if (replica_explains(x) || x->score <= first.score) return !start || replica_prefer_types(x, start);
+	if (replica_explains(x) || x->score <= first.score) return prefer(x, start);
 	x->replica = first.plan;
 	return xray_settle(x);
 }

@@ -11,8 +11,8 @@ extern const double float32s_size;
  * puts the best of the types in a rounding's place. E_MEMORY is the only error. */
 bool replica_prune(struct xray *x);
 
-/* float16 and TF32 have as many bits, and differ where numbers are small: start's own type stays, unless the other
- * does better by what is worth keeping. E_MEMORY is the only error. */
-bool replica_prefer_types(struct xray *x, const struct plan *start);
+/* Of what gives the same numbers x->replica takes what the contract's plan has: its type for another of as many bits, its
+ * roundings for a mistake, unless the score falls by what is worth keeping without. E_MEMORY is the only error. */
+bool replica_prefer(struct xray *x, const struct plan *contract);
 
 #endif

@@ -40,7 +40,7 @@ static bool try_mistake(struct xray *x, int m, bool explained, struct suspect *s
 	if (made) p.mistakes &= ~(UINT64_C(1) << m);
 	else plan_mistake(&p, x->call->op, m);
 	if (!xray_direction(x, &p)) return false;
-	if (!made && p.form != spec->form && is_zero(x) && !plain_direction(x, m)) return false;
+	if (!made && spec->form >= 0 && p.form != spec->form && is_zero(x) && !plain_direction(x, m)) return false;
 	s->size = xray_size(x);
 	struct coefficient c = xray_fit(x);
 	s->coefficient = made ? 1 - c.value : c.value;
