@@ -178,8 +178,8 @@ static bool judge_climbing(const struct call *call, const struct contract *k, st
 	return true;
 }
 
-/* The tightest of contracts first .. last whose rules hold, else the one that comes nearest. With x, those of the form that
- * was seen go first, and those that do not allow what the kernel was seen to round are left out, so long as one remains. */
+/* The tightest of contracts first .. last whose rules hold, else the one that comes nearest. With x, those of the form
+ * that was seen go first, and those that do not allow what was seen rounded are left out, so long as one remains. */
 static bool judge_with(const struct call *call, struct yardstick *y, int first, int last, const struct examination *x,
 	struct verdict *v, struct error *e)
 {

@@ -1,7 +1,7 @@
-/* How often a correct kernel fails: float32 model kernels that round just what a contract allows,
- * over all cases, contracts and SEEDS seeds. Arguments: SEEDS (5), then names of ops or of contracts, to leave the others
- * out. Prints, for each op and contract, the calls, those skipped whose records cannot hold what is iterated on, the false alarms, and how near each rule, and what the x-ray left
- * unexplained, came to the limit. */
+/* How often a correct kernel fails: float32 model kernels that round just what a contract allows, over all cases,
+ * contracts and SEEDS seeds. Arguments: SEEDS (5), then names of ops or of contracts, to leave the others out. Prints, for
+ * each op and contract, the calls, those skipped because their records cannot hold what is iterated on, the false alarms,
+ * and how near each rule, and what the x-ray left unexplained, came to the limit. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,8 @@ static bool one(const struct test_case *k, const struct contract *contract, uint
 	struct verdict v;
 	struct error e;
 	struct call call;
-	bool ok = case_make(&c, k, seed, true, &e) && call_bind(&call, &c, false, &e), narrow = ok && trace_too_narrow(&call, contract) >= 0;
+	bool ok = case_make(&c, k, seed, true, &e) && call_bind(&call, &c, false, &e);
+	bool narrow = ok && trace_too_narrow(&call, contract) >= 0;
 
 	t->skipped += narrow;
 	ok = ok && (narrow || (model(&c, contract, &e) && judge(&c, &how, &v, &e)));

@@ -34,17 +34,23 @@ static enum suspect_state state_of(const struct verdict *v, const char *name)
 
 /* `as`: where it is another suspect's number, that one. */
 static const struct { const char *mistake, *name, *contract, *as; } shown[] = {
-	{ "spectral_for_frobenius", "wide_f32", "f32" }, { "eps_swamps_small_input", "tiny_grad_f32", "f32" },
-	{ "normalise_in_low_precision", "wide_f32", "f32", "update" }, { "last_coefficients_reused", "wide_f32", "f32" },
-	{ "restart_missing", "mild_gram_f16", "lower_f16" }, { "restart_one_late", "mild_gram_f16", "lower_f16" },
-	{ "restart_keeps_q", "tall_f32", "f32" }, { "gram_from_mirrored_triangle", "wide_f32", "f32" },
-	{ "mirror_not_transposed", "tall_f32", "f32" }, { "r_update_one_sided", "tall_f32", "f32" },
-	{ "identity_added_in_low_precision", "mild_gram_f16", "lower_f16" }, { "iterate_in_bf16_for_f16", "mild_gram_f16", "lower_f16" },
-	{ "not_transposed_scale", "tall_f32", "f32" }, { "other_scale", "wide_f32", "f32" }, { "scale_missing", "tall_f32", "f32" },
-	{ "scale_from_min", "wide_f32", "f32" }, { "scale_of_fused", "qkv_f32", "f32" }, { "per_shard", "wide_f32", "f32" },
-	{ "fused_qkv_as_one", "qkv_f32", "f32" }, { "nesterov_missing", "wide_f32", "f32" }, { "momentum_is_mean", "wide_f32", "f32" },
-	{ "momentum_stale", "tall_f32", "f32" }, { "decay_coupled", "wide_f32", "f32" }, { "decay_without_lr", "wide_f32", "f32" },
-	{ "decay_after_update", "wide_f32", "f32" },
+	{ "spectral_for_frobenius", "wide_f32", "f32", NULL },
+	{ "eps_swamps_small_input", "tiny_grad_f32", "f32", NULL },
+	{ "normalise_in_low_precision", "wide_f32", "f32", "update" },
+	{ "last_coefficients_reused", "wide_f32", "f32", NULL },
+	{ "restart_missing", "mild_gram_f16", "lower_f16", NULL },
+	{ "restart_one_late", "mild_gram_f16", "lower_f16", NULL }, { "restart_keeps_q", "tall_f32", "f32", NULL },
+	{ "gram_from_mirrored_triangle", "wide_f32", "f32", NULL }, { "mirror_not_transposed", "tall_f32", "f32", NULL },
+	{ "r_update_one_sided", "tall_f32", "f32", NULL },
+	{ "identity_added_in_low_precision", "mild_gram_f16", "lower_f16", NULL },
+	{ "iterate_in_bf16_for_f16", "mild_gram_f16", "lower_f16", NULL },
+	{ "not_transposed_scale", "tall_f32", "f32", NULL }, { "other_scale", "wide_f32", "f32", NULL },
+	{ "scale_missing", "qkv_f32", "f32", NULL }, { "scale_from_min", "wide_f32", "f32", NULL },
+	{ "scale_of_fused", "qkv_f32", "f32", NULL }, { "per_shard", "wide_f32", "f32", NULL },
+	{ "fused_qkv_as_one", "qkv_f32", "f32", NULL }, { "nesterov_missing", "wide_f32", "f32", NULL },
+	{ "momentum_is_mean", "wide_f32", "f32", NULL }, { "momentum_stale", "tall_f32", "f32", NULL },
+	{ "decay_coupled", "wide_f32", "f32", NULL }, { "decay_without_lr", "wide_f32", "f32", NULL },
+	{ "decay_after_update", "wide_f32", "f32", NULL },
 };
 enum { SHOWN = sizeof shown / sizeof *shown };
 
