@@ -114,7 +114,7 @@ plots: $(BUILD)/etalon
 	ETALON=$(BUILD)/etalon plots/plots.sh $(BUILD)/plots docs
 
 false-alarms: $(BUILD)/false_alarms
-	$(BUILD)/false_alarms $(SEEDS)
+	$(BUILD)/false_alarms $(SEEDS) $(ONLY)
 readback: $(BUILD)/readback
 	$(BUILD)/readback $(DRAWS)
 $(BUILD)/false_alarms $(BUILD)/readback: $(BUILD)/%: $(BUILD)/tests/%.o $(HELPERS) $(OBJECTS)
@@ -188,7 +188,7 @@ make docs         fills the generated blocks of the pages (make test checks them
 make mutants      breaks each rule of the verdict in turn; a test must notice
 make plots        the pictures of docs/newton-schulz.md, and SVG in $(BUILD)/plots; a minute
 make readback     reads back random roundings of model kernels, DRAWS=100 draws
-make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes
+make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes (ONLY: names of ops, contracts)
 make pairs        two mistakes at once, PAIRS=50 random pairs for each op
 make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page)
 make clean        removes build

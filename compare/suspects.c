@@ -25,6 +25,21 @@ static bool plain_direction(struct xray *x, int m)
 	return xray_rebase(x);
 }
 
+/* Is m, in the place of a mistake that the replica makes, the same answer? */
+static bool in_its_place(struct xray *x, int m, bool *same)
+{
+	*same = false;
+	for (int k = 0; x->call->op->mistakes[k].name && !*same; k++) {
+		struct plan p = x->replica;
+		if (!(p.mistakes >> k & 1)) continue;
+		p.mistakes &= ~(UINT64_C(1) << k);
+		plan_mistake(&p, x->call->op, m);
+		if (!xray_direction(x, &p)) return false;
+		*same = xray_size(x) < above_noise;
+	}
+	return true;
+}
+
 /* What the outputs say of a mistake that the replica makes or does not make. Where the replica does not explain them,
  * a mistake that it makes may stand for one that nobody knows: then it must be certain. */
 static bool try_mistake(struct xray *x, int m, bool explained, struct suspect *s)
@@ -37,7 +52,7 @@ static bool try_mistake(struct xray *x, int m, bool explained, struct suspect *s
 	if (made) p.mistakes &= ~(UINT64_C(1) << m);
 	else plan_mistake(&p, x->call->op, m);
 	if (!xray_direction(x, &p)) return false;
-	if (!made && p.form != spec->form && is_zero(x) && !plain_direction(x, m)) return false;
+	if (!made && spec->form >= 0 && p.form != spec->form && is_zero(x) && !plain_direction(x, m)) return false;
 	s->size = xray_size(x);
 	struct coefficient c = xray_fit(x);
 	s->coefficient = made ? 1 - c.value : c.value;
@@ -45,6 +60,9 @@ static bool try_mistake(struct xray *x, int m, bool explained, struct suspect *s
 	if (made) s->state = explained || (c.error < 1 / certain && fabs(c.value) < 0.1) ? CONVICTED : INVISIBLE;
 	else if (xray_overflows(x) < 0) s->state = RULED_OUT, s->coefficient = s->error = 0;
 	else s->state = s->size >= above_noise && c.error < 1 / certain && c.value + certain * c.error < 1 ? RULED_OUT : INVISIBLE;
+	bool same = false;
+	if (s->state == RULED_OUT && !in_its_place(x, m, &same)) return false;
+	if (same) s->state = INVISIBLE;
 	return true;
 }
 

@@ -19,6 +19,22 @@ size_t trace_entry(const struct call *call, int i, size_t j)
 	return j / n % entries;
 }
 
+static bool holds(const struct format_info *wide, const struct format_info *narrow)
+{
+	return wide->precision >= narrow->precision && wide->emin <= narrow->emin && wide->max >= narrow->max;
+}
+
+int trace_too_narrow(const struct call *call, const struct contract *k)
+{
+	for (int s = 0; call->op->sites[s].name; s++) {
+		int i = call->op->sites[s].store - 1;
+		enum format iterate = k->site[s].on ? k->site[s].format : FMT_F32;
+		if (i < 0 || !call->out_count[i] || !(call->op->out[i].flags & TRACE)) continue;
+		if (!holds(&format_info[dtype_info[out_dtype(call, i)].format], &format_info[iterate])) return i;
+	}
+	return -1;
+}
+
 static double squared_distance(double got, const struct answer *a, int i, size_t j)
 {
 	double d = (got - a->hi[i][j]) - (a->lo[i] ? a->lo[i][j] : 0);

@@ -21,6 +21,10 @@ struct trace {
 /* The entry of a trace that element j of output i is in. */
 size_t trace_entry(const struct call *call, int i, size_t j);
 
+/* The first of the call's traces whose type does not hold every number that the contract iterates on, or -1: what such a
+ * record lacks would be held against the iteration that is judged from it. */
+int trace_too_narrow(const struct call *call, const struct contract *k);
+
 /* The figures of output i, a trace of an anchored call. unanchored: the free-running answer; limit: what the rms of a whole
  * output of x's freedom may be with this number of entries. */
 void trace_figures(struct trace *t, const struct call *call, int i, const struct answer *anchored, const struct answer *unanchored,

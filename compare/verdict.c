@@ -126,6 +126,7 @@ static bool judge_traces(const struct call *call, const struct answer *truth, co
 static bool judge_under(const struct call *call, const struct contract *k, struct yardstick *y, struct verdict *v, struct error *e)
 {
 	const struct truth *t = &y->truth;
+	int narrow = trace_too_narrow(call, k);
 	bool ok = true;
 
 	*v = (struct verdict){ .op = call->op, .contract = k, .runs = yardstick_runs(y) };
@@ -135,6 +136,9 @@ static bool judge_under(const struct call *call, const struct contract *k, struc
 	if (v->outcome != PASS) return true;
 	const struct expected *x = yardstick_under(y, call, k, e);
 	if (!x) return false;
+	if (narrow >= 0)
+		reason(v, FAIL, "out.%s: recorded in %s, which does not hold what the contract %s iterates on", call->op->out[narrow].name,
+			dtype_info[out_dtype(call, narrow)].name, k->name);
 	for (int i = 0; ok && i < MAX_OUT; i++)
 		if (call->out_count[i]) ok = figures(&v->out[v->n_out++], call, i, &t->first, &t->second, x, e);
 	for (int i = 0; ok && i < v->n_out; i++) decide(call, v, &v->out[i]);
@@ -156,28 +160,42 @@ static double excess(const struct verdict *v)
 	return worst;
 }
 
-/* The tightest of contracts first .. last whose rules hold, else the one that comes nearest. In the second
- * case, and always when x is there, those that do not allow what the kernel was seen to round are left out,
- * so long as one remains. */
+/* 0: the contract does not allow what the kernel was seen to round; 2: it does, and in the form that was seen. */
+static int suits(const struct examination *x, const struct call *call, const struct contract *k)
+{
+	return x && profile_within(&x->profile, call, k) ? 1 + (x->profile.replica.form == k->form) : 0;
+}
+
+static bool judge_climbing(const struct call *call, const struct contract *k, struct yardstick *y, struct verdict *v, struct error *e)
+{
+	bool again = true;
+
+	while (again) {
+		if (!judge_under(call, k, y, v, e)) return false;
+		again = false;
+		if (v->outcome == UNDECIDED && v->n_out && !yardstick_climb(y, call, &again, e)) return false;
+	}
+	return true;
+}
+
+/* The tightest of contracts first .. last whose rules hold, else the one that comes nearest. With x, those of the form
+ * that was seen go first, and those that do not allow what was seen rounded are left out, so long as one remains. */
 static bool judge_with(const struct call *call, struct yardstick *y, int first, int last, const struct examination *x,
 	struct verdict *v, struct error *e)
 {
-	bool any = false, allowed = false;
+	const struct contract *k = call->op->contracts;
+	bool any = false;
+	int most = 0;
 
-	for (int i = first; i <= last; i++) allowed = allowed || (x && profile_within(&x->profile, call, &call->op->contracts[i]));
-	for (int i = first; i <= last && !(any && v->outcome == PASS); i++) {
-		const struct contract *k = &call->op->contracts[i];
-		struct verdict w;
-		bool again = true;
-		if (allowed && !profile_within(&x->profile, call, k)) continue;
-		while (again) {
-			if (!judge_under(call, k, y, &w, e)) return false;
-			again = false;
-			if (w.outcome == UNDECIDED && w.n_out && !yardstick_climb(y, call, &again, e)) return false;
+	for (int i = first; i <= last; i++) most = suits(x, call, &k[i]) > most ? suits(x, call, &k[i]) : most;
+	for (int suit = most; suit >= (most > 0); suit--)
+		for (int i = first; i <= last && !(any && v->outcome == PASS); i++) {
+			struct verdict w;
+			if (suits(x, call, &k[i]) != suit) continue;
+			if (!judge_climbing(call, &k[i], y, &w, e)) return false;
+			if (!any || w.outcome < v->outcome || (w.outcome == v->outcome && excess(&w) < excess(v))) *v = w;
+			any = true;
 		}
-		if (!any || w.outcome < v->outcome || (w.outcome == v->outcome && excess(&w) < excess(v))) *v = w;
-		any = true;
-	}
 	return true;
 }
 

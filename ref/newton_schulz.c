@@ -95,7 +95,7 @@ static const struct tensor_spec out[] = {
 	{ 0 }
 };
 static const struct param_spec params[] = { NS_PARAM_TABLE, { 0 } };
-static const struct site_spec sites[] = { NS_SITE_TABLE(OUT_X), [SITE_Y] = { "y", "the output", 0, 1 + OUT_Y }, { 0 } };
+static const struct site_spec sites[] = { NS_SITE_TABLE(OUT_X), [SITE_Y] = { "y", "the output", -1, 1 + OUT_Y }, { 0 } };
 static const struct mistake_spec mistakes[] = { NS_MISTAKE_TABLE, { 0 } };
 
 #define STORED(T) { [SITE_X0] = T, [SITE_GRAM] = T, [SITE_Z] = T, [SITE_Q] = T, [SITE_RZ] = T, [SITE_R] = T, \

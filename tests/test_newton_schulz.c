@@ -3,15 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/witness.h"
-
-#define OP "newton_schulz"
-#define LEN(a) (sizeof (a) / sizeof *(a))
-#define FOUR "\"coefficients\": [[3.5, -4.75, 2], [3.25, -4.5, 1.875], [2.5, -2.75, 1.0625], [1.875, -1.25, 0.375]]"
-#define WITH(algorithm, more) "{\"algorithm\": \"" algorithm "\", " FOUR more "}"
-#define TRACED(s, l) "out.X F64 5," s "," l "; out.R F64 5," s "," s "; out.Q F64 5," s "," s
-
-enum { OUT_Y, OUT_X, OUT_R, OUT_Q, K = 4 };
+#include "tests/newton_schulz_samples.h"
 
 static const struct sample standard = { OP, WITH("standard", ""), "in.x F32 5,7 ~0,1; out.X F64 5,5,7" };
 static const struct sample tall = { OP, WITH("standard", ", \"eps\": 0.5"), "in.x F32 6,4 ~0,1" };
@@ -246,79 +238,6 @@ static void matrices_of_a_batch_are_independent(void **state)
 	}
 }
 
-/* ---- recorded iterations ---- */
-static const char *const outs[] = { "out.y", "out.X", "out.R", "out.Q" };
-
-static void keep(struct capture *c, const struct outcome *r)
-{
-	for (size_t o = 0; o < LEN(outs); o++)
-		for (size_t i = 0; i < r->call.out_count[o]; i++) put(c, outs[o], i, r->a.hi[o][i]);
-}
-
-static void run_anchored(struct outcome *r, const struct capture *c)
-{
-	struct plan p = plan_in("f64");
-	struct error e;
-
-	memset(r, 0, sizeof *r);
-	if (!call_bind(&r->call, c, true, &e) || !ref_run(&r->call, &p, &r->a, &e)) error_print(stderr, &e), fail();
-	assert_true(r->call.anchored);
-}
-
-/* From its own record each iteration goes on as it did; from a changed entry, only what is made of that entry changes. */
-static void iterations_are_independent(void **state)
-{
-	static const struct sample recorded = { OP, WITH("gram", ""), "in.x F32 5,7 ~0,1; out.y F64 5,7; " TRACED("5", "7") };
-	enum { AT = 3 };        /* behind the restart before iteration 2 */
-	struct capture c;
-	struct outcome own, from, changed;
-
-	(void)state;
-	made(&c, &recorded, 9);
-	run_in(&own, &c, "f64");
-	keep(&c, &own);
-	run_anchored(&from, &c);
-	assert_true(distance(&own, &from) < 1e-13);
-	put(&c, "out.R", AT * 25 + 7, 1 + at(&c, "out.R", AT * 25 + 7));
-	run_anchored(&changed, &c);
-	for (size_t t = 0; t <= K; t++) {
-		assert_true(!memcmp(from.a.hi[OUT_R] + t * 25, changed.a.hi[OUT_R] + t * 25, 25 * sizeof(double)) == (t != AT + 1));
-		assert_true(!memcmp(from.a.hi[OUT_Q] + t * 25, changed.a.hi[OUT_Q] + t * 25, 25 * sizeof(double)) == (t != AT + 1));
-		assert_memory_equal(from.a.hi[OUT_X] + t * 35, changed.a.hi[OUT_X] + t * 35, 35 * sizeof(double));
-	}
-	assert_memory_equal(from.a.hi[OUT_Y], changed.a.hi[OUT_Y], 35 * sizeof(double));
-	outcome_free(&changed);
-	put(&c, "out.Q", K * 25 + 7, 1 + at(&c, "out.Q", K * 25 + 7));
-	run_anchored(&changed, &c);
-	assert_true(distance_of(&from, &changed, OUT_Y) > 1e-3);
-	outcome_free(&changed);
-	outcome_free(&from);
-	outcome_free(&own);
-	capture_free(&c);
-}
-
-/* Under the contracts f16 and bf16 every recorded matrix, and y, is one of that type. */
-static void contracts_round_what_is_stored(void **state)
-{
-	static const struct sample *const samples[] = { &standard, &naive, &by_default };
-	static const struct { const char *contract; enum format f; } rows[] = { { "f16", FMT_F16 }, { "bf16", FMT_BF16 } };
-
-	(void)state;
-	for (size_t k = 0; k < LEN(samples) * LEN(rows); k++) {
-		struct capture c;
-		struct outcome r;
-		struct plan p = plan_in("f64");
-		made(&c, samples[k / 2], 4);
-		plan_contract(&p, &op_find(OP)->contracts[op_contract(op_find(OP), rows[k % 2].contract)]);
-		run_plan(&r, &c, &p);
-		for (size_t o = 0; o < LEN(outs); o++)
-			for (size_t i = 0; i < r.call.out_count[o]; i++)
-				assert_true(r.a.hi[o][i] == format_round(rows[k % 2].f, ROUND_NEAREST_EVEN, r.a.hi[o][i], 0));
-		outcome_free(&r);
-		capture_free(&c);
-	}
-}
-
 /* ---- mistakes and sites ---- */
 static const struct sample mistaken[] = { { OP, WITH("gram", ", \"restarts\": [2]"), "in.x F32 32,40 ~0,1; " TRACED("32", "40") },
 	{ OP, WITH("standard", ""), "in.x F32 6,5 ~0,1e-8" } };
@@ -363,7 +282,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equals_the_polynomials), cmocka_unit_test(equals_the_scalars), cmocka_unit_test(turns_with_its_input),
 		cmocka_unit_test(transposes), cmocka_unit_test(matrices_of_a_batch_are_independent),
-		cmocka_unit_test(iterations_are_independent), cmocka_unit_test(contracts_round_what_is_stored),
 		cmocka_unit_test(each_mistake_shows), cmocka_unit_test(mistakes_are_what_they_say), cmocka_unit_test(each_site_shows),
 		cmocka_unit_test(sites_are_what_they_say),
 	};

@@ -1,0 +1,187 @@
+/* The replica by growth: roundings and mistakes are proposed by their coefficients, and kept by the score. */
+#include <math.h>
+#include <string.h>
+
+#include "replica_private.h"
+
+/* To be tried, two standard errors are enough: what counts then is that the score falls by much. */
+static const double worth_trying = 2;
+/* While roundings upstream of it are missing, one that is there shows a coefficient below 1. */
+static const double half = 0.5;
+/* The share of what is left that a mistake must explain to be taken before any rounding is known. */
+static const double gross = 0.3;
+
+enum { FIRST_TIER = 1 };        /* types tried at all sites before the others */
+
+struct candidate { int site, type, mistake; struct coefficient c; };    /* mistake: -1 for a rounding */
+
+struct search {
+	struct xray *x;
+	const struct op *op;
+	bool refused[MAX_SITE][SITE_TYPES];
+	uint64_t refused_mistakes;
+	bool settled;                   /* the replica explains so much that no type is missing */
+};
+
+static bool promising(const struct coefficient *c)
+{
+	return c->determined && c->value > worth_trying * c->error && fabs(c->value - 1) < half && c->gain > 0;
+}
+
+static struct plan with(const struct search *s, const struct candidate *k)
+{
+	struct plan p = s->x->replica;
+
+	if (k->mistake >= 0) plan_mistake(&p, s->op, k->mistake);
+	else p.round[k->site] = site_types[k->type];
+	return p;
+}
+
+static void insert(struct candidate *list, int *n, const struct candidate *k)
+{
+	int at = (*n)++;
+
+	for (; at > 0 && list[at - 1].c.gain < k->c.gain; at--) list[at] = list[at - 1];
+	list[at] = *k;
+}
+
+/* All promising roundings of types [first, last), best first; at most one for each site. -1: failed. */
+static int roundings(struct search *s, int first, int last, struct candidate *list)
+{
+	int n = 0;
+
+	for (int site = 0; s->op->sites[site].name; site++) {
+		struct candidate best = { .site = -1 };
+		if (!site_in_form(s->op, site, s->x->replica.form) || s->x->replica.round[site].on) continue;
+		for (int t = first; t < last; t++) {
+			struct candidate k = { .site = site, .type = t, .mistake = -1 };
+			if (s->refused[site][t] || is_store(s->x->call, site, site_types[t].format)) continue;
+			struct plan p = with(s, &k);
+			if (!xray_direction(s->x, &p)) return -1;
+			k.c = xray_fit(s->x);
+			if (promising(&k.c) && (best.site < 0 || k.c.gain > best.c.gain)) best = k;
+		}
+		if (best.site >= 0) insert(list, &n, &best);
+	}
+	return n;
+}
+
+/* Infinity has no coefficient: what the plan takes off the score stands for its gain. */
+static bool overflow_fit(struct search *s, const struct plan *p, struct coefficient *c)
+{
+	struct plan before = s->x->replica;
+	double score = s->x->score;
+
+	s->x->replica = *p;
+	if (!xray_rebase(s->x)) return false;
+	*c = (struct coefficient){ 1, 0, score - s->x->score, true };
+	s->x->replica = before;
+	return xray_rebase(s->x);
+}
+
+/* All promising mistakes, best first, that explain at least this share of what is left. Where what is left
+ * is of float32's size, a mistake must be certain to be tried at all. */
+static int mistakes(struct search *s, double least, struct candidate *list)
+{
+	bool small = xray_left(s->x) <= float32s_size;
+	int n = 0;
+
+	for (int m = 0; s->op->mistakes[m].name; m++) {
+		struct candidate k = { .mistake = m };
+		if ((s->x->replica.mistakes | s->refused_mistakes) >> m & 1 || s->op->mistakes[m].is_rounding) continue;
+		struct plan p = with(s, &k);
+		if (!xray_direction(s->x, &p)) return -1;
+		int overflows = xray_overflows(s->x);
+		if (overflows < 0 || (!overflows && xray_size(s->x) < above_noise)) continue;
+		if (overflows && !overflow_fit(s, &p, &k.c)) return -1;
+		if (!overflows) k.c = xray_fit(s->x);
+		if (promising(&k.c) && k.c.gain >= least && (!small || k.c.value > certain * k.c.error)) insert(list, &n, &k);
+	}
+	return n;
+}
+
+static void refuse(struct search *s, const struct candidate *k)
+{
+	if (k->mistake >= 0) s->refused_mistakes |= UINT64_C(1) << k->mistake;
+	else s->refused[k->site][k->type] = true;
+}
+
+static void forgive(struct search *s)
+{
+	memset(s->refused, 0, sizeof s->refused);
+	s->refused_mistakes = 0;
+}
+
+/* Takes the first n candidates if the score falls by enough; else leaves the replica as it was. */
+static bool take(struct search *s, const struct candidate *list, int n, bool *taken)
+{
+	struct plan before = s->x->replica;
+	double score = s->x->score;
+
+	for (int i = 0; i < n; i++) s->x->replica = with(s, &list[i]);
+	if (!xray_rebase(s->x)) return false;
+	*taken = s->x->score < score - worth_keeping;
+	if (*taken) return true;
+	s->x->replica = before;
+	return xray_rebase(s->x);
+}
+
+/* The best candidate, and with it, if it is a rounding, all whose coefficient is 1 already. What was
+ * refused before the replica grew may fit now. */
+static bool accept(struct search *s, struct candidate *list, int n, bool *grew)
+{
+	bool taken = false;
+	int sure = 1;
+
+	for (int i = 1; i < n && list[0].mistake < 0; i++)
+		if (fabs(list[i].c.value - 1) < 3 * list[i].c.error) list[sure++] = list[i];
+	if (sure > 1 && !take(s, list, sure, &taken)) return false;
+	if (!taken && !take(s, list, 1, &taken)) return false;
+	if (taken) forgive(s);
+	else refuse(s, &list[0]);
+	*grew = true;
+	return true;
+}
+
+static bool grow_roundings(struct search *s, bool *grew)
+{
+	struct candidate list[MAX_SITE];
+	bool more = true;
+
+	while (more) {
+		more = false;
+		int n = roundings(s, 0, FIRST_TIER, list);
+		if (n == 0 && !s->settled && !replica_explains(s->x)) n = roundings(s, FIRST_TIER, SITE_TYPES, list);
+		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;
+		*grew = *grew || more;
+	}
+	return true;
+}
+
+static bool grow_mistakes(struct search *s, double least, bool *grew)
+{
+	struct candidate list[64];
+	bool more = true;
+
+	while (more) {
+		more = false;
+		int n = mistakes(s, least, list);
+		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;
+		*grew = *grew || more;
+	}
+	return true;
+}
+
+bool replica_grow(struct xray *x)
+{
+	struct search s = { .x = x, .op = x->call->op };
+	bool grew = false, again = true;
+
+	if (!grow_mistakes(&s, gross, &grew)) return false;
+	for (int round = 0; again && round < 4; round++) {
+		again = false;
+		if (!replica_explains_plenty(x, &s.settled)) return false;
+		if (!grow_roundings(&s, &again) || !replica_prune(x, s.settled) || !xray_settle(x) || !grow_mistakes(&s, 0, &again)) return false;
+	}
+	return true;
+}

@@ -1,0 +1,107 @@
+/* The replica by pruning: what it does as well without is taken out. */
+#include <math.h>
+
+#include "replica_private.h"
+
+/* A rounding with a smaller effect is none. */
+static const double least_rounding = 1;
+
+/* Tries the replica with this site rounded otherwise; *best and *score keep the better. */
+static bool try_site(struct xray *x, int site, struct site_rounding r, double margin, struct site_rounding *best, double *score)
+{
+	x->replica.round[site] = r;
+	if (!xray_rebase(x)) return false;
+	if (x->score < *score + margin) *score = x->score, *best = r;
+	return true;
+}
+
+/* Takes a rounding out if the replica does as well without; while something is left unexplained, puts
+ * the best of the types in its place, unless they are settled. */
+static bool prune_site(struct xray *x, int site, bool settled)
+{
+	struct site_rounding best = x->replica.round[site];
+	double score = x->score;
+	bool explained = settled || replica_explains(x);
+	struct plan without = x->replica;
+
+	without.round[site] = (struct site_rounding){ 0 };
+	if (!xray_direction(x, &without)) return false;
+	if (xray_size(x) < least_rounding) score = INFINITY;
+	if (!try_site(x, site, (struct site_rounding){ 0 }, worth_keeping, &best, &score)) return false;
+	for (int t = 0; t < SITE_TYPES && best.on && !explained; t++)
+		if (!is_store(x->call, site, site_types[t].format) && !try_site(x, site, site_types[t], -worth_keeping, &best, &score))
+			return false;
+	x->replica.round[site] = best;
+	return xray_rebase(x);
+}
+
+/* Takes a mistake out if the replica does as well without, or if it is not certain. */
+static bool prune_mistake(struct xray *x, int m)
+{
+	struct plan before = x->replica, without = before;
+	double score = x->score;
+
+	without.mistakes &= ~(UINT64_C(1) << m);
+	if (!xray_direction(x, &without)) return false;
+	struct coefficient c = xray_fit(x);
+	bool doubtful = xray_left(x) <= float32s_size && !xray_overflows(x) && 1 - c.value < certain * c.error;
+	x->replica = without;
+	if (!xray_rebase(x)) return false;
+	if (doubtful || x->score < score + worth_keeping) return true;
+	x->replica = before;
+	return xray_rebase(x);
+}
+
+/* Stores first: of two sites that are the same number, the one that is no store stays. */
+bool replica_prune(struct xray *x, bool types_settled)
+{
+	for (int store = 1; store >= 0; store--)
+		for (int k = 0; x->call->op->sites[k].name; k++)
+			if (x->replica.round[k].on && (site_store(x->call, k) > 0) == store && !prune_site(x, k, types_settled)) return false;
+	for (int m = 0; x->call->op->mistakes[m].name; m++)
+		if (x->replica.mistakes >> m & 1 && !prune_mistake(x, m)) return false;
+	return true;
+}
+
+/* float16 and TF32 have as many bits, and differ where numbers are small: the contract's own type stays, unless the other
+ * does better by what is worth keeping. */
+static bool prefer_types(struct xray *x, const struct plan *contract)
+{
+	for (int k = 0; x->call->op->sites[k].name; k++) {
+		struct site_rounding was = x->replica.round[k], own = contract->round[k];
+		double score = x->score;
+		if (!was.on || !own.on || was.format == own.format) continue;
+		if (format_info[was.format].precision != format_info[own.format].precision || was.rounding != own.rounding) continue;
+		x->replica.round[k] = own;
+		if (!xray_direction(x, &x->replica)) return false;
+		bool alike = xray_size(x) < above_noise;
+		if (!xray_rebase(x)) return false;
+		if (alike || x->score < score + worth_keeping) continue;
+		x->replica.round[k] = was;
+		if (!xray_rebase(x)) return false;
+	}
+	return true;
+}
+
+/* A mistake that the contract's roundings do as well as is none that can be told. */
+static bool excuse_mistake(struct xray *x, const struct plan *contract, int m)
+{
+	struct plan before = x->replica;
+	double score = x->score;
+
+	x->replica.mistakes &= ~(UINT64_C(1) << m);
+	for (int k = 0; x->call->op->sites[k].name; k++)
+		if (site_in_form(x->call->op, k, before.form) && !before.round[k].on) x->replica.round[k] = contract->round[k];
+	if (!xray_rebase(x)) return false;
+	if (x->score < score + worth_keeping) return replica_prune(x, false);
+	x->replica = before;
+	return xray_rebase(x);
+}
+
+bool replica_prefer(struct xray *x, const struct plan *contract)
+{
+	if (!prefer_types(x, contract)) return false;
+	for (int m = 0; x->call->op->mistakes[m].name; m++)
+		if (x->replica.mistakes >> m & 1 && !excuse_mistake(x, contract, m)) return false;
+	return true;
+}

@@ -1,0 +1,21 @@
+/* What growing, pruning and searching have in common. */
+#ifndef ETALON_REPLICA_PRIVATE_H
+#define ETALON_REPLICA_PRIVATE_H
+
+#include "replica.h"
+
+/* Of what is left, as its mean square in units of float32's noise: sums in order leave that much. */
+extern const double float32s_size;
+
+/* Explains the replica so much that no other form and no other type can be meant? x->d is lost; E_MEMORY is the only error. */
+bool replica_explains_plenty(struct xray *x, bool *yes);
+
+/* Takes each rounding and each mistake out that x->replica does as well without; unless types are settled, or nothing is
+ * left unexplained, puts the best of the types in a rounding's place. E_MEMORY is the only error. */
+bool replica_prune(struct xray *x, bool types_settled);
+
+/* Of what gives the same numbers x->replica takes what the contract's plan has: its type for another of as many bits, its
+ * roundings for a mistake, unless the score falls by what is worth keeping without. E_MEMORY is the only error. */
+bool replica_prefer(struct xray *x, const struct plan *contract);
+
+#endif
