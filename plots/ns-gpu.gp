@@ -14,7 +14,7 @@ at(t, m, k) = ($1 == t && strcol(2) eq m) ? column(k) : NaN
 set multiplot layout 2,2 title name font ",15" margins 0.07,0.985,0.12,0.91 spacing 0.07,0.09
 small = 1e-3
 set nonlinear y via asinh(y / small) inverse small * sinh(y)
-set ytics ("-1000" -1e3, "-100" -100, "-10" -10, "-1" -1, "-0.1" -0.1, "-0.01" -0.01, "0" 0, "0.01" 0.01, "0.1" 0.1, "1" 1, "10" 10, "100" 100)
+set ytics ("-100" -100, "-10" -10, "-1" -1, "-0.1" -0.1, "-0.01" -0.01, "0" 0, "0.01" 0.01, "0.1" 0.1, "1" 1, "10" 10)
 set xrange [-1:130]
 unset key
 do for [m in "R X"] {
@@ -27,10 +27,10 @@ do for [m in "R X"] {
 		plot 0 with lines lc rgb "#b0b0b0" lw 1 notitle, \
 			for [k = 1:words(shown)] file("gpu", i) using (rank(0)):(at(word(shown, k) + 0, m, 5)) with lines lw 1.5 lc rgb colours[k] \
 				title "exact, after " . word(shown, k), \
-			for [k = 1:words(shown)] file("emulated", i) using (rank(0)):(at(word(shown, k) + 0, m, 6)) with points pt 6 ps 0.9 lc rgb colours[k] \
-				notitle, \
-			for [k = 1:words(shown)] file("gpu", i) using (rank(0)):(at(word(shown, k) + 0, m, 6)) with points pt 7 ps 0.4 lc rgb colours[k] \
-				notitle, \
+			for [k = 1:words(shown)] file("emulated", i) using (rank(0)):(at(word(shown, k) + 0, m, 6)) \
+				with points pt 6 ps 0.9 lc rgb colours[k] notitle, \
+			for [k = 1:words(shown)] file("gpu", i) using (rank(0)):(at(word(shown, k) + 0, m, 6)) \
+				with points pt 7 ps 0.4 lc rgb colours[k] notitle, \
 			NaN with points pt 6 ps 0.9 lc rgb "black" title "emulated", NaN with points pt 7 ps 0.4 lc rgb "black" title "GPU"
 	}
 }
