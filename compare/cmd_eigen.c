@@ -5,13 +5,14 @@
 #include "cli.h"
 #include "eigen_report.h"
 #include "eigen_source.h"
+#include "fixtures/cases.h"
 
 struct arguments {
-	const char *path, *coefficients, *spectrum, *algorithm, *restarts, *iterate, *round_r0, *table, *summary;
+	const char *path, *case_name, *coefficients, *spectrum, *algorithm, *restarts, *iterate, *round_r0, *table, *summary;
 	size_t n, m, iterations, batch;
 	double decades, largest, safety, leave;
 	uint64_t seed;
-	bool json;
+	bool seeded, json;
 };
 
 /* ---- the trace ---- */
@@ -66,12 +67,15 @@ static bool synthetic(struct trace *t, const struct arguments *a, struct error *
 
 static bool source(struct trace *t, double **y, const struct arguments *a, struct error *e)
 {
+	const struct test_case *k = a->case_name ? case_find("newton_schulz", a->case_name) : NULL;
 	struct capture c;
 
 	*y = NULL;
-	if (!a->path) return synthetic(t, a, e);
-	if (!capture_read(&c, a->path, e)) return false;
-	bool ok = trace_of(t, y, &c, a->batch, e) || error_in_file(e, a->path);
+	if (a->spectrum) return synthetic(t, a, e);
+	if (a->case_name && !k)
+		return error_set(e, E_UNKNOWN_NAME, a->case_name, NO_OFFSET, "see `etalon list cases newton_schulz`");
+	if (!(k ? case_make(&c, k, a->seeded ? a->seed : 1, false, e) : capture_read(&c, a->path, e))) return false;
+	bool ok = trace_of(t, y, &c, a->batch, e) || (a->path && error_in_file(e, a->path));
 	capture_free(&c);
 	return ok;
 }
@@ -102,7 +106,10 @@ static error_t parse(int key, char *given, struct argp_state *state)
 	case 'm': a->m = cli_number(state, "--m", given, 1, 65536); return 0;
 	case 'd': a->decades = real(state, "--decades", given, 0); return 0;
 	case 'l': a->largest = real(state, "--largest", given, 0); return 0;
-	case 's': a->seed = cli_number(state, "--seed", given, 0, UINT64_MAX); return 0;
+	case 's':
+		a->seed = cli_number(state, "--seed", given, 0, UINT64_MAX);
+		a->seeded = true;
+		return 0;
 	case 'c': a->coefficients = given; return 0;
 	case 'f': a->safety = real(state, "--safety", given, 1); return 0;
 	case 'k': a->iterations = cli_number(state, "--iterations", given, 1, MAX_ITERATIONS); return 0;
@@ -114,13 +121,14 @@ static error_t parse(int key, char *given, struct argp_state *state)
 	case 'L': a->leave = real(state, "--leave", given, 0); return 0;
 	case 't': a->table = given; return 0;
 	case 'u': a->summary = given; return 0;
+	case 'C': a->case_name = given; return 0;
 	case 'j': a->json = true; return 0;
 	case ARGP_KEY_ARG:
 		if (a->path) return ARGP_ERR_UNKNOWN;
 		a->path = given;
 		return 0;
 	case ARGP_KEY_END:
-		if (!a->path == !a->spectrum) argp_error(state, "expected CAPTURE or --spectrum NAME");
+		if (!!a->path + !!a->spectrum + !!a->case_name != 1) argp_error(state, "expected CAPTURE, --case NAME or --spectrum NAME");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -133,12 +141,13 @@ int cmd_eigen(int argc, char **argv)
 		{ "summary", 'u', "FILE", 0, "one row per iteration, as CSV", 0 },
 		{ "json", 'j', NULL, 0, "both, as JSON on stdout", 0 },
 		{ "leave", 'L', "E", 0, "a singular value of X further off than this has left the exact curve; 0.1 by default", 0 },
-		{ "batch", 'b', "I", 0, "CAPTURE: matrix I of a batch; 0 by default", 0 },
+		{ "batch", 'b', "I", 0, "CAPTURE, --case: matrix I of a batch; 0 by default", 0 },
+		{ "case", 'C', "NAME", 0, "emulates on the input of a case of newton_schulz, whose parameters it takes", 0 },
+		{ "seed", 's', "N", 0, "of the case's random streams (1), or of the drawn matrix's singular vectors (0)", 0 },
 		{ "spectrum", 'S', "NAME", 0, "emulates on a drawn matrix; singular values exp, linear, power or flat", 1 },
 		{ "n", 'n', "N", 0, "its rows; 128 by default", 1 }, { "m", 'm', "M", 0, "its columns; 512 by default", 1 },
 		{ "decades", 'd', "D", 0, "exp: from 1 down to 10^-D; 10 by default", 1 },
 		{ "largest", 'l', "SIGMA", 0, "the largest singular value of X_0, in place of Frobenius's norm 1", 1 },
-		{ "seed", 's', "N", 0, "of its singular vectors; 0 by default", 1 },
 		{ "coefficients", 'c', "NAME", 0, "polar_express, you, jordan, quintic or a JSON file; polar_express by default", 1 },
 		{ "safety", 'f', "S", 0, "polar_express: a/S, b/S^3, c/S^5; 1.05 by default", 1 },
 		{ "iterations", 'k', "K", 0, "how many; the list's own number by default (quintic: 10, others: 5)", 1 },
@@ -158,7 +167,7 @@ int cmd_eigen(int argc, char **argv)
 	int status;
 
 	cli_parse(&argp, argc, argv, &a);
-	const char *name = a.path ? a.path : a.spectrum;
+	const char *name = a.path ? a.path : a.case_name ? a.case_name : a.spectrum;
 	if (source(&t, &y, &a, &e) && judge(&g, &t, y, &a, &e) && (!a.table || eigen_write_rows(a.table, &g, &e))
 		&& (!a.summary || eigen_write_summary(a.summary, &g, &e)))
 		status = a.json ? cli_json(eigen_json(name, &t, &g)) : eigen_print(name, &t, &g);

@@ -184,6 +184,18 @@ void basis_free(struct eigen_basis *b)
 	*b = (struct eigen_basis){ 0 };
 }
 
+/* Of the s singular values added last; NaN where they are. */
+static double departure(const struct eigen *g)
+{
+	double most = 0;
+
+	for (const struct eigen_row *r = g->row + g->rows - g->s; r < g->row + g->rows; r++) {
+		double d = fabs(r->error) / fmax(1, r->exact);
+		if (!(d <= most)) most = d;
+	}
+	return most;
+}
+
 static bool one_step(struct eigen *g, struct eigen_basis *b, const struct trace *t, size_t at, struct error *e)
 {
 	struct eigen_step *step = &g->step[at];
@@ -194,9 +206,7 @@ static bool one_step(struct eigen *g, struct eigen_basis *b, const struct trace 
 	trace_answer(b->answer, t, at);
 	if (!wide(g, b, M_X, at, b->answer, &step->error, &step->orthogonality, &step->drift[M_X], e)) return false;
 	step->finite &= isfinite(step->error) != 0;
-	step->departure = 0;
-	for (const struct eigen_row *r = g->row + g->rows - b->s; r < g->row + g->rows; r++)
-		step->departure = fmax(step->departure, fabs(r->error) / fmax(1, r->exact));
+	step->departure = departure(g);
 	return true;
 }
 
@@ -220,6 +230,7 @@ bool eigen_make(struct eigen *g, const struct trace *t, const double *y, double 
 	const double *answer = y ? y : t->y;
 	double drifted;
 	if (ok && answer) ok = wide(g, &b, M_Y, K, answer, &g->y_error, &g->y_orthogonality, &drifted, e);
+	g->y_departure = ok && answer ? departure(g) : NAN;
 	g->has_y = answer != NULL;
 	g->y_recorded = y != NULL;
 	g->y_is_finite = isfinite(g->y_error) != 0;

@@ -36,7 +36,7 @@ struct eigen {
 	size_t rows;
 	struct eigen_step *step;                /* [K+1] */
 	double sigma_max, sigma_min;            /* of X_0 */
-	double y_error, y_orthogonality;        /* the answer; NaN where it was not there or is not finite */
+	double y_error, y_departure, y_orthogonality;   /* the answer; NaN where it was not there or is not finite */
 	bool has_y, y_recorded, y_is_finite;
 	/* The first iteration after which a singular value of X is off by more than leave max(1, exact), or X is not finite:
 	 * its direction v is the largest left singular vector of X_t - U diag(x_t) V'. The cause is NEGATIVE where,
@@ -47,6 +47,7 @@ struct eigen {
 	size_t left;                            /* after this many iterations; K + 1 where it follows */
 	size_t cause_at;                        /* R_t with this t (the one iteration t, from 0, works on) */
 	double leave, cause_value, cause_share; /* R's extreme eigenvalue; how much of |v|^2 */
+	bool overflows;                         /* X, R or Q is not finite there */
 	bool exact_diverges;                    /* σ_max > 1 and the recurrence itself ends further from 1 than on [0,1] */
 };
 

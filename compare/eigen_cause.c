@@ -118,7 +118,8 @@ bool cause_find(struct eigen *g, struct eigen_basis *b, const struct trace *t, s
 	while (at <= g->K && g->step[at].finite && g->step[at].departure <= g->leave) at++;
 	g->left = at;
 	if (at > g->K) return true;
-	if (at && !g->step[at].finite) at--;            /* the last that can be looked at */
+	g->overflows = !g->step[at].finite;
+	if (at && g->overflows) at--;            /* the last that can be looked at */
 	if (!(v = calloc(s, sizeof *v))) return error_set(e, E_MEMORY, "X", NO_OFFSET, "a direction");
 	bool ok = direction(v, b, t, at, e) && decide(g, t, v, g->left, e);
 	free(v);

@@ -52,20 +52,32 @@ static void restarts_text(char *text, size_t size, uint64_t restarts)
 		if (restarts >> t & 1) n += (size_t)snprintf(text + n, size - n, " %u", t);
 }
 
-static void print_cause(const struct eigen *g)
+void eigen_cause_print(FILE *to, const char *indent, const struct eigen *g)
 {
-	if (g->exact_diverges) printf("the exact curve itself runs away: sigma_max of X_0 is %.9g, above 1\n", g->sigma_max);
+	if (g->exact_diverges) fprintf(to, "%sthe exact curve itself runs away: sigma_max of X_0 is %.9g, above 1\n", indent, g->sigma_max);
 	if (g->cause == FOLLOWS) {
-		printf("follows the exact curve: no singular value is off by more than %g\n", g->leave);
+		fprintf(to, "%sfollows the exact curve: no singular value is off by more than %g\n", indent, g->leave);
 		return;
 	}
-	printf("leaves the exact curve by more than %g at iteration %zu%s: %s\n", g->leave, g->left,
-		g->step[g->left].finite ? "" : ", where it overflows", cause_name[g->cause]);
+	fprintf(to, "%sleaves the exact curve by more than %g at iteration %zu%s: %s\n", indent, g->leave, g->left,
+		g->overflows ? ", where it overflows" : "", cause_name[g->cause]);
 	if (g->cause == NEGATIVE || g->cause == ABOVE_ONE)
-		printf("  R_%zu has the eigenvalue %.4g; %.0f %% of the direction that blows up lies in R's eigenvectors %s\n", g->cause_at,
-			g->cause_value, 100 * g->cause_share, g->cause == NEGATIVE ? "below 0" : "above what [0,1] leads to");
+		fprintf(to, "%s  R_%zu has the eigenvalue %.4g; %.0f %% of the direction that blows up lies in R's eigenvectors %s\n", indent,
+			g->cause_at, g->cause_value, 100 * g->cause_share, g->cause == NEGATIVE ? "below 0" : "above what [0,1] leads to");
 	else
-		printf("  no direction of a negative or too large eigenvalue: R, Q and X no longer share their eigenvectors\n");
+		fprintf(to, "%s  no direction of a negative or too large eigenvalue: R, Q and X no longer share their eigenvectors\n", indent);
+}
+
+json_t *eigen_cause_json(const struct eigen *g)
+{
+	bool left = g->cause != FOLLOWS, extreme = g->cause == NEGATIVE || g->cause == ABOVE_ONE;
+
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "cause", cause_name[g->cause],
+		"leaves_at", left ? json_integer((json_int_t)g->left) : json_null(),
+		"cause_iteration", extreme ? json_integer((json_int_t)g->cause_at) : json_null(),
+		"cause_eigenvalue", extreme ? cli_json_number(g->cause_value) : json_null(),
+		"cause_share", extreme ? cli_json_number(g->cause_share) : json_null(), "exact_diverges", g->exact_diverges,
+		"max_error_Y", cli_json_number(g->y_error), "orthogonality_Y", cli_json_number(g->y_orthogonality));
 }
 
 int eigen_print(const char *name, const struct trace *t, const struct eigen *g)
@@ -94,7 +106,7 @@ int eigen_print(const char *name, const struct trace *t, const struct eigen *g)
 		printf("\nanswer: singular values off by at most %.4g, |YY'-I| = %.4g\n", g->y_error, g->y_orthogonality);
 	else
 		puts(g->has_y ? "\nanswer: not finite" : "");
-	print_cause(g);
+	eigen_cause_print(stdout, "", g);
 	return status;
 }
 
@@ -113,7 +125,6 @@ static json_t *json_step(const struct eigen *g, size_t t)
 json_t *eigen_json(const char *name, const struct trace *t, const struct eigen *g)
 {
 	json_t *steps = json_array(), *rows = json_array();
-	bool left = g->cause != FOLLOWS, extreme = g->cause == NEGATIVE || g->cause == ABOVE_ONE;
 
 	for (size_t i = 0; i <= g->K; i++) json_array_append_new(steps, json_step(g, i));
 	for (size_t i = 0; i < g->rows; i++) {
@@ -122,12 +133,14 @@ json_t *eigen_json(const char *name, const struct trace *t, const struct eigen *
 			matrix_name[r->matrix], "index", (json_int_t)r->index, "sigma", cli_json_number(r->sigma), "exact", cli_json_number(r->exact),
 			"observed", cli_json_number(r->observed), "error", cli_json_number(r->error), "along", cli_json_number(r->along)));
 	}
-	return json_pack("{s:s, s:s, s:b, s:s, s:I, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o}", "source", name,
+	json_t *j = json_pack("{s:s, s:s, s:b, s:s, s:I, s:o, s:o, s:o, s:o}", "source", name,
 		"algorithm", ns_algorithm_name[t->how.algorithm], "recorded", t->recorded, "iterate", format_info[t->how.iterate].name,
 		"iterations", (json_int_t)g->K, "sigma_max", cli_json_number(g->sigma_max), "sigma_min", cli_json_number(g->sigma_min),
-		"cause", cause_name[g->cause], "leaves_at", left ? json_integer((json_int_t)g->left) : json_null(),
-		"cause_iteration", extreme ? json_integer((json_int_t)g->cause_at) : json_null(),
-		"cause_eigenvalue", extreme ? cli_json_number(g->cause_value) : json_null(),
-		"cause_share", extreme ? cli_json_number(g->cause_share) : json_null(), "exact_diverges", g->exact_diverges,
-		"max_error_Y", cli_json_number(g->y_error), "orthogonality_Y", cli_json_number(g->y_orthogonality), "steps", steps, "rows", rows);
+		"steps", steps, "rows", rows), *cause = eigen_cause_json(g);
+	if (!j || json_object_update(j, cause)) {
+		json_decref(j);
+		j = NULL;
+	}
+	json_decref(cause);
+	return j;
 }

@@ -3,8 +3,14 @@
 #define ETALON_EIGEN_REPORT_H
 
 #include <jansson.h>
+#include <stdio.h>
 
 #include "eigen.h"
+
+/* The cause alone, of which g's rows and steps are no part: a line or two, each after `indent`; the same in JSON
+ * (a new reference, NULL when memory is short). */
+void eigen_cause_print(FILE *to, const char *indent, const struct eigen *g);
+json_t *eigen_cause_json(const struct eigen *g);
 
 /* CSV: a row per iteration, matrix and eigenvalue; a row per iteration. What is not finite is nan or inf. */
 bool eigen_write_rows(const char *path, const struct eigen *g, struct error *e);

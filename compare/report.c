@@ -77,7 +77,9 @@ static void judge_capture(const struct capture *c, const struct judging *how, st
 	copy_clean(f->producer, sizeof f->producer, c->producer);
 	copy_clean(f->device, sizeof f->device, c->device);
 	f->judged = judge(c, how, &f->verdict, &f->error);
-	if (f->judged) judge_stale(c, &f->verdict);
+	if (!f->judged) return;
+	if (!how->quick) judge_cause(c, how, &f->verdict);
+	judge_stale(c, &f->verdict);
 }
 
 int find(const char *path, const struct judging *how, struct finding *f)
@@ -96,6 +98,7 @@ int find(const char *path, const struct judging *how, struct finding *f)
 		clean(f->error.detail);
 	}
 	for (int i = 0; i < f->verdict.n_reason; i++) clean(f->verdict.reason[i]);
+	clean(f->verdict.cause.left_out);
 	return finding_exit(f);
 }
 
@@ -136,6 +139,7 @@ void report_text(FILE *to, const struct finding *f, bool explain)
 	if (v->n_out) putc('\n', to);
 	for (int i = 0; i < v->n_out; i++) text_worst(to, f, &v->out[i]);
 	report_traces(to, v);
+	eigen_cause_report(to, &v->cause);
 	report_power(to, v);
 	if (explain) report_suspects(to, v);
 	for (int i = 0; i < v->n_reason; i++) fprintf(to, "  %s\n", v->reason[i]);
@@ -195,6 +199,7 @@ json_t *report_json(const struct finding *f)
 	json_object_set_new(j, "noisy_runs", json_integer(v->runs));
 	json_object_set_new(j, "outputs", outputs);
 	if (v->n_trace) json_object_set_new(j, "traces", report_traces_json(v));
+	if (v->cause.sought) json_object_set_new(j, "spectrum", eigen_cause_report_json(&v->cause));
 	json_object_set_new(j, "reasons", reasons);
 	if (v->examined) json_object_set_new(j, "xray", report_xray_json(v));
 	return j;

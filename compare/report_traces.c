@@ -2,9 +2,9 @@
 #include "report.h"
 
 /* Of what the iterations before leave, to the iteration's own error. */
-static double amplification(const struct trace *t, size_t k) { return t->entry[k].free / t->entry[k].anchored; }
+static double amplification(const struct trace_entries *t, size_t k) { return t->entry[k].free / t->entry[k].anchored; }
 
-static void text_trace(FILE *to, const struct op *op, const struct trace *t)
+static void text_trace(FILE *to, const struct op *op, const struct trace_entries *t)
 {
 	fprintf(to, "\n  %-8s  entry   rms in sigma (limit)   error from the entry before   free-running   amplified\n", op->out[t->out].name);
 	for (size_t k = 0; k < t->n; k++) {
@@ -24,7 +24,7 @@ json_t *report_traces_json(const struct verdict *v)
 {
 	json_t *all = json_array();
 
-	for (const struct trace *t = v->trace; t < v->trace + v->n_trace; t++) {
+	for (const struct trace_entries *t = v->trace; t < v->trace + v->n_trace; t++) {
 		json_t *entries = json_array();
 		for (size_t k = 0; k < t->n; k++)
 			json_array_append_new(entries, json_pack("{s:o, s:o, s:o, s:o}", "rms_sigma", report_number(t->entry[k].sigma),

@@ -42,13 +42,13 @@ static double squared_distance(double got, const struct answer *a, int i, size_t
 	return d * d;
 }
 
-void trace_figures(struct trace *t, const struct call *call, int i, const struct answer *anchored, const struct answer *unanchored,
+void trace_figures(struct trace_entries *t, const struct call *call, int i, const struct answer *anchored, const struct answer *unanchored,
 	const struct expected *x)
 {
 	const struct tensor *out = call->out[i];
 	size_t counted[MAX_ENTRY] = { 0 }, size = dtype_info[out->dtype].size;
 
-	*t = (struct trace){ .out = i };
+	*t = (struct trace_entries){ .out = i };
 	matrix_size(call, i, &t->n);
 	double n = (double)call->out_count[i] / (double)t->n;
 	for (size_t j = 0; j < call->out_count[i]; j++) {

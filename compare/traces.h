@@ -8,7 +8,7 @@
 
 enum { MAX_ENTRY = MAX_LIST / 3 + 1 };
 
-struct trace {
+struct trace_entries {
 	int out;
 	size_t n;                       /* entries: iterations + 1, entry 0 being the start */
 	struct {
@@ -27,7 +27,7 @@ int trace_too_narrow(const struct call *call, const struct contract *k);
 
 /* The figures of output i, a trace of an anchored call. unanchored: the free-running answer; limit: what the rms of a whole
  * output of x's freedom may be with this number of entries. */
-void trace_figures(struct trace *t, const struct call *call, int i, const struct answer *anchored, const struct answer *unanchored,
+void trace_figures(struct trace_entries *t, const struct call *call, int i, const struct answer *anchored, const struct answer *unanchored,
 	const struct expected *x);
 
 /* The free-running answer of an anchored call, in f64. */

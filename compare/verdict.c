@@ -111,7 +111,7 @@ static bool judge_traces(const struct call *call, const struct answer *truth, co
 	if (!call->anchored) return true;
 	if (!trace_free_running(call, &unanchored, e)) return false;
 	for (int i = 0; call->op->out[i].name; i++) {
-		struct trace *t = &v->trace[v->n_trace];
+		struct trace_entries *t = &v->trace[v->n_trace];
 		if (!(call->op->out[i].flags & TRACE) || !call->out_count[i]) continue;
 		trace_figures(t, call, i, truth, &unanchored, x);
 		for (size_t k = 0; k < t->n; k++)
@@ -277,6 +277,11 @@ bool judge(const struct capture *c, const struct judging *how, struct verdict *v
 	bool ok = yardstick_make(&y, &call, how->truth, how->tick, e) && judge_all(&call, how, first, last, &y, v, e);
 	yardstick_free(&y);
 	return ok;
+}
+
+void judge_cause(const struct capture *c, const struct judging *how, struct verdict *v)
+{
+	if (!strcmp(c->op, "newton_schulz")) eigen_cause_of(&v->cause, c, how->tick);
 }
 
 void judge_stale(const struct capture *c, struct verdict *v)

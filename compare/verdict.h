@@ -2,6 +2,7 @@
 #ifndef ETALON_VERDICT_H
 #define ETALON_VERDICT_H
 
+#include "eigen_cause.h"
 #include "suspects.h"
 #include "traces.h"
 #include "yardstick.h"
@@ -41,7 +42,8 @@ struct verdict {
 	int n_out;
 	struct output_verdict out[MAX_OUT];
 	int n_trace;                    /* of an anchored call */
-	struct trace trace[MAX_OUT];
+	struct trace_entries trace[MAX_OUT];
+	struct eigen_cause cause;       /* by judge_cause */
 	bool examined;                  /* the x-ray was made: see suspects.h */
 	struct examination x;
 	int n_reason;
@@ -60,6 +62,9 @@ bool judge(const struct capture *c, const struct judging *how, struct verdict *v
 
 /* The same with a yardstick that captures of one call share; how->truth is its own. Not for two threads at once. */
 bool judge_by(struct yardstick *y, const struct capture *c, const struct judging *how, struct verdict *v, struct error *e);
+
+/* Where Newton-Schulz leaves the exact curve, and why; changes no outcome. Other ops: nothing. */
+void judge_cause(const struct capture *c, const struct judging *how, struct verdict *v);
 
 /* Fails the verdict, with a reason. */
 void verdict_fail(struct verdict *v, const char *format, ...) __attribute__((format(printf, 2, 3)));

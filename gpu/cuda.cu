@@ -14,6 +14,7 @@ static const struct {
 	{ "rope", run_rope },
 	{ "causal_conv1d", run_causal_conv1d },
 	{ "newton_schulz", run_newton_schulz },
+	{ "muon_step", run_muon_step },
 };
 
 /* ---- errors ---- */

@@ -20,6 +20,7 @@ const char *run_rmsnorm(capture &c);
 const char *run_rope(capture &c);
 const char *run_causal_conv1d(capture &c);
 const char *run_newton_schulz(capture &c);
+const char *run_muon_step(capture &c);
 
 /* ---- errors ---- */
 

@@ -1,8 +1,9 @@
 #!/bin/sh
 # All pictures of docs/newton-schulz.md: tables by `etalon eigen`, pictures by gnuplot.
-# usage: ETALON=PROGRAM plots/plots.sh WORK DOCS      tables and SVG go to WORK, PNG and GIF to DOCS
+# usage: ETALON=PROGRAM plots/plots.sh WORK DOCS [CAPTURES]      tables and SVG go to WORK, PNG and GIF to DOCS
+# The GPU's runs are read from CAPTURES (fixtures/captures).
 set -eu
-work=$1 docs=$2
+work=$1 docs=$2 captures=${3:-fixtures/captures}
 mkdir -p "$work"
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
@@ -58,3 +59,18 @@ picture ns-sigma ns-sigma "directory='$work'; shown='$shown'; name='float32 stan
 wait $!
 gnuplot -e "kind='gif'; picture='$work/ns-blow-up.gif'; table='$work/bf16.csv'; name='$is'; shown='0 1 2 3 4 5 6 7 8 9'" plots/ns-spectra.gp
 cp "$work/ns-blow-up.gif" "$docs/"
+
+# The GPU's run, recorded iteration by iteration, beside the emulation of the same input.
+gpu_runs()
+{
+	for case in blow_up_bf16 restart_5_bf16; do
+		capture=$captures/newton_schulz.$case.etalon.safetensors
+		[ -f "$capture" ] || { echo "plots: no $capture: ns-gpu is not drawn" >&2; return 1; }
+		eigen gpu-$case "$capture"
+		grep -q '; as recorded$' "$work/gpu-$case.txt" || { echo "plots: no traces in $capture: ns-gpu is not drawn" >&2; return 1; }
+		eigen emulated-$case --case $case
+	done
+}
+if gpu_runs; then
+	picture ns-gpu ns-gpu "directory='$work'; name='Gram iteration in bf16 on a GPU, 128 x 512, quintic x 10'; shown='5 8 10'"
+fi

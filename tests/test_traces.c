@@ -15,7 +15,7 @@ static struct verdict judged(const struct capture *c, const char *contract, bool
 	return v;
 }
 
-static const struct trace *trace_of(const struct verdict *v, const char *name)
+static const struct trace_entries *trace_of(const struct verdict *v, const char *name)
 {
 	for (int i = 0; i < v->n_trace; i++)
 		if (!strcmp(v->op->out[v->trace[i].out].name, name)) return &v->trace[i];
@@ -34,7 +34,7 @@ static void clean_iterations_pass(void **state)
 	struct verdict v = judged(&c, "f16", false);
 	if (v.outcome != PASS) fail_msg("%s", v.reason[0]);
 	assert_int_equal(v.n_trace, 3);
-	const struct trace *Q = trace_of(&v, "Q"), *R = trace_of(&v, "R");
+	const struct trace_entries *Q = trace_of(&v, "Q"), *R = trace_of(&v, "R");
 	assert_int_equal(Q->n, 6);
 	for (size_t k = 0; k < 6; k++) assert_true(Q->entry[k].sigma <= 1 && R->entry[k].sigma <= 1 && R->entry[k].sigma > 0.1);
 	assert_true(Q->entry[0].anchored == 0 && Q->entry[5].free > 100 * Q->entry[5].anchored);
@@ -64,7 +64,7 @@ static void a_bad_entry_is_named(void **state)
 		dtype_store(R->dtype, &x, 1, at);
 	}
 	struct verdict v = judged(&c, "f16", true);
-	const struct trace *t = trace_of(&v, "R");
+	const struct trace_entries *t = trace_of(&v, "R");
 	assert_int_equal(v.outcome, FAIL);
 	for (size_t k = 0; k < t->n; k++)
 		if ((t->entry[k].sigma > t->limit) != (k == 3 || k == 4)) fail_msg("entry %zu: %g, at most %g", k, t->entry[k].sigma, t->limit);
