@@ -87,10 +87,59 @@ __device__ void finish(const symmetric_product<F> &p, int row, int column, const
 		y += p.diagonal;
 }
 
-/* A finished tile in shared memory, as it is and turned, so that both are stored by whole rows. */
-template <class F, int BM, int BN> struct alignas(16) staged_tile {
-	static constexpr int V = 16 / sizeof(F);
-	F straight[BM][BN + V], turned[BN][BM + V];
+/* A tile in shared memory: rows of an odd number of 16-byte pieces, so that eight rows' pieces of a
+ * column of pieces lie in different banks. */
+template <class F, int ROWS, int COLUMNS> struct alignas(128) tile {
+	static constexpr int V = 16 / sizeof(F), PITCH = (COLUMNS / V | 1) * V;
+	F at[ROWS][PITCH];
+};
+
+/* The tile at `at` of a matrix to D, by pieces of V neighbours: those that begin on or below the
+ * diagonal, of MIRROR those above it. A piece that crosses the diagonal is finished by `turned`,
+ * whose rows are this tile's columns. All THREADS threads. */
+template <bool MIRROR, int THREADS, class F, int ROWS, int COLUMNS>
+__device__ void store_pieces(const symmetric_product<F> &p, corner at, const tile<F, ROWS, COLUMNS> &from,
+                             const tile<F, COLUMNS, ROWS> &turned)
+{
+	constexpr int V = 16 / sizeof(F), ACROSS = COLUMNS / V, PIECES = ROWS * ACROSS, EACH = (PIECES + THREADS - 1) / THREADS;
+	pack<V, F> piece[EACH];
+
+#pragma unroll
+	for (int n = 0; n < EACH; n++) {
+		int i = n * THREADS + (int)threadIdx.x;
+		if (PIECES % THREADS == 0 || i < PIECES)
+			piece[n] = load_pack<V>(&from.at[i / ACROSS][i % ACROSS * V]);
+	}
+#pragma unroll
+	for (int n = 0; n < EACH; n++) {
+		int i = n * THREADS + (int)threadIdx.x, row = at.row + i / ACROSS, column = at.column + i % ACROSS * V;
+		if ((PIECES % THREADS && i >= PIECES) || row >= p.s || column >= p.ld || (column > row) != MIRROR)
+			continue;
+		if (!MIRROR && column + V - 1 > row) {
+			pack<V, F> above = load_pack<V>(&turned.at[row - at.column][column - at.row]);
+#pragma unroll
+			for (int j = 0; j < V; j++)
+				if (column + j > row)
+					piece[n].at[j] = above.at[j];
+		}
+		*reinterpret_cast<pack<V, F> *>(p.D + (size_t)row * p.ld + column) = piece[n];
+	}
+}
+
+/* A finished tile to D, what is below the diagonal mirrored; turned: the tile's transpose. All
+ * THREADS threads, after a barrier. */
+template <int THREADS, class F, int BM, int BN>
+__device__ void store_tile(const symmetric_product<F> &p, corner at, const tile<F, BM, BN> &straight,
+                           const tile<F, BN, BM> &turned)
+{
+	store_pieces<false, THREADS>(p, at, straight, turned);
+	store_pieces<true, THREADS>(p, { at.column, at.row }, turned, straight);
+}
+
+/* A finished tile and its transpose. */
+template <class F, int BM, int BN> struct staged_tile {
+	tile<F, BM, BN> straight;
+	tile<F, BN, BM> turned;
 
 	/* row, column: within the tile; column even. */
 	__device__ void put(int row, int column, float x, float y)
@@ -99,39 +148,9 @@ template <class F, int BM, int BN> struct alignas(16) staged_tile {
 
 		from_float(both.x, x);
 		from_float(both.y, y);
-		*reinterpret_cast<pair<F> *>(&straight[row][column]) = both;
-		turned[column][row] = both.x;
-		turned[column + 1][row] = both.y;
-	}
-
-	/* To D: elements on and below the diagonal where they are, those below it mirrored. All
-	 * `threads` threads, after a barrier. */
-	__device__ void store(const symmetric_product<F> &p, corner at, int thread, int threads) const
-	{
-		for (int i = thread; i < BM * (BN / V); i += threads)
-			store_piece<0>(p, at.row + i / (BN / V), at.column + i % (BN / V) * V,
-			               &straight[i / (BN / V)][i % (BN / V) * V]);
-		for (int i = thread; i < BN * (BM / V); i += threads)
-			store_piece<1>(p, at.column + i / (BM / V), at.row + i % (BM / V) * V,
-			               &turned[i / (BM / V)][i % (BM / V) * V]);
-	}
-
-	/* V neighbours of a row of D, V-aligned; MIRROR 0: those with column <= row; 1: column > row. */
-	template <int MIRROR>
-	__device__ static void store_piece(const symmetric_product<F> &p, int row, int column, const F *from)
-	{
-		F *to = p.D + (size_t)row * p.ld + column;
-
-		if (row >= p.s || column >= p.ld)
-			return;
-		if (MIRROR ? column > row : column + V - 1 <= row) {
-			*reinterpret_cast<pack<V, F> *>(to) = *reinterpret_cast<const pack<V, F> *>(from);
-			return;
-		}
-#pragma unroll
-		for (int j = 0; j < V; j++)
-			if (MIRROR ? column + j > row : column + j <= row)
-				to[j] = from[j];
+		*reinterpret_cast<pair<F> *>(&straight.at[row][column]) = both;
+		turned.at[column][row] = both.x;
+		turned.at[column + 1][row] = both.y;
 	}
 };
 
