@@ -94,35 +94,34 @@ template <class F, int ROWS, int COLUMNS> struct alignas(128) tile {
 	F at[ROWS][PITCH];
 };
 
-/* The tile at `at` of a matrix to D, by pieces of V neighbours: those that begin on or below the
- * diagonal, of MIRROR those above it. A piece that crosses the diagonal is finished by `turned`,
- * whose rows are this tile's columns. All THREADS threads. */
-template <bool MIRROR, int THREADS, class F, int ROWS, int COLUMNS>
-__device__ void store_pieces(const symmetric_product<F> &p, corner at, const tile<F, ROWS, COLUMNS> &from,
-                             const tile<F, COLUMNS, ROWS> &turned)
+/* Rows [first, first + COUNT) of the tile at `at` of a matrix to D, by pieces of V neighbours: those
+ * that begin on or below the diagonal, of MIRROR those above it. A piece that crosses the diagonal
+ * is finished by `turned`, whose rows are this tile's columns. By TEAM threads, this one `member`. */
+template <bool MIRROR, int TEAM, int COUNT, class F, int ROWS, int COLUMNS>
+__device__ void store_rows(const symmetric_product<F> &p, corner at, const tile<F, ROWS, COLUMNS> &from,
+                           const tile<F, COLUMNS, ROWS> &turned, int first, int member)
 {
-	constexpr int V = 16 / sizeof(F), ACROSS = COLUMNS / V, PIECES = ROWS * ACROSS, EACH = (PIECES + THREADS - 1) / THREADS;
+	constexpr int V = 16 / sizeof(F), ACROSS = COLUMNS / V, PIECES = COUNT * ACROSS, EACH = (PIECES + TEAM - 1) / TEAM;
 	pack<V, F> piece[EACH];
 
 #pragma unroll
 	for (int n = 0; n < EACH; n++) {
-		int i = n * THREADS + (int)threadIdx.x;
-		if (PIECES % THREADS == 0 || i < PIECES)
-			piece[n] = load_pack<V>(&from.at[i / ACROSS][i % ACROSS * V]);
+		int i = n * TEAM + member;
+		if (PIECES % TEAM == 0 || i < PIECES)
+			piece[n] = load_pack<V>(&from.at[first + i / ACROSS][i % ACROSS * V]);
 	}
 #pragma unroll
 	for (int n = 0; n < EACH; n++) {
-		int i = n * THREADS + (int)threadIdx.x, row = at.row + i / ACROSS, column = at.column + i % ACROSS * V;
-		if ((PIECES % THREADS && i >= PIECES) || row >= p.s || column >= p.ld || (column > row) != MIRROR)
-			continue;
-		if (!MIRROR && column + V - 1 > row) {
+		int i = n * TEAM + member, row = at.row + first + i / ACROSS, column = at.column + i % ACROSS * V;
+		if (!MIRROR && column <= row && column + V - 1 > row) {
 			pack<V, F> above = load_pack<V>(&turned.at[row - at.column][column - at.row]);
 #pragma unroll
 			for (int j = 0; j < V; j++)
 				if (column + j > row)
 					piece[n].at[j] = above.at[j];
 		}
-		*reinterpret_cast<pack<V, F> *>(p.D + (size_t)row * p.ld + column) = piece[n];
+		if ((PIECES % TEAM == 0 || i < PIECES) && row < p.s && column < p.ld && (column > row) == MIRROR)
+			*reinterpret_cast<pack<V, F> *>(p.D + (size_t)row * p.ld + column) = piece[n];
 	}
 }
 
@@ -132,8 +131,8 @@ template <int THREADS, class F, int BM, int BN>
 __device__ void store_tile(const symmetric_product<F> &p, corner at, const tile<F, BM, BN> &straight,
                            const tile<F, BN, BM> &turned)
 {
-	store_pieces<false, THREADS>(p, at, straight, turned);
-	store_pieces<true, THREADS>(p, { at.column, at.row }, turned, straight);
+	store_rows<false, THREADS, BM>(p, at, straight, turned, 0, (int)threadIdx.x);
+	store_rows<true, THREADS, BN>(p, { at.column, at.row }, turned, straight, 0, (int)threadIdx.x);
 }
 
 /* A finished tile and its transpose. */

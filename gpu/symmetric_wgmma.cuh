@@ -70,30 +70,43 @@ template <class F, class M> __device__ void consume(float (&sum)[M::SUMS], M &m,
 	hopper::hold(sum);
 }
 
-/* The sums to D's tile, straight and turned. */
+/* A warp's 16 rows of sums from row `rows` of the tile to D's values, straight and turned. */
 template <class F, class M>
-__device__ void finish_tile(const symmetric_product<F> &p, corner at, M &m, float (&sum)[M::SUMS])
+__device__ void finish_rows(const symmetric_product<F> &p, corner at, M &m, float (&sum)[M::SUMS], int rows, int lane)
 {
-	int thread = (int)threadIdx.x, lane = thread % 32, rows = thread / 32 * 16;     /* of this warp: 16 from there */
 	int row = at.row + rows + lane / 4, column = at.column + lane % 4 * 2;
+	auto place = [&](int j) { return &m.straight.at[rows + lane % 16][8 * j]; };
 
+#pragma unroll
+	for (int i = 0; i < M::SUMS; i++)
+		sum[i] *= p.alpha;
+	if (p.C)
+#pragma unroll
+		for (int j = 0; j < M::SUMS / 4; j++) {
+			pair<F> earlier[2];
+			hopper::load_matrices(reinterpret_cast<unsigned (&)[2]>(earlier), place(j));
+#pragma unroll
+			for (int half = 0; half < 2; half++) {
+				sum[4 * j + 2 * half] += p.beta * to_float(earlier[half].x);
+				sum[4 * j + 2 * half + 1] += p.beta * to_float(earlier[half].y);
+			}
+		}
+	if (p.diagonal != 0)
+#pragma unroll
+		for (int i = 0; i < M::SUMS; i++)
+			if (row + i % 4 / 2 * 8 == column + i / 4 * 8 + i % 2 && row + i % 4 / 2 * 8 < p.s)
+				sum[i] += p.diagonal;
 #pragma unroll
 	for (int j = 0; j < M::SUMS / 4; j++) {
-		unsigned before[2] = {}, after[2];
-		F *place = &m.straight.at[rows + lane % 16][8 * j];
-
-		if (p.C)
-			hopper::load_matrices(before, place);
+		pair<F> value[2];
 #pragma unroll
 		for (int half = 0; half < 2; half++) {
-			float x = sum[4 * j + 2 * half], y = sum[4 * j + 2 * half + 1];
-			pair<F> &stored = reinterpret_cast<pair<F> &>(after[half]);
-			finish(p, row + 8 * half, column + 8 * j, reinterpret_cast<pair<F> &>(before[half]), x, y);
-			from_float(stored.x, x);
-			from_float(stored.y, y);
+			from_float(value[half].x, sum[4 * j + 2 * half]);
+			from_float(value[half].y, sum[4 * j + 2 * half + 1]);
 		}
-		hopper::store_matrices(place, after);
-		hopper::store_turned(&m.turned.at[8 * j + lane % 8][rows + lane / 8 % 2 * 8], after);
+		auto &bits = reinterpret_cast<const unsigned (&)[2]>(value);
+		hopper::store_matrices(place(j), bits);
+		hopper::store_turned(&m.turned.at[8 * j + lane % 8][rows + lane / 8 % 2 * 8], bits);
 	}
 }
 
@@ -133,9 +146,12 @@ symmetric_wgmma(const __grid_constant__ maps of, symmetric_product<F> all)
 		hopper::wait(m.earlier, 0);
 	sync_consumers<M::CONSUMERS>();         /* the ring is no longer read */
 	symmetric_product<F> p = one_of(all, blockIdx.y);
-	finish_tile(p, at, m, sum);
+	int rows = thread / 32 * 16, lane = thread % 32;
+	finish_rows(p, at, m, sum, rows, lane);
+	__syncwarp();
+	store_rows<false, 32, 16>(p, at, m.straight, m.turned, rows, lane);
 	sync_consumers<M::CONSUMERS>();
-	store_tile<M::CONSUMERS>(p, at, m.straight, m.turned);
+	store_rows<true, M::CONSUMERS, BN>(p, { at.column, at.row }, m.turned, m.straight, 0, thread);
 #else
 	__trap();
 #endif
