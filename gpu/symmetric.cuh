@@ -94,45 +94,66 @@ template <class F, int ROWS, int COLUMNS> struct alignas(128) tile {
 	F at[ROWS][PITCH];
 };
 
+/* The largest power of two that is at most n. */
+__host__ __device__ constexpr int power_below(int n) { return n < 2 ? 1 : 2 * power_below(n / 2); }
+
 /* Rows [first, first + COUNT) of the tile at `at` of a matrix to D, by pieces of V neighbours: those
- * that begin on or below the diagonal, of MIRROR those above it. A piece that crosses the diagonal
- * is finished by `turned`, whose rows are this tile's columns. By TEAM threads, this one `member`. */
-template <bool MIRROR, int TEAM, int COUNT, class F, int ROWS, int COLUMNS>
-__device__ void store_rows(const symmetric_product<F> &p, corner at, const tile<F, ROWS, COLUMNS> &from,
-                           const tile<F, COLUMNS, ROWS> &turned, int first, int member)
+ * below the diagonal, of MIRROR those above it. By TEAM threads, this one `member`, in strips of
+ * WIDTH pieces across from piece FROM, so that a thread stays in its column. */
+template <bool MIRROR, int TEAM, int COUNT, int FROM = 0, class F, int ROWS, int COLUMNS>
+__device__ void store_rows(const symmetric_product<F> &p, corner at, const tile<F, ROWS, COLUMNS> &from, int first, int member)
 {
-	constexpr int V = 16 / sizeof(F), ACROSS = COLUMNS / V, PIECES = COUNT * ACROSS, EACH = (PIECES + TEAM - 1) / TEAM;
-	pack<V, F> piece[EACH];
+	constexpr int V = 16 / sizeof(F), ACROSS = COLUMNS / V, WIDTH = power_below(ACROSS - FROM), STEP = TEAM / WIDTH;
+	constexpr int STEPS = (COUNT + STEP - 1) / STEP;
+	int i = first + member / WIDTH, j = (FROM + member % WIDTH) * V, row = at.row + i, column = at.column + j;
+	int end = MIRROR ? min(p.s, column) : p.s, begin = MIRROR ? 0 : column + V - 1;
+	pack<V, F> piece[STEPS];
+	F *to = p.D + (size_t)row * p.ld + column;
 
 #pragma unroll
-	for (int n = 0; n < EACH; n++) {
-		int i = n * TEAM + member;
-		if (PIECES % TEAM == 0 || i < PIECES)
-			piece[n] = load_pack<V>(&from.at[first + i / ACROSS][i % ACROSS * V]);
-	}
+	for (int n = 0; n < STEPS; n++)
+		if (COUNT % STEP == 0 || i + n * STEP < first + COUNT)
+			piece[n] = load_pack<V>(&from.at[i + n * STEP][j]);
+	if (column >= p.ld)
+		end = 0;
 #pragma unroll
-	for (int n = 0; n < EACH; n++) {
-		int i = n * TEAM + member, row = at.row + first + i / ACROSS, column = at.column + i % ACROSS * V;
-		if (!MIRROR && column <= row && column + V - 1 > row) {
-			pack<V, F> above = load_pack<V>(&turned.at[row - at.column][column - at.row]);
+	for (int n = 0; n < STEPS; n++, to += (size_t)STEP * p.ld)
+		if ((COUNT % STEP == 0 || i + n * STEP < first + COUNT) && row + n * STEP >= begin && row + n * STEP < end)
+			*reinterpret_cast<pack<V, F> *>(to) = piece[n];
+	if constexpr (FROM + WIDTH < ACROSS)
+		store_rows<MIRROR, TEAM, COUNT, FROM + WIDTH>(p, at, from, first, member);
+}
+
+/* The piece of row `i` of the tile that the diagonal crosses, if it does. */
+template <class F, int BM, int BN>
+__device__ void store_crossing(const symmetric_product<F> &p, corner at, const tile<F, BM, BN> &straight,
+                               const tile<F, BN, BM> &turned, int i)
+{
+	constexpr int V = 16 / sizeof(F);
+	int row = at.row + i, column = row / V * V, j = column - at.column;
+
+	if (row >= p.s || j < 0 || j >= BN)
+		return;
+	pack<V, F> piece = load_pack<V>(&straight.at[i][j]), above = load_pack<V>(&turned.at[row - at.column][column - at.row]);
 #pragma unroll
-			for (int j = 0; j < V; j++)
-				if (column + j > row)
-					piece[n].at[j] = above.at[j];
-		}
-		if ((PIECES % TEAM == 0 || i < PIECES) && row < p.s && column < p.ld && (column > row) == MIRROR)
-			*reinterpret_cast<pack<V, F> *>(p.D + (size_t)row * p.ld + column) = piece[n];
-	}
+	for (int k = 0; k < V; k++)
+		if (column + k > row)
+			piece.at[k] = above.at[k];
+	*reinterpret_cast<pack<V, F> *>(p.D + (size_t)row * p.ld + column) = piece;
 }
 
 /* A finished tile to D, what is below the diagonal mirrored; turned: the tile's transpose. All
- * THREADS threads, after a barrier. */
+ * THREADS threads, at least BM, after a barrier. */
 template <int THREADS, class F, int BM, int BN>
 __device__ void store_tile(const symmetric_product<F> &p, corner at, const tile<F, BM, BN> &straight,
                            const tile<F, BN, BM> &turned)
 {
-	store_rows<false, THREADS, BM>(p, at, straight, turned, 0, (int)threadIdx.x);
-	store_rows<true, THREADS, BN>(p, { at.column, at.row }, turned, straight, 0, (int)threadIdx.x);
+	int thread = (int)threadIdx.x;
+
+	store_rows<false, THREADS, BM>(p, at, straight, 0, thread);
+	store_rows<true, THREADS, BN>(p, { at.column, at.row }, turned, 0, thread);
+	if (thread < BM)
+		store_crossing(p, at, straight, turned, thread);
 }
 
 /* A finished tile and its transpose. */

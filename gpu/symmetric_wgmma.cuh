@@ -149,9 +149,11 @@ symmetric_wgmma(const __grid_constant__ maps of, symmetric_product<F> all)
 	int rows = thread / 32 * 16, lane = thread % 32;
 	finish_rows(p, at, m, sum, rows, lane);
 	__syncwarp();
-	store_rows<false, 32, 16>(p, at, m.straight, m.turned, rows, lane);
+	store_rows<false, 32, 16>(p, at, m.straight, rows, lane);
 	sync_consumers<M::CONSUMERS>();
-	store_rows<true, M::CONSUMERS, BN>(p, { at.column, at.row }, m.turned, m.straight, 0, thread);
+	store_rows<true, M::CONSUMERS, BN>(p, { at.column, at.row }, m.turned, 0, thread);
+	if (thread < M::BM)
+		store_crossing(p, at, m.straight, m.turned, thread);
 #else
 	__trap();
 #endif
