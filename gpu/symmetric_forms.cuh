@@ -32,9 +32,9 @@ template <class F> const std::vector<symmetric_form<F>> &symmetric_forms()
 		else
 			return std::vector<form>{
 	{ "mma 128x128", false, 128, 128, 1, 0.5, lower_tiles<128, 128>, mma_form::launch_symmetric<F> },
-	{ "wgmma 64x72", true, 64, 72, 1, 0.5, lower_tiles<64, 72>, launch_symmetric<1, 72, 5, F> },
-	{ "wgmma 128x144", true, 128, 144, 1, 0.9, lower_tiles<128, 144>, launch_symmetric<2, 144, 5, F> },
-	{ "wgmma 192x192", true, 192, 192, 1, 1, lower_tiles<192, 192>, launch_symmetric<3, 192, 3, F> },
+	{ "wgmma 64x72", true, 64, 72, 1, 0.5, lower_tiles<64, 72>, launch_symmetric<1, 72, 6, F> },
+	{ "wgmma 128x144", true, 128, 144, 1, 0.9, lower_tiles<128, 144>, launch_symmetric<2, 144, 6, F> },
+	{ "wgmma 192x192", true, 192, 192, 1, 1, lower_tiles<192, 192>, launch_symmetric<3, 192, 4, F> },
 			};
 	}();
 	return forms;

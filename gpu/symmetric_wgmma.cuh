@@ -21,9 +21,13 @@ template <class F, int GROUPS, int BN, int RING> struct memory {
 	union {
 		slice stage[STAGES];
 		tile<F, BN, BM> turned;         /* D */
+		struct { slice before[STAGES - 1]; tile<F, BM, BN> straight; };         /* C, then D */
 	};
-	tile<F, BM, BN> straight;               /* C, then D */
 	uint64_t full[STAGES], empty[STAGES], earlier;
+	static_assert(sizeof turned <= sizeof before);
+
+	/* Where slice n is: the last stage is the first that is free at the end. */
+	static __device__ int stage_of(int n, int slices) { return (n + STAGES - 1 - slices % STAGES) % STAGES; }
 };
 
 /* The consumers' own barrier. */
@@ -35,7 +39,7 @@ struct maps { CUtensorMap A, B, C; };
 template <class M> __device__ void produce(M &m, const maps &of, corner at, int batch, int slices, bool earlier)
 {
 	for (int n = 0; n < slices; n++) {
-		int stage = n % M::STAGES, turn = n / M::STAGES;
+		int stage = M::stage_of(n, slices), turn = n / M::STAGES;
 
 		hopper::wait(m.empty[stage], (turn & 1) ^ 1);
 		hopper::arrive_expecting(m.full[stage], M::SLICE);
@@ -43,6 +47,7 @@ template <class M> __device__ void produce(M &m, const maps &of, corner at, int 
 		hopper::copy_box(m.stage[stage].B, of.B, n * DEPTH, at.column, batch, m.full[stage]);
 	}
 	if (earlier) {
+		hopper::wait(m.empty[M::STAGES - 1], (slices / M::STAGES & 1) ^ 1);
 		hopper::arrive_expecting(m.earlier, sizeof m.straight);
 		hopper::copy_box(&m.straight, of.C, at.column, at.row, batch, m.earlier);
 	}
@@ -52,7 +57,7 @@ template <class F, class M> __device__ void consume(float (&sum)[M::SUMS], M &m,
 {
 	hopper::hold(sum);
 	for (int n = 0; n < slices; n++) {
-		int stage = n % M::STAGES;
+		int stage = M::stage_of(n, slices);
 		uint64_t a = hopper::matrix_descriptor(m.stage[stage].A + group * 64 * DEPTH);
 		uint64_t b = hopper::matrix_descriptor(m.stage[stage].B);
 
@@ -64,7 +69,7 @@ template <class F, class M> __device__ void consume(float (&sum)[M::SUMS], M &m,
 		hopper::products_commit();
 		hopper::products_wait<1>();     /* those of slice n - 1 are done */
 		if (n > 0 && threadIdx.x % 32 == 0)
-			hopper::arrive(m.empty[(n - 1) % M::STAGES]);
+			hopper::arrive(m.empty[M::stage_of(n - 1, slices)]);
 	}
 	hopper::products_wait<0>();
 	hopper::hold(sum);
