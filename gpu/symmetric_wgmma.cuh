@@ -25,9 +25,19 @@ template <class F, int GROUPS, int BN, int RING> struct memory {
 	};
 	uint64_t full[STAGES], empty[STAGES], earlier;
 	static_assert(sizeof turned <= sizeof before);
+};
 
-	/* Where slice n is: the last stage is the first that is free at the end. */
-	static __device__ int stage_of(int n, int slices) { return (n + STAGES - 1 - slices % STAGES) % STAGES; }
+/* Where a slice is, and how often (mod 2) that stage was filled before: slice after slice round the
+ * ring, begun so that the last stage is the first that is free at the end. */
+template <class M> struct place {
+	int first, stage, turn = 0;
+
+	__device__ place(int slices) : first(M::STAGES - 1 - slices % M::STAGES), stage(first) {}
+	__device__ void next()
+	{
+		stage = stage + 1 == M::STAGES ? 0 : stage + 1;
+		turn ^= stage == first;
+	}
 };
 
 /* The consumers' own barrier. */
@@ -38,13 +48,16 @@ struct maps { CUtensorMap A, B, C; };
 /* One thread: the slices of the tile at `at`, then C's. */
 template <class M> __device__ void produce(M &m, const maps &of, corner at, int batch, int slices, bool earlier)
 {
-	for (int n = 0; n < slices; n++) {
-		int stage = M::stage_of(n, slices), turn = n / M::STAGES;
+	place<M> at_n(slices);
 
-		hopper::wait(m.empty[stage], (turn & 1) ^ 1);
-		hopper::arrive_expecting(m.full[stage], M::SLICE);
-		hopper::copy_box(m.stage[stage].A, of.A, n * DEPTH, at.row, batch, m.full[stage]);
-		hopper::copy_box(m.stage[stage].B, of.B, n * DEPTH, at.column, batch, m.full[stage]);
+	for (int n = 0; n < slices; n++, at_n.next()) {
+		auto &slice = m.stage[at_n.stage];
+		uint64_t &full = m.full[at_n.stage];
+
+		hopper::wait(m.empty[at_n.stage], at_n.turn ^ 1);
+		hopper::arrive_expecting(full, M::SLICE);
+		hopper::copy_box(slice.A, of.A, n * DEPTH, at.row, batch, full);
+		hopper::copy_box(slice.B, of.B, n * DEPTH, at.column, batch, full);
 	}
 	if (earlier) {
 		hopper::wait(m.empty[M::STAGES - 1], (slices / M::STAGES & 1) ^ 1);
@@ -55,21 +68,24 @@ template <class M> __device__ void produce(M &m, const maps &of, corner at, int 
 
 template <class F, class M> __device__ void consume(float (&sum)[M::SUMS], M &m, int group, int slices)
 {
-	hopper::hold(sum);
-	for (int n = 0; n < slices; n++) {
-		int stage = M::stage_of(n, slices);
-		uint64_t a = hopper::matrix_descriptor(m.stage[stage].A + group * 64 * DEPTH);
-		uint64_t b = hopper::matrix_descriptor(m.stage[stage].B);
+	place<M> at_n(slices);
+	uint64_t *before = nullptr;
 
-		hopper::wait(m.full[stage], n / M::STAGES & 1);
+	hopper::hold(sum);
+	for (int n = 0; n < slices; n++, at_n.next()) {
+		uint64_t a = hopper::matrix_descriptor(m.stage[at_n.stage].A + group * 64 * DEPTH);
+		uint64_t b = hopper::matrix_descriptor(m.stage[at_n.stage].B);
+
+		hopper::wait(m.full[at_n.stage], at_n.turn);
 		hopper::products_begin();
 #pragma unroll
 		for (int k = 0; k < DEPTH / 16; k++)
 			hopper::multiply<F>(sum, a + 2 * k, b + 2 * k);
 		hopper::products_commit();
-		hopper::products_wait<1>();     /* those of slice n - 1 are done */
-		if (n > 0 && threadIdx.x % 32 == 0)
-			hopper::arrive(m.empty[M::stage_of(n - 1, slices)]);
+		hopper::products_wait<1>();     /* those of the slice before are done */
+		if (before && threadIdx.x % 32 == 0)
+			hopper::arrive(*before);
+		before = &m.empty[at_n.stage];
 	}
 	hopper::products_wait<0>();
 	hopper::hold(sum);
