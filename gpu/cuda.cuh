@@ -45,7 +45,7 @@ class buffer {
 public:
 	buffer() = default;
 	explicit buffer(size_t bytes);
-	~buffer() { cudaFree(data_); }
+	~buffer() { if (data_) cudaFree(data_); }       /* even of nothing it would end a capture */
 	buffer(const buffer &) = delete;
 	buffer &operator=(const buffer &) = delete;
 	buffer(buffer &&other) noexcept { swap(other); }

@@ -60,6 +60,35 @@ __device__ inline void copy_box([[maybe_unused]] void *to, [[maybe_unused]] cons
 	          :: "r"(shared_address(to)), "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(&b)) : "memory");
 }
 
+/* The map itself is under way. */
+__device__ inline void prefetch_map([[maybe_unused]] const CUtensorMap &map)
+{
+	ON_HOPPER("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
+}
+
+/* ---- two 8 x 8 matrices of 16-bit elements: a warp's rows 0-7 and 8-15 of eight columns, lane l
+ * with elements (l/4 + {0,8}, 2(l%4) + {0,1}) as x[0], x[1]; row: what lane l names, of matrix
+ * l/8 the row l%8, for l < 16 ---- */
+
+__device__ inline void load_matrices([[maybe_unused]] unsigned (&x)[2], [[maybe_unused]] const void *row)
+{
+	ON_HOPPER("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+	          : "=r"(x[0]), "=r"(x[1]) : "r"(shared_address(row)) : "memory");
+}
+
+__device__ inline void store_matrices([[maybe_unused]] void *row, [[maybe_unused]] const unsigned (&x)[2])
+{
+	ON_HOPPER("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};"
+	          :: "r"(shared_address(row)), "r"(x[0]), "r"(x[1]) : "memory");
+}
+
+/* row: of the matrices turned. */
+__device__ inline void store_turned([[maybe_unused]] void *row, [[maybe_unused]] const unsigned (&x)[2])
+{
+	ON_HOPPER("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};"
+	          :: "r"(shared_address(row)), "r"(x[0]), "r"(x[1]) : "memory");
+}
+
 /* ---- grids that overlap ---- */
 
 /* Until the grid before is done and what it wrote is seen. */
@@ -90,43 +119,35 @@ template <int N> __device__ void hold(float (&d)[N])
 }
 
 #define TEN(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9, "
-#define SIXTY "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, " TEN(1) TEN(2) TEN(3) TEN(4) TEN(5)
+#define THIRTY "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, " TEN(1) TEN(2)
 #define OUT4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define OUT16(i) OUT4(i), OUT4(i + 4), OUT4(i + 8), OUT4(i + 12)
-#define WGMMA_128(type) \
-	ON_HOPPER("wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" SIXTY "%60, %61, %62, %63}, " \
-	          "%64, %65, 1, 1, 1, 0, 0;" : OUT16(0), OUT16(16), OUT16(32), OUT16(48) : "l"(a), "l"(b))
-#define WGMMA_192(type) \
-	ON_HOPPER("wgmma.mma_async.sync.aligned.m64n192k16.f32." type "." type " {" SIXTY TEN(6) TEN(7) TEN(8) \
-	          "%90, %91, %92, %93, %94, %95}, %96, %97, 1, 1, 1, 0, 0;" \
-	          : OUT16(0), OUT16(16), OUT16(32), OUT16(48), OUT16(64), OUT16(80) : "l"(a), "l"(b))
+#define OUT32(i) OUT4(i), OUT4(i + 4), OUT4(i + 8), OUT4(i + 12), OUT4(i + 16), OUT4(i + 20), OUT4(i + 24), OUT4(i + 28)
+#define WGMMA(N, type, sums, factors, ...) \
+	ON_HOPPER("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" sums "}, " factors ", 1, 1, 1, 0, 0;" \
+	          : __VA_ARGS__ : "l"(a), "l"(b))
+#define MULTIPLY(N, sums, factors, ...) \
+template <class F> __device__ void multiply([[maybe_unused]] float (&d)[N / 2], \
+                                            [[maybe_unused]] uint64_t a, [[maybe_unused]] uint64_t b) \
+{ \
+	if constexpr (__is_same(F, f16)) \
+		WGMMA(N, "f16", sums, factors, __VA_ARGS__); \
+	else \
+		WGMMA(N, "bf16", sums, factors, __VA_ARGS__); \
+}
 
 /* d [64,N] += a [64,16] b' [N,16]; a, b: matrix descriptors. Warp w, lane l holds rows
  * 16w + l/4 + {0,8}, columns 8j + 2(l%4) + {0,1}, as d[4j + {0,1}] and d[4j + 2 + {0,1}]. */
-template <class F> __device__ void multiply([[maybe_unused]] float (&d)[64],
-                                                [[maybe_unused]] uint64_t a, [[maybe_unused]] uint64_t b)
-{
-	if constexpr (__is_same(F, f16))
-		WGMMA_128("f16");
-	else
-		WGMMA_128("bf16");
-}
-
-template <class F> __device__ void multiply([[maybe_unused]] float (&d)[96],
-                                                [[maybe_unused]] uint64_t a, [[maybe_unused]] uint64_t b)
-{
-	if constexpr (__is_same(F, f16))
-		WGMMA_192("f16");
-	else
-		WGMMA_192("bf16");
-}
+MULTIPLY(72, THIRTY "%30, %31, %32, %33, %34, %35", "%36, %37", OUT32(0), OUT4(32))
+MULTIPLY(144, THIRTY TEN(3) TEN(4) TEN(5) TEN(6) "%70, %71", "%72, %73", OUT32(0), OUT32(32), OUT4(64), OUT4(68))
+MULTIPLY(192, THIRTY TEN(3) TEN(4) TEN(5) TEN(6) TEN(7) TEN(8) "%90, %91, %92, %93, %94, %95", "%96, %97",
+         OUT32(0), OUT32(32), OUT32(64))
 
 #undef TEN
-#undef SIXTY
+#undef THIRTY
 #undef OUT4
-#undef OUT16
-#undef WGMMA_128
-#undef WGMMA_192
+#undef OUT32
+#undef WGMMA
+#undef MULTIPLY
 
 }
 #endif

@@ -51,7 +51,7 @@ template <class F> static void run_in(capture &c)
 	cublas general;
 	newton_schulz<F> work(plan, n, m, batch, general, OWN, nullptr);
 	work.load(x.any());
-	work.iterate(R.any().data, [&](int t) {
+	work.iterate(R.any().data || Q.any().data, [&](int t) {
 		if (X.any().data)
 			work.write_X(X.any(), t, entries);
 		if (R.any().data)

@@ -86,13 +86,22 @@ static __global__ void norm_of_parts(const float *parts, float *norm)
 		norm[blockIdx.x] = sqrtf(sum);
 }
 
-/* D = Z + a I, [batch,s,ld]; Z may be D. Grid: elements of a matrix, batch. */
+/* D = Z + a I, [batch,s,ld]; Z may be D. Grid: packs of 8 of a matrix's elements, batch. */
 template <class F> __global__ void add_to_diagonal(F *D, const F *Z, float a, int s, int ld)
 {
-	size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x, at = blockIdx.y * (size_t)s * ld + i;
+	unsigned i = blockIdx.x * blockDim.x + threadIdx.x, across = (unsigned)ld / 8;
+	int row = (int)(i / across), column = (int)(i % across) * 8;
+	size_t at = ((size_t)blockIdx.y * s + row) * ld + column;
+	float z[8];
 
-	if (i < (size_t)s * ld)
-		from_float(D[at], to_float(Z[at]) + (i / ld == i % ld ? a : 0.0f));
+	if (row >= s)
+		return;
+	load(z, Z + at);
+#pragma unroll
+	for (int j = 0; j < 8; j++)
+		if (column + j == row)
+			z[j] += a;
+	store(D + at, z);
 }
 
 /* ---- the iteration ---- */
@@ -122,8 +131,8 @@ public:
 		         norm_.template as<float>(), plan_.eps });
 	}
 
-	/* record(t) is called for t = 0 .. K, when X, R and Q are those after t iterations. all: R is
-	 * computed where nothing but a record needs it, too. */
+	/* record(t) is called for t = 0 .. K, when X, R and Q are those after t iterations. all: R and
+	 * Q are computed where nothing but a record needs them, too. */
 	template <class Record> void iterate(bool all, Record record)
 	{
 		if (plan_.algorithm == STANDARD)
@@ -222,7 +231,7 @@ private:
 	/* D = Z + a I */
 	void shift(buffer &D, const buffer &Z, float a)
 	{
-		dim3 grid(blocks((size_t)s * ld_s_, 256), batch);
+		dim3 grid(blocks((size_t)s * ld_s_ / 8, 256), batch);
 
 		add_to_diagonal<<<grid, 256, 0, stream_>>>(D.as<F>(), Z.as<const F>(), a, s, ld_s_);
 		check(cudaGetLastError(), "add_to_diagonal");
@@ -255,7 +264,8 @@ private:
 		bool inside = plan_.algorithm == GRAM_NAIVE, unit = true;       /* inside: a is a part of Z */
 
 		gram_matrix();
-		unit_Q();
+		if (all)
+			unit_Q();
 		record(0);
 		for (size_t t = 0; t < K; t++) {
 			polynomial h = plan_.coefficients[t];

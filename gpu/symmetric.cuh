@@ -87,10 +87,79 @@ __device__ void finish(const symmetric_product<F> &p, int row, int column, const
 		y += p.diagonal;
 }
 
-/* A finished tile in shared memory, as it is and turned, so that both are stored by whole rows. */
-template <class F, int BM, int BN> struct alignas(16) staged_tile {
-	static constexpr int V = 16 / sizeof(F);
-	F straight[BM][BN + V], turned[BN][BM + V];
+/* A tile in shared memory: rows of an odd number of 16-byte pieces, so that eight rows' pieces of a
+ * column of pieces lie in different banks. */
+template <class F, int ROWS, int COLUMNS> struct alignas(128) tile {
+	static constexpr int V = 16 / sizeof(F), PITCH = (COLUMNS / V | 1) * V;
+	F at[ROWS][PITCH];
+};
+
+/* The largest power of two that is at most n. */
+__host__ __device__ constexpr int power_below(int n) { return n < 2 ? 1 : 2 * power_below(n / 2); }
+
+/* Rows [first, first + COUNT) of the tile at `at` of a matrix to D, by pieces of V neighbours: those
+ * below the diagonal, of MIRROR those above it. By TEAM threads, this one `member`, in strips of
+ * WIDTH pieces across from piece FROM, so that a thread stays in its column. */
+template <bool MIRROR, int TEAM, int COUNT, int FROM = 0, class F, int ROWS, int COLUMNS>
+__device__ void store_rows(const symmetric_product<F> &p, corner at, const tile<F, ROWS, COLUMNS> &from, int first, int member)
+{
+	constexpr int V = 16 / sizeof(F), ACROSS = COLUMNS / V, WIDTH = power_below(ACROSS - FROM), STEP = TEAM / WIDTH;
+	constexpr int STEPS = (COUNT + STEP - 1) / STEP;
+	int i = first + member / WIDTH, j = (FROM + member % WIDTH) * V, row = at.row + i, column = at.column + j;
+	int end = MIRROR ? min(p.s, column) : p.s, begin = MIRROR ? 0 : column + V - 1;
+	pack<V, F> piece[STEPS];
+	F *to = p.D + (size_t)row * p.ld + column;
+
+#pragma unroll
+	for (int n = 0; n < STEPS; n++)
+		if (COUNT % STEP == 0 || i + n * STEP < first + COUNT)
+			piece[n] = load_pack<V>(&from.at[i + n * STEP][j]);
+	if (column >= p.ld)
+		end = 0;
+#pragma unroll
+	for (int n = 0; n < STEPS; n++, to += (size_t)STEP * p.ld)
+		if ((COUNT % STEP == 0 || i + n * STEP < first + COUNT) && row + n * STEP >= begin && row + n * STEP < end)
+			*reinterpret_cast<pack<V, F> *>(to) = piece[n];
+	if constexpr (FROM + WIDTH < ACROSS)
+		store_rows<MIRROR, TEAM, COUNT, FROM + WIDTH>(p, at, from, first, member);
+}
+
+/* The piece of row `i` of the tile that the diagonal crosses, if it does. */
+template <class F, int BM, int BN>
+__device__ void store_crossing(const symmetric_product<F> &p, corner at, const tile<F, BM, BN> &straight,
+                               const tile<F, BN, BM> &turned, int i)
+{
+	constexpr int V = 16 / sizeof(F);
+	int row = at.row + i, column = row / V * V, j = column - at.column;
+
+	if (row >= p.s || j < 0 || j >= BN)
+		return;
+	pack<V, F> piece = load_pack<V>(&straight.at[i][j]), above = load_pack<V>(&turned.at[row - at.column][column - at.row]);
+#pragma unroll
+	for (int k = 0; k < V; k++)
+		if (column + k > row)
+			piece.at[k] = above.at[k];
+	*reinterpret_cast<pack<V, F> *>(p.D + (size_t)row * p.ld + column) = piece;
+}
+
+/* A finished tile to D, what is below the diagonal mirrored; turned: the tile's transpose. All
+ * THREADS threads, at least BM, after a barrier. */
+template <int THREADS, class F, int BM, int BN>
+__device__ void store_tile(const symmetric_product<F> &p, corner at, const tile<F, BM, BN> &straight,
+                           const tile<F, BN, BM> &turned)
+{
+	int thread = (int)threadIdx.x;
+
+	store_rows<false, THREADS, BM>(p, at, straight, 0, thread);
+	store_rows<true, THREADS, BN>(p, { at.column, at.row }, turned, 0, thread);
+	if (thread < BM)
+		store_crossing(p, at, straight, turned, thread);
+}
+
+/* A finished tile and its transpose. */
+template <class F, int BM, int BN> struct staged_tile {
+	tile<F, BM, BN> straight;
+	tile<F, BN, BM> turned;
 
 	/* row, column: within the tile; column even. */
 	__device__ void put(int row, int column, float x, float y)
@@ -99,39 +168,9 @@ template <class F, int BM, int BN> struct alignas(16) staged_tile {
 
 		from_float(both.x, x);
 		from_float(both.y, y);
-		*reinterpret_cast<pair<F> *>(&straight[row][column]) = both;
-		turned[column][row] = both.x;
-		turned[column + 1][row] = both.y;
-	}
-
-	/* To D: elements on and below the diagonal where they are, those below it mirrored. All
-	 * `threads` threads, after a barrier. */
-	__device__ void store(const symmetric_product<F> &p, corner at, int thread, int threads) const
-	{
-		for (int i = thread; i < BM * (BN / V); i += threads)
-			store_piece<0>(p, at.row + i / (BN / V), at.column + i % (BN / V) * V,
-			               &straight[i / (BN / V)][i % (BN / V) * V]);
-		for (int i = thread; i < BN * (BM / V); i += threads)
-			store_piece<1>(p, at.column + i / (BM / V), at.row + i % (BM / V) * V,
-			               &turned[i / (BM / V)][i % (BM / V) * V]);
-	}
-
-	/* V neighbours of a row of D, V-aligned; MIRROR 0: those with column <= row; 1: column > row. */
-	template <int MIRROR>
-	__device__ static void store_piece(const symmetric_product<F> &p, int row, int column, const F *from)
-	{
-		F *to = p.D + (size_t)row * p.ld + column;
-
-		if (row >= p.s || column >= p.ld)
-			return;
-		if (MIRROR ? column > row : column + V - 1 <= row) {
-			*reinterpret_cast<pack<V, F> *>(to) = *reinterpret_cast<const pack<V, F> *>(from);
-			return;
-		}
-#pragma unroll
-		for (int j = 0; j < V; j++)
-			if (MIRROR ? column + j > row : column + j <= row)
-				to[j] = from[j];
+		*reinterpret_cast<pair<F> *>(&straight.at[row][column]) = both;
+		turned.at[column][row] = both.x;
+		turned.at[column + 1][row] = both.y;
 	}
 };
 

@@ -66,7 +66,7 @@ static __global__ void __launch_bounds__(THREADS) symmetric_fma(symmetric_produc
 			memory.out.put(my_row + i, my_column + j, sum[i][j], sum[i][j + 1]);
 		}
 	__syncthreads();
-	memory.out.store(p, at, thread, THREADS);
+	store_tile<THREADS>(p, at, memory.out.straight, memory.out.turned);
 }
 
 inline cudaError_t launch_symmetric(const symmetric_product<float> &p, cudaStream_t stream)

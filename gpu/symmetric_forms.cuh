@@ -14,8 +14,7 @@ template <class F> struct symmetric_form {
 	const char *name;
 	bool hopper;            /* needs sm_90a */
 	int rows, columns;      /* of a tile */
-	int split;              /* blocks that share a tile */
-	double rate;            /* guess: of the tensor cores' peak, once a block runs */
+	double rate;            /* of the tensor cores' peak where nothing else limits, measured on an H200 */
 	int (*tiles)(int s);
 	cudaError_t (*launch)(const symmetric_product<F> &, cudaStream_t);
 };
@@ -27,16 +26,14 @@ template <class F> const std::vector<symmetric_form<F>> &symmetric_forms()
 	static const std::vector<form> forms = [] {
 		if constexpr (std::is_same_v<F, float>)
 			return std::vector<form>{
-	{ "fma 64x64", false, 64, 64, 1, 0.02, lower_tiles<64, 64>, fma_form::launch_symmetric },
+	{ "fma 64x64", false, 64, 64, 0.02, lower_tiles<64, 64>, fma_form::launch_symmetric },
 			};
 		else
 			return std::vector<form>{
-	{ "mma 128x128", false, 128, 128, 1, 0.5, lower_tiles<128, 128>, mma_form::launch_symmetric<F> },
-	{ "wgmma 128x128", true, 128, 128, 1, 0.65, lower_tiles<128, 128>, launch_symmetric<2, 128, 1, F> },
-	{ "wgmma 128x128 /2", true, 128, 128, 2, 0.65, lower_tiles<128, 128>, launch_symmetric<2, 128, 2, F> },
-	{ "wgmma 192x192", true, 192, 192, 1, 0.8, lower_tiles<192, 192>, launch_symmetric<3, 192, 1, F> },
-	{ "wgmma 192x192 /2", true, 192, 192, 2, 0.8, lower_tiles<192, 192>, launch_symmetric<3, 192, 2, F> },
-	{ "wgmma 192x192 /4", true, 192, 192, 4, 0.8, lower_tiles<192, 192>, launch_symmetric<3, 192, 4, F> },
+	{ "mma 128x128", false, 128, 128, 0.2, lower_tiles<128, 128>, mma_form::launch_symmetric<F> },
+	{ "wgmma 64x72", true, 64, 72, 1, lower_tiles<64, 72>, launch_symmetric<1, 72, 5, F> },
+	{ "wgmma 128x144", true, 128, 144, 1, lower_tiles<128, 144>, launch_symmetric<2, 144, 5, F> },
+	{ "wgmma 192x192", true, 192, 192, 1, lower_tiles<192, 192>, launch_symmetric<3, 192, 4, F> },
 			};
 	}();
 	return forms;
@@ -69,15 +66,16 @@ inline const device_limits &limits()
 	return found;
 }
 
-/* Cycles on the busiest multiprocessor: 2048 multiply-adds a cycle, 3000 cycles to begin and end a
- * block, as many again to add up the parts of a tile. */
+/* Cycles on the busiest multiprocessor, its blocks one after the other. A slice of 64 columns: 2048
+ * multiply-adds, 55 bytes from L2 a cycle; once a block: 1500 until the first slice is there, and a
+ * fifth of a cycle for each element of the tile to finish and store it (all measured on an H200). */
 template <class F> double estimated_cycles(const symmetric_form<F> &f, const symmetric_product<F> &p)
 {
-	size_t blocks = (size_t)f.tiles(p.s) * f.split * p.batch;
-	size_t turns = (blocks + limits().processors - 1) / limits().processors;
-	int slices = ((p.K + 63) / 64 + f.split - 1) / f.split;
+	size_t blocks = (size_t)f.tiles(p.s) * p.batch, turns = (blocks + limits().processors - 1) / limits().processors;
+	double area = (double)f.rows * f.columns, slices = (p.K + 63) / 64;
+	double slice = std::max(64 * area / 2048 / f.rate, 64.0 * sizeof(F) * (f.rows + f.columns) / 55);
 
-	return (double)turns * (slices * 64.0 * f.rows * f.columns / 2048 / f.rate + (f.split > 1 ? 6000 : 3000));
+	return (double)turns * (slices * slice + 1500 + area / 5);
 }
 
 template <class F> const symmetric_form<F> &best_form(const symmetric_product<F> &p)

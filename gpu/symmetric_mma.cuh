@@ -131,7 +131,7 @@ template <class F> __global__ void __launch_bounds__(THREADS, 2) symmetric_mma(s
 				m.out.put(r, c, x, y);
 			}
 	__syncthreads();
-	m.out.store(p, at, (int)threadIdx.x, THREADS);
+	store_tile<THREADS>(p, at, m.out.straight, m.out.turned);
 }
 
 template <class F> cudaError_t launch_symmetric(const symmetric_product<F> &p, cudaStream_t stream)
