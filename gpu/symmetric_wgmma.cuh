@@ -73,8 +73,8 @@ template <class F, class M> __device__ void consume(float (&sum)[M::SUMS], M &m,
 
 	hopper::hold(sum);
 	for (int n = 0; n < slices; n++, at_n.next()) {
-		uint64_t a = hopper::matrix_descriptor(m.stage[at_n.stage].A + group * 64 * DEPTH);
-		uint64_t b = hopper::matrix_descriptor(m.stage[at_n.stage].B);
+		unsigned a = hopper::matrix_place(m.stage[at_n.stage].A + group * 64 * DEPTH);
+		unsigned b = hopper::matrix_place(m.stage[at_n.stage].B);
 
 		hopper::wait(m.full[at_n.stage], at_n.turn);
 		hopper::products_begin();
