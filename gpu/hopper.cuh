@@ -100,11 +100,9 @@ __device__ inline void let_later_grid_begin() { ON_HOPPER("griddepcontrol.launch
 /* ---- products of a warpgroup ---- */
 
 /* Rows of 128 bytes in shared memory, K along the row, with the 128-byte swizzle: 1024 bytes from
- * eight rows to the next. p is 1024-byte aligned, plus 32 bytes for each 16 elements of K. */
-__device__ inline uint64_t matrix_descriptor(const void *p)
-{
-	return (uint64_t)(shared_address(p) >> 4 & 0x3fff) | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
-}
+ * eight rows to the next. p is 1024-byte aligned; a place is 2 more for each 16 elements of K. */
+__device__ inline unsigned matrix_place(const void *p) { return shared_address(p) >> 4 | 1 << 16; }
+__device__ inline uint64_t matrix_descriptor(unsigned place) { return ((uint64_t)1 << 30 | 1024 >> 4) << 32 | place; }
 
 __device__ inline void products_begin() { ON_HOPPER("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void products_commit() { ON_HOPPER("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -124,10 +122,10 @@ template <int N> __device__ void hold(float (&d)[N])
 #define OUT32(i) OUT4(i), OUT4(i + 4), OUT4(i + 8), OUT4(i + 12), OUT4(i + 16), OUT4(i + 20), OUT4(i + 24), OUT4(i + 28)
 #define WGMMA(N, type, sums, factors, ...) \
 	ON_HOPPER("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" sums "}, " factors ", 1, 1, 1, 0, 0;" \
-	          : __VA_ARGS__ : "l"(a), "l"(b))
+	          : __VA_ARGS__ : "l"(matrix_descriptor(a)), "l"(matrix_descriptor(b)))
 #define MULTIPLY(N, sums, factors, ...) \
 template <class F> __device__ void multiply([[maybe_unused]] float (&d)[N / 2], \
-                                            [[maybe_unused]] uint64_t a, [[maybe_unused]] uint64_t b) \
+                                            [[maybe_unused]] unsigned a, [[maybe_unused]] unsigned b) \
 { \
 	if constexpr (__is_same(F, f16)) \
 		WGMMA(N, "f16", sums, factors, __VA_ARGS__); \
@@ -135,7 +133,7 @@ template <class F> __device__ void multiply([[maybe_unused]] float (&d)[N / 2], 
 		WGMMA(N, "bf16", sums, factors, __VA_ARGS__); \
 }
 
-/* d [64,N] += a [64,16] b' [N,16]; a, b: matrix descriptors. Warp w, lane l holds rows
+/* d [64,N] += a [64,16] b' [N,16]; a, b: matrix places. Warp w, lane l holds rows
  * 16w + l/4 + {0,8}, columns 8j + 2(l%4) + {0,1}, as d[4j + {0,1}] and d[4j + 2 + {0,1}]. */
 MULTIPLY(72, THIRTY "%30, %31, %32, %33, %34, %35", "%36, %37", OUT32(0), OUT4(32))
 MULTIPLY(144, THIRTY TEN(3) TEN(4) TEN(5) TEN(6) "%70, %71", "%72, %73", OUT32(0), OUT32(32), OUT4(64), OUT4(68))

@@ -14,6 +14,7 @@ template <class F> struct symmetric_form {
 	const char *name;
 	bool hopper;            /* needs sm_90a */
 	int rows, columns;      /* of a tile */
+	int together;           /* blocks that fit on a multiprocessor */
 	double rate;            /* of the tensor cores' peak where nothing else limits, measured on an H200 */
 	int (*tiles)(int s);
 	cudaError_t (*launch)(const symmetric_product<F> &, cudaStream_t);
@@ -26,14 +27,15 @@ template <class F> const std::vector<symmetric_form<F>> &symmetric_forms()
 	static const std::vector<form> forms = [] {
 		if constexpr (std::is_same_v<F, float>)
 			return std::vector<form>{
-	{ "fma 64x64", false, 64, 64, 0.02, lower_tiles<64, 64>, fma_form::launch_symmetric },
+	{ "fma 64x64", false, 64, 64, 3, 0.02, lower_tiles<64, 64>, fma_form::launch_symmetric },
 			};
 		else
 			return std::vector<form>{
-	{ "mma 128x128", false, 128, 128, 0.2, lower_tiles<128, 128>, mma_form::launch_symmetric<F> },
-	{ "wgmma 64x72", true, 64, 72, 1, lower_tiles<64, 72>, launch_symmetric<1, 72, 5, F> },
-	{ "wgmma 128x144", true, 128, 144, 1, lower_tiles<128, 144>, launch_symmetric<2, 144, 5, F> },
-	{ "wgmma 192x192", true, 192, 192, 1, lower_tiles<192, 192>, launch_symmetric<3, 192, 4, F> },
+	{ "mma 128x128", false, 128, 128, 2, 0.2, lower_tiles<128, 128>, mma_form::launch_symmetric<F> },
+	{ "wgmma 64x72 deep", true, 64, 72, 1, 1, lower_tiles<64, 72>, launch_symmetric<1, 72, 12, F> },
+	{ "wgmma 64x72", true, 64, 72, 2, 1, lower_tiles<64, 72>, launch_symmetric<1, 72, 6, F> },
+	{ "wgmma 128x144", true, 128, 144, 1, 1, lower_tiles<128, 144>, launch_symmetric<2, 144, 5, F> },
+	{ "wgmma 192x192", true, 192, 192, 1, 1, lower_tiles<192, 192>, launch_symmetric<3, 192, 4, F> },
 			};
 	}();
 	return forms;
@@ -66,16 +68,17 @@ inline const device_limits &limits()
 	return found;
 }
 
-/* Cycles on the busiest multiprocessor, its blocks one after the other. A slice of 64 columns: 2048
- * multiply-adds, 55 bytes from L2 a cycle; once a block: 1500 until the first slice is there, and a
- * fifth of a cycle for each element of the tile to finish and store it (all measured on an H200). */
+/* Cycles on the busiest multiprocessor. A slice of 64 columns: 2048 multiply-adds, 64 bytes from L2
+ * a cycle. A block: 1500 until its first slice is there, and a fifth of a cycle for each element of
+ * the tile to finish and store it, while another that fits beside it goes on (all measured on an H200). */
 template <class F> double estimated_cycles(const symmetric_form<F> &f, const symmetric_product<F> &p)
 {
-	size_t blocks = (size_t)f.tiles(p.s) * p.batch, turns = (blocks + limits().processors - 1) / limits().processors;
-	double area = (double)f.rows * f.columns, slices = (p.K + 63) / 64;
-	double slice = std::max(64 * area / 2048 / f.rate, 64.0 * sizeof(F) * (f.rows + f.columns) / 55);
+	auto parts = [](size_t n, size_t each) { return (double)((n + each - 1) / each); };
+	size_t blocks = (size_t)f.tiles(p.s) * p.batch, processors = limits().processors;
+	double area = (double)f.rows * f.columns;
+	double slice = std::max(64 * area / 2048 / f.rate, 64.0 * sizeof(F) * (f.rows + f.columns) / 64);
 
-	return (double)turns * (slices * slice + 1500 + area / 5);
+	return parts(blocks, processors) * parts(p.K, 64) * slice + parts(blocks, processors * f.together) * (1500 + area / 5);
 }
 
 template <class F> const symmetric_form<F> &best_form(const symmetric_product<F> &p)

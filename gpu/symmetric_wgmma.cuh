@@ -2,7 +2,9 @@
  * in shared memory, warpgroups multiply from there, sums stay in their registers.
  *
  * Tiles of 64 GROUPS x BN: GROUPS warpgroups of 64 rows each, one warp more that asks for copies.
- * C's tile is copied behind the last slice and turned into D's where it lies. */
+ * C's tile is copied while the last slices are multiplied and becomes D's where it lies. The main
+ * loop takes what the tensor cores do (128 x 144: 591 cycles a slice of 576, on an H200), so a
+ * tile's shape is chosen to fill the multiprocessors: 2048 rows are 128 tiles of 128 x 144. */
 #ifndef ETALON_SYMMETRIC_WGMMA_CUH
 #define ETALON_SYMMETRIC_WGMMA_CUH
 
@@ -73,8 +75,8 @@ template <class F, class M> __device__ void consume(float (&sum)[M::SUMS], M &m,
 
 	hopper::hold(sum);
 	for (int n = 0; n < slices; n++, at_n.next()) {
-		uint64_t a = hopper::matrix_descriptor(m.stage[at_n.stage].A + group * 64 * DEPTH);
-		uint64_t b = hopper::matrix_descriptor(m.stage[at_n.stage].B);
+		unsigned a = hopper::matrix_place(m.stage[at_n.stage].A + group * 64 * DEPTH);
+		unsigned b = hopper::matrix_place(m.stage[at_n.stage].B);
 
 		hopper::wait(m.full[at_n.stage], at_n.turn);
 		hopper::products_begin();
@@ -200,14 +202,16 @@ inline decltype(&cuTensorMapEncodeTiled) map_encoder()
 
 /* Boxes of rows x columns of matrices X [batch,s,width] with rows of ld; zeros are read beyond them. */
 template <class F>
-bool make_map(CUtensorMap &map, const F *X, int batch, int s, int width, int ld, int rows, int columns, CUtensorMapSwizzle swizzle)
+bool make_map(CUtensorMap &map, const F *X, int batch, int s, int width, int ld, int rows, int columns,
+              CUtensorMapSwizzle swizzle)
 {
 	cuuint64_t sizes[] = { (cuuint64_t)width, (cuuint64_t)s, (cuuint64_t)batch };
 	cuuint64_t strides[] = { ld * sizeof(F), (cuuint64_t)s * ld * sizeof(F) };
 	cuuint32_t box[] = { (cuuint32_t)columns, (cuuint32_t)rows, 1 }, steps[] = { 1, 1, 1 };
 
-	return map_encoder()(&map, std::is_same_v<F, f16> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
-		const_cast<F *>(X), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+	constexpr auto type = std::is_same_v<F, f16> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+
+	return map_encoder()(&map, type, 3, const_cast<F *>(X), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
 		CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
