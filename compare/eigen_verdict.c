@@ -76,7 +76,8 @@ void eigen_cause_report(FILE *to, const struct eigen_cause *r)
 	if (!r->found.y_is_finite) fputs("; the answer is not finite\n", to);
 	else fprintf(to, "; the answer's singular values are off by up to %.4g\n", r->found.y_error);
 	eigen_cause_print(to, indent, &r->found);
-	if (r->answer_left && r->found.cause == FOLLOWS) fprintf(to, "%swhat the answer is off by, the iteration does not explain\n", indent);
+	if (r->answer_left && r->found.cause == FOLLOWS)
+		fprintf(to, "%swhat the answer is off by, the iteration does not explain\n", indent);
 }
 
 json_t *eigen_cause_report_json(const struct eigen_cause *r)

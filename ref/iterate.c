@@ -175,6 +175,7 @@ bool trace_emulate(struct trace *t, const struct iteration *how, const double *x
 
 	*t = (struct trace){ .how = *how, .s = s, .l = l, .X = malloc(entries * s * l * sizeof(double)),
 		.y = malloc(s * l * sizeof(double)) };
+	openblas_set_num_threads(1);            /* else the order of sums depends on their number */
 	if (grams) {
 		t->R = malloc(entries * square);
 		t->Q = malloc(entries * square);
