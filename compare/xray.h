@@ -83,7 +83,7 @@ double xray_left(const struct xray *x);
 
 /* Share of the replica's own error (the mean square of its distance from the exact answer, stored) that float32's
  * noise makes of it, run after run: no replica can explain more than the rest. 0 for one that rounds nothing
- * inside. E_MEMORY: -1. Around a replica that is settled; x->d is lost. */
+ * inside, and of an op that does not iterate: there noise is not amplified, a rounding may only be small. E_MEMORY: -1. Around a replica that is settled; x->d is lost. */
 double xray_amplified(struct xray *x);
 
 /* share[o]: of the square of output o's error that the replica, stored, explains; 1 where there is none. x->d is lost. */

@@ -175,7 +175,7 @@ double xray_amplified(struct xray *x)
 	bool inner = false;
 
 	for (int k = 0; x->call->op->sites[k].name; k++) inner = inner || (x->replica.round[k].on && !site_store(x->call, k));
-	if (!inner) return 0;
+	if (!inner || !x->call->op->iterates) return 0;
 	plain.form = x->replica.form;
 	plain.chunk = x->replica.chunk;
 	if (!xray_direction(x, &plain)) return -1;

@@ -199,11 +199,11 @@ static const struct mistake_spec mistakes[] = {
 	[SITE_X] = T, [SITE_O] = T }
 static const struct contract contracts[] = {
 	{ "f32", "all in float32", FULL, 0, {{ 0 }} },
-	{ "lower_f32", "all in float32; products [s,s] below the diagonal, mirrored", LOWER, 0, {{ 0 }} },
+	{ "lower_f32", "all in float32" NS_MIRRORED, LOWER, 0, {{ 0 }} },
 	{ "f16", "every matrix of the iteration stored in float16, all else in float32", FULL, 0, STORED(NS_F16) },
-	{ "lower_f16", "every matrix of the iteration stored in float16, all else in float32; products [s,s] below the diagonal, mirrored", LOWER, 0, STORED(NS_F16) },
+	{ "lower_f16", "every matrix of the iteration stored in float16, all else in float32" NS_MIRRORED, LOWER, 0, STORED(NS_F16) },
 	{ "bf16", "every matrix of the iteration stored in bf16, all else in float32", FULL, 0, STORED(NS_BF16) },
-	{ "lower_bf16", "every matrix of the iteration stored in bf16, all else in float32; products [s,s] below the diagonal, mirrored", LOWER, 0, STORED(NS_BF16) },
+	{ "lower_bf16", "every matrix of the iteration stored in bf16, all else in float32" NS_MIRRORED, LOWER, 0, STORED(NS_BF16) },
 	{ 0 }
 };
 

@@ -55,6 +55,7 @@ bool ns_check(const struct call *call, struct error *e);
 /* The forms of such an op, whose piece is a matrix. */
 #define NS_FORMS(piece) { { "full", piece, false }, { "lower", piece, false } }
 enum { FULL, LOWER };
+#define NS_MIRRORED "; products [s,s] below the diagonal, mirrored"
 
 #define NS_PARAM_TABLE \
 	[P_ALGORITHM] = { "algorithm", PARAM_CHOICE, "standard|gram_naive|gram", true, 0, "the iteration" }, \
