@@ -31,8 +31,9 @@ bool replica_grow(struct xray *x);
 bool replica_descend(struct xray *x, bool mistakes);
 
 /* replica_grow from each way to compute in turn (token by token with exact sums, the same in float32,
- * in chunks of 64, 32, 16, 128) until one explains all; start, where not NULL, is tried before them. If
- * none does, replica_descend from what each has become and from the bare model, the best first: a
+ * in chunks of 64, 32, 16, 128, or in a second form that has no chunks) until one explains all; start, the contract's plan
+ * where not NULL, is tried before them. Of what gives the same numbers it takes what start has, or without it the op's
+ * contracts. If none explains all, replica_descend from what each has become and from the bare model, the best first: a
  * mistake is thought of only when no roundings explain the outputs. */
 bool replica_search(struct xray *x, const struct plan *start);
 
