@@ -7,9 +7,9 @@ const double certain = 6, above_noise = 2, worth_keeping = 30, saturated = 0.1, 
 /* The share of the error that a replica with roundings inside must explain, and that ends the search where what is left
  * is the size of a few tips: one large rounding may be 99.9 % of the error alone. */
 static const double enough = 0.99, plenty = 0.999, tips = 100;
-/* Element operations of the reference: of one run of the search, and that replica_descend may spend in all, a
- * quarter of a minute of one core. */
-static const uint64_t enough_work = UINT64_C(1) << 24, patience = UINT64_C(1) << 35;
+/* Element operations of the reference: of one run of the search, and that replica_descend may spend in all, some
+ * seven seconds of one core. */
+static const uint64_t enough_work = UINT64_C(1) << 24, patience = UINT64_C(1) << 34;
 
 const struct site_rounding site_types[SITE_TYPES] = {
 	{ true, FMT_BF16, ROUND_NEAREST_EVEN }, { true, FMT_F16, ROUND_NEAREST_EVEN }, { true, FMT_TF32, ROUND_ZERO },

@@ -1,13 +1,17 @@
 #!/bin/sh
-# Runs cmocka programs, prints the whole output of those that fail, and one line of totals.
-# usage: run.sh PROGRAM...
-out=$(mktemp) || exit 1
-trap 'rm -f "$out"' EXIT
+# Runs cmocka programs, as many at a time as there are processors, prints the whole output of those that fail, and one
+# line of totals. usage: run.sh PROGRAM...
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0
+export work OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
 
+printf '%s\n' "$@" | xargs -P "$(getconf _NPROCESSORS_ONLN)" -I{} sh -c '
+	"{}" >"$work/$(basename "{}").out" 2>&1
+	echo $? >"$work/$(basename "{}").status"'
 for program in "$@"; do
-	"$program" >"$out" 2>&1
-	status=$?
+	out=$work/$(basename "$program").out
+	status=$(cat "$work/$(basename "$program").status")
 	# A test that was announced and did not end (a crash), or a failing exit that no test
 	# explains, counts as failed.
 	set -- $(awk -v status=$status '

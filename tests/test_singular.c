@@ -54,7 +54,7 @@ static void known_singular_values_and_polar_factor(void **state)
 	assert_true(polar_of(&W, &bound, X, &v, &e));
 	double off = 0;
 	for (size_t i = 0; i < S * L; i++) off += pow(dd_sub((dd){ W.hi[i], W.lo[i] }, dd_of(P[i])).hi, 2);
-	assert_true(sqrt(off) <= bound && bound < 1e-6);
+	assert_true(sqrt(off) <= bound && bound < 1e-4);        /* 1/σ_min = 1e9 of what doubles leave, some 1e-14 */
 	ddm_free(&W);
 	singular_free(&v);
 	for (size_t j = 0; j < L; j++) X[j] = X[L + j];         /* two equal rows: no polar factor */

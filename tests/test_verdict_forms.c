@@ -14,7 +14,7 @@ static struct verdict judged(const struct capture *c, const char *contract, bool
 	return v;
 }
 
-static const struct trace *trace_of(const struct verdict *v, const char *name)
+static const struct trace_entries *trace_of(const struct verdict *v, const char *name)
 {
 	for (int i = 0; i < v->n_trace; i++)
 		if (!strcmp(v->op->out[v->trace[i].out].name, name)) return &v->trace[i];
@@ -32,7 +32,7 @@ static void forms_are_told_apart(void **state)
 	assert_int_equal(judged(&c, "lower_f16", false).outcome, PASS);
 	struct verdict v = judged(&c, "f16", true);
 	assert_int_equal(v.outcome, FAIL);
-	const struct trace *Q = trace_of(&v, "Q");
+	const struct trace_entries *Q = trace_of(&v, "Q");
 	for (size_t k = 0; k < Q->n; k++) assert_true((Q->entry[k].sigma > Q->limit) == (k > 3));
 	capture_free(&c);
 	model_case(&c, "newton_schulz", "tall_gram_f16", "f16");
