@@ -25,7 +25,8 @@ int faults_of(const struct op *op, struct fault *list);
 struct plan model_plan(const struct model *m, const struct fault *f);
 
 /* A fault that the model cannot have: of another form, allowed by its contract, or no more than its store. */
-/* An iteration's model stores its iterates in the type that the case asks for. */
+/* An iteration's model stores its iterates in the type that the case asks for, and where that rounds the case records
+ * them: what runs free and rounds inside is judged by the contract's rules alone (docs/x-ray.md). */
 bool model_fits(const struct model *m, const struct test_case *k);
 bool fault_is_foreign(const struct model *m, const struct fault *f, const struct call *call);
 
