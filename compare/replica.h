@@ -17,7 +17,7 @@ extern const double worth_keeping;
 
 /* What a site may be rounded to; the first is the commonest. */
 extern const struct site_rounding site_types[];
-enum { SITE_TYPES = 8 };
+enum { SITE_TYPES = 9 };
 
 /* Adds roundings and mistakes to x->replica, which is settled, and takes out what it does as well
  * without, until nothing changes. Mistakes that explain most of what is left come first, then
