@@ -29,12 +29,9 @@ bool replica_explains(const struct xray *x)
 
 static bool explains_share(const struct xray *x, const double share[MAX_OUT], double least)
 {
-	bool inside = false;
-
 	for (int o = 0; o < MAX_OUT; o++)
 		if (x->call->out_count[o] && !(share[o] >= least)) return false;
-	for (int k = 0; x->call->op->sites[k].name; k++) inside = inside || (x->replica.round[k].on && !site_store(x->call, k));
-	return inside;
+	return xray_rounds_inside(x);
 }
 
 bool replica_nearly_explains(const struct xray *x, const double share[MAX_OUT])

@@ -5,26 +5,6 @@
 
 const char *const suspect_name[] = { "ruled out", "convicted", "allowed", "not visible" };
 
-static bool is_zero(const struct xray *x)
-{
-	for (size_t j = 0; j < x->n; j++)
-		if (x->d[j] != 0) return false;
-	return true;
-}
-
-/* What a mistake that the replica's form cannot make does in its own form, without roundings. */
-static bool plain_direction(struct xray *x, int m)
-{
-	struct plan p = plan_plain(&arith_f64, arith_f64.precision);
-
-	if (!xray_direction(x, &p)) return false;
-	for (size_t j = 0; j < x->n; j++) x->raw[j] = x->d[j];
-	plan_mistake(&p, x->call->op, m);
-	if (!xray_direction(x, &p)) return false;
-	for (size_t j = 0; j < x->n; j++) x->d[j] -= x->raw[j];
-	return xray_rebase(x);
-}
-
 /* Is m, in the place of a mistake that the replica makes, the same answer? */
 static bool in_its_place(struct xray *x, int m, bool *same)
 {
@@ -52,7 +32,6 @@ static bool try_mistake(struct xray *x, int m, bool explained, struct suspect *s
 	if (made) p.mistakes &= ~(UINT64_C(1) << m);
 	else plan_mistake(&p, x->call->op, m);
 	if (!xray_direction(x, &p)) return false;
-	if (!made && spec->form >= 0 && p.form != spec->form && is_zero(x) && !plain_direction(x, m)) return false;
 	s->size = xray_size(x);
 	struct coefficient c = xray_fit(x);
 	s->coefficient = made ? 1 - c.value : c.value;
@@ -91,10 +70,7 @@ static bool read_site(struct xray *x, const struct reading *r, struct suspect *s
  * noisy runs amplify too, have the last word. */
 static bool runs_free(const struct xray *x)
 {
-	bool inner = false;
-
-	for (int k = 0; x->call->op->sites[k].name; k++) inner = inner || (x->replica.round[k].on && !site_store(x->call, k));
-	return inner && x->call->op->iterates && !x->call->anchored;
+	return xray_rounds_inside(x) && x->call->op->iterates && !x->call->anchored;
 }
 
 /* What is made comes first, the largest effect before the others; the rest stays in the order of the tables. */

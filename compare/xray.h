@@ -96,6 +96,9 @@ bool xray_is_even(struct xray *x);
 /* The output that element j is of. */
 int xray_out(const struct xray *x, size_t j);
 
+/* Does the replica round anywhere but at stores? */
+bool xray_rounds_inside(const struct xray *x);
+
 bool site_in_form(const struct op *op, int site, int form);
 
 /* 1 + the output of this call that the site is the store of, or 0. */

@@ -172,10 +172,8 @@ double xray_amplified(struct xray *x)
 {
 	struct plan plain = plan_plain(&arith_f64, arith_f64.precision);
 	double noise = 0, error = 0;
-	bool inner = false;
 
-	for (int k = 0; x->call->op->sites[k].name; k++) inner = inner || (x->replica.round[k].on && !site_store(x->call, k));
-	if (!inner || !x->call->op->iterates) return 0;
+	if (!xray_rounds_inside(x) || !x->call->op->iterates) return 0;
 	plain.form = x->replica.form;
 	plain.chunk = x->replica.chunk;
 	if (!xray_direction(x, &plain)) return -1;

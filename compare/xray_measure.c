@@ -82,6 +82,13 @@ double xray_left(const struct xray *x)
 	return n > 0 ? sum / n : 0;
 }
 
+bool xray_rounds_inside(const struct xray *x)
+{
+	for (int k = 0; x->call->op->sites[k].name; k++)
+		if (x->replica.round[k].on && !site_store(x->call, k)) return true;
+	return false;
+}
+
 bool xray_explained(struct xray *x, double share[MAX_OUT])
 {
 	struct plan plain = plan_plain(&arith_f64, arith_f64.precision);

@@ -184,4 +184,17 @@ static inline void each_wrong_one_fails(const struct inventions *all)
 	assert_int_equal(bad, 0);
 }
 
+static inline void the_kernel_passes(void **state) { the_right_one_passes(*state); }
+static inline void each_mistake_fails_and_is_located(void **state) { each_wrong_one_fails(*state); }
+
+static inline int run_inventions(const struct inventions *all)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_prestate(the_kernel_passes, (void *)(uintptr_t)all),
+		cmocka_unit_test_prestate(each_mistake_fails_and_is_located, (void *)(uintptr_t)all),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
 #endif

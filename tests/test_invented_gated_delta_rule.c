@@ -120,14 +120,4 @@ static void kernel(struct capture *c, int mistake, const char *rounds)
 
 static const struct inventions all = { "gated_delta_rule", own, list, kernel };
 
-static void the_kernel_passes(void **state) { (void)state; the_right_one_passes(&all); }
-static void each_mistake_fails_and_is_located(void **state) { (void)state; each_wrong_one_fails(&all); }
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_kernel_passes),
-		cmocka_unit_test(each_mistake_fails_and_is_located),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_inventions(&all); }

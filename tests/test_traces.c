@@ -2,26 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "compare/verdict.h"
-#include "tests/model.h"
-
-static struct verdict judged(const struct capture *c, const char *contract, bool quick)
-{
-	const struct judging how = { .contract = contract, .quick = quick };
-	struct verdict v;
-	struct error e;
-
-	no_error(judge(c, &how, &v, &e), &e);
-	return v;
-}
-
-static const struct trace_entries *trace_of(const struct verdict *v, const char *name)
-{
-	for (int i = 0; i < v->n_trace; i++)
-		if (!strcmp(v->op->out[v->trace[i].out].name, name)) return &v->trace[i];
-	fail_msg("no trace %s", name);
-	return NULL;
-}
+#include "tests/judged.h"
 
 /* A model kernel in float32 that rounds to float16 what it stores: it passes, iteration by iteration, though
  * free-running it is far off; and its roundings are read although free-running they cannot be. */

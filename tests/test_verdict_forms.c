@@ -1,26 +1,7 @@
 /* The forms full and lower of a Newton-Schulz iteration in a verdict, and mistakes that the contract's roundings are. */
 #include <string.h>
 
-#include "compare/verdict.h"
-#include "tests/model.h"
-
-static struct verdict judged(const struct capture *c, const char *contract, bool quick)
-{
-	const struct judging how = { .contract = contract, .quick = quick };
-	struct verdict v;
-	struct error e;
-
-	no_error(judge(c, &how, &v, &e), &e);
-	return v;
-}
-
-static const struct trace_entries *trace_of(const struct verdict *v, const char *name)
-{
-	for (int i = 0; i < v->n_trace; i++)
-		if (!strcmp(v->op->out[v->trace[i].out].name, name)) return &v->trace[i];
-	fail_msg("no trace %s", name);
-	return NULL;
-}
+#include "tests/judged.h"
 
 /* A kernel that mirrors: Q is 2 sigma and more from the form full at entries 4 and 5, and fails under its contract. */
 static void forms_are_told_apart(void **state)
