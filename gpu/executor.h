@@ -75,8 +75,13 @@ struct executor_data {
 	void *y;                        /* [tokens,layers,Hv,Dv] */
 };
 
+/* What a backend promises of a request's y and memory, to the bit. BATCH: the same whatever other rows, their order and
+ * padding are in the step. SPLIT: and into whatever steps its tokens are split, if states are kept in float32. */
+enum { PROMISE_BATCH = 1, PROMISE_SPLIT = 2 };
+
 struct executor_backend {
 	const char *name;
+	unsigned promises;
 	/* Copies weights. The pools are zero at first. */
 	void *(*open)(const struct executor_shape *s, const struct executor_weights *w, struct error *e);
 	void (*close)(void *b);         /* NULL is allowed */

@@ -1,0 +1,25 @@
+/* A play against the reference of mixed_batch: each request alone, in order, from its own slot. */
+#ifndef ETALON_ISOLATE_VALUES_H
+#define ETALON_ISOLATE_VALUES_H
+
+#include "isolate.h"
+#include "ref/op.h"
+
+struct values {
+	struct breach breach;           /* law "values", at the first token or slot that is wrong; NULL: none is */
+	double worst;                   /* error of y in sigma */
+	size_t tokens, wrong;           /* of requests */
+};
+
+/* The play must have run to its end. */
+bool values_judge(struct values *v, const struct play *p, struct error *e);
+
+/* Which mistake answers as the executor did, over the tables that the scenario means. */
+struct named {
+	const struct mistake_spec *mistake;     /* NULL: none explains half of what is wrong */
+	size_t wrong, explained;        /* tokens whose y is not the reference's; of these, those that are the mistake's */
+	bool alone;                     /* no other explains as much */
+};
+bool values_name(struct named *n, const struct play *p, struct error *e);
+
+#endif
