@@ -18,8 +18,11 @@ struct setup {
 	uint64_t seed;
 };
 
-/* A small model, its weights drawn from the seed. Freed with setup_free. */
-bool setup_make(struct setup *s, const struct executor_backend *backend, uint64_t seed, enum dtype state, enum dtype data, struct error *e);
+/* The small model that scenarios are played with: it has room for any that scenario_draw makes. */
+struct executor_shape setup_small(enum dtype state, enum dtype data);
+
+/* Weights drawn from the seed. Freed with setup_free. */
+bool setup_make(struct setup *s, const struct executor_backend *backend, const struct executor_shape *shape, uint64_t seed, struct error *e);
 void setup_free(struct setup *s);
 
 /* The executor's y of one token, bytes [layers,Hv,Dv]; elements likewise. */

@@ -83,22 +83,26 @@ static float *weights(uint64_t key, double low, double high, double (*f)(double)
 	return w;
 }
 
-/* As of trained models: A = exp(A_log), up to 2 here so that memories last for a scenario. */
-bool setup_make(struct setup *s, const struct executor_backend *backend, uint64_t seed, enum dtype state, enum dtype data, struct error *e)
+struct executor_shape setup_small(enum dtype state, enum dtype data)
 {
-	struct executor_shape shape = {
+	return (struct executor_shape){
 		.layers = 2, .Hk = 1, .Hv = 2, .Dk = 16, .Dv = 16, .W = 4, .slots = LIVE_REQUESTS * (DRAFTS + 2) + LIVE_CHECKPOINTS + 5,
 		.max_tokens = LIVE_REQUESTS * CHUNK + 2 * MOST_PADDED, .max_rows = LIVE_REQUESTS + 2 * MOST_PADDED,
 		.state = state, .data = data, .l2_eps = 1e-6f, .norm_eps = 1e-6f
 	};
-	size_t layers = (size_t)shape.layers, C = executor_channels(&shape), heads = layers * (size_t)shape.Hv;
+}
 
-	*s = (struct setup){ .backend = backend, .shape = shape, .seed = seed };
-	uint64_t key = mix(seed) << 20;
-	s->weights.conv = weights(key, -0.9, 0.9, NULL, layers * C * (size_t)shape.W);
-	s->weights.A_log = weights(key + (1 << 16), 0.05, 2, log, heads);
-	s->weights.dt_bias = weights(key + (2 << 16), -6, -1, NULL, heads);
-	s->weights.norm = weights(key + (3 << 16), 0.7, 1.3, NULL, layers * (size_t)shape.Dv);
+/* As of trained models: A = exp(A_log), up to 2 here so that memories last for a scenario. */
+bool setup_make(struct setup *s, const struct executor_backend *backend, const struct executor_shape *shape, uint64_t seed, struct error *e)
+{
+	size_t layers = (size_t)shape->layers, C = executor_channels(shape), heads = layers * (size_t)shape->Hv;
+
+	*s = (struct setup){ .backend = backend, .shape = *shape, .seed = seed };
+	uint64_t key = mix(seed + 7) << 24;
+	s->weights.conv = weights(key, -0.9, 0.9, NULL, layers * C * (size_t)shape->W);
+	s->weights.A_log = weights(key + (1 << 20), 0.05, 2, log, heads);
+	s->weights.dt_bias = weights(key + (2 << 20), -6, -1, NULL, heads);
+	s->weights.norm = weights(key + (3 << 20), 0.7, 1.3, NULL, layers * (size_t)shape->Dv);
 	if (s->weights.conv && s->weights.A_log && s->weights.dt_bias && s->weights.norm) return true;
 	setup_free(s);
 	return error_set(e, E_MEMORY, "isolate", NO_OFFSET, "the weights of %zu layers", layers);
