@@ -12,7 +12,9 @@ static bool name_it(struct explanation *x, const struct setup *s, const struct s
 		struct play p;
 		struct named n = { 0 };
 		if (!play_make(&p, s, scenario, &how, e)) return false;
-		bool ok = !p.fed || values_name(&n, &p, e);
+		struct capture c = { 0 };
+		bool ok = !p.fed || (play_capture(&c, &p, e) && values_name(&n, &c, e));
+		capture_free(&c);
 		play_free(&p);
 		if (!ok) return false;
 		if (!n.mistake || n.explained * (x->wrong ? x->wrong : 1) <= x->explained * n.wrong) continue;
@@ -165,7 +167,11 @@ bool isolate_shrink(struct scenario *to, const struct setup *s, const struct sce
 	bool ok = all && scenario_select(&k.now, from, all, e);
 	free(all);
 	if (!ok) return all ? false : error_set(e, E_MEMORY, "scenario", NO_OFFSET, "%zu events", from->n);
-	if (failed->breach.step >= 0) without(&k, late, &failed->breach.step);
+	/* What follows the first wrong step is seldom needed, but a mistake may take some steps more to show itself. */
+	for (int more = 0; failed->breach.step >= 0 && more < from->steps; more = 2 * more + 1) {
+		int last = failed->breach.step + more;
+		if (without(&k, late, &last)) break;
+	}
 	while (again && k.trials < MOST_TRIALS) {
 		again = drop_requests(&k);
 		again = drop_pieces(&k, true) || again;

@@ -167,10 +167,12 @@ bool isolate_scenario(struct isolation *x, const struct setup *s, const struct s
 
 	if (!play_make(&base, s, scenario, &as_given, e)) return false;
 	hold_steps(x, &base);
-	bool ok = base.fed || error_set(e, E_EMPTY, "scenario", NO_OFFSET, "no request runs a token");
-	for (int i = 0; ok && i < VARIANTS && x->broken < 0; i++)
-		if (only < 0 || only == variants[i].law) ok = hold_variant(x, s, scenario, &base, &variants[i], e);
-	if (ok && x->broken < 0 && (only < 0 || only == LAW_VALUES)) ok = hold_values(x, &base, e);
+	bool values = false, ok = base.fed || error_set(e, E_EMPTY, "scenario", NO_OFFSET, "no request runs a token");
+	for (int i = 0; ok && i < VARIANTS && x->broken < 0; i++) {
+		if (variants[i].law != LAW_REPEAT && !values && x->broken < 0 && (only < 0 || only == LAW_VALUES))
+			ok = values = hold_values(x, &base, e);
+		if (ok && x->broken < 0 && (only < 0 || only == variants[i].law)) ok = hold_variant(x, s, scenario, &base, &variants[i], e);
+	}
 	play_free(&base);
 	return ok;
 }

@@ -182,7 +182,7 @@ static bool run(struct run *r, struct error *e)
 	struct error guard;
 	if (!executor_guards(r->x, &guard)) {
 		if (guard.code != E_VALUE) return *e = guard, false;
-		breach(r->play, "guards", -1, -1, -1, -1, "%s: byte %llu: %s", guard.item, (unsigned long long)guard.offset, guard.detail);
+		breach(r->play, "guards", -1, -1, -1, -1, "%s: %s", guard.item, guard.detail);
 	}
 	return read_after(r, e);
 }

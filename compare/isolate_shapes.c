@@ -88,7 +88,7 @@ static bool hold_length(struct isolation *x, const struct executor_backend *back
 	}
 	if (ok && !backend->guards(b.backend, &guard)) {
 		if (guard.code != E_VALUE) *e = guard, ok = false;
-		else broken(x, LAW_SCRATCH, "%d tokens: %s: byte %llu: %s", T, guard.item, (unsigned long long)guard.offset, guard.detail);
+		else broken(x, LAW_SCRATCH, "%d tokens: %s: %s", T, guard.item, guard.detail);
 	}
 	x->law[LAW_SCRATCH].plays++;
 	x->law[LAW_SCRATCH].counted++;

@@ -9,14 +9,23 @@
 enum { NOISY_RUNS = 6 };
 enum { OUT_Y };                         /* of mixed_batch: see ref/mixed_batch.c */
 
-struct measured { struct capture capture; struct call call; struct answer truth, second; struct expected expected; };
+struct measured {
+	struct call call;
+	struct answer truth, second;
+	struct expected expected;
+	size_t tokens, n;               /* n elements of y a token */
+	int32_t *row, *step;            /* [tokens], [rows] */
+	bool *padding;                  /* [rows] */
+};
 
 static void measured_free(struct measured *m)
 {
 	answer_free(&m->truth);
 	answer_free(&m->second);
 	expected_free(&m->expected);
-	capture_free(&m->capture);
+	free(m->row);
+	free(m->step);
+	free(m->padding);
 }
 
 static bool run(const struct call *call, const struct arith *a, int mistake, struct answer *to, struct error *e)
@@ -27,14 +36,45 @@ static bool run(const struct call *call, const struct arith *a, int mistake, str
 	return ref_run(call, &plan, to, e);
 }
 
-/* The truth of a play and its expected error; freed also when false. */
-static bool measure(struct measured *m, const struct play *p, struct error *e)
+static int32_t integer(const struct capture *c, const char *name, size_t i)
+{
+	const struct tensor *t = capture_in(c, name);
+	double x;
+
+	dtype_load(t->dtype, (const char *)t->data + i * dtype_info[t->dtype].size, 1, &x);
+	return (int32_t)x;
+}
+
+/* Which row a token is in, which step a row. */
+static bool read_tables(struct measured *m, const struct capture *c, struct error *e)
+{
+	size_t rows = capture_in(c, "kinds")->count, steps = capture_in(c, "steps")->count - 1;
+
+	m->tokens = capture_in(c, "write_slot")->count;
+	m->n = m->call.out_count[OUT_Y] / m->tokens;
+	m->row = calloc(m->tokens, sizeof *m->row);
+	m->step = calloc(rows, sizeof *m->step);
+	m->padding = calloc(rows, sizeof *m->padding);
+	if (!m->row || !m->step || !m->padding) return error_set(e, E_MEMORY, "isolate", NO_OFFSET, "%zu rows", rows);
+	for (size_t r = 0; r < rows; r++) {
+		m->padding[r] = integer(c, "kinds", r) == ROW_PADDING;
+		for (int32_t t = integer(c, "cu_seqlens", r); t < integer(c, "cu_seqlens", r + 1); t++) m->row[t] = (int32_t)r;
+	}
+	for (size_t k = 0; k < steps; k++)
+		for (int32_t r = integer(c, "steps", k); r < integer(c, "steps", k + 1); r++) m->step[r] = (int32_t)k;
+	return true;
+}
+
+/* The truth of a capture and its expected error; freed also when false. */
+static bool measure(struct measured *m, const struct capture *c, struct error *e)
 {
 	struct plan noisy = plan_plain(&arith_noisy, arith_noisy.precision);
 
 	*m = (struct measured){ 0 };
-	if (!play_capture(&m->capture, p, e) || !call_bind(&m->call, &m->capture, true, e)) return false;
-	plan_contract(&noisy, &m->call.op->contracts[op_contract(m->call.op, m->capture.contract)]);
+	if (!call_bind(&m->call, c, true, e) || !read_tables(m, c, e)) return false;
+	int contract = op_contract(m->call.op, c->contract ? c->contract : "f32");
+	if (contract < 0) return error_set(e, E_UNKNOWN_NAME, c->contract, NO_OFFSET, "expected a contract of %s", c->op);
+	plan_contract(&noisy, &m->call.op->contracts[contract]);
 	noisy.random = true;
 	return run(&m->call, &arith_f64, -1, &m->truth, e) && run(&m->call, &arith_f64up, -1, &m->second, e)
 		&& expected_make(&m->expected, &m->call, &noisy, &m->truth, NOISY_RUNS, e);
@@ -60,106 +100,128 @@ static double error_at(const struct measured *m, int out, size_t i)
 }
 
 /* The first wrong element of a token's y, or its number of elements. */
-static size_t wrong_in_token(const struct measured *m, const struct play *p, size_t token, double limit)
+static size_t wrong_in_token(const struct measured *m, size_t token, double limit)
 {
-	size_t n = setup_y_elements(p->setup), i = 0;
+	size_t i = 0;
 
-	while (i < n && error_at(m, OUT_Y, token * n + i) <= limit) i++;
+	while (i < m->n && error_at(m, OUT_Y, token * m->n + i) <= limit) i++;
 	return i;
 }
 
-static void say_token(struct values *v, const struct measured *m, const struct play *p, size_t token, size_t element)
+static void say_token(struct values *v, const struct measured *m, size_t token, size_t element)
 {
-	const struct play_row *row = &p->row[p->token[token].row];
-	size_t n = setup_y_elements(p->setup), layers = (size_t)p->setup->shape.layers, at = token * n + element;
+	int32_t row = m->row[token];
+	size_t at = token * m->n + element;
 	char text[96];
 
-	v->breach = (struct breach){ "values", row->step, row->request, row->read_slot, (int)(element / (n / layers)), "" };
-	snprintf(v->breach.what, sizeof v->breach.what, "y%s of request %d (its token %zu) is %.6g, alone it would be %.6g: %.3g sigma",
-		index_text(&m->call, OUT_Y, at, text, sizeof text), row->request, p->token[token].fed, got_at(&m->call, OUT_Y, at),
-		m->truth.hi[OUT_Y][at], error_at(m, OUT_Y, at));
+	v->first_wrong = token;
+	v->breach = (struct breach){ "values", m->step[row], -1, integer(m->call.capture, "read_slot", (size_t)row),
+		(int)(element / (m->n / m->call.out[OUT_Y]->shape[1])), "" };
+	snprintf(v->breach.what, sizeof v->breach.what, "y%s of row %d is %.6g, alone it would be %.6g: %.3g sigma",
+		index_text(&m->call, OUT_Y, at, text, sizeof text), row, got_at(&m->call, OUT_Y, at), m->truth.hi[OUT_Y][at],
+		error_at(m, OUT_Y, at));
 }
 
-/* A rule of the verdict that an output breaks: the worst element stands for it. */
-static void say_output(struct values *v, const struct measured *m, const struct play *p, const struct output_verdict *o)
+/* A rule of the verdict that an output breaks: its worst element stands for it. */
+static void say_output(struct values *v, const struct measured *m, const struct output_verdict *o)
 {
-	const char *name = m->call.op->out[o->out].name;
-	size_t row = 1, layers = (size_t)p->setup->shape.layers;
+	const struct tensor *t = m->call.out[o->out];
+	size_t outer = t->count / t->shape[0], layer = o->worst.index % outer / (outer / t->shape[1]);
 	char text[96];
 
 	for (int i = 0; i < RULE_COUNT && !v->breach.law; i++) {
 		if (o->rule[i].value <= o->rule[i].limit && !o->not_finite) continue;
-		for (size_t d = 1; d < (size_t)m->call.out[o->out]->rank; d++) row *= m->call.out[o->out]->shape[d];
-		size_t slot = o->worst.index / row, layer = o->worst.index % row / (row / layers);
-		v->breach = (struct breach){ "values", -1, -1, o->out == OUT_Y ? -1 : (int)slot, (int)layer, "" };
-		snprintf(v->breach.what, sizeof v->breach.what, "%s%s is %.6g, expected %.6g: %s error %.3g sigma, at most %.3g", name,
-			index_text(&m->call, o->out, o->worst.index, text, sizeof text), o->worst.got, o->worst.expected, rule_name[i],
-			o->rule[i].value, o->rule[i].limit);
+		v->breach = (struct breach){ "values", -1, -1, o->out == OUT_Y ? -1 : (int)(o->worst.index / outer), (int)layer, "" };
+		snprintf(v->breach.what, sizeof v->breach.what, "%s%s is %.6g, expected %.6g: %s error %.3g sigma, at most %.3g",
+			m->call.op->out[o->out].name, index_text(&m->call, o->out, o->worst.index, text, sizeof text), o->worst.got,
+			o->worst.expected, rule_name[i], o->rule[i].value, o->rule[i].limit);
 	}
 }
 
-bool values_judge(struct values *v, const struct play *p, struct error *e)
+bool values_of(struct values *v, const struct capture *c, struct error *e)
 {
 	struct measured m;
 	struct output_verdict o[MAX_OUT];
-	bool ok = measure(&m, p, e);
+	bool ok = measure(&m, c, e);
 
-	*v = (struct values){ .tokens = p->fed };
+	*v = (struct values){ 0 };
 	for (int i = 0; ok && i < MAX_OUT; i++)
 		if (m.call.out_count[i]) ok = figures(&o[i], &m.call, i, &m.truth, &m.second, &m.expected, e);
-	if (ok) {
-		double limit = o[OUT_Y].rule[RULE_WORST].limit;
-		v->worst = o[OUT_Y].rule[RULE_WORST].value;
-		for (size_t t = 0; t < p->tokens; t++) {
-			size_t at = p->row[p->token[t].row].request < 0 ? setup_y_elements(p->setup) : wrong_in_token(&m, p, t, limit);
-			if (at == setup_y_elements(p->setup)) continue;
-			if (!v->wrong++) say_token(v, &m, p, t, at);
-		}
-		for (int i = 0; i < MAX_OUT; i++)
-			if (m.call.out_count[i]) say_output(v, &m, p, &o[i]);
+	for (size_t t = 0; ok && t < m.tokens; t++) {
+		if (m.padding[m.row[t]]) continue;
+		size_t at = wrong_in_token(&m, t, o[OUT_Y].rule[RULE_WORST].limit);
+		v->tokens++;
+		if (at < m.n && !v->wrong++) say_token(v, &m, t, at);
 	}
+	for (int i = 0; ok && i < MAX_OUT; i++)
+		if (m.call.out_count[i]) say_output(v, &m, &o[i]);
+	if (ok) v->worst = o[OUT_Y].rule[RULE_WORST].value;
 	measured_free(&m);
 	return ok;
 }
 
-/* Is a token's y what the mistake makes of it, up to the error expected and float32's of larger numbers? */
-static bool fits(const struct measured *m, const struct play *p, const struct answer *a, size_t token, double limit)
+bool values_judge(struct values *v, const struct play *p, struct error *e)
 {
-	size_t n = setup_y_elements(p->setup);
+	struct capture c;
 
-	for (size_t i = token * n; i < (token + 1) * n; i++) {
-		double want = a->hi[OUT_Y][i], got = got_at(&m->call, OUT_Y, i);
-		if (!(fabs(got - want) <= limit * m->expected.sigma[OUT_Y][i] + 1e-3 * fabs(want))) return false;
+	if (!play_capture(&c, p, e)) return false;
+	bool ok = values_of(v, &c, e);
+	capture_free(&c);
+	if (ok && v->wrong) {
+		const struct play_token *t = &p->token[v->first_wrong];
+		v->breach.request = p->row[t->row].request;
+		v->breach.step = p->row[t->row].step;
+	}
+	return ok;
+}
+
+/* Is a token's y what the answer has, up to the error expected and what float32 loses among larger numbers of its head? */
+static bool fits(const struct measured *m, const struct answer *a, size_t token)
+{
+	size_t Dv = out_row(&m->call, OUT_Y);
+
+	for (size_t head = token * m->n; head < (token + 1) * m->n; head += Dv) {
+		double most = 0;
+		for (size_t i = head; i < head + Dv; i++) most = fmax(most, fabs(a->hi[OUT_Y][i]));
+		for (size_t i = head; i < head + Dv; i++)
+			if (!(fabs(got_at(&m->call, OUT_Y, i) - a->hi[OUT_Y][i]) <= 20 * m->expected.sigma[OUT_Y][i] + 0.01 * most)) return false;
 	}
 	return true;
 }
 
-bool values_name(struct named *n, const struct play *p, struct error *e)
+/* Of the tokens that are wrong, those that the answer explains; less those that it would have wrong. */
+static size_t score(const struct measured *m, const struct answer *a, const bool *wrong, size_t *explained)
+{
+	size_t spoilt = 0;
+
+	*explained = 0;
+	for (size_t t = 0; t < m->tokens; t++) {
+		if (m->padding[m->row[t]]) continue;
+		bool fit = fits(m, a, t);
+		*explained += wrong[t] && fit;
+		spoilt += !wrong[t] && !fit;
+	}
+	return *explained > spoilt ? *explained - spoilt : 0;
+}
+
+bool values_name(struct named *n, const struct capture *c, struct error *e)
 {
 	struct measured m;
-	bool ok = measure(&m, p, e), *wrong = calloc(p->tokens + 1, sizeof *wrong);
-	double limit = 20;
+	bool ok = measure(&m, c, e), *wrong = calloc(m.tokens + 1, sizeof *wrong);
 	size_t best = 0;
 
 	*n = (struct named){ 0 };
-	if (ok && !wrong) ok = error_set(e, E_MEMORY, "isolate", NO_OFFSET, "%zu tokens", p->tokens);
-	for (size_t t = 0; ok && t < p->tokens; t++)
-		n->wrong += wrong[t] = p->row[p->token[t].row].request >= 0 && !fits(&m, p, &m.truth, t, limit);
+	if (ok && !wrong) ok = error_set(e, E_MEMORY, "isolate", NO_OFFSET, "%zu tokens", m.tokens);
+	for (size_t t = 0; ok && t < m.tokens; t++) n->wrong += wrong[t] = !m.padding[m.row[t]] && !fits(&m, &m.truth, t);
 	for (int i = 0; ok && n->wrong && m.call.op->mistakes[i].name; i++) {
 		struct answer a;
-		size_t explained = 0, spoilt = 0;
+		size_t explained;
 		if (!(ok = run(&m.call, &arith_f64, i, &a, e))) break;
-		for (size_t t = 0; t < p->tokens; t++) {
-			if (p->row[p->token[t].row].request < 0) continue;
-			bool fit = fits(&m, p, &a, t, limit);
-			explained += wrong[t] && fit;
-			spoilt += !wrong[t] && !fit;
-		}
+		size_t points = score(&m, &a, wrong, &explained);
 		answer_free(&a);
-		size_t score = explained > spoilt ? explained - spoilt : 0;
-		if (score == best) n->alone = n->alone && score == 0;
-		if (score <= best) continue;
-		best = score;
+		if (points == best) n->alone = false;
+		if (points <= best) continue;
+		best = points;
 		*n = (struct named){ &m.call.op->mistakes[i], n->wrong, explained, true };
 	}
 	if (2 * n->explained < n->wrong) n->mistake = NULL;

@@ -1,4 +1,4 @@
-/* A play against the reference of mixed_batch: each request alone, in order, from its own slot. */
+/* Captures and plays against the reference of mixed_batch: each request alone, in order, from its own slot. */
 #ifndef ETALON_ISOLATE_VALUES_H
 #define ETALON_ISOLATE_VALUES_H
 
@@ -8,10 +8,14 @@
 struct values {
 	struct breach breach;           /* law "values", at the first token or slot that is wrong; NULL: none is */
 	double worst;                   /* error of y in sigma */
-	size_t tokens, wrong;           /* of requests */
+	size_t tokens, wrong;           /* of rows that are not padding */
+	size_t first_wrong;             /* a token; where wrong is not 0 */
 };
 
-/* The play must have run to its end. */
+/* Of a capture of mixed_batch that has its outputs; its contract, or f32. */
+bool values_of(struct values *v, const struct capture *c, struct error *e);
+
+/* Of a play that has run to its end; the breach knows its request. */
 bool values_judge(struct values *v, const struct play *p, struct error *e);
 
 /* Which mistake answers as the executor did, over the tables that the scenario means. */
@@ -20,6 +24,6 @@ struct named {
 	size_t wrong, explained;        /* tokens whose y is not the reference's; of these, those that are the mistake's */
 	bool alone;                     /* no other explains as much */
 };
-bool values_name(struct named *n, const struct play *p, struct error *e);
+bool values_name(struct named *n, const struct capture *c, struct error *e);
 
 #endif

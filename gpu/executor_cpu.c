@@ -207,4 +207,4 @@ static bool cpu_guards(void *backend, struct error *e)
 	return true;
 }
 
-const struct executor_backend executor_cpu = { "cpu", cpu_open, cpu_close, cpu_run, cpu_read, cpu_write, cpu_guards };
+const struct executor_backend executor_cpu = { "cpu", PROMISE_BATCH | PROMISE_SPLIT, cpu_open, cpu_close, cpu_run, cpu_read, cpu_write, cpu_guards };

@@ -1,9 +1,16 @@
 /* The cuda backend of a build without nvcc: it says so. */
 #include "gpu/backend.h"
+#include "gpu/executor.h"
 
 bool cuda_run(struct capture *c, struct error *e)
 {
 	return error_set(e, E_NO_BACKEND, c->op, NO_OFFSET,
 	                 "this etalon was built without nvcc and has no kernels; install the CUDA Toolkit,"
 	                 " put nvcc into PATH and build again, or give --backend plugin:LIB.so");
+}
+
+const struct executor_backend *executor_cuda(struct error *e)
+{
+	error_set(e, E_NO_BACKEND, "cuda", NO_OFFSET, "this etalon was built without nvcc");
+	return NULL;
 }
