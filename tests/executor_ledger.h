@@ -67,7 +67,7 @@ static void keep_handed(const struct executor_step *s, bool replay)
 	memcpy(handed.ring_write, s->ring_write, T);
 }
 
-/* x: a uint64_t per token; y: the history after it. */
+/* x: two uint64_t per token, of which the first counts; y: twice the history after it. */
 static bool ledger_run(void *b, const struct executor_step *s, const struct executor_data *d, bool replay, struct error *e)
 {
 	struct ledger *l = b;
@@ -81,8 +81,8 @@ static bool ledger_run(void *b, const struct executor_step *s, const struct exec
 		uint64_t state = s->read_slot[r] < 0 ? 0 : l->state[s->read_slot[r]];
 		uint64_t ring = s->ring_read[r] < 0 ? 0 : l->ring[s->ring_read[r]];
 		for (int t = s->cu_seqlens[r]; t < s->cu_seqlens[r + 1]; t++) {
-			state = history(state, x[t]);
-			ring = history(ring, x[t]);
+			state = history(state, x[2 * t]);
+			ring = history(ring, x[2 * t]);
 			y[t] = state + ring;
 			if (s->write_slot[t] >= 0) l->state[s->write_slot[t]] = state;
 			if (s->ring_write[t] >= 0) l->ring[s->ring_write[t]] = ring;
@@ -121,7 +121,7 @@ static const struct executor_backend ledger = {
 	"ledger", ledger_open, ledger_close, ledger_run, ledger_read, ledger_write, ledger_guards
 };
 
-/* x, z, y take 8 bytes per token, a and b 4. */
+/* x takes 16 bytes per token, z, y, a and b 8. */
 static inline struct executor_shape ledger_shape(size_t slots, int max_rows, int max_tokens)
 {
 	return (struct executor_shape){
@@ -147,6 +147,37 @@ static inline int admit(struct executor *x, int checkpoint)
 
 	if (r < 0) fail_msg("%s", e.detail);
 	return r;
+}
+
+/* The last step: what was published, and its data; out is zero where nothing was written. */
+static struct executor_step planned;
+static int order[LEDGER_ROWS];
+static uint64_t in[2 * LEDGER_TOKENS], out[LEDGER_TOKENS];
+
+static inline void plan(struct executor *x, const struct executor_work *work, size_t n, int decode_rows)
+{
+	struct error e = { 0 };
+
+	if (!executor_plan(x, work, (int)n, decode_rows, &planned, order, &e)) fail_msg("%s: %s", e.item, e.detail);
+}
+
+static inline void step(struct executor *x, const struct executor_work *work, size_t n, int decode_rows, bool replay)
+{
+	static uint64_t zero[LEDGER_TOKENS], seed;
+	struct executor_data d = { in, zero, zero, zero, out };
+	struct error e = { 0 };
+
+	for (size_t t = 0; t < LEDGER_TOKENS; t++) in[2 * t] = random_bits(&seed);
+	memset(out, 0, sizeof out);
+	handed.rows = handed.tokens = handed.runs = 0;
+	plan(x, work, n, decode_rows);
+	if (!executor_run(x, &d, replay, &e)) fail_msg("%s", e.detail);
+}
+
+static inline void expect(const char *who, const char *what, const int32_t *found, const int32_t *expected, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (found[i] != expected[i]) fail_msg("%s: %s[%zu] is %d, expected %d", who, what, i, (int)found[i], (int)expected[i]);
 }
 
 #endif

@@ -1,32 +1,6 @@
 /* Which slots an executor's steps read and write, against tables written by hand; what it refuses. */
 #include "tests/executor_ledger.h"
 
-static struct executor_step planned;
-static int order[LEDGER_ROWS];
-
-static void plan(struct executor *x, const struct executor_work *work, size_t n, int decode_rows)
-{
-	struct error e = { 0 };
-
-	if (!executor_plan(x, work, (int)n, decode_rows, &planned, order, &e)) fail_msg("%s: %s", e.item, e.detail);
-}
-
-static void step(struct executor *x, const struct executor_work *work, size_t n)
-{
-	uint64_t in[LEDGER_TOKENS] = { 0 }, out[LEDGER_TOKENS], zero[LEDGER_TOKENS] = { 0 };
-	struct executor_data d = { in, zero, zero, zero, out };
-	struct error e = { 0 };
-
-	plan(x, work, n, 0);
-	if (!executor_run(x, &d, false, &e)) fail_msg("%s", e.detail);
-}
-
-static void expect(const char *what, const int32_t *found, const int32_t *expected, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (found[i] != expected[i]) fail_msg("%s[%zu] is %d, expected %d", what, i, (int)found[i], (int)expected[i]);
-}
-
 static void refused(enum error_code code, const struct error *e, bool ok)
 {
 	if (ok || e->code != code) fail_msg("code %d (%s), expected %d", (int)e->code, e->detail, (int)code);
@@ -38,25 +12,25 @@ static void decode_rows_stand_first_and_are_padded(void **state)
 	int a = admit(x, -1), b = admit(x, -1), c = admit(x, -1), d = admit(x, -1);
 
 	(void)state;
-	step(x, WORK({ a, 3, false }, { b, 1, false }));
+	step(x, WORK({ a, 3, false }, { b, 1, false }), 0, false);
 	assert_int_equal(planned.decode_rows, 0);
-	expect("kinds", planned.kinds, TABLE(ROW_PREFILL, ROW_PREFILL));
-	expect("read_slot", planned.read_slot, TABLE(-1, -1));
-	expect("write_slot", planned.write_slot, TABLE(-1, -1, 0, 15));         /* from both ends of the pool */
-	expect("position", planned.position, TABLE(0, 0));
+	expect("plan", "kinds", planned.kinds, TABLE(ROW_PREFILL, ROW_PREFILL));
+	expect("plan", "read_slot", planned.read_slot, TABLE(-1, -1));
+	expect("plan", "write_slot", planned.write_slot, TABLE(-1, -1, 0, 15));         /* from both ends of the pool */
+	expect("plan", "position", planned.position, TABLE(0, 0));
 
 	plan(x, WORK({ c, 2, false }, { b, 1, false }, { d, 2, true }, { a, 1, false }), 4);
 	assert_int_equal(planned.rows, 6);
 	assert_int_equal(planned.tokens, 8);
 	assert_int_equal(planned.decode_rows, 4);
-	expect("order", (int32_t *)order, TABLE(1, 3, -1, -1, 0, 2));
-	expect("kinds", planned.kinds, TABLE(ROW_DECODE, ROW_DECODE, ROW_PADDING, ROW_PADDING, ROW_PREFILL, ROW_SPECULATIVE));
-	expect("cu_seqlens", planned.cu_seqlens, TABLE(0, 1, 2, 3, 4, 6, 8));
-	expect("read_slot", planned.read_slot, TABLE(15, 0, -1, -1, -1, -1));
-	expect("write_slot", planned.write_slot, TABLE(15, 0, -1, -1, -1, 1, 14, 2));
-	expect("ring_read", planned.ring_read, TABLE(15, 0, -1, -1, -1, -1));
-	expect("ring_write", planned.ring_write, TABLE(15, 0, -1, -1, -1, 1, 14, 2));
-	expect("position", planned.position, TABLE(1, 3, 0, 0, 0, 0));
+	expect("plan", "order", (int32_t *)order, TABLE(1, 3, -1, -1, 0, 2));
+	expect("plan", "kinds", planned.kinds, TABLE(ROW_DECODE, ROW_DECODE, ROW_PADDING, ROW_PADDING, ROW_PREFILL, ROW_SPECULATIVE));
+	expect("plan", "cu_seqlens", planned.cu_seqlens, TABLE(0, 1, 2, 3, 4, 6, 8));
+	expect("plan", "read_slot", planned.read_slot, TABLE(15, 0, -1, -1, -1, -1));
+	expect("plan", "write_slot", planned.write_slot, TABLE(15, 0, -1, -1, -1, 1, 14, 2));
+	expect("plan", "ring_read", planned.ring_read, TABLE(15, 0, -1, -1, -1, -1));
+	expect("plan", "ring_write", planned.ring_write, TABLE(15, 0, -1, -1, -1, 1, 14, 2));
+	expect("plan", "position", planned.position, TABLE(1, 3, 0, 0, 0, 0));
 	assert_int_equal(executor_slot(x, c), -1);      /* a plan takes nothing */
 	executor_close(x);
 }
@@ -67,11 +41,11 @@ static void several_tokens_with_memory_are_a_prefill_in_place(void **state)
 	int a = admit(x, -1);
 
 	(void)state;
-	step(x, WORK({ a, 5, false }));
-	step(x, WORK({ a, 2, false }));
-	expect("kinds", planned.kinds, TABLE(ROW_PREFILL));
-	expect("read_slot", planned.read_slot, TABLE(0));
-	expect("write_slot", planned.write_slot, TABLE(-1, 0));
+	step(x, WORK({ a, 5, false }), 0, false);
+	step(x, WORK({ a, 2, false }), 0, false);
+	expect("plan", "kinds", planned.kinds, TABLE(ROW_PREFILL));
+	expect("plan", "read_slot", planned.read_slot, TABLE(0));
+	expect("plan", "write_slot", planned.write_slot, TABLE(-1, 0));
 	assert_int_equal(executor_position(x, a), 7);
 	executor_close(x);
 }
@@ -82,22 +56,22 @@ static void who_writes_a_shared_slot_writes_elsewhere(void **state)
 	int a = admit(x, -1);
 
 	(void)state;
-	step(x, WORK({ a, 2, false }));
+	step(x, WORK({ a, 2, false }), 0, false);
 	int c = executor_checkpoint(x, a, NULL), b = admit(x, c);
 	assert_int_equal(executor_checkpoint_position(x, c), 2);
 	assert_true(executor_position(x, b) == 2 && executor_slot(x, b) == 0);
-	step(x, WORK({ a, 1, false }, { b, 1, false }));
-	expect("kinds", planned.kinds, TABLE(ROW_DECODE, ROW_DECODE));
-	expect("read_slot", planned.read_slot, TABLE(0, 0));
-	expect("write_slot", planned.write_slot, TABLE(3, 1));
-	step(x, WORK({ a, 1, false }));
-	expect("write_slot", planned.write_slot, TABLE(3));
+	step(x, WORK({ a, 1, false }, { b, 1, false }), 0, false);
+	expect("plan", "kinds", planned.kinds, TABLE(ROW_DECODE, ROW_DECODE));
+	expect("plan", "read_slot", planned.read_slot, TABLE(0, 0));
+	expect("plan", "write_slot", planned.write_slot, TABLE(3, 1));
+	step(x, WORK({ a, 1, false }), 0, false);
+	expect("plan", "write_slot", planned.write_slot, TABLE(3));
 	assert_true(executor_forget(x, c, NULL));       /* slot 0 is free, and the next to be taken */
 	assert_int_equal(executor_checkpoint_position(x, c), -1);
 	int d = admit(x, -1);
-	step(x, WORK({ d, 1, false }));
-	expect("read_slot", planned.read_slot, TABLE(-1));
-	expect("write_slot", planned.write_slot, TABLE(0));
+	step(x, WORK({ d, 1, false }), 0, false);
+	expect("plan", "read_slot", planned.read_slot, TABLE(-1));
+	expect("plan", "write_slot", planned.write_slot, TABLE(0));
 	executor_close(x);
 }
 
@@ -107,13 +81,13 @@ static void both_last_holders_leave_a_shared_slot(void **state)
 	int a = admit(x, -1);
 
 	(void)state;
-	step(x, WORK({ a, 1, false }));
+	step(x, WORK({ a, 1, false }), 0, false);
 	int c = executor_checkpoint(x, a, NULL), b = admit(x, c);
 	assert_true(executor_forget(x, c, NULL));
-	step(x, WORK({ a, 1, false }, { b, 1, false }));
-	expect("write_slot", planned.write_slot, TABLE(2, 1));
+	step(x, WORK({ a, 1, false }, { b, 1, false }), 0, false);
+	expect("plan", "write_slot", planned.write_slot, TABLE(2, 1));
 	int d = admit(x, -1);
-	step(x, WORK({ d, 1, false }));
+	step(x, WORK({ d, 1, false }), 0, false);
 	assert_int_equal(executor_slot(x, d), 0);
 	executor_close(x);
 }
@@ -125,7 +99,7 @@ static void accepting_moves_an_index(void **state)
 	struct error e;
 
 	(void)state;
-	step(x, WORK({ a, 2, true }));                  /* from nothing */
+	step(x, WORK({ a, 2, true }), 0, false);                  /* from nothing */
 	assert_true(executor_slot(x, a) == -1 && executor_position(x, a) == 0);
 	refused(E_VALUE, &e, executor_plan(x, WORK({ a, 1, false }), 0, &planned, order, &e));
 	refused(E_VALUE, &e, executor_checkpoint(x, a, &e) >= 0);
@@ -135,12 +109,12 @@ static void accepting_moves_an_index(void **state)
 	assert_true(executor_slot(x, a) == -1 && executor_position(x, a) == 0);
 	refused(E_VALUE, &e, executor_accept(x, a, 0, &e));
 
-	step(x, WORK({ a, 1, false }));
+	step(x, WORK({ a, 1, false }), 0, false);
 	int32_t before = executor_slot(x, a);
 	for (int k = 0; k <= 3; k++) {
 		int32_t draft[3];
-		step(x, WORK({ a, 3, true }));
-		expect("read_slot", planned.read_slot, &before, 1);
+		step(x, WORK({ a, 3, true }), 0, false);
+		expect("plan", "read_slot", planned.read_slot, &before, 1);
 		memcpy(draft, planned.write_slot, sizeof draft);
 		assert_int_equal(executor_slot(x, a), before);
 		assert_true(executor_accept(x, a, k, &e));
@@ -148,10 +122,10 @@ static void accepting_moves_an_index(void **state)
 		assert_int_equal(executor_slot(x, a), before);
 		assert_int_equal(executor_position(x, a), 1 + k * (k + 1) / 2);
 	}
-	step(x, WORK({ a, 4, true }));                  /* all 5 slots */
+	step(x, WORK({ a, 4, true }), 0, false);                  /* all 5 slots */
 	assert_true(executor_release(x, a, &e));
 	a = admit(x, -1);
-	step(x, WORK({ a, 5, true }));
+	step(x, WORK({ a, 5, true }), 0, false);
 	executor_close(x);
 }
 
@@ -159,7 +133,6 @@ static void what_cannot_run_is_refused(void **state)
 {
 	struct executor *x = ledger_executor(2, 3, 6);
 	int a = admit(x, -1), b = admit(x, -1);
-	uint64_t in[8] = { 0 }, out[8];
 	struct executor_data d = { in, in, in, in, out };
 	struct error e;
 
@@ -178,7 +151,7 @@ static void what_cannot_run_is_refused(void **state)
 	refused(E_MEMORY, &e, executor_plan(x, WORK({ a, 1, false }, { b, 2, true }), 0, &planned, order, &e));
 	refused(E_USAGE, &e, executor_run(x, &d, false, &e));
 	assert_true(executor_slot(x, a) == -1 && executor_slot(x, b) == -1 && executor_position(x, a) == 0);
-	step(x, WORK({ a, 1, false }, { b, 1, false }));
+	step(x, WORK({ a, 1, false }, { b, 1, false }), 0, false);
 	refused(E_USAGE, &e, executor_run(x, &d, false, &e));           /* once */
 	refused(E_VALUE, &e, executor_plan(x, WORK({ a, 1, false }, { b, 1, false }), 1, &planned, order, &e));
 	refused(E_VALUE, &e, executor_plan(x, WORK({ a, 1, false }, { b, 1, false }), -1, &planned, order, &e));
@@ -203,7 +176,7 @@ static void handles_run_out(void **state)
 	int a = admit(x, -1);
 
 	(void)state;
-	step(x, WORK({ a, 1, false }));
+	step(x, WORK({ a, 1, false }), 0, false);
 	for (int i = 0; i < 5; i++) assert_int_equal(executor_checkpoint(x, a, &e), i);
 	refused(E_MEMORY, &e, executor_checkpoint(x, a, &e) >= 0);
 	for (int i = 1; i < 5; i++) assert_int_equal(admit(x, 0), i);

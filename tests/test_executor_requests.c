@@ -44,7 +44,7 @@ static int random_step(struct executor *x, struct life *life, uint64_t *seed)
 {
 	struct executor_work work[REQUESTS];
 	int who[REQUESTS], n = 0, at[LEDGER_ROWS];
-	uint64_t in[LEDGER_TOKENS], out[LEDGER_TOKENS], zero[LEDGER_TOKENS] = { 0 };
+	uint64_t zero[LEDGER_TOKENS] = { 0 };
 	struct executor_data d = { in, zero, zero, zero, out };
 	struct executor_step s;
 	struct error e;
@@ -63,7 +63,7 @@ static int random_step(struct executor *x, struct life *life, uint64_t *seed)
 		return 0;
 	}
 	assert_apart(&s);
-	for (int t = 0; t < s.tokens; t++) in[t] = random_bits(seed);
+	for (int t = 0; t < s.tokens; t++) in[2 * t] = random_bits(seed);
 	assert_true(executor_run(x, &d, draw(seed, 2), &e));
 	for (int r = 0; r < s.rows; r++) {
 		if (at[r] < 0) continue;
@@ -72,7 +72,7 @@ static int random_step(struct executor *x, struct life *life, uint64_t *seed)
 		int first = s.cu_seqlens[r], tokens = s.cu_seqlens[r + 1] - first;
 		assert_true(tokens == work[at[r]].tokens && s.position[r] == l->position);
 		for (int t = 0; t < tokens; t++) {
-			past = history(past, in[first + t]);
+			past = history(past, in[2 * (first + t)]);
 			assert_true(out[first + t] == past + past);
 			if (work[at[r]].speculative) l->draft[t] = past;
 		}
