@@ -20,7 +20,7 @@ static void each_byte_around_is_watched(void **state)
 	assert_true(guarded_intact(&b, &e));
 	for (ptrdiff_t i = -BAND; i < BYTES + BAND; i++) {
 		if (i >= 0 && i < BYTES) continue;
-		char where[32];
+		char where[64];
 		snprintf(where, sizeof where, "byte %td of 100 ", i);
 		b.data[i] ^= 1;
 		assert_false(guarded_intact(&b, &e));
