@@ -124,7 +124,7 @@ static inline struct executor_shape shape(enum dtype state, enum dtype data)
 {
 	return (struct executor_shape){
 		.layers = L, .Hk = HK, .Hv = HV, .Dk = DK, .Dv = DV, .W = TAPS, .slots = 12, .max_tokens = 48, .max_rows = 12,
-		.state = state, .data = data, .l2_eps = 1e-6f, .norm_eps = 1e-6f
+		.state = state, .data = data, .l2_eps = 0.01f, .norm_eps = 0.03f
 	};
 }
 

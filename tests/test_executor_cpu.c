@@ -130,11 +130,42 @@ static void bad_tables_are_refused(void **state)
 	bed_close(&b);
 }
 
+/* A row that is called padding touches nothing, whatever its slots say. */
+static void padding_is_what_is_called_so(void **state)
+{
+	struct executor_shape s = shape(DT_F32, DT_F32);
+	unsigned char *y = outputs(), states[L * HV * DK * DV * 4], rings[L * CH * TAPS * 4];
+	static float x[L * CH] = { 1 }, other[L * HV * DV] = { 1 };
+	struct executor_data d = { x, other, other, other, y };
+	struct bed b;
+
+	(void)state;
+	bed_open(&b, &s, &executor_cpu);
+	void *backend = executor_cpu.open(&s, &b.w, NULL);
+	for (int kind = ROW_DECODE; kind <= ROW_PADDING; kind += ROW_PADDING - ROW_DECODE) {
+		const int32_t kinds[] = { kind }, cu_seqlens[] = { 0, 1 }, slot[] = { 3 }, position[] = { 5 };
+		const struct executor_step step = { 1, 1, 1, kinds, cu_seqlens, slot, slot, slot, slot, position };
+		size_t found = 0;
+		memset(states, 0x3D, sizeof states);
+		memset(rings, 0x3D, sizeof rings);
+		memset(y, 0x3D, y_bytes(&s));
+		assert_true(executor_cpu.write(backend, 3, states, rings, NULL) && executor_cpu.run(backend, &step, &d, false, NULL));
+		assert_true(executor_cpu.read(backend, 3, states, rings, NULL));
+		for (size_t i = 0; i < sizeof states; i++) found += states[i] != 0x3D;
+		for (size_t i = 0; i < sizeof rings; i++) found += rings[i] != 0x3D;
+		for (size_t i = 0; i < y_bytes(&s); i++) found += y[i] != 0x3D;
+		assert_int_equal(found > 0, kind == ROW_DECODE);
+	}
+	executor_cpu.close(backend);
+	bed_close(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(other_slots_stay_to_the_bit), cmocka_unit_test(offsets_have_64_bits),
 		cmocka_unit_test(bf16_is_nearest_even), cmocka_unit_test(bad_tables_are_refused),
+		cmocka_unit_test(padding_is_what_is_called_so),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,6 +44,9 @@ static void a_narrower_buffer_has_a_longer_band(void **state)
 	assert_true(guarded_intact(&b, NULL));
 	b.data[60] ^= 1;
 	assert_false(guarded_intact(&b, NULL));
+	b.data[60] ^= 1;
+	b.data[BYTES + BAND - 1] ^= 1;
+	assert_false(guarded_intact(&b, NULL));
 	guarded_resize(&b, BYTES);
 	assert_true(guarded_intact(&b, NULL));
 	b.data[-BAND - 1] = 1;                  /* the lead */
