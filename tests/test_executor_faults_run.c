@@ -26,6 +26,13 @@ static void a_graph_keeps_its_first_slots(void **state)
 	expect(fault, "ring_read", handed.ring_read, TABLE(0, -1));
 	step(x, WORK({ b, 1, false }), 3, true);
 	expect(fault, "read_slot", handed.read_slot, TABLE(7, -1, -1));
+	inject(NULL);
+	step(x, WORK({ b, 1, false }), 2, true);
+	expect("no fault", "read_slot", handed.read_slot, TABLE(7, -1));
+	inject(fault);                                  /* begins anew */
+	step(x, WORK({ b, 1, false }), 2, true);
+	step(x, WORK({ a, 1, false }), 2, true);
+	expect(fault, "read_slot", handed.read_slot, TABLE(7, -1));
 	executor_close(x);
 }
 
@@ -54,6 +61,10 @@ static void a_shared_slot_is_written(void **state)
 	step(x, WORK({ a, 1, false }, { d, 2, true }), 0, false);
 	expect(fault, "read_slot", handed.read_slot, planned.read_slot, 2);
 	expect(fault, "write_slot", handed.write_slot, planned.write_slot, 3);
+	assert_int_equal(planned.write_slot[1], 7);
+	assert_true(executor_accept(x, d, 1, NULL));
+	step(x, WORK({ d, 1, false }), 0, false);
+	expect(fault, "read_slot", handed.read_slot, TABLE(7));
 	executor_close(x);
 }
 
