@@ -24,7 +24,7 @@ static struct executor_step make_step(struct tables *t, int n, int tokens, const
 	return (struct executor_step){ n, n * tokens, decode ? n : 0, t->kinds, t->cuts, t->read, t->write, t->read, t->write, t->position };
 }
 
-struct bench { struct setup setup; void *backend; unsigned char *part[PARTS], *y; struct tables tables; };
+struct bench { struct setup setup; void *backend; unsigned char *part[PARTS], *y, *slot; struct tables tables; };
 
 static void bench_close(struct bench *b)
 {
@@ -32,6 +32,7 @@ static void bench_close(struct bench *b)
 	setup_free(&b->setup);
 	for (int i = 0; i < PARTS; i++) free(b->part[i]);
 	free(b->y);
+	free(b->slot);
 	free(b->tables.write);
 }
 
@@ -43,7 +44,8 @@ static bool bench_open(struct bench *b, const struct executor_backend *backend, 
 	if (!setup_make(&b->setup, backend, shape, 1, e)) return false;
 	bool room = (b->tables.write = malloc(most * sizeof *b->tables.write)) && (b->y = malloc(most * setup_y_elements(&b->setup) * size));
 	for (int i = 0; i < PARTS; i++) room = (b->part[i] = malloc(most * setup_part_elements(&b->setup, i) * size)) && room;
-	if (!room) return error_set(e, E_MEMORY, "isolate", NO_OFFSET, "%zu tokens", most);
+	if (!room || !(b->slot = malloc(setup_slot_bytes(&b->setup))))
+		return error_set(e, E_MEMORY, "isolate", NO_OFFSET, "%zu tokens", most);
 	return (b->backend = backend->open(shape, &b->setup.weights, e)) != NULL;
 }
 
@@ -110,7 +112,12 @@ static bool hold_scratch(struct isolation *x, const struct executor_backend *bac
 	return true;
 }
 
-/* Rows in a pool of 1100 slots of 2^21 elements against the same in the first slots of a small one. */
+static bool read_slot(struct bench *b, int32_t slot, struct error *e)
+{
+	return b->setup.backend->read(b->backend, (size_t)slot, b->slot, b->slot + executor_state_bytes(&b->setup.shape), e);
+}
+
+/* Rows in a pool of 1100 slots of 2^21 elements, and what their slots hold, against the same in a small pool. */
 static bool hold_large(struct isolation *x, const struct executor_backend *backend, struct error *e)
 {
 	static const int32_t far[] = { 1, 1023, 1025, 1099 }, near[] = { 0, 1, 2, 3 };
@@ -128,9 +135,13 @@ static bool hold_large(struct isolation *x, const struct executor_backend *backe
 		size_t row = (size_t)(2 - k) * setup_y_elements(&small.setup) * dtype_info[shape.data].size;
 		for (int i = 0; ok && i < MOST_ROWS; i++) {
 			x->law[LAW_LARGE].counted++;
-			if (!memcmp(small.y + (size_t)i * row, large.y + (size_t)i * row, row)) continue;
-			broken(x, LAW_LARGE, "%s: the row in slot %d of 2^21 elements is not the one in slot %d of a small pool",
-				k ? "decode" : "prefill", far[i], near[i]);
+			if (memcmp(small.y + (size_t)i * row, large.y + (size_t)i * row, row))
+				broken(x, LAW_LARGE, "%s: the row in slot %d of 2^21 elements is not the one in slot %d of a small pool",
+					k ? "decode" : "prefill", far[i], near[i]);
+			ok = read_slot(&small, near[i], e) && read_slot(&large, far[i], e);
+			if (ok && memcmp(small.slot, large.slot, setup_slot_bytes(&small.setup)))
+				broken(x, LAW_LARGE, "%s: slot %d of 2^21 elements does not hold what slot %d of a small pool does",
+					k ? "decode" : "prefill", far[i], near[i]);
 		}
 	}
 	x->law[LAW_LARGE].plays++;

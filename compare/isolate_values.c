@@ -229,3 +229,19 @@ bool values_name(struct named *n, const struct capture *c, struct error *e)
 	measured_free(&m);
 	return ok;
 }
+
+bool values_power(bool *visible, const struct capture *c, struct error *e)
+{
+	struct measured m;
+	bool ok = measure(&m, c, e);
+
+	for (int i = 0; ok && m.call.op->mistakes[i].name; i++) {
+		struct answer a;
+		if (visible[i]) continue;
+		if (!(ok = run(&m.call, &arith_f64, i, &a, e))) break;
+		for (size_t t = 0; t < m.tokens && !visible[i]; t++) visible[i] = !m.padding[m.row[t]] && !fits(&m, &a, t);
+		answer_free(&a);
+	}
+	measured_free(&m);
+	return ok;
+}

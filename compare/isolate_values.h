@@ -26,4 +26,8 @@ struct named {
 };
 bool values_name(struct named *n, const struct capture *c, struct error *e);
 
+
+/* Which mistakes would have shown in a play of this scenario: visible [mistakes of mixed_batch], set where one would. */
+bool values_power(bool *visible, const struct capture *c, struct error *e);
+
 #endif
