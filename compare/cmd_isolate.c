@@ -75,6 +75,24 @@ static bool write_shortest(const struct arguments *a, const struct setup *s, con
 	return ok;
 }
 
+/* Of the first seeds, until all mistakes would show. */
+static bool find_power(struct isolate_run *r, const struct setup *s, const struct scenario *scenario, struct error *e)
+{
+	const struct play_how how = { .marked = -1 };
+	const struct mistake_spec *m = op_find("mixed_batch")->mistakes;
+	struct capture c = { 0 };
+	struct play p;
+	bool all = true;
+
+	for (int i = 0; m[i].name; i++) all = all && r->visible[i];
+	if (all) return true;
+	if (!play_make(&p, s, scenario, &how, e)) return false;
+	bool ok = play_capture(&c, &p, e) && values_power(r->visible, &c, e);
+	capture_free(&c);
+	play_free(&p);
+	return ok;
+}
+
 /* One seed's scenario; a failure is explained and shrunk. */
 static bool play_seed(struct isolate_run *r, const struct arguments *a, const struct executor_backend *backend, uint64_t seed, struct error *e)
 {
@@ -85,6 +103,7 @@ static bool play_seed(struct isolate_run *r, const struct arguments *a, const st
 	struct executor_shape shape = setup_small(r->state, r->data);
 	if (!(a->play ? scenario_parse(&scenario, a->play, e) : scenario_draw(&scenario, seed, a->steps, e))) return false;
 	bool ok = setup_make(&s, backend, &shape, seed, e) && isolate_scenario(&r->laws, &s, &scenario, a->law, e);
+	if (ok && r->laws.broken < 0 && a->law < 0) ok = find_power(r, &s, &scenario, e);
 	if (ok && r->laws.broken >= 0) {
 		struct isolation again = { .broken = -1 };
 		r->seed = seed;

@@ -48,7 +48,8 @@ bool isolate_explain(struct explanation *x, const struct setup *s, const struct 
 	*x = (struct explanation){ .leaks_from = -1 };
 	if (law->mistake) {
 		x->mistake = law->mistake;
-		x->what = law->what;
+		x->what = law->mistake_what;
+		x->seen = law->seen;
 		return true;
 	}
 	return name_it(x, s, scenario, e) && find_leak(x, s, scenario, e);

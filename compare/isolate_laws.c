@@ -2,22 +2,26 @@
 
 #include <string.h>
 
+#define BY_REFERENCE NULL, NULL, NULL
+#define WORKSPACE "workspace_overflow", "scratch is sized from the wrong width", ""
 const struct law laws[LAWS] = {
-	[LAW_TABLES] = { "tables", "rows read and write the slots that their requests hold", "rows", NULL },
-	[LAW_UNTOUCHED] = { "untouched", "slots that no row writes keep every bit", "slots", NULL },
-	[LAW_PADDING] = { "padding", "padding rows touch nothing", "rows", NULL },
-	[LAW_POISON] = { "poison", "what free slots hold, two NaN or large numbers, reaches nothing", "tokens", NULL },
-	[LAW_VALUES] = { "values", "each request is as if it were alone: the reference", "tokens", NULL },
-	[LAW_REPEAT] = { "repeat", "five launches, five equal hashes", "tokens", "missing_barrier" },
-	[LAW_GRAPH] = { "graph", "eager and replayed from a graph are equal", "tokens", NULL },
-	[LAW_CONTENT] = { "content", "what other requests read changes nothing", "tokens", NULL },
-	[LAW_PRESENCE] = { "presence", "nor does it whether they are there", "tokens", NULL },
-	[LAW_ORDER] = { "order", "nor the order of rows", "tokens", NULL },
-	[LAW_BATCH] = { "batch", "nor more padding", "tokens", NULL },
-	[LAW_SPLIT] = { "split", "nor where a prefill is cut", "tokens", NULL },
-	[LAW_GUARDS] = { "guards", "guard bands around all buffers stay intact", "plays", "workspace_overflow" },
-	[LAW_SCRATCH] = { "scratch", "and at lengths where a wrong width overflows", "lengths", "workspace_overflow" },
-	[LAW_LARGE] = { "large", "slots past 2^31 elements are found", "rows", "int32_slot_offset" },
+	[LAW_TABLES] = { "tables", "rows read and write the slots that their requests hold", "rows", BY_REFERENCE },
+	[LAW_UNTOUCHED] = { "untouched", "slots that no row writes keep every bit", "slots", BY_REFERENCE },
+	[LAW_PADDING] = { "padding", "padding rows touch nothing", "rows", BY_REFERENCE },
+	[LAW_POISON] = { "poison", "what free slots hold, two NaN or large numbers, reaches nothing", "tokens", BY_REFERENCE },
+	[LAW_VALUES] = { "values", "each request is as if it were alone: the reference", "tokens", BY_REFERENCE },
+	[LAW_REPEAT] = { "repeat", "five launches, five equal hashes", "tokens", "missing_barrier",
+		"a kernel reads what another thread has not written yet", "flashinfer#3439" },
+	[LAW_GRAPH] = { "graph", "eager and replayed from a graph are equal", "tokens", BY_REFERENCE },
+	[LAW_CONTENT] = { "content", "what other requests read changes nothing", "tokens", BY_REFERENCE },
+	[LAW_PRESENCE] = { "presence", "nor does it whether they are there", "tokens", BY_REFERENCE },
+	[LAW_ORDER] = { "order", "nor the order of rows", "tokens", BY_REFERENCE },
+	[LAW_BATCH] = { "batch", "nor more padding", "tokens", BY_REFERENCE },
+	[LAW_SPLIT] = { "split", "nor where a prefill is cut", "tokens", BY_REFERENCE },
+	[LAW_GUARDS] = { "guards", "guard bands around all buffers stay intact", "plays", WORKSPACE },
+	[LAW_SCRATCH] = { "scratch", "and at lengths where a wrong width overflows", "lengths", WORKSPACE },
+	[LAW_LARGE] = { "large", "slots past 2^31 elements are found", "rows", "int32_slot_offset",
+		"slot times stride in 32 bits", "flashinfer#3230" },
 };
 
 int law_find(const char *name)

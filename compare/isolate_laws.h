@@ -10,7 +10,7 @@ enum { LAW_TABLES, LAW_UNTOUCHED, LAW_PADDING, LAW_POISON, LAW_VALUES, LAW_REPEA
 struct law {
 	const char *name, *what;
 	const char *unit;               /* of what is counted */
-	const char *mistake;            /* the one that no other law sees; NULL: several, named by the reference */
+	const char *mistake, *mistake_what, *seen;      /* the one that no other law sees; NULL: several, named by the reference */
 };
 extern const struct law laws[LAWS];
 int law_find(const char *name);         /* -1: none of that name */

@@ -11,6 +11,7 @@ static const char *result(const struct isolate_run *r, int law, char *text, size
 
 	if (r->laws.broken == law) return "BROKEN";
 	if (!o->plays) return "not tried";
+	if (!o->counted) return "not visible here";
 	if (law == LAW_VALUES) snprintf(text, size, "within the expected error: %.3g sigma at most", o->worst);
 	else if (o->within) snprintf(text, size, "%zu of %zu plays bit for bit, the others within %.3g sigma", o->plays - o->within, o->plays, o->worst);
 	else snprintf(text, size, law == LAW_TABLES || law == LAW_GUARDS || law == LAW_SCRATCH ? "holds" : "bit for bit");
@@ -31,6 +32,28 @@ static void table(const struct isolate_run *r)
 		table_add(&t, "%s", result(r, i, text, sizeof text));
 	}
 	table_print(&t);
+}
+
+/* The mistakes that would have shown: of the reference's, and those that one law alone sees. */
+static bool would_show(const struct isolate_run *r, int i) { return r->visible[i]; }
+static const char *seen_by_law(const struct isolate_run *r, int law) { return r->laws.law[law].counted ? laws[law].mistake : NULL; }
+
+static void power(FILE *to, const struct isolate_run *r)
+{
+	const struct mistake_spec *m = op_find("mixed_batch")->mistakes;
+	size_t shown = 0, hidden = 0;
+
+	for (int i = 0; m[i].name; i++) shown += would_show(r, i);
+	for (int i = 0; i < LAWS; i++)
+		shown += laws[i].mistake && seen_by_law(r, i) && (i != LAW_GUARDS || !seen_by_law(r, LAW_SCRATCH));
+	fprintf(to, "\npower     %zu mistakes of mixed batches would have shown", shown);
+	for (int i = 0; m[i].name; i++)
+		if (!would_show(r, i)) fprintf(to, "%s%s", hidden++ ? ", " : "; not visible here: ", m[i].name);
+	for (int i = 0; i < LAWS; i++) {
+		bool other = i == LAW_GUARDS || (i == LAW_SCRATCH && seen_by_law(r, LAW_GUARDS));
+		if (laws[i].mistake && !other && !seen_by_law(r, i)) fprintf(to, "%s%s", hidden++ ? ", " : "; not visible here: ", laws[i].mistake);
+	}
+	putc('\n', to);
 }
 
 static void where(FILE *to, const struct breach *b)
@@ -94,7 +117,8 @@ void isolate_text(FILE *to, const struct isolate_run *r)
 	fflush(to);
 	table(r);
 	if (r->laws.broken < 0) {
-		fputs("\nPASS\n", to);
+		power(to, r);
+		fputs("PASS\n", to);
 		return;
 	}
 	failure(to, r);
@@ -132,15 +156,18 @@ static json_t *failure_json(const struct isolate_run *r)
 
 json_t *isolate_json(const struct isolate_run *r)
 {
-	json_t *list = json_array();
+	const struct mistake_spec *m = op_find("mixed_batch")->mistakes;
+	json_t *list = json_array(), *ruled_out = json_array();
 
+	for (int i = 0; m[i].name; i++)
+		if (r->laws.broken < 0 && would_show(r, i)) json_array_append_new(ruled_out, json_string(m[i].name));
 	for (int i = 0; i < LAWS; i++) {
 		const struct outcome_of_law *o = &r->laws.law[i];
 		json_array_append_new(list, json_pack("{s:s,s:I,s:I,s:s,s:I,s:o,s:b}", "law", laws[i].name, "plays", (json_int_t)o->plays,
 			"counted", (json_int_t)o->counted, "unit", laws[i].unit, "within", (json_int_t)o->within, "worst_sigma", cli_json_number(o->worst),
 			"broken", r->laws.broken == i));
 	}
-	return json_pack("{s:s,s:I,s:I,s:i,s:s,s:o,s:o?}", "backend", r->backend, "first_seed", (json_int_t)r->first_seed, "seeds",
-		(json_int_t)r->seeds, "steps", r->steps, "verdict", r->laws.broken < 0 ? "pass" : "fail", "laws", list, "failure",
+	return json_pack("{s:s,s:I,s:I,s:i,s:s,s:o,s:o,s:o?}", "backend", r->backend, "first_seed", (json_int_t)r->first_seed, "seeds",
+		(json_int_t)r->seeds, "steps", r->steps, "verdict", r->laws.broken < 0 ? "pass" : "fail", "laws", list, "ruled_out", ruled_out, "failure",
 		r->laws.broken < 0 ? NULL : failure_json(r));
 }

@@ -124,7 +124,7 @@ void faults_accepted(struct executor *x, int request, int k)
 
 	for (int i = 1; i <= r->drafts; i++, slot = x->next_draft[slot]) {
 		if (i == k) kept = slot;
-		if (k && i == k + 1 && executor_fault_is("accepted_row_off_by_one")) f->request_reads[request] = slot;
+		if (i == k + 1 && executor_fault_is("accepted_row_off_by_one")) f->request_reads[request] = slot;
 	}
 	boundary(x, request, r->slot, kept);
 }
