@@ -1,0 +1,25 @@
+/* Small calls of mixed_batch for its tests. */
+#ifndef ETALON_MIXED_BATCH_SAMPLES_H
+#define ETALON_MIXED_BATCH_SAMPLES_H
+
+#include "tests/witness.h"
+
+#define OP "mixed_batch"
+#define TENSORS(T, P, H) \
+	"in.x F32 " T ",1,10 ~0,1; in.z F32 " T ",1,2,2 ~0,1; in.a F32 " T ",1,2 ~0,1; in.b F32 " T ",1,2 ~0,1; in.conv_weight F32 1,10,3 ~0,1;" \
+	"in.A_log F32 1,2 ~0,1; in.dt_bias F32 1,2 ~-1,1; in.norm_weight F32 1,2 ~1,0.2; in.state_pool F32 " P ",1,2,3,2 ~0,1;" \
+	"in.conv_pool F32 " P ",1,10," H " ~0,1;"
+
+/* 0: A B decode, one pads, C of 2 and D of 1 token are new; 1: B decodes, E decodes from C's memory, one pads;
+ * 2: F prefills from C's memory, A speculates on 2; 3: A has its first and decodes, F and D decode. */
+#define BUSY_TABLES "in.steps I32 5 =0,5,8,10,13;" BUSY_ROWS
+#define BUSY_ROWS \
+	"in.cu_seqlens I64 14 =0,1,2,3,5,6,7,8,9,11,13,14,15,16; in.kinds I32 13 =0,0,3,1,1,0,0,3,1,2,0,0,0;" \
+	"in.read_slot I32 13 =0,1,-1,-1,-1,1,2,-1,2,0,6,5,3; in.write_slot I64 16 =0,1,-1,-1,2,3,1,4,-1,-1,5,6,7,6,5,3;"
+#define BUSY_POSITIONS "in.position I32 13 =4,3,0,0,0,4,2,0,2,5,6,4,1"
+static const struct sample busy = { OP, "{}", TENSORS("16", "9", "3") BUSY_TABLES BUSY_POSITIONS };
+static const struct sample window_of_all = { OP, "{\"conv_layout\": \"window\", \"scale\": 0.7}", TENSORS("16", "9", "3") BUSY_TABLES };
+static const struct sample window = { OP, "{\"conv_layout\": \"window\", \"l2_eps\": 0.1, \"norm_eps\": 0.2}",
+	TENSORS("16", "9", "2") BUSY_TABLES BUSY_POSITIONS };
+
+#endif
