@@ -159,7 +159,7 @@ static void checkpoint_at_wrong_boundary(calc *c, struct tables *t)
 	EACH_ROW(t, r) {
 		int64_t read = r->read, write = last_write(t, r);
 		if (read >= 0 && later[read]) read_from(r, later[read] - 1);
-		else if (read >= 0 && write >= 0 && write != read && r->kind != SPECULATIVE) later[read] = 1 + write;
+		else if (read >= 0 && write >= 0 && r->kind != SPECULATIVE) later[read] = 1 + write;
 		for (size_t i = r->first; i < r->last; i++)
 			if (t->write[i] >= 0) later[t->write[i]] = 0;
 	}

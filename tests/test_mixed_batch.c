@@ -148,7 +148,7 @@ static void assert_histories(const struct capture *c)
 
 static void equals_the_histories(void **state)
 {
-	static const struct sample *const samples[] = { &busy, &window_of_all, &window };
+	static const struct sample *const samples[] = { &busy, &window_of_all, &window, &again, &grouped };
 	static const char *const cases[] = { "steps_f32", "steps_bf16" };
 	struct capture c;
 
@@ -206,25 +206,25 @@ static void sites_and_mistakes_show(void **state)
 	mistakes_show((struct sample[]){ busy, window }, 2);
 }
 
-/* What is stored in the pool is rounded, what a row carries on is not: the slot in the end is the plain run's, rounded. */
+/* What is stored in the pool is rounded, what a row carries on is not: the slots in the end are the plain run's, rounded. */
 static void pool_is_rounded_where_stored(void **state)
 {
-	static const struct sample prefill = { OP, "{}", TENSORS("4", "2", "3") "in.steps I32 2 =0,1; in.cu_seqlens I32 2 =0,4;"
-		"in.kinds I32 1 =1; in.read_slot I32 1 =1; in.write_slot I32 4 =-1,-1,-1,0; in.position I32 1 =7" };
-	struct rounded_as r = { "pool", &prefill, "out.state_pool" };
+	static const struct sample drafts = { OP, "{}", TENSORS("4", "4", "3") "in.steps I32 2 =0,1; in.cu_seqlens I32 2 =0,4;"
+		"in.kinds I32 1 =2; in.read_slot I32 1 =3; in.write_slot I32 4 =0,2,-1,1; in.position I32 1 =7" };
 	struct capture c;
 	struct outcome plain, rounded;
 	struct plan p = plan_in("f64");
 
 	(void)state;
-	made(&c, &prefill, 3);
+	made(&c, &drafts, 3);
 	run_plan(&plain, &c, &p);
-	p.round[op_site(op_find(OP), r.site)] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
+	p.round[op_site(op_find(OP), "pool")] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
 	run_plan(&rounded, &c, &p);
-	for (size_t i = 0; i < 12; i++) {
+	for (size_t i = 0; i < 3 * 12; i++) {
+		assert_true(rounded.a.hi[1][i] != plain.a.hi[1][i]);
 		assert_true(rounded.a.hi[1][i] == format_round(FMT_BF16, ROUND_NEAREST_EVEN, plain.a.hi[1][i], 0));
-		assert_true(rounded.a.hi[1][12 + i] == at(&c, "in.state_pool", 12 + i));
 	}
+	for (size_t i = 3 * 12; i < 4 * 12; i++) assert_true(rounded.a.hi[1][i] == at(&c, "in.state_pool", i));
 	for (size_t i = 0; i < 16; i++) assert_true(rounded.a.hi[0][i] == plain.a.hi[0][i]);
 	outcome_free(&plain);
 	outcome_free(&rounded);

@@ -29,6 +29,9 @@ EDIT(slots_of_the_first_step, READ(5, 0), WRITE(6, 0), READ(6, 1), WRITE(7, 1), 
 EDIT(checkpoint_is_written, WRITE(7, 2), WRITE(10, 2), READ(11, 2), WRITE(14, 2))
 EDIT(checkpoint_is_later, READ(8, 4))
 EDIT(second_draft, READ(10, 7))
+EDIT(forks_write, WRITE(7, 5), WRITE(8, 5), READ(7, 5), WRITE(9, 5), WRITE(15, 5), WRITE(17, 5))
+EDIT(forks_are_later, READ(6, 6), READ(12, 6))
+EDIT(next_drafts, READ(3, 4), READ(9, 8))
 EDIT(decodes_write_on, WRITE(0, 1), WRITE(1, 0), WRITE(6, 4), WRITE(7, 1), WRITE(13, 5), WRITE(14, 3), WRITE(15, 6))
 EDIT(prefills_write_first, WRITE(4, 0), WRITE(5, 0))
 
@@ -51,6 +54,9 @@ static void each_is_another_table(void **state)
 		{ "checkpoint_shared_not_copied", &busy, NULL, checkpoint_is_written, ALONE },
 		{ "checkpoint_at_wrong_boundary", &busy, NULL, checkpoint_is_later, NULL },
 		{ "accepted_row_off_by_one", &busy, NULL, second_draft, ALONE },
+		{ "checkpoint_shared_not_copied", &again, NULL, forks_write, NULL },
+		{ "checkpoint_at_wrong_boundary", &again, NULL, forks_are_later, NULL },
+		{ "accepted_row_off_by_one", &again, NULL, next_drafts, NULL },
 		{ "read_slot_is_not_write_slot", &busy, NULL, decodes_write_on, ALONE },
 		{ "prefill_overwrites_decode_slot", &busy, NULL, prefills_write_first, ALONE },
 	};
