@@ -22,12 +22,13 @@ static const struct sample window_of_all = { OP, "{\"conv_layout\": \"window\", 
 static const struct sample window = { OP, "{\"conv_layout\": \"window\", \"l2_eps\": 0.1, \"norm_eps\": 0.2}",
 	TENSORS("16", "9", "2") BUSY_TABLES BUSY_POSITIONS };
 
-/* Rows that are steps: a speculation that is rejected, one that is accepted; two rows fork from slot 5, and slots that stood
- * for others are used again, by a speculation, by a fresh request, and slot 5 itself. */
-static const struct sample again = { OP, "{}", TENSORS("18", "9", "3") "in.steps I32 16 =0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15;"
-	"in.cu_seqlens I32 16 =0,2,3,5,6,7,8,9,10,12,13,14,15,16,17,18; in.kinds I32 15 =2,0,2,0,0,0,0,0,2,0,1,0,0,1,0;"
-	"in.read_slot I32 15 =0,0,0,3,3,5,5,6,-1,6,-1,7,5,-1,5;"
-	"in.write_slot I32 18 =1,2,0,3,4,3,3,6,7,6,6,8,6,7,7,8,5,1; in.position I32 15 =4,4,5,6,7,3,3,4,0,1,0,1,3,0,1" };
+/* Rows that are steps: a speculation that is rejected, one that is accepted; two rows fork from slot 5, one from 0, which the
+ * second speculation left; slots that stood for others are used again, by a speculation, by a fresh request, and 5 itself;
+ * a request ends with its speculation, and its slot is used again. */
+static const struct sample again = { OP, "{}", TENSORS("24", "9", "3") "in.steps I32 21 =0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20;"
+	"in.cu_seqlens I32 21 =0,2,3,5,6,7,8,9,10,12,13,14,15,16,17,18,19,20,22,23,24;"
+	"in.kinds I32 20 =2,0,2,0,0,0,0,0,2,0,1,0,0,1,0,0,0,2,1,0; in.read_slot I32 20 =0,0,0,3,3,5,5,6,-1,6,-1,7,5,-1,5,0,1,8,-1,8;"
+	"in.write_slot I32 24 =1,2,0,3,4,3,3,6,7,6,6,8,6,7,7,8,5,1,2,1,3,4,8,8; in.position I32 20 =4,4,5,6,7,3,3,4,0,1,0,1,3,0,1,5,2,4,0,1" };
 
 /* Two layers, two key heads and four value heads; one row of three tokens. */
 static const struct sample grouped = { OP, "{}",

@@ -29,9 +29,10 @@ EDIT(slots_of_the_first_step, READ(5, 0), WRITE(6, 0), READ(6, 1), WRITE(7, 1), 
 EDIT(checkpoint_is_written, WRITE(7, 2), WRITE(10, 2), READ(11, 2), WRITE(14, 2))
 EDIT(checkpoint_is_later, READ(8, 4))
 EDIT(second_draft, READ(10, 7))
-EDIT(forks_write, WRITE(7, 5), WRITE(8, 5), READ(7, 5), WRITE(9, 5), WRITE(15, 5), WRITE(17, 5))
-EDIT(forks_are_later, READ(6, 6), READ(12, 6))
-EDIT(next_drafts, READ(3, 4), READ(9, 8))
+EDIT(forks_write, WRITE(7, 5), WRITE(8, 5), READ(7, 5), WRITE(9, 5), WRITE(15, 5), WRITE(17, 5),
+	WRITE(18, 0), READ(16, 5), WRITE(19, 5), READ(17, 5))
+EDIT(forks_are_later, READ(6, 6), READ(12, 6), READ(15, 3))
+EDIT(next_drafts, READ(1, 1), READ(3, 4), READ(9, 8))
 EDIT(decodes_write_on, WRITE(0, 1), WRITE(1, 0), WRITE(6, 4), WRITE(7, 1), WRITE(13, 5), WRITE(14, 3), WRITE(15, 6))
 EDIT(prefills_write_first, WRITE(4, 0), WRITE(5, 0))
 
