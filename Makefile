@@ -57,7 +57,7 @@ $(BUILD)/bench: $(OBJECTS) $(BUILD)/compare/bench.o
 	$(LINK) $(LIBS)
 # No MPFR and no OpenBLAS: it runs where CUDA is, judges with double precision.
 $(BUILD)/bench-gpu: $(patsubst %.cu,$(BUILD)/%.cu.o,$(CU) $(BENCH_GPU)) \
-		$(patsubst %.c,$(BUILD)/%.o,$(wildcard fixtures/*.c) gpu/backend.c gpu/plugin_load.c)
+		$(patsubst %.c,$(BUILD)/%.o,$(wildcard fixtures/*.c) $(filter-out gpu/no_cuda.c,$(wildcard gpu/*.c)))
 	$(LINK) $(filter-out %mpfr.a %gmp.a %openblas.a -lmpfr -lgmp -lopenblas,$(LIBS))
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
@@ -78,12 +78,12 @@ $(BUILD)/gpu/backend.o: $(BUILD)/gpu_sources.h
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' >$@
 
-# Which sources made a kernel: SHA-256 of its own file and those that all share.
-$(BUILD)/gpu_sources.h: $(KERNELS) $(SHARED) Makefile
+# Which sources made a kernel: SHA-256 of its own files (gpu/OP.cu, gpu/OP_*.c) and those that all share.
+$(BUILD)/gpu_sources.h: $(KERNELS) $(wildcard $(KERNELS:.cu=_*.c)) $(SHARED) Makefile
 	@mkdir -p $(@D)
 	@{ echo 'static const struct { const char *op, *sha256; } gpu_sources[] = {'; \
 	for f in $(KERNELS); do \
-		printf '\t{ "%s", "%s" },\n' $$(basename $$f .cu) $$(cat $$f $(SHARED) | sha256sum | cut -c 1-64); \
+		printf '\t{ "%s", "%s" },\n' $$(basename $$f .cu) $$(cat $$f $$(ls $${f%.cu}_*.c 2>/dev/null) $(SHARED) | sha256sum | cut -c 1-64); \
 	done; echo '};'; } >$@
 
 -include $(wildcard $(BUILD)/*/*.d)
