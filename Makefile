@@ -7,6 +7,7 @@ DEBIAN := build-essential libmpfr-dev libgmp-dev libopenblas-dev libjansson-dev 
 	libcmocka-dev libflint-arb-dev libflint-dev gnuplot-nox $(if $(filter fuzz,$(MAKECMDGOALS)),clang)
 FUZZ_SECONDS := 60
 COMMA := ,
+DEFINES := $(if $(FAULTS),-DETALON_FAULTS)
 SEEDS := 5
 DRAWS := 100
 PAIRS := 50
@@ -44,7 +45,7 @@ MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/tests
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-gpu clean help FORCE
+.PHONY: all deps gate test check-recipe docs check-docs plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-gpu faults clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -68,15 +69,15 @@ $(BUILD)/tests/plugin_%.so: tests/plugin_%.c $(BUILD)/flags | $(AFTER)
 $(BUILD)/ref/arith_%.o $(BUILD)/fixtures/dtype.o $(BUILD)/compare/elementwise.o $(BUILD)/gpu/executor_cpu_layer.o: private CFLAGS += -O3
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $<
-	@$(CC) $(CFLAGS) -I. -I$(BUILD) -MMD -MP -c -o $@ $<
+	@$(CC) $(CFLAGS) $(DEFINES) -I. -I$(BUILD) -MMD -MP -c -o $@ $<
 $(BUILD)/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo nvcc $<
-	@$(NVCC) $(NVCCFLAGS) -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+	@$(NVCC) $(NVCCFLAGS) $(DEFINES) -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 $(BUILD)/gpu/backend.o: $(BUILD)/gpu_sources.h
 
 # Rebuilds everything when the flags change.
 $(BUILD)/flags: FORCE
-	@mkdir -p $(@D); echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' >$@
+	@mkdir -p $(@D); echo '$(CC) $(CFLAGS) $(DEFINES) $(LIBS) $(NVCC)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(DEFINES) $(LIBS) $(NVCC)' >$@
 
 # Which sources made a kernel: SHA-256 of its own files (gpu/OP.cu, gpu/OP_*.c) and those that all share.
 $(BUILD)/gpu_sources.h: $(KERNELS) $(wildcard $(KERNELS:.cu=_*.c)) $(SHARED) Makefile
@@ -148,6 +149,11 @@ asan:
 	+$(MAKE) BUILD=build/asan NVCC= CFLAGS='$(CFLAGS) -fsanitize=address,undefined -fno-sanitize-recover=all' test
 asan: | $(AFTER)
 
+# A second build, in which executor_inject knows its faults.
+faults: | $(AFTER)
+	+$(MAKE) BUILD=$(BUILD)/faults FAULTS=1 $(BUILD)/faults/etalon $(BUILD)/faults/tests/test_executor_faults
+	$(BUILD)/faults/tests/test_executor_faults
+
 fuzz: $(FUZZERS:$(BUILD)/fuzz/%=fuzz-%)
 fuzz-%: $(BUILD)/fuzz/%
 	mkdir -p $(BUILD)/corpus/$*
@@ -179,6 +185,7 @@ make deps         installs what is missing from Debian; first among others: make
 make gate         judges the captures in fixtures/captures
 make test         all tests, and that every op has its four files
 make asan         the same under the address and undefined-behaviour sanitizers
+make faults       $(BUILD)/faults/etalon, whose executor makes mistakes when told to, and their test
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
 make bench        time per token of each arithmetic; rate of diff
 make bench-gpu    Newton-Schulz: our symmetric products against cuBLAS only, after a self-test (needs a GPU)

@@ -20,8 +20,8 @@ void faults_close(struct executor *x);
 /* After these happened. */
 void faults_checkpointed(struct executor *x, int request, int checkpoint);
 void faults_admitted(struct executor *x, int request, int checkpoint);
-/* Before its drafts go: kept is the slot that the request stays with, NOWHERE where it has none. */
-void faults_accepted(struct executor *x, int request, int k, int32_t kept);
+/* Before its drafts go. */
+void faults_accepted(struct executor *x, int request, int k);
 /* Runs the planned step as the injected fault has it. */
 bool faults_run(struct executor *x, const struct executor_data *data, bool replay, struct error *e);
 
