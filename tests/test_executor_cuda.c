@@ -124,7 +124,8 @@ static void run_jobs(struct player *p, const struct job *jobs, int n)
 					double v = drawn(j->request, position[order[r]] + t - s.cu_seqlens[r], 10 + i, k);
 					dtype_store(p->shape.data, &v, 1, p->part[i] + ((size_t)t * p->each[i] + k) * size);
 				}
-	need(executor_run(p->x, &(struct executor_data){ p->part[0], p->part[1], p->part[2], p->part[3], p->part[4] }, p->way->replay, &e), &e);
+	struct executor_data data = { p->part[0], p->part[1], p->part[2], p->part[3], p->part[4] };
+	need(executor_run(p->x, &data, p->way->replay, &e), &e);
 	need(executor_guards(p->x, &e), &e);
 	for (int r = 0; r < s.rows; r++)
 		for (int t = s.cu_seqlens[r]; t < s.cu_seqlens[r + 1]; t++) {
@@ -207,10 +208,7 @@ static struct history history_of(const struct executor_backend *backend, struct 
 	return h;
 }
 
-static void free_history(struct history *h)
-{
-	free(h->y), free(h->states), free(h->rings);
-}
+static void free_history(struct history *h) { free(h->y), free(h->states), free(h->rings); }
 
 /* ---- comparing ---- */
 
@@ -219,7 +217,7 @@ static size_t differing(const unsigned char *a, const unsigned char *b, size_t n
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < n; i++) count += a[i] != b[i];
+	while (n--) count += a[n] != b[n];
 	return count;
 }
 

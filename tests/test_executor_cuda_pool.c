@@ -38,37 +38,134 @@ static void *open_pools(const struct executor_backend **cuda, const struct execu
 	return pools;
 }
 
-/* 280 x 10 layers x 48 x 128 x 128 elements, 8.8 GB: what a decode makes of one and the same memory is the same in
- * slot 3 and in slot 279, whose offset is past 2^31 elements. */
-static void slots_past_2_to_the_31(void **state)
-{
-	const struct executor_shape s = { .layers = 10, .Hk = 16, .Hv = 48, .Dk = 128, .Dv = 128, .W = 4, .slots = 280,
-		.max_tokens = 8, .max_rows = 4, .state = DT_F32, .data = DT_BF16, .l2_eps = 1e-6f, .norm_eps = 1e-6f };
-	const size_t state_bytes = executor_state_bytes(&s), ring_bytes = executor_ring_bytes(&s), heads = 10 * 48;
-	const int32_t slots[] = { 3, 279 }, cu[] = { 0, 1 }, position = 5, kind = ROW_DECODE;
+/* What one decode makes, on the same inputs and the same memory, wherever that lies. */
+struct answer { unsigned char *y, *states; };
+
+struct bench {
+	struct executor_shape s;
 	const struct executor_backend *cuda;
+	void *pools;
+	size_t state_bytes, ring_bytes, y_bytes;
+	void *x, *z, *a, *before, *rings;
+};
+
+/* False: no device. */
+static bool bench_open(struct bench *b, struct executor_shape s)
+{
+	size_t T = (size_t)(s.max_tokens * s.layers), heads = T * (size_t)s.Hv;
+
+	*b = (struct bench){ .s = s, .state_bytes = executor_state_bytes(&s), .ring_bytes = executor_ring_bytes(&s),
+		.y_bytes = heads * (size_t)s.Dv * dtype_info[s.data].size };
+	b->pools = open_pools(&b->cuda, &s);
+	if (!b->pools) return false;
+	b->x = drawn(s.data, T * executor_channels(&s), 5), b->a = drawn(s.data, heads, 7);
+	b->z = drawn(s.data, heads * (size_t)s.Dv, 6);
+	b->before = drawn(s.state, b->state_bytes / dtype_info[s.state].size, 8);
+	b->rings = drawn(s.data, b->ring_bytes / dtype_info[s.data].size, 9);
+	return true;
+}
+
+static void bench_close(struct bench *b)
+{
+	b->cuda->close(b->pools);
+	free(b->x), free(b->z), free(b->a), free(b->before), free(b->rings);
+}
+
+/* A prefill of max_tokens in the slot, or a decode. */
+static struct answer run_in(struct bench *b, int32_t slot, int kind, bool replay)
+{
+	int32_t n = kind == ROW_DECODE ? 1 : b->s.max_tokens, cu[] = { 0, n }, position = 5, kinds = kind, write[1024];
+	struct executor_step step = { 1, n, kind == ROW_DECODE, &kinds, cu, &slot, write, &slot, write, &position };
+	struct answer r = { calloc(1, b->y_bytes), malloc(b->state_bytes) };
+	void *rings = malloc(b->ring_bytes);
 	struct error e = { 0 };
-	char *states[2], *rings[2], *y[2], *before = drawn(DT_F32, state_bytes / 4, 5);
-	void *x = drawn(DT_BF16, 10 * executor_channels(&s), 6), *z = drawn(DT_BF16, heads * 128, 7), *a = drawn(DT_BF16, heads, 8);
-	void *pools = open_pools(&cuda, &s);
+
+	for (int i = 0; i < n; i++) write[i] = i + 1 < n ? -1 : slot;
+	need(b->cuda->write(b->pools, (size_t)slot, b->before, b->rings, &e), &e);
+	need(b->cuda->run(b->pools, &step, &(struct executor_data){ b->x, b->z, b->a, b->a, r.y }, replay, &e), &e);
+	need(b->cuda->read(b->pools, (size_t)slot, r.states, rings, &e), &e);
+	free(rings);
+	return r;
+}
+
+static bool same(const struct bench *b, const struct answer *p, const struct answer *q)
+{
+	return !memcmp(p->y, q->y, b->y_bytes) && !memcmp(p->states, q->states, b->state_bytes);
+}
+
+static void answer_free(struct answer *r) { free(r->y), free(r->states); }
+
+/* 280 slots x 10 layers x 48 x 128 x 128 elements, 8.8 GB. */
+static const struct executor_shape large = { .layers = 10, .Hk = 16, .Hv = 48, .Dk = 128, .Dv = 128, .W = 4, .slots = 280,
+	.max_tokens = 8, .max_rows = 4, .state = DT_F32, .data = DT_BF16, .l2_eps = 1e-6f, .norm_eps = 1e-6f };
+static const struct executor_shape small = { .layers = 2, .Hk = 2, .Hv = 4, .Dk = 16, .Dv = 16, .W = 4, .slots = 4,
+	.max_tokens = 64, .max_rows = 4, .state = DT_F32, .data = DT_F32, .l2_eps = 1e-6f, .norm_eps = 1e-6f };
+
+/* Slot 279 begins past 2^31 elements. */
+static void large_offsets(void **state)
+{
+	struct bench b;
+	struct error e = { 0 };
 
 	(void)state;
-	if (!pools) skip();
-	for (int i = 0; i < 2; i++) {
-		struct executor_step step = { 1, 1, 1, &kind, cu, &slots[i], &slots[i], &slots[i], &slots[i], &position };
-		states[i] = malloc(state_bytes), rings[i] = drawn(DT_BF16, ring_bytes / 2, 9), y[i] = malloc(heads * 128 * 2);
-		need(cuda->write(pools, (size_t)slots[i], before, rings[i], &e), &e);
-		need(cuda->run(pools, &step, &(struct executor_data){ x, z, a, a, y[i] }, i == 1, &e), &e);
-		need(cuda->read(pools, (size_t)slots[i], states[i], rings[i], &e), &e);
+	if (!bench_open(&b, large)) skip();
+	for (int kind = ROW_DECODE; kind <= ROW_PREFILL; kind++) {
+		struct answer near = run_in(&b, 3, kind, false), far = run_in(&b, 279, kind, true);
+		assert_true(same(&b, &near, &far));
+		assert_memory_not_equal(near.states, b.before, b.state_bytes);
+		answer_free(&near), answer_free(&far);
 	}
-	assert_memory_equal(y[0], y[1], heads * 128 * 2);
-	assert_memory_equal(states[0], states[1], state_bytes);
-	assert_memory_not_equal(states[0], before, state_bytes);
-	assert_memory_equal(rings[0], rings[1], ring_bytes);
-	need(cuda->guards(pools, &e), &e);
-	cuda->close(pools);
-	for (int i = 0; i < 2; i++) free(states[i]), free(rings[i]), free(y[i]);
-	free(before), free(x), free(z), free(a);
+	need(b.cuda->guards(b.pools, &e), &e);
+	bench_close(&b);
+}
+
+/* In a build with faults: each of the three that the kernels can make shows, and only while it is injected. */
+static void kernel_faults_show(void **state)
+{
+	struct bench b;
+	struct error e = { 0 };
+	int differ = 0;
+
+	(void)state;
+	if (!executor_faults[0].name || !bench_open(&b, small)) skip();
+	struct answer right = run_in(&b, 1, ROW_PREFILL, false);
+	assert_true(executor_inject("workspace_overflow"));
+	struct answer r = run_in(&b, 1, ROW_PREFILL, false);
+	assert_true(same(&b, &right, &r));
+	answer_free(&r);
+	assert_false(b.cuda->guards(b.pools, &e));
+	assert_int_equal(e.code, E_VALUE);
+	assert_string_equal(e.item, "conv");
+	assert_true(executor_inject("missing_barrier"));
+	for (int i = 0; i < 5; i++) {
+		r = run_in(&b, 1, ROW_PREFILL, false);
+		differ += !same(&b, &right, &r);
+		answer_free(&r);
+	}
+	assert_in_range(differ, 1, 5);
+	assert_true(executor_inject(NULL));
+	r = run_in(&b, 1, ROW_PREFILL, false);
+	assert_true(same(&b, &right, &r));
+	need(b.cuda->guards(b.pools, &e), &e);
+	answer_free(&r), answer_free(&right);
+	bench_close(&b);
+}
+
+static void narrow_offsets_show(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	if (!executor_faults[0].name || !bench_open(&b, large)) skip();
+	struct answer right = run_in(&b, 279, ROW_DECODE, true);
+	assert_true(executor_inject("int32_slot_offset"));
+	struct answer near = run_in(&b, 3, ROW_DECODE, true), far = run_in(&b, 279, ROW_DECODE, true);
+	assert_true(executor_inject(NULL));
+	assert_true(same(&b, &right, &near));
+	assert_false(same(&b, &right, &far));
+	assert_memory_equal(far.states, b.before, b.state_bytes);
+	answer_free(&near), answer_free(&far), answer_free(&right);
+	bench_close(&b);
 }
 
 /* A build without nvcc says so; sizes that no kernel has are refused. */
@@ -99,7 +196,8 @@ static void refuses_what_it_cannot(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(refuses_what_it_cannot), cmocka_unit_test(slots_past_2_to_the_31) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(refuses_what_it_cannot), cmocka_unit_test(large_offsets),
+		cmocka_unit_test(kernel_faults_show), cmocka_unit_test(narrow_offsets_show) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
