@@ -58,7 +58,7 @@ $(BUILD)/bench: $(OBJECTS) $(BUILD)/compare/bench.o
 	$(LINK) $(LIBS)
 # No MPFR and no OpenBLAS: it runs where CUDA is, judges with double precision.
 $(BUILD)/bench-gpu: $(patsubst %.cu,$(BUILD)/%.cu.o,$(CU) $(BENCH_GPU)) \
-		$(patsubst %.c,$(BUILD)/%.o,$(wildcard fixtures/*.c) gpu/backend.c gpu/plugin_load.c)
+		$(patsubst %.c,$(BUILD)/%.o,$(wildcard fixtures/*.c) $(filter-out gpu/no_cuda.c,$(wildcard gpu/*.c)))
 	$(LINK) $(filter-out %mpfr.a %gmp.a %openblas.a -lmpfr -lgmp -lopenblas,$(LIBS))
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
@@ -79,12 +79,12 @@ $(BUILD)/gpu/backend.o: $(BUILD)/gpu_sources.h
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo '$(CC) $(CFLAGS) $(DEFINES) $(LIBS) $(NVCC)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(DEFINES) $(LIBS) $(NVCC)' >$@
 
-# Which sources made a kernel: SHA-256 of its own file and those that all share.
-$(BUILD)/gpu_sources.h: $(KERNELS) $(SHARED) Makefile
+# Which sources made a kernel: SHA-256 of its own files (gpu/OP.cu, gpu/OP_*.c) and those that all share.
+$(BUILD)/gpu_sources.h: $(KERNELS) $(wildcard $(KERNELS:.cu=_*.c)) $(SHARED) Makefile
 	@mkdir -p $(@D)
 	@{ echo 'static const struct { const char *op, *sha256; } gpu_sources[] = {'; \
 	for f in $(KERNELS); do \
-		printf '\t{ "%s", "%s" },\n' $$(basename $$f .cu) $$(cat $$f $(SHARED) | sha256sum | cut -c 1-64); \
+		printf '\t{ "%s", "%s" },\n' $$(basename $$f .cu) $$(cat $$f $$(ls $${f%.cu}_*.c 2>/dev/null) $(SHARED) | sha256sum | cut -c 1-64); \
 	done; echo '};'; } >$@
 
 -include $(wildcard $(BUILD)/*/*.d)
@@ -189,7 +189,7 @@ make asan         the same under the address and undefined-behaviour sanitizers
 make faults       $(BUILD)/faults/etalon, whose executor makes mistakes when told to, and their test
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
 make bench        time per token of each arithmetic; rate of diff
-make bench-gpu    Newton-Schulz: our symmetric products against cuBLAS only, after a self-test (needs a GPU)
+make bench-gpu    Newton-Schulz: our symmetric products against cuBLAS only, after a self-test; the executor's decoding step (needs a GPU)
 make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run
 make check-recipe every op has its reference, kernel, test and page
 make docs         fills the generated blocks of the pages (make test checks them)
