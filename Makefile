@@ -7,7 +7,6 @@ DEBIAN := build-essential libmpfr-dev libgmp-dev libopenblas-dev libjansson-dev 
 	libcmocka-dev libflint-arb-dev libflint-dev gnuplot-nox $(if $(filter fuzz,$(MAKECMDGOALS)),clang)
 FUZZ_SECONDS := 60
 COMMA := ,
-DEFINES := $(if $(FAULTS),-DETALON_FAULTS)
 SEEDS := 5
 DRAWS := 100
 PAIRS := 50
@@ -40,6 +39,7 @@ endif
 OBJECTS := $(C:%.c=$(BUILD)/%.o) $(CU:%.cu=$(BUILD)/%.cu.o)
 TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/helpers.c tests/witness*.c))
+FAULT_TESTS := $(patsubst tests/%.c,$(BUILD)/faults/%,$(wildcard tests/test_*faults*.c))
 PLUGINS := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/plugin_*.c))
 MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/tests/" $$5 }' tests/mutants.tsv))
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
@@ -69,15 +69,15 @@ $(BUILD)/tests/plugin_%.so: tests/plugin_%.c $(BUILD)/flags | $(AFTER)
 $(BUILD)/ref/arith_%.o $(BUILD)/fixtures/dtype.o $(BUILD)/compare/elementwise.o $(BUILD)/gpu/executor_cpu_layer.o: private CFLAGS += -O3
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $<
-	@$(CC) $(CFLAGS) $(DEFINES) -I. -I$(BUILD) -MMD -MP -c -o $@ $<
+	@$(CC) $(CFLAGS) -I. -I$(BUILD) -MMD -MP -c -o $@ $<
 $(BUILD)/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo nvcc $<
-	@$(NVCC) $(NVCCFLAGS) $(DEFINES) -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+	@$(NVCC) $(NVCCFLAGS) -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 $(BUILD)/gpu/backend.o: $(BUILD)/gpu_sources.h
 
 # Rebuilds everything when the flags change.
 $(BUILD)/flags: FORCE
-	@mkdir -p $(@D); echo '$(CC) $(CFLAGS) $(DEFINES) $(LIBS) $(NVCC)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(DEFINES) $(LIBS) $(NVCC)' >$@
+	@mkdir -p $(@D); echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' >$@
 
 # Which sources made a kernel: SHA-256 of its own files (gpu/OP.cu, gpu/OP_*.c) and those that all share.
 $(BUILD)/gpu_sources.h: $(KERNELS) $(wildcard $(KERNELS:.cu=_*.c)) $(SHARED) Makefile
@@ -87,7 +87,7 @@ $(BUILD)/gpu_sources.h: $(KERNELS) $(wildcard $(KERNELS:.cu=_*.c)) $(SHARED) Mak
 		printf '\t{ "%s", "%s" },\n' $$(basename $$f .cu) $$(cat $$f $$(ls $${f%.cu}_*.c 2>/dev/null) $(SHARED) | sha256sum | cut -c 1-64); \
 	done; echo '};'; } >$@
 
--include $(wildcard $(BUILD)/*/*.d)
+-include $(wildcard $(BUILD)/*/*.d $(BUILD)/faults/*/*.d)
 
 # ---- what is run ----
 deps:
@@ -103,8 +103,8 @@ deps:
 gate: $(BUILD)/etalon
 	$(BUILD)/etalon gate fixtures/captures
 
-test: $(BUILD)/etalon $(TESTS) $(PLUGINS)
-	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-docs; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) && exit $$recipe
+test: $(BUILD)/etalon $(TESTS) $(FAULT_TESTS) $(PLUGINS)
+	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-docs; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS) && exit $$recipe
 
 docs: $(BUILD)/etalon
 	ETALON=$(BUILD)/etalon docs/generate.sh
@@ -149,11 +149,20 @@ asan:
 	+$(MAKE) BUILD=build/asan NVCC= CFLAGS='$(CFLAGS) -fsanitize=address,undefined -fno-sanitize-recover=all' test
 asan: | $(AFTER)
 
-# A second build, in which executor_inject knows its faults.
-FAULTY := $(patsubst tests/%.c,$(BUILD)/faults/tests/%,$(wildcard tests/test_executor*faults*.c))
-faults: | $(AFTER)
-	+$(MAKE) BUILD=$(BUILD)/faults FAULTS=1 $(BUILD)/faults/etalon $(FAULTY)
-	ETALON=$(BUILD)/faults/etalon sh tests/run.sh $(FAULTY)
+# What the executor's faults change is built twice; the rest of etalon-faults is etalon's.
+$(BUILD)/faults/%.o: %.c $(BUILD)/flags | $(AFTER)
+	@mkdir -p $(@D); echo cc -DETALON_FAULTS $<
+	@$(CC) $(CFLAGS) -DETALON_FAULTS -I. -I$(BUILD) -MMD -MP -c -o $@ $<
+$(BUILD)/faults/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
+	@mkdir -p $(@D); echo nvcc -DETALON_FAULTS $<
+	@$(NVCC) $(NVCCFLAGS) -DETALON_FAULTS -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+FAULTY := $(patsubst $(BUILD)/gpu/executor%,$(BUILD)/faults/gpu/executor%,$(OBJECTS:$(BUILD)/gpu/mixed_batch.cu.o=$(BUILD)/faults/gpu/mixed_batch.cu.o))
+$(BUILD)/etalon-faults: $(FAULTY) $(BUILD)/compare/main.o
+	$(LINK) $(LIBS)
+$(BUILD)/faults/test_%: $(BUILD)/faults/tests/test_%.o $(HELPERS) $(FAULTY)
+	$(LINK) -lcmocka $(LIBS)
+faults: $(BUILD)/etalon-faults $(FAULT_TESTS)
+	ETALON=$(BUILD)/etalon-faults sh tests/run.sh $(FAULT_TESTS)
 
 fuzz: $(FUZZERS:$(BUILD)/fuzz/%=fuzz-%)
 fuzz-%: $(BUILD)/fuzz/%
@@ -186,7 +195,7 @@ make deps         installs what is missing from Debian; first among others: make
 make gate         judges the captures in fixtures/captures
 make test         all tests, and that every op has its four files
 make asan         the same under the address and undefined-behaviour sanitizers
-make faults       $(BUILD)/faults/etalon, whose executor makes mistakes when told to, and their test
+make faults       $(BUILD)/etalon-faults, whose executor makes mistakes when told to, and their tests
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
 make bench        time per token of each arithmetic; rate of diff
 make bench-gpu    Newton-Schulz: our symmetric products against cuBLAS only, after a self-test; the executor's decoding step (needs a GPU)

@@ -4,23 +4,21 @@
 
 #include "isolate_laws.h"
 
-/* By the reference's mistakes, on a play as given and on one replayed throughout: a graph may hold old tables. */
-static bool name_it(struct explanation *x, const struct setup *s, const struct scenario *scenario, struct error *e)
+/* By the reference's mistakes, on one play, if that explains a larger share than x does. */
+static bool name_it(struct explanation *x, const struct setup *s, const struct scenario *scenario, int graph, struct error *e)
 {
-	for (int graph = AS_GIVEN; graph <= REPLAYED; graph += REPLAYED) {
-		struct play_how how = { .graph = graph, .marked = -1, .keep_going = true };
-		struct play p;
-		struct named n = { 0 };
-		if (!play_make(&p, s, scenario, &how, e)) return false;
-		struct capture c = { 0 };
-		bool ok = !p.fed || (play_capture(&c, &p, e) && values_name(&n, &c, e));
-		capture_free(&c);
-		play_free(&p);
-		if (!ok) return false;
-		if (!n.mistake || n.explained * (x->wrong ? x->wrong : 1) <= x->explained * n.wrong) continue;
-		*x = (struct explanation){ n.mistake->name, n.mistake->what, n.mistake->seen, n.wrong, n.explained, n.alone, x->leaks_from };
-	}
-	return true;
+	struct play_how how = { .graph = graph, .marked = -1, .keep_going = true };
+	struct capture c = { 0 };
+	struct play p;
+	struct named n = { 0 };
+
+	if (!play_make(&p, s, scenario, &how, e)) return false;
+	bool ok = !p.fed || (play_capture(&c, &p, e) && values_name(&n, &c, e));
+	capture_free(&c);
+	play_free(&p);
+	if (ok && n.mistake && n.explained * (x->wrong ? x->wrong : 1) > x->explained * n.wrong)
+		*x = (struct explanation){ n.mistake->name, n.mistake->what, n.mistake->seen, n.wrong, n.explained, n.alone, graph, x->leaks_from };
+	return ok;
 }
 
 /* The first slot whose content, before anything ran, changes an output. */
@@ -52,7 +50,7 @@ bool isolate_explain(struct explanation *x, const struct setup *s, const struct 
 		x->seen = law->seen;
 		return true;
 	}
-	return name_it(x, s, scenario, e) && find_leak(x, s, scenario, e);
+	return name_it(x, s, scenario, AS_GIVEN, e) && name_it(x, s, scenario, REPLAYED, e) && find_leak(x, s, scenario, e);
 }
 
 /* ---- shrinking ---- */
@@ -68,17 +66,32 @@ struct shrink {
 };
 enum { MOST_TRIALS = 1500 };
 
+/* Is the law broken? That tokens are wrong is seen while their mistake is named. */
+static bool breaks(struct shrink *k, const struct scenario *scenario)
+{
+	const struct play_how as_given = { .marked = -1 };
+	struct isolation x = { .broken = -1 };
+	struct play p;
+
+	if (k->failed->broken != LAW_VALUES || !k->why->wrong)
+		return isolate_scenario(&x, k->setup, scenario, k->failed->broken, k->e) && x.broken == k->failed->broken;
+	if (!play_make(&p, k->setup, scenario, &as_given, k->e)) return false;
+	bool sound = !p.breach.law && p.fed;
+	play_free(&p);
+	return sound;
+}
+
 /* Does it fail in the same way? A scenario that cannot be played does not. */
 static bool same_failure(struct shrink *k, const struct scenario *scenario)
 {
-	struct isolation x = { .broken = -1 };
 	struct explanation why = { .leaks_from = -1 };
 
 	if (k->tick) k->tick("shrinking", (size_t)k->trials, MOST_TRIALS);
 	k->trials++;
-	if (!isolate_scenario(&x, k->setup, scenario, k->failed->broken, k->e) || x.broken != k->failed->broken) return false;
-	if (!k->why->mistake || !k->why->wrong) return true;
-	return name_it(&why, k->setup, scenario, k->e) && why.mistake && !strcmp(why.mistake, k->why->mistake) && why.alone >= k->why->alone;
+	if (!breaks(k, scenario)) return false;
+	if (!k->why->wrong) return true;
+	return name_it(&why, k->setup, scenario, k->why->graph, k->e) && why.mistake && !strcmp(why.mistake, k->why->mistake)
+		&& why.alone >= k->why->alone;
 }
 
 /* Keeps the change if it still fails. */

@@ -40,6 +40,7 @@ struct explanation {
 	const char *mistake, *what, *seen;      /* NULL: nothing known */
 	size_t wrong, explained;                /* tokens; 0: told by the law alone */
 	bool alone;
+	int graph;                      /* of the play that showed it: AS_GIVEN or REPLAYED */
 	int leaks_from;                         /* a slot whose content reaches an output that it should not; -1 */
 };
 bool isolate_explain(struct explanation *x, const struct setup *s, const struct scenario *scenario, const struct isolation *failed, struct error *e);

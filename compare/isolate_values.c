@@ -65,18 +65,22 @@ static bool read_tables(struct measured *m, const struct capture *c, struct erro
 	return true;
 }
 
-/* The truth of a capture and its expected error; freed also when false. */
+/* The truth of a capture; freed also when false. */
 static bool measure(struct measured *m, const struct capture *c, struct error *e)
 {
-	struct plan noisy = plan_plain(&arith_noisy, arith_noisy.precision);
-
 	*m = (struct measured){ 0 };
-	if (!call_bind(&m->call, c, true, e) || !read_tables(m, c, e)) return false;
+	return call_bind(&m->call, c, true, e) && read_tables(m, c, e) && run(&m->call, &arith_f64, -1, &m->truth, e);
+}
+
+/* And its expected error. */
+static bool expect(struct measured *m, const struct capture *c, struct error *e)
+{
+	struct plan noisy = plan_plain(&arith_noisy, arith_noisy.precision);
 	int contract = op_contract(m->call.op, c->contract ? c->contract : "f32");
 	if (contract < 0) return error_set(e, E_UNKNOWN_NAME, c->contract, NO_OFFSET, "expected a contract of %s", c->op);
 	plan_contract(&noisy, &m->call.op->contracts[contract]);
 	noisy.random = true;
-	return run(&m->call, &arith_f64, -1, &m->truth, e) && run(&m->call, &arith_f64up, -1, &m->second, e)
+	return run(&m->call, &arith_f64up, -1, &m->second, e)
 		&& expected_make(&m->expected, &m->call, &noisy, &m->truth, NOISY_RUNS, e);
 }
 
@@ -142,7 +146,7 @@ bool values_of(struct values *v, const struct capture *c, struct error *e)
 {
 	struct measured m;
 	struct output_verdict o[MAX_OUT];
-	bool ok = measure(&m, c, e);
+	bool ok = measure(&m, c, e) && expect(&m, c, e);
 
 	*v = (struct values){ 0 };
 	for (int i = 0; ok && i < MAX_OUT; i++)
@@ -175,7 +179,8 @@ bool values_judge(struct values *v, const struct play *p, struct error *e)
 	return ok;
 }
 
-/* Is a token's y what the answer has, up to the error expected and what float32 loses among larger numbers of its head? */
+/* Is a token's y what the answer has? Mistakes with slots change a head's numbers altogether; bf16 changes the largest of
+ * them by 2^-9 where it is stored, and by some times that where memory is kept in it. */
 static bool fits(const struct measured *m, const struct answer *a, size_t token)
 {
 	size_t Dv = out_row(&m->call, OUT_Y);
@@ -184,7 +189,7 @@ static bool fits(const struct measured *m, const struct answer *a, size_t token)
 		double most = 0;
 		for (size_t i = head; i < head + Dv; i++) most = fmax(most, fabs(a->hi[OUT_Y][i]));
 		for (size_t i = head; i < head + Dv; i++)
-			if (!(fabs(got_at(&m->call, OUT_Y, i) - a->hi[OUT_Y][i]) <= 20 * m->expected.sigma[OUT_Y][i] + 0.01 * most)) return false;
+			if (!(fabs(got_at(&m->call, OUT_Y, i) - a->hi[OUT_Y][i]) <= 0.02 * most + 1e-9)) return false;
 	}
 	return true;
 }
