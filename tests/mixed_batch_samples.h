@@ -6,7 +6,8 @@
 
 #define OP "mixed_batch"
 #define TENSORS(T, P, H) \
-	"in.x F32 " T ",1,10 ~0,1; in.z F32 " T ",1,2,2 ~0,1; in.a F32 " T ",1,2 ~0,1; in.b F32 " T ",1,2 ~0,1; in.conv_weight F32 1,10,3 ~0,1;" \
+	"in.x F32 " T ",1,10 ~0,1; in.z F32 " T ",1,2,2 ~0,1; in.a F32 " T ",1,2 ~0,1; in.b F32 " T ",1,2 ~0,1;" \
+	"in.conv_weight F32 1,10,3 ~0,1;" \
 	"in.A_log F32 1,2 ~0,1; in.dt_bias F32 1,2 ~-1,1; in.norm_weight F32 1,2 ~1,0.2; in.state_pool F32 " P ",1,2,3,2 ~0,1;" \
 	"in.conv_pool F32 " P ",1,10," H " ~0,1;"
 
@@ -23,16 +24,18 @@ static const struct sample window = { OP, "{\"conv_layout\": \"window\", \"l2_ep
 	TENSORS("16", "9", "2") BUSY_TABLES BUSY_POSITIONS };
 
 /* Rows that are steps: a speculation that is rejected, one that is accepted; two rows fork from slot 5, one from 0, which the
- * second speculation left; slots that stood for others are used again, by a speculation, by a fresh request, and 5 itself;
- * a request ends with its speculation, and its slot is used again. */
+ * second speculation left; slots that stood for others are used again, by a speculation, by a fresh request, and 5
+ * itself; a request ends with its speculation, and its slot is used again. */
 static const struct sample again = { OP, "{}", TENSORS("24", "9", "3") "in.steps I32 21 =0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20;"
 	"in.cu_seqlens I32 21 =0,2,3,5,6,7,8,9,10,12,13,14,15,16,17,18,19,20,22,23,24;"
 	"in.kinds I32 20 =2,0,2,0,0,0,0,0,2,0,1,0,0,1,0,0,0,2,1,0; in.read_slot I32 20 =0,0,0,3,3,5,5,6,-1,6,-1,7,5,-1,5,0,1,8,-1,8;"
-	"in.write_slot I32 24 =1,2,0,3,4,3,3,6,7,6,6,8,6,7,7,8,5,1,2,1,3,4,8,8; in.position I32 20 =4,4,5,6,7,3,3,4,0,1,0,1,3,0,1,5,2,4,0,1" };
+	"in.write_slot I32 24 =1,2,0,3,4,3,3,6,7,6,6,8,6,7,7,8,5,1,2,1,3,4,8,8;"
+	"in.position I32 20 =4,4,5,6,7,3,3,4,0,1,0,1,3,0,1,5,2,4,0,1" };
 
 /* Two layers, two key heads and four value heads; one row of three tokens. */
 static const struct sample grouped = { OP, "{}",
-	"in.x F32 3,2,20 ~0,1; in.z F32 3,2,4,2 ~0,1; in.a F32 3,2,4 ~0,1; in.b F32 3,2,4 ~0,1; in.conv_weight F32 2,20,2 ~0,1;"
+	"in.x F32 3,2,20 ~0,1; in.z F32 3,2,4,2 ~0,1; in.a F32 3,2,4 ~0,1; in.b F32 3,2,4 ~0,1;"
+	"in.conv_weight F32 2,20,2 ~0,1;"
 	"in.A_log F32 2,4 ~0,1; in.dt_bias F32 2,4 ~-1,1; in.norm_weight F32 2,2 ~1,0.2; in.state_pool F32 2,2,4,3,2 ~0,1;"
 	"in.conv_pool F32 2,2,20,2 ~0,1; in.steps I32 2 =0,1; in.cu_seqlens I32 2 =0,3; in.kinds I32 1 =1; in.read_slot I32 1 =1;"
 	"in.write_slot I32 3 =-1,-1,0; in.position I32 1 =5" };

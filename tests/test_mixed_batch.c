@@ -47,7 +47,8 @@ static long double convolved(const struct capture *c, struct sizes s, const stru
 }
 
 /* x [n] <- conv channels ch .. ch+n-1, divided by their length where asked. */
-static void vector(const struct capture *c, struct sizes s, const struct history *m, size_t l, size_t ch, long i, bool unit, long double *x, size_t n)
+static void vector(const struct capture *c, struct sizes s, const struct history *m, size_t l, size_t ch, long i, bool unit,
+	long double *x, size_t n)
 {
 	long double squares = capture_number(c, "l2_eps", 1e-6);
 
@@ -56,7 +57,8 @@ static void vector(const struct capture *c, struct sizes s, const struct history
 }
 
 /* S [Dk,Dv] after the whole history: S <- (I - beta k k') e^g S + beta k v'; and y [Dv] of its last token. */
-static void replay(const struct capture *c, struct sizes s, const struct history *m, size_t l, size_t h, long double *S, long double *y)
+static void replay(const struct capture *c, struct sizes s, const struct history *m, size_t l, size_t h, long double *S,
+	long double *y)
 {
 	size_t hk = h * s.Hk / s.Hv, head = l * s.Hv + h;
 	long double q[32], k[32], v[32], left[32];
@@ -66,7 +68,8 @@ static void replay(const struct capture *c, struct sizes s, const struct history
 	for (long i = 0; i < (long)m->n; i++) {
 		size_t at_head = (m->token[i] * s.L + l) * s.Hv + h;
 		long double sum = at(c, "in.a", at_head) + (long double)at(c, "in.dt_bias", head);
-		long double decay = powl(1 + expl(sum), -expl(at(c, "in.A_log", head))), beta = 1 / (1 + expl(-at(c, "in.b", at_head))), mean = 0;
+		long double decay = powl(1 + expl(sum), -expl(at(c, "in.A_log", head)));
+		long double beta = 1 / (1 + expl(-at(c, "in.b", at_head))), mean = 0;
 		vector(c, s, m, l, hk * s.Dk, i, true, q, s.Dk);
 		vector(c, s, m, l, (s.Hk + hk) * s.Dk, i, true, k, s.Dk);
 		vector(c, s, m, l, 2 * s.Hk * s.Dk + h * s.Dv, i, false, v, s.Dv);

@@ -23,7 +23,8 @@ EDIT(pads_decode, KIND(2, 0), READ(2, 0), WRITE(2, 0), KIND(7, 0), READ(7, 0), W
 EDIT(first_row_pads, KIND(0, 3), READ(0, -1), WRITE(0, -1))
 EDIT(fresh_rows_read, READ(3, 2), READ(4, 3))
 EDIT(one_token_reads, READ(4, 3))
-EDIT(decodes_write_nowhere, WRITE(0, -1), WRITE(1, -1), WRITE(6, -1), WRITE(7, -1), WRITE(13, -1), WRITE(14, -1), WRITE(15, -1))
+EDIT(decodes_write_nowhere, WRITE(0, -1), WRITE(1, -1), WRITE(6, -1), WRITE(7, -1), WRITE(13, -1), WRITE(14, -1),
+	WRITE(15, -1))
 EDIT(slots_of_the_first_step, READ(5, 0), WRITE(6, 0), READ(6, 1), WRITE(7, 1), READ(10, 0), WRITE(13, 0), READ(11, 1), WRITE(14, 1),
 	READ(12, -1), WRITE(15, -1))
 EDIT(checkpoint_is_written, WRITE(7, 2), WRITE(10, 2), READ(11, 2), WRITE(14, 2))
@@ -92,8 +93,8 @@ static void a_step_is_one_sequence(void **state)
  * they are exchanged again in the end. */
 static void inputs_are_the_neighbours(void **state)
 {
-	static const struct sample two = { OP, "{}", TENSORS("2", "3", "3") "in.steps I32 2 =0,2; in.cu_seqlens I32 3 =0,1,2; in.kinds I32 2 =0,0;"
-		"in.read_slot I32 2 =2,0; in.write_slot I32 2 =2,0; in.position I32 2 =4,6" };
+	static const struct sample two = { OP, "{}", TENSORS("2", "3", "3") "in.steps I32 2 =0,2; in.cu_seqlens I32 3 =0,1,2;"
+		"in.kinds I32 2 =0,0; in.read_slot I32 2 =2,0; in.write_slot I32 2 =2,0; in.position I32 2 =4,6" };
 	struct plan p = plan_in("f64");
 	struct capture a, b;
 	struct outcome plain, mistaken;

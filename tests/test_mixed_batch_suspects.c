@@ -29,9 +29,30 @@ static void each_is_named(void **state)
 	assert_int_equal(wrong, 0);
 }
 
+/* What is stored in a bf16 pool is read again: seen from outside, and not a store that any contract allows. */
+static void a_bf16_pool_is_seen(void **state)
+{
+	static const char *const contracts[] = { "pool_bf16", "scratch_bf16" };
+	struct capture c;
+
+	(void)state;
+	for (size_t k = 0; k < LEN(contracts); k++) {
+		model_case(&c, OP, "steps_bf16", contracts[k]);
+		struct verdict v = judged(&c, "auto", false);
+		assert_int_equal(v.outcome, PASS);
+		assert_string_equal(v.contract->name, contracts[k]);
+		v = judged(&c, "f32", false);
+		assert_int_equal(v.outcome, FAIL);
+		bool named = false;
+		for (int i = 0; i < v.n_reason; i++) named = named || strstr(v.reason[i], "rounds pool to bf16");
+		if (!named) fail_msg("%s: %s", contracts[k], v.reason[0]);
+		capture_free(&c);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(each_is_named) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(each_is_named), cmocka_unit_test(a_bf16_pool_is_seen) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
