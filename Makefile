@@ -160,7 +160,7 @@ FAULTY := $(patsubst $(BUILD)/gpu/executor%,$(BUILD)/faults/gpu/executor%,$(OBJE
 $(BUILD)/etalon-faults: $(FAULTY) $(BUILD)/compare/main.o
 	$(LINK) $(LIBS)
 $(BUILD)/faults/test_%: $(BUILD)/faults/tests/test_%.o $(HELPERS) $(FAULTY)
-	$(LINK) -lcmocka $(LIBS)
+	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
 faults: $(BUILD)/etalon-faults $(FAULT_TESTS)
 	ETALON=$(BUILD)/etalon-faults sh tests/run.sh $(FAULT_TESTS)
 
