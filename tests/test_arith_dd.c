@@ -109,6 +109,38 @@ static void functions_keep_their_bounds(void **state)
 	mpfr_free_cache();
 }
 
+/* Double-doubles next to q π/2, of which sine or cosine is tiny: 60 u^2 of it and 2^-180 are the bound. */
+static void angles_next_to_multiples(void **state)
+{
+	double worst = 0;
+	mpfr_t half_pi, x, t, rest;
+
+	(void)state;
+	mpfr_inits2(2 * EXACT, half_pi, x, t, rest, (mpfr_ptr)NULL);
+	mpfr_const_pi(half_pi, MPFR_RNDN);
+	mpfr_div_2ui(half_pi, half_pi, 1, MPFR_RNDN);
+	for (int i = 0; i < 2000; i++) {
+		double q = floor(ldexp(1 + fabs(uniform()), i % 50)), yh, yl;
+		mpfr_mul_d(x, half_pi, q, MPFR_RNDN);
+		dd a = dd_of(mpfr_get_d(x, MPFR_RNDN));
+		mpfr_sub_d(rest, x, a.hi, MPFR_RNDN);
+		a.lo = mpfr_get_d(rest, MPFR_RNDN);
+		set(x, a);
+		bool odd = fmod(q, 2) == 1;
+		dd_form()->map(odd ? FN_COS : FN_SIN, (dds){ &yh, &yl }, (dds){ &a.hi, &a.lo }, 1);
+		if (odd) mpfr_cos(t, x, MPFR_RNDN);
+		else mpfr_sin(t, x, MPFR_RNDN);
+		assert_true(fabs(yh) < 0x1p-50);
+		mpfr_abs(rest, t, MPFR_RNDN);
+		mpfr_add_d(rest, rest, 0x1p-180 / (60 * DD_U2), MPFR_RNDN);
+		worst = fmax(worst, units((dd){ yh, yl }, t, rest));
+	}
+	print_message("next to multiples of π/2: %.2f u^2, at most 60\n", worst);
+	assert_true(worst > 0 && worst <= 60);
+	mpfr_clears(half_pi, x, t, rest, (mpfr_ptr)NULL);
+	mpfr_free_cache();
+}
+
 /* ---- two operands ---- */
 static int exact_max(mpfr_ptr y, mpfr_srcptr a, mpfr_srcptr b, mpfr_rnd_t r) { return mpfr_max(y, a, b, r); }
 
@@ -181,6 +213,7 @@ int main(void)
 	for (const struct dd_form *const *f = dd_forms; *f; f++) {
 		const struct CMUnitTest tests[] = {
 			IN_FORM(functions_keep_their_bounds, *f),
+			IN_FORM(angles_next_to_multiples, *f),
 			IN_FORM(operations_keep_their_bounds, *f),
 			IN_FORM(not_finite, *f),
 		};
