@@ -30,7 +30,7 @@ int cmd_check(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{ "contract", 'c', "NAME", 0, "what the kernel may round (the capture's, else the tightest); auto: the tightest that it meets", 0 },
-		{ "truth", 't', "ARITH", 0, "f64 or mpfr:BITS (mpfr:128 where the work allows, else f64)", 0 },
+		{ "truth", 't', "ARITH", 0, "f64, dd or mpfr:BITS (dd where the work allows, else f64)", 0 },
 		{ "explain", 'e', NULL, 0, "also the table of all suspects", 0 },
 		{ "quick", 'q', NULL, 0, "the contract's rules only, no x-ray of roundings and mistakes", 0 },
 		{ "json", 'j', NULL, 0, "a JSON array on stdout", 0 }, { 0 }

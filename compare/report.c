@@ -117,6 +117,21 @@ static void text_worst(FILE *to, const struct finding *f, const struct output_ve
 		o->worst.got, o->worst.expected, o->worst.sigma, o->worst.ulp);
 }
 
+static void text_sample(FILE *to, const struct verdict *v)
+{
+	struct sample_figures all = { 0 };
+	size_t n = 0;
+
+	for (int i = 0; i < v->n_out; i++) {
+		n += v->out[i].count;
+		all.count += v->out[i].sample.count;
+		all.share = fmax(all.share, v->out[i].sample.share);
+	}
+	if (v->sampled) fprintf(to, " and, on %zu of %zu elements, %s: ", all.count, n, sample_judge);
+	if (v->sampled && all.share > 0) fprintf(to, "2^%.1f apart", log2(all.share));
+	else if (v->sampled) fputs("equal", to);
+}
+
 void report_text(FILE *to, const struct finding *f, bool explain)
 {
 	const struct verdict *v = &f->verdict;
@@ -129,7 +144,9 @@ void report_text(FILE *to, const struct finding *f, bool explain)
 	fprintf(to, "%s\n  %s by %s%s%s\n", f->path, f->op, f->producer[0] ? f->producer : "an unnamed producer",
 		f->device[0] ? " on " : "", f->device);
 	fprintf(to, "  contract  %s: %s\n", v->contract->name, v->contract->what);
-	fprintf(to, "  truth     %s, checked against %s; sigma from %d noisy runs\n\n", v->truth, v->second, v->runs);
+	fprintf(to, "  truth     %s, checked against %s", v->truth, v->second);
+	text_sample(to, v);
+	fprintf(to, "; sigma from %d noisy runs\n\n", v->runs);
 	if (v->n_out) {
 		fprintf(to, "  %-14s %10s", "error in sigma", "elements");
 		for (int r = 0; r < RULE_COUNT; r++) fprintf(to, "  %9s (limit)", rule_name[r]);
@@ -173,9 +190,10 @@ static json_t *json_output(const struct finding *f, const struct output_verdict 
 
 	for (int r = 0; r < RULE_COUNT; r++)
 		json_object_set_new(rules, rule_name[r], json_pack("{s:o, s:o}", "value", report_number(o->rule[r].value), "limit", report_number(o->rule[r].limit)));
-	return json_pack("{s:s, s:I, s:I, s:I, s:o, s:o, s:{s:s, s:o, s:o, s:o, s:o}}", "name", f->verdict.op->out[o->out].name,
+	return json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:o, s:{s:s, s:o, s:o, s:o, s:o}}", "name", f->verdict.op->out[o->out].name,
 		"elements", (json_int_t)o->count, "bit_equal", (json_int_t)o->bit_equal, "not_finite", (json_int_t)o->not_finite,
-		"truth_error", report_number(o->truth_error), "rules", rules, "worst", "index", o->worst_at,
+		"truth_error", report_number(o->truth_error), "sampled", (json_int_t)o->sample.count,
+		"sample_share", report_number(o->sample.share), "sample_sigma", report_number(o->sample.sigma), "rules", rules, "worst", "index", o->worst_at,
 		"expected", report_number(o->worst.expected), "got", report_number(o->worst.got), "sigma", report_number(o->worst.sigma), "ulp", report_number(o->worst.ulp));
 }
 

@@ -14,6 +14,8 @@ int outcome_exit(enum outcome o)
 
 /* The truth may be off by this share of sigma, no more. */
 static const double truth_share = 0.1;
+/* And what was sampled of it by far less, as it speaks for the rest. */
+static const double sample_share = 1e-6;
 
 const char *index_text(const struct call *call, int i, size_t index, char *text, size_t size)
 {
@@ -101,6 +103,9 @@ static void decide(const struct call *call, struct verdict *v, struct output_ver
 	}
 	if (!(o->truth_error <= truth_share))
 		reason(v, UNDECIDED, "out.%s: the truth is only known to %.3g sigma (%s against %s)", name, o->truth_error, v->truth, v->second);
+	if (!(o->sample.sigma <= sample_share))
+		reason(v, UNDECIDED, "out.%s: %s and %s are %.3g sigma apart on the sample, at most %g", name, v->truth, sample_judge,
+			o->sample.sigma, sample_share);
 }
 
 /* Each recorded iteration on its own, in the rms rule. */
@@ -129,7 +134,7 @@ static bool judge_under(const struct call *call, const struct contract *k, struc
 	int narrow = trace_too_narrow(call, k);
 	bool ok = true;
 
-	*v = (struct verdict){ .op = call->op, .contract = k, .runs = yardstick_runs(y) };
+	*v = (struct verdict){ .op = call->op, .contract = k, .runs = yardstick_runs(y), .sampled = t->sample.stride > 0 };
 	snprintf(v->truth, sizeof v->truth, "%s", t->name);
 	snprintf(v->second, sizeof v->second, "%s", t->other);
 	finite_truth(call, &t->first, v);
@@ -140,7 +145,11 @@ static bool judge_under(const struct call *call, const struct contract *k, struc
 		reason(v, FAIL, "out.%s: recorded in %s, which does not hold what the contract %s iterates on", call->op->out[narrow].name,
 			dtype_info[out_dtype(call, narrow)].name, k->name);
 	for (int i = 0; ok && i < MAX_OUT; i++)
-		if (call->out_count[i]) ok = figures(&v->out[v->n_out++], call, i, &t->first, &t->second, x, e);
+		if (call->out_count[i]) {
+			struct output_verdict *o = &v->out[v->n_out++];
+			ok = figures(o, call, i, &t->first, &t->second, x, e);
+			o->sample = sample_compare(&t->sample, call, i, x);
+		}
 	for (int i = 0; ok && i < v->n_out; i++) decide(call, v, &v->out[i]);
 	ok = ok && judge_traces(call, &t->first, x, v, e);
 	if (!v->n_out) reason(v, UNDECIDED, "nothing was compared");

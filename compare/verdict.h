@@ -30,6 +30,7 @@ struct output_verdict {
 	struct rule rule[RULE_COUNT];   /* p99, rms and bias: over the elements whose sigma is not 0 */
 	double freedom;                 /* degrees of freedom of the mean square error; see expected.h */
 	double truth_error;             /* largest distance between the truth and its second opinion, in sigma */
+	struct sample_figures sample;   /* between the truth in dd and MPFR */
 };
 
 enum { MAX_REASON = 12 };
@@ -38,6 +39,7 @@ struct verdict {
 	const struct op *op;
 	const struct contract *contract;
 	char truth[32], second[32];     /* arithmetics */
+	bool sampled;                   /* the truth is dd, and MPFR judged a sample of it */
 	int runs;                       /* noisy runs behind sigma */
 	int n_out;
 	struct output_verdict out[MAX_OUT];
@@ -52,7 +54,7 @@ struct verdict {
 
 struct judging {
 	const char *contract;           /* a name, "auto", or NULL: the capture's own, else the op's tightest */
-	const char *truth;              /* an arithmetic, or NULL: mpfr:128 where the work allows, else f64 */
+	const char *truth;              /* an arithmetic, or NULL: dd where the work allows, else f64 */
 	bool quick;                     /* the contract's rules only, no x-ray */
 	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
 };

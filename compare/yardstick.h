@@ -4,10 +4,10 @@
 #ifndef ETALON_YARDSTICK_H
 #define ETALON_YARDSTICK_H
 
-#include "expected.h"
+#include "sample.h"
 
-/* The second opinion is the same in another arithmetic. */
-struct truth { struct answer first, second; char name[32], other[32]; int rung; };
+/* The second opinion is the same in another arithmetic. A truth in dd is judged by MPFR on a sample. */
+struct truth { struct answer first, second; struct truth_sample sample; char name[32], other[32]; int rung; };
 
 enum { MAX_CONTRACT = 8 };
 struct yardstick {
@@ -16,7 +16,7 @@ struct yardstick {
 	void (*tick)(const char *stage, size_t done, size_t total);
 };
 
-/* Makes the truth in the named arithmetic (NULL: mpfr:128 where the work allows, else f64). Freed with
+/* Makes the truth in the named arithmetic (NULL: dd where the work allows, else f64). Freed with
  * yardstick_free, also when false. */
 bool yardstick_make(struct yardstick *y, const struct call *call, const char *truth,
 	void (*tick)(const char *, size_t, size_t), struct error *e);

@@ -6,7 +6,7 @@
 const struct arith *const ariths[] = {
 	&arith_f32, &arith_f32_fma, &arith_f32_tree, &arith_mma[MMA_VOLTA], &arith_mma[MMA_TURING], &arith_mma[MMA_AMPERE],
 	&arith_mma[MMA_ADA], &arith_mma[MMA_HOPPER], &arith_mma[MMA_BLACKWELL],
-	&arith_f64, &arith_f64up, &arith_mpfr, &arith_noisy, NULL
+	&arith_f64, &arith_f64up, &arith_dd, &arith_mpfr, &arith_noisy, NULL
 };
 
 /* The digits of a parameter, all of text. */

@@ -19,7 +19,8 @@ struct arith {
 	const char *what;       /* one line for `etalon list` */
 	int precision;          /* significant bits; 0: a parameter, "NAME:BITS" */
 	bool wide;              /* more than a double: read gives a low part */
-	size_t (*size)(const calc *c);                          /* bytes of one element */
+	bool split;             /* a vector's low parts lie apart from it, in the second half of its block of the arena */
+	size_t (*size)(const calc *c);                          /* bytes of one element; of its high part, where split */
 	void (*init)(calc *c, void *y, size_t n);               /* raw memory to zeros */
 	void (*load)(calc *c, void *y, const double *x, size_t n);
 	void (*read)(calc *c, double *hi, double *lo, const void *x, size_t n); /* hi + lo; lo may be NULL */
@@ -40,8 +41,8 @@ struct arith {
 };
 
 /* f32, f32_fma, f32_tree, f64, f64up (f64 rounding toward +infinity: its distance from f64 shows f64's
- * error), mpfr:BITS, noisy. */
-extern const struct arith arith_f32, arith_f32_fma, arith_f32_tree, arith_f64, arith_f64up, arith_mpfr, arith_noisy;
+ * error), dd, mpfr:BITS, noisy. */
+extern const struct arith arith_f32, arith_f32_fma, arith_f32_tree, arith_f64, arith_f64up, arith_dd, arith_mpfr, arith_noisy;
 /* mma:ARCH: products of matrices as NVIDIA's tensor cores add. */
 enum { MMA_VOLTA, MMA_TURING, MMA_AMPERE, MMA_ADA, MMA_HOPPER, MMA_BLACKWELL, MMA_ARCHES };
 extern const struct arith arith_mma[MMA_ARCHES];

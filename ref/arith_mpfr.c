@@ -8,6 +8,8 @@
 #define AT(c, p, i) ((E *)((uintptr_t)(p) + (i) * (c)->element))
 #define LOOP
 #define RN MPFR_RNDN
+enum { MOST_LIMBS = 4096 / GMP_NUMB_BITS };     /* arith_by_name takes 4096 bits */
+
 static inline void e_set0(calc *c, E *y) { (void)c; mpfr_set_zero(y, 1); }
 static inline void e_add(calc *c, E *y, const E *a, const E *b) { (void)c; mpfr_add(y, a, b, RN); }
 static inline void e_sub(calc *c, E *y, const E *a, const E *b) { (void)c; mpfr_sub(y, a, b, RN); }
@@ -15,14 +17,23 @@ static inline void e_mul(calc *c, E *y, const E *a, const E *b) { (void)c; mpfr_
 static inline void e_div(calc *c, E *y, const E *a, const E *b) { (void)c; mpfr_div(y, a, b, RN); }
 static inline void e_max(calc *c, E *y, const E *a, const E *b) { (void)c; mpfr_max(y, a, b, RN); }
 static inline void e_pow(calc *c, E *y, const E *a, const E *b) { (void)c; mpfr_pow(y, a, b, RN); }
-static inline void e_fma(calc *c, E *y, const E *a, const E *x) { (void)c; mpfr_fma(y, a, x, y, RN); }
+/* Two roundings, and at 128 bits 33 ns for mpfr_fma's 60. */
+static inline void e_fma(calc *c, E *y, const E *a, const E *x)
+{
+	mp_limb_t limbs[MOST_LIMBS];
+	mpfr_t product;
+
+	mpfr_custom_init_set(product, MPFR_ZERO_KIND, 0, c->bits, limbs);
+	mpfr_mul(product, a, x, RN);
+	mpfr_add(y, y, product, RN);
+}
 
 static void e_map(calc *c, enum fn f, E *y, const E *x)
 {
+	mp_limb_t limbs[MOST_LIMBS];
 	mpfr_t t;
 
-	(void)c;
-	mpfr_init2(t, mpfr_get_prec(x));
+	mpfr_custom_init_set(t, MPFR_ZERO_KIND, 0, c->bits, limbs);
 	switch (f) {
 	case FN_ID: mpfr_set(y, x, RN); break;
 	case FN_NEG: mpfr_neg(y, x, RN); break;
@@ -55,7 +66,6 @@ static void e_map(calc *c, enum fn f, E *y, const E *x)
 	case FN_COS: mpfr_cos(y, x, RN); break;
 	case FN_TANH: mpfr_tanh(y, x, RN); break;
 	}
-	mpfr_clear(t);
 }
 #include "arith_loops.h"
 

@@ -36,7 +36,8 @@ static void *arena(calc *c, size_t bytes)
 	if (!c->blocks || c->used + bytes > c->blocks->size) {
 		size_t size = c->blocks ? 2 * c->blocks->size : 1 << 16;
 		if (size < bytes) size = bytes;
-		struct block *b = aligned_alloc(64, (sizeof(struct block) + size + 63) / 64 * 64);
+		size_t all = sizeof(struct block) + size + (c->arith->split ? size + BLOCK_GAP : 0);
+		struct block *b = aligned_alloc(64, (all + 63) / 64 * 64);
 		if (!b) longjmp(c->no_memory, 1);
 		b->next = c->blocks;
 		b->size = size;

@@ -7,6 +7,8 @@
 #include "fixtures/wide.h"
 #include "op.h"
 
+/* Of `size` bytes, and as many behind BLOCK_GAP, which keeps parts from the same cache set, where the arithmetic is split. */
+enum { BLOCK_GAP = 9 * 64 };
 struct block { struct block *next; size_t size; _Alignas(64) char at[]; };
 
 struct calc {
@@ -25,6 +27,15 @@ struct calc {
 	size_t buffer_n;
 	jmp_buf no_memory;
 };
+
+/* The low parts of the vector at x in the arena of a split arithmetic. */
+static inline void *calc_low(const calc *c, const void *x)
+{
+	const struct block *b = c->blocks;
+
+	while ((uintptr_t)x - (uintptr_t)b->at >= b->size) b = b->next;
+	return (char *)(uintptr_t)x + b->size + BLOCK_GAP;
+}
 
 /* 64 uniform bits: Steele, Lea and Flood's SplitMix64 at position i. */
 static inline uint64_t random_at(uint64_t i)

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "fixtures/wide.h"
-
 bool ddm_make(struct ddm *A, size_t rows, size_t cols)
 {
 	*A = (struct ddm){ calloc(rows * cols, sizeof(double)), calloc(rows * cols, sizeof(double)), rows, cols };
@@ -18,34 +16,12 @@ void ddm_free(struct ddm *A)
 	*A = (struct ddm){ 0 };
 }
 
-double ddm_error(size_t k) { return 8 * (double)(k + 2) * DD_U2; }
-
-/* c += a b, n elements of b and c. */
-WIDE_LOOP static void axpy(double *restrict ch, double *restrict cl, dd a, const double *restrict bh, const double *restrict bl,
-	size_t n)
-{
-	for (size_t j = 0; j < n; j++) {
-		double p = a.hi * bh[j], e = __builtin_fma(a.hi, bh[j], -p);
-		e += __builtin_fma(a.hi, bl[j], a.lo * bh[j]);
-		double s = ch[j] + p, b = s - ch[j], t = (ch[j] - (s - b)) + (p - b);
-		t += cl[j] + e;
-		ch[j] = s + t;
-		cl[j] = t - (ch[j] - s);
-	}
-}
-
 void ddm_product(struct ddm *C, bool transpose, const struct ddm *A, const struct ddm *B, bool symmetric)
 {
-	size_t m = C->rows, n = C->cols, k = B->rows;
+	size_t m = C->rows, n = C->cols;
+	struct dd_operand a = { { A->hi, A->lo }, transpose ? 1 : A->cols, transpose ? A->cols : 1 }, b = { { B->hi, B->lo }, n, 1 };
 
-	#pragma omp parallel for schedule(dynamic, 4) if (m * n * k > 1 << 16)
-	for (size_t i = 0; i < m; i++) {
-		double *ch = C->hi + i * n, *cl = C->lo + i * n;
-		for (size_t j = 0; j < n; j++) ch[j] = cl[j] = 0;
-		for (size_t r = 0; r < k; r++)
-			axpy(ch, cl, transpose ? ddm_at(A, r, i) : ddm_at(A, i, r), B->hi + r * n, B->lo + r * n,
-				symmetric ? i + 1 : n);
-	}
+	dd_form()->gemm((dds){ C->hi, C->lo }, n, a, b, m, n, B->rows, symmetric);
 	for (size_t i = 0; symmetric && i < m; i++)
 		for (size_t j = 0; j < i; j++) ddm_put(C, j, i, ddm_at(C, i, j));
 }

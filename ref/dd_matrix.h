@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "dd.h"
+#include "dd_form.h"
 
 /* Row-major. */
 struct ddm { double *hi, *lo; size_t rows, cols; };
@@ -22,13 +22,11 @@ static inline void ddm_put(struct ddm *A, size_t i, size_t j, dd x)
 	A->lo[i * A->cols + j] = x.lo;
 }
 
-/* C = A B (TRANS false) or A'B (true), C [m,n] made before, the sum over k terms. Elementwise
- *      |C - exact| <= ddm_error(k) (|A| |B|),   ddm_error(k) = 8 (k + 2) u^2:
- * a term's product is off by at most 7 u^2 |a b|, adding it by 4 u^2 (|c| + |a b|), and |c| stays below the
- * sum of the |a b| but for a factor 1 + k u. Entries that are not tiny (2^-500) or huge: no underflow, no overflow.
+/* C = A B (transpose false) or A'B (true), C [m,n] made before, the sum over k terms. Elementwise
+ *      |C - exact| <= dd_sum_error(k) (|A| |B|)
+ * for entries that are not tiny (2^-500) or huge: no underflow, no overflow.
  * symmetric: C is known to be, and only its lower triangle is computed, then mirrored. */
 void ddm_product(struct ddm *C, bool transpose, const struct ddm *A, const struct ddm *B, bool symmetric);
-double ddm_error(size_t k);
 
 /* sqrt(Σ a_ij^2) over i != j (or all), rounded up: never below the exact value. */
 double ddm_norm(const struct ddm *A);

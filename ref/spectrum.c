@@ -175,7 +175,7 @@ static double scale_of(const double *x, size_t n)
 static bool solve(struct work *w, const struct ddm *A, double *bound, double *eta)
 {
 	size_t n = w->n;
-	double a = ddm_norm(A), root = sqrt((double)n), product = 2 * ddm_error(n) * root * a * 1.001;
+	double a = ddm_norm(A), root = sqrt((double)n), product = 2 * dd_sum_error(n) * root * a * 1.001;
 
 	memcpy(w->U.hi, A->hi, n * n * sizeof(double));
 	if (!lapack(w->U.hi, w->d, n)) return false;
@@ -189,7 +189,7 @@ static bool solve(struct work *w, const struct ddm *A, double *bound, double *et
 	ddm_product(&w->G, true, &w->U, &w->U, true);
 	defect(w, w->O);
 	struct ddm F = { w->O, w->O, n, n };
-	*eta = 2 * ddm_norm(&F) + ddm_error(n) * (double)n * 1.001;
+	*eta = 2 * ddm_norm(&F) + dd_sum_error(n) * (double)n * 1.001;
 	*bound = (ddm_norm_off(&w->B) + product + *eta * diagonal_max(&w->B)) / (1 - *eta);
 	return *eta < 0.5 && isfinite(*bound);
 }

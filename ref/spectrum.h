@@ -11,7 +11,7 @@
 /* Bound: with B = U'AU, G = U'U and η >= |G - I|, Ostrowski has λ_i(B) = θ_i λ_i(A) with |θ_i - 1| <= η and Weyl
  * |λ_i(B) - b_ii| <= |off(B)|, b sorted. Hence for every i, clusters or not,
  *      |λ_i - value_i| <= bound = (|off(B)|_F + e_B + η max|b|) / (1 - η),
- * e_B the error of the products (ddm_error), norms those of Frobenius. Some 1e-27 |A|_F at n = 128. */
+ * e_B the error of the products (dd_sum_error), norms those of Frobenius. Some 1e-27 |A|_F at n = 128. */
 struct spectrum {
 	size_t n;
 	dd *value;              /* [n], ascending */

@@ -67,7 +67,7 @@ bool singular_of(struct singular *v, const double *X, size_t s, size_t l, const 
 		double norm = ddm_norm(&T);
 		ddm_product(&gram, true, &T, &T, true);
 		ok = spectrum_of(&g, &gram, what, e);
-		if (ok) from_gram(v, &g, g.bound + ddm_error(l) * norm * norm, 1 / scale);
+		if (ok) from_gram(v, &g, g.bound + dd_sum_error(l) * norm * norm, 1 / scale);
 	}
 	ddm_free(&T);
 	ddm_free(&gram);
@@ -123,7 +123,7 @@ static double residual(struct polar *p)
 	ddm_product(&p->r, false, &p->n, &p->w, false);
 	for (size_t i = 0; i < s; i++)
 		for (size_t j = 0; j < l; j++) ddm_put(&p->r, i, j, dd_sub(ddm_at(&p->x, i, j), ddm_at(&p->r, i, j)));
-	return ddm_norm(&p->r) + ddm_error(s) * ddm_norm(&p->n) * ddm_norm(&p->w);
+	return ddm_norm(&p->r) + dd_sum_error(s) * ddm_norm(&p->n) * ddm_norm(&p->w);
 }
 
 /* tr N - Σσ: N's eigenvalues are ±σ_i to within the residual, so less than σ_min means all are positive. */
@@ -142,7 +142,7 @@ static double orthonormality(struct polar *p)
 
 	ddm_product(&p->n, true, &p->wt, &p->wt, true);
 	for (size_t i = 0; i < s; i++) ddm_put(&p->n, i, i, dd_sub(ddm_at(&p->n, i, i), dd_of(1)));
-	return ddm_norm(&p->n) + ddm_error(p->x.cols) * (double)s;
+	return ddm_norm(&p->n) + dd_sum_error(p->x.cols) * (double)s;
 }
 
 bool polar_of(struct ddm *W, double *bound, const double *X, const struct singular *v, struct error *e)

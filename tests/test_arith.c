@@ -13,7 +13,7 @@ enum { EXACT = 200 };
 static const struct arithmetic { const char *spec; double unit, half; } ariths_tried[] = {
 	{ "f32", 0x1p-23, 0.5 }, { "f64", 0x1p-52, 0.5 }, { "f64up", 0x1p-52, 1 },
 	{ "f32_fma", 0x1p-23, 0.5 }, { "f32_tree", 0x1p-23, 0.5 }, { "mma:ampere", 0x1p-23, 0.5 }, { "mma:hopper", 0x1p-23, 0.5 },
-	{ "mpfr:24", 0x1p-23, 0.5 }, { "mpfr:100", 0x1p-99, 0.5 }, { "noisy", 0x1p-23, 1 },
+	{ "mpfr:24", 0x1p-23, 0.5 }, { "dd", 0x1p-100, 0.5 }, { "mpfr:100", 0x1p-99, 0.5 }, { "noisy", 0x1p-23, 1 },
 };
 static const struct arithmetic *now;
 
@@ -241,8 +241,8 @@ static void names(void **state)
 {
 	static const struct { const char *spec; int bits; } good[] = {
 		{ "f32", 24 }, { "f32_fma", 24 }, { "f32_tree", 24 }, { "mma:volta", 24 }, { "mma:turing", 24 }, { "mma:ampere", 24 },
-		{ "mma:ada", 24 }, { "mma:hopper", 24 }, { "mma:blackwell", 24 }, { "f64", 53 }, { "f64up", 53 }, { "noisy", 24 }, { "mpfr:24", 24 }, { "mpfr:128", 128 }, { "mpfr:4096", 4096 } };
-	static const char *const bad[] = { "", "f", "f3", "f322", "F32", "f32_", "mma", "mma:", "mma:hoppe", "mma:hopper:", "mma:24", "f32:", "f32:24", "noisy:53", "mpfr", "mpfr:", "mpfr:23", "mpfr:4097",
+		{ "mma:ada", 24 }, { "mma:hopper", 24 }, { "mma:blackwell", 24 }, { "f64", 53 }, { "f64up", 53 }, { "dd", 106 }, { "noisy", 24 }, { "mpfr:24", 24 }, { "mpfr:128", 128 }, { "mpfr:4096", 4096 } };
+	static const char *const bad[] = { "", "f", "f3", "f322", "F32", "f32_", "mma", "mma:", "mma:hoppe", "mma:hopper:", "mma:24", "f32:", "f32:24", "dd:106", "d", "noisy:53", "mpfr", "mpfr:", "mpfr:23", "mpfr:4097",
 		"mpfr:0", "mpfr:-128", "mpfr:128x", "mpfr:128:1", "mpfr:x", "mpfr:99999999999999999999", "mpfr:4294967424", ":24", "mpfr:1e2", "mpfr: 128", "mpfr:+128" };
 	const struct arith *a;
 	int bits;
@@ -251,7 +251,7 @@ static void names(void **state)
 	for (size_t i = 0; i < LEN(good); i++) {
 		assert_true(arith_by_name(good[i].spec, &a, &bits) && bits == good[i].bits);
 		assert_int_equal(strncmp(a->name, good[i].spec, strcspn(good[i].spec, ":")), 0);
-		assert_true(a->wide == (a == &arith_mpfr));
+		assert_true(a->wide == (a == &arith_mpfr || a == &arith_dd));
 	}
 	for (size_t i = 0; i < LEN(bad); i++)
 		if (arith_by_name(bad[i], &a, &bits)) fail_msg("\"%s\" is accepted", bad[i]);

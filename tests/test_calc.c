@@ -5,7 +5,7 @@
 
 #define LEN(a) (sizeof (a) / sizeof *(a))
 
-static const char *const names[] = { "f32", "f32_fma", "f32_tree", "mma:hopper", "f64", "f64up", "mpfr:128", "mpfr:24", "noisy" };
+static const char *const names[] = { "f32", "f32_fma", "f32_tree", "mma:hopper", "f64", "f64up", "dd", "mpfr:128", "mpfr:24", "noisy" };
 
 static void in_every(void (*body)(calc *c))
 {

@@ -34,7 +34,7 @@ static void seeds(void **state)
 
 static void threads_do_not_matter(void **state)
 {
-	static const char *const specs[] = { "f32", "f32_tree", "mma:hopper", "f64", "f64up", "mpfr:128", "noisy" };
+	static const char *const specs[] = { "f32", "f32_tree", "mma:hopper", "f64", "f64up", "dd", "mpfr:128", "noisy" };
 	struct capture c;
 
 	(void)state;

@@ -1,0 +1,23 @@
+/* MPFR as the judge of a truth in double-double, on a sample: whole pieces of the call, each computed twice. */
+#ifndef ETALON_SAMPLE_H
+#define ETALON_SAMPLE_H
+
+#include "expected.h"
+
+/* The answers of every stride-th piece in dd and in the judge's arithmetic, 0 elsewhere. stride 0: there is none, as
+ * the truth is not dd or a single piece is too much work. */
+struct truth_sample { struct answer dd, judge; size_t stride; };
+
+extern const char *const sample_judge;          /* "mpfr:128" */
+
+/* As many pieces as make some 2^24 element operations of the call's `work`, and one if it makes up to 2^27: a few
+ * seconds. The caller frees with sample_free, also when false. The only error is E_MEMORY. */
+bool sample_make(struct truth_sample *s, const struct call *call, uint64_t work, struct error *e);
+void sample_free(struct truth_sample *s);
+
+/* Output i: elements sampled (those that are not 0 in both); the largest distance as a share of the largest value of
+ * its row, and in sigma, infinite where one is no number or where an element without sigma is stored otherwise. */
+struct sample_figures { size_t count; double share, sigma; };
+struct sample_figures sample_compare(const struct truth_sample *s, const struct call *call, int i, const struct expected *x);
+
+#endif

@@ -1,0 +1,199 @@
+/* The truth in double-double, and MPFR that judges a sample of it. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "compare/verdict.h"
+#include "ref/dd_form.h"
+#include "tests/model.h"
+
+static struct answer answer_in(const struct call *call, const char *spec, size_t stride)
+{
+	struct plan p = { .stride = stride };
+	struct answer a;
+	struct error e;
+
+	assert_true(arith_by_name(spec, &p.arith, &p.bits));
+	no_error(ref_run(call, &p, &a, &e), &e);
+	return a;
+}
+
+/* The largest distance from `exact`, as a share of the largest value of its row. */
+static double share(const struct answer *a, const struct answer *exact, int i, size_t n, size_t row)
+{
+	double worst = 0;
+
+	for (size_t first = 0; first < n; first += row) {
+		double scale = 0, most = 0;
+		for (size_t j = first; j < first + row; j++) {
+			double d = fabs((a->hi[i][j] - exact->hi[i][j]) + ((a->lo[i] ? a->lo[i][j] : 0) - exact->lo[i][j]));
+			if (isfinite(exact->hi[i][j])) most = fmax(most, d), scale = fmax(scale, fabs(exact->hi[i][j]));
+			else assert_true(same_double(a->hi[i][j], exact->hi[i][j]));
+			assert_true(isfinite(exact->hi[i][j]) == isfinite(a->hi[i][j]));
+		}
+		if (most > 0) worst = fmax(worst, most / scale);
+	}
+	return worst;
+}
+
+/* The natural scale of an output: the largest value of a row, and where the row is what is left of larger terms 2^51
+ * times the error of f64, which knows those to 2^-53. */
+static void dd_is_mpfr_to_100_bits_on_every_case(void **state)
+{
+	double worst = 0;
+
+	(void)state;
+	for (const struct test_case *k = test_cases; k->op; k++) {
+		struct capture c;
+		struct call call;
+		struct error e;
+		size_t stride = 1, pieces;
+		if (k->large) continue;
+		no_error(case_make(&c, k, 1, false, &e) && call_bind(&call, &c, false, &e), &e);
+		pieces = call.op->pieces(&call);
+		struct answer f64 = answer_in(&call, "f64", 1);
+		while (f64.work / stride > 1 << 20 && stride < pieces) stride++;
+		answer_free(&f64);
+		f64 = answer_in(&call, "f64", stride);
+		struct answer a = answer_in(&call, "dd", stride), exact = answer_in(&call, "mpfr:256", stride);
+		for (int i = 0; i < MAX_OUT; i++) {
+			if (!call.out_count[i]) continue;
+			double other = share(&f64, &exact, i, call.out_count[i], out_row(&call, i));
+			double own = share(&a, &exact, i, call.out_count[i], out_row(&call, i)), natural = fmax(1, 0x1p51 * other);
+			worst = fmax(worst, own / natural);
+			if (!(own <= 0x1p-100 * natural))
+				fail_msg("%s %s %s: dd is off by 2^%.1f, f64 by 2^%.1f", k->op, k->name, call.op->out[i].name, log2(own), log2(other));
+		}
+		answer_free(&f64);
+		answer_free(&a);
+		answer_free(&exact);
+		capture_free(&c);
+	}
+	print_message("dd is off by 2^%.1f of the natural scale at most\n", log2(worst));
+	assert_true(worst > 0);
+}
+
+/* ---- a broken dd ---- */
+static const struct dd_form *sound;
+static double gain;
+static void broken_map(enum fn f, dds y, dds x, size_t n)
+{
+	sound->map(f, y, x, n);
+	for (size_t i = 0; i < n; i++) y.hi[i] *= gain;
+}
+
+static struct verdict judged(const struct capture *c, const char *truth)
+{
+	const struct judging how = { .truth = truth, .quick = true };
+	struct verdict v;
+	struct error e;
+
+	no_error(judge(c, &how, &v, &e), &e);
+	return v;
+}
+
+static void a_broken_dd_decides_nothing(void **state)
+{
+	struct dd_form broken = *dd_form();
+	struct capture c;
+
+	(void)state;
+	sound = dd_form();
+	broken.map = broken_map;
+	model_case(&c, "rmsnorm", "zero_centred_256", "f32");
+	for (int i = 0; i < 3; i++) {
+		static const double gains[] = { 1, 1 + 0x1p-22, NAN };
+		static const enum outcome outcomes[] = { PASS, UNDECIDED, UNDECIDED };
+		gain = gains[i];
+		dd_use(&broken);
+		struct verdict v = judged(&c, "dd");
+		dd_use(NULL);
+		assert_int_equal(v.outcome, outcomes[i]);
+		assert_true(v.sampled && (i == 2 || v.out[0].sample.count > v.out[0].count / 2));
+		assert_true(i == 0 || v.n_reason > 0);
+		if (i == 1) assert_non_null(strstr(v.reason[0], "apart on the sample"));
+	}
+	gain = 1 + 0x1p-22;
+	dd_use(&broken);
+	struct verdict v = judged(&c, NULL);            /* MPFR takes its place */
+	dd_use(NULL);
+	assert_int_equal(v.outcome, PASS);
+	assert_string_equal(v.truth, "mpfr:256");
+	assert_string_equal(v.second, "dd");
+	assert_false(v.sampled);
+	capture_free(&c);
+}
+
+/* ---- the figures ---- */
+static void distances_are_told(void **state)
+{
+	struct capture c;
+	struct call call;
+	struct truth_sample s;
+	struct expected x;
+	struct error e;
+
+	(void)state;
+	model_case(&c, "rmsnorm", "residual", "f32");
+	no_error(call_bind(&call, &c, true, &e) && sample_make(&s, &call, 1, &e), &e);
+	assert_int_equal(s.stride, 1);
+	expect_under(&x, &call, "f32", &s.dd, 8);
+	struct sample_figures f = sample_compare(&s, &call, 0, &x);
+	assert_true(f.count <= call.out_count[0] && f.count > call.out_count[0] / 2);
+	assert_true(f.share < 0x1p-100 && f.sigma < 1e-20);
+	double was = s.dd.hi[0][77];
+	s.dd.hi[0][77] += 0.5 * x.sigma[0][77];
+	f = sample_compare(&s, &call, 0, &x);
+	assert_true(fabs(f.sigma - 0.5) < 1e-3 && f.share > 0x1p-40);
+	s.dd.hi[0][77] = NAN;
+	assert_true(isinf(sample_compare(&s, &call, 0, &x).sigma));
+	s.dd.hi[0][77] = was;
+	s.judge.hi[0][77] = INFINITY;
+	assert_true(isinf(sample_compare(&s, &call, 0, &x).sigma));
+	size_t j = 0;                                   /* a sum that float32 holds has no sigma: it is stored the same or not */
+	while (j < call.out_count[1] && x.sigma[1][j] > 0) j++;
+	assert_true(j < call.out_count[1]);
+	s.dd.lo[1][j] += s.dd.hi[1][j] * 0x1p-70;
+	assert_true(sample_compare(&s, &call, 1, &x).sigma == 0);
+	s.dd.hi[1][j] *= 1.01;
+	assert_true(isinf(sample_compare(&s, &call, 1, &x).sigma));
+	expected_free(&x);
+	sample_free(&s);
+	capture_free(&c);
+}
+
+/* Some 2^24 operations' worth of pieces; none where one piece is too much. */
+static void samples_are_bounded(void **state)
+{
+	struct capture c;
+	struct call call;
+	struct truth_sample s;
+	struct error e;
+
+	(void)state;
+	make_case(&c, "causal_conv1d", "prefill_silu");
+	no_error(call_bind(&call, &c, false, &e), &e);
+	size_t pieces = call.op->pieces(&call);
+	assert_true(pieces > 8);
+	no_error(sample_make(&s, &call, UINT64_C(3) << 24, &e), &e);
+	assert_int_equal(s.stride, 3);
+	sample_free(&s);
+	no_error(sample_make(&s, &call, pieces << 27, &e), &e);
+	assert_int_equal(s.stride, pieces);
+	sample_free(&s);
+	no_error(sample_make(&s, &call, (pieces << 27) + pieces, &e), &e);
+	assert_int_equal(s.stride, 0);
+	sample_free(&s);
+	capture_free(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(dd_is_mpfr_to_100_bits_on_every_case),
+		cmocka_unit_test(a_broken_dd_decides_nothing),
+		cmocka_unit_test(distances_are_told),
+		cmocka_unit_test(samples_are_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
