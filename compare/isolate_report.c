@@ -25,6 +25,7 @@ static void table(const struct isolate_run *r)
 	char text[128];
 
 	for (int i = 0; i < LAWS; i++) {
+		if (r->laws.broken >= 0 && !r->laws.law[i].plays) continue;
 		table_add(&t, "%s", laws[i].name);
 		table_add(&t, "%zu", r->laws.law[i].counted);
 		table_add(&t, "%s", laws[i].unit);

@@ -15,7 +15,7 @@ struct measured {
 	struct expected expected;
 	size_t tokens, n;               /* n elements of y a token */
 	int32_t *row, *step;            /* [tokens], [rows] */
-	bool *padding;                  /* [rows] */
+	bool *padding, *written;        /* [rows], [slots] */
 };
 
 static void measured_free(struct measured *m)
@@ -26,6 +26,7 @@ static void measured_free(struct measured *m)
 	free(m->row);
 	free(m->step);
 	free(m->padding);
+	free(m->written);
 }
 
 static bool run(const struct call *call, const struct arith *a, int mistake, struct answer *to, struct error *e)
@@ -55,11 +56,14 @@ static bool read_tables(struct measured *m, const struct capture *c, struct erro
 	m->row = calloc(m->tokens, sizeof *m->row);
 	m->step = calloc(rows, sizeof *m->step);
 	m->padding = calloc(rows, sizeof *m->padding);
-	if (!m->row || !m->step || !m->padding) return error_set(e, E_MEMORY, "isolate", NO_OFFSET, "%zu rows", rows);
+	m->written = calloc(capture_in(c, "state_pool")->shape[0], sizeof *m->written);
+	if (!m->row || !m->step || !m->padding || !m->written) return error_set(e, E_MEMORY, "isolate", NO_OFFSET, "%zu rows", rows);
 	for (size_t r = 0; r < rows; r++) {
 		m->padding[r] = integer(c, "kinds", r) == ROW_PADDING;
 		for (int32_t t = integer(c, "cu_seqlens", r); t < integer(c, "cu_seqlens", r + 1); t++) m->row[t] = (int32_t)r;
 	}
+	for (size_t t = 0; t < m->tokens; t++)
+		if (integer(c, "write_slot", t) >= 0) m->written[integer(c, "write_slot", t)] = true;
 	for (size_t k = 0; k < steps; k++)
 		for (int32_t r = integer(c, "steps", k); r < integer(c, "steps", k + 1); r++) m->step[r] = (int32_t)k;
 	return true;
@@ -126,19 +130,36 @@ static void say_token(struct values *v, const struct measured *m, size_t token, 
 		error_at(m, OUT_Y, at));
 }
 
-/* A rule of the verdict that an output breaks: its worst element stands for it. */
-static void say_output(struct values *v, const struct measured *m, const struct output_verdict *o)
+/* A rule of the verdict that y breaks as a whole: its worst element stands for it. */
+static void say_rule(struct values *v, const struct measured *m, const struct output_verdict *o)
 {
-	const struct tensor *t = m->call.out[o->out];
-	size_t outer = t->count / t->shape[0], layer = o->worst.index % outer / (outer / t->shape[1]);
 	char text[96];
 
 	for (int i = 0; i < RULE_COUNT && !v->breach.law; i++) {
 		if (o->rule[i].value <= o->rule[i].limit && !o->not_finite) continue;
-		v->breach = (struct breach){ "values", -1, -1, o->out == OUT_Y ? -1 : (int)(o->worst.index / outer), (int)layer, "" };
-		snprintf(v->breach.what, sizeof v->breach.what, "%s%s is %.6g, expected %.6g: %s error %.3g sigma, at most %.3g",
-			m->call.op->out[o->out].name, index_text(&m->call, o->out, o->worst.index, text, sizeof text), o->worst.got,
-			o->worst.expected, rule_name[i], o->rule[i].value, o->rule[i].limit);
+		v->breach = (struct breach){ "values", -1, -1, -1, -1, "" };
+		snprintf(v->breach.what, sizeof v->breach.what, "y%s is %.6g, expected %.6g: %s error %.3g sigma, at most %.3g",
+			index_text(&m->call, OUT_Y, o->worst.index, text, sizeof text), o->worst.got, o->worst.expected, rule_name[i],
+			o->rule[i].value, o->rule[i].limit);
+	}
+}
+
+/* The first wrong element of a pool in a slot that a token writes; other slots are the law untouched's. */
+static void say_pool(struct values *v, const struct measured *m, const struct output_verdict *o)
+{
+	const struct tensor *t = m->call.out[o->out];
+	size_t slots = t->shape[0], outer = t->count / slots;
+	char text[96];
+
+	for (size_t i = 0; i < t->count && !v->breach.law; i++) {
+		if (!m->written[i / outer]) {
+			i += outer - 1;
+			continue;
+		}
+		if (error_at(m, o->out, i) <= o->rule[RULE_WORST].limit) continue;
+		v->breach = (struct breach){ "values", -1, -1, (int)(i / outer), (int)(i % outer / (outer / t->shape[1])), "" };
+		snprintf(v->breach.what, sizeof v->breach.what, "%s%s is %.6g, alone it would be %.6g: %.3g sigma", m->call.op->out[o->out].name,
+			index_text(&m->call, o->out, i, text, sizeof text), got_at(&m->call, o->out, i), m->truth.hi[o->out][i], error_at(m, o->out, i));
 	}
 }
 
@@ -157,8 +178,9 @@ bool values_of(struct values *v, const struct capture *c, struct error *e)
 		v->tokens++;
 		if (at < m.n && !v->wrong++) say_token(v, &m, t, at);
 	}
-	for (int i = 0; ok && i < MAX_OUT; i++)
-		if (m.call.out_count[i]) say_output(v, &m, &o[i]);
+	if (ok) say_rule(v, &m, &o[OUT_Y]);
+	for (int i = OUT_Y + 1; ok && i < MAX_OUT; i++)
+		if (m.call.out_count[i]) say_pool(v, &m, &o[i]);
 	if (ok) v->worst = o[OUT_Y].rule[RULE_WORST].value;
 	measured_free(&m);
 	return ok;
