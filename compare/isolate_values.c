@@ -118,13 +118,14 @@ static size_t wrong_in_token(const struct measured *m, size_t token, double limi
 
 static void say_token(struct values *v, const struct measured *m, size_t token, size_t element)
 {
-	int32_t row = m->row[token];
+	const struct capture *c = m->call.capture;
+	int32_t row = m->row[token], read = integer(c, "read_slot", (size_t)row);
+	int32_t slot = read >= 0 ? read : integer(c, "write_slot", (size_t)integer(c, "cu_seqlens", (size_t)row + 1) - 1);
 	size_t at = token * m->n + element;
 	char text[96];
 
 	v->first_wrong = token;
-	v->breach = (struct breach){ "values", m->step[row], -1, integer(m->call.capture, "read_slot", (size_t)row),
-		(int)(element / (m->n / m->call.out[OUT_Y]->shape[1])), "" };
+	v->breach = (struct breach){ "values", m->step[row], -1, slot, (int)(element / (m->n / m->call.out[OUT_Y]->shape[1])), "" };
 	snprintf(v->breach.what, sizeof v->breach.what, "y%s of row %d is %.6g, alone it would be %.6g: %.3g sigma",
 		index_text(&m->call, OUT_Y, at, text, sizeof text), row, got_at(&m->call, OUT_Y, at), m->truth.hi[OUT_Y][at],
 		error_at(m, OUT_Y, at));
