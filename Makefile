@@ -150,9 +150,10 @@ asan:
 asan: | $(AFTER)
 
 # A second build, in which executor_inject knows its faults.
+FAULTY := $(patsubst tests/%.c,$(BUILD)/faults/tests/%,$(wildcard tests/test_executor*faults*.c))
 faults: | $(AFTER)
-	+$(MAKE) BUILD=$(BUILD)/faults FAULTS=1 $(BUILD)/faults/etalon $(BUILD)/faults/tests/test_executor_faults
-	$(BUILD)/faults/tests/test_executor_faults
+	+$(MAKE) BUILD=$(BUILD)/faults FAULTS=1 $(BUILD)/faults/etalon $(FAULTY)
+	ETALON=$(BUILD)/faults/etalon sh tests/run.sh $(FAULTY)
 
 fuzz: $(FUZZERS:$(BUILD)/fuzz/%=fuzz-%)
 fuzz-%: $(BUILD)/fuzz/%

@@ -14,7 +14,7 @@ struct faults {
 	/* a slot to read in place of the planned one: for a request's next row, and for requests from a checkpoint */
 	int32_t *request_reads;         /* [handles] */
 	int32_t *checkpoint_reads;      /* [handles] */
-	int32_t *waits_for;             /* [handles]: the request whose next step the checkpoint is taken after; NOWHERE */
+	int32_t *asked_by;              /* [handles]: the request after whose next step the checkpoint is taken; NOWHERE: in time */
 	int32_t *home;                  /* [slots]: where the memory is that should be in the slot */
 	int32_t *graph;                 /* [max_rows+1,2,max_rows]: by decode_rows, the first slots read, and written */
 	bool *captured;                 /* [max_rows+1] */

@@ -23,7 +23,7 @@ bool faults_open(struct executor *x, struct error *e)
 	bool ok = f && tables_open(&f->tables, &x->shape);
 
 	ok = ok && (f->request_reads = calloc(handles, sizeof(int32_t))) && (f->checkpoint_reads = calloc(handles, sizeof(int32_t)));
-	ok = ok && (f->waits_for = calloc(handles, sizeof(int32_t))) && (f->home = calloc(x->shape.slots, sizeof(int32_t)));
+	ok = ok && (f->asked_by = calloc(handles, sizeof(int32_t))) && (f->home = calloc(x->shape.slots, sizeof(int32_t)));
 	ok = ok && (f->graph = calloc((R + 1) * 2 * R, sizeof(int32_t))) && (f->captured = calloc(R + 1, sizeof(bool)));
 	ok = ok && (f->token = calloc(T, sizeof(int32_t)));
 	for (int i = 0; ok && i < ARRAYS; i++) ok = (f->packed[i] = calloc(T, token_bytes(&x->shape, i))) != NULL;
@@ -35,7 +35,7 @@ void faults_close(struct executor *x)
 	struct faults *f = x->faults;
 
 	if (!f) return;
-	void *all[] = { f->tables.kinds, f->request_reads, f->checkpoint_reads, f->waits_for, f->home, f->graph, f->captured, f->token };
+	void *all[] = { f->tables.kinds, f->request_reads, f->checkpoint_reads, f->asked_by, f->home, f->graph, f->captured, f->token };
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 	for (int i = 0; i < ARRAYS; i++) free(f->packed[i]);
 	free(f);
@@ -77,9 +77,8 @@ static void boundary(struct executor *x, int request, int32_t from, int32_t to)
 	struct faults *f = x->faults;
 
 	for (int i = 0; i < x->handles; i++) {
-		if (!x->checkpoint[i].used || f->waits_for[i] != request || x->checkpoint[i].slot != from) continue;
+		if (!x->checkpoint[i].used || f->asked_by[i] != request || x->checkpoint[i].slot != from) continue;
 		f->checkpoint_reads[i] = to;
-		f->waits_for[i] = NOWHERE;
 	}
 }
 
@@ -95,7 +94,7 @@ static struct faults *notes(struct executor *x)
 	f->noted = now;
 	for (int i = 0; i < x->handles; i++) {
 		f->request_reads[i] = f->checkpoint_reads[i] = AS_PLANNED;
-		f->waits_for[i] = NOWHERE;
+		f->asked_by[i] = NOWHERE;
 	}
 	for (size_t i = 0; i < x->shape.slots; i++) f->home[i] = (int32_t)i;
 	memset(f->captured, 0, (size_t)x->shape.max_rows + 1);
@@ -107,7 +106,7 @@ void faults_checkpointed(struct executor *x, int request, int checkpoint)
 	struct faults *f = notes(x);
 
 	f->checkpoint_reads[checkpoint] = f->request_reads[request];
-	f->waits_for[checkpoint] = executor_fault_is("checkpoint_at_wrong_boundary") ? request : NOWHERE;
+	f->asked_by[checkpoint] = executor_fault_is("checkpoint_at_wrong_boundary") ? request : NOWHERE;
 }
 
 void faults_admitted(struct executor *x, int request, int checkpoint)
@@ -127,7 +126,7 @@ void faults_accepted(struct executor *x, int request, int k)
 		if (i == k) kept = slot;
 		if (i == k + 1 && executor_fault_is("accepted_row_off_by_one")) f->request_reads[request] = slot;
 	}
-	if (k) boundary(x, request, r->slot, kept);
+	boundary(x, request, r->slot, kept);
 }
 
 /* ---- running ---- */
