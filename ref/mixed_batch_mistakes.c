@@ -152,14 +152,32 @@ static void checkpoint_shared_not_copied(calc *c, struct tables *t)
 	}
 }
 
+static bool writes(const struct tables *t, const struct row *r, int64_t slot)
+{
+	for (size_t i = r->first; i < r->last; i++)
+		if (t->write[i] == slot) return true;
+	return false;
+}
+
+/* The slot of the draft token of r that a later row goes on from; -1: none stands. */
+static int64_t standing(const struct tables *t, const struct row *r)
+{
+	for (size_t i = r->first; i < r->last; i++)
+		for (const struct row *s = r + 1; t->write[i] >= 0 && s < t->row + t->rows; s++) {
+			if (s->read == t->write[i]) return s->read;
+			if (writes(t, s, t->write[i])) break;
+		}
+	return -1;
+}
+
 static void checkpoint_at_wrong_boundary(calc *c, struct tables *t)
 {
 	int64_t *later = c_bytes(c, t->slots * sizeof *later);  /* 1 + the slot of the memory one step later; 0: none */
 
 	EACH_ROW(t, r) {
-		int64_t read = r->read, write = last_write(t, r);
+		int64_t read = r->read, write = r->kind == SPECULATIVE ? standing(t, r) : last_write(t, r);
 		if (read >= 0 && later[read]) read_from(r, later[read] - 1);
-		else if (read >= 0 && write >= 0 && write != read && r->kind != SPECULATIVE) later[read] = 1 + write;
+		else if (read >= 0 && write >= 0) later[read] = 1 + write;
 		for (size_t i = r->first; i < r->last; i++)
 			if (t->write[i] >= 0) later[t->write[i]] = 0;
 	}
@@ -168,12 +186,17 @@ static void checkpoint_at_wrong_boundary(calc *c, struct tables *t)
 static void accepted_row_off_by_one(calc *c, struct tables *t)
 {
 	int64_t *next = c_bytes(c, t->slots * sizeof *next);    /* 1 + the slot of the next draft token; 0: none */
+	int64_t *first = c_bytes(c, t->slots * sizeof *first);  /* the same of the first one, where none stood; told once */
 
 	EACH_ROW(t, r) {
-		if (r->read >= 0 && next[r->read]) read_from(r, next[r->read] - 1);
+		int64_t read = r->read, drafted = read < 0 ? 0 : first[read] ? first[read] : next[read];
+		if (drafted) read_from(r, drafted - 1);
+		if (read >= 0) first[read] = r->kind == SPECULATIVE && standing(t, r) < 0 ? 1 + t->write[r->first] : 0;
 		for (size_t i = r->first; i < r->last; i++) {
 			bool drafts = r->kind == SPECULATIVE && i + 1 < r->last;
-			if (t->write[i] >= 0) next[t->write[i]] = drafts ? 1 + t->write[i + 1] : 0;
+			if (t->write[i] < 0) continue;
+			next[t->write[i]] = drafts ? 1 + t->write[i + 1] : 0;
+			first[t->write[i]] = 0;
 		}
 	}
 }

@@ -107,7 +107,8 @@ static bool sound_sizes(const struct call *call, struct error *e)
 	if (d[D_H] != d[D_W] && (ring || d[D_H] != d[D_W] - 1))
 		return error_set(e, E_DIM, "in.conv_pool", call->in[IN_INPUTS]->offset, "expected [P,L,C,H] with H = %zu%s, got %zu", d[D_W],
 			ring ? "" : " or one less", d[D_H]);
-	if (ring && !call->in[IN_POSITION]) return error_set(e, E_MISSING, "in.position", NO_OFFSET, "expected it where conv_layout is ring");
+	if (ring && !call->in[IN_POSITION])
+		return error_set(e, E_MISSING, "in.position", NO_OFFSET, "expected it where conv_layout is ring");
 	return true;
 }
 
