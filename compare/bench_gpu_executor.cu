@@ -1,5 +1,5 @@
-/* bench-gpu: a decoding step of the executor at Qwen3.5-27B's sizes: one layer, 64 rows, 16 key and 48 value heads of
- * 128. Every round takes other slots, so that no state is still in a cache; ways of running take turns. */
+/* bench-gpu: a decoding step of the executor at Qwen3.5-27B's sizes: 64 rows, 16 key and 48 value heads of 128. Times are
+ * those of one layer in a step of LAYERS, whose states no cache holds; ways of running take turns. */
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -9,17 +9,17 @@
 #include "compare/timed.cuh"
 #include "gpu/executor_cuda.cuh"
 
-enum { ROWS = 64, TABLES = 5 };         /* pool: ROWS x TABLES slots, a round takes ROWS of them */
+enum { ROWS = 64, LAYERS = 8 };
 
-/* What is timed: the whole step, its launches one by one or as a graph; the recurrence alone; a copy of the states. */
+/* What is timed: the whole step, launched kernel by kernel or as a graph; the recurrences alone; a copy of the states. */
 enum way { EAGER, REPLAYED, RECURRENCE, COPY, WAYS };
 
 static struct executor_shape shape_of(enum dtype state)
 {
 	struct executor_shape s = {};
 
-	s.layers = 1, s.Hk = 16, s.Hv = 48, s.Dk = 128, s.Dv = 128, s.W = 4;
-	s.slots = ROWS * TABLES, s.max_tokens = ROWS, s.max_rows = ROWS;
+	s.layers = LAYERS, s.Hk = 16, s.Hv = 48, s.Dk = 128, s.Dv = 128, s.W = 4;
+	s.slots = ROWS, s.max_tokens = ROWS, s.max_rows = ROWS;
 	s.state = state, s.data = DT_BF16, s.l2_eps = 1e-6f, s.norm_eps = 1e-6f;
 	return s;
 }
@@ -35,7 +35,7 @@ public:
 			std::shuffle(slots_.begin(), slots_.end(), std::mt19937(27));
 		check(cudaEventCreate(&begin_), "event");
 		check(cudaEventCreate(&end_), "event");
-		give(0, true);
+		give();
 	}
 	~decoding() { cudaEventDestroy(begin_), cudaEventDestroy(end_); }
 	decoding(const decoding &) = delete;
@@ -43,15 +43,16 @@ public:
 	size_t state_bytes() const { return bytes_; }
 
 	/* Microseconds. */
-	double once(enum way w, int round)
+	double once(enum way w)
 	{
 		float ms;
 
-		give(round % TABLES, false);
-		check(cudaStreamSynchronize(x.stream()), "tables");
 		check(cudaEventRecord(begin_, x.stream()), "event");
 		switch (w) {
-		case RECURRENCE: x.enqueue_recurrence(ROWS); break;
+		case RECURRENCE:
+			for (int layer = 0; layer < LAYERS; layer++)
+				x.enqueue_recurrence(layer, ROWS);
+			break;
 		case COPY:
 			check(cudaMemcpyAsync(to_.as<void>(), from_.as<void>(), bytes_, cudaMemcpyDeviceToDevice, x.stream()), "copy");
 			break;
@@ -60,7 +61,7 @@ public:
 		check(cudaEventRecord(end_, x.stream()), "event");
 		check(cudaStreamSynchronize(x.stream()), "step");
 		check(cudaEventElapsedTime(&ms, begin_, end_), "event");
-		return ms * 1000.0;
+		return ms * 1000.0 / LAYERS;
 	}
 
 private:
@@ -74,24 +75,25 @@ private:
 
 	std::vector<float> weights() const
 	{
-		std::vector<float> list(executor_channels(&s) * s.W);
+		std::vector<float> list(LAYERS * executor_channels(&s) * s.W);
 
 		for (size_t i = 0; i < list.size(); i++)
 			list[i] = (float)(i % 17) / 17 - 0.5f;
 		return list;
 	}
 
-	/* The rows' slots of a round; data: their inputs too. */
-	void give(int part, bool data)
+	/* The rows' slots and inputs. */
+	void give()
 	{
 		std::vector<int32_t> kinds(ROWS, ROW_DECODE), cuts(ROWS + 1), position(ROWS, 9);
-		std::vector<uint16_t> one(ROWS * executor_channels(&s), 0x3e80), y(one.size());         /* 1/4 */
-		const int32_t *slot = &slots_[part * ROWS];
+		std::vector<uint16_t> one(ROWS * LAYERS * executor_channels(&s), 0x3e80), y(one.size());         /* 1/4 */
+		const int32_t *slot = slots_.data();
 		struct executor_step step = { ROWS, ROWS, ROWS, kinds.data(), cuts.data(), slot, slot, slot, slot, position.data() };
 		struct executor_data all = { one.data(), one.data(), one.data(), one.data(), y.data() };
 
 		std::iota(cuts.begin(), cuts.end(), 0);
-		x.upload(step, data ? &all : nullptr);
+		x.upload(step, all);
+		check(cudaStreamSynchronize(x.stream()), "data");
 	}
 };
 
@@ -101,7 +103,7 @@ static std::vector<double> medians(decoding &d)
 
 	for (int round = 0; round < WARM + ROUNDS; round++)
 		for (int w = 0; w < WAYS; w++) {
-			double t = d.once((enum way)w, round * WAYS + w);
+			double t = d.once((enum way)w);
 			if (round >= WARM)
 				times[w].push_back(t);
 		}
@@ -114,17 +116,18 @@ void bench_executor()
 {
 	static const char *const names[WAYS] = { "step, eager", "step, replayed", "recurrence alone", "copy" };
 
-	printf("\nexecutor: a decoding step of %d rows, 1 layer, 16 key and 48 value heads of 128; states read and written,\n"
-	       "data bf16; a round of other slots each; share: of the rate of a copy as large, in the same rounds\n"
-	       "states  slots     what                   us  state MB     GB/s   share\n", ROWS);
+	printf("\nexecutor: a decoding step of %d rows, 16 key and 48 value heads of 128, data bf16; one layer of %d.\n"
+	       "state MB: read and written; share: of the rate of a device copy of them in the same rounds\n"
+	       "states  slots     what                   us  state MB     GB/s   share\n", ROWS, LAYERS);
 	for (enum dtype state : { DT_F32, DT_BF16 })
 		for (bool shuffled : { true, false }) {
 			decoding d(state, shuffled);
 			std::vector<double> t = medians(d);
+			double moved = (double)d.state_bytes() / LAYERS;
 
 			for (int w = 0; w < WAYS; w++)
 				printf("%-6s  %-8s  %-16s %8.1f  %8.1f %8.0f  %5.1f%%\n", dtype_info[state].name,
-				       shuffled ? "shuffled" : "identity", names[w], t[w], 2e-6 * (double)d.state_bytes(),
-				       2e-3 * (double)d.state_bytes() / t[w], 100 * t[COPY] / t[w]);
+				       shuffled ? "shuffled" : "identity", names[w], t[w], 2e-6 * moved,
+				       2e-3 * moved / t[w], 100 * t[COPY] / t[w]);
 		}
 }

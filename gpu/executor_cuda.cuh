@@ -25,10 +25,13 @@ public:
 
 	void run(const struct executor_step &step, const struct executor_data &data, bool replay);
 	/* The parts of run. */
-	void upload(const struct executor_step &step, const struct executor_data *data);        /* NULL: tables only */
+	void upload(const struct executor_step &step, const struct executor_data &data);
 	void enqueue(int rows, int decode_rows, bool replay);
 	void download(int tokens, void *y);
-	void enqueue_recurrence(int rows) { view(0, 0, [&](const layer_view &v) { launch_recur(v, rows); }); }
+	void enqueue_recurrence(int layer, int rows)
+	{
+		view(layer, 0, [&](const layer_view &v) { launch_recur(v, rows); });
+	}
 
 	void read(size_t slot, void *states, void *rings) { move_slot(slot, states, rings, false); }
 	void write(size_t slot, const void *states, const void *rings)
@@ -111,6 +114,7 @@ inline device_executor::device_executor(const struct executor_shape &shape, cons
 	small(s.Dk, "Dk", MAX_DK);
 	small(s.W, "W", MAX_W);
 	small(s.Hv, "Hv", 65535);
+	small(s.max_rows, "max_rows", 65535);
 	small(C, "C", 1 << 24);
 	check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
 	check(cudaStreamCreateWithFlags(&beside_, cudaStreamNonBlocking), "stream");
@@ -171,7 +175,7 @@ inline step_tables device_executor::device_tables() const
 	return { at, at + 4 * R + 2 * T, at + R, at + 4 * R, at + 2 * R, at + 4 * R + T, at + 3 * R };
 }
 
-inline void device_executor::upload(const struct executor_step &step, const struct executor_data *data)
+inline void device_executor::upload(const struct executor_step &step, const struct executor_data &data)
 {
 	step_tables device = device_tables();
 	size_t R = step.rows, T = step.tokens, each = s.layers * dtype_info[s.data].size;
@@ -188,11 +192,9 @@ inline void device_executor::upload(const struct executor_step &step, const stru
 	for (const auto &l : lists)
 		memcpy(staged_ + (l.to - tables.as<const int32_t>()), l.from, l.count * sizeof *l.from);
 	copy(tables.as<void>(), staged_, tables.bytes(), cudaMemcpyHostToDevice);
-	if (!data)
-		return;
 	/* y too: what no row computes has to come back as it was */
 	const struct { const guarded &to; const void *from; size_t each; } parts[] = {
-		{ x, data->x, C }, { z, data->z, heads }, { a, data->a, (size_t)s.Hv }, { b, data->b, (size_t)s.Hv }, { y, data->y, heads }
+		{ x, data.x, C }, { z, data.z, heads }, { a, data.a, (size_t)s.Hv }, { b, data.b, (size_t)s.Hv }, { y, data.y, heads }
 	};
 	for (const auto &p : parts)
 		copy(p.to.as<void>(), p.from, T * p.each * each, cudaMemcpyHostToDevice);
@@ -207,7 +209,7 @@ inline void device_executor::download(int tokens, void *to)
 inline void device_executor::run(const struct executor_step &step, const struct executor_data &data, bool replay)
 {
 	apply_faults();
-	upload(step, &data);
+	upload(step, data);
 	enqueue(step.rows, step.decode_rows, replay && !any_fault());
 	download(step.tokens, data.y);
 }

@@ -18,6 +18,9 @@
 #include "gpu/delta_rule.cuh"
 #include "gpu/executor.h"
 
+#ifndef AHEAD
+#define AHEAD 300
+#endif
 enum { MAX_W = 8, NORM_WARPS = THREADS / 32 };
 
 /* On the device: struct executor_step's. */
@@ -181,7 +184,10 @@ template <int W, int V, class F> __global__ void __launch_bounds__(THREADS) conv
 
 /* ---- recurrence ---- */
 
-/* Token t of head h. */
+/* So that a row of a tile is a whole 128-byte line. */
+template <class State> constexpr int tile_columns = 128 / sizeof(State);
+
+/* Token t of head h; its decay is g still, for nothing here is to wait for a load. */
 template <bool WIDE, int ROWS, int COLS>
 __device__ token<float, ROWS, COLS> fetch(const layer_view &v, int64_t t, int h, place my)
 {
@@ -193,40 +199,62 @@ __device__ token<float, ROWS, COLS> fetch(const layer_view &v, int64_t t, int h,
 	now.q = load_part<WIDE, ROWS>(q + my.row, m.Dk - my.row);
 	now.k = load_part<WIDE, ROWS>(k + my.row, m.Dk - my.row);
 	now.v = load_part<WIDE, COLS>(own + my.column, m.Dv - my.column);
-	now.decay = expf(v.g[t * m.Hv + h]);
+	now.decay = v.g[t * m.Hv + h];
 	now.beta = v.beta[t * m.Hv + h];
 	return now;
 }
 
-/* Grid: rows x value heads x tiles of 32 (f32 states) or 64 (bf16) columns, so that a row of a tile is
- * a whole 128-byte line; the block's four warps share the rows. The sums of one token and those of
- * the next use the same shared memory: two barriers lie between a sum's last read and its next write. */
-template <bool WIDE, int ROWS, class State> __global__ void __launch_bounds__(THREADS, 2) recur(layer_view v)
+template <class State> __device__ State *head_states(const layer_view &v, int slot, int h)
 {
-	constexpr int COLS = 16 / sizeof(State), WIDTH = 8, WARPS = THREADS / 32;
+	return static_cast<State *>(v.states) + slot_offset(v, slot, v.state_stride) + ((int64_t)v.layer * v.m.Hv + h) * v.m.Dk * v.m.Dv;
+}
+
+/* Calls into the cache what the block AHEAD of this one, one wave or half a one, will load. Measured: 3 to 5 % of the time. */
+template <class State> __device__ void call_ahead(const layer_view &v)
+{
+	unsigned next = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z) + AHEAD, heads = next / gridDim.x;
+
+	if (heads >= gridDim.y * gridDim.z)
+		return;
+	int slot = v.step.read_slot[v.first_row + (int)(heads / gridDim.y)];
+	if (slot < 0)
+		return;
+	const State *S = head_states<State>(v, slot, (int)(heads % gridDim.y)) + next % gridDim.x * tile_columns<State>;
+	for (int i = (int)threadIdx.x; i < v.m.Dk; i += THREADS)
+		asm volatile("prefetch.global.L2 [%0];" :: "l"(S + i * v.m.Dv));
+}
+
+/* Grid: tiles of columns x value heads x rows, so that blocks that run at a time read what lies side by side; a block's
+ * four warps share the rows of its tile. The sums of one token and those of the next use the same shared memory: two
+ * barriers lie between a sum's last read and its next write. */
+template <bool WIDE, int ROWS, class State>
+__global__ void __launch_bounds__(THREADS, ROWS > 8 ? 2 : sizeof(State) == 4 ? 5 : 4) recur(layer_view v)
+{
+	constexpr int COLS = tile_columns<State> / 8, WIDTH = 8, WARPS = THREADS / 32;
 	__shared__ float part[3 * WARPS * WIDTH * COLS];
-	int row = v.first_row + (int)blockIdx.x, h = (int)blockIdx.y, slot = v.step.read_slot[row];
+	int row = v.first_row + (int)blockIdx.z, h = (int)blockIdx.y, slot = v.step.read_slot[row];
 	int t = v.step.cu_seqlens[row], end = v.step.cu_seqlens[row + 1];
-	place my = place_in_tile<ROWS, COLS, WIDTH>((int)threadIdx.x / 32, (int)blockIdx.z);
-	State *states = static_cast<State *>(v.states) + ((int64_t)v.layer * v.m.Hv + h) * v.m.Dk * v.m.Dv;
+	place my = place_in_tile<ROWS, COLS, WIDTH>((int)threadIdx.x / 32, (int)blockIdx.x);
 	float S[ROWS][COLS] = {}, o[COLS];
 
 	if (v.step.kinds[row] == ROW_PADDING)
 		return;
+	token<float, ROWS, COLS> now = fetch<WIDE, ROWS, COLS>(v, t, h, my);
 	if (slot >= 0)
-		load_tile<WIDE>(S, states + slot_offset(v, slot, v.state_stride), my, v.m.Dk, v.m.Dv);
-	token<float, ROWS, COLS> next = fetch<WIDE, ROWS, COLS>(v, t, h, my);
-	for (; t < end; t++) {
-		token<float, ROWS, COLS> now = next;
+		load_tile<WIDE>(S, head_states<State>(v, slot, h), my, v.m.Dk, v.m.Dv);
+	call_ahead<State>(v);
+	while (true) {
 		int to = v.step.write_slot[t];
 
-		if (t + 1 < end)
-			next = fetch<WIDE, ROWS, COLS>(v, t + 1, h, my);
+		now.decay = expf(now.decay);
 		step<WIDTH, WARPS>(S, o, now, v.m, part);
 		if (my.row == 0)
 			store_part<WIDE>(v.o + ((int64_t)t * v.m.Hv + h) * v.m.Dv + my.column, o, v.m.Dv - my.column);
 		if (to >= 0)
-			store_tile<WIDE>(states + slot_offset(v, to, v.state_stride), S, my, v.m.Dk, v.m.Dv);
+			store_tile<WIDE>(head_states<State>(v, to, h), S, my, v.m.Dk, v.m.Dv);
+		if (++t == end)
+			return;
+		now = fetch<WIDE, ROWS, COLS>(v, t, h, my);
 	}
 }
 

@@ -68,10 +68,9 @@ inline void device_executor::launch_recur(const layer_view &v, int rows)
 {
 	auto with = [&](auto zero) {
 		using State = decltype(zero);
-		constexpr int COLS = 16 / sizeof(State);
-		dim3 grid(rows, s.Hv, blocks(s.Dv, 8 * COLS, 65535));
+		dim3 grid(blocks(s.Dv, tile_columns<State>), s.Hv, rows);
 
-		by_shape<COLS>(v.m, [&](auto wide, auto tall) {
+		by_shape<tile_columns<State> / 8>(v.m, [&](auto wide, auto tall) {
 			launch_on(stream_, "recur", recur<wide(), tall(), State>, grid, THREADS, 0, v);
 		});
 	};
