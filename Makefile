@@ -41,7 +41,7 @@ TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/helpers.c tests/witness*.c))
 FAULT_TESTS := $(patsubst tests/%.c,$(BUILD)/faults/%,$(wildcard tests/test_*faults*.c))
 PLUGINS := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/plugin_*.c))
-MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/tests/" $$5 }' tests/mutants.tsv))
+MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/" ($$5 ~ /faults/ ? "faults/" : "tests/") $$5 }' tests/mutants.tsv))
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
@@ -124,7 +124,7 @@ $(BUILD)/false_alarms $(BUILD)/readback: $(BUILD)/%: $(BUILD)/tests/%.o $(HELPER
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
 
 mutants: $(MUTANT_TESTS)
-	@CC='$(CC)' CFLAGS='$(CFLAGS)' LIBS='$(CUDALIBS) $(LIBS)' OBJECTS='$(OBJECTS)' HELPERS='$(HELPERS)' \
+	@CC='$(CC)' CFLAGS='$(CFLAGS)' LIBS='$(CUDALIBS) $(LIBS)' OBJECTS='$(OBJECTS)' FAULTY='$(FAULTY)' HELPERS='$(HELPERS)' \
 		sh tests/mutate.sh tests/mutants.tsv $(BUILD)
 
 # The page is written even when the matrix is not good enough; SMALL=1 writes none.

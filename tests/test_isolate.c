@@ -5,6 +5,7 @@
 
 #include "program.h"
 
+#include "compare/isolate_captures.h"
 #include "compare/isolate_laws.h"
 
 static void a_sound_executor_breaks_no_law(void **state)
@@ -91,6 +92,8 @@ static void a_sound_capture_passes_and_repeats(void **state)
 	((float *)capture_out(&c, "y")->data)[7] *= 1 + 0x1p-22f;
 	expect(EXIT_FAIL, "isolate", path, written(&c, "other"));
 	assert_non_null(strstr(out, "broken     repeat"));
+	char *two[] = { (char *)(uintptr_t)path, (char *)(uintptr_t)scratch("other") };
+	assert_int_equal(isolate_captures(two, 2, false), EXIT_FAIL);
 	expect(EXIT_FAIL, "isolate", "--json", path, scratch("other"));
 	json_t *j = json_out();
 	assert_string_equal(text_of(json_array_get(j, 0), "verdict"), "pass");
@@ -106,6 +109,7 @@ static void tampering_breaks_its_law(void **state)
 		{ "conv_pool", 30 * 512 + 300, "broken     untouched: no token writes slot 30, but its inputs of the convolution changed from byte 120" },
 		{ "y", 8 * 64 + 3, "broken     padding: y of row 5" },
 		{ "y", 6 * 64 + 40, "first wrong step 1" },
+		{ "state_pool", 43 * 1024 + 5, "broken     values: state_pool[43,0,0,0,5]" },
 	};
 
 	(void)state;
@@ -115,6 +119,7 @@ static void tampering_breaks_its_law(void **state)
 		((float *)capture_out(&c, cases[i].tensor)->data)[cases[i].element] += 1;
 		expect(EXIT_FAIL, "isolate", written(&c, "tampered"));
 		if (!strstr(out, cases[i].says)) fail_msg("expected '%s' in\n%s", cases[i].says, out);
+		assert_int_equal(isolate_captures((char *[]){ (char *)(uintptr_t)scratch("tampered") }, 1, false), EXIT_FAIL);
 		capture_free(&c);
 	}
 }

@@ -29,22 +29,39 @@ static struct isolation play(const char *fault, struct setup *s, struct scenario
 	return x;
 }
 
+/* The law that is to see it first; all others: values. */
+static const struct { const char *fault; int law; } seen_by[] = {
+	{ "pad_minus_one_hits_slot_zero", LAW_PADDING }, { "int32_slot_offset", LAW_LARGE }, { "stale_slot_table_in_graph", LAW_UNTOUCHED },
+	{ "checkpoint_shared_not_copied", LAW_UNTOUCHED }, { "workspace_overflow", LAW_SCRATCH }, { "missing_barrier", LAW_REPEAT }
+};
+
+static int law_of(const char *fault)
+{
+	for (size_t i = 0; i < sizeof seen_by / sizeof *seen_by; i++)
+		if (!strcmp(seen_by[i].fault, fault)) return seen_by[i].law;
+	return LAW_VALUES;
+}
+
 static void every_fault_is_named(void **state)
 {
+	int faults = 0;
+
 	(void)state;
 	for (const struct executor_fault *f = executor_faults; f->name; f++) {
 		struct setup s = { 0 };
 		struct scenario scenario = { 0 };
 		struct explanation why;
 		struct isolation x = play(f->name, &s, &scenario, &why);
-		print_message("%-36s %s\n", f->name, x.broken < 0 ? "MISSED" : laws[x.broken].name);
-		assert_in_range(x.broken, 0, LAWS - 1);
+		if (x.broken != law_of(f->name))
+			fail_msg("%s: %s, expected %s", f->name, x.broken < 0 ? "missed" : laws[x.broken].name, laws[law_of(f->name)].name);
+		faults++;
 		assert_non_null(why.mistake);
 		assert_string_equal(why.mistake, f->name);
 		scenario_free(&scenario);
 		setup_free(&s);
 	}
 	executor_inject(NULL);
+	assert_int_equal(faults, 16);
 }
 
 /* The shortest one fails alone, in the same way, and what is left out of it makes it pass. */
