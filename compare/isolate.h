@@ -49,6 +49,7 @@ struct play_how {
 	uint64_t content;               /* not 0: tokens of families that are not chosen are others */
 	enum poison poison;
 	int marked;                     /* -1: none */
+	int before;                     /* tokens that a request of no scenario runs first, and is gone: scratch is not as new */
 	bool keep_going;                /* beyond a step whose tables are wrong */
 };
 

@@ -88,8 +88,8 @@ static struct breach differs(int law, const struct play *a, const struct differe
 
 /* How the plays of a law differ from the first one. */
 static const struct variant { int law; bool chosen; unsigned promise; struct play_how how; } variants[] = {
-	{ LAW_REPEAT, false, 0, { .marked = -1 } }, { LAW_REPEAT, false, 0, { .marked = -1 } },
-	{ LAW_REPEAT, false, 0, { .marked = -1 } }, { LAW_REPEAT, false, 0, { .marked = -1 } },
+	{ LAW_REPEAT, false, 0, { .marked = -1 } }, { LAW_REPEAT, false, 0, { .marked = -1, .before = 2 } },
+	{ LAW_REPEAT, false, 0, { .marked = -1, .before = 23 } }, { LAW_REPEAT, false, 0, { .marked = -1, .before = 64 } },
 	{ LAW_GRAPH, false, 0, { .marked = -1, .graph = EAGER } }, { LAW_GRAPH, false, 0, { .marked = -1, .graph = REPLAYED } },
 	{ LAW_POISON, false, 0, { .marked = -1, .poison = POISON_NAN } },
 	{ LAW_POISON, false, 0, { .marked = -1, .poison = POISON_OTHER_NAN } },

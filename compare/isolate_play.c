@@ -139,6 +139,26 @@ static bool play_step(struct run *r, const struct event *event, size_t n, struct
 	return true;
 }
 
+/* A request of its own prefills n tokens, decodes one and ends. */
+static bool run_before(struct run *r, int n, struct error *e)
+{
+	const struct setup *s = r->setup;
+	struct executor_data data = { r->part[PART_X], r->part[PART_Z], r->part[PART_A], r->part[PART_B], r->y };
+	int request = executor_admit(r->x, -1, e);
+	bool ok = request >= 0;
+
+	for (int tokens = n; ok && tokens > 0; tokens = tokens > 1 ? 1 : 0) {
+		struct executor_work work = { request, tokens, false };
+		struct executor_step step;
+		for (int t = 0; t < tokens; t++)
+			for (int i = 0; i < PARTS; i++)
+				setup_token(s, token_key(r, -3, (uint64_t)(n + t), true), i,
+					r->part[i] + (size_t)t * setup_part_elements(s, i) * dtype_info[s->shape.data].size);
+		ok = executor_plan(r->x, &work, 1, 0, &step, r->order, e) && executor_run(r->x, &data, false, e);
+	}
+	return ok && executor_release(r->x, request, e);
+}
+
 static bool poison_all(struct run *r, struct error *e)
 {
 	const struct setup *s = r->setup;
@@ -172,7 +192,7 @@ static bool run(struct run *r, struct error *e)
 {
 	const struct scenario *s = r->scenario;
 
-	if (!poison_all(r, e)) return false;
+	if ((r->how->before && !run_before(r, r->how->before, e)) || !poison_all(r, e)) return false;
 	for (size_t i = 0, last; i < s->n; i = last) {
 		for (last = i; last < s->n && s->event[last].step == s->event[i].step; last++) {}
 		r->step = s->event[i].step;

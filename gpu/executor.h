@@ -56,7 +56,8 @@ enum row_kind { ROW_DECODE, ROW_PREFILL, ROW_SPECULATIVE, ROW_PADDING };
 
 /* The tables of a step. Its first decode_rows rows have one token each and are ROW_DECODE or
  * ROW_PADDING; the others are ROW_PREFILL or ROW_SPECULATIVE. ring_read and ring_write are read_slot
- * and write_slot again, for the rings. */
+ * and write_slot again, for the rings. Decode rows run at once, then the others at once: sound tables let no row write
+ * a slot that another one of the step reads or writes. */
 struct executor_step {
 	int rows, tokens, decode_rows;
 	const int32_t *kinds;           /* [rows] */

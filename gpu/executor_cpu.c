@@ -56,7 +56,7 @@ static bool buffers_open(struct executor_cpu *b, struct error *e)
 	const struct { const char *name; size_t bytes; } sizes[BUFFERS] = {
 		[STATES] = { "states", s->slots * state }, [RINGS] = { "rings", s->slots * ring },
 		[CONVOLVED] = { "convolved", T * b->C * f }, [GATES] = { "gates", T * Hv * 2 * f },
-		[OUTPUT] = { "o", T * Hv * Dv * f }, [WINDOW] = { "window", W * b->C * f }, [STATE] = { "state", Dk * Dv * f },
+		[OUTPUT] = { "o", T * Hv * Dv * f }, [WINDOW] = { "window", R * W * b->C * f }, [STATE] = { "state", R * Dk * Dv * f },
 		[VECTOR] = { "vector", b->C * f }, [WEIGHTS] = { "weights", L * (W * b->C + 2 * Hv + Dv) * f },
 		[TABLES] = { "tables", (5 * R + 1 + 2 * T) * sizeof(int32_t) }
 	};

@@ -12,8 +12,8 @@ enum {
 	CONVOLVED,                      /* [T,C]: after SiLU; q and k after their norm */
 	GATES,                          /* [T,Hv,2]: exp(g), beta */
 	OUTPUT,                         /* [T,Hv,Dv]: o */
-	WINDOW,                         /* [W,C]: a row's last inputs, the one at position p in p mod W */
-	STATE,                          /* [Dk,Dv]: of the row and head at work */
+	WINDOW,                         /* [R,W,C]: a row's last inputs, the one at position p in p mod W */
+	STATE,                          /* [R,Dk,Dv]: of the head at work */
 	VECTOR,                         /* [max(C,Hv Dv)] */
 	WEIGHTS,                        /* conv [L,W,C], A_log, dt_bias [L,Hv], norm [L,Dv] */
 	TABLES,

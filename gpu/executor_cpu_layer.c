@@ -32,11 +32,14 @@ static void *ring(const struct executor_cpu *b, int32_t slot, int layer)
 	return executor_cpu_slot(&b->buffer[RINGS], (size_t)slot, stride, dtype_info[b->shape.data].size, n * (size_t)layer);
 }
 
-/* window [W,C] from a slot, zeros for -1. */
-static void load_window(const struct executor_cpu *b, int32_t slot, int layer)
+static float *window_of(const struct executor_cpu *b, int r) { return floats(b, WINDOW) + (size_t)r * (size_t)b->shape.W * b->C; }
+
+/* Row r's window [W,C] from its slot, zeros for -1. */
+static void load_window(const struct executor_cpu *b, int r, int layer)
 {
 	size_t W = (size_t)b->shape.W, size = dtype_info[b->shape.data].size;
-	float *window = floats(b, WINDOW);
+	float *window = window_of(b, r);
+	int32_t slot = b->step.ring_read[r];
 
 	memset(window, 0, W * b->C * sizeof *window);
 	if (slot < 0) return;
@@ -45,10 +48,10 @@ static void load_window(const struct executor_cpu *b, int32_t slot, int layer)
 		for (size_t w = 0; w < W; w++) executor_cpu_load(&window[w * b->C + c], b->shape.data, from + (c * W + w) * size, 1);
 }
 
-static void store_window(const struct executor_cpu *b, int32_t slot, int layer)
+static void store_window(const struct executor_cpu *b, int r, int32_t slot, int layer)
 {
 	size_t W = (size_t)b->shape.W, size = dtype_info[b->shape.data].size;
-	const float *window = floats(b, WINDOW);
+	const float *window = window_of(b, r);
 	char *to = ring(b, slot, layer);
 
 	for (size_t c = 0; c < b->C; c++)
@@ -65,8 +68,8 @@ static void unit(float *x, int n, float eps, float scale)
 	for (int i = 0; i < n; i++) x[i] = x[i] * factor * scale;
 }
 
-/* c [C] of the token at position p, whose input is in the window. */
-static void convolve_token(const struct executor_cpu *b, int layer, int32_t position, float *c)
+/* c [C] of row r's token at a position, whose input is in the window. */
+static void convolve_token(const struct executor_cpu *b, int r, int layer, int32_t position, float *c)
 {
 	const struct executor_shape *s = &b->shape;
 	size_t W = (size_t)s->W;
@@ -74,7 +77,7 @@ static void convolve_token(const struct executor_cpu *b, int layer, int32_t posi
 
 	memset(c, 0, b->C * sizeof *c);
 	for (size_t w = 0; w < W; w++) {
-		const float *in = floats(b, WINDOW) + ((size_t)position + 1 + w) % W * b->C, *weight = weights + w * b->C;
+		const float *in = window_of(b, r) + ((size_t)position + 1 + w) % W * b->C, *weight = weights + w * b->C;
 
 		for (size_t i = 0; i < b->C; i++) c[i] += weight[i] * in[i];
 	}
@@ -89,14 +92,13 @@ static void convolve(const struct executor_cpu *b, int r, int layer, const void 
 	const struct executor_step *s = &b->step;
 	int first = s->cu_seqlens[r];
 
-	load_window(b, s->ring_read[r], layer);
 	for (int t = first; t < s->cu_seqlens[r + 1]; t++) {
 		int32_t position = s->position[r] + (t - first);
 
-		executor_cpu_load(floats(b, WINDOW) + (size_t)(position % b->shape.W) * b->C, b->shape.data,
+		executor_cpu_load(window_of(b, r) + (size_t)(position % b->shape.W) * b->C, b->shape.data,
 		                  data_at(b, x, element(b, t, layer, b->C)), b->C);
-		if (t != late) convolve_token(b, layer, position, floats(b, CONVOLVED) + (size_t)t * b->C);
-		if (s->ring_write[t] >= 0) store_window(b, s->ring_write[t], layer);
+		if (t != late) convolve_token(b, r, layer, position, floats(b, CONVOLVED) + (size_t)t * b->C);
+		if (s->ring_write[t] >= 0) store_window(b, r, s->ring_write[t], layer);
 	}
 }
 
@@ -154,14 +156,27 @@ static void *state(const struct executor_cpu *b, int32_t slot, int layer, int he
 	                         ((size_t)layer * Hv + (size_t)head) * n);
 }
 
+static float *state_of(const struct executor_cpu *b, int r)
+{
+	return floats(b, STATE) + (size_t)r * (size_t)b->shape.Dk * (size_t)b->shape.Dv;
+}
+
+/* Row r's state [Dk,Dv] from its slot, zeros for -1. */
+static void load_state(const struct executor_cpu *b, int r, int layer, int head)
+{
+	size_t n = (size_t)b->shape.Dk * (size_t)b->shape.Dv;
+	int32_t slot = b->step.read_slot[r];
+
+	if (slot < 0) memset(state_of(b, r), 0, n * sizeof(float));
+	else executor_cpu_load(state_of(b, r), b->shape.state, state(b, slot, layer, head), n);
+}
+
 static void recur(const struct executor_cpu *b, int r, int layer, int head)
 {
 	const struct executor_shape *s = &b->shape;
 	size_t Dk = (size_t)s->Dk, Dv = (size_t)s->Dv, Hv = (size_t)s->Hv, keys = (size_t)s->Hk * Dk, h = (size_t)head;
-	float *S = floats(b, STATE);
+	float *S = state_of(b, r);
 
-	memset(S, 0, Dk * Dv * sizeof *S);
-	if (b->step.read_slot[r] >= 0) executor_cpu_load(S, s->state, state(b, b->step.read_slot[r], layer, head), Dk * Dv);
 	for (int t = b->step.cu_seqlens[r]; t < b->step.cu_seqlens[r + 1]; t++) {
 		const float *c = floats(b, CONVOLVED) + (size_t)t * b->C, *q = c + h / (Hv / (size_t)s->Hk) * Dk;
 		const float *gate = floats(b, GATES) + ((size_t)t * Hv + h) * 2;
@@ -205,19 +220,31 @@ static int late_token(int tokens)
 	return (int)((launches * UINT64_C(0x9E3779B97F4A7C15) >> 33) % ((uint64_t)tokens + 1)) - 1;
 }
 
+/* Rows [first, last) at once, as a grid of blocks runs them: all read their slots before any writes. */
+static void rows(const struct executor_cpu *b, int first, int last, int layer, const struct executor_data *data, int late)
+{
+	const struct executor_step *s = &b->step;
+
+	for (int r = first; r < last; r++) load_window(b, r, layer);
+	for (int r = first; r < last; r++)
+		if (s->kinds[r] != ROW_PADDING) convolve(b, r, layer, data->x, late);
+	for (int r = first; r < last; r++)
+		if (s->kinds[r] != ROW_PADDING) gates(b, r, layer, data);
+	for (int h = 0; h < b->shape.Hv; h++) {
+		for (int r = first; r < last; r++) load_state(b, r, layer, h);
+		for (int r = first; r < last; r++)
+			if (s->kinds[r] != ROW_PADDING) recur(b, r, layer, h);
+	}
+	for (int r = first; r < last; r++)
+		for (int t = s->cu_seqlens[r]; t < s->cu_seqlens[r + 1]; t++)
+			if (s->kinds[r] != ROW_PADDING) gated_norm(b, t, layer, data);
+}
+
 void executor_cpu_layer(struct executor_cpu *b, int layer, const struct executor_data *data)
 {
 	const struct executor_step *s = &b->step;
 	int late = late_token(s->tokens);
 
-	for (int r = 0; r < s->rows; r++)
-		if (s->kinds[r] != ROW_PADDING) convolve(b, r, layer, data->x, late);
-	for (int r = 0; r < s->rows; r++)
-		if (s->kinds[r] != ROW_PADDING) gates(b, r, layer, data);
-	for (int r = 0; r < s->rows; r++)
-		for (int h = 0; h < b->shape.Hv; h++)
-			if (s->kinds[r] != ROW_PADDING) recur(b, r, layer, h);
-	for (int r = 0; r < s->rows; r++)
-		for (int t = s->cu_seqlens[r]; t < s->cu_seqlens[r + 1]; t++)
-			if (s->kinds[r] != ROW_PADDING) gated_norm(b, t, layer, data);
+	rows(b, 0, s->decode_rows, layer, data, late);
+	rows(b, s->decode_rows, s->rows, layer, data, late);
 }

@@ -109,23 +109,45 @@ static void token(calc *c, const struct head *p, struct memory now, size_t t, in
 	output(c, p, at, o);
 }
 
+/* Rows first .. last-1 of a step at once: all read their slots before any writes. */
+static void rows_at_once(calc *c, const struct head *p, const struct tables *t, const struct memory *pool, size_t first, size_t last)
+{
+	size_t mark = c_mark(c);
+	struct memory *now = c_bytes(c, (last - first + 1) * sizeof *now);
+
+	for (size_t i = first; i < last; i++) {
+		if (t->row[i].kind == PADDING || t->row[i].goes_on) continue;
+		now[i - first] = mixed_memory(c, p, c_dim(c, D_W));
+		mixed_recall(c, pool, &t->row[i], now[i - first]);
+	}
+	size_t token_mark = c_mark(c);
+	struct memory here = { 0 };
+	for (const struct row *r = t->row + first; r < t->row + last; r++) {
+		if (r->kind == PADDING) continue;
+		if (!r->goes_on) here = now[r - t->row - (ptrdiff_t)first];
+		for (size_t at = r->first; at < r->last; at++) {
+			int64_t position = r->position + (int64_t)(at - r->first);
+			token(c, p, here, at, position);
+			mixed_keep(c, pool, t, at, position + 1, here);
+			c_release(c, token_mark);
+		}
+	}
+	c_release(c, mark);
+}
+
 static void piece(calc *c, size_t i)
 {
 	struct head p = head_of(c, i);
 	struct tables t = mixed_tables(c);
 	mixed_mistakes(c, &t);
-	struct memory *pool = mixed_pool_load(c, &p, &t), now = mixed_memory(c, &p, c_dim(c, D_W));
-	size_t mark = c_mark(c);
+	struct memory *pool = mixed_pool_load(c, &p, &t);
 
-	for (const struct row *r = t.row; r < t.row + t.rows; r++) {
-		if (r->kind == PADDING) continue;
-		if (!r->goes_on) mixed_recall(c, pool, r, now);
-		for (size_t at = r->first; at < r->last; at++) {
-			int64_t position = r->position + (int64_t)(at - r->first);
-			token(c, &p, now, at, position);
-			mixed_keep(c, pool, &t, at, position + 1, now);
-			c_release(c, mark);
-		}
+	for (size_t k = 0; k < t.steps; k++) {
+		size_t first = t.step[k], last = t.step[k + 1], decodes = first;
+		while (decodes < last && !t.row[decodes].goes_on && (t.row[decodes].kind == DECODE || t.row[decodes].kind == PADDING)) decodes++;
+		if (decodes < last && t.row[decodes].goes_on) decodes = first;
+		rows_at_once(c, &p, &t, pool, first, decodes);
+		rows_at_once(c, &p, &t, pool, decodes, last);
 	}
 	mixed_pool_store(c, &p, &t, pool);
 }

@@ -118,7 +118,7 @@ static bool ledger_guards(void *b, struct error *e)
 }
 
 static const struct executor_backend ledger = {
-	"ledger", ledger_open, ledger_close, ledger_run, ledger_read, ledger_write, ledger_guards
+	"ledger", 0, ledger_open, ledger_close, ledger_run, ledger_read, ledger_write, ledger_guards
 };
 
 /* x takes 16 bytes per token, z, y, a and b 8. */
