@@ -131,7 +131,7 @@ static bool hold_variant(struct isolation *x, const struct setup *s, const struc
 	}
 	o->plays++;
 	o->counted += d.compared;
-	if (ok && !equal) broken(x, v->law, &b);
+	if (ok && !equal) broken(x, p.breach.law ? law_find(p.breach.law) : v->law, &b);
 	play_free(&p);
 	return ok;
 }

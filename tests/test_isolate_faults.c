@@ -32,7 +32,7 @@ static struct isolation play(const char *fault, struct setup *s, struct scenario
 /* The law that is to see it first; all others: values. */
 static const struct { const char *fault; int law; } seen_by[] = {
 	{ "pad_minus_one_hits_slot_zero", LAW_PADDING }, { "int32_slot_offset", LAW_LARGE }, { "stale_slot_table_in_graph", LAW_UNTOUCHED },
-	{ "checkpoint_shared_not_copied", LAW_UNTOUCHED }, { "workspace_overflow", LAW_SCRATCH }, { "missing_barrier", LAW_REPEAT }
+	{ "checkpoint_shared_not_copied", LAW_UNTOUCHED }, { "workspace_overflow", LAW_GUARDS }, { "missing_barrier", LAW_REPEAT }
 };
 
 static int law_of(const char *fault)
@@ -93,6 +93,18 @@ static void a_failure_is_shrunk(void **state)
 	}
 }
 
+static void scratch_of_a_wrong_width_is_seen_at_a_length(void **state)
+{
+	struct isolation x = { .broken = -1 };
+	struct error e;
+
+	(void)state;
+	assert_true(executor_inject("workspace_overflow"));
+	assert_true(isolate_shapes(&x, &executor_cpu, false, LAW_SCRATCH, NULL, &e));
+	assert_int_equal(x.broken, LAW_SCRATCH);
+	executor_inject(NULL);
+}
+
 static void a_leak_is_traced_to_its_slot(void **state)
 {
 	struct executor_shape shape = setup_small(DT_F32, DT_F32);
@@ -118,7 +130,8 @@ static void a_leak_is_traced_to_its_slot(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_fault_is_named), cmocka_unit_test(a_failure_is_shrunk), cmocka_unit_test(a_leak_is_traced_to_its_slot)
+		cmocka_unit_test(every_fault_is_named), cmocka_unit_test(a_failure_is_shrunk),
+		cmocka_unit_test(scratch_of_a_wrong_width_is_seen_at_a_length), cmocka_unit_test(a_leak_is_traced_to_its_slot)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
