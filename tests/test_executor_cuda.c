@@ -129,10 +129,8 @@ static void run_jobs(struct player *p, const struct job *jobs, int n)
 	need(executor_guards(p->x, &e), &e);
 	for (int r = 0; r < s.rows; r++)
 		for (int t = s.cu_seqlens[r]; t < s.cu_seqlens[r + 1]; t++) {
-			if (order[r] < 0) {
-				for (size_t k = 0; k < y; k++) assert_int_equal(p->part[4][(size_t)t * y + k], UNTOUCHED);
-				continue;
-			}
+			for (size_t k = 0; order[r] < 0 && k < y; k++) assert_int_equal(p->part[4][(size_t)t * y + k], UNTOUCHED);
+			if (order[r] < 0) continue;
 			int request = jobs[p->way->backwards ? n - 1 - order[r] : order[r]].request;
 			int at = position[order[r]] + t - s.cu_seqlens[r];
 			memcpy(p->to->y + (size_t)(request * LENGTH + at) * y, p->part[4] + (size_t)t * y, y);
@@ -161,14 +159,12 @@ static void do_step(struct player *p, const struct job *jobs, int n)
 static void admit(struct player *p, int request, int checkpoint)
 {
 	struct error e = { 0 };
-
 	need((p->request[request] = executor_admit(p->x, checkpoint, &e)) >= 0, &e);
 }
 
 static void accept(struct player *p, int request, int k)
 {
 	struct error e = { 0 };
-
 	need(executor_accept(p->x, p->request[request], k, &e), &e);
 }
 
