@@ -219,8 +219,11 @@ static void refuses_what_it_cannot(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(refuses_what_it_cannot), cmocka_unit_test(large_offsets), cmocka_unit_test(unsound_tables_are_refused),
-		cmocka_unit_test(kernel_faults_show), cmocka_unit_test(narrow_offsets_show) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(refuses_what_it_cannot), cmocka_unit_test(large_offsets),
+		cmocka_unit_test(unsound_tables_are_refused), cmocka_unit_test(kernel_faults_show),
+		cmocka_unit_test(narrow_offsets_show),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
