@@ -183,9 +183,8 @@ static struct history history_of(const struct executor_backend *backend, struct 
 	STEP(&p, { 0, 5, false }, { 1, 1, false });
 	STEP(&p, { 0, 1, false }, { 2, 7, false }, { 1, 1, false });
 	int checkpoint = executor_checkpoint(p.x, p.request[2], &e);
-	need(checkpoint >= 0, &e);
 	STEP(&p, { 0, 1, false }, { 2, 1, false });
-	admit(&p, 3, checkpoint);
+	need(checkpoint >= 0, &e), admit(&p, 3, checkpoint);
 	STEP(&p, { 3, 3, false }, { 0, 4, true }, { 1, 1, false });
 	accept(&p, 0, 2);
 	STEP(&p, { 0, 1, false }, { 1, 3, true }, { 2, 1, false }, { 3, 1, false });
@@ -194,8 +193,7 @@ static struct history history_of(const struct executor_backend *backend, struct 
 	admit(&p, 4, -1);
 	STEP(&p, { 0, 2, true }, { 2, 1, false }, { 4, 2, false }, { 3, 1, false });
 	accept(&p, 0, 2);
-	admit(&p, 5, checkpoint);
-	admit(&p, 1, -1);
+	admit(&p, 5, checkpoint), admit(&p, 1, -1);
 	STEP(&p, { 5, 1, false }, { 0, 1, false }, { 2, 1, false }, { 4, 1, false }, { 1, 4, false });
 	for (int r = 0; r < REQUESTS; r++)
 		need(executor_read(p.x, (size_t)executor_slot(p.x, p.request[r]), h.states + (size_t)r * h.state_bytes,
@@ -239,7 +237,8 @@ static struct executor_shape shape(int Hk, int Hv, int Dk, int Dv, int W, enum d
 		.max_tokens = MAX_TOKENS, .max_rows = MAX_ROWS, .state = state, .data = data, .l2_eps = 1e-6f, .norm_eps = 1e-6f };
 }
 
-/* y and states within 2^-15 of the largest for f32, two steps of bf16 where it is stored; rings to the bit. */
+/* y and states within 2^-15 of the largest for f32, two steps of bf16 where it is stored, and 98 of 100 of its bytes
+ * alike; rings to the bit. */
 static void as_the_cpu_computes(void **state)
 {
 	struct error e = { 0 };
@@ -260,6 +259,7 @@ static void as_the_cpu_computes(void **state)
 		              dtype_info[s->data].name, y, states);
 		assert_true(y <= (s->state == DT_BF16 || s->data == DT_BF16 ? 0x1p-7 : 0x1p-15));
 		assert_true(states <= (s->state == DT_BF16 ? 0x1p-7 : 0x1p-15));
+		assert_true(s->state != DT_BF16 || differing(a.states, b.states, REQUESTS * a.state_bytes) * 50 <= REQUESTS * a.state_bytes);
 		assert_int_equal(differing(a.rings, b.rings, REQUESTS * a.ring_bytes), 0);
 		free_history(&a), free_history(&b);
 	}
