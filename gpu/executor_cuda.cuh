@@ -76,6 +76,7 @@ private:
 			f(float{});
 	}
 	template <class Call> void view(int layer, int first_row, Call f) const;
+	void check_step(const struct executor_step &step) const;
 	void run_rows(int first, int rows);
 	void launch_convolve(const layer_view &v, int rows);
 	template <class F, int V> void launch_convolve(const layer_view &v, int rows, cudaStream_t stream);
@@ -175,6 +176,24 @@ inline step_tables device_executor::device_tables() const
 	return { at, at + 4 * R + 2 * T, at + R, at + 4 * R, at + 2 * R, at + 4 * R + T, at + 3 * R };
 }
 
+/* Refuses with E_DIM or E_VALUE what would lead a kernel out of its buffers. */
+inline void device_executor::check_step(const struct executor_step &step) const
+{
+	auto sound = [&](int32_t slot) { return slot >= -1 && slot < (int64_t)s.slots; };
+
+	small(step.rows, "rows", s.max_rows);
+	small(step.tokens, "tokens", s.max_tokens);
+	small(step.decode_rows, "decode_rows", step.rows);
+	for (int r = 0; r < step.rows; r++)
+		if (step.cu_seqlens[r] < 0 || step.cu_seqlens[r] >= step.cu_seqlens[r + 1] || step.cu_seqlens[r + 1] > step.tokens)
+			refuse(E_VALUE, "cu_seqlens", "row %d has no token of the step's %d", r, step.tokens);
+		else if (!sound(step.read_slot[r]) || !sound(step.ring_read[r]) || step.position[r] < 0)
+			refuse(E_VALUE, "read_slot", "row %d: no slot of %zu, or a position below 0", r, s.slots);
+	for (int t = 0; t < step.tokens; t++)
+		if (!sound(step.write_slot[t]) || !sound(step.ring_write[t]))
+			refuse(E_VALUE, "write_slot", "token %d: no slot of %zu", t, s.slots);
+}
+
 inline void device_executor::upload(const struct executor_step &step, const struct executor_data &data)
 {
 	step_tables device = device_tables();
@@ -185,9 +204,6 @@ inline void device_executor::upload(const struct executor_step &step, const stru
 		{ step.ring_write, device.ring_write, T }, { step.cu_seqlens, device.cu_seqlens, R + 1 }
 	};
 
-	small(R, "rows", s.max_rows);
-	small(T, "tokens", s.max_tokens);
-	small(step.decode_rows, "decode_rows", R);
 	memset(staged_, 0xff, tables.bytes());
 	for (const auto &l : lists)
 		memcpy(staged_ + (l.to - tables.as<const int32_t>()), l.from, l.count * sizeof *l.from);
@@ -208,6 +224,7 @@ inline void device_executor::download(int tokens, void *to)
 
 inline void device_executor::run(const struct executor_step &step, const struct executor_data &data, bool replay)
 {
+	check_step(step);
 	apply_faults();
 	upload(step, data);
 	enqueue(step.rows, step.decode_rows, replay && !any_fault());

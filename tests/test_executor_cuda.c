@@ -129,10 +129,8 @@ static void run_jobs(struct player *p, const struct job *jobs, int n)
 	need(executor_guards(p->x, &e), &e);
 	for (int r = 0; r < s.rows; r++)
 		for (int t = s.cu_seqlens[r]; t < s.cu_seqlens[r + 1]; t++) {
-			if (order[r] < 0) {
-				for (size_t k = 0; k < y; k++) assert_int_equal(p->part[4][(size_t)t * y + k], UNTOUCHED);
-				continue;
-			}
+			for (size_t k = 0; order[r] < 0 && k < y; k++) assert_int_equal(p->part[4][(size_t)t * y + k], UNTOUCHED);
+			if (order[r] < 0) continue;
 			int request = jobs[p->way->backwards ? n - 1 - order[r] : order[r]].request;
 			int at = position[order[r]] + t - s.cu_seqlens[r];
 			memcpy(p->to->y + (size_t)(request * LENGTH + at) * y, p->part[4] + (size_t)t * y, y);
@@ -161,14 +159,12 @@ static void do_step(struct player *p, const struct job *jobs, int n)
 static void admit(struct player *p, int request, int checkpoint)
 {
 	struct error e = { 0 };
-
 	need((p->request[request] = executor_admit(p->x, checkpoint, &e)) >= 0, &e);
 }
 
 static void accept(struct player *p, int request, int k)
 {
 	struct error e = { 0 };
-
 	need(executor_accept(p->x, p->request[request], k, &e), &e);
 }
 
@@ -187,9 +183,8 @@ static struct history history_of(const struct executor_backend *backend, struct 
 	STEP(&p, { 0, 5, false }, { 1, 1, false });
 	STEP(&p, { 0, 1, false }, { 2, 7, false }, { 1, 1, false });
 	int checkpoint = executor_checkpoint(p.x, p.request[2], &e);
-	need(checkpoint >= 0, &e);
 	STEP(&p, { 0, 1, false }, { 2, 1, false });
-	admit(&p, 3, checkpoint);
+	need(checkpoint >= 0, &e), admit(&p, 3, checkpoint);
 	STEP(&p, { 3, 3, false }, { 0, 4, true }, { 1, 1, false });
 	accept(&p, 0, 2);
 	STEP(&p, { 0, 1, false }, { 1, 3, true }, { 2, 1, false }, { 3, 1, false });
@@ -198,8 +193,7 @@ static struct history history_of(const struct executor_backend *backend, struct 
 	admit(&p, 4, -1);
 	STEP(&p, { 0, 2, true }, { 2, 1, false }, { 4, 2, false }, { 3, 1, false });
 	accept(&p, 0, 2);
-	admit(&p, 5, checkpoint);
-	admit(&p, 1, -1);
+	admit(&p, 5, checkpoint), admit(&p, 1, -1);
 	STEP(&p, { 5, 1, false }, { 0, 1, false }, { 2, 1, false }, { 4, 1, false }, { 1, 4, false });
 	for (int r = 0; r < REQUESTS; r++)
 		need(executor_read(p.x, (size_t)executor_slot(p.x, p.request[r]), h.states + (size_t)r * h.state_bytes,
@@ -243,7 +237,8 @@ static struct executor_shape shape(int Hk, int Hv, int Dk, int Dv, int W, enum d
 		.max_tokens = MAX_TOKENS, .max_rows = MAX_ROWS, .state = state, .data = data, .l2_eps = 1e-6f, .norm_eps = 1e-6f };
 }
 
-/* y and states within 2^-15 of the largest for f32, two steps of bf16 where it is stored; rings to the bit. */
+/* y and states within 2^-15 of the largest for f32, two steps of bf16 where it is stored, and 98 of 100 of its bytes
+ * alike; rings to the bit. */
 static void as_the_cpu_computes(void **state)
 {
 	struct error e = { 0 };
@@ -264,6 +259,7 @@ static void as_the_cpu_computes(void **state)
 		              dtype_info[s->data].name, y, states);
 		assert_true(y <= (s->state == DT_BF16 || s->data == DT_BF16 ? 0x1p-7 : 0x1p-15));
 		assert_true(states <= (s->state == DT_BF16 ? 0x1p-7 : 0x1p-15));
+		assert_true(s->state != DT_BF16 || differing(a.states, b.states, REQUESTS * a.state_bytes) * 50 <= REQUESTS * a.state_bytes);
 		assert_int_equal(differing(a.rings, b.rings, REQUESTS * a.ring_bytes), 0);
 		free_history(&a), free_history(&b);
 	}

@@ -74,7 +74,7 @@ static void rows_stand_in_any_order(void **state)
 {
 	struct capture right, turned;
 	struct error e = { 0 };
-	size_t from[MAX_TOKENS], moved = 0;
+	size_t from[MAX_TOKENS], moved = 0, answered = 0;
 
 	(void)state;
 	make(&right), make(&turned);
@@ -85,7 +85,9 @@ static void rows_stand_in_any_order(void **state)
 	for (size_t t = 0, n = y->bytes / y->shape[0]; t < y->shape[0]; t++) {
 		moved += from[t] != t;
 		assert_memory_equal((char *)z->data + t * n, (char *)y->data + from[t] * n, n);
+		for (size_t i = 0; i < n; i++) answered += ((char *)y->data)[t * n + i] != 0;
 	}
+	assert_true(answered > y->bytes / 2);
 	assert_true(moved > 4);
 	for (int i = 0; i < 2; i++) {
 		const char *name = (const char *[]){ "out.state_pool", "out.conv_pool" }[i];
@@ -147,6 +149,7 @@ static void empty_step(struct capture *c) { set(c, "steps", 1, 0); }
 static void other_channels(struct capture *c) { tensor(c, "conv_pool")->shape[2]++; }
 static void short_weight(struct capture *c) { tensor(c, "A_log")->count--; }
 static void short_table(struct capture *c) { tensor(c, "kinds")->count--; }
+static void short_cuts(struct capture *c) { tensor(c, "cu_seqlens")->count--; }
 static void real_table(struct capture *c) { tensor(c, "kinds")->dtype = DT_F32; }
 static void other_op(struct capture *c) { c->op = "rmsnorm"; }
 /* A decode row of two tokens. */
@@ -162,12 +165,15 @@ static void wide_decode(struct capture *c)
 
 static void refuses(void **state)
 {
-	static const struct { void (*spoil)(struct capture *); enum error_code code; } list[] = {
-		{ other_layout, E_PARAM }, { other_scale, E_PARAM }, { other_type, E_DTYPE }, { other_state_type, E_DTYPE },
-		{ half_data, E_DTYPE }, { no_position, E_MISSING }, { no_output, E_MISSING }, { unknown_kind, E_VALUE },
-		{ past_the_pool, E_VALUE }, { reads_past_the_pool, E_VALUE }, { below_minus_one, E_VALUE },
-		{ before_its_request, E_VALUE }, { empty_row, E_VALUE }, { empty_step, E_VALUE }, { other_channels, E_DIM },
-		{ short_weight, E_SHAPE }, { short_table, E_SHAPE }, { real_table, E_DTYPE }, { other_op, E_OP }, { wide_decode, E_VALUE }
+	static const struct { void (*spoil)(struct capture *); enum error_code code; const char *item; } list[] = {
+		{ other_layout, E_PARAM, "conv_layout" }, { other_scale, E_PARAM, "scale" }, { other_type, E_DTYPE, "in.z" },
+		{ other_state_type, E_DTYPE, "out.state_pool" }, { half_data, E_DTYPE, "x" }, { no_position, E_MISSING, "position" },
+		{ no_output, E_MISSING, "y" }, { unknown_kind, E_VALUE, "kinds" }, { past_the_pool, E_VALUE, "write_slot" },
+		{ reads_past_the_pool, E_VALUE, "read_slot" }, { below_minus_one, E_VALUE, "in.write_slot" },
+		{ before_its_request, E_VALUE, "read_slot" }, { empty_row, E_VALUE, "cu_seqlens" }, { empty_step, E_VALUE, "steps" },
+		{ other_channels, E_DIM, "conv_pool" }, { short_weight, E_SHAPE, "in.A_log" }, { short_table, E_SHAPE, "kinds" },
+		{ short_cuts, E_SHAPE, "kinds" }, { real_table, E_DTYPE, "in.kinds" }, { other_op, E_OP, "rmsnorm" },
+		{ wide_decode, E_VALUE, "kinds" }
 	};
 
 	(void)state;
@@ -178,7 +184,8 @@ static void refuses(void **state)
 		make(&c);
 		list[i].spoil(&c);
 		if (backend_run("cpu", &c, &e)) fail_msg("refusal %zu: taken", i);
-		if (e.code != list[i].code) fail_msg("refusal %zu: code %d (%s: %s), expected %d", i, e.code, e.item, e.detail, list[i].code);
+		if (e.code != list[i].code || strcmp(e.item, list[i].item) != 0)
+			fail_msg("refusal %zu: code %d (%s: %s), expected %d (%s)", i, e.code, e.item, e.detail, list[i].code, list[i].item);
 		capture_free(&c);
 	}
 }
