@@ -40,7 +40,7 @@ static bool guards(void *b, struct error *e)
 
 const struct executor_backend *executor_cuda(struct error *)
 {
-	static const struct executor_backend backend = { "cuda", PROMISE_BATCH, open, close, run, read, write, guards };
+	static const struct executor_backend backend = { "cuda", PROMISE_BATCH | PROMISE_SPLIT, open, close, run, read, write, guards };
 
 	return &backend;
 }
