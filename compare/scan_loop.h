@@ -1,0 +1,114 @@
+/* scan_form for the instructions that the including file chose; NAME is its name. */
+#include <string.h>
+
+#include "ref/dd.h"
+#include "ref/dd_simd.h"
+#include "scan.h"
+
+enum { AHEAD = 4096, LINE = 64 };       /* bytes: asked for before they are read; of the cache */
+
+typedef long long vi __attribute__((vector_size(8 * W)));
+typedef vd load_of(const void *x, size_t i);
+
+INLINE vd v_max(vd a, vd b)
+{
+#if defined __AVX512F__
+	return _mm512_max_pd(a, b);
+#elif defined __AVX2__
+	return _mm256_max_pd(a, b);
+#else
+	return (vd){ a[0] > b[0] ? a[0] : b[0], a[1] > b[1] ? a[1] : b[1] };
+#endif
+}
+
+INLINE vd load_f64(const void *x, size_t i) { return v_load((const double *)x + i); }
+
+#if defined __AVX512F__
+INLINE vd of_floats(__m256 f) { return _mm512_cvtps_pd(f); }
+INLINE vd load_f32(const void *x, size_t i) { return of_floats(_mm256_loadu_ps((const float *)x + i)); }
+INLINE __m128i halves(const void *x, size_t i) { return _mm_loadu_si128((const void *)((const uint16_t *)x + i)); }
+INLINE vd load_f16(const void *x, size_t i) { return of_floats(_mm256_cvtph_ps(halves(x, i))); }
+INLINE vd load_bf16(const void *x, size_t i)
+{
+	return of_floats(_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves(x, i)), 16)));
+}
+#elif defined __AVX2__
+INLINE vd of_floats(__m128 f) { return _mm256_cvtps_pd(f); }
+INLINE vd load_f32(const void *x, size_t i) { return of_floats(_mm_loadu_ps((const float *)x + i)); }
+INLINE __m128i halves(const void *x, size_t i) { return _mm_loadl_epi64((const void *)((const uint16_t *)x + i)); }
+INLINE vd load_f16(const void *x, size_t i) { return of_floats(_mm_cvtph_ps(halves(x, i))); }
+INLINE vd load_bf16(const void *x, size_t i)
+{
+	return of_floats(_mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(halves(x, i)), 16)));
+}
+#else
+static vd load_any(enum dtype t, const void *x, size_t i)
+{
+	double y[W];
+	dtype_load(t, (const char *)x + i * dtype_info[t].size, W, y);
+	return v_load(y);
+}
+static vd load_f32(const void *x, size_t i) { return load_any(DT_F32, x, i); }
+static vd load_f16(const void *x, size_t i) { return load_any(DT_F16, x, i); }
+static vd load_bf16(const void *x, size_t i) { return load_any(DT_BF16, x, i); }
+#endif
+
+struct lanes { vd d2, a2, d, most, past_rel, past_ulp; vi differ; };
+
+INLINE void one_vector(struct lanes *s, vd a, vd b, const struct limits *l)
+{
+	const vi magnitude = (vi)v_set(-0.0) ^ -1, power = (vi)v_set(INFINITY);
+	vd d = b - a, m = v_max((vd)((vi)a & magnitude), (vd)((vi)b & magnitude)), size = (vd)((vi)d & magnitude);
+
+	s->differ -= (vi)a != (vi)b;
+	s->d2 = v_fma(d, d, s->d2);
+	s->a2 = v_fma(a, a, s->a2);
+	s->d += d;
+	s->most = v_max(size, s->most);
+	s->past_rel = v_max(size - v_set(l->rel) * m, s->past_rel);    /* not fused: the largest itself is not past its quotient */
+	s->past_ulp = v_max(v_fma(-v_set(l->ulp), v_max((vd)((vi)m & power), v_set(l->least)), size), s->past_ulp);
+}
+
+/* n is a multiple of W. */
+INLINE void all(struct lanes *s, load_of *load, size_t size, const void *a, const void *b, size_t n, const struct limits *l)
+{
+	size_t line = LINE / size, i = 0;
+
+	for (; i + line <= n; i += line) {
+		__builtin_prefetch((const char *)a + i * size + AHEAD);
+		__builtin_prefetch((const char *)b + i * size + AHEAD);
+		#pragma GCC unroll 4
+		for (size_t k = i; k < i + line; k += W) one_vector(s, load(a, k), load(b, k), l);
+	}
+	for (; i < n; i += W) one_vector(s, load(a, i), load(b, i), l);
+}
+
+static void any(struct lanes *s, enum dtype t, const void *a, const void *b, size_t n, const struct limits *l)
+{
+	switch (t) {
+	case DT_F64: all(s, load_f64, 8, a, b, n, l); break;
+	case DT_F32: all(s, load_f32, 4, a, b, n, l); break;
+	case DT_F16: all(s, load_f16, 2, a, b, n, l); break;
+	case DT_BF16: all(s, load_bf16, 2, a, b, n, l); break;
+	default: break;
+	}
+}
+
+void NAME(struct scanned *s, enum dtype t, const void *a, const void *b, size_t n, const struct limits *l)
+{
+	struct lanes lanes = { 0 };
+	size_t whole = n / W * W, size = dtype_info[t].size;
+	char x[8 * W] = { 0 }, y[8 * W] = { 0 };        /* the rest, and zeros that are equal */
+
+	memcpy(x, (const char *)a + whole * size, (n - whole) * size);
+	memcpy(y, (const char *)b + whole * size, (n - whole) * size);
+	any(&lanes, t, a, b, whole, l);
+	any(&lanes, t, x, y, W, l);
+	*s = (struct scanned){ 0 };
+	for (int i = 0; i < W; i++) {
+		s->d2 += lanes.d2[i], s->a2 += lanes.a2[i], s->d += lanes.d[i], s->differ += (uint64_t)lanes.differ[i];
+		s->most = fmax(s->most, lanes.most[i]);
+		s->past_rel = fmax(s->past_rel, lanes.past_rel[i]);
+		s->past_ulp = fmax(s->past_ulp, lanes.past_ulp[i]);
+	}
+}
