@@ -1,0 +1,108 @@
+/* kl_form for the instructions that the including file chose; NAME is its name. */
+#include <string.h>
+
+#include "kl_sums.h"
+#include "load.h"
+
+/* 1/(j + 2)! */
+static const double factorial[] = {
+	0x1p-1, 0x1.5555555555555p-3, 0x1.5555555555555p-5, 0x1.1111111111111p-7, 0x1.6c16c16c16c17p-10, 0x1.a01a01a01a01ap-13,
+	0x1.a01a01a01a01ap-16, 0x1.71de3a556c734p-19, 0x1.27e4fb7789f5cp-22, 0x1.ae64567f544e4p-26, 0x1.1eed8eff8d898p-29,
+	0x1.6124613a86d09p-33
+};
+
+/* e^x - 1 and e^x - 1 - x, x within ±700: x = k ln 2 + r, |r| < 0.35, φ(r) = Σ r^(j+2)/(j + 2)! to the 13th power. */
+struct exponential { vd power, near, minus_1, phi; };
+INLINE struct exponential v_exp(vd x)
+{
+	vd magic = v_set(0x1.8p52), k = v_fma(x, v_set(0x1.71547652b82fep0), magic);
+	vi bits = ((vi)k << 52) + 0x3ff0000000000000;
+
+	k -= magic;
+	vd r = v_fma(k, v_set(-0x1.abc9e3b39803fp-56), v_fma(k, v_set(-0x1.62e42fefa39efp-1), x)), s = v_set(factorial[11]);
+	#pragma GCC unroll 16
+	for (int j = 10; j >= 0; j--) s = v_fma(s, r, v_set(factorial[j]));
+	vd phi = s * (r * r), power = (vd)bits, near = r + phi, minus_1 = v_fma(power, near, power - 1);
+	vi same = k == 0;
+	return (struct exponential){ power, near, minus_1, (vd)(((vi)phi & same) | ((vi)(minus_1 - x) & ~same)) };
+}
+
+INLINE vd v_within(vd x, double bound) { return v_max(v_set(-bound), -v_max(v_set(-bound), -x)); }
+
+struct kl_lanes { vd w, we, wphi, wpsi, far; };
+INLINE void one_vector(struct kl_lanes *s, vd a, vd b, vd m, vd c)
+{
+	vd x = a - m, t = (b - a) - c;
+	struct exponential e = v_exp(v_max(v_set(-700), x)), f = v_exp(v_within(t, KL_FAR));
+	vd w = v_fma(e.power, e.near, e.power);
+
+	s->w += w + (x - x) * 0;                /* the largest dropped a NaN, so does not the sum */
+	s->we = v_fma(w, f.minus_1, s->we);
+	s->wphi = v_fma(w, f.phi, s->wphi);
+	s->far = v_max((vd)((vi)t & ((vi)v_set(-0.0) ^ -1)), s->far);
+	s->wpsi = v_fma(w, v_fma(t, f.minus_1, -f.phi), s->wpsi);
+}
+
+INLINE void both(struct kl_lanes *s, load_of *la, load_of *lb, const void *a, const void *b, size_t n, double m, double c)
+{
+	for (size_t i = 0; i < n; i += W) one_vector(s, la(a, i), lb(b, i), v_set(m), v_set(c));
+}
+
+/* n is a multiple of W. */
+static void any(struct kl_lanes *s, enum dtype ta, const void *a, enum dtype tb, const void *b, size_t n, double m, double c)
+{
+	load_of *la = ta == DT_F64 ? load_f64 : ta == DT_F16 ? load_f16 : ta == DT_BF16 ? load_bf16 : load_f32;
+	load_of *lb = tb == DT_F64 ? load_f64 : tb == DT_F16 ? load_f16 : tb == DT_BF16 ? load_bf16 : load_f32;
+
+	if (ta == DT_F32 && tb == DT_F32) both(s, load_f32, load_f32, a, b, n, m, c);
+	else if (ta == DT_BF16 && tb == DT_BF16) both(s, load_bf16, load_bf16, a, b, n, m, c);
+	else both(s, la, lb, a, b, n, m, c);
+}
+
+static void sums(struct kl_sums *s, enum dtype ta, const void *a, enum dtype tb, const void *b, size_t n, double m, double c)
+{
+	struct kl_lanes lanes = { 0 }, rest = { 0 };
+	size_t whole = n / W * W, size_a = dtype_info[ta].size, size_b = dtype_info[tb].size;
+	char x[8 * W] = { 0 }, y[8 * W] = { 0 };
+
+	memcpy(x, (const char *)a + whole * size_a, (n - whole) * size_a);
+	memcpy(y, (const char *)b + whole * size_b, (n - whole) * size_b);
+	any(&lanes, ta, a, tb, b, whole, m, c);
+	any(&rest, ta, x, tb, y, W, m, c);
+	*s = (struct kl_sums){ 0 };
+	for (size_t i = 0; i < W; i++) {
+		bool there = whole + i < n;
+		s->w += lanes.w[i] + (there ? rest.w[i] : 0), s->we += lanes.we[i] + (there ? rest.we[i] : 0);
+		s->wphi += lanes.wphi[i] + (there ? rest.wphi[i] : 0), s->wpsi += lanes.wpsi[i] + (there ? rest.wpsi[i] : 0);
+		s->far = fmax(s->far, fmax(lanes.far[i], there ? rest.far[i] : 0));
+	}
+}
+
+INLINE vd most_of(load_of *load, size_t size, const void *x, size_t n)
+{
+	vd y[2] = { v_set(-INFINITY), v_set(-INFINITY) };
+	size_t i = 0;
+
+	for (; i + 2 * W <= n; i += 2 * W) {
+		__builtin_prefetch((const char *)x + i * size + AHEAD);
+		y[0] = v_max(load(x, i), y[0]);
+		y[1] = v_max(load(x, i + W), y[1]);
+	}
+	for (; i + W <= n; i += W) y[0] = v_max(load(x, i), y[0]);
+	return v_max(y[0], y[1]);
+}
+
+static double most(enum dtype t, const void *x, size_t n)
+{
+	vd y = t == DT_F64 ? most_of(load_f64, 8, x, n) : t == DT_F32 ? most_of(load_f32, 4, x, n)
+		: t == DT_F16 ? most_of(load_f16, 2, x, n) : most_of(load_bf16, 2, x, n);
+	double z[W], largest = -INFINITY;
+	size_t whole = n / W * W;
+
+	dtype_load(t, (const char *)x + whole * dtype_info[t].size, n - whole, z);
+	for (size_t i = 0; i < n - whole; i++) largest = fmax(largest, z[i]);
+	for (size_t i = 0; i < W; i++) largest = fmax(largest, y[i]);
+	return largest;
+}
+
+const struct kl_form NAME = { most, sums };
