@@ -5,7 +5,7 @@
 
 #include "kl_sums.h"
 
-enum { BLOCK = 1024 };          /* logits of each that stay in the first cache */
+enum { BLOCK = 1024, PART = 64 };       /* logits of each that stay in the first cache; that are looked at together */
 
 /* only_a: some logit of b alone is -inf; only_b: of a alone. */
 struct row { enum dtype ta, tb; const char *a, *b; size_t width; bool only_a, only_b; };
@@ -29,16 +29,21 @@ static void enter(struct top *t, double x, size_t i)
 	t->value[at] = x, t->index[at] = (uint32_t)i;
 }
 
-/* A block of which the largest is `most`. */
-static void top_block(struct top *t, double most, enum dtype d, const char *x, size_t first, size_t n)
+/* A block; of it, only the parts that hold a new one are looked at. */
+static void top_block(struct top *t, const struct kl_form *form, enum dtype d, const char *x, size_t first, size_t n)
 {
-	double y[BLOCK];
+	double y[PART];
 
-	if (t->n == t->k && !(most > t->value[t->k - 1])) return;
-	dtype_load(d, at(d, x, first), n, y);
-	for (size_t i = 0; i < n; i++)
-		if (t->n < t->k ? !isnan(y[i]) : y[i] > t->value[t->k - 1]) enter(t, y[i], first + i);
+	for (size_t end = first + n; first < end; first += PART) {
+		size_t part = end - first < PART ? end - first : PART;
+		if (t->n == t->k && !(form->most(d, at(d, x, first), part) > t->value[t->k - 1])) continue;
+		dtype_load(d, at(d, x, first), part, y);
+		for (size_t i = 0; i < part; i++)
+			if (t->n < t->k ? !isnan(y[i]) : y[i] > t->value[t->k - 1]) enter(t, y[i], first + i);
+	}
 }
+
+static bool holds_new(const struct top *t, double most) { return t->n < t->k || most > t->value[t->k - 1]; }
 
 /* ---- the sums ---- */
 
@@ -79,11 +84,12 @@ static double less_log1p(double x)
 /* b - a where a is the largest of the first block: near the mean of b - a under p. */
 static double centre(const struct row *r, size_t n)
 {
+	double x[BLOCK];
 	size_t best = 0;
 
-	for (size_t i = 1; i < n; i++)
-		if (value(r->ta, r->a, i) > value(r->ta, r->a, best)) best = i;
-	double c = value(r->tb, r->b, best) - value(r->ta, r->a, best);
+	dtype_load(r->ta, r->a, n, x);
+	for (size_t i = 1; i < n; i++) best = x[i] > x[best] ? i : best;
+	double c = value(r->tb, r->b, best) - x[best];
 	return isfinite(c) ? c : 0;
 }
 
@@ -99,12 +105,14 @@ static void one_row(const struct kl_form *form, struct row *r, size_t k, struct 
 	for (size_t i = 0; i < r->width; i += BLOCK) {
 		size_t n = r->width - i < BLOCK ? r->width - i : BLOCK;
 		struct kl_sums s;
-		double most_a = form->most(r->ta, at(r->ta, r->a, i), n), most_b = form->most(r->tb, at(r->tb, r->b, i), n), before = m;
-		top_block(&ta, most_a, r->ta, r->a, i, n);
-		top_block(&tb, most_b, r->tb, r->b, i, n);
+		double most_a = form->most(r->ta, at(r->ta, r->a, i), n), most_b = form->most(r->tb, at(r->tb, r->b, i), n);
+		double before = m;
+		if (holds_new(&ta, most_a)) top_block(&ta, form, r->ta, r->a, i, n);
+		if (holds_new(&tb, most_b)) top_block(&tb, form, r->tb, r->b, i, n);
 		if (most_a > m && most_a < (double)INFINITY) m = most_a;
 		form->sums(&s, r->ta, at(r->ta, r->a, i), r->tb, at(r->tb, r->b, i), n, isfinite(m) ? m : 0, c);
-		if (!(s.far <= KL_FAR) || !isfinite(s.w + s.we + s.wphi + s.wpsi)) s = with_care(r, i, n, isfinite(m) ? m : 0, c, &out->nan);
+		if (!(s.far <= KL_FAR) || !isfinite(s.w + s.we + s.wphi + s.wpsi))
+			s = with_care(r, i, n, isfinite(m) ? m : 0, c, &out->nan);
 		add(&all, &s, m > before && isfinite(before) ? exp(before - m) : 1);
 	}
 	double q = all.w + all.we;

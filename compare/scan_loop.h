@@ -21,17 +21,19 @@ INLINE void one_vector(struct lanes *s, vd a, vd b, const struct limits *l)
 }
 
 /* n is a multiple of W. */
-INLINE void all(struct lanes *s, load_of *load, size_t size, const void *a, const void *b, size_t n, const struct limits *l)
+INLINE void all(struct lanes *to, load_of *load, size_t size, const void *a, const void *b, size_t n, const struct limits *l)
 {
+	struct lanes s = *to;                   /* in registers */
 	size_t line = LINE / size, i = 0;
 
 	for (; i + line <= n; i += line) {
 		__builtin_prefetch((const char *)a + i * size + AHEAD);
 		__builtin_prefetch((const char *)b + i * size + AHEAD);
 		#pragma GCC unroll 4
-		for (size_t k = i; k < i + line; k += W) one_vector(s, load(a, k), load(b, k), l);
+		for (size_t k = i; k < i + line; k += W) one_vector(&s, load(a, k), load(b, k), l);
 	}
-	for (; i < n; i += W) one_vector(s, load(a, i), load(b, i), l);
+	for (; i < n; i += W) one_vector(&s, load(a, i), load(b, i), l);
+	*to = s;
 }
 
 static void any(struct lanes *s, enum dtype t, const void *a, const void *b, size_t n, const struct limits *l)
