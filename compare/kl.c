@@ -71,16 +71,6 @@ static void add(struct kl_sums *s, const struct kl_sums *x, double scale)
 	s->wphi = s->wphi * scale + x->wphi, s->wpsi = s->wpsi * scale + x->wpsi;
 }
 
-/* x - log(1 + x), x > -1, by its series where both are nearly the same. */
-static double less_log1p(double x)
-{
-	double sum = 0;
-
-	if (fabs(x) > 0.01) return x - log1p(x);
-	for (int i = 9; i >= 2; i--) sum = 1.0 / i - x * sum;
-	return x * x * sum;
-}
-
 /* b - a where a is the largest of the first block: near the mean of b - a under p. */
 static double centre(const struct row *r, size_t n)
 {
@@ -115,10 +105,10 @@ static void one_row(const struct kl_form *form, struct row *r, size_t k, struct 
 			s = with_care(r, i, n, isfinite(m) ? m : 0, c, &out->nan);
 		add(&all, &s, m > before && isfinite(before) ? exp(before - m) : 1);
 	}
-	double q = all.w + all.we;
-	bool none = out->nan || !(all.w > 0) || !(q > 0);
-	out->kl_pq = none ? (double)NAN : r->only_a ? (double)INFINITY : least_0(all.wphi / all.w - less_log1p(all.we / all.w));
-	out->kl_qp = none ? (double)NAN : r->only_b ? (double)INFINITY : least_0(all.wpsi / q - less_log1p(-all.we / q));
+	double sum_q = all.w + all.we, p = all.we / all.w, q = -all.we / sum_q;
+	bool none = out->nan || !(all.w > 0) || !(sum_q > 0);
+	out->kl_pq = none ? (double)NAN : r->only_a ? (double)INFINITY : least_0(all.wphi / all.w - (p - log1p(p)));
+	out->kl_qp = none ? (double)NAN : r->only_b ? (double)INFINITY : least_0(all.wpsi / sum_q - (q - log1p(q)));
 	out->top = ta.n < tb.n ? ta.n : tb.n;
 	for (size_t i = 0; i < out->top; i++)
 		for (size_t j = 0; j < out->top; j++) out->common += out->top_a[i] == out->top_b[j];
