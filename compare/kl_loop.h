@@ -94,11 +94,17 @@ INLINE void one_vector(struct kl_lanes *s, vd a, vd b, vd m, vd c)
 	s->wpsi = v_fma(w, v_fma(t, minus_1, -phi), s->wpsi);
 }
 
-INLINE void both(struct kl_lanes *s, load_of *la, load_of *lb, const void *a, const void *b, size_t n, double m, double c)
+/* Memory fetches what comes AHEAD while this computes. */
+INLINE void both(struct kl_lanes *s, load_of *la, size_t size_a, load_of *lb, size_t size_b, const void *a, const void *b, size_t n,
+	double m, double c)
 {
 	struct kl_lanes sum = *s;               /* in registers */
 
-	for (size_t i = 0; i < n; i += W) one_vector(&sum, la(a, i), lb(b, i), v_set(m), v_set(c));
+	for (size_t i = 0; i < n; i += W) {
+		__builtin_prefetch((const char *)a + i * size_a + AHEAD);
+		__builtin_prefetch((const char *)b + i * size_b + AHEAD);
+		one_vector(&sum, la(a, i), lb(b, i), v_set(m), v_set(c));
+	}
 	*s = sum;
 }
 
@@ -108,9 +114,9 @@ static void any(struct kl_lanes *s, enum dtype ta, const void *a, enum dtype tb,
 	load_of *la = ta == DT_F64 ? load_f64 : ta == DT_F16 ? load_f16 : ta == DT_BF16 ? load_bf16 : load_f32;
 	load_of *lb = tb == DT_F64 ? load_f64 : tb == DT_F16 ? load_f16 : tb == DT_BF16 ? load_bf16 : load_f32;
 
-	if (ta == DT_F32 && tb == DT_F32) both(s, load_f32, load_f32, a, b, n, m, c);
-	else if (ta == DT_BF16 && tb == DT_BF16) both(s, load_bf16, load_bf16, a, b, n, m, c);
-	else both(s, la, lb, a, b, n, m, c);
+	if (ta == DT_F32 && tb == DT_F32) both(s, load_f32, 4, load_f32, 4, a, b, n, m, c);
+	else if (ta == DT_BF16 && tb == DT_BF16) both(s, load_bf16, 2, load_bf16, 2, a, b, n, m, c);
+	else both(s, la, dtype_info[ta].size, lb, dtype_info[tb].size, a, b, n, m, c);
 }
 
 static void sums(struct kl_sums *s, enum dtype ta, const void *a, enum dtype tb, const void *b, size_t n, double m, double c)
@@ -132,24 +138,20 @@ static void sums(struct kl_sums *s, enum dtype ta, const void *a, enum dtype tb,
 	}
 }
 
-INLINE vd most_of(load_of *load, size_t size, const void *x, size_t n)
+INLINE vd most_of(load_of *load, const void *x, size_t n)
 {
 	vd y[2] = { v_set(-INFINITY), v_set(-INFINITY) };
 	size_t i = 0;
 
-	for (; i + 2 * W <= n; i += 2 * W) {
-		__builtin_prefetch((const char *)x + i * size + AHEAD);
-		y[0] = v_max(load(x, i), y[0]);
-		y[1] = v_max(load(x, i + W), y[1]);
-	}
+	for (; i + 2 * W <= n; i += 2 * W) y[0] = v_max(load(x, i), y[0]), y[1] = v_max(load(x, i + W), y[1]);
 	for (; i + W <= n; i += W) y[0] = v_max(load(x, i), y[0]);
 	return v_max(y[0], y[1]);
 }
 
 static double most(enum dtype t, const void *x, size_t n)
 {
-	vd y = t == DT_F64 ? most_of(load_f64, 8, x, n) : t == DT_F32 ? most_of(load_f32, 4, x, n)
-		: t == DT_F16 ? most_of(load_f16, 2, x, n) : most_of(load_bf16, 2, x, n);
+	vd y = t == DT_F64 ? most_of(load_f64, x, n) : t == DT_F32 ? most_of(load_f32, x, n)
+		: t == DT_F16 ? most_of(load_f16, x, n) : most_of(load_bf16, x, n);
 	double z[W], largest = -INFINITY;
 	size_t whole = n / W * W;
 
