@@ -67,8 +67,9 @@ static void products(calc *c)
 	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
 		size_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
 		mat A = c_mat(c, m, k), B = c_mat(c, n, k), C = c_mat(c, m, n), D = c_mat(c, m, n);
-		for (size_t i = 0; i < m * k; i++) c_set(c, c_part(c, flat(A), i, 1), (double)(i * 7919 % 1000) * 0x1p-9 - 1);
-		for (size_t i = 0; i < n * k; i++) c_set(c, c_part(c, flat(B), i, 1), (double)(i * 3571 % 1000) * 0x1p-9 - 1);
+		for (size_t i = 0; i < m * k; i++) c_set(c, c_part(c, flat(A), i, 1), (double)(i * 7919 % 1000) / 700 - 0.7);
+		for (size_t i = 0; i < n * k; i++) c_set(c, c_part(c, flat(B), i, 1), (double)(i * 3571 % 1000) / 900 - 0.5);
+		c_set(c, flat(C), 5);
 		uint64_t before = c->noise;
 		c_gemm(c, C, NT, A, B);
 		uint64_t after = c->noise;
