@@ -101,8 +101,8 @@ static double kl_time(size_t width)
 {
 	struct tensors t = { 0 };
 	struct error e;
-	size_t n = 32 * width;
-	struct kl_row row[32];
+	size_t n = 64 * width;
+	struct kl_row row[64];
 	double time[REPEATS];
 
 	if (!tensors_add(&t, "a", DT_F32, 1, &n) || !tensors_add(&t, "b", DT_F32, 1, &n)) exit(4);
@@ -127,15 +127,15 @@ static void growth(const char *path)
 
 	if (!f) exit(4);
 	fputs("# tokens, 4 heads\n", f);
-	for (size_t T = 16; T <= 1024; T *= 4) fprintf(f, "%zu %g\n", T, delta_time(T, 4));
-	fputs("\n\n# heads, 64 tokens\n", f);
-	for (size_t heads = 1; heads <= 32; heads *= 2) fprintf(f, "%zu %g\n", heads, delta_time(64, heads));
-	fputs("\n\n# vocabulary, 32 rows\n", f);
-	for (size_t width = 1 << 12; width <= 1 << 18; width *= 4) fprintf(f, "%zu %g\n", width, kl_time(width));
-	fputs("\n\n# cores, 64 tokens of 32 heads\n", f);
+	for (size_t T = 64; T <= 4096; T *= 4) fprintf(f, "%zu\t%g\n", T, delta_time(T, 4));
+	fputs("\n\n# heads, 256 tokens\n", f);
+	for (size_t heads = 1; heads <= 32; heads *= 2) fprintf(f, "%zu\t%g\n", heads, delta_time(256, heads));
+	fputs("\n\n# vocabulary, 64 rows\n", f);
+	for (size_t width = 1 << 14; width <= 1 << 20; width *= 4) fprintf(f, "%zu\t%g\n", width, kl_time(width));
+	fputs("\n\n# cores, 256 tokens of 32 heads\n", f);
 	for (int n = 1; n <= cores; n *= 2) {
 		omp_set_num_threads(n);
-		fprintf(f, "%d %g\n", n, delta_time(64, 32));
+		fprintf(f, "%d\t%g\n", n, delta_time(256, 32));
 	}
 	omp_set_num_threads(cores);
 	fclose(f);

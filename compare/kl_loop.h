@@ -101,8 +101,8 @@ INLINE void both(struct kl_lanes *s, load_of *la, size_t size_a, load_of *lb, si
 	struct kl_lanes sum = *s;               /* in registers */
 
 	for (size_t i = 0; i < n; i += W) {
-		__builtin_prefetch((const char *)a + i * size_a + AHEAD);
-		__builtin_prefetch((const char *)b + i * size_b + AHEAD);
+		if (i * size_a % LINE == 0) __builtin_prefetch((const char *)a + i * size_a + AHEAD);
+		if (i * size_b % LINE == 0) __builtin_prefetch((const char *)b + i * size_b + AHEAD);
 		one_vector(&sum, la(a, i), lb(b, i), v_set(m), v_set(c));
 	}
 	*s = sum;
@@ -148,9 +148,28 @@ INLINE vd most_of(load_of *load, const void *x, size_t n)
 	return v_max(y[0], y[1]);
 }
 
+/* Without a conversion: sixteen at a time. n is a multiple of W. */
+INLINE vd most_f32(const float *x, size_t n)
+{
+#if defined __AVX512F__
+	__m512 y[2] = { _mm512_set1_ps(-INFINITY), _mm512_set1_ps(-INFINITY) };
+	size_t i = 0;
+
+	for (; i + 4 * W <= n; i += 4 * W) {
+		y[0] = _mm512_max_ps(_mm512_loadu_ps(x + i), y[0]);
+		y[1] = _mm512_max_ps(_mm512_loadu_ps(x + i + 2 * W), y[1]);
+	}
+	y[0] = _mm512_max_ps(y[0], y[1]);
+	vd most = v_max(of_floats(_mm512_castps512_ps256(y[0])), of_floats(_mm512_extractf32x8_ps(y[0], 1)));
+	return v_max(most, most_of(load_f32, x + i, n - i));
+#else
+	return most_of(load_f32, x, n);
+#endif
+}
+
 static double most(enum dtype t, const void *x, size_t n)
 {
-	vd y = t == DT_F64 ? most_of(load_f64, x, n) : t == DT_F32 ? most_of(load_f32, x, n)
+	vd y = t == DT_F64 ? most_of(load_f64, x, n) : t == DT_F32 ? most_f32(x, n / W * W)
 		: t == DT_F16 ? most_of(load_f16, x, n) : most_of(load_bf16, x, n);
 	double z[W], largest = -INFINITY;
 	size_t whole = n / W * W;

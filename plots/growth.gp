@@ -1,12 +1,11 @@
 # How time grows: table, the file that `bench` writes, and picture.
+wide = 1100; high = 300
 load 'plots/style.gp'
-set terminal pngcairo size 1100,300
-set output picture
+set datafile separator '\t'
 set multiplot layout 1,4
 set logscale xy
 set key off
 set ylabel 'seconds'
-set format y '10^{%T}'
 titles = 'tokens heads vocabulary cores'
 do for [i=0:3] {
 	set title word(titles, i + 1)
