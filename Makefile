@@ -18,7 +18,7 @@ endif
 LIBS := -ljansson -lmpfr -lgmp -lopenblas -lm -ldl -lpthread
 KERNELS := $(filter-out gpu/cuda.cu,$(wildcard gpu/*.cu))
 SHARED := gpu/cuda.cu $(sort $(wildcard gpu/*.cuh))     # part of every kernel's hash
-C := $(filter-out compare/main.c compare/bench.c gpu/no_cuda.c,$(wildcard fixtures/*.c ref/*.c compare/*.c gpu/*.c))
+C := $(filter-out compare/main.c $(wildcard compare/bench*.c) gpu/no_cuda.c,$(wildcard fixtures/*.c ref/*.c compare/*.c gpu/*.c))
 ifdef NVCC
 CUDA := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CU := $(wildcard gpu/*.cu)
@@ -45,7 +45,7 @@ MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/" ($$
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-gpu faults clean help FORCE
+.PHONY: all deps gate test check-recipe docs check-docs plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu faults clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -54,8 +54,14 @@ all: $(BUILD)/etalon
 LINK = @echo link $@; $(CC) $(CFLAGS) -o $@ $(filter %.o,$^) $(OPENMP) $(CUDALIBS)
 $(BUILD)/etalon: $(OBJECTS) $(BUILD)/compare/main.o
 	$(LINK) $(LIBS)
-$(BUILD)/bench: $(OBJECTS) $(BUILD)/compare/bench.o
-	$(LINK) $(LIBS)
+# Peers that are not installed are missing in the table.
+PEERS := $(if $(wildcard /usr/include/arb_mat.h),-lflint-arb -lflint) $(if $(wildcard /usr/include/qd/dd_real.h),-lqd)
+$(BUILD)/bench: $(OBJECTS) $(patsubst %.c,$(BUILD)/%.o,$(wildcard compare/bench*.c)) $(BUILD)/compare/bench_qd.o
+	$(LINK) -Wl,--as-needed $(PEERS) $(LIBS) -lstdc++
+$(BUILD)/compare/bench_%.o: private CFLAGS += -O3 -march=native
+$(BUILD)/compare/bench_qd.o: compare/bench_qd.cc $(BUILD)/flags | $(AFTER)
+	@mkdir -p $(@D); echo c++ $<
+	@$(CXX) -std=c++17 -O3 -march=native -ffp-contract=off -I. -MMD -MP -c -o $@ $<
 # No MPFR and no OpenBLAS: it runs where CUDA is, judges with double precision.
 $(BUILD)/bench-gpu: $(patsubst %.cu,$(BUILD)/%.cu.o,$(CU) $(BENCH_GPU)) \
 		$(patsubst %.c,$(BUILD)/%.o,$(wildcard fixtures/*.c) $(filter-out gpu/no_cuda.c,$(wildcard gpu/*.c)))
@@ -66,7 +72,7 @@ $(BUILD)/tests/plugin_%.so: tests/plugin_%.c $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $<
 	@$(CC) $(CFLAGS) -I. -shared -fPIC -MMD -MP -o $@ $<
 
-$(BUILD)/ref/arith_%.o $(BUILD)/fixtures/dtype.o $(BUILD)/compare/elementwise.o $(BUILD)/gpu/executor_cpu_layer.o: private CFLAGS += -O3
+$(BUILD)/ref/arith_%.o $(BUILD)/fixtures/dtype.o $(BUILD)/gpu/executor_cpu_layer.o $(BUILD)/compare/scan_%.o $(BUILD)/compare/kl_%.o: private CFLAGS += -O3
 # Neither flag changes a result; with either effect kept, loops with roots or choices are no vector code.
 $(BUILD)/ref/dd_%.o: private CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)
@@ -182,7 +188,13 @@ device: | $(AFTER)
 	@! ldd $(DEVICE) | grep -E 'openblas|mpfr|gmp|jansson|gomp|stdc' || { echo "device: not static" >&2; exit 1; }
 
 bench: $(BUILD)/bench
-	$(BUILD)/bench
+	$< $(BUILD)/growth.tsv >$(BUILD)/performance.md
+	cp $(BUILD)/performance.md docs/
+	gnuplot -e "table='$(BUILD)/growth.tsv'; picture='docs/performance.png'" plots/growth.gp
+	@cat docs/performance.md
+
+bench-deps: DEBIAN := libflint-arb-dev libflint-dev libqd-dev python3-mpmath python3-numpy gnuplot-nox
+bench-deps: deps
 
 bench-gpu: $(if $(NVCC),$(BUILD)/bench-gpu)
 	@[ '$(NVCC)' ] || { echo "bench-gpu: needs nvcc" >&2; exit 2; }
@@ -199,7 +211,8 @@ make test         all tests, and that every op has its four files
 make asan         the same under the address and undefined-behaviour sanitizers
 make faults       $(BUILD)/etalon-faults, whose executor makes mistakes when told to, and their tests
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
-make bench        time per token of each arithmetic; rate of diff
+make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/performance.md
+make bench-deps   installs what make bench compares with
 make bench-gpu    Newton-Schulz: our symmetric products against cuBLAS only, after a self-test; the executor's decoding step (needs a GPU)
 make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run
 make check-recipe every op has its reference, kernel, test and page

@@ -153,7 +153,10 @@ void c_round(calc *c, enum format f, vec x)
 /* ---- constants and decisions ---- */
 void c_set(calc *c, vec y, double x)
 {
-	for (size_t i = 0; i < y.n; i++) c->arith->load(c, c_part(c, y, i, 1).at, &x, 1);
+	double *b = buffer(c, y.n);
+
+	for (size_t i = 0; i < y.n; i++) b[i] = x;
+	c->arith->load(c, y.at, b, y.n);
 }
 
 num c_number(calc *c, double x)
