@@ -39,12 +39,13 @@ endif
 OBJECTS := $(C:%.c=$(BUILD)/%.o) $(CU:%.cu=$(BUILD)/%.cu.o)
 TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/helpers.c tests/witness*.c))
+FAULT_TESTS := $(patsubst tests/%.c,$(BUILD)/faults/%,$(wildcard tests/test_*faults*.c))
 PLUGINS := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/plugin_*.c))
-MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/tests/" $$5 }' tests/mutants.tsv))
+MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/" ($$5 ~ /faults/ ? "faults/" : "tests/") $$5 }' tests/mutants.tsv))
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu clean help FORCE
+.PHONY: all deps gate test check-recipe docs check-docs plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu faults clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -63,7 +64,7 @@ $(BUILD)/compare/bench_qd.o: compare/bench_qd.cc $(BUILD)/flags | $(AFTER)
 	@$(CXX) -std=c++17 -O3 -march=native -ffp-contract=off -I. -MMD -MP -c -o $@ $<
 # No MPFR and no OpenBLAS: it runs where CUDA is, judges with double precision.
 $(BUILD)/bench-gpu: $(patsubst %.cu,$(BUILD)/%.cu.o,$(CU) $(BENCH_GPU)) \
-		$(patsubst %.c,$(BUILD)/%.o,$(wildcard fixtures/*.c) gpu/backend.c gpu/plugin_load.c)
+		$(patsubst %.c,$(BUILD)/%.o,$(wildcard fixtures/*.c) $(filter-out gpu/no_cuda.c,$(wildcard gpu/*.c)))
 	$(LINK) $(filter-out %mpfr.a %gmp.a %openblas.a -lmpfr -lgmp -lopenblas,$(LIBS))
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
@@ -71,7 +72,7 @@ $(BUILD)/tests/plugin_%.so: tests/plugin_%.c $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $<
 	@$(CC) $(CFLAGS) -I. -shared -fPIC -MMD -MP -o $@ $<
 
-$(BUILD)/ref/arith_%.o $(BUILD)/fixtures/dtype.o $(BUILD)/compare/scan_%.o $(BUILD)/compare/kl_%.o: private CFLAGS += -O3
+$(BUILD)/ref/arith_%.o $(BUILD)/fixtures/dtype.o $(BUILD)/compare/scan_%.o $(BUILD)/compare/kl_%.o $(BUILD)/gpu/executor_cpu_layer.o: private CFLAGS += -O3
 # Neither flag changes a result; with either effect kept, loops with roots or choices are no vector code.
 $(BUILD)/ref/dd_%.o: private CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)
@@ -86,15 +87,15 @@ $(BUILD)/gpu/backend.o: $(BUILD)/gpu_sources.h
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' >$@
 
-# Which sources made a kernel: SHA-256 of its own file and those that all share.
-$(BUILD)/gpu_sources.h: $(KERNELS) $(SHARED) Makefile
+# Which sources made a kernel: SHA-256 of its own files (gpu/OP.cu, gpu/OP_*.c) and those that all share.
+$(BUILD)/gpu_sources.h: $(KERNELS) $(wildcard $(KERNELS:.cu=_*.c)) $(SHARED) Makefile
 	@mkdir -p $(@D)
 	@{ echo 'static const struct { const char *op, *sha256; } gpu_sources[] = {'; \
 	for f in $(KERNELS); do \
-		printf '\t{ "%s", "%s" },\n' $$(basename $$f .cu) $$(cat $$f $(SHARED) | sha256sum | cut -c 1-64); \
+		printf '\t{ "%s", "%s" },\n' $$(basename $$f .cu) $$(cat $$f $$(ls $${f%.cu}_*.c 2>/dev/null) $(SHARED) | sha256sum | cut -c 1-64); \
 	done; echo '};'; } >$@
 
--include $(wildcard $(BUILD)/*/*.d)
+-include $(wildcard $(BUILD)/*/*.d $(BUILD)/faults/*/*.d)
 
 # ---- what is run ----
 deps:
@@ -110,8 +111,8 @@ deps:
 gate: $(BUILD)/etalon
 	$(BUILD)/etalon gate fixtures/captures
 
-test: $(BUILD)/etalon $(TESTS) $(PLUGINS)
-	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-docs; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) && exit $$recipe
+test: $(BUILD)/etalon $(TESTS) $(FAULT_TESTS) $(PLUGINS)
+	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-docs; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS) && exit $$recipe
 
 docs: $(BUILD)/etalon
 	ETALON=$(BUILD)/etalon docs/generate.sh
@@ -129,7 +130,7 @@ $(BUILD)/false_alarms $(BUILD)/readback: $(BUILD)/%: $(BUILD)/tests/%.o $(HELPER
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
 
 mutants: $(MUTANT_TESTS)
-	@CC='$(CC)' CFLAGS='$(CFLAGS)' LIBS='$(CUDALIBS) $(LIBS)' OBJECTS='$(OBJECTS)' HELPERS='$(HELPERS)' \
+	@CC='$(CC)' CFLAGS='$(CFLAGS)' LIBS='$(CUDALIBS) $(LIBS)' OBJECTS='$(OBJECTS)' FAULTY='$(FAULTY)' HELPERS='$(HELPERS)' \
 		sh tests/mutate.sh tests/mutants.tsv $(BUILD)
 
 # The page is written even when the matrix is not good enough; SMALL=1 writes none.
@@ -155,6 +156,21 @@ check-recipe: $(BUILD)/etalon
 asan:
 	+$(MAKE) BUILD=build/asan NVCC= CFLAGS='$(CFLAGS) -fsanitize=address,undefined -fno-sanitize-recover=all' test
 asan: | $(AFTER)
+
+# What the executor's faults change is built twice; the rest of etalon-faults is etalon's.
+$(BUILD)/faults/%.o: %.c $(BUILD)/flags | $(AFTER)
+	@mkdir -p $(@D); echo cc -DETALON_FAULTS $<
+	@$(CC) $(CFLAGS) -DETALON_FAULTS -I. -I$(BUILD) -MMD -MP -c -o $@ $<
+$(BUILD)/faults/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
+	@mkdir -p $(@D); echo nvcc -DETALON_FAULTS $<
+	@$(NVCC) $(NVCCFLAGS) -DETALON_FAULTS -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+FAULTY := $(patsubst $(BUILD)/gpu/executor%,$(BUILD)/faults/gpu/executor%,$(OBJECTS:$(BUILD)/gpu/mixed_batch.cu.o=$(BUILD)/faults/gpu/mixed_batch.cu.o))
+$(BUILD)/etalon-faults: $(FAULTY) $(BUILD)/compare/main.o
+	$(LINK) $(LIBS)
+$(BUILD)/faults/test_%: $(BUILD)/faults/tests/test_%.o $(HELPERS) $(FAULTY)
+	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
+faults: $(BUILD)/etalon-faults $(FAULT_TESTS)
+	ETALON=$(BUILD)/etalon-faults sh tests/run.sh $(FAULT_TESTS)
 
 fuzz: $(FUZZERS:$(BUILD)/fuzz/%=fuzz-%)
 fuzz-%: $(BUILD)/fuzz/%
@@ -193,10 +209,11 @@ make deps         installs what is missing from Debian; first among others: make
 make gate         judges the captures in fixtures/captures
 make test         all tests, and that every op has its four files
 make asan         the same under the address and undefined-behaviour sanitizers
+make faults       $(BUILD)/etalon-faults, whose executor makes mistakes when told to, and their tests
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
 make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/performance.md
 make bench-deps   installs what make bench compares with
-make bench-gpu    Newton-Schulz: our symmetric products against cuBLAS only, after a self-test (needs a GPU)
+make bench-gpu    Newton-Schulz: our symmetric products against cuBLAS only, after a self-test; the executor's decoding step (needs a GPU)
 make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run
 make check-recipe every op has its reference, kernel, test and page
 make docs         fills the generated blocks of the pages (make test checks them)

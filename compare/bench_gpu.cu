@@ -1,5 +1,5 @@
 /* bench-gpu: Newton-Schulz in f16 with our symmetric product against the same with cuBLAS only, in
- * one run. Times are medians of ROUNDS replays of a CUDA graph, the two taking turns. */
+ * one run; then the executor's decoding step. Times are medians of ROUNDS replays of a CUDA graph, the two taking turns. */
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -229,10 +229,11 @@ int main(int argc, char **argv)
 		cudaDeviceProp device;
 		cudaStream_t stream;
 		bool only_test = argc == 2 && strcmp(argv[1], "--selftest") == 0;
+		bool only_executor = argc == 2 && strcmp(argv[1], "--executor") == 0;
 
 		wgmma_form::overlap = !(argc == 2 && strcmp(argv[1], "--no-overlap") == 0);
-		if (argc > 1 && !only_test && wgmma_form::overlap) {
-			fprintf(stderr, "usage: bench-gpu [--selftest | --no-overlap]\n");
+		if (argc > 1 && !only_test && !only_executor && wgmma_form::overlap) {
+			fprintf(stderr, "usage: bench-gpu [--selftest | --no-overlap | --executor]\n");
 			return 2;
 		}
 		check(cudaGetDeviceProperties(&device, 0), "device 0");
@@ -240,10 +241,15 @@ int main(int argc, char **argv)
 		printf("%s, %d multiprocessors, CUDA %d.%d; median of %d rounds after %d%s\n", device.name,
 		       device.multiProcessorCount, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10, ROUNDS, WARM,
 		       wgmma_form::overlap ? "" : "; grids do not overlap");
+		if (only_executor) {
+			bench_executor();
+			return 0;
+		}
 		cublas general;
 		if (only_test)
 			return selftest(general) ? 0 : 1;
 		bench_all(general, stream);
+		bench_executor();
 		return 0;
 	} catch (const struct error &e) {
 		error_print(stderr, &e);

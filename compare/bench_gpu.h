@@ -11,4 +11,7 @@ newton_schulz_plan polar_express(enum algorithm a);
  * wrong and one that counts them. True if none is. */
 bool selftest(cublas &general);
 
+/* Prints times of the executor's decoding step. */
+void bench_executor();
+
 #endif

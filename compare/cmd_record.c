@@ -81,7 +81,7 @@ static bool all_written(const struct capture *c, struct error *e)
 
 static bool record(const struct test_case *k, const struct arguments *a, const char *path, struct capture *c, struct error *e)
 {
-	bool ours = !strcmp(a->backend, "cuda");
+	bool ours = strncmp(a->backend, "plugin:", 7);
 
 	if (!case_make(c, k, a->seed, true, e) || !backend_run(a->backend, c, e) || !all_written(c, e))
 		return false;
@@ -140,7 +140,7 @@ int cmd_record(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{ "output", 'o', "DIR", 0, "where to write OP.CASE.etalon.safetensors; made if absent", 0 },
-		{ "backend", 'b', "B", 0, "cuda or plugin:LIB.so (cuda)", 0 },
+		{ "backend", 'b', "B", 0, "cuda, cpu (mixed_batch) or plugin:LIB.so (cuda)", 0 },
 		{ "case", 'c', "NAME", 0, "this case only", 0 },
 		{ "large", 'l', NULL, 0, "the cases at a model's full widths instead of the small ones", 0 },
 		{ "seed", 's', "N", 0, "of the random streams (1)", 0 },

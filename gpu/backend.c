@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "gpu/mixed_batch.h"
+
 #include "gpu_sources.h"        /* gpu_sources[]: op and SHA-256, made at build time */
 
 bool backend_run(const char *spec, struct capture *c, struct error *e)
@@ -12,9 +14,11 @@ bool backend_run(const char *spec, struct capture *c, struct error *e)
 
 	if (strcmp(spec, "cuda") == 0)
 		return cuda_run(c, e);
+	if (strcmp(spec, "cpu") == 0)
+		return mixed_batch_cpu(c, e);
 	if (strncmp(spec, prefix, n) == 0 && spec[n])
 		return plugin_run(spec + n, c, e);
-	return error_set(e, E_USAGE, spec, NO_OFFSET, "a backend is cuda or plugin:LIB.so");
+	return error_set(e, E_USAGE, spec, NO_OFFSET, "a backend is cuda, cpu or plugin:LIB.so");
 }
 
 const char *gpu_source_sha256(const char *op)

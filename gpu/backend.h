@@ -12,11 +12,11 @@ extern "C" {
 
 #include "fixtures/capture.h"
 
-/* Runs c's op on the backend named by spec: "cuda" (this folder's kernels) or "plugin:LIB.so"
- * (see plugin.h). c has its inputs and, for every output, a tensor of the right shape and dtype;
- * on success these are filled, and etalon.producer and etalon.device are set (and for cuda
- * etalon.source_sha256). An output dtype or a parameter that the kernel has no form for is
- * refused. Errors: E_NO_BACKEND (built without nvcc), E_NO_DEVICE, E_DEVICE, E_USAGE, E_OP,
+/* Runs c's op on the backend named by spec: "cuda" (this folder's kernels), "cpu" (plain C, of the
+ * op mixed_batch only) or "plugin:LIB.so" (see plugin.h). c has its inputs and, for every output, a
+ * tensor of the right shape and dtype; on success these are filled, and etalon.producer and
+ * etalon.device are set (and for cuda etalon.source_sha256). An output dtype or a parameter that
+ * the kernel has no form for is refused. Errors: E_NO_BACKEND (built without nvcc), E_NO_DEVICE, E_DEVICE, E_USAGE, E_OP,
  * E_PARAM, E_DIM, E_DTYPE, E_MEMORY. */
 bool backend_run(const char *spec, struct capture *c, struct error *e);
 

@@ -3,7 +3,6 @@
 
 #include <cstdarg>
 #include <cstring>
-#include <exception>
 
 static const struct {
 	const char *op;
@@ -15,6 +14,7 @@ static const struct {
 	{ "causal_conv1d", run_causal_conv1d },
 	{ "newton_schulz", run_newton_schulz },
 	{ "muon_step", run_muon_step },
+	{ "mixed_batch", run_mixed_batch },
 };
 
 /* ---- errors ---- */
@@ -169,7 +169,7 @@ static void check_arithmetic()
 		       " which changes what is measured");
 }
 
-static cudaDeviceProp first_device()
+cudaDeviceProp first_device()
 {
 	cudaDeviceProp device;
 	int n = 0;
@@ -179,6 +179,7 @@ static cudaDeviceProp first_device()
 		refuse(E_NO_DEVICE, nullptr, "%s", status == cudaSuccess ? "no CUDA device" : cudaGetErrorString(status));
 	check(cudaSetDevice(0), "device 0");
 	check(cudaGetDeviceProperties(&device, 0), "device 0");
+	check_arithmetic();
 	return device;
 }
 
@@ -188,8 +189,6 @@ static void run_on_first_device(capture &c)
 		if (strcmp(k.op, c.op) != 0)
 			continue;
 		cudaDeviceProp device = first_device();
-		check_arithmetic();
-
 		const char *name = k.run(c);
 		check(cudaDeviceSynchronize(), name);
 
@@ -206,14 +205,5 @@ static void run_on_first_device(capture &c)
 
 bool cuda_run(struct capture *c, struct error *e)
 {
-	try {
-		run_on_first_device(*c);
-		return true;
-	} catch (const struct error &failure) {
-		if (e)
-			*e = failure;
-		return false;
-	} catch (const std::exception &failure) {
-		return error_set(e, E_MEMORY, c->op, NO_OFFSET, "%s", failure.what());
-	}
+	return caught(c->op, e, [&] { run_on_first_device(*c); });
 }

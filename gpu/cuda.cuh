@@ -5,6 +5,7 @@
 #define ETALON_CUDA_CUH
 
 #include <cuda_runtime.h>
+#include <exception>
 #include <initializer_list>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@ const char *run_rope(capture &c);
 const char *run_causal_conv1d(capture &c);
 const char *run_newton_schulz(capture &c);
 const char *run_muon_step(capture &c);
+const char *run_mixed_batch(capture &c);
 
 /* ---- errors ---- */
 
@@ -31,12 +33,37 @@ const char *run_muon_step(capture &c);
 void check(cudaError_t status, const char *doing);
 
 template <class... P, class... A>
+void launch_on(cudaStream_t stream, const char *name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
+               const A &...arguments)
+{
+	kernel<<<grid, block, shared_bytes, stream>>>(arguments...);
+	check(cudaGetLastError(), name);
+}
+
+template <class... P, class... A>
 void launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
             const A &...arguments)
 {
-	kernel<<<grid, block, shared_bytes>>>(arguments...);
-	check(cudaGetLastError(), name);
+	launch_on(nullptr, name, kernel, grid, block, shared_bytes, arguments...);
 }
+
+/* Does f. What it throws ends up in *e, with `doing` where memory of the host ran out, and makes it false. */
+template <class Call> bool caught(const char *doing, struct error *e, Call f)
+{
+	try {
+		f();
+		return true;
+	} catch (const struct error &failure) {
+		if (e)
+			*e = failure;
+		return false;
+	} catch (const std::exception &failure) {
+		return error_set(e, E_MEMORY, doing, NO_OFFSET, "%s", failure.what());
+	}
+}
+
+/* Makes device 0 this thread's and sees to it that its arithmetic is what it should be. Refuses with E_NO_DEVICE. */
+cudaDeviceProp first_device();
 
 /* ---- memory on the device ---- */
 

@@ -56,7 +56,8 @@ enum row_kind { ROW_DECODE, ROW_PREFILL, ROW_SPECULATIVE, ROW_PADDING };
 
 /* The tables of a step. Its first decode_rows rows have one token each and are ROW_DECODE or
  * ROW_PADDING; the others are ROW_PREFILL or ROW_SPECULATIVE. ring_read and ring_write are read_slot
- * and write_slot again, for the rings. */
+ * and write_slot again, for the rings. Decode rows run at once, then the others at once: sound tables let no row write
+ * a slot that another one of the step reads or writes. */
 struct executor_step {
 	int rows, tokens, decode_rows;
 	const int32_t *kinds;           /* [rows] */
@@ -75,8 +76,13 @@ struct executor_data {
 	void *y;                        /* [tokens,layers,Hv,Dv] */
 };
 
+/* What a backend promises of a request's y and memory, to the bit. BATCH: the same whatever other rows, their order and
+ * padding are in the step. SPLIT: and into whatever steps its tokens are split, if states are kept in float32. */
+enum { PROMISE_BATCH = 1, PROMISE_SPLIT = 2 };
+
 struct executor_backend {
 	const char *name;
+	unsigned promises;
 	/* Copies weights. The pools are zero at first. */
 	void *(*open)(const struct executor_shape *s, const struct executor_weights *w, struct error *e);
 	void (*close)(void *b);         /* NULL is allowed */
@@ -104,7 +110,8 @@ struct executor *executor_open(const struct executor_backend *backend, const str
 void executor_close(struct executor *x);                /* NULL is allowed */
 
 /* A new request, at position 0, or where the checkpoint was taken (checkpoint >= 0). It takes no slot until it runs.
- * Returns its handle; handles of released requests are used again. */
+ * Returns its handle; handles of released requests are used again. At most slots + max_rows requests, and as many
+ * checkpoints, at a time: E_MEMORY. */
 int executor_admit(struct executor *x, int checkpoint, struct error *e);
 /* Ends a request, at once and at any time; preemption is release and, later, admission. */
 bool executor_release(struct executor *x, int request, struct error *e);
@@ -112,7 +119,7 @@ int executor_position(const struct executor *x, int request);   /* tokens that i
 int executor_slot(const struct executor *x, int request);       /* where its memory is; -1: nowhere yet */
 
 /* Keeps the request's present memory for later requests and returns the checkpoint's handle. Nothing is copied: the
- * slot is shared, and whoever writes next writes elsewhere. */
+ * slot is shared, and whoever writes next writes elsewhere. E_VALUE: it has no memory yet, or its speculation is open. */
 int executor_checkpoint(struct executor *x, int request, struct error *e);
 bool executor_forget(struct executor *x, int checkpoint, struct error *e);
 int executor_checkpoint_position(const struct executor *x, int checkpoint);
@@ -124,10 +131,13 @@ struct executor_work { int request, tokens; bool speculative; };
 /* Plans a step of n >= 1 pieces of work, no request twice. A request that has memory and runs one token not
  * speculatively decodes; decode rows stand first, in the order of work, and are padded to decode_rows (0: not padded;
  * at least as many as there are). order [rows of the step] receives the index of each row's work, -1 for padding.
- * The step's tables are x's own until the next plan. E_MEMORY where slots run out: nothing has changed then. */
+ * The step's tables are x's own until the next plan. A free slot is taken last in, first out; first of all 0 and the pool's
+ * last one. Nothing is taken before the step has run: a plan may be dropped for another. E_MEMORY where slots run out;
+ * E_VALUE (unknown, or its speculation is open), E_DUPLICATE, E_EMPTY, E_DIM (too many rows or tokens). */
 bool executor_plan(struct executor *x, const struct executor_work *work, int n, int decode_rows, struct executor_step *step,
                    int *order, struct error *e);
-/* Runs the planned step. */
+/* Runs the planned step, once. E_USAGE: none is planned, or a release, checkpoint, forget or accept came since. After the
+ * backend's own errors the pools hold no one knows what. */
 bool executor_run(struct executor *x, const struct executor_data *data, bool replay, struct error *e);
 /* After a speculative row of n tokens: its first k, 0 <= k <= n, stand. No copy: an index moves. A request whose
  * speculation is open can be neither planned nor checkpointed. */

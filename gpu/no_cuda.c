@@ -1,9 +1,18 @@
 /* The cuda backend of a build without nvcc: it says so. */
 #include "gpu/backend.h"
+#include "gpu/executor.h"
 
-bool cuda_run(struct capture *c, struct error *e)
+static bool absent(const char *item, struct error *e)
 {
-	return error_set(e, E_NO_BACKEND, c->op, NO_OFFSET,
+	return error_set(e, E_NO_BACKEND, item, NO_OFFSET,
 	                 "this etalon was built without nvcc and has no kernels; install the CUDA Toolkit,"
 	                 " put nvcc into PATH and build again, or give --backend plugin:LIB.so");
+}
+
+bool cuda_run(struct capture *c, struct error *e) { return absent(c->op, e); }
+
+const struct executor_backend *executor_cuda(struct error *e)
+{
+	absent("cuda", e);
+	return NULL;
 }

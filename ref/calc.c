@@ -8,32 +8,31 @@
 size_t c_dim(const calc *c, int dim) { return c->call->dim[dim]; }
 double c_param(const calc *c, int param) { return c->call->param[param]; }
 bool c_has(const calc *c, int in) { return c->call->in[in] != NULL; }
-bool c_mistake(const calc *c, int mistake) { return c->plan->mistakes >> mistake & 1; }
+bool c_mistake(const calc *c, int mistake) { return !c->scope && c->plan->mistakes >> mistake & 1; }
 size_t c_chunk(const calc *c) { return c->plan->chunk; }
 int c_form(const calc *c) { return c->plan->form; }
 bool c_anchored(const calc *c) { return c->call->anchored; }
 double c_list(const calc *c, int param, size_t row, size_t width, size_t i) { return call_list(c->call, param, row, width, i); }
 
-size_t c_int(const calc *c, int in, size_t index)
+int64_t c_int(const calc *c, int in, size_t index)
 {
 	const struct tensor *t = c->call->in[in];
 	double x;
 
 	dtype_load(t->dtype, (const char *)t->data + index * dtype_info[t->dtype].size, 1, &x);
-	return (size_t)x;
+	return (int64_t)x;
 }
 
 span c_sequence(const calc *c, int cu, int dim_tokens, size_t n)
 {
 	if (!c_has(c, cu)) return (span){ 0, c_dim(c, dim_tokens) };
-	return (span){ c_int(c, cu, n), c_int(c, cu, n + 1) };
+	return (span){ (size_t)c_int(c, cu, n), (size_t)c_int(c, cu, n + 1) };
 }
 
 /* ---- temporaries ---- */
-static void *arena(calc *c, size_t n)
+static void *arena(calc *c, size_t bytes)
 {
-	size_t bytes = (n * c->element + 63) / 64 * 64;
-
+	bytes = (bytes + 63) / 64 * 64;
 	if (!c->blocks || c->used + bytes > c->blocks->size) {
 		size_t size = c->blocks ? 2 * c->blocks->size : 1 << 16;
 		if (size < bytes) size = bytes;
@@ -47,13 +46,19 @@ static void *arena(calc *c, size_t n)
 	}
 	void *at = c->blocks->at + c->used;
 	c->used += bytes;
-	c->arith->init(c, at, n);
 	return at;
 }
 
 num c_num(calc *c) { return c_vec(c, 1); }
-vec c_vec(calc *c, size_t n) { return (vec){ arena(c, n), n }; }
-mat c_mat(calc *c, size_t rows, size_t cols) { return (mat){ arena(c, rows * cols), rows, cols }; }
+vec c_vec(calc *c, size_t n)
+{
+	vec x = { arena(c, n * c->element), n };
+
+	c->arith->init(c, x.at, n);
+	return x;
+}
+mat c_mat(calc *c, size_t rows, size_t cols) { return (mat){ c_vec(c, rows * cols).at, rows, cols }; }
+void *c_bytes(calc *c, size_t n) { return memset(arena(c, n), 0, n); }
 vec c_part(const calc *c, vec x, size_t first, size_t n) { return (vec){ (char *)x.at + first * c->element, n }; }
 vec c_row(const calc *c, mat A, size_t i) { return c_part(c, flat(A), i * A.cols, A.cols); }
 mat c_rows(const calc *c, mat A, size_t first, size_t n)
@@ -124,8 +129,21 @@ static void round_all(calc *c, const struct site_rounding *r, vec x)
 
 void c_site(calc *c, int site, vec x)
 {
-	if (c->plan->round[site].on) round_all(c, &c->plan->round[site], x);
+	for (const struct scope *s = c->scope; s && site >= 0; s = s->outer) site = s->site[site];
+	if (site >= 0 && c->plan->round[site].on) round_all(c, &c->plan->round[site], x);
 }
+
+struct scope c_scope(const calc *c, const struct op *part)
+{
+	const struct op *whole = c->scope ? c->scope->part : c->call->op;
+	struct scope s = { .part = part, .outer = c->scope };
+
+	for (int i = 0; part->sites[i].name; i++) s.site[i] = op_site(whole, part->sites[i].name);
+	return s;
+}
+
+void c_enter(calc *c, const struct scope *s) { c->scope = s; }
+void c_leave(calc *c) { c->scope = c->scope->outer; }
 
 void c_round(calc *c, enum format f, vec x)
 {

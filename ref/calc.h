@@ -28,7 +28,7 @@ int c_form(const calc *c);                              /* the op's form that ru
 /* Number i of a row of a list; c_param is how many rows it has. */
 double c_list(const calc *c, int param, size_t row, size_t width, size_t i);
 bool c_anchored(const calc *c);                         /* are traces there to start each iteration from? */
-size_t c_int(const calc *c, int in, size_t index);      /* an element of an integer input */
+int64_t c_int(const calc *c, int in, size_t index);     /* an element of an integer input */
 
 /* Tokens [first, last) of sequence n under the integer input `cu`; all of them when it is absent. */
 typedef struct { size_t first, last; } span;
@@ -38,6 +38,7 @@ span c_sequence(const calc *c, int cu, int dim_tokens, size_t n);
 num c_num(calc *c);
 vec c_vec(calc *c, size_t n);
 mat c_mat(calc *c, size_t rows, size_t cols);
+void *c_bytes(calc *c, size_t n);                       /* for tables, in no arithmetic */
 vec c_part(const calc *c, vec x, size_t first, size_t n);       /* x[first, first + n) */
 vec c_row(const calc *c, mat A, size_t i);
 mat c_rows(const calc *c, mat A, size_t first, size_t n);       /* rows [first, first + n) */

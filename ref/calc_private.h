@@ -18,6 +18,7 @@ struct calc {
 	uint64_t noise;                 /* position in the random stream */
 	const struct call *call;
 	const struct plan *plan;
+	const struct scope *scope;      /* NULL: the call's own op runs */
 	struct answer *answer;
 	size_t element;                 /* arith->size */
 	struct block *blocks;           /* the arena: newest block first, filled up to `used` */

@@ -1,6 +1,6 @@
 /* causal_conv1d, per sequence and channel: y_t = act(bias + Σ_w weight_w x_{t-W+1+w}). Before the
  * first token stands initial_state, oldest first; final_state is the last W-1 inputs. */
-#include "op.h"
+#include "parts.h"
 
 enum { D_T, D_C, D_W, D_N };
 enum { IN_X, IN_WEIGHT, IN_BIAS, IN_STATE, IN_CU };
@@ -34,12 +34,22 @@ static void input(calc *c, vec x, struct sequence s, size_t t, long back)
 	else c_load(c, x, IN_STATE, s.n * C * H + H - (size_t)before, H);
 }
 
-static void activation(calc *c, vec y)
+void conv_tap(calc *c, vec y, vec w, vec x)
+{
+	vec t = c_vec(c, y.n);
+
+	c_mul(c, t, x, w);
+	c_add(c, y, y, t);
+}
+
+void conv_activation(calc *c, vec y, bool silu)
 {
 	c_site(c, SITE_CONV, y);
-	if (c_param(c, P_ACTIVATION) && !c_mistake(c, NO_ACTIVATION)) c_map(c, y, FN_SILU, y);
+	if (silu && !c_mistake(c, NO_ACTIVATION)) c_map(c, y, FN_SILU, y);
 	if (c_mistake(c, ACTIVATION_TWICE)) c_map(c, y, FN_SILU, y);
 }
+
+static void activation(calc *c, vec y) { conv_activation(c, y, c_param(c, P_ACTIVATION) != 0); }
 
 static void convolve(calc *c, vec y, struct sequence s, size_t t)
 {
@@ -52,8 +62,7 @@ static void convolve(calc *c, vec y, struct sequence s, size_t t)
 	for (size_t i = 0; i < W; i++) {
 		c_load(c, w, IN_WEIGHT, c_mistake(c, TAPS_REVERSED) ? W - 1 - i : i, W);
 		input(c, x, s, t, (long)(W - 1 - i) - ahead);
-		c_mul(c, x, x, w);
-		c_add(c, y, y, x);
+		conv_tap(c, y, w, x);
 	}
 }
 

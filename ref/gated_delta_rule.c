@@ -4,8 +4,7 @@
 
 #include "gated_delta_rule.h"
 
-/* One token of one head. S [Dk,Dv]; q, k [Dk]; v, u, o [Dv]; decay = exp(g), beta scalars. */
-static void step(calc *c, mat S, vec q, vec k, vec v, num decay, num beta, vec u, vec o)
+void delta_step(calc *c, mat S, vec q, vec k, vec v, num decay, num beta, vec u, vec o)
 {
 	bool early = c_mistake(c, RETRIEVE_BEFORE_DECAY), read_early = c_mistake(c, READ_BEFORE_UPDATE);
 
@@ -38,7 +37,7 @@ static void gdr_sequential(calc *c, size_t piece)
 		gdr_token(c, &p, t, q, k, v, g, beta);
 		c_mul(c, q, q, scale);
 		c_map(c, e, FN_EXP, g);
-		step(c, S, q, k, v, c_param(c, P_GATED) ? e : none, beta, u, o);
+		delta_step(c, S, q, k, v, c_param(c, P_GATED) ? e : none, beta, u, o);
 		c_store(c, OUT_O, gdr_o_at(c, &p, t), 1, o);
 		c_release(c, mark);
 	}

@@ -2,7 +2,7 @@
 #ifndef ETALON_GATED_DELTA_RULE_H
 #define ETALON_GATED_DELTA_RULE_H
 
-#include "op.h"
+#include "parts.h"
 
 enum { D_T, D_HK, D_HV, D_DK, D_DV, D_N };
 enum { IN_Q, IN_K, IN_V, IN_A, IN_B, IN_A_LOG, IN_DT_BIAS, IN_G, IN_BETA, IN_STATE, IN_CU };

@@ -10,13 +10,12 @@ struct head gdr_head(const calc *c, size_t piece)
 	return (struct head){ n, h, c_mistake(c, HEAD_MAP_TILED) ? h % Hk : h / (Hv / Hk), c_sequence(c, IN_CU, D_T, n) };
 }
 
-/* x <- x (Σx² + l2_eps)^-½ */
-static void l2_norm(calc *c, vec x)
+void delta_l2_norm(calc *c, vec x, double l2_eps)
 {
 	num s = c_num(c), eps = c_num(c), one = c_num(c);
 
 	c_dot(c, s, x, x);
-	c_set(c, eps, c_param(c, P_L2_EPS));
+	c_set(c, eps, l2_eps);
 	if (c_mistake(c, L2_MEAN)) {
 		c_set(c, one, (double)x.n);
 		c_div(c, s, s, one);
@@ -37,7 +36,7 @@ static void load_key(calc *c, const struct head *p, size_t t, vec x, int in, int
 {
 	c_load(c, x, in, (t * c_dim(c, D_HK) + p->hk) * x.n, 1);
 	if (!c_param(c, P_QK_L2NORM) || c_mistake(c, missing)) return;
-	l2_norm(c, x);
+	delta_l2_norm(c, x, c_param(c, P_L2_EPS));
 	c_site(c, site, x);
 }
 
@@ -54,14 +53,25 @@ static void load_gate(calc *c, const struct head *p, size_t t, num x, int in)
 	c_load(c, x, in, at, 1);
 }
 
-/* softplus(a + dt_bias) */
-static void softplus(calc *c, num x)
+void delta_softplus(calc *c, num x, num dt_bias)
 {
 	num zero = c_num(c);
 
+	c_site(c, SITE_DT_BIAS, dt_bias);
+	if (!c_mistake(c, DT_BIAS_MISSING)) c_add(c, x, x, dt_bias);
 	if (c_mistake(c, SOFTPLUS_OVERFLOW) && c_value(c, x) > 88.7) c_set(c, x, INFINITY);
 	else if (c_mistake(c, SOFTPLUS_IS_RELU)) c_max(c, x, x, zero);
 	else c_map(c, x, FN_SOFTPLUS, x);
+}
+
+void delta_rate(calc *c, num g, num A_log)
+{
+	num rate = c_num(c);
+
+	c_site(c, SITE_A_LOG, A_log);
+	c_map(c, rate, FN_EXP, A_log);
+	if (!c_mistake(c, DECAY_WITHOUT_A_LOG)) c_mul(c, g, g, rate);
+	c_map(c, g, FN_NEG, g);
 }
 
 /* g = -exp(A_log) softplus(a + dt_bias); a is absent for a padding token (t past the end). */
@@ -75,14 +85,9 @@ void gdr_decay(calc *c, const struct head *p, size_t t, num g)
 		if (t < p->token.last) load_gate(c, p, t, g, IN_A);
 		else c_set(c, g, 0);
 		c_load(c, x, IN_DT_BIAS, c_mistake(c, DT_BIAS_FIRST_ELEMENT) ? 0 : p->h, 1);
-		c_site(c, SITE_DT_BIAS, x);
-		if (!c_mistake(c, DT_BIAS_MISSING)) c_add(c, g, g, x);
-		softplus(c, g);
+		delta_softplus(c, g, x);
 		c_load(c, x, IN_A_LOG, p->h, 1);
-		c_site(c, SITE_A_LOG, x);
-		c_map(c, x, FN_EXP, x);
-		if (!c_mistake(c, DECAY_WITHOUT_A_LOG)) c_mul(c, g, g, x);
-		c_map(c, g, FN_NEG, g);
+		delta_rate(c, g, x);
 	}
 	if (c_mistake(c, DECAY_AS_POSITIVE)) c_map(c, g, FN_NEG, g);
 	if (c_mistake(c, NO_DECAY)) c_set(c, g, 0);
@@ -117,16 +122,15 @@ void gdr_token(calc *c, const struct head *p, size_t t, vec q, vec k, vec v, num
 	skip(c, p, t, g, beta);
 }
 
+void delta_scale(calc *c, num scale, double given, size_t Dk)
+{
+	c_set(c, scale, isnan(given) ? (double)Dk : given);
+	if (isnan(given)) c_map(c, scale, FN_RSQRT, scale);
+}
+
 void gdr_scale(calc *c, num scale)
 {
-	double given = c_param(c, P_SCALE);
-
-	if (isnan(given)) {
-		c_set(c, scale, (double)c_dim(c, c_mistake(c, SCALE_FROM_DV) ? D_DV : D_DK));
-		c_map(c, scale, FN_RSQRT, scale);
-	} else {
-		c_set(c, scale, given);
-	}
+	delta_scale(c, scale, c_param(c, P_SCALE), c_dim(c, c_mistake(c, SCALE_FROM_DV) ? D_DV : D_DK));
 	if (c_mistake(c, SCALE_MISSING)) c_set(c, scale, 1);
 	if (c_mistake(c, SCALE_TWICE)) c_mul(c, scale, scale, scale);
 }

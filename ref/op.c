@@ -2,9 +2,12 @@
 
 #include "op.h"
 
-extern const struct op op_gated_delta_rule, op_rmsnorm, op_rope, op_causal_conv1d, op_newton_schulz, op_muon_step;
+extern const struct op op_gated_delta_rule, op_rmsnorm, op_rope, op_causal_conv1d, op_newton_schulz, op_muon_step,
+	op_mixed_batch;
 
-const struct op *const ops[] = { &op_gated_delta_rule, &op_rmsnorm, &op_rope, &op_causal_conv1d, &op_newton_schulz, &op_muon_step, NULL };
+const struct op *const ops[] = {
+	&op_gated_delta_rule, &op_rmsnorm, &op_rope, &op_causal_conv1d, &op_newton_schulz, &op_muon_step, &op_mixed_batch, NULL
+};
 
 const struct op *op_find(const char *name)
 {

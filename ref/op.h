@@ -5,7 +5,7 @@
 #include "calc.h"
 #include "fixtures/capture.h"
 
-enum { MAX_IN = 12, MAX_OUT = 4, MAX_PARAM = 12, MAX_DIM = 8, MAX_SITE = 32, MAX_FORM = 2, MAX_LIST = 256 };
+enum { MAX_IN = 16, MAX_OUT = 4, MAX_PARAM = 12, MAX_DIM = 12, MAX_SITE = 32, MAX_FORM = 2, MAX_LIST = 256 };
 enum { DEFAULT_CHUNK = 64 };
 
 /* TRACE: an output that may be recorded after each iteration, along its first axis behind an optional one. */
@@ -80,6 +80,17 @@ struct op {
 
 extern const struct op *const ops[];            /* all of them, then NULL */
 const struct op *op_find(const char *name);     /* NULL when unknown */
+
+/* ---- an op made of others ---- */
+
+/* The sites of op `part` in the op that it runs in: those of the same name there; -1: none. */
+struct scope { const struct op *part; const struct scope *outer; int site[MAX_SITE]; };
+struct scope c_scope(const calc *c, const struct op *part);
+/* Between the two, sites and mistakes have part's numbers: a rounding asked for at a site is made where the whole op
+ * has that site, a mistake never. Sizes, inputs and parameters stay the call's, and ref/parts.h uses none. Scopes nest:
+ * make the inner one inside the outer one. */
+void c_enter(calc *c, const struct scope *s);
+void c_leave(calc *c);
 
 /* Indices by name, or -1. */
 int op_site(const struct op *op, const char *name);

@@ -1,5 +1,5 @@
 /* rmsnorm, per row: x' = x + residual; y = x' (mean x'^2 + eps)^-1/2 (offset + weight) silu(gate). */
-#include "op.h"
+#include "parts.h"
 
 enum { D_R, D_D };
 enum { IN_X, IN_WEIGHT, IN_RESIDUAL, IN_GATE };
@@ -12,14 +12,13 @@ enum {
 	GATE_AFTER_ROUNDING, GATE_IS_SIGMOID, GATE_MISSING, RESIDUAL_ROUNDED_FIRST, RESIDUAL_NOT_WRITTEN, NORM_OVER_ALL_HEADS
 };
 
-/* The mean over D of the squares in x [n]; n is D but for mistakes. */
-static void mean_square(calc *c, num m, vec x)
+void rms_mean_square(calc *c, num m, vec x, size_t D)
 {
-	num D = c_num(c);
+	num n = c_num(c);
 
 	c_dot(c, m, x, x);
-	c_set(c, D, (double)c_dim(c, D_D));
-	c_div(c, m, m, D);
+	c_set(c, n, (double)D);
+	c_div(c, m, m, n);
 }
 
 /* Σ over the tile's lanes beyond the row: they hold what follows in memory. */
@@ -33,7 +32,7 @@ static void stray_lanes(calc *c, num m, size_t row)
 	x = c_part(c, x, 0, n);
 	if (!n) return;
 	c_load(c, x, IN_X, at, 1);
-	mean_square(c, s, x);
+	rms_mean_square(c, s, x, D);
 	c_add(c, m, m, s);
 }
 
@@ -46,18 +45,18 @@ static void both_heads(calc *c, num m, size_t row)
 
 	if ((row ^ 1) >= c_dim(c, D_R)) return;
 	c_load(c, x, IN_X, (row ^ 1) * D, 1);
-	mean_square(c, s, x);
+	rms_mean_square(c, s, x, D);
 	c_add(c, m, m, s);
 	c_set(c, half, 0.5);
 	c_mul(c, m, m, half);
 }
 
 /* m <- (m + eps)^-1/2 */
-static void inverse_root(calc *c, num m)
+static void inverse_root(calc *c, num m, double epsilon)
 {
 	num eps = c_num(c);
 
-	c_set(c, eps, c_mistake(c, EPS_WRONG) ? 1e-5 : c_mistake(c, EPS_MISSING) ? 0 : c_param(c, P_EPS));
+	c_set(c, eps, c_mistake(c, EPS_WRONG) ? 1e-5 : c_mistake(c, EPS_MISSING) ? 0 : epsilon);
 	if (c_mistake(c, EPS_OUTSIDE_ROOT)) {
 		c_map(c, m, FN_SQRT, m);
 		c_add(c, m, m, eps);
@@ -66,6 +65,29 @@ static void inverse_root(calc *c, num m)
 		c_add(c, m, m, eps);
 		c_map(c, m, FN_RSQRT, m);
 	}
+}
+
+void rms_divide(calc *c, vec x, num m, double eps)
+{
+	c_site(c, SITE_MEAN_SQUARE, m);
+	inverse_root(c, m, eps);
+	c_site(c, SITE_INVERSE, m);
+	c_mul(c, x, x, m);
+	c_site(c, SITE_XHAT, x);
+}
+
+void rms_gate(calc *c, vec g)
+{
+	c_map(c, g, c_mistake(c, GATE_IS_SIGMOID) ? FN_SIGMOID : FN_SILU, g);
+	c_site(c, SITE_GATE, g);
+}
+
+void rms_weigh(calc *c, vec x, vec w, vec gate)
+{
+	c_mul(c, x, x, w);
+	c_site(c, SITE_WEIGHTED, x);
+	if (gate.n) c_mul(c, x, x, gate);
+	c_site(c, SITE_Y, x);
 }
 
 /* offset + weight */
@@ -83,14 +105,6 @@ static void scale(calc *c, vec w)
 	c_site(c, SITE_SCALE, w);
 }
 
-/* silu(gate) of the row */
-static void load_gate(calc *c, vec g, size_t row)
-{
-	c_load(c, g, IN_GATE, row * g.n, 1);
-	c_map(c, g, c_mistake(c, GATE_IS_SIGMOID) ? FN_SIGMOID : FN_SILU, g);
-	c_site(c, SITE_GATE, g);
-}
-
 static void load_x(calc *c, vec x, vec t, size_t row)
 {
 	c_load(c, x, IN_X, row * x.n, 1);
@@ -105,26 +119,22 @@ static void load_x(calc *c, vec x, vec t, size_t row)
 static void row(calc *c, size_t r)
 {
 	size_t D = c_dim(c, D_D);
-	vec x = c_vec(c, D), w = c_vec(c, D), gate = c_vec(c, D);
+	vec x = c_vec(c, D), w = c_vec(c, D), gate = c_vec(c, D), none = { 0 };
 	num m = c_num(c);
 	bool gated = c_has(c, IN_GATE) && !c_mistake(c, GATE_MISSING), early = c_mistake(c, GATE_BEFORE_NORM);
 
 	load_x(c, x, w, r);
-	if (gated) load_gate(c, gate, r);
+	if (gated) {
+		c_load(c, gate, IN_GATE, r * D, 1);
+		rms_gate(c, gate);
+	}
 	if (gated && early) c_mul(c, x, x, gate);
-	mean_square(c, m, x);
+	rms_mean_square(c, m, x, D);
 	if (c_mistake(c, VARIANCE_WITH_STRAY_LANES)) stray_lanes(c, m, r);
 	if (c_mistake(c, NORM_OVER_ALL_HEADS)) both_heads(c, m, r);
-	c_site(c, SITE_MEAN_SQUARE, m);
-	inverse_root(c, m);
-	c_site(c, SITE_INVERSE, m);
-	c_mul(c, x, x, m);                      /* x <- x (mean x^2 + eps)^-1/2 */
-	c_site(c, SITE_XHAT, x);
+	rms_divide(c, x, m, c_param(c, P_EPS));                 /* x <- x (mean x^2 + eps)^-1/2    */
 	scale(c, w);
-	c_mul(c, x, x, w);                      /* x <- x (offset + weight)     */
-	c_site(c, SITE_WEIGHTED, x);
-	if (gated && !early) c_mul(c, x, x, gate);
-	c_site(c, SITE_Y, x);
+	rms_weigh(c, x, w, gated && !early ? gate : none);      /* x <- x (offset + weight) (gate) */
 	c_store(c, OUT_Y, r * D, 1, x);
 }
 

@@ -52,6 +52,7 @@ static bool run_piece(calc *c, size_t piece)
 {
 	c->noise = random_at(random_at(c->plan->seed) + piece);
 	c->used = 0;
+	c->scope = NULL;
 	if (setjmp(c->no_memory)) return false;
 	c->call->op->forms[c->plan->form].piece(c, piece);
 	return true;

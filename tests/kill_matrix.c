@@ -30,6 +30,7 @@ static double product(const struct test_case *k, const char *names)
 static double cost(const struct test_case *k)
 {
 	if (op_find(k->op)->iterates) return per_product * (product(k, "S M K ") + product(k, "N M "));
+	if (product(k, "P ") > 1) return product(k, "T L Hv Dk Dv ") + per_token * product(k, "T L Hv ") + per_state * product(k, "P L Hv Dk Dv ");
 	return product(k, "T Hv Dk Dv R H D C W ") + per_token * product(k, "T Hv ") + per_state * product(k, "N Hv Dk Dv ");
 }
 

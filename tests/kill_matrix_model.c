@@ -56,12 +56,15 @@ bool model_fits(const struct model *m, const struct test_case *k)
 	return !strcmp(name + (strncmp(name, "lower_", lower) ? 0 : lower), asked + (strncmp(asked, "lower_", lower) ? 0 : lower));
 }
 
-/* Activations come in the model's type; a state and a trace keep their own. */
+/* Memory that one call hands to the next. */
+static bool is_memory(const char *name) { return !strcmp(name, "final_state") || strstr(name, "_pool"); }
+
+/* Activations come in the model's type; memory and a trace keep their own. */
 static enum dtype out_type(const struct model *m, const struct case_tensor *t)
 {
 	for (int i = 0; m->op->out[i].name; i++)
 		if (!strcmp(m->op->out[i].name, t->name) && m->op->out[i].flags & TRACE) return t->dtype;
-	return !m->narrow ? DT_F32 : !strcmp(t->name, "final_state") ? t->dtype : DT_BF16;
+	return !m->narrow ? DT_F32 : is_memory(t->name) ? t->dtype : DT_BF16;
 }
 
 bool model_case(const struct model *m, const struct test_case *k, uint64_t seed, struct capture *c, struct call *call, struct error *e)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Breaks the rules of the verdict one at a time, as a table says, and demands that a test notices.
-# usage: mutate.sh TABLE BUILD, from the repository's root, with CC, CFLAGS, LIBS, OBJECTS and HELPERS as in the
+# usage: mutate.sh TABLE BUILD, from the repository's root, with CC, CFLAGS, LIBS, OBJECTS, FAULTY and HELPERS as in the
 # Makefile and the table's test programs built.
 #
 # A line of the table: the rule, the file, the text that is there (in one place only), the text that is put
@@ -33,13 +33,18 @@ change()
 		END { exit n == 1 ? 0 : 3 }' "$1"
 }
 
+# Tests of faults are linked with the objects that make them.
+objects() { case $test in *faults*) echo "$FAULTY" ;; *) echo "$OBJECTS" ;; esac; }
+folder() { case $test in *faults*) echo "$build/faults" ;; *) echo "$build" ;; esac; }
+program() { case $test in *faults*) echo "$build/faults/$test" ;; *) echo "$build/tests/$test" ;; esac; }
+
 # The object of the mutant, and with it the test program; all other objects are the build's.
 compile()
 {
-	others=$(for o in $OBJECTS; do [ "$o" = "$build/${file%.c}.o" ] || echo "$o"; done)
+	others=$(for o in $(objects); do [ "$o" = "$build/${file%.c}.o" ] || echo "$o"; done)
 	# shellcheck disable=SC2086
 	$CC $CFLAGS -I. -I"$build" -I"$(dirname "$file")" -c -o "$work/mutant.o" "$work/mutant.c" &&
-		$CC $CFLAGS -o "$work/$test" "$build/tests/$test.o" $HELPERS "$work/mutant.o" $others -lcmocka \
+		$CC $CFLAGS -o "$work/$test" "$(folder)/tests/$test.o" $HELPERS "$work/mutant.o" $others -lcmocka \
 			-Wl,--as-needed -lflint-arb -lflint $LIBS
 }
 
@@ -58,11 +63,11 @@ try()
 
 mkdir -p "$work"
 for test in $(awk -F '\t' '!/^#/ && NF { print $5 }' "$table" | sort -u); do
-	"$build/tests/$test" >"$work/log" 2>&1 || { cat "$work/log"; echo "mutate: $test fails as it is" >&2; exit 1; }
+	"$(program)" >"$work/log" 2>&1 || { cat "$work/log"; echo "mutate: $test fails as it is" >&2; exit 1; }
 done
 while IFS=$tab read -r rule file from to test; do
 	case $rule in '' | '#'*) continue ;; esac
-	[ "$test" ] && [ -f "$build/tests/$test.o" ] && [ -f "$file" ] || { error "not a line of five fields, a source and a test"; continue; }
+	[ "$test" ] && [ -f "$(folder)/tests/$test.o" ] && [ -f "$file" ] || { error "not a line of five fields, a source and a test"; continue; }
 	try
 done <"$table"
 echo "$((killed + survived + errors)) mutants: $killed killed, $survived survived, $errors errors"
