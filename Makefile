@@ -72,7 +72,7 @@ $(BUILD)/tests/plugin_%.so: tests/plugin_%.c $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $<
 	@$(CC) $(CFLAGS) -I. -shared -fPIC -MMD -MP -o $@ $<
 
-$(BUILD)/ref/arith_%.o $(BUILD)/fixtures/dtype.o $(BUILD)/gpu/executor_cpu_layer.o $(BUILD)/compare/scan_%.o $(BUILD)/compare/kl_%.o: private CFLAGS += -O3
+$(BUILD)/ref/arith_%.o $(BUILD)/fixtures/dtype.o $(BUILD)/compare/scan_%.o $(BUILD)/compare/kl_%.o $(BUILD)/gpu/executor_cpu_layer.o: private CFLAGS += -O3
 # Neither flag changes a result; with either effect kept, loops with roots or choices are no vector code.
 $(BUILD)/ref/dd_%.o: private CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)

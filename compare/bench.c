@@ -68,7 +68,8 @@ static double time_ref(const char *op, const char *case_name, const struct case_
 
 static void references(void)
 {
-	printf("\n| one core's time for | a delta-rule step of a head, 128 × 128 | an element of rmsnorm | of rope | of causal_conv1d |\n"
+	printf("\n| one core's time for | a delta-rule step of a head, 128 × 128 | an element of rmsnorm | of rope | "
+		"of causal_conv1d |\n"
 		"|---|--:|--:|--:|--:|\n");
 	for (size_t i = 0; i < sizeof ariths_timed / sizeof *ariths_timed; i++) {
 		size_t T = ariths_timed[i].tokens, R = ariths_timed[i].rows, n;
@@ -192,8 +193,8 @@ static void machine(void)
 			break;
 		}
 	if (f) fclose(f);
-	printf("# How fast\nWritten by `make bench` on %s, %d cores; medians of %d. Ratios count, not times; a peer that `make bench-deps` has "
-		"not\ninstalled is missing. The first table on one core.\n", model, omp_get_max_threads(), REPEATS);
+	printf("# How fast\nWritten by `make bench` on %s, %d cores; medians of %d. Ratios count, not times; a peer that "
+		"`make bench-deps` has not\ninstalled is missing. The first table on one core.\n", model, omp_get_max_threads(), REPEATS);
 }
 
 int main(int argc, char **argv)

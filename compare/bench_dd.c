@@ -39,7 +39,8 @@ static void step(void *unused)
 static void product(void *unused)
 {
 	(void)unused;
-	dd_form()->gemm(of(C[0], C[1]), L, (struct dd_operand){ of(A[0], A[1]), K, 1 }, (struct dd_operand){ of(B[0], B[1]), L, 1 }, M, L, K, false);
+	dd_form()->gemm(of(C[0], C[1]), L, (struct dd_operand){ of(A[0], A[1]), K, 1 }, (struct dd_operand){ of(B[0], B[1]), L, 1 },
+		M, L, K, false);
 }
 
 /* Each row's own time is taken beside its peer's, so that both meet the same load. */

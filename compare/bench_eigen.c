@@ -130,8 +130,8 @@ static void solve_dd(void *data)
 
 void bench_eigen(int n)
 {
-	size_t nn = (size_t)n * (size_t)n;
-	struct solver s = { n, numbers(nn), numbers(nn), numbers(nn), numbers((size_t)n), numbers((size_t)n), numbers((size_t)n), numbers((size_t)n), {} };
+	size_t m = (size_t)n, mm = m * m;
+	struct solver s = { n, numbers(mm), numbers(mm), numbers(mm), numbers(m), numbers(m), numbers(m), numbers(m), {} };
 	struct own own;
 	struct spectrum values;
 	struct error e;

@@ -269,7 +269,8 @@ static double python(const char *what)
 	char command[256];
 	double s = NAN;
 
-	snprintf(command, sizeof command, "for p in python3 /usr/bin/python3; do $p compare/bench_peers.py %s 2>/dev/null && break; done", what);
+	snprintf(command, sizeof command, "for p in python3 /usr/bin/python3; do $p compare/bench_peers.py %s 2>/dev/null && break; done",
+		what);
 	FILE *f = popen(command, "r");
 	if (f && fscanf(f, "%lf", &s) != 1) s = NAN;
 	if (f) pclose(f);

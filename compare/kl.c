@@ -126,7 +126,9 @@ bool kl_rows(const struct tensor *a, const struct tensor *b, size_t width, size_
 		return error_set(e, E_KIND, known(a->dtype) ? b->name : a->name, NO_OFFSET, "logits are F64, F32, BF16 or F16");
 	#pragma omp parallel for schedule(dynamic)
 	for (size_t i = 0; i < rows; i++) {
-		struct row row = { a->dtype, b->dtype, at(a->dtype, a->data, i * width), at(b->dtype, b->data, i * width), width, false, false };
+		struct row row = { .ta = a->dtype, .tb = b->dtype, .width = width };
+		row.a = at(a->dtype, a->data, i * width);
+		row.b = at(b->dtype, b->data, i * width);
 		r[i] = (struct kl_row){ 0 };
 		one_row(form, &row, k < MAX_TOP ? k : MAX_TOP, &r[i]);
 	}

@@ -95,8 +95,8 @@ INLINE void one_vector(struct kl_lanes *s, vd a, vd b, vd m, vd c)
 }
 
 /* Memory fetches what comes AHEAD while this computes. */
-INLINE void both(struct kl_lanes *s, load_of *la, size_t size_a, load_of *lb, size_t size_b, const void *a, const void *b, size_t n,
-	double m, double c)
+INLINE void both(struct kl_lanes *s, load_of *la, size_t size_a, load_of *lb, size_t size_b, const void *a, const void *b,
+	size_t n, double m, double c)
 {
 	struct kl_lanes sum = *s;               /* in registers */
 

@@ -76,7 +76,8 @@ static void check(const struct tensor *a, const struct tensor *b, const char *wh
 }
 
 static const enum dtype types[] = { DT_F32, DT_F64, DT_BF16, DT_F16 };
-static const char *const whats[] = { "equal", "some differ", "all differ", "one ulp apart", "of all sizes", "with infinities and NaN", "zeros" };
+static const char *const whats[] = { "equal", "some differ", "all differ", "one ulp apart", "of all sizes",
+	"with infinities and NaN", "zeros" };
 
 static void fill(struct tensor *a, struct tensor *b, size_t what)
 {

@@ -146,8 +146,10 @@ static void the_largest_are_found(void **state)
 static void what_is_not_finite(void **state)
 {
 	static const struct { double a, b; size_t nan; int pq, qp; } rows[] = {         /* 0 finite, 1 infinite, 2 NaN */
-		{ -INFINITY, -INFINITY, 0, 0, 0 }, { 1, -INFINITY, 0, 1, 0 }, { -INFINITY, 1, 0, 0, 1 }, { NAN, 1, 1, 2, 2 }, { 1, NAN, 1, 2, 2 },
-		{ NAN, NAN, 2, 2, 2 }, { INFINITY, 1, 1, 2, 2 }, { 1, INFINITY, 1, 2, 2 }, { INFINITY, INFINITY, 2, 2, 2 }, { -1e30, 1, 0, 0, 0 },
+		{ -INFINITY, -INFINITY, 0, 0, 0 }, { 1, -INFINITY, 0, 1, 0 }, { -INFINITY, 1, 0, 0, 1 }, { NAN, 1, 1, 2, 2 },
+		{ 1, NAN, 1, 2, 2 },
+		{ NAN, NAN, 2, 2, 2 }, { INFINITY, 1, 1, 2, 2 }, { 1, INFINITY, 1, 2, 2 }, { INFINITY, INFINITY, 2, 2, 2 },
+		{ -1e30, 1, 0, 0, 0 },
 	};
 	enum { N = 2500 };
 	struct tensor a = made(DT_F32, N), b = made(DT_F32, N);
