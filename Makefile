@@ -76,6 +76,11 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo nvcc $<
 	@$(NVCC) $(NVCCFLAGS) -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 $(BUILD)/gpu/backend.o: $(BUILD)/gpu_sources.h
+$(BUILD)/compare/logits_pictures.o: $(BUILD)/logits_gp.h
+
+# A script as a string of C.
+$(BUILD)/%_gp.h: plots/%.gp
+	@mkdir -p $(@D); sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< >$@
 
 # Rebuilds everything when the flags change.
 $(BUILD)/flags: FORCE
