@@ -46,7 +46,7 @@ struct model {
  * "model.", "model.language_model." or "language_model.model.". Every tensor is accounted for: one that is missing, of
  * a wrong shape or left over (but for the vision tower and multi-token prediction) is an error with its name. */
 bool model_load(struct model *m, const char *folder, struct error *e);
-void model_free(struct model *m);
+void model_unload(struct model *m);
 
 /* The name in the folder, without prefix, of input `in` of the layer's op; NULL where it is no weight. */
 const char *model_weight_name(enum layer_kind kind, int in);
