@@ -181,9 +181,9 @@ static const struct mistake_spec no_mistakes[] = { { 0 } };
 struct contract_names { const char *name, *what, *sites[MODEL_PARTS]; };
 static const struct contract_names contract_names[] = {
 	{ "f32", "all in float32", { "", "", "" } },
-	{ "torch_bf16", "torch in bf16, operator by operator; the delta rule and softmax in float32", {
+	{ "torch_bf16", "torch in bf16, operator by operator; the delta rule in float32", {
 		COMMON_BF16 "qkv z a b conv.conv conv_out delta.beta delta.o norm.xhat norm.weighted norm.y",
-		COMMON_BF16 "q k v q_norm.y k_norm.y rope.cos_sin rope.products rope.y attention sigmoid gated", "logits" } },
+		COMMON_BF16 "q k v q_norm.y k_norm.y rope.cos_sin rope.products rope.y scores scaled softmax attention sigmoid gated", "logits" } },
 };
 enum { CONTRACTS = sizeof contract_names / sizeof *contract_names };
 
