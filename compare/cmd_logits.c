@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "cli.h"
-#include "logits_model.h"
+#include "logits_layers.h"
 
 struct arguments {
 	const char *model, *got, *reference, *ids, *contract, *truth, *html, *noise[MAX_NOISE];
 	size_t n_noise, top, runs;
-	bool json;
+	bool quick, json;
 };
 
 /* Everything that is read or computed; zero-initialised, freed with inputs_free. */
@@ -17,6 +17,8 @@ struct inputs {
 	struct logit_source source[2 + MAX_NOISE];
 	struct model model;
 	struct model_reference runs;
+	struct layer_lines layers;
+	bool has_layers;
 	size_t *ids, n_ids;
 	char under[256];
 };
@@ -62,6 +64,15 @@ static bool compare_files(struct inputs *in, struct logit_comparison *c, struct 
 }
 
 /* ---- against a model ---- */
+static bool read_layers(struct inputs *in, const struct tensor *logits, struct logit_report *r, const struct model_question *q, struct error *e)
+{
+	layer_lines_free(&in->layers);
+	if (!q->keep_all) return true;
+	if (!layer_lines_make(&in->layers, &in->has_layers, &in->got, logits, &in->runs, q, e)) return false;
+	if (in->has_layers) layer_lines_judge(&in->layers, r);
+	return true;
+}
+
 static bool under_contract(struct inputs *in, struct logit_comparison *c, struct logit_report *r, struct model_question *q, struct error *e)
 {
 	struct model_reference *runs = &in->runs;
@@ -74,7 +85,7 @@ static bool under_contract(struct inputs *in, struct logit_comparison *c, struct
 	for (size_t k = 0; k < c->n_noise; k++) c->noise[k] = &runs->noise[k].source;
 	snprintf(in->under, sizeof in->under, "contract %s", q->contract);
 	c->under = in->under;
-	return logits_compare(r, c, e);
+	return logits_compare(r, c, e) && read_layers(in, c->got->tensor, r, q, e);
 }
 
 /* --contract auto: the tightest that is met, else the last. */
@@ -82,7 +93,7 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 {
 	const struct contract *k = model_op(PART_HEAD)->contracts;
 	bool choose = a->contract && !strcmp(a->contract, "auto");
-	struct model_question q = { .model = &in->model, .ids = in->ids, .n = in->n_ids, .positions = c->got->positions, .runs = a->runs,
+	struct model_question q = { .model = &in->model, .ids = in->ids, .n = in->n_ids, .positions = c->got->positions, .runs = a->runs, .keep_all = !a->quick && c->got->positions == in->n_ids,
 		.contract = a->contract && !choose ? a->contract : k->name, .tick = cli_stage };
 
 	if (c->got->vocabulary != in->model.config.vocabulary)
@@ -109,6 +120,7 @@ static void inputs_free(struct inputs *in)
 	tensors_free(&in->ids_file);
 	for (size_t k = 0; k < MAX_NOISE; k++) tensors_free(&in->noise[k]);
 	model_reference_free(&in->runs);
+	layer_lines_free(&in->layers);
 	model_unload(&in->model);
 	free(in->ids);
 }
@@ -127,8 +139,10 @@ static int run(const struct arguments *a)
 	struct logit_report r = { 0 };
 	struct error e;
 
-	bool ok = compare(&in, &c, &r, a, &e) && (!a->html || logits_html(a->html, &r, &c, &e));
-	int status = !ok ? cli_fail(&e) : a->json ? cli_json(logits_json(&r, &c)) : logits_text(&r, &c);
+	bool ok = compare(&in, &c, &r, a, &e);
+	const struct layer_lines *layers = in.has_layers ? &in.layers : NULL;
+	ok = ok && (!a->html || logits_html(a->html, &r, &c, layers, &e));
+	int status = !ok ? cli_fail(&e) : a->json ? cli_json(logits_json(&r, &c, layers)) : logits_text(&r, &c, layers);
 	if (status == EXIT_PASS) status = outcome_exit(r.outcome);
 	logits_free(&r);
 	inputs_free(&in);
@@ -159,6 +173,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'c': a->contract = text; return 0;
 	case 'T': a->truth = text; return 0;
 	case 'R': a->runs = cli_number(state, "--runs", text, 1, MAX_NOISE); return 0;
+	case 'q': a->quick = true; return 0;
 	case 't': a->top = cli_number(state, "--top", text, 1, KL_TOP); return 0;
 	case 'h': a->html = text; return 0;
 	case 'j': a->json = true; return 0;
@@ -175,6 +190,7 @@ int cmd_logits(int argc, char **argv)
 		{ "ids", 'i', "FILE:TENSOR", 0, "the token ids; input_ids beside the logits by default", 0 },
 		{ "contract", 'c', "NAME", 0, "with --model: what the engine may round: f32 (by default), torch_bf16 ..., or auto, the tightest that it meets", 0 },
 		{ "runs", 'R', "N", 0, "with --model: noisy runs behind sigma (8)", 0 },
+		{ "quick", 'q', NULL, 0, "with --model: the logits alone, not the hidden states beside them", 0 },
 		{ "truth", 'T', "ARITH", 0, "with --model: the reference's arithmetic (f64)", 0 },
 		{ "ref", 'r', "FILE:TENSOR", 0, "in place of a model: the logits that they are compared with", 1 },
 		{ "noise", 'n', "FILE:TENSOR", 0, "with --ref: logits that are known to be correct, so may be as far off; may be repeated", 1 },

@@ -180,7 +180,7 @@ static void sort_flips(struct logit_report *r)
 	}
 }
 
-static void __attribute__((format(printf, 3, 4))) reason(struct logit_report *r, enum outcome outcome, const char *format, ...)
+void logits_reason(struct logit_report *r, enum outcome outcome, const char *format, ...)
 {
 	va_list arguments;
 
@@ -198,9 +198,9 @@ static void judge_values(struct logit_report *r)
 		if (!is_bad(p)) continue;
 		r->bad++;
 		if (r->n_reason < MAX_REASON / 2)
-			reason(r, FAIL, "position %zu: %zu NaN, %zu infinite, %zu masked in one of the two only", t, p->nan, p->inf, p->mask);
+			logits_reason(r, FAIL, "position %zu: %zu NaN, %zu infinite, %zu masked in one of the two only", t, p->nan, p->inf, p->mask);
 	}
-	if (r->bad) reason(r, FAIL, "%zu of %zu positions are no rows of numbers where the reference is", r->bad, r->positions);
+	if (r->bad) logits_reason(r, FAIL, "%zu of %zu positions are no rows of numbers where the reference is", r->bad, r->positions);
 }
 
 static void judge_errors(struct logit_report *r)
@@ -211,10 +211,10 @@ static void judge_errors(struct logit_report *r)
 
 	for (int i = 0; i < LOGIT_RULES; i++) {
 		const struct rule *x = &r->rule[i];
-		if (!(x->value <= x->limit)) reason(r, FAIL, of[i], x->value, x->limit);
+		if (!(x->value <= x->limit)) logits_reason(r, FAIL, of[i], x->value, x->limit);
 	}
 	if (r->flips[FLIP_BEYOND])
-		reason(r, FAIL, "%zu first tokens differ by more than the reference's margin is uncertain", r->flips[FLIP_BEYOND]);
+		logits_reason(r, FAIL, "%zu first tokens differ by more than the reference's margin is uncertain", r->flips[FLIP_BEYOND]);
 }
 
 /* ---- totals ---- */
@@ -259,7 +259,7 @@ bool logits_summarise(struct logit_report *r, const struct logit_comparison *c, 
 		judge_values(r);
 		if (r->has_sigma) judge_errors(r);
 		else if (!(r->max_all == 0))
-			reason(r, UNDECIDED, "nothing says how large an error may be: give a model and a contract, or a correct answer as --noise");
+			logits_reason(r, UNDECIDED, "nothing says how large an error may be: give a model and a contract, or a correct answer as --noise");
 	}
 	free(work);
 	return ok;

@@ -149,9 +149,9 @@ static void real_logits_against_noise(void **state)
 static void real_logits_against_the_model(void **state)
 {
 	(void)state;
-	expect(EXIT_PASS, "logits", "--model", DENSE, "--got", CAPTURE ":gpu_f32.logits", "--runs", "2");
+	expect(EXIT_PASS, "logits", "--model", DENSE, "--got", CAPTURE ":gpu_f32.logits", "--runs", "2", "--quick");
 	assert_non_null(strstr(out, "PASS under contract f32"));
-	expect(EXIT_PASS, "logits", "--model", DENSE, "--got", CAPTURE ":gpu_bf16.logits", "--runs", "1", "--contract", "auto", "--json");
+	expect(EXIT_PASS, "logits", "--model", DENSE, "--got", CAPTURE ":gpu_bf16.logits", "--runs", "1", "--contract", "auto", "--quick", "--json");
 	json_t *j = json_out(), *all = json_object_get(j, "all");
 	assert_string_equal(text_of(j, "under"), "contract torch_bf16");
 	assert_true(json_real_value(json_object_get(all, "explained")) > 0.9);

@@ -1,0 +1,36 @@
+/* Which layer went wrong first, from an engine's hidden states. See docs/logits.md. */
+#ifndef ETALON_LOGITS_LAYERS_H
+#define ETALON_LOGITS_LAYERS_H
+
+#include "layer_reading.h"
+#include "logits_model.h"
+
+/* A hidden state, or the logits. Free-running: its error against the exact model's, started from the ids. Anchored: what
+ * `reading` says, started from the engine's own state before it. */
+struct layer_line {
+	double error;                   /* rms of the error over that of the exact state (of the logits: over that of the largest) */
+	double explained;               /* of the error's square, by the replica that runs from the ids too; NaN without one */
+	struct layer_reading reading;   /* not of the embedding */
+};
+
+struct layer_lines {
+	size_t n;                       /* layers + 2: the embedding, the layers, the head */
+	struct layer_line *line;
+	size_t embedding_wrong;         /* elements that are not the embedding's, rounded to the type of the dump */
+	size_t first;                   /* the first layer (the head: their number) that the contract does not explain; SIZE_MAX: none */
+};
+
+/* The engine's hidden states beside its logits: "NAMEhidden.0" to "NAMEhidden.L" where the logits are "NAMElogits". *found is
+ * false where there is no hidden.0, or the logits have another name; where only some are missing that is an error. */
+bool layer_lines_make(struct layer_lines *r, bool *found, const struct tensors *file, const struct tensor *logits,
+	const struct model_reference *runs, const struct model_question *q, struct error *e);
+void layer_lines_free(struct layer_lines *r);
+
+/* Adds what the layers say to the verdict. */
+void layer_lines_judge(struct layer_lines *r, struct logit_report *to);
+
+int layer_lines_text(const struct layer_lines *r);              /* an exit code */
+json_t *layer_lines_json(const struct layer_lines *r);
+void layer_lines_html(FILE *to, const struct layer_lines *r);
+
+#endif
