@@ -64,20 +64,15 @@ static bool compare_files(struct inputs *in, struct logit_comparison *c, struct 
 }
 
 /* ---- against a model ---- */
-static bool read_layers(struct inputs *in, const struct tensor *logits, struct logit_report *r, const struct model_question *q, struct error *e)
-{
-	layer_lines_free(&in->layers);
-	if (!q->keep_all) return true;
-	if (!layer_lines_make(&in->layers, &in->has_layers, &in->got, logits, &in->runs, q, e)) return false;
-	if (in->has_layers) layer_lines_judge(&in->layers, r);
-	return true;
-}
-
+/* The layers first: they say how the engine adds, and with that the replica does it too. */
 static bool under_contract(struct inputs *in, struct logit_comparison *c, struct logit_report *r, struct model_question *q, struct error *e)
 {
 	struct model_reference *runs = &in->runs;
 
 	model_reference_free(runs);
+	layer_lines_free(&in->layers);
+	if (op_contract(model_op(PART_HEAD), q->contract) < 0) return error_set(e, E_UNKNOWN_NAME, q->contract, NO_OFFSET, "no contract of a model");
+	if (q->keep_all && !layer_lines_read(&in->layers, &in->has_layers, &in->got, c->got->tensor, q, e)) return false;
 	if (!model_reference_make(runs, q, e)) return false;
 	c->reference = &runs->truth.source;
 	c->replica = runs->has_replica ? &runs->replica.source : NULL;
@@ -85,7 +80,11 @@ static bool under_contract(struct inputs *in, struct logit_comparison *c, struct
 	for (size_t k = 0; k < c->n_noise; k++) c->noise[k] = &runs->noise[k].source;
 	snprintf(in->under, sizeof in->under, "contract %s", q->contract);
 	c->under = in->under;
-	return logits_compare(r, c, e) && read_layers(in, c->got->tensor, r, q, e);
+	if (!logits_compare(r, c, e)) return false;
+	if (!in->has_layers) return true;
+	if (!layer_lines_follow(&in->layers, &in->got, c->got->tensor, runs, e)) return false;
+	layer_lines_judge(&in->layers, r);
+	return true;
 }
 
 /* --contract auto: the tightest that is met, else the last. */

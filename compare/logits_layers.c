@@ -53,18 +53,6 @@ static void fill(struct layer_line *line, const struct norms *s, bool replica)
 	line->explained = !replica ? NONE : s->error > 0 ? 1 - s->left / s->error : 1;
 }
 
-static bool run_free(struct layer_lines *r, const struct tensors *file, const struct tensor *logits, const struct model_reference *runs,
-	struct error *e)
-{
-	for (size_t i = 0; i + 1 < r->n; i++) {
-		struct norms s = { 0 };
-		const struct tensor *got = state_of(file, logits, i);
-		if (!add_norms(&s, got, runs->truth.all[i].hi, runs->has_replica ? runs->replica.all[i].hi : NULL, e)) return false;
-		fill(&r->line[i], &s, runs->has_replica);
-	}
-	return true;
-}
-
 /* Those of the report, which has seen all rows; against the largest logits. */
 static void logits_line_of(struct layer_line *line, const struct logit_report *report)
 {
@@ -112,8 +100,15 @@ static bool run_anchored(struct layer_lines *r, const struct tensors *file, cons
 	return true;
 }
 
-bool layer_lines_make(struct layer_lines *r, bool *found, const struct tensors *file, const struct tensor *logits,
-	const struct model_reference *runs, const struct model_question *q, struct error *e)
+/* The model is one: what adds up one layer of a kind adds up all. */
+static void take_sums(const struct layer_lines *r, struct model_question *q)
+{
+	for (size_t l = r->n - 1; l-- > 0;)
+		q->sums[l + 2 < r->n ? (int)q->model->config.kind[l] : PART_HEAD] = r->line[l + 1].reading.sums;
+}
+
+bool layer_lines_read(struct layer_lines *r, bool *found, const struct tensors *file, const struct tensor *logits, struct model_question *q,
+	struct error *e)
 {
 	size_t layers = q->model->config.layers;
 
@@ -127,10 +122,25 @@ bool layer_lines_make(struct layer_lines *r, bool *found, const struct tensors *
 	}
 	r->line = calloc(r->n, sizeof *r->line);
 	if (!r->line) return error_set(e, E_MEMORY, NULL, NO_OFFSET, "%zu layers", layers);
-	r->embedding_wrong = wrong_embedding(state_of(file, logits, 0), runs->truth.all[0].hi);
-	if (run_free(r, file, logits, runs, e) && run_anchored(r, file, logits, q, e)) return true;
+	if (run_anchored(r, file, logits, q, e)) {
+		take_sums(r, q);
+		return true;
+	}
 	layer_lines_free(r);
 	return false;
+}
+
+bool layer_lines_follow(struct layer_lines *r, const struct tensors *file, const struct tensor *logits, const struct model_reference *runs,
+	struct error *e)
+{
+	r->embedding_wrong = wrong_embedding(state_of(file, logits, 0), runs->truth.all[0].hi);
+	for (size_t i = 0; i + 1 < r->n; i++) {
+		struct norms s = { 0 };
+		const struct tensor *got = state_of(file, logits, i);
+		if (!add_norms(&s, got, runs->truth.all[i].hi, runs->has_replica ? runs->replica.all[i].hi : NULL, e)) return false;
+		fill(&r->line[i], &s, runs->has_replica);
+	}
+	return true;
 }
 
 void layer_lines_free(struct layer_lines *r)

@@ -16,14 +16,18 @@ struct layer_line {
 struct layer_lines {
 	size_t n;                       /* layers + 2: the embedding, the layers, the head */
 	struct layer_line *line;
-	size_t embedding_wrong;         /* elements that are not the embedding's, rounded to the type of the dump */
+	size_t embedding_wrong;         /* elements of hidden.0 that are not the embedding's, rounded to the type of the dump */
 	size_t first;                   /* the first layer (the head: their number) that the contract does not explain; SIZE_MAX: none */
 };
 
-/* The engine's hidden states beside its logits: "NAMEhidden.0" to "NAMEhidden.L" where the logits are "NAMElogits". *found is
- * false where there is no hidden.0, or the logits have another name; where only some are missing that is an error. */
-bool layer_lines_make(struct layer_lines *r, bool *found, const struct tensors *file, const struct tensor *logits,
-	const struct model_reference *runs, const struct model_question *q, struct error *e);
+/* Anchored: reads the engine's hidden states beside its logits, "NAMEhidden.0" to "NAMEhidden.L" where the logits are
+ * "NAMElogits", and sets q->sums to what came nearest in the first layer of each kind. *found is false, and *r empty, where there
+ * is no hidden.0 or the logits have another name; where only some are missing that is an error. Freed with layer_lines_free. */
+bool layer_lines_read(struct layer_lines *r, bool *found, const struct tensors *file, const struct tensor *logits, struct model_question *q,
+	struct error *e);
+/* Free-running: from the same hidden states and a reference that kept all of its own. */
+bool layer_lines_follow(struct layer_lines *r, const struct tensors *file, const struct tensor *logits, const struct model_reference *runs,
+	struct error *e);
 void layer_lines_free(struct layer_lines *r);
 
 /* Adds what the layers say to the verdict. */

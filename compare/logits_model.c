@@ -59,6 +59,8 @@ static bool make(struct model_reference *r, const struct model_question *q, stru
 	struct model_plan exact = model_plan_plain(q->truth, q->bits), replica;
 
 	if (!plan_under(&replica, q->truth, q->bits, q->contract, e)) return false;
+	for (int part = 0; part < MODEL_PARTS; part++)
+		if (q->sums[part]) replica.part[part].arith = q->sums[part], replica.part[part].bits = q->sums[part]->precision;
 	if (!model_answer_make(&r->truth, q, &exact, q->keep_all, "the reference", e)) return false;
 	r->has_replica = rounds(&replica);
 	if (r->has_replica && !model_answer_make(&r->replica, q, &replica, q->keep_all, "the replica", e)) return false;

@@ -32,6 +32,7 @@ struct model_question {
 	const struct arith *truth;
 	int bits;
 	const char *contract;
+	const struct arith *sums[MODEL_PARTS];          /* of the replica's parts; NULL: truth */
 	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
 };
 bool model_reference_make(struct model_reference *r, const struct model_question *q, struct error *e);
