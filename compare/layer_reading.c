@@ -20,17 +20,17 @@ struct reader {
 	const struct call *call;
 	size_t n, row;
 	double *got, *unit;             /* [n] the engine's; u of the score */
-	double *now, *other;            /* [n] stored answers: of the replica; of a trial */
+	double *now, *other;            /* [n] stored answers: of the replica in f64; of a trial */
+	struct distance exact;          /* of the engine from now */
 	double error;                   /* Σ of the engine's squared error */
-	struct error *e;
 };
 
-static bool answer(struct reader *d, const struct plan *p, double *y)
+static bool answer(const struct reader *d, const struct plan *p, double *y)
 {
 	struct answer a;
 	enum dtype type = out_dtype(d->call, 0);
 
-	if (!ref_run(d->call, p, &a, d->e)) return false;
+	if (!ref_run(d->call, p, &a, NULL)) return false;
 	for (size_t i = 0; i < d->n; i++) y[i] = stored_as(type, a.hi[0][i], 0);
 	answer_free(&a);
 	return true;
@@ -76,7 +76,7 @@ static bool set_units(struct reader *d)
 	enum format f = dtype_info[out_dtype(d->call, 0)].format;
 	double *size = calloc(d->row, sizeof *size);
 
-	if (!size) return error_set(d->e, E_MEMORY, d->call->op->name, NO_OFFSET, "%zu numbers", d->row);
+	if (!size) return false;
 	for (size_t at = 0; at < d->n; at += d->row) {
 		for (size_t i = 0; i < d->row; i++) size[i] = fabs(d->now[at + i] - d->other[at + i]);
 		qsort(size, d->row, sizeof *size, by_size);
@@ -98,20 +98,30 @@ static bool noise_of(struct reader *d, const struct plan *replica, double *most)
 	exact.bits = arith_f64.precision;
 	if (!answer(d, &exact, d->now)) return false;
 	*most = 0;
-	for (int run = 0; run < NOISY_RUNS; run++) {
+	struct plan first = noisy(replica, 0);
+	if (!answer(d, &first, d->other) || !set_units(d)) return false;
+	*most = between(d, d->other, d->now).score;
+	bool ok = true;
+	#pragma omp parallel for schedule(dynamic)
+	for (int run = 1; run < NOISY_RUNS; run++) {
 		struct plan p = noisy(replica, run);
-		if (!answer(d, &p, d->other)) return false;
-		if (run == 0 && !set_units(d)) return false;
-		*most = fmax(*most, between(d, d->other, d->now).score);
+		double *y = malloc(d->n * sizeof *y), score = 0;
+		bool mine = y && answer(d, &p, y);
+		if (mine) score = between(d, y, d->now).score;
+		free(y);
+		#pragma omp critical
+		{
+			ok = ok && mine;
+			*most = fmax(*most, score);
+		}
 	}
-	return true;
+	return ok;
 }
 
-/* The sums that come nearest: replica->arith and now. */
+/* now, and the sums that come nearest, in which r->left is. */
 static bool settle(struct reader *d, struct layer_reading *r)
 {
 	double noise;
-	struct plan best = r->replica;
 
 	if (!noise_of(d, &r->replica, &noise)) return false;
 	r->limit = beyond * noise;
@@ -122,18 +132,19 @@ static bool settle(struct reader *d, struct layer_reading *r)
 		p.bits = sums[i]->precision;
 		if (!answer(d, &p, d->other)) return false;
 		struct distance s = between(d, d->got, d->other);
+		if (i == 0) d->exact = s;
 		if (!(s.score < r->left.score)) continue;
 		r->left = s;
-		best = p;
-		memcpy(d->now, d->other, d->n * sizeof *d->now);
+		r->sums = sums[i];
 		if (s.equal == 1) break;
 	}
-	r->replica = best;
-	r->sums = best.arith;
 	r->explained = d->error > 0 ? 1 - r->left.square / d->error : r->left.square == 0;
 	r->equal = r->left.equal;
 	return true;
 }
+
+/* All that is said of a suspect: how far it moves the replica, and what it leaves of the engine's error. */
+struct trial { struct layer_suspect suspect; struct distance moved, left; };
 
 static bool is_convicted(const struct layer_reading *r, const struct layer_suspect *s)
 {
@@ -172,43 +183,66 @@ static bool next_suspect(const struct layer_reading *r, struct layer_suspect *s)
 	return true;
 }
 
-/* The suspect that leaves least, if that is less than half of what was left. */
-static bool best_suspect(struct reader *d, struct layer_reading *r, struct layer_suspect *best, bool *found)
+static int suspects(const struct layer_reading *r, struct trial *list)
 {
 	struct layer_suspect s = { .mistake = -1, .site = -1 };
-	double least = INFINITY;
+	int n = 0;
 
-	*found = false;
-	r->tried = r->invisible = 0;
-	while (next_suspect(r, &s)) {
-		struct plan p = plan_with(r, &s);
-		if (is_convicted(r, &s)) continue;
-		if (!answer(d, &p, d->other)) return false;
-		struct distance moved = between(d, d->other, d->now), left = between(d, d->got, d->other);
-		r->tried++;
-		if (!(moved.score > r->limit)) {
-			r->invisible++;
-			continue;
+	while (next_suspect(r, &s))
+		if (!is_convicted(r, &s)) list[n++].suspect = s;
+	return n;
+}
+
+static bool try_all(const struct reader *d, const struct layer_reading *r, struct trial *list, int n)
+{
+	bool ok = true;
+
+	#pragma omp parallel
+	{
+		double *y = malloc(d->n * sizeof *y);
+		bool mine = y != NULL;
+		#pragma omp for schedule(dynamic)
+		for (int i = 0; i < n; i++) {
+			struct plan p = plan_with(r, &list[i].suspect);
+			if (!mine || !(mine = answer(d, &p, y))) continue;
+			list[i].moved = between(d, y, d->now);
+			list[i].left = between(d, d->got, y);
 		}
-		bool made = left.score < half * r->left.score || (left.square < half * r->left.square && left.score < r->left.score);
-		if (!made || !(left.score < least)) continue;
-		least = left.score;
-		*best = s;
-		*found = true;
+		free(y);
+		#pragma omp atomic
+		ok &= mine;
 	}
-	return true;
+	return ok;
+}
+
+/* The suspect that leaves least, if that is less than half of what was left; NULL: none. */
+static const struct trial *best_suspect(const struct reader *d, struct layer_reading *r, const struct trial *list, int n)
+{
+	const struct trial *best = NULL;
+
+	r->tried = n;
+	r->invisible = 0;
+	for (int i = 0; i < n; i++) {
+		const struct distance *left = &list[i].left;
+		bool seen = list[i].moved.score > r->limit;
+		bool made = left->score < half * d->exact.score || (left->square < half * d->exact.square && left->score < d->exact.score);
+		r->invisible += !seen;
+		if (seen && made && (!best || left->score < best->left.score)) best = &list[i];
+	}
+	return best;
 }
 
 static bool convict(struct reader *d, struct layer_reading *r)
 {
-	struct layer_suspect s;
-	bool found = true;
+	struct trial list[3 * MAX_SITE + 2 * MAX_MISTAKE];
 
 	while (!r->understood && r->n < MAX_CONVICTED) {
-		if (!best_suspect(d, r, &s, &found)) return false;
-		if (!found) return true;
-		r->replica = plan_with(r, &s);
-		r->convicted[r->n++] = s;
+		int n = suspects(r, list);
+		if (!try_all(d, r, list, n)) return false;
+		const struct trial *best = best_suspect(d, r, list, n);
+		if (!best) return true;
+		r->replica = plan_with(r, &best->suspect);
+		r->convicted[r->n++] = best->suspect;
 		if (!settle(d, r)) return false;
 		r->convicted[r->n - 1].explained = r->explained;
 		r->convicted[r->n - 1].equal = r->equal;
@@ -238,13 +272,13 @@ static bool read_all(struct reader *d, const struct contract *k, struct layer_re
 bool layer_read(const struct call *call, const struct contract *k, struct layer_reading *r, struct error *e)
 {
 	size_t n = call->out_count[0];
-	struct reader d = { .call = call, .n = n, .row = out_row(call, 0), .e = e, .got = calloc(4 * n, sizeof *d.got) };
+	struct reader d = { .call = call, .n = n, .row = out_row(call, 0), .got = calloc(4 * n, sizeof *d.got) };
 
 	if (!d.got) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "%zu numbers", 4 * n);
 	d.unit = d.got + n;
 	d.now = d.unit + n;
 	d.other = d.now + n;
-	bool ok = read_all(&d, k, r);
+	bool ok = read_all(&d, k, r) || error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "reading a layer");
 	free(d.got);
 	return ok;
 }

@@ -33,8 +33,8 @@ struct layer_reading {
 	double limit;                   /* of left.score: twice the farthest of NOISY_RUNS correct layers */
 	bool kept;                      /* the contract alone explains the layer */
 	bool understood;                /* it does with what is convicted */
-	const struct arith *sums;       /* the arithmetic that comes nearest; its sums are in an order like the engine's */
-	struct plan replica;
+	const struct arith *sums;       /* the arithmetic that comes nearest, whose sums are in an order like the engine's: left is in it */
+	struct plan replica;            /* in f64 */
 	int n;
 	struct layer_suspect convicted[MAX_CONVICTED];
 	int tried, invisible;           /* suspects; those whose effect is no larger than what float32 tips over */

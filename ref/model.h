@@ -57,6 +57,7 @@ struct model_plan {
 	struct plan part[MODEL_PARTS];
 	int planted;                    /* the layer that runs by `there` instead, or NOWHERE */
 	struct plan there;
+	const struct plan *each;        /* [layers] by which all layers run, borrowed; NULL: by the above */
 	bool embedding_on;              /* the embedding is rounded to: */
 	enum format embedding;
 };

@@ -22,9 +22,8 @@ static size_t gate_at(calc *c, size_t h)
 /* A head that is normed and turned: from row t of `from` at `at` to row `behind` + t of `to` at `there`; its neighbour at `beside`. */
 struct turned { field from, to; size_t at, beside, there, behind; int weight; const char *place; bool turns; };
 
-static void norm_row(calc *c, const struct turned *p, vec x, vec weight, size_t t)
+static void norm_row(calc *c, const struct turned *p, const struct scope *norm, vec x, vec weight, size_t t)
 {
-	struct scope norm = c_scope_at(c, &op_rmsnorm, p->place);
 	vec w = c_vec(c, x.n), other = c_vec(c, x.n), none = { 0 };
 	num m = c_num(c);
 	bool both = c_mistake(c, QK_NORM_OVER_HEADS);
@@ -32,7 +31,7 @@ static void norm_row(calc *c, const struct turned *p, vec x, vec weight, size_t 
 	if (c_mistake(c, QK_NORM_MISSING)) return;
 	c_get(c, other, p->from, t * p->from.cols + p->beside, 1);
 	c_copy(c, w, weight);
-	c_enter(c, &norm);
+	c_enter(c, norm);
 	rms_begin(c, m, x, none);
 	if (both) layer_both_heads(c, m, other);
 	rms_divide(c, x, m, c_param(c, P_EPS));
@@ -41,12 +40,11 @@ static void norm_row(calc *c, const struct turned *p, vec x, vec weight, size_t 
 }
 
 /* y <- x turned; element by element where pairs are not in halves. */
-static void turn_row(calc *c, vec x, size_t position)
+static void turn_row(calc *c, const struct scope *rope, vec x, size_t position)
 {
-	struct scope rope = c_scope_at(c, &op_rope, "rope");
 	size_t rotary = (size_t)c_param(c, P_ROTARY_DIM);
 
-	c_enter(c, &rope);
+	c_enter(c, rope);
 	struct rope_pairs p = rope_pairs(c, x.n, rotary, false);
 	vec x1 = c_vec(c, p.n), x2 = c_vec(c, p.n), y1 = c_vec(c, p.n), y2 = c_vec(c, p.n), co = c_vec(c, p.n), si = c_vec(c, p.n);
 	rope_cos_sin(c, co, si, c_number(c, (double)position), x.n, rotary, c_param(c, P_THETA));
@@ -66,15 +64,16 @@ static void turn_head(calc *c, const struct turned *p)
 {
 	size_t D = c_dim(c, D_D), S = c_mistake(c, POSITION_OFF) ? 0 : c_dim(c, D_S);
 	bool after = c_mistake(c, QK_NORM_AFTER_ROPE);
+	struct scope norm = c_scope_at(c, &op_rmsnorm, p->place), rope = c_scope_at(c, &op_rope, "rope");
 	vec x = c_vec(c, D), weight = c_vec(c, D);
 	size_t mark = c_mark(c);
 
 	c_load(c, weight, p->weight, 0, 1);
 	for (size_t t = 0; t < p->from.rows; t++) {
 		c_get(c, x, p->from, t * p->from.cols + p->at, 1);
-		if (!after) norm_row(c, p, x, weight, t);
-		if (p->turns) turn_row(c, x, S + t);
-		if (after) norm_row(c, p, x, weight, t);
+		if (!after) norm_row(c, p, &norm, x, weight, t);
+		if (p->turns) turn_row(c, &rope, x, S + t);
+		if (after) norm_row(c, p, &norm, x, weight, t);
 		c_put(c, p->to, (p->behind + t) * p->to.cols + p->there, 1, x);
 		c_release(c, mark);
 	}

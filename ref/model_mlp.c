@@ -160,8 +160,9 @@ static void sum_experts(calc *c, const struct mixture *m, size_t t, vec sum, vec
 			if (m->expert[t * m->k + i] != e) continue;
 			c_get(c, y, m->out, (t * m->k + i) * y.n, 1);
 			c_add(c, sum, sum, y);
-			c_site(c, SITE_EXPERTS, sum);
+			c_site(c, SITE_RUNNING, sum);
 		}
+	c_site(c, SITE_EXPERTS, sum);
 }
 
 /* y <- sum + sigmoid(gate) shared */

@@ -109,7 +109,8 @@ static const struct param_spec params[] = {
 	[SITE_PROBABILITY] = { "probability", "softmax of the router's logits", 0, 0 }, \
 	[SITE_ROUTE] = { "route", "the chosen experts' weights, over their sum", 0, 0 }, \
 	[SITE_EXPERT] = { "expert", "an expert's output times its weight", 0, 0 }, \
-	[SITE_EXPERTS] = { "experts", "the running sum of experts", 0, 0 }, \
+	[SITE_RUNNING] = { "running", "the running sum of experts, one after the other", 0, 0 }, \
+	[SITE_EXPERTS] = { "experts", "the sum of experts", 0, 0 }, \
 	[SITE_SHARED_LOGIT] = { "shared_logit", "W_shared x", 0, 0 }, \
 	[SITE_SHARED_GATE] = { "shared_gate", "sigmoid(W_shared x)", 0, 0 }, \
 	[SITE_SHARED] = { "shared", "the shared expert times its gate", 0, 0 }, \
@@ -176,7 +177,7 @@ static const struct mistake_spec full_mistakes[] = {
 static const struct mistake_spec no_mistakes[] = { { 0 } };
 
 /* What a public library's bf16 run rounds (transformers, eager): all that it stores between modules. */
-#define COMMON_BF16 "input_norm.y mixed residual post_norm.y gate silu up product down router route expert experts shared_logit shared_gate " \
+#define COMMON_BF16 "input_norm.y mixed residual post_norm.y gate silu up product down router route expert running experts shared_logit shared_gate " \
 	"shared mlp hidden final_norm.y y "
 struct contract_names { const char *name, *what, *sites[MODEL_PARTS]; };
 static const struct contract_names contract_names[] = {

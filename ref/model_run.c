@@ -40,6 +40,7 @@ void model_plan_mistake(struct model_plan *p, enum layer_kind kind, int layer, i
 
 const struct plan *model_plan_at(const struct model *m, const struct model_plan *p, size_t layer)
 {
+	if (p->each) return &p->each[layer];
 	return p->planted == (int)layer ? &p->there : &p->part[m->config.kind[layer]];
 }
 
