@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "logits_layers.h"
+#include "logits_causes.h"
 
 struct arguments {
 	const char *model, *got, *reference, *ids, *contract, *truth, *html, *noise[MAX_NOISE];
@@ -17,8 +17,7 @@ struct inputs {
 	struct logit_source source[2 + MAX_NOISE];
 	struct model model;
 	struct model_reference runs;
-	struct layer_lines layers;
-	bool has_layers;
+	struct logit_causes causes;
 	size_t *ids, n_ids;
 	char under[256];
 };
@@ -65,14 +64,13 @@ static bool compare_files(struct inputs *in, struct logit_comparison *c, struct 
 
 /* ---- against a model ---- */
 /* The layers first: they say how the engine adds, and with that the replica does it too. */
-static bool under_contract(struct inputs *in, struct logit_comparison *c, struct logit_report *r, struct model_question *q, struct error *e)
+static bool under_contract(struct inputs *in, struct logit_comparison *c, struct logit_report *r, struct model_question *q, bool quick, struct error *e)
 {
 	struct model_reference *runs = &in->runs;
 
 	model_reference_free(runs);
-	layer_lines_free(&in->layers);
-	if (op_contract(model_op(PART_HEAD), q->contract) < 0) return error_set(e, E_UNKNOWN_NAME, q->contract, NO_OFFSET, "no contract of a model");
-	if (q->keep_all && !layer_lines_read(&in->layers, &in->has_layers, &in->got, c->got->tensor, q, e)) return false;
+	causes_free(&in->causes);
+	if (!quick && !causes_read(&in->causes, &in->got, c->got->tensor, q, e)) return false;
 	if (!model_reference_make(runs, q, e)) return false;
 	c->reference = &runs->truth.source;
 	c->replica = runs->has_replica ? &runs->replica.source : NULL;
@@ -80,11 +78,12 @@ static bool under_contract(struct inputs *in, struct logit_comparison *c, struct
 	for (size_t k = 0; k < c->n_noise; k++) c->noise[k] = &runs->noise[k].source;
 	snprintf(in->under, sizeof in->under, "contract %s", q->contract);
 	c->under = in->under;
-	if (!logits_compare(r, c, e)) return false;
-	if (!in->has_layers) return true;
-	if (!layer_lines_follow(&in->layers, &in->got, c->got->tensor, runs, e)) return false;
-	layer_lines_judge(&in->layers, r);
-	return true;
+	return logits_compare(r, c, e);
+}
+
+static bool is_met(const struct inputs *in, const struct logit_report *r)
+{
+	return r->outcome == PASS && (!in->causes.has_layers || model_reading_exit(&in->causes.layers) == EXIT_PASS);
 }
 
 /* --contract auto: the tightest that is met, else the last. */
@@ -92,7 +91,7 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 {
 	const struct contract *k = model_op(PART_HEAD)->contracts;
 	bool choose = a->contract && !strcmp(a->contract, "auto");
-	struct model_question q = { .model = &in->model, .ids = in->ids, .n = in->n_ids, .positions = c->got->positions, .runs = a->runs, .keep_all = !a->quick && c->got->positions == in->n_ids,
+	struct model_question q = { .model = &in->model, .ids = in->ids, .n = in->n_ids, .positions = c->got->positions, .runs = a->runs,
 		.contract = a->contract && !choose ? a->contract : k->name, .tick = cli_stage };
 
 	if (c->got->vocabulary != in->model.config.vocabulary)
@@ -102,12 +101,15 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 	if (!arith_by_name(a->truth, &q.truth, &q.bits))
 		return error_set(e, E_UNKNOWN_NAME, a->truth, NO_OFFSET, "see `etalon list arithmetics`");
 	c->ids = in->ids + (in->n_ids - c->got->positions);
-	if (!under_contract(in, c, r, &q, e)) return false;
-	for (k++; choose && r->outcome != PASS && k->name; k++) {
+	bool quick = a->quick || c->got->positions < in->n_ids;
+	if (!under_contract(in, c, r, &q, quick, e)) return false;
+	for (k++; choose && !is_met(in, r) && k->name; k++) {
 		q.contract = k->name;
 		logits_free(r);
-		if (!under_contract(in, c, r, &q, e)) return false;
+		if (!under_contract(in, c, r, &q, quick, e)) return false;
 	}
+	if (!quick && !in->causes.has_layers && r->outcome == FAIL && !r->bad && !causes_try(&in->causes, c->got->tensor, &q, e)) return false;
+	causes_judge(&in->causes, r);
 	return true;
 }
 
@@ -119,7 +121,7 @@ static void inputs_free(struct inputs *in)
 	tensors_free(&in->ids_file);
 	for (size_t k = 0; k < MAX_NOISE; k++) tensors_free(&in->noise[k]);
 	model_reference_free(&in->runs);
-	layer_lines_free(&in->layers);
+	causes_free(&in->causes);
 	model_unload(&in->model);
 	free(in->ids);
 }
@@ -139,9 +141,9 @@ static int run(const struct arguments *a)
 	struct error e;
 
 	bool ok = compare(&in, &c, &r, a, &e);
-	const struct layer_lines *layers = in.has_layers ? &in.layers : NULL;
-	ok = ok && (!a->html || logits_html(a->html, &r, &c, layers, &e));
-	int status = !ok ? cli_fail(&e) : a->json ? cli_json(logits_json(&r, &c, layers)) : logits_text(&r, &c, layers);
+	const struct logit_causes *causes = a->model ? &in.causes : NULL;
+	ok = ok && (!a->html || logits_html(a->html, &r, &c, causes, &e));
+	int status = !ok ? cli_fail(&e) : a->json ? cli_json(logits_json(&r, &c, causes)) : logits_text(&r, &c, causes);
 	if (status == EXIT_PASS) status = outcome_exit(r.outcome);
 	logits_free(&r);
 	inputs_free(&in);
@@ -189,7 +191,7 @@ int cmd_logits(int argc, char **argv)
 		{ "ids", 'i', "FILE:TENSOR", 0, "the token ids; input_ids beside the logits by default", 0 },
 		{ "contract", 'c', "NAME", 0, "with --model: what the engine may round: f32 (by default), torch_bf16 ..., or auto, the tightest that it meets", 0 },
 		{ "runs", 'R', "N", 0, "with --model: noisy runs behind sigma (8)", 0 },
-		{ "quick", 'q', NULL, 0, "with --model: the logits alone, not the hidden states beside them", 0 },
+		{ "quick", 'q', NULL, 0, "with --model: the verdict on the logits alone: no hidden states, no suspects", 0 },
 		{ "truth", 'T', "ARITH", 0, "with --model: the reference's arithmetic (f64)", 0 },
 		{ "ref", 'r', "FILE:TENSOR", 0, "in place of a model: the logits that they are compared with", 1 },
 		{ "noise", 'n', "FILE:TENSOR", 0, "with --ref: logits that are known to be correct, so may be as far off; may be repeated", 1 },

@@ -110,12 +110,12 @@ bool logits_summarise(struct logit_report *r, const struct logit_comparison *c, 
 /* Makes the outcome worse, and says why. */
 void logits_reason(struct logit_report *r, enum outcome outcome, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* ---- reports; layers may be NULL ---- */
-struct layer_lines;             /* logits_layers.h */
-int logits_text(const struct logit_report *r, const struct logit_comparison *c, const struct layer_lines *layers);      /* an exit code */
-json_t *logits_json(const struct logit_report *r, const struct logit_comparison *c, const struct layer_lines *layers);
+/* ---- reports; causes may be NULL ---- */
+struct logit_causes;            /* logits_causes.h */
+int logits_text(const struct logit_report *r, const struct logit_comparison *c, const struct logit_causes *causes);      /* an exit code */
+json_t *logits_json(const struct logit_report *r, const struct logit_comparison *c, const struct logit_causes *causes);
 /* A page that stands alone. Pictures by gnuplot; where there is none, E_NO_BACKEND. */
-bool logits_html(const char *path, const struct logit_report *r, const struct logit_comparison *c, const struct layer_lines *layers, struct error *e);
+bool logits_html(const char *path, const struct logit_report *r, const struct logit_comparison *c, const struct logit_causes *causes, struct error *e);
 /* "FAIL under contract f32: 3 of 80 positions ...": the verdict in a line. */
 const char *logits_line(const struct logit_report *r, const struct logit_comparison *c, char *text, size_t size);
 

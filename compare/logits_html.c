@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "logits_layers.h"
+#include "logits_causes.h"
 #include "logits_pictures.h"
 
 enum { WORST = 8, SHOWN_TOKENS = 8 };           /* positions side by side, and tokens of each */
@@ -129,7 +129,7 @@ static bool worst(FILE *to, const struct logit_report *r)
 	return true;
 }
 
-bool logits_html(const char *path, const struct logit_report *r, const struct logit_comparison *c, const struct layer_lines *layers,
+bool logits_html(const char *path, const struct logit_report *r, const struct logit_comparison *c, const struct logit_causes *causes,
 	struct error *e)
 {
 	struct pictures p;
@@ -142,7 +142,7 @@ bool logits_html(const char *path, const struct logit_report *r, const struct lo
 	if (ok) {
 		head(to, r, c);
 		figures(to, r);
-		if (layers) layer_lines_html(to, layers);
+		if (causes) causes_html(to, causes);
 		fprintf(to, "<h2>Divergence along the positions</h2>\n%s\n<h2>Errors along the positions</h2>\n%s\n", p.kl, p.errors);
 		fprintf(to, "<h2>How often each error occurs</h2>\n%s\n", p.histogram);
 		ok = worst(to, r);

@@ -6,23 +6,26 @@ static const void *model_rows(struct logit_source *s, size_t first, size_t n, st
 	struct model_answer *a = (struct model_answer *)s;
 
 	values_free(&a->block);
-	return model_logits(a->model, &a->plan, &a->all[a->model->config.layers], a->skip + first, n, &a->block, e) ? a->block.hi : NULL;
+	return model_logits(a->model, &a->plan, &a->hidden, a->skip + first, n, &a->block, e) ? a->block.hi : NULL;
 }
 
-bool model_answer_make(struct model_answer *a, const struct model_question *q, const struct model_plan *p, bool keep_all, const char *name,
-	struct error *e)
+bool model_answer_make(struct model_answer *a, const struct model_question *q, const struct model_plan *p, const char *name, struct error *e)
 {
+	size_t layers = q->model->config.layers;
+	struct values *hidden;
 
 	*a = (struct model_answer){ .model = q->model, .plan = *p, .skip = q->n - q->positions, .source = {
 		.name = name, .positions = q->positions, .vocabulary = q->model->config.vocabulary, .type = DT_F64, .rows = model_rows } };
-	if (!model_run(q->model, p, q->ids, q->n, NULL, &a->all, e)) return false;
-	for (size_t l = 0; !keep_all && l < q->model->config.layers; l++) values_free(&a->all[l]);
+	if (!model_run(q->model, p, q->ids, q->n, NULL, &hidden, e)) return false;
+	a->hidden = hidden[layers];
+	hidden[layers] = (struct values){ 0 };
+	model_hidden_free(q->model, hidden);
 	return true;
 }
 
 void model_answer_free(struct model_answer *a)
 {
-	if (a->all) model_hidden_free(a->model, a->all);
+	values_free(&a->hidden);
 	values_free(&a->block);
 	*a = (struct model_answer){ 0 };
 }
@@ -51,7 +54,7 @@ static bool noisy_run(struct model_answer *a, const struct model_question *q, si
 		p.part[part].random = true;
 		p.part[part].seed = k + 1;
 	}
-	return model_answer_make(a, q, &p, false, "a noisy run", e);
+	return model_answer_make(a, q, &p, "a noisy run", e);
 }
 
 static bool make(struct model_reference *r, const struct model_question *q, struct error *e)
@@ -61,9 +64,9 @@ static bool make(struct model_reference *r, const struct model_question *q, stru
 	if (!plan_under(&replica, q->truth, q->bits, q->contract, e)) return false;
 	for (int part = 0; part < MODEL_PARTS; part++)
 		if (q->sums[part]) replica.part[part].arith = q->sums[part], replica.part[part].bits = q->sums[part]->precision;
-	if (!model_answer_make(&r->truth, q, &exact, q->keep_all, "the reference", e)) return false;
+	if (!model_answer_make(&r->truth, q, &exact, "the reference", e)) return false;
 	r->has_replica = rounds(&replica);
-	if (r->has_replica && !model_answer_make(&r->replica, q, &replica, q->keep_all, "the replica", e)) return false;
+	if (r->has_replica && !model_answer_make(&r->replica, q, &replica, "the replica", e)) return false;
 	for (; r->n_noise < q->runs; r->n_noise++) {
 		if (q->tick) q->tick("noisy runs", r->n_noise, q->runs);
 		if (!noisy_run(&r->noise[r->n_noise], q, r->n_noise, e)) return false;

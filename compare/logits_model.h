@@ -10,7 +10,7 @@ struct model_answer {
 	struct logit_source source;     /* first: rows are asked for by its address */
 	const struct model *model;
 	struct model_plan plan;
-	struct values *all;             /* [layers + 1] hidden states of all tokens; only the last, behind the final norm, unless asked for */
+	struct values hidden;           /* behind the final norm, of all tokens */
 	struct values block;            /* the rows made last */
 	size_t skip;                    /* tokens before the first row */
 };
@@ -28,7 +28,6 @@ struct model_question {
 	const struct model *model;
 	const size_t *ids;
 	size_t n, positions, runs;
-	bool keep_all;                  /* the hidden states of the reference and the replica */
 	const struct arith *truth;
 	int bits;
 	const char *contract;
@@ -39,8 +38,7 @@ bool model_reference_make(struct model_reference *r, const struct model_question
 void model_reference_free(struct model_reference *r);
 
 /* One run by a plan, under the name given (which must outlive it). */
-bool model_answer_make(struct model_answer *a, const struct model_question *q, const struct model_plan *p, bool keep_all, const char *name,
-	struct error *e);
+bool model_answer_make(struct model_answer *a, const struct model_question *q, const struct model_plan *p, const char *name, struct error *e);
 void model_answer_free(struct model_answer *a);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "logits_layers.h"
+#include "logits_causes.h"
 
 enum { SHOWN_FLIPS = 8 };
 
@@ -102,7 +102,7 @@ static void agreement(const struct logit_report *r)
 		printf("perplexity  no token has a probability in both\n");
 }
 
-int logits_text(const struct logit_report *r, const struct logit_comparison *c, const struct layer_lines *layers)
+int logits_text(const struct logit_report *r, const struct logit_comparison *c, const struct logit_causes *causes)
 {
 	char line[512];
 
@@ -117,7 +117,7 @@ int logits_text(const struct logit_report *r, const struct logit_comparison *c, 
 		printf("%s%s %.4g (%.3g)", i ? ", " : "in sigma (limit)  ", logit_rule_name[i], r->rule[i].value, r->rule[i].limit);
 	if (r->has_sigma) printf("; %zu noisy run%s, %.3g degrees of freedom\n", r->noise_runs, r->noise_runs == 1 ? "" : "s", r->freedom);
 	status = status ? status : flips(r);
-	if (layers && !status) status = layer_lines_text(layers);
+	if (causes) causes_text(stdout, causes);
 	for (int i = 1; i < r->n_reason; i++) printf("  %s\n", r->reason[i]);
 	puts(logits_line(r, c, line, sizeof line));
 	return status;
@@ -185,7 +185,7 @@ static json_t *json_overall(const struct logit_report *r)
 		"same_set", cli_json_number((double)r->same_set / (double)r->positions));
 }
 
-json_t *logits_json(const struct logit_report *r, const struct logit_comparison *c, const struct layer_lines *layers)
+json_t *logits_json(const struct logit_report *r, const struct logit_comparison *c, const struct logit_causes *causes)
 {
 	json_t *positions = json_array(), *reasons = json_array(), *all = json_overall(r);
 
@@ -203,5 +203,5 @@ json_t *logits_json(const struct logit_report *r, const struct logit_comparison 
 	return json_pack("{s:s,s:s,s:s,s:s?,s:I,s:I,s:o,s:o,s:o,s:o}", "outcome", outcome_name[r->outcome], "got", c->got->name,
 		"reference", c->reference->name, "under", c->under, "positions", (json_int_t)r->positions, "vocabulary", (json_int_t)r->vocabulary,
 		"reasons", reasons, "all", all, "position", positions,
-		"layers", layers ? layer_lines_json(layers) : json_null());
+		"causes", causes ? causes_json(causes) : json_null());
 }

@@ -192,7 +192,7 @@ static bool measure(struct quantize_class *k, enum which set, enum grain g, stru
 		asked.model = &m;
 		ok = each_weight(&m, change_weight, &c, e);
 		if (m.config.tied) m.head = m.embedding;
-		ok = ok && model_answer_make(&a, &asked, &plan, false, k->name, e) && compare(&k->effect[g], exact, &a, e);
+		ok = ok && model_answer_make(&a, &asked, &plan, k->name, e) && compare(&k->effect[g], exact, &a, e);
 	}
 	model_answer_free(&a);
 	for (size_t i = 0; i < c.n; i++) quantized_free(c.made[i]);
@@ -214,7 +214,7 @@ static bool make(struct quantize *r, const struct model_question *q, struct erro
 	r->vocabulary = q->model->config.vocabulary;
 	if (!each_weight(&copy, count_weight, r, e)) return false;
 	add_sets(r);
-	bool ok = model_answer_make(&exact, q, &plan, false, "the model as it is", e);
+	bool ok = model_answer_make(&exact, q, &plan, "the model as it is", e);
 	for (size_t i = 0; ok && i < r->n; i++)
 		for (int g = 0; ok && g < GRAINS; g++) {
 			if (q->tick) q->tick("classes", i, r->n);
