@@ -210,7 +210,7 @@ make device       build/device/etalon and bench-gpu: static libraries, for a GPU
 make check-recipe every op has its reference, kernel, test and page
 make docs         fills the generated blocks of the pages (make test checks them)
 make mutants      breaks each rule of the verdict in turn; a test must notice
-make plots        the pictures of docs/newton-schulz.md, and SVG in $(BUILD)/plots; a minute
+make plots        the pictures of docs/newton-schulz.md and docs/quantize.md, and SVG in $(BUILD)/plots; a minute
 make readback     reads back random roundings of model kernels, DRAWS=100 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes (ONLY: names of ops, contracts)
 make pairs        two mistakes at once, PAIRS=50 random pairs for each op

@@ -114,7 +114,7 @@ static void html_layer(FILE *to, const struct model_reading *r, size_t l)
 	const struct grown *g = &r->grown[l + 1];
 	char text[300];
 
-	fprintf(to, "<tr><td%s>%zu %s</td><td>%.4g</td><td>%.3f %%</td><td>%.4g</td><td>%.3f %%</td><td>%.2f %%</td><td>", p->kept ? "" : " class=\"off\"", l,
+	fprintf(to, "<tr><td%s>%zu %s</td><td>%.4g</td><td>%.3f %%</td><td>%.4g</td><td>%.3f %%</td><td>%.2f %%</td><td class=\"note\">", p->kept ? "" : " class=\"off\"", l,
 		p->op->name, g->rms, 100 * g->explained, p->rms, 100 * p->alone, 100 * p->alone_equal);
 	if (p->kept) fputs("explained by its contract", to);
 	for (int i = 0; i < p->n; i++)
@@ -130,7 +130,7 @@ void causes_html(FILE *to, const struct logit_causes *x)
 	if (x->has_layers) {
 		fputs("<h2>Layer by layer</h2>\n<div class=\"wide\"><table><tr><th></th><th colspan=\"2\">from the ids</th><th colspan=\"4\">from the engine's own state"
 			"</th></tr>\n<tr><th>layer</th><th>rms error</th><th>replica explains</th><th>rms error</th><th>contract explains</th><th>equal to the bit</th>"
-			"<th>verdict</th></tr>\n", to);
+			"<th class=\"note\">verdict</th></tr>\n", to);
 		for (size_t l = 0; l < x->layers.parts; l++) html_layer(to, &x->layers, l);
 		fputs("</table></div>\n", to);
 	}

@@ -13,7 +13,7 @@ static const char *const style =
 	"h1{font-size:1.25em;padding:.5em .7em;border-left:.5em solid;overflow-wrap:anywhere}h2{font-size:1.05em;margin:1.6em 0 .4em}"
 	".pass{color:#1e7a34;background:#eaf6ec}.fail{color:#a61b1b;background:#fbeaea}.undecided{color:#8a5a00;background:#fdf4e0}"
 	"table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.12em .7em;text-align:right;border-bottom:1px solid #e4e4e4}"
-	"th{font-weight:600;border-bottom-color:#999}td:first-child,th:first-child{text-align:left}svg{max-width:100%;height:auto}"
+	"th{font-weight:600;border-bottom-color:#999}td:first-child,th:first-child{text-align:left;white-space:nowrap}.note{text-align:left}svg{max-width:100%;height:auto}"
 	".wide{overflow-x:auto}.side{display:flex;flex-wrap:wrap;gap:1.2em}.side h3{font-size:.95em;margin:.6em 0 .2em}.off{color:#a61b1b;font-weight:600}"
 	"li{margin:.15em 0}";
 
@@ -80,7 +80,7 @@ static void figures(FILE *to, const struct logit_report *r)
 			exp(r->nll_reference), r->nll_difference, r->nll_error, r->targets);
 	if (r->has_replica) fprintf(to, "<li>the replica explains %.3f %% of the error</li>\n", 100 * r->explained);
 	for (int i = 0; r->has_sigma && i < LOGIT_RULES; i++)
-		fprintf(to, "<li>%s %.4g, at most %.4g</li>\n", logit_rule_name[i], r->rule[i].value, r->rule[i].limit);
+		fprintf(to, "<li>rule %s: %.4g, at most %.4g</li>\n", logit_rule_name[i], r->rule[i].value, r->rule[i].limit);
 	fputs("</ul>\n", to);
 }
 
