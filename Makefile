@@ -45,7 +45,7 @@ MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/tests
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-gpu faults clean help FORCE
+.PHONY: all deps gate test check-recipe docs check-docs plots false-alarms kill-matrix model-mistakes pairs readback mutants asan fuzz fuzz-% device bench bench-gpu faults clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -142,6 +142,13 @@ $(BUILD)/kill_matrix: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kill_matrix*.
 $(BUILD)/pairs: $(BUILD)/tests/pairs.o $(BUILD)/tests/kill_matrix_model.o $(OBJECTS)
 	$(LINK) $(LIBS)
 
+$(BUILD)/model_mistakes: $(BUILD)/tests/model_mistakes.o $(OBJECTS)
+	$(LINK) $(LIBS)
+
+# HOW=logits: from logits alone, the mistake in all layers of its kind.
+model-mistakes: $(BUILD)/model_mistakes
+	$(BUILD)/model_mistakes 1 0 1000 $(HOW)
+
 pairs: $(BUILD)/pairs
 	$(BUILD)/pairs $(PAIRS)
 
@@ -214,6 +221,7 @@ make plots        the pictures of docs/newton-schulz.md and docs/quantize.md, an
 make readback     reads back random roundings of model kernels, DRAWS=100 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes (ONLY: names of ops, contracts)
 make pairs        two mistakes at once, PAIRS=50 random pairs for each op
+make model-mistakes  plants each known mistake in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
 make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page)
 make clean        removes build
 endef
