@@ -52,7 +52,8 @@ static const char *noise_text(char *text, size_t size, const struct arguments *a
 	return text;
 }
 
-static bool compare_files(struct inputs *in, struct logit_comparison *c, struct logit_report *r, const struct arguments *a, struct error *e)
+static bool compare_files(struct inputs *in, struct logit_comparison *c, struct logit_report *r, const struct arguments *a,
+	struct error *e)
 {
 	if (!source(c->reference = &in->source[0], &in->reference, a->reference, e)) return false;
 	for (size_t k = 0; k < a->n_noise; k++)
@@ -64,7 +65,8 @@ static bool compare_files(struct inputs *in, struct logit_comparison *c, struct 
 
 /* ---- against a model ---- */
 /* The layers first: they say how the engine adds, and with that the replica does it too. */
-static bool under_contract(struct inputs *in, struct logit_comparison *c, struct logit_report *r, struct model_question *q, bool quick, struct error *e)
+static bool under_contract(struct inputs *in, struct logit_comparison *c, struct logit_report *r, struct model_question *q,
+	bool quick, struct error *e)
 {
 	struct model_reference *runs = &in->runs;
 
@@ -87,7 +89,8 @@ static bool is_met(const struct inputs *in, const struct logit_report *r)
 }
 
 /* --contract auto: the tightest that is met, else the last. */
-static bool compare_model(struct inputs *in, struct logit_comparison *c, struct logit_report *r, const struct arguments *a, struct error *e)
+static bool compare_model(struct inputs *in, struct logit_comparison *c, struct logit_report *r, const struct arguments *a,
+	struct error *e)
 {
 	const struct contract *k = model_op(PART_HEAD)->contracts;
 	bool choose = a->contract && !strcmp(a->contract, "auto");
@@ -95,7 +98,8 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 		.contract = a->contract && !choose ? a->contract : k->name, .tick = cli_stage };
 
 	if (c->got->vocabulary != in->model.config.vocabulary)
-		return error_set(e, E_DIM, c->got->name, NO_OFFSET, "a vocabulary of %zu, the model's is %zu", c->got->vocabulary, in->model.config.vocabulary);
+		return error_set(e, E_DIM, c->got->name, NO_OFFSET, "a vocabulary of %zu, the model's is %zu", c->got->vocabulary,
+			in->model.config.vocabulary);
 	if (c->got->positions > in->n_ids)
 		return error_set(e, E_DIM, c->got->name, NO_OFFSET, "%zu positions of %zu token ids", c->got->positions, in->n_ids);
 	if (!arith_by_name(a->truth, &q.truth, &q.bits))
@@ -108,7 +112,8 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 		logits_free(r);
 		if (!under_contract(in, c, r, &q, quick, e)) return false;
 	}
-	if (!quick && !in->causes.has_layers && r->outcome == FAIL && !r->bad && !causes_try(&in->causes, c->got->tensor, &q, e)) return false;
+	if (!quick && !in->causes.has_layers && r->outcome == FAIL && !r->bad && !causes_try(&in->causes, c->got->tensor, &q,
+		e)) return false;
 	causes_judge(&in->causes, r);
 	return true;
 }
@@ -126,10 +131,12 @@ static void inputs_free(struct inputs *in)
 	free(in->ids);
 }
 
-static bool compare(struct inputs *in, struct logit_comparison *c, struct logit_report *r, const struct arguments *a, struct error *e)
+static bool compare(struct inputs *in, struct logit_comparison *c, struct logit_report *r, const struct arguments *a,
+	struct error *e)
 {
 	*c = (struct logit_comparison){ .got = &in->source[1], .top = a->top, .tick = cli_stage };
-	if ((a->model && !model_load(&in->model, a->model, e)) || !source(c->got, &in->got, a->got, e) || !read_ids(in, a, c->got, e)) return false;
+	if ((a->model && !model_load(&in->model, a->model, e)) || !source(c->got, &in->got, a->got, e) || !read_ids(in, a, c->got,
+		e)) return false;
 	return a->model ? compare_model(in, c, r, a, e) : compare_files(in, c, r, a, e);
 }
 
@@ -189,7 +196,7 @@ int cmd_logits(int argc, char **argv)
 		{ "got", 'g', "FILE:TENSOR", 0, "the engine's logits, [T,V], of any float type", 0 },
 		{ "model", 'm', "DIR", 0, "the model: a folder with config.json and safetensors", 0 },
 		{ "ids", 'i', "FILE:TENSOR", 0, "the token ids; input_ids beside the logits by default", 0 },
-		{ "contract", 'c', "NAME", 0, "with --model: what the engine may round: f32 (by default), torch_bf16 ..., or auto, the tightest that it meets", 0 },
+		{ "contract", 'c', "NAME", 0, "with --model: what the engine may round (f32); auto: the tightest that it meets", 0 },
 		{ "runs", 'R', "N", 0, "with --model: noisy runs behind sigma (8)", 0 },
 		{ "quick", 'q', NULL, 0, "with --model: the verdict on the logits alone: no hidden states, no suspects", 0 },
 		{ "truth", 'T', "ARITH", 0, "with --model: the reference's arithmetic (f64)", 0 },

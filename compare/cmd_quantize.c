@@ -18,7 +18,8 @@ static int order(const void *a, const void *b)
 
 static int print_text(const struct quantize *r, const char *model)
 {
-	static const char *const heading[] = { "weights rounded to e4m3", "published in", ">tensors", ">elements", ">KL, one scale", ">top-1 kept",
+	static const char *const heading[] = { "weights rounded to e4m3", "published in", ">tensors", ">elements", ">KL, one scale",
+		">top-1 kept",
 		">KL, 128x128", ">top-1 kept", ">rms error", ">KL per 1e6" };
 	struct table t = { .columns = sizeof heading / sizeof *heading, .heading = heading };
 
@@ -42,7 +43,8 @@ static int print_text(const struct quantize *r, const char *model)
 
 static json_t *json_effect(const struct quantize *r, const struct quantize_effect *x)
 {
-	return json_pack("{s:o,s:o,s:o,s:o,s:o}", "kl_mean", cli_json_number(x->kl), "kl_max", cli_json_number(x->kl_max), "rms", cli_json_number(x->rms),
+	return json_pack("{s:o,s:o,s:o,s:o,s:o}", "kl_mean", cli_json_number(x->kl), "kl_max", cli_json_number(x->kl_max), "rms",
+		cli_json_number(x->rms),
 		"max", cli_json_number(x->max), "top1_kept", cli_json_number((double)x->agree / (double)r->positions));
 }
 
@@ -52,11 +54,14 @@ static int print_json(const struct quantize *r, const char *model)
 
 	for (size_t i = 0; i < r->n; i++) {
 		const struct quantize_class *k = &r->row[i];
-		json_array_append_new(rows, json_pack("{s:s,s:s,s:b,s:I,s:I,s:o,s:o}", "weights", k->name, "rows", i + 2 < r->n ? "class" : "set",
+		json_array_append_new(rows, json_pack("{s:s,s:s,s:b,s:I,s:I,s:o,s:o}", "weights", k->name, "rows", i + 2 < r->n ? "class"
+			: "set",
 			"published_in_fp8", !k->kept, "tensors", (json_int_t)k->tensors, "elements", (json_int_t)k->elements,
-			grain_name[GRAIN_TENSOR], json_effect(r, &k->effect[GRAIN_TENSOR]), grain_name[GRAIN_BLOCK], json_effect(r, &k->effect[GRAIN_BLOCK])));
+			grain_name[GRAIN_TENSOR], json_effect(r, &k->effect[GRAIN_TENSOR]), grain_name[GRAIN_BLOCK], json_effect(r,
+			&k->effect[GRAIN_BLOCK])));
 	}
-	return cli_json(json_pack("{s:s,s:I,s:I,s:o}", "model", model, "positions", (json_int_t)r->positions, "vocabulary", (json_int_t)r->vocabulary,
+	return cli_json(json_pack("{s:s,s:I,s:I,s:o}", "model", model, "positions", (json_int_t)r->positions, "vocabulary",
+		(json_int_t)r->vocabulary,
 		"rounded", rows));
 }
 
@@ -69,7 +74,8 @@ static bool write_table(const char *path, const struct quantize *r, struct error
 	if (to) fputs("weights,published,elements,kl_tensor,kl_block,top1_tensor,top1_block\n", to);
 	for (size_t i = 0; to && i < r->n; i++) {
 		const struct quantize_class *k = &r->row[i];
-		fprintf(to, "%s,%s,%zu,%.9g,%.9g,%.9g,%.9g\n", k->name, i + 2 < r->n ? k->kept ? "bf16" : "fp8" : k->kept ? "set bf16" : "set fp8", k->elements,
+		fprintf(to, "%s,%s,%zu,%.9g,%.9g,%.9g,%.9g\n", k->name, i + 2 < r->n ? k->kept ? "bf16" : "fp8" : k->kept ? "set bf16"
+			: "set fp8", k->elements,
 			k->effect[GRAIN_TENSOR].kl, k->effect[GRAIN_BLOCK].kl, (double)k->effect[GRAIN_TENSOR].agree / (double)r->positions,
 			(double)k->effect[GRAIN_BLOCK].agree / (double)r->positions);
 	}
@@ -109,7 +115,8 @@ static int run(const struct arguments *a)
 
 	bool ok = model_load(&m, a->model, &e) && (ids = make_ids(a, &file, m.config.vocabulary, &n, &e));
 	if (ok) {
-		struct model_question q = { .model = &m, .ids = ids, .n = n, .positions = n, .truth = &arith_f64, .bits = arith_f64.precision, .tick = cli_stage };
+		struct model_question q = { .model = &m, .ids = ids, .n = n, .positions = n, .truth = &arith_f64, .bits = arith_f64.precision,
+			.tick = cli_stage };
 		ok = quantize_make(&r, &q, &e);
 	}
 	if (ok) qsort(r.row, r.n - 2, sizeof *r.row, order);

@@ -153,7 +153,8 @@ static size_t sort_out(struct kl_row *r, struct weights *wa, struct weights *wb,
 	return kept;
 }
 
-static void block(struct kl_row *r, struct weights *wa, struct weights *wb, double *a, double *b, size_t first, size_t n, size_t top,
+static void block(struct kl_row *r, struct weights *wa, struct weights *wb, double *a, double *b, size_t first, size_t n,
+	size_t top,
 	size_t *histogram)
 {
 	size_t token[BLOCK];
@@ -191,7 +192,8 @@ static double divergence(const struct weights *p, const struct weights *q, bool 
 	return kl < 0 ? 0 : kl;         /* a rounding below 0; a NaN stays one */
 }
 
-void kl_row(enum dtype type_a, const void *a, enum dtype type_b, const void *b, size_t V, size_t top, size_t *histogram, struct kl_row *r)
+void kl_row(enum dtype type_a, const void *a, enum dtype type_b, const void *b, size_t V, size_t top, size_t *histogram,
+	struct kl_row *r)
 {
 	struct weights wa = { .max = (double)-INFINITY }, wb = wa;
 	size_t size_a = dtype_info[type_a].size, size_b = dtype_info[type_b].size;

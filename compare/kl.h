@@ -32,7 +32,8 @@ struct kl_row {
 
 /* a [V], b [V] of any float type and alignment; V > 0. top <= KL_TOP. histogram [KL_BINS] is added to, or NULL. exp within
  * 1 ulp in float64 (sampled: 0.96); KL within 1e-14 + 1e-14 KL of a long double evaluation (sampled in tests/test_kl.c). */
-void kl_row(enum dtype type_a, const void *a, enum dtype type_b, const void *b, size_t V, size_t top, size_t *histogram, struct kl_row *r);
+void kl_row(enum dtype type_a, const void *a, enum dtype type_b, const void *b, size_t V, size_t top, size_t *histogram,
+	struct kl_row *r);
 
 /* 1 + the number of tokens of x [V] with a larger value, or an equal one and a smaller index. */
 size_t kl_rank(enum dtype type, const void *x, size_t V, size_t token);

@@ -21,7 +21,10 @@ static const void *row_of(const struct view *v, size_t i)
 static double logit(const struct view *v, size_t i, size_t token) { return kl_logit(v->s->type, row_of(v, i), token); }
 
 /* Half a unit in the last place of what a source stores. */
-static double half_ulp(const struct logit_source *s, double x) { return isfinite(x) ? format_ulp(dtype_info[s->type].format, x) / 2 : 0; }
+static double half_ulp(const struct logit_source *s, double x)
+{
+	return isfinite(x) ? format_ulp(dtype_info[s->type].format, x) / 2 : 0;
+}
 
 static size_t in_common(const struct kl_side *a, const struct kl_side *b)
 {
@@ -33,7 +36,8 @@ static size_t in_common(const struct kl_side *a, const struct kl_side *b)
 }
 
 /* The first tokens differ: by how much, and whether the reference itself can tell them apart. */
-static void look_at_flip(struct logit_position *p, const struct kl_row *r, const struct view *ref, const struct view *got, size_t i)
+static void look_at_flip(struct logit_position *p, const struct kl_row *r, const struct view *ref, const struct view *got,
+	size_t i)
 {
 	size_t mine = r->a.top[0].token, theirs = r->b.top[0].token;
 	double a = r->a.top[0].value, b = logit(ref, i, theirs);
@@ -120,7 +124,8 @@ static bool fetch_all(struct state *s, size_t first, size_t n, struct error *e)
 	s->first = first;
 	for (size_t k = 0; k < c->n_noise; k++)
 		if (!fetch(&s->noise[k], c->noise[k], first, n, e)) return false;
-	return fetch(&s->ref, c->reference, first, n, e) && fetch(&s->got, c->got, first, n, e) && fetch(&s->replica, c->replica, first, n, e);
+	return fetch(&s->ref, c->reference, first, n, e) && fetch(&s->got, c->got, first, n, e)
+		&& fetch(&s->replica, c->replica, first, n, e);
 }
 
 static bool stream(struct logit_report *r, struct state *s, struct error *e)
@@ -139,7 +144,8 @@ static bool stream(struct logit_report *r, struct state *s, struct error *e)
 			for (size_t i = 0; i < KL_BINS; i++) r->histogram[i] += histogram[i];
 		}
 		if (s->bad < T)
-			return error_set(e, E_VALUE, s->ref.s->name, NO_OFFSET, "the reference's position %zu has a NaN, +inf or no number at all", s->bad);
+			return error_set(e, E_VALUE, s->ref.s->name, NO_OFFSET, "the reference's position %zu has a NaN, +inf or no number at all",
+				s->bad);
 		if (s->c->tick) s->c->tick("positions", first + n, T);
 	}
 	return true;
@@ -162,7 +168,8 @@ static bool make(struct logit_report *r, const struct logit_comparison *c, struc
 	r->ranked = calloc(T, 2 * top * sizeof *r->ranked);
 	if (!r->position || !r->ranked) return error_set(e, E_MEMORY, NULL, NO_OFFSET, "%zu positions", T);
 	for (size_t t = 0; t < T; t++)
-		r->position[t] = (struct logit_position){ .sigma = NONE, .nll_reference = NONE, .nll_got = NONE, .rms_left = NONE, .kl_left = NONE,
+		r->position[t] = (struct logit_position){ .sigma = NONE, .nll_reference = NONE, .nll_got = NONE, .rms_left = NONE,
+			.kl_left = NONE,
 			.noise = NONE, .margin_reference = NONE, .margin_got = NONE,
 			.top_reference = r->ranked + 2 * t * top, .top_got = r->ranked + (2 * t + 1) * top };
 	return true;

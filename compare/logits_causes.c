@@ -19,10 +19,12 @@ static bool prefix_of(const struct tensor *logits, char *text, size_t size)
 /* The model is one: what adds up one layer of a kind adds up all. */
 static void take_sums(const struct model_reading *r, struct model_question *q)
 {
-	for (size_t l = r->parts; l-- > 0;) q->sums[l < r->model->config.layers ? (int)r->model->config.kind[l] : PART_HEAD] = r->part[l].sums;
+	for (size_t l = r->parts; l-- > 0;) q->sums[l < r->model->config.layers ? (int)r->model->config.kind[l]
+		: PART_HEAD] = r->part[l].sums;
 }
 
-bool causes_read(struct logit_causes *x, const struct tensors *file, const struct tensor *logits, struct model_question *q, struct error *e)
+bool causes_read(struct logit_causes *x, const struct tensors *file, const struct tensor *logits, struct model_question *q,
+	struct error *e)
 {
 	char prefix[128], name[160];
 	struct engine engine = { file, prefix };
@@ -50,11 +52,15 @@ void causes_free(struct logit_causes *x)
 }
 
 /* ---- the verdict ---- */
-static const struct mistake_spec *mistake_of(const struct model_suspect *s) { return &model_op((int)s->kind)->mistakes[s->mistake]; }
+static const struct mistake_spec *mistake_of(const struct model_suspect *s)
+{
+	return &model_op((int)s->kind)->mistakes[s->mistake];
+}
 
 static const char *suspect_sentence(const struct model_suspect *s, char *text, size_t size)
 {
-	snprintf(text, size, "all layers of %s, %s: explains %.2f %% of the error", model_op((int)s->kind)->name, mistake_of(s)->what, 100 * s->explained);
+	snprintf(text, size, "all layers of %s, %s: explains %.2f %% of the error", model_op((int)s->kind)->name, mistake_of(s)->what,
+		100 * s->explained);
 	return text;
 }
 
@@ -68,7 +74,8 @@ static void judge_layers(const struct model_reading *r, struct logit_report *to)
 		const char *first = (int)l == r->first ? "the first that the contract does not explain: " : "";
 		for (int i = 0; i < p->n; i++, first = "") logits_reason(to, FAIL, "%s%s", first, layer_sentence(l, p, i, text, sizeof text));
 		if (!p->understood)
-			logits_reason(to, FAIL, "%slayer %zu, %s: no known mistake explains its error (%.2f %% explained)", first, l, p->op->name, 100 * p->explained);
+			logits_reason(to, FAIL, "%slayer %zu, %s: no known mistake explains its error (%.2f %% explained)", first, l, p->op->name,
+				100 * p->explained);
 	}
 }
 
@@ -79,7 +86,8 @@ void causes_judge(const struct logit_causes *x, struct logit_report *to)
 	int before = to->n_reason;
 
 	if (x->has_layers) judge_layers(&x->layers, to);
-	if (x->tried) logits_reason(to, FAIL, "%s", x->n ? suspect_sentence(&x->suspect[0], text, sizeof text) : "no known mistake, made in all layers of a kind, explains the error");
+	if (x->tried) logits_reason(to, FAIL, "%s", x->n ? suspect_sentence(&x->suspect[0], text, sizeof text)
+		: "no known mistake, made in all layers of a kind, explains the error");
 	if (before == 0 || before >= to->n_reason) return;
 	memcpy(text, to->reason[before], sizeof text);
 	memmove(to->reason[1], to->reason[0], (size_t)before * sizeof *to->reason);
@@ -94,7 +102,8 @@ void causes_text(FILE *to, const struct logit_causes *x)
 	if (x->has_layers) fputc('\n', to), model_reading_print(to, &x->layers);
 	if (!x->tried) return;
 	fprintf(to, "\nsuspects    from the logits alone, where the contract explains %.3f %% of the error\n", 100 * x->alone);
-	for (int i = 0; i < x->n; i++) fprintf(to, "  %-40s  %s\n", mistake_of(&x->suspect[i])->name, suspect_sentence(&x->suspect[i], text, sizeof text));
+	for (int i = 0; i < x->n; i++) fprintf(to, "  %-40s  %s\n", mistake_of(&x->suspect[i])->name, suspect_sentence(&x->suspect[i],
+		text, sizeof text));
 	if (!x->n) fprintf(to, "  none leaves less than half of it\n");
 }
 
@@ -114,11 +123,13 @@ static void html_layer(FILE *to, const struct model_reading *r, size_t l)
 	const struct grown *g = &r->grown[l + 1];
 	char text[300];
 
-	fprintf(to, "<tr><td%s>%zu %s</td><td>%.4g</td><td>%.3f %%</td><td>%.4g</td><td>%.3f %%</td><td>%.2f %%</td><td class=\"note\">", p->kept ? "" : " class=\"off\"", l,
-		p->op->name, g->rms, 100 * g->explained, p->rms, 100 * p->alone, 100 * p->alone_equal);
+	fprintf(to, "<tr><td%s>%zu %s</td>", p->kept ? "" : " class=\"off\"", l, p->op->name);
+	fprintf(to, "<td>%.4g</td><td>%.3f %%</td><td>%.4g</td><td>%.3f %%</td><td>%.2f %%</td><td class=\"note\">", g->rms,
+		100 * g->explained, p->rms, 100 * p->alone, 100 * p->alone_equal);
 	if (p->kept) fputs("explained by its contract", to);
 	for (int i = 0; i < p->n; i++)
-		fprintf(to, "%s%s (%.3f %% explained)", i ? "; " : "", layer_sentence(l, p, i, text, sizeof text), 100 * p->convicted[i].explained);
+		fprintf(to, "%s%s (%.3f %% explained)", i ? "; " : "", layer_sentence(l, p, i, text, sizeof text),
+			100 * p->convicted[i].explained);
 	if (!p->understood) fputs(" not explained", to);
 	fputs("</td></tr>\n", to);
 }
@@ -128,14 +139,15 @@ void causes_html(FILE *to, const struct logit_causes *x)
 	char text[300];
 
 	if (x->has_layers) {
-		fputs("<h2>Layer by layer</h2>\n<div class=\"wide\"><table><tr><th></th><th colspan=\"2\">from the ids</th><th colspan=\"4\">from the engine's own state"
-			"</th></tr>\n<tr><th>layer</th><th>rms error</th><th>replica explains</th><th>rms error</th><th>contract explains</th><th>equal to the bit</th>"
-			"<th class=\"note\">verdict</th></tr>\n", to);
+		fputs("<h2>Layer by layer</h2>\n<div class=\"wide\"><table><tr><th></th><th colspan=\"2\">from the ids</th>"
+			"<th colspan=\"4\">from the engine's own state</th></tr>\n<tr><th>layer</th><th>rms error</th><th>replica explains</th>"
+			"<th>rms error</th><th>contract explains</th><th>equal to the bit</th><th class=\"note\">verdict</th></tr>\n", to);
 		for (size_t l = 0; l < x->layers.parts; l++) html_layer(to, &x->layers, l);
 		fputs("</table></div>\n", to);
 	}
 	if (!x->tried) return;
-	fprintf(to, "<h2>Suspects, from the logits alone</h2>\n<p>The contract explains %.3f %% of the error.</p>\n<ul>\n", 100 * x->alone);
+	fprintf(to, "<h2>Suspects, from the logits alone</h2>\n<p>The contract explains %.3f %% of the error.</p>\n<ul>\n",
+		100 * x->alone);
 	for (int i = 0; i < x->n; i++) fprintf(to, "<li>%s</li>\n", suspect_sentence(&x->suspect[i], text, sizeof text));
 	fputs(x->n ? "</ul>\n" : "<li>none leaves less than half of it</li></ul>\n", to);
 }

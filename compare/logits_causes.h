@@ -20,7 +20,8 @@ struct logit_causes {
 /* Reads the hidden states, "NAMEhidden.0" to "NAMEhidden.L" where the logits are "NAMElogits", and sets q->sums to what came
  * nearest in the first layer of each kind. Does nothing where there is no hidden.0 or the logits have another name; where only
  * some are missing that is an error. */
-bool causes_read(struct logit_causes *x, const struct tensors *file, const struct tensor *logits, struct model_question *q, struct error *e);
+bool causes_read(struct logit_causes *x, const struct tensors *file, const struct tensor *logits, struct model_question *q,
+	struct error *e);
 
 /* Tries each mistake in all layers of its kind. */
 bool causes_try(struct logit_causes *x, const struct tensor *logits, const struct model_question *q, struct error *e);

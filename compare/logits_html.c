@@ -12,10 +12,11 @@ static const char *const style =
 	"body{font:15px/1.45 system-ui,sans-serif;color:#222;background:#fff;max-width:1040px;margin:1.5em auto;padding:0 1em}"
 	"h1{font-size:1.25em;padding:.5em .7em;border-left:.5em solid;overflow-wrap:anywhere}h2{font-size:1.05em;margin:1.6em 0 .4em}"
 	".pass{color:#1e7a34;background:#eaf6ec}.fail{color:#a61b1b;background:#fbeaea}.undecided{color:#8a5a00;background:#fdf4e0}"
-	"table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.12em .7em;text-align:right;border-bottom:1px solid #e4e4e4}"
-	"th{font-weight:600;border-bottom-color:#999}td:first-child,th:first-child{text-align:left;white-space:nowrap}.note{text-align:left}svg{max-width:100%;height:auto}"
-	".wide{overflow-x:auto}.side{display:flex;flex-wrap:wrap;gap:1.2em}.side h3{font-size:.95em;margin:.6em 0 .2em}.off{color:#a61b1b;font-weight:600}"
-	"li{margin:.15em 0}";
+	"table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
+	"td,th{padding:.12em .7em;text-align:right;border-bottom:1px solid #e4e4e4}th{font-weight:600;border-bottom-color:#999}"
+	"td:first-child,th:first-child{text-align:left;white-space:nowrap}.note{text-align:left}svg{max-width:100%;height:auto}"
+	".wide{overflow-x:auto}.side{display:flex;flex-wrap:wrap;gap:1.2em}.side h3{font-size:.95em;margin:.6em 0 .2em}"
+	".off{color:#a61b1b;font-weight:600}li{margin:.15em 0}";
 
 static void escaped(FILE *to, const char *text)
 {
@@ -70,11 +71,14 @@ static void figures(FILE *to, const struct logit_report *r)
 	spread(to, "KL(got‖reference), nats", &r->kl_back);
 	fputs("</table></div>\n<ul>\n", to);
 	size_t n = r->positions - r->flips[NO_FLIP];
-	fprintf(to, "<li>first token: %zu of %zu agree (%.2f %%)", r->agree, r->positions, 100 * (double)r->agree / (double)r->positions);
+	fprintf(to, "<li>first token: %zu of %zu agree (%.2f %%)", r->agree, r->positions,
+		100 * (double)r->agree / (double)r->positions);
 	if (n) fprintf(to, "; of %zu flips %zu are ties of the reference", n, r->flips[FLIP_TIE]);
 	if (n && r->has_replica) fprintf(to, ", %zu the replica's too (rounding)", r->flips[FLIP_REPLICA]);
-	if (n && r->has_sigma) fprintf(to, ", %zu within the reference's margin noise (no error), %zu beyond it", r->flips[FLIP_NOISE], r->flips[FLIP_BEYOND]);
-	fprintf(to, "</li>\n<li>first %zu: %.3f in common, the same set at %.2f %%</li>\n", r->top, r->common, 100 * (double)r->same_set / (double)r->positions);
+	if (n && r->has_sigma) fprintf(to, ", %zu within the reference's margin noise (no error), %zu beyond it", r->flips[FLIP_NOISE],
+		r->flips[FLIP_BEYOND]);
+	fprintf(to, "</li>\n<li>first %zu: %.3f in common, the same set at %.2f %%</li>\n", r->top, r->common,
+		100 * (double)r->same_set / (double)r->positions);
 	if (r->targets > 0)
 		fprintf(to, "<li>perplexity %.6g, reference %.6g; difference of −log p %.3g ± %.2g over %zu tokens</li>\n", exp(r->nll_got),
 			exp(r->nll_reference), r->nll_difference, r->nll_error, r->targets);
@@ -97,10 +101,12 @@ static void side_by_side(FILE *to, const struct logit_report *r, const struct lo
 	size_t n = p->n_top < SHOWN_TOKENS ? p->n_top : SHOWN_TOKENS;
 
 	fprintf(to, "<div><h3>position %zu, KL %.4g%s</h3><table><tr><th>reference</th><th>logit</th><th>got</th><th>logit</th></tr>\n",
-		(size_t)(p - r->position), p->kl, p->flip == NO_FLIP ? "" : p->flip == FLIP_BEYOND || p->flip == FLIP_UNKNOWN ? ", flipped" : ", flipped (no error)");
+		(size_t)(p - r->position), p->kl, p->flip == NO_FLIP ? "" : p->flip == FLIP_BEYOND || p->flip == FLIP_UNKNOWN ? ", flipped"
+		: ", flipped (no error)");
 	for (size_t i = 0; i < n; i++) {
 		const struct ranked *a = &p->top_reference[i], *b = &p->top_got[i];
-		fprintf(to, "<tr><td%s>%zu</td><td>%.6g</td><td%s>%zu</td><td>%.6g</td></tr>\n", listed(p->top_got, p->n_top, a->token) ? "" : " class=\"off\"",
+		fprintf(to, "<tr><td%s>%zu</td><td>%.6g</td><td%s>%zu</td><td>%.6g</td></tr>\n", listed(p->top_got, p->n_top, a->token) ? ""
+			: " class=\"off\"",
 			a->token, a->value, listed(p->top_reference, p->n_top, b->token) ? "" : " class=\"off\"", b->token, b->value);
 	}
 	fputs("</table></div>\n", to);
@@ -129,7 +135,8 @@ static bool worst(FILE *to, const struct logit_report *r)
 	return true;
 }
 
-bool logits_html(const char *path, const struct logit_report *r, const struct logit_comparison *c, const struct logit_causes *causes,
+bool logits_html(const char *path, const struct logit_report *r, const struct logit_comparison *c,
+	const struct logit_causes *causes,
 	struct error *e)
 {
 	struct pictures p;

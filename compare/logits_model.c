@@ -9,7 +9,8 @@ static const void *model_rows(struct logit_source *s, size_t first, size_t n, st
 	return model_logits(a->model, &a->plan, &a->hidden, a->skip + first, n, &a->block, e) ? a->block.hi : NULL;
 }
 
-bool model_answer_make(struct model_answer *a, const struct model_question *q, const struct model_plan *p, const char *name, struct error *e)
+bool model_answer_make(struct model_answer *a, const struct model_question *q, const struct model_plan *p, const char *name,
+	struct error *e)
 {
 	size_t layers = q->model->config.layers;
 	struct values *hidden;

@@ -38,7 +38,8 @@ bool model_reference_make(struct model_reference *r, const struct model_question
 void model_reference_free(struct model_reference *r);
 
 /* One run by a plan, under the name given (which must outlive it). */
-bool model_answer_make(struct model_answer *a, const struct model_question *q, const struct model_plan *p, const char *name, struct error *e);
+bool model_answer_make(struct model_answer *a, const struct model_question *q, const struct model_plan *p, const char *name,
+	struct error *e);
 void model_answer_free(struct model_answer *a);
 
 #endif

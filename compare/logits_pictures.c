@@ -17,7 +17,8 @@ extern char **environ;
 static const char script[] =
 #include "logits_gp.h"
 ;
-static const char *const files[] = { "positions.tsv", "histogram.tsv", "logits.gp", "kl.svg", "errors.svg", "histogram.svg", "log" };
+static const char *const files[] = { "positions.tsv", "histogram.tsv", "logits.gp", "kl.svg", "errors.svg", "histogram.svg",
+	"log" };
 
 static void positions(FILE *to, const struct logit_report *r)
 {
@@ -43,7 +44,8 @@ static void just_script(FILE *to, const struct logit_report *r)
 	fputs(script, to);
 }
 
-static bool write_in(const char *folder, const char *name, void (*what)(FILE *, const struct logit_report *), const struct logit_report *r,
+static bool write_in(const char *folder, const char *name, void (*what)(FILE *, const struct logit_report *),
+	const struct logit_report *r,
 	struct error *e)
 {
 	char path[4096];
@@ -113,7 +115,8 @@ bool pictures_draw(struct pictures *p, const struct logit_report *r, struct erro
 	if (!mkdtemp(folder)) return error_set(e, E_WRITE, folder, NO_OFFSET, "%s", strerror(errno));
 	bool ok = write_in(folder, files[0], positions, r, e) && write_in(folder, files[1], histogram, r, e)
 		&& write_in(folder, files[2], just_script, r, e) && gnuplot(folder, e)
-		&& (p->kl = svg_of(folder, files[3], e)) && (p->errors = svg_of(folder, files[4], e)) && (p->histogram = svg_of(folder, files[5], e));
+		&& (p->kl = svg_of(folder, files[3], e)) && (p->errors = svg_of(folder, files[4], e)) && (p->histogram = svg_of(folder,
+		files[5], e));
 	remove_all(folder);
 	if (!ok) pictures_free(p);
 	return ok;

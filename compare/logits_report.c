@@ -13,7 +13,7 @@ const char *logits_line(const struct logit_report *r, const struct logit_compari
 	static const char *const word[] = { [PASS] = "PASS", [FAIL] = "FAIL", [UNDECIDED] = "UNDECIDED" };
 	int n = snprintf(text, size, "%s%s%s", word[r->outcome], c->under ? " under " : "", c->under ? c->under : "");
 
-	if (n > 0 && (size_t)n < size) snprintf(text + n, size - (size_t)n, "%s%s", r->n_reason ? ": " : "", r->n_reason ? r->reason[0] : "");
+	if (n > 0 && (size_t)n < size && r->n_reason) snprintf(text + n, size - (size_t)n, ": %s", r->reason[0]);
 	return text;
 }
 
@@ -41,7 +41,8 @@ static int spreads(const struct logit_report *r)
 
 static const char *flip_text(const struct logit_position *p)
 {
-	static const char *const text[FLIPS] = { [FLIP_TIE] = "no error: a tie of the reference", [FLIP_REPLICA] = "rounding: the replica has it too",
+	static const char *const text[FLIPS] = { [FLIP_TIE] = "no error: a tie of the reference",
+		[FLIP_REPLICA] = "rounding: the replica has it too",
 		[FLIP_NOISE] = "no error: within the noise", [FLIP_BEYOND] = "BEYOND the noise", [FLIP_UNKNOWN] = "noise not known" };
 
 	return text[p->flip];
@@ -58,7 +59,8 @@ static int flip_order(const void *a, const void *b)
 /* Flips, those first whose margin is the largest against its noise. */
 static int flips(const struct logit_report *r)
 {
-	static const char *const heading[] = { ">position", ">reference's", ">margin", ">rank in got", ">got's", ">margin", ">rank in reference", ">noise", "" };
+	static const char *const heading[] = { ">position", ">reference's", ">margin", ">rank in got", ">got's", ">margin",
+		">rank in reference", ">noise", "" };
 	struct table t = { .columns = sizeof heading / sizeof *heading, .heading = heading };
 	const struct logit_position **list = calloc(r->positions, sizeof *list);
 	size_t n = 0;
@@ -107,7 +109,8 @@ int logits_text(const struct logit_report *r, const struct logit_comparison *c, 
 	char line[512];
 
 	printf("%s against %s\n  %zu positions of %zu tokens, %s against %s; error over all %.4g rms, %.4g at most", c->got->name,
-		c->reference->name, r->positions, r->vocabulary, dtype_info[c->got->type].name, dtype_info[c->reference->type].name, r->rms_all, r->max_all);
+		c->reference->name, r->positions, r->vocabulary, dtype_info[c->got->type].name, dtype_info[c->reference->type].name,
+		r->rms_all, r->max_all);
 	printf(r->masked ? "; %zu logits masked in both\n\n" : "\n\n", r->masked);
 	int status = spreads(r);
 	putchar('\n');
@@ -115,7 +118,8 @@ int logits_text(const struct logit_report *r, const struct logit_comparison *c, 
 	if (r->has_replica) printf("replica     explains %.3f %% of the error\n", 100 * r->explained);
 	for (int i = 0; r->has_sigma && i < LOGIT_RULES; i++)
 		printf("%s%s %.4g (%.3g)", i ? ", " : "in sigma (limit)  ", logit_rule_name[i], r->rule[i].value, r->rule[i].limit);
-	if (r->has_sigma) printf("; %zu noisy run%s, %.3g degrees of freedom\n", r->noise_runs, r->noise_runs == 1 ? "" : "s", r->freedom);
+	if (r->has_sigma) printf("; %zu noisy run%s, %.3g degrees of freedom\n", r->noise_runs, r->noise_runs == 1 ? "" : "s",
+		r->freedom);
 	status = status ? status : flips(r);
 	if (causes) causes_text(stdout, causes);
 	for (int i = 1; i < r->n_reason; i++) printf("  %s\n", r->reason[i]);
@@ -127,7 +131,8 @@ int logits_text(const struct logit_report *r, const struct logit_comparison *c, 
 static json_t *json_spread(const struct spread *s)
 {
 	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:I}", "mean", cli_json_number(s->mean), "p50", cli_json_number(s->p50),
-		"p90", cli_json_number(s->p90), "p99", cli_json_number(s->p99), "p99.9", cli_json_number(s->p999), "max", cli_json_number(s->max),
+		"p90", cli_json_number(s->p90), "p99", cli_json_number(s->p99), "p99.9", cli_json_number(s->p999), "max",
+		cli_json_number(s->max),
 		"at", (json_int_t)s->at);
 }
 
@@ -135,24 +140,30 @@ static json_t *json_ranked(const struct ranked *list, size_t n)
 {
 	json_t *j = json_array();
 
-	for (size_t i = 0; i < n; i++) json_array_append_new(j, json_pack("{s:I,s:o}", "token", (json_int_t)list[i].token, "logit", cli_json_number(list[i].value)));
+	for (size_t i = 0; i < n; i++) json_array_append_new(j, json_pack("{s:I,s:o}", "token", (json_int_t)list[i].token, "logit",
+		cli_json_number(list[i].value)));
 	return j;
 }
 
 static json_t *json_position(const struct logit_report *r, size_t t)
 {
 	const struct logit_position *p = &r->position[t];
-	json_t *j = json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:o}", "position", (json_int_t)t, "kl", cli_json_number(p->kl),
-		"kl_back", cli_json_number(p->kl_back), "rms", cli_json_number(p->rms), "max", cli_json_number(p->max), "mean", cli_json_number(p->mean),
-		"worst_token", (json_int_t)p->worst, "masked", (json_int_t)p->masked, "mask_differs", (json_int_t)p->mask, "nan", (json_int_t)p->nan,
+	json_t *j = json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:o}", "position", (json_int_t)t, "kl",
+		cli_json_number(p->kl),
+		"kl_back", cli_json_number(p->kl_back), "rms", cli_json_number(p->rms), "max", cli_json_number(p->max), "mean",
+		cli_json_number(p->mean),
+		"worst_token", (json_int_t)p->worst, "masked", (json_int_t)p->masked, "mask_differs", (json_int_t)p->mask, "nan",
+		(json_int_t)p->nan,
 		"infinite", (json_int_t)p->inf, "common", (json_int_t)p->common, "top_reference", json_ranked(p->top_reference, p->n_top),
 		"top_got", json_ranked(p->top_got, p->n_top));
 
 	if (r->has_sigma) json_object_set_new(j, "sigma", cli_json_number(p->sigma));
 	if (r->has_ids)
-		json_object_update_new(j, json_pack("{s:o,s:o}", "nll_reference", cli_json_number(p->nll_reference), "nll_got", cli_json_number(p->nll_got)));
+		json_object_update_new(j, json_pack("{s:o,s:o}", "nll_reference", cli_json_number(p->nll_reference), "nll_got",
+			cli_json_number(p->nll_got)));
 	if (r->has_replica)
-		json_object_update_new(j, json_pack("{s:o,s:o}", "rms_left", cli_json_number(p->rms_left), "kl_left", cli_json_number(p->kl_left)));
+		json_object_update_new(j, json_pack("{s:o,s:o}", "rms_left", cli_json_number(p->rms_left), "kl_left",
+			cli_json_number(p->kl_left)));
 	if (p->flip != NO_FLIP)
 		json_object_set_new(j, "flip", json_pack("{s:s,s:o,s:o,s:o,s:I,s:I}", "why", flip_name[p->flip],
 			"margin_reference", cli_json_number(p->margin_reference), "margin_got", cli_json_number(p->margin_got),
@@ -177,9 +188,11 @@ static json_t *json_overall(const struct logit_report *r)
 	for (int i = FLIP_TIE; i < FLIPS; i++) json_object_set_new(flip, flip_name[i], json_integer((json_int_t)r->flips[i]));
 	for (size_t i = 0; i < KL_BINS; i++)
 		if (r->histogram[i])
-			json_array_append_new(histogram, json_pack("{s:o,s:I}", "from", cli_json_number(kl_bin_from(i)), "count", (json_int_t)r->histogram[i]));
+			json_array_append_new(histogram, json_pack("{s:o,s:I}", "from", cli_json_number(kl_bin_from(i)), "count",
+				(json_int_t)r->histogram[i]));
 	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:I,s:o}", "rms", cli_json_number(r->rms_all),
-		"max", cli_json_number(r->max_all), "kl", json_spread(&r->kl), "kl_back", json_spread(&r->kl_back), "rms_of_positions", json_spread(&r->rms),
+		"max", cli_json_number(r->max_all), "kl", json_spread(&r->kl), "kl_back", json_spread(&r->kl_back), "rms_of_positions",
+		json_spread(&r->rms),
 		"max_of_positions", json_spread(&r->max), "flips", flip, "top1_agree", (json_int_t)r->agree, "masked", (json_int_t)r->masked,
 		"top", (json_int_t)r->top, "common", cli_json_number(r->common), "histogram", histogram, "bad_positions", (json_int_t)r->bad,
 		"same_set", cli_json_number((double)r->same_set / (double)r->positions));
@@ -201,7 +214,8 @@ json_t *logits_json(const struct logit_report *r, const struct logit_comparison 
 			"reference", cli_json_number(exp(r->nll_reference)), "got", cli_json_number(exp(r->nll_got)),
 			"nll_difference", cli_json_number(r->nll_difference), "standard_error", cli_json_number(r->nll_error)));
 	return json_pack("{s:s,s:s,s:s,s:s?,s:I,s:I,s:o,s:o,s:o,s:o}", "outcome", outcome_name[r->outcome], "got", c->got->name,
-		"reference", c->reference->name, "under", c->under, "positions", (json_int_t)r->positions, "vocabulary", (json_int_t)r->vocabulary,
+		"reference", c->reference->name, "under", c->under, "positions", (json_int_t)r->positions, "vocabulary",
+		(json_int_t)r->vocabulary,
 		"reasons", reasons, "all", all, "position", positions,
 		"causes", causes ? causes_json(causes) : json_null());
 }

@@ -79,7 +79,8 @@ size_t *ids_of_tensor(const struct tensor *t, size_t T, size_t V, struct error *
 		return NULL;
 	}
 	if (t->rank != 1 + batch || t->count != T) {
-		error_set(e, E_DIM, t->name, NO_OFFSET, "expected an id for each of %zu positions, found %s", T, shape_text(t, shape, sizeof shape));
+		error_set(e, E_DIM, t->name, NO_OFFSET, "expected an id for each of %zu positions, found %s", T, shape_text(t, shape,
+			sizeof shape));
 		return NULL;
 	}
 	size_t *ids = malloc(T * sizeof *ids);

@@ -121,7 +121,8 @@ static bool sigmas(struct logit_report *r, const struct logit_comparison *c, con
 
 	for (size_t i = 0; i < runs * T; i++)
 		if (!isfinite(n->squares[i]) || !isfinite(n->kl[i]))
-			return error_set(e, E_VALUE, c->noise[i / T]->name, NO_OFFSET, "position %zu is not finite, or masks other tokens: no yardstick", i % T);
+			return error_set(e, E_VALUE, c->noise[i / T]->name, NO_OFFSET,
+				"position %zu is not finite, or masks other tokens: no yardstick", i % T);
 	double overall = mean_of(n->squares, runs * T);
 	for (size_t t = 0; t < T; t++) {
 		double row = 0;
@@ -160,7 +161,8 @@ static void rules(struct logit_report *r, const struct noise_figures *n)
 	}
 	double alone = student_quantile(1e6, alpha / ((double)T * (double)r->vocabulary));
 	r->rule[LOGIT_RMS] = (struct rule){ sqrt(squares / (double)T), slack * sqrt(both(r->freedom, runs)) };
-	r->rule[LOGIT_ROW] = (struct rule){ row, runs < 2 ? (double)INFINITY : slack * student_quantile((double)runs * r->row_freedom, alpha / (double)T) };
+	r->rule[LOGIT_ROW] = (struct rule){ row, runs < 2 ? (double)INFINITY : slack * student_quantile((double)runs * r->row_freedom,
+		alpha / (double)T) };
 	r->rule[LOGIT_SPIKE] = (struct rule){ spike, slack * fmax(alone, noise_spike) };
 	r->rule[LOGIT_KL] = (struct rule){ ratio(kl / (double)T, mean_of(n->kl, runs * T)), slack * slack * both(r->kl_freedom, runs) };
 }
@@ -259,7 +261,8 @@ bool logits_summarise(struct logit_report *r, const struct logit_comparison *c, 
 		judge_values(r);
 		if (r->has_sigma) judge_errors(r);
 		else if (!(r->max_all == 0))
-			logits_reason(r, UNDECIDED, "nothing says how large an error may be: give a model and a contract, or a correct answer as --noise");
+			logits_reason(r, UNDECIDED,
+			"nothing says how large an error may be: give a model and a contract, or a correct answer as --noise");
 	}
 	free(work);
 	return ok;

@@ -12,7 +12,8 @@ const char *const grain_name[GRAINS] = { "tensor", "128x128" };
 /* What published FP8 models keep in bf16: the control path of linear attention (NVIDIA/Model-Optimizer#2302,
  * vllm-project/vllm#25079), routing, norms, the embedding and the head. */
 static const char *const kept[] = { "linear_attn.A_log", "linear_attn.dt_bias", "linear_attn.in_proj_a", "linear_attn.in_proj_b",
-	"linear_attn.conv1d", "linear_attn.norm", "self_attn.q_norm", "self_attn.k_norm", "input_layernorm", "post_attention_layernorm", "norm",
+	"linear_attn.conv1d", "linear_attn.norm", "self_attn.q_norm", "self_attn.k_norm", "input_layernorm",
+	"post_attention_layernorm", "norm",
 	"mlp.gate", "mlp.shared_expert_gate", "embed_tokens", "lm_head" };
 
 bool quantize_kept(const char *name)
@@ -106,7 +107,8 @@ static bool in_row(const struct quantize_class *k, enum which set, const char *t
 }
 
 /* Calls of visit on every place that points to a weight of *m, with its layer's or the model's own. */
-static bool each_weight(struct model *m, bool (*visit)(const struct tensor **w, void *with, struct error *e), void *with, struct error *e)
+static bool each_weight(struct model *m, bool (*visit)(const struct tensor **w, void *with, struct error *e), void *with,
+	struct error *e)
 {
 	for (size_t l = 0; l < m->config.layers; l++)
 		for (size_t i = 0; i < MAX_IN; i++)
@@ -176,7 +178,8 @@ static bool compare(struct quantize_effect *effect, struct model_answer *exact, 
 }
 
 /* The model with one row's weights rounded; the model itself is as before afterwards. */
-static bool measure(struct quantize_class *k, enum which set, enum grain g, struct model_answer *exact, const struct model_question *q, struct error *e)
+static bool measure(struct quantize_class *k, enum which set, enum grain g, struct model_answer *exact,
+	const struct model_question *q, struct error *e)
 {
 	struct model m = *q->model;
 	struct model_layer *layers = malloc(m.config.layers * sizeof *layers);

@@ -135,9 +135,12 @@ static void bad_input_is_refused(void **state)
 static void real_logits_against_noise(void **state)
 {
 	(void)state;
-	expect(EXIT_PASS, "logits", "--ref", CAPTURE ":cpu_f64.logits", "--got", CAPTURE ":cpu_f32.logits", "--noise", CAPTURE ":gpu_f32.logits");
-	expect(EXIT_PASS, "logits", "--ref", CAPTURE ":cpu_f64.logits", "--got", CAPTURE ":gpu_f32.logits", "--noise", CAPTURE ":cpu_f32.logits");
-	expect(EXIT_FAIL, "logits", "--ref", CAPTURE ":cpu_f64.logits", "--got", CAPTURE ":gpu_bf16.logits", "--noise", CAPTURE ":gpu_f32.logits",
+	expect(EXIT_PASS, "logits", "--ref", CAPTURE ":cpu_f64.logits", "--got", CAPTURE ":cpu_f32.logits", "--noise",
+		CAPTURE ":gpu_f32.logits");
+	expect(EXIT_PASS, "logits", "--ref", CAPTURE ":cpu_f64.logits", "--got", CAPTURE ":gpu_f32.logits", "--noise",
+		CAPTURE ":cpu_f32.logits");
+	expect(EXIT_FAIL, "logits", "--ref", CAPTURE ":cpu_f64.logits", "--got", CAPTURE ":gpu_bf16.logits", "--noise",
+		CAPTURE ":gpu_f32.logits",
 		"--json");
 	json_t *j = json_out();
 	assert_string_equal(text_of(j, "outcome"), "fail");
@@ -151,7 +154,8 @@ static void real_logits_against_the_model(void **state)
 	(void)state;
 	expect(EXIT_PASS, "logits", "--model", DENSE, "--got", CAPTURE ":gpu_f32.logits", "--runs", "2", "--quick");
 	assert_non_null(strstr(out, "PASS under contract f32"));
-	expect(EXIT_PASS, "logits", "--model", DENSE, "--got", CAPTURE ":gpu_bf16.logits", "--runs", "1", "--contract", "auto", "--quick", "--json");
+	expect(EXIT_PASS, "logits", "--model", DENSE, "--got", CAPTURE ":gpu_bf16.logits", "--runs", "1", "--contract", "auto",
+		"--quick", "--json");
 	json_t *j = json_out(), *all = json_object_get(j, "all");
 	assert_string_equal(text_of(j, "under"), "contract torch_bf16");
 	assert_true(json_real_value(json_object_get(all, "explained")) > 0.9);
@@ -194,7 +198,8 @@ static void sparse(const char *path, size_t rows, size_t vocabulary)
 	FILE *f = fopen(path, "w");
 
 	assert_non_null(f);
-	n = (uint64_t)snprintf(header, sizeof header, "{\"logits\":{\"dtype\":\"F32\",\"shape\":[%zu,%zu],\"data_offsets\":[0,%llu]}}", rows, vocabulary,
+	n = (uint64_t)snprintf(header, sizeof header, "{\"logits\":{\"dtype\":\"F32\",\"shape\":[%zu,%zu],\"data_offsets\":[0,%llu]}}",
+		rows, vocabulary,
 		(unsigned long long)bytes);
 	assert_true(fwrite(&n, 8, 1, f) == 1 && fwrite(header, n, 1, f) == 1 && fflush(f) == 0);
 	assert_int_equal(ftruncate(fileno(f), (off_t)(8 + n + bytes)), 0);
@@ -248,7 +253,8 @@ static char *written_page(const char *path)
 {
 	size_t n;
 
-	expect(EXIT_FAIL, "logits", "--ref", CAPTURE ":cpu_f64.logits", "--got", CAPTURE ":gpu_bf16.logits", "--noise", CAPTURE ":gpu_f32.logits", "--html",
+	expect(EXIT_FAIL, "logits", "--ref", CAPTURE ":cpu_f64.logits", "--got", CAPTURE ":gpu_bf16.logits", "--noise",
+		CAPTURE ":gpu_f32.logits", "--html",
 		path);
 	char *text = (char *)file_bytes(path, &n);
 	text = realloc(text, n + 1);
@@ -263,19 +269,23 @@ static void page_stands_alone(void **state)
 	(void)state;
 	assert_int_equal(count(page, "<svg"), 3);
 	assert_int_equal(count(page, "</svg>"), 3);
-	assert_int_equal(count(page, "<script") + count(page, "<link") + count(page, "src=") + count(page, "@import") + count(page, "url(h"), 0);
+	assert_int_equal(count(page, "<script") + count(page, "<link") + count(page, "src=") + count(page, "@import") + count(page,
+		"url(h"), 0);
 	for (const char *at = page; (at = strstr(at, "http")); at++)    /* names of namespaces only */
 		assert_int_equal(strncmp(at, "http://www.w3.org/", 18), 0);
 	free(page);
 	assert_true(count(out, "\nFAIL under the noise of capture.safetensors:gpu_f32.logits: ") == 1);
-	expect(EXIT_INPUT, "logits", "--ref", CAPTURE ":cpu_f64.logits", "--got", CAPTURE ":cpu_f64.logits", "--html", scratch("absent/page.html"));
+	expect(EXIT_INPUT, "logits", "--ref", CAPTURE ":cpu_f64.logits", "--got", CAPTURE ":cpu_f64.logits", "--html",
+		scratch("absent/page.html"));
 	char *path = strdup(getenv("PATH"));
 	setenv("PATH", scratch("no_programs"), 1);
-	expect(EXIT_MACHINE, "logits", "--ref", CAPTURE ":cpu_f64.logits", "--got", CAPTURE ":cpu_f64.logits", "--html", scratch("never.html"));
+	expect(EXIT_MACHINE, "logits", "--ref", CAPTURE ":cpu_f64.logits", "--got", CAPTURE ":cpu_f64.logits", "--html",
+		scratch("never.html"));
 	setenv("PATH", path, 1);
 	assert_true(strstr(err, "gnuplot") && access(scratch("never.html"), F_OK));
 	free(path);
-	expect(EXIT_PASS, "logits", "--ref", CAPTURE ":cpu_f64.logits", "--got", CAPTURE ":cpu_f64.logits", "--html", scratch("equal.html"));
+	expect(EXIT_PASS, "logits", "--ref", CAPTURE ":cpu_f64.logits", "--got", CAPTURE ":cpu_f64.logits", "--html",
+		scratch("equal.html"));
 }
 
 /* What a browser makes of it: the verdict is the title and the first thing on the page. */
@@ -294,7 +304,8 @@ static void page_loads_in_a_browser(void **state)
 	free(written_page(path));
 	char *from = strstr(out, "\nFAIL under") + 1, *end = strchr(from, '\n');
 	snprintf(verdict, sizeof verdict, "%.*s", (int)(end - from), from);
-	snprintf(line, sizeof line, "timeout 60 %s --headless --no-sandbox --disable-gpu --user-data-dir='%s.profile' --dump-dom 'file://%s' >'%s.dom' 2>/dev/null",
+	snprintf(line, sizeof line, "timeout 60 %s --headless --no-sandbox --disable-gpu --user-data-dir='%s.profile' "
+		"--dump-dom 'file://%s' >'%s.dom' 2>/dev/null",
 		name, path, path, path);
 	assert_int_equal(system(line), 0);
 	snprintf(line, sizeof line, "%s.dom", path);

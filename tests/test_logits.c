@@ -115,7 +115,8 @@ static void figures_are_those_of_loops(void **state)
 		assert_int_equal(at->common, both);
 		common += (double)both / T;
 		assert_true((mine != theirs) == (at->flip != NO_FLIP));
-		for (size_t k = 0; k < TOP; k++) assert_true(rank_of(p, at->top_reference[k].token) == k + 1 && rank_of(q, at->top_got[k].token) == k + 1);
+		for (size_t k = 0; k < TOP; k++) assert_true(rank_of(p, at->top_reference[k].token) == k + 1 && rank_of(q,
+			at->top_got[k].token) == k + 1);
 		if (mine != theirs) {
 			assert_true(at->margin_reference == p[mine] - p[theirs] && at->margin_got == q[theirs] - q[mine]);
 			assert_true(at->rank_reference == rank_of(p, theirs) && at->rank_got == rank_of(q, mine));
@@ -129,7 +130,8 @@ static void figures_are_those_of_loops(void **state)
 	assert_true(agree > T / 2 && agree < T && r.agree == agree && r.targets == T - 1);
 	near(r.common, common, 1e-12);
 	near(r.kl.mean, sum_kl / T, 1e-12);
-	is_percentile(r.kl.p50, kl, 0.5), is_percentile(r.kl.p90, kl, 0.9), is_percentile(r.kl.p99, kl, 0.99), is_percentile(r.kl.p999, kl, 0.999);
+	is_percentile(r.kl.p50, kl, 0.5), is_percentile(r.kl.p90, kl, 0.9), is_percentile(r.kl.p99, kl, 0.99), is_percentile(r.kl.p999,
+		kl, 0.999);
 	assert_true(kl[r.kl.at] == r.kl.max);
 	for (size_t t = 0; t < T; t++) assert_true(kl[t] <= r.kl.max);
 	near(r.rms_all, sqrtl(squares / (T * V)), 1e-12);
@@ -201,7 +203,8 @@ static void fails(struct trial *m, size_t runs, unsigned rules)
 
 	assert_int_equal(r.outcome, FAIL);
 	for (int i = 0; i < LOGIT_RULES; i++)
-		if ((r.rule[i].value <= r.rule[i].limit) == (rules >> i & 1)) fail_msg("%s: %g, limit %g", logit_rule_name[i], r.rule[i].value, r.rule[i].limit);
+		if ((r.rule[i].value <= r.rule[i].limit) == (rules >> i & 1)) fail_msg("%s: %g, limit %g", logit_rule_name[i],
+			r.rule[i].value, r.rule[i].limit);
 	logits_free(&r);
 }
 
@@ -215,7 +218,8 @@ static void each_rule_finds_its_fault(void **state)
 	m = try(2);
 	for (size_t v = 0; v < V; v++) m->y[17 * V + v] += 60 * (m->y[17 * V + v] - m->x[17 * V + v]);
 	struct logit_report r = verdict(m, RUNS);
-	assert_true(r.outcome == FAIL && r.rule[LOGIT_ROW].value > r.rule[LOGIT_ROW].limit && r.rule[LOGIT_SPIKE].value <= r.rule[LOGIT_SPIKE].limit);
+	assert_true(r.outcome == FAIL && r.rule[LOGIT_ROW].value > r.rule[LOGIT_ROW].limit
+		&& r.rule[LOGIT_SPIKE].value <= r.rule[LOGIT_SPIKE].limit);
 	assert_int_equal(r.rms.at, 17);
 	logits_free(&r);
 	m = try(3);
@@ -354,7 +358,8 @@ static void a_bad_reference_is_refused(void **state)
 		make(&a, DT_F64, x, T);
 		assert_false(logits_compare(&r, &(struct logit_comparison){ .reference = &a.s, .got = k == 2 ? &a.s : &b.s, .top = TOP }, &e));
 		assert_true(e.code == E_VALUE && strstr(e.detail, "97") && error_exit(&e) == EXIT_INPUT);
-		assert_false(logits_compare(&r, &(struct logit_comparison){ .reference = &b.s, .got = &b.s, .noise = { &a.s }, .n_noise = 1, .top = TOP }, &e));
+		assert_false(logits_compare(&r, &(struct logit_comparison){ .reference = &b.s, .got = &b.s, .noise = { &a.s }, .n_noise = 1,
+			.top = TOP }, &e));
 		assert_int_equal(error_exit(&e), EXIT_INPUT);
 		free(a.t.data);
 		free(b.t.data);

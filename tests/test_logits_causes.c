@@ -79,7 +79,8 @@ static void the_first_wrong_layer_is_named(void **state)
 	snprintf(page, sizeof page, "%s.html", scratch("page"));
 	expect(EXIT_FAIL, LOGITS(place), "--html", page);
 	assert_non_null(strstr(out, "first divergence: layer 1\n"));
-	assert_non_null(strstr(out, "\nFAIL under contract torch_bf16: the first that the contract does not explain: layer 1, linear_attention, delta rule: "));
+	assert_non_null(strstr(out, "\nFAIL under contract torch_bf16: the first that the contract does not explain: "
+		"layer 1, linear_attention, delta rule: "));
 	assert_null(strstr(out, "layer 2, "));
 	char *text = (char *)file_bytes(page, &n);
 	assert_non_null(memmem(text, n, "Layer by layer", 14));
@@ -97,7 +98,8 @@ static void a_mistake_everywhere_is_named_from_the_logits(void **state)
 	json_t *j = json_out(), *suspects = json_object_get(json_object_get(j, "causes"), "suspects");
 	assert_true(json_array_size(suspects) >= 1);
 	assert_string_equal(text_of(json_array_get(suspects, 0), "mistake"), "delta.retrieve_before_decay");
-	assert_non_null(strstr(json_string_value(json_array_get(json_object_get(j, "reasons"), 0)), "all layers of linear_attention, delta rule"));
+	assert_non_null(strstr(json_string_value(json_array_get(json_object_get(j, "reasons"), 0)),
+		"all layers of linear_attention, delta rule"));
 	json_decref(j);
 	expect(EXIT_FAIL, LOGITS(place), "--quick", "--json");
 	j = json_out();

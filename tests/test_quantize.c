@@ -37,7 +37,8 @@ static void check(const double *x, const double *y, size_t n, size_t rows, size_
 		for (size_t r = 0; r < rows; r++)
 			for (size_t c = 0; c < cols; c++)
 				if (!side || (r / side == i / side && c / side == j / side)) max = fmax(max, fabs(x[(m * rows + r) * cols + c]));
-		double scale = (double)(float)(max / 448), ratio = scale > 0 ? x[k] / scale : 0, expected = scale > 0 ? scale * nearest(fmax(-448, fmin(448, ratio))) : x[k];
+		double scale = (double)(float)(max / 448), ratio = scale > 0 ? x[k] / scale : 0, expected = scale > 0
+			? scale * nearest(fmax(-448, fmin(448, ratio))) : x[k];
 		if (y[k] != expected) fail_msg("element %zu: %.17g, expected %.17g", k, y[k], expected);
 	}
 }
@@ -45,7 +46,8 @@ static void check(const double *x, const double *y, size_t n, size_t rows, size_
 static void rounds_as_defined(void **state)
 {
 	static const struct { int rank; size_t shape[3], n, rows, cols; } shapes[] = {
-		{ 2, { 5, 7, 0 }, 1, 5, 7 }, { 2, { 131, 140, 0 }, 1, 131, 140 }, { 1, { 150, 0, 0 }, 1, 1, 150 }, { 3, { 9, 1, 4 }, 1, 9, 4 }, { 3, { 3, 6, 5 }, 3, 6, 5 }
+		{ 2, { 5, 7, 0 }, 1, 5, 7 }, { 2, { 131, 140, 0 }, 1, 131, 140 }, { 1, { 150, 0, 0 }, 1, 1, 150 }, { 3, { 9, 1, 4 }, 1, 9,
+			4 }, { 3, { 3, 6, 5 }, 3, 6, 5 }
 	};
 	uint64_t seed = 1;
 
@@ -87,15 +89,19 @@ static void zeros_stay_and_nan_is_refused(void **state)
 static void classes_are_named(void **state)
 {
 	static const char *const names[][2] = {
-		{ "model.layers.12.linear_attn.in_proj_a.weight", "linear_attn.in_proj_a" }, { "model.layers.0.linear_attn.A_log", "linear_attn.A_log" },
-		{ "model.language_model.layers.3.mlp.experts.down_proj", "mlp.experts.down_proj" }, { "model.language_model.norm.weight", "norm" },
+		{ "model.layers.12.linear_attn.in_proj_a.weight", "linear_attn.in_proj_a" }, { "model.layers.0.linear_attn.A_log",
+			"linear_attn.A_log" },
+		{ "model.language_model.layers.3.mlp.experts.down_proj", "mlp.experts.down_proj" }, { "model.language_model.norm.weight",
+		"norm" },
 		{ "language_model.model.embed_tokens.weight", "embed_tokens" }, { "lm_head.weight", "lm_head" },
 	};
 	char text[64];
 
 	(void)state;
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) assert_string_equal(quantize_class_name(names[i][0], text, sizeof text), names[i][1]);
-	assert_true(quantize_kept("linear_attn.A_log") && quantize_kept("norm") && !quantize_kept("linear_attn.out_proj") && !quantize_kept("mlp.gate_proj"));
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) assert_string_equal(quantize_class_name(names[i][0], text,
+		sizeof text), names[i][1]);
+	assert_true(quantize_kept("linear_attn.A_log") && quantize_kept("norm") && !quantize_kept("linear_attn.out_proj")
+		&& !quantize_kept("mlp.gate_proj"));
 }
 
 static const struct quantize_class *row_of(const struct quantize *r, const char *name)
@@ -129,7 +135,8 @@ static double kl_by_hand(struct model *m, const size_t *ids, size_t n)
 				t[l].dtype = DT_F64, t[l].data = changed[l], t[l].bytes = 8 * w->count;
 				dtype_load(w->dtype, w->data, w->count, changed[l]);
 				for (size_t j = 0; j < w->count; j++) max = fmax(max, fabs(changed[l][j]));
-				for (size_t j = 0; j < w->count; j++) changed[l][j] = (double)(float)(max / 448) * nearest(changed[l][j] / (double)(float)(max / 448));
+				double scale = (double)(float)(max / 448);
+				for (size_t j = 0; j < w->count; j++) changed[l][j] = scale * nearest(changed[l][j] / scale);
 				m->layer[l].weight[i] = &t[l];
 			}
 	}
@@ -156,11 +163,13 @@ static void effects_are_those_of_the_model(void **state)
 		size_t ids[24], total = 0, sum = 0;
 		for (size_t i = 0; i < 24; i++) ids[i] = 7 * i + 3;
 		no_error(model_load(&m, folders[f], &e), &e);
-		struct model_question q = { .model = &m, .ids = ids, .n = 24, .positions = 24, .truth = &arith_f64, .bits = arith_f64.precision };
+		struct model_question q = { .model = &m, .ids = ids, .n = 24, .positions = 24, .truth = &arith_f64,
+			.bits = arith_f64.precision };
 		no_error(quantize_make(&r, &q, &e), &e);
 		for (size_t i = 0; i + 2 < r.n; i++) {
 			sum += r.row[i].elements;
-			for (int g = 0; g < GRAINS; g++) assert_true(r.row[i].effect[g].kl > 0 && r.row[i].effect[g].rms > 0 && r.row[i].effect[g].agree <= 24);
+			for (int g = 0; g < GRAINS; g++) assert_true(r.row[i].effect[g].kl > 0 && r.row[i].effect[g].rms > 0
+				&& r.row[i].effect[g].agree <= 24);
 		}
 		for (size_t k = 0; k < m.folder.n; k++)
 			for (size_t i = 0; i < m.folder.file[k].n; i++) total += m.folder.file[k].item[i].count;
