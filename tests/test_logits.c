@@ -201,7 +201,10 @@ static void fails(struct trial *m, size_t runs, unsigned rules)
 {
 	struct logit_report r = verdict(m, runs);
 
+	int said = 0;
+	for (int i = 0; i < r.n_reason; i++) said += strstr(r.reason[i], "at most") != NULL;
 	assert_int_equal(r.outcome, FAIL);
+	assert_int_equal(said, __builtin_popcount(rules));
 	for (int i = 0; i < LOGIT_RULES; i++)
 		if ((r.rule[i].value <= r.rule[i].limit) == (rules >> i & 1)) fail_msg("%s: %g, limit %g", logit_rule_name[i],
 			r.rule[i].value, r.rule[i].limit);
