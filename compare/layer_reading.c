@@ -5,8 +5,9 @@
 #include "expected.h"
 #include "layer_reading.h"
 
-/* A score beyond the limit is one that no correct layer of NOISY_RUNS comes near. */
-static const double beyond = 2;
+/* A score this many times that of the farthest of NOISY_RUNS correct layers is beyond the limit, and so is a single element:
+ * where few elements tip over, but far, the largest of six scatters by more. */
+static const double beyond = 2, beyond_worst = 4;
 /* A suspect is seen where it moves the answer further than that, and made where it leaves less than this share of what was left. */
 static const double half = 0.5;
 /* In the score, of an element that is a number in only one of the two. */
@@ -47,6 +48,7 @@ static struct distance between(const struct reader *d, const double *x, const do
 		if (same) continue;
 		s.square += r * r;
 		s.score += isfinite(r) ? log1p(r * r / (d->unit[i] * d->unit[i])) : disagree;
+		s.worst = fmax(s.worst, isfinite(r) ? fabs(r) / d->unit[i] : INFINITY);
 	}
 	s.equal /= (double)d->n;
 	return s;
@@ -69,50 +71,68 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* u² = ulp²/12 + (the median over a row of what a noisy run changes)²; of a type as wide as float32 that is its noise, of a
- * narrow one, where nearly all stays, next to nothing. now and other: the replica and a noisy run. */
-static bool set_units(struct reader *d)
+/* Of the output's type, or a coarser one that the replica rounds it to. */
+static enum format stored_format(const struct call *call, const struct plan *replica)
 {
-	enum format f = dtype_info[out_dtype(d->call, 0)].format;
+	enum format f = dtype_info[out_dtype(call, 0)].format;
+
+	for (int s = 0; call->op->sites[s].name; s++)
+		if (call->op->sites[s].store && replica->round[s].on && format_info[replica->round[s].format].precision < format_info[f].precision)
+			f = replica->round[s].format;
+	return f;
+}
+
+/* u² = ulp²/12 at the row's rms + (the median over the row of what a noisy run changes)²; of a type as wide as float32 that
+ * is its noise, of a narrow one, where nearly all stays, next to nothing. now and other: the replica and a noisy run. */
+static bool set_units(struct reader *d, const struct plan *replica)
+{
+	enum format f = stored_format(d->call, replica);
 	double *size = calloc(d->row, sizeof *size);
 
 	if (!size) return false;
 	for (size_t at = 0; at < d->n; at += d->row) {
-		for (size_t i = 0; i < d->row; i++) size[i] = fabs(d->now[at + i] - d->other[at + i]);
-		qsort(size, d->row, sizeof *size, by_size);
+		double square = 0;
 		for (size_t i = 0; i < d->row; i++) {
-			double y = isfinite(d->now[at + i]) ? d->now[at + i] : 1;
-			d->unit[at + i] = hypot(format_ulp(f, y) / sqrt(12), size[d->row / 2]);
+			size[i] = fabs(d->now[at + i] - d->other[at + i]);
+			square += d->now[at + i] * d->now[at + i] / (double)d->row;
 		}
+		qsort(size, d->row, sizeof *size, by_size);
+		double unit = hypot(format_ulp(f, isfinite(square) ? sqrt(square) : 1) / sqrt(12), size[d->row / 2]);
+		for (size_t i = 0; i < d->row; i++) d->unit[at + i] = unit;
 	}
 	free(size);
 	return true;
 }
 
-/* The score of the farthest of correct layers that follow the replica but for float32's noise. */
-static bool noise_of(struct reader *d, const struct plan *replica, double *most)
+static void farther(struct distance *most, struct distance s)
+{
+	most->score = fmax(most->score, s.score);
+	most->worst = fmax(most->worst, s.worst);
+}
+
+/* The farthest of correct layers that follow the replica but for float32's noise. */
+static bool noise_of(struct reader *d, const struct plan *replica, struct distance *most)
 {
 	struct plan exact = *replica;
 
 	exact.arith = &arith_f64;
 	exact.bits = arith_f64.precision;
 	if (!answer(d, &exact, d->now)) return false;
-	*most = 0;
 	struct plan first = noisy(replica, 0);
-	if (!answer(d, &first, d->other) || !set_units(d)) return false;
-	*most = between(d, d->other, d->now).score;
+	if (!answer(d, &first, d->other) || !set_units(d, replica)) return false;
+	*most = between(d, d->other, d->now);
 	bool ok = true;
 	#pragma omp parallel for schedule(dynamic)
 	for (int run = 1; run < NOISY_RUNS; run++) {
 		struct plan p = noisy(replica, run);
-		double *y = malloc(d->n * sizeof *y), score = 0;
+		double *y = malloc(d->n * sizeof *y);
 		bool mine = y && answer(d, &p, y);
-		if (mine) score = between(d, y, d->now).score;
+		struct distance s = mine ? between(d, y, d->now) : (struct distance){ 0 };
 		free(y);
 		#pragma omp critical
 		{
 			ok = ok && mine;
-			*most = fmax(*most, score);
+			farther(most, s);
 		}
 	}
 	return ok;
@@ -121,10 +141,11 @@ static bool noise_of(struct reader *d, const struct plan *replica, double *most)
 /* now, and the sums that come nearest, in which r->left is. */
 static bool settle(struct reader *d, struct layer_reading *r)
 {
-	double noise;
+	struct distance noise;
 
 	if (!noise_of(d, &r->replica, &noise)) return false;
-	r->limit = beyond * noise;
+	r->limit = beyond * noise.score;
+	r->worst_limit = beyond_worst * noise.worst;
 	r->left.score = INFINITY;
 	for (int i = 0; i < SUMS; i++) {
 		struct plan p = r->replica;
@@ -145,6 +166,8 @@ static bool settle(struct reader *d, struct layer_reading *r)
 
 /* All that is said of a suspect: how far it moves the replica, and what it leaves of the engine's error. */
 struct trial { struct layer_suspect suspect; struct distance moved, left; };
+
+static bool within(const struct layer_reading *r) { return r->left.score <= r->limit && r->left.worst <= r->worst_limit; }
 
 static bool is_convicted(const struct layer_reading *r, const struct layer_suspect *s)
 {
@@ -246,7 +269,7 @@ static bool convict(struct reader *d, struct layer_reading *r)
 		if (!settle(d, r)) return false;
 		r->convicted[r->n - 1].explained = r->explained;
 		r->convicted[r->n - 1].equal = r->equal;
-		r->understood = r->left.score <= r->limit;
+		r->understood = within(r);
 	}
 	return true;
 }
@@ -265,7 +288,7 @@ static bool read_all(struct reader *d, const struct contract *k, struct layer_re
 	if (!settle(d, r)) return false;
 	r->alone = r->explained;
 	r->alone_equal = r->equal;
-	r->kept = r->understood = r->left.score <= r->limit;
+	r->kept = r->understood = within(r);
 	return convict(d, r);
 }
 

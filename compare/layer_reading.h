@@ -12,6 +12,7 @@ struct distance {
 	double score;
 	double square;                  /* Σ r² */
 	double equal;                   /* share of elements equal to the bit */
+	double worst;                   /* the largest |r|/u; infinite where only one of the two is a number */
 };
 
 /* A mistake of the layer's op, or a site that is rounded to bf16 or not, against the contract. */
@@ -30,7 +31,7 @@ struct layer_reading {
 	double alone, alone_equal;      /* share of its square that the contract explains; elements equal to its replica's */
 	double explained, equal;        /* the same with what is convicted */
 	struct distance left;
-	double limit;                   /* of left.score: twice the farthest of NOISY_RUNS correct layers */
+	double limit, worst_limit;      /* of left.score and left.worst: from the farthest of NOISY_RUNS correct layers */
 	bool kept;                      /* the contract alone explains the layer */
 	bool understood;                /* it does with what is convicted */
 	const struct arith *sums;       /* the arithmetic that comes nearest, whose sums are in an order like the engine's: left is in it */

@@ -12,6 +12,7 @@ static size_t draw(size_t n)
 	return (size_t)((z ^ (z >> 31)) % n);
 }
 
+enum { TOKENS = 40 };
 struct plant { const struct bed *bed; const char *contract; int layer, mistake; };
 
 enum { RIGHT, ALIAS, LAYER_ONLY, WRONG, UNSEEN, FATES };
@@ -41,7 +42,7 @@ static int judge_hidden(const struct plant *p, struct error *e)
 	struct tensors engine;
 	struct layer_reading r;
 
-	if (!bed_engine(p->bed, &plan, p->bed->n, strcmp(p->contract, "f32") ? DT_BF16 : DT_F32, &engine, e)) abort();
+	if (!bed_engine(p->bed, &plan, TOKENS, strcmp(p->contract, "f32") ? DT_BF16 : DT_F32, &engine, e)) abort();
 	int first = bed_first(p->bed, p->contract, &engine, &r, e), result = LAYER_ONLY;
 	tensors_free(&engine);
 	if (first == NOWHERE) return UNSEEN;
@@ -61,8 +62,8 @@ static int judge_logits(const struct plant *p, struct error *e)
 	double alone;
 
 	model_plan_mistake(&plan, kind, NOWHERE, p->mistake);
-	if (!bed_engine(p->bed, &plan, p->bed->n, DT_F32, &engine, e)) abort();
-	int n = model_suspects(&p->bed->model, p->contract, p->bed->ids, p->bed->n, tensors_find(&engine, "logits"), found, 4, &alone, e);
+	if (!bed_engine(p->bed, &plan, TOKENS, DT_F32, &engine, e)) abort();
+	int n = model_suspects(&p->bed->model, p->contract, p->bed->ids, TOKENS, tensors_find(&engine, "logits"), found, 4, &alone, e);
 	tensors_free(&engine);
 	if (n > 0) printf("  %s %.4f %%", model_op((int)found[0].kind)->mistakes[found[0].mistake].name, 100 * found[0].explained);
 	for (int i = 0; i < n; i++)
