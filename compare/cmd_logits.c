@@ -182,7 +182,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'T': a->truth = text; return 0;
 	case 'R': a->runs = cli_number(state, "--runs", text, 1, MAX_NOISE); return 0;
 	case 'q': a->quick = true; return 0;
-	case 't': a->top = cli_number(state, "--top", text, 1, KL_TOP); return 0;
+	case 't': a->top = cli_number(state, "--top", text, 1, LOGIT_TOP); return 0;
 	case 'h': a->html = text; return 0;
 	case 'j': a->json = true; return 0;
 	case ARGP_KEY_END: check(a, state); return 0;

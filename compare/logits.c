@@ -18,7 +18,7 @@ static const void *row_of(const struct view *v, size_t i)
 	return v->rows + i * v->s->vocabulary * dtype_info[v->s->type].size;
 }
 
-static double logit(const struct view *v, size_t i, size_t token) { return kl_logit(v->s->type, row_of(v, i), token); }
+static double logit(const struct view *v, size_t i, size_t token) { return logit_value(v->s->type, row_of(v, i), token); }
 
 /* Half a unit in the last place of what a source stores. */
 static double half_ulp(const struct logit_source *s, double x)
@@ -26,7 +26,7 @@ static double half_ulp(const struct logit_source *s, double x)
 	return isfinite(x) ? format_ulp(dtype_info[s->type].format, x) / 2 : 0;
 }
 
-static size_t in_common(const struct kl_side *a, const struct kl_side *b)
+static size_t in_common(const struct logit_side *a, const struct logit_side *b)
 {
 	size_t n = 0;
 
@@ -36,7 +36,7 @@ static size_t in_common(const struct kl_side *a, const struct kl_side *b)
 }
 
 /* The first tokens differ: by how much, and whether the reference itself can tell them apart. */
-static void look_at_flip(struct logit_position *p, const struct kl_row *r, const struct view *ref, const struct view *got,
+static void look_at_flip(struct logit_position *p, const struct logit_row *r, const struct view *ref, const struct view *got,
 	size_t i)
 {
 	size_t mine = r->a.top[0].token, theirs = r->b.top[0].token;
@@ -45,12 +45,12 @@ static void look_at_flip(struct logit_position *p, const struct kl_row *r, const
 	p->margin_reference = a - b;
 	p->margin_got = r->b.top[0].value - logit(got, i, mine);
 	p->noise = half_ulp(ref->s, a) + half_ulp(ref->s, b);
-	p->rank_reference = kl_rank(ref->s->type, row_of(ref, i), ref->s->vocabulary, theirs);
-	p->rank_got = kl_rank(got->s->type, row_of(got, i), got->s->vocabulary, mine);
+	p->rank_reference = logit_rank(ref->s->type, row_of(ref, i), ref->s->vocabulary, theirs);
+	p->rank_got = logit_rank(got->s->type, row_of(got, i), got->s->vocabulary, mine);
 	p->flip = p->margin_reference <= p->noise ? FLIP_TIE : FLIP_UNKNOWN;
 }
 
-static void fill(struct logit_position *p, const struct kl_row *r)
+static void fill(struct logit_position *p, const struct logit_row *r)
 {
 	double n = (double)r->count;
 
@@ -68,9 +68,9 @@ static void fill(struct logit_position *p, const struct kl_row *r)
 /* got against the replica: what the contract's roundings leave. */
 static void look_at_replica(struct logit_position *p, const struct view *replica, const struct view *got, size_t i)
 {
-	struct kl_row r;
+	struct logit_row r;
 
-	kl_row(replica->s->type, row_of(replica, i), got->s->type, row_of(got, i), got->s->vocabulary, 1, NULL, &r);
+	logit_row(replica->s->type, row_of(replica, i), got->s->type, row_of(got, i), got->s->vocabulary, 1, NULL, &r);
 	p->rms_left = sqrt(r.squares / (double)r.count);
 	p->kl_left = r.kl;
 	if (p->flip == FLIP_UNKNOWN && r.a.n_top && r.a.top[0].token == p->top_got[0].token) p->flip = FLIP_REPLICA;
@@ -88,9 +88,9 @@ static void look(struct logit_report *r, struct state *s, size_t i, size_t *hist
 {
 	size_t t = s->first + i, T = r->positions;
 	struct logit_position *p = &r->position[t];
-	struct kl_row row;
+	struct logit_row row;
 
-	kl_row(s->ref.s->type, row_of(&s->ref, i), s->got.s->type, row_of(&s->got, i), r->vocabulary, r->top, histogram, &row);
+	logit_row(s->ref.s->type, row_of(&s->ref, i), s->got.s->type, row_of(&s->got, i), r->vocabulary, r->top, histogram, &row);
 	fill(p, &row);
 	if (row.a.nan || row.a.inf || row.a.n_top == 0) {
 		#pragma omp critical
@@ -104,7 +104,7 @@ static void look(struct logit_report *r, struct state *s, size_t i, size_t *hist
 	}
 	if (s->c->replica) look_at_replica(p, &s->replica, &s->got, i);
 	for (size_t k = 0; k < s->c->n_noise; k++) {
-		kl_row(s->ref.s->type, row_of(&s->ref, i), s->noise[k].s->type, row_of(&s->noise[k], i), r->vocabulary, 0, NULL, &row);
+		logit_row(s->ref.s->type, row_of(&s->ref, i), s->noise[k].s->type, row_of(&s->noise[k], i), r->vocabulary, 0, NULL, &row);
 		s->figures.squares[k * T + t] = row.squares / (double)row.count;
 		s->figures.kl[k * T + t] = row.kl;
 		s->figures.max[k * T + t] = row.max;
@@ -137,11 +137,11 @@ static bool stream(struct logit_report *r, struct state *s, struct error *e)
 		if (!fetch_all(s, first, n, e)) return false;
 		#pragma omp parallel
 		{
-			size_t histogram[KL_BINS] = { 0 };
+			size_t histogram[LOGIT_BINS] = { 0 };
 			#pragma omp for schedule(dynamic)
 			for (size_t i = 0; i < n; i++) look(r, s, i, histogram);
 			#pragma omp critical
-			for (size_t i = 0; i < KL_BINS; i++) r->histogram[i] += histogram[i];
+			for (size_t i = 0; i < LOGIT_BINS; i++) r->histogram[i] += histogram[i];
 		}
 		if (s->bad < T)
 			return error_set(e, E_VALUE, s->ref.s->name, NO_OFFSET, "the reference's position %zu has a NaN, +inf or no number at all",

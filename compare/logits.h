@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "fixtures/tensor.h"
-#include "kl.h"
+#include "logit_row.h"
 #include "verdict.h"
 
 /* ---- where rows of logits come from ---- */
@@ -62,7 +62,7 @@ struct logit_report {
 	size_t positions, vocabulary, top;      /* top: tokens kept of each row */
 	struct logit_position *position;
 	struct ranked *ranked;                  /* private: what positions point into */
-	size_t histogram[KL_BINS];              /* of |d|, see kl_bin_from */
+	size_t histogram[LOGIT_BINS];              /* of |d|, see logit_bin_from */
 	struct spread kl, kl_back, rms, max, in_sigma;  /* in_sigma: max / sigma */
 	double rms_all, max_all;                /* of d */
 	double explained;                       /* 1 - Σ(got - replica)² / Σd² */
@@ -93,7 +93,7 @@ struct logit_comparison {
 	size_t n_noise;
 	const char *under;                      /* "contract bf16": what the noise stands for; NULL where there is none */
 	const size_t *ids;                      /* [positions] or NULL */
-	size_t top;                             /* 1 to KL_TOP */
+	size_t top;                             /* 1 to LOGIT_TOP */
 	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
 };
 

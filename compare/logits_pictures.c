@@ -32,8 +32,8 @@ static void positions(FILE *to, const struct logit_report *r)
 /* From the first bin that holds something to the last; what is smaller than all bins is drawn half an octave below. */
 static void histogram(FILE *to, const struct logit_report *r)
 {
-	for (size_t i = 0; i < KL_BINS; i++) {
-		double from = i ? kl_bin_from(i) : kl_bin_from(1) / 1.5, end = i + 1 < KL_BINS ? kl_bin_from(i + 1) : 1.5 * from;
+	for (size_t i = 0; i < LOGIT_BINS; i++) {
+		double from = i ? logit_bin_from(i) : logit_bin_from(1) / 1.5, end = i + 1 < LOGIT_BINS ? logit_bin_from(i + 1) : 1.5 * from;
 		if (r->histogram[i]) fprintf(to, "%.9g\t%.9g\t%zu\n", from, end, r->histogram[i]);
 	}
 }

@@ -186,9 +186,9 @@ static json_t *json_overall(const struct logit_report *r)
 	json_t *flip = json_object(), *histogram = json_array();
 
 	for (int i = FLIP_TIE; i < FLIPS; i++) json_object_set_new(flip, flip_name[i], json_integer((json_int_t)r->flips[i]));
-	for (size_t i = 0; i < KL_BINS; i++)
+	for (size_t i = 0; i < LOGIT_BINS; i++)
 		if (r->histogram[i])
-			json_array_append_new(histogram, json_pack("{s:o,s:I}", "from", cli_json_number(kl_bin_from(i)), "count",
+			json_array_append_new(histogram, json_pack("{s:o,s:I}", "from", cli_json_number(logit_bin_from(i)), "count",
 				(json_int_t)r->histogram[i]));
 	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:I,s:o}", "rms", cli_json_number(r->rms_all),
 		"max", cli_json_number(r->max_all), "kl", json_spread(&r->kl), "kl_back", json_spread(&r->kl_back), "rms_of_positions",

@@ -1,4 +1,4 @@
-#include "kl.h"
+#include "logit_row.h"
 
 #include <math.h>
 #include <string.h>
@@ -44,16 +44,16 @@ static inline double exp_below(double x)
 	return number(bits(1 + (r + r2 * (0.5 + r * q))) + (bits(k) << 52));
 }
 
-double kl_exp(double x) { return exp_below(x); }
+double logit_exp(double x) { return exp_below(x); }
 
-double kl_bin_from(size_t i) { return i == 0 ? 0 : ldexp(i % 2 ? 1 : 1.5, (int)(i - 1) / 2 - 48); }
+double logit_bin_from(size_t i) { return i == 0 ? 0 : ldexp(i % 2 ? 1 : 1.5, (int)(i - 1) / 2 - 48); }
 
 /* Half octaves: the exponent and the first bit behind it. */
 static void count_errors(size_t *histogram, const double *a, const double *b, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		int64_t bin = (int64_t)((bits(b[i] - a[i]) & ~(UINT64_C(1) << 63)) >> 51) - 2 * (1023 - 48) + 1;
-		histogram[bin < 0 ? 0 : bin < KL_BINS ? bin : KL_BINS - 1]++;
+		histogram[bin < 0 ? 0 : bin < LOGIT_BINS ? bin : LOGIT_BINS - 1]++;
 	}
 }
 
@@ -86,7 +86,7 @@ static void raise(struct weights *w, double max)
 
 /* Finite a [n], b [n], none above the maxima: adds to the weights and to the errors; returns the largest |d|. */
 WIDE_LOOP
-static double add(struct weights *wa, struct weights *wb, struct kl_row *r, const double *a, const double *b, size_t n)
+static double add(struct weights *wa, struct weights *wb, struct logit_row *r, const double *a, const double *b, size_t n)
 {
 	double za = 0, zb = 0, sa = 0, sb = 0, sum = 0, squares = 0, max = 0, ma = wa->max, mb = wb->max, shift = wb->shift;
 
@@ -107,7 +107,7 @@ static double add(struct weights *wa, struct weights *wb, struct kl_row *r, cons
 	return max;
 }
 
-static void enter(struct kl_side *s, size_t top, size_t token, double x)
+static void enter(struct logit_side *s, size_t top, size_t token, double x)
 {
 	size_t i = s->n_top;
 
@@ -118,7 +118,7 @@ static void enter(struct kl_side *s, size_t top, size_t token, double x)
 	s->top[i] = (struct ranked){ token, x };
 }
 
-static void enter_all(struct kl_side *s, size_t top, size_t first, const double *x, size_t n, double max)
+static void enter_all(struct logit_side *s, size_t top, size_t first, const double *x, size_t n, double max)
 {
 	if (!top || (s->n_top == top && !(max > s->top[top - 1].value))) return;
 	for (size_t i = 0; i < n; i++)
@@ -133,7 +133,7 @@ static void add_alone(struct weights *w, double x)
 }
 
 /* Counts what is not finite and moves the pairs that are to the front; `token` follows them. Returns their number. */
-static size_t sort_out(struct kl_row *r, struct weights *wa, struct weights *wb, double *a, double *b, size_t *token, size_t n)
+static size_t sort_out(struct logit_row *r, struct weights *wa, struct weights *wb, double *a, double *b, size_t *token, size_t n)
 {
 	const double masked = (double)-INFINITY;
 	size_t kept = 0;
@@ -153,7 +153,7 @@ static size_t sort_out(struct kl_row *r, struct weights *wa, struct weights *wb,
 	return kept;
 }
 
-static void block(struct kl_row *r, struct weights *wa, struct weights *wb, double *a, double *b, size_t first, size_t n,
+static void block(struct logit_row *r, struct weights *wa, struct weights *wb, double *a, double *b, size_t first, size_t n,
 	size_t top,
 	size_t *histogram)
 {
@@ -192,14 +192,14 @@ static double divergence(const struct weights *p, const struct weights *q, bool 
 	return kl < 0 ? 0 : kl;         /* a rounding below 0; a NaN stays one */
 }
 
-void kl_row(enum dtype type_a, const void *a, enum dtype type_b, const void *b, size_t V, size_t top, size_t *histogram,
-	struct kl_row *r)
+void logit_row(enum dtype type_a, const void *a, enum dtype type_b, const void *b, size_t V, size_t top, size_t *histogram,
+	struct logit_row *r)
 {
 	struct weights wa = { .max = (double)-INFINITY }, wb = wa;
 	size_t size_a = dtype_info[type_a].size, size_b = dtype_info[type_b].size;
 	double x[BLOCK], y[BLOCK];
 
-	*r = (struct kl_row){ 0 };
+	*r = (struct logit_row){ 0 };
 	for (size_t first = 0; first < V; first += BLOCK) {
 		size_t n = V - first < BLOCK ? V - first : BLOCK;
 		dtype_load(type_a, (const char *)a + first * size_a, n, x);
@@ -213,7 +213,7 @@ void kl_row(enum dtype type_a, const void *a, enum dtype type_b, const void *b, 
 	r->kl_back = divergence(&wb, &wa, r->a.masked > 0, usable);
 }
 
-double kl_logit(enum dtype type, const void *x, size_t token)
+double logit_value(enum dtype type, const void *x, size_t token)
 {
 	double value;
 
@@ -221,9 +221,9 @@ double kl_logit(enum dtype type, const void *x, size_t token)
 	return value;
 }
 
-size_t kl_rank(enum dtype type, const void *x, size_t V, size_t token)
+size_t logit_rank(enum dtype type, const void *x, size_t V, size_t token)
 {
-	double mine = kl_logit(type, x, token), value[BLOCK];
+	double mine = logit_value(type, x, token), value[BLOCK];
 	size_t rank = 1;
 
 	for (size_t first = 0; first < V; first += BLOCK) {
