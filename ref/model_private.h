@@ -43,6 +43,15 @@ enum {
 	ATTENTION_SCALE_MISSING, QK_NORM_MISSING, QK_NORM_AFTER_ROPE, QK_NORM_OVER_HEADS, KEYS_NOT_TURNED, POSITION_OFF, FULL_MISTAKES
 };
 
+/* A part of a layer: its sites and mistakes there, words apart. */
+struct place { const char *name, *text; const struct op *op; const char *sites, *mistakes; };
+/* A part of the model: an op without what is made, and where other ops' parts stand in it. */
+struct part_tables { struct op op; const struct place *places; };
+/* What is rounded to bf16, words apart, by part. */
+struct contract_names { const char *name, *what, *sites[MODEL_PARTS]; };
+extern const struct part_tables model_tables[MODEL_PARTS];
+extern const struct contract_names model_contracts[];           /* ends with a NULL name */
+
 /* y [T,rows] <- x W', W being rows [first, first + rows) of input `in`, [..,x.cols]; site is rounded. */
 field layer_project(calc *c, field x, int in, size_t first, size_t rows, int site);
 /* x [T,E] normed row by row with the weight of input `in`. place: of op_rmsnorm's sites and mistakes. */
