@@ -59,7 +59,8 @@ static enum format stored_format(const struct call *call, const struct plan *rep
 	enum format f = dtype_info[out_dtype(call, 0)].format;
 
 	for (int s = 0; call->op->sites[s].name; s++)
-		if (call->op->sites[s].store && replica->round[s].on && format_info[replica->round[s].format].precision < format_info[f].precision)
+		if (call->op->sites[s].store && replica->round[s].on
+			&& format_info[replica->round[s].format].precision < format_info[f].precision)
 			f = replica->round[s].format;
 	return f;
 }

@@ -93,8 +93,10 @@ static void make_ops(void)
 {
 	for (int part = 0; part < MODEL_PARTS; part++) {
 		const struct place *places = model_tables[part].places;
-		memcpy(made[part].site, model_tables[part].op.sites, (size_t)count_sites(model_tables[part].op.sites) * sizeof *made[part].site);
-		memcpy(made[part].mistake, model_tables[part].op.mistakes, (size_t)count_mistakes(model_tables[part].op.mistakes) * sizeof *made[part].mistake);
+		memcpy(made[part].site, model_tables[part].op.sites,
+			(size_t)count_sites(model_tables[part].op.sites) * sizeof *made[part].site);
+		memcpy(made[part].mistake, model_tables[part].op.mistakes,
+			(size_t)count_mistakes(model_tables[part].op.mistakes) * sizeof *made[part].mistake);
 		struct op op = model_tables[part].op;
 		op.sites = made[part].site;
 		op.mistakes = made[part].mistake;

@@ -24,7 +24,8 @@ static const struct place full_places[] = {
 	NORM("final_norm", "final norm"),
 	NORM("q_norm", "norm of q"),
 	NORM("k_norm", "norm of k"),
-	{ "rope", "rope", &op_rope, "positions inv_freq angle cos_sin products y", "exponent_over_head_dim pairs_half_head_dim rotates_all_dims "
+	{ "rope", "rope", &op_rope, "positions inv_freq angle cos_sin products y",
+		"exponent_over_head_dim pairs_half_head_dim rotates_all_dims "
 		"rotates_the_tail interleaved_for_half theta_1e4 theta_1e6 no_range_reduction turns_backwards positions_in_bf16 inv_freq_in_bf16 "
 		"angle_in_bf16" },
 	{ 0 }
@@ -73,10 +74,12 @@ static const struct tensor_spec full_in[] = {
 static const struct tensor_spec head_in[] = { [IN_X] = HIDDEN, [IN_HEAD] = { "head", "V,E", 0, "lm_head.weight" }, { 0 } };
 
 static const struct tensor_spec linear_out[] = {
-	[OUT_Y] = { "y", "T,E", 0, "" }, [OUT_HISTORY] = { "history", "C,W-1", OPTIONAL, "" }, [OUT_STATE] = { "state", "Hv,Dk,Dv", OPTIONAL, "" }, { 0 }
+	[OUT_Y] = { "y", "T,E", 0, "" }, [OUT_HISTORY] = { "history", "C,W-1", OPTIONAL, "" }, [OUT_STATE] = { "state", "Hv,Dk,Dv",
+		OPTIONAL, "" }, { 0 }
 };
 static const struct tensor_spec full_out[] = {
-	[OUT_Y] = { "y", "T,E", 0, "" }, [OUT_KEYS] = { "keys", "N,GD", OPTIONAL, "" }, [OUT_VALUES] = { "values", "N,GD", OPTIONAL, "" }, { 0 }
+	[OUT_Y] = { "y", "T,E", 0, "" }, [OUT_KEYS] = { "keys", "N,GD", OPTIONAL, "" }, [OUT_VALUES] = { "values", "N,GD", OPTIONAL,
+		"" }, { 0 }
 };
 static const struct tensor_spec head_out[] = { [OUT_Y] = { "y", "T,V", 0, "" }, { 0 } };
 
@@ -110,7 +113,8 @@ static const struct param_spec params[] = {
 	[SITE_Y] = { "y", "the output, behind the final norm where the layer has one", 0, 1 + OUT_Y }
 static const struct site_spec linear_sites[] = {
 	COMMON_SITES,
-	[SITE_QKV] = { "qkv", "W_qkv x", 0, 0 }, [SITE_Z] = { "z", "W_z x", 0, 0 }, [SITE_A] = { "a", "W_a x", 0, 0 }, [SITE_B] = { "b", "W_b x", 0, 0 },
+	[SITE_QKV] = { "qkv", "W_qkv x", 0, 0 }, [SITE_Z] = { "z", "W_z x", 0, 0 }, [SITE_A] = { "a", "W_a x", 0, 0 },
+		[SITE_B] = { "b", "W_b x", 0, 0 },
 	[SITE_CONV_OUT] = { "conv_out", "q, k and v behind convolution and SiLU", 0, 0 },
 	{ 0 }
 };
@@ -118,7 +122,8 @@ static const struct site_spec full_sites[] = {
 	COMMON_SITES,
 	[SITE_Q] = { "q", "W_q x: query and gate", 0, 0 }, [SITE_K] = { "k", "W_k x", 0, 0 }, [SITE_V] = { "v", "W_v x", 0, 0 },
 	[SITE_SCORES] = { "scores", "q k'", 0, 0 }, [SITE_SCALED] = { "scaled", "q k' / sqrt D", 0, 0 },
-	[SITE_SOFTMAX] = { "softmax", "attention probabilities", 0, 0 }, [SITE_ATTENTION] = { "attention", "their product with v", 0, 0 },
+	[SITE_SOFTMAX] = { "softmax", "attention probabilities", 0, 0 }, [SITE_ATTENTION] = { "attention", "their product with v", 0,
+		0 },
 	[SITE_SIGMOID] = { "sigmoid", "the output's gate", 0, 0 }, [SITE_GATED] = { "gated", "attention times its gate", 0, 0 },
 	{ 0 }
 };
@@ -133,15 +138,18 @@ static const struct site_spec head_sites[] = { { "logits", "W_head x", 0, 1 + OU
 	[ACTIVATION_MISSING] = OWN("mlp.activation_missing", "MLP: no SiLU", ""), \
 	[DOWN_TRANSPOSED] = OWN("mlp.transposed_linear", "MLP: W_down read as [I,E]", ""), \
 	[EXPERTS_GATE_UP_SWAPPED] = OWN("experts.gate_up_swapped", "experts: halves of gate_up exchanged", ""), \
-	[EXPERTS_SPLIT_INTERLEAVED] = OWN("experts.fused_experts_split_wrongly", "experts: even and odd rows of gate_up for its halves", ""), \
+	[EXPERTS_SPLIT_INTERLEAVED] = OWN("experts.fused_experts_split_wrongly", \
+		"experts: even and odd rows of gate_up for its halves", ""), \
 	[EXPERT_WEIGHTS_TRANSPOSED] = OWN("experts.expert_weights_transposed", "experts: W_down read as [J,E]", ""), \
 	[NO_RENORMALISING] = OWN("router.no_renormalising", "router: weights of the top k not divided by their sum", ""), \
 	[ROUTER_IS_SIGMOID] = OWN("router.sigmoid_for_softmax", "router: sigmoid for softmax", ""), \
 	[TOP_K_OFF_BY_ONE] = OWN("router.top_k_off_by_one", "router: the last of the top k left out", ""), \
 	[SHARED_EXPERT_MISSING] = OWN("shared.shared_expert_missing", "shared expert: not added", ""), \
 	[SHARED_GATE_MISSING] = OWN("shared.shared_gate_missing", "shared expert: no gate", "torchtitan#36"), \
-	[SHARED_GATE_ON_EVERYTHING] = OWN("shared.shared_gate_on_everything", "shared expert: its gate on all experts' sum", "ik_llama.cpp#1368"), \
-	[SHARED_EXPERT_PER_RANK] = OWN("shared.shared_expert_counted_per_rank", "shared expert: added by each of 8 ranks", "sglang#26845")
+	[SHARED_GATE_ON_EVERYTHING] = OWN("shared.shared_gate_on_everything", "shared expert: its gate on all experts' sum", \
+		"ik_llama.cpp#1368"), \
+	[SHARED_EXPERT_PER_RANK] = OWN("shared.shared_expert_counted_per_rank", "shared expert: added by each of 8 ranks", \
+		"sglang#26845")
 static const struct mistake_spec linear_mistakes[] = {
 	COMMON_MISTAKES,
 	[A_B_SWAPPED] = OWN("a_b_swapped", "W_a and W_b exchanged", "Arcaine#11"),
@@ -174,7 +182,8 @@ const struct contract_names model_contracts[] = {
 	{ "f32", "all in float32", { "", "", "" } },
 	{ "torch_bf16", "torch in bf16, operator by operator; the delta rule in float32", {
 		COMMON_BF16 "qkv z a b conv.conv conv_out delta.beta delta.o norm.xhat norm.weighted norm.y",
-		COMMON_BF16 "q k v q_norm.y k_norm.y rope.cos_sin rope.products rope.y scores scaled softmax attention sigmoid gated", "logits" } },
+		COMMON_BF16 "q k v q_norm.y k_norm.y rope.cos_sin rope.products rope.y scores scaled softmax attention sigmoid gated",
+			"logits" } },
 	{ 0 }
 };
 
@@ -182,14 +191,17 @@ const struct part_tables model_tables[MODEL_PARTS] = {
 	[LINEAR_ATTENTION] = { {
 		.name = "linear_attention", .what = "a layer of linear attention and its MLP",
 		.dims = { "T", "E", "1", "I", "X", "J", "JJ", "C", "W", "Hk", "Hv", "Dk", "Dv", "Z" },
-		.params = params, .in = linear_in, .out = linear_out, .sites = linear_sites, .mistakes = linear_mistakes, .forms = { { "layer", linear_piece } } },
+		.params = params, .in = linear_in, .out = linear_out, .sites = linear_sites, .mistakes = linear_mistakes,
+			.forms = { { "layer", linear_piece } } },
 		linear_places },
 	[FULL_ATTENTION] = { {
 		.name = "full_attention", .what = "a layer of gated full attention and its MLP",
 		.dims = { "T", "E", "1", "I", "X", "J", "JJ", "S", "H", "G", "D", "QG", "GD", "HD", "N" },
-		.params = params, .in = full_in, .out = full_out, .sites = full_sites, .mistakes = full_mistakes, .forms = { { "layer", full_piece } } },
+		.params = params, .in = full_in, .out = full_out, .sites = full_sites, .mistakes = full_mistakes, .forms = { { "layer",
+			full_piece } } },
 		full_places },
 	[PART_HEAD] = { {
 		.name = "head", .what = "logits of the last hidden state", .dims = { "T", "E", "V" },
-		.params = params, .in = head_in, .out = head_out, .sites = head_sites, .mistakes = no_mistakes, .forms = { { "head", head_piece } } }, NULL },
+		.params = params, .in = head_in, .out = head_out, .sites = head_sites, .mistakes = no_mistakes, .forms = { { "head",
+			head_piece } } }, NULL },
 };
