@@ -2,148 +2,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "expected.h"
-#include "layer_reading.h"
+#include "layer_private.h"
 
 /* A score this many times that of the farthest of NOISY_RUNS correct layers is beyond the limit, and so is a single element:
  * where few elements tip over, but far, the largest of six scatters by more. */
 static const double beyond = 2, beyond_worst = 4;
 /* A suspect is seen where it moves the answer further than that, and made where it leaves less than this share of what was left. */
 static const double half = 0.5;
-/* In the score, of an element that is a number in only one of the two. */
-static const double disagree = 200;
-
 /* Sums that are tried, exact ones first; the nearest explains an engine's tips. */
 static const struct arith *const sums[] = { &arith_f64, &arith_f32_tree, &arith_mma[MMA_HOPPER], &arith_mma[MMA_AMPERE] };
 enum { SUMS = sizeof sums / sizeof *sums };
-
-struct reader {
-	const struct call *call;
-	size_t n, row;
-	double *got, *unit;             /* [n] the engine's; u of the score */
-	double *now, *other;            /* [n] stored answers: of the replica in f64; of a trial */
-	struct distance exact;          /* of the engine from now */
-	double error;                   /* Σ of the engine's squared error */
-};
-
-static bool answer(const struct reader *d, const struct plan *p, double *y)
-{
-	struct answer a;
-	enum dtype type = out_dtype(d->call, 0);
-
-	if (!ref_run(d->call, p, &a, NULL)) return false;
-	for (size_t i = 0; i < d->n; i++) y[i] = stored_as(type, a.hi[0][i], 0);
-	answer_free(&a);
-	return true;
-}
-
-static struct distance between(const struct reader *d, const double *x, const double *y)
-{
-	struct distance s = { 0 };
-
-	for (size_t i = 0; i < d->n; i++) {
-		double r = x[i] - y[i];
-		bool same = x[i] == y[i] || (isnan(x[i]) && isnan(y[i]));
-		s.equal += same;
-		if (same) continue;
-		s.square += r * r;
-		s.score += isfinite(r) ? log1p(r * r / (d->unit[i] * d->unit[i])) : disagree;
-		s.worst = fmax(s.worst, isfinite(r) ? fabs(r) / d->unit[i] : INFINITY);
-	}
-	s.equal /= (double)d->n;
-	return s;
-}
-
-static struct plan noisy(const struct plan *p, int run)
-{
-	struct plan q = *p;
-
-	q.arith = &arith_noisy;
-	q.bits = arith_noisy.precision;
-	q.seed = (uint64_t)run + 1;
-	return q;
-}
-
-static int by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* Of the output's type, or a coarser one that the replica rounds it to. */
-static enum format stored_format(const struct call *call, const struct plan *replica)
-{
-	enum format f = dtype_info[out_dtype(call, 0)].format;
-
-	for (int s = 0; call->op->sites[s].name; s++)
-		if (call->op->sites[s].store && replica->round[s].on && format_info[replica->round[s].format].precision < format_info[f].precision)
-			f = replica->round[s].format;
-	return f;
-}
-
-/* u² = ulp²/12 at the row's rms + (the median over the row of what a noisy run changes)²; of a type as wide as float32 that
- * is its noise, of a narrow one, where nearly all stays, next to nothing. now and other: the replica and a noisy run. */
-static bool set_units(struct reader *d, const struct plan *replica)
-{
-	enum format f = stored_format(d->call, replica);
-	double *size = calloc(d->row, sizeof *size);
-
-	if (!size) return false;
-	for (size_t at = 0; at < d->n; at += d->row) {
-		double square = 0;
-		for (size_t i = 0; i < d->row; i++) {
-			size[i] = fabs(d->now[at + i] - d->other[at + i]);
-			square += d->now[at + i] * d->now[at + i] / (double)d->row;
-		}
-		qsort(size, d->row, sizeof *size, by_size);
-		double unit = hypot(format_ulp(f, isfinite(square) ? sqrt(square) : 1) / sqrt(12), size[d->row / 2]);
-		for (size_t i = 0; i < d->row; i++) d->unit[at + i] = unit;
-	}
-	free(size);
-	return true;
-}
-
-static void farther(struct distance *most, struct distance s)
-{
-	most->score = fmax(most->score, s.score);
-	most->worst = fmax(most->worst, s.worst);
-}
-
-/* The farthest of correct layers that follow the replica but for float32's noise. */
-static bool noise_of(struct reader *d, const struct plan *replica, struct distance *most)
-{
-	struct plan exact = *replica;
-
-	exact.arith = &arith_f64;
-	exact.bits = arith_f64.precision;
-	if (!answer(d, &exact, d->now)) return false;
-	struct plan first = noisy(replica, 0);
-	if (!answer(d, &first, d->other) || !set_units(d, replica)) return false;
-	*most = between(d, d->other, d->now);
-	bool ok = true;
-	#pragma omp parallel for schedule(dynamic)
-	for (int run = 1; run < NOISY_RUNS; run++) {
-		struct plan p = noisy(replica, run);
-		double *y = malloc(d->n * sizeof *y);
-		bool mine = y && answer(d, &p, y);
-		struct distance s = mine ? between(d, y, d->now) : (struct distance){ 0 };
-		free(y);
-		#pragma omp critical
-		{
-			ok = ok && mine;
-			farther(most, s);
-		}
-	}
-	return ok;
-}
 
 /* now, and the sums that come nearest, in which r->left is. */
 static bool settle(struct reader *d, struct layer_reading *r)
 {
 	struct distance noise;
 
-	if (!noise_of(d, &r->replica, &noise)) return false;
+	if (!layer_noise(d, &r->replica, &noise)) return false;
 	r->limit = beyond * noise.score;
 	r->worst_limit = beyond_worst * noise.worst;
 	r->left.score = INFINITY;
@@ -151,8 +26,8 @@ static bool settle(struct reader *d, struct layer_reading *r)
 		struct plan p = r->replica;
 		p.arith = sums[i];
 		p.bits = sums[i]->precision;
-		if (!answer(d, &p, d->other)) return false;
-		struct distance s = between(d, d->got, d->other);
+		if (!layer_answer(d, &p, d->other)) return false;
+		struct distance s = layer_distance(d, d->got, d->other);
 		if (i == 0) d->exact = s;
 		if (!(s.score < r->left.score)) continue;
 		r->left = s;
@@ -227,9 +102,9 @@ static bool try_all(const struct reader *d, const struct layer_reading *r, struc
 		#pragma omp for schedule(dynamic)
 		for (int i = 0; i < n; i++) {
 			struct plan p = plan_with(r, &list[i].suspect);
-			if (!mine || !(mine = answer(d, &p, y))) continue;
-			list[i].moved = between(d, y, d->now);
-			list[i].left = between(d, d->got, y);
+			if (!mine || !(mine = layer_answer(d, &p, y))) continue;
+			list[i].moved = layer_distance(d, y, d->now);
+			list[i].left = layer_distance(d, d->got, y);
 		}
 		free(y);
 		#pragma omp atomic
@@ -280,9 +155,9 @@ static bool read_all(struct reader *d, const struct contract *k, struct layer_re
 
 	*r = (struct layer_reading){ .op = d->call->op, .contract = k, .replica = exact };
 	dtype_load(out_dtype(d->call, 0), d->call->out[0]->data, d->n, d->got);
-	if (!answer(d, &exact, d->now)) return false;
+	if (!layer_answer(d, &exact, d->now)) return false;
 	for (size_t i = 0; i < d->n; i++) d->unit[i] = 1;
-	d->error = between(d, d->got, d->now).square;
+	d->error = layer_distance(d, d->got, d->now).square;
 	r->rms = sqrt(d->error / (double)d->n);
 	plan_contract(&r->replica, k);
 	if (!settle(d, r)) return false;

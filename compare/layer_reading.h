@@ -34,7 +34,7 @@ struct layer_reading {
 	double limit, worst_limit;      /* of left.score and left.worst: from the farthest of NOISY_RUNS correct layers */
 	bool kept;                      /* the contract alone explains the layer */
 	bool understood;                /* it does with what is convicted */
-	const struct arith *sums;       /* the arithmetic that comes nearest, whose sums are in an order like the engine's: left is in it */
+	const struct arith *sums;       /* the arithmetic that comes nearest; left is in it */
 	struct plan replica;            /* in f64 */
 	int n;
 	struct layer_suspect convicted[MAX_CONVICTED];

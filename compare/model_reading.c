@@ -34,7 +34,8 @@ static bool read_part(struct model_reading *r, const struct engine *x, size_t l,
 	struct call call;
 
 	if (!from || !to) return false;
-	bool ok = l < layers ? model_layer_call(r->model, l, from, NULL, NULL, to, &call, e) : model_head_call(r->model, from, NULL, to, &call, e);
+	bool ok = l < layers ? model_layer_call(r->model, l, from, NULL, NULL, to, &call, e)
+		: model_head_call(r->model, from, NULL, to, &call, e);
 	if (!ok) return false;
 	const struct contract *k = &call.op->contracts[op_contract(call.op, r->contract)];
 	if (!layer_read(&call, k, &r->part[l], e)) return false;
@@ -115,7 +116,8 @@ bool model_read(const struct model *m, const char *contract, const size_t *ids, 
 	size_t layers = m->config.layers;
 
 	*r = (struct model_reading){ .model = m, .contract = contract, .tokens = n, .first = NOWHERE, .understood = true };
-	if (op_contract(model_op(0), contract) < 0) return error_set(e, E_UNKNOWN_NAME, contract, NO_OFFSET, "no contract of a model's layers");
+	if (op_contract(model_op(0), contract) < 0)
+		return error_set(e, E_UNKNOWN_NAME, contract, NO_OFFSET, "no contract of a model's layers");
 	r->parts = layers + (engine_tensor(engine, "logits", -1) != NULL);
 	r->part = calloc(r->parts, sizeof *r->part);
 	r->grown = calloc(r->parts + 1, sizeof *r->grown);

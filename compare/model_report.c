@@ -19,7 +19,8 @@ static void print_parts(FILE *to, const struct model_reading *r)
 	fprintf(to, "  %-10s%-18s%12s%14s%10s%14s%12s  sums\n", "", "", "rms error", "explained", "equal", "explained", "equal");
 	for (size_t l = 0; l < r->parts; l++) {
 		const struct layer_reading *p = &r->part[l];
-		fprintf(to, "  %-10s%-18s%12.4g%12.4f %%%8.2f %%%12.4f %%%10.2f %%  %-12s%s\n", part_name(r, l, name, sizeof name), p->op->name, p->rms,
+		fprintf(to, "  %-10s%-18s%12.4g%12.4f %%%8.2f %%%12.4f %%%10.2f %%  %-12s%s\n", part_name(r, l, name, sizeof name),
+			p->op->name, p->rms,
 			100 * p->alone, 100 * p->alone_equal, 100 * p->explained, 100 * p->equal, p->sums->name,
 			p->kept ? "" : p->understood ? "wrong" : "wrong, not understood");
 	}
@@ -61,12 +62,15 @@ static json_t *part_json(const struct model_reading *r, size_t l)
 
 	for (int i = 0; i < p->n; i++) {
 		const struct layer_suspect *s = &p->convicted[i];
-		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:f, s:f}", s->mistake >= 0 ? "mistake" : "site", s->name, "op", p->op->name,
+		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:f, s:f}", s->mistake >= 0 ? "mistake" : "site", s->name, "op",
+			p->op->name,
 			"what", s->what, "rounded", s->site >= 0 && s->rounded, "explained", s->explained, "equal", s->equal));
 	}
-	return json_pack("{s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:s, s:b, s:b, s:i, s:i, s:o}", "layer", (int)l, "kind", p->op->name, "rms", p->rms,
+	return json_pack("{s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:s, s:b, s:b, s:i, s:i, s:o}", "layer", (int)l, "kind", p->op->name,
+		"rms", p->rms,
 		"explained_by_contract", p->alone, "equal_under_contract", p->alone_equal, "explained", p->explained, "equal", p->equal,
-		"sums", p->sums->name, "keeps_contract", p->kept, "understood", p->understood, "suspects", p->tried, "not_visible", p->invisible,
+		"sums", p->sums->name, "keeps_contract", p->kept, "understood", p->understood, "suspects", p->tried, "not_visible",
+			p->invisible,
 		"convicted", list);
 }
 
@@ -76,7 +80,9 @@ json_t *model_reading_json(const struct model_reading *r)
 
 	for (size_t l = 0; l < r->parts; l++) json_array_append_new(parts, part_json(r, l));
 	for (size_t l = 0; l <= r->parts; l++)
-		json_array_append_new(grown, json_pack("{s:f, s:f, s:f}", "rms", r->grown[l].rms, "explained", r->grown[l].explained, "equal", r->grown[l].equal));
-	return json_pack("{s:s, s:i, s:i, s:b, s:o, s:o}", "contract", r->contract, "embedding_off", (int)r->embedding_off, "first_divergence", r->first,
+		json_array_append_new(grown, json_pack("{s:f, s:f, s:f}", "rms", r->grown[l].rms, "explained", r->grown[l].explained,
+			"equal", r->grown[l].equal));
+	return json_pack("{s:s, s:i, s:i, s:b, s:o, s:o}", "contract", r->contract, "embedding_off", (int)r->embedding_off,
+		"first_divergence", r->first,
 		"understood", r->understood, "anchored", parts, "free_running", grown);
 }

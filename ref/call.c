@@ -139,7 +139,10 @@ int call_shape(const struct call *call, const char *all, size_t shape[MAX_RANK])
 	return rank;
 }
 
-int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK]) { return call_shape(call, call->op->out[i].shape, shape); }
+int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK])
+{
+	return call_shape(call, call->op->out[i].shape, shape);
+}
 
 bool call_check_cuts(const struct call *call, int in, int dim_tokens, int dim_n, struct error *e)
 {

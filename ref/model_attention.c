@@ -1,4 +1,5 @@
-/* Full attention: per head q | gate = W_q x; q and k normed and turned; causal softmax(q k' / √D) v times sigmoid(gate); W_o. */
+/* Full attention: per head q | gate = W_q x; q and k normed and turned; causal softmax(q k' / √D) v times sigmoid(gate);
+ * W_o. */
 #include <math.h>
 
 #include "model_private.h"
@@ -19,7 +20,8 @@ static size_t gate_at(calc *c, size_t h)
 	return c_mistake(c, GATE_SPLIT_FLAT) ? (c_dim(c, D_H) + h) * D : (2 * h + 1) * D;
 }
 
-/* A head that is normed and turned: from row t of `from` at `at` to row `behind` + t of `to` at `there`; its neighbour at `beside`. */
+/* A head that is normed and turned: from row t of `from` at `at` to row `behind` + t of `to` at `there`; its neighbour
+ * stands at `beside`. */
 struct turned { field from, to; size_t at, beside, there, behind; int weight; const char *place; bool turns; };
 
 static void norm_row(calc *c, const struct turned *p, const struct scope *norm, vec x, vec weight, size_t t)
@@ -165,7 +167,8 @@ field full_mixer(calc *c, field x)
 {
 	size_t H = c_dim(c, D_H), G = c_dim(c, D_G), HD = c_dim(c, D_HD), GD = c_dim(c, D_GD), N = c_dim(c, D_S) + x.rows;
 	struct mixer m = {
-		layer_project(c, x, IN_Q, 0, 2 * HD, SITE_Q), layer_project(c, x, IN_K, 0, GD, SITE_K), layer_project(c, x, IN_V, 0, GD, SITE_V),
+		layer_project(c, x, IN_Q, 0, 2 * HD, SITE_Q), layer_project(c, x, IN_K, 0, GD, SITE_K),
+		layer_project(c, x, IN_V, 0, GD, SITE_V),
 		c_field(c, x.rows, HD), c_field(c, N, GD), c_field(c, N, GD), c_field(c, x.rows, HD)
 	};
 

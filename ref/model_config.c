@@ -83,7 +83,8 @@ static bool read_rope(struct model_config *c, json_t *j, struct error *e)
 	c->theta = rope_number(j, "rope_theta", NAN);
 	if (!(c->theta > 0)) return error_set(e, E_PARAM, "rope_theta", NO_OFFSET, "expected a positive number");
 	if (!(rotary >= 2 && rotary <= (double)c->head_dim && fmod(floor(rotary), 2) == 0))
-		return error_set(e, E_PARAM, "partial_rotary_factor", NO_OFFSET, "expected an even number of the %zu dimensions to turn, got %g", c->head_dim, rotary);
+		return error_set(e, E_PARAM, "partial_rotary_factor", NO_OFFSET,
+			"expected an even number of the %zu dimensions to turn, got %g", c->head_dim, rotary);
 	c->rotary_dim = (size_t)rotary;
 	c->eps = json_number_value(json_object_get(j, "rms_norm_eps"));
 	if (!(c->eps > 0)) return error_set(e, E_PARAM, "rms_norm_eps", NO_OFFSET, "expected a positive number");
@@ -96,9 +97,11 @@ static bool read_kinds(struct model_config *c, json_t *j, struct error *e)
 	json_t *list = json_object_get(j, "layer_types"), *interval = json_object_get(j, "full_attention_interval");
 	size_t every = json_is_integer(interval) && json_integer_value(interval) > 0 ? (size_t)json_integer_value(interval) : 4;
 
-	if (!(c->kind = calloc(c->layers, sizeof *c->kind))) return error_set(e, E_MEMORY, "layer_types", NO_OFFSET, "%zu layers", c->layers);
+	if (!(c->kind = calloc(c->layers, sizeof *c->kind)))
+		return error_set(e, E_MEMORY, "layer_types", NO_OFFSET, "%zu layers", c->layers);
 	if (list && json_array_size(list) != c->layers)
-		return error_set(e, E_PARAM, "layer_types", NO_OFFSET, "expected one of each of the %zu layers, got %zu", c->layers, json_array_size(list));
+		return error_set(e, E_PARAM, "layer_types", NO_OFFSET, "expected one of each of the %zu layers, got %zu", c->layers,
+			json_array_size(list));
 	for (size_t l = 0; l < c->layers; l++) {
 		const char *name = json_string_value(json_array_get(list, l));
 		c->kind[l] = (l + 1) % every ? LINEAR_ATTENTION : FULL_ATTENTION;
@@ -117,10 +120,12 @@ static bool read_text(struct model_config *c, json_t *j, struct error *e)
 	int t = 0, kind = json_object_get(j, "num_experts") ? MIXTURE : DENSE;
 
 	while (type && types[t] && strcmp(types[t], type)) t++;
-	if (!type || !types[t]) return error_set(e, E_PARAM, "model_type", NO_OFFSET, "\"%s\"; expected %s, %s", type ? type : "", types[0], types[1]);
+	if (!type || !types[t])
+		return error_set(e, E_PARAM, "model_type", NO_OFFSET, "\"%s\"; expected %s, %s", type ? type : "", types[0], types[1]);
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
 		if ((sizes[i].of == ALL || sizes[i].of == kind) && !read_size(c, j, i, e)) return false;
-	if (c->heads % c->kv_heads) return error_set(e, E_PARAM, "num_attention_heads", NO_OFFSET, "expected a multiple of num_key_value_heads");
+	if (c->heads % c->kv_heads)
+		return error_set(e, E_PARAM, "num_attention_heads", NO_OFFSET, "expected a multiple of num_key_value_heads");
 	if (c->value_heads % c->key_heads)
 		return error_set(e, E_PARAM, "linear_num_value_heads", NO_OFFSET, "expected a multiple of linear_num_key_heads");
 	if (c->top_k > c->experts) return error_set(e, E_PARAM, "num_experts_per_tok", NO_OFFSET, "expected at most num_experts");

@@ -169,7 +169,8 @@ static void store_block(calc *c, size_t first, size_t n, void *with)
 
 static void layer(calc *c, field (*mixer)(calc *, field))
 {
-	field x = start(c), normed = layer_norm(c, x, IN_INPUT_NORM, "input_norm"), mixed = mixer(c, normed), none = c_field(c, x.rows, x.cols);
+	field x = start(c), normed = layer_norm(c, x, IN_INPUT_NORM, "input_norm"), mixed = mixer(c, normed);
+	field none = c_field(c, x.rows, x.cols);
 
 	if (c_mistake(c, RESIDUAL_FROM_NORM)) x = normed;
 	x = layer_add(c, c_mistake(c, RESIDUAL_MISSING) ? none : x, mixed, SITE_RESIDUAL);

@@ -5,11 +5,13 @@
 #include "model_private.h"
 
 static const char *const prefixes[] = { "model.language_model.", "language_model.model.", "model.", "" };
-static const char *const heads[] = { "lm_head.weight", "model.lm_head.weight", "language_model.lm_head.weight", "model.language_model.lm_head.weight" };
+static const char *const heads[] = { "lm_head.weight", "model.lm_head.weight", "language_model.lm_head.weight",
+	"model.language_model.lm_head.weight" };
 /* What a text model does without: the vision tower, multi-token prediction, tables that older files keep. */
 static const char *const ignorable[] = { "model.visual.", "visual.", "vision_tower.", "model.vision_tower.", "mtp.", "model.mtp.",
 	"model.language_model.rotary_emb.", "model.rotary_emb." };
-enum { PREFIXES = sizeof prefixes / sizeof *prefixes, HEADS = sizeof heads / sizeof *heads, IGNORABLE = sizeof ignorable / sizeof *ignorable };
+enum { PREFIXES = sizeof prefixes / sizeof *prefixes, HEADS = sizeof heads / sizeof *heads,
+	IGNORABLE = sizeof ignorable / sizeof *ignorable };
 
 void model_dims(const struct model_config *c, int part, struct call *call)
 {
@@ -44,7 +46,8 @@ static bool fits(const struct tensor *t, const struct call *sizes, const char *s
 		shape_text(t, got, sizeof got));
 }
 
-static bool find(const struct model *m, const char *name, const struct call *sizes, const char *spec, const struct tensor **t, struct error *e)
+static bool find(const struct model *m, const char *name, const struct call *sizes, const char *spec, const struct tensor **t,
+	struct error *e)
 {
 	struct tensor want = { .rank = call_shape(sizes, spec, want.shape) };
 	char text[96];
@@ -135,7 +138,8 @@ static bool load(struct model *m, const char *folder, struct error *e)
 	const char *prefix = prefixes[2];
 	char name[128];
 
-	if (!(m->layer = calloc(m->config.layers, sizeof *m->layer))) return error_set(e, E_MEMORY, folder, NO_OFFSET, "%zu layers", m->config.layers);
+	if (!(m->layer = calloc(m->config.layers, sizeof *m->layer)))
+		return error_set(e, E_MEMORY, folder, NO_OFFSET, "%zu layers", m->config.layers);
 	for (int i = PREFIXES; i-- > 0;) {
 		snprintf(name, sizeof name, "%sembed_tokens.weight", prefixes[i]);
 		if (folder_find(&m->folder, name)) prefix = prefixes[i];

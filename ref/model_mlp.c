@@ -33,7 +33,8 @@ static void swiglu_block(calc *c, size_t first, size_t n, void *with)
 /* W [rows,cols] <- `in`, from element `first` on; the mistake takes [cols,rows] for it. */
 static void load_matrix(calc *c, mat W, int in, size_t first, bool transposed)
 {
-	for (size_t i = 0; i < W.rows; i++) c_load(c, c_row(c, W, i), in, first + i * (transposed ? 1 : W.cols), transposed ? W.rows : 1);
+	for (size_t i = 0; i < W.rows; i++) c_load(c, c_row(c, W, i), in, first + i * (transposed ? 1 : W.cols), transposed
+		? W.rows : 1);
 }
 
 struct down { field x, y; };
@@ -117,7 +118,8 @@ static void load_half(calc *c, mat W, size_t expert, size_t half)
 	bool interleaved = c_mistake(c, EXPERTS_SPLIT_INTERLEAVED);
 
 	if (c_mistake(c, EXPERTS_GATE_UP_SWAPPED)) half = 1 - half;
-	for (size_t j = 0; j < J; j++) c_load(c, c_row(c, W, j), IN_EXPERT_GATE_UP, from + (interleaved ? 2 * j + half : half * J + j) * E, 1);
+	for (size_t j = 0; j < J; j++) c_load(c, c_row(c, W, j), IN_EXPERT_GATE_UP, from + (interleaved
+		? 2 * j + half : half * J + j) * E, 1);
 }
 
 static void expert_part(calc *c, size_t expert, void *with)

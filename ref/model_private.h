@@ -25,11 +25,13 @@ enum { P_EPS, P_TOP_K, P_THETA, P_ROTARY_DIM };
 
 enum {
 	SITE_MIXED, SITE_RESIDUAL, SITE_GATE, SITE_SILU, SITE_UP, SITE_PRODUCT, SITE_DOWN, SITE_ROUTER, SITE_PROBABILITY,
-	SITE_ROUTE, SITE_EXPERT, SITE_RUNNING, SITE_EXPERTS, SITE_SHARED_LOGIT, SITE_SHARED_GATE, SITE_SHARED, SITE_MLP, SITE_HIDDEN, SITE_Y,
+	SITE_ROUTE, SITE_EXPERT, SITE_RUNNING, SITE_EXPERTS, SITE_SHARED_LOGIT, SITE_SHARED_GATE, SITE_SHARED, SITE_MLP, SITE_HIDDEN,
+		SITE_Y,
 	SITE_KIND
 };
 enum { SITE_QKV = SITE_KIND, SITE_Z, SITE_A, SITE_B, SITE_CONV_OUT, LINEAR_SITES };
-enum { SITE_Q = SITE_KIND, SITE_K, SITE_V, SITE_SCORES, SITE_SCALED, SITE_SOFTMAX, SITE_ATTENTION, SITE_SIGMOID, SITE_GATED, FULL_SITES };
+enum { SITE_Q = SITE_KIND, SITE_K, SITE_V, SITE_SCORES, SITE_SCALED, SITE_SOFTMAX, SITE_ATTENTION, SITE_SIGMOID, SITE_GATED,
+	FULL_SITES };
 
 /* A layer's own mistakes; those of its parts follow. */
 enum {
@@ -42,6 +44,15 @@ enum {
 	GATE_SPLIT_FLAT = MISTAKE_KIND, GATE_BEFORE_ATTENTION, GATE_IS_SILU, OUTPUT_GATE_MISSING, GQA_TILED, CAUSAL_OFF_BY_ONE,
 	ATTENTION_SCALE_MISSING, QK_NORM_MISSING, QK_NORM_AFTER_ROPE, QK_NORM_OVER_HEADS, KEYS_NOT_TURNED, POSITION_OFF, FULL_MISTAKES
 };
+
+/* A part of a layer: its sites and mistakes there, words apart. */
+struct place { const char *name, *text; const struct op *op; const char *sites, *mistakes; };
+/* A part of the model: an op without what is made, and where other ops' parts stand in it. */
+struct part_tables { struct op op; const struct place *places; };
+/* What is rounded to bf16, words apart, by part. */
+struct contract_names { const char *name, *what, *sites[MODEL_PARTS]; };
+extern const struct part_tables model_tables[MODEL_PARTS];
+extern const struct contract_names model_contracts[];           /* ends with a NULL name */
 
 /* y [T,rows] <- x W', W being rows [first, first + rows) of input `in`, [..,x.cols]; site is rounded. */
 field layer_project(calc *c, field x, int in, size_t first, size_t rows, int site);

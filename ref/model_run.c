@@ -81,8 +81,10 @@ bool model_ids(const struct model *m, const struct tensor *t, size_t **ids, size
 
 	*ids = NULL;
 	*n = t->count;
-	if (t->dtype != DT_I32 && t->dtype != DT_I64) return error_set(e, E_KIND, t->name, t->offset, "expected I32 or I64, got %s", dtype_info[t->dtype].name);
-	if (t->rank < 1 || t->rank > 2 || (t->rank == 2 && t->shape[0] != 1)) return error_set(e, E_RANK, t->name, t->offset, "expected [T] or [1,T]");
+	if (t->dtype != DT_I32 && t->dtype != DT_I64)
+		return error_set(e, E_KIND, t->name, t->offset, "expected I32 or I64, got %s", dtype_info[t->dtype].name);
+	if (t->rank < 1 || t->rank > 2 || (t->rank == 2 && t->shape[0] != 1))
+		return error_set(e, E_RANK, t->name, t->offset, "expected [T] or [1,T]");
 	if (!t->count) return error_set(e, E_EMPTY, t->name, t->offset, "expected token ids");
 	if (!(*ids = calloc(t->count, sizeof **ids))) return error_set(e, E_MEMORY, t->name, NO_OFFSET, "%zu ids", t->count);
 	for (size_t i = 0; i < t->count; i++) {
@@ -179,7 +181,8 @@ static bool remember(struct model_memory *memory, size_t layer, const struct cal
 	return true;
 }
 
-static bool run_layer(const struct model *m, const struct model_plan *p, size_t layer, const struct values *x, struct model_memory *memory,
+static bool run_layer(const struct model *m, const struct model_plan *p, size_t layer, const struct values *x,
+	struct model_memory *memory,
 	struct values *y, struct error *e)
 {
 	struct tensor hi = tensor_of(x->hi, x->rows, x->cols), lo = tensor_of(x->lo, x->rows, x->cols);
@@ -229,7 +232,8 @@ bool model_logits(const struct model *m, const struct model_plan *p, const struc
 	struct values *logits, struct error *e)
 {
 	size_t at = first * hidden->cols;
-	struct tensor hi = tensor_of(hidden->hi + at, n, hidden->cols), lo = tensor_of(hidden->lo ? hidden->lo + at : NULL, n, hidden->cols);
+	struct tensor hi = tensor_of(hidden->hi + at, n, hidden->cols), lo = tensor_of(hidden->lo ? hidden->lo + at : NULL, n,
+		hidden->cols);
 	struct plan plan = p->part[PART_HEAD];
 	struct call call;
 	struct answer a;

@@ -111,7 +111,8 @@ static bool run(const calc *first, const struct work *w, uint64_t *operations)
 void c_stage(calc *c, size_t n, void (*part)(calc *d, size_t i, void *with), void *with)
 {
 	struct work w = { part, with, n, 0, random_at(c->noise++) };
-	calc first = { .arith = c->arith, .bits = c->bits, .call = c->call, .plan = c->plan, .answer = c->answer, .element = c->element };
+	calc first = { .arith = c->arith, .bits = c->bits, .call = c->call, .plan = c->plan, .answer = c->answer,
+		.element = c->element };
 
 	if (!run(&first, &w, &c->work)) longjmp(c->no_memory, 1);
 	if (c->arith->enter) c->arith->enter(c);        /* the thread that goes on has left it */

@@ -40,7 +40,8 @@ static inline bool keep_values(struct tensors *t, const char *name, enum dtype d
 }
 
 /* An engine that runs by the plan and records in d, on the first n tokens. */
-static inline bool bed_engine(const struct bed *b, const struct model_plan *p, size_t n, enum dtype d, struct tensors *out, struct error *e)
+static inline bool bed_engine(const struct bed *b, const struct model_plan *p, size_t n, enum dtype d, struct tensors *out,
+	struct error *e)
 {
 	struct values *hidden, logits;
 	char name[32];
@@ -69,7 +70,8 @@ static inline struct model_plan bed_plan(const struct bed *b, const char *contra
 }
 
 /* Reads parts one after the other until one is not explained by the contract; which, or NOWHERE. */
-static inline int bed_first(const struct bed *b, const char *contract, const struct tensors *engine, struct layer_reading *r, struct error *e)
+static inline int bed_first(const struct bed *b, const char *contract, const struct tensors *engine, struct layer_reading *r,
+	struct error *e)
 {
 	for (size_t l = 0; l < b->model.config.layers; l++) {
 		char from[32], to[32];

@@ -86,7 +86,8 @@ int main(int argc, char **argv)
 	int n = plants(beds, list), first = argc > 2 ? atoi(argv[2]) : 0, last = argc > 3 ? first + atoi(argv[3]) : n;
 	for (int i = first; i < last && i < n; i++) {
 		const struct op *op = model_op((int)list[i].bed->model.config.kind[list[i].layer]);
-		printf("%-5s %-11s layer %d %-17s %-42s", list[i].bed == beds ? "dense" : "moe", list[i].contract, list[i].layer, op->name, op->mistakes[list[i].mistake].name);
+		printf("%-5s %-11s layer %d %-17s %-42s", list[i].bed == beds ? "dense" : "moe", list[i].contract, list[i].layer, op->name,
+			op->mistakes[list[i].mistake].name);
 		int f = argc > 4 ? judge_logits(&list[i], &e) : judge_hidden(&list[i], &e);
 		printf("  %s\n", fate[f]);
 		fflush(stdout);

@@ -23,7 +23,8 @@ static int free_beds(void **state)
 	return 0;
 }
 
-static void run(const struct bed *b, const char *arith, size_t n, struct model_memory *memory, size_t from, struct values **hidden, struct values *logits)
+static void run(const struct bed *b, const char *arith, size_t n, struct model_memory *memory, size_t from,
+	struct values **hidden, struct values *logits)
 {
 	const struct arith *a;
 	struct error e;
@@ -89,7 +90,8 @@ static void own_error_is_known(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		static const struct { const char *a, *b; size_t n; double most; } pair[] = { { "f64", "dd", 80, 1e-12 }, { "dd", "mpfr:160", 12, 1e-27 } };
+		static const struct { const char *a, *b; size_t n; double most; } pair[] = { { "f64", "dd", 80, 1e-12 }, { "dd", "mpfr:160",
+			12, 1e-27 } };
 		for (int k = 0; k < 2; k++) {
 			struct values *hidden[2], logits[2];
 			run(&beds[i], pair[k].a, pair[k].n, NULL, 0, &hidden[0], &logits[0]);

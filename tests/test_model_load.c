@@ -94,7 +94,8 @@ static const char *folder_of(const char *from, const struct copy *k)
 /* The folder and all in it. */
 static void drop(const char *folder)
 {
-	static const char *const names[] = { "config.json", "model.safetensors", "model.safetensors.index.json", "model-00001-of-00003.safetensors",
+	static const char *const names[] = { "config.json", "model.safetensors", "model.safetensors.index.json",
+		"model-00001-of-00003.safetensors",
 		"model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors" };
 	char path[256];
 
@@ -203,7 +204,8 @@ static void ties_the_head(void **state)
 }
 
 /* ---- what is refused ---- */
-static void unknown_layer(json_t *c) { json_array_set_new(json_object_get(c, "layer_types"), 2, json_string("sliding_attention")); }
+static void unknown_layer(json_t *c) { json_array_set_new(json_object_get(c, "layer_types"), 2,
+	json_string("sliding_attention")); }
 static void larger_vocabulary(json_t *c) { json_object_set_new(c, "vocab_size", json_integer(640)); }
 static void fewer_layers(json_t *c) { json_object_set_new(c, "num_hidden_layers", json_integer(3)); }
 static void one_layer_less(json_t *c) { fewer_layers(c), json_array_remove(json_object_get(c, "layer_types"), 3); }
