@@ -14,6 +14,7 @@ const char *logits_line(const struct logit_report *r, const struct logit_compari
 	int n = snprintf(text, size, "%s%s%s", word[r->outcome], c->under ? " under " : "", c->under ? c->under : "");
 
 	if (n > 0 && (size_t)n < size && r->n_reason) snprintf(text + n, size - (size_t)n, ": %s", r->reason[0]);
+	else if (n > 0 && (size_t)n < size && !r->has_sigma) snprintf(text + n, size - (size_t)n, ": the logits are equal");
 	return text;
 }
 
