@@ -70,7 +70,11 @@ static void add_mistakes(int part, const struct place *p, bool roundings)
 		mistake[n].name = joined(p->name, ".", own->name);
 		mistake[n].what = joined(p->text, ": ", own->what);
 		mistake[n].form = 0;
-		if (roundings) mistake[n].site = op_site(&made[part].op, joined(p->name, ".", p->op->sites[own->site].name));
+		if (roundings) {
+			char site[128];
+			snprintf(site, sizeof site, "%s.%s", p->name, p->op->sites[own->site].name);
+			if ((mistake[n].site = op_site(&made[part].op, site)) < 0) abort();
+		}
 		n++;
 	}
 }
