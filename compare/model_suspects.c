@@ -20,11 +20,14 @@ static double square(const struct logits *x, const struct model_plan *p, bool st
 	for (size_t i = 0; i < x->got->count; i++) {
 		double got, want = store ? stored_as(x->got->dtype, y.hi[i], 0) : y.hi[i];
 		dtype_load(x->got->dtype, (const char *)x->got->data + i * dtype_info[x->got->dtype].size, 1, &got);
-		if (got != want) sum += (got - want) * (got - want);
+		if (got != want && !(isnan(got) && isnan(want))) sum += (got - want) * (got - want);
 	}
 	values_free(&y);
 	return isfinite(sum) ? sum : INFINITY;
 }
+
+/* Of an error that is infinite, whatever leaves a finite rest explains all, and nothing else anything. */
+static double share(double rest, double error) { return isfinite(rest) && error > 0 ? 1 - rest / error : error == 0; }
 
 static int by_share(const void *a, const void *b)
 {
@@ -52,7 +55,7 @@ int model_suspects(const struct model *m, const char *contract, const size_t *id
 	if (!model_plan_contract(&replica, contract))
 		return error_set(e, E_UNKNOWN_NAME, contract, NO_OFFSET, "no contract of a model's layers"), -1;
 	double error = square(&x, &exact, false), left = square(&x, &replica, true);
-	*alone = error > 0 ? 1 - left / error : 1;
+	*alone = share(left, error);
 	for (int kind = 0; kind < LAYER_KINDS; kind++)
 		for (int i = 0; has_kind(m, (enum layer_kind)kind) && model_op(kind)->mistakes[i].name; i++)
 			all[count++] = (struct model_suspect){ (enum layer_kind)kind, i, 0 };
@@ -61,7 +64,7 @@ int model_suspects(const struct model *m, const char *contract, const size_t *id
 		struct model_plan p = replica;
 		model_plan_mistake(&p, all[i].kind, NOWHERE, all[i].mistake);
 		double rest = square(&x, &p, true);
-		all[i].explained = 1 - rest / error;
+		all[i].explained = share(rest, error);
 		if (rest < 0) {
 			#pragma omp atomic write
 			ok = false;
