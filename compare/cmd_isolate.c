@@ -27,7 +27,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 		if (strcmp(text, "cpu") != 0 && strcmp(text, "cuda") != 0) argp_error(state, "--backend: expected cpu or cuda, got '%s'", text);
 		a->backend = text;
 		return 0;
-	case 's': a->seed = cli_number(state, "--seed", text, 0, UINT64_MAX - 1000); return 0;
+	case 's': a->seed = cli_number(state, "--seed", text, 0, INT64_MAX - 1000000); return 0;
 	case 'n': a->seeds = cli_number(state, "--seeds", text, 1, 1000000); return 0;
 	case 'k': a->steps = (int)cli_number(state, "--steps", text, 1, 100000); return 0;
 	case 'p': a->play = text; return 0;
@@ -103,7 +103,8 @@ static bool play_seed(struct isolate_run *r, const struct arguments *a, const st
 	struct executor_shape shape = setup_small(r->state, r->data);
 	if (!(a->play ? scenario_parse(&scenario, a->play, e) : scenario_draw(&scenario, seed, a->steps, e))) return false;
 	bool ok = setup_make(&s, backend, &shape, seed, e) && isolate_scenario(&r->laws, &s, &scenario, a->law, e);
-	if (ok && r->laws.broken < 0 && a->law < 0) ok = find_power(r, &s, &scenario, e);
+	if (a->play) r->steps = scenario.steps;
+	if (ok && r->laws.broken < 0 && (a->law < 0 || a->law == LAW_VALUES)) ok = find_power(r, &s, &scenario, e);
 	if (ok && r->laws.broken >= 0) {
 		struct isolation again = { .broken = -1 };
 		r->seed = seed;
@@ -135,6 +136,14 @@ static bool play_all(struct isolate_run *r, const struct arguments *a, struct er
 	return isolate_explain(&r->why, NULL, NULL, &r->laws, e);
 }
 
+/* One law alone that had nothing to see has not been held. */
+static bool tried(const struct isolate_run *r, const struct arguments *a, struct error *e)
+{
+	if (a->law < 0 || r->laws.broken >= 0 || r->laws.law[a->law].counted) return true;
+	return error_set(e, E_USAGE, laws[a->law].name, NO_OFFSET, a->play ? "this law sees nothing in the scenario given"
+		: "this law sees nothing in these scenarios");
+}
+
 static int play(const struct arguments *a)
 {
 	struct isolate_run r = { .backend = a->backend, .inject = a->inject, .first_seed = a->seed, .seeds = a->play ? 1 : a->seeds,
@@ -146,7 +155,7 @@ static int play(const struct arguments *a)
 			: "this etalon has no faults to inject: `make faults` builds one that has");
 		return cli_fail(&e);
 	}
-	int status = play_all(&r, a, &e) ? (r.laws.broken < 0 ? EXIT_PASS : EXIT_FAIL) : cli_fail(&e);
+	int status = play_all(&r, a, &e) && tried(&r, a, &e) ? (r.laws.broken < 0 ? EXIT_PASS : EXIT_FAIL) : cli_fail(&e);
 	if (!e.code && a->json) {
 		int written = cli_json(isolate_json(&r));
 		if (written != EXIT_PASS) status = written;

@@ -83,9 +83,6 @@ struct play {
 bool play_make(struct play *p, const struct setup *s, const struct scenario *scenario, const struct play_how *how, struct error *e);
 void play_free(struct play *p);
 
-/* A family is a request and all that began at its checkpoints; every other one is chosen. */
-bool play_chosen(const struct scenario *scenario, int request);
-
 /* The record as a capture of the op mixed_batch. */
 bool play_capture(struct capture *c, const struct play *p, struct error *e);
 

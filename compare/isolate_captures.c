@@ -7,10 +7,14 @@
 #include "isolate_laws.h"
 #include "report.h"
 
-struct one { struct capture capture; struct isolation laws; struct named named; bool read; };
+struct one { struct capture capture; struct isolation laws; struct named named; bool read, broken[LAWS]; };
 
-static void broken(struct isolation *x, int law, const struct breach *b)
+/* The first law that is broken is told; the others are marked. */
+static void broken(struct one *o, int law, const struct breach *b)
 {
+	struct isolation *x = &o->laws;
+
+	o->broken[law] = true;
 	if (x->broken >= 0) return;
 	x->broken = law;
 	x->breach = *b;
@@ -18,21 +22,23 @@ static void broken(struct isolation *x, int law, const struct breach *b)
 }
 
 /* Slots that no token writes are the same before and after, to the bit; NaN too. */
-static void hold_untouched(struct isolation *x, const struct call *call, const struct capture *c)
+static bool hold_untouched(struct one *o, struct error *e)
 {
+	const struct capture *c = &o->capture;
+	struct isolation *x = &o->laws;
 	static const char *const pools[] = { "state_pool", "conv_pool" };
 	const struct tensor *write = capture_in(c, "write_slot");
 	size_t slots = capture_in(c, "state_pool")->shape[0], layers = capture_in(c, "state_pool")->shape[1];
 	bool *written = calloc(slots, sizeof *written);
 
-	(void)call;
-	for (size_t t = 0; written && t < write->count; t++) {
+	if (!written) return error_set(e, E_MEMORY, "isolate", NO_OFFSET, "%zu slots", slots);
+	for (size_t t = 0; t < write->count; t++) {
 		double slot;
 		dtype_load(write->dtype, (const char *)write->data + t * dtype_info[write->dtype].size, 1, &slot);
 		if (slot >= 0) written[(size_t)slot] = true;
 	}
 	x->law[LAW_UNTOUCHED].plays++;
-	for (int i = 0; written && i < 2; i++) {
+	for (int i = 0; i < 2; i++) {
 		const struct tensor *before = capture_in(c, pools[i]), *after = capture_out(c, pools[i]);
 		size_t bytes = before->bytes / slots, at = 0;
 		for (size_t s = 0; s < slots; s++) {
@@ -45,15 +51,18 @@ static void hold_untouched(struct isolation *x, const struct call *call, const s
 			b.layer = (int)(at / (bytes / layers));
 			snprintf(b.what, sizeof b.what, before->dtype == after->dtype ? "no token writes slot %zu, but its %s changed from byte %zu on"
 				: "slot %zu of %s is stored in another type afterwards", s, i ? "inputs of the convolution" : "state", at);
-			broken(x, LAW_UNTOUCHED, &b);
+			broken(o, LAW_UNTOUCHED, &b);
 		}
 	}
 	free(written);
+	return true;
 }
 
 /* Padding's y is zero. */
-static void hold_padding(struct isolation *x, const struct capture *c)
+static void hold_padding(struct one *o)
 {
+	const struct capture *c = &o->capture;
+	struct isolation *x = &o->laws;
 	const struct tensor *y = capture_out(c, "y"), *cuts = capture_in(c, "cu_seqlens"), *kinds = capture_in(c, "kinds");
 	size_t bytes = y->bytes / y->shape[0];
 
@@ -69,7 +78,7 @@ static void hold_padding(struct isolation *x, const struct capture *c)
 			struct breach b = { "padding", -1, -1, -1, -1, "", false };
 			if (!at[i]) continue;
 			snprintf(b.what, sizeof b.what, "y of row %zu, which pads, is not zero", r);
-			broken(x, LAW_PADDING, &b);
+			broken(o, LAW_PADDING, &b);
 			break;
 		}
 	}
@@ -86,19 +95,26 @@ static bool same(const struct capture *a, const struct capture *b, const char *p
 	return true;
 }
 
-/* Against the first capture before it that has the same inputs. */
+static bool same_inputs(const struct capture *a, const struct capture *b)
+{
+	return same(a, b, "in.") && same(b, a, "in.") && json_equal(a->params, b->params);
+}
+
+/* Against the first capture before it that has the same inputs and parameters. */
 static void hold_repeat(struct one *all, size_t i, char **path)
 {
 	struct isolation *x = &all[i].laws;
+	char text[256];
 
 	for (size_t k = 0; k < i; k++) {
 		struct breach b = { "repeat", -1, -1, -1, -1, "", false };
-		if (!all[k].read || !same(&all[k].capture, &all[i].capture, "in.")) continue;
+		if (!all[k].read || !same_inputs(&all[k].capture, &all[i].capture)) continue;
 		x->law[LAW_REPEAT].plays++;
 		x->law[LAW_REPEAT].counted += capture_in(&all[i].capture, "write_slot")->count;
 		if (same(&all[k].capture, &all[i].capture, "out.")) return;
-		snprintf(b.what, sizeof b.what, "the inputs of %.150s, other outputs", path[k]);
-		broken(x, LAW_REPEAT, &b);
+		snprintf(text, sizeof text, "the inputs of %.150s, other outputs", path[k]);
+		copy_clean(b.what, sizeof b.what, text);
+		broken(&all[i], LAW_REPEAT, &b);
 		return;
 	}
 }
@@ -115,11 +131,11 @@ static bool hold(struct one *o, const char *path, struct error *e)
 	if (strcmp(o->capture.op, "mixed_batch"))
 		return error_set(e, E_OP, o->capture.op, NO_OFFSET, "isolate takes captures of mixed_batch"), error_in_file(e, path);
 	if (!call_bind(&call, &o->capture, true, e)) return error_in_file(e, path);
-	hold_untouched(x, &call, &o->capture);
-	hold_padding(x, &o->capture);
+	if (!hold_untouched(o, e)) return error_in_file(e, path);
+	hold_padding(o);
 	if (!values_of(&v, &o->capture, e)) return error_in_file(e, path);
 	x->law[LAW_VALUES] = (struct outcome_of_law){ 1, v.tokens, 0, v.worst };
-	if (v.breach.law) broken(x, LAW_VALUES, &v.breach);
+	if (v.breach.law) broken(o, LAW_VALUES, &v.breach);
 	return x->broken < 0 || values_name(&o->named, &o->capture, e) || error_in_file(e, path);
 }
 
@@ -134,8 +150,9 @@ static void print(const char *path, const struct one *o)
 	for (int i = 0; i < SHOWN; i++) {
 		const struct outcome_of_law *l = &x->law[shown[i]];
 		printf("  %-10s %8zu %-7s %s", laws[shown[i]].name, l->counted, laws[shown[i]].unit,
-			x->broken == shown[i] ? "BROKEN" : !l->plays ? "not tried: one capture of these inputs" : shown[i] == LAW_VALUES ? "" : "bit for bit");
-		if (shown[i] == LAW_VALUES && x->broken != LAW_VALUES) printf("within the expected error: %.3g sigma at most", l->worst);
+			o->broken[shown[i]] ? "BROKEN" : !l->plays ? "not tried: one capture of these inputs" : !l->counted ? "not visible here"
+			: shown[i] == LAW_VALUES ? "" : "bit for bit");
+		if (shown[i] == LAW_VALUES && !o->broken[LAW_VALUES] && l->counted) printf("within the expected error: %.3g sigma at most", l->worst);
 		putchar('\n');
 	}
 	if (x->broken >= 0) {
@@ -152,11 +169,13 @@ static json_t *to_json(const char *path, const struct one *o)
 {
 	const struct isolation *x = &o->laws;
 	json_t *list = json_array();
+	char file[4096];
 
+	copy_clean(file, sizeof file, path);
 	for (int i = 0; i < SHOWN; i++)
 		json_array_append_new(list, json_pack("{s:s,s:I,s:I,s:b}", "law", laws[shown[i]].name, "plays", (json_int_t)x->law[shown[i]].plays,
-			"counted", (json_int_t)x->law[shown[i]].counted, "broken", x->broken == shown[i]));
-	return json_pack("{s:s,s:s,s:o,s:s?,s:s?}", "file", path, "verdict", x->broken < 0 ? "pass" : "fail", "laws", list, "what",
+			"counted", (json_int_t)x->law[shown[i]].counted, "broken", o->broken[shown[i]]));
+	return json_pack("{s:s,s:s,s:o,s:s?,s:s?}", "file", file, "verdict", x->broken < 0 ? "pass" : "fail", "laws", list, "what",
 		x->broken < 0 ? NULL : x->breach.what, "mistake", o->named.mistake ? o->named.mistake->name : NULL);
 }
 
@@ -164,7 +183,7 @@ int isolate_captures(char **path, size_t n, bool json)
 {
 	struct one *all = calloc(n, sizeof *all);
 	json_t *list = json ? json_array() : NULL;
-	int status = EXIT_PASS;
+	int status = all ? EXIT_PASS : EXIT_MACHINE;
 
 	for (size_t i = 0; all && i < n; i++) {
 		struct error e;

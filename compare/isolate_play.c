@@ -19,22 +19,44 @@ uint64_t token_key(const struct run *r, int request, uint64_t number, bool chose
 	return mix(mix(mix(r->setup->seed + 1) + (uint64_t)(request + 2)) + number + (content << 32)) & ~(uint64_t)(PARTS - 1);
 }
 
-/* The request that a request began with, through checkpoints. */
-static int root(const struct scenario *s, int request)
+static bool links(const struct event *event) { return event->kind == EVENT_FORK || event->kind == EVENT_CHECKPOINT; }
+
+/* Whatever may share a memory, through requests and checkpoints that stand in several events, too: one family. */
+static bool find_families(struct run *r)
 {
-	for (int depth = 0; depth < 64; depth++) {
-		int checkpoint = -1, parent = -1;
+	const struct scenario *s = r->scenario;
+	bool again = true;
+
+	if (!(r->family = malloc((s->n + 1) * sizeof *r->family))) return false;
+	for (size_t i = 0; i < s->n; i++) r->family[i] = links(&s->event[i]) ? s->event[i].request : NO_FAMILY;
+	while (again) {
+		again = false;
 		for (size_t i = 0; i < s->n; i++)
-			if (s->event[i].kind == EVENT_FORK && s->event[i].request == request) checkpoint = s->event[i].checkpoint;
-		for (size_t i = 0; checkpoint >= 0 && i < s->n; i++)
-			if (s->event[i].kind == EVENT_CHECKPOINT && s->event[i].checkpoint == checkpoint) parent = s->event[i].request;
-		if (parent < 0) break;
-		request = parent;
+			for (size_t k = 0; r->family[i] != NO_FAMILY && k < s->n; k++) {
+				const struct event *a = &s->event[i], *b = &s->event[k];
+				if (r->family[k] <= r->family[i] || (a->request != b->request && a->checkpoint != b->checkpoint)) continue;
+				r->family[k] = r->family[i];
+				again = true;
+			}
 	}
-	return request;
+	return true;
 }
 
-bool play_chosen(const struct scenario *scenario, int request) { return root(scenario, request) % 2 == 0; }
+bool play_chosen(const struct run *r, int request)
+{
+	for (size_t i = 0; i < r->scenario->n; i++)
+		if (r->family[i] != NO_FAMILY && r->scenario->event[i].request == request) return r->family[i] % 2 == 0;
+	return request % 2 == 0;
+}
+
+bool asks_too_much(const struct run *r, struct error *e)
+{
+	struct error why = *e;
+
+	if (why.code != E_MEMORY) return false;
+	return error_set(e, E_USAGE, "scenario", NO_OFFSET, "step %d asks for more than the executor's %zu slots: %s: %s", r->step,
+		r->setup->shape.slots, why.item, why.detail);
+}
 
 static bool end(struct run *r, struct holder *h, struct error *e)
 {
@@ -62,7 +84,7 @@ static bool fork_from(struct run *r, const struct kept *k, int id, struct error 
 	r->model.uses[k->memory.slot]++;
 	h->read = h->memory.n;
 	h->handle = executor_admit(r->x, k->handle, e);
-	return h->handle >= 0;
+	return h->handle >= 0 || asks_too_much(r, e);
 }
 
 static bool keep(struct run *r, const struct holder *h, int id, struct error *e)
@@ -72,7 +94,7 @@ static bool keep(struct run *r, const struct holder *h, int id, struct error *e)
 
 	if (!k) return error_set(e, E_MEMORY, "isolate", NO_OFFSET, "checkpoint %d", id);
 	k->handle = executor_checkpoint(r->x, h->handle, e);
-	return k->handle >= 0;
+	return k->handle >= 0 || asks_too_much(r, e);
 }
 
 /* How many of the wanted tokens a run reads: what a preempted request has to read again comes first, and alone. */
@@ -120,7 +142,7 @@ static bool play_step(struct run *r, const struct event *event, size_t n, struct
 	r->replay = false;
 	for (size_t i = 0; i < n; i++) {
 		bool request = event[i].kind != EVENT_PAD && event[i].kind != EVENT_REPLAY && event[i].kind != EVENT_FORGET;
-		if (request && r->how->alone && !play_chosen(r->scenario, event[i].request)) continue;
+		if (request && r->how->alone && !play_chosen(r, event[i].request)) continue;
 		if (!before_batch(r, &event[i], e)) return false;
 	}
 	while (r->jobs) {
@@ -192,6 +214,7 @@ static bool run(struct run *r, struct error *e)
 {
 	const struct scenario *s = r->scenario;
 
+	if (!find_families(r)) return error_set(e, E_MEMORY, "isolate", NO_OFFSET, "%zu events", s->n);
 	if ((r->how->before && !run_before(r, r->how->before, e)) || !poison_all(r, e)) return false;
 	for (size_t i = 0, last; i < s->n; i = last) {
 		for (last = i; last < s->n && s->event[last].step == s->event[i].step; last++) {}

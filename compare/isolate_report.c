@@ -75,10 +75,10 @@ static void where(FILE *to, const struct breach *b)
 
 static void replay(FILE *to, const struct isolate_run *r)
 {
-	fprintf(to, "etalon isolate --backend %s --seed %llu --state %s --data %s", r->backend, (unsigned long long)r->seed,
-		dtype_info[r->state].name, dtype_info[r->data].name);
+	fprintf(to, "etalon isolate --backend %s", r->backend);
 	if (r->shrunk) {
-		fputs(" --play '", to);
+		fprintf(to, " --seed %llu --state %s --data %s --play '", (unsigned long long)r->seed, dtype_info[r->state].name,
+			dtype_info[r->data].name);
 		scenario_print(to, &r->shortest);
 		putc('\'', to);
 	} else {
@@ -118,7 +118,7 @@ void isolate_text(FILE *to, const struct isolate_run *r)
 	fflush(to);
 	table(r);
 	if (r->laws.broken < 0) {
-		power(to, r);
+		if (r->laws.law[LAW_VALUES].plays) power(to, r);
 		fputs("PASS\n", to);
 		return;
 	}

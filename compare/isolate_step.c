@@ -35,6 +35,7 @@ void run_close(struct run *r)
 	for (int i = 0; i < PARTS; i++) free(r->part[i]);
 	free(r->job);
 	free(r->order);
+	free(r->family);
 	free(r->now);
 	free(r->then);
 	free(r->y);
@@ -120,7 +121,7 @@ static bool add_token(struct run *r, struct job *j, size_t row, int t, int k, in
 	bool again = h && h->read + (size_t)k < h->memory.n;
 	uint64_t pad = (uint64_t)p->row[row].first << 20;
 
-	*token = (struct play_token){ .row = row, .write_slot = slot, .chosen = h && play_chosen(r->scenario, h->id) };
+	*token = (struct play_token){ .row = row, .write_slot = slot, .chosen = h && play_chosen(r, h->id) };
 	if (again) token->key = h->memory.token[h->read + (size_t)k];
 	else token->key = token_key(r, h ? h->id : -1, h ? h->drawn++ : pad, token->chosen);
 	if (h) token->fed = h->fed++;
@@ -233,10 +234,20 @@ static void keep_y(struct run *r, size_t first_token)
 	}
 }
 
+/* Of each step, with the padding that law batch adds, whichever law it is played for. */
+static bool fits(const struct run *r, int rows, int tokens, struct error *e)
+{
+	const struct executor_shape *s = &r->setup->shape;
+
+	if (rows <= s->max_rows - MOST_PADDED && tokens <= s->max_tokens - MOST_PADDED) return true;
+	return error_set(e, E_USAGE, "scenario", NO_OFFSET, "step %d has %d rows and %d tokens, padding included; at most %d and %d", r->step,
+		rows, tokens, s->max_rows - MOST_PADDED, s->max_tokens - MOST_PADDED);
+}
+
 static bool plan(struct run *r, struct executor_step *step, struct error *e)
 {
 	struct executor_work work[64];
-	int decodes = 0, n = (int)r->jobs;
+	int decodes = 0, tokens = 0, n = (int)r->jobs;
 
 	if (r->jobs > (size_t)r->setup->shape.max_rows || r->jobs > 64)
 		return error_set(e, E_USAGE, "scenario", NO_OFFSET, "step %d has %zu requests, the executor takes %d rows", r->step, r->jobs, r->setup->shape.max_rows);
@@ -247,12 +258,14 @@ static bool plan(struct run *r, struct executor_step *step, struct error *e)
 	}
 	for (int i = 0; i < n; i++) {
 		struct job *j = &r->job[i];
-		if (j->holder->handle < 0 && (j->holder->handle = executor_admit(r->x, -1, e)) < 0) return false;
+		if (j->holder->handle < 0 && (j->holder->handle = executor_admit(r->x, -1, e)) < 0) return asks_too_much(r, e);
 		work[i] = (struct executor_work){ j->holder->handle, j->tokens, j->speculative };
 		decodes += j->holder->memory.slot >= 0 && j->tokens == 1 && !j->speculative;
+		tokens += j->tokens;
 	}
-	int pad = (r->pad > decodes ? r->pad : decodes) + r->how->pad;
-	return executor_plan(r->x, work, n, pad, step, r->order, e);
+	int pad = r->pad > decodes ? r->pad : decodes;
+	if (!fits(r, n + pad - decodes, tokens + pad - decodes, e)) return false;
+	return executor_plan(r->x, work, n, pad + r->how->pad, step, r->order, e) || asks_too_much(r, e);
 }
 
 bool run_batch(struct run *r, struct error *e)

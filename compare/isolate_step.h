@@ -4,6 +4,8 @@
 
 #include "isolate_private.h"
 
+enum { NO_FAMILY = -1 };
+
 struct run {
 	const struct setup *setup;
 	const struct scenario *scenario;
@@ -18,6 +20,7 @@ struct run {
 	unsigned char *now, *then;      /* all slots after and before the batch */
 	unsigned char *part[PARTS], *y; /* [max_tokens] */
 	int *order;                     /* [max_rows] */
+	int *family;                    /* [events]: the least request of a fork's or checkpoint's family, else NO_FAMILY */
 	size_t rows_room, tokens_room, y_room;
 };
 
@@ -27,6 +30,12 @@ void run_close(struct run *r);
 
 /* Runs the jobs as one batch, records it, and holds it against the laws of a step. */
 bool run_batch(struct run *r, struct error *e);
+
+/* A family is a request and all that began at its checkpoints; those whose least request is even are chosen. */
+bool play_chosen(const struct run *r, int request);
+
+/* False. The executor's slots, requests or checkpoints ran out: E_USAGE, for a scenario asked for them. */
+bool asks_too_much(const struct run *r, struct error *e);
 
 /* Names the input of a request's token; that of padding has the request -1. */
 uint64_t token_key(const struct run *r, int request, uint64_t number, bool chosen);

@@ -20,14 +20,13 @@ static size_t character(const unsigned char *p)
 	return n;
 }
 
-/* Texts of a capture, and its name, are a stranger's. */
 static void clean(char *text)
 {
 	for (size_t n; *text; text += n ? n : 1)
 		if (!(n = character((unsigned char *)text))) *text = '?';
 }
 
-static void copy_clean(char *to, size_t size, const char *from)
+void copy_clean(char *to, size_t size, const char *from)
 {
 	snprintf(to, size, "%s", from);
 	clean(to);

@@ -22,6 +22,9 @@ int finding_exit(const struct finding *f);
 int worse_exit(int a, int b);
 
 /* "pass", "fail", "undecided" or "error". */
+/* A text of a capture, or its name, is a stranger's: what may not be shown becomes a question mark. At most size - 1 bytes. */
+void copy_clean(char *to, size_t size, const char *from);
+
 const char *finding_word(const struct finding *f);
 
 /* The largest error of a rule over the outputs, in sigma. */

@@ -48,6 +48,14 @@ static void zero_work_does_not_pass(void **state)
 	setup_free(&s);
 }
 
+/* Of names that stand for others later: neither content nor presence may take one family's memory for another's. */
+static void names_may_be_used_again(void **state)
+{
+	(void)state;
+	expect(EXIT_PASS, "isolate", "--play", "r1:3 / c0=r1 / r2=c0 r2:1 / c0. r0:3 / c0=r0");
+	expect(EXIT_PASS, "isolate", "--play", "r0:3 c0=r0 / r1=c0 r1:2 c1=r1 / r0. / r0=c1 r0:1");
+}
+
 /* ---- captures ---- */
 
 static const struct play_how as_given = { .marked = -1 };
@@ -124,6 +132,24 @@ static void tampering_breaks_its_law(void **state)
 	}
 }
 
+static void every_broken_law_is_told(void **state)
+{
+	struct capture c;
+
+	(void)state;
+	make_capture(&c, sound);
+	memset(capture_out(&c, "y")->data, 0xff, capture_out(&c, "y")->bytes);
+	const char *path = written(&c, "all\xff");
+	expect(EXIT_FAIL, "isolate", path);
+	assert_null(strstr(out, "within the expected error"));
+	expect(EXIT_FAIL, "isolate", "--json", path);
+	json_t *j = json_out(), *list = json_object_get(json_array_get(j, 0), "laws");
+	assert_true(json_is_true(json_object_get(json_array_get(list, 1), "broken")));
+	assert_true(json_is_true(json_object_get(json_array_get(list, 2), "broken")));
+	json_decref(j);
+	capture_free(&c);
+}
+
 static void nan_in_a_slot_that_is_not_touched_is_no_fault(void **state)
 {
 	const uint32_t nan = UINT32_C(0x7fc01234);
@@ -150,12 +176,17 @@ static void bad_usage_is_told(void **state)
 	refused("mixed_batch", "isolate", "fixtures/captures/rope.partial.q.safetensors");
 	refused("no-such-file", "isolate", "no-such-file");
 	refused("tokens", "isolate", "--play", "r0:200");
+	refused("step 0 has 15 rows", "isolate", "--play", "@14 r0:1");
+	refused("44 slots", "isolate", "--play", "r0?45:0");
+	refused("sees nothing", "isolate", "--play", "r1:3", "--law", "content");
+	refused("sees nothing", "isolate", "--play", "r0:1", "--law", "large");
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_sound_executor_breaks_no_law), cmocka_unit_test(zero_work_does_not_pass),
+		cmocka_unit_test(names_may_be_used_again), cmocka_unit_test(every_broken_law_is_told),
 		cmocka_unit_test(a_sound_capture_passes_and_repeats), cmocka_unit_test(tampering_breaks_its_law),
 		cmocka_unit_test(nan_in_a_slot_that_is_not_touched_is_no_fault), cmocka_unit_test(bad_usage_is_told)
 	};
