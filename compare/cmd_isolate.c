@@ -13,7 +13,7 @@ struct arguments {
 	uint64_t seed, seeds;
 	int steps, law;
 	const char *state, *data;
-	bool thorough, json;
+	bool thorough, json, plays;      /* plays: an option for plays was given */
 	char **path;
 	size_t n;
 };
@@ -22,6 +22,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 {
 	struct arguments *a = state->input;
 
+	a->plays = a->plays || (key > 0 && key < 128 && key != 'j');
 	switch (key) {
 	case 'b':
 		if (strcmp(text, "cpu") != 0 && strcmp(text, "cuda") != 0) argp_error(state, "--backend: expected cpu or cuda, got '%s'", text);
@@ -43,6 +44,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
 		return 0;
 	case 't': a->thorough = true; return 0;
 	case 'j': a->json = true; return 0;
+	case ARGP_KEY_END:
+		if (a->n && a->plays) argp_error(state, "captures are not played: of the options only --json goes with them");
+		return 0;
 	case ARGP_KEY_ARGS:
 		a->path = state->argv + state->next;
 		a->n = (size_t)(state->argc - state->next);

@@ -175,6 +175,7 @@ static void bad_usage_is_told(void **state)
 	refused("no_such_law", "isolate", "--law", "no_such_law");
 	refused("mixed_batch", "isolate", "fixtures/captures/rope.partial.q.safetensors");
 	refused("no-such-file", "isolate", "no-such-file");
+	refused("not played", "isolate", "--seeds", "2", "fixtures/captures/mixed_batch.steps_f32.etalon.safetensors");
 	refused("tokens", "isolate", "--play", "r0:200");
 	refused("step 0 has 15 rows", "isolate", "--play", "@14 r0:1");
 	refused("44 slots", "isolate", "--play", "r0?45:0");
