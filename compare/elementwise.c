@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fixtures/bits.h"
 #include "scan.h"
 
 #define INFINITE (UINT64_C(0x7FF) << 52)
@@ -25,20 +26,6 @@ struct part {
 	size_t n_top, room;
 };
 
-static inline uint64_t bits(double x)
-{
-	uint64_t b;
-	memcpy(&b, &x, sizeof b);
-	return b;
-}
-
-static inline double number(uint64_t b)
-{
-	double x;
-	memcpy(&x, &b, sizeof x);
-	return x;
-}
-
 static struct grid grid_of(enum dtype a, enum dtype b)
 {
 	bool fa = dtype_info[a].is_float, fb = dtype_info[b].is_float;
@@ -55,7 +42,7 @@ static inline double larger(double x, double y) { return x > y ? x : y; }
 
 static inline double spacing(const struct grid *g, double m)
 {
-	return larger(number(bits(m) & g->mask), g->least) * g->scale;
+	return larger(from_bits(to_bits(m) & g->mask), g->least) * g->scale;
 }
 
 /* The smallest |d| that enters the list of the largest, whose first is the largest of all. */
@@ -119,7 +106,7 @@ static void look(struct part *p, const struct grid *g, size_t index, double a, d
 static void look_at_all(struct part *p, const struct grid *g, size_t first, const double *a, const double *b, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (bits(a[i]) != bits(b[i]))
+		if (to_bits(a[i]) != to_bits(b[i]))
 			look(p, g, first + i, a[i], b[i], fabs(b[i] - a[i]));
 }
 
@@ -132,7 +119,7 @@ static void look_at_special(struct part *p, struct sums *s, const struct grid *g
 		p->inf_a += isinf(a[i]) != 0, p->inf_b += isinf(b[i]) != 0;
 		if (isfinite(a[i]) && isfinite(b[i]))
 			s->d2 += d * d, s->a2 += a[i] * a[i], s->d += d, s->finite++;
-		if (bits(a[i]) == bits(b[i]) && !isnan(a[i]))
+		if (to_bits(a[i]) == to_bits(b[i]) && !isnan(a[i]))
 			continue;
 		p->differ++;
 		look(p, g, first + i, a[i], b[i], fabs(d));
@@ -157,7 +144,7 @@ static void look_at_wide(struct part *p, const struct grid *g, const struct tens
                          const double *x, const double *y, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (bits(x[i]) != bits(y[i]) || !(fabs(x[i]) >= 0x1p53))
+		if (to_bits(x[i]) != to_bits(y[i]) || !(fabs(x[i]) >= 0x1p53))
 			continue;
 		long double d = exact(b, first + i) - exact(a, first + i);
 		if (d == 0)

@@ -12,13 +12,8 @@ struct one { struct capture capture; struct isolation laws; struct named named; 
 /* The first law that is broken is told; the others are marked. */
 static void broken(struct one *o, int law, const struct breach *b)
 {
-	struct isolation *x = &o->laws;
-
 	o->broken[law] = true;
-	if (x->broken >= 0) return;
-	x->broken = law;
-	x->breach = *b;
-	x->breach.law = laws[law].name;
+	law_broken(&o->laws, law, b);
 }
 
 /* Slots that no token writes are the same before and after, to the bit; NaN too. */

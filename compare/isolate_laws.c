@@ -31,7 +31,7 @@ int law_find(const char *name)
 	return -1;
 }
 
-static void broken(struct isolation *x, int law, const struct breach *b)
+void law_broken(struct isolation *x, int law, const struct breach *b)
 {
 	if (x->broken >= 0) return;
 	x->broken = law;
@@ -131,7 +131,7 @@ static bool hold_variant(struct isolation *x, const struct setup *s, const struc
 	}
 	o->plays++;
 	o->counted += d.compared;
-	if (ok && !equal) broken(x, p.breach.law ? law_find(p.breach.law) : v->law, &b);
+	if (ok && !equal) law_broken(x, p.breach.law ? law_find(p.breach.law) : v->law, &b);
 	play_free(&p);
 	return ok;
 }
@@ -140,7 +140,7 @@ static bool hold_variant(struct isolation *x, const struct setup *s, const struc
 static void hold_steps(struct isolation *x, const struct play *p)
 {
 	for (int i = 0; i < LAWS; i++)
-		if (p->breach.law && !strcmp(laws[i].name, p->breach.law)) broken(x, i, &p->breach);
+		if (p->breach.law && !strcmp(laws[i].name, p->breach.law)) law_broken(x, i, &p->breach);
 	x->law[LAW_TABLES].plays++;
 	x->law[LAW_TABLES].counted += p->rows;
 	x->law[LAW_UNTOUCHED].plays++;
@@ -160,7 +160,7 @@ static bool hold_values(struct isolation *x, const struct play *p, struct error 
 	o->plays++;
 	o->counted += v.tokens;
 	if (v.worst > o->worst) o->worst = v.worst;
-	if (v.breach.law) broken(x, LAW_VALUES, &v.breach);
+	if (v.breach.law) law_broken(x, LAW_VALUES, &v.breach);
 	return true;
 }
 

@@ -26,6 +26,9 @@ struct isolation {
 	struct breach breach;
 };
 
+/* Notes the breach of a law, unless one was broken before. */
+void law_broken(struct isolation *x, int law, const struct breach *b);
+
 /* Holds one scenario against all laws of a play, or only one (only >= 0). Stops at the first that is broken; *x adds up
  * over calls. false: bad input or a failing machine. */
 bool isolate_scenario(struct isolation *x, const struct setup *s, const struct scenario *scenario, int only, struct error *e);

@@ -2,21 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fixtures/random.h"
 #include "isolate_step.h"
-
-static uint64_t mix(uint64_t z)
-{
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
-}
 
 /* A multiple of PARTS: setup_token adds the part. */
 uint64_t token_key(const struct run *r, int request, uint64_t number, bool chosen)
 {
 	uint64_t content = chosen ? 0 : r->how->content;
 
-	return mix(mix(mix(r->setup->seed + 1) + (uint64_t)(request + 2)) + number + (content << 32)) & ~(uint64_t)(PARTS - 1);
+	return random_mix(random_mix(random_mix(r->setup->seed + 1) + (uint64_t)(request + 2)) + number + (content << 32)) & ~(uint64_t)(PARTS - 1);
 }
 
 static bool links(const struct event *event) { return event->kind == EVENT_FORK || event->kind == EVENT_CHECKPOINT; }

@@ -3,28 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fixtures/random.h"
 #include "isolate.h"
-
-/* Steele, Lea and Flood 2014: SplitMix64's output function. */
-static uint64_t mix(uint64_t z)
-{
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
-}
 
 /* x_i uniform in [low, high), as stored in d. */
 static void draw(uint64_t key, double low, double high, enum dtype d, size_t n, void *to)
 {
-	uint64_t state = mix(key + UINT64_C(0x9e3779b97f4a7c15));
+	uint64_t state = random_mix(key + RANDOM_STEP);
 	double block[64];
 
 	for (size_t done = 0; done < n; done += 64) {
 		size_t m = n - done < 64 ? n - done : 64;
-		for (size_t i = 0; i < m; i++) {
-			state += UINT64_C(0x9e3779b97f4a7c15);
-			block[i] = low + (high - low) * ((double)(mix(state) >> 11) * 0x1p-53);
-		}
+		for (size_t i = 0; i < m; i++) block[i] = low + (high - low) * ((double)(random_next(&state) >> 11) * 0x1p-53);
 		dtype_store(d, block, m, (char *)to + done * dtype_info[d].size);
 	}
 }
@@ -98,7 +88,7 @@ bool setup_make(struct setup *s, const struct executor_backend *backend, const s
 	size_t layers = (size_t)shape->layers, C = executor_channels(shape), heads = layers * (size_t)shape->Hv;
 
 	*s = (struct setup){ .backend = backend, .shape = *shape, .seed = seed };
-	uint64_t key = mix(seed + 7) << 24;
+	uint64_t key = random_mix(seed + 7) << 24;
 	s->weights.conv = weights(key, -0.9, 0.9, NULL, layers * C * (size_t)shape->W);
 	s->weights.A_log = weights(key + (1 << 20), 0.05, 2, log, heads);
 	s->weights.dt_bias = weights(key + (2 << 20), -6, -1, NULL, heads);

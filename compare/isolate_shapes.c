@@ -65,14 +65,13 @@ static bool bench_run(struct bench *b, const struct executor_step *step, uint64_
 static void broken(struct isolation *x, int law, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void broken(struct isolation *x, int law, const char *format, ...)
 {
+	struct breach b = { laws[law].name, -1, -1, -1, -1, "", false };
 	va_list args;
 
-	if (x->broken >= 0) return;
-	x->broken = law;
-	x->breach = (struct breach){ laws[law].name, -1, -1, -1, -1, "", false };
 	va_start(args, format);
-	vsnprintf(x->breach.what, sizeof x->breach.what, format, args);
+	vsnprintf(b.what, sizeof b.what, format, args);
 	va_end(args);
+	law_broken(x, law, &b);
 }
 
 /* One prefill of T tokens where scratch has room for T. */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "fixtures/bits.h"
 #include "fixtures/wide.h"
 
 #define EXPONENT (UINT64_C(0x7FF) << 52)
@@ -12,20 +13,6 @@ enum { BLOCK = 1024 };          /* two blocks of doubles stay in the first cache
 /* Of one side so far: Σ exp(x - max) and Σ exp(x - max) (x - other - shift). The shift is about what the two rows differ by
  * as a whole, which no probability depends on. */
 struct weights { double max, sum, distance, shift; };
-
-static inline uint64_t bits(double x)
-{
-	uint64_t b;
-	memcpy(&b, &x, sizeof b);
-	return b;
-}
-
-static inline double number(uint64_t b)
-{
-	double x;
-	memcpy(&x, &b, sizeof x);
-	return x;
-}
 
 static inline double larger(double x, double y) { return x > y ? x : y; }
 
@@ -41,7 +28,7 @@ static inline double exp_below(double x)
 		+ r4 * ((1. / 39916800 + r * (1. / 479001600)) + r2 * (1. / 6227020800));
 	double q = (1. / 6 + r * (1. / 24)) + r2 * (1. / 120 + r * (1. / 720)) + r4 * p;
 
-	return number(bits(1 + (r + r2 * (0.5 + r * q))) + (bits(k) << 52));
+	return from_bits(to_bits(1 + (r + r2 * (0.5 + r * q))) + (to_bits(k) << 52));
 }
 
 double logit_exp(double x) { return exp_below(x); }
@@ -52,7 +39,7 @@ double logit_bin_from(size_t i) { return i == 0 ? 0 : ldexp(i % 2 ? 1 : 1.5, (in
 static void count_errors(size_t *histogram, const double *a, const double *b, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		int64_t bin = (int64_t)((bits(b[i] - a[i]) & ~(UINT64_C(1) << 63)) >> 51) - 2 * (1023 - 48) + 1;
+		int64_t bin = (int64_t)((to_bits(b[i] - a[i]) & ~(UINT64_C(1) << 63)) >> 51) - 2 * (1023 - 48) + 1;
 		histogram[bin < 0 ? 0 : bin < LOGIT_BINS ? bin : LOGIT_BINS - 1]++;
 	}
 }
@@ -66,7 +53,7 @@ static bool largest(const double *a, const double *b, size_t n, double *max_a, d
 
 	#pragma omp simd reduction(max:ma,mb) reduction(|:special)
 	for (size_t i = 0; i < n; i++) {
-		special |= (uint64_t)((bits(a[i]) & EXPONENT) == EXPONENT) | (uint64_t)((bits(b[i]) & EXPONENT) == EXPONENT);
+		special |= (uint64_t)((to_bits(a[i]) & EXPONENT) == EXPONENT) | (uint64_t)((to_bits(b[i]) & EXPONENT) == EXPONENT);
 		ma = larger(ma, a[i]);
 		mb = larger(mb, b[i]);
 	}

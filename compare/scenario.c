@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "fixtures/random.h"
+
 struct request { int id, prompt, output, fed; };        /* tokens to read still, to write still, and in its memory */
 struct draw {
 	struct scenario *s;
@@ -13,14 +15,10 @@ struct draw {
 	bool no_memory;
 };
 
-/* Steele, Lea and Flood 2014: SplitMix64. In 0 .. n-1. */
+/* In 0 .. n-1. */
 static int below(struct draw *d, int n)
 {
-	uint64_t z = d->state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return (int)((z ^ (z >> 31)) >> 33) % n;
+	return (int)(random_next(&d->state) >> 33) % n;
 }
 
 static bool chance(struct draw *d, int percent) { return below(d, 100) < percent; }

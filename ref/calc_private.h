@@ -5,6 +5,7 @@
 #include <setjmp.h>
 
 #include "fixtures/wide.h"
+#include "fixtures/random.h"
 #include "op.h"
 
 /* Of `size` bytes, and as many behind BLOCK_GAP, which keeps parts from the same cache set, where the arithmetic is split. */
@@ -35,15 +36,6 @@ static inline void *calc_low(const calc *c, const void *x)
 
 	while ((uintptr_t)x - (uintptr_t)b->at >= b->size) b = b->next;
 	return (char *)(uintptr_t)x + b->size + BLOCK_GAP;
-}
-
-/* 64 uniform bits: Steele, Lea and Flood's SplitMix64 at position i. */
-static inline uint64_t random_at(uint64_t i)
-{
-	uint64_t z = i * UINT64_C(0x9e3779b97f4a7c15);
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
 }
 
 #endif

@@ -1,15 +1,12 @@
 /* Each known mistake planted in one random layer of a tiny model: is the layer named, and the mistake? And, with logits
  * only, in all layers of its kind. usage: model_mistakes SEED FIRST COUNT [logits] */
+#include "fixtures/random.h"
 #include "model_bed.h"
 
 static uint64_t state;
 static size_t draw(size_t n)
 {
-	uint64_t z = state += UINT64_C(0x9e3779b97f4a7c15);     /* splitmix64 */
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return (size_t)((z ^ (z >> 31)) % n);
+	return (size_t)(random_next(&state) % n);
 }
 
 enum { TOKENS = 40 };
