@@ -23,4 +23,9 @@ void rms_divide(calc *c, vec x, num m, double eps);             /* x <- x (m + e
 void rms_gate(calc *c, vec g);                                  /* g <- silu(g) */
 void rms_weigh(calc *c, vec x, vec w, vec gate);                /* x <- x w gate; an empty gate is 1 */
 
+/* ---- rope ---- */
+/* co, si <- cosines and sines of position theta^(-2i/over), i below their length */
+void rope_cos_sin(calc *c, vec co, vec si, num position, double theta, double over);
+void rope_turn(calc *c, vec y1, vec y2, vec x1, vec x2, vec co, vec si);        /* y1 + i y2 <- (x1 + i x2)(co + i si) */
+
 #endif

@@ -3,7 +3,7 @@
  * stands rotary_dim/2 after x1; interleaved: next to it. The other dimensions are copied. */
 #include <math.h>
 
-#include "op.h"
+#include "parts.h"
 
 enum { D_T, D_H, D_D };
 enum { IN_X, IN_POSITIONS };
@@ -34,12 +34,9 @@ static struct pairs pairs(const calc *c)
 	return p;
 }
 
-/* theta^(-2i/rotary_dim) for i < n */
-static void inv_freq(calc *c, vec f)
+/* theta^(-2i/over) for i < n */
+static void inv_freq(calc *c, vec f, double theta, double over)
 {
-	double theta = c_mistake(c, THETA_1E4) ? 1e4 : c_mistake(c, THETA_1E6) ? 1e6 : c_param(c, P_THETA);
-	double over = c_mistake(c, EXPONENT_OVER_HEAD_DIM) ? (double)c_dim(c, D_D)
-		: c_mistake(c, ROTATES_ALL_DIMS) ? 2 * (double)f.n : c_param(c, P_ROTARY_DIM);
 	num n = c_num(c);
 	vec base = c_vec(c, f.n);
 
@@ -62,15 +59,12 @@ static void turns_in_f32(calc *c, vec angle)
 	}
 }
 
-static void cos_sin(calc *c, size_t t, vec co, vec si)
+void rope_cos_sin(calc *c, vec co, vec si, num position, double theta, double over)
 {
 	vec angle = c_vec(c, co.n), f = c_vec(c, co.n);
-	num position = c_num(c);
 
-	if (c_mistake(c, DECODE_POSITION_OFF)) c_set(c, position, (double)t);
-	else c_load(c, position, IN_POSITIONS, t, 1);
 	c_site(c, SITE_POSITIONS, position);
-	inv_freq(c, f);
+	inv_freq(c, f, theta, over);
 	c_mul(c, angle, f, position);
 	c_site(c, SITE_ANGLE, angle);
 	if (c_mistake(c, NO_RANGE_REDUCTION)) turns_in_f32(c, angle);
@@ -88,30 +82,44 @@ static void product(calc *c, vec y, vec x, vec a)
 	c_site(c, SITE_PRODUCTS, y);
 }
 
+void rope_turn(calc *c, vec y1, vec y2, vec x1, vec x2, vec co, vec si)
+{
+	vec z = c_vec(c, co.n);
+
+	product(c, y1, x1, co);
+	product(c, z, x2, si);
+	c_sub(c, y1, y1, z);            /* y1 = x1 cos - x2 sin */
+	product(c, y2, x2, co);
+	product(c, z, x1, si);
+	c_add(c, y2, y2, z);            /* y2 = x2 cos + x1 sin */
+	c_site(c, SITE_Y, y1);
+	c_site(c, SITE_Y, y2);
+}
+
 static void token(calc *c, size_t t)
 {
 	struct pairs p = pairs(c);
 	size_t D = c_dim(c, D_D), H = c_dim(c, D_H);
-	vec x1 = c_vec(c, p.n), x2 = c_vec(c, p.n), y1 = c_vec(c, p.n), y2 = c_vec(c, p.n), z = c_vec(c, p.n);
+	vec x1 = c_vec(c, p.n), x2 = c_vec(c, p.n), y1 = c_vec(c, p.n), y2 = c_vec(c, p.n);
 	vec co = c_vec(c, p.n), si = c_vec(c, p.n), row = c_vec(c, D);
+	double theta = c_mistake(c, THETA_1E4) ? 1e4 : c_mistake(c, THETA_1E6) ? 1e6 : c_param(c, P_THETA);
+	double over = c_mistake(c, EXPONENT_OVER_HEAD_DIM) ? (double)D
+		: c_mistake(c, ROTATES_ALL_DIMS) ? 2 * (double)p.n : c_param(c, P_ROTARY_DIM);
+	num position = c_num(c);
 
-	cos_sin(c, t, co, si);
+	if (c_mistake(c, DECODE_POSITION_OFF)) c_set(c, position, (double)t);
+	else c_load(c, position, IN_POSITIONS, t, 1);
+	rope_cos_sin(c, co, si, position, theta, over);
 	for (size_t h = 0; h < H; h++) {
-		size_t at = (t * H + h) * D, at1 = at + p.first, at2 = at1 + p.apart;
+		size_t at = (t * H + h) * D, at1 = at + p.first, at2 = at1 + p.apart, mark = c_mark(c);
 		c_load(c, row, IN_X, at, 1);
 		c_load(c, x1, IN_X, at1, p.step);
 		c_load(c, x2, IN_X, at2, p.step);
-		product(c, y1, x1, co);
-		product(c, z, x2, si);
-		c_sub(c, y1, y1, z);            /* y1 = x1 cos - x2 sin */
-		product(c, y2, x2, co);
-		product(c, z, x1, si);
-		c_add(c, y2, y2, z);            /* y2 = x2 cos + x1 sin */
-		c_site(c, SITE_Y, y1);
-		c_site(c, SITE_Y, y2);
+		rope_turn(c, y1, y2, x1, x2, co, si);
 		c_store(c, OUT_Y, at, 1, row);
 		c_store(c, OUT_Y, at1, p.step, y1);
 		c_store(c, OUT_Y, at2, p.step, y2);
+		c_release(c, mark);
 	}
 }
 
