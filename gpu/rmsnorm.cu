@@ -11,34 +11,11 @@
  *
  * Numbers: everything between load and store is f32. The norm sees x' before it is rounded for
  * residual_out. The sum runs over a thread's pieces, then over lanes, then over warps. */
-#include "gpu/cuda.cuh"
+#include "gpu/rmsnorm.cuh"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-
-template <class F> struct row_norm {
-	const F *x, *residual, *gate;           /* residual, gate: NULL when absent */
-	operand weight;
-	F *y, *residual_out;
-	size_t R;
-	int D;
-	float eps, offset;
-};
-
-/* z = x' of V elements from element i. */
-template <int V, class F> __device__ void load_sum(float (&z)[V], const row_norm<F> &m, size_t i)
-{
-	load(z, m.x + i);
-	if (!m.residual)
-		return;
-
-	float r[V];
-	load(r, m.residual + i);
-#pragma unroll
-	for (int j = 0; j < V; j++)
-		z[j] += r[j];
-}
 
 /* First sight of a piece: residual_out is written; returns the sum of squares. */
 template <int V, class F> __device__ float open_piece(float (&z)[V], const row_norm<F> &m, size_t i)
@@ -113,13 +90,68 @@ static unsigned row_threads(size_t pieces, size_t held)
 	return (unsigned)n;
 }
 
-template <int V, int HELD, class F> static void launch_rmsnorm(const row_norm<F> &m)
+template <int V, int HELD, class F> static void launch_pieces(cudaStream_t stream, const row_norm<F> &m)
 {
 	unsigned threads = row_threads(m.D / V, HELD);
 	unsigned rows = threads > 32 ? 1 : 128 / threads;
 
-	launch("rmsnorm", rmsnorm<V, HELD, F>, blocks(m.R, rows), dim3(threads, rows), 0, m);
+	launch_on(stream, "rmsnorm", rmsnorm<V, HELD, F>, blocks(m.R, rows), dim3(threads, rows), 0, m);
 }
+
+/* ---- rung 1 ---- */
+
+template <bool STREAM, int V, int HELD, class F> __global__ void __launch_bounds__(640) rmsnorm_held(row_norm<F> m)
+{
+	__shared__ float part[2][32];
+	pack<V, F> w[HELD];
+	held_row<STREAM, V, HELD, F> row;
+	int turn = 0;
+
+	row.fetch(m, blockIdx.x);
+#pragma unroll
+	for (int h = 0; h < HELD; h++)
+		w[h] = load_pack<V>(static_cast<const F *>(m.weight.data) + held_at<V>(h));
+	for (size_t r = blockIdx.x; r < m.R; r += gridDim.x, turn ^= 1) {
+		float z[HELD][V], squares = 0.0f;
+
+#pragma unroll
+		for (int h = 0; h < HELD; h++)
+			squares += row.open(z[h], h, m, r);
+		if (r + gridDim.x < m.R)
+			row.fetch(m, r + gridDim.x);
+		float inverse = 1.0f / sqrtf(block_sum(squares, part[turn]) / (float)m.D + m.eps);
+#pragma unroll
+		for (int h = 0; h < HELD; h++) {
+#pragma unroll
+			for (int j = 0; j < V; j++)
+				z[h][j] = z[h][j] * inverse * (m.offset + to_float(w[h].at[j]));
+			put<STREAM, V>(m.y + r * m.D + held_at<V>(h), z[h]);
+		}
+	}
+}
+
+int held_count = 2, held_grid = 1, held_stream, held_quiet = 1;
+
+template <class F> const char *norm_rows(cudaStream_t stream, const row_norm<F> &m, enum norm_rung rung)
+{
+	constexpr int V = 16 / sizeof(F);
+
+	if (rung == NORM_HELD && !m.gate && held_fits<V>(m) && m.D / V % (held_count * 32) == 0) {
+#define ONE(S, H) if (held_stream == S && held_count == H) launch_held<V, H>(stream, "rmsnorm_held", rmsnorm_held<S, V, H, F>, m, m)
+		ONE(0, 1); ONE(0, 2); ONE(0, 4); ONE(0, 5); ONE(1, 1); ONE(1, 2); ONE(1, 4); ONE(1, 5);
+#undef ONE
+		return "rmsnorm_held";
+	}
+	if (m.D % V == 0)
+		launch_pieces<V, 2>(stream, m);
+	else
+		launch_pieces<1, 4>(stream, m);
+	return "rmsnorm";
+}
+
+template const char *norm_rows(cudaStream_t, const row_norm<bf16> &, enum norm_rung);
+template const char *norm_rows(cudaStream_t, const row_norm<f16> &, enum norm_rung);
+template const char *norm_rows(cudaStream_t, const row_norm<float> &, enum norm_rung);
 
 static bool is_gated(const capture &c)
 {
@@ -133,6 +165,7 @@ static bool is_gated(const capture &c)
 const char *run_rmsnorm(capture &c)
 {
 	bool gated = is_gated(c);
+	const char *name = nullptr;
 	double eps = capture_number(&c, "eps", 1e-6), offset = capture_number(&c, "weight_offset", NAN);
 	input x(c, "x", REQUIRED), weight(c, "weight", REQUIRED), residual(c, "residual", OPTIONAL);
 	input gate(c, "gate", gated ? REQUIRED : OPTIONAL);
@@ -145,18 +178,14 @@ const char *run_rmsnorm(capture &c)
 	float_dtypes({ &weight.host() });
 	by_dtype(x.host(), [&](auto zero) {
 		using F = decltype(zero);
-		constexpr int V = 16 / sizeof(F);
 		row_norm<F> m = {
 			x.as<F>(), residual.as<F>(), gated ? gate.as<F>() : nullptr, weight.any(),
 			y.as<F>(), residual_out.as<F>(), x.dim(0), small(x.dim(1), "D"),
 			(float)eps, (float)offset
 		};
-		if (m.D % V == 0)
-			launch_rmsnorm<V, 2>(m);
-		else
-			launch_rmsnorm<1, 4>(m);
+		name = norm_rows(nullptr, m, NORM_HELD);
 	});
 	y.fetch();
 	residual_out.fetch();
-	return "rmsnorm";
+	return name;
 }
