@@ -72,7 +72,7 @@ static void table(cudaStream_t stream, const std::vector<work> &list)
 	}
 }
 
-extern int heads_per;
+extern int heads_variant;
 static void bench_norm(cudaStream_t stream, size_t R)
 {
 	size_t n = R * HIDDEN, bytes = n * sizeof(bf16);
@@ -82,14 +82,9 @@ static void bench_norm(cudaStream_t stream, size_t R)
 	quantised_norm<bf16> q = { m, y.as<uint8_t>(), scale.as<float>(), 0x1p-18f };
 
 	from.poison();
-	for (int s = 0; s < 2; s++) for (int h : { 1, 2, 4, 5 }) for (int g = 0; g < 2; g++) {
-		held_stream = s, held_count = h, held_grid = g;
-		held_quiet = 0;
-		printf("stream %d held %d persistent %d: ", s, h, g);
-		norm_rows(stream, m, NORM_HELD);
-		held_quiet = 0;
-		quantise_rows(stream, q, FP8_HELD);
-		printf("\n");
+	for (int h : { 3, 4 }) {
+		held_min = h;
+		printf("at least %d blocks\n", h);
 		table(stream, {
 			{ "copy", 4.0 * bytes, [&] { check(cudaMemcpyAsync(to.as<void>(), from.as<void>(), 2 * bytes, cudaMemcpyDeviceToDevice, stream), "copy"); } },
 			{ "norm + residual, pieces", 4.0 * bytes, [&] { norm_rows(stream, m, NORM_PIECES); } },
@@ -124,9 +119,9 @@ static void bench_heads(cudaStream_t stream, size_t T)
 	auto rope1 = [&] { turn_rows(stream, rope_q, T, false); };
 	auto rope2 = [&] { turn_rows(stream, rope_k, T, false); };
 
-	for (int per : { 1, 2, 4 }) {
-		heads_per = per;
-		printf("T %zu, %d heads a warp\n", T, per);
+	for (int v = 0; v < 12; v++) {
+		heads_variant = v;
+		printf("T %zu, variant %d\n", T, v);
 		table(stream, {
 			{ "copy", fused, [&] { check(cudaMemcpyAsync(to.as<void>(), from.as<void>(), (size_t)fused / 2, cudaMemcpyDeviceToDevice, stream), "copy"); } },
 			{ "fused, block a head", fused, [&] { norm_and_turn(stream, m, T, HEADS_BLOCK); } },
@@ -144,5 +139,5 @@ void bench_fused()
 
 	check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
 	bench_norm(stream, 4096);
-	for (size_t T : { 1, 64, 512, 4096 }) bench_heads(stream, T);
+	for (size_t T : { 1, 64, 512, 1024, 4096 }) bench_heads(stream, T);
 }

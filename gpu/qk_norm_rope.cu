@@ -47,7 +47,7 @@ __device__ static float2 angle_of(double half_turns, double position)
 
 enum { BLOCK = 128 };
 
-template <class F> __global__ void __launch_bounds__(BLOCK) qk_norm_rope_block(token_heads<F> m)
+template <class F> __global__ void __launch_bounds__(BLOCK) qk_norm_rope_block(const __grid_constant__ token_heads<F> m)
 {
 	extern __shared__ float x[];            /* [D] */
 	__shared__ float part[32];
@@ -78,83 +78,105 @@ template <class F> __global__ void __launch_bounds__(BLOCK) qk_norm_rope_block(t
 
 /* ---- rung 1 ---- */
 
-/* z [V], dimensions lane * V ..., turns with what the lane P / V away holds. */
-template <int V> __device__ void turn_lanes(float (&z)[V], const float2 *turn, int P, int lane)
+/* The same with the angle reduced in f64 and its cosine and sine in f32: within 2^-23 of the above. */
+__device__ static float2 short_angle_of(double half_turns, double position)
 {
-	int pairs = P / V;
+	double turns = position * half_turns;
+	float s, c;
+
+	sincospif((float)(turns - 2.0 * rint(0.5 * turns)), &s, &c);
+	return make_float2(c, s);
+}
+
+/* z [V], dimensions lane * V ..., turns with what the lane P / V away holds. */
+template <int V> __device__ void turn_lanes(float (&z)[V], const float2 *turn, int pairs, int lane)
+{
 	bool low = lane < pairs, turns = lane < 2 * pairs;
 	int other = !turns ? lane : low ? lane + pairs : lane - pairs;
-	const float2 *t = turn + (turns ? lane % pairs : 0) * V;
+	float w[V];
 
+#pragma unroll
+	for (int i = 0; i < V; i++)
+		w[i] = __shfl_sync(0xffffffffu, z[i], other);
+	if (!turns)
+		return;
+	pack<2 * V, float> t = load_pack<2 * V>(reinterpret_cast<const float *>(turn + (low ? lane : other) * V));
+#pragma unroll
+	for (int i = 0; i < V; i++)
+		z[i] = z[i] * t.at[2 * i] + w[i] * (low ? -t.at[2 * i + 1] : t.at[2 * i + 1]);
+}
+
+/* A warp a head, WARPS heads a block. */
+template <int V, int WARPS, int BLOCKS, bool EARLY, bool LINEAR, class F>
+__global__ void __launch_bounds__(32 * WARPS, BLOCKS) qk_norm_rope_warp(const __grid_constant__ token_heads<F> m)
+{
+	extern __shared__ __align__(16) float2 turn[];  /* [P] */
+	unsigned groups = LINEAR ? (unsigned)(m.Hq + m.Hk + WARPS - 1) / WARPS : 1, token = LINEAR ? blockIdx.x / groups : blockIdx.x;
+	int lane = (int)threadIdx.x, head = (int)((LINEAR ? blockIdx.x % groups : blockIdx.y) * WARPS + threadIdx.y);
+	pack<V, F> x = {}, gate, w;
+	bool there = head < m.Hq + m.Hk;
+	const F *weight = static_cast<const F *>((head < m.Hq ? m.q_weight : m.k_weight).data) + lane * V;
+
+	if (there) {
+		place<F> p(m, token, head);
+		x = load_pack<V>(p.x + lane * V);
+		if (p.gate)
+			gate = load_pack<V>(p.gate + lane * V);
+	}
+	if (EARLY)
+		w = load_pack<V>(weight);
+	double position = (double)m.positions[token];
+	for (int i = (int)threadIdx.y * 32 + lane; i < m.P; i += (int)blockDim.y * 32)
+		turn[i] = short_angle_of(m.half_turns[i], position);
+	__syncthreads();
+	if (!there)
+		return;
+
+	place<F> p(m, token, head);
+	float z[V], squares = 0.0f;
+	if (!EARLY)
+		w = load_pack<V>(weight);
 #pragma unroll
 	for (int i = 0; i < V; i++) {
-		float w = __shfl_sync(0xffffffffu, z[i], other);
-
-		if (turns)
-			z[i] = low ? z[i] * t[i].x - w * t[i].y : z[i] * t[i].x + w * t[i].y;
+		z[i] = to_float(x.at[i]);
+		squares += z[i] * z[i];
 	}
+	if (p.gate)
+		*reinterpret_cast<pack<V, F> *>(p.gate_out + lane * V) = gate;
+	float inverse = rsqrtf(lane_sum(squares, 1, 32) / (32 * V) + m.eps);
+#pragma unroll
+	for (int i = 0; i < V; i++)
+		z[i] = z[i] * inverse * (1.0f + to_float(w.at[i]));
+	turn_lanes(z, turn, m.P / V, lane);
+	store(p.y + lane * V, z);
 }
 
-template <int V, int PER, class F> __global__ void __launch_bounds__(1024) qk_norm_rope_warp(token_heads<F> m)
-{
-	extern __shared__ float2 turn[];        /* [P] */
-	int lane = (int)threadIdx.x, warps = (int)blockDim.y, heads = m.Hq + m.Hk;
-	pack<V, F> x[PER], g[PER];
-
-#pragma unroll
-	for (int j = 0; j < PER; j++) {
-		int head = (int)threadIdx.y + j * warps;
-		if (head >= heads)
-			continue;
-		place<F> p(m, blockIdx.x, head);
-		x[j] = load_pack<V>(p.x + lane * V);
-		if (p.gate)
-			g[j] = load_pack<V>(p.gate + lane * V);
-	}
-	double position = (double)m.positions[blockIdx.x];
-	for (int i = (int)threadIdx.y * 32 + lane; i < m.P; i += warps * 32)
-		turn[i] = angle_of(m.half_turns[i], position);
-	__syncthreads();
-
-#pragma unroll
-	for (int j = 0; j < PER; j++) {
-		int head = (int)threadIdx.y + j * warps;
-		if (head >= heads)
-			continue;               /* the whole warp */
-		place<F> p(m, blockIdx.x, head);
-		float z[V], w[V], squares = 0.0f;
-
-		load(w, p.is_k ? m.k_weight : m.q_weight, lane * V);
-#pragma unroll
-		for (int i = 0; i < V; i++) {
-			z[i] = to_float(x[j].at[i]);
-			squares += z[i] * z[i];
-		}
-		float inverse = 1.0f / sqrtf(lane_sum(squares, 1, 32) / (float)m.D + m.eps);
-#pragma unroll
-		for (int i = 0; i < V; i++)
-			z[i] = z[i] * inverse * (1.0f + w[i]);
-		turn_lanes(z, turn, m.P, lane);
-		store(p.y + lane * V, z);
-		if (p.gate)
-			*reinterpret_cast<pack<V, F> *>(p.gate_out + lane * V) = g[j];
-	}
-}
-
-int heads_per;
+int heads_variant = 2;
 template <int V, class F> static void launch_warps(cudaStream_t stream, const token_heads<F> &m, size_t T)
 {
-	int heads = m.Hq + m.Hk, per = T < 64 && heads <= 32 ? 1 : heads <= 64 && T < 512 ? 2 : 4;
-	if (heads_per) per = heads_per;
-	auto kernel = per == 1 ? qk_norm_rope_warp<V, 1, F> : per == 2 ? qk_norm_rope_warp<V, 2, F> : qk_norm_rope_warp<V, 4, F>;
-
-	launch_on(stream, "qk_norm_rope_warp", kernel, small(T, "T"), dim3(32, blocks(heads, per)), m.P * sizeof(float2), m);
+	int heads = m.Hq + m.Hk;
+	auto go = [&](auto kernel, int warps) { launch_on(stream, "qk_norm_rope_warp", kernel, dim3(small(T, "T"), blocks(heads, warps)), dim3(32, warps), m.P * sizeof(float2), m); };
+	auto go1 = [&](auto kernel, int warps) { launch_on(stream, "qk_norm_rope_warp", kernel, dim3(small(T, "T") * blocks(heads, warps)), dim3(32, warps), m.P * sizeof(float2), m); };
+	switch (heads_variant) {
+	case 0: go(qk_norm_rope_warp<V, 28, 2, false, false, F>, 28); break;
+	case 1: go(qk_norm_rope_warp<V, 28, 2, true, false, F>, 28); break;
+	case 2: go(qk_norm_rope_warp<V, 14, 4, false, false, F>, 14); break;
+	case 3: go(qk_norm_rope_warp<V, 14, 4, true, false, F>, 14); break;
+	case 4: go(qk_norm_rope_warp<V, 7, 8, false, false, F>, 7); break;
+	case 5: go(qk_norm_rope_warp<V, 7, 8, true, false, F>, 7); break;
+	case 6: go(qk_norm_rope_warp<V, 4, 14, true, false, F>, 4); break;
+	case 7: go(qk_norm_rope_warp<V, 4, 12, true, false, F>, 4); break;
+	case 8: go(qk_norm_rope_warp<V, 7, 6, true, false, F>, 7); break;
+	case 9: go1(qk_norm_rope_warp<V, 14, 4, false, true, F>, 14); break;
+	case 10: go1(qk_norm_rope_warp<V, 7, 8, false, true, F>, 7); break;
+	case 11: go1(qk_norm_rope_warp<V, 4, 14, true, true, F>, 4); break;
+	}
 }
 
 template <class F> const char *norm_and_turn(cudaStream_t stream, const token_heads<F> &m, size_t T, enum heads_rung rung)
 {
 	int V = m.D / 32;
-	bool fits = rung == HEADS_WARP && m.D % 32 == 0 && V && m.P % V == 0 && m.Hq + m.Hk <= 128;
+	bool fits = rung == HEADS_WARP && m.D % 32 == 0 && V && m.P % V == 0 && m.Hq + m.Hk <= 28;
 
 	switch (fits ? V : 0) {
 	case 2: launch_warps<2>(stream, m, T); break;

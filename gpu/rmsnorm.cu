@@ -100,46 +100,35 @@ template <int V, int HELD, class F> static void launch_pieces(cudaStream_t strea
 
 /* ---- rung 1 ---- */
 
-template <bool STREAM, int V, int HELD, class F> __global__ void __launch_bounds__(640) rmsnorm_held(row_norm<F> m)
+template <int V, int HELD, int MIN, class F> __global__ void __launch_bounds__(HELD_THREADS, MIN) rmsnorm_held(const row_norm<F> m)
 {
-	__shared__ float part[2][32];
-	pack<V, F> w[HELD];
-	held_row<STREAM, V, HELD, F> row;
-	int turn = 0;
+	__shared__ float part[32];
+	held_row<V, HELD, F> row;
+	float z[HELD][V], squares = 0.0f;
 
 	row.fetch(m, blockIdx.x);
 #pragma unroll
 	for (int h = 0; h < HELD; h++)
-		w[h] = load_pack<V>(static_cast<const F *>(m.weight.data) + held_at<V>(h));
-	for (size_t r = blockIdx.x; r < m.R; r += gridDim.x, turn ^= 1) {
-		float z[HELD][V], squares = 0.0f;
-
+		squares += row.open(z[h], h, m, blockIdx.x);
+	float inverse = 1.0f / sqrtf(block_sum(squares, part) / (float)m.D + m.eps);
 #pragma unroll
-		for (int h = 0; h < HELD; h++)
-			squares += row.open(z[h], h, m, r);
-		if (r + gridDim.x < m.R)
-			row.fetch(m, r + gridDim.x);
-		float inverse = 1.0f / sqrtf(block_sum(squares, part[turn]) / (float)m.D + m.eps);
+	for (int h = 0; h < HELD; h++) {
 #pragma unroll
-		for (int h = 0; h < HELD; h++) {
-#pragma unroll
-			for (int j = 0; j < V; j++)
-				z[h][j] = z[h][j] * inverse * (m.offset + to_float(w[h].at[j]));
-			put<STREAM, V>(m.y + r * m.D + held_at<V>(h), z[h]);
-		}
+		for (int j = 0; j < V; j++)
+			z[h][j] = z[h][j] * inverse * (m.offset + to_float(row.w[h].at[j]));
+		store(m.y + blockIdx.x * (size_t)m.D + held_at<V>(h), z[h]);
 	}
 }
 
-int held_count = 2, held_grid = 1, held_stream, held_quiet = 1;
+int held_min = 4;
 
 template <class F> const char *norm_rows(cudaStream_t stream, const row_norm<F> &m, enum norm_rung rung)
 {
 	constexpr int V = 16 / sizeof(F);
+	unsigned threads = rung == NORM_HELD && !m.gate ? held_threads<V, 2>(m) : 0;
 
-	if (rung == NORM_HELD && !m.gate && held_fits<V>(m) && m.D / V % (held_count * 32) == 0) {
-#define ONE(S, H) if (held_stream == S && held_count == H) launch_held<V, H>(stream, "rmsnorm_held", rmsnorm_held<S, V, H, F>, m, m)
-		ONE(0, 1); ONE(0, 2); ONE(0, 4); ONE(0, 5); ONE(1, 1); ONE(1, 2); ONE(1, 4); ONE(1, 5);
-#undef ONE
+	if (threads) {
+		launch_on(stream, "rmsnorm_held", held_min == 3 ? rmsnorm_held<V, 2, 3, F> : held_min == 4 ? rmsnorm_held<V, 2, 4, F> : held_min == 5 ? rmsnorm_held<V, 2, 5, F> : rmsnorm_held<V, 2, 6, F>, blocks(m.R, 1), threads, 0, m);
 		return "rmsnorm_held";
 	}
 	if (m.D % V == 0)

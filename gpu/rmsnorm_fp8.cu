@@ -7,8 +7,8 @@
  * x, residual, y, residual_out [R,D]; weight [D]; scale [R].
  *
  * Rung 0, rmsnorm_fp8_block: a block a row, which it keeps in shared memory; any D.
- * Rung 1, rmsnorm_fp8_held: blocks walk over rows. A thread holds HELD pieces of V elements, and the next row's are on
- * their way while this row is reduced: once, for the sum of squares and the largest |x' (weight_offset + weight)| together.
+ * Rung 1, rmsnorm_fp8_held: a block a row, which it keeps in registers. One reduction finds the sum of squares and the
+ * largest |x' (weight_offset + weight)| together.
  *
  * Numbers: float32 from load to store. Rung 1 computes y as x' (weight_offset + weight) times one factor, inverse / scale. */
 #include "gpu/rmsnorm_fp8.cuh"
@@ -96,56 +96,45 @@ template <int V> __device__ void store_e4m3(uint8_t *y, const float (&z)[V])
 	*reinterpret_cast<pack<V / 2, __nv_fp8x2_storage_t> *>(y) = raw;
 }
 
-template <bool STREAM, int V, int HELD, class F> __global__ void __launch_bounds__(640) rmsnorm_fp8_held(quantised_norm<F> q)
+template <int V, int HELD, int MIN, class F> __global__ void __launch_bounds__(HELD_THREADS, MIN) rmsnorm_fp8_held(const quantised_norm<F> q)
 {
-	__shared__ float2 part[2][32];
+	__shared__ float2 part[32];
 	const row_norm<F> &m = q.rows;
-	pack<V, F> w[HELD];
-	held_row<STREAM, V, HELD, F> row;
-	int turn = 0;
+	held_row<V, HELD, F> row;
+	float z[HELD][V], squares = 0.0f, peak = 0.0f;
 
 	row.fetch(m, blockIdx.x);
 #pragma unroll
-	for (int h = 0; h < HELD; h++)
-		w[h] = load_pack<V>(static_cast<const F *>(m.weight.data) + held_at<V>(h));
-	for (size_t r = blockIdx.x; r < m.R; r += gridDim.x, turn ^= 1) {
-		float z[HELD][V], squares = 0.0f, peak = 0.0f;
-
+	for (int h = 0; h < HELD; h++) {
+		squares += row.open(z[h], h, m, blockIdx.x);
 #pragma unroll
-		for (int h = 0; h < HELD; h++) {
-			squares += row.open(z[h], h, m, r);
-#pragma unroll
-			for (int j = 0; j < V; j++) {
-				z[h][j] *= m.offset + to_float(w[h].at[j]);
-				peak = fmaxf(peak, fabsf(z[h][j]));
-			}
+		for (int j = 0; j < V; j++) {
+			z[h][j] *= m.offset + to_float(row.w[h].at[j]);
+			peak = fmaxf(peak, fabsf(z[h][j]));
 		}
-		if (r + gridDim.x < m.R)
-			row.fetch(m, r + gridDim.x);
-		float2 all = block_sum_and_max(squares, peak, part[turn]);
-		float inverse = 1.0f / sqrtf(all.x / (float)m.D + m.eps);
-		float scale = fmaxf(all.y * inverse / largest_e4m3, q.min_scale), factor = inverse / scale;
-#pragma unroll
-		for (int h = 0; h < HELD; h++) {
-#pragma unroll
-			for (int j = 0; j < V; j++)
-				z[h][j] *= factor;
-			store_e4m3(q.y + r * m.D + held_at<V>(h), z[h]);
-		}
-		if (threadIdx.x == 0)
-			q.scale[r] = scale;
 	}
+	float2 all = block_sum_and_max(squares, peak, part);
+	float inverse = 1.0f / sqrtf(all.x / (float)m.D + m.eps);
+	float scale = fmaxf(all.y * inverse / largest_e4m3, q.min_scale), factor = inverse / scale;
+#pragma unroll
+	for (int h = 0; h < HELD; h++) {
+#pragma unroll
+		for (int j = 0; j < V; j++)
+			z[h][j] *= factor;
+		store_e4m3(q.y + blockIdx.x * (size_t)m.D + held_at<V>(h), z[h]);
+	}
+	if (threadIdx.x == 0)
+		q.scale[blockIdx.x] = scale;
 }
 
 template <class F> const char *quantise_rows(cudaStream_t stream, const quantised_norm<F> &q, enum fp8_rung rung)
 {
 	constexpr int V = 16 / sizeof(F);
 	const row_norm<F> &m = q.rows;
+	unsigned threads = rung == FP8_HELD ? held_threads<V, 2>(m) : 0;
 
-	if (rung == FP8_HELD && held_fits<V>(m) && m.D / V % (held_count * 32) == 0) {
-#define ONE(S, H) if (held_stream == S && held_count == H) launch_held<V, H>(stream, "rmsnorm_fp8_held", rmsnorm_fp8_held<S, V, H, F>, m, q)
-		ONE(0, 1); ONE(0, 2); ONE(0, 4); ONE(0, 5); ONE(1, 1); ONE(1, 2); ONE(1, 4); ONE(1, 5);
-#undef ONE
+	if (threads) {
+		launch_on(stream, "rmsnorm_fp8_held", held_min == 3 ? rmsnorm_fp8_held<V, 2, 3, F> : held_min == 4 ? rmsnorm_fp8_held<V, 2, 4, F> : held_min == 5 ? rmsnorm_fp8_held<V, 2, 5, F> : rmsnorm_fp8_held<V, 2, 6, F>, blocks(m.R, 1), threads, 0, q);
 		return "rmsnorm_fp8_held";
 	}
 	launch_on(stream, "rmsnorm_fp8_block", rmsnorm_fp8_block<F>, blocks(m.R, 1), BLOCK, m.D * sizeof(float), q);
