@@ -1,7 +1,9 @@
 /* bench-gpu: fused small kernels against a copy of as many bytes and against the kernels that they replace, at
- * Qwen3.5-27B's sizes in bf16. */
+ * Qwen3.5-27B's sizes in bf16. Launches repeat on the same buffers: up to some 1000 tokens the cache holds them, in a
+ * copy and in the kernels alike. */
 #include <cstdio>
-#include <random>
+#include <memory>
+#include <numeric>
 
 #include "compare/bench_gpu.h"
 #include "compare/timed.cuh"
@@ -47,10 +49,11 @@ static __global__ void __launch_bounds__(256) split(const bf16 *qg, bf16 *q, bf1
 	*reinterpret_cast<pack<V, bf16> *>(to) = load_pack<V>(qg + i * V);
 }
 
-/* One line of the table: median time of a launch, `bytes` it must move. */
+/* One line of a table: `bytes` that it must move, each input read and each output written once. */
 struct work { const char *name; double bytes; std::function<void()> once; };
 
-static void table(cudaStream_t stream, const std::vector<work> &list)
+/* The first line is the copy that the shares are of. */
+static void table(cudaStream_t stream, const char *title, const std::vector<work> &list)
 {
 	std::vector<std::unique_ptr<timed>> all;
 	std::vector<timed *> turns;
@@ -65,72 +68,101 @@ static void table(cudaStream_t stream, const std::vector<work> &list)
 	}
 	std::vector<double> t = times_of(turns);
 	double copy = list[0].bytes / t[0];
-	for (size_t i = 0; i < list.size(); i++) {
-		double us = t[i] / LAUNCHES;
-		printf("  %-34s %9.2f %9.2f %8.3f %7.1f %%\n", list[i].name, us, list[i].bytes * 1e-6, list[i].bytes / us * 1e-6,
-		       100 * list[i].bytes / t[i] / copy);
-	}
+	printf("\n%s\n  %-32s %9s %9s %9s %9s\n", title, "", "us", "MB", "TB/s", "of copy");
+	for (size_t i = 0; i < list.size(); i++)
+		printf("  %-32s %9.2f %9.2f %9.3f %7.1f %%\n", list[i].name, t[i] / LAUNCHES, list[i].bytes * 1e-6,
+		       list[i].bytes / t[i] * LAUNCHES * 1e-6, 100 * list[i].bytes / t[i] / copy);
 }
 
-extern int heads_variant;
-static void bench_norm(cudaStream_t stream, size_t R)
+/* Copies half of `bytes`, so that as many are moved. */
+class copying {
+public:
+	copying(cudaStream_t stream, double bytes) : stream_(stream), half_((size_t)bytes / 2), from_(half_), to_(half_)
+	{
+		from_.poison();
+	}
+	void operator()() const
+	{
+		check(cudaMemcpyAsync(to_.as<void>(), from_.as<void>(), half_, cudaMemcpyDeviceToDevice, stream_), "copy");
+	}
+
+private:
+	cudaStream_t stream_;
+	size_t half_;
+	buffer from_, to_;
+};
+
+static operand weights(const buffer &b) { return { b.as<const void>(), DT_BF16 }; }
+
+static void bench_norms(cudaStream_t stream, size_t R)
 {
-	size_t n = R * HIDDEN, bytes = n * sizeof(bf16);
-	buffer x = drawn(n, 1, 1), residual = drawn(n, 4, 2), weight = drawn(HIDDEN, 0.2f, 3), y(bytes), out(bytes), scale(R * 4), from(2 * bytes), to(2 * bytes);
-	row_norm<bf16> m = { x.as<bf16>(), residual.as<bf16>(), nullptr, { weight.as<void>(), DT_BF16 }, y.as<bf16>(), out.as<bf16>(), R, HIDDEN, 1e-6f, 1 };
-	row_norm<bf16> alone = { x.as<bf16>(), nullptr, nullptr, { weight.as<void>(), DT_BF16 }, y.as<bf16>(), nullptr, R, HIDDEN, 1e-6f, 1 };
+	size_t n = R * HIDDEN;
+	double bytes = (double)n * sizeof(bf16);
+	buffer x = drawn(n, 1, 1), residual = drawn(n, 4, 2), weight = drawn(HIDDEN, 0.2f, 3);
+	buffer y(n * sizeof(bf16)), out(n * sizeof(bf16)), scale(R * sizeof(float));
+	row_norm<bf16> m = {
+		x.as<bf16>(), residual.as<bf16>(), nullptr, weights(weight), y.as<bf16>(), out.as<bf16>(), R, HIDDEN, 1e-6f, 1
+	};
+	row_norm<bf16> alone = m;
 	quantised_norm<bf16> q = { m, y.as<uint8_t>(), scale.as<float>(), 0x1p-18f };
+	copying copy(stream, 4 * bytes);
+	char title[64];
 
-	from.poison();
-	for (int h : { 3, 4 }) {
-		held_min = h;
-		printf("at least %d blocks\n", h);
-		table(stream, {
-			{ "copy", 4.0 * bytes, [&] { check(cudaMemcpyAsync(to.as<void>(), from.as<void>(), 2 * bytes, cudaMemcpyDeviceToDevice, stream), "copy"); } },
-			{ "norm + residual, pieces", 4.0 * bytes, [&] { norm_rows(stream, m, NORM_PIECES); } },
-			{ "norm + residual, held", 4.0 * bytes, [&] { norm_rows(stream, m, NORM_HELD); } },
-			{ "norm, pieces", 2.0 * bytes, [&] { norm_rows(stream, alone, NORM_PIECES); } },
-			{ "norm, held", 2.0 * bytes, [&] { norm_rows(stream, alone, NORM_HELD); } },
-			{ "norm + residual + fp8, block", 3.5 * bytes, [&] { quantise_rows(stream, q, FP8_BLOCK); } },
-			{ "norm + residual + fp8, held", 3.5 * bytes, [&] { quantise_rows(stream, q, FP8_HELD); } },
-		});
-	}
+	alone.residual = nullptr, alone.residual_out = nullptr;
+	snprintf(title, sizeof title, "norms of %zu rows of %d", R, HIDDEN);
+	table(stream, title, {
+		{ "copy", 4 * bytes, [&] { copy(); } },
+		{ "0 norm with residual, pieces", 4 * bytes, [&] { norm_rows(stream, m, NORM_PIECES); } },
+		{ "1 norm with residual, held", 4 * bytes, [&] { norm_rows(stream, m, NORM_HELD); } },
+		{ "0 norm, pieces", 2 * bytes, [&] { norm_rows(stream, alone, NORM_PIECES); } },
+		{ "1 norm, held", 2 * bytes, [&] { norm_rows(stream, alone, NORM_HELD); } },
+		{ "0 with residual into e4m3, block", 3.5 * bytes, [&] { quantise_rows(stream, q, FP8_BLOCK); } },
+		{ "1 with residual into e4m3, held", 3.5 * bytes, [&] { quantise_rows(stream, q, FP8_HELD); } },
+	});
 }
 
+/* The five kernels hand q and k on in bf16: q1, k1 before their turn and q1 of the split before its norm. */
 static void bench_heads(cudaStream_t stream, size_t T)
 {
-	size_t nq = T * HQ * HEAD, nk = T * HK * HEAD;
+	size_t nq = T * HQ * HEAD, nk = T * HK * HEAD, q_bytes = nq * sizeof(bf16), k_bytes = nk * sizeof(bf16);
+	double fused = 4.0 * (double)q_bytes + 2.0 * (double)k_bytes;
 	buffer qg = drawn(2 * nq, 1, 1), k = drawn(nk, 1, 2), wq = drawn(HEAD, 0.2f, 3), wk = drawn(HEAD, 0.2f, 4);
-	buffer q(nq * 2), kk(nk * 2), gate(nq * 2), q1(nq * 2), q2(nq * 2), k1(nk * 2), from(2 * nq * 2 + nk * 2), to(2 * nq * 2 + nk * 2);
+	buffer q(q_bytes), k_out(k_bytes), gate(q_bytes), q1(q_bytes), q2(q_bytes), k1(k_bytes);
 	std::vector<int64_t> place(T);
-	for (size_t t = 0; t < T; t++) place[t] = (int64_t)t;
+	std::iota(place.begin(), place.end(), 0);
 	buffer positions = uploaded(place), half_turns = uploaded(turning(PAIRS, 1e7));
-	operand w_q = { wq.as<void>(), DT_BF16 }, w_k = { wk.as<void>(), DT_BF16 };
-	token_heads<bf16> m = { qg.as<bf16>(), k.as<bf16>(), w_q, w_k, positions.as<int64_t>(), half_turns.as<double>(),
-		q.as<bf16>(), kk.as<bf16>(), gate.as<bf16>(), HQ, HK, HEAD, PAIRS, 1e-6f };
-	double fused = 2.0 * (4 * nq + 2 * nk);
-	row_norm<bf16> norm_q = { q1.as<bf16>(), nullptr, nullptr, w_q, q2.as<bf16>(), nullptr, T * HQ, HEAD, 1e-6f, 1 };
-	row_norm<bf16> norm_k = { k.as<bf16>(), nullptr, nullptr, w_k, k1.as<bf16>(), nullptr, T * HK, HEAD, 1e-6f, 1 };
-	rotation<bf16> rope_q = { q2.as<bf16>(), positions.as<int64_t>(), half_turns.as<double>(), q.as<bf16>(), HQ, HEAD, PAIRS };
-	rotation<bf16> rope_k = { k1.as<bf16>(), positions.as<int64_t>(), half_turns.as<double>(), kk.as<bf16>(), HK, HEAD, PAIRS };
-	auto do_split = [&] { launch_on(stream, "split", split, blocks(2 * nq / 8, 256), 256, 0, qg.as<const bf16>(), q1.as<bf16>(), gate.as<bf16>(), 2 * nq / 8); };
-	auto norm1 = [&] { norm_rows(stream, norm_q, NORM_PIECES); };
-	auto norm2 = [&] { norm_rows(stream, norm_k, NORM_PIECES); };
-	auto rope1 = [&] { turn_rows(stream, rope_q, T, false); };
-	auto rope2 = [&] { turn_rows(stream, rope_k, T, false); };
+	const int64_t *at = positions.as<int64_t>();
+	const double *turns = half_turns.as<double>();
+	token_heads<bf16> m = { qg.as<bf16>(), k.as<bf16>(), weights(wq), weights(wk), at, turns,
+	                        q.as<bf16>(), k_out.as<bf16>(), gate.as<bf16>(), HQ, HK, HEAD, PAIRS, 1e-6f };
+	row_norm<bf16> norm_q = { q1.as<bf16>(), nullptr, nullptr, weights(wq), q2.as<bf16>(), nullptr, T * HQ, HEAD, 1e-6f, 1 };
+	row_norm<bf16> norm_k = { k.as<bf16>(), nullptr, nullptr, weights(wk), k1.as<bf16>(), nullptr, T * HK, HEAD, 1e-6f, 1 };
+	rotation<bf16> turn_q = { q2.as<bf16>(), at, turns, q.as<bf16>(), HQ, HEAD, PAIRS };
+	rotation<bf16> turn_k = { k1.as<bf16>(), at, turns, k_out.as<bf16>(), HK, HEAD, PAIRS };
+	const std::vector<work> five = {
+		{ "  split q | gate", 4.0 * (double)q_bytes, [&] {
+			launch_on(stream, "split", split, blocks(nq / 4, 256), 256, 0, qg.as<const bf16>(), q1.as<bf16>(), gate.as<bf16>(), nq / 4);
+		} },
+		{ "  norm q", 2.0 * (double)q_bytes, [&] { norm_rows(stream, norm_q, NORM_HELD); } },
+		{ "  norm k", 2.0 * (double)k_bytes, [&] { norm_rows(stream, norm_k, NORM_HELD); } },
+		{ "  turn q", 2.0 * (double)q_bytes, [&] { turn_rows(stream, turn_q, T, false); } },
+		{ "  turn k", 2.0 * (double)k_bytes, [&] { turn_rows(stream, turn_k, T, false); } },
+	};
+	copying copy(stream, fused);
+	std::vector<work> list = {
+		{ "copy", fused, [&] { copy(); } },
+		{ "0 fused, a block a head", fused, [&] { norm_and_turn(stream, m, T, HEADS_BLOCK); } },
+		{ "1 fused, a warp a head", fused, [&] { norm_and_turn(stream, m, T, HEADS_WARP); } },
+		{ "the five kernels", 2 * fused, [&] {
+			for (const work &w : five)
+				w.once();
+		} },
+	};
+	char title[96];
 
-	for (int v = 0; v < 12; v++) {
-		heads_variant = v;
-		printf("T %zu, variant %d\n", T, v);
-		table(stream, {
-			{ "copy", fused, [&] { check(cudaMemcpyAsync(to.as<void>(), from.as<void>(), (size_t)fused / 2, cudaMemcpyDeviceToDevice, stream), "copy"); } },
-			{ "fused, block a head", fused, [&] { norm_and_turn(stream, m, T, HEADS_BLOCK); } },
-			{ "fused, warp a head", fused, [&] { norm_and_turn(stream, m, T, HEADS_WARP); } },
-			{ "five kernels", 2.0 * (8 * nq + 4 * nk), [&] { do_split(), norm1(), norm2(), rope1(), rope2(); } },
-			{ "split", 2.0 * 4 * nq, do_split }, { "norm q", 4.0 * nq, norm1 }, { "norm k", 4.0 * nk, norm2 },
-			{ "rope q", 4.0 * nq, rope1 }, { "rope k", 4.0 * nk, rope2 },
-		});
-	}
+	list.insert(list.end(), five.begin(), five.end());
+	snprintf(title, sizeof title, "q/k norm, turn and gate split: %zu tokens, %d + %d heads of %d", T, HQ, HK, HEAD);
+	table(stream, title, list);
 }
 
 void bench_fused()
@@ -138,6 +170,8 @@ void bench_fused()
 	cudaStream_t stream;
 
 	check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-	bench_norm(stream, 4096);
-	for (size_t T : { 1, 64, 512, 1024, 4096 }) bench_heads(stream, T);
+	bench_norms(stream, 4096);
+	for (size_t T : { 1, 64, 512, 1024, 4096, 16384 })
+		bench_heads(stream, T);
+	check(cudaStreamDestroy(stream), "stream");
 }

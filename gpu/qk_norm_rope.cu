@@ -6,15 +6,17 @@
  * qg [T,Hq,2D]; k, k_out [T,Hk,D]; q, gate [T,Hq,D]; q_weight, k_weight [D]; positions [T].
  *
  * Rung 0, qk_norm_rope_block: a block a head, any D.
- * Rung 1, qk_norm_rope_warp: a block a token, a warp on PER heads, all of whose loads are on their way before the first
- * angle is computed; D = 32 V, the lane with x_i next to none but the lane with x_{i+P}, P / V lanes away.
+ * Rung 1, qk_norm_rope_warp: a warp a head, WARPS of one token's a block, which share the angles; D = 32 V. A head's loads
+ * are on their way while the angles are computed. x_i meets x_{i+P} by a shuffle from P / V lanes away.
  *
- * Numbers: as in rmsnorm and rope, float32 between load and store and angles in half turns in f64. Nothing is rounded
- * between norm and turn. The gate keeps its bits. */
+ * Numbers: float32 between load and store; nothing is rounded between norm and turn; the gate keeps its bits. Angles are
+ * in half turns in f64, as in rope: rung 0 takes cosine and sine there and rounds them once; rung 1 takes away whole turns
+ * there, which is exact, and goes on in f32, whose angle of at most half a turn is off by 2^-24 of itself. */
 #include "gpu/qk_norm_rope.cuh"
 
 #include <cmath>
 
+#include "gpu/rmsnorm.cuh"
 #include "gpu/rope.cuh"
 
 /* Where a head lies: heads Hq, Hq + 1, ... of a token are k's. gate: NULL for those. */
@@ -78,7 +80,7 @@ template <class F> __global__ void __launch_bounds__(BLOCK) qk_norm_rope_block(c
 
 /* ---- rung 1 ---- */
 
-/* The same with the angle reduced in f64 and its cosine and sine in f32: within 2^-23 of the above. */
+/* The same from an angle that is rounded to f32 when whole turns are away: off by 2^-24 pi and an ulp more. */
 __device__ static float2 short_angle_of(double half_turns, double position)
 {
 	double turns = position * half_turns;
@@ -106,36 +108,34 @@ template <int V> __device__ void turn_lanes(float (&z)[V], const float2 *turn, i
 		z[i] = z[i] * t.at[2 * i] + w[i] * (low ? -t.at[2 * i + 1] : t.at[2 * i + 1]);
 }
 
-/* A warp a head, WARPS heads a block. */
-template <int V, int WARPS, int BLOCKS, bool EARLY, bool LINEAR, class F>
-__global__ void __launch_bounds__(32 * WARPS, BLOCKS) qk_norm_rope_warp(const __grid_constant__ token_heads<F> m)
+enum { WARPS = 4 };             /* heads a block */
+
+/* As many blocks a multiprocessor as leave 32 registers a thread, of float32 40. */
+template <int V, class F>
+__global__ void __launch_bounds__(32 * WARPS, sizeof(F) == 4 ? 12 : 16)
+qk_norm_rope_warp(const __grid_constant__ token_heads<F> m)
 {
 	extern __shared__ __align__(16) float2 turn[];  /* [P] */
-	unsigned groups = LINEAR ? (unsigned)(m.Hq + m.Hk + WARPS - 1) / WARPS : 1, token = LINEAR ? blockIdx.x / groups : blockIdx.x;
-	int lane = (int)threadIdx.x, head = (int)((LINEAR ? blockIdx.x % groups : blockIdx.y) * WARPS + threadIdx.y);
-	pack<V, F> x = {}, gate, w;
+	int lane = (int)threadIdx.x, head = (int)(blockIdx.y * WARPS + threadIdx.y);
 	bool there = head < m.Hq + m.Hk;
-	const F *weight = static_cast<const F *>((head < m.Hq ? m.q_weight : m.k_weight).data) + lane * V;
+	pack<V, F> x, gate;
 
 	if (there) {
-		place<F> p(m, token, head);
+		place<F> p(m, blockIdx.x, head);
 		x = load_pack<V>(p.x + lane * V);
 		if (p.gate)
 			gate = load_pack<V>(p.gate + lane * V);
 	}
-	if (EARLY)
-		w = load_pack<V>(weight);
-	double position = (double)m.positions[token];
-	for (int i = (int)threadIdx.y * 32 + lane; i < m.P; i += (int)blockDim.y * 32)
+	double position = (double)m.positions[blockIdx.x];
+	for (int i = (int)threadIdx.y * 32 + lane; i < m.P; i += WARPS * 32)
 		turn[i] = short_angle_of(m.half_turns[i], position);
 	__syncthreads();
 	if (!there)
 		return;
 
-	place<F> p(m, token, head);
+	place<F> p(m, blockIdx.x, head);
+	pack<V, F> w = load_pack<V>(static_cast<const F *>((p.is_k ? m.k_weight : m.q_weight).data) + lane * V);
 	float z[V], squares = 0.0f;
-	if (!EARLY)
-		w = load_pack<V>(weight);
 #pragma unroll
 	for (int i = 0; i < V; i++) {
 		z[i] = to_float(x.at[i]);
@@ -151,43 +151,25 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) qk_norm_rope_warp(const __
 	store(p.y + lane * V, z);
 }
 
-int heads_variant = 2;
-template <int V, class F> static void launch_warps(cudaStream_t stream, const token_heads<F> &m, size_t T)
+template <class F> static bool warps_fit(const token_heads<F> &m)
 {
-	int heads = m.Hq + m.Hk;
-	auto go = [&](auto kernel, int warps) { launch_on(stream, "qk_norm_rope_warp", kernel, dim3(small(T, "T"), blocks(heads, warps)), dim3(32, warps), m.P * sizeof(float2), m); };
-	auto go1 = [&](auto kernel, int warps) { launch_on(stream, "qk_norm_rope_warp", kernel, dim3(small(T, "T") * blocks(heads, warps)), dim3(32, warps), m.P * sizeof(float2), m); };
-	switch (heads_variant) {
-	case 0: go(qk_norm_rope_warp<V, 28, 2, false, false, F>, 28); break;
-	case 1: go(qk_norm_rope_warp<V, 28, 2, true, false, F>, 28); break;
-	case 2: go(qk_norm_rope_warp<V, 14, 4, false, false, F>, 14); break;
-	case 3: go(qk_norm_rope_warp<V, 14, 4, true, false, F>, 14); break;
-	case 4: go(qk_norm_rope_warp<V, 7, 8, false, false, F>, 7); break;
-	case 5: go(qk_norm_rope_warp<V, 7, 8, true, false, F>, 7); break;
-	case 6: go(qk_norm_rope_warp<V, 4, 14, true, false, F>, 4); break;
-	case 7: go(qk_norm_rope_warp<V, 4, 12, true, false, F>, 4); break;
-	case 8: go(qk_norm_rope_warp<V, 7, 6, true, false, F>, 7); break;
-	case 9: go1(qk_norm_rope_warp<V, 14, 4, false, true, F>, 14); break;
-	case 10: go1(qk_norm_rope_warp<V, 7, 8, false, true, F>, 7); break;
-	case 11: go1(qk_norm_rope_warp<V, 4, 14, true, true, F>, 4); break;
-	}
+	int V = m.D / 32;
+
+	return m.D % 32 == 0 && (V == 2 || V == 4 || V == 8) && m.P % V == 0
+		&& is_stored_as(m.q_weight.dtype, F{}) && is_stored_as(m.k_weight.dtype, F{});
 }
 
 template <class F> const char *norm_and_turn(cudaStream_t stream, const token_heads<F> &m, size_t T, enum heads_rung rung)
 {
-	int V = m.D / 32;
-	bool fits = rung == HEADS_WARP && m.D % 32 == 0 && V && m.P % V == 0 && m.Hq + m.Hk <= 28;
+	unsigned tokens = small(T, "T"), heads = small(m.Hq + m.Hk, "Hq + Hk", 65535);
 
-	switch (fits ? V : 0) {
-	case 2: launch_warps<2>(stream, m, T); break;
-	case 4: launch_warps<4>(stream, m, T); break;
-	case 8: launch_warps<8>(stream, m, T); break;
-	default:
-		launch_on(stream, "qk_norm_rope_block", qk_norm_rope_block<F>, dim3(small(T, "T"), small(m.Hq + m.Hk, "Hq + Hk", 65535)),
-		          BLOCK, m.D * sizeof(float), m);
-		return "qk_norm_rope_block";
+	if (rung == HEADS_WARP && warps_fit(m)) {
+		auto kernel = m.D == 64 ? qk_norm_rope_warp<2, F> : m.D == 128 ? qk_norm_rope_warp<4, F> : qk_norm_rope_warp<8, F>;
+		launch_on(stream, "qk_norm_rope_warp", kernel, dim3(tokens, blocks(heads, WARPS)), dim3(32, WARPS), m.P * sizeof(float2), m);
+		return "qk_norm_rope_warp";
 	}
-	return "qk_norm_rope_warp";
+	launch_on(stream, "qk_norm_rope_block", qk_norm_rope_block<F>, dim3(tokens, heads), BLOCK, m.D * sizeof(float), m);
+	return "qk_norm_rope_block";
 }
 
 template const char *norm_and_turn(cudaStream_t, const token_heads<bf16> &, size_t, enum heads_rung);

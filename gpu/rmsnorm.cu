@@ -5,9 +5,10 @@
  *
  * x, residual, gate, y, residual_out [R,D]; weight [D].
  *
- * Threads: blockDim.x on a row, blockDim.y rows a block. A row of up to 32 threads is a power of
+ * Rung 0, rmsnorm: blockDim.x threads on a row, blockDim.y rows a block; any D. A row of up to 32 threads is a power of
  * two of neighbouring lanes; a longer one has the block to itself. A thread holds HELD pieces of
  * V elements, blockDim.x pieces apart, and reads what lies beyond them a second time.
+ * Rung 1, rmsnorm_held: a block a row, all of it in registers, no gate. The weight, too, is on its way before the sum.
  *
  * Numbers: everything between load and store is f32. The norm sees x' before it is rounded for
  * residual_out. The sum runs over a thread's pieces, then over lanes, then over warps. */
@@ -100,7 +101,7 @@ template <int V, int HELD, class F> static void launch_pieces(cudaStream_t strea
 
 /* ---- rung 1 ---- */
 
-template <int V, int HELD, int MIN, class F> __global__ void __launch_bounds__(HELD_THREADS, MIN) rmsnorm_held(const row_norm<F> m)
+template <int V, int HELD, class F> __global__ void __launch_bounds__(HELD_THREADS, 4) rmsnorm_held(const row_norm<F> m)
 {
 	__shared__ float part[32];
 	held_row<V, HELD, F> row;
@@ -120,15 +121,13 @@ template <int V, int HELD, int MIN, class F> __global__ void __launch_bounds__(H
 	}
 }
 
-int held_min = 4;
-
 template <class F> const char *norm_rows(cudaStream_t stream, const row_norm<F> &m, enum norm_rung rung)
 {
 	constexpr int V = 16 / sizeof(F);
 	unsigned threads = rung == NORM_HELD && !m.gate ? held_threads<V, 2>(m) : 0;
 
 	if (threads) {
-		launch_on(stream, "rmsnorm_held", held_min == 3 ? rmsnorm_held<V, 2, 3, F> : held_min == 4 ? rmsnorm_held<V, 2, 4, F> : held_min == 5 ? rmsnorm_held<V, 2, 5, F> : rmsnorm_held<V, 2, 6, F>, blocks(m.R, 1), threads, 0, m);
+		launch_on(stream, "rmsnorm_held", rmsnorm_held<V, 2, F>, blocks(m.R, 1), threads, 0, m);
 		return "rmsnorm_held";
 	}
 	if (m.D % V == 0)

@@ -27,7 +27,7 @@ template <int V, class F> __device__ void load_sum(float (&z)[V], const row_norm
 		z[j] += r[j];
 }
 
-/* ---- a row held in a block's registers: HELD pieces of V elements of a thread's, D = V HELD threads ---- */
+/* ---- a row held in a block's registers: HELD pieces of V elements of a thread's, D = V HELD blockDim.x ---- */
 
 enum { HELD_THREADS = 320 };    /* at most */
 
@@ -68,11 +68,12 @@ template <int V, int HELD, class F> struct held_row {
 	}
 };
 
-inline bool is_stored_as(enum dtype d, bf16) { return d == DT_BF16; }
-inline bool is_stored_as(enum dtype d, f16) { return d == DT_F16; }
-inline bool is_stored_as(enum dtype d, float) { return d == DT_F32; }
+template <class F> bool is_stored_as(enum dtype d, F)
+{
+	return d == (__is_same(F, bf16) ? DT_BF16 : __is_same(F, f16) ? DT_F16 : DT_F32);
+}
 
-/* Threads for rows held HELD pieces a thread; 0 where they do not fit. */
+/* Threads for rows held HELD pieces a thread; 0 where they do not fit or the weight is of another type. */
 template <int V, int HELD, class F> unsigned held_threads(const row_norm<F> &m)
 {
 	int threads = m.D / (V * HELD);
@@ -80,8 +81,6 @@ template <int V, int HELD, class F> unsigned held_threads(const row_norm<F> &m)
 
 	return fits && is_stored_as(m.weight.dtype, F{}) ? threads : 0;
 }
-
-extern int held_min;    /* EXPERIMENT */
 
 /* The kernels of rmsnorm.cu, from the plainest on. */
 enum norm_rung { NORM_PIECES, NORM_HELD, NORM_RUNGS };

@@ -15,7 +15,6 @@
 
 #include <cuda_fp8.h>
 
-#include <algorithm>
 #include <cmath>
 
 static constexpr float largest_e4m3 = 448.0f;
@@ -96,7 +95,7 @@ template <int V> __device__ void store_e4m3(uint8_t *y, const float (&z)[V])
 	*reinterpret_cast<pack<V / 2, __nv_fp8x2_storage_t> *>(y) = raw;
 }
 
-template <int V, int HELD, int MIN, class F> __global__ void __launch_bounds__(HELD_THREADS, MIN) rmsnorm_fp8_held(const quantised_norm<F> q)
+template <int V, int HELD, class F> __global__ void __launch_bounds__(HELD_THREADS, 3) rmsnorm_fp8_held(const quantised_norm<F> q)
 {
 	__shared__ float2 part[32];
 	const row_norm<F> &m = q.rows;
@@ -134,7 +133,7 @@ template <class F> const char *quantise_rows(cudaStream_t stream, const quantise
 	unsigned threads = rung == FP8_HELD ? held_threads<V, 2>(m) : 0;
 
 	if (threads) {
-		launch_on(stream, "rmsnorm_fp8_held", held_min == 3 ? rmsnorm_fp8_held<V, 2, 3, F> : held_min == 4 ? rmsnorm_fp8_held<V, 2, 4, F> : held_min == 5 ? rmsnorm_fp8_held<V, 2, 5, F> : rmsnorm_fp8_held<V, 2, 6, F>, blocks(m.R, 1), threads, 0, q);
+		launch_on(stream, "rmsnorm_fp8_held", rmsnorm_fp8_held<V, 2, F>, blocks(m.R, 1), threads, 0, q);
 		return "rmsnorm_fp8_held";
 	}
 	launch_on(stream, "rmsnorm_fp8_block", rmsnorm_fp8_block<F>, blocks(m.R, 1), BLOCK, m.D * sizeof(float), q);

@@ -8,7 +8,9 @@ enum { D_R, D_D };
 enum { IN_X, IN_WEIGHT, IN_RESIDUAL };
 enum { OUT_Y, OUT_SCALE, OUT_RESIDUAL };
 enum { P_EPS, P_WEIGHT_OFFSET, P_MIN_SCALE };
-enum { SITE_RESIDUAL, SITE_MEAN_SQUARE, SITE_INVERSE, SITE_XHAT, SITE_WEIGHT, SITE_WEIGHTED, SITE_RECIPROCAL, SITE_SCALE, SITE_Y };
+enum {
+	SITE_RESIDUAL, SITE_MEAN_SQUARE, SITE_INVERSE, SITE_XHAT, SITE_WEIGHT, SITE_WEIGHTED, SITE_RECIPROCAL, SITE_SCALE, SITE_Y
+};
 enum {
 	SCALE_DIVIDED_FOR_MULTIPLIED, SCALE_MISSING, SCALE_INVERTED, DOUBLE_ROUNDING, SCALE_ROUNDED_UP, LARGEST_WITHOUT_SIGN,
 	LARGEST_OF_X, LARGEST_OVER_240, MIN_SCALE_MISSING, SCALE_IN_BF16, PLAIN_WEIGHT_FOR_ZERO_CENTRED, EPS_MISSING,
@@ -158,7 +160,8 @@ static const struct mistake_spec mistakes[] = {
 	[SCALE_DIVIDED_FOR_MULTIPLIED] = { "scale_divided_for_multiplied", "z scale for z / scale", "", 0, 0, 0, 0 },
 	[SCALE_MISSING] = { "scale_missing", "y = z; the scale is only written", "transformers#48349", 0, 0, 0, 0 },
 	[SCALE_INVERTED] = { "scale_inverted", "1 / scale is written for scale", "", 0, 0, 0, 0 },
-	[DOUBLE_ROUNDING] = { "double_rounding", "z / scale rounded to bf16, then to e4m3", "flashinfer#4167", 0, true, SITE_Y, FMT_BF16 },
+	[DOUBLE_ROUNDING] = { "double_rounding", "z / scale rounded to bf16, then to e4m3", "flashinfer#4167",
+		0, true, SITE_Y, FMT_BF16 },
 	[SCALE_ROUNDED_UP] = { "scale_rounded_up_without_requantising", "scale written as a power of two, y by the old one",
 		"transformers#47030", 0, 0, 0, 0 },
 	[LARGEST_WITHOUT_SIGN] = { "largest_without_sign", "max z for max |z|", "", 0, 0, 0, 0 },
@@ -169,8 +172,10 @@ static const struct mistake_spec mistakes[] = {
 	[PLAIN_WEIGHT_FOR_ZERO_CENTRED] = { "plain_weight_for_zero_centred", "w for 1 + w", "", 0, 0, 0, 0 },
 	[EPS_MISSING] = { "eps_missing", "eps = 0", "", 0, 0, 0, 0 },
 	[CAST_BEFORE_WEIGHT] = { "cast_before_weight", "bf16(xhat) w for xhat w", "gemma_pytorch#67", 0, true, SITE_XHAT, FMT_BF16 },
-	[ROUNDED_BEFORE_QUANTISATION] = { "rounded_before_quantisation", "z rounded to bf16", "", 0, true, SITE_WEIGHTED, FMT_BF16 },
-	[RESIDUAL_ROUNDED_FIRST] = { "residual_rounded_first", "the norm of bf16(x + residual)", "flashinfer#587", 0, true, SITE_RESIDUAL, FMT_BF16 },
+	[ROUNDED_BEFORE_QUANTISATION] = { "rounded_before_quantisation", "z rounded to bf16", "",
+		0, true, SITE_WEIGHTED, FMT_BF16 },
+	[RESIDUAL_ROUNDED_FIRST] = { "residual_rounded_first", "the norm of bf16(x + residual)", "flashinfer#587",
+		0, true, SITE_RESIDUAL, FMT_BF16 },
 	{ 0 }
 };
 #define BF16 { true, FMT_BF16, ROUND_NEAREST_EVEN }

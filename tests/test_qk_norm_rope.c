@@ -5,8 +5,9 @@
 
 #define OP "qk_norm_rope"
 #define LEN(a) (sizeof (a) / sizeof *(a))
-#define TENSORS(T, Hq, E, Hk, D, type, deviation, positions) "in.qg " type " " T "," Hq "," E " ~0," deviation "; in.k " type " " T "," Hk "," D \
-	" ~0," deviation "; in.q_weight " type " " D " ~0,0.3; in.k_weight " type " " D " ~0,0.3; in.positions I32 " T " =" positions
+#define TENSORS(T, Hq, E, Hk, D, type, deviation, positions) \
+	"in.qg " type " " T "," Hq "," E " ~0," deviation "; in.k " type " " T "," Hk "," D " ~0," deviation \
+	"; in.q_weight " type " " D " ~0,0.3; in.k_weight " type " " D " ~0,0.3; in.positions I32 " T " =" positions
 
 static const struct sample partial = { OP, "{\"rotary_dim\": 6, \"theta\": 10000000}",
 	TENSORS("4", "2", "32", "1", "16", "F32", "1", "131071,0,5,77") };
@@ -184,7 +185,9 @@ static void each_mistake_shows(void **state)
 
 static void sites(void **state)
 {
-	static const struct rounded_as r[] = { { "positions", &partial, "in.positions" }, { "q", &partial, "out.q" }, { "k", &partial, "out.k" } };
+	static const struct rounded_as r[] = {
+		{ "positions", &partial, "in.positions" }, { "q", &partial, "out.q" }, { "k", &partial, "out.k" }
+	};
 
 	(void)state;
 	sites_show((struct sample[]){ partial, tiny }, 2, 0);
@@ -194,12 +197,13 @@ static void sites(void **state)
 /* Refused: rows of qg that are not a query and a gate; parameters out of range. */
 static void refusals(void **state)
 {
+#define USUAL TENSORS("2", "1", "32", "1", "16", "F32", "1", "0")
 	static const struct { struct sample s; enum error_code code; const char *item; } bad[] = {
 		{ { OP, "{\"rotary_dim\": 6, \"theta\": 1e4}", TENSORS("2", "1", "31", "1", "16", "F32", "1", "0") }, E_DIM, "in.qg" },
-		{ { OP, "{\"rotary_dim\": 5, \"theta\": 1e4}", TENSORS("2", "1", "32", "1", "16", "F32", "1", "0") }, E_PARAM, "rotary_dim" },
-		{ { OP, "{\"rotary_dim\": 18, \"theta\": 1e4}", TENSORS("2", "1", "32", "1", "16", "F32", "1", "0") }, E_PARAM, "rotary_dim" },
-		{ { OP, "{\"rotary_dim\": 6, \"theta\": 0}", TENSORS("2", "1", "32", "1", "16", "F32", "1", "0") }, E_PARAM, "theta" },
-		{ { OP, "{\"rotary_dim\": 6, \"theta\": 1, \"eps\": -1}", TENSORS("2", "1", "32", "1", "16", "F32", "1", "0") }, E_PARAM, "eps" },
+		{ { OP, "{\"rotary_dim\": 5, \"theta\": 1e4}", USUAL }, E_PARAM, "rotary_dim" },
+		{ { OP, "{\"rotary_dim\": 18, \"theta\": 1e4}", USUAL }, E_PARAM, "rotary_dim" },
+		{ { OP, "{\"rotary_dim\": 6, \"theta\": 0}", USUAL }, E_PARAM, "theta" },
+		{ { OP, "{\"rotary_dim\": 6, \"theta\": 1, \"eps\": -1}", USUAL }, E_PARAM, "eps" },
 	};
 
 	(void)state;

@@ -10,7 +10,8 @@ static const struct sample added = { OP, "{\"weight_offset\": 1, \"eps\": 0.001}
 	"in.x F32 5,12 ~0,1; in.weight F32 12 ~0,0.3; in.residual F32 5,12 ~0,2" };
 /* Rows whose mean square is about eps, and rows so small that the least scale holds; one of zeros. */
 static const struct sample tiny = { OP, "{\"weight_offset\": 1}", "in.x F32 4,8 ~0,0.0002; in.weight BF16 8 ~0,0.3" };
-static const struct sample least = { OP, "{\"weight_offset\": 1, \"min_scale\": 0.0001}", "in.x F32 3,5 =0,0,0,0,0,1e-6,-2e-5,3e-7,0,0,-4e-6,1e-5,2,0,1;"
+static const struct sample least = { OP, "{\"weight_offset\": 1, \"min_scale\": 0.0001}",
+	"in.x F32 3,5 =0,0,0,0,0,1e-6,-2e-5,3e-7,0,0,-4e-6,1e-5,2,0,1;"
 	" in.weight BF16 5 ~0,0.3" };
 static const struct sample small = { OP, "{\"weight_offset\": 1}", "in.x F32 4,8 ~0,1e-7; in.weight BF16 8 ~0,0.3" };
 static const struct sample *const samples[] = { &plain, &added, &tiny, &least };
@@ -60,7 +61,8 @@ static void equals_the_quotient(void **state)
 		for (size_t row = 0; row < R; row++) ball_row(&c, row, D, y + row * D, scale + row);
 		assert_balls(&r, 0, y, R * D, 1);
 		assert_balls(&r, 1, scale, R, 1);
-		for (size_t i = 0; i < r.call.out_count[2]; i++) assert_true(r.a.hi[2][i] == at(&c, "in.x", i) + at(&c, "in.residual", i));
+		for (size_t i = 0; i < r.call.out_count[2]; i++)
+			assert_true(r.a.hi[2][i] == at(&c, "in.x", i) + at(&c, "in.residual", i));
 		assert_int_equal(r.call.out_count[2], k == 1 ? R * D : 0);
 		_arb_vec_clear(y, (slong)(R * D));
 		_arb_vec_clear(scale, (slong)R);
@@ -110,7 +112,8 @@ static void product_is_the_norm(void **state)
 	made(&n, &norm, 6);
 	run_in(&r, &c, "mpfr:128");
 	run_in(&y, &n, "mpfr:128");
-	for (size_t i = 0; i < 60; i++) assert_true(fabs(r.a.hi[0][i] * r.a.hi[1][i / 12] - y.a.hi[0][i]) <= 0x1p-50 * fabs(y.a.hi[0][i]));
+	for (size_t i = 0; i < 60; i++)
+		assert_true(fabs(r.a.hi[0][i] * r.a.hi[1][i / 12] - y.a.hi[0][i]) <= 0x1p-50 * fabs(y.a.hi[0][i]));
 	outcome_free(&r), outcome_free(&y);
 	capture_free(&c), capture_free(&n);
 }
