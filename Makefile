@@ -226,7 +226,7 @@ make faults       $(BUILD)/etalon-faults, whose executor makes mistakes when tol
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
 make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/performance.md
 make bench-deps   installs what make bench compares with
-make bench-gpu    Newton-Schulz: our symmetric products against cuBLAS only, after a self-test; the executor's decoding step (needs a GPU)
+make bench-gpu    Newton-Schulz: our symmetric products against cuBLAS only, after a self-test; the executor's decoding step; fused small kernels (needs a GPU)
 make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run
 make check-recipe every op has its reference, kernel, test and page
 make docs         fills the generated blocks of the pages (make test checks them)

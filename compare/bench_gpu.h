@@ -14,4 +14,7 @@ bool selftest(cublas &general);
 /* Prints times of the executor's decoding step. */
 void bench_executor();
 
+/* Prints times of the fused small kernels and of those that they replace. */
+void bench_fused();
+
 #endif
