@@ -14,4 +14,7 @@ bool selftest(cublas &general);
 /* Prints times of the executor's decoding step. */
 void bench_executor();
 
+/* Prints times and errors of the gated delta rule's prefill. */
+void bench_prefill(cudaStream_t stream);
+
 #endif
