@@ -111,7 +111,7 @@ __device__ void read_state(float (&V)[2 * BLOCKS][4], float (&O)[2 * BLOCKS][4],
 				u[2 * e + 1] = __uint_as_float(two & 0xffff0000u);
 			}
 		} else {
-			memcpy(u, &x.U[warp][n][lane], sizeof u);
+			load(u, reinterpret_cast<const float *>(&x.U[warp][n][lane]));
 		}
 #pragma unroll
 		for (int e = 0; e < 4; e++)

@@ -82,9 +82,11 @@ struct alignas(128) tile {
 enum { STRIDE = CHUNK + 8, HALF_STRIDE = CHUNK / 2 + 4 };
 
 struct workspace {
-	tile q, k, v;
-	float T[CHUNK][STRIDE];         /* A, then T; blocks above the diagonal are not used */
-	float X[CHUNK / 2][HALF_STRIDE];
+	tile k, v;
+	union {
+		tile q;
+		struct { float T[CHUNK][STRIDE], X[CHUNK / 2][HALF_STRIDE]; };  /* A, then T; blocks above the diagonal are not used */
+	};
 	float G[CHUNK], beta[CHUNK], q_norm[CHUNK], k_norm[CHUNK], beta_k[CHUNK], beta_decay_k[CHUNK];
 };
 
@@ -178,21 +180,12 @@ __device__ void decayed(float (&d)[4], const workspace &w, int m, int n, int lan
 	}
 }
 
-/* A to w.T, P to the record: a warp on rows 16 warp of the one and rows 16 (3 - warp) of the other. */
+/* A, left to this warp's rows 16 warp of T, and P to the record, of rows 16 (3 - warp). T lies where q was: all are done with it. */
 template <int PARTS> __device__ void gram_matrices(workspace &w, head_record<PARTS> &to, int warp, int lane)
 {
 	float d[2 * BLOCKS][4] = {};
-
-	gram(d, w.k, w.k, warp, lane);
-#pragma unroll
-	for (int n = 0; n < 2 * BLOCKS; n++)
-		if (n < 2 * (warp + 1)) {
-			decayed<true>(d[n], w, warp, n, lane, w.beta_k, w.k_norm);
-#pragma unroll
-			for (int e = 0; e < 4; e++)
-				w.T[16 * warp + e / 2 * 8 + lane / 4][8 * n + lane % 4 * 2 + e % 2] = d[n][e], d[n][e] = 0.0f;
-		}
 	int m = BLOCKS - 1 - warp;
+
 	gram(d, w.q, w.k, m, lane);
 #pragma unroll
 	for (int s = 0; s < BLOCKS; s++)
@@ -200,6 +193,21 @@ template <int PARTS> __device__ void gram_matrices(workspace &w, head_record<PAR
 			decayed<false>(d[2 * s], w, m, 2 * s, lane, w.q_norm, w.k_norm);
 			decayed<false>(d[2 * s + 1], w, m, 2 * s + 1, lane, w.q_norm, w.k_norm);
 			store_split<PARTS>(&to.P[0][lower_block(m, s)][lane], LOWER * 32, d[2 * s], d[2 * s + 1]);
+		}
+#pragma unroll
+	for (int n = 0; n < 2 * BLOCKS; n++)
+#pragma unroll
+		for (int e = 0; e < 4; e++)
+			d[n][e] = 0.0f;
+	gram(d, w.k, w.k, warp, lane);
+	__syncthreads();
+#pragma unroll
+	for (int n = 0; n < 2 * BLOCKS; n++)
+		if (n < 2 * (warp + 1)) {
+			decayed<true>(d[n], w, warp, n, lane, w.beta_k, w.k_norm);
+#pragma unroll
+			for (int e = 0; e < 4; e += 2)
+				*reinterpret_cast<float2 *>(&w.T[16 * warp + e / 2 * 8 + lane / 4][8 * n + lane % 4 * 2]) = make_float2(d[n][e], d[n][e + 1]);
 		}
 }
 
@@ -283,24 +291,25 @@ template <int PARTS> __device__ void make_U(workspace &w, head_record<PARTS> &to
 #pragma unroll
 		for (int s = 0; s < BLOCKS; s++)
 			mma_form::load_turned(a[half][s], w.v.columns_a(s, 2 * warp + half, lane));
-#pragma unroll
+#pragma unroll 1
 	for (int m = 0; m < BLOCKS; m++) {
 		float d[2][2][4] = {};          /* [half][n][e] */
 #pragma unroll
 		for (int n = 0; n < 2; n++) {
 			unsigned b[BLOCKS][2][PARTS];
 #pragma unroll
-			for (int s = 0; s <= m; s++)
+			for (int s = 0; s < BLOCKS; s++)
 #pragma unroll
-				for (int k = 0; k < 2; k++)
+				for (int k = 0; k < 2 && s <= m; k++)
 					split_T(b[s][k], w, 16 * m + 8 * n + lane / 4, 16 * s + 8 * k + lane % 4 * 2, w.beta);
 #pragma unroll
 			for (int p = PARTS - 1; p >= 0; p--)
 #pragma unroll
-				for (int s = 0; s <= m; s++)
-#pragma unroll
-					for (int half = 0; half < 2; half++)
-						mma_form::multiply(d[half][n], a[half][s], b[s][0][p], b[s][1][p], bf16{});
+				for (int s = 0; s < BLOCKS; s++)
+					if (s <= m) {
+						mma_form::multiply(d[0][n], a[0][s], b[s][0][p], b[s][1][p], bf16{});
+						mma_form::multiply(d[1][n], a[1][s], b[s][0][p], b[s][1][p], bf16{});
+					}
 		}
 #pragma unroll
 		for (int half = 0; half < 2; half++) {
@@ -310,7 +319,7 @@ template <int PARTS> __device__ void make_U(workspace &w, head_record<PARTS> &to
 			else
 #pragma unroll
 				for (int n = 0; n < 2; n++)
-					memcpy(&U[2 * m + n][lane], d[half][n], sizeof(uint4));
+					store(reinterpret_cast<float *>(&U[2 * m + n][lane]), d[half][n]);
 		}
 	}
 }
@@ -318,36 +327,33 @@ template <int PARTS> __device__ void make_U(workspace &w, head_record<PARTS> &to
 /* W: a warp on 32 columns dk; small products first. */
 template <int PARTS> __device__ void make_W(workspace &w, head_record<PARTS> &to, int warp, int lane)
 {
-	unsigned b[BLOCKS][2][4];
-
-#pragma unroll
-	for (int s = 0; s < BLOCKS; s++)
-#pragma unroll
-		for (int half = 0; half < 2; half++)
-			mma_form::load_turned(b[s][half], w.k.columns_b(s, 2 * warp + half, lane));
-#pragma unroll
+#pragma unroll 1
 	for (int m = 0; m < BLOCKS; m++) {
-		float d[2][2][4] = {};          /* [half][n][e] */
 		unsigned a[BLOCKS][4][PARTS];
 #pragma unroll
-		for (int s = 0; s <= m; s++)
+		for (int s = 0; s < BLOCKS; s++)
 #pragma unroll
-			for (int k = 0; k < 4; k++)
+			for (int k = 0; k < 4 && s <= m; k++)
 				split_T(a[s][k], w, 16 * m + k % 2 * 8 + lane / 4, 16 * s + k / 2 * 8 + lane % 4 * 2, w.beta_decay_k);
 #pragma unroll
-		for (int p = PARTS - 1; p >= 0; p--)
+		for (int p = 2 * warp; p < 2 * warp + 2; p++) {
+			float d[2][4] = {};
+			unsigned b[BLOCKS][4];
 #pragma unroll
-			for (int s = 0; s <= m; s++) {
-				unsigned part[4] = { a[s][0][p], a[s][1][p], a[s][2][p], a[s][3][p] };
+			for (int s = 0; s < BLOCKS; s++)
+				if (s <= m)
+					mma_form::load_turned(b[s], w.k.columns_b(s, p, lane));
 #pragma unroll
-				for (int half = 0; half < 2; half++)
+			for (int i = PARTS - 1; i >= 0; i--)
 #pragma unroll
-					for (int n = 0; n < 2; n++)
-						mma_form::multiply(d[half][n], part, b[s][half][2 * n], b[s][half][2 * n + 1], bf16{});
-			}
-#pragma unroll
-		for (int half = 0; half < 2; half++)
-			store_split<PARTS>(&to.W[0][m][2 * warp + half][lane], BLOCKS * STEPS * 32, d[half][0], d[half][1]);
+				for (int s = 0; s < BLOCKS; s++)
+					if (s <= m) {
+						unsigned part[4] = { a[s][0][i], a[s][1][i], a[s][2][i], a[s][3][i] };
+						mma_form::multiply(d[0], part, b[s][0], b[s][1], bf16{});
+						mma_form::multiply(d[1], part, b[s][2], b[s][3], bf16{});
+					}
+			store_split<PARTS>(&to.W[0][m][p][lane], BLOCKS * STEPS * 32, d[0], d[1]);
+		}
 	}
 }
 
@@ -389,7 +395,9 @@ template <int PARTS> __device__ void token_factors(workspace &w, head_record<PAR
 }
 
 /* Grid: chunks x value heads. */
-template <int PARTS> __global__ void __launch_bounds__(WARPS * 32, 3)
+enum { BLOCKS_PER_SM = 4 };      /* a workspace is a quarter of 228 KB, 1 KB of each being the system's */
+
+template <int PARTS> __global__ void __launch_bounds__(WARPS * 32, BLOCKS_PER_SM)
 delta_chunks(rule m, tokens<bf16> all, const extent *extents, key_record *keys, head_record<PARTS> *heads)
 {
 	extern __shared__ __align__(128) char bytes[];
