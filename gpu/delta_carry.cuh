@@ -213,7 +213,7 @@ __device__ inline size_t state_at(int n, int e, int first_column, int lane)
 	return (size_t)(8 * n + lane % 4 * 2 + e % 2) * D + first_column + e / 2 * 8 + lane / 4;
 }
 
-/* Grid: sequences x value heads x slices of columns. Chunks [firsts[n], firsts[n+1]) are sequence n's; initial.data NULL: zeros. */
+/* Grid: sequences x value heads x slices. Chunks [firsts[n], firsts[n+1]) are sequence n's; initial.data NULL: zeros. */
 template <int PARTS> __global__ void __launch_bounds__(WARPS * 32, 1)
 delta_carry(rule m, tokens<bf16> all, const extent *extents, const int *firsts, const key_record *keys,
             const head_record<PARTS> *heads, operand initial, result final_state)
