@@ -17,4 +17,7 @@ void bench_executor();
 /* Prints times of the fused small kernels and of those that they replace. */
 void bench_fused();
 
+/* Prints times and errors of the gated delta rule's prefill. */
+void bench_prefill(cudaStream_t stream);
+
 #endif

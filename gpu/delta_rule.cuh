@@ -13,12 +13,19 @@
 
 enum { THREADS = 128, MAX_DK = 256 };
 
+template <class F> struct tokens { const F *q, *k, *v; F *o; };
+
 struct rule {
 	operand a, b, A_log, dt_bias, g, beta;  /* data NULL: absent; g and beta go before a and b */
 	int Hk, Hv, Dk, Dv;
 	bool gated, l2norm;
 	float l2_eps, scale;
 };
+
+/* Enqueues the prefill kernel of one token after the other; cuts [N+1] on the device. Refuses what cannot be launched. */
+template <class F>
+void prefill_token_by_token(const rule &m, const tokens<F> &x, const int64_t *cuts, size_t N, const operand &initial,
+                            const result &final_state, cudaStream_t stream);
 
 /* One token as one thread sees it: its rows of q and k, its columns of v. */
 template <class F, int ROWS, int COLS> struct token {
@@ -27,14 +34,15 @@ template <class F, int ROWS, int COLS> struct token {
 	float decay, beta;
 };
 
-__device__ inline float decay_of(const rule &m, size_t at, int h)
+/* g of a call that is gated. */
+__device__ inline float log_decay_of(const rule &m, size_t at, int h)
 {
-	if (!m.gated)
-		return 1.0f;
-	if (m.g.data)
-		return expf(m.g.at(at));
-	return expf(-expf(m.A_log.at(h)) * softplus(m.a.at(at) + m.dt_bias.at(h)));
+	return m.g.data ? m.g.at(at) : -expf(m.A_log.at(h)) * softplus(m.a.at(at) + m.dt_bias.at(h));
 }
+
+__device__ inline float decay_of(const rule &m, size_t at, int h) { return m.gated ? expf(log_decay_of(m, at, h)) : 1.0f; }
+
+__device__ inline float beta_of(const rule &m, size_t at) { return m.beta.data ? m.beta.at(at) : sigmoid(m.b.at(at)); }
 
 /* q and k in f32, normalised and scaled. */
 template <int WIDTH, int WARPS, class F, int ROWS, int COLS>
