@@ -13,7 +13,7 @@
 
 #include "gpu/cuda.cuh"
 #include "gpu/executor_faults.h"
-#include "gpu/executor_kernels.cuh"
+#include "gpu/executor_decode.cuh"
 #include "gpu/guarded.cuh"
 
 class device_executor {
@@ -40,6 +40,11 @@ public:
 	}
 	void check_guards() const;
 	cudaStream_t stream() const { return stream_; }
+
+	/* As the constructor leaves it: decode in one launch where the device and the sizes are what it is for, and a grid
+	 * begins while the one before it ends. */
+	bool one_launch = false, overlap = true;
+	int variant = 0, hints = 3;
 
 private:
 	struct part { void *data; size_t each; };       /* bytes for each token */
@@ -77,14 +82,27 @@ private:
 	}
 	template <class Call> void view(int layer, int first_row, Call f) const;
 	void check_step(const struct executor_step &step) const;
-	void run_rows(int first, int rows);
+	void run_rows(int first, int rows, bool decode);
+	void launch_decode(const layer_view &v, int rows);
+	template <int PARTS, int COLS, int BLOCKS, class F, class State> void launch_decode_in(const layer_view &v, int rows);
 	void launch_convolve(const layer_view &v, int rows);
 	template <class F, int V> void launch_convolve(const layer_view &v, int rows, cudaStream_t stream);
 	void launch_recur(const layer_view &v, int rows);
 	void launch_norm(const layer_view &v, int rows, int slices);
-	bool any_fault() const;
+	bool any_fault() const { return fault_of_scratch() || executor_fault_is("int32_slot_offset"); }
+	bool fault_of_scratch() const { return executor_fault_is("workspace_overflow") || executor_fault_is("missing_barrier"); }
 	void apply_faults();
 };
+
+/* What decode_layer is for. */
+inline bool decodes_in_one(const struct executor_shape &s)
+{
+	int major, device;
+
+	check(cudaGetDevice(&device), "device");
+	check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
+	return major == 9 && s.Dk == DECODE_D && s.Dv == DECODE_D && s.W == DECODE_W;
+}
 
 /* ---- memory ---- */
 
@@ -131,6 +149,7 @@ inline device_executor::device_executor(const struct executor_shape &shape, cons
 	};
 	for (const auto &one : list)
 		check(cudaMemcpy(one.to.as<void>(), one.from, one.to.bytes(), cudaMemcpyHostToDevice), one.to.name());
+	one_launch = decodes_in_one(s);
 	check(cudaDeviceSynchronize(), "open");         /* the stream does not wait for the default one */
 }
 
@@ -239,7 +258,7 @@ inline void device_executor::enqueue(int rows, int decode_rows, bool replay)
 		if (!ready) {
 			cudaGraph_t graph;
 			check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "graph");
-			run_rows(0, decode_rows);
+			run_rows(0, decode_rows, true);
 			check(cudaStreamEndCapture(stream_, &graph), "graph");
 			cudaError_t status = cudaGraphInstantiate(&ready, graph, 0);
 			cudaGraphDestroy(graph);
@@ -247,21 +266,21 @@ inline void device_executor::enqueue(int rows, int decode_rows, bool replay)
 		}
 		check(cudaGraphLaunch(ready, stream_), "graph");
 	} else if (decode_rows) {
-		run_rows(0, decode_rows);
+		run_rows(0, decode_rows, true);
 	}
 	if (rows > decode_rows)
-		run_rows(decode_rows, rows - decode_rows);
+		run_rows(decode_rows, rows - decode_rows, false);
 }
 
-inline void device_executor::run_rows(int first, int rows)
+inline void device_executor::run_rows(int first, int rows, bool decode)
 {
-	bool several = first > 0;       /* tokens a row: only the rows behind the decode part have more than one */
-
 	for (int layer = 0; layer < s.layers; layer++)
 		view(layer, first, [&](const layer_view &v) {
+			if (decode && one_launch && !fault_of_scratch())
+				return launch_decode(v, rows);
 			launch_convolve(v, rows);
 			launch_recur(v, rows);
-			launch_norm(v, rows, several ? 16 : 1);
+			launch_norm(v, rows, decode ? 1 : 16);
 		});
 }
 

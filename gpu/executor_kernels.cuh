@@ -116,6 +116,24 @@ template <int W, int V, class F> __device__ void store_ring(F *ring, const F (&w
 	*reinterpret_cast<pack<V * W, F> *>(ring) = stored;
 }
 
+/* y = silu(convolution) of V channels at the next token, whose inputs join the window. */
+template <int W, int V, class F>
+__device__ void convolve_next(float (&y)[V], F (&window)[V * W], const float (&taps)[V * W], const pack<V, F> &now)
+{
+#pragma unroll
+	for (int j = 0; j < V; j++) {
+#pragma unroll
+		for (int w = 0; w + 1 < W; w++)
+			window[j * W + w] = window[j * W + w + 1];
+		window[j * W + W - 1] = now.at[j];
+		y[j] = 0.0f;
+#pragma unroll
+		for (int w = 0; w < W; w++)
+			y[j] += taps[j * W + w] * to_float(window[j * W + w]);
+		y[j] = silu(y[j]);
+	}
+}
+
 /* V channels from c on, all tokens of the row. */
 template <int W, int V, class F> __device__ void convolve_channels(const layer_view &v, int row, int c)
 {
@@ -130,21 +148,11 @@ template <int W, int V, class F> __device__ void convolve_channels(const layer_v
 	load_ring<W, V>(window, slot < 0 ? nullptr : rings + slot_offset(v, slot, v.ring_stride), p);
 	for (; t < end; t++) {
 		pack<V, F> now = next;
-		float y[V] = {};
+		float y[V];
 
 		if (t + 1 < end)
 			next = load_pack<V>(x + (int64_t)(t + 1) * v.layers * v.C);
-#pragma unroll
-		for (int j = 0; j < V; j++) {
-#pragma unroll
-			for (int w = 0; w + 1 < W; w++)
-				window[j * W + w] = window[j * W + w + 1];
-			window[j * W + W - 1] = now.at[j];
-#pragma unroll
-			for (int w = 0; w < W; w++)
-				y[j] += taps[j * W + w] * to_float(window[j * W + w]);
-			y[j] = silu(y[j]);
-		}
+		convolve_next<W, V>(y, window, taps, now);
 		store(v.conv + (int64_t)t * v.C + c, y);
 		p++;
 		if (v.step.ring_write[t] >= 0)
@@ -152,18 +160,28 @@ template <int W, int V, class F> __device__ void convolve_channels(const layer_v
 	}
 }
 
+/* What g and beta of token t and head h are made of. */
+struct gate_inputs { float a, b, A_log, dt_bias; };
+
+template <class F> __device__ gate_inputs load_gates(const layer_view &v, int64_t t, int h)
+{
+	int64_t at = (t * v.layers + v.layer) * v.m.Hv + h;
+
+	return { to_float(static_cast<const F *>(v.a)[at]), to_float(static_cast<const F *>(v.b)[at]), v.A_log[h], v.dt_bias[h] };
+}
+
+__device__ inline float log_decay(const gate_inputs &x) { return -expf(x.A_log) * softplus(x.a + x.dt_bias); }
+
 template <class F> __device__ void gates(const layer_view &v, int row)
 {
 	int begin = v.step.cu_seqlens[row], Hv = v.m.Hv, count = (v.step.cu_seqlens[row + 1] - begin) * Hv;
-	const F *a = static_cast<const F *>(v.a), *b = static_cast<const F *>(v.b);
 
 	for (int i = (int)threadIdx.x; i < count; i += THREADS) {
 		int64_t t = begin + i / Hv;
-		int h = i % Hv;
-		int64_t from = (t * v.layers + v.layer) * Hv + h;
+		gate_inputs x = load_gates<F>(v, t, i % Hv);
 
-		v.g[t * Hv + h] = -expf(v.A_log[h]) * softplus(to_float(a[from]) + v.dt_bias[h]);
-		v.beta[t * Hv + h] = sigmoid(to_float(b[from]));
+		v.g[t * Hv + i % Hv] = log_decay(x);
+		v.beta[t * Hv + i % Hv] = sigmoid(x.b);
 	}
 }
 
@@ -259,6 +277,20 @@ __global__ void __launch_bounds__(THREADS, ROWS > 8 ? 2 : sizeof(State) == 4 ? 5
 
 /* ---- gated norm ---- */
 
+/* V neighbours of y, of o, the norm's weight and z; inverse: (mean o^2 + norm_eps)^-1/2. */
+template <int V, class F>
+__device__ void gate_part(float (&y)[V], const pack<V, float> &o, float inverse, const pack<V, float> &weight, const pack<V, F> &z)
+{
+#pragma unroll
+	for (int j = 0; j < V; j++)
+		y[j] = o.at[j] * inverse * weight.at[j] * silu(to_float(z.at[j]));
+}
+
+__device__ inline float inverse_norm(const layer_view &v, float squares)
+{
+	return 1.0f / sqrtf(lane_sum(squares, 1, 32) / (float)v.m.Dv + v.norm_eps);
+}
+
 /* Grid: rows x blocks of NORM_WARPS heads x slices of a row's tokens; a warp on a token's head, each lane
  * on V neighbours. */
 template <bool WIDE, class F> __global__ void __launch_bounds__(THREADS) gate_norm(layer_view v)
@@ -280,14 +312,12 @@ template <bool WIDE, class F> __global__ void __launch_bounds__(THREADS) gate_no
 			for (int j = 0; j < V; j++)
 				squares += part.at[j] * part.at[j];
 		}
-		float inverse = 1.0f / sqrtf(lane_sum(squares, 1, 32) / (float)D + v.norm_eps);
+		float inverse = inverse_norm(v, squares);
 		for (int i = first; i < D; i += 32 * V) {
 			pack<V, float> part = load_part<WIDE, V>(o + i, D - i), weight = load_part<WIDE, V>(v.norm_weight + i, D - i);
 			pack<V, F> z = load_part<WIDE, V>(static_cast<const F *>(v.z) + at + i, D - i);
 			float y[V];
-#pragma unroll
-			for (int j = 0; j < V; j++)
-				y[j] = part.at[j] * inverse * weight.at[j] * silu(to_float(z.at[j]));
+			gate_part(y, part, inverse, weight, z);
 			store_part<WIDE>(static_cast<F *>(v.y) + at + i, y, D - i);
 		}
 	}

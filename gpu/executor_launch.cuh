@@ -95,12 +95,48 @@ inline void device_executor::launch_norm(const layer_view &v, int rows, int slic
 	});
 }
 
-/* ---- faults on purpose ---- */
-
-inline bool device_executor::any_fault() const
+template <int PARTS, int COLS, int BLOCKS, class F, class State> void device_executor::launch_decode_in(const layer_view &v, int rows)
 {
-	return executor_fault_is("int32_slot_offset") || executor_fault_is("workspace_overflow") || executor_fault_is("missing_barrier");
+	auto kernel = decode_layer<PARTS, COLS, BLOCKS, F, State>;
+	constexpr int bytes = sizeof(decode_memory<PARTS, COLS, State>);
+	cudaLaunchAttribute overlapping = {};
+	cudaLaunchConfig_t config = {};
+
+	check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "decode_layer");
+	check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100), "decode_layer");
+	overlapping.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+	overlapping.val.programmaticStreamSerializationAllowed = 1;
+	config.gridDim = dim3(s.Hv * PARTS, rows);
+	config.blockDim = dim3(THREADS);
+	config.dynamicSmemBytes = bytes;
+	config.stream = stream_;
+	config.attrs = &overlapping;
+	config.numAttrs = overlap && v.layer > 0;       /* a layer's own grid before it has to be over */
+	check(cudaLaunchKernelEx(&config, kernel, v, hints), "decode_layer");
 }
+
+inline void device_executor::launch_decode(const layer_view &v, int rows)
+{
+	by_data([&](auto zero) {
+		using F = decltype(zero);
+		if (s.state == DT_F32)
+			switch (variant) {
+			case 1: return launch_decode_in<2, 4, 6, F, float>(v, rows);
+			case 2: return launch_decode_in<4, 4, 6, F, float>(v, rows);
+			default: return launch_decode_in<1, 4, 3, F, float>(v, rows);
+			}
+		else
+			switch (variant) {
+			case 1: return launch_decode_in<1, 8, 4, F, bf16>(v, rows);
+			case 2: return launch_decode_in<1, 8, 5, F, bf16>(v, rows);
+			case 3: return launch_decode_in<2, 4, 6, F, bf16>(v, rows);
+			case 4: return launch_decode_in<4, 4, 6, F, bf16>(v, rows);
+			default: return launch_decode_in<1, 4, 6, F, bf16>(v, rows);
+			}
+	});
+}
+
+/* ---- faults on purpose ---- */
 
 /* workspace_overflow: conv is as wide as v, and its guard band begins there. */
 inline void device_executor::apply_faults()
