@@ -7,6 +7,7 @@
 #ifndef ETALON_EXECUTOR_CUDA_CUH
 #define ETALON_EXECUTOR_CUDA_CUH
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -44,7 +45,7 @@ public:
 	/* As the constructor leaves it: decode in one launch where the device and the sizes are what it is for, and a grid
 	 * begins while the one before it ends. */
 	bool one_launch = false, overlap = true;
-	int variant = 0, hints = 3;
+	int variant = 0;
 
 private:
 	struct part { void *data; size_t each; };       /* bytes for each token */
@@ -52,6 +53,7 @@ private:
 	struct executor_shape s;
 	size_t C, heads;                /* channels; Hv Dv */
 	size_t state_bytes, ring_bytes; /* of a slot */
+	int processors = 0;
 	cudaStream_t stream_ = nullptr, beside_ = nullptr;
 	cudaEvent_t fork_ = nullptr, join_ = nullptr;   /* beside_, fork_, join_: for missing_barrier */
 	int32_t *staged_ = nullptr;     /* the tables on the host, pinned */
@@ -84,7 +86,7 @@ private:
 	void check_step(const struct executor_step &step) const;
 	void run_rows(int first, int rows, bool decode);
 	void launch_decode(const layer_view &v, int rows);
-	template <int PARTS, int COLS, int BLOCKS, class F, class State> void launch_decode_in(const layer_view &v, int rows);
+	template <class plan, class F> void launch_decode(const layer_view &v, int rows);
 	void launch_convolve(const layer_view &v, int rows);
 	template <class F, int V> void launch_convolve(const layer_view &v, int rows, cudaStream_t stream);
 	void launch_recur(const layer_view &v, int rows);
@@ -93,16 +95,6 @@ private:
 	bool fault_of_scratch() const { return executor_fault_is("workspace_overflow") || executor_fault_is("missing_barrier"); }
 	void apply_faults();
 };
-
-/* What decode_layer is for. */
-inline bool decodes_in_one(const struct executor_shape &s)
-{
-	int major, device;
-
-	check(cudaGetDevice(&device), "device");
-	check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
-	return major == 9 && s.Dk == DECODE_D && s.Dv == DECODE_D && s.W == DECODE_W;
-}
 
 /* ---- memory ---- */
 
@@ -149,7 +141,11 @@ inline device_executor::device_executor(const struct executor_shape &shape, cons
 	};
 	for (const auto &one : list)
 		check(cudaMemcpy(one.to.as<void>(), one.from, one.to.bytes(), cudaMemcpyHostToDevice), one.to.name());
-	one_launch = decodes_in_one(s);
+	int major, device;
+	check(cudaGetDevice(&device), "device");
+	check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
+	check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "device");
+	one_launch = major == 9 && s.Dk == DECODE_D && s.Dv == DECODE_D && s.W == DECODE_W;
 	check(cudaDeviceSynchronize(), "open");         /* the stream does not wait for the default one */
 }
 
@@ -208,6 +204,9 @@ inline void device_executor::check_step(const struct executor_step &step) const
 			refuse(E_VALUE, "cu_seqlens", "row %d has no token of the step's %d", r, step.tokens);
 		else if (!sound(step.read_slot[r]) || !sound(step.ring_read[r]) || step.position[r] < 0)
 			refuse(E_VALUE, "read_slot", "row %d: no slot of %zu, or a position below 0", r, s.slots);
+	for (int r = 0; r < step.decode_rows; r++)
+		if (step.cu_seqlens[r] != r || step.cu_seqlens[r + 1] != r + 1)
+			refuse(E_VALUE, "cu_seqlens", "decode row %d has not the token %d alone", r, r);
 	for (int t = 0; t < step.tokens; t++)
 		if (!sound(step.write_slot[t]) || !sound(step.ring_write[t]))
 			refuse(E_VALUE, "write_slot", "token %d: no slot of %zu", t, s.slots);

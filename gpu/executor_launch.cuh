@@ -95,10 +95,10 @@ inline void device_executor::launch_norm(const layer_view &v, int rows, int slic
 	});
 }
 
-template <int PARTS, int COLS, int BLOCKS, class F, class State> void device_executor::launch_decode_in(const layer_view &v, int rows)
+template <class plan, class F> void device_executor::launch_decode(const layer_view &v, int rows)
 {
-	auto kernel = decode_layer<PARTS, COLS, BLOCKS, F, State>;
-	constexpr int bytes = sizeof(decode_memory<PARTS, COLS, State>);
+	auto kernel = decode_layer<plan, F>;
+	constexpr int bytes = sizeof(decode_memory<plan>);
 	cudaLaunchAttribute overlapping = {};
 	cudaLaunchConfig_t config = {};
 
@@ -106,13 +106,13 @@ template <int PARTS, int COLS, int BLOCKS, class F, class State> void device_exe
 	check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100), "decode_layer");
 	overlapping.id = cudaLaunchAttributeProgrammaticStreamSerialization;
 	overlapping.val.programmaticStreamSerializationAllowed = 1;
-	config.gridDim = dim3(s.Hv * PARTS, rows);
-	config.blockDim = dim3(THREADS);
+	config.gridDim = dim3(variant >= 10 ? rows * s.Hv : std::min(rows * s.Hv, plan::BLOCKS * processors));
+	config.blockDim = dim3(plan::THREADS);
 	config.dynamicSmemBytes = bytes;
 	config.stream = stream_;
 	config.attrs = &overlapping;
 	config.numAttrs = overlap && v.layer > 0;       /* a layer's own grid before it has to be over */
-	check(cudaLaunchKernelEx(&config, kernel, v, hints), "decode_layer");
+	check(cudaLaunchKernelEx(&config, kernel, v, rows * s.Hv), "decode_layer");
 }
 
 inline void device_executor::launch_decode(const layer_view &v, int rows)
@@ -120,18 +120,20 @@ inline void device_executor::launch_decode(const layer_view &v, int rows)
 	by_data([&](auto zero) {
 		using F = decltype(zero);
 		if (s.state == DT_F32)
-			switch (variant) {
-			case 1: return launch_decode_in<2, 4, 6, F, float>(v, rows);
-			case 2: return launch_decode_in<4, 4, 6, F, float>(v, rows);
-			default: return launch_decode_in<1, 4, 3, F, float>(v, rows);
+			switch (variant % 10) {
+			case 1: return launch_decode<decode_plan<float, 4, 2, 1, 3>, F>(v, rows);
+			case 2: return launch_decode<decode_plan<float, 4, 1, 3, 1>, F>(v, rows);
+			default: return launch_decode<decode_plan<float, 4, 4, 1, 3>, F>(v, rows);
 			}
 		else
-			switch (variant) {
-			case 1: return launch_decode_in<1, 8, 4, F, bf16>(v, rows);
-			case 2: return launch_decode_in<1, 8, 5, F, bf16>(v, rows);
-			case 3: return launch_decode_in<2, 4, 6, F, bf16>(v, rows);
-			case 4: return launch_decode_in<4, 4, 6, F, bf16>(v, rows);
-			default: return launch_decode_in<1, 4, 6, F, bf16>(v, rows);
+			switch (variant % 10) {
+			case 1: return launch_decode<decode_plan<bf16, 4, 2, 1, 6>, F>(v, rows);
+			case 2: return launch_decode<decode_plan<bf16, 4, 2, 2, 3>, F>(v, rows);
+			case 3: return launch_decode<decode_plan<bf16, 4, 1, 5, 1>, F>(v, rows);
+			case 4: return launch_decode<decode_plan<bf16, 4, 1, 3, 2>, F>(v, rows);
+			case 5: return launch_decode<decode_plan<bf16, 8, 1, 3, 2>, F>(v, rows);
+			case 6: return launch_decode<decode_plan<bf16, 4, 1, 4, 1>, F>(v, rows);
+			default: return launch_decode<decode_plan<bf16, 4, 4, 1, 6>, F>(v, rows);
 			}
 	});
 }

@@ -49,7 +49,7 @@ __device__ inline void wait([[maybe_unused]] uint64_t &b, [[maybe_unused]] unsig
 	          "}" :: "r"(shared_address(&b)), "r"(parity) : "memory");
 }
 
-/* ---- the tensor copy ---- */
+/* ---- the copy engine ---- */
 
 /* The box of map that begins at column x, row y of matrix z, to `to`; its bytes arrive at b. */
 __device__ inline void copy_box([[maybe_unused]] void *to, [[maybe_unused]] const CUtensorMap &map, [[maybe_unused]] int x,
@@ -66,40 +66,12 @@ __device__ inline void prefetch_map([[maybe_unused]] const CUtensorMap &map)
 	ON_HOPPER("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
 }
 
-/* ---- plain copies by the same engine: addresses and bytes multiples of 16 ---- */
-
-/* The L2's lines that are to go first. */
-__device__ inline uint64_t passing_through()
+/* `bytes` side by side to `to`, arriving at b; addresses and bytes are multiples of 16. */
+__device__ inline void copy_line([[maybe_unused]] void *to, [[maybe_unused]] const void *from, [[maybe_unused]] unsigned bytes,
+                                 [[maybe_unused]] uint64_t &b)
 {
-	uint64_t policy = 0;
-
-	ON_HOPPER("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-	return policy;
-}
-
-/* `bytes` from global memory, which arrive at b. */
-__device__ inline void copy_in([[maybe_unused]] void *to, [[maybe_unused]] const void *from, [[maybe_unused]] unsigned bytes,
-                               [[maybe_unused]] uint64_t &b, [[maybe_unused]] uint64_t policy)
-{
-	ON_HOPPER("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
-	          :: "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(&b)), "l"(policy) : "memory");
-}
-
-/* What threads wrote to shared memory is there for the copy engine, once they have met. */
-__device__ inline void show_to_copies() { ON_HOPPER("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-__device__ inline void copy_out([[maybe_unused]] void *to, [[maybe_unused]] const void *from, [[maybe_unused]] unsigned bytes,
-                                [[maybe_unused]] uint64_t policy)
-{
-	ON_HOPPER("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;"
-	          :: "l"(to), "r"(shared_address(from)), "r"(bytes), "l"(policy) : "memory");
-}
-
-/* Until what this thread copies out has been read: then its block may end. */
-__device__ inline void copies_out_read()
-{
-	ON_HOPPER("cp.async.bulk.commit_group;\n"
-	          "cp.async.bulk.wait_group.read 0;" ::: "memory");
+	ON_HOPPER("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+	          :: "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(&b)) : "memory");
 }
 
 /* ---- two 8 x 8 matrices of 16-bit elements: a warp's rows 0-7 and 8-15 of eight columns, lane l
