@@ -17,6 +17,10 @@
 #include "gpu/executor_decode.cuh"
 #include "gpu/guarded.cuh"
 
+/* How rows of the decode part are computed: convolve, recur and gate_norm; one launch with a block for each head, or with
+ * blocks that walk over heads; one of these, by the number of rows. The numbers are the same to the bit. */
+enum decode_way { DECODE_IN_THREE, DECODE_HEAD_BY_BLOCK, DECODE_WALKING, DECODE_BY_ROWS };
+
 class device_executor {
 public:
 	/* Refuses with E_DIM, E_MEMORY, E_NO_DEVICE, E_DEVICE. */
@@ -42,10 +46,10 @@ public:
 	void check_guards() const;
 	cudaStream_t stream() const { return stream_; }
 
-	/* As the constructor leaves it: decode in one launch where the device and the sizes are what it is for, and a grid
-	 * begins while the one before it ends. */
-	bool one_launch = false, overlap = true;
-	int variant = 0;
+	/* For measurements. As the constructor leaves it: DECODE_BY_ROWS where the device and the sizes are decode_layer's, else
+	 * DECODE_IN_THREE; and a grid of it begins while the one before it ends. */
+	enum decode_way decode = DECODE_IN_THREE;
+	bool overlap = true;
 
 private:
 	struct part { void *data; size_t each; };       /* bytes for each token */
@@ -84,7 +88,7 @@ private:
 	}
 	template <class Call> void view(int layer, int first_row, Call f) const;
 	void check_step(const struct executor_step &step) const;
-	void run_rows(int first, int rows, bool decode);
+	void run_rows(int first, int rows, bool one_token);
 	void launch_decode(const layer_view &v, int rows);
 	template <class plan, class F> void launch_decode(const layer_view &v, int rows);
 	void launch_convolve(const layer_view &v, int rows);
@@ -145,7 +149,8 @@ inline device_executor::device_executor(const struct executor_shape &shape, cons
 	check(cudaGetDevice(&device), "device");
 	check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
 	check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "device");
-	one_launch = major == 9 && s.Dk == DECODE_D && s.Dv == DECODE_D && s.W == DECODE_W;
+	if (major == 9 && s.Dk == DECODE_D && s.Dv == DECODE_D && s.W == DECODE_W)
+		decode = DECODE_BY_ROWS;
 	check(cudaDeviceSynchronize(), "open");         /* the stream does not wait for the default one */
 }
 
@@ -271,15 +276,15 @@ inline void device_executor::enqueue(int rows, int decode_rows, bool replay)
 		run_rows(decode_rows, rows - decode_rows, false);
 }
 
-inline void device_executor::run_rows(int first, int rows, bool decode)
+inline void device_executor::run_rows(int first, int rows, bool one_token)
 {
 	for (int layer = 0; layer < s.layers; layer++)
 		view(layer, first, [&](const layer_view &v) {
-			if (decode && one_launch && !fault_of_scratch())
+			if (one_token && decode != DECODE_IN_THREE && !fault_of_scratch())
 				return launch_decode(v, rows);
 			launch_convolve(v, rows);
 			launch_recur(v, rows);
-			launch_norm(v, rows, decode ? 1 : 16);
+			launch_norm(v, rows, one_token ? 1 : 16);
 		});
 }
 

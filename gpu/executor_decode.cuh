@@ -1,9 +1,9 @@
 /* Decoding in one launch: what convolve, recur and gate_norm of gpu/executor_kernels.cuh do, for rows of one
  * token, heads of 128 x 128 and a convolution of four taps; on Hopper.
  *
- * As many blocks as there is room for walk over the rows' value heads. The copy engine brings the states of a
- * block's next STAGES heads (64 KiB each in f32) to shared memory while it computes; a tile of columns is in the
- * registers of four warps, which store it to its slot. A head's convolutions are loaded one head ahead.
+ * A block has one head at a time, or walks over several (decode_plan). The copy engine brings a head's state, one piece
+ * of memory of 64 KiB in f32, to shared memory while the threads convolve; each four warps hold a tile of its columns
+ * in registers, and store it to its slot.
  *
  * Each head convolves its key head's q and k for itself; of a group's Hv/Hk heads the first one writes their
  * rings, and the others may come later. Where the row writes another slot than it reads, no one reads what is
@@ -24,11 +24,13 @@
 
 enum { DECODE_D = 128, DECODE_W = 4 };
 
-/* GROUPS of four warps, each with tiles of COLS columns a lane, BLOCKS on a multiprocessor. */
+/* GROUPS of four warps, each with tiles of COLS columns a lane; BLOCKS on a multiprocessor. With one stage a block has one
+ * head; with more it walks over heads, and what the next ones need is loaded while it computes. */
 template <class State_, int COLS_, int GROUPS_, int BLOCKS_, int STAGES_> struct decode_plan {
 	using State = State_;
 	static constexpr int COLS = COLS_, GROUPS = GROUPS_, WARPS = 4, WIDTH = 8, BLOCKS = BLOCKS_, STAGES = STAGES_;
 	static constexpr int THREADS = GROUPS * WARPS * 32;
+	static constexpr bool WALKS = STAGES > 1;
 };
 
 template <class plan> struct decode_memory {
@@ -42,14 +44,15 @@ template <class plan> struct decode_memory {
 
 /* A value head of a decode row, whose token is t: the tables' rows that concern it. Heads are counted over rows. */
 struct decode_head {
-	int t, h, read, write, ring_read, ring_write, position;
-	bool padding;
+	int t, h, read, write, ring_read, ring_write, position, kind;
 
 	__device__ decode_head(const layer_view &v, int at) : t(at / v.m.Hv), h(at % v.m.Hv)
 	{
 		read = v.step.read_slot[t], write = v.step.write_slot[t], position = v.step.position[t];
-		ring_read = v.step.ring_read[t], ring_write = v.step.ring_write[t], padding = v.step.kinds[t] == ROW_PADDING;
+		ring_read = v.step.ring_read[t], ring_write = v.step.ring_write[t], kind = v.step.kinds[t];
 	}
+
+	__device__ bool padding() const { return kind == ROW_PADDING; }
 };
 
 template <class F> __device__ F *ring_of(const layer_view &v, int slot, int c)
@@ -146,7 +149,7 @@ template <int N, class F> struct decode_inputs {
 #pragma unroll
 		for (int i = 0; i < LINES; i++)
 			if (has(i))
-				(&qkv[0][0])[channel(i)] = line[i].convolve(v, at, !at.padding && (first || channel(i) >= 2 * DECODE_D));
+				(&qkv[0][0])[channel(i)] = line[i].convolve(v, at, !at.padding() && (first || channel(i) >= 2 * DECODE_D));
 	}
 
 	__device__ gate_inputs gate() const
@@ -199,24 +202,56 @@ __device__ void finish_head(const layer_view &v, const decode_head &at, const wo
 	for (int j = 0; j < 4; j++)
 		squares += mine.at[j] * mine.at[j];
 	gate_part(y, mine, inverse_norm(v, squares), weight, elements<4, F>(z));
-	if (!at.padding)
+	if (!at.padding())
 		store(static_cast<F *>(v.y) + (((int64_t)at.t * v.layers + v.layer) * v.m.Hv + at.h) * DECODE_D + column, y);
 }
 
-/* Grid: at most `heads` blocks; block b has the heads b, b + gridDim.x ... */
+/* The state of a head, tile by tile: from the stage to the slot it is written to, and o. */
+template <class plan, class F>
+__device__ void walk_state(decode_memory<plan> &m, int stage, const layer_view &v, const decode_head &at, const gate_inputs &gate)
+{
+	using State = typename plan::State;
+	constexpr int D = DECODE_D, COLS = plan::COLS, WIDTH = plan::WIDTH, WARPS = plan::WARPS, ROWS = D / 16;
+	int warp = (int)threadIdx.x / 32, group = warp / WARPS;
+	place my = place_in_tile<ROWS, COLS, WIDTH>(warp % WARPS, group);
+	float q[ROWS], k[ROWS];
+	token<float, ROWS, COLS> now;
+
+	now.q = load_pack<ROWS>(m.qkv[0] + my.row);
+	now.k = load_pack<ROWS>(m.qkv[1] + my.row);
+	now.decay = expf(log_decay(gate));
+	now.beta = sigmoid(gate.b);
+	prepare<WIDTH, WARPS>(q, k, now, v.m, m.part[group]);
+	hopper::wait(m.arrived[stage % plan::STAGES], stage / plan::STAGES & 1);
+#pragma unroll 1
+	for (; my.column < D; my.column += plan::GROUPS * WIDTH * COLS) {
+		float S[ROWS][COLS] = {}, o[COLS];
+
+		now.v = load_pack<COLS>(m.qkv[2] + my.column);
+		if (at.read >= 0)
+			load_tile<true>(S, &m.S[stage % plan::STAGES][0][0], my, D, D);
+		advance<WIDTH, WARPS>(S, o, q, k, now, m.part[group] + WARPS * WIDTH * COLS);
+		if (at.write >= 0 && !at.padding())
+			store_state(head_states<State>(v, at.write, at.h), S, my);
+		if (my.row == 0)
+			store(m.o + my.column, o);
+	}
+}
+
+/* Grid: value heads of all rows; or fewer blocks that walk: block b has the heads b, b + gridDim.x .. */
 template <class plan, class F>
 __global__ void __launch_bounds__(plan::THREADS, plan::BLOCKS) decode_layer(layer_view v, int heads)
 {
 	using State = typename plan::State;
-	constexpr int D = DECODE_D, COLS = plan::COLS, WIDTH = plan::WIDTH, WARPS = plan::WARPS, STAGES = plan::STAGES, ROWS = D / 16;
+	constexpr int STAGES = plan::STAGES;
 	extern __shared__ __align__(128) unsigned char shared[];
 	auto &m = *reinterpret_cast<decode_memory<plan> *>(shared);
-	int i = (int)threadIdx.x, group = i / 32 / WARPS, at = (int)blockIdx.x, each = (int)gridDim.x;
+	int i = (int)threadIdx.x, at = (int)blockIdx.x, each = (int)gridDim.x;
 	auto within = [&](int head) { return min(head, heads - 1); };
 	pack<4, float> weight = load_pack<4>(v.norm_weight + i % 32 * 4);
 	decode_inputs<plan::THREADS, F> inputs;
-	decode_head here(v, at), next(v, within(at + each));
-	int ahead = v.step.read_slot[within(at + STAGES * each) / v.m.Hv];
+	decode_head here(v, at), next(v, plan::WALKS ? within(at + each) : at);
+	int ahead = plan::WALKS ? v.step.read_slot[within(at + STAGES * each) / v.m.Hv] : 0;
 
 	hopper::let_later_grid_begin();
 	if (i == 0) {
@@ -232,45 +267,29 @@ __global__ void __launch_bounds__(plan::THREADS, plan::BLOCKS) decode_layer(laye
 	hopper::wait_for_earlier_grid();
 	inputs.load_activations(v, here);
 	for (int n = 0; at < heads; n++, at += each) {
-		int stage = n % STAGES;
-		float q[ROWS], k[ROWS];
-		token<float, ROWS, COLS> now;
 		words<4, F> z = inputs.z;
 		gate_inputs gate = inputs.gate();
 		decode_head past = here;
 
 		inputs.convolve(m.qkv, v, past);
-		now.decay = expf(log_decay(gate));
-		now.beta = sigmoid(gate.b);
-		here = next;
-		inputs.load_memory(v, here);
-		inputs.load_activations(v, here);
-		next = decode_head(v, within(at + 2 * each));
-		__syncthreads();
-		place my = place_in_tile<ROWS, COLS, WIDTH>(i / 32 % WARPS, group);
-		now.q = load_pack<ROWS>(m.qkv[0] + my.row);
-		now.k = load_pack<ROWS>(m.qkv[1] + my.row);
-		prepare<WIDTH, WARPS>(q, k, now, v.m, m.part[group]);
-		hopper::wait(m.arrived[stage], n / STAGES & 1);
-#pragma unroll 1
-		for (; my.column < D; my.column += plan::GROUPS * WIDTH * COLS) {
-			float S[ROWS][COLS] = {}, o[COLS];
-
-			now.v = load_pack<COLS>(m.qkv[2] + my.column);
-			if (past.read >= 0)
-				load_tile<true>(S, &m.S[stage][0][0], my, D, D);
-			advance<WIDTH, WARPS>(S, o, q, k, now, m.part[group] + WARPS * WIDTH * COLS);
-			if (past.write >= 0 && !past.padding)
-				store_state(head_states<State>(v, past.write, past.h), S, my);
-			if (my.row == 0)
-				store(m.o + my.column, o);
+		if (plan::WALKS && at + each < heads) {
+			here = next;
+			inputs.load_memory(v, here);
+			inputs.load_activations(v, here);
+			next = decode_head(v, within(at + 2 * each));
 		}
-		if (i == 0 && at + STAGES * each < heads)
-			fetch_state<State>(v, m.S[stage], m.arrived[stage], ahead, (at + STAGES * each) % v.m.Hv);
-		ahead = v.step.read_slot[within(at + (STAGES + 1) * each) / v.m.Hv];
+		__syncthreads();
+		walk_state<plan, F>(m, n, v, past, gate);
+		if (plan::WALKS) {      /* all have read the stage: two barriers of walk_state lie behind that */
+			if (i == 0 && at + STAGES * each < heads)
+				fetch_state<State>(v, m.S[n % STAGES], m.arrived[n % STAGES], ahead, (at + STAGES * each) % v.m.Hv);
+			ahead = v.step.read_slot[within(at + (STAGES + 1) * each) / v.m.Hv];
+		}
 		__syncthreads();
 		if (i < 32)
 			finish_head<F>(v, past, z, weight, m.o);
+		if (!plan::WALKS)
+			return;
 	}
 }
 
