@@ -72,15 +72,14 @@ __device__ void prepare(float (&q)[ROWS], float (&k)[ROWS], const token<F, ROWS,
 		q[i] *= m.scale;
 }
 
-/* S and o after one token. part: three arrays [WARPS][WIDTH][COLS], COLS >= 2; NULL for one warp. */
+/* S and o after one token whose q and k are prepared. part: two arrays [WARPS][WIDTH][COLS]; NULL for one warp. */
 template <int WIDTH, int WARPS, class F, int ROWS, int COLS>
-__device__ void step(float (&S)[ROWS][COLS], float (&o)[COLS], const token<F, ROWS, COLS> &now, const rule &m,
-                     float *part)
+__device__ void advance(float (&S)[ROWS][COLS], float (&o)[COLS], const float (&q)[ROWS], const float (&k)[ROWS],
+                        const token<F, ROWS, COLS> &now, float *part)
 {
 	constexpr int PART = WARPS == 1 ? 0 : WARPS * WIDTH * COLS;
-	float q[ROWS], k[ROWS], u[COLS] = {};
+	float u[COLS] = {};
 
-	prepare<WIDTH, WARPS>(q, k, now, m, part);
 #pragma unroll
 	for (int j = 0; j < COLS; j++) {
 #pragma unroll
@@ -89,7 +88,7 @@ __device__ void step(float (&S)[ROWS][COLS], float (&o)[COLS], const token<F, RO
 			u[j] += S[i][j] * k[i];
 		}
 	}
-	sum_rows<WIDTH, WARPS>(u, part + PART);
+	sum_rows<WIDTH, WARPS>(u, part);
 #pragma unroll
 	for (int j = 0; j < COLS; j++) {
 		u[j] = now.beta * (to_float(now.v.at[j]) - u[j]);
@@ -100,7 +99,18 @@ __device__ void step(float (&S)[ROWS][COLS], float (&o)[COLS], const token<F, RO
 			o[j] += S[i][j] * q[i];
 		}
 	}
-	sum_rows<WIDTH, WARPS>(o, part + 2 * PART);
+	sum_rows<WIDTH, WARPS>(o, part + PART);
+}
+
+/* The same of a token as it came. part: three arrays [WARPS][WIDTH][COLS], COLS >= 2. */
+template <int WIDTH, int WARPS, class F, int ROWS, int COLS>
+__device__ void step(float (&S)[ROWS][COLS], float (&o)[COLS], const token<F, ROWS, COLS> &now, const rule &m,
+                     float *part)
+{
+	float q[ROWS], k[ROWS];
+
+	prepare<WIDTH, WARPS>(q, k, now, m, part);
+	advance<WIDTH, WARPS>(S, o, q, k, now, WARPS == 1 ? part : part + WARPS * WIDTH * COLS);
 }
 
 /* Rows a thread for Dk, and whether rows and columns fill whole accesses. */
