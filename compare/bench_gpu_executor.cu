@@ -164,6 +164,10 @@ static std::vector<double> medians(decoding &d)
 
 void bench_executor()
 {
+	if (!limits().hopper) {
+		printf("\nexecutor: not measured, for decoding in one launch needs a Hopper GPU\n");
+		return;
+	}
 	printf("\nexecutor: a decoding step, 16 key and 48 value heads of 128, data bf16, slots in no order, replayed; one layer of many.\n"
 	       "GB/s and share count the states read and written, share is of the copy's rate in the same rounds; all: rings, x, z and\n"
 	       "y are counted too. overlapping: a layer's grid begins, and loads states, while the one before it ends\n"

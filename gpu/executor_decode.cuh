@@ -242,6 +242,9 @@ __device__ void walk_state(decode_memory<plan> &m, int stage, const layer_view &
 template <class plan, class F>
 __global__ void __launch_bounds__(plan::THREADS, plan::BLOCKS) decode_layer(layer_view v, int heads)
 {
+#ifndef __CUDA_ARCH_FEAT_SM90_ALL
+	__trap();       /* hopper.cuh is empty */
+#endif
 	using State = typename plan::State;
 	constexpr int STAGES = plan::STAGES;
 	extern __shared__ __align__(128) unsigned char shared[];
