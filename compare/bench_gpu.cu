@@ -230,10 +230,13 @@ int main(int argc, char **argv)
 		cudaStream_t stream;
 		bool only_test = argc == 2 && strcmp(argv[1], "--selftest") == 0;
 		bool only_executor = argc == 2 && strcmp(argv[1], "--executor") == 0;
+		bool only_fused = argc == 2 && strcmp(argv[1], "--fused") == 0;
+		bool only_prefill = argc == 2 && strcmp(argv[1], "--prefill") == 0;
+		bool only = only_test || only_executor || only_fused || only_prefill;
 
 		wgmma_form::overlap = !(argc == 2 && strcmp(argv[1], "--no-overlap") == 0);
-		if (argc > 1 && !only_test && !only_executor && wgmma_form::overlap) {
-			fprintf(stderr, "usage: bench-gpu [--selftest | --no-overlap | --executor]\n");
+		if (argc > 1 && !only && wgmma_form::overlap) {
+			fprintf(stderr, "usage: bench-gpu [--selftest | --no-overlap | --executor | --fused | --prefill]\n");
 			return 2;
 		}
 		check(cudaGetDeviceProperties(&device, 0), "device 0");
@@ -245,11 +248,21 @@ int main(int argc, char **argv)
 			bench_executor();
 			return 0;
 		}
+		if (only_fused) {
+			bench_fused();
+			return 0;
+		}
+		if (only_prefill) {
+			bench_prefill(stream);
+			return 0;
+		}
 		cublas general;
 		if (only_test)
 			return selftest(general) ? 0 : 1;
 		bench_all(general, stream);
 		bench_executor();
+		bench_fused();
+		bench_prefill(stream);
 		return 0;
 	} catch (const struct error &e) {
 		error_print(stderr, &e);

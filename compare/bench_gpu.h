@@ -14,4 +14,10 @@ bool selftest(cublas &general);
 /* Prints times of the executor's decoding step. */
 void bench_executor();
 
+/* Prints times of the fused small kernels and of those that they replace. */
+void bench_fused();
+
+/* Prints times and errors of the gated delta rule's prefill. */
+void bench_prefill(cudaStream_t stream);
+
 #endif

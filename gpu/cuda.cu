@@ -15,6 +15,9 @@ static const struct {
 	{ "newton_schulz", run_newton_schulz },
 	{ "muon_step", run_muon_step },
 	{ "mixed_batch", run_mixed_batch },
+	{ "qk_norm_rope", run_qk_norm_rope },
+	{ "rmsnorm_fp8", run_rmsnorm_fp8 },
+	{ "gated_product", run_gated_product },
 };
 
 /* ---- errors ---- */

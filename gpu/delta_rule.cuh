@@ -13,12 +13,19 @@
 
 enum { THREADS = 128, MAX_DK = 256 };
 
+template <class F> struct tokens { const F *q, *k, *v; F *o; };
+
 struct rule {
 	operand a, b, A_log, dt_bias, g, beta;  /* data NULL: absent; g and beta go before a and b */
 	int Hk, Hv, Dk, Dv;
 	bool gated, l2norm;
 	float l2_eps, scale;
 };
+
+/* Enqueues the prefill kernel of one token after the other; cuts [N+1] on the device. Refuses what cannot be launched. */
+template <class F>
+void prefill_token_by_token(const rule &m, const tokens<F> &x, const int64_t *cuts, size_t N, const operand &initial,
+                            const result &final_state, cudaStream_t stream);
 
 /* One token as one thread sees it: its rows of q and k, its columns of v. */
 template <class F, int ROWS, int COLS> struct token {
@@ -27,14 +34,15 @@ template <class F, int ROWS, int COLS> struct token {
 	float decay, beta;
 };
 
-__device__ inline float decay_of(const rule &m, size_t at, int h)
+/* g of a call that is gated. */
+__device__ inline float log_decay_of(const rule &m, size_t at, int h)
 {
-	if (!m.gated)
-		return 1.0f;
-	if (m.g.data)
-		return expf(m.g.at(at));
-	return expf(-expf(m.A_log.at(h)) * softplus(m.a.at(at) + m.dt_bias.at(h)));
+	return m.g.data ? m.g.at(at) : -expf(m.A_log.at(h)) * softplus(m.a.at(at) + m.dt_bias.at(h));
 }
+
+__device__ inline float decay_of(const rule &m, size_t at, int h) { return m.gated ? expf(log_decay_of(m, at, h)) : 1.0f; }
+
+__device__ inline float beta_of(const rule &m, size_t at) { return m.beta.data ? m.beta.at(at) : sigmoid(m.b.at(at)); }
 
 /* q and k in f32, normalised and scaled. */
 template <int WIDTH, int WARPS, class F, int ROWS, int COLS>
@@ -64,15 +72,14 @@ __device__ void prepare(float (&q)[ROWS], float (&k)[ROWS], const token<F, ROWS,
 		q[i] *= m.scale;
 }
 
-/* S and o after one token. part: three arrays [WARPS][WIDTH][COLS], COLS >= 2; NULL for one warp. */
+/* S and o after one token whose q and k are prepared. part: two arrays [WARPS][WIDTH][COLS]; NULL for one warp. */
 template <int WIDTH, int WARPS, class F, int ROWS, int COLS>
-__device__ void step(float (&S)[ROWS][COLS], float (&o)[COLS], const token<F, ROWS, COLS> &now, const rule &m,
-                     float *part)
+__device__ void advance(float (&S)[ROWS][COLS], float (&o)[COLS], const float (&q)[ROWS], const float (&k)[ROWS],
+                        const token<F, ROWS, COLS> &now, float *part)
 {
 	constexpr int PART = WARPS == 1 ? 0 : WARPS * WIDTH * COLS;
-	float q[ROWS], k[ROWS], u[COLS] = {};
+	float u[COLS] = {};
 
-	prepare<WIDTH, WARPS>(q, k, now, m, part);
 #pragma unroll
 	for (int j = 0; j < COLS; j++) {
 #pragma unroll
@@ -81,7 +88,7 @@ __device__ void step(float (&S)[ROWS][COLS], float (&o)[COLS], const token<F, RO
 			u[j] += S[i][j] * k[i];
 		}
 	}
-	sum_rows<WIDTH, WARPS>(u, part + PART);
+	sum_rows<WIDTH, WARPS>(u, part);
 #pragma unroll
 	for (int j = 0; j < COLS; j++) {
 		u[j] = now.beta * (to_float(now.v.at[j]) - u[j]);
@@ -92,7 +99,18 @@ __device__ void step(float (&S)[ROWS][COLS], float (&o)[COLS], const token<F, RO
 			o[j] += S[i][j] * q[i];
 		}
 	}
-	sum_rows<WIDTH, WARPS>(o, part + 2 * PART);
+	sum_rows<WIDTH, WARPS>(o, part + PART);
+}
+
+/* The same of a token as it came. part: three arrays [WARPS][WIDTH][COLS], COLS >= 2. */
+template <int WIDTH, int WARPS, class F, int ROWS, int COLS>
+__device__ void step(float (&S)[ROWS][COLS], float (&o)[COLS], const token<F, ROWS, COLS> &now, const rule &m,
+                     float *part)
+{
+	float q[ROWS], k[ROWS];
+
+	prepare<WIDTH, WARPS>(q, k, now, m, part);
+	advance<WIDTH, WARPS>(S, o, q, k, now, WARPS == 1 ? part : part + WARPS * WIDTH * COLS);
 }
 
 /* Rows a thread for Dk, and whether rows and columns fill whole accesses. */

@@ -7,14 +7,19 @@
 #ifndef ETALON_EXECUTOR_CUDA_CUH
 #define ETALON_EXECUTOR_CUDA_CUH
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
 
 #include "gpu/cuda.cuh"
 #include "gpu/executor_faults.h"
-#include "gpu/executor_kernels.cuh"
+#include "gpu/executor_decode.cuh"
 #include "gpu/guarded.cuh"
+
+/* How rows of the decode part are computed: convolve, recur and gate_norm; one launch with a block for each head, or with
+ * blocks that walk over heads; one of these, by the number of rows. The numbers are the same to the bit. */
+enum decode_way { DECODE_IN_THREE, DECODE_HEAD_BY_BLOCK, DECODE_WALKING, DECODE_BY_ROWS };
 
 class device_executor {
 public:
@@ -41,12 +46,18 @@ public:
 	void check_guards() const;
 	cudaStream_t stream() const { return stream_; }
 
+	/* For measurements. As the constructor leaves it: DECODE_BY_ROWS where the device and the sizes are decode_layer's, else
+	 * DECODE_IN_THREE; and a grid of it begins while the one before it ends. */
+	enum decode_way decode = DECODE_IN_THREE;
+	bool overlap = true;
+
 private:
 	struct part { void *data; size_t each; };       /* bytes for each token */
 
 	struct executor_shape s;
 	size_t C, heads;                /* channels; Hv Dv */
 	size_t state_bytes, ring_bytes; /* of a slot */
+	int processors = 0;
 	cudaStream_t stream_ = nullptr, beside_ = nullptr;
 	cudaEvent_t fork_ = nullptr, join_ = nullptr;   /* beside_, fork_, join_: for missing_barrier */
 	int32_t *staged_ = nullptr;     /* the tables on the host, pinned */
@@ -77,12 +88,15 @@ private:
 	}
 	template <class Call> void view(int layer, int first_row, Call f) const;
 	void check_step(const struct executor_step &step) const;
-	void run_rows(int first, int rows);
+	void run_rows(int first, int rows, bool one_token);
+	void launch_decode(const layer_view &v, int rows);
+	template <class plan, class F> void launch_decode(const layer_view &v, int rows);
 	void launch_convolve(const layer_view &v, int rows);
 	template <class F, int V> void launch_convolve(const layer_view &v, int rows, cudaStream_t stream);
 	void launch_recur(const layer_view &v, int rows);
 	void launch_norm(const layer_view &v, int rows, int slices);
-	bool any_fault() const;
+	bool any_fault() const { return fault_of_scratch() || executor_fault_is("int32_slot_offset"); }
+	bool fault_of_scratch() const { return executor_fault_is("workspace_overflow") || executor_fault_is("missing_barrier"); }
 	void apply_faults();
 };
 
@@ -131,6 +145,12 @@ inline device_executor::device_executor(const struct executor_shape &shape, cons
 	};
 	for (const auto &one : list)
 		check(cudaMemcpy(one.to.as<void>(), one.from, one.to.bytes(), cudaMemcpyHostToDevice), one.to.name());
+	int major, device;
+	check(cudaGetDevice(&device), "device");
+	check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
+	check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "device");
+	if (major == 9 && s.Dk == DECODE_D && s.Dv == DECODE_D && s.W == DECODE_W)
+		decode = DECODE_BY_ROWS;
 	check(cudaDeviceSynchronize(), "open");         /* the stream does not wait for the default one */
 }
 
@@ -189,6 +209,9 @@ inline void device_executor::check_step(const struct executor_step &step) const
 			refuse(E_VALUE, "cu_seqlens", "row %d has no token of the step's %d", r, step.tokens);
 		else if (!sound(step.read_slot[r]) || !sound(step.ring_read[r]) || step.position[r] < 0)
 			refuse(E_VALUE, "read_slot", "row %d: no slot of %zu, or a position below 0", r, s.slots);
+	for (int r = 0; r < step.decode_rows; r++)
+		if (step.cu_seqlens[r] != r || step.cu_seqlens[r + 1] != r + 1)
+			refuse(E_VALUE, "cu_seqlens", "decode row %d has not the token %d alone", r, r);
 	for (int t = 0; t < step.tokens; t++)
 		if (!sound(step.write_slot[t]) || !sound(step.ring_write[t]))
 			refuse(E_VALUE, "write_slot", "token %d: no slot of %zu", t, s.slots);
@@ -239,7 +262,7 @@ inline void device_executor::enqueue(int rows, int decode_rows, bool replay)
 		if (!ready) {
 			cudaGraph_t graph;
 			check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "graph");
-			run_rows(0, decode_rows);
+			run_rows(0, decode_rows, true);
 			check(cudaStreamEndCapture(stream_, &graph), "graph");
 			cudaError_t status = cudaGraphInstantiate(&ready, graph, 0);
 			cudaGraphDestroy(graph);
@@ -247,21 +270,21 @@ inline void device_executor::enqueue(int rows, int decode_rows, bool replay)
 		}
 		check(cudaGraphLaunch(ready, stream_), "graph");
 	} else if (decode_rows) {
-		run_rows(0, decode_rows);
+		run_rows(0, decode_rows, true);
 	}
 	if (rows > decode_rows)
-		run_rows(decode_rows, rows - decode_rows);
+		run_rows(decode_rows, rows - decode_rows, false);
 }
 
-inline void device_executor::run_rows(int first, int rows)
+inline void device_executor::run_rows(int first, int rows, bool one_token)
 {
-	bool several = first > 0;       /* tokens a row: only the rows behind the decode part have more than one */
-
 	for (int layer = 0; layer < s.layers; layer++)
 		view(layer, first, [&](const layer_view &v) {
+			if (one_token && decode != DECODE_IN_THREE && !fault_of_scratch())
+				return launch_decode(v, rows);
 			launch_convolve(v, rows);
 			launch_recur(v, rows);
-			launch_norm(v, rows, several ? 16 : 1);
+			launch_norm(v, rows, one_token ? 1 : 16);
 		});
 }
 

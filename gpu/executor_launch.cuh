@@ -95,12 +95,44 @@ inline void device_executor::launch_norm(const layer_view &v, int rows, int slic
 	});
 }
 
-/* ---- faults on purpose ---- */
-
-inline bool device_executor::any_fault() const
+template <class plan, class F> void device_executor::launch_decode(const layer_view &v, int rows)
 {
-	return executor_fault_is("int32_slot_offset") || executor_fault_is("workspace_overflow") || executor_fault_is("missing_barrier");
+	auto kernel = decode_layer<plan, F>;
+	constexpr int bytes = sizeof(decode_memory<plan>);
+	int heads = rows * s.Hv;
+	cudaLaunchAttribute overlapping = {};
+	cudaLaunchConfig_t config = {};
+
+	check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "decode_layer");
+	check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100), "decode_layer");
+	overlapping.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+	overlapping.val.programmaticStreamSerializationAllowed = 1;
+	config.gridDim = dim3(plan::WALKS ? std::min(heads, plan::BLOCKS * processors) : heads);
+	config.blockDim = dim3(plan::THREADS);
+	config.dynamicSmemBytes = bytes;
+	config.stream = stream_;
+	config.attrs = &overlapping;
+	config.numAttrs = overlap && v.layer > 0;       /* a layer's own grid before it has to be over */
+	check(cudaLaunchKernelEx(&config, kernel, v, heads), "decode_layer");
 }
+
+/* Which plans: measured on an H200, docs/performance-gpu-decode.md. */
+inline void device_executor::launch_decode(const layer_view &v, int rows)
+{
+	bool walk = decode == DECODE_WALKING || (decode == DECODE_BY_ROWS && rows * s.Hv <= processors);
+
+	by_data([&](auto zero) {
+		using F = decltype(zero);
+
+		if (s.state == DT_F32)
+			return walk ? launch_decode<decode_plan<float, 4, 2, 1, 3>, F>(v, rows)
+			            : launch_decode<decode_plan<float, 4, 1, 3, 1>, F>(v, rows);
+		return walk ? launch_decode<decode_plan<bf16, 4, 1, 3, 2>, F>(v, rows)
+		            : launch_decode<decode_plan<bf16, 4, 1, 5, 1>, F>(v, rows);
+	});
+}
+
+/* ---- faults on purpose ---- */
 
 /* workspace_overflow: conv is as wide as v, and its guard band begins there. */
 inline void device_executor::apply_faults()

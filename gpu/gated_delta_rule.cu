@@ -18,12 +18,12 @@
  * Numbers: all f32 from load to store, the state too; o and the state are rounded when stored,
  * the state once a call. A sum over rows runs down a thread's rows, then over lanes, then warps. */
 #include "gpu/cuda.cuh"
+#include "gpu/delta_chunk_launch.cuh"
 #include "gpu/delta_rule.cuh"
 #include "gpu/slots.cuh"
 
 #include <cmath>
-
-template <class F> struct tokens { const F *q, *k, *v; F *o; };
+#include <cstring>
 
 /* Token t of head h. */
 template <bool WIDE, class F, int ROWS, int COLS>
@@ -36,7 +36,7 @@ __device__ token<F, ROWS, COLS> fetch(const rule &m, const tokens<F> &x, int64_t
 	now.k = load_part<WIDE, ROWS>(x.k + head * m.Dk + my.row, m.Dk - my.row);
 	now.v = load_part<WIDE, COLS>(x.v + at * m.Dv + my.column, m.Dv - my.column);
 	now.decay = decay_of(m, at, h);
-	now.beta = m.beta.data ? m.beta.at(at) : sigmoid(m.b.at(at));
+	now.beta = beta_of(m, at);
 	return now;
 }
 
@@ -139,21 +139,65 @@ static void check_state(const tensor *state)
 		refuse(E_DTYPE, state->name, "a state is F32 or BF16, not %s", dtype_info[state->dtype].name);
 }
 
+template <class F>
+void prefill_token_by_token(const rule &m, const tokens<F> &x, const int64_t *cuts, size_t N, const operand &initial,
+                            const result &final_state, cudaStream_t stream)
+{
+	dim3 grid(small(N, "N"), m.Hv, blocks(m.Dv, 8 * THREADS / 32));
+
+	by_shape<4>(m, [&](auto wide, auto rows) {
+		launch_on(stream, "delta_prefill", delta_prefill<wide(), rows(), F>, grid, THREADS, 0, m, x, cuts, initial, final_state);
+	});
+}
+
+template void prefill_token_by_token(const rule &, const tokens<float> &, const int64_t *, size_t, const operand &,
+                                     const result &, cudaStream_t);
+
 static const char *run_prefill(capture &c, call &all, const std::vector<int64_t> &cuts)
 {
 	input initial(c, "initial_state", OPTIONAL);
 	output final_state(c, "final_state", OPTIONAL);
 	buffer device_cuts = uploaded(cuts);
-	dim3 grid(small(cuts.size() - 1, "N"), all.m.Hv, blocks(all.m.Dv, 8 * THREADS / 32));
 
 	by_dtype(all.q.host(), [&](auto zero) {
-		by_shape<4>(all.m, [&](auto wide, auto rows) {
-			launch("delta_prefill", delta_prefill<wide(), rows(), decltype(zero)>, grid, THREADS, 0, all.m,
-			       all.view<decltype(zero)>(), device_cuts.as<int64_t>(), initial.any(), final_state.any());
-		});
+		prefill_token_by_token(all.m, all.view<decltype(zero)>(), device_cuts.as<int64_t>(), cuts.size() - 1, initial.any(),
+		                       final_state.any(), nullptr);
 	});
 	final_state.fetch();
 	return "gated_delta_rule prefill";
+}
+
+template <int PARTS> static void run_chunked(capture &c, call &all, const std::vector<int64_t> &cuts)
+{
+	input initial(c, "initial_state", OPTIONAL);
+	output final_state(c, "final_state", OPTIONAL);
+	chunked::prefill<PARTS> work(all.m, cuts);
+
+	if (all.q.host().dtype != DT_BF16)
+		refuse(E_DTYPE, "q", "the chunked kernel takes BF16, not %s", dtype_info[all.q.host().dtype].name);
+	work.enqueue(all.view<bf16>(), initial.any(), final_state.any(), nullptr);
+	final_state.fetch();
+}
+
+/* What a case's name begins with if it is for the chunked kernel. */
+static const struct {
+	const char *name_begins, *kernel;
+	void (*run)(capture &, call &, const std::vector<int64_t> &);
+} chunked_kernels[] = {
+	{ "prefill_chunk_fast", "gated_delta_rule prefill in chunks, bf16", run_chunked<1> },
+	{ "prefill_chunk_precise", "gated_delta_rule prefill in chunks, bf16 x 3", run_chunked<3> },
+};
+
+/* The kernel's name; NULL if the case is not for the chunked one. */
+static const char *run_if_chunked(capture &c, call &all, const std::vector<int64_t> &cuts)
+{
+	for (const auto &k : chunked_kernels) {
+		if (!c.case_name || strncmp(c.case_name, k.name_begins, strlen(k.name_begins)) != 0)
+			continue;
+		k.run(c, all, cuts);
+		return k.kernel;
+	}
+	return nullptr;
 }
 
 template <class State> static void launch_decode(const call &all, const slot_pool &pool)
@@ -189,7 +233,9 @@ const char *run_gated_delta_rule(capture &c)
 
 	check_state(capture_in(&c, "initial_state"));
 	check_state(capture_out(&c, "final_state"));
-	const char *name = one_token_each(cuts) ? run_decode(c, all) : run_prefill(c, all, cuts);
+	const char *name = run_if_chunked(c, all, cuts);
+	if (!name)
+		name = one_token_each(cuts) ? run_decode(c, all) : run_prefill(c, all, cuts);
 	all.o.fetch();
 	return name;
 }

@@ -1,5 +1,5 @@
-/* Instructions of sm_90a in C++: barriers that count bytes, the tensor copy, warpgroup products.
- * Empty elsewhere, so that a kernel compiles (and traps) for other targets. */
+/* Instructions of sm_90 (barriers that count bytes, the copy of a run of bytes) and of sm_90a (the rest: the tensor copy,
+ * warpgroup products) in C++. Empty elsewhere, so that a kernel compiles (and traps) for other targets. */
 #ifndef ETALON_HOPPER_CUH
 #define ETALON_HOPPER_CUH
 
@@ -7,6 +7,11 @@
 
 #include "gpu/device.cuh"
 
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+#define FROM_HOPPER(...) asm volatile(__VA_ARGS__)
+#else
+#define FROM_HOPPER(...) (void)0
+#endif
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define ON_HOPPER(...) asm volatile(__VA_ARGS__)
 #else
@@ -21,11 +26,11 @@ __device__ inline unsigned shared_address(const void *p) { return (unsigned)__cv
 
 __device__ inline void barrier_init([[maybe_unused]] uint64_t &b, [[maybe_unused]] unsigned count)
 {
-	ON_HOPPER("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_address(&b)), "r"(count) : "memory");
+	FROM_HOPPER("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_address(&b)), "r"(count) : "memory");
 }
 
 /* Makes the barriers known to the copy engine. */
-__device__ inline void barrier_fence() { ON_HOPPER("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ inline void barrier_fence() { FROM_HOPPER("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 __device__ inline void arrive([[maybe_unused]] uint64_t &b)
 {
@@ -34,14 +39,14 @@ __device__ inline void arrive([[maybe_unused]] uint64_t &b)
 
 __device__ inline void arrive_expecting([[maybe_unused]] uint64_t &b, [[maybe_unused]] unsigned bytes)
 {
-	ON_HOPPER("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+	FROM_HOPPER("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
 	          :: "r"(shared_address(&b)), "r"(bytes) : "memory");
 }
 
 /* Until the phase of that parity has ended. */
 __device__ inline void wait([[maybe_unused]] uint64_t &b, [[maybe_unused]] unsigned parity)
 {
-	ON_HOPPER("{\n"
+	FROM_HOPPER("{\n"
 	          ".reg .pred done;\n"
 	          "again:\n"
 	          "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
@@ -49,7 +54,15 @@ __device__ inline void wait([[maybe_unused]] uint64_t &b, [[maybe_unused]] unsig
 	          "}" :: "r"(shared_address(&b)), "r"(parity) : "memory");
 }
 
-/* ---- the tensor copy ---- */
+/* ---- copies ---- */
+
+/* `bytes`, a multiple of 16, between 16-byte boundaries; they arrive at b. */
+__device__ inline void copy_run([[maybe_unused]] void *to, [[maybe_unused]] const void *from, [[maybe_unused]] unsigned bytes,
+                                [[maybe_unused]] uint64_t &b)
+{
+	FROM_HOPPER("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+	            :: "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(&b)) : "memory");
+}
 
 /* The box of map that begins at column x, row y of matrix z, to `to`; its bytes arrive at b. */
 __device__ inline void copy_box([[maybe_unused]] void *to, [[maybe_unused]] const CUtensorMap &map, [[maybe_unused]] int x,

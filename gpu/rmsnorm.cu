@@ -5,40 +5,18 @@
  *
  * x, residual, gate, y, residual_out [R,D]; weight [D].
  *
- * Threads: blockDim.x on a row, blockDim.y rows a block. A row of up to 32 threads is a power of
+ * Rung 0, rmsnorm: blockDim.x threads on a row, blockDim.y rows a block; any D. A row of up to 32 threads is a power of
  * two of neighbouring lanes; a longer one has the block to itself. A thread holds HELD pieces of
  * V elements, blockDim.x pieces apart, and reads what lies beyond them a second time.
+ * Rung 1, rmsnorm_held: a block a row, all of it in registers, no gate. The weight, too, is on its way before the sum.
  *
  * Numbers: everything between load and store is f32. The norm sees x' before it is rounded for
  * residual_out. The sum runs over a thread's pieces, then over lanes, then over warps. */
-#include "gpu/cuda.cuh"
+#include "gpu/rmsnorm.cuh"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-
-template <class F> struct row_norm {
-	const F *x, *residual, *gate;           /* residual, gate: NULL when absent */
-	operand weight;
-	F *y, *residual_out;
-	size_t R;
-	int D;
-	float eps, offset;
-};
-
-/* z = x' of V elements from element i. */
-template <int V, class F> __device__ void load_sum(float (&z)[V], const row_norm<F> &m, size_t i)
-{
-	load(z, m.x + i);
-	if (!m.residual)
-		return;
-
-	float r[V];
-	load(r, m.residual + i);
-#pragma unroll
-	for (int j = 0; j < V; j++)
-		z[j] += r[j];
-}
 
 /* First sight of a piece: residual_out is written; returns the sum of squares. */
 template <int V, class F> __device__ float open_piece(float (&z)[V], const row_norm<F> &m, size_t i)
@@ -113,13 +91,55 @@ static unsigned row_threads(size_t pieces, size_t held)
 	return (unsigned)n;
 }
 
-template <int V, int HELD, class F> static void launch_rmsnorm(const row_norm<F> &m)
+template <int V, int HELD, class F> static void launch_pieces(cudaStream_t stream, const row_norm<F> &m)
 {
 	unsigned threads = row_threads(m.D / V, HELD);
 	unsigned rows = threads > 32 ? 1 : 128 / threads;
 
-	launch("rmsnorm", rmsnorm<V, HELD, F>, blocks(m.R, rows), dim3(threads, rows), 0, m);
+	launch_on(stream, "rmsnorm", rmsnorm<V, HELD, F>, blocks(m.R, rows), dim3(threads, rows), 0, m);
 }
+
+/* ---- rung 1 ---- */
+
+template <int V, int HELD, class F> __global__ void __launch_bounds__(HELD_THREADS, 4) rmsnorm_held(const row_norm<F> m)
+{
+	__shared__ float part[32];
+	held_row<V, HELD, F> row;
+	float z[HELD][V], squares = 0.0f;
+
+	row.fetch(m, blockIdx.x);
+#pragma unroll
+	for (int h = 0; h < HELD; h++)
+		squares += row.open(z[h], h, m, blockIdx.x);
+	float inverse = 1.0f / sqrtf(block_sum(squares, part) / (float)m.D + m.eps);
+#pragma unroll
+	for (int h = 0; h < HELD; h++) {
+#pragma unroll
+		for (int j = 0; j < V; j++)
+			z[h][j] = z[h][j] * inverse * (m.offset + to_float(row.w[h].at[j]));
+		store(m.y + blockIdx.x * (size_t)m.D + held_at<V>(h), z[h]);
+	}
+}
+
+template <class F> const char *norm_rows(cudaStream_t stream, const row_norm<F> &m, enum norm_rung rung)
+{
+	constexpr int V = 16 / sizeof(F);
+	unsigned threads = rung == NORM_HELD && !m.gate ? held_threads<V, 2>(m) : 0;
+
+	if (threads) {
+		launch_on(stream, "rmsnorm_held", rmsnorm_held<V, 2, F>, blocks(m.R, 1), threads, 0, m);
+		return "rmsnorm_held";
+	}
+	if (m.D % V == 0)
+		launch_pieces<V, 2>(stream, m);
+	else
+		launch_pieces<1, 4>(stream, m);
+	return "rmsnorm";
+}
+
+template const char *norm_rows(cudaStream_t, const row_norm<bf16> &, enum norm_rung);
+template const char *norm_rows(cudaStream_t, const row_norm<f16> &, enum norm_rung);
+template const char *norm_rows(cudaStream_t, const row_norm<float> &, enum norm_rung);
 
 static bool is_gated(const capture &c)
 {
@@ -133,6 +153,7 @@ static bool is_gated(const capture &c)
 const char *run_rmsnorm(capture &c)
 {
 	bool gated = is_gated(c);
+	const char *name = nullptr;
 	double eps = capture_number(&c, "eps", 1e-6), offset = capture_number(&c, "weight_offset", NAN);
 	input x(c, "x", REQUIRED), weight(c, "weight", REQUIRED), residual(c, "residual", OPTIONAL);
 	input gate(c, "gate", gated ? REQUIRED : OPTIONAL);
@@ -145,18 +166,14 @@ const char *run_rmsnorm(capture &c)
 	float_dtypes({ &weight.host() });
 	by_dtype(x.host(), [&](auto zero) {
 		using F = decltype(zero);
-		constexpr int V = 16 / sizeof(F);
 		row_norm<F> m = {
 			x.as<F>(), residual.as<F>(), gated ? gate.as<F>() : nullptr, weight.any(),
 			y.as<F>(), residual_out.as<F>(), x.dim(0), small(x.dim(1), "D"),
 			(float)eps, (float)offset
 		};
-		if (m.D % V == 0)
-			launch_rmsnorm<V, 2>(m);
-		else
-			launch_rmsnorm<1, 4>(m);
+		name = norm_rows(nullptr, m, NORM_HELD);
 	});
 	y.fetch();
 	residual_out.fetch();
-	return "rmsnorm";
+	return name;
 }

@@ -13,18 +13,10 @@
  * sincospi reduces it exactly: its error stays below 4e-16 |a|, which is 6e-11 at position
  * 131071 and reaches an f32 rounding (6e-8) only beyond position 10^8. cos and sin are rounded
  * to f32 once; the rotation is f32. Copied dimensions keep their bits. */
-#include "gpu/cuda.cuh"
+#include "gpu/rope.cuh"
 
 #include <cmath>
 #include <cstring>
-
-template <class F> struct rotation {
-	const F *x;
-	const int64_t *positions;
-	const double *half_turns;       /* [P]: a / (pi * position) */
-	F *y;
-	int H, D, P;                    /* P = rotary_dim / 2 pairs a head */
-};
 
 /* Rotates V pairs: in v [2V] the lo elements come first (half) or alternate with hi (interleaved). */
 template <int V, bool INTERLEAVED> __device__ void rotate(float (&v)[2][V], const float2 *turn)
@@ -74,21 +66,18 @@ template <int V, bool INTERLEAVED, class F> __global__ void __launch_bounds__(25
 	}
 }
 
-/* theta^(-2i/rotary_dim) / pi */
-static std::vector<double> turning(int P, double theta)
+template <class F> void turn_rows(cudaStream_t stream, const rotation<F> &m, size_t T, bool interleaved)
 {
-	const long double pi = 3.14159265358979323846264338327950288L;
-	std::vector<double> half_turns(P);
+	constexpr int V = 16 / sizeof(F);
+	bool wide = m.D % V == 0 && m.P % V == 0;
+	auto kernel = wide ? interleaved ? rope<V, true, F> : rope<V, false, F> : interleaved ? rope<1, true, F> : rope<1, false, F>;
 
-	for (int i = 0; i < P; i++)
-		half_turns[i] = (double)(powl((long double)theta, -(long double)i / P) / pi);
-	return half_turns;
+	launch_on(stream, "rope", kernel, small(T, "T"), 256, m.P * sizeof(float2), m);
 }
 
-template <int V, class F> static void launch_rope(const rotation<F> &m, size_t T, bool interleaved)
-{
-	launch("rope", interleaved ? rope<V, true, F> : rope<V, false, F>, small(T, "T"), 256, m.P * sizeof(float2), m);
-}
+template void turn_rows(cudaStream_t, const rotation<bf16> &, size_t, bool);
+template void turn_rows(cudaStream_t, const rotation<f16> &, size_t, bool);
+template void turn_rows(cudaStream_t, const rotation<float> &, size_t, bool);
 
 static bool is_interleaved(const capture &c)
 {
@@ -127,16 +116,12 @@ const char *run_rope(capture &c)
 	same_dtype({ &x.host(), &y.host() });
 	by_dtype(x.host(), [&](auto zero) {
 		using F = decltype(zero);
-		constexpr int V = 16 / sizeof(F);
 		rotation<F> m = {
 			x.as<F>(), position.as<int64_t>(), half_turns.as<double>(), y.as<F>(),
 			small(x.dim(1), "H"), small(x.dim(2), "D"), P
 		};
 		small(x.dim(1) * x.dim(2), "H * D");
-		if (m.D % V == 0 && P % V == 0)
-			launch_rope<V>(m, x.dim(0), interleaved);
-		else
-			launch_rope<1>(m, x.dim(0), interleaved);
+		turn_rows(nullptr, m, x.dim(0), interleaved);
 	});
 	y.fetch();
 	return "rope";

@@ -7,6 +7,7 @@
 #ifndef ETALON_SYMMETRIC_MMA_CUH
 #define ETALON_SYMMETRIC_MMA_CUH
 
+#include "gpu/mma.cuh"
 #include "gpu/symmetric.cuh"
 
 namespace mma_form {
@@ -23,19 +24,6 @@ template <class F> union memory {
 	staged_tile<F, TILE, TILE> out;
 };
 
-__device__ inline unsigned shared_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
-
-/* 16 bytes, or zeros if not `valid`. */
-__device__ inline void copy_chunk(void *to, const void *from, bool valid)
-{
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n"
-	             :: "r"(shared_address(to)), "l"(from), "r"(valid ? 16 : 0) : "memory");
-}
-
-__device__ inline void commit() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
-
-template <int N> __device__ void wait_all_but() { asm volatile("cp.async.wait_group %0;\n" :: "n"(N) : "memory"); }
-
 /* Rows [row, row + TILE) and columns [k, k + DEPTH) of X, zeros beyond the matrix. */
 template <class F> __device__ void fetch(slice<F> &to, const F *X, int row, int k, const symmetric_product<F> &p)
 {
@@ -46,24 +34,6 @@ template <class F> __device__ void fetch(slice<F> &to, const F *X, int row, int 
 		copy_chunk(to.chunk(r, c), valid ? X + (size_t)(row + r) * p.ld_in + k + c * 8 : X, valid);
 	}
 }
-
-/* Four 8 x 8 matrices; lanes 8i .. 8i+7 give the rows of matrix i. */
-__device__ inline void load_matrices(unsigned (&x)[4], const void *row)
-{
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-	             : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(shared_address(row)) : "memory");
-}
-
-#define MMA(type) \
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 " \
-	             "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n" \
-	             : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) \
-	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
-
-/* d [16,8] += a [16,16] b' [8,16] */
-__device__ inline void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, f16) { MMA("f16"); }
-__device__ inline void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, bf16) { MMA("bf16"); }
-#undef MMA
 
 /* sum [64,32] += A B' over one slice. */
 template <class F> __device__ void multiply_slice(float (&sum)[4][4][4], slice<F> &A, slice<F> &B, int row, int column)

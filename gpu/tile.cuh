@@ -40,11 +40,11 @@ __device__ void store_tile(F *p, const float (&S)[ROWS][COLS], place my, int row
 	}
 }
 
-/* Sums x over the rows' threads, for all of them. part [WARPS][WIDTH][N] in shared memory, used
- * by no other sum of the kernel; NULL for one warp. */
+/* Sums x over the rows' threads, for all of them. Each WARPS neighbouring warps of the block have a tile of their own,
+ * and so a part [WARPS][WIDTH][N] in shared memory, used by no other sum of the kernel; NULL for one warp. */
 template <int WIDTH, int WARPS, int N> __device__ void sum_rows(float (&x)[N], float *part)
 {
-	int warp = (int)threadIdx.x / 32, across = (int)threadIdx.x % WIDTH;
+	int warp = (int)threadIdx.x / 32 % WARPS, across = (int)threadIdx.x % WIDTH;
 
 #pragma unroll
 	for (int i = 0; i < N; i++)

@@ -124,6 +124,11 @@ static const struct site_spec sites[] = {
 static const struct contract contracts[] = {
 	{ "f32", "token by token, all in float32", FORM_SEQUENTIAL, 0, {{ 0 }} },
 	{ "chunk_f32", "chunks of 64, all in float32", FORM_CHUNK, 64, {{ 0 }} },
+	{ "chunk_bf16_merge_f32", "chunks of 64 on tensor cores: operands of products in bf16, but q as given; blocks of the inverse "
+		"merged in float32, the carried state in float32", FORM_CHUNK, 64, {
+		[SITE_K] = BF16, [SITE_INVERSE] = BF16,
+		[SITE_BETA_V] = BF16, [SITE_BETA_K] = BF16, [SITE_U] = BF16, [SITE_W] = BF16,
+		[SITE_STATE_OPERAND] = BF16, [SITE_ATTENTION] = BF16, [SITE_V_NEW] = BF16, [SITE_V_NEW_DECAYED] = BF16 } },
 	{ "chunk_bf16", "chunks of 64 on tensor cores: operands of products in bf16, blocks of the inverse merged in TF32, "
 		"the carried state in float32", FORM_CHUNK, 64, {
 		[SITE_Q] = BF16, [SITE_K] = BF16, [SITE_INVERSE_MERGE] = TF32_RZ, [SITE_INVERSE] = BF16,

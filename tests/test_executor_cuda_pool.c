@@ -153,6 +153,52 @@ static void kernel_faults_show(void **state)
 	bench_close(&b);
 }
 
+/* Five tokens: in place, to another slot, from nothing, to nowhere, and padding; as decode rows, padded, or as prefills. */
+enum { ROWS = 5 };
+
+static unsigned char *five_tokens(struct bench *b, bool decode, bool replay)
+{
+	const int32_t cu[] = { 0, 1, 2, 3, 4, 5 }, read[ROWS] = { 2, 5, -1, 4, -1 }, write[ROWS] = { 2, 1, 3, -1, -1 };
+	const int32_t position[ROWS] = { 7, 4, 0, 9, 0 };
+	size_t slot_bytes = b->state_bytes + b->ring_bytes;
+	unsigned char *all = calloc(1, ROWS * b->y_bytes + b->s.slots * slot_bytes), *slots = all + ROWS * b->y_bytes;
+	int32_t kinds[ROWS];
+	struct error e = { 0 };
+
+	for (int r = 0; r < ROWS; r++) kinds[r] = r + 1 == ROWS ? ROW_PADDING : decode ? ROW_DECODE : ROW_PREFILL;
+	struct executor_step step = { ROWS, ROWS, decode ? ROWS : 0, kinds, cu, read, write, read, write, position };
+	for (size_t slot = 0; slot < b->s.slots; slot++) need(b->cuda->write(b->pools, slot, b->before, b->rings, &e), &e);
+	need(b->cuda->run(b->pools, &step, &(struct executor_data){ b->x, b->z, b->a, b->a, all }, replay, &e), &e);
+	for (size_t slot = 0; slot < b->s.slots; slot++, slots += slot_bytes)
+		need(b->cuda->read(b->pools, slot, slots, slots + b->state_bytes, &e), &e);
+	need(b->cuda->guards(b->pools, &e), &e);
+	return all;
+}
+
+/* Decoding in one launch does what the three kernels do. */
+static void decode_is_prefill_to_the_bit(void **state)
+{
+	const enum dtype types[][2] = { { DT_F32, DT_BF16 }, { DT_BF16, DT_BF16 }, { DT_F32, DT_F32 }, { DT_BF16, DT_F32 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		for (int heads = 2; heads <= 48; heads += 46) {
+			struct executor_shape s = large;
+			struct bench b;
+			s.layers = 3, s.slots = 6, s.max_tokens = s.max_rows = ROWS, s.Hk = heads / 2, s.Hv = heads;
+			s.state = types[i][0], s.data = types[i][1];
+			if (!bench_open(&b, s)) skip();
+			b.y_bytes /= ROWS;
+			size_t bytes = ROWS * b.y_bytes + s.slots * (b.state_bytes + b.ring_bytes);
+			unsigned char *right = five_tokens(&b, false, false), *eager = five_tokens(&b, true, false);
+			unsigned char *replayed = five_tokens(&b, true, true);
+			assert_memory_equal(right, eager, bytes);
+			assert_memory_equal(right, replayed, bytes);
+			free(right), free(eager), free(replayed);
+			bench_close(&b);
+		}
+}
+
 /* Tables that lead out of the pool or of the step never reach a kernel. */
 static void unsound_tables_are_refused(void **state)
 {
@@ -221,6 +267,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refuses_what_it_cannot), cmocka_unit_test(large_offsets),
+		cmocka_unit_test(decode_is_prefill_to_the_bit),
 		cmocka_unit_test(unsound_tables_are_refused), cmocka_unit_test(kernel_faults_show),
 		cmocka_unit_test(narrow_offsets_show),
 	};

@@ -90,6 +90,8 @@ static void tensor_core_kernel_site_by_site(void **state)
 	profile_of(&k, "gated_delta_rule.prefill.chunk");
 	assert_string_equal(k.call.op->forms[k.p.replica.form].name, "chunk");
 	assert_int_equal(k.p.replica.chunk, 64);
+	assert_true(profile_within(&k.p, &k.call, contract_of("gated_delta_rule", "chunk_bf16")));
+	assert_false(profile_within(&k.p, &k.call, contract_of("gated_delta_rule", "chunk_bf16_merge_f32")));
 	expect_rounded(&k, "q_norm:bf16 k_norm:bf16 u:bf16 o:bf16 inverse_merge:tf32_rz inverse:bf16 beta_v:bf16 beta_k:bf16 w:bf16 "
 		"state_operand:bf16 attention:bf16 v_new:bf16 v_new_decayed:bf16 ");
 	expect_coefficients(&k, 0.02);

@@ -1,0 +1,209 @@
+/* The gated delta rule in chunks of 64 tokens on tensor cores, first part: what does not depend on the state, for all chunks
+ * at once. Per chunk and value head, G the running sum of g and L the chunk's length:
+ *
+ *   A_ij = beta_i e^(G_i - G_j) k_i·k_j  (j < i),    T = (I + A)^-1,
+ *   U = T (beta v),    W = T (beta e^G k),    P_ij = e^(G_i - G_j) q_i·k_j  (j <= i).
+ *
+ * Operands of a product on tensor cores are sums of PARTS numbers in bf16, those that follow the remainders; of the products of
+ * two such, those of parts i and j with i + j >= PARTS are left out.
+ *   PARTS 1: k after its norm, beta v, beta e^G k, T, U and W are rounded to bf16.
+ *   PARTS 3: 24 bits. q, k and v stand as they were given, in bf16: their norms, gates and beta are factors of rows of P and of
+ *   columns of T, and nothing is rounded but in f32.
+ * A and T are f32. */
+#ifndef ETALON_DELTA_CHUNK_CUH
+#define ETALON_DELTA_CHUNK_CUH
+
+#include "gpu/delta_tokens.cuh"
+
+namespace chunked {
+
+/* d [16,8] of tokens 16m by tokens 8n, n < 2(m + 1): x k' */
+__device__ inline void gram(float (&d)[2 * BLOCKS][4], tile &x, tile &k, int m, int lane)
+{
+#pragma unroll
+	for (int j = 0; j < STEPS; j++) {
+		unsigned a[4], b[4];
+		mma_form::load_matrices(a, x.rows_a(m, j, lane));
+#pragma unroll
+		for (int s = 0; s < BLOCKS; s++) {
+			if (s <= m) {
+				mma_form::load_matrices(b, k.rows_b(s, j, lane));
+				mma_form::multiply(d[2 * s], a, b[0], b[1], bf16{});
+				mma_form::multiply(d[2 * s + 1], a, b[2], b[3], bf16{});
+			}
+		}
+	}
+}
+
+/* Sums [16,8] of tokens 16m by tokens 8n times e^(G_i - G_j) row_i column_j; 0 where j > i, and where j = i if strict. */
+template <bool STRICT>
+__device__ void decayed(float (&d)[4], const workspace &w, int m, int n, int lane, const float *row, const float *column)
+{
+#pragma unroll
+	for (int e = 0; e < 4; e++) {
+		int i = 16 * m + e / 2 * 8 + lane / 4, j = 8 * n + lane % 4 * 2 + e % 2;
+		d[e] = j + STRICT <= i ? d[e] * (expf(w.G[i] - w.G[j]) * (row[i] * column[j])) : 0.0f;
+	}
+}
+
+/* A to rows 16 warp of T, and rows 16 (3 - warp) of P to the record. T lies where q was: all are done with it. */
+template <int PARTS> __device__ void gram_matrices(workspace &w, head_record<PARTS> &to, int warp, int lane)
+{
+	float d[2 * BLOCKS][4] = {};
+	int m = BLOCKS - 1 - warp;
+
+	gram(d, w.q, w.k, m, lane);
+#pragma unroll
+	for (int s = 0; s < BLOCKS; s++)
+		if (s <= m) {
+			decayed<false>(d[2 * s], w, m, 2 * s, lane, w.q_norm, w.k_norm);
+			decayed<false>(d[2 * s + 1], w, m, 2 * s + 1, lane, w.q_norm, w.k_norm);
+			store_split<PARTS>(&to.P[0][lower_block(m, s)][lane], LOWER * 32, d[2 * s], d[2 * s + 1]);
+		}
+#pragma unroll
+	for (int n = 0; n < 2 * BLOCKS; n++)
+#pragma unroll
+		for (int e = 0; e < 4; e++)
+			d[n][e] = 0.0f;
+	gram(d, w.k, w.k, warp, lane);
+	__syncthreads();
+#pragma unroll
+	for (int n = 0; n < 2 * BLOCKS; n++)
+		if (n < 2 * (warp + 1)) {
+			decayed<true>(d[n], w, warp, n, lane, w.beta_k, w.k_norm);
+#pragma unroll
+			for (int e = 0; e < 4; e += 2)
+				*reinterpret_cast<float2 *>(&w.T[16 * warp + e / 2 * 8 + lane / 4][8 * n + lane % 4 * 2]) = make_float2(d[n][e], d[n][e + 1]);
+		}
+}
+
+/* T_ij factor_j of rows i and columns j, j + 1. */
+template <int PARTS> __device__ void split_T(unsigned (&to)[PARTS], const workspace &w, int i, int j, const float *factor)
+{
+	float2 t = *reinterpret_cast<const float2 *>(&w.T[i][j]);
+
+	if (PARTS > 1)
+		split(to, t.x * factor[j], t.y * factor[j + 1]);
+	else
+		split(to, t.x, t.y);
+}
+
+/* U': a warp on 32 columns dv; small products first. */
+template <int PARTS> __device__ void make_U(workspace &w, head_record<PARTS> &to, int warp, int lane)
+{
+	unsigned a[2][BLOCKS][4];
+
+#pragma unroll
+	for (int half = 0; half < 2; half++)
+#pragma unroll
+		for (int s = 0; s < BLOCKS; s++)
+			mma_form::load_turned(a[half][s], w.v.columns_a(s, 2 * warp + half, lane));
+#pragma unroll 1
+	for (int m = 0; m < BLOCKS; m++) {
+		float d[2][2][4] = {};          /* [half][n][e] */
+#pragma unroll
+		for (int n = 0; n < 2; n++) {
+			unsigned b[BLOCKS][2][PARTS];
+#pragma unroll
+			for (int s = 0; s < BLOCKS; s++)
+#pragma unroll
+				for (int k = 0; k < 2 && s <= m; k++)
+					split_T(b[s][k], w, 16 * m + 8 * n + lane / 4, 16 * s + 8 * k + lane % 4 * 2, w.beta);
+#pragma unroll
+			for (int p = PARTS - 1; p >= 0; p--)
+#pragma unroll
+				for (int s = 0; s < BLOCKS; s++)
+					if (s <= m) {
+						mma_form::multiply(d[0][n], a[0][s], b[s][0][p], b[s][1][p], bf16{});
+						mma_form::multiply(d[1][n], a[1][s], b[s][0][p], b[s][1][p], bf16{});
+					}
+		}
+#pragma unroll
+		for (int half = 0; half < 2; half++) {
+			auto &U = to.U[2 * warp + half];
+			if constexpr (PARTS == 1)
+				store_split<1>(&U[m][lane], 0, d[half][0], d[half][1]);
+			else
+#pragma unroll
+				for (int n = 0; n < 2; n++)
+					store(reinterpret_cast<float *>(&U[2 * m + n][lane]), d[half][n]);
+		}
+	}
+}
+
+/* W: a warp on 32 columns dk; small products first. */
+template <int PARTS> __device__ void make_W(workspace &w, head_record<PARTS> &to, int warp, int lane)
+{
+#pragma unroll 1
+	for (int m = 0; m < BLOCKS; m++) {
+		unsigned a[BLOCKS][4][PARTS];
+#pragma unroll
+		for (int s = 0; s < BLOCKS; s++)
+#pragma unroll
+			for (int k = 0; k < 4 && s <= m; k++)
+				split_T(a[s][k], w, 16 * m + k % 2 * 8 + lane / 4, 16 * s + k / 2 * 8 + lane % 4 * 2, w.beta_decay_k);
+#pragma unroll
+		for (int p = 2 * warp; p < 2 * warp + 2; p++) {
+			float d[2][4] = {};
+			unsigned b[BLOCKS][4];
+#pragma unroll
+			for (int s = 0; s < BLOCKS; s++)
+				if (s <= m)
+					mma_form::load_turned(b[s], w.k.columns_b(s, p, lane));
+#pragma unroll
+			for (int i = PARTS - 1; i >= 0; i--)
+#pragma unroll
+				for (int s = 0; s < BLOCKS; s++)
+					if (s <= m) {
+						unsigned part[4] = { a[s][0][i], a[s][1][i], a[s][2][i], a[s][3][i] };
+						mma_form::multiply(d[0], part, b[s][0], b[s][1], bf16{});
+						mma_form::multiply(d[1], part, b[s][2], b[s][3], bf16{});
+					}
+			store_split<PARTS>(&to.W[0][m][p][lane], BLOCKS * STEPS * 32, d[0], d[1]);
+		}
+	}
+}
+
+enum { BLOCKS_PER_SM = 4 };
+static_assert(BLOCKS_PER_SM * (sizeof(workspace) + 1024) <= 228 * 1024, "a block takes 1 KB more of a multiprocessor's 228 KB");
+
+/* Grid: chunks x value heads. */
+template <int PARTS> __global__ void __launch_bounds__(WARPS * 32, BLOCKS_PER_SM)
+delta_chunks(rule m, tokens<bf16> all, const extent *extents, key_record *keys, head_record<PARTS> *heads)
+{
+	extern __shared__ __align__(128) char bytes[];
+	workspace &w = *reinterpret_cast<workspace *>(bytes);
+	extent x = extents[blockIdx.x];
+	int h = (int)blockIdx.y, group = m.Hv / m.Hk, hk = h / group;
+	int thread = (int)threadIdx.x, warp = thread / 32, lane = thread % 32;
+	size_t key = ((size_t)x.start * m.Hk + hk) * D;
+	head_record<PARTS> &to = heads[(size_t)blockIdx.x * m.Hv + h];
+
+	fetch(w.q, all.q + key, (size_t)m.Hk * D, x.length);
+	fetch(w.k, all.k + key, (size_t)m.Hk * D, x.length);
+	fetch(w.v, all.v + ((size_t)x.start * m.Hv + h) * D, (size_t)m.Hv * D, x.length);
+	mma_form::commit();
+	if (warp == 0)
+		gates(w, m, x, h, lane);
+	mma_form::wait_all_but<0>();
+	__syncthreads();
+	token_factors(w, to, m, x.length, thread);
+	__syncthreads();
+	if (h % group == 0)
+		store_keys(w, keys[(size_t)blockIdx.x * m.Hk + hk], warp, lane);
+	gram_matrices(w, to, warp, lane);
+	__syncthreads();
+	if (thread < CHUNK)
+		invert_blocks(w.T, thread);
+	if (PARTS == 1) {
+		scale_half_row(w.v, thread / 2, thread % 2, w.beta[thread / 2]);
+		scale_half_row(w.k, thread / 2, thread % 2, w.beta_decay_k[thread / 2]);
+	}
+	__syncthreads();
+	merge_all(w.T, w.X, thread);
+	make_U(w, to, warp, lane);
+	make_W(w, to, warp, lane);
+}
+
+}
+#endif

@@ -1,0 +1,72 @@
+/* What the two parts of the chunked gated delta rule hand on: records in the order in which a warp of the second part holds them
+ * (mma.cuh), 16 bytes a lane; numbers split into parts of bf16; tiles in shared memory. */
+#ifndef ETALON_DELTA_RECORDS_CUH
+#define ETALON_DELTA_RECORDS_CUH
+
+#include "gpu/mma.cuh"
+
+namespace chunked {
+
+enum { CHUNK = 64, D = 128, WARPS = 4, BLOCK = 16, BLOCKS = CHUNK / BLOCK, STEPS = D / 16, LOWER = BLOCKS * (BLOCKS + 1) / 2 };
+
+/* Tokens [start, start + length) of the call, length 1 .. CHUNK. */
+struct extent { int64_t start; int length; };
+
+/* Of a key head and chunk. q: b of tokens 16m + {0,8} by dk 16j; k: b of dk 16p + {0,8} by tokens 16s, zeros past the end. */
+struct alignas(128) key_record {
+	uint4 q[BLOCKS][STEPS][32], k[BLOCKS][STEPS][32];
+};
+
+/* Of a value head and chunk. W: b of tokens 16m + {0,8} by dk 16j; P: b of tokens i 16m + {0,8} by tokens j 16s, s <= m.
+ * read: e^G, times q's norm; write: e^(G_L - G), times k's norm if k stands as given; end: e^G_L.
+ * U: sums of dv 16d by tokens 8n, f32, or two n in bf16. */
+template <int PARTS> struct alignas(128) head_record {
+	uint4 W[PARTS][BLOCKS][STEPS][32], P[PARTS][LOWER][32];
+	float read[CHUNK], write[CHUNK], end[4];
+	uint4 U[D / 16][PARTS == 1 ? BLOCKS : 2 * BLOCKS][32];
+};
+
+__device__ constexpr int lower_block(int m, int s) { return m * (m + 1) / 2 + s; }
+
+/* x and y as sums of PARTS numbers in bf16. */
+template <int PARTS> __device__ void split(unsigned (&to)[PARTS], float x, float y)
+{
+#pragma unroll
+	for (int p = 0; p < PARTS; p++) {
+		__nv_bfloat162 z = __floats2bfloat162_rn(x, y);
+		memcpy(&to[p], &z, sizeof z);
+		x -= __low2float(z);            /* exact */
+		y -= __high2float(z);
+	}
+}
+
+/* One part of sums of neighbouring columns as b of the rows. */
+template <int PARTS> __device__ void store_split(uint4 *to, int stride, const float (&x)[4], const float (&y)[4])
+{
+	unsigned a[PARTS], b[PARTS], c[PARTS], d[PARTS];
+
+	split(a, x[0], x[1]);
+	split(b, y[0], y[1]);
+	split(c, x[2], x[3]);
+	split(d, y[2], y[3]);
+#pragma unroll
+	for (int p = 0; p < PARTS; p++)
+		to[p * stride] = make_uint4(a[p], b[p], c[p], d[p]);
+}
+
+/* Rows of 128 in 16 pieces of 16 bytes; piece c of row r is kept at c ^ r % 8. */
+struct alignas(128) tile {
+	bf16 at[CHUNK * D];
+
+	__device__ bf16 *piece(int row, int c) { return at + row * D + (c ^ row % 8) * 8; }
+
+	/* What a lane names for a of rows 16m by columns 16j; for b of rows 16m + {0,8} by columns 16j; for b of columns
+	 * 16p + {0,8} by rows 16s and a of columns 16d by rows 16s, both turned. */
+	__device__ bf16 *rows_a(int m, int j, int lane) { return piece(16 * m + lane % 16, 2 * j + lane / 16); }
+	__device__ bf16 *rows_b(int m, int j, int lane) { return piece(16 * m + lane / 16 * 8 + lane % 8, 2 * j + lane / 8 % 2); }
+	__device__ bf16 *columns_b(int s, int p, int lane) { return piece(16 * s + lane / 8 % 2 * 8 + lane % 8, 2 * p + lane / 16); }
+	__device__ bf16 *columns_a(int s, int d, int lane) { return piece(16 * s + lane / 16 * 8 + lane % 8, 2 * d + lane / 8 % 2); }
+};
+
+}
+#endif
