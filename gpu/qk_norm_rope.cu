@@ -207,7 +207,7 @@ const char *run_qk_norm_rope(capture &c)
 			qg.as<F>(), k.as<F>(), q_weight.any(), k_weight.any(), position.as<int64_t>(), half_turns.as<double>(),
 			q.as<F>(), k_out.as<F>(), gate.as<F>(), small(qg.dim(1), "Hq"), small(k.dim(1), "Hk"), (int)D, P, (float)eps
 		};
-		name = norm_and_turn(nullptr, m, T, HEADS_WARP);
+		name = norm_and_turn(nullptr, m, T, (enum heads_rung)rung_of(c, HEADS_WARP));
 	});
 	for (output *o : { &q, &k_out, &gate })
 		o->fetch();
