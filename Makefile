@@ -46,7 +46,7 @@ MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/" ($$
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu faults model-mistakes clean help FORCE
+.PHONY: all deps gate test check-recipe docs check-docs kernels check-kernels plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu faults model-mistakes clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -57,16 +57,14 @@ $(BUILD)/etalon: $(OBJECTS) $(BUILD)/compare/main.o
 	$(LINK) $(LIBS)
 # Peers that are not installed are missing in the table.
 PEERS := $(if $(wildcard /usr/include/arb_mat.h),-lflint-arb -lflint) $(if $(wildcard /usr/include/qd/dd_real.h),-lqd)
-$(BUILD)/bench: $(OBJECTS) $(patsubst %.c,$(BUILD)/%.o,$(wildcard compare/bench*.c)) $(BUILD)/compare/bench_qd.o
+$(BUILD)/bench: $(OBJECTS) $(patsubst %.c,$(BUILD)/%.o,$(filter-out compare/bench_gpu%,$(wildcard compare/bench*.c))) $(BUILD)/compare/bench_qd.o
 	$(LINK) -Wl,--as-needed $(PEERS) $(LIBS) -lstdc++
 $(BUILD)/compare/bench_%.o: private CFLAGS += -O3 -march=native
 $(BUILD)/compare/bench_qd.o: compare/bench_qd.cc $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo c++ $<
 	@$(CXX) -std=c++17 -O3 -march=native -ffp-contract=off -I. -MMD -MP -c -o $@ $<
-# No MPFR and no OpenBLAS: it runs where CUDA is, judges with double precision.
-$(BUILD)/bench-gpu: $(patsubst %.cu,$(BUILD)/%.cu.o,$(CU) $(BENCH_GPU)) \
-		$(patsubst %.c,$(BUILD)/%.o,$(wildcard fixtures/*.c) $(filter-out gpu/no_cuda.c,$(wildcard gpu/*.c)))
-	$(LINK) $(filter-out %mpfr.a %gmp.a %openblas.a -lmpfr -lgmp -lopenblas,$(LIBS))
+$(BUILD)/bench-gpu: $(patsubst %,$(BUILD)/%.o,$(BENCH_GPU)) $(patsubst %.c,$(BUILD)/%.o,$(wildcard compare/bench_gpu*.c)) $(OBJECTS)
+	$(LINK) $(LIBS)
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
 $(BUILD)/tests/plugin_%.so: tests/plugin_%.c $(BUILD)/flags | $(AFTER)
@@ -120,7 +118,7 @@ gate: $(BUILD)/etalon
 	$(BUILD)/etalon gate fixtures/captures
 
 test: $(BUILD)/etalon $(TESTS) $(FAULT_TESTS) $(PLUGINS)
-	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-docs; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS) && exit $$recipe
+	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-docs check-kernels; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS) && exit $$recipe
 
 docs: $(BUILD)/etalon
 	ETALON=$(BUILD)/etalon docs/generate.sh
@@ -160,6 +158,14 @@ model-mistakes: $(BUILD)/model_mistakes
 
 pairs: $(BUILD)/pairs
 	$(BUILD)/pairs $(PAIRS)
+
+# ptxas' reports lie beside the objects.
+PTXAS := $(CU:%.cu=$(BUILD)/%.cu.ptxas)
+kernels check-kernels: $(CU:%.cu=$(BUILD)/%.cu.o)
+kernels:
+	docs/kernels.sh docs/kernels.md $(PTXAS) >$(BUILD)/kernels.md && cp $(BUILD)/kernels.md docs/
+check-kernels:
+	@$(if $(NVCC),docs/kernels.sh --check docs/kernels.md $(PTXAS),:)
 
 check-recipe: $(BUILD)/etalon
 	@ok=0; for op in $$($(BUILD)/etalon list ops | sed '1d; s/ .*//'); do \
@@ -211,9 +217,11 @@ bench: $(BUILD)/bench
 bench-deps: DEBIAN := libflint-arb-dev libflint-dev libqd-dev python3-mpmath python3-numpy gnuplot-nox
 bench-deps: deps
 
+# Rivals: what python3 can import; a missing one is missing in the table.
 bench-gpu: $(if $(NVCC),$(BUILD)/bench-gpu)
 	@[ '$(NVCC)' ] || { echo "bench-gpu: needs nvcc" >&2; exit 2; }
-	$(BUILD)/bench-gpu --selftest && $(BUILD)/bench-gpu
+	$(BUILD)/bench-gpu --selftest && $(BUILD)/bench-gpu --page $(BUILD)/performance-gpu.md
+	cp $(BUILD)/performance-gpu.md docs/
 
 clean:
 	rm -rf build
@@ -228,9 +236,11 @@ make faults       $(BUILD)/etalon-faults, whose executor makes mistakes when tol
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
 make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/performance.md
 make bench-deps   installs what make bench compares with
-make bench-gpu    Newton-Schulz: our symmetric products against cuBLAS only, after a self-test; the executor's decoding step; fused small kernels (needs a GPU)
+make bench-gpu    all kernels against the hardware's limits and against PyTorch and flash-linear-attention: docs/performance-gpu.md (needs a GPU)
 make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run
 make check-recipe every op has its reference, kernel, test and page
+make kernels      docs/kernels.md: registers, shared memory and spills of every kernel, as nvcc says
+make check-kernels no kernel spills that docs/kernels.md does not list
 make docs         fills the generated blocks of the pages (make test checks them)
 make mutants      breaks each rule of the verdict in turn; a test must notice
 make plots        the pictures of docs/newton-schulz.md and docs/quantize.md, and SVG in $(BUILD)/plots; a minute

@@ -2,6 +2,8 @@
 #ifndef ETALON_BENCH_GPU_H
 #define ETALON_BENCH_GPU_H
 
+#include <string>
+
 #include "gpu/newton_schulz.cuh"
 
 /* Polar Express, five iterations, safety factor 1.05; gram restarts before the third. */
@@ -11,8 +13,14 @@ newton_schulz_plan polar_express(enum algorithm a);
  * wrong and one that counts them. True if none is. */
 bool selftest(cublas &general);
 
+/* Prints times of symmetric products and of Newton-Schulz. folder: for rivals' files of the latter; empty: none are written. */
+void bench_products(cublas &general, cudaStream_t stream, const std::string &folder);
+
 /* Prints times of the executor's decoding step. */
 void bench_executor();
+
+/* Prints times of the kernels over rows that have no table of their own. */
+void bench_rows(cudaStream_t stream);
 
 /* Prints times of the fused small kernels and of those that they replace. */
 void bench_fused();

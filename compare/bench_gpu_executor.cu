@@ -7,6 +7,7 @@
 #include <random>
 
 #include "compare/bench_gpu.h"
+#include "compare/bench_gpu_page.h"
 #include "compare/timed.cuh"
 #include "gpu/executor_cuda.cuh"
 
@@ -183,6 +184,9 @@ void bench_executor()
 
 				printf("%-6s  %4d  %-16s %8.2f  %8.1f %8.0f  %5.1f%%  %5.1f%%\n", dtype_info[state].name, rows,
 				       w == COPY ? "copy of states" : ways[w].name, t[w], 1e-6 * moved, 1e-3 * moved / t[w], share, share * all);
+				if (w != COPY)
+					note({ std::string(state == DT_F32 ? "decode_f32_" : "decode_bf16_") + std::to_string(rows), ways[w].name, t[w],
+					       moved, moved / t[COPY], false });
 			}
 			if (rows <= 16)
 				d.check_bits();

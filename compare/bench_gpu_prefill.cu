@@ -5,6 +5,7 @@
 #include <random>
 
 #include "compare/bench_gpu.h"
+#include "compare/bench_gpu_page.h"
 #include "compare/timed.cuh"
 #include "gpu/delta_chunk_launch.cuh"
 
@@ -118,6 +119,9 @@ void bench_prefill(cudaStream_t stream)
 	printf("\nprefill of %d tokens, %d key and %d value heads of %d, bf16, states f32; copy: of the bytes that a call reads and\n"
 	       "writes, %.0f MB; errors |x - y|/|y|, y in f32 by the sequential kernel\n"
 	       "kernel                    us  speedup  error o    error state\n", T, HK, HV, WIDTH, 1e-6 * (double)call.bytes());
+	static const char *const kernels[] = { "sequential", "in chunks, fast", "in chunks, precise" };
+	for (size_t i = 0; i + 1 < t.size(); i++)
+		note({ "prefill", kernels[i], t[i], (double)call.bytes(), (double)call.bytes() / t.back(), false });
 	for (size_t i = 0; i < t.size(); i++) {
 		printf("%-18s %9.1f %8.2f", names[i], t[i], t[0] / t[i]);
 		if (i == 1) one.print_errors(right);

@@ -34,24 +34,25 @@ static const struct work { const char *name, *op, *base; const struct case_dim *
 	{ "prefill", "gated_delta_rule", "prefill", DELTA(TOKENS, 1), "etalon.case",
 		{ "prefill", "prefill_chunk_fast", "prefill_chunk_precise" } },
 	{ "recurrence_f32", "gated_delta_rule", "decode", DELTA(ROWS, ROWS), NULL, { NULL } },
-	{ "recurrence_bf16", "gated_delta_rule", "decode_state_bf16", DELTA(ROWS, ROWS), NULL, { NULL } },
 	{ "decode_f32", "mixed_batch", "block_f32", STEP_OF(ROWS), RUNGS_3 },
 	{ "decode_bf16", "mixed_batch", "block_bf16", STEP_OF(ROWS), RUNGS_3 },
 };
 
+enum { WORKS = sizeof works / sizeof *works };
+
 /* ---- the inputs ---- */
+
+static double ones[ROWS], slots[ROWS];
 
 /* Each row decodes in the slot of its own number; each sequence has one token. */
 static void lay_out(struct test_case *k)
 {
 	static const double many[] = { ROWS }, kind[] = { 0 }, position[] = { 9 };
-	static double ones[ROWS], slots[ROWS];
 	static const struct case_list one_step[] = { { "steps", many, 1 }, { "cu_seqlens", ones, ROWS }, { "kinds", kind, 1 },
 		{ "read_slot", slots, ROWS }, { "write_slot", slots, ROWS }, { "position", position, 1 }, { 0 } };
 
-	for (int i = 0; i < ROWS; i++) ones[i] = 1, slots[i] = i;
 	if (!strcmp(k->op, "mixed_batch")) k->lists = one_step;
-	if (!strncmp(k->name, "decode", 6)) k->list = ones, k->n_list = ROWS;
+	if (!strcmp(k->name, "decode")) k->list = ones, k->n_list = ROWS;
 }
 
 static bool make(const struct work *w, struct capture *c, struct error *e)
@@ -175,22 +176,34 @@ static bool judge(const struct work *w, struct capture *c, const struct answer *
 	return true;
 }
 
+static bool finish(const char *dir, const struct work *w, struct capture *c, errors_found *found, struct error *e)
+{
+	struct answer right = { 0 };
+	struct call call;
+	bool ok = reference(&call, c, &right, e) && judge(w, c, &right, found, e) && call_bind(&call, c, true, e)
+		&& share(dir, w, c, &call, &right, e);
+
+	answer_free(&right);
+	return ok;
+}
+
 bool bench_works(const char *dir, errors_found *found, struct error *e)
 {
-	for (size_t i = 0; i < sizeof works / sizeof *works; i++) {
-		const struct work *w = &works[i];
-		struct answer right = { 0 };
-		struct capture c;
-		struct call call;
+	struct capture all[WORKS] = { 0 };
+	bool ok = true;
 
-		if (!make(w, &c, e))
-			return false;
-		bool ok = reference(&call, &c, &right, e) && judge(w, &c, &right, found, e) && call_bind(&call, &c, true, e)
-			&& share(dir, w, &c, &call, &right, e);
-		answer_free(&right);
-		capture_free(&c);
-		if (!ok)
-			return false;
+	for (int i = 0; i < ROWS; i++) ones[i] = 1, slots[i] = i;
+#pragma omp parallel for schedule(dynamic)
+	for (int i = 0; i < WORKS; i++) {
+		struct error own;
+		bool made = make(&works[i], &all[i], &own);
+#pragma omp critical
+		if (!made) ok = false, *e = own;
 	}
-	return true;
+	for (int i = 0; ok && i < WORKS; i++) {
+		ok = finish(dir, &works[i], &all[i], found, e);
+		capture_free(&all[i]);
+	}
+	for (int i = 0; i < WORKS; i++) capture_free(&all[i]);
+	return ok;
 }
