@@ -119,7 +119,7 @@ void bench_prefill(cudaStream_t stream)
 	printf("\nprefill of %d tokens, %d key and %d value heads of %d, bf16, states f32; copy: of the bytes that a call reads and\n"
 	       "writes, %.0f MB; errors |x - y|/|y|, y in f32 by the sequential kernel\n"
 	       "kernel                    us  speedup  error o    error state\n", T, HK, HV, WIDTH, 1e-6 * (double)call.bytes());
-	static const char *const kernels[] = { "sequential", "in chunks, fast", "in chunks, precise" };
+	static const char *const kernels[] = { "prefill", "prefill_chunk_fast", "prefill_chunk_precise" };
 	for (size_t i = 0; i + 1 < t.size(); i++)
 		note({ "prefill", kernels[i], t[i], (double)call.bytes(), (double)call.bytes() / t.back(), false });
 	for (size_t i = 0; i < t.size(); i++) {

@@ -151,9 +151,9 @@ static bool share(const char *dir, const struct work *w, const struct capture *c
 /* Of "etalon KERNEL, CUDA 13.0". */
 static void kernel_of(const struct capture *c, char *text, size_t size)
 {
-	const char *name = c->producer + strlen("etalon ");
+	const char *name = c->producer + strlen("etalon "), *end = strstr(name, ", CUDA");
 
-	snprintf(text, size, "%.*s", (int)strcspn(name, ","), name);
+	snprintf(text, size, "%.*s", end ? (int)(end - name) : (int)strlen(name), name);
 }
 
 static bool judge(const struct work *w, struct capture *c, const struct answer *right, errors_found *found, struct error *e)
@@ -171,7 +171,7 @@ static bool judge(const struct work *w, struct capture *c, const struct answer *
 			return false;
 		int n = errors_of(&call, right, errors);
 		kernel_of(c, kernel, sizeof kernel);
-		found(w->name, kernel, n, errors);
+		found(w->name, w->key && !strcmp(w->key, "etalon.case") ? w->value[i] : kernel, n, errors);
 	}
 	return true;
 }

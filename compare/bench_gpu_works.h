@@ -11,7 +11,7 @@ extern "C" {
 enum { MAX_ERRORS = 4, HEAD_SIZES = 6 };
 
 /* Errors of a kernel of ours, |x - y| / |y| of each output, y the reference in float64. kernel: as a capture's producer has
- * it, without "etalon" and CUDA's version. */
+ * it, without "etalon" and CUDA's version; or the case that picked it. */
 typedef void errors_found(const char *work, const char *kernel, int n, const double *errors);
 
 /* Runs each rung of each work's op on the work's inputs, tells `found`, and writes DIR/WORK.safetensors: the inputs "in.NAME",

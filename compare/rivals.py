@@ -1,8 +1,10 @@
 # What PyTorch and flash-linear-attention make of the works that bench-gpu shares: a line on stdout for each
 #   work <tab> rival <tab> microseconds <tab> error of each output...
-# usage: rivals.py FOLDER [WORK...]: FOLDER has WORK.safetensors, inputs "in.NAME" and what is right "truth.NAME". An error is
-# |x - y| / |y|. Times: medians of graphs of so many calls that the launch of one does not count; decoding goes over as many
-# states that no cache holds them. What is missing or fails is a line on stderr and a gap.
+# usage: rivals.py FOLDER [WORK...]: FOLDER has WORK.safetensors, inputs "in.NAME" and what is right "truth.NAME". First comes a
+# line "about <tab> versions". An error is |x - y| / |y|; microseconds are nan where a rival is missing or fails, and a line on
+# stderr says why. Times: medians of graphs of so many calls that the launch of one does not count; decoding goes over as many
+# states that no cache holds them.
+import importlib.metadata
 import json
 import math
 import pathlib
@@ -74,7 +76,12 @@ def row(work, rival, make, right, runs=None):
         us = time_of(runs or [make])
         print("\t".join([work, rival, f"{us:.3f}"] + [f"{e:.3e}" for e in errors]), flush=True)
     except Exception as e:      # a rival that does not run here is a gap
-        print(f"rivals.py: {work}, {rival}: {type(e).__name__}: {str(e)[:200]}", file=sys.stderr)
+        gap(work, rival, e)
+
+
+def gap(work, rival, why):
+    print(f"{work}\t{rival}\tnan", flush=True)
+    print(f"rivals.py: {work}, {rival}: {type(why).__name__}: {str(why)[:200]}", file=sys.stderr)
 
 
 def both(work, function, arguments, right):
@@ -247,7 +254,7 @@ def do_gated_delta_rule(work, t, right, params):
     try:
         from fla.ops.gated_delta_rule import chunk_gated_delta_rule
     except ImportError as e:
-        return print(f"rivals.py: {work}, fla: {e}", file=sys.stderr)
+        return gap(work, "fla", e)
     q, k, v, g, beta = (x[None] for x in (t["q"], t["k"], t["v"], *gates(t["a"], t["b"], t["A_log"], t["dt_bias"])))
     row(work, "fla", lambda: chunk_gated_delta_rule(q, k, v, g, beta, initial_state=t["initial_state"], output_final_state=True,
                                                     use_qk_l2norm_in_kernel=True), right)
@@ -268,11 +275,12 @@ def recurrence(work, t, right):
     """Decoding by flash-linear-attention: the bare recurrence, gates given."""
     if t["initial_state"].dtype != torch.float32:
         return
-    try:
-        from fla.ops.gated_delta_rule import fused_recurrent_gated_delta_rule
-    except ImportError as e:
-        return print(f"rivals.py: {work}, fla: {e}", file=sys.stderr)
     for rows in (1, 16, 64, 256):
+        try:
+            from fla.ops.gated_delta_rule import fused_recurrent_gated_delta_rule
+        except ImportError as e:
+            gap(f"decode_f32_{rows}", "fla", e)
+            continue
         some, true = rows_of(t, right, ("q", "k", "v", "a", "b", "initial_state"), rows)
         token = [some[n][:, None] for n in ("q", "k", "v")]
         g, beta = (x[:, None] for x in gates(*(some[n] for n in ("a", "b", "A_log", "dt_bias"))))
@@ -305,7 +313,11 @@ def do_mixed_batch(work, t, right, params):
 
 
 def main(folder, *only):
-    print(f"rivals.py: torch {torch.__version__} on {torch.cuda.get_device_name() if GPU else 'CPU'}", file=sys.stderr)
+    try:
+        fla = "flash-linear-attention " + importlib.metadata.version("fla-core")
+    except importlib.metadata.PackageNotFoundError:
+        fla = "no flash-linear-attention"
+    print(f"about\tPyTorch {torch.__version__}, {fla}", flush=True)
     for path in sorted(pathlib.Path(folder).glob("*.safetensors")):
         if only and path.stem not in only:
             continue
