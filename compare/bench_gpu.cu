@@ -19,6 +19,16 @@ static void found(const char *work, const char *kernel, int n, const double *err
 	note_errors(work, kernel, std::vector<double>(errors, errors + n));
 }
 
+static void write_page(const std::string &path, void print(FILE *, const std::string &), const std::string &about)
+{
+	FILE *to = fopen(path.c_str(), "w");
+
+	if (to)
+		print(to, about);
+	if (!to || fclose(to) != 0)
+		refuse(E_OPEN, path.c_str(), "cannot be written");
+}
+
 /* Everything, and the page. */
 static void bench_page(cublas &general, cudaStream_t stream, const std::string &path, const std::string &about)
 {
@@ -36,12 +46,8 @@ static void bench_page(cublas &general, cudaStream_t stream, const std::string &
 		throw e;
 	fflush(stdout);
 	run_rivals(folder);
-	FILE *to = fopen(path.c_str(), "w");
-	if (!to)
-		refuse(E_OPEN, path.c_str(), "cannot be written");
-	print_page(to, about);
-	if (fclose(to) != 0)
-		refuse(E_OPEN, path.c_str(), "cannot be written");
+	write_page(path, print_page, about);
+	write_page(path + ".ladder", print_gains, about);
 }
 
 static std::string device_line(const cudaDeviceProp &device)
@@ -97,7 +103,7 @@ int main(int argc, char **argv)
 
 	if (!known || argc != (part == "--page" ? 3 : 2)) {
 		fprintf(stderr, "usage: bench-gpu --page FILE | --selftest | --products | --no-overlap | --executor | --fused | --rows | --prefill\n"
-		        "FILE.rivals: a folder for what rivals need. --no-overlap: products, without it\n");
+		        "FILE.rivals: a folder for what rivals need; FILE.ladder: what docs/ladder.md shows of it. --no-overlap: products, without it\n");
 		return 2;
 	}
 	wgmma_form::overlap = part != "--no-overlap";

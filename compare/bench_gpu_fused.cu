@@ -83,12 +83,12 @@ static void bench_heads(cudaStream_t stream, size_t T)
 	std::string page = "heads_" + std::to_string(T);
 	std::vector<work> list = {
 		{ "copy", fused, [&] { copy(); } },
-		{ "0 fused, a block a head", fused, [&] { norm_and_turn(stream, m, T, HEADS_BLOCK); }, page, "qk_norm_rope_block" },
-		{ "1 fused, a warp a head", fused, [&] { norm_and_turn(stream, m, T, HEADS_WARP); }, page, "qk_norm_rope_warp" },
 		{ "the five kernels", 2 * fused, [&] {
 			for (const work &w : five)
 				w.once();
 		}, page, "five kernels" },
+		{ "0 fused, a block a head", fused, [&] { norm_and_turn(stream, m, T, HEADS_BLOCK); }, page, "qk_norm_rope_block" },
+		{ "1 fused, a warp a head", fused, [&] { norm_and_turn(stream, m, T, HEADS_WARP); }, page, "qk_norm_rope_warp" },
 	};
 	char title[96];
 

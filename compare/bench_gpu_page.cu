@@ -186,6 +186,45 @@ static void print_row(FILE *to, const measured &m, int w)
 	fputc('\n', to);
 }
 
+void print_gains(FILE *to, const std::string &about)
+{
+	static const char *const shown[] = { "decode_f32_1", "decode_f32_64", "decode_bf16_1", "decode_bf16_64", "prefill", "norm_residual",
+		"norm", "norm_fp8", "heads_64", "heads_4096", "gated_attention", "gated_expert", "schulz_5120x17408" };
+
+	fprintf(to, "%s, of [one run](performance-gpu.md).\n\n| work | kernel | µs | times as fast as the first |\n|---|---|--:|--:|\n",
+	        about.c_str());
+	for (const char *name : shown) {
+		double first = NAN;
+
+		for (const measured &m : rows) {
+			if (m.work != name)
+				continue;
+			fprintf(to, "| %s | %s | %.2f |", std::isnan(first) ? title_of(m.work, work_of(m.work)).c_str() : "", m.kernel.c_str(), m.us);
+			fprintf(to, std::isnan(first) ? " |\n" : " %.2f |\n", first / m.us);
+			first = std::isnan(first) ? m.us : first;
+		}
+	}
+}
+
+/* Rivals that have no column. */
+static void print_others(FILE *to)
+{
+	bool any = false;
+
+	for (const auto &[key, r] : rivals_of) {
+		bool known = false;
+		for (const char *name : rival_names)
+			known = known || key.second == name;
+		if (known || work_of(key.first) < 0)
+			continue;
+		if (!any)
+			fprintf(to, "\n| other ways of rivals | | µs | error |\n|---|---|--:|--:|\n");
+		any = true;
+		fprintf(to, "| %s | %s | %s | %s |\n", title_of(key.first, work_of(key.first)).c_str(), key.second.c_str(),
+		        text("%.2f", r.us).c_str(), error_text(r.errors).c_str());
+	}
+}
+
 /* ---- the goals ---- */
 
 struct goal { std::string what, least, reached; bool met; };
@@ -210,8 +249,8 @@ static std::vector<goal> goals()
 		at_most("decode, 1 row, everything; flash-linear-attention's bare recurrence", us_of("decode_f32_1", chosen),
 		        rival_us("decode_f32_1", "fla"), "%.2f us"),
 		at_least("prefill *fast*, against flash-linear-attention", fla / us_of("prefill", fast), 1.25, "%.2f times as fast"),
-		at_most("its error of o", own_error("prefill", fast, 0), rival_error("prefill", "fla", 0), "%.2e"),
-		at_most("its error of the state", own_error("prefill", fast, 1), rival_error("prefill", "fla", 1), "%.2e"),
+		at_most("its error of o", own_error("prefill", fast, 0), rival_error("prefill", "fla", 0), "%.3e"),
+		at_most("its error of the state", own_error("prefill", fast, 1), rival_error("prefill", "fla", 1), "%.3e"),
 		at_most("prefill *precise*; flash-linear-attention's", us_of("prefill", precise), fla, "%.1f us"),
 		at_most("its error of the state; a tenth of that one's", own_error("prefill", precise, 1),
 		        rival_error("prefill", "fla", 1) / 10, "%.2e"),
@@ -228,7 +267,7 @@ static std::vector<goal> goals()
 void print_page(FILE *to, const std::string &about)
 {
 	fprintf(to, "# How fast on a GPU\n"
-	        "Written by `make bench-gpu` on %s. Medians; ways of doing a work\ntake turns as CUDA graphs. Qwen3.5-27B's sizes, bf16, unless "
+	        "Written by `make bench-gpu` on %s. Ways of doing a work\ntake turns as CUDA graphs. Qwen3.5-27B's sizes, bf16, unless "
 	        "said. What each rung is, and what it gained: [the ladder](ladder.md).\n\n"
 	        "- *moved*: each input read once and each output written once (decode: the states alone), or operations that the result needs.\n"
 	        "- *of the limit*: of the rate of a device copy of as many bytes, or of cuBLAS' best product, in the same rounds; *floor*: the "
@@ -238,7 +277,7 @@ void print_page(FILE *to, const std::string &about)
 	        "- Rivals: %s. They are replayed from graphs too, so that no launch from\n  Python counts. An empty cell: that rival was not "
 	        "asked. flash-linear-attention decodes the bare recurrence: no convolution,\n  gates, norm or slot table. Decoding "
 	        "goes over as many states that no cache holds them.\n\n"
-	        "| work | kernel | µs | moved | of the limit | floor µs | error | PyTorch | torch.compile | flash-linear-attention |\n"
+	        "What the compiler gave each kernel: [kernels](kernels.md).\n\n| work | kernel | µs | moved | of the limit | floor µs | error | PyTorch | torch.compile | flash-linear-attention |\n"
 	        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n", about.c_str(), rivals_are.c_str());
 	for (int w = 0; w < WORKS; w++)
 		for (const measured &m : rows)
@@ -248,7 +287,9 @@ void print_page(FILE *to, const std::string &about)
 	for (int w = 0; w < WORKS; w++)
 		if (works[w].errors[0])
 			fprintf(to, "%s %s: %s", w ? ";" : "", works[w].name, works[w].errors);
-	fprintf(to, ".\n\n## The goals\n| goal | | reached | |\n|---|--:|--:|---|\n");
+	fprintf(to, ".\n");
+	print_others(to);
+	fprintf(to, "\n## The goals\n| goal | | reached | |\n|---|--:|--:|---|\n");
 	for (const goal &g : goals())
 		fprintf(to, "| %s | %s | %s | %s |\n", g.what.c_str(), g.least.c_str(), g.reached.c_str(), g.met ? "met" : "**not met**");
 }

@@ -24,4 +24,7 @@ void run_rivals(const std::string &folder);
 /* All that was noted. about: the device and what it runs, a line. */
 void print_page(FILE *to, const std::string &about);
 
+/* Of it, for docs/ladder.md: works that have several kernels, and how many times as fast as the first each is. */
+void print_gains(FILE *to, const std::string &about);
+
 #endif

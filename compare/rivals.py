@@ -64,16 +64,30 @@ def time_of(runs):
     return statistics.median(times[WARM:])
 
 
+def launched(run):
+    """Median microseconds of one call from Python, without a graph."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    times = []
+    for _ in range(WARM + ROUNDS):
+        torch.cuda.synchronize()
+        begin.record()
+        run()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) * 1000)
+    return statistics.median(times[WARM:])
+
+
 def error_of(got, right):
     right = right.double().flatten()
     return ((got.double().flatten() - right).norm() / right.norm()).item()
 
 
-def row(work, rival, make, right, runs=None):
+def row(work, rival, make, right, runs=None, timer=time_of):
     """make(): the outputs that `right` lists. runs: what is timed, where that is not `make` again."""
     try:
         errors = [error_of(x, y) for x, y in zip(make(), right, strict=True)]
-        us = time_of(runs or [make])
+        us = timer(runs or [make])
         print("\t".join([work, rival, f"{us:.3f}"] + [f"{e:.3e}" for e in errors]), flush=True)
     except Exception as e:      # a rival that does not run here is a gap
         gap(work, rival, e)
@@ -252,12 +266,17 @@ def do_gated_delta_rule(work, t, right, params):
     every = [t[n] for n in ("q", "k", "v", "a", "b", "A_log", "dt_bias")]
     row(work, "eager", lambda: chunks(*every, t["initial_state"][0]), right)
     try:
-        from fla.ops.gated_delta_rule import chunk_gated_delta_rule
+        from fla.ops.gated_delta_rule import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule
     except ImportError as e:
         return gap(work, "fla", e)
     q, k, v, g, beta = (x[None] for x in (t["q"], t["k"], t["v"], *gates(t["a"], t["b"], t["A_log"], t["dt_bias"])))
-    row(work, "fla", lambda: chunk_gated_delta_rule(q, k, v, g, beta, initial_state=t["initial_state"], output_final_state=True,
-                                                    use_qk_l2norm_in_kernel=True), right)
+    common = dict(initial_state=t["initial_state"], output_final_state=True, use_qk_l2norm_in_kernel=True)
+    within = dict(use_gate_in_kernel=True, A_log=t["A_log"], dt_bias=t["dt_bias"], use_beta_sigmoid_in_kernel=True)
+    given = lambda: chunk_gated_delta_rule(q, k, v, g, beta, **common)
+    row(work, "fla", given, right)
+    row(work, "fla, launched from Python", given, right, timer=lambda runs: launched(runs[0]))
+    row(work, "fla, gates inside", lambda: chunk_gated_delta_rule(q, k, v, t["a"][None], t["b"][None], **common, **within), right)
+    row(work, "fla, token by token", lambda: fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, **common), right)
 
 
 def states_of(rows):
@@ -288,6 +307,8 @@ def recurrence(work, t, right):
                                                                  use_qk_l2norm_in_kernel=True)
         row(f"decode_f32_{rows}", "fla", run(some["initial_state"]), true,
             [run(some["initial_state"].clone()) for _ in range(states_of(rows))])
+        if rows == 1:
+            row("decode_f32_1", "fla, launched from Python", run(some["initial_state"]), true, timer=lambda runs: launched(runs[0]))
 
 
 def do_mixed_batch(work, t, right, params):
