@@ -17,6 +17,7 @@ static const struct {
 	{ "mixed_batch", run_mixed_batch },
 	{ "qk_norm_rope", run_qk_norm_rope },
 	{ "rmsnorm_fp8", run_rmsnorm_fp8 },
+	{ "gated_product", run_gated_product },
 };
 
 /* ---- errors ---- */

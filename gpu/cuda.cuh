@@ -25,6 +25,7 @@ const char *run_muon_step(capture &c);
 const char *run_mixed_batch(capture &c);
 const char *run_qk_norm_rope(capture &c);
 const char *run_rmsnorm_fp8(capture &c);
+const char *run_gated_product(capture &c);
 
 /* ---- errors ---- */
 

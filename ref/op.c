@@ -3,11 +3,11 @@
 #include "op.h"
 
 extern const struct op op_gated_delta_rule, op_rmsnorm, op_rope, op_causal_conv1d, op_newton_schulz, op_muon_step,
-	op_mixed_batch, op_qk_norm_rope, op_rmsnorm_fp8;
+	op_mixed_batch, op_qk_norm_rope, op_rmsnorm_fp8, op_gated_product;
 
 const struct op *const ops[] = {
 	&op_gated_delta_rule, &op_rmsnorm, &op_rope, &op_causal_conv1d, &op_newton_schulz, &op_muon_step, &op_mixed_batch,
-	&op_qk_norm_rope, &op_rmsnorm_fp8, NULL
+	&op_qk_norm_rope, &op_rmsnorm_fp8, &op_gated_product, NULL
 };
 
 const struct op *op_find(const char *name)
