@@ -18,7 +18,7 @@ endif
 LIBS := -ljansson -lmpfr -lgmp -lopenblas -lm -ldl -lpthread
 KERNELS := $(filter-out gpu/cuda.cu,$(wildcard gpu/*.cu))
 SHARED := gpu/cuda.cu $(sort $(wildcard gpu/*.cuh))     # part of every kernel's hash
-C := $(filter-out compare/main.c compare/bench.c gpu/no_cuda.c,$(wildcard fixtures/*.c ref/*.c compare/*.c gpu/*.c))
+C := $(filter-out compare/main.c $(wildcard compare/bench*.c) gpu/no_cuda.c,$(wildcard fixtures/*.c ref/*.c compare/*.c gpu/*.c))
 ifdef NVCC
 CUDA := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CU := $(wildcard gpu/*.cu)
@@ -45,7 +45,7 @@ MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/" ($$
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-gpu faults clean help FORCE
+.PHONY: all deps gate test check-recipe docs check-docs plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu faults model-mistakes clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -54,8 +54,14 @@ all: $(BUILD)/etalon
 LINK = @echo link $@; $(CC) $(CFLAGS) -o $@ $(filter %.o,$^) $(OPENMP) $(CUDALIBS)
 $(BUILD)/etalon: $(OBJECTS) $(BUILD)/compare/main.o
 	$(LINK) $(LIBS)
-$(BUILD)/bench: $(OBJECTS) $(BUILD)/compare/bench.o
-	$(LINK) $(LIBS)
+# Peers that are not installed are missing in the table.
+PEERS := $(if $(wildcard /usr/include/arb_mat.h),-lflint-arb -lflint) $(if $(wildcard /usr/include/qd/dd_real.h),-lqd)
+$(BUILD)/bench: $(OBJECTS) $(patsubst %.c,$(BUILD)/%.o,$(wildcard compare/bench*.c)) $(BUILD)/compare/bench_qd.o
+	$(LINK) -Wl,--as-needed $(PEERS) $(LIBS) -lstdc++
+$(BUILD)/compare/bench_%.o: private CFLAGS += -O3 -march=native
+$(BUILD)/compare/bench_qd.o: compare/bench_qd.cc $(BUILD)/flags | $(AFTER)
+	@mkdir -p $(@D); echo c++ $<
+	@$(CXX) -std=c++17 -O3 -march=native -ffp-contract=off -I. -MMD -MP -c -o $@ $<
 # No MPFR and no OpenBLAS: it runs where CUDA is, judges with double precision.
 $(BUILD)/bench-gpu: $(patsubst %.cu,$(BUILD)/%.cu.o,$(CU) $(BENCH_GPU)) \
 		$(patsubst %.c,$(BUILD)/%.o,$(wildcard fixtures/*.c) $(filter-out gpu/no_cuda.c,$(wildcard gpu/*.c)))
@@ -66,7 +72,8 @@ $(BUILD)/tests/plugin_%.so: tests/plugin_%.c $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $<
 	@$(CC) $(CFLAGS) -I. -shared -fPIC -MMD -MP -o $@ $<
 
-$(BUILD)/ref/arith_%.o $(BUILD)/fixtures/dtype.o $(BUILD)/compare/elementwise.o $(BUILD)/gpu/executor_cpu_layer.o: private CFLAGS += -O3
+$(BUILD)/ref/arith_%.o $(BUILD)/fixtures/dtype.o $(BUILD)/compare/scan_%.o $(BUILD)/compare/kl_%.o $(BUILD)/gpu/executor_cpu_layer.o: private CFLAGS += -O3
+$(BUILD)/compare/logit_row.o: private CFLAGS += -O3
 # Neither flag changes a result; with either effect kept, loops with roots or choices are no vector code.
 $(BUILD)/ref/dd_%.o: private CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)
@@ -76,6 +83,11 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo nvcc $<
 	@$(NVCC) $(NVCCFLAGS) -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 $(BUILD)/gpu/backend.o: $(BUILD)/gpu_sources.h
+$(BUILD)/compare/logits_pictures.o: $(BUILD)/logits_gp.h
+
+# A script as a string of C.
+$(BUILD)/%_gp.h: plots/%.gp
+	@mkdir -p $(@D); sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< >$@
 
 # Rebuilds everything when the flags change.
 $(BUILD)/flags: FORCE
@@ -137,6 +149,13 @@ $(BUILD)/kill_matrix: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kill_matrix*.
 $(BUILD)/pairs: $(BUILD)/tests/pairs.o $(BUILD)/tests/kill_matrix_model.o $(OBJECTS)
 	$(LINK) $(LIBS)
 
+$(BUILD)/model_mistakes: $(BUILD)/tests/model_mistakes.o $(OBJECTS)
+	$(LINK) $(LIBS)
+
+# HOW=logits: from logits alone, the mistake in all layers of its kind.
+model-mistakes: $(BUILD)/model_mistakes
+	$(BUILD)/model_mistakes 1 0 1000 $(HOW)
+
 pairs: $(BUILD)/pairs
 	$(BUILD)/pairs $(PAIRS)
 
@@ -182,7 +201,13 @@ device: | $(AFTER)
 	@! ldd $(DEVICE) | grep -E 'openblas|mpfr|gmp|jansson|gomp|stdc' || { echo "device: not static" >&2; exit 1; }
 
 bench: $(BUILD)/bench
-	$(BUILD)/bench
+	$< $(BUILD)/growth.tsv >$(BUILD)/performance.md
+	cp $(BUILD)/performance.md docs/
+	gnuplot -e "table='$(BUILD)/growth.tsv'; picture='docs/performance.png'" plots/growth.gp
+	@cat docs/performance.md
+
+bench-deps: DEBIAN := libflint-arb-dev libflint-dev libqd-dev python3-mpmath python3-numpy gnuplot-nox
+bench-deps: deps
 
 bench-gpu: $(if $(NVCC),$(BUILD)/bench-gpu)
 	@[ '$(NVCC)' ] || { echo "bench-gpu: needs nvcc" >&2; exit 2; }
@@ -199,16 +224,18 @@ make test         all tests, and that every op has its four files
 make asan         the same under the address and undefined-behaviour sanitizers
 make faults       $(BUILD)/etalon-faults, whose executor makes mistakes when told to, and their tests
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
-make bench        time per token of each arithmetic; rate of diff
+make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/performance.md
+make bench-deps   installs what make bench compares with
 make bench-gpu    Newton-Schulz: our symmetric products against cuBLAS only, after a self-test; the executor's decoding step; fused small kernels (needs a GPU)
 make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run
 make check-recipe every op has its reference, kernel, test and page
 make docs         fills the generated blocks of the pages (make test checks them)
 make mutants      breaks each rule of the verdict in turn; a test must notice
-make plots        the pictures of docs/newton-schulz.md, and SVG in $(BUILD)/plots; a minute
+make plots        the pictures of docs/newton-schulz.md and docs/quantize.md, and SVG in $(BUILD)/plots; a minute
 make readback     reads back random roundings of model kernels, DRAWS=100 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes (ONLY: names of ops, contracts)
 make pairs        two mistakes at once, PAIRS=50 random pairs for each op
+make model-mistakes  plants each known mistake in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
 make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page)
 make clean        removes build
 endef

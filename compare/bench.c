@@ -1,22 +1,21 @@
-/* make bench: what the reference costs in each arithmetic, and how near `diff` comes to the rate
- * at which this machine reads memory. Medians; times of a thread are wall time x threads. */
+/* make bench: docs/performance.md. What etalon takes, as ratios: dd against its peers, comparison against reading memory,
+ * and what the reference costs in each arithmetic. Medians. usage: bench GROWTH.tsv */
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "bench.h"
 #include "cli.h"
-#include "elementwise.h"
+#include "kl.h"
 #include "fixtures/cases.h"
 #include "ref/op.h"
 
-enum { REPEATS = 5, HEADS = 48 };
-static const size_t bytes_read = (size_t)1 << 29;       /* of each file, and of the buffer: beyond any cache */
+enum { REPEATS = BENCH_REPEATS, HEADS = 48 };
 
 /* Work sizes that take some 0.1 s in each arithmetic. */
 static const struct { const char *arith; size_t tokens, rows; } ariths_timed[] = {
-	{ "f32", 64, 512 }, { "f64", 64, 512 }, { "noisy", 16, 128 }, { "mpfr:128", 2, 16 }
+	{ "f32", 64, 512 }, { "f64", 64, 512 }, { "dd", 16, 128 }, { "noisy", 16, 128 }, { "mpfr:128", 2, 16 }
 };
 
 static void stop(const struct error *e)
@@ -67,172 +66,120 @@ static double time_ref(const char *op, const char *case_name, const struct case_
 	return median(t, REPEATS);
 }
 
-static void add_time(struct table *t, double seconds)
+static void references(void)
 {
-	if (seconds < 1e-6) table_add(t, "%.3g ns", 1e9 * seconds);
-	else if (seconds < 1e-3) table_add(t, "%.3g us", 1e6 * seconds);
-	else table_add(t, "%.3g ms", 1e3 * seconds);
-}
-
-static void delta_rule(void)
-{
-	static const char *const heading[] = { "gated_delta_rule", ">a token", ">a head's step (a thread)" };
-	struct table t = { .columns = 3, .heading = heading };
-
-	printf("state 128 x 128, %d heads a token\n", HEADS);
+	printf("\n| one core's time for | a delta-rule step of a head, 128 × 128 | an element of rmsnorm | of rope | "
+		"of causal_conv1d |\n"
+		"|---|--:|--:|--:|--:|\n");
 	for (size_t i = 0; i < sizeof ariths_timed / sizeof *ariths_timed; i++) {
-		size_t T = ariths_timed[i].tokens, unused;
-		struct case_dim dims[] = { { "T", T }, { "N", 1 }, { "Hk", 16 }, { "Hv", HEADS }, { "Dk", 128 }, { "Dv", 128 }, { 0 } };
-		double s = time_ref("gated_delta_rule", "prefill", dims, ariths_timed[i].arith, &unused) / (double)T;
-		table_add(&t, "%s", ariths_timed[i].arith);
-		add_time(&t, s);
-		add_time(&t, s / HEADS * omp_get_max_threads());
-	}
-	table_print(&t);
-}
-
-static void other_ops(void)
-{
-	static const char *const heading[] = { "an element (a thread)", ">rmsnorm", ">rope", ">causal_conv1d" };
-	struct table t = { .columns = 4, .heading = heading };
-
-	putchar('\n');
-	for (size_t i = 0; i < sizeof ariths_timed / sizeof *ariths_timed; i++) {
-		size_t R = ariths_timed[i].rows;
-		struct case_dim norm[] = { { "R", R }, { "D", 5120 }, { 0 } };
-		struct case_dim rope[] = { { "T", R }, { "H", 24 }, { "D", 256 }, { 0 } };
+		size_t T = ariths_timed[i].tokens, R = ariths_timed[i].rows, n;
+		struct case_dim delta[] = { { "T", T }, { "N", 1 }, { "Hk", 16 }, { "Hv", HEADS }, { "Dk", 128 }, { "Dv", 128 }, { 0 } };
+		struct case_dim norm[] = { { "R", R }, { "D", 5120 }, { 0 } }, rope[] = { { "T", R }, { "H", 24 }, { "D", 256 }, { 0 } };
 		struct case_dim conv[] = { { "T", R }, { "N", 1 }, { "C", 10240 }, { "W", 4 }, { 0 } };
 		const struct { const char *op, *name; const struct case_dim *dims; } timed[] = {
 			{ "rmsnorm", "zero_centred_5120", norm }, { "rope", "partial", rope }, { "causal_conv1d", "prefill_silu", conv }
 		};
-		table_add(&t, "%s", ariths_timed[i].arith);
+		double s = time_ref("gated_delta_rule", "prefill", delta, ariths_timed[i].arith, &n) / (double)(T * HEADS);
+		printf("| %s | %s |", ariths_timed[i].arith, bench_seconds(s * omp_get_max_threads()));
 		for (size_t k = 0; k < 3; k++) {
-			size_t n;
-			double s = time_ref(timed[k].op, timed[k].name, timed[k].dims, ariths_timed[i].arith, &n);
-			add_time(&t, s / (double)n * omp_get_max_threads());
+			s = time_ref(timed[k].op, timed[k].name, timed[k].dims, ariths_timed[i].arith, &n);
+			printf(" %s |", bench_seconds(s / (double)n * omp_get_max_threads()));
 		}
+		putchar('\n');
 	}
-	table_print(&t);
 }
 
-/* ---- diff ---- */
-
-static uint64_t *buffer(void)
+/* ---- growth ---- */
+static double delta_time(size_t T, size_t heads)
 {
-	size_t n = bytes_read / sizeof(uint64_t);
-	uint64_t *x = malloc(bytes_read);
+	size_t unused;
+	struct case_dim dims[] = { { "T", T }, { "N", 1 }, { "Hk", heads }, { "Hv", heads }, { "Dk", 128 }, { "Dv", 128 }, { 0 } };
 
-	if (!x) {
-		struct error e;
-		error_set(&e, E_MEMORY, NULL, NO_OFFSET, "%zu bytes", bytes_read);
-		stop(&e);
-	}
-	#pragma omp parallel for simd
-	for (size_t i = 0; i < n; i++) x[i] = i;
-	return x;
+	return time_ref("gated_delta_rule", "prefill", dims, "dd", &unused);
 }
 
-/* Seconds for all threads to sum the buffer. */
-static double time_read(const uint64_t *x)
-{
-	static volatile uint64_t used;
-	uint64_t sum = 0;
-	double start = omp_get_wtime();
-
-	#pragma omp parallel for simd reduction(+:sum)
-	for (size_t i = 0; i < bytes_read / sizeof *x; i++) sum += x[i];
-	used = sum;
-	(void)used;
-	return omp_get_wtime() - start;
-}
-
-/* A file of one tensor of small odd steps; every `every`-th element is one bit apart. */
-static void write_file(const char *path, enum dtype d, size_t every)
+static double kl_time(size_t width)
 {
 	struct tensors t = { 0 };
 	struct error e;
-	size_t n = bytes_read / dtype_info[d].size;
-	struct tensor *x = tensors_add(&t, "x", d, 1, &n);
+	size_t n = 64 * width;
+	struct kl_row row[64];
+	double time[REPEATS];
 
-	if (!x) {
-		error_set(&e, E_MEMORY, path, NO_OFFSET, "%zu bytes", bytes_read);
-		stop(&e);
-	}
-	#pragma omp parallel for
+	if (!tensors_add(&t, "a", DT_F32, 1, &n) || !tensors_add(&t, "b", DT_F32, 1, &n)) exit(4);
 	for (size_t i = 0; i < n; i++) {
-		uint32_t b = 0x3F000000 + (uint32_t)(i * 2654435761u >> 8 & 0xFFFFFE);
-		uint16_t half = (uint16_t)(b >> 16 & 0xFFFE);
-		b |= every && i % every == 0;
-		half = (uint16_t)(half | (every && i % every == 0));
-		memcpy((char *)x->data + i * dtype_info[d].size, d == DT_F32 ? (void *)&b : (void *)&half, dtype_info[d].size);
+		((float *)t.item[0].data)[i] = (float)(i * 2654435761u % 65536) * 0x1p-13f;
+		((float *)t.item[1].data)[i] = (float)(i * 2654435761u % 65521) * 0x1p-13f;
 	}
-	if (!tensors_write(&t, path, &e))
-		stop(&e);
+	for (int i = 0; i < REPEATS; i++) {
+		double start = omp_get_wtime();
+		if (!kl_rows(&t.item[0], &t.item[1], width, 10, row, &e)) stop(&e);
+		time[i] = omp_get_wtime() - start;
+	}
 	tensors_free(&t);
+	return median(time, REPEATS);
 }
 
-/* Seconds to compare two files in the page cache. */
-static double time_diff(const char *a, const char *b)
+/* Blocks "size seconds", for plots/growth.gp: tokens, heads, vocabulary, cores. */
+static void growth(const char *path)
 {
-	struct tensors x, y;
-	struct elementwise result;
-	struct error e;
-	double start = omp_get_wtime();
+	FILE *f = fopen(path, "w");
+	int cores = omp_get_max_threads();
 
-	if (!tensors_read(&x, a, &e) || !tensors_read(&y, b, &e) || !elementwise(&x.item[0], &y.item[0], 1, true, &result, &e))
-		stop(&e);
-	double seconds = omp_get_wtime() - start;
-	elementwise_free(&result);
-	tensors_free(&x);
-	tensors_free(&y);
-	return seconds;
+	if (!f) exit(4);
+	fputs("# tokens, 4 heads\n", f);
+	for (size_t T = 64; T <= 4096; T *= 4) fprintf(f, "%zu\t%g\n", T, delta_time(T, 4));
+	fputs("\n\n# heads, 256 tokens\n", f);
+	for (size_t heads = 1; heads <= 32; heads *= 2) fprintf(f, "%zu\t%g\n", heads, delta_time(256, heads));
+	fputs("\n\n# vocabulary, 64 rows\n", f);
+	for (size_t width = 1 << 14; width <= 1 << 20; width *= 4) fprintf(f, "%zu\t%g\n", width, kl_time(width));
+	fputs("\n\n# cores, 256 tokens of 32 heads\n", f);
+	for (int n = 1; n <= cores; n *= 2) {
+		omp_set_num_threads(n);
+		fprintf(f, "%d\t%g\n", n, delta_time(256, 32));
+	}
+	omp_set_num_threads(cores);
+	fclose(f);
 }
 
-/* Reads and diffs in turn, so that both meet the same load. */
-static void add_rates(struct table *t, const char *what, const char *a, const char *b, const uint64_t *x)
+/* ---- what the parts share ---- */
+double bench_time(void (*run)(void *), void *data)
 {
-	double read[REPEATS], both[REPEATS];
+	double t[BENCH_REPEATS], start = omp_get_wtime();
+	int calls = 1;
 
-	for (int r = 0; r < REPEATS; r++) {
-		read[r] = time_read(x);
-		both[r] = time_diff(a, b);
+	run(data);
+	double once = omp_get_wtime() - start;
+	if (once < 0.02) calls = (int)(0.02 / (once + 1e-9)) + 1;
+	for (int i = 0; i < BENCH_REPEATS; i++) {
+		start = omp_get_wtime();
+		for (int k = 0; k < calls; k++) run(data);
+		t[i] = (omp_get_wtime() - start) / calls;
 	}
-	double machine = (double)bytes_read / median(read, REPEATS), rate = 2 * (double)bytes_read / median(both, REPEATS);
-	table_add(t, "%s", what);
-	table_add(t, "%.1f GB/s", rate / 1e9);
-	table_add(t, "%.1f GB/s", machine / 1e9);
-	table_add(t, "%.2f", rate / machine);
+	return median(t, BENCH_REPEATS);
 }
 
-static void diff(void)
+const char *bench_seconds(double s)
 {
-	static const char *const heading[] = { "diff of two files", ">reads", ">the machine reads", ">ratio" };
-	static const struct { const char *what; enum dtype dtype; size_t every; } files[] = {
-		{ "F32, equal", DT_F32, 0 }, { "F32, one in 1000 differs", DT_F32, 1000 }, { "F32, all differ", DT_F32, 1 },
-		{ "BF16, equal", DT_BF16, 0 }, { "BF16, one in 1000 differs", DT_BF16, 1000 }
-	};
-	struct table t = { .columns = 4, .heading = heading };
-	char folder[] = "/tmp/etalon.bench.XXXXXX", a[64], b[64];
-	uint64_t *x = buffer();
+	static char text[8][24];
+	static int at;
+	char *to = text[at++ % 8];
 
-	if (!mkdtemp(folder)) {
-		struct error e;
-		error_set(&e, E_OPEN, folder, NO_OFFSET, "cannot make this folder");
-		stop(&e);
-	}
-	snprintf(a, sizeof a, "%s/a", folder);
-	snprintf(b, sizeof b, "%s/b", folder);
-	printf("\nfiles of %zu MiB in the page cache; a buffer of as much summed by all threads\n", bytes_read >> 20);
-	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-		write_file(a, files[i].dtype, 0);
-		write_file(b, files[i].dtype, files[i].every);
-		add_rates(&t, files[i].what, a, b, x);
-	}
-	free(x);
-	unlink(a);
-	unlink(b);
-	rmdir(folder);
-	table_print(&t);
+	if (isnan(s)) return "missing";
+	if (s < 1e-6) snprintf(to, sizeof text[0], "%.3g ns", 1e9 * s);
+	else if (s < 1e-3) snprintf(to, sizeof text[0], "%.3g µs", 1e6 * s);
+	else if (s < 1) snprintf(to, sizeof text[0], "%.3g ms", 1e3 * s);
+	else snprintf(to, sizeof text[0], "%.3g s", s);
+	return to;
+}
+
+void bench_ratio(const char *what, double own, const char *peer, double seconds, const char *goal)
+{
+	char ratio[24] = "";
+
+	if (!isnan(seconds)) snprintf(ratio, sizeof ratio, "%.3g", seconds / own);
+	printf("| %s | %s | %s | %s | %s | %s |\n", what, bench_seconds(own), peer, bench_seconds(seconds), ratio, goal);
+	fflush(stdout);
 }
 
 static void machine(void)
@@ -246,14 +193,19 @@ static void machine(void)
 			break;
 		}
 	if (f) fclose(f);
-	printf("%s, %d threads; medians of %d runs\n", model, omp_get_max_threads(), REPEATS);
+	printf("# How fast\nWritten by `make bench` on %s, %d cores; medians of %d. Ratios count, not times; a peer that "
+		"`make bench-deps` has not\ninstalled is missing. The first table on one core.\n", model, omp_get_max_threads(), REPEATS);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	if (argc != 2) return fputs("usage: bench GROWTH.tsv\n", stderr), 2;
 	machine();
-	delta_rule();
-	other_ops();
-	diff();
+	printf("\n| | etalon | peer | its time | ratio | goal |\n|---|--:|---|--:|--:|--:|\n");
+	bench_dd();
+	bench_memory();
+	references();
+	growth(argv[1]);
+	puts("\n![How time grows with tokens, heads, the vocabulary and cores](performance.png)");
 	return 0;
 }

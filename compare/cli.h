@@ -16,6 +16,8 @@ int cmd_record(int argc, char **argv);
 int cmd_inputs(int argc, char **argv);
 int cmd_ref(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
+int cmd_logits(int argc, char **argv);
+int cmd_quantize(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_isolate(int argc, char **argv);
 int cmd_eigen(int argc, char **argv);

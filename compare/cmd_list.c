@@ -5,7 +5,7 @@
 
 #include "cli.h"
 #include "fixtures/cases.h"
-#include "ref/op.h"
+#include "ref/model.h"
 
 /* A row is given as its cells, in the order of the columns; "" in place of NULL. */
 struct list { const struct op *only; bool json; struct table table; json_t *rows; };
@@ -196,17 +196,27 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	}
 }
 
+/* A part of a model is listed only when it is named. */
+static const struct op *find_op(const char *name, bool *part)
+{
+	*part = false;
+	for (int i = 0; i < MODEL_PARTS; i++)
+		if (!strcmp(model_op(i)->name, name)) return *part = true, model_op(i);
+	return op_find(name);
+}
+
 int cmd_list(int argc, char **argv)
 {
 	static const struct argp_option options[] = { { "json", 'j', NULL, 0, "an array of objects", 0 }, { 0 } };
 	static const struct argp argp = { options, parse, "ops|tensors|params|cases|mistakes|sites|contracts [OP]\narithmetics",
-		"What etalon knows, of all ops or of one.", NULL, NULL, NULL };
+		"What etalon knows, of all ops or of one; linear_attention, full_attention and head are the parts of a whole model.", NULL, NULL, NULL };
 	struct arguments a = { 0 };
 	struct error e;
+	bool part = false;
 
 	cli_parse(&argp, argc, argv, &a);
 	struct list l = { .json = a.json, .table = { .columns = a.kind->columns, .heading = a.kind->heading } };
-	if (a.op && !(l.only = op_find(a.op))) {
+	if (a.op && !(l.only = find_op(a.op, &part))) {
 		error_set(&e, E_OP, a.op, NO_OFFSET, "see `etalon list ops`");
 		return cli_fail(&e);
 	}
@@ -215,5 +225,7 @@ int cmd_list(int argc, char **argv)
 	for (size_t i = 0; ops[i] && !(a.kind->once && i); i++)
 		if (a.kind->once || !l.only || l.only == ops[i])
 			a.kind->list(&l, ops[i]);
+	if (part && !a.kind->once)
+		a.kind->list(&l, l.only);
 	return a.json ? cli_json(l.rows) : table_print(&l.table);
 }

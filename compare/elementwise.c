@@ -6,12 +6,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fixtures/wide.h"
+#include "scan.h"
 
 #define INFINITE (UINT64_C(0x7FF) << 52)
-#define MAGNITUDE (~(UINT64_C(1) << 63))
 
-enum { CHUNK = 1 << 18, BLOCK = 1024 };         /* elements: of a thread's turn; of the first cache */
+enum { CHUNK = 1 << 18, BLOCK = 4096 };         /* elements: of a thread's turn; of the first cache */
 
 /* Spacing of the coarser type at magnitude m: max(m & mask, least) scale. */
 struct grid { uint64_t mask; double least, scale; };
@@ -19,6 +18,7 @@ struct sums { double d2, a2, d; size_t finite; };       /* Σd², Σa², Σd */
 
 /* What one thread has seen. Only an element beyond one of these limits is looked at alone. */
 struct part {
+	scan_form *scan;
 	size_t differ, nan_a, nan_b, inf_a, inf_b;
 	double max_abs, max_rel, max_ulp;
 	struct element *top;
@@ -64,49 +64,21 @@ static double threshold(const struct part *p)
 	return !p->room ? p->max_abs : p->n_top < p->room ? 0 : p->top[p->n_top - 1].abs;
 }
 
-/* Adds a [n], b [n] to the sums and the count; true when some element passes a limit of p, which
- * then has to be looked at. *special: some element is not finite, and nothing was added. */
-WIDE_LOOP
-static bool scan(struct part *p, struct sums *s, const struct grid *g, const double *a, const double *b, size_t n, bool *special)
+/* Adds n elements to the sums and the count; true when some element passes a limit of p, which then has to be looked
+ * at. *special: some element is not finite, or its square, and nothing was added. */
+static bool scan(struct part *p, struct sums *s, const struct grid *g, enum dtype t, const void *a, const void *b, size_t n,
+                 bool *special)
 {
-	double max_rel = p->max_rel, max_ulp = p->max_ulp * g->scale, least = g->least, enters = threshold(p);
-	double d2 = 0, a2 = 0, sum = 0;
-	uint64_t mask = g->mask, differ = 0, hot = 0, infinite = 0;
+	const struct limits l = { p->max_rel, p->max_ulp * g->scale, g->least };
+	struct scanned x;
 
-	#pragma omp simd reduction(+:d2,a2,sum,differ) reduction(|:hot,infinite)
-	for (size_t i = 0; i < n; i++) {
-		double d = b[i] - a[i], m = larger(fabs(a[i]), fabs(b[i]));
-		differ += (uint64_t)(bits(a[i]) != bits(b[i]));
-		infinite |= (uint64_t)((bits(a[i]) & MAGNITUDE) >= INFINITE) | (uint64_t)((bits(b[i]) & MAGNITUDE) >= INFINITE);
-		d2 += d * d;
-		a2 += a[i] * a[i];
-		sum += d;
-		d = fabs(d);
-		hot |= (uint64_t)(d > max_rel * m) | (uint64_t)(d > enters) | (uint64_t)(d > max_ulp * larger(number(bits(m) & mask), least));
-	}
-	*special = infinite;
-	if (infinite)
+	p->scan(&x, t, a, b, n, &l);
+	*special = !isfinite(x.d2 + x.a2);
+	if (*special)
 		return false;
-	p->differ += differ;
-	s->d2 += d2, s->a2 += a2, s->d += sum, s->finite += n;
-	return hot || (differ && p->n_top < p->room);
-}
-
-/* The same for elements that are equal, so that d = 0. */
-WIDE_LOOP
-static void scan_equal(struct sums *s, const double *a, size_t n, bool *special)
-{
-	double a2 = 0;
-	uint64_t infinite = 0;
-
-	#pragma omp simd reduction(+:a2) reduction(|:infinite)
-	for (size_t i = 0; i < n; i++) {
-		infinite |= (uint64_t)((bits(a[i]) & MAGNITUDE) >= INFINITE);
-		a2 += a[i] * a[i];
-	}
-	*special = infinite;
-	if (!infinite)
-		s->a2 += a2, s->finite += n;
+	p->differ += x.differ;
+	s->d2 += x.d2, s->a2 += x.a2, s->d += x.d, s->finite += n;
+	return x.past_rel > 0 || x.past_ulp > 0 || x.most > threshold(p) || (x.differ && p->n_top < p->room);
 }
 
 /* Keeps the list sorted: |d| falling, and where equal the earlier element first. */
@@ -200,21 +172,20 @@ static const char *at(const struct tensor *t, size_t i) { return (const char *)t
 static void compare(struct part *p, struct sums *s, const struct grid *g, const struct tensor *a, const struct tensor *b, size_t first, size_t n)
 {
 	double x[BLOCK], y[BLOCK];
-	const double *other = x;
-	bool special, hot = false;
+	bool typed = a->dtype == b->dtype && scan_has(a->dtype), special = false, hot = false;
 
+	if (typed)
+		hot = scan(p, s, g, a->dtype, at(a, first), at(b, first), n, &special);
+	if (typed && !special && !hot)
+		return;
 	dtype_load(a->dtype, at(a, first), n, x);
-	if (a->dtype == b->dtype && !memcmp(at(a, first), at(b, first), n * dtype_info[a->dtype].size)) {
-		scan_equal(s, x, n, &special);
-	} else {
-		dtype_load(b->dtype, at(b, first), n, y);
-		other = y;
-		hot = scan(p, s, g, x, y, n, &special);
-		if (a->dtype == DT_I64 || b->dtype == DT_I64)
-			look_at_wide(p, g, a, b, first, x, y, n);
-	}
+	dtype_load(b->dtype, at(b, first), n, y);
+	if (!typed)
+		hot = scan(p, s, g, DT_F64, x, y, n, &special);
+	if (a->dtype == DT_I64 || b->dtype == DT_I64)
+		look_at_wide(p, g, a, b, first, x, y, n);
 	if (special)
-		look_at_special(p, s, g, first, x, other, n);
+		look_at_special(p, s, g, first, x, y, n);
 	else if (hot)
 		look_at_all(p, g, first, x, y, n);
 }
@@ -265,7 +236,7 @@ bool elementwise(const struct tensor *a, const struct tensor *b, size_t top, boo
 	*r = (struct elementwise){ .count = a->count };
 	#pragma omp parallel if (chunks > 1)
 	{
-		struct part p = { .top = calloc(top + 1, sizeof *p.top), .room = top };
+		struct part p = { .scan = scan_best(), .top = calloc(top + 1, sizeof *p.top), .room = top };
 		bool go = sums && all.top && p.top;
 		#pragma omp for schedule(dynamic)
 		for (size_t k = 0; k < chunks; k++) {

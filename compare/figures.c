@@ -5,8 +5,6 @@
 #include "figures.h"
 #include "quantile.h"
 
-/* A correct kernel's error may exceed its model by this factor before it is called wrong. */
-static const double slack = 1.4;
 /* A mean error below this share of sigma is never a fault: kernels that truncate have one. */
 static const double harmless_bias = 0.1;
 

@@ -58,6 +58,7 @@ struct breach {
 	const char *law;                /* NULL: none was */
 	int step, request, slot, layer; /* -1: does not apply */
 	char what[256];
+	bool checkpoint;                /* the slot is held by checkpoints only */
 };
 
 struct play_row { int step, request, kind, position; int32_t read_slot; size_t batch, first, tokens; };     /* request -1: padding */

@@ -40,7 +40,7 @@ static void hold_untouched(struct isolation *x, const struct call *call, const s
 			if (written[s]) continue;
 			x->law[LAW_UNTOUCHED].counted += i == 0;
 			if (before->dtype == after->dtype && !memcmp(p, q, bytes)) continue;
-			struct breach b = { "untouched", -1, -1, (int)s, -1, "" };
+			struct breach b = { "untouched", -1, -1, (int)s, -1, "", false };
 			for (at = 0; before->dtype == after->dtype && p[at] == q[at];) at++;
 			b.layer = (int)(at / (bytes / layers));
 			snprintf(b.what, sizeof b.what, before->dtype == after->dtype ? "no token writes slot %zu, but its %s changed from byte %zu on"
@@ -66,7 +66,7 @@ static void hold_padding(struct isolation *x, const struct capture *c)
 		x->law[LAW_PADDING].counted++;
 		const char *at = (const char *)y->data + (size_t)t * bytes;
 		for (size_t i = 0; i < bytes; i++) {
-			struct breach b = { "padding", -1, -1, -1, -1, "" };
+			struct breach b = { "padding", -1, -1, -1, -1, "", false };
 			if (!at[i]) continue;
 			snprintf(b.what, sizeof b.what, "y of row %zu, which pads, is not zero", r);
 			broken(x, LAW_PADDING, &b);
@@ -92,7 +92,7 @@ static void hold_repeat(struct one *all, size_t i, char **path)
 	struct isolation *x = &all[i].laws;
 
 	for (size_t k = 0; k < i; k++) {
-		struct breach b = { "repeat", -1, -1, -1, -1, "" };
+		struct breach b = { "repeat", -1, -1, -1, -1, "", false };
 		if (!all[k].read || !same(&all[k].capture, &all[i].capture, "in.")) continue;
 		x->law[LAW_REPEAT].plays++;
 		x->law[LAW_REPEAT].counted += capture_in(&all[i].capture, "write_slot")->count;

@@ -39,18 +39,48 @@ static bool find_leak(struct explanation *x, const struct setup *s, const struct
 	return ok;
 }
 
+static void told(struct explanation *x, const char *mistake, const char *what, const char *seen)
+{
+	x->mistake = mistake;
+	x->what = what;
+	x->seen = seen;
+}
+
+/* Without numbers that fit: a checkpoint that changes was not copied; and plays that differ from launch to launch, on
+ * scratch that held other numbers, read what is not written yet. */
+static bool tell_without_numbers(struct explanation *x, const struct setup *s, const struct scenario *scenario, const struct isolation *failed,
+	struct error *e)
+{
+	const struct op *op = op_find("mixed_batch");
+	const struct mistake_spec *shared = &op->mistakes[op_mistake(op, "checkpoint_shared_not_copied")];
+	size_t size = setup_y_elements(s) * dtype_info[s->shape.data].size;
+	struct play first, p;
+
+	if (failed->broken == LAW_UNTOUCHED && failed->breach.checkpoint) return told(x, shared->name, shared->what, shared->seen), true;
+	if (!play_make(&first, s, scenario, &(struct play_how){ .marked = -1, .keep_going = true }, e)) return false;
+	bool ok = true;
+	for (int before = 2; ok && before <= 64 && !x->mistake; before *= 2) {
+		struct play_how how = { .marked = -1, .keep_going = true, .before = before };
+		if (!(ok = play_make(&p, s, scenario, &how, e))) break;
+		if (p.tokens != first.tokens || memcmp(p.y, first.y, p.tokens * size))
+			told(x, laws[LAW_REPEAT].mistake, laws[LAW_REPEAT].mistake_what, laws[LAW_REPEAT].seen);
+		play_free(&p);
+	}
+	play_free(&first);
+	return ok;
+}
+
 bool isolate_explain(struct explanation *x, const struct setup *s, const struct scenario *scenario, const struct isolation *failed, struct error *e)
 {
 	const struct law *law = &laws[failed->broken];
 
 	*x = (struct explanation){ .leaks_from = -1 };
 	if (law->mistake) {
-		x->mistake = law->mistake;
-		x->what = law->mistake_what;
-		x->seen = law->seen;
+		told(x, law->mistake, law->mistake_what, law->seen);
 		return true;
 	}
-	return name_it(x, s, scenario, AS_GIVEN, e) && name_it(x, s, scenario, REPLAYED, e) && find_leak(x, s, scenario, e);
+	return name_it(x, s, scenario, AS_GIVEN, e) && name_it(x, s, scenario, REPLAYED, e)
+		&& (x->mistake || tell_without_numbers(x, s, scenario, failed, e)) && find_leak(x, s, scenario, e);
 }
 
 /* ---- shrinking ---- */

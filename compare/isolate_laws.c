@@ -79,7 +79,7 @@ static struct breach differs(int law, const struct play *a, const struct differe
 {
 	const struct play_row *row = &a->row[a->token[d->a].row];
 	int layer = (int)(d->byte / (y_bytes(a) / (size_t)a->setup->shape.layers));
-	struct breach b = { laws[law].name, row->step, row->request, row->read_slot, layer, "" };
+	struct breach b = { laws[law].name, row->step, row->request, row->read_slot, layer, "", false };
 
 	snprintf(b.what, sizeof b.what, "y of request %d (its token %zu) changes; %zu of %zu tokens do (%s)", row->request,
 		a->token[d->a].fed, d->different, d->compared, laws[law].what);

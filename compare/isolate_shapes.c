@@ -69,7 +69,7 @@ static void broken(struct isolation *x, int law, const char *format, ...)
 
 	if (x->broken >= 0) return;
 	x->broken = law;
-	x->breach = (struct breach){ laws[law].name, -1, -1, -1, -1, "" };
+	x->breach = (struct breach){ laws[law].name, -1, -1, -1, -1, "", false };
 	va_start(args, format);
 	vsnprintf(x->breach.what, sizeof x->breach.what, format, args);
 	va_end(args);

@@ -205,6 +205,7 @@ static bool check_slots(struct run *r, size_t first_token, struct error *e)
 		size_t layer = ring ? (at - states) / ((bytes - states) / layers) : at / (states / layers);
 		breach(r->play, "untouched", r->step, -1, (int)slot, (int)layer, "no row writes slot %zu (%s), but its %s changed from byte %zu on",
 			slot, model_owner(&r->model, (int)slot, owner, sizeof owner), ring ? "ring" : "state", ring ? at - states : at);
+		r->play->breach.checkpoint = r->play->breach.slot == (int)slot && !strncmp(owner, "checkpoint", strlen("checkpoint"));
 	}
 	return true;
 }

@@ -125,7 +125,7 @@ static void say_token(struct values *v, const struct measured *m, size_t token, 
 	char text[96];
 
 	v->first_wrong = token;
-	v->breach = (struct breach){ "values", m->step[row], -1, slot, (int)(element / (m->n / m->call.out[OUT_Y]->shape[1])), "" };
+	v->breach = (struct breach){ "values", m->step[row], -1, slot, (int)(element / (m->n / m->call.out[OUT_Y]->shape[1])), "", false };
 	snprintf(v->breach.what, sizeof v->breach.what, "y%s of row %d is %.6g, alone it would be %.6g: %.3g sigma",
 		index_text(&m->call, OUT_Y, at, text, sizeof text), row, got_at(&m->call, OUT_Y, at), m->truth.hi[OUT_Y][at],
 		error_at(m, OUT_Y, at));
@@ -138,7 +138,7 @@ static void say_rule(struct values *v, const struct measured *m, const struct ou
 
 	for (int i = 0; i < RULE_COUNT && !v->breach.law; i++) {
 		if (o->rule[i].value <= o->rule[i].limit && !o->not_finite) continue;
-		v->breach = (struct breach){ "values", -1, -1, -1, -1, "" };
+		v->breach = (struct breach){ "values", -1, -1, -1, -1, "", false };
 		snprintf(v->breach.what, sizeof v->breach.what, "y%s is %.6g, expected %.6g: %s error %.3g sigma, at most %.3g",
 			index_text(&m->call, OUT_Y, o->worst.index, text, sizeof text), o->worst.got, o->worst.expected, rule_name[i],
 			o->rule[i].value, o->rule[i].limit);
@@ -158,7 +158,7 @@ static void say_pool(struct values *v, const struct measured *m, const struct ou
 			continue;
 		}
 		if (error_at(m, o->out, i) <= o->rule[RULE_WORST].limit) continue;
-		v->breach = (struct breach){ "values", -1, -1, (int)(i / outer), (int)(i % outer / (outer / t->shape[1])), "" };
+		v->breach = (struct breach){ "values", -1, -1, (int)(i / outer), (int)(i % outer / (outer / t->shape[1])), "", false };
 		snprintf(v->breach.what, sizeof v->breach.what, "%s%s is %.6g, alone it would be %.6g: %.3g sigma", m->call.op->out[o->out].name,
 			index_text(&m->call, o->out, i, text, sizeof text), got_at(&m->call, o->out, i), m->truth.hi[o->out][i], error_at(m, o->out, i));
 	}

@@ -13,6 +13,8 @@ static const struct command { const char *name, *arguments, *what; int (*run)(in
 	{ "ref", "CAPTURE -o FILE", "the reference's answer, exact or with a mistake or a rounding", cmd_ref },
 	{ "profile", "CAPTURE", "which intermediates the kernel rounds, and to what", cmd_profile },
 	{ "diff", "A B", "any two tensor files, element by element", cmd_diff },
+	{ "logits", "--got FILE:TENSOR ...", "a whole model's logits against the reference", cmd_logits },
+	{ "quantize", "--model DIR", "which of a model's weights survive FP8", cmd_quantize },
 	{ "isolate", "[CAPTURE...]", "no request may touch another's memory: laws, scenarios, names", cmd_isolate },
 	{ "eigen", "[CAPTURE]", "Newton-Schulz eigenvalue by eigenvalue, iteration by iteration", cmd_eigen },
 	{ "restarts", "COEFFICIENTS", "where Gram Newton-Schulz should restart", cmd_restarts },

@@ -2,7 +2,7 @@
 
 #include "quantile.h"
 
-const double alpha = 1e-6;
+const double alpha = 1e-6, slack = 1.4;
 
 static double log_tail(double nu, double t)
 {

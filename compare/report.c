@@ -130,6 +130,7 @@ static void text_sample(FILE *to, const struct verdict *v)
 	if (v->sampled) fprintf(to, " and, on %zu of %zu elements, %s: ", all.count, n, sample_judge);
 	if (v->sampled && all.share > 0) fprintf(to, "2^%.1f apart", log2(all.share));
 	else if (v->sampled) fputs("equal", to);
+	else if (!strcmp(v->truth, "dd")) fprintf(to, ", not by %s, for which one piece is too much work", sample_judge);
 }
 
 void report_text(FILE *to, const struct finding *f, bool explain)

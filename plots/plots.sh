@@ -1,5 +1,5 @@
 #!/bin/sh
-# All pictures of docs/newton-schulz.md: tables by `etalon eigen`, pictures by gnuplot.
+# All pictures of docs/newton-schulz.md and docs/quantize.md: tables by `etalon eigen` and `etalon quantize`, pictures by gnuplot.
 # usage: ETALON=PROGRAM plots/plots.sh WORK DOCS [CAPTURES]      tables and SVG go to WORK, PNG and GIF to DOCS
 # The GPU's runs are read from CAPTURES (fixtures/captures).
 set -eu
@@ -74,3 +74,10 @@ gpu_runs()
 if gpu_runs; then
 	picture ns-gpu ns-gpu "directory='$work'; name='Gram iteration in bf16 on a GPU, 128 x 512, quintic x 10'; shown='5 8 10'"
 fi
+
+# What each class of weights loses in FP8.
+for m in dense moe; do
+	model=fixtures/models/qwen3_5_${m}_tiny
+	"$ETALON" quantize --model $model --ids $model/capture.safetensors:input_ids --table "$work/quantize-$m.csv" >"$work/quantize-$m.txt"
+	gnuplot -e "table='$work/quantize-$m.csv'; picture='$docs/quantize-$m.png'; name='$m: one class of weights rounded to e4m3'" plots/quantize.gp
+done

@@ -17,15 +17,16 @@
 
 static inline uint64_t draw(calc *c) { return random_at(c->noise++); }
 
-static inline double sr(calc *c, double x)
+static inline double sr_by(uint64_t r, double x)
 {
 	union { double d; uint64_t u; } v = { x };
-	uint64_t r = draw(c);
 	double tiny = r >> 63 ? x : 0;
 
 	v.u = (v.u + (r >> 1 & 0x1fffffff)) & ~UINT64_C(0x1fffffff);
 	return fabs(x) < 0x1p-126 ? tiny : v.d;
 }
+
+static inline double sr(calc *c, double x) { return sr_by(draw(c), x); }
 
 /* x with a uniform error of at most `ulps` units of 2^-23 |x|; results that float32 holds, such as
  * exp 0, are exact in every library. */
@@ -78,6 +79,37 @@ static void e_map(calc *c, enum fn f, E *y, const E *px)
 }
 #include "arith_loops.h"
 
+/* A B' as l_gemm has it, draw for draw; but the sums of LANES columns go on side by side. */
+enum { LANES = 16, DEPTH = 128 };
+WIDE_LOOP static void gemm_nt(calc *c, E *C, const E *A, const E *B, size_t m, size_t n, size_t k)
+{
+	for (size_t j = 0; j < n; j += LANES)
+		for (size_t first = 0; first < k; first += DEPTH) {
+			size_t lanes = n - j < LANES ? n - j : LANES, depth = k - first < DEPTH ? k - first : DEPTH;
+			double b[DEPTH][LANES] = { 0 };
+			for (size_t v = 0; v < lanes; v++)
+				for (size_t l = 0; l < depth; l++) b[l][v] = B[(j + v) * k + first + l];
+			for (size_t i = 0; i < m; i++) {
+				double sum[LANES] = { 0 };
+				for (size_t v = 0; first && v < lanes; v++) sum[v] = C[i * n + j + v];
+				for (size_t l = 0; l < depth; l++) {
+					double a = A[i * k + first + l];
+					uint64_t at = c->noise + (i * n + j) * k + first + l;
+					#pragma omp simd
+					for (size_t v = 0; v < LANES; v++) sum[v] = sr_by(random_at(at + v * k), sum[v] + a * b[l][v]);
+				}
+				memcpy(C + i * n + j, sum, lanes * sizeof *sum);
+			}
+		}
+	c->noise += m * n * k;
+}
+
+static void gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool tb, size_t m, size_t n, size_t k)
+{
+	if (tb && !ta && k) gemm_nt(c, C, A, B, m, n, k);
+	else l_gemm(c, C, A, ta, B, tb, m, n, k);
+}
+
 static size_t size(const calc *c) { (void)c; return sizeof(E); }
 static void init(calc *c, void *y, size_t n) { (void)c; memset(y, 0, n * sizeof(E)); }
 
@@ -95,5 +127,7 @@ static void take(calc *c, double *hi, double *lo, const void *x, size_t n)
 
 const struct arith arith_noisy = {
 	.name = "noisy", .what = "f32 with every operation rounded up or down at random (Monte Carlo arithmetic)",
-	.precision = 24, .size = size, .init = init, .load = load, .read = take, ARITH_LOOPS
+	.precision = 24, .size = size, .init = init, .load = load, .read = take,
+	.binary = l_binary, .map = l_map, .axpy = l_axpy, .scan = l_scan, .dot = l_dot, .gemv = l_gemv, .gemv_t = l_gemv_t,
+	.ger = l_ger, .gemm = gemm
 };

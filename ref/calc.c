@@ -1,4 +1,5 @@
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,6 @@
 size_t c_dim(const calc *c, int dim) { return c->call->dim[dim]; }
 double c_param(const calc *c, int param) { return c->call->param[param]; }
 bool c_has(const calc *c, int in) { return c->call->in[in] != NULL; }
-bool c_mistake(const calc *c, int mistake) { return !c->scope && c->plan->mistakes >> mistake & 1; }
 size_t c_chunk(const calc *c) { return c->plan->chunk; }
 int c_form(const calc *c) { return c->plan->form; }
 bool c_anchored(const calc *c) { return c->call->anchored; }
@@ -27,6 +27,12 @@ span c_sequence(const calc *c, int cu, int dim_tokens, size_t n)
 {
 	if (!c_has(c, cu)) return (span){ 0, c_dim(c, dim_tokens) };
 	return (span){ (size_t)c_int(c, cu, n), (size_t)c_int(c, cu, n + 1) };
+}
+
+bool c_mistake(const calc *c, int mistake)
+{
+	for (const struct scope *s = c->scope; s && mistake >= 0; s = s->outer) mistake = s->mistake[mistake];
+	return mistake >= 0 && c->plan->mistakes >> mistake & 1;
 }
 
 /* ---- temporaries ---- */
@@ -133,12 +139,30 @@ void c_site(calc *c, int site, vec x)
 	if (site >= 0 && c->plan->round[site].on) round_all(c, &c->plan->round[site], x);
 }
 
+static const struct op *running(const calc *c) { return c->scope ? c->scope->part : c->call->op; }
+
 struct scope c_scope(const calc *c, const struct op *part)
 {
-	const struct op *whole = c->scope ? c->scope->part : c->call->op;
 	struct scope s = { .part = part, .outer = c->scope };
 
-	for (int i = 0; part->sites[i].name; i++) s.site[i] = op_site(whole, part->sites[i].name);
+	for (int i = 0; part->sites[i].name; i++) s.site[i] = op_site(running(c), part->sites[i].name);
+	for (int i = 0; part->mistakes[i].name; i++) s.mistake[i] = -1;
+	return s;
+}
+
+struct scope c_scope_at(const calc *c, const struct op *part, const char *place)
+{
+	struct scope s = { .part = part, .outer = c->scope };
+	char name[128];
+
+	for (int i = 0; part->sites[i].name; i++) {
+		snprintf(name, sizeof name, "%s.%s", place, part->sites[i].name);
+		s.site[i] = op_site(running(c), name);
+	}
+	for (int i = 0; part->mistakes[i].name; i++) {
+		snprintf(name, sizeof name, "%s.%s", place, part->mistakes[i].name);
+		s.mistake[i] = op_mistake(running(c), name);
+	}
 	return s;
 }
 
@@ -150,10 +174,49 @@ void c_round(calc *c, enum format f, vec x)
 	round_all(c, &(struct site_rounding){ true, f, ROUND_NEAREST_EVEN }, x);
 }
 
+/* ---- values between stages ---- */
+field c_field(calc *c, size_t rows, size_t cols)
+{
+	size_t bytes = rows * cols * sizeof(double);
+	field f = { c_bytes(c, bytes), NULL, rows, cols };
+
+	if (c->arith->wide) f.lo = c_bytes(c, bytes);
+	return f;
+}
+
+void c_get(calc *c, vec y, field f, size_t first, size_t step)
+{
+	double *b = buffer(c, y.n);
+
+	for (size_t i = 0; i < y.n; i++) b[i] = f.hi[first + i * step];
+	c->arith->load(c, y.at, b, y.n);
+	if (!f.lo) return;
+	size_t mark = c_mark(c);
+	vec low = c_vec(c, y.n);
+	for (size_t i = 0; i < y.n; i++) b[i] = f.lo[first + i * step];
+	c->arith->load(c, low.at, b, y.n);
+	c->arith->binary(c, OP_ADD, y.at, y.at, low.at, 1, y.n);
+	c_release(c, mark);
+}
+
+void c_put(calc *c, field f, size_t first, size_t step, vec x)
+{
+	double *b = buffer(c, x.n);
+
+	c->arith->read(c, b, b + x.n, x.at, x.n);
+	for (size_t i = 0; i < x.n; i++) {
+		f.hi[first + i * step] = b[i];
+		if (f.lo) f.lo[first + i * step] = b[x.n + i];
+	}
+}
+
 /* ---- constants and decisions ---- */
 void c_set(calc *c, vec y, double x)
 {
-	for (size_t i = 0; i < y.n; i++) c->arith->load(c, c_part(c, y, i, 1).at, &x, 1);
+	double *b = buffer(c, y.n);
+
+	for (size_t i = 0; i < y.n; i++) b[i] = x;
+	c->arith->load(c, y.at, b, y.n);
 }
 
 num c_number(calc *c, double x)

@@ -52,6 +52,16 @@ void c_load_trace(calc *c, vec y, int out, size_t first, size_t step);  /* of an
 bool c_wants(const calc *c, int out);                   /* is the output asked for? */
 void c_store(calc *c, int out, size_t first, size_t step, vec x);
 
+/* ---- stages of a piece ---- */
+/* Values that a stage leaves for the next, [rows,cols] row-major, in no arithmetic: hi + lo, lo NULL unless that is wide. */
+typedef struct { double *hi, *lo; size_t rows, cols; } field;
+field c_field(calc *c, size_t rows, size_t cols);
+void c_get(calc *c, vec y, field f, size_t first, size_t step);         /* element `first`, then every `step`-th */
+void c_put(calc *c, field f, size_t first, size_t step, vec x);
+/* Runs part(d, i, with) for all i < n, in parallel, each d a calc of the same plan with an arena and a random stream of its
+ * own. Parts know nothing of each other: they write different elements of fields and outputs. */
+void c_stage(calc *c, size_t n, void (*part)(calc *d, size_t i, void *with), void *with);
+
 /* x rounded as the plan asks at this site; nothing when it asks nothing. */
 void c_site(calc *c, int site, vec x);
 /* x rounded to nearest, for mistakes that are more than a rounding at a site. */

@@ -125,9 +125,9 @@ static bool has_output(const struct call *call, int i)
 	return !spec->what[0] || capture_in(call->capture, spec->what);
 }
 
-int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK])
+int call_shape(const struct call *call, const char *all, size_t shape[MAX_RANK])
 {
-	const char *all = call->op->out[i].shape, *s = call->no_batch && without_batch(all) ? without_batch(all) : all;
+	const char *s = call->no_batch && without_batch(all) ? without_batch(all) : all;
 	int rank = symbols_in(s);
 
 	for (int r = 0; r < rank; r++) {
@@ -137,6 +137,11 @@ int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK])
 		shape[r] = call->dim[d] + (size_t)plus;
 	}
 	return rank;
+}
+
+int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK])
+{
+	return call_shape(call, call->op->out[i].shape, shape);
 }
 
 bool call_check_cuts(const struct call *call, int in, int dim_tokens, int dim_n, struct error *e)

@@ -34,6 +34,9 @@ static void input(calc *c, vec x, struct sequence s, size_t t, long back)
 	else c_load(c, x, IN_STATE, s.n * C * H + H - (size_t)before, H);
 }
 
+size_t conv_tap_of(const calc *c, size_t W, size_t i) { return c_mistake(c, TAPS_REVERSED) ? W - 1 - i : i; }
+size_t conv_ahead(const calc *c) { return c_mistake(c, NOT_CAUSAL); }
+
 void conv_tap(calc *c, vec y, vec w, vec x)
 {
 	vec t = c_vec(c, y.n);
@@ -55,12 +58,12 @@ static void convolve(calc *c, vec y, struct sequence s, size_t t)
 {
 	size_t W = c_dim(c, D_W);
 	vec x = c_vec(c, y.n), w = c_vec(c, y.n);
-	long ahead = c_mistake(c, NOT_CAUSAL) ? 1 : 0;
+	long ahead = (long)conv_ahead(c);
 
 	if (c_has(c, IN_BIAS) && !c_mistake(c, BIAS_MISSING)) c_load(c, y, IN_BIAS, 0, 1);
 	else c_set(c, y, 0);
 	for (size_t i = 0; i < W; i++) {
-		c_load(c, w, IN_WEIGHT, c_mistake(c, TAPS_REVERSED) ? W - 1 - i : i, W);
+		c_load(c, w, IN_WEIGHT, conv_tap_of(c, W, i), W);
 		input(c, x, s, t, (long)(W - 1 - i) - ahead);
 		conv_tap(c, y, w, x);
 	}

@@ -3,11 +3,16 @@
 
 #include "gated_delta_rule.h"
 
+size_t delta_key_head(const calc *c, size_t h, size_t Hv, size_t Hk)
+{
+	return c_mistake(c, HEAD_MAP_TILED) ? h % Hk : h / (Hv / Hk);
+}
+
 struct head gdr_head(const calc *c, size_t piece)
 {
 	size_t Hv = c_dim(c, D_HV), Hk = c_dim(c, D_HK), n = piece / Hv, h = piece % Hv;
 
-	return (struct head){ n, h, c_mistake(c, HEAD_MAP_TILED) ? h % Hk : h / (Hv / Hk), c_sequence(c, IN_CU, D_T, n) };
+	return (struct head){ n, h, delta_key_head(c, h, Hv, Hk), c_sequence(c, IN_CU, D_T, n) };
 }
 
 void delta_l2_norm(calc *c, vec x, double l2_eps)
@@ -32,12 +37,17 @@ void delta_l2_norm(calc *c, vec x, double l2_eps)
 	c_mul(c, x, x, s);
 }
 
-static void load_key(calc *c, const struct head *p, size_t t, vec x, int in, int site, int missing)
+void delta_key(calc *c, vec x, bool is_q, double l2_eps)
+{
+	if (c_mistake(c, is_q ? L2_MISSING_Q : L2_MISSING_K)) return;
+	delta_l2_norm(c, x, l2_eps);
+	c_site(c, is_q ? SITE_Q : SITE_K, x);
+}
+
+static void load_key(calc *c, const struct head *p, size_t t, vec x, int in)
 {
 	c_load(c, x, in, (t * c_dim(c, D_HK) + p->hk) * x.n, 1);
-	if (!c_param(c, P_QK_L2NORM) || c_mistake(c, missing)) return;
-	delta_l2_norm(c, x, c_param(c, P_L2_EPS));
-	c_site(c, site, x);
+	if (c_param(c, P_QK_L2NORM)) delta_key(c, x, in == IN_Q, c_param(c, P_L2_EPS));
 }
 
 /* a or b of token t; the mistake takes rows [b | a] of a [T,2Hv] tensor for two [T,Hv] ones. */
@@ -74,6 +84,15 @@ void delta_rate(calc *c, num g, num A_log)
 	c_map(c, g, FN_NEG, g);
 }
 
+size_t delta_bias_of(const calc *c, size_t h) { return c_mistake(c, DT_BIAS_FIRST_ELEMENT) ? 0 : h; }
+
+void delta_log_decay(calc *c, num g)
+{
+	if (c_mistake(c, DECAY_AS_POSITIVE)) c_map(c, g, FN_NEG, g);
+	if (c_mistake(c, NO_DECAY)) c_set(c, g, 0);
+	c_site(c, SITE_G, g);
+}
+
 /* g = -exp(A_log) softplus(a + dt_bias); a is absent for a padding token (t past the end). */
 void gdr_decay(calc *c, const struct head *p, size_t t, num g)
 {
@@ -84,55 +103,60 @@ void gdr_decay(calc *c, const struct head *p, size_t t, num g)
 	} else {
 		if (t < p->token.last) load_gate(c, p, t, g, IN_A);
 		else c_set(c, g, 0);
-		c_load(c, x, IN_DT_BIAS, c_mistake(c, DT_BIAS_FIRST_ELEMENT) ? 0 : p->h, 1);
+		c_load(c, x, IN_DT_BIAS, delta_bias_of(c, p->h), 1);
 		delta_softplus(c, g, x);
 		c_load(c, x, IN_A_LOG, p->h, 1);
 		delta_rate(c, g, x);
 	}
-	if (c_mistake(c, DECAY_AS_POSITIVE)) c_map(c, g, FN_NEG, g);
-	if (c_mistake(c, NO_DECAY)) c_set(c, g, 0);
-	c_site(c, SITE_G, g);
+	delta_log_decay(c, g);
 }
 
 /* u = v - S'k is beta = 1, a token that does not write beta = 0, one that does not decay g = 0. */
-static void skip(calc *c, const struct head *p, size_t t, num g, num beta)
+void delta_skip(calc *c, size_t t, size_t first, size_t last, num g, num beta)
 {
 	if (c_mistake(c, ERROR_WITHOUT_BETA)) c_set(c, beta, 1);
-	if (c_mistake(c, TOKEN_SKIPPED) && t == (p->token.first + p->token.last) / 2) c_set(c, beta, 0);
-	if (c_mistake(c, FIRST_DECAY_SKIPPED) && t == p->token.first) c_set(c, g, 0);
+	if (c_mistake(c, TOKEN_SKIPPED) && t == (first + last) / 2) c_set(c, beta, 0);
+	if (c_mistake(c, FIRST_DECAY_SKIPPED) && t == first) c_set(c, g, 0);
+}
+
+void delta_squash(calc *c, num beta) { c_map(c, beta, c_mistake(c, BETA_IS_TANH) ? FN_TANH : FN_SIGMOID, beta); }
+
+void delta_beta(calc *c, num beta)
+{
+	num two = c_num(c);
+
+	c_set(c, two, 2);
+	if (c_mistake(c, BETA_DOUBLED)) c_mul(c, beta, beta, two);
+	c_site(c, SITE_BETA, beta);
 }
 
 void gdr_token(calc *c, const struct head *p, size_t t, vec q, vec k, vec v, num g, num beta)
 {
-	num two = c_num(c);
-
-	load_key(c, p, t, q, IN_Q, SITE_Q, L2_MISSING_Q);
-	load_key(c, p, t, k, IN_K, SITE_K, L2_MISSING_K);
+	load_key(c, p, t, q, IN_Q);
+	load_key(c, p, t, k, IN_K);
 	c_load(c, v, IN_V, gdr_o_at(c, p, t), 1);
 	if (c_param(c, P_GATED)) gdr_decay(c, p, t, g);
 	if (c_has(c, IN_BETA)) {
 		c_load(c, beta, IN_BETA, t * c_dim(c, D_HV) + p->h, 1);
 	} else {
 		load_gate(c, p, t, beta, IN_B);
-		c_map(c, beta, c_mistake(c, BETA_IS_TANH) ? FN_TANH : FN_SIGMOID, beta);
+		delta_squash(c, beta);
 	}
-	c_set(c, two, 2);
-	if (c_mistake(c, BETA_DOUBLED)) c_mul(c, beta, beta, two);
-	c_site(c, SITE_BETA, beta);
-	skip(c, p, t, g, beta);
+	delta_beta(c, beta);
+	delta_skip(c, t, p->token.first, p->token.last, g, beta);
 }
 
 void delta_scale(calc *c, num scale, double given, size_t Dk)
 {
 	c_set(c, scale, isnan(given) ? (double)Dk : given);
 	if (isnan(given)) c_map(c, scale, FN_RSQRT, scale);
+	if (c_mistake(c, SCALE_MISSING)) c_set(c, scale, 1);
+	if (c_mistake(c, SCALE_TWICE)) c_mul(c, scale, scale, scale);
 }
 
 void gdr_scale(calc *c, num scale)
 {
 	delta_scale(c, scale, c_param(c, P_SCALE), c_dim(c, c_mistake(c, SCALE_FROM_DV) ? D_DV : D_DK));
-	if (c_mistake(c, SCALE_MISSING)) c_set(c, scale, 1);
-	if (c_mistake(c, SCALE_TWICE)) c_mul(c, scale, scale, scale);
 }
 
 void gdr_times(calc *c, vec x)

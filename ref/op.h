@@ -5,7 +5,9 @@
 #include "calc.h"
 #include "fixtures/capture.h"
 
-enum { MAX_IN = 16, MAX_OUT = 4, MAX_PARAM = 12, MAX_DIM = 12, MAX_SITE = 32, MAX_FORM = 2, MAX_LIST = 256 };
+enum { MAX_IN = 24, MAX_OUT = 4, MAX_PARAM = 12, MAX_DIM = 16, MAX_SITE = 64, MAX_FORM = 2, MAX_LIST = 256 };
+/* Mistakes that are no rounding at a site stand first in an op's table, where it has more in all. */
+enum { MAX_MISTAKE = 64 };
 enum { DEFAULT_CHUNK = 64 };
 
 /* TRACE: an output that may be recorded after each iteration, along its first axis behind an optional one. */
@@ -83,11 +85,14 @@ const struct op *op_find(const char *name);     /* NULL when unknown */
 
 /* ---- an op made of others ---- */
 
-/* The sites of op `part` in the op that it runs in: those of the same name there; -1: none. */
-struct scope { const struct op *part; const struct scope *outer; int site[MAX_SITE]; };
+/* The sites and mistakes of op `part` in the op that it runs in; -1: none there. */
+struct scope { const struct op *part; const struct scope *outer; int site[MAX_SITE], mistake[MAX_MISTAKE]; };
+/* Sites: those of the same name in the whole op; mistakes: none. */
 struct scope c_scope(const calc *c, const struct op *part);
-/* Between the two, sites and mistakes have part's numbers: a rounding asked for at a site is made where the whole op
- * has that site, a mistake never. Sizes, inputs and parameters stay the call's, and ref/parts.h uses none. Scopes nest:
+/* Sites and mistakes: those that the whole op has as "PLACE.NAME". */
+struct scope c_scope_at(const calc *c, const struct op *part, const char *place);
+/* Between the two, sites and mistakes have part's numbers: a rounding or a mistake asked for is made where the whole op
+ * has it. Sizes, inputs and parameters stay the call's, and ref/parts.h uses none. Scopes nest:
  * make the inner one inside the outer one. */
 void c_enter(calc *c, const struct scope *s);
 void c_leave(calc *c);
@@ -126,7 +131,8 @@ bool call_trace(struct call *call);
 /* Number i of row `row` of list p, each row holding `width`. */
 double call_list(const struct call *call, int p, size_t row, size_t width, size_t i);
 
-/* Shape of output i of a bound call; returns its rank. */
+/* A tensor_spec's shape in the call's sizes, and that of output i; return its rank. */
+int call_shape(const struct call *call, const char *spec, size_t shape[MAX_RANK]);
 int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK]);
 
 /* ---- a run of the reference ---- */

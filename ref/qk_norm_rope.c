@@ -42,10 +42,10 @@ static struct token token_of(calc *c, size_t t)
 	if (c_mistake(c, DECODE_POSITION_OFF)) c_set(c, position, (double)t);
 	else c_load(c, position, IN_POSITIONS, t, 1);
 	double theta = c_mistake(c, THETA_1E4) ? 1e4 : c_param(c, P_THETA);
-	double over = c_mistake(c, EXPONENT_OVER_HEAD_DIM) ? (double)D : (double)rotary;
+	size_t over = c_mistake(c, EXPONENT_OVER_HEAD_DIM) ? D : rotary;
 	bool backwards = c_mistake(c, TURNS_BACKWARDS);
 	c_enter(c, &k.rope);
-	rope_cos_sin(c, k.co, k.si, position, theta, over);
+	rope_cos_sin(c, k.co, k.si, position, D, over, theta);
 	c_leave(c);
 	if (backwards) c_map(c, k.si, FN_NEG, k.si);
 	return k;

@@ -90,19 +90,33 @@ void rms_weigh(calc *c, vec x, vec w, vec gate)
 	c_site(c, SITE_Y, x);
 }
 
-/* offset + weight */
-static void scale(calc *c, vec w)
+void rms_offset(calc *c, vec w, double offset)
 {
-	double offset = c_param(c, P_WEIGHT_OFFSET);
 	num one = c_num(c);
 
-	c_load(c, w, IN_WEIGHT, 0, 1);
 	if (c_mistake(c, PLAIN_WEIGHT_FOR_ZERO_CENTRED)) offset = 0;
 	if (c_mistake(c, ZERO_CENTRED_FOR_PLAIN)) offset = 1;
 	if (c_mistake(c, OFFSET_TWICE)) offset *= 2;
 	c_set(c, one, offset);
 	if (offset != 0) c_add(c, w, w, one);
 	c_site(c, SITE_SCALE, w);
+}
+
+void rms_begin(calc *c, num m, vec x, vec gate)
+{
+	if (gate.n && !c_mistake(c, GATE_MISSING)) {
+		rms_gate(c, gate);
+		if (c_mistake(c, GATE_BEFORE_NORM)) c_mul(c, x, x, gate);
+	}
+	rms_mean_square(c, m, x, x.n);
+}
+
+void rms_end(calc *c, vec x, vec w, double offset, vec gate)
+{
+	vec none = { 0 };
+
+	rms_offset(c, w, offset);
+	rms_weigh(c, x, w, c_mistake(c, GATE_MISSING) || c_mistake(c, GATE_BEFORE_NORM) ? none : gate);
 }
 
 static void load_x(calc *c, vec x, vec t, size_t row)
@@ -119,22 +133,20 @@ static void load_x(calc *c, vec x, vec t, size_t row)
 static void row(calc *c, size_t r)
 {
 	size_t D = c_dim(c, D_D);
-	vec x = c_vec(c, D), w = c_vec(c, D), gate = c_vec(c, D), none = { 0 };
+	vec x = c_vec(c, D), w = c_vec(c, D), gate = { 0 };
 	num m = c_num(c);
-	bool gated = c_has(c, IN_GATE) && !c_mistake(c, GATE_MISSING), early = c_mistake(c, GATE_BEFORE_NORM);
 
 	load_x(c, x, w, r);
-	if (gated) {
+	if (c_has(c, IN_GATE)) {
+		gate = c_vec(c, D);
 		c_load(c, gate, IN_GATE, r * D, 1);
-		rms_gate(c, gate);
 	}
-	if (gated && early) c_mul(c, x, x, gate);
-	rms_mean_square(c, m, x, D);
+	rms_begin(c, m, x, gate);
 	if (c_mistake(c, VARIANCE_WITH_STRAY_LANES)) stray_lanes(c, m, r);
 	if (c_mistake(c, NORM_OVER_ALL_HEADS)) both_heads(c, m, r);
-	rms_divide(c, x, m, c_param(c, P_EPS));                 /* x <- x (mean x^2 + eps)^-1/2    */
-	scale(c, w);
-	rms_weigh(c, x, w, gated && !early ? gate : none);      /* x <- x (offset + weight) (gate) */
+	rms_divide(c, x, m, c_param(c, P_EPS));
+	c_load(c, w, IN_WEIGHT, 0, 1);
+	rms_end(c, x, w, c_param(c, P_WEIGHT_OFFSET), gate);
 	c_store(c, OUT_Y, r * D, 1, x);
 }
 

@@ -17,14 +17,10 @@ enum {
 	NO_RANGE_REDUCTION, DECODE_POSITION_OFF, TURNS_BACKWARDS
 };
 
-/* How pairs are laid out in a row of D: x1_i = row[first + i step], x2_i = row[first + apart + i step]. */
-struct pairs { size_t n, first, apart, step; };
-
-static struct pairs pairs(const calc *c)
+struct rope_pairs rope_pairs(const calc *c, size_t D, size_t rotary, bool interleaved)
 {
-	size_t D = c_dim(c, D_D), rotary = c_mistake(c, ROTATES_ALL_DIMS) ? D / 2 * 2 : (size_t)c_param(c, P_ROTARY_DIM);
-	bool interleaved = c_param(c, P_LAYOUT) == LAYOUT_INTERLEAVED;
-	struct pairs p = { .n = rotary / 2, .first = c_mistake(c, ROTATES_THE_TAIL) ? D - rotary : 0 };
+	if (c_mistake(c, ROTATES_ALL_DIMS)) rotary = D / 2 * 2;
+	struct rope_pairs p = { .n = rotary / 2, .first = c_mistake(c, ROTATES_THE_TAIL) ? D - rotary : 0 };
 
 	if (c_mistake(c, INTERLEAVED_FOR_HALF)) interleaved = true;
 	if (c_mistake(c, HALF_FOR_INTERLEAVED)) interleaved = false;
@@ -34,9 +30,11 @@ static struct pairs pairs(const calc *c)
 	return p;
 }
 
-/* theta^(-2i/over) for i < n */
-static void inv_freq(calc *c, vec f, double theta, double over)
+/* theta^(-2i/rotary) for i < n */
+static void inv_freq(calc *c, vec f, size_t D, size_t rotary, double given)
 {
+	double theta = c_mistake(c, THETA_1E4) ? 1e4 : c_mistake(c, THETA_1E6) ? 1e6 : given;
+	double over = (double)(c_mistake(c, EXPONENT_OVER_HEAD_DIM) ? D : c_mistake(c, ROTATES_ALL_DIMS) ? 2 * f.n : rotary);
 	num n = c_num(c);
 	vec base = c_vec(c, f.n);
 
@@ -59,12 +57,12 @@ static void turns_in_f32(calc *c, vec angle)
 	}
 }
 
-void rope_cos_sin(calc *c, vec co, vec si, num position, double theta, double over)
+void rope_cos_sin(calc *c, vec co, vec si, num position, size_t D, size_t rotary, double theta)
 {
 	vec angle = c_vec(c, co.n), f = c_vec(c, co.n);
 
 	c_site(c, SITE_POSITIONS, position);
-	inv_freq(c, f, theta, over);
+	inv_freq(c, f, D, rotary, theta);
 	c_mul(c, angle, f, position);
 	c_site(c, SITE_ANGLE, angle);
 	if (c_mistake(c, NO_RANGE_REDUCTION)) turns_in_f32(c, angle);
@@ -84,7 +82,7 @@ static void product(calc *c, vec y, vec x, vec a)
 
 void rope_turn(calc *c, vec y1, vec y2, vec x1, vec x2, vec co, vec si)
 {
-	vec z = c_vec(c, co.n);
+	vec z = c_vec(c, x1.n);
 
 	product(c, y1, x1, co);
 	product(c, z, x2, si);
@@ -98,20 +96,18 @@ void rope_turn(calc *c, vec y1, vec y2, vec x1, vec x2, vec co, vec si)
 
 static void token(calc *c, size_t t)
 {
-	struct pairs p = pairs(c);
-	size_t D = c_dim(c, D_D), H = c_dim(c, D_H);
+	size_t D = c_dim(c, D_D), H = c_dim(c, D_H), rotary = (size_t)c_param(c, P_ROTARY_DIM);
+	struct rope_pairs p = rope_pairs(c, D, rotary, c_param(c, P_LAYOUT) == LAYOUT_INTERLEAVED);
 	vec x1 = c_vec(c, p.n), x2 = c_vec(c, p.n), y1 = c_vec(c, p.n), y2 = c_vec(c, p.n);
 	vec co = c_vec(c, p.n), si = c_vec(c, p.n), row = c_vec(c, D);
-	double theta = c_mistake(c, THETA_1E4) ? 1e4 : c_mistake(c, THETA_1E6) ? 1e6 : c_param(c, P_THETA);
-	double over = c_mistake(c, EXPONENT_OVER_HEAD_DIM) ? (double)D
-		: c_mistake(c, ROTATES_ALL_DIMS) ? 2 * (double)p.n : c_param(c, P_ROTARY_DIM);
-	num position = c_num(c);
 
+	num position = c_num(c);
 	if (c_mistake(c, DECODE_POSITION_OFF)) c_set(c, position, (double)t);
 	else c_load(c, position, IN_POSITIONS, t, 1);
-	rope_cos_sin(c, co, si, position, theta, over);
+	rope_cos_sin(c, co, si, position, D, rotary, c_param(c, P_THETA));
+	size_t mark = c_mark(c);
 	for (size_t h = 0; h < H; h++) {
-		size_t at = (t * H + h) * D, at1 = at + p.first, at2 = at1 + p.apart, mark = c_mark(c);
+		size_t at = (t * H + h) * D, at1 = at + p.first, at2 = at1 + p.apart;
 		c_load(c, row, IN_X, at, 1);
 		c_load(c, x1, IN_X, at1, p.step);
 		c_load(c, x2, IN_X, at2, p.step);

@@ -47,15 +47,23 @@ void answer_free(struct answer *a)
 	*a = (struct answer){ 0 };
 }
 
-/* Each piece has a random stream of its own, so that threads do not matter. */
-static bool run_piece(calc *c, size_t piece)
+/* What n calcs of one plan do: each piece has a random stream of its own, so that threads do not matter. */
+struct work { void (*part)(calc *c, size_t i, void *with); void *with; size_t n, stride; uint64_t seed; };
+
+static bool run_piece(calc *c, const struct work *w, size_t piece)
 {
-	c->noise = random_at(random_at(c->plan->seed) + piece);
+	c->noise = random_at(w->seed + piece);
 	c->used = 0;
 	c->scope = NULL;
 	if (setjmp(c->no_memory)) return false;
-	c->call->op->forms[c->plan->form].piece(c, piece);
+	w->part(c, piece, w->with);
 	return true;
+}
+
+static void op_piece(calc *c, size_t piece, void *with)
+{
+	(void)with;
+	c->call->op->forms[c->plan->form].piece(c, piece);
 }
 
 static void calc_free(calc *c)
@@ -67,37 +75,56 @@ static void calc_free(calc *c)
 	free(c->buffer);
 }
 
-bool ref_run(const struct call *call, const struct plan *p, struct answer *a, struct error *e)
+/* Runs pieces by calcs that begin as `first`; *operations: those of elements, added up. False when memory is short. */
+static bool run(const calc *first, const struct work *w, uint64_t *operations)
 {
-	size_t pieces = call->op->pieces(call), done = 0;
-	bool ok = answer_make(a, call, p->arith->wide);
+	size_t done = 0;
+	bool ok = true;
 
-	#pragma omp parallel if (pieces > 1)
+	#pragma omp parallel if (w->n > 1)
 	{
-		calc c = { .arith = p->arith, .bits = p->bits, .call = call, .plan = p, .answer = a };
-		c.element = p->arith->size(&c);
-		if (p->arith->enter) p->arith->enter(&c);
+		calc c = *first;
+		if (c.arith->enter) c.arith->enter(&c);
 		#pragma omp for schedule(dynamic)
-		for (size_t i = 0; i < pieces; i++) {
+		for (size_t i = 0; i < w->n; i++) {
 			bool go;
 			#pragma omp atomic read
 			go = ok;
-			if (!go || (p->stride > 1 && i % p->stride)) continue;
-			if (!run_piece(&c, i)) {
+			if (!go || (w->stride > 1 && i % w->stride)) continue;
+			if (!run_piece(&c, w, i)) {
 				#pragma omp atomic write
 				ok = false;
 			}
-			if (p->tick) {
+			if (c.plan->tick && w->part == op_piece) {
 				#pragma omp critical
-				p->tick(++done, pieces);
+				c.plan->tick(++done, w->n);
 			}
 		}
-		if (p->arith->leave) p->arith->leave(&c);
+		if (c.arith->leave) c.arith->leave(&c);
 		#pragma omp atomic
-		a->work += c.work;
+		*operations += c.work;
 		calc_free(&c);
 	}
-	if (ok) return true;
+	return ok;
+}
+
+void c_stage(calc *c, size_t n, void (*part)(calc *d, size_t i, void *with), void *with)
+{
+	struct work w = { part, with, n, 0, random_at(c->noise++) };
+	calc first = { .arith = c->arith, .bits = c->bits, .call = c->call, .plan = c->plan, .answer = c->answer,
+		.element = c->element };
+
+	if (!run(&first, &w, &c->work)) longjmp(c->no_memory, 1);
+	if (c->arith->enter) c->arith->enter(c);        /* the thread that goes on has left it */
+}
+
+bool ref_run(const struct call *call, const struct plan *p, struct answer *a, struct error *e)
+{
+	struct work w = { op_piece, NULL, call->op->pieces(call), p->stride, random_at(p->seed) };
+	calc first = { .arith = p->arith, .bits = p->bits, .call = call, .plan = p, .answer = a };
+
+	first.element = p->arith->size(&first);
+	if (answer_make(a, call, p->arith->wide) && run(&first, &w, &a->work)) return true;
 	answer_free(a);
 	return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "running the reference in %s", p->arith->name);
 }

@@ -59,6 +59,27 @@ static void flushes(calc *c)
 	assert_true(fabs((double)kept - 2500) <= 5 * sqrt(10000 * 0.25 * 0.75));
 }
 
+/* A product A B' is its dot products one after the other, draw for draw, however it is cut and vectorised. */
+static void products(calc *c)
+{
+	static const size_t sizes[][3] = { { 1, 1, 1 }, { 3, 17, 129 }, { 5, 16, 128 }, { 7, 33, 5 }, { 2, 40, 300 } };
+
+	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+		size_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
+		mat A = c_mat(c, m, k), B = c_mat(c, n, k), C = c_mat(c, m, n), D = c_mat(c, m, n);
+		for (size_t i = 0; i < m * k; i++) c_set(c, c_part(c, flat(A), i, 1), (double)(i * 7919 % 1000) / 700 - 0.7);
+		for (size_t i = 0; i < n * k; i++) c_set(c, c_part(c, flat(B), i, 1), (double)(i * 3571 % 1000) / 900 - 0.5);
+		c_set(c, flat(C), 5);
+		uint64_t before = c->noise;
+		c_gemm(c, C, NT, A, B);
+		uint64_t after = c->noise;
+		c->noise = before;
+		for (size_t i = 0; i < m * n; i++) c_dot(c, c_part(c, flat(D), i, 1), c_row(c, A, i / n), c_row(c, B, i % n));
+		assert_true(c->noise == after && after == before + m * n * k);
+		assert_memory_equal(C.at, D.at, m * n * sizeof(double));
+	}
+}
+
 static void draws(void **state)
 {
 	struct plan p = plan_in("noisy");
@@ -66,6 +87,7 @@ static void draws(void **state)
 	(void)state;
 	in_calc(&p, NULL, NULL, unbiased);
 	in_calc(&p, NULL, NULL, flushes);
+	in_calc(&p, NULL, NULL, products);
 }
 
 int main(void)

@@ -1,0 +1,93 @@
+/* Double-double against its peers: a step of the delta rule, a product of matrices, symmetric eigenvalues. */
+#include <cblas.h>
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+
+#include "bench.h"
+#include "ref/dd_form.h"
+
+enum { N = BENCH_STATE, M = BENCH_M, L = BENCH_N, K = BENCH_K };
+static double S[2][N * N], vectors[6][2][N], A[2][M * K], B[2][K * L], C[2][M * L];
+
+static dds of(double *hi, double *lo) { return (dds){ hi, lo }; }
+static dds vector(int i) { return of(vectors[i][0], vectors[i][1]); }
+
+static void fill(double *hi, double *lo, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		dd x = dd_div(dd_of((double)((i * 0x9e3779b97f4a7c15u >> 40) & 0xffff) / 65536 - 0.5), dd_of(7));
+		hi[i] = x.hi, lo[i] = x.lo;
+	}
+}
+
+/* As arith_dd does each operation of ref/gated_delta_rule.c. */
+static void step(void *unused)
+{
+	const struct dd_form *f = dd_form();
+	dds k = vector(0), q = vector(1), v = vector(2), u = vector(3), o = vector(4), scalars = vector(5);
+
+	(void)unused;
+	f->binary(OP_MUL, of(S[0], S[1]), of(S[0], S[1]), scalars, 0, N * N);
+	f->gemv_t(u, of(S[0], S[1]), k, N, N);
+	f->binary(OP_SUB, u, v, u, 1, N);
+	f->binary(OP_MUL, u, u, of(scalars.hi + 1, scalars.lo + 1), 0, N);
+	for (size_t i = 0; i < N; i++) f->axpy(of(S[0] + i * N, S[1] + i * N), (dd){ k.hi[i], k.lo[i] }, u, N);
+	f->gemv_t(o, of(S[0], S[1]), q, N, N);
+}
+
+static void product(void *unused)
+{
+	(void)unused;
+	dd_form()->gemm(of(C[0], C[1]), L, (struct dd_operand){ of(A[0], A[1]), K, 1 }, (struct dd_operand){ of(B[0], B[1]), L, 1 },
+		M, L, K, false);
+}
+
+/* Each row's own time is taken beside its peer's, so that both meet the same load. */
+static const struct row {
+	const char *what;
+	void (*run)(void *);
+	const char *peer, *goal;
+	double (*time)(void);
+	bool once;                      /* against the first form only */
+} rows[] = {
+	{ "delta-rule step 128 × 128", step, "MPFR at 128 bits", "100", peer_mpfr_step, false },
+	{ "delta-rule step 128 × 128", step, "Arb at 106 bits, arb_addmul", "40", peer_arb_step, false },
+	{ "delta-rule step 128 × 128", step, "Arb at 106 bits, arb_dot", "40", peer_arb_dot_step, false },
+	{ "delta-rule step 128 × 128", step, "libquadmath's __float128", "", peer_quad_step, true },
+	{ "delta-rule step 128 × 128", step, "QD's dd_real", "", peer_qd_step, true },
+	{ "delta-rule step 128 × 128", step, "mpmath at 106 bits", "", peer_mpmath_step, true },
+	{ "delta-rule step 128 × 128", step, "float64, OpenBLAS", "", peer_f64_step, true },
+	{ "product 256 × 256 × 1024", product, "Arb at 106 bits, arb_mat_mul", "12", peer_arb_product, false },
+	{ "product 256 × 256 × 1024", product, "MPFR at 128 bits", "", peer_mpfr_product, true },
+	{ "product 256 × 256 × 1024", product, "libquadmath's __float128", "", peer_quad_product, true },
+	{ "product 256 × 256 × 1024", product, "QD's dd_real", "", peer_qd_product, true },
+	{ "product 256 × 256 × 1024", product, "float64, OpenBLAS", "", peer_f64_product, true },
+};
+
+void bench_dd(void)
+{
+	int threads = omp_get_max_threads();
+	bool first = true;
+
+	omp_set_num_threads(1);
+	openblas_set_num_threads(1);
+	fill(S[0], S[1], N * N);
+	for (int i = 0; i < 6; i++) fill(vectors[i][0], vectors[i][1], N);
+	fill(A[0], A[1], M * K), fill(B[0], B[1], K * L);
+	for (const struct dd_form *const *f = dd_forms; *f; f++) {
+		if (!(*f)->runs()) continue;
+		dd_use(*f);
+		for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+			char what[96];
+			if (rows[i].once && !first) continue;
+			double before = bench_time(rows[i].run, NULL), peer = rows[i].time(), after = bench_time(rows[i].run, NULL);
+			snprintf(what, sizeof what, "%s, dd, %s", rows[i].what, (*f)->name);
+			bench_ratio(what, (before + after) / 2, rows[i].peer, peer, rows[i].goal);
+		}
+		first = false;
+	}
+	dd_use(NULL);
+	bench_eigen(N);
+	omp_set_num_threads(threads);
+}

@@ -1,0 +1,140 @@
+/* Comparison against the rate at which the machine reads two arrays, and against NumPy. */
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "elementwise.h"
+#include "kl.h"
+
+struct two { const struct tensor *a, *b; size_t bytes; struct kl_row *row; };
+enum { WIDTH = 248320, ROWS = 256 };
+
+/* Both arrays, whole. */
+static void read_both(void *data)
+{
+	struct two *t = data;
+	const uint64_t *a = t->a->data, *b = t->b->data;
+	static volatile uint64_t used;
+	uint64_t sum = 0;
+
+	#pragma omp parallel for simd reduction(+:sum)
+	for (size_t i = 0; i < t->bytes / 2 / sizeof *a; i++) sum += a[i] ^ b[i];
+	used = sum;
+	(void)used;
+}
+
+static void compare(void *data)
+{
+	struct two *t = data;
+	struct elementwise r;
+	struct error e;
+
+	if (!elementwise(t->a, t->b, 1, false, &r, &e)) exit(4);
+	elementwise_free(&r);
+}
+
+static void divergences(void *data)
+{
+	struct two *t = data;
+	struct error e;
+
+	if (!kl_rows(t->a, t->b, WIDTH, 10, t->row, &e)) exit(4);
+}
+
+/* Logits, or numbers; b is off by up to 2^-12 of a. */
+static void fill(struct tensors *t, enum dtype d, size_t n, const char *a, const char *b)
+{
+	if (!tensors_add(t, a, d, 1, &n) || !tensors_add(t, b, d, 1, &n)) exit(4);
+	#pragma omp parallel for
+	for (size_t first = 0; first < n; first += 4096) {
+		double x[4096], y[4096];
+		size_t m = n - first < 4096 ? n - first : 4096, size = dtype_info[d].size;
+		for (size_t i = 0; i < m; i++) {
+			uint64_t h = (first + i) * 0x9e3779b97f4a7c15u;
+			double u = (double)(h >> 40) * 0x1p-24;
+			x[i] = 12 * u * u * u + 0.25;
+			y[i] = x[i] * (1 + ((double)(h >> 8 & 0xffff) - 32768) * 0x1p-27);
+		}
+		dtype_store(d, x, m, (char *)t->item[0].data + first * size);
+		dtype_store(d, y, m, (char *)t->item[1].data + first * size);
+	}
+}
+
+static void rate(const char *what, void (*run)(void *), struct two *t, const char *goal)
+{
+	double own = bench_time(run, t), read = bench_time(read_both, t);
+
+	printf("| %s | %.1f GB/s | %.1f GB/s | %.0f %% | %s |\n", what, (double)t->bytes / own / 1e9,
+		(double)t->bytes / read / 1e9, 100 * read / own, goal);
+}
+
+/* Two files of one tensor each, mapped and in the page cache. */
+static void from_files(size_t n)
+{
+	char folder[] = "/tmp/etalon.bench.XXXXXX", path[2][64];
+	struct tensors made = { 0 }, x, y;
+	struct error e;
+
+	if (!mkdtemp(folder)) exit(4);
+	fill(&made, DT_F32, n, "a", "b");
+	for (int i = 0; i < 2; i++) {
+		struct tensors one = { .item = &made.item[i], .n = 1 };
+		snprintf(path[i], sizeof path[i], "%s/%d", folder, i);
+		if (!tensors_write(&one, path[i], &e)) exit(4);
+	}
+	struct two memory = { &made.item[0], &made.item[1], 8 * n, NULL };
+	double own[BENCH_REPEATS], read = bench_time(read_both, &memory), least = INFINITY;
+	for (int i = 0; i < BENCH_REPEATS; i++) {
+		double start = omp_get_wtime();
+		struct elementwise r;
+		if (!tensors_read(&x, path[0], &e) || !tensors_read(&y, path[1], &e)) exit(4);
+		if (!elementwise(&x.item[0], &y.item[0], 1, true, &r, &e)) exit(4);
+		own[i] = omp_get_wtime() - start;
+		least = fmin(least, own[i]);
+		elementwise_free(&r);
+		tensors_free(&x), tensors_free(&y);
+	}
+	for (int i = 0; i < BENCH_REPEATS; i++)                 /* the median */
+		for (int j = i + 1; j < BENCH_REPEATS; j++)
+			if (own[j] < own[i]) { double t = own[i]; own[i] = own[j]; own[j] = t; }
+	double middle = own[BENCH_REPEATS / 2];
+	printf("| F32, mapped files of 2^%.0f elements in the page cache | %.1f GB/s | %.1f GB/s | %.0f %% | 60 %% |\n", log2((double)n),
+		8e-9 * (double)n / middle, 8e-9 * (double)n / read, 100 * read / middle);
+	unlink(path[0]), unlink(path[1]), rmdir(folder);
+	tensors_free(&made);
+}
+
+void bench_memory(void)
+{
+	static const struct { const char *what, *goal; enum dtype type; int size; } compared[] = {
+		{ "F32, 2^28 elements", "85 %", DT_F32, 28 }, { "F64, 2^26 elements", "", DT_F64, 26 },
+		{ "BF16, 2^27 elements", "", DT_BF16, 27 },
+		{ "F16, 2^27 elements", "", DT_F16, 27 }
+	};
+	double f32 = NAN;
+
+	printf("\n| all figures of two arrays | etalon | the machine reads both | of it | goal |\n|---|--:|--:|--:|--:|\n");
+	for (size_t i = 0; i < sizeof compared / sizeof *compared; i++) {
+		struct tensors t = { 0 };
+		size_t n = (size_t)1 << compared[i].size;
+		fill(&t, compared[i].type, n, "a", "b");
+		struct two two = { &t.item[0], &t.item[1], 2 * n * dtype_info[compared[i].type].size, NULL };
+		rate(compared[i].what, compare, &two, compared[i].goal);
+		if (compared[i].type == DT_F32) f32 = bench_time(compare, &two) / 4;
+		tensors_free(&t);
+	}
+	from_files((size_t)1 << 26);
+	struct tensors t = { 0 };
+	fill(&t, DT_F32, (size_t)ROWS * WIDTH, "a", "b");
+	struct two two = { &t.item[0], &t.item[1], (size_t)8 * ROWS * WIDTH, calloc(ROWS, sizeof(struct kl_row)) };
+	if (!two.row) exit(4);
+	rate("KL both ways and top 10, 256 rows of 248,320 F32", divergences, &two, "45 %");
+	free(two.row);
+	tensors_free(&t);
+	printf("\n| | etalon | peer | its time | ratio | goal |\n|---|--:|---|--:|--:|--:|\n");
+	bench_ratio("all figures of two arrays of 2^26 F32", f32, "NumPy", peer_numpy(), "");
+}

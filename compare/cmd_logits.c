@@ -1,0 +1,215 @@
+/* etalon logits: a whole model's logits, position by position. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "logits_causes.h"
+
+struct arguments {
+	const char *model, *got, *reference, *ids, *contract, *truth, *html, *noise[MAX_NOISE];
+	size_t n_noise, top, runs;
+	bool quick, json;
+};
+
+/* Everything that is read or computed; zero-initialised, freed with inputs_free. */
+struct inputs {
+	struct tensors got, reference, ids_file, noise[MAX_NOISE];
+	struct logit_source source[2 + MAX_NOISE];
+	struct model model;
+	struct model_reference runs;
+	struct logit_causes causes;
+	size_t *ids, n_ids;
+	char under[256];
+};
+
+static bool source(struct logit_source *s, struct tensors *file, const char *place, struct error *e)
+{
+	const struct tensor *t = tensor_at(file, place, e);
+
+	return t && (source_of_tensor(s, t, place, e) || error_in_file(e, place));
+}
+
+/* Those of --ids, else input_ids beside the logits. With a model there may be more of them than logits, which are then the
+ * last ones'. Without, input_ids of another number are none. */
+static bool read_ids(struct inputs *in, const struct arguments *a, const struct logit_source *got, struct error *e)
+{
+	const struct tensor *t = a->ids ? tensor_at(&in->ids_file, a->ids, e) : tensors_find(&in->got, "input_ids");
+
+	if (!t && a->ids) return false;
+	if (!t) return !a->model || error_set(e, E_MISSING, "input_ids", NO_OFFSET, "a model needs token ids: --ids FILE:TENSOR");
+	if (!a->model && !a->ids && t->count != got->positions) return true;
+	in->n_ids = a->model ? t->count : got->positions;
+	in->ids = ids_of_tensor(t, in->n_ids, got->vocabulary, e);
+	return in->ids || error_in_file(e, a->ids ? a->ids : a->got);
+}
+
+/* ---- against files ---- */
+static const char *noise_text(char *text, size_t size, const struct arguments *a)
+{
+	const char *slash = strrchr(a->noise[0], '/');
+
+	snprintf(text, size, "the noise of %s%s", slash ? slash + 1 : a->noise[0], a->n_noise > 1 ? " and others" : "");
+	return text;
+}
+
+static bool compare_files(struct inputs *in, struct logit_comparison *c, struct logit_report *r, const struct arguments *a,
+	struct error *e)
+{
+	if (!source(c->reference = &in->source[0], &in->reference, a->reference, e)) return false;
+	for (size_t k = 0; k < a->n_noise; k++)
+		if (!source(c->noise[c->n_noise++] = &in->source[2 + k], &in->noise[k], a->noise[k], e)) return false;
+	if (a->n_noise) c->under = noise_text(in->under, sizeof in->under, a);
+	c->ids = in->ids;
+	return logits_compare(r, c, e);
+}
+
+/* ---- against a model ---- */
+/* The layers first: they say how the engine adds, and with that the replica does it too. */
+static bool under_contract(struct inputs *in, struct logit_comparison *c, struct logit_report *r, struct model_question *q,
+	bool quick, struct error *e)
+{
+	struct model_reference *runs = &in->runs;
+
+	model_reference_free(runs);
+	causes_free(&in->causes);
+	if (!quick && !causes_read(&in->causes, &in->got, c->got->tensor, q, e)) return false;
+	if (!model_reference_make(runs, q, e)) return false;
+	c->reference = &runs->truth.source;
+	c->replica = runs->has_replica ? &runs->replica.source : NULL;
+	c->n_noise = runs->n_noise;
+	for (size_t k = 0; k < c->n_noise; k++) c->noise[k] = &runs->noise[k].source;
+	snprintf(in->under, sizeof in->under, "contract %s", q->contract);
+	c->under = in->under;
+	return logits_compare(r, c, e);
+}
+
+static bool is_met(const struct inputs *in, const struct logit_report *r)
+{
+	return r->outcome == PASS && (!in->causes.has_layers || model_reading_exit(&in->causes.layers) == EXIT_PASS);
+}
+
+/* --contract auto: the tightest that is met, else the last. */
+static bool compare_model(struct inputs *in, struct logit_comparison *c, struct logit_report *r, const struct arguments *a,
+	struct error *e)
+{
+	const struct contract *k = model_op(PART_HEAD)->contracts;
+	bool choose = a->contract && !strcmp(a->contract, "auto");
+	struct model_question q = { .model = &in->model, .ids = in->ids, .n = in->n_ids, .positions = c->got->positions, .runs = a->runs,
+		.contract = a->contract && !choose ? a->contract : k->name, .tick = cli_stage };
+
+	if (c->got->vocabulary != in->model.config.vocabulary)
+		return error_set(e, E_DIM, c->got->name, NO_OFFSET, "a vocabulary of %zu, the model's is %zu", c->got->vocabulary,
+			in->model.config.vocabulary);
+	if (c->got->positions > in->n_ids)
+		return error_set(e, E_DIM, c->got->name, NO_OFFSET, "%zu positions of %zu token ids", c->got->positions, in->n_ids);
+	if (!arith_by_name(a->truth, &q.truth, &q.bits))
+		return error_set(e, E_UNKNOWN_NAME, a->truth, NO_OFFSET, "see `etalon list arithmetics`");
+	c->ids = in->ids + (in->n_ids - c->got->positions);
+	bool quick = a->quick || c->got->positions < in->n_ids;
+	if (!under_contract(in, c, r, &q, quick, e)) return false;
+	for (k++; choose && !is_met(in, r) && k->name; k++) {
+		q.contract = k->name;
+		logits_free(r);
+		if (!under_contract(in, c, r, &q, quick, e)) return false;
+	}
+	if (!quick && !in->causes.has_layers && r->outcome == FAIL && !r->bad && !causes_try(&in->causes, c->got->tensor, &q,
+		e)) return false;
+	causes_judge(&in->causes, r);
+	return true;
+}
+
+/* ---- the command ---- */
+static void inputs_free(struct inputs *in)
+{
+	tensors_free(&in->got);
+	tensors_free(&in->reference);
+	tensors_free(&in->ids_file);
+	for (size_t k = 0; k < MAX_NOISE; k++) tensors_free(&in->noise[k]);
+	model_reference_free(&in->runs);
+	causes_free(&in->causes);
+	model_unload(&in->model);
+	free(in->ids);
+}
+
+static bool compare(struct inputs *in, struct logit_comparison *c, struct logit_report *r, const struct arguments *a,
+	struct error *e)
+{
+	*c = (struct logit_comparison){ .got = &in->source[1], .top = a->top, .tick = cli_stage };
+	if ((a->model && !model_load(&in->model, a->model, e)) || !source(c->got, &in->got, a->got, e) || !read_ids(in, a, c->got,
+		e)) return false;
+	return a->model ? compare_model(in, c, r, a, e) : compare_files(in, c, r, a, e);
+}
+
+static int run(const struct arguments *a)
+{
+	struct inputs in = { 0 };
+	struct logit_comparison c;
+	struct logit_report r = { 0 };
+	struct error e;
+
+	bool ok = compare(&in, &c, &r, a, &e);
+	const struct logit_causes *causes = a->model ? &in.causes : NULL;
+	ok = ok && (!a->html || logits_html(a->html, &r, &c, causes, &e));
+	int status = !ok ? cli_fail(&e) : a->json ? cli_json(logits_json(&r, &c, causes)) : logits_text(&r, &c, causes);
+	if (status == EXIT_PASS) status = outcome_exit(r.outcome);
+	logits_free(&r);
+	inputs_free(&in);
+	return status;
+}
+
+static void check(const struct arguments *a, struct argp_state *state)
+{
+	if (!a->got) argp_error(state, "expected --got FILE:TENSOR");
+	if (!a->model == !a->reference) argp_error(state, "expected --model DIR or --ref FILE:TENSOR");
+	if (!a->model && a->contract) argp_error(state, "--contract needs --model DIR");
+	if (a->model && a->n_noise) argp_error(state, "--noise goes with --ref; a model's noise is its contract's");
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+	struct arguments *a = state->input;
+
+	switch (key) {
+	case 'm': a->model = text; return 0;
+	case 'g': a->got = text; return 0;
+	case 'r': a->reference = text; return 0;
+	case 'n':
+		if (a->n_noise == MAX_NOISE) argp_error(state, "--noise: at most %d", MAX_NOISE);
+		a->noise[a->n_noise++] = text;
+		return 0;
+	case 'i': a->ids = text; return 0;
+	case 'c': a->contract = text; return 0;
+	case 'T': a->truth = text; return 0;
+	case 'R': a->runs = cli_number(state, "--runs", text, 1, MAX_NOISE); return 0;
+	case 'q': a->quick = true; return 0;
+	case 't': a->top = cli_number(state, "--top", text, 1, LOGIT_TOP); return 0;
+	case 'h': a->html = text; return 0;
+	case 'j': a->json = true; return 0;
+	case ARGP_KEY_END: check(a, state); return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int cmd_logits(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "got", 'g', "FILE:TENSOR", 0, "the engine's logits, [T,V], of any float type", 0 },
+		{ "model", 'm', "DIR", 0, "the model: a folder with config.json and safetensors", 0 },
+		{ "ids", 'i', "FILE:TENSOR", 0, "the token ids; input_ids beside the logits by default", 0 },
+		{ "contract", 'c', "NAME", 0, "with --model: what the engine may round (f32); auto: the tightest that it meets", 0 },
+		{ "runs", 'R', "N", 0, "with --model: noisy runs behind sigma (8)", 0 },
+		{ "quick", 'q', NULL, 0, "with --model: the verdict on the logits alone: no hidden states, no suspects", 0 },
+		{ "truth", 'T', "ARITH", 0, "with --model: the reference's arithmetic (f64)", 0 },
+		{ "ref", 'r', "FILE:TENSOR", 0, "in place of a model: the logits that they are compared with", 1 },
+		{ "noise", 'n', "FILE:TENSOR", 0, "with --ref: logits that are known to be correct, so may be as far off; may be repeated", 1 },
+		{ "top", 't', "K", 0, "how many of the largest tokens are compared (10)", 2 },
+		{ "html", 'h', "FILE", 0, "writes a page that stands alone (needs gnuplot)", 2 },
+		{ "json", 'j', NULL, 0, "all numbers, position by position", 2 }, { 0 }
+	};
+	static const struct argp argp = { options, parse, "",
+		"Compares logits of a whole model: errors, KL divergence, first tokens, perplexity, and a verdict.", NULL, NULL, NULL };
+	struct arguments a = { .top = 10, .runs = 8, .truth = "f64" };
+
+	cli_parse(&argp, argc, argv, &a);
+	return run(&a);
+}

@@ -1,0 +1,12 @@
+/* kl_form for any processor, and the choice. */
+#define NAME kl_plain
+#include "kl_loop.h"
+
+const struct kl_form *kl_best(void)
+{
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("x86-64-v4")) return &kl_avx512;
+	if (__builtin_cpu_supports("x86-64-v3")) return &kl_avx2;
+#endif
+	return &kl_plain;
+}

@@ -1,0 +1,121 @@
+/* How far answers of a layer are from each other, and how far correct layers are. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "layer_private.h"
+
+/* In the score, of an element that is a number in only one of the two. */
+static const double disagree = 200;
+
+
+bool layer_answer(const struct reader *d, const struct plan *p, double *y)
+{
+	struct answer a;
+	enum dtype type = out_dtype(d->call, 0);
+
+	if (!ref_run(d->call, p, &a, NULL)) return false;
+	for (size_t i = 0; i < d->n; i++) y[i] = stored_as(type, a.hi[0][i], 0);
+	answer_free(&a);
+	return true;
+}
+
+struct distance layer_distance(const struct reader *d, const double *x, const double *y)
+{
+	struct distance s = { 0 };
+
+	for (size_t i = 0; i < d->n; i++) {
+		double r = x[i] - y[i];
+		bool same = x[i] == y[i] || (isnan(x[i]) && isnan(y[i]));
+		s.equal += same;
+		if (same) continue;
+		s.square += r * r;
+		s.score += isfinite(r) ? log1p(r * r / (d->unit[i] * d->unit[i])) : disagree;
+		s.worst = fmax(s.worst, isfinite(r) ? fabs(r) / d->unit[i] : INFINITY);
+	}
+	s.equal /= (double)d->n;
+	return s;
+}
+
+static struct plan noisy(const struct plan *p, int run)
+{
+	struct plan q = *p;
+
+	q.arith = &arith_noisy;
+	q.bits = arith_noisy.precision;
+	q.seed = (uint64_t)run + 1;
+	return q;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Of the output's type, or a coarser one that the replica rounds it to. */
+static enum format stored_format(const struct call *call, const struct plan *replica)
+{
+	enum format f = dtype_info[out_dtype(call, 0)].format;
+
+	for (int s = 0; call->op->sites[s].name; s++)
+		if (call->op->sites[s].store && replica->round[s].on
+			&& format_info[replica->round[s].format].precision < format_info[f].precision)
+			f = replica->round[s].format;
+	return f;
+}
+
+/* u² = ulp²/12 at the row's rms + (the median over the row of what a noisy run changes)²; of a type as wide as float32 that
+ * is its noise, of a narrow one, where nearly all stays, next to nothing. now and other: the replica and a noisy run. */
+static bool set_units(struct reader *d, const struct plan *replica)
+{
+	enum format f = stored_format(d->call, replica);
+	double *size = calloc(d->row, sizeof *size);
+
+	if (!size) return false;
+	for (size_t at = 0; at < d->n; at += d->row) {
+		double square = 0;
+		for (size_t i = 0; i < d->row; i++) {
+			size[i] = fabs(d->now[at + i] - d->other[at + i]);
+			square += d->now[at + i] * d->now[at + i] / (double)d->row;
+		}
+		qsort(size, d->row, sizeof *size, by_size);
+		double unit = hypot(format_ulp(f, isfinite(square) ? sqrt(square) : 1) / sqrt(12), size[d->row / 2]);
+		for (size_t i = 0; i < d->row; i++) d->unit[at + i] = unit;
+	}
+	free(size);
+	return true;
+}
+
+static void farther(struct distance *most, struct distance s)
+{
+	most->score = fmax(most->score, s.score);
+	most->worst = fmax(most->worst, s.worst);
+}
+
+bool layer_noise(struct reader *d, const struct plan *replica, struct distance *most)
+{
+	struct plan exact = *replica;
+
+	exact.arith = &arith_f64;
+	exact.bits = arith_f64.precision;
+	if (!layer_answer(d, &exact, d->now)) return false;
+	struct plan first = noisy(replica, 0);
+	if (!layer_answer(d, &first, d->other) || !set_units(d, replica)) return false;
+	*most = layer_distance(d, d->other, d->now);
+	bool ok = true;
+	#pragma omp parallel for schedule(dynamic)
+	for (int run = 1; run < NOISY_RUNS; run++) {
+		struct plan p = noisy(replica, run);
+		double *y = malloc(d->n * sizeof *y);
+		bool mine = y && layer_answer(d, &p, y);
+		struct distance s = mine ? layer_distance(d, y, d->now) : (struct distance){ 0 };
+		free(y);
+		#pragma omp critical
+		{
+			ok = ok && mine;
+			farther(most, s);
+		}
+	}
+	return ok;
+}

@@ -1,0 +1,51 @@
+/* What one layer of an engine does, from its own hidden states on both sides: whether its contract explains it, and which
+ * known mistake or rounding does where the contract does not. See docs/models.md. */
+#ifndef ETALON_LAYER_READING_H
+#define ETALON_LAYER_READING_H
+
+#include "ref/op.h"
+
+/* How far the engine is from an answer, stored as the engine stores. score: Σ log(1 + (r/u)²) with u the rounding of the
+ * output's type and what float32 leaves of the element's row: 0 where all is equal to the bit, and hardly more for a
+ * few elements that are far off (a rounding that tipped over) than for as many that are near. */
+struct distance {
+	double score;
+	double square;                  /* Σ r² */
+	double equal;                   /* share of elements equal to the bit */
+	double worst;                   /* the largest |r|/u; infinite where only one of the two is a number */
+};
+
+/* A mistake of the layer's op, or a site that is rounded to bf16 or not, against the contract. */
+struct layer_suspect {
+	int mistake, site;              /* the other is -1 */
+	bool rounded;                   /* a site: it is, though the contract does not; or it is not, though the contract does */
+	const char *name, *what;
+	double explained, equal;        /* of the engine's error, with this and all before it taken in */
+};
+
+enum { MAX_CONVICTED = 4, NOISY_RUNS = 6 };
+struct layer_reading {
+	const struct op *op;
+	const struct contract *contract;
+	double rms;                     /* of the engine's error, against the exact layer */
+	double alone, alone_equal;      /* share of its square that the contract explains; elements equal to its replica's */
+	double explained, equal;        /* the same with what is convicted */
+	struct distance left;
+	double limit, worst_limit;      /* of left.score and left.worst: from the farthest of NOISY_RUNS correct layers */
+	bool kept;                      /* the contract alone explains the layer */
+	bool understood;                /* it does with what is convicted */
+	const struct arith *sums;       /* the arithmetic that comes nearest; left is in it */
+	struct plan replica;            /* in f64 */
+	int n;
+	struct layer_suspect convicted[MAX_CONVICTED];
+	int tried, invisible;           /* suspects; those whose effect is no larger than what float32 tips over */
+};
+
+/* Reads a layer's (or the head's) call, whose out y is the engine's. Suspects are tried only where the contract does not
+ * explain it. False: out of memory. */
+bool layer_read(const struct call *call, const struct contract *k, struct layer_reading *r, struct error *e);
+
+/* "layer 5, linear_attention, gated norm: 1 + w for w". */
+const char *layer_sentence(size_t layer, const struct layer_reading *r, int convicted, char *text, size_t size);
+
+#endif

@@ -1,0 +1,45 @@
+/* A model's own logits as sources: the reference, its replica under a contract, and noisy runs of it. */
+#ifndef ETALON_LOGITS_MODEL_H
+#define ETALON_LOGITS_MODEL_H
+
+#include "logits.h"
+#include "ref/model.h"
+
+/* One run of the model: `source` makes rows of its logits from the last hidden state, which it keeps. */
+struct model_answer {
+	struct logit_source source;     /* first: rows are asked for by its address */
+	const struct model *model;
+	struct model_plan plan;
+	struct values hidden;           /* behind the final norm, of all tokens */
+	struct values block;            /* the rows made last */
+	size_t skip;                    /* tokens before the first row */
+};
+
+struct model_reference {
+	struct model_answer truth, replica, noise[MAX_NOISE];
+	size_t n_noise;
+	bool has_replica;               /* the contract rounds somewhere */
+};
+
+/* Runs the model on ids [n]: in `truth`; with the contract's roundings; and `runs` times in noisy arithmetic with them in
+ * random directions. The sources are of the last `positions` tokens, at least 1 and at most n. Unknown contracts are
+ * refused. On failure *r is zero; freed with model_reference_free. */
+struct model_question {
+	const struct model *model;
+	const size_t *ids;
+	size_t n, positions, runs;
+	const struct arith *truth;
+	int bits;
+	const char *contract;
+	const struct arith *sums[MODEL_PARTS];          /* of the replica's parts; NULL: truth */
+	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
+};
+bool model_reference_make(struct model_reference *r, const struct model_question *q, struct error *e);
+void model_reference_free(struct model_reference *r);
+
+/* One run by a plan, under the name given (which must outlive it). */
+bool model_answer_make(struct model_answer *a, const struct model_question *q, const struct model_plan *p, const char *name,
+	struct error *e);
+void model_answer_free(struct model_answer *a);
+
+#endif

@@ -1,0 +1,88 @@
+/* A model's reading as text and as JSON. */
+#include "fixtures/error.h"
+#include "model_reading.h"
+
+static const char *part_name(const struct model_reading *r, size_t l, char *text, size_t size)
+{
+	if (l < r->model->config.layers) snprintf(text, size, "layer %zu", l);
+	else snprintf(text, size, "logits");
+	return text;
+}
+
+int model_reading_exit(const struct model_reading *r) { return r->first == NOWHERE && !r->embedding_off ? EXIT_PASS : EXIT_FAIL; }
+
+static void print_parts(FILE *to, const struct model_reading *r)
+{
+	char name[32];
+
+	fprintf(to, "  %-28s%12s%24s%26s\n", "anchored", "", "contract alone", "with what is convicted");
+	fprintf(to, "  %-10s%-18s%12s%14s%10s%14s%12s  sums\n", "", "", "rms error", "explained", "equal", "explained", "equal");
+	for (size_t l = 0; l < r->parts; l++) {
+		const struct layer_reading *p = &r->part[l];
+		fprintf(to, "  %-10s%-18s%12.4g%12.4f %%%8.2f %%%12.4f %%%10.2f %%  %-12s%s\n", part_name(r, l, name, sizeof name),
+			p->op->name, p->rms,
+			100 * p->alone, 100 * p->alone_equal, 100 * p->explained, 100 * p->equal, p->sums->name,
+			p->kept ? "" : p->understood ? "wrong" : "wrong, not understood");
+	}
+}
+
+static void print_grown(FILE *to, const struct model_reading *r)
+{
+	char name[32];
+
+	fprintf(to, "\n  %-28s%12s%13s%10s\n", "free-running", "rms error", "explained", "equal");
+	for (size_t l = 0; l <= r->parts; l++) {
+		if (l > r->model->config.layers) snprintf(name, sizeof name, "logits");
+		else snprintf(name, sizeof name, "hidden.%zu", l);
+		fprintf(to, "  %-28s%12.4g%11.4f %%%8.2f %%\n", name, r->grown[l].rms, 100 * r->grown[l].explained, 100 * r->grown[l].equal);
+	}
+}
+
+void model_reading_print(FILE *to, const struct model_reading *r)
+{
+	char text[256];
+
+	print_parts(to, r);
+	print_grown(to, r);
+	fputc('\n', to);
+	if (r->embedding_off) fprintf(to, "  %zu elements of hidden.0 are not the embedding's\n", r->embedding_off);
+	if (r->first == NOWHERE) fprintf(to, "  every layer keeps the contract %s\n", r->contract);
+	else fprintf(to, "  first divergence: %s\n", part_name(r, (size_t)r->first, text, sizeof text));
+	for (size_t l = 0; l < r->parts; l++) {
+		const struct layer_reading *p = &r->part[l];
+		for (int i = 0; i < p->n; i++) fprintf(to, "  %s (%s)\n", layer_sentence(l, p, i, text, sizeof text), p->convicted[i].name);
+		if (!p->understood) fprintf(to, "  layer %zu, %s: no mistake that is known explains what is left\n", l, p->op->name);
+	}
+}
+
+static json_t *part_json(const struct model_reading *r, size_t l)
+{
+	const struct layer_reading *p = &r->part[l];
+	json_t *list = json_array();
+
+	for (int i = 0; i < p->n; i++) {
+		const struct layer_suspect *s = &p->convicted[i];
+		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:f, s:f}", s->mistake >= 0 ? "mistake" : "site", s->name, "op",
+			p->op->name,
+			"what", s->what, "rounded", s->site >= 0 && s->rounded, "explained", s->explained, "equal", s->equal));
+	}
+	return json_pack("{s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:s, s:b, s:b, s:i, s:i, s:o}", "layer", (int)l, "kind", p->op->name,
+		"rms", p->rms,
+		"explained_by_contract", p->alone, "equal_under_contract", p->alone_equal, "explained", p->explained, "equal", p->equal,
+		"sums", p->sums->name, "keeps_contract", p->kept, "understood", p->understood, "suspects", p->tried, "not_visible",
+			p->invisible,
+		"convicted", list);
+}
+
+json_t *model_reading_json(const struct model_reading *r)
+{
+	json_t *parts = json_array(), *grown = json_array();
+
+	for (size_t l = 0; l < r->parts; l++) json_array_append_new(parts, part_json(r, l));
+	for (size_t l = 0; l <= r->parts; l++)
+		json_array_append_new(grown, json_pack("{s:f, s:f, s:f}", "rms", r->grown[l].rms, "explained", r->grown[l].explained,
+			"equal", r->grown[l].equal));
+	return json_pack("{s:s, s:i, s:i, s:b, s:o, s:o}", "contract", r->contract, "embedding_off", (int)r->embedding_off,
+		"first_divergence", r->first,
+		"understood", r->understood, "anchored", parts, "free_running", grown);
+}

@@ -1,0 +1,171 @@
+/* A model's folder: its weights by their layers' inputs, and nothing left over. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "model_private.h"
+
+static const char *const prefixes[] = { "model.language_model.", "language_model.model.", "model.", "" };
+static const char *const heads[] = { "lm_head.weight", "model.lm_head.weight", "language_model.lm_head.weight",
+	"model.language_model.lm_head.weight" };
+/* What a text model does without: the vision tower, multi-token prediction, tables that older files keep. */
+static const char *const ignorable[] = { "model.visual.", "visual.", "vision_tower.", "model.vision_tower.", "mtp.", "model.mtp.",
+	"model.language_model.rotary_emb.", "model.rotary_emb." };
+enum { PREFIXES = sizeof prefixes / sizeof *prefixes, HEADS = sizeof heads / sizeof *heads,
+	IGNORABLE = sizeof ignorable / sizeof *ignorable };
+
+void model_dims(const struct model_config *c, int part, struct call *call)
+{
+	size_t *d = call->dim;
+
+	d[D_T] = 1;
+	d[D_E] = c->hidden;
+	if (part == PART_HEAD) {
+		d[D_V] = c->vocabulary;
+		return;
+	}
+	d[D_1] = 1, d[D_I] = c->intermediate, d[D_X] = c->experts, d[D_J] = c->expert_intermediate, d[D_2J] = 2 * d[D_J];
+	if (part == FULL_ATTENTION) {
+		d[D_H] = c->heads, d[D_G] = c->kv_heads, d[D_D] = c->head_dim;
+		d[D_2HD] = 2 * d[D_H] * d[D_D], d[D_GD] = d[D_G] * d[D_D], d[D_HD] = d[D_H] * d[D_D];
+		return;
+	}
+	d[D_W] = c->taps, d[D_HK] = c->key_heads, d[D_HV] = c->value_heads, d[D_DK] = c->key_dim, d[D_DV] = c->value_dim;
+	d[D_Z] = d[D_HV] * d[D_DV], d[D_C] = 2 * d[D_HK] * d[D_DK] + d[D_Z];
+}
+
+/* Is t [shape] of floats? */
+static bool fits(const struct tensor *t, const struct call *sizes, const char *spec, struct error *e)
+{
+	struct tensor want = { .rank = call_shape(sizes, spec, want.shape) };
+	char wanted[96], got[96];
+
+	if (!dtype_info[t->dtype].is_float)
+		return error_set(e, E_KIND, t->name, t->offset, "expected a floating-point type, got %s", dtype_info[t->dtype].name);
+	if (t->rank == want.rank && !memcmp(t->shape, want.shape, (size_t)want.rank * sizeof *want.shape)) return true;
+	return error_set(e, E_DIM, t->name, t->offset, "config.json makes it %s, got %s", shape_text(&want, wanted, sizeof wanted),
+		shape_text(t, got, sizeof got));
+}
+
+static bool find(const struct model *m, const char *name, const struct call *sizes, const char *spec, const struct tensor **t,
+	struct error *e)
+{
+	struct tensor want = { .rank = call_shape(sizes, spec, want.shape) };
+	char text[96];
+
+	*t = folder_find(&m->folder, name);
+	if (!*t) return error_set(e, E_MISSING, name, NO_OFFSET, "expected %s", shape_text(&want, text, sizeof text));
+	return fits(*t, sizes, spec, e);
+}
+
+/* The name of input `in`: of two, "DENSE|MIXTURE", the one that the model has. */
+static void weight_name(const struct model *m, const struct tensor_spec *spec, char *name, size_t size)
+{
+	const char *second = strchr(spec->what, '|');
+
+	if (second && m->config.experts) snprintf(name, size, "%s", second + 1);
+	else snprintf(name, size, "%.*s", second ? (int)(second - spec->what) : (int)strlen(spec->what), spec->what);
+}
+
+static bool wanted(const struct model *m, size_t layer, int in)
+{
+	if (in == IN_FINAL_NORM) return layer + 1 == m->config.layers;
+	if (in >= IN_ROUTER && in <= IN_SHARED_GATE) return m->config.experts > 0;
+	return in > IN_X_LOW && *model_op(m->config.kind[layer])->in[in].what;
+}
+
+static bool load_layer(struct model *m, size_t l, const char *prefix, struct error *e)
+{
+	const struct op *op = model_op(m->config.kind[l]);
+	struct call sizes = { .op = op };
+	char name[192], own[128];
+
+	m->layer[l].kind = m->config.kind[l];
+	model_dims(&m->config, (int)m->config.kind[l], &sizes);
+	for (int in = 0; op->in[in].name; in++) {
+		if (!wanted(m, l, in)) continue;
+		weight_name(m, &op->in[in], own, sizeof own);
+		if (in == IN_FINAL_NORM) snprintf(name, sizeof name, "%s%s", prefix, own);
+		else snprintf(name, sizeof name, "%slayers.%zu.%s", prefix, l, own);
+		if (!find(m, name, &sizes, op->in[in].shape, &m->layer[l].weight[in], e)) return false;
+	}
+	return true;
+}
+
+static bool load_ends(struct model *m, const char *prefix, struct error *e)
+{
+	struct call sizes = { .op = model_op(PART_HEAD) };
+	const struct tensor *head = NULL;
+	char name[192];
+
+	model_dims(&m->config, PART_HEAD, &sizes);
+	snprintf(name, sizeof name, "%sembed_tokens.weight", prefix);
+	if (!find(m, name, &sizes, "V,E", &m->embedding, e)) return false;
+	for (int i = 0; i < HEADS && !head; i++) head = folder_find(&m->folder, heads[i]);
+	if (!head && !m->config.tied) return error_set(e, E_MISSING, heads[0], NO_OFFSET, "config.json does not tie it to %s", name);
+	m->head = head ? head : m->embedding;
+	if (!fits(m->head, &sizes, "V,E", e)) return false;
+	if (m->config.tied && (m->head->dtype != m->embedding->dtype || memcmp(m->head->data, m->embedding->data, m->head->bytes)))
+		return error_set(e, E_EXTRA, m->head->name, m->head->offset, "config.json ties it to %s, which is another", name);
+	return true;
+}
+
+static bool used(const struct model *m, const struct tensor *t)
+{
+	if (t == m->embedding || t == m->head) return true;
+	for (size_t l = 0; l < m->config.layers; l++)
+		for (int in = 0; in < MAX_IN; in++)
+			if (m->layer[l].weight[in] == t) return true;
+	return false;
+}
+
+static bool nothing_left(const struct model *m, struct error *e)
+{
+	for (size_t f = 0; f < m->folder.n; f++)
+		for (size_t i = 0; i < m->folder.file[f].n; i++) {
+			const struct tensor *t = &m->folder.file[f].item[i];
+			bool skip = used(m, t);
+			for (int k = 0; k < IGNORABLE && !skip; k++) skip = !strncmp(t->name, ignorable[k], strlen(ignorable[k]));
+			if (!skip) {
+				error_set(e, E_EXTRA, t->name, t->offset, "no layer of config.json takes it");
+				return error_in_file(e, m->folder.path[f]);
+			}
+		}
+	return true;
+}
+
+static bool load(struct model *m, const char *folder, struct error *e)
+{
+	const char *prefix = prefixes[2];
+	char name[128];
+
+	if (!(m->layer = calloc(m->config.layers, sizeof *m->layer)))
+		return error_set(e, E_MEMORY, folder, NO_OFFSET, "%zu layers", m->config.layers);
+	for (int i = PREFIXES; i-- > 0;) {
+		snprintf(name, sizeof name, "%sembed_tokens.weight", prefixes[i]);
+		if (folder_find(&m->folder, name)) prefix = prefixes[i];
+	}
+	if (!load_ends(m, prefix, e)) return error_in_file(e, folder);
+	for (size_t l = 0; l < m->config.layers; l++)
+		if (!load_layer(m, l, prefix, e)) return error_in_file(e, folder);
+	return nothing_left(m, e);
+}
+
+bool model_load(struct model *m, const char *folder, struct error *e)
+{
+	char *config = folder_path(folder, "config.json");
+
+	*m = (struct model){ 0 };
+	bool ok = config ? model_config_read(&m->config, config, e) : error_set(e, E_MEMORY, folder, NO_OFFSET, "its path");
+	free(config);
+	if (ok && folder_read(&m->folder, folder, e) && load(m, folder, e)) return true;
+	model_unload(m);
+	return false;
+}
+
+void model_unload(struct model *m)
+{
+	model_config_free(&m->config);
+	folder_free(&m->folder);
+	free(m->layer);
+	*m = (struct model){ 0 };
+}

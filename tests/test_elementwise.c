@@ -1,0 +1,161 @@
+/* Two tensors against a plain loop in long double. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/elementwise.h"
+#include "compare/scan.h"
+#include "tests/helpers.h"
+
+#define LEN(a) (sizeof (a) / sizeof *(a))
+static uint64_t stream = 5;
+static double uniform(void) { return (double)(int64_t)random_bits(&stream) * 0x1p-63; }
+
+static struct tensor made(enum dtype d, size_t n)
+{
+	return (struct tensor){ .name = (char *)(uintptr_t)"x", .dtype = d, .count = n, .data = calloc(n + 1, dtype_info[d].size) };
+}
+
+static double element(const struct tensor *t, size_t i)
+{
+	double x;
+
+	dtype_load(t->dtype, (const char *)t->data + i * dtype_info[t->dtype].size, 1, &x);
+	return x;
+}
+
+static void put(struct tensor *t, size_t i, double x)
+{
+	dtype_store(t->dtype, &x, 1, (char *)t->data + i * dtype_info[t->dtype].size);
+}
+
+/* Spacing of d's numbers at x. */
+static double spacing(enum dtype d, double x) { return format_ulp(dtype_info[d].format, x); }
+
+static void plain(struct elementwise *r, const struct tensor *a, const struct tensor *b)
+{
+	long double d2 = 0, a2 = 0, sum = 0, finite = 0;
+	enum dtype coarse = dtype_info[a->dtype].format == FMT_F64 || format_info[dtype_info[b->dtype].format].precision <
+		format_info[dtype_info[a->dtype].format].precision ? b->dtype : a->dtype;
+
+	*r = (struct elementwise){ .count = a->count };
+	for (size_t i = 0; i < a->count; i++) {
+		double x = element(a, i), y = element(b, i), m = fmax(fabs(x), fabs(y)), d = fabs(y - x);
+		r->nan_a += isnan(x) != 0, r->nan_b += isnan(y) != 0, r->inf_a += isinf(x) != 0, r->inf_b += isinf(y) != 0;
+		r->differ += isnan(x) || isnan(y) || memcmp(&x, &y, sizeof x) != 0;
+		if (!isfinite(x) || !isfinite(y)) continue;
+		d2 += (long double)(y - x) * (y - x), a2 += (long double)x * x, sum += y - x, finite++;
+		r->max_abs = fmax(r->max_abs, d);
+		if (m > 0) r->max_rel = fmax(r->max_rel, d / m);
+		r->max_ulp = fmax(r->max_ulp, d / spacing(coarse, m));
+	}
+	finite = fmaxl(finite, 1);
+	r->rms = (double)sqrtl(d2 / finite), r->rms_a = (double)sqrtl(a2 / finite), r->mean = (double)(sum / finite);
+}
+
+static bool near(double x, double y, double share) { return x == y || fabs(x - y) <= share * fabs(y) + 1e-300; }
+
+static void check(const struct tensor *a, const struct tensor *b, const char *what)
+{
+	struct elementwise r, p;
+	struct error e;
+
+	plain(&p, a, b);
+	assert_true(elementwise(a, b, 3, false, &r, &e));
+	if (r.count != p.count || r.differ != p.differ || r.nan_a != p.nan_a || r.nan_b != p.nan_b || r.inf_a != p.inf_a ||
+		r.inf_b != p.inf_b)
+		fail_msg("%s %s: counts are %zu %zu %zu %zu %zu, not %zu %zu %zu %zu %zu", dtype_info[a->dtype].name, what, r.differ, r.nan_a,
+			r.nan_b, r.inf_a, r.inf_b, p.differ, p.nan_a, p.nan_b, p.inf_a, p.inf_b);
+	if (r.max_abs != p.max_abs || !near(r.max_rel, p.max_rel, 0x1p-51) || r.max_ulp != p.max_ulp)
+		fail_msg("%s %s: at most %g, %g, %g ulp, not %g, %g, %g", dtype_info[a->dtype].name, what, r.max_abs, r.max_rel, r.max_ulp,
+			p.max_abs, p.max_rel, p.max_ulp);
+	if (!near(r.rms, p.rms, 1e-12) || !near(r.rms_a, p.rms_a, 1e-12) || !(fabs(r.mean - p.mean) <= 1e-12 * p.rms + 1e-300))
+		fail_msg("%s %s: rms %g of %g, mean %g; not %g, %g, %g", dtype_info[a->dtype].name, what, r.rms, r.rms_a, r.mean, p.rms,
+			p.rms_a, p.mean);
+	elementwise_free(&r);
+}
+
+static const enum dtype types[] = { DT_F32, DT_F64, DT_BF16, DT_F16 };
+static const char *const whats[] = { "equal", "some differ", "all differ", "one ulp apart", "of all sizes",
+	"with infinities and NaN", "zeros" };
+
+static void fill(struct tensor *a, struct tensor *b, size_t what)
+{
+	static const double odd[] = { INFINITY, -INFINITY, NAN, 0, -0.0 };
+
+	for (size_t i = 0; i < a->count; i++) {
+		uint64_t r = random_bits(&stream);
+		double x = what == 4 ? ldexp(uniform(), (int)(16 * uniform())) : what == 6 ? 0 : 1 + uniform() / 2;
+		if (what == 5 && r % 50 == 0) x = odd[r / 50 % LEN(odd)];
+		put(a, i, x);
+		x = element(a, i);
+		if (what == 1) x += r % 100 == 0 ? 0.25 : 0;
+		if (what == 2 || what == 4) x *= 1 + uniform() / 8;
+		if (what == 3) x += ((double)(r % 3) - 1) * spacing(a->dtype, x);
+		if (what == 5 && r % 37 == 0) x = odd[r / 37 % LEN(odd)];
+		if (what == 6 && r % 2) x = -x;
+		put(b, i, x);
+	}
+}
+
+static void figures_are_those_of_a_plain_loop(void **state)
+{
+	static const size_t sizes[] = { 1, 2, 7, 8, 31, 33, 1000, 4096, 4097, 10007, (1 << 18) + 12345 };
+
+	(void)state;
+	for (size_t t = 0; t < LEN(types); t++)
+		for (size_t k = 0; k < LEN(sizes); k++)
+			for (size_t what = 0; what < LEN(whats); what++) {
+				struct tensor a = made(types[t], sizes[k]), b = made(types[t], sizes[k]), c = made(DT_F64, sizes[k]);
+				fill(&a, &b, what);
+				check(&a, &b, whats[what]);
+				for (size_t i = 0; i < sizes[k]; i++) put(&c, i, element(&b, i));
+				if (sizes[k] < 5000) check(&a, &c, "against F64");
+				free(a.data), free(b.data), free(c.data);
+			}
+}
+
+/* Each form's figures, of arrays that end where memory does. */
+static void forms_agree(void **state)
+{
+	static const struct { const char *name, *level; scan_form *scan; } forms[] = {
+		{ "plain", NULL, scan_plain },
+#ifdef __x86_64__
+		{ "avx2", "v3", scan_avx2 }, { "avx512", "v4", scan_avx512 },
+#endif
+	};
+
+	(void)state;
+	for (size_t t = 0; t < LEN(types); t++)
+		for (size_t n = 0; n < 150; n++) {
+			struct tensor a = made(types[t], n), b = made(types[t], n);
+			struct limits l = { 0.01, 0x1p-12, 0x1p-14 };
+			struct scanned first = { 0 };
+			fill(&a, &b, 2);
+			size_t bytes = n * dtype_info[types[t]].size;
+			struct guarded ga = guarded_copy(a.data, bytes), gb = guarded_copy(b.data, bytes);
+			for (size_t f = 0; f < LEN(forms); f++) {
+				struct scanned s;
+#ifdef __x86_64__
+				if (f == 1 && !__builtin_cpu_supports("x86-64-v3")) continue;
+				if (f == 2 && !__builtin_cpu_supports("x86-64-v4")) continue;
+#endif
+				forms[f].scan(&s, types[t], ga.bytes, gb.bytes, n, &l);
+				if (f == 0) first = s;
+				assert_true(s.differ == first.differ && s.most == first.most && s.past_ulp == first.past_ulp && s.past_rel == first.past_rel);
+				assert_true(near(s.d2, first.d2, 1e-14) && near(s.a2, first.a2, 1e-14) && fabs(s.d - first.d) <= 1e-13);
+			}
+			guarded_free(&ga), guarded_free(&gb);
+			free(a.data), free(b.data);
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(figures_are_those_of_a_plain_loop),
+		cmocka_unit_test(forms_agree),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
