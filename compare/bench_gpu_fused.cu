@@ -7,6 +7,7 @@
 
 #include "compare/bench_gpu.h"
 #include "compare/timed.cuh"
+#include "gpu/gated_product.cuh"
 #include "gpu/qk_norm_rope.cuh"
 #include "gpu/rmsnorm_fp8.cuh"
 #include "gpu/rope.cuh"
@@ -165,12 +166,36 @@ static void bench_heads(cudaStream_t stream, size_t T)
 	table(stream, title, list);
 }
 
+/* Attention's output times its gate, and a shared expert's gate, product and sum; bytes in tensors of R x D. */
+static void bench_gates(cudaStream_t stream, size_t R, int D)
+{
+	size_t n = R * D;
+	double bytes = (double)n * sizeof(bf16);
+	buffer x = drawn(n, 1, 1), gate = drawn(n, 2, 2), addend = drawn(n, 1, 3), weight = drawn(D, 0.03f, 4), y(n * sizeof(bf16));
+	gated_rows<bf16> each = { x.as<bf16>(), gate.as<bf16>(), nullptr, nullptr, nullptr, y.as<bf16>(), R, D, D, 0 };
+	gated_rows<bf16> shared = {
+		x.as<bf16>(), nullptr, gate.as<bf16>(), weight.as<bf16>(), addend.as<bf16>(), y.as<bf16>(), R, D, 1, D
+	};
+	copying copy(stream, 4 * bytes);
+	char title[64];
+
+	snprintf(title, sizeof title, "gated products of %zu rows of %d", R, D);
+	table(stream, title, {
+		{ "copy", 4 * bytes, [&] { copy(); } },
+		{ "0 attention's output, single", 3 * bytes, [&] { gate_rows(stream, each, GATED_SINGLE); } },
+		{ "1 attention's output, wide", 3 * bytes, [&] { gate_rows(stream, each, GATED_WIDE); } },
+		{ "0 shared expert, single", 4 * bytes, [&] { gate_rows(stream, shared, GATED_SINGLE); } },
+		{ "1 shared expert, wide", 4 * bytes, [&] { gate_rows(stream, shared, GATED_WIDE); } },
+	});
+}
+
 void bench_fused()
 {
 	cudaStream_t stream;
 
 	check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
 	bench_norms(stream, 4096);
+	bench_gates(stream, 4096, HIDDEN);
 	for (size_t T : { 1, 64, 512, 1024, 4096, 16384 })
 		bench_heads(stream, T);
 	check(cudaStreamDestroy(stream), "stream");
