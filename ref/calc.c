@@ -146,7 +146,7 @@ struct scope c_scope(const calc *c, const struct op *part)
 	struct scope s = { .part = part, .outer = c->scope };
 
 	for (int i = 0; part->sites[i].name; i++) s.site[i] = op_site(running(c), part->sites[i].name);
-	for (int i = 0; part->mistakes[i].name; i++) s.mistake[i] = -1;
+	for (int i = 0; part->mistakes[i].name; i++) s.mistake[i] = op_mistake(running(c), part->mistakes[i].name);
 	return s;
 }
 
