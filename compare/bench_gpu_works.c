@@ -34,8 +34,8 @@ static const struct work { const char *name, *op, *base; const struct case_dim *
 	{ "prefill", "gated_delta_rule", "prefill", DELTA(TOKENS, 1), "etalon.case",
 		{ "prefill", "prefill_chunk_fast", "prefill_chunk_precise" } },
 	{ "recurrence_f32", "gated_delta_rule", "decode", DELTA(ROWS, ROWS), NULL, { NULL } },
-	{ "decode_f32", "mixed_batch", "block_f32", STEP_OF(ROWS), RUNGS_3 },
-	{ "decode_bf16", "mixed_batch", "block_bf16", STEP_OF(ROWS), RUNGS_3 },
+	{ "decode_f32", "mixed_batch", "few_f32", STEP_OF(ROWS), RUNGS_3 },
+	{ "decode_bf16", "mixed_batch", "few_bf16", STEP_OF(ROWS), RUNGS_3 },
 };
 
 enum { WORKS = sizeof works / sizeof *works };

@@ -6,7 +6,7 @@
 #include <memory>
 
 /* How executors that are opened decode. */
-static thread_local enum decode_way asked = DECODE_BY_ROWS;
+static thread_local enum decode_way asked = DECODE_IN_ONE;
 
 static device_executor *of(void *b) { return static_cast<device_executor *>(b); }
 
@@ -17,9 +17,9 @@ static void *open(const struct executor_shape *s, const struct executor_weights 
 	caught("open", e, [&] {
 		first_device();
 		auto made = std::make_unique<device_executor>(*s, *w);
-		if (asked != DECODE_BY_ROWS && asked != DECODE_IN_THREE && made->decode != DECODE_BY_ROWS)
+		if (asked != DECODE_IN_ONE && asked != DECODE_IN_THREE && made->decode != DECODE_IN_ONE)
 			refuse(E_DIM, "Dk, Dv, W", "%d, %d, %d: decoding in one launch is for other sizes", s->Dk, s->Dv, s->W);
-		if (asked != DECODE_BY_ROWS)
+		if (asked != DECODE_IN_ONE)
 			made->decode = asked;
 		x = made.release();
 	});
@@ -57,13 +57,13 @@ const struct executor_backend *executor_cuda(struct error *)
 
 const char *run_mixed_batch(capture &c)
 {
-	static const char *const names[] = { "mixed_batch in three kernels", "mixed_batch, a block a head", "mixed_batch, walking", "mixed_batch" };
+	static const char *const names[] = { "mixed_batch in three kernels", "mixed_batch, few rows", "mixed_batch, many rows", "mixed_batch" };
 	struct error e = {};
 
-	asked = (enum decode_way)rung_of(c, DECODE_BY_ROWS);
+	asked = (enum decode_way)rung_of(c, DECODE_IN_ONE);
 	bool played = mixed_batch_play(executor_cuda(&e), true, &c, &e);
 	const char *name = names[asked];
-	asked = DECODE_BY_ROWS;
+	asked = DECODE_IN_ONE;
 	if (!played)
 		throw e;
 	return name;
