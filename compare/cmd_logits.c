@@ -94,8 +94,9 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 {
 	const struct contract *k = model_op(PART_HEAD)->contracts;
 	bool choose = a->contract && !strcmp(a->contract, "auto");
+	const char *declared = meta_get(&in->got, "etalon.contract");
 	struct model_question q = { .model = &in->model, .ids = in->ids, .n = in->n_ids, .positions = c->got->positions, .runs = a->runs,
-		.contract = a->contract && !choose ? a->contract : k->name, .tick = cli_stage };
+		.contract = a->contract && !choose ? a->contract : !choose && declared ? declared : k->name, .tick = cli_stage };
 
 	if (c->got->vocabulary != in->model.config.vocabulary)
 		return error_set(e, E_DIM, c->got->name, NO_OFFSET, "a vocabulary of %zu, the model's is %zu", c->got->vocabulary,
@@ -196,7 +197,7 @@ int cmd_logits(int argc, char **argv)
 		{ "got", 'g', "FILE:TENSOR", 0, "the engine's logits, [T,V], of any float type", 0 },
 		{ "model", 'm', "DIR", 0, "the model: a folder with config.json and safetensors", 0 },
 		{ "ids", 'i', "FILE:TENSOR", 0, "the token ids; input_ids beside the logits by default", 0 },
-		{ "contract", 'c', "NAME", 0, "with --model: what the engine may round (f32); auto: the tightest that it meets", 0 },
+		{ "contract", 'c', "NAME", 0, "with --model: what the engine may round (what the file declares, or f32); auto: the tightest that it meets", 0 },
 		{ "runs", 'R', "N", 0, "with --model: noisy runs behind sigma (8)", 0 },
 		{ "quick", 'q', NULL, 0, "with --model: the verdict on the logits alone: no hidden states, no suspects", 0 },
 		{ "truth", 'T', "ARITH", 0, "with --model: the reference's arithmetic (f64)", 0 },
