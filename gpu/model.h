@@ -4,8 +4,8 @@
  * Numbers: weights of products and all that is stored between kernels are bf16, sums float32, products cuBLAS'. Full precision
  * (float32 from load to store): in_proj_a, in_proj_b, A_log and dt_bias, with g and beta made of them; the delta rule and its
  * state; the router's logits, softmax and weights, and the shared expert's gate; scores and probabilities of the attention;
- * the experts' outputs until their sum. The residual stream is bf16: a projection that ends a mixer or an MLP adds it in its
- * own float32 sums, and the sum is rounded once. Norms read the rounded stream. ref's contract etalon_bf16 says the same. */
+ * the experts' outputs until their sum. The residual stream is bf16: the projection that ends a mixer or an MLP is kept in
+ * float32, added and then rounded once. Norms read the rounded stream. ref's contract etalon_bf16 says the same. */
 #ifndef ETALON_GPU_MODEL_H
 #define ETALON_GPU_MODEL_H
 

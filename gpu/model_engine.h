@@ -49,18 +49,19 @@ private:
 	std::vector<layer> layers_;
 	double weight_bytes_;
 	buffer ids_, positions_, cuts_, half_turns_;
-	buffer x_, normed_;                             /* [T,E]: the residual stream, and its norm */
+	buffer x_, normed_, sum_;                       /* [T,E]: the residual stream, its norm, a product in f32 */
 	buffer qkv_, conv_, q_, k_, v_, z_, a_, b_, o_; /* of a mixer; linear: o_ [T,N,B] */
 	buffer qg_, gate_, turned_, attended_;          /* of full attention: [T,2HD], [T,HD] ... */
 	buffer mlp_gate_, mlp_up_, mlp_product_;        /* [T,I] */
-	buffer router_, expert_, route_, place_, shared_gate_, shared_;         /* [T,X], [T,K] ..., [T], [T,E] */
+	buffer router_, expert_, route_, place_, shared_gate_;  /* [T,X], [T,K] ..., [T] */
 	buffer rows_, gathered_, expert_gate_up_, expert_product_, expert_out_; /* by expert: [slots,E], [slots,2J] ... */
 
 	size_t channels() const { return 2 * (size_t)s_.M * s_.A + (size_t)s_.N * s_.B; }
 	size_t slots(size_t T) const;   /* of T tokens' experts, each expert's rounded up */
 	void allocate();
 	void allocate_memory(layer &to);
-	template <class G> void product(const bf16 *x, const bf16 *w, G *y, size_t rows, size_t columns, size_t depth, bool add);
+	template <class G> void product(const bf16 *x, const bf16 *w, G *y, size_t rows, size_t columns, size_t depth);
+	void product_onto_stream(const bf16 *x, const bf16 *w, size_t depth);
 	void norm(const operand &weight);
 	void linear(layer &l);
 	void delta(layer &l, const bf16 *q, const bf16 *k, const bf16 *v);

@@ -9,14 +9,20 @@
 enum { CHUNKED_HEAD = 128, CHUNKED_FROM = 64 };         /* heads of the chunked kernel; tokens from which it is used */
 static const float l2_eps = 1e-6f;                      /* the public library's; no config has it */
 
-/* y [rows,columns] <- x w' (+ y), w [columns,depth]. */
-template <class G>
-void engine::product(const bf16 *x, const bf16 *w, G *y, size_t rows, size_t columns, size_t depth, bool add)
+/* y [rows,columns] <- x w', w [columns,depth]. */
+template <class G> void engine::product(const bf16 *x, const bf16 *w, G *y, size_t rows, size_t columns, size_t depth)
 {
 	uintptr_t all = (uintptr_t)x | (uintptr_t)w | (uintptr_t)y | 256;
 	int M = small(rows, "rows"), N = small(columns, "columns"), K = small(depth, "depth");
 
-	general_.multiply({ M, N, K, K, K, N, 1, true, (unsigned)(all & (~all + 1)) }, 1.0f, x, w, add ? 1.0f : 0.0f, y, y, nullptr);
+	general_.multiply({ M, N, K, K, K, N, 1, true, (unsigned)(all & (~all + 1)) }, 1.0f, x, w, 0.0f, y, y, nullptr);
+}
+
+/* x_ <- x_ + x w', the end of a mixer or an MLP. Into bf16, cuBLAS would round the product before it adds. */
+void engine::product_onto_stream(const bf16 *x, const bf16 *w, size_t depth)
+{
+	product(x, w, sum_.as<float>(), T_, s_.E, depth);
+	engine_add(x_.as<bf16>(), sum_.as<float>(), T_ * s_.E);
 }
 
 /* normed_ <- the zero-centred norm of x_. */
@@ -53,8 +59,8 @@ void engine::linear(layer &l)
 	conv<bf16> c = { qkv_.as<bf16>(), l.at[EW_CONV], { nullptr, DT_F32 }, before, conv_.as<bf16>(), { l.history.as<void>(), DT_BF16 },
 		cuts_.as<const int64_t>(), 1, (int)C, (int64_t)T_, true };
 
-	product(in, l.matrix(EW_QKV), qkv_.as<bf16>(), T_, C, s_.E, false);
-	product(in, l.matrix(EW_Z), z_.as<bf16>(), T_, Z, s_.E, false);
+	product(in, l.matrix(EW_QKV), qkv_.as<bf16>(), T_, C, s_.E);
+	product(in, l.matrix(EW_Z), z_.as<bf16>(), T_, Z, s_.E);
 	engine_project(a_.as<float>(), in, l.at[EW_A], T_, s_.N, s_.E);
 	engine_project(b_.as<float>(), in, l.at[EW_B], T_, s_.N, s_.E);
 	convolve(c, s_.W, T_ == 1);
@@ -67,7 +73,7 @@ void engine::linear(layer &l)
 	delta(l, q, k, v);
 	row_norm<bf16> m = { o_.as<bf16>(), nullptr, z_.as<bf16>(), l.at[EW_NORM], v_.as<bf16>(), nullptr, T_ * s_.N, s_.B, (float)s_.eps, 0.0f };
 	norm_rows(nullptr, m, NORM_HELD);
-	product(v_.as<bf16>(), l.matrix(EW_OUT), x_.as<bf16>(), T_, s_.E, Z, true);
+	product_onto_stream(v_.as<bf16>(), l.matrix(EW_OUT), Z);
 }
 
 void engine::full(layer &l)
@@ -76,30 +82,30 @@ void engine::full(layer &l)
 	const bf16 *in = normed_.as<bf16>();
 	bf16 *keys = l.keys.as<bf16>() + past_ * GD, *values = l.values.as<bf16>() + past_ * GD;
 
-	product(in, l.matrix(EW_Q), qg_.as<bf16>(), T_, 2 * HD, s_.E, false);
-	product(in, l.matrix(EW_K), k_.as<bf16>(), T_, GD, s_.E, false);
-	product(in, l.matrix(EW_V), values, T_, GD, s_.E, false);
+	product(in, l.matrix(EW_Q), qg_.as<bf16>(), T_, 2 * HD, s_.E);
+	product(in, l.matrix(EW_K), k_.as<bf16>(), T_, GD, s_.E);
+	product(in, l.matrix(EW_V), values, T_, GD, s_.E);
 	token_heads<bf16> heads = { qg_.as<bf16>(), k_.as<bf16>(), l.at[EW_Q_NORM], l.at[EW_K_NORM], positions_.as<const int64_t>(),
 		half_turns_.as<const double>(), turned_.as<bf16>(), keys, gate_.as<bf16>(), s_.H, s_.G, s_.D, s_.R / 2, (float)s_.eps };
 	norm_and_turn(nullptr, heads, T_, HEADS_WARP);
 	engine_attend({ turned_.as<bf16>(), l.keys.as<bf16>(), l.values.as<bf16>(), attended_.as<bf16>(), s_.H, s_.G, s_.D, T_, past_ });
 	gated_rows<bf16> gated = { attended_.as<bf16>(), gate_.as<bf16>(), nullptr, nullptr, nullptr, turned_.as<bf16>(), T_, (int)HD, (int)HD, 0 };
 	gate_rows(nullptr, gated, GATED_WIDE);
-	product(turned_.as<bf16>(), l.matrix(EW_O), x_.as<bf16>(), T_, s_.E, HD, true);
+	product_onto_stream(turned_.as<bf16>(), l.matrix(EW_O), HD);
 }
 
 /* mlp_product_ [T,I] of the dense MLP, or of the shared expert. */
 void engine::swiglu(const layer &l)
 {
-	product(normed_.as<bf16>(), l.matrix(EW_GATE), mlp_gate_.as<bf16>(), T_, s_.I, s_.E, false);
-	product(normed_.as<bf16>(), l.matrix(EW_UP), mlp_up_.as<bf16>(), T_, s_.I, s_.E, false);
+	product(normed_.as<bf16>(), l.matrix(EW_GATE), mlp_gate_.as<bf16>(), T_, s_.I, s_.E);
+	product(normed_.as<bf16>(), l.matrix(EW_UP), mlp_up_.as<bf16>(), T_, s_.I, s_.E);
 	engine_swiglu(mlp_product_.as<bf16>(), mlp_gate_.as<bf16>(), mlp_up_.as<bf16>(), T_, s_.I, s_.I);
 }
 
 void engine::dense(const layer &l)
 {
 	swiglu(l);
-	product(mlp_product_.as<bf16>(), l.matrix(EW_DOWN), x_.as<bf16>(), T_, s_.E, s_.I, true);
+	product_onto_stream(mlp_product_.as<bf16>(), l.matrix(EW_DOWN), s_.I);
 }
 
 /* Slots [T,K] of tokens, by expert. */
@@ -121,9 +127,9 @@ void engine::expert(const layer &l, int e, size_t first, size_t rows)
 	size_t E = s_.E, J = s_.J;
 	bf16 *gate = expert_gate_up_.as<bf16>() + first * 2 * J, *middle = expert_product_.as<bf16>() + first * J;
 
-	product(gathered_.as<bf16>() + first * E, l.matrix(EW_EXPERT_GATE_UP) + e * 2 * J * E, gate, rows, 2 * J, E, false);
+	product(gathered_.as<bf16>() + first * E, l.matrix(EW_EXPERT_GATE_UP) + e * 2 * J * E, gate, rows, 2 * J, E);
 	engine_swiglu(middle, gate, gate + J, rows, s_.J, 2 * s_.J);
-	product(middle, l.matrix(EW_EXPERT_DOWN) + e * E * J, expert_out_.as<float>() + first * E, rows, E, J, false);
+	product(middle, l.matrix(EW_EXPERT_DOWN) + e * E * J, expert_out_.as<float>() + first * E, rows, E, J);
 }
 
 /* The tokens' experts, sorted by the host: each expert's rows lie behind each other in expert_out_, at place_. */
@@ -156,9 +162,9 @@ void engine::mixture(const layer &l)
 	engine_project(shared_gate_.as<float>(), normed_.as<bf16>(), l.at[EW_SHARED_GATE], T_, 1, s_.E);
 	engine_route(expert_.as<int32_t>(), route_.as<float>(), router_.as<float>(), T_, s_.X, s_.K);
 	swiglu(l);
-	product(mlp_product_.as<bf16>(), l.matrix(EW_DOWN), shared_.as<float>(), T_, s_.E, s_.I, false);
+	product(mlp_product_.as<bf16>(), l.matrix(EW_DOWN), sum_.as<float>(), T_, s_.E, s_.I);
 	experts(l);
-	engine_mix({ x_.as<bf16>(), expert_out_.as<float>(), shared_.as<float>(), route_.as<float>(), shared_gate_.as<float>(),
+	engine_mix({ x_.as<bf16>(), expert_out_.as<float>(), sum_.as<float>(), route_.as<float>(), shared_gate_.as<float>(),
 		place_.as<const int32_t>(), T_, s_.E, s_.K });
 }
 
@@ -194,5 +200,5 @@ void engine::logits(bf16 *to, size_t first, size_t n)
 {
 	const bf16 *head = head_.as<const bf16>() ? head_.as<const bf16>() : embedding_.as<const bf16>();
 
-	product(normed_.as<bf16>() + first * s_.E, head, to, n, s_.V, s_.E, false);
+	product(normed_.as<bf16>() + first * s_.E, head, to, n, s_.V, s_.E);
 }

@@ -56,6 +56,28 @@ void engine_project(float *y, const bf16 *x, const operand &w, size_t T, int R, 
 	launch("engine_project", E % 8 ? project_rows<1> : project_rows<8>, grid, THREADS, 0, y, x, w, R, E);
 }
 
+/* ---- the residual stream ---- */
+
+template <int V> static __global__ void __launch_bounds__(THREADS) add_all(bf16 *x, const float *y, size_t n)
+{
+	size_t i = ((size_t)blockIdx.x * THREADS + threadIdx.x) * V;
+	float a[V], b[V];
+
+	if (i >= n)
+		return;
+	load(a, x + i);
+	load(b, y + i);
+#pragma unroll
+	for (int v = 0; v < V; v++)
+		a[v] += b[v];
+	store(x + i, a);
+}
+
+void engine_add(bf16 *x, const float *y, size_t n)
+{
+	launch("engine_add", n % 4 ? add_all<1> : add_all<4>, blocks(n, n % 4 ? THREADS : 4 * THREADS), THREADS, 0, x, y, n);
+}
+
 /* ---- the MLP ---- */
 
 /* Grid: rows. */

@@ -18,6 +18,9 @@ void engine_cut(bf16 *to, const bf16 *from, size_t T, int first, int n, int C);
 struct engine_attention { const bf16 *q, *keys, *values; bf16 *o; int H, G, D; size_t T, past; };
 void engine_attend(const engine_attention &m);
 
+/* x [n] <- x + y, rounded once. */
+void engine_add(bf16 *x, const float *y, size_t n);
+
 /* y [R,J] <- silu(gate) up; rows of gate and up are `stride` apart. */
 void engine_swiglu(bf16 *y, const bf16 *gate, const bf16 *up, size_t R, int J, int stride);
 

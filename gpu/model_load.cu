@@ -61,14 +61,14 @@ void engine::allocate()
 	size_t T = most_, C = channels(), Z = (size_t)s_.N * s_.B, HD = (size_t)s_.H * s_.D, GD = (size_t)s_.G * s_.D, R = slots(T);
 	size_t key = (size_t)s_.M * s_.A;
 	const struct { buffer *to; size_t bytes; } all[] = {
-		{ &ids_, T * 4 }, { &positions_, T * 8 }, { &cuts_, 16 }, { &x_, T * s_.E * 2 }, { &normed_, T * s_.E * 2 },
+		{ &ids_, T * 4 }, { &positions_, T * 8 }, { &cuts_, 16 }, { &x_, T * s_.E * 2 }, { &normed_, T * s_.E * 2 }, { &sum_, T * s_.E * 4 },
 		{ &qkv_, T * C * 2 }, { &conv_, T * C * 2 }, { &q_, T * key * 2 }, { &k_, T * std::max(key, GD) * 2 }, { &v_, T * Z * 2 },
 		{ &z_, T * Z * 2 }, { &a_, T * s_.N * 4 }, { &b_, T * s_.N * 4 }, { &o_, T * Z * 2 },
 		{ &qg_, T * HD * 4 }, { &gate_, T * HD * 2 }, { &turned_, T * HD * 2 }, { &attended_, T * HD * 2 },
 		{ &mlp_gate_, T * s_.I * 2 }, { &mlp_up_, T * s_.I * 2 }, { &mlp_product_, T * s_.I * 2 },
 	}, of_mixture[] = {
 		{ &router_, T * s_.X * 4 }, { &expert_, T * s_.K * 4 }, { &route_, T * s_.K * 4 }, { &place_, T * s_.K * 4 },
-		{ &shared_gate_, T * 4 }, { &shared_, T * s_.E * 4 }, { &rows_, R * 4 }, { &gathered_, R * s_.E * 2 },
+		{ &shared_gate_, T * 4 }, { &rows_, R * 4 }, { &gathered_, R * s_.E * 2 },
 		{ &expert_gate_up_, R * 2 * s_.J * 2 }, { &expert_product_, R * s_.J * 2 }, { &expert_out_, R * s_.E * 4 },
 	};
 
