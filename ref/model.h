@@ -48,8 +48,10 @@ struct model {
 bool model_load(struct model *m, const char *folder, struct error *e);
 void model_unload(struct model *m);
 
-/* The name in the folder, without prefix, of input `in` of the layer's op; NULL where it is no weight. */
-const char *model_weight_name(enum layer_kind kind, int in);
+/* A weight by its name in the folder, without prefix ("layers.3.mlp.up_proj.weight"), and its shape. */
+struct model_weight { char name[160]; int rank; size_t shape[MAX_RANK]; };
+/* That of input `in` of the layer's op; false where the layer has none there. */
+bool model_weight(const struct model_config *c, size_t layer, int in, struct model_weight *w);
 
 /* ---- what a run rounds, and what it does wrong ---- */
 enum { NOWHERE = -1 };
