@@ -2,7 +2,7 @@
  * computed in double and rounded to 24 bits up or down at random, without bias; a multiply-add
  * rounds once, as on a GPU. What is below f32's normal range is flushed to zero every other time,
  * because kernels may or may not keep subnormals. Sums of LONG products and more in A B' are computed exactly
- * in blocks of DEPTH, and what the block's roundings add up to is drawn at once (below).
+ * in blocks of SPAN, and what the block's roundings add up to is drawn at once (below).
  *
  * Functions err uniformly within the largest error that the CUDA C++ Programming Guide gives for
  * the single-precision functions and their intrinsics (appendix on mathematical functions): 2 ulp
@@ -114,7 +114,7 @@ WIDE_LOOP static void gemm_nt(calc *c, E *C, const E *A, const E *B, size_t m, s
  * average, with variance f (1 - f) u². What lies below u is that of a b, whose last bit is at the sum of a's and b's: d bits
  * below, f is an odd multiple of 2^-d, and f (1 - f) is (1 + 2 4^-d)/6 on average; where a b ends at or above u,
  * as most products of two bf16 numbers do, nothing is rounded. A chain of k such errors is normal, as k is large. */
-enum { LONG = 512, LAST = 160, BITS = 320, ROW_SAMPLE = 256, SAMPLE = 4096 };
+enum { LONG = 512, SPAN = 256, LAST = 160, BITS = 320, ROW_SAMPLE = 256, SAMPLE = 4096 };
 
 /* How often a number's last bit stands at 2^(i - LAST); zeros count in n alone. */
 struct ends { double share[BITS]; int first, last; };
@@ -157,22 +157,29 @@ static void deviations(double *deviation, const struct ends *a, const struct end
 	}
 }
 
-/* Nearly normal, with deviation 37837.2: the sum of four uniform numbers of 16 bits. */
-static inline double normal(uint64_t r)
+/* y + deviation at y's exponent times z. */
+static inline double disturbed(double y, const double *deviation, double z)
 {
-	return (double)(int64_t)((r & 0xffff) + (r >> 16 & 0xffff) + (r >> 32 & 0xffff) + (r >> 48)) - 131070;
+	int64_t e = (int64_t)(to_bits(y) >> 52 & 0x7ff), i = e < LEAST ? 0 : e < LEAST + EXPONENTS ? e - LEAST : EXPONENTS - 1;
+
+	return y + deviation[i] * from_bits(e == 0x7ff ? 0 : (uint64_t)e << 52) * z;
 }
 
-/* y + what `steps` roundings of sums near y add up to. */
+/* Of 32 bits, the sum of two uniform numbers, of deviation 26755 and mean 0; a chain's errors are sums of many blocks'. */
+static inline double pair(uint64_t r) { return (double)(int64_t)((r & 0xffff) + (r >> 16 & 0xffff)) - 65535; }
+
+/* y + what `steps` roundings of sums near y add up to. A draw serves two elements. */
 WIDE_LOOP static void disturb(double *y, size_t n, const double *deviation, double steps, uint64_t at)
 {
-	double scale = sqrt(steps) / 37837.2;
+	double scale = sqrt(steps) / 26755.1;
+	size_t half = (n + 1) / 2;
 
-	for (size_t i = 0; i < n; i++) {
-		int64_t e = (int64_t)(to_bits(y[i]) >> 52 & 0x7ff), at_e = e < LEAST ? 0 : e < LEAST + EXPONENTS ? e - LEAST : EXPONENTS - 1;
-		double power = from_bits(e == 0x7ff ? 0 : (uint64_t)e << 52);
-		y[i] += scale * deviation[at_e] * power * normal(random_at(at + i));
+	for (size_t i = 0; i < n / 2; i++) {
+		uint64_t r = random_at(at + i);
+		y[i] = disturbed(y[i], deviation, scale * pair(r & 0xffffffff));
+		y[half + i] = disturbed(y[half + i], deviation, scale * pair(r >> 32));
 	}
+	if (n % 2) y[n / 2] = disturbed(y[n / 2], deviation, scale * pair(random_at(at + n / 2) >> 32));
 }
 
 WIDE_LOOP static void settle(double *y, size_t n, uint64_t at)
@@ -191,8 +198,8 @@ static void gemm_long(calc *c, E *C, const E *A, const E *B, size_t m, size_t n,
 		struct ends a = ends_of(A + i * k, k, k / ROW_SAMPLE);
 		deviations(deviation + i * EXPONENTS, &a, &b);
 	}
-	for (size_t first = 0; first < k; first += DEPTH) {
-		size_t depth = k - first < DEPTH ? k - first : DEPTH, next = k - first - depth < DEPTH ? k - first - depth : DEPTH;
+	for (size_t first = 0; first < k; first += SPAN) {
+		size_t depth = k - first < SPAN ? k - first : SPAN, next = k - first - depth < SPAN ? k - first - depth : SPAN;
 		cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)m, (int)n, (int)depth, 1, A + first, (int)k, B + first, (int)k,
 			first > 0, C, (int)n);
 		for (size_t i = 0; i < m; i++) disturb(C + i * n, n, deviation + i * EXPONENTS, (double)(depth + next) / 2, c->noise + i * n);

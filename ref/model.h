@@ -90,6 +90,11 @@ bool model_layer_call(const struct model *m, size_t layer, const struct tensor *
 bool model_head_call(const struct model *m, const struct tensor *x, const struct tensor *x_low, const struct tensor *got,
 	struct call *call, struct error *e);
 
+/* The same call of its first n tokens alone: these know nothing of the others. It borrows all from the whole call, and
+ * from *part, which must stay where it is. */
+struct first_tokens { struct call call; struct tensor x, x_low, got; };
+void model_first_tokens(const struct call *all, size_t n, struct first_tokens *part);
+
 /* A tensor that borrows data [rows,cols] of doubles; for the above. */
 struct tensor tensor_of(const double *data, size_t rows, size_t cols);
 /* Token ids [n] of an integer tensor of rank 1 or of [1,n], freed with free; each must be below the vocabulary. */
