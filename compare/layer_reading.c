@@ -9,9 +9,8 @@
 static const double beyond = 2, beyond_worst = 4;
 /* A suspect is seen where it moves the answer further than that, and made where it leaves less than this share of what was left. */
 static const double half = 0.5;
-/* Sums that are tried, exact ones first; the nearest explains an engine's tips. */
-static const struct arith *const sums[] = { &arith_f64, &arith_f32_tree, &arith_mma[MMA_HOPPER], &arith_mma[MMA_AMPERE] };
-enum { SUMS = sizeof sums / sizeof *sums };
+/* f64's own error may be this share of the score's unit. */
+static const double negligible = 0.01;
 
 /* now, and the sums that come nearest, in which r->left is. */
 static bool settle(struct reader *d, struct layer_reading *r)
@@ -21,19 +20,8 @@ static bool settle(struct reader *d, struct layer_reading *r)
 	if (!layer_noise(d, &r->replica, &noise)) return false;
 	r->limit = beyond * noise.score;
 	r->worst_limit = beyond_worst * noise.worst;
-	r->left.score = INFINITY;
-	for (int i = 0; i < SUMS; i++) {
-		struct plan p = r->replica;
-		p.arith = sums[i];
-		p.bits = sums[i]->precision;
-		if (!layer_answer(d, &p, d->other)) return false;
-		struct distance s = layer_distance(d, d->got, d->other);
-		if (i == 0) d->exact = s;
-		if (!(s.score < r->left.score)) continue;
-		r->left = s;
-		r->sums = sums[i];
-		if (s.equal == 1) break;
-	}
+	r->left = d->exact = layer_distance(d, d->got, d->now);
+	if (!layer_sums(d, r)) return false;
 	r->explained = d->error > 0 ? 1 - r->left.square / d->error : r->left.square == 0;
 	r->equal = r->left.equal;
 	return true;
@@ -42,7 +30,10 @@ static bool settle(struct reader *d, struct layer_reading *r)
 /* All that is said of a suspect: how far it moves the replica, and what it leaves of the engine's error. */
 struct trial { struct layer_suspect suspect; struct distance moved, left; };
 
-static bool within(const struct layer_reading *r) { return r->left.score <= r->limit && r->left.worst <= r->worst_limit; }
+static bool within(const struct layer_reading *r)
+{
+	return r->truth_error <= negligible && r->left.score <= r->limit && r->left.worst <= r->worst_limit;
+}
 
 static bool is_convicted(const struct layer_reading *r, const struct layer_suspect *s)
 {
@@ -95,14 +86,14 @@ static bool try_all(const struct reader *d, const struct layer_reading *r, struc
 {
 	bool ok = true;
 
-	#pragma omp parallel
+	#pragma omp parallel if(!d->large)
 	{
 		double *y = malloc(d->n * sizeof *y);
 		bool mine = y != NULL;
 		#pragma omp for schedule(dynamic)
 		for (int i = 0; i < n; i++) {
 			struct plan p = plan_with(r, &list[i].suspect);
-			if (!mine || !(mine = layer_answer(d, &p, y))) continue;
+			if (!mine || !(mine = layer_answer(d, &p, y, NULL))) continue;
 			list[i].moved = layer_distance(d, y, d->now);
 			list[i].left = layer_distance(d, d->got, y);
 		}
@@ -149,22 +140,43 @@ static bool convict(struct reader *d, struct layer_reading *r)
 	return true;
 }
 
+/* In a large call suspects are tried on the first tokens, and what they convict is then put to the whole. */
+static bool convict_on_few(struct reader *d, struct layer_reading *r)
+{
+	size_t n = layer_tokens(d, SUSPECTS_WORK);
+	struct first_tokens part;
+	struct layer_reading few;
+
+	if (r->understood || n * d->row >= d->n) return true;
+	model_first_tokens(d->call, n, &part);
+	if (!layer_read(&part.call, r->contract, &few, NULL)) return false;
+	if (!few.understood || !few.n) return true;
+	r->replica = few.replica;
+	r->tried = few.tried, r->invisible = few.invisible;
+	memcpy(r->convicted, few.convicted, sizeof r->convicted);
+	r->n = few.n;
+	if (!settle(d, r)) return false;
+	r->understood = within(r);
+	return true;
+}
+
 static bool read_all(struct reader *d, const struct contract *k, struct layer_reading *r)
 {
 	struct plan exact = plan_plain(&arith_f64, arith_f64.precision);
 
 	*r = (struct layer_reading){ .op = d->call->op, .contract = k, .replica = exact };
 	dtype_load(out_dtype(d->call, 0), d->call->out[0]->data, d->n, d->got);
-	if (!layer_answer(d, &exact, d->now)) return false;
+	if (!layer_answer(d, &exact, d->now, &d->work)) return false;
+	d->large = d->work > LARGE_WORK;
 	for (size_t i = 0; i < d->n; i++) d->unit[i] = 1;
 	d->error = layer_distance(d, d->got, d->now).square;
 	r->rms = sqrt(d->error / (double)d->n);
 	plan_contract(&r->replica, k);
-	if (!settle(d, r)) return false;
+	if (!settle(d, r) || !layer_truth(d, r)) return false;
 	r->alone = r->explained;
 	r->alone_equal = r->equal;
 	r->kept = r->understood = within(r);
-	return convict(d, r);
+	return convict_on_few(d, r) && convict(d, r);
 }
 
 bool layer_read(const struct call *call, const struct contract *k, struct layer_reading *r, struct error *e)

@@ -32,9 +32,13 @@ struct layer_reading {
 	double explained, equal;        /* the same with what is convicted */
 	struct distance left;
 	double limit, worst_limit;      /* of left.score and left.worst: from the farthest of NOISY_RUNS correct layers */
-	bool kept;                      /* the contract alone explains the layer */
+	bool kept;                      /* the contract alone explains the layer, and f64 is good enough to say so */
 	bool understood;                /* it does with what is convicted */
-	const struct arith *sums;       /* the arithmetic that comes nearest; left is in it */
+	const struct arith *sums;       /* the arithmetic that comes nearest; left is in it, but where few is not 0: */
+	size_t few;                     /* sums were tried on as many first tokens only, and left is in f64 */
+	double few_explained;           /* on these, with those sums */
+	double truth_error;             /* of f64, seen from dd on the first tokens, in the score's units: the largest */
+	size_t truth_tokens;
 	struct plan replica;            /* in f64 */
 	int n;
 	struct layer_suspect convicted[MAX_CONVICTED];

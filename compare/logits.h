@@ -17,6 +17,7 @@ struct logit_source {
 	 * never falling. */
 	const void *(*rows)(struct logit_source *s, size_t first, size_t n, struct error *e);
 	const struct tensor *tensor;    /* of those made by source_of_tensor */
+	size_t at_once;                 /* rows that it would rather be asked for at a time; 0: any */
 };
 
 /* Rows of t, [T,V] or [1,T,V], of any float type, mapped from a file: pages that were read are given back. A vocabulary

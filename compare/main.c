@@ -16,6 +16,7 @@ static const struct command { const char *name, *arguments, *what; int (*run)(in
 	{ "diff", "A B", "any two tensor files, element by element", cmd_diff },
 	{ "logits", "--got FILE:TENSOR ...", "a whole model's logits against the reference", cmd_logits },
 	{ "quantize", "--model DIR", "which of a model's weights survive FP8", cmd_quantize },
+	{ "invent", "CONFIG -o DIR", "a model of random weights, of any size", cmd_invent },
 	{ "isolate", "[CAPTURE...]", "no request may touch another's memory: laws, scenarios, names", cmd_isolate },
 	{ "eigen", "[CAPTURE]", "Newton-Schulz eigenvalue by eigenvalue, iteration by iteration", cmd_eigen },
 	{ "restarts", "COEFFICIENTS", "where Gram Newton-Schulz should restart", cmd_restarts },

@@ -9,7 +9,11 @@
 #include "ref/model.h"
 
 /* An engine's tensors: "hidden.0" .. "hidden.L", the last behind the final norm, and "logits", behind a prefix ("" or "NAME."). */
-struct engine { const struct tensors *file; const char *prefix; };
+struct engine {
+	const struct tensors *file;
+	const char *prefix;
+	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
+};
 
 /* Free-running: of hidden state l, or, behind the last, the logits. */
 struct grown {

@@ -149,6 +149,28 @@ bool model_head_call(const struct model *m, const struct tensor *x, const struct
 	return bind(call, x, x_low, got, e);
 }
 
+/* t's first n rows into *part; NULL for none. */
+static const struct tensor *first_rows(const struct tensor *t, size_t n, struct tensor *part)
+{
+	if (!t) return NULL;
+	*part = *t;
+	shape_set(part, t->dtype, 2, (size_t[]){ n, t->shape[1] });
+	return part;
+}
+
+void model_first_tokens(const struct call *all, size_t n, struct first_tokens *part)
+{
+	struct call *c = &part->call;
+
+	*c = *all;
+	c->in[IN_X] = first_rows(all->in[IN_X], n, &part->x);
+	c->in[IN_X_LOW] = first_rows(all->in[IN_X_LOW], n, &part->x_low);
+	c->out[OUT_Y] = first_rows(all->out[OUT_Y], n, &part->got);
+	c->out_count[OUT_Y] = all->out_count[OUT_Y] / all->dim[D_T] * n;
+	c->dim[D_T] = n;
+	if (c->op == model_op(FULL_ATTENTION)) c->dim[D_N] = c->dim[D_S] + n;
+}
+
 /* ---- runs ---- */
 static void embed(const struct model *m, const struct model_plan *p, const size_t *ids, struct values *x)
 {
