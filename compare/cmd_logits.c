@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "gpu/backend.h"
 #include "logits_causes.h"
 
 struct arguments {
@@ -83,6 +84,16 @@ static bool under_contract(struct inputs *in, struct logit_comparison *c, struct
 	return logits_compare(r, c, e);
 }
 
+/* Of our own engine: from other sources than those that are here it says nothing of them. */
+static void judge_source(const struct tensors *got, struct logit_report *r)
+{
+	const char *producer = meta_get(got, "etalon.producer"), *then = meta_get(got, "etalon.source_sha256");
+	const char *today = gpu_source_sha256("model");
+
+	if (producer && !strncmp(producer, "etalon engine", 13) && then && strcmp(then, today))
+		logits_reason(r, FAIL, "stale: recorded from sources %.12s..., the engine is now %.12s...; record it again", then, today);
+}
+
 static bool is_met(const struct inputs *in, const struct logit_report *r)
 {
 	return r->outcome == PASS && (!in->causes.has_layers || model_reading_exit(&in->causes.layers) == EXIT_PASS);
@@ -116,6 +127,7 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 	if (!quick && !in->causes.has_layers && r->outcome == FAIL && !r->bad && !causes_try(&in->causes, c->got->tensor, &q,
 		e)) return false;
 	causes_judge(&in->causes, r);
+	judge_source(&in->got, r);
 	return true;
 }
 
