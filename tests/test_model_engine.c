@@ -17,7 +17,7 @@ static int make_beds(void **state)
 	static const char *const paths[] = { DUMP("dense"), DUMP("moe") };
 	struct error e;
 
-	(void)state;
+	if (scratch_make(state)) return -1;
 	for (int i = 0; i < 2; i++)
 		if (!bed_make(&beds[i], names[i], &e) || !tensors_read(&dumps[i], paths[i], &e)) return error_print(stderr, &e), -1;
 	return 0;
@@ -25,12 +25,11 @@ static int make_beds(void **state)
 
 static int free_beds(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		bed_free(&beds[i]);
 		tensors_free(&dumps[i]);
 	}
-	return 0;
+	return scratch_remove(state);
 }
 
 static void is_recorded_from_these_sources(void **state)
