@@ -19,6 +19,7 @@ struct inputs {
 	struct model model;
 	struct model_reference runs;
 	struct logit_causes causes;
+	struct truth_error truth;
 	size_t *ids, n_ids;
 	char under[256];
 };
@@ -81,7 +82,9 @@ static bool under_contract(struct inputs *in, struct logit_comparison *c, struct
 	for (size_t k = 0; k < c->n_noise; k++) c->noise[k] = &runs->noise[k].source;
 	snprintf(in->under, sizeof in->under, "contract %s", q->contract);
 	c->under = in->under;
-	return logits_compare(r, c, e);
+	if (!logits_compare(r, c, e)) return false;
+	logits_truth(r, q->truth->name, in->truth.by->name, in->truth.tokens, in->truth.rms);
+	return true;
 }
 
 /* Of our own engine: from other sources than those that are here it says nothing of them. */
@@ -118,7 +121,7 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 		return error_set(e, E_UNKNOWN_NAME, a->truth, NO_OFFSET, "see `etalon list arithmetics`");
 	c->ids = in->ids + (in->n_ids - c->got->positions);
 	bool quick = a->quick || c->got->positions < in->n_ids;
-	if (!under_contract(in, c, r, &q, quick, e)) return false;
+	if (!model_truth_error(&q, &in->truth, e) || !under_contract(in, c, r, &q, quick, e)) return false;
 	for (k++; choose && !is_met(in, r) && k->name; k++) {
 		q.contract = k->name;
 		logits_free(r);

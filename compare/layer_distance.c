@@ -120,10 +120,19 @@ static bool set_units(struct reader *d, const struct plan *replica)
 static void farther(struct distance *most, struct distance s)
 {
 	most->score = fmax(most->score, s.score);
+	most->square = fmax(most->square, s.square);
 	most->worst = fmax(most->worst, s.worst);
 }
 
-bool layer_noise(struct reader *d, const struct plan *replica, struct distance *most)
+/* Share of a correct layer's own error that the replica explains. */
+static double share(const struct reader *d, const double *y)
+{
+	double error = layer_distance(d, y, d->plain).square;
+
+	return error > 0 ? 1 - layer_distance(d, y, d->now).square / error : 1;
+}
+
+bool layer_noise(struct reader *d, const struct plan *replica, struct distance *most, double *explained)
 {
 	struct plan exact = *replica;
 
@@ -133,6 +142,7 @@ bool layer_noise(struct reader *d, const struct plan *replica, struct distance *
 	struct plan first = noisy(replica, 0);
 	if (!layer_answer(d, &first, d->other, NULL) || !set_units(d, replica)) return false;
 	*most = layer_distance(d, d->other, d->now);
+	double least = share(d, d->other);
 	bool ok = true;
 	#pragma omp parallel for schedule(dynamic) if(!d->large)
 	for (int run = 1; run < NOISY_RUNS; run++) {
@@ -140,12 +150,15 @@ bool layer_noise(struct reader *d, const struct plan *replica, struct distance *
 		double *y = malloc(d->n * sizeof *y);
 		bool mine = y && layer_answer(d, &p, y, NULL);
 		struct distance s = mine ? layer_distance(d, y, d->now) : (struct distance){ 0 };
+		double by = mine ? share(d, y) : 0;
 		free(y);
 		#pragma omp critical
 		{
 			ok = ok && mine;
+			least = fmin(least, by);
 			farther(most, s);
 		}
 	}
+	*explained = least;
 	return ok;
 }

@@ -48,9 +48,7 @@ bool layer_sums(struct reader *d, struct layer_reading *r)
 		r->left = nearest;
 		return true;
 	}
-	struct plan exact = plan_plain(&arith_f64, arith_f64.precision);
-	if (!layer_answer(&few, &exact, d->other, NULL)) return false;
-	double error = layer_distance(&few, d->got, d->other).square;
+	double error = layer_distance(&few, d->got, d->plain).square;
 	r->few_explained = error > 0 ? 1 - nearest.square / error : nearest.square == 0;
 	return true;
 }

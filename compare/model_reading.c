@@ -38,7 +38,7 @@ static bool read_part(struct model_reading *r, const struct engine *x, size_t l,
 		: model_head_call(r->model, from, NULL, to, &call, e);
 	if (!ok) return false;
 	const struct contract *k = &call.op->contracts[op_contract(call.op, r->contract)];
-	if (!layer_read(&call, k, &r->part[l], e)) return false;
+	if (!layer_read(&call, k, &r->part[l], e) || (r->part[l].kept && !layer_power(&call, &r->part[l], e))) return false;
 	if (!r->part[l].kept && r->first == NOWHERE) r->first = (int)l;
 	r->understood = r->understood && r->part[l].understood;
 	return true;

@@ -75,6 +75,20 @@ void model_memory_free(struct model_memory *m)
 	*m = (struct model_memory){ 0 };
 }
 
+uint64_t model_work(const struct model *m)
+{
+	const struct model_config *c = &m->config;
+	uint64_t work = m->head->count;
+
+	for (size_t l = 0; l < c->layers; l++)
+		for (int in = IN_GATE; in < MAX_IN; in++) {
+			const struct tensor *t = m->layer[l].weight[in];
+			bool expert = in == IN_EXPERT_GATE_UP || in == IN_EXPERT_DOWN;
+			if (t) work += expert ? t->count / c->experts * c->top_k : t->count;
+		}
+	return work;
+}
+
 bool model_ids(const struct model *m, const struct tensor *t, size_t **ids, size_t *n, struct error *e)
 {
 	size_t size = dtype_info[t->dtype].size;
