@@ -226,7 +226,7 @@ bench-gpu: $(if $(NVCC),$(BUILD)/bench-gpu)
 	@[ '$(NVCC)' ] || { echo "bench-gpu: needs nvcc" >&2; exit 2; }
 	$(BUILD)/bench-gpu --selftest && $(BUILD)/bench-gpu --page $(BUILD)/performance-gpu.md
 	cp $(BUILD)/performance-gpu.md docs/
-	awk -v gains=$(BUILD)/performance-gpu.md.ladder '/^<!-- \/bench-gpu/ { skip = 0 } !skip \
+	awk -v gains=$(BUILD)/performance-gpu.md.ladder '/^<!-- \/bench-gpu/ { skip = 0 } !skip { print } \
 		/^<!-- bench-gpu/ { skip = 1; while ((getline line < gains) > 0) print line }' docs/ladder.md >$(BUILD)/ladder.md
 	cp $(BUILD)/ladder.md docs/
 
