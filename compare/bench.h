@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "fixtures/tensor.h"
+
 enum { BENCH_REPEATS = 5 };
 
 /* Median seconds of one call of run, over BENCH_REPEATS turns of some 20 ms each at least. */
@@ -19,6 +21,8 @@ enum { BENCH_STATE = 128, BENCH_M = 256, BENCH_N = 256, BENCH_K = 1024 };
 
 void bench_dd(void);            /* dd against its peers */
 void bench_memory(void);        /* comparison against reading */
+/* Divergences both ways and top 10 of rows of `width`, on all cores. */
+void bench_divergences(const struct tensor *a, const struct tensor *b, size_t width);
 void bench_eigen(int n);        /* spectrum_of against MPFR, a row of the table and what lies between the two */
 
 /* Seconds of the peers, NaN where one was not there when this was built. The step: S <- e^g S, u = beta (v - S'k),

@@ -10,3 +10,5 @@ const struct kl_form *kl_best(void)
 #endif
 	return &kl_plain;
 }
+
+bool kl_has(enum dtype t) { return t == DT_F64 || t == DT_F32 || t == DT_F16 || t == DT_BF16; }

@@ -22,6 +22,17 @@ INLINE vd v_max(vd a, vd b)
 #endif
 }
 
+INLINE vd v_min(vd a, vd b)
+{
+#if defined __AVX512F__
+	return _mm512_min_pd(a, b);
+#elif defined __AVX2__
+	return _mm256_min_pd(a, b);
+#else
+	return (vd){ a[0] < b[0] ? a[0] : b[0], a[1] < b[1] ? a[1] : b[1] };
+#endif
+}
+
 INLINE vd load_f64(const void *x, size_t i) { return v_load((const double *)x + i); }
 
 #if defined __AVX512F__
