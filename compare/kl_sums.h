@@ -18,7 +18,8 @@ struct kl_form {
 	void (*sums)(struct kl_sums *s, enum dtype t, const void *a, const void *b, size_t n, double m, double c, bool near);
 };
 extern const struct kl_form kl_avx512, kl_avx2, kl_plain;
-const struct kl_form *kl_best(void);     /* for this processor */
+const struct kl_form *kl_best(void);     /* for this processor, or the one that kl_use chose */
+void kl_use(const struct kl_form *f);    /* for timing; NULL: the best. Not while another thread compares. */
 bool kl_has(enum dtype t);               /* the types of both functions */
 
 #endif

@@ -24,7 +24,8 @@ struct scanned { double d2, a2, d, most, past_rel, past_ulp; uint64_t differ, bi
  * for, but is not read. */
 typedef void scan_form(struct scanned *s, enum dtype t, const void *a, const void *b, size_t n, const struct limits *l);
 scan_form scan_avx512, scan_avx2, scan_plain;
-scan_form *scan_best(void);     /* for this processor */
+scan_form *scan_best(void);     /* for this processor, or the one that scan_use chose */
+void scan_use(scan_form *f);    /* for timing; NULL: the best. Not while another thread compares. */
 bool scan_has(enum dtype t);
 
 #endif
