@@ -72,6 +72,12 @@ void layer_save(calc *c, field f, size_t row, size_t col, mat A);
 /* The call's sizes from the model's; T is 1. */
 void model_dims(const struct model_config *c, int part, struct call *call);
 
+/* Points input `in` to a copy of the layer's experts, if it is one of them and the folder has them one by one; else does
+ * nothing. prefix: of names in the folder. */
+bool model_fuse(struct model *m, size_t layer, int in, const char *prefix, const struct model_weight *w, struct error *e);
+/* Was the tensor copied so? */
+bool model_is_fused(const struct model *m, const char *name);
+
 field linear_mixer(calc *c, field x);           /* [T,E] -> [T,E] */
 field full_mixer(calc *c, field x);
 field layer_mlp(calc *c, field x);
