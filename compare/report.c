@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,9 +128,9 @@ static void text_sample(FILE *to, const struct verdict *v)
 		all.share = fmax(all.share, v->out[i].sample.share);
 	}
 	if (v->sampled) fprintf(to, " and, on %zu of %zu elements, %s: ", all.count, n, sample_judge);
-	if (v->sampled && all.share > 0) fprintf(to, "2^%.1f apart", log2(all.share));
-	else if (v->sampled) fputs("equal", to);
-	else if (!strcmp(v->truth, "dd")) fprintf(to, ", not by %s, for which one piece is too much work", sample_judge);
+	if (v->operations) fprintf(to, " and, on %" PRIu64 " elements of a piece's operations, mpfr:256: ", v->operations);
+	if ((v->sampled || v->operations) && all.share > 0) fprintf(to, "2^%.1f apart", log2(all.share));
+	else if (v->sampled || v->operations) fputs("equal", to);
 }
 
 void report_text(FILE *to, const struct finding *f, bool explain)
