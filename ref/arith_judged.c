@@ -30,7 +30,7 @@ static bool begin(calc *c, struct again *g, size_t n, size_t terms, size_t *i)
 {
 	g->on = n && c->plan->judged && c->work >= c->judge_at;
 	if (!g->on) return false;
-	c->judge_at = c->work + terms * c->plan->judged->stride;
+	c->judge_at = c->work + 1 + random_at(~c->work) % (2 * terms * c->plan->judged->stride);         /* not in step with a loop */
 	*i = (size_t)(random_at(c->work) % n);
 	mpfr_inits2(BITS, g->y, g->a, g->b, (mpfr_ptr)NULL);
 	mpfr_set_zero(g->y, 1);
