@@ -231,12 +231,12 @@ int main(int argc, char **argv)
 		bool only_test = argc == 2 && strcmp(argv[1], "--selftest") == 0;
 		bool only_executor = argc == 2 && strcmp(argv[1], "--executor") == 0;
 		bool only_fused = argc == 2 && strcmp(argv[1], "--fused") == 0;
-		bool only_prefill = argc == 2 && strcmp(argv[1], "--prefill") == 0;
+		bool only_prefill = (argc == 2 || argc == 3) && strcmp(argv[1], "--prefill") == 0;
 		bool only = only_test || only_executor || only_fused || only_prefill;
 
 		wgmma_form::overlap = !(argc == 2 && strcmp(argv[1], "--no-overlap") == 0);
 		if (argc > 1 && !only && wgmma_form::overlap) {
-			fprintf(stderr, "usage: bench-gpu [--selftest | --no-overlap | --executor | --fused | --prefill]\n");
+			fprintf(stderr, "usage: bench-gpu [--selftest | --no-overlap | --executor | --fused | --prefill [FILE]]\n");
 			return 2;
 		}
 		check(cudaGetDeviceProperties(&device, 0), "device 0");
@@ -253,7 +253,7 @@ int main(int argc, char **argv)
 			return 0;
 		}
 		if (only_prefill) {
-			bench_prefill(stream);
+			bench_prefill(stream, argc == 3 ? argv[2] : nullptr);
 			return 0;
 		}
 		cublas general;
@@ -262,7 +262,7 @@ int main(int argc, char **argv)
 		bench_all(general, stream);
 		bench_executor();
 		bench_fused();
-		bench_prefill(stream);
+		bench_prefill(stream, nullptr);
 		return 0;
 	} catch (const struct error &e) {
 		error_print(stderr, &e);

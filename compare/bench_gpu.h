@@ -17,7 +17,8 @@ void bench_executor();
 /* Prints times of the fused small kernels and of those that they replace. */
 void bench_fused();
 
-/* Prints times and errors of the gated delta rule's prefill. */
-void bench_prefill(cudaStream_t stream);
+/* Prints times and errors of the gated delta rule's prefill. Writes its numbers and the answers in f32 to the safetensors file
+ * `path` (q, k, v, a, b, A_log, dt_bias, initial_state, o, final_state) unless it is NULL. */
+void bench_prefill(cudaStream_t stream, const char *path);
 
 #endif

@@ -1,11 +1,13 @@
 /* bench-gpu: prefill of the gated delta rule at Qwen3.5-27B's sizes: 4096 tokens, 16 key and 48 value heads of 128, bf16, states
- * in f32. The chunked kernels against the sequential one's answers, and a copy of what a kernel has to read and write. */
+ * in f32. The chunked kernels against the sequential one's answers, and a copy of what a kernel has to read and write. The
+ * numbers and those answers go to a file, for rivals (compare/rival_fla.py). */
 #include <cmath>
 #include <cstdio>
 #include <random>
 
 #include "compare/bench_gpu.h"
 #include "compare/timed.cuh"
+#include "fixtures/tensor.h"
 #include "gpu/delta_chunk_launch.cuh"
 
 enum { T = 4096, HK = 16, HV = 48, WIDTH = 128 };
@@ -37,6 +39,16 @@ struct drawn {
 	operand half() const { return { narrow.as<void>(), DT_BF16 }; }
 };
 
+/* Adds x to t under that name. */
+static void keep(tensors &t, const char *name, enum dtype type, const buffer &x, const std::vector<size_t> &shape)
+{
+	tensor *to = tensors_add(&t, name, type, (int)shape.size(), shape.data());
+
+	if (!to)
+		refuse(E_MEMORY, name, "no memory");
+	x.download(to->data);
+}
+
 /* The inputs of one call. */
 struct prefill_call {
 	std::mt19937 random{ 8 };
@@ -51,6 +63,14 @@ struct prefill_call {
 	template <class F> tokens<F> view(const answers<F> &to) const
 	{
 		return { q.as<F>(), k.as<F>(), v.as<F>(), to.o.template as<F>() };
+	}
+	void keep_all(tensors &t, const answers<float> &right) const
+	{
+		keep(t, "q", DT_BF16, q.narrow, { T, HK, WIDTH }), keep(t, "k", DT_BF16, k.narrow, { T, HK, WIDTH });
+		keep(t, "v", DT_BF16, v.narrow, { T, HV, WIDTH }), keep(t, "a", DT_BF16, a.narrow, { T, HV });
+		keep(t, "b", DT_BF16, b.narrow, { T, HV }), keep(t, "A_log", DT_F32, A_log.wide, { HV });
+		keep(t, "dt_bias", DT_F32, dt_bias.wide, { HV }), keep(t, "initial_state", DT_F32, initial.wide, { 1, HV, WIDTH, WIDTH });
+		keep(t, "o", DT_F32, right.o, { T, HV, WIDTH }), keep(t, "final_state", DT_F32, right.state, { 1, HV, WIDTH, WIDTH });
 	}
 	size_t bytes() const
 	{
@@ -90,15 +110,16 @@ template <int PARTS> struct chunked_work {
 	}
 };
 
-void bench_prefill(cudaStream_t stream)
+void bench_prefill(cudaStream_t stream, const char *path)
 {
-	static const char *const names[] = { "sequential, f32", "chunks, bf16", "chunks, bf16 x 3", "copy" };
+	static const char *const names[] = { "sequential, f32", "chunks, bf16", "chunks, bf16 x 2", "chunks, bf16 x 3", "copy" };
 	prefill_call call;
 	answers<float> right;
 	buffer from(call.bytes() / 2), to(call.bytes() / 2);
 	std::vector<int64_t> cuts = { 0, T };
 	buffer device_cuts = uploaded(cuts);
 	chunked_work<1> one(call, cuts);
+	chunked_work<2> two(call, cuts);
 	chunked_work<3> three(call, cuts);
 	std::vector<std::unique_ptr<timed>> all;
 	std::vector<timed *> list;
@@ -112,6 +133,7 @@ void bench_prefill(cudaStream_t stream)
 		                       right.final_state(), stream);
 	});
 	add([&] { one.enqueue(call, stream); });
+	add([&] { two.enqueue(call, stream); });
 	add([&] { three.enqueue(call, stream); });
 	add([&] { check(cudaMemcpyAsync(to.as<void>(), from.as<void>(), call.bytes() / 2, cudaMemcpyDeviceToDevice, stream), "copy"); });
 	std::vector<double> t = times_of(list);
@@ -121,7 +143,17 @@ void bench_prefill(cudaStream_t stream)
 	for (size_t i = 0; i < t.size(); i++) {
 		printf("%-18s %9.1f %8.2f", names[i], t[i], t[0] / t[i]);
 		if (i == 1) one.print_errors(right);
-		if (i == 2) three.print_errors(right);
+		if (i == 2) two.print_errors(right);
+		if (i == 3) three.print_errors(right);
 		printf("\n");
 	}
+	if (!path)
+		return;
+	tensors file = {};
+	struct error e;
+	call.keep_all(file, right);
+	bool written = tensors_write(&file, path, &e);
+	tensors_free(&file);
+	if (!written)
+		throw e;
 }

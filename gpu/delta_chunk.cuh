@@ -58,7 +58,7 @@ template <int PARTS> __device__ void gram_matrices(workspace &w, head_record<PAR
 		if (s <= m) {
 			decayed<false>(d[2 * s], w, m, 2 * s, lane, w.q_norm, w.k_norm);
 			decayed<false>(d[2 * s + 1], w, m, 2 * s + 1, lane, w.q_norm, w.k_norm);
-			store_split<PARTS>(&to.P[0][lower_block(m, s)][lane], LOWER * 32, d[2 * s], d[2 * s + 1]);
+			store_split<head_record<PARTS>::OUT>(&to.P[0][lower_block(m, s)], LOWER, d[2 * s], d[2 * s + 1], lane);
 		}
 #pragma unroll
 	for (int n = 0; n < 2 * BLOCKS; n++)
@@ -122,7 +122,8 @@ template <int PARTS> __device__ void make_U(workspace &w, head_record<PARTS> &to
 		for (int half = 0; half < 2; half++) {
 			auto &U = to.U[2 * warp + half];
 			if constexpr (PARTS == 1)
-				store_split<1>(&U[m][lane], 0, d[half][0], d[half][1]);
+				U[m][lane] = make_uint4(pair(d[half][0][0], d[half][0][1]), pair(d[half][1][0], d[half][1][1]),
+				                        pair(d[half][0][2], d[half][0][3]), pair(d[half][1][2], d[half][1][3]));
 			else
 #pragma unroll
 				for (int n = 0; n < 2; n++)
@@ -159,7 +160,7 @@ template <int PARTS> __device__ void make_W(workspace &w, head_record<PARTS> &to
 						mma_form::multiply(d[0], part, b[s][0], b[s][1], bf16{});
 						mma_form::multiply(d[1], part, b[s][2], b[s][3], bf16{});
 					}
-			store_split<PARTS>(&to.W[0][m][p][lane], BLOCKS * STEPS * 32, d[0], d[1]);
+			store_split<PARTS>(&to.W[0][p][m], BLOCKS * STEPS, d[0], d[1], lane);
 		}
 	}
 }

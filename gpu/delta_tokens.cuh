@@ -81,11 +81,16 @@ __device__ inline void store_keys(workspace &w, key_record &to, int warp, int la
 {
 	unsigned x[4];
 
+#pragma unroll
 	for (int j = 0; j < STEPS; j++) {
 		mma_form::load_matrices(x, w.q.rows_b(warp, j, lane));
-		to.q[warp][j][lane] = make_uint4(x[0], x[1], x[2], x[3]);
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			to.q[j][warp][i][lane] = x[i];
 		mma_form::load_turned(x, w.k.columns_b(warp, j, lane));
-		to.k[warp][j][lane] = make_uint4(x[0], x[1], x[2], x[3]);
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			to.k[warp][j][i][lane] = x[i];
 	}
 }
 
