@@ -77,13 +77,13 @@ template <int PARTS> __device__ void gram_matrices(workspace &w, head_record<PAR
 		}
 }
 
-/* T_ij factor_j of rows i and columns j, j + 1. */
-template <int PARTS> __device__ void split_T(unsigned (&to)[PARTS], const workspace &w, int i, int j, const float *factor)
+/* T_ij factor_j of rows 16m + i and columns 16s + j, 16s + j + 1. */
+template <int PARTS> __device__ void split_T(unsigned (&to)[PARTS], workspace &w, int m, int s, int i, int j, const float *factor)
 {
-	float2 t = *reinterpret_cast<const float2 *>(&w.T[i][j]);
+	float2 t = *reinterpret_cast<const float2 *>(inverse_at(w.T, m, s, i, j));
 
 	if (PARTS > 1)
-		split(to, t.x * factor[j], t.y * factor[j + 1]);
+		split(to, t.x * factor[BLOCK * s + j], t.y * factor[BLOCK * s + j + 1]);
 	else
 		split(to, t.x, t.y);
 }
@@ -108,7 +108,7 @@ template <int PARTS> __device__ void make_U(workspace &w, head_record<PARTS> &to
 			for (int s = 0; s < BLOCKS; s++)
 #pragma unroll
 				for (int k = 0; k < 2 && s <= m; k++)
-					split_T(b[s][k], w, 16 * m + 8 * n + lane / 4, 16 * s + 8 * k + lane % 4 * 2, w.beta);
+					split_T(b[s][k], w, m, s, 8 * n + lane / 4, 8 * k + lane % 4 * 2, w.beta);
 #pragma unroll
 			for (int p = PARTS - 1; p >= 0; p--)
 #pragma unroll
@@ -142,7 +142,7 @@ template <int PARTS> __device__ void make_W(workspace &w, head_record<PARTS> &to
 		for (int s = 0; s < BLOCKS; s++)
 #pragma unroll
 			for (int k = 0; k < 4 && s <= m; k++)
-				split_T(a[s][k], w, 16 * m + k % 2 * 8 + lane / 4, 16 * s + k / 2 * 8 + lane % 4 * 2, w.beta_decay_k);
+				split_T(a[s][k], w, m, s, k % 2 * 8 + lane / 4, k / 2 * 8 + lane % 4 * 2, w.beta_decay_k);
 #pragma unroll
 		for (int p = 2 * warp; p < 2 * warp + 2; p++) {
 			float d[2][4] = {};
@@ -201,7 +201,9 @@ delta_chunks(rule m, tokens<bf16> all, const extent *extents, key_record *keys, 
 		scale_half_row(w.k, thread / 2, thread % 2, w.beta_decay_k[thread / 2]);
 	}
 	__syncthreads();
-	merge_all(w.T, w.X, thread);
+	if (warp < BLOCKS - 1)
+		substitute(w.T, warp, lane);
+	__syncthreads();
 	make_U(w, to, warp, lane);
 	make_W(w, to, warp, lane);
 }

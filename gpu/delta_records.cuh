@@ -45,6 +45,22 @@ template <int PARTS> __device__ void split(unsigned (&to)[PARTS], float x, float
 	}
 }
 
+/* Sums of neighbouring tiles [16,8] as parts of a [16,16]. */
+template <int PARTS, int N, int TILES> __device__ void as_a(unsigned (&a)[PARTS][N][4], const float (&x)[TILES][4])
+{
+	static_assert(TILES == 2 * N, "two tiles each");
+#pragma unroll
+	for (int n = 0; n < N; n++)
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			unsigned part[PARTS];
+			split(part, x[2 * n + i / 2][i % 2 * 2], x[2 * n + i / 2][i % 2 * 2 + 1]);
+#pragma unroll
+			for (int p = 0; p < PARTS; p++)
+				a[p][n][i] = part[p];
+		}
+}
+
 __device__ inline unsigned pair(float x, float y)
 {
 	unsigned one[1];
