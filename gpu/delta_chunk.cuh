@@ -135,8 +135,16 @@ template <int PARTS> __device__ void make_U(workspace &w, head_record<PARTS> &to
 /* W: a warp on 32 columns dk; small products first. */
 template <int PARTS> __device__ void make_W(workspace &w, head_record<PARTS> &to, int warp, int lane)
 {
+	unsigned b[2][BLOCKS][4];
+
+#pragma unroll
+	for (int half = 0; half < 2; half++)
+#pragma unroll
+		for (int s = 0; s < BLOCKS; s++)
+			mma_form::load_turned(b[half][s], w.k.columns_b(s, 2 * warp + half, lane));
 #pragma unroll 1
 	for (int m = 0; m < BLOCKS; m++) {
+		float d[2][2][4] = {};          /* [half][n][e] */
 		unsigned a[BLOCKS][4][PARTS];
 #pragma unroll
 		for (int s = 0; s < BLOCKS; s++)
@@ -144,24 +152,20 @@ template <int PARTS> __device__ void make_W(workspace &w, head_record<PARTS> &to
 			for (int k = 0; k < 4 && s <= m; k++)
 				split_T(a[s][k], w, m, s, k % 2 * 8 + lane / 4, k / 2 * 8 + lane % 4 * 2, w.beta_decay_k);
 #pragma unroll
-		for (int p = 2 * warp; p < 2 * warp + 2; p++) {
-			float d[2][4] = {};
-			unsigned b[BLOCKS][4];
+		for (int i = PARTS - 1; i >= 0; i--)
 #pragma unroll
 			for (int s = 0; s < BLOCKS; s++)
-				if (s <= m)
-					mma_form::load_turned(b[s], w.k.columns_b(s, p, lane));
+				if (s <= m) {
+					unsigned part[4] = { a[s][0][i], a[s][1][i], a[s][2][i], a[s][3][i] };
 #pragma unroll
-			for (int i = PARTS - 1; i >= 0; i--)
-#pragma unroll
-				for (int s = 0; s < BLOCKS; s++)
-					if (s <= m) {
-						unsigned part[4] = { a[s][0][i], a[s][1][i], a[s][2][i], a[s][3][i] };
-						mma_form::multiply(d[0], part, b[s][0], b[s][1], bf16{});
-						mma_form::multiply(d[1], part, b[s][2], b[s][3], bf16{});
+					for (int half = 0; half < 2; half++) {
+						mma_form::multiply(d[half][0], part, b[half][s][0], b[half][s][1], bf16{});
+						mma_form::multiply(d[half][1], part, b[half][s][2], b[half][s][3], bf16{});
 					}
-			store_split<PARTS>(&to.W[0][p][m], BLOCKS * STEPS, d[0], d[1], lane);
-		}
+				}
+#pragma unroll
+		for (int half = 0; half < 2; half++)
+			store_split<PARTS>(&to.W[0][2 * warp + half][m], BLOCKS * STEPS, d[half][0], d[half][1], lane);
 	}
 }
 
