@@ -62,27 +62,44 @@ template <int PARTS> __device__ void clear_upper(ring<PARTS> &r)
 /* Tiles as wgmma names their elements. */
 template <int TILES> __device__ float (&flat(float (&x)[TILES][4]))[4 * TILES] { return reinterpret_cast<float (&)[4 * TILES]>(x); }
 
-/* Issues O = q S and, before it, V = W S, turned; the latter is done when all groups but one are. */
-template <int PARTS, int OUT>
-__device__ void read_state(float (&V)[2 * BLOCKS][4], float (&O)[2 * BLOCKS][4], const unsigned (&S)[PARTS][STEPS][4],
-                           const arrived<PARTS> &x)
+/* Part p of tiles of which the parts before p are known. */
+template <int PARTS, int N, int TILES> __device__ void next_part(unsigned (&a)[PARTS][N][4], int p, const float (&x)[TILES][4])
 {
-	hopper::products_begin();
 #pragma unroll
-	for (int order = PARTS - 1; order >= 0; order--)
+	for (int n = 0; n < N; n++)
 #pragma unroll
-		for (int p = order; p >= 0; p--)
+		for (int i = 0; i < 4; i++) {
+			float low = x[2 * n + i / 2][i % 2 * 2], high = x[2 * n + i / 2][i % 2 * 2 + 1];
+#pragma unroll
+			for (int before = 0; before < p; before++) {
+				low -= __uint_as_float(a[before][n][i] << 16);
+				high -= __uint_as_float(a[before][n][i] & 0xffff0000u);
+			}
+			a[p][n][i] = pair(low, high);
+		}
+}
+
+/* Issues V = W S and O = q S, turned, while S is split: its parts up to p go with W's part PARTS - 1 - p. V is done when all
+ * groups but one are. */
+template <int PARTS, int OUT>
+__device__ void read_state(float (&V)[2 * BLOCKS][4], float (&O)[2 * BLOCKS][4], unsigned (&parts)[PARTS][STEPS][4],
+                           const float (&S)[D / 8][4], const arrived<PARTS> &x)
+{
+#pragma unroll
+	for (int last = 0; last < PARTS; last++) {
+		next_part(parts, last, S);
+		hopper::products_begin();
+#pragma unroll
+		for (int p = last; p >= 0; p--)
 #pragma unroll
 			for (int j = 0; j < STEPS; j++)
-				hopper::multiply(flat(V), S[p][j], hopper::matrices_descriptor(x.W[order - p][j]),
-				                 order < PARTS - 1 || p < order || j);
-	hopper::products_commit();
+				hopper::multiply(flat(V), parts[p][j], hopper::matrices_descriptor(x.W[PARTS - 1 - last][j]), last || j);
+		hopper::products_commit();
 #pragma unroll
-	for (int p = OUT - 1; p >= 0; p--)
-#pragma unroll
-		for (int j = 0; j < STEPS; j++)
-			hopper::multiply(flat(O), S[p][j], hopper::matrices_descriptor(x.keys.q[j]), p < OUT - 1 || j);
-	hopper::products_commit();
+		for (int j = 0; j < STEPS && last < OUT; j++)
+			hopper::multiply(flat(O), parts[last][j], hopper::matrices_descriptor(x.keys.q[j]), last || j);
+		hopper::products_commit();
+	}
 }
 
 /* V = U - V */
@@ -149,36 +166,38 @@ __device__ void write_sum(float (&sum)[D / 8][4], const unsigned (&V)[PARTS][BLO
 	hopper::products_commit();
 }
 
-/* scale O to o [T,Hv,D] from row `to`, of which a lane has columns 2(lane%4) + {0,1,8,9} of tokens 8n + lane/4. */
-__device__ inline void store_outputs(bf16 *to, size_t row_stride, const float (&O)[2 * BLOCKS][4], float scale, int length, int lane)
+/* scale O to o [T,Hv,D] from row `to`, 32 bytes of each token, by way of `tile` [64][2], where every other four tokens have their
+ * halves exchanged for the banks' sake. */
+__device__ inline void store_outputs(bf16 *to, size_t row_stride, const float (&O)[2 * BLOCKS][4], float scale, int length,
+                                     uint4 *tile, int lane)
 {
+	auto place = [tile](int t, int half) { return &tile[2 * t + (half ^ t / 4 % 2)]; };
+
+	__syncwarp();
 #pragma unroll
 	for (int n = 0; n < 2 * BLOCKS; n++) {
-		int t = 8 * n + lane / 4;
-		unsigned low[1], high[1];
-		split(low, scale * O[n][0], scale * O[n][1]);
-		split(high, scale * O[n][2], scale * O[n][3]);
-		low[0] = mma_form::turned(low[0]);
-		high[0] = mma_form::turned(high[0]);
-		bf16 *row = to + t * row_stride + lane % 4 * 2;
-		if (t < length) {
-			*reinterpret_cast<unsigned *>(row) = low[0];
-			*reinterpret_cast<unsigned *>(row + 8) = high[0];
-		}
+		unsigned x[2] = { pair(scale * O[n][0], scale * O[n][1]), pair(scale * O[n][2], scale * O[n][3]) };
+		hopper::store_turned(place(8 * n + lane % 8, lane / 8 % 2), x);
+	}
+	__syncwarp();
+#pragma unroll
+	for (int i = 0; i < BLOCKS; i++) {
+		int t = 16 * i + lane / 2;
+		if (t < length)
+			*reinterpret_cast<uint4 *>(to + t * row_stride + lane % 2 * 8) = *place(t, lane % 2);
 	}
 }
 
-/* A chunk: its o, and S after it. */
+/* A chunk: its o, and S after it. x.U, once read, is where o passes through. */
 template <int PARTS>
-__device__ void pass_chunk(float (&S)[D / 8][4], bf16 *o, size_t row_stride, const arrived<PARTS> &x, float scale, int length,
-                           int warp, int lane)
+__device__ void pass_chunk(float (&S)[D / 8][4], bf16 *o, size_t row_stride, arrived<PARTS> &x, float scale, int length, int warp,
+                           int lane)
 {
 	constexpr int OUT = head_record<PARTS>::OUT;
 	float V[2 * BLOCKS][4], O[2 * BLOCKS][4], sum[D / 8][4];
 	unsigned state[PARTS][STEPS][4], read[OUT][BLOCKS][4], write[PARTS][BLOCKS][4];
 
-	as_a(state, S);
-	read_state<PARTS, OUT>(V, O, state, x);
+	read_state<PARTS, OUT>(V, O, state, S, x);
 	hopper::products_wait<1>();
 	hopper::hold(flat(V));
 	subtract_from_U(V, x, warp, lane);
@@ -194,7 +213,7 @@ __device__ void pass_chunk(float (&S)[D / 8][4], bf16 *o, size_t row_stride, con
 	hopper::products_wait<1>();
 	hopper::hold(flat(O));
 	hopper::keep(read);
-	store_outputs(o, row_stride, O, scale, length, lane);
+	store_outputs(o, row_stride, O, scale, length, x.U[warp][0], lane);
 	hopper::products_wait<0>();
 	hopper::hold(flat(sum));
 	hopper::keep(write);
@@ -245,10 +264,11 @@ delta_carry(rule m, tokens<bf16> all, const extent *extents, const int *firsts, 
 	__syncthreads();
 	for (int n = 0; n < count; n++) {
 		extent tokens_of = extents[first + n];
-		const arrived<PARTS> &x = r.stage[n % STAGES];
+		arrived<PARTS> &x = r.stage[n % STAGES];
 		hopper::wait(r.full[n % STAGES], n / STAGES & 1);
 		pass_chunk(S, all.o + ((size_t)tokens_of.start * m.Hv + h) * D + column, (size_t)m.Hv * D, x, m.scale, tokens_of.length,
 		           warp, lane);
+		hopper::shared_fence();
 		__syncthreads();        /* all are done with chunk n */
 		if (threadIdx.x == 0 && n + STAGES < count)
 			fetch_chunk(n + STAGES);

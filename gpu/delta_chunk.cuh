@@ -17,64 +17,77 @@
 
 namespace chunked {
 
-/* d [16,8] of tokens 16m by tokens 8n, n < 2(m + 1): x k' */
-__device__ inline void gram(float (&d)[2 * BLOCKS][4], tile &x, tile &k, int m, int lane)
+/* x [16 of m, 16 of s] k' and the same of a second x. */
+__device__ inline void gram(float (&first)[2][4], float (&second)[2][4], tile &x, tile &k, int m, int s, int lane)
+{
+#pragma unroll 4
+	for (int j = 0; j < STEPS; j++) {
+		unsigned a[4], b[4], c[4];
+		mma_form::load_matrices(a, x.rows_a(m, j, lane));
+		mma_form::load_matrices(c, k.rows_a(m, j, lane));
+		mma_form::load_matrices(b, k.rows_b(s, j, lane));
+#pragma unroll
+		for (int n = 0; n < 2; n++) {
+			mma_form::multiply(first[n], a, b[2 * n], b[2 * n + 1], bf16{});
+			mma_form::multiply(second[n], c, b[2 * n], b[2 * n + 1], bf16{});
+		}
+	}
+}
+
+/* Of P and A, block (m, s): times e^(G_i - G_j) k_norm_j and q_norm_i or beta_k_i; P 0 where j > i, A where j >= i. */
+__device__ inline void decay(float (&P)[2][4], float (&A)[2][4], const workspace &w, int m, int s, int lane)
 {
 #pragma unroll
-	for (int j = 0; j < STEPS; j++) {
-		unsigned a[4], b[4];
-		mma_form::load_matrices(a, x.rows_a(m, j, lane));
+	for (int half = 0; half < 2; half++) {
+		int i = BLOCK * m + 8 * half + lane / 4;
+		float G = w.G[i], row_P = w.q_norm[i], row_A = w.beta_k[i];
 #pragma unroll
-		for (int s = 0; s < BLOCKS; s++) {
-			if (s <= m) {
-				mma_form::load_matrices(b, k.rows_b(s, j, lane));
-				mma_form::multiply(d[2 * s], a, b[0], b[1], bf16{});
-				mma_form::multiply(d[2 * s + 1], a, b[2], b[3], bf16{});
+		for (int n = 0; n < 2; n++) {
+			int j = BLOCK * s + 8 * n + lane % 4 * 2;
+			float2 G_j = *reinterpret_cast<const float2 *>(&w.G[j]), k = *reinterpret_cast<const float2 *>(&w.k_norm[j]);
+#pragma unroll
+			for (int e = 0; e < 2; e++) {
+				float left = expf(G - (e ? G_j.y : G_j.x)), column = e ? k.y : k.x;
+				float &p = P[n][2 * half + e], &a = A[n][2 * half + e];
+				p = j + e <= i ? p * (left * (row_P * column)) : 0.0f;
+				a = j + e < i ? a * (left * (row_A * column)) : 0.0f;
 			}
 		}
 	}
 }
 
-/* Sums [16,8] of tokens 16m by tokens 8n times e^(G_i - G_j) row_i column_j; 0 where j > i, and where j = i if strict. */
-template <bool STRICT>
-__device__ void decayed(float (&d)[4], const workspace &w, int m, int n, int lane, const float *row, const float *column)
-{
-#pragma unroll
-	for (int e = 0; e < 4; e++) {
-		int i = 16 * m + e / 2 * 8 + lane / 4, j = 8 * n + lane % 4 * 2 + e % 2;
-		d[e] = j + STRICT <= i ? d[e] * (expf(w.G[i] - w.G[j]) * (row[i] * column[j])) : 0.0f;
-	}
-}
-
-/* A to rows 16 warp of T, and rows 16 (3 - warp) of P to the record. T lies where q was: all are done with it. */
+/* A to T, which lies where q was, and P to the record. Of the ten blocks warps 0, 1 and 2 have those of rows 3 (but the last),
+ * 2 and 1, warp 3 two of the diagonal. */
 template <int PARTS> __device__ void gram_matrices(workspace &w, head_record<PARTS> &to, int warp, int lane)
 {
-	float d[2 * BLOCKS][4] = {};
-	int m = BLOCKS - 1 - warp;
+	constexpr int MOST = 3;
+	float A[MOST][2][4];
+	auto row = [=](int i) { return warp < 3 ? 3 - warp : 3 - 3 * i; };
+	auto column = [=](int i) { return warp < 3 ? i : 3 - 3 * i; };
+	int count = warp < 2 ? MOST : 2;
 
-	gram(d, w.q, w.k, m, lane);
 #pragma unroll
-	for (int s = 0; s < BLOCKS; s++)
-		if (s <= m) {
-			decayed<false>(d[2 * s], w, m, 2 * s, lane, w.q_norm, w.k_norm);
-			decayed<false>(d[2 * s + 1], w, m, 2 * s + 1, lane, w.q_norm, w.k_norm);
-			store_split<head_record<PARTS>::OUT>(&to.P[0][lower_block(m, s)], LOWER, d[2 * s], d[2 * s + 1], lane);
+	for (int i = 0; i < MOST; i++)
+		if (i < count) {
+			float P[2][4] = {};
+#pragma unroll
+			for (int n = 0; n < 2; n++)
+#pragma unroll
+				for (int e = 0; e < 4; e++)
+					A[i][n][e] = 0.0f;
+			gram(P, A[i], w.q, w.k, row(i), column(i), lane);
+			decay(P, A[i], w, row(i), column(i), lane);
+			store_split<head_record<PARTS>::OUT>(&to.P[0][lower_block(row(i), column(i))], LOWER, P[0], P[1], lane);
 		}
-#pragma unroll
-	for (int n = 0; n < 2 * BLOCKS; n++)
-#pragma unroll
-		for (int e = 0; e < 4; e++)
-			d[n][e] = 0.0f;
-	gram(d, w.k, w.k, warp, lane);
 	__syncthreads();
 #pragma unroll
-	for (int n = 0; n < 2 * BLOCKS; n++)
-		if (n < 2 * (warp + 1)) {
-			decayed<true>(d[n], w, warp, n, lane, w.beta_k, w.k_norm);
+	for (int i = 0; i < MOST; i++)
+#pragma unroll
+		for (int n = 0; n < 2 && i < count; n++)
 #pragma unroll
 			for (int e = 0; e < 4; e += 2)
-				*reinterpret_cast<float2 *>(&w.T[16 * warp + e / 2 * 8 + lane / 4][8 * n + lane % 4 * 2]) = make_float2(d[n][e], d[n][e + 1]);
-		}
+				*reinterpret_cast<float2 *>(&w.T[BLOCK * row(i) + e / 2 * 8 + lane / 4][BLOCK * column(i) + 8 * n + lane % 4 * 2]) =
+					make_float2(A[i][n][e], A[i][n][e + 1]);
 }
 
 /* T_ij factor_j of rows 16m + i and columns 16s + j, 16s + j + 1. */
