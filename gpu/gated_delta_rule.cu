@@ -230,7 +230,8 @@ static const struct {
 	void (*run)(capture &, call &, const std::vector<int64_t> &);
 } chunked_kernels[] = {
 	{ "prefill_chunk_fast", "gated_delta_rule prefill in chunks, bf16", run_chunked<1> },
-	{ "prefill_chunk_precise", "gated_delta_rule prefill in chunks, bf16 x 3", run_chunked<3> },
+	{ "prefill_chunk_precise", "gated_delta_rule prefill in chunks, bf16 x 2", run_chunked<2> },
+	{ "prefill_chunk_f32", "gated_delta_rule prefill in chunks, bf16 x 3", run_chunked<3> },
 };
 
 /* The kernel's name; NULL if the case is not for the chunked one. */
