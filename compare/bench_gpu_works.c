@@ -21,7 +21,7 @@ enum { TOKENS = 4096, ROWS = 64 };
 #define RUNGS_3 "etalon.rung", { "0", "1", "2" }
 
 /* Which of an op's kernels run, one after the other: metadata and its values; NULL: the one that the case picks. */
-static const struct work { const char *name, *op, *base; const struct case_dim *dims; const char *key, *value[4]; } works[] = {
+static const struct work { const char *name, *op, *base; const struct case_dim *dims; const char *key, *value[5]; } works[] = {
 	{ "norm_residual", "rmsnorm", "residual", DIMS({ "R", TOKENS }, { "D", 5120 }), RUNGS_2 },
 	{ "norm", "rmsnorm", "zero_centred_5120", DIMS({ "R", TOKENS }, { "D", 5120 }), RUNGS_2 },
 	{ "norm_gated", "rmsnorm", "gated_128", DIMS({ "R", TOKENS * 48 }, { "D", 128 }), NULL, { NULL } },
@@ -32,7 +32,7 @@ static const struct work { const char *name, *op, *base; const struct case_dim *
 	{ "rope", "rope", "partial", DIMS({ "T", TOKENS }, { "H", 24 }, { "D", 256 }), NULL, { NULL } },
 	{ "convolution", "causal_conv1d", "prefill_silu", DIMS({ "T", TOKENS }, { "N", 1 }, { "C", 10240 }, { "W", 4 }), NULL, { NULL } },
 	{ "prefill", "gated_delta_rule", "prefill", DELTA(TOKENS, 1), "etalon.case",
-		{ "prefill", "prefill_chunk_fast", "prefill_chunk_precise" } },
+		{ "prefill", "prefill_chunk_fast", "prefill_chunk_precise", "prefill_chunk_f32" } },
 	{ "recurrence_f32", "gated_delta_rule", "decode", DELTA(ROWS, ROWS), NULL, { NULL } },
 	{ "decode_f32", "mixed_batch", "few_f32", STEP_OF(ROWS), RUNGS_3 },
 	{ "decode_bf16", "mixed_batch", "few_bf16", STEP_OF(ROWS), RUNGS_3 },
