@@ -26,8 +26,6 @@
 #include <cmath>
 #include <cstring>
 
-template class chunked::prefill<3>;     /* for the engine of whole models */
-
 /* Token t of head h. */
 template <bool WIDE, class F, int ROWS, int COLS>
 __device__ token<F, ROWS, COLS> fetch(const rule &m, const tokens<F> &x, int64_t t, int h, place my)
