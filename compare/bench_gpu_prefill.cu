@@ -112,7 +112,7 @@ template <int PARTS> struct chunked_work {
 
 void bench_prefill(cudaStream_t stream, const char *path)
 {
-	static const char *const names[] = { "sequential, f32", "chunks, bf16", "chunks, bf16 x 2", "chunks, bf16 x 3", "copy" };
+	static const char *const names[] = { "sequential, f32", "chunks, bf16", "chunks, bf16 x 2", "copy" };
 	prefill_call call;
 	answers<float> right;
 	buffer from(call.bytes() / 2), to(call.bytes() / 2);
@@ -120,7 +120,6 @@ void bench_prefill(cudaStream_t stream, const char *path)
 	buffer device_cuts = uploaded(cuts);
 	chunked_work<1> one(call, cuts);
 	chunked_work<2> two(call, cuts);
-	chunked_work<3> three(call, cuts);
 	std::vector<std::unique_ptr<timed>> all;
 	std::vector<timed *> list;
 	auto add = [&](const std::function<void()> &work) {
@@ -134,7 +133,6 @@ void bench_prefill(cudaStream_t stream, const char *path)
 	});
 	add([&] { one.enqueue(call, stream); });
 	add([&] { two.enqueue(call, stream); });
-	add([&] { three.enqueue(call, stream); });
 	add([&] { check(cudaMemcpyAsync(to.as<void>(), from.as<void>(), call.bytes() / 2, cudaMemcpyDeviceToDevice, stream), "copy"); });
 	std::vector<double> t = times_of(list);
 	printf("\nprefill of %d tokens, %d key and %d value heads of %d, bf16, states f32; copy: of the bytes that a call reads and\n"
@@ -144,7 +142,6 @@ void bench_prefill(cudaStream_t stream, const char *path)
 		printf("%-18s %9.1f %8.2f", names[i], t[i], t[0] / t[i]);
 		if (i == 1) one.print_errors(right);
 		if (i == 2) two.print_errors(right);
-		if (i == 3) three.print_errors(right);
 		printf("\n");
 	}
 	if (!path)
