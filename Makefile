@@ -16,7 +16,7 @@ endif
 
 # ---- what is built ----
 LIBS := -ljansson -lmpfr -lgmp -lopenblas -lm -ldl -lpthread
-KERNELS := $(filter-out gpu/cuda.cu,$(wildcard gpu/*.cu))
+KERNELS := $(filter-out gpu/cuda.cu gpu/model_%.cu,$(wildcard gpu/*.cu))
 SHARED := gpu/cuda.cu $(sort $(wildcard gpu/*.cuh))     # part of every kernel's hash
 C := $(filter-out compare/main.c $(wildcard compare/bench*.c) gpu/no_cuda.c,$(wildcard fixtures/*.c ref/*.c compare/*.c gpu/*.c))
 ifdef NVCC
@@ -27,6 +27,7 @@ BENCH_GPU := $(wildcard compare/bench_gpu*.cu)
 $(patsubst %.cu,$(BUILD)/%.cu.o,gpu/newton_schulz.cu gpu/muon_step.cu gpu/mixed_batch.cu gpu/gated_delta_rule.cu $(BENCH_GPU)) \
 		$(BUILD)/faults/gpu/mixed_batch.cu.o: private NVCCFLAGS := \
 	$(subst arch=compute_90$(COMMA)code=sm_90 ,arch=compute_90a$(COMMA)code=sm_90a ,$(NVCCFLAGS)) -DCUDA_HOME='"$(CUDA)"'
+$(patsubst %.cu,$(BUILD)/%.cu.o,$(wildcard gpu/model*.cu)): private NVCCFLAGS += -DCUDA_HOME='"$(CUDA)"'
 CUDALIBS := -L$(CUDA)/lib64 -L$(CUDA)/targets/x86_64-linux/lib -lcudart_static -lstdc++ -lrt
 else
 C += gpu/no_cuda.c
@@ -46,7 +47,7 @@ MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/" ($$
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu faults model-mistakes clean help FORCE
+.PHONY: all deps gate test check-recipe docs check-docs kernels check-kernels plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu faults model-mistakes clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -57,16 +58,14 @@ $(BUILD)/etalon: $(OBJECTS) $(BUILD)/compare/main.o
 	$(LINK) $(LIBS)
 # Peers that are not installed are missing in the table.
 PEERS := $(if $(wildcard /usr/include/arb_mat.h),-lflint-arb -lflint) $(if $(wildcard /usr/include/qd/dd_real.h),-lqd)
-$(BUILD)/bench: $(OBJECTS) $(patsubst %.c,$(BUILD)/%.o,$(wildcard compare/bench*.c)) $(BUILD)/compare/bench_qd.o
+$(BUILD)/bench: $(OBJECTS) $(patsubst %.c,$(BUILD)/%.o,$(filter-out compare/bench_gpu%,$(wildcard compare/bench*.c))) $(BUILD)/compare/bench_qd.o
 	$(LINK) -Wl,--as-needed $(PEERS) $(LIBS) -lstdc++
 $(BUILD)/compare/bench_%.o: private CFLAGS += -O3 -march=native
 $(BUILD)/compare/bench_qd.o: compare/bench_qd.cc $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo c++ $<
 	@$(CXX) -std=c++17 -O3 -march=native -ffp-contract=off -I. -MMD -MP -c -o $@ $<
-# No MPFR and no OpenBLAS: it runs where CUDA is, judges with double precision.
-$(BUILD)/bench-gpu: $(patsubst %.cu,$(BUILD)/%.cu.o,$(CU) $(BENCH_GPU)) \
-		$(patsubst %.c,$(BUILD)/%.o,$(wildcard fixtures/*.c) $(filter-out gpu/no_cuda.c,$(wildcard gpu/*.c)))
-	$(LINK) $(filter-out %mpfr.a %gmp.a %openblas.a -lmpfr -lgmp -lopenblas,$(LIBS))
+$(BUILD)/bench-gpu: $(patsubst %,$(BUILD)/%.o,$(BENCH_GPU)) $(patsubst %.c,$(BUILD)/%.o,$(wildcard compare/bench_gpu*.c)) $(OBJECTS)
+	$(LINK) $(LIBS)
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
 $(BUILD)/tests/plugin_%.so: tests/plugin_%.c $(BUILD)/flags | $(AFTER)
@@ -82,7 +81,8 @@ $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)
 	@$(CC) $(CFLAGS) -I. -I$(BUILD) -MMD -MP -c -o $@ $<
 $(BUILD)/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo nvcc $<
-	@$(NVCC) $(NVCCFLAGS) -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+	@$(NVCC) $(NVCCFLAGS) -Xptxas -v -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $< 2>$(@:.o=.ptxas); status=$$?; \
+		grep -v '^ptxas info\|^ *[0-9]* bytes stack frame' $(@:.o=.ptxas) >&2; exit $$status
 $(BUILD)/gpu/backend.o: $(BUILD)/gpu_sources.h
 $(BUILD)/compare/logits_pictures.o: $(BUILD)/logits_gp.h
 
@@ -94,12 +94,15 @@ $(BUILD)/%_gp.h: plots/%.gp
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' >$@
 
-# Which sources made a kernel: SHA-256 of its own files (gpu/OP.cu, gpu/OP_*.c) and those that all share.
-$(BUILD)/gpu_sources.h: $(KERNELS) $(wildcard $(KERNELS:.cu=_*.c)) $(SHARED) Makefile
+# Which sources made a kernel: SHA-256 of its own files (gpu/OP.cu, gpu/OP_*.c) and those that all share; of the engine of whole
+# models, all kernels.
+ENGINE := $(sort $(KERNELS) $(wildcard gpu/model*))
+$(BUILD)/gpu_sources.h: $(KERNELS) $(wildcard $(KERNELS:.cu=_*.c)) $(ENGINE) $(SHARED) Makefile
 	@mkdir -p $(@D)
 	@{ echo 'static const struct { const char *op, *sha256; } gpu_sources[] = {'; \
 	for f in $(KERNELS); do \
-		printf '\t{ "%s", "%s" },\n' $$(basename $$f .cu) $$(cat $$f $$(ls $${f%.cu}_*.c 2>/dev/null) $(SHARED) | sha256sum | cut -c 1-64); \
+		printf '\t{ "%s", "%s" },\n' $$(basename $$f .cu) \
+			$$(if [ $$f = gpu/model.cu ]; then cat $(ENGINE) $(SHARED); else cat $$f $$(ls $${f%.cu}_*.c 2>/dev/null) $(SHARED); fi | sha256sum | cut -c 1-64); \
 	done; echo '};'; } >$@
 
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/faults/*/*.d)
@@ -119,7 +122,7 @@ gate: $(BUILD)/etalon
 	$(BUILD)/etalon gate fixtures/captures
 
 test: $(BUILD)/etalon $(TESTS) $(FAULT_TESTS) $(PLUGINS)
-	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-docs; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS) && exit $$recipe
+	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-docs check-kernels; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS) && exit $$recipe
 
 docs: $(BUILD)/etalon
 	ETALON=$(BUILD)/etalon docs/generate.sh
@@ -159,6 +162,14 @@ model-mistakes: $(BUILD)/model_mistakes
 
 pairs: $(BUILD)/pairs
 	$(BUILD)/pairs $(PAIRS)
+
+# ptxas' reports lie beside the objects.
+PTXAS := $(CU:%.cu=$(BUILD)/%.cu.ptxas)
+kernels check-kernels: $(CU:%.cu=$(BUILD)/%.cu.o)
+kernels:
+	docs/kernels.sh docs/kernels.md $(PTXAS) >$(BUILD)/kernels.md && cp $(BUILD)/kernels.md docs/
+check-kernels:
+	@$(if $(NVCC),docs/kernels.sh --check docs/kernels.md $(PTXAS),:)
 
 check-recipe: $(BUILD)/etalon
 	@ok=0; for op in $$($(BUILD)/etalon list ops | sed '1d; s/ .*//'); do \
@@ -210,9 +221,14 @@ bench: $(BUILD)/bench
 bench-deps: DEBIAN := libflint-arb-dev libflint-dev libqd-dev python3-mpmath python3-numpy gnuplot-nox
 bench-deps: deps
 
+# Rivals: what python3 can import; a missing one is missing in the table.
 bench-gpu: $(if $(NVCC),$(BUILD)/bench-gpu)
 	@[ '$(NVCC)' ] || { echo "bench-gpu: needs nvcc" >&2; exit 2; }
-	$(BUILD)/bench-gpu --selftest && $(BUILD)/bench-gpu
+	$(BUILD)/bench-gpu --selftest && $(BUILD)/bench-gpu --page $(BUILD)/performance-gpu.md
+	cp $(BUILD)/performance-gpu.md docs/
+	awk -v gains=$(BUILD)/performance-gpu.md.ladder '/^<!-- \/bench-gpu/ { skip = 0 } !skip { print } \
+		/^<!-- bench-gpu/ { skip = 1; while ((getline line < gains) > 0) print line }' docs/ladder.md >$(BUILD)/ladder.md
+	cp $(BUILD)/ladder.md docs/
 
 clean:
 	rm -rf build
@@ -227,9 +243,11 @@ make faults       $(BUILD)/etalon-faults, whose executor makes mistakes when tol
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
 make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/performance.md
 make bench-deps   installs what make bench compares with
-make bench-gpu    Newton-Schulz: our symmetric products against cuBLAS only, after a self-test; the executor's decoding step; fused small kernels (needs a GPU)
+make bench-gpu    all kernels against the hardware's limits and against PyTorch and flash-linear-attention: docs/performance-gpu.md (needs a GPU)
 make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run
 make check-recipe every op has its reference, kernel, test and page
+make kernels      docs/kernels.md: registers, shared memory and spills of every kernel, as nvcc says
+make check-kernels no kernel spills that docs/kernels.md does not list
 make docs         fills the generated blocks of the pages (make test checks them)
 make mutants      breaks each rule of the verdict in turn; a test must notice
 make plots        the pictures of docs/newton-schulz.md and docs/quantize.md, and SVG in $(BUILD)/plots; a minute

@@ -1,269 +1,114 @@
-/* bench-gpu: Newton-Schulz in f16 with our symmetric product against the same with cuBLAS only, in
- * one run; then the executor's decoding step. Times are medians of ROUNDS replays of a CUDA graph, the two taking turns. */
-#include <cmath>
+/* bench-gpu: its parts, and all of them in one run with its page. */
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <sys/stat.h>
 
 #include "compare/bench_gpu.h"
+#include "compare/bench_gpu_page.h"
+#include "compare/bench_gpu_works.h"
 #include "compare/timed.cuh"
 #include "fixtures/error.h"
 
-enum { PRODUCTS = 10 };         /* in one timed graph */
-
-newton_schulz_plan polar_express(enum algorithm a)
+static void found(const char *work, const char *kernel, int n, const double *errors)
 {
-	newton_schulz_plan plan = { a, {
-		{ 7.892582874424408f, -20.38301394587957f, 13.555306149406924f },
-		{ 3.911484868135431f, -2.5464635929060884f, 0.4268988319673074f },
-		{ 3.760657955697423f, -2.512819018216563f, 0.4323647349070073f },
-		{ 3.160399673686287f, -2.149649518898498f, 0.3996366907664389f },
-		{ 2.1910971618617303f, -1.441662010214663f, 0.328146487623155f } }, std::vector<bool>(5), 1e-7f };
-
-	plan.restart[2] = a == GRAM;
-	return plan;
+	printf("  %-16s %-48s", work, kernel);
+	for (int i = 0; i < n; i++)
+		printf(" %.3e", errors[i]);
+	putchar('\n');
+	note_errors(work, kernel, std::vector<double>(errors, errors + n));
 }
 
-/* ---- input and errors ---- */
-
-/* Normal numbers of a hash of the place; rows shrink from 1 to 1/100, so that singular values spread. */
-static __global__ void draw(f16 *x, int n, int m)
+static void write_page(const std::string &path, void print(FILE *, const std::string &), const std::string &about)
 {
-	size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-	uint64_t z = i * 0x9e3779b97f4a7c15u + 1;
+	FILE *to = fopen(path.c_str(), "w");
 
-	if (i >= (size_t)n * m)
-		return;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	z ^= z >> 31;
-	float u = ((float)(z >> 40) + 1) * 0x1p-24f, v = (float)(z & 0xffffff) * 0x1p-24f;
-	from_float(x[i], sqrtf(-2 * logf(u)) * cospif(2 * v) * exp10f(-2.0f * (float)(i / m) / (float)n));
+	if (to)
+		print(to, about);
+	if (!to || fclose(to) != 0)
+		refuse(E_OPEN, path.c_str(), "cannot be written");
 }
 
-enum { SUMS = 1024 };
-
-/* sums[block] of (x - y)^2, y NULL: the unit matrix of `columns` columns; norm: of y^2 instead. */
-static __global__ void sum_differences(const float *x, const float *y, size_t count, int columns, bool norm, double *sums)
+/* Everything, and the page. */
+static void bench_page(cublas &general, cudaStream_t stream, const std::string &path, const std::string &about)
 {
-	__shared__ double part[256];
-	double sum = 0;
+	std::string folder = path + ".rivals";
+	struct error e;
 
-	for (size_t i = (size_t)blockIdx.x * 256 + threadIdx.x; i < count; i += (size_t)SUMS * 256) {
-		double one = y ? y[i] : i / columns == i % columns, d = norm ? one : x[i] - one;
-		sum += d * d;
-	}
-	part[threadIdx.x] = sum;
-	__syncthreads();
-	for (int half = 128; half; half /= 2) {
-		if (threadIdx.x < half)
-			part[threadIdx.x] += part[threadIdx.x + half];
-		__syncthreads();
-	}
-	if (threadIdx.x == 0)
-		sums[blockIdx.x] = part[0];
+	mkdir(folder.c_str(), 0777);
+	bench_products(general, stream, folder);
+	bench_executor();
+	bench_fused();
+	bench_rows(stream);
+	bench_prefill(stream);
+	printf("\nerrors |x - y| / |y| of each output, y the reference in float64\n");
+	if (!bench_works(folder.c_str(), found, &e))
+		throw e;
+	fflush(stdout);
+	run_rivals(folder);
+	write_page(path, print_page, about);
+	write_page(path + ".ladder", print_gains, about);
 }
 
-static double norm_of(const float *x, const float *y, size_t count, int columns, bool norm)
+static std::string device_line(const cudaDeviceProp &device)
 {
-	buffer sums(sizeof(double) * SUMS);
-	std::vector<double> list(SUMS);
-	double sum = 0;
+	char to[512], driver[64] = "";
+	FILE *from = popen("nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null", "r");
 
-	sum_differences<<<SUMS, 256>>>(x, y, count, columns, norm, sums.as<double>());
-	check(cudaGetLastError(), "sum_differences");
-	sums.download(list.data());
-	for (double part : list)
-		sum += part;
-	return sqrt(sum);
+	if (from && fgets(driver, sizeof driver, from))
+		driver[strcspn(driver, "\n")] = 0;
+	if (from)
+		pclose(from);
+	snprintf(to, sizeof to, "%s, %d multiprocessors, driver %s, CUDA %d.%d; median of %d rounds after %d%s", device.name,
+	         device.multiProcessorCount, driver[0] ? driver : "unknown", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10, ROUNDS,
+	         WARM, wgmma_form::overlap ? "" : "; grids do not overlap");
+	return to;
 }
 
-/* |y - right| / |right|, and |y y' - I| / sqrt(n), Frobenius norms; y [n,m]. */
-struct errors { double distance, orthogonality; };
-
-static errors errors_of(const buffer &y, const buffer &right, int n, int m, cublas &general)
+static int run(const std::string &part, const char *path)
 {
-	size_t count = (size_t)n * m;
-	const float *a = y.as<const float>(), *b = right.as<const float>();
-	buffer gram(sizeof(float) * n * n);
-
-	general.multiply<float>({ n, n, m, m, m, n, 1, true }, 1, a, a, 0, nullptr, gram.as<float>(), nullptr);
-	return { norm_of(a, b, count, m, false) / norm_of(a, b, count, m, true),
-	         norm_of(gram.as<const float>(), nullptr, (size_t)n * n, n, false) / sqrt(n) };
-}
-
-/* ---- one shape ---- */
-
-struct bench {
-	cublas &general;
+	cudaDeviceProp device;
 	cudaStream_t stream;
-	int n, m;               /* n <= m, multiples of 8 */
-	buffer x;
-	double best_rate;       /* operations in a microsecond of cuBLAS' best product */
-};
 
-/* A A' of A [n,K] by cuBLAS and by every form: the symmetric product in its two uses. */
-static void bench_products(bench &b, int K, const char *name)
-{
-	int n = b.n;
-	const f16 *A = b.x.as<const f16>();
-	buffer full(sizeof(f16) * n * n), half(sizeof(f16) * n * n);
-	symmetric_product<f16> p = { A, A, nullptr, half.as<f16>(), n, K, K, n, 1, 1, 0, 0 };
-	double operations = 2.0 * n * n * K;
-	std::vector<const symmetric_form<f16> *> forms;
-	std::vector<std::unique_ptr<timed>> all;
-	std::vector<timed *> list;
-	auto add = [&](const std::function<void()> &product) {
-		all.emplace_back(new timed(b.stream, product, [=] {
-			for (int i = 0; i < PRODUCTS; i++)
-				product();
-		}));
-		list.push_back(all.back().get());
-	};
+	check(cudaGetDeviceProperties(&device, 0), "device 0");
+	check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+	std::string about = device_line(device);
+	printf("%s\n", about.c_str());
+	if (part == "--executor")
+		bench_executor();
+	else if (part == "--fused")
+		bench_fused();
+	else if (part == "--rows")
+		bench_rows(stream);
+	else if (part == "--prefill")
+		bench_prefill(stream);
+	else {
+		cublas general;
 
-	add([&] {
-		b.general.multiply<f16>({ n, n, K, K, K, n, 1, true }, 1, A, A, 0, nullptr, full.as<f16>(), b.stream);
-	});
-	for (const auto &f : symmetric_forms<f16>())
-		if (!f.hopper || limits().hopper) {
-			const symmetric_form<f16> *form = &f;
-			forms.push_back(form);
-			add([&p, &b, form] { multiply_symmetric(p, b.stream, form); });
-		}
-	std::vector<double> t = times_of(list);
-	for (double &z : t)
-		z /= PRODUCTS;
-	b.best_rate = fmax(b.best_rate, operations / t[0]);
-	auto line = [&](const char *product, double needed, double us, bool chosen) {
-		printf("%5d x %-5d  %-6s %-18s %9.1f %8.0f %8.2f %8.1f%s\n", n, K, name, product, us, needed / us * 1e-6,
-		       t[0] / us, t[0] / 2, chosen ? "  chosen" : "");
-	};
-	line("cuBLAS, full", operations, t[0], false);
-	for (size_t i = 0; i < forms.size(); i++)
-		line(forms[i]->name, operations / 2, t[i + 1], forms[i] == &best_form(p));
-}
-
-/* Operations of the iteration: in symmetric products (in full) and in general ones. gram: X X'
- * and QX twice; five Z, three Q (the others are products with I), three pairs of RZ and R (none
- * before the restart and at the end). */
-struct count { double symmetric, general; };
-
-static count operations_of(enum algorithm a, double n, double m)
-{
-	double wide = 2 * n * n * m, square = 2 * n * n * n;
-
-	if (a == STANDARD)
-		return { 5 * (wide + square), 5 * wide };
-	return { 2 * wide + (5 + 3 + 2 * 3) * square, 2 * wide };
-}
-
-static void bench_iteration(bench &b, enum algorithm a, const buffer &right)
-{
-	newton_schulz_plan plan = polar_express(a);
-	newton_schulz<f16> ours(plan, b.n, b.m, 1, b.general, OWN, b.stream);
-	newton_schulz<f16> theirs(plan, b.n, b.m, 1, b.general, CUBLAS_ONLY, b.stream);
-	std::vector<errors> e;
-	buffer y(sizeof(float) * b.n * b.m);
-	operand x = { b.x.as<const void>(), DT_F16 };
-	timed t_ours(b.stream, [&] { ours.load(x); }, [&] { ours.iterate(); });
-	timed t_theirs(b.stream, [&] { theirs.load(x); }, [&] { theirs.iterate(); });
-	std::vector<double> t = times_of({ &t_ours, &t_theirs });
-	count operations = operations_of(a, b.n, b.m);
-
-	for (newton_schulz<f16> *w : { &ours, &theirs }) {
-		w->answer({ y.as<void>(), DT_F32 });
-		check(cudaDeviceSynchronize(), "answer");
-		e.push_back(errors_of(y, right, b.n, b.m, b.general));
+		if (part == "--selftest")
+			return selftest(general) ? 0 : 1;
+		if (part == "--page")
+			bench_page(general, stream, path, about);
+		else
+			bench_products(general, stream, "");
 	}
-	auto line = [&](const char *engine, double needed, double us, const errors &error) {
-		printf("%5d x %-5d  %-8s  %-6s %9.1f %9.1f %8.2f   %.3e  %.3e\n", b.n, b.m,
-		       a == STANDARD ? "standard" : "gram", engine, us, needed / b.best_rate, t[1] / us, error.distance, error.orthogonality);
-	};
-	line("cuBLAS", operations.symmetric + operations.general, t[1], e[1]);
-	line("ours", operations.symmetric / 2 + operations.general, t[0], e[0]);
-}
-
-/* The standard iteration in f32 by cuBLAS: what errors are measured from. */
-static void iterate_in_f32(const bench &b, buffer &y)
-{
-	newton_schulz<float> work(polar_express(STANDARD), b.n, b.m, 1, b.general, CUBLAS_ONLY, b.stream);
-
-	work.load({ b.x.as<const void>(), DT_F16 });
-	work.iterate();
-	work.answer({ y.as<void>(), DT_F32 });
-	check(cudaStreamSynchronize(b.stream), "f32");
-}
-
-static void bench_all(cublas &general, cudaStream_t stream)
-{
-	static const int shapes[][2] = { { 1024, 4096 }, { 2048, 8192 }, { 5120, 17408 } };
-	std::vector<bench> list;
-
-	printf("\nA A', A [n,K], f16; rate: operations that the result needs (n^2 K for a form, 2 n^2 K in full) in 10^12/s\n"
-	       "    n x K      use    product                   us  Tflop/s  speedup  floor us\n");
-	for (auto [n, m] : shapes) {
-		list.push_back({ general, stream, n, m, buffer(sizeof(f16) * n * m), 0 });
-		bench &b = list.back();
-		draw<<<blocks((size_t)n * m, 256), 256>>>(b.x.as<f16>(), n, m);
-		check(cudaDeviceSynchronize(), "draw");
-		bench_products(b, n, "A^2");
-		bench_products(b, m, "X X'");
-	}
-	printf("\nNewton-Schulz of x [n,m], f16 iterates, Polar Express x 5 (safety 1.05), gram restarts before the third;\n"
-	       "from the normalised X to y. floor: operations (halved where symmetric) at cuBLAS' best rate above.\n"
-	       "error: |y - y32|/|y32|, y32 by the standard iteration in f32; orthogonality: |yy' - I|/sqrt n\n"
-	       "    n x m      form      engine        us     floor  speedup   error      orthogonality\n");
-	for (bench &b : list) {
-		buffer right(sizeof(float) * b.n * b.m);
-
-		iterate_in_f32(b, right);
-		errors e = errors_of(right, right, b.n, b.m, general);
-		for (enum algorithm a : { STANDARD, GRAM })
-			bench_iteration(b, a, right);
-		printf("%5d x %-5d  standard  f32    %28s   %.3e  %.3e\n", b.n, b.m, "", e.distance, e.orthogonality);
-	}
+	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	try {
-		cudaDeviceProp device;
-		cudaStream_t stream;
-		bool only_test = argc == 2 && strcmp(argv[1], "--selftest") == 0;
-		bool only_executor = argc == 2 && strcmp(argv[1], "--executor") == 0;
-		bool only_fused = argc == 2 && strcmp(argv[1], "--fused") == 0;
-		bool only_prefill = (argc == 2 || argc == 3) && strcmp(argv[1], "--prefill") == 0;
-		bool only = only_test || only_executor || only_fused || only_prefill;
+	static const char *const parts[] = { "--selftest", "--no-overlap", "--products", "--executor", "--fused", "--rows", "--prefill", "--page" };
+	std::string part = argc > 1 ? argv[1] : "";
+	bool known = std::find(std::begin(parts), std::end(parts), part) != std::end(parts);
 
-		wgmma_form::overlap = !(argc == 2 && strcmp(argv[1], "--no-overlap") == 0);
-		if (argc > 1 && !only && wgmma_form::overlap) {
-			fprintf(stderr, "usage: bench-gpu [--selftest | --no-overlap | --executor | --fused | --prefill [FILE]]\n");
-			return 2;
-		}
-		check(cudaGetDeviceProperties(&device, 0), "device 0");
-		check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-		printf("%s, %d multiprocessors, CUDA %d.%d; median of %d rounds after %d%s\n", device.name,
-		       device.multiProcessorCount, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10, ROUNDS, WARM,
-		       wgmma_form::overlap ? "" : "; grids do not overlap");
-		if (only_executor) {
-			bench_executor();
-			return 0;
-		}
-		if (only_fused) {
-			bench_fused();
-			return 0;
-		}
-		if (only_prefill) {
-			bench_prefill(stream, argc == 3 ? argv[2] : nullptr);
-			return 0;
-		}
-		cublas general;
-		if (only_test)
-			return selftest(general) ? 0 : 1;
-		bench_all(general, stream);
-		bench_executor();
-		bench_fused();
-		bench_prefill(stream, nullptr);
-		return 0;
+	if (!known || argc != (part == "--page" ? 3 : 2)) {
+		fprintf(stderr, "usage: bench-gpu --page FILE | --selftest | --products | --no-overlap | --executor | --fused | --rows | --prefill\n"
+		        "FILE.rivals: a folder for what rivals need; FILE.ladder: what docs/ladder.md shows of it. --no-overlap: products, without it\n");
+		return 2;
+	}
+	wgmma_form::overlap = part != "--no-overlap";
+	try {
+		return run(part, argv[2]);
 	} catch (const struct error &e) {
 		error_print(stderr, &e);
 		fputc('\n', stderr);

@@ -2,39 +2,15 @@
  * Qwen3.5-27B's sizes in bf16. Launches repeat on the same buffers: up to some 1000 tokens the cache holds them, in a
  * copy and in the kernels alike. */
 #include <cstdio>
-#include <memory>
 #include <numeric>
 
 #include "compare/bench_gpu.h"
-#include "compare/timed.cuh"
+#include "compare/bench_gpu_table.cuh"
 #include "gpu/qk_norm_rope.cuh"
 #include "gpu/rmsnorm_fp8.cuh"
 #include "gpu/rope.cuh"
 
-enum { LAUNCHES = 8 };          /* in one timed graph */
 enum { HIDDEN = 5120, HQ = 24, HK = 4, HEAD = 256, PAIRS = 32 };
-
-/* Normal numbers of a hash of the place. */
-static __global__ void draw(bf16 *x, size_t n, float deviation, uint64_t seed)
-{
-	for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {
-		uint64_t z = (i + seed) * 0x9e3779b97f4a7c15u + 1;
-		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-		z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-		z ^= z >> 31;
-		float u = ((float)(z >> 40) + 1) * 0x1p-24f, v = (float)(z & 0xffffff) * 0x1p-24f;
-		from_float(x[i], deviation * sqrtf(-2 * logf(u)) * cospif(2 * v));
-	}
-}
-
-static buffer drawn(size_t n, float deviation, uint64_t seed)
-{
-	buffer b(n * sizeof(bf16));
-
-	draw<<<1024, 256>>>(b.as<bf16>(), n, deviation, seed);
-	check(cudaDeviceSynchronize(), "draw");
-	return b;
-}
 
 /* What stands for the view, the chunk and the two copies of eager code. qg [T Hq,2,D] -> q, gate [T Hq,D] */
 static __global__ void __launch_bounds__(256) split(const bf16 *qg, bf16 *q, bf16 *gate, size_t pieces)
@@ -48,51 +24,6 @@ static __global__ void __launch_bounds__(256) split(const bf16 *qg, bf16 *q, bf1
 	bf16 *to = at < EACH ? q + (row * EACH + at) * V : gate + (row * EACH + at - EACH) * V;
 	*reinterpret_cast<pack<V, bf16> *>(to) = load_pack<V>(qg + i * V);
 }
-
-/* One line of a table: `bytes` that it must move, each input read and each output written once. */
-struct work { const char *name; double bytes; std::function<void()> once; };
-
-/* The first line is the copy that the shares are of. */
-static void table(cudaStream_t stream, const char *title, const std::vector<work> &list)
-{
-	std::vector<std::unique_ptr<timed>> all;
-	std::vector<timed *> turns;
-
-	for (const work &w : list) {
-		auto once = w.once;
-		all.emplace_back(new timed(stream, once, [once] {
-			for (int i = 0; i < LAUNCHES; i++)
-				once();
-		}));
-		turns.push_back(all.back().get());
-	}
-	std::vector<double> t = times_of(turns);
-	double copy = list[0].bytes / t[0];
-	printf("\n%s\n  %-32s %9s %9s %9s %9s\n", title, "", "us", "MB", "TB/s", "of copy");
-	for (size_t i = 0; i < list.size(); i++)
-		printf("  %-32s %9.2f %9.2f %9.3f %7.1f %%\n", list[i].name, t[i] / LAUNCHES, list[i].bytes * 1e-6,
-		       list[i].bytes / t[i] * LAUNCHES * 1e-6, 100 * list[i].bytes / t[i] / copy);
-}
-
-/* Copies half of `bytes`, so that as many are moved. */
-class copying {
-public:
-	copying(cudaStream_t stream, double bytes) : stream_(stream), half_((size_t)bytes / 2), from_(half_), to_(half_)
-	{
-		from_.poison();
-	}
-	void operator()() const
-	{
-		check(cudaMemcpyAsync(to_.as<void>(), from_.as<void>(), half_, cudaMemcpyDeviceToDevice, stream_), "copy");
-	}
-
-private:
-	cudaStream_t stream_;
-	size_t half_;
-	buffer from_, to_;
-};
-
-static operand weights(const buffer &b) { return { b.as<const void>(), DT_BF16 }; }
 
 static void bench_norms(cudaStream_t stream, size_t R)
 {
@@ -112,12 +43,12 @@ static void bench_norms(cudaStream_t stream, size_t R)
 	snprintf(title, sizeof title, "norms of %zu rows of %d", R, HIDDEN);
 	table(stream, title, {
 		{ "copy", 4 * bytes, [&] { copy(); } },
-		{ "0 norm with residual, pieces", 4 * bytes, [&] { norm_rows(stream, m, NORM_PIECES); } },
-		{ "1 norm with residual, held", 4 * bytes, [&] { norm_rows(stream, m, NORM_HELD); } },
-		{ "0 norm, pieces", 2 * bytes, [&] { norm_rows(stream, alone, NORM_PIECES); } },
-		{ "1 norm, held", 2 * bytes, [&] { norm_rows(stream, alone, NORM_HELD); } },
-		{ "0 with residual into e4m3, block", 3.5 * bytes, [&] { quantise_rows(stream, q, FP8_BLOCK); } },
-		{ "1 with residual into e4m3, held", 3.5 * bytes, [&] { quantise_rows(stream, q, FP8_HELD); } },
+		{ "0 norm with residual, pieces", 4 * bytes, [&] { norm_rows(stream, m, NORM_PIECES); }, "norm_residual", "rmsnorm" },
+		{ "1 norm with residual, held", 4 * bytes, [&] { norm_rows(stream, m, NORM_HELD); }, "norm_residual", "rmsnorm_held" },
+		{ "0 norm, pieces", 2 * bytes, [&] { norm_rows(stream, alone, NORM_PIECES); }, "norm", "rmsnorm" },
+		{ "1 norm, held", 2 * bytes, [&] { norm_rows(stream, alone, NORM_HELD); }, "norm", "rmsnorm_held" },
+		{ "0 with residual into e4m3, block", 3.5 * bytes, [&] { quantise_rows(stream, q, FP8_BLOCK); }, "norm_fp8", "rmsnorm_fp8_block" },
+		{ "1 with residual into e4m3, held", 3.5 * bytes, [&] { quantise_rows(stream, q, FP8_HELD); }, "norm_fp8", "rmsnorm_fp8_held" },
 	});
 }
 
@@ -149,14 +80,15 @@ static void bench_heads(cudaStream_t stream, size_t T)
 		{ "  turn k", 2.0 * (double)k_bytes, [&] { turn_rows(stream, turn_k, T, false); } },
 	};
 	copying copy(stream, fused);
+	std::string page = "heads_" + std::to_string(T);
 	std::vector<work> list = {
 		{ "copy", fused, [&] { copy(); } },
-		{ "0 fused, a block a head", fused, [&] { norm_and_turn(stream, m, T, HEADS_BLOCK); } },
-		{ "1 fused, a warp a head", fused, [&] { norm_and_turn(stream, m, T, HEADS_WARP); } },
 		{ "the five kernels", 2 * fused, [&] {
 			for (const work &w : five)
 				w.once();
-		} },
+		}, page, "five kernels" },
+		{ "0 fused, a block a head", fused, [&] { norm_and_turn(stream, m, T, HEADS_BLOCK); }, page, "qk_norm_rope_block" },
+		{ "1 fused, a warp a head", fused, [&] { norm_and_turn(stream, m, T, HEADS_WARP); }, page, "qk_norm_rope_warp" },
 	};
 	char title[96];
 

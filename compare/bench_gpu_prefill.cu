@@ -1,13 +1,12 @@
 /* bench-gpu: prefill of the gated delta rule at Qwen3.5-27B's sizes: 4096 tokens, 16 key and 48 value heads of 128, bf16, states
- * in f32. The chunked kernels against the sequential one's answers, and a copy of what a kernel has to read and write. The
- * numbers and those answers go to a file, for rivals (compare/rival_fla.py). */
+ * in f32. The chunked kernels against the sequential one's answers, and a copy of what a kernel has to read and write. */
 #include <cmath>
 #include <cstdio>
 #include <random>
 
 #include "compare/bench_gpu.h"
+#include "compare/bench_gpu_page.h"
 #include "compare/timed.cuh"
-#include "fixtures/tensor.h"
 #include "gpu/delta_chunk_launch.cuh"
 
 enum { T = 4096, HK = 16, HV = 48, WIDTH = 128 };
@@ -39,16 +38,6 @@ struct drawn {
 	operand half() const { return { narrow.as<void>(), DT_BF16 }; }
 };
 
-/* Adds x to t under that name. */
-static void keep(tensors &t, const char *name, enum dtype type, const buffer &x, const std::vector<size_t> &shape)
-{
-	tensor *to = tensors_add(&t, name, type, (int)shape.size(), shape.data());
-
-	if (!to)
-		refuse(E_MEMORY, name, "no memory");
-	x.download(to->data);
-}
-
 /* The inputs of one call. */
 struct prefill_call {
 	std::mt19937 random{ 8 };
@@ -63,14 +52,6 @@ struct prefill_call {
 	template <class F> tokens<F> view(const answers<F> &to) const
 	{
 		return { q.as<F>(), k.as<F>(), v.as<F>(), to.o.template as<F>() };
-	}
-	void keep_all(tensors &t, const answers<float> &right) const
-	{
-		keep(t, "q", DT_BF16, q.narrow, { T, HK, WIDTH }), keep(t, "k", DT_BF16, k.narrow, { T, HK, WIDTH });
-		keep(t, "v", DT_BF16, v.narrow, { T, HV, WIDTH }), keep(t, "a", DT_BF16, a.narrow, { T, HV });
-		keep(t, "b", DT_BF16, b.narrow, { T, HV }), keep(t, "A_log", DT_F32, A_log.wide, { HV });
-		keep(t, "dt_bias", DT_F32, dt_bias.wide, { HV }), keep(t, "initial_state", DT_F32, initial.wide, { 1, HV, WIDTH, WIDTH });
-		keep(t, "o", DT_F32, right.o, { T, HV, WIDTH }), keep(t, "final_state", DT_F32, right.state, { 1, HV, WIDTH, WIDTH });
 	}
 	size_t bytes() const
 	{
@@ -110,9 +91,13 @@ template <int PARTS> struct chunked_work {
 	}
 };
 
-void bench_prefill(cudaStream_t stream, const char *path)
+void bench_prefill(cudaStream_t stream)
 {
-	static const char *const names[] = { "sequential, f32", "chunks, bf16", "chunks, bf16 x 2", "copy" };
+	/* of: the case that has the kernel run, its name on the page */
+	static const struct { const char *name, *of; } kernels[] = {
+		{ "sequential, f32", "prefill" }, { "chunks, bf16", "prefill_chunk_fast" }, { "chunks, bf16 x 2", "prefill_chunk_precise" },
+		{ "copy", nullptr }
+	};
 	prefill_call call;
 	answers<float> right;
 	buffer from(call.bytes() / 2), to(call.bytes() / 2);
@@ -138,19 +123,12 @@ void bench_prefill(cudaStream_t stream, const char *path)
 	printf("\nprefill of %d tokens, %d key and %d value heads of %d, bf16, states f32; copy: of the bytes that a call reads and\n"
 	       "writes, %.0f MB; errors |x - y|/|y|, y in f32 by the sequential kernel\n"
 	       "kernel                    us  speedup  error o    error state\n", T, HK, HV, WIDTH, 1e-6 * (double)call.bytes());
+	for (size_t i = 0; i + 1 < t.size(); i++)
+		note({ "prefill", kernels[i].of, t[i], (double)call.bytes(), (double)call.bytes() / t.back(), false });
 	for (size_t i = 0; i < t.size(); i++) {
-		printf("%-18s %9.1f %8.2f", names[i], t[i], t[0] / t[i]);
+		printf("%-18s %9.1f %8.2f", kernels[i].name, t[i], t[0] / t[i]);
 		if (i == 1) one.print_errors(right);
 		if (i == 2) two.print_errors(right);
 		printf("\n");
 	}
-	if (!path)
-		return;
-	tensors file = {};
-	struct error e;
-	call.keep_all(file, right);
-	bool written = tensors_write(&file, path, &e);
-	tensors_free(&file);
-	if (!written)
-		throw e;
 }

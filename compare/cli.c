@@ -90,7 +90,8 @@ json_t *cli_json_shape(const struct tensor *t)
 void cli_stage(const char *stage, size_t done, size_t total)
 {
 	static int terminal = -1;
-	static struct timespec last;
+	static struct timespec last, start;
+	static const char *current;
 	struct timespec now;
 
 	if (terminal < 0)
@@ -98,10 +99,16 @@ void cli_stage(const char *stage, size_t done, size_t total)
 	if (!terminal)
 		return;
 	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (current != stage || !done)
+		start = now;
+	current = stage;
 	if (done < total && (double)(now.tv_sec - last.tv_sec) + 1e-9 * (double)(now.tv_nsec - last.tv_nsec) < 0.1)
 		return;
 	last = now;
-	if (done < total)
+	double left = done ? (double)(now.tv_sec - start.tv_sec) * (double)(total - done) / (double)done : 0;
+	if (done < total && left >= 5)
+		fprintf(stderr, "\r%s %zu/%zu, %.0f s left\033[K", stage, done, total, left);
+	else if (done < total)
 		fprintf(stderr, "\r%s %zu/%zu\033[K", stage, done, total);
 	else
 		fputs("\r\033[K", stderr);

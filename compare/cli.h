@@ -18,6 +18,7 @@ int cmd_ref(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_logits(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
+int cmd_invent(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_isolate(int argc, char **argv);
 int cmd_eigen(int argc, char **argv);

@@ -5,7 +5,9 @@
 #include "cli.h"
 #include "profile.h"
 
-struct arguments { const char *path, *table; bool json; };
+enum { MAX_BRIEF = 64 };
+
+struct arguments { const char *path, *table, *captures[MAX_BRIEF]; int n; bool json, brief; };
 
 static const char *type_name(const struct reading *r) { return rounding_name(r->format, r->rounding); }
 
@@ -69,6 +71,30 @@ static void print_profile(const struct arguments *a, const struct call *call, co
 	print_sums(&p->sums);
 }
 
+/* A line: the file and the kernel, what it rounds and how sure that is, the least share of an output's error explained. */
+static void print_brief(const struct arguments *a, const struct call *call, const struct profile *p)
+{
+	const char *file = strrchr(a->path, '/') ? strrchr(a->path, '/') + 1 : a->path, *by = call->capture->producer;
+	const char *end = strstr(by, ", CUDA");
+	double explained = 1;
+	char share[32] = "noise";       /* nothing of a float32 output's error is a rounding's */
+	bool any = false;
+
+	if (!strncmp(by, "etalon ", 7)) by += 7;
+	for (int i = 0; i < MAX_OUT; i++)
+		if (call->out_count[i] && p->out[i].explained < explained) explained = p->out[i].explained;
+	if (explained > 0) snprintf(share, sizeof share, "%.4f %%", 100 * explained);
+	printf("%-40.*s  %-46.*s  %11s  ", (int)(strstr(file, ".etalon.") ? strstr(file, ".etalon.") - file : (long)strlen(file)), file,
+		(int)(end && end > by ? end - by : (long)strlen(by)), by, share);
+	for (int j = 0; j < p->n; j++) {
+		const struct reading *r = &p->reading[j];
+		if (r->state != ROUNDED) continue;
+		printf("%s%s %s %.4f ± %.4f", any ? ", " : "", call->op->sites[r->site].name, type_name(r), r->coefficient, r->error);
+		any = true;
+	}
+	puts(any ? "" : "nothing");
+}
+
 /* For plots/profile.gp: site, type, coefficient, error, state. */
 static bool write_table(const char *path, const struct call *call, const struct profile *p, struct error *e)
 {
@@ -104,7 +130,8 @@ static int profile(const struct capture *c, const struct arguments *a)
 	cli_stage("x-ray", 1, 1);
 	if (!ok) return cli_fail(&e);
 	if (a->json) return cli_json(json_profile(a, &call, &p));
-	print_profile(a, &call, &p);
+	if (a->brief) print_brief(a, &call, &p);
+	else print_profile(a, &call, &p);
 	return EXIT_PASS;
 }
 
@@ -115,32 +142,47 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	switch (key) {
 	case 'j': a->json = true; return 0;
 	case 't': a->table = text; return 0;
+	case 'b': a->brief = true; return 0;
 	case ARGP_KEY_ARG:
-		if (a->path) return ARGP_ERR_UNKNOWN;
-		a->path = text;
+		if (a->n == MAX_BRIEF) return ARGP_ERR_UNKNOWN;
+		a->captures[a->n++] = text;
 		return 0;
 	case ARGP_KEY_END:
-		if (!a->path) argp_error(state, "expected CAPTURE");
+		if (!a->n || (a->n > 1 && !a->brief)) argp_error(state, "expected CAPTURE, or more with --brief");
+		if (a->brief && (a->json || a->table)) argp_error(state, "--brief goes with neither --json nor --table");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }
 
-int cmd_profile(int argc, char **argv)
+static int profile_file(struct arguments *a, int i)
 {
-	static const struct argp_option options[] = {
-		{ "table", 't', "FILE", 0, "also the sites as tab-separated text, for plots/profile.gp", 0 },
-		{ "json", 'j', NULL, 0, "JSON on stdout", 0 }, { 0 }
-	};
-	static const struct argp argp = { options, parse, "CAPTURE",
-		"Which intermediates the kernel rounds, and to what, read from its outputs alone.", NULL, NULL, NULL };
-	struct arguments a = { 0 };
 	struct capture c;
 	struct error e;
 
-	cli_parse(&argp, argc, argv, &a);
-	if (!capture_read(&c, a.path, &e)) return cli_fail(&e);
-	int status = profile(&c, &a);
+	a->path = a->captures[i];
+	if (!capture_read(&c, a->path, &e)) return cli_fail(&e);
+	int status = profile(&c, a);
 	capture_free(&c);
+	return status;
+}
+
+int cmd_profile(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "brief", 'b', NULL, 0, "a line for each capture: its kernel, how much of the error is explained, what it rounds", 0 },
+		{ "table", 't', "FILE", 0, "also the sites as tab-separated text, for plots/profile.gp", 0 },
+		{ "json", 'j', NULL, 0, "JSON on stdout", 0 }, { 0 }
+	};
+	static const struct argp argp = { options, parse, "CAPTURE...",
+		"Which intermediates the kernel rounds, and to what, read from its outputs alone.", NULL, NULL, NULL };
+	struct arguments a = { 0 };
+	int status = EXIT_PASS;
+
+	cli_parse(&argp, argc, argv, &a);
+	if (a.brief)
+		printf("%-40s  %-46s  %11s  %s\n", "capture", "kernel", "explained", "rounds");
+	for (int i = 0; i < a.n && status == EXIT_PASS; i++)
+		status = profile_file(&a, i);
 	return status;
 }

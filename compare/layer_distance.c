@@ -7,32 +7,51 @@
 /* In the score, of an element that is a number in only one of the two. */
 static const double disagree = 200;
 
-
-bool layer_answer(const struct reader *d, const struct plan *p, double *y)
+bool layer_answer(const struct reader *d, const struct plan *p, double *y, uint64_t *work)
 {
 	struct answer a;
 	enum dtype type = out_dtype(d->call, 0);
 
 	if (!ref_run(d->call, p, &a, NULL)) return false;
+	#pragma omp parallel for if(d->large)
 	for (size_t i = 0; i < d->n; i++) y[i] = stored_as(type, a.hi[0][i], 0);
+	if (work) *work = a.work;
 	answer_free(&a);
 	return true;
+}
+
+/* Of a row; equal counts. */
+static struct distance row_distance(const double *x, const double *y, const double *unit, size_t n)
+{
+	struct distance s = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		double r = x[i] - y[i];
+		bool same = x[i] == y[i] || (isnan(x[i]) && isnan(y[i]));
+		s.equal += same;
+		if (same) continue;
+		s.square += r * r;
+		s.score += isfinite(r) ? log1p(r * r / (unit[i] * unit[i])) : disagree;
+		s.worst = fmax(s.worst, isfinite(r) ? fabs(r) / unit[i] : INFINITY);
+	}
+	return s;
 }
 
 struct distance layer_distance(const struct reader *d, const double *x, const double *y)
 {
 	struct distance s = { 0 };
 
-	for (size_t i = 0; i < d->n; i++) {
-		double r = x[i] - y[i];
-		bool same = x[i] == y[i] || (isnan(x[i]) && isnan(y[i]));
-		s.equal += same;
-		if (same) continue;
-		s.square += r * r;
-		s.score += isfinite(r) ? log1p(r * r / (d->unit[i] * d->unit[i])) : disagree;
-		s.worst = fmax(s.worst, isfinite(r) ? fabs(r) / d->unit[i] : INFINITY);
+	#pragma omp parallel for ordered schedule(static, 1) if(d->large)
+	for (size_t at = 0; at < d->n; at += d->row) {
+		struct distance row = row_distance(x + at, y + at, d->unit + at, d->row);
+		#pragma omp ordered
+		{
+			s.equal += row.equal / (double)d->n;
+			s.square += row.square;
+			s.score += row.score;
+			s.worst = fmax(s.worst, row.worst);
+		}
 	}
-	s.equal /= (double)d->n;
 	return s;
 }
 
@@ -67,55 +86,79 @@ static enum format stored_format(const struct call *call, const struct plan *rep
 
 /* u² = ulp²/12 at the row's rms + (the median over the row of what a noisy run changes)²; of a type as wide as float32 that
  * is its noise, of a narrow one, where nearly all stays, next to nothing. now and other: the replica and a noisy run. */
+static void set_unit(struct reader *d, enum format f, size_t at, double *size)
+{
+	double square = 0;
+
+	for (size_t i = 0; i < d->row; i++) {
+		size[i] = fabs(d->now[at + i] - d->other[at + i]);
+		square += d->now[at + i] * d->now[at + i] / (double)d->row;
+	}
+	qsort(size, d->row, sizeof *size, by_size);
+	double unit = hypot(format_ulp(f, isfinite(square) ? sqrt(square) : 1) / sqrt(12), size[d->row / 2]);
+	for (size_t i = 0; i < d->row; i++) d->unit[at + i] = unit;
+}
+
 static bool set_units(struct reader *d, const struct plan *replica)
 {
 	enum format f = stored_format(d->call, replica);
-	double *size = calloc(d->row, sizeof *size);
+	bool ok = true;
 
-	if (!size) return false;
-	for (size_t at = 0; at < d->n; at += d->row) {
-		double square = 0;
-		for (size_t i = 0; i < d->row; i++) {
-			size[i] = fabs(d->now[at + i] - d->other[at + i]);
-			square += d->now[at + i] * d->now[at + i] / (double)d->row;
-		}
-		qsort(size, d->row, sizeof *size, by_size);
-		double unit = hypot(format_ulp(f, isfinite(square) ? sqrt(square) : 1) / sqrt(12), size[d->row / 2]);
-		for (size_t i = 0; i < d->row; i++) d->unit[at + i] = unit;
+	#pragma omp parallel if(d->large)
+	{
+		double *size = calloc(d->row, sizeof *size);
+		#pragma omp for
+		for (size_t at = 0; at < d->n; at += d->row)
+			if (size) set_unit(d, f, at, size);
+		#pragma omp critical
+		ok = ok && size;
+		free(size);
 	}
-	free(size);
-	return true;
+	return ok;
 }
 
 static void farther(struct distance *most, struct distance s)
 {
 	most->score = fmax(most->score, s.score);
+	most->square = fmax(most->square, s.square);
 	most->worst = fmax(most->worst, s.worst);
 }
 
-bool layer_noise(struct reader *d, const struct plan *replica, struct distance *most)
+/* Share of a correct layer's own error that the replica explains. */
+static double share(const struct reader *d, const double *y)
+{
+	double error = layer_distance(d, y, d->plain).square;
+
+	return error > 0 ? 1 - layer_distance(d, y, d->now).square / error : 1;
+}
+
+bool layer_noise(struct reader *d, const struct plan *replica, struct distance *most, double *explained)
 {
 	struct plan exact = *replica;
 
 	exact.arith = &arith_f64;
 	exact.bits = arith_f64.precision;
-	if (!layer_answer(d, &exact, d->now)) return false;
+	if (!layer_answer(d, &exact, d->now, NULL)) return false;
 	struct plan first = noisy(replica, 0);
-	if (!layer_answer(d, &first, d->other) || !set_units(d, replica)) return false;
+	if (!layer_answer(d, &first, d->other, NULL) || !set_units(d, replica)) return false;
 	*most = layer_distance(d, d->other, d->now);
+	double least = share(d, d->other);
 	bool ok = true;
-	#pragma omp parallel for schedule(dynamic)
+	#pragma omp parallel for schedule(dynamic) if(!d->large)
 	for (int run = 1; run < NOISY_RUNS; run++) {
 		struct plan p = noisy(replica, run);
 		double *y = malloc(d->n * sizeof *y);
-		bool mine = y && layer_answer(d, &p, y);
+		bool mine = y && layer_answer(d, &p, y, NULL);
 		struct distance s = mine ? layer_distance(d, y, d->now) : (struct distance){ 0 };
+		double by = mine ? share(d, y) : 0;
 		free(y);
 		#pragma omp critical
 		{
 			ok = ok && mine;
+			least = fmin(least, by);
 			farther(most, s);
 		}
 	}
+	*explained = least;
 	return ok;
 }

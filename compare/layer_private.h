@@ -4,21 +4,53 @@
 
 #include "expected.h"
 #include "layer_reading.h"
+#include "ref/model.h"
 
 struct reader {
 	const struct call *call;
 	size_t n, row;
 	double *got, *unit;             /* [n] the engine's; u of the score */
-	double *now, *other;            /* [n] stored answers: of the replica in f64; of a trial */
+	double *plain, *now, *other;    /* [n] stored answers: of the exact layer; of the replica in f64; of a trial */
 	struct distance exact;          /* of the engine from now */
 	double error;                   /* Σ of the engine's squared error */
+	uint64_t work;                  /* element operations of one run */
+	bool large;                     /* runs go one after the other, each in parallel */
 };
 
-/* The plan's answer, stored as the engine stores; false when memory is short. */
-bool layer_answer(const struct reader *d, const struct plan *p, double *y);
+/* In element operations: beyond the first, a call is large; then slow sums are tried, and f64 is checked, on first tokens that
+ * take no more than the second, and suspects on those that take no more than the third. */
+#define LARGE_WORK (UINT64_C(1) << 31)
+#define SLOW_WORK (UINT64_C(1) << 31)
+#define SUSPECTS_WORK (UINT64_C(1) << 35)
+#define POWER_WORK (UINT64_C(1) << 32)           /* and a pass's power on those that take no more than this */
+
+/* A score this many times that of the farthest of NOISY_RUNS correct layers is beyond the limit. */
+#define LAYER_BEYOND 2.0
+
+/* How many first tokens a run of that work has, from 2 to all. */
+size_t layer_tokens(const struct reader *d, uint64_t work);
+/* The reader of the first n tokens, in the same memory; *part must outlive it. */
+struct reader layer_first(const struct reader *d, size_t n, struct first_tokens *part);
+
+/* The plan's answer, stored as the engine stores; false when memory is short. work, the run's, may be NULL. */
+bool layer_answer(const struct reader *d, const struct plan *p, double *y, uint64_t *work);
 struct distance layer_distance(const struct reader *d, const double *x, const double *y);
 
+/* Tries kinds of sums on the replica and takes the nearest: r->left, r->sums, r->few. */
+bool layer_sums(struct reader *d, struct layer_reading *r);
+/* r->truth_error, in units of the score. */
+bool layer_truth(const struct reader *d, struct layer_reading *r);
+
 /* now and unit of the replica, and the farthest of correct layers that follow it but for float32's noise; other is lost. */
-bool layer_noise(struct reader *d, const struct plan *replica, struct distance *most);
+/* explained: the least share of such a layer's error that the replica explains. */
+bool layer_noise(struct reader *d, const struct plan *replica, struct distance *most, double *explained);
+
+/* All that is said of a suspect: how far it moves the replica, and what it leaves of the engine's error. */
+struct trial { struct layer_suspect suspect; struct distance moved, left; };
+enum { MAX_TRIALS = 3 * MAX_SITE + 2 * MAX_MISTAKE };
+/* The suspects beside what r convicts; returns how many. */
+int layer_suspects(const struct layer_reading *r, struct trial list[MAX_TRIALS]);
+struct plan layer_plan_with(const struct layer_reading *r, const struct layer_suspect *s);
+bool layer_try(const struct reader *d, const struct layer_reading *r, struct trial *list, int n);
 
 #endif

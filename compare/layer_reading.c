@@ -4,113 +4,32 @@
 
 #include "layer_private.h"
 
-/* A score this many times that of the farthest of NOISY_RUNS correct layers is beyond the limit, and so is a single element:
- * where few elements tip over, but far, the largest of six scatters by more. */
-static const double beyond = 2, beyond_worst = 4;
+/* So is a single element, this many times as far off: where few elements tip over, but far, the largest of six scatters by
+ * more than the score does. */
+static const double beyond_worst = 4;
 /* A suspect is seen where it moves the answer further than that, and made where it leaves less than this share of what was left. */
 static const double half = 0.5;
-/* Sums that are tried, exact ones first; the nearest explains an engine's tips. */
-static const struct arith *const sums[] = { &arith_f64, &arith_f32_tree, &arith_mma[MMA_HOPPER], &arith_mma[MMA_AMPERE] };
-enum { SUMS = sizeof sums / sizeof *sums };
+/* f64's own error may be this share of the score's unit. */
+static const double negligible = 0.01;
 
 /* now, and the sums that come nearest, in which r->left is. */
 static bool settle(struct reader *d, struct layer_reading *r)
 {
 	struct distance noise;
 
-	if (!layer_noise(d, &r->replica, &noise)) return false;
-	r->limit = beyond * noise.score;
+	if (!layer_noise(d, &r->replica, &noise, &r->correct)) return false;
+	r->limit = LAYER_BEYOND * noise.score;
 	r->worst_limit = beyond_worst * noise.worst;
-	r->left.score = INFINITY;
-	for (int i = 0; i < SUMS; i++) {
-		struct plan p = r->replica;
-		p.arith = sums[i];
-		p.bits = sums[i]->precision;
-		if (!layer_answer(d, &p, d->other)) return false;
-		struct distance s = layer_distance(d, d->got, d->other);
-		if (i == 0) d->exact = s;
-		if (!(s.score < r->left.score)) continue;
-		r->left = s;
-		r->sums = sums[i];
-		if (s.equal == 1) break;
-	}
+	r->left = d->exact = layer_distance(d, d->got, d->now);
+	if (!layer_sums(d, r)) return false;
 	r->explained = d->error > 0 ? 1 - r->left.square / d->error : r->left.square == 0;
 	r->equal = r->left.equal;
 	return true;
 }
 
-/* All that is said of a suspect: how far it moves the replica, and what it leaves of the engine's error. */
-struct trial { struct layer_suspect suspect; struct distance moved, left; };
-
-static bool within(const struct layer_reading *r) { return r->left.score <= r->limit && r->left.worst <= r->worst_limit; }
-
-static bool is_convicted(const struct layer_reading *r, const struct layer_suspect *s)
+static bool within(const struct layer_reading *r)
 {
-	for (int i = 0; i < r->n; i++)
-		if (r->convicted[i].mistake == s->mistake && r->convicted[i].site == s->site) return true;
-	return false;
-}
-
-static struct plan plan_with(const struct layer_reading *r, const struct layer_suspect *s)
-{
-	struct plan p = r->replica;
-
-	if (s->mistake >= 0) plan_mistake(&p, r->op, s->mistake);
-	else p.round[s->site] = (struct site_rounding){ s->rounded, FMT_BF16, ROUND_NEAREST_EVEN };
-	return p;
-}
-
-/* The next of all suspects after s; a rounding that a mistake names is tried by its name. False behind the last. */
-static bool next_suspect(const struct layer_reading *r, struct layer_suspect *s)
-{
-	const struct op *op = r->op;
-
-	if (s->site < 0 && op->mistakes[++s->mistake].name) {
-		s->name = op->mistakes[s->mistake].name;
-		s->what = op->mistakes[s->mistake].what;
-		return true;
-	}
-	s->mistake = -1;
-	s->site++;
-	for (int m = 0; op->sites[s->site].name && op->mistakes[m].name; m++)
-		if (op->mistakes[m].is_rounding && op->mistakes[m].site == s->site) s->site++, m = -1;
-	if (!op->sites[s->site].name) return false;
-	s->name = op->sites[s->site].name;
-	s->what = op->sites[s->site].what;
-	s->rounded = !r->replica.round[s->site].on;
-	return true;
-}
-
-static int suspects(const struct layer_reading *r, struct trial *list)
-{
-	struct layer_suspect s = { .mistake = -1, .site = -1 };
-	int n = 0;
-
-	while (next_suspect(r, &s))
-		if (!is_convicted(r, &s)) list[n++].suspect = s;
-	return n;
-}
-
-static bool try_all(const struct reader *d, const struct layer_reading *r, struct trial *list, int n)
-{
-	bool ok = true;
-
-	#pragma omp parallel
-	{
-		double *y = malloc(d->n * sizeof *y);
-		bool mine = y != NULL;
-		#pragma omp for schedule(dynamic)
-		for (int i = 0; i < n; i++) {
-			struct plan p = plan_with(r, &list[i].suspect);
-			if (!mine || !(mine = layer_answer(d, &p, y))) continue;
-			list[i].moved = layer_distance(d, y, d->now);
-			list[i].left = layer_distance(d, d->got, y);
-		}
-		free(y);
-		#pragma omp atomic
-		ok &= mine;
-	}
-	return ok;
+	return r->truth_error <= negligible && r->left.score <= r->limit && r->left.worst <= r->worst_limit;
 }
 
 /* The suspect that leaves least, if that is less than half of what was left; NULL: none. */
@@ -132,14 +51,14 @@ static const struct trial *best_suspect(const struct reader *d, struct layer_rea
 
 static bool convict(struct reader *d, struct layer_reading *r)
 {
-	struct trial list[3 * MAX_SITE + 2 * MAX_MISTAKE];
+	struct trial list[MAX_TRIALS];
 
 	while (!r->understood && r->n < MAX_CONVICTED) {
-		int n = suspects(r, list);
-		if (!try_all(d, r, list, n)) return false;
+		int n = layer_suspects(r, list);
+		if (!layer_try(d, r, list, n)) return false;
 		const struct trial *best = best_suspect(d, r, list, n);
 		if (!best) return true;
-		r->replica = plan_with(r, &best->suspect);
+		r->replica = layer_plan_with(r, &best->suspect);
 		r->convicted[r->n++] = best->suspect;
 		if (!settle(d, r)) return false;
 		r->convicted[r->n - 1].explained = r->explained;
@@ -149,33 +68,56 @@ static bool convict(struct reader *d, struct layer_reading *r)
 	return true;
 }
 
+/* In a large call suspects are tried on the first tokens, and what they convict is then put to the whole. */
+static bool convict_on_few(struct reader *d, struct layer_reading *r)
+{
+	size_t n = layer_tokens(d, SUSPECTS_WORK);
+	struct first_tokens part;
+	struct layer_reading few;
+
+	if (r->understood || n * d->row >= d->n) return true;
+	model_first_tokens(d->call, n, &part);
+	if (!layer_read(&part.call, r->contract, &few, NULL)) return false;
+	if (!few.understood || !few.n) return true;
+	r->replica = few.replica;
+	r->tried = few.tried, r->invisible = few.invisible;
+	memcpy(r->convicted, few.convicted, sizeof r->convicted);
+	r->n = few.n;
+	if (!settle(d, r)) return false;
+	r->understood = within(r);
+	return true;
+}
+
 static bool read_all(struct reader *d, const struct contract *k, struct layer_reading *r)
 {
 	struct plan exact = plan_plain(&arith_f64, arith_f64.precision);
 
 	*r = (struct layer_reading){ .op = d->call->op, .contract = k, .replica = exact };
 	dtype_load(out_dtype(d->call, 0), d->call->out[0]->data, d->n, d->got);
-	if (!layer_answer(d, &exact, d->now)) return false;
+	if (!layer_answer(d, &exact, d->plain, &d->work)) return false;
+	d->large = d->work > LARGE_WORK;
+	r->work = d->work;
 	for (size_t i = 0; i < d->n; i++) d->unit[i] = 1;
-	d->error = layer_distance(d, d->got, d->now).square;
+	d->error = layer_distance(d, d->got, d->plain).square;
 	r->rms = sqrt(d->error / (double)d->n);
 	plan_contract(&r->replica, k);
-	if (!settle(d, r)) return false;
+	if (!settle(d, r) || !layer_truth(d, r)) return false;
 	r->alone = r->explained;
 	r->alone_equal = r->equal;
 	r->kept = r->understood = within(r);
-	return convict(d, r);
+	return convict_on_few(d, r) && convict(d, r);
 }
 
 bool layer_read(const struct call *call, const struct contract *k, struct layer_reading *r, struct error *e)
 {
 	size_t n = call->out_count[0];
-	struct reader d = { .call = call, .n = n, .row = out_row(call, 0), .got = calloc(4 * n, sizeof *d.got) };
+	struct reader d = { .call = call, .n = n, .row = out_row(call, 0), .got = calloc(5 * n, sizeof *d.got) };
 
-	if (!d.got) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "%zu numbers", 4 * n);
+	if (!d.got) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "%zu numbers", 5 * n);
 	d.unit = d.got + n;
 	d.now = d.unit + n;
 	d.other = d.now + n;
+	d.plain = d.other + n;
 	bool ok = read_all(&d, k, r) || error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "reading a layer");
 	free(d.got);
 	return ok;

@@ -29,21 +29,35 @@ struct layer_reading {
 	const struct contract *contract;
 	double rms;                     /* of the engine's error, against the exact layer */
 	double alone, alone_equal;      /* share of its square that the contract explains; elements equal to its replica's */
+	double correct;                 /* the least share that the replica explains of the error of NOISY_RUNS correct layers: where
+	                                   sums are long, float32 tips values over at one site, these more at the next, and so on */
 	double explained, equal;        /* the same with what is convicted */
 	struct distance left;
 	double limit, worst_limit;      /* of left.score and left.worst: from the farthest of NOISY_RUNS correct layers */
-	bool kept;                      /* the contract alone explains the layer */
+	bool kept;                      /* the contract alone explains the layer, and f64 is good enough to say so */
 	bool understood;                /* it does with what is convicted */
-	const struct arith *sums;       /* the arithmetic that comes nearest; left is in it */
+	const struct arith *sums;       /* the arithmetic that comes nearest; left is in it, but where few is not 0: */
+	size_t few;                     /* sums were tried on as many first tokens only, and left is in f64 */
+	double few_explained;           /* on these, with those sums */
+	double truth_error;             /* of f64, seen from dd on the first tokens, in the score's units: the largest */
+	size_t truth_tokens;
 	struct plan replica;            /* in f64 */
 	int n;
 	struct layer_suspect convicted[MAX_CONVICTED];
+	uint64_t work;                  /* element operations of one run */
 	int tried, invisible;           /* suspects; those whose effect is no larger than what float32 tips over */
+	int idle;                       /* of a layer that keeps its contract: those that change nothing in it */
+	size_t power_tokens;            /* of a layer that keeps its contract: first tokens on which that was found out */
+	const char *unseen[3 * MAX_SITE + 2 * MAX_MISTAKE];
 };
 
 /* Reads a layer's (or the head's) call, whose out y is the engine's. Suspects are tried only where the contract does not
  * explain it. False: out of memory. */
 bool layer_read(const struct call *call, const struct contract *k, struct layer_reading *r, struct error *e);
+
+/* What a layer that keeps its contract has ruled out: fills tried, idle, power_tokens, and invisible with
+ * their names, unseen, without the idle. */
+bool layer_power(const struct call *call, struct layer_reading *r, struct error *e);
 
 /* "layer 5, linear_attention, gated norm: 1 + w for w". */
 const char *layer_sentence(size_t layer, const struct layer_reading *r, int convicted, char *text, size_t size);

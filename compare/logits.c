@@ -132,6 +132,7 @@ static bool stream(struct logit_report *r, struct state *s, struct error *e)
 {
 	size_t T = r->positions, rows = BLOCK_BYTES / (r->vocabulary * sizeof(double)) + 1;
 
+	if (rows < s->c->reference->at_once) rows = s->c->reference->at_once;
 	for (size_t first = 0; first < T; first += rows) {
 		size_t n = T - first < rows ? T - first : rows;
 		if (!fetch_all(s, first, n, e)) return false;

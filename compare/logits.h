@@ -17,6 +17,7 @@ struct logit_source {
 	 * never falling. */
 	const void *(*rows)(struct logit_source *s, size_t first, size_t n, struct error *e);
 	const struct tensor *tensor;    /* of those made by source_of_tensor */
+	size_t at_once;                 /* rows that it would rather be asked for at a time; 0: any */
 };
 
 /* Rows of t, [T,V] or [1,T,V], of any float type, mapped from a file: pages that were read are given back. A vocabulary
@@ -75,6 +76,10 @@ struct logit_report {
 	size_t noise_runs;
 	double freedom, kl_freedom, row_freedom;        /* of the mean square of all errors, of the mean KL, of one row's mean square */
 	struct rule rule[4];                    /* see logit_rule_name */
+	/* of a model's reference: its arithmetic, the one that it is checked with on so many first tokens, the rms error in sigma */
+	const char *truth, *truth_by;   /* NULL: none was computed */
+	size_t truth_tokens;
+	double truth_error;
 	enum outcome outcome;
 	int n_reason;
 	char reason[MAX_REASON][256];
@@ -106,6 +111,9 @@ void logits_free(struct logit_report *r);
  * and KL; noise_max: largest |noise - reference|. */
 struct noise_figures { double *squares, *kl, *max; };
 bool logits_summarise(struct logit_report *r, const struct logit_comparison *c, const struct noise_figures *n, struct error *e);
+
+/* Notes how good the reference is, rms being its error; one that is no small part of the smallest sigma decides nothing. */
+void logits_truth(struct logit_report *r, const char *truth, const char *by, size_t tokens, double rms);
 
 /* Makes the outcome worse, and says why. */
 void logits_reason(struct logit_report *r, enum outcome outcome, const char *format, ...) __attribute__((format(printf, 3, 4)));

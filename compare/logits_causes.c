@@ -19,7 +19,7 @@ static bool prefix_of(const struct tensor *logits, char *text, size_t size)
 /* The model is one: what adds up one layer of a kind adds up all. */
 static void take_sums(const struct model_reading *r, struct model_question *q)
 {
-	for (size_t l = r->parts; l-- > 0;) q->sums[l < r->model->config.layers ? (int)r->model->config.kind[l]
+	for (size_t l = r->parts; l-- > 0;) if (!r->part[l].few) q->sums[l < r->model->config.layers ? (int)r->model->config.kind[l]
 		: PART_HEAD] = r->part[l].sums;
 }
 
@@ -27,7 +27,7 @@ bool causes_read(struct logit_causes *x, const struct tensors *file, const struc
 	struct error *e)
 {
 	char prefix[128], name[160];
-	struct engine engine = { file, prefix };
+	struct engine engine = { file, prefix, q->tick };
 
 	if (!prefix_of(logits, prefix, sizeof prefix)) return true;
 	snprintf(name, sizeof name, "%shidden.0", prefix);

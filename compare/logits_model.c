@@ -1,6 +1,8 @@
 /* A model's runs as sources of logits. */
 #include "logits_model.h"
 
+enum { AT_ONCE = 128 };         /* each time the whole head is read */
+
 static const void *model_rows(struct logit_source *s, size_t first, size_t n, struct error *e)
 {
 	struct model_answer *a = (struct model_answer *)s;
@@ -16,7 +18,8 @@ bool model_answer_make(struct model_answer *a, const struct model_question *q, c
 	struct values *hidden;
 
 	*a = (struct model_answer){ .model = q->model, .plan = *p, .skip = q->n - q->positions, .source = {
-		.name = name, .positions = q->positions, .vocabulary = q->model->config.vocabulary, .type = DT_F64, .rows = model_rows } };
+		.name = name, .positions = q->positions, .vocabulary = q->model->config.vocabulary, .type = DT_F64, .rows = model_rows,
+		.at_once = AT_ONCE } };
 	if (!model_run(q->model, p, q->ids, q->n, NULL, &hidden, e)) return false;
 	a->hidden = hidden[layers];
 	hidden[layers] = (struct values){ 0 };

@@ -37,6 +37,15 @@ struct model_question {
 bool model_reference_make(struct model_reference *r, const struct model_question *q, struct error *e);
 void model_reference_free(struct model_reference *r);
 
+/* How good the truth is: the same logits in another arithmetic, dd, or f64 where the truth is wider, of as many first tokens
+ * as take 2^34 multiply-adds, at least 1. */
+struct truth_error {
+	const struct arith *by;
+	size_t tokens;
+	double rms;                     /* of the token where it is largest; NaN where only one of the two is a number */
+};
+bool model_truth_error(const struct model_question *q, struct truth_error *t, struct error *e);
+
 /* One run by a plan, under the name given (which must outlive it). */
 bool model_answer_make(struct model_answer *a, const struct model_question *q, const struct model_plan *p, const char *name,
 	struct error *e);

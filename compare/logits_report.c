@@ -121,6 +121,8 @@ int logits_text(const struct logit_report *r, const struct logit_comparison *c, 
 		printf("%s%s %.4g (%.3g)", i ? ", " : "in sigma (limit)  ", logit_rule_name[i], r->rule[i].value, r->rule[i].limit);
 	if (r->has_sigma) printf("; %zu noisy run%s, %.3g degrees of freedom\n", r->noise_runs, r->noise_runs == 1 ? "" : "s",
 		r->freedom);
+	if (r->truth) printf("truth       %s, on the first %zu tokens within %.2g sigma of %s\n", r->truth, r->truth_tokens, r->truth_error,
+		r->truth_by);
 	status = status ? status : flips(r);
 	if (causes) causes_text(stdout, causes);
 	for (int i = 1; i < r->n_reason; i++) printf("  %s\n", r->reason[i]);
@@ -209,6 +211,9 @@ json_t *logits_json(const struct logit_report *r, const struct logit_comparison 
 		json_object_set_new(all, "in_sigma", json_spread(&r->in_sigma));
 		json_object_set_new(all, "rules", json_rules(r));
 	}
+	if (r->truth)
+		json_object_set_new(all, "truth", json_pack("{s:s,s:s,s:I,s:o}", "arithmetic", r->truth, "checked_with", r->truth_by, "tokens",
+			(json_int_t)r->truth_tokens, "error_in_sigma", cli_json_number(r->truth_error)));
 	if (r->has_replica) json_object_set_new(all, "explained", cli_json_number(r->explained));
 	if (r->has_ids)
 		json_object_set_new(all, "perplexity", json_pack("{s:I,s:o,s:o,s:o,s:o}", "tokens", (json_int_t)r->targets,

@@ -267,3 +267,18 @@ bool logits_summarise(struct logit_report *r, const struct logit_comparison *c, 
 	free(work);
 	return ok;
 }
+
+/* The reference's error may be this share of sigma. */
+static const double negligible = 0.01;
+
+void logits_truth(struct logit_report *r, const char *truth, const char *by, size_t tokens, double rms)
+{
+	double sigma = INFINITY;
+
+	for (size_t t = 0; t < r->positions; t++)
+		if (!(r->position[t].sigma >= sigma)) sigma = r->position[t].sigma;
+	r->truth = truth, r->truth_by = by, r->truth_tokens = tokens;
+	r->truth_error = rms / sigma;
+	if (!(r->truth_error <= negligible))
+		logits_reason(r, UNDECIDED, "the reference is no better than %.2g sigma in %s, seen from %s: see --truth", r->truth_error, truth, by);
+}

@@ -38,7 +38,7 @@ static bool read_part(struct model_reading *r, const struct engine *x, size_t l,
 		: model_head_call(r->model, from, NULL, to, &call, e);
 	if (!ok) return false;
 	const struct contract *k = &call.op->contracts[op_contract(call.op, r->contract)];
-	if (!layer_read(&call, k, &r->part[l], e)) return false;
+	if (!layer_read(&call, k, &r->part[l], e) || (r->part[l].kept && !layer_power(&call, &r->part[l], e))) return false;
 	if (!r->part[l].kept && r->first == NOWHERE) r->first = (int)l;
 	r->understood = r->understood && r->part[l].understood;
 	return true;
@@ -50,12 +50,18 @@ static struct grown compare(const struct tensor *t, const struct values *y, cons
 	struct grown g = { 0 };
 	double square = 0, left = 0;
 
-	for (size_t i = 0; i < t->count; i++) {
-		double got, replica = stored_as(t->dtype, z->hi[i], 0);
-		dtype_load(t->dtype, (const char *)t->data + i * dtype_info[t->dtype].size, 1, &got);
-		square += (got - y->hi[i]) * (got - y->hi[i]);
-		left += (got - replica) * (got - replica);
-		g.equal += got == replica;
+	#pragma omp parallel for ordered schedule(static, 1)
+	for (size_t at = 0; at < t->count; at += y->cols) {
+		double row_square = 0, row_left = 0, equal = 0;
+		for (size_t i = at; i < at + y->cols; i++) {
+			double got, replica = stored_as(t->dtype, z->hi[i], 0);
+			dtype_load(t->dtype, (const char *)t->data + i * dtype_info[t->dtype].size, 1, &got);
+			row_square += (got - y->hi[i]) * (got - y->hi[i]);
+			row_left += (got - replica) * (got - replica);
+			equal += got == replica;
+		}
+		#pragma omp ordered
+		square += row_square, left += row_left, g.equal += equal;
 	}
 	g.rms = sqrt(square / (double)t->count);
 	g.explained = square > 0 ? 1 - left / square : left == 0;
@@ -73,11 +79,12 @@ static void read_embedding(struct model_reading *r, const struct tensor *t, cons
 	}
 }
 
-/* The replica with sums in an order like the engine's. */
+/* The replica with sums in an order like the engine's, where these are not too slow. */
 static struct plan with_sums(const struct layer_reading *r)
 {
 	struct plan p = r->replica;
 
+	if (r->few) return p;
 	p.arith = r->sums;
 	p.bits = r->sums->precision;
 	return p;
@@ -122,8 +129,13 @@ bool model_read(const struct model *m, const char *contract, const size_t *ids, 
 	r->part = calloc(r->parts, sizeof *r->part);
 	r->grown = calloc(r->parts + 1, sizeof *r->grown);
 	bool ok = (r->part && r->grown) || error_set(e, E_MEMORY, NULL, NO_OFFSET, "%zu layers", layers);
-	for (size_t l = 0; ok && l < r->parts; l++) ok = read_part(r, engine, l, e);
+	for (size_t l = 0; ok && l < r->parts; l++) {
+		if (engine->tick) engine->tick("layers", l, r->parts + 1);
+		ok = read_part(r, engine, l, e);
+	}
+	if (ok && engine->tick) engine->tick("layers", r->parts, r->parts + 1);
 	ok = ok && read_grown(r, ids, engine, e);
+	if (engine->tick) engine->tick("layers", r->parts + 1, r->parts + 1);
 	if (!ok) model_reading_free(r);
 	return ok;
 }

@@ -9,7 +9,11 @@
 #include "ref/model.h"
 
 /* An engine's tensors: "hidden.0" .. "hidden.L", the last behind the final norm, and "logits", behind a prefix ("" or "NAME."). */
-struct engine { const struct tensors *file; const char *prefix; };
+struct engine {
+	const struct tensors *file;
+	const char *prefix;
+	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
+};
 
 /* Free-running: of hidden state l, or, behind the last, the logits. */
 struct grown {
@@ -39,7 +43,8 @@ int model_reading_exit(const struct model_reading *r);
 void model_reading_print(FILE *to, const struct model_reading *r);
 json_t *model_reading_json(const struct model_reading *r);
 
-/* With logits only: each mistake in all layers of its kind, around the contract's replica. Fills found [at most], best
+/* With logits only: each mistake in all layers of its kind, around the contract's replica, on as many first tokens as time
+ * allows (compare/model_suspects.c). Fills found [at most], best
  * first, with those that leave less than half of the logits' squared error; returns how many, or -1: out of memory. */
 struct model_suspect { enum layer_kind kind; int mistake; double explained; };
 int model_suspects(const struct model *m, const char *contract, const size_t *ids, size_t n, const struct tensor *logits,

@@ -15,15 +15,64 @@ static void print_parts(FILE *to, const struct model_reading *r)
 {
 	char name[32];
 
-	fprintf(to, "  %-28s%12s%24s%26s\n", "anchored", "", "contract alone", "with what is convicted");
-	fprintf(to, "  %-10s%-18s%12s%14s%10s%14s%12s  sums\n", "", "", "rms error", "explained", "equal", "explained", "equal");
+	fprintf(to, "  %-28s%12s%24s%12s%24s\n", "anchored", "", "contract alone", "", "with what is convicted");
+	fprintf(to, "  %-10s%-18s%12s%14s%10s%12s%14s%10s  sums\n", "", "", "rms error", "explained", "equal", "if correct", "explained", "equal");
 	for (size_t l = 0; l < r->parts; l++) {
 		const struct layer_reading *p = &r->part[l];
-		fprintf(to, "  %-10s%-18s%12.4g%12.4f %%%8.2f %%%12.4f %%%10.2f %%  %-12s%s\n", part_name(r, l, name, sizeof name),
+		fprintf(to, "  %-10s%-18s%12.4g%12.4f %%%8.2f %%%10.2f %%%12.4f %%%8.2f %%  %-12s%s\n", part_name(r, l, name, sizeof name),
 			p->op->name, p->rms,
-			100 * p->alone, 100 * p->alone_equal, 100 * p->explained, 100 * p->equal, p->sums->name,
+			100 * p->alone, 100 * p->alone_equal, 100 * p->correct, 100 * p->explained, 100 * p->equal, p->sums->name,
 			p->kept ? "" : p->understood ? "wrong" : "wrong, not understood");
 	}
+}
+
+static bool is_unseen(const struct layer_reading *p, const char *name)
+{
+	for (int i = 0; i < p->invisible; i++)
+		if (p->unseen[i] == name) return true;
+	return false;
+}
+
+/* Of the layers of a kind that keep their contract: what each of them, or the best of them, rules out. */
+static void print_power(FILE *to, const struct model_reading *r, const struct op *op)
+{
+	const struct layer_reading *best = NULL;
+	int shown = 0;
+
+	for (size_t l = 0; l < r->parts; l++) {
+		const struct layer_reading *p = &r->part[l];
+		if (p->op == op && p->kept && (!best || p->idle + p->invisible < best->idle + best->invisible)) best = p;
+	}
+	if (!best) return;
+	fprintf(to, "  %-18s%d suspects on the first %zu tokens: %d ruled out, %d change nothing here, %d not visible", op->name, best->tried,
+		best->power_tokens, best->tried - best->idle - best->invisible, best->idle, best->invisible);
+	for (int i = 0; i < best->invisible; i++) {
+		bool hidden = true;
+		for (size_t l = 0; l < r->parts; l++) hidden = hidden && (r->part[l].op != op || !r->part[l].kept || is_unseen(&r->part[l],
+			best->unseen[i]));
+		fprintf(to, "%s%s%s", shown++ ? ", " : ": ", best->unseen[i], hidden ? "" : " (but in another layer)");
+	}
+	fputc('\n', to);
+}
+
+/* On first tokens: slow sums, and how good f64 is. */
+static void print_few(FILE *to, const struct model_reading *r)
+{
+	double error = 0;
+	size_t tokens = SIZE_MAX;
+	bool few = false;
+
+	for (size_t l = 0; l < r->parts; l++) {
+		const struct layer_reading *p = &r->part[l];
+		if (p->few) {
+			fprintf(to, "%s %s %.2f %% of %zu", few ? "," : "  sums, explained on first tokens:", p->sums->name, 100 * p->few_explained,
+				p->few);
+			few = true;
+		}
+		error = p->truth_error > error ? p->truth_error : error;
+		tokens = p->truth_tokens < tokens ? p->truth_tokens : tokens;
+	}
+	fprintf(to, "%s  truth f64, on the first %zu tokens within %.2g of the expected error of dd\n", few ? "\n" : "", tokens, error);
 }
 
 static void print_grown(FILE *to, const struct model_reading *r)
@@ -43,11 +92,14 @@ void model_reading_print(FILE *to, const struct model_reading *r)
 	char text[256];
 
 	print_parts(to, r);
+	print_few(to, r);
 	print_grown(to, r);
 	fputc('\n', to);
 	if (r->embedding_off) fprintf(to, "  %zu elements of hidden.0 are not the embedding's\n", r->embedding_off);
 	if (r->first == NOWHERE) fprintf(to, "  every layer keeps the contract %s\n", r->contract);
-	else fprintf(to, "  first divergence: %s\n", part_name(r, (size_t)r->first, text, sizeof text));
+	if (r->first == NOWHERE) fputs("\n  power\n", to);
+	for (int part = 0; part < MODEL_PARTS && r->first == NOWHERE; part++) print_power(to, r, model_op(part));
+	if (r->first != NOWHERE) fprintf(to, "  first divergence: %s\n", part_name(r, (size_t)r->first, text, sizeof text));
 	for (size_t l = 0; l < r->parts; l++) {
 		const struct layer_reading *p = &r->part[l];
 		for (int i = 0; i < p->n; i++) fprintf(to, "  %s (%s)\n", layer_sentence(l, p, i, text, sizeof text), p->convicted[i].name);
@@ -66,8 +118,12 @@ static json_t *part_json(const struct model_reading *r, size_t l)
 			p->op->name,
 			"what", s->what, "rounded", s->site >= 0 && s->rounded, "explained", s->explained, "equal", s->equal));
 	}
-	return json_pack("{s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:s, s:b, s:b, s:i, s:i, s:o}", "layer", (int)l, "kind", p->op->name,
-		"rms", p->rms,
+	json_t *unseen = json_array();
+	for (int i = 0; p->kept && i < p->invisible; i++) json_array_append_new(unseen, json_string(p->unseen[i]));
+	return json_pack("{s:i, s:s, s:f, s:f, s:f, s:I, s:f, s:I, s:o, s:f, s:f, s:f, s:f, s:s, s:b, s:b, s:i, s:i, s:o}", "layer",
+		(int)l, "kind", p->op->name, "rms", p->rms, "explained_if_correct", p->correct, "truth_error", p->truth_error, "truth_tokens",
+		(json_int_t)p->truth_tokens, "explained_by_sums_on_first_tokens", p->few ? p->few_explained : 0, "power_tokens",
+		(json_int_t)p->power_tokens, "unseen", unseen,
 		"explained_by_contract", p->alone, "equal_under_contract", p->alone_equal, "explained", p->explained, "equal", p->equal,
 		"sums", p->sums->name, "keeps_contract", p->kept, "understood", p->understood, "suspects", p->tried, "not_visible",
 			p->invisible,

@@ -5,6 +5,11 @@
 #include "expected.h"
 #include "model_reading.h"
 
+/* A run takes no more multiply-adds than the first: it is of the first tokens alone where all would take more. Beyond the second,
+ * runs go one after the other, each in parallel. */
+#define MOST_WORK (UINT64_C(1) << 36)
+#define LARGE_WORK (UINT64_C(1) << 31)
+
 struct logits { const struct model *m; const size_t *ids; size_t n; const struct tensor *got; };
 
 /* Σ of the squared distance of the engine's logits from the plan's, stored; negative: out of memory. */
@@ -17,7 +22,7 @@ static double square(const struct logits *x, const struct model_plan *p, bool st
 	bool ok = model_logits(x->m, p, &hidden[x->m->config.layers], 0, x->n, &y, NULL);
 	model_hidden_free(x->m, hidden);
 	if (!ok) return -1;
-	for (size_t i = 0; i < x->got->count; i++) {
+	for (size_t i = 0; i < x->n * y.cols; i++) {
 		double got, want = store ? stored_as(x->got->dtype, y.hi[i], 0) : y.hi[i];
 		dtype_load(x->got->dtype, (const char *)x->got->data + i * dtype_info[x->got->dtype].size, 1, &got);
 		if (got != want && !(isnan(got) && isnan(want))) sum += (got - want) * (got - want);
@@ -46,7 +51,8 @@ static bool has_kind(const struct model *m, enum layer_kind kind)
 int model_suspects(const struct model *m, const char *contract, const size_t *ids, size_t n, const struct tensor *logits,
 	struct model_suspect *found, int most, double *alone, struct error *e)
 {
-	struct logits x = { m, ids, n, logits };
+	uint64_t first = MOST_WORK / model_work(m) + 1;
+	struct logits x = { m, ids, first < n ? (size_t)first : n, logits };
 	struct model_plan exact = model_plan_plain(&arith_f64, arith_f64.precision), replica = exact;
 	struct model_suspect all[2 * LAYER_KINDS * MAX_MISTAKE];
 	int count = 0, kept = 0;
@@ -59,7 +65,7 @@ int model_suspects(const struct model *m, const char *contract, const size_t *id
 	for (int kind = 0; kind < LAYER_KINDS; kind++)
 		for (int i = 0; has_kind(m, (enum layer_kind)kind) && model_op(kind)->mistakes[i].name; i++)
 			all[count++] = (struct model_suspect){ (enum layer_kind)kind, i, 0 };
-	#pragma omp parallel for schedule(dynamic)
+	#pragma omp parallel for schedule(dynamic) if(model_work(m) * n <= LARGE_WORK)
 	for (int i = 0; i < count; i++) {
 		struct model_plan p = replica;
 		model_plan_mistake(&p, all[i].kind, NOWHERE, all[i].mistake);

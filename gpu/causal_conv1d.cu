@@ -13,22 +13,11 @@
  *
  * Numbers: f32 between load and store; the sum starts from the bias and runs from the oldest
  * input to the newest. Histories are stored inputs: they are moved, not computed. */
-#include "gpu/cuda.cuh"
+#include "gpu/causal_conv1d.cuh"
 
 #include <cstring>
 
 enum { THREADS = 128, RUN = 32, AHEAD = 4, MAX_W = 8 };
-
-template <class F> struct conv {
-	const F *x;
-	operand weight, bias, initial;  /* bias, initial: data NULL when absent */
-	F *y;
-	result final_state;             /* data NULL when not asked for */
-	const int64_t *cuts;
-	int N, C;
-	int64_t T;
-	bool silu;
-};
 
 /* The input of channel c at token t < cuts[n+1]; t may reach back W-1 before cuts[n]. */
 template <int W, class F> __device__ float input_at(const conv<F> &m, int n, int c, int64_t t)
@@ -176,34 +165,46 @@ template <int W, int V, class F> __global__ void __launch_bounds__(THREADS) conv
 		store(m.final_state, at, history);
 }
 
-template <int W, int V, class F> static void launch_conv(const conv<F> &m, bool decode)
+template <int W, int V, class F> static void launch_conv(const conv<F> &m, bool decode, cudaStream_t stream)
 {
 	dim3 grid(decode ? (unsigned)m.N : blocks((size_t)m.T, RUN), blocks(m.C, THREADS * V, 65535));
 	dim3 states((unsigned)m.N, blocks(m.C, THREADS, 65535));
 
 	if (decode) {
-		launch("conv_decode", conv_decode<W, V, F>, grid, THREADS, 0, m);
+		launch_on(stream, "conv_decode", conv_decode<W, V, F>, grid, THREADS, 0, m);
 		return;
 	}
-	launch("conv_prefill", conv_prefill<W, V, F>, grid, THREADS, 0, m);
+	launch_on(stream, "conv_prefill", conv_prefill<W, V, F>, grid, THREADS, 0, m);
 	if (W > 1 && m.final_state.data)
-		launch("conv_final_state", conv_final_state<W, F>, states, THREADS, 0, m);
+		launch_on(stream, "conv_final_state", conv_final_state<W, F>, states, THREADS, 0, m);
 }
 
-template <int V, class F> static void launch_width(const conv<F> &m, int W, bool decode)
+template <int V, class F> static void launch_width(const conv<F> &m, int W, bool decode, cudaStream_t stream)
 {
 	switch (W) {
-	case 1: return launch_conv<1, V>(m, decode);
-	case 2: return launch_conv<2, V>(m, decode);
-	case 3: return launch_conv<3, V>(m, decode);
-	case 4: return launch_conv<4, V>(m, decode);
-	case 5: return launch_conv<5, V>(m, decode);
-	case 6: return launch_conv<6, V>(m, decode);
-	case 7: return launch_conv<7, V>(m, decode);
-	case 8: return launch_conv<8, V>(m, decode);
+	case 1: return launch_conv<1, V>(m, decode, stream);
+	case 2: return launch_conv<2, V>(m, decode, stream);
+	case 3: return launch_conv<3, V>(m, decode, stream);
+	case 4: return launch_conv<4, V>(m, decode, stream);
+	case 5: return launch_conv<5, V>(m, decode, stream);
+	case 6: return launch_conv<6, V>(m, decode, stream);
+	case 7: return launch_conv<7, V>(m, decode, stream);
+	case 8: return launch_conv<8, V>(m, decode, stream);
 	default: refuse(E_DIM, "W", "%d; the kernel goes from 1 to %d", W, MAX_W);
 	}
 }
+
+template <class F> void convolve(const conv<F> &m, int W, bool decode, cudaStream_t stream)
+{
+	constexpr int V = 16 / sizeof(F);
+
+	if (m.C % V == 0)
+		launch_width<V>(m, W, decode, stream);
+	else
+		launch_width<1>(m, W, decode, stream);
+}
+
+template void convolve(const conv<bf16> &, int, bool, cudaStream_t);
 
 static bool is_silu(const capture &c)
 {
@@ -229,16 +230,12 @@ const char *run_causal_conv1d(capture &c)
 	same_dtype({ &x.host(), &y.host() });
 	by_dtype(x.host(), [&](auto zero) {
 		using F = decltype(zero);
-		constexpr int V = 16 / sizeof(F);
 		conv<F> m = {
 			x.as<F>(), weight.any(), bias.any(), initial.any(), y.as<F>(), final_state.any(),
 			device_cuts.as<int64_t>(), small(cuts.size() - 1, "N"), small(x.dim(1), "C"),
 			(int64_t)x.dim(0), silu
 		};
-		if (m.C % V == 0)
-			launch_width<V>(m, W, decode);
-		else
-			launch_width<1>(m, W, decode);
+		convolve(m, W, decode);
 	});
 	y.fetch();
 	final_state.fetch();

@@ -148,6 +148,17 @@ bool one_token_each(const std::vector<int64_t> &cuts)
 	return true;
 }
 
+int rung_of(const capture &c, int best)
+{
+	const char *asked = meta_get(&c.tensors, "etalon.rung");
+
+	if (!asked)
+		return best;
+	if (!(asked[0] >= '0' && asked[0] <= '0' + best) || asked[1])
+		refuse(E_VALUE, "etalon.rung", "the rungs of %s are 0 to %d, not %s", c.op, best, asked);
+	return asked[0] - '0';
+}
+
 int small(size_t size, const char *what, size_t limit)
 {
 	if (size > limit)

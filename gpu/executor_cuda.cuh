@@ -17,9 +17,9 @@
 #include "gpu/executor_decode.cuh"
 #include "gpu/guarded.cuh"
 
-/* How rows of the decode part are computed: convolve, recur and gate_norm; one launch with a block for each head, or with
- * blocks that walk over heads; one of these, by the number of rows. The numbers are the same to the bit. */
-enum decode_way { DECODE_IN_THREE, DECODE_HEAD_BY_BLOCK, DECODE_WALKING, DECODE_BY_ROWS };
+/* How rows of the decode part are computed: by convolve, recur and gate_norm; in one launch, as is best where few blocks run or
+ * where many do; or in the one of these two for the number of rows. The numbers are the same to the bit. */
+enum decode_way { DECODE_IN_THREE, DECODE_FEW, DECODE_MANY, DECODE_IN_ONE };
 
 class device_executor {
 public:
@@ -46,7 +46,7 @@ public:
 	void check_guards() const;
 	cudaStream_t stream() const { return stream_; }
 
-	/* For measurements. As the constructor leaves it: DECODE_BY_ROWS where the device and the sizes are decode_layer's, else
+	/* For measurements. As the constructor leaves it: DECODE_IN_ONE where the device and the sizes are decode_layer's, else
 	 * DECODE_IN_THREE; and a grid of it begins while the one before it ends. */
 	enum decode_way decode = DECODE_IN_THREE;
 	bool overlap = true;
@@ -150,7 +150,7 @@ inline device_executor::device_executor(const struct executor_shape &shape, cons
 	check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
 	check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "device");
 	if (major == 9 && s.Dk == DECODE_D && s.Dv == DECODE_D && s.W == DECODE_W)
-		decode = DECODE_BY_ROWS;
+		decode = DECODE_IN_ONE;
 	check(cudaDeviceSynchronize(), "open");         /* the stream does not wait for the default one */
 }
 

@@ -1,9 +1,10 @@
 /* Decoding in one launch: what convolve, recur and gate_norm of gpu/executor_kernels.cuh do, for rows of one
  * token, heads of 128 x 128 and a convolution of four taps; on Hopper.
  *
- * A block has one head at a time, or walks over several (decode_plan). The copy engine brings a head's state, one piece
- * of memory of 64 KiB in f32, to shared memory while the threads convolve; each four warps hold a tile of its columns
- * in registers, and store it to its slot.
+ * A block has one head. The copy engine brings its state, one piece of memory of 64 KiB in f32, to shared memory while
+ * the threads convolve. Then the block walks over the rows twice: once for u, and, when u is known, once to
+ * update them and for o, each row going straight to the slot. No state is held in registers, and a warp
+ * writes whole rows, one after the other.
  *
  * Each head convolves its key head's q and k for itself; of a group's Hv/Hk heads the first one writes their
  * rings, and the others may come later. Where the row writes another slot than it reads, no one reads what is
@@ -15,187 +16,127 @@
  * activations and before it writes. A layer's states and rings are written by that layer alone, and no grid ends
  * before the one before it: what is loaded early is of an earlier step, which is over.
  *
- * Numbers: those of the three kernels to the bit, by the same functions on the same rows. */
+ * Numbers: those of the three kernels to the bit. A sum over rows is theirs (tile.cuh): eight rows one after the other,
+ * four such sums in pairs, four of those one after the other. */
 #ifndef ETALON_EXECUTOR_DECODE_CUH
 #define ETALON_EXECUTOR_DECODE_CUH
 
-#include "gpu/executor_kernels.cuh"
+#include "gpu/executor_decode_inputs.cuh"
 #include "gpu/hopper.cuh"
 
-enum { DECODE_D = 128, DECODE_W = 4 };
-
-/* GROUPS of four warps, each with tiles of COLS columns a lane; BLOCKS on a multiprocessor. With one stage a block has one
- * head; with more it walks over heads, and what the next ones need is loaded while it computes. */
-template <class State_, int COLS_, int GROUPS_, int BLOCKS_, int STAGES_> struct decode_plan {
+/* A block of WARPS warps, each on as many rows of the state, BLOCKS of them on a multiprocessor. While blocks of the first
+ * wave wait for an earlier grid, AHEAD warps of each call rows of the second wave's states into the cache. */
+template <class State_, int WARPS_, int BLOCKS_, int AHEAD_> struct decode_plan {
 	using State = State_;
-	static constexpr int COLS = COLS_, GROUPS = GROUPS_, WARPS = 4, WIDTH = 8, BLOCKS = BLOCKS_, STAGES = STAGES_;
-	static constexpr int THREADS = GROUPS * WARPS * 32;
-	static constexpr bool WALKS = STAGES > 1;
+	static constexpr int WARPS = WARPS_, BLOCKS = BLOCKS_, THREADS = WARPS * 32, ROWS = DECODE_D / WARPS, AHEAD = AHEAD_;
+	static_assert(WARPS % 4 == 0 && ROWS % 8 == 0 && AHEAD <= WARPS);
 };
 
 template <class plan> struct decode_memory {
-	alignas(128) typename plan::State S[plan::STAGES][DECODE_D][DECODE_D];
-	alignas(16) float qkv[3][DECODE_D], o[DECODE_D];
-	float part[plan::GROUPS][3 * plan::WARPS * plan::WIDTH * plan::COLS];
-	uint64_t arrived[plan::STAGES];
+	alignas(128) typename plan::State S[plan::WARPS][plan::ROWS][DECODE_D];         /* each warp's own */
+	float q[plan::WARPS][plan::ROWS], k[plan::WARPS][plan::ROWS];                   /* normalised; each warp's own */
+	float qkv[3][DECODE_D], u[plan::WARPS][DECODE_D], o[plan::WARPS][DECODE_D];
+	uint64_t arrived[plan::WARPS];
 };
 
-/* ---- what is loaded ahead ---- */
+/* ---- the kernel: sums in the order of tile.cuh's, where each 8 rows are a thread's and each 32 a warp's ---- */
 
-/* A value head of a decode row, whose token is t: the tables' rows that concern it. Heads are counted over rows. */
-struct decode_head {
-	int t, h, read, write, ring_read, ring_write, position, kind;
+enum { EIGHT = 8, LANE = 4 };   /* rows that are added one after the other; columns of a lane */
 
-	__device__ decode_head(const layer_view &v, int at) : t(at / v.m.Hv), h(at % v.m.Hv)
-	{
-		read = v.step.read_slot[t], write = v.step.write_slot[t], position = v.step.position[t];
-		ring_read = v.step.ring_read[t], ring_write = v.step.ring_write[t], kind = v.step.kinds[t];
-	}
-
-	__device__ bool padding() const { return kind == ROW_PADDING; }
-};
-
-template <class F> __device__ F *ring_of(const layer_view &v, int slot, int c)
+/* (sum x^2 + eps)^-1/2 of q for lanes below 16, of k for the others. */
+__device__ inline float inverse_length(const float (&qkv)[3][DECODE_D], float eps)
 {
-	return static_cast<F *>(v.rings) + slot_offset(v, slot, v.ring_stride) + ((int64_t)v.layer * v.C + c) * DECODE_W;
+	int lane = (int)threadIdx.x % 32;
+	float squares = 0.0f, x[EIGHT], sum = 0.0f;
+
+	load(x, &qkv[lane / 16][lane % 16 * EIGHT]);
+#pragma unroll
+	for (int i = 0; i < EIGHT; i++)
+		squares += x[i] * x[i];
+	squares = lane_sum(squares, 1, 4);
+#pragma unroll
+	for (int w = 0; w < 4; w++)
+		sum += __shfl_sync(0xffffffffu, squares, lane / 16 * 16 + w * 4);
+	return 1.0f / sqrtf(sum + eps);
 }
 
-/* Elements as they are stored, in whole registers: a conversion would wait for its load. */
-template <int N, class F> using words = pack<N * sizeof(F) / 4, uint32_t>;
-__device__ inline uint32_t load_bits(const bf16 *p) { return *reinterpret_cast<const uint16_t *>(p); }
-__device__ inline uint32_t load_bits(const float *p) { return *reinterpret_cast<const uint32_t *>(p); }
-template <int N, class F> __device__ words<N, F> load_words(const F *p)
+/* Adds x of EIGHTS neighbouring eights of rows in pairs. */
+template <int EIGHTS> __device__ float in_pairs(const float (&x)[EIGHTS][LANE], int j)
 {
-	return load_pack<N * sizeof(F) / 4>(reinterpret_cast<const uint32_t *>(p));
-}
-template <int N, class F, class Words> __device__ pack<N, F> elements(const Words &w)
-{
-	pack<N, F> x;
-
-	memcpy(&x, &w, sizeof x);
-	return x;
+	if constexpr (EIGHTS == 4)
+		return (x[0][j] + x[1][j]) + (x[2][j] + x[3][j]);
+	else if constexpr (EIGHTS == 2)
+		return x[0][j] + x[1][j];
+	else
+		return x[0][j];
 }
 
-/* One channel. */
-template <class F> struct tap_line {
-	pack<DECODE_W, float> taps;
-	words<DECODE_W, F> ring;
-	uint32_t x;
-	int c;
-
-	/* The output; keep: the ring is this thread's to write. */
-	__device__ float convolve(const layer_view &v, const decode_head &at, bool keep) const
-	{
-		pack<DECODE_W, F> stored = elements<DECODE_W, F>(ring);
-		pack<1, F> now = elements<1, F>(x);
-		F window[DECODE_W];
-		float y[1];
-
-#pragma unroll
-		for (int w = 0; w < DECODE_W; w++)
-			window[w] = at.ring_read < 0 ? F(0.0f) : stored.at[w];
-		turn<DECODE_W, 1>(window, at.position % DECODE_W);
-		convolve_next<DECODE_W, 1>(y, window, taps.at, now);
-		if (keep && at.ring_write >= 0 && at.ring_write == at.ring_read)
-			ring_of<F>(v, at.ring_write, c)[at.position % DECODE_W] = now.at[0];
-		else if (keep && at.ring_write >= 0)
-			store_ring<DECODE_W, 1>(ring_of<F>(v, at.ring_write, c), window, at.position + 1);
-		return y[0];
-	}
-};
-
-/* A head's q, k and v by N threads, thread i on the channels i, i + N .. of the three; what its gates are made of; z, a
- * lane on four columns. Two steps: what the layer's own earlier steps left, and what the layers before it have just made. */
-template <int N, class F> struct decode_inputs {
-	static constexpr int LINES = (3 * DECODE_D + N - 1) / N;
-	tap_line<F> line[LINES];
-	uint32_t a, b;
-	float A_log, dt_bias;
-	words<4, F> z;
-
-	static __device__ int channel(int i) { return i * N + (int)threadIdx.x; }
-	static __device__ bool has(int i) { return (i + 1) * N <= 3 * DECODE_D || channel(i) < 3 * DECODE_D; }
-
-	__device__ void load_memory(const layer_view &v, const decode_head &at)
-	{
-		int key = at.h / (v.m.Hv / v.m.Hk);
-
-#pragma unroll
-		for (int i = 0; i < LINES; i++) {
-			int n = min(channel(i), 3 * DECODE_D - 1);
-			int c = (n < 2 * DECODE_D ? n / DECODE_D * v.m.Hk + key : 2 * v.m.Hk + at.h) * DECODE_D + n % DECODE_D;
-			line[i].c = c;
-			line[i].taps = load_pack<DECODE_W>(v.conv_weight + (int64_t)c * DECODE_W);
-			line[i].ring = load_words<DECODE_W>(ring_of<F>(v, max(at.ring_read, 0), c));
-		}
-		A_log = v.A_log[at.h], dt_bias = v.dt_bias[at.h];
-	}
-
-	__device__ void load_activations(const layer_view &v, const decode_head &at)
-	{
-		int64_t token = (int64_t)at.t * v.layers + v.layer, head = token * v.m.Hv + at.h;
-
-#pragma unroll
-		for (int i = 0; i < LINES; i++)
-			line[i].x = load_bits(static_cast<const F *>(v.x) + token * v.C + line[i].c);
-		a = load_bits(static_cast<const F *>(v.a) + head), b = load_bits(static_cast<const F *>(v.b) + head);
-		z = load_words<4>(static_cast<const F *>(v.z) + head * DECODE_D + threadIdx.x % 32 * 4);
-	}
-
-	__device__ void convolve(float (&qkv)[3][DECODE_D], const layer_view &v, const decode_head &at) const
-	{
-		bool first = at.h % (v.m.Hv / v.m.Hk) == 0;
-
-#pragma unroll
-		for (int i = 0; i < LINES; i++)
-			if (has(i))
-				(&qkv[0][0])[channel(i)] = line[i].convolve(v, at, !at.padding() && (first || channel(i) >= 2 * DECODE_D));
-	}
-
-	__device__ gate_inputs gate() const
-	{
-		return { to_float(elements<1, F>(a).at[0]), to_float(elements<1, F>(b).at[0]), A_log, dt_bias };
-	}
-};
-
-/* ---- the kernel ---- */
-
-/* The state in `slot` (-1: zeros, nothing comes) on its way to a stage whose last state has been read. One thread. */
-template <class State>
-__device__ void fetch_state(const layer_view &v, State (&to)[DECODE_D][DECODE_D], uint64_t &arrived, int slot, int h)
+/* This lane's columns of a sum over all rows from each warp's. */
+template <int WARPS> __device__ pack<LANE, float> over_warps(const float (&part)[WARPS][DECODE_D])
 {
-	hopper::arrive_expecting(arrived, slot < 0 ? 0 : sizeof to);
-	if (slot >= 0)
-		hopper::copy_run(to, head_states<State>(v, slot, h), sizeof to, arrived);
+	constexpr int EACH = WARPS / 4;
+	pack<LANE, float> sum = {};
+	float x[EACH][LANE];
+
+#pragma unroll
+	for (int w = 0; w < 4; w++) {
+#pragma unroll
+		for (int n = 0; n < EACH; n++)
+			load(x[n], &part[w * EACH + n][threadIdx.x % 32 * LANE]);
+#pragma unroll
+		for (int j = 0; j < LANE; j++)
+			sum.at[j] += in_pairs(x, j);
+	}
+	return sum;
 }
 
-/* store_tile in whole accesses: from the compiler's hands these came as stores of one element each (nvcc 13.0). */
-template <int ROWS, int COLS, class State> __device__ void store_state(State *p, const float (&S)[ROWS][COLS], place my)
+/* A warp's rows of the state (slot -1: zeros, nothing comes) on their way. One lane. */
+template <class plan> __device__ void fetch_rows(decode_memory<plan> &m, const layer_view &v, int warp, const decode_head &at)
 {
-#pragma unroll
-	for (int i = 0; i < ROWS; i++) {
-		pack<COLS, State> row;
-		uint32_t w[sizeof row / 4];
-		State *to = p + (my.row + i) * DECODE_D + my.column;
+	const auto *from = head_states<typename plan::State>(v, max(at.read, 0), at.h) + warp * plan::ROWS * DECODE_D;
 
-#pragma unroll
-		for (int j = 0; j < COLS; j++)
-			from_float(row.at[j], S[i][j]);
-		memcpy(w, &row, sizeof row);
-		if constexpr (sizeof row == 16)
-			asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" :: "l"(to), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
-		else
-			asm volatile("st.global.v2.b32 [%0], {%1, %2};" :: "l"(to), "r"(w[0]), "r"(w[1]) : "memory");
-	}
+	hopper::arrive_expecting(m.arrived[warp], at.read < 0 ? 0 : sizeof m.S[warp]);
+	if (at.read >= 0)
+		hopper::copy_run(m.S[warp], from, sizeof m.S[warp], m.arrived[warp]);
 }
 
-/* y of a head by one warp. */
+/* q and k of a warp's rows. */
+template <class plan> __device__ void normalise_rows(decode_memory<plan> &m, const layer_view &v, int warp)
+{
+	int lane = (int)threadIdx.x % 32, row = warp * plan::ROWS + lane;
+	float inverse = v.m.l2norm ? inverse_length(m.qkv, v.m.l2_eps) : 1.0f;
+	float q_inverse = __shfl_sync(0xffffffffu, inverse, 0), k_inverse = __shfl_sync(0xffffffffu, inverse, 16);
+
+	if (lane < plan::ROWS) {
+		m.q[warp][lane] = m.qkv[0][row] * q_inverse * v.m.scale;
+		m.k[warp][lane] = m.qkv[1][row] * k_inverse;
+	}
+	__syncwarp();
+}
+
+/* A lane's columns of a row: in whole accesses, which the compiler splits (nvcc 13.0). */
+__device__ inline void store_row(float *to, const float (&x)[LANE])
+{
+	asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" :: "l"(to), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]) : "memory");
+}
+__device__ inline void store_row(bf16 *to, const float (&x)[LANE])
+{
+	pack<LANE, bf16> row;
+	uint2 w;
+
+#pragma unroll
+	for (int j = 0; j < LANE; j++)
+		from_float(row.at[j], x[j]);
+	memcpy(&w, &row, sizeof w);
+	asm volatile("st.global.v2.b32 [%0], {%1, %2};" :: "l"(to), "r"(w.x), "r"(w.y) : "memory");
+}
+
+/* y of a head by one warp, from o. */
 template <class F>
 __device__ void finish_head(const layer_view &v, const decode_head &at, const words<4, F> &z, const pack<4, float> &weight,
-                            const float *o)
+                            const pack<4, float> &mine)
 {
 	int column = (int)threadIdx.x % 32 * 4;
-	pack<4, float> mine = load_pack<4>(o + column);
 	float squares = 0.0f, y[4];
 
 #pragma unroll
@@ -206,94 +147,132 @@ __device__ void finish_head(const layer_view &v, const decode_head &at, const wo
 		store(static_cast<F *>(v.y) + (((int64_t)at.t * v.layers + v.layer) * v.m.Hv + at.h) * DECODE_D + column, y);
 }
 
-/* The state of a head, tile by tile: from the stage to the slot it is written to, and o. */
-template <class plan, class F>
-__device__ void walk_state(decode_memory<plan> &m, int stage, const layer_view &v, const decode_head &at, const gate_inputs &gate)
-{
-	using State = typename plan::State;
-	constexpr int D = DECODE_D, COLS = plan::COLS, WIDTH = plan::WIDTH, WARPS = plan::WARPS, ROWS = D / 16;
-	int warp = (int)threadIdx.x / 32, group = warp / WARPS;
-	place my = place_in_tile<ROWS, COLS, WIDTH>(warp % WARPS, group);
-	float q[ROWS], k[ROWS];
-	token<float, ROWS, COLS> now;
+/* Adds up eights of rows in the order of in_pairs, one after the other. */
+template <int EIGHTS> struct pairs {
+	float sum[LANE], even[LANE];
 
-	now.q = load_pack<ROWS>(m.qkv[0] + my.row);
-	now.k = load_pack<ROWS>(m.qkv[1] + my.row);
-	now.decay = expf(log_decay(gate));
-	now.beta = sigmoid(gate.b);
-	prepare<WIDTH, WARPS>(q, k, now, v.m, m.part[group]);
-	hopper::wait(m.arrived[stage % plan::STAGES], stage / plan::STAGES & 1);
-#pragma unroll 1
-	for (; my.column < D; my.column += plan::GROUPS * WIDTH * COLS) {
-		float S[ROWS][COLS] = {}, o[COLS];
-
-		now.v = load_pack<COLS>(m.qkv[2] + my.column);
-		if (at.read >= 0)
-			load_tile<true>(S, &m.S[stage % plan::STAGES][0][0], my, D, D);
-		advance<WIDTH, WARPS>(S, o, q, k, now, m.part[group] + WARPS * WIDTH * COLS);
-		if (at.write >= 0 && !at.padding())
-			store_state(head_states<State>(v, at.write, at.h), S, my);
-		if (my.row == 0)
-			store(m.o + my.column, o);
+	__device__ void add(int n, const float (&x)[LANE])
+	{
+#pragma unroll
+		for (int j = 0; j < LANE; j++)
+			if (EIGHTS == 1 || n % 2 == 0)
+				(EIGHTS == 1 ? sum : even)[j] = x[j];
+			else
+				sum[j] = n == 1 ? even[j] + x[j] : sum[j] + (even[j] + x[j]);
 	}
+};
+
+/* u = k' exp(g) S of a warp's rows. */
+template <class plan> __device__ void read_rows(decode_memory<plan> &m, int warp, float decay, bool any)
+{
+	constexpr int EIGHTS = plan::ROWS / EIGHT;
+	int column = (int)threadIdx.x % 32 * LANE;
+	pairs<EIGHTS> all;
+
+#pragma unroll 1
+	for (int n = 0; n < EIGHTS; n++) {
+		float k[EIGHT], u[LANE] = {};
+		load(k, &m.k[warp][n * EIGHT]);
+#pragma unroll
+		for (int i = 0; i < EIGHT; i++) {
+			float S[LANE] = {};
+			if (any)
+				load(S, &m.S[warp][n * EIGHT + i][column]);
+#pragma unroll
+			for (int j = 0; j < LANE; j++)
+				u[j] = __fmaf_rn(__fmul_rn(S[j], decay), k[i], u[j]);
+		}
+		all.add(n, u);
+	}
+	store(&m.u[warp][column], all.sum);
 }
 
-/* Grid: value heads of all rows; or fewer blocks that walk: block b has the heads b, b + gridDim.x .. */
+/* S <- exp(g) S + k u' of a warp's rows, to memory; o = S'q of them. */
+template <class plan>
+__device__ void write_rows(decode_memory<plan> &m, int warp, float decay, bool any, const pack<LANE, float> &u,
+                           typename plan::State *to, bool keep)
+{
+	constexpr int EIGHTS = plan::ROWS / EIGHT;
+	int column = (int)threadIdx.x % 32 * LANE;
+	pairs<EIGHTS> all;
+
+#pragma unroll 1
+	for (int n = 0; n < EIGHTS; n++) {
+		float k[EIGHT], q[EIGHT], S[EIGHT][LANE] = {}, o[LANE] = {};
+		load(k, &m.k[warp][n * EIGHT]);
+		load(q, &m.q[warp][n * EIGHT]);
+		if (any)
+#pragma unroll
+			for (int i = 0; i < EIGHT; i++)
+				load(S[i], &m.S[warp][n * EIGHT + i][column]);
+#pragma unroll
+		for (int i = 0; i < EIGHT; i++) {
+#pragma unroll
+			for (int j = 0; j < LANE; j++) {
+				S[i][j] = __fmaf_rn(k[i], u.at[j], __fmul_rn(S[i][j], decay));
+				o[j] = __fmaf_rn(S[i][j], q[i], o[j]);
+			}
+			if (keep)
+				store_row(to + (warp * plan::ROWS + n * EIGHT + i) * DECODE_D + column, S[i]);
+		}
+		all.add(n, o);
+	}
+	store(&m.o[warp][column], all.sum);
+}
+
+/* Of the head `each` blocks later, whose block comes next to this multiprocessor: this warp's rows, into the cache. One lane. */
+template <class plan> __device__ void call_rows(const layer_view &v, int warp, int head)
+{
+	using State = typename plan::State;
+	constexpr unsigned bytes = plan::ROWS * DECODE_D * sizeof(State);
+	int slot = v.step.read_slot[head / v.m.Hv];
+
+	if (slot >= 0)
+		hopper::call_run(head_states<State>(v, slot, head % v.m.Hv) + warp * plan::ROWS * DECODE_D, bytes);
+}
+
+/* Grid: value heads of all rows. wave: how many blocks the device holds at a time. */
 template <class plan, class F>
-__global__ void __launch_bounds__(plan::THREADS, plan::BLOCKS) decode_layer(layer_view v, int heads)
+__global__ void __launch_bounds__(plan::THREADS, plan::BLOCKS) decode_layer(layer_view v, int wave)
 {
 #ifndef __CUDA_ARCH_FEAT_SM90_ALL
 	__trap();       /* hopper.cuh is empty */
 #endif
 	using State = typename plan::State;
-	constexpr int STAGES = plan::STAGES;
 	extern __shared__ __align__(128) unsigned char shared[];
 	auto &m = *reinterpret_cast<decode_memory<plan> *>(shared);
-	int i = (int)threadIdx.x, at = (int)blockIdx.x, each = (int)gridDim.x;
-	auto within = [&](int head) { return min(head, heads - 1); };
-	pack<4, float> weight = load_pack<4>(v.norm_weight + i % 32 * 4);
+	int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, head = (int)blockIdx.x;
+	pack<LANE, float> weight = load_pack<LANE>(v.norm_weight + lane * LANE);
 	decode_inputs<plan::THREADS, F> inputs;
-	decode_head here(v, at), next(v, plan::WALKS ? within(at + each) : at);
-	int ahead = plan::WALKS ? v.step.read_slot[within(at + STAGES * each) / v.m.Hv] : 0;
+	decode_head here(v, head);
+	bool any = here.read >= 0, keep = here.write >= 0 && !here.padding();
 
 	hopper::let_later_grid_begin();
-	if (i == 0) {
-		for (uint64_t &b : m.arrived)
-			hopper::barrier_init(b, 1);
+	if (lane == 0) {
+		hopper::barrier_init(m.arrived[warp], 1);
 		hopper::barrier_fence();
-		for (int n = 0; n < STAGES && at + n * each < heads; n++) {
-			int head = at + n * each;
-			fetch_state<State>(v, m.S[n], m.arrived[n], n == 0 ? here.read : v.step.read_slot[head / v.m.Hv], head % v.m.Hv);
-		}
+		fetch_rows(m, v, warp, here);
+		if (warp < plan::AHEAD && head < wave && head + wave < (int)gridDim.x)
+			call_rows<plan>(v, warp, head + wave);
 	}
 	inputs.load_memory(v, here);
 	hopper::wait_for_earlier_grid();
 	inputs.load_activations(v, here);
-	for (int n = 0; at < heads; n++, at += each) {
-		words<4, F> z = inputs.z;
-		gate_inputs gate = inputs.gate();
-		decode_head past = here;
-
-		inputs.convolve(m.qkv, v, past);
-		if (plan::WALKS && at + each < heads) {
-			here = next;
-			inputs.load_memory(v, here);
-			inputs.load_activations(v, here);
-			next = decode_head(v, within(at + 2 * each));
-		}
-		__syncthreads();
-		walk_state<plan, F>(m, n, v, past, gate);
-		if (plan::WALKS) {      /* all have read the stage: two barriers of walk_state lie behind that */
-			if (i == 0 && at + STAGES * each < heads)
-				fetch_state<State>(v, m.S[n % STAGES], m.arrived[n % STAGES], ahead, (at + STAGES * each) % v.m.Hv);
-			ahead = v.step.read_slot[within(at + (STAGES + 1) * each) / v.m.Hv];
-		}
-		__syncthreads();
-		if (i < 32)
-			finish_head<F>(v, past, z, weight, m.o);
-		if (!plan::WALKS)
-			return;
-	}
+	inputs.convolve(m.qkv, v, here);
+	float decay = expf(log_decay(inputs.gate())), beta = sigmoid(inputs.gate().b);
+	__syncthreads();
+	normalise_rows(m, v, warp);
+	hopper::wait(m.arrived[warp], 0);
+	read_rows(m, warp, decay, any);
+	__syncthreads();
+	pack<LANE, float> u = over_warps(m.u), own = load_pack<LANE>(m.qkv[2] + lane * LANE);
+#pragma unroll
+	for (int j = 0; j < LANE; j++)
+		u.at[j] = beta * (own.at[j] - u.at[j]);
+	write_rows(m, warp, decay, any, u, head_states<State>(v, max(here.write, 0), here.h), keep);
+	__syncthreads();
+	if (warp == 0)
+		finish_head<F>(v, here, inputs.z, weight, over_warps(m.o));
 }
 
 #endif

@@ -99,7 +99,6 @@ template <class plan, class F> void device_executor::launch_decode(const layer_v
 {
 	auto kernel = decode_layer<plan, F>;
 	constexpr int bytes = sizeof(decode_memory<plan>);
-	int heads = rows * s.Hv;
 	cudaLaunchAttribute overlapping = {};
 	cudaLaunchConfig_t config = {};
 
@@ -107,28 +106,26 @@ template <class plan, class F> void device_executor::launch_decode(const layer_v
 	check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100), "decode_layer");
 	overlapping.id = cudaLaunchAttributeProgrammaticStreamSerialization;
 	overlapping.val.programmaticStreamSerializationAllowed = 1;
-	config.gridDim = dim3(plan::WALKS ? std::min(heads, plan::BLOCKS * processors) : heads);
+	config.gridDim = dim3(rows * s.Hv);
 	config.blockDim = dim3(plan::THREADS);
 	config.dynamicSmemBytes = bytes;
 	config.stream = stream_;
 	config.attrs = &overlapping;
 	config.numAttrs = overlap && v.layer > 0;       /* a layer's own grid before it has to be over */
-	check(cudaLaunchKernelEx(&config, kernel, v, heads), "decode_layer");
+	check(cudaLaunchKernelEx(&config, kernel, v, plan::BLOCKS * processors), "decode_layer");
 }
 
 /* Which plans: measured on an H200, docs/performance-gpu-decode.md. */
 inline void device_executor::launch_decode(const layer_view &v, int rows)
 {
-	bool walk = decode == DECODE_WALKING || (decode == DECODE_BY_ROWS && rows * s.Hv <= processors);
+	bool few = decode == DECODE_FEW || (decode == DECODE_IN_ONE && rows * s.Hv <= processors);
 
 	by_data([&](auto zero) {
 		using F = decltype(zero);
 
 		if (s.state == DT_F32)
-			return walk ? launch_decode<decode_plan<float, 4, 2, 1, 3>, F>(v, rows)
-			            : launch_decode<decode_plan<float, 4, 1, 3, 1>, F>(v, rows);
-		return walk ? launch_decode<decode_plan<bf16, 4, 1, 3, 2>, F>(v, rows)
-		            : launch_decode<decode_plan<bf16, 4, 1, 5, 1>, F>(v, rows);
+			return few ? launch_decode<decode_plan<float, 16, 1, 0>, F>(v, rows) : launch_decode<decode_plan<float, 4, 3, 4>, F>(v, rows);
+		return few ? launch_decode<decode_plan<bf16, 16, 1, 0>, F>(v, rows) : launch_decode<decode_plan<bf16, 4, 6, 4>, F>(v, rows);
 	});
 }
 

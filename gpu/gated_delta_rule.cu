@@ -151,6 +151,8 @@ void prefill_token_by_token(const rule &m, const tokens<F> &x, const int64_t *cu
 	});
 }
 
+template void prefill_token_by_token(const rule &, const tokens<bf16> &, const int64_t *, size_t, const operand &,
+                                     const result &, cudaStream_t);
 template void prefill_token_by_token(const rule &, const tokens<float> &, const int64_t *, size_t, const operand &,
                                      const result &, cudaStream_t);
 

@@ -90,7 +90,7 @@ const char *run_gated_product(capture &c)
 			x.as<F>(), gate.as<F>(), given ? nullptr : hidden.as<F>(), gate_weight.as<F>(), addend.as<F>(), y.as<F>(),
 			x.dim(0), small(x.dim(1), "D"), given ? small(gate.dim(1), "G") : 1, given ? 0 : small(hidden.dim(1), "E")
 		};
-		name = gate_rows(nullptr, m, GATED_WIDE);
+		name = gate_rows(nullptr, m, (enum gated_rung)rung_of(c, GATED_WIDE));
 	});
 	y.fetch();
 	return name;

@@ -3,6 +3,11 @@
 #include "gpu/executor_cuda.cuh"
 #include "gpu/mixed_batch.h"
 
+#include <memory>
+
+/* How executors that are opened decode. */
+static thread_local enum decode_way asked = DECODE_IN_ONE;
+
 static device_executor *of(void *b) { return static_cast<device_executor *>(b); }
 
 static void *open(const struct executor_shape *s, const struct executor_weights *w, struct error *e)
@@ -11,7 +16,12 @@ static void *open(const struct executor_shape *s, const struct executor_weights 
 
 	caught("open", e, [&] {
 		first_device();
-		x = new device_executor(*s, *w);
+		auto made = std::make_unique<device_executor>(*s, *w);
+		if (asked != DECODE_IN_ONE && asked != DECODE_IN_THREE && made->decode != DECODE_IN_ONE)
+			refuse(E_DIM, "Dk, Dv, W", "%d, %d, %d: decoding in one launch is for other sizes", s->Dk, s->Dv, s->W);
+		if (asked != DECODE_IN_ONE)
+			made->decode = asked;
+		x = made.release();
 	});
 	return x;
 }
@@ -47,9 +57,14 @@ const struct executor_backend *executor_cuda(struct error *)
 
 const char *run_mixed_batch(capture &c)
 {
+	static const char *const names[] = { "mixed_batch in three kernels", "mixed_batch, few rows", "mixed_batch, many rows", "mixed_batch" };
 	struct error e = {};
 
-	if (!mixed_batch_play(executor_cuda(&e), true, &c, &e))
+	asked = (enum decode_way)rung_of(c, DECODE_IN_ONE);
+	bool played = mixed_batch_play(executor_cuda(&e), true, &c, &e);
+	const char *name = names[asked];
+	asked = DECODE_IN_ONE;
+	if (!played)
 		throw e;
-	return "mixed_batch";
+	return name;
 }

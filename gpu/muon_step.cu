@@ -9,19 +9,9 @@
  *
  * Numbers: all between load and store is f32, U and O too, but the iterates (newton_schulz.cu). U
  * sees V before it is rounded for out.momentum. */
+#include "gpu/muon_step.cuh"
+
 #include "gpu/newton_schulz_plan.cuh"
-
-enum scale_rule { RMS_SCALE, SPECTRAL_SCALE };
-
-struct muon {
-	operand W, G, V;
-	result new_W, new_V;
-	float *U, *O;           /* [N,M] */
-	size_t M;
-	float lr, mu, decay;
-	bool nesterov;
-	enum scale_rule rule;
-};
 
 __global__ void take_momentum(muon m, size_t count)
 {
@@ -43,6 +33,16 @@ __global__ void take_step(muon m, size_t first, size_t count, float s)
 		return;
 	float w[1] = { (1.0f - m.lr * m.decay) * m.W.at(first + i) - m.lr * s * m.O[first + i] };
 	store(m.new_W, first + i, w);
+}
+
+void enqueue_momentum(cudaStream_t stream, const muon &m, size_t count)
+{
+	launch_on(stream, "take_momentum", take_momentum, blocks(count, 256), 256, 0, m, count);
+}
+
+void enqueue_step(cudaStream_t stream, const muon &m, size_t first, size_t count, float s)
+{
+	launch_on(stream, "take_step", take_step, blocks(count, 256), 256, 0, m, first, count, s);
 }
 
 static float scale(enum scale_rule rule, float n, float m)
@@ -116,10 +116,10 @@ const char *run_muon_step(capture &c)
 	           number(c, "lr", NAN), number(c, "momentum", NAN), number(c, "weight_decay", 0),
 	           capture_bool(&c, "nesterov", true), rule_of(c) };
 
-	launch("take_momentum", take_momentum, blocks(N * M, 256), 256, 0, m, N * M);
+	enqueue_momentum(nullptr, m, N * M);
 	for (size_t n : blocks_of(c, N)) {
 		by_iterate(c, [&](auto zero) { orthogonalise<decltype(zero)>(plan, m, first, n, general); });
-		launch("take_step", take_step, blocks(n * M, 256), 256, 0, m, first, n * M, scale(m.rule, (float)n, (float)M));
+		enqueue_step(nullptr, m, first, n * M, scale(m.rule, (float)n, (float)M));
 		first += n * M;
 	}
 	new_W.fetch();

@@ -6,8 +6,9 @@
  * qg [T,Hq,2D]; k, k_out [T,Hk,D]; q, gate [T,Hq,D]; q_weight, k_weight [D]; positions [T].
  *
  * Rung 0, qk_norm_rope_block: a block a head, any D.
- * Rung 1, qk_norm_rope_warp: a warp a head, WARPS of one token's a block, which share the angles; D = 32 V. A head's loads
- * are on their way while the angles are computed. x_i meets x_{i+P} by a shuffle from P / V lanes away.
+ * Rung 1, qk_norm_rope_warp: a warp a head, which waits for no other; D = 32 V. A head's loads are on their way while the
+ * angles are computed, each warp its own: sharing them would need a barrier. x_i meets x_{i+P} by a shuffle from P / V
+ * lanes away.
  *
  * Numbers: float32 between load and store; nothing is rounded between norm and turn; the gate keeps its bits. Angles are
  * in half turns in f64, as in rope: rung 0 takes cosine and sine there and rounds them once; rung 1 takes away whole turns
@@ -115,25 +116,22 @@ template <int V, class F>
 __global__ void __launch_bounds__(32 * WARPS, sizeof(F) == 4 ? 12 : 16)
 qk_norm_rope_warp(const __grid_constant__ token_heads<F> m)
 {
-	extern __shared__ __align__(16) float2 turn[];  /* [P] */
+	extern __shared__ __align__(16) float2 turns[];         /* [WARPS,P] */
 	int lane = (int)threadIdx.x, head = (int)(blockIdx.y * WARPS + threadIdx.y);
-	bool there = head < m.Hq + m.Hk;
+	float2 *turn = turns + threadIdx.y * m.P;
 	pack<V, F> x, gate;
 
-	if (there) {
-		place<F> p(m, blockIdx.x, head);
-		x = load_pack<V>(p.x + lane * V);
-		if (p.gate)
-			gate = load_pack<V>(p.gate + lane * V);
-	}
-	double position = (double)m.positions[blockIdx.x];
-	for (int i = (int)threadIdx.y * 32 + lane; i < m.P; i += WARPS * 32)
-		turn[i] = short_angle_of(m.half_turns[i], position);
-	__syncthreads();
-	if (!there)
+	if (head >= m.Hq + m.Hk)
 		return;
-
 	place<F> p(m, blockIdx.x, head);
+	x = load_pack<V>(p.x + lane * V);
+	if (p.gate)
+		gate = load_pack<V>(p.gate + lane * V);
+	double position = (double)m.positions[blockIdx.x];
+	for (int i = lane; i < m.P; i += 32)
+		turn[i] = short_angle_of(m.half_turns[i], position);
+	__syncwarp();
+
 	pack<V, F> w = load_pack<V>(static_cast<const F *>((p.is_k ? m.k_weight : m.q_weight).data) + lane * V);
 	float z[V], squares = 0.0f;
 #pragma unroll
@@ -165,7 +163,8 @@ template <class F> const char *norm_and_turn(cudaStream_t stream, const token_he
 
 	if (rung == HEADS_WARP && warps_fit(m)) {
 		auto kernel = m.D == 64 ? qk_norm_rope_warp<2, F> : m.D == 128 ? qk_norm_rope_warp<4, F> : qk_norm_rope_warp<8, F>;
-		launch_on(stream, "qk_norm_rope_warp", kernel, dim3(tokens, blocks(heads, WARPS)), dim3(32, WARPS), m.P * sizeof(float2), m);
+		launch_on(stream, "qk_norm_rope_warp", kernel, dim3(tokens, blocks(heads, WARPS)), dim3(32, WARPS),
+		          WARPS * m.P * sizeof(float2), m);
 		return "qk_norm_rope_warp";
 	}
 	launch_on(stream, "qk_norm_rope_block", qk_norm_rope_block<F>, dim3(tokens, heads), BLOCK, m.D * sizeof(float), m);
@@ -207,7 +206,7 @@ const char *run_qk_norm_rope(capture &c)
 			qg.as<F>(), k.as<F>(), q_weight.any(), k_weight.any(), position.as<int64_t>(), half_turns.as<double>(),
 			q.as<F>(), k_out.as<F>(), gate.as<F>(), small(qg.dim(1), "Hq"), small(k.dim(1), "Hk"), (int)D, P, (float)eps
 		};
-		name = norm_and_turn(nullptr, m, T, HEADS_WARP);
+		name = norm_and_turn(nullptr, m, T, (enum heads_rung)rung_of(c, HEADS_WARP));
 	});
 	for (output *o : { &q, &k_out, &gate })
 		o->fetch();

@@ -171,7 +171,7 @@ const char *run_rmsnorm(capture &c)
 			y.as<F>(), residual_out.as<F>(), x.dim(0), small(x.dim(1), "D"),
 			(float)eps, (float)offset
 		};
-		name = norm_rows(nullptr, m, NORM_HELD);
+		name = norm_rows(nullptr, m, (enum norm_rung)rung_of(c, NORM_HELD));
 	});
 	y.fetch();
 	residual_out.fetch();

@@ -164,7 +164,8 @@ const char *run_rmsnorm_fp8(capture &c)
 			x.as<F>(), residual.as<F>(), nullptr, weight.any(), nullptr, residual_out.as<F>(),
 			x.dim(0), small(x.dim(1), "D", 49152 / sizeof(float) - 64), (float)eps, (float)offset
 		};
-		name = quantise_rows(nullptr, quantised_norm<F>{ rows, y.as<uint8_t>(), scale.as<float>(), (float)min_scale }, FP8_HELD);
+		quantised_norm<F> all = { rows, y.as<uint8_t>(), scale.as<float>(), (float)min_scale };
+		name = quantise_rows(nullptr, all, (enum fp8_rung)rung_of(c, FP8_HELD));
 	});
 	for (output *o : { &y, &scale, &residual_out })
 		o->fetch();

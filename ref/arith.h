@@ -19,6 +19,7 @@ struct arith {
 	const char *what;       /* one line for `etalon list` */
 	int precision;          /* significant bits; 0: a parameter, "NAME:BITS" */
 	bool wide;              /* more than a double: read gives a low part */
+	bool plain;             /* an element is a double, and load needs no other memory */
 	bool split;             /* a vector's low parts lie apart from it, in the second half of its block of the arena */
 	size_t (*size)(const calc *c);                          /* bytes of one element; of its high part, where split */
 	void (*init)(calc *c, void *y, size_t n);               /* raw memory to zeros */

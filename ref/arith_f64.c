@@ -4,6 +4,7 @@
 #include <math.h>
 #include <threads.h>
 
+#include "arith_blas.h"
 #include "calc_private.h"
 
 #define E double
@@ -35,9 +36,8 @@ static void gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool t
 		1, A, (int)(ta ? m : k), B, (int)(tb ? k : n), 0, C, (int)n);
 }
 
-/* Pieces run on threads of their own; OpenBLAS's would only stand in their way. */
 static void one_thread(void) { openblas_set_num_threads(1); }
-static void enter(calc *c)
+void blas_enter(calc *c)
 {
 	static once_flag once = ONCE_FLAG_INIT;
 
@@ -47,18 +47,18 @@ static void enter(calc *c)
 
 static void enter_up(calc *c)
 {
-	enter(c);
+	blas_enter(c);
 	fesetround(FE_UPWARD);
 }
 
 static void leave_up(calc *c) { (void)c; fesetround(FE_TONEAREST); }
 
 /* OpenBLAS skips zero factors in dger, which would lose 0·inf: the plain loop stays. */
-#define F64 .precision = 53, .size = size, .init = init, .load = load, .read = take, \
+#define F64 .precision = 53, .plain = true, .size = size, .init = init, .load = load, .read = take, \
 	.binary = l_binary, .map = l_map, .axpy = l_axpy, .scan = l_scan, .ger = l_ger, \
 	.dot = dot, .gemv = gemv, .gemv_t = gemv_t, .gemm = gemm
 
-const struct arith arith_f64 = { .name = "f64", .what = "double, sums through OpenBLAS", F64, .enter = enter };
+const struct arith arith_f64 = { .name = "f64", .what = "double, sums through OpenBLAS", F64, .enter = blas_enter };
 const struct arith arith_f64up = {
 	.name = "f64up", .what = "f64 rounding towards +infinity: its distance from f64 shows f64's error", F64,
 	.enter = enter_up, .leave = leave_up

@@ -93,7 +93,7 @@ static void load(calc *c, vec y, const struct tensor *t, size_t first, size_t st
 {
 	size_t size = dtype_info[t->dtype].size;
 	const char *at = (const char *)t->data + first * size;
-	double *b = buffer(c, y.n);
+	double *b = c->arith->plain ? y.at : buffer(c, y.n);
 
 	if (step == 1) dtype_load(t->dtype, at, y.n, b);
 	else for (size_t i = 0; i < y.n; i++) dtype_load(t->dtype, at + i * step * size, 1, b + i);
@@ -146,7 +146,7 @@ struct scope c_scope(const calc *c, const struct op *part)
 	struct scope s = { .part = part, .outer = c->scope };
 
 	for (int i = 0; part->sites[i].name; i++) s.site[i] = op_site(running(c), part->sites[i].name);
-	for (int i = 0; part->mistakes[i].name; i++) s.mistake[i] = -1;
+	for (int i = 0; part->mistakes[i].name; i++) s.mistake[i] = op_mistake(running(c), part->mistakes[i].name);
 	return s;
 }
 
@@ -188,8 +188,11 @@ void c_get(calc *c, vec y, field f, size_t first, size_t step)
 {
 	double *b = buffer(c, y.n);
 
-	for (size_t i = 0; i < y.n; i++) b[i] = f.hi[first + i * step];
-	c->arith->load(c, y.at, b, y.n);
+	if (step == 1) c->arith->load(c, y.at, f.hi + first, y.n);
+	else {
+		for (size_t i = 0; i < y.n; i++) b[i] = f.hi[first + i * step];
+		c->arith->load(c, y.at, b, y.n);
+	}
 	if (!f.lo) return;
 	size_t mark = c_mark(c);
 	vec low = c_vec(c, y.n);
@@ -197,6 +200,17 @@ void c_get(calc *c, vec y, field f, size_t first, size_t step)
 	c->arith->load(c, low.at, b, y.n);
 	c->arith->binary(c, OP_ADD, y.at, y.at, low.at, 1, y.n);
 	c_release(c, mark);
+}
+
+mat c_matrix(calc *c, field f)
+{
+	if (c->arith->plain) {
+		c->noise += f.rows * f.cols;    /* as loading does */
+		return (mat){ f.hi, f.rows, f.cols };
+	}
+	mat A = c_mat(c, f.rows, f.cols);
+	c_get(c, flat(A), f, 0, 1);
+	return A;
 }
 
 void c_put(calc *c, field f, size_t first, size_t step, vec x)

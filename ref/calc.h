@@ -57,6 +57,7 @@ void c_store(calc *c, int out, size_t first, size_t step, vec x);
 typedef struct { double *hi, *lo; size_t rows, cols; } field;
 field c_field(calc *c, size_t rows, size_t cols);
 void c_get(calc *c, vec y, field f, size_t first, size_t step);         /* element `first`, then every `step`-th */
+mat c_matrix(calc *c, field f);                         /* all of f, which may be f itself: not to be written to */
 void c_put(calc *c, field f, size_t first, size_t step, vec x);
 /* Runs part(d, i, with) for all i < n, in parallel, each d a calc of the same plan with an arena and a random stream of its
  * own. Parts know nothing of each other: they write different elements of fields and outputs. */

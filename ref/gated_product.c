@@ -94,7 +94,8 @@ static const struct mistake_spec mistakes[] = {
 	[GATE_OF_NEXT_ROW] = { "gate_of_next_row", "row r takes the gate of row r + 1", "", 0, 0, 0, 0 },
 	[GATE_IN_BF16] = { "gate_in_bf16", "g rounded to bf16", "", 0, true, SITE_GATE, FMT_BF16 },
 	[SIGMOID_IN_BF16] = { "sigmoid_in_bf16", "sigmoid(g) rounded to bf16", "", 0, true, SITE_SIGMOID, FMT_BF16 },
-	[PRODUCT_IN_BF16] = { "product_in_bf16", "sigmoid(g) x rounded to bf16 before the addition", "", 0, true, SITE_PRODUCT, FMT_BF16 },
+	[PRODUCT_IN_BF16] = { "product_in_bf16", "sigmoid(g) x rounded to bf16 before the addition", "",
+		0, true, SITE_PRODUCT, FMT_BF16 },
 	{ 0 }
 };
 #define BF16 { true, FMT_BF16, ROUND_NEAREST_EVEN }

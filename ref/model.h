@@ -48,8 +48,10 @@ struct model {
 bool model_load(struct model *m, const char *folder, struct error *e);
 void model_unload(struct model *m);
 
-/* The name in the folder, without prefix, of input `in` of the layer's op; NULL where it is no weight. */
-const char *model_weight_name(enum layer_kind kind, int in);
+/* A weight by its name in the folder, without prefix ("layers.3.mlp.up_proj.weight"), and its shape. */
+struct model_weight { char name[160]; int rank; size_t shape[MAX_RANK]; };
+/* That of input `in` of the layer's op; false where the layer has none there. */
+bool model_weight(const struct model_config *c, size_t layer, int in, struct model_weight *w);
 
 /* ---- what a run rounds, and what it does wrong ---- */
 enum { NOWHERE = -1 };
@@ -88,8 +90,15 @@ bool model_layer_call(const struct model *m, size_t layer, const struct tensor *
 bool model_head_call(const struct model *m, const struct tensor *x, const struct tensor *x_low, const struct tensor *got,
 	struct call *call, struct error *e);
 
+/* The same call of its first n tokens alone: these know nothing of the others. It borrows all from the whole call, and
+ * from *part, which must stay where it is. */
+struct first_tokens { struct call call; struct tensor x, x_low, got; };
+void model_first_tokens(const struct call *all, size_t n, struct first_tokens *part);
+
 /* A tensor that borrows data [rows,cols] of doubles; for the above. */
 struct tensor tensor_of(const double *data, size_t rows, size_t cols);
+/* Multiply-adds by weights for a token, the head's included: of a mixture, those of the experts that it goes to. */
+uint64_t model_work(const struct model *m);
 /* Token ids [n] of an integer tensor of rank 1 or of [1,n], freed with free; each must be below the vocabulary. */
 bool model_ids(const struct model *m, const struct tensor *t, size_t **ids, size_t *n, struct error *e);
 

@@ -4,7 +4,9 @@
 
 extern const struct op op_rmsnorm;
 
-enum { BLOCK = 64, COLUMNS = 256 };
+enum { BLOCK = 64 };
+/* Columns of a product's parts: narrower where rows are long, and more parts wanted than the columns would give. */
+enum { COLUMNS = 256, NARROW = 128, LONG_ROWS = 2048, MANY_COLUMNS = 1 << 16 };
 
 void layer_load(calc *c, mat A, field f, size_t row, size_t col)
 {
@@ -33,15 +35,14 @@ void layer_rows(calc *c, size_t rows, void (*block)(calc *d, size_t first, size_
 	c_stage(c, (rows + BLOCK - 1) / BLOCK, rows_part, &r);
 }
 
-struct product { field x, y; int in, site; size_t first; };
+struct product { field x, y; int in, site; size_t first, columns; };
 
 static void product_part(calc *c, size_t i, void *with)
 {
 	const struct product *p = with;
-	size_t at = i * COLUMNS, n = p->y.cols - at < COLUMNS ? p->y.cols - at : COLUMNS;
-	mat X = c_mat(c, p->x.rows, p->x.cols), W = c_mat(c, n, p->x.cols), Y = c_mat(c, p->x.rows, n);
+	size_t at = i * p->columns, n = p->y.cols - at < p->columns ? p->y.cols - at : p->columns;
+	mat X = c_matrix(c, p->x), W = c_mat(c, n, p->x.cols), Y = c_mat(c, p->x.rows, n);
 
-	layer_load(c, X, p->x, 0, 0);
 	c_load(c, flat(W), p->in, (p->first + at) * p->x.cols, 1);
 	c_gemm(c, Y, NT, X, W);
 	c_site(c, p->site, flat(Y));
@@ -50,9 +51,10 @@ static void product_part(calc *c, size_t i, void *with)
 
 field layer_project(calc *c, field x, int in, size_t first, size_t rows, int site)
 {
-	struct product p = { x, c_field(c, x.rows, rows), in, site, first };
+	size_t columns = x.cols < LONG_ROWS || rows >= MANY_COLUMNS ? COLUMNS : NARROW;
+	struct product p = { x, c_field(c, x.rows, rows), in, site, first, columns };
 
-	c_stage(c, (rows + COLUMNS - 1) / COLUMNS, product_part, &p);
+	c_stage(c, (rows + columns - 1) / columns, product_part, &p);
 	return p.y;
 }
 

@@ -57,35 +57,42 @@ static bool find(const struct model *m, const char *name, const struct call *siz
 	return fits(*t, sizes, spec, e);
 }
 
-/* The name of input `in`: of two, "DENSE|MIXTURE", the one that the model has. */
-static void weight_name(const struct model *m, const struct tensor_spec *spec, char *name, size_t size)
+static bool has_weight(const struct model_config *c, size_t layer, int in)
 {
-	const char *second = strchr(spec->what, '|');
-
-	if (second && m->config.experts) snprintf(name, size, "%s", second + 1);
-	else snprintf(name, size, "%.*s", second ? (int)(second - spec->what) : (int)strlen(spec->what), spec->what);
+	if (in == IN_FINAL_NORM) return layer + 1 == c->layers;
+	if (in >= IN_ROUTER && in <= IN_SHARED_GATE) return c->experts > 0;
+	return in > IN_X_LOW && *model_op((int)c->kind[layer])->in[in].what;
 }
 
-static bool wanted(const struct model *m, size_t layer, int in)
+/* Of two names, "DENSE|MIXTURE", the one that the model has. */
+bool model_weight(const struct model_config *c, size_t layer, int in, struct model_weight *w)
 {
-	if (in == IN_FINAL_NORM) return layer + 1 == m->config.layers;
-	if (in >= IN_ROUTER && in <= IN_SHARED_GATE) return m->config.experts > 0;
-	return in > IN_X_LOW && *model_op(m->config.kind[layer])->in[in].what;
+	const struct op *op = model_op((int)c->kind[layer]);
+	const char *own = op->in[in].what, *second = strchr(own, '|');
+	struct call sizes = { .op = op };
+	char at[48] = "";
+
+	if (!has_weight(c, layer, in)) return false;
+	if (in != IN_FINAL_NORM) snprintf(at, sizeof at, "layers.%zu.", layer);
+	if (second && c->experts) snprintf(w->name, sizeof w->name, "%s%s", at, second + 1);
+	else snprintf(w->name, sizeof w->name, "%s%.*s", at, second ? (int)(second - own) : (int)strlen(own), own);
+	model_dims(c, (int)c->kind[layer], &sizes);
+	w->rank = call_shape(&sizes, op->in[in].shape, w->shape);
+	return true;
 }
 
 static bool load_layer(struct model *m, size_t l, const char *prefix, struct error *e)
 {
 	const struct op *op = model_op(m->config.kind[l]);
 	struct call sizes = { .op = op };
-	char name[192], own[128];
+	struct model_weight w;
+	char name[192];
 
 	m->layer[l].kind = m->config.kind[l];
 	model_dims(&m->config, (int)m->config.kind[l], &sizes);
 	for (int in = 0; op->in[in].name; in++) {
-		if (!wanted(m, l, in)) continue;
-		weight_name(m, &op->in[in], own, sizeof own);
-		if (in == IN_FINAL_NORM) snprintf(name, sizeof name, "%s%s", prefix, own);
-		else snprintf(name, sizeof name, "%slayers.%zu.%s", prefix, l, own);
+		if (!model_weight(&m->config, l, in, &w)) continue;
+		snprintf(name, sizeof name, "%s%s", prefix, w.name);
 		if (!find(m, name, &sizes, op->in[in].shape, &m->layer[l].weight[in], e)) return false;
 	}
 	return true;

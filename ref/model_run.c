@@ -75,6 +75,20 @@ void model_memory_free(struct model_memory *m)
 	*m = (struct model_memory){ 0 };
 }
 
+uint64_t model_work(const struct model *m)
+{
+	const struct model_config *c = &m->config;
+	uint64_t work = m->head->count;
+
+	for (size_t l = 0; l < c->layers; l++)
+		for (int in = IN_GATE; in < MAX_IN; in++) {
+			const struct tensor *t = m->layer[l].weight[in];
+			bool expert = in == IN_EXPERT_GATE_UP || in == IN_EXPERT_DOWN;
+			if (t) work += expert ? t->count / c->experts * c->top_k : t->count;
+		}
+	return work;
+}
+
 bool model_ids(const struct model *m, const struct tensor *t, size_t **ids, size_t *n, struct error *e)
 {
 	size_t size = dtype_info[t->dtype].size;
@@ -147,6 +161,28 @@ bool model_head_call(const struct model *m, const struct tensor *x, const struct
 	call->in[IN_HEAD] = m->head;
 	model_dims(&m->config, PART_HEAD, call);
 	return bind(call, x, x_low, got, e);
+}
+
+/* t's first n rows into *part; NULL for none. */
+static const struct tensor *first_rows(const struct tensor *t, size_t n, struct tensor *part)
+{
+	if (!t) return NULL;
+	*part = *t;
+	shape_set(part, t->dtype, 2, (size_t[]){ n, t->shape[1] });
+	return part;
+}
+
+void model_first_tokens(const struct call *all, size_t n, struct first_tokens *part)
+{
+	struct call *c = &part->call;
+
+	*c = *all;
+	c->in[IN_X] = first_rows(all->in[IN_X], n, &part->x);
+	c->in[IN_X_LOW] = first_rows(all->in[IN_X_LOW], n, &part->x_low);
+	c->out[OUT_Y] = first_rows(all->out[OUT_Y], n, &part->got);
+	c->out_count[OUT_Y] = all->out_count[OUT_Y] / all->dim[D_T] * n;
+	c->dim[D_T] = n;
+	if (c->op == model_op(FULL_ATTENTION)) c->dim[D_N] = c->dim[D_S] + n;
 }
 
 /* ---- runs ---- */

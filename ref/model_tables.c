@@ -121,6 +121,7 @@ static const struct site_spec linear_sites[] = {
 static const struct site_spec full_sites[] = {
 	COMMON_SITES,
 	[SITE_Q] = { "q", "W_q x: query and gate", 0, 0 }, [SITE_K] = { "k", "W_k x", 0, 0 }, [SITE_V] = { "v", "W_v x", 0, 0 },
+	[SITE_TURNED] = { "turned", "q and k, normed and turned", 0, 0 },
 	[SITE_SCORES] = { "scores", "q k'", 0, 0 }, [SITE_SCALED] = { "scaled", "q k' / sqrt D", 0, 0 },
 	[SITE_SOFTMAX] = { "softmax", "attention probabilities", 0, 0 }, [SITE_ATTENTION] = { "attention", "their product with v", 0,
 		0 },
@@ -178,8 +179,12 @@ static const struct mistake_spec no_mistakes[] = { { 0 } };
 /* What a public library's bf16 run rounds (transformers, eager): all that it stores between modules. */
 #define COMMON_BF16 "input_norm.y mixed residual post_norm.y gate silu up product down router route expert running experts shared_logit shared_gate " \
 	"shared mlp hidden final_norm.y y "
+/* What our own engine rounds (gpu/model.h): what it stores between kernels. */
+#define COMMON_OURS "input_norm.y residual post_norm.y gate up product hidden final_norm.y y "
 const struct contract_names model_contracts[] = {
 	{ "f32", "all in float32", { "", "", "" } },
+	{ "etalon_bf16", "our engine in bf16: what is stored between kernels; sums, gates, delta rule, scores and router in float32", {
+		COMMON_OURS "qkv z conv_out delta.o norm.y", COMMON_OURS "q k v turned attention gated", "logits" } },
 	{ "torch_bf16", "torch in bf16, operator by operator; the delta rule in float32", {
 		COMMON_BF16 "qkv z a b conv.conv conv_out delta.beta delta.o norm.xhat norm.weighted norm.y",
 		COMMON_BF16 "q k v q_norm.y k_norm.y rope.cos_sin rope.products rope.y scores scaled softmax attention sigmoid gated",

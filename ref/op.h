@@ -87,7 +87,7 @@ const struct op *op_find(const char *name);     /* NULL when unknown */
 
 /* The sites and mistakes of op `part` in the op that it runs in; -1: none there. */
 struct scope { const struct op *part; const struct scope *outer; int site[MAX_SITE], mistake[MAX_MISTAKE]; };
-/* Sites: those of the same name in the whole op; mistakes: none. */
+/* Sites and mistakes: those of the same name in the whole op. */
 struct scope c_scope(const calc *c, const struct op *part);
 /* Sites and mistakes: those that the whole op has as "PLACE.NAME". */
 struct scope c_scope_at(const calc *c, const struct op *part, const char *place);

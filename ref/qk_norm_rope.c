@@ -60,7 +60,6 @@ static void load_scale(calc *c, vec w, int in)
 
 static void norm(calc *c, const struct token *k, vec x, struct head h)
 {
-	double eps = c_mistake(c, EPS_MISSING) ? 0 : c_mistake(c, EPS_WRONG) ? 1e-5 : c_param(c, P_EPS);
 	num m = c_num(c), beside = c_num(c);
 	bool over_gate = c_mistake(c, NORM_OVER_THE_GATE) && h.in == IN_QG;
 	vec g = c_vec(c, x.n);
@@ -73,7 +72,7 @@ static void norm(calc *c, const struct token *k, vec x, struct head h)
 		c_add(c, m, m, beside);
 		c_mul(c, m, m, c_number(c, 0.5));
 	}
-	rms_divide(c, x, m, eps);
+	rms_divide(c, x, m, c_param(c, P_EPS));
 	c_leave(c);
 }
 

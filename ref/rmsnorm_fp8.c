@@ -53,7 +53,6 @@ static void load_x(calc *c, vec x, vec t, size_t row)
 static void norm(calc *c, vec x, vec w)
 {
 	const struct scope inner = c_scope(c, &op_rmsnorm);
-	double eps = c_mistake(c, EPS_MISSING) ? 0 : c_param(c, P_EPS);
 	double offset = c_mistake(c, PLAIN_WEIGHT_FOR_ZERO_CENTRED) ? 0 : c_param(c, P_WEIGHT_OFFSET);
 	num m = c_num(c);
 
@@ -62,7 +61,7 @@ static void norm(calc *c, vec x, vec w)
 	c_site(c, SITE_WEIGHT, w);
 	c_enter(c, &inner);
 	rms_mean_square(c, m, x, x.n);
-	rms_divide(c, x, m, eps);
+	rms_divide(c, x, m, c_param(c, P_EPS));
 	c_leave(c);
 	c_mul(c, x, x, w);
 	c_site(c, SITE_WEIGHTED, x);

@@ -106,7 +106,7 @@ static void list_tells_all(void **state)
 static const char *const small[][2] = {
 	{ "gated_delta_rule", "decode" }, { "rmsnorm", "gated_128" }, { "rope", "full" }, { "causal_conv1d", "short_sequences" },
 	{ "newton_schulz", "batch_f16" }, { "muon_step", "wide_f32" }, { "mixed_batch", "steps_f32" },
-	{ "qk_norm_rope", "plain_48" }, { "rmsnorm_fp8", "tiny_rows" }
+	{ "qk_norm_rope", "plain_48" }, { "rmsnorm_fp8", "tiny_rows" }, { "gated_product", "odd_333" }
 };
 enum { OPS = sizeof small / sizeof *small };
 

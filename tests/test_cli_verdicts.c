@@ -254,9 +254,26 @@ static void a_faulty_plugin_leaves_nothing(void **state)
 	}
 }
 
+static void profiles_of_many_are_lines(void **state)
+{
+	const char *plain = "fixtures/captures/rmsnorm.odd_1007.etalon.safetensors";
+	const char *held = "fixtures/captures/rmsnorm.residual.etalon.safetensors";
+
+	(void)state;
+	expect(EXIT_PASS, "profile", "--brief", plain, held);
+	assert_int_equal(lines(out), 3);
+	const char *first = strstr(out, "rmsnorm.odd_1007  "), *second = strstr(out, "rmsnorm.residual  ");
+	assert_true(first && second && first < second && strstr(second, "rmsnorm_held  ") && !strstr(out, ", CUDA"));
+	assert_true(strstr(first, "y bf16 1.0000") < second && strstr(second, "y bf16 1.0000"));
+	expect(EXIT_INPUT, "profile", plain, held);
+	expect(EXIT_INPUT, "profile", "--brief", "--json", plain);
+	expect(EXIT_INPUT, "profile", "--brief", plain, "absent.safetensors");
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(profiles_of_many_are_lines),
 		cmocka_unit_test(check_has_an_exit_for_each_verdict),
 		cmocka_unit_test(a_public_capture_is_judged),
 		cmocka_unit_test(gate_takes_the_worst),

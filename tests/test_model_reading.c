@@ -27,7 +27,7 @@ static const char *const genuine = "rope.inv_freq_in_bf16";
 static void names_the_genuine_mistake(void **state)
 {
 	struct model_reading r;
-	struct engine engine = { &beds[0].recorded, "gpu_bf16." };
+	struct engine engine = { .file = &beds[0].recorded, .prefix = "gpu_bf16." };
 	struct error e;
 
 	(void)state;
@@ -80,7 +80,7 @@ static void bad_dumps_are_refused(void **state)
 
 	(void)state;
 	assert_true(bed_engine(&beds[0], &p, 6, DT_F32, &engine, &e));
-	struct engine x = { &engine, "" };
+	struct engine x = { .file = &engine, .prefix = "" };
 	assert_false(model_read(&beds[0].model, "bf32", beds[0].ids, 6, &x, &r, &e));
 	assert_int_equal(e.code, E_UNKNOWN_NAME);
 	assert_false(model_read(&beds[0].model, "f32", beds[0].ids, 7, &x, &r, &e));
