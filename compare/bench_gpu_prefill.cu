@@ -96,7 +96,7 @@ void bench_prefill(cudaStream_t stream)
 	/* of: the case that has the kernel run, its name on the page */
 	static const struct { const char *name, *of; } kernels[] = {
 		{ "sequential, f32", "prefill" }, { "chunks, bf16", "prefill_chunk_fast" }, { "chunks, bf16 x 2", "prefill_chunk_precise" },
-		{ "chunks, bf16 x 3", "prefill_chunk_f32" }, { "copy", nullptr }
+		{ "copy", nullptr }
 	};
 	prefill_call call;
 	answers<float> right;
@@ -105,7 +105,6 @@ void bench_prefill(cudaStream_t stream)
 	buffer device_cuts = uploaded(cuts);
 	chunked_work<1> one(call, cuts);
 	chunked_work<2> two(call, cuts);
-	chunked_work<3> three(call, cuts);
 	std::vector<std::unique_ptr<timed>> all;
 	std::vector<timed *> list;
 	auto add = [&](const std::function<void()> &work) {
@@ -119,7 +118,6 @@ void bench_prefill(cudaStream_t stream)
 	});
 	add([&] { one.enqueue(call, stream); });
 	add([&] { two.enqueue(call, stream); });
-	add([&] { three.enqueue(call, stream); });
 	add([&] { check(cudaMemcpyAsync(to.as<void>(), from.as<void>(), call.bytes() / 2, cudaMemcpyDeviceToDevice, stream), "copy"); });
 	std::vector<double> t = times_of(list);
 	printf("\nprefill of %d tokens, %d key and %d value heads of %d, bf16, states f32; copy: of the bytes that a call reads and\n"
@@ -131,7 +129,6 @@ void bench_prefill(cudaStream_t stream)
 		printf("%-18s %9.1f %8.2f", kernels[i].name, t[i], t[0] / t[i]);
 		if (i == 1) one.print_errors(right);
 		if (i == 2) two.print_errors(right);
-		if (i == 3) three.print_errors(right);
 		printf("\n");
 	}
 }

@@ -32,7 +32,7 @@ static const struct work { const char *name, *op, *base; const struct case_dim *
 	{ "rope", "rope", "partial", DIMS({ "T", TOKENS }, { "H", 24 }, { "D", 256 }), NULL, { NULL } },
 	{ "convolution", "causal_conv1d", "prefill_silu", DIMS({ "T", TOKENS }, { "N", 1 }, { "C", 10240 }, { "W", 4 }), NULL, { NULL } },
 	{ "prefill", "gated_delta_rule", "prefill", DELTA(TOKENS, 1), "etalon.case",
-		{ "prefill", "prefill_chunk_fast", "prefill_chunk_precise", "prefill_chunk_f32" } },
+		{ "prefill", "prefill_chunk_fast", "prefill_chunk_precise" } },
 	{ "recurrence_f32", "gated_delta_rule", "decode", DELTA(ROWS, ROWS), NULL, { NULL } },
 	{ "decode_f32", "mixed_batch", "few_f32", STEP_OF(ROWS), RUNGS_3 },
 	{ "decode_bf16", "mixed_batch", "few_bf16", STEP_OF(ROWS), RUNGS_3 },

@@ -20,7 +20,7 @@ enum { COLUMNS = 16 * WARPS, SLICES = D / COLUMNS };
 /* What a block needs of a chunk. */
 template <int PARTS> struct alignas(128) arrived {
 	key_record keys;
-	block W[PARTS][STEPS][BLOCKS], P[head_record<PARTS>::OUT][BLOCKS][BLOCKS];      /* P [.,s,m]: zeros where m < s */
+	block W[PARTS][STEPS][BLOCKS], P[PARTS][BLOCKS][BLOCKS];      /* P [.,s,m]: zeros where m < s */
 	float read[CHUNK], write[CHUNK], end[4];
 	uint4 U[WARPS][PARTS == 1 ? BLOCKS : 2 * BLOCKS][32];
 };
@@ -43,7 +43,7 @@ __device__ void fetch(ring<PARTS> &to, int n, const key_record &keys, const head
 	hopper::copy_run(stage.W, head.W, sizeof head.W, full);
 	hopper::copy_run(stage.U, head.U[slice * WARPS], sizeof stage.U, full);
 	hopper::copy_run(stage.read, head.read, factors, full);
-	for (int p = 0; p < head_record<PARTS>::OUT; p++)
+	for (int p = 0; p < PARTS; p++)
 		for (int s = 0; s < BLOCKS; s++)
 			hopper::copy_run(stage.P[p][s][s], head.P[p][lower_block(s, s)], (BLOCKS - s) * sizeof(block), full);
 }
@@ -81,7 +81,7 @@ template <int PARTS, int N, int TILES> __device__ void next_part(unsigned (&a)[P
 
 /* Issues V = W S and O = q S, turned, while S is split: its parts up to p go with W's part PARTS - 1 - p. V is done when all
  * groups but one are. */
-template <int PARTS, int OUT>
+template <int PARTS>
 __device__ void read_state(float (&V)[2 * BLOCKS][4], float (&O)[2 * BLOCKS][4], unsigned (&parts)[PARTS][STEPS][4],
                            const float (&S)[D / 8][4], const arrived<PARTS> &x)
 {
@@ -96,7 +96,7 @@ __device__ void read_state(float (&V)[2 * BLOCKS][4], float (&O)[2 * BLOCKS][4],
 				hopper::multiply(flat(V), parts[p][j], hopper::matrices_descriptor(x.W[PARTS - 1 - last][j]), last || j);
 		hopper::products_commit();
 #pragma unroll
-		for (int j = 0; j < STEPS && last < OUT; j++)
+		for (int j = 0; j < STEPS; j++)
 			hopper::multiply(flat(O), parts[last][j], hopper::matrices_descriptor(x.keys.q[j]), last || j);
 		hopper::products_commit();
 	}
@@ -138,12 +138,12 @@ __device__ inline void scale_tokens(float (&x)[2 * BLOCKS][4], const float *fact
 }
 
 /* Issues O += P V, turned. */
-template <int PARTS, int OUT>
-__device__ void attend(float (&O)[2 * BLOCKS][4], const unsigned (&V)[OUT][BLOCKS][4], const arrived<PARTS> &x)
+template <int PARTS>
+__device__ void attend(float (&O)[2 * BLOCKS][4], const unsigned (&V)[PARTS][BLOCKS][4], const arrived<PARTS> &x)
 {
 	hopper::products_begin();
 #pragma unroll
-	for (int order = OUT - 1; order >= 0; order--)
+	for (int order = PARTS - 1; order >= 0; order--)
 #pragma unroll
 		for (int p = order; p >= 0; p--)
 #pragma unroll
@@ -193,11 +193,10 @@ template <int PARTS>
 __device__ void pass_chunk(float (&S)[D / 8][4], bf16 *o, size_t row_stride, arrived<PARTS> &x, float scale, int length, int warp,
                            int lane)
 {
-	constexpr int OUT = head_record<PARTS>::OUT;
 	float V[2 * BLOCKS][4], O[2 * BLOCKS][4], sum[D / 8][4];
-	unsigned state[PARTS][STEPS][4], read[OUT][BLOCKS][4], write[PARTS][BLOCKS][4];
+	unsigned state[PARTS][STEPS][4], read[PARTS][BLOCKS][4], write[PARTS][BLOCKS][4];
 
-	read_state<PARTS, OUT>(V, O, state, S, x);
+	read_state(V, O, state, S, x);
 	hopper::products_wait<1>();
 	hopper::hold(flat(V));
 	subtract_from_U(V, x, warp, lane);
@@ -206,7 +205,7 @@ __device__ void pass_chunk(float (&S)[D / 8][4], bf16 *o, size_t row_stride, arr
 	hopper::hold(flat(O));
 	hopper::keep(state);
 	scale_tokens(O, x.read, lane);
-	attend<PARTS, OUT>(O, read, x);
+	attend(O, read, x);
 	scale_tokens(V, x.write, lane);
 	as_a(write, V);
 	write_sum(sum, write, x);

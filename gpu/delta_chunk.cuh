@@ -7,7 +7,7 @@
  * Operands of a product on tensor cores are sums of PARTS numbers in bf16, those that follow the remainders; of the products of
  * two such, those of parts i and j with i + j >= PARTS are left out.
  *   PARTS 1: k after its norm, beta v, beta e^G k, T, U and W are rounded to bf16.
- *   PARTS 3: 24 bits. q, k and v stand as they were given, in bf16: their norms, gates and beta are factors of rows of P and of
+ *   PARTS 2: 17 bits. q, k and v stand as they were given, in bf16: their norms, gates and beta are factors of rows of P and of
  *   columns of T, and nothing is rounded but in f32.
  * A and T are f32. */
 #ifndef ETALON_DELTA_CHUNK_CUH
@@ -77,7 +77,7 @@ template <int PARTS> __device__ void gram_matrices(workspace &w, head_record<PAR
 					A[i][n][e] = 0.0f;
 			gram(P, A[i], w.q, w.k, row(i), column(i), lane);
 			decay(P, A[i], w, row(i), column(i), lane);
-			store_split<head_record<PARTS>::OUT>(&to.P[0][lower_block(row(i), column(i))], LOWER, P[0], P[1], lane);
+			store_split<PARTS>(&to.P[0][lower_block(row(i), column(i))], LOWER, P[0], P[1], lane);
 		}
 	__syncthreads();
 #pragma unroll

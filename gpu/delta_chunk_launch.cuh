@@ -1,4 +1,4 @@
-/* Prefill in chunks on the device: the list of chunks, the records between its two kernels, the launches. Made for PARTS 1 and 3
+/* Prefill in chunks on the device: the list of chunks, the records between its two kernels, the launches. Made for PARTS 1 and 2
  * in gated_delta_rule.cu alone: a kernel that two objects hold is two kernels, and what one is allowed the other is not. */
 #ifndef ETALON_DELTA_CHUNK_LAUNCH_CUH
 #define ETALON_DELTA_CHUNK_LAUNCH_CUH

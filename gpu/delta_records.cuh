@@ -22,11 +22,9 @@ struct alignas(128) key_record {
 
 /* Of a value head and chunk. W: tokens 16m by dk 16j; P: tokens i 16m by tokens j 16s, s <= m.
  * read: e^G, times q's norm; write: e^(G_L - G), times k's norm if k stands as given; end: e^G_L.
- * U: sums of dv 16d by tokens 8n, f32, or two n in bf16.
- * What o alone depends on has two parts at most: o is stored in bf16. */
+ * U: sums of dv 16d by tokens 8n, f32, or two n in bf16. */
 template <int PARTS> struct alignas(128) head_record {
-	enum { OUT = PARTS < 2 ? PARTS : 2 };
-	block W[PARTS][STEPS][BLOCKS], P[OUT][LOWER];
+	block W[PARTS][STEPS][BLOCKS], P[PARTS][LOWER];
 	float read[CHUNK], write[CHUNK], end[4];
 	uint4 U[D / 16][PARTS == 1 ? BLOCKS : 2 * BLOCKS][32];
 };

@@ -196,7 +196,6 @@ void prefill<PARTS>::enqueue(const tokens<bf16> &x, const operand &initial, cons
 
 template class prefill<1>;
 template class prefill<2>;
-template class prefill<3>;
 
 }
 
@@ -233,7 +232,6 @@ static const struct {
 } chunked_kernels[] = {
 	{ "prefill_chunk_fast", "gated_delta_rule prefill in chunks, bf16", run_chunked<1> },
 	{ "prefill_chunk_precise", "gated_delta_rule prefill in chunks, bf16 x 2", run_chunked<2> },
-	{ "prefill_chunk_f32", "gated_delta_rule prefill in chunks, bf16 x 3", run_chunked<3> },
 };
 
 /* The kernel's name; NULL if the case is not for the chunked one. */
