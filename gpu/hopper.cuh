@@ -67,12 +67,6 @@ __device__ inline void copy_run([[maybe_unused]] void *to, [[maybe_unused]] cons
 	            :: "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(&b)) : "memory");
 }
 
-/* The same bytes into the cache. */
-__device__ inline void call_run([[maybe_unused]] const void *from, [[maybe_unused]] unsigned bytes)
-{
-	FROM_HOPPER("cp.async.bulk.prefetch.L2.global [%0], %1;" :: "l"(from), "r"(bytes) : "memory");
-}
-
 /* The box of map that begins at column x, row y of matrix z, to `to`; its bytes arrive at b. */
 __device__ inline void copy_box([[maybe_unused]] void *to, [[maybe_unused]] const CUtensorMap &map, [[maybe_unused]] int x,
                                 [[maybe_unused]] int y, [[maybe_unused]] int z, [[maybe_unused]] uint64_t &b)
