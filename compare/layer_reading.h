@@ -47,7 +47,7 @@ struct layer_reading {
 	uint64_t work;                  /* element operations of one run */
 	int tried, invisible;           /* suspects; those whose effect is no larger than what float32 tips over */
 	int idle;                       /* of a layer that keeps its contract: those that change nothing in it */
-	size_t power_tokens;            /* of a layer that keeps its contract: first tokens on which that was found out */
+	size_t power_tokens;            /* where layer_power was asked: the first tokens that it took; else 0 */
 	const char *unseen[3 * MAX_SITE + 2 * MAX_MISTAKE];
 };
 

@@ -27,6 +27,14 @@ static const struct tensor *hidden(const struct model_reading *r, const struct e
 	return NULL;
 }
 
+/* Power costs a run for each suspect: the first layer of a kind that keeps its contract speaks for all. */
+static bool has_power(const struct model_reading *r, const struct op *op)
+{
+	for (size_t l = 0; l < r->parts; l++)
+		if (r->part[l].op == op && r->part[l].power_tokens) return true;
+	return false;
+}
+
 static bool read_part(struct model_reading *r, const struct engine *x, size_t l, struct error *e)
 {
 	size_t layers = r->model->config.layers;
@@ -38,7 +46,8 @@ static bool read_part(struct model_reading *r, const struct engine *x, size_t l,
 		: model_head_call(r->model, from, NULL, to, &call, e);
 	if (!ok) return false;
 	const struct contract *k = &call.op->contracts[op_contract(call.op, r->contract)];
-	if (!layer_read(&call, k, &r->part[l], e) || (r->part[l].kept && !layer_power(&call, &r->part[l], e))) return false;
+	if (!layer_read(&call, k, &r->part[l], e)) return false;
+	if (r->part[l].kept && !has_power(r, call.op) && !layer_power(&call, &r->part[l], e)) return false;
 	if (!r->part[l].kept && r->first == NOWHERE) r->first = (int)l;
 	r->understood = r->understood && r->part[l].understood;
 	return true;

@@ -26,32 +26,11 @@ static void print_parts(FILE *to, const struct model_reading *r)
 	}
 }
 
-static bool is_unseen(const struct layer_reading *p, const char *name)
+static void print_power(FILE *to, const struct layer_reading *p)
 {
-	for (int i = 0; i < p->invisible; i++)
-		if (p->unseen[i] == name) return true;
-	return false;
-}
-
-/* Of the layers of a kind that keep their contract: what each of them, or the best of them, rules out. */
-static void print_power(FILE *to, const struct model_reading *r, const struct op *op)
-{
-	const struct layer_reading *best = NULL;
-	int shown = 0;
-
-	for (size_t l = 0; l < r->parts; l++) {
-		const struct layer_reading *p = &r->part[l];
-		if (p->op == op && p->kept && (!best || p->idle + p->invisible < best->idle + best->invisible)) best = p;
-	}
-	if (!best) return;
-	fprintf(to, "  %-18s%d suspects on the first %zu tokens: %d ruled out, %d change nothing here, %d not visible", op->name, best->tried,
-		best->power_tokens, best->tried - best->idle - best->invisible, best->idle, best->invisible);
-	for (int i = 0; i < best->invisible; i++) {
-		bool hidden = true;
-		for (size_t l = 0; l < r->parts; l++) hidden = hidden && (r->part[l].op != op || !r->part[l].kept || is_unseen(&r->part[l],
-			best->unseen[i]));
-		fprintf(to, "%s%s%s", shown++ ? ", " : ": ", best->unseen[i], hidden ? "" : " (but in another layer)");
-	}
+	fprintf(to, "  %-18s%d suspects on the first %zu tokens: %d ruled out, %d change nothing here, %d not visible", p->op->name, p->tried,
+		p->power_tokens, p->tried - p->idle - p->invisible, p->idle, p->invisible);
+	for (int i = 0; i < p->invisible; i++) fprintf(to, "%s%s", i ? ", " : ": ", p->unseen[i]);
 	fputc('\n', to);
 }
 
@@ -98,7 +77,8 @@ void model_reading_print(FILE *to, const struct model_reading *r)
 	if (r->embedding_off) fprintf(to, "  %zu elements of hidden.0 are not the embedding's\n", r->embedding_off);
 	if (r->first == NOWHERE) fprintf(to, "  every layer keeps the contract %s\n", r->contract);
 	if (r->first == NOWHERE) fputs("\n  power\n", to);
-	for (int part = 0; part < MODEL_PARTS && r->first == NOWHERE; part++) print_power(to, r, model_op(part));
+	for (size_t l = 0; l < r->parts && r->first == NOWHERE; l++)
+		if (r->part[l].power_tokens) print_power(to, &r->part[l]);
 	if (r->first != NOWHERE) fprintf(to, "  first divergence: %s\n", part_name(r, (size_t)r->first, text, sizeof text));
 	for (size_t l = 0; l < r->parts; l++) {
 		const struct layer_reading *p = &r->part[l];
@@ -119,7 +99,7 @@ static json_t *part_json(const struct model_reading *r, size_t l)
 			"what", s->what, "rounded", s->site >= 0 && s->rounded, "explained", s->explained, "equal", s->equal));
 	}
 	json_t *unseen = json_array();
-	for (int i = 0; p->kept && i < p->invisible; i++) json_array_append_new(unseen, json_string(p->unseen[i]));
+	for (int i = 0; p->power_tokens && i < p->invisible; i++) json_array_append_new(unseen, json_string(p->unseen[i]));
 	return json_pack("{s:i, s:s, s:f, s:f, s:f, s:I, s:f, s:I, s:o, s:f, s:f, s:f, s:f, s:s, s:b, s:b, s:i, s:i, s:o}", "layer",
 		(int)l, "kind", p->op->name, "rms", p->rms, "explained_if_correct", p->correct, "truth_error", p->truth_error, "truth_tokens",
 		(json_int_t)p->truth_tokens, "explained_by_sums_on_first_tokens", p->few ? p->few_explained : 0, "power_tokens",

@@ -32,8 +32,9 @@ bool model_config_read(struct model_config *c, const char *path, struct error *e
 void model_config_free(struct model_config *c);
 
 /* Weights by the inputs of their layer's op; NULL where the layer has none. They are the folder's own (mapped), but a
- * caller may point one to a tensor of its own of the same shape. */
-struct model_layer { enum layer_kind kind; const struct tensor *weight[MAX_IN]; };
+ * caller may point one to a tensor of its own of the same shape. fused: copies of experts that the folder has one by one. */
+enum { FUSED = 2 };
+struct model_layer { enum layer_kind kind; const struct tensor *weight[MAX_IN]; struct tensors fused[FUSED]; };
 
 struct model {
 	struct model_config config;
@@ -43,7 +44,9 @@ struct model {
 };
 
 /* Loads a folder with config.json and model.safetensors, or its shards and their index. Names may have the prefix
- * "model.", "model.language_model." or "language_model.model.". Every tensor is accounted for: one that is missing, of
+ * "model.", "model.language_model." or "language_model.model.". Experts are "mlp.experts.gate_up_proj" [X,2J,E] and
+ * "mlp.experts.down_proj" [X,E,J], or one by one "mlp.experts.N.gate_proj.weight", "up_proj" [J,E] and "down_proj" [E,J], which
+ * are copied together. Every tensor is accounted for: one that is missing, of
  * a wrong shape or left over (but for the vision tower and multi-token prediction) is an error with its name. */
 bool model_load(struct model *m, const char *folder, struct error *e);
 void model_unload(struct model *m);

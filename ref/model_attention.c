@@ -133,6 +133,19 @@ static void gate(calc *c, const struct mixer *m, mat O, size_t t, size_t h)
 	c_site(c, SITE_GATED, flat(O));
 }
 
+/* x <- softmax of its first n elements; the rest become 0. What a fused kernel rounds of them stands before the division, which
+ * it leaves until after the product with v. */
+static void soften(calc *c, vec x, size_t n)
+{
+	vec part = c_part(c, x, 0, n);
+	num sum = c_num(c);
+
+	layer_weights(c, part, sum, c_mistake(c, EXP_BY_CUBIC));
+	c_site(c, SITE_WEIGHTS, part);
+	c_div(c, part, part, sum);
+	c_set(c, c_part(c, x, n, x.n - n), 0);
+}
+
 static void attend_part(calc *c, size_t i, void *with)
 {
 	const struct mixer *m = with;
@@ -154,7 +167,7 @@ static void attend_part(calc *c, size_t i, void *with)
 	c_site(c, SITE_SCALED, flat(P));
 	for (size_t r = 0; r < n; r++) {
 		size_t seen = S + t + r + 1 + c_mistake(c, CAUSAL_OFF_BY_ONE);
-		layer_softmax(c, c_row(c, P, r), seen < N ? seen : N);
+		soften(c, c_row(c, P, r), seen < N ? seen : N);
 		c_release(c, mark);
 	}
 	c_site(c, SITE_SOFTMAX, flat(P));

@@ -36,7 +36,6 @@ static const struct { const char *name; json_type type; const char *value; } mus
 	{ "attention_bias", JSON_FALSE, NULL },
 	{ "mlp_only_layers", JSON_ARRAY, NULL },
 	{ "attn_output_gate", JSON_TRUE, NULL },
-	{ "quantization_config", JSON_NULL, NULL },
 };
 
 static bool read_size(struct model_config *c, json_t *j, size_t i, struct error *e)
@@ -114,6 +113,19 @@ static bool read_kinds(struct model_config *c, json_t *j, struct error *e)
 	return true;
 }
 
+/* FP8 times its scales is exact in float64 alone, four times a bf16 model: such weights are not expanded. */
+static bool not_quantised(json_t *all, json_t *text, struct error *e)
+{
+	static const char name[] = "quantization_config";
+	json_t *q = json_object_get(text, name);
+
+	if (!q) q = json_object_get(all, name);
+	if (!q || json_is_null(q)) return true;
+	const char *method = json_string_value(json_object_get(q, "quant_method"));
+	return error_set(e, E_PARAM, name, NO_OFFSET, "weights in %s; give the model in bf16 that they were made from",
+		method ? method : "another type");
+}
+
 static bool read_text(struct model_config *c, json_t *j, struct error *e)
 {
 	const char *type = json_string_value(json_object_get(j, "model_type"));
@@ -140,7 +152,7 @@ bool model_config_read(struct model_config *c, const char *path, struct error *e
 	bool ok = false;
 
 	*c = (struct model_config){ 0 };
-	if (all) ok = read_text(c, text ? text : all, e);
+	if (all) ok = not_quantised(all, text, e) && read_text(c, text ? text : all, e);
 	else if (j.line < 0) error_set(e, E_OPEN, NULL, NO_OFFSET, "%s", j.text);
 	else error_set(e, E_FORMAT, NULL, (uint64_t)j.position, "line %d: %s", j.line, j.text);
 	c->tied = json_is_true(tied ? tied : json_object_get(all, "tie_word_embeddings"));

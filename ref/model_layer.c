@@ -1,5 +1,8 @@
 /* A layer: x <- x + mixer(norm(x)), then x <- x + mlp(norm(x)); the last one's output is normed. Every stage runs over all
  * tokens, in parallel over blocks of rows, columns or heads. */
+#include <math.h>
+#include <string.h>
+
 #include "model_private.h"
 
 extern const struct op op_rmsnorm;
@@ -112,19 +115,40 @@ field layer_add(calc *c, field a, field b, int site)
 	return p.y;
 }
 
-void layer_softmax(calc *c, vec x, size_t n)
+/* What a public library's attention on a CPU takes for e^x where it computes in bf16: with t = x / ln 2 = n + f and a cubic p,
+ * the float whose bits are 2^23 (t - p(f) + 127), rounded to a float themselves: up to 1e-4 off, in steps of 2^-17. */
+static void exp_by_cubic(calc *c, vec x)
 {
-	vec part = c_part(c, x, 0, n), rest = c_part(c, x, n, x.n - n), ones = c_vec(c, n);
-	num most = c_num(c), sum = c_num(c);
+	for (size_t i = 0; i < x.n; i++) {
+		float t = (float)c_value(c, c_part(c, x, i, 1)) * 1.44269502f, f = t - floorf(t), e = t;
+		float p = fmaf(f, fmaf(f, fmaf(f, -0.079204240219773236f, -0.22433836478672356f), 0.30354260500649682f), 0.00010703434948458272f);
+		int32_t bits = t > -126 ? (int32_t)lrintf(fmaf(0x1p23f, t - p, 127 * 0x1p23f)) : 0;
+		if (!isnan(t)) memcpy(&e, &bits, sizeof e);
+		c_set(c, c_part(c, x, i, 1), (double)e);
+	}
+}
+
+void layer_weights(calc *c, vec x, num sum, bool by_cubic)
+{
+	vec ones = c_vec(c, x.n);
+	num most = c_num(c);
 
 	c_copy(c, most, c_part(c, x, 0, 1));
-	for (size_t i = 1; i < n; i++) c_max(c, most, most, c_part(c, x, i, 1));
-	c_sub(c, part, part, most);
-	c_map(c, part, FN_EXP, part);
+	for (size_t i = 1; i < x.n; i++) c_max(c, most, most, c_part(c, x, i, 1));
+	c_sub(c, x, x, most);
+	if (by_cubic) exp_by_cubic(c, x);
+	else c_map(c, x, FN_EXP, x);
 	c_set(c, ones, 1);
-	c_dot(c, sum, part, ones);
-	c_div(c, part, part, sum);
-	c_set(c, rest, 0);
+	c_dot(c, sum, x, ones);
+}
+
+void layer_softmax(calc *c, vec x, size_t n)
+{
+	num sum = c_num(c);
+
+	layer_weights(c, c_part(c, x, 0, n), sum, false);
+	c_div(c, c_part(c, x, 0, n), c_part(c, x, 0, n), sum);
+	c_set(c, c_part(c, x, n, x.n - n), 0);
 }
 
 void layer_both_heads(calc *c, num m, vec other)

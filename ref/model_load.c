@@ -92,6 +92,8 @@ static bool load_layer(struct model *m, size_t l, const char *prefix, struct err
 	model_dims(&m->config, (int)m->config.kind[l], &sizes);
 	for (int in = 0; op->in[in].name; in++) {
 		if (!model_weight(&m->config, l, in, &w)) continue;
+		if (!model_fuse(m, l, in, prefix, &w, e)) return false;
+		if (m->layer[l].weight[in]) continue;
 		snprintf(name, sizeof name, "%s%s", prefix, w.name);
 		if (!find(m, name, &sizes, op->in[in].shape, &m->layer[l].weight[in], e)) return false;
 	}
@@ -130,7 +132,7 @@ static bool nothing_left(const struct model *m, struct error *e)
 	for (size_t f = 0; f < m->folder.n; f++)
 		for (size_t i = 0; i < m->folder.file[f].n; i++) {
 			const struct tensor *t = &m->folder.file[f].item[i];
-			bool skip = used(m, t);
+			bool skip = used(m, t) || model_is_fused(m, t->name);
 			for (int k = 0; k < IGNORABLE && !skip; k++) skip = !strncmp(t->name, ignorable[k], strlen(ignorable[k]));
 			if (!skip) {
 				error_set(e, E_EXTRA, t->name, t->offset, "no layer of config.json takes it");
@@ -171,6 +173,8 @@ bool model_load(struct model *m, const char *folder, struct error *e)
 
 void model_unload(struct model *m)
 {
+	for (size_t l = 0; m->layer && l < m->config.layers; l++)
+		for (int i = 0; i < FUSED; i++) tensors_free(&m->layer[l].fused[i]);
 	model_config_free(&m->config);
 	folder_free(&m->folder);
 	free(m->layer);

@@ -30,7 +30,8 @@ enum {
 	SITE_KIND
 };
 enum { SITE_QKV = SITE_KIND, SITE_Z, SITE_A, SITE_B, SITE_CONV_OUT, LINEAR_SITES };
-enum { SITE_Q = SITE_KIND, SITE_K, SITE_V, SITE_TURNED, SITE_SCORES, SITE_SCALED, SITE_SOFTMAX, SITE_ATTENTION, SITE_SIGMOID, SITE_GATED,
+enum { SITE_Q = SITE_KIND, SITE_K, SITE_V, SITE_TURNED, SITE_SCORES, SITE_SCALED, SITE_WEIGHTS, SITE_SOFTMAX, SITE_ATTENTION,
+	SITE_SIGMOID, SITE_GATED,
 	FULL_SITES };
 
 /* A layer's own mistakes; those of its parts follow. */
@@ -42,7 +43,7 @@ enum {
 enum { A_B_SWAPPED = MISTAKE_KIND, QKV_BY_GROUP, LINEAR_NORM_OVER_HEADS, LINEAR_MISTAKES };
 enum {
 	GATE_SPLIT_FLAT = MISTAKE_KIND, GATE_BEFORE_ATTENTION, GATE_IS_SILU, OUTPUT_GATE_MISSING, GQA_TILED, CAUSAL_OFF_BY_ONE,
-	ATTENTION_SCALE_MISSING, QK_NORM_MISSING, QK_NORM_AFTER_ROPE, QK_NORM_OVER_HEADS, KEYS_NOT_TURNED, POSITION_OFF, FULL_MISTAKES
+	ATTENTION_SCALE_MISSING, QK_NORM_MISSING, QK_NORM_AFTER_ROPE, QK_NORM_OVER_HEADS, KEYS_NOT_TURNED, POSITION_OFF, EXP_BY_CUBIC, FULL_MISTAKES
 };
 
 /* A part of a layer: its sites and mistakes there, words apart. */
@@ -64,11 +65,19 @@ field layer_add(calc *c, field a, field b, int site);
 void layer_rows(calc *c, size_t rows, void (*block)(calc *d, size_t first, size_t n, void *with), void *with);
 /* x <- softmax of its first n elements; the rest become 0. */
 void layer_softmax(calc *c, vec x, size_t n);
+/* x <- e^(x - max x), and their sum. */
+void layer_weights(calc *c, vec x, num sum, bool by_cubic);
 void layer_load(calc *c, mat A, field f, size_t row, size_t col);       /* A <- f's rows from `row`, columns from `col` */
 void layer_save(calc *c, field f, size_t row, size_t col, mat A);
 
 /* The call's sizes from the model's; T is 1. */
 void model_dims(const struct model_config *c, int part, struct call *call);
+
+/* Points input `in` to a copy of the layer's experts, if it is one of them and the folder has them one by one; else does
+ * nothing. prefix: of names in the folder. */
+bool model_fuse(struct model *m, size_t layer, int in, const char *prefix, const struct model_weight *w, struct error *e);
+/* Was the tensor copied so? */
+bool model_is_fused(const struct model *m, const char *name);
 
 field linear_mixer(calc *c, field x);           /* [T,E] -> [T,E] */
 field full_mixer(calc *c, field x);

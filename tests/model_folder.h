@@ -18,6 +18,8 @@ struct copy {
 	int shards;                     /* 0: one file */
 	const char *extra;              /* a tensor more, [2] */
 	bool reshape_head;              /* the head loses a row */
+	bool one_by_one;                /* experts are; and the last one's down_proj of layer 1: */
+	enum { WHOLE, LEFT_OUT, OF_F32 } last;
 };
 static int folders;
 
@@ -42,6 +44,26 @@ static void copy_tensor(struct tensors *to, const struct tensor *t, const char *
 	memcpy(x->data, t->data, x->bytes);
 }
 
+/* Of t [X,parts rows,cols], parts that are 1 or 2 an expert. */
+static void copy_experts(struct tensors *to, const struct tensor *t, const struct copy *k)
+{
+	static const char *const names[] = { "gate_proj", "up_proj", "down_proj" };
+	size_t parts = strstr(t->name, "gate_up_proj") ? 2 : 1, shape[2] = { t->shape[1] / parts, t->shape[2] };
+	size_t bytes = t->bytes / t->shape[0] / parts;
+	char name[160];
+
+	for (size_t x = 0; x < t->shape[0]; x++)
+		for (size_t i = 0; i < parts; i++) {
+			bool last = parts == 1 && x + 1 == t->shape[0] && strstr(t->name, "layers.1.");
+			snprintf(name, sizeof name, "%.*s.%zu.%s.weight", (int)(strstr(t->name, "experts") - t->name + 7), t->name, x,
+				names[parts == 1 ? 2 : i]);
+			if (last && k->last == LEFT_OUT) continue;
+			struct tensor *y = tensors_add(to, name, last && k->last == OF_F32 ? DT_F32 : t->dtype, 2, shape);
+			assert_non_null(y);
+			if (y->bytes == bytes) memcpy(y->data, (const char *)t->data + (x * parts + i) * bytes, bytes);
+		}
+}
+
 static void write_weights(const char *from, const char *folder, const struct copy *k)
 {
 	struct tensors all, part[4] = { { 0 } };
@@ -55,6 +77,10 @@ static void write_weights(const char *from, const char *folder, const struct cop
 		const char *name = k->rename ? k->rename(all.item[i].name, text, sizeof text) : all.item[i].name;
 		if (!name) continue;
 		int at = (int)i % parts;
+		if (k->one_by_one && strstr(name, "mlp.experts.")) {
+			copy_experts(&part[at], &all.item[i], k);
+			continue;
+		}
 		char file[64];
 		snprintf(file, sizeof file, "model-%05d-of-%05d.safetensors", at + 1, parts);
 		copy_tensor(&part[at], &all.item[i], name, k->reshape_head && !strcmp(name, "lm_head.weight"));

@@ -75,6 +75,28 @@ static void loads_in_every_shape(void **state)
 	}
 }
 
+/* Experts one by one are the fused ones. */
+static void loads_experts_one_by_one(void **state)
+{
+	const struct copy split = { .one_by_one = true }, missing = { .one_by_one = true, .last = LEFT_OUT }, other = { .one_by_one = true,
+		.last = OF_F32 }, more = { .one_by_one = true, .extra = "model.layers.0.mlp.experts.16.up_proj.weight" };
+	static const char last[] = "model.layers.1.mlp.experts.15.down_proj.weight";
+
+	(void)state;
+	const char *folder = folder_of(MOE, &split);
+	loads(folder, MOE);
+	drop(folder);
+	folder = folder_of(MOE, &missing);
+	refuses(folder, E_MISSING, last, "expected [160,64]", folder);
+	drop(folder);
+	folder = folder_of(MOE, &other);
+	refuses(folder, E_DTYPE, last, "F32, but expert 0 is BF16", folder);
+	drop(folder);
+	folder = folder_of(MOE, &more);
+	refuses(folder, E_EXTRA, more.extra, "no layer", folder);
+	drop(folder);
+}
+
 static const char *no_head(const char *name, char *text, size_t size)
 {
 	(void)text, (void)size;
@@ -114,6 +136,12 @@ static void other_model(json_t *c) { json_object_set_new(c, "model_type", json_s
 static void gelu(json_t *c) { json_object_set_new(c, "hidden_act", json_string("gelu")); }
 static void biased(json_t *c) { json_object_set_new(c, "attention_bias", json_true()); }
 static void yarn(json_t *c) { json_object_set_new(json_object_get(c, "rope_parameters"), "rope_type", json_string("yarn")); }
+static void quantised(json_t *c) { json_object_set_new(c, "quantization_config", json_pack("{s:s}", "quant_method", "fp8")); }
+static void quantised_outside(json_t *c)
+{
+	nest(c);
+	quantised(c);
+}
 static void odd_heads(json_t *c) { json_object_set_new(c, "num_key_value_heads", json_integer(4)); }
 static void too_many_chosen(json_t *c) { json_object_set_new(c, "num_experts_per_tok", json_integer(17)); }
 static void negative(json_t *c) { json_object_set_new(c, "head_dim", json_integer(-64)); }
@@ -139,6 +167,8 @@ static void refuses_what_does_not_fit(void **state)
 		{ DENSE, { .edit = other_model }, E_PARAM, "model_type", "llama" },
 		{ DENSE, { .edit = gelu }, E_PARAM, "hidden_act", "computes no model" },
 		{ DENSE, { .edit = biased }, E_PARAM, "attention_bias", "computes no model" },
+		{ DENSE, { .edit = quantised }, E_PARAM, "quantization_config", "weights in fp8; give the model in bf16" },
+		{ DENSE, { .edit = quantised_outside }, E_PARAM, "quantization_config", "weights in fp8" },
 		{ DENSE, { .edit = yarn }, E_PARAM, "rope_type", "default" },
 		{ DENSE, { .edit = odd_heads }, E_PARAM, "num_attention_heads", "multiple" },
 		{ MOE, { .edit = too_many_chosen }, E_PARAM, "num_experts_per_tok", "at most" },
@@ -209,7 +239,8 @@ static void refuses_ids_beyond_the_vocabulary(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(loads_in_every_shape), cmocka_unit_test(ties_the_head), cmocka_unit_test(refuses_what_does_not_fit),
+		cmocka_unit_test(loads_in_every_shape), cmocka_unit_test(loads_experts_one_by_one),
+		cmocka_unit_test(ties_the_head), cmocka_unit_test(refuses_what_does_not_fit),
 		cmocka_unit_test(refuses_shards_that_do_not_fit), cmocka_unit_test(refuses_ids_beyond_the_vocabulary),
 	};
 
