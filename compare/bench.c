@@ -7,7 +7,6 @@
 
 #include "bench.h"
 #include "cli.h"
-#include "kl.h"
 #include "fixtures/cases.h"
 #include "ref/op.h"
 
@@ -101,9 +100,7 @@ static double delta_time(size_t T, size_t heads)
 static double kl_time(size_t width)
 {
 	struct tensors t = { 0 };
-	struct error e;
 	size_t n = 64 * width;
-	struct kl_row row[64];
 	double time[REPEATS];
 
 	if (!tensors_add(&t, "a", DT_F32, 1, &n) || !tensors_add(&t, "b", DT_F32, 1, &n)) exit(4);
@@ -113,7 +110,7 @@ static double kl_time(size_t width)
 	}
 	for (int i = 0; i < REPEATS; i++) {
 		double start = omp_get_wtime();
-		if (!kl_rows(&t.item[0], &t.item[1], width, 10, row, &e)) stop(&e);
+		bench_divergences(&t.item[0], &t.item[1], width);
 		time[i] = omp_get_wtime() - start;
 	}
 	tensors_free(&t);

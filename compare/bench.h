@@ -2,7 +2,10 @@
 #ifndef ETALON_BENCH_H
 #define ETALON_BENCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
+
+#include "fixtures/tensor.h"
 
 enum { BENCH_REPEATS = 5 };
 
@@ -19,7 +22,10 @@ enum { BENCH_STATE = 128, BENCH_M = 256, BENCH_N = 256, BENCH_K = 1024 };
 
 void bench_dd(void);            /* dd against its peers */
 void bench_memory(void);        /* comparison against reading */
-void bench_eigen(int n);        /* spectrum_of against MPFR, a row of the table and what lies between the two */
+/* Divergences both ways and top 10 of rows of `width`, on all cores. */
+void bench_divergences(const struct tensor *a, const struct tensor *b, size_t width);
+/* spectrum_of against MPFR, a row of the table, and, where `say`, what lies between the two. */
+void bench_eigen(int n, const char *form, const char *goal, bool say);
 
 /* Seconds of the peers, NaN where one was not there when this was built. The step: S <- e^g S, u = beta (v - S'k),
  * S <- S + k u', o = S'q; the product: 256 x 256 x 1024. */

@@ -8,9 +8,11 @@
 
 #include "bench.h"
 #include "elementwise.h"
-#include "kl.h"
+#include "kl_sums.h"
+#include "logit_row.h"
+#include "scan.h"
 
-struct two { const struct tensor *a, *b; size_t bytes; struct kl_row *row; };
+struct two { const struct tensor *a, *b; size_t bytes; };
 enum { WIDTH = 248320, ROWS = 256 };
 
 /* Both arrays, whole. */
@@ -37,12 +39,23 @@ static void compare(void *data)
 	elementwise_free(&r);
 }
 
+void bench_divergences(const struct tensor *a, const struct tensor *b, size_t width)
+{
+	size_t bytes = width * dtype_info[a->dtype].size;
+
+	#pragma omp parallel for schedule(dynamic)
+	for (size_t i = 0; i < a->count / width; i++) {
+		struct logit_row r;
+		logit_row(a->dtype, (char *)a->data + i * bytes, b->dtype, (char *)b->data + i * bytes, width, 10, NULL, &r);
+		if (!(r.kl >= 0)) exit(4);
+	}
+}
+
 static void divergences(void *data)
 {
 	struct two *t = data;
-	struct error e;
 
-	if (!kl_rows(t->a, t->b, WIDTH, 10, t->row, &e)) exit(4);
+	bench_divergences(t->a, t->b, WIDTH);
 }
 
 /* Logits, or numbers; b is off by up to 2^-12 of a. */
@@ -64,48 +77,54 @@ static void fill(struct tensors *t, enum dtype d, size_t n, const char *a, const
 	}
 }
 
-static void rate(const char *what, void (*run)(void *), struct two *t, const char *goal)
+static void rate(const char *what, const char *form, void (*run)(void *), struct two *t, const char *goal)
 {
 	double own = bench_time(run, t), read = bench_time(read_both, t);
 
-	printf("| %s | %.1f GB/s | %.1f GB/s | %.0f %% | %s |\n", what, (double)t->bytes / own / 1e9,
+	printf("| %s%s | %.1f GB/s | %.1f GB/s | %.0f %% | %s |\n", what, form, (double)t->bytes / own / 1e9,
 		(double)t->bytes / read / 1e9, 100 * read / own, goal);
 }
 
 /* Two files of one tensor each, mapped and in the page cache. */
-static void from_files(size_t n)
+static void compare_files(void *data)
+{
+	char (*path)[64] = data;
+	struct tensors x, y;
+	struct elementwise r;
+	struct error e;
+
+	if (!tensors_read(&x, path[0], &e) || !tensors_read(&y, path[1], &e)) exit(4);
+	if (!elementwise(&x.item[0], &y.item[0], 1, true, &r, &e)) exit(4);
+	elementwise_free(&r);
+	tensors_free(&x), tensors_free(&y);
+}
+
+static void from_files(struct tensors *made, const char *what, const char *form, const char *goal)
 {
 	char folder[] = "/tmp/etalon.bench.XXXXXX", path[2][64];
-	struct tensors made = { 0 }, x, y;
+	struct two memory = { &made->item[0], &made->item[1], 2 * made->item[0].bytes };
 	struct error e;
 
 	if (!mkdtemp(folder)) exit(4);
-	fill(&made, DT_F32, n, "a", "b");
 	for (int i = 0; i < 2; i++) {
-		struct tensors one = { .item = &made.item[i], .n = 1 };
+		struct tensors one = { .item = &made->item[i], .n = 1 };
 		snprintf(path[i], sizeof path[i], "%s/%d", folder, i);
 		if (!tensors_write(&one, path[i], &e)) exit(4);
 	}
-	struct two memory = { &made.item[0], &made.item[1], 8 * n, NULL };
-	double own[BENCH_REPEATS], read = bench_time(read_both, &memory), least = INFINITY;
-	for (int i = 0; i < BENCH_REPEATS; i++) {
-		double start = omp_get_wtime();
-		struct elementwise r;
-		if (!tensors_read(&x, path[0], &e) || !tensors_read(&y, path[1], &e)) exit(4);
-		if (!elementwise(&x.item[0], &y.item[0], 1, true, &r, &e)) exit(4);
-		own[i] = omp_get_wtime() - start;
-		least = fmin(least, own[i]);
-		elementwise_free(&r);
-		tensors_free(&x), tensors_free(&y);
-	}
-	for (int i = 0; i < BENCH_REPEATS; i++)                 /* the median */
-		for (int j = i + 1; j < BENCH_REPEATS; j++)
-			if (own[j] < own[i]) { double t = own[i]; own[i] = own[j]; own[j] = t; }
-	double middle = own[BENCH_REPEATS / 2];
-	printf("| F32, mapped files of 2^%.0f elements in the page cache | %.1f GB/s | %.1f GB/s | %.0f %% | 60 %% |\n", log2((double)n),
-		8e-9 * (double)n / middle, 8e-9 * (double)n / read, 100 * read / middle);
+	double own = bench_time(compare_files, path), read = bench_time(read_both, &memory), bytes = (double)memory.bytes;
+	printf("| %s%s, mapped files in the page cache | %.1f GB/s | %.1f GB/s | %.0f %% | %s |\n", what, form, 1e-9 * bytes / own,
+		1e-9 * bytes / read, 100 * read / own, goal);
 	unlink(path[0]), unlink(path[1]), rmdir(folder);
-	tensors_free(&made);
+}
+
+static void logits(const char *form, const char *goal)
+{
+	struct tensors t = { 0 };
+
+	fill(&t, DT_F32, (size_t)ROWS * WIDTH, "a", "b");
+	struct two two = { &t.item[0], &t.item[1], (size_t)8 * ROWS * WIDTH };
+	rate("KL both ways and top 10, 256 rows of 248,320 F32", form, divergences, &two, goal);
+	tensors_free(&t);
 }
 
 void bench_memory(void)
@@ -122,19 +141,26 @@ void bench_memory(void)
 		struct tensors t = { 0 };
 		size_t n = (size_t)1 << compared[i].size;
 		fill(&t, compared[i].type, n, "a", "b");
-		struct two two = { &t.item[0], &t.item[1], 2 * n * dtype_info[compared[i].type].size, NULL };
-		rate(compared[i].what, compare, &two, compared[i].goal);
-		if (compared[i].type == DT_F32) f32 = bench_time(compare, &two) / 4;
+		struct two two = { &t.item[0], &t.item[1], 2 * n * dtype_info[compared[i].type].size };
+		rate(compared[i].what, "", compare, &two, compared[i].goal);
+		if (compared[i].type == DT_F32) {
+			f32 = bench_time(compare, &two) / 4;
+			from_files(&t, compared[i].what, "", "60 %");
+			if (scan_best() != scan_plain) {
+				scan_use(scan_avx2);
+				rate(compared[i].what, ", avx2", compare, &two, "57 %");
+				from_files(&t, compared[i].what, ", avx2", "40 %");
+				scan_use(NULL);
+			}
+		}
 		tensors_free(&t);
 	}
-	from_files((size_t)1 << 26);
-	struct tensors t = { 0 };
-	fill(&t, DT_F32, (size_t)ROWS * WIDTH, "a", "b");
-	struct two two = { &t.item[0], &t.item[1], (size_t)8 * ROWS * WIDTH, calloc(ROWS, sizeof(struct kl_row)) };
-	if (!two.row) exit(4);
-	rate("KL both ways and top 10, 256 rows of 248,320 F32", divergences, &two, "45 %");
-	free(two.row);
-	tensors_free(&t);
+	logits("", "45 %");
+	if (kl_best() != &kl_plain) {
+		kl_use(&kl_avx2);
+		logits(", avx2", "30 %");
+		kl_use(NULL);
+	}
 	printf("\n| | etalon | peer | its time | ratio | goal |\n|---|--:|---|--:|--:|--:|\n");
 	bench_ratio("all figures of two arrays of 2^26 F32", f32, "NumPy", peer_numpy(), "");
 }

@@ -123,6 +123,32 @@ static void details(const struct result *x)
 	}
 }
 
+/* Errors by ulp: a bar's length is its share of the longest, at least one mark. */
+static int histogram(const struct result *x)
+{
+	enum { BAR = 50 };
+	static const char marks[] = "##################################################";
+	static const char *const heading[] = { ">ulp from", ">elements", "share" };
+	struct table t = { .columns = 3, .heading = heading };
+	size_t most = 0, first = SCAN_BINS, last = 0;
+
+	for (size_t i = 0; i < SCAN_BINS; i++) {
+		size_t n = x->r.histogram[i];
+		if (!n) continue;
+		most = n > most ? n : most, last = i;
+		first = i < first ? i : first;
+	}
+	if (!most) return EXIT_PASS;            /* no element is finite in both */
+	printf("%s: errors by ulp\n", name_of(x));
+	for (size_t i = first; i <= last; i++) {
+		size_t n = x->r.histogram[i];
+		table_add(&t, "%g", i ? ldexp(1, (int)i - 2) : 0);
+		table_add(&t, "%zu", n);
+		table_add(&t, "%.*s", n ? 1 + (int)((double)(BAR - 1) * (double)n / (double)most) : 0, marks);
+	}
+	return table_print(&t);
+}
+
 static int print_text(const struct result *list, size_t n)
 {
 	static const char *const heading[] = { "tensor", "type", "shape", ">elements", ">differ", ">max abs", ">max rel", ">max ulp",
@@ -132,8 +158,10 @@ static int print_text(const struct result *list, size_t n)
 	for (size_t i = 0; i < n; i++)
 		row(&t, &list[i]);
 	int status = table_print(&t);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		details(&list[i]);
+		if (!status && list[i].status == DIFFERS) status = histogram(&list[i]);
+	}
 	return status;
 }
 
@@ -162,6 +190,13 @@ static json_t *json_result(const struct result *x)
 			"nan_b", (json_int_t)r->nan_b, "inf_a", (json_int_t)r->inf_a, "inf_b", (json_int_t)r->inf_b,
 			"max_abs", cli_json_number(r->max_abs), "max_rel", cli_json_number(r->max_rel), "max_ulp", cli_json_number(r->max_ulp),
 			"rms", cli_json_number(r->rms), "rms_a", cli_json_number(r->rms_a), "mean", cli_json_number(r->mean)));
+	if (x->status <= DIFFERS) {
+		json_t *bins = json_array();
+		for (int i = 0; i < SCAN_BINS; i++)
+			json_array_append_new(bins, json_pack("{s:o,s:I}", "from_ulp", cli_json_number(i ? ldexp(1, i - 2) : 0), "elements",
+				(json_int_t)r->histogram[i]));
+		json_object_set_new(j, "histogram", bins);
+	}
 	json_object_set_new(j, "worst", top);
 	return j;
 }

@@ -85,7 +85,7 @@ static bool make_plan(struct plan *p, const struct op *op, const struct argument
 	return plan_form(p, op, a, form, e);
 }
 
-/* "etalon ref mpfr:128 mistake X round S=T", to be freed. */
+/* "etalon ref dd mistake X round S=T", to be freed. */
 static char *producer(const struct arguments *a)
 {
 	char *text = NULL;
@@ -243,7 +243,7 @@ int cmd_ref(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{ "output", 'o', "FILE", 0, "the capture to write; outputs have the types of CAPTURE's, or F64", 0 },
-		{ "arith", 'a', "A", 0, "see `etalon list arithmetics` (mpfr:128)", 0 },
+		{ "arith", 'a', "A", 0, "see `etalon list arithmetics` (dd)", 0 },
 		{ "mistake", 'm', "ID", 0, "make this mistake", 0 },
 		{ "round", 'r', "SITE=TYPE", 0, "round at this site; may be given again", 0 },
 		{ "form", 'f', "FORM", 0, "one of `list ops` forms (as the mistake or site needs)", 0 },
@@ -252,7 +252,7 @@ int cmd_ref(int argc, char **argv)
 		{ "json", 'j', NULL, 0, "say in JSON what was written", 0 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "CAPTURE -o FILE", "The reference's answer to CAPTURE's inputs.", NULL, NULL, NULL };
-	struct arguments a = { .arith = "mpfr:128", .chunk = CHUNK };
+	struct arguments a = { .arith = "dd", .chunk = CHUNK };
 	struct capture c;
 	struct error e;
 

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "fixtures/bits.h"
-#include "scan.h"
 
 #define INFINITE (UINT64_C(0x7FF) << 52)
 
@@ -22,6 +21,7 @@ struct part {
 	scan_form *scan;
 	size_t differ, nan_a, nan_b, inf_a, inf_b;
 	double max_abs, max_rel, max_ulp;
+	size_t histogram[SCAN_BINS];
 	struct element *top;
 	size_t n_top, room;
 };
@@ -51,12 +51,21 @@ static double threshold(const struct part *p)
 	return !p->room ? p->max_abs : p->n_top < p->room ? 0 : p->top[p->n_top - 1].abs;
 }
 
+/* Below 1/2, and octaves. */
+static void count_error(struct part *p, double ulps)
+{
+	int e;
+
+	frexp(ulps, &e);
+	p->histogram[ulps < 0.5 ? 0 : e + 1 < SCAN_BINS ? e + 1 : SCAN_BINS - 1]++;
+}
+
 /* Adds n elements to the sums and the count; true when some element passes a limit of p, which then has to be looked
  * at. *special: some element is not finite, or its square, and nothing was added. */
 static bool scan(struct part *p, struct sums *s, const struct grid *g, enum dtype t, const void *a, const void *b, size_t n,
                  bool *special)
 {
-	const struct limits l = { p->max_rel, p->max_ulp * g->scale, g->least };
+	const struct limits l = { p->max_rel * (1 + 0x1p-52), p->max_ulp * g->scale, g->least, g->scale };
 	struct scanned x;
 
 	p->scan(&x, t, a, b, n, &l);
@@ -65,6 +74,7 @@ static bool scan(struct part *p, struct sums *s, const struct grid *g, enum dtyp
 		return false;
 	p->differ += x.differ;
 	s->d2 += x.d2, s->a2 += x.a2, s->d += x.d, s->finite += n;
+	for (int i = 0; g->mask && i < SCAN_BINS; i++) p->histogram[i] += x.bin[i];
 	return x.past_rel > 0 || x.past_ulp > 0 || x.most > threshold(p) || (x.differ && p->n_top < p->room);
 }
 
@@ -117,8 +127,10 @@ static void look_at_special(struct part *p, struct sums *s, const struct grid *g
 		double d = b[i] - a[i];
 		p->nan_a += isnan(a[i]) != 0, p->nan_b += isnan(b[i]) != 0;
 		p->inf_a += isinf(a[i]) != 0, p->inf_b += isinf(b[i]) != 0;
-		if (isfinite(a[i]) && isfinite(b[i]))
+		if (isfinite(a[i]) && isfinite(b[i])) {
 			s->d2 += d * d, s->a2 += a[i] * a[i], s->d += d, s->finite++;
+			count_error(p, fabs(d) / spacing(g, larger(fabs(a[i]), fabs(b[i]))));
+		}
 		if (to_bits(a[i]) == to_bits(b[i]) && !isnan(a[i]))
 			continue;
 		p->differ++;
@@ -169,6 +181,7 @@ static void compare(struct part *p, struct sums *s, const struct grid *g, const 
 	dtype_load(b->dtype, at(b, first), n, y);
 	if (!typed)
 		hot = scan(p, s, g, DT_F64, x, y, n, &special);
+	for (size_t i = 0; !g->mask && i < n; i++) count_error(p, fabs(y[i] - x[i]));
 	if (a->dtype == DT_I64 || b->dtype == DT_I64)
 		look_at_wide(p, g, a, b, first, x, y, n);
 	if (special)
@@ -191,6 +204,7 @@ static void advise(const struct tensor *t, size_t first, size_t n, int advice)
 static void merge(struct elementwise *r, struct part *all, const struct part *p)
 {
 	r->differ += p->differ, r->nan_a += p->nan_a, r->nan_b += p->nan_b, r->inf_a += p->inf_a, r->inf_b += p->inf_b;
+	for (int i = 0; i < SCAN_BINS; i++) r->histogram[i] += p->histogram[i];
 	r->max_abs = larger(r->max_abs, p->max_abs);
 	r->max_rel = larger(r->max_rel, p->max_rel);
 	r->max_ulp = larger(r->max_ulp, p->max_ulp);

@@ -3,6 +3,7 @@
 #define ETALON_ELEMENTWISE_H
 
 #include "fixtures/tensor.h"
+#include "scan.h"
 
 /* abs is infinite where a value is not finite. */
 struct element { size_t index; double a, b, abs, rel, ulp; };
@@ -16,6 +17,7 @@ struct elementwise {
 	double max_ulp;         /* |d| in units of the coarser type's spacing at max(|a|, |b|); integers: 1 */
 	double rms, rms_a;      /* of d, of a */
 	double mean;            /* of d */
+	size_t histogram[SCAN_BINS];    /* of |d| in the same units: below 1/2, then from 2^(i - 2) on, the last without end */
 	struct element *top;    /* the differing elements of largest |d|, first the largest */
 	size_t n_top;
 };

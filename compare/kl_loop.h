@@ -4,137 +4,163 @@
 #include "kl_sums.h"
 #include "load.h"
 
-/* 1/(j + 2)! */
-static const double factorial[] = {
-	0x1p-1, 0x1.5555555555555p-3, 0x1.5555555555555p-5, 0x1.1111111111111p-7, 0x1.6c16c16c16c17p-10, 0x1.a01a01a01a01ap-13,
-	0x1.a01a01a01a01ap-16, 0x1.71de3a556c734p-19, 0x1.27e4fb7789f5cp-22, 0x1.ae64567f544e4p-26, 0x1.1eed8eff8d898p-29,
-	0x1.6124613a86d09p-33
+/* (e^r - 1 - r)/r^2, minimax: of itself within 2^-51.4 for |r| <= KL_NEAR; within 2^-42.9 for |r| <= ln 2 / 32, as a weight
+ * needs no more; within 2^-51.8 for |r| <= ln 2 / 2. */
+static const double near_term[] = {
+	0x1p-1, 0x1.55555555557ddp-3, 0x1.55555555558fbp-5, 0x1.111110fcd65d1p-7, 0x1.6c16c14de6d5dp-10, 0x1.a0241eddc8a6fp-13,
+	0x1.a0246d7045582p-16
 };
+#if defined __AVX512F__
+static const double weight_term[] = {
+	0x1.0000000000001p-1, 0x1.55555554dd387p-3, 0x1.55555554b92fep-5, 0x1.11120b03d8329p-7, 0x1.6c181f5989431p-10
+};
+#define far_term near_term
+enum { STEPS = 16, TOGETHER = 2 };
+#else
+static const double far_term[] = {
+	0x1.0000000000001p-1, 0x1.5555555555558p-3, 0x1.5555555553d62p-5, 0x1.111111110f803p-7, 0x1.6c16c1788c44dp-10,
+	0x1.a01a01b00c2c6p-13, 0x1.a019b90bc3fbdp-16, 0x1.71ddf6b3f10d1p-19, 0x1.289186d6aea07p-22, 0x1.af632ad6abee8p-26
+};
+#define weight_term far_term
+enum { STEPS = 1, TOGETHER = 1 };
+#endif
+#define LEN(a) ((int)(sizeof (a) / sizeof *(a)))
 
-/* Σ_{j < terms} x^j/(j + 2)! */
-INLINE vd v_series(vd x, int terms)
+/* A step for TOGETHER vectors, one after the other: what each waits for, the others fill. */
+#define EACH _Pragma("GCC unroll 8") for (int i = 0; i < n; i++)
+struct some { vd v[TOGETHER]; };
+
+/* y = Σ_j c[j] x^j */
+INLINE void v_series(int n, struct some *y, const struct some *x, const double *c, int terms)
 {
-	vd s = v_set(factorial[terms - 1]);
-
+	EACH y->v[i] = v_set(c[terms - 1]);
 	#pragma GCC unroll 16
-	for (int j = terms - 2; j >= 0; j--) s = v_fma(s, x, v_set(factorial[j]));
-	return s;
+	for (int j = terms - 2; j >= 0; j--) EACH y->v[i] = v_fma(y->v[i], x->v[i], v_set(c[j]));
 }
 
-/* 2^power and e^r - 1: x = k ln 2 + r with |r| < 0.35, to the 13th power of r: 2^-52. phi: e^x - 1 - x. */
-struct exponential { vd power, near, minus_1, phi; };
-INLINE struct exponential v_exp(vd x)
+/* x = k ln 2 / STEPS + r; whole = 2^(k / STEPS), e^r - 1 - r = r2 rest, r2 = r^2. -700 <= x <= 700. */
+struct exponential { struct some k, r, r2, whole, rest; };
+INLINE void v_exp(int n, struct exponential *e, const struct some *x, const double *c, int terms)
 {
-	vd magic = v_set(0x1.8p52), k = v_fma(x, v_set(0x1.71547652b82fep0), magic);
-	vi bits = ((vi)k << 52) + 0x3ff0000000000000;
+	const vd magic = v_set(0x1.8p52);
+	struct some bits;
 
-	k -= magic;
-	vd r = v_fma(k, v_set(-0x1.abc9e3b39803fp-56), v_fma(k, v_set(-0x1.62e42fefa39efp-1), x));
-	vd phi = v_series(r, 12) * (r * r), power = (vd)bits, near = r + phi, minus_1 = v_fma(power, near, power - 1);
-	vi same = k == 0;
-	return (struct exponential){ power, near, minus_1, (vd)(((vi)phi & same) | ((vi)(minus_1 - x) & ~same)) };
-}
-
-/* e^x, -700 <= x <= 0, within 2^-42. A weight: what it is off by, all that it weighs is off by. */
-INLINE vd v_weight(vd x)
-{
+	EACH bits.v[i] = v_fma(x->v[i], v_set(0x1.71547652b82fep0 * STEPS), magic);
+	EACH e->k.v[i] = bits.v[i] - magic;
+	EACH e->r.v[i] = v_fma(e->k.v[i], v_set(-0x1.62e42fefa39efp-1 / STEPS), x->v[i]);
 #if defined __AVX512F__
-	/* x = (16 e + j) ln 2 / 16 + r with |r| < 0.022: 2^e 2^(j/16) e^r, the second from a table in two registers */
-	static const double roots[] = {
-		0x1p0, 0x1.0b5586cf9890fp0, 0x1.172b83c7d517bp0, 0x1.2387a6e756238p0,
-		0x1.306fe0a31b715p0, 0x1.3dea64c123422p0, 0x1.4bfdad5362a27p0, 0x1.5ab07dd485429p0,
-		0x1.6a09e667f3bcdp0, 0x1.7a11473eb0187p0, 0x1.8ace5422aa0dbp0, 0x1.9c49182a3f09p0,
-		0x1.ae89f995ad3adp0, 0x1.c199bdd85529cp0, 0x1.d5818dcfba487p0, 0x1.ea4afa2a490dap0,
+	/* The bits of 2^(j/16), less j 2^48; k 2^48 adds to them the exponent and j 2^48. */
+	static const long long roots[] = {
+		0x3ff0000000000000, 0x3fefb5586cf9890f, 0x3fef72b83c7d517b, 0x3fef387a6e756238, 0x3fef06fe0a31b715, 0x3feedea64c123422,
+		0x3feebfdad5362a27, 0x3feeab07dd485429, 0x3feea09e667f3bcd, 0x3feea11473eb0187, 0x3feeace5422aa0db, 0x3feec49182a3f090,
+		0x3feee89f995ad3ad, 0x3fef199bdd85529c, 0x3fef5818dcfba487, 0x3fefa4afa2a490da
 	};
-	vd magic = v_set(0x1.8p52), k = v_fma(x, v_set(0x1.71547652b82fep4), magic);
-	vd r = v_fma(k - magic, v_set(-0x1.62e42fefa39efp-5), x);
-	vd root = _mm512_permutex2var_pd(v_load(roots), (__m512i)k, v_load(roots + 8));
-	vd whole = (vd)((vi)root + ((vi)_mm512_srli_epi64((__m512i)k, 4) << 52));
-	return v_fma(whole, v_fma(v_series(r, 4), r * r, r), whole);
+	EACH {
+		__m512i root = _mm512_permutex2var_epi64(_mm512_loadu_si512(roots), (__m512i)bits.v[i], _mm512_loadu_si512(roots + 8));
+		e->whole.v[i] = (vd)((vi)root + ((vi)bits.v[i] << 48));
+	}
 #else
-	struct exponential e = v_exp(x);
-	return v_fma(e.power, e.near, e.power);
+	EACH e->r.v[i] = v_fma(e->k.v[i], v_set(-0x1.abc9e3b39803fp-56), e->r.v[i]);
+	EACH e->whole.v[i] = (vd)(((vi)bits.v[i] << 52) + 0x3ff0000000000000);
 #endif
+	v_series(n, &e->rest, &e->r, c, terms);
+	EACH e->r2.v[i] = e->r.v[i] * e->r.v[i];
 }
 
-/* Is every one of x below the bound? A NaN is not. */
-INLINE bool v_below(vd x, double bound)
+struct lanes { vd w, we, wphi, wte, d, d2, least, most; };
+
+INLINE void vectors(int n, struct lanes *s, const struct some *a, const struct some *b, vd m, vd c, bool near)
 {
-#if defined __AVX512F__
-	return _mm512_cmp_pd_mask(x, v_set(bound), _CMP_LT_OQ) == 0xff;
-#elif defined __AVX2__
-	return _mm256_movemask_pd(_mm256_cmp_pd(x, v_set(bound), _CMP_LT_OQ)) == 0xf;
-#else
-	return x[0] < bound && x[1] < bound;
-#endif
-}
+	struct exponential e;
+	struct some x, t, w, phi, minus_1;
 
-INLINE vd v_within(vd x, double bound) { return v_max(v_set(-bound), -v_max(v_set(-bound), -x)); }
-
-struct kl_lanes { vd w, we, wphi, wpsi, far; };
-
-/* Where all |t| < 1/16, as they are for a kernel's rounding errors, no reduction: to the 8th power, 2^-44. */
-INLINE void one_vector(struct kl_lanes *s, vd a, vd b, vd m, vd c)
-{
-	vd t = (b - a) - c, size = (vd)((vi)t & ((vi)v_set(-0.0) ^ -1)), phi, minus_1;
-	vd w = v_weight(v_max(v_set(-700), a - m));     /* x, the second operand, where it is a NaN */
-
-	if (v_below(size, 0x1p-4)) {
-		phi = v_series(t, 7) * (t * t);
-		minus_1 = t + phi;
+	EACH {
+		vd d = b->v[i] - a->v[i];
+		s->d += d;
+		s->d2 = v_fma(d, d, s->d2);
+		s->most = v_max(d, s->most);
+		s->least = v_min(d, s->least);
+		t.v[i] = d - c;
+	}
+	EACH x.v[i] = v_max(v_set(-700), a->v[i] - m);
+	v_exp(n, &e, &x, weight_term, LEN(weight_term));
+	EACH w.v[i] = v_fma(e.whole.v[i], v_fma(e.r2.v[i], e.rest.v[i], e.r.v[i]), e.whole.v[i]);
+	if (near) {
+		v_series(n, &phi, &t, near_term, LEN(near_term));
+		EACH phi.v[i] = phi.v[i] * (t.v[i] * t.v[i]);
+		EACH minus_1.v[i] = t.v[i] + phi.v[i];
 	} else {
-		struct exponential f = v_exp(v_within(t, KL_FAR));
-		phi = f.phi;
-		minus_1 = f.minus_1;
+		EACH x.v[i] = v_max(v_set(-KL_FAR), v_min(v_set(KL_FAR), t.v[i]));
+		v_exp(n, &e, &x, far_term, LEN(far_term));
+		EACH {
+			vi same = e.k.v[i] == 0;
+			minus_1.v[i] = v_fma(e.whole.v[i], v_fma(e.r2.v[i], e.rest.v[i], e.r.v[i]), e.whole.v[i] - 1);
+			phi.v[i] = (vd)(((vi)(e.r2.v[i] * e.rest.v[i]) & same) | ((vi)(minus_1.v[i] - t.v[i]) & ~same));
+		}
 	}
-	s->w += w;
-	s->we = v_fma(w, minus_1, s->we);
-	s->wphi = v_fma(w, phi, s->wphi);
-	s->far = v_max(size, s->far);
-	s->wpsi = v_fma(w, v_fma(t, minus_1, -phi), s->wpsi);
+	EACH s->w += w.v[i];
+	EACH s->wphi = v_fma(w.v[i], phi.v[i], s->wphi);
+	EACH w.v[i] = w.v[i] * minus_1.v[i];
+	EACH s->we += w.v[i];
+	EACH s->wte = v_fma(w.v[i], t.v[i], s->wte);
 }
 
-/* Memory fetches what comes AHEAD while this computes. */
-INLINE void both(struct kl_lanes *s, load_of *la, size_t size_a, load_of *lb, size_t size_b, const void *a, const void *b,
-	size_t n, double m, double c)
+/* n is a multiple of W. Memory fetches the next n while this computes. */
+INLINE void all(struct lanes *to, load_of *load, size_t size, const void *a, const void *b, size_t n, double m, double c, bool near)
 {
-	struct kl_lanes sum = *s;               /* in registers */
+	struct lanes s = *to;                   /* in registers */
+	struct some x, y;
+	size_t i = 0;
 
-	for (size_t i = 0; i < n; i += W) {
-		if (i * size_a % LINE == 0) __builtin_prefetch((const char *)a + i * size_a + AHEAD);
-		if (i * size_b % LINE == 0) __builtin_prefetch((const char *)b + i * size_b + AHEAD);
-		one_vector(&sum, la(a, i), lb(b, i), v_set(m), v_set(c));
+	for (; i + TOGETHER * W <= n; i += TOGETHER * W) {
+		#pragma GCC unroll 8
+		for (size_t k = 0; k < TOGETHER * W * size; k += LINE) {
+			__builtin_prefetch((const char *)a + (n + i) * size + k);
+			__builtin_prefetch((const char *)b + (n + i) * size + k);
+		}
+		#pragma GCC unroll 8
+		for (size_t k = 0; k < TOGETHER; k++) x.v[k] = load(a, i + k * W), y.v[k] = load(b, i + k * W);
+		vectors(TOGETHER, &s, &x, &y, v_set(m), v_set(c), near);
 	}
-	*s = sum;
+	for (; i < n; i += W) {
+		x.v[0] = load(a, i), y.v[0] = load(b, i);
+		vectors(1, &s, &x, &y, v_set(m), v_set(c), near);
+	}
+	*to = s;
 }
 
-/* n is a multiple of W. */
-static void any(struct kl_lanes *s, enum dtype ta, const void *a, enum dtype tb, const void *b, size_t n, double m, double c)
+static void any(struct lanes *s, enum dtype t, const void *a, const void *b, size_t n, double m, double c, bool near)
 {
-	load_of *la = ta == DT_F64 ? load_f64 : ta == DT_F16 ? load_f16 : ta == DT_BF16 ? load_bf16 : load_f32;
-	load_of *lb = tb == DT_F64 ? load_f64 : tb == DT_F16 ? load_f16 : tb == DT_BF16 ? load_bf16 : load_f32;
-
-	if (ta == DT_F32 && tb == DT_F32) both(s, load_f32, 4, load_f32, 4, a, b, n, m, c);
-	else if (ta == DT_BF16 && tb == DT_BF16) both(s, load_bf16, 2, load_bf16, 2, a, b, n, m, c);
-	else both(s, la, dtype_info[ta].size, lb, dtype_info[tb].size, a, b, n, m, c);
+	#define CASE(type, load, size) \
+		case type: if (near) all(s, load, size, a, b, n, m, c, true); else all(s, load, size, a, b, n, m, c, false); break
+	switch (t) {
+	CASE(DT_F64, load_f64, 8);
+	CASE(DT_F32, load_f32, 4);
+	CASE(DT_F16, load_f16, 2);
+	CASE(DT_BF16, load_bf16, 2);
+	default: break;
+	}
 }
 
-static void sums(struct kl_sums *s, enum dtype ta, const void *a, enum dtype tb, const void *b, size_t n, double m, double c)
+static void sums(struct kl_sums *s, enum dtype t, const void *a, const void *b, size_t n, double m, double c, bool near)
 {
-	struct kl_lanes lanes = { 0 }, rest = { 0 };
-	size_t whole = n / W * W, size_a = dtype_info[ta].size, size_b = dtype_info[tb].size;
+	struct lanes lanes = { .least = v_set(INFINITY), .most = v_set(-INFINITY) }, rest = lanes;
+	size_t whole = n / W * W, size = dtype_info[t].size;
 	char x[8 * W] = { 0 }, y[8 * W] = { 0 };
 
-	memcpy(x, (const char *)a + whole * size_a, (n - whole) * size_a);
-	memcpy(y, (const char *)b + whole * size_b, (n - whole) * size_b);
-	any(&lanes, ta, a, tb, b, whole, m, c);
-	any(&rest, ta, x, tb, y, W, m, c);
-	*s = (struct kl_sums){ 0 };
-	for (size_t i = 0; i < W; i++) {
-		bool there = whole + i < n;
-		s->w += lanes.w[i] + (there ? rest.w[i] : 0), s->we += lanes.we[i] + (there ? rest.we[i] : 0);
-		s->wphi += lanes.wphi[i] + (there ? rest.wphi[i] : 0), s->wpsi += lanes.wpsi[i] + (there ? rest.wpsi[i] : 0);
-		s->far = fmax(s->far, fmax(lanes.far[i], there ? rest.far[i] : 0));
+	any(&lanes, t, a, b, whole, m, c, near);
+	if (whole < n) {
+		memcpy(x, (const char *)a + whole * size, (n - whole) * size);
+		memcpy(y, (const char *)b + whole * size, (n - whole) * size);
+		any(&rest, t, x, y, W, m, c, near);
+	}
+	*s = (struct kl_sums){ .least = INFINITY, .most = -INFINITY };
+	for (size_t i = 0; i < W + (n - whole); i++) {
+		const struct lanes *l = i < W ? &lanes : &rest;
+		size_t k = i % W;
+		s->w += l->w[k], s->we += l->we[k], s->wphi += l->wphi[k], s->wpsi += l->wte[k] - l->wphi[k];
+		s->d += l->d[k], s->d2 += l->d2[k], s->least = l->least[k] < s->least ? l->least[k] : s->least;
+		s->most = l->most[k] > s->most ? l->most[k] : s->most;
 	}
 }
 
@@ -174,9 +200,9 @@ static double most(enum dtype t, const void *x, size_t n)
 	double z[W], largest = -INFINITY;
 	size_t whole = n / W * W;
 
-	dtype_load(t, (const char *)x + whole * dtype_info[t].size, n - whole, z);
-	for (size_t i = 0; i < n - whole; i++) largest = fmax(largest, z[i]);
-	for (size_t i = 0; i < W; i++) largest = fmax(largest, y[i]);
+	if (whole < n) dtype_load(t, (const char *)x + whole * dtype_info[t].size, n - whole, z);
+	for (size_t i = 0; i < n - whole; i++) largest = z[i] > largest ? z[i] : largest;
+	for (size_t i = 0; i < W; i++) largest = y[i] > largest ? y[i] : largest;
 	return largest;
 }
 

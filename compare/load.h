@@ -9,6 +9,7 @@
 enum { AHEAD = 4096, LINE = 64 };       /* bytes: asked for before they are read; of the cache */
 
 typedef long long vi __attribute__((vector_size(8 * W)));
+typedef unsigned long long vu __attribute__((vector_size(8 * W)));
 typedef vd load_of(const void *x, size_t i);    /* elements i .. i + W - 1 */
 
 INLINE vd v_max(vd a, vd b)
@@ -19,6 +20,40 @@ INLINE vd v_max(vd a, vd b)
 	return _mm256_max_pd(a, b);
 #else
 	return (vd){ a[0] > b[0] ? a[0] : b[0], a[1] > b[1] ? a[1] : b[1] };
+#endif
+}
+
+INLINE vd v_min(vd a, vd b)
+{
+#if defined __AVX512F__
+	return _mm512_min_pd(a, b);
+#elif defined __AVX2__
+	return _mm256_min_pd(a, b);
+#else
+	return (vd){ a[0] < b[0] ? a[0] : b[0], a[1] < b[1] ? a[1] : b[1] };
+#endif
+}
+
+/* x << by, 0 where by is not below 64 */
+INLINE vu v_shift(vu x, vu by)
+{
+#if defined __AVX512F__
+	return (vu)_mm512_sllv_epi64((__m512i)x, (__m512i)by);
+#elif defined __AVX2__
+	return (vu)_mm256_sllv_epi64((__m256i)x, (__m256i)by);
+#else
+	return (x << (by & 63)) & (vu)(by < 64);
+#endif
+}
+
+/* max(|a|, |b|) */
+INLINE vd v_size(vd a, vd b)
+{
+#if defined __AVX512F__
+	return _mm512_range_pd(a, b, 0xb);
+#else
+	const vi magnitude = (vi)v_set(-0.0) ^ -1;
+	return v_max((vd)((vi)a & magnitude), (vd)((vi)b & magnitude));
 #endif
 }
 

@@ -4,35 +4,38 @@
 #include <string.h>
 
 #include "fixtures/bits.h"
-#include "fixtures/wide.h"
+#include "kl_sums.h"
 
-#define EXPONENT (UINT64_C(0x7FF) << 52)
+enum { BLOCK = 1024, PART = 64 };       /* logits of each side that stay in the first cache; that are looked at together */
+#define MASKED ((double)-INFINITY)
 
-enum { BLOCK = 1024 };          /* two blocks of doubles stay in the first cache */
+/* A divergence that is so much less than what it is the difference of is computed again, carefully; as where Σ q / Σ p, which
+ * are as far apart as c is from its best place, is so far from 1. */
+#define CANCELS 16
+#define APART 1024
 
-/* Of one side so far: Σ exp(x - max) and Σ exp(x - max) (x - other - shift). The shift is about what the two rows differ by
- * as a whole, which no probability depends on. */
-struct weights { double max, sum, distance, shift; };
+/* Logits of one type. */
+struct logits { enum dtype type; const char *at; };
 
-static inline double larger(double x, double y) { return x > y ? x : y; }
+/* Σ exp(x - max) over the tokens that the other side masks: they are of the sum, but at no distance. */
+struct alone { double max, sum; };
 
-/* x = n ln 2 + r, |r| <= 0.347: e^r by Taylor's terms up to r^13/13! (the next is below 5e-18). ln 2 in two parts, the first of
- * 42 bits, so that its product with n is exact. */
-static inline double exp_below(double x)
-{
-	const double shift = 0x1.8p52, high = 0x1.62e42fefa3800p-1, low = 0x1.ef35793c76730p-45;
+/* Of the pairs so far: sums, with the m and c that they are of. */
+struct work {
+	const struct kl_form *form;
+	struct logit_row *r;
+	struct kl_sums all;
+	double m, c;
+	struct alone alone[2];
+	bool near, careful;
+	size_t top, *histogram;
+};
 
-	x = x > -708 ? x : -708;
-	double k = x * 0x1.71547652b82fep+0 + shift, n = k - shift, r = (x - n * high) - n * low, r2 = r * r, r4 = r2 * r2;
-	double p = ((1. / 5040 + r * (1. / 40320)) + r2 * (1. / 362880 + r * (1. / 3628800)))
-		+ r4 * ((1. / 39916800 + r * (1. / 479001600)) + r2 * (1. / 6227020800));
-	double q = (1. / 6 + r * (1. / 24)) + r2 * (1. / 120 + r * (1. / 720)) + r4 * p;
+static struct logits from(struct logits x, size_t i) { return (struct logits){ x.type, x.at + i * dtype_info[x.type].size }; }
+static void load(double *y, struct logits x, size_t n) { dtype_load(x.type, x.at, n, y); }
+static double larger(double x, double y) { return x > y ? x : y; }
 
-	return from_bits(to_bits(1 + (r + r2 * (0.5 + r * q))) + (to_bits(k) << 52));
-}
-
-double logit_exp(double x) { return exp_below(x); }
-
+/* ---- errors ---- */
 double logit_bin_from(size_t i) { return i == 0 ? 0 : ldexp(i % 2 ? 1 : 1.5, (int)(i - 1) / 2 - 48); }
 
 /* Half octaves: the exponent and the first bit behind it. */
@@ -44,56 +47,7 @@ static void count_errors(size_t *histogram, const double *a, const double *b, si
 	}
 }
 
-/* The largest of each; true when some element is not finite. */
-WIDE_LOOP
-static bool largest(const double *a, const double *b, size_t n, double *max_a, double *max_b)
-{
-	double ma = (double)-INFINITY, mb = (double)-INFINITY;
-	uint64_t special = 0;
-
-	#pragma omp simd reduction(max:ma,mb) reduction(|:special)
-	for (size_t i = 0; i < n; i++) {
-		special |= (uint64_t)((to_bits(a[i]) & EXPONENT) == EXPONENT) | (uint64_t)((to_bits(b[i]) & EXPONENT) == EXPONENT);
-		ma = larger(ma, a[i]);
-		mb = larger(mb, b[i]);
-	}
-	*max_a = ma;
-	*max_b = mb;
-	return special;
-}
-
-static void raise(struct weights *w, double max)
-{
-	if (!(max > w->max)) return;
-	double scale = exp(w->max - max);
-	w->max = max;
-	w->sum *= scale;
-	w->distance *= scale;
-}
-
-/* Finite a [n], b [n], none above the maxima: adds to the weights and to the errors; returns the largest |d|. */
-WIDE_LOOP
-static double add(struct weights *wa, struct weights *wb, struct logit_row *r, const double *a, const double *b, size_t n)
-{
-	double za = 0, zb = 0, sa = 0, sb = 0, sum = 0, squares = 0, max = 0, ma = wa->max, mb = wb->max, shift = wb->shift;
-
-	#pragma omp simd reduction(+:za,zb,sa,sb,sum,squares) reduction(max:max)
-	for (size_t i = 0; i < n; i++) {
-		double d = b[i] - a[i], ea = exp_below(a[i] - ma), eb = exp_below(b[i] - mb);
-		za += ea;
-		zb += eb;
-		sa -= ea * (d - shift);
-		sb += eb * (d - shift);
-		sum += d;
-		squares += d * d;
-		max = larger(max, fabs(d));
-	}
-	wa->sum += za, wa->distance += sa;
-	wb->sum += zb, wb->distance += sb;
-	r->sum += sum, r->squares += squares, r->count += n;
-	return max;
-}
-
+/* ---- the largest ---- */
 static void enter(struct logit_side *s, size_t top, size_t token, double x)
 {
 	size_t i = s->n_top;
@@ -105,99 +59,226 @@ static void enter(struct logit_side *s, size_t top, size_t token, double x)
 	s->top[i] = (struct ranked){ token, x };
 }
 
-static void enter_all(struct logit_side *s, size_t top, size_t first, const double *x, size_t n, double max)
+static bool enters(const struct logit_side *s, size_t top, double x) { return s->n_top < top || x > s->top[top - 1].value; }
+
+/* A block whose largest is `most`; of it, only the parts that hold a new one are looked at. */
+static void enter_all(const struct kl_form *form, struct logit_side *s, size_t top, size_t first, struct logits x, size_t n, double most)
 {
-	if (!top || (s->n_top == top && !(max > s->top[top - 1].value))) return;
-	for (size_t i = 0; i < n; i++)
-		if (x[i] > (double)-INFINITY && (s->n_top < top || x[i] > s->top[top - 1].value)) enter(s, top, first + i, x[i]);
+	double y[PART];
+
+	if (!top || !enters(s, top, most)) return;
+	for (size_t at = 0; at < n; at += PART) {
+		size_t part = n - at < PART ? n - at : PART;
+		struct logits some = from(x, at);
+		if (!enters(s, top, form->most(some.type, some.at, part))) continue;
+		load(y, some, part);
+		for (size_t i = 0; i < part; i++)
+			if (y[i] > MASKED && enters(s, top, y[i])) enter(s, top, first + at + i, y[i]);
+	}
 }
 
-/* A logit whose partner is masked: of the sum, but at no distance. */
-static void add_alone(struct weights *w, double x)
-{
-	raise(w, x);
-	w->sum += exp_below(x - w->max);
-}
+/* ---- sums ---- */
 
 /* Counts what is not finite and moves the pairs that are to the front; `token` follows them. Returns their number. */
-static size_t sort_out(struct logit_row *r, struct weights *wa, struct weights *wb, double *a, double *b, size_t *token, size_t n)
+static size_t sort_out(struct work *w, double *a, double *b, size_t *token, size_t first, size_t n)
 {
-	const double masked = (double)-INFINITY;
+	struct logit_row *r = w->r;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		bool fa = isfinite(a[i]), fb = isfinite(b[i]);
 		r->a.nan += isnan(a[i]) != 0, r->b.nan += isnan(b[i]) != 0;
 		r->a.inf += a[i] == (double)INFINITY, r->b.inf += b[i] == (double)INFINITY;
-		if (a[i] == masked && b[i] == masked) r->masked++;
-		else if (a[i] == masked) r->a.masked++;
-		else if (b[i] == masked) r->b.masked++;
-		if (fa && b[i] == masked) add_alone(wa, a[i]);
-		if (fb && a[i] == masked) add_alone(wb, b[i]);
-		if (!fa || !fb) continue;
-		a[kept] = a[i], b[kept] = b[i], token[kept++] = token[i];
+		if (a[i] == MASKED && b[i] == MASKED) r->masked++;
+		else if (a[i] == MASKED) r->a.masked++;
+		else if (b[i] == MASKED) r->b.masked++;
+		if (fa != fb && (fa ? b : a)[i] == MASKED) {
+			struct alone *s = &w->alone[fb];
+			double x = (fa ? a : b)[i], max = larger(s->max, x);
+			s->sum = s->sum * exp(s->max - max) + exp(x - max);
+			s->max = max;
+		}
+		if (fa && fb) a[kept] = a[i], b[kept] = b[i], token[kept++] = first + i;
 	}
 	return kept;
 }
 
-static void block(struct logit_row *r, struct weights *wa, struct weights *wb, double *a, double *b, size_t first, size_t n,
-	size_t top,
-	size_t *histogram)
-{
-	size_t token[BLOCK];
-	double max_a, max_b;
-	bool special = largest(a, b, n, &max_a, &max_b);
+static void scale(struct kl_sums *s, double by) { s->w *= by, s->we *= by, s->wphi *= by, s->wpsi *= by; }
 
-	enter_all(&r->a, top, first, a, n, max_a);
-	enter_all(&r->b, top, first, b, n, max_b);
-	if (special) {
-		for (size_t i = 0; i < n; i++) token[i] = first + i;
-		n = sort_out(r, wa, wb, a, b, token, n);
-		largest(a, b, n, &max_a, &max_b);
+/* The first of n pairs that is so far apart. */
+static size_t place(struct logits a, struct logits b, size_t n, double distance)
+{
+	double x[PART], y[PART];
+
+	for (size_t at = 0; at < n; at += PART) {
+		size_t part = n - at < PART ? n - at : PART;
+		load(x, from(a, at), part), load(y, from(b, at), part);
+		for (size_t i = 0; i < part; i++)
+			if (fabs(y[i] - x[i]) == distance) return at + i;
 	}
-	raise(wa, max_a);
-	raise(wb, max_b);
-	if (n == 0) return;
-	if (r->count == 0) wa->shift = -(wb->shift = max_b - max_a);
-	if (histogram) count_errors(histogram, a, b, n);
-	double max = add(wa, wb, r, a, b, n);
-	if (!(max > r->max || r->count == n)) return;
-	r->max = max;
-	for (size_t i = 0; i < n; i++)
-		if (fabs(b[i] - a[i]) == max) {
-			r->worst = special ? token[i] : first + i;
-			return;
-		}
+	return 0;
 }
 
-/* KL(p||q) = Σ p (log p - log q), with log p - log q = (x - y) - (log_sum_p - log_sum_q). */
-static double divergence(const struct weights *p, const struct weights *q, bool masked, bool usable)
+/* n pairs, the largest of each side given. False, and nothing is added, where some are not finite; token [n]: none of these
+ * are. Their tokens are first, first + 1 ..., or token's. */
+static bool add(struct work *w, struct logits a, struct logits b, size_t n, double most_a, double most_b, size_t first,
+	const size_t *token)
 {
-	if (!usable) return (double)NAN;
-	if (masked) return (double)INFINITY;
-	double kl = p->distance / p->sum - ((p->max - q->max - p->shift) + log(p->sum / q->sum));
-	return kl < 0 ? 0 : kl;         /* a rounding below 0; a NaN stays one */
+	struct logit_row *r = w->r;
+	struct kl_sums s;
+	double m = r->count ? larger(w->m, most_a) : most_a, c = r->count ? w->c : most_b - most_a;
+
+	if (!isfinite(m)) return false;
+	if (!isfinite(c)) c = 0;
+	w->form->sums(&s, a.type, a.at, b.at, n, m, c, w->near);
+	if (!isfinite(s.d2) && !token) return false;
+	double wide = larger(c - s.least, s.most - c), most = larger(-s.least, s.most);
+	if (w->near && !(wide <= KL_NEAR)) w->form->sums(&s, a.type, a.at, b.at, n, m, c, false);
+	w->near = wide <= KL_NEAR;
+	w->careful |= !(wide <= KL_FAR);
+	if (r->count && m > w->m) scale(&w->all, exp(w->m - m));
+	w->all.w += s.w, w->all.we += s.we, w->all.wphi += s.wphi, w->all.wpsi += s.wpsi;
+	w->m = m, w->c = c;
+	r->sum += s.d, r->squares += s.d2;
+	if (!r->count || most > r->max) {
+		size_t i = place(a, b, n, most);
+		r->max = most, r->worst = token ? token[i] : first + i;
+	}
+	r->count += n;
+	return true;
+}
+
+static void block(struct work *w, struct logits a, struct logits b, size_t first, size_t n)
+{
+	double x[BLOCK], y[BLOCK], most[2] = { w->form->most(a.type, a.at, n), w->form->most(b.type, b.at, n) };
+	size_t token[BLOCK];
+
+	enter_all(w->form, &w->r->a, w->top, first, a, n, most[0]);
+	enter_all(w->form, &w->r->b, w->top, first, b, n, most[1]);
+	bool added = add(w, a, b, n, most[0], most[1], first, NULL);
+	if (added && !w->histogram) return;
+	load(x, a, n), load(y, b, n);
+	if (!added) n = sort_out(w, x, y, token, first, n);
+	a = (struct logits){ DT_F64, (char *)x }, b = (struct logits){ DT_F64, (char *)y };
+	if (!added && n) add(w, a, b, n, w->form->most(DT_F64, x, n), w->form->most(DT_F64, y, n), first, token);
+	if (w->histogram) count_errors(w->histogram, x, y, n);
+}
+
+/* ---- divergences ---- */
+
+/* e^t - 1 - t, |t| <= 1: Taylor's terms up to t^20/20! */
+static double less_line(double t)
+{
+	double s = 1;
+
+	for (int i = 20; i > 2; i--) s = 1 + s * t / i;
+	return s * t * t / 2;
+}
+
+/* x - log(1 + x), x > -1 */
+static double less_log(double x)
+{
+	return fabs(x) < 0x1p-10 ? x * x * (1. / 2 - x * (1. / 3 - x * (1. / 4 - x * (1. / 5 - x / 6)))) : x - log1p(x);
+}
+
+/* A block's pairs that are finite on both sides, from x and y on; their number. */
+static size_t pairs(double *x, double *y, struct logits a, struct logits b, size_t n)
+{
+	size_t kept = 0;
+
+	load(x, a, n), load(y, b, n);
+	for (size_t i = 0; i < n; i++)
+		if (isfinite(x[i]) && isfinite(y[i])) x[kept] = x[i], y[kept++] = y[i];
+	return kept;
+}
+
+/* Σ e^x = e^(the result) over the pairs of one side, by that side's own largest. */
+static void add_sum(struct alone *s, const double *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		double max = larger(s->max, x[i]);
+		s->sum = s->sum * exp(s->max - max) + exp(x[i] - max);
+		s->max = max;
+	}
+}
+
+/* However far apart the rows are, nothing overflows and nothing cancels: with t = log q - log p over the pairs that are finite,
+ * Σ p (e^t - 1 - t) and Σ q (e^-t - 1 + t). sum: log Σ e^x of each side, over the same. */
+static void carefully(struct logit_row *r, struct logits a, struct logits b, size_t V, double sum[2])
+{
+	struct alone s[2] = { { MASKED, 0 }, { MASKED, 0 } };
+	double x[BLOCK], y[BLOCK];
+
+	for (size_t first = 0; first < V; first += BLOCK) {
+		size_t n = pairs(x, y, from(a, first), from(b, first), V - first < BLOCK ? V - first : BLOCK);
+		add_sum(&s[0], x, n), add_sum(&s[1], y, n);
+	}
+	for (int k = 0; k < 2; k++) sum[k] = s[k].max + log(s[k].sum);
+	r->kl = r->kl_back = 0;
+	for (size_t first = 0; first < V; first += BLOCK) {
+		size_t n = pairs(x, y, from(a, first), from(b, first), V - first < BLOCK ? V - first : BLOCK);
+		double kl = 0, back = 0;
+		for (size_t i = 0; i < n; i++) {
+			double p = exp(x[i] - sum[0]), q = exp(y[i] - sum[1]), t = (y[i] - x[i]) - (sum[1] - sum[0]);
+			kl += fabs(t) < 1 ? p * less_line(t) : q - p - p * t;
+			back += fabs(t) < 1 ? q * less_line(-t) : p - q + q * t;
+		}
+		r->kl += kl, r->kl_back += back;
+	}
+}
+
+/* How much of a sum's logarithm the tokens alone are. */
+static double with_alone(double log_sum, const struct alone *s)
+{
+	double rest = s->max + log(s->sum);
+
+	return !(s->sum > 0) ? 0 : rest > log_sum ? rest - log_sum + log1p(exp(log_sum - rest)) : log1p(exp(rest - log_sum));
+}
+
+/* The sums' answer, if it is one. */
+static bool divergences(struct logit_row *r, const struct work *w, double sum[2])
+{
+	double all = w->all.w + w->all.we, p = w->all.we / w->all.w, q = -w->all.we / all, less[2] = { less_log(p), less_log(q) };
+
+	r->kl = w->all.wphi / w->all.w - less[0];
+	r->kl_back = w->all.wpsi / all - less[1];
+	sum[0] = w->m + log(w->all.w), sum[1] = w->m + w->c + log(all);
+	return !w->careful && w->all.w > 0x1p-900 && 1 + p > 1. / APART && 1 + p < APART && r->kl * CANCELS >= less[0]
+		&& r->kl_back * CANCELS >= less[1];
+}
+
+static void finish(struct logit_row *r, const struct work *w, struct logits a, struct logits b, size_t V)
+{
+	double sum[2] = { MASKED, MASKED }, rest[2];
+
+	if (r->count && !divergences(r, w, sum)) carefully(r, a, b, V, sum);
+	for (int k = 0; k < 2; k++) rest[k] = r->count ? with_alone(sum[k], &w->alone[k]) : 0;
+	for (int k = 0; k < 2; k++) sum[k] = r->count ? sum[k] + rest[k] : w->alone[k].max + log(w->alone[k].sum);
+	r->a.log_sum = sum[0], r->b.log_sum = sum[1];
+	bool usable = !r->a.nan && !r->b.nan && !r->a.inf && !r->b.inf && r->count > 0;
+	r->kl = !usable ? (double)NAN : r->b.masked ? (double)INFINITY : r->kl + rest[1];
+	r->kl_back = !usable ? (double)NAN : r->a.masked ? (double)INFINITY : r->kl_back + rest[0];
 }
 
 void logit_row(enum dtype type_a, const void *a, enum dtype type_b, const void *b, size_t V, size_t top, size_t *histogram,
 	struct logit_row *r)
 {
-	struct weights wa = { .max = (double)-INFINITY }, wb = wa;
-	size_t size_a = dtype_info[type_a].size, size_b = dtype_info[type_b].size;
+	struct work w = { .form = kl_best(), .r = r, .alone = { { MASKED, 0 }, { MASKED, 0 } }, .near = true, .top = top,
+		.histogram = histogram };
+	struct logits all_a = { type_a, a }, all_b = { type_b, b };
 	double x[BLOCK], y[BLOCK];
 
 	*r = (struct logit_row){ 0 };
 	for (size_t first = 0; first < V; first += BLOCK) {
 		size_t n = V - first < BLOCK ? V - first : BLOCK;
-		dtype_load(type_a, (const char *)a + first * size_a, n, x);
-		dtype_load(type_b, (const char *)b + first * size_b, n, y);
-		block(r, &wa, &wb, x, y, first, n, top, histogram);
+		struct logits block_a = from(all_a, first), block_b = from(all_b, first);
+		if (type_a != type_b || !kl_has(type_a)) {
+			load(x, block_a, n), load(y, block_b, n);
+			block_a = (struct logits){ DT_F64, (char *)x }, block_b = (struct logits){ DT_F64, (char *)y };
+		}
+		block(&w, block_a, block_b, first, n);
 	}
-	r->a.log_sum = wa.max + log(wa.sum);
-	r->b.log_sum = wb.max + log(wb.sum);
-	bool usable = !r->a.nan && !r->b.nan && !r->a.inf && !r->b.inf && r->count > 0;
-	r->kl = divergence(&wa, &wb, r->b.masked > 0, usable);
-	r->kl_back = divergence(&wb, &wa, r->a.masked > 0, usable);
+	finish(r, &w, all_a, all_b, V);
 }
 
 double logit_value(enum dtype type, const void *x, size_t token)

@@ -30,8 +30,12 @@ struct logit_row {
 	size_t worst;                   /* token of max */
 };
 
-/* a [V], b [V] of any float type and alignment; V > 0. top <= LOGIT_TOP. histogram [LOGIT_BINS] is added to, or NULL. exp within
- * 1 ulp in float64 (sampled: 0.96); KL within 4e-14 (1 + KL) of a long double evaluation (sampled in tests/test_logit_row.c). */
+/* a [V], b [V] of any float type and alignment; V > 0. top <= LOGIT_TOP. histogram [LOGIT_BINS] is added to, or NULL. In double
+ * precision, one pass over memory. With t = (b - a) - c, c the difference of the largest logits,
+ *      KL(a||b) = E_a(e^t - 1 - t) - (p - log(1 + p)),  p = E_a(e^t - 1),
+ * whose terms are not negative; where they nearly cancel, overflow or the rows are far apart, two passes more, by each side's
+ * own sum. KL is within 1e-12 of itself, and 2^-52 |b - a| / |t| where that is more, as b - a is rounded; log_sum within
+ * 4e-14 (tests/test_kl.c, tests/test_logit_row.c). */
 void logit_row(enum dtype type_a, const void *a, enum dtype type_b, const void *b, size_t V, size_t top, size_t *histogram,
 	struct logit_row *r);
 
@@ -40,8 +44,5 @@ size_t logit_rank(enum dtype type, const void *x, size_t V, size_t token);
 
 /* x[token]. */
 double logit_value(enum dtype type, const void *x, size_t token);
-
-/* e^x for x <= 0; below -708 it is e^-708. */
-double logit_exp(double x);
 
 #endif

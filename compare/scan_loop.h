@@ -4,35 +4,70 @@
 #include "load.h"
 #include "scan.h"
 
-struct lanes { vd d2, a2, d, most, past_rel, past_ulp; vi differ; };
+enum { COUNTED = 128 };         /* vectors between two calls of take_counts; some lines of the cache */
+/* few, many: 16 numbers of 4 and 8 bits in each lane. */
+struct lanes { vd d2, a2, d, most, past_rel, past_ulp; vi differ; vu few, many[2]; };
 
-INLINE void one_vector(struct lanes *s, vd a, vd b, const struct limits *l)
+/* struct limits; below: what the exponent of a quarter of the unit is below m's. */
+struct vlimits { vd rel, ulp, least; vi below; };
+INLINE struct vlimits v_limits(const struct limits *l)
+{
+	return (struct vlimits){ -v_set(l->rel), -v_set(l->ulp), v_set(l->least), (vi)v_set(1) - (vi)v_set(l->scale / 4) };
+}
+
+/* How far the exponents of size and m are apart, 4 times as the place of what is added; beyond the word nothing is. */
+INLINE void count(struct lanes *s, vd size, vd m, struct vlimits l)
+{
+	const vd least = (vd)((vi)m - l.below);
+
+	s->few += v_shift((vu){ 0 } + 1, ((vu)v_max(least, size) - (vu)least) >> 50 & ~3ull);
+}
+
+/* At most 15 vectors were counted since the last time. */
+INLINE void take_few(struct lanes *s)
+{
+	const vu half = (vu){ 0 } + 0x0f0f0f0f0f0f0f0full;
+
+	s->many[0] += s->few & half;
+	s->many[1] += s->few >> 4 & half;
+	s->few = (vu){ 0 };
+}
+
+INLINE void one_vector(struct lanes *s, vd a, vd b, struct vlimits l, bool wide)
 {
 	const vi magnitude = (vi)v_set(-0.0) ^ -1, power = (vi)v_set(INFINITY);
-	vd d = b - a, m = v_max((vd)((vi)a & magnitude), (vd)((vi)b & magnitude)), size = (vd)((vi)d & magnitude);
+	vd d = b - a, m = v_size(a, b), size = (vd)((vi)d & magnitude);
 
 	s->differ -= (vi)a != (vi)b;
 	s->d2 = v_fma(d, d, s->d2);
 	s->a2 = v_fma(a, a, s->a2);
 	s->d += d;
 	s->most = v_max(size, s->most);
-	s->past_rel = v_max(size - v_set(l->rel) * m, s->past_rel);    /* not fused: the largest itself is not past its quotient */
-	s->past_ulp = v_max(v_fma(-v_set(l->ulp), v_max((vd)((vi)m & power), v_set(l->least)), size), s->past_ulp);
+	s->past_rel = v_max(v_fma(l.rel, m, size), s->past_rel);
+	m = v_max((vd)((vi)m & power), l.least);
+	s->past_ulp = v_max(v_fma(l.ulp, m, size), s->past_ulp);
+	count(s, size, wide ? v_max(m, v_set(0x1p-960)) : m, l);
 }
 
-/* n is a multiple of W. */
+/* n is a multiple of W, at most COUNTED W. */
 INLINE void all(struct lanes *to, load_of *load, size_t size, const void *a, const void *b, size_t n, const struct limits *l)
 {
 	struct lanes s = *to;                   /* in registers */
-	size_t line = LINE / size, i = 0;
+	const struct vlimits v = v_limits(l);
+	size_t line = LINE / size < 8 * W ? LINE / size : 8 * W, some = 15 * W / line * line, i = 0;
 
-	for (; i + line <= n; i += line) {
-		__builtin_prefetch((const char *)a + i * size + AHEAD);
-		__builtin_prefetch((const char *)b + i * size + AHEAD);
-		#pragma GCC unroll 4
-		for (size_t k = i; k < i + line; k += W) one_vector(&s, load(a, k), load(b, k), l);
+	while (i + line <= n) {
+		size_t end = n - i < some ? i + (n - i) / line * line : i + some;
+		for (; i < end; i += line) {
+			__builtin_prefetch((const char *)a + i * size + AHEAD);
+			__builtin_prefetch((const char *)b + i * size + AHEAD);
+			#pragma GCC unroll 4
+			for (size_t k = i; k < i + line; k += W) one_vector(&s, load(a, k), load(b, k), v, size == 8);
+		}
+		take_few(&s);
 	}
-	for (; i < n; i += W) one_vector(&s, load(a, i), load(b, i), l);
+	for (; i < n; i += W) one_vector(&s, load(a, i), load(b, i), v, size == 8);
+	take_few(&s);
 	*to = s;
 }
 
@@ -47,6 +82,16 @@ static void any(struct lanes *s, enum dtype t, const void *a, const void *b, siz
 	}
 }
 
+/* The bytes of all lanes. */
+static void take_counts(struct scanned *s, struct lanes *lanes)
+{
+	for (int i = 0; i < SCAN_BINS - 1; i++) {
+		vu bytes = lanes->many[i % 2] >> i / 2 * 8 & 0xff;
+		for (int k = 0; k < W; k++) s->bin[i] += bytes[k];
+	}
+	lanes->many[0] = lanes->many[1] = (vu){ 0 };
+}
+
 void NAME(struct scanned *s, enum dtype t, const void *a, const void *b, size_t n, const struct limits *l)
 {
 	struct lanes lanes = { 0 };
@@ -55,9 +100,16 @@ void NAME(struct scanned *s, enum dtype t, const void *a, const void *b, size_t 
 
 	memcpy(x, (const char *)a + whole * size, (n - whole) * size);
 	memcpy(y, (const char *)b + whole * size, (n - whole) * size);
-	any(&lanes, t, a, b, whole, l);
-	any(&lanes, t, x, y, W, l);
 	*s = (struct scanned){ 0 };
+	for (size_t i = 0; i < whole; i += COUNTED * W) {
+		any(&lanes, t, (const char *)a + i * size, (const char *)b + i * size, whole - i < COUNTED * W ? whole - i : COUNTED * W, l);
+		take_counts(s, &lanes);
+	}
+	any(&lanes, t, x, y, W, l);
+	take_counts(s, &lanes);
+	s->bin[0] -= W - (n - whole);
+	s->bin[SCAN_BINS - 1] = n;
+	for (int i = 0; i < SCAN_BINS - 1; i++) s->bin[SCAN_BINS - 1] -= s->bin[i];
 	for (int i = 0; i < W; i++) {
 		s->d2 += lanes.d2[i], s->a2 += lanes.a2[i], s->d += lanes.d[i], s->differ += (uint64_t)lanes.differ[i];
 		s->most = fmax(s->most, lanes.most[i]);

@@ -2,8 +2,12 @@
 #define NAME scan_plain
 #include "scan_loop.h"
 
+static scan_form *chosen;
+void scan_use(scan_form *f) { chosen = f; }
+
 scan_form *scan_best(void)
 {
+	if (chosen) return chosen;
 #ifdef __x86_64__
 	if (__builtin_cpu_supports("x86-64-v4")) return scan_avx512;
 	if (__builtin_cpu_supports("x86-64-v3")) return scan_avx2;

@@ -266,11 +266,12 @@ static void diff_tells_equal_from_different(void **state)
 	step_up(capture_out(&c, "y"), 300);
 	no_error(tensors_write(&c.tensors, scratch("b"), &e), &e);
 	expect(EXIT_FAIL, "diff", scratch("a"), scratch("b"));
-	assert_non_null(strstr(out, "out.y [1,0,44]"));
+	assert_true(strstr(out, "out.y [1,0,44]") && strstr(out, "out.y: errors by ulp\n") && strstr(out, "\n       1         1  #\n"));
 	expect(EXIT_FAIL, "diff", scratch("a"), scratch("b"), "--json");
-	json_t *j = json_out();
-	assert_true(json_is_false(json_object_get(j, "equal")));
-	assert_int_equal(json_array_size(json_object_get(j, "tensors")), c.tensors.n);
+	json_t *j = json_out(), *list = json_object_get(j, "tensors"), *y = json_array_get(list, c.tensors.n - 1);
+	assert_true(json_is_false(json_object_get(j, "equal")) && json_array_size(list) == c.tensors.n);
+	y = json_array_get(json_object_get(y, "histogram"), 2);
+	assert_true(json_real_value(json_object_get(y, "from_ulp")) == 1 && json_integer_value(json_object_get(y, "elements")) == 1);
 	json_decref(j);
 	assert_non_null(tensors_add(&c.tensors, "more", DT_F32, 0, NULL));
 	no_error(tensors_write(&c.tensors, scratch("b"), &e), &e);

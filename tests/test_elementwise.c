@@ -48,6 +48,9 @@ static void plain(struct elementwise *r, const struct tensor *a, const struct te
 		r->max_abs = fmax(r->max_abs, d);
 		if (m > 0) r->max_rel = fmax(r->max_rel, d / m);
 		r->max_ulp = fmax(r->max_ulp, d / spacing(coarse, m));
+		size_t bin = 0;
+		while (bin + 1 < SCAN_BINS && d / spacing(coarse, m) >= ldexp(1, (int)bin - 1)) bin++;
+		r->histogram[bin]++;
 	}
 	finite = fmaxl(finite, 1);
 	r->rms = (double)sqrtl(d2 / finite), r->rms_a = (double)sqrtl(a2 / finite), r->mean = (double)(sum / finite);
@@ -72,12 +75,15 @@ static void check(const struct tensor *a, const struct tensor *b, const char *wh
 	if (!near(r.rms, p.rms, 1e-12) || !near(r.rms_a, p.rms_a, 1e-12) || !(fabs(r.mean - p.mean) <= 1e-12 * p.rms + 1e-300))
 		fail_msg("%s %s: rms %g of %g, mean %g; not %g, %g, %g", dtype_info[a->dtype].name, what, r.rms, r.rms_a, r.mean, p.rms,
 			p.rms_a, p.mean);
+	for (size_t i = 0; i < SCAN_BINS; i++)
+		if (r.histogram[i] != p.histogram[i])
+			fail_msg("%s %s: bin %zu has %zu, not %zu", dtype_info[a->dtype].name, what, i, r.histogram[i], p.histogram[i]);
 	elementwise_free(&r);
 }
 
 static const enum dtype types[] = { DT_F32, DT_F64, DT_BF16, DT_F16 };
 static const char *const whats[] = { "equal", "some differ", "all differ", "one ulp apart", "of all sizes",
-	"with infinities and NaN", "zeros" };
+	"with infinities and NaN", "zeros", "ulps of all octaves" };
 
 static void fill(struct tensor *a, struct tensor *b, size_t what)
 {
@@ -94,6 +100,7 @@ static void fill(struct tensor *a, struct tensor *b, size_t what)
 		if (what == 3) x += ((double)(r % 3) - 1) * spacing(a->dtype, x);
 		if (what == 5 && r % 37 == 0) x = odd[r / 37 % LEN(odd)];
 		if (what == 6 && r % 2) x = -x;
+		if (what == 7) x += floor(ldexp(1.5 + uniform() / 2, (int)(r % 16))) * spacing(a->dtype, x) / 2;
 		put(b, i, x);
 	}
 }
@@ -129,9 +136,9 @@ static void forms_agree(void **state)
 	for (size_t t = 0; t < LEN(types); t++)
 		for (size_t n = 0; n < 150; n++) {
 			struct tensor a = made(types[t], n), b = made(types[t], n);
-			struct limits l = { 0.01, 0x1p-12, 0x1p-14 };
+			struct limits l = { 0.01, 0x1p-12, 0x1p-14, 0x1p-10 };
 			struct scanned first = { 0 };
-			fill(&a, &b, 2);
+			fill(&a, &b, n % 2 ? 2 : 7);
 			size_t bytes = n * dtype_info[types[t]].size;
 			struct guarded ga = guarded_copy(a.data, bytes), gb = guarded_copy(b.data, bytes);
 			for (size_t f = 0; f < LEN(forms); f++) {
@@ -143,6 +150,7 @@ static void forms_agree(void **state)
 				forms[f].scan(&s, types[t], ga.bytes, gb.bytes, n, &l);
 				if (f == 0) first = s;
 				assert_true(s.differ == first.differ && s.most == first.most && s.past_ulp == first.past_ulp && s.past_rel == first.past_rel);
+				assert_memory_equal(s.bin, first.bin, sizeof s.bin);
 				assert_true(near(s.d2, first.d2, 1e-14) && near(s.a2, first.a2, 1e-14) && fabs(s.d - first.d) <= 1e-13);
 			}
 			guarded_free(&ga), guarded_free(&gb);
