@@ -21,7 +21,7 @@ enum { TOKENS = 4096, ROWS = 64 };
 #define RUNGS_3 "etalon.rung", { "0", "1", "2" }
 
 /* Which of an op's kernels run, one after the other: metadata and its values; NULL: the one that the case picks. */
-static const struct work { const char *name, *op, *base; const struct case_dim *dims; const char *key, *value[4]; } works[] = {
+static const struct work { const char *name, *op, *base; const struct case_dim *dims; const char *key, *value[5]; } works[] = {
 	{ "norm_residual", "rmsnorm", "residual", DIMS({ "R", TOKENS }, { "D", 5120 }), RUNGS_2 },
 	{ "norm", "rmsnorm", "zero_centred_5120", DIMS({ "R", TOKENS }, { "D", 5120 }), RUNGS_2 },
 	{ "norm_gated", "rmsnorm", "gated_128", DIMS({ "R", TOKENS * 48 }, { "D", 128 }), NULL, { NULL } },

@@ -7,7 +7,7 @@
  * Operands of a product on tensor cores are sums of PARTS numbers in bf16, those that follow the remainders; of the products of
  * two such, those of parts i and j with i + j >= PARTS are left out.
  *   PARTS 1: k after its norm, beta v, beta e^G k, T, U and W are rounded to bf16.
- *   PARTS 3: 24 bits. q, k and v stand as they were given, in bf16: their norms, gates and beta are factors of rows of P and of
+ *   PARTS 2: 17 bits. q, k and v stand as they were given, in bf16: their norms, gates and beta are factors of rows of P and of
  *   columns of T, and nothing is rounded but in f32.
  * A and T are f32. */
 #ifndef ETALON_DELTA_CHUNK_CUH
@@ -17,73 +17,86 @@
 
 namespace chunked {
 
-/* d [16,8] of tokens 16m by tokens 8n, n < 2(m + 1): x k' */
-__device__ inline void gram(float (&d)[2 * BLOCKS][4], tile &x, tile &k, int m, int lane)
+/* x [16 of m, 16 of s] k' and the same of a second x. */
+__device__ inline void gram(float (&first)[2][4], float (&second)[2][4], tile &x, tile &k, int m, int s, int lane)
+{
+#pragma unroll 4
+	for (int j = 0; j < STEPS; j++) {
+		unsigned a[4], b[4], c[4];
+		mma_form::load_matrices(a, x.rows_a(m, j, lane));
+		mma_form::load_matrices(c, k.rows_a(m, j, lane));
+		mma_form::load_matrices(b, k.rows_b(s, j, lane));
+#pragma unroll
+		for (int n = 0; n < 2; n++) {
+			mma_form::multiply(first[n], a, b[2 * n], b[2 * n + 1], bf16{});
+			mma_form::multiply(second[n], c, b[2 * n], b[2 * n + 1], bf16{});
+		}
+	}
+}
+
+/* Of P and A, block (m, s): times e^(G_i - G_j) k_norm_j and q_norm_i or beta_k_i; P 0 where j > i, A where j >= i. */
+__device__ inline void decay(float (&P)[2][4], float (&A)[2][4], const workspace &w, int m, int s, int lane)
 {
 #pragma unroll
-	for (int j = 0; j < STEPS; j++) {
-		unsigned a[4], b[4];
-		mma_form::load_matrices(a, x.rows_a(m, j, lane));
+	for (int half = 0; half < 2; half++) {
+		int i = BLOCK * m + 8 * half + lane / 4;
+		float G = w.G[i], row_P = w.q_norm[i], row_A = w.beta_k[i];
 #pragma unroll
-		for (int s = 0; s < BLOCKS; s++) {
-			if (s <= m) {
-				mma_form::load_matrices(b, k.rows_b(s, j, lane));
-				mma_form::multiply(d[2 * s], a, b[0], b[1], bf16{});
-				mma_form::multiply(d[2 * s + 1], a, b[2], b[3], bf16{});
+		for (int n = 0; n < 2; n++) {
+			int j = BLOCK * s + 8 * n + lane % 4 * 2;
+			float2 G_j = *reinterpret_cast<const float2 *>(&w.G[j]), k = *reinterpret_cast<const float2 *>(&w.k_norm[j]);
+#pragma unroll
+			for (int e = 0; e < 2; e++) {
+				float left = expf(G - (e ? G_j.y : G_j.x)), column = e ? k.y : k.x;
+				float &p = P[n][2 * half + e], &a = A[n][2 * half + e];
+				p = j + e <= i ? p * (left * (row_P * column)) : 0.0f;
+				a = j + e < i ? a * (left * (row_A * column)) : 0.0f;
 			}
 		}
 	}
 }
 
-/* Sums [16,8] of tokens 16m by tokens 8n times e^(G_i - G_j) row_i column_j; 0 where j > i, and where j = i if strict. */
-template <bool STRICT>
-__device__ void decayed(float (&d)[4], const workspace &w, int m, int n, int lane, const float *row, const float *column)
-{
-#pragma unroll
-	for (int e = 0; e < 4; e++) {
-		int i = 16 * m + e / 2 * 8 + lane / 4, j = 8 * n + lane % 4 * 2 + e % 2;
-		d[e] = j + STRICT <= i ? d[e] * (expf(w.G[i] - w.G[j]) * (row[i] * column[j])) : 0.0f;
-	}
-}
-
-/* A to rows 16 warp of T, and rows 16 (3 - warp) of P to the record. T lies where q was: all are done with it. */
+/* A to T, which lies where q was, and P to the record. Of the ten blocks warps 0, 1 and 2 have those of rows 3 (but the last),
+ * 2 and 1, warp 3 two of the diagonal. */
 template <int PARTS> __device__ void gram_matrices(workspace &w, head_record<PARTS> &to, int warp, int lane)
 {
-	float d[2 * BLOCKS][4] = {};
-	int m = BLOCKS - 1 - warp;
+	constexpr int MOST = 3;
+	float A[MOST][2][4];
+	auto row = [=](int i) { return warp < 3 ? 3 - warp : 3 - 3 * i; };
+	auto column = [=](int i) { return warp < 3 ? i : 3 - 3 * i; };
+	int count = warp < 2 ? MOST : 2;
 
-	gram(d, w.q, w.k, m, lane);
 #pragma unroll
-	for (int s = 0; s < BLOCKS; s++)
-		if (s <= m) {
-			decayed<false>(d[2 * s], w, m, 2 * s, lane, w.q_norm, w.k_norm);
-			decayed<false>(d[2 * s + 1], w, m, 2 * s + 1, lane, w.q_norm, w.k_norm);
-			store_split<PARTS>(&to.P[0][lower_block(m, s)][lane], LOWER * 32, d[2 * s], d[2 * s + 1]);
+	for (int i = 0; i < MOST; i++)
+		if (i < count) {
+			float P[2][4] = {};
+#pragma unroll
+			for (int n = 0; n < 2; n++)
+#pragma unroll
+				for (int e = 0; e < 4; e++)
+					A[i][n][e] = 0.0f;
+			gram(P, A[i], w.q, w.k, row(i), column(i), lane);
+			decay(P, A[i], w, row(i), column(i), lane);
+			store_split<PARTS>(&to.P[0][lower_block(row(i), column(i))], LOWER, P[0], P[1], lane);
 		}
-#pragma unroll
-	for (int n = 0; n < 2 * BLOCKS; n++)
-#pragma unroll
-		for (int e = 0; e < 4; e++)
-			d[n][e] = 0.0f;
-	gram(d, w.k, w.k, warp, lane);
 	__syncthreads();
 #pragma unroll
-	for (int n = 0; n < 2 * BLOCKS; n++)
-		if (n < 2 * (warp + 1)) {
-			decayed<true>(d[n], w, warp, n, lane, w.beta_k, w.k_norm);
+	for (int i = 0; i < MOST; i++)
+#pragma unroll
+		for (int n = 0; n < 2 && i < count; n++)
 #pragma unroll
 			for (int e = 0; e < 4; e += 2)
-				*reinterpret_cast<float2 *>(&w.T[16 * warp + e / 2 * 8 + lane / 4][8 * n + lane % 4 * 2]) = make_float2(d[n][e], d[n][e + 1]);
-		}
+				*reinterpret_cast<float2 *>(&w.T[BLOCK * row(i) + e / 2 * 8 + lane / 4][BLOCK * column(i) + 8 * n + lane % 4 * 2]) =
+					make_float2(A[i][n][e], A[i][n][e + 1]);
 }
 
-/* T_ij factor_j of rows i and columns j, j + 1. */
-template <int PARTS> __device__ void split_T(unsigned (&to)[PARTS], const workspace &w, int i, int j, const float *factor)
+/* T_ij factor_j of rows 16m + i and columns 16s + j, 16s + j + 1. */
+template <int PARTS> __device__ void split_T(unsigned (&to)[PARTS], workspace &w, int m, int s, int i, int j, const float *factor)
 {
-	float2 t = *reinterpret_cast<const float2 *>(&w.T[i][j]);
+	float2 t = *reinterpret_cast<const float2 *>(inverse_at(w.T, m, s, i, j));
 
 	if (PARTS > 1)
-		split(to, t.x * factor[j], t.y * factor[j + 1]);
+		split(to, t.x * factor[BLOCK * s + j], t.y * factor[BLOCK * s + j + 1]);
 	else
 		split(to, t.x, t.y);
 }
@@ -108,7 +121,7 @@ template <int PARTS> __device__ void make_U(workspace &w, head_record<PARTS> &to
 			for (int s = 0; s < BLOCKS; s++)
 #pragma unroll
 				for (int k = 0; k < 2 && s <= m; k++)
-					split_T(b[s][k], w, 16 * m + 8 * n + lane / 4, 16 * s + 8 * k + lane % 4 * 2, w.beta);
+					split_T(b[s][k], w, m, s, 8 * n + lane / 4, 8 * k + lane % 4 * 2, w.beta);
 #pragma unroll
 			for (int p = PARTS - 1; p >= 0; p--)
 #pragma unroll
@@ -122,7 +135,8 @@ template <int PARTS> __device__ void make_U(workspace &w, head_record<PARTS> &to
 		for (int half = 0; half < 2; half++) {
 			auto &U = to.U[2 * warp + half];
 			if constexpr (PARTS == 1)
-				store_split<1>(&U[m][lane], 0, d[half][0], d[half][1]);
+				U[m][lane] = make_uint4(pair(d[half][0][0], d[half][0][1]), pair(d[half][1][0], d[half][1][1]),
+				                        pair(d[half][0][2], d[half][0][3]), pair(d[half][1][2], d[half][1][3]));
 			else
 #pragma unroll
 				for (int n = 0; n < 2; n++)
@@ -134,33 +148,37 @@ template <int PARTS> __device__ void make_U(workspace &w, head_record<PARTS> &to
 /* W: a warp on 32 columns dk; small products first. */
 template <int PARTS> __device__ void make_W(workspace &w, head_record<PARTS> &to, int warp, int lane)
 {
+	unsigned b[2][BLOCKS][4];
+
+#pragma unroll
+	for (int half = 0; half < 2; half++)
+#pragma unroll
+		for (int s = 0; s < BLOCKS; s++)
+			mma_form::load_turned(b[half][s], w.k.columns_b(s, 2 * warp + half, lane));
 #pragma unroll 1
 	for (int m = 0; m < BLOCKS; m++) {
+		float d[2][2][4] = {};          /* [half][n][e] */
 		unsigned a[BLOCKS][4][PARTS];
 #pragma unroll
 		for (int s = 0; s < BLOCKS; s++)
 #pragma unroll
 			for (int k = 0; k < 4 && s <= m; k++)
-				split_T(a[s][k], w, 16 * m + k % 2 * 8 + lane / 4, 16 * s + k / 2 * 8 + lane % 4 * 2, w.beta_decay_k);
+				split_T(a[s][k], w, m, s, k % 2 * 8 + lane / 4, k / 2 * 8 + lane % 4 * 2, w.beta_decay_k);
 #pragma unroll
-		for (int p = 2 * warp; p < 2 * warp + 2; p++) {
-			float d[2][4] = {};
-			unsigned b[BLOCKS][4];
+		for (int i = PARTS - 1; i >= 0; i--)
 #pragma unroll
 			for (int s = 0; s < BLOCKS; s++)
-				if (s <= m)
-					mma_form::load_turned(b[s], w.k.columns_b(s, p, lane));
+				if (s <= m) {
+					unsigned part[4] = { a[s][0][i], a[s][1][i], a[s][2][i], a[s][3][i] };
 #pragma unroll
-			for (int i = PARTS - 1; i >= 0; i--)
-#pragma unroll
-				for (int s = 0; s < BLOCKS; s++)
-					if (s <= m) {
-						unsigned part[4] = { a[s][0][i], a[s][1][i], a[s][2][i], a[s][3][i] };
-						mma_form::multiply(d[0], part, b[s][0], b[s][1], bf16{});
-						mma_form::multiply(d[1], part, b[s][2], b[s][3], bf16{});
+					for (int half = 0; half < 2; half++) {
+						mma_form::multiply(d[half][0], part, b[half][s][0], b[half][s][1], bf16{});
+						mma_form::multiply(d[half][1], part, b[half][s][2], b[half][s][3], bf16{});
 					}
-			store_split<PARTS>(&to.W[0][m][p][lane], BLOCKS * STEPS * 32, d[0], d[1]);
-		}
+				}
+#pragma unroll
+		for (int half = 0; half < 2; half++)
+			store_split<PARTS>(&to.W[0][2 * warp + half][m], BLOCKS * STEPS, d[half][0], d[half][1], lane);
 	}
 }
 
@@ -200,7 +218,9 @@ delta_chunks(rule m, tokens<bf16> all, const extent *extents, key_record *keys, 
 		scale_half_row(w.k, thread / 2, thread % 2, w.beta_decay_k[thread / 2]);
 	}
 	__syncthreads();
-	merge_all(w.T, w.X, thread);
+	if (warp < BLOCKS - 1)
+		substitute(w.T, warp, lane);
+	__syncthreads();
 	make_U(w, to, warp, lane);
 	make_W(w, to, warp, lane);
 }

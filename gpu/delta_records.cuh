@@ -12,21 +12,24 @@ enum { CHUNK = 64, D = 128, WARPS = 4, BLOCK = 16, BLOCKS = CHUNK / BLOCK, STEPS
 /* Tokens [start, start + length) of the call, length 1 .. CHUNK. */
 struct extent { int64_t start; int length; };
 
-/* Of a key head and chunk. q: b of tokens 16m + {0,8} by dk 16j; k: b of dk 16p + {0,8} by tokens 16s, zeros past the end. */
+using matrix = unsigned[32];     /* 8 x 8 in bf16, a word a lane as of b: lane l has (l/4, 2(l%4) + {0,1}) */
+using block = matrix[4];        /* 16 x 16: rows 0-7 of columns 0-7, of columns 8-15, rows 8-15 of the same */
+
+/* Of a key head and chunk. q: tokens 16m by dk 16j; k: dk 16p by tokens 16s, zeros past the end. */
 struct alignas(128) key_record {
-	uint4 q[BLOCKS][STEPS][32], k[BLOCKS][STEPS][32];
+	block q[STEPS][BLOCKS], k[BLOCKS][STEPS];
 };
 
-/* Of a value head and chunk. W: b of tokens 16m + {0,8} by dk 16j; P: b of tokens i 16m + {0,8} by tokens j 16s, s <= m.
+/* Of a value head and chunk. W: tokens 16m by dk 16j; P: tokens i 16m by tokens j 16s, s <= m.
  * read: e^G, times q's norm; write: e^(G_L - G), times k's norm if k stands as given; end: e^G_L.
  * U: sums of dv 16d by tokens 8n, f32, or two n in bf16. */
 template <int PARTS> struct alignas(128) head_record {
-	uint4 W[PARTS][BLOCKS][STEPS][32], P[PARTS][LOWER][32];
+	block W[PARTS][STEPS][BLOCKS], P[PARTS][LOWER];
 	float read[CHUNK], write[CHUNK], end[4];
 	uint4 U[D / 16][PARTS == 1 ? BLOCKS : 2 * BLOCKS][32];
 };
 
-__device__ constexpr int lower_block(int m, int s) { return m * (m + 1) / 2 + s; }
+__device__ constexpr int lower_block(int m, int s) { return s * (2 * BLOCKS + 1 - s) / 2 + m - s; }
 
 /* x and y as sums of PARTS numbers in bf16. */
 template <int PARTS> __device__ void split(unsigned (&to)[PARTS], float x, float y)
@@ -40,18 +43,44 @@ template <int PARTS> __device__ void split(unsigned (&to)[PARTS], float x, float
 	}
 }
 
-/* One part of sums of neighbouring columns as b of the rows. */
-template <int PARTS> __device__ void store_split(uint4 *to, int stride, const float (&x)[4], const float (&y)[4])
+/* Sums of neighbouring tiles [16,8] as parts of a [16,16]. */
+template <int PARTS, int N, int TILES> __device__ void as_a(unsigned (&a)[PARTS][N][4], const float (&x)[TILES][4])
 {
-	unsigned a[PARTS], b[PARTS], c[PARTS], d[PARTS];
+	static_assert(TILES == 2 * N, "two tiles each");
+#pragma unroll
+	for (int n = 0; n < N; n++)
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			unsigned part[PARTS];
+			split(part, x[2 * n + i / 2][i % 2 * 2], x[2 * n + i / 2][i % 2 * 2 + 1]);
+#pragma unroll
+			for (int p = 0; p < PARTS; p++)
+				a[p][n][i] = part[p];
+		}
+}
 
-	split(a, x[0], x[1]);
-	split(b, y[0], y[1]);
-	split(c, x[2], x[3]);
-	split(d, y[2], y[3]);
+__device__ inline unsigned pair(float x, float y)
+{
+	unsigned one[1];
+
+	split(one, x, y);
+	return one[0];
+}
+
+/* The parts of sums x and y of neighbouring columns, each part as a block `stride` after the one before. */
+template <int PARTS> __device__ void store_split(block *to, int stride, const float (&x)[4], const float (&y)[4], int lane)
+{
+	unsigned word[4][PARTS];
+
+	split(word[0], x[0], x[1]);
+	split(word[1], y[0], y[1]);
+	split(word[2], x[2], x[3]);
+	split(word[3], y[2], y[3]);
 #pragma unroll
 	for (int p = 0; p < PARTS; p++)
-		to[p * stride] = make_uint4(a[p], b[p], c[p], d[p]);
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			to[p * stride][i][lane] = word[i][p];
 }
 
 /* Rows of 128 in 16 pieces of 16 bytes; piece c of row r is kept at c ^ r % 8. */

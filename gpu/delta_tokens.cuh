@@ -11,7 +11,7 @@ struct workspace {
 	tile k, v;
 	union {
 		tile q;
-		struct { float T[CHUNK][STRIDE], X[CHUNK / 2][HALF_STRIDE]; };  /* A, then T; blocks above the diagonal are not used */
+		float T[CHUNK][STRIDE];         /* A below the diagonal; T as delta_inverse.cuh has it */
 	};
 	float G[CHUNK], beta[CHUNK], q_norm[CHUNK], k_norm[CHUNK], beta_k[CHUNK], beta_decay_k[CHUNK];
 };
@@ -48,6 +48,9 @@ __device__ inline void gates(workspace &w, const rule &m, const extent &x, int h
 	w.G[2 * lane + 1] = sum;
 }
 
+/* Of half a row the piece c, in an order that keeps two neighbouring lanes off each other's banks. */
+__device__ inline bf16 *half_piece(tile &x, int row, int half, int c) { return x.piece(row, half * 8 + (c ^ half * 4)); }
+
 /* (sum x^2 + eps)^-1/2 of a row, by two neighbouring lanes with half a row each. */
 __device__ inline float norm_of(tile &x, int row, int half, float eps)
 {
@@ -56,7 +59,7 @@ __device__ inline float norm_of(tile &x, int row, int half, float eps)
 #pragma unroll
 	for (int c = 0; c < 8; c++) {
 		float z[8];
-		load(z, x.piece(row, half * 8 + c));
+		load(z, half_piece(x, row, half, c));
 #pragma unroll
 		for (int i = 0; i < 8; i++)
 			squares += z[i] * z[i];
@@ -69,11 +72,11 @@ __device__ inline void scale_half_row(tile &x, int row, int half, float factor)
 #pragma unroll
 	for (int c = 0; c < 8; c++) {
 		float z[8];
-		load(z, x.piece(row, half * 8 + c));
+		load(z, half_piece(x, row, half, c));
 #pragma unroll
 		for (int i = 0; i < 8; i++)
 			z[i] *= factor;
-		store(x.piece(row, half * 8 + c), z);
+		store(half_piece(x, row, half, c), z);
 	}
 }
 
@@ -81,11 +84,16 @@ __device__ inline void store_keys(workspace &w, key_record &to, int warp, int la
 {
 	unsigned x[4];
 
+#pragma unroll
 	for (int j = 0; j < STEPS; j++) {
 		mma_form::load_matrices(x, w.q.rows_b(warp, j, lane));
-		to.q[warp][j][lane] = make_uint4(x[0], x[1], x[2], x[3]);
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			to.q[j][warp][i][lane] = x[i];
 		mma_form::load_turned(x, w.k.columns_b(warp, j, lane));
-		to.k[warp][j][lane] = make_uint4(x[0], x[1], x[2], x[3]);
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			to.k[warp][j][i][lane] = x[i];
 	}
 }
 

@@ -24,12 +24,11 @@
 #include "gpu/executor_decode_inputs.cuh"
 #include "gpu/hopper.cuh"
 
-/* A block of WARPS warps, each on as many rows of the state, BLOCKS of them on a multiprocessor. While blocks of the first
- * wave wait for an earlier grid, AHEAD warps of each call rows of the second wave's states into the cache. */
-template <class State_, int WARPS_, int BLOCKS_, int AHEAD_> struct decode_plan {
+/* A block of WARPS warps, each on as many rows of the state; BLOCKS of them on a multiprocessor. */
+template <class State_, int WARPS_, int BLOCKS_> struct decode_plan {
 	using State = State_;
-	static constexpr int WARPS = WARPS_, BLOCKS = BLOCKS_, THREADS = WARPS * 32, ROWS = DECODE_D / WARPS, AHEAD = AHEAD_;
-	static_assert(WARPS % 4 == 0 && ROWS % 8 == 0 && AHEAD <= WARPS);
+	static constexpr int WARPS = WARPS_, BLOCKS = BLOCKS_, THREADS = WARPS * 32, ROWS = DECODE_D / WARPS;
+	static_assert(WARPS % 4 == 0 && ROWS % 8 == 0);
 };
 
 template <class plan> struct decode_memory {
@@ -60,32 +59,43 @@ __device__ inline float inverse_length(const float (&qkv)[3][DECODE_D], float ep
 	return 1.0f / sqrtf(sum + eps);
 }
 
-/* Adds x of EIGHTS neighbouring eights of rows in pairs. */
-template <int EIGHTS> __device__ float in_pairs(const float (&x)[EIGHTS][LANE], int j)
-{
-	if constexpr (EIGHTS == 4)
-		return (x[0][j] + x[1][j]) + (x[2][j] + x[3][j]);
-	else if constexpr (EIGHTS == 2)
-		return x[0][j] + x[1][j];
-	else
-		return x[0][j];
-}
+/* The sum of N = 1, 2 or 4 terms: in pairs, and of the pairs. */
+template <int N> struct pairs {
+	float sum[LANE], even[LANE];
 
-/* This lane's columns of a sum over all rows from each warp's. */
+	/* The n-th, in order. */
+	__device__ void add(int n, const float (&x)[LANE])
+	{
+#pragma unroll
+		for (int j = 0; j < LANE; j++)
+			if (N == 1)
+				sum[j] = x[j];
+			else if (n % 2 == 0)
+				even[j] = x[j];
+			else
+				sum[j] = n == 1 ? even[j] + x[j] : sum[j] + (even[j] + x[j]);
+	}
+};
+
+/* This lane's columns of a sum over all rows, from the warps' parts. */
 template <int WARPS> __device__ pack<LANE, float> over_warps(const float (&part)[WARPS][DECODE_D])
 {
-	constexpr int EACH = WARPS / 4;
+	constexpr int N = WARPS / 4;
 	pack<LANE, float> sum = {};
-	float x[EACH][LANE];
 
 #pragma unroll
 	for (int w = 0; w < 4; w++) {
+		pairs<N> all;
+
 #pragma unroll
-		for (int n = 0; n < EACH; n++)
-			load(x[n], &part[w * EACH + n][threadIdx.x % 32 * LANE]);
+		for (int n = 0; n < N; n++) {
+			float x[LANE];
+			load(x, &part[w * N + n][threadIdx.x % 32 * LANE]);
+			all.add(n, x);
+		}
 #pragma unroll
 		for (int j = 0; j < LANE; j++)
-			sum.at[j] += in_pairs(x, j);
+			sum.at[j] += all.sum[j];
 	}
 	return sum;
 }
@@ -147,21 +157,6 @@ __device__ void finish_head(const layer_view &v, const decode_head &at, const wo
 		store(static_cast<F *>(v.y) + (((int64_t)at.t * v.layers + v.layer) * v.m.Hv + at.h) * DECODE_D + column, y);
 }
 
-/* Adds up eights of rows in the order of in_pairs, one after the other. */
-template <int EIGHTS> struct pairs {
-	float sum[LANE], even[LANE];
-
-	__device__ void add(int n, const float (&x)[LANE])
-	{
-#pragma unroll
-		for (int j = 0; j < LANE; j++)
-			if (EIGHTS == 1 || n % 2 == 0)
-				(EIGHTS == 1 ? sum : even)[j] = x[j];
-			else
-				sum[j] = n == 1 ? even[j] + x[j] : sum[j] + (even[j] + x[j]);
-	}
-};
-
 /* u = k' exp(g) S of a warp's rows. */
 template <class plan> __device__ void read_rows(decode_memory<plan> &m, int warp, float decay, bool any)
 {
@@ -220,20 +215,9 @@ __device__ void write_rows(decode_memory<plan> &m, int warp, float decay, bool a
 	store(&m.o[warp][column], all.sum);
 }
 
-/* Of the head `each` blocks later, whose block comes next to this multiprocessor: this warp's rows, into the cache. One lane. */
-template <class plan> __device__ void call_rows(const layer_view &v, int warp, int head)
-{
-	using State = typename plan::State;
-	constexpr unsigned bytes = plan::ROWS * DECODE_D * sizeof(State);
-	int slot = v.step.read_slot[head / v.m.Hv];
-
-	if (slot >= 0)
-		hopper::call_run(head_states<State>(v, slot, head % v.m.Hv) + warp * plan::ROWS * DECODE_D, bytes);
-}
-
-/* Grid: value heads of all rows. wave: how many blocks the device holds at a time. */
+/* Grid: value heads of all rows. */
 template <class plan, class F>
-__global__ void __launch_bounds__(plan::THREADS, plan::BLOCKS) decode_layer(layer_view v, int wave)
+__global__ void __launch_bounds__(plan::THREADS, plan::BLOCKS) decode_layer(layer_view v)
 {
 #ifndef __CUDA_ARCH_FEAT_SM90_ALL
 	__trap();       /* hopper.cuh is empty */
@@ -241,10 +225,10 @@ __global__ void __launch_bounds__(plan::THREADS, plan::BLOCKS) decode_layer(laye
 	using State = typename plan::State;
 	extern __shared__ __align__(128) unsigned char shared[];
 	auto &m = *reinterpret_cast<decode_memory<plan> *>(shared);
-	int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, head = (int)blockIdx.x;
+	int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
 	pack<LANE, float> weight = load_pack<LANE>(v.norm_weight + lane * LANE);
 	decode_inputs<plan::THREADS, F> inputs;
-	decode_head here(v, head);
+	decode_head here(v, (int)blockIdx.x);
 	bool any = here.read >= 0, keep = here.write >= 0 && !here.padding();
 
 	hopper::let_later_grid_begin();
@@ -252,8 +236,6 @@ __global__ void __launch_bounds__(plan::THREADS, plan::BLOCKS) decode_layer(laye
 		hopper::barrier_init(m.arrived[warp], 1);
 		hopper::barrier_fence();
 		fetch_rows(m, v, warp, here);
-		if (warp < plan::AHEAD && head < wave && head + wave < (int)gridDim.x)
-			call_rows<plan>(v, warp, head + wave);
 	}
 	inputs.load_memory(v, here);
 	hopper::wait_for_earlier_grid();

@@ -112,7 +112,7 @@ template <class plan, class F> void device_executor::launch_decode(const layer_v
 	config.stream = stream_;
 	config.attrs = &overlapping;
 	config.numAttrs = overlap && v.layer > 0;       /* a layer's own grid before it has to be over */
-	check(cudaLaunchKernelEx(&config, kernel, v, plan::BLOCKS * processors), "decode_layer");
+	check(cudaLaunchKernelEx(&config, kernel, v), "decode_layer");
 }
 
 /* Which plans: measured on an H200, docs/performance-gpu-decode.md. */
@@ -124,8 +124,8 @@ inline void device_executor::launch_decode(const layer_view &v, int rows)
 		using F = decltype(zero);
 
 		if (s.state == DT_F32)
-			return few ? launch_decode<decode_plan<float, 16, 1, 0>, F>(v, rows) : launch_decode<decode_plan<float, 4, 3, 4>, F>(v, rows);
-		return few ? launch_decode<decode_plan<bf16, 16, 1, 0>, F>(v, rows) : launch_decode<decode_plan<bf16, 4, 6, 4>, F>(v, rows);
+			return few ? launch_decode<decode_plan<float, 16, 1>, F>(v, rows) : launch_decode<decode_plan<float, 4, 3>, F>(v, rows);
+		return few ? launch_decode<decode_plan<bf16, 16, 1>, F>(v, rows) : launch_decode<decode_plan<bf16, 4, 4>, F>(v, rows);
 	});
 }
 

@@ -22,10 +22,9 @@
 #include "gpu/delta_rule.cuh"
 #include "gpu/slots.cuh"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
-
-template class chunked::prefill<3>;     /* for the engine of whole models */
 
 /* Token t of head h. */
 template <bool WIDE, class F, int ROWS, int COLS>
@@ -157,6 +156,49 @@ template void prefill_token_by_token(const rule &, const tokens<bf16> &, const i
 template void prefill_token_by_token(const rule &, const tokens<float> &, const int64_t *, size_t, const operand &,
                                      const result &, cudaStream_t);
 
+namespace chunked {
+
+template <int PARTS> prefill<PARTS>::prefill(const rule &m, const std::vector<int64_t> &cuts) : m_(m), firsts_(1, 0)
+{
+	int device = 0, major = 0;
+
+	if (m.Dk != D || m.Dv != D)
+		refuse(E_DIM, "Dk, Dv", "%d, %d; the chunked kernel has heads of %d", m.Dk, m.Dv, D);
+	check(cudaGetDevice(&device), "device");
+	check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
+	if (major < 9)
+		refuse(E_DEVICE, nullptr, "the chunked kernel needs compute capability 9.0");
+	for (size_t n = 0; n + 1 < cuts.size(); n++) {
+		for (int64_t t = cuts[n]; t < cuts[n + 1]; t += CHUNK)
+			extents_.push_back({ t, (int)std::min<int64_t>(CHUNK, cuts[n + 1] - t) });
+		firsts_.push_back(small(extents_.size(), "chunks"));
+	}
+	device_extents_ = uploaded(extents_);
+	device_firsts_ = uploaded(firsts_);
+	keys_ = buffer(extents_.size() * m.Hk * sizeof(key_record));
+	heads_ = buffer(extents_.size() * m.Hv * sizeof(head_record<PARTS>));
+	check(cudaFuncSetAttribute(delta_chunks<PARTS>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(workspace)), "delta_chunks");
+	check(cudaFuncSetAttribute(delta_carry<PARTS>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(ring<PARTS>)), "delta_carry");
+}
+
+template <int PARTS>
+void prefill<PARTS>::enqueue(const tokens<bf16> &x, const operand &initial, const result &final_state, cudaStream_t stream)
+{
+	dim3 chunks((unsigned)extents_.size(), (unsigned)m_.Hv), slices((unsigned)firsts_.size() - 1, (unsigned)m_.Hv, SLICES);
+
+	if (chunks.x)
+		launch_on(stream, "delta_chunks", delta_chunks<PARTS>, chunks, WARPS * 32, sizeof(workspace), m_, x,
+		          device_extents_.as<const extent>(), keys_.as<key_record>(), heads_.as<head_record<PARTS>>());
+	launch_on(stream, "delta_carry", delta_carry<PARTS>, slices, WARPS * 32, sizeof(ring<PARTS>), m_, x,
+	          device_extents_.as<const extent>(), device_firsts_.as<const int>(), keys_.as<const key_record>(),
+	          heads_.as<const head_record<PARTS>>(), initial, final_state);
+}
+
+template class prefill<1>;
+template class prefill<2>;
+
+}
+
 static const char *run_prefill(capture &c, call &all, const std::vector<int64_t> &cuts)
 {
 	input initial(c, "initial_state", OPTIONAL);
@@ -189,7 +231,7 @@ static const struct {
 	void (*run)(capture &, call &, const std::vector<int64_t> &);
 } chunked_kernels[] = {
 	{ "prefill_chunk_fast", "gated_delta_rule prefill in chunks, bf16", run_chunked<1> },
-	{ "prefill_chunk_precise", "gated_delta_rule prefill in chunks, bf16 x 3", run_chunked<3> },
+	{ "prefill_chunk_precise", "gated_delta_rule prefill in chunks, bf16 x 2", run_chunked<2> },
 };
 
 /* The kernel's name; NULL if the case is not for the chunked one. */

@@ -56,18 +56,15 @@ __device__ inline void wait([[maybe_unused]] uint64_t &b, [[maybe_unused]] unsig
 
 /* ---- copies ---- */
 
+/* What this thread wrote to shared memory is seen by copies and products that it or, after a barrier, another issues. */
+__device__ inline void shared_fence() { FROM_HOPPER("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 /* `bytes`, a multiple of 16, between 16-byte boundaries; they arrive at b. */
 __device__ inline void copy_run([[maybe_unused]] void *to, [[maybe_unused]] const void *from, [[maybe_unused]] unsigned bytes,
                                 [[maybe_unused]] uint64_t &b)
 {
 	FROM_HOPPER("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
 	            :: "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(&b)) : "memory");
-}
-
-/* The same bytes into the cache. */
-__device__ inline void call_run([[maybe_unused]] const void *from, [[maybe_unused]] unsigned bytes)
-{
-	FROM_HOPPER("cp.async.bulk.prefetch.L2.global [%0], %1;" :: "l"(from), "r"(bytes) : "memory");
 }
 
 /* The box of map that begins at column x, row y of matrix z, to `to`; its bytes arrive at b. */
@@ -159,6 +156,38 @@ MULTIPLY(144, THIRTY TEN(3) TEN(4) TEN(5) TEN(6) "%70, %71", "%72, %73", OUT32(0
 MULTIPLY(192, THIRTY TEN(3) TEN(4) TEN(5) TEN(6) TEN(7) TEN(8) "%90, %91, %92, %93, %94, %95", "%96, %97",
          OUT32(0), OUT32(32), OUT32(64))
 
+/* b' [N,16] as N / 8 pairs of 8 x 8 matrices, 128 bytes each: of eight rows, columns 0-7, then 8-15. */
+__device__ inline uint64_t matrices_descriptor(const void *p)
+{
+	return (uint64_t)(256 >> 4) << 32 | 128 >> 4 << 16 | shared_address(p) >> 4;
+}
+
+/* d [64,N] = a [64,16] b' [N,16] in bf16, or += if `add`; b: a descriptor. a: of each warp sixteen rows as mma.cuh has a. */
+#define MULTIPLY_HELD(N, sums, a0, a1, a2, a3, b0, yes, ...) \
+__device__ inline void multiply([[maybe_unused]] float (&d)[N / 2], [[maybe_unused]] const unsigned (&a)[4], \
+                                [[maybe_unused]] uint64_t b, [[maybe_unused]] int add) \
+{ \
+	ON_HOPPER("{\n.reg .pred yes;\nsetp.ne.b32 yes, " yes ", 0;\n" \
+	          "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.bf16.bf16 {" sums "}, " \
+	          "{" a0 ", " a1 ", " a2 ", " a3 "}, " b0 ", yes, 1, 1, 0;\n}" \
+	          : __VA_ARGS__ : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add)); \
+}
+MULTIPLY_HELD(64, THIRTY "%30, %31", "%32", "%33", "%34", "%35", "%36", "%37", OUT32(0))
+MULTIPLY_HELD(128, THIRTY TEN(3) TEN(4) TEN(5) "%60, %61, %62, %63", "%64", "%65", "%66", "%67", "%68", "%69", OUT32(0), OUT32(32))
+
+/* Products run on: what they read is not overwritten before this. */
+template <int M, int N> __device__ void keep(unsigned (&a)[M][N][4])
+{
+#pragma unroll
+	for (int m = 0; m < M; m++)
+#pragma unroll
+		for (int n = 0; n < N; n++)
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+				asm volatile("" : "+r"(a[m][n][i]) :: "memory");
+}
+
+#undef MULTIPLY_HELD
 #undef TEN
 #undef THIRTY
 #undef OUT4

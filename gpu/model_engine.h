@@ -9,8 +9,8 @@
 #include "gpu/delta_chunk_launch.cuh"
 #include "gpu/model_folder.h"
 
-/* PRECISE: parts of the chunked delta rule, 24 bits. EXPERT_ROWS: an expert's rows begin at a multiple of it. */
-enum { PRECISE = 3, EXPERT_ROWS = 8 };
+/* PRECISE: parts of the chunked delta rule, 17 bits. EXPERT_ROWS: an expert's rows begin at a multiple of it. */
+enum { PRECISE = 2, EXPERT_ROWS = 8 };
 extern template class chunked::prefill<PRECISE>;
 
 class engine {

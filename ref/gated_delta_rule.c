@@ -120,10 +120,14 @@ static const struct site_spec sites[] = {
 };
 
 #define BF16 { true, FMT_BF16, ROUND_NEAREST_EVEN }
+#define BF16X2 { true, FMT_BF16X2, ROUND_NEAREST_EVEN }
 #define TF32_RZ { true, FMT_TF32, ROUND_ZERO }
 static const struct contract contracts[] = {
 	{ "f32", "token by token, all in float32", FORM_SEQUENTIAL, 0, {{ 0 }} },
 	{ "chunk_f32", "chunks of 64, all in float32", FORM_CHUNK, 64, {{ 0 }} },
+	{ "chunk_bf16x2", "chunks of 64 on tensor cores: operands of products as sums of two bf16, the carried state in float32", FORM_CHUNK, 64, {
+		[SITE_INVERSE] = BF16X2, [SITE_W] = BF16X2, [SITE_STATE_OPERAND] = BF16X2, [SITE_ATTENTION] = BF16X2,
+		[SITE_V_NEW] = BF16X2, [SITE_V_NEW_DECAYED] = BF16X2 } },
 	{ "chunk_bf16_merge_f32", "chunks of 64 on tensor cores: operands of products in bf16, but q as given; blocks of the inverse "
 		"merged in float32, the carried state in float32", FORM_CHUNK, 64, {
 		[SITE_K] = BF16, [SITE_INVERSE] = BF16,

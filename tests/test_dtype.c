@@ -135,6 +135,21 @@ static void knows_names(void **state)
 	assert_false(format_by_name("tf32_", &f, &r) || format_by_name("", &f, &r));
 }
 
+/* The sum of a bf16 number and the bf16 nearest to the rest is off by half a unit of bf16x2 at most, and by as much somewhere. */
+static void two_bf16_are_as_good_as_17_bits(void **state)
+{
+	double worst = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 1u << 20; i++) {
+		double x = 1 + (double)i * 0x1p-20, high = format_round(FMT_BF16, ROUND_NEAREST_EVEN, x, 0);
+		double low = format_round(FMT_BF16, ROUND_NEAREST_EVEN, x - high, 0), units = fabs(x - high - low) / format_ulp(FMT_BF16X2, x);
+		assert_true(units <= 0.5);
+		worst = fmax(worst, units);
+	}
+	assert_true(worst == 0.5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -144,6 +159,7 @@ int main(void)
 		cmocka_unit_test(takes_any_alignment),
 		cmocka_unit_test(makes_nan_quiet),
 		cmocka_unit_test(knows_names),
+		cmocka_unit_test(two_bf16_are_as_good_as_17_bits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
