@@ -21,6 +21,8 @@ void bench_ratio(const char *what, double own, const char *peer, double seconds,
 enum { BENCH_STATE = 128, BENCH_M = 256, BENCH_N = 256, BENCH_K = 1024 };
 
 void bench_dd(void);            /* dd against its peers */
+void bench_check(void);         /* the memory of a check */
+void bench_check_call(size_t T);        /* judges a call of T tokens; prints the bytes of its tensors, and the most KiB of this process */
 void bench_memory(void);        /* comparison against reading */
 /* Divergences both ways and top 10 of rows of `width`, on all cores. */
 void bench_divergences(const struct tensor *a, const struct tensor *b, size_t width);

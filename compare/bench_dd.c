@@ -4,6 +4,8 @@
 #include <mpfr.h>
 #include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "bench.h"
 #include "ref/dd_form.h"
@@ -22,19 +24,24 @@ static void fill(double *hi, double *lo, size_t n)
 	}
 }
 
-/* As arith_dd does each operation of ref/gated_delta_rule.c. */
-static void step(void *unused)
+/* As arith_dd does each operation of ref/gated_delta_rule.c, on one head's state. */
+static void step_of(dds s)
 {
 	const struct dd_form *f = dd_form();
 	dds k = vector(0), q = vector(1), v = vector(2), u = vector(3), o = vector(4), scalars = vector(5);
 
-	(void)unused;
-	f->binary(OP_MUL, of(S[0], S[1]), of(S[0], S[1]), scalars, 0, N * N);
-	f->gemv_t(u, of(S[0], S[1]), k, N, N);
+	f->binary(OP_MUL, s, s, scalars, 0, N * N);
+	f->gemv_t(u, s, k, N, N);
 	f->binary(OP_SUB, u, v, u, 1, N);
 	f->binary(OP_MUL, u, u, of(scalars.hi + 1, scalars.lo + 1), 0, N);
-	for (size_t i = 0; i < N; i++) f->axpy(of(S[0] + i * N, S[1] + i * N), (dd){ k.hi[i], k.lo[i] }, u, N);
-	f->gemv_t(o, of(S[0], S[1]), q, N, N);
+	for (size_t i = 0; i < N; i++) f->axpy(of(s.hi + i * N, s.lo + i * N), (dd){ k.hi[i], k.lo[i] }, u, N);
+	f->gemv_t(o, s, q, N, N);
+}
+
+static void step(void *unused)
+{
+	(void)unused;
+	step_of(of(S[0], S[1]));
 }
 
 static void product(void *unused)
@@ -121,6 +128,28 @@ static void accuracy(void)
 	puts("\nAgainst MPFR at 256 bits, every 61st element.");
 }
 
+/* ---- the state in the cache ---- */
+enum { HEADS = 128 };
+static void token(void *states)
+{
+	for (size_t h = 0; h < HEADS; h++) step_of(of((double *)states + 2 * h * N * N, (double *)states + (2 * h + 1) * N * N));
+}
+
+/* The reference takes one head after the other through all tokens. What a step costs so, and where each token goes through
+ * all heads, whose states no cache holds. */
+static void locality(void)
+{
+	double *states = calloc(HEADS * 2 * N * N, sizeof *states);
+
+	if (!states) exit(4);
+	for (size_t h = 0; h < HEADS; h++) memcpy(states + 2 * h * N * N, S, sizeof S);
+	double fused = bench_time(step, NULL), other = bench_time(token, states) / HEADS;
+	printf("\n| a delta-rule step 128 × 128, dd, its state of %zu KiB | |\n|---|--:|\n| one head after the other: in the second cache | %s |\n"
+		"| each token through %d heads: %zu MiB in all | %s |\n", sizeof S >> 10, bench_seconds(fused), HEADS,
+		HEADS * sizeof S >> 20, bench_seconds(other));
+	free(states);
+}
+
 void bench_dd(void)
 {
 	int threads = omp_get_max_threads();
@@ -151,5 +180,6 @@ void bench_dd(void)
 	}
 	dd_use(NULL);
 	accuracy();
+	locality();
 	omp_set_num_threads(threads);
 }

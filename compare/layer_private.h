@@ -17,13 +17,6 @@ struct reader {
 	bool large;                     /* runs go one after the other, each in parallel */
 };
 
-/* In element operations: beyond the first, a call is large; then slow sums are tried, and f64 is checked, on first tokens that
- * take no more than the second, and suspects on those that take no more than the third. */
-#define LARGE_WORK (UINT64_C(1) << 31)
-#define SLOW_WORK (UINT64_C(1) << 31)
-#define SUSPECTS_WORK (UINT64_C(1) << 35)
-#define POWER_WORK (UINT64_C(1) << 32)           /* and a pass's power on those that take no more than this */
-
 /* A score this many times that of the farthest of NOISY_RUNS correct layers is beyond the limit. */
 #define LAYER_BEYOND 2.0
 /* So is a single element, this many times as far off: where few elements tip over, but far, the largest of six scatters by
@@ -44,8 +37,8 @@ bool layer_sums(struct reader *d, struct layer_reading *r);
 /* r->truth_error, in units of the score. */
 bool layer_truth(const struct reader *d, struct layer_reading *r);
 
-/* now and unit of the replica, and the farthest of correct layers that follow it but for float32's noise; other is lost. */
-/* explained: the least share of such a layer's error that the replica explains. */
+/* now and unit of the replica, and the farthest of correct layers that follow it but for float32's noise; other is lost.
+ * explained: the least share of such a layer's error that the replica explains. */
 bool layer_noise(struct reader *d, const struct plan *replica, struct distance *most, double *explained);
 
 /* All that is said of a suspect: how far it moves the replica, and what it leaves of the engine's error. */

@@ -68,7 +68,7 @@ static bool convict(struct reader *d, struct layer_reading *r)
 /* In a large call suspects are tried on the first tokens, and what they convict is then put to the whole. */
 static bool convict_on_few(struct reader *d, struct layer_reading *r)
 {
-	size_t n = layer_tokens(d, SUSPECTS_WORK);
+	size_t n = layer_tokens(d, layer_work.suspects);
 	struct first_tokens part;
 	struct layer_reading few;
 
@@ -92,7 +92,7 @@ static bool read_all(struct reader *d, const struct contract *k, struct layer_re
 	*r = (struct layer_reading){ .op = d->call->op, .contract = k, .replica = exact };
 	dtype_load(out_dtype(d->call, 0), d->call->out[0]->data, d->n, d->got);
 	if (!layer_answer(d, &exact, d->plain, &d->work)) return false;
-	d->large = d->work > LARGE_WORK;
+	d->large = d->work > layer_work.large;
 	r->work = d->work;
 	for (size_t i = 0; i < d->n; i++) d->unit[i] = 1;
 	d->error = layer_distance(d, d->got, d->plain).square;

@@ -51,6 +51,11 @@ struct layer_reading {
 	const char *unseen[3 * MAX_SITE + 2 * MAX_MISTAKE];
 };
 
+/* In element operations of a run: beyond `large`, runs go one after the other, each in parallel; kinds of sums are tried, and
+ * f64 is checked, on those first tokens that take no more than `slow`, suspects on those that take no more than `suspects`,
+ * and power on those that take no more than `power`. For tests to change. */
+extern struct layer_work { uint64_t large, slow, suspects, power; } layer_work;
+
 /* Reads a layer's (or the head's) call, whose out y is the engine's. Suspects are tried only where the contract does not
  * explain it. False: out of memory. */
 bool layer_read(const struct call *call, const struct contract *k, struct layer_reading *r, struct error *e);

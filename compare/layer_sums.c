@@ -7,6 +7,8 @@
 static const struct arith *const sums[] = { &arith_f64, &arith_f32_tree, &arith_mma[MMA_HOPPER], &arith_mma[MMA_AMPERE] };
 enum { SUMS = sizeof sums / sizeof *sums };
 
+struct layer_work layer_work = { UINT64_C(1) << 31, UINT64_C(1) << 31, UINT64_C(1) << 35, UINT64_C(1) << 32 };
+
 size_t layer_tokens(const struct reader *d, uint64_t work)
 {
 	size_t all = d->n / d->row;
@@ -28,7 +30,7 @@ struct reader layer_first(const struct reader *d, size_t n, struct first_tokens 
 bool layer_sums(struct reader *d, struct layer_reading *r)
 {
 	struct first_tokens part;
-	size_t n = d->large ? layer_tokens(d, SLOW_WORK) : d->n / d->row;
+	size_t n = d->large ? layer_tokens(d, layer_work.slow) : d->n / d->row;
 	struct reader few = layer_first(d, n, &part);
 	struct distance nearest = layer_distance(&few, d->got, d->now), apart = { 0 };
 
@@ -60,7 +62,7 @@ bool layer_sums(struct reader *d, struct layer_reading *r)
 bool layer_truth(const struct reader *d, struct layer_reading *r)
 {
 	struct first_tokens part;
-	struct reader few = layer_first(d, layer_tokens(d, SLOW_WORK), &part);
+	struct reader few = layer_first(d, layer_tokens(d, layer_work.slow), &part);
 	struct plan f64 = plan_plain(&arith_f64, arith_f64.precision), dd = plan_plain(&arith_dd, arith_dd.precision);
 	struct answer a = { 0 }, b = { 0 };
 	bool ok = ref_run(few.call, &f64, &a, NULL) && ref_run(few.call, &dd, &b, NULL);

@@ -80,11 +80,11 @@ bool layer_power(const struct call *call, struct layer_reading *r, struct error 
 	struct distance noise;
 	double explained;
 	struct reader d = { .call = call, .n = call->out_count[0], .row = out_row(call, 0), .work = r->work };
-	size_t tokens = layer_tokens(&d, POWER_WORK);
+	size_t tokens = layer_tokens(&d, layer_work.power);
 	int n = layer_suspects(r, list);
 
 	d = layer_first(&d, tokens, &part);
-	d.large = d.work / (call->out_count[0] / d.row) * tokens > LARGE_WORK;
+	d.large = d.work / (call->out_count[0] / d.row) * tokens > layer_work.large;
 	if (!(d.got = calloc(5 * d.n, sizeof *d.got))) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "%zu numbers", d.n);
 	d.unit = d.got + d.n, d.now = d.unit + d.n, d.other = d.now + d.n, d.plain = d.other + d.n;
 	bool ok = layer_noise(&d, &r->replica, &noise, &explained) && layer_try(&d, r, list, n);

@@ -11,7 +11,9 @@ const char *const reading_name[] = { "not visible", "not rounded", "rounded" };
 static bool read_sites(struct xray *x, struct profile *p)
 {
 	struct sample sample = xray_sample(x);
-	double *all = malloc(MAX_SITE * x->n * sizeof *all);
+	size_t sites = 1;
+	for (int k = 0; x->call->op->sites[k].name; k++) sites += site_in_form(x->call->op, k, x->replica.form);
+	double *all = malloc(sites * x->n * sizeof *all);
 	const double *d[MAX_SITE];
 	struct coefficient c[MAX_SITE];
 	bool ok = all != NULL || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu outputs at each site", x->n);

@@ -25,8 +25,9 @@ static void print_times(const struct engine_times *t, size_t tokens)
 {
 	double floor = t->weight_bytes / t->copy_rate * 1e3;
 
-	printf("prefill of %zu tokens %.3f ms; a decoded token behind them %.3f ms, %.0f %% of the rate of a copy (%.2f GB of weights at %.0f GB/s:"
-		" %.3f ms)\n", tokens, t->prefill, t->decode, 100 * floor / t->decode, t->weight_bytes * 1e-9, t->copy_rate * 1e-9, floor);
+	printf("prefill of %zu tokens %.3f ms; a decoded token behind them %.3f ms, %.0f %% of the rate of a copy "
+		"(%.2f GB of weights at %.0f GB/s: %.3f ms)\n", tokens, t->prefill, t->decode, 100 * floor / t->decode,
+		t->weight_bytes * 1e-9, t->copy_rate * 1e-9, floor);
 }
 
 int record_model(const struct record_model *a)

@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,17 +120,20 @@ static void text_worst(FILE *to, const struct finding *f, const struct output_ve
 static void text_sample(FILE *to, const struct verdict *v)
 {
 	struct sample_figures all = { 0 };
+	double second = 0;
 	size_t n = 0;
 
 	for (int i = 0; i < v->n_out; i++) {
 		n += v->out[i].count;
 		all.count += v->out[i].sample.count;
 		all.share = fmax(all.share, v->out[i].sample.share);
+		if (!(v->out[i].truth_error <= second)) second = v->out[i].truth_error;
 	}
 	if (v->sampled) fprintf(to, " and, on %zu of %zu elements, %s: ", all.count, n, sample_judge);
-	if (v->sampled && all.share > 0) fprintf(to, "2^%.1f apart", log2(all.share));
-	else if (v->sampled) fputs("equal", to);
-	else if (!strcmp(v->truth, "dd")) fprintf(to, ", not by %s, for which one piece is too much work", sample_judge);
+	if (v->operations) fprintf(to, " and, on %" PRIu64 " elements of a piece's operations, mpfr:256: ", v->operations);
+	if ((v->sampled || v->operations) && all.share > 0) fprintf(to, "2^%.1f apart", log2(all.share));
+	else if (v->sampled || v->operations) fputs("equal", to);
+	else fprintf(to, ": %.2g sigma apart", second);
 }
 
 void report_text(FILE *to, const struct finding *f, bool explain)
@@ -190,9 +194,9 @@ static json_t *json_output(const struct finding *f, const struct output_verdict 
 
 	for (int r = 0; r < RULE_COUNT; r++)
 		json_object_set_new(rules, rule_name[r], json_pack("{s:o, s:o}", "value", report_number(o->rule[r].value), "limit", report_number(o->rule[r].limit)));
-	return json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:o, s:{s:s, s:o, s:o, s:o, s:o}}", "name", f->verdict.op->out[o->out].name,
+	return json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:{s:s, s:o, s:o, s:o, s:o}}", "name", f->verdict.op->out[o->out].name,
 		"elements", (json_int_t)o->count, "bit_equal", (json_int_t)o->bit_equal, "not_finite", (json_int_t)o->not_finite,
-		"truth_error", report_number(o->truth_error), "sampled", (json_int_t)o->sample.count,
+		"truth_error", report_number(o->truth_error), "sampled", (json_int_t)o->sample.count, "judged_operations", (json_int_t)f->verdict.operations,
 		"sample_share", report_number(o->sample.share), "sample_sigma", report_number(o->sample.sigma), "rules", rules, "worst", "index", o->worst_at,
 		"expected", report_number(o->worst.expected), "got", report_number(o->worst.got), "sigma", report_number(o->worst.sigma), "ulp", report_number(o->worst.ulp));
 }

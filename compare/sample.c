@@ -4,7 +4,7 @@
 
 const char *const sample_judge = "mpfr:128";
 /* Element operations, of which MPFR at 128 bits does some 30 million a second and core. */
-static const uint64_t enough = UINT64_C(1) << 24, too_much = UINT64_C(1) << 27;
+static const uint64_t enough = UINT64_C(1) << 24, too_much = UINT64_C(1) << 27, terms = UINT64_C(1) << 22;
 
 static bool run(struct answer *a, const struct call *call, const char *spec, size_t stride, struct error *e)
 {
@@ -13,12 +13,31 @@ static bool run(struct answer *a, const struct call *call, const char *spec, siz
 	return arith_by_name(spec, &p.arith, &p.bits) && ref_run(call, &p, a, e);
 }
 
+/* The first piece, in dd. */
+static bool judge_operations(struct truth_sample *s, const struct call *call, uint64_t work, struct error *e)
+{
+	struct plan p = plan_plain(&arith_judged, arith_judged.precision);
+	struct answer a;
+
+	s->judged.stride = work / terms + 1;
+	p.stride = call->op->pieces(call);
+	p.judged = &s->judged;
+	if (!ref_run(call, &p, &a, e)) return false;
+	answer_free(&a);
+	return true;
+}
+
+struct sample_figures sample_operations(const struct truth_sample *s, double truth_error)
+{
+	return (struct sample_figures){ 0, s->judged.apart, s->judged.apart * 0x1p53 * truth_error };
+}
+
 bool sample_make(struct truth_sample *s, const struct call *call, uint64_t work, struct error *e)
 {
 	uint64_t pieces = call->op->pieces(call), stride = (work + enough - 1) / enough;
 
 	*s = (struct truth_sample){ 0 };
-	if (work / pieces > too_much) return true;
+	if (work / pieces > too_much) return judge_operations(s, call, work / pieces, e);
 	s->stride = stride < 1 ? 1 : stride > pieces ? pieces : stride;
 	return run(&s->dd, call, "dd", s->stride, e) && run(&s->judge, call, sample_judge, s->stride, e);
 }

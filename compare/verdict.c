@@ -134,9 +134,11 @@ static bool judge_under(const struct call *call, const struct contract *k, struc
 	int narrow = trace_too_narrow(call, k);
 	bool ok = true;
 
-	*v = (struct verdict){ .op = call->op, .contract = k, .runs = yardstick_runs(y), .sampled = t->sample.stride > 0 };
+	*v = (struct verdict){ .op = call->op, .contract = k, .runs = yardstick_runs(y), .sampled = t->sample.stride > 0,
+		.operations = t->sample.judged.elements };
 	snprintf(v->truth, sizeof v->truth, "%s", t->name);
 	snprintf(v->second, sizeof v->second, "%s", t->other);
+	if (!strcmp(v->truth, "dd") && !v->sampled && !v->operations) reason(v, UNDECIDED, "the truth was not judged by MPFR");
 	finite_truth(call, &t->first, v);
 	if (v->outcome != PASS) return true;
 	const struct expected *x = yardstick_under(y, call, k, e);
@@ -148,7 +150,7 @@ static bool judge_under(const struct call *call, const struct contract *k, struc
 		if (call->out_count[i]) {
 			struct output_verdict *o = &v->out[v->n_out++];
 			ok = figures(o, call, i, &t->first, &t->second, x, e);
-			o->sample = sample_compare(&t->sample, call, i, x);
+			o->sample = v->operations ? sample_operations(&t->sample, o->truth_error) : sample_compare(&t->sample, call, i, x);
 		}
 	for (int i = 0; ok && i < v->n_out; i++) decide(call, v, &v->out[i]);
 	ok = ok && judge_traces(call, &t->first, x, v, e);

@@ -40,6 +40,7 @@ struct verdict {
 	const struct contract *contract;
 	char truth[32], second[32];     /* arithmetics */
 	bool sampled;                   /* the truth is dd, and MPFR judged a sample of it */
+	uint64_t operations;            /* or this many elements of one piece's operations */
 	int runs;                       /* noisy runs behind sigma */
 	int n_out;
 	struct output_verdict out[MAX_OUT];

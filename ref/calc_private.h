@@ -17,6 +17,7 @@ struct calc {
 	int bits;
 	uint64_t work;                  /* element operations so far */
 	uint64_t noise;                 /* position in the random stream */
+	uint64_t judge_at;              /* of arith_judged: the work from which on it looks again */
 	const struct call *call;
 	const struct plan *plan;
 	const struct scope *scope;      /* NULL: the call's own op runs */

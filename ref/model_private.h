@@ -30,8 +30,9 @@ enum {
 	SITE_KIND
 };
 enum { SITE_QKV = SITE_KIND, SITE_Z, SITE_A, SITE_B, SITE_CONV_OUT, LINEAR_SITES };
-enum { SITE_Q = SITE_KIND, SITE_K, SITE_V, SITE_TURNED, SITE_SCORES, SITE_SCALED, SITE_WEIGHTS, SITE_SOFTMAX, SITE_ATTENTION, SITE_SIGMOID,
-	SITE_GATED, FULL_SITES };
+enum { SITE_Q = SITE_KIND, SITE_K, SITE_V, SITE_TURNED, SITE_SCORES, SITE_SCALED, SITE_WEIGHTS, SITE_SOFTMAX, SITE_ATTENTION,
+	SITE_SIGMOID, SITE_GATED,
+	FULL_SITES };
 
 /* A layer's own mistakes; those of its parts follow. */
 enum {
@@ -71,6 +72,12 @@ void layer_save(calc *c, field f, size_t row, size_t col, mat A);
 
 /* The call's sizes from the model's; T is 1. */
 void model_dims(const struct model_config *c, int part, struct call *call);
+
+/* Points input `in` to a copy of the layer's experts, if it is one of them and the folder has them one by one; else does
+ * nothing. prefix: of names in the folder. */
+bool model_fuse(struct model *m, size_t layer, int in, const char *prefix, const struct model_weight *w, struct error *e);
+/* Was the tensor copied so? */
+bool model_is_fused(const struct model *m, const char *name);
 
 field linear_mixer(calc *c, field x);           /* [T,E] -> [T,E] */
 field full_mixer(calc *c, field x);

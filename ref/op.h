@@ -136,6 +136,10 @@ int call_shape(const struct call *call, const char *spec, size_t shape[MAX_RANK]
 int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK]);
 
 /* ---- a run of the reference ---- */
+/* Of arith_judged: an element of an operation for each `stride` operations; how many were made again; the largest distance, as a
+ * share of the result, and of Σ|terms| of a sum. */
+struct judged { uint64_t stride, elements; double apart; };
+
 struct plan {
 	const struct arith *arith;
 	int bits;
@@ -146,6 +150,7 @@ struct plan {
 	size_t stride;                          /* only every stride-th piece, where above 1; answers elsewhere are 0 */
 	bool random;                            /* round at sites in a random direction */
 	uint64_t seed;                          /* of the random stream */
+	struct judged *judged;                  /* may be NULL */
 	void (*tick)(size_t done, size_t total); /* may be NULL; called by one thread at a time */
 };
 

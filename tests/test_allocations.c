@@ -1,23 +1,7 @@
 /* The inner loops of the wide arithmetics ask for no memory: calls of malloc are counted. */
-#include <stdlib.h>
-
+#include "tests/counted.h"
 #include "tests/model.h"
 #include "tests/witness.h"
-
-#ifndef __SANITIZE_ADDRESS__
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void *__libc_memalign(size_t alignment, size_t n);
-static size_t calls;
-static void count_one(void) { __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED); }
-void *malloc(size_t n) { count_one(); return __libc_malloc(n); }
-void *calloc(size_t n, size_t size) { count_one(); return __libc_calloc(n, size); }
-void *realloc(void *p, size_t n) { count_one(); return __libc_realloc(p, n); }
-void *aligned_alloc(size_t alignment, size_t n) { count_one(); return __libc_memalign(alignment, n); }
-#else
-static size_t calls;
-#endif
 
 static size_t operations;
 

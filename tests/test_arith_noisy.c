@@ -80,6 +80,82 @@ static void products(calc *c)
 	}
 }
 
+/* Long sums by blocks scatter as sums of one multiply-add after the other do. Of bf16 numbers most additions are exact, and the
+ * rest err by less. */
+struct errors { double square, mean, fourth; };
+static struct errors errors_of(const double *C, const double *exact, size_t n)
+{
+	struct errors x = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		double d = C[i] - exact[i];
+		x.mean += d / (double)n;
+		x.square += d * d / (double)n;
+		x.fourth += d * d * d * d / (double)n;
+	}
+	return x;
+}
+
+static void long_sums(calc *c, enum format f, size_t k)
+{
+	enum { M = 64, N = 128 };
+	mat A = c_mat(c, M, k), B = c_mat(c, N, k), C = c_mat(c, M, N), D = c_mat(c, M, N);
+	double *a = A.at, *b = B.at, *exact = c_vec(c, M * N).at;
+	uint64_t stream = 1;
+
+	for (size_t i = 0; i < (M + N) * k; i++) {
+		double x = 0;
+		for (int j = 0; j < 4; j++) x += (double)(random_next(&stream) >> 11) * 0x1p-53 - 0.5;
+		*(i < M * k ? a + i : b + i - M * k) = format_round(f, ROUND_NEAREST_EVEN, x, 0);
+	}
+	for (size_t i = 0; i < M; i++)
+		for (size_t j = 0; j < N; j++)
+			for (size_t l = 0; l < k; l++) exact[i * N + j] += a[i * k + l] * b[j * k + l];
+	c_gemm(c, C, NT, A, B);
+	for (size_t i = 0; i < M * N; i++) c_dot(c, c_part(c, flat(D), i, 1), c_row(c, A, i / N), c_row(c, B, i % N));
+	struct errors got = errors_of(C.at, exact, M * N), want = errors_of(D.at, exact, M * N);
+	for (size_t i = 0; i < M * N; i++) assert_true(((double *)C.at)[i] == (double)(float)((double *)C.at)[i]);
+	if (want.square == 0) {
+		assert_true(got.square == 0);
+		return;
+	}
+	/* a mean square's relative standard error is √((κ - 1)/n), κ = fourth/square² */
+	double ratio = got.square / want.square, error = sqrt(2 * (want.fourth / (want.square * want.square) - 1) / (M * N));
+	if (!(fabs(ratio - 1) < 4 * error) || error > 0.08) fail_msg("%s, %zu products: mean squares %g apart, error %g",
+		format_info[f].name, k, ratio - 1, error);
+	if (!(fabs(got.mean) < 5 * sqrt(got.square / (M * N)))) fail_msg("%zu products: biased by %g", k, got.mean);
+}
+
+static void blocks(calc *c)
+{
+	long_sums(c, FMT_F32, 512);
+	long_sums(c, FMT_F32, 1100);
+	long_sums(c, FMT_BF16, 512);
+	long_sums(c, FMT_BF16, 3000);
+	long_sums(c, FMT_E4M3, 1024);   /* all exact */
+}
+
+/* What is no number stays none, and sums of nothing, or of few bits, are exact. */
+static void keeps_what_it_must(calc *c)
+{
+	enum { K = 600 };
+	mat A = c_mat(c, 4, K), B = c_mat(c, 3, K), C = c_mat(c, 4, 3);
+	double *a = A.at, *b = B.at, *y = C.at;
+
+	for (size_t l = 0; l < K; l++) {
+		a[K + l] = (double)(l % 7) - 3, a[2 * K + l] = a[3 * K + l] = 1;
+		b[l] = (double)(l % 5), b[K + l] = 0, b[2 * K + l] = 1;
+	}
+	a[2 * K + 17] = NAN;
+	a[3 * K + 17] = INFINITY;
+	c_gemm(c, C, NT, A, B);
+	for (int j = 0; j < 3; j++) assert_true(y[j] == 0 && isnan(y[6 + j]));
+	double sum = 0;
+	for (size_t l = 0; l < K; l++) sum += a[K + l] * b[l];
+	assert_true(y[3] == sum && y[4] == 0 && y[5] != 0);
+	assert_true(isinf(y[9]) && isnan(y[10]) && isinf(y[11]));
+}
+
 static void draws(void **state)
 {
 	struct plan p = plan_in("noisy");
@@ -88,6 +164,8 @@ static void draws(void **state)
 	in_calc(&p, NULL, NULL, unbiased);
 	in_calc(&p, NULL, NULL, flushes);
 	in_calc(&p, NULL, NULL, products);
+	in_calc(&p, NULL, NULL, blocks);
+	in_calc(&p, NULL, NULL, keeps_what_it_must);
 }
 
 int main(void)

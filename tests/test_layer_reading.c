@@ -78,7 +78,7 @@ static void float32_keeps_its_contract(void **state)
 }
 
 /* A few of tests/model_mistakes.c. */
-static void names_planted_mistakes(void **state)
+static void plant_and_name(bool large)
 {
 	static const struct { int bed, layer; const char *contract, *mistake; } plants[] = {
 		{ 0, 1, "torch_bf16", "norm.zero_centred_for_plain" },
@@ -88,7 +88,6 @@ static void names_planted_mistakes(void **state)
 		{ 1, 3, "torch_bf16", "gqa_tiled" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof plants / sizeof *plants; i++) {
 		const struct bed *b = &beds[plants[i].bed];
 		bool narrow = strcmp(plants[i].contract, "f32");
@@ -103,12 +102,63 @@ static void names_planted_mistakes(void **state)
 			int first = bed_first(b, plants[i].contract, &engine, &r, &e);
 			tensors_free(&engine);
 			assert_int_equal(first, clean ? NOWHERE : plants[i].layer);
+			assert_true(r.truth_error > 0 && r.truth_error < 1e-6);
+			if (large) assert_true(r.few >= 2 && r.few < FEW && r.truth_tokens == r.few);
+			else assert_true(!r.few && r.truth_tokens == FEW);
 			if (clean) continue;
 			assert_true(r.n > 0);
 			assert_string_equal(r.convicted[0].name, plants[i].mistake);
 			assert_true(r.understood);
 		}
 	}
+}
+
+static void names_planted_mistakes(void **state)
+{
+	(void)state;
+	plant_and_name(false);
+}
+
+/* As a layer of real width is read: slow sums and suspects on the first tokens. */
+static void reads_large_layers_alike(void **state)
+{
+	const struct layer_work kept = layer_work;
+
+	(void)state;
+	layer_work = (struct layer_work){ 1, 1 << 21, 3 << 20, 1 << 21 };
+	plant_and_name(true);
+	layer_work = kept;
+}
+
+/* What a pass has ruled out: what moves the layer by more than float32 does, not what changes nothing in a dense one. */
+static void says_what_it_would_have_seen(void **state)
+{
+	static const char *const seen[] = { "norm.zero_centred_for_plain", "delta.retrieve_before_decay", "residual_missing" };
+	struct model_plan p = bed_plan(&beds[0], "torch_bf16", 0, -1);
+	const struct bed *b = &beds[0];
+	struct tensors engine;
+	struct call call;
+	struct error e;
+
+	(void)state;
+	assert_true(bed_engine(b, &p, FEW, DT_BF16, &engine, &e));
+	assert_true(model_layer_call(&b->model, 0, tensors_find(&engine, "hidden.0"), NULL, NULL, tensors_find(&engine, "hidden.1"), &call, &e));
+	struct layer_reading r = { .op = call.op, .replica = p.part[LINEAR_ATTENTION] };
+	r.replica.arith = &arith_f64;
+	assert_true(layer_power(&call, &r, &e));
+	assert_int_equal(r.power_tokens, FEW);
+	assert_true(r.idle >= 10 && r.invisible > 0 && r.tried > r.idle + r.invisible + 30);
+	for (int i = 0; i < r.invisible; i++)
+		for (size_t k = 0; k < sizeof seen / sizeof *seen; k++) assert_string_not_equal(r.unseen[i], seen[k]);
+	int hidden = r.invisible;
+	r.work = 1 << 23;
+	const struct layer_work kept = layer_work;
+	layer_work.power = 1 << 20;
+	assert_true(layer_power(&call, &r, &e));
+	layer_work = kept;
+	assert_int_equal(r.power_tokens, 2);
+	assert_true(r.invisible + r.idle > hidden);
+	tensors_free(&engine);
 }
 
 /* A rounding that no mistake is called by, and one that the contract has and the engine has not. */
@@ -158,6 +208,8 @@ int main(void)
 		cmocka_unit_test(names_it_in_the_mixture_too),
 		cmocka_unit_test(float32_keeps_its_contract),
 		cmocka_unit_test(names_planted_mistakes),
+		cmocka_unit_test(reads_large_layers_alike),
+		cmocka_unit_test(says_what_it_would_have_seen),
 		cmocka_unit_test(names_roundings),
 		cmocka_unit_test(nan_never_passes),
 	};

@@ -39,8 +39,8 @@ static void is_recorded_from_these_sources(void **state)
 		const char *then = meta_get(&dumps[i], "etalon.source_sha256");
 		assert_non_null(then);
 		if (strcmp(then, gpu_source_sha256("model")))
-			fail_msg("stale: on a GPU, etalon record --model fixtures/models/qwen3_5_%s_tiny --ids fixtures/models/qwen3_5_%s_tiny/"
-				"capture.safetensors:input_ids -o " DUMP("%s"), names[i], names[i], names[i]);
+			fail_msg("stale: on a GPU, etalon record --model fixtures/models/qwen3_5_%s_tiny --ids "
+				"fixtures/models/qwen3_5_%s_tiny/capture.safetensors:input_ids -o " DUMP("%s"), names[i], names[i], names[i]);
 		assert_memory_equal(meta_get(&dumps[i], "etalon.producer"), "etalon engine", 13);
 		assert_string_equal(meta_get(&dumps[i], "etalon.contract"), "etalon_bf16");
 	}
@@ -73,7 +73,8 @@ static void every_layer_is_explained(void **state)
 static void another_contract_does_not_explain_it(void **state)
 {
 	static const struct { size_t layer; const char *site; bool rounded; } others[] = {
-		{ 0, "mixed", true }, { 0, "residual", false }, { 1, "delta.o", false }, { 1, "a", true }, { 3, "turned", false }, { 3, "softmax", true },
+		{ 0, "mixed", true }, { 0, "residual", false }, { 1, "delta.o", false }, { 1, "a", true }, { 3, "turned", false },
+		{ 3, "softmax", true },
 	};
 
 	(void)state;
@@ -84,8 +85,8 @@ static void another_contract_does_not_explain_it(void **state)
 		struct error e;
 		snprintf(from, sizeof from, "hidden.%zu", others[k].layer);
 		snprintf(to, sizeof to, "hidden.%zu", others[k].layer + 1);
-		assert_true(model_layer_call(&beds[1].model, others[k].layer, tensors_find(&dumps[1], from), NULL, NULL, tensors_find(&dumps[1], to),
-			&call, &e));
+		assert_true(model_layer_call(&beds[1].model, others[k].layer, tensors_find(&dumps[1], from), NULL, NULL,
+			tensors_find(&dumps[1], to), &call, &e));
 		struct contract c = call.op->contracts[op_contract(call.op, "etalon_bf16")];
 		int site = op_site(call.op, others[k].site);
 		assert_true(site >= 0 && c.site[site].on != others[k].rounded);
@@ -184,14 +185,16 @@ static void bad_folders_are_refused(void **state)
 /* No GPU is to be seen. */
 static void recording_needs_a_device(void **state)
 {
-	static const char model[] = "fixtures/models/qwen3_5_dense_tiny", ids[] = "fixtures/models/qwen3_5_dense_tiny/capture.safetensors:input_ids";
+	static const char model[] = "fixtures/models/qwen3_5_dense_tiny";
+	static const char ids[] = "fixtures/models/qwen3_5_dense_tiny/capture.safetensors:input_ids";
 
 	(void)state;
 	expect_exit(EXIT_MACHINE, (const char *[]){ program, "record", "--model", model, "--ids", ids, "-o", "build/never", NULL });
 	assert_true(access("build/never", F_OK) != 0 && lines(err) == 1);
 	expect_exit(EXIT_INPUT, (const char *[]){ program, "record", "--model", model, "-o", "build/never", NULL });
 	expect_exit(EXIT_INPUT, (const char *[]){ program, "record", "--ids", ids, "rope", "-o", "build/never", NULL });
-	expect_exit(EXIT_INPUT, (const char *[]){ program, "record", "--model", model, "--ids", "fixtures/none:input_ids", "-o", "build/never", NULL });
+	expect_exit(EXIT_INPUT, (const char *[]){ program, "record", "--model", model, "--ids", "fixtures/none:input_ids", "-o",
+		"build/never", NULL });
 }
 
 int main(int argc, char **argv)

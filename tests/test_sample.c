@@ -181,8 +181,71 @@ static void samples_are_bounded(void **state)
 	assert_int_equal(s.stride, pieces);
 	sample_free(&s);
 	no_error(sample_make(&s, &call, (pieces << 27) + pieces, &e), &e);
-	assert_int_equal(s.stride, 0);
+	assert_true(s.stride == 0 && s.judged.elements > 0);
 	sample_free(&s);
+	capture_free(&c);
+}
+
+/* Of pieces that are too large operations are judged: of every op to 2^-99 of the sum of their terms, on any element. */
+static void operations_are_judged(void **state)
+{
+	double worst = 0;
+	uint64_t elements = 0;
+
+	(void)state;
+	for (const struct test_case *k = test_cases; k->op; k++) {
+		struct judged j = { .stride = 1000 };
+		struct plan p = plan_plain(&arith_judged, arith_judged.precision);
+		struct capture c;
+		struct call call;
+		struct answer a, plain;
+		struct error e;
+		if (k->large) continue;
+		no_error(case_make(&c, k, 1, false, &e) && call_bind(&call, &c, false, &e), &e);
+		p.judged = &j;
+		p.stride = call.op->pieces(&call) / 4 + 1;
+		no_error(ref_run(&call, &p, &a, &e), &e);
+		plain = answer_in(&call, "dd", p.stride);
+		for (int i = 0; i < MAX_OUT; i++)               /* judging changes nothing */
+			if (call.out_count[i]) assert_memory_equal(a.hi[i], plain.hi[i], call.out_count[i] * sizeof(double));
+		if (!(j.apart <= 0x1p-99) || !j.elements) fail_msg("%s %s: 2^%.1f apart", k->op, k->name, log2(j.apart));
+		worst = fmax(worst, j.apart), elements += j.elements;
+		answer_free(&a), answer_free(&plain);
+		capture_free(&c);
+	}
+	print_message("%zu elements of operations, 2^%.1f apart at most\n", (size_t)elements, log2(worst));
+}
+
+static void broken_gemv_t(dds y, dds A, dds x, size_t rows, size_t cols)
+{
+	sound->gemv_t(y, A, x, rows, cols);
+	for (size_t i = 0; i < cols; i++) y.hi[i] *= gain;
+}
+
+/* A dd whose products are off by 2^-30 is far from its judge, and what that comes to in sigma decides. */
+static void broken_operations_are_seen(void **state)
+{
+	struct dd_form broken = *dd_form();
+	struct truth_sample s;
+	struct capture c;
+	struct call call;
+	struct error e;
+
+	(void)state;
+	sound = dd_form();
+	broken.gemv_t = broken_gemv_t;
+	no_error(case_make(&c, case_find("gated_delta_rule", "prefill"), 1, false, &e) && call_bind(&call, &c, false, &e), &e);
+	for (int i = 0; i < 3; i++) {
+		static const double gains[] = { 1, 1 + 0x1p-30, NAN };
+		gain = gains[i];
+		dd_use(&broken);
+		no_error(sample_make(&s, &call, (uint64_t)call.op->pieces(&call) << 28, &e), &e);
+		dd_use(NULL);
+		assert_true(s.stride == 0 && s.judged.elements > 100);
+		assert_true(i == 0 ? s.judged.apart < 0x1p-99 : s.judged.apart > 0x1p-40);
+		assert_true((sample_operations(&s, 1e-6).sigma <= 1e-6) == (i == 0));
+		sample_free(&s);
+	}
 	capture_free(&c);
 }
 
@@ -193,6 +256,8 @@ int main(void)
 		cmocka_unit_test(a_broken_dd_decides_nothing),
 		cmocka_unit_test(distances_are_told),
 		cmocka_unit_test(samples_are_bounded),
+		cmocka_unit_test(operations_are_judged),
+		cmocka_unit_test(broken_operations_are_seen),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
