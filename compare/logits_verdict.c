@@ -276,7 +276,7 @@ void logits_truth(struct logit_report *r, const char *truth, const char *by, siz
 	double sigma = INFINITY;
 
 	for (size_t t = 0; t < r->positions; t++)
-		if (!(r->position[t].sigma >= sigma)) sigma = r->position[t].sigma;
+		if (!isnan(sigma) && !(r->position[t].sigma >= sigma)) sigma = r->position[t].sigma;
 	r->truth = truth, r->truth_by = by, r->truth_tokens = tokens;
 	r->truth_error = rms / sigma;
 	if (!(r->truth_error <= negligible))

@@ -78,7 +78,7 @@ size_t c_mark(const calc *c) { return c->used; }
 void c_release(calc *c, size_t mark) { c->used = mark < c->used ? mark : c->used; }
 
 /* ---- in and out ---- */
-static double *buffer(calc *c, size_t n)
+double *calc_buffer(calc *c, size_t n)
 {
 	if (n > c->buffer_n) {
 		double *b = realloc(c->buffer, 2 * n * sizeof(double));
@@ -93,7 +93,7 @@ static void load(calc *c, vec y, const struct tensor *t, size_t first, size_t st
 {
 	size_t size = dtype_info[t->dtype].size;
 	const char *at = (const char *)t->data + first * size;
-	double *b = c->arith->plain ? y.at : buffer(c, y.n);
+	double *b = c->arith->plain ? y.at : calc_buffer(c, y.n);
 
 	if (step == 1) dtype_load(t->dtype, at, y.n, b);
 	else for (size_t i = 0; i < y.n; i++) dtype_load(t->dtype, at + i * step * size, 1, b + i);
@@ -107,7 +107,7 @@ bool c_wants(const calc *c, int out) { return c->answer->hi[out] != NULL; }
 
 void c_store(calc *c, int out, size_t first, size_t step, vec x)
 {
-	double *b = buffer(c, x.n), *hi = c->answer->hi[out], *lo = c->answer->lo[out];
+	double *b = calc_buffer(c, x.n), *hi = c->answer->hi[out], *lo = c->answer->lo[out];
 
 	if (!hi) return;
 	c->arith->read(c, b, b + x.n, x.at, x.n);
@@ -127,7 +127,7 @@ static double site_round(calc *c, const struct site_rounding *r, double hi, doub
 
 static void round_all(calc *c, const struct site_rounding *r, vec x)
 {
-	double *b = buffer(c, x.n);
+	double *b = calc_buffer(c, x.n);
 	c->arith->read(c, b, b + x.n, x.at, x.n);
 	for (size_t i = 0; i < x.n; i++) b[i] = site_round(c, r, b[i], b[x.n + i]);
 	c->arith->load(c, x.at, b, x.n);
@@ -174,60 +174,10 @@ void c_round(calc *c, enum format f, vec x)
 	round_all(c, &(struct site_rounding){ true, f, ROUND_NEAREST_EVEN }, x);
 }
 
-/* ---- values between stages ---- */
-field c_field(calc *c, size_t rows, size_t cols)
-{
-	size_t bytes = rows * cols * sizeof(double);
-	field f = { c_bytes(c, bytes), NULL, rows, cols };
-
-	if (c->arith->wide) f.lo = c_bytes(c, bytes);
-	return f;
-}
-
-void c_get(calc *c, vec y, field f, size_t first, size_t step)
-{
-	double *b = buffer(c, y.n);
-
-	if (step == 1) c->arith->load(c, y.at, f.hi + first, y.n);
-	else {
-		for (size_t i = 0; i < y.n; i++) b[i] = f.hi[first + i * step];
-		c->arith->load(c, y.at, b, y.n);
-	}
-	if (!f.lo) return;
-	size_t mark = c_mark(c);
-	vec low = c_vec(c, y.n);
-	for (size_t i = 0; i < y.n; i++) b[i] = f.lo[first + i * step];
-	c->arith->load(c, low.at, b, y.n);
-	c->arith->binary(c, OP_ADD, y.at, y.at, low.at, 1, y.n);
-	c_release(c, mark);
-}
-
-mat c_matrix(calc *c, field f)
-{
-	if (c->arith->plain) {
-		c->noise += f.rows * f.cols;    /* as loading does */
-		return (mat){ f.hi, f.rows, f.cols };
-	}
-	mat A = c_mat(c, f.rows, f.cols);
-	c_get(c, flat(A), f, 0, 1);
-	return A;
-}
-
-void c_put(calc *c, field f, size_t first, size_t step, vec x)
-{
-	double *b = buffer(c, x.n);
-
-	c->arith->read(c, b, b + x.n, x.at, x.n);
-	for (size_t i = 0; i < x.n; i++) {
-		f.hi[first + i * step] = b[i];
-		if (f.lo) f.lo[first + i * step] = b[x.n + i];
-	}
-}
-
 /* ---- constants and decisions ---- */
 void c_set(calc *c, vec y, double x)
 {
-	double *b = buffer(c, y.n);
+	double *b = calc_buffer(c, y.n);
 
 	for (size_t i = 0; i < y.n; i++) b[i] = x;
 	c->arith->load(c, y.at, b, y.n);

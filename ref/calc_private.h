@@ -30,6 +30,9 @@ struct calc {
 	jmp_buf no_memory;
 };
 
+/* 2n doubles for in and out, until the next call. */
+double *calc_buffer(calc *c, size_t n);
+
 /* The low parts of the vector at x in the arena of a split arithmetic. */
 static inline void *calc_low(const calc *c, const void *x)
 {

@@ -225,13 +225,37 @@ static void a_bad_reference_is_refused(void **state)
 	}
 }
 
+/* A reference whose own error is no small part of sigma decides nothing; nor does one whose error is not known. */
+static void a_reference_must_be_good(void **state)
+{
+	static const struct { double rms; enum outcome outcome; } rows[] = { { 0, PASS }, { 0.9e-7, PASS }, { 1.1e-7, UNDECIDED },
+		{ (double)INFINITY, UNDECIDED }, { (double)NAN, UNDECIDED } };
+	struct logit_position position[] = { { .sigma = 3e-5 }, { .sigma = 1e-5 }, { .sigma = 2e-5 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct logit_report r = { .positions = 3, .position = position, .outcome = PASS };
+		logits_truth(&r, "f64", "dd", 2, rows[i].rms);
+		assert_int_equal(r.outcome, rows[i].outcome);
+		assert_int_equal(r.n_reason, rows[i].outcome != PASS);
+		assert_int_equal(r.truth_tokens, 2);
+	}
+	struct logit_report failed = { .positions = 3, .position = position, .outcome = FAIL };
+	logits_truth(&failed, "f64", "dd", 2, 1);
+	assert_int_equal(failed.outcome, FAIL);
+	position[1].sigma = NAN;
+	struct logit_report r = { .positions = 3, .position = position, .outcome = PASS };
+	logits_truth(&r, "f64", "dd", 2, 1e-9);
+	assert_int_equal(r.outcome, UNDECIDED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_false_alarm), cmocka_unit_test(each_rule_finds_its_fault),
 		cmocka_unit_test(equal_logits_pass_alone), cmocka_unit_test(noise_that_is_none_allows_none),
 		cmocka_unit_test(flips_are_told_apart), cmocka_unit_test(bad_values_fail), cmocka_unit_test(masks_of_both_are_legal),
-		cmocka_unit_test(a_bad_reference_is_refused),
+		cmocka_unit_test(a_bad_reference_is_refused), cmocka_unit_test(a_reference_must_be_good),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
