@@ -47,7 +47,7 @@ MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/" ($$
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs kernels check-kernels plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu faults model-mistakes clean help FORCE
+.PHONY: all deps gate test check-recipe docs check-docs kernels check-kernels plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-mistakes clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -224,8 +224,12 @@ bench-deps: deps
 bench-gpu: $(if $(NVCC),$(BUILD)/bench-gpu)
 	@[ '$(NVCC)' ] || { echo "bench-gpu: needs nvcc" >&2; exit 2; }
 	$(BUILD)/bench-gpu --selftest && $(BUILD)/bench-gpu --page $(BUILD)/performance-gpu.md
-	cp $(BUILD)/performance-gpu.md docs/
-	awk -v gains=$(BUILD)/performance-gpu.md.ladder '/^<!-- \/bench-gpu/ { skip = 0 } !skip { print } \
+	+$(MAKE) -s BUILD=$(BUILD) bench-gpu-page
+# A page that bench-gpu wrote here or on another machine, and its PAGE.ladder, into docs.
+PAGE := $(BUILD)/performance-gpu.md
+bench-gpu-page:
+	cp $(PAGE) docs/performance-gpu.md
+	awk -v gains=$(PAGE).ladder '/^<!-- \/bench-gpu/ { skip = 0 } !skip { print } \
 		/^<!-- bench-gpu/ { skip = 1; while ((getline line < gains) > 0) print line }' docs/ladder.md >$(BUILD)/ladder.md
 	cp $(BUILD)/ladder.md docs/
 
@@ -243,6 +247,7 @@ make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS
 make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/performance.md
 make bench-deps   installs what make bench compares with
 make bench-gpu    all kernels against the hardware's limits and against PyTorch and flash-linear-attention: docs/performance-gpu.md (needs a GPU)
+make bench-gpu-page PAGE=FILE: the page that `bench-gpu --page FILE` wrote on another machine, into docs
 make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run
 make check-recipe every op has its reference, kernel, test and page
 make kernels      docs/kernels.md: registers, shared memory and spills of every kernel, as nvcc says

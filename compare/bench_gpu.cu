@@ -97,13 +97,15 @@ static int run(const std::string &part, const char *path)
 
 int main(int argc, char **argv)
 {
-	static const char *const parts[] = { "--selftest", "--no-overlap", "--products", "--executor", "--fused", "--rows", "--prefill", "--page" };
+	static const char *const parts[] = { "--selftest", "--no-overlap", "--products", "--executor", "--fused", "--rows",
+		"--prefill", "--page" };
 	std::string part = argc > 1 ? argv[1] : "";
 	bool known = std::find(std::begin(parts), std::end(parts), part) != std::end(parts);
 
 	if (!known || argc != (part == "--page" ? 3 : 2)) {
 		fprintf(stderr, "usage: bench-gpu --page FILE | --selftest | --products | --no-overlap | --executor | --fused | --rows | --prefill\n"
-		        "FILE.rivals: a folder for what rivals need; FILE.ladder: what docs/ladder.md shows of it. --no-overlap: products, without it\n");
+		        "FILE.rivals: a folder for what rivals need; FILE.ladder: what docs/ladder.md shows of it\n"
+		        "--no-overlap: products whose grids do not overlap\n");
 		return 2;
 	}
 	wgmma_form::overlap = part != "--no-overlap";

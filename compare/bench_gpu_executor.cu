@@ -197,7 +197,7 @@ void bench_executor()
 				       name_of(w), t[w], 1e-6 * moved, 1e-3 * moved / t[w], share, share * all);
 				if (w < COPY)
 					note({ std::string(state == DT_F32 ? "decode_f32_" : "decode_bf16_") + std::to_string(rows), ways[w].name, t[w],
-					       moved, moved / t[COPY], false });
+					       moved, moved / t[COPY], false, d.all_bytes() });
 			}
 			if (rows <= 16)
 				d.check_bits();

@@ -12,6 +12,7 @@ struct measured {
 	std::string work, kernel;
 	double us, needed, rate;        /* bytes moved, or operations; rate: of the copy or the product in the same rounds, a us */
 	bool product;
+	double all = 0;                 /* bytes moved with all else, where `needed` counts one thing alone; 0: no such */
 };
 
 /* "error": a float64 reference's, or a distance of its own, as the work's line on the page says; of each output. */

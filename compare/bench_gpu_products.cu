@@ -218,7 +218,8 @@ static void share(const bench &b, const buffer &right, const std::string &folder
 		snprintf(row, sizeof row, "%s[%.9g, %.9g, %.9g]", list.empty() ? "" : ", ", (double)h.a, (double)h.b, (double)h.c);
 		list += row;
 	}
-	if (!y || !meta_set(&file, "etalon.op", "newton_schulz") || !meta_set(&file, "etalon.params", ("{\"coefficients\": [" + list + "]}").c_str()))
+	list = "{\"coefficients\": [" + list + "]}";
+	if (!y || !meta_set(&file, "etalon.op", "newton_schulz") || !meta_set(&file, "etalon.params", list.c_str()))
 		refuse(E_MEMORY, path.c_str(), "no memory");
 	b.x.download(tensors_find(&file, "in.x")->data);
 	right.download(tensors_find(&file, "truth.y")->data);

@@ -6,10 +6,8 @@
  *
  * Operands of a product on tensor cores are sums of PARTS numbers in bf16, those that follow the remainders; of the products of
  * two such, those of parts i and j with i + j >= PARTS are left out.
- *   PARTS 1: k after its norm, beta v, beta e^G k, T, U and W are rounded to bf16.
- *   PARTS 2: 17 bits. q, k and v stand as they were given, in bf16: their norms, gates and beta are factors of rows of P and of
- *   columns of T, and nothing is rounded but in f32.
- * A and T are f32. */
+ * PARTS 1 is bf16, PARTS 2 is 17 bits. q, k and v stand as they were given, in bf16: their norms, gates and beta are factors of
+ * rows of P and of columns of T. A and T are f32, and U too where PARTS is 2. */
 #ifndef ETALON_DELTA_CHUNK_CUH
 #define ETALON_DELTA_CHUNK_CUH
 
@@ -95,10 +93,7 @@ template <int PARTS> __device__ void split_T(unsigned (&to)[PARTS], workspace &w
 {
 	float2 t = *reinterpret_cast<const float2 *>(inverse_at(w.T, m, s, i, j));
 
-	if (PARTS > 1)
-		split(to, t.x * factor[BLOCK * s + j], t.y * factor[BLOCK * s + j + 1]);
-	else
-		split(to, t.x, t.y);
+	split(to, t.x * factor[BLOCK * s + j], t.y * factor[BLOCK * s + j + 1]);
 }
 
 /* U': a warp on 32 columns dv; small products first. */
@@ -213,10 +208,6 @@ delta_chunks(rule m, tokens<bf16> all, const extent *extents, key_record *keys, 
 	__syncthreads();
 	if (thread < CHUNK)
 		invert_blocks(w.T, thread);
-	if (PARTS == 1) {
-		scale_half_row(w.v, thread / 2, thread % 2, w.beta[thread / 2]);
-		scale_half_row(w.k, thread / 2, thread % 2, w.beta_decay_k[thread / 2]);
-	}
 	__syncthreads();
 	if (warp < BLOCKS - 1)
 		substitute(w.T, warp, lane);

@@ -21,7 +21,7 @@ struct alignas(128) key_record {
 };
 
 /* Of a value head and chunk. W: tokens 16m by dk 16j; P: tokens i 16m by tokens j 16s, s <= m.
- * read: e^G, times q's norm; write: e^(G_L - G), times k's norm if k stands as given; end: e^G_L.
+ * read: e^G, times q's norm; write: e^(G_L - G), times k's norm; end: e^G_L.
  * U: sums of dv 16d by tokens 8n, f32, or two n in bf16. */
 template <int PARTS> struct alignas(128) head_record {
 	block W[PARTS][STEPS][BLOCKS], P[PARTS][LOWER];

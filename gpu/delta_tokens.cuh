@@ -67,19 +67,6 @@ __device__ inline float norm_of(tile &x, int row, int half, float eps)
 	return 1.0f / sqrtf(lane_sum(squares, 1, 2) + eps);
 }
 
-__device__ inline void scale_half_row(tile &x, int row, int half, float factor)
-{
-#pragma unroll
-	for (int c = 0; c < 8; c++) {
-		float z[8];
-		load(z, half_piece(x, row, half, c));
-#pragma unroll
-		for (int i = 0; i < 8; i++)
-			z[i] *= factor;
-		store(half_piece(x, row, half, c), z);
-	}
-}
-
 __device__ inline void store_keys(workspace &w, key_record &to, int warp, int lane)
 {
 	unsigned x[4];
@@ -97,7 +84,7 @@ __device__ inline void store_keys(workspace &w, key_record &to, int warp, int la
 	}
 }
 
-/* Norms, and what else is one number a token. PARTS 1: k is normalised and rounded in place, and its factor is 1. */
+/* Norms, and what else is one number a token. */
 template <int PARTS> __device__ void token_factors(workspace &w, head_record<PARTS> &to, const rule &m, int length, int thread)
 {
 	int t = thread / 2, half = thread % 2;
@@ -106,10 +93,6 @@ template <int PARTS> __device__ void token_factors(workspace &w, head_record<PAR
 		q = k = 0.0f;           /* l2_eps may be 0 */
 	float decay = expf(w.G[t]), left = expf(w.G[CHUNK - 1] - w.G[t]);
 
-	if (PARTS == 1 && m.l2norm) {
-		scale_half_row(w.k, t, half, k);
-		k = 1.0f;
-	}
 	if (half)
 		return;
 	w.q_norm[t] = q;

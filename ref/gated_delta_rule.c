@@ -128,10 +128,9 @@ static const struct contract contracts[] = {
 	{ "chunk_bf16x2", "chunks of 64 on tensor cores: operands of products as sums of two bf16, the carried state in float32", FORM_CHUNK, 64, {
 		[SITE_INVERSE] = BF16X2, [SITE_W] = BF16X2, [SITE_STATE_OPERAND] = BF16X2, [SITE_ATTENTION] = BF16X2,
 		[SITE_V_NEW] = BF16X2, [SITE_V_NEW_DECAYED] = BF16X2 } },
-	{ "chunk_bf16_merge_f32", "chunks of 64 on tensor cores: operands of products in bf16, but q as given; blocks of the inverse "
-		"merged in float32, the carried state in float32", FORM_CHUNK, 64, {
-		[SITE_K] = BF16, [SITE_INVERSE] = BF16,
-		[SITE_BETA_V] = BF16, [SITE_BETA_K] = BF16, [SITE_U] = BF16, [SITE_W] = BF16,
+	{ "chunk_bf16_merge_f32", "chunks of 64 on tensor cores: operands of products in bf16, but q, k and v as given; blocks of "
+		"the inverse merged in float32, the carried state in float32", FORM_CHUNK, 64, {
+		[SITE_INVERSE] = BF16, [SITE_U] = BF16, [SITE_W] = BF16,
 		[SITE_STATE_OPERAND] = BF16, [SITE_ATTENTION] = BF16, [SITE_V_NEW] = BF16, [SITE_V_NEW_DECAYED] = BF16 } },
 	{ "chunk_bf16", "chunks of 64 on tensor cores: operands of products in bf16, blocks of the inverse merged in TF32, "
 		"the carried state in float32", FORM_CHUNK, 64, {
