@@ -38,7 +38,7 @@ static bool plan_round(struct plan *p, const struct op *op, const char *text, in
 	struct site_rounding *r = &p->round[site];
 	if (!text[n] || !format_by_name(text + n + 1, &r->format, &r->rounding))
 		return error_set(e, E_UNKNOWN_NAME, text, NO_OFFSET,
-		                 "expected SITE=TYPE, TYPE one of bf16 f16 tf32 f32 e4m3 e5m2, or with _rz (towards 0) or _via_bf16 (rounded twice)");
+		                 "expected SITE=TYPE, TYPE one of bf16 f16 tf32 bf16x2 f32 e4m3 e5m2, or with _rz (towards 0) or _via_bf16 (rounded twice)");
 	r->on = true;
 	int own = op->sites[site].form;
 	if (own >= 0 && *form >= 0 && own != *form)
