@@ -14,7 +14,7 @@
 
 #include "gpu/cuda.cuh"
 #include "gpu/executor_faults.h"
-#include "gpu/executor_decode.cuh"
+#include "gpu/executor_decode_few.cuh"
 #include "gpu/guarded.cuh"
 
 /* How rows of the decode part are computed: by convolve, recur and gate_norm; in one launch, as is best where few blocks run or
@@ -91,6 +91,7 @@ private:
 	void run_rows(int first, int rows, bool one_token);
 	void launch_decode(const layer_view &v, int rows);
 	template <class plan, class F> void launch_decode(const layer_view &v, int rows);
+	void launch_layer(void (*kernel)(layer_view), const layer_view &v, int blocks, int threads, int shared);
 	void launch_convolve(const layer_view &v, int rows);
 	template <class F, int V> void launch_convolve(const layer_view &v, int rows, cudaStream_t stream);
 	void launch_recur(const layer_view &v, int rows);

@@ -24,23 +24,24 @@
 #include "gpu/executor_decode_inputs.cuh"
 #include "gpu/hopper.cuh"
 
-/* A block of WARPS warps, each on as many rows of the state; BLOCKS of them on a multiprocessor. */
-template <class State_, int WARPS_, int BLOCKS_> struct decode_plan {
+enum { EIGHT = 8, LANE = 4 };   /* rows that are added one after the other; columns of a lane */
+
+/* A block of four warps, each on as many rows of the state; BLOCKS of them on a multiprocessor. Of a warp's EIGHTS eights of
+ * rows START are fetched first, and each of the others when one has arrived. */
+template <class State_, int BLOCKS_> struct decode_plan {
 	using State = State_;
-	static constexpr int WARPS = WARPS_, BLOCKS = BLOCKS_, THREADS = WARPS * 32, ROWS = DECODE_D / WARPS;
-	static_assert(WARPS % 4 == 0 && ROWS % 8 == 0);
+	static constexpr int BLOCKS = BLOCKS_, WARPS = 4, THREADS = WARPS * 32, ROWS = DECODE_D / WARPS;
+	static constexpr int EIGHTS = ROWS / EIGHT, START = 2;
 };
 
 template <class plan> struct decode_memory {
 	alignas(128) typename plan::State S[plan::WARPS][plan::ROWS][DECODE_D];         /* each warp's own */
 	float q[plan::WARPS][plan::ROWS], k[plan::WARPS][plan::ROWS];                   /* normalised; each warp's own */
 	float qkv[3][DECODE_D], u[plan::WARPS][DECODE_D], o[plan::WARPS][DECODE_D];
-	uint64_t arrived[plan::WARPS];
+	uint64_t arrived[plan::WARPS][plan::EIGHTS];
 };
 
 /* ---- the kernel: sums in the order of tile.cuh's, where each 8 rows are a thread's and each 32 a warp's ---- */
-
-enum { EIGHT = 8, LANE = 4 };   /* rows that are added one after the other; columns of a lane */
 
 /* (sum x^2 + eps)^-1/2 of q for lanes below 16, of k for the others. */
 __device__ inline float inverse_length(const float (&qkv)[3][DECODE_D], float eps)
@@ -59,8 +60,8 @@ __device__ inline float inverse_length(const float (&qkv)[3][DECODE_D], float ep
 	return 1.0f / sqrtf(sum + eps);
 }
 
-/* The sum of N = 1, 2 or 4 terms: in pairs, and of the pairs. */
-template <int N> struct pairs {
+/* The sum of four terms: in pairs, and of the pairs. */
+struct pairs {
 	float sum[LANE], even[LANE];
 
 	/* The n-th, in order. */
@@ -68,46 +69,39 @@ template <int N> struct pairs {
 	{
 #pragma unroll
 		for (int j = 0; j < LANE; j++)
-			if (N == 1)
-				sum[j] = x[j];
-			else if (n % 2 == 0)
+			if (n % 2 == 0)
 				even[j] = x[j];
 			else
 				sum[j] = n == 1 ? even[j] + x[j] : sum[j] + (even[j] + x[j]);
 	}
 };
 
-/* This lane's columns of a sum over all rows, from the warps' parts. */
-template <int WARPS> __device__ pack<LANE, float> over_warps(const float (&part)[WARPS][DECODE_D])
+/* A lane's columns, from `column` on, of a sum over all rows, from the parts of 32 rows each. */
+__device__ inline pack<LANE, float> over_parts(const float (&part)[4][DECODE_D], int column)
 {
-	constexpr int N = WARPS / 4;
 	pack<LANE, float> sum = {};
 
 #pragma unroll
 	for (int w = 0; w < 4; w++) {
-		pairs<N> all;
-
-#pragma unroll
-		for (int n = 0; n < N; n++) {
-			float x[LANE];
-			load(x, &part[w * N + n][threadIdx.x % 32 * LANE]);
-			all.add(n, x);
-		}
+		float x[LANE];
+		load(x, &part[w][column]);
 #pragma unroll
 		for (int j = 0; j < LANE; j++)
-			sum.at[j] += all.sum[j];
+			sum.at[j] += x[j];
 	}
 	return sum;
 }
 
-/* A warp's rows of the state (slot -1: zeros, nothing comes) on their way. One lane. */
-template <class plan> __device__ void fetch_rows(decode_memory<plan> &m, const layer_view &v, int warp, const decode_head &at)
+/* The n-th eight of a warp's rows of the state (slot -1: zeros, nothing comes) on their way. One lane. */
+template <class plan>
+__device__ void fetch_eight(decode_memory<plan> &m, const layer_view &v, const decode_head &at, int warp, int n)
 {
-	const auto *from = head_states<typename plan::State>(v, max(at.read, 0), at.h) + warp * plan::ROWS * DECODE_D;
+	const auto *from = head_states<typename plan::State>(v, max(at.read, 0), at.h) + (warp * plan::ROWS + n * EIGHT) * DECODE_D;
+	constexpr unsigned bytes = sizeof m.S[0] / plan::EIGHTS;
 
-	hopper::arrive_expecting(m.arrived[warp], at.read < 0 ? 0 : sizeof m.S[warp]);
+	hopper::arrive_expecting(m.arrived[warp][n], at.read < 0 ? 0 : bytes);
 	if (at.read >= 0)
-		hopper::copy_run(m.S[warp], from, sizeof m.S[warp], m.arrived[warp]);
+		hopper::copy_run(m.S[warp][n * EIGHT], from, bytes, m.arrived[warp][n]);
 }
 
 /* q and k of a warp's rows. */
@@ -158,20 +152,23 @@ __device__ void finish_head(const layer_view &v, const decode_head &at, const wo
 }
 
 /* u = k' exp(g) S of a warp's rows. */
-template <class plan> __device__ void read_rows(decode_memory<plan> &m, int warp, float decay, bool any)
+template <class plan>
+__device__ void read_rows(decode_memory<plan> &m, const layer_view &v, const decode_head &at, int warp, float decay)
 {
-	constexpr int EIGHTS = plan::ROWS / EIGHT;
 	int column = (int)threadIdx.x % 32 * LANE;
-	pairs<EIGHTS> all;
+	pairs all;
 
 #pragma unroll 1
-	for (int n = 0; n < EIGHTS; n++) {
+	for (int n = 0; n < plan::EIGHTS; n++) {
 		float k[EIGHT], u[LANE] = {};
 		load(k, &m.k[warp][n * EIGHT]);
+		hopper::wait(m.arrived[warp][n], 0);
+		if (n + plan::START < plan::EIGHTS && threadIdx.x % 32 == 0)
+			fetch_eight(m, v, at, warp, n + plan::START);
 #pragma unroll
 		for (int i = 0; i < EIGHT; i++) {
 			float S[LANE] = {};
-			if (any)
+			if (at.read >= 0)
 				load(S, &m.S[warp][n * EIGHT + i][column]);
 #pragma unroll
 			for (int j = 0; j < LANE; j++)
@@ -187,12 +184,11 @@ template <class plan>
 __device__ void write_rows(decode_memory<plan> &m, int warp, float decay, bool any, const pack<LANE, float> &u,
                            typename plan::State *to, bool keep)
 {
-	constexpr int EIGHTS = plan::ROWS / EIGHT;
 	int column = (int)threadIdx.x % 32 * LANE;
-	pairs<EIGHTS> all;
+	pairs all;
 
 #pragma unroll 1
-	for (int n = 0; n < EIGHTS; n++) {
+	for (int n = 0; n < plan::EIGHTS; n++) {
 		float k[EIGHT], q[EIGHT], S[EIGHT][LANE] = {}, o[LANE] = {};
 		load(k, &m.k[warp][n * EIGHT]);
 		load(q, &m.q[warp][n * EIGHT]);
@@ -233,9 +229,11 @@ __global__ void __launch_bounds__(plan::THREADS, plan::BLOCKS) decode_layer(laye
 
 	hopper::let_later_grid_begin();
 	if (lane == 0) {
-		hopper::barrier_init(m.arrived[warp], 1);
+		for (uint64_t &b : m.arrived[warp])
+			hopper::barrier_init(b, 1);
 		hopper::barrier_fence();
-		fetch_rows(m, v, warp, here);
+		for (int n = 0; n < plan::START; n++)
+			fetch_eight(m, v, here, warp, n);
 	}
 	inputs.load_memory(v, here);
 	hopper::wait_for_earlier_grid();
@@ -244,17 +242,16 @@ __global__ void __launch_bounds__(plan::THREADS, plan::BLOCKS) decode_layer(laye
 	float decay = expf(log_decay(inputs.gate())), beta = sigmoid(inputs.gate().b);
 	__syncthreads();
 	normalise_rows(m, v, warp);
-	hopper::wait(m.arrived[warp], 0);
-	read_rows(m, warp, decay, any);
+	read_rows(m, v, here, warp, decay);
 	__syncthreads();
-	pack<LANE, float> u = over_warps(m.u), own = load_pack<LANE>(m.qkv[2] + lane * LANE);
+	pack<LANE, float> u = over_parts(m.u, lane * LANE), own = load_pack<LANE>(m.qkv[2] + lane * LANE);
 #pragma unroll
 	for (int j = 0; j < LANE; j++)
 		u.at[j] = beta * (own.at[j] - u.at[j]);
 	write_rows(m, warp, decay, any, u, head_states<State>(v, max(here.write, 0), here.h), keep);
 	__syncthreads();
 	if (warp == 0)
-		finish_head<F>(v, here, inputs.z, weight, over_warps(m.o));
+		finish_head<F>(v, here, inputs.z, weight, over_parts(m.o, lane * LANE));
 }
 
 #endif

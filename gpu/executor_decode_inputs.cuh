@@ -106,6 +106,18 @@ template <int N, class F> struct decode_inputs {
 		z = load_words<4>(static_cast<const F *>(v.z) + head * DECODE_D + threadIdx.x % 32 * 4);
 	}
 
+	/* On their way to L2, where an earlier grid may still write them. */
+	__device__ void prefetch_activations(const layer_view &v, const decode_head &at) const
+	{
+		int64_t token = (int64_t)at.t * v.layers + v.layer, head = token * v.m.Hv + at.h;
+
+#pragma unroll
+		for (int i = 0; i < LINES; i++)
+			asm volatile("prefetch.global.L2 [%0];" :: "l"(static_cast<const F *>(v.x) + token * v.C + line[i].c));
+		asm volatile("prefetch.global.L2 [%0];" :: "l"(static_cast<const F *>(v.z) + head * DECODE_D + threadIdx.x % 32 * 4));
+		asm volatile("prefetch.global.L2 [%0];" :: "l"(static_cast<const F *>(threadIdx.x % 2 ? v.a : v.b) + head));
+	}
+
 	__device__ void convolve(float (&qkv)[3][DECODE_D], const layer_view &v, const decode_head &at) const
 	{
 		bool first = at.h % (v.m.Hv / v.m.Hk) == 0;

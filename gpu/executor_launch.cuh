@@ -95,37 +95,47 @@ inline void device_executor::launch_norm(const layer_view &v, int rows, int slic
 	});
 }
 
-template <class plan, class F> void device_executor::launch_decode(const layer_view &v, int rows)
+/* A kernel of a whole layer, which may begin before the layer before it is done. */
+inline void device_executor::launch_layer(void (*kernel)(layer_view), const layer_view &v, int blocks, int threads, int shared)
 {
-	auto kernel = decode_layer<plan, F>;
-	constexpr int bytes = sizeof(decode_memory<plan>);
 	cudaLaunchAttribute overlapping = {};
 	cudaLaunchConfig_t config = {};
 
-	check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "decode_layer");
-	check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100), "decode_layer");
 	overlapping.id = cudaLaunchAttributeProgrammaticStreamSerialization;
 	overlapping.val.programmaticStreamSerializationAllowed = 1;
-	config.gridDim = dim3(rows * s.Hv);
-	config.blockDim = dim3(plan::THREADS);
-	config.dynamicSmemBytes = bytes;
+	config.gridDim = dim3(blocks);
+	config.blockDim = dim3(threads);
+	config.dynamicSmemBytes = shared;
 	config.stream = stream_;
 	config.attrs = &overlapping;
 	config.numAttrs = overlap && v.layer > 0;       /* a layer's own grid before it has to be over */
 	check(cudaLaunchKernelEx(&config, kernel, v), "decode_layer");
 }
 
-/* Which plans: measured on an H200, docs/performance-gpu-decode.md. */
+template <class plan, class F> void device_executor::launch_decode(const layer_view &v, int rows)
+{
+	auto kernel = decode_layer<plan, F>;
+	constexpr int bytes = sizeof(decode_memory<plan>);
+
+	check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "decode_layer");
+	check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100), "decode_layer");
+	launch_layer(kernel, v, rows * s.Hv, plan::THREADS, bytes);
+}
+
+/* Which kernel, how many blocks: measured on an H200, docs/performance-gpu-decode.md. */
 inline void device_executor::launch_decode(const layer_view &v, int rows)
 {
 	bool few = decode == DECODE_FEW || (decode == DECODE_IN_ONE && rows * s.Hv <= processors);
+	bool f32 = s.state == DT_F32;
 
 	by_data([&](auto zero) {
 		using F = decltype(zero);
 
-		if (s.state == DT_F32)
-			return few ? launch_decode<decode_plan<float, 16, 1>, F>(v, rows) : launch_decode<decode_plan<float, 4, 3>, F>(v, rows);
-		return few ? launch_decode<decode_plan<bf16, 16, 1>, F>(v, rows) : launch_decode<decode_plan<bf16, 4, 4>, F>(v, rows);
+		if (few)
+			return launch_layer(f32 ? decode_few<float, F> : decode_few<bf16, F>, v, rows * s.Hv, FEW_THREADS, 0);
+		if (f32)
+			return launch_decode<decode_plan<float, 3>, F>(v, rows);
+		launch_decode<decode_plan<bf16, 4>, F>(v, rows);
 	});
 }
 
