@@ -1,10 +1,10 @@
 /* Decoding in one launch: what convolve, recur and gate_norm of gpu/executor_kernels.cuh do, for rows of one
  * token, heads of 128 x 128 and a convolution of four taps; on Hopper.
  *
- * A block has one head. The copy engine brings its state, one piece of memory of 64 KiB in f32, to shared memory while
- * the threads convolve. Then the block walks over the rows twice: once for u, and, when u is known, once to
- * update them and for o, each row going straight to the slot. No state is held in registers, and a warp
- * writes whole rows, one after the other.
+ * A block has one head. The copy engine brings its state, 64 KiB in f32, to shared memory: half of it while the threads
+ * convolve, the other half piece by piece as they begin to read (decode_plan). The block walks over the rows twice:
+ * once for u, and, when u is known, once to update them and for o, each row going straight to the slot. No state is held
+ * in registers, and a warp writes whole rows, one after the other.
  *
  * Each head convolves its key head's q and k for itself; of a group's Hv/Hk heads the first one writes their
  * rings, and the others may come later. Where the row writes another slot than it reads, no one reads what is

@@ -1,4 +1,5 @@
-/* What a head of gpu/executor_decode.cuh needs but its state: its tables' rows, and its inputs in registers. */
+/* What a head of gpu/executor_decode.cuh or gpu/executor_decode_few.cuh needs but its state: its tables' rows, and its inputs
+ * in registers. */
 #ifndef ETALON_EXECUTOR_DECODE_INPUTS_CUH
 #define ETALON_EXECUTOR_DECODE_INPUTS_CUH
 
