@@ -16,7 +16,7 @@ endif
 
 # ---- what is built ----
 LIBS := -ljansson -lmpfr -lgmp -lopenblas -lm -ldl -lpthread
-KERNELS := $(filter-out gpu/cuda.cu,$(wildcard gpu/*.cu))
+KERNELS := $(filter-out gpu/cuda.cu gpu/model_%.cu,$(wildcard gpu/*.cu))
 SHARED := gpu/cuda.cu $(sort $(wildcard gpu/*.cuh))     # part of every kernel's hash
 C := $(filter-out compare/main.c $(wildcard compare/bench*.c) gpu/no_cuda.c,$(wildcard fixtures/*.c ref/*.c compare/*.c gpu/*.c))
 ifdef NVCC
@@ -27,6 +27,7 @@ BENCH_GPU := $(wildcard compare/bench_gpu*.cu)
 $(patsubst %.cu,$(BUILD)/%.cu.o,gpu/newton_schulz.cu gpu/muon_step.cu gpu/mixed_batch.cu $(BENCH_GPU)) \
 		$(BUILD)/faults/gpu/mixed_batch.cu.o: private NVCCFLAGS := \
 	$(subst arch=compute_90$(COMMA)code=sm_90 ,arch=compute_90a$(COMMA)code=sm_90a ,$(NVCCFLAGS)) -DCUDA_HOME='"$(CUDA)"'
+$(patsubst %.cu,$(BUILD)/%.cu.o,$(wildcard gpu/model*.cu)): private NVCCFLAGS += -DCUDA_HOME='"$(CUDA)"'
 CUDALIBS := -L$(CUDA)/lib64 -L$(CUDA)/targets/x86_64-linux/lib -lcudart_static -lstdc++ -lrt
 else
 C += gpu/no_cuda.c
@@ -94,12 +95,15 @@ $(BUILD)/%_gp.h: plots/%.gp
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' >$@
 
-# Which sources made a kernel: SHA-256 of its own files (gpu/OP.cu, gpu/OP_*.c) and those that all share.
-$(BUILD)/gpu_sources.h: $(KERNELS) $(wildcard $(KERNELS:.cu=_*.c)) $(SHARED) Makefile
+# Which sources made a kernel: SHA-256 of its own files (gpu/OP.cu, gpu/OP_*.c) and those that all share; of the engine of whole
+# models, all kernels.
+ENGINE := $(sort $(KERNELS) $(wildcard gpu/model*))
+$(BUILD)/gpu_sources.h: $(KERNELS) $(wildcard $(KERNELS:.cu=_*.c)) $(ENGINE) $(SHARED) Makefile
 	@mkdir -p $(@D)
 	@{ echo 'static const struct { const char *op, *sha256; } gpu_sources[] = {'; \
 	for f in $(KERNELS); do \
-		printf '\t{ "%s", "%s" },\n' $$(basename $$f .cu) $$(cat $$f $$(ls $${f%.cu}_*.c 2>/dev/null) $(SHARED) | sha256sum | cut -c 1-64); \
+		printf '\t{ "%s", "%s" },\n' $$(basename $$f .cu) \
+			$$(if [ $$f = gpu/model.cu ]; then cat $(ENGINE) $(SHARED); else cat $$f $$(ls $${f%.cu}_*.c 2>/dev/null) $(SHARED); fi | sha256sum | cut -c 1-64); \
 	done; echo '};'; } >$@
 
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/faults/*/*.d)

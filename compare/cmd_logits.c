@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "gpu/backend.h"
 #include "logits_causes.h"
 
 struct arguments {
@@ -86,6 +87,16 @@ static bool under_contract(struct inputs *in, struct logit_comparison *c, struct
 	return true;
 }
 
+/* Of our own engine: from other sources than those that are here it says nothing of them. */
+static void judge_source(const struct tensors *got, struct logit_report *r)
+{
+	const char *producer = meta_get(got, "etalon.producer"), *then = meta_get(got, "etalon.source_sha256");
+	const char *today = gpu_source_sha256("model");
+
+	if (producer && !strncmp(producer, "etalon engine", 13) && then && strcmp(then, today))
+		logits_reason(r, FAIL, "stale: recorded from sources %.12s..., the engine is now %.12s...; record it again", then, today);
+}
+
 static bool is_met(const struct inputs *in, const struct logit_report *r)
 {
 	return r->outcome == PASS && (!in->causes.has_layers || model_reading_exit(&in->causes.layers) == EXIT_PASS);
@@ -97,8 +108,9 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 {
 	const struct contract *k = model_op(PART_HEAD)->contracts;
 	bool choose = a->contract && !strcmp(a->contract, "auto");
+	const char *declared = meta_get(&in->got, "etalon.contract");
 	struct model_question q = { .model = &in->model, .ids = in->ids, .n = in->n_ids, .positions = c->got->positions, .runs = a->runs,
-		.contract = a->contract && !choose ? a->contract : k->name, .tick = cli_stage };
+		.contract = a->contract && !choose ? a->contract : !choose && declared ? declared : k->name, .tick = cli_stage };
 
 	if (c->got->vocabulary != in->model.config.vocabulary)
 		return error_set(e, E_DIM, c->got->name, NO_OFFSET, "a vocabulary of %zu, the model's is %zu", c->got->vocabulary,
@@ -118,6 +130,7 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 	if (!quick && !in->causes.has_layers && r->outcome == FAIL && !r->bad && !causes_try(&in->causes, c->got->tensor, &q,
 		e)) return false;
 	causes_judge(&in->causes, r);
+	judge_source(&in->got, r);
 	return true;
 }
 
@@ -199,7 +212,7 @@ int cmd_logits(int argc, char **argv)
 		{ "got", 'g', "FILE:TENSOR", 0, "the engine's logits, [T,V], of any float type", 0 },
 		{ "model", 'm', "DIR", 0, "the model: a folder with config.json and safetensors", 0 },
 		{ "ids", 'i', "FILE:TENSOR", 0, "the token ids; input_ids beside the logits by default", 0 },
-		{ "contract", 'c', "NAME", 0, "with --model: what the engine may round (f32); auto: the tightest that it meets", 0 },
+		{ "contract", 'c', "NAME", 0, "with --model: what the engine may round (what the file declares, or f32); auto: the tightest that it meets", 0 },
 		{ "runs", 'R', "N", 0, "with --model: noisy runs behind sigma (8)", 0 },
 		{ "quick", 'q', NULL, 0, "with --model: the verdict on the logits alone: no hidden states, no suspects", 0 },
 		{ "truth", 'T', "ARITH", 0, "with --model: the reference's arithmetic (f64)", 0 },

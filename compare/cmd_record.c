@@ -1,4 +1,4 @@
-/* etalon record: runs kernels on the cases and writes a capture of each call. */
+/* etalon record: runs kernels on the cases and writes a capture of each call, or the engine on a whole model. */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -9,9 +9,10 @@
 #include "cli.h"
 #include "fixtures/cases.h"
 #include "gpu/backend.h"
+#include "record_model.h"
 #include "ref/op.h"
 
-struct arguments { const char *op, *dir, *backend, *case_name; uint64_t seed; bool json, large; };
+struct arguments { const char *op, *dir, *backend, *case_name; uint64_t seed; bool json, large; struct record_model model; };
 
 static error_t parse(int key, char *text, struct argp_state *state)
 {
@@ -24,12 +25,23 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 's': a->seed = cli_number(state, "--seed", text, 0, UINT64_MAX); return 0;
 	case 'j': a->json = true; return 0;
 	case 'l': a->large = true; return 0;
+	case 'm': a->model.folder = text; return 0;
+	case 'i': a->model.ids = text; return 0;
+	case 'd': a->model.decoded = cli_number(state, "--decode", text, 0, 1 << 20); return 0;
+	case 't': a->model.time = true; return 0;
 	case ARGP_KEY_ARG:
 		if (a->op) return ARGP_ERR_UNKNOWN;
 		a->op = text;
 		return 0;
 	case ARGP_KEY_END:
-		if (!a->op || !a->dir) argp_error(state, "expected OP or all, and -o DIR");
+		if (a->model.folder) {
+			if (a->op || !a->dir || !a->model.ids) argp_error(state, "expected --model DIR --ids FILE:TENSOR -o FILE");
+			if (strcmp(a->backend, "cuda")) argp_error(state, "--model runs on the backend cuda");
+		} else if (!a->op || !a->dir) {
+			argp_error(state, "expected OP or all, and -o DIR");
+		} else if (a->model.ids || a->model.time) {
+			argp_error(state, "--ids and --time go with --model DIR");
+		}
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -139,19 +151,28 @@ static bool record_all(const struct arguments *a, json_t *list, struct error *e)
 int cmd_record(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{ "output", 'o', "DIR", 0, "where to write OP.CASE.etalon.safetensors; made if absent", 0 },
+		{ "output", 'o', "DIR", 0, "where to write OP.CASE.etalon.safetensors; made if absent; with --model, the file", 0 },
 		{ "backend", 'b', "B", 0, "cuda, cpu (mixed_batch) or plugin:LIB.so (cuda)", 0 },
 		{ "case", 'c', "NAME", 0, "this case only", 0 },
 		{ "large", 'l', NULL, 0, "the cases at a model's full widths instead of the small ones", 0 },
 		{ "seed", 's', "N", 0, "of the random streams (1)", 0 },
-		{ "json", 'j', NULL, 0, "an array with an object for each capture", 0 }, { 0 }
+		{ "model", 'm', "DIR", 0, "in place of an op: runs our engine on a whole model, for `etalon logits`", 1 },
+		{ "ids", 'i', "FILE:TENSOR", 0, "with --model: the tokens", 1 },
+		{ "decode", 'd', "N", 0, "with --model: the last N tokens again, one at a time (10)", 1 },
+		{ "time", 't', NULL, 0, "with --model: says how long prefill and decoding take", 1 },
+		{ "json", 'j', NULL, 0, "an array with an object for each capture", 2 }, { 0 }
 	};
-	static const struct argp argp = { options, parse, "OP|all -o DIR",
-		"Runs the kernels on the cases and writes a capture of each call.", NULL, NULL, NULL };
-	struct arguments a = { .backend = "cuda", .seed = 1 };
+	static const struct argp argp = { options, parse, "OP|all -o DIR\n--model DIR --ids FILE:TENSOR -o FILE",
+		"Runs the kernels on the cases and writes a capture of each call, or the engine on a whole model.", NULL, NULL, NULL };
+	struct arguments a = { .backend = "cuda", .seed = 1, .model.decoded = 10 };
 	struct error e = { 0 };
 
 	cli_parse(&argp, argc, argv, &a);
+	if (a.model.folder) {
+		a.model.file = a.dir;
+		a.model.json = a.json;
+		return record_model(&a.model);
+	}
 	json_t *list = a.json ? json_array() : NULL;
 	if (record_all(&a, list, &e))
 		return a.json ? cli_json(list) : EXIT_PASS;

@@ -19,6 +19,9 @@ struct reader {
 
 /* A score this many times that of the farthest of NOISY_RUNS correct layers is beyond the limit. */
 #define LAYER_BEYOND 2.0
+/* So is a single element, this many times as far off: where few elements tip over, but far, the largest of six scatters by
+ * more than the score does. */
+#define LAYER_BEYOND_WORST 4.0
 
 /* How many first tokens a run of that work has, from 2 to all. */
 size_t layer_tokens(const struct reader *d, uint64_t work);

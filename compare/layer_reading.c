@@ -4,9 +4,6 @@
 
 #include "layer_private.h"
 
-/* So is a single element, this many times as far off: where few elements tip over, but far, the largest of six scatters by
- * more than the score does. */
-static const double beyond_worst = 4;
 /* A suspect is seen where it moves the answer further than that, and made where it leaves less than this share of what was left. */
 static const double half = 0.5;
 /* f64's own error may be this share of the score's unit. */
@@ -19,7 +16,7 @@ static bool settle(struct reader *d, struct layer_reading *r)
 
 	if (!layer_noise(d, &r->replica, &noise, &r->correct)) return false;
 	r->limit = LAYER_BEYOND * noise.score;
-	r->worst_limit = beyond_worst * noise.worst;
+	r->worst_limit = LAYER_BEYOND_WORST * noise.worst;
 	r->left = d->exact = layer_distance(d, d->got, d->now);
 	if (!layer_sums(d, r)) return false;
 	r->explained = d->error > 0 ? 1 - r->left.square / d->error : r->left.square == 0;

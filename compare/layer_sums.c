@@ -32,7 +32,7 @@ bool layer_sums(struct reader *d, struct layer_reading *r)
 	struct first_tokens part;
 	size_t n = d->large ? layer_tokens(d, layer_work.slow) : d->n / d->row;
 	struct reader few = layer_first(d, n, &part);
-	struct distance nearest = layer_distance(&few, d->got, d->now);
+	struct distance nearest = layer_distance(&few, d->got, d->now), apart = { 0 };
 
 	r->sums = sums[0];
 	for (int i = 1; i < SUMS && nearest.equal < 1; i++) {
@@ -43,6 +43,7 @@ bool layer_sums(struct reader *d, struct layer_reading *r)
 		struct distance s = layer_distance(&few, d->got, d->other);
 		if (!(s.score < nearest.score)) continue;
 		nearest = s;
+		apart = layer_distance(&few, d->other, d->now);
 		r->sums = sums[i];
 	}
 	r->few = few.n < d->n ? n : 0;
@@ -50,6 +51,9 @@ bool layer_sums(struct reader *d, struct layer_reading *r)
 		r->left = nearest;
 		return true;
 	}
+	/* The replica with those sums is a correct layer too, and r->left is from the one without: it may be as far. */
+	r->limit = fmax(r->limit, LAYER_BEYOND * apart.score * (double)d->n / (double)few.n);
+	r->worst_limit = fmax(r->worst_limit, LAYER_BEYOND_WORST * apart.worst);
 	double error = layer_distance(&few, d->got, d->plain).square;
 	r->few_explained = error > 0 ? 1 - nearest.square / error : nearest.square == 0;
 	return true;

@@ -9,6 +9,7 @@ static const struct command { const char *name, *arguments, *what; int (*run)(in
 	{ "check", "CAPTURE...", "a verdict on each capture, with its reasons", cmd_check },
 	{ "gate", "[DIR...]", "many captures, one verdict", cmd_gate },
 	{ "record", "OP|all -o DIR", "run the kernels on the cases and write captures", cmd_record },
+	{ "record", "--model DIR -o FILE", "run our engine on a whole model", cmd_record },
 	{ "inputs", "OP --case NAME -o FILE", "the inputs of a case, as a capture without outputs", cmd_inputs },
 	{ "ref", "CAPTURE -o FILE", "the reference's answer, exact or with a mistake or a rounding", cmd_ref },
 	{ "profile", "CAPTURE", "which intermediates the kernel rounds, and to what", cmd_profile },

@@ -13,22 +13,11 @@
  *
  * Numbers: f32 between load and store; the sum starts from the bias and runs from the oldest
  * input to the newest. Histories are stored inputs: they are moved, not computed. */
-#include "gpu/cuda.cuh"
+#include "gpu/causal_conv1d.cuh"
 
 #include <cstring>
 
 enum { THREADS = 128, RUN = 32, AHEAD = 4, MAX_W = 8 };
-
-template <class F> struct conv {
-	const F *x;
-	operand weight, bias, initial;  /* bias, initial: data NULL when absent */
-	F *y;
-	result final_state;             /* data NULL when not asked for */
-	const int64_t *cuts;
-	int N, C;
-	int64_t T;
-	bool silu;
-};
 
 /* The input of channel c at token t < cuts[n+1]; t may reach back W-1 before cuts[n]. */
 template <int W, class F> __device__ float input_at(const conv<F> &m, int n, int c, int64_t t)
@@ -205,6 +194,18 @@ template <int V, class F> static void launch_width(const conv<F> &m, int W, bool
 	}
 }
 
+template <class F> void convolve(const conv<F> &m, int W, bool decode)
+{
+	constexpr int V = 16 / sizeof(F);
+
+	if (m.C % V == 0)
+		launch_width<V>(m, W, decode);
+	else
+		launch_width<1>(m, W, decode);
+}
+
+template void convolve(const conv<bf16> &, int, bool);
+
 static bool is_silu(const capture &c)
 {
 	const char *activation = capture_string(&c, "activation", "none");
@@ -229,16 +230,12 @@ const char *run_causal_conv1d(capture &c)
 	same_dtype({ &x.host(), &y.host() });
 	by_dtype(x.host(), [&](auto zero) {
 		using F = decltype(zero);
-		constexpr int V = 16 / sizeof(F);
 		conv<F> m = {
 			x.as<F>(), weight.any(), bias.any(), initial.any(), y.as<F>(), final_state.any(),
 			device_cuts.as<int64_t>(), small(cuts.size() - 1, "N"), small(x.dim(1), "C"),
 			(int64_t)x.dim(0), silu
 		};
-		if (m.C % V == 0)
-			launch_width<V>(m, W, decode);
-		else
-			launch_width<1>(m, W, decode);
+		convolve(m, W, decode);
 	});
 	y.fetch();
 	final_state.fetch();

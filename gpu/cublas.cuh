@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <memory>
 #include <string>
+#include <type_traits>
 
 #include "gpu/cuda.cuh"
 
@@ -34,12 +35,13 @@ public:
 	cublas &operator=(const cublas &) = delete;
 
 	/* `batch` matrices behind each other; ld.. elements from row to row; C, D rows of ld_d. C is
-	 * NULL or D for a product in place. */
-	struct product { int M, N, K, ld_a, ld_b, ld_d, batch; bool turned; };
-	template <class F> void multiply(const product &p, float alpha, const F *A, const F *B, float beta, const F *C, F *D,
-	                                 cudaStream_t stream)
+	 * NULL or D for a product in place. aligned: bytes that divide every address. */
+	struct product { int M, N, K, ld_a, ld_b, ld_d, batch; bool turned; unsigned aligned = 256; };
+	template <class F, class G>
+	void multiply(const product &p, float alpha, const F *A, const F *B, float beta, const std::common_type_t<G> *C, G *D,
+	              cudaStream_t stream)
 	{
-		const plan &found = plan_for(p, cuda_type<F>);
+		const plan &found = plan_for(p, cuda_type<F>, cuda_type<G>);
 
 		check(matmul_(handle_, found.operation, &alpha, B, found.first, A, found.second, &beta, C ? C : D, found.out,
 		              D, found.out, &found.algorithm, workspace_.as<void>(), WORKSPACE, stream), "cublasLtMatmul");
@@ -49,7 +51,7 @@ private:
 	enum { WORKSPACE = 32 << 20 };
 	struct plan {
 		product p;
-		cudaDataType_t type;
+		cudaDataType_t type, out_type;
 		cublasLtMatmulDesc_t operation;
 		cublasLtMatrixLayout_t first, second, out;
 		cublasLtMatmulAlgo_t algorithm;
@@ -102,16 +104,17 @@ private:
 	}
 
 	/* Plans live as long as the program's cuBLAS does: a few for each shape. */
-	const plan &plan_for(const product &p, cudaDataType_t type)
+	const plan &plan_for(const product &p, cudaDataType_t type, cudaDataType_t out)
 	{
 		for (const plan &old : plans_)
-			if (old.type == type && !memcmp(&old.p, &p, offsetof(product, turned)) && old.p.turned == p.turned)
+			if (old.type == type && old.out_type == out && !memcmp(&old.p, &p, offsetof(product, turned)) && old.p.turned == p.turned
+			    && old.p.aligned == p.aligned)
 				return old;
-		plans_.push_back(make_plan(p, type));
+		plans_.push_back(make_plan(p, type, out));
 		return plans_.back();
 	}
 
-	plan make_plan(const product &p, cudaDataType_t type) const
+	plan make_plan(const product &p, cudaDataType_t type, cudaDataType_t out) const
 	{
 		auto create = function<decltype(cublasLtMatmulDescCreate)>("cublasLtMatmulDescCreate");
 		auto set = function<decltype(cublasLtMatmulDescSetAttribute)>("cublasLtMatmulDescSetAttribute");
@@ -123,17 +126,22 @@ private:
 		cublasLtMatmulHeuristicResult_t best;
 		size_t workspace = WORKSPACE;
 		int found = 0;
-		plan made = { p, type, {}, {}, {}, {}, {} };
+		unsigned whole = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;        /* parts of a sum stay f32 */
+		plan made = { p, type, out, {}, {}, {}, {}, {} };
 
 		check(create(&made.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
 		check(set(made.operation, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first), "cublasLt: transposed");
 		int b_rows = p.turned ? p.N : p.K, b_columns = p.turned ? p.K : p.N;
 		made.first = layout(type, b_columns, b_rows, p.ld_b, p.batch, (int64_t)b_rows * p.ld_b);
 		made.second = layout(type, p.K, p.M, p.ld_a, p.batch, (int64_t)p.M * p.ld_a);
-		made.out = layout(type, p.N, p.M, p.ld_d, p.batch, (int64_t)p.M * p.ld_d);
+		made.out = layout(out, p.N, p.M, p.ld_d, p.batch, (int64_t)p.M * p.ld_d);
 		check(prefer(&preference), "cublasLtMatmulPreferenceCreate");
 		check(limit(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace),
 		      "cublasLt: workspace");
+		check(limit(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &whole, sizeof whole), "cublasLt: reduction");
+		for (auto which : { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+		                    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES })
+			check(limit(preference, which, &p.aligned, sizeof p.aligned), "cublasLt: alignment");
 		check(choose(handle_, made.operation, made.first, made.second, made.out, made.out, preference, 1, &best, &found),
 		      "cublasLtMatmulAlgoGetHeuristic");
 		if (found == 0)
@@ -149,8 +157,9 @@ private:
 class cublas {
 public:
 	cublas() { refuse(E_NO_BACKEND, "cuBLAS", "this etalon was built without cublasLt.h; install cuBLAS and build again"); }
-	struct product { int M, N, K, ld_a, ld_b, ld_d, batch; bool turned; };
-	template <class F> void multiply(const product &, float, const F *, const F *, float, const F *, F *, cudaStream_t) {}
+	struct product { int M, N, K, ld_a, ld_b, ld_d, batch; bool turned; unsigned aligned = 256; };
+	template <class F, class G>
+	void multiply(const product &, float, const F *, const F *, float, const std::common_type_t<G> *, G *, cudaStream_t) {}
 };
 
 #endif

@@ -25,6 +25,8 @@
 #include <cmath>
 #include <cstring>
 
+template class chunked::prefill<3>;     /* for the engine of whole models */
+
 /* Token t of head h. */
 template <bool WIDE, class F, int ROWS, int COLS>
 __device__ token<F, ROWS, COLS> fetch(const rule &m, const tokens<F> &x, int64_t t, int h, place my)
@@ -150,6 +152,8 @@ void prefill_token_by_token(const rule &m, const tokens<F> &x, const int64_t *cu
 	});
 }
 
+template void prefill_token_by_token(const rule &, const tokens<bf16> &, const int64_t *, size_t, const operand &,
+                                     const result &, cudaStream_t);
 template void prefill_token_by_token(const rule &, const tokens<float> &, const int64_t *, size_t, const operand &,
                                      const result &, cudaStream_t);
 

@@ -76,6 +76,7 @@ static void turn_head(calc *c, const struct turned *p)
 		if (!after) norm_row(c, p, &norm, x, weight, t);
 		if (p->turns) turn_row(c, &rope, x, S + t);
 		if (after) norm_row(c, p, &norm, x, weight, t);
+		c_site(c, SITE_TURNED, x);
 		c_put(c, p->to, (p->behind + t) * p->to.cols + p->there, 1, x);
 		c_release(c, mark);
 	}

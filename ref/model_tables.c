@@ -121,6 +121,7 @@ static const struct site_spec linear_sites[] = {
 static const struct site_spec full_sites[] = {
 	COMMON_SITES,
 	[SITE_Q] = { "q", "W_q x: query and gate", 0, 0 }, [SITE_K] = { "k", "W_k x", 0, 0 }, [SITE_V] = { "v", "W_v x", 0, 0 },
+	[SITE_TURNED] = { "turned", "q and k, normed and turned", 0, 0 },
 	[SITE_SCORES] = { "scores", "q k'", 0, 0 }, [SITE_SCALED] = { "scaled", "q k' / sqrt D", 0, 0 },
 	[SITE_WEIGHTS] = { "weights", "e^(score - the row's largest), before their sum divides it", 0, 0 },
 	[SITE_SOFTMAX] = { "softmax", "attention probabilities", 0, 0 }, [SITE_ATTENTION] = { "attention", "their product with v", 0,
@@ -183,8 +184,12 @@ static const struct mistake_spec no_mistakes[] = { { 0 } };
 	"shared mlp hidden final_norm.y y "
 #define LINEAR_BF16 COMMON_BF16 "qkv z a b conv.conv conv_out delta.beta delta.o norm.xhat norm.weighted norm.y"
 #define FULL_BF16 COMMON_BF16 "q k v q_norm.y k_norm.y rope.cos_sin rope.products rope.y attention sigmoid gated "
+/* What our own engine rounds (gpu/model.h): what it stores between kernels. */
+#define COMMON_OURS "input_norm.y residual post_norm.y gate up product hidden final_norm.y y "
 const struct contract_names model_contracts[] = {
 	{ "f32", "all in float32", { "", "", "" } },
+	{ "etalon_bf16", "our engine in bf16: what is stored between kernels; sums, gates, delta rule, scores and router in float32", {
+		COMMON_OURS "qkv z conv_out delta.o norm.y", COMMON_OURS "q k v turned attention gated", "logits" } },
 	{ "torch_bf16", "torch in bf16, operator by operator; the delta rule in float32", { LINEAR_BF16, FULL_BF16 "scores scaled softmax",
 		"logits" } },
 	{ "torch_sdpa_bf16", "the same, scores and softmax fused in float32", { LINEAR_BF16, FULL_BF16 "weights", "logits" } },

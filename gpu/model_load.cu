@@ -1,0 +1,94 @@
+/* The engine's weights and memory on the device. */
+#include "gpu/model_engine.h"
+#include "gpu/rope.cuh"
+
+static buffer upload(const tensor *t)
+{
+	buffer b(t->bytes);
+
+	b.upload(t->data);
+	return b;
+}
+
+engine::engine(const engine_folder &f, size_t most)
+	: s_(f.sizes), most_(most), past_(0), T_(0), embedding_(upload(f.embedding)), final_norm_(upload(f.final_norm)),
+	  final_weight_{ final_norm_.as<const void>(), f.final_norm->dtype }, layers_(f.sizes.layers), weight_bytes_((double)f.head->bytes)
+{
+	if (f.head != f.embedding)
+		head_ = upload(f.head);
+	for (int l = 0; l < s_.layers; l++) {
+		layer &to = layers_[l];
+		to.full = f.layer[l].full;
+		for (int w = 0; w < ENGINE_WEIGHTS; w++) {
+			const tensor *from = f.layer[l].weight[w];
+			if (!from)
+				continue;
+			to.weight[w] = upload(from);
+			to.at[w] = { to.weight[w].as<const void>(), from->dtype };
+			weight_bytes_ += (double)from->bytes;
+		}
+		allocate_memory(to);
+	}
+	half_turns_ = uploaded(turning(s_.R / 2, s_.theta));
+	allocate();
+	forget();
+}
+
+double engine::weight_bytes() const { return weight_bytes_; }
+
+size_t engine::slots(size_t T) const
+{
+	return T * s_.K + std::min<size_t>(s_.X, T * s_.K) * (EXPERT_ROWS - 1);
+}
+
+void engine::allocate_memory(layer &to)
+{
+	size_t heads = (size_t)s_.G * s_.D;
+
+	to.chunked_tokens = 0;
+	if (to.full) {
+		to.keys = buffer(most_ * heads * sizeof(bf16));
+		to.values = buffer(most_ * heads * sizeof(bf16));
+		return;
+	}
+	to.history = buffer(channels() * (s_.W - 1) * sizeof(bf16));
+	to.state = buffer((size_t)s_.N * s_.A * s_.B * sizeof(float));
+}
+
+/* Of `most` tokens each. */
+void engine::allocate()
+{
+	size_t T = most_, C = channels(), Z = (size_t)s_.N * s_.B, HD = (size_t)s_.H * s_.D, GD = (size_t)s_.G * s_.D, R = slots(T);
+	size_t key = (size_t)s_.M * s_.A;
+	const struct { buffer *to; size_t bytes; } all[] = {
+		{ &ids_, T * 4 }, { &positions_, T * 8 }, { &cuts_, 16 }, { &x_, T * s_.E * 2 }, { &normed_, T * s_.E * 2 }, { &sum_, T * s_.E * 4 },
+		{ &qkv_, T * C * 2 }, { &conv_, T * C * 2 }, { &q_, T * key * 2 }, { &k_, T * std::max(key, GD) * 2 }, { &v_, T * Z * 2 },
+		{ &z_, T * Z * 2 }, { &a_, T * s_.N * 4 }, { &b_, T * s_.N * 4 }, { &o_, T * Z * 2 },
+		{ &qg_, T * HD * 4 }, { &gate_, T * HD * 2 }, { &turned_, T * HD * 2 }, { &attended_, T * HD * 2 },
+		{ &mlp_gate_, T * s_.I * 2 }, { &mlp_up_, T * s_.I * 2 }, { &mlp_product_, T * s_.I * 2 },
+	}, of_mixture[] = {
+		{ &router_, T * s_.X * 4 }, { &expert_, T * s_.K * 4 }, { &route_, T * s_.K * 4 }, { &place_, T * s_.K * 4 },
+		{ &shared_gate_, T * 4 }, { &rows_, R * 4 }, { &gathered_, R * s_.E * 2 },
+		{ &expert_gate_up_, R * 2 * s_.J * 2 }, { &expert_product_, R * s_.J * 2 }, { &expert_out_, R * s_.E * 4 },
+	};
+
+	for (const auto &one : all)
+		*one.to = buffer(one.bytes);
+	for (const auto &one : of_mixture)
+		if (s_.X)
+			*one.to = buffer(one.bytes);
+}
+
+void engine::forget()
+{
+	past_ = 0;
+	for (layer &l : layers_) {
+		if (l.full) {
+			l.keys.poison();
+			l.values.poison();
+			continue;
+		}
+		check(cudaMemset(l.history.as<void>(), 0, channels() * (s_.W - 1) * sizeof(bf16)), "history");
+		check(cudaMemset(l.state.as<void>(), 0, (size_t)s_.N * s_.A * s_.B * sizeof(float)), "state");
+	}
+}
