@@ -115,6 +115,7 @@ WIDE_LOOP static void gemm_nt(calc *c, E *C, const E *A, const E *B, size_t m, s
  * below, f is an odd multiple of 2^-d, and f (1 - f) is (1 + 2 4^-d)/6 on average; where a b ends at or above u,
  * as most products of two bf16 numbers do, nothing is rounded. A chain of k such errors is normal, as k is large. */
 enum { LONG = 512, SPAN = 256, LAST = 160, BITS = 320, ROW_SAMPLE = 256, SAMPLE = 4096 };
+_Static_assert(ROW_SAMPLE <= LONG, "a row has as many numbers as are looked at");
 
 /* How often a number's last bit stands at 2^(i - LAST); zeros count in n alone. */
 struct ends { double share[BITS]; int first, last; };

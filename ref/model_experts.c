@@ -5,8 +5,8 @@
 #include "model_private.h"
 
 /* Parts of an expert in the order of the fused tensor. */
-static const struct fused { int in; const char *part[3]; } fused[FUSED] = {
-	{ IN_EXPERT_GATE_UP, { "gate_proj", "up_proj", NULL } }, { IN_EXPERT_DOWN, { "down_proj", NULL, NULL } }
+static const struct fused { int in, parts; char part[2][12]; } fused[FUSED] = {
+	{ IN_EXPERT_GATE_UP, 2, { "gate_proj", "up_proj" } }, { IN_EXPERT_DOWN, 1, { "down_proj" } }
 };
 
 static void part_name(char *text, size_t size, const char *prefix, size_t layer, size_t expert, const char *part)
@@ -31,11 +31,11 @@ static const struct tensor *find(const struct model *m, const char *name, size_t
 bool model_fuse(struct model *m, size_t layer, int in, const char *prefix, const struct model_weight *w, struct error *e)
 {
 	char name[192];
-	int i = 0, parts = 0;
+	int i = 0;
 
 	while (i < FUSED && fused[i].in != in) i++;
 	if (i == FUSED) return true;
-	while (fused[i].part[parts]) parts++;
+	int parts = fused[i].parts;
 	part_name(name, sizeof name, prefix, layer, 0, fused[i].part[0]);
 	const struct tensor *first = folder_find(&m->folder, name);
 	if (!first) return true;
@@ -63,7 +63,7 @@ bool model_is_fused(const struct model *m, const char *name)
 	if (!at || sscanf(at, "layers.%zu.mlp.experts.%zu.%15[a-z_].weight%n", &layer, &expert, part, &end) != 3 || !end || at[end]) return false;
 	if (layer >= m->config.layers || expert >= m->config.experts) return false;
 	for (int i = 0; i < FUSED; i++)
-		for (int k = 0; fused[i].part[k]; k++)
+		for (int k = 0; k < fused[i].parts; k++)
 			if (!strcmp(part, fused[i].part[k])) return m->layer[layer].fused[i].n > 0;
 	return false;
 }

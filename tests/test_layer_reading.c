@@ -47,6 +47,32 @@ static void names_it_in_the_mixture_too(void **state)
 	tensors_free(&engine);
 }
 
+/* torch's default attention on a CPU (docs/your-engine.md): its contract explains most of it, and the rest is a cubic for e^x. */
+static void names_what_default_attention_does(void **state)
+{
+	static const struct { const char *contract; double alone; bool named; } rows[] = { { "torch_bf16", 0.5, false }, { "torch_sdpa_bf16",
+		0.7, true } };
+	struct tensors file;
+	struct error e;
+
+	(void)state;
+	assert_true(tensors_read(&file, "fixtures/models/qwen3_5_dense_tiny/torch_sdpa_cpu.safetensors", &e));
+	for (int i = 0; i < 2; i++) {
+		struct layer_reading r;
+		struct call call;
+		assert_true(model_layer_call(&beds[0].model, 3, tensors_find(&file, "hidden.3"), NULL, NULL, tensors_find(&file, "hidden.4"),
+			&call, &e));
+		assert_true(layer_read(&call, &call.op->contracts[op_contract(call.op, rows[i].contract)], &r, &e));
+		assert_true(!r.kept && (rows[i].named ? r.alone > rows[i].alone : r.alone < rows[i].alone));
+		assert_int_equal(r.understood, rows[i].named);
+		if (!rows[i].named) continue;
+		assert_int_equal(r.n, 1);
+		assert_string_equal(r.convicted[0].name, "attention.exp_by_cubic");
+		assert_true(r.explained > 0.97);
+	}
+	tensors_free(&file);
+}
+
 /* On the first tokens: they know nothing of the others. */
 static struct tensor first_rows(const struct tensor *t, size_t n)
 {
@@ -206,6 +232,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_it_in_the_mixture_too),
+		cmocka_unit_test(names_what_default_attention_does),
 		cmocka_unit_test(float32_keeps_its_contract),
 		cmocka_unit_test(names_planted_mistakes),
 		cmocka_unit_test(reads_large_layers_alike),
