@@ -35,7 +35,6 @@ static struct logits from(struct logits x, size_t i) { return (struct logits){ x
 static void load(double *y, struct logits x, size_t n) { dtype_load(x.type, x.at, n, y); }
 static double larger(double x, double y) { return x > y ? x : y; }
 
-/* ---- errors ---- */
 double logit_bin_from(size_t i) { return i == 0 ? 0 : ldexp(i % 2 ? 1 : 1.5, (int)(i - 1) / 2 - 48); }
 
 /* Half octaves: the exponent and the first bit behind it. */
@@ -62,22 +61,29 @@ static void enter(struct logit_side *s, size_t top, size_t token, double x)
 static bool enters(const struct logit_side *s, size_t top, double x) { return s->n_top < top || x > s->top[top - 1].value; }
 
 /* A block whose largest is `most`; of it, only the parts that hold a new one are looked at. */
-static void enter_all(const struct kl_form *form, struct logit_side *s, size_t top, size_t first, struct logits x, size_t n, double most)
+static void enter_all(const struct work *w, struct logit_side *s, size_t first, struct logits x, size_t n, double most)
 {
 	double y[PART];
+	size_t top = w->top;
 
 	if (!top || !enters(s, top, most)) return;
 	for (size_t at = 0; at < n; at += PART) {
 		size_t part = n - at < PART ? n - at : PART;
 		struct logits some = from(x, at);
-		if (!enters(s, top, form->most(some.type, some.at, part))) continue;
+		if (!enters(s, top, w->form->most(some.type, some.at, part))) continue;
 		load(y, some, part);
 		for (size_t i = 0; i < part; i++)
 			if (y[i] > MASKED && enters(s, top, y[i])) enter(s, top, first + at + i, y[i]);
 	}
 }
 
-/* ---- sums ---- */
+static void add_alone(struct alone *s, double x)
+{
+	double max = larger(s->max, x);
+
+	s->sum = s->sum * exp(s->max - max) + exp(x - max);
+	s->max = max;
+}
 
 /* Counts what is not finite and moves the pairs that are to the front; `token` follows them. Returns their number. */
 static size_t sort_out(struct work *w, double *a, double *b, size_t *token, size_t first, size_t n)
@@ -92,12 +98,7 @@ static size_t sort_out(struct work *w, double *a, double *b, size_t *token, size
 		if (a[i] == MASKED && b[i] == MASKED) r->masked++;
 		else if (a[i] == MASKED) r->a.masked++;
 		else if (b[i] == MASKED) r->b.masked++;
-		if (fa != fb && (fa ? b : a)[i] == MASKED) {
-			struct alone *s = &w->alone[fb];
-			double x = (fa ? a : b)[i], max = larger(s->max, x);
-			s->sum = s->sum * exp(s->max - max) + exp(x - max);
-			s->max = max;
-		}
+		if (fa != fb && (fa ? b : a)[i] == MASKED) add_alone(&w->alone[fb], (fa ? a : b)[i]);
 		if (fa && fb) a[kept] = a[i], b[kept] = b[i], token[kept++] = first + i;
 	}
 	return kept;
@@ -153,8 +154,8 @@ static void block(struct work *w, struct logits a, struct logits b, size_t first
 	double x[BLOCK], y[BLOCK], most[2] = { w->form->most(a.type, a.at, n), w->form->most(b.type, b.at, n) };
 	size_t token[BLOCK];
 
-	enter_all(w->form, &w->r->a, w->top, first, a, n, most[0]);
-	enter_all(w->form, &w->r->b, w->top, first, b, n, most[1]);
+	enter_all(w, &w->r->a, first, a, n, most[0]);
+	enter_all(w, &w->r->b, first, b, n, most[1]);
 	bool added = add(w, a, b, n, most[0], most[1], first, NULL);
 	if (added && !w->histogram) return;
 	load(x, a, n), load(y, b, n);
@@ -195,11 +196,7 @@ static size_t pairs(double *x, double *y, struct logits a, struct logits b, size
 /* Σ e^x = e^(the result) over the pairs of one side, by that side's own largest. */
 static void add_sum(struct alone *s, const double *x, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		double max = larger(s->max, x[i]);
-		s->sum = s->sum * exp(s->max - max) + exp(x[i] - max);
-		s->max = max;
-	}
+	for (size_t i = 0; i < n; i++) add_alone(s, x[i]);
 }
 
 /* However far apart the rows are, nothing overflows and nothing cancels: with t = log q - log p over the pairs that are finite,
