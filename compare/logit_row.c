@@ -72,8 +72,12 @@ static void enter_all(const struct work *w, struct logit_side *s, size_t first, 
 		struct logits some = from(x, at);
 		if (!enters(s, top, w->form->most(some.type, some.at, part))) continue;
 		load(y, some, part);
+		double least = s->n_top < top ? MASKED : s->top[top - 1].value;
 		for (size_t i = 0; i < part; i++)
-			if (y[i] > MASKED && enters(s, top, y[i])) enter(s, top, first + at + i, y[i]);
+			if (y[i] > least) {
+				enter(s, top, first + at + i, y[i]);
+				least = s->n_top < top ? MASKED : s->top[top - 1].value;
+			}
 	}
 }
 
@@ -193,12 +197,6 @@ static size_t pairs(double *x, double *y, struct logits a, struct logits b, size
 	return kept;
 }
 
-/* Σ e^x = e^(the result) over the pairs of one side, by that side's own largest. */
-static void add_sum(struct alone *s, const double *x, size_t n)
-{
-	for (size_t i = 0; i < n; i++) add_alone(s, x[i]);
-}
-
 /* However far apart the rows are, nothing overflows and nothing cancels: with t = log q - log p over the pairs that are finite,
  * Σ p (e^t - 1 - t) and Σ q (e^-t - 1 + t). sum: log Σ e^x of each side, over the same. */
 static void carefully(struct logit_row *r, struct logits a, struct logits b, size_t V, double sum[2])
@@ -208,7 +206,7 @@ static void carefully(struct logit_row *r, struct logits a, struct logits b, siz
 
 	for (size_t first = 0; first < V; first += BLOCK) {
 		size_t n = pairs(x, y, from(a, first), from(b, first), V - first < BLOCK ? V - first : BLOCK);
-		add_sum(&s[0], x, n), add_sum(&s[1], y, n);
+		for (size_t i = 0; i < n; i++) add_alone(&s[0], x[i]), add_alone(&s[1], y[i]);
 	}
 	for (int k = 0; k < 2; k++) sum[k] = s[k].max + log(s[k].sum);
 	r->kl = r->kl_back = 0;
