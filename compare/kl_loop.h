@@ -21,8 +21,12 @@ static const double far_term[] = {
 	0x1.0000000000001p-1, 0x1.5555555555558p-3, 0x1.5555555553d62p-5, 0x1.111111110f803p-7, 0x1.6c16c1788c44dp-10,
 	0x1.a01a01b00c2c6p-13, 0x1.a019b90bc3fbdp-16, 0x1.71ddf6b3f10d1p-19, 0x1.289186d6aea07p-22, 0x1.af632ad6abee8p-26
 };
-#define weight_term far_term
-enum { STEPS = 1, TOGETHER = 1 };
+/* Within 2^-45.8. */
+static const double weight_term[] = {
+	0x1.0000000000002p-1, 0x1.5555555553b77p-3, 0x1.5555555552e0dp-5, 0x1.1111111c47c89p-7, 0x1.6c16c17d8881bp-10,
+	0x1.a019ada276dc7p-13, 0x1.a019a8716bc45p-16, 0x1.72c72dbc96c86p-19, 0x1.28a2ce6a2f9e1p-22
+};
+enum { STEPS = 1, TOGETHER = 2 };
 #endif
 #define LEN(a) ((int)(sizeof (a) / sizeof *(a)))
 
@@ -60,7 +64,6 @@ INLINE void v_exp(int n, struct exponential *e, const struct some *x, const doub
 		e->whole.v[i] = (vd)((vi)root + ((vi)bits.v[i] << 48));
 	}
 #else
-	EACH e->r.v[i] = v_fma(e->k.v[i], v_set(-0x1.abc9e3b39803fp-56), e->r.v[i]);
 	EACH e->whole.v[i] = (vd)(((vi)bits.v[i] << 52) + 0x3ff0000000000000);
 #endif
 	v_series(n, &e->rest, &e->r, c, terms);

@@ -57,7 +57,12 @@ INLINE vd v_size(vd a, vd b)
 #endif
 }
 
-INLINE vd load_f64(const void *x, size_t i) { return v_load((const double *)x + i); }
+/* Of any alignment. */
+INLINE vd load_f64(const void *x, size_t i)
+{
+	typedef double any __attribute__((vector_size(8 * W), aligned(1), may_alias));
+	return *(const any *)((const char *)x + 8 * i);
+}
 
 #if defined __AVX512F__
 INLINE vd of_floats(__m256 f) { return _mm512_cvtps_pd(f); }

@@ -35,7 +35,6 @@ static struct logits from(struct logits x, size_t i) { return (struct logits){ x
 static void load(double *y, struct logits x, size_t n) { dtype_load(x.type, x.at, n, y); }
 static double larger(double x, double y) { return x > y ? x : y; }
 
-/* ---- errors ---- */
 double logit_bin_from(size_t i) { return i == 0 ? 0 : ldexp(i % 2 ? 1 : 1.5, (int)(i - 1) / 2 - 48); }
 
 /* Half octaves: the exponent and the first bit behind it. */
@@ -62,22 +61,33 @@ static void enter(struct logit_side *s, size_t top, size_t token, double x)
 static bool enters(const struct logit_side *s, size_t top, double x) { return s->n_top < top || x > s->top[top - 1].value; }
 
 /* A block whose largest is `most`; of it, only the parts that hold a new one are looked at. */
-static void enter_all(const struct kl_form *form, struct logit_side *s, size_t top, size_t first, struct logits x, size_t n, double most)
+static void enter_all(const struct work *w, struct logit_side *s, size_t first, struct logits x, size_t n, double most)
 {
 	double y[PART];
+	size_t top = w->top;
 
 	if (!top || !enters(s, top, most)) return;
 	for (size_t at = 0; at < n; at += PART) {
 		size_t part = n - at < PART ? n - at : PART;
 		struct logits some = from(x, at);
-		if (!enters(s, top, form->most(some.type, some.at, part))) continue;
+		if (!enters(s, top, w->form->most(some.type, some.at, part))) continue;
 		load(y, some, part);
+		double least = s->n_top < top ? MASKED : s->top[top - 1].value;
 		for (size_t i = 0; i < part; i++)
-			if (y[i] > MASKED && enters(s, top, y[i])) enter(s, top, first + at + i, y[i]);
+			if (y[i] > least) {
+				enter(s, top, first + at + i, y[i]);
+				least = s->n_top < top ? MASKED : s->top[top - 1].value;
+			}
 	}
 }
 
-/* ---- sums ---- */
+static void add_alone(struct alone *s, double x)
+{
+	double max = larger(s->max, x);
+
+	s->sum = s->sum * exp(s->max - max) + exp(x - max);
+	s->max = max;
+}
 
 /* Counts what is not finite and moves the pairs that are to the front; `token` follows them. Returns their number. */
 static size_t sort_out(struct work *w, double *a, double *b, size_t *token, size_t first, size_t n)
@@ -92,12 +102,7 @@ static size_t sort_out(struct work *w, double *a, double *b, size_t *token, size
 		if (a[i] == MASKED && b[i] == MASKED) r->masked++;
 		else if (a[i] == MASKED) r->a.masked++;
 		else if (b[i] == MASKED) r->b.masked++;
-		if (fa != fb && (fa ? b : a)[i] == MASKED) {
-			struct alone *s = &w->alone[fb];
-			double x = (fa ? a : b)[i], max = larger(s->max, x);
-			s->sum = s->sum * exp(s->max - max) + exp(x - max);
-			s->max = max;
-		}
+		if (fa != fb && (fa ? b : a)[i] == MASKED) add_alone(&w->alone[fb], (fa ? a : b)[i]);
 		if (fa && fb) a[kept] = a[i], b[kept] = b[i], token[kept++] = first + i;
 	}
 	return kept;
@@ -153,8 +158,8 @@ static void block(struct work *w, struct logits a, struct logits b, size_t first
 	double x[BLOCK], y[BLOCK], most[2] = { w->form->most(a.type, a.at, n), w->form->most(b.type, b.at, n) };
 	size_t token[BLOCK];
 
-	enter_all(w->form, &w->r->a, w->top, first, a, n, most[0]);
-	enter_all(w->form, &w->r->b, w->top, first, b, n, most[1]);
+	enter_all(w, &w->r->a, first, a, n, most[0]);
+	enter_all(w, &w->r->b, first, b, n, most[1]);
 	bool added = add(w, a, b, n, most[0], most[1], first, NULL);
 	if (added && !w->histogram) return;
 	load(x, a, n), load(y, b, n);
@@ -192,16 +197,6 @@ static size_t pairs(double *x, double *y, struct logits a, struct logits b, size
 	return kept;
 }
 
-/* Σ e^x = e^(the result) over the pairs of one side, by that side's own largest. */
-static void add_sum(struct alone *s, const double *x, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		double max = larger(s->max, x[i]);
-		s->sum = s->sum * exp(s->max - max) + exp(x[i] - max);
-		s->max = max;
-	}
-}
-
 /* However far apart the rows are, nothing overflows and nothing cancels: with t = log q - log p over the pairs that are finite,
  * Σ p (e^t - 1 - t) and Σ q (e^-t - 1 + t). sum: log Σ e^x of each side, over the same. */
 static void carefully(struct logit_row *r, struct logits a, struct logits b, size_t V, double sum[2])
@@ -211,7 +206,7 @@ static void carefully(struct logit_row *r, struct logits a, struct logits b, siz
 
 	for (size_t first = 0; first < V; first += BLOCK) {
 		size_t n = pairs(x, y, from(a, first), from(b, first), V - first < BLOCK ? V - first : BLOCK);
-		add_sum(&s[0], x, n), add_sum(&s[1], y, n);
+		for (size_t i = 0; i < n; i++) add_alone(&s[0], x[i]), add_alone(&s[1], y[i]);
 	}
 	for (int k = 0; k < 2; k++) sum[k] = s[k].max + log(s[k].sum);
 	r->kl = r->kl_back = 0;

@@ -6,7 +6,7 @@
 
 enum { COUNTED = 128 };         /* vectors between two calls of take_counts; some lines of the cache */
 /* few, many: 16 numbers of 4 and 8 bits in each lane. */
-struct lanes { vd d2, a2, d, most, past_rel, past_ulp; vi differ; vu few, many[2]; };
+struct lanes { vd d2, a2, d, most, past_rel, past_ulp; vi equal; vu few, many[2]; };
 
 /* struct limits; below: what the exponent of a quarter of the unit is below m's. */
 struct vlimits { vd rel, ulp, least; vi below; };
@@ -38,7 +38,7 @@ INLINE void one_vector(struct lanes *s, vd a, vd b, struct vlimits l, bool wide)
 	const vi magnitude = (vi)v_set(-0.0) ^ -1, power = (vi)v_set(INFINITY);
 	vd d = b - a, m = v_size(a, b), size = (vd)((vi)d & magnitude);
 
-	s->differ -= (vi)a != (vi)b;
+	s->equal -= (vi)a == (vi)b;
 	s->d2 = v_fma(d, d, s->d2);
 	s->a2 = v_fma(a, a, s->a2);
 	s->d += d;
@@ -100,7 +100,7 @@ void NAME(struct scanned *s, enum dtype t, const void *a, const void *b, size_t 
 
 	memcpy(x, (const char *)a + whole * size, (n - whole) * size);
 	memcpy(y, (const char *)b + whole * size, (n - whole) * size);
-	*s = (struct scanned){ 0 };
+	*s = (struct scanned){ .differ = n + W - (n - whole) };
 	for (size_t i = 0; i < whole; i += COUNTED * W) {
 		any(&lanes, t, (const char *)a + i * size, (const char *)b + i * size, whole - i < COUNTED * W ? whole - i : COUNTED * W, l);
 		take_counts(s, &lanes);
@@ -111,7 +111,7 @@ void NAME(struct scanned *s, enum dtype t, const void *a, const void *b, size_t 
 	s->bin[SCAN_BINS - 1] = n;
 	for (int i = 0; i < SCAN_BINS - 1; i++) s->bin[SCAN_BINS - 1] -= s->bin[i];
 	for (int i = 0; i < W; i++) {
-		s->d2 += lanes.d2[i], s->a2 += lanes.a2[i], s->d += lanes.d[i], s->differ += (uint64_t)lanes.differ[i];
+		s->d2 += lanes.d2[i], s->a2 += lanes.a2[i], s->d += lanes.d[i], s->differ -= (uint64_t)lanes.equal[i];
 		s->most = fmax(s->most, lanes.most[i]);
 		s->past_rel = fmax(s->past_rel, lanes.past_rel[i]);
 		s->past_ulp = fmax(s->past_ulp, lanes.past_ulp[i]);

@@ -5,6 +5,7 @@ set datafile separator '\t'
 set multiplot layout 1,4
 set logscale xy
 set key off
+set format x '%.0s%c'
 set ylabel 'seconds'
 titles = 'tokens heads vocabulary cores'
 do for [i=0:3] {

@@ -128,7 +128,8 @@ static void scan(calc *c, void *y, const void *x, size_t n)
 }
 
 /* Σ over k of a[k a_step] b[k b_step] */
-static void sum(calc *c, struct again *g, const void *a, size_t a_at, size_t a_step, const void *b, size_t b_at, size_t b_step, size_t n)
+static void sum(calc *c, struct again *g, const void *a, size_t a_at, size_t a_step, const void *b, size_t b_at, size_t b_step,
+	size_t n)
 {
 	for (size_t k = 0; k < n; k++) add_term(g, element(c, a, a_at + k * a_step), element(c, b, b_at + k * b_step));
 }

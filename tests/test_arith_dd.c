@@ -1,5 +1,6 @@
 /* The elements of double-double within the bounds of dd_form.h and dd_functions.h. The worst that was found is printed:
  * a sampled bound. */
+#include "ref/dd_functions.h"
 #include "tests/dd_units.h"
 
 enum { MANY = 3000 };
@@ -141,6 +142,28 @@ static void angles_next_to_multiples(void **state)
 	mpfr_free_cache();
 }
 
+/* Parts of the functions that have no place of their own in a dd_form. */
+static void logarithm_and_exponential_near_0(void **state)
+{
+	double worst[2] = { 0 };
+	mpfr_t x, t;
+
+	(void)state;
+	mpfr_inits2(EXACT + 1100, x, t, (mpfr_ptr)NULL);
+	for (size_t i = 0; i < MANY; i++) {
+		double size = ldexp(1, -(int)(i % 90)), edge = i % 5 ? 1 : 0.4142135623730951 / size;
+		dd a = widened(fabs(uniform()) * size * (edge < 1 ? edge : 1)), b = widened(0.34 * uniform() * size);
+		set(x, a), mpfr_log1p(t, x, MPFR_RNDN);
+		worst[0] = fmax(worst[0], units(dd_log1p_unit(a), t, t));
+		set(x, b), mpfr_expm1(t, x, MPFR_RNDN);
+		worst[1] = fmax(worst[1], units(dd_expm1_near(b), t, t));
+	}
+	print_message("log1p     %6.2f u^2, at most 32\nexpm1     %6.2f u^2, at most 24\n", worst[0], worst[1]);
+	assert_true(worst[0] > 0 && worst[0] <= 32 && worst[1] > 0 && worst[1] <= 24);
+	mpfr_clears(x, t, (mpfr_ptr)NULL);
+	mpfr_free_cache();
+}
+
 /* ---- two operands ---- */
 static int exact_max(mpfr_ptr y, mpfr_srcptr a, mpfr_srcptr b, mpfr_rnd_t r) { return mpfr_max(y, a, b, r); }
 
@@ -215,6 +238,7 @@ int main(void)
 			IN_FORM(functions_keep_their_bounds, *f),
 			IN_FORM(angles_next_to_multiples, *f),
 			IN_FORM(operations_keep_their_bounds, *f),
+			IN_FORM(logarithm_and_exponential_near_0, *f),
 			IN_FORM(not_finite, *f),
 		};
 		if ((*f)->runs()) failed += cmocka_run_group_tests_name((*f)->name, tests, NULL, NULL);
