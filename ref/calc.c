@@ -133,10 +133,17 @@ static void round_all(calc *c, const struct site_rounding *r, vec x)
 	c->arith->load(c, x.at, b, x.n);
 }
 
-void c_site(calc *c, int site, vec x)
+const struct site_rounding *c_rounding(const calc *c, int site)
 {
 	for (const struct scope *s = c->scope; s && site >= 0; s = s->outer) site = s->site[site];
-	if (site >= 0 && c->plan->round[site].on) round_all(c, &c->plan->round[site], x);
+	return site >= 0 && c->plan->round[site].on ? &c->plan->round[site] : NULL;
+}
+
+void c_site(calc *c, int site, vec x)
+{
+	const struct site_rounding *r = c_rounding(c, site);
+
+	if (r) round_all(c, r, x);
 }
 
 static const struct op *running(const calc *c) { return c->scope ? c->scope->part : c->call->op; }

@@ -116,6 +116,9 @@ static const struct site_spec sites[] = {
 	[SITE_ATTENTION] = { "attention", "the masked, decayed tile q k'", FORM_CHUNK, 0 },
 	[SITE_V_NEW] = { "v_new", "V = U - W S, as the attention's operand", FORM_CHUNK, 0 },
 	[SITE_V_NEW_DECAYED] = { "v_new_decayed", "e^(G_L - G) V, for the state's update", FORM_CHUNK, 0 },
+	[SITE_INVERSE_BETA] = { "inverse_beta", "T_ij beta_j, which is multiplied by v", FORM_CHUNK, 0 },
+	[SITE_INVERSE_BETA_K] = { "inverse_beta_k", "T_ij beta_j e^G_j / |k_j|, which is multiplied by k as given", FORM_CHUNK, 0 },
+	[SITE_V_NEW_DECAYED_K] = { "v_new_decayed_k", "e^(G_L - G) V / |k|, for the state's update by k as given", FORM_CHUNK, 0 },
 	{ 0 }
 };
 
@@ -125,13 +128,13 @@ static const struct site_spec sites[] = {
 static const struct contract contracts[] = {
 	{ "f32", "token by token, all in float32", FORM_SEQUENTIAL, 0, {{ 0 }} },
 	{ "chunk_f32", "chunks of 64, all in float32", FORM_CHUNK, 64, {{ 0 }} },
-	{ "chunk_bf16x2", "chunks of 64 on tensor cores: operands of products as sums of two bf16, the carried state in float32", FORM_CHUNK, 64, {
-		[SITE_INVERSE] = BF16X2, [SITE_W] = BF16X2, [SITE_STATE_OPERAND] = BF16X2, [SITE_ATTENTION] = BF16X2,
-		[SITE_V_NEW] = BF16X2, [SITE_V_NEW_DECAYED] = BF16X2 } },
+	{ "chunk_bf16x2", "chunks of 64 on tensor cores: operands of products as sums of two bf16 (the product of second parts left out), the carried state in float32", FORM_CHUNK, 64, {
+		[SITE_INVERSE_BETA] = BF16X2, [SITE_INVERSE_BETA_K] = BF16X2, [SITE_W] = BF16X2, [SITE_STATE_OPERAND] = BF16X2,
+		[SITE_ATTENTION] = BF16X2, [SITE_V_NEW] = BF16X2, [SITE_V_NEW_DECAYED_K] = BF16X2 } },
 	{ "chunk_bf16_merge_f32", "chunks of 64 on tensor cores: operands of products in bf16, but q, k and v as given; blocks of "
 		"the inverse merged in float32, the carried state in float32", FORM_CHUNK, 64, {
-		[SITE_INVERSE] = BF16, [SITE_U] = BF16, [SITE_W] = BF16,
-		[SITE_STATE_OPERAND] = BF16, [SITE_ATTENTION] = BF16, [SITE_V_NEW] = BF16, [SITE_V_NEW_DECAYED] = BF16 } },
+		[SITE_INVERSE_BETA] = BF16, [SITE_INVERSE_BETA_K] = BF16, [SITE_U] = BF16, [SITE_W] = BF16,
+		[SITE_STATE_OPERAND] = BF16, [SITE_ATTENTION] = BF16, [SITE_V_NEW] = BF16, [SITE_V_NEW_DECAYED_K] = BF16 } },
 	{ "chunk_bf16", "chunks of 64 on tensor cores: operands of products in bf16, blocks of the inverse merged in TF32, "
 		"the carried state in float32", FORM_CHUNK, 64, {
 		[SITE_Q] = BF16, [SITE_K] = BF16, [SITE_INVERSE_MERGE] = TF32_RZ, [SITE_INVERSE] = BF16,

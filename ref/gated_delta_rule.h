@@ -13,7 +13,8 @@ enum {
 	SITE_Q, SITE_K, SITE_A_LOG, SITE_DT_BIAS, SITE_G, SITE_BETA, SITE_U, SITE_STATE, SITE_FINAL_STATE, SITE_O,
 	/* chunked form only */
 	SITE_G_SUM, SITE_GRAM, SITE_INVERSE_MERGE, SITE_INVERSE, SITE_BETA_V, SITE_BETA_K, SITE_W,
-	SITE_STATE_OPERAND, SITE_ATTENTION, SITE_V_NEW, SITE_V_NEW_DECAYED
+	SITE_STATE_OPERAND, SITE_ATTENTION, SITE_V_NEW, SITE_V_NEW_DECAYED,
+	SITE_INVERSE_BETA, SITE_INVERSE_BETA_K, SITE_V_NEW_DECAYED_K
 };
 enum {
 	RETRIEVE_BEFORE_DECAY, READ_BEFORE_UPDATE, NO_ERROR_TERM, ERROR_WITHOUT_BETA, ERROR_TWICE, NO_DECAY,
@@ -45,5 +46,10 @@ static inline size_t gdr_o_at(const calc *c, const struct head *p, size_t t)
 
 extern const struct mistake_spec gdr_mistakes[];
 void gdr_chunked(calc *c, size_t piece);
+mat gdr_copy_at(calc *c, mat A, int site);      /* a copy of A, rounded there */
+/* T = (I + A)^-1, A strictly lower: forward substitution in the diagonal blocks, then
+ * T_rs = -T_rr (Σ_{s<=p<r} A_rp T_ps), and -(T_rr A_rs) T_ss for neighbours: the order in which
+ * flash-linear-attention multiplies. Every operand passes the site inverse_merge. */
+mat gdr_inverse(calc *c, mat A);
 
 #endif

@@ -9,33 +9,43 @@
 
 #include "gated_delta_rule.h"
 
-enum { BLOCK = 16 };            /* T is inverted in blocks of 16 and merged */
 #define F32_EXP_MAX 128         /* 2^x overflows a float from here */
 
 /* G, R, eG, eR: G in units of ln 2 and e^G, of each token and of the decay at which it retrieves: its own;
- * before its decay, the one before's. */
-struct chunk { mat Q, K, V; vec g, beta, G, eG, R, eR; size_t L; };
+ * before its decay, the one before's. k_given and k_factor, what its norm multiplies it by: for the sites that need them. */
+struct chunk { mat Q, K, V; vec g, beta, G, eG, R, eR; size_t L; mat k_given; vec k_factor; };
 
 static const struct { int mistake; size_t slot; } wrong_end[] = {
 	{ CHUNK_END_DECAY_WRONG_SLOT, 61 }, { CHUNK_END_DECAY_SLOT_57, 57 }, { CHUNK_END_DECAY_SLOT_59, 59 },
 };
 
-/* rows [i0,i0+n) and columns [j0,j0+m) of M, as a new matrix */
-static mat block(calc *c, mat M, size_t i0, size_t n, size_t j0, size_t m)
+static bool in_two_parts(const calc *c, int site)
 {
-	mat B = c_mat(c, n, m);
+	const struct site_rounding *r = c_rounding(c, site);
 
-	for (size_t i = 0; i < n; i++) c_copy(c, c_row(c, B, i), c_part(c, c_row(c, M, i0 + i), j0, m));
-	return B;
+	return r && r->format == FMT_BF16X2;
 }
 
-static mat copy_at(calc *c, mat A, int site)
+/* what a first part in bf16 leaves of A */
+static mat rest(calc *c, mat A)
 {
 	mat B = c_mat(c, A.rows, A.cols);
 
 	c_copy(c, flat(B), flat(A));
-	c_site(c, site, flat(B));
+	c_round(c, FMT_BF16, flat(B));
+	c_sub(c, flat(B), flat(A), flat(B));
 	return B;
+}
+
+/* Y <- A B of operands that were rounded at sites a and b. Where both are of two parts, the product of the second parts, as
+ * small as what their rounding lost, is left out. */
+static void product(calc *c, mat Y, mat A, int a, mat B, int b)
+{
+	c_gemm(c, Y, NN, A, B);
+	if (!in_two_parts(c, a) || !in_two_parts(c, b)) return;
+	mat small = c_mat(c, Y.rows, Y.cols);
+	c_gemm(c, small, NN, rest(c, A), rest(c, B));
+	c_sub(c, flat(Y), flat(Y), flat(small));
 }
 
 /* e^(Gi - G_j) for j < n */
@@ -49,43 +59,6 @@ static vec decay_row(calc *c, const struct chunk *k, num Gi, size_t n)
 	for (size_t j = 0; j < n && c_mistake(c, SPLIT_EXPONENT); j++)
 		if (c_value(c, c_part(c, Gj, j, 1)) < -F32_EXP_MAX) c_set(c, c_part(c, d, j, 1), NAN);
 	return d;
-}
-
-/* T = (I + A)^-1, A strictly lower: forward substitution in the diagonal blocks, then
- * T_rs = -T_rr (Σ_{s<=p<r} A_rp T_ps), and -(T_rr A_rs) T_ss for neighbours: the order in which
- * flash-linear-attention multiplies. Every operand passes the site inverse_merge. */
-static mat inverse(calc *c, mat A)
-{
-	size_t L = A.rows;
-	mat T = c_mat(c, L, L);
-	num a = c_num(c);
-
-	for (size_t i = 0; i < L; i++) {
-		size_t b = i / BLOCK * BLOCK;
-		c_set(c, c_part(c, c_row(c, T, i), i, 1), 1);
-		for (size_t j = b; j < i; j++) {
-			c_map(c, a, FN_NEG, c_part(c, c_row(c, A, i), j, 1));
-			c_axpy(c, c_part(c, c_row(c, T, i), b, i - b), a, c_part(c, c_row(c, T, j), b, i - b));
-		}
-	}
-	for (size_t r = BLOCK; r < L; r += BLOCK) {
-		size_t n = L - r < BLOCK ? L - r : BLOCK;
-		mat Trr = copy_at(c, block(c, T, r, n, r, n), SITE_INVERSE_MERGE);
-		for (size_t s = 0; s < r; s += BLOCK) {
-			mat Ar = copy_at(c, block(c, A, r, n, s, r - s), SITE_INVERSE_MERGE);
-			mat Ts = copy_at(c, block(c, T, s, r - s, s, BLOCK), SITE_INVERSE_MERGE);
-			mat X = c_mat(c, n, BLOCK), Y = c_mat(c, n, BLOCK);
-			bool next = s + BLOCK == r;
-			if (next) c_gemm(c, X, NN, Trr, Ar);
-			else c_gemm(c, X, NN, Ar, Ts);
-			c_site(c, SITE_INVERSE_MERGE, flat(X));
-			if (next) c_gemm(c, Y, NN, X, Ts);
-			else c_gemm(c, Y, NN, Trr, X);
-			for (size_t i = 0; i < n; i++)
-				c_map(c, c_part(c, c_row(c, T, r + i), s, BLOCK), FN_NEG, c_row(c, Y, i));
-		}
-	}
-	return T;
 }
 
 /* T of the chunk; the Gram matrix is decayed and scaled by beta. */
@@ -102,9 +75,29 @@ static mat chunk_inverse(calc *c, const struct chunk *k)
 	}
 	gdr_times(c, flat(A));
 	c_site(c, SITE_GRAM, flat(A));
-	mat T = inverse(c, A);
+	mat T = gdr_inverse(c, A);
 	c_site(c, SITE_INVERSE, flat(T));
 	return T;
+}
+
+/* T_ij factor_j: what multiplies x where a kernel takes the factors of x's rows into T. */
+static mat columns_scaled(calc *c, mat T, vec factor, int site)
+{
+	mat Z = c_mat(c, T.rows, T.cols);
+
+	for (size_t i = 0; i < T.rows; i++) c_mul(c, c_row(c, Z, i), c_row(c, T, i), factor);
+	c_site(c, site, flat(Z));
+	return Z;
+}
+
+static mat inverse_beta_k(calc *c, const struct chunk *k, mat T)
+{
+	vec factor = c_vec(c, k->L);
+
+	c_mul(c, factor, k->beta, k->k_factor);
+	if (!c_mistake(c, CHUNK_W_FROM_DECAYED_GRAM)) c_mul(c, factor, factor, k->eR);
+	gdr_times(c, factor);
+	return columns_scaled(c, T, factor, SITE_INVERSE_BETA_K);
 }
 
 /* U [L,Dv] and W [L,Dk] */
@@ -122,8 +115,10 @@ static void wy(calc *c, const struct chunk *k, mat U, mat W)
 	gdr_times(c, flat(BK));
 	c_site(c, SITE_BETA_V, flat(BV));
 	c_site(c, SITE_BETA_K, flat(BK));
-	c_gemm(c, U, NN, T, BV);
-	c_gemm(c, W, NN, T, BK);
+	if (c_rounding(c, SITE_INVERSE_BETA)) c_gemm(c, U, NN, columns_scaled(c, T, k->beta, SITE_INVERSE_BETA), k->V);
+	else c_gemm(c, U, NN, T, BV);
+	if (c_rounding(c, SITE_INVERSE_BETA_K)) c_gemm(c, W, NN, inverse_beta_k(c, k, T), k->k_given);
+	else c_gemm(c, W, NN, T, BK);
 	for (size_t i = 0; i < k->L && late; i++) c_mul(c, c_row(c, W, i), c_row(c, W, i), c_part(c, k->eR, i, 1));
 	c_site(c, SITE_U, flat(U));
 	c_site(c, SITE_W, flat(W));
@@ -153,7 +148,7 @@ static void outputs(calc *c, const struct head *p, const struct chunk *k, size_t
 	mat O = c_mat(c, k->L, S.cols), I = c_mat(c, k->L, S.cols);
 
 	c_gemm(c, O, NN, k->Q, S);
-	c_gemm(c, I, NN, attention(c, k), V);
+	product(c, I, attention(c, k), SITE_ATTENTION, V, SITE_V_NEW);
 	for (size_t i = 0; i < k->L; i++) {
 		vec o = c_row(c, O, i);
 		c_mul(c, o, o, c_part(c, k->eG, i, 1));
@@ -175,19 +170,37 @@ static size_t end_slot(const calc *c, size_t L)
 /* S <- e^G_L S + Σ k_i (e^(G_L - G_i) V_i)' */
 static void carry(calc *c, const struct chunk *k, mat S, mat V)
 {
-	bool tail = k->L < c_chunk(c) && c_mistake(c, CHUNK_END_DECAY_LOST_ON_TAIL);
+	bool tail = k->L < c_chunk(c) && c_mistake(c, CHUNK_END_DECAY_LOST_ON_TAIL), given = c_rounding(c, SITE_V_NEW_DECAYED_K) != NULL;
 	num d = c_num(c), G = c_part(c, k->G, end_slot(c, k->L), 1);
 
 	for (size_t i = 0; i < k->L; i++) {
 		c_sub(c, d, G, c_part(c, k->G, i, 1));
 		c_map(c, d, FN_EXP2, d);
+		if (given) c_mul(c, d, d, c_part(c, k->k_factor, i, 1));
 		c_mul(c, c_row(c, V, i), c_row(c, V, i), d);
 	}
-	c_site(c, SITE_V_NEW_DECAYED, flat(V));
+	c_site(c, given ? SITE_V_NEW_DECAYED_K : SITE_V_NEW_DECAYED, flat(V));
 	c_map(c, d, FN_EXP2, G);
 	if (!tail) c_mul(c, flat(S), flat(S), d);
-	c_gemm_add(c, S, TN, k->K, V);
+	c_gemm_add(c, S, TN, given ? k->k_given : k->K, V);
 	c_site(c, SITE_STATE, flat(S));
+}
+
+static void load_given(calc *c, const struct head *p, size_t t0, struct chunk *k)
+{
+	size_t Dk = c_dim(c, D_DK);
+	bool normed = c_param(c, P_QK_L2NORM) && !c_mistake(c, L2_MISSING_K);
+	vec x = c_vec(c, Dk);
+
+	k->k_given = c_mat(c, k->L, Dk);
+	k->k_factor = c_vec(c, k->L);
+	for (size_t i = 0; i < k->L; i++) {
+		num factor = c_part(c, k->k_factor, i, 1);
+		c_load(c, x, IN_K, ((t0 + i) * c_dim(c, D_HK) + p->hk) * Dk, 1);
+		c_copy(c, c_row(c, k->k_given, i), x);
+		c_set(c, factor, 1);
+		if (normed) c_copy(c, factor, delta_l2_norm(c, x, c_param(c, P_L2_EPS)));
+	}
 }
 
 static void load_chunk(calc *c, const struct head *p, size_t t0, size_t L, struct chunk *k)
@@ -195,10 +208,11 @@ static void load_chunk(calc *c, const struct head *p, size_t t0, size_t L, struc
 	size_t Dk = c_dim(c, D_DK), Dv = c_dim(c, D_DV);
 
 	*k = (struct chunk){ c_mat(c, L, Dk), c_mat(c, L, Dk), c_mat(c, L, Dv),
-		c_vec(c, L), c_vec(c, L), c_vec(c, L), c_vec(c, L), { 0 }, { 0 }, L };
+		c_vec(c, L), c_vec(c, L), c_vec(c, L), c_vec(c, L), { 0 }, { 0 }, L, { 0 }, { 0 } };
 	for (size_t i = 0; i < L; i++)
 		gdr_token(c, p, t0 + i, c_row(c, k->Q, i), c_row(c, k->K, i), c_row(c, k->V, i), c_part(c, k->g, i, 1),
 			c_part(c, k->beta, i, 1));
+	if (c_rounding(c, SITE_INVERSE_BETA_K) || c_rounding(c, SITE_V_NEW_DECAYED_K)) load_given(c, p, t0, k);
 	c_scan(c, k->G, k->g);
 	c_site(c, SITE_G_SUM, k->G);
 	c_map(c, k->G, FN_PER_LN2, k->G);
@@ -228,11 +242,11 @@ void gdr_chunked(calc *c, size_t piece)
 		if (t > p.token.first && c_mistake(c, CHUNK_STATE_NOT_CARRIED)) c_set(c, flat(S), 0);
 		load_chunk(c, &p, t, L, &k);
 		mat U = c_mat(c, L, Dv), W = c_mat(c, L, S.rows), V = c_mat(c, L, Dv);
-		mat operand = copy_at(c, S, SITE_STATE_OPERAND);
+		mat operand = gdr_copy_at(c, S, SITE_STATE_OPERAND);
 		wy(c, &k, U, W);
-		c_gemm(c, V, NN, W, operand);
+		product(c, V, W, SITE_W, operand, SITE_STATE_OPERAND);
 		c_sub(c, flat(V), flat(U), flat(V));
-		outputs(c, &p, &k, t, operand, copy_at(c, V, SITE_V_NEW), scale);
+		outputs(c, &p, &k, t, operand, gdr_copy_at(c, V, SITE_V_NEW), scale);
 		carry(c, &k, S, V);
 		c_release(c, mark);
 	}

@@ -15,7 +15,7 @@ struct head gdr_head(const calc *c, size_t piece)
 	return (struct head){ n, h, delta_key_head(c, h, Hv, Hk), c_sequence(c, IN_CU, D_T, n) };
 }
 
-void delta_l2_norm(calc *c, vec x, double l2_eps)
+num delta_l2_norm(calc *c, vec x, double l2_eps)
 {
 	num s = c_num(c), eps = c_num(c), one = c_num(c);
 
@@ -35,6 +35,7 @@ void delta_l2_norm(calc *c, vec x, double l2_eps)
 		c_map(c, s, FN_RSQRT, s);
 	}
 	c_mul(c, x, x, s);
+	return s;
 }
 
 void delta_key(calc *c, vec x, bool is_q, double l2_eps)

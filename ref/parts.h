@@ -19,7 +19,7 @@ void delta_log_decay(calc *c, num g);                           /* g, as the rec
 void delta_squash(calc *c, num b);                              /* b <- sigmoid(b) */
 void delta_beta(calc *c, num beta);                             /* beta, as the recurrence takes it */
 void delta_skip(calc *c, size_t t, size_t first, size_t last, num g, num beta);  /* of token t in [first, last): nothing */
-void delta_l2_norm(calc *c, vec x, double l2_eps);              /* x <- x (Σx² + l2_eps)^-½ */
+num delta_l2_norm(calc *c, vec x, double l2_eps);               /* x <- x (Σx² + l2_eps)^-½; that factor */
 void delta_softplus(calc *c, num x, num dt_bias);               /* x <- softplus(x + dt_bias) */
 void delta_rate(calc *c, num g, num A_log);                     /* g <- -exp(A_log) g */
 void delta_scale(calc *c, num scale, double given, size_t Dk);  /* scale <- given; where that is NaN, Dk^-½ */
