@@ -193,26 +193,42 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The upper quartile of the block's |y| in units; y is the replica's r, or, for k >= 0, a run's noise. */
-static double upper_quartile(const struct xray *x, int block, int k, double *size)
+/* The upper quartile of |y| in units over elements `list` [n]; y is the replica's r, or, for k >= 0, a run's noise. */
+static double upper_quartile(const struct xray *x, const size_t *list, size_t n, int k, double *size)
 {
-	size_t n = 0;
-
-	for (size_t j = 0; j < x->n; j++) {
-		if (x->block[j] != block || !(x->weight[j] > 0)) continue;
+	for (size_t i = 0; i < n; i++) {
+		size_t j = list[i];
 		double y = k < 0 ? x->r[j] : (double)x->noise[(size_t)k * x->n + j];
-		size[n++] = fabs(y) / unit_at(x, xray_out(x, j), j);
+		size[i] = fabs(y) / unit_at(x, xray_out(x, j), j);
 	}
 	qsort(size, n, sizeof *size, by_size);
 	return n ? size[n - 1 - n / 4] : 0;
 }
 
+/* The elements that count, block by block: list [n], those of block b from first[b]. */
+static void list_blocks(const struct xray *x, size_t *list, size_t *first)
+{
+	size_t at[UINT8_MAX + 2] = { 0 };
+
+	for (size_t j = 0; j < x->n; j++) at[x->block[j] + 1] += x->weight[j] > 0;
+	for (int b = 0; b < x->blocks; b++) at[b + 1] += at[b];
+	memcpy(first, at, ((size_t)x->blocks + 1) * sizeof *at);
+	for (size_t j = 0; j < x->n; j++)
+		if (x->weight[j] > 0) list[at[x->block[j]]++] = j;
+}
+
 bool xray_is_even(struct xray *x)
 {
-	for (int b = 0; b < x->blocks; b++) {
+	size_t first[UINT8_MAX + 2], *list = malloc(x->n * sizeof *list);
+	bool even = list != NULL;
+
+	if (list) list_blocks(x, list, first);
+	for (int b = 0; even && b < x->blocks; b++) {
+		const size_t *of = list + first[b], n = first[b + 1] - first[b];
 		double noise = 0;
-		for (int k = 0; k < FLOOR_RUNS; k++) noise = fmax(noise, upper_quartile(x, b, k, x->trial));
-		if (upper_quartile(x, b, -1, x->trial) > 4 * noise + 0.5) return false;
+		for (int k = 0; k < FLOOR_RUNS; k++) noise = fmax(noise, upper_quartile(x, of, n, k, x->trial));
+		even = upper_quartile(x, of, n, -1, x->trial) <= 4 * noise + 0.5;
 	}
-	return true;
+	free(list);
+	return even;
 }

@@ -136,7 +136,9 @@ static void round_all(calc *c, const struct site_rounding *r, vec x)
 const struct site_rounding *c_rounding(const calc *c, int site)
 {
 	for (const struct scope *s = c->scope; s && site >= 0; s = s->outer) site = s->site[site];
-	return site >= 0 && c->plan->round[site].on ? &c->plan->round[site] : NULL;
+	if (site < 0 || !c->plan->round[site].on) return NULL;
+	const struct site_rounding *r = &c->plan->round[site];
+	return r->format == FMT_F64 && !c->arith->wide ? NULL : r;
 }
 
 void c_site(calc *c, int site, vec x)

@@ -65,7 +65,7 @@ void c_stage(calc *c, size_t n, void (*part)(calc *d, size_t i, void *with), voi
 
 /* x rounded as the plan asks at this site; nothing when it asks nothing. */
 void c_site(calc *c, int site, vec x);
-/* What it asks, or NULL: for what is formed only to be rounded. */
+/* What it asks, or NULL (also where rounding to f64 would change nothing): for what is formed only to be rounded. */
 const struct site_rounding *c_rounding(const calc *c, int site);
 /* x rounded to nearest, for mistakes that are more than a rounding at a site. */
 void c_round(calc *c, enum format f, vec x);

@@ -27,7 +27,14 @@ void *malloc(size_t n) { return count_one(__libc_malloc(n)); }
 void *calloc(size_t n, size_t size) { return count_one(__libc_calloc(n, size)); }
 void *realloc(void *p, size_t n) { gone(p); return count_one(__libc_realloc(p, n)); }
 void *aligned_alloc(size_t alignment, size_t n) { return count_one(__libc_memalign(alignment, n)); }
-void *memalign(size_t alignment, size_t n) { return count_one(__libc_memalign(alignment, n)); }
+/* Not a call of ours: libgomp's, for a team of threads. */
+void *memalign(size_t alignment, size_t n)
+{
+	void *p = count_one(__libc_memalign(alignment, n));
+
+	__atomic_sub_fetch(&calls, 1, __ATOMIC_RELAXED);
+	return p;
+}
 int posix_memalign(void **p, size_t alignment, size_t n) { return (*p = memalign(alignment, n)) ? 0 : 12; }
 void free(void *p) { gone(p); __libc_free(p); }
 #else

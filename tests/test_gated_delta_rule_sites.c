@@ -19,9 +19,10 @@ static double o[T][HV][DV], S[HV][DK][DV];
 static double at_site(int s, double x) { return s == site ? format_round(FMT_BF16, ROUND_NEAREST_EVEN, x, 0) : x; }
 
 /* ---- what a token reads ---- */
-struct token { double q[DK], k[DK], v[DV], g, beta; };
+struct token { double q[DK], k[DK], v[DV], g, beta, given[DK], factor; };        /* k = factor given */
 
-static void norm(const struct capture *c, const char *name, int s, int missing, size_t t, double *x)
+/* x, and what it was multiplied by */
+static double norm(const struct capture *c, const char *name, int s, int missing, size_t t, double *x)
 {
 	double sum = 0, eps = 0.01, root;
 
@@ -29,7 +30,7 @@ static void norm(const struct capture *c, const char *name, int s, int missing, 
 		x[i] = at(c, name, t * DK + i);
 		sum += x[i] * x[i];
 	}
-	if (mistake == missing) return;
+	if (mistake == missing) return 1;
 	switch (mistake) {
 	case L2_EPS_OUTSIDE: root = sqrt(sum) + eps; break;
 	case L2_CLAMPED: root = sqrt(sum > eps ? sum : eps); break;
@@ -37,6 +38,7 @@ static void norm(const struct capture *c, const char *name, int s, int missing, 
 	default: root = sqrt(sum + eps);
 	}
 	for (size_t i = 0; i < DK; i++) x[i] = at_site(s, x[i] / root);
+	return 1 / root;
 }
 
 static double decay_of(const struct capture *c, double a, size_t h)
@@ -53,7 +55,8 @@ static struct token token(const struct capture *c, size_t t, size_t h)
 	double b = at(c, "in.b", t * HV + h);
 
 	norm(c, "in.q", SITE_Q, L2_MISSING_Q, t, x.q);
-	norm(c, "in.k", SITE_K, L2_MISSING_K, t, x.k);
+	x.factor = norm(c, "in.k", SITE_K, L2_MISSING_K, t, x.k);
+	for (size_t i = 0; i < DK; i++) x.given[i] = at(c, "in.k", t * DK + i);
 	for (size_t j = 0; j < DV; j++) x.v[j] = at(c, "in.v", (t * HV + h) * DV + j);
 	x.g = decay_of(c, at(c, "in.a", t * HV + h), h);
 	x.beta = at_site(SITE_BETA, mistake == BETA_IS_TANH ? tanh(b) : 1 / (1 + exp(-b)));
@@ -147,11 +150,17 @@ static void new_values(const struct token *x, const double *G, size_t L, double 
 	for (size_t i = 0; i < L; i++) {
 		double w[DK] = { 0 };
 		for (size_t p = 0; p <= i; p++)
-			for (size_t d = 0; d < DK; d++) w[d] += Y[i][p] * at_site(SITE_BETA_K, x[p].beta * exp(G[late ? i : p]) * x[p].k[d]);
+			for (size_t d = 0; d < DK; d++) {
+				double f = x[p].beta * exp(G[late ? i : p]);
+				w[d] += site == SITE_INVERSE_BETA_K ? at_site(site, Y[i][p] * f * x[p].factor) * x[p].given[d]
+					: Y[i][p] * at_site(SITE_BETA_K, f * x[p].k[d]);
+			}
 		for (size_t d = 0; d < DK; d++) w[d] = at_site(SITE_W, w[d]);
 		for (size_t j = 0; j < DV; j++) {
 			double u = 0;
-			for (size_t p = 0; p <= i; p++) u += Y[i][p] * at_site(SITE_BETA_V, x[p].beta * x[p].v[j]);
+			for (size_t p = 0; p <= i; p++)
+				u += site == SITE_INVERSE_BETA ? at_site(site, Y[i][p] * x[p].beta) * x[p].v[j]
+					: Y[i][p] * at_site(SITE_BETA_V, x[p].beta * x[p].v[j]);
 			V[i][j] = at_site(SITE_U, u);
 			for (size_t d = 0; d < DK; d++) V[i][j] -= w[d] * Sop[d][j];
 		}
@@ -188,7 +197,11 @@ static void chunk(const struct capture *c, size_t t0, size_t L, size_t h)
 		}
 		for (size_t d = 0; d < DK; d++) {
 			double s = exp(kept * G[end]) * S[h][d][j];
-			for (size_t i = 0; i < L; i++) s += x[i].k[d] * at_site(SITE_V_NEW_DECAYED, exp(G[end] - G[i]) * V[i][j]);
+			for (size_t i = 0; i < L; i++) {
+				double v = exp(G[end] - G[i]) * V[i][j];
+				s += site == SITE_V_NEW_DECAYED_K ? x[i].given[d] * at_site(site, x[i].factor * v)
+					: x[i].k[d] * at_site(SITE_V_NEW_DECAYED, v);
+			}
 			S[h][d][j] = at_site(SITE_STATE, s);
 		}
 	}
