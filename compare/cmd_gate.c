@@ -1,6 +1,7 @@
 /* etalon gate: many captures, one verdict. */
 #define _GNU_SOURCE              /* asprintf */
 #include <dirent.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -94,6 +95,27 @@ static bool ratchet(const struct arguments *a, struct finding *f, size_t n, int 
 	return ok;
 }
 
+/* Two captures at a time, each by half of the threads: what one does alone, the other fills. */
+static void find_all(const struct paths *p, const struct arguments *a, struct finding *f, int *status)
+{
+	int threads = omp_get_max_threads(), lanes = threads > 1 ? 2 : 1;
+	size_t done = 0;
+
+	omp_set_max_active_levels(2);
+	omp_set_num_threads(threads / lanes);
+	cli_stage("gate", 0, p->n);
+	#pragma omp parallel for num_threads(lanes) schedule(dynamic, 1)
+	for (size_t i = 0; i < p->n; i++) {
+		int one = find(p->item[i], &a->how, &f[i]);
+		#pragma omp critical(gate)
+		{
+			*status = worse_exit(*status, one);
+			cli_stage("gate", ++done, p->n);
+		}
+	}
+	omp_set_num_threads(threads);
+}
+
 static int judge_all(const struct paths *p, const struct arguments *a)
 {
 	struct finding *f = calloc(p->n, sizeof *f);
@@ -104,11 +126,7 @@ static int judge_all(const struct paths *p, const struct arguments *a)
 		error_set(&e, E_MEMORY, NULL, NO_OFFSET, "%zu captures", p->n);
 		return cli_fail(&e);
 	}
-	for (size_t i = 0; i < p->n; i++) {
-		cli_stage("gate", i, p->n);
-		status = worse_exit(status, find(p->item[i], &a->how, &f[i]));
-	}
-	cli_stage("gate", p->n, p->n);
+	find_all(p, a, f, &status);
 	bool ok = !a->baseline || ratchet(a, f, p->n, &status, &e);
 	ok = ok && write_report(a->junit, report_junit, f, p->n, &e) && write_report(a->markdown, report_markdown, f, p->n, &e);
 	if (!a->json) report_table(stdout, f, p->n);

@@ -132,6 +132,7 @@ bool xray_run(struct xray *x, const struct plan *plan, double *y)
 
 void xray_store(const struct xray *x, const double *y, double *stored)
 {
+	#pragma omp parallel for
 	for (size_t j = 0; j < x->n; j++) stored[j] = stored_as(out_dtype(x->call, xray_out(x, j)), y[j], 0);
 }
 
@@ -216,17 +217,27 @@ static void block_scales(const struct xray *x, const double *r, double *a)
 	for (int b = 0; b < x->blocks; b++) a[b] = count[b] ? fmin(1, a[b] / count[b]) : 0;
 }
 
+/* Sums go strip by strip, in order, so that no answer depends on the number of threads. */
+enum { STRIP = 1 << 14 };
+static size_t strip_end(const struct xray *x, size_t at) { return at + STRIP < x->n ? at + STRIP : x->n; }
+
 /* One step of Fisher's scoring towards the scales under which the residuals r [n] are likeliest, if they
  * are Cauchy's. */
 static void robust_scales(const struct xray *x, const double *r, double *a)
 {
 	double sum[MAX_BLOCKS] = { 0 }, weight[MAX_BLOCKS] = { 0 };
 
-	for (size_t j = 0; j < x->n; j++) {
-		if (!takes_part(x, j, r[j])) continue;
-		double r2 = r[j] * r[j], s = x->shape2[j], v = x->floor2[j] + s * a[x->block[j]];
-		sum[x->block[j]] += s * (2 * v / (v + r2) * r2 - x->floor2[j]) / (v * v);
-		weight[x->block[j]] += s * s / (v * v);
+	#pragma omp parallel for ordered schedule(static, 1)
+	for (size_t at = 0; at < x->n; at += STRIP) {
+		double part[MAX_BLOCKS] = { 0 }, part_weight[MAX_BLOCKS] = { 0 };
+		for (size_t j = at; j < strip_end(x, at); j++) {
+			if (!takes_part(x, j, r[j])) continue;
+			double r2 = r[j] * r[j], s = x->shape2[j], v = x->floor2[j] + s * a[x->block[j]];
+			part[x->block[j]] += s * (2 * v / (v + r2) * r2 - x->floor2[j]) / (v * v);
+			part_weight[x->block[j]] += s * s / (v * v);
+		}
+		#pragma omp ordered
+		for (int b = 0; b < x->blocks; b++) sum[b] += part[b], weight[b] += part_weight[b];
 	}
 	for (int b = 0; b < x->blocks; b++) a[b] = weight[b] > 0 ? fmax(0, fmin(1, sum[b] / weight[b])) : 0;
 }
@@ -238,10 +249,16 @@ static double score(const struct xray *x, const double *r, const double *start)
 
 	memcpy(a, start, sizeof a);
 	for (int i = 0; i < STEPS; i++) robust_scales(x, r, a);
-	for (size_t j = 0; j < x->n; j++) {
-		double v = x->floor2[j] + x->shape2[j] * a[x->block[j]], ulp = ulp_at(x, j, x->got[j]), w = v + r[j] * r[j];
-		if (takes_part(x, j, r[j])) sum += log(w / v * (w / (ulp * ulp)));
-		else sum += isfinite(r[j]) ? 0 : isnan(r[j]) ? agree : disagree;
+	#pragma omp parallel for ordered schedule(static, 1)
+	for (size_t at = 0; at < x->n; at += STRIP) {
+		double part = 0;
+		for (size_t j = at; j < strip_end(x, at); j++) {
+			double v = x->floor2[j] + x->shape2[j] * a[x->block[j]], ulp = ulp_at(x, j, x->got[j]), w = v + r[j] * r[j];
+			if (takes_part(x, j, r[j])) part += log(w / v * (w / (ulp * ulp)));
+			else part += isfinite(r[j]) ? 0 : isnan(r[j]) ? agree : disagree;
+		}
+		#pragma omp ordered
+		sum += part;
 	}
 	return sum;
 }
@@ -252,6 +269,7 @@ double xray_try(const struct xray *x)
 
 	for (size_t j = 0; j < x->n; j++) x->trial[j] = x->base[j] + x->d[j];
 	xray_store(x, x->trial, x->trial);
+	#pragma omp parallel for
 	for (size_t j = 0; j < x->n; j++) x->trial[j] = residual(x, j, x->trial[j]);
 	block_scales(x, x->trial, a);
 	return score(x, x->trial, a);
