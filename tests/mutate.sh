@@ -7,8 +7,24 @@
 # there instead, and the test program, with tabs between. Lines that begin with # are for people.
 # A mutant is killed when the program exits with a failed test; one that does not compile, that changes
 # nothing, or that runs into the time limit is an error. Exit: 0 when all are killed, and there is one.
+# As many parts of the table at a time as there are processors.
 table=$1 build=$2 limit=60
-work=$build/mutants
+if [ -z "$3" ]; then
+	parts=$(getconf _NPROCESSORS_ONLN) status=0
+	mkdir -p "$build/mutants"
+	rm -f "$build"/mutants/*.tsv "$build"/mutants/*.log "$build"/mutants/*.status
+	awk -v n="$parts" -v to="$build/mutants/" '!/^#/ && NF { print >(to row++ % n ".tsv") }' "$table" || exit 1
+	for i in $(seq 0 $((parts - 1))); do
+		part=$build/mutants/$i
+		[ ! -s "$part.tsv" ] || { sh "$0" "$part.tsv" "$build" "$i" >"$part.log" 2>&1; echo $? >"$part.status"; } &
+	done
+	wait
+	cat "$build"/mutants/*.log | awk '/^[0-9]+ mutants:/ { all += $1; killed += $3; survived += $5; errors += $7; next } { print }
+		END { print all + 0 " mutants: " killed + 0 " killed, " survived + 0 " survived, " errors + 0 " errors" }'
+	for part in "$build"/mutants/*.status; do [ "$(cat "$part")" = 0 ] || status=1; done
+	exit $status
+fi
+work=$build/mutants/$3
 killed=0 survived=0 errors=0
 tab=$(printf '\t')
 
