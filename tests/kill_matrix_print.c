@@ -4,7 +4,9 @@
 
 #include "kill_matrix.h"
 
-struct sum { int possible, seen, caught, named, cell[FATES], clean, alarms; };
+/* faint: seen and not caught, its size below FAINT on every case. */
+enum { FAINT = 10 };
+struct sum { int possible, seen, caught, named, faint, cell[FATES], clean, alarms; };
 
 static bool same_model(const struct model *a, const struct model *b)
 {
@@ -89,6 +91,7 @@ static struct sum sum_of(const struct unit *u, int n, const struct model *m)
 {
 	struct sum s = { 0 };
 	bool known[4][MAX_FAULT] = { { false } };
+	double size[MAX_FAULT] = { 0 };
 
 	for (int i = 0; i < n; i++) {
 		if (!same_model(&u[i].model, m)) continue;
@@ -97,6 +100,7 @@ static struct sum sum_of(const struct unit *u, int n, const struct model *m)
 		for (int f = 0; f < u[i].n_fault; f++) {
 			enum fate fate = u[i].cell[f].fate;
 			s.cell[fate]++;
+			size[f] = fmax(size[f], u[i].cell[f].size);
 			known[0][f] |= fate != FOREIGN;
 			known[1][f] |= fate > UNSEEN;
 			known[2][f] |= is_caught(fate);
@@ -107,6 +111,7 @@ static struct sum sum_of(const struct unit *u, int n, const struct model *m)
 		s.possible += known[0][f];
 		s.seen += known[1][f];
 		s.caught += known[2][f];
+		s.faint += known[1][f] && !known[2][f] && size[f] < FAINT;
 		s.named += known[3][f];
 	}
 	return s;
@@ -118,6 +123,7 @@ static void add(struct sum *all, const struct sum *s)
 	all->seen += s->seen;
 	all->caught += s->caught;
 	all->named += s->named;
+	all->faint += s->faint;
 	all->clean += s->clean;
 	all->alarms += s->alarms;
 	for (int f = 0; f < FATES; f++) all->cell[f] += s->cell[f];
@@ -234,7 +240,7 @@ bool print_matrix(const struct unit *u, int n, double seconds)
 	struct sum all = totals(u, n);
 	printf("*faults*: possible in that model; *seen*, *caught*, *named*: on one case or more, named right or by an alias. "
 		"*cells*: faults judged, on all cases; *named* of them: the share of those caught. *clean*: calls without a fault; *alarms*: those "
-		"that did not pass.\n\nTook %.0f s, %.0f s of processor time.\n\n", seconds, cpu);
+		"that did not pass. %d that were seen are faint: below %d on every case, and not caught.\n\nTook %.0f s, %.0f s of processor time.\n\n", all.faint, FAINT, seconds, cpu);
 	printf("## The matrix\n\n`R` named right, `A` named by an alias, `W` named wrong, `U` caught, not named, `M` missed, `.` not visible, "
 		"`-` not possible in this model.\n\n");
 	for (size_t o = 0; ops[o]; o++)
@@ -247,7 +253,7 @@ bool print_matrix(const struct unit *u, int n, double seconds)
 	cells_that_are(u, n, ALIAS, ALIAS);
 	printf("## False alarms\n\n%d in %d clean calls.\n", all.alarms, all.clean);
 	if (all.alarms) alarms(u, n);
-	return !all.alarms && all.caught == all.seen && all.named >= enough * all.caught;
+	return !all.alarms && all.caught + all.faint == all.seen && all.named >= enough * all.caught;
 }
 
 bool write_table(const char *path, const struct unit *u, int n)
