@@ -34,6 +34,7 @@ static double cost(const struct test_case *k)
 	return product(k, "T Hv Dk Dv R H D C W ") + per_token * product(k, "T Hv ") + per_state * product(k, "N Hv Dk Dv ");
 }
 
+enum { SMALL_CASES = 3 };        /* of an op, in the small version */
 struct arguments { bool small; const char *table, *op, *kase, *fault; };
 
 static int faults(const struct op *op, const char *only, struct fault *list)
@@ -58,13 +59,16 @@ static int units_of(const struct op *op, const struct arguments *a, struct unit 
 	int n = 0, n_fault = list ? faults(op, a->fault, list) : 0;
 
 	for (const struct contract *k = op->contracts; k->name; k++)
-		for (int narrow = 1; narrow >= 0; narrow--)
+		for (int narrow = 1; narrow >= 0; narrow--) {
+			int cases = 0;
 			for (const struct test_case *t = test_cases; t->op; t++) {
 				int seeds = !model_fits(&(struct model){ op, k, narrow }, t) ? 0 : a->small || a->fault || op->iterates ? 1 : cost(t) < cheap ? CHEAP_SEEDS : SEEDS;
 				if (!wanted(t, op, a) || (op->iterates ? narrow || a->small : a->small && !narrow)) continue;
+				if (a->small && ++cases > SMALL_CASES) break;
 				unit[n++] = (struct unit){ .model = { op, k, narrow }, .kase = t, .seeds = seeds, .n_fault = n_fault,
 					.fault = list, .cell = calloc((size_t)n_fault, sizeof(struct cell)) };
 			}
+		}
 	return n;
 }
 
