@@ -138,7 +138,7 @@ readback: $(BUILD)/readback
 $(BUILD)/false_alarms $(BUILD)/readback: $(BUILD)/%: $(BUILD)/tests/%.o $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
 
-mutants: $(MUTANT_TESTS)
+mutants: $(BUILD)/etalon $(MUTANT_TESTS)
 	@CC='$(CC)' CFLAGS='$(CFLAGS)' LIBS='$(CUDALIBS) $(LIBS)' OBJECTS='$(OBJECTS)' FAULTY='$(FAULTY)' HELPERS='$(HELPERS)' \
 		sh tests/mutate.sh tests/mutants.tsv $(BUILD)
 
