@@ -14,6 +14,11 @@ ifeq ($(origin NVCC),undefined)
 NVCC := $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 endif
 
+# On all processors, unless -j says otherwise.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell getconf _NPROCESSORS_ONLN)
+endif
+
 # ---- what is built ----
 LIBS := -ljansson -lmpfr -lgmp -lopenblas -lm -ldl -lpthread
 KERNELS := $(filter-out gpu/cuda.cu gpu/model_%.cu,$(wildcard gpu/*.cu))
