@@ -6,7 +6,7 @@
 #include "ref/dd.h"
 #include "ref/dd_simd.h"
 
-enum { AHEAD = 4096, LINE = 64 };       /* bytes: asked for before they are read; of the cache */
+enum { AHEAD = 8192, LINE = 64 };       /* bytes: asked for before they are read; of the cache */
 
 typedef long long vi __attribute__((vector_size(8 * W)));
 typedef unsigned long long vu __attribute__((vector_size(8 * W)));

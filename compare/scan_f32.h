@@ -6,7 +6,6 @@ typedef int vw __attribute__((vector_size(8 * W)));
 #define V(op) _mm512_##op
 typedef __m512i vany;
 INLINE vf f_size(vf a, vf b) { return _mm512_range_ps(a, b, 0xb); }
-INLINE vd f_half(vf a, int i) { return of_floats(i ? _mm512_extractf32x8_ps(a, 1) : _mm512_castps512_ps256(a)); }
 INLINE vw w_count_equal(vw n, vw a, vw b)
 {
 	return (vw)_mm512_mask_sub_epi32((vany)n, _mm512_cmpeq_epi32_mask((vany)a, (vany)b), (vany)n, _mm512_set1_epi32(-1));
@@ -20,7 +19,6 @@ INLINE vf f_size(vf a, vf b)
 	const vw magnitude = (vw){ 0 } + 0x7fffffff;
 	return _mm256_max_ps((vf)((vw)a & magnitude), (vf)((vw)b & magnitude));
 }
-INLINE vd f_half(vf a, int i) { return of_floats(i ? _mm256_extractf128_ps(a, 1) : _mm256_castps256_ps128(a)); }
 INLINE vw w_count_equal(vw n, vw a, vw b) { return n - (a == b); }
 INLINE bool w_any(vw a) { return !_mm256_testz_si256((vany)a, (vany)a); }
 #endif
@@ -48,7 +46,7 @@ INLINE vw quick_vector(struct quick *q, const float *x, const float *y, vf rel)
 
 	#pragma GCC unroll 2
 	for (int i = 0; i < 2; i++) {
-		vd wide = f_half(a, i), d = f_half(b, i) - wide;
+		vd wide = load_f32(x, (size_t)i * W), d = load_f32(y, (size_t)i * W) - wide;
 		q->d2[i] = v_fma(d, d, q->d2[i]);
 		q->a2[i] = v_fma(wide, wide, q->a2[i]);
 		q->d[i] += d;
