@@ -78,7 +78,8 @@ static void fill(struct tensors *t, enum dtype d, size_t n, const char *a, const
 }
 
 /* run against reading memory in turn */
-static void rate(const char *what, const char *form, const char *where, void (*run)(void *), void *data, struct two *memory, const char *goal)
+static void rate(const char *what, const char *form, const char *where, void (*run)(void *), void *data, struct two *memory,
+	const char *goal)
 {
 	struct bench_pair p = bench_turns(run, data, read_both, memory);
 

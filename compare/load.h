@@ -57,6 +57,18 @@ INLINE vd v_size(vd a, vd b)
 #endif
 }
 
+#if defined __AVX512F__
+typedef __m512 vf;
+INLINE vf f_load(const float *x) { return _mm512_loadu_ps(x); }
+INLINE vf f_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+INLINE vf f_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+#elif defined __AVX2__
+typedef __m256 vf;
+INLINE vf f_load(const float *x) { return _mm256_loadu_ps(x); }
+INLINE vf f_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+INLINE vf f_min(vf a, vf b) { return _mm256_min_ps(a, b); }
+#endif
+
 /* Of any alignment. */
 INLINE vd load_f64(const void *x, size_t i)
 {

@@ -1,6 +1,5 @@
 /* Two arrays of F32, 2 W elements at a time: sums in double, all else in float, in half the steps. Float tells for certain
  * that no element passes a limit; where one may, nothing is added and the loop in double decides. */
-typedef float vf __attribute__((vector_size(8 * W)));
 typedef int vw __attribute__((vector_size(8 * W)));
 #ifdef __AVX512F__
 #define V(op) _mm512_##op
@@ -22,7 +21,6 @@ INLINE vf f_size(vf a, vf b)
 INLINE vw w_count_equal(vw n, vw a, vw b) { return n - (a == b); }
 INLINE bool w_any(vw a) { return !_mm256_testz_si256((vany)a, (vany)a); }
 #endif
-INLINE vf f_max(vf a, vf b) { return V(max_ps)(a, b); }
 INLINE vw w_max(vw a, vw b) { return (vw)V(max_epi32)((vany)a, (vany)b); }
 INLINE vw w_least(vw a, vw b) { return (vw)V(min_epu32)((vany)a, (vany)b); }
 /* a - b, or 0, of numbers whose lower halves are 0 */
@@ -41,7 +39,7 @@ struct quick { vd d2[2], a2[2], d[2]; vf rel, most; vw past, tiny, equal; };
 INLINE vw quick_vector(struct quick *q, const float *x, const float *y, vf rel)
 {
 	const vw magnitude = (vw){ 0 } + 0x7fffffff, power = (vw){ 0 } + 0x7f800000;
-	vf a = V(loadu_ps)(x), b = V(loadu_ps)(y), size = (vf)((vw)(b - a) & magnitude), m = f_size(a, b);
+	vf a = f_load(x), b = f_load(y), size = (vf)((vw)(b - a) & magnitude), m = f_size(a, b);
 	vw unit = w_less((vw)m & power, (vw){ 0 } + UNIT), past = w_max((vw)size, unit) - unit;
 
 	#pragma GCC unroll 2
@@ -166,8 +164,9 @@ INLINE bool doubtful(const struct quick *q, const struct limits *l)
 {
 	const vf abs = (vf){ 0 } + not_above(l->abs);
 	vw rounded = q->past >= quick_past(EXACT), past = q->past > quick_past(quick_limit(l->ulp));
+	vw tiny = w_least(q->tiny, (vw){ 0 } + TINY) != TINY;
 
-	return w_any(past | (q->rel > 0) | (q->most > abs) | (rounded & (q->most >= abs)) | (w_least(q->tiny, (vw){ 0 } + TINY) != TINY));
+	return w_any(past | (q->rel > 0) | (q->most > abs) | (rounded & (q->most >= abs)) | tiny);
 }
 
 /* The elements that were added: of the first n those that fill groups, or none. F32's own spacing is asked for. */

@@ -131,7 +131,8 @@ static void figures_are_those_of_a_plain_loop(void **state)
 static bool passes(const struct tensor *a, const struct tensor *b, const struct limits *l)
 {
 	for (size_t i = 0; i < a->count; i++) {
-		double x = element(a, i), y = element(b, i), d = fabs(y - x), m = fmax(fabs(x), fabs(y)), power = m > 0 ? ldexp(1, ilogb(m)) : 0;
+		double x = element(a, i), y = element(b, i), d = fabs(y - x), m = fmax(fabs(x), fabs(y));
+		double power = m > 0 ? ldexp(1, ilogb(m)) : 0;
 		if (d > l->abs || d > l->rel * m || d > l->ulp * fmax(power, l->least)) return true;
 	}
 	return false;
@@ -178,9 +179,11 @@ static void forms_agree_on(enum dtype t, size_t n, size_t what)
 			if (f == 0) first = s;
 			assert_true(s.differ == first.differ);
 			if (k % 3 != 1 || fabs(shares[k / 3] - 1) > 0x1p-40) if (s.past != passes(&a, &b, &l))
-				fail_msg("%s %s, %zu, form %zu, limit %zu of %g: past is %d", dtype_info[t].name, whats[what], n, f, k % 3, shares[k / 3], s.past);
+				fail_msg("%s %s, %zu, form %zu, limit %zu of %g: past is %d", dtype_info[t].name, whats[what], n, f, k % 3, shares[k / 3],
+					s.past);
 			assert_memory_equal(s.bin, first.bin, sizeof s.bin);
-			assert_true(near(s.d2, first.d2, 1e-14) && near(s.a2, first.a2, 1e-14) && fabs(s.d - first.d) <= 1e-13 * (1 + sqrt(s.d2 * (double)n)));
+			assert_true(near(s.d2, first.d2, 1e-14) && near(s.a2, first.a2, 1e-14));
+			assert_true(fabs(s.d - first.d) <= 1e-13 * (1 + sqrt(s.d2 * (double)n)));
 		}
 	}
 	guarded_free(&ga), guarded_free(&gb);
