@@ -35,6 +35,8 @@ bool causes_read(struct logit_causes *x, const struct tensors *file, const struc
 	if (!model_read(q->model, q->contract, q->ids, q->n, &engine, &x->layers, e)) return false;
 	x->has_layers = true;
 	take_sums(&x->layers, q);
+	q->exact = &x->layers.exact;
+	q->replica = &x->layers.replica;
 	return true;
 }
 
