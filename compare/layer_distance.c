@@ -137,18 +137,17 @@ static double share(const struct reader *d, const double *y)
 	return error > 0 ? 1 - layer_distance(d, y, d->now).square / error : 1;
 }
 
-/* Of a large layer, as many as have NOISY_ROWS rows between them, at least 2. */
-static int noisy_runs(const struct reader *d)
+int layer_noisy_runs(size_t rows, bool large)
 {
-	size_t rows = d->n / d->row, runs = (NOISY_ROWS + rows - 1) / rows;
+	size_t runs = (NOISY_ROWS + rows - 1) / rows;
 
-	return !d->large || runs > NOISY_RUNS ? NOISY_RUNS : runs < 2 ? 2 : (int)runs;
+	return !large || runs > NOISY_RUNS ? NOISY_RUNS : runs < 2 ? 2 : (int)runs;
 }
 
 bool layer_noise(struct reader *d, const struct plan *replica, struct distance *most, double *explained)
 {
 	struct plan exact = *replica;
-	int runs = noisy_runs(d);
+	int runs = layer_noisy_runs(d->n / d->row, d->large);
 
 	exact.arith = &arith_f64;
 	exact.bits = arith_f64.precision;

@@ -26,6 +26,8 @@ struct layer_suspect {
 /* Correct layers that a reading makes: NOISY_RUNS; of a large layer as many as have NOISY_ROWS rows between them, from 2 on, as
  * six runs of 64 rows scatter by 2 to 4 % of their score (docs/models.md). */
 enum { MAX_CONVICTED = 4, NOISY_RUNS = 6, NOISY_ROWS = 480 };
+int layer_noisy_runs(size_t rows, bool large);
+
 struct layer_reading {
 	const struct op *op;
 	const struct contract *contract;
