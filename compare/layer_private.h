@@ -17,7 +17,7 @@ struct reader {
 	bool large;                     /* runs go one after the other, each in parallel */
 };
 
-/* A score this many times that of the farthest of NOISY_RUNS correct layers is beyond the limit. */
+/* A score this many times that of the farthest correct layer is beyond the limit. */
 #define LAYER_BEYOND 2.0
 /* So is a single element, this many times as far off: where few elements tip over, but far, the largest of six scatters by
  * more than the score does. */

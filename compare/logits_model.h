@@ -32,6 +32,9 @@ struct model_question {
 	int bits;
 	const char *contract;
 	const struct arith *sums[MODEL_PARTS];          /* of the replica's parts; NULL: truth */
+	/* The last hidden state of all tokens in f64, exact and of the contract's replica, where it is known: taken over in place of
+	 * a run, if truth is f64. May be NULL or empty. */
+	struct values *exact, *replica;
 	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
 };
 bool model_reference_make(struct model_reference *r, const struct model_question *q, struct error *e);

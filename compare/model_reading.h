@@ -28,6 +28,9 @@ struct model_reading {
 	size_t embedding_off;           /* elements of hidden.0 that are not the embedding's, rounded as the contract has it */
 	struct layer_reading *part;     /* [parts], the head last */
 	struct grown *grown;            /* [parts + 1] */
+	/* Free-running in f64, the last hidden state of all tokens: of the exact model; and of the replica, empty unless that
+	 * is the contract's alone, in f64, in every layer. Whoever runs the same may take them. */
+	struct values exact, replica;
 	int first;                      /* the first part that its contract does not explain, or NOWHERE */
 	bool understood;                /* every part is explained, by its contract or by what is convicted in it */
 };

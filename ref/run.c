@@ -75,37 +75,63 @@ static void calc_free(calc *c)
 	free(c->buffer);
 }
 
-/* Runs pieces by calcs that begin as `first`; *operations: those of elements, added up. False when memory is short. */
+/* What threads share that run pieces by calcs which begin as `first`. operations: those of elements, added up. */
+struct team { const calc *first; const struct work *w; uint64_t *operations; size_t done; bool ok; };
+
+static void begin(calc *c, const struct team *t)
+{
+	*c = *t->first;
+	if (c->arith->enter) c->arith->enter(c);
+}
+
+static void take_part(calc *c, struct team *t, size_t i)
+{
+	const struct work *w = t->w;
+	bool go;
+
+	#pragma omp atomic read
+	go = t->ok;
+	if (!go || (w->stride > 1 && i % w->stride)) return;
+	if (!run_piece(c, w, i)) {
+		#pragma omp atomic write
+		t->ok = false;
+	}
+	if (c->plan->tick && w->part == op_piece) {
+		#pragma omp critical
+		c->plan->tick(++t->done, w->n);
+	}
+}
+
+static void end(calc *c, struct team *t)
+{
+	if (c->arith->leave) c->arith->leave(c);
+	#pragma omp atomic
+	*t->operations += c->work;
+	calc_free(c);
+}
+
+/* False when memory is short. A piece alone runs outside of any team: within one, even of one thread, each of its stages would
+ * start threads of its own and end them. */
 static bool run(const calc *first, const struct work *w, uint64_t *operations)
 {
-	size_t done = 0;
-	bool ok = true;
+	struct team t = { first, w, operations, 0, true };
 
-	#pragma omp parallel if (w->n > 1)
-	{
-		calc c = *first;
-		if (c.arith->enter) c.arith->enter(&c);
-		#pragma omp for schedule(dynamic)
-		for (size_t i = 0; i < w->n; i++) {
-			bool go;
-			#pragma omp atomic read
-			go = ok;
-			if (!go || (w->stride > 1 && i % w->stride)) continue;
-			if (!run_piece(&c, w, i)) {
-				#pragma omp atomic write
-				ok = false;
-			}
-			if (c.plan->tick && w->part == op_piece) {
-				#pragma omp critical
-				c.plan->tick(++done, w->n);
-			}
-		}
-		if (c.arith->leave) c.arith->leave(&c);
-		#pragma omp atomic
-		*operations += c.work;
-		calc_free(&c);
+	if (w->n == 1) {
+		calc c;
+		begin(&c, &t);
+		take_part(&c, &t, 0);
+		end(&c, &t);
+		return t.ok;
 	}
-	return ok;
+	#pragma omp parallel
+	{
+		calc c;
+		begin(&c, &t);
+		#pragma omp for schedule(dynamic)
+		for (size_t i = 0; i < w->n; i++) take_part(&c, &t, i);
+		end(&c, &t);
+	}
+	return t.ok;
 }
 
 void c_stage(calc *c, size_t n, void (*part)(calc *d, size_t i, void *with), void *with)
