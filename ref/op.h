@@ -66,7 +66,7 @@ struct cut {
 	span (*pieces)(const struct call *call, span along);            /* those that have to do with this part of dims[0] */
 	span (*rows)(const struct call *call, int out, span along);     /* of output out's first axis: those that it completes */
 };
-extern const struct cut cut_rows;       /* piece i makes row i of every output, dims[0] of them */
+extern const struct cut cut_rows;       /* piece i makes row i of every output, dims[0] of them, each of rank 2 or more */
 
 /* Tables end with a NULL name. Contracts run from the tightest to the loosest. */
 struct op {

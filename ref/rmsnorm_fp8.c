@@ -189,5 +189,5 @@ static const struct contract contracts[] = {
 const struct op op_rmsnorm_fp8 = {
 	.name = "rmsnorm_fp8", .what = "(x + residual) (mean x^2 + eps)^-1/2 (offset + weight) in e4m3, a scale for each row",
 	.dims = { "R", "D" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
-	.contracts = contracts, .forms = { { "rows", row } }, .check = check, .pieces = pieces, .cut = &cut_rows
+	.contracts = contracts, .forms = { { "rows", row } }, .check = check, .pieces = pieces
 };
