@@ -7,8 +7,6 @@
 #include "xray_private.h"
 
 enum { HEADS = 16, PARTS = 4, FEWEST = 8, SEGMENTS = 16 };
-/* Output elements of a strip, some 120 bytes of memory each. */
-enum { STRIP = 1 << 17 };
 
 /* What is done around a run, in element operations of the reference for each output element. */
 static const uint64_t overhead = 64;
