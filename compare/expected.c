@@ -3,6 +3,8 @@
 
 #include "expected.h"
 
+struct check_strips check_strips = { 1 << 18, 1 << 15 };
+
 enum dtype out_dtype(const struct call *call, int i)
 {
 	return call->out[i] ? call->out[i]->dtype : DT_F64;

@@ -10,8 +10,9 @@
  * s_i = 0, which float32 holds exactly on their way, take no part in their row's mean and have no
  * sigma: they must be the truth rounded once. */
 enum { FRESH_RUNS = 8 };        /* noisy runs judged like kernels, to learn how their figures scatter */
-/* Output elements that a check has at hand at a time, about: of a call with more, strips (ref/op.h). */
-enum { STRIP = 1 << 17 };
+/* Output elements that a check has at hand at a time: all of a call that has no more than 2^18, else some 2^15 (ref/op.h). Smaller
+ * calls are looked at in one piece, as that takes half the time. Tests choose other numbers. */
+extern struct check_strips { size_t whole, most; } check_strips;
 
 struct expected {
 	double *sigma[MAX_OUT], *upstream[MAX_OUT];     /* of the strip that was added last; NULL for an output the call has not */

@@ -91,6 +91,8 @@ static span pieces_along(const struct call *call, span tokens)
 	return (span){ n.first * call->dim[D_HV], n.last * call->dim[D_HV] };
 }
 
+static size_t carried(const struct call *call) { return call->dim[D_HV] * call->dim[D_DK] * call->dim[D_DV]; }
+
 static span rows_along(const struct call *call, int out, span tokens)
 {
 	return out == OUT_O ? tokens : sequences(call, tokens, false);
@@ -181,5 +183,5 @@ const struct op op_gated_delta_rule = {
 	.dims = { "T", "Hk", "Hv", "Dk", "Dv", "N" },
 	.in = in, .out = out, .params = params, .sites = sites, .mistakes = gdr_mistakes, .contracts = contracts,
 	.forms = { { "sequential", gdr_sequential }, { "chunk", gdr_chunked, true } },
-	.check = check, .pieces = pieces, .cut = &(const struct cut){ pieces_along, rows_along }
+	.check = check, .pieces = pieces, .cut = &(const struct cut){ pieces_along, rows_along, carried }
 };

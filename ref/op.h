@@ -65,6 +65,7 @@ struct call;
 struct cut {
 	span (*pieces)(const struct call *call, span along);            /* those that have to do with this part of dims[0] */
 	span (*rows)(const struct call *call, int out, span along);     /* of output out's first axis: those that it completes */
+	size_t (*carried)(const struct call *call);                     /* elements handed on from strip to strip, at most */
 };
 extern const struct cut cut_rows;       /* piece i makes row i of every output, dims[0] of them, each of rank 2 or more */
 
@@ -146,8 +147,9 @@ int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK]);
 /* ---- strips ---- */
 /* A part of dims[0], and the elements [first, first + count) of output i that it completes. */
 struct strip { span along; size_t first[MAX_OUT], count[MAX_OUT]; };
-/* How many strips make one of about `most` output elements; 1 where the op is not cut. */
-size_t call_strips(const struct call *call, size_t most);
+/* How many strips: one of a call of up to `whole` output elements, else of about `most`, but not so small that what a run hands on
+ * from one to the next is more than an eighth of it; 1 where the op is not cut. */
+size_t call_strips(const struct call *call, size_t whole, size_t most);
 struct strip call_strip(const struct call *call, size_t i, size_t n);   /* number i of n */
 
 /* ---- a run of the reference ---- */

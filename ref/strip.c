@@ -6,15 +6,17 @@
 
 static span same(const struct call *call, span along) { (void)call; return along; }
 static span row(const struct call *call, int out, span along) { (void)call; (void)out; return along; }
-const struct cut cut_rows = { same, row };
+static size_t nothing(const struct call *call) { (void)call; return 0; }
+const struct cut cut_rows = { same, row, nothing };
 
-size_t call_strips(const struct call *call, size_t most)
+size_t call_strips(const struct call *call, size_t whole, size_t most)
 {
-	size_t n = 0;
+	size_t n = 0, least = call->op->cut ? 8 * call->op->cut->carried(call) : SIZE_MAX;
 
 	for (int i = 0; i < MAX_OUT; i++) n += call->out_count[i];
-	n = (n + most - 1) / most;
-	return !call->op->cut || n < 1 ? 1 : n < call->dim[0] ? n : call->dim[0];
+	if (n <= whole || n <= least) return 1;
+	n /= most > least ? most : least;
+	return n < 1 ? 1 : n < call->dim[0] ? n : call->dim[0];
 }
 
 struct strip call_strip(const struct call *call, size_t i, size_t n)
