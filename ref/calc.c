@@ -70,8 +70,10 @@ void c_store(calc *c, int out, size_t first, size_t step, vec x)
 	if (!hi) return;
 	c->arith->read(c, b, b + x.n, x.at, x.n);
 	for (size_t i = 0; i < x.n; i++) {
-		hi[first + i * step] = b[i];
-		if (lo) lo[first + i * step] = b[x.n + i];
+		size_t at = first + i * step - c->strip->first[out];
+		if (at >= c->strip->count[out]) continue;
+		hi[at] = b[i];
+		if (lo) lo[at] = b[x.n + i];
 	}
 }
 
