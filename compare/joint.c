@@ -38,7 +38,8 @@ static bool fit_sites(struct xray *x, double *d, struct coefficient *c)
 	return true;
 }
 
-/* Turns all sites, or all that are rounded, whose coefficients are above this, if the score falls by enough. */
+/* Turns all sites, or all that are rounded, whose coefficients are above this, if the score falls by enough; of what is put
+ * in, whose type is not known, no less is asked than that it explains the call. */
 static bool turn(struct xray *x, const struct coefficient *c, double above, bool only_out, bool *taken)
 {
 	struct plan before = x->replica;
@@ -52,7 +53,7 @@ static bool turn(struct xray *x, const struct coefficient *c, double above, bool
 		}
 	if (!n) return true;
 	if (!xray_rebase(x)) return false;
-	*taken = x->score < score - worth_keeping;
+	*taken = x->score < score - worth_keeping && (only_out || replica_explains(x));
 	if (*taken) return true;
 	x->replica = before;
 	return xray_rebase(x);

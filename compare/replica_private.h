@@ -11,8 +11,8 @@ extern const double float32s_size;
 bool replica_explains_plenty(struct xray *x, bool *yes);
 
 /* Rounds what is not rounded, in the commonest type, and no longer what is, at all sites at once whose coefficients in one fit
- * say so, if the score falls by what is worth keeping: a chain of choices of which none can be undone alone. E_MEMORY is the
- * only error. */
+ * say so, if that explains the call; or only the latter, if the score falls by what is worth keeping: a chain of choices of
+ * which none can be undone alone. E_MEMORY is the only error. */
 bool replica_turn(struct xray *x, bool *taken);
 
 /* Takes each rounding and each mistake out that x->replica does as well without; unless types are settled, or nothing is
