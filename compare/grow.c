@@ -182,6 +182,12 @@ static bool grow_roundings(struct search *s, bool *grew)
 	while (more) {
 		more = false;
 		int n = roundings(s, 0, FIRST_TIER, list);
+		if (n == 0 && !replica_explains(s->x) && !replica_turn(s->x, &more)) return false;
+		if (more) {
+			forgive(s);
+			*grew = true;
+			continue;
+		}
 		if (n == 0 && !s->settled && !replica_explains(s->x)) n = roundings(s, FIRST_TIER, SITE_TYPES, list);
 		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;
 		*grew = *grew || more;
