@@ -26,7 +26,9 @@ static bool settle(struct reader *d, struct layer_reading *r)
 
 static bool within(const struct layer_reading *r)
 {
-	return r->truth_error <= negligible && r->truth_upwards <= negligible && r->left.score <= r->limit && r->left.worst <= r->worst_limit;
+	bool known = r->truth_error <= negligible && r->truth_upwards <= negligible;
+
+	return known && r->left.score <= r->limit && r->left.worst <= r->worst_limit;
 }
 
 /* The suspect that leaves least, if that is less than half of what was left; NULL: none. */

@@ -12,6 +12,17 @@ static const char *part_name(const struct model_reading *r, size_t l, char *text
 
 int model_reading_exit(const struct model_reading *r) { return r->first == NOWHERE && !r->embedding_off ? EXIT_PASS : EXIT_FAIL; }
 
+const char *model_part_sentence(const struct model_reading *r, size_t part, char *text, size_t size)
+{
+	const struct layer_reading *p = &r->part[part];
+	char name[32];
+
+	snprintf(text, size, "%s, %s: %s, %.2f %% explained (%.2f %% if correct), distance %.2f of its limit, worst element %.2f of its own",
+		part_name(r, part, name, sizeof name), p->op->name, p->kept ? "keeps its contract" : p->understood ? "wrong"
+		: "wrong, not understood", 100 * p->explained, 100 * p->correct, p->left.score / p->limit, p->left.worst / p->worst_limit);
+	return text;
+}
+
 static void print_parts(FILE *to, const struct model_reading *r)
 {
 	char name[32];
