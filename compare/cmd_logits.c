@@ -78,6 +78,14 @@ static void tick(const char *stage, size_t done, size_t total)
 	cli_pace(text, logits_pace_share(&pace, stage, done, total), progress);
 }
 
+/* So that what is known of a long run is known when it ends early. */
+static void part_read(const struct model_reading *r, size_t part)
+{
+	char text[256];
+
+	if (progress) fprintf(stderr, "%s\n", model_part_sentence(r, part, text, sizeof text));
+}
+
 /* The layers first: they say how the engine adds, and with that the replica does it too. */
 static bool under_contract(struct inputs *in, struct logit_comparison *c, struct logit_report *r, struct model_question *q,
 	bool quick, struct error *e)
@@ -124,7 +132,7 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 	bool choose = a->contract && !strcmp(a->contract, "auto");
 	const char *declared = meta_get(&in->got, "etalon.contract");
 	struct model_question q = { .model = &in->model, .ids = in->ids, .n = in->n_ids, .positions = c->got->positions, .runs = a->runs,
-		.contract = a->contract && !choose ? a->contract : !choose && declared ? declared : k->name, .tick = tick };
+		.contract = a->contract && !choose ? a->contract : !choose && declared ? declared : k->name, .tick = tick, .part_read = part_read };
 
 	if (c->got->vocabulary != in->model.config.vocabulary)
 		return error_set(e, E_DIM, c->got->name, NO_OFFSET, "a vocabulary of %zu, the model's is %zu", c->got->vocabulary,
@@ -236,7 +244,7 @@ int cmd_logits(int argc, char **argv)
 		{ "noise", 'n', "FILE:TENSOR", 0, "with --ref: logits that are known to be correct, so may be as far off; may be repeated", 1 },
 		{ "top", 't', "K", 0, "how many of the largest tokens are compared (10)", 2 },
 		{ "html", 'h', "FILE", 0, "writes a page that stands alone (needs gnuplot)", 2 },
-		{ "progress", 'p', NULL, 0, "with --model: how far it is on stderr, a line each time, where that is no terminal", 2 },
+		{ "progress", 'p', NULL, 0, "with --model: how far it is, and of each layer how it does, line by line on stderr", 2 },
 		{ "json", 'j', NULL, 0, "all numbers, position by position", 2 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "",

@@ -7,15 +7,20 @@
 /* In the score, of an element that is a number in only one of the two. */
 static const double disagree = 200;
 
-bool layer_answer(const struct reader *d, const struct plan *p, double *y, uint64_t *work)
+void layer_stored(const struct reader *d, const struct answer *a, double *y)
 {
-	struct answer a;
 	enum dtype type = out_dtype(d->call, 0);
 
-	if (!ref_run(d->call, p, &a, NULL)) return false;
 	#pragma omp parallel for if(d->large)
-	for (size_t i = 0; i < d->n; i++) y[i] = stored_as(type, a.hi[0][i], 0);
-	if (work) *work = a.work;
+	for (size_t i = 0; i < d->n; i++) y[i] = stored_as(type, a->hi[0][i], 0);
+}
+
+bool layer_answer(const struct reader *d, const struct plan *p, double *y)
+{
+	struct answer a;
+
+	if (!ref_run(d->call, p, &a, NULL)) return false;
+	layer_stored(d, &a, y);
 	answer_free(&a);
 	return true;
 }
@@ -151,9 +156,9 @@ bool layer_noise(struct reader *d, const struct plan *replica, struct distance *
 
 	exact.arith = &arith_f64;
 	exact.bits = arith_f64.precision;
-	if (!layer_answer(d, &exact, d->now, NULL)) return false;
+	if (!layer_answer(d, &exact, d->now)) return false;
 	struct plan first = noisy(replica, 0);
-	if (!layer_answer(d, &first, d->other, NULL) || !set_units(d, replica)) return false;
+	if (!layer_answer(d, &first, d->other) || !set_units(d, replica)) return false;
 	*most = layer_distance(d, d->other, d->now);
 	double least = share(d, d->other);
 	bool ok = true;
@@ -161,7 +166,7 @@ bool layer_noise(struct reader *d, const struct plan *replica, struct distance *
 	for (int run = 1; run < runs; run++) {
 		struct plan p = noisy(replica, run);
 		double *y = malloc(d->n * sizeof *y);
-		bool mine = y && layer_answer(d, &p, y, NULL);
+		bool mine = y && layer_answer(d, &p, y);
 		struct distance s = mine ? layer_distance(d, y, d->now) : (struct distance){ 0 };
 		double by = mine ? share(d, y) : 0;
 		free(y);

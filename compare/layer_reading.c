@@ -26,7 +26,9 @@ static bool settle(struct reader *d, struct layer_reading *r)
 
 static bool within(const struct layer_reading *r)
 {
-	return r->truth_error <= negligible && r->left.score <= r->limit && r->left.worst <= r->worst_limit;
+	bool known = r->truth_error <= negligible && r->truth_upwards <= negligible;
+
+	return known && r->left.score <= r->limit && r->left.worst <= r->worst_limit;
 }
 
 /* The suspect that leaves least, if that is less than half of what was left; NULL: none. */
@@ -99,16 +101,20 @@ static void load_rows(struct reader *d)
 static bool read_all(struct reader *d, const struct contract *k, struct layer_reading *r)
 {
 	struct plan exact = plan_plain(&arith_f64, arith_f64.precision);
+	struct answer truth;
 
 	*r = (struct layer_reading){ .op = d->call->op, .contract = k, .replica = exact };
 	load_rows(d);
-	if (!layer_answer(d, &exact, d->plain, &d->work)) return false;
+	if (!ref_run(d->call, &exact, &truth, NULL)) return false;
+	r->work = d->work = truth.work;
 	d->large = d->work > layer_work.large;
-	r->work = d->work;
+	layer_stored(d, &truth, d->plain);
 	d->error = layer_distance(d, d->got, d->plain).square;
 	r->rms = sqrt(d->error / (double)d->n);
 	plan_contract(&r->replica, k);
-	if (!settle(d, r) || !layer_truth(d, r)) return false;
+	bool ok = settle(d, r) && layer_truth(d, &truth, r);
+	answer_free(&truth);
+	if (!ok) return false;
 	r->alone = r->explained;
 	r->alone_equal = r->equal;
 	r->kept = r->understood = within(r);

@@ -45,6 +45,7 @@ struct layer_reading {
 	double few_explained;           /* on these, with those sums */
 	double truth_error;             /* of f64, seen from dd on the first tokens, in the score's units: the largest */
 	size_t truth_tokens;
+	double truth_upwards;           /* where these are not all, and tokens hang together: on all, seen from f64 rounding upwards */
 	struct plan replica;            /* in f64 */
 	int n;
 	struct layer_suspect convicted[MAX_CONVICTED];

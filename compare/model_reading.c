@@ -162,6 +162,7 @@ bool model_read(const struct model *m, const char *contract, const size_t *ids, 
 	for (size_t l = 0; ok && l < r->parts; l++) {
 		if (engine->tick) engine->tick("layers", l, r->parts + 1);
 		ok = read_part(r, engine, l, e);
+		if (ok && engine->part_read) engine->part_read(r, l);
 	}
 	if (ok && engine->tick) engine->tick("layers", r->parts, r->parts + 1);
 	ok = ok && read_grown(r, ids, engine, e);

@@ -9,9 +9,11 @@
 #include "ref/model.h"
 
 /* An engine's tensors: "hidden.0" .. "hidden.L", the last behind the final norm, and "logits", behind a prefix ("" or "NAME."). */
+struct model_reading;
 struct engine {
 	const struct tensors *file;
 	const char *prefix;
+	void (*part_read)(const struct model_reading *r, size_t part);  /* called after each; may be NULL */
 	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
 };
 
@@ -44,6 +46,8 @@ void model_reading_free(struct model_reading *r);
 /* 0: every part keeps its contract; EXIT_FAIL: one does not. */
 int model_reading_exit(const struct model_reading *r);
 void model_reading_print(FILE *to, const struct model_reading *r);
+/* "layer 3, full_attention: keeps its contract, ...", of a part that was read. Returns text. */
+const char *model_part_sentence(const struct model_reading *r, size_t part, char *text, size_t size);
 json_t *model_reading_json(const struct model_reading *r);
 
 /* With logits only: each mistake in all layers of its kind, around the contract's replica, on as many first tokens as time
