@@ -91,7 +91,14 @@ static span pieces_along(const struct call *call, span tokens)
 	return (span){ n.first * call->dim[D_HV], n.last * call->dim[D_HV] };
 }
 
-static size_t carried(const struct call *call) { return call->dim[D_HV] * call->dim[D_DK] * call->dim[D_DV]; }
+/* The states of one sequence; none where each is a token. */
+static size_t carried(const struct call *call)
+{
+	bool cut = false;
+
+	for (size_t n = 0; n < call->dim[D_N]; n++) cut = cut || cut_point(call, n + 1) - cut_point(call, n) > 1;
+	return cut ? call->dim[D_HV] * call->dim[D_DK] * call->dim[D_DV] : 0;
+}
 
 static span rows_along(const struct call *call, int out, span tokens)
 {

@@ -148,7 +148,7 @@ int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK]);
 /* A part of dims[0], and the elements [first, first + count) of output i that it completes. */
 struct strip { span along; size_t first[MAX_OUT], count[MAX_OUT]; };
 /* How many strips: one of a call of up to `whole` output elements, else of about `most`, but not so small that what a run hands on
- * from one to the next is more than an eighth of it; 1 where the op is not cut. */
+ * from one to the next is more than half of it; 1 where the op is not cut. */
 size_t call_strips(const struct call *call, size_t whole, size_t most);
 struct strip call_strip(const struct call *call, size_t i, size_t n);   /* number i of n */
 

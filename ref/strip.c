@@ -11,7 +11,7 @@ const struct cut cut_rows = { same, row, nothing };
 
 size_t call_strips(const struct call *call, size_t whole, size_t most)
 {
-	size_t n = 0, least = call->op->cut ? 8 * call->op->cut->carried(call) : SIZE_MAX;
+	size_t n = 0, least = call->op->cut ? 2 * call->op->cut->carried(call) : SIZE_MAX;
 
 	for (int i = 0; i < MAX_OUT; i++) n += call->out_count[i];
 	if (n <= whole || n <= least) return 1;

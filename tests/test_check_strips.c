@@ -34,6 +34,38 @@ static void expect_suspects(const struct examination *a, const struct examinatio
 	}
 }
 
+/* Scores and fits around the bare replica, with a mistake beside it. */
+struct around { double score, left, tried; struct look look; };
+
+static void around(const struct call *call, struct around *a)
+{
+	struct plan p = plan_plain(&arith_f64, arith_f64.precision);
+	struct error e;
+	struct xray x;
+
+	no_error(xray_make(&x, call, NULL, &e), &e);
+	x.replica = p;
+	plan_mistake(&p, call->op, 0);
+	a->look = look_of(&p);
+	struct look tried = look_of(&p);
+	no_error(xray_settle(&x) && xray_look(&x, &a->look, 1, LOOK_SIZE | LOOK_FIT) && xray_try(&x, &tried, 1), &e);
+	a->score = x.score, a->left = xray_left(&x), a->tried = tried.score;
+	xray_free(&x);
+}
+
+static void expect_around(const struct call *call, size_t most)
+{
+	const struct check_strips usual = check_strips;
+	struct around a, b;
+
+	around(call, &a);
+	check_strips = (struct check_strips){ most, most };
+	around(call, &b);
+	check_strips = usual;
+	assert_true(near(a.score, b.score) && near(a.left, b.left) && near(a.tried, b.tried) && near(a.look.size, b.look.size));
+	assert_true(near(a.look.fit.value, b.look.fit.value) && near(a.look.fit.error, b.look.fit.error));
+}
+
 /* c in one piece, and in strips of some `most` elements. */
 static void expect_same(const struct capture *c, const char *contract, size_t most, enum outcome outcome)
 {
@@ -55,6 +87,7 @@ static void expect_same(const struct capture *c, const char *contract, size_t mo
 	assert_int_equal(cut.outcome, outcome);
 	assert_int_equal(whole.n_reason, cut.n_reason);
 	for (int i = 0; i < cut.n_reason; i++) assert_string_equal(whole.reason[i], cut.reason[i]);
+	expect_around(&call, most);
 	expect_outputs(&whole, &cut);
 	expect_suspects(&whole.x, &cut.x);
 }
