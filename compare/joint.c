@@ -1,6 +1,4 @@
 /* The replica by all its sites at once: a step of Gauss and Newton, to the nearest plan. */
-#include <stdlib.h>
-
 #include "replica_private.h"
 
 /* A change that is there shows a coefficient of 1, in a joint fit none that another change explains; less than half where
@@ -16,24 +14,19 @@ static bool turned(const struct xray *x, int site, struct site_rounding *to)
 	return site_in_form(x->call->op, site, x->replica.form) && (on || !is_store(x->call, site, to->format));
 }
 
-/* d [sites,n], one fit; c [MAX_SITE], by site. */
-static bool fit_sites(struct xray *x, double *d, struct coefficient *c)
+/* One fit; c [MAX_SITE], by site. */
+static bool fit_sites(struct xray *x, struct coefficient *c)
 {
-	struct sample sample = xray_sample(x);
+	struct lane lane[MAX_SITE];
 	struct coefficient of[MAX_SITE];
-	const double *column[MAX_SITE];
 	int site[MAX_SITE], n = 0;
 
 	for (int k = 0; x->call->op->sites[k].name; k++) {
 		struct plan p = x->replica;
 		c[k] = (struct coefficient){ 0 };
-		if (!turned(x, k, &p.round[k])) continue;
-		if (!xray_direction(x, &p)) return false;
-		column[n] = d + (size_t)n * x->n, site[n] = k;
-		for (size_t i = 0; i < x->n; i++) d[(size_t)n * x->n + i] = x->d[i];
-		n++;
+		if (turned(x, k, &p.round[k])) lane[n] = (struct lane){ .plan = p }, site[n++] = k;
 	}
-	fit(&sample, x->r, column, n, of);
+	if (!xray_fit_together(x, lane, n, of)) return false;
 	for (int i = 0; i < n; i++) c[site[i]] = of[i];
 	return true;
 }
@@ -62,14 +55,10 @@ static bool turn(struct xray *x, const struct coefficient *c, double above, bool
 bool replica_turn(struct xray *x, bool *taken)
 {
 	struct coefficient c[MAX_SITE];
-	size_t sites = 0;
 
 	*taken = false;
-	while (x->call->op->sites[sites].name) sites++;
-	double *d = malloc((sites * x->n + 1) * sizeof *d);
-	bool ok = d != NULL || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu outputs at each site", x->n);
-	ok = ok && fit_sites(x, d, c);
-	for (int i = 0; i < 4; i++) ok = ok && (*taken || turn(x, c, least[i % 2], i / 2, taken));
-	free(d);
-	return ok;
+	if (!fit_sites(x, c)) return false;
+	for (int i = 0; i < 4 && !*taken; i++)
+		if (!turn(x, c, least[i % 2], i / 2, taken)) return false;
+	return true;
 }

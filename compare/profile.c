@@ -23,46 +23,16 @@ static int site_lanes(const struct xray *x, struct profile *p, struct lane *lane
 	return n;
 }
 
-/* Their directions in the strip held, to[i] [n], signed such that a rounded site's coefficient is 1 plus what the fit says. */
-static bool directions(struct xray *x, const struct profile *p, struct lane *lane, double *const *to)
-{
-	for (int i = 0; i < p->n; i++) {
-		if (!xray_direction(x, &lane[i])) return false;
-		for (size_t j = 0; j < x->n; j++) to[i][j] = p->reading[i].state == ROUNDED ? -x->d[j] : x->d[j];
-	}
-	return true;
-}
-
-/* All sites at once around the replica. */
-static bool fit_sites(struct xray *x, const struct profile *p, struct lane *lane, struct coefficient *c)
-{
-	double *all = malloc((size_t)(p->n + 1) * x->most * sizeof *all), *d[MAX_SITE];
-	struct fitting *f = fit_begin(x->blocks, p->n);
-	bool ok = (all && f) || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu outputs at each site", x->most);
-
-	for (int i = 0; i < p->n; i++) d[i] = all + (size_t)i * x->most;
-	for (size_t s = 0; ok && s < x->strips; s++) {
-		ok = xray_hold(x, s, XRAY_WEIGHTS) && directions(x, p, lane, d);
-		struct sample sample = xray_sample(x);
-		if (ok) fit_add(f, &sample, x->r, (const double *const *)d);
-	}
-	if (ok) fit_end(f, c);
-	else fit_free(f);
-	free(all);
-	return ok;
-}
-
 static bool read_sites(struct xray *x, struct profile *p)
 {
 	struct lane lane[MAX_SITE];
 	struct coefficient c[MAX_SITE];
 
 	p->n = site_lanes(x, p, lane);
-	bool ok = fit_sites(x, p, lane, c);
-	for (int j = 0; j < p->n; j++) lane_end(&lane[j]);
+	bool ok = xray_fit_together(x, lane, p->n, c);
 	for (int j = 0; ok && j < p->n; j++) {
 		struct reading *r = &p->reading[j];
-		r->coefficient = c[j].value + (r->state == ROUNDED);
+		r->coefficient = r->state == ROUNDED ? 1 - c[j].value : c[j].value;
 		r->error = c[j].error;
 		if (fabs(c[j].value) >= 0.5 || (r->state == NOT_ROUNDED && !(r->error < 1 / certain))) r->state = NOT_VISIBLE;
 	}

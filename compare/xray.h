@@ -105,6 +105,9 @@ bool xray_look(struct xray *x, struct look *list, size_t n, unsigned what);
 /* The score of each. */
 bool xray_try(struct xray *x, struct look *list, size_t n);
 
+/* One fit of r by the directions of n lanes, at most MAX_REGRESSORS: c [n]. The lanes are ended; x->d is lost. */
+bool xray_fit_together(struct xray *x, struct lane *lane, int n, struct coefficient *c);
+
 /* How well a direction that is no plan's explains r, alone: begun, filled strip by strip from x->d, ended. */
 bool xray_fit_begin(struct xray *x, struct look *l);
 void xray_fit_add(struct xray *x, struct look *l);      /* of a strip with weights and noise */

@@ -164,6 +164,35 @@ struct coefficient xray_fit_end(struct look *l)
 	return c;
 }
 
+/* d [n], [most] of the strip held each. */
+static bool directions(struct xray *x, struct lane *lane, int n, double *const *d)
+{
+	for (int i = 0; i < n; i++) {
+		if (!xray_direction(x, &lane[i])) return false;
+		memcpy(d[i], x->d, x->n * sizeof *x->d);
+	}
+	return true;
+}
+
+bool xray_fit_together(struct xray *x, struct lane *lane, int n, struct coefficient *c)
+{
+	double *all = malloc((size_t)(n + 1) * x->most * sizeof *all), *d[MAX_REGRESSORS];
+	struct fitting *f = fit_begin(x->blocks, n);
+	bool ok = (all && f) || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu outputs in %d directions", x->most, n);
+
+	for (int i = 0; i < n; i++) d[i] = all + (size_t)i * x->most;
+	for (size_t s = 0; ok && s < x->strips; s++) {
+		ok = xray_hold(x, s, XRAY_WEIGHTS) && directions(x, lane, n, d);
+		struct sample sample = xray_sample(x);
+		if (ok) fit_add(f, &sample, x->r, (const double *const *)d);
+	}
+	if (ok) fit_end(f, c);
+	else fit_free(f);
+	free(all);
+	for (int i = 0; i < n; i++) lane_end(&lane[i]);
+	return ok;
+}
+
 /* trial: what is left, stored, with the lane's direction. */
 static bool try_of_strip(struct xray *x, struct lane *l)
 {
