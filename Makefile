@@ -182,10 +182,10 @@ check-recipe: $(BUILD)/etalon
 		done; seen=1; \
 	done; [ "$$seen" ] && exit $$ok
 
-# Without the studies of made-up mistakes, whose code the other tests run too: they take minutes there.
-ASAN_WITHOUT := test_invented_%
+# Without the studies of made-up mistakes and of profiles, whose code the other tests run too: they take minutes there.
+ASAN_WITHOUT := test_invented_% test_profile
 asan:
-	@echo "asan: without $(notdir $(filter %/$(ASAN_WITHOUT),$(TESTS)))"
+	@echo "asan: without $(notdir $(filter $(ASAN_WITHOUT:%=$(BUILD)/tests/%),$(TESTS)))"
 	+$(MAKE) BUILD=build/asan NVCC= CFLAGS='$(CFLAGS) -fsanitize=address,undefined -fno-sanitize-recover=all' \
 		WITHOUT='$(ASAN_WITHOUT)' test
 asan: | $(AFTER)

@@ -213,8 +213,9 @@ static void machine(void)
 int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "--check")) return bench_check(), 0;
+	if (argc == 2 && !strcmp(argv[1], "--memory")) return bench_memory(), 0;
 	if (argc == 3 && !strcmp(argv[1], "--check")) return bench_check_call(strtoul(argv[2], NULL, 10)), 0;
-	if (argc != 2) return fputs("usage: bench GROWTH.tsv | --check\n", stderr), 2;
+	if (argc != 2) return fputs("usage: bench GROWTH.tsv | --check | --memory\n", stderr), 2;
 	machine();
 	printf("\n| | etalon | peer | its time | ratio | goal |\n|---|--:|---|--:|--:|--:|\n");
 	bench_dd();
