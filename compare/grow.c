@@ -108,11 +108,9 @@ static bool overflow_fit(struct search *s, const struct plan *p, struct coeffici
 	return xray_rebase(s->x);
 }
 
-/* All promising mistakes, best first, that explain at least this share of what is left. Where what is left
- * is of float32's size, a mistake must be certain to be tried at all. */
+/* All promising mistakes that are not doubtful, best first, that explain at least this share of what is left. */
 static int mistakes(struct search *s, double least, struct candidate *list)
 {
-	bool small = xray_left(s->x) <= float32s_size;
 	struct candidate all[MAX_MISTAKE] = {{ 0 }};
 	int n = 0, tried = 0;
 
@@ -125,7 +123,7 @@ static int mistakes(struct search *s, double least, struct candidate *list)
 		struct candidate k = { .mistake = all[i].mistake, .c = look[i].fit };
 		if (look[i].overflows < 0 || (!look[i].overflows && look[i].size < above_noise)) continue;
 		if (look[i].overflows && !overflow_fit(s, &look[i].lane.plan, &k.c)) n = -1;
-		else if (promising(&k.c) && k.c.gain >= least && (!small || k.c.value > certain * k.c.error)) insert(list, &n, &k);
+		else if (promising(&k.c) && k.c.gain >= least && !replica_doubtful(s->x, k.c.value, k.c.error)) insert(list, &n, &k);
 	}
 	free(look);
 	return n;
@@ -143,7 +141,7 @@ static void forgive(struct search *s)
 	s->refused_mistakes = 0;
 }
 
-/* Takes the first n candidates if the score falls by enough; else leaves the replica as it was. */
+/* Takes the first n candidates if the score falls by enough, and no mistake is doubtful then; else leaves the replica as it was. */
 static bool take(struct search *s, const struct candidate *list, int n, bool *taken)
 {
 	struct plan before = s->x->replica;
@@ -151,7 +149,8 @@ static bool take(struct search *s, const struct candidate *list, int n, bool *ta
 
 	for (int i = 0; i < n; i++) s->x->replica = with(s, &list[i]);
 	if (!xray_rebase(s->x)) return false;
-	*taken = s->x->score < score - worth_keeping;
+	bool doubtful = list[0].mistake >= 0 && replica_doubtful(s->x, list[0].c.value, list[0].c.error);
+	*taken = s->x->score < score - worth_keeping && !doubtful;
 	if (*taken) return true;
 	s->x->replica = before;
 	return xray_rebase(s->x);

@@ -3,7 +3,9 @@
 
 #include "replica_private.h"
 
-const double certain = 6, above_noise = 2, worth_keeping = 30, saturated = 0.1, float32s_size = 16;
+const double certain = 6, above_noise = 2, worth_keeping = 30, saturated = 0.1;
+/* Of what is left, as its mean square in units of float32's noise: sums in order leave that much. */
+static const double float32s_size = 16;
 /* The share of the error that a replica with roundings inside must explain, and that ends the search where what is left
  * is the size of a few tips: one large rounding may be 99.9 % of the error alone. */
 static const double enough = 0.99, plenty = 0.999, tips = 100;
@@ -25,6 +27,11 @@ enum { MODELS = sizeof models / sizeof *models };
 bool replica_explains(const struct xray *x)
 {
 	return xray_left(x) <= 2;
+}
+
+bool replica_doubtful(const struct xray *x, double coefficient, double error)
+{
+	return xray_left(x) <= float32s_size && coefficient <= certain * error;
 }
 
 static bool explains_share(const struct xray *x, const double share[MAX_OUT], double least)
