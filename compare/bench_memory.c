@@ -15,17 +15,26 @@
 struct two { const struct tensor *a, *b; size_t bytes; };
 enum { WIDTH = 248320, ROWS = 256 };
 
-/* Both arrays, whole. */
+typedef uint64_t line __attribute__((vector_size(64), aligned(8)));
+enum { AHEAD = 4096 / sizeof(line) };
+
+/* Both arrays, whole, 4 KiB ahead: as fast as the machine can. */
 static void read_both(void *data)
 {
 	struct two *t = data;
-	const uint64_t *a = t->a->data, *b = t->b->data;
+	const line *a = t->a->data, *b = t->b->data;
 	static volatile uint64_t used;
-	uint64_t sum = 0;
 
-	#pragma omp parallel for simd reduction(+:sum)
-	for (size_t i = 0; i < t->bytes / 2 / sizeof *a; i++) sum += a[i] ^ b[i];
-	used = sum;
+	#pragma omp parallel
+	{
+		line sum = { 0 };
+		#pragma omp for
+		for (size_t i = 0; i < t->bytes / 2 / sizeof *a; i++) {
+			__builtin_prefetch(a + i + AHEAD), __builtin_prefetch(b + i + AHEAD);
+			sum += a[i] ^ b[i];
+		}
+		used = sum[0] + sum[1] + sum[2] + sum[3] + sum[4] + sum[5] + sum[6] + sum[7];
+	}
 	(void)used;
 }
 

@@ -1,6 +1,7 @@
 /* etalon logits and etalon quantize from the command line. */
 #define _GNU_SOURCE     /* memfd_create */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -171,6 +172,41 @@ static void real_logits_against_the_model(void **state)
 	assert_non_null(strstr(out, "10 of 10 agree"));
 }
 
+/* "FILE:TENSOR" of logits and hidden states of the engine in bf16, the first n tokens. */
+static const char *first_tokens(size_t n)
+{
+	static char place[600];
+	struct tensors all = { 0 }, some = { 0 };
+	struct error e;
+
+	no_error(tensors_read(&all, CAPTURE, &e), &e);
+	assert_non_null(some.item = calloc(all.n, sizeof *some.item));
+	for (size_t i = 0; i < all.n; i++) {
+		struct tensor t = all.item[i];
+		if ((strncmp(t.name, "gpu_bf16.", 9) && strcmp(t.name, "input_ids")) || t.shape[0] < n) continue;
+		t.count = t.count / t.shape[0] * n, t.bytes = t.bytes / t.shape[0] * n, t.shape[0] = n;
+		if (strcmp(t.name, "gpu_bf16.decode_logits")) some.item[some.n++] = t;
+	}
+	snprintf(place, sizeof place, "%s.safetensors", scratch("first"));
+	no_error(tensors_write(&some, place, &e), &e);
+	free(some.item);
+	tensors_free(&all);
+	return strcat(place, ":gpu_bf16.logits");
+}
+
+/* The engine has a mistake: it meets no contract, and only under its own the mistake is named. */
+static void the_nearest_contract_names_the_mistake(void **state)
+{
+	const char *got = first_tokens(12);
+
+	(void)state;
+	expect(EXIT_FAIL, "logits", "--model", DENSE, "--got", got, "--runs", "1", "--contract", "auto");
+	assert_non_null(strstr(out, "FAIL under contract torch_bf16"));
+	assert_non_null(strstr(out, "rope.inv_freq_in_bf16"));
+	expect(EXIT_FAIL, "logits", "--model", DENSE, "--got", got, "--runs", "1", "--quick");
+	assert_non_null(strstr(out, "no contract is named or declared"));
+}
+
 static void quantize_lists_all_classes(void **state)
 {
 	char table[512];
@@ -239,7 +275,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(usage_is_checked), cmocka_unit_test(equal_files_pass), cmocka_unit_test(bad_values_fail),
 		cmocka_unit_test(bad_input_is_refused), cmocka_unit_test(real_logits_against_noise),
-		cmocka_unit_test(real_logits_against_the_model), cmocka_unit_test(quantize_lists_all_classes), cmocka_unit_test(rows_stream),
+		cmocka_unit_test(real_logits_against_the_model), cmocka_unit_test(the_nearest_contract_names_the_mistake),
+		cmocka_unit_test(quantize_lists_all_classes), cmocka_unit_test(rows_stream),
 	};
 	(void)argc;
 	program_find(argv[0]);
