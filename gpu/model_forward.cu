@@ -90,7 +90,7 @@ void engine::full(layer &l)
 	norm_and_turn(nullptr, heads, T_, HEADS_WARP);
 	engine_attend({ turned_.as<bf16>(), l.keys.as<bf16>(), l.values.as<bf16>(), attended_.as<bf16>(), s_.H, s_.G, s_.D, T_, past_ });
 	gated_rows<bf16> gated = { attended_.as<bf16>(), gate_.as<bf16>(), nullptr, nullptr, nullptr, turned_.as<bf16>(), T_, (int)HD, (int)HD, 0 };
-	gate_rows(nullptr, gated, GATED_WIDE);
+	gate_rows(nullptr, gated, GATED_AT_ONCE);
 	product_onto_stream(turned_.as<bf16>(), l.matrix(EW_O), HD);
 }
 
