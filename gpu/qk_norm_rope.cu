@@ -9,7 +9,7 @@
  * Rung 1, qk_norm_rope_warp: a warp a head, which waits for no other; D = 32 V. A head's loads are on their way while the
  * angles are computed, each warp its own: sharing them would need a barrier. x_i meets x_{i+P} by a shuffle from P / V
  * lanes away.
- * Rung 2, qk_norm_rope_pair: a warp two heads, a block a token's if they are up to 28: half the angles and less of all else that
+ * Rung 2, qk_norm_rope_pair: a warp two heads: half the angles and less of all else that
  * heads share, but fewer warps: better from some thousand tokens on (FROM_PAIRS), worse below.
  *
  * Numbers: float32 between load and store; nothing is rounded between norm and turn; the gate keeps its bits. Angles are
@@ -134,10 +134,10 @@ qk_norm_rope_warp(const __grid_constant__ token_heads<F> m)
 
 /* ---- rung 2 ---- */
 
-enum { PAIR_WARPS = 14, FROM_PAIRS = 2048 };    /* warps a block at most; tokens */
+enum { PAIR_WARPS = 7, FROM_PAIRS = 2048 };    /* warps a block at most; tokens */
 
 template <int V, class F>
-__global__ void __launch_bounds__(32 * PAIR_WARPS, sizeof(F) == 4 ? 2 : 3) qk_norm_rope_pair(const __grid_constant__ token_heads<F> m)
+__global__ void __launch_bounds__(32 * PAIR_WARPS, sizeof(F) == 4 ? 4 : 5) qk_norm_rope_pair(const __grid_constant__ token_heads<F> m)
 {
 	extern __shared__ __align__(16) float2 turns[];         /* [blockDim.y,P] */
 	int lane = (int)threadIdx.x, first = 2 * (int)(blockIdx.y * blockDim.y + threadIdx.y), count = min(2, m.Hq + m.Hk - first);
