@@ -128,6 +128,8 @@ inline void device_executor::launch_decode(const layer_view &v, int rows)
 	bool few = decode == DECODE_FEW || (decode == DECODE_IN_ONE && rows * s.Hv <= processors);
 	bool f32 = s.state == DT_F32;
 
+	if (another.kernel)
+		return launch_layer(another.kernel, v, rows * s.Hv, another.threads, another.shared);
 	by_data([&](auto zero) {
 		using F = decltype(zero);
 
