@@ -10,6 +10,35 @@ static buffer upload(const tensor *t)
 	return b;
 }
 
+/* Parts [first, end) of all experts, expert after expert. */
+static buffer upload_experts(const tensor *const *expert, int X, int first, int end)
+{
+	size_t bytes = 0, at = 0;
+
+	for (int p = first; p < end; p++)
+		bytes += X * expert[p]->bytes;
+	buffer all(bytes);
+	for (int x = 0; x < X; x++)
+		for (int p = first; p < end; p++) {
+			const tensor *from = expert[x * EE_PARTS + p];
+			check(cudaMemcpy(all.as<char>() + at, from->data, from->bytes, cudaMemcpyHostToDevice), "experts");
+			at += from->bytes;
+		}
+	return all;
+}
+
+/* A weight, or an empty buffer. */
+static buffer upload_weight(const engine_layer &l, int w, int X)
+{
+	if (l.weight[w])
+		return upload(l.weight[w]);
+	if (l.expert && w == EW_EXPERT_GATE_UP && l.expert[EE_GATE])
+		return upload_experts(l.expert, X, EE_GATE, EE_DOWN);
+	if (l.expert && w == EW_EXPERT_DOWN && l.expert[EE_DOWN])
+		return upload_experts(l.expert, X, EE_DOWN, EE_PARTS);
+	return {};
+}
+
 engine::engine(const engine_folder &f, size_t most)
 	: s_(f.sizes), most_(most), past_(0), T_(0), embedding_(upload(f.embedding)), final_norm_(upload(f.final_norm)),
 	  final_weight_{ final_norm_.as<const void>(), f.final_norm->dtype }, layers_(f.sizes.layers), weight_bytes_((double)f.head->bytes)
@@ -20,12 +49,9 @@ engine::engine(const engine_folder &f, size_t most)
 		layer &to = layers_[l];
 		to.full = f.layer[l].full;
 		for (int w = 0; w < ENGINE_WEIGHTS; w++) {
-			const tensor *from = f.layer[l].weight[w];
-			if (!from)
-				continue;
-			to.weight[w] = upload(from);
-			to.at[w] = { to.weight[w].as<const void>(), from->dtype };
-			weight_bytes_ += (double)from->bytes;
+			to.weight[w] = upload_weight(f.layer[l], w, s_.X);
+			to.at[w] = { to.weight[w].as<const void>(), f.layer[l].weight[w] ? f.layer[l].weight[w]->dtype : DT_BF16 };
+			weight_bytes_ += (double)to.weight[w].bytes();
 		}
 		allocate_memory(to);
 	}
