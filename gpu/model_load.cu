@@ -40,7 +40,8 @@ static buffer upload_weight(const engine_layer &l, int w, int X)
 }
 
 engine::engine(const engine_folder &f, size_t most)
-	: s_(f.sizes), most_(most), past_(0), T_(0), embedding_(upload(f.embedding)), final_norm_(upload(f.final_norm)),
+	: s_(f.sizes), most_(most), past_(0), T_(0), at_once_(engine_decodes_at_once(s_.A, s_.B, s_.W, s_.N)), in_ring_(false),
+	  table_(sizeof(int32_t) * engine_decode_table(nullptr, 0)), embedding_(upload(f.embedding)), final_norm_(upload(f.final_norm)),
 	  final_weight_{ final_norm_.as<const void>(), f.final_norm->dtype }, layers_(f.sizes.layers), weight_bytes_((double)f.head->bytes)
 {
 	if (f.head != f.embedding)
@@ -54,10 +55,28 @@ engine::engine(const engine_folder &f, size_t most)
 			weight_bytes_ += (double)to.weight[w].bytes();
 		}
 		allocate_memory(to);
+		widen(to, f.layer[l]);
 	}
 	half_turns_ = uploaded(turning(s_.R / 2, s_.theta));
 	allocate();
 	forget();
+}
+
+/* What engine_decode reads, in f32. */
+void engine::widen(layer &to, const engine_layer &from)
+{
+	const struct { buffer *to; int from; } all[] = {
+		{ &to.conv, EW_CONV }, { &to.A_log, EW_A_LOG }, { &to.dt_bias, EW_DT_BIAS }, { &to.norm, EW_NORM }
+	};
+
+	for (const auto &one : all) {
+		if (!at_once_ || to.full)
+			continue;
+		const tensor *t = from.weight[one.from];
+		std::vector<double> wide(t->count);
+		dtype_load(t->dtype, t->data, t->count, wide.data());
+		*one.to = uploaded(std::vector<float>(wide.begin(), wide.end()));
+	}
 }
 
 double engine::weight_bytes() const { return weight_bytes_; }
@@ -78,6 +97,7 @@ void engine::allocate_memory(layer &to)
 		return;
 	}
 	to.history = buffer(channels() * (s_.W - 1) * sizeof(bf16));
+	to.ring = buffer(channels() * s_.W * sizeof(bf16));
 	to.state = buffer((size_t)s_.N * s_.A * s_.B * sizeof(float));
 }
 
@@ -108,12 +128,14 @@ void engine::allocate()
 void engine::forget()
 {
 	past_ = 0;
+	in_ring_ = false;
 	for (layer &l : layers_) {
 		if (l.full) {
 			l.keys.poison();
 			l.values.poison();
 			continue;
 		}
+		l.ring.poison();
 		check(cudaMemset(l.history.as<void>(), 0, channels() * (s_.W - 1) * sizeof(bf16)), "history");
 		check(cudaMemset(l.state.as<void>(), 0, (size_t)s_.N * s_.A * s_.B * sizeof(float)), "state");
 	}

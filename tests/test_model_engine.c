@@ -128,6 +128,22 @@ static void the_command_passes_it(void **state)
 	assert_non_null(strstr(out, "PASS under contract etalon_bf16"));
 }
 
+/* Heads of 128, 90 tokens: prefill in chunks on tensor cores, and a token decoded in one launch. */
+static void heads_of_128_keep_the_contract(void **state)
+{
+	static const char *const got[] = { "fixtures/models/heads_128.engine.safetensors:logits",
+		"fixtures/models/heads_128.engine.safetensors:decode_logits" };
+	char folder[512];
+
+	(void)state;
+	snprintf(folder, sizeof folder, "%s", scratch("heads_128"));
+	expect_exit(EXIT_PASS, (const char *[]){ program, "invent", "fixtures/models/heads_128.json", "-n", "90", "-o", folder, NULL });
+	for (int i = 0; i < 2; i++) {
+		expect_exit(EXIT_PASS, (const char *[]){ program, "logits", "--model", folder, "--got", got[i], NULL });
+		assert_non_null(strstr(out, "PASS under contract etalon_bf16"));
+	}
+}
+
 static void sizes_are_read(void **state)
 {
 	struct engine_folder f;
@@ -239,7 +255,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(is_recorded_from_these_sources), cmocka_unit_test(every_layer_is_explained),
 		cmocka_unit_test(another_contract_does_not_explain_it), cmocka_unit_test(decoding_is_prefill),
-		cmocka_unit_test(the_command_passes_it), cmocka_unit_test(sizes_are_read), cmocka_unit_test(bad_folders_are_refused),
+		cmocka_unit_test(the_command_passes_it), cmocka_unit_test(heads_of_128_keep_the_contract), cmocka_unit_test(sizes_are_read), cmocka_unit_test(bad_folders_are_refused),
 		cmocka_unit_test(experts_one_by_one_are_read),
 		cmocka_unit_test(recording_needs_a_device),
 	};
