@@ -19,6 +19,12 @@ template <int T> static way way_of()
 	return { tries[T].name, DECODE_MANY, true, decode_try<plan>, plan::THREADS, shared };
 }
 
-template <int... T> static std::vector<way> ways_of(std::integer_sequence<int, T...>) { return { way_of<T>()... }; }
+template <int... T> static std::vector<way> ways_of(bool counting, std::integer_sequence<int, T...>)
+{
+	std::vector<way> list;
 
-std::vector<way> decode_tries() { return ways_of(std::make_integer_sequence<int, TRIES>{}); }
+	((tries[T].of.counts == counting ? list.push_back(way_of<T>()) : void()), ...);
+	return list;
+}
+
+std::vector<way> decode_tries(bool counting) { return ways_of(counting, std::make_integer_sequence<int, TRIES>{}); }

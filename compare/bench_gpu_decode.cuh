@@ -5,19 +5,20 @@
 
 #include "gpu/executor_decode.cuh"
 
-enum first_wave { AS_OTHERS, STAGGERED, EVERYTHING };   /* of what a block fetches before it waits */
+enum { AS_OTHERS = 0, STAGGERED = -1, EVERYTHING = 99 };        /* pieces that a block fetches before it waits; or how many */
 enum store_way { PLAIN, STREAMING, BULK };              /* BULK: by the copy engine, from where the state was read */
 
 struct try_of {
 	int blocks = 5;         /* on a multiprocessor: bounds the registers */
 	int start = 2;          /* pieces that are fetched first */
 	int piece = 8;          /* rows of a fetch: 8 or 4 */
-	first_wave first = AS_OTHERS;
+	int first = AS_OTHERS;
 	bool call = false;      /* the first wave calls its inputs into L2 before it waits */
 	store_way store = PLAIN;
 	bool evict = false;     /* states are read with evict_first */
 	bool lean = false;      /* less memory: o's parts lie where the state was; rows are updated in fours */
 	int most = 0;           /* blocks on a multiprocessor, by memory that is not used; 0: as many as there is room for */
+	bool counts = false;    /* waits until all blocks of the layer before have counted themselves, not until their grid is over */
 };
 
 static constexpr struct { const char *name; try_of of; } tries[] = {
@@ -42,6 +43,12 @@ static constexpr struct { const char *name; try_of of; } tries[] = {
 	{ "5 streamed", { 5, 2, 8, AS_OTHERS, false, STREAMING } },
 	{ "5 evict first", { 5, 2, 8, AS_OTHERS, false, PLAIN, true } },
 	{ "5 streamed+evict", { 5, 2, 8, AS_OTHERS, false, STREAMING, true } },
+	{ "5, 1 in wave 1", { 5, 2, 8, 1 } },
+	{ "5, 3 in wave 1", { 5, 2, 8, 3 } },
+	{ "6 lean, 1 in wave 1", { 6, 2, 8, 1, false, PLAIN, false, true } },
+	{ "5 counting", { 5, 2, 8, AS_OTHERS, true, PLAIN, false, false, 0, true } },
+	{ "6 lean, counting", { 6, 2, 8, AS_OTHERS, true, PLAIN, false, true, 0, true } },
+	{ "6, counting, both", { 6, 2, 8, STAGGERED, true, PLAIN, false, true, 0, true } },
 	{ "5 bulk stores", { 5, 2, 8, AS_OTHERS, false, BULK } },
 	{ "5 bulk, both", { 5, 2, 8, STAGGERED, true, BULK } },
 	{ "5 bulk, 3 first", { 5, 3, 8, AS_OTHERS, true, BULK } },
@@ -223,6 +230,40 @@ template <class plan> __device__ pack<LANE, float> over_o(try_memory<plan> &m, i
 	return sum;
 }
 
+/* ---- counts [layers] of blocks that are done, in scratch that the kernels in one launch leave alone; for tries only: that the first
+ * layer's first block clears them before any counts itself is likely, not certain ---- */
+
+__device__ inline unsigned *counts_of(const layer_view &v) { return reinterpret_cast<unsigned *>(v.beta); }
+
+__device__ inline void clear_counts(const layer_view &v)
+{
+	if (v.layer == 0 && blockIdx.x == 0 && (int)threadIdx.x < v.layers)
+		counts_of(v)[threadIdx.x] = 0;
+	__threadfence();
+	__syncthreads();
+}
+
+__device__ inline void wait_for_counts(const layer_view &v)
+{
+	unsigned done = 0;
+
+	if (v.layer == 0)
+		return;
+	if (threadIdx.x == 0)
+		while (done < gridDim.x)
+			asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(done) : "l"(counts_of(v) + v.layer - 1) : "memory");
+	__syncthreads();
+}
+
+/* All other warps have stored before the last barrier. */
+__device__ inline void count(const layer_view &v)
+{
+	__syncwarp();
+	__threadfence();
+	if (threadIdx.x == 0)
+		atomicAdd(counts_of(v) + v.layer, 1u);
+}
+
 /* Grid: value heads of all rows. */
 template <class plan> __global__ void __launch_bounds__(128, plan::of.blocks) decode_try(layer_view v)
 {
@@ -241,8 +282,10 @@ template <class plan> __global__ void __launch_bounds__(128, plan::of.blocks) de
 	bool waits = (int)blockIdx.x < processors * plan::of.blocks;    /* it is placed while the grid before it ends */
 	if (plan::of.first == STAGGERED && waits)
 		start = 1 + (int)blockIdx.x / processors % plan::PIECES;
-	if (plan::of.first == EVERYTHING && waits)
-		start = plan::PIECES;
+	if (plan::of.first > 0 && waits)
+		start = min(plan::of.first, plan::PIECES);
+	if (plan::of.counts)
+		clear_counts(v);
 	hopper::let_later_grid_begin();
 	if (lane == 0) {
 		for (uint64_t &b : m.arrived[warp])
@@ -254,7 +297,10 @@ template <class plan> __global__ void __launch_bounds__(128, plan::of.blocks) de
 	inputs.load_memory(v, here);
 	if (plan::of.call && waits)
 		inputs.prefetch_activations(v, here);
-	hopper::wait_for_earlier_grid();
+	if (plan::of.counts)
+		wait_for_counts(v);
+	else
+		hopper::wait_for_earlier_grid();
 	inputs.load_activations(v, here);
 	inputs.convolve(m.qkv, v, here);
 	float decay = expf(log_decay(inputs.gate())), beta = sigmoid(inputs.gate().b);
@@ -272,6 +318,8 @@ template <class plan> __global__ void __launch_bounds__(128, plan::of.blocks) de
 		finish_head<bf16>(v, here, inputs.z, weight, over_o(m, lane * LANE));
 	if (plan::of.store == BULK && lane == 0)
 		asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+	if (plan::of.counts)
+		count(v);
 }
 
 #endif

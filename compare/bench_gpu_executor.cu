@@ -184,7 +184,7 @@ static void bench_rows_of(int rows, enum dtype state, const std::vector<way> &wa
 		bool ours = w < ways.size();
 		double share = 100 * copy / t[w], all = ours ? d.all_bytes() / moved : 1;
 
-		printf("%-6s  %4d  %-18s %8.2f  %8.1f %8.0f  %5.1f%%  %5.1f%%\n", dtype_info[state].name, rows,
+		printf("%-6s  %4d  %-20s %8.2f  %8.1f %8.0f  %5.1f%%  %5.1f%%\n", dtype_info[state].name, rows,
 		       ours ? ways[w].name : w == ways.size() ? "copy of states" : "states in place", t[w], 1e-6 * moved, 1e-3 * moved / t[w],
 		       share, share * all);
 		if (ours && to_page)
@@ -195,12 +195,12 @@ static void bench_rows_of(int rows, enum dtype state, const std::vector<way> &wa
 		d.check_bits();
 }
 
-static const char head[] = "states  rows  what                     us  state MB     GB/s   share     all\n";
+static const char head[] = "states  rows  what                       us  state MB     GB/s   share     all\n";
 
 /* For tuning: f32 as it is, then all tries in bf16, twice. */
-void bench_decode_tries()
+void bench_decode_tries(bool counting)
 {
-	std::vector<way> all = rungs, tried = decode_tries();
+	std::vector<way> all = rungs, tried = decode_tries(counting);
 
 	all.insert(all.end(), tried.begin(), tried.end());
 	printf("%s", head);
