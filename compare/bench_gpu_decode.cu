@@ -19,12 +19,15 @@ template <int T> static way way_of()
 	return { tries[T].name, DECODE_MANY, true, decode_try<plan>, plan::THREADS, shared };
 }
 
-template <int... T> static std::vector<way> ways_of(bool counting, std::integer_sequence<int, T...>)
+template <int... T> static std::vector<way> ways_of(enum dtype state, bool counting, std::integer_sequence<int, T...>)
 {
 	std::vector<way> list;
 
-	((tries[T].of.counts == counting ? list.push_back(way_of<T>()) : void()), ...);
+	((tries[T].of.counts == counting && tries[T].of.f32 == (state == DT_F32) ? list.push_back(way_of<T>()) : void()), ...);
 	return list;
 }
 
-std::vector<way> decode_tries(bool counting) { return ways_of(counting, std::make_integer_sequence<int, TRIES>{}); }
+std::vector<way> decode_tries(enum dtype state, bool counting)
+{
+	return ways_of(state, counting, std::make_integer_sequence<int, TRIES>{});
+}

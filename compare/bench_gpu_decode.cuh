@@ -18,6 +18,7 @@ struct try_of {
 	bool evict = false;     /* states are read with evict_first */
 	bool lean = false;      /* less memory: o's parts lie where the state was; rows are updated in fours */
 	int most = 0;           /* blocks on a multiprocessor, by memory that is not used; 0: as many as there is room for */
+	bool f32 = false;       /* states in float32, not in bf16 */
 	bool counts = false;    /* waits until all blocks of the layer before have counted themselves, not until their grid is over */
 };
 
@@ -46,25 +47,34 @@ static constexpr struct { const char *name; try_of of; } tries[] = {
 	{ "5, 1 in wave 1", { 5, 2, 8, 1 } },
 	{ "5, 3 in wave 1", { 5, 2, 8, 3 } },
 	{ "6 lean, 1 in wave 1", { 6, 2, 8, 1, false, PLAIN, false, true } },
-	{ "5 counting", { 5, 2, 8, AS_OTHERS, true, PLAIN, false, false, 0, true } },
-	{ "6 lean, counting", { 6, 2, 8, AS_OTHERS, true, PLAIN, false, true, 0, true } },
-	{ "6, counting, both", { 6, 2, 8, STAGGERED, true, PLAIN, false, true, 0, true } },
+	{ "5 counting", { 5, 2, 8, AS_OTHERS, true, PLAIN, false, false, 0, false, true } },
+	{ "6 lean, counting", { 6, 2, 8, AS_OTHERS, true, PLAIN, false, true, 0, false, true } },
+	{ "6, counting, both", { 6, 2, 8, STAGGERED, true, PLAIN, false, true, 0, false, true } },
 	{ "5 bulk stores", { 5, 2, 8, AS_OTHERS, false, BULK } },
 	{ "5 bulk, both", { 5, 2, 8, STAGGERED, true, BULK } },
 	{ "5 bulk, 3 first", { 5, 3, 8, AS_OTHERS, true, BULK } },
+	{ "3 as it is", { 3, 2, 8, AS_OTHERS, false, PLAIN, false, false, 0, true } },
+	{ "3 called", { 3, 2, 8, AS_OTHERS, true, PLAIN, false, false, 0, true } },
+	{ "3 stagger", { 3, 2, 8, STAGGERED, false, PLAIN, false, false, 0, true } },
+	{ "3 both", { 3, 2, 8, STAGGERED, true, PLAIN, false, false, 0, true } },
+	{ "3, 1 in wave 1", { 3, 2, 8, 1, false, PLAIN, false, false, 0, true } },
+	{ "3, 4 fours", { 3, 4, 4, AS_OTHERS, false, PLAIN, false, false, 0, true } },
+	{ "3 lean", { 3, 2, 8, AS_OTHERS, false, PLAIN, false, true, 0, true } },
+	{ "3 bulk, called", { 3, 2, 8, AS_OTHERS, true, BULK, false, false, 0, true } },
+	{ "3 counting", { 3, 2, 8, AS_OTHERS, true, PLAIN, false, false, 0, true, true } },
 };
 enum { TRIES = sizeof tries / sizeof *tries };
 
 template <int T> struct try_plan {
-	using State = bf16;
 	static constexpr try_of of = tries[T].of;
+	using State = std::conditional_t<of.f32, float, bf16>;
 	static constexpr int WARPS = 4, THREADS = 128, ROWS = 32, EIGHTS = 4;
 	static constexpr int PIECES = ROWS / of.piece, IN_EIGHT = EIGHT / of.piece, TOGETHER = of.lean ? 4 : EIGHT;
 	static_assert(!(of.lean && of.store == BULK), "the copy engine reads the state until the end");
 };
 
 template <class plan> struct try_memory {
-	alignas(128) bf16 S[4][32][DECODE_D];
+	alignas(128) typename plan::State S[4][32][DECODE_D];
 	float q[4][32], k[4][32];
 	float qkv[3][DECODE_D], u[4][DECODE_D];
 	float o[plan::of.lean ? 1 : 4][DECODE_D];
@@ -90,8 +100,9 @@ __device__ inline uint64_t evict_first()
 template <class plan>
 __device__ void fetch_piece(try_memory<plan> &m, const layer_view &v, const decode_head &at, int warp, int n)
 {
-	constexpr unsigned bytes = plan::of.piece * DECODE_D * sizeof(bf16);
-	const bf16 *from = head_states<bf16>(v, max(at.read, 0), at.h) + (warp * 32 + n * plan::of.piece) * DECODE_D;
+	using State = typename plan::State;
+	constexpr unsigned bytes = plan::of.piece * DECODE_D * sizeof(State);
+	const State *from = head_states<State>(v, max(at.read, 0), at.h) + (warp * 32 + n * plan::of.piece) * DECODE_D;
 	void *to = m.S[warp][n * plan::of.piece];
 
 	hopper::arrive_expecting(m.arrived[warp][n], at.read < 0 ? 0 : bytes);
@@ -146,13 +157,14 @@ __device__ void try_read(try_memory<plan> &m, const layer_view &v, const decode_
 	store(&m.u[warp][column], all.sum);
 }
 
-template <class plan> __device__ void try_store(bf16 *to, bf16 *here, const float (&x)[LANE])
+template <class plan, class State> __device__ void try_store(State *to, State *here, const float (&x)[LANE])
 {
 	if constexpr (plan::of.store == PLAIN) {
 		store_row(to, x);
 	} else if constexpr (plan::of.store == BULK) {
 		store(here, x);
 	} else {
+		static_assert(!plan::of.f32, "streaming is tried for bf16 alone");
 		pack<LANE, bf16> row;
 		uint2 w;
 #pragma unroll
@@ -164,19 +176,20 @@ template <class plan> __device__ void try_store(bf16 *to, bf16 *here, const floa
 }
 
 /* The eight rows at `here` go to `to`. */
-__device__ inline void send_eight(bf16 *to, const bf16 *here)
+template <class State> __device__ void send_eight(State *to, const State *here)
 {
 	hopper::shared_fence();
 	__syncwarp();
 	if (threadIdx.x % 32 == 0) {
 		asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
-		             :: "l"(to), "r"(hopper::shared_address(here)), "r"((unsigned)(EIGHT * DECODE_D * sizeof(bf16))) : "memory");
+		             :: "l"(to), "r"(hopper::shared_address(here)), "r"((unsigned)(EIGHT * DECODE_D * sizeof(State))) : "memory");
 		asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 	}
 }
 
 template <class plan>
-__device__ void try_write(try_memory<plan> &m, int warp, float decay, bool any, const pack<LANE, float> &u, bf16 *to, bool keep)
+__device__ void try_write(try_memory<plan> &m, int warp, float decay, bool any, const pack<LANE, float> &u,
+                          typename plan::State *to, bool keep)
 {
 	int column = (int)threadIdx.x % 32 * LANE;
 	pairs all;
@@ -207,7 +220,7 @@ __device__ void try_write(try_memory<plan> &m, int warp, float decay, bool any, 
 			}
 		}
 		if (plan::of.store == BULK && keep)
-			send_eight(to + (warp * 32 + n * EIGHT) * DECODE_D, m.S[warp][n * EIGHT]);
+			send_eight(to + (warp * 32 + n * EIGHT) * DECODE_D, &m.S[warp][n * EIGHT][0]);
 		all.add(n, o);
 	}
 	__syncwarp();
@@ -312,7 +325,7 @@ template <class plan> __global__ void __launch_bounds__(128, plan::of.blocks) de
 #pragma unroll
 	for (int j = 0; j < LANE; j++)
 		u.at[j] = beta * (own.at[j] - u.at[j]);
-	try_write(m, warp, decay, any, u, head_states<bf16>(v, max(here.write, 0), here.h), keep);
+	try_write(m, warp, decay, any, u, head_states<typename plan::State>(v, max(here.write, 0), here.h), keep);
 	__syncthreads();
 	if (warp == 0)
 		finish_head<bf16>(v, here, inputs.z, weight, over_o(m, lane * LANE));
