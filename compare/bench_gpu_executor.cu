@@ -62,7 +62,8 @@ public:
 		return state_bytes() + rows_ * size * (C * (2 * s.W + 1) + 2.0 * s.Hv * s.Dv);
 	}
 
-	/* Refuses with E_VALUE if a way has other bits than the first: after a step from nothing, y of the next and two slots. */
+	/* Refuses with E_VALUE if a way has other bits than the first: after a step from nothing, y of the next and two slots. A try
+	 * that has is named. */
 	void check_bits()
 	{
 		std::vector<unsigned char> first, now(y_.size() * sizeof y_[0] + 2 * slot_bytes());
@@ -80,7 +81,9 @@ public:
 			}
 			if (first.empty())
 				first = now;
-			if (now != first)
+			if (now != first && w.kernel)
+				printf("        %-20s OTHER BITS than %s\n", w.name, ways_[0].name);
+			else if (now != first)
 				refuse(E_VALUE, w.name, "other bits than %s", ways_[0].name);
 		}
 	}
