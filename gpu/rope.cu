@@ -18,6 +18,7 @@
  * (angle_in_parts): off by 2 ulp. */
 #include "gpu/rope.cuh"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -71,14 +72,14 @@ template <int V, bool INTERLEAVED, class F> __global__ void __launch_bounds__(25
 
 /* ---- rung 1 ---- */
 
-enum { WARPS = 4, HEADS = 2 };  /* warps a block; heads a warp */
+enum { WARPS = 4, HEADS = 2 };  /* warps a block, at most; heads a warp */
 
-/* Grid: tokens x (WARPS * HEADS of a token's heads). */
+/* Grid: tokens x (blockDim.y * HEADS of a token's heads). */
 template <int V, bool INTERLEAVED, class F>
 __global__ void __launch_bounds__(32 * WARPS) rope_warp(const __grid_constant__ rotation<F> m)
 {
-	extern __shared__ __align__(16) float2 turns[];         /* [WARPS,P] */
-	int lane = (int)threadIdx.x, head = (int)(blockIdx.y * WARPS + threadIdx.y) * HEADS, count = min(HEADS, m.H - head);
+	extern __shared__ __align__(16) float2 turns[];         /* [blockDim.y,P] */
+	int lane = (int)threadIdx.x, head = (int)(blockIdx.y * blockDim.y + threadIdx.y) * HEADS, count = min(HEADS, m.H - head);
 	size_t at = ((size_t)blockIdx.x * m.H + head) * m.D + lane * V;
 	float2 *turn = turns + threadIdx.y * m.P;
 	pack<V, F> x[HEADS];
@@ -115,11 +116,12 @@ template <bool INTERLEAVED, class F> static bool turn_heads(cudaStream_t stream,
 {
 	int V = m.D / 32;
 	bool fits = m.D % 32 == 0 && (V == 2 || V == 4 || V == 8) && (INTERLEAVED ? 2 * m.P : m.P) % V == 0 && m.P <= 48 * 1024 / 8 / WARPS;
-	dim3 grid((unsigned)small(T, "T"), blocks(m.H, WARPS * HEADS, 65535));
+	unsigned warps = std::min<unsigned>(WARPS, (m.H + HEADS - 1) / HEADS);
+	dim3 grid((unsigned)small(T, "T"), blocks(m.H, warps * HEADS, 65535));
 	auto kernel = V == 2 ? rope_warp<2, INTERLEAVED, F> : V == 4 ? rope_warp<4, INTERLEAVED, F> : rope_warp<8, INTERLEAVED, F>;
 
 	if (fits)
-		launch_on(stream, "rope_warp", kernel, grid, dim3(32, WARPS), WARPS * m.P * sizeof(float2), m);
+		launch_on(stream, "rope_warp", kernel, grid, dim3(32, warps), warps * m.P * sizeof(float2), m);
 	return fits;
 }
 
