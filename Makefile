@@ -14,6 +14,11 @@ ifeq ($(origin NVCC),undefined)
 NVCC := $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 endif
 
+# On all processors, unless -j says otherwise.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell getconf _NPROCESSORS_ONLN)
+endif
+
 # ---- what is built ----
 LIBS := -ljansson -lmpfr -lgmp -lopenblas -lm -ldl -lpthread
 KERNELS := $(filter-out gpu/cuda.cu gpu/model_%.cu,$(wildcard gpu/*.cu))
@@ -138,7 +143,7 @@ readback: $(BUILD)/readback
 $(BUILD)/false_alarms $(BUILD)/readback: $(BUILD)/%: $(BUILD)/tests/%.o $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
 
-mutants: $(MUTANT_TESTS)
+mutants: $(BUILD)/etalon $(MUTANT_TESTS)
 	@CC='$(CC)' CFLAGS='$(CFLAGS)' LIBS='$(CUDALIBS) $(LIBS)' OBJECTS='$(OBJECTS)' FAULTY='$(FAULTY)' HELPERS='$(HELPERS)' \
 		sh tests/mutate.sh tests/mutants.tsv $(BUILD)
 
@@ -177,10 +182,10 @@ check-recipe: $(BUILD)/etalon
 		done; seen=1; \
 	done; [ "$$seen" ] && exit $$ok
 
-# Without the studies of made-up mistakes, whose code the other tests run too: they take minutes there.
-ASAN_WITHOUT := test_invented_%
+# Without the studies of made-up mistakes and of profiles, whose code the other tests run too: they take minutes there.
+ASAN_WITHOUT := test_invented_% test_profile
 asan:
-	@echo "asan: without $(notdir $(filter %/$(ASAN_WITHOUT),$(TESTS)))"
+	@echo "asan: without $(notdir $(filter $(ASAN_WITHOUT:%=$(BUILD)/tests/%),$(TESTS)))"
 	+$(MAKE) BUILD=build/asan NVCC= CFLAGS='$(CFLAGS) -fsanitize=address,undefined -fno-sanitize-recover=all' \
 		WITHOUT='$(ASAN_WITHOUT)' test
 asan: | $(AFTER)

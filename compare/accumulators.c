@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "accumulators.h"
+#include "xray_private.h"
 
 /* Where two give the same numbers the first is taken: without products of matrices mma:ARCH is f32_fma. */
 static const struct arith *const tried[ACCUMULATORS] = {
@@ -19,31 +20,36 @@ const char *accumulator_name(const struct accumulators *a, int i)
 	return i ? a->arith[i]->name : "exact";
 }
 
-/* Element by element: 1 where the plan's answer in this arithmetic, stored, is the kernel's. */
-static bool run(struct xray *x, const struct arith *arith, uint8_t *equal)
-{
-	struct plan p = x->replica;
-	struct answer a;
+/* Elements equal to the kernel's to the bit: of each output, and of each block those beyond exact sums' */
+struct equals { size_t output[ACCUMULATORS][MAX_OUT]; int ahead[ACCUMULATORS][MAX_BLOCKS]; };
 
-	p.arith = arith;
-	p.bits = arith->precision;
-	if (x->tick) x->tick("x-ray", x->runs, x->runs + 1);
-	x->runs++;
-	if (!ref_run(x->call, &p, &a, x->e)) return false;
-	for (int o = 0; o < MAX_OUT; o++)
-		for (size_t j = 0; j < x->call->out_count[o]; j++) {
-			double y = stored_as(out_dtype(x->call, o), a.hi[o][j], 0), got = x->got[x->first[o] + j];
-			equal[x->first[o] + j] = y == got || (isnan(y) && isnan(got));
-		}
-	answer_free(&a);
+/* Element by element, in the strip held: 1 where the lane's answer, stored, is the kernel's. */
+static bool compare(struct xray *x, struct lane *l, uint8_t *equal)
+{
+	if (!xray_run(x, l, x->d)) return false;
+	for (size_t j = 0; j < x->n; j++) {
+		double y = stored_as(out_dtype(x->call, xray_out(x, j)), x->d[j], 0), got = x->got[j];
+		equal[j] = y == got || (isnan(y) && isnan(got));
+	}
 	return true;
 }
 
-static bool beats_exact(const struct xray *x, const uint8_t *equal, const uint8_t *exact)
+static bool add_strip(struct xray *x, struct lane *lane, uint8_t *exact, uint8_t *equal, struct equals *sum)
 {
-	int ahead[MAX_BLOCKS] = { 0 }, wins = 0, losses = 0;
+	for (int i = 0; i < ACCUMULATORS; i++) {
+		uint8_t *of = i ? equal : exact;
+		if (!compare(x, &lane[i], of)) return false;
+		for (int o = 0; o < MAX_OUT; o++)
+			for (size_t j = x->first[o]; j < x->first[o + 1]; j++) sum->output[i][o] += of[j];
+		for (size_t j = 0; j < x->n; j++) sum->ahead[i][x->block[j]] += of[j] - exact[j];
+	}
+	return true;
+}
 
-	for (size_t j = 0; j < x->n; j++) ahead[x->block[j]] += equal[j] - exact[j];
+static bool beats_exact(const struct xray *x, const int *ahead)
+{
+	int wins = 0, losses = 0;
+
 	for (int b = 0; b < x->blocks; b++) {
 		wins += ahead[b] > 0;
 		losses += ahead[b] < 0;
@@ -51,23 +57,41 @@ static bool beats_exact(const struct xray *x, const uint8_t *equal, const uint8_
 	return wins - losses > more_than_chance * sqrt(wins + losses);
 }
 
+/* All pieces of the call, whatever the search had looked at. */
+static bool add_all(struct xray *x, struct equals *sum)
+{
+	struct lane lane[ACCUMULATORS];
+	uint8_t *exact = malloc(2 * x->most), *equal = exact + x->most;
+	bool ok = exact || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu outputs", x->most);
+	size_t stride = x->stride;
+
+	x->stride = 0;
+	for (int i = 0; i < ACCUMULATORS; i++) {
+		lane[i] = (struct lane){ .plan = x->replica };
+		lane[i].plan.arith = tried[i];
+		lane[i].plan.bits = tried[i]->precision;
+	}
+	for (size_t s = 0; ok && s < x->strips; s++) ok = xray_hold(x, s, 0) && add_strip(x, lane, exact, equal, sum);
+	for (int i = 0; i < ACCUMULATORS; i++) lane_end(&lane[i]);
+	x->stride = stride;
+	free(exact);
+	return ok;
+}
+
 bool accumulators_read(struct accumulators *a, struct xray *x)
 {
-	uint8_t *exact = malloc(2 * x->n), *equal = exact + x->n;
-	bool ok = exact || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu outputs", x->n);
+	struct equals sum = { 0 };
 
 	*a = (struct accumulators){ .best = 0 };
 	memcpy(a->arith, tried, sizeof tried);
-	for (int i = 0; ok && i < ACCUMULATORS; i++) {
-		if (!(ok = run(x, tried[i], i ? equal : exact))) break;
+	if (!add_all(x, &sum)) return false;
+	for (int i = 0; i < ACCUMULATORS; i++) {
 		for (int o = 0; o < MAX_OUT; o++) {
-			size_t same = 0, n = x->call->out_count[o];
-			for (size_t j = x->first[o]; j < x->first[o + 1]; j++) same += i ? equal[j] : exact[j];
-			a->output[i][o] = n ? (double)same / (double)n : 0;
-			a->equal[i] += (double)same / (double)x->n;
+			size_t n = x->call->out_count[o];
+			a->output[i][o] = n ? (double)sum.output[i][o] / (double)n : 0;
+			a->equal[i] += (double)sum.output[i][o] / (double)x->all;
 		}
-		if (i && a->equal[i] > a->equal[a->best] && beats_exact(x, equal, exact)) a->best = i;
+		if (i && a->equal[i] > a->equal[a->best] && beats_exact(x, sum.ahead[i])) a->best = i;
 	}
-	free(exact);
-	return ok;
+	return true;
 }

@@ -140,20 +140,36 @@ static void growth(const char *path)
 }
 
 /* ---- what the parts share ---- */
+static double seconds(void (*run)(void *), void *data, int calls)
+{
+	double start = omp_get_wtime();
+
+	for (int k = 0; k < calls; k++) run(data);
+	return (omp_get_wtime() - start) / calls;
+}
+
+/* For some 20 ms; the first call is not counted. */
+static int calls_of(void (*run)(void *), void *data) { return (int)(0.02 / (seconds(run, data, 1) + 1e-9)) + 1; }
+
 double bench_time(void (*run)(void *), void *data)
 {
-	double t[BENCH_REPEATS], start = omp_get_wtime();
-	int calls = 1;
+	double t[BENCH_REPEATS];
+	int calls = calls_of(run, data);
 
-	run(data);
-	double once = omp_get_wtime() - start;
-	if (once < 0.02) calls = (int)(0.02 / (once + 1e-9)) + 1;
-	for (int i = 0; i < BENCH_REPEATS; i++) {
-		start = omp_get_wtime();
-		for (int k = 0; k < calls; k++) run(data);
-		t[i] = (omp_get_wtime() - start) / calls;
-	}
+	for (int i = 0; i < BENCH_REPEATS; i++) t[i] = seconds(run, data, calls);
 	return median(t, BENCH_REPEATS);
+}
+
+struct bench_pair bench_turns(void (*run)(void *), void *data, void (*other)(void *), void *others)
+{
+	double t[BENCH_TURNS], u[BENCH_TURNS], ratio[BENCH_TURNS];
+	int calls = calls_of(run, data), other_calls = calls_of(other, others);
+
+	for (int i = 0; i < BENCH_TURNS; i++) {
+		t[i] = seconds(run, data, calls), u[i] = seconds(other, others, other_calls);
+		ratio[i] = u[i] / t[i];
+	}
+	return (struct bench_pair){ median(t, BENCH_TURNS), median(u, BENCH_TURNS), median(ratio, BENCH_TURNS) };
 }
 
 const char *bench_seconds(double s)
@@ -196,8 +212,10 @@ static void machine(void)
 
 int main(int argc, char **argv)
 {
+	if (argc == 2 && !strcmp(argv[1], "--check")) return bench_check(), 0;
+	if (argc == 2 && !strcmp(argv[1], "--memory")) return bench_memory(), 0;
 	if (argc == 3 && !strcmp(argv[1], "--check")) return bench_check_call(strtoul(argv[2], NULL, 10)), 0;
-	if (argc != 2) return fputs("usage: bench GROWTH.tsv\n", stderr), 2;
+	if (argc != 2) return fputs("usage: bench GROWTH.tsv | --check | --memory\n", stderr), 2;
 	machine();
 	printf("\n| | etalon | peer | its time | ratio | goal |\n|---|--:|---|--:|--:|--:|\n");
 	bench_dd();

@@ -7,10 +7,15 @@
 
 #include "fixtures/tensor.h"
 
-enum { BENCH_REPEATS = 5 };
+enum { BENCH_REPEATS = 5, BENCH_TURNS = 15 };
 
 /* Median seconds of one call of run, over BENCH_REPEATS turns of some 20 ms each at least. */
 double bench_time(void (*run)(void *), void *data);
+
+/* Of two that take turns, so that what else the machine does meets both: median seconds of each, and the median of how
+ * often the first fits into the second. */
+struct bench_pair { double own, other, ratio; };
+struct bench_pair bench_turns(void (*run)(void *), void *data, void (*other)(void *), void *others);
 
 /* "3.21 ms"; "missing" for a NaN. In a buffer that the next but seven calls use again. */
 const char *bench_seconds(double s);

@@ -114,6 +114,29 @@ void cli_stage(const char *stage, size_t done, size_t total)
 		fputs("\r\033[K", stderr);
 }
 
+void cli_pace(const char *now, double share, bool lines)
+{
+	/* Before, an estimate says nothing. */
+	static const double known = 0.01;
+	static struct timespec start;
+	struct timespec t;
+	char left[64] = "";
+	bool terminal = isatty(STDERR_FILENO);
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	if (!(share > 0))
+		start = t;
+	if (!terminal && !lines)
+		return;
+	double passed = (double)(t.tv_sec - start.tv_sec) + 1e-9 * (double)(t.tv_nsec - start.tv_nsec);
+	if (share >= known)
+		snprintf(left, sizeof left, ", some %.0f s left", passed / share - passed);
+	if (share >= 1 && terminal)
+		fputs("\r\033[K", stderr);
+	else
+		fprintf(stderr, "%s%3.0f %% in %.0f s%s: %s%s", terminal ? "\r" : "", 100 * share, passed, left, now, terminal ? "\033[K" : "\n");
+}
+
 void cli_tick(size_t done, size_t total) { cli_stage("reference", done, total); }
 
 /* ---- tables ---- */

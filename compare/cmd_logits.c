@@ -5,6 +5,7 @@
 #include "cli.h"
 #include "gpu/backend.h"
 #include "logits_causes.h"
+#include "logits_pace.h"
 
 struct arguments {
 	const char *model, *got, *reference, *ids, *contract, *truth, *html, *noise[MAX_NOISE];
@@ -66,6 +67,25 @@ static bool compare_files(struct inputs *in, struct logit_comparison *c, struct 
 }
 
 /* ---- against a model ---- */
+static struct logits_pace pace;
+static bool progress;
+
+static void tick(const char *stage, size_t done, size_t total)
+{
+	char text[96];
+
+	logits_pace_text(&pace, stage, done, total, text, sizeof text);
+	cli_pace(text, logits_pace_share(&pace, stage, done, total), progress);
+}
+
+/* So that what is known of a long run is known when it ends early. */
+static void part_read(const struct model_reading *r, size_t part)
+{
+	char text[256];
+
+	if (progress) fprintf(stderr, "%s\n", model_part_sentence(r, part, text, sizeof text));
+}
+
 /* The layers first: they say how the engine adds, and with that the replica does it too. */
 static bool under_contract(struct inputs *in, struct logit_comparison *c, struct logit_report *r, struct model_question *q,
 	bool quick, struct error *e)
@@ -74,6 +94,8 @@ static bool under_contract(struct inputs *in, struct logit_comparison *c, struct
 
 	model_reference_free(runs);
 	causes_free(&in->causes);
+	pace = (struct logits_pace){ q->model, q->n, q->positions, q->runs, !quick && causes_readable(&in->got, c->got->tensor) };
+	if (!pace.layers) cli_pace("the exact model", 0, progress);
 	if (!quick && !causes_read(&in->causes, &in->got, c->got->tensor, q, e)) return false;
 	if (!model_reference_make(runs, q, e)) return false;
 	c->reference = &runs->truth.source;
@@ -110,7 +132,7 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 	bool choose = a->contract && !strcmp(a->contract, "auto");
 	const char *declared = meta_get(&in->got, "etalon.contract");
 	struct model_question q = { .model = &in->model, .ids = in->ids, .n = in->n_ids, .positions = c->got->positions, .runs = a->runs,
-		.contract = a->contract && !choose ? a->contract : !choose && declared ? declared : k->name, .tick = cli_stage };
+		.contract = a->contract && !choose ? a->contract : !choose && declared ? declared : k->name, .tick = tick, .part_read = part_read };
 
 	if (c->got->vocabulary != in->model.config.vocabulary)
 		return error_set(e, E_DIM, c->got->name, NO_OFFSET, "a vocabulary of %zu, the model's is %zu", c->got->vocabulary,
@@ -120,6 +142,7 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 	if (!arith_by_name(a->truth, &q.truth, &q.bits))
 		return error_set(e, E_UNKNOWN_NAME, a->truth, NO_OFFSET, "see `etalon list arithmetics`");
 	c->ids = in->ids + (in->n_ids - c->got->positions);
+	c->tick = tick;
 	bool quick = a->quick || c->got->positions < in->n_ids;
 	if (!model_truth_error(&q, &in->truth, e) || !under_contract(in, c, r, &q, quick, e)) return false;
 	for (k++; choose && !is_met(in, r) && k->name; k++) {
@@ -201,6 +224,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 't': a->top = cli_number(state, "--top", text, 1, LOGIT_TOP); return 0;
 	case 'h': a->html = text; return 0;
 	case 'j': a->json = true; return 0;
+	case 'p': progress = true; return 0;
 	case ARGP_KEY_END: check(a, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -220,6 +244,7 @@ int cmd_logits(int argc, char **argv)
 		{ "noise", 'n', "FILE:TENSOR", 0, "with --ref: logits that are known to be correct, so may be as far off; may be repeated", 1 },
 		{ "top", 't', "K", 0, "how many of the largest tokens are compared (10)", 2 },
 		{ "html", 'h', "FILE", 0, "writes a page that stands alone (needs gnuplot)", 2 },
+		{ "progress", 'p', NULL, 0, "with --model: how far it is, and of each layer how it does, line by line on stderr", 2 },
 		{ "json", 'j', NULL, 0, "all numbers, position by position", 2 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "",

@@ -1,6 +1,7 @@
 /* The replica by steepest descent of the score. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "replica.h"
 
@@ -24,16 +25,41 @@ static bool same_rounding(const struct site_rounding *a, const struct site_round
 	return a->on == b->on && (!a->on || (a->format == b->format && a->rounding == b->rounding));
 }
 
-/* Adds the change to the list if it makes the score fall by enough. */
-static bool weigh(struct xray *x, struct change k, struct change *list, int *n)
+/* Leaves of the mistakes [n] those that can be seen. */
+static bool visible(struct xray *x, struct change *list, int *n)
 {
-	struct plan p = changed(x, &k);
+	struct look look[MAX_MISTAKE];
+	int kept = 0;
 
-	if (!xray_direction(x, &p)) return false;
-	if (k.site < 0 && xray_size(x) < above_noise && !xray_overflows(x)) return true;
-	k.score = xray_try(x);
-	if (k.score < x->score - worth_keeping) list[(*n)++] = k;
+	for (int i = 0; i < *n; i++) {
+		struct plan p = changed(x, &list[i]);
+		look[i] = look_of(&p);
+	}
+	if (!xray_look(x, look, (size_t)*n, LOOK_SIZE)) return false;
+	for (int i = 0; i < *n; i++)
+		if (look[i].size >= above_noise || look[i].overflows) list[kept++] = list[i];
+	*n = kept;
 	return true;
+}
+
+/* Leaves in the list those that make the score fall by enough. */
+static bool weigh(struct xray *x, struct change *list, int *n)
+{
+	struct look *look = calloc((size_t)*n + 1, sizeof *look);
+	int kept = 0;
+
+	for (int i = 0; look && i < *n; i++) {
+		struct plan p = changed(x, &list[i]);
+		look[i] = look_of(&p);
+	}
+	bool ok = look ? xray_try(x, look, (size_t)*n) : error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%d changes", *n);
+	for (int i = 0; ok && i < *n; i++) {
+		list[i].score = look[i].score;
+		if (list[i].score < x->score - worth_keeping) list[kept++] = list[i];
+	}
+	*n = kept;
+	free(look);
+	return ok;
 }
 
 static int by_score(const void *a, const void *b)
@@ -47,17 +73,23 @@ static int by_score(const void *a, const void *b)
 static int changes(struct xray *x, bool mistakes, struct change *list)
 {
 	const struct op *op = x->call->op;
-	int n = 0;
+	struct change last[MAX_MISTAKE];
+	int n = 0, wrong = 0;
 
+	for (int m = 0; mistakes && op->mistakes[m].name; m++)
+		if (!op->mistakes[m].is_rounding) list[wrong++] = (struct change){ .site = -1, .mistake = m };
+	if (!visible(x, list, &wrong)) return -1;
+	memcpy(last, list, (size_t)wrong * sizeof *last);
 	for (int site = 0; op->sites[site].name; site++)
 		for (int t = -1; t < SITE_TYPES; t++) {
 			struct change k = { .site = site, .to = t < 0 ? (struct site_rounding){ 0 } : site_types[t] };
 			if (!site_in_form(op, site, x->replica.form) || same_rounding(&k.to, &x->replica.round[site])) continue;
 			if (t >= 0 && is_store(x->call, site, k.to.format)) continue;
-			if (!weigh(x, k, list, &n)) return -1;
+			list[n++] = k;
 		}
-	for (int m = 0; mistakes && op->mistakes[m].name; m++)
-		if (!op->mistakes[m].is_rounding && !weigh(x, (struct change){ .site = -1, .mistake = m }, list, &n)) return -1;
+	memcpy(list + n, last, (size_t)wrong * sizeof *last);
+	n += wrong;
+	if (!weigh(x, list, &n)) return -1;
 	qsort(list, (size_t)n, sizeof *list, by_score);
 	return n;
 }

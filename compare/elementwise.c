@@ -65,7 +65,7 @@ static void count_error(struct part *p, double ulps)
 static bool scan(struct part *p, struct sums *s, const struct grid *g, enum dtype t, const void *a, const void *b, size_t n,
                  bool *special)
 {
-	const struct limits l = { p->max_rel * (1 + 0x1p-52), p->max_ulp * g->scale, g->least, g->scale };
+	const struct limits l = { threshold(p), p->max_rel * (1 + 0x1p-52), p->max_ulp * g->scale, g->least, g->scale };
 	struct scanned x;
 
 	p->scan(&x, t, a, b, n, &l);
@@ -75,7 +75,7 @@ static bool scan(struct part *p, struct sums *s, const struct grid *g, enum dtyp
 	p->differ += x.differ;
 	s->d2 += x.d2, s->a2 += x.a2, s->d += x.d, s->finite += n;
 	for (int i = 0; g->mask && i < SCAN_BINS; i++) p->histogram[i] += x.bin[i];
-	return x.past_rel > 0 || x.past_ulp > 0 || x.most > threshold(p) || (x.differ && p->n_top < p->room);
+	return x.past || (x.differ && p->n_top < p->room);
 }
 
 /* Keeps the list sorted: |d| falling, and where equal the earlier element first. */

@@ -3,6 +3,8 @@
 
 #include "expected.h"
 
+struct check_strips check_strips = { 1 << 18, 1 << 15 };
+
 enum dtype out_dtype(const struct call *call, int i)
 {
 	return call->out[i] ? call->out[i]->dtype : DT_F64;
@@ -16,16 +18,6 @@ double stored_as(enum dtype d, double hi, double lo)
 double in_sigma(double got, double hi, double lo, double sigma)
 {
 	return got == hi && lo == 0 ? 0 : ((got - hi) - lo) / sigma;
-}
-
-static bool noisy_run(const struct call *call, const struct plan *model, int seed, struct answer *a, struct error *e)
-{
-	struct plan p = *model;
-
-	p.arith = &arith_noisy;
-	p.bits = arith_noisy.precision;
-	p.seed = (uint64_t)seed;
-	return ref_run(call, &p, a, e);
 }
 
 size_t out_row(const struct call *call, int i)
@@ -48,93 +40,122 @@ static void pool(double *s2, size_t n, size_t row)
 	}
 }
 
-static void add_store(struct expected *x, const struct call *call, int i, const struct answer *centre)
+/* Of output i, `count` elements. */
+static void add_store(struct expected *x, const struct call *call, int i, size_t count, const struct answer *centre)
 {
 	enum format f = dtype_info[out_dtype(call, i)].format;
 
-	for (size_t j = 0; j < call->out_count[i]; j++) {
+	for (size_t j = 0; j < count; j++) {
+		x->sigma[i][j] = 0;
 		if (!(x->upstream[i][j] > 0)) continue;
 		x->sigma[i][j] = hypot(x->upstream[i][j], format_ulp(f, centre->hi[i][j]) / sqrt(12));
 		x->count[i]++;
 	}
 }
 
-/* Mean and mean square of the error of one noisy run, stored as a kernel would, in sigma. */
-static void scatter(const struct expected *x, const struct call *call, int i, const struct answer *centre,
-	const struct answer *a, double *mean, double *square)
+/* The errors of the fresh run that x->run holds, stored as a kernel would, in sigma. */
+static void scatter(struct expected *x, const struct call *call, int i, size_t count, const struct answer *centre, int r)
 {
 	enum dtype d = out_dtype(call, i);
 
-	*mean = *square = 0;
-	for (size_t j = 0; j < call->out_count[i]; j++) {
-		double lo = centre->lo[i] ? centre->lo[i][j] : 0, got = stored_as(d, a->hi[i][j], 0);
+	for (size_t j = 0; j < count; j++) {
+		double lo = centre->lo[i] ? centre->lo[i][j] : 0, got = stored_as(d, x->run.hi[i][j], 0);
 		if (!(x->sigma[i][j] > 0) || isinf(got)) continue;
 		double z = in_sigma(got, centre->hi[i][j], lo, x->sigma[i][j]);
-		*mean += z / (double)x->count[i];
-		*square += z * z / (double)x->count[i];
+		x->sum[r][i] += z;
+		x->sum2[r][i] += z * z;
 	}
 }
 
-static bool fresh_runs(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
-	struct error *e)
+bool expected_begin(struct expected *x, const struct call *call, const struct plan *model, const size_t room[MAX_OUT],
+	int runs, struct error *e)
 {
-	double sum[MAX_OUT] = { 0 }, sum2[MAX_OUT] = { 0 }, bias2[MAX_OUT] = { 0 };
-	struct answer a;
+	*x = (struct expected){ .runs = runs, .lane = calloc((size_t)runs + FRESH_RUNS, sizeof *x->lane) };
+	bool ok = x->lane && answer_make(&x->run, room, false);
 
-	for (int r = 0; r < FRESH_RUNS; r++) {
-		if (!noisy_run(call, model, x->runs + r + 1, &a, e)) return false;
-		for (int i = 0; i < MAX_OUT; i++) {
-			double mean, square;
-			if (!x->sigma[i]) continue;
-			scatter(x, call, i, centre, &a, &mean, &square);
-			sum[i] += square;
-			sum2[i] += square * square;
-			bias2[i] += mean * mean;
-		}
-		answer_free(&a);
+	for (int i = 0; ok && i < MAX_OUT; i++)
+		if (room[i]) ok = (x->sigma[i] = calloc(room[i], sizeof(double))) && (x->upstream[i] = calloc(room[i], sizeof(double)));
+	for (int r = 0; ok && r < runs + FRESH_RUNS; r++) {
+		struct plan *p = &x->lane[r].plan;
+		*p = *model;
+		p->arith = &arith_noisy;
+		p->bits = arith_noisy.precision;
+		p->seed = (uint64_t)r + 1;
 	}
-	for (int i = 0; i < MAX_OUT; i++) {
-		double m = sum[i] / FRESH_RUNS, var = (sum2[i] - m * sum[i]) / (FRESH_RUNS - 1), n = (double)x->count[i];
-		x->bias[i] = sqrt(bias2[i] / FRESH_RUNS);
-		x->freedom[i] = fmax(1, fmin(n, var > 0 ? 2 * m * m / var : n));
+	if (ok) return true;
+	error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the expected error of %zu elements", call->out_count[0]);
+	expected_free(x);
+	return false;
+}
+
+/* Mean squares of the runs' errors in a strip, into upstream. */
+static bool spread(struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,
+	const struct answer *centre, struct error *e)
+{
+	for (int i = 0; i < MAX_OUT; i++)
+		for (size_t j = 0; j < s->count[i]; j++) x->upstream[i][j] = 0;
+	for (int r = 0; r < x->runs; r++) {
+		if (!ref_strip(call, &x->lane[r], strip, n, &x->run, e)) return false;
+		for (int i = 0; i < MAX_OUT; i++)
+			for (size_t j = 0; j < s->count[i]; j++) {
+				double d = x->run.hi[i][j] - centre->hi[i][j] - (centre->lo[i] ? centre->lo[i][j] : 0);
+				x->upstream[i][j] += d * d / x->runs;
+			}
 	}
 	return true;
+}
+
+bool expected_add(struct expected *x, const struct call *call, size_t strip, size_t n, const struct answer *centre, struct error *e)
+{
+	struct strip s = call_strip(call, strip, n);
+
+	if (!spread(x, call, &s, strip, n, centre, e)) return false;
+	for (int i = 0; i < MAX_OUT; i++) {
+		if (!s.count[i]) continue;
+		pool(x->upstream[i], s.count[i], out_row(call, i));
+		add_store(x, call, i, s.count[i], centre);
+	}
+	for (int r = 0; r < FRESH_RUNS; r++) {
+		if (!ref_strip(call, &x->lane[x->runs + r], strip, n, &x->run, e)) return false;
+		for (int i = 0; i < MAX_OUT; i++) scatter(x, call, i, s.count[i], centre, r);
+	}
+	return true;
+}
+
+void expected_end(struct expected *x)
+{
+	for (int i = 0; i < MAX_OUT; i++) {
+		double n = (double)x->count[i], sum = 0, sum2 = 0, bias2 = 0;
+		for (int r = 0; r < FRESH_RUNS; r++) {
+			double mean = n > 0 ? x->sum[r][i] / n : 0, square = n > 0 ? x->sum2[r][i] / n : 0;
+			sum += square;
+			sum2 += square * square;
+			bias2 += mean * mean;
+		}
+		double m = sum / FRESH_RUNS, var = (sum2 - m * sum) / (FRESH_RUNS - 1);
+		x->bias[i] = sqrt(bias2 / FRESH_RUNS);
+		x->freedom[i] = fmax(1, fmin(n, var > 0 ? 2 * m * m / var : n));
+	}
+	for (int r = 0; r < x->runs + FRESH_RUNS; r++) lane_end(&x->lane[r]);
 }
 
 bool expected_make(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
 	int runs, struct error *e)
 {
-	struct answer a;
-
-	*x = (struct expected){ .runs = runs };
-	for (int i = 0; i < MAX_OUT; i++)
-		if (call->out_count[i] && (!(x->sigma[i] = calloc(call->out_count[i], sizeof(double)))
-				|| !(x->upstream[i] = calloc(call->out_count[i], sizeof(double))))) goto no_memory;
-	for (int r = 0; r < runs; r++) {
-		if (!noisy_run(call, model, r + 1, &a, e)) goto failed;
-		for (int i = 0; i < MAX_OUT; i++)
-			for (size_t j = 0; j < call->out_count[i]; j++) {
-				double d = a.hi[i][j] - centre->hi[i][j] - (centre->lo[i] ? centre->lo[i][j] : 0);
-				x->upstream[i][j] += d * d / runs;
-			}
-		answer_free(&a);
+	if (!expected_begin(x, call, model, call->out_count, runs, e)) return false;
+	if (!expected_add(x, call, 0, 1, centre, e)) {
+		expected_free(x);
+		return false;
 	}
-	for (int i = 0; i < MAX_OUT; i++) {
-		if (!x->sigma[i]) continue;
-		pool(x->upstream[i], call->out_count[i], out_row(call, i));
-		add_store(x, call, i, centre);
-	}
-	if (fresh_runs(x, call, model, centre, e)) return true;
-	goto failed;
-no_memory:
-	error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the expected error of %zu elements", call->out_count[0]);
-failed:
-	expected_free(x);
-	return false;
+	expected_end(x);
+	return true;
 }
 
 void expected_free(struct expected *x)
 {
 	for (int i = 0; i < MAX_OUT; i++) free(x->sigma[i]), free(x->upstream[i]);
+	for (int r = 0; x->lane && r < x->runs + FRESH_RUNS; r++) lane_end(&x->lane[r]);
+	free(x->lane);
+	answer_free(&x->run);
 	*x = (struct expected){ 0 };
 }

@@ -1,6 +1,7 @@
 /* One output of a kernel against the truth, in units of its expected error. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "figures.h"
 #include "quantile.h"
@@ -38,40 +39,96 @@ static double excess(enum dtype d, double got, double hi, double lo, double upst
 	return upstream > 0 ? fmax(0, fabs((got - hi) - lo) - half) / upstream : INFINITY;
 }
 
+/* Of n errors the 99th percentile has this many above it, and the figures keep so many and it. */
+static size_t above_p99(size_t n) { return n ? (n - 1) / 100 : 0; }
+
+bool figures_begin(struct figures *f, struct output_verdict *v, const struct call *call, int i, struct error *e)
+{
+	size_t n = call->out_count[i], most = above_p99(n) + 1;
+
+	*v = (struct output_verdict){ .out = i, .count = n };
+	*f = (struct figures){ .v = v, .most = most, .largest = malloc(2 * most * sizeof *f->largest) };
+	return f->largest || error_set(e, E_MEMORY, call->out[i]->name, NO_OFFSET, "%zu errors", 2 * most);
+}
+
+/* Of what is kept the largest stay. */
+static void keep(struct figures *f, double size)
+{
+	if (f->kept == 2 * f->most) {
+		select_smallest(f->largest, f->kept, f->most);
+		memmove(f->largest, f->largest + f->most, f->most * sizeof *f->largest);
+		f->kept = f->most;
+	}
+	f->largest[f->kept++] = size;
+	f->counted++;
+}
+
+/* Element j of the strip, number `at` of the output, where the kernel has `got`. */
+static void add_element(struct figures *f, enum dtype d, size_t j, size_t at, double got, const struct answer *truth,
+	const struct answer *second, const struct expected *x)
+{
+	struct output_verdict *v = f->v;
+	int i = v->out;
+	double hi = truth->hi[i][j], lo = truth->lo[i] ? truth->lo[i][j] : 0, want = stored_as(d, hi, lo);
+	bool equal = got == want, noisy = x->sigma[i][j] > 0;
+	double s = equal && (isinf(want) || !noisy) ? 0 : in_sigma(got, hi, lo, x->sigma[i][j]);
+	struct element here = { at, hi, got, s, in_ulp(d, got, hi, lo) };
+	double apart = fabs(in_sigma(second->hi[i][j], hi, lo, x->sigma[i][j]));
+
+	if (noisy && !(apart <= v->truth_error)) v->truth_error = apart;
+	if (!isfinite(got) && !equal && !v->not_finite++) v->first_not_finite = here;
+	v->bit_equal += equal;
+	double beyond = isnan(got) ? INFINITY : excess(d, got, hi, lo, x->upstream[i][j]);
+	if (beyond > v->rule[RULE_EXCESS].value) v->beyond = here, v->rule[RULE_EXCESS].value = beyond;
+	double size_of = isnan(s) ? INFINITY : fabs(s);
+	if (at == 0 || size_of > v->rule[RULE_WORST].value) v->worst = here, v->rule[RULE_WORST].value = size_of;
+	if (!noisy) return;
+	keep(f, size_of);
+	f->sum += s;
+	f->sum2 += s * s;
+}
+
+void figures_add(struct figures *f, const struct call *call, const struct strip *s, const struct answer *truth,
+	const struct answer *second, const struct expected *x)
+{
+	int i = f->v->out;
+	const struct tensor *t = call->out[i];
+	size_t size = dtype_info[t->dtype].size;
+
+	for (size_t j = 0; j < s->count[i]; j++) {
+		double got;
+		dtype_load(t->dtype, (const char *)t->data + (s->first[i] + j) * size, 1, &got);
+		add_element(f, t->dtype, j, s->first[i] + j, got, truth, second, x);
+	}
+}
+
+void figures_end(struct figures *f, const struct expected *x)
+{
+	struct output_verdict *v = f->v;
+	double n = fmax(1, (double)f->counted);
+
+	v->freedom = x->freedom[v->out];
+	v->rule[RULE_RMS].value = sqrt(f->sum2 / n);
+	v->rule[RULE_BIAS].value = fabs(f->sum / n);
+	v->rule[RULE_P99].value = f->kept ? select_smallest(f->largest, f->kept, f->kept - 1 - above_p99(f->counted)) : 0;
+	limits(v, x, v->out);
+	figures_free(f);
+}
+
+void figures_free(struct figures *f)
+{
+	free(f->largest);
+	*f = (struct figures){ 0 };
+}
+
 bool figures(struct output_verdict *v, const struct call *call, int i, const struct answer *truth,
 	const struct answer *second, const struct expected *x, struct error *e)
 {
-	const struct tensor *t = call->out[i];
-	size_t n = call->out_count[i], size = dtype_info[t->dtype].size;
-	double *z = malloc(n * sizeof *z), sum = 0, sum2 = 0;
-	size_t counted = 0;
+	struct strip whole = call_strip(call, 0, 1);
+	struct figures f;
 
-	*v = (struct output_verdict){ .out = i, .count = n, .freedom = x->freedom[i] };
-	if (!z) return error_set(e, E_MEMORY, t->name, NO_OFFSET, "%zu errors", n);
-	for (size_t j = 0; j < n; j++) {
-		double hi = truth->hi[i][j], lo = truth->lo[i] ? truth->lo[i][j] : 0, want = stored_as(t->dtype, hi, lo), got;
-		dtype_load(t->dtype, (const char *)t->data + j * size, 1, &got);
-		bool equal = got == want;
-		bool noisy = x->sigma[i][j] > 0;
-		double s = equal && (isinf(want) || !noisy) ? 0 : in_sigma(got, hi, lo, x->sigma[i][j]);
-		struct element here = { j, hi, got, s, in_ulp(t->dtype, got, hi, lo) };
-		double apart = fabs(in_sigma(second->hi[i][j], hi, lo, x->sigma[i][j]));
-		if (noisy && !(apart <= v->truth_error)) v->truth_error = apart;
-		if (!isfinite(got) && !equal && !v->not_finite++) v->first_not_finite = here;
-		v->bit_equal += equal;
-		double beyond = isnan(got) ? INFINITY : excess(t->dtype, got, hi, lo, x->upstream[i][j]);
-		if (beyond > v->rule[RULE_EXCESS].value) v->beyond = here, v->rule[RULE_EXCESS].value = beyond;
-		double size_of = isnan(s) ? INFINITY : fabs(s);
-		if (j == 0 || size_of > v->rule[RULE_WORST].value) v->worst = here, v->rule[RULE_WORST].value = size_of;
-		if (!noisy) continue;
-		z[counted++] = size_of;
-		sum += s / (double)x->count[i];
-		sum2 += s * s / (double)x->count[i];
-	}
-	v->rule[RULE_RMS].value = sqrt(sum2);
-	v->rule[RULE_BIAS].value = fabs(sum);
-	v->rule[RULE_P99].value = counted ? select_smallest(z, counted, counted - 1 - (counted - 1) / 100) : 0;
-	limits(v, x, i);
-	free(z);
+	if (!figures_begin(&f, v, call, i, e)) return false;
+	figures_add(&f, call, &whole, truth, second, x);
+	figures_end(&f, x);
 	return true;
 }

@@ -4,7 +4,24 @@
 
 #include "verdict.h"
 
-/* Output i must be there and finite in the truth. second is the truth in another arithmetic. The
+/* What is kept of an output whose strips are added one by one. */
+struct figures {
+	struct output_verdict *v;
+	double *largest;                /* [2 most] of the errors in sigma, of which the `most` largest count */
+	size_t kept, most, counted;
+	double sum, sum2;
+};
+
+/* Fills *v, from the strips of output i in order, each with its part of the truth, of the truth in another arithmetic and of what is
+ * expected. The output must be there and finite in the truth. figures_end takes expected_end's figures, and frees; figures_free, without
+ * an end. E_MEMORY is the only error. */
+bool figures_begin(struct figures *f, struct output_verdict *v, const struct call *call, int i, struct error *e);
+void figures_add(struct figures *f, const struct call *call, const struct strip *s, const struct answer *truth,
+	const struct answer *second, const struct expected *x);
+void figures_end(struct figures *f, const struct expected *x);
+void figures_free(struct figures *f);
+
+/* All in one strip. Output i must be there and finite in the truth. second is the truth in another arithmetic. The
  * only error is E_MEMORY. */
 bool figures(struct output_verdict *v, const struct call *call, int i, const struct answer *truth,
 	const struct answer *second, const struct expected *x, struct error *e);

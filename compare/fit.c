@@ -1,10 +1,15 @@
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fit.h"
 
-/* Normal equations: G = Σ w d d', g = Σ w d y, for each block and in all. */
-struct equations { double G[MAX_REGRESSORS][MAX_REGRESSORS], g[MAX_REGRESSORS], yy; };
+/* Normal equations, for each block and in all: yy = Σ w y², g = Σ w d y, and G = Σ w d d', of which the lower triangle counts. */
+struct equations { double yy, *g, *G; };
+
+/* Behind those of the blocks. */
+enum { ALL, WHOLE, REST, BEYOND };
+struct fitting { int blocks, p; double *numbers; struct equations of[]; };
 
 /* Columns whose own part, after those before are taken out, is less than this share are dropped. */
 static const double independent = 1e-9;
@@ -13,13 +18,13 @@ static const double independent = 1e-9;
 static void factor(struct equations *q, int p, bool *keep)
 {
 	for (int j = 0; j < p; j++) {
-		double own = q->G[j][j], d = own;
-		for (int k = 0; k < j; k++) d -= q->G[j][k] * q->G[j][k];
+		double own = q->G[j * p + j], d = own;
+		for (int k = 0; k < j; k++) d -= q->G[j * p + k] * q->G[j * p + k];
 		keep[j] = own > 0 && d > independent * own;
 		for (int i = j; i < p; i++) {
-			double x = q->G[i][j];
-			for (int k = 0; k < j; k++) x -= q->G[i][k] * q->G[j][k];
-			q->G[i][j] = keep[j] ? (i == j ? sqrt(d) : x / sqrt(d)) : 0;
+			double x = q->G[i * p + j];
+			for (int k = 0; k < j; k++) x -= q->G[i * p + k] * q->G[j * p + k];
+			q->G[i * p + j] = keep[j] ? (i == j ? sqrt(d) : x / sqrt(d)) : 0;
 		}
 	}
 }
@@ -28,12 +33,12 @@ static void factor(struct equations *q, int p, bool *keep)
 static void substitute(const struct equations *q, int p, const bool *keep, double *g)
 {
 	for (int i = 0; i < p; i++) {
-		for (int k = 0; k < i; k++) g[i] -= q->G[i][k] * g[k];
-		g[i] = keep[i] ? g[i] / q->G[i][i] : 0;
+		for (int k = 0; k < i; k++) g[i] -= q->G[i * p + k] * g[k];
+		g[i] = keep[i] ? g[i] / q->G[i * p + i] : 0;
 	}
 	for (int i = p; i-- > 0;) {
-		for (int k = i + 1; k < p; k++) g[i] -= q->G[k][i] * g[k];
-		g[i] = keep[i] ? g[i] / q->G[i][i] : 0;
+		for (int k = i + 1; k < p; k++) g[i] -= q->G[k * p + i] * g[k];
+		g[i] = keep[i] ? g[i] / q->G[i * p + i] : 0;
 	}
 }
 
@@ -55,10 +60,27 @@ static double formal_error(const struct equations *factored, int p, const bool *
 	return sqrt(unit[j]);
 }
 
-static void accumulate(const struct sample *s, const double *y, const double *const *d, int p, struct equations *q)
+struct fitting *fit_begin(int blocks, int p)
 {
+	size_t n = (size_t)(blocks + BEYOND), each = (size_t)(p * p + p);
+	struct fitting *f = malloc(sizeof *f + n * sizeof *f->of);
+	double *numbers = calloc(n * each + 1, sizeof *numbers);
+
+	if (!f || !numbers) {
+		free(f), free(numbers);
+		return NULL;
+	}
+	*f = (struct fitting){ blocks, p, numbers };
+	for (size_t b = 0; b < n; b++) f->of[b] = (struct equations){ 0, numbers + b * each, numbers + b * each + p };
+	return f;
+}
+
+void fit_add(struct fitting *f, const struct sample *s, const double *y, const double *const *d)
+{
+	int p = f->p;
+
 	for (size_t i = 0; i < s->n; i++) {
-		struct equations *b = &q[s->block[i]];
+		struct equations *b = &f->of[s->block[i]];
 		double w = s->weight[i];
 		if (!(w > 0)) continue;
 		b->yy += w * y[i] * y[i];
@@ -66,16 +88,23 @@ static void accumulate(const struct sample *s, const double *y, const double *co
 			double wd = w * d[j][i];
 			if (wd == 0) continue;
 			b->g[j] += wd * y[i];
-			for (int k = 0; k <= j; k++) b->G[j][k] += wd * d[k][i];
+			for (int k = 0; k <= j; k++) b->G[j * p + k] += wd * d[k][i];
 		}
 	}
+}
+
+static void copy(struct equations *to, const struct equations *q, int p)
+{
+	to->yy = q->yy;
+	memcpy(to->g, q->g, (size_t)p * sizeof *q->g);
+	memcpy(to->G, q->G, (size_t)(p * p) * sizeof *q->G);
 }
 
 static void add(struct equations *to, const struct equations *q, int p, double sign)
 {
 	for (int j = 0; j < p; j++) {
 		to->g[j] += sign * q->g[j];
-		for (int k = 0; k <= j; k++) to->G[j][k] += sign * q->G[j][k];
+		for (int k = 0; k <= j; k++) to->G[j * p + k] += sign * q->G[j * p + k];
 	}
 	to->yy += sign * q->yy;
 }
@@ -86,8 +115,8 @@ static double left(const struct equations *q, int p, const double *c)
 	double sum = q->yy;
 
 	for (int j = 0; j < p; j++) {
-		sum += c[j] * (c[j] * q->G[j][j] - 2 * q->g[j]);
-		for (int k = 0; k < j; k++) sum += 2 * c[j] * c[k] * q->G[j][k];
+		sum += c[j] * (c[j] * q->G[j * p + j] - 2 * q->g[j]);
+		for (int k = 0; k < j; k++) sum += 2 * c[j] * c[k] * q->G[j * p + k];
 	}
 	return fmax(0, sum);
 }
@@ -105,9 +134,9 @@ static void jackknife(const struct equations *block, int blocks, const struct eq
 	for (int j = 0; j < p; j++) k->square[j] = 0, k->used[j] = 0, k->only[j] = -1;
 	for (int b = 0; b < blocks; b++) {
 		bool any = false;
-		for (int j = 0; j < p; j++) any = any || block[b].G[j][j] > 0;
+		for (int j = 0; j < p; j++) any = any || block[b].G[j * p + j] > 0;
 		if (!any) continue;
-		*rest = *all;
+		copy(rest, all, p);
 		add(rest, &block[b], p, -1);
 		solve(rest, p, other, keep);
 		for (int j = 0; j < p; j++) {
@@ -126,27 +155,31 @@ static double error_of(const struct equations *block, const struct jackknife *k,
 	return fmax(formal, sqrt(k->square[j] * (k->used[j] - 1) / k->used[j]));
 }
 
-double fit(const struct sample *s, const double *y, const double *const *d, int p, struct coefficient *c)
+double fit_end(struct fitting *f, struct coefficient *c)
 {
-	struct equations *block = calloc((size_t)s->blocks + 3, sizeof *block), *all = block + s->blocks, *whole = all + 1, *rest = all + 2;
+	struct equations *block = f->of, *all = block + f->blocks + ALL, *whole = block + f->blocks + WHOLE, *rest = block + f->blocks + REST;
 	double value[MAX_REGRESSORS], explained = 0;
 	bool keep[MAX_REGRESSORS];
 	struct jackknife k;
+	int p = f->p;
 
-	for (int j = 0; j < p; j++) c[j] = (struct coefficient){ .error = INFINITY };
-	if (!block) return 0;
-	accumulate(s, y, d, p, block);
-	for (int b = 0; b < s->blocks; b++) add(all, &block[b], p, 1);
-	*whole = *all;
+	for (int b = 0; b < f->blocks; b++) add(all, &block[b], p, 1);
+	copy(whole, all, p);
 	solve(whole, p, value, keep);
-	jackknife(block, s->blocks, all, p, value, rest, &k);
+	jackknife(block, f->blocks, all, p, value, rest, &k);
 	for (int j = 0; j < p; j++) {
-		double alone = all->G[j][j] > 0 && all->yy > 0 ? all->g[j] * all->g[j] / (all->G[j][j] * all->yy) : 0;
+		double own = all->G[j * p + j], alone = own > 0 && all->yy > 0 ? all->g[j] * all->g[j] / (own * all->yy) : 0;
 		double error = keep[j] ? error_of(block, &k, p, value, j, formal_error(whole, p, keep, j)) : INFINITY;
 		c[j] = (struct coefficient){ value[j], error, alone, keep[j] };
 		explained += value[j] * all->g[j];
 	}
 	explained = all->yy > 0 ? explained / all->yy : 0;
-	free(block);
+	fit_free(f);
 	return explained;
+}
+
+void fit_free(struct fitting *f)
+{
+	if (f) free(f->numbers);
+	free(f);
 }

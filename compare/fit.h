@@ -25,9 +25,12 @@ struct coefficient {
 	bool determined;                /* false: no more than a multiple of the others, or zero */
 };
 
-/* y [n] ≈ Σ_j c_j d_j with d [p][n], p <= MAX_REGRESSORS. c [p] is filled. Returns the share of the
- * weighted sum of squares of y that all explain together, 0 where y is 0; also 0 where memory is short, and
- * then nothing is determined. */
-double fit(const struct sample *s, const double *y, const double *const *d, int p, struct coefficient *c);
+/* y [n] ≈ Σ_j c_j d_j with d [p][n], p <= MAX_REGRESSORS, from sums that samples are added to, one or many, of the same blocks.
+ * fit_begin: NULL where memory is short. fit_end fills c [p], frees f, and returns the share of the weighted sum of
+ * squares of y that all explain together, 0 where y is 0. */
+struct fitting *fit_begin(int blocks, int p);
+void fit_add(struct fitting *f, const struct sample *s, const double *y, const double *const *d);
+double fit_end(struct fitting *f, struct coefficient *c);
+void fit_free(struct fitting *f);
 
 #endif

@@ -1,5 +1,6 @@
 /* The replica by growth: roundings and mistakes are proposed by their coefficients, and kept by the score. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "replica_private.h"
@@ -45,24 +46,52 @@ static void insert(struct candidate *list, int *n, const struct candidate *k)
 	list[at] = *k;
 }
 
-/* All promising roundings of types [first, last), best first; at most one for each site. -1: failed. */
-static int roundings(struct search *s, int first, int last, struct candidate *list)
+/* All roundings of types [first, last) that the replica has not, site by site. */
+static int untried(const struct search *s, int first, int last, struct candidate *all)
 {
 	int n = 0;
 
 	for (int site = 0; s->op->sites[site].name; site++) {
-		struct candidate best = { .site = -1 };
 		if (!site_in_form(s->op, site, s->x->replica.form) || s->x->replica.round[site].on) continue;
-		for (int t = first; t < last; t++) {
-			struct candidate k = { .site = site, .type = t, .mistake = -1 };
-			if (s->refused[site][t] || is_store(s->x->call, site, site_types[t].format)) continue;
-			struct plan p = with(s, &k);
-			if (!xray_direction(s->x, &p)) return -1;
-			k.c = xray_fit(s->x);
-			if (promising(&k.c) && (best.site < 0 || k.c.gain > best.c.gain)) best = k;
+		for (int t = first; t < last; t++)
+			if (!s->refused[site][t] && !is_store(s->x->call, site, site_types[t].format))
+				all[n++] = (struct candidate){ .site = site, .type = t, .mistake = -1 };
+	}
+	return n;
+}
+
+/* Looks at the replica with each of the candidates. The caller frees what it gets; NULL: failed. */
+static struct look *look_with(const struct search *s, const struct candidate *k, int n, unsigned what)
+{
+	struct look *look = calloc((size_t)n + 1, sizeof *look);
+
+	for (int i = 0; look && i < n; i++) {
+		struct plan p = with(s, &k[i]);
+		look[i] = look_of(&p);
+	}
+	if (!look) error_set(s->x->e, E_MEMORY, s->op->name, NO_OFFSET, "%d candidates", n);
+	if (look && xray_look(s->x, look, (size_t)n, what)) return look;
+	free(look);
+	return NULL;
+}
+
+/* All promising roundings of types [first, last), best first; at most one for each site. -1: failed. */
+static int roundings(struct search *s, int first, int last, struct candidate *list)
+{
+	struct candidate all[MAX_SITE * SITE_TYPES] = {{ 0 }};
+	int n = 0, tried = untried(s, first, last, all);
+	struct look *look = look_with(s, all, tried, LOOK_FIT);
+
+	if (!look) return -1;
+	for (int i = 0; i < tried;) {
+		struct candidate best = { .site = -1 };
+		for (int site = all[i].site; i < tried && all[i].site == site; i++) {
+			all[i].c = look[i].fit;
+			if (promising(&all[i].c) && (best.site < 0 || all[i].c.gain > best.c.gain)) best = all[i];
 		}
 		if (best.site >= 0) insert(list, &n, &best);
 	}
+	free(look);
 	return n;
 }
 
@@ -84,19 +113,21 @@ static bool overflow_fit(struct search *s, const struct plan *p, struct coeffici
 static int mistakes(struct search *s, double least, struct candidate *list)
 {
 	bool small = xray_left(s->x) <= float32s_size;
-	int n = 0;
+	struct candidate all[MAX_MISTAKE] = {{ 0 }};
+	int n = 0, tried = 0;
 
-	for (int m = 0; s->op->mistakes[m].name; m++) {
-		struct candidate k = { .mistake = m };
-		if ((s->x->replica.mistakes | s->refused_mistakes) >> m & 1 || s->op->mistakes[m].is_rounding) continue;
-		struct plan p = with(s, &k);
-		if (!xray_direction(s->x, &p)) return -1;
-		int overflows = xray_overflows(s->x);
-		if (overflows < 0 || (!overflows && xray_size(s->x) < above_noise)) continue;
-		if (overflows && !overflow_fit(s, &p, &k.c)) return -1;
-		if (!overflows) k.c = xray_fit(s->x);
-		if (promising(&k.c) && k.c.gain >= least && (!small || k.c.value > certain * k.c.error)) insert(list, &n, &k);
+	for (int m = 0; s->op->mistakes[m].name; m++)
+		if (!((s->x->replica.mistakes | s->refused_mistakes) >> m & 1) && !s->op->mistakes[m].is_rounding)
+			all[tried++] = (struct candidate){ .mistake = m };
+	struct look *look = look_with(s, all, tried, LOOK_SIZE | LOOK_FIT);
+	if (!look) return -1;
+	for (int i = 0; n >= 0 && i < tried; i++) {
+		struct candidate k = { .mistake = all[i].mistake, .c = look[i].fit };
+		if (look[i].overflows < 0 || (!look[i].overflows && look[i].size < above_noise)) continue;
+		if (look[i].overflows && !overflow_fit(s, &look[i].lane.plan, &k.c)) n = -1;
+		else if (promising(&k.c) && k.c.gain >= least && (!small || k.c.value > certain * k.c.error)) insert(list, &n, &k);
 	}
+	free(look);
 	return n;
 }
 
@@ -151,6 +182,12 @@ static bool grow_roundings(struct search *s, bool *grew)
 	while (more) {
 		more = false;
 		int n = roundings(s, 0, FIRST_TIER, list);
+		if (n == 0 && !replica_explains(s->x) && !replica_turn(s->x, &more)) return false;
+		if (more) {
+			forgive(s);
+			*grew = true;
+			continue;
+		}
 		if (n == 0 && !s->settled && !replica_explains(s->x)) n = roundings(s, FIRST_TIER, SITE_TYPES, list);
 		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;
 		*grew = *grew || more;

@@ -9,12 +9,15 @@
  * without meaning where some |t| is above KL_FAR or, where near was asked for, above KL_NEAR. */
 #define KL_FAR 300.0
 #define KL_NEAR 0x1p-4
+#define KL_DEEP 700.0
 struct kl_sums { double w, we, wphi, wpsi, d, d2, least, most; };
 
 struct kl_form {
-	/* The largest of n elements. A NaN may be dropped. */
+	/* The largest of n elements. A NaN may be dropped, as by the next. */
 	double (*most)(enum dtype t, const void *x, size_t n);
-	/* a - m <= 700. near: by fewer terms. Memory past the arrays may be asked for, but is not read. */
+	/* Is an element less than m by more than KL_DEEP? */
+	bool (*deep)(enum dtype t, const void *x, size_t n, double m);
+	/* a - m <= 700. near: by fewer terms, for a - m >= -KL_DEEP. Memory past the arrays may be asked for, but is not read. */
 	void (*sums)(struct kl_sums *s, enum dtype t, const void *a, const void *b, size_t n, double m, double c, bool near);
 };
 extern const struct kl_form kl_avx512, kl_avx2, kl_plain;

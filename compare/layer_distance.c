@@ -7,25 +7,38 @@
 /* In the score, of an element that is a number in only one of the two. */
 static const double disagree = 200;
 
-bool layer_answer(const struct reader *d, const struct plan *p, double *y, uint64_t *work)
+void layer_stored(const struct reader *d, const struct answer *a, double *y)
 {
-	struct answer a;
 	enum dtype type = out_dtype(d->call, 0);
 
-	if (!ref_run(d->call, p, &a, NULL)) return false;
 	#pragma omp parallel for if(d->large)
-	for (size_t i = 0; i < d->n; i++) y[i] = stored_as(type, a.hi[0][i], 0);
-	if (work) *work = a.work;
+	for (size_t i = 0; i < d->n; i++) y[i] = stored_as(type, a->hi[0][i], 0);
+}
+
+bool layer_answer(const struct reader *d, const struct plan *p, double *y)
+{
+	struct answer a;
+
+	if (!ref_run(d->call, p, &a, NULL)) return false;
+	layer_stored(d, &a, y);
 	answer_free(&a);
 	return true;
 }
 
-/* Of a row; equal counts. */
-static struct distance row_distance(const double *x, const double *y, const double *unit, size_t n)
+static void add(struct distance *s, struct distance more)
+{
+	s->equal += more.equal;
+	s->square += more.square;
+	s->score += more.score;
+	s->worst = fmax(s->worst, more.worst);
+}
+
+/* Of elements first .. end - 1; equal counts. */
+static struct distance part_distance(const double *x, const double *y, const double *unit, size_t first, size_t end)
 {
 	struct distance s = { 0 };
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = first; i < end; i++) {
 		double r = x[i] - y[i];
 		bool same = x[i] == y[i] || (isnan(x[i]) && isnan(y[i]));
 		s.equal += same;
@@ -37,21 +50,18 @@ static struct distance row_distance(const double *x, const double *y, const doub
 	return s;
 }
 
+/* Parts are added in their order, so that threads do not matter. */
 struct distance layer_distance(const struct reader *d, const double *x, const double *y)
 {
-	struct distance s = { 0 };
+	enum { PARTS = 256 };
+	struct distance part[PARTS], s = { 0 };
+	size_t rows = d->n / d->row;
 
-	#pragma omp parallel for ordered schedule(static, 1) if(d->large)
-	for (size_t at = 0; at < d->n; at += d->row) {
-		struct distance row = row_distance(x + at, y + at, d->unit + at, d->row);
-		#pragma omp ordered
-		{
-			s.equal += row.equal / (double)d->n;
-			s.square += row.square;
-			s.score += row.score;
-			s.worst = fmax(s.worst, row.worst);
-		}
-	}
+	#pragma omp parallel for schedule(dynamic) if(d->large)
+	for (size_t i = 0; i < PARTS; i++)
+		part[i] = part_distance(x, y, d->unit, i * rows / PARTS * d->row, (i + 1) * rows / PARTS * d->row);
+	for (size_t i = 0; i < PARTS; i++) add(&s, part[i]);
+	s.equal /= (double)d->n;
 	return s;
 }
 
@@ -132,23 +142,31 @@ static double share(const struct reader *d, const double *y)
 	return error > 0 ? 1 - layer_distance(d, y, d->now).square / error : 1;
 }
 
+int layer_noisy_runs(size_t rows, bool large)
+{
+	size_t runs = (NOISY_ROWS + rows - 1) / rows;
+
+	return !large || runs > NOISY_RUNS ? NOISY_RUNS : runs < 2 ? 2 : (int)runs;
+}
+
 bool layer_noise(struct reader *d, const struct plan *replica, struct distance *most, double *explained)
 {
 	struct plan exact = *replica;
+	int runs = layer_noisy_runs(d->n / d->row, d->large);
 
 	exact.arith = &arith_f64;
 	exact.bits = arith_f64.precision;
-	if (!layer_answer(d, &exact, d->now, NULL)) return false;
+	if (!layer_answer(d, &exact, d->now)) return false;
 	struct plan first = noisy(replica, 0);
-	if (!layer_answer(d, &first, d->other, NULL) || !set_units(d, replica)) return false;
+	if (!layer_answer(d, &first, d->other) || !set_units(d, replica)) return false;
 	*most = layer_distance(d, d->other, d->now);
 	double least = share(d, d->other);
 	bool ok = true;
 	#pragma omp parallel for schedule(dynamic) if(!d->large)
-	for (int run = 1; run < NOISY_RUNS; run++) {
+	for (int run = 1; run < runs; run++) {
 		struct plan p = noisy(replica, run);
 		double *y = malloc(d->n * sizeof *y);
-		bool mine = y && layer_answer(d, &p, y, NULL);
+		bool mine = y && layer_answer(d, &p, y);
 		struct distance s = mine ? layer_distance(d, y, d->now) : (struct distance){ 0 };
 		double by = mine ? share(d, y) : 0;
 		free(y);

@@ -17,7 +17,7 @@ struct reader {
 	bool large;                     /* runs go one after the other, each in parallel */
 };
 
-/* A score this many times that of the farthest of NOISY_RUNS correct layers is beyond the limit. */
+/* A score this many times that of the farthest correct layer is beyond the limit. */
 #define LAYER_BEYOND 2.0
 /* So is a single element, this many times as far off: where few elements tip over, but far, the largest of six scatters by
  * more than the score does. */
@@ -28,14 +28,16 @@ size_t layer_tokens(const struct reader *d, uint64_t work);
 /* The reader of the first n tokens, in the same memory; *part must outlive it. */
 struct reader layer_first(const struct reader *d, size_t n, struct first_tokens *part);
 
-/* The plan's answer, stored as the engine stores; false when memory is short. work, the run's, may be NULL. */
-bool layer_answer(const struct reader *d, const struct plan *p, double *y, uint64_t *work);
+/* y [n] <- an answer, stored as the engine stores. */
+void layer_stored(const struct reader *d, const struct answer *a, double *y);
+/* The plan's answer, stored; false when memory is short. */
+bool layer_answer(const struct reader *d, const struct plan *p, double *y);
 struct distance layer_distance(const struct reader *d, const double *x, const double *y);
 
 /* Tries kinds of sums on the replica and takes the nearest: r->left, r->sums, r->few. */
 bool layer_sums(struct reader *d, struct layer_reading *r);
-/* r->truth_error, in units of the score. */
-bool layer_truth(const struct reader *d, struct layer_reading *r);
+/* r->truth_error and r->truth_upwards, of the exact layer's answer in f64, in units of the score. */
+bool layer_truth(const struct reader *d, const struct answer *exact, struct layer_reading *r);
 
 /* now and unit of the replica, and the farthest of correct layers that follow it but for float32's noise; other is lost.
  * explained: the least share of such a layer's error that the replica explains. */

@@ -26,7 +26,9 @@ static bool settle(struct reader *d, struct layer_reading *r)
 
 static bool within(const struct layer_reading *r)
 {
-	return r->truth_error <= negligible && r->left.score <= r->limit && r->left.worst <= r->worst_limit;
+	bool known = r->truth_error <= negligible && r->truth_upwards <= negligible;
+
+	return known && r->left.score <= r->limit && r->left.worst <= r->worst_limit;
 }
 
 /* The suspect that leaves least, if that is less than half of what was left; NULL: none. */
@@ -85,20 +87,34 @@ static bool convict_on_few(struct reader *d, struct layer_reading *r)
 	return true;
 }
 
+static void load_rows(struct reader *d)
+{
+	const struct tensor *t = d->call->out[0];
+
+	#pragma omp parallel for
+	for (size_t at = 0; at < d->n; at += d->row) {
+		dtype_load(t->dtype, (const char *)t->data + at * dtype_info[t->dtype].size, d->row, d->got + at);
+		for (size_t i = at; i < at + d->row; i++) d->unit[i] = 1;
+	}
+}
+
 static bool read_all(struct reader *d, const struct contract *k, struct layer_reading *r)
 {
 	struct plan exact = plan_plain(&arith_f64, arith_f64.precision);
+	struct answer truth;
 
 	*r = (struct layer_reading){ .op = d->call->op, .contract = k, .replica = exact };
-	dtype_load(out_dtype(d->call, 0), d->call->out[0]->data, d->n, d->got);
-	if (!layer_answer(d, &exact, d->plain, &d->work)) return false;
+	load_rows(d);
+	if (!ref_run(d->call, &exact, &truth, NULL)) return false;
+	r->work = d->work = truth.work;
 	d->large = d->work > layer_work.large;
-	r->work = d->work;
-	for (size_t i = 0; i < d->n; i++) d->unit[i] = 1;
+	layer_stored(d, &truth, d->plain);
 	d->error = layer_distance(d, d->got, d->plain).square;
 	r->rms = sqrt(d->error / (double)d->n);
 	plan_contract(&r->replica, k);
-	if (!settle(d, r) || !layer_truth(d, r)) return false;
+	bool ok = settle(d, r) && layer_truth(d, &truth, r);
+	answer_free(&truth);
+	if (!ok) return false;
 	r->alone = r->explained;
 	r->alone_equal = r->equal;
 	r->kept = r->understood = within(r);

@@ -23,17 +23,21 @@ struct layer_suspect {
 	double explained, equal;        /* of the engine's error, with this and all before it taken in */
 };
 
-enum { MAX_CONVICTED = 4, NOISY_RUNS = 6 };
+/* Correct layers that a reading makes: NOISY_RUNS; of a large layer as many as have NOISY_ROWS rows between them, from 2 on, as
+ * six runs of 64 rows scatter by 2 to 4 % of their score (docs/models.md). */
+enum { MAX_CONVICTED = 4, NOISY_RUNS = 6, NOISY_ROWS = 480 };
+int layer_noisy_runs(size_t rows, bool large);
+
 struct layer_reading {
 	const struct op *op;
 	const struct contract *contract;
 	double rms;                     /* of the engine's error, against the exact layer */
 	double alone, alone_equal;      /* share of its square that the contract explains; elements equal to its replica's */
-	double correct;                 /* the least share that the replica explains of the error of NOISY_RUNS correct layers: where
+	double correct;                 /* the least share that the replica explains of the error of correct layers: where
 	                                   sums are long, float32 tips values over at one site, these more at the next, and so on */
 	double explained, equal;        /* the same with what is convicted */
 	struct distance left;
-	double limit, worst_limit;      /* of left.score and left.worst: from the farthest of NOISY_RUNS correct layers */
+	double limit, worst_limit;      /* of left.score and left.worst: from the farthest of the correct layers */
 	bool kept;                      /* the contract alone explains the layer, and f64 is good enough to say so */
 	bool understood;                /* it does with what is convicted */
 	const struct arith *sums;       /* the arithmetic that comes nearest; left is in it, but where few is not 0: */
@@ -41,6 +45,7 @@ struct layer_reading {
 	double few_explained;           /* on these, with those sums */
 	double truth_error;             /* of f64, seen from dd on the first tokens, in the score's units: the largest */
 	size_t truth_tokens;
+	double truth_upwards;           /* where these are not all, and tokens hang together: on all, seen from f64 rounding upwards */
 	struct plan replica;            /* in f64 */
 	int n;
 	struct layer_suspect convicted[MAX_CONVICTED];

@@ -39,7 +39,7 @@ bool layer_sums(struct reader *d, struct layer_reading *r)
 		struct plan p = r->replica;
 		p.arith = sums[i];
 		p.bits = sums[i]->precision;
-		if (!layer_answer(&few, &p, d->other, NULL)) return false;
+		if (!layer_answer(&few, &p, d->other)) return false;
 		struct distance s = layer_distance(&few, d->got, d->other);
 		if (!(s.score < nearest.score)) continue;
 		nearest = s;
@@ -59,22 +59,38 @@ bool layer_sums(struct reader *d, struct layer_reading *r)
 	return true;
 }
 
-bool layer_truth(const struct reader *d, struct layer_reading *r)
+/* The largest distance of the first n elements of a from those of b, in units. */
+static double farthest(const struct reader *d, const struct answer *a, const struct answer *b, size_t n)
+{
+	double most = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		double x = a->hi[0][i], y = b->hi[0][i], apart = fabs((x - y) - (b->lo[0] ? b->lo[0][i] : 0)) / d->unit[i];
+		bool same = x == y || (isnan(x) && isnan(y));
+		if (!same && !(apart <= most)) most = isnan(apart) ? INFINITY : apart;
+	}
+	return most;
+}
+
+static bool seen_from(const struct reader *d, const struct answer *exact, const struct arith *by, double *most)
+{
+	struct plan p = plan_plain(by, by->precision);
+	struct answer a;
+
+	if (!ref_run(d->call, &p, &a, NULL)) return false;
+	*most = farthest(d, exact, &a, d->n);
+	answer_free(&a);
+	return true;
+}
+
+/* What a sequence adds up, the first tokens do not show. Rows of the head have nothing to do with each other. */
+bool layer_truth(const struct reader *d, const struct answer *exact, struct layer_reading *r)
 {
 	struct first_tokens part;
 	struct reader few = layer_first(d, layer_tokens(d, layer_work.slow), &part);
-	struct plan f64 = plan_plain(&arith_f64, arith_f64.precision), dd = plan_plain(&arith_dd, arith_dd.precision);
-	struct answer a = { 0 }, b = { 0 };
-	bool ok = ref_run(few.call, &f64, &a, NULL) && ref_run(few.call, &dd, &b, NULL);
 
-	r->truth_error = 0;
 	r->truth_tokens = few.n / few.row;
-	for (size_t i = 0; ok && i < few.n; i++) {
-		double apart = fabs((a.hi[0][i] - b.hi[0][i]) - b.lo[0][i]) / d->unit[i];
-		bool same = a.hi[0][i] == b.hi[0][i] || (isnan(a.hi[0][i]) && isnan(b.hi[0][i]));
-		if (!same && !(apart <= r->truth_error)) r->truth_error = apart;
-	}
-	answer_free(&a);
-	answer_free(&b);
-	return ok;
+	r->truth_upwards = 0;
+	if (!seen_from(&few, exact, &arith_dd, &r->truth_error)) return false;
+	return few.n == d->n || d->call->op == model_op(PART_HEAD) || seen_from(d, exact, &arith_f64up, &r->truth_upwards);
 }

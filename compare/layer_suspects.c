@@ -61,7 +61,7 @@ bool layer_try(const struct reader *d, const struct layer_reading *r, struct tri
 		#pragma omp for schedule(dynamic)
 		for (int i = 0; i < n; i++) {
 			struct plan p = layer_plan_with(r, &list[i].suspect);
-			if (!mine || !(mine = layer_answer(d, &p, y, NULL))) continue;
+			if (!mine || !(mine = layer_answer(d, &p, y))) continue;
 			list[i].moved = layer_distance(d, y, d->now);
 			list[i].left = layer_distance(d, d->got, y);
 		}

@@ -6,7 +6,7 @@
 #include "ref/dd.h"
 #include "ref/dd_simd.h"
 
-enum { AHEAD = 4096, LINE = 64 };       /* bytes: asked for before they are read; of the cache */
+enum { AHEAD = 8192, LINE = 64 };       /* bytes: asked for before they are read; of the cache */
 
 typedef long long vi __attribute__((vector_size(8 * W)));
 typedef unsigned long long vu __attribute__((vector_size(8 * W)));
@@ -56,6 +56,18 @@ INLINE vd v_size(vd a, vd b)
 	return v_max((vd)((vi)a & magnitude), (vd)((vi)b & magnitude));
 #endif
 }
+
+#if defined __AVX512F__
+typedef __m512 vf;
+INLINE vf f_load(const float *x) { return _mm512_loadu_ps(x); }
+INLINE vf f_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+INLINE vf f_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+#elif defined __AVX2__
+typedef __m256 vf;
+INLINE vf f_load(const float *x) { return _mm256_loadu_ps(x); }
+INLINE vf f_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+INLINE vf f_min(vf a, vf b) { return _mm256_min_ps(a, b); }
+#endif
 
 /* Of any alignment. */
 INLINE vd load_f64(const void *x, size_t i)

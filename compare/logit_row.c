@@ -135,6 +135,7 @@ static bool add(struct work *w, struct logits a, struct logits b, size_t n, doub
 
 	if (!isfinite(m)) return false;
 	if (!isfinite(c)) c = 0;
+	w->near = w->near && !w->form->deep(a.type, a.at, n, m);
 	w->form->sums(&s, a.type, a.at, b.at, n, m, c, w->near);
 	if (!isfinite(s.d2) && !token) return false;
 	double wide = larger(c - s.least, s.most - c), most = larger(-s.least, s.most);

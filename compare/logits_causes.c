@@ -23,18 +23,27 @@ static void take_sums(const struct model_reading *r, struct model_question *q)
 		: PART_HEAD] = r->part[l].sums;
 }
 
+bool causes_readable(const struct tensors *file, const struct tensor *logits)
+{
+	char prefix[128], name[160];
+
+	if (!prefix_of(logits, prefix, sizeof prefix)) return false;
+	snprintf(name, sizeof name, "%shidden.0", prefix);
+	return tensors_find(file, name) != NULL;
+}
+
 bool causes_read(struct logit_causes *x, const struct tensors *file, const struct tensor *logits, struct model_question *q,
 	struct error *e)
 {
-	char prefix[128], name[160];
-	struct engine engine = { file, prefix, q->tick };
+	char prefix[128];
+	struct engine engine = { .file = file, .prefix = prefix, .part_read = q->part_read, .tick = q->tick };
 
-	if (!prefix_of(logits, prefix, sizeof prefix)) return true;
-	snprintf(name, sizeof name, "%shidden.0", prefix);
-	if (!tensors_find(file, name)) return true;
+	if (!causes_readable(file, logits) || !prefix_of(logits, prefix, sizeof prefix)) return true;
 	if (!model_read(q->model, q->contract, q->ids, q->n, &engine, &x->layers, e)) return false;
 	x->has_layers = true;
 	take_sums(&x->layers, q);
+	q->exact = &x->layers.exact;
+	q->replica = &x->layers.replica;
 	return true;
 }
 

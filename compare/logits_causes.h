@@ -17,9 +17,10 @@ struct logit_causes {
 	double alone;                   /* share of the logits' error that the contract explains */
 };
 
-/* Reads the hidden states, "NAMEhidden.0" to "NAMEhidden.L" where the logits are "NAMElogits", and sets q->sums to what came
- * nearest in the first layer of each kind. Does nothing where there is no hidden.0 or the logits have another name; where only
- * some are missing that is an error. */
+/* Are there hidden states? "NAMEhidden.0" is, where the logits are "NAMElogits". */
+bool causes_readable(const struct tensors *file, const struct tensor *logits);
+/* Reads them, to "NAMEhidden.L", sets q->sums to what came nearest in the first layer of each kind, and lends q the runs that were
+ * made. Does nothing where there are none; where only some are missing that is an error. */
 bool causes_read(struct logit_causes *x, const struct tensors *file, const struct tensor *logits, struct model_question *q,
 	struct error *e);
 

@@ -11,15 +11,27 @@ static const void *model_rows(struct logit_source *s, size_t first, size_t n, st
 	return model_logits(a->model, &a->plan, &a->hidden, a->skip + first, n, &a->block, e) ? a->block.hi : NULL;
 }
 
+/* Without a hidden state, but for known's, which it takes over; NULL: none. */
+static struct model_answer answer_of(const struct model_question *q, const struct model_plan *p, const char *name,
+	struct values *known)
+{
+	struct model_answer a = { .model = q->model, .plan = *p, .skip = q->n - q->positions, .source = {
+		.name = name, .positions = q->positions, .vocabulary = q->model->config.vocabulary, .type = DT_F64, .rows = model_rows,
+		.at_once = AT_ONCE } };
+
+	if (!known) return a;
+	a.hidden = *known;
+	*known = (struct values){ 0 };
+	return a;
+}
+
 bool model_answer_make(struct model_answer *a, const struct model_question *q, const struct model_plan *p, const char *name,
 	struct error *e)
 {
 	size_t layers = q->model->config.layers;
 	struct values *hidden;
 
-	*a = (struct model_answer){ .model = q->model, .plan = *p, .skip = q->n - q->positions, .source = {
-		.name = name, .positions = q->positions, .vocabulary = q->model->config.vocabulary, .type = DT_F64, .rows = model_rows,
-		.at_once = AT_ONCE } };
+	*a = answer_of(q, p, name, NULL);
 	if (!model_run(q->model, p, q->ids, q->n, NULL, &hidden, e)) return false;
 	a->hidden = hidden[layers];
 	hidden[layers] = (struct values){ 0 };
@@ -61,6 +73,14 @@ static bool noisy_run(struct model_answer *a, const struct model_question *q, si
 	return model_answer_make(a, q, &p, "a noisy run", e);
 }
 
+static bool take_or_make(struct model_answer *a, const struct model_question *q, const struct model_plan *p, const char *name,
+	struct values *known, struct error *e)
+{
+	if (!known || !known->hi || q->truth != &arith_f64) return model_answer_make(a, q, p, name, e);
+	*a = answer_of(q, p, name, known);
+	return true;
+}
+
 static bool make(struct model_reference *r, const struct model_question *q, struct error *e)
 {
 	struct model_plan exact = model_plan_plain(q->truth, q->bits), replica;
@@ -68,9 +88,9 @@ static bool make(struct model_reference *r, const struct model_question *q, stru
 	if (!plan_under(&replica, q->truth, q->bits, q->contract, e)) return false;
 	for (int part = 0; part < MODEL_PARTS; part++)
 		if (q->sums[part]) replica.part[part].arith = q->sums[part], replica.part[part].bits = q->sums[part]->precision;
-	if (!model_answer_make(&r->truth, q, &exact, "the reference", e)) return false;
+	if (!take_or_make(&r->truth, q, &exact, "the reference", q->exact, e)) return false;
 	r->has_replica = rounds(&replica);
-	if (r->has_replica && !model_answer_make(&r->replica, q, &replica, "the replica", e)) return false;
+	if (r->has_replica && !take_or_make(&r->replica, q, &replica, "the replica", q->replica, e)) return false;
 	for (; r->n_noise < q->runs; r->n_noise++) {
 		if (q->tick) q->tick("noisy runs", r->n_noise, q->runs);
 		if (!noisy_run(&r->noise[r->n_noise], q, r->n_noise, e)) return false;

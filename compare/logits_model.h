@@ -5,6 +5,8 @@
 #include "logits.h"
 #include "ref/model.h"
 
+struct model_reading;
+
 /* One run of the model: `source` makes rows of its logits from the last hidden state, which it keeps. */
 struct model_answer {
 	struct logit_source source;     /* first: rows are asked for by its address */
@@ -32,7 +34,11 @@ struct model_question {
 	int bits;
 	const char *contract;
 	const struct arith *sums[MODEL_PARTS];          /* of the replica's parts; NULL: truth */
+	/* The last hidden state of all tokens in f64, exact and of the contract's replica, where it is known: taken over in place of
+	 * a run, if truth is f64. May be NULL or empty. */
+	struct values *exact, *replica;
 	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
+	void (*part_read)(const struct model_reading *r, size_t part);  /* compare/model_reading.h's; may be NULL */
 };
 bool model_reference_make(struct model_reference *r, const struct model_question *q, struct error *e);
 void model_reference_free(struct model_reference *r);

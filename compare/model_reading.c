@@ -53,29 +53,32 @@ static bool read_part(struct model_reading *r, const struct engine *x, size_t l,
 	return true;
 }
 
-/* How far the engine's t is from the exact y and from the replica z. */
+/* How far rows first .. end - 1 of the engine's t are from the exact y and from the replica z: sums of squares; equal counts. */
+struct apart { double square, left, equal; };
+static struct apart rows_apart(const struct tensor *t, const struct values *y, const struct values *z, size_t first, size_t end)
+{
+	struct apart s = { 0 };
+
+	for (size_t i = first * y->cols; i < end * y->cols; i++) {
+		double got, replica = stored_as(t->dtype, z->hi[i], 0);
+		dtype_load(t->dtype, (const char *)t->data + i * dtype_info[t->dtype].size, 1, &got);
+		s.square += (got - y->hi[i]) * (got - y->hi[i]);
+		s.left += (got - replica) * (got - replica);
+		s.equal += got == replica;
+	}
+	return s;
+}
+
 static struct grown compare(const struct tensor *t, const struct values *y, const struct values *z)
 {
-	struct grown g = { 0 };
-	double square = 0, left = 0;
+	enum { PARTS = 256 };
+	struct apart part[PARTS], all = { 0 };
 
-	#pragma omp parallel for ordered schedule(static, 1)
-	for (size_t at = 0; at < t->count; at += y->cols) {
-		double row_square = 0, row_left = 0, equal = 0;
-		for (size_t i = at; i < at + y->cols; i++) {
-			double got, replica = stored_as(t->dtype, z->hi[i], 0);
-			dtype_load(t->dtype, (const char *)t->data + i * dtype_info[t->dtype].size, 1, &got);
-			row_square += (got - y->hi[i]) * (got - y->hi[i]);
-			row_left += (got - replica) * (got - replica);
-			equal += got == replica;
-		}
-		#pragma omp ordered
-		square += row_square, left += row_left, g.equal += equal;
-	}
-	g.rms = sqrt(square / (double)t->count);
-	g.explained = square > 0 ? 1 - left / square : left == 0;
-	g.equal /= (double)t->count;
-	return g;
+	#pragma omp parallel for schedule(dynamic)
+	for (size_t i = 0; i < PARTS; i++) part[i] = rows_apart(t, y, z, i * y->rows / PARTS, (i + 1) * y->rows / PARTS);
+	for (size_t i = 0; i < PARTS; i++) all.square += part[i].square, all.left += part[i].left, all.equal += part[i].equal;
+	return (struct grown){ sqrt(all.square / (double)t->count), all.square > 0 ? 1 - all.left / all.square : all.left == 0,
+		all.equal / (double)t->count };
 }
 
 /* The embedding is no layer: it must be there to the bit. */
@@ -99,6 +102,23 @@ static struct plan with_sums(const struct layer_reading *r)
 	return p;
 }
 
+/* Nothing is convicted, and no layer's sums are another arithmetic's. */
+static bool is_contract_alone(const struct model_reading *r)
+{
+	for (size_t l = 0; l < r->model->config.layers; l++)
+		if (r->part[l].n || with_sums(&r->part[l]).arith != &arith_f64) return false;
+	return true;
+}
+
+static void keep_last(struct model_reading *r, struct values *exact, struct values *replica)
+{
+	r->exact = *exact;
+	*exact = (struct values){ 0 };
+	if (!is_contract_alone(r)) return;
+	r->replica = *replica;
+	*replica = (struct values){ 0 };
+}
+
 static bool read_grown(struct model_reading *r, const size_t *ids, const struct engine *x, struct error *e)
 {
 	const struct model *m = r->model;
@@ -118,6 +138,7 @@ static bool read_grown(struct model_reading *r, const size_t *ids, const struct 
 		ok = model_logits(m, &exact, &y[layers], 0, r->tokens, &a, e) && model_logits(m, &replica, &z[layers], 0, r->tokens, &b, e);
 		if (ok) r->grown[layers + 1] = compare(engine_tensor(x, "logits", -1), &a, &b);
 	}
+	if (ok) keep_last(r, &y[layers], &z[layers]);
 	values_free(&a);
 	values_free(&b);
 	model_hidden_free(m, y);
@@ -141,6 +162,7 @@ bool model_read(const struct model *m, const char *contract, const size_t *ids, 
 	for (size_t l = 0; ok && l < r->parts; l++) {
 		if (engine->tick) engine->tick("layers", l, r->parts + 1);
 		ok = read_part(r, engine, l, e);
+		if (ok && engine->part_read) engine->part_read(r, l);
 	}
 	if (ok && engine->tick) engine->tick("layers", r->parts, r->parts + 1);
 	ok = ok && read_grown(r, ids, engine, e);
@@ -153,5 +175,7 @@ void model_reading_free(struct model_reading *r)
 {
 	free(r->part);
 	free(r->grown);
+	values_free(&r->exact);
+	values_free(&r->replica);
 	*r = (struct model_reading){ 0 };
 }

@@ -9,9 +9,11 @@
 #include "ref/model.h"
 
 /* An engine's tensors: "hidden.0" .. "hidden.L", the last behind the final norm, and "logits", behind a prefix ("" or "NAME."). */
+struct model_reading;
 struct engine {
 	const struct tensors *file;
 	const char *prefix;
+	void (*part_read)(const struct model_reading *r, size_t part);  /* called after each; may be NULL */
 	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
 };
 
@@ -28,6 +30,9 @@ struct model_reading {
 	size_t embedding_off;           /* elements of hidden.0 that are not the embedding's, rounded as the contract has it */
 	struct layer_reading *part;     /* [parts], the head last */
 	struct grown *grown;            /* [parts + 1] */
+	/* Free-running in f64, the last hidden state of all tokens: of the exact model; and of the replica, empty unless that
+	 * is the contract's alone, in f64, in every layer. Whoever runs the same may take them. */
+	struct values exact, replica;
 	int first;                      /* the first part that its contract does not explain, or NOWHERE */
 	bool understood;                /* every part is explained, by its contract or by what is convicted in it */
 };
@@ -41,6 +46,8 @@ void model_reading_free(struct model_reading *r);
 /* 0: every part keeps its contract; EXIT_FAIL: one does not. */
 int model_reading_exit(const struct model_reading *r);
 void model_reading_print(FILE *to, const struct model_reading *r);
+/* "layer 3, full_attention: keeps its contract, ...", of a part that was read. Returns text. */
+const char *model_part_sentence(const struct model_reading *r, size_t part, char *text, size_t size);
 json_t *model_reading_json(const struct model_reading *r);
 
 /* With logits only: each mistake in all layers of its kind, around the contract's replica, on as many first tokens as time

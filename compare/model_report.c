@@ -1,4 +1,5 @@
 /* A model's reading as text and as JSON. */
+#include "cli.h"
 #include "fixtures/error.h"
 #include "model_reading.h"
 
@@ -10,6 +11,17 @@ static const char *part_name(const struct model_reading *r, size_t l, char *text
 }
 
 int model_reading_exit(const struct model_reading *r) { return r->first == NOWHERE && !r->embedding_off ? EXIT_PASS : EXIT_FAIL; }
+
+const char *model_part_sentence(const struct model_reading *r, size_t part, char *text, size_t size)
+{
+	const struct layer_reading *p = &r->part[part];
+	char name[32];
+
+	snprintf(text, size, "%s, %s: %s, %.2f %% explained (%.2f %% if correct), distance %.2f of its limit, worst element %.2f of its own",
+		part_name(r, part, name, sizeof name), p->op->name, p->kept ? "keeps its contract" : p->understood ? "wrong"
+		: "wrong, not understood", 100 * p->explained, 100 * p->correct, p->left.score / p->limit, p->left.worst / p->worst_limit);
+	return text;
+}
 
 static void print_parts(FILE *to, const struct model_reading *r)
 {
@@ -37,7 +49,7 @@ static void print_power(FILE *to, const struct layer_reading *p)
 /* On first tokens: slow sums, and how good f64 is. */
 static void print_few(FILE *to, const struct model_reading *r)
 {
-	double error = 0;
+	double error = 0, upwards = 0;
 	size_t tokens = SIZE_MAX;
 	bool few = false;
 
@@ -49,9 +61,12 @@ static void print_few(FILE *to, const struct model_reading *r)
 			few = true;
 		}
 		error = p->truth_error > error ? p->truth_error : error;
+		upwards = p->truth_upwards > upwards ? p->truth_upwards : upwards;
 		tokens = p->truth_tokens < tokens ? p->truth_tokens : tokens;
 	}
-	fprintf(to, "%s  truth f64, on the first %zu tokens within %.2g of the expected error of dd\n", few ? "\n" : "", tokens, error);
+	fprintf(to, "%s  truth f64, on the first %zu tokens within %.2g of the expected error of dd", few ? "\n" : "", tokens, error);
+	if (upwards > 0) fprintf(to, ", on all within %.2g of f64 rounding upwards", upwards);
+	fputc('\n', to);
 }
 
 static void print_grown(FILE *to, const struct model_reading *r)
@@ -94,20 +109,21 @@ static json_t *part_json(const struct model_reading *r, size_t l)
 
 	for (int i = 0; i < p->n; i++) {
 		const struct layer_suspect *s = &p->convicted[i];
-		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:f, s:f}", s->mistake >= 0 ? "mistake" : "site", s->name, "op",
+		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:o, s:o}", s->mistake >= 0 ? "mistake" : "site", s->name, "op",
 			p->op->name,
-			"what", s->what, "rounded", s->site >= 0 && s->rounded, "explained", s->explained, "equal", s->equal));
+			"what", s->what, "rounded", s->site >= 0 && s->rounded, "explained",
+			cli_json_number(s->explained), "equal", cli_json_number(s->equal)));
 	}
 	json_t *unseen = json_array();
 	for (int i = 0; p->power_tokens && i < p->invisible; i++) json_array_append_new(unseen, json_string(p->unseen[i]));
-	return json_pack("{s:i, s:s, s:f, s:f, s:f, s:I, s:f, s:I, s:o, s:f, s:f, s:f, s:f, s:s, s:b, s:b, s:i, s:i, s:o}", "layer",
-		(int)l, "kind", p->op->name, "rms", p->rms, "explained_if_correct", p->correct, "truth_error", p->truth_error, "truth_tokens",
-		(json_int_t)p->truth_tokens, "explained_by_sums_on_first_tokens", p->few ? p->few_explained : 0, "power_tokens",
-		(json_int_t)p->power_tokens, "unseen", unseen,
-		"explained_by_contract", p->alone, "equal_under_contract", p->alone_equal, "explained", p->explained, "equal", p->equal,
-		"sums", p->sums->name, "keeps_contract", p->kept, "understood", p->understood, "suspects", p->tried, "not_visible",
-			p->invisible,
-		"convicted", list);
+	return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:s, s:b, s:b, s:i, s:i, s:o}", "layer",
+		(int)l, "kind", p->op->name, "rms", cli_json_number(p->rms), "explained_if_correct", cli_json_number(p->correct),
+		"truth_error", cli_json_number(p->truth_error), "truth_error_upwards", cli_json_number(p->truth_upwards), "truth_tokens",
+		(json_int_t)p->truth_tokens, "explained_by_sums_on_first_tokens", cli_json_number(p->few ? p->few_explained : 0),
+		"power_tokens", (json_int_t)p->power_tokens, "unseen", unseen, "explained_by_contract", cli_json_number(p->alone),
+		"equal_under_contract", cli_json_number(p->alone_equal), "explained", cli_json_number(p->explained), "equal",
+		cli_json_number(p->equal), "sums", p->sums->name, "keeps_contract", p->kept, "understood", p->understood, "suspects",
+		p->tried, "not_visible", p->invisible, "convicted", list);
 }
 
 json_t *model_reading_json(const struct model_reading *r)
@@ -116,8 +132,8 @@ json_t *model_reading_json(const struct model_reading *r)
 
 	for (size_t l = 0; l < r->parts; l++) json_array_append_new(parts, part_json(r, l));
 	for (size_t l = 0; l <= r->parts; l++)
-		json_array_append_new(grown, json_pack("{s:f, s:f, s:f}", "rms", r->grown[l].rms, "explained", r->grown[l].explained,
-			"equal", r->grown[l].equal));
+		json_array_append_new(grown, json_pack("{s:o, s:o, s:o}", "rms", cli_json_number(r->grown[l].rms), "explained",
+			cli_json_number(r->grown[l].explained), "equal", cli_json_number(r->grown[l].equal)));
 	return json_pack("{s:s, s:i, s:i, s:b, s:o, s:o}", "contract", r->contract, "embedding_off", (int)r->embedding_off,
 		"first_divergence", r->first,
 		"understood", r->understood, "anchored", parts, "free_running", grown);

@@ -6,68 +6,82 @@
 
 const char *const reading_name[] = { "not visible", "not rounded", "rounded" };
 
-/* All sites at once around the replica: a rounded one with the direction that takes it out, so that
- * its coefficient is 1 plus what the fit says; the others with the first type. */
-static bool read_sites(struct xray *x, struct profile *p)
+/* The sites of the replica's form: a rounded one with the plan that takes it out, the others with the first type. */
+static int site_lanes(const struct xray *x, struct profile *p, struct lane *lane)
 {
-	struct sample sample = xray_sample(x);
-	size_t sites = 1;
-	for (int k = 0; x->call->op->sites[k].name; k++) sites += site_in_form(x->call->op, k, x->replica.form);
-	double *all = malloc(sites * x->n * sizeof *all);
-	const double *d[MAX_SITE];
-	struct coefficient c[MAX_SITE];
-	bool ok = all != NULL || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu outputs at each site", x->n);
+	int n = 0;
 
-	p->n = 0;
-	if (ok) memset(c, 0, sizeof c);
-	for (int k = 0; ok && x->call->op->sites[k].name; k++) {
+	for (int k = 0; x->call->op->sites[k].name; k++) {
 		struct site_rounding on = x->replica.round[k];
-		if (!site_in_form(x->call->op, k, x->replica.form)) continue;
-		double *to = all + (size_t)p->n * x->n;
 		struct plan without = x->replica;
+		if (!site_in_form(x->call->op, k, x->replica.form)) continue;
 		without.round[k] = on.on ? (struct site_rounding){ 0 } : site_types[0];
-		ok = xray_direction(x, &without);
-		for (size_t i = 0; ok && i < x->n; i++) to[i] = on.on ? -x->d[i] : x->d[i];
-		d[p->n] = to;
-		p->reading[p->n++] = (struct reading){ .site = k, .format = on.on ? on.format : site_types[0].format, .rounding = on.rounding,
+		lane[n] = (struct lane){ .plan = without };
+		p->reading[n++] = (struct reading){ .site = k, .format = on.on ? on.format : site_types[0].format, .rounding = on.rounding,
 			.state = on.on ? ROUNDED : NOT_ROUNDED };
 	}
-	if (ok) fit(&sample, x->r, d, p->n, c);
+	return n;
+}
+
+static bool read_sites(struct xray *x, struct profile *p)
+{
+	struct lane lane[MAX_SITE];
+	struct coefficient c[MAX_SITE];
+
+	p->n = site_lanes(x, p, lane);
+	bool ok = xray_fit_together(x, lane, p->n, c);
 	for (int j = 0; ok && j < p->n; j++) {
 		struct reading *r = &p->reading[j];
-		r->coefficient = c[j].value + (r->state == ROUNDED);
+		r->coefficient = r->state == ROUNDED ? 1 - c[j].value : c[j].value;
 		r->error = c[j].error;
 		if (fabs(c[j].value) >= 0.5 || (r->state == NOT_ROUNDED && !(r->error < 1 / certain))) r->state = NOT_VISIBLE;
 	}
-	free(all);
 	return ok;
+}
+
+/* Of output o, in the strip held: y = raw on d, the store's rounding of the replica's own answer, with weights of its own. */
+static void add_store(struct xray *x, struct fitting *f, int o)
+{
+	enum dtype t = out_dtype(x->call, o);
+	size_t from = x->first[o], n = x->first[o + 1] - from;
+	double *d = x->trial + from, *weight = x->d + from;
+	const double *only = d;
+
+	for (size_t i = 0; i < n; i++) {
+		double base = x->base[from + i], ulp = format_ulp(dtype_info[t].format, base);
+		d[i] = stored_as(t, base, 0) - base;
+		weight[i] = x->floor2[from + i] > 0 ? 1 / (ulp * ulp) : 0;
+	}
+	fit_add(f, &(struct sample){ n, x->blocks, x->block + from, weight }, x->raw + from, &only);
 }
 
 /* The store of output o, where its type is narrower than float32: around the replica's own answer, as
  * the rounding that it is. */
-static void read_store(const struct xray *x, struct profile *p, int o)
+static bool read_store(struct xray *x, struct profile *p, int o)
 {
-	struct sample sample = { x->n, x->blocks, x->block, x->d };
 	enum dtype t = out_dtype(x->call, o);
-	double *y = calloc(2 * x->n, sizeof *y), *d = y + x->n;
-	const double *only = d;
+	struct fitting *f = fit_begin(x->blocks, 1);
 	struct coefficient c;
+	bool ok = f || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "the sums of a store");
 
-	for (size_t i = 0; i < x->n; i++) x->d[i] = 0;
-	for (size_t i = x->first[o]; y && i < x->first[o + 1]; i++) {
-		double ulp = format_ulp(dtype_info[t].format, x->base[i]);
-		y[i] = x->got[i] - x->base[i];
-		d[i] = stored_as(t, x->base[i], 0) - x->base[i];
-		x->d[i] = x->floor2[i] > 0 ? 1 / (ulp * ulp) : 0;
-	}
-	if (y) fit(&sample, y, &only, 1, &c);
-	for (int j = 0; y && j < p->n; j++) {
+	for (size_t s = 0; ok && s < x->strips; s++)
+		if ((ok = xray_hold(x, s, XRAY_BASE | XRAY_FLOOR))) add_store(x, f, o);
+	if (ok) fit_end(f, &c);
+	else fit_free(f);
+	for (int j = 0; ok && j < p->n; j++) {
 		struct reading *r = &p->reading[j];
-		if (site_store(x->call, r->site) != 1 + o || format_info[dtype_info[t].format].precision >= 24) continue;
+		if (site_store(x->call, r->site) != 1 + o) continue;
 		*r = (struct reading){ r->site, dtype_info[t].format, ROUND_NEAREST_EVEN, c.value, c.error,
 			c.error < 1 / certain ? (fabs(c.value - 1) < 0.5 ? ROUNDED : NOT_ROUNDED) : NOT_VISIBLE };
 	}
-	free(y);
+	return ok;
+}
+
+static bool read_stores(struct xray *x, struct profile *p)
+{
+	for (int o = 0; o < MAX_OUT; o++)
+		if (x->call->out_count[o] && format_info[dtype_info[out_dtype(x->call, o)].format].precision < 24 && !read_store(x, p, o)) return false;
+	return true;
 }
 
 /* Around a replica that is largely noise a fit reads noise: each direction holds the replica's own. */
@@ -76,20 +90,26 @@ static void blind(struct profile *p)
 	for (int j = 0; j < p->n && p->amplified > saturated; j++) p->reading[j].state = NOT_VISIBLE;
 }
 
-static void measure(const struct xray *x, struct profile *p, const double share[MAX_OUT])
+static bool measure(struct xray *x, struct profile *p, const double share[MAX_OUT])
 {
-	for (int o = 0; o < MAX_OUT; o++) {
-		double chi = 0;
-		size_t n = x->call->out_count[o], equal = 0, counted = 0;
-		for (size_t i = x->first[o]; i < x->first[o + 1]; i++) {
-			equal += x->r[i] == 0;
-			if (x->floor2[i] > 0) chi += x->r[i] * x->r[i] / x->floor2[i], counted++;
-		}
-		if (!n) continue;
-		p->out[o].explained = share[o];
-		p->out[o].bit_equal = (double)equal / (double)n;
-		p->out[o].rms = counted ? sqrt(chi / (double)counted) : 0;
+	size_t equal[MAX_OUT] = { 0 }, counted[MAX_OUT] = { 0 };
+	double chi[MAX_OUT] = { 0 };
+
+	for (size_t s = 0; s < x->strips; s++) {
+		if (!xray_hold(x, s, XRAY_BASE | XRAY_FLOOR)) return false;
+		for (int o = 0; o < MAX_OUT; o++)
+			for (size_t i = x->first[o]; i < x->first[o + 1]; i++) {
+				equal[o] += x->r[i] == 0;
+				if (x->floor2[i] > 0) chi[o] += x->r[i] * x->r[i] / x->floor2[i], counted[o]++;
+			}
 	}
+	for (int o = 0; o < MAX_OUT; o++) {
+		if (!x->call->out_count[o]) continue;
+		p->out[o].explained = share[o];
+		p->out[o].bit_equal = (double)equal[o] / (double)x->call->out_count[o];
+		p->out[o].rms = counted[o] ? sqrt(chi[o] / (double)counted[o]) : 0;
+	}
+	return true;
 }
 
 bool profile_read(struct profile *p, struct xray *x)
@@ -97,11 +117,8 @@ bool profile_read(struct profile *p, struct xray *x)
 	double share[MAX_OUT];
 
 	*p = (struct profile){ .replica = x->replica };
-	p->amplified = xray_amplified(x);
-	if (p->amplified < 0 || !read_sites(x, p) || !xray_explained(x, share)) return false;
-	measure(x, p, share);
-	for (int o = 0; o < MAX_OUT; o++)
-		if (x->call->out_count[o]) read_store(x, p, o);
+	if (!xray_amplified(x, &p->amplified) || !read_sites(x, p) || !xray_explained(x, share) || !measure(x, p, share)
+			|| !read_stores(x, p)) return false;
 	blind(p);
 	return true;
 }

@@ -25,8 +25,9 @@ static bool prune_site(struct xray *x, int site, bool settled)
 	struct plan without = x->replica;
 
 	without.round[site] = (struct site_rounding){ 0 };
-	if (!xray_direction(x, &without)) return false;
-	if (xray_size(x) < least_rounding) score = INFINITY;
+	struct look look = look_of(&without);
+	if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;
+	if (look.size < least_rounding) score = INFINITY;
 	if (!try_site(x, site, (struct site_rounding){ 0 }, worth_keeping, &best, &score)) return false;
 	for (int t = 0; t < SITE_TYPES && best.on && !explained; t++)
 		if (!is_store(x->call, site, site_types[t].format) && !try_site(x, site, site_types[t], -worth_keeping, &best, &score))
@@ -42,9 +43,9 @@ static bool prune_mistake(struct xray *x, int m)
 	double score = x->score;
 
 	without.mistakes &= ~(UINT64_C(1) << m);
-	if (!xray_direction(x, &without)) return false;
-	struct coefficient c = xray_fit(x);
-	bool doubtful = xray_left(x) <= float32s_size && !xray_overflows(x) && 1 - c.value < certain * c.error;
+	struct look look = look_of(&without);
+	if (!xray_look(x, &look, 1, LOOK_SIZE | LOOK_FIT)) return false;
+	bool doubtful = xray_left(x) <= float32s_size && !look.overflows && 1 - look.fit.value < certain * look.fit.error;
 	x->replica = without;
 	if (!xray_rebase(x)) return false;
 	if (doubtful || x->score < score + worth_keeping) return true;
@@ -73,8 +74,9 @@ static bool prefer_types(struct xray *x, const struct plan *contract)
 		if (!was.on || !own.on || was.format == own.format) continue;
 		if (format_info[was.format].precision != format_info[own.format].precision || was.rounding != own.rounding) continue;
 		x->replica.round[k] = own;
-		if (!xray_direction(x, &x->replica)) return false;
-		bool alike = xray_size(x) < above_noise;
+		struct look look = look_of(&x->replica);
+		if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;
+		bool alike = look.size < above_noise;
 		if (!xray_rebase(x)) return false;
 		if (alike || x->score < score + worth_keeping) continue;
 		x->replica.round[k] = was;

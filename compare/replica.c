@@ -127,9 +127,10 @@ static bool is_noise(struct xray *x, const struct plan *p, bool *noise)
 {
 	x->replica = *p;
 	if (!xray_settle(x)) return false;
-	double share = xray_amplified(x);
+	double share;
+	if (!xray_amplified(x, &share)) return false;
 	*noise = share > saturated && replica_explains(x);
-	return share >= 0;
+	return true;
 }
 
 static bool noise_of_contracts(struct xray *x, bool *noise)
@@ -160,7 +161,11 @@ static bool search(struct xray *x)
 	return true;
 }
 
-static bool explains_evenly(struct xray *x) { return replica_explains(x) && xray_is_even(x); }
+static bool explains_evenly(struct xray *x, bool *yes)
+{
+	*yes = false;
+	return !replica_explains(x) || xray_is_even(x, yes);
+}
 
 /* What the contract allows is preferred; without one, what any of the op's does. */
 static bool prefer(struct xray *x, const struct plan *start)
@@ -177,13 +182,12 @@ static bool prefer(struct xray *x, const struct plan *start)
 /* replica_grow from start. What start explained must still be explained by what it has grown to. */
 static bool grow_start(struct xray *x, const struct plan *start)
 {
-	bool noise;
+	bool noise, explained, still;
 
 	if (!is_noise(x, start, &noise)) return false;
 	if (noise) return true;
-	bool explained = explains_evenly(x);
-	if (!grow_from(x, start) || !prefer(x, start)) return false;
-	if (!explained || explains_evenly(x)) return true;
+	if (!explains_evenly(x, &explained) || !grow_from(x, start) || !prefer(x, start) || !explains_evenly(x, &still)) return false;
+	if (!explained || still) return true;
 	x->replica = *start;
 	return xray_settle(x);
 }

@@ -10,6 +10,11 @@ extern const double float32s_size;
 /* Explains the replica so much that no other form and no other type can be meant? x->d is lost; E_MEMORY is the only error. */
 bool replica_explains_plenty(struct xray *x, bool *yes);
 
+/* Rounds what is not rounded, in the commonest type, and no longer what is, at all sites at once whose coefficients in one fit
+ * say so, if that explains the call; or only the latter, if the score falls by what is worth keeping: a chain of choices of
+ * which none can be undone alone. E_MEMORY is the only error. */
+bool replica_turn(struct xray *x, bool *taken);
+
 /* Takes each rounding and each mistake out that x->replica does as well without; unless types are settled, or nothing is
  * left unexplained, puts the best of the types in a rounding's place. E_MEMORY is the only error. */
 bool replica_prune(struct xray *x, bool types_settled);

@@ -6,25 +6,20 @@ const char *const sample_judge = "mpfr:128";
 /* Element operations, of which MPFR at 128 bits does some 30 million a second and core. */
 static const uint64_t enough = UINT64_C(1) << 24, too_much = UINT64_C(1) << 27, terms = UINT64_C(1) << 22;
 
-static bool run(struct answer *a, const struct call *call, const char *spec, size_t stride, struct error *e)
-{
-	struct plan p = { .stride = stride };
-
-	return arith_by_name(spec, &p.arith, &p.bits) && ref_run(call, &p, a, e);
-}
-
 /* The first piece, in dd. */
-static bool judge_operations(struct truth_sample *s, const struct call *call, uint64_t work, struct error *e)
+static bool judge_operations(struct truth_sample *s, const struct call *call, uint64_t work, const size_t room[MAX_OUT], size_t n,
+	struct error *e)
 {
-	struct plan p = plan_plain(&arith_judged, arith_judged.precision);
-	struct answer a;
+	struct lane l = { .plan = plan_plain(&arith_judged, arith_judged.precision) };
+	bool ok = answer_make(&s->dd, room, true) || error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "a piece in dd");
 
 	s->judged.stride = work / terms + 1;
-	p.stride = call->op->pieces(call);
-	p.judged = &s->judged;
-	if (!ref_run(call, &p, &a, e)) return false;
-	answer_free(&a);
-	return true;
+	l.plan.stride = call->op->pieces(call);
+	l.plan.judged = &s->judged;
+	for (size_t i = 0; ok && i < n; i++) ok = ref_strip(call, &l, i, n, &s->dd, e);
+	lane_end(&l);
+	answer_free(&s->dd);
+	return ok;
 }
 
 struct sample_figures sample_operations(const struct truth_sample *s, double truth_error)
@@ -32,20 +27,36 @@ struct sample_figures sample_operations(const struct truth_sample *s, double tru
 	return (struct sample_figures){ 0, s->judged.apart, s->judged.apart * 0x1p53 * truth_error };
 }
 
-bool sample_make(struct truth_sample *s, const struct call *call, uint64_t work, struct error *e)
+bool sample_begin(struct truth_sample *s, const struct call *call, uint64_t work, const size_t room[MAX_OUT], size_t n, struct error *e)
 {
 	uint64_t pieces = call->op->pieces(call), stride = (work + enough - 1) / enough;
+	struct plan *judge = &s->judge_lane.plan;
 
-	*s = (struct truth_sample){ 0 };
-	if (work / pieces > too_much) return judge_operations(s, call, work / pieces, e);
+	*s = (struct truth_sample){ .dd_lane.plan = plan_plain(&arith_dd, arith_dd.precision) };
+	if (work / pieces > too_much) return judge_operations(s, call, work / pieces, room, n, e);
 	s->stride = stride < 1 ? 1 : stride > pieces ? pieces : stride;
-	return run(&s->dd, call, "dd", s->stride, e) && run(&s->judge, call, sample_judge, s->stride, e);
+	s->dd_lane.plan.stride = judge->stride = s->stride;
+	if (!arith_by_name(sample_judge, &judge->arith, &judge->bits)) return false;
+	return (answer_make(&s->dd, room, true) && answer_make(&s->judge, room, true))
+		|| error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "a sample of the truth");
+}
+
+bool sample_hold(struct truth_sample *s, const struct call *call, size_t strip, size_t n, struct error *e)
+{
+	return !s->stride || (ref_strip(call, &s->dd_lane, strip, n, &s->dd, e) && ref_strip(call, &s->judge_lane, strip, n, &s->judge, e));
+}
+
+bool sample_make(struct truth_sample *s, const struct call *call, uint64_t work, struct error *e)
+{
+	return sample_begin(s, call, work, call->out_count, 1, e) && sample_hold(s, call, 0, 1, e);
 }
 
 void sample_free(struct truth_sample *s)
 {
 	answer_free(&s->dd);
 	answer_free(&s->judge);
+	lane_end(&s->dd_lane);
+	lane_end(&s->judge_lane);
 }
 
 /* hi + lo; equal infinities, and NaN in both, are no distance apart. */
@@ -57,23 +68,29 @@ static double apart(double ah, double al, double bh, double bl)
 	return isnan(d) ? INFINITY : d;
 }
 
-struct sample_figures sample_compare(const struct truth_sample *s, const struct call *call, int i, const struct expected *x)
+void sample_add(struct sample_figures *f, const struct truth_sample *s, const struct call *call, int i, size_t count, const struct expected *x)
 {
 	const double *ah = s->dd.hi[i], *al = s->dd.lo[i], *bh = s->judge.hi[i], *bl = s->judge.lo[i];
-	size_t n = s->stride ? call->out_count[i] : 0, row = out_row(call, i);
-	struct sample_figures f = { 0 };
+	size_t n = s->stride ? count : 0, row = out_row(call, i);
 
 	for (size_t first = 0; first < n; first += row) {
 		double scale = 0, most = 0;
 		for (size_t j = first; j < first + row; j++) {
 			double d = apart(ah[j], al[j], bh[j], bl[j]), sigma = x->sigma[i][j];
 			bool same = stored_as(out_dtype(call, i), ah[j], al[j]) == stored_as(out_dtype(call, i), bh[j], bl[j]);
-			f.count += ah[j] != 0 || bh[j] != 0;
+			f->count += ah[j] != 0 || bh[j] != 0;
 			scale = fmax(scale, fabs(bh[j]));
 			most = fmax(most, d);
-			if (d > 0) f.sigma = fmax(f.sigma, sigma > 0 ? d / sigma : same ? 0 : (double)INFINITY);
+			if (d > 0) f->sigma = fmax(f->sigma, sigma > 0 ? d / sigma : same ? 0 : (double)INFINITY);
 		}
-		if (most > 0) f.share = fmax(f.share, most / scale);
+		if (most > 0) f->share = fmax(f->share, most / scale);
 	}
+}
+
+struct sample_figures sample_compare(const struct truth_sample *s, const struct call *call, int i, const struct expected *x)
+{
+	struct sample_figures f = { 0 };
+
+	sample_add(&f, s, call, i, call->out_count[i], x);
 	return f;
 }

@@ -8,17 +8,16 @@
 
 #include "fixtures/dtype.h"
 
-/* What is looked for: d above rel m, or above ulp max(m's power of two, least), m = max(|a|, |b|). */
-struct limits { double rel, ulp, least, scale; };
+/* What is looked for: |d| above abs, rel m, or ulp max(m's power of two, least), m = max(|a|, |b|). */
+struct limits { double abs, rel, ulp, least, scale; };
 
 /* Elements by |d| in units of scale max(m's power of two, least): bin 0 from 0, bin i from 2^(i - 2), the last without
  * end. Of F64 below 2^-960 the unit is that of 2^-960. */
 enum { SCAN_BINS = 17 };
 
-/* Σd², Σa², Σd, the count of elements that differ by bits, and the largest |d|; past_rel and past_ulp are positive
- * exactly when some element is beyond that limit. Sums are not finite where an element is not, and the rest is then
- * without meaning: a vector's maximum drops a NaN. */
-struct scanned { double d2, a2, d, most, past_rel, past_ulp; uint64_t differ, bin[SCAN_BINS]; };
+/* Σd², Σa², Σd, the count of elements that differ by bits, and whether some element is beyond a limit. Sums are not
+ * finite where an element is not, and the rest is then without meaning: a vector's maximum drops a NaN. */
+struct scanned { double d2, a2, d; bool past; uint64_t differ, bin[SCAN_BINS]; };
 
 /* n elements of F64, F32, BF16 or F16; the order of the sums is the form's own. Memory past the arrays may be asked
  * for, but is not read. */

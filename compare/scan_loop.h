@@ -6,7 +6,7 @@
 
 enum { COUNTED = 128 };         /* vectors between two calls of take_counts; some lines of the cache */
 /* few, many: 16 numbers of 4 and 8 bits in each lane. */
-struct lanes { vd d2, a2, d, most, past_rel, past_ulp; vi equal; vu few, many[2]; };
+struct lanes { vd d2, a2, d, most, past_rel, past_ulp; vi equal; vu few, many[2], bin[SCAN_BINS - 1]; };
 
 /* struct limits; below: what the exponent of a quarter of the unit is below m's. */
 struct vlimits { vd rel, ulp, least; vi below; };
@@ -31,6 +31,14 @@ INLINE void take_few(struct lanes *s)
 	s->many[0] += s->few & half;
 	s->many[1] += s->few >> 4 & half;
 	s->few = (vu){ 0 };
+}
+
+/* The bytes of all lanes. */
+INLINE void take_counts(struct lanes *s)
+{
+	#pragma GCC unroll 16
+	for (int i = 0; i < SCAN_BINS - 1; i++) s->bin[i] += s->many[i % 2] >> i / 2 * 8 & 0xff;
+	s->many[0] = s->many[1] = (vu){ 0 };
 }
 
 INLINE void one_vector(struct lanes *s, vd a, vd b, struct vlimits l, bool wide)
@@ -82,14 +90,20 @@ static void any(struct lanes *s, enum dtype t, const void *a, const void *b, siz
 	}
 }
 
-/* The bytes of all lanes. */
-static void take_counts(struct scanned *s, struct lanes *lanes)
+#ifdef __AVX2__
+#include "scan_f32.h"
+#else
+static size_t quick(struct lanes *s, enum dtype t, const void *a, const void *b, size_t n, const struct limits *l)
 {
-	for (int i = 0; i < SCAN_BINS - 1; i++) {
-		vu bytes = lanes->many[i % 2] >> i / 2 * 8 & 0xff;
-		for (int k = 0; k < W; k++) s->bin[i] += bytes[k];
-	}
-	lanes->many[0] = lanes->many[1] = (vu){ 0 };
+	return (void)s, (void)t, (void)a, (void)b, (void)n, (void)l, 0;
+}
+#endif
+
+/* n is a multiple of W. */
+static void some(struct lanes *s, enum dtype t, const char *a, const char *b, size_t n, const struct limits *l)
+{
+	any(s, t, a, b, n, l);
+	take_counts(s);
 }
 
 void NAME(struct scanned *s, enum dtype t, const void *a, const void *b, size_t n, const struct limits *l)
@@ -98,22 +112,17 @@ void NAME(struct scanned *s, enum dtype t, const void *a, const void *b, size_t 
 	size_t whole = n / W * W, size = dtype_info[t].size;
 	char x[8 * W] = { 0 }, y[8 * W] = { 0 };        /* the rest, and zeros that are equal */
 
+	for (size_t i = quick(&lanes, t, a, b, n, l); i < whole; i += COUNTED * W)
+		some(&lanes, t, (const char *)a + i * size, (const char *)b + i * size, whole - i < COUNTED * W ? whole - i : COUNTED * W, l);
 	memcpy(x, (const char *)a + whole * size, (n - whole) * size);
 	memcpy(y, (const char *)b + whole * size, (n - whole) * size);
-	*s = (struct scanned){ .differ = n + W - (n - whole) };
-	for (size_t i = 0; i < whole; i += COUNTED * W) {
-		any(&lanes, t, (const char *)a + i * size, (const char *)b + i * size, whole - i < COUNTED * W ? whole - i : COUNTED * W, l);
-		take_counts(s, &lanes);
+	some(&lanes, t, x, y, whole < n ? W : 0, l);
+	size_t padding = whole < n ? W - (n - whole) : 0;
+	*s = (struct scanned){ .differ = n + padding, .bin = { [SCAN_BINS - 1] = n + padding } };
+	for (int k = 0; k < W; k++) {
+		s->d2 += lanes.d2[k], s->a2 += lanes.a2[k], s->d += lanes.d[k], s->differ -= (uint64_t)lanes.equal[k];
+		s->past |= lanes.most[k] > l->abs || lanes.past_rel[k] > 0 || lanes.past_ulp[k] > 0;
+		for (int i = 0; i < SCAN_BINS - 1; i++) s->bin[i] += lanes.bin[i][k], s->bin[SCAN_BINS - 1] -= lanes.bin[i][k];
 	}
-	any(&lanes, t, x, y, W, l);
-	take_counts(s, &lanes);
-	s->bin[0] -= W - (n - whole);
-	s->bin[SCAN_BINS - 1] = n;
-	for (int i = 0; i < SCAN_BINS - 1; i++) s->bin[SCAN_BINS - 1] -= s->bin[i];
-	for (int i = 0; i < W; i++) {
-		s->d2 += lanes.d2[i], s->a2 += lanes.a2[i], s->d += lanes.d[i], s->differ -= (uint64_t)lanes.equal[i];
-		s->most = fmax(s->most, lanes.most[i]);
-		s->past_rel = fmax(s->past_rel, lanes.past_rel[i]);
-		s->past_ulp = fmax(s->past_ulp, lanes.past_ulp[i]);
-	}
+	s->bin[0] -= padding;
 }

@@ -14,30 +14,26 @@ static bool in_its_place(struct xray *x, int m, bool *same)
 		if (!(p.mistakes >> k & 1)) continue;
 		p.mistakes &= ~(UINT64_C(1) << k);
 		plan_mistake(&p, x->call->op, m);
-		if (!xray_direction(x, &p)) return false;
-		*same = xray_size(x) < above_noise;
+		struct look look = look_of(&p);
+		if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;
+		*same = look.size < above_noise;
 	}
 	return true;
 }
 
 /* What the outputs say of a mistake that the replica makes or does not make. Where the replica does not explain them,
  * a mistake that it makes may stand for one that nobody knows: then it must be certain. */
-static bool try_mistake(struct xray *x, int m, bool explained, struct suspect *s)
+static bool try_mistake(struct xray *x, int m, const struct look *look, bool explained, struct suspect *s)
 {
 	const struct mistake_spec *spec = &x->call->op->mistakes[m];
 	bool made = x->replica.mistakes >> m & 1;
-	struct plan p = x->replica;
+	struct coefficient c = look->fit;
 
-	*s = (struct suspect){ .name = spec->name, .what = spec->what, .site = -1 };
-	if (made) p.mistakes &= ~(UINT64_C(1) << m);
-	else plan_mistake(&p, x->call->op, m);
-	if (!xray_direction(x, &p)) return false;
-	s->size = xray_size(x);
-	struct coefficient c = xray_fit(x);
+	*s = (struct suspect){ .name = spec->name, .what = spec->what, .site = -1, .size = look->size };
 	s->coefficient = made ? 1 - c.value : c.value;
 	s->error = c.error;
 	if (made) s->state = explained || (c.error < 1 / certain && fabs(c.value) < 0.1) ? CONVICTED : INVISIBLE;
-	else if (xray_overflows(x) < 0) s->state = RULED_OUT, s->coefficient = s->error = 0;
+	else if (look->overflows < 0) s->state = RULED_OUT, s->coefficient = s->error = 0;
 	else s->state = s->size >= above_noise && c.error < 1 / certain && c.value + certain * c.error < 1 ? RULED_OUT : INVISIBLE;
 	bool same = false;
 	if (s->state == RULED_OUT && !in_its_place(x, m, &same)) return false;
@@ -52,17 +48,44 @@ static const char *rounding_mistake(const struct op *op, const struct reading *r
 	return op->sites[r->site].name;
 }
 
-static bool read_site(struct xray *x, const struct reading *r, struct suspect *s)
+static struct suspect read_site(const struct op *op, const struct reading *r, const struct look *look)
 {
-	const struct op *op = x->call->op;
+	return (struct suspect){ rounding_mistake(op, r), op->sites[r->site].what, r->site, r->format, r->rounding, r->coefficient, r->error,
+		look->size, r->state == ROUNDED ? CONVICTED : r->state == NOT_ROUNDED ? RULED_OUT : INVISIBLE };
+}
+
+/* The replica with or without the rounding that was read, or the mistake. */
+static struct look of_site(const struct xray *x, const struct reading *r)
+{
 	struct plan p = x->replica;
 
 	p.round[r->site] = p.round[r->site].on ? (struct site_rounding){ 0 } : (struct site_rounding){ true, r->format, r->rounding };
-	if (!xray_direction(x, &p)) return false;
-	*s = (struct suspect){ rounding_mistake(op, r), op->sites[r->site].what, r->site, r->format, r->rounding, r->coefficient, r->error,
-		xray_size(x), INVISIBLE };
-	if (r->state == ROUNDED) s->state = CONVICTED;
-	if (r->state == NOT_ROUNDED) s->state = RULED_OUT;
+	return look_of(&p);
+}
+
+static struct look of_mistake(const struct xray *x, int m)
+{
+	struct plan p = x->replica;
+
+	if (p.mistakes >> m & 1) p.mistakes &= ~(UINT64_C(1) << m);
+	else plan_mistake(&p, x->call->op, m);
+	return look_of(&p);
+}
+
+static bool read_suspects(struct examination *ex, struct xray *x)
+{
+	const struct op *op = x->call->op;
+	struct look look[MAX_MISTAKE];
+	int sites = ex->profile.n, n = 0, of[MAX_MISTAKE];
+
+	for (int j = 0; j < sites; j++) look[j] = of_site(x, &ex->profile.reading[j]);
+	if (!xray_look(x, look, (size_t)sites, LOOK_SIZE)) return false;
+	for (int j = 0; j < sites; j++) ex->suspect[ex->n++] = read_site(op, &ex->profile.reading[j], &look[j]);
+	for (int m = 0; op->mistakes[m].name; m++)
+		if (!op->mistakes[m].is_rounding) of[n] = m, look[n++] = of_mistake(x, m);
+	if (!xray_look(x, look, (size_t)n, LOOK_SIZE | LOOK_FIT)) return false;
+	for (int i = 0; i < n; i++)
+		if (!try_mistake(x, of[i], &look[i], ex->explained, &ex->suspect[ex->n++])) return false;
 	return true;
 }
 
@@ -86,23 +109,17 @@ static void sort(struct suspect *list, int n)
 
 static bool examine_all(struct examination *ex, struct xray *x)
 {
-	const struct op *op = x->call->op;
-
 	double share[MAX_OUT];
+	bool even = false;
 
 	if (!profile_read(&ex->profile, x)) return false;
 	for (int o = 0; o < MAX_OUT; o++) share[o] = ex->profile.out[o].explained;
-	for (int j = 0; j < ex->profile.n; j++)
-		if (!read_site(x, &ex->profile.reading[j], &ex->suspect[ex->n++])) return false;
 	ex->left = xray_left(x);
-	ex->explained = (replica_explains(x) && xray_is_even(x)) || replica_nearly_explains(x, share) || runs_free(x);
-	for (int m = 0; op->mistakes[m].name; m++)
-		if (!op->mistakes[m].is_rounding && !try_mistake(x, m, ex->explained, &ex->suspect[ex->n++])) return false;
+	if (replica_explains(x) && !xray_is_even(x, &even)) return false;
+	ex->explained = even || replica_nearly_explains(x, share) || runs_free(x);
+	if (!read_suspects(ex, x)) return false;
 	sort(ex->suspect, ex->n);
-	if (ex->explained) return true;
-	where_left(x, ex->where, sizeof ex->where);
-	if (!generic_suspect(x, &ex->generic)) ex->generic.share = 0;
-	return true;
+	return ex->explained || (where_left(x, ex->where, sizeof ex->where) && generic_suspect(x, &ex->generic));
 }
 
 void examine_under(struct examination *ex, const struct call *call, const struct contract *k)

@@ -50,11 +50,11 @@ bool examine(struct examination *x, const struct call *call, const struct contra
  * roundings, never a mistake. */
 void examine_under(struct examination *x, const struct call *call, const struct contract *k);
 
-/* The gain or offset that explains most of what is left around the replica, if that is more than half; x->d
- * is lost. */
+/* The gain or offset that explains most of what is left around the replica, if that is more than half, else g's share is 0;
+ * x->d is lost. E_MEMORY is the only error of both. */
 bool generic_suspect(struct xray *x, struct generic *g);
 
 /* Where r²/floor2 sits, as text: "97 % of it in o at axis 1 = 5, ...". */
-const char *where_left(const struct xray *x, char *text, size_t size);
+bool where_left(struct xray *x, char *text, size_t size);
 
 #endif

@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "figures.h"
+#include "verdict_private.h"
 #include "gpu/backend.h"
 
 const char *const outcome_name[] = { "pass", "fail", "undecided" };
@@ -11,11 +11,6 @@ int outcome_exit(enum outcome o)
 {
 	return (const int[]){ EXIT_PASS, EXIT_FAIL, EXIT_UNDECIDED }[o];
 }
-
-/* The truth may be off by this share of sigma, no more. */
-static const double truth_share = 0.1;
-/* And what was sampled of it by far less, as it speaks for the rest. */
-static const double sample_share = 1e-6;
 
 const char *index_text(const struct call *call, int i, size_t index, char *text, size_t size)
 {
@@ -28,8 +23,7 @@ const char *index_text(const struct call *call, int i, size_t index, char *text,
 	return text;
 }
 
-static void reason(struct verdict *v, enum outcome o, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void reason(struct verdict *v, enum outcome o, const char *format, ...)
+void reason(struct verdict *v, enum outcome o, const char *format, ...)
 {
 	va_list args;
 
@@ -49,113 +43,6 @@ void verdict_fail(struct verdict *v, const char *format, ...)
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
 	reason(v, FAIL, "%s", text);
-}
-
-/* Has the kernel recorded what is not finite? An anchored reference takes it over. */
-static bool blown_up(const struct call *call)
-{
-	for (int i = 0; call->anchored && call->op->out[i].name; i++) {
-		const struct tensor *t = call->out[i];
-		for (size_t j = 0; t && call->op->out[i].flags & TRACE && j < t->count; j++) {
-			double got;
-			dtype_load(t->dtype, (const char *)t->data + j * dtype_info[t->dtype].size, 1, &got);
-			if (!isfinite(got)) return true;
-		}
-	}
-	return false;
-}
-
-/* Nothing can be held against a reference that is not finite, unless that is the kernel's own doing: then it fails
- * where it first was not, against a reference that still is. */
-static void finite_truth(const struct call *call, const struct answer *a, struct verdict *v)
-{
-	char text[128];
-
-	for (int i = 0; i < MAX_OUT && !blown_up(call); i++)
-		for (size_t j = 0; j < call->out_count[i]; j++) {
-			if (isfinite(a->hi[i][j])) continue;
-			reason(v, UNDECIDED, "out.%s: the reference is %g at %s", call->op->out[i].name, a->hi[i][j],
-				index_text(call, i, j, text, sizeof text));
-			break;
-		}
-}
-
-static void decide(const struct call *call, struct verdict *v, struct output_verdict *o)
-{
-	const char *name = call->op->out[o->out].name;
-	char text[128];
-
-	index_text(call, o->out, o->worst.index, o->worst_at, sizeof o->worst_at);
-	if (o->not_finite)
-		reason(v, FAIL, "out.%s: %zu of %zu elements are not finite; the first at %s is %g, expected %.9g", name, o->not_finite,
-			o->count, index_text(call, o->out, o->first_not_finite.index, text, sizeof text), o->first_not_finite.got,
-			o->first_not_finite.expected);
-	index_text(call, o->out, o->beyond.index, o->beyond_at, sizeof o->beyond_at);
-	for (int r = 0; r < RULE_COUNT; r++) {
-		const struct element *at = r == RULE_EXCESS ? &o->beyond : &o->worst;
-		if (o->rule[r].value <= o->rule[r].limit) continue;
-		if (r == RULE_WORST || r == RULE_EXCESS)
-			reason(v, FAIL, "out.%s: %s is %.9g, expected %.9g: %.4g sigma, %.4g ulp; %s %.4g, at most %.3g", name,
-				r == RULE_EXCESS ? o->beyond_at : o->worst_at, at->got, at->expected, at->sigma, at->ulp, rule_name[r],
-				o->rule[r].value, o->rule[r].limit);
-		else
-			reason(v, FAIL, "out.%s: %s error %.4g sigma, at most %.3g", name, rule_name[r], o->rule[r].value, o->rule[r].limit);
-	}
-	if (!(o->truth_error <= truth_share))
-		reason(v, UNDECIDED, "out.%s: the truth is only known to %.3g sigma (%s against %s)", name, o->truth_error, v->truth, v->second);
-	if (!(o->sample.sigma <= sample_share))
-		reason(v, UNDECIDED, "out.%s: %s and %s are %.3g sigma apart on the sample, at most %g", name, v->truth, sample_judge,
-			o->sample.sigma, sample_share);
-}
-
-/* Each recorded iteration on its own, in the rms rule. */
-static bool judge_traces(const struct call *call, const struct answer *truth, const struct expected *x, struct verdict *v, struct error *e)
-{
-	struct answer unanchored = { 0 };
-
-	if (!call->anchored) return true;
-	if (!trace_free_running(call, &unanchored, e)) return false;
-	for (int i = 0; call->op->out[i].name; i++) {
-		struct trace_entries *t = &v->trace[v->n_trace];
-		if (!(call->op->out[i].flags & TRACE) || !call->out_count[i]) continue;
-		trace_figures(t, call, i, truth, &unanchored, x);
-		for (size_t k = 0; k < t->n; k++)
-			if (!(t->entry[k].sigma <= t->limit))
-				reason(v, FAIL, "out.%s: entry %zu: rms error %.4g sigma, at most %.3g", call->op->out[i].name, k, t->entry[k].sigma, t->limit);
-		v->n_trace++;
-	}
-	answer_free(&unanchored);
-	return true;
-}
-
-static bool judge_under(const struct call *call, const struct contract *k, struct yardstick *y, struct verdict *v, struct error *e)
-{
-	const struct truth *t = &y->truth;
-	int narrow = trace_too_narrow(call, k);
-	bool ok = true;
-
-	*v = (struct verdict){ .op = call->op, .contract = k, .runs = yardstick_runs(y), .sampled = t->sample.stride > 0,
-		.operations = t->sample.judged.elements };
-	snprintf(v->truth, sizeof v->truth, "%s", t->name);
-	snprintf(v->second, sizeof v->second, "%s", t->other);
-	if (!strcmp(v->truth, "dd") && !v->sampled && !v->operations) reason(v, UNDECIDED, "the truth was not judged by MPFR");
-	finite_truth(call, &t->first, v);
-	if (v->outcome != PASS) return true;
-	const struct expected *x = yardstick_under(y, call, k, e);
-	if (!x) return false;
-	if (narrow >= 0)
-		reason(v, FAIL, "out.%s: recorded in %s, which does not hold what the contract %s iterates on", call->op->out[narrow].name,
-			dtype_info[out_dtype(call, narrow)].name, k->name);
-	for (int i = 0; ok && i < MAX_OUT; i++)
-		if (call->out_count[i]) {
-			struct output_verdict *o = &v->out[v->n_out++];
-			ok = figures(o, call, i, &t->first, &t->second, x, e);
-			o->sample = v->operations ? sample_operations(&t->sample, o->truth_error) : sample_compare(&t->sample, call, i, x);
-		}
-	for (int i = 0; ok && i < v->n_out; i++) decide(call, v, &v->out[i]);
-	ok = ok && judge_traces(call, &t->first, x, v, e);
-	if (!v->n_out) reason(v, UNDECIDED, "nothing was compared");
-	return ok;
 }
 
 /* How far the worst-kept rule is from its limit. */
@@ -241,15 +128,18 @@ static void add_examination(const struct call *call, struct verdict *v, const st
 	*v = found;
 }
 
+/* By yardstick y, or where it is NULL by one of its own, which is gone before the x-ray of one contract. */
 static bool judge_all(const struct call *call, const struct judging *how, int first, int last, struct yardstick *y,
 	struct verdict *v, struct error *e)
 {
 	static _Thread_local struct examination x;
-	bool choose = first < last;
+	struct yardstick own = { .tick = NULL };
+	bool choose = first < last && !how->quick;
 
-	if (choose && !how->quick && !examine(&x, call, NULL, how->tick, e)) return false;
-	if (!judge_with(call, y, first, last, choose && !how->quick ? &x : NULL, v, e)) return false;
-	if (how->quick || v->outcome == UNDECIDED) return true;
+	bool ok = (y || yardstick_make(&own, call, how->truth, how->tick, e)) && (!choose || examine(&x, call, NULL, how->tick, e))
+		&& judge_with(call, y ? y : &own, first, last, choose ? &x : NULL, v, e);
+	yardstick_free(&own);
+	if (!ok || how->quick || v->outcome == UNDECIDED) return ok;
 	if (!choose && !examine(&x, call, v->contract, how->tick, e)) return false;
 	add_examination(call, v, &x);
 	return true;
@@ -280,14 +170,7 @@ bool judge_by(struct yardstick *y, const struct capture *c, const struct judging
 
 bool judge(const struct capture *c, const struct judging *how, struct verdict *v, struct error *e)
 {
-	struct yardstick y;
-	struct call call;
-	int first, last;
-
-	if (!call_bind(&call, c, true, e) || !contracts_for(&call, how, &first, &last, e)) return false;
-	bool ok = yardstick_make(&y, &call, how->truth, how->tick, e) && judge_all(&call, how, first, last, &y, v, e);
-	yardstick_free(&y);
-	return ok;
+	return judge_by(NULL, c, how, v, e);
 }
 
 void judge_cause(const struct capture *c, const struct judging *how, struct verdict *v)

@@ -63,7 +63,7 @@ struct judging {
 /* Judges c. false: bad input or a failing machine, told in *e; *v is then without meaning. */
 bool judge(const struct capture *c, const struct judging *how, struct verdict *v, struct error *e);
 
-/* The same with a yardstick that captures of one call share; how->truth is its own. Not for two threads at once. */
+/* The same with a yardstick that captures of one call share, whose truth how->truth is; NULL: none. Not for two threads at once. */
 bool judge_by(struct yardstick *y, const struct capture *c, const struct judging *how, struct verdict *v, struct error *e);
 
 /* Where Newton-Schulz leaves the exact curve, and why; changes no outcome. Other ops: nothing. */

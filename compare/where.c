@@ -23,22 +23,25 @@ static const double wrong = 100;
 static const double worth_a_look = 0.25;
 enum { LONGEST = 1 << 16 };     /* longer axes are not searched index by index */
 
-/* share[i]: the part of output o's Σ r²/floor2 that has index i on the axis. */
-static double shares(const struct xray *x, int o, int axis, const size_t *shape, int rank, double *share)
+/* share[i]: the part of output o's Σ r²/floor2, *total, that has index i on the axis. */
+static bool shares(struct xray *x, int o, int axis, const size_t *shape, int rank, double *share, double *total)
 {
-	double total = 0;
 	size_t inner = 1;
 
+	*total = 0;
 	for (int r = axis + 1; r < rank; r++) inner *= shape[r];
 	for (size_t i = 0; i < shape[axis]; i++) share[i] = 0;
-	for (size_t j = x->first[o]; j < x->first[o + 1]; j++) {
-		double z = x->floor2[j] > 0 ? fmin(wrong, x->r[j] * x->r[j] / x->floor2[j]) : 0;
-		if (!isfinite(x->r[j])) z = isnan(x->r[j]) ? 0 : wrong;
-		share[(j - x->first[o]) / inner % shape[axis]] += z;
-		total += z;
+	for (size_t s = 0; s < x->strips; s++) {
+		if (!xray_hold(x, s, XRAY_BASE | XRAY_FLOOR)) return false;
+		for (size_t j = x->first[o]; j < x->first[o + 1]; j++) {
+			double z = x->floor2[j] > 0 ? fmin(wrong, x->r[j] * x->r[j] / x->floor2[j]) : 0;
+			if (!isfinite(x->r[j])) z = isnan(x->r[j]) ? 0 : wrong;
+			share[xray_place(x, o, j) / inner % shape[axis]] += z;
+			*total += z;
+		}
 	}
-	for (size_t i = 0; i < shape[axis]; i++) share[i] = total > 0 ? share[i] / total : 0;
-	return total;
+	for (size_t i = 0; i < shape[axis]; i++) share[i] = *total > 0 ? share[i] / *total : 0;
+	return true;
 }
 
 struct best { double surprise, share, total; char text[96]; };
@@ -58,7 +61,7 @@ static void search_axis(const double *share, size_t n, const char *axis, double 
 		}
 }
 
-const char *where_left(const struct xray *x, char *text, size_t size)
+bool where_left(struct xray *x, char *text, size_t size)
 {
 	static _Thread_local double share[LONGEST];
 	struct best best = { 0 };
@@ -70,7 +73,8 @@ const char *where_left(const struct xray *x, char *text, size_t size)
 		size_t shape[MAX_RANK];
 		if (!x->call->out_count[o]) continue;
 		int rank = call_out_shape(x->call, o, shape);
-		all += part[o] = shares(x, o, rank - 1, shape, rank, share);
+		if (!shares(x, o, rank - 1, shape, rank, share, &part[o])) return false;
+		all += part[o];
 		if (part[o] > part[at]) at = o;
 	}
 	snprintf(text, size, "%.0f %% of it in %s, spread over it", 100 * part[at] / all, x->call->op->out[at].name);
@@ -87,7 +91,7 @@ const char *where_left(const struct xray *x, char *text, size_t size)
 			snprintf(axis, sizeof axis, "%.*s", (int)n, names);
 			names += n + (names[n] == ',');
 			if (shape[a] > LONGEST) continue;
-			total = shares(x, o, a, shape, rank, share);
+			if (!shares(x, o, a, shape, rank, share, &total)) return false;
 			search_axis(share, shape[a], axis, total / all, &best);
 			if (best.surprise > before) at = o;
 		}
@@ -95,5 +99,5 @@ const char *where_left(const struct xray *x, char *text, size_t size)
 	if (best.surprise > 0)
 		snprintf(text, size, "%.0f %% of it in %s, there %.0f %% at %s", 100 * best.total, x->call->op->out[at].name,
 			100 * best.share, best.text);
-	return text;
+	return true;
 }

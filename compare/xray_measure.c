@@ -1,86 +1,9 @@
-/* What a direction is against what is left around a replica. */
+/* What the replica leaves and explains. */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "xray.h"
-
-/* What float32's noise, run after run, makes of the coefficient of d: its rms. */
-static double noise_error(const struct xray *x, const float *noise, const double *weight)
-{
-	double dd = 0, square = 0;
-
-	for (size_t j = 0; j < x->n; j++) dd += weight[j] > 0 ? weight[j] * x->d[j] * x->d[j] : 0;
-	for (int k = 0; k < FLOOR_RUNS; k++) {
-		double dy = 0;
-		for (size_t j = 0; j < x->n; j++) dy += weight[j] > 0 ? weight[j] * x->d[j] * (double)noise[(size_t)k * x->n + j] : 0;
-		square += dy * dy / FLOOR_RUNS;
-	}
-	return dd > 0 ? sqrt(square) / dd : 0;
-}
-
-static struct coefficient fit_to(const struct xray *x, const double *y, const double *weight, const float *noise)
-{
-	struct sample s = { x->n, x->blocks, x->block, weight };
-	const double *d = x->d;
-	struct coefficient c;
-
-	fit(&s, y, &d, 1, &c);
-	if (c.determined) c.error = fmax(c.error, noise_error(x, noise, weight));
-	return c;
-}
-
-struct coefficient xray_fit_stored(const struct xray *x)
-{
-	return fit_to(x, x->r, x->weight, x->noise);
-}
-
-struct coefficient xray_fit(const struct xray *x)
-{
-	struct coefficient a = xray_fit_stored(x), b = fit_to(x, x->raw, x->raw_weight, x->raw_noise);
-
-	return fabs(a.value - 1) / a.error < fabs(b.value - 1) / b.error || a.gain > b.gain ? a : b;
-}
-
-double xray_size(const struct xray *x)
-{
-	double sum[MAX_BLOCKS] = { 0 }, stored[MAX_BLOCKS] = { 0 }, n[MAX_BLOCKS] = { 0 }, largest = 0;
-
-	for (size_t j = 0; j < x->n; j++) {
-		enum dtype t = out_dtype(x->call, xray_out(x, j));
-		int b = x->block[j];
-		if (!(x->floor2[j] > 0)) continue;
-		n[b]++;
-		if (!isfinite(x->d[j])) continue;
-		double d = stored_as(t, x->base[j] + x->d[j], 0) - stored_as(t, x->base[j], 0);
-		sum[b] += x->d[j] * x->d[j] / x->floor2[j];
-		stored[b] += d * d / x->floor2[j];
-	}
-	for (int b = 0; b < x->blocks; b++)
-		if (n[b] > 0) largest = fmax(largest, fmax(sum[b], stored[b]) / n[b]);
-	return sqrt(largest);
-}
-
-int xray_overflows(const struct xray *x)
-{
-	int any = 0;
-
-	for (size_t j = 0; j < x->n; j++) {
-		if (isfinite(x->d[j]) || !isfinite(x->base[j])) continue;
-		if (isfinite(x->got[j])) return -1;
-		any = 1;
-	}
-	return any;
-}
-
-double xray_left(const struct xray *x)
-{
-	double sum = 0, n = 0;
-
-	for (size_t j = 0; j < x->n; j++) {
-		if (x->weight[j] > 0) sum += x->r[j] * x->r[j] / x->floor2[j], n++;
-		else if (isinf(x->r[j])) return INFINITY;
-	}
-	return n > 0 ? sum / n : 0;
-}
+#include "xray_private.h"
 
 bool xray_rounds_inside(const struct xray *x)
 {
@@ -89,24 +12,119 @@ bool xray_rounds_inside(const struct xray *x)
 	return false;
 }
 
-bool xray_explained(struct xray *x, double share[MAX_OUT])
-{
-	struct plan plain = plan_plain(&arith_f64, arith_f64.precision);
-
-	if (!xray_direction(x, &plain)) return false;
-	for (int o = 0; o < MAX_OUT; o++) {
-		double before = 0, after = 0;
-		for (size_t j = x->first[o]; j < x->first[o + 1]; j++) {
-			double e = x->raw[j] - x->d[j];
-			before += e * e;
-			after += x->r[j] * x->r[j];
-		}
-		share[o] = before > 0 ? 1 - after / before : before == 0 ? 1 : (double)NAN;
-	}
-	return true;
-}
-
 struct sample xray_sample(const struct xray *x)
 {
 	return (struct sample){ x->n, x->blocks, x->block, x->weight };
+}
+
+bool xray_amplified(struct xray *x, double *share)
+{
+	struct lane plain = { .plan = plan_plain(&arith_f64, arith_f64.precision) };
+	double noise = 0, error = 0;
+	bool ok = true;
+
+	*share = 0;
+	if (!xray_rounds_inside(x) || !x->call->op->iterates) return true;
+	plain.plan.form = x->replica.form;
+	plain.plan.chunk = x->replica.chunk;
+	for (size_t s = 0; ok && s < x->strips; s++) {
+		ok = xray_hold(x, s, XRAY_WEIGHTS | XRAY_NOISE) && xray_direction(x, &plain);
+		for (size_t j = 0; ok && j < x->n; j++) {
+			double d = isfinite(x->d[j]) ? x->d[j] : 0, v = 0;
+			for (int k = 0; k < FLOOR_RUNS; k++) v += xray_noise2(x, k, j) / FLOOR_RUNS;
+			noise += v * x->weight[j];
+			error += d * d * x->weight[j];
+		}
+	}
+	lane_end(&plain);
+	*share = error > 0 ? noise / error : 0;
+	return ok;
+}
+
+bool xray_explained(struct xray *x, double share[MAX_OUT])
+{
+	struct lane plain = { .plan = plan_plain(&arith_f64, arith_f64.precision) };
+	double before[MAX_OUT] = { 0 }, after[MAX_OUT] = { 0 };
+	bool ok = true;
+
+	for (size_t s = 0; ok && s < x->strips; s++) {
+		ok = xray_hold(x, s, XRAY_BASE) && xray_direction(x, &plain);
+		for (int o = 0; ok && o < MAX_OUT; o++)
+			for (size_t j = x->first[o]; j < x->first[o + 1]; j++) {
+				double e = x->raw[j] - x->d[j];
+				before[o] += e * e;
+				after[o] += x->r[j] * x->r[j];
+			}
+	}
+	lane_end(&plain);
+	for (int o = 0; o < MAX_OUT; o++) share[o] = before[o] > 0 ? 1 - after[o] / before[o] : before[o] == 0 ? 1 : (double)NAN;
+	return ok;
+}
+
+/* ---- quartiles ---- */
+
+/* Values in sixteenths of an octave, from 2^-LEAST: the first holds what is smaller, the last what is larger. */
+enum { LEAST = 8, OCTAVES = 32, SIXTEENTHS = 16, CLASSES = OCTAVES * SIXTEENTHS };
+
+/* Sixteenths from 2^-LEAST down to the smallest number: a double's exponent and the first bits of its fraction. */
+static const uint64_t smallest = (uint64_t)(1023 - LEAST) * SIXTEENTHS;
+
+static size_t class_of(double x)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	bits >>= 48;
+	return bits < smallest ? 0 : bits - smallest >= CLASSES ? CLASSES - 1 : (size_t)(bits - smallest);
+}
+
+/* The class's lower end. */
+static double class_value(size_t k)
+{
+	uint64_t bits = (smallest + k) << 48;
+	double x;
+
+	memcpy(&x, &bits, sizeof x);
+	return k ? x : 0;
+}
+
+/* The upper quartile of n values. */
+static double upper_quartile(const uint32_t *count)
+{
+	size_t n = 0, k = 0, below = 0;
+
+	for (size_t i = 0; i < CLASSES; i++) n += count[i];
+	while (k < CLASSES && below + count[k] < n - n / 4) below += count[k++];
+	return n ? class_value(k) : 0;
+}
+
+/* |r| and each run's noise, in units, of the strip held: count [blocks][1 + FLOOR_RUNS][CLASSES]. */
+static void count_classes(const struct xray *x, uint32_t *count)
+{
+	for (int i = 0; i < MAX_OUT; i++)
+		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
+			uint32_t *of = count + (size_t)x->block[j] * (1 + FLOOR_RUNS) * CLASSES;
+			if (!(x->weight[j] > 0)) continue;
+			double unit = xray_unit(x, i, j, x->base[j]);
+			of[class_of(fabs(x->r[j]) / unit)]++;
+			for (size_t k = 0; k < FLOOR_RUNS; k++) of[(1 + k) * CLASSES + class_of(fabs((double)x->noise[k * x->n + j]) / unit)]++;
+		}
+}
+
+bool xray_is_even(struct xray *x, bool *even)
+{
+	uint32_t *count = calloc((size_t)x->blocks * (1 + FLOOR_RUNS) * CLASSES, sizeof *count);
+	bool ok = count || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "quartiles of %d blocks", x->blocks);
+
+	for (size_t s = 0; ok && s < x->strips; s++)
+		if ((ok = xray_hold(x, s, XRAY_WEIGHTS | XRAY_NOISE))) count_classes(x, count);
+	*even = ok;
+	for (int b = 0; *even && b < x->blocks; b++) {
+		const uint32_t *of = count + (size_t)b * (1 + FLOOR_RUNS) * CLASSES;
+		double noise = 0;
+		for (size_t k = 1; k <= FLOOR_RUNS; k++) noise = fmax(noise, upper_quartile(of + k * CLASSES));
+		*even = upper_quartile(of) <= 4 * noise + 0.5;
+	}
+	free(count);
+	return ok;
 }

@@ -10,42 +10,69 @@ enum { MIN_RUNS = 16, MAX_RUNS = 64 };
 static const char *const ladder[] = { "f64up", "f64", "dd", "mpfr:256", "mpfr:512" };
 enum { LADDER = sizeof ladder / sizeof *ladder, LADDER_F64 = 1, LADDER_DD = 2 };
 
-static bool run_plain(const struct yardstick *y, const struct call *call, const char *spec, struct answer *a, struct error *e)
+/* The lane's plan; false: no such arithmetic. */
+static bool take(struct lane *l, const char *spec, struct error *e)
 {
-	const struct arith *arith;
-	int bits;
+	struct plan p = { 0 };
 
-	if (!arith_by_name(spec, &arith, &bits)) return error_set(e, E_USAGE, spec, NO_OFFSET, "expected f64, dd or mpfr:BITS");
-	if (y->tick) y->tick(spec, 0, 1);
-	struct plan p = plan_plain(arith, bits);
-	return ref_run(call, &p, a, e);
+	lane_end(l);
+	if (!arith_by_name(spec, &p.arith, &p.bits)) return error_set(e, E_USAGE, spec, NO_OFFSET, "expected f64, dd or mpfr:BITS");
+	l->plan = p;
+	return true;
 }
 
-/* dd's judge, where dd is the truth. */
-static bool sampled(struct yardstick *y, const struct call *call, struct error *e)
+/* The truth in one arithmetic, its second opinion in the other. */
+static bool take_both(struct truth *t, const char *name, const char *other, struct error *e)
 {
-	struct truth *t = &y->truth;
-
-	if (strcmp(t->name, "dd")) return true;
-	if (y->tick) y->tick(sample_judge, 0, 1);
-	return sample_make(&t->sample, call, t->first.work, e);
+	snprintf(t->name, sizeof t->name, "%s", name);
+	snprintf(t->other, sizeof t->other, "%s", other);
+	return take(&t->first_lane, name, e) && take(&t->second_lane, other, e);
 }
 
 /* A named truth of P bits has its second opinion at half of them, but f64's is f64up's, and dd's f64's. */
-static bool named_truth(struct yardstick *y, const struct call *call, const char *name, struct error *e)
+static bool named_truth(struct truth *t, const char *name, struct error *e)
 {
-	struct truth *t = &y->truth;
 	const struct arith *a;
+	char other[sizeof t->other];
 	int bits;
 
 	if (!arith_by_name(name, &a, &bits) || (a != &arith_f64 && a != &arith_dd && a != &arith_mpfr))
 		return error_set(e, E_USAGE, name, NO_OFFSET, "expected f64, dd or mpfr:BITS for the truth");
-	snprintf(t->name, sizeof t->name, "%s", name);
-	if (a == &arith_f64) snprintf(t->other, sizeof t->other, "f64up");
-	else if (bits < 192) snprintf(t->other, sizeof t->other, "f64");
-	else snprintf(t->other, sizeof t->other, "mpfr:%d", bits / 2);
+	if (a == &arith_f64) snprintf(other, sizeof other, "f64up");
+	else if (bits < 192) snprintf(other, sizeof other, "f64");
+	else snprintf(other, sizeof other, "mpfr:%d", bits / 2);
 	t->rung = LADDER - 1;
-	return run_plain(y, call, t->name, &t->first, e) && run_plain(y, call, t->other, &t->second, e) && sampled(y, call, e);
+	return take_both(t, name, other, e);
+}
+
+static bool run_strip(struct yardstick *y, const struct call *call, struct lane *l, size_t s, struct answer *a, const char *name, struct error *e)
+{
+	if (y->tick) y->tick(name, s, y->strips);
+	return ref_strip(call, l, s, y->strips, a, e);
+}
+
+/* The element operations of a run, which are the same in every arithmetic. */
+static bool count_work(struct yardstick *y, const struct call *call, struct error *e)
+{
+	struct truth *t = &y->truth;
+
+	if (!take(&t->second_lane, ladder[LADDER_F64], e)) return false;
+	for (size_t s = 0; s < y->strips; s++)
+		if (!run_strip(y, call, &t->second_lane, s, &t->second, ladder[LADDER_F64], e)) return false;
+	t->work = t->second.work;
+	return true;
+}
+
+/* Room for the largest strip. */
+static bool make_room(struct yardstick *y, const struct call *call, struct error *e)
+{
+	y->strips = call_strips(call, check_strips.whole, check_strips.most);
+	for (size_t s = 0; s < y->strips; s++) {
+		struct strip strip = call_strip(call, s, y->strips);
+		for (int i = 0; i < MAX_OUT; i++) y->room[i] = strip.count[i] > y->room[i] ? strip.count[i] : y->room[i];
+	}
+	return (answer_make(&y->truth.first, y->room, true) && answer_make(&y->truth.second, y->room, true))
+		|| error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the truth of %zu elements", call->out_count[0]);
 }
 
 bool yardstick_make(struct yardstick *y, const struct call *call, const char *truth,
@@ -53,20 +80,11 @@ bool yardstick_make(struct yardstick *y, const struct call *call, const char *tr
 {
 	struct truth *t = &y->truth;
 
-	*y = (struct yardstick){ .truth.rung = LADDER_F64, .tick = tick };
-	if (truth) return named_truth(y, call, truth, e);
-	if (!run_plain(y, call, ladder[LADDER_F64], &t->second, e)) return false;
-	if (t->second.work <= dd_work) {
-		t->rung = LADDER_DD;
-		if (!run_plain(y, call, ladder[LADDER_DD], &t->first, e)) return false;
-	} else {
-		t->first = t->second;
-		t->second = (struct answer){ 0 };
-		if (!run_plain(y, call, ladder[LADDER_F64 - 1], &t->second, e)) return false;
-	}
-	snprintf(t->name, sizeof t->name, "%s", ladder[t->rung]);
-	snprintf(t->other, sizeof t->other, "%s", ladder[t->rung - 1]);
-	return sampled(y, call, e);
+	*y = (struct yardstick){ .truth.rung = LADDER_F64, .tick = tick, .at = SIZE_MAX };
+	if (!make_room(y, call, e) || !count_work(y, call, e)) return false;
+	if (!truth) t->rung = t->work <= dd_work ? LADDER_DD : LADDER_F64;
+	if (truth ? !named_truth(t, truth, e) : !take_both(t, ladder[t->rung], ladder[t->rung - 1], e)) return false;
+	return strcmp(t->name, "dd") || sample_begin(&t->sample, call, t->work, y->room, y->strips, e);
 }
 
 static void forget(struct yardstick *y)
@@ -78,6 +96,8 @@ void yardstick_free(struct yardstick *y)
 {
 	answer_free(&y->truth.first);
 	answer_free(&y->truth.second);
+	lane_end(&y->truth.first_lane);
+	lane_end(&y->truth.second_lane);
 	sample_free(&y->truth.sample);
 	forget(y);
 }
@@ -85,23 +105,37 @@ void yardstick_free(struct yardstick *y)
 bool yardstick_climb(struct yardstick *y, const struct call *call, bool *climbed, struct error *e)
 {
 	struct truth *t = &y->truth;
+	char other[sizeof t->other];
 
-	*climbed = t->rung >= LADDER_DD && t->rung + 1 < LADDER && t->first.work <= mpfr_work;
+	(void)call;
+	*climbed = t->rung >= LADDER_DD && t->rung + 1 < LADDER && t->work <= mpfr_work;
 	if (!*climbed) return true;
 	forget(y);
-	answer_free(&t->second);
 	sample_free(&t->sample);
 	t->sample.stride = 0;
-	t->second = t->first;
-	t->first = (struct answer){ 0 };
-	snprintf(t->other, sizeof t->other, "%s", t->name);
-	snprintf(t->name, sizeof t->name, "%s", ladder[++t->rung]);
-	return run_plain(y, call, t->name, &t->first, e);
+	y->at = SIZE_MAX;
+	snprintf(other, sizeof other, "%s", t->name);
+	return take_both(t, ladder[++t->rung], other, e);
+}
+
+bool yardstick_hold(struct yardstick *y, const struct call *call, size_t s, bool truth_alone, struct error *e)
+{
+	struct truth *t = &y->truth;
+
+	if (s != y->at) {
+		if (!run_strip(y, call, &t->first_lane, s, &t->first, t->name, e)) return false;
+		y->at = s;
+		y->whole = false;
+	}
+	if (y->whole || truth_alone) return true;
+	if (y->tick && t->sample.stride) y->tick(sample_judge, s, y->strips);
+	y->whole = run_strip(y, call, &t->second_lane, s, &t->second, t->other, e) && sample_hold(&t->sample, call, s, y->strips, e);
+	return y->whole;
 }
 
 int yardstick_runs(const struct yardstick *y)
 {
-	uint64_t work = y->truth.first.work, runs = work ? noisy_work / work : MAX_RUNS;
+	uint64_t work = y->truth.work, runs = work ? noisy_work / work : MAX_RUNS;
 
 	return runs < MIN_RUNS ? MIN_RUNS : runs > MAX_RUNS ? MAX_RUNS : (int)runs;
 }
@@ -109,12 +143,11 @@ int yardstick_runs(const struct yardstick *y)
 static struct { void (*tick)(const char *, size_t, size_t); const char *stage; } noisy_stage;
 static void noisy_tick(size_t done, size_t total) { noisy_stage.tick(noisy_stage.stage, done, total); }
 
-const struct expected *yardstick_under(struct yardstick *y, const struct call *call, const struct contract *k, struct error *e)
+/* Its runs, where it is the call's first strip or the only one. */
+static bool begin(struct yardstick *y, const struct call *call, const struct contract *k, struct expected *x, struct error *e)
 {
-	struct expected *x = &y->expected[k - call->op->contracts];
 	struct plan model = plan_plain(&arith_noisy, arith_noisy.precision);
 
-	if (x->runs) return x;
 	plan_contract(&model, k);
 	model.random = true;
 	if (y->tick) {
@@ -122,5 +155,20 @@ const struct expected *yardstick_under(struct yardstick *y, const struct call *c
 		noisy_stage.stage = k->name;
 		model.tick = noisy_tick;
 	}
-	return expected_make(x, call, &model, &y->truth.first, yardstick_runs(y), e) ? x : NULL;
+	expected_free(x);
+	return expected_begin(x, call, &model, y->room, yardstick_runs(y), e);
+}
+
+const struct expected *yardstick_under(struct yardstick *y, const struct call *call, const struct contract *k, struct error *e)
+{
+	struct expected *x = &y->expected[k - call->op->contracts];
+
+	if (y->strips == 1 && x->runs) return x;
+	if (y->at == 0 && !begin(y, call, k, x, e)) return NULL;
+	if (!expected_add(x, call, y->at, y->strips, &y->truth.first, e)) {
+		expected_free(x);
+		return NULL;
+	}
+	if (y->at == y->strips - 1) expected_end(x);
+	return x;
 }

@@ -6,12 +6,22 @@
 
 #include "sample.h"
 
-/* The second opinion is the same in another arithmetic. A truth in dd is judged by MPFR on a sample. */
-struct truth { struct answer first, second; struct truth_sample sample; char name[32], other[32]; int rung; };
+/* The second opinion is the same in another arithmetic. A truth in dd is judged by MPFR on a sample. work: element operations of a
+ * run of all strips. */
+struct truth {
+	struct answer first, second;
+	struct lane first_lane, second_lane;
+	struct truth_sample sample;
+	char name[32], other[32];
+	int rung;
+	uint64_t work;
+};
 
 enum { MAX_CONTRACT = 8 };
 struct yardstick {
-	struct truth truth;
+	size_t strips, at, room[MAX_OUT];               /* of the call; the one that is held; elements of the largest */
+	struct truth truth;                             /* of the strip that is held */
+	bool whole;                                     /* its second opinion and its sample too */
 	struct expected expected[MAX_CONTRACT];         /* made when first asked for: runs is 0 before */
 	void (*tick)(const char *stage, size_t done, size_t total);
 };
@@ -22,7 +32,11 @@ bool yardstick_make(struct yardstick *y, const struct call *call, const char *tr
 	void (*tick)(const char *, size_t, size_t), struct error *e);
 void yardstick_free(struct yardstick *y);
 
-/* The expected error under the contract, which is the call's op's; NULL: out of memory. */
+/* Holds strip s of the call: the truth, and unless it is wanted alone what else tells of it. */
+bool yardstick_hold(struct yardstick *y, const struct call *call, size_t s, bool truth_alone, struct error *e);
+
+/* The expected error of the strip held under the contract, which is the call's op's; NULL: out of memory. To be asked for
+ * on each strip in order; what it says of all holds on the last. */
 const struct expected *yardstick_under(struct yardstick *y, const struct call *call, const struct contract *k, struct error *e);
 
 /* Noisy runs behind it. */

@@ -23,6 +23,7 @@ struct arith {
 	bool split;             /* a vector's low parts lie apart from it, in the second half of its block of the arena */
 	size_t (*size)(const calc *c);                          /* bytes of one element; of its high part, where split */
 	void (*init)(calc *c, void *y, size_t n);               /* raw memory to zeros */
+	void (*moved)(calc *c, void *y, size_t n);              /* the bytes of elements were copied to y; NULL: that is all */
 	void (*load)(calc *c, void *y, const double *x, size_t n);
 	void (*read)(calc *c, double *hi, double *lo, const void *x, size_t n); /* hi + lo; lo may be NULL */
 	/* y_i = a_i OP b_{i·b_step} */

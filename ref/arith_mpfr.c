@@ -83,6 +83,11 @@ static void init(calc *c, void *y, size_t n)
 	}
 }
 
+static void moved(calc *c, void *y, size_t n)
+{
+	for (size_t i = 0; i < n; i++) mpfr_custom_move(AT(c, y, i), AT(c, y, i) + 1);
+}
+
 static void load(calc *c, void *y, const double *x, size_t n)
 {
 	for (size_t i = 0; i < n; i++) mpfr_set_d(AT(c, y, i), x[i], RN);
@@ -107,5 +112,5 @@ static void leave(calc *c) { (void)c; mpfr_free_cache2(MPFR_FREE_LOCAL_CACHE); }
 
 const struct arith arith_mpfr = {
 	.name = "mpfr", .what = "MPFR at BITS bits, every operation rounded to nearest", .wide = true,
-	.size = size, .init = init, .load = load, .read = take, .leave = leave, ARITH_LOOPS
+	.size = size, .init = init, .moved = moved, .load = load, .read = take, .leave = leave, ARITH_LOOPS
 };

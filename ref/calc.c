@@ -35,48 +35,6 @@ bool c_mistake(const calc *c, int mistake)
 	return mistake >= 0 && c->plan->mistakes >> mistake & 1;
 }
 
-/* ---- temporaries ---- */
-static void *arena(calc *c, size_t bytes)
-{
-	bytes = (bytes + 63) / 64 * 64;
-	if (!c->blocks || c->used + bytes > c->blocks->size) {
-		size_t size = c->blocks ? 2 * c->blocks->size : 1 << 16;
-		if (size < bytes) size = bytes;
-		size_t all = sizeof(struct block) + size + (c->arith->split ? size + BLOCK_GAP : 0);
-		struct block *b = aligned_alloc(64, (all + 63) / 64 * 64);
-		if (!b) longjmp(c->no_memory, 1);
-		b->next = c->blocks;
-		b->size = size;
-		c->blocks = b;
-		c->used = 0;
-	}
-	void *at = c->blocks->at + c->used;
-	c->used += bytes;
-	return at;
-}
-
-num c_num(calc *c) { return c_vec(c, 1); }
-vec c_vec(calc *c, size_t n)
-{
-	vec x = { arena(c, n * c->element), n };
-
-	c->arith->init(c, x.at, n);
-	return x;
-}
-mat c_mat(calc *c, size_t rows, size_t cols) { return (mat){ c_vec(c, rows * cols).at, rows, cols }; }
-void *c_bytes(calc *c, size_t n) { return memset(arena(c, n), 0, n); }
-vec c_part(const calc *c, vec x, size_t first, size_t n) { return (vec){ (char *)x.at + first * c->element, n }; }
-vec c_row(const calc *c, mat A, size_t i) { return c_part(c, flat(A), i * A.cols, A.cols); }
-mat c_rows(const calc *c, mat A, size_t first, size_t n)
-{
-	return (mat){ c_part(c, flat(A), first * A.cols, n * A.cols).at, n, A.cols };
-}
-
-size_t c_mark(const calc *c) { return c->used; }
-
-/* A mark is a place in the newest block: when blocks were added since, all of the newest is free. */
-void c_release(calc *c, size_t mark) { c->used = mark < c->used ? mark : c->used; }
-
 /* ---- in and out ---- */
 double *calc_buffer(calc *c, size_t n)
 {
@@ -112,8 +70,10 @@ void c_store(calc *c, int out, size_t first, size_t step, vec x)
 	if (!hi) return;
 	c->arith->read(c, b, b + x.n, x.at, x.n);
 	for (size_t i = 0; i < x.n; i++) {
-		hi[first + i * step] = b[i];
-		if (lo) lo[first + i * step] = b[x.n + i];
+		size_t at = first + i * step - c->strip->first[out];
+		if (at >= c->strip->count[out]) continue;
+		hi[at] = b[i];
+		if (lo) lo[at] = b[x.n + i];
 	}
 }
 

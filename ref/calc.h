@@ -34,6 +34,12 @@ int64_t c_int(const calc *c, int in, size_t index);     /* an element of an inte
 typedef struct { size_t first, last; } span;
 span c_sequence(const calc *c, int cu, int dim_tokens, size_t n);
 
+/* ---- strips: of a piece that is cut, what is computed now ---- */
+span c_strip(const calc *c);                            /* of dims[0]: all of it where the call is not cut */
+/* x and *at as c_suspend left them, with the random stream; false, and nothing changes, where the piece begins. */
+bool c_resume(calc *c, vec x, size_t *at);
+void c_suspend(calc *c, vec x, size_t at);              /* for the next strip, which goes on at `at` */
+
 /* ---- temporaries, zero at first ---- */
 num c_num(calc *c);
 vec c_vec(calc *c, size_t n);

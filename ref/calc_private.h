@@ -12,6 +12,9 @@
 enum { BLOCK_GAP = 9 * 64 };
 struct block { struct block *next; size_t size; _Alignas(64) char at[]; };
 
+/* Of a piece that goes on in the next strip: the bytes of what it carries, NULL where nothing is. */
+struct kept { char *bytes; size_t at; uint64_t noise; };
+
 struct calc {
 	const struct arith *arith;
 	int bits;
@@ -22,6 +25,10 @@ struct calc {
 	const struct plan *plan;
 	const struct scope *scope;      /* NULL: the call's own op runs */
 	struct answer *answer;
+	const struct strip *strip;      /* that is computed, */
+	size_t piece;                   /* the piece, */
+	const struct handed *from;      /* what the strip before handed on, */
+	struct handed *to;              /* and what this one does */
 	size_t element;                 /* arith->size */
 	struct block *blocks;           /* the arena: newest block first, filled up to `used` */
 	size_t used;

@@ -25,24 +25,22 @@ void delta_step(calc *c, mat S, vec q, vec k, vec v, num decay, num beta, vec u,
 static void gdr_sequential(calc *c, size_t piece)
 {
 	struct head p = gdr_head(c, piece);
-	size_t Dk = c_dim(c, D_DK), Dv = c_dim(c, D_DV);
-	mat S = c_mat(c, Dk, Dv);
+	size_t Dk = c_dim(c, D_DK), Dv = c_dim(c, D_DV), t = p.token.first;
+	struct carried s = gdr_begin(c, &p, &t);
+	mat S = s.S;
 	vec q = c_vec(c, Dk), k = c_vec(c, Dk), v = c_vec(c, Dv), u = c_vec(c, Dv), o = c_vec(c, Dv);
-	num g = c_num(c), beta = c_num(c), e = c_num(c), scale = c_num(c), none = { 0 };
+	num g = c_num(c), beta = c_num(c), e = c_num(c), none = { 0 };
 	size_t mark = c_mark(c);
 
-	gdr_state_in(c, &p, S);
-	gdr_scale(c, scale);
-	for (size_t t = p.token.first; t < p.token.last; t++) {
+	for (; t < p.token.last && t < c_strip(c).last; t++) {
 		gdr_token(c, &p, t, q, k, v, g, beta);
-		c_mul(c, q, q, scale);
+		c_mul(c, q, q, s.scale);
 		c_map(c, e, FN_EXP, g);
 		delta_step(c, S, q, k, v, c_param(c, P_GATED) ? e : none, beta, u, o);
 		c_store(c, OUT_O, gdr_o_at(c, &p, t), 1, o);
 		c_release(c, mark);
 	}
-	gdr_pads(c, &p, S);
-	gdr_state_out(c, &p, S);
+	gdr_end(c, &p, &s, t);
 }
 
 static bool check(const struct call *call, struct error *e)
@@ -64,6 +62,48 @@ static bool check(const struct call *call, struct error *e)
 }
 
 static size_t pieces(const struct call *call) { return call->dim[D_N] * call->dim[D_HV]; }
+
+static size_t cut_point(const struct call *call, size_t n)
+{
+	const struct tensor *t = call->in[IN_CU];
+	double x;
+
+	if (!t) return n ? call->dim[D_T] : 0;
+	dtype_load(t->dtype, (const char *)t->data + n * dtype_info[t->dtype].size, 1, &x);
+	return (size_t)x;
+}
+
+/* Sequences that end in these tokens, and with `begun` those that go on after them too. An empty one ends where it begins. */
+static span sequences(const struct call *call, span tokens, bool begun)
+{
+	size_t N = call->dim[D_N], first = 0, last;
+
+	while (tokens.first && first < N && cut_point(call, first + 1) <= tokens.first) first++;
+	last = first;
+	while (last < N && (cut_point(call, last + 1) <= tokens.last || (begun && cut_point(call, last) < tokens.last))) last++;
+	return (span){ first, last };
+}
+
+static span pieces_along(const struct call *call, span tokens)
+{
+	span n = sequences(call, tokens, true);
+
+	return (span){ n.first * call->dim[D_HV], n.last * call->dim[D_HV] };
+}
+
+/* The states of one sequence; none where each is a token. */
+static size_t carried(const struct call *call)
+{
+	bool cut = false;
+
+	for (size_t n = 0; n < call->dim[D_N]; n++) cut = cut || cut_point(call, n + 1) - cut_point(call, n) > 1;
+	return cut ? call->dim[D_HV] * call->dim[D_DK] * call->dim[D_DV] : 0;
+}
+
+static span rows_along(const struct call *call, int out, span tokens)
+{
+	return out == OUT_O ? tokens : sequences(call, tokens, false);
+}
 
 static const struct tensor_spec in[] = {
 	[IN_Q] = { "q", "T,Hk,Dk", 0, "queries" },
@@ -150,5 +190,5 @@ const struct op op_gated_delta_rule = {
 	.dims = { "T", "Hk", "Hv", "Dk", "Dv", "N" },
 	.in = in, .out = out, .params = params, .sites = sites, .mistakes = gdr_mistakes, .contracts = contracts,
 	.forms = { { "sequential", gdr_sequential }, { "chunk", gdr_chunked, true } },
-	.check = check, .pieces = pieces
+	.check = check, .pieces = pieces, .cut = &(const struct cut){ pieces_along, rows_along, carried }
 };

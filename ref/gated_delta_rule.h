@@ -34,11 +34,11 @@ struct head gdr_head(const calc *c, size_t piece);
 /* q, k [Dk] normalised if the call says so, not scaled; v [Dv]; g and beta; all of token t. */
 void gdr_token(calc *c, const struct head *p, size_t t, vec q, vec k, vec v, num g, num beta);
 void gdr_decay(calc *c, const struct head *p, size_t t, num g); /* t past the end: a padding token, a = 0 */
-void gdr_scale(calc *c, num scale);
 void gdr_times(calc *c, vec x);                                 /* x <- x times what the correction is subtracted */
-void gdr_pads(calc *c, const struct head *p, mat S);            /* what padding tokens do to the state: nothing */
-void gdr_state_in(calc *c, const struct head *p, mat S);        /* S [Dk,Dv] */
-void gdr_state_out(calc *c, const struct head *p, mat S);
+/* What a head carries from token to token, S [Dk,Dv] and what scales q. */
+struct carried { vec all; mat S; num scale; };
+struct carried gdr_begin(calc *c, const struct head *p, size_t *t);     /* as it is before token *t */
+void gdr_end(calc *c, const struct head *p, const struct carried *s, size_t t);  /* before token t: stored at the end, else handed on */
 static inline size_t gdr_o_at(const calc *c, const struct head *p, size_t t)
 {
 	return (t * c_dim(c, D_HV) + p->h) * c_dim(c, D_DV);

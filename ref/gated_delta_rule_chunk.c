@@ -229,16 +229,16 @@ static void load_chunk(calc *c, const struct head *p, size_t t0, size_t L, struc
 void gdr_chunked(calc *c, size_t piece)
 {
 	struct head p = gdr_head(c, piece);
-	size_t Dv = c_dim(c, D_DV), C = c_chunk(c);
-	mat S = c_mat(c, c_dim(c, D_DK), Dv);
-	num scale = c_num(c);
+	size_t Dv = c_dim(c, D_DV), C = c_chunk(c), t = p.token.first, end = c_strip(c).last;
+	struct carried s = gdr_begin(c, &p, &t);
+	mat S = s.S;
 	size_t mark = c_mark(c);
 	struct chunk k;
 
-	gdr_state_in(c, &p, S);
-	gdr_scale(c, scale);
-	for (size_t t = p.token.first; t < p.token.last; t += C) {
+	for (; t < p.token.last && t < end; t += C) {
 		size_t L = p.token.last - t < C ? p.token.last - t : C;
+		bool again = t + L > end;       /* in the next strip, which has the rest of the chunk's tokens */
+		if (again) c_suspend(c, s.all, t);
 		if (t > p.token.first && c_mistake(c, CHUNK_STATE_NOT_CARRIED)) c_set(c, flat(S), 0);
 		load_chunk(c, &p, t, L, &k);
 		mat U = c_mat(c, L, Dv), W = c_mat(c, L, S.rows), V = c_mat(c, L, Dv);
@@ -246,10 +246,10 @@ void gdr_chunked(calc *c, size_t piece)
 		wy(c, &k, U, W);
 		product(c, V, W, SITE_W, operand, SITE_STATE_OPERAND);
 		c_sub(c, flat(V), flat(U), flat(V));
-		outputs(c, &p, &k, t, operand, gdr_copy_at(c, V, SITE_V_NEW), scale);
+		outputs(c, &p, &k, t, operand, gdr_copy_at(c, V, SITE_V_NEW), s.scale);
 		carry(c, &k, S, V);
 		c_release(c, mark);
+		if (again) return;
 	}
-	gdr_pads(c, &p, S);
-	gdr_state_out(c, &p, S);
+	gdr_end(c, &p, &s, t);
 }

@@ -155,7 +155,7 @@ void delta_scale(calc *c, num scale, double given, size_t Dk)
 	if (c_mistake(c, SCALE_TWICE)) c_mul(c, scale, scale, scale);
 }
 
-void gdr_scale(calc *c, num scale)
+static void gdr_scale(calc *c, num scale)
 {
 	delta_scale(c, scale, c_param(c, P_SCALE), c_dim(c, c_mistake(c, SCALE_FROM_DV) ? D_DV : D_DK));
 }
@@ -168,7 +168,7 @@ void gdr_times(calc *c, vec x)
 
 /* The mistake: a sequence is padded to whole chunks of 64 tokens, and the pads decay the state, as a
  * token with a = 0 does; where g is given, as the last one does. */
-void gdr_pads(calc *c, const struct head *p, mat S)
+static void gdr_pads(calc *c, const struct head *p, mat S)
 {
 	size_t T = p->token.last - p->token.first;
 	num g = c_num(c);
@@ -179,7 +179,7 @@ void gdr_pads(calc *c, const struct head *p, mat S)
 	for (size_t t = T; t % 64; t++) c_mul(c, flat(S), flat(S), g);
 }
 
-void gdr_state_in(calc *c, const struct head *p, mat S)
+static void gdr_state_in(calc *c, const struct head *p, mat S)
 {
 	size_t N = c_dim(c, D_N), n = c_mistake(c, STALE_INITIAL_STATE) ? (p->n + N - 1) % N : p->n;
 	size_t at = (n * c_dim(c, D_HV) + p->h) * S.rows * S.cols;
@@ -193,7 +193,7 @@ void gdr_state_in(calc *c, const struct head *p, mat S)
 	}
 }
 
-void gdr_state_out(calc *c, const struct head *p, mat S)
+static void gdr_state_out(calc *c, const struct head *p, mat S)
 {
 	size_t at = (p->n * c_dim(c, D_HV) + p->h) * S.rows * S.cols;
 
@@ -203,4 +203,26 @@ void gdr_state_out(calc *c, const struct head *p, mat S)
 	} else {
 		c_store(c, OUT_STATE, at, 1, flat(S));
 	}
+}
+
+struct carried gdr_begin(calc *c, const struct head *p, size_t *t)
+{
+	size_t Dk = c_dim(c, D_DK), Dv = c_dim(c, D_DV);
+	vec all = c_vec(c, Dk * Dv + 1);
+	struct carried s = { all, { all.at, Dk, Dv }, c_part(c, all, Dk * Dv, 1) };
+
+	if (c_resume(c, all, t)) return s;
+	gdr_state_in(c, p, s.S);
+	gdr_scale(c, s.scale);
+	return s;
+}
+
+void gdr_end(calc *c, const struct head *p, const struct carried *s, size_t t)
+{
+	if (t < p->token.last) {
+		c_suspend(c, s->all, t);
+		return;
+	}
+	gdr_pads(c, p, s->S);
+	gdr_state_out(c, p, s->S);
 }

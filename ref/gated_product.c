@@ -110,5 +110,5 @@ static const struct contract contracts[] = {
 const struct op op_gated_product = {
 	.name = "gated_product", .what = "sigmoid(g) x + addend, g given or a product of its own",
 	.dims = { "R", "D", "G", "E" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
-	.contracts = contracts, .forms = { { "rows", row } }, .check = check, .pieces = pieces
+	.contracts = contracts, .forms = { { "rows", row } }, .check = check, .pieces = pieces, .cut = &cut_rows
 };

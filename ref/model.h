@@ -102,6 +102,8 @@ void model_first_tokens(const struct call *all, size_t n, struct first_tokens *p
 struct tensor tensor_of(const double *data, size_t rows, size_t cols);
 /* Multiply-adds by weights for a token, the head's included: of a mixture, those of the experts that it goes to. */
 uint64_t model_work(const struct model *m);
+/* Those of a layer, or, part = layers, of the head. */
+uint64_t model_part_work(const struct model *m, size_t part);
 /* Token ids [n] of an integer tensor of rank 1 or of [1,n], freed with free; each must be below the vocabulary. */
 bool model_ids(const struct model *m, const struct tensor *t, size_t **ids, size_t *n, struct error *e);
 

@@ -75,17 +75,24 @@ void model_memory_free(struct model_memory *m)
 	*m = (struct model_memory){ 0 };
 }
 
-uint64_t model_work(const struct model *m)
+uint64_t model_part_work(const struct model *m, size_t part)
 {
 	const struct model_config *c = &m->config;
-	uint64_t work = m->head->count;
+	uint64_t work = part < c->layers ? 0 : m->head->count;
 
-	for (size_t l = 0; l < c->layers; l++)
-		for (int in = IN_GATE; in < MAX_IN; in++) {
-			const struct tensor *t = m->layer[l].weight[in];
-			bool expert = in == IN_EXPERT_GATE_UP || in == IN_EXPERT_DOWN;
-			if (t) work += expert ? t->count / c->experts * c->top_k : t->count;
-		}
+	for (int in = IN_GATE; part < c->layers && in < MAX_IN; in++) {
+		const struct tensor *t = m->layer[part].weight[in];
+		bool expert = in == IN_EXPERT_GATE_UP || in == IN_EXPERT_DOWN;
+		if (t) work += expert ? t->count / c->experts * c->top_k : t->count;
+	}
+	return work;
+}
+
+uint64_t model_work(const struct model *m)
+{
+	uint64_t work = 0;
+
+	for (size_t part = 0; part <= m->config.layers; part++) work += model_part_work(m, part);
 	return work;
 }
 

@@ -236,5 +236,5 @@ static const struct contract contracts[] = {
 const struct op op_qk_norm_rope = {
 	.name = "qk_norm_rope", .what = "heads of q and k normed and partly turned, each q's gate split off",
 	.dims = { "T", "Hq", "E", "Hk", "D" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
-	.contracts = contracts, .forms = { { "heads", token } }, .check = check, .pieces = pieces
+	.contracts = contracts, .forms = { { "heads", token } }, .check = check, .pieces = pieces, .cut = &cut_rows
 };

@@ -220,5 +220,5 @@ static const struct contract contracts[] = {
 const struct op op_rmsnorm = {
 	.name = "rmsnorm", .what = "y = (x + residual) (mean x^2 + eps)^-1/2 (offset + weight) silu(gate)",
 	.dims = { "R", "D" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
-	.contracts = contracts, .forms = { { "rows", row } }, .check = check, .pieces = pieces
+	.contracts = contracts, .forms = { { "rows", row } }, .check = check, .pieces = pieces, .cut = &cut_rows
 };

@@ -180,5 +180,5 @@ static const struct contract contracts[] = {
 const struct op op_rope = {
 	.name = "rope", .what = "pairs of dimensions turned by position theta^(-2i/rotary_dim)",
 	.dims = { "T", "H", "D" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
-	.contracts = contracts, .forms = { { "pairs", token } }, .check = check, .pieces = pieces
+	.contracts = contracts, .forms = { { "pairs", token } }, .check = check, .pieces = pieces, .cut = &cut_rows
 };

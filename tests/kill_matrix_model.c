@@ -116,10 +116,15 @@ bool model_xray(struct xray *x, const struct model *m, const struct fault *f, co
 bool fault_size(struct xray *x, const struct model *m, const struct fault *f, double *size)
 {
 	struct plan p = replica_of(m, f);
+	struct look look = look_of(&p);
 
-	if (!xray_direction(x, &p)) return false;
-	*size = xray_size(x);
-	for (size_t j = 0; j < x->n; j++)
-		if (isfinite(x->base[j]) != isfinite(x->base[j] + x->d[j])) *size = INFINITY;
+	if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;
+	*size = look.size;
+	for (size_t s = 0; s < x->strips; s++) {
+		if (!xray_hold(x, s, XRAY_BASE) || !xray_direction(x, &look.lane)) return false;
+		for (size_t j = 0; j < x->n; j++)
+			if (isfinite(x->base[j]) != isfinite(x->base[j] + x->d[j])) *size = INFINITY;
+	}
+	lane_end(&look.lane);
 	return true;
 }

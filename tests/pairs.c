@@ -52,8 +52,9 @@ static bool visible(const struct pair *p, const struct call *call, bool *yes, st
 		both.arith = x.replica.arith = &arith_f64;
 		both.bits = x.replica.bits = arith_f64.precision;
 		both.form = x.replica.form;
-		bool ok = xray_settle(&x) && xray_direction(&x, &both);
-		if (ok) size = xray_size(&x);
+		struct look look = look_of(&both);
+		bool ok = xray_settle(&x) && xray_look(&x, &look, 1, LOOK_SIZE);
+		if (ok) size = look.size;
 		xray_free(&x);
 		if (!ok) return false;
 		*yes = size >= above_noise * above_noise;

@@ -7,11 +7,12 @@ passed=0 failed=0 skipped=0
 export work OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
 
 printf '%s\n' "$@" | xargs -P "$(getconf _NPROCESSORS_ONLN)" -I{} sh -c '
+	begun=$(date +%s)
 	"{}" >"$work/$(basename "{}").out" 2>&1
-	echo $? >"$work/$(basename "{}").status"'
+	echo $? $(($(date +%s) - begun)) >"$work/$(basename "{}").status"'
 for program in "$@"; do
 	out=$work/$(basename "$program").out
-	status=$(cat "$work/$(basename "$program").status")
+	read -r status seconds <"$work/$(basename "$program").status"
 	# A test that was announced and did not end (a crash), or a failing exit that no test
 	# explains, counts as failed.
 	set -- $(awk -v status=$status '
@@ -25,7 +26,7 @@ for program in "$@"; do
 			print ok + 0, bad + 0, skip + 0
 		}' "$out")
 	[ "$2" -gt 0 ] && { echo "---- $program (exit $status)"; cat "$out"; }
-	echo "$program: $1 passed, $2 failed$([ "$3" -gt 0 ] && echo ", $3 skipped")"
+	echo "$program: $1 passed, $2 failed$([ "$3" -gt 0 ] && echo ", $3 skipped"), $seconds s"
 	passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
 done
 

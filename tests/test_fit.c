@@ -41,11 +41,19 @@ static void plant(struct problem *m, const double *c, double noise)
 
 static double fit_it(const struct problem *m, struct coefficient *c)
 {
-	struct sample s = { N, m->blocks, m->block, m->weight };
 	const double *d[P];
 
 	for (int j = 0; j < P; j++) d[j] = m->d[j];
-	return fit(&s, m->y, d, m->p, c);
+	struct fitting *f = fit_begin(m->blocks, m->p);
+
+	assert_non_null(f);
+	for (size_t at = 0; at < N; at += N / 3) {      /* in parts */
+		struct sample part = { at + N / 3 < N ? N / 3 : N - at, m->blocks, m->block + at, m->weight + at };
+		const double *from[P];
+		for (int j = 0; j < P; j++) from[j] = d[j] + at;
+		fit_add(f, &part, m->y + at, from);
+	}
+	return fit_end(f, c);
 }
 
 /* A [p][p+1] x = its last column, by elimination with the largest pivot. */

@@ -130,7 +130,8 @@ static void plant_and_name(bool large)
 			assert_int_equal(first, clean ? NOWHERE : plants[i].layer);
 			assert_true(r.truth_error > 0 && r.truth_error < 1e-6);
 			if (large) assert_true(r.few >= 2 && r.few < FEW && r.truth_tokens == r.few);
-			else assert_true(!r.few && r.truth_tokens == FEW);
+			if (large) assert_true(r.truth_upwards > 0 && r.truth_upwards < 1e-6);
+			else assert_true(!r.few && r.truth_tokens == FEW && r.truth_upwards == 0);
 			if (clean) continue;
 			assert_true(r.n > 0);
 			assert_string_equal(r.convicted[0].name, plants[i].mistake);

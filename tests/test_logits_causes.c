@@ -77,7 +77,10 @@ static void the_first_wrong_layer_is_named(void **state)
 
 	(void)state;
 	snprintf(page, sizeof page, "%s.html", scratch("page"));
-	expect(EXIT_FAIL, LOGITS(place), "--html", page);
+	expect(EXIT_FAIL, LOGITS(place), "--html", page, "--progress");
+	assert_non_null(strstr(err, "\nlayer 0, linear_attention: keeps its contract, "));
+	assert_non_null(strstr(err, "\nlayer 1, linear_attention: wrong, "));
+	assert_non_null(strstr(err, "\n100 % in "));
 	assert_non_null(strstr(out, "first divergence: layer 1\n"));
 	assert_non_null(strstr(out, "\nFAIL under contract torch_bf16: the first that the contract does not explain: "
 		"layer 1, linear_attention, delta rule: "));

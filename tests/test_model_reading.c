@@ -51,6 +51,50 @@ static void names_the_genuine_mistake(void **state)
 	model_reading_free(&r);
 }
 
+/* y is what a run by the plan ends in. */
+static void is_last_of(const struct model_plan *p, size_t n, const struct values *y)
+{
+	const struct model *m = &beds[0].model;
+	struct values *hidden;
+	struct error e;
+
+	assert_true(model_run(m, p, beds[0].ids, n, NULL, &hidden, &e));
+	assert_true(y->rows == n && y->cols == m->config.hidden);
+	assert_memory_equal(y->hi, hidden[m->config.layers].hi, n * y->cols * sizeof(double));
+	model_hidden_free(m, hidden);
+}
+
+/* Whoever takes the replica's run for the contract's own must not get one with a mistake in it, or with other sums. */
+static void keeps_only_the_runs_that_others_make(void **state)
+{
+	enum { TOKENS = 12 };
+	static const struct { const struct arith *arith; const char *contract; enum dtype type; int layer; bool kept; } engines[] = {
+		{ &arith_f64, "torch_bf16", DT_BF16, NOWHERE, true }, { &arith_f64, "torch_bf16", DT_BF16, 0, false },
+		{ &arith_f32_tree, "f32", DT_F32, NOWHERE, false },
+	};
+	struct model_plan exact = model_plan_plain(&arith_f64, arith_f64.precision);
+	int mistake = op_mistake(model_op(LINEAR_ATTENTION), "delta.no_error_term");
+
+	(void)state;
+	for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
+		struct model_plan p = model_plan_plain(engines[i].arith, engines[i].arith->precision), replica = exact;
+		struct model_reading r;
+		struct tensors dump;
+		struct error e;
+		assert_true(model_plan_contract(&p, engines[i].contract) && model_plan_contract(&replica, engines[i].contract));
+		if (engines[i].layer != NOWHERE) model_plan_mistake(&p, LINEAR_ATTENTION, engines[i].layer, mistake);
+		assert_true(bed_engine(&beds[0], &p, TOKENS, engines[i].type, &dump, &e));
+		struct engine x = { .file = &dump, .prefix = "" };
+		assert_true(model_read(&beds[0].model, engines[i].contract, beds[0].ids, TOKENS, &x, &r, &e));
+		assert_int_equal(r.first, engines[i].layer);
+		is_last_of(&exact, TOKENS, &r.exact);
+		assert_int_equal(r.replica.hi != NULL, engines[i].kept);
+		if (engines[i].kept) is_last_of(&replica, TOKENS, &r.replica);
+		model_reading_free(&r);
+		tensors_free(&dump);
+	}
+}
+
 static void logits_alone_name_a_mistake(void **state)
 {
 	struct model_plan p = bed_plan(&beds[0], "torch_bf16", 0, -1);
@@ -97,6 +141,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_the_genuine_mistake),
+		cmocka_unit_test(keeps_only_the_runs_that_others_make),
 		cmocka_unit_test(logits_alone_name_a_mistake),
 		cmocka_unit_test(bad_dumps_are_refused),
 	};

@@ -101,6 +101,19 @@ static void tensor_core_kernel_site_by_site(void **state)
 	capture_free(&k.c);
 }
 
+/* Of its nine roundings those of w and inverse_beta_k are each hidden by the other's lack. */
+static void tensor_core_kernel_with_operands_as_given(void **state)
+{
+	struct profiled k;
+
+	(void)state;
+	profile_of(&k, "gated_delta_rule.prefill_chunk_fast.etalon");
+	expect_rounded(&k, "u:bf16 o:bf16 w:bf16 state_operand:bf16 attention:bf16 v_new:bf16 inverse_beta:bf16 inverse_beta_k:bf16 "
+		"v_new_decayed_k:bf16 ");
+	assert_true(k.p.out[0].explained >= 0.999 && k.p.out[1].explained >= 0.999);
+	capture_free(&k.c);
+}
+
 static void other_ops(void **state)
 {
 	static const struct { const char *name, *rounded; double explained, bit_equal; } rows[] = {
@@ -188,6 +201,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(float32_kernels_round_their_output),
 		cmocka_unit_test(tensor_core_kernel_site_by_site),
+		cmocka_unit_test(tensor_core_kernel_with_operands_as_given),
 		cmocka_unit_test(other_ops),
 		cmocka_unit_test(rounded_twice),
 		cmocka_unit_test(what_cannot_be_seen_is_told),

@@ -201,10 +201,11 @@ void assert_balls(const struct outcome *r, int i, arb_srcptr ball, size_t n, siz
 /* ---- one calc by hand ---- */
 void in_calc(const struct plan *p, const struct call *call, struct answer *a, void (*body)(calc *c))
 {
+	struct strip all = { .along = { 0, SIZE_MAX }, .count = { SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX } };
 	calc *c = calloc(1, sizeof *c);
 
 	assert_non_null(c);
-	*c = (calc){ .arith = p->arith, .bits = p->bits, .call = call, .plan = p, .answer = a, .noise = random_at(p->seed) };
+	*c = (calc){ .arith = p->arith, .bits = p->bits, .call = call, .plan = p, .answer = a, .strip = &all, .noise = random_at(p->seed) };
 	c->element = p->arith->size(c);
 	assert_int_equal(setjmp(c->no_memory), 0);
 	if (p->arith->enter) p->arith->enter(c);
