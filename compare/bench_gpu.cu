@@ -76,8 +76,6 @@ static int run(const std::string &part, const char *path)
 	printf("%s\n", about.c_str());
 	if (part == "--executor")
 		bench_executor();
-	else if (part == "--decode" || part == "--decode-counting")
-		bench_decode_tries(part == "--decode-counting");
 	else if (part == "--fused")
 		bench_fused();
 	else if (part == "--rows")
@@ -99,7 +97,7 @@ static int run(const std::string &part, const char *path)
 
 int main(int argc, char **argv)
 {
-	static const char *const parts[] = { "--selftest", "--no-overlap", "--products", "--executor", "--decode", "--decode-counting", "--fused", "--rows",
+	static const char *const parts[] = { "--selftest", "--no-overlap", "--products", "--executor", "--fused", "--rows",
 		"--prefill", "--page" };
 	std::string part = argc > 1 ? argv[1] : "";
 	bool known = std::find(std::begin(parts), std::end(parts), part) != std::end(parts);

@@ -19,9 +19,6 @@ void bench_products(cublas &general, cudaStream_t stream, const std::string &fol
 /* Prints times of the executor's decoding step. */
 void bench_executor();
 
-/* Prints times of kernels tried for decoding. */
-void bench_decode_tries(bool counting);
-
 /* Prints times of the kernels over rows that have no table of their own. */
 void bench_rows(cudaStream_t stream);
 

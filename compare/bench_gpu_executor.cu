@@ -7,17 +7,22 @@
 #include <random>
 
 #include "compare/bench_gpu.h"
-#include "compare/bench_gpu_decode.h"
 #include "compare/bench_gpu_page.h"
 #include "compare/timed.cuh"
+#include "gpu/executor_cuda.cuh"
 
-/* What is timed: ways of decoding; a copy of the states; and the states changed where they are, which is what no decoding can do
- * without. */
-static const std::vector<way> rungs = {
-	{ "1 three kernels", DECODE_IN_THREE, false, nullptr, 0, 0 },
-	{ "2 one launch", DECODE_IN_ONE, false, nullptr, 0, 0 },
-	{ "2, overlapping", DECODE_IN_ONE, true, nullptr, 0, 0 },
+/* What is timed: a whole step replayed as a graph, as `decode` says, grids overlapping or not; a copy of the states; and the
+ * states changed where they are, which is what no decoding can do without. */
+struct way { const char *name; enum decode_way decode; bool overlap; };
+
+static const way ways[] = {
+	{ "1 three kernels", DECODE_IN_THREE, false },
+	{ "2 one launch", DECODE_IN_ONE, false },
+	{ "2, overlapping", DECODE_IN_ONE, true },
 };
+enum { COPY = sizeof ways / sizeof *ways, IN_PLACE, WAYS };
+
+static const char *name_of(int w) { return w == COPY ? "copy of states" : w == IN_PLACE ? "states in place" : ways[w].name; }
 
 static __global__ void __launch_bounds__(256) change(uint4 *x)
 {
@@ -39,8 +44,8 @@ static struct executor_shape shape_of(int rows, enum dtype state)
 
 class decoding {
 public:
-	decoding(int rows, enum dtype state, const std::vector<way> &ways)
-		: ways_(ways), rows_(rows), s(shape_of(rows, state)), bytes_((size_t)rows * executor_state_bytes(&s)), weights_(numbers(s.layers)),
+	decoding(int rows, enum dtype state)
+		: rows_(rows), s(shape_of(rows, state)), bytes_((size_t)rows * executor_state_bytes(&s)), weights_(numbers(s.layers)),
 		  y_(rows * s.layers * executor_channels(&s)),
 		  x({ s, { weights_.data(), weights_.data(), weights_.data(), weights_.data() } }), from_(bytes_), to_(bytes_)
 	{
@@ -48,7 +53,10 @@ public:
 		check(cudaEventCreate(&end_), "event");
 		give(false);
 		for (const auto &w : ways)
-			graphs_.emplace_back(new timed(x.stream(), [] {}, [&] { enqueue(w); }));
+			graphs_.emplace_back(new timed(x.stream(), [] {}, [&] {
+				x.decode = w.decode, x.overlap = w.overlap;
+				x.enqueue(rows_, rows_, false);
+			}));
 	}
 	~decoding() { cudaEventDestroy(begin_), cudaEventDestroy(end_); }
 	decoding(const decoding &) = delete;
@@ -62,16 +70,16 @@ public:
 		return state_bytes() + rows_ * size * (C * (2 * s.W + 1) + 2.0 * s.Hv * s.Dv);
 	}
 
-	/* Refuses with E_VALUE if a way has other bits than the first: after a step from nothing, y of the next and two slots. A try
-	 * that has is named. */
+	/* Refuses with E_VALUE if a way has other bits than the first: after a step from nothing, y of the next and two slots. */
 	void check_bits()
 	{
 		std::vector<unsigned char> first, now(y_.size() * sizeof y_[0] + 2 * slot_bytes());
 
-		for (const auto &w : ways_) {
+		for (const auto &w : ways) {
+			x.decode = w.decode, x.overlap = w.overlap;
 			for (bool fresh : { true, false }) {
 				give(fresh);
-				enqueue(w);
+				x.enqueue(rows_, rows_, false);
 				x.download(rows_, y_.data());
 			}
 			memcpy(now.data(), y_.data(), y_.size() * sizeof y_[0]);
@@ -81,18 +89,15 @@ public:
 			}
 			if (first.empty())
 				first = now;
-			if (now != first && w.kernel)
-				printf("        %-20s OTHER BITS than %s\n", w.name, ways_[0].name);
-			else if (now != first)
-				refuse(E_VALUE, w.name, "other bits than %s", ways_[0].name);
+			if (now != first)
+				refuse(E_VALUE, w.name, "other bits than %s", ways[0].name);
 		}
 	}
 
 	/* Microseconds of a layer. */
-	double once(size_t w) { return (w >= ways_.size() ? pass(w == ways_.size()) : graphs_[w]->once()) / s.layers; }
+	double once(int w) { return (w >= COPY ? pass(w == COPY) : graphs_[w]->once()) / s.layers; }
 
 private:
-	std::vector<way> ways_;
 	int rows_;
 	struct executor_shape s;
 	size_t bytes_;          /* of all rows' states */
@@ -102,12 +107,6 @@ private:
 	buffer from_, to_;
 	cudaEvent_t begin_, end_;
 	std::vector<std::unique_ptr<timed>> graphs_;
-
-	void enqueue(const way &w)
-	{
-		x.decode = w.decode, x.overlap = w.overlap, x.another = { w.kernel, w.threads, w.shared };
-		x.enqueue(rows_, rows_, false);
-	}
 
 	/* For `layers` layers' taps. */
 	std::vector<float> numbers(int layers) const
@@ -160,14 +159,12 @@ private:
 	}
 };
 
-/* Of all ways, of the copy, and of the states in place. */
-static std::vector<double> medians(decoding &d, size_t ways)
+static std::vector<double> medians(decoding &d)
 {
-	std::vector<std::vector<double>> times(ways + 2);
-	std::vector<double> middle;
+	std::vector<double> times[WAYS], middle;
 
 	for (int round = 0; round < WARM + ROUNDS; round++)
-		for (size_t w = 0; w < times.size(); w++) {
+		for (int w = 0; w < WAYS; w++) {
 			double t = d.once(w);
 			if (round >= WARM)
 				times[w].push_back(t);
@@ -175,45 +172,6 @@ static std::vector<double> medians(decoding &d, size_t ways)
 	for (const auto &list : times)
 		middle.push_back(median(list));
 	return middle;
-}
-
-static void bench_rows_of(int rows, enum dtype state, const std::vector<way> &ways, bool to_page)
-{
-	decoding d(rows, state, ways);
-	std::vector<double> t = medians(d, ways.size());
-	double moved = d.state_bytes(), copy = t[ways.size()];
-
-	for (size_t w = 0; w < t.size(); w++) {
-		bool ours = w < ways.size();
-		double share = 100 * copy / t[w], all = ours ? d.all_bytes() / moved : 1;
-
-		printf("%-6s  %4d  %-20s %8.2f  %8.1f %8.0f  %5.1f%%  %5.1f%%\n", dtype_info[state].name, rows,
-		       ours ? ways[w].name : w == ways.size() ? "copy of states" : "states in place", t[w], 1e-6 * moved, 1e-3 * moved / t[w],
-		       share, share * all);
-		if (ours && to_page)
-			note({ std::string(state == DT_F32 ? "decode_f32_" : "decode_bf16_") + std::to_string(rows), ways[w].name, t[w],
-			       moved, moved / copy, false, d.all_bytes() });
-	}
-	if (rows <= 16)
-		d.check_bits();
-}
-
-static const char head[] = "states  rows  what                       us  state MB     GB/s   share     all\n";
-
-/* For tuning: all tries, twice at the number of rows that matters. */
-void bench_decode_tries(bool counting)
-{
-	std::vector<way> f32 = rungs, bf16 = rungs;
-
-	for (const way &w : decode_tries(DT_F32, counting))
-		f32.push_back(w);
-	for (const way &w : decode_tries(DT_BF16, counting))
-		bf16.push_back(w);
-	printf("%s", head);
-	for (int rows : { 16, 64, 64, 256 }) {
-		bench_rows_of(rows, DT_F32, f32, false);
-		bench_rows_of(rows, DT_BF16, bf16, false);
-	}
 }
 
 void bench_executor()
@@ -224,8 +182,24 @@ void bench_executor()
 	}
 	printf("\nexecutor: a decoding step, 16 key and 48 value heads of 128, data bf16, slots in no order, replayed; one layer of many.\n"
 	       "GB/s and share count the states read and written, share is of the copy's rate in the same rounds; all: rings, x, z and\n"
-	       "y are counted too. overlapping: a layer's grid begins, and loads states, while the one before it ends\n%s", head);
+	       "y are counted too. overlapping: a layer's grid begins, and loads states, while the one before it ends\n"
+	       "states  rows  what                   us  state MB     GB/s   share     all\n");
 	for (enum dtype state : { DT_F32, DT_BF16 })
-		for (int rows : { 1, 16, 64, 256 })
-			bench_rows_of(rows, state, rungs, true);
+		for (int rows : { 1, 16, 64, 256 }) {
+			decoding d(rows, state);
+			std::vector<double> t = medians(d);
+			double moved = d.state_bytes();
+
+			for (int w = 0; w < WAYS; w++) {
+				double share = 100 * t[COPY] / t[w], all = w >= COPY ? 1 : d.all_bytes() / moved;
+
+				printf("%-6s  %4d  %-16s %8.2f  %8.1f %8.0f  %5.1f%%  %5.1f%%\n", dtype_info[state].name, rows,
+				       name_of(w), t[w], 1e-6 * moved, 1e-3 * moved / t[w], share, share * all);
+				if (w < COPY)
+					note({ std::string(state == DT_F32 ? "decode_f32_" : "decode_bf16_") + std::to_string(rows), ways[w].name, t[w],
+					       moved, moved / t[COPY], false, d.all_bytes() });
+			}
+			if (rows <= 16)
+				d.check_bits();
+		}
 }

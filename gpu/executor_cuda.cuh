@@ -50,8 +50,6 @@ public:
 	 * DECODE_IN_THREE; and a grid of it begins while the one before it ends. */
 	enum decode_way decode = DECODE_IN_THREE;
 	bool overlap = true;
-	/* Runs instead of decode_layer, if there is one: a block a head. */
-	struct { void (*kernel)(layer_view); int threads, shared; } another = {};
 
 private:
 	struct part { void *data; size_t each; };       /* bytes for each token */

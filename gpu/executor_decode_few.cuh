@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(FEW_THREADS) decode_few(layer_view v)
 	state.decay_and_read(u_part, k, decay, here.read >= 0);
 	share_part(&u_parts[warp % 4][column], u_part);
 	__syncthreads();
-	pack<LANE, float> u = over_parts(u_parts, column), own = load_pack<LANE>(&qkv[2][column]);
+	pack<LANE, float> u = over_parts(column, [&](int w) { return u_parts[w]; }), own = load_pack<LANE>(&qkv[2][column]);
 #pragma unroll
 	for (int j = 0; j < LANE; j++)
 		u.at[j] = beta * (own.at[j] - u.at[j]);
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(FEW_THREADS) decode_few(layer_view v)
 	__syncthreads();
 	if (warp != 0)
 		return;
-	pack<LANE, float> o = over_parts(o_parts, lane * LANE);
+	pack<LANE, float> o = over_parts(lane * LANE, [&](int w) { return o_parts[w]; });
 #pragma unroll
 	for (int j = 0; j < LANE; j++)
 		o.at[j] = ROUNDS ? rounded<F>(o.at[j]) : o.at[j];

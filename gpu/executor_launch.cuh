@@ -128,8 +128,6 @@ inline void device_executor::launch_decode(const layer_view &v, int rows)
 	bool few = decode == DECODE_FEW || (decode == DECODE_IN_ONE && rows * s.Hv <= processors);
 	bool f32 = s.state == DT_F32;
 
-	if (another.kernel)
-		return launch_layer(another.kernel, v, rows * s.Hv, another.threads, another.shared);
 	by_data([&](auto zero) {
 		using F = decltype(zero);
 
@@ -137,7 +135,7 @@ inline void device_executor::launch_decode(const layer_view &v, int rows)
 			return launch_layer(f32 ? decode_few<float, F> : decode_few<bf16, F>, v, rows * s.Hv, FEW_THREADS, 0);
 		if (f32)
 			return launch_decode<decode_plan<float, 3>, F>(v, rows);
-		launch_decode<decode_plan<bf16, 4>, F>(v, rows);
+		launch_decode<decode_plan<bf16, 6>, F>(v, rows);
 	});
 }
 
