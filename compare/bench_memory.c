@@ -77,7 +77,6 @@ static void fill(struct tensors *t, enum dtype d, size_t n, const char *a, const
 	}
 }
 
-/* run against reading memory in turn */
 /* Bytes a second at which both arrays were read, in the row where it was lowest and where it was highest. */
 static double lowest = INFINITY, highest;
 

@@ -25,16 +25,21 @@ static bool same_rounding(const struct site_rounding *a, const struct site_round
 	return a->on == b->on && (!a->on || (a->format == b->format && a->rounding == b->rounding));
 }
 
+static void looks(struct look *look, const struct xray *x, const struct change *list, int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct plan p = changed(x, &list[i]);
+		look[i] = look_of(&p);
+	}
+}
+
 /* Leaves of the mistakes [n] those that can be seen. */
 static bool visible(struct xray *x, struct change *list, int *n)
 {
 	struct look look[MAX_MISTAKE];
 	int kept = 0;
 
-	for (int i = 0; i < *n; i++) {
-		struct plan p = changed(x, &list[i]);
-		look[i] = look_of(&p);
-	}
+	looks(look, x, list, *n);
 	if (!xray_look(x, look, (size_t)*n, LOOK_SIZE)) return false;
 	for (int i = 0; i < *n; i++)
 		if (look[i].size >= above_noise || look[i].overflows) list[kept++] = list[i];
@@ -48,10 +53,7 @@ static bool weigh(struct xray *x, struct change *list, int *n)
 	struct look *look = calloc((size_t)*n + 1, sizeof *look);
 	int kept = 0;
 
-	for (int i = 0; look && i < *n; i++) {
-		struct plan p = changed(x, &list[i]);
-		look[i] = look_of(&p);
-	}
+	if (look) looks(look, x, list, *n);
 	bool ok = look ? xray_try(x, look, (size_t)*n) : error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%d changes", *n);
 	for (int i = 0; ok && i < *n; i++) {
 		list[i].score = look[i].score;

@@ -71,7 +71,7 @@ static bool judge_climbing(const struct call *call, const struct contract *k, st
 	while (again) {
 		if (!judge_under(call, k, y, v, e)) return false;
 		again = false;
-		if (v->outcome == UNDECIDED && v->n_out && !yardstick_climb(y, call, &again, e)) return false;
+		if (v->outcome == UNDECIDED && v->n_out && !yardstick_climb(y, &again, e)) return false;
 	}
 	return true;
 }

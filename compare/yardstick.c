@@ -10,13 +10,14 @@ enum { MIN_RUNS = 16, MAX_RUNS = 64 };
 static const char *const ladder[] = { "f64up", "f64", "dd", "mpfr:256", "mpfr:512" };
 enum { LADDER = sizeof ladder / sizeof *ladder, LADDER_F64 = 1, LADDER_DD = 2 };
 
-/* The lane's plan; false: no such arithmetic. */
+/* The lane's plan, which may be that already; false: no such arithmetic. */
 static bool take(struct lane *l, const char *spec, struct error *e)
 {
 	struct plan p = { 0 };
 
-	lane_end(l);
 	if (!arith_by_name(spec, &p.arith, &p.bits)) return error_set(e, E_USAGE, spec, NO_OFFSET, "expected f64, dd or mpfr:BITS");
+	if (l->plan.arith == p.arith && l->plan.bits == p.bits) return true;
+	lane_end(l);
 	l->plan = p;
 	return true;
 }
@@ -45,8 +46,10 @@ static bool named_truth(struct truth *t, const char *name, struct error *e)
 	return take_both(t, name, other, e);
 }
 
+/* *a, which only this lane fills, may have the strip already. */
 static bool run_strip(struct yardstick *y, const struct call *call, struct lane *l, size_t s, struct answer *a, const char *name, struct error *e)
 {
+	if (l->next == s + 1) return true;
 	if (y->tick) y->tick(name, s, y->strips);
 	return ref_strip(call, l, s, y->strips, a, e);
 }
@@ -102,18 +105,28 @@ void yardstick_free(struct yardstick *y)
 	forget(y);
 }
 
-bool yardstick_climb(struct yardstick *y, const struct call *call, bool *climbed, struct error *e)
+/* What was the truth is the second opinion. */
+static void step_down(struct truth *t)
+{
+	struct answer second = t->second;
+	struct lane lane = t->second_lane;
+
+	t->second = t->first, t->second_lane = t->first_lane;
+	t->first = second, t->first_lane = lane;
+}
+
+bool yardstick_climb(struct yardstick *y, bool *climbed, struct error *e)
 {
 	struct truth *t = &y->truth;
 	char other[sizeof t->other];
 
-	(void)call;
 	*climbed = t->rung >= LADDER_DD && t->rung + 1 < LADDER && t->work <= mpfr_work;
 	if (!*climbed) return true;
 	forget(y);
 	sample_free(&t->sample);
 	t->sample.stride = 0;
 	y->at = SIZE_MAX;
+	step_down(t);
 	snprintf(other, sizeof other, "%s", t->name);
 	return take_both(t, ladder[++t->rung], other, e);
 }
