@@ -142,6 +142,7 @@ static void heads_of_128_keep_the_contract(void **state)
 		expect_exit(EXIT_PASS, (const char *[]){ program, "logits", "--model", folder, "--got", got[i], NULL });
 		assert_non_null(strstr(out, "PASS under contract etalon_bf16"));
 	}
+	drop(folder);
 }
 
 static void sizes_are_read(void **state)
@@ -255,8 +256,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(is_recorded_from_these_sources), cmocka_unit_test(every_layer_is_explained),
 		cmocka_unit_test(another_contract_does_not_explain_it), cmocka_unit_test(decoding_is_prefill),
-		cmocka_unit_test(the_command_passes_it), cmocka_unit_test(heads_of_128_keep_the_contract), cmocka_unit_test(sizes_are_read), cmocka_unit_test(bad_folders_are_refused),
-		cmocka_unit_test(experts_one_by_one_are_read),
+		cmocka_unit_test(the_command_passes_it), cmocka_unit_test(heads_of_128_keep_the_contract),
+		cmocka_unit_test(sizes_are_read), cmocka_unit_test(bad_folders_are_refused), cmocka_unit_test(experts_one_by_one_are_read),
 		cmocka_unit_test(recording_needs_a_device),
 	};
 
