@@ -29,7 +29,7 @@ CUDA := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CU := $(wildcard gpu/*.cu)
 BENCH_GPU := $(wildcard compare/bench_gpu*.cu)
 # wgmma exists on sm_90a only; elsewhere the PTX of compute_90 runs, without it.
-$(patsubst %.cu,$(BUILD)/%.cu.o,gpu/newton_schulz.cu gpu/muon_step.cu gpu/mixed_batch.cu gpu/gated_delta_rule.cu $(BENCH_GPU)) \
+$(patsubst %.cu,$(BUILD)/%.cu.o,gpu/newton_schulz.cu gpu/muon_step.cu gpu/mixed_batch.cu gpu/gated_delta_rule.cu gpu/model_decode.cu $(BENCH_GPU)) \
 		$(BUILD)/faults/gpu/mixed_batch.cu.o: private NVCCFLAGS := \
 	$(subst arch=compute_90$(COMMA)code=sm_90 ,arch=compute_90a$(COMMA)code=sm_90a ,$(NVCCFLAGS)) -DCUDA_HOME='"$(CUDA)"'
 $(patsubst %.cu,$(BUILD)/%.cu.o,$(wildcard gpu/model*.cu)): private NVCCFLAGS += -DCUDA_HOME='"$(CUDA)"'

@@ -2,6 +2,7 @@
  * Qwen3.5-27B's sizes in bf16. Launches repeat on the same buffers: up to some 1000 tokens the cache holds them, in a
  * copy and in the kernels alike. */
 #include <cstdio>
+#include <cstring>
 #include <numeric>
 
 #include "compare/bench_gpu.h"
@@ -70,29 +71,37 @@ static void bench_heads(cudaStream_t stream, size_t T)
 	row_norm<bf16> norm_k = { k.as<bf16>(), nullptr, nullptr, weights(wk), k1.as<bf16>(), nullptr, T * HK, HEAD, 1e-6f, 1 };
 	rotation<bf16> turn_q = { q2.as<bf16>(), at, turns, q.as<bf16>(), HQ, HEAD, PAIRS };
 	rotation<bf16> turn_k = { k1.as<bf16>(), at, turns, k_out.as<bf16>(), HK, HEAD, PAIRS };
-	const std::vector<work> five = {
-		{ "  split q | gate", 4.0 * (double)q_bytes, [&] {
-			launch_on(stream, "split", split, blocks(nq / 4, 256), 256, 0, qg.as<const bf16>(), q1.as<bf16>(), gate.as<bf16>(), nq / 4);
-		} },
-		{ "  norm q", 2.0 * (double)q_bytes, [&] { norm_rows(stream, norm_q, NORM_HELD); } },
-		{ "  norm k", 2.0 * (double)k_bytes, [&] { norm_rows(stream, norm_k, NORM_HELD); } },
-		{ "  turn q", 2.0 * (double)q_bytes, [&] { turn_rows(stream, turn_q, T, false); } },
-		{ "  turn k", 2.0 * (double)k_bytes, [&] { turn_rows(stream, turn_k, T, false); } },
+	auto five = [&](enum rope_rung turn) -> std::vector<work> {
+		return {
+			{ "  split q | gate", 4.0 * (double)q_bytes, [&] {
+				launch_on(stream, "split", split, blocks(nq / 4, 256), 256, 0, qg.as<const bf16>(), q1.as<bf16>(), gate.as<bf16>(), nq / 4);
+			} },
+			{ "  norm q", 2.0 * (double)q_bytes, [&] { norm_rows(stream, norm_q, NORM_HELD); } },
+			{ "  norm k", 2.0 * (double)k_bytes, [&] { norm_rows(stream, norm_k, NORM_HELD); } },
+			{ "  turn q", 2.0 * (double)q_bytes, [&, turn] { turn_rows(stream, turn_q, T, false, turn); } },
+			{ "  turn k", 2.0 * (double)k_bytes, [&, turn] { turn_rows(stream, turn_k, T, false, turn); } },
+		};
+	};
+	const std::vector<work> plain = five(ROPE_TOKEN), best = five(ROPE_WARP);
+	auto all = [](const std::vector<work> &list) {
+		for (const work &w : list)
+			w.once();
 	};
 	copying copy(stream, fused);
 	std::string page = "heads_" + std::to_string(T);
+	work one = { "1 fused, a warp a head", fused, [&] { norm_and_turn(stream, m, T, HEADS_WARP); }, page, "qk_norm_rope_warp" };
+	work two = { "2 fused, a warp two heads", fused, [&] { norm_and_turn(stream, m, T, HEADS_PAIR); }, page, "qk_norm_rope_pair" };
+	bool pairs = !strcmp(norm_and_turn(stream, m, T, HEADS_BEST), "qk_norm_rope_pair");
 	std::vector<work> list = {
 		{ "copy", fused, [&] { copy(); } },
-		{ "the five kernels", 2 * fused, [&] {
-			for (const work &w : five)
-				w.once();
-		}, page, "five kernels" },
+		{ "the five kernels", 2 * fused, [&] { all(plain); }, page, "five kernels" },
+		{ "the five, turn by warps", 2 * fused, [&] { all(best); }, page, "five kernels, turn by warps" },
 		{ "0 fused, a block a head", fused, [&] { norm_and_turn(stream, m, T, HEADS_BLOCK); }, page, "qk_norm_rope_block" },
-		{ "1 fused, a warp a head", fused, [&] { norm_and_turn(stream, m, T, HEADS_WARP); }, page, "qk_norm_rope_warp" },
+		pairs ? one : two, pairs ? two : one,           /* the last is the one that is taken */
 	};
 	char title[96];
 
-	list.insert(list.end(), five.begin(), five.end());
+	list.insert(list.end(), plain.begin(), plain.end());
 	snprintf(title, sizeof title, "q/k norm, turn and gate split: %zu tokens, %d + %d heads of %d", T, HQ, HK, HEAD);
 	table(stream, title, list);
 }

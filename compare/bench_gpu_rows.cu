@@ -22,11 +22,13 @@ static void bench_gated_norm(cudaStream_t stream)
 
 	table(stream, "norm gated by SiLU: 48 heads of 128, 4096 tokens", {
 		{ "copy", bytes, [&] { copy(); } },
-		{ "norm, gated", bytes, [&] { norm_rows(stream, m, NORM_PIECES); }, "norm_gated", "rmsnorm" },
+		{ "0 pieces", bytes, [&] { norm_rows(stream, m, NORM_PIECES); }, "norm_gated", "rmsnorm" },
+		{ "1 rows side by side in a warp", bytes, [&] { norm_rows(stream, m, NORM_HELD); }, "norm_gated", "rmsnorm_gated" },
 	});
 }
 
-static void bench_gates(cudaStream_t stream, const char *title, const std::string &page, const gated_rows<bf16> &m, double bytes)
+static void bench_gates(cudaStream_t stream, const char *title, const std::string &page, const char *best, const gated_rows<bf16> &m,
+                        double bytes)
 {
 	copying copy(stream, bytes);
 
@@ -34,6 +36,7 @@ static void bench_gates(cudaStream_t stream, const char *title, const std::strin
 		{ "copy", bytes, [&] { copy(); } },
 		{ "0 an element a thread", bytes, [&] { gate_rows(stream, m, GATED_SINGLE); }, page, "gated_product" },
 		{ "1 16 bytes a thread", bytes, [&] { gate_rows(stream, m, GATED_WIDE); }, page, "gated_product_wide" },
+		{ "2 all loads at once", bytes, [&] { gate_rows(stream, m, GATED_AT_ONCE); }, page, best },
 	});
 }
 
@@ -43,10 +46,10 @@ static void bench_gated_products(cudaStream_t stream)
 	buffer x = drawn(n, 1, 1), gate = drawn(n, 2, 2), hidden = drawn(few, 1, 3), weight = drawn(EXPERT, 0.03f, 4), addend = drawn(few, 1, 5);
 	buffer y(n * sizeof(bf16));
 
-	bench_gates(stream, "sigmoid(gate) x: 4096 rows of 6144", "gated_attention",
+	bench_gates(stream, "sigmoid(gate) x: 4096 rows of 6144", "gated_attention", "gated_product_flat",
 	            { x.as<bf16>(), gate.as<bf16>(), nullptr, nullptr, nullptr, y.as<bf16>(), T, ATTENTION, ATTENTION, 0 },
 	            3.0 * (double)n * sizeof(bf16));
-	bench_gates(stream, "sigmoid(hidden weight) x + addend: 4096 rows of 2048", "gated_expert",
+	bench_gates(stream, "sigmoid(hidden weight) x + addend: 4096 rows of 2048", "gated_expert", "gated_product_held",
 	            { x.as<bf16>(), nullptr, hidden.as<bf16>(), weight.as<bf16>(), addend.as<bf16>(), y.as<bf16>(), T, EXPERT, 1, EXPERT },
 	            4.0 * (double)few * sizeof(bf16));
 }
@@ -64,7 +67,8 @@ static void bench_turn(cudaStream_t stream)
 
 	table(stream, "turn: 64 of 256 dimensions, 24 heads, 4096 tokens", {
 		{ "copy", bytes, [&] { copy(); } },
-		{ "turn", bytes, [&] { turn_rows(stream, m, T, false); }, "rope", "rope" },
+		{ "0 a block a token", bytes, [&] { turn_rows(stream, m, T, false, ROPE_TOKEN); }, "rope", "rope" },
+		{ "1 a warp two heads", bytes, [&] { turn_rows(stream, m, T, false, ROPE_WARP); }, "rope", "rope_warp" },
 	});
 }
 

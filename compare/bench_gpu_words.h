@@ -32,8 +32,8 @@ static const char page_head[] =
 	"- *error*: |x - y| / |y| of the outputs named below, y etalon's reference in float64 on the same numbers; of "
 	"Newton-Schulz\n  the standard iteration in f32. Rivals got the same numbers, and their errors are in parentheses.\n"
 	"- Rivals: %s. They are replayed from graphs too, so that no launch from\n  Python counts. An empty cell: that rival was not "
-	"asked. flash-linear-attention decodes the bare recurrence: no convolution,\n  gates, norm or slot table. Decoding "
-	"goes over as many states that no cache holds them.\n\n"
+	"asked, or not reached. flash-linear-attention decodes the bare recurrence: no convolution,\n  gates, norm or slot table. "
+	"Decoding goes over as many states that no cache holds them.\n\n"
 	"What the compiler gave each kernel: [kernels](kernels.md).\n\n"
 	"| work | kernel | µs | moved | of the limit | floor µs | error | PyTorch | torch.compile | flash-linear-attention |\n"
 	"|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n";

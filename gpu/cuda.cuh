@@ -85,6 +85,7 @@ public:
 	void download(void *to) const;
 	void poison();          /* all bits one: NaN in every format */
 	template <class F> F *as() const { return static_cast<F *>(data_); }
+	size_t bytes() const { return bytes_; }
 
 private:
 	void *data_ = nullptr;

@@ -129,11 +129,15 @@ template <int N> __device__ void store(const result &to, size_t i, const float (
 
 /* ---- arithmetic ---- */
 
-/* 1 / (1 + exp(-x)); the exponent is never positive, so that neither side overflows. */
+/* 1 / (1 + exp(-x)); the exponent is never positive, so that neither side overflows. The divisor is in [1,2]: its reciprocal,
+ * refined once, needs none of a division's branches, which would keep the elements of a thread one after the other. */
 __device__ inline float sigmoid(float x)
 {
-	float e = expf(-fabsf(x));
-	return (x < 0 ? e : 1.0f) / (1.0f + e);
+	float e = expf(-fabsf(x)), d = 1.0f + e, r;
+
+	asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(d));
+	r = fmaf(r, fmaf(-d, r, 1.0f), r);
+	return x < 0 ? e * r : r;
 }
 
 __device__ inline float silu(float x) { return x * sigmoid(x); }

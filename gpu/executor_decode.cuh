@@ -4,7 +4,8 @@
  * A block has one head. The copy engine brings its state, 64 KiB in f32, to shared memory: half of it while the threads
  * convolve, the other half piece by piece as they begin to read (decode_plan). The block walks over the rows twice:
  * once for u, and, when u is known, once to update them and for o, each row going straight to the slot. No state is held
- * in registers, and a warp writes whole rows, one after the other.
+ * in registers, and a warp writes whole rows, one after the other. Loads queue behind those before them, so what the
+ * convolution waits for is asked for before the state.
  *
  * Each head convolves its key head's q and k for itself; of a group's Hv/Hk heads the first one writes their
  * rings, and the others may come later. Where the row writes another slot than it reads, no one reads what is
@@ -24,7 +25,7 @@
 #include "gpu/executor_decode_inputs.cuh"
 #include "gpu/hopper.cuh"
 
-enum { EIGHT = 8, LANE = 4 };   /* rows that are added one after the other; columns of a lane */
+enum { EIGHT = 8, FOUR = 4, LANE = 4 };  /* rows that are added one after the other; that are changed at a time; columns of a lane */
 
 /* A block of four warps, each on as many rows of the state; BLOCKS of them on a multiprocessor. Of a warp's EIGHTS eights of
  * rows START are fetched first, and each of the others when one has arrived. */
@@ -34,12 +35,18 @@ template <class State_, int BLOCKS_> struct decode_plan {
 	static constexpr int EIGHTS = ROWS / EIGHT, START = 2;
 };
 
+/* A warp's rows of the state; of o its part, when no row is read any more. */
+template <class State, int ROWS> union decode_rows { State S[ROWS][DECODE_D]; float o[DECODE_D]; };
+
 template <class plan> struct decode_memory {
-	alignas(128) typename plan::State S[plan::WARPS][plan::ROWS][DECODE_D];         /* each warp's own */
+	alignas(128) decode_rows<typename plan::State, plan::ROWS> own[plan::WARPS];
 	float q[plan::WARPS][plan::ROWS], k[plan::WARPS][plan::ROWS];                   /* normalised; each warp's own */
-	float qkv[3][DECODE_D], u[plan::WARPS][DECODE_D], o[plan::WARPS][DECODE_D];
+	float qkv[3][DECODE_D], u[plan::WARPS][DECODE_D];
 	uint64_t arrived[plan::WARPS][plan::EIGHTS];
 };
+
+/* A multiprocessor has 228 KiB for its blocks, and each takes 1 KiB more than it asks for. */
+template <class plan> constexpr bool has_room = plan::BLOCKS * (sizeof(decode_memory<plan>) + 1024) <= 228 * 1024;
 
 /* ---- the kernel: sums in the order of tile.cuh's, where each 8 rows are a thread's and each 32 a warp's ---- */
 
@@ -76,15 +83,15 @@ struct pairs {
 	}
 };
 
-/* A lane's columns, from `column` on, of a sum over all rows, from the parts of 32 rows each. */
-__device__ inline pack<LANE, float> over_parts(const float (&part)[4][DECODE_D], int column)
+/* A lane's columns, from `column` on, of a sum over all rows, from the parts [128] of 32 rows each. */
+template <class Part> __device__ pack<LANE, float> over_parts(int column, Part part)
 {
 	pack<LANE, float> sum = {};
 
 #pragma unroll
 	for (int w = 0; w < 4; w++) {
 		float x[LANE];
-		load(x, &part[w][column]);
+		load(x, part(w) + column);
 #pragma unroll
 		for (int j = 0; j < LANE; j++)
 			sum.at[j] += x[j];
@@ -97,11 +104,19 @@ template <class plan>
 __device__ void fetch_eight(decode_memory<plan> &m, const layer_view &v, const decode_head &at, int warp, int n)
 {
 	const auto *from = head_states<typename plan::State>(v, max(at.read, 0), at.h) + (warp * plan::ROWS + n * EIGHT) * DECODE_D;
-	constexpr unsigned bytes = sizeof m.S[0] / plan::EIGHTS;
+	constexpr unsigned bytes = sizeof m.own[0].S / plan::EIGHTS;
 
 	hopper::arrive_expecting(m.arrived[warp][n], at.read < 0 ? 0 : bytes);
 	if (at.read >= 0)
-		hopper::copy_run(m.S[warp][n * EIGHT], from, bytes, m.arrived[warp][n]);
+		hopper::copy_run(m.own[warp].S[n * EIGHT], from, bytes, m.arrived[warp][n]);
+}
+
+/* The first `start` eights of a warp's rows. One lane. */
+template <class plan>
+__device__ void fetch_first(decode_memory<plan> &m, const layer_view &v, const decode_head &at, int warp, int start)
+{
+	for (int n = 0; n < start; n++)
+		fetch_eight(m, v, at, warp, n);
 }
 
 /* q and k of a warp's rows. */
@@ -151,9 +166,9 @@ __device__ void finish_head(const layer_view &v, const decode_head &at, const wo
 		store(static_cast<F *>(v.y) + (((int64_t)at.t * v.layers + v.layer) * v.m.Hv + at.h) * DECODE_D + column, y);
 }
 
-/* u = k' exp(g) S of a warp's rows. */
+/* u = k' exp(g) S of a warp's rows, of which `start` eights are under way. */
 template <class plan>
-__device__ void read_rows(decode_memory<plan> &m, const layer_view &v, const decode_head &at, int warp, float decay)
+__device__ void read_rows(decode_memory<plan> &m, const layer_view &v, const decode_head &at, int warp, int start, float decay)
 {
 	int column = (int)threadIdx.x % 32 * LANE;
 	pairs all;
@@ -163,13 +178,13 @@ __device__ void read_rows(decode_memory<plan> &m, const layer_view &v, const dec
 		float k[EIGHT], u[LANE] = {};
 		load(k, &m.k[warp][n * EIGHT]);
 		hopper::wait(m.arrived[warp][n], 0);
-		if (n + plan::START < plan::EIGHTS && threadIdx.x % 32 == 0)
-			fetch_eight(m, v, at, warp, n + plan::START);
+		if (n + start < plan::EIGHTS && threadIdx.x % 32 == 0)
+			fetch_eight(m, v, at, warp, n + start);
 #pragma unroll
 		for (int i = 0; i < EIGHT; i++) {
 			float S[LANE] = {};
 			if (at.read >= 0)
-				load(S, &m.S[warp][n * EIGHT + i][column]);
+				load(S, &m.own[warp].S[n * EIGHT + i][column]);
 #pragma unroll
 			for (int j = 0; j < LANE; j++)
 				u[j] = __fmaf_rn(__fmul_rn(S[j], decay), k[i], u[j]);
@@ -189,26 +204,31 @@ __device__ void write_rows(decode_memory<plan> &m, int warp, float decay, bool a
 
 #pragma unroll 1
 	for (int n = 0; n < plan::EIGHTS; n++) {
-		float k[EIGHT], q[EIGHT], S[EIGHT][LANE] = {}, o[LANE] = {};
-		load(k, &m.k[warp][n * EIGHT]);
-		load(q, &m.q[warp][n * EIGHT]);
-		if (any)
+		float o[LANE] = {};
 #pragma unroll
-			for (int i = 0; i < EIGHT; i++)
-				load(S[i], &m.S[warp][n * EIGHT + i][column]);
+		for (int row = n * EIGHT; row < (n + 1) * EIGHT; row += FOUR) {
+			float k[FOUR], q[FOUR], S[FOUR][LANE] = {};
+			load(k, &m.k[warp][row]);
+			load(q, &m.q[warp][row]);
+			if (any)
 #pragma unroll
-		for (int i = 0; i < EIGHT; i++) {
+				for (int i = 0; i < FOUR; i++)
+					load(S[i], &m.own[warp].S[row + i][column]);
 #pragma unroll
-			for (int j = 0; j < LANE; j++) {
-				S[i][j] = __fmaf_rn(k[i], u.at[j], __fmul_rn(S[i][j], decay));
-				o[j] = __fmaf_rn(S[i][j], q[i], o[j]);
+			for (int i = 0; i < FOUR; i++) {
+#pragma unroll
+				for (int j = 0; j < LANE; j++) {
+					S[i][j] = __fmaf_rn(k[i], u.at[j], __fmul_rn(S[i][j], decay));
+					o[j] = __fmaf_rn(S[i][j], q[i], o[j]);
+				}
+				if (keep)
+					store_row(to + (warp * plan::ROWS + row + i) * DECODE_D + column, S[i]);
 			}
-			if (keep)
-				store_row(to + (warp * plan::ROWS + n * EIGHT + i) * DECODE_D + column, S[i]);
 		}
 		all.add(n, o);
 	}
-	store(&m.o[warp][column], all.sum);
+	__syncwarp();
+	store(&m.own[warp].o[column], all.sum);
 }
 
 /* Grid: value heads of all rows. */
@@ -218,40 +238,48 @@ __global__ void __launch_bounds__(plan::THREADS, plan::BLOCKS) decode_layer(laye
 #ifndef __CUDA_ARCH_FEAT_SM90_ALL
 	__trap();       /* hopper.cuh is empty */
 #endif
+	static_assert(has_room<plan>);
 	using State = typename plan::State;
 	extern __shared__ __align__(128) unsigned char shared[];
 	auto &m = *reinterpret_cast<decode_memory<plan> *>(shared);
-	int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+	int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, processors = hopper::processors(), start = plan::START;
 	pack<LANE, float> weight = load_pack<LANE>(v.norm_weight + lane * LANE);
 	decode_inputs<plan::THREADS, F> inputs;
 	decode_head here(v, (int)blockIdx.x);
 	bool any = here.read >= 0, keep = here.write >= 0 && !here.padding();
+	bool early = (int)blockIdx.x < processors * plan::BLOCKS;       /* placed while the grid before this one ends */
 
 	hopper::let_later_grid_begin();
+	if (early)
+		start = 1 + (int)blockIdx.x / processors % 3;           /* or all of them would read, and then all write */
 	if (lane == 0) {
 		for (uint64_t &b : m.arrived[warp])
 			hopper::barrier_init(b, 1);
 		hopper::barrier_fence();
-		for (int n = 0; n < plan::START; n++)
-			fetch_eight(m, v, here, warp, n);
+		if (early)
+			fetch_first(m, v, here, warp, start);
 	}
 	inputs.load_memory(v, here);
+	if (early)
+		inputs.prefetch_activations(v, here);
 	hopper::wait_for_earlier_grid();
 	inputs.load_activations(v, here);
+	if (!early && lane == 0)
+		fetch_first(m, v, here, warp, start);
 	inputs.convolve(m.qkv, v, here);
 	float decay = expf(log_decay(inputs.gate())), beta = sigmoid(inputs.gate().b);
 	__syncthreads();
 	normalise_rows(m, v, warp);
-	read_rows(m, v, here, warp, decay);
+	read_rows(m, v, here, warp, start, decay);
 	__syncthreads();
-	pack<LANE, float> u = over_parts(m.u, lane * LANE), own = load_pack<LANE>(m.qkv[2] + lane * LANE);
+	pack<LANE, float> u = over_parts(lane * LANE, [&](int w) { return m.u[w]; }), own = load_pack<LANE>(m.qkv[2] + lane * LANE);
 #pragma unroll
 	for (int j = 0; j < LANE; j++)
 		u.at[j] = beta * (own.at[j] - u.at[j]);
 	write_rows(m, warp, decay, any, u, head_states<State>(v, max(here.write, 0), here.h), keep);
 	__syncthreads();
 	if (warp == 0)
-		finish_head<F>(v, here, inputs.z, weight, over_parts(m.o, lane * LANE));
+		finish_head<F>(v, here, inputs.z, weight, over_parts(lane * LANE, [&](int w) { return m.own[w].o; }));
 }
 
 #endif

@@ -77,8 +77,9 @@ template <class State> struct held_state {
 	}
 };
 
-/* Grid: value heads of all rows. */
-template <class State, class F> __global__ void __launch_bounds__(FEW_THREADS) decode_few(layer_view v)
+/* Grid: value heads of all rows. G: type of a and b. ROUNDS: q, k, v and o are rounded to F, as kernels would that store them. */
+template <class State, class F, class G = F, bool ROUNDS = false>
+__global__ void __launch_bounds__(FEW_THREADS) decode_few(layer_view v)
 {
 #ifndef __CUDA_ARCH_FEAT_SM90_ALL
 	__trap();       /* hopper.cuh is empty */
@@ -87,7 +88,7 @@ template <class State, class F> __global__ void __launch_bounds__(FEW_THREADS) d
 	int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
 	int row = warp % 4 * 32 + lane / 8 * EIGHT, column = warp / 4 * 32 + lane % 8 * LANE, place = row * DECODE_D + column;
 	decode_head here(v, (int)blockIdx.x);
-	decode_inputs<FEW_THREADS, F> inputs;
+	decode_inputs<FEW_THREADS, F, G, ROUNDS> inputs;
 	held_state<State> state;
 	float q[EIGHT], k[EIGHT], u_part[LANE] = {}, o_part[LANE] = {};
 
@@ -105,7 +106,7 @@ template <class State, class F> __global__ void __launch_bounds__(FEW_THREADS) d
 	state.decay_and_read(u_part, k, decay, here.read >= 0);
 	share_part(&u_parts[warp % 4][column], u_part);
 	__syncthreads();
-	pack<LANE, float> u = over_parts(u_parts, column), own = load_pack<LANE>(&qkv[2][column]);
+	pack<LANE, float> u = over_parts(column, [&](int w) { return u_parts[w]; }), own = load_pack<LANE>(&qkv[2][column]);
 #pragma unroll
 	for (int j = 0; j < LANE; j++)
 		u.at[j] = beta * (own.at[j] - u.at[j]);
@@ -113,8 +114,13 @@ template <class State, class F> __global__ void __launch_bounds__(FEW_THREADS) d
 	state.update(o_part, q, k, u, to, here.write >= 0 && !here.padding());
 	share_part(&o_parts[warp % 4][column], o_part);
 	__syncthreads();
-	if (warp == 0)
-		finish_head<F>(v, here, inputs.z, weight, over_parts(o_parts, lane * LANE));
+	if (warp != 0)
+		return;
+	pack<LANE, float> o = over_parts(lane * LANE, [&](int w) { return o_parts[w]; });
+#pragma unroll
+	for (int j = 0; j < LANE; j++)
+		o.at[j] = ROUNDS ? rounded<F>(o.at[j]) : o.at[j];
+	finish_head<F>(v, here, inputs.z, weight, o);
 }
 
 #endif

@@ -41,6 +41,14 @@ template <int N, class F, class Words> __device__ pack<N, F> elements(const Word
 	return x;
 }
 
+template <class F> __device__ float rounded(float x)
+{
+	F y;
+
+	from_float(y, x);
+	return to_float(y);
+}
+
 /* One channel. */
 template <class F> struct tap_line {
 	pack<DECODE_W, float> taps;
@@ -69,9 +77,10 @@ template <class F> struct tap_line {
 	}
 };
 
-/* A head's q, k and v by N threads, thread i on the channels i, i + N .. of the three; what its gates are made of; z, a
- * lane on four columns. Two steps: what the layer's own earlier steps left, and what the layers before it have just made. */
-template <int N, class F> struct decode_inputs {
+/* A head's q, k and v by N threads, thread i on the channels i, i + N .. of the three; what its gates are made of, a and b of
+ * type G; z, a lane on four columns. Two steps: what the layer's own earlier steps left, and what the layers before it have
+ * just made. ROUNDS: q, k and v are rounded to F, as if they were stored. */
+template <int N, class F, class G = F, bool ROUNDS = false> struct decode_inputs {
 	static constexpr int LINES = (3 * DECODE_D + N - 1) / N;
 	tap_line<F> line[LINES];
 	uint32_t a, b;
@@ -103,7 +112,7 @@ template <int N, class F> struct decode_inputs {
 #pragma unroll
 		for (int i = 0; i < LINES; i++)
 			line[i].x = load_bits(static_cast<const F *>(v.x) + token * v.C + line[i].c);
-		a = load_bits(static_cast<const F *>(v.a) + head), b = load_bits(static_cast<const F *>(v.b) + head);
+		a = load_bits(static_cast<const G *>(v.a) + head), b = load_bits(static_cast<const G *>(v.b) + head);
 		z = load_words<4>(static_cast<const F *>(v.z) + head * DECODE_D + threadIdx.x % 32 * 4);
 	}
 
@@ -116,7 +125,7 @@ template <int N, class F> struct decode_inputs {
 		for (int i = 0; i < LINES; i++)
 			asm volatile("prefetch.global.L2 [%0];" :: "l"(static_cast<const F *>(v.x) + token * v.C + line[i].c));
 		asm volatile("prefetch.global.L2 [%0];" :: "l"(static_cast<const F *>(v.z) + head * DECODE_D + threadIdx.x % 32 * 4));
-		asm volatile("prefetch.global.L2 [%0];" :: "l"(static_cast<const F *>(threadIdx.x % 2 ? v.a : v.b) + head));
+		asm volatile("prefetch.global.L2 [%0];" :: "l"(static_cast<const G *>(threadIdx.x % 2 ? v.a : v.b) + head));
 	}
 
 	__device__ void convolve(float (&qkv)[3][DECODE_D], const layer_view &v, const decode_head &at) const
@@ -125,13 +134,15 @@ template <int N, class F> struct decode_inputs {
 
 #pragma unroll
 		for (int i = 0; i < LINES; i++)
-			if (has(i))
-				(&qkv[0][0])[channel(i)] = line[i].convolve(v, at, !at.padding() && (first || channel(i) >= 2 * DECODE_D));
+			if (has(i)) {
+				float y = line[i].convolve(v, at, !at.padding() && (first || channel(i) >= 2 * DECODE_D));
+				(&qkv[0][0])[channel(i)] = ROUNDS ? rounded<F>(y) : y;
+			}
 	}
 
 	__device__ gate_inputs gate() const
 	{
-		return { to_float(elements<1, F>(a).at[0]), to_float(elements<1, F>(b).at[0]), A_log, dt_bias };
+		return { to_float(elements<1, G>(a).at[0]), to_float(elements<1, G>(b).at[0]), A_log, dt_bias };
 	}
 };
 

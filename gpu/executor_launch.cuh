@@ -135,7 +135,7 @@ inline void device_executor::launch_decode(const layer_view &v, int rows)
 			return launch_layer(f32 ? decode_few<float, F> : decode_few<bf16, F>, v, rows * s.Hv, FEW_THREADS, 0);
 		if (f32)
 			return launch_decode<decode_plan<float, 3>, F>(v, rows);
-		launch_decode<decode_plan<bf16, 4>, F>(v, rows);
+		launch_decode<decode_plan<bf16, 6>, F>(v, rows);
 	});
 }
 

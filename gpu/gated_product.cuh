@@ -12,9 +12,9 @@ template <class F> struct gated_rows {
 };
 
 /* From the plainest on. */
-enum gated_rung { GATED_SINGLE, GATED_WIDE, GATED_RUNGS };
+enum gated_rung { GATED_SINGLE, GATED_WIDE, GATED_AT_ONCE, GATED_RUNGS };
 
-/* Enqueues that kernel, or the plainest where it does not fit; returns its name, a constant. */
+/* Enqueues that kernel, or the best below it that fits; returns its name, a constant. */
 template <class F> const char *gate_rows(cudaStream_t stream, const gated_rows<F> &m, enum gated_rung rung);
 
 #endif

@@ -113,6 +113,15 @@ __device__ inline void wait_for_earlier_grid() { ON_HOPPER("griddepcontrol.wait;
 /* Once all blocks have said so, those of the next grid are placed where there is room. */
 __device__ inline void let_later_grid_begin() { ON_HOPPER("griddepcontrol.launch_dependents;" ::: "memory"); }
 
+/* Multiprocessors of the device, or a few more. */
+__device__ inline int processors()
+{
+	int n = 1;
+
+	FROM_HOPPER("mov.u32 %0, %%nsmid;" : "=r"(n));
+	return n;
+}
+
 /* ---- products of a warpgroup ---- */
 
 /* Rows of 128 bytes in shared memory, K along the row, with the 128-byte swizzle: 1024 bytes from

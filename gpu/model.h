@@ -5,7 +5,11 @@
  * (float32 from load to store): in_proj_a, in_proj_b, A_log and dt_bias, with g and beta made of them; the delta rule and its
  * state; the router's logits, softmax and weights, and the shared expert's gate; scores and probabilities of the attention;
  * the experts' outputs until their sum. The residual stream is bf16: the projection that ends a mixer or an MLP is kept in
- * float32, added and then rounded once. Norms read the rounded stream. ref's contract etalon_bf16 says the same. */
+ * float32, added and then rounded once. Norms read the rounded stream. ref's contract etalon_bf16 says the same.
+ *
+ * Where linear attention has heads of 128 x 128 the delta rule of 64 tokens and more runs in chunks on tensor cores, each
+ * operand in two parts, 17 bits; and where it has four taps too, and no more value heads than a Hopper GPU multiprocessors, one
+ * launch decodes a token: it rounds where the kernels that it stands for store. */
 #ifndef ETALON_GPU_MODEL_H
 #define ETALON_GPU_MODEL_H
 

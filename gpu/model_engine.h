@@ -7,6 +7,7 @@
 
 #include "gpu/cublas.cuh"
 #include "gpu/delta_chunk_launch.cuh"
+#include "gpu/model_decode.h"
 #include "gpu/model_folder.h"
 
 /* PRECISE: parts of the chunked delta rule, 17 bits. EXPERT_ROWS: an expert's rows begin at a multiple of it. */
@@ -34,7 +35,8 @@ private:
 		bool full;
 		buffer weight[ENGINE_WEIGHTS];
 		operand at[ENGINE_WEIGHTS];
-		buffer history, state;          /* [C,W-1] bf16; [N,A,B] f32 */
+		buffer history, state, ring;    /* [C,W-1] bf16; [N,A,B] f32; [C,W] bf16 */
+		buffer conv, A_log, dt_bias, norm;      /* of a linear layer, in f32 */
 		buffer keys, values;            /* [most,G,D] */
 		std::unique_ptr<chunked::prefill<PRECISE>> chunks;
 		size_t chunked_tokens;
@@ -43,6 +45,9 @@ private:
 	};
 	const engine_sizes &s_;
 	size_t most_, past_, T_;
+	bool at_once_;                                  /* a token is decoded by engine_decode */
+	bool in_ring_;                                  /* the last inputs of the convolutions: there, not in history */
+	buffer table_;                                  /* engine_decode_table's */
 	cublas general_;
 	buffer embedding_, head_, final_norm_;
 	operand final_weight_;
@@ -63,7 +68,11 @@ private:
 	template <class G> void product(const bf16 *x, const bf16 *w, G *y, size_t rows, size_t columns, size_t depth);
 	void product_onto_stream(const bf16 *x, const bf16 *w, size_t depth);
 	void norm(const operand &weight);
+	void widen(layer &l, const engine_layer &from);
+	void keep_inputs(bool in_ring);
 	void linear(layer &l);
+	void mix_token(layer &l);
+	void mix_tokens(layer &l);
 	void delta(layer &l, const bf16 *q, const bf16 *k, const bf16 *v);
 	void full(layer &l);
 	void swiglu(const layer &l);

@@ -74,6 +74,35 @@ static const char *prefix_of(const struct folder *f, char *prefix, size_t size)
 	return prefix;
 }
 
+/* Parts [first, end) of each of a layer's experts. */
+static bool find_experts(struct engine_folder *f, int l, const char *prefix, int first, int end, const size_t *dim, struct error *e)
+{
+	static const char *const part[EE_PARTS] = { "gate_proj", "up_proj", "down_proj" };
+	struct engine_layer *to = &f->layer[l];
+	char name[192];
+
+	if (!to->expert && !(to->expert = calloc(dim[X] * EE_PARTS, sizeof *to->expert)))
+		return error_set(e, E_MEMORY, NULL, NO_OFFSET, "%zu experts", dim[X]);
+	for (size_t x = 0; x < dim[X]; x++)
+		for (int i = first; i < end; i++) {
+			size_t shape[2] = { i == EE_DOWN ? dim[E] : dim[J], i == EE_DOWN ? dim[J] : dim[E] };
+			snprintf(name, sizeof name, "%slayers.%d.mlp.experts.%zu.%s.weight", prefix, l, x, part[i]);
+			const struct tensor *t = to->expert[x * EE_PARTS + (size_t)i] = folder_find(&f->files, name);
+			if (!fits(t, name, true, 2, shape, e)) return false;
+		}
+	return true;
+}
+
+/* Whether weight w of a layer is there as experts one by one. */
+static bool is_one_by_one(const struct engine_folder *f, int l, const char *prefix, int w)
+{
+	char name[192];
+
+	if (w != EW_EXPERT_GATE_UP && w != EW_EXPERT_DOWN) return false;
+	snprintf(name, sizeof name, "%slayers.%d.mlp.experts.0.%s.weight", prefix, l, w == EW_EXPERT_DOWN ? "down_proj" : "gate_proj");
+	return folder_find(&f->files, name) != NULL;
+}
+
 static bool find_layer(struct engine_folder *f, int l, const char *prefix, const size_t *dim, struct error *e)
 {
 	bool mixture = f->sizes.X > 0;
@@ -85,6 +114,11 @@ static bool find_layer(struct engine_folder *f, int l, const char *prefix, const
 		size_t shape[3];
 		int rank = 0;
 		if (!(weights[w].of & mine)) continue;
+		if (is_one_by_one(f, l, prefix, w)) {
+			bool down = w == EW_EXPERT_DOWN;
+			if (!find_experts(f, l, prefix, down ? EE_DOWN : EE_GATE, down ? EE_PARTS : EE_DOWN, dim, e)) return false;
+			continue;
+		}
 		for (; rank < 3 && weights[w].shape[rank]; rank++) shape[rank] = dim[weights[w].shape[rank]];
 		snprintf(name, sizeof name, "%slayers.%d.%s%s", prefix, l, !mlp ? "" : mixture ? "mlp.shared_expert." : "mlp.", weights[w].name);
 		f->layer[l].weight[w] = folder_find(&f->files, name);
@@ -143,6 +177,7 @@ bool engine_folder_read(struct engine_folder *f, const char *path, struct error 
 void engine_folder_free(struct engine_folder *f)
 {
 	folder_free(&f->files);
+	for (int l = 0; f->layer && l < f->sizes.layers; l++) free(f->layer[l].expert);
 	free(f->layer);
 	*f = (struct engine_folder){ 0 };
 }

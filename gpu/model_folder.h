@@ -25,7 +25,14 @@ enum engine_weight {
 	ENGINE_WEIGHTS
 };
 
-struct engine_layer { bool full; const struct tensor *weight[ENGINE_WEIGHTS]; };   /* NULL: not of this kind */
+/* An expert's parts, where a folder has experts one by one: [J,E], [J,E], [E,J]. */
+enum engine_expert { EE_GATE, EE_UP, EE_DOWN, EE_PARTS };
+
+struct engine_layer {
+	bool full;
+	const struct tensor *weight[ENGINE_WEIGHTS];    /* NULL: not of this kind, or in `expert` */
+	const struct tensor **expert;                   /* [X,EE_PARTS], of which those are NULL that are fused; or NULL: all are */
+};
 
 struct engine_folder {
 	struct engine_sizes sizes;
@@ -35,7 +42,8 @@ struct engine_folder {
 };
 
 /* Reads config.json and maps the weights; each must have the shape that config.json gives it, and those of products cuBLAS' type,
- * BF16. On failure *f is zero. Freed with engine_folder_free. */
+ * BF16. Experts are "mlp.experts.gate_up_proj" [X,2J,E] and "mlp.experts.down_proj" [X,E,J], or one by one
+ * "mlp.experts.N.gate_proj.weight", "up_proj" and "down_proj". On failure *f is zero. Freed with engine_folder_free. */
 bool engine_folder_read(struct engine_folder *f, const char *path, struct error *e);
 void engine_folder_free(struct engine_folder *f);
 

@@ -51,18 +51,33 @@ void engine::delta(layer &l, const bf16 *q, const bf16 *k, const bf16 *v)
 	l.chunks->enqueue(x, before, after, nullptr);
 }
 
-void engine::linear(layer &l)
+/* The convolutions' last inputs, of all layers, to where the next run has them. */
+void engine::keep_inputs(bool in_ring)
+{
+	if (in_ring != in_ring_)
+		for (layer &l : layers_)
+			if (!l.full)
+				engine_turn_history(l.ring.as<void>(), l.history.as<void>(), channels(), s_.W, past_, in_ring);
+	in_ring_ = in_ring;
+}
+
+/* v_ [1,N,B] <- from qkv_, z_, a_ and b_, in one launch. */
+void engine::mix_token(layer &l)
+{
+	engine_decode({ table_.as<const int32_t>(), qkv_.as<bf16>(), z_.as<bf16>(), a_.as<float>(), b_.as<float>(), l.conv.as<float>(),
+		l.A_log.as<float>(), l.dt_bias.as<float>(), l.norm.as<float>(), v_.as<bf16>(), l.ring.as<bf16>(), l.state.as<float>(),
+		s_.M, s_.N, l2_eps, (float)s_.eps });
+}
+
+/* v_ [T,N,B], the same. */
+void engine::mix_tokens(layer &l)
 {
 	size_t C = channels(), Z = (size_t)s_.N * s_.B, key = (size_t)s_.M * s_.A;
-	const bf16 *in = normed_.as<bf16>(), *q = conv_.as<bf16>(), *k = q + key, *v = k + key;
+	const bf16 *q = conv_.as<bf16>(), *k = q + key, *v = k + key;
 	operand before = { l.history.as<void>(), DT_BF16 };
 	conv<bf16> c = { qkv_.as<bf16>(), l.at[EW_CONV], { nullptr, DT_F32 }, before, conv_.as<bf16>(), { l.history.as<void>(), DT_BF16 },
 		cuts_.as<const int64_t>(), 1, (int)C, (int64_t)T_, true };
 
-	product(in, l.matrix(EW_QKV), qkv_.as<bf16>(), T_, C, s_.E);
-	product(in, l.matrix(EW_Z), z_.as<bf16>(), T_, Z, s_.E);
-	engine_project(a_.as<float>(), in, l.at[EW_A], T_, s_.N, s_.E);
-	engine_project(b_.as<float>(), in, l.at[EW_B], T_, s_.N, s_.E);
 	convolve(c, s_.W, T_ == 1);
 	if (T_ > 1) {
 		engine_cut(q_.as<bf16>(), conv_.as<bf16>(), T_, 0, (int)key, (int)C);
@@ -73,6 +88,18 @@ void engine::linear(layer &l)
 	delta(l, q, k, v);
 	row_norm<bf16> m = { o_.as<bf16>(), nullptr, z_.as<bf16>(), l.at[EW_NORM], v_.as<bf16>(), nullptr, T_ * s_.N, s_.B, (float)s_.eps, 0.0f };
 	norm_rows(nullptr, m, NORM_HELD);
+}
+
+void engine::linear(layer &l)
+{
+	size_t Z = (size_t)s_.N * s_.B;
+	const bf16 *in = normed_.as<bf16>();
+
+	product(in, l.matrix(EW_QKV), qkv_.as<bf16>(), T_, channels(), s_.E);
+	product(in, l.matrix(EW_Z), z_.as<bf16>(), T_, Z, s_.E);
+	engine_project(a_.as<float>(), in, l.at[EW_A], T_, s_.N, s_.E);
+	engine_project(b_.as<float>(), in, l.at[EW_B], T_, s_.N, s_.E);
+	in_ring_ ? mix_token(l) : mix_tokens(l);
 	product_onto_stream(v_.as<bf16>(), l.matrix(EW_OUT), Z);
 }
 
@@ -87,10 +114,10 @@ void engine::full(layer &l)
 	product(in, l.matrix(EW_V), values, T_, GD, s_.E);
 	token_heads<bf16> heads = { qg_.as<bf16>(), k_.as<bf16>(), l.at[EW_Q_NORM], l.at[EW_K_NORM], positions_.as<const int64_t>(),
 		half_turns_.as<const double>(), turned_.as<bf16>(), keys, gate_.as<bf16>(), s_.H, s_.G, s_.D, s_.R / 2, (float)s_.eps };
-	norm_and_turn(nullptr, heads, T_, HEADS_WARP);
+	norm_and_turn(nullptr, heads, T_, HEADS_BEST);
 	engine_attend({ turned_.as<bf16>(), l.keys.as<bf16>(), l.values.as<bf16>(), attended_.as<bf16>(), s_.H, s_.G, s_.D, T_, past_ });
 	gated_rows<bf16> gated = { attended_.as<bf16>(), gate_.as<bf16>(), nullptr, nullptr, nullptr, turned_.as<bf16>(), T_, (int)HD, (int)HD, 0 };
-	gate_rows(nullptr, gated, GATED_WIDE);
+	gate_rows(nullptr, gated, GATED_AT_ONCE);
 	product_onto_stream(turned_.as<bf16>(), l.matrix(EW_O), HD);
 }
 
@@ -180,6 +207,12 @@ void engine::forward(const int32_t *ids, size_t n, const std::function<void(int,
 	check(cudaMemcpy(positions_.as<void>(), positions.data(), n * sizeof positions[0], cudaMemcpyHostToDevice), "positions");
 	check(cudaMemcpy(cuts_.as<void>(), cuts.data(), sizeof cuts[0] * 2, cudaMemcpyHostToDevice), "cuts");
 	T_ = n;
+	keep_inputs(at_once_ && n == 1);
+	if (in_ring_) {
+		std::vector<int32_t> table(engine_decode_table(nullptr, 0));
+		engine_decode_table(table.data(), past_);
+		table_.upload(table.data());
+	}
 	engine_embed(x_.as<bf16>(), embedding_.as<const bf16>(), ids_.as<const int32_t>(), n, s_.E);
 	for (int i = 0; i < s_.layers; i++) {
 		layer &l = layers_[i];

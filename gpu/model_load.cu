@@ -10,8 +10,38 @@ static buffer upload(const tensor *t)
 	return b;
 }
 
+/* Parts [first, end) of all experts, expert after expert. */
+static buffer upload_experts(const tensor *const *expert, int X, int first, int end)
+{
+	size_t bytes = 0, at = 0;
+
+	for (int p = first; p < end; p++)
+		bytes += X * expert[p]->bytes;
+	buffer all(bytes);
+	for (int x = 0; x < X; x++)
+		for (int p = first; p < end; p++) {
+			const tensor *from = expert[x * EE_PARTS + p];
+			check(cudaMemcpy(all.as<char>() + at, from->data, from->bytes, cudaMemcpyHostToDevice), "experts");
+			at += from->bytes;
+		}
+	return all;
+}
+
+/* A weight, or an empty buffer. */
+static buffer upload_weight(const engine_layer &l, int w, int X)
+{
+	if (l.weight[w])
+		return upload(l.weight[w]);
+	if (l.expert && w == EW_EXPERT_GATE_UP && l.expert[EE_GATE])
+		return upload_experts(l.expert, X, EE_GATE, EE_DOWN);
+	if (l.expert && w == EW_EXPERT_DOWN && l.expert[EE_DOWN])
+		return upload_experts(l.expert, X, EE_DOWN, EE_PARTS);
+	return {};
+}
+
 engine::engine(const engine_folder &f, size_t most)
-	: s_(f.sizes), most_(most), past_(0), T_(0), embedding_(upload(f.embedding)), final_norm_(upload(f.final_norm)),
+	: s_(f.sizes), most_(most), past_(0), T_(0), at_once_(engine_decodes_at_once(s_.A, s_.B, s_.W, s_.N)), in_ring_(false),
+	  table_(sizeof(int32_t) * engine_decode_table(nullptr, 0)), embedding_(upload(f.embedding)), final_norm_(upload(f.final_norm)),
 	  final_weight_{ final_norm_.as<const void>(), f.final_norm->dtype }, layers_(f.sizes.layers), weight_bytes_((double)f.head->bytes)
 {
 	if (f.head != f.embedding)
@@ -20,18 +50,33 @@ engine::engine(const engine_folder &f, size_t most)
 		layer &to = layers_[l];
 		to.full = f.layer[l].full;
 		for (int w = 0; w < ENGINE_WEIGHTS; w++) {
-			const tensor *from = f.layer[l].weight[w];
-			if (!from)
-				continue;
-			to.weight[w] = upload(from);
-			to.at[w] = { to.weight[w].as<const void>(), from->dtype };
-			weight_bytes_ += (double)from->bytes;
+			to.weight[w] = upload_weight(f.layer[l], w, s_.X);
+			to.at[w] = { to.weight[w].as<const void>(), f.layer[l].weight[w] ? f.layer[l].weight[w]->dtype : DT_BF16 };
+			weight_bytes_ += (double)to.weight[w].bytes();
 		}
 		allocate_memory(to);
+		widen(to, f.layer[l]);
 	}
 	half_turns_ = uploaded(turning(s_.R / 2, s_.theta));
 	allocate();
 	forget();
+}
+
+/* What engine_decode reads, in f32. */
+void engine::widen(layer &to, const engine_layer &from)
+{
+	const struct { buffer *to; int from; } all[] = {
+		{ &to.conv, EW_CONV }, { &to.A_log, EW_A_LOG }, { &to.dt_bias, EW_DT_BIAS }, { &to.norm, EW_NORM }
+	};
+
+	for (const auto &one : all) {
+		if (!at_once_ || to.full)
+			continue;
+		const tensor *t = from.weight[one.from];
+		std::vector<double> wide(t->count);
+		dtype_load(t->dtype, t->data, t->count, wide.data());
+		*one.to = uploaded(std::vector<float>(wide.begin(), wide.end()));
+	}
 }
 
 double engine::weight_bytes() const { return weight_bytes_; }
@@ -52,6 +97,7 @@ void engine::allocate_memory(layer &to)
 		return;
 	}
 	to.history = buffer(channels() * (s_.W - 1) * sizeof(bf16));
+	to.ring = buffer(channels() * s_.W * sizeof(bf16));
 	to.state = buffer((size_t)s_.N * s_.A * s_.B * sizeof(float));
 }
 
@@ -82,12 +128,14 @@ void engine::allocate()
 void engine::forget()
 {
 	past_ = 0;
+	in_ring_ = false;
 	for (layer &l : layers_) {
 		if (l.full) {
 			l.keys.poison();
 			l.values.poison();
 			continue;
 		}
+		l.ring.poison();
 		check(cudaMemset(l.history.as<void>(), 0, channels() * (s_.W - 1) * sizeof(bf16)), "history");
 		check(cudaMemset(l.state.as<void>(), 0, (size_t)s_.N * s_.A * s_.B * sizeof(float)), "state");
 	}

@@ -9,12 +9,15 @@
  * Rung 1, qk_norm_rope_warp: a warp a head, which waits for no other; D = 32 V. A head's loads are on their way while the
  * angles are computed, each warp its own: sharing them would need a barrier. x_i meets x_{i+P} by a shuffle from P / V
  * lanes away.
+ * Rung 2, qk_norm_rope_pair: a warp two heads: half the angles and less of all else that
+ * heads share, but fewer warps: better from some thousand tokens on (FROM_PAIRS), worse below.
  *
  * Numbers: float32 between load and store; nothing is rounded between norm and turn; the gate keeps its bits. Angles are
- * in half turns in f64, as in rope: rung 0 takes cosine and sine there and rounds them once; rung 1 takes away whole turns
- * there, which is exact, and goes on in f32, whose angle of at most half a turn is off by 2^-24 of itself. */
+ * in half turns in f64, as in rope: rung 0 takes cosine and sine there and rounds them once, the others take away whole turns
+ * there and go on in f32 (angle_in_parts). */
 #include "gpu/qk_norm_rope.cuh"
 
+#include <algorithm>
 #include <cmath>
 
 #include "gpu/rmsnorm.cuh"
@@ -81,35 +84,24 @@ template <class F> __global__ void __launch_bounds__(BLOCK) qk_norm_rope_block(c
 
 /* ---- rung 1 ---- */
 
-/* The same from an angle that is rounded to f32 when whole turns are away: off by 2^-24 pi and an ulp more. */
-__device__ static float2 short_angle_of(double half_turns, double position)
-{
-	double turns = position * half_turns;
-	float s, c;
-
-	sincospif((float)(turns - 2.0 * rint(0.5 * turns)), &s, &c);
-	return make_float2(c, s);
-}
-
-/* z [V], dimensions lane * V ..., turns with what the lane P / V away holds. */
-template <int V> __device__ void turn_lanes(float (&z)[V], const float2 *turn, int pairs, int lane)
-{
-	bool low = lane < pairs, turns = lane < 2 * pairs;
-	int other = !turns ? lane : low ? lane + pairs : lane - pairs;
-	float w[V];
-
-#pragma unroll
-	for (int i = 0; i < V; i++)
-		w[i] = __shfl_sync(0xffffffffu, z[i], other);
-	if (!turns)
-		return;
-	pack<2 * V, float> t = load_pack<2 * V>(reinterpret_cast<const float *>(turn + (low ? lane : other) * V));
-#pragma unroll
-	for (int i = 0; i < V; i++)
-		z[i] = z[i] * t.at[2 * i] + w[i] * (low ? -t.at[2 * i + 1] : t.at[2 * i + 1]);
-}
-
 enum { WARPS = 4 };             /* heads a block */
+
+/* z = a warp's head, normed and weighted; weight: of the lane's dimensions. */
+template <int V, class F> __device__ void norm_lanes(float (&z)[V], const pack<V, F> &x, const F *weight, float eps)
+{
+	pack<V, F> w = load_pack<V>(weight);
+	float squares = 0.0f;
+
+#pragma unroll
+	for (int i = 0; i < V; i++) {
+		z[i] = to_float(x.at[i]);
+		squares += z[i] * z[i];
+	}
+	float inverse = rsqrtf(lane_sum(squares, 1, 32) / (32 * V) + eps);
+#pragma unroll
+	for (int i = 0; i < V; i++)
+		z[i] = z[i] * inverse * (1.0f + to_float(w.at[i]));
+}
 
 /* As many blocks a multiprocessor as leave 32 registers a thread, of float32 40. */
 template <int V, class F>
@@ -129,24 +121,54 @@ qk_norm_rope_warp(const __grid_constant__ token_heads<F> m)
 		gate = load_pack<V>(p.gate + lane * V);
 	double position = (double)m.positions[blockIdx.x];
 	for (int i = lane; i < m.P; i += 32)
-		turn[i] = short_angle_of(m.half_turns[i], position);
+		turn[i] = angle_in_parts(m.half_turns[i], position);
 	__syncwarp();
 
-	pack<V, F> w = load_pack<V>(static_cast<const F *>((p.is_k ? m.k_weight : m.q_weight).data) + lane * V);
-	float z[V], squares = 0.0f;
-#pragma unroll
-	for (int i = 0; i < V; i++) {
-		z[i] = to_float(x.at[i]);
-		squares += z[i] * z[i];
-	}
+	float z[V];
 	if (p.gate)
 		*reinterpret_cast<pack<V, F> *>(p.gate_out + lane * V) = gate;
-	float inverse = rsqrtf(lane_sum(squares, 1, 32) / (32 * V) + m.eps);
-#pragma unroll
-	for (int i = 0; i < V; i++)
-		z[i] = z[i] * inverse * (1.0f + to_float(w.at[i]));
-	turn_lanes(z, turn, m.P / V, lane);
+	norm_lanes(z, x, static_cast<const F *>((p.is_k ? m.k_weight : m.q_weight).data) + lane * V, m.eps);
+	turn_lanes(z, turn, m.P, lane);
 	store(p.y + lane * V, z);
+}
+
+/* ---- rung 2 ---- */
+
+enum { PAIR_WARPS = 7, FROM_PAIRS = 2048 };    /* warps a block at most; tokens */
+
+template <int V, class F>
+__global__ void __launch_bounds__(32 * PAIR_WARPS, sizeof(F) == 4 ? 4 : 5) qk_norm_rope_pair(const __grid_constant__ token_heads<F> m)
+{
+	extern __shared__ __align__(16) float2 turns[];         /* [blockDim.y,P] */
+	int lane = (int)threadIdx.x, first = 2 * (int)(blockIdx.y * blockDim.y + threadIdx.y), count = min(2, m.Hq + m.Hk - first);
+	float2 *turn = turns + threadIdx.y * m.P;
+	pack<V, F> x[2], gate[2];
+
+	if (count <= 0)
+		return;
+#pragma unroll
+	for (int i = 0; i < 2; i++) {
+		place<F> p(m, blockIdx.x, first + min(i, count - 1));
+		x[i] = load_pack<V>(p.x + lane * V);
+		if (p.gate)
+			gate[i] = load_pack<V>(p.gate + lane * V);
+	}
+	double position = (double)m.positions[blockIdx.x];
+	for (int i = lane; i < m.P; i += 32)
+		turn[i] = angle_in_parts(m.half_turns[i], position);
+	__syncwarp();
+#pragma unroll
+	for (int i = 0; i < 2; i++) {
+		place<F> p(m, blockIdx.x, first + min(i, count - 1));
+		float z[V];
+
+		if (p.gate && i < count)
+			*reinterpret_cast<pack<V, F> *>(p.gate_out + lane * V) = gate[i];
+		norm_lanes(z, x[i], static_cast<const F *>((p.is_k ? m.k_weight : m.q_weight).data) + lane * V, m.eps);
+		turn_lanes(z, turn, m.P, lane);
+		if (i < count)
+			store(p.y + lane * V, z);
+	}
 }
 
 template <class F> static bool warps_fit(const token_heads<F> &m)
@@ -157,16 +179,27 @@ template <class F> static bool warps_fit(const token_heads<F> &m)
 		&& is_stored_as(m.q_weight.dtype, F{}) && is_stored_as(m.k_weight.dtype, F{});
 }
 
+/* A name for a rung that fits. */
+template <class F>
+static const char *launch_warps(cudaStream_t stream, const token_heads<F> &m, unsigned tokens, unsigned heads, bool pairs)
+{
+	unsigned warps = pairs ? std::min<unsigned>(PAIR_WARPS, (heads + 1) / 2) : (unsigned)WARPS;
+	dim3 grid(tokens, blocks(heads, pairs ? 2 * warps : warps)), threads(32, warps);
+	size_t shared = warps * m.P * sizeof(float2);
+	auto one = m.D == 64 ? qk_norm_rope_warp<2, F> : m.D == 128 ? qk_norm_rope_warp<4, F> : qk_norm_rope_warp<8, F>;
+	auto two = m.D == 64 ? qk_norm_rope_pair<2, F> : m.D == 128 ? qk_norm_rope_pair<4, F> : qk_norm_rope_pair<8, F>;
+	const char *name = pairs ? "qk_norm_rope_pair" : "qk_norm_rope_warp";
+
+	launch_on(stream, name, pairs ? two : one, grid, threads, shared, m);
+	return name;
+}
+
 template <class F> const char *norm_and_turn(cudaStream_t stream, const token_heads<F> &m, size_t T, enum heads_rung rung)
 {
 	unsigned tokens = small(T, "T"), heads = small(m.Hq + m.Hk, "Hq + Hk", 65535);
 
-	if (rung == HEADS_WARP && warps_fit(m)) {
-		auto kernel = m.D == 64 ? qk_norm_rope_warp<2, F> : m.D == 128 ? qk_norm_rope_warp<4, F> : qk_norm_rope_warp<8, F>;
-		launch_on(stream, "qk_norm_rope_warp", kernel, dim3(tokens, blocks(heads, WARPS)), dim3(32, WARPS),
-		          WARPS * m.P * sizeof(float2), m);
-		return "qk_norm_rope_warp";
-	}
+	if (rung != HEADS_BLOCK && warps_fit(m))
+		return launch_warps(stream, m, tokens, heads, rung == HEADS_PAIR || (rung == HEADS_BEST && T >= FROM_PAIRS));
 	launch_on(stream, "qk_norm_rope_block", qk_norm_rope_block<F>, dim3(tokens, heads), BLOCK, m.D * sizeof(float), m);
 	return "qk_norm_rope_block";
 }
@@ -206,7 +239,7 @@ const char *run_qk_norm_rope(capture &c)
 			qg.as<F>(), k.as<F>(), q_weight.any(), k_weight.any(), position.as<int64_t>(), half_turns.as<double>(),
 			q.as<F>(), k_out.as<F>(), gate.as<F>(), small(qg.dim(1), "Hq"), small(k.dim(1), "Hk"), (int)D, P, (float)eps
 		};
-		name = norm_and_turn(nullptr, m, T, (enum heads_rung)rung_of(c, HEADS_WARP));
+		name = norm_and_turn(nullptr, m, T, (enum heads_rung)rung_of(c, HEADS_BEST));
 	});
 	for (output *o : { &q, &k_out, &gate })
 		o->fetch();

@@ -9,6 +9,7 @@
  * two of neighbouring lanes; a longer one has the block to itself. A thread holds HELD pieces of
  * V elements, blockDim.x pieces apart, and reads what lies beyond them a second time.
  * Rung 1, rmsnorm_held: a block a row, all of it in registers, no gate. The weight, too, is on its way before the sum.
+ * rmsnorm_gated: the same for short rows with a gate, as of heads: a piece a thread, rows side by side in a warp.
  *
  * Numbers: everything between load and store is f32. The norm sees x' before it is rounded for
  * residual_out. The sum runs over a thread's pieces, then over lanes, then over warps. */
@@ -121,11 +122,51 @@ template <int V, int HELD, class F> __global__ void __launch_bounds__(HELD_THREA
 	}
 }
 
+enum { GATED_THREADS = 256 };
+
+/* D = V ROW, and ROW neighbouring lanes have a row; grid: GATED_THREADS / ROW rows. */
+template <int V, int ROW, class F>
+__global__ void __launch_bounds__(GATED_THREADS, 5) rmsnorm_gated(const __grid_constant__ row_norm<F> m)
+{
+	size_t row = blockIdx.x * (size_t)(GATED_THREADS / ROW) + threadIdx.x / ROW;
+	int column = (int)threadIdx.x % ROW * V;
+	size_t at = (row < m.R ? row : m.R - 1) * (V * ROW) + column;   /* beyond the last row: that one again, and not stored */
+	pack<V, F> x = load_pack<V>(m.x + at), gate = load_pack<V>(m.gate + at);
+	pack<V, F> w = load_pack<V>(static_cast<const F *>(m.weight.data) + column);
+	float z[V], squares = 0.0f;
+
+#pragma unroll
+	for (int j = 0; j < V; j++) {
+		z[j] = to_float(x.at[j]);
+		squares += z[j] * z[j];
+	}
+	float inverse = rsqrtf(lane_sum(squares, 1, ROW) / (V * ROW) + m.eps);
+#pragma unroll
+	for (int j = 0; j < V; j++)
+		z[j] = z[j] * inverse * (m.offset + to_float(w.at[j])) * silu(to_float(gate.at[j]));
+	if (row < m.R)
+		store(m.y + at, z);
+}
+
+/* Whether it was launched: rows of 16 or 32 pieces, and nothing is added. */
+template <class F> static bool norm_gated_rows(cudaStream_t stream, const row_norm<F> &m)
+{
+	constexpr int V = 16 / sizeof(F);
+	bool half = m.D == 16 * V, fits = (half || m.D == 32 * V) && !m.residual && !m.residual_out && is_stored_as(m.weight.dtype, F{});
+
+	if (fits)
+		launch_on(stream, "rmsnorm_gated", half ? rmsnorm_gated<V, 16, F> : rmsnorm_gated<V, 32, F>,
+		          blocks(m.R, GATED_THREADS / (m.D / V)), GATED_THREADS, 0, m);
+	return fits;
+}
+
 template <class F> const char *norm_rows(cudaStream_t stream, const row_norm<F> &m, enum norm_rung rung)
 {
 	constexpr int V = 16 / sizeof(F);
 	unsigned threads = rung == NORM_HELD && !m.gate ? held_threads<V, 2>(m) : 0;
 
+	if (rung == NORM_HELD && m.gate && norm_gated_rows(stream, m))
+		return "rmsnorm_gated";
 	if (threads) {
 		launch_on(stream, "rmsnorm_held", rmsnorm_held<V, 2, F>, blocks(m.R, 1), threads, 0, m);
 		return "rmsnorm_held";

@@ -120,8 +120,8 @@ static const char *folder_of(const char *from, const struct copy *k)
 /* The folder and all in it. */
 static void drop(const char *folder)
 {
-	static const char *const names[] = { "config.json", "model.safetensors", "model.safetensors.index.json",
-		"model-00001-of-00003.safetensors",
+	static const char *const names[] = { "config.json", "input_ids.safetensors", "model.safetensors", "model.safetensors.index.json",
+		"model-00001-of-00001.safetensors", "model-00001-of-00003.safetensors",
 		"model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors" };
 	char path[256];
 

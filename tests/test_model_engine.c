@@ -128,6 +128,23 @@ static void the_command_passes_it(void **state)
 	assert_non_null(strstr(out, "PASS under contract etalon_bf16"));
 }
 
+/* Heads of 128, 90 tokens: prefill in chunks on tensor cores, and a token decoded in one launch. */
+static void heads_of_128_keep_the_contract(void **state)
+{
+	static const char *const got[] = { "fixtures/models/heads_128.engine.safetensors:logits",
+		"fixtures/models/heads_128.engine.safetensors:decode_logits" };
+	char folder[512];
+
+	(void)state;
+	snprintf(folder, sizeof folder, "%s", scratch("heads_128"));
+	expect_exit(EXIT_PASS, (const char *[]){ program, "invent", "fixtures/models/heads_128.json", "-n", "90", "-o", folder, NULL });
+	for (int i = 0; i < 2; i++) {
+		expect_exit(EXIT_PASS, (const char *[]){ program, "logits", "--model", folder, "--got", got[i], NULL });
+		assert_non_null(strstr(out, "PASS under contract etalon_bf16"));
+	}
+	drop(folder);
+}
+
 static void sizes_are_read(void **state)
 {
 	struct engine_folder f;
@@ -182,6 +199,43 @@ static void bad_folders_are_refused(void **state)
 	}
 }
 
+/* Each expert's parts are the slices of what the folder had fused. */
+static void experts_one_by_one_are_read(void **state)
+{
+	static const char moe[] = "fixtures/models/qwen3_5_moe_tiny";
+	const struct copy split = { .one_by_one = true }, missing = { .one_by_one = true, .last = LEFT_OUT };
+	const struct copy other = { .one_by_one = true, .last = OF_F32 };
+	const char *folder = folder_of(moe, &split);
+	struct engine_folder f, whole;
+	struct error e;
+
+	(void)state;
+	assert_true(engine_folder_read(&whole, moe, &e) && engine_folder_read(&f, folder, &e));
+	for (int l = 0; l < f.sizes.layers; l++) {
+		const struct engine_layer *to = &f.layer[l], *fused = &whole.layer[l];
+		const char *gate_up = fused->weight[EW_EXPERT_GATE_UP]->data, *down = fused->weight[EW_EXPERT_DOWN]->data;
+		assert_true(to->expert && !fused->expert && !to->weight[EW_EXPERT_GATE_UP] && !to->weight[EW_EXPERT_DOWN]);
+		for (int x = 0; x < f.sizes.X; x++)
+			for (int i = 0; i < EE_PARTS; i++) {
+				const struct tensor *t = to->expert[x * EE_PARTS + i];
+				const char **from = i == EE_DOWN ? &down : &gate_up;
+				assert_int_equal(t->bytes, 2 * f.sizes.J * f.sizes.E);
+				assert_memory_equal(t->data, *from, t->bytes);
+				*from += t->bytes;
+			}
+	}
+	engine_folder_free(&f);
+	engine_folder_free(&whole);
+	drop(folder);
+	for (int i = 0; i < 2; i++) {
+		folder = folder_of(moe, i ? &other : &missing);
+		assert_false(engine_folder_read(&f, folder, &e));
+		assert_int_equal(e.code, i ? E_DTYPE : E_MISSING);
+		assert_string_equal(e.item, "model.layers.1.mlp.experts.15.down_proj.weight");
+		drop(folder);
+	}
+}
+
 /* No GPU is to be seen. */
 static void recording_needs_a_device(void **state)
 {
@@ -202,7 +256,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(is_recorded_from_these_sources), cmocka_unit_test(every_layer_is_explained),
 		cmocka_unit_test(another_contract_does_not_explain_it), cmocka_unit_test(decoding_is_prefill),
-		cmocka_unit_test(the_command_passes_it), cmocka_unit_test(sizes_are_read), cmocka_unit_test(bad_folders_are_refused),
+		cmocka_unit_test(the_command_passes_it), cmocka_unit_test(heads_of_128_keep_the_contract),
+		cmocka_unit_test(sizes_are_read), cmocka_unit_test(bad_folders_are_refused), cmocka_unit_test(experts_one_by_one_are_read),
 		cmocka_unit_test(recording_needs_a_device),
 	};
 
