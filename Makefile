@@ -220,11 +220,12 @@ device: | $(AFTER)
 	+$(MAKE) BUILD=build/device STATIC=1 $(DEVICE)
 	@! ldd $(DEVICE) | grep -E 'openblas|mpfr|gmp|jansson|gomp|stdc' || { echo "device: not static" >&2; exit 1; }
 
+PERFORMANCE := performance
 bench: $(BUILD)/bench
 	$< $(BUILD)/growth.tsv >$(BUILD)/performance.md
-	cp $(BUILD)/performance.md docs/
-	gnuplot -e "table='$(BUILD)/growth.tsv'; picture='docs/performance.png'" plots/growth.gp
-	@cat docs/performance.md
+	sed 's/performance\.png/$(PERFORMANCE).png/' $(BUILD)/performance.md >docs/$(PERFORMANCE).md
+	gnuplot -e "table='$(BUILD)/growth.tsv'; picture='docs/$(PERFORMANCE).png'" plots/growth.gp
+	@cat docs/$(PERFORMANCE).md
 
 bench-deps: DEBIAN := libflint-arb-dev libflint-dev libqd-dev python3-mpmath python3-numpy gnuplot-nox
 bench-deps: deps
@@ -253,7 +254,7 @@ make test         all tests, and that every op has its four files
 make asan         the same under the address and undefined-behaviour sanitizers
 make faults       $(BUILD)/etalon-faults, whose executor makes mistakes when told to, and their tests
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
-make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/performance.md
+make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/performance.md, or docs/NAME.md by PERFORMANCE=NAME
 make bench-deps   installs what make bench compares with
 make bench-gpu    all kernels against the hardware's limits and against PyTorch and flash-linear-attention: docs/performance-gpu.md (needs a GPU)
 make bench-gpu-page PAGE=FILE: the page that `bench-gpu --page FILE` wrote on another machine, into docs

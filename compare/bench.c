@@ -67,7 +67,7 @@ static double time_ref(const char *op, const char *case_name, const struct case_
 
 static void references(void)
 {
-	printf("\n| one core's time for | a delta-rule step of a head, 128 × 128 | an element of rmsnorm | of rope | "
+	printf("\n| time of all cores together for | a delta-rule step of a head, 128 × 128 | an element of rmsnorm | of rope | "
 		"of causal_conv1d |\n"
 		"|---|--:|--:|--:|--:|\n");
 	for (size_t i = 0; i < sizeof ariths_timed / sizeof *ariths_timed; i++) {
