@@ -123,7 +123,7 @@ static int mistakes(struct search *s, double least, struct candidate *list)
 		struct candidate k = { .mistake = all[i].mistake, .c = look[i].fit };
 		if (look[i].overflows < 0 || (!look[i].overflows && look[i].size < above_noise)) continue;
 		if (look[i].overflows && !overflow_fit(s, &look[i].lane.plan, &k.c)) n = -1;
-		else if (promising(&k.c) && k.c.gain >= least && !replica_doubtful(s->x, k.c.value, k.c.error)) insert(list, &n, &k);
+		else if (promising(&k.c) && k.c.gain >= least && !replica_doubtful(s->x, k.c.value, k.c.error, certain)) insert(list, &n, &k);
 	}
 	free(look);
 	return n;
@@ -149,7 +149,7 @@ static bool take(struct search *s, const struct candidate *list, int n, bool *ta
 
 	for (int i = 0; i < n; i++) s->x->replica = with(s, &list[i]);
 	if (!xray_rebase(s->x)) return false;
-	bool doubtful = list[0].mistake >= 0 && replica_doubtful(s->x, list[0].c.value, list[0].c.error);
+	bool doubtful = list[0].mistake >= 0 && replica_doubtful(s->x, list[0].c.value, list[0].c.error, likely);
 	*taken = s->x->score < score - worth_keeping && !doubtful;
 	if (*taken) return true;
 	s->x->replica = before;

@@ -36,7 +36,7 @@ static bool prune_site(struct xray *x, int site, bool settled)
 	return xray_rebase(x);
 }
 
-/* Takes a mistake out if the replica does as well without, or if it is doubtful. */
+/* Takes a mistake out if the replica does as well without, or if it is doubtful and the kernel does not overflow as with it. */
 static bool prune_mistake(struct xray *x, int m)
 {
 	struct plan before = x->replica, without = before;
@@ -44,11 +44,11 @@ static bool prune_mistake(struct xray *x, int m)
 
 	without.mistakes &= ~(UINT64_C(1) << m);
 	struct look look = look_of(&without);
-	if (!xray_look(x, &look, 1, LOOK_SIZE | LOOK_FIT)) return false;
-	bool doubtful = look.fit.determined && !look.overflows && replica_doubtful(x, 1 - look.fit.value, look.fit.error);
+	if (!xray_look(x, &look, 1, LOOK_FIT)) return false;
+	bool doubtful = replica_doubtful(x, 1 - look.fit.value, look.fit.error, likely);
 	x->replica = without;
 	if (!xray_rebase(x)) return false;
-	if (doubtful || x->score < score + worth_keeping) return true;
+	if ((doubtful && isfinite(xray_left(x))) || x->score < score + worth_keeping) return true;
 	x->replica = before;
 	return xray_rebase(x);
 }

@@ -3,7 +3,7 @@
 
 #include "replica_private.h"
 
-const double certain = 6, above_noise = 2, worth_keeping = 30, saturated = 0.1;
+const double certain = 6, likely = 3, above_noise = 2, worth_keeping = 30, saturated = 0.1;
 /* Of what is left, as its mean square in units of float32's noise: sums in order leave that much. */
 static const double float32s_size = 16;
 /* The share of the error that a replica with roundings inside must explain, and that ends the search where what is left
@@ -29,9 +29,9 @@ bool replica_explains(const struct xray *x)
 	return xray_left(x) <= 2;
 }
 
-bool replica_doubtful(const struct xray *x, double coefficient, double error)
+bool replica_doubtful(const struct xray *x, double coefficient, double error, double errors)
 {
-	return xray_left(x) <= float32s_size && coefficient <= certain * error;
+	return xray_left(x) <= float32s_size && coefficient <= errors * error;
 }
 
 static bool explains_share(const struct xray *x, const double share[MAX_OUT], double least)

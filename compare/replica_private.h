@@ -4,9 +4,8 @@
 
 #include "replica.h"
 
-/* Is no more left than float32's size, and the coefficient of a mistake not certain? One element that tips over with it may be
- * all that speaks for it then. */
-bool replica_doubtful(const struct xray *x, double coefficient, double error);
+/* Is no more left than float32's size, and the coefficient of a mistake not as many standard errors? */
+bool replica_doubtful(const struct xray *x, double coefficient, double error, double errors);
 
 /* Explains the replica so much that no other form and no other type can be meant? x->d is lost; E_MEMORY is the only error. */
 bool replica_explains_plenty(struct xray *x, bool *yes);

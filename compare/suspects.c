@@ -21,9 +21,20 @@ static bool in_its_place(struct xray *x, int m, bool *same)
 	return true;
 }
 
-/* What the outputs say of a mistake that the replica makes or does not make. One that it makes must be certain, or a few
- * elements that tip over with it convict; and where the replica does not explain the outputs, no part of it may be left to take
- * out, for it may stand for one that nobody knows. */
+/* Would something infinite be left without the mistake? Then the kernel overflows as with it. */
+static bool overflows_with(struct xray *x, int m, bool *yes)
+{
+	struct plan with = x->replica;
+
+	x->replica.mistakes &= ~(UINT64_C(1) << m);
+	if (!xray_rebase(x)) return false;
+	*yes = isinf(xray_left(x));
+	x->replica = with;
+	return xray_rebase(x);
+}
+
+/* What the outputs say of a mistake that the replica makes or does not make. One that it makes must be likely; and where the
+ * replica does not explain the outputs, it may stand for one that nobody knows: then it must be certain. */
 static bool try_mistake(struct xray *x, int m, const struct look *look, bool explained, struct suspect *s)
 {
 	const struct mistake_spec *spec = &x->call->op->mistakes[m];
@@ -33,8 +44,9 @@ static bool try_mistake(struct xray *x, int m, const struct look *look, bool exp
 	*s = (struct suspect){ .name = spec->name, .what = spec->what, .site = -1, .size = look->size };
 	s->coefficient = made ? 1 - c.value : c.value;
 	s->error = c.error;
-	bool sure = !c.determined || c.error < 1 / certain;     /* no number at all speaks for itself */
-	if (made) s->state = sure && (explained || fabs(c.value) < 0.1) ? CONVICTED : INVISIBLE;
+	bool sure = explained ? c.error < 1 / likely : c.error < 1 / certain && fabs(c.value) < 0.1;
+	if (made && explained && !sure && !overflows_with(x, m, &sure)) return false;
+	if (made) s->state = sure ? CONVICTED : INVISIBLE;
 	else if (look->overflows < 0) s->state = RULED_OUT, s->coefficient = s->error = 0;
 	else s->state = s->size >= above_noise && c.error < 1 / certain && c.value + certain * c.error < 1 ? RULED_OUT : INVISIBLE;
 	bool same = false;
