@@ -8,8 +8,8 @@
  * reciprocal says nothing. */
 extern const double certain;
 
-/* A mistake whose coefficient of 1 has not as many standard errors convicts nobody. One element that tips over with it, as it may
- * by chance, is worth no more than the root of 5 of them, however far; two are enough. */
+/* A mistake whose coefficient of 1 has not as many standard errors convicts nobody. One element that tips over with it, as it did in
+ * one of the FLOOR_RUNS behind the noise, is worth √5 of them, however far it goes; two are worth √10. */
 extern const double likely;
 
 /* A mistake whose effect is smaller than this many times float32's noise, as rms over the outputs, can be neither
