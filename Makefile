@@ -254,7 +254,7 @@ make test         all tests, and that every op has its four files
 make asan         the same under the address and undefined-behaviour sanitizers
 make faults       $(BUILD)/etalon-faults, whose executor makes mistakes when told to, and their tests
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
-make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/performance.md, or docs/NAME.md by PERFORMANCE=NAME
+make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/$(PERFORMANCE).md (PERFORMANCE=)
 make bench-deps   installs what make bench compares with
 make bench-gpu    all kernels against the hardware's limits and against PyTorch and flash-linear-attention: docs/performance-gpu.md (needs a GPU)
 make bench-gpu-page PAGE=FILE: the page that `bench-gpu --page FILE` wrote on another machine, into docs

@@ -108,6 +108,18 @@ void assert_error_at(const struct error *e, enum error_code code, uint64_t offse
 	fail();
 }
 
+struct tensor first_rows(const struct tensor *t, size_t n)
+{
+	struct tensor x = *t;
+	size_t shape[MAX_RANK];
+
+	assert_true(t->rank > 0 && n <= t->shape[0]);
+	memcpy(shape, t->shape, sizeof shape);
+	shape[0] = n;
+	assert_true(shape_set(&x, t->dtype, t->rank, shape));
+	return x;
+}
+
 uint64_t double_bits(double x)
 {
 	uint64_t b;

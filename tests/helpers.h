@@ -11,6 +11,7 @@
 
 #include "fixtures/dtype.h"
 #include "fixtures/error.h"
+#include "fixtures/tensor.h"
 
 /* A folder of the test's own: group setup and teardown for cmocka_run_group_tests. */
 int scratch_make(void **state);
@@ -33,6 +34,9 @@ uint64_t random_bits(uint64_t *state);
 
 /* Fails the test with the error's line unless code and offset are those. */
 void assert_error_at(const struct error *e, enum error_code code, uint64_t offset, const char *what);
+
+/* t's first n rows, in t's memory. */
+struct tensor first_rows(const struct tensor *t, size_t n);
 
 uint64_t double_bits(double x);
 double bits_double(uint64_t b);

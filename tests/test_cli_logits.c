@@ -182,10 +182,9 @@ static const char *first_tokens(size_t n)
 	no_error(tensors_read(&all, CAPTURE, &e), &e);
 	assert_non_null(some.item = calloc(all.n, sizeof *some.item));
 	for (size_t i = 0; i < all.n; i++) {
-		struct tensor t = all.item[i];
-		if ((strncmp(t.name, "gpu_bf16.", 9) && strcmp(t.name, "input_ids")) || t.shape[0] < n) continue;
-		t.count = t.count / t.shape[0] * n, t.bytes = t.bytes / t.shape[0] * n, t.shape[0] = n;
-		if (strcmp(t.name, "gpu_bf16.decode_logits")) some.item[some.n++] = t;
+		const struct tensor *t = &all.item[i];
+		bool of_engine = !strncmp(t->name, "gpu_bf16.", 9) && strcmp(t->name, "gpu_bf16.decode_logits");
+		if (of_engine || !strcmp(t->name, "input_ids")) some.item[some.n++] = first_rows(t, n);
 	}
 	snprintf(place, sizeof place, "%s.safetensors", scratch("first"));
 	no_error(tensors_write(&some, place, &e), &e);

@@ -74,14 +74,6 @@ static void names_what_default_attention_does(void **state)
 }
 
 /* On the first tokens: they know nothing of the others. */
-static struct tensor first_rows(const struct tensor *t, size_t n)
-{
-	struct tensor x = *t;
-
-	shape_set(&x, t->dtype, 2, (size_t[]){ n, t->shape[1] });
-	return x;
-}
-
 static void float32_keeps_its_contract(void **state)
 {
 	(void)state;
