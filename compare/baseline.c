@@ -57,11 +57,13 @@ static void compare_outputs(const json_t *was, struct verdict *v)
 
 static void compare_sites(const json_t *was, struct verdict *v)
 {
+	const json_t *rounds = json_object_get(was, "rounds");
 	char text[96];
 
-	for (int j = 0; v->examined && j < v->x.profile.n; j++) {
+	if (v->examined && !v->x.identified && json_is_array(rounds)) verdict_fail(v, "the structure is not identified, which it was in the baseline");
+	for (int j = 0; v->examined && v->x.identified && j < v->x.profile.n; j++) {
 		const struct reading *r = &v->x.profile.reading[j];
-		if (r->state == ROUNDED && !has_site(json_object_get(was, "rounds"), site_text(v, r, text)))
+		if (r->state == ROUNDED && !has_site(rounds, site_text(v, r, text)))
 			verdict_fail(v, "rounds %s, which it did not in the baseline", text);
 	}
 }
@@ -84,12 +86,13 @@ void baseline_compare(const json_t *baseline, struct finding *f, size_t n)
 
 static json_t *entry(const struct verdict *v)
 {
-	json_t *rms = json_object(), *rounds = json_array();
+	bool identified = v->examined && v->x.identified;
+	json_t *rms = json_object(), *rounds = identified ? json_array() : json_null();
 	char text[96];
 
 	for (int i = 0; i < v->n_out; i++)
 		json_object_set_new(rms, v->op->out[v->out[i].out].name, json_real(v->out[i].rule[RULE_RMS].value));
-	for (int j = 0; v->examined && j < v->x.profile.n; j++)
+	for (int j = 0; identified && j < v->x.profile.n; j++)
 		if (v->x.profile.reading[j].state == ROUNDED) json_array_append_new(rounds, json_string(site_text(v, &v->x.profile.reading[j], text)));
 	return json_pack("{s:s, s:o, s:o}", "contract", v->contract->name, "rms", rms, "rounds", rounds);
 }

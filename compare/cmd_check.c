@@ -17,6 +17,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'j': a->json = true; return 0;
 	case 'q': a->how.quick = true; return 0;
 	case 'e': a->explain = true; return 0;
+	case 'r': a->how.explained = ALL_EXPLAINED; return 0;
 	case ARGP_KEY_ARGS:
 		a->path = state->argv + state->next;
 		a->n = (size_t)(state->argc - state->next);
@@ -31,6 +32,7 @@ int cmd_check(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "contract", 'c', "NAME", 0, "what the kernel may round (the capture's, else the tightest); auto: the tightest that it meets", 0 },
 		{ "truth", 't', "ARITH", 0, "f64, dd or mpfr:BITS (dd where the work allows, else f64)", 0 },
+		{ "require-explained", 'r', NULL, 0, "fail an error within the rules that nothing explains", 0 },
 		{ "explain", 'e', NULL, 0, "also the table of all suspects", 0 },
 		{ "quick", 'q', NULL, 0, "the contract's rules only, no x-ray of roundings and mistakes", 0 },
 		{ "json", 'j', NULL, 0, "a JSON array on stdout", 0 }, { 0 }

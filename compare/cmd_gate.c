@@ -144,6 +144,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 't': a->how.truth = text; return 0;
 	case 'j': a->json = true; return 0;
 	case 'q': a->how.quick = true; return 0;
+	case 'r': a->how.explained = ALL_EXPLAINED; return 0;
 	case 'b': a->baseline = text; return 0;
 	case 'B': a->update = true; return 0;
 	case ARGP_KEY_END:
@@ -165,6 +166,7 @@ int cmd_gate(int argc, char **argv)
 		{ "contract", 'c', "NAME", 0, "for all captures (each one's own, else its op's tightest); auto: the tightest that each meets", 0 },
 		{ "truth", 't', "ARITH", 0, "f64, dd or mpfr:BITS (dd where the work allows, else f64)", 0 },
 		{ "quick", 'q', NULL, 0, "the contracts' rules only, no x-ray of roundings and mistakes", 0 },
+		{ "require-explained", 'r', NULL, 0, "fail any error within the rules that nothing explains, and not only in captures of etalon's own kernels", 0 },
 		{ "json", 'j', NULL, 0, "JSON on stdout instead of the table", 0 },
 		{ "baseline", 'b', "FILE", 0, "fail what got worse than in FILE: a larger error, a site that was not rounded", 0 },
 		{ "update-baseline", 'B', NULL, 0, "write the figures of this run into the baseline", 0 },
@@ -173,7 +175,7 @@ int cmd_gate(int argc, char **argv)
 	};
 	static const struct argp argp = { options, parse, "[DIR|CAPTURE...]", "Many captures, one verdict. DIR is fixtures/captures unless given.", NULL, NULL, NULL };
 	static char *standard[] = { "fixtures/captures" };
-	struct arguments a = { .path = standard, .n = 1 };
+	struct arguments a = { .path = standard, .n = 1, .how.explained = OWN_EXPLAINED };
 	struct paths p = { 0 };
 	struct error e = { 0 };
 	bool ok = true;

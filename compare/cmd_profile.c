@@ -26,10 +26,10 @@ static json_t *json_profile(const struct arguments *a, const struct call *call, 
 				"elements", (json_int_t)call->out_count[i], "explained", cli_json_number(p->out[i].explained),
 				"bit_equal", cli_json_number(p->out[i].bit_equal), "rms", cli_json_number(p->out[i].rms)));
 	for (int m = 0; call->op->mistakes[m].name; m++)
-		if (p->replica.mistakes >> m & 1) json_array_append_new(mistakes, json_string(call->op->mistakes[m].name));
+		if (p->identified && p->replica.mistakes >> m & 1) json_array_append_new(mistakes, json_string(call->op->mistakes[m].name));
 	for (int i = 0; i < ACCUMULATORS; i++)
 		json_object_set_new(sums, accumulator_name(&p->sums, i), cli_json_number(p->sums.equal[i]));
-	return json_pack("{s:s, s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "capture", a->path, "op", call->op->name,
+	return json_pack("{s:s, s:s, s:b, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "capture", a->path, "op", call->op->name, "identified", p->identified,
 		"form", call->op->forms[p->replica.form].name, "chunk", (json_int_t)p->replica.chunk, "sums",
 		accumulator_name(&p->sums, p->sums.best), "accumulators", sums, "outputs", outputs, "sites", sites, "mistakes", mistakes);
 }
@@ -46,11 +46,12 @@ static void print_profile(const struct arguments *a, const struct call *call, co
 {
 	static const char *const order[] = { [ROUNDED] = "rounds", [NOT_ROUNDED] = "does not round", [NOT_VISIBLE] = "not visible on these inputs" };
 
-	printf("%s\n  %s by %s%s%s\n  computes in the form \"%s\"", a->path, call->op->name, call->capture->producer,
-		call->capture->device[0] ? " on " : "", call->capture->device, call->op->forms[p->replica.form].name);
-	if (p->replica.chunk) printf(", chunks of %zu", p->replica.chunk);
-	printf("; sums as %s\n", accumulator_name(&p->sums, p->sums.best));
-	for (int state = ROUNDED; state >= NOT_VISIBLE; state--) {
+	printf("%s\n  %s by %s%s%s\n", a->path, call->op->name, call->capture->producer, call->capture->device[0] ? " on " : "", call->capture->device);
+	if (p->identified) printf("  computes in the form \"%s\"", call->op->forms[p->replica.form].name);
+	if (p->identified && p->replica.chunk) printf(", chunks of %zu", p->replica.chunk);
+	if (p->identified) printf("; sums as %s\n", accumulator_name(&p->sums, p->sums.best));
+	else puts("  the structure is not identified: nothing is said of what it rounds");
+	for (int state = ROUNDED; state >= NOT_VISIBLE && p->identified; state--) {
 		bool any = false;
 		for (int j = 0; j < p->n; j++) {
 			const struct reading *r = &p->reading[j];
@@ -62,13 +63,13 @@ static void print_profile(const struct arguments *a, const struct call *call, co
 		}
 	}
 	for (int m = 0; call->op->mistakes[m].name; m++)
-		if (p->replica.mistakes >> m & 1) printf("\n  makes the mistake %s: %s\n", call->op->mistakes[m].name, call->op->mistakes[m].what);
+		if (p->identified && p->replica.mistakes >> m & 1) printf("\n  makes the mistake %s: %s\n", call->op->mistakes[m].name, call->op->mistakes[m].what);
 	puts("\n  output          error explained   equal to the bit   rms left");
 	for (int i = 0; i < MAX_OUT; i++)
 		if (call->out_count[i])
 			printf("  %-14s %14.4f %% %16.4f %% %10.3g\n", call->op->out[i].name, 100 * p->out[i].explained, 100 * p->out[i].bit_equal,
 				p->out[i].rms);
-	print_sums(&p->sums);
+	if (p->identified) print_sums(&p->sums);
 }
 
 /* A line: the file and the kernel, what it rounds and how sure that is, the least share of an output's error explained. */
@@ -92,7 +93,7 @@ static void print_brief(const struct arguments *a, const struct call *call, cons
 		printf("%s%s %s %.4f ± %.4f", any ? ", " : "", call->op->sites[r->site].name, type_name(r), r->coefficient, r->error);
 		any = true;
 	}
-	puts(any ? "" : "nothing");
+	puts(any ? "" : p->identified ? "nothing" : "not identified");
 }
 
 /* For plots/profile.gp: site, type, coefficient, error, state. */

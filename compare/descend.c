@@ -85,8 +85,7 @@ static int changes(struct xray *x, bool mistakes, struct change *list)
 	for (int site = 0; op->sites[site].name; site++)
 		for (int t = -1; t < SITE_TYPES; t++) {
 			struct change k = { .site = site, .to = t < 0 ? (struct site_rounding){ 0 } : site_types[t] };
-			if (!site_in_form(op, site, x->replica.form) || same_rounding(&k.to, &x->replica.round[site])) continue;
-			if (t >= 0 && is_store(x->call, site, k.to.format)) continue;
+			if (same_rounding(&k.to, &x->replica.round[site]) || (t >= 0 && !replica_may_round(x, site, t))) continue;
 			list[n++] = k;
 		}
 	memcpy(list + n, last, (size_t)wrong * sizeof *last);

@@ -81,6 +81,7 @@ bool expected_begin(struct expected *x, const struct call *call, const struct pl
 		p->arith = &arith_noisy;
 		p->bits = arith_noisy.precision;
 		p->seed = (uint64_t)r + 1;
+		if (p->region && r < runs) plan_draw(p, p->region, p->seed);    /* fresh runs scatter by chance alone, as runs of one structure do */
 	}
 	if (ok) return true;
 	error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the expected error of %zu elements", call->out_count[0]);

@@ -52,9 +52,9 @@ static int untried(const struct search *s, int first, int last, struct candidate
 	int n = 0;
 
 	for (int site = 0; s->op->sites[site].name; site++) {
-		if (!site_in_form(s->op, site, s->x->replica.form) || s->x->replica.round[site].on) continue;
+		if (s->x->replica.round[site].on) continue;
 		for (int t = first; t < last; t++)
-			if (!s->refused[site][t] && !is_store(s->x->call, site, site_types[t].format))
+			if (!s->refused[site][t] && replica_may_round(s->x, site, t))
 				all[n++] = (struct candidate){ .site = site, .type = t, .mistake = -1 };
 	}
 	return n;
@@ -178,7 +178,7 @@ static bool grow_roundings(struct search *s, bool *grew)
 	struct candidate list[MAX_SITE];
 	bool more = true;
 
-	while (more) {
+	while (more && s->x->work < s->x->patience) {
 		more = false;
 		int n = roundings(s, 0, FIRST_TIER, list);
 		if (n == 0 && !replica_explains(s->x) && !replica_turn(s->x, &more)) return false;
@@ -197,9 +197,9 @@ static bool grow_roundings(struct search *s, bool *grew)
 static bool grow_mistakes(struct search *s, double least, bool *grew)
 {
 	struct candidate list[64];
-	bool more = true;
+	bool more = !s->x->no_mistakes;
 
-	while (more) {
+	while (more && s->x->work < s->x->patience) {
 		more = false;
 		int n = mistakes(s, least, list);
 		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;

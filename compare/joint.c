@@ -11,7 +11,7 @@ static bool turned(const struct xray *x, int site, struct site_rounding *to)
 	bool on = x->replica.round[site].on;
 
 	*to = on ? (struct site_rounding){ 0 } : site_types[0];
-	return site_in_form(x->call->op, site, x->replica.form) && (on || !is_store(x->call, site, to->format));
+	return on || replica_may_round(x, site, 0);
 }
 
 /* One fit; c [MAX_SITE], by site. */

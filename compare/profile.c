@@ -84,10 +84,11 @@ static bool read_stores(struct xray *x, struct profile *p)
 	return true;
 }
 
-/* Around a replica that is largely noise a fit reads noise: each direction holds the replica's own. */
+/* Around a replica that is largely noise a fit reads noise: each direction holds the replica's own. Around one that is not the
+ * kernel's it reads what is missing. */
 static void blind(struct profile *p)
 {
-	for (int j = 0; j < p->n && p->amplified > saturated; j++) p->reading[j].state = NOT_VISIBLE;
+	for (int j = 0; j < p->n && (p->amplified > saturated || !p->identified); j++) p->reading[j].state = NOT_VISIBLE;
 }
 
 static bool measure(struct xray *x, struct profile *p, const double share[MAX_OUT])
@@ -117,7 +118,7 @@ bool profile_read(struct profile *p, struct xray *x)
 	double share[MAX_OUT];
 
 	*p = (struct profile){ .replica = x->replica };
-	if (!xray_amplified(x, &p->amplified) || !read_sites(x, p) || !xray_explained(x, share) || !measure(x, p, share)
+	if (!replica_identified(x, &p->identified) || !xray_amplified(x, &p->amplified) || !read_sites(x, p) || !xray_explained(x, share) || !measure(x, p, share)
 			|| !read_stores(x, p)) return false;
 	blind(p);
 	return true;
@@ -133,9 +134,8 @@ bool profile_sums(struct profile *p, struct xray *x)
 bool profile_within(const struct profile *p, const struct call *call, const struct contract *k)
 {
 	for (int i = 0; call->op->sites[i].name; i++) {
-		const struct site_rounding *r = &p->replica.round[i], *allowed = &k->site[i];
-		bool same = allowed->on && allowed->format == r->format && allowed->rounding == r->rounding;
-		if (r->on && !same && !is_store(call, i, r->format)) return false;
+		const struct site_rounding *r = &p->replica.round[i];
+		if (r->on && !contract_allows(k, i, r) && !is_store(call, i, r->format)) return false;
 	}
 	return true;
 }

@@ -22,7 +22,8 @@ struct profile {
 	struct plan replica;
 	struct reading reading[MAX_SITE];
 	int n;
-	double amplified;               /* see xray_amplified; above `saturated` no site is visible */
+	bool identified;                /* see replica_identified; else no site is visible, */
+	double amplified;               /* see xray_amplified; above `saturated` none is either */
 	struct {
 		double explained;       /* share of the square of the error that the replica, stored, explains */
 		double bit_equal;       /* share of elements equal to the replica's, stored */

@@ -30,7 +30,7 @@ static bool prune_site(struct xray *x, int site, bool settled)
 	if (look.size < least_rounding) score = INFINITY;
 	if (!try_site(x, site, (struct site_rounding){ 0 }, worth_keeping, &best, &score)) return false;
 	for (int t = 0; t < SITE_TYPES && best.on && !explained; t++)
-		if (!is_store(x->call, site, site_types[t].format) && !try_site(x, site, site_types[t], -worth_keeping, &best, &score))
+		if (replica_may_round(x, site, t) && !try_site(x, site, site_types[t], -worth_keeping, &best, &score))
 			return false;
 	x->replica.round[site] = best;
 	return xray_rebase(x);
@@ -93,7 +93,7 @@ static bool excuse_mistake(struct xray *x, const struct plan *contract, int m)
 
 	x->replica.mistakes &= ~(UINT64_C(1) << m);
 	for (int k = 0; x->call->op->sites[k].name; k++)
-		if (site_in_form(x->call->op, k, before.form) && !before.round[k].on) x->replica.round[k] = contract->round[k];
+		if (site_in_form(x->call->op, k, before.form) && !before.round[k].on && !x->banned[k]) x->replica.round[k] = contract->round[k];
 	if (!xray_rebase(x)) return false;
 	if (x->score < score + worth_keeping) return replica_prune(x, false);
 	x->replica = before;

@@ -9,9 +9,9 @@ static const double float32s_size = 16;
 /* The share of the error that a replica with roundings inside must explain, and that ends the search where what is left
  * is the size of a few tips: one large rounding may be 99.9 % of the error alone. */
 static const double enough = 0.99, plenty = 0.999, tips = 100;
-/* Element operations of the reference: of one run of the search, and that replica_descend may spend in all, some
+/* Element operations of the reference: of one run of the search; that growing and that descending may spend, some five and some
  * seven seconds of one core. */
-static const uint64_t enough_work = UINT64_C(1) << 24, patience = UINT64_C(1) << 34;
+static const uint64_t enough_work = UINT64_C(1) << 24, growth = UINT64_C(1) << 35, descent = UINT64_C(1) << 34;
 
 const struct site_rounding site_types[SITE_TYPES] = {
 	{ true, FMT_BF16, ROUND_NEAREST_EVEN }, { true, FMT_F16, ROUND_NEAREST_EVEN }, { true, FMT_TF32, ROUND_ZERO },
@@ -41,11 +41,6 @@ static bool explains_share(const struct xray *x, const double share[MAX_OUT], do
 	return xray_rounds_inside(x);
 }
 
-bool replica_nearly_explains(const struct xray *x, const double share[MAX_OUT])
-{
-	return explains_share(x, share, enough);
-}
-
 bool replica_explains_plenty(struct xray *x, bool *yes)
 {
 	double share[MAX_OUT];
@@ -53,6 +48,11 @@ bool replica_explains_plenty(struct xray *x, bool *yes)
 	if (!xray_explained(x, share)) return false;
 	*yes = explains_share(x, share, plenty) && xray_left(x) <= tips;
 	return true;
+}
+
+bool replica_may_round(const struct xray *x, int site, int type)
+{
+	return site_in_form(x->call->op, site, x->replica.form) && !x->banned[site] && !is_store(x->call, site, site_types[type].format);
 }
 
 struct grown { struct plan plan; double score; };
@@ -63,22 +63,30 @@ static bool grow_from(struct xray *x, const struct plan *p)
 	return xray_settle(x) && replica_grow(x);
 }
 
-/* What is grown from each model, best first, until one explains all, or nearly. -1: failed. */
-static int grow_models(struct xray *x, struct grown *list, bool *done)
+/* Adds the replica to the list, the best first. */
+static void keep(const struct xray *x, struct grown *list, int *n)
+{
+	int at = (*n)++;
+
+	for (; at > 0 && list[at - 1].score > x->score; at--) list[at] = list[at - 1];
+	list[at] = (struct grown){ x->replica, x->score };
+}
+
+/* What is grown from each way to compute, those of form `first` before the others, until one explains all, or nearly. -1: failed. */
+static int grow_models(struct xray *x, int first, struct grown *list, bool *done)
 {
 	int n = 0;
 
 	*done = false;
-	for (int i = 0; i < MODELS && !*done; i++) {
-		const struct form *form = &x->call->op->forms[models[i].form];
-		if (!form->name || (models[i].chunk && models[i].chunk != DEFAULT_CHUNK && !form->chunked)) continue;
-		struct plan p = plan_plain(models[i].arith, models[i].arith->precision);
-		p.form = models[i].form;
-		p.chunk = form->chunked ? models[i].chunk : 0;
+	for (int i = 0; i < 2 * MODELS && !*done && (!n || x->work < x->patience); i++) {
+		const struct model *m = &models[i % MODELS];
+		const struct form *form = &x->call->op->forms[m->form];
+		if ((m->form == first) != (i < MODELS) || !form->name || (m->chunk && m->chunk != DEFAULT_CHUNK && !form->chunked)) continue;
+		struct plan p = plan_plain(m->arith, m->arith->precision);
+		p.form = m->form;
+		p.chunk = form->chunked ? m->chunk : 0;
 		if (!grow_from(x, &p) || !replica_explains_plenty(x, done)) return -1;
-		int at = n++;
-		for (; at > 0 && list[at - 1].score > x->score; at--) list[at] = list[at - 1];
-		list[at] = (struct grown){ x->replica, x->score };
+		keep(x, list, &n);
 		*done = *done || replica_explains(x);
 	}
 	return n;
@@ -106,14 +114,14 @@ static struct plan bare(const struct plan *p)
 /* From each rounding alone: where the first step of a descent is wrong, it ends beside the bottom. */
 static bool descend_singles(struct xray *x, const struct plan *model, struct grown *best)
 {
-	uint64_t limit = x->work + patience / 8;
+	uint64_t limit = x->work + descent / 8;
 
 	for (int site = 0; x->call->op->sites[site].name; site++)
 		for (int t = 0; t < SITE_TYPES && site_in_form(x->call->op, site, model->form); t++) {
 			struct plan p = bare(model);
 			p.round[site] = site_types[t];
 			if (replica_explains(x) || x->work >= limit) return true;
-			if (!is_store(x->call, site, site_types[t].format) && !descend_from(x, &p, false, best)) return false;
+			if (!x->banned[site] && !is_store(x->call, site, site_types[t].format) && !descend_from(x, &p, false, best)) return false;
 		}
 	return true;
 }
@@ -132,40 +140,53 @@ static bool descend_all(struct xray *x, const struct grown *list, int n, bool mi
  * change of a rounding draws that noise anew and none can be told from another: p stands. */
 static bool is_noise(struct xray *x, const struct plan *p, bool *noise)
 {
-	x->replica = *p;
-	if (!xray_settle(x)) return false;
 	double share;
-	if (!xray_amplified(x, &share)) return false;
+
+	x->replica = *p;
+	*noise = false;
+	if (!xray_settle(x) || !xray_amplified(x, &share)) return false;
 	*noise = share > saturated && replica_explains(x);
 	return true;
+}
+
+/* Known structure i of the contract. */
+static struct plan known(const struct contract *k, int i)
+{
+	struct plan p = plan_plain(&arith_f64, arith_f64.precision);
+
+	plan_structure(&p, k, i);
+	return p;
 }
 
 static bool noise_of_contracts(struct xray *x, bool *noise)
 {
 	*noise = false;
-	for (const struct contract *k = x->call->op->contracts; k->name && !*noise; k++) {
-		struct plan p = plan_plain(&arith_f64, arith_f64.precision);
-		plan_contract(&p, k);
+	for (const struct contract *k = x->call->op->contracts; k->name && !*noise && x->call->op->iterates; k++) {
+		struct plan p = known(k, 0);
 		if (!is_noise(x, &p, noise)) return false;
 	}
 	return true;
 }
 
-static bool search(struct xray *x)
+/* From each way to compute, on what is looked at of the call. */
+static bool search(struct xray *x, int first, struct grown *best)
 {
-	struct grown list[MODELS], best;
+	struct grown list[MODELS];
 	bool noise, done;
-	int n = grow_models(x, list, &done);
 
+	x->patience = x->work + growth;
+	int n = grow_models(x, first, list, &done);
 	if (n < 0) return false;
+	*best = list[0];
 	if (done) return true;
-	if (!noise_of_contracts(x, &noise) || noise) return noise;
-	best = list[0];
-	x->patience = x->work + patience;
-	if (!descend_all(x, list, n, false, &best) || !descend_singles(x, &best.plan, &best)
-			|| !descend_all(x, list, n, true, &best)) return false;
-	if (!replica_explains(x)) x->replica = best.plan;
-	return true;
+	if (!noise_of_contracts(x, &noise)) return false;
+	if (noise) {
+		*best = (struct grown){ x->replica, x->score };
+		return true;
+	}
+	x->patience = x->work + descent;
+	if (!descend_all(x, list, n, false, best) || !descend_singles(x, &best->plan, best)) return false;
+	return x->no_mistakes || descend_all(x, list, n, true, best);
 }
 
 static bool explains_evenly(struct xray *x, bool *yes)
@@ -175,46 +196,82 @@ static bool explains_evenly(struct xray *x, bool *yes)
 }
 
 /* What the contract allows is preferred; without one, what any of the op's does. */
-static bool prefer(struct xray *x, const struct plan *start)
+static bool prefer(struct xray *x, const struct contract *only)
 {
-	if (start) return replica_prefer(x, start);
-	for (const struct contract *k = x->call->op->contracts; k->name; k++) {
-		struct plan p = plan_plain(&arith_f64, arith_f64.precision);
-		plan_contract(&p, k);
+	for (const struct contract *k = only ? only : x->call->op->contracts; k->name; k++) {
+		struct plan p = known(k, 0);
 		if (!replica_prefer(x, &p)) return false;
+		if (only) break;
 	}
 	return true;
 }
 
 /* replica_grow from start. What start explained must still be explained by what it has grown to. */
-static bool grow_start(struct xray *x, const struct plan *start)
+static bool grow_start(struct xray *x, const struct plan *start, const struct contract *k)
 {
 	bool noise, explained, still;
 
 	if (!is_noise(x, start, &noise)) return false;
 	if (noise) return true;
-	if (!explains_evenly(x, &explained) || !grow_from(x, start) || !prefer(x, start) || !explains_evenly(x, &still)) return false;
+	if (!explains_evenly(x, &explained) || !grow_from(x, start) || !prefer(x, k) || !explains_evenly(x, &still)) return false;
 	if (!explained || still) return true;
 	x->replica = *start;
 	return xray_settle(x);
 }
 
-bool replica_search(struct xray *x, const struct plan *start)
+bool replica_identified(struct xray *x, bool *yes)
 {
-	struct grown first = { .score = INFINITY };
 	double share[MAX_OUT];
 
-	if (start) {
-		if (!grow_start(x, start) || !xray_explained(x, share)) return false;
-		if (replica_explains(x) || replica_nearly_explains(x, share)) return true;
-		first = (struct grown){ x->replica, x->score };
+	if (!xray_explained(x, share) || !explains_evenly(x, yes)) return false;
+	*yes = *yes || explains_share(x, share, enough);
+	return true;
+}
+
+/* The contract's known structure by which the score is least. */
+static bool nearest_known(struct xray *x, const struct contract *k, struct plan *p)
+{
+	double least = INFINITY;
+
+	*p = known(k, 0);
+	for (int i = 0, n = contract_structures(k); i < n && n > 1; i++) {
+		x->replica = known(k, i);
+		if (!xray_settle(x)) return false;
+		if (x->score < least) least = x->score, *p = x->replica;
 	}
-	if (!xray_sample_pieces(x, enough_work) || !search(x)) return false;
+	return true;
+}
+
+/* From where the contract says. */
+static bool search_known(struct xray *x, const struct contract *k, struct grown *best, bool *found)
+{
+	struct plan p;
+
+	x->patience = x->work + growth;
+	if (!nearest_known(x, k, &p) || !grow_start(x, &p, k) || !replica_identified(x, found)) return false;
+	*best = (struct grown){ x->replica, x->score };
+	return true;
+}
+
+bool replica_search(struct xray *x, const struct contract *k)
+{
+	struct grown first = { .score = INFINITY }, best;
+	bool found = false, noise;
+
+	if (k && !search_known(x, k, &first, &found)) return false;
+	if (found) return true;
+	if (!xray_sample_pieces(x, enough_work) || !search(x, k ? k->form : 0, &best)) return false;
 	bool sampled = x->stride > 1;
-	struct plan found = x->replica;
-	bool noise;
-	if (!xray_sample_pieces(x, 0) || !is_noise(x, &found, &noise) || (sampled && !noise && !grow_from(x, &found))) return false;
-	if (replica_explains(x) || x->score <= first.score) return prefer(x, start);
+	x->patience = x->work + growth;
+	if (!xray_sample_pieces(x, 0) || !is_noise(x, &best.plan, &noise) || (sampled && !noise && !grow_from(x, &best.plan))) return false;
+	if (replica_explains(x) || x->score <= first.score) return prefer(x, k);
 	x->replica = first.plan;
 	return xray_settle(x);
+}
+
+bool replica_without(struct xray *x, const struct plan *without)
+{
+	x->replica = *without;
+	x->patience = x->work + growth;
+	return xray_settle(x) && replica_grow(x);
 }

@@ -34,19 +34,26 @@ bool replica_grow(struct xray *x);
  * x->work reaches x->patience. */
 bool replica_descend(struct xray *x, bool mistakes);
 
-/* replica_grow from each way to compute in turn (token by token with exact sums, the same in float32,
- * in chunks of 64, 32, 16, 128, or in a second form that has no chunks) until one explains all; start, the contract's plan
- * where not NULL, is tried before them. Of what gives the same numbers it takes what start has, or without it the op's
- * contracts. If none explains all, replica_descend from what each has become and from the bare model, the best first: a
- * mistake is thought of only when no roundings explain the outputs. */
-bool replica_search(struct xray *x, const struct plan *start);
+/* From the nearest of the contract's known structures, where k is not NULL; if that does not identify the call's, replica_grow from each
+ * way to compute in turn (token by token with exact sums, the same in float32, in chunks of 64, 32, 16, 128, or in a second form that
+ * has no chunks; those of the contract's form first) until one explains all. Of what gives the same numbers it takes what the contract
+ * has, or without one the op's contracts. If none explains all, replica_descend from what each has become and from the bare model, the
+ * best first: a mistake is thought of only when no roundings explain the outputs. Nothing that x bans is tried. It ends, whatever is
+ * left, after some 2^37 element operations. */
+bool replica_search(struct xray *x, const struct contract *k);
+
+/* replica_grow from this plan alone. */
+bool replica_without(struct xray *x, const struct plan *without);
+
+/* Is the kernel's structure identified: does the replica explain all of the call, evenly, or, where it rounds inside, 99 % of each
+ * output's error? x->d is lost. */
+bool replica_identified(struct xray *x, bool *yes);
+
+/* May the replica round the site to that type? It is in its form, not banned, and no store in its own type. */
+bool replica_may_round(const struct xray *x, int site, int type);
 
 /* Where float32's noise makes more than this share of the replica's error, roundings cannot be told apart. */
 extern const double saturated;
-
-/* Where roundings inside the replica may tip over, rarely and by much, float32's noise has no variance to be held
- * against: then 99 % of the error of each output is enough. share: xray_explained's. */
-bool replica_nearly_explains(const struct xray *x, const double share[MAX_OUT]);
 
 /* Nothing but float32's noise is left. */
 bool replica_explains(const struct xray *x);

@@ -6,12 +6,13 @@
 
 static const char *type_of(const struct suspect *s) { return s->site >= 0 ? rounding_name(s->format, s->rounding) : "mistake"; }
 
-static void replica_line(FILE *to, const struct verdict *v)
+/* What is computed, and what is rounded. */
+static void identified_line(FILE *to, const struct verdict *v)
 {
 	const struct profile *p = &v->x.profile;
 	int rounded = 0;
 
-	fprintf(to, "  x-ray     form %s", v->op->forms[p->replica.form].name);
+	fprintf(to, "form %s", v->op->forms[p->replica.form].name);
 	if (p->replica.chunk) fprintf(to, ", chunks of %zu", p->replica.chunk);
 	for (int j = 0; j < p->n; j++) {
 		const struct reading *r = &p->reading[j];
@@ -21,6 +22,15 @@ static void replica_line(FILE *to, const struct verdict *v)
 	if (p->amplified > saturated)
 		fprintf(to, "; float32's noise alone makes %.3g %% of the error that the contract's roundings do: no site can be told\n", 100 * p->amplified);
 	else fputs(rounded ? "\n" : "; rounds nothing\n", to);
+}
+
+static void structure_lines(FILE *to, const struct verdict *v)
+{
+	const struct profile *p = &v->x.profile;
+
+	fputs("  structure ", to);
+	if (v->x.identified) identified_line(to, v);
+	else fprintf(to, "not identified; of what is left, %.3g times float32's noise, %s\n", sqrt(v->x.left), v->x.where);
 	for (int i = 0; i < v->n_out; i++) {
 		int o = v->out[i].out;
 		fprintf(to, "            %-14s %8.4f %% of the error explained, %8.4f %% of elements equal to the replica's to the bit\n",
@@ -46,7 +56,7 @@ void report_power(FILE *to, const struct verdict *v)
 	const int *count = v->x.count;
 
 	if (!v->examined) return;
-	replica_line(to, v);
+	structure_lines(to, v);
 	fprintf(to, "  power     %d suspects ruled out, %d not visible on these inputs", count[RULED_OUT], count[INVISIBLE]);
 	if (count[INVISIBLE]) fputs(": ", to);
 	names(to, v, INVISIBLE, 6);
@@ -84,5 +94,5 @@ json_t *report_xray_json(const struct verdict *v)
 			"bit_equal", report_number(p->out[o].bit_equal), "rms", report_number(p->out[o].rms)));
 	}
 	return json_pack("{s:s, s:I, s:o, s:o, s:b, s:s, s:o, s:o}", "form", v->op->forms[p->replica.form].name, "chunk", (json_int_t)p->replica.chunk,
-		"left", report_number(v->x.left), "amplified", report_number(p->amplified), "explained", v->x.explained, "where", v->x.where, "outputs", outputs, "suspects", suspects);
+		"left", report_number(v->x.left), "amplified", report_number(p->amplified), "identified", v->x.identified, "where", v->x.where, "outputs", outputs, "suspects", suspects);
 }

@@ -33,18 +33,27 @@ struct examination {
 	struct suspect suspect[MAX_SUSPECT];    /* those that are made come first, by size */
 	int n, count[INVISIBLE + 1];    /* suspects by state */
 	double left;                    /* mean square of what is left, in units of float32's noise: near or below 1 */
-	bool explained;                 /* left is no more than a correct kernel's, or, where the replica rounds
-	                                   inside, at least 99 % of each output's error is explained, or it is of an
-	                                   iteration that runs free */
-	char where[256];                /* where what is left sits, if not explained, */
+	bool identified;                /* the structure: see replica_identified; of another no rounding is said */
+	bool runs_free;                 /* an iteration that is not anchored and rounds inside: noise is amplified, and need not be explained */
+	char where[256];                /* where what is left sits, if not identified, */
 	struct generic generic;         /* and what it amounts to; share 0: to nothing simple */
 };
 
-/* Examines a bound call: finds the replica, from the contract's own roundings first where k is not NULL,
- * and says of each suspect whether it is made (convicted), ruled out, or not visible on these inputs.
- * E_MEMORY is the only error. */
-bool examine(struct examination *x, const struct call *call, const struct contract *k,
-	void (*tick)(const char *, size_t, size_t), struct error *e);
+/* What an examination asks of the rules. */
+struct rules_say {
+	bool hold;                      /* those of the contract, for the call as it is */
+	/* *yes: would they, were these mistakes in the reference? plan: its form and its mistakes count. */
+	bool (*hold_with)(const struct rules_say *r, const struct plan *plan, bool *yes, struct error *e);
+	const struct call *call;
+	const struct contract *contract;
+	void (*tick)(const char *, size_t, size_t);
+};
+
+/* Examines the call under the contract: finds the replica and says of each suspect whether it is made (convicted), ruled out, or not
+ * visible on these inputs. A mistake is made if its coefficient is 1 within its error and within 0.05, and, where the structure is not
+ * identified, if the rules hold with it that did not without, or if no rounding explains as well. A rounding that the contract does
+ * not allow is made if the structure is identified, and none that has it not explains as well. E_MEMORY is the only error. */
+bool examine(struct examination *x, const struct rules_say *rules, struct error *e);
 
 /* Turns convicted roundings that the contract allows into allowed ones, and back. A contract excuses
  * roundings, never a mistake. */

@@ -53,10 +53,14 @@ struct verdict {
 	char reason[MAX_REASON][256];
 };
 
+/* Whose error must be explained to pass: nobody's, that of etalon's own kernels, all captures'. */
+enum explained { NONE_EXPLAINED, OWN_EXPLAINED, ALL_EXPLAINED };
+
 struct judging {
 	const char *contract;           /* a name, "auto", or NULL: the capture's own, else the op's tightest */
 	const char *truth;              /* an arithmetic, or NULL: dd where the work allows, else f64 */
 	bool quick;                     /* the contract's rules only, no x-ray */
+	enum explained explained;
 	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
 };
 

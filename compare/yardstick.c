@@ -13,7 +13,7 @@ enum { LADDER = sizeof ladder / sizeof *ladder, LADDER_F64 = 1, LADDER_DD = 2 };
 /* The lane's plan, which may be that already; false: no such arithmetic. */
 static bool take(struct lane *l, const char *spec, struct error *e)
 {
-	struct plan p = { 0 };
+	struct plan p = l->plan;
 
 	if (!arith_by_name(spec, &p.arith, &p.bits)) return error_set(e, E_USAGE, spec, NO_OFFSET, "expected f64, dd or mpfr:BITS");
 	if (l->plan.arith == p.arith && l->plan.bits == p.bits) return true;
@@ -78,12 +78,15 @@ static bool make_room(struct yardstick *y, const struct call *call, struct error
 		|| error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the truth of %zu elements", call->out_count[0]);
 }
 
-bool yardstick_make(struct yardstick *y, const struct call *call, const char *truth,
+bool yardstick_make(struct yardstick *y, const struct call *call, const struct yardstick_of *of,
 	void (*tick)(const char *, size_t, size_t), struct error *e)
 {
 	struct truth *t = &y->truth;
+	const char *truth = of->truth;
 
 	*y = (struct yardstick){ .truth.rung = LADDER_F64, .tick = tick, .at = SIZE_MAX };
+	if (of->model) y->model = (struct plan){ .form = of->model->form, .chunk = of->model->chunk, .mistakes = of->model->mistakes };
+	t->first_lane.plan = t->second_lane.plan = y->model;
 	if (!make_room(y, call, e) || !count_work(y, call, e)) return false;
 	if (!truth) t->rung = t->work <= dd_work ? LADDER_DD : LADDER_F64;
 	if (truth ? !named_truth(t, truth, e) : !take_both(t, ladder[t->rung], ladder[t->rung - 1], e)) return false;
@@ -163,6 +166,9 @@ static bool begin(struct yardstick *y, const struct call *call, const struct con
 
 	plan_contract(&model, k);
 	model.random = true;
+	model.region = k;
+	model.mistakes = y->model.mistakes;
+	if (model.mistakes && y->model.form != model.form) model.form = y->model.form, model.chunk = y->model.chunk, model.region = NULL;
 	if (y->tick) {
 		noisy_stage.tick = y->tick;
 		noisy_stage.stage = k->name;

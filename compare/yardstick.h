@@ -23,12 +23,16 @@ struct yardstick {
 	struct truth truth;                             /* of the strip that is held */
 	bool whole;                                     /* its second opinion and its sample too */
 	struct expected expected[MAX_CONTRACT];         /* made when first asked for: runs is 0 before */
+	struct plan model;                              /* its form and mistakes are the truth's and the noisy runs' */
 	void (*tick)(const char *stage, size_t done, size_t total);
 };
 
-/* Makes the truth in the named arithmetic (NULL: dd where the work allows, else f64). Freed with
- * yardstick_free, also when false. */
-bool yardstick_make(struct yardstick *y, const struct call *call, const char *truth,
+/* What a yardstick is made of: the arithmetic of the truth (NULL: dd where the work allows, else f64); a plan whose form and mistakes it
+ * has (NULL: the reference as it is). */
+struct yardstick_of { const char *truth; const struct plan *model; };
+
+/* Freed with yardstick_free, also when false. */
+bool yardstick_make(struct yardstick *y, const struct call *call, const struct yardstick_of *of,
 	void (*tick)(const char *, size_t, size_t), struct error *e);
 void yardstick_free(struct yardstick *y);
 

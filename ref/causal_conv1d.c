@@ -154,8 +154,8 @@ static const struct mistake_spec mistakes[] = {
 };
 #define BF16 { true, FMT_BF16, ROUND_NEAREST_EVEN }
 static const struct contract contracts[] = {
-	{ "f32", "all in float32", 0, 0, {{ 0 }} },
-	{ "conv_bf16", "the sum rounded to bf16 before the activation", 0, 0, { [SITE_CONV] = BF16 } },
+	{ "f32", "all in float32", 0, 0, {{ 0 }}, NULL },
+	{ "conv_bf16", "the sum rounded to bf16 before the activation", 0, 0, { [SITE_CONV] = BF16 }, NULL },
 	{ 0 }
 };
 

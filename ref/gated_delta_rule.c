@@ -165,22 +165,28 @@ static const struct site_spec sites[] = {
 #define BF16 { true, FMT_BF16, ROUND_NEAREST_EVEN }
 #define BF16X2 { true, FMT_BF16X2, ROUND_NEAREST_EVEN }
 #define TF32_RZ { true, FMT_TF32, ROUND_ZERO }
+static const struct structure chunked_kernels[] = {
+	{ "factors_on_rows", {          /* of v and k, as flash-linear-attention has them */
+		[SITE_Q] = BF16, [SITE_K] = BF16, [SITE_INVERSE_MERGE] = TF32_RZ, [SITE_INVERSE] = BF16, [SITE_BETA_V] = BF16,
+		[SITE_BETA_K] = BF16, [SITE_U] = BF16, [SITE_W] = BF16, [SITE_STATE_OPERAND] = BF16, [SITE_ATTENTION] = BF16,
+		[SITE_V_NEW] = BF16, [SITE_V_NEW_DECAYED] = BF16 } },
+	{ "factors_on_columns", {       /* of T; q, k and v as given: etalon's own fast kernel */
+		[SITE_INVERSE_BETA] = BF16, [SITE_INVERSE_BETA_K] = BF16, [SITE_U] = BF16, [SITE_W] = BF16, [SITE_STATE_OPERAND] = BF16,
+		[SITE_ATTENTION] = BF16, [SITE_V_NEW] = BF16, [SITE_V_NEW_DECAYED_K] = BF16 } },
+	{ 0 }
+};
 static const struct contract contracts[] = {
-	{ "f32", "token by token, all in float32", FORM_SEQUENTIAL, 0, {{ 0 }} },
-	{ "chunk_f32", "chunks of 64, all in float32", FORM_CHUNK, 64, {{ 0 }} },
+	{ "f32", "token by token, all in float32", FORM_SEQUENTIAL, 0, {{ 0 }}, NULL },
+	{ "chunk_f32", "chunks of 64, all in float32", FORM_CHUNK, 64, {{ 0 }}, NULL },
 	{ "chunk_bf16x2", "chunks of 64 on tensor cores: operands of products as sums of two bf16 (the product of second parts left out), the carried state in float32", FORM_CHUNK, 64, {
 		[SITE_INVERSE_BETA] = BF16X2, [SITE_INVERSE_BETA_K] = BF16X2, [SITE_W] = BF16X2, [SITE_STATE_OPERAND] = BF16X2,
-		[SITE_ATTENTION] = BF16X2, [SITE_V_NEW] = BF16X2, [SITE_V_NEW_DECAYED_K] = BF16X2 } },
-	{ "chunk_bf16_merge_f32", "chunks of 64 on tensor cores: operands of products in bf16, but q, k and v as given; blocks of "
-		"the inverse merged in float32, the carried state in float32", FORM_CHUNK, 64, {
-		[SITE_INVERSE_BETA] = BF16, [SITE_INVERSE_BETA_K] = BF16, [SITE_U] = BF16, [SITE_W] = BF16,
-		[SITE_STATE_OPERAND] = BF16, [SITE_ATTENTION] = BF16, [SITE_V_NEW] = BF16, [SITE_V_NEW_DECAYED_K] = BF16 } },
-	{ "chunk_bf16", "chunks of 64 on tensor cores: operands of products in bf16, blocks of the inverse merged in TF32, "
-		"the carried state in float32", FORM_CHUNK, 64, {
-		[SITE_Q] = BF16, [SITE_K] = BF16, [SITE_INVERSE_MERGE] = TF32_RZ, [SITE_INVERSE] = BF16,
-		[SITE_BETA_V] = BF16, [SITE_BETA_K] = BF16, [SITE_U] = BF16, [SITE_W] = BF16,
-		[SITE_STATE_OPERAND] = BF16, [SITE_ATTENTION] = BF16, [SITE_V_NEW] = BF16, [SITE_V_NEW_DECAYED] = BF16 } },
-	{ "state_bf16", "token by token in float32, the state kept in bf16", FORM_SEQUENTIAL, 0, { [SITE_STATE] = BF16 } },
+		[SITE_ATTENTION] = BF16X2, [SITE_V_NEW] = BF16X2, [SITE_V_NEW_DECAYED_K] = BF16X2 }, NULL },
+	{ "bf16_operands", "in chunks on tensor cores: bf16 operands of products, in any arrangement; the inverse merged in TF32, its blocks of "
+		"any size; sums and the carried state in float32", FORM_CHUNK, 64, {
+		[SITE_Q] = BF16, [SITE_K] = BF16, [SITE_INVERSE_MERGE] = TF32_RZ, [SITE_INVERSE] = BF16, [SITE_BETA_V] = BF16, [SITE_BETA_K] = BF16,
+		[SITE_INVERSE_BETA] = BF16, [SITE_INVERSE_BETA_K] = BF16, [SITE_U] = BF16, [SITE_W] = BF16, [SITE_STATE_OPERAND] = BF16,
+		[SITE_ATTENTION] = BF16, [SITE_V_NEW] = BF16, [SITE_V_NEW_DECAYED] = BF16, [SITE_V_NEW_DECAYED_K] = BF16 }, chunked_kernels },
+	{ "state_bf16", "token by token in float32, the state kept in bf16", FORM_SEQUENTIAL, 0, { [SITE_STATE] = BF16 }, NULL },
 	{ 0 }
 };
 

@@ -100,10 +100,10 @@ static const struct mistake_spec mistakes[] = {
 };
 #define BF16 { true, FMT_BF16, ROUND_NEAREST_EVEN }
 static const struct contract contracts[] = {
-	{ "f32", "all in float32, in one pass", 0, 0, {{ 0 }} },
-	{ "product_bf16", "the product rounded to bf16 before the addition", 0, 0, { [SITE_PRODUCT] = BF16 } },
+	{ "f32", "all in float32, in one pass", 0, 0, {{ 0 }}, NULL },
+	{ "product_bf16", "the product rounded to bf16 before the addition", 0, 0, { [SITE_PRODUCT] = BF16 }, NULL },
 	{ "bf16", "the same, and g and its sigmoid rounded to bf16, as separate kernels hand them on", 0, 0,
-		{ [SITE_GATE] = BF16, [SITE_SIGMOID] = BF16, [SITE_PRODUCT] = BF16 } },
+		{ [SITE_GATE] = BF16, [SITE_SIGMOID] = BF16, [SITE_PRODUCT] = BF16 }, NULL },
 	{ 0 }
 };
 

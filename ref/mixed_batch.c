@@ -217,10 +217,10 @@ static const struct site_spec sites[] = {
 
 #define BF16 { true, FMT_BF16, ROUND_NEAREST_EVEN }
 static const struct contract contracts[] = {
-	{ "f32", "all in float32", 0, 0, {{ 0 }} },
-	{ "pool_bf16", "all in float32, the state rounded to bf16 where it is stored in a slot", 0, 0, { [SITE_POOL] = BF16 } },
+	{ "f32", "all in float32", 0, 0, {{ 0 }}, NULL },
+	{ "pool_bf16", "all in float32, the state rounded to bf16 where it is stored in a slot", 0, 0, { [SITE_POOL] = BF16 }, NULL },
 	{ "scratch_bf16", "the same, and the convolution's output and o rounded to bf16", 0, 0,
-		{ [SITE_POOL] = BF16, [SITE_CONV_OUT] = BF16, [SITE_O] = BF16 } },
+		{ [SITE_POOL] = BF16, [SITE_CONV_OUT] = BF16, [SITE_O] = BF16 }, NULL },
 	{ 0 }
 };
 

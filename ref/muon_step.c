@@ -198,12 +198,12 @@ static const struct mistake_spec mistakes[] = {
 #define STORED(T) { [SITE_X0] = T, [SITE_GRAM] = T, [SITE_Z] = T, [SITE_Q] = T, [SITE_RZ] = T, [SITE_R] = T, \
 	[SITE_X] = T, [SITE_O] = T }
 static const struct contract contracts[] = {
-	{ "f32", "all in float32", FULL, 0, {{ 0 }} },
-	{ "lower_f32", "all in float32" NS_MIRRORED, LOWER, 0, {{ 0 }} },
-	{ "f16", "every matrix of the iteration stored in float16, all else in float32", FULL, 0, STORED(NS_F16) },
-	{ "lower_f16", "every matrix of the iteration stored in float16, all else in float32" NS_MIRRORED, LOWER, 0, STORED(NS_F16) },
-	{ "bf16", "every matrix of the iteration stored in bf16, all else in float32", FULL, 0, STORED(NS_BF16) },
-	{ "lower_bf16", "every matrix of the iteration stored in bf16, all else in float32" NS_MIRRORED, LOWER, 0, STORED(NS_BF16) },
+	{ "f32", "all in float32", FULL, 0, {{ 0 }}, NULL },
+	{ "lower_f32", "all in float32" NS_MIRRORED, LOWER, 0, {{ 0 }}, NULL },
+	{ "f16", "every matrix of the iteration stored in float16, all else in float32", FULL, 0, STORED(NS_F16), NULL },
+	{ "lower_f16", "every matrix of the iteration stored in float16, all else in float32" NS_MIRRORED, LOWER, 0, STORED(NS_F16), NULL },
+	{ "bf16", "every matrix of the iteration stored in bf16, all else in float32", FULL, 0, STORED(NS_BF16), NULL },
+	{ "lower_bf16", "every matrix of the iteration stored in bf16, all else in float32" NS_MIRRORED, LOWER, 0, STORED(NS_BF16), NULL },
 	{ 0 }
 };
 

@@ -48,12 +48,18 @@ struct mistake_spec {
 };
 
 struct site_rounding { bool on; enum format format; enum rounding rounding; };
+
+/* A kernel that is known to lie in a contract: what it rounds. */
+struct structure { const char *name; struct site_rounding site[MAX_SITE]; };
+
+/* A region: computing in float32, a kernel may round at each of these sites, to that type or a finer one, in chunks of any size. */
 struct contract {
 	const char *name;
 	const char *what;
 	int form;
 	size_t chunk;           /* chunked forms */
-	struct site_rounding site[MAX_SITE];    /* what a kernel may round, beyond f32 throughout */
+	struct site_rounding site[MAX_SITE];
+	const struct structure *structures;     /* ends with a NULL name; NULL: one, that rounds at all sites */
 };
 
 /* One way to compute the op, cut into pieces that know nothing of each other. */
@@ -166,6 +172,7 @@ struct plan {
 	struct site_rounding round[MAX_SITE];
 	size_t stride;                          /* only every stride-th piece, where above 1; answers elsewhere are 0 */
 	bool random;                            /* round at sites in a random direction */
+	const struct contract *region;          /* of noisy runs behind sigma: each is a structure of its own, see plan_draw; NULL: all are this plan */
 	uint64_t seed;                          /* of the random stream */
 	struct judged *judged;                  /* may be NULL */
 	void (*tick)(size_t done, size_t total); /* may be NULL; called by one thread at a time */
@@ -176,8 +183,15 @@ struct plan plan_plain(const struct arith *a, int bits);
 
 /* Adds a mistake to the plan; chooses the form, where only one that is not the first can make it. */
 void plan_mistake(struct plan *p, const struct op *op, int mistake);
-/* The plan that rounds where the contract lets a kernel round. */
-void plan_contract(struct plan *p, const struct contract *k);
+/* The plan of the contract's known structure i < contract_structures(k): a kernel that the contract was made for. */
+int contract_structures(const struct contract *k);
+void plan_structure(struct plan *p, const struct contract *k, int i);
+void plan_contract(struct plan *p, const struct contract *k);   /* of the first */
+/* Any kernel of the region: at each site what one of the known structures does there, in chunks of any usual size, drawn by the seed. */
+void plan_draw(struct plan *p, const struct contract *k, uint64_t seed);
+
+/* May a kernel under the contract round the site so? To the contract's type, or a finer one. */
+bool contract_allows(const struct contract *k, int site, const struct site_rounding *r);
 
 struct answer {
 	double *hi[MAX_OUT], *lo[MAX_OUT];      /* lo: NULL unless the arithmetic is wide */

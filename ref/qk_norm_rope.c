@@ -225,11 +225,11 @@ static const struct mistake_spec mistakes[] = {
 };
 #define BF16 { true, FMT_BF16, ROUND_NEAREST_EVEN }
 static const struct contract contracts[] = {
-	{ "f32", "all in float32, in one pass", 0, 0, {{ 0 }} },
+	{ "f32", "all in float32, in one pass", 0, 0, {{ 0 }}, NULL },
 	{ "weighted_bf16", "the normed heads rounded to bf16 before they turn, as separate kernels hand them on", 0, 0,
-		{ [SITE_WEIGHTED] = BF16 } },
+		{ [SITE_WEIGHTED] = BF16 }, NULL },
 	{ "bf16", "the same, and cosine, sine and each product rounded to bf16", 0, 0,
-		{ [SITE_WEIGHTED] = BF16, [SITE_COS_SIN] = BF16, [SITE_PRODUCTS] = BF16 } },
+		{ [SITE_WEIGHTED] = BF16, [SITE_COS_SIN] = BF16, [SITE_PRODUCTS] = BF16 }, NULL },
 	{ 0 }
 };
 

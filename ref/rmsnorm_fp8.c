@@ -179,10 +179,10 @@ static const struct mistake_spec mistakes[] = {
 };
 #define BF16 { true, FMT_BF16, ROUND_NEAREST_EVEN }
 static const struct contract contracts[] = {
-	{ "f32", "all in float32 until the store as e4m3, in one pass", 0, 0, {{ 0 }} },
-	{ "residual_bf16", "the sum with the residual rounded to bf16 before the norm", 0, 0, { [SITE_RESIDUAL] = BF16 } },
+	{ "f32", "all in float32 until the store as e4m3, in one pass", 0, 0, {{ 0 }}, NULL },
+	{ "residual_bf16", "the sum with the residual rounded to bf16 before the norm", 0, 0, { [SITE_RESIDUAL] = BF16 }, NULL },
 	{ "weighted_bf16", "the same, and the norm's output rounded to bf16, as separate kernels hand it on", 0, 0,
-		{ [SITE_RESIDUAL] = BF16, [SITE_WEIGHTED] = BF16 } },
+		{ [SITE_RESIDUAL] = BF16, [SITE_WEIGHTED] = BF16 }, NULL },
 	{ 0 }
 };
 

@@ -171,9 +171,9 @@ static const struct mistake_spec mistakes[] = {
 };
 #define BF16 { true, FMT_BF16, ROUND_NEAREST_EVEN }
 static const struct contract contracts[] = {
-	{ "f32", "all in float32", 0, 0, {{ 0 }} },
-	{ "cos_sin_bf16", "cosine and sine rounded to bf16", 0, 0, { [SITE_COS_SIN] = BF16 } },
-	{ "bf16", "cosine, sine and each product rounded to bf16", 0, 0, { [SITE_COS_SIN] = BF16, [SITE_PRODUCTS] = BF16 } },
+	{ "f32", "all in float32", 0, 0, {{ 0 }}, NULL },
+	{ "cos_sin_bf16", "cosine and sine rounded to bf16", 0, 0, { [SITE_COS_SIN] = BF16 }, NULL },
+	{ "bf16", "cosine, sine and each product rounded to bf16", 0, 0, { [SITE_COS_SIN] = BF16, [SITE_PRODUCTS] = BF16 }, NULL },
 	{ 0 }
 };
 

@@ -9,12 +9,6 @@ struct plan plan_plain(const struct arith *a, int bits)
 	return (struct plan){ .arith = a, .bits = bits };
 }
 
-void plan_contract(struct plan *p, const struct contract *k)
-{
-	p->form = k->form;
-	p->chunk = k->chunk;
-	memcpy(p->round, k->site, sizeof p->round);
-}
 
 void plan_mistake(struct plan *p, const struct op *op, int mistake)
 {

@@ -128,12 +128,12 @@ static inline bool says(const char *said, const char *alternatives)
 static inline const char *complaint(const struct invention *m, const struct verdict *v, struct capture *right, struct capture *wrong)
 {
 	static char text[512];
-	const char *said = v->x.explained ? v->reason[0] : v->x.where;
+	const char *said = v->x.identified ? v->reason[0] : v->x.where;
 
 	text[0] = 0;
 	if (v->outcome != FAIL) return outcome_name[v->outcome];
 	for (int i = 0; i < v->x.n; i++)
-		if (v->x.suspect[i].state == CONVICTED && (v->x.explained || v->x.suspect[i].site < 0)) snprintf(text, sizeof text, "taken for %s", v->x.suspect[i].name);
+		if (v->x.suspect[i].state == CONVICTED) snprintf(text, sizeof text, "taken for %s", v->x.suspect[i].name);
 	if (!says(said, m->where)) snprintf(text, sizeof text, "said to be '%s', expected '%s'", said, m->where);
 	for (int i = 0; i < v->n_out; i++) {
 		const struct output_verdict *o = &v->out[i];

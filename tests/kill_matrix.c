@@ -59,13 +59,14 @@ static int units_of(const struct op *op, const struct arguments *a, struct unit 
 	int n = 0, n_fault = list ? faults(op, a->fault, list) : 0;
 
 	for (const struct contract *k = op->contracts; k->name; k++)
-		for (int narrow = 1; narrow >= 0; narrow--) {
+		for (int i = 0; i < 2 * contract_structures(k); i++) {
+			const struct model model = { op, k, i / 2, i % 2 == 0 };
 			int cases = 0;
 			for (const struct test_case *t = test_cases; t->op; t++) {
-				int seeds = !model_fits(&(struct model){ op, k, narrow }, t) ? 0 : a->small || a->fault || op->iterates ? 1 : cost(t) < cheap ? CHEAP_SEEDS : SEEDS;
-				if (!wanted(t, op, a) || (op->iterates ? narrow || a->small : a->small && !narrow)) continue;
+				int seeds = !model_fits(&model, t) ? 0 : a->small || a->fault || op->iterates ? 1 : cost(t) < cheap ? CHEAP_SEEDS : SEEDS;
+				if (!wanted(t, op, a) || (op->iterates ? model.narrow || a->small : a->small && !model.narrow)) continue;
 				if (a->small && ++cases > SMALL_CASES) break;
-				unit[n++] = (struct unit){ .model = { op, k, narrow }, .kase = t, .seeds = seeds, .n_fault = n_fault,
+				unit[n++] = (struct unit){ .model = model, .kase = t, .seeds = seeds, .n_fault = n_fault,
 					.fault = list, .cell = calloc((size_t)n_fault, sizeof(struct cell)) };
 			}
 		}

@@ -10,6 +10,7 @@
 struct model {
 	const struct op *op;
 	const struct contract *contract;
+	int structure;          /* of the contract's known ones */
 	bool narrow;            /* y, o and residual_out are stored in bf16, else in float32 */
 };
 
@@ -22,6 +23,9 @@ enum { MAX_FAULT = 96, MAX_OUTPUT = 2 };
 int faults_of(const struct op *op, struct fault *list);
 
 /* The model's plan with the fault; NULL: clean. */
+/* The structure's name, or the contract's where it has one only. */
+const char *model_name(const struct model *m);
+
 struct plan model_plan(const struct model *m, const struct fault *f);
 
 /* A fault that the model cannot have: of another form, allowed by its contract, or no more than its store. */

@@ -18,11 +18,16 @@ int faults_of(const struct op *op, struct fault *list)
 	return n;
 }
 
+const char *model_name(const struct model *m)
+{
+	return m->contract->structures ? m->contract->structures[m->structure].name : m->contract->name;
+}
+
 struct plan model_plan(const struct model *m, const struct fault *f)
 {
 	struct plan p = plan_plain(&arith_f32, 24);
 
-	plan_contract(&p, m->contract);
+	plan_structure(&p, m->contract, m->structure);
 	if (f && f->mistake >= 0) plan_mistake(&p, m->op, f->mistake);
 	else if (f) p.round[f->site] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
 	return p;

@@ -10,7 +10,7 @@ struct sum { int possible, seen, caught, named, faint, cell[FATES], clean, alarm
 
 static bool same_model(const struct model *a, const struct model *b)
 {
-	return a->op == b->op && a->contract == b->contract && a->narrow == b->narrow;
+	return a->op == b->op && a->contract == b->contract && a->structure == b->structure && a->narrow == b->narrow;
 }
 
 static const char *stores(const struct model *m) { return m->narrow ? "bf16" : "f32"; }
@@ -63,7 +63,7 @@ static void matrix(const struct unit *u, int n, const struct op *op)
 	struct axes a = axes_of(u, n, op);
 
 	printf("### %s\n\n```\nmodels, a letter each:", op->name);
-	for (int m = 0; m < a.models; m++) printf("%s %s to %s", m ? "," : "", a.model[m].contract->name, stores(&a.model[m]));
+	for (int m = 0; m < a.models; m++) printf("%s %s to %s", m ? "," : "", model_name(&a.model[m]), stores(&a.model[m]));
 	printf("\n\n%-30s", "");
 	for (int k = 0; k < a.cases; k++) printf("  %-*s", width(&a, k), a.kase[k]->name);
 	putchar('\n');
@@ -153,7 +153,7 @@ static struct sum totals(const struct unit *u, int n)
 		struct axes a = axes_of(u, n, ops[o]);
 		for (int m = 0; m < a.models; m++) {
 			struct sum s = sum_of(u, n, &a.model[m]);
-			total_line(ops[o]->name, a.model[m].contract->name, stores(&a.model[m]), &s);
+			total_line(ops[o]->name, model_name(&a.model[m]), stores(&a.model[m]), &s);
 			add(&all, &s);
 		}
 	}
@@ -168,7 +168,7 @@ static void cell_line(const struct unit *u, int f)
 {
 	const struct cell *c = &u->cell[f];
 
-	printf("%-28s %-13s %-4s %-18s %9.3g  %-17s", u->fault[f].name, u->model.contract->name, stores(&u->model), u->kase->name, c->size, fate_name[c->fate]);
+	printf("%-28s %-13s %-4s %-18s %9.3g  %-17s", u->fault[f].name, model_name(&u->model), stores(&u->model), u->kase->name, c->size, fate_name[c->fate]);
 	if (c->convicted) printf(" %s %.3f ± %.2g%s", c->first, c->coefficient, c->error, c->convicted > 1 ? " and others" : "");
 	if (c->fate == UNNAMED) printf(" %.100s", c->reason);
 	putchar('\n');
@@ -199,7 +199,7 @@ static void never_seen(const struct unit *u, int n)
 					if (c->fate == UNSEEN && c->size > most) most = c->size;
 				}
 				if (!seen && most >= 0)
-					printf("%-17s %-28s %-14s %-5s %.3g\n", ops[o]->name, first->fault[f].name, a.model[m].contract->name, stores(&a.model[m]), most);
+					printf("%-17s %-28s %-14s %-5s %.3g\n", ops[o]->name, first->fault[f].name, model_name(&a.model[m]), stores(&a.model[m]), most);
 			}
 	}
 	printf("```\n\n");
@@ -209,7 +209,7 @@ static void alarms(const struct unit *u, int n)
 {
 	printf("\n```\n");
 	for (int i = 0; i < n; i++)
-		if (u[i].alarms) printf("%s %s %s to %s, %d of %d: %s\n", u[i].model.op->name, u[i].kase->name, u[i].model.contract->name,
+		if (u[i].alarms) printf("%s %s %s to %s, %d of %d: %s\n", u[i].model.op->name, u[i].kase->name, model_name(&u[i].model),
 			stores(&u[i].model), u[i].alarms, u[i].clean, u[i].alarm);
 	printf("```\n");
 }
@@ -270,7 +270,7 @@ bool write_table(const char *path, const struct unit *u, int n)
 				for (int f = 0; f < at->n_fault; f++) {
 					const struct cell *c = &at->cell[f];
 					fprintf(to, "%s\t%d\t%d\t%d\t%.4g\t%s\t%s\t%s\t%s\t%s\t%s\t%.4g\t%.4g\t%.4g\t%.3f\n", ops[o]->name, k * (a.models + 1) + m, f, c->fate,
-						c->size, a.kase[k]->name, a.model[m].contract->name, stores(&a.model[m]), at->fault[f].name, fate_name[c->fate],
+						c->size, a.kase[k]->name, model_name(&a.model[m]), stores(&a.model[m]), at->fault[f].name, fate_name[c->fate],
 						c->convicted ? c->first : "-", c->coefficient, c->error, c->left, c->seconds);
 				}
 			}

@@ -142,7 +142,7 @@ bool unit_run(struct unit *u, struct error *e)
 		struct capture c;
 		struct call call;
 		if (!model_case(&u->model, u->kase, (uint64_t)seed, &c, &call, e)) return false;
-		ok = yardstick_make(&y, &call, NULL, NULL, e) && judge_clean(u, &call, &y, (uint64_t)seed, e)
+		ok = yardstick_make(&y, &call, &(struct yardstick_of){ .truth = NULL }, NULL, e) && judge_clean(u, &call, &y, (uint64_t)seed, e)
 			&& (seed > 1 || judge_faults(u, &call, &y, e));
 		yardstick_free(&y);
 		capture_free(&c);

@@ -34,12 +34,12 @@ static double equal(const struct accumulators *a, const char *name, int output)
 static void model_kernels(void **state)
 {
 	static const struct { const char *op, *kase, *contract, *arith, *found; } rows[] = {
-		{ "gated_delta_rule", "prefill", "chunk_bf16", "mma:hopper", "mma:hopper" },
-		{ "gated_delta_rule", "prefill", "chunk_bf16", "mma:blackwell", "mma:hopper" },
-		{ "gated_delta_rule", "prefill", "chunk_bf16", "mma:ampere", "mma:ampere" },
-		{ "gated_delta_rule", "prefill", "chunk_bf16", "f32_tree", "f32_tree" },
-		{ "gated_delta_rule", "prefill", "chunk_bf16", "f64", "exact" },
-		{ "gated_delta_rule", "prefill", "chunk_bf16", "noisy", "exact" },
+		{ "gated_delta_rule", "prefill", "bf16_operands", "mma:hopper", "mma:hopper" },
+		{ "gated_delta_rule", "prefill", "bf16_operands", "mma:blackwell", "mma:hopper" },
+		{ "gated_delta_rule", "prefill", "bf16_operands", "mma:ampere", "mma:ampere" },
+		{ "gated_delta_rule", "prefill", "bf16_operands", "f32_tree", "f32_tree" },
+		{ "gated_delta_rule", "prefill", "bf16_operands", "f64", "exact" },
+		{ "gated_delta_rule", "prefill", "bf16_operands", "noisy", "exact" },
 		{ "gated_delta_rule", "prefill", "f32", "f32", "f32" },
 		{ "gated_delta_rule", "prefill", "f32", "f32_fma", "f32_fma" },
 		{ "gated_delta_rule", "prefill", "f32", "f32_tree", "f32_tree" },
@@ -84,7 +84,7 @@ static void recorded_kernels(void **state)
 {
 	static const char *const lanes[] = { "gated_delta_rule.decode.recurrent",
 		"gated_delta_rule.prefill.etalon", "gated_delta_rule.plain.etalon" };
-	struct accumulators a = recorded("gated_delta_rule.prefill.chunk", "chunk_bf16");
+	struct accumulators a = recorded("gated_delta_rule.prefill.chunk", "bf16_operands");
 
 	(void)state;
 	assert_string_equal(best(&a), "mma:hopper");

@@ -92,6 +92,26 @@ static void what_is_no_baseline_is_refused(void **state)
 	assert_null(baseline_read(scratch("none.json"), &e));
 }
 
+/* A kernel whose structure was identified has to stay so; one whose was not may be either. */
+static void identified_stays_identified(void **state)
+{
+	struct finding known = judged("conv"), unknown = known;
+	json_t *j = written(&known, NULL);
+
+	(void)state;
+	unknown.verdict.x.identified = false;
+	baseline_compare(j, &unknown, 1);
+	assert_int_equal(unknown.verdict.outcome, FAIL);
+	assert_non_null(strstr(unknown.verdict.reason[0], "not identified, which it was"));
+	json_decref(j);
+	unknown = known;
+	unknown.verdict.x.identified = false;
+	j = written(&unknown, NULL);
+	baseline_compare(j, &unknown, 1);
+	assert_int_equal(unknown.verdict.outcome, PASS);
+	json_decref(j);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -99,6 +119,7 @@ int main(void)
 		cmocka_unit_test(what_got_worse_fails),
 		cmocka_unit_test(entries_are_of_one_device_and_toolkit),
 		cmocka_unit_test(what_is_no_baseline_is_refused),
+		cmocka_unit_test(identified_stays_identified),
 	};
 
 	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);

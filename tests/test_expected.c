@@ -156,7 +156,7 @@ static void rows_are_pooled(void **state)
 static void a_looser_contract_expects_more(void **state)
 {
 	static const struct { const char *op, *name, *tight, *loose; double times; } pairs[] = {
-		{ "gated_delta_rule", "tiny_keys", "chunk_f32", "chunk_bf16", 100 },
+		{ "gated_delta_rule", "tiny_keys", "chunk_f32", "bf16_operands", 100 },
 		{ "gated_delta_rule", "decode_state_bf16", "f32", "state_bf16", 100 },
 		{ "rmsnorm", "residual", "f32", "residual_bf16", 100 },
 		{ "rmsnorm", "plain_f32", "f32", "xhat_bf16", 1000 },
@@ -220,9 +220,9 @@ static void same_seeds_same_sigma_on_any_threads(void **state)
 
 	(void)state;
 	omp_set_num_threads(1);
-	expect(&s[0], "gated_delta_rule", "tiny_keys", "chunk_bf16");
+	expect(&s[0], "gated_delta_rule", "tiny_keys", "bf16_operands");
 	omp_set_num_threads(5);
-	expect(&s[1], "gated_delta_rule", "tiny_keys", "chunk_bf16");
+	expect(&s[1], "gated_delta_rule", "tiny_keys", "bf16_operands");
 	omp_set_num_threads(threads);
 	for (int i = 0; i < MAX_OUT; i++) {
 		size_t bytes = s[0].call.out_count[i] * sizeof(double);

@@ -90,8 +90,8 @@ static void tensor_core_kernel_site_by_site(void **state)
 	profile_of(&k, "gated_delta_rule.prefill.chunk");
 	assert_string_equal(k.call.op->forms[k.p.replica.form].name, "chunk");
 	assert_int_equal(k.p.replica.chunk, 64);
-	assert_true(profile_within(&k.p, &k.call, contract_of("gated_delta_rule", "chunk_bf16")));
-	assert_false(profile_within(&k.p, &k.call, contract_of("gated_delta_rule", "chunk_bf16_merge_f32")));
+	assert_true(profile_within(&k.p, &k.call, contract_of("gated_delta_rule", "bf16_operands")));
+	assert_false(profile_within(&k.p, &k.call, contract_of("gated_delta_rule", "chunk_bf16x2")));
 	expect_rounded(&k, "q_norm:bf16 k_norm:bf16 u:bf16 o:bf16 inverse_merge:tf32_rz inverse:bf16 beta_v:bf16 beta_k:bf16 w:bf16 "
 		"state_operand:bf16 attention:bf16 v_new:bf16 v_new_decayed:bf16 ");
 	expect_coefficients(&k, 0.02);
@@ -168,15 +168,18 @@ static void what_cannot_be_seen_is_told(void **state)
 	capture_free(&k.c);
 }
 
-/* Stores are always allowed; a site only in the type and direction that the contract names. */
+/* Stores are always allowed; a site only in the type that the contract names or a finer one, and no site that it does not name. */
 static void a_contract_allows_or_not(void **state)
 {
 	static const struct { const char *site; enum format format; enum rounding rounding; bool chunk, sequential; } rows[] = {
 		{ "o", FMT_BF16, ROUND_NEAREST_EVEN, true, true },
 		{ "inverse_merge", FMT_TF32, ROUND_ZERO, true, false },
-		{ "inverse_merge", FMT_TF32, ROUND_NEAREST_EVEN, false, false },
+		{ "inverse_merge", FMT_TF32, ROUND_NEAREST_EVEN, true, false },
+		{ "inverse_merge", FMT_BF16, ROUND_NEAREST_EVEN, false, false },
 		{ "q_norm", FMT_BF16, ROUND_NEAREST_EVEN, true, false },
-		{ "q_norm", FMT_F16, ROUND_NEAREST_EVEN, false, false },
+		{ "q_norm", FMT_F16, ROUND_ZERO, true, false },
+		{ "q_norm", FMT_BF16, ROUND_ZERO, false, false },
+		{ "q_norm", FMT_E4M3, ROUND_NEAREST_EVEN, false, false },
 		{ "g", FMT_BF16, ROUND_NEAREST_EVEN, false, false },
 		{ "final_state", FMT_BF16, ROUND_NEAREST_EVEN, false, false },
 	};
@@ -190,7 +193,7 @@ static void a_contract_allows_or_not(void **state)
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct profile p = { .n = 0 };
 		p.replica.round[op_site(call.op, rows[i].site)] = (struct site_rounding){ true, rows[i].format, rows[i].rounding };
-		assert_true(profile_within(&p, &call, contract_of("gated_delta_rule", "chunk_bf16")) == rows[i].chunk);
+		assert_true(profile_within(&p, &call, contract_of("gated_delta_rule", "bf16_operands")) == rows[i].chunk);
 		assert_true(profile_within(&p, &call, contract_of("gated_delta_rule", "f32")) == rows[i].sequential);
 	}
 	capture_free(&c);

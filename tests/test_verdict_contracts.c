@@ -29,8 +29,7 @@ static void contracts_allow_what_they_name(void **state)
 {
 	static const struct { const char *op, *name, *contract, *fails; } rows[] = {
 		{ "gated_delta_rule", "decode_state_bf16", "state_bf16", "f32" },
-		{ "gated_delta_rule", "tiny_keys", "chunk_bf16", "chunk_f32" },
-		{ "gated_delta_rule", "tiny_keys", "chunk_bf16_merge_f32", "chunk_f32" },
+		{ "gated_delta_rule", "tiny_keys", "bf16_operands", "chunk_f32" },
 		{ "gated_delta_rule", "tiny_keys", "chunk_bf16x2", "chunk_f32" },
 		{ "rmsnorm", "residual", "residual_bf16", "f32" }, { "rmsnorm", "gated_128", "xhat_bf16", "residual_bf16" },
 		{ "rope", "partial_f32", "bf16", "cos_sin_bf16" }, { "rope", "full", "cos_sin_bf16", "f32" },

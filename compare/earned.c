@@ -1,0 +1,189 @@
+/* Names are earned: what the replica has is said of the kernel only where nothing legal explains as well. */
+#include <math.h>
+
+#include "earned.h"
+
+/* A coefficient is 1: within 0.05, and within three of its errors and what rounding flips, which no fit follows, do to it. */
+static const double off_one = 0.05, flips = 0.005, errors = 3;
+/* Where the structure is not identified what is left is larger than noise, and a coefficient must be as well known as it must be near. */
+static const double well_known = 0.05;
+
+static bool is_one(double c, double error) { return fabs(c - 1) <= off_one && fabs(c - 1) <= flips + errors * error; }
+
+static struct plan less(const struct plan *p, uint64_t mistakes)
+{
+	struct plan q = *p;
+
+	q.mistakes &= ~mistakes;
+	return q;
+}
+
+/* Would something infinite be left without the mistake? Then the kernel overflows as with it. */
+static bool overflows_with(struct xray *x, int m, bool *yes)
+{
+	struct plan with = x->replica;
+
+	x->replica = less(&with, UINT64_C(1) << m);
+	if (!xray_rebase(x)) return false;
+	*yes = isinf(xray_left(x));
+	x->replica = with;
+	return xray_rebase(x);
+}
+
+/* The mistakes that the replica makes whose coefficient is 1, its error at most `most`. */
+static bool coefficients(struct xray *x, double most, uint64_t *one)
+{
+	*one = 0;
+	for (int m = 0; x->call->op->mistakes[m].name; m++) {
+		if (!(x->replica.mistakes >> m & 1)) continue;
+		struct plan without = less(&x->replica, UINT64_C(1) << m);
+		struct look look = look_of(&without);
+		if (!xray_look(x, &look, 1, LOOK_FIT)) return false;
+		bool sure = look.fit.error <= most && is_one(1 - look.fit.value, look.fit.error);
+		if (!sure && !overflows_with(x, m, &sure)) return false;
+		if (sure) *one |= UINT64_C(1) << m;
+	}
+	return true;
+}
+
+/* The same in one fit with every rounding that the replica could have or lose: none of them does what the mistake does. */
+static bool among_roundings(struct xray *x, int m, bool *one)
+{
+	struct lane lane[MAX_SITE + 1];
+	struct coefficient c[MAX_SITE + 1];
+	int n = 1;
+
+	lane[0] = (struct lane){ .plan = less(&x->replica, UINT64_C(1) << m) };
+	for (int k = 0; x->call->op->sites[k].name && n < MAX_REGRESSORS; k++) {
+		struct plan p = x->replica;
+		p.round[k] = p.round[k].on ? (struct site_rounding){ 0 } : site_types[0];
+		if (x->replica.round[k].on || replica_may_round(x, k, 0)) lane[n++] = (struct lane){ .plan = p };
+	}
+	if (!xray_fit_together(x, lane, n, c)) return false;
+	*one = c[0].determined && c[0].error <= well_known && is_one(1 - c[0].value, c[0].error);
+	return true;
+}
+
+/* Does the plan explain as well as the settled replica, to which the call returns? */
+static bool as_good(struct xray *x, const struct plan *replica, const struct plan *other, bool *yes)
+{
+	x->replica = *replica;
+	if (!xray_settle(x)) return false;
+	double score = x->score;
+	x->replica = *other;
+	if (!xray_rebase(x)) return false;
+	*yes = x->score < score + worth_keeping;
+	x->replica = *replica;
+	return xray_rebase(x);
+}
+
+/* Does what grows from `from` under the bans that x has? *grown: what it has grown to. */
+static bool another_explains(struct xray *x, const struct plan *from, struct plan *grown, bool *yes)
+{
+	struct plan replica = x->replica;
+
+	if (!replica_without(x, from)) return false;
+	*grown = x->replica;
+	return as_good(x, &replica, grown, yes);
+}
+
+/* The rules hold, and a small mistake is thought to be made: then no rounding may explain as well. */
+static bool unrivalled(struct xray *x, uint64_t *mistakes)
+{
+	struct plan other, without = less(&x->replica, *mistakes);
+	bool one = true, as_well = true;
+
+	for (int m = 0; x->call->op->mistakes[m].name && one; m++)
+		if (*mistakes >> m & 1 && !among_roundings(x, m, &one)) return false;
+	x->no_mistakes = true;
+	bool ok = !one || another_explains(x, &without, &other, &as_well);
+	x->no_mistakes = false;
+	if (!one || as_well) *mistakes = 0;
+	return ok;
+}
+
+/* Of a structure that is not identified. */
+static bool of_unknown(struct xray *x, const struct rules_say *rules, uint64_t *mistakes, struct error *e)
+{
+	bool hold = true;
+
+	if (!coefficients(x, well_known, mistakes)) return false;
+	if (!*mistakes) return true;
+	if (rules->hold) return unrivalled(x, mistakes);
+	struct plan with = less(&x->replica, ~*mistakes);
+	if (!rules->hold_with(rules, &with, &hold, e)) return false;
+	if (!hold) *mistakes = 0;
+	return true;
+}
+
+/* Sites of the replica that the contract does not allow. */
+static uint64_t forbidden(const struct xray *x, const struct contract *k)
+{
+	uint64_t sites = 0;
+
+	for (int s = 0; k && x->call->op->sites[s].name; s++) {
+		const struct site_rounding *r = &x->replica.round[s];
+		if (r->on && !is_store(x->call, s, r->format) && !contract_allows(k, s, r)) sites |= UINT64_C(1) << s;
+	}
+	return sites;
+}
+
+/* May the sites be left alone, all of them? Then *legal is a replica that leaves them. */
+static bool avoidable(struct xray *x, uint64_t sites, struct plan *legal, bool *yes)
+{
+	struct plan from = x->replica;
+
+	for (int s = 0; s < MAX_SITE; s++)
+		if (sites >> s & 1) x->banned[s] = true, from.round[s] = (struct site_rounding){ 0 };
+	bool ok = another_explains(x, &from, legal, yes);
+	for (int s = 0; s < MAX_SITE; s++) x->banned[s] = false;
+	return ok;
+}
+
+/* Of an identified structure: the forbidden roundings that none that explains as well is without. */
+static bool needed(struct xray *x, const struct contract *k, uint64_t *sites)
+{
+	uint64_t all = forbidden(x, k);
+	struct plan legal;
+	bool avoid = false;
+
+	*sites = 0;
+	if (!all) return true;
+	if (!avoidable(x, all, &legal, &avoid)) return false;
+	if (avoid) {
+		x->replica = legal;
+		return xray_settle(x);
+	}
+	for (int s = 0; s < MAX_SITE; s++) {
+		if (!(all >> s & 1)) continue;
+		if (all != UINT64_C(1) << s && !avoidable(x, UINT64_C(1) << s, &legal, &avoid)) return false;
+		if (!avoid) *sites |= UINT64_C(1) << s;
+	}
+	return true;
+}
+
+/* Roundings alone, besides these mistakes. */
+static bool regrow(struct xray *x, uint64_t mistakes)
+{
+	struct plan kept = less(&x->replica, ~mistakes);
+
+	if (x->replica.mistakes == mistakes) return true;
+	x->no_mistakes = true;
+	bool ok = replica_without(x, &kept);
+	x->no_mistakes = false;
+	return ok;
+}
+
+bool earned_names(struct earned *n, struct xray *x, const struct rules_say *rules, struct error *e)
+{
+	bool identified;
+
+	*n = (struct earned){ 0 };
+	if (!replica_identified(x, &identified)) return false;
+	if (identified) {
+		if (!coefficients(x, 1 / likely, &n->mistakes)) return false;
+	} else if (!of_unknown(x, rules, &n->mistakes, e) || !regrow(x, n->mistakes) || !replica_identified(x, &identified)) {
+		return false;
+	}
+	return !identified || needed(x, rules->contract, &n->sites);
+}
