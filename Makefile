@@ -19,6 +19,9 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell getconf _NPROCESSORS_ONLN)
 endif
 
+# Threads that wait sleep: spinning ones are many times slower beside other work.
+export OMP_WAIT_POLICY ?= passive
+
 # ---- what is built ----
 LIBS := -ljansson -lmpfr -lgmp -lopenblas -lm -ldl -lpthread
 KERNELS := $(filter-out gpu/cuda.cu gpu/model_%.cu,$(wildcard gpu/*.cu))

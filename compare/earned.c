@@ -116,50 +116,35 @@ static bool of_unknown(struct xray *x, const struct rules_say *rules, uint64_t *
 	return true;
 }
 
-/* Sites of the replica that the contract does not allow. */
-static uint64_t forbidden(const struct xray *x, const struct contract *k)
+/* Sites of the replica that the contract does not allow; with `without`, the plan that has them not. */
+static uint64_t forbidden(const struct xray *x, const struct contract *k, struct plan *without)
 {
 	uint64_t sites = 0;
 
-	for (int s = 0; k && x->call->op->sites[s].name; s++) {
+	*without = x->replica;
+	for (int s = 0; x->call->op->sites[s].name; s++) {
 		const struct site_rounding *r = &x->replica.round[s];
-		if (r->on && !is_store(x->call, s, r->format) && !contract_allows(k, s, r)) sites |= UINT64_C(1) << s;
+		if (!r->on || is_store(x->call, s, r->format) || contract_allows(k, s, r)) continue;
+		sites |= UINT64_C(1) << s;
+		without->round[s] = (struct site_rounding){ 0 };
 	}
 	return sites;
 }
 
-/* May the sites be left alone, all of them? Then *legal is a replica that leaves them. */
-static bool avoidable(struct xray *x, uint64_t sites, struct plan *legal, bool *yes)
-{
-	struct plan from = x->replica;
-
-	for (int s = 0; s < MAX_SITE; s++)
-		if (sites >> s & 1) x->banned[s] = true, from.round[s] = (struct site_rounding){ 0 };
-	bool ok = another_explains(x, &from, legal, yes);
-	for (int s = 0; s < MAX_SITE; s++) x->banned[s] = false;
-	return ok;
-}
-
-/* Of an identified structure: the forbidden roundings that none that explains as well is without. */
+/* Of an identified structure: the forbidden roundings, unless one that has none explains as well, which the replica then becomes. */
 static bool needed(struct xray *x, const struct contract *k, uint64_t *sites)
 {
-	uint64_t all = forbidden(x, k);
-	struct plan legal;
-	bool avoid = false;
+	struct plan without, legal;
+	bool avoidable;
 
+	if (!(*sites = forbidden(x, k, &without))) return true;
+	x->only = k;
+	bool ok = another_explains(x, &without, &legal, &avoidable);
+	x->only = NULL;
+	if (!ok || !avoidable) return ok;
 	*sites = 0;
-	if (!all) return true;
-	if (!avoidable(x, all, &legal, &avoid)) return false;
-	if (avoid) {
-		x->replica = legal;
-		return xray_settle(x);
-	}
-	for (int s = 0; s < MAX_SITE; s++) {
-		if (!(all >> s & 1)) continue;
-		if (all != UINT64_C(1) << s && !avoidable(x, UINT64_C(1) << s, &legal, &avoid)) return false;
-		if (!avoid) *sites |= UINT64_C(1) << s;
-	}
-	return true;
+	x->replica = legal;
+	return xray_settle(x);
 }
 
 /* Roundings alone, besides these mistakes. */

@@ -93,7 +93,7 @@ static bool excuse_mistake(struct xray *x, const struct plan *contract, int m)
 
 	x->replica.mistakes &= ~(UINT64_C(1) << m);
 	for (int k = 0; x->call->op->sites[k].name; k++)
-		if (site_in_form(x->call->op, k, before.form) && !before.round[k].on && !x->banned[k]) x->replica.round[k] = contract->round[k];
+		if (site_in_form(x->call->op, k, before.form) && !before.round[k].on) x->replica.round[k] = contract->round[k];
 	if (!xray_rebase(x)) return false;
 	if (x->score < score + worth_keeping) return replica_prune(x, false);
 	x->replica = before;

@@ -52,7 +52,8 @@ bool replica_explains_plenty(struct xray *x, bool *yes)
 
 bool replica_may_round(const struct xray *x, int site, int type)
 {
-	return site_in_form(x->call->op, site, x->replica.form) && !x->banned[site] && !is_store(x->call, site, site_types[type].format);
+	return site_in_form(x->call->op, site, x->replica.form) && !is_store(x->call, site, site_types[type].format)
+		&& (!x->only || contract_allows(x->only, site, &site_types[type]));
 }
 
 struct grown { struct plan plan; double score; };
@@ -121,7 +122,7 @@ static bool descend_singles(struct xray *x, const struct plan *model, struct gro
 			struct plan p = bare(model);
 			p.round[site] = site_types[t];
 			if (replica_explains(x) || x->work >= limit) return true;
-			if (!x->banned[site] && !is_store(x->call, site, site_types[t].format) && !descend_from(x, &p, false, best)) return false;
+			if (!is_store(x->call, site, site_types[t].format) && !descend_from(x, &p, false, best)) return false;
 		}
 	return true;
 }

@@ -38,7 +38,7 @@ bool replica_descend(struct xray *x, bool mistakes);
  * way to compute in turn (token by token with exact sums, the same in float32, in chunks of 64, 32, 16, 128, or in a second form that
  * has no chunks; those of the contract's form first) until one explains all. Of what gives the same numbers it takes what the contract
  * has, or without one the op's contracts. If none explains all, replica_descend from what each has become and from the bare model, the
- * best first: a mistake is thought of only when no roundings explain the outputs. Nothing that x bans is tried. It ends, whatever is
+ * best first: a mistake is thought of only when no roundings explain the outputs. It ends, whatever is
  * left, after some 2^37 element operations. */
 bool replica_search(struct xray *x, const struct contract *k);
 
@@ -49,7 +49,7 @@ bool replica_without(struct xray *x, const struct plan *without);
  * output's error? x->d is lost. */
 bool replica_identified(struct xray *x, bool *yes);
 
-/* May the replica round the site to that type? It is in its form, not banned, and no store in its own type. */
+/* May the replica be given that rounding? The site is in its form, x->only allows it, and it is no store in its own type. */
 bool replica_may_round(const struct xray *x, int site, int type);
 
 /* Where float32's noise makes more than this share of the replica's error, roundings cannot be told apart. */

@@ -41,7 +41,8 @@ struct xray {
 	size_t stride;                  /* where above 1, only every stride-th piece of the call is looked at */
 	size_t runs;
 	uint64_t work, patience;        /* element operations of the reference: spent, and when to give up */
-	bool banned[MAX_SITE], no_mistakes;     /* what the replica may not be given: see replica.h */
+	const struct contract *only;    /* what this does not allow the replica is not given; NULL: any rounding */
+	bool no_mistakes;               /* nor mistakes */
 	void (*tick)(const char *, size_t, size_t);
 	struct error *e;
 	/* Of the whole call: by element (how it is reached: see xray_floor.c), by row of all outputs, by block. */

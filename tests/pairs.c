@@ -73,7 +73,7 @@ static bool convicts(const struct verdict *v, const char *name)
 static bool one(const struct op *op, uint64_t *state, int n_fault, const struct fault *list, bool *named, struct error *e)
 {
 	for (int t = 0; t < TRIES; t++) {
-		struct pair p = { random_case(op, state), { op, &op->contracts[0], next(state, 2) != 0 }, { list[next(state, (uint64_t)n_fault)], list[next(state, (uint64_t)n_fault)] } };
+		struct pair p = { random_case(op, state), { op, &op->contracts[0], 0, next(state, 2) != 0 }, { list[next(state, (uint64_t)n_fault)], list[next(state, (uint64_t)n_fault)] } };
 		struct capture c;
 		struct call call;
 		struct verdict v;
