@@ -87,19 +87,40 @@ static bool another_explains(struct xray *x, const struct plan *from, struct pla
 	return as_good(x, &replica, grown, yes);
 }
 
-/* The rules hold, and a small mistake is thought to be made: then no rounding may explain as well. */
+/* Do roundings alone explain as well as with the mistakes? Then the replica becomes theirs. */
+static bool without_mistakes(struct xray *x, uint64_t mistakes, bool *as_well)
+{
+	struct plan other, without = less(&x->replica, mistakes);
+
+	x->no_mistakes = true;
+	bool ok = another_explains(x, &without, &other, as_well);
+	x->no_mistakes = false;
+	if (!ok || !*as_well) return ok;
+	x->replica = other;
+	return xray_settle(x);
+}
+
+/* The rules hold, and a small mistake is thought to be made in a structure that nobody knows: it must be what no rounding is. */
 static bool unrivalled(struct xray *x, uint64_t *mistakes)
 {
-	struct plan other, without = less(&x->replica, *mistakes);
 	bool one = true, as_well = true;
 
 	for (int m = 0; x->call->op->mistakes[m].name && one; m++)
 		if (*mistakes >> m & 1 && !among_roundings(x, m, &one)) return false;
-	x->no_mistakes = true;
-	bool ok = !one || another_explains(x, &without, &other, &as_well);
-	x->no_mistakes = false;
+	if (one && !without_mistakes(x, *mistakes, &as_well)) return false;
 	if (!one || as_well) *mistakes = 0;
-	return ok;
+	return true;
+}
+
+/* Of an identified structure. Where the rules do not hold nothing that is legal can explain as well. */
+static bool of_known(struct xray *x, const struct rules_say *rules, uint64_t *mistakes)
+{
+	bool as_well = false;
+
+	if (!coefficients(x, 1 / likely, mistakes)) return false;
+	if (*mistakes && rules->hold && !without_mistakes(x, *mistakes, &as_well)) return false;
+	if (as_well) *mistakes = 0;
+	return true;
 }
 
 /* Of a structure that is not identified. */
@@ -166,7 +187,7 @@ bool earned_names(struct earned *n, struct xray *x, const struct rules_say *rule
 	*n = (struct earned){ 0 };
 	if (!replica_identified(x, &identified)) return false;
 	if (identified) {
-		if (!coefficients(x, 1 / likely, &n->mistakes)) return false;
+		if (!of_known(x, rules, &n->mistakes) || !replica_identified(x, &identified)) return false;
 	} else if (!of_unknown(x, rules, &n->mistakes, e) || !regrow(x, n->mistakes) || !replica_identified(x, &identified)) {
 		return false;
 	}
