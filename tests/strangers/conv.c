@@ -1,8 +1,10 @@
-/* causal_conv1d: y_t = act(bias + Σ_w weight_w x_{t-W+1+w}), per channel; initial_state before the first token, the last W-1 inputs after. */
+/* causal_conv1d: y_t = act(bias + Σ_w weight_w x_{t-W+1+w}), per channel; initial_state before the first token, the last W-1
+ * inputs after. */
 #include "strangers.h"
 
 enum {
-	TAPS_TWO_APART = 1, BIAS_OF_NEXT_CHANNEL, HARD_SILU, SILU_OF_DOUBLE, HISTORY_NEWEST_FIRST, STATE_NEWEST_FIRST, WEIGHT_TURNED, FIRST_TOKEN_REPEATED,
+	TAPS_TWO_APART = 1, BIAS_OF_NEXT_CHANNEL, HARD_SILU, SILU_OF_DOUBLE, HISTORY_NEWEST_FIRST, STATE_NEWEST_FIRST,
+	WEIGHT_TURNED, FIRST_TOKEN_REPEATED,
 	IN_PLACE
 };
 
@@ -24,7 +26,8 @@ struct inputs { float *x; const float *w, *bias, *state, *cuts; };
 struct sequence { size_t n; long first, last; };
 
 /* Input t of channel ch; t < first is in the history. */
-static float value(const struct point *p, const struct inputs *in, const struct sizes *s, const struct sequence *q, long t, size_t ch, bool final)
+static float value(const struct point *p, const struct inputs *in, const struct sizes *s, const struct sequence *q, long t,
+	size_t ch, bool final)
 {
 	long H = (long)s->W - 1, at = H + t - q->first;
 
@@ -47,15 +50,18 @@ static float activate(const struct point *p, bool on, float x)
 	}
 }
 
-static float convolve(const struct point *p, const struct inputs *in, const struct sizes *s, const struct sequence *q, long t, size_t ch)
+static float convolve(const struct point *p, const struct inputs *in, const struct sizes *s, const struct sequence *q, long t,
+	size_t ch)
 {
 	const struct conv *o = &p->o.conv;
-	float bias = in->bias ? in->bias[p->fault == BIAS_OF_NEXT_CHANNEL ? (ch + 1) % s->C : ch] : 0, sum = o->bias_last ? 0 : bias;
+	float bias = in->bias ? in->bias[p->fault == BIAS_OF_NEXT_CHANNEL ? (ch + 1) % s->C : ch] : 0,
+		sum = o->bias_last ? 0 : bias;
 
 	for (size_t i = 0; i < s->W; i++) {
 		size_t w = o->newest_first ? s->W - 1 - i : i;
 		long back = (long)(s->W - 1 - w) * (p->fault == TAPS_TWO_APART ? 2 : 1);
-		float tap = in->w[p->fault == WEIGHT_TURNED ? w * s->C + ch : ch * s->W + w], x = value(p, in, s, q, t - back, ch, false);
+		float tap = in->w[p->fault == WEIGHT_TURNED ? w * s->C + ch : ch * s->W + w],
+			x = value(p, in, s, q, t - back, ch, false);
 		if (o->fused) sum = (float)((double)tap * (double)x + (double)sum);
 		else sum += rounded(o->tap, tap * x);
 	}
@@ -64,8 +70,10 @@ static float convolve(const struct point *p, const struct inputs *in, const stru
 
 static void run(const struct point *p, struct capture *c)
 {
-	struct sizes s = { dim_of(c, "x", 0), dim_of(c, "x", 1), dim_of(c, "weight", 1), capture_in(c, "cu_seqlens") ? dim_of(c, "cu_seqlens", 0) - 1 : 1 };
-	struct inputs in = { input(c, "x"), input(c, "weight"), input(c, "bias"), input(c, "initial_state"), input(c, "cu_seqlens") };
+	struct sizes s = { dim_of(c, "x", 0), dim_of(c, "x", 1), dim_of(c, "weight", 1),
+		capture_in(c, "cu_seqlens") ? dim_of(c, "cu_seqlens", 0) - 1 : 1 };
+	struct inputs in = { input(c, "x"), input(c, "weight"), input(c, "bias"), input(c, "initial_state"),
+		input(c, "cu_seqlens") };
 	bool on = capture_string(c, "activation", "none")[0] == 's';
 	size_t H = s.W - 1;
 	float *y = floats(s.T * s.C), *state = floats(s.N * s.C * H);
@@ -128,9 +136,10 @@ static void exact(struct point *p) { p->o.conv.tap = p->o.conv.sum = F32; }
 static void suit(struct point *p)
 {
 	static const int wants[] = {
-		[TAPS_TWO_APART] = FOUR_TAPS, [BIAS_OF_NEXT_CHANNEL] = MUST_BIAS, [HARD_SILU] = MUST_ACT, [SILU_OF_DOUBLE] = MUST_ACT,
+		[TAPS_TWO_APART] = FOUR_TAPS, [BIAS_OF_NEXT_CHANNEL] = MUST_BIAS, [HARD_SILU] = MUST_ACT,
+		[SILU_OF_DOUBLE] = MUST_ACT,
 		[HISTORY_NEWEST_FIRST] = MUST_KEEP | FOUR_TAPS, [STATE_NEWEST_FIRST] = FOUR_TAPS, [WEIGHT_TURNED] = FOUR_TAPS,
-		[FIRST_TOKEN_REPEATED] = FOUR_TAPS, [IN_PLACE] = FOUR_TAPS
+		[FIRST_TOKEN_REPEATED] = FOUR_TAPS, [IN_PLACE] = MUST_ACT
 	};
 
 	draw_case(p, &(struct dice){ p->seed ^ 1 }, wants[p->fault], p->o.conv.tap == F32 && p->o.conv.sum == F32);
@@ -140,13 +149,15 @@ static void say_conv(const struct point *p, char *text, size_t size)
 {
 	const struct conv *o = &p->o.conv;
 
-	say(text, size, "%s tap first, bias %s%s; products %s, sum %s; %s", o->newest_first ? "newest" : "oldest", o->bias_last ? "last" : "first",
+	say(text, size, "%s tap first, bias %s%s; products %s, sum %s; %s", o->newest_first ? "newest" : "oldest",
+		o->bias_last ? "last" : "first",
 		o->fused ? ", fused" : "", number_name[o->tap], number_name[o->sum],
 		(const char *[]){ "x / (1 + e^-x)", "x (1 + tanh(x/2)) / 2", "x sigmoid(x)" }[o->silu]);
 }
 
 static const char *const f32[] = { "f32", NULL };
 const struct family conv_family = {
-	.op = "causal_conv1d", .f32 = f32, .points = 24, .small = 3, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit, .exact = exact,
+	.op = "causal_conv1d", .f32 = f32, .points = 26, .small = 3, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit,
+	.exact = exact,
 	.say = say_conv, .run = run
 };

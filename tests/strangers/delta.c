@@ -54,7 +54,8 @@ static void one_token(const struct delta_head *p, size_t t, float *S, float *o)
 	size_t Dk = p->s->Dk, Dv = p->s->Dv;
 	float q[256], k[256], scale = p->in->scale, rq = delta_norm(p, delta_q(p, t)), rk = delta_key_norm(p, t);
 	float e = decay(how, delta_g(p, t)), beta = delta_step_size(p, t);
-	bool late = how->decay_k == ON_RESULT, late_k = how->k_norm != ON_LOAD, late_q = how->q_norm != ON_LOAD, at_end = how->scale != ON_LOAD;
+	bool late = how->decay_k == ON_RESULT, late_k = how->k_norm != ON_LOAD, late_q = how->q_norm != ON_LOAD,
+		at_end = how->scale != ON_LOAD;
 
 	for (size_t i = 0; i < Dk; i++) {
 		k[i] = late_k ? delta_k(p, t)[i] : delta_k(p, t)[i] * rk;
@@ -84,7 +85,8 @@ static struct delta_inputs inputs_of(const struct capture *c, size_t Dk)
 {
 	double scale = capture_number(c, "scale", (double)NAN);
 
-	return (struct delta_inputs){ .q = input(c, "q"), .k = input(c, "k"), .v = input(c, "v"), .a = input(c, "a"), .b = input(c, "b"),
+	return (struct delta_inputs){ .q = input(c, "q"), .k = input(c, "k"), .v = input(c, "v"), .a = input(c, "a"),
+		.b = input(c, "b"),
 		.A_log = input(c, "A_log"), .dt_bias = input(c, "dt_bias"), .g = input(c, "g"), .beta = input(c, "beta"),
 		.state = input(c, "initial_state"), .cuts = input(c, "cu_seqlens"),
 		.scale = isnan(scale) ? 1 / sqrtf((float)Dk) : (float)scale, .eps = (float)capture_number(c, "l2_eps", 1e-6),

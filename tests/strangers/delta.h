@@ -5,13 +5,18 @@
 #include "strangers.h"
 
 enum delta_fault {
-	MASK_A_TOKEN_LATE = 1, BETA_OF_COLUMN, SHORT_SERIES, NEIGHBOURS_ONLY, OWN_DECAY_TWICE, STATE_A_CHUNK_OLD, NATURAL_END, NO_DECAY_IN_TILE,
+	MASK_A_TOKEN_LATE = 1, BETA_OF_COLUMN, SHORT_SERIES, NEIGHBOURS_ONLY, OWN_DECAY_TWICE, STATE_A_CHUNK_OLD, NATURAL_END,
+	NO_DECAY_IN_TILE,
 	SCALED_TWICE_FROM_STATE, KEY_BY_QUERY_NORM, FIRST_HEADS_STATE, HARD_SIGMOID, RATE_NOT_EXPONENT, GATES_TILED,
 	ROW_OF_INVERSE_EARLY
 };
 
 struct delta_sizes { size_t T, N, Hk, Hv, Dk, Dv; };
-struct delta_inputs { const float *q, *k, *v, *a, *b, *A_log, *dt_bias, *g, *beta, *state, *cuts; float scale, eps; bool normed, gated; };
+struct delta_inputs {
+	const float *q, *k, *v, *a, *b, *A_log, *dt_bias, *g, *beta, *state, *cuts;
+	float scale, eps;
+	bool normed, gated;
+};
 /* One value head of one sequence, and what it runs with. */
 struct delta_head {
 	const struct delta *o;

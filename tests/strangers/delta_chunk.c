@@ -6,7 +6,8 @@
 #include "delta.h"
 
 enum { TILE = 8 };
-/* Q, K [L,Dk], V [L,Dv] as loaded; rq, rk: the factors of Q and K that are still to come; b, G, eG, end = e^(G_L - G) [L]; A to P as above. */
+/* Q, K [L,Dk], V [L,Dv] as loaded; rq, rk: the factors of Q and K that are still to come; b, G, eG, end = e^(G_L - G) [L]; A to P
+ * as above. */
 struct chunk { const struct delta_head *p; size_t L; float *Q, *K, *V, *rq, *rk, *b, *G, *eG, *end, last, *N; };
 
 static void scale_rows(float *X, const float *f, size_t rows, size_t cols)
@@ -20,7 +21,8 @@ static void scale_cols(float *X, const float *f, size_t rows, size_t cols)
 }
 
 /* An operand of a product: X with rows scaled by f and g, where given, rounded. */
-static float *operand(const struct chunk *c, enum delta_site site, const float *X, size_t rows, size_t cols, const float *f, const float *g)
+static float *operand(const struct chunk *c, enum delta_site site, const float *X, size_t rows, size_t cols, const float *f,
+	const float *g)
 {
 	float *Y = floats_of(X, rows * cols);
 
@@ -30,7 +32,8 @@ static float *operand(const struct chunk *c, enum delta_site site, const float *
 	return Y;
 }
 
-static float *with_columns(const struct chunk *c, enum delta_site site, const float *T, const float *f, const float *g, const float *h)
+static float *with_columns(const struct chunk *c, enum delta_site site, const float *T, const float *f, const float *g,
+	const float *h)
 {
 	float *Y = floats_of(T, c->L * c->L);
 
@@ -42,7 +45,10 @@ static float *with_columns(const struct chunk *c, enum delta_site site, const fl
 }
 
 static const float *if_at(enum place is, enum place at, const float *f) { return is == at ? f : NULL; }
-static const float *late_k(const struct chunk *c, enum place is, enum place at) { return c->p->o->k_norm == ON_LOAD ? NULL : if_at(is, at, c->rk); }
+static const float *late_k(const struct chunk *c, enum place is, enum place at)
+{
+	return c->p->o->k_norm == ON_LOAD ? NULL : if_at(is, at, c->rk);
+}
 
 /* ---- exponents ---- */
 
@@ -99,7 +105,8 @@ static void load_rows(struct chunk *c, size_t t0)
 	size_t Dk = p->s->Dk, Dv = p->s->Dv;
 
 	for (size_t i = 0; i < c->L; i++) {
-		float rq = delta_norm(p, delta_q(p, t0 + i)), rk = delta_key_norm(p, t0 + i), scale = o->scale == ON_LOAD ? p->in->scale : 1;
+		float rq = delta_norm(p, delta_q(p, t0 + i)), rk = delta_key_norm(p, t0 + i),
+			scale = o->scale == ON_LOAD ? p->in->scale : 1;
 		for (size_t d = 0; d < Dk; d++) {
 			c->Q[i * Dk + d] = delta_q(p, t0 + i)[d] * (o->q_norm == ON_LOAD ? rq : 1) * scale;
 			c->K[i * Dk + d] = delta_k(p, t0 + i)[d] * (o->k_norm == ON_LOAD ? rk : 1);
@@ -130,7 +137,8 @@ static float *gram(const struct chunk *c)
 	const struct delta *o = c->p->o;
 	size_t L = c->L, Dk = c->p->s->Dk;
 	const float *r = late_k(c, o->k_gram, ON_OPERAND), *late = late_k(c, o->k_gram, ON_RESULT);
-	float *left = operand(c, GRAM_LEFT, c->K, L, Dk, r, if_at(o->beta_gram, ON_OPERAND, c->b)), *right = operand(c, GRAM_RIGHT, c->K, L, Dk, r, NULL);
+	float *left = operand(c, GRAM_LEFT, c->K, L, Dk, r, if_at(o->beta_gram, ON_OPERAND, c->b)),
+		*right = operand(c, GRAM_RIGHT, c->K, L, Dk, r, NULL);
 	float *A = floats(L * L);
 
 	product(o->gram, A, plain(left, Dk), turned(right, Dk), L, Dk, L, false);
@@ -178,7 +186,8 @@ static void residual(struct chunk *c, const float *T, const float *S)
 	for (size_t i = 0; i < L * Dv; i++) R[i] -= H[i];
 	scale_rows(R, if_at(o->beta_v, ON_OPERAND, c->b), L, Dv);
 	round_all(o->at[RESIDUAL], R, L * Dv);
-	product(o->state, c->N, plain(with_columns(c, T_V, T, if_at(o->beta_v, ON_RESULT, c->b), NULL, NULL), L), plain(R, Dv), L, L, Dv, false);
+	product(o->state, c->N, plain(with_columns(c, T_V, T, if_at(o->beta_v, ON_RESULT, c->b), NULL, NULL), L), plain(R, Dv), L,
+		L, Dv, false);
 }
 
 /* N = U - W S with U = T diag(b) V, W = T diag(b e^G) K */
@@ -186,14 +195,17 @@ static void wy(struct chunk *c, const float *T, const float *S)
 {
 	const struct delta *o = c->p->o;
 	size_t L = c->L, Dk = c->p->s->Dk, Dv = c->p->s->Dv;
-	float *BV = operand(c, B_V, c->V, L, Dv, if_at(o->beta_v, ON_OPERAND, c->b), NULL), *W = floats(L * Dk), *H = floats(L * Dv);
+	float *BV = operand(c, B_V, c->V, L, Dv, if_at(o->beta_v, ON_OPERAND, c->b), NULL), *W = floats(L * Dk),
+		*H = floats(L * Dv);
 	float *BK = floats_of(c->K, L * Dk);
 
-	product(o->state, c->N, plain(with_columns(c, T_V, T, if_at(o->beta_v, ON_RESULT, c->b), NULL, NULL), L), plain(BV, Dv), L, L, Dv, false);
+	product(o->state, c->N, plain(with_columns(c, T_V, T, if_at(o->beta_v, ON_RESULT, c->b), NULL, NULL), L), plain(BV, Dv),
+		L, L, Dv, false);
 	round_all(o->at[U_GIVEN], c->N, L * Dv);
 	scale_rows(BK, late_k(c, o->k_state, ON_OPERAND), L, Dk);
 	BK = operand(c, B_K, BK, L, Dk, if_at(o->beta_k, ON_OPERAND, c->b), if_at(o->decay_k, ON_OPERAND, c->eG));
-	float *TK = with_columns(c, T_K, T, if_at(o->beta_k, ON_RESULT, c->b), if_at(o->decay_k, ON_RESULT, c->eG), late_k(c, o->k_state, ON_RESULT));
+	float *TK = with_columns(c, T_K, T, if_at(o->beta_k, ON_RESULT, c->b), if_at(o->decay_k, ON_RESULT, c->eG),
+		late_k(c, o->k_state, ON_RESULT));
 	product(o->state, W, plain(TK, L), plain(BK, Dk), L, L, Dk, false);
 	round_all(o->at[W_S], W, L * Dk);
 	product(o->state, H, plain(W, Dk), plain(operand(c, KS_S, S, Dk, Dv, NULL, NULL), Dv), L, Dk, Dv, false);
@@ -227,7 +239,8 @@ static void outputs(const struct chunk *c, size_t t0, const float *S, float *o)
 	const struct delta_head *p = c->p;
 	const struct delta *how = p->o;
 	size_t L = c->L, Dk = p->s->Dk, Dv = p->s->Dv;
-	float *H = floats(L * Dv), *I = floats(L * Dv), *Q = operand(c, QS_Q, c->Q, L, Dk, if_at(how->decay_q, ON_OPERAND, c->eG), NULL);
+	float *H = floats(L * Dv), *I = floats(L * Dv), *Q = operand(c, QS_Q, c->Q, L, Dk, if_at(how->decay_q, ON_OPERAND, c->eG),
+		NULL);
 	float *Nr = operand(c, PN_N, c->N, L, Dv, NULL, NULL), scale = p->in->scale, end = how->scale == AT_END ? scale : 1;
 
 	product(how->state, H, plain(Q, Dk), plain(operand(c, QS_S, S, Dk, Dv, NULL, NULL), Dv), L, Dk, Dv, false);
@@ -252,7 +265,8 @@ static void carry(const struct chunk *c, float *S)
 	size_t L = c->L, Dk = c->p->s->Dk, Dv = c->p->s->Dv;
 	float *N = o->again ? operand(c, PN_N, c->N, L, Dv, NULL, NULL) : c->N, *D = floats(Dk * Dv);
 	float *UN = operand(c, UPDATE_N, N, L, Dv, if_at(o->decay_end, ON_RESULT, c->end), late_k(c, o->k_update, ON_RESULT));
-	float *UK = operand(c, UPDATE_K, c->K, L, Dk, if_at(o->decay_end, ON_OPERAND, c->end), late_k(c, o->k_update, ON_OPERAND));
+	float *UK = operand(c, UPDATE_K, c->K, L, Dk, if_at(o->decay_end, ON_OPERAND, c->end),
+		late_k(c, o->k_update, ON_OPERAND));
 
 	for (size_t i = 0; i < Dk * Dv; i++) S[i] *= c->last;
 	product(o->state, o->more_S ? S : D, turned(UK, Dk), plain(UN, Dv), Dk, L, Dv, o->more_S);

@@ -16,7 +16,10 @@ static enum number result(struct dice *d, int bf16, int f16)
 	return x < (size_t)bf16 ? BF16 : x < (size_t)(bf16 + f16) ? F16 : F32;
 }
 
-static enum number wide_operand(struct dice *d, int f32) { return chance(d, f32) ? F32 : (enum number[]){ TF32, TF32_CUT, TF32_CUT, F16 }[pick(d, 4)]; }
+static enum number wide_operand(struct dice *d, int f32)
+{
+	return chance(d, f32) ? F32 : (enum number[]){ TF32, TF32_CUT, TF32_CUT, F16 }[pick(d, 4)];
+}
 
 static void draw_roundings(struct delta *o, struct dice *d)
 {
@@ -67,7 +70,8 @@ static void tokens(struct delta *o, struct dice *d)
 {
 	*o = (struct delta){ .q_norm = chance(d, 60) ? ON_LOAD : AT_END, .k_norm = chance(d, 60) ? ON_LOAD : ON_RESULT,
 		.scale = chance(d, 50) ? ON_LOAD : AT_END, .decay_k = chance(d, 50) ? ON_LOAD : ON_RESULT,
-		.unit = chance(d, 50) ? NATURAL : LOG2_LATE, .gram = (enum order)pick(d, ORDERS), .state = (enum order)pick(d, ORDERS) };
+		.unit = chance(d, 50) ? NATURAL : LOG2_LATE, .gram = (enum order)pick(d, ORDERS),
+		.state = (enum order)pick(d, ORDERS) };
 }
 
 /* As far as their outputs tell: design.md's table, and what a search found in captures of them. */
@@ -76,11 +80,15 @@ void delta_known(struct delta *o, int which)
 	static const char *const name[] = { "FLA", "FlashQLA", "FlashInfer" };
 
 	*o = (struct delta){ .known = name[which], .chunk = 64, .wy = which == FLA, .after = which == FLASHQLA, .more_S = true,
-		.scale = which == FLA ? AT_END : ON_RESULT, .beta_gram = ON_RESULT, .beta_v = which == FLA ? ON_OPERAND : ON_RESULT,
-		.beta_k = ON_OPERAND, .decay_k = which == FLA ? ON_OPERAND : ON_RESULT, .decay_q = ON_RESULT, .decay_end = ON_RESULT,
-		.again = which == FLASHINFER, .unit = (enum base_of[]){ LOG2_AFTER, LOG2_LATE, LOG2_FIRST }[which], .warp_scan = which == FLASHQLA,
+		.scale = which == FLA ? AT_END : ON_RESULT, .beta_gram = ON_RESULT,
+		.beta_v = which == FLA ? ON_OPERAND : ON_RESULT,
+		.beta_k = ON_OPERAND, .decay_k = which == FLA ? ON_OPERAND : ON_RESULT, .decay_q = ON_RESULT,
+		.decay_end = ON_RESULT,
+		.again = which == FLASHINFER, .unit = (enum base_of[]){ LOG2_AFTER, LOG2_LATE, LOG2_FIRST }[which],
+		.warp_scan = which == FLASHQLA,
 		.inverse = { .base = which == FLASHINFER ? 8 : 16, .columns = which == FLA, .split = which == FLASHINFER,
-			.operand = which == FLASHINFER ? F16 : TF32_CUT, .below = (enum number[]){ TF32_CUT, F32, F16 }[which], .store = which == FLASHINFER ? F16 : F32 },
+			.operand = which == FLASHINFER ? F16 : TF32_CUT, .below = (enum number[]){ TF32_CUT, F32, F16 }[which],
+			.store = which == FLASHINFER ? F16 : F32 },
 		.gram = BLOCKS, .state = BLOCKS, .merge = BLOCKS };
 	for (int i = 0; i < DELTA_RESULTS; i++) o->at[i] = BF16;
 	o->at[Q_LOADED] = o->at[K_LOADED] = BF16;
@@ -96,11 +104,15 @@ static void simple(struct point *p) { p->o.delta = (struct delta){ .chunk = 0 };
 
 static void draw_gates(struct made *m, struct dice *d, int wants, enum dtype type, bool gated)
 {
-	double low = (double[]){ 0.001, 0.05, 0.05, 0.2 }[pick(d, 4)], high = (double[]){ 0.1, 2, 16, 8 }[pick(d, 4)], bias = -1 - (double)pick(d, 5);
+	double low = (double[]){ 0.001, 0.05, 0.05, 0.2 }[pick(d, 4)], high = (double[]){ 0.1, 2, 16, 8 }[pick(d, 4)],
+		bias = -1 - (double)pick(d, 5);
 	bool given = gated && !(wants & RAW_GATE) && chance(d, 35), beta = !(wants & FROM_B) && chance(d, given ? 80 : 10);
+	bool slow = wants & KEYS_ALIKE;
+	double least = (double[]){ -0.02, -0.1, -0.5, -2 }[pick(d, 4)];
 
-	if (wants & RAW_GATE) low = 0.5, high = 4, bias = -2;
-	if (given) made_in(m, "g", "T,Hv", DT_F32, DRAW_UNIFORM, (double[]){ -0.02, -0.1, -0.5, -2 }[pick(d, 4)], 0);
+	if (wants)
+		low = slow ? 0.01 : 0.2, high = slow ? 0.1 : 1.5, bias = -1.5, least = slow ? -0.01 : -0.3;
+	if (given) made_in(m, "g", "T,Hv", DT_F32, DRAW_UNIFORM, least, 0);
 	else if (gated) {
 		made_in(m, "a", "T,Hv", type, DRAW_NORMAL, 0, 1);
 		made_in(m, "A_log", "Hv", DT_F32, DRAW_LOG_UNIFORM, low, high);
@@ -114,11 +126,15 @@ static void draw_gates(struct made *m, struct dice *d, int wants, enum dtype typ
 static void draw_sizes(struct made *m, struct dice *d, const struct delta *o, int wants)
 {
 	bool wide = !wants && chance(d, 6), far = !wants && o->chunk == 256 && chance(d, 50);
-	size_t Hk = wide || far ? 1 : between(d, 1, 2), ratio = between(d, 1, 2), T = wide ? between(d, 40, 80) : far ? between(d, 260, 330) : between(d, 40, 200);
-	size_t Dk = wide ? 128 : far ? ONE_OF(d, 16, 32) : ONE_OF(d, 16, 24, 32, 48, 64), Dv = wide ? 128 : far ? 16 : ONE_OF(d, 16, 24, 32, 48, 64);
+	size_t Hk = wide || far ? 1 : between(d, 1, 2), ratio = between(d, 1, 2),
+		T = wide ? between(d, 40, 80) : far ? between(d, 260, 330) : between(d, 40, 200);
+	size_t Dk = wide ? 128 : far ? ONE_OF(d, 16, 32) : ONE_OF(d, 16, 24, 32, 48, 64),
+		Dv = wide ? 128 : far ? 16 : ONE_OF(d, 16, 24, 32, 48, 64);
 
 	if (wants & TWO_BY_TWO) Hk = ratio = 2;
-	if (wants & LONG) T = between(d, 150, 200);
+	if (wants & LONG) T = between(d, 130, 150), Hk = 1;
+	if (wants && Dk > 24) Dk = 24;
+	if ((wants || Hk * ratio == 4) && Dv > 24) Dv = 24;
 	made_dim(m, "T", T);
 	made_dim(m, "N", !wants && chance(d, 20) ? between(d, 2, 3) : 1);
 	made_dim(m, "Hk", Hk);
@@ -138,7 +154,8 @@ static void draw_case(struct point *p, struct dice *d, int wants, bool narrow)
 	double size = normed ? 1 : 1 / sqrt((double)made_size(m, "Dk"));
 	made_params(m, "{\"qk_l2norm\": %s, \"gated\": %s}", normed ? "true" : "false", gated ? "true" : "false");
 	made_in(m, "q", "T,Hk,Dk", type, DRAW_NORMAL, 0, size);
-	made_in(m, "k", "T,Hk,Dk", type, DRAW_NORMAL, wants & KEYS_ALIKE ? 0.7 * size : 0, size);
+	made_in(m, "k", "T,Hk,Dk", type, DRAW_NORMAL, wants & KEYS_ALIKE ? (p->fault == SHORT_SERIES ? 0.4 : 0.7) * size : 0,
+		size);
 	made_in(m, "v", "T,Hv,Dv", type, DRAW_NORMAL, 0, 1);
 	draw_gates(m, d, wants, type, gated);
 	if (wants & STATE || chance(d, 60)) made_in(m, "initial_state", "N,Hv,Dk,Dv", DT_F32, DRAW_NORMAL, 0, 0.3);
@@ -192,10 +209,14 @@ const struct flaw delta_flaws[] = {
 void delta_suit(struct point *p)
 {
 	static const int wants[] = {
-		[MASK_A_TOKEN_LATE] = GATED | LONG, [BETA_OF_COLUMN] = GATED | LONG, [SHORT_SERIES] = LONG | KEYS_ALIKE, [NEIGHBOURS_ONLY] = LONG | KEYS_ALIKE | NORMED,
-		[OWN_DECAY_TWICE] = GATED | LONG, [STATE_A_CHUNK_OLD] = GATED | LONG | NORMED, [NATURAL_END] = GATED | LONG | STATE, [NO_DECAY_IN_TILE] = GATED | LONG | STATE,
-		[SCALED_TWICE_FROM_STATE] = LONG | STATE, [KEY_BY_QUERY_NORM] = NORMED | LONG, [FIRST_HEADS_STATE] = STATE | TWO_BY_TWO, [HARD_SIGMOID] = FROM_B | LONG,
-		[RATE_NOT_EXPONENT] = GATED | RAW_GATE | LONG, [GATES_TILED] = GATED | RAW_GATE | FROM_B | TWO_BY_TWO, [ROW_OF_INVERSE_EARLY] = LONG
+		[MASK_A_TOKEN_LATE] = GATED | LONG, [BETA_OF_COLUMN] = GATED | LONG, [SHORT_SERIES] = LONG | KEYS_ALIKE,
+		[NEIGHBOURS_ONLY] = LONG | KEYS_ALIKE | NORMED,
+		[OWN_DECAY_TWICE] = GATED | LONG, [STATE_A_CHUNK_OLD] = GATED | LONG | NORMED,
+		[NATURAL_END] = GATED | LONG | STATE, [NO_DECAY_IN_TILE] = GATED | LONG | STATE,
+		[SCALED_TWICE_FROM_STATE] = LONG | STATE, [KEY_BY_QUERY_NORM] = NORMED | LONG,
+		[FIRST_HEADS_STATE] = STATE | TWO_BY_TWO, [HARD_SIGMOID] = FROM_B | LONG,
+		[RATE_NOT_EXPONENT] = GATED | RAW_GATE | LONG, [GATES_TILED] = GATED | RAW_GATE | FROM_B | TWO_BY_TWO,
+		[ROW_OF_INVERSE_EARLY] = LONG
 	};
 	struct delta *o = &p->o.delta;
 
@@ -207,8 +228,9 @@ void delta_suit(struct point *p)
 	draw_case(p, &(struct dice){ p->seed ^ 1 }, wants[p->fault], o->chunk > 0);
 }
 
-static const char *const f32[] = { "f32", "chunk_f32", NULL };
+static const char *const f32[] = { "chunk_f32", "f32", NULL };
 const struct family delta_family = {
-	.op = "gated_delta_rule", .f32 = f32, .points = 120, .small = 12, .flaws = delta_flaws, .draw = draw, .simple = simple, .known = known,
+	.op = "gated_delta_rule", .f32 = f32, .points = 120, .small = 9, .flaws = delta_flaws, .draw = draw, .simple = simple,
+	.known = known,
 	.suit = delta_suit, .exact = exact, .say = delta_say, .run = delta_run
 };

@@ -37,7 +37,8 @@ static void substitute(const struct inverting *v, size_t b, size_t w)
 
 	for (size_t i = b; i < b + w; i++) {
 		v->T[i * n + i] = 1;
-		for (size_t j = b; j < i; j++) v->T[i * n + j] = -dot(v->o->merge, 0, v->M + i * n + j, 1, v->T + j * n + j, n, i - j);
+		for (size_t j = b; j < i; j++)
+			v->T[i * n + j] = -dot(v->o->merge, 0, v->M + i * n + j, 1, v->T + j * n + j, n, i - j);
 	}
 	for (size_t i = b; i < b + w; i++) round_all(stored(v), v->T + i * n + b, w);
 }
@@ -74,13 +75,13 @@ static void double_up(const struct inverting *v, size_t b, size_t w)
 /* T_rs = -T_rr (Σ_{s<=p<r} A_rp T_ps); of neighbours -(T_rr A_rs) T_ss. */
 static void fill_block(const struct inverting *v, size_t r, size_t s, size_t w)
 {
-	float *Trr = block(v, v->T, r, w, r, w), *Ar = block(v, v->M, r, w, s, r - s), *Ts = block(v, v->T, s, r - s, s, w), *X, *Y;
+	float *Trr = block(v, v->T, r, w, r, w), *Ar = block(v, v->M, r, w, s, r - s), *Ts = block(v, v->T, s, r - s, s, w);
 	bool next = s + w == r;
 
-	X = next ? times(v, Trr, Ar, w, w, w) : times(v, Ar, Ts, w, r - s, w);
+	float *X = next ? times(v, Trr, Ar, w, w, w) : times(v, Ar, Ts, w, r - s, w);
 	round_all(stored(v), X, w * w);
 	round_all(v->operand, X, w * w);
-	Y = next ? times(v, X, Ts, w, w, w) : times(v, Trr, X, w, w, w);
+	float *Y = next ? times(v, X, Ts, w, w, w) : times(v, Trr, X, w, w, w);
 	put(v, Y, r, w, s, w);
 }
 
@@ -98,7 +99,8 @@ void delta_inverse(const struct delta *o, int fault, const float *A, float *T, s
 	mark = floats_mark();
 	if (o->inverse.columns || fault == NEIGHBOURS_ONLY) {
 		for (size_t r = w; r < n; r += w)
-			for (size_t s = fault == NEIGHBOURS_ONLY ? r - w : 0; s < r; s += w) fill_block(&v, r, s, w), floats_release(mark);
+			for (size_t s = fault == NEIGHBOURS_ONLY ? r - w : 0; s < r; s += w)
+				fill_block(&v, r, s, w), floats_release(mark);
 	} else {
 		for (; w < n; w *= 2) {
 			v.operand = 2 * w < n ? o->inverse.below : o->inverse.operand;

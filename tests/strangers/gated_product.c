@@ -1,7 +1,8 @@
 /* gated_product: y = sigmoid(g) x + addend, g given or the product of hidden and gate_weight. */
 #include "strangers.h"
 
-enum { GATE_BY_TANH = 1, ADDEND_OF_NEXT_ROW, SHORT_PRODUCT, GATED_TWICE, GATE_TURNED_ROUND, ADDEND_SUBTRACTED, GATE_OF_NEIGHBOUR, FIRST_GATES_REPEATED };
+enum { GATE_BY_TANH = 1, ADDEND_OF_NEXT_ROW, SHORT_PRODUCT, GATED_TWICE, GATE_TURNED_ROUND, ADDEND_SUBTRACTED, GATE_OF_NEIGHBOUR,
+	FIRST_GATES_REPEATED };
 
 static const struct flaw flaws[] = {
 	{ "the gate is (1 + tanh(g)) / 2", SIMPLE, "f32" },
@@ -50,7 +51,8 @@ static void draw(struct point *p, struct dice *d)
 {
 	struct made *m = &p->made;
 	int f = p->fault;
-	bool wide = p->number > 0 ? p->number % 2 : chance(d, 50), hidden = f == SHORT_PRODUCT || (f != GATE_OF_NEIGHBOUR && f != FIRST_GATES_REPEATED && chance(d, 50));
+	bool wide = p->number > 0 ? p->number % 2 : chance(d, 50), hidden = f == SHORT_PRODUCT
+		|| (f != GATE_OF_NEIGHBOUR && f != FIRST_GATES_REPEATED && chance(d, 50));
 	bool added = !wide || f == ADDEND_OF_NEXT_ROW || f == ADDEND_SUBTRACTED || chance(d, 50);
 	enum dtype type = wide ? DT_F32 : DT_BF16;
 
@@ -80,6 +82,7 @@ static void say_fused(const struct point *p, char *text, size_t size)
 
 static const char *const f32[] = { "f32", NULL };
 const struct family product_family = {
-	.op = "gated_product", .f32 = f32, .points = 6, .small = 1, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit, .exact = exact,
+	.op = "gated_product", .f32 = f32, .points = 6, .small = 1, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit,
+	.exact = exact,
 	.say = say_fused, .run = run
 };

@@ -8,7 +8,8 @@
 /* Which of them made the capture, or -1. */
 static int kernel_of(const struct capture *c)
 {
-	if (!strcmp(c->op, "gated_delta_rule") && !strncmp(c->producer, "flash-linear-attention", 22) && strstr(c->producer, "chunk")) return FLA;
+	if (!strcmp(c->op, "gated_delta_rule") && !strncmp(c->producer, "flash-linear-attention", 22)
+		&& strstr(c->producer, "chunk")) return FLA;
 	if (!strcmp(c->op, "gated_delta_rule") && !strncmp(c->producer, "FlashQLA", 8)) return FLASHQLA;
 	return !strcmp(c->op, "gated_delta_rule") && !strncmp(c->producer, "FlashInfer", 10) ? FLASHINFER : -1;
 }
@@ -47,7 +48,8 @@ static bool against(const struct capture *c, const char *path, int which, struct
 	if (ok) {
 		floats_release(0);
 		delta_run(&p, &ours);
-		for (int i = 0; i < 2; i++) compare(capture_out(c, out[i]), capture_out(&ours, out[i]), a.hi[i], &r->explained[i], &r->equal[i]);
+		for (int i = 0; i < 2; i++)
+			compare(capture_out(c, out[i]), capture_out(&ours, out[i]), a.hi[i], &r->explained[i], &r->equal[i]);
 		answer_free(&a);
 	}
 	capture_free(&ours);
@@ -81,7 +83,8 @@ void print_known(const struct recorded *list, int n)
 {
 	printf("```\n%-62s %-11s %13s %10s %13s %10s\n", "capture", "point", "o explained", "equal", "state expl.", "equal");
 	for (int i = 0; i < n; i++)
-		printf("%-62s %-11s %11.4f %% %8.3f %% %11.4f %% %8.3f %%\n", list[i].file, list[i].kernel, 100 * list[i].explained[0], 100 * list[i].equal[0],
+		printf("%-62s %-11s %11.4f %% %8.3f %% %11.4f %% %8.3f %%\n", list[i].file, list[i].kernel,
+			100 * list[i].explained[0], 100 * list[i].equal[0],
 			100 * list[i].explained[1], 100 * list[i].equal[1]);
 	printf("```\n\n");
 }

@@ -104,7 +104,8 @@ void say(char *text, size_t size, const char *format, ...)
 void made_say(const struct made *m, char *text, size_t size)
 {
 	for (size_t i = 0; i < m->dims; i++) say(text, size, "%s%s %zu", i ? ", " : "", m->dim[i].name, m->dim[i].size);
-	for (size_t i = 0; i < m->outs; i++) say(text, size, "%s%s %s", i ? ", " : "; ", m->out[i].name, dtype_info[m->out[i].dtype].name);
+	for (size_t i = 0; i < m->outs; i++)
+		say(text, size, "%s%s %s", i ? ", " : "; ", m->out[i].name, dtype_info[m->out[i].dtype].name);
 	if (m->note && *m->note) say(text, size, "; %s", m->note);
 }
 
@@ -113,7 +114,8 @@ static const struct test_case *as_case(struct made *m, const char *op, const cha
 	size_t at = 0;
 
 	for (size_t i = 0; i < m->n_lists; at += m->lists[i++].n) m->lists[i].list = m->list + at;
-	m->k = (struct test_case){ .op = op, .name = name, .params = m->params, .dims = m->dim, .in = m->in, .out = m->out, .lists = m->lists };
+	m->k = (struct test_case){ .op = op, .name = name, .params = m->params, .dims = m->dim, .in = m->in, .out = m->out,
+		.lists = m->lists };
 	return &m->k;
 }
 
@@ -130,7 +132,8 @@ bool point_capture(const struct point *p, struct capture *c, struct error *e)
 /* ---- points ---- */
 
 const struct family *const families[] = {
-	&delta_family, &rmsnorm_family, &rope_family, &conv_family, &newton_schulz_family, &muon_family, &mixed_family, &qk_family,
+	&delta_family, &rmsnorm_family, &rope_family, &conv_family, &newton_schulz_family, &muon_family, &mixed_family,
+		&qk_family,
 	&fp8_family, &product_family, NULL
 };
 
@@ -148,7 +151,8 @@ static uint64_t seed_of(const struct family *f, uint64_t from, int number)
 bool point_right(struct point *p, const struct family *f, int number)
 {
 	if (number < 1 || number > f->points) return false;
-	*p = (struct point){ .family = f, .number = number, .seed = seed_of(f, right_seeds, number), .contract = "auto", .made.note = "" };
+	*p = (struct point){ .family = f, .number = number, .seed = seed_of(f, right_seeds, number), .contract = "auto",
+		.made.note = "" };
 	f->draw(p, &(struct dice){ p->seed });
 	return true;
 }

@@ -1,6 +1,8 @@
-/* make strangers. usage: strangers [-s] [-t TABLE.tsv] [PART]      PART: right, faults, OP, OP-faults, OP/N, OP-faults/N
- *         strangers -w FILE OP/N: writes that point's capture, to be given to etalon check
- *         strangers -k [FOLDER]: known kernels' points against captures of them, in fixtures/captures if no other. -s: a small version. */
+/* make strangers. usage:
+ *   strangers [-s] [-q] [-t TABLE.tsv] [PART]      PART: right, faults, OP, OP-faults, OP/N, OP-faults/N
+ *   strangers -w FILE OP/N or OP-faults/N: writes that point's capture, to be given to etalon check
+ *   strangers -k [FOLDER]: the known kernels' points against captures of them, in fixtures/captures if no other
+ * -s: a small version; -q: the self-test alone. Exit: 0 all as it must be, 1 not, 2 bad usage. */
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,22 +24,48 @@ static bool wanted(const struct unit *u, const char *part)
 	return !strncmp(name, part, n) && (!name[n] || name[n] == '/');
 }
 
-/* Every so many of the points, or of all faults. */
-static bool in_small(int number, int of, int small) { return (number - 1) * small / of != (number - 2) * small / of || number == 1; }
+/* What a judgement costs, roughly: element operations of the states. */
+static double cost(const struct unit *u)
+{
+	const struct made *m = &u->point.made;
+
+	return (double)made_size(m, "T") * (double)made_size(m, "Hv") * (double)made_size(m, "Dk") * (double)made_size(m, "Dv");
+}
+
+static const double cheap = 7.5e4;
+
+/* Of n units from `first` on, `most` of the cheap ones, evenly; returns how many stay. */
+static int thin(struct unit *first, int n, int most)
+{
+	int eligible = 0, kept = 0, seen = 0;
+
+	for (int i = 0; i < n; i++) eligible += cost(&first[i]) <= cheap;
+	for (int i = 0; i < n; i++) {
+		if (cost(&first[i]) > cheap) continue;
+		if (eligible <= most || seen == 0 || seen * most / eligible != (seen - 1) * most / eligible)
+			first[kept++] = first[i];
+		seen++;
+	}
+	return kept;
+}
 
 static int all_units(struct unit *unit, bool small, const char *part)
 {
-	int n = 0, seen = 0, faults = 0;
+	int n = 0, first;
 
-	for (const struct family *const *f = families; *f; f++)
-		for (const struct flaw *flaw = (*f)->flaws; flaw->what; flaw++) faults++;
 	for (const struct family *const *f = families; *f; f++) {
-		for (int i = 1; i <= (*f)->points; i++)
-			if (point_right(&unit[n].point, *f, i) && (!small || in_small(i, (*f)->points, (*f)->small)) && wanted(&unit[n], part)) n++;
-		for (int i = 1; point_wrong(&unit[n].point, *f, i); i++)
-			if ((!small || in_small(++seen, faults, SMALL_FAULTS)) && wanted(&unit[n], part)) n++;
+		first = n;
+		for (int i = 1; point_right(&unit[n].point, *f, i); i++) n++;
+		if (small) n = first + thin(unit + first, n - first, (*f)->small);
 	}
-	return n;
+	first = n;
+	for (const struct family *const *f = families; *f; f++)
+		for (int i = 1; point_wrong(&unit[n].point, *f, i); i++) n++;
+	if (small) n = first + thin(unit + first, n - first, SMALL_FAULTS);
+	int kept = 0;
+	for (int i = 0; i < n; i++)
+		if (wanted(&unit[i], part)) unit[kept++] = unit[i];
+	return kept;
 }
 
 static bool each(struct unit *unit, int n, const char *what, bool (*make)(struct unit *, struct error *))
@@ -104,11 +132,12 @@ int main(int argc, char **argv)
 	static struct recorded list[MAX_RECORDED];
 	const char *table = NULL, *path = NULL;
 	struct error e;
-	bool small = false, known = false;
+	bool small = false, known = false, test_only = false;
 	int c, recordings;
 
-	while ((c = getopt(argc, argv, "skt:w:")) != -1) {
+	while ((c = getopt(argc, argv, "sqkt:w:")) != -1) {
 		if (c == 's') small = true;
+		else if (c == 'q') test_only = true;
 		else if (c == 'k') known = true;
 		else if (c == 't') table = optarg;
 		else if (c == 'w') path = optarg;
@@ -125,7 +154,7 @@ int main(int argc, char **argv)
 	if (known) print_known(list, recordings);
 	if (known) return known_well(list, recordings) ? EXIT_PASS : EXIT_FAIL;
 	int status = self_test(unit, n);
-	if (status) return status;
+	if (status || test_only) return status;
 	if (!each(unit, n, "judged", unit_judge)) return EXIT_MACHINE;
 	if (table && !write_table(table, unit, n)) return EXIT_INPUT;
 	print_head();

@@ -1,9 +1,11 @@
-/* mixed_batch: convolution, norms, gated delta rule and gated norm of rows that decode, prefill and speculate, their memory in slots. */
+/* mixed_batch: convolution, norms, gated delta rule and gated norm of rows that decode, prefill and speculate, their memory in
+ * slots. */
 #include <string.h>
 
 #include "strangers.h"
 
-enum { OLDEST_TAP_MISSED = 1, DRAFTS_INPUTS_NOT_KEPT, RATE_OF_FIRST_LAYER, GATE_OF_FIRST_TOKEN, DECODE_WITHOUT_SCALE, LAST_OF_PREFILL_KEEPS, PADDING_REPEATS };
+enum { OLDEST_TAP_MISSED = 1, DRAFTS_INPUTS_NOT_KEPT, RATE_OF_FIRST_LAYER, GATE_OF_FIRST_TOKEN, DECODE_WITHOUT_KEY_NORM,
+	LAST_OF_PREFILL_KEEPS, PADDING_REPEATS };
 enum kind { DECODE, PREFILL, SPECULATIVE, PADDING };
 enum { MOST_CHANNELS = 128 };
 
@@ -12,7 +14,7 @@ static const struct flaw flaws[] = {
 	{ "a draft token's slot gets its state, not its inputs", SIMPLE, "f32" },
 	{ "all layers have the first one's A_log", SIMPLE, NULL },
 	{ "z of a row's first token gates all of them", DRAWN, NULL },
-	{ "q is not scaled in rows that decode", SIMPLE, NULL },
+	{ "k is not normed in rows that decode", SIMPLE, NULL },
 	{ "the last token of a row of four and more does not decay", SIMPLE, "f32" },
 	{ "padding repeats the answer of the row before", DRAWN, NULL },
 	{ 0 }
@@ -46,7 +48,8 @@ static float *ring_at(const struct batch *m, const struct place_of *at, size_t s
 }
 
 /* c [2 Dk + Dv] = silu(Σ taps x), x of the token at a position having been put into its ring */
-static void convolve(const struct batch *m, const struct place_of *at, const struct row *row, size_t t, long position, float *ring, float *c)
+static void convolve(const struct batch *m, const struct place_of *at, const struct row *row, size_t t, long position,
+	float *ring, float *c)
 {
 	for (size_t i = 0; i < 2 * m->Dk + m->Dv; i++) {
 		size_t ch = channel(m, at, i);
@@ -94,15 +97,17 @@ static void token(const struct batch *m, const struct place_of *at, const struct
 	bool still = m->p->fault == LAST_OF_PREFILL_KEEPS && t + 1 == row->last && row->last - row->first >= 4;
 
 	convolve(m, at, row, t, row->position + (long)(t - row->first), ring, c);
-	normed(m, q, m->p->fault == DECODE_WITHOUT_SCALE && row->kind == DECODE ? 1 : m->scale);
-	normed(m, k, 1);
+	normed(m, q, m->scale);
+	if (m->p->fault != DECODE_WITHOUT_KEY_NORM || row->kind != DECODE) normed(m, k, 1);
 	step(m, S, q, k, o, still ? 1 : decay(m, at, gate), sigmoid(m->b[gate]));
 	float r = 1 / sqrtf(squares(m->p->o.fused.order, o, m->Dv) / (float)m->Dv + 1e-6f);
-	for (size_t j = 0; j < m->Dv; j++) m->y[gate * m->Dv + j] = o[j] * r * m->weight[at->layer * m->Dv + j] * silu(m->z[z * m->Dv + j]);
+	for (size_t j = 0; j < m->Dv; j++)
+		m->y[gate * m->Dv + j] = o[j] * r * m->weight[at->layer * m->Dv + j] * silu(m->z[z * m->Dv + j]);
 }
 
 /* After a token: its memory into the slot that it writes. A key head's inputs are stored by each of its value heads alike. */
-static void keep(const struct batch *m, const struct place_of *at, const struct row *row, size_t t, const float *S, const float *ring)
+static void keep(const struct batch *m, const struct place_of *at, const struct row *row, size_t t, const float *S,
+	const float *ring)
 {
 	long slot = (long)m->write[t];
 
@@ -128,22 +133,28 @@ static void run_row(const struct batch *m, const struct place_of *at, const stru
 	floats_release(mark);
 }
 
-/* The pools change as the rows go, so that heads that share inputs each begin with pools as they came: memory is kept per head. */
+/* The pools change as the rows go: heads that share inputs each begin with pools as they came. */
 static void run_head(struct batch *m, const struct place_of *at)
 {
 	for (size_t r = 0; r < m->R; r++) {
-		struct row row = { r, (size_t)m->cuts[r], (size_t)m->cuts[r + 1], (long)m->position[r], (long)m->read[r], (enum kind)m->kinds[r] };
-		size_t answer = (row.first * m->L + at->layer) * m->Hv + at->h, before = ((row.first - 1) * m->L + at->layer) * m->Hv + at->h;
+		struct row row = { r, (size_t)m->cuts[r], (size_t)m->cuts[r + 1], (long)m->position[r], (long)m->read[r],
+			(enum kind)m->kinds[r] };
+		size_t answer = (row.first * m->L + at->layer) * m->Hv + at->h,
+			before = ((row.first - 1) * m->L + at->layer) * m->Hv + at->h;
 		if (row.kind != PADDING) run_row(m, at, &row);
-		else if (m->p->fault == PADDING_REPEATS && r > 0) memcpy(m->y + answer * m->Dv, m->y + before * m->Dv, m->Dv * sizeof *m->y);
+		else if (m->p->fault == PADDING_REPEATS && r > 0)
+			memcpy(m->y + answer * m->Dv, m->y + before * m->Dv, m->Dv * sizeof *m->y);
 	}
 }
 
 static void run(const struct point *p, struct capture *c)
 {
-	struct batch m = { p, dim_of(c, "x", 0), dim_of(c, "x", 1), dim_of(c, "x", 2), dim_of(c, "z", 2), 0, dim_of(c, "state_pool", 3), dim_of(c, "z", 3),
-		dim_of(c, "conv_weight", 2), dim_of(c, "kinds", 0), input(c, "x"), input(c, "z"), input(c, "a"), input(c, "b"), input(c, "conv_weight"),
-		input(c, "A_log"), input(c, "dt_bias"), input(c, "norm_weight"), input(c, "cu_seqlens"), input(c, "kinds"), input(c, "read_slot"),
+	struct batch m = { p, dim_of(c, "x", 0), dim_of(c, "x", 1), dim_of(c, "x", 2), dim_of(c, "z", 2), 0,
+		dim_of(c, "state_pool", 3), dim_of(c, "z", 3),
+		dim_of(c, "conv_weight", 2), dim_of(c, "kinds", 0), input(c, "x"), input(c, "z"), input(c, "a"), input(c, "b"),
+		input(c, "conv_weight"),
+		input(c, "A_log"), input(c, "dt_bias"), input(c, "norm_weight"), input(c, "cu_seqlens"), input(c, "kinds"),
+		input(c, "read_slot"),
 		input(c, "write_slot"), input(c, "position"), input(c, "state_pool"), input(c, "conv_pool"), NULL, 0 };
 	size_t inputs = capture_in(c, "conv_pool")->count;
 	float *came = floats_of(m.inputs, inputs), *left = floats_of(m.inputs, inputs);
@@ -166,7 +177,8 @@ static void run(const struct point *p, struct capture *c)
 /* Slot 0 is A's and 1 is B's at first; C is new; B then speculates, two of its drafts stand. Slot 6 is never touched. */
 static void draw_tables(struct made *m)
 {
-	static const int steps[] = { 4, 3, 3 }, rows[] = { 1, 1, 1, 6, 1, 1, 3, 1, 1, 5 }, kinds[] = { 0, 0, 3, 1, 0, 0, 2, 0, 0, 1 };
+	static const int steps[] = { 4, 3, 3 }, rows[] = { 1, 1, 1, 6, 1, 1, 3, 1, 1, 5 },
+		kinds[] = { 0, 0, 3, 1, 0, 0, 2, 0, 0, 1 };
 	static const int read[] = { 0, 1, -1, -1, 0, 2, 1, 0, 4, 2 }, position[] = { 9, 5, 0, 0, 10, 6, 6, 11, 8, 7 };
 	static const int write[] = { 0, 1, -1, -1, -1, -1, -1, -1, 2, 0, 2, 3, 4, 5, 0, 1, -1, -1, -1, -1, 2 };
 
@@ -224,6 +236,7 @@ static void say_fused(const struct point *p, char *text, size_t size)
 
 static const char *const f32[] = { "f32", NULL };
 const struct family mixed_family = {
-	.op = "mixed_batch", .f32 = f32, .points = 6, .small = 1, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit, .exact = exact,
+	.op = "mixed_batch", .f32 = f32, .points = 6, .small = 1, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit,
+	.exact = exact,
 	.say = say_fused, .run = run
 };

@@ -4,7 +4,8 @@
 #include "schulz.h"
 
 enum {
-	MOMENTUM_OF_SUM = SCHULZ_FAULTS, BUFFER_DECAYS, LOWER_HALF_ADDED, DECAY_BY_DIVISION, BLOCKS_A_ROW_EARLY, FIFTH_MISSING, UPDATE_FOR_BUFFER
+	MOMENTUM_OF_SUM = SCHULZ_FAULTS, BUFFER_DECAYS, LOWER_HALF_ADDED, DECAY_BY_DIVISION, BLOCKS_A_ROW_EARLY, FIFTH_MISSING,
+	UPDATE_FOR_BUFFER
 };
 #define AT(fault) [(fault) - SCHULZ_FAULTS]
 static const struct flaw flaws[] = {
@@ -18,7 +19,15 @@ static const struct flaw flaws[] = {
 	{ 0 }
 };
 
-struct step { const struct point *p; struct schulz z; size_t N, M; float lr, mu, wd; bool nesterov, spectral; const float *W, *G, *V; float *w, *v; };
+struct step {
+	const struct point *p;
+	struct schulz z;
+	size_t N, M;
+	float lr, mu, wd;
+	bool nesterov, spectral;
+	const float *W, *G, *V;
+	float *w, *v;
+};
 
 static int fault_of(const struct step *k) { return k->p->fault ? k->p->fault + SCHULZ_FAULTS - 1 : 0; }
 
@@ -62,9 +71,12 @@ static void block(const struct step *k, size_t first, size_t n, size_t rows)
 static void run(const struct point *p, struct capture *c)
 {
 	const json_t *split = json_object_get(c->params, "split");
-	struct step k = { p, schulz_of(c, &p->o.ns, 0), dim_of(c, "weight", 0), dim_of(c, "weight", 1), (float)capture_number(c, "lr", 0),
-		(float)capture_number(c, "momentum", 0), (float)capture_number(c, "weight_decay", 0), capture_bool(c, "nesterov", true),
-		capture_string(c, "scale", "")[0] == 's', input(c, "weight"), input(c, "grad"), input(c, "momentum"), NULL, NULL };
+	struct step k = { p, schulz_of(c, &p->o.ns, 0), dim_of(c, "weight", 0), dim_of(c, "weight", 1),
+		(float)capture_number(c, "lr", 0),
+		(float)capture_number(c, "momentum", 0), (float)capture_number(c, "weight_decay", 0),
+		capture_bool(c, "nesterov", true),
+		capture_string(c, "scale", "")[0] == 's', input(c, "weight"), input(c, "grad"), input(c, "momentum"), NULL,
+		NULL };
 	size_t first = 0, blocks = json_array_size(split);
 
 	k.w = floats(k.N * k.M), k.v = floats(k.N * k.M);
@@ -83,7 +95,8 @@ static void draw_case(struct point *p, struct dice *d)
 {
 	struct made *m = &p->made;
 	size_t N = 4 * between(d, 6, 14), M = between(d, 20, 56);
-	bool split = p->fault + SCHULZ_FAULTS - 1 == BLOCKS_A_ROW_EARLY, spectral = p->fault + SCHULZ_FAULTS - 1 != FIFTH_MISSING && chance(d, 50);
+	bool split = p->fault + SCHULZ_FAULTS - 1 == BLOCKS_A_ROW_EARLY,
+		spectral = p->fault + SCHULZ_FAULTS - 1 != FIFTH_MISSING && chance(d, 50);
 	char text[400] = "";
 
 	*m = (struct made){ .note = "" };
@@ -116,6 +129,7 @@ static void say_options(const struct point *p, char *text, size_t size) { schulz
 
 static const char *const f32[] = { "f32", "lower_f32", NULL };
 const struct family muon_family = {
-	.op = "muon_step", .f32 = f32, .points = 6, .small = 1, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit, .exact = exact,
+	.op = "muon_step", .f32 = f32, .points = 6, .small = 1, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit,
+	.exact = exact,
 	.say = say_options, .run = run
 };

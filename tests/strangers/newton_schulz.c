@@ -3,13 +3,13 @@
 
 static const struct flaw flaws[] = {
 	[B_AND_C_SWAPPED - 1] = { "b and c are swapped", DRAWN, NULL },
-	[COEFFICIENTS_EARLY - 1] = { "each iteration takes the next one's coefficients", SIMPLE, NULL },
+	[COEFFICIENTS_EARLY - 1] = { "each iteration takes the next one's coefficients", SIMPLE, "f32" },
 	[NOT_TURNED_BACK - 1] = { "a tall matrix is not turned back", DRAWN, NULL },
 	[NO_OWN_TERM_ONCE - 1] = { "the second iteration leaves a X out", DRAWN, NULL },
 	[NORM_SQUARED - 1] = { "x is divided by the square of its norm", SIMPLE, "f32" },
-	[ELEMENTWISE_SQUARE - 1] = { "A∘A for A²", SIMPLE, NULL },
+	[ELEMENTWISE_SQUARE - 1] = { "A∘A for A²", SIMPLE, "lower_f32" },
 	[STALE_ROWS - 1] = { "the last 8 rows of XX' are those of the iteration before", DRAWN, NULL },
-	[NORM_OF_FIRST - 1] = { "all matrices of a batch are divided by the first one's norm", SIMPLE, NULL },
+	[NORM_OF_FIRST - 1] = { "all matrices of a batch are divided by the first one's norm", SIMPLE, "f32" },
 	[ONE_TOO_FEW - 1] = { "the last iteration is not made", DRAWN, NULL },
 	{ 0 }
 };
@@ -17,7 +17,8 @@ static const struct flaw flaws[] = {
 static void run(const struct point *p, struct capture *c)
 {
 	const struct tensor *t = capture_in(c, "x");
-	size_t B = t->rank == 3 ? t->shape[0] : 1, N = t->shape[t->rank - 2], M = t->shape[t->rank - 1], s = N < M ? N : M, l = N < M ? M : N;
+	size_t B = t->rank == 3 ? t->shape[0] : 1, N = t->shape[t->rank - 2], M = t->shape[t->rank - 1], s = N < M ? N : M,
+		l = N < M ? M : N;
 	struct schulz z = schulz_of(c, &p->o.ns, p->fault);
 	const float *x = input(c, "x");
 	float *y = floats(B * N * M), *X = floats(N * M), norm = 0;
@@ -26,7 +27,8 @@ static void run(const struct point *p, struct capture *c)
 		for (size_t i = 0; i < N * M; i++) X[N > M ? i % M * N + i / M : i] = x[b * N * M + i];
 		if (b == 0 || p->fault != NORM_OF_FIRST) norm = schulz_norm(&z, X, s, l);
 		schulz_run(&z, X, s, l, norm);
-		for (size_t i = 0; i < N * M; i++) y[b * N * M + i] = X[N > M && p->fault != NOT_TURNED_BACK ? i % M * N + i / M : i];
+		for (size_t i = 0; i < N * M; i++)
+			y[b * N * M + i] = X[N > M && p->fault != NOT_TURNED_BACK ? i % M * N + i / M : i];
 	}
 	output(c, "y", y);
 }
@@ -42,7 +44,8 @@ static void draw_case(struct point *p, struct dice *d)
 	char text[400] = "";
 
 	*m = (struct made){ .note = "" };
-	schulz_params(text, sizeof text, d, &p->o.ns, f == STALE_ROWS || f == NO_OWN_TERM_ONCE ? STANDARD_ONLY : f ? VARIED_LIST : ANY_LIST);
+	schulz_params(text, sizeof text, d, &p->o.ns, f == STALE_ROWS || f == NO_OWN_TERM_ONCE ? MILD_STANDARD
+		: f == COEFFICIENTS_EARLY ? VARIED_LIST : f ? MILD_LIST : ANY_LIST);
 	made_params(m, "{%s}", text);
 	if (batch) made_dim(m, "B", 3);
 	made_dim(m, "N", tall ? l : s);
@@ -72,6 +75,7 @@ static void say_options(const struct point *p, char *text, size_t size) { schulz
 
 static const char *const f32[] = { "f32", "lower_f32", NULL };
 const struct family newton_schulz_family = {
-	.op = "newton_schulz", .f32 = f32, .points = 27, .small = 3, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit, .exact = exact,
+	.op = "newton_schulz", .f32 = f32, .points = 28, .small = 3, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit,
+	.exact = exact,
 	.say = say_options, .run = run
 };

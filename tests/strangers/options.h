@@ -9,12 +9,15 @@ enum place { ON_LOAD, ON_OPERAND, ON_RESULT, AT_END };
 
 /* Where the gated delta rule in chunks may round. Operands of products, then what products and factors give. */
 enum delta_site {
-	GRAM_LEFT, GRAM_RIGHT, T_V, T_K, B_V, B_K, W_S, KS_K, KS_S, RESIDUAL, QK_Q, QK_K, QS_Q, QS_S, PN_P, PN_N, UPDATE_K, UPDATE_N,
-	DELTA_RESULTS, Q_LOADED = DELTA_RESULTS, K_LOADED, A_GIVEN, T_STORED, U_GIVEN, SUBTRAHEND, N_GIVEN, SCORES, QS_GIVEN, DELTA_SITES
+	GRAM_LEFT, GRAM_RIGHT, T_V, T_K, B_V, B_K, W_S, KS_K, KS_S, RESIDUAL, QK_Q, QK_K, QS_Q, QS_S, PN_P, PN_N, UPDATE_K,
+	UPDATE_N,
+	DELTA_RESULTS, Q_LOADED = DELTA_RESULTS, K_LOADED, A_GIVEN, T_STORED, U_GIVEN, SUBTRAHEND, N_GIVEN, SCORES, QS_GIVEN,
+	DELTA_SITES
 };
 extern const char *const delta_site_name[DELTA_SITES];
 
-enum base_of { NATURAL, LOG2_FIRST, LOG2_AFTER, LOG2_LATE };       /* log2 e times g; times its sum; times each difference of sums */
+/* e^x, or 2^x with log2 e times g, times its sum, times each difference of sums. */
+enum base_of { NATURAL, LOG2_FIRST, LOG2_AFTER, LOG2_LATE };
 struct delta {
 	const char *known;      /* the kernel that this is, or NULL */
 	size_t chunk;           /* 0: token by token */
@@ -28,7 +31,7 @@ struct delta {
 	enum place decay_end;                   /* e^(G_L - G): of K as ON_OPERAND, of N as ON_RESULT */
 	bool again;             /* the update's N is the one that the scores met, rounded again after its factor */
 	enum number at[DELTA_SITES];
-	struct { size_t base; bool columns, split; enum number operand, below, store; } inverse;        /* operands of the last merge; of those below */
+	struct { size_t base; bool columns, split; enum number operand, below, store; } inverse;       /* below: the last merge */
 	enum base_of unit;
 	bool warp_scan;
 	bool through_alpha;     /* e^g is handed over, not g: log(e^g + 1e-10); never drawn */

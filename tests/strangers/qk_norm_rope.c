@@ -4,7 +4,8 @@
 #include "strangers.h"
 
 enum {
-	KEYS_OF_NEXT_POSITION = 1, KEY_HEADS_NORMED_TOGETHER, GATE_OF_NEXT_HEAD, WEIGHT_HALVES_SWAPPED, NORM_OF_TURNED_PART, STALE_NORM_IN_HEADS,
+	KEYS_OF_NEXT_POSITION = 1, KEY_HEADS_NORMED_TOGETHER, GATE_OF_NEXT_HEAD, WEIGHT_HALVES_SWAPPED, NORM_OF_TURNED_PART,
+	STALE_NORM_IN_HEADS,
 	SINE_OF_NEXT_PAIR
 };
 
@@ -29,7 +30,8 @@ static float mean_square(const struct point *p, const struct sizes *s, const flo
 }
 
 /* y [D] <- x normed by m, weighed and turned. */
-static void head(const struct point *p, const struct sizes *s, const float *x, const float *w, float m, const float *co, const float *si, float *y)
+static void head(const struct point *p, const struct sizes *s, const float *x, const float *w, float m, const float *co,
+	const float *si, float *y)
 {
 	size_t half = s->rotary / 2;
 	float rstd = 1 / sqrtf(m + s->eps);
@@ -53,7 +55,8 @@ static void angles(const struct sizes *s, float position, float *co, float *si)
 	}
 }
 
-static void queries(const struct point *p, const struct sizes *s, const float *qg, const float *w, const float *co, const float *si, float *q, float *gate)
+static void queries(const struct point *p, const struct sizes *s, const float *qg, const float *w, const float *co,
+	const float *si, float *q, float *gate)
 {
 	float m = 0;
 
@@ -66,21 +69,26 @@ static void queries(const struct point *p, const struct sizes *s, const float *q
 	}
 }
 
-static void keys(const struct point *p, const struct sizes *s, const float *x, const float *w, const float *co, const float *si, float *k)
+static void keys(const struct point *p, const struct sizes *s, const float *x, const float *w, const float *co, const float *si,
+	float *k)
 {
 	float all = 0;
 
 	for (size_t h = 0; h < s->Hk; h++) all += mean_square(p, s, x + h * s->D) / (float)s->Hk;
 	for (size_t h = 0; h < s->Hk; h++)
-		head(p, s, x + h * s->D, w, p->fault == KEY_HEADS_NORMED_TOGETHER ? all : mean_square(p, s, x + h * s->D), co, si, k + h * s->D);
+		head(p, s, x + h * s->D, w, p->fault == KEY_HEADS_NORMED_TOGETHER ? all : mean_square(p, s, x + h * s->D), co, si,
+			k + h * s->D);
 }
 
 static void run(const struct point *p, struct capture *c)
 {
-	struct sizes s = { dim_of(c, "k", 0), dim_of(c, "qg", 1), dim_of(c, "k", 1), dim_of(c, "k", 2), (size_t)capture_number(c, "rotary_dim", 0),
+	struct sizes s = { dim_of(c, "k", 0), dim_of(c, "qg", 1), dim_of(c, "k", 1), dim_of(c, "k", 2),
+		(size_t)capture_number(c, "rotary_dim", 0),
 		(float)capture_number(c, "eps", 1e-6), (float)capture_number(c, "theta", 0) };
-	const float *qg = input(c, "qg"), *x = input(c, "k"), *wq = input(c, "q_weight"), *wk = input(c, "k_weight"), *positions = input(c, "positions");
-	float *q = floats(s.T * s.Hq * s.D), *gate = floats(s.T * s.Hq * s.D), *k = floats(s.T * s.Hk * s.D), *co = floats(s.rotary), *si = floats(s.rotary);
+	const float *qg = input(c, "qg"), *x = input(c, "k"), *wq = input(c, "q_weight"), *wk = input(c, "k_weight"),
+		*positions = input(c, "positions");
+	float *q = floats(s.T * s.Hq * s.D), *gate = floats(s.T * s.Hq * s.D), *k = floats(s.T * s.Hk * s.D),
+		*co = floats(s.rotary), *si = floats(s.rotary);
 
 	for (size_t t = 0; t < s.T; t++) {
 		size_t at = t * s.Hq * s.D;
@@ -130,6 +138,7 @@ static void say_fused(const struct point *p, char *text, size_t size)
 
 static const char *const f32[] = { "f32", NULL };
 const struct family qk_family = {
-	.op = "qk_norm_rope", .f32 = f32, .points = 6, .small = 1, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit, .exact = exact,
+	.op = "qk_norm_rope", .f32 = f32, .points = 6, .small = 1, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit,
+	.exact = exact,
 	.say = say_fused, .run = run
 };

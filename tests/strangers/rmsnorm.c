@@ -1,7 +1,8 @@
 /* rmsnorm: y = x' (mean x'^2 + eps)^-1/2 (offset + weight) silu(gate), x' = x + residual. */
 #include "strangers.h"
 
-enum { MEAN_MAGNITUDE = 1, WEIGHT_OF_ROW, NEIGHBOURS_SWAPPED, HALF_WITHOUT_RESIDUAL, FIRST_PART_FOR_ALL, QUICK_GATE, WEIGHT_SQUARED, RESIDUAL_TWICE };
+enum { MEAN_MAGNITUDE = 1, WEIGHT_OF_ROW, NEIGHBOURS_SWAPPED, HALF_WITHOUT_RESIDUAL, FIRST_PART_FOR_ALL, QUICK_GATE,
+	WEIGHT_SQUARED, RESIDUAL_TWICE };
 
 static const struct flaw flaws[] = {
 	{ "the mean of |x| for the root of the mean square", SIMPLE, "f32" },
@@ -108,7 +109,8 @@ static void draw_case(struct point *p, struct dice *d, int wants, bool wide)
 {
 	struct made *m = &p->made;
 	enum dtype type = wide && chance(d, 50) ? DT_F32 : DT_BF16;
-	bool offset = chance(d, 50), residual = wants & MUST_ADD || (!(wants & MUST_GATE) && chance(d, 40)), gate = wants & MUST_GATE || (!residual && chance(d, 40));
+	bool offset = chance(d, 50), residual = wants & MUST_ADD || (!(wants & MUST_GATE) && chance(d, 40)),
+		gate = wants & MUST_GATE || (!residual && chance(d, 40));
 
 	*m = (struct made){ .note = "" };
 	made_params(m, "{\"eps\": 1e-6, \"weight_offset\": %d%s}", offset, gate ? ", \"gate\": \"silu\"" : "");
@@ -127,7 +129,8 @@ static void draw(struct point *p, struct dice *d)
 {
 	struct norm *o = &p->o.norm;
 	size_t kind = p->number > 0 ? (size_t)p->number % 6 : pick(d, 6);
-	static const char *const class[] = { "f32", "xhat in bf16", "weighted in bf16", "residual in bf16", "some in bf16", "all in bf16" };
+	static const char *const class[] = { "f32", "xhat in bf16", "weighted in bf16", "residual in bf16", "some in bf16",
+		"all in bf16" };
 
 	*o = (struct norm){ .weight_first = chance(d, 30), .gate_parts = chance(d, 50), .by_reciprocal = chance(d, 50),
 		.blocks = ONE_OF(d, 1, 2, 4, 8), .root = (enum root)pick(d, 3), .order = (enum order)pick(d, ORDERS) };
@@ -160,13 +163,17 @@ static void say_norm(const struct point *p, char *text, size_t size)
 	const struct norm *o = &p->o.norm;
 
 	if (o->narrow) say(text, size, "every value bf16; ");
-	else say(text, size, "%s%s%s", o->residual ? "sum bf16; " : "", o->xhat ? "xhat bf16; " : "", o->weighted ? "weighted bf16; " : "");
-	say(text, size, "%s; sums %s in %zu parts%s; %s%s", (const char *[]){ "x rsqrt(m)", "x (1/sqrt(m))", "x / sqrt(m)" }[o->root], order_name[o->order],
-		o->blocks, o->by_reciprocal ? ", times 1/D" : "", o->weight_first ? "x (r w)" : "(x r) w", o->gate_parts ? ", (y g) sigmoid(g)" : "");
+	else say(text, size, "%s%s%s", o->residual ? "sum bf16; " : "", o->xhat ? "xhat bf16; " : "",
+		o->weighted ? "weighted bf16; " : "");
+	say(text, size, "%s; sums %s in %zu parts%s; %s%s", (const char *[]){ "x rsqrt(m)", "x (1/sqrt(m))",
+		"x / sqrt(m)" }[o->root], order_name[o->order],
+		o->blocks, o->by_reciprocal ? ", times 1/D" : "", o->weight_first ? "x (r w)" : "(x r) w",
+		o->gate_parts ? ", (y g) sigmoid(g)" : "");
 }
 
 static const char *const f32[] = { "f32", NULL };
 const struct family rmsnorm_family = {
-	.op = "rmsnorm", .f32 = f32, .points = 28, .small = 3, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit, .exact = exact,
+	.op = "rmsnorm", .f32 = f32, .points = 28, .small = 3, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit,
+	.exact = exact,
 	.say = say_norm, .run = run
 };

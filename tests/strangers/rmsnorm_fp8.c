@@ -1,7 +1,8 @@
-/* rmsnorm_fp8: z = x' (mean x'^2 + eps)^-1/2 (offset + weight), x' = x + residual; y = z / scale in e4m3, scale = max(max|z| / 448, min_scale). */
+/* rmsnorm_fp8: z = x' (mean x'^2 + eps)^-1/2 (offset + weight), x' = x + residual; y = z / scale in e4m3, scale = max(max|z| /
+ * 448, min_scale). */
 #include "strangers.h"
 
-enum { SCALE_OF_TWO_ROWS = 1, LARGEST_OF_FIRST_HALF, TRUNCATED, CUT_AT_240, SCALE_OF_ROW_BEFORE, RESIDUAL_NORMED, SUBNORMALS_FLUSHED };
+enum { SCALE_OF_TWO_ROWS = 1, LARGEST_OF_FIRST_HALF, TRUNCATED, CUT_AT_240, SCALE_OF_ROW_BEFORE, RESIDUAL_NORMED, POWER_OF_TWO };
 
 static const struct flaw flaws[] = {
 	{ "two rows share the larger one's scale", SIMPLE, "f32" },
@@ -10,7 +11,7 @@ static const struct flaw flaws[] = {
 	{ "y is cut off at 240", DRAWN, NULL },
 	{ "each row's scale is written a row late", SIMPLE, NULL },
 	{ "residual_out is the sum after its norm", DRAWN, NULL },
-	{ "values of y below 2^-6 are flushed to 0", SIMPLE, "f32" },
+	{ "the scale is rounded up to a power of two, and y goes by it", SIMPLE, "f32" },
 	{ 0 }
 };
 
@@ -29,8 +30,7 @@ static float quantised(const struct point *p, float z, float reciprocal)
 	float y = fminf(fmaxf(z * reciprocal, -448), 448);
 
 	if (p->fault == CUT_AT_240) y = fminf(fmaxf(y, -240), 240);
-	if (p->fault == TRUNCATED) y = truncated(y);
-	return p->fault == SUBNORMALS_FLUSHED && fabsf(y) < 0x1p-6f ? 0 : y;
+	return p->fault == TRUNCATED ? truncated(y) : y;
 }
 
 /* z [D] of a row; h [D] is its sum with the residual. */
@@ -54,7 +54,8 @@ static void run(const struct point *p, struct capture *c)
 {
 	size_t R = dim_of(c, "x", 0), D = dim_of(c, "x", 1);
 	const float *x = input(c, "x"), *w = input(c, "weight"), *residual = input(c, "residual");
-	float eps = (float)capture_number(c, "eps", 1e-6), offset = (float)capture_number(c, "weight_offset", 0), least = (float)capture_number(c, "min_scale", 0x1p-18);
+	float eps = (float)capture_number(c, "eps", 1e-6), offset = (float)capture_number(c, "weight_offset", 0),
+		least = (float)capture_number(c, "min_scale", 0x1p-18);
 	float *h = floats(R * D), *z = floats(R * D), *y = floats(R * D), *m = floats(R), *scale = floats(R);
 
 	for (size_t r = 0; r < R; r++) {
@@ -63,7 +64,9 @@ static void run(const struct point *p, struct capture *c)
 		m[r] = largest(p, z + r * D, D);
 	}
 	for (size_t r = 0; r < R; r++) {
-		float most = p->fault == SCALE_OF_TWO_ROWS && (r ^ 1) < R ? fmaxf(m[r], m[r ^ 1]) : m[r], own = fmaxf(most / 448, least);
+		float most = p->fault == SCALE_OF_TWO_ROWS && (r ^ 1) < R ? fmaxf(m[r], m[r ^ 1]) : m[r],
+			own = fmaxf(most / 448, least);
+		if (p->fault == POWER_OF_TWO) own = exp2f(ceilf(log2f(own)));
 		for (size_t i = r * D; i < r * D + D; i++) {
 			y[i] = quantised(p, z[i], 1 / own);
 			if (p->fault == RESIDUAL_NORMED) h[i] = z[i];
@@ -78,7 +81,8 @@ static void run(const struct point *p, struct capture *c)
 static void draw(struct point *p, struct dice *d)
 {
 	struct made *m = &p->made;
-	bool wide = p->number > 0 ? p->number % 2 : chance(d, 50), residual = p->fault == RESIDUAL_NORMED || chance(d, 40), offset = chance(d, 50);
+	bool wide = p->number > 0 ? p->number % 2 : chance(d, 50), residual = p->fault == RESIDUAL_NORMED || chance(d, 40),
+		offset = chance(d, 50);
 	enum dtype type = wide ? DT_F32 : DT_BF16;
 
 	p->o.fused = (struct fused){ (enum order)pick(d, ORDERS), wide ? F32 : BF16 };
@@ -105,6 +109,7 @@ static void say_fused(const struct point *p, char *text, size_t size)
 
 static const char *const f32[] = { "f32", NULL };
 const struct family fp8_family = {
-	.op = "rmsnorm_fp8", .f32 = f32, .points = 6, .small = 1, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit, .exact = exact,
+	.op = "rmsnorm_fp8", .f32 = f32, .points = 6, .small = 1, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit,
+	.exact = exact,
 	.say = say_fused, .run = run
 };

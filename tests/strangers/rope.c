@@ -2,7 +2,8 @@
 #include "strangers.h"
 
 enum {
-	HALF_POSITIONS = 1, FREQUENCY_FROM_ONE, SINE_OF_NEIGHBOUR, COSINE_FOR_SINE, LAST_HEAD_STILL, TABLE_TOO_SHORT, TAIL_OF_FIRST_HEAD,
+	HALF_POSITIONS = 1, FREQUENCY_FROM_ONE, SINE_OF_NEIGHBOUR, COSINE_FOR_SINE, LAST_HEAD_STILL, TABLE_TOO_SHORT,
+	TAIL_OF_FIRST_HEAD,
 	WRITTEN_AS_NEIGHBOURS, SCALED_TABLE
 };
 
@@ -62,12 +63,14 @@ static float turned_by(const struct turn *o, float a, float c, float b, float s)
 	}
 }
 
-static void turn_row(const struct point *p, const float *x, float *y, size_t rotary, bool neighbours, const float *co, const float *si)
+static void turn_row(const struct point *p, const float *x, float *y, size_t rotary, bool neighbours, const float *co,
+	const float *si)
 {
 	for (size_t i = 0; i < rotary / 2; i++) {
 		size_t a = neighbours ? 2 * i : i, b = neighbours ? 2 * i + 1 : i + rotary / 2;
 		float c = co[i], s = si[p->fault == SINE_OF_NEIGHBOUR && (i ^ 1) < rotary / 2 ? i ^ 1 : i];
-		float first = turned_by(&p->o.turn, x[a], c, -x[b], s), second = turned_by(&p->o.turn, x[b], c, x[a], p->fault == COSINE_FOR_SINE ? c : s);
+		float first = turned_by(&p->o.turn, x[a], c, -x[b], s),
+			second = turned_by(&p->o.turn, x[b], c, x[a], p->fault == COSINE_FOR_SINE ? c : s);
 		if (p->fault == WRITTEN_AS_NEIGHBOURS) a = neighbours ? i : 2 * i, b = neighbours ? i + rotary / 2 : 2 * i + 1;
 		y[a] = first;
 		y[b] = second;
@@ -76,7 +79,8 @@ static void turn_row(const struct point *p, const float *x, float *y, size_t rot
 
 static void run(const struct point *p, struct capture *c)
 {
-	size_t T = dim_of(c, "x", 0), H = dim_of(c, "x", 1), D = dim_of(c, "x", 2), rotary = (size_t)capture_number(c, "rotary_dim", 0);
+	size_t T = dim_of(c, "x", 0), H = dim_of(c, "x", 1), D = dim_of(c, "x", 2),
+		rotary = (size_t)capture_number(c, "rotary_dim", 0);
 	bool neighbours = capture_string(c, "layout", "half")[0] == 'i';
 	float theta = (float)capture_number(c, "theta", 0), *co = floats(rotary), *si = floats(rotary);
 	const float *x = input(c, "x"), *positions = input(c, "positions");
@@ -101,7 +105,8 @@ static void draw_case(struct point *p, struct dice *d, bool tail, bool wide)
 	size_t D = ONE_OF(d, 48, 64, 96, 128), rotary = tail ? D / 3 / 4 * 4 : (size_t[]){ D, D, D / 2, D / 4 }[pick(d, 4)];
 
 	*m = (struct made){ .note = "" };
-	made_params(m, "{\"rotary_dim\": %zu, \"theta\": %s, \"layout\": \"%s\"}", rotary, (const char *[]){ "1e5", "5e5", "2e6", "1e7" }[pick(d, 4)],
+	made_params(m, "{\"rotary_dim\": %zu, \"theta\": %s, \"layout\": \"%s\"}", rotary,
+		(const char *[]){ "1e5", "5e5", "2e6", "1e7" }[pick(d, 4)],
 		chance(d, 30) ? "interleaved" : "half");
 	made_dim(m, "T", between(d, 16, 64));
 	made_dim(m, "H", between(d, 2, 6));
@@ -127,19 +132,24 @@ static void draw(struct point *p, struct dice *d)
 
 static void simple(struct point *p) { p->o.turn = (struct turn){ .wide = false }; }
 static void exact(struct point *p) { p->o.turn.table = p->o.turn.value = F32; }
-static void suit(struct point *p) { draw_case(p, &(struct dice){ p->seed ^ 1 }, p->fault == TAIL_OF_FIRST_HEAD, p->o.turn.table == F32); }
+static void suit(struct point *p)
+{
+	draw_case(p, &(struct dice){ p->seed ^ 1 }, p->fault == TAIL_OF_FIRST_HEAD, p->o.turn.table == F32);
+}
 
 static void say_turn(const struct point *p, char *text, size_t size)
 {
 	const struct turn *o = &p->o.turn;
 
-	say(text, size, "%s; ", o->wide ? "angles in double" : (const char *[]){ "theta^-x", "1/theta^x", "2^(-x log2 theta)", "e^(-x ln theta)" }[o->frequency]);
+	say(text, size, "%s; ", o->wide ? "angles in double" : (const char *[]){ "theta^-x", "1/theta^x", "2^(-x log2 theta)",
+		"e^(-x ln theta)" }[o->frequency]);
 	say(text, size, "table %s; products %s, %s", number_name[o->table], number_name[o->value],
 		(const char *[]){ "then their sum", "that of the cosine fused", "that of the sine fused" }[o->sum]);
 }
 
 static const char *const f32[] = { "f32", NULL };
 const struct family rope_family = {
-	.op = "rope", .f32 = f32, .points = 24, .small = 3, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit, .exact = exact,
+	.op = "rope", .f32 = f32, .points = 24, .small = 3, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit,
+	.exact = exact,
 	.say = say_turn, .run = run
 };

@@ -153,42 +153,49 @@ struct schulz schulz_of(const struct capture *c, const struct iteration_options 
 {
 	const char *name = capture_string(c, "algorithm", "");
 	const json_t *list = json_object_get(c->params, "coefficients"), *restarts = json_object_get(c->params, "restarts");
-	struct schulz z = { .o = o, .fault = fault, .algorithm = !strcmp(name, "gram") ? GRAM : !strcmp(name, "standard") ? STANDARD : GRAM_NAIVE,
+	struct schulz z = { .o = o, .fault = fault,
+		.algorithm = !strcmp(name, "gram") ? GRAM : !strcmp(name, "standard") ? STANDARD : GRAM_NAIVE,
 		.K = json_array_size(list), .eps = (float)capture_number(c, "eps", 1e-7) };
 
 	for (size_t t = 0; t < z.K; t++)
 		for (size_t i = 0; i < 3; i++) z.abc[t][i] = (float)json_number_value(json_array_get(json_array_get(list, t), i));
-	for (size_t i = 0; i < json_array_size(restarts); i++) z.restarts |= UINT64_C(1) << json_integer_value(json_array_get(restarts, i));
+	for (size_t i = 0; i < json_array_size(restarts); i++)
+		z.restarts |= UINT64_C(1) << json_integer_value(json_array_get(restarts, i));
 	if (!restarts && z.K > 2) z.restarts = 4;
 	return z;
 }
 
 /* ---- freedoms ---- */
 
-#define YOU "[4.0848, -6.8946, 2.927], [3.9505, -6.3029, 2.6377], [3.7418, -5.5913, 2.3037], [2.8769, -3.1427, 1.2046], [2.8366, -3.0525, 1.2012]"
+#define YOU "[4.0848, -6.8946, 2.927], [3.9505, -6.3029, 2.6377], [3.7418, -5.5913, 2.3037], " \
+	"[2.8769, -3.1427, 1.2046], [2.8366, -3.0525, 1.2012]"
 #define QUINTIC "[1.875, -1.25, 0.375]"
 #define TRIPLE "[3.4445, -4.775, 2.0315]"
 
 void schulz_params(char *text, size_t size, struct dice *d, const struct iteration_options *o, enum schulz_want want)
 {
 	static const char *const list[] = { YOU, QUINTIC ", " QUINTIC ", " QUINTIC ", " QUINTIC, TRIPLE ", " TRIPLE ", " TRIPLE };
-	size_t kind = want == STANDARD_ONLY ? 0 : pick(d, 4), which = want == VARIED_LIST ? 0 : pick(d, 3);
+	size_t kind = want == MILD_STANDARD ? 0 : pick(d, 4), which = want == VARIED_LIST ? 0 : want == ANY_LIST ? pick(d, 3) : 1;
 
-	say(text, size, "\"algorithm\": \"%s\", \"coefficients\": [%s], \"iterate_dtype\": \"%s\"", (const char *[]){ "standard", "standard", "gram", "gram_naive" }[kind],
+	say(text, size, "\"algorithm\": \"%s\", \"coefficients\": [%s], \"iterate_dtype\": \"%s\"",
+		(const char *[]){ "standard", "standard", "gram", "gram_naive" }[kind],
 		list[which], o->iterate == BF16 ? "BF16" : o->iterate == F16 ? "F16" : "F32");
 	if (kind == 2 && chance(d, 50)) say(text, size, ", \"restarts\": [%d]", chance(d, 50) ? 1 : 2);
 }
 
 void schulz_draw(struct iteration_options *o, struct dice *d, enum number iterate)
 {
-	*o = (struct iteration_options){ .iterate = iterate, .cast_first = iterate != F32 && chance(d, 50), .largest = chance(d, 40), .fused = chance(d, 60),
+	*o = (struct iteration_options){ .iterate = iterate, .cast_first = iterate != F32 && chance(d, 50),
+		.largest = chance(d, 40), .fused = chance(d, 60),
 		.scaled_before = chance(d, 25), .mirrored = chance(d, 40), .by_rows = chance(d, 50), .reciprocal = chance(d, 30),
 		.order = (enum order)pick(d, ORDERS) };
 }
 
 void schulz_say(const struct iteration_options *o, char *text, size_t size)
 {
-	say(text, size, "iterates %s%s; x %s; %s; %s%s; sums %s", number_name[o->iterate], o->cast_first ? ", cast before the norm" : "",
-		o->largest ? "/ max(norm, eps)" : "/ (norm + eps)", o->fused ? "a X + B X rounded once" : "each product, multiple and sum rounded",
+	say(text, size, "iterates %s%s; x %s; %s; %s%s; sums %s", number_name[o->iterate],
+		o->cast_first ? ", cast before the norm" : "",
+		o->largest ? "/ max(norm, eps)" : "/ (norm + eps)",
+		o->fused ? "a X + B X rounded once" : "each product, multiple and sum rounded",
 		o->scaled_before ? "(c A) A" : "c (A A)", o->mirrored ? ", mirrored" : "", order_name[o->order]);
 }

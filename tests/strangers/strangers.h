@@ -87,16 +87,19 @@ struct seen {
 	char contract[32], name[64], reason[256], where[256];
 	double ratio[5];        /* of each rule: the largest value / limit of an output */
 };
+/* In sigma: the largest rms of an output; the element that is farthest in terms of its limit. */
+struct effect { double rms, worst, limit; };
 struct unit {
 	struct point point;
 	char wrong[200];        /* what the self-test says of it without roundings; "": nothing */
 	struct seen right, seen;        /* seen: of the fault */
-	double effect, worst, limit;    /* in sigma: the largest rms of an output; the largest of an element; that one's limit */
+	struct effect effect, there;    /* of the fault: under the contract of the kernel without it, and under its own */
 	double seconds;
 };
 bool unit_test(struct unit *u, struct error *e);
 bool unit_judge(struct unit *u, struct error *e);
 bool unit_visible(const struct unit *u);        /* the fault's effect is above the contract's own error */
+bool unit_excused(const struct unit *u);        /* it is not, under the looser contract that auto has found for it */
 bool unit_good(const struct unit *u);
 void unit_name(const struct unit *u, char *text, size_t size);
 
