@@ -14,7 +14,7 @@ float rounded(enum number to, float x);
 void round_all(enum number to, float *x, size_t n);
 
 /* ---- sums ---- */
-/* One by one; the same by fused multiply-adds; the other way round; 32 lanes and a tree; halves; 16 at a time, as tensor cores. */
+/* One by one; the same by fused multiply-adds; the other way round; 32 lanes and a tree; halves; 16 at a time. */
 enum order { IN_TURN, FUSED, BACKWARDS, LANES, HALVES, BLOCKS, ORDERS };
 extern const char *const order_name[ORDERS];
 /* from + Σ_i a[i as] b[i bs] */

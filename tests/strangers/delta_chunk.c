@@ -123,8 +123,8 @@ static void load_rows(struct chunk *c, size_t t0)
 static struct chunk load(const struct delta_head *p, size_t t0, size_t L)
 {
 	size_t Dk = p->s->Dk, Dv = p->s->Dv;
-	struct chunk c = { p, L, floats(L * Dk), floats(L * Dk), floats(L * Dv), floats(L), floats(L), floats(L), floats(L), floats(L),
-		floats(L), 0, floats(L * Dv) };
+	struct chunk c = { .p = p, .L = L, .Q = floats(L * Dk), .K = floats(L * Dk), .V = floats(L * Dv), .rq = floats(L),
+		.rk = floats(L), .b = floats(L), .G = floats(L), .eG = floats(L), .end = floats(L), .N = floats(L * Dv) };
 
 	load_rows(&c, t0);
 	exponents(&c, t0);

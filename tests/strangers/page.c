@@ -162,13 +162,14 @@ static const char head[] =
 
 static void summary(const struct sum *s, const struct tally *t)
 {
-	printf("## Summary\n\n%d correct kernels: %d pass (%d identified), %d fail by a rule, %d by the x-ray alone, %d undecided;\n",
-		s->points, s->good + s->unread, s->good, s->by_rule, s->by_xray, s->undecided);
+	printf("## Summary\n\n%d correct kernels: %d pass (%d identified), %d fail by a rule, %d by the x-ray alone, "
+		"%d undecided;\n", s->points, s->good + s->unread, s->good, s->by_rule, s->by_xray, s->undecided);
 	printf("a known mistake is named in %d, a rounding that is not allowed claimed in %d.\n\n", s->named, s->rounding);
-	printf("%d faults, %d of them above the contract's error: %d rejected, %d missed, %d within the rules of a looser contract;\n",
+	printf("%d faults, %d of them above the contract's error: %d rejected, %d missed, %d within a looser contract's rules;\n",
 		t->faults, t->visible, t->rejected, t->missed, t->excused);
-	printf("of the %d smaller ones %d rejected. A known mistake is named in %d, a rounding claimed in %d. Without its fault the\n"
-		"kernel does not pass in %d.\n\n", t->faults - t->visible, t->faint_rejected, t->named, t->rounding, t->wrong_right);
+	printf("of the %d smaller ones %d rejected. A known mistake is named in %d, a rounding claimed in %d. Without its\n"
+		"fault the kernel does not pass in %d.\n\n", t->faults - t->visible, t->faint_rejected, t->named, t->rounding,
+		t->wrong_right);
 }
 
 void print_page(const struct unit *u, int n, double seconds)
