@@ -122,7 +122,8 @@ static void draw(struct point *p, struct dice *d)
 	struct conv *o = &p->o.conv;
 	size_t kind = p->number > 0 ? (size_t)p->number % 4 : pick(d, 4);
 
-	*o = (struct conv){ .newest_first = chance(d, 50), .bias_last = chance(d, 50), .fused = chance(d, 40) };
+	*o = (struct conv){ .newest_first = chance(d, 50) };
+	o->bias_last = chance(d, 50), o->fused = chance(d, 40);
 	o->silu = (int)pick(d, 3);
 	p->class = (const char *[]){ "f32", "products in bf16", "sum in bf16", "both in bf16" }[kind];
 	if (kind & 1) o->tap = BF16, o->fused = false;

@@ -39,7 +39,8 @@ static void draw_roundings(struct delta *o, struct dice *d)
 
 void delta_options(struct delta *o, struct dice *d)
 {
-	*o = (struct delta){ .chunk = ONE_OF(d, 16, 32, 64, 64, 64, 128, 256), .after = chance(d, 40), .wy = chance(d, 45) };
+	*o = (struct delta){ .chunk = ONE_OF(d, 16, 32, 64, 64, 64, 128, 256) };
+	o->after = chance(d, 40), o->wy = chance(d, 45);
 	o->q_norm = (enum place[]){ ON_LOAD, ON_LOAD, ON_RESULT, AT_END }[pick(d, 4)];
 	o->scale = (enum place[]){ ON_LOAD, ON_RESULT, AT_END }[pick(d, 3)];
 	o->k_norm = chance(d, 60) ? ON_LOAD : ON_RESULT;
@@ -68,10 +69,12 @@ static void exact(struct point *p)
 
 static void tokens(struct delta *o, struct dice *d)
 {
-	*o = (struct delta){ .q_norm = chance(d, 60) ? ON_LOAD : AT_END, .k_norm = chance(d, 60) ? ON_LOAD : ON_RESULT,
-		.scale = chance(d, 50) ? ON_LOAD : AT_END, .decay_k = chance(d, 50) ? ON_LOAD : ON_RESULT,
-		.unit = chance(d, 50) ? NATURAL : LOG2_LATE, .gram = (enum order)pick(d, ORDERS),
-		.state = (enum order)pick(d, ORDERS) };
+	*o = (struct delta){ .q_norm = chance(d, 60) ? ON_LOAD : AT_END };
+	o->k_norm = chance(d, 60) ? ON_LOAD : ON_RESULT;
+	o->scale = chance(d, 50) ? ON_LOAD : AT_END;
+	o->decay_k = chance(d, 50) ? ON_LOAD : ON_RESULT;
+	o->unit = chance(d, 50) ? NATURAL : LOG2_LATE;
+	o->gram = (enum order)pick(d, ORDERS), o->state = (enum order)pick(d, ORDERS);
 }
 
 /* As far as their outputs tell: design.md's table, and what a search found in captures of them. */

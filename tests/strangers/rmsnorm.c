@@ -132,8 +132,10 @@ static void draw(struct point *p, struct dice *d)
 	static const char *const class[] = { "f32", "xhat in bf16", "weighted in bf16", "residual in bf16", "some in bf16",
 		"all in bf16" };
 
-	*o = (struct norm){ .weight_first = chance(d, 30), .gate_parts = chance(d, 50), .by_reciprocal = chance(d, 50),
-		.blocks = ONE_OF(d, 1, 2, 4, 8), .root = (enum root)pick(d, 3), .order = (enum order)pick(d, ORDERS) };
+	*o = (struct norm){ .weight_first = chance(d, 30) };
+	o->gate_parts = chance(d, 50), o->by_reciprocal = chance(d, 50);
+	o->blocks = ONE_OF(d, 1, 2, 4, 8);
+	o->root = (enum root)pick(d, 3), o->order = (enum order)pick(d, ORDERS);
 	p->class = class[kind];
 	if (kind == 1 || kind == 5 || (kind == 4 && chance(d, 50))) o->xhat = BF16;
 	if (kind == 2 || kind == 5 || (kind == 4 && chance(d, 50))) o->weighted = BF16;

@@ -103,11 +103,11 @@ static void draw_case(struct point *p, struct dice *d, bool tail, bool wide)
 	struct made *m = &p->made;
 	enum dtype type = wide && chance(d, 50) ? DT_F32 : DT_BF16;
 	size_t D = ONE_OF(d, 48, 64, 96, 128), rotary = tail ? D / 3 / 4 * 4 : (size_t[]){ D, D, D / 2, D / 4 }[pick(d, 4)];
+	const char *layout = chance(d, 30) ? "interleaved" : "half";
+	const char *theta = (const char *[]){ "1e5", "5e5", "2e6", "1e7" }[pick(d, 4)];
 
 	*m = (struct made){ .note = "" };
-	made_params(m, "{\"rotary_dim\": %zu, \"theta\": %s, \"layout\": \"%s\"}", rotary,
-		(const char *[]){ "1e5", "5e5", "2e6", "1e7" }[pick(d, 4)],
-		chance(d, 30) ? "interleaved" : "half");
+	made_params(m, "{\"rotary_dim\": %zu, \"theta\": %s, \"layout\": \"%s\"}", rotary, theta, layout);
 	made_dim(m, "T", between(d, 16, 64));
 	made_dim(m, "H", between(d, 2, 6));
 	made_dim(m, "D", D);

@@ -185,10 +185,10 @@ void schulz_params(char *text, size_t size, struct dice *d, const struct iterati
 
 void schulz_draw(struct iteration_options *o, struct dice *d, enum number iterate)
 {
-	*o = (struct iteration_options){ .iterate = iterate, .cast_first = iterate != F32 && chance(d, 50),
-		.largest = chance(d, 40), .fused = chance(d, 60),
-		.scaled_before = chance(d, 25), .mirrored = chance(d, 40), .by_rows = chance(d, 50), .reciprocal = chance(d, 30),
-		.order = (enum order)pick(d, ORDERS) };
+	*o = (struct iteration_options){ .iterate = iterate, .cast_first = iterate != F32 && chance(d, 50) };
+	o->largest = chance(d, 40), o->fused = chance(d, 60), o->scaled_before = chance(d, 25), o->mirrored = chance(d, 40);
+	o->by_rows = chance(d, 50), o->reciprocal = chance(d, 30);
+	o->order = (enum order)pick(d, ORDERS);
 }
 
 void schulz_say(const struct iteration_options *o, char *text, size_t size)
