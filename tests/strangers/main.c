@@ -117,7 +117,8 @@ static int write_point(struct unit *unit, int n, const char *path)
 		fputs("strangers: -w takes one point, OP/N or OP-faults/N\n", stderr);
 		return EXIT_INPUT;
 	}
-	bool ok = point_capture(&unit->point, &c, &e) && tensors_write(&c.tensors, path, &e);
+	bool made = point_capture(&unit->point, &c, &e), ok = made && tensors_write(&c.tensors, path, &e);
+	if (made) capture_free(&c);
 	if (!ok) error_print(stderr, &e), putc('\n', stderr);
 	unit->point.family->say(&unit->point, text, sizeof text);
 	say(text, sizeof text, "\n");
