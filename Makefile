@@ -55,7 +55,7 @@ MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/" ($$
 FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs kernels check-kernels plots false-alarms kill-matrix pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-mistakes clean help FORCE
+.PHONY: all deps gate test check-recipe docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-mistakes clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -112,7 +112,7 @@ $(BUILD)/gpu_sources.h: $(KERNELS) $(wildcard $(KERNELS:.cu=_*.c)) $(ENGINE) $(S
 			$$(if [ $$f = gpu/model.cu ]; then cat $(ENGINE) $(SHARED); else cat $$f $$(ls $${f%.cu}_*.c 2>/dev/null) $(SHARED); fi | sha256sum | cut -c 1-64); \
 	done; echo '};'; } >$@
 
--include $(wildcard $(BUILD)/*/*.d $(BUILD)/faults/*/*.d)
+-include $(wildcard $(BUILD)/*/*.d $(BUILD)/faults/*/*.d $(BUILD)/tests/strangers/*.d)
 
 # ---- what is run ----
 deps:
@@ -157,6 +157,14 @@ kill-matrix: $(BUILD)/kill_matrix
 		gnuplot -e "table='$(BUILD)/kill-matrix.tsv'; picture='docs/kill-matrix.png'" plots/kill-matrix.gp; } || status=4; exit $$status
 $(BUILD)/kill_matrix: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kill_matrix*.c)) $(OBJECTS)
 	$(LINK) $(LIBS)
+
+# The page is written even when the study is not good enough; SMALL=1 writes none.
+strangers: $(BUILD)/strangers
+	@$< $(if $(SMALL),-s) -t $(BUILD)/strangers.tsv >$(BUILD)/strangers.md; status=$$?; cat $(BUILD)/strangers.md; \
+	[ $$status -gt 1 ] || [ "$(SMALL)" ] || ! [ -s $(BUILD)/strangers.md ] || cp $(BUILD)/strangers.md docs/ || status=4; exit $$status
+$(BUILD)/strangers: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/strangers/*.c)) $(OBJECTS)
+	$(LINK) $(LIBS)
+
 $(BUILD)/pairs: $(BUILD)/tests/pairs.o $(BUILD)/tests/kill_matrix_model.o $(OBJECTS)
 	$(LINK) $(LIBS)
 
@@ -273,6 +281,7 @@ make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 
 make pairs        two mistakes at once, PAIRS=50 random pairs for each op
 make model-mistakes  plants each known mistake in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
 make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page)
+make strangers    judges kernels that the product has never seen, correct and with faults, and writes docs/strangers.md (SMALL=1: less, no page)
 make clean        removes build
 endef
 help:
