@@ -53,8 +53,8 @@ struct point {
 };
 
 /* Where a fault is made: in the float32 kernel at its simplest, in a structure drawn, in a known one. */
-enum structure { SIMPLE, DRAWN, KNOWN };
-struct flaw { const char *what; enum structure structure; const char *contract; };      /* NULL: auto */
+enum made_in { SIMPLE, DRAWN, KNOWN };
+struct flaw { const char *what; enum made_in structure; const char *contract; };      /* NULL: auto */
 
 enum { DRAWN_NUMBER = -1 };     /* of a point that is no number of its family's */
 struct family {

@@ -97,10 +97,10 @@ bool unit_test(struct unit *u, struct error *e)
 
 static void see(struct seen *s, const struct verdict *v)
 {
-	*s = (struct seen){ .outcome = (int)v->outcome, .explained = v->examined && v->x.explained };
+	*s = (struct seen){ .outcome = (int)v->outcome, .explained = v->examined && v->x.identified };
 	snprintf(s->contract, sizeof s->contract, "%s", v->contract->name);
 	snprintf(s->reason, sizeof s->reason, "%s", v->n_reason ? v->reason[0] : "");
-	snprintf(s->where, sizeof s->where, "%s", v->examined && !v->x.explained ? v->x.where : "");
+	snprintf(s->where, sizeof s->where, "%s", v->examined && !v->x.identified ? v->x.where : "");
 	for (int i = 0; v->examined && i < v->x.n; i++) {
 		const struct suspect *x = &v->x.suspect[i];
 		if (x->state != CONVICTED) continue;
@@ -180,7 +180,7 @@ bool unit_judge(struct unit *u, struct error *e)
 	p.fault = 0;
 	u->seen.outcome = u->right.outcome = -1;
 	if (!point_capture(&p, &c, e)) return false;
-	bool ok = call_bind(&call, &c, true, e) && yardstick_make(&y, &call, NULL, NULL, e)
+	bool ok = call_bind(&call, &c, true, e) && yardstick_make(&y, &call, &(struct yardstick_of){ .truth = NULL }, NULL, e)
 		&& judge_by(&y, &c, &(struct judging){ .contract = p.contract }, &v, e);
 	if (ok) see(&u->right, &v);
 	if (ok && u->point.fault) ok = judge_fault(u, &y, &call, &v, e);
