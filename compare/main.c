@@ -5,6 +5,8 @@
 
 #include "cli.h"
 
+#define ETALON_VERSION "0.9"
+
 static const struct command { const char *name, *arguments, *what; int (*run)(int argc, char **argv); } commands[] = {
 	{ "check", "CAPTURE...", "a verdict on each capture, with its reasons", cmd_check },
 	{ "gate", "[DIR...]", "many captures, one verdict", cmd_gate },
@@ -29,7 +31,7 @@ static void help(void)
 	     "Tells whether a GPU kernel computes what it should, and how far off it is.\n");
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		printf("  %-9s%-24s%s\n", commands[i].name, commands[i].arguments, commands[i].what);
-	puts("\n`etalon COMMAND --help` has a command's options; --json works with each.\n"
+	puts("\n`etalon COMMAND --help` has a command's options; --json works with each; `etalon --version`.\n"
 	     "exit: 0 pass, 1 fail, 2 bad usage or input, 3 undecided, 4 the machine failed");
 }
 
@@ -57,6 +59,10 @@ int main(int argc, char **argv)
 {
 	if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))) {
 		help();
+		return finish(EXIT_PASS);
+	}
+	if (argc >= 2 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) {
+		puts("etalon " ETALON_VERSION);
 		return finish(EXIT_PASS);
 	}
 	if (argc < 2) {
