@@ -11,7 +11,8 @@ static bool choice(const struct capture *c, const char *param, const char *absen
 
 	for (*which = 0; names[*which]; ++*which)
 		if (!strcmp(names[*which], text)) return true;
-	return error_set(e, E_PARAM, param, NO_OFFSET, "'%s' is none of %s, %s, %s", text, names[0], names[1], names[2]);
+	return error_set(e, E_PARAM, param, NO_OFFSET, "'%s' is none of %s, %s%s%s", text, names[0], names[1], names[2] ? ", " : "",
+		names[2] ? names[2] : "");
 }
 
 static bool restarts_of(struct iteration *how, const json_t *j, struct error *e)
@@ -37,6 +38,7 @@ bool iteration_of(struct iteration *how, const struct capture *c, struct error *
 {
 	static const char *const dtypes[] = { "F16", "BF16", "F32", NULL };
 	static const enum format formats[] = { FMT_F16, FMT_BF16, FMT_F32 };
+	static const char *const eps_kinds[] = { "sum", "max", NULL };
 	const json_t *eps = json_object_get(c->params, "eps");
 	int which;
 
@@ -49,6 +51,8 @@ bool iteration_of(struct iteration *how, const struct capture *c, struct error *
 	if (eps && !(json_is_number(eps) && json_number_value(eps) >= 0))
 		return error_set(e, E_PARAM, "eps", NO_OFFSET, "expected a number, 0 or more");
 	how->eps = capture_number(c, "eps", 1e-7);
+	if (!choice(c, "eps_kind", "sum", eps_kinds, &which, e)) return false;
+	how->eps_is_least = which == 1;
 	return schedule_json(&how->polynomials, json_object_get(c->params, "coefficients"), "coefficients", e)
 		&& restarts_of(how, json_object_get(c->params, "restarts"), e);
 }

@@ -106,16 +106,23 @@ static bool spread(struct expected *x, const struct call *call, const struct str
 	return true;
 }
 
+static bool add_sigma(struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,
+	const struct answer *centre, struct error *e)
+{
+	if (!spread(x, call, s, strip, n, centre, e)) return false;
+	for (int i = 0; i < MAX_OUT; i++) {
+		if (!s->count[i]) continue;
+		pool(x->upstream[i], s->count[i], out_row(call, i));
+		add_store(x, call, i, s->count[i], centre);
+	}
+	return true;
+}
+
 bool expected_add(struct expected *x, const struct call *call, size_t strip, size_t n, const struct answer *centre, struct error *e)
 {
 	struct strip s = call_strip(call, strip, n);
 
-	if (!spread(x, call, &s, strip, n, centre, e)) return false;
-	for (int i = 0; i < MAX_OUT; i++) {
-		if (!s.count[i]) continue;
-		pool(x->upstream[i], s.count[i], out_row(call, i));
-		add_store(x, call, i, s.count[i], centre);
-	}
+	if (!add_sigma(x, call, &s, strip, n, centre, e)) return false;
 	for (int r = 0; r < FRESH_RUNS; r++) {
 		if (!ref_strip(call, &x->lane[x->runs + r], strip, n, &x->run, e)) return false;
 		for (int i = 0; i < MAX_OUT; i++) scatter(x, call, i, s.count[i], centre, r);
@@ -138,6 +145,17 @@ void expected_end(struct expected *x)
 		x->freedom[i] = fmax(1, fmin(n, var > 0 ? 2 * m * m / var : n));
 	}
 	for (int r = 0; r < x->runs + FRESH_RUNS; r++) lane_end(&x->lane[r]);
+}
+
+bool expected_sigma(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
+	int runs, struct error *e)
+{
+	struct strip whole = call_strip(call, 0, 1);
+
+	if (!expected_begin(x, call, model, call->out_count, runs, e)) return false;
+	if (add_sigma(x, call, &whole, 0, 1, centre, e)) return true;
+	expected_free(x);
+	return false;
 }
 
 bool expected_make(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,

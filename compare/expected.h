@@ -46,6 +46,9 @@ bool expected_begin(struct expected *x, const struct call *call, const struct pl
 	int runs, struct error *e);
 bool expected_add(struct expected *x, const struct call *call, size_t strip, size_t n, const struct answer *centre, struct error *e);
 void expected_end(struct expected *x);
+/* All in one strip: sigma, upstream and count alone, without the fresh runs and what they show. */
+bool expected_sigma(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
+	int runs, struct error *e);
 /* All in one strip. */
 bool expected_make(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
 	int runs, struct error *e);

@@ -13,11 +13,13 @@ const char *const rule_name[RULE_COUNT] = { "worst", "excess", "p99", "rms", "bi
 
 double rms_limit(double freedom) { return slack * sqrt(mean_square_bound(freedom, alpha)); }
 
+double worst_limit(int runs, size_t n) { return slack * student_quantile(runs, alpha / fmax(1, (double)n)); }
+
 static void limits(struct output_verdict *v, const struct expected *x, int i)
 {
-	double n = fmax(1, (double)x->count[i]), rms = rms_limit(x->freedom[i]);
+	double rms = rms_limit(x->freedom[i]);
 
-	v->rule[RULE_WORST].limit = slack * student_quantile(x->runs, alpha / n);
+	v->rule[RULE_WORST].limit = worst_limit(x->runs, x->count[i]);
 	v->rule[RULE_EXCESS].limit = v->rule[RULE_WORST].limit;
 	v->rule[RULE_P99].limit = rms * student_quantile(x->runs, 0.01);
 	v->rule[RULE_RMS].limit = rms;

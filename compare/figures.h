@@ -26,6 +26,9 @@ void figures_free(struct figures *f);
 bool figures(struct output_verdict *v, const struct call *call, int i, const struct answer *truth,
 	const struct answer *second, const struct expected *x, struct error *e);
 
+/* What the largest of n errors in sigma of a correct kernel stays below, sigma being known from `runs` noisy runs. */
+double worst_limit(int runs, size_t n);
+
 /* What the rms in sigma of a correct kernel's errors stays below, given their degrees of freedom. */
 double rms_limit(double freedom);
 

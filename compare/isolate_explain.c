@@ -79,7 +79,9 @@ bool isolate_explain(struct explanation *x, const struct setup *s, const struct 
 		told(x, law->mistake, law->mistake_what, law->seen);
 		return true;
 	}
-	return name_it(x, s, scenario, AS_GIVEN, e) && name_it(x, s, scenario, REPLAYED, e)
+	bool ok = name_it(x, s, scenario, AS_GIVEN, e);
+	bool all = x->mistake && x->explained == x->wrong;
+	return ok && (all || name_it(x, s, scenario, REPLAYED, e))
 		&& (x->mistake || tell_without_numbers(x, s, scenario, failed, e)) && find_leak(x, s, scenario, e);
 }
 

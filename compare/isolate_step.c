@@ -211,7 +211,16 @@ static bool check_slots(struct run *r, size_t first_token, struct error *e)
 	return true;
 }
 
-/* Keeps the batch's y: padding must not have been touched, and no number may be NaN. */
+/* Is all of it as it was before the batch? */
+static bool untouched(const unsigned char *y, size_t bytes)
+{
+	size_t i = 0;
+
+	while (i < bytes && y[i] == UNTOUCHED) i++;
+	return i == bytes;
+}
+
+/* Keeps the batch's y: padding must not have been touched, and no number may be NaN. What was not touched is kept as zeros. */
 static void keep_y(struct run *r, size_t first_token)
 {
 	struct play *p = r->play;
@@ -230,7 +239,7 @@ static void keep_y(struct run *r, size_t first_token)
 			if (row->request >= 0 && !isfinite(x))
 				breach(p, "poison", r->step, row->request, row->read_slot, layer, "y of request %d is %g", row->request, x);
 		}
-		if (row->request < 0) memset(to, 0, n * size);
+		if (row->request < 0 || untouched(from, n * size)) memset(to, 0, n * size);
 	}
 }
 

@@ -1,39 +1,30 @@
-#include "isolate_values.h"
-
+/* The law of values: each token's y, and the pools, against the reference. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "figures.h"
+#include "isolate_values_private.h"
 
-/* Noisy runs behind sigma: enough to see the size of an error, few enough to play hundreds of steps. */
-enum { NOISY_RUNS = 6 };
-enum { OUT_Y };                         /* of mixed_batch: see ref/mixed_batch.c */
-
-struct measured {
-	struct call call;
-	struct answer truth, second;
-	struct expected expected;
-	size_t tokens, n;               /* n elements of y a token */
-	int32_t *row, *step;            /* [tokens], [rows] */
-	bool *padding, *written;        /* [rows], [slots] */
-};
-
-static void measured_free(struct measured *m)
+void hypothesis_free(struct hypothesis *h)
 {
-	answer_free(&m->truth);
+	answer_free(&h->a);
+	expected_free(&h->expected);
+}
+
+void measured_free(struct measured *m)
+{
+	hypothesis_free(&m->truth);
 	answer_free(&m->second);
-	expected_free(&m->expected);
 	free(m->row);
 	free(m->step);
 	free(m->padding);
 	free(m->written);
 }
 
-static bool run(const struct call *call, const struct arith *a, int mistake, struct answer *to, struct error *e)
+static bool run(const struct call *call, const struct arith *a, struct answer *to, struct error *e)
 {
 	struct plan plan = plan_plain(a, a->precision);
 
-	if (mistake >= 0) plan_mistake(&plan, call->op, mistake);
 	return ref_run(call, &plan, to, e);
 }
 
@@ -69,26 +60,39 @@ static bool read_tables(struct measured *m, const struct capture *c, struct erro
 	return true;
 }
 
-/* The truth of a capture; freed also when false. */
-static bool measure(struct measured *m, const struct capture *c, struct error *e)
+bool measure(struct measured *m, const struct capture *c, struct error *e)
 {
+	const char *name = c->contract ? c->contract : "f32";
+
 	*m = (struct measured){ 0 };
-	return call_bind(&m->call, c, true, e) && read_tables(m, c, e) && run(&m->call, &arith_f64, -1, &m->truth, e);
+	if (!call_bind(&m->call, c, true, e)) return false;
+	int contract = op_contract(m->call.op, name);
+	if (contract < 0) return error_set(e, E_UNKNOWN_NAME, name, NO_OFFSET, "expected a contract of %s", c->op);
+	m->contract = &m->call.op->contracts[contract];
+	m->limit = worst_limit(NOISY_RUNS, m->call.out_count[OUT_Y]);
+	return read_tables(m, c, e);
 }
 
-/* And its expected error. */
-static bool expect(struct measured *m, const struct capture *c, struct error *e)
+struct plan measured_kernel(const struct measured *m, int mistake)
 {
-	struct plan noisy = plan_plain(&arith_noisy, arith_noisy.precision);
-	int contract = op_contract(m->call.op, c->contract ? c->contract : "f32");
-	if (contract < 0) return error_set(e, E_UNKNOWN_NAME, c->contract, NO_OFFSET, "expected a contract of %s", c->op);
-	plan_contract(&noisy, &m->call.op->contracts[contract]);
-	noisy.random = true;
-	return run(&m->call, &arith_f64up, -1, &m->second, e)
-		&& expected_make(&m->expected, &m->call, &noisy, &m->truth, NOISY_RUNS, e);
+	struct plan p = plan_plain(&arith_noisy, arith_noisy.precision);
+
+	plan_contract(&p, m->contract);
+	p.random = true;
+	if (mistake >= 0) plan_mistake(&p, m->call.op, mistake);
+	return p;
 }
 
-static double got_at(const struct call *call, int out, size_t i)
+/* The truth, and its expected error with all that the rules take from it. */
+static bool expect(struct measured *m, struct error *e)
+{
+	struct plan right = measured_kernel(m, -1);
+
+	return run(&m->call, &arith_f64, &m->truth.a, e) && run(&m->call, &arith_f64up, &m->second, e)
+		&& expected_make(&m->truth.expected, &m->call, &right, &m->truth.a, NOISY_RUNS, e);
+}
+
+double got_at(const struct call *call, int out, size_t i)
 {
 	const struct tensor *t = call->out[out];
 	double x;
@@ -97,22 +101,21 @@ static double got_at(const struct call *call, int out, size_t i)
 	return x;
 }
 
-/* Error of element i in sigma; an element that must be exact and is not has an infinite one. */
-static double error_at(const struct measured *m, int out, size_t i)
+double error_at(const struct measured *m, const struct hypothesis *h, int out, size_t i)
 {
-	double got = got_at(&m->call, out, i), hi = m->truth.hi[out][i];
+	double got = got_at(&m->call, out, i), hi = h->a.hi[out][i];
 
-	if (!(m->expected.sigma[out][i] > 0)) return got == stored_as(m->call.out[out]->dtype, hi, 0) ? 0 : INFINITY;
-	double z = fabs(in_sigma(got, hi, 0, m->expected.sigma[out][i]));
+	if (!(h->expected.sigma[out][i] > 0)) return got == stored_as(m->call.out[out]->dtype, hi, 0) ? 0 : INFINITY;
+	double z = fabs(in_sigma(got, hi, 0, h->expected.sigma[out][i]));
 	return isnan(z) ? INFINITY : z;
 }
 
 /* The first wrong element of a token's y, or its number of elements. */
-static size_t wrong_in_token(const struct measured *m, size_t token, double limit)
+static size_t wrong_in_token(const struct measured *m, const struct hypothesis *h, size_t token, double limit)
 {
 	size_t i = 0;
 
-	while (i < m->n && error_at(m, OUT_Y, token * m->n + i) <= limit) i++;
+	while (i < m->n && error_at(m, h, OUT_Y, token * m->n + i) <= limit) i++;
 	return i;
 }
 
@@ -127,8 +130,8 @@ static void say_token(struct values *v, const struct measured *m, size_t token, 
 	v->first_wrong = token;
 	v->breach = (struct breach){ "values", m->step[row], -1, slot, (int)(element / (m->n / m->call.out[OUT_Y]->shape[1])), "", false };
 	snprintf(v->breach.what, sizeof v->breach.what, "y%s of row %d is %.6g, alone it would be %.6g: %.3g sigma",
-		index_text(&m->call, OUT_Y, at, text, sizeof text), row, got_at(&m->call, OUT_Y, at), m->truth.hi[OUT_Y][at],
-		error_at(m, OUT_Y, at));
+		index_text(&m->call, OUT_Y, at, text, sizeof text), row, got_at(&m->call, OUT_Y, at), m->truth.a.hi[OUT_Y][at],
+		error_at(m, &m->truth, OUT_Y, at));
 }
 
 /* A rule of the verdict that y breaks as a whole: its worst element stands for it. */
@@ -157,10 +160,11 @@ static void say_pool(struct values *v, const struct measured *m, const struct ou
 			i += outer - 1;
 			continue;
 		}
-		if (error_at(m, o->out, i) <= o->rule[RULE_WORST].limit) continue;
+		if (error_at(m, &m->truth, o->out, i) <= o->rule[RULE_WORST].limit) continue;
 		v->breach = (struct breach){ "values", -1, -1, (int)(i / outer), (int)(i % outer / (outer / t->shape[1])), "", false };
 		snprintf(v->breach.what, sizeof v->breach.what, "%s%s is %.6g, alone it would be %.6g: %.3g sigma", m->call.op->out[o->out].name,
-			index_text(&m->call, o->out, i, text, sizeof text), got_at(&m->call, o->out, i), m->truth.hi[o->out][i], error_at(m, o->out, i));
+			index_text(&m->call, o->out, i, text, sizeof text), got_at(&m->call, o->out, i), m->truth.a.hi[o->out][i],
+			error_at(m, &m->truth, o->out, i));
 	}
 }
 
@@ -168,14 +172,14 @@ bool values_of(struct values *v, const struct capture *c, struct error *e)
 {
 	struct measured m;
 	struct output_verdict o[MAX_OUT];
-	bool ok = measure(&m, c, e) && expect(&m, c, e);
+	bool ok = measure(&m, c, e) && expect(&m, e);
 
 	*v = (struct values){ 0 };
 	for (int i = 0; ok && i < MAX_OUT; i++)
-		if (m.call.out_count[i]) ok = figures(&o[i], &m.call, i, &m.truth, &m.second, &m.expected, e);
+		if (m.call.out_count[i]) ok = figures(&o[i], &m.call, i, &m.truth.a, &m.second, &m.truth.expected, e);
 	for (size_t t = 0; ok && t < m.tokens; t++) {
 		if (m.padding[m.row[t]]) continue;
-		size_t at = wrong_in_token(&m, t, o[OUT_Y].rule[RULE_WORST].limit);
+		size_t at = wrong_in_token(&m, &m.truth, t, o[OUT_Y].rule[RULE_WORST].limit);
 		v->tokens++;
 		if (at < m.n && !v->wrong++) say_token(v, &m, t, at);
 	}
@@ -199,77 +203,5 @@ bool values_judge(struct values *v, const struct play *p, struct error *e)
 		v->breach.request = p->row[t->row].request;
 		v->breach.step = p->row[t->row].step;
 	}
-	return ok;
-}
-
-/* Is a token's y what the answer has? Mistakes with slots change a head's numbers altogether; bf16 changes the largest of
- * them by 2^-9 where it is stored, and by some times that where memory is kept in it. */
-static bool fits(const struct measured *m, const struct answer *a, size_t token)
-{
-	size_t Dv = out_row(&m->call, OUT_Y);
-
-	for (size_t head = token * m->n; head < (token + 1) * m->n; head += Dv) {
-		double most = 0;
-		for (size_t i = head; i < head + Dv; i++) most = fmax(most, fabs(a->hi[OUT_Y][i]));
-		for (size_t i = head; i < head + Dv; i++)
-			if (!(fabs(got_at(&m->call, OUT_Y, i) - a->hi[OUT_Y][i]) <= 0.02 * most + 1e-9)) return false;
-	}
-	return true;
-}
-
-/* Of the tokens that are wrong, those that the answer explains; less those that it would have wrong. */
-static size_t score(const struct measured *m, const struct answer *a, const bool *wrong, size_t *explained)
-{
-	size_t spoilt = 0;
-
-	*explained = 0;
-	for (size_t t = 0; t < m->tokens; t++) {
-		if (m->padding[m->row[t]]) continue;
-		bool fit = fits(m, a, t);
-		*explained += wrong[t] && fit;
-		spoilt += !wrong[t] && !fit;
-	}
-	return *explained > spoilt ? *explained - spoilt : 0;
-}
-
-bool values_name(struct named *n, const struct capture *c, struct error *e)
-{
-	struct measured m;
-	bool ok = measure(&m, c, e), *wrong = calloc(m.tokens + 1, sizeof *wrong);
-	size_t best = 0;
-
-	*n = (struct named){ 0 };
-	if (ok && !wrong) ok = error_set(e, E_MEMORY, "isolate", NO_OFFSET, "%zu tokens", m.tokens);
-	for (size_t t = 0; ok && t < m.tokens; t++) n->wrong += wrong[t] = !m.padding[m.row[t]] && !fits(&m, &m.truth, t);
-	for (int i = 0; ok && n->wrong && m.call.op->mistakes[i].name; i++) {
-		struct answer a;
-		size_t explained;
-		if (!(ok = run(&m.call, &arith_f64, i, &a, e))) break;
-		size_t points = score(&m, &a, wrong, &explained);
-		answer_free(&a);
-		if (points == best) n->alone = false;
-		if (points <= best) continue;
-		best = points;
-		*n = (struct named){ &m.call.op->mistakes[i], n->wrong, explained, true };
-	}
-	if (2 * n->explained < n->wrong) n->mistake = NULL;
-	free(wrong);
-	measured_free(&m);
-	return ok;
-}
-
-bool values_power(bool *visible, const struct capture *c, struct error *e)
-{
-	struct measured m;
-	bool ok = measure(&m, c, e);
-
-	for (int i = 0; ok && m.call.op->mistakes[i].name; i++) {
-		struct answer a;
-		if (visible[i]) continue;
-		if (!(ok = run(&m.call, &arith_f64, i, &a, e))) break;
-		for (size_t t = 0; t < m.tokens && !visible[i]; t++) visible[i] = !m.padding[m.row[t]] && !fits(&m, &a, t);
-		answer_free(&a);
-	}
-	measured_free(&m);
 	return ok;
 }

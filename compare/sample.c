@@ -46,11 +46,6 @@ bool sample_hold(struct truth_sample *s, const struct call *call, size_t strip, 
 	return !s->stride || (ref_strip(call, &s->dd_lane, strip, n, &s->dd, e) && ref_strip(call, &s->judge_lane, strip, n, &s->judge, e));
 }
 
-bool sample_make(struct truth_sample *s, const struct call *call, uint64_t work, struct error *e)
-{
-	return sample_begin(s, call, work, call->out_count, 1, e) && sample_hold(s, call, 0, 1, e);
-}
-
 void sample_free(struct truth_sample *s)
 {
 	answer_free(&s->dd);
@@ -85,12 +80,4 @@ void sample_add(struct sample_figures *f, const struct truth_sample *s, const st
 		}
 		if (most > 0) f->share = fmax(f->share, most / scale);
 	}
-}
-
-struct sample_figures sample_compare(const struct truth_sample *s, const struct call *call, int i, const struct expected *x)
-{
-	struct sample_figures f = { 0 };
-
-	sample_add(&f, s, call, i, call->out_count[i], x);
-	return f;
 }

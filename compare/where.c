@@ -1,5 +1,6 @@
 /* Where an unexplained error sits: the axis and the set of indices on it that hold most of it. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "suspects.h"
@@ -23,24 +24,37 @@ static const double wrong = 100;
 static const double worth_a_look = 0.25;
 enum { LONGEST = 1 << 16 };     /* longer axes are not searched index by index */
 
-/* share[i]: the part of output o's Σ r²/floor2, *total, that has index i on the axis. */
-static bool shares(struct xray *x, int o, int axis, const size_t *shape, int rank, double *share, double *total)
+/* What element j adds to Σ r²/floor2. */
+static double weight_of(const struct xray *x, size_t j)
+{
+	if (!isfinite(x->r[j])) return isnan(x->r[j]) ? 0 : wrong;
+	return x->floor2[j] > 0 ? fmin(wrong, x->r[j] * x->r[j] / x->floor2[j]) : 0;
+}
+
+/* Output o's Σ r²/floor2. */
+static bool sum_up(struct xray *x, int o, double *total)
+{
+	*total = 0;
+	for (size_t s = 0; s < x->strips; s++) {
+		if (!xray_hold(x, s, XRAY_BASE | XRAY_FLOOR)) return false;
+		for (size_t j = x->first[o]; j < x->first[o + 1]; j++) *total += weight_of(x, j);
+	}
+	return true;
+}
+
+/* share [shape[axis]]: the part of output o's Σ r²/floor2, `total`, that has index i on the axis. */
+static bool shares(struct xray *x, int o, int axis, const size_t *shape, int rank, double total, double *share)
 {
 	size_t inner = 1;
 
-	*total = 0;
 	for (int r = axis + 1; r < rank; r++) inner *= shape[r];
 	for (size_t i = 0; i < shape[axis]; i++) share[i] = 0;
 	for (size_t s = 0; s < x->strips; s++) {
 		if (!xray_hold(x, s, XRAY_BASE | XRAY_FLOOR)) return false;
-		for (size_t j = x->first[o]; j < x->first[o + 1]; j++) {
-			double z = x->floor2[j] > 0 ? fmin(wrong, x->r[j] * x->r[j] / x->floor2[j]) : 0;
-			if (!isfinite(x->r[j])) z = isnan(x->r[j]) ? 0 : wrong;
-			share[xray_place(x, o, j) / inner % shape[axis]] += z;
-			*total += z;
-		}
+		for (size_t j = x->first[o]; j < x->first[o + 1]; j++)
+			share[xray_place(x, o, j) / inner % shape[axis]] += weight_of(x, j);
 	}
-	for (size_t i = 0; i < shape[axis]; i++) share[i] = *total > 0 ? share[i] / *total : 0;
+	for (size_t i = 0; i < shape[axis]; i++) share[i] = total > 0 ? share[i] / total : 0;
 	return true;
 }
 
@@ -61,43 +75,46 @@ static void search_axis(const double *share, size_t n, const char *axis, double 
 		}
 }
 
+/* Of output o the axes that are not too long; `at` becomes o where one of them is the best so far. */
+static bool search_output(struct xray *x, int o, double part, double all, double *share, struct best *best, int *at)
+{
+	const char *names = x->call->op->out[o].shape;
+	size_t shape[MAX_RANK];
+	int rank = call_out_shape(x->call, o, shape);
+	char axis[64];
+
+	for (int a = 0; a < rank; a++) {
+		size_t n = strcspn(names, ",");
+		double before = best->surprise;
+		snprintf(axis, sizeof axis, "%.*s", (int)n, names);
+		names += n + (names[n] == ',');
+		if (shape[a] > LONGEST) continue;
+		if (!shares(x, o, a, shape, rank, part, share)) return false;
+		search_axis(share, shape[a], axis, part / all, best);
+		if (best->surprise > before) *at = o;
+	}
+	return true;
+}
+
 bool where_left(struct xray *x, char *text, size_t size)
 {
-	static _Thread_local double share[LONGEST];
+	double *share = malloc(LONGEST * sizeof *share), part[MAX_OUT] = { 0 }, all = 0;
+	bool ok = share || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "the shares of %d indices", LONGEST);
 	struct best best = { 0 };
-	double all = 0;
-	double part[MAX_OUT] = { 0 };
 	int at = 0;
 
-	for (int o = 0; o < MAX_OUT; o++) {
-		size_t shape[MAX_RANK];
+	for (int o = 0; ok && o < MAX_OUT; o++) {
 		if (!x->call->out_count[o]) continue;
-		int rank = call_out_shape(x->call, o, shape);
-		if (!shares(x, o, rank - 1, shape, rank, share, &part[o])) return false;
+		ok = sum_up(x, o, &part[o]);
 		all += part[o];
 		if (part[o] > part[at]) at = o;
 	}
-	snprintf(text, size, "%.0f %% of it in %s, spread over it", 100 * part[at] / all, x->call->op->out[at].name);
-	for (int o = 0; o < MAX_OUT; o++) {
-		size_t shape[MAX_RANK];
-		char axis[64];
-		if (!x->call->out_count[o] || part[o] < worth_a_look * all) continue;
-		int rank = call_out_shape(x->call, o, shape);
-		const char *names = x->call->op->out[o].shape;
-		double total = 0;
-		for (int a = 0; a < rank; a++) {
-			size_t n = strcspn(names, ",");
-			double before = best.surprise;
-			snprintf(axis, sizeof axis, "%.*s", (int)n, names);
-			names += n + (names[n] == ',');
-			if (shape[a] > LONGEST) continue;
-			if (!shares(x, o, a, shape, rank, share, &total)) return false;
-			search_axis(share, shape[a], axis, total / all, &best);
-			if (best.surprise > before) at = o;
-		}
-	}
-	if (best.surprise > 0)
+	if (ok) snprintf(text, size, "%.0f %% of it in %s, spread over it", 100 * part[at] / all, x->call->op->out[at].name);
+	for (int o = 0; ok && o < MAX_OUT; o++)
+		if (x->call->out_count[o] && part[o] >= worth_a_look * all) ok = search_output(x, o, part[o], all, share, &best, &at);
+	if (ok && best.surprise > 0)
 		snprintf(text, size, "%.0f %% of it in %s, there %.0f %% at %s", 100 * best.total, x->call->op->out[at].name,
 			100 * best.share, best.text);
-	return true;
+	free(share);
+	return ok;
 }

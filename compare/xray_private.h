@@ -43,7 +43,6 @@ bool xray_noise_of_strip(struct xray *x);
  * residuals r [n]; on a strip with floor2. */
 enum { SCORE_STEPS = 6, SCORE_PASSES = SCORE_STEPS + 2 };
 struct scoring { int pass; double a[MAX_BLOCKS], start[MAX_BLOCKS], sum[MAX_BLOCKS], weight[MAX_BLOCKS], score; };
-void scoring_begin(struct scoring *s);
 void scoring_add(const struct xray *x, struct scoring *s, const double *r);
 void scoring_pass(const struct xray *x, struct scoring *s);
 

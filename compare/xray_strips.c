@@ -12,13 +12,13 @@ enum { HEADS = 16, PARTS = 4, FEWEST = 8, SEGMENTS = 16 };
 static const uint64_t overhead = 64;
 
 /* A block is a head (the second axis, modulo 16) and a quarter of the longest other leading axis, or, of
- * an output of rank 2, a 64th of its rows. */
+ * an output of rank 1 or 2, a 64th of its rows. */
 static size_t block_of(size_t j, const size_t *shape, int rank)
 {
 	size_t index[MAX_RANK], other = rank > 3 && shape[2] > shape[0] ? 2 : 0, most = HEADS * PARTS;
 
 	for (int r = rank; r-- > 0; j /= shape[r]) index[r] = j % shape[r];
-	if (rank == 2) return shape[0] <= most ? index[0] : index[0] * most / shape[0];
+	if (rank <= 2) return shape[0] <= most ? index[0] : index[0] * most / shape[0];
 	return index[1] % HEADS * PARTS + index[other] * PARTS / shape[other];
 }
 

@@ -148,14 +148,14 @@ bool one_token_each(const std::vector<int64_t> &cuts)
 	return true;
 }
 
-int rung_of(const capture &c, int best)
+int rung_of(const capture &c, int last, int usual)
 {
 	const char *asked = meta_get(&c.tensors, "etalon.rung");
 
 	if (!asked)
-		return best;
-	if (!(asked[0] >= '0' && asked[0] <= '0' + best) || asked[1])
-		refuse(E_VALUE, "etalon.rung", "the rungs of %s are 0 to %d, not %s", c.op, best, asked);
+		return usual;
+	if (!(asked[0] >= '0' && asked[0] <= '0' + last) || asked[1])
+		refuse(E_VALUE, "etalon.rung", "the rungs of %s are 0 to %d, not %s", c.op, last, asked);
 	return asked[0] - '0';
 }
 

@@ -150,9 +150,10 @@ std::vector<int64_t> sequence_cuts(const capture &c, size_t T);
 /* Every sequence has exactly one token. */
 bool one_token_each(const std::vector<int64_t> &cuts);
 
-/* The rung asked for by the metadata etalon.rung, from 0 to best: the kernels of an op are a ladder. best, if none is. Refuses
+/* The rung asked for by the metadata etalon.rung, from 0 to last: the kernels of an op are a ladder. usual, if none is. Refuses
  * another with E_VALUE. */
-int rung_of(const capture &c, int best);
+int rung_of(const capture &c, int last, int usual);
+inline int rung_of(const capture &c, int best) { return rung_of(c, best, best); }
 
 /* A size that kernels hold in an int. Refuses with E_DIM above `limit`. */
 int small(size_t size, const char *what, size_t limit = INT32_MAX);

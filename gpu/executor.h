@@ -122,7 +122,6 @@ int executor_slot(const struct executor *x, int request);       /* where its mem
  * slot is shared, and whoever writes next writes elsewhere. E_VALUE: it has no memory yet, or its speculation is open. */
 int executor_checkpoint(struct executor *x, int request, struct error *e);
 bool executor_forget(struct executor *x, int checkpoint, struct error *e);
-int executor_checkpoint_position(const struct executor *x, int checkpoint);
 
 /* What one request does in a step: `tokens` of its input, one after the other; or a speculation on them, where the
  * memory after each token is kept until executor_accept. */

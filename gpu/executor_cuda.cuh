@@ -33,10 +33,6 @@ public:
 	void upload(const struct executor_step &step, const struct executor_data &data);
 	void enqueue(int rows, int decode_rows, bool replay);
 	void download(int tokens, void *y);
-	void enqueue_recurrence(int layer, int rows)
-	{
-		view(layer, 0, [&](const layer_view &v) { launch_recur(v, rows); });
-	}
 
 	void read(size_t slot, void *states, void *rings) { move_slot(slot, states, rings, false); }
 	void write(size_t slot, const void *states, const void *rings)

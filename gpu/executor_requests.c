@@ -118,13 +118,6 @@ bool executor_forget(struct executor *x, int checkpoint, struct error *e)
 	return true;
 }
 
-int executor_checkpoint_position(const struct executor *x, int checkpoint)
-{
-	const struct checkpoint *c = checkpoint_of(x, checkpoint, NULL);
-
-	return c ? c->position : -1;
-}
-
 bool executor_accept(struct executor *x, int request, int k, struct error *e)
 {
 	struct request *r = request_of(x, request, e);

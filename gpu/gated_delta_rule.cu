@@ -24,7 +24,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 /* Token t of head h. */
 template <bool WIDE, class F, int ROWS, int COLS>
@@ -225,26 +224,8 @@ template <int PARTS> static void run_chunked(capture &c, call &all, const std::v
 	final_state.fetch();
 }
 
-/* What a case's name begins with if it is for the chunked kernel. */
-static const struct {
-	const char *name_begins, *kernel;
-	void (*run)(capture &, call &, const std::vector<int64_t> &);
-} chunked_kernels[] = {
-	{ "prefill_chunk_fast", "gated_delta_rule prefill in chunks, bf16", run_chunked<1> },
-	{ "prefill_chunk_precise", "gated_delta_rule prefill in chunks, bf16 x 2", run_chunked<2> },
-};
-
-/* The kernel's name; NULL if the case is not for the chunked one. */
-static const char *run_if_chunked(capture &c, call &all, const std::vector<int64_t> &cuts)
-{
-	for (const auto &k : chunked_kernels) {
-		if (!c.case_name || strncmp(c.case_name, k.name_begins, strlen(k.name_begins)) != 0)
-			continue;
-		k.run(c, all, cuts);
-		return k.kernel;
-	}
-	return nullptr;
-}
+/* Rungs. Only the first, which is the usual one, is in f32 throughout. */
+enum delta_rung { DELTA_TOKENS, DELTA_CHUNKS, DELTA_CHUNKS_OF_PAIRS };
 
 template <class State> static void launch_decode(const call &all, const slot_pool &pool)
 {
@@ -272,6 +253,16 @@ static const char *run_decode(capture &c, call &all)
 	return "gated_delta_rule decode";
 }
 
+/* The kernel's name. */
+static const char *run_rung(capture &c, call &all, const std::vector<int64_t> &cuts, enum delta_rung rung)
+{
+	switch (rung) {
+	case DELTA_CHUNKS: run_chunked<1>(c, all, cuts); return "gated_delta_rule prefill in chunks, bf16";
+	case DELTA_CHUNKS_OF_PAIRS: run_chunked<2>(c, all, cuts); return "gated_delta_rule prefill in chunks, bf16 x 2";
+	default: return one_token_each(cuts) ? run_decode(c, all) : run_prefill(c, all, cuts);
+	}
+}
+
 const char *run_gated_delta_rule(capture &c)
 {
 	call all(c);
@@ -279,9 +270,7 @@ const char *run_gated_delta_rule(capture &c)
 
 	check_state(capture_in(&c, "initial_state"));
 	check_state(capture_out(&c, "final_state"));
-	const char *name = run_if_chunked(c, all, cuts);
-	if (!name)
-		name = one_token_each(cuts) ? run_decode(c, all) : run_prefill(c, all, cuts);
+	const char *name = run_rung(c, all, cuts, (enum delta_rung)rung_of(c, DELTA_CHUNKS_OF_PAIRS, DELTA_TOKENS));
 	all.o.fetch();
 	return name;
 }

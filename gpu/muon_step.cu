@@ -2,6 +2,7 @@
  *
  *   V <- mu V + G;  U = G + mu V, or V;  O = newton_schulz(U);  W <- (1 - lr wd) W - lr s O
  *
+ * of momentum_kind mean (1 - mu) G in both places of G;
  * weight, grad, momentum [N,M]; s = 0.2 sqrt(max(n,m)) or sqrt(max(1,n/m)), n x m the matrix's
  * shape. With `split` the rows are cut into blocks, each a matrix of its own.
  *
@@ -19,7 +20,7 @@ __global__ void take_momentum(muon m, size_t count)
 
 	if (i >= count)
 		return;
-	float g = m.G.at(i), v[1] = { m.mu * m.V.at(i) + g };
+	float g = m.mean ? (1.0f - m.mu) * m.G.at(i) : m.G.at(i), v[1] = { m.mu * m.V.at(i) + g };
 	store(m.new_V, i, v);
 	m.U[i] = m.nesterov ? g + m.mu * v[0] : v[0];
 }
@@ -114,7 +115,7 @@ const char *run_muon_step(capture &c)
 	float_dtypes({ &W.host(), &G.host(), &V.host(), &new_W.host(), &new_V.host() });
 	muon m = { W.any(), G.any(), V.any(), new_W.any(), new_V.any(), U.as<float>(), O.as<float>(), M,
 	           number(c, "lr", NAN), number(c, "momentum", NAN), number(c, "weight_decay", 0),
-	           capture_bool(&c, "nesterov", true), rule_of(c) };
+	           capture_bool(&c, "nesterov", true), rule_of(c), is_second(c, "momentum_kind", "sum", "mean") };
 
 	enqueue_momentum(nullptr, m, N * M);
 	for (size_t n : blocks_of(c, N)) {

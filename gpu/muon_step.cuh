@@ -14,6 +14,7 @@ struct muon {
 	float lr, mu, decay;
 	bool nesterov;
 	enum scale_rule rule;
+	bool mean = false;      /* momentum_kind */
 };
 
 /* U and new_V of `count` elements. */

@@ -1,6 +1,6 @@
 /* Newton-Schulz: the polar factor of matrices, nearly, by polynomials of X X'.
  *
- *   X = x / (|x| + eps)                                     x' instead of x if taller than wide
+ *   X = x / (|x| + eps), or x / max(|x|, eps)               x' instead of x if taller than wide
  *   standard    A = X X';  B = b A + c A^2;  X <- a X + B X
  *   gram_naive  R = X X', Q = I;  Z = a I + b R + c R^2;  Q <- Q Z;  RZ = R Z;  R <- Z RZ;  y = Q X
  *   gram        as gram_naive, but Z = b R + c R^2;  Q <- Q Z + a Q;  RZ = R Z + a R;

@@ -19,11 +19,12 @@ struct newton_schulz_plan {
 	std::vector<polynomial> coefficients;
 	std::vector<bool> restart;      /* [K]: before iteration t */
 	float eps;
+	bool eps_is_least = false;      /* max(|x|, eps) for |x| + eps */
 };
 
 /* ---- between the caller's matrices and ours ---- */
 
-/* to[i,j] = from[i,j], or from[j,i] if turned, over batch matrices; divided by norm + eps unless
+/* to[i,j] = from[i,j], or from[j,i] if turned, over batch matrices; divided by norm + eps, or by max(norm, eps), unless
  * norm is NULL. rows, columns: of `to`; each: elements from matrix to matrix. */
 struct layout_change {
 	operand from;
@@ -33,6 +34,7 @@ struct layout_change {
 	bool turned;
 	const float *norm;
 	float eps;
+	bool eps_is_least = false;
 };
 
 /* Grid: tiles of 32 x 32 of `to` across, down, batch. Block: 32 x 8. */
@@ -51,7 +53,7 @@ static __global__ void change_layout(layout_change m)
 		if (row + y < m.rows && column + x < m.columns) {
 			float z[1] = { m.turned ? tile[x][y] : tile[y][x] };
 			if (m.norm)
-				z[0] /= m.norm[blockIdx.z] + m.eps;
+				z[0] /= m.eps_is_least ? fmaxf(m.norm[blockIdx.z], m.eps) : m.norm[blockIdx.z] + m.eps;
 			store(m.to, m.first_to + blockIdx.z * m.each_to + (row + y) * m.ld_to + column + x, z);
 		}
 }
@@ -120,7 +122,7 @@ public:
 	{
 	}
 
-	/* X <- x / (|x| + eps), x [batch,n,m] packed. */
+	/* X <- x / (|x| + eps), or x / max(|x|, eps), x [batch,n,m] packed. */
 	void load(operand x)
 	{
 		size_t count = (size_t)s * l;
@@ -128,7 +130,7 @@ public:
 		part_of_norm<<<dim3(NORM_PARTS, batch), 256, 0, stream_>>>(x, count, parts_.template as<float>());
 		norm_of_parts<<<batch, NORM_PARTS, 0, stream_>>>(parts_.template as<float>(), norm_.template as<float>());
 		change({ x, any(X_), s, l, (size_t)(turned_ ? s : l), count, (size_t)ld_l_, (size_t)s * ld_l_, 0, turned_,
-		         norm_.template as<float>(), plan_.eps });
+		         norm_.template as<float>(), plan_.eps, plan_.eps_is_least });
 	}
 
 	/* record(t) is called for t = 0 .. K, when X, R and Q are those after t iterations. all: R and

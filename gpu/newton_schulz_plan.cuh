@@ -67,9 +67,20 @@ static inline std::vector<bool> restarts_of(const capture &c, enum algorithm a, 
 	return restart;
 }
 
+/* Is the parameter the second of the two, of which the first is meant where it is absent? Others are refused. */
+static inline bool is_second(const capture &c, const char *name, const char *first, const char *second)
+{
+	const char *given = capture_string(&c, name, first);
+
+	if (strcmp(given, first) != 0 && strcmp(given, second) != 0)
+		refuse(E_PARAM, name, "%s or %s, not '%s'", first, second, given);
+	return strcmp(given, second) == 0;
+}
+
 static inline newton_schulz_plan plan_of(const capture &c)
 {
-	newton_schulz_plan plan = { algorithm_of(c), coefficients_of(c), {}, (float)capture_number(&c, "eps", 1e-7) };
+	newton_schulz_plan plan = { algorithm_of(c), coefficients_of(c), {}, (float)capture_number(&c, "eps", 1e-7),
+	                            is_second(c, "eps_kind", "sum", "max") };
 
 	plan.restart = restarts_of(c, plan.algorithm, plan.coefficients.size());
 	return plan;

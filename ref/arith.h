@@ -32,7 +32,7 @@ struct arith {
 	void (*axpy)(calc *c, void *y, const void *a, const void *x, size_t n);
 	void (*scan)(calc *c, void *y, const void *x, size_t n);        /* y_i = x_0 + ... + x_i; not in place */
 	void (*dot)(calc *c, void *y, const void *a, const void *b, size_t n);
-	void (*gemv)(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols);
+	/* y = A'x */
 	void (*gemv_t)(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols);
 	void (*ger)(calc *c, void *A, const void *x, const void *y, size_t rows, size_t cols);
 	/* C [m,n] = A B with A [m,k]; ta: A is stored [k,m]; tb: B is stored [n,k] */

@@ -62,13 +62,6 @@ static void dot(calc *c, void *y, const void *a, const void *b, size_t n)
 
 static dds row(dds A, size_t i) { return (dds){ A.hi + i, A.lo + i }; }
 
-static void gemv(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
-{
-	const struct dd_form *f = dd_form();
-
-	for (size_t i = 0; i < rows; i++) f->dot(row(parts(c, y), i), row(parts(c, A), i * cols), parts(c, x), cols);
-}
-
 static void gemv_t(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
 {
 	dd_form()->gemv_t(parts(c, y), parts(c, A), parts(c, x), rows, cols);
@@ -92,5 +85,5 @@ static void gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool t
 const struct arith arith_dd = {
 	.name = "dd", .what = "double-double: 106 bits in two doubles", .precision = 106, .wide = true, .split = true,
 	.size = size, .init = init, .load = load, .read = take, .binary = binary, .map = map, .axpy = axpy, .scan = scan,
-	.dot = dot, .gemv = gemv, .gemv_t = gemv_t, .ger = ger, .gemm = gemm
+	.dot = dot, .gemv_t = gemv_t, .ger = ger, .gemm = gemm
 };

@@ -39,11 +39,6 @@ static void gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool t
 
 static void dot(calc *c, void *y, const void *a, const void *b, size_t n) { gemm(c, y, a, false, b, false, 1, 1, n); }
 
-static void gemv(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
-{
-	gemm(c, y, A, false, x, false, rows, 1, cols);
-}
-
 static void gemv_t(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
 {
 	gemm(c, y, A, true, x, false, cols, 1, rows);
@@ -52,5 +47,5 @@ static void gemv_t(calc *c, void *y, const void *A, const void *x, size_t rows, 
 const struct arith arith_f32_tree = {
 	.name = "f32_tree", .what = "float, fused multiply-adds, sums over 32 lanes and then pairwise, as a warp adds", .precision = 24,
 	.size = size, .init = init, .load = load, .read = take,
-	.binary = l_binary, .map = l_map, .axpy = l_axpy, .scan = warp_scan, .ger = l_ger, .dot = dot, .gemv = gemv, .gemv_t = gemv_t, .gemm = gemm
+	.binary = l_binary, .map = l_map, .axpy = l_axpy, .scan = warp_scan, .ger = l_ger, .dot = dot, .gemv_t = gemv_t, .gemm = gemm
 };

@@ -17,12 +17,6 @@ static void dot(calc *c, void *y, const void *a, const void *b, size_t n)
 	*(E *)y = cblas_ddot((int)n, a, 1, b, 1);
 }
 
-static void gemv(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
-{
-	(void)c;
-	cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)rows, (int)cols, 1, A, (int)cols, x, 1, 0, y, 1);
-}
-
 static void gemv_t(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
 {
 	(void)c;
@@ -56,7 +50,7 @@ static void leave_up(calc *c) { (void)c; fesetround(FE_TONEAREST); }
 /* OpenBLAS skips zero factors in dger, which would lose 0·inf: the plain loop stays. */
 #define F64 .precision = 53, .plain = true, .size = size, .init = init, .load = load, .read = take, \
 	.binary = l_binary, .map = l_map, .axpy = l_axpy, .scan = l_scan, .ger = l_ger, \
-	.dot = dot, .gemv = gemv, .gemv_t = gemv_t, .gemm = gemm
+	.dot = dot, .gemv_t = gemv_t, .gemm = gemm
 
 const struct arith arith_f64 = { .name = "f64", .what = "double, sums through OpenBLAS", F64, .enter = blas_enter };
 const struct arith arith_f64up = {

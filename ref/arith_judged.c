@@ -144,16 +144,6 @@ static void dot(calc *c, void *y, const void *a, const void *b, size_t n)
 	if (g.on) end(c, &g, element(c, y, 0));
 }
 
-static void gemv(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
-{
-	struct again g;
-	size_t i;
-
-	if (begin(c, &g, rows, cols, &i)) sum(c, &g, A, i * cols, 1, x, 0, 1, cols);
-	arith_dd.gemv(c, y, A, x, rows, cols);
-	if (g.on) end(c, &g, element(c, y, i));
-}
-
 static void gemv_t(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
 {
 	struct again g;
@@ -195,5 +185,5 @@ static void leave(calc *c) { (void)c; mpfr_free_cache2(MPFR_FREE_LOCAL_CACHE); }
 const struct arith arith_judged = {
 	.name = "dd_judged", .what = "dd, and MPFR on a sample of its operations", .precision = 106, .wide = true, .split = true,
 	.size = size, .init = init, .load = load, .read = take, .binary = binary, .map = map, .axpy = axpy, .scan = scan,
-	.dot = dot, .gemv = gemv, .gemv_t = gemv_t, .ger = ger, .gemm = gemm, .leave = leave
+	.dot = dot, .gemv_t = gemv_t, .ger = ger, .gemm = gemm, .leave = leave
 };

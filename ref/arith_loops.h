@@ -53,11 +53,6 @@ UNUSED static void l_dot(calc *c, void *y, const void *a, const void *b, size_t 
 	for (size_t i = 0; i < n; i++) e_fma(c, AT(c, y, 0), AT(c, a, i), AT(c, b, i));
 }
 
-UNUSED static void l_gemv(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
-{
-	for (size_t i = 0; i < rows; i++) l_dot(c, AT(c, y, i), AT(c, A, i * cols), x, cols);
-}
-
 UNUSED static void l_gemv_t(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
 {
 	for (size_t j = 0; j < cols; j++) e_set0(c, AT(c, y, j));
@@ -88,5 +83,5 @@ UNUSED static void l_gemm(calc *c, void *C, const void *A, bool ta, const void *
 	l_gemm_add(c, C, A, ta, B, tb, m, n, k);
 }
 
-#define ARITH_LOOPS .binary = l_binary, .map = l_map, .axpy = l_axpy, .scan = l_scan, .dot = l_dot, .gemv = l_gemv, \
-	.gemv_t = l_gemv_t, .ger = l_ger, .gemm = l_gemm
+#define ARITH_LOOPS .binary = l_binary, .map = l_map, .axpy = l_axpy, .scan = l_scan, .dot = l_dot, .gemv_t = l_gemv_t, \
+	.ger = l_ger, .gemm = l_gemm

@@ -159,7 +159,7 @@ static void gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool t
 
 #define MMA(arch, text) { .name = "mma:" arch, .what = "float, fused multiply-adds, products of matrices as " text " tensor cores add", \
 	.precision = 24, .size = size, .init = init, .load = load, .read = take, .binary = l_binary, .map = l_map, .axpy = l_axpy, \
-	.scan = warp_scan, .ger = l_ger, .dot = l_dot, .gemv = l_gemv, .gemv_t = l_gemv_t, .gemm = gemm, .gemm_add = gemm_add }
+	.scan = warp_scan, .ger = l_ger, .dot = l_dot, .gemv_t = l_gemv_t, .gemm = gemm, .gemm_add = gemm_add }
 const struct arith arith_mma[MMA_ARCHES] = {
 	[MMA_VOLTA] = MMA("volta", "Volta's"), [MMA_TURING] = MMA("turing", "Turing's"), [MMA_AMPERE] = MMA("ampere", "Ampere's"),
 	[MMA_ADA] = MMA("ada", "Ada's"), [MMA_HOPPER] = MMA("hopper", "Hopper's"), [MMA_BLACKWELL] = MMA("blackwell", "Blackwell's"),

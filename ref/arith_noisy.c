@@ -239,6 +239,6 @@ static void take(calc *c, double *hi, double *lo, const void *x, size_t n)
 const struct arith arith_noisy = {
 	.name = "noisy", .what = "f32 with every operation rounded up or down at random (Monte Carlo arithmetic)",
 	.precision = 24, .plain = true, .size = size, .init = init, .load = load, .read = take,
-	.binary = l_binary, .map = l_map, .axpy = l_axpy, .scan = l_scan, .dot = l_dot, .gemv = l_gemv, .gemv_t = l_gemv_t,
+	.binary = l_binary, .map = l_map, .axpy = l_axpy, .scan = l_scan, .dot = l_dot, .gemv_t = l_gemv_t,
 	.ger = l_ger, .gemm = gemm, .enter = blas_enter
 };

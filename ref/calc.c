@@ -207,12 +207,6 @@ void c_axpy(calc *c, vec y, num a, vec x)
 	c->arith->axpy(c, y.at, a.at, x.at, y.n);
 }
 
-void c_gemv(calc *c, vec y, mat A, vec x)
-{
-	c->work += A.rows * A.cols;
-	c->arith->gemv(c, y.at, A.at, x.at, A.rows, A.cols);
-}
-
 void c_gemv_t(calc *c, vec y, mat A, vec x)
 {
 	c->work += A.rows * A.cols;

@@ -47,7 +47,6 @@ mat c_mat(calc *c, size_t rows, size_t cols);
 void *c_bytes(calc *c, size_t n);                       /* for tables, in no arithmetic */
 vec c_part(const calc *c, vec x, size_t first, size_t n);       /* x[first, first + n) */
 vec c_row(const calc *c, mat A, size_t i);
-mat c_rows(const calc *c, mat A, size_t first, size_t n);       /* rows [first, first + n) */
 static inline vec flat(mat A) { return (vec){ A.at, A.rows * A.cols }; }
 size_t c_mark(const calc *c);
 void c_release(calc *c, size_t mark);                   /* forgets all made since c_mark */
@@ -95,7 +94,6 @@ void c_map(calc *c, vec y, enum fn f, vec x);
 void c_scan(calc *c, vec y, vec x);                     /* y_i = x_0 + ... + x_i; not in place */
 void c_dot(calc *c, num y, vec a, vec b);               /* y = Σ a_i b_i */
 void c_axpy(calc *c, vec y, num a, vec x);              /* y += a x */
-void c_gemv(calc *c, vec y, mat A, vec x);              /* y = A x */
 void c_gemv_t(calc *c, vec y, mat A, vec x);            /* y = A'x */
 void c_ger(calc *c, mat A, vec x, vec y);               /* A += x y' */
 enum trans { NN, NT, TN };

@@ -6,7 +6,7 @@ enum { D_T, D_C, D_W, D_N };
 enum { IN_X, IN_WEIGHT, IN_BIAS, IN_STATE, IN_CU };
 enum { OUT_Y, OUT_STATE };
 enum { P_ACTIVATION };
-enum { SITE_CONV, SITE_Y };
+enum { SITE_PRODUCTS, SITE_CONV, SITE_Y };
 enum {
 	TAPS_REVERSED, NOT_CAUSAL, NO_ACTIVATION, ACTIVATION_TWICE, BIAS_MISSING, ZERO_HISTORY, HISTORY_AFTER_ACTIVATION,
 	HISTORY_AFTER_CONVOLUTION, RING_OFF_BY_ONE, SHORT_CHUNK_HISTORY, HISTORY_FROM_PADDED_END, LEAKS_ACROSS_SEQUENCES
@@ -42,6 +42,7 @@ void conv_tap(calc *c, vec y, vec w, vec x)
 	vec t = c_vec(c, y.n);
 
 	c_mul(c, t, x, w);
+	c_site(c, SITE_PRODUCTS, t);
 	c_add(c, y, y, t);
 }
 
@@ -133,6 +134,7 @@ static const struct param_spec params[] = {
 	{ 0 }
 };
 static const struct site_spec sites[] = {
+	[SITE_PRODUCTS] = { "products", "weight_w x, before their sum", 0, 0 },
 	[SITE_CONV] = { "conv", "the sum, before the activation", 0, 0 },
 	[SITE_Y] = { "y", "the output", 0, 1 + OUT_Y },
 	{ 0 }
@@ -156,6 +158,7 @@ static const struct mistake_spec mistakes[] = {
 static const struct contract contracts[] = {
 	{ "f32", "all in float32", 0, 0, {{ 0 }}, NULL },
 	{ "conv_bf16", "the sum rounded to bf16 before the activation", 0, 0, { [SITE_CONV] = BF16 }, NULL },
+	{ "bf16", "each product and the sum rounded to bf16", 0, 0, { [SITE_PRODUCTS] = BF16, [SITE_CONV] = BF16 }, NULL },
 	{ 0 }
 };
 

@@ -92,9 +92,10 @@ bool iterate_begin(double *X0, const struct iteration *how, const double *x, siz
 	if (how->largest > 0 && !largest_singular(&sigma, x, s, l, e)) return false;
 	for (size_t i = 0; i < s * l; i++) sum += x[i] * x[i];
 	bool wide = how->iterate == FMT_F64;
-	float norm = (float)sqrt(sum) + (float)how->eps;
+	double exact = how->eps_is_least ? fmax(sqrt(sum), how->eps) : sqrt(sum) + how->eps;
+	float norm = how->eps_is_least ? (float)exact : (float)sqrt(sum) + (float)how->eps;
 	for (size_t i = 0; i < s * l; i++)
-		X0[i] = sigma > 0 ? x[i] * (how->largest / sigma) : wide ? x[i] / (sqrt(sum) + how->eps) : (double)((float)x[i] / norm);
+		X0[i] = sigma > 0 ? x[i] * (how->largest / sigma) : wide ? x[i] / exact : (double)((float)x[i] / norm);
 	round_to(how->iterate, X0, s * l);
 	return true;
 }

@@ -17,6 +17,7 @@ struct iteration {
 	bool rounds_r0;                 /* R_0, and no other, is rounded to r0 as well */
 	enum format r0;
 	double eps;
+	bool eps_is_least;              /* max(|X|_F, eps) for |X|_F + eps */
 	double largest;                 /* 0: X / (|X|_F + eps); else X scaled so that its largest singular value is this */
 };
 

@@ -104,8 +104,6 @@ struct tensor tensor_of(const double *data, size_t rows, size_t cols);
 uint64_t model_work(const struct model *m);
 /* Those of a layer, or, part = layers, of the head. */
 uint64_t model_part_work(const struct model *m, size_t part);
-/* Token ids [n] of an integer tensor of rank 1 or of [1,n], freed with free; each must be below the vocabulary. */
-bool model_ids(const struct model *m, const struct tensor *t, size_t **ids, size_t *n, struct error *e);
 
 /* All layers: hidden[0] is the embedding of ids [n], hidden[l] what layer l-1 makes of hidden[l-1], the last behind the
  * final norm. Each is [n,E]. memory may be NULL; where given, ids go on behind its tokens, and it takes them in. Runs in

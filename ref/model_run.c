@@ -96,32 +96,6 @@ uint64_t model_work(const struct model *m)
 	return work;
 }
 
-bool model_ids(const struct model *m, const struct tensor *t, size_t **ids, size_t *n, struct error *e)
-{
-	size_t size = dtype_info[t->dtype].size;
-
-	*ids = NULL;
-	*n = t->count;
-	if (t->dtype != DT_I32 && t->dtype != DT_I64)
-		return error_set(e, E_KIND, t->name, t->offset, "expected I32 or I64, got %s", dtype_info[t->dtype].name);
-	if (t->rank < 1 || t->rank > 2 || (t->rank == 2 && t->shape[0] != 1))
-		return error_set(e, E_RANK, t->name, t->offset, "expected [T] or [1,T]");
-	if (!t->count) return error_set(e, E_EMPTY, t->name, t->offset, "expected token ids");
-	if (!(*ids = calloc(t->count, sizeof **ids))) return error_set(e, E_MEMORY, t->name, NO_OFFSET, "%zu ids", t->count);
-	for (size_t i = 0; i < t->count; i++) {
-		double x;
-		dtype_load(t->dtype, (const char *)t->data + i * size, 1, &x);
-		if (!(x >= 0 && x < (double)m->config.vocabulary)) {
-			free(*ids);
-			*ids = NULL;
-			return error_set(e, E_VALUE, t->name, t->offset == NO_OFFSET ? NO_OFFSET : t->offset + i * size,
-				"expected ids below the vocabulary's %zu; element %zu is %.0f", m->config.vocabulary, i, x);
-		}
-		(*ids)[i] = (size_t)x;
-	}
-	return true;
-}
-
 /* ---- calls ---- */
 static bool bind(struct call *call, const struct tensor *x, const struct tensor *x_low, const struct tensor *got, struct error *e)
 {

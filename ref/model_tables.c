@@ -24,7 +24,7 @@ static const struct place full_places[] = {
 	NORM("final_norm", "final norm"),
 	NORM("q_norm", "norm of q"),
 	NORM("k_norm", "norm of k"),
-	{ "rope", "rope", &op_rope, "positions inv_freq angle cos_sin products y",
+	{ "rope", "rope", &op_rope, "positions inv_freq angle cos_sin x1_cos x2_sin x2_cos x1_sin y",
 		"exponent_over_head_dim pairs_half_head_dim rotates_all_dims "
 		"rotates_the_tail interleaved_for_half theta_1e4 theta_1e6 no_range_reduction turns_backwards positions_in_bf16 inv_freq_in_bf16 "
 		"angle_in_bf16" },
@@ -183,7 +183,7 @@ static const struct mistake_spec no_mistakes[] = { { 0 } };
 #define COMMON_BF16 "input_norm.y mixed residual post_norm.y gate silu up product down router route expert running experts shared_logit shared_gate " \
 	"shared mlp hidden final_norm.y y "
 #define LINEAR_BF16 COMMON_BF16 "qkv z a b conv.conv conv_out delta.beta delta.o norm.xhat norm.weighted norm.y"
-#define FULL_BF16 COMMON_BF16 "q k v q_norm.y k_norm.y rope.cos_sin rope.products rope.y attention sigmoid gated "
+#define FULL_BF16 COMMON_BF16 "q k v q_norm.y k_norm.y rope.cos_sin rope.x1_cos rope.x2_sin rope.x2_cos rope.x1_sin rope.y attention sigmoid gated "
 /* What our own engine rounds (gpu/model.h): what it stores between kernels. */
 #define COMMON_OURS "input_norm.y residual post_norm.y gate up product hidden final_norm.y y "
 const struct contract_names model_contracts[] = {

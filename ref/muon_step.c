@@ -2,18 +2,20 @@
  *
  *   V <- mu V + G;  U = G + mu V (Nesterov) or V;  O = orthogonalised U;  W <- W - lr wd W - lr s O
  *
- * s = 0.2 sqrt(max(n,m)) or sqrt(max(1,n/m)). A fused weight is cut into blocks of n rows, each a matrix of its own. */
+ * Of momentum_kind mean V and U have (1 - mu) G in G's place. s = 0.2 sqrt(max(n,m)) or sqrt(max(1,n/m)). A fused weight is cut into
+ * blocks of n rows, each a matrix of its own. */
 #include "newton_schulz.h"
 
 enum { D_N, D_M };
 enum { IN_WEIGHT, IN_GRAD, IN_MOMENTUM };
 enum { OUT_WEIGHT, OUT_MOMENTUM };
-enum { P_LR = NS_PARAMS, P_MOMENTUM, P_NESTEROV, P_DECAY, P_SCALE, P_SPLIT };
+enum { P_LR = NS_PARAMS, P_MOMENTUM, P_NESTEROV, P_DECAY, P_SCALE, P_SPLIT, P_KIND };
+enum { KIND_SUM, KIND_MEAN };
 enum { RMS_SCALE, SPECTRAL_SCALE };
 enum { SITE_MOMENTUM = NS_SITES, SITE_UPDATE, SITE_O, SITE_WEIGHT };
 enum {
 	NOT_TRANSPOSED_SCALE = NS_MISTAKES, OTHER_SCALE, SCALE_MISSING, SCALE_FROM_MIN, SCALE_OF_FUSED, PER_SHARD, FUSED_QKV_AS_ONE,
-	NESTEROV_MISSING, MOMENTUM_IS_MEAN, MOMENTUM_STALE, DECAY_COUPLED, DECAY_WITHOUT_LR, DECAY_AFTER_UPDATE
+	NESTEROV_MISSING, MOMENTUM_IS_MEAN, MOMENTUM_IS_SUM, MOMENTUM_STALE, DECAY_COUPLED, DECAY_WITHOUT_LR, DECAY_AFTER_UPDATE
 };
 
 struct rows { size_t first, n; };
@@ -27,7 +29,12 @@ static size_t row_at(const calc *c, struct rows r, size_t i, size_t *step)
 	return r.first * M + (r.n > M ? i : i * M);
 }
 
-/* One row of V and of U: v <- mu v + g, u <- g + mu v or v. */
+static bool is_mean(const calc *c)
+{
+	return c_param(c, P_KIND) == KIND_MEAN ? !c_mistake(c, MOMENTUM_IS_SUM) : c_mistake(c, MOMENTUM_IS_MEAN);
+}
+
+/* One row of V and of U: v <- mu v + g, u <- g + mu v or v; of a mean g <- (1 - mu) g first. */
 static void momentum(calc *c, struct rows r, size_t i, vec u)
 {
 	size_t step, at = row_at(c, r, i, &step), mark = c_mark(c);
@@ -41,8 +48,13 @@ static void momentum(calc *c, struct rows r, size_t i, vec u)
 		c_load(c, w, IN_WEIGHT, at, step);
 		c_axpy(c, g, c_number(c, c_param(c, P_DECAY)), w);
 	}
+	if (is_mean(c)) {
+		num rest = c_number(c, 1);
+		c_sub(c, rest, rest, c_number(c, mu));
+		c_mul(c, g, g, rest);
+	}
 	c_mul(c, v, v, c_number(c, mu));
-	c_axpy(c, v, c_number(c, c_mistake(c, MOMENTUM_IS_MEAN) ? 1 - mu : 1), g);
+	c_axpy(c, v, c_number(c, 1), g);
 	c_store(c, OUT_MOMENTUM, at, step, v);
 	c_site(c, SITE_MOMENTUM, v);
 	if (c_mistake(c, MOMENTUM_STALE)) c_copy(c, v, old);
@@ -167,6 +179,7 @@ static const struct param_spec params[] = {
 	[P_DECAY] = { "weight_decay", PARAM_REAL, NULL, false, 0, "decoupled: W <- W - lr wd W" },
 	[P_SCALE] = { "scale", PARAM_CHOICE, "0.2*sqrt(max(n,m))|sqrt(max(1,n/m))", true, 0, "of the step, n x m the block's shape" },
 	[P_SPLIT] = { "split", PARAM_LIST, "rows", false, NAN, "blocks of rows that are matrices of their own: fused q, k and v" },
+	[P_KIND] = { "momentum_kind", PARAM_CHOICE, "sum|mean", false, KIND_SUM, "mean: (1 - mu) G in V and U, where sum has G" },
 	{ 0 }
 };
 static const struct site_spec sites[] = {
@@ -187,7 +200,8 @@ static const struct mistake_spec mistakes[] = {
 	[PER_SHARD] = { "per_shard", "the upper and the lower half of the rows orthogonalised alone", "DeepSpeed#8437", -1, 0, 0, 0 },
 	[FUSED_QKV_AS_ONE] = { "fused_qkv_as_one", "the fused weight orthogonalised as one matrix", "Megatron#7117", -1, 0, 0, 0 },
 	[NESTEROV_MISSING] = { "nesterov_missing", "U = V", "", -1, 0, 0, 0 },
-	[MOMENTUM_IS_MEAN] = { "momentum_is_mean", "V <- mu V + (1 - mu) G", "", -1, 0, 0, 0 },
+	[MOMENTUM_IS_MEAN] = { "momentum_is_mean", "(1 - mu) G for G: of kind sum the other kind", "", -1, 0, 0, 0 },
+	[MOMENTUM_IS_SUM] = { "momentum_is_sum", "G for (1 - mu) G: of kind mean the other kind", "", -1, 0, 0, 0 },
 	[MOMENTUM_STALE] = { "momentum_stale", "U from the V of the step before", "", -1, 0, 0, 0 },
 	[DECAY_COUPLED] = { "decay_coupled", "wd W added to G", "", -1, 0, 0, 0 },
 	[DECAY_WITHOUT_LR] = { "decay_without_lr", "W <- W - wd W", "", -1, 0, 0, 0 },
@@ -195,15 +209,18 @@ static const struct mistake_spec mistakes[] = {
 	{ 0 }
 };
 
-#define STORED(T) { [SITE_X0] = T, [SITE_GRAM] = T, [SITE_Z] = T, [SITE_Q] = T, [SITE_RZ] = T, [SITE_R] = T, \
-	[SITE_X] = T, [SITE_O] = T }
+#define STORED(T) [SITE_X0] = T, [SITE_GRAM] = T, [SITE_Z] = T, [SITE_Q] = T, [SITE_RZ] = T, [SITE_R] = T, [SITE_X] = T, [SITE_O] = T
+#define STORED_BF16 "every matrix of the iteration stored in bf16, all else in float32"
+#define CAST_BF16 "U cast to bf16 before its norm, which is rounded too, and every matrix of the iteration stored in bf16"
 static const struct contract contracts[] = {
 	{ "f32", "all in float32", FULL, 0, {{ 0 }}, NULL },
 	{ "lower_f32", "all in float32" NS_MIRRORED, LOWER, 0, {{ 0 }}, NULL },
-	{ "f16", "every matrix of the iteration stored in float16, all else in float32", FULL, 0, STORED(NS_F16), NULL },
-	{ "lower_f16", "every matrix of the iteration stored in float16, all else in float32" NS_MIRRORED, LOWER, 0, STORED(NS_F16), NULL },
-	{ "bf16", "every matrix of the iteration stored in bf16, all else in float32", FULL, 0, STORED(NS_BF16), NULL },
-	{ "lower_bf16", "every matrix of the iteration stored in bf16, all else in float32" NS_MIRRORED, LOWER, 0, STORED(NS_BF16), NULL },
+	{ "f16", "every matrix of the iteration stored in float16, all else in float32", FULL, 0, { STORED(NS_F16) }, NULL },
+	{ "lower_f16", "every matrix of the iteration stored in float16, all else in float32" NS_MIRRORED, LOWER, 0, { STORED(NS_F16) }, NULL },
+	{ "bf16", STORED_BF16, FULL, 0, { STORED(NS_BF16) }, NULL },
+	{ "lower_bf16", STORED_BF16 NS_MIRRORED, LOWER, 0, { STORED(NS_BF16) }, NULL },
+	{ "bf16_input", CAST_BF16, FULL, 0, { NS_CAST_FIRST, STORED(NS_BF16) }, NULL },
+	{ "lower_bf16_input", CAST_BF16 NS_MIRRORED, LOWER, 0, { NS_CAST_FIRST, STORED(NS_BF16) }, NULL },
 	{ 0 }
 };
 

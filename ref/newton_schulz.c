@@ -98,15 +98,18 @@ static const struct param_spec params[] = { NS_PARAM_TABLE, { 0 } };
 static const struct site_spec sites[] = { NS_SITE_TABLE(OUT_X), [SITE_Y] = { "y", "the output", -1, 1 + OUT_Y }, { 0 } };
 static const struct mistake_spec mistakes[] = { NS_MISTAKE_TABLE, { 0 } };
 
-#define STORED(T) { [SITE_X0] = T, [SITE_GRAM] = T, [SITE_Z] = T, [SITE_Q] = T, [SITE_RZ] = T, [SITE_R] = T, \
-	[SITE_X] = T, [SITE_Y] = T }
+#define STORED(T) [SITE_X0] = T, [SITE_GRAM] = T, [SITE_Z] = T, [SITE_Q] = T, [SITE_RZ] = T, [SITE_R] = T, [SITE_X] = T, [SITE_Y] = T
+#define STORED_BF16 "every matrix stored in bf16, sums and epilogues in float32"
+#define CAST_BF16 "the input cast to bf16 before its norm, which is rounded too, and every matrix stored in bf16"
 static const struct contract contracts[] = {
 	{ "f32", "all in float32", FULL, 0, {{ 0 }}, NULL },
 	{ "lower_f32", "all in float32" NS_MIRRORED, LOWER, 0, {{ 0 }}, NULL },
-	{ "f16", "every matrix stored in float16, sums and epilogues in float32", FULL, 0, STORED(NS_F16), NULL },
-	{ "lower_f16", "every matrix stored in float16, sums and epilogues in float32" NS_MIRRORED, LOWER, 0, STORED(NS_F16), NULL },
-	{ "bf16", "every matrix stored in bf16, sums and epilogues in float32", FULL, 0, STORED(NS_BF16), NULL },
-	{ "lower_bf16", "every matrix stored in bf16, sums and epilogues in float32" NS_MIRRORED, LOWER, 0, STORED(NS_BF16), NULL },
+	{ "f16", "every matrix stored in float16, sums and epilogues in float32", FULL, 0, { STORED(NS_F16) }, NULL },
+	{ "lower_f16", "every matrix stored in float16, sums and epilogues in float32" NS_MIRRORED, LOWER, 0, { STORED(NS_F16) }, NULL },
+	{ "bf16", STORED_BF16, FULL, 0, { STORED(NS_BF16) }, NULL },
+	{ "lower_bf16", STORED_BF16 NS_MIRRORED, LOWER, 0, { STORED(NS_BF16) }, NULL },
+	{ "bf16_input", CAST_BF16, FULL, 0, { NS_CAST_FIRST, STORED(NS_BF16) }, NULL },
+	{ "lower_bf16_input", CAST_BF16 NS_MIRRORED, LOWER, 0, { NS_CAST_FIRST, STORED(NS_BF16) }, NULL },
 	{ 0 }
 };
 

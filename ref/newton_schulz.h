@@ -10,7 +10,8 @@ enum { STANDARD, GRAM_NAIVE, GRAM };
 enum { ITERATE_F32, ITERATE_F16, ITERATE_BF16 };
 
 /* Such an op's tables begin with these parameters, sites and mistakes. */
-enum { P_ALGORITHM, P_COEFFICIENTS, P_RESTARTS, P_EPS, P_ITERATE, NS_PARAMS };
+enum { P_ALGORITHM, P_COEFFICIENTS, P_RESTARTS, P_EPS, P_EPS_KIND, P_ITERATE, NS_PARAMS };
+enum { EPS_SUM, EPS_MAX };
 enum { SITE_INPUT, SITE_NORM, SITE_X0, SITE_GRAM, SITE_Z, SITE_Q, SITE_RZ, SITE_R, SITE_X, NS_SITES };
 enum {
 	SPECTRAL_FOR_FROBENIUS, EPS_SWAMPS_SMALL_INPUT, NORMALISE_IN_LOW_PRECISION, LAST_COEFFICIENTS_REUSED, RESTART_MISSING,
@@ -31,7 +32,7 @@ struct ns {
 struct ns ns_make(calc *c, size_t s, size_t l, size_t b, int trace);
 size_t ns_iterations(const calc *c);
 
-/* X <- X/(‖X‖_F + eps), as it is stored. */
+/* X <- X/(‖X‖_F + eps) or X/max(‖X‖_F, eps), as it is stored. */
 void ns_normalise(calc *c, mat X);
 /* A, a matrix of the iteration, as it is stored: rounded at the site. */
 void ns_stored(calc *c, int site, mat A);
@@ -51,6 +52,7 @@ bool ns_check(const struct call *call, struct error *e);
 
 #define NS_F16 { true, FMT_F16, ROUND_NEAREST_EVEN }
 #define NS_BF16 { true, FMT_BF16, ROUND_NEAREST_EVEN }
+#define NS_CAST_FIRST [SITE_INPUT] = NS_BF16, [SITE_NORM] = NS_BF16
 
 /* The forms of such an op, whose piece is a matrix. */
 #define NS_FORMS(piece) { { "full", piece, false }, { "lower", piece, false } }
@@ -62,7 +64,8 @@ enum { FULL, LOWER };
 	[P_COEFFICIENTS] = { "coefficients", PARAM_LIST, "a,b,c", true, 0, "of each iteration" }, \
 	[P_RESTARTS] = { "restarts", PARAM_LIST, "t", false, NAN, \
 		"gram: iterations, from 0, before which X <- QX, R <- XX', Q <- I ([2] of more than two)" }, \
-	[P_EPS] = { "eps", PARAM_REAL, NULL, false, 1e-7, "added to the Frobenius norm" }, \
+	[P_EPS] = { "eps", PARAM_REAL, NULL, false, 1e-7, "of the Frobenius norm" }, \
+	[P_EPS_KIND] = { "eps_kind", PARAM_CHOICE, "sum|max", false, EPS_SUM, "X is divided by ‖X‖ + eps, or by max(‖X‖, eps)" }, \
 	[P_ITERATE] = { "iterate_dtype", PARAM_CHOICE, "F32|F16|BF16", false, 0, \
 		"what the normalised input is cast to; a contract says what is rounded" }
 

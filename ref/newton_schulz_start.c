@@ -48,7 +48,7 @@ static void frobenius_norm(calc *c, num y, mat X)
 	c_map(c, y, FN_SQRT, y);
 }
 
-/* X <- X/(‖X‖ + eps) */
+/* X <- X/(‖X‖ + eps) or X/max(‖X‖, eps) */
 void ns_normalise(calc *c, mat X)
 {
 	num norm = c_num(c);
@@ -58,6 +58,7 @@ void ns_normalise(calc *c, mat X)
 	else frobenius_norm(c, norm, X);
 	c_site(c, SITE_NORM, norm);
 	if (c_mistake(c, EPS_SWAMPS_SMALL_INPUT)) c_max(c, norm, norm, c_number(c, 1e-7));
+	else if (c_param(c, P_EPS_KIND) == EPS_MAX) c_max(c, norm, norm, c_number(c, c_param(c, P_EPS)));
 	else c_add(c, norm, norm, c_number(c, c_param(c, P_EPS)));
 	c_div(c, flat(X), flat(X), norm);
 	ns_stored(c, SITE_X0, X);

@@ -5,7 +5,7 @@
 #include "calc.h"
 #include "fixtures/capture.h"
 
-enum { MAX_IN = 24, MAX_OUT = 4, MAX_PARAM = 12, MAX_DIM = 16, MAX_SITE = 64, MAX_FORM = 2, MAX_LIST = 256 };
+enum { MAX_IN = 24, MAX_OUT = 4, MAX_PARAM = 16, MAX_DIM = 16, MAX_SITE = 64, MAX_FORM = 2, MAX_LIST = 256 };
 /* Mistakes that are no rounding at a site stand first in an op's table, where it has more in all. */
 enum { MAX_MISTAKE = 64 };
 enum { DEFAULT_CHUNK = 64 };

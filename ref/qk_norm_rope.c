@@ -15,7 +15,8 @@ enum { OUT_Q, OUT_K, OUT_GATE };
 enum { P_EPS, P_ROTARY_DIM, P_THETA };
 enum {
 	SITE_MEAN_SQUARE, SITE_INVERSE, SITE_XHAT, SITE_SCALE, SITE_WEIGHTED,
-	SITE_POSITIONS, SITE_INV_FREQ, SITE_ANGLE, SITE_COS_SIN, SITE_PRODUCTS, SITE_Q, SITE_K, SITE_GATE
+	SITE_POSITIONS, SITE_INV_FREQ, SITE_ANGLE, SITE_COS_SIN, SITE_X1_COS, SITE_X2_SIN, SITE_X2_COS, SITE_X1_SIN,
+	SITE_Q, SITE_K, SITE_GATE
 };
 enum {
 	GATE_AND_QUERY_SWAPPED, GATES_AFTER_ALL_HEADS, NORM_OVER_THE_GATE, WEIGHTS_SWAPPED, PLAIN_WEIGHT_FOR_ZERO_CENTRED,
@@ -190,7 +191,10 @@ static const struct site_spec sites[] = {
 	[SITE_INV_FREQ] = { "inv_freq", "theta^(-2i/rotary_dim)", 0, 0 },
 	[SITE_ANGLE] = { "angle", "position times frequency", 0, 0 },
 	[SITE_COS_SIN] = { "cos_sin", "cosine and sine", 0, 0 },
-	[SITE_PRODUCTS] = { "products", "x cos and x sin, before their sum", 0, 0 },
+	[SITE_X1_COS] = { "x1_cos", "x1 cos, before the sum y1", 0, 0 },
+	[SITE_X2_SIN] = { "x2_sin", "x2 sin, before the sum y1", 0, 0 },
+	[SITE_X2_COS] = { "x2_cos", "x2 cos, before the sum y2", 0, 0 },
+	[SITE_X1_SIN] = { "x1_sin", "x1 sin, before the sum y2", 0, 0 },
 	[SITE_Q] = { "q", "the queries", 0, 1 + OUT_Q },
 	[SITE_K] = { "k", "the keys", 0, 1 + OUT_K },
 	[SITE_GATE] = { "gate", "the gate", 0, 1 + OUT_GATE },
@@ -229,7 +233,8 @@ static const struct contract contracts[] = {
 	{ "weighted_bf16", "the normed heads rounded to bf16 before they turn, as separate kernels hand them on", 0, 0,
 		{ [SITE_WEIGHTED] = BF16 }, NULL },
 	{ "bf16", "the same, and cosine, sine and each product rounded to bf16", 0, 0,
-		{ [SITE_WEIGHTED] = BF16, [SITE_COS_SIN] = BF16, [SITE_PRODUCTS] = BF16 }, NULL },
+		{ [SITE_WEIGHTED] = BF16, [SITE_COS_SIN] = BF16, [SITE_X1_COS] = BF16, [SITE_X2_SIN] = BF16, [SITE_X2_COS] = BF16,
+			[SITE_X1_SIN] = BF16 }, NULL },
 	{ 0 }
 };
 

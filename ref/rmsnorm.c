@@ -5,18 +5,33 @@ enum { D_R, D_D };
 enum { IN_X, IN_WEIGHT, IN_RESIDUAL, IN_GATE };
 enum { OUT_Y, OUT_RESIDUAL };
 enum { P_EPS, P_WEIGHT_OFFSET, P_GATE };
-enum { SITE_RESIDUAL, SITE_MEAN_SQUARE, SITE_INVERSE, SITE_XHAT, SITE_SCALE, SITE_WEIGHTED, SITE_GATE, SITE_Y };
+enum {
+	SITE_RESIDUAL, SITE_SQUARES, SITE_MEAN_SQUARE, SITE_EPS, SITE_MEAN_EPS, SITE_INVERSE, SITE_XHAT, SITE_SCALE, SITE_WEIGHTED, SITE_GATE,
+	SITE_Y
+};
 enum {
 	PLAIN_WEIGHT_FOR_ZERO_CENTRED, ZERO_CENTRED_FOR_PLAIN, OFFSET_TWICE, WEIGHT_PLUS_ONE_IN_BF16, CAST_BEFORE_WEIGHT,
 	EPS_OUTSIDE_ROOT, EPS_WRONG, EPS_MISSING, VARIANCE_WITH_STRAY_LANES, SUM_IN_LOW_PRECISION, GATE_BEFORE_NORM,
 	GATE_AFTER_ROUNDING, GATE_IS_SIGMOID, GATE_MISSING, RESIDUAL_ROUNDED_FIRST, RESIDUAL_NOT_WRITTEN, NORM_OVER_ALL_HEADS
 };
 
+/* s <- Σx², of squares that are rounded */
+static void sum_rounded_squares(calc *c, num s, vec x)
+{
+	vec square = c_vec(c, x.n), one = c_vec(c, x.n);
+
+	c_mul(c, square, x, x);
+	c_site(c, SITE_SQUARES, square);
+	c_set(c, one, 1);
+	c_dot(c, s, square, one);
+}
+
 void rms_mean_square(calc *c, num m, vec x, size_t D)
 {
 	num n = c_num(c);
 
-	c_dot(c, m, x, x);
+	if (c_rounding(c, SITE_SQUARES)) sum_rounded_squares(c, m, x);
+	else c_dot(c, m, x, x);
 	c_set(c, n, (double)D);
 	c_div(c, m, m, n);
 }
@@ -57,12 +72,14 @@ static void inverse_root(calc *c, num m, double epsilon)
 	num eps = c_num(c);
 
 	c_set(c, eps, c_mistake(c, EPS_WRONG) ? 1e-5 : c_mistake(c, EPS_MISSING) ? 0 : epsilon);
+	c_site(c, SITE_EPS, eps);
 	if (c_mistake(c, EPS_OUTSIDE_ROOT)) {
 		c_map(c, m, FN_SQRT, m);
 		c_add(c, m, m, eps);
 		c_map(c, m, FN_RECIP, m);
 	} else {
 		c_add(c, m, m, eps);
+		c_site(c, SITE_MEAN_EPS, m);
 		c_map(c, m, FN_RSQRT, m);
 	}
 }
@@ -179,7 +196,10 @@ static const struct param_spec params[] = {
 };
 static const struct site_spec sites[] = {
 	[SITE_RESIDUAL] = { "residual", "x + residual, before the norm", 0, 0 },
+	[SITE_SQUARES] = { "squares", "x^2, before their sum", 0, 0 },
 	[SITE_MEAN_SQUARE] = { "mean_square", "mean x^2", 0, 0 },
+	[SITE_EPS] = { "eps", "eps", 0, 0 },
+	[SITE_MEAN_EPS] = { "mean_eps", "mean x^2 + eps", 0, 0 },
 	[SITE_INVERSE] = { "inverse_root", "(mean x^2 + eps)^-1/2", 0, 0 },
 	[SITE_XHAT] = { "xhat", "the normed x, before its weight", 0, 0 },
 	[SITE_SCALE] = { "scale", "offset + weight", 0, 0 },
@@ -214,6 +234,9 @@ static const struct contract contracts[] = {
 	{ "residual_bf16", "the sum with the residual rounded to bf16 before the norm", 0, 0, { [SITE_RESIDUAL] = BF16 }, NULL },
 	{ "xhat_bf16", "the normed x rounded to bf16 before its weight, and again after it", 0, 0,
 		{ [SITE_RESIDUAL] = BF16, [SITE_XHAT] = BF16, [SITE_WEIGHTED] = BF16 }, NULL },
+	{ "bf16", "every value rounded to bf16", 0, 0,
+		{ [SITE_RESIDUAL] = BF16, [SITE_SQUARES] = BF16, [SITE_MEAN_SQUARE] = BF16, [SITE_EPS] = BF16, [SITE_MEAN_EPS] = BF16,
+			[SITE_INVERSE] = BF16, [SITE_XHAT] = BF16, [SITE_SCALE] = BF16, [SITE_WEIGHTED] = BF16, [SITE_GATE] = BF16 }, NULL },
 	{ 0 }
 };
 

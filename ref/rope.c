@@ -10,7 +10,7 @@ enum { IN_X, IN_POSITIONS };
 enum { OUT_Y };
 enum { P_ROTARY_DIM, P_THETA, P_LAYOUT };
 enum { LAYOUT_HALF, LAYOUT_INTERLEAVED };
-enum { SITE_POSITIONS, SITE_INV_FREQ, SITE_ANGLE, SITE_COS_SIN, SITE_PRODUCTS, SITE_Y };
+enum { SITE_POSITIONS, SITE_INV_FREQ, SITE_ANGLE, SITE_COS_SIN, SITE_X1_COS, SITE_X2_SIN, SITE_X2_COS, SITE_X1_SIN, SITE_Y };
 enum {
 	EXPONENT_OVER_HEAD_DIM, PAIRS_HALF_HEAD_DIM, ROTATES_ALL_DIMS, ROTATES_THE_TAIL, INTERLEAVED_FOR_HALF,
 	HALF_FOR_INTERLEAVED, THETA_1E4, THETA_1E6, POSITIONS_IN_BF16, INV_FREQ_IN_BF16, ANGLE_IN_BF16,
@@ -73,22 +73,22 @@ void rope_cos_sin(calc *c, vec co, vec si, num position, size_t D, size_t rotary
 	c_site(c, SITE_COS_SIN, si);
 }
 
-/* a <- a x, its products rounded at their site */
-static void product(calc *c, vec y, vec x, vec a)
+/* y <- x a, rounded at its site */
+static void product(calc *c, vec y, vec x, vec a, int site)
 {
 	c_mul(c, y, x, a);
-	c_site(c, SITE_PRODUCTS, y);
+	c_site(c, site, y);
 }
 
 void rope_turn(calc *c, vec y1, vec y2, vec x1, vec x2, vec co, vec si)
 {
 	vec z = c_vec(c, x1.n);
 
-	product(c, y1, x1, co);
-	product(c, z, x2, si);
+	product(c, y1, x1, co, SITE_X1_COS);
+	product(c, z, x2, si, SITE_X2_SIN);
 	c_sub(c, y1, y1, z);            /* y1 = x1 cos - x2 sin */
-	product(c, y2, x2, co);
-	product(c, z, x1, si);
+	product(c, y2, x2, co, SITE_X2_COS);
+	product(c, z, x1, si, SITE_X1_SIN);
 	c_add(c, y2, y2, z);            /* y2 = x2 cos + x1 sin */
 	c_site(c, SITE_Y, y1);
 	c_site(c, SITE_Y, y2);
@@ -148,7 +148,10 @@ static const struct site_spec sites[] = {
 	[SITE_INV_FREQ] = { "inv_freq", "theta^(-2i/rotary_dim)", 0, 0 },
 	[SITE_ANGLE] = { "angle", "position times frequency", 0, 0 },
 	[SITE_COS_SIN] = { "cos_sin", "cosine and sine", 0, 0 },
-	[SITE_PRODUCTS] = { "products", "x cos and x sin, before their sum", 0, 0 },
+	[SITE_X1_COS] = { "x1_cos", "x1 cos, before the sum y1", 0, 0 },
+	[SITE_X2_SIN] = { "x2_sin", "x2 sin, before the sum y1", 0, 0 },
+	[SITE_X2_COS] = { "x2_cos", "x2 cos, before the sum y2", 0, 0 },
+	[SITE_X1_SIN] = { "x1_sin", "x1 sin, before the sum y2", 0, 0 },
 	[SITE_Y] = { "y", "the rotated output", 0, 1 + OUT_Y },
 	{ 0 }
 };
@@ -173,7 +176,8 @@ static const struct mistake_spec mistakes[] = {
 static const struct contract contracts[] = {
 	{ "f32", "all in float32", 0, 0, {{ 0 }}, NULL },
 	{ "cos_sin_bf16", "cosine and sine rounded to bf16", 0, 0, { [SITE_COS_SIN] = BF16 }, NULL },
-	{ "bf16", "cosine, sine and each product rounded to bf16", 0, 0, { [SITE_COS_SIN] = BF16, [SITE_PRODUCTS] = BF16 }, NULL },
+	{ "bf16", "cosine, sine and each product rounded to bf16", 0, 0,
+		{ [SITE_COS_SIN] = BF16, [SITE_X1_COS] = BF16, [SITE_X2_SIN] = BF16, [SITE_X2_COS] = BF16, [SITE_X1_SIN] = BF16 }, NULL },
 	{ 0 }
 };
 

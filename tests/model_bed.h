@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare/logits.h"
 #include "compare/model_reading.h"
 
 struct bed { struct model model; struct tensors recorded; size_t *ids, n; };
@@ -20,7 +21,10 @@ static inline bool bed_make(struct bed *b, const char *name, struct error *e)
 	snprintf(path, sizeof path, "fixtures/models/qwen3_5_%s_tiny", name);
 	if (!model_load(&b->model, path, e)) return false;
 	snprintf(path, sizeof path, "fixtures/models/qwen3_5_%s_tiny/capture.safetensors", name);
-	return tensors_read(&b->recorded, path, e) && model_ids(&b->model, tensors_find(&b->recorded, "input_ids"), &b->ids, &b->n, e);
+	if (!tensors_read(&b->recorded, path, e)) return false;
+	const struct tensor *ids = tensors_find(&b->recorded, "input_ids");
+	b->n = ids->count;
+	return (b->ids = ids_of_tensor(ids, b->n, b->model.config.vocabulary, e)) != NULL;
 }
 
 static inline void bed_free(struct bed *b)

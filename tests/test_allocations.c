@@ -18,7 +18,6 @@ static void sums(calc *c)
 	for (int turn = 0; turn < 2; turn++) {
 		size_t before = calls;
 		uint64_t work = c->work;
-		c_gemv(c, y, A, x);
 		c_gemv_t(c, y, A, x);
 		c_ger(c, A, x, y);
 		c_gemm(c, C, NN, A, A);

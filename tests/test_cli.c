@@ -52,6 +52,17 @@ static void bad_usage_is_one_line(void **state)
 	refused("etalon list", "list", "ops", "rope", "rope");
 }
 
+static void version_is_one_line(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		int major, minor, end = 0;
+		expect(EXIT_PASS, i ? "-V" : "--version");
+		assert_true(sscanf(out, "etalon %d.%d%n", &major, &minor, &end) == 2 && !strcmp(out + end, "\n") && !*err);
+	}
+	refused("--versions", "--versions");
+}
+
 static void output_that_is_lost_does_not_pass(void **state)
 {
 	char line[sizeof program + 64];
@@ -286,6 +297,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(help_fits_a_screen),
 		cmocka_unit_test(bad_usage_is_one_line),
+		cmocka_unit_test(version_is_one_line),
 		cmocka_unit_test(output_that_is_lost_does_not_pass),
 		cmocka_unit_test(list_tells_all),
 		cmocka_unit_test(inputs_are_those_of_the_case),

@@ -231,7 +231,7 @@ static void emulation_by_hand(void **state)
 	}
 }
 
-/* X / (|X|_F + eps), in float32 but for f64, where eps weighs: |X|_F = eps. */
+/* X / (|X|_F + eps), in float32 but for f64, where eps weighs: |X|_F = eps; X / max(|X|_F, eps) of an eps of 2 |X|_F. */
 static void emulation_normalises(void **state)
 {
 	const double x[3] = { 0x1p-24, 0x1p-23, 0x1p-23 };
@@ -249,6 +249,14 @@ static void emulation_normalises(void **state)
 			assert_true(X[i] == (k == 0 ? exact : k == 1 ? (double)(float)exact : format_round(FMT_BF16, ROUND_NEAREST_EVEN, exact, 0)));
 		}
 	}
+	how.eps_is_least = true;
+	how.eps *= 2;
+	for (size_t k = 0; k < 2; k++) {
+		how.iterate = formats[k];
+		assert_true(iterate_begin(X, &how, x, 1, 3, &e) && X[0] == (k == 0 ? 1 / 6. : (double)(1 / 6.f)));
+	}
+	how.iterate = FMT_BF16;
+	how.eps_is_least = false;
 	how.eps = 0;
 	assert_true(iterate_begin(X, &how, x, 1, 3, &e) && fabs(X[0] - 1 / 3.) < 1e-2);
 }

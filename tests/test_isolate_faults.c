@@ -57,6 +57,8 @@ static void every_fault_is_named(void **state)
 		faults++;
 		assert_non_null(why.mistake);
 		assert_string_equal(why.mistake, f->name);
+		/* rows that are not run leave y as it was: the reference has zeros there */
+		assert_true(strcmp(f->name, "slot_zero_means_pad") || why.explained == why.wrong);
 		scenario_free(&scenario);
 		setup_free(&s);
 	}

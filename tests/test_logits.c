@@ -108,10 +108,40 @@ static void figures_are_those_of_loops(void **state)
 	free(b.t.data);
 }
 
+/* [T] or [1,T] of either integer type, each below the vocabulary. */
+static void ids_are_below_the_vocabulary(void **state)
+{
+	static const int32_t ids[] = { 0, 631, 5 };
+	struct tensors all = { 0 };
+	struct error e;
+
+	(void)state;
+	for (int rank = 1; rank <= 2; rank++) {
+		struct tensor *t = tensors_add(&all, rank == 1 ? "ids" : "batch", DT_I32, rank, rank == 1 ? (size_t[]){ 3 } : (size_t[]){ 1, 3 });
+		int32_t *x = t->data;
+		memcpy(x, ids, sizeof ids);
+		size_t *read = ids_of_tensor(t, 3, 632, &e);
+		assert_true(read && read[0] == 0 && read[1] == 631 && read[2] == 5);
+		free(read);
+		for (x[1] = 632; x[1]; x[1] = x[1] > 0 ? -1 : 0) {
+			assert_null(ids_of_tensor(t, 3, 632, &e));
+			assert_error_at(&e, E_VALUE, NO_OFFSET, "ids");
+		}
+		assert_null(ids_of_tensor(t, 2, 632, &e));
+		assert_error_at(&e, E_DIM, NO_OFFSET, "ids");
+	}
+	assert_null(ids_of_tensor(tensors_add(&all, "floats", DT_F32, 1, (size_t[]){ 3 }), 3, 632, &e));
+	assert_error_at(&e, E_DTYPE, NO_OFFSET, "floats");
+	assert_null(ids_of_tensor(tensors_add(&all, "square", DT_I64, 2, (size_t[]){ 2, 2 }), 4, 632, &e));
+	assert_error_at(&e, E_DIM, NO_OFFSET, "square");
+	tensors_free(&all);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(figures_are_those_of_loops),
+		cmocka_unit_test(ids_are_below_the_vocabulary),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,8 @@ enum { OUT_WEIGHT, OUT_MOMENTUM };
 static const struct sample wide = { OP, WITH("standard", RMS, ", \"weight_decay\": 0.25"), TENSORS("4,6") };
 static const struct sample tall = { OP, WITH("gram", SPECTRAL, ", \"weight_decay\": 0.5"), TENSORS("6,3") };
 static const struct sample plain = { OP, WITH("gram_naive", SPECTRAL, ", \"nesterov\": false"), TENSORS("4,5") };
+static const struct sample mean = { OP, WITH("standard", RMS, ", \"momentum_kind\": \"mean\", \"weight_decay\": 0.25"), TENSORS("4,6") };
+static const struct sample mean_alone = { OP, WITH("gram", RMS, ", \"momentum_kind\": \"mean\", \"nesterov\": false"), TENSORS("5,4") };
 static const struct sample fused = { OP, WITH("standard", SPECTRAL, ", \"split\": [6, 2, 2], \"weight_decay\": 0.25"), TENSORS("10,4") };
 
 /* ---- the witness: the op newton_schulz on U made by hand, in double ---- */
@@ -44,7 +46,7 @@ static void orthogonalised(const struct capture *c, const double *u, size_t n, s
 static void equals_the_step_by_hand(void **state)
 {
 	static const struct { const struct sample *s; size_t rows[3]; } cases[] = {
-		{ &wide, { 4 } }, { &tall, { 6 } }, { &plain, { 4 } }, { &fused, { 6, 2, 2 } } };
+		{ &wide, { 4 } }, { &tall, { 6 } }, { &plain, { 4 } }, { &fused, { 6, 2, 2 } }, { &mean, { 4 } }, { &mean_alone, { 5 } } };
 
 	(void)state;
 	for (size_t k = 0; k < LEN(cases); k++) {
@@ -57,9 +59,10 @@ static void equals_the_step_by_hand(void **state)
 		for (size_t b = 0; b < 3 && cases[k].rows[b]; first += cases[k].rows[b++]) {
 			size_t n = cases[k].rows[b];
 			double u[64], y[64], larger = n > M ? (double)n : (double)M;
-			double s = cases[k].s == &wide ? 0.2 * sqrt(larger) : sqrt(larger / (double)M);
+			bool spectral = capture_string(&c, "scale", "")[0] == 's', is_mean = capture_string(&c, "momentum_kind", "sum")[0] == 'm';
+			double s = spectral ? sqrt(larger / (double)M) : 0.2 * sqrt(larger), weight = is_mean ? 1 - mu : 1;
 			for (size_t i = 0; i < n * M; i++) {
-				double g = at(&c, "in.grad", first * M + i), v = mu * at(&c, "in.momentum", first * M + i) + g;
+				double g = weight * at(&c, "in.grad", first * M + i), v = mu * at(&c, "in.momentum", first * M + i) + g;
 				assert_true(fabs(r.a.hi[OUT_MOMENTUM][first * M + i] - v) < 1e-15 * 16);
 				u[i] = capture_bool(&c, "nesterov", true) ? g + mu * v : v;
 			}
@@ -166,7 +169,7 @@ static bool restarts_only(const char *name) { return !strcmp(name, "restart_miss
 
 static void each_mistake_shows(void **state)
 {
-	static const struct sample samples[] = { large_rms, split, tiny };
+	const struct sample samples[] = { large_rms, split, tiny, mean };
 	const struct op *op = op_find(OP);
 
 	(void)state;
@@ -197,11 +200,37 @@ static void mistakes_are_what_they_say(void **state)
 		{ "other_scale", &wide, WITH("standard", SPECTRAL, ", \"weight_decay\": 0.25"), NULL, NULL },
 		{ "other_scale", &tall, WITH("gram", RMS, ", \"weight_decay\": 0.5"), NULL, NULL },
 		{ "fused_qkv_as_one", &fused, WITH("standard", SPECTRAL, ", \"weight_decay\": 0.25"), NULL, NULL },
+		{ "momentum_is_mean", &wide, WITH("standard", RMS, ", \"weight_decay\": 0.25, \"momentum_kind\": \"mean\""), NULL, NULL },
+		{ "momentum_is_mean", &plain, WITH("gram_naive", SPECTRAL, ", \"nesterov\": false, \"momentum_kind\": \"mean\""), NULL, NULL },
+		{ "momentum_is_sum", &mean, WITH("standard", RMS, ", \"weight_decay\": 0.25"), NULL, NULL },
+		{ "momentum_is_sum", &mean_alone, WITH("gram", RMS, ", \"nesterov\": false"), NULL, NULL },
 		{ "per_shard", &flat, WITH("standard", RMS, ", \"weight_decay\": 0.25, \"split\": [2, 2]"), NULL, NULL },
 	};
 
 	(void)state;
 	mistakes_are(same, LEN(same));
+}
+
+/* A mistake of one kind of momentum is none on the other. */
+static void each_kind_has_its_reverse(void **state)
+{
+	static const struct { const char *mistake; const struct sample *other; } rows[] = {
+		{ "momentum_is_mean", &mean }, { "momentum_is_mean", &mean_alone }, { "momentum_is_sum", &wide }, { "momentum_is_sum", &plain } };
+
+	(void)state;
+	for (size_t i = 0; i < LEN(rows); i++) {
+		struct plan right = plan_in("f64"), wrong = right;
+		struct outcome a, b;
+		struct capture c;
+		made(&c, rows[i].other, 2);
+		plan_mistake(&wrong, op_find(OP), op_mistake(op_find(OP), rows[i].mistake));
+		run_plan(&a, &c, &right);
+		run_plan(&b, &c, &wrong);
+		assert_true(same_outcome(&a, &b));
+		outcome_free(&a);
+		outcome_free(&b);
+		capture_free(&c);
+	}
 }
 
 static void each_site_shows(void **state)
@@ -217,7 +246,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equals_the_step_by_hand), cmocka_unit_test(scale_is_lost), cmocka_unit_test(blocks_are_independent),
 		cmocka_unit_test(bad_splits_are_refused), cmocka_unit_test(each_mistake_shows), cmocka_unit_test(mistakes_are_what_they_say),
-		cmocka_unit_test(each_site_shows),
+		cmocka_unit_test(each_kind_has_its_reverse), cmocka_unit_test(each_site_shows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

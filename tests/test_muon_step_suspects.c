@@ -48,7 +48,8 @@ static const struct { const char *mistake, *name, *contract, *as; } shown[] = {
 	{ "scale_missing", "qkv_f32", "f32", NULL }, { "scale_from_min", "wide_f32", "f32", NULL },
 	{ "scale_of_fused", "qkv_f32", "f32", NULL }, { "per_shard", "wide_f32", "f32", NULL },
 	{ "fused_qkv_as_one", "qkv_f32", "f32", NULL }, { "nesterov_missing", "wide_f32", "f32", NULL },
-	{ "momentum_is_mean", "wide_f32", "f32", NULL }, { "momentum_stale", "tall_f32", "f32", NULL },
+	{ "momentum_is_mean", "wide_f32", "f32", NULL }, { "momentum_is_sum", "mean_f32", "f32", NULL },
+	{ "momentum_stale", "tall_f32", "f32", NULL },
 	{ "decay_coupled", "wide_f32", "f32", NULL }, { "decay_without_lr", "wide_f32", "f32", NULL },
 	{ "decay_after_update", "wide_f32", "f32", NULL },
 };
@@ -87,10 +88,25 @@ static void the_same_number_is_not_ruled_out(void **state)
 	assert_int_equal(state_of(&v, "momentum_stale"), RULED_OUT);
 }
 
+/* Neither kind of momentum is the other's mistake. */
+static void a_kind_is_not_its_own_mistake(void **state)
+{
+	(void)state;
+	struct verdict v = judged("mean_f32", "f32", NULL);
+	assert_int_equal(v.outcome, PASS);
+	assert_int_equal(state_of(&v, "momentum_is_mean"), INVISIBLE);
+	assert_int_equal(state_of(&v, "momentum_is_sum"), RULED_OUT);
+	v = judged("wide_f32", "f32", NULL);
+	assert_int_equal(v.outcome, PASS);
+	assert_int_equal(state_of(&v, "momentum_is_mean"), RULED_OUT);
+	assert_int_equal(state_of(&v, "momentum_is_sum"), INVISIBLE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_mistake_is_named), cmocka_unit_test(the_same_number_is_not_ruled_out),
+		cmocka_unit_test(a_kind_is_not_its_own_mistake),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

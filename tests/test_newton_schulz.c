@@ -15,6 +15,9 @@ static const struct sample square = { OP, WITH("gram", ""), "in.x F64 6,6 ~0,1" 
 static const struct sample one = { OP, WITH("standard", ""), "in.x F32 1,1 =-3" };
 static const struct sample batch = { OP, WITH("gram", ""), "in.x F32 3,6,4 ~0,1" };
 static const struct sample tiny = { OP, WITH("standard", ""), "in.x F32 6,5 ~0,1e-8" };
+/* Divided by max(‖X‖, eps): once by the norm, once by eps. */
+static const struct sample by_norm = { OP, WITH("standard", ", \"eps\": 0.5, \"eps_kind\": \"max\""), "in.x F32 6,5 ~0,1" };
+static const struct sample by_eps = { OP, WITH("gram", ", \"eps_kind\": \"max\""), "in.x F32 4,6 ~0,1e-9" };
 
 /* ---- the witness: X <- aX + bX(X'X) + cX(X'X)² of the matrix as it is, whichever way is longer ---- */
 static void step(arb_mat_t X, const struct capture *c, size_t t)
@@ -57,7 +60,8 @@ static void normalised(arb_mat_t X, const struct capture *c, size_t first)
 	}
 	arb_sqrt(s, s, BALL);
 	arb_set_d(t, capture_number(c, "eps", 1e-7));
-	arb_add(s, s, t, BALL);
+	if (capture_string(c, "eps_kind", "sum")[0] == 'm') arb_max(s, s, t, BALL);
+	else arb_add(s, s, t, BALL);
 	arb_mat_scalar_div_arb(X, X, s, BALL);
 	arb_clear(s);
 	arb_clear(t);
@@ -85,7 +89,7 @@ static void entries(arb_mat_t X, size_t t, arb_ptr toX, arb_ptr toR)
 
 static void equals_the_polynomials(void **state)
 {
-	static const struct sample *const samples[] = { &standard, &tall, &naive, &gram, &restarted, &square, &one, &tiny };
+	static const struct sample *const samples[] = { &standard, &tall, &naive, &gram, &restarted, &square, &one, &tiny, &by_norm, &by_eps };
 
 	(void)state;
 	for (size_t k = 0; k < LEN(samples); k++) {

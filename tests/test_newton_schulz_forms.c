@@ -74,7 +74,7 @@ static void iterations_are_independent(void **state)
 static void contracts_round_what_is_stored(void **state)
 {
 	static const struct { const char *contract; enum format f; } rows[] = { { "f16", FMT_F16 }, { "lower_f16", FMT_F16 },
-		{ "bf16", FMT_BF16 }, { "lower_bf16", FMT_BF16 } };
+		{ "bf16", FMT_BF16 }, { "lower_bf16", FMT_BF16 }, { "bf16_input", FMT_BF16 }, { "lower_bf16_input", FMT_BF16 } };
 
 	(void)state;
 	for (size_t k = 0; k < LEN(samples) * LEN(rows); k++) {

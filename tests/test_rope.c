@@ -220,6 +220,40 @@ static void each_mistake_shows(void **state)
 	mistakes_show((struct sample[]){ half, half_partial, interleaved, interleaved_partial }, 4);
 }
 
+/* y1 = x1 cos - x2 sin, y2 = x2 cos + x1 sin, each product rounded at a site of its own: by hand, from the cosine and the sine that
+ * (1, 0) turns into. */
+static void each_product_has_its_site(void **state)
+{
+	static const char *const names[] = { "x1_cos", "x2_sin", "x2_cos", "x1_sin" };
+	static const struct sample angles = { OP, "{\"rotary_dim\": 8, \"theta\": 10000000}", "in.x F32 5,2,8 =1,1,1,1,0,0,0,0; in.positions I64 5 =0,1,77,4096,131071" };
+	struct capture c, unit;
+	struct outcome turned;
+
+	(void)state;
+	made(&c, &half, 5);
+	made(&unit, &angles, 5);
+	run_in(&turned, &unit, "f64");
+	for (int rounded = 0; rounded < 16; rounded++) {
+		struct plan p = plan_in("f64");
+		struct outcome r;
+		for (int s = 0; s < 4; s++)
+			p.round[op_site(op_find(OP), names[s])] = (struct site_rounding){ rounded >> s & 1, FMT_BF16, ROUND_NEAREST_EVEN };
+		run_plan(&r, &c, &p);
+		for (size_t row = 0; row < 10; row++)
+			for (size_t i = row * 8; i < row * 8 + 4; i++) {
+				double x1 = at(&c, "in.x", i), x2 = at(&c, "in.x", i + 4), co = turned.a.hi[0][i], si = turned.a.hi[0][i + 4];
+				double product[4] = { x1 * co, x2 * si, x2 * co, x1 * si };
+				for (int s = 0; s < 4; s++)
+					if (rounded >> s & 1) product[s] = format_round(FMT_BF16, ROUND_NEAREST_EVEN, product[s], 0);
+				assert_true(r.a.hi[0][i] == product[0] - product[1] && r.a.hi[0][i + 4] == product[2] + product[3]);
+			}
+		outcome_free(&r);
+	}
+	outcome_free(&turned);
+	capture_free(&unit);
+	capture_free(&c);
+}
+
 static void sites(void **state)
 {
 	static const struct rounded_as r[] = { { "positions", &half, "in.positions" }, { "y", &half, "out.y" } };
@@ -240,6 +274,7 @@ int main(void)
 		cmocka_unit_test(exponent_over_head_dim),
 		cmocka_unit_test(wrong_dimensions),
 		cmocka_unit_test(each_mistake_shows),
+		cmocka_unit_test(each_product_has_its_site),
 		cmocka_unit_test(sites),
 	};
 

@@ -124,6 +124,20 @@ static void a_broken_dd_decides_nothing(void **state)
 }
 
 /* ---- the figures ---- */
+/* Of a call in one strip. */
+static bool sample_whole(struct truth_sample *s, const struct call *call, uint64_t work, struct error *e)
+{
+	return sample_begin(s, call, work, call->out_count, 1, e) && sample_hold(s, call, 0, 1, e);
+}
+
+static struct sample_figures figures_of(const struct truth_sample *s, const struct call *call, int i, const struct expected *x)
+{
+	struct sample_figures f = { 0 };
+
+	sample_add(&f, s, call, i, call->out_count[i], x);
+	return f;
+}
+
 static void distances_are_told(void **state)
 {
 	struct capture c;
@@ -134,28 +148,28 @@ static void distances_are_told(void **state)
 
 	(void)state;
 	model_case(&c, "rmsnorm", "residual", "f32");
-	no_error(call_bind(&call, &c, true, &e) && sample_make(&s, &call, 1, &e), &e);
+	no_error(call_bind(&call, &c, true, &e) && sample_whole(&s, &call, 1, &e), &e);
 	assert_int_equal(s.stride, 1);
 	expect_under(&x, &call, "f32", &s.dd, 8);
-	struct sample_figures f = sample_compare(&s, &call, 0, &x);
+	struct sample_figures f = figures_of(&s, &call, 0, &x);
 	assert_true(f.count <= call.out_count[0] && f.count > call.out_count[0] / 2);
 	assert_true(f.share < 0x1p-100 && f.sigma < 1e-20);
 	double was = s.dd.hi[0][77];
 	s.dd.hi[0][77] += 0.5 * x.sigma[0][77];
-	f = sample_compare(&s, &call, 0, &x);
+	f = figures_of(&s, &call, 0, &x);
 	assert_true(fabs(f.sigma - 0.5) < 1e-3 && f.share > 0x1p-40);
 	s.dd.hi[0][77] = NAN;
-	assert_true(isinf(sample_compare(&s, &call, 0, &x).sigma));
+	assert_true(isinf(figures_of(&s, &call, 0, &x).sigma));
 	s.dd.hi[0][77] = was;
 	s.judge.hi[0][77] = INFINITY;
-	assert_true(isinf(sample_compare(&s, &call, 0, &x).sigma));
+	assert_true(isinf(figures_of(&s, &call, 0, &x).sigma));
 	size_t j = 0;                                   /* a sum that float32 holds has no sigma: it is stored the same or not */
 	while (j < call.out_count[1] && x.sigma[1][j] > 0) j++;
 	assert_true(j < call.out_count[1]);
 	s.dd.lo[1][j] += s.dd.hi[1][j] * 0x1p-70;
-	assert_true(sample_compare(&s, &call, 1, &x).sigma == 0);
+	assert_true(figures_of(&s, &call, 1, &x).sigma == 0);
 	s.dd.hi[1][j] *= 1.01;
-	assert_true(isinf(sample_compare(&s, &call, 1, &x).sigma));
+	assert_true(isinf(figures_of(&s, &call, 1, &x).sigma));
 	expected_free(&x);
 	sample_free(&s);
 	capture_free(&c);
@@ -174,13 +188,13 @@ static void samples_are_bounded(void **state)
 	no_error(call_bind(&call, &c, false, &e), &e);
 	size_t pieces = call.op->pieces(&call);
 	assert_true(pieces > 8);
-	no_error(sample_make(&s, &call, UINT64_C(3) << 24, &e), &e);
+	no_error(sample_whole(&s, &call, UINT64_C(3) << 24, &e), &e);
 	assert_int_equal(s.stride, 3);
 	sample_free(&s);
-	no_error(sample_make(&s, &call, pieces << 27, &e), &e);
+	no_error(sample_whole(&s, &call, pieces << 27, &e), &e);
 	assert_int_equal(s.stride, pieces);
 	sample_free(&s);
-	no_error(sample_make(&s, &call, (pieces << 27) + pieces, &e), &e);
+	no_error(sample_whole(&s, &call, (pieces << 27) + pieces, &e), &e);
 	assert_true(s.stride == 0 && s.judged.elements > 0);
 	sample_free(&s);
 	capture_free(&c);
@@ -239,7 +253,7 @@ static void broken_operations_are_seen(void **state)
 		static const double gains[] = { 1, 1 + 0x1p-30, NAN };
 		gain = gains[i];
 		dd_use(&broken);
-		no_error(sample_make(&s, &call, (uint64_t)call.op->pieces(&call) << 28, &e), &e);
+		no_error(sample_whole(&s, &call, (uint64_t)call.op->pieces(&call) << 28, &e), &e);
 		dd_use(NULL);
 		assert_true(s.stride == 0 && s.judged.elements > 100);
 		assert_true(i == 0 ? s.judged.apart < 0x1p-99 : s.judged.apart > 0x1p-40);

@@ -1,4 +1,4 @@
-/* Singular values and polar factors of matrices made to have them. */
+/* Singular values and left singular vectors of matrices made to have them. */
 #include <math.h>
 
 #include <mpfr.h>
@@ -31,66 +31,59 @@ static void householder_wide(double *X, const double *sigma, size_t s, size_t l)
 	mpfr_clears(x, t, (mpfr_ptr)0);
 }
 
-static void known_singular_values_and_polar_factor(void **state)
+static void known_singular_values(void **state)
 {
 	enum { S = 16, L = 64 };
-	double sigma[S], X[S * L], one[S], P[S * L], bound;
+	double sigma[S], X[S * L];
 	struct singular v;
-	struct ddm W;
 	struct error e = { 0 };
 
 	(void)state;
-	for (int i = 0; i < S; i++) {
-		sigma[i] = ldexp(1, -2 * i);            /* 1 … 1e-9 */
-		one[i] = 1;
-	}
+	for (int i = 0; i < S; i++) sigma[i] = ldexp(1, -2 * i);        /* 1 … 1e-9 */
 	householder_wide(X, sigma, S, L);
-	householder_wide(P, one, S, L);                 /* the polar factor: the same with every σ = 1 */
 	assert_true(singular_of(&v, X, S, L, "X", &e));
 	for (int i = 0; i < S; i++) {
 		double off = fabs(dd_sub(v.value[i], dd_of(sigma[i])).hi);
 		if (!(off <= v.bound[i] && v.bound[i] < 1e-27 / sigma[i])) fail_msg("%d: off %.3g, bound %.3g", i, off, v.bound[i]);
 	}
-	assert_true(polar_of(&W, &bound, X, &v, &e));
-	double off = 0;
-	for (size_t i = 0; i < S * L; i++) off += pow(dd_sub((dd){ W.hi[i], W.lo[i] }, dd_of(P[i])).hi, 2);
-	assert_true(sqrt(off) <= bound && bound < 1e-4);        /* 1/σ_min = 1e9 of what doubles leave, some 1e-14 */
-	ddm_free(&W);
+	for (size_t i = 0; i < S; i++)                  /* U is Householder's, to its columns' signs */
+		for (size_t j = 0; j < S; j++) {
+			double want = fabs((double)(i == j) - 2 * sign(i) * sign(j) / S);
+			assert_true(fabs(fabs(v.u.hi[i * S + j]) - want) < 1e-12);
+		}
 	singular_free(&v);
-	for (size_t j = 0; j < L; j++) X[j] = X[L + j];         /* two equal rows: no polar factor */
+	for (size_t j = 0; j < L; j++) X[j] = X[L + j];         /* two equal rows */
 	assert_true(singular_of(&v, X, S, L, "X", &e));
 	assert_true(v.value[S - 1].hi >= 0 && v.value[S - 1].hi <= v.bound[S - 1]);
-	assert_false(polar_of(&W, &bound, X, &v, &e));
-	assert_error_at(&e, E_VALUE, NO_OFFSET, "polar");
 	singular_free(&v);
 }
 
-/* X X' = H² where W = polar(X) and H = XW' of a random X: the law that defines it, in double-double. */
-static void random_polar_factor(void **state)
+/* U'U = I and the rows of U'X are apart by right angles and as long as the singular values, of a random X: the law that defines
+ * them, in double-double. */
+static void random_singular_vectors(void **state)
 {
 	enum { S = 9, L = 13 };
-	double X[S * L], bound;
+	double X[S * L];
 	uint64_t seed = 3;
 	struct singular v;
-	struct ddm W;
 	struct error e = { 0 };
+	dd UX[S][L];
 
 	(void)state;
 	for (size_t i = 0; i < S * L; i++) X[i] = ldexp((double)(random_bits(&seed) >> 12), -52) - 0.5;
-	assert_true(singular_of(&v, X, S, L, "X", &e) && polar_of(&W, &bound, X, &v, &e));
-	assert_true(bound < 1e-24);
+	assert_true(singular_of(&v, X, S, L, "X", &e));
+	for (size_t i = 0; i < S; i++)
+		for (size_t k = 0; k < L; k++) {
+			UX[i][k] = dd_of(0);
+			for (size_t j = 0; j < S; j++) UX[i][k] = dd_add(UX[i][k], dd_mul(ddm_at(&v.u, j, i), dd_of(X[j * L + k])));
+		}
 	for (size_t i = 0; i < S; i++)
 		for (size_t j = 0; j < S; j++) {
-			dd identity = dd_of(-(double)(i == j)), h = dd_of(0), transposed = dd_of(0);
-			for (size_t k = 0; k < L; k++) {
-				identity = dd_add(identity, dd_mul(ddm_at(&W, i, k), ddm_at(&W, j, k)));
-				h = dd_add(h, dd_mul(dd_of(X[i * L + k]), ddm_at(&W, j, k)));
-				transposed = dd_add(transposed, dd_mul(dd_of(X[j * L + k]), ddm_at(&W, i, k)));
-			}
-			assert_true(fabs(identity.hi) < 1e-27 && fabs(dd_sub(h, transposed).hi) < 1e-26);
-			if (i == j) assert_true(h.hi > 0);
+			dd identity = dd_of(-(double)(i == j)), gram = i == j ? dd_neg(dd_mul(v.value[i], v.value[i])) : dd_of(0);
+			for (size_t k = 0; k < S; k++) identity = dd_add(identity, dd_mul(ddm_at(&v.u, k, i), ddm_at(&v.u, k, j)));
+			for (size_t k = 0; k < L; k++) gram = dd_add(gram, dd_mul(UX[i][k], UX[j][k]));
+			assert_true(fabs(identity.hi) < 1e-27 && fabs(gram.hi) < 1e-26);
 		}
-	ddm_free(&W);
 	singular_free(&v);
 }
 
@@ -112,22 +105,19 @@ static void one_by_one(void **state)
 {
 	const double X[1] = { -3 };
 	struct singular v;
-	struct ddm W;
 	struct error e;
-	double bound;
 
 	(void)state;
-	assert_true(singular_of(&v, X, 1, 1, "X", &e) && polar_of(&W, &bound, X, &v, &e));
-	assert_true(v.value[0].hi == 3 && v.bound[0] < 1e-28 && fabs(W.hi[0] + 1) <= bound && bound < 1e-28);
-	ddm_free(&W);
+	assert_true(singular_of(&v, X, 1, 1, "X", &e));
+	assert_true(v.value[0].hi == 3 && v.bound[0] < 1e-28 && fabs(v.u.hi[0]) == 1);
 	singular_free(&v);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(known_singular_values_and_polar_factor),
-		cmocka_unit_test(random_polar_factor),
+		cmocka_unit_test(known_singular_values),
+		cmocka_unit_test(random_singular_vectors),
 		cmocka_unit_test(rank_one),
 		cmocka_unit_test(one_by_one),
 	};

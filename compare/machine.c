@@ -1,0 +1,154 @@
+/* Address space that is limited, and libraries that do not expect it. */
+#define _GNU_SOURCE     /* on_exit, pthread_getattr_default_np */
+#include "machine.h"
+
+#include <errno.h>
+#include <gmp.h>
+#include <malloc.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* What OpenBLAS maps for a thread on x86-64: BUFFER_SIZE of its common_x86_64.h, 32 << 22, and a page. It keeps what was mapped,
+ * and its next caller on whichever thread gets it. Where these two are hidden, products take their buffers when they come. */
+static const size_t blas_buffer = ((size_t)32 << 22) + 4096;
+extern void *blas_memory_alloc(int) __attribute__((weak));
+extern void blas_memory_free(void *) __attribute__((weak));
+
+/* What the main thread's stack may grow by: it grows within the limit too, and a page that it cannot have is a crash. */
+enum { MAIN_STACK = 1 << 20, PAGE = 4096 };
+
+static bool is_limited(struct rlimit *r) { return getrlimit(RLIMIT_AS, r) == 0 && r->rlim_cur != RLIM_INFINITY; }
+
+/* libc's environment is not there yet. */
+void machine_begin(int argc, char **argv, char **env)
+{
+	static char one_thread[] = "OPENBLAS_NUM_THREADS=1";
+	struct rlimit r;
+	size_t n = 0;
+
+	(void)argc;
+	if (!is_limited(&r)) return;
+	while (env[n] && strcmp(env[n], one_thread)) n++;
+	if (env[n]) return;
+	char *with[n + 2];
+	size_t to = 0;
+	for (size_t i = 0; i < n; i++)
+		if (strncmp(env[i], one_thread, sizeof one_thread - 2)) with[to++] = env[i];
+	with[to++] = one_thread;
+	with[to] = NULL;
+	execve("/proc/self/exe", argv, with);
+}
+
+static bool is_room(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p != MAP_FAILED && munmap(p, bytes) == 0;
+}
+
+__attribute__((noinline)) static void grow_stack(void)
+{
+	volatile char page[MAIN_STACK];
+
+	for (size_t i = 0; i < sizeof page; i += PAGE) page[i] = 0;
+}
+
+/* Of a new thread, in a team and, while that rests, in a team within a team. */
+static size_t stacks(void)
+{
+	pthread_attr_t a;
+	size_t n = 0;
+
+	if (pthread_getattr_default_np(&a) != 0) return 0;
+	pthread_attr_getstacksize(&a, &n);
+	pthread_attr_destroy(&a);
+	return 2 * n;
+}
+
+/* All at a time, so that there are n. */
+static bool take_buffers(int n)
+{
+	void **buffer = calloc((size_t)n, sizeof *buffer);
+
+	if (!buffer) return false;
+	for (int i = 0; blas_memory_alloc && blas_memory_free && i < n; i++) buffer[i] = blas_memory_alloc(0);
+	for (int i = 0; i < n; i++)
+		if (buffer[i]) blas_memory_free(buffer[i]);
+	free(buffer);
+	return true;
+}
+
+static void no_memory(size_t bytes)
+{
+	struct error e;
+
+	error_set(&e, E_MEMORY, "GMP", NO_OFFSET, "%zu bytes", bytes);
+	fputs("etalon: ", stderr);
+	error_print(stderr, &e);
+	putc('\n', stderr);
+	_exit(EXIT_MACHINE);
+}
+
+/* GMP, which has no errors, would call abort. */
+static void *gmp_malloc(size_t n)
+{
+	void *p = malloc(n);
+
+	if (!p) no_memory(n);
+	return p;
+}
+
+static void *gmp_realloc(void *old, size_t before, size_t n)
+{
+	void *p = realloc(old, n);
+
+	(void)before;
+	if (!p) no_memory(n);
+	return p;
+}
+
+static void gmp_free(void *p, size_t n) { (void)n, free(p); }
+
+bool machine_ready(struct error *e)
+{
+	struct rlimit r;
+	int n = omp_get_max_threads(), started = 0;
+	size_t each = blas_buffer + stacks();
+
+	if (!is_limited(&r)) return true;
+	mallopt(M_ARENA_MAX, 1);                /* else each thread maps 128 MiB for malloc alone, at its first call */
+	mp_set_memory_functions(gmp_malloc, gmp_realloc, gmp_free);
+	if (is_room(MAIN_STACK)) grow_stack();
+	while (n > 1 && !is_room(2 * (size_t)n * each)) n--;            /* half of the room is for the work */
+	if (!is_room(blas_buffer) || !take_buffers(n))
+		return error_set(e, E_MEMORY, NULL, NO_OFFSET, "the address space is limited to %llu KiB, in which there is no room for OpenBLAS's"
+			" buffer of %zu KiB; see ulimit -v", (unsigned long long)r.rlim_cur / 1024, blas_buffer / 1024);
+	omp_set_num_threads(n);
+	#pragma omp parallel reduction(+ : started)
+	started++;                              /* threads are made while there is room for them */
+	return started > 0;
+}
+
+/* ---- exit ---- */
+static bool guarded;
+
+static void turn_failure(int status, void *nothing)
+{
+	(void)nothing;
+	if (status != EXIT_FAIL || !guarded) return;
+	fflush(NULL);
+	_exit(EXIT_MACHINE);
+}
+
+void machine_guard(void) { guarded = on_exit(turn_failure, NULL) == 0; }
+
+int machine_told(int status)
+{
+	guarded = false;
+	return status;
+}
