@@ -17,8 +17,8 @@ enum { TOKENS = 4096, ROWS = 64 };
 #define STEP_OF(rows) DIMS({ "T", rows }, { "R", rows }, { "K", 1 }, { "P", rows }, { "L", 1 }, { "Hk", 16 }, { "Hv", 48 }, \
 	{ "Dk", 128 }, { "Dv", 128 }, { "C", 10240 }, { "W", 4 }, { "H", 4 })
 
-#define RUNGS_2 "etalon.rung", { "0", "1" }
-#define RUNGS_3 "etalon.rung", { "0", "1", "2" }
+#define RUNGS_2 "etalon.rung", { "0", "1" }, { NULL }
+#define RUNGS_3 "etalon.rung", { "0", "1", "2" }, { NULL }
 
 /* Which of an op's kernels run, one after the other: metadata and its values; NULL: the one that the case picks. What the page calls
  * them, where not by the names that they give themselves. */
@@ -31,10 +31,10 @@ static const struct work { const char *name, *op, *base; const struct case_dim *
 	{ "gated_attention", "gated_product", "attention_6144", DIMS({ "R", TOKENS }, { "D", 6144 }, { "G", 6144 }), RUNGS_3 },
 	{ "gated_expert", "gated_product", "shared_expert", DIMS({ "R", TOKENS }, { "D", 2048 }, { "E", 2048 }), RUNGS_3 },
 	{ "rope", "rope", "partial", DIMS({ "T", TOKENS }, { "H", 24 }, { "D", 256 }), RUNGS_2 },
-	{ "convolution", "causal_conv1d", "prefill_silu", DIMS({ "T", TOKENS }, { "N", 1 }, { "C", 10240 }, { "W", 4 }), NULL, { NULL } },
-	{ "prefill", "gated_delta_rule", "prefill", DELTA(TOKENS, 1), RUNGS_3,
-		{ "prefill", "prefill_chunk_fast", "prefill_chunk_precise" } },
-	{ "recurrence_f32", "gated_delta_rule", "decode", DELTA(ROWS, ROWS), NULL, { NULL } },
+	{ "convolution", "causal_conv1d", "prefill_silu", DIMS({ "T", TOKENS }, { "N", 1 }, { "C", 10240 }, { "W", 4 }), NULL, { NULL }, { NULL } },
+	{ "prefill", "gated_delta_rule", "prefill", DELTA(TOKENS, 1), "etalon.rung",
+		{ "0", "1", "2" }, { "prefill", "prefill_chunk_fast", "prefill_chunk_precise" } },
+	{ "recurrence_f32", "gated_delta_rule", "decode", DELTA(ROWS, ROWS), NULL, { NULL }, { NULL } },
 	{ "decode_f32", "mixed_batch", "few_f32", STEP_OF(ROWS), RUNGS_3 },
 	{ "decode_bf16", "mixed_batch", "few_bf16", STEP_OF(ROWS), RUNGS_3 },
 };
