@@ -181,10 +181,10 @@ static const struct contract contracts[] = {
 	{ "chunk_bf16x2", "chunks of 64 on tensor cores: operands of products as sums of two bf16 (the product of second parts left out), the carried state in float32", FORM_CHUNK, 64, {
 		[SITE_INVERSE_BETA] = BF16X2, [SITE_INVERSE_BETA_K] = BF16X2, [SITE_W] = BF16X2, [SITE_STATE_OPERAND] = BF16X2,
 		[SITE_ATTENTION] = BF16X2, [SITE_V_NEW] = BF16X2, [SITE_V_NEW_DECAYED_K] = BF16X2 }, NULL },
-	{ "bf16_operands", "in chunks on tensor cores: bf16 operands of products, in any arrangement; the inverse merged in TF32, its blocks of "
-		"any size; sums and the carried state in float32", FORM_CHUNK, 64, {
-		[SITE_Q] = BF16, [SITE_K] = BF16, [SITE_INVERSE_MERGE] = TF32_RZ, [SITE_INVERSE] = BF16, [SITE_BETA_V] = BF16, [SITE_BETA_K] = BF16,
-		[SITE_INVERSE_BETA] = BF16, [SITE_INVERSE_BETA_K] = BF16, [SITE_U] = BF16, [SITE_W] = BF16, [SITE_STATE_OPERAND] = BF16,
+	{ "bf16_operands", "in chunks on tensor cores: bf16 operands of products, in any arrangement; the inverse of a matrix in TF32, merged in TF32 "
+		"from blocks of any size; sums and the carried state in float32", FORM_CHUNK, 64, {
+		[SITE_Q] = BF16, [SITE_K] = BF16, [SITE_GRAM] = TF32_RZ, [SITE_INVERSE_MERGE] = TF32_RZ, [SITE_INVERSE] = BF16,
+		[SITE_BETA_V] = BF16, [SITE_BETA_K] = BF16, [SITE_INVERSE_BETA] = BF16, [SITE_INVERSE_BETA_K] = BF16, [SITE_U] = BF16, [SITE_W] = BF16, [SITE_STATE_OPERAND] = BF16,
 		[SITE_ATTENTION] = BF16, [SITE_V_NEW] = BF16, [SITE_V_NEW_DECAYED] = BF16, [SITE_V_NEW_DECAYED_K] = BF16 }, chunked_kernels },
 	{ "state_bf16", "token by token in float32, the state kept in bf16", FORM_SEQUENTIAL, 0, { [SITE_STATE] = BF16 }, NULL },
 	{ 0 }

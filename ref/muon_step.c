@@ -209,18 +209,30 @@ static const struct mistake_spec mistakes[] = {
 	{ 0 }
 };
 
-#define STORED(T) [SITE_X0] = T, [SITE_GRAM] = T, [SITE_Z] = T, [SITE_Q] = T, [SITE_RZ] = T, [SITE_R] = T, [SITE_X] = T, [SITE_O] = T
-#define STORED_BF16 "every matrix of the iteration stored in bf16, all else in float32"
+#define STORED(...) [SITE_X0] = __VA_ARGS__, [SITE_GRAM] = __VA_ARGS__, [SITE_Z] = __VA_ARGS__, [SITE_Q] = __VA_ARGS__, [SITE_RZ] = __VA_ARGS__, [SITE_R] = __VA_ARGS__, [SITE_X] = __VA_ARGS__, [SITE_O] = __VA_ARGS__
+/* As one epilogue in float32 makes a matrix of products and sums, or as separate calls do, each of which stores its result. */
+#define APART(...) [SITE_PRODUCT] = __VA_ARGS__, [SITE_TERM] = __VA_ARGS__, STORED(__VA_ARGS__)
+static const struct structure f16_kernels[] = {
+	{ "one_epilogue", { STORED(NS_F16) } }, { "separate_calls", { APART(NS_F16) } }, { 0 }
+};
+static const struct structure bf16_kernels[] = {
+	{ "one_epilogue", { STORED(NS_BF16) } }, { "separate_calls", { APART(NS_BF16) } }, { 0 }
+};
+static const struct structure cast_kernels[] = {
+	{ "one_epilogue", { NS_CAST_FIRST, STORED(NS_BF16) } }, { "separate_calls", { NS_CAST_FIRST, APART(NS_BF16) } }, { 0 }
+};
+#define STORED_F16 "every matrix of the iteration stored in float16, products and multiples before their sum too or not, all else in float32"
+#define STORED_BF16 "every matrix of the iteration stored in bf16, products and multiples before their sum too or not, all else in float32"
 #define CAST_BF16 "U cast to bf16 before its norm, which is rounded too, and every matrix of the iteration stored in bf16"
 static const struct contract contracts[] = {
 	{ "f32", "all in float32", FULL, 0, {{ 0 }}, NULL },
 	{ "lower_f32", "all in float32" NS_MIRRORED, LOWER, 0, {{ 0 }}, NULL },
-	{ "f16", "every matrix of the iteration stored in float16, all else in float32", FULL, 0, { STORED(NS_F16) }, NULL },
-	{ "lower_f16", "every matrix of the iteration stored in float16, all else in float32" NS_MIRRORED, LOWER, 0, { STORED(NS_F16) }, NULL },
-	{ "bf16", STORED_BF16, FULL, 0, { STORED(NS_BF16) }, NULL },
-	{ "lower_bf16", STORED_BF16 NS_MIRRORED, LOWER, 0, { STORED(NS_BF16) }, NULL },
-	{ "bf16_input", CAST_BF16, FULL, 0, { NS_CAST_FIRST, STORED(NS_BF16) }, NULL },
-	{ "lower_bf16_input", CAST_BF16 NS_MIRRORED, LOWER, 0, { NS_CAST_FIRST, STORED(NS_BF16) }, NULL },
+	{ "f16", STORED_F16, FULL, 0, { APART(NS_F16) }, f16_kernels },
+	{ "lower_f16", STORED_F16 NS_MIRRORED, LOWER, 0, { APART(NS_F16) }, f16_kernels },
+	{ "bf16", STORED_BF16, FULL, 0, { APART(NS_BF16) }, bf16_kernels },
+	{ "lower_bf16", STORED_BF16 NS_MIRRORED, LOWER, 0, { APART(NS_BF16) }, bf16_kernels },
+	{ "bf16_input", CAST_BF16, FULL, 0, { NS_CAST_FIRST, APART(NS_BF16) }, cast_kernels },
+	{ "lower_bf16_input", CAST_BF16 NS_MIRRORED, LOWER, 0, { NS_CAST_FIRST, APART(NS_BF16) }, cast_kernels },
 	{ 0 }
 };
 

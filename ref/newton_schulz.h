@@ -12,7 +12,7 @@ enum { ITERATE_F32, ITERATE_F16, ITERATE_BF16 };
 /* Such an op's tables begin with these parameters, sites and mistakes. */
 enum { P_ALGORITHM, P_COEFFICIENTS, P_RESTARTS, P_EPS, P_EPS_KIND, P_ITERATE, NS_PARAMS };
 enum { EPS_SUM, EPS_MAX };
-enum { SITE_INPUT, SITE_NORM, SITE_X0, SITE_GRAM, SITE_Z, SITE_Q, SITE_RZ, SITE_R, SITE_X, NS_SITES };
+enum { SITE_INPUT, SITE_NORM, SITE_X0, SITE_PRODUCT, SITE_TERM, SITE_GRAM, SITE_Z, SITE_Q, SITE_RZ, SITE_R, SITE_X, NS_SITES };
 enum {
 	SPECTRAL_FOR_FROBENIUS, EPS_SWAMPS_SMALL_INPUT, NORMALISE_IN_LOW_PRECISION, LAST_COEFFICIENTS_REUSED, RESTART_MISSING,
 	RESTART_ONE_LATE, RESTART_KEEPS_Q, GRAM_FROM_MIRRORED_TRIANGLE, MIRROR_NOT_TRANSPOSED, R_UPDATE_ONE_SIDED,
@@ -73,6 +73,8 @@ enum { FULL, LOWER };
 	[SITE_INPUT] = { "input", "the input as loaded", -1, 0 }, \
 	[SITE_NORM] = { "norm", "the Frobenius norm", -1, 0 }, \
 	[SITE_X0] = { "x0", "the normalised input, cast to the iterate's type", -1, 0 }, \
+	[SITE_PRODUCT] = { "product", "a product that is still multiplied or added to, as A^2 in bA + cA^2", -1, 0 }, \
+	[SITE_TERM] = { "term", "a multiple that is still added to another, as bA and cA^2", -1, 0 }, \
 	[SITE_GRAM] = { "gram", "XX': A of the standard iteration; R at the start and at a restart", -1, 0 }, \
 	[SITE_Z] = { "z", "bA + cA^2, in the Gram forms bR + cR^2, in the naive one + aI", -1, 0 }, \
 	[SITE_Q] = { "q", "Q after each iteration", -1, (out) < 0 ? 0 : 1 + (out) + TRACE_Q }, \

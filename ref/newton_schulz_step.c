@@ -71,9 +71,22 @@ static void mirror(calc *c, const struct ns *i, mat P)
 /* P <- alpha AB + beta C */
 static void product(calc *c, mat P, double alpha, mat A, mat B, double beta, mat C)
 {
+	size_t mark = c_mark(c);
+	bool apart = beta != 0 && c_rounding(c, SITE_TERM);
+	mat D = apart ? c_mat(c, P.rows, P.cols) : C;
+
 	c_gemm(c, P, NN, A, B);
+	if (alpha != 1 || beta != 0) c_site(c, SITE_PRODUCT, flat(P));
 	if (alpha != 1) c_mul(c, flat(P), flat(P), c_number(c, alpha));
-	if (beta != 0) c_axpy(c, flat(P), c_number(c, beta), flat(C));
+	if (apart) {
+		if (alpha != 1) c_site(c, SITE_TERM, flat(P));
+		c_mul(c, flat(D), flat(C), c_number(c, beta));
+		c_site(c, SITE_TERM, flat(D));
+		c_add(c, flat(P), flat(P), flat(D));
+	} else if (beta != 0) {
+		c_axpy(c, flat(P), c_number(c, beta), flat(C));
+	}
+	c_release(c, mark);
 }
 
 /* The same of matrices [s,s] */

@@ -17,8 +17,8 @@ static void mirror(const struct state *v, float *P)
 		for (size_t j = i + 1; j < v->s; j++) P[i * v->s + j] = P[j * v->s + i];
 }
 
-/* alpha A B + beta C, [s,cols], all rounded once or each part by itself; A is [s,s]. */
-static float *update(const struct state *v, float alpha, const float *A, const float *B, size_t cols, float beta, const float *C)
+/* alpha A B + beta C + own I, [s,cols], all rounded once or each part by itself; A is [s,s]. */
+static float *update(const struct state *v, float alpha, const float *A, const float *B, size_t cols, float beta, const float *C, float own_I)
 {
 	const struct iteration_options *o = v->z->o;
 	size_t n = v->s * cols;
@@ -29,15 +29,16 @@ static float *update(const struct state *v, float alpha, const float *A, const f
 	product(o->order, P, plain(left, v->s), plain(B, cols), v->s, v->s, cols, false);
 	for (size_t i = 0; i < n; i++) {
 		float x = before ? P[i] : alpha * (o->fused ? P[i] : rounded(type(v), P[i])), own = beta == 0 ? 0 : beta * C[i];
-		P[i] = o->fused ? rounded(type(v), x + own) : rounded(type(v), rounded(type(v), x) + rounded(type(v), own));
+		float one = own_I != 0 && i / cols == i % cols ? own_I : 0;
+		P[i] = o->fused ? rounded(type(v), x + own + one) : rounded(type(v), rounded(type(v), x) + rounded(type(v), own) + one);
 	}
 	return P;
 }
 
 /* The same of matrices [s,s] */
-static float *symmetric(const struct state *v, float alpha, const float *A, const float *B, float beta, const float *C)
+static float *symmetric(const struct state *v, float alpha, const float *A, const float *B, float beta, const float *C, float own_I)
 {
-	float *P = update(v, alpha, A, B, v->s, beta, C);
+	float *P = update(v, alpha, A, B, v->s, beta, C, own_I);
 
 	mirror(v, P);
 	return P;
@@ -67,12 +68,13 @@ static void coefficients(const struct state *v, float abc[3])
 	if (v->z->fault == B_AND_C_SWAPPED) abc[1] = v->z->abc[t][2], abc[2] = v->z->abc[t][1];
 }
 
-/* bR + cR² */
-static float *polynomial(const struct state *v, const float *R, const float abc[3])
+/* bR + cR² + own I; a's multiple of I is a term of the sum that is stored, not added to what was stored: that is a known fault */
+static float *polynomial(const struct state *v, const float *R, const float abc[3], float own_I)
 {
-	if (v->z->fault != ELEMENTWISE_SQUARE) return symmetric(v, abc[2], R, R, abc[1], R);
+	if (v->z->fault != ELEMENTWISE_SQUARE) return symmetric(v, abc[2], R, R, abc[1], R, own_I);
 	float *P = floats(v->s * v->s);
-	for (size_t i = 0; i < v->s * v->s; i++) P[i] = rounded(type(v), abc[1] * R[i] + abc[2] * (R[i] * R[i]));
+	for (size_t i = 0; i < v->s * v->s; i++)
+		P[i] = rounded(type(v), abc[1] * R[i] + abc[2] * (R[i] * R[i]) + (i / v->s == i % v->s ? own_I : 0));
 	return P;
 }
 
@@ -83,7 +85,7 @@ static void standard(struct state *v, const float abc[3])
 	float *A = floats(v->s * v->s);
 
 	gram(v, A);
-	float *X = update(v, 1, polynomial(v, A, abc), v->X, v->l, own_term(v, abc[0]), v->X);
+	float *X = update(v, 1, polynomial(v, A, abc, 0), v->X, v->l, own_term(v, abc[0]), v->X, 0);
 	memcpy(v->X, X, v->s * v->l * sizeof *X);
 }
 
@@ -94,7 +96,7 @@ static void identity(float *Q, size_t s)
 
 static void restart(struct state *v)
 {
-	float *X = update(v, 1, v->Q, v->X, v->l, 0, v->X);
+	float *X = update(v, 1, v->Q, v->X, v->l, 0, v->X, 0);
 
 	memcpy(v->X, X, v->s * v->l * sizeof *X);
 	gram(v, v->R);
@@ -108,9 +110,8 @@ static void gram_form(struct state *v, const float abc[3])
 	float a = naive ? 0 : own_term(v, abc[0]);
 
 	if (v->z->algorithm == GRAM && v->z->restarts >> v->t & 1) restart(v);
-	float *Z = polynomial(v, v->R, abc);
-	for (size_t i = 0; naive && i < v->s; i++) Z[i * v->s + i] = rounded(type(v), Z[i * v->s + i] + own_term(v, abc[0]));
-	float *Q = symmetric(v, 1, v->Q, Z, a, v->Q), *RZ = symmetric(v, 1, v->R, Z, a, v->R), *R = symmetric(v, 1, Z, RZ, a, RZ);
+	float *Z = polynomial(v, v->R, abc, naive ? own_term(v, abc[0]) : 0);
+	float *Q = symmetric(v, 1, v->Q, Z, a, v->Q, 0), *RZ = symmetric(v, 1, v->R, Z, a, v->R, 0), *R = symmetric(v, 1, Z, RZ, a, RZ, 0);
 	memcpy(v->Q, Q, n * sizeof *Q);
 	memcpy(v->R, R, n * sizeof *R);
 }
@@ -146,7 +147,7 @@ void schulz_run(const struct schulz *z, float *X, size_t s, size_t l, float norm
 		coefficients(&v, abc);
 		(z->algorithm == STANDARD ? standard : gram_form)(&v, abc);
 	}
-	if (z->algorithm != STANDARD) memcpy(X, update(&v, 1, v.Q, X, l, 0, X), s * l * sizeof *X);
+	if (z->algorithm != STANDARD) memcpy(X, update(&v, 1, v.Q, X, l, 0, X, 0), s * l * sizeof *X);
 }
 
 struct schulz schulz_of(const struct capture *c, const struct iteration_options *o, int fault)
