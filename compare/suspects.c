@@ -46,6 +46,9 @@ static const char *rounding_mistake(const struct op *op, const struct reading *r
 	return op->sites[r->site].name;
 }
 
+/* A forbidden rounding is said of a site whose coefficient is 1, within 0.05 and its error, and known well enough to be no other. */
+static bool is_rounded(double coefficient, double error) { return error <= 0.15 && fabs(coefficient - 1) <= 0.05 + error; }
+
 /* Convicted: rounded, and named or allowed; see examine_under. */
 static struct suspect read_site(const struct op *op, const struct reading *r, const struct look *look, bool said)
 {
@@ -81,7 +84,7 @@ static bool read_suspects(struct examination *ex, struct xray *x, const struct c
 	if (!xray_look(x, look, (size_t)sites, LOOK_SIZE)) return false;
 	for (int j = 0; j < sites; j++) {
 		const struct reading *r = &ex->profile.reading[j];
-		bool said = named->sites >> r->site & 1 || is_store(x->call, r->site, r->format) || contract_allows(k, r->site, &x->replica.round[r->site]);
+		bool said = (named->sites >> r->site & 1 && is_rounded(r->coefficient, r->error)) || is_store(x->call, r->site, r->format) || contract_allows(k, r->site, &x->replica.round[r->site]);
 		ex->suspect[ex->n++] = read_site(op, r, &look[j], said);
 	}
 	for (int m = 0; op->mistakes[m].name; m++)
@@ -129,7 +132,7 @@ void examine_under(struct examination *ex, const struct call *call, const struct
 		struct site_rounding r = { true, s->format, s->rounding };
 		bool made = s->state == CONVICTED || s->state == ALLOWED;
 		bool allowed = s->site >= 0 && (contract_allows(k, s->site, &r) || is_store(call, s->site, s->format));
-		if (made) s->state = allowed ? ALLOWED : CONVICTED;
+		if (made) s->state = allowed ? ALLOWED : s->site < 0 || is_rounded(s->coefficient, s->error) ? CONVICTED : INVISIBLE;
 		ex->count[s->state]++;
 	}
 }

@@ -6,7 +6,7 @@ enum { IN_X, IN_WEIGHT, IN_RESIDUAL, IN_GATE };
 enum { OUT_Y, OUT_RESIDUAL };
 enum { P_EPS, P_WEIGHT_OFFSET, P_GATE };
 enum {
-	SITE_RESIDUAL, SITE_SQUARES, SITE_MEAN_SQUARE, SITE_EPS, SITE_MEAN_EPS, SITE_INVERSE, SITE_XHAT, SITE_SCALE, SITE_WEIGHTED, SITE_GATE,
+	SITE_RESIDUAL, SITE_SQUARES, SITE_MEAN_SQUARE, SITE_INVERSE, SITE_XHAT, SITE_SCALE, SITE_WEIGHTED, SITE_GATE,
 	SITE_Y
 };
 enum {
@@ -72,14 +72,12 @@ static void inverse_root(calc *c, num m, double epsilon)
 	num eps = c_num(c);
 
 	c_set(c, eps, c_mistake(c, EPS_WRONG) ? 1e-5 : c_mistake(c, EPS_MISSING) ? 0 : epsilon);
-	c_site(c, SITE_EPS, eps);
 	if (c_mistake(c, EPS_OUTSIDE_ROOT)) {
 		c_map(c, m, FN_SQRT, m);
 		c_add(c, m, m, eps);
 		c_map(c, m, FN_RECIP, m);
 	} else {
 		c_add(c, m, m, eps);
-		c_site(c, SITE_MEAN_EPS, m);
 		c_map(c, m, FN_RSQRT, m);
 	}
 }
@@ -198,8 +196,6 @@ static const struct site_spec sites[] = {
 	[SITE_RESIDUAL] = { "residual", "x + residual, before the norm", 0, 0 },
 	[SITE_SQUARES] = { "squares", "x^2, before their sum", 0, 0 },
 	[SITE_MEAN_SQUARE] = { "mean_square", "mean x^2", 0, 0 },
-	[SITE_EPS] = { "eps", "eps", 0, 0 },
-	[SITE_MEAN_EPS] = { "mean_eps", "mean x^2 + eps", 0, 0 },
 	[SITE_INVERSE] = { "inverse_root", "(mean x^2 + eps)^-1/2", 0, 0 },
 	[SITE_XHAT] = { "xhat", "the normed x, before its weight", 0, 0 },
 	[SITE_SCALE] = { "scale", "offset + weight", 0, 0 },
@@ -235,7 +231,7 @@ static const struct contract contracts[] = {
 	{ "xhat_bf16", "the normed x rounded to bf16 before its weight, and again after it", 0, 0,
 		{ [SITE_RESIDUAL] = BF16, [SITE_XHAT] = BF16, [SITE_WEIGHTED] = BF16 }, NULL },
 	{ "bf16", "every value rounded to bf16", 0, 0,
-		{ [SITE_RESIDUAL] = BF16, [SITE_SQUARES] = BF16, [SITE_MEAN_SQUARE] = BF16, [SITE_EPS] = BF16, [SITE_MEAN_EPS] = BF16,
+		{ [SITE_RESIDUAL] = BF16, [SITE_SQUARES] = BF16, [SITE_MEAN_SQUARE] = BF16,
 			[SITE_INVERSE] = BF16, [SITE_XHAT] = BF16, [SITE_SCALE] = BF16, [SITE_WEIGHTED] = BF16, [SITE_GATE] = BF16 }, NULL },
 	{ 0 }
 };
