@@ -26,7 +26,7 @@ export OMP_WAIT_POLICY ?= passive
 LIBS := -ljansson -lmpfr -lgmp -lopenblas -lm -ldl -lpthread
 KERNELS := $(filter-out gpu/cuda.cu gpu/model_%.cu,$(wildcard gpu/*.cu))
 SHARED := gpu/cuda.cu $(sort $(wildcard gpu/*.cuh))     # part of every kernel's hash
-C := $(filter-out compare/main.c $(wildcard compare/bench*.c) gpu/no_cuda.c,$(wildcard fixtures/*.c ref/*.c compare/*.c gpu/*.c))
+C := $(filter-out compare/main.c $(wildcard compare/bench*.c) gpu/no_cuda.c,$(wildcard fixtures/*.c ref/*.c ref/formula/*.c compare/*.c gpu/*.c))
 ifdef NVCC
 CUDA := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CU := $(wildcard gpu/*.cu)
@@ -112,7 +112,7 @@ $(BUILD)/gpu_sources.h: $(KERNELS) $(wildcard $(KERNELS:.cu=_*.c)) $(ENGINE) $(S
 			$$(if [ $$f = gpu/model.cu ]; then cat $(ENGINE) $(SHARED); else cat $$f $$(ls $${f%.cu}_*.c 2>/dev/null) $(SHARED); fi | sha256sum | cut -c 1-64); \
 	done; echo '};'; } >$@
 
--include $(wildcard $(BUILD)/*/*.d $(BUILD)/faults/*/*.d $(BUILD)/tests/strangers/*.d)
+-include $(wildcard $(BUILD)/*/*.d $(BUILD)/ref/formula/*.d $(BUILD)/faults/*/*.d $(BUILD)/tests/strangers/*.d)
 
 # ---- what is run ----
 deps:

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "cli_op.h"
 #include "report.h"
 
 struct arguments { struct judging how; char **path; size_t n; bool json, explain; };
@@ -37,7 +38,7 @@ int cmd_check(int argc, char **argv)
 		{ "quick", 'q', NULL, 0, "the contract's rules only, no x-ray of roundings and mistakes", 0 },
 		{ "json", 'j', NULL, 0, "a JSON array on stdout", 0 }, { 0 }
 	};
-	static const struct argp argp = { options, parse, "CAPTURE...", "A verdict on each capture: pass, fail or undecided, and why.", NULL, NULL, NULL };
+	static const struct argp argp = { options, parse, "CAPTURE...", "A verdict on each capture: pass, fail or undecided, and why.", cli_op, NULL, NULL };
 	struct arguments a = { .how.tick = cli_stage };
 	int status = EXIT_PASS;
 

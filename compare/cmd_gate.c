@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "cli_op.h"
 #include "baseline.h"
 
 struct arguments {
@@ -173,7 +174,7 @@ int cmd_gate(int argc, char **argv)
 		{ "junit", 'u', "FILE", 0, "also JUnit XML", 0 },
 		{ "markdown", 'm', "FILE", 0, "also Markdown, for a CI job's summary", 0 }, { 0 }
 	};
-	static const struct argp argp = { options, parse, "[DIR|CAPTURE...]", "Many captures, one verdict. DIR is fixtures/captures unless given.", NULL, NULL, NULL };
+	static const struct argp argp = { options, parse, "[DIR|CAPTURE...]", "Many captures, one verdict. DIR is fixtures/captures unless given.", cli_op, NULL, NULL };
 	static char *standard[] = { "fixtures/captures" };
 	struct arguments a = { .path = standard, .n = 1, .how.explained = OWN_EXPLAINED };
 	struct paths p = { 0 };

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "cli.h"
+#include "cli_op.h"
 #include "fixtures/cases.h"
 #include "ref/op.h"
 
@@ -21,6 +22,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 		a->op = text;
 		return 0;
 	case ARGP_KEY_END:
+		if (!a->op && op_added()) a->op = op_added()->name;
 		if (!a->op || !a->case_name || !a->out) argp_error(state, "expected OP, --case NAME and -o FILE");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
@@ -29,9 +31,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
 
 static bool make(struct capture *c, const struct arguments *a, struct error *e)
 {
-	const struct test_case *k = case_find(a->op, a->case_name);
+	const struct op *op = op_find(a->op);
+	const struct test_case *k = op ? op_case(op, a->case_name) : NULL;
 
-	if (!op_find(a->op))
+	if (!op)
 		return error_set(e, E_OP, a->op, NO_OFFSET, "see `etalon list ops`");
 	if (!k)
 		return error_set(e, E_UNKNOWN_NAME, a->case_name, NO_OFFSET, "see `etalon list cases %s`", a->op);
@@ -67,7 +70,7 @@ int cmd_inputs(int argc, char **argv)
 		{ "json", 'j', NULL, 0, "say in JSON what was written", 0 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "OP --case NAME -o FILE",
-		"The inputs of a case, the same on every machine.", NULL, NULL, NULL };
+		"The inputs of a case, the same on every machine.", cli_op, NULL, NULL };
 	struct arguments a = { .seed = 1 };
 	struct capture c = { 0 };
 	struct error e = { 0 };

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "cli.h"
+#include "cli_op.h"
+#include "cli_op.h"
 #include "fixtures/cases.h"
 #include "ref/model.h"
 
@@ -38,7 +40,7 @@ static void list_op(struct list *l, const struct op *op)
 
 static void list_cases(struct list *l, const struct op *op)
 {
-	for (const struct test_case *k = test_cases; k->op; k++)
+	for (const struct test_case *k = op->cases ? op->cases : test_cases; k->op; k++)
 		if (!strcmp(k->op, op->name))
 			ROW(l, op->name, k->name, k->contract ? k->contract : op->contracts[0].name, k->what);
 }
@@ -199,7 +201,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 /* A part of a model is listed only when it is named. */
 static const struct op *find_op(const char *name, bool *part)
 {
-	*part = false;
+	*part = op_find(name) && op_find(name) == op_added();
 	for (int i = 0; i < MODEL_PARTS; i++)
 		if (!strcmp(model_op(i)->name, name)) return *part = true, model_op(i);
 	return op_find(name);
@@ -209,13 +211,15 @@ int cmd_list(int argc, char **argv)
 {
 	static const struct argp_option options[] = { { "json", 'j', NULL, 0, "an array of objects", 0 }, { 0 } };
 	static const struct argp argp = { options, parse, "ops|tensors|params|cases|mistakes|sites|contracts [OP]\narithmetics",
-		"What etalon knows, of all ops or of one; linear_attention, full_attention and head are the parts of a whole model.", NULL, NULL, NULL };
+		"What etalon knows, of all ops or of one; linear_attention, full_attention and head are the parts of a whole model.", cli_op, NULL, NULL };
 	struct arguments a = { 0 };
 	struct error e;
 	bool part = false;
 
 	cli_parse(&argp, argc, argv, &a);
 	struct list l = { .json = a.json, .table = { .columns = a.kind->columns, .heading = a.kind->heading } };
+	if (!a.op) l.only = op_added();
+	part = !a.op && l.only;
 	if (a.op && !(l.only = find_op(a.op, &part))) {
 		error_set(&e, E_OP, a.op, NO_OFFSET, "see `etalon list ops`");
 		return cli_fail(&e);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "cli_op.h"
 #include "profile.h"
 
 enum { MAX_BRIEF = 64 };
@@ -176,7 +177,7 @@ int cmd_profile(int argc, char **argv)
 		{ "json", 'j', NULL, 0, "JSON on stdout", 0 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "CAPTURE...",
-		"Which intermediates the kernel rounds, and to what, read from its outputs alone.", NULL, NULL, NULL };
+		"Which intermediates the kernel rounds, and to what, read from its outputs alone.", cli_op, NULL, NULL };
 	struct arguments a = { 0 };
 	int status = EXIT_PASS;
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "cli.h"
+#include "cli_op.h"
 #include "fixtures/cases.h"
 #include "gpu/backend.h"
 #include "record_model.h"
@@ -163,7 +164,7 @@ int cmd_record(int argc, char **argv)
 		{ "json", 'j', NULL, 0, "an array with an object for each capture", 2 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "OP|all -o DIR\n--model DIR --ids FILE:TENSOR -o FILE",
-		"Runs the kernels on the cases and writes a capture of each call, or the engine on a whole model.", NULL, NULL, NULL };
+		"Runs the kernels on the cases and writes a capture of each call, or the engine on a whole model.", cli_op, NULL, NULL };
 	struct arguments a = { .backend = "cuda", .seed = 1, .model.decoded = 10 };
 	struct error e = { 0 };
 

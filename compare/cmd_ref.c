@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "cli_op.h"
 #include "expected.h"
 
 enum { MAX_ROUND = MAX_SITE, CHUNK = DEFAULT_CHUNK };
@@ -251,7 +252,7 @@ int cmd_ref(int argc, char **argv)
 		{ "trace", 't', NULL, 0, "also record what the op iterates on, after each iteration", 0 },
 		{ "json", 'j', NULL, 0, "say in JSON what was written", 0 }, { 0 }
 	};
-	static const struct argp argp = { options, parse, "CAPTURE -o FILE", "The reference's answer to CAPTURE's inputs.", NULL, NULL, NULL };
+	static const struct argp argp = { options, parse, "CAPTURE -o FILE", "The reference's answer to CAPTURE's inputs.", cli_op, NULL, NULL };
 	struct arguments a = { .arith = "dd", .chunk = CHUNK };
 	struct capture c;
 	struct error e;

@@ -65,6 +65,10 @@ static void e_map(calc *c, enum fn f, E *y, const E *x)
 	case FN_SIN: mpfr_sin(y, x, RN); break;
 	case FN_COS: mpfr_cos(y, x, RN); break;
 	case FN_TANH: mpfr_tanh(y, x, RN); break;
+	case FN_LOG: mpfr_log(y, x, RN); break;
+	case FN_ERF: mpfr_erf(y, x, RN); break;
+	case FN_ABS: mpfr_abs(y, x, RN); break;
+	case FN_COUNT: break;
 	}
 }
 #include "arith_loops.h"

@@ -79,6 +79,10 @@ static void e_map(calc *c, enum fn f, E *y, const E *px)
 	case FN_SIN: *y = within(c, sin(x), 2); break;
 	case FN_COS: *y = within(c, cos(x), 2); break;
 	case FN_TANH: *y = within(c, tanh(x), 2); break;
+	case FN_LOG: *y = within(c, log(x), 2); break;
+	case FN_ERF: *y = within(c, erf(x), 2); break;
+	case FN_ABS: *y = fabs(x); break;
+	case FN_COUNT: break;
 	}
 }
 #include "arith_loops.h"

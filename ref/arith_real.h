@@ -38,6 +38,10 @@ static void e_map(calc *c, enum fn f, E *y, const E *px)
 	case FN_SIN: *y = F(sin)(x); break;
 	case FN_COS: *y = F(cos)(x); break;
 	case FN_TANH: *y = F(tanh)(x); break;
+	case FN_LOG: *y = F(log)(x); break;
+	case FN_ERF: *y = F(erf)(x); break;
+	case FN_ABS: *y = F(fabs)(x); break;
+	case FN_COUNT: break;
 	}
 }
 #include "arith_loops.h"

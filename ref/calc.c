@@ -11,6 +11,7 @@ double c_param(const calc *c, int param) { return c->call->param[param]; }
 bool c_has(const calc *c, int in) { return c->call->in[in] != NULL; }
 size_t c_chunk(const calc *c) { return c->plan->chunk; }
 int c_form(const calc *c) { return c->plan->form; }
+struct program *c_program(const calc *c) { return c->program; }
 bool c_anchored(const calc *c) { return c->call->anchored; }
 double c_list(const calc *c, int param, size_t row, size_t width, size_t i) { return call_list(c->call, param, row, width, i); }
 

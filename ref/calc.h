@@ -25,6 +25,7 @@ bool c_has(const calc *c, int in);                      /* is the optional input
 bool c_mistake(const calc *c, int mistake);             /* is this the wrong turn asked for? */
 size_t c_chunk(const calc *c);                          /* chunk length of a chunked form */
 int c_form(const calc *c);                              /* the op's form that runs */
+struct program *c_program(const calc *c);               /* of an op that is a formula */
 /* Number i of a row of a list; c_param is how many rows it has. */
 double c_list(const calc *c, int param, size_t row, size_t width, size_t i);
 bool c_anchored(const calc *c);                         /* are traces there to start each iteration from? */

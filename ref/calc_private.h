@@ -25,6 +25,7 @@ struct calc {
 	const struct plan *plan;
 	const struct scope *scope;      /* NULL: the call's own op runs */
 	struct answer *answer;
+	struct program *program;        /* of an op that is a formula */
 	const struct strip *strip;      /* that is computed, */
 	size_t piece;                   /* the piece, */
 	const struct handed *from;      /* what the strip before handed on, */

@@ -10,8 +10,21 @@ const struct op *const ops[] = {
 	&op_qk_norm_rope, &op_rmsnorm_fp8, &op_gated_product, NULL
 };
 
+/* The only state of the program: what the command line added. */
+enum { MAX_ADDED = 16 };
+static struct { const struct op *op[MAX_ADDED]; size_t n; } added;
+
+void op_add(const struct op *op)
+{
+	if (added.n < MAX_ADDED) added.op[added.n++] = op;
+}
+
+const struct op *op_added(void) { return added.n ? added.op[added.n - 1] : NULL; }
+
 const struct op *op_find(const char *name)
 {
+	for (size_t i = added.n; i-- > 0;)
+		if (!strcmp(added.op[i]->name, name)) return added.op[i];
 	for (size_t i = 0; ops[i]; i++)
 		if (!strcmp(ops[i]->name, name)) return ops[i];
 	return NULL;
@@ -26,3 +39,11 @@ const struct op *op_find(const char *name)
 int op_site(const struct op *op, const char *name) { FIND(op->sites, name); }
 int op_mistake(const struct op *op, const char *name) { FIND(op->mistakes, name); }
 int op_contract(const struct op *op, const char *name) { FIND(op->contracts, name); }
+
+const struct test_case *op_case(const struct op *op, const char *name)
+{
+	if (!op->cases) return case_find(op->name, name);
+	for (const struct test_case *k = op->cases; k->op; k++)
+		if (!strcmp(k->name, name)) return k;
+	return NULL;
+}

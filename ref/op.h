@@ -4,8 +4,9 @@
 
 #include "calc.h"
 #include "fixtures/capture.h"
+#include "fixtures/cases.h"
 
-enum { MAX_IN = 24, MAX_OUT = 4, MAX_PARAM = 16, MAX_DIM = 16, MAX_SITE = 64, MAX_FORM = 2, MAX_LIST = 256 };
+enum { MAX_IN = 24, MAX_OUT = 4, MAX_PARAM = 16, MAX_DIM = 16, MAX_SITE = 64, MAX_FORM = 4, MAX_LIST = 256 };
 /* Mistakes that are no rounding at a site stand first in an op's table, where it has more in all. */
 enum { MAX_MISTAKE = 64 };
 enum { DEFAULT_CHUNK = 64 };
@@ -66,6 +67,8 @@ struct contract {
 struct form { const char *name; void (*piece)(calc *c, size_t piece); bool chunked; };
 
 struct call;
+struct plan;
+struct program;
 
 /* A call cut into strips along the first of its sizes, dims[0], so that not all of an answer need be there at once. */
 struct cut {
@@ -90,6 +93,9 @@ struct op {
 	size_t (*pieces)(const struct call *call);
 	const struct cut *cut;                  /* NULL: not to be cut; a piece cut in two hands on: see c_resume */
 	bool iterates;                          /* errors inside are amplified, unless a call is anchored */
+	/* Of an op that is a formula: what its pieces run, made once for a call and a plan; NULL with an error. */
+	struct program *(*prepare)(const struct call *call, const struct plan *plan, struct error *e);
+	const struct test_case *cases;          /* of a file of one's own; NULL: those of fixtures/case_table.c */
 	void (*derive)(struct call *call);      /* sizes that no input binds, from those that are; may be NULL */
 	/* Has this call the trace `out`? Either all that it has are recorded or none. NULL: the op has no traces. */
 	bool (*has_trace)(const struct call *call, int out);
@@ -97,6 +103,10 @@ struct op {
 
 extern const struct op *const ops[];            /* all of them, then NULL */
 const struct op *op_find(const char *name);     /* NULL when unknown */
+/* An op of the user's own, found before those of etalon: added at the start, before anything runs beside. It is not copied. */
+void op_add(const struct op *op);
+const struct op *op_added(void);                /* the last one, or NULL */
+const struct test_case *op_case(const struct op *op, const char *name);  /* NULL when unknown */
 
 /* ---- an op made of others ---- */
 

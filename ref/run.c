@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "calc_private.h"
+#include "formula/program.h"
 
 struct plan plan_plain(const struct arith *a, int bits)
 {
@@ -131,7 +132,7 @@ static bool run(const calc *first, const struct work *w, uint64_t *operations)
 void c_stage(calc *c, size_t n, void (*part)(calc *d, size_t i, void *with), void *with)
 {
 	struct work w = { part, with, { 0, n }, 0, random_at(c->noise++) };
-	calc first = { .arith = c->arith, .bits = c->bits, .call = c->call, .plan = c->plan, .answer = c->answer,
+	calc first = { .arith = c->arith, .bits = c->bits, .call = c->call, .plan = c->plan, .answer = c->answer, .program = c->program,
 		.strip = c->strip, .element = c->element };
 
 	if (!run(&first, &w, &c->work)) longjmp(c->no_memory, 1);
@@ -144,7 +145,7 @@ static bool no_memory(const struct call *call, const struct plan *p, struct erro
 }
 
 /* One strip, into *a. */
-static bool run_strip(const struct call *call, struct lane *l, const struct strip *s, struct answer *a)
+static bool run_strip(const struct call *call, struct lane *l, const struct strip *s, struct answer *a, struct error *e)
 {
 	const struct plan *p = &l->plan;
 	const struct cut *cut = call->op->cut;
@@ -153,9 +154,14 @@ static bool run_strip(const struct call *call, struct lane *l, const struct stri
 	struct work w = { op_piece, NULL, range, p->stride, random_at(p->seed) };
 	calc first = { .arith = p->arith, .bits = p->bits, .call = call, .plan = p, .answer = a, .strip = s, .from = &l->handed, .to = &to };
 
-	if (!to.kept) return false;
+	if (!to.kept) return no_memory(call, p, e);
+	if (call->op->prepare && !(first.program = call->op->prepare(call, p, e))) {
+		free(to.kept);
+		return false;
+	}
 	first.element = p->arith->size(&first);
-	bool ok = run(&first, &w, &a->work);
+	bool ok = run(&first, &w, &a->work) || no_memory(call, p, e);
+	if (first.program) ok = program_done(first.program, s, p, ok, e);
 	size_t next = l->next;
 	lane_end(l);
 	l->handed = to;
@@ -182,9 +188,9 @@ bool ref_strip(const struct call *call, struct lane *l, size_t i, size_t n, stru
 			if (a->hi[o]) memset(a->hi[o], 0, s.count[o] * sizeof(double));
 			if (a->lo[o]) memset(a->lo[o], 0, s.count[o] * sizeof(double));
 		}
-		ok = run_strip(call, l, &s, a);
+		ok = run_strip(call, l, &s, a, e);
 	}
-	return ok || no_memory(call, &l->plan, e);
+	return ok;
 }
 
 bool ref_run(const struct call *call, const struct plan *p, struct answer *a, struct error *e)

@@ -96,6 +96,7 @@ static void binaries(calc *c)
 }
 
 static int exact_neg(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r) { return mpfr_neg(y, x, r); }
+static int exact_abs(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r) { return mpfr_abs(y, x, r); }
 static int exact_id(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r) { return mpfr_set(y, x, r); }
 static int exact_recip(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r) { return mpfr_ui_div(y, 1, x, r); }
 
@@ -168,6 +169,9 @@ static const struct function {
 	{ "sin", FN_SIN, mpfr_sin, 1, 3, 0, 0, 0, -1e38, 1e38 },
 	{ "cos", FN_COS, mpfr_cos, 1, 3, 0, 0, 0, -1e38, 1e38 },
 	{ "tanh", FN_TANH, mpfr_tanh, 2, 3, 0, 0, 0, -1e38, 1e38 },
+	{ "log", FN_LOG, mpfr_log, 1, 3, 0, 0, 0, 1e-37, 1e37 },
+	{ "erf", FN_ERF, mpfr_erf, 1, 3, 0, 0, 0, -1e38, 1e38 },
+	{ "abs", FN_ABS, exact_abs, 0, 0, 0, 0, 0, -1e38, 1e38 },
 };
 static const double points[] = {
 	0, 1e-37f, 0x1p-126, 1e-30f, -1e-30f, 1e-9f, -1e-9f, 0x1p-24, -0x1p-24, 0x1p-12, 0.001f, -0.25, 0.5, 0.6931472f, -1, 1.5707964f,

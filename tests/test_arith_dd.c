@@ -35,6 +35,7 @@ static int exact_per_ln2(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r)
 	return inexact;
 }
 static int exact_neg(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r) { return mpfr_neg(y, x, r); }
+static int exact_abs(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r) { return mpfr_abs(y, x, r); }
 
 /* Largest arguments keep results, and their low parts, normal: below 2^-960 a low part loses bits. */
 static const struct function {
@@ -56,6 +57,9 @@ static const struct function {
 	{ "sin", FN_SIN, mpfr_sin, 60, -1.79e308, 1.79e308 },
 	{ "cos", FN_COS, mpfr_cos, 60, -1.79e308, 1.79e308 },
 	{ "tanh", FN_TANH, mpfr_tanh, 80, -1e300, 1e300 },
+	{ "log", FN_LOG, mpfr_log, 100, 1e-280, 1e300 },
+	{ "erf", FN_ERF, mpfr_erf, 1000, -1e300, 1e300 },
+	{ "abs", FN_ABS, exact_abs, 0, -1e300, 1e300 },
 };
 
 /* Zeros of polynomials' ranges, ends of reductions, multiples of ln 2 / 2 and π/4, and doubles next to multiples of π/2
@@ -214,6 +218,9 @@ static void not_finite(void **state)
 		{ FN_SIGMOID, 0, -INFINITY, 0, 0 }, { FN_SIGMOID, 0, NAN, 0, NAN }, { FN_SILU, 0, INFINITY, 0, INFINITY },
 		{ FN_TANH, 0, INFINITY, 0, 1 }, { FN_TANH, 0, -INFINITY, 0, -1 }, { FN_TANH, 0, NAN, 0, NAN }, { FN_TANH, 0, 0, 0, 0 },
 		{ FN_SIN, 0, INFINITY, 0, NAN }, { FN_COS, 0, NAN, 0, NAN }, { FN_EXP2, 0, 2000, 0, INFINITY }, { FN_EXP2, 0, -2000, 0, 0 },
+		{ FN_LOG, 0, 0, 0, -INFINITY }, { FN_LOG, 0, -1, 0, NAN }, { FN_LOG, 0, INFINITY, 0, INFINITY }, { FN_LOG, 0, 1, 0, 0 },
+		{ FN_ERF, 0, INFINITY, 0, 1 }, { FN_ERF, 0, -INFINITY, 0, -1 }, { FN_ERF, 0, NAN, 0, NAN }, { FN_ERF, 0, 0, 0, 0 },
+		{ FN_ABS, 0, -INFINITY, 0, INFINITY }, { FN_ABS, 0, NAN, 0, NAN },
 	};
 	double hi, lo, zero = 0;
 

@@ -143,7 +143,7 @@ static size_t answers(const struct dd_form *f, double *out)
 			f->binary(op, z, x, y, step, VECTOR);
 			TAKE(z, VECTOR)
 		}
-	for (enum fn fn = FN_ID; fn <= FN_TANH; fn++) {
+	for (enum fn fn = FN_ID; fn < FN_COUNT; fn++) {
 		f->map(fn, z, x, VECTOR);
 		TAKE(z, VECTOR)
 	}

@@ -1,0 +1,118 @@
+/* What can be known of a formula before there is a call: that shapes fit and names are known, in every form and fault. */
+#include "formula.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "fixtures/random.h"
+#include "lower.h"
+
+#define NEXT(x) ((void *)(x)->d.next)
+enum { SETS = 1024, TRIES = 4000, LARGEST = 32 };
+
+bool formula_rules(const struct formula *f, const struct call *call, struct error *e)
+{
+	struct plan plan = plan_plain(&arith_f64, 0);
+	struct program p = { .call = call, .path = f->tree.path };
+	struct lower l = { .t = &f->tree, .op = &f->op, .call = call, .plan = &plan, .p = &p, .e = e };
+	bool ok = true;
+
+	for (const struct rule *r = f->tree.rules; ok && r; r = NEXT(r)) {
+		struct ix *x = low_ix(&l, r->value);
+		double value;
+		ok = x && (ix_known(x, &value) || low_error(&l, r->value, "expected a condition on sizes, parameters and what is given"));
+		if (ok && value == 0)
+			ok = error_set(e, E_VALUE, f->op.name, NO_OFFSET, "%s:%d: expected %s", f->tree.path, r->d.line, r->d.what[0] ? r->d.what : "its 'where' to hold");
+	}
+	pool_free(&p.pool);
+	return ok;
+}
+
+/* Number `set` of the ways to give optional inputs, switches and choices; false where there are fewer. */
+static bool choose(const struct formula *f, struct call *call, size_t set)
+{
+	static const struct tensor given = { .count = 2 };
+
+	for (int i = 0; f->op.in[i].name; i++) {
+		bool optional = f->op.in[i].flags & OPTIONAL;
+		call->in[i] = !optional || set % 2 ? &given : NULL;
+		if (optional) set /= 2;
+	}
+	for (int i = 0; f->op.params[i].name; i++) {
+		const struct param_spec *p = &f->op.params[i];
+		size_t n = p->kind == PARAM_BOOL ? 2 : 1;
+		for (const char *s = p->kind == PARAM_CHOICE ? p->choices : ""; *s; s++) n += *s == '|';
+		call->param[i] = n > 1 ? (double)(set % n) : p->kind == PARAM_LIST ? 2 : p->absent;
+		set /= n;
+	}
+	return set == 0;
+}
+
+/* Sizes that all differ and that `where` allows, for some set of inputs. */
+static bool sizes(const struct formula *f, struct call *call)
+{
+	uint64_t random = 1;
+	size_t ways = 1;
+
+	while (ways < SETS && choose(f, call, ways)) ways++;
+	for (int t = 0; t < TRIES; t++) {
+		for (int i = 0; f->op.dims[i]; i++) {
+			bool other = false;
+			while (!other) {
+				call->dim[i] = 2 + random_next(&random) % (LARGEST - 2);
+				other = true;
+				for (int k = 0; k < i; k++) other = other && call->dim[k] != call->dim[i];
+			}
+		}
+		for (int i = 0; i < 64; i++)
+			if (choose(f, call, random_next(&random) % ways) && formula_rules(f, call, NULL)) return true;
+	}
+	return false;
+}
+
+static bool fits(const struct formula *f, const struct call *call, const struct plan *plan, struct error *e)
+{
+	struct program *p = program_make(&f->tree, &f->op, call, plan, e);
+
+	program_free(p);
+	return p != NULL;
+}
+
+static bool all_fit(const struct formula *f, const struct call *call, struct error *e)
+{
+	for (int form = 0; form < MAX_FORM && f->op.forms[form].name; form++) {
+		struct plan plan = plan_plain(&arith_f64, 0);
+		plan.form = form;
+		if (!fits(f, call, &plan, e)) return false;
+		for (int i = 0; f->op.mistakes[i].name; i++) {
+			const struct mistake_spec *m = &f->op.mistakes[i];
+			if (m->is_rounding || (m->form >= 0 && m->form != form)) continue;
+			plan.mistakes = UINT64_C(1) << i;
+			if (!fits(f, call, &plan, e)) return false;
+		}
+	}
+	return true;
+}
+
+bool formula_check(const struct formula *f, struct error *e)
+{
+	struct call call = { .op = &f->op };
+	struct error first = { 0 };
+	bool any = false;
+
+	/* a rule that cannot be read is an error of its own; one that does not hold is not */
+	for (int i = 0; f->op.dims[i]; i++) call.dim[i] = (size_t)i + 2;
+	choose(f, &call, 0);
+	if (!formula_rules(f, &call, &first) && first.code == E_FORMULA) {
+		if (e) *e = first;
+		return false;
+	}
+	if (!sizes(f, &call))
+		return formula_error(e, f->tree.path, f->tree.rules ? f->tree.rules->d.line : 1, 1, "expected sizes from 2 to %d that 'where' allows", LARGEST - 1);
+	for (size_t set = 0; set < SETS && choose(f, &call, set); set++) {
+		if (!formula_rules(f, &call, NULL)) continue;
+		any = true;
+		if (!all_fit(f, &call, e)) return false;
+	}
+	return any;
+}

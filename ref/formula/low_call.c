@@ -1,0 +1,190 @@
+/* Functions: those of the language, and the file's own. */
+#include "lower.h"
+
+#include <string.h>
+
+static const struct { const char *name; enum fn f; } maps[] = {
+	{ "exp", FN_EXP }, { "exp2", FN_EXP2 }, { "log", FN_LOG }, { "sqrt", FN_SQRT }, { "rsqrt", FN_RSQRT }, { "sigmoid", FN_SIGMOID },
+	{ "softplus", FN_SOFTPLUS }, { "silu", FN_SILU }, { "sin", FN_SIN }, { "cos", FN_COS }, { "tanh", FN_TANH }, { "erf", FN_ERF },
+	{ "abs", FN_ABS }, { NULL, FN_ID }
+};
+
+static struct ex *wrong(struct lower *l, const struct node *x, const char *what)
+{
+	low_error(l, x, "expected %s of %s", what, x->name);
+	return NULL;
+}
+
+static bool is_known(struct lower *l, const struct node *x, double *value)
+{
+	struct ix *i = low_ix(l, x);
+
+	return i && (ix_known(i, value) || low_error(l, x, "expected a number that is known before the call runs"));
+}
+
+/* Σ over each row; Σ ab of a product. A row or a column is one vector. */
+static struct ex *sum(struct lower *l, const struct node *x, const struct node *of)
+{
+	struct len one = { 1, -1 };
+	struct ex *a, *b = NULL;
+
+	if (of->kind == NODE_POW && of->arg[1]->kind == NODE_NUMBER && of->arg[1]->number == 2) a = b = ex_hold(l, of, low_value(l, of->arg[0]));
+	else if (of->kind == NODE_MUL && (a = low_value(l, of->arg[0]))) {
+		if (!(b = low_value(l, of->arg[1]))) return NULL;
+		if (!same_shape(a->s, b->s)) a = ex_zip(l, of, OP_MUL, a, b), b = NULL;
+	} else a = low_value(l, of);
+	if (!a) return NULL;
+	if (a->s.rank == SCALAR) return wrong(l, x, "a vector or a matrix as the argument");
+	struct shape s = a->s.rank == MATRIX ? (struct shape){ COLUMN, a->s.rows, one } : scalar;
+	return ex_make(l, b ? EX_DOT : EX_SUM, s, a, b);
+}
+
+static struct ex *mean(struct lower *l, const struct node *x)
+{
+	struct ex *s = sum(l, x, x->arg[0]);
+
+	if (!s) return NULL;
+	struct shape a = s->a->s;
+	struct len n = a.rank == COLUMN ? a.rows : a.cols;
+	if (n.chunk >= 0) return wrong(l, x, "an axis of a known length as the argument");
+	return ex_zip(l, x, OP_DIV, s, ex_number(l, (double)n.n));
+}
+
+static struct ex *reduce(struct lower *l, const struct node *x, enum ex_kind kind)
+{
+	struct ex *a = low_value(l, x->arg[0]);
+	struct len one = { 1, -1 };
+
+	if (!a) return NULL;
+	if (a->s.rank == SCALAR) return wrong(l, x, "a vector or a matrix as the argument");
+	struct shape s = a->s.rank != MATRIX ? scalar : kind == EX_LAST ? (struct shape){ ROW, one, a->s.cols } : (struct shape){ COLUMN, a->s.rows, one };
+	return ex_make(l, kind, s, a, NULL);
+}
+
+/* 0, 1, ...: a chunk's indices, or as many numbers as are known */
+static struct ex *iota(struct lower *l, const struct node *x)
+{
+	const struct symbol *c = x->arg[0]->kind == NODE_NAME ? symbol_find(l, x->arg[0]->name) : NULL;
+	struct shape s = { COLUMN, { 0, -1 }, { 1, -1 } };
+	double n = 0;
+
+	if (c && c->kind == SYMBOL_CHUNK) s.rows = c->s.rows;
+	else if (!is_known(l, x->arg[0], &n)) return NULL;
+	else if (!(n >= 0 && n < 1e9)) return wrong(l, x, "a number from 0 to 1e9 as the argument");
+	else s.rows.n = (size_t)n;
+	struct ex *e = ex_make(l, EX_IOTA, s, NULL, NULL);
+	if (e && c && c->kind == SYMBOL_CHUNK && (e->ix = low_make(l, sizeof *e->ix)))
+		*e->ix = (struct ix){ .kind = IX_VAR, .var = c->index, .at = x };
+	return e;
+}
+
+static struct ex *tril(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]);
+	double k = 0;
+
+	if (!a || (x->n == 2 && !is_known(l, x->arg[1], &k))) return NULL;
+	if (a->s.rank != MATRIX) return wrong(l, x, "a matrix as the argument");
+	struct ex *e = ex_make(l, EX_TRIL, a->s, a, NULL);
+	if (e) e->op = k < -1e6 ? -1000000 : k > 1e6 ? 1000000 : (int)k;
+	return e;
+}
+
+static struct ex *inverse(struct lower *l, const struct node *x)
+{
+	const struct node *of = x->arg[0];
+	bool unit = of->kind == NODE_ADD && of->arg[0]->kind == NODE_NAME && !strcmp(of->arg[0]->name, "I");
+	struct ex *a;
+
+	if (!unit) return wrong(l, x, "I + A, with A strictly lower triangular, as the argument");
+	if (!(a = low_value(l, of->arg[1]))) return NULL;
+	if (a->s.rank != MATRIX || !same_len(a->s.rows, a->s.cols)) return wrong(l, x, "I + A of a square A as the argument");
+	return ex_make(l, EX_INVERSE, a->s, a, NULL);
+}
+
+static struct ex *where(struct lower *l, const struct node *x)
+{
+	struct ex *condition = low_value(l, x->arg[0]), *a = condition ? low_value(l, x->arg[1]) : NULL, *b = a ? low_value(l, x->arg[2]) : NULL;
+
+	if (!b) return NULL;
+	if (condition->kind != EX_CMP) return wrong(l, x, "a comparison as the first argument");
+	if (!same_shape(a->s, condition->s)) return wrong(l, x, "a value of the comparison's shape as the second argument");
+	if (b->s.rank != SCALAR && !same_shape(a->s, b->s)) return wrong(l, x, "a number or one shape with the second as the third argument");
+	struct ex *e = ex_make(l, EX_WHERE, a->s, a, b);
+	if (e) e->c = condition;
+	return e;
+}
+
+static struct ex *zeros(struct lower *l, const struct node *x)
+{
+	struct ex *e = NULL;
+	double n[2] = { 1, 1 };
+
+	for (int i = 0; i < x->n; i++)
+		if (!is_known(l, x->arg[i], &n[i])) return NULL;
+	for (int i = 0; i < 2; i++)
+		if (!(n[i] >= 0 && n[i] < 1e9)) return wrong(l, x, "sizes from 0 to 1e9 as the arguments");
+	struct shape s = { x->n == 2 ? MATRIX : COLUMN, { (size_t)n[0], -1 }, { (size_t)n[1], -1 } };
+	if ((e = ex_make(l, EX_IF, s, ex_number(l, 0), ex_number(l, 0)))) e->ix = ix_number(l, 1);
+	return e && e->a && e->b && e->ix ? e : NULL;
+}
+
+static struct ex *macro(struct lower *l, const struct node *x, const struct macro *m)
+{
+	struct binding *outer = l->bindings, *inner = NULL, *b;
+	const struct definition *d = redefined(l, m->d.name, NULL, '=');
+
+	if (x->n != m->n) {
+		low_error(l, x, "expected %d arguments of %s, got %d", m->n, x->name, x->n);
+		return NULL;
+	}
+	for (int i = 0; i < m->n; i++, inner = b) {
+		struct ex *value = ex_hold(l, x, low_value(l, x->arg[i]));
+		if (!value || !(b = low_make(l, sizeof *b))) return NULL;
+		*b = (struct binding){ m->param[i], value, inner };
+	}
+	l->bindings = inner;
+	struct ex *e = low_value(l, d ? d->value : m->value);
+	l->bindings = outer;
+	return e;
+}
+
+struct ex *low_call(struct lower *l, const struct node *x)
+{
+	const struct macro *m = declared(l->t->macros, x->name);
+	static const struct { const char *name; int least, most; } known[] = {
+		{ "sum", 1, 1 }, { "mean", 1, 1 }, { "max", 1, 1 }, { "maximum", 2, 2 }, { "cumsum", 1, 1 }, { "last", 1, 1 }, { "tril", 1, 2 },
+		{ "inverse", 1, 1 }, { "iota", 1, 1 }, { "where", 3, 3 }, { "zeros", 1, 2 }, { NULL, 0, 0 }
+	};
+
+	if (m) return macro(l, x, m);
+	for (int i = 0; maps[i].name; i++)
+		if (!strcmp(maps[i].name, x->name))
+			return x->n == 1 ? ex_map(l, maps[i].f, low_value(l, x->arg[0])) : wrong(l, x, "one argument");
+	int k = 0;
+	while (known[k].name && strcmp(known[k].name, x->name)) k++;
+	if (!known[k].name) {
+		low_error(l, x, "expected a function; nothing is named '%s'", x->name);
+		return NULL;
+	}
+	if (x->n < known[k].least || x->n > known[k].most) return wrong(l, x, known[k].least == 1 ? "one argument" : "more arguments");
+	switch (k) {
+	case 0: return sum(l, x, x->arg[0]);
+	case 1: return mean(l, x);
+	case 2: return reduce(l, x, EX_MAX);
+	case 3: {
+		struct ex *a = low_value(l, x->arg[0]);
+		return ex_zip(l, x, OP_MAX, a, a ? low_value(l, x->arg[1]) : NULL);
+	}
+	case 4: {
+		struct ex *a = low_value(l, x->arg[0]);
+		return !a ? NULL : a->s.rank == SCALAR ? wrong(l, x, "a vector or a matrix as the argument") : ex_make(l, EX_SCAN, a->s, a, NULL);
+	}
+	case 5: return reduce(l, x, EX_LAST);
+	case 6: return tril(l, x);
+	case 7: return inverse(l, x);
+	case 8: return iota(l, x);
+	case 9: return where(l, x);
+	default: return zeros(l, x);
+	}
+}

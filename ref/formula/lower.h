@@ -1,0 +1,64 @@
+/* Inside the way from tree to program. */
+#ifndef ETALON_FORMULA_LOWER_H
+#define ETALON_FORMULA_LOWER_H
+
+#include "program.h"
+
+enum symbol_kind { SYMBOL_REG, SYMBOL_VAR, SYMBOL_CHUNK };
+/* A chunk: index is the variable of its first index, s.rows its length. */
+struct symbol { const char *name; enum symbol_kind kind; int index; bool carried; struct shape s; struct symbol *outer; };
+/* Arguments of a macro, and where theirs are looked up. */
+struct binding { const char *name; struct ex *value; struct binding *next; };
+
+struct lower {
+	const struct tree *t;
+	const struct op *op;
+	const struct call *call;
+	const struct plan *plan;
+	int form;
+	struct program *p;
+	struct symbol *symbols;
+	struct binding *bindings;
+	struct step **end;      /* where the next step goes */
+	int depth;
+	uint64_t used;          /* bit i: definition i of the plan's faults was put in place of another */
+	struct error *e;
+};
+
+bool low_error(struct lower *l, const struct node *at, const char *what, ...) __attribute__((format(printf, 3, 4)));
+void *low_make(struct lower *l, size_t n);      /* NULL with an error */
+const char *shape_said(struct shape s, char *text, size_t n);
+
+/* The faults that the plan makes: what one of them puts in place of this declaration or definition, or NULL. `kind`: '=' a
+ * definition, 'f' from, 't' to. */
+const struct definition *redefined(struct lower *l, const char *name, const struct node *target, char kind);
+bool same_node(const struct node *a, const struct node *b);
+
+struct symbol *symbol_find(const struct lower *l, const char *name);
+struct symbol *symbol_add(struct lower *l, const char *name, enum symbol_kind kind, int index, struct shape s);
+int new_reg(struct lower *l, const struct node *at, struct shape s);    /* -1 with an error */
+struct step *add_step(struct lower *l, enum step_kind kind, const struct node *at);
+
+struct ix *low_ix(struct lower *l, const struct node *x);
+struct ix *ix_number(struct lower *l, double number);
+bool ix_known(const struct ix *x, double *value);       /* not depending on anything that a run knows */
+struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct shape *s);
+
+struct ex *low_value(struct lower *l, const struct node *x);
+struct ex *low_chain(struct lower *l, const struct node *x);
+struct ex *low_call(struct lower *l, const struct node *x);
+struct ex *ex_make(struct lower *l, enum ex_kind kind, struct shape s, struct ex *a, struct ex *b);
+struct ex *ex_zip(struct lower *l, const struct node *at, enum binary op, struct ex *a, struct ex *b);
+struct ex *ex_map(struct lower *l, enum fn f, struct ex *a);
+struct ex *ex_flip(struct lower *l, struct ex *a);
+struct ex *ex_number(struct lower *l, double x);
+struct ex *ex_hold(struct lower *l, const struct node *at, struct ex *x);       /* made once, before this statement */
+struct ex *ex_product(struct lower *l, const struct node *at, struct ex *a, struct ex *b);
+
+bool low_body(struct lower *l, const struct statement *body);
+/* Which values may take over the memory of one that is not read again. `carried`: registers that are read after the last step. */
+void reuse(struct program *p, struct step *body, const int *carried, int n);
+
+static const struct shape scalar = { SCALAR, { 1, -1 }, { 1, -1 } };
+
+#endif

@@ -1,0 +1,297 @@
+/* The tables of an op, from its formula. */
+#include "formula.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fixtures/file.h"
+
+static bool wrong(const struct formula *f, const struct declared *d, struct error *e, const char *what)
+{
+	return formula_error(e, f->tree.path, d->line, d->column, "expected %s", what);
+}
+
+static size_t length(const void *list)
+{
+	size_t n = 0;
+
+	for (const struct declared *d = list; d; d = d->next) n++;
+	return n;
+}
+
+/* Room for n entries and the one that ends the table. */
+#define TABLE(f, type, n) ((type *)pool_make(&(f)->tree.pool, ((n) + 1) * sizeof(type)))
+#define NEXT(x) ((void *)(x)->d.next)
+
+bool formula_format(const char *name, enum format *format, enum rounding *rounding)
+{
+	for (int i = 0; i < FMT_COUNT; i++) {
+		size_t n = strlen(format_info[i].name);
+		if (strncmp(name, format_info[i].name, n) || (name[n] && strcmp(name + n, "_rz"))) continue;
+		*format = (enum format)i;
+		*rounding = name[n] ? ROUND_ZERO : ROUND_NEAREST_EVEN;
+		return true;
+	}
+	return false;
+}
+
+static bool sizes(struct formula *f, const struct tensor_decl *t, struct error *e)
+{
+	for (; t; t = NEXT(t))
+		for (const char *s = t->shape; *s;) {
+			size_t n = strcspn(s, ",+-"), i = 0;
+			while (f->op.dims[i] && (strlen(f->op.dims[i]) != n || strncmp(f->op.dims[i], s, n))) i++;
+			if (i == MAX_DIM) return wrong(f, &t->d, e, "at most 16 sizes");
+			if (!f->op.dims[i]) f->op.dims[i] = pool_text(&f->tree.pool, s, n);
+			s += strcspn(s, ",");
+			s += *s == ',';
+		}
+	return true;
+}
+
+static bool tensors(struct formula *f, struct error *e)
+{
+	const struct tree *t = &f->tree;
+	size_t n_in = length(t->in), n_out = length(t->out), i = 0;
+	struct tensor_spec *in = TABLE(f, struct tensor_spec, n_in), *out = TABLE(f, struct tensor_spec, n_out);
+
+	if (n_in > MAX_IN) return wrong(f, &t->in->d, e, "at most 24 inputs");
+	if (n_out > MAX_OUT) return wrong(f, &t->out->d, e, "at most 4 outputs");
+	if (!in || !out) return false;
+	for (const struct tensor_decl *x = t->in; x; x = NEXT(x), i++)
+		in[i] = (struct tensor_spec){ x->d.name, x->shape, (x->optional ? OPTIONAL : 0) | (x->integer ? INTEGER : 0), x->d.what };
+	i = 0;
+	for (const struct tensor_decl *x = t->out; x; x = NEXT(x), i++) {
+		if (x->with[0] && !declared(t->in, x->with)) return wrong(f, &x->d, e, "an input's name after 'with'");
+		out[i] = (struct tensor_spec){ x->d.name, x->shape, 0, x->with };
+	}
+	f->op.in = in;
+	f->op.out = out;
+	return sizes(f, t->in, e) && sizes(f, t->out, e);
+}
+
+static bool params(struct formula *f, struct error *e)
+{
+	size_t n = length(f->tree.params), i = 0;
+	struct param_spec *p = TABLE(f, struct param_spec, n);
+
+	if (n > MAX_PARAM) return wrong(f, &f->tree.params->d, e, "at most 16 parameters");
+	if (!p) return false;
+	for (const struct param_decl *x = f->tree.params; x; x = NEXT(x), i++) {
+		enum param_kind kind = x->is_bool ? PARAM_BOOL : x->names ? PARAM_CHOICE : x->rows ? PARAM_LIST : PARAM_REAL;
+		const struct node *v = x->value;
+		bool minus = v && v->kind == NODE_NEG && v->arg[0]->kind == NODE_NUMBER;
+		double absent = minus ? -v->arg[0]->number : v && v->kind == NODE_NUMBER ? v->number : v ? (double)NAN : 0;
+		p[i] = (struct param_spec){ x->d.name, kind, x->names ? x->names : x->rows, !v && !x->names, absent, x->d.what };
+	}
+	f->op.params = p;
+	return true;
+}
+
+/* Each name that a form defines is a site; an output's is where it is stored. */
+static bool site(struct formula *f, struct site_spec *sites, size_t *n, const char *name, const char *what, int form, struct error *e)
+{
+	int out = declared_index(f->tree.out, name);
+
+	for (size_t i = 0; i < *n; i++)
+		if (!strcmp(sites[i].name, name)) {
+			if (sites[i].form != form) sites[i].form = -1;
+			return true;
+		}
+	if (*n == MAX_SITE) return wrong(f, &f->tree.forms->d, e, "at most 64 names in all forms");
+	sites[(*n)++] = (struct site_spec){ name, what, form, out + 1 };
+	return true;
+}
+
+static bool sites_of(struct formula *f, struct site_spec *sites, size_t *n, const struct statement *s, int form, struct error *e)
+{
+	for (; s; s = s->next) {
+		if (!s->loop) {
+			if (s->define.indexed && !declared(f->tree.out, s->define.name))
+				return formula_error(e, f->tree.path, s->define.line, s->define.column, "expected an output; nothing is named '%s'", s->define.name);
+			if (!site(f, sites, n, s->define.name, s->define.text, form, e)) return false;
+			continue;
+		}
+		if (!sites_of(f, sites, n, s->body, form, e)) return false;
+		for (int i = 0; i < s->loop->n_carry; i++) {
+			const struct carry *c = &s->loop->carry[i];
+			if (c->to && !declared(f->tree.out, c->to->name))
+				return formula_error(e, f->tree.path, c->to->line, c->to->column, "expected an output; nothing is named '%s'", c->to->name);
+			if (c->to && !site(f, sites, n, c->to->name, "what the loop carried, at its end", form, e)) return false;
+		}
+	}
+	return true;
+}
+
+static bool chunked(const struct statement *s)
+{
+	for (; s; s = s->next)
+		if (s->loop && (s->loop->chunks || chunked(s->body))) return true;
+	return false;
+}
+
+static void piece(calc *c, size_t i) { program_piece(c_program(c), c, i); }
+
+static bool forms(struct formula *f, struct error *e)
+{
+	struct site_spec *sites = TABLE(f, struct site_spec, MAX_SITE);
+	size_t n = 0;
+	int i = 0;
+
+	if (!sites) return false;
+	for (const struct form_decl *x = f->tree.forms; x; x = NEXT(x), i++) {
+		if (i == MAX_FORM) return wrong(f, &x->d, e, "at most 4 forms");
+		f->op.forms[i] = (struct form){ x->d.name, piece, chunked(x->body) };
+		if (!sites_of(f, sites, &n, x->body, i, e)) return false;
+	}
+	f->op.sites = sites;
+	return true;
+}
+
+static int form_of(const struct formula *f, const char *name) { return name[0] ? declared_index(f->tree.forms, name) : f->tree.forms->d.next ? -1 : 0; }
+
+static bool faults(struct formula *f, struct error *e)
+{
+	size_t n = length(f->tree.faults), i = 0;
+	struct mistake_spec *m = TABLE(f, struct mistake_spec, n);
+	enum rounding r;
+
+	if (n > MAX_MISTAKE) return wrong(f, &f->tree.faults->d, e, "at most 64 faults");
+	if (!m) return false;
+	for (const struct fault_decl *x = f->tree.faults; x; x = NEXT(x), i++) {
+		int form = form_of(f, x->form);
+		m[i] = (struct mistake_spec){ x->d.name, x->d.what[0] ? x->d.what : x->site ? x->format : x->define[0].text, x->seen, form, x->site != NULL, 0, 0 };
+		if (x->form[0] && form < 0) return wrong(f, &x->d, e, "a form's name after 'in'");
+		if (!x->site) continue;
+		m[i].site = op_site(&f->op, x->site);
+		if (m[i].site < 0) return wrong(f, &x->d, e, "a name that is defined, after 'round'");
+		if (!formula_format(x->format, &m[i].format, &r) || r) return wrong(f, &x->d, e, "bf16, f16, tf32, f32, e4m3 or e5m2 after 'to'");
+	}
+	f->op.mistakes = m;
+	return true;
+}
+
+static bool contracts(struct formula *f, struct error *e)
+{
+	size_t n = length(f->tree.contracts), i = 0;
+	struct contract *k = TABLE(f, struct contract, n ? n : 1);
+
+	if (!k) return false;
+	if (!n) k[0] = (struct contract){ .name = "f32", .what = "all in float32" };
+	for (const struct contract_decl *x = f->tree.contracts; x; x = NEXT(x), i++) {
+		int form = x->form[0] ? form_of(f, x->form) : 0;
+		if (form < 0) return wrong(f, &x->d, e, "a form's name after 'in'");
+		k[i] = (struct contract){ .name = x->d.name, .what = x->d.what, .form = form, .chunk = x->by };
+		if (f->op.forms[form].chunked && !k[i].chunk) k[i].chunk = DEFAULT_CHUNK;
+		for (int j = 0; j < x->n; j++) {
+			const struct round_decl *r = &x->round[j];
+			int at = op_site(&f->op, r->site);
+			if (at < 0) return formula_error(e, f->tree.path, r->line, r->column, "expected a name that is defined, got '%s'", r->site);
+			struct site_rounding *s = &k[i].site[at];
+			s->on = true;
+			if (!formula_format(r->format, &s->format, &s->rounding))
+				return formula_error(e, f->tree.path, r->line, r->column, "expected bf16, f16, tf32, tf32_rz, f32, e4m3 or e5m2, got '%s'", r->format);
+		}
+	}
+	f->op.contracts = k;
+	return true;
+}
+
+static size_t pieces(const struct call *call)
+{
+	size_t n = 1;
+
+	for (const struct each *x = formula_of(call->op)->tree.each; x; x = NEXT(x))
+		for (int i = 0; call->op->dims[i]; i++)
+			if (!strcmp(call->op->dims[i], x->dim)) n *= call->dim[i];
+	return n;
+}
+
+static bool check(const struct call *call, struct error *e)
+{
+	const struct formula *f = formula_of(call->op);
+
+	if (!formula_rules(f, call, e)) return false;
+	for (int i = 0; i < MAX_FORM && f->op.forms[i].name; i++) {
+		struct plan plan = plan_plain(&arith_f64, 0);
+		plan.form = i;
+		struct program *p = program_make(&f->tree, &f->op, call, &plan, e);
+		if (!p) return false;
+		program_free(p);
+	}
+	return true;
+}
+
+static struct program *prepare(const struct call *call, const struct plan *plan, struct error *e)
+{
+	return program_make(&formula_of(call->op)->tree, call->op, call, plan, e);
+}
+
+/* Pieces that make row i of every output and lie together, each over the first of the sizes. */
+static span pieces_along(const struct call *call, span along)
+{
+	size_t inner = call->dim[0] ? pieces(call) / call->dim[0] : 0;
+
+	return (span){ along.first * inner, along.last * inner };
+}
+static span rows_along(const struct call *call, int out, span along) { (void)call; (void)out; return along; }
+static size_t nothing(const struct call *call) { (void)call; return 0; }
+static const struct cut by_rows = { pieces_along, rows_along, nothing };
+
+static bool may_be_cut(const struct formula *f)
+{
+	bool first = f->tree.each && !strcmp(f->tree.each->dim, f->op.dims[0]);
+
+	for (const struct tensor_decl *x = f->tree.out; first && x; x = NEXT(x)) {
+		size_t n = strlen(f->op.dims[0]);
+		first = !strncmp(x->shape, f->op.dims[0], n) && x->shape[n] == ',';
+	}
+	return first;
+}
+
+bool formula_tables(struct formula *f, struct error *e)
+{
+	f->op.name = f->tree.name;
+	f->op.what = f->tree.what;
+	f->op.check = check;
+	f->op.pieces = pieces;
+	f->op.prepare = prepare;
+	if (!tensors(f, e) || !params(f, e) || !forms(f, e) || !faults(f, e) || !contracts(f, e)) {
+		if (f->tree.pool.failed) error_set(e, E_MEMORY, f->tree.path, NO_OFFSET, "reading a formula");
+		return false;
+	}
+	f->op.cut = may_be_cut(f) ? &by_rows : NULL;
+	return true;
+}
+
+struct formula *formula_of_text(const char *path, const char *text, size_t n, struct error *e)
+{
+	struct formula *f = calloc(1, sizeof *f);
+
+	if (!f) {
+		error_set(e, E_MEMORY, path, NO_OFFSET, "reading a formula");
+		return NULL;
+	}
+	if (formula_parse(&f->tree, path, text, n, e) && formula_tables(f, e) && formula_check(f, e) && formula_cases(f, e)) return f;
+	formula_end(f);
+	return NULL;
+}
+
+struct formula *formula_read(const char *path, struct error *e)
+{
+	struct formula *f = NULL;
+	void *map;
+	size_t n;
+
+	if (!file_map(path, &map, &n, e)) return NULL;
+	f = formula_of_text(path, map ? map : "", n, e);
+	file_unmap(map, n);
+	return f;
+}
+
+void formula_end(struct formula *f)
+{
+	if (f) formula_free(&f->tree);
+	free(f);
+}

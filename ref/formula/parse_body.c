@@ -1,0 +1,109 @@
+/* each, for and definitions. */
+#include "parse.h"
+
+bool parse_definition(struct parser *s, struct definition *d, bool may_carry)
+{
+	const struct word *at = peek(s);
+	struct node *target = parse_target(s);
+
+	if (!target) return false;
+	if (target->kind == NODE_CALL)
+		return formula_error(s->e, s->w.path, at->line, at->column, "expected NAME = or NAME[...] =");
+	*d = (struct definition){ target->name, '=', target->kind == NODE_INDEX, target, NULL, "", at->line, at->column };
+	if (may_carry && is(s, "from")) d->kind = 'f', s->at++;
+	else if (may_carry && is(s, "to")) d->kind = 't', s->at++;
+	else if (!need(s, "=")) return false;
+	d->value = d->kind == 't' ? parse_target(s) : parse_value(s);
+	if (d->value) d->text = pool_text(s->p, s->w.source + at->at, s->w.word[s->at - 1].at + s->w.word[s->at - 1].n - at->at);
+	return d->value && d->text;
+}
+
+/* name from VALUE [to OUTPUT[...]] */
+static bool carried(struct parser *s, struct loop *l)
+{
+	const struct word *at = peek(s);
+	const char *name = name_here(s, "the name of a value that is carried");
+
+	if (!name) return false;
+	if (l->n_carry == MAX_BY)
+		return formula_error(s->e, s->w.path, at->line, at->column, "expected at most %d values that are carried", MAX_BY);
+	struct carry *c = &l->carry[l->n_carry++];
+	c->name = name;
+	if (!need(s, "from") || !(c->from = parse_value(s))) return false;
+	return !take(s, "to") || (c->to = parse_target(s)) != NULL;
+}
+
+static bool sizes(struct parser *s, struct loop *l)
+{
+	do {
+		const struct word *w = peek(s);
+		if (w->kind != WORD_NUMBER || !(w->number >= 1 && w->number <= 65536) || w->number != (double)(int)w->number)
+			return wrong(s, "a chunk's size, 1 to 65536");
+		if (l->n_by == MAX_BY) return wrong(s, "at most 8 sizes");
+		l->by[l->n_by++] = (size_t)w->number;
+		s->at++;
+	} while (take(s, "|"));
+	return true;
+}
+
+/* for NAME in [chunks of] RANGE [of CUTS[n]] [by SIZE | ...] {, CARRIED} */
+static struct loop *head(struct parser *s)
+{
+	struct loop *l = pool_make(s->p, sizeof *l);
+
+	if (!l || !(l->carry = pool_make(s->p, MAX_BY * sizeof *l->carry))) {
+		no_room(s);
+		return NULL;
+	}
+	if (!(l->var = name_here(s, "the name of a token or chunk")) || !need(s, "in")) return NULL;
+	if (take(s, "chunks")) {
+		l->chunks = true;
+		if (!need(s, "of")) return NULL;
+	} else if (take(s, "tokens") && !need(s, "of")) {
+		return NULL;
+	}
+	const struct word *at = peek(s);
+	if (!(l->range = parse_value(s))) return NULL;
+	if (take(s, ":")) {
+		struct node *r = pool_make(s->p, sizeof *r);
+		if (!r || !(r->arg = pool_make(s->p, 2 * sizeof *r->arg))) {
+			no_room(s);
+			return NULL;
+		}
+		*r = (struct node){ NODE_RANGE, at->line, at->column, NULL, 0, 2, r->arg };
+		r->arg[0] = l->range;
+		if (!(r->arg[1] = parse_value(s))) return NULL;
+		l->range = r;
+	}
+	if (take(s, "of") && !(l->cuts = parse_target(s))) return NULL;
+	if (l->chunks && (!need(s, "by") || !sizes(s, l))) return NULL;
+	while (take(s, ","))
+		if (!carried(s, l)) return NULL;
+	return l;
+}
+
+struct statement *parse_body(struct parser *s, int column, bool *ok)
+{
+	struct statement *first = NULL, **end = &first;
+	const char *comment;
+
+	if (++s->depth > MAX_DEPTH) *ok = wrong(s, "at most 64 levels");
+	while (*ok && peek(s)->kind == WORD_NAME && peek(s)->column == column) {
+		const struct word *after = &s->w.word[s->at + 1];
+		bool loop = is(s, "for") && after->kind == WORD_NAME;
+		if (!loop && !(after->kind == WORD_OP && (after->text[0] == '=' || after->text[0] == '['))) break;
+		struct statement *x = *end = pool_make(s->p, sizeof *x);
+		if (!x) *ok = no_room(s);
+		else if (!loop) *ok = parse_definition(s, &x->define, false) && line_end(s, &comment);
+		else {
+			s->at++;
+			*ok = (x->loop = head(s)) != NULL && line_end(s, &comment);
+			if (*ok && peek(s)->column <= column) *ok = wrong(s, "a body, further in than its 'for'");
+			if (*ok) x->body = parse_body(s, peek(s)->column, ok);
+			if (*ok && !x->body) *ok = wrong(s, "NAME = VALUE");
+		}
+		if (x) end = &x->next;
+	}
+	s->depth--;
+	return first;
+}

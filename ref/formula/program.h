@@ -1,0 +1,93 @@
+/* A formula made ready for one call and one plan: names are registers, sizes are numbers, shapes fit. */
+#ifndef ETALON_FORMULA_PROGRAM_H
+#define ETALON_FORMULA_PROGRAM_H
+
+#include "ref/op.h"
+#include "tree.h"
+
+enum { MAX_VAR = 32, MAX_REG = 512, MAX_PROGRAM_CHUNK = 8 };
+
+/* A length: n, or the present length, at most n, of chunk variable `chunk` (-1: none). */
+struct len { size_t n; int chunk; };
+enum rank { SCALAR, COLUMN, ROW, MATRIX };
+struct shape { enum rank rank; struct len rows, cols; };
+
+/* A number that no arithmetic touches: an index, a condition. */
+enum ix_kind { IX_NUMBER, IX_VAR, IX_TENSOR, IX_OP };
+struct ix { enum ix_kind kind; double number; int var, tensor, n; enum node_kind op; struct ix *arg[4]; const struct node *at; };
+
+/* Of a tensor: on each axis from first on (NULL: 0) one element, or len of them where kept. Sizes and strides in elements. */
+struct slice {
+	int tensor, rank, kept[2], n_kept;
+	struct { struct ix *first; size_t size, stride; struct len len; } axis[MAX_RANK];
+	const struct node *at;
+};
+
+enum ex_kind {
+	EX_REG, EX_NUMBER, EX_IX, EX_LOAD, EX_FLIP, EX_MAP, EX_ZIP, EX_DOT, EX_GEMV, EX_GEMV_T, EX_OUTER, EX_GEMM, EX_TRANS, EX_SUM, EX_MAX,
+	EX_SCAN, EX_TRIL, EX_INVERSE, EX_LAST, EX_IOTA, EX_CMP, EX_WHERE, EX_IF
+};
+
+/* An expression. EX_OUTER and EX_GEMM: a b, added to c where there is one. EX_DOT: of each row, where a is a matrix. EX_FLIP: the same
+ * numbers, a row for a column. */
+struct ex {
+	enum ex_kind kind;
+	struct shape s;
+	struct ex *a, *b, *c;
+	int reg, op;            /* op: enum fn, enum binary, enum trans, enum node_kind, a diagonal */
+	double number;
+	struct ix *ix;
+	struct slice *slice;
+};
+
+enum step_kind { STEP_SET, STEP_PUT, STEP_LOOP };
+struct step {
+	struct step *next;
+	enum step_kind kind;
+	const struct node *at;
+	struct ex *value;
+	int reg, site, swap;    /* swap: the register whose memory this one takes over, or -1 */
+	bool apart;             /* the value is made apart and then copied: it is read while it is made */
+	struct slice *slice;    /* STEP_PUT */
+	struct program_loop *loop;
+};
+struct program_loop {
+	int var, chunk, cuts;   /* cuts: an input, or -1 */
+	size_t by;
+	struct ix *first, *last, *sequence;
+	struct step *body;
+};
+
+struct program {
+	struct pool pool;
+	const char *path;
+	const struct call *call;
+	struct step *step;
+	struct shape reg[MAX_REG];
+	double constant[MAX_REG];       /* of registers that hold a number */
+	bool is_constant[MAX_REG];
+	int n_reg, n_var, n_chunk;
+	int n_each;                     /* the first variables, with these sizes */
+	size_t each[MAX_VAR];
+	size_t stored[MAX_OUT];         /* elements of each output, by all pieces */
+	struct error error;             /* what went wrong in a run, if `failed` */
+	bool failed;
+};
+
+/* The program of the formula for this call and plan; NULL with an error that has line and column. Ended with program_free. */
+struct program *program_make(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, struct error *e);
+void program_free(struct program *p);
+/* After a run of this strip, which is `ok` so far: did all indices lie in their axes, and was all of each output stored? Frees p. */
+bool program_done(struct program *p, const struct strip *s, const struct plan *plan, bool ok, struct error *e);
+size_t program_pieces(const struct program *p);
+void program_piece(struct program *p, calc *c, size_t piece);
+double ix_value(const struct program *p, const struct ix *x, const double *var);
+
+/* ---- inside ---- */
+static inline bool same_len(struct len a, struct len b) { return a.n == b.n && a.chunk == b.chunk; }
+static inline bool same_shape(struct shape a, struct shape b)
+{
+	return a.rank == b.rank && same_len(a.rows, b.rows) && same_len(a.cols, b.cols);
+}
+
+#endif

@@ -1,0 +1,264 @@
+/* One value: how each operation is made of a calc's. */
+#include "run.h"
+
+#include <math.h>
+
+vec run_value(struct frame *f, const struct ex *x)
+{
+	size_t n = count_now(f, x);
+
+	if (x->kind == EX_FLIP) return run_value(f, x->a);
+	if (x->kind == EX_REG || x->kind == EX_NUMBER) return (vec){ f->reg[x->reg].at, n };
+	vec y = c_vec(f->c, n);
+	run_into(f, x, y);
+	return y;
+}
+
+static mat matrix(struct frame *f, const struct ex *x)
+{
+	return (mat){ run_value(f, x).at, rows_now(f, x), cols_now(f, x) };
+}
+
+/* x where it lies, or made at y, which has its size */
+static vec value_at(struct frame *f, const struct ex *x, vec y)
+{
+	if (x->kind == EX_REG || x->kind == EX_NUMBER || x->kind == EX_FLIP) return run_value(f, x);
+	run_into(f, x, y);
+	return y;
+}
+
+static void element(struct frame *f, vec to, size_t i, vec from, size_t j)
+{
+	c_copy(f->c, c_part(f->c, to, i, 1), c_part(f->c, from, j, 1));
+}
+
+/* y <- x everywhere */
+static void fill(struct frame *f, vec y, vec x)
+{
+	c_set(f->c, y, 0);
+	c_add(f->c, y, y, x);
+}
+
+static void zip(struct frame *f, enum binary op, vec y, vec a, vec b)
+{
+	switch (op) {
+	case OP_ADD: c_add(f->c, y, a, b); break;
+	case OP_SUB: c_sub(f->c, y, a, b); break;
+	case OP_MUL: c_mul(f->c, y, a, b); break;
+	case OP_DIV: c_div(f->c, y, a, b); break;
+	case OP_MAX: c_max(f->c, y, a, b); break;
+	case OP_POW: c_pow(f->c, y, a, b); break;
+	}
+}
+
+/* y [n] = a OP b, either of which may be one number */
+static void zip_line(struct frame *f, enum binary op, vec y, vec a, vec b)
+{
+	if (a.n == y.n) {
+		zip(f, op, y, a, b);
+	} else if (op == OP_ADD || op == OP_MUL || op == OP_MAX) {
+		zip(f, op, y, b, a);
+	} else {
+		vec all = c_vec(f->c, y.n);
+		fill(f, all, a);
+		zip(f, op, y, all, b);
+	}
+}
+
+/* Row i of a value that goes with m rows and n columns: itself where it is a row, a number where it is a column. */
+static vec line(const struct frame *f, const struct ex *x, vec v, size_t i, size_t n)
+{
+	switch (x->s.rank) {
+	case MATRIX: return c_part(f->c, v, i * n, n);
+	case COLUMN: return c_part(f->c, v, i, 1);
+	default: return v;
+	}
+}
+
+void run_zip(struct frame *f, const struct ex *x, vec y)
+{
+	const struct ex *a = x->a, *b = x->b;
+	size_t m = rows_now(f, x), n = cols_now(f, x);
+	bool top = same_shape(a->s, x->s);
+	vec q = run_value(f, b), p = top ? value_at(f, a, y) : run_value(f, a);
+	enum binary op = (enum binary)x->op;
+
+	if (x->s.rank != MATRIX || (top && (same_shape(b->s, x->s) || b->s.rank == SCALAR)) || (a->s.rank == SCALAR && b->s.rank == MATRIX)) {
+		zip_line(f, op, y, p, q);
+		return;
+	}
+	for (size_t i = 0; i < m; i++) zip_line(f, op, c_part(f->c, y, i * n, n), line(f, a, p, i, n), line(f, b, q, i, n));
+}
+
+static void product(struct frame *f, const struct ex *x, vec y)
+{
+	if (x->kind == EX_DOT && x->a->s.rank == MATRIX) {
+		vec a = run_value(f, x->a), b = run_value(f, x->b);
+		for (size_t n = cols_now(f, x->a), i = 0; i < y.n; i++)
+			c_dot(f->c, c_part(f->c, y, i, 1), c_part(f->c, a, i * n, n), c_part(f->c, b, i * n, n));
+	} else if (x->kind == EX_DOT) {
+		vec a = run_value(f, x->a), b = run_value(f, x->b);
+		c_dot(f->c, y, a, b);
+	} else if (x->kind == EX_GEMV_T) {
+		mat a = matrix(f, x->a);
+		c_gemv_t(f->c, y, a, run_value(f, x->b));
+	} else if (x->kind == EX_GEMV) {
+		mat a = matrix(f, x->a);
+		vec b = run_value(f, x->b);
+		for (size_t i = 0; i < a.rows; i++) c_dot(f->c, c_part(f->c, y, i, 1), c_row(f->c, a, i), b);
+	} else if (x->kind == EX_OUTER) {
+		vec a = run_value(f, x->a), b = run_value(f, x->b), base = x->c ? value_at(f, x->c, y) : y;
+		if (!x->c) c_set(f->c, y, 0);
+		else if (base.at != y.at) c_copy(f->c, y, base);
+		c_ger(f->c, (mat){ y.at, a.n, b.n }, a, b);
+	} else {
+		mat a = matrix(f, x->a), b = matrix(f, x->b), to = { y.at, rows_now(f, x), cols_now(f, x) };
+		vec base = x->c ? value_at(f, x->c, y) : y;
+		if (x->c && base.at != y.at) c_copy(f->c, y, base);
+		if (x->c) c_gemm_add(f->c, to, (enum trans)x->op, a, b);
+		else c_gemm(f->c, to, (enum trans)x->op, a, b);
+	}
+}
+
+/* Of each row of a: its sum or largest element; its last row, or last element. */
+static void reduce(struct frame *f, const struct ex *x, vec y)
+{
+	vec a = run_value(f, x->a);
+	size_t rows = x->a->s.rank == MATRIX ? rows_now(f, x->a) : 1, n = rows ? a.n / rows : 0;
+
+	if (x->kind == EX_LAST) {
+		if (a.n) c_copy(f->c, y, c_part(f->c, a, a.n - y.n, y.n));
+		return;
+	}
+	vec one = { 0 };
+	if (x->kind == EX_SUM) c_set(f->c, one = c_vec(f->c, n), 1);
+	for (size_t i = 0; i < rows; i++) {
+		vec row = c_part(f->c, a, i * n, n), to = c_part(f->c, y, i, 1);
+		if (x->kind == EX_SUM) c_dot(f->c, to, row, one);
+		else {
+			c_set(f->c, to, -INFINITY);
+			for (size_t k = 0; k < n; k++) c_max(f->c, to, to, c_part(f->c, row, k, 1));
+		}
+	}
+}
+
+/* Running sums: of a vector, or down the rows of a matrix. */
+static void scan(struct frame *f, const struct ex *x, vec y)
+{
+	vec a = run_value(f, x->a);
+	size_t n = cols_now(f, x);
+
+	if (x->s.rank != MATRIX) {
+		c_scan(f->c, y, a);
+		return;
+	}
+	for (size_t i = 0; i < rows_now(f, x); i++) {
+		vec row = c_part(f->c, a, i * n, n), to = c_part(f->c, y, i * n, n);
+		if (i) c_add(f->c, to, c_part(f->c, y, (i - 1) * n, n), row);
+		else c_copy(f->c, to, row);
+	}
+}
+
+static void tril(struct frame *f, const struct ex *x, vec y)
+{
+	size_t rows = rows_now(f, x), n = cols_now(f, x);
+	vec a = value_at(f, x->a, y);
+
+	if (a.at != y.at) c_copy(f->c, y, a);
+	for (size_t i = 0; i < rows; i++) {
+		double first = (double)i + x->op + 1;
+		size_t k = first < 0 ? 0 : first > (double)n ? n : (size_t)first;
+		if (k < n) c_set(f->c, c_part(f->c, y, i * n + k, n - k), 0);
+	}
+}
+
+/* X = (I + A)^-1 of a strictly lower A, row by row: x_i = e_i - Σ_{j<i} A_ij x_j */
+static void inverse(struct frame *f, const struct ex *x, vec y)
+{
+	vec a = run_value(f, x->a);
+	num one = c_number(f->c, 1);
+
+	for (size_t n = rows_now(f, x), i = 0; i < n; i++) {
+		vec row = c_part(f->c, y, i * n, n);
+		c_set(f->c, row, 0);
+		if (i) {
+			c_gemv_t(f->c, row, (mat){ y.at, i, n }, c_part(f->c, a, i * n, i));
+			c_map(f->c, row, FN_NEG, row);
+		}
+		element(f, row, i, one, 0);
+	}
+}
+
+static void transpose(struct frame *f, const struct ex *x, vec y)
+{
+	vec a = run_value(f, x->a);
+
+	for (size_t m = rows_now(f, x), n = cols_now(f, x), i = 0; i < m * n; i++) element(f, y, i, a, i % n * m + i / n);
+}
+
+static void iota(struct frame *f, const struct ex *x, vec y)
+{
+	double first = x->ix ? ix_value(f->p, x->ix, f->var) : 0;
+
+	for (size_t i = 0; i < y.n; i++) c_set(f->c, c_part(f->c, y, i, 1), first + (double)i);
+}
+
+/* 1 where a op b, else 0; of numbers that every arithmetic holds exactly, as indices are */
+void run_compare(struct frame *f, const struct ex *x, vec y)
+{
+	struct ex difference = *x;
+
+	difference.kind = EX_ZIP;
+	difference.op = OP_SUB;
+	run_zip(f, &difference, y);
+	for (size_t i = 0; i < y.n; i++) {
+		vec one = c_part(f->c, y, i, 1);
+		double d = c_value(f->c, one);
+		bool yes = x->op == NODE_EQ ? d == 0 : x->op == NODE_NE ? d != 0 : x->op == NODE_LT ? d < 0 : x->op == NODE_LE ? d <= 0
+			: x->op == NODE_GT ? d > 0 : d >= 0;
+		c_set(f->c, one, yes);
+	}
+}
+
+void run_where(struct frame *f, const struct ex *x, vec y)
+{
+	vec condition = run_value(f, x->c), a = run_value(f, x->a), b = run_value(f, x->b);
+
+	for (size_t i = 0; i < y.n; i++)
+		element(f, y, i, c_value(f->c, c_part(f->c, condition, i, 1)) != 0 ? a : b, b.n == 1 && c_value(f->c, c_part(f->c, condition, i, 1)) == 0 ? 0 : i);
+}
+
+static void chosen(struct frame *f, const struct ex *x, vec y)
+{
+	const struct ex *z = ix_value(f->p, x->ix, f->var) != 0 ? x->a : x->b;
+
+	if (same_shape(z->s, x->s)) run_into(f, z, y);
+	else fill(f, y, run_value(f, z));
+}
+
+void run_into(struct frame *f, const struct ex *x, vec y)
+{
+	calc *c = f->c;
+
+	switch (x->kind) {
+	case EX_REG: case EX_NUMBER: case EX_FLIP: {
+		vec a = run_value(f, x);
+		if (a.at != y.at) c_copy(c, y, a);
+		break;
+	}
+	case EX_IX: c_set(c, y, ix_value(f->p, x->ix, f->var)); break;
+	case EX_LOAD: run_load(f, x->slice, y); break;
+	case EX_MAP: c_map(c, y, (enum fn)x->op, value_at(f, x->a, y)); break;
+	case EX_ZIP: run_zip(f, x, y); break;
+	case EX_DOT: case EX_GEMV: case EX_GEMV_T: case EX_OUTER: case EX_GEMM: product(f, x, y); break;
+	case EX_TRANS: transpose(f, x, y); break;
+	case EX_SUM: case EX_MAX: case EX_LAST: reduce(f, x, y); break;
+	case EX_SCAN: scan(f, x, y); break;
+	case EX_TRIL: tril(f, x, y); break;
+	case EX_INVERSE: inverse(f, x, y); break;
+	case EX_IOTA: iota(f, x, y); break;
+	case EX_CMP: run_compare(f, x, y); break;
+	case EX_WHERE: run_where(f, x, y); break;
+	case EX_IF: chosen(f, x, y); break;
+	}
+}
