@@ -1,4 +1,5 @@
-/* etalon inputs: the inputs of a case as a capture, for somebody's kernel to answer; or a capture with the inputs that it leaves out. */
+/* etalon inputs: the inputs of a case as a capture, for somebody's kernel to answer; or a capture with
+ * the inputs that it leaves out. */
 #include <stdlib.h>
 #include <string.h>
 
