@@ -24,8 +24,7 @@ export OMP_WAIT_POLICY ?= passive
 
 # ---- what is built ----
 LIBS := -ljansson -lmpfr -lgmp -lopenblas -lm -ldl -lpthread
-KERNELS := $(filter-out gpu/cuda.cu gpu/model_%.cu,$(wildcard gpu/*.cu))
-SHARED := gpu/cuda.cu $(sort $(wildcard gpu/*.cuh))     # part of every kernel's hash
+RECORDED := $(patsubst gpu/%.cu,%,$(filter-out gpu/cuda%.cu gpu/model_%.cu,$(wildcard gpu/*.cu)))   # ops, and model: the engine
 C := $(filter-out compare/main.c $(wildcard compare/bench*.c) gpu/no_cuda.c,$(wildcard fixtures/*.c ref/*.c ref/formula/*.c compare/*.c gpu/*.c))
 ifdef NVCC
 CUDA := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
@@ -101,16 +100,16 @@ $(BUILD)/%_gp.h: plots/%.gp
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' >$@
 
-# Which sources made a kernel: SHA-256 of its own files (gpu/OP.cu, gpu/OP_*.c) and those that all share; of the engine of whole
-# models, all kernels.
-ENGINE := $(sort $(KERNELS) $(wildcard gpu/model*))
-$(BUILD)/gpu_sources.h: $(KERNELS) $(wildcard $(KERNELS:.cu=_*.c)) $(ENGINE) $(SHARED) Makefile
+# Which sources made a capture: those of the op or the engine, those of others that it calls, and all that these include.
+CALLED := gpu/cuda.cu
+CALLED_mixed_batch := gpu/executor.c
+CALLED_model := $(wildcard gpu/model_*.cu) $(patsubst %,gpu/%.cu,causal_conv1d gated_delta_rule gated_product qk_norm_rope rmsnorm)
+SOURCES = gpu/$1.cu $(wildcard gpu/$1_*.c) $(CALLED_$1) $(CALLED)
+HASHED = hash=$$(CXX='$(CXX)' sh gpu/sources.sh $(call SOURCES,$1)) && printf '\t{ "%s", "%s" },\n' $1 $$hash
+$(BUILD)/gpu_sources.h: gpu/sources.sh $(wildcard gpu/*.cu gpu/*.cuh gpu/*.c gpu/*.h) Makefile
 	@mkdir -p $(@D)
-	@{ echo 'static const struct { const char *op, *sha256; } gpu_sources[] = {'; \
-	for f in $(KERNELS); do \
-		printf '\t{ "%s", "%s" },\n' $$(basename $$f .cu) \
-			$$(if [ $$f = gpu/model.cu ]; then cat $(ENGINE) $(SHARED); else cat $$f $$(ls $${f%.cu}_*.c 2>/dev/null) $(SHARED); fi | sha256sum | cut -c 1-64); \
-	done; echo '};'; } >$@
+	@{ echo 'static const struct { const char *op, *sha256; } gpu_sources[] = {' \
+		$(foreach o,$(RECORDED),&& $(call HASHED,$o)) && echo '};'; } >$@
 
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/ref/formula/*.d $(BUILD)/faults/*/*.d $(BUILD)/tests/strangers/*.d)
 

@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "elementwise.h"
+#include "fixtures/left_out.h"
 
 struct arguments { const char *path[2]; size_t n, top; bool json; };
 
@@ -249,6 +250,12 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	}
 }
 
+/* A capture with all its inputs, or any other file. */
+static bool read_whole(struct tensors *t, const char *path, struct error *e)
+{
+	return tensors_read(t, path, e) && (inputs_bring_back(t, e) || error_in_file(e, path));
+}
+
 int cmd_diff(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
@@ -263,7 +270,7 @@ int cmd_diff(int argc, char **argv)
 	struct error e;
 
 	cli_parse(&argp, argc, argv, &a);
-	bool ok = tensors_read(&t[0], a.path[0], &e) && tensors_read(&t[1], a.path[1], &e);
+	bool ok = read_whole(&t[0], a.path[0], &e) && read_whole(&t[1], a.path[1], &e);
 	int status = ok ? diff(t, &a) : cli_fail(&e);
 	tensors_free(&t[0]);
 	tensors_free(&t[1]);

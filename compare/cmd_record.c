@@ -9,11 +9,12 @@
 #include "cli.h"
 #include "cli_op.h"
 #include "fixtures/cases.h"
+#include "fixtures/left_out.h"
 #include "gpu/backend.h"
 #include "record_model.h"
 #include "ref/op.h"
 
-struct arguments { const char *op, *dir, *backend, *case_name; uint64_t seed; bool json, large; struct record_model model; };
+struct arguments { const char *op, *dir, *backend, *case_name; uint64_t seed; bool json, large, inputs; struct record_model model; };
 
 static error_t parse(int key, char *text, struct argp_state *state)
 {
@@ -26,6 +27,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 's': a->seed = cli_number(state, "--seed", text, 0, UINT64_MAX); return 0;
 	case 'j': a->json = true; return 0;
 	case 'l': a->large = true; return 0;
+	case 'k': a->inputs = true; return 0;
 	case 'm': a->model.folder = text; return 0;
 	case 'i': a->model.ids = text; return 0;
 	case 'd': a->model.decoded = cli_number(state, "--decode", text, 0, 1 << 20); return 0;
@@ -100,6 +102,8 @@ static bool record(const struct test_case *k, const struct arguments *a, const c
 		return false;
 	if (ours && k->contract && !meta_set(&c->tensors, "etalon.contract", k->contract))
 		return error_set(e, E_MEMORY, path, NO_OFFSET, "its metadata");
+	if (ours && !a->inputs && !inputs_leave_out(&c->tensors, e))
+		return false;
 	return make_folders(a->dir, e) && tensors_write(&c->tensors, path, e);
 }
 
@@ -157,6 +161,8 @@ int cmd_record(int argc, char **argv)
 		{ "case", 'c', "NAME", 0, "this case only", 0 },
 		{ "large", 'l', NULL, 0, "the cases at a model's full widths instead of the small ones", 0 },
 		{ "seed", 's', "N", 0, "of the random streams (1)", 0 },
+		{ "keep-inputs", 'k', NULL, 0, "write the inputs too; a plugin's are always written, those of our kernels "
+			"are left out, as case and seed give them back", 0 },
 		{ "model", 'm', "DIR", 0, "in place of an op: runs our engine on a whole model, for `etalon logits`", 1 },
 		{ "ids", 'i', "FILE:TENSOR", 0, "with --model: the tokens", 1 },
 		{ "decode", 'd', "N", 0, "with --model: the last N tokens again, one at a time (10)", 1 },

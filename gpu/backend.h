@@ -20,11 +20,11 @@ extern "C" {
  * E_PARAM, E_DIM, E_DTYPE, E_MEMORY. */
 bool backend_run(const char *spec, struct capture *c, struct error *e);
 
-/* SHA-256 (64 hex digits) of the sources in gpu/ that make up the op's kernels: its .cu file and
- * the headers that all share, taken at build time. NULL for an op with no kernel. */
+/* SHA-256 (64 hex digits) of the sources in gpu/ that make up the op's kernels, or those of the engine, which is "model", taken
+ * at build time (gpu/sources.sh). NULL for an op with no kernel. */
 const char *gpu_source_sha256(const char *op);
 
-/* Defined by cuda.cu, or by no_cuda.c in a build without nvcc. */
+/* Defined by cuda_ops.cu, or by no_cuda.c in a build without nvcc. */
 bool cuda_run(struct capture *c, struct error *e);
 
 /* Loads `library` (a path; one without '/' is of the working directory) and calls it. */

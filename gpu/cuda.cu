@@ -1,24 +1,8 @@
-/* The cuda backend: from a capture's op to its launcher, and what launchers share on the host. */
+/* What launchers share on the host. */
 #include "gpu/cuda.cuh"
 
 #include <cstdarg>
 #include <cstring>
-
-static const struct {
-	const char *op;
-	const char *(*run)(capture &);
-} kernels[] = {
-	{ "gated_delta_rule", run_gated_delta_rule },
-	{ "rmsnorm", run_rmsnorm },
-	{ "rope", run_rope },
-	{ "causal_conv1d", run_causal_conv1d },
-	{ "newton_schulz", run_newton_schulz },
-	{ "muon_step", run_muon_step },
-	{ "mixed_batch", run_mixed_batch },
-	{ "qk_norm_rope", run_qk_norm_rope },
-	{ "rmsnorm_fp8", run_rmsnorm_fp8 },
-	{ "gated_product", run_gated_product },
-};
 
 /* ---- errors ---- */
 
@@ -195,29 +179,4 @@ cudaDeviceProp first_device()
 	check(cudaGetDeviceProperties(&device, 0), "device 0");
 	check_arithmetic();
 	return device;
-}
-
-static void run_on_first_device(capture &c)
-{
-	for (const auto &k : kernels) {
-		if (strcmp(k.op, c.op) != 0)
-			continue;
-		cudaDeviceProp device = first_device();
-		const char *name = k.run(c);
-		check(cudaDeviceSynchronize(), name);
-
-		char producer[128];
-		struct error e = {};
-		snprintf(producer, sizeof producer, "etalon %s, CUDA %d.%d", name,
-		         CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
-		if (!backend_stamp(&c, producer, device.name, gpu_source_sha256(c.op), &e))
-			throw e;
-		return;
-	}
-	refuse(E_OP, c.op, "this op has no CUDA kernel");
-}
-
-bool cuda_run(struct capture *c, struct error *e)
-{
-	return caught(c->op, e, [&] { run_on_first_device(*c); });
 }

@@ -7,25 +7,16 @@
 #include <cuda_runtime.h>
 #include <exception>
 #include <initializer_list>
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <utility>
 #include <vector>
 
-#include "gpu/backend.h"
+extern "C" {
+#include "fixtures/capture.h"
+}
 #include "gpu/device.cuh"
-
-/* ---- the ops: each runs its kernel on c's inputs, fills c's outputs and returns the kernel's
- * name, a constant ---- */
-
-const char *run_gated_delta_rule(capture &c);
-const char *run_rmsnorm(capture &c);
-const char *run_rope(capture &c);
-const char *run_causal_conv1d(capture &c);
-const char *run_newton_schulz(capture &c);
-const char *run_muon_step(capture &c);
-const char *run_mixed_batch(capture &c);
-const char *run_qk_norm_rope(capture &c);
-const char *run_rmsnorm_fp8(capture &c);
-const char *run_gated_product(capture &c);
 
 /* ---- errors ---- */
 

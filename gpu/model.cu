@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "gpu/backend.h"
 #include "gpu/model_engine.h"
 
 enum { ROUNDS = 9 };            /* timed */

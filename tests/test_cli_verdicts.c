@@ -224,6 +224,10 @@ static void a_plugin_is_recorded(void **state)
 	json_array_foreach(list, i, one) {
 		assert_string_equal(text_of(one, "producer"), "plugin_rope");
 		assert_string_equal(text_of(one, "device"), "the host");
+		struct tensors written;
+		assert_true(tensors_read(&written, text_of(one, "file"), NULL));
+		assert_non_null(tensors_find(&written, "in.x"));        /* a stranger's need no etalon to be read */
+		tensors_free(&written);
 	}
 	expect(EXIT_PASS, "gate", folder);
 	assert_int_equal(json_array_size(list), lines(strstr(out, "capture")) - 3);
