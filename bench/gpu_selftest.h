@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <random>
 
-#include "compare/bench_gpu.h"
+#include "bench/gpu.h"
 
 using doubles = std::vector<double>;
 
@@ -38,7 +38,5 @@ template <class F> std::vector<F> draw(doubles &exact, int batch, int rows, int 
 	dtype_load(dtype_of<F>, x.data(), x.size(), exact.data());
 	return x;
 }
-
-void test_iterations(cublas &general);
 
 #endif

@@ -1,11 +1,10 @@
 /* The works are cases of fixtures/ at other sizes; 64 rows decode in the shared call, rivals take as many as they need. */
-#include "bench_gpu_works.h"
+#include "bench/gpu_works.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/row.h"
 #include "fixtures/cases.h"
 #include "gpu/backend.h"
 #include "ref/op.h"
@@ -17,26 +16,23 @@ enum { TOKENS = 4096, ROWS = 64 };
 #define STEP_OF(rows) DIMS({ "T", rows }, { "R", rows }, { "K", 1 }, { "P", rows }, { "L", 1 }, { "Hk", 16 }, { "Hv", 48 }, \
 	{ "Dk", 128 }, { "Dv", 128 }, { "C", 10240 }, { "W", 4 }, { "H", 4 })
 
-#define RUNGS_2 "etalon.rung", { "0", "1" }, { NULL }
-#define RUNGS_3 "etalon.rung", { "0", "1", "2" }, { NULL }
-
-/* Which of an op's kernels run, one after the other: metadata and its values; NULL: the one that the case picks. What the page calls
- * them, where not by the names that they give themselves. */
-static const struct work { const char *name, *op, *base; const struct case_dim *dims; const char *key, *value[5], *called[5]; } works[] = {
-	{ "norm_residual", "rmsnorm", "residual", DIMS({ "R", TOKENS }, { "D", 5120 }), RUNGS_2 },
-	{ "norm", "rmsnorm", "zero_centred_5120", DIMS({ "R", TOKENS }, { "D", 5120 }), RUNGS_2 },
-	{ "norm_gated", "rmsnorm", "gated_128", DIMS({ "R", TOKENS * 48 }, { "D", 128 }), RUNGS_2 },
-	{ "norm_fp8", "rmsnorm_fp8", "residual", DIMS({ "R", TOKENS }, { "D", 5120 }), RUNGS_2 },
-	{ "heads", "qk_norm_rope", "near_256", DIMS({ "T", TOKENS }, { "Hq", 24 }, { "E", 512 }, { "Hk", 4 }, { "D", 256 }), RUNGS_3 },
-	{ "gated_attention", "gated_product", "attention_6144", DIMS({ "R", TOKENS }, { "D", 6144 }, { "G", 6144 }), RUNGS_3 },
-	{ "gated_expert", "gated_product", "shared_expert", DIMS({ "R", TOKENS }, { "D", 2048 }, { "E", 2048 }), RUNGS_3 },
-	{ "rope", "rope", "partial", DIMS({ "T", TOKENS }, { "H", 24 }, { "D", 256 }), RUNGS_2 },
-	{ "convolution", "causal_conv1d", "prefill_silu", DIMS({ "T", TOKENS }, { "N", 1 }, { "C", 10240 }, { "W", 4 }), NULL, { NULL }, { NULL } },
-	{ "prefill", "gated_delta_rule", "prefill", DELTA(TOKENS, 1), "etalon.rung",
-		{ "0", "1", "2" }, { "prefill", "prefill_chunk_fast", "prefill_chunk_precise" } },
-	{ "recurrence_f32", "gated_delta_rule", "decode", DELTA(ROWS, ROWS), NULL, { NULL }, { NULL } },
-	{ "decode_f32", "mixed_batch", "few_f32", STEP_OF(ROWS), RUNGS_3 },
-	{ "decode_bf16", "mixed_batch", "few_bf16", STEP_OF(ROWS), RUNGS_3 },
+/* How many rungs of an op run, one after the other; 0: the kernel that the case picks. called: what the page calls them, where
+ * not by the names that they give themselves; "": one name for all, as they have the same bits. */
+static const struct work { const char *name, *op, *base; const struct case_dim *dims; int rungs; const char *called[3]; } works[] = {
+	{ "norm_residual", "rmsnorm", "residual", DIMS({ "R", TOKENS }, { "D", 5120 }), 2, { NULL } },
+	{ "norm", "rmsnorm", "zero_centred_5120", DIMS({ "R", TOKENS }, { "D", 5120 }), 2, { NULL } },
+	{ "norm_gated", "rmsnorm", "gated_128", DIMS({ "R", TOKENS * 48 }, { "D", 128 }), 2, { NULL } },
+	{ "norm_fp8", "rmsnorm_fp8", "residual", DIMS({ "R", TOKENS }, { "D", 5120 }), 2, { NULL } },
+	{ "heads", "qk_norm_rope", "near_256", DIMS({ "T", TOKENS }, { "Hq", 24 }, { "E", 512 }, { "Hk", 4 }, { "D", 256 }), 3,
+		{ NULL } },
+	{ "gated_attention", "gated_product", "attention_6144", DIMS({ "R", TOKENS }, { "D", 6144 }, { "G", 6144 }), 3, { NULL } },
+	{ "gated_expert", "gated_product", "shared_expert", DIMS({ "R", TOKENS }, { "D", 2048 }, { "E", 2048 }), 3, { NULL } },
+	{ "rope", "rope", "partial", DIMS({ "T", TOKENS }, { "H", 24 }, { "D", 256 }), 2, { NULL } },
+	{ "convolution", "causal_conv1d", "prefill_silu", DIMS({ "T", TOKENS }, { "N", 1 }, { "C", 10240 }, { "W", 4 }), 0, { NULL } },
+	{ "prefill", "gated_delta_rule", "prefill", DELTA(TOKENS, 1), 3, { "prefill", "prefill_chunk_fast", "prefill_chunk_precise" } },
+	{ "recurrence_f32", "gated_delta_rule", "decode", DELTA(ROWS, ROWS), 0, { NULL } },
+	{ "decode_f32", "mixed_batch", "few_f32", STEP_OF(ROWS), 3, { "", "", "" } },
+	{ "decode_bf16", "mixed_batch", "few_bf16", STEP_OF(ROWS), 3, { "", "", "" } },
 };
 
 enum { WORKS = sizeof works / sizeof *works };
@@ -103,15 +99,6 @@ static double error_of(const struct tensor *t, const double *y)
 	return sqrt(apart / size);
 }
 
-static int errors_of(const struct call *call, const struct answer *right, double *errors)
-{
-	int n = 0;
-
-	for (int i = 0; i < MAX_OUT; i++)
-		if (call->out[i]) errors[n++] = error_of(call->out[i], right->hi[i]);
-	return n;
-}
-
 /* ---- files ---- */
 
 static bool give(struct tensors *to, const char *name, enum dtype type, const struct tensor *like, const double *wide)
@@ -149,45 +136,49 @@ static bool share(const char *dir, const struct work *w, const struct capture *c
 
 /* ---- one work ---- */
 
-/* Of "etalon KERNEL, CUDA 13.0". */
-static void kernel_of(const struct capture *c, char *text, size_t size)
+/* kernel: NULL: as the producer "etalon KERNEL, CUDA 13.0" says. */
+static void print_errors(const char *work, const char *kernel, const struct call *call, const struct answer *right)
 {
-	const char *name = c->producer + strlen("etalon "), *end = strstr(name, ", CUDA");
+	const char *name = call->capture->producer + strlen("etalon "), *end = strstr(name, ", CUDA");
+	char own[128], errors[128] = "";
 
-	snprintf(text, size, "%.*s", end ? (int)(end - name) : (int)strlen(name), name);
+	snprintf(own, sizeof own, "%.*s", end ? (int)(end - name) : (int)strlen(name), name);
+	for (int i = 0; i < MAX_OUT; i++) {
+		size_t used = strlen(errors);
+		if (call->out[i])
+			snprintf(errors + used, sizeof errors - used, used ? " %.3e" : "%.3e", error_of(call->out[i], right->hi[i]));
+	}
+	row_print((struct row){ .table = "error", .row = work, .way = kernel ? kernel : own, .error = errors });
 }
 
-static bool judge(const struct work *w, struct capture *c, const struct answer *right, errors_found *found, struct error *e)
+static bool judge(const struct work *w, struct capture *c, const struct answer *right, struct error *e)
 {
-	double errors[MAX_ERRORS];
-	char kernel[128];
+	static const char *const rungs[] = { "0", "1", "2" };
 	struct call call;
 
-	for (int i = 0; i == 0 || w->value[i]; i++) {
+	for (int i = 0; i == 0 || i < w->rungs; i++) {
 		poison(c);
-		if (w->key && !meta_set(&c->tensors, w->key, w->value[i]))
+		if (w->rungs && !meta_set(&c->tensors, "etalon.rung", rungs[i]))
 			return error_set(e, E_MEMORY, w->name, NO_OFFSET, "its metadata");
 		if (!backend_run("cuda", c, e) || !call_bind(&call, c, true, e))
 			return false;
-		int n = errors_of(&call, right, errors);
-		kernel_of(c, kernel, sizeof kernel);
-		found(w->name, w->called[i] ? w->called[i] : kernel, n, errors);
+		print_errors(w->name, w->called[w->rungs ? i : 0], &call, right);
 	}
 	return true;
 }
 
-static bool finish(const char *dir, const struct work *w, struct capture *c, errors_found *found, struct error *e)
+static bool finish(const char *dir, const struct work *w, struct capture *c, struct error *e)
 {
 	struct answer right = { 0 };
 	struct call call;
-	bool ok = reference(&call, c, &right, e) && judge(w, c, &right, found, e) && call_bind(&call, c, true, e)
+	bool ok = reference(&call, c, &right, e) && judge(w, c, &right, e) && call_bind(&call, c, true, e)
 		&& share(dir, w, c, &call, &right, e);
 
 	answer_free(&right);
 	return ok;
 }
 
-bool bench_works(const char *dir, errors_found *found, struct error *e)
+bool bench_works(const char *dir, struct error *e)
 {
 	struct capture all[WORKS] = { 0 };
 	bool ok = true;
@@ -201,7 +192,7 @@ bool bench_works(const char *dir, errors_found *found, struct error *e)
 		if (!made) ok = false, *e = own;
 	}
 	for (int i = 0; ok && i < WORKS; i++) {
-		ok = finish(dir, &works[i], &all[i], found, e);
+		ok = finish(dir, &works[i], &all[i], e);
 		capture_free(&all[i]);
 	}
 	for (int i = 0; i < WORKS; i++) capture_free(&all[i]);

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "compare/bench_gpu_selftest.h"
+#include "bench/gpu_selftest.h"
 
 /* Compares got [batch,s,ld] with alpha AB' + beta C + diagonal below the diagonal, mirrored above;
  * a sum of K products may be wrong by K + 4 roundings of 2^-23 of what is added, and is rounded to F. */

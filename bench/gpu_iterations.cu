@@ -1,7 +1,7 @@
 /* bench-gpu --selftest: the iterations and their traces against double precision on the host. */
 #include <cmath>
 
-#include "compare/bench_gpu_selftest.h"
+#include "bench/gpu_selftest.h"
 
 /* A B [n,k] [k,m], or A B' for turned. */
 static doubles times(const doubles &A, const doubles &B, int n, int k, int m, bool turned = false)

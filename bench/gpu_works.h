@@ -1,0 +1,19 @@
+/* The calls at real sizes that bench-gpu shares with rivals: inputs, what is right, and how far a kernel is from it. */
+#ifndef ETALON_BENCH_GPU_WORKS_H
+#define ETALON_BENCH_GPU_WORKS_H
+
+#include "fixtures/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Runs each rung of each work's op on the work's inputs, prints a row of its errors, |x - y| / |y| of each output, y the
+ * reference in float64, and writes DIR/WORK.safetensors: the inputs "in.NAME", the parameters, and "truth.NAME" for every
+ * output, F64 where the output is F32 and F32 where it is narrower. False and *e: the backend's errors, E_MEMORY, E_OPEN. */
+bool bench_works(const char *dir, struct error *e);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
