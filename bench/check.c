@@ -1,43 +1,40 @@
-/* The memory of a whole check as its call grows: most of a process that judges a call of gated_delta_rule. */
+/* The memory of a whole check as its call grows: most of a process that judges a call of
+ * gated_delta_rule. */
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bench/bench.h"
+#include "bench/call.h"
 #include "compare/verdict.h"
-#include "fixtures/cases.h"
 
-/* A call of T tokens of a head of 16, whose outputs are the reference's in float32, judged. Returns the bytes of its tensors. */
+/* Judges a call of T tokens of a head of 16, whose outputs are the reference's in float32; the
+ * bytes of its tensors. */
 static double judge_call(size_t T)
 {
-	struct case_dim dims[] = { { "T", T }, { "N", 1 }, { "Hk", 1 }, { "Hv", 1 }, { "Dk", 16 }, { "Dv", 16 }, { 0 } };
-	struct test_case k = *case_find("gated_delta_rule", "prefill");
-	struct plan p = plan_plain(&arith_f32, arith_f32.precision);
+	struct case_dim dims[] = DELTA(T, 1, 1, 16);
 	const struct judging how = { 0 };
-	struct capture c;
-	struct call call;
+	struct bench_call k;
 	struct answer a;
 	struct verdict v;
 	struct error e;
 	char name[64];
 	size_t bytes = 0;
 
-	k.dims = dims;
-	if (!case_make(&c, &k, 1, false, &e) || !call_bind(&call, &c, false, &e) || !ref_run(&call, &p, &a, &e))
-		bench_stop("the call");
-	for (int i = 0; call.op->out[i].name; i++) {
-		size_t shape[MAX_RANK], n = call.out_count[i];
-		int rank = call_out_shape(&call, i, shape);
+	bench_bind(&k, "gated_delta_rule", "prefill", dims, "f32");
+	if (!ref_run(&k.call, &k.plan, &a, &e)) bench_stop("the call");
+	for (int i = 0; k.call.op->out[i].name; i++) {
+		size_t shape[MAX_RANK], n = k.call.out_count[i];
+		int rank = call_out_shape(&k.call, i, shape);
 		if (!n) continue;
-		snprintf(name, sizeof name, "out.%s", call.op->out[i].name);
-		struct tensor *t = tensors_add(&c.tensors, name, DT_F32, rank, shape);
+		snprintf(name, sizeof name, "out.%s", k.call.op->out[i].name);
+		struct tensor *t = tensors_add(&k.capture.tensors, name, DT_F32, rank, shape);
 		if (!t) bench_stop("no memory");
 		dtype_store(DT_F32, a.hi[i], n, t->data);
 	}
 	answer_free(&a);
-	if (!judge(&c, &how, &v, &e) || v.outcome != PASS) bench_stop("the verdict");
-	for (size_t i = 0; i < c.tensors.n; i++) bytes += c.tensors.item[i].bytes;
+	if (!judge(&k.capture, &how, &v, &e) || v.outcome != PASS) bench_stop("the verdict");
+	for (size_t i = 0; i < k.capture.tensors.n; i++) bytes += k.capture.tensors.item[i].bytes;
 	return (double)bytes;
 }
 
@@ -56,9 +53,11 @@ static struct row checked(int T, char *name, size_t size)
 		_exit(write(to[1], &bytes, sizeof bytes) != sizeof bytes);
 	}
 	close(to[1]);
-	if (read(to[0], &bytes, sizeof bytes) != sizeof bytes || wait4(child, &status, 0, &used) < 0) bench_stop("a check");
+	if (read(to[0], &bytes, sizeof bytes) != sizeof bytes
+		|| wait4(child, &status, 0, &used) < 0) bench_stop("a check");
 	close(to[0]);
-	return (struct row){ .table = "check", .row = name, .ours = 1024.0 * (double)used.ru_maxrss, .moved = bytes,
+	return (struct row){ .table = "check", .row = name, .ours = 1024.0 * (double)used.ru_maxrss,
+		.moved = bytes,
 		.unit = "B" };
 }
 

@@ -1,15 +1,13 @@
-/* Double-double against its peers: a step of the delta rule, alone and in the op, and a product of matrices; how exact the
- * product is; what a state in the cache saves. On one core. */
+/* Double-double against its peers: a step of the delta rule, alone and in the op, and a product of
+ * matrices; how exact the product is; what a state in the cache saves. On one core. */
 #include <cblas.h>
 #include <mpfr.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/bench.h"
-#include "fixtures/cases.h"
+#include "bench/call.h"
 #include "ref/dd_form.h"
-#include "ref/op.h"
 
 enum { N = BENCH_STATE, M = BENCH_M, L = BENCH_N, K = BENCH_K, HEADS = 128 };
 static double S[2][N * N], vectors[6][2][N], A[2][M * K], B[2][K * L], C[2][M * L];
@@ -29,7 +27,8 @@ static void fill(double *hi, double *lo, size_t n)
 static void step_of(dds s)
 {
 	const struct dd_form *f = dd_form();
-	dds k = vector(0), q = vector(1), v = vector(2), u = vector(3), o = vector(4), scalars = vector(5);
+	dds k = vector(0), q = vector(1), v = vector(2), u = vector(3), o = vector(4),
+		scalars = vector(5);
 
 	f->binary(OP_MUL, s, s, scalars, 0, N * N);
 	f->gemv_t(u, s, k, N, N);
@@ -54,7 +53,8 @@ static void product(void *unused)
 }
 
 /* ---- against the peers ---- */
-static const char step_name[] = "delta-rule step 128 × 128", product_name[] = "product 256 × 256 × 1024";
+static const char step_name[] = "delta-rule step 128 × 128";
+static const char product_name[] = "product 256 × 256 × 1024";
 static const struct versus {
 	const char *what;
 	void (*run)(void *);
@@ -85,10 +85,12 @@ static double goal_on(const struct dd_form *f, double goal)
 /* The own time is taken before and after the rival's, so that both meet the same load. */
 static void measure(const struct versus *v, const struct dd_form *f)
 {
-	double before = bench_time(v->run, NULL), theirs = v->peer ? peer_time(v->peer()) : peer_python("step");
+	double before = bench_time(v->run, NULL);
+	double theirs = v->peer ? peer_time(v->peer()) : peer_python("step");
 	double own = (before + bench_time(v->run, NULL)) / 2;
 
-	row_print((struct row){ .table = "peers", .row = v->what, .way = f->name, .ours = own, .unit = "s",
+	row_print((struct row){ .table = "peers", .row = v->what, .way = f->name, .ours = own,
+		.unit = "s",
 		.rival = v->rival, .theirs = theirs, .ratio = isnan(theirs) ? 0 : theirs / own,
 		.goal = goal_on(f, v->goal) });
 }
@@ -108,47 +110,34 @@ static void peers(void)
 }
 
 /* ---- the op, as etalon runs it ---- */
-enum { OP_TOKENS = 64, OP_HEADS = 4 };
+enum { OP_TOKENS = 64, OP_HEADS = 4, OP_STEPS = OP_TOKENS * OP_HEADS };
 
-static void run_op(void *call)
-{
-	struct plan p = plan_plain(&arith_dd, arith_dd.precision);
-	struct answer a;
-	struct error e;
-
-	if (!ref_run(call, &p, &a, &e)) bench_stop("ref_run");
-	answer_free(&a);
-}
-
-/* A step of a head in the whole op, its norms, gates and inputs with it. Turns, so that the ratio holds still. */
+/* A step of a head in the whole op, its norms, gates and inputs with it. Turns, so that the ratio
+ * holds still. */
 static void op(void)
 {
 	static const struct { const char *name; struct peer (*make)(void); } rivals[] = {
 		{ "MPFR at 128 bits", peer_mpfr_step }, { "float64, OpenBLAS", peer_f64_step }
 	};
-	struct case_dim dims[] = { { "T", OP_TOKENS }, { "N", 1 }, { "Hk", OP_HEADS }, { "Hv", OP_HEADS }, { "Dk", N },
-		{ "Dv", N }, { 0 } };
-	struct test_case k = *case_find("gated_delta_rule", "prefill");
-	struct capture c;
-	struct call call;
-	struct error e;
+	struct case_dim dims[] = DELTA(OP_TOKENS, OP_HEADS, OP_HEADS, N);
+	struct bench_call k;
 
-	k.dims = dims;
-	if (!case_make(&c, &k, 1, false, &e) || !call_bind(&call, &c, false, &e)) bench_stop("gated_delta_rule");
+	bench_bind(&k, "gated_delta_rule", "prefill", dims, "dd");
 	for (size_t i = 0; i < sizeof rivals / sizeof *rivals; i++) {
 		struct peer peer = rivals[i].make();
-		struct bench_pair t = bench_turns(run_op, &call, peer.run, peer.data);
-		row_print((struct row){ .table = "peers", .row = "gated_delta_rule, a step of 64 × 4 heads of 128",
-			.way = dd_form()->name, .ours = t.own / (OP_TOKENS * OP_HEADS), .unit = "s",
-			.rival = rivals[i].name, .theirs = t.other, .ratio = t.ratio * OP_TOKENS * OP_HEADS });
+		struct bench_pair t = bench_turns(bench_run, &k, peer.run, peer.data);
+		row_print((struct row){ .table = "peers",
+			.row = "gated_delta_rule, a step of 64 × 4 heads of 128",
+			.way = dd_form()->name, .ours = t.own / OP_STEPS, .unit = "s",
+			.rival = rivals[i].name, .theirs = t.other, .ratio = t.ratio * OP_STEPS });
 	}
-	capture_free(&c);
+	capture_free(&k.capture);
 }
 
 /* ---- how exact the product is ---- */
 
-/* The largest distance of every 61st element from MPFR's at 256 bits, which holds a sum of so many products exactly, as a
- * share of Σ|a b|. */
+/* The largest distance of every 61st element from MPFR's at 256 bits, which holds a sum of so many
+ * products exactly, as a share of Σ|a b|. */
 static double distance(void)
 {
 	mpfr_t sum, size, a, b;
@@ -164,7 +153,8 @@ static double distance(void)
 			mpfr_mul(a, a, b, MPFR_RNDN), mpfr_add(sum, sum, a, MPFR_RNDN);
 			mpfr_abs(a, a, MPFR_RNDN), mpfr_add(size, size, a, MPFR_RNDN);
 		}
-		mpfr_sub_d(sum, sum, C[0][at], MPFR_RNDN), mpfr_sub_d(sum, sum, C[1][at], MPFR_RNDN);
+		mpfr_sub_d(sum, sum, C[0][at], MPFR_RNDN),
+			mpfr_sub_d(sum, sum, C[1][at], MPFR_RNDN);
 		mpfr_div(sum, sum, size, MPFR_RNDN);
 		worst = fmax(worst, fabs(mpfr_get_d(sum, MPFR_RNDN)));
 	}
@@ -189,9 +179,11 @@ static void accuracy(void)
 	};
 
 	for (size_t i = 0; i < sizeof spreads / sizeof *spreads; i++) {
-		spread(A[0], A[1], M * K, spreads[i].octaves), spread(B[0], B[1], K * L, spreads[i].octaves);
+		spread(A[0], A[1], M * K, spreads[i].octaves),
+			spread(B[0], B[1], K * L, spreads[i].octaves);
 		product(NULL);
-		row_print((struct row){ .table = "accuracy", .row = spreads[i].name, .ours = log2(distance()),
+		row_print((struct row){ .table = "accuracy", .row = spreads[i].name,
+			.ours = log2(distance()),
 			.unit = "log2", .goal = spreads[i].goal });
 	}
 }
@@ -200,20 +192,23 @@ static void accuracy(void)
 static void token(void *states)
 {
 	for (size_t h = 0; h < HEADS; h++)
-		step_of(of((double *)states + 2 * h * N * N, (double *)states + (2 * h + 1) * N * N));
+		step_of(of((double *)states + 2 * h * N * N,
+			(double *)states + (2 * h + 1) * N * N));
 }
 
-/* The reference takes one head after the other through all tokens: what a step costs so, and where each token goes through
- * all heads, whose states no cache holds. */
+/* The reference takes one head after the other through all tokens: what a step costs so, and where
+ * each token goes through all heads, whose states no cache holds. */
 static void locality(void)
 {
 	double *states = calloc(HEADS * 2 * N * N, sizeof *states);
 
 	if (!states) bench_stop("no memory");
 	for (size_t h = 0; h < HEADS; h++) memcpy(states + 2 * h * N * N, S, sizeof S);
-	row_print((struct row){ .table = "locality", .row = "one head after the other: in the second cache", .unit = "s",
+	row_print((struct row){ .table = "locality",
+		.row = "one head after the other: in the second cache", .unit = "s",
 		.ours = bench_time(step, NULL), .moved = sizeof S });
-	row_print((struct row){ .table = "locality", .row = "each token through 128 heads: 32 MiB in all", .unit = "s",
+	row_print((struct row){ .table = "locality",
+		.row = "each token through 128 heads: 32 MiB in all", .unit = "s",
 		.ours = bench_time(token, states) / HEADS, .moved = HEADS * sizeof S });
 	free(states);
 }

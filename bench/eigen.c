@@ -1,4 +1,5 @@
-/* Symmetric eigenvalues and vectors in double-double against MPFR: time, and how far apart the values are. */
+/* Symmetric eigenvalues and vectors in double-double against MPFR: time, and how far apart the
+ * values are. */
 #include <cblas.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -30,7 +31,8 @@ static void distance(const struct ddm *A, struct peer *peer)
 		hi[i] = s.value[i].hi, lo[i] = s.value[i].lo;
 		largest = fmax(largest, fabs(hi[i]));
 	}
-	row_print((struct row){ .table = "eigenvalues", .ours = log2(peer_eigen_apart(peer, hi, lo) / largest),
+	row_print((struct row){ .table = "eigenvalues",
+		.ours = log2(peer_eigen_apart(peer, hi, lo) / largest),
 		.goal = log2(s.bound / largest), .unit = "log2" });
 	spectrum_free(&s);
 }
@@ -52,9 +54,12 @@ int main(void)
 		if (!(*f)->runs()) continue;
 		dd_use(*f);
 		double own = bench_time(solve, &A), theirs = peer_time(peer);
-		row_print((struct row){ .table = "peers", .row = "symmetric eigenvalues and vectors, n = 128",
-			.way = (*f)->name, .ours = own, .unit = "s", .rival = "MPFR, 128 bits: Householder and QL",
-			.theirs = theirs, .ratio = theirs / own, .goal = *f == &dd_avx512 ? 40 : 27 });
+		row_print((struct row){ .table = "peers",
+			.row = "symmetric eigenvalues and vectors, n = 128",
+			.way = (*f)->name, .ours = own, .unit = "s",
+			.rival = "MPFR, 128 bits: Householder and QL", .theirs = theirs,
+			.ratio = theirs / own,
+			.goal = *f == &dd_avx512 ? 40 : 27 });
 	}
 	distance(&A, &peer);
 	ddm_free(&A);

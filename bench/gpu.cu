@@ -17,7 +17,8 @@ static void run_rivals(const std::string &folder)
 	while (from && fgets(line, sizeof line, from))
 		fputs(line, stdout);
 	if (!from || pclose(from) != 0)
-		fprintf(stderr, "bench-gpu: %s failed; rivals that it did not reach are missing\n", command.c_str());
+		fprintf(stderr, "bench-gpu: %s failed; rivals that it did not reach are missing\n",
+			command.c_str());
 }
 
 static void print_device(const cudaDeviceProp &device)
@@ -30,7 +31,8 @@ static void print_device(const cudaDeviceProp &device)
 	if (from)
 		pclose(from);
 	snprintf(to, sizeof to, "%s, %d multiprocessors, driver %s, CUDA %d.%d; median of %d rounds after %d%s", device.name,
-	         device.multiProcessorCount, driver[0] ? driver : "unknown", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10,
+	         device.multiProcessorCount, driver[0] ? driver : "unknown", CUDART_VERSION / 1000,
+	         CUDART_VERSION % 1000 / 10,
 	         ROUNDS, WARM, wgmma_form::overlap ? "" : "; grids do not overlap");
 	note("device", to);
 }
@@ -84,7 +86,8 @@ static int run(const std::string &part, const char *path)
 
 int main(int argc, char **argv)
 {
-	static const char *const parts[] = { "--selftest", "--no-overlap", "--products", "--executor", "--fused", "--rows",
+	static const char *const parts[] = { "--selftest", "--no-overlap", "--products",
+		"--executor", "--fused", "--rows",
 		"--prefill", "--page" };
 	std::string part = argc > 1 ? argv[1] : "";
 	bool known = std::find(std::begin(parts), std::end(parts), part) != std::end(parts);

@@ -12,9 +12,9 @@ newton_schulz_plan polar_express(enum algorithm a);
 /* Every product and the iterations against double precision on the host, a line for each that is
  * wrong and one that counts them. True if none is. */
 bool selftest(cublas &general);
-void test_iterations(cublas &general);
 
-/* Symmetric products and Newton-Schulz. folder: for rivals' files of the latter; empty: none are written. */
+/* Symmetric products and Newton-Schulz. folder: for rivals' files of the latter; empty: none are
+ * written. */
 void bench_products(cublas &general, cudaStream_t stream, const std::string &folder);
 
 void bench_executor();                          /* the executor's decoding step */

@@ -1,5 +1,6 @@
-/* bench-gpu: decoding steps of the executor at Qwen3.5-27B's sizes: 16 key and 48 value heads of 128, data bf16, slots in no
- * order. Times are those of one layer in a step of as many that no cache holds their states. */
+/* bench-gpu: decoding steps of the executor at Qwen3.5-27B's sizes: 16 key and 48 value heads of
+ * 128, data bf16, slots in no order. Times are those of one layer in a step of as many that no
+ * cache holds their states. */
 #include <numeric>
 #include <random>
 
@@ -35,16 +36,18 @@ static struct executor_shape shape_of(int rows, enum dtype state)
 class decoding {
 public:
 	decoding(int rows, enum dtype state)
-		: rows_(rows), s(shape_of(rows, state)), bytes_((size_t)rows * executor_state_bytes(&s)),
+		: rows_(rows), s(shape_of(rows, state)),
+			bytes_((size_t)rows * executor_state_bytes(&s)),
 		  weights_(numbers(s.layers)), y_(rows * s.layers * executor_channels(&s)),
-		  x({ s, { weights_.data(), weights_.data(), weights_.data(), weights_.data() } }), states_(bytes_)
+		  x({ s, { weights_.data(), weights_.data(), weights_.data(), weights_.data() } }),
+		  states_(bytes_)
 	{
 		give(false);
 	}
 	decoding(const decoding &) = delete;
 
-	/* Rows of each mode, with a copy of as many bytes as the states in the same rounds, and with the states changed where
-	 * they are, which is what no decoding can do without. */
+	/* Rows of each mode, with a copy of as many bytes as the states in the same rounds, and
+	 * with the states changed where they are, which is what no decoding can do without. */
 	void measure(const std::string &work)
 	{
 		double one = 2.0 * (double)bytes_ / s.layers;   /* read and written, of one layer */
@@ -56,15 +59,18 @@ public:
 				x.enqueue(rows_, rows_, false);
 			} });
 		ways.push_back({ work, "states in place", one, [&] {
-			launch_on(x.stream(), "change", change, dim3(blocks(bytes_ / sizeof(uint4), 256)), 256, 0,
+			launch_on(x.stream(), "change", change,
+				dim3(blocks(bytes_ / sizeof(uint4), 256)), 256, 0,
 			          states_.as<uint4>());
 		}, "in place" });
 		raced found = race(x.stream(), 2.0 * (double)bytes_, ways, 1, (int)s.layers);
 		for (size_t i = 0; i + 1 < ways.size(); i++)
-			note("all bytes", work, ways[i].kernel, found.us[i], all_bytes() / found.rate, all_bytes(), "B");
+			note("all bytes", work, ways[i].kernel, found.us[i],
+				all_bytes() / found.rate, all_bytes(), "B");
 	}
 
-	/* Refuses with E_VALUE if a mode has other bits than the first: after a step from nothing, y of the next and two slots. */
+	/* Refuses with E_VALUE if a mode has other bits than the first: after a step from nothing,
+	 * y of the next and two slots. */
 	void check_bits()
 	{
 		std::vector<unsigned char> first, now(y_.size() * sizeof y_[0] + 2 * slot_bytes());
@@ -78,7 +84,8 @@ public:
 			}
 			memcpy(now.data(), y_.data(), y_.size() * sizeof y_[0]);
 			for (int slot : { 0, rows_ - 1 }) {
-				unsigned char *to = now.data() + now.size() - (slot ? 1 : 2) * slot_bytes();
+				unsigned char *to = now.data()
+					+ now.size() - (slot ? 1 : 2) * slot_bytes();
 				x.read(slot, to, to + executor_state_bytes(&s));
 			}
 			if (first.empty())
@@ -99,12 +106,14 @@ private:
 
 	void use(const mode &m) { x.decode = m.decode, x.overlap = m.overlap; }
 
-	/* The states of one layer, and all that has to move beside them: rings of q, k and v, x, z and y. */
+	/* The states of one layer, and all that has to move beside them: rings of q, k and v, x, z
+	 * and y. */
 	double all_bytes() const
 	{
 		double C = (double)executor_channels(&s), size = (double)dtype_info[s.data].size;
 
-		return 2.0 * (double)bytes_ / s.layers + rows_ * size * (C * (2 * s.W + 1) + 2.0 * s.Hv * s.Dv);
+		return 2.0 * (double)bytes_ / s.layers
+			+ rows_ * size * (C * (2 * s.W + 1) + 2.0 * s.Hv * s.Dv);
 	}
 
 	/* For `layers` layers' taps. */
@@ -122,13 +131,16 @@ private:
 	/* Slots in no order, or read from nowhere; x, z, a and b normal numbers. */
 	void give(bool fresh)
 	{
-		std::vector<int32_t> slots(rows_), none(rows_, -1), kinds(rows_, ROW_DECODE), cuts(rows_ + 1), position(rows_, 9);
+		std::vector<int32_t> slots(rows_), none(rows_, -1), kinds(rows_, ROW_DECODE),
+			cuts(rows_ + 1), position(rows_, 9);
 		std::vector<float> drawn = numbers(s.layers);
 		std::vector<uint16_t> in(y_.size());
 		const int32_t *slot = slots.data(), *from = fresh ? none.data() : slot;
-		struct executor_step step = { rows_, rows_, rows_, kinds.data(), cuts.data(), from, slot, from, slot,
+		struct executor_step step = { rows_, rows_, rows_, kinds.data(), cuts.data(), from,
+			slot, from, slot,
 			position.data() };
-		struct executor_data all = { in.data(), in.data(), in.data(), in.data(), y_.data() };
+		struct executor_data all = { in.data(), in.data(), in.data(), in.data(),
+			y_.data() };
 
 		for (size_t i = 0; i < in.size(); i++) {
 			double v = drawn[(i * 31 + i / drawn.size()) % drawn.size()];
@@ -154,7 +166,8 @@ void bench_executor()
 		for (int rows : { 1, 16, 64, 256 }) {
 			decoding d(rows, state);
 
-			d.measure((state == DT_F32 ? "decode_f32_" : "decode_bf16_") + std::to_string(rows));
+			d.measure((state == DT_F32 ? "decode_f32_" : "decode_bf16_")
+				+ std::to_string(rows));
 			if (rows <= 16)
 				d.check_bits();
 		}

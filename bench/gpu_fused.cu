@@ -1,6 +1,6 @@
-/* bench-gpu: fused small kernels against a copy of as many bytes and against the kernels that they replace, at
- * Qwen3.5-27B's sizes in bf16. Launches repeat on the same buffers: up to some 1000 tokens the cache holds them, in a
- * copy and in the kernels alike. */
+/* bench-gpu: fused small kernels against a copy of as many bytes and against the kernels that they
+ * replace, at Qwen3.5-27B's sizes in bf16. Launches repeat on the same buffers: up to some 1000
+ * tokens the cache holds them, in a copy and in the kernels alike. */
 #include <cstring>
 #include <numeric>
 
@@ -12,8 +12,10 @@
 
 enum { HIDDEN = 5120, HQ = 24, HK = 4, HEAD = 256, PAIRS = 32, ROWS = 4096 };
 
-/* What stands for the view, the chunk and the two copies of eager code. qg [T Hq,2,D] -> q, gate [T Hq,D] */
-static __global__ void __launch_bounds__(256) split(const bf16 *qg, bf16 *q, bf16 *gate, size_t pieces)
+/* What stands for the view, the chunk and the two copies of eager code. qg [T Hq,2,D] -> q, gate
+ * [T Hq,D] */
+static __global__ void __launch_bounds__(256) split(const bf16 *qg, bf16 *q, bf16 *gate,
+	size_t pieces)
 {
 	constexpr int V = 8, EACH = HEAD / V;
 	size_t i = (size_t)blockIdx.x * 256 + threadIdx.x;
@@ -31,7 +33,8 @@ static void bench_norms(cudaStream_t s)
 	double bytes = 2.0 * (double)n;
 	buffer x = drawn(n, 1, 1), residual = drawn(n, 4, 2), weight = drawn(HIDDEN, 0.2f, 3);
 	buffer y(n * sizeof(bf16)), out(n * sizeof(bf16)), scale(ROWS * sizeof(float));
-	row_norm<bf16> m = { x.as<bf16>(), residual.as<bf16>(), nullptr, weights(weight), y.as<bf16>(), out.as<bf16>(), ROWS,
+	row_norm<bf16> m = { x.as<bf16>(), residual.as<bf16>(), nullptr, weights(weight),
+		y.as<bf16>(), out.as<bf16>(), ROWS,
 	                     HIDDEN, 1e-6f, 1 };
 	row_norm<bf16> alone = m;
 	quantised_norm<bf16> q = { m, y.as<uint8_t>(), scale.as<float>(), 0x1p-18f };
@@ -42,59 +45,58 @@ static void bench_norms(cudaStream_t s)
 		{ "norm_residual", "rmsnorm_held", 4 * bytes, [&] { norm_rows(s, m, NORM_HELD); } },
 		{ "norm", "rmsnorm", 2 * bytes, [&] { norm_rows(s, alone, NORM_PIECES); } },
 		{ "norm", "rmsnorm_held", 2 * bytes, [&] { norm_rows(s, alone, NORM_HELD); } },
-		{ "norm_fp8", "rmsnorm_fp8_block", 3.5 * bytes, [&] { quantise_rows(s, q, FP8_BLOCK); } },
-		{ "norm_fp8", "rmsnorm_fp8_held", 3.5 * bytes, [&] { quantise_rows(s, q, FP8_HELD); } },
+		{ "norm_fp8", "rmsnorm_fp8_block", 3.5 * bytes,
+			[&] { quantise_rows(s, q, FP8_BLOCK); } },
+		{ "norm_fp8", "rmsnorm_fp8_held", 3.5 * bytes,
+			[&] { quantise_rows(s, q, FP8_HELD); } },
 	});
 }
 
-/* The five kernels hand q and k on in bf16: q1, k1 before their turn and q1 of the split before its norm. */
+/* The five kernels hand q and k on in bf16: q1, k1 before their turn and q1 of the split before
+ * its norm. */
 static void bench_heads(cudaStream_t s, size_t T)
 {
-	size_t nq = T * HQ * HEAD, nk = T * HK * HEAD, q_bytes = nq * sizeof(bf16), k_bytes = nk * sizeof(bf16);
-	double two_q = 2.0 * (double)q_bytes, two_k = 2.0 * (double)k_bytes, fused = 2 * two_q + two_k;
-	buffer qg = drawn(2 * nq, 1, 1), k = drawn(nk, 1, 2), wq = drawn(HEAD, 0.2f, 3), wk = drawn(HEAD, 0.2f, 4);
+	size_t nq = T * HQ * HEAD, nk = T * HK * HEAD, q_bytes = nq * sizeof(bf16),
+		k_bytes = nk * sizeof(bf16);
+	double two_q = 2.0 * (double)q_bytes, two_k = 2.0 * (double)k_bytes,
+		fused = 2 * two_q + two_k;
+	buffer qg = drawn(2 * nq, 1, 1), k = drawn(nk, 1, 2), wq = drawn(HEAD, 0.2f, 3),
+		wk = drawn(HEAD, 0.2f, 4);
 	buffer q(q_bytes), k_out(k_bytes), gate(q_bytes), q1(q_bytes), q2(q_bytes), k1(k_bytes);
 	std::vector<int64_t> place(T);
 	std::iota(place.begin(), place.end(), 0);
 	buffer positions = uploaded(place), half_turns = uploaded(turning(PAIRS, 1e7));
 	const int64_t *at = positions.as<int64_t>();
 	const double *turns = half_turns.as<double>();
-	token_heads<bf16> m = { qg.as<bf16>(), k.as<bf16>(), weights(wq), weights(wk), at, turns, q.as<bf16>(), k_out.as<bf16>(),
+	token_heads<bf16> m = { qg.as<bf16>(), k.as<bf16>(), weights(wq), weights(wk), at, turns,
+		q.as<bf16>(), k_out.as<bf16>(),
 	                        gate.as<bf16>(), HQ, HK, HEAD, PAIRS, 1e-6f };
-	row_norm<bf16> norm_q = { q1.as<bf16>(), nullptr, nullptr, weights(wq), q2.as<bf16>(), nullptr, T * HQ, HEAD, 1e-6f, 1 };
-	row_norm<bf16> norm_k = { k.as<bf16>(), nullptr, nullptr, weights(wk), k1.as<bf16>(), nullptr, T * HK, HEAD, 1e-6f, 1 };
+	row_norm<bf16> norm_q = { q1.as<bf16>(), nullptr, nullptr, weights(wq), q2.as<bf16>(),
+		nullptr, T * HQ, HEAD, 1e-6f, 1 };
+	row_norm<bf16> norm_k = { k.as<bf16>(), nullptr, nullptr, weights(wk), k1.as<bf16>(),
+		nullptr, T * HK, HEAD, 1e-6f, 1 };
 	rotation<bf16> turn_q = { q2.as<bf16>(), at, turns, q.as<bf16>(), HQ, HEAD, PAIRS };
 	rotation<bf16> turn_k = { k1.as<bf16>(), at, turns, k_out.as<bf16>(), HK, HEAD, PAIRS };
 	std::string work = "heads_" + std::to_string(T);
-	auto five = [&](enum rope_rung turn) -> std::vector<way> {
-		return {
-			{ work, "split q | gate", 2 * two_q, [&] {
-				launch_on(s, "split", split, blocks(nq / 4, 256), 256, 0, qg.as<const bf16>(), q1.as<bf16>(),
-				          gate.as<bf16>(), nq / 4);
-			}, "part" },
-			{ work, "norm q", two_q, [&] { norm_rows(s, norm_q, NORM_HELD); }, "part" },
-			{ work, "norm k", two_k, [&] { norm_rows(s, norm_k, NORM_HELD); }, "part" },
-			{ work, "turn q", two_q, [&, turn] { turn_rows(s, turn_q, T, false, turn); }, "part" },
-			{ work, "turn k", two_k, [&, turn] { turn_rows(s, turn_k, T, false, turn); }, "part" },
+	auto five = [&](enum rope_rung turn) {
+		return [&, turn] {
+			launch_on(s, "split", split, blocks(nq / 4, 256), 256, 0,
+				qg.as<const bf16>(), q1.as<bf16>(), gate.as<bf16>(),
+			          nq / 4);
+			norm_rows(s, norm_q, NORM_HELD), norm_rows(s, norm_k, NORM_HELD);
+			turn_rows(s, turn_q, T, false, turn), turn_rows(s, turn_k, T, false, turn);
 		};
-	};
-	const std::vector<way> plain = five(ROPE_TOKEN), best = five(ROPE_WARP);
-	auto all = [](const std::vector<way> &list) {
-		for (const way &w : list)
-			w.once();
 	};
 	way one = { work, "qk_norm_rope_warp", fused, [&] { norm_and_turn(s, m, T, HEADS_WARP); } };
 	way two = { work, "qk_norm_rope_pair", fused, [&] { norm_and_turn(s, m, T, HEADS_PAIR); } };
 	bool pairs = !strcmp(norm_and_turn(s, m, T, HEADS_BEST), "qk_norm_rope_pair");
-	std::vector<way> list = {
-		{ work, "five kernels", 2 * fused, [&] { all(plain); } },
-		{ work, "five kernels, turn by warps", 2 * fused, [&] { all(best); } },
+
+	race(s, fused, {
+		{ work, "five kernels", 2 * fused, five(ROPE_TOKEN) },
+		{ work, "five kernels, turn by warps", 2 * fused, five(ROPE_WARP) },
 		{ work, "qk_norm_rope_block", fused, [&] { norm_and_turn(s, m, T, HEADS_BLOCK); } },
 		pairs ? one : two, pairs ? two : one,           /* the last is the one that is taken */
-	};
-
-	list.insert(list.end(), plain.begin(), plain.end());
-	race(s, fused, list);
+	});
 }
 
 void bench_fused(cudaStream_t stream)

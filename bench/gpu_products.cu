@@ -1,8 +1,10 @@
-/* bench-gpu: Newton-Schulz in f16 with our symmetric product against the same with cuBLAS only. The two take turns. */
+/* bench-gpu: Newton-Schulz in f16 with our symmetric product against the same with cuBLAS only.
+ * The two take turns. */
 #include <cmath>
 
 #include "bench/gpu.h"
 #include "bench/gpu_timed.cuh"
+#include "bench/gpu_works.h"
 #include "fixtures/tensor.h"
 
 enum { PRODUCTS = 10 };         /* in one timed graph */
@@ -14,63 +16,50 @@ newton_schulz_plan polar_express(enum algorithm a)
 		{ 3.911484868135431f, -2.5464635929060884f, 0.4268988319673074f },
 		{ 3.760657955697423f, -2.512819018216563f, 0.4323647349070073f },
 		{ 3.160399673686287f, -2.149649518898498f, 0.3996366907664389f },
-		{ 2.1910971618617303f, -1.441662010214663f, 0.328146487623155f } }, std::vector<bool>(5), 1e-7f };
+		{ 2.1910971618617303f, -1.441662010214663f, 0.328146487623155f } },
+			std::vector<bool>(5), 1e-7f };
 
 	plan.restart[2] = a == GRAM;
 	return plan;
 }
 
-/* ---- input and errors ---- */
+/* ---- errors ---- */
 
-enum { SUMS = 1024 };
-
-/* sums[block] of (x - y)^2, y NULL: the unit matrix of `columns` columns; norm: of y^2 instead. */
-static __global__ void sum_differences(const float *x, const float *y, size_t count, int columns, bool norm, double *sums)
+static std::vector<float> on_host(const buffer &b)
 {
-	__shared__ double part[256];
-	double sum = 0;
+	std::vector<float> x(b.bytes() / sizeof(float));
 
-	for (size_t i = (size_t)blockIdx.x * 256 + threadIdx.x; i < count; i += (size_t)SUMS * 256) {
-		double one = y ? y[i] : i / columns == i % columns, d = norm ? one : x[i] - one;
-		sum += d * d;
-	}
-	part[threadIdx.x] = sum;
-	__syncthreads();
-	for (int half = 128; half; half /= 2) {
-		if (threadIdx.x < half)
-			part[threadIdx.x] += part[threadIdx.x + half];
-		__syncthreads();
-	}
-	if (threadIdx.x == 0)
-		sums[blockIdx.x] = part[0];
+	b.download(x.data());
+	return x;
 }
 
-static double norm_of(const float *x, const float *y, size_t count, int columns, bool norm)
+/* |y - right| / |right| of numbers, and |y y' - I| / sqrt(n), Frobenius norms; y [n,m]. */
+static double distance(const buffer &y, const buffer &right)
 {
-	buffer sums(sizeof(double) * SUMS);
-	std::vector<double> list(SUMS);
-	double sum = 0;
+	std::vector<float> a = on_host(y), b = on_host(right);
+	double apart = 0, size = 0;
 
-	sum_differences<<<SUMS, 256>>>(x, y, count, columns, norm, sums.as<double>());
-	check(cudaGetLastError(), "sum_differences");
-	sums.download(list.data());
-	for (double part : list)
-		sum += part;
-	return sqrt(sum);
+	for (size_t i = 0; i < a.size(); i++) {
+		double d = (double)a[i] - (double)b[i];
+		apart += d * d, size += (double)b[i] * (double)b[i];
+	}
+	return sqrt(apart / size);
 }
 
-/* |y - right| / |right|, and |y y' - I| / sqrt(n), Frobenius norms; y [n,m]. */
-struct errors { double distance, orthogonality; };
-
-static errors errors_of(const buffer &y, const buffer &right, int n, int m, cublas &general)
+static double orthogonality(const buffer &y, int n, int m, cublas &general)
 {
-	size_t count = (size_t)n * m;
-	const float *a = y.as<const float>(), *b = right.as<const float>();
+	const float *a = y.as<const float>();
 	buffer gram(sizeof(float) * n * n);
+	double apart = 0;
 
-	general.multiply<float>({ n, n, m, m, m, n, 1, true }, 1, a, a, 0, nullptr, gram.as<float>(), nullptr);
-	return { norm_of(a, b, count, m, false) / norm_of(a, b, count, m, true),
-	         norm_of(gram.as<const float>(), nullptr, (size_t)n * n, n, false) / sqrt(n) };
+	general.multiply<float>({ n, n, m, m, m, n, 1, true }, 1, a, a, 0, nullptr,
+		gram.as<float>(), nullptr);
+	std::vector<float> g = on_host(gram);
+	for (size_t i = 0; i < g.size(); i++) {
+		double d = (double)g[i] - (i / n == i % n);
+		apart += d * d;
+	}
+	return sqrt(apart / n);
 }
 
 /* ---- one shape ---- */
@@ -86,8 +75,8 @@ struct bench {
 /* "1024x4096" */
 static std::string sized(int n, int m) { return std::to_string(n) + "x" + std::to_string(m); }
 
-/* A A' of A [n,K] by cuBLAS and by every form: the symmetric product in its two uses. The form that is chosen is a kernel of
- * the work, the others are forms. */
+/* A A' of A [n,K] by cuBLAS and by every form: the symmetric product in its two uses. The form
+ * that is chosen is a kernel of the work, the others are forms. */
 static void bench_product(bench &b, int K)
 {
 	int n = b.n;
@@ -97,21 +86,24 @@ static void bench_product(bench &b, int K)
 	double operations = 2.0 * n * n * K;
 	std::vector<const symmetric_form<f16> *> forms;
 	std::vector<job> jobs = { { [&] {
-		b.general.multiply<f16>({ n, n, K, K, K, n, 1, true }, 1, A, A, 0, nullptr, full.as<f16>(), b.stream);
+		b.general.multiply<f16>({ n, n, K, K, K, n, 1, true }, 1, A, A, 0, nullptr,
+			full.as<f16>(), b.stream);
 	} } };
 
 	for (const auto &f : symmetric_forms<f16>())
 		if (!f.hopper || limits().hopper) {
 			const symmetric_form<f16> *form = &f;
 			forms.push_back(form);
-			jobs.push_back({ [&p, &b, form] { multiply_symmetric(p, b.stream, form); } });
+			jobs.push_back({ [&p, &b, form] { multiply_symmetric(p, b.stream,
+				form); } });
 		}
 	std::vector<double> t = times_of(b.stream, jobs, PRODUCTS);
 	std::string work = "symmetric_" + sized(n, K);
 	b.best_rate = fmax(b.best_rate, operations / t[0]);
 	note("kernel", work, "cuBLAS, full", t[0], t[0], operations, "flop");
 	for (size_t i = 0; i < forms.size(); i++)
-		note(forms[i] == &best_form(p) ? "kernel" : "form", work, forms[i]->name, t[i + 1], t[0] / 2, operations / 2, "flop");
+		note(forms[i] == &best_form(p) ? "kernel" : "form", work, forms[i]->name, t[i + 1],
+			t[0] / 2, operations / 2, "flop");
 }
 
 /* Operations of the iteration: in symmetric products (in full) and in general ones. gram: X X'
@@ -135,31 +127,34 @@ static void bench_iteration(bench &b, enum algorithm a, const buffer &right)
 	newton_schulz<f16> theirs(plan, b.n, b.m, 1, b.general, CUBLAS_ONLY, b.stream);
 	buffer y(sizeof(float) * b.n * b.m);
 	operand x = { b.x.as<const void>(), DT_F16 };
-	std::vector<double> t = times_of(b.stream, { { [&] { theirs.iterate(); }, [&] { theirs.load(x); } },
-	                                             { [&] { ours.iterate(); }, [&] { ours.load(x); } } });
+	std::vector<double> t = times_of(b.stream, {
+		{ [&] { theirs.iterate(); }, [&] { theirs.load(x); } },
+		{ [&] { ours.iterate(); }, [&] { ours.load(x); } },
+	});
 	count operations = operations_of(a, b.n, b.m);
 
 	for (newton_schulz<f16> *w : { &theirs, &ours }) {
 		bool own = w == &ours;
 		double needed = operations.symmetric / (own ? 2 : 1) + operations.general;
-		std::string work = "schulz_" + sized(b.n, b.m), kernel = a == STANDARD ? "standard, " : "gram, ";
+		std::string work = "schulz_" + sized(b.n, b.m);
+		std::string kernel = a == STANDARD ? "standard, " : "gram, ";
 		char error[32];
 
 		w->answer({ y.as<void>(), DT_F32 });
 		check(cudaDeviceSynchronize(), "answer");
-		errors e = errors_of(y, right, b.n, b.m, b.general);
 		kernel += own ? "ours" : "cuBLAS";
-		snprintf(error, sizeof error, "%.3e", e.distance);
+		snprintf(error, sizeof error, "%.3e", distance(y, right));
 		note("kernel", work, kernel, t[own], needed / b.best_rate, needed, "flop");
 		note("error", work, kernel, 0, 0, 0, "", error);
-		note("orthogonality", work, kernel, e.orthogonality);
+		note("orthogonality", work, kernel, orthogonality(y, b.n, b.m, b.general));
 	}
 }
 
 /* The standard iteration in f32 by cuBLAS: what errors are measured from. */
 static void iterate_in_f32(const bench &b, buffer &y)
 {
-	newton_schulz<float> work(polar_express(STANDARD), b.n, b.m, 1, b.general, CUBLAS_ONLY, b.stream);
+	newton_schulz<float> work(polar_express(STANDARD), b.n, b.m, 1, b.general, CUBLAS_ONLY,
+		b.stream);
 
 	work.load({ b.x.as<const void>(), DT_F16 });
 	work.iterate();
@@ -170,19 +165,15 @@ static void iterate_in_f32(const bench &b, buffer &y)
 /* x and y32 as a file for rivals. */
 static void share(const bench &b, const buffer &right, const std::string &folder)
 {
-	std::string path = folder + "/schulz_" + sized(b.n, b.m) + ".safetensors", list;
+	std::string path = folder + "/schulz_" + sized(b.n, b.m) + ".safetensors";
 	size_t shape[] = { (size_t)b.n, (size_t)b.m };
 	tensors file = {};
 	struct error e;
-	tensor *x = tensors_add(&file, "in.x", DT_F16, 2, shape), *y = x ? tensors_add(&file, "truth.y", DT_F32, 2, shape) : nullptr;
-	char row[128];
+	bool room = tensors_add(&file, "in.x", DT_F16, 2, shape)
+		&& tensors_add(&file, "truth.y", DT_F32, 2, shape);
 
-	for (const polynomial &h : polar_express(STANDARD).coefficients) {
-		snprintf(row, sizeof row, "%s[%.9g, %.9g, %.9g]", list.empty() ? "" : ", ", (double)h.a, (double)h.b, (double)h.c);
-		list += row;
-	}
-	list = "{\"coefficients\": [" + list + "]}";
-	if (!y || !meta_set(&file, "etalon.op", "newton_schulz") || !meta_set(&file, "etalon.params", list.c_str()))
+	if (!room || !meta_set(&file, "etalon.op", "newton_schulz")
+		|| !meta_set(&file, "etalon.params", "{\"coefficients\": " POLAR_EXPRESS "}"))
 		refuse(E_MEMORY, path.c_str(), "no memory");
 	b.x.download(tensors_find(&file, "in.x")->data);
 	right.download(tensors_find(&file, "truth.y")->data);
@@ -198,7 +189,8 @@ void bench_products(cublas &general, cudaStream_t stream, const std::string &fol
 	std::vector<bench> list;
 
 	for (auto [n, m] : shapes) {
-		list.push_back({ general, stream, n, m, drawn<f16>((size_t)n * m, 1, 0, m, 0.01f), 0 });
+		list.push_back({ general, stream, n, m, drawn<f16>((size_t)n * m, 1, 0, m, 0.01f),
+			0 });
 		bench_product(list.back(), n);
 		bench_product(list.back(), m);
 	}
@@ -209,7 +201,7 @@ void bench_products(cublas &general, cudaStream_t stream, const std::string &fol
 		if (!folder.empty())
 			share(b, right, folder);
 		note("orthogonality", "schulz_" + sized(b.n, b.m), "standard, f32",
-		     errors_of(right, right, b.n, b.m, general).orthogonality);
+		     orthogonality(right, b.n, b.m, general));
 		for (enum algorithm a : { STANDARD, GRAM })
 			bench_iteration(b, a, right);
 	}

@@ -1,5 +1,6 @@
-/* bench-gpu: the kernels that go over rows and replace no others: gated norm and product, turn, convolution, Muon's
- * elementwise part; at Qwen3.5-27B's sizes in bf16, against a copy of as many bytes. */
+/* bench-gpu: the kernels that go over rows and replace no others: gated norm and product, turn,
+ * convolution, Muon's elementwise part; at Qwen3.5-27B's sizes in bf16, against a copy of as many
+ * bytes. */
 #include <numeric>
 
 #include "bench/gpu.h"
@@ -10,7 +11,8 @@
 #include "gpu/rmsnorm.cuh"
 #include "gpu/rope.cuh"
 
-enum { T = 4096, HEADS = 48, WIDTH = 128, ATTENTION = 6144, EXPERT = 2048, Q_HEADS = 24, Q_WIDTH = 256, CHANNELS = 10240, TAPS = 4 };
+enum { T = 4096, HEADS = 48, WIDTH = 128, ATTENTION = 6144, EXPERT = 2048, Q_HEADS = 24,
+	Q_WIDTH = 256, CHANNELS = 10240, TAPS = 4 };
 
 static buffer room(size_t n) { return buffer(n * sizeof(bf16)); }
 
@@ -18,8 +20,10 @@ static void bench_gated_norm(cudaStream_t s)
 {
 	size_t n = (size_t)T * HEADS * WIDTH;
 	double bytes = 6.0 * (double)n;
-	buffer x = drawn(n, 1, 1), gate = drawn(n, 1.5f, 2), weight = drawn(WIDTH, 0.2f, 3), y = room(n);
-	row_norm<bf16> m = { x.as<bf16>(), nullptr, gate.as<bf16>(), weights(weight), y.as<bf16>(), nullptr, (size_t)T * HEADS,
+	buffer x = drawn(n, 1, 1), gate = drawn(n, 1.5f, 2), weight = drawn(WIDTH, 0.2f, 3),
+		y = room(n);
+	row_norm<bf16> m = { x.as<bf16>(), nullptr, gate.as<bf16>(), weights(weight), y.as<bf16>(),
+		nullptr, (size_t)T * HEADS,
 	                     WIDTH, 1e-6f, 0 };
 
 	race(s, bytes, {
@@ -28,7 +32,8 @@ static void bench_gated_norm(cudaStream_t s)
 	});
 }
 
-static void bench_gates(cudaStream_t s, const char *work, const char *best, const gated_rows<bf16> &m, double bytes)
+static void bench_gates(cudaStream_t s, const char *work, const char *best,
+	const gated_rows<bf16> &m, double bytes)
 {
 	race(s, bytes, {
 		{ work, "gated_product", bytes, [&] { gate_rows(s, m, GATED_SINGLE); } },
@@ -40,14 +45,17 @@ static void bench_gates(cudaStream_t s, const char *work, const char *best, cons
 static void bench_gated_products(cudaStream_t s)
 {
 	size_t n = (size_t)T * ATTENTION, few = (size_t)T * EXPERT;
-	buffer x = drawn(n, 1, 1), gate = drawn(n, 2, 2), hidden = drawn(few, 1, 3), weight = drawn(EXPERT, 0.03f, 4);
+	buffer x = drawn(n, 1, 1), gate = drawn(n, 2, 2), hidden = drawn(few, 1, 3),
+		weight = drawn(EXPERT, 0.03f, 4);
 	buffer addend = drawn(few, 1, 5), y = room(n);
 
 	bench_gates(s, "gated_attention", "gated_product_flat",
-	            { x.as<bf16>(), gate.as<bf16>(), nullptr, nullptr, nullptr, y.as<bf16>(), T, ATTENTION, ATTENTION, 0 },
+	            { x.as<bf16>(), gate.as<bf16>(), nullptr, nullptr, nullptr, y.as<bf16>(), T,
+	            	ATTENTION, ATTENTION, 0 },
 	            6.0 * (double)n);
 	bench_gates(s, "gated_expert", "gated_product_held",
-	            { x.as<bf16>(), nullptr, hidden.as<bf16>(), weight.as<bf16>(), addend.as<bf16>(), y.as<bf16>(), T, EXPERT, 1,
+	            { x.as<bf16>(), nullptr, hidden.as<bf16>(), weight.as<bf16>(),
+	            	addend.as<bf16>(), y.as<bf16>(), T, EXPERT, 1,
 	              EXPERT }, 8.0 * (double)few);
 }
 
@@ -59,7 +67,8 @@ static void bench_turn(cudaStream_t s)
 	std::vector<int64_t> place(T);
 	std::iota(place.begin(), place.end(), 0);
 	buffer positions = uploaded(place), half_turns = uploaded(turning(32, 1e7));
-	rotation<bf16> m = { x.as<bf16>(), positions.as<int64_t>(), half_turns.as<double>(), y.as<bf16>(), Q_HEADS, Q_WIDTH, 32 };
+	rotation<bf16> m = { x.as<bf16>(), positions.as<int64_t>(), half_turns.as<double>(),
+		y.as<bf16>(), Q_HEADS, Q_WIDTH, 32 };
 
 	race(s, bytes, {
 		{ "rope", "rope", bytes, [&] { turn_rows(s, m, T, false, ROPE_TOKEN); } },
@@ -71,12 +80,15 @@ static void bench_convolution(cudaStream_t s)
 {
 	size_t n = (size_t)T * CHANNELS, history = CHANNELS * (TAPS - 1);
 	double bytes = 4.0 * (double)n;
-	buffer x = drawn(n, 1, 1), weight = drawn(CHANNELS * TAPS, 0.5f, 2), state = drawn(history, 1, 3), y = room(n);
+	buffer x = drawn(n, 1, 1), weight = drawn(CHANNELS * TAPS, 0.5f, 2),
+		state = drawn(history, 1, 3), y = room(n);
 	buffer last = room(history), cuts = uploaded(std::vector<int64_t>{ 0, T });
-	conv<bf16> m = { x.as<bf16>(), weights(weight), {}, weights(state), y.as<bf16>(), { last.as<void>(), DT_BF16 },
+	conv<bf16> m = { x.as<bf16>(), weights(weight), {}, weights(state), y.as<bf16>(),
+		{ last.as<void>(), DT_BF16 },
 	                 cuts.as<int64_t>(), 1, CHANNELS, T, true };
 
-	race(s, bytes, { { "convolution", "causal_conv1d prefill", bytes, [&] { convolve(m, TAPS, false, s); } } });
+	race(s, bytes, { { "convolution", "causal_conv1d prefill", bytes,
+		[&] { convolve(m, TAPS, false, s); } } });
 }
 
 /* All but the iteration, which bench/gpu_products.cu times. */
@@ -84,11 +96,14 @@ static void bench_muon(cudaStream_t s)
 {
 	size_t n = (size_t)2048 * 8192;
 	double bytes = 7.0 * (double)n * sizeof(float);
-	buffer W(n * sizeof(float)), G(n * sizeof(float)), V(n * sizeof(float)), U(n * sizeof(float)), O(n * sizeof(float));
+	buffer W(n * sizeof(float)), G(n * sizeof(float)), V(n * sizeof(float)),
+		U(n * sizeof(float)), O(n * sizeof(float));
 	for (buffer *b : { &W, &G, &V, &O })
 		check(cudaMemset(b->as<void>(), 0x3a, n * sizeof(float)), "cudaMemset");        /* some 7e-4 */
-	muon m = { { W.as<void>(), DT_F32 }, { G.as<void>(), DT_F32 }, { V.as<void>(), DT_F32 }, { W.as<void>(), DT_F32 },
-	           { V.as<void>(), DT_F32 }, U.as<float>(), O.as<float>(), 8192, 0.02f, 0.95f, 0.1f, true, RMS_SCALE };
+	muon m = { { W.as<void>(), DT_F32 }, { G.as<void>(), DT_F32 }, { V.as<void>(), DT_F32 },
+		{ W.as<void>(), DT_F32 },
+	           { V.as<void>(), DT_F32 }, U.as<float>(), O.as<float>(), 8192, 0.02f, 0.95f, 0.1f,
+	           	true, RMS_SCALE };
 
 	race(s, bytes, { { "muon_2048x8192", "muon_step", bytes, [&] {
 		enqueue_momentum(s, m, n), enqueue_step(s, m, 0, n, 18);

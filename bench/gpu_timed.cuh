@@ -1,4 +1,5 @@
-/* Medians of times of work on a stream, replayed as CUDA graphs, several kinds of work taking turns; and rows of them. */
+/* Medians of times of work on a stream, replayed as CUDA graphs, several kinds of work taking
+ * turns; and rows of them. */
 #ifndef ETALON_BENCH_GPU_TIMED_CUH
 #define ETALON_BENCH_GPU_TIMED_CUH
 
@@ -15,7 +16,8 @@ enum { WARM = 3, ROUNDS = 15 };
 /* A graph of work of which the part between begin() and end() is timed. */
 class timed {
 public:
-	timed(cudaStream_t stream, const std::function<void()> &before, const std::function<void()> &work)
+	timed(cudaStream_t stream, const std::function<void()> &before,
+		const std::function<void()> &work)
 		: stream_(stream)
 	{
 		cudaGraph_t graph;
@@ -63,7 +65,8 @@ private:
 struct job { std::function<void()> work, before = [] { }; };
 
 /* Median microseconds of one of `launches` in a graph, of each job, all taking turns. */
-inline std::vector<double> times_of(cudaStream_t stream, const std::vector<job> &jobs, int launches = 1)
+inline std::vector<double> times_of(cudaStream_t stream, const std::vector<job> &jobs,
+	int launches = 1)
 {
 	std::list<timed> graphs;
 	std::vector<std::vector<double>> times(jobs.size());
@@ -91,16 +94,18 @@ inline std::vector<double> times_of(cudaStream_t stream, const std::vector<job> 
 }
 
 /* errors: |x - y| / |y| of each output, blanks between. */
-inline void note(const char *table, const std::string &row, const std::string &way = "", double us = 0, double floor = 0,
+inline void note(const char *table, const std::string &row, const std::string &way = "",
+	double us = 0, double floor = 0,
                  double moved = 0, const char *unit = "", const std::string &errors = "")
 {
-	row_print({ table, row.c_str(), way.c_str(), us, floor, moved, unit, "", 0, 0, 0, errors.c_str() });
+	row_print({ table, row.c_str(), way.c_str(), us, floor, moved, unit, "", 0, 0, 0,
+		errors.c_str() });
 }
 
 /* ---- kernels that move bytes, against a copy of as many ---- */
 
-/* One way of doing a work; bytes that it must move, each input read and each output written once. The last of a work stands
- * beside its rivals. */
+/* One way of doing a work; bytes that it must move, each input read and each output written once.
+ * The last of a work stands beside its rivals. */
 struct way {
 	std::string work, kernel;
 	double bytes;
@@ -108,10 +113,12 @@ struct way {
 	const char *table = "kernel";
 };
 
-/* Rows of all ways and, in the same rounds, of a copy that moves `bytes`. A graph has `launches` of a way, and each is `parts`
- * times the way's work. Returns microseconds of each way and bytes that the copy moves in one. */
+/* Rows of all ways and, in the same rounds, of a copy that moves `bytes`. A graph has `launches`
+ * of a way, and each is `parts` times the way's work. Returns microseconds of each way and bytes
+ * that the copy moves in one. */
 struct raced { std::vector<double> us; double rate; };
-inline raced race(cudaStream_t stream, double bytes, const std::vector<way> &ways, int launches = 8, int parts = 1)
+inline raced race(cudaStream_t stream, double bytes, const std::vector<way> &ways, int launches = 8,
+	int parts = 1)
 {
 	size_t half = (size_t)bytes / 2;
 	buffer from(half), to(half);
@@ -121,7 +128,8 @@ inline raced race(cudaStream_t stream, double bytes, const std::vector<way> &way
 	for (const way &w : ways)
 		jobs.push_back({ w.once });
 	jobs.push_back({ [&] {
-		check(cudaMemcpyAsync(to.as<void>(), from.as<void>(), half, cudaMemcpyDeviceToDevice, stream), "copy");
+		check(cudaMemcpyAsync(to.as<void>(), from.as<void>(), half,
+			cudaMemcpyDeviceToDevice, stream), "copy");
 	} });
 	raced found = { times_of(stream, jobs, launches), 0 };
 	found.rate = bytes / found.us.back();
@@ -138,9 +146,11 @@ inline raced race(cudaStream_t stream, double bytes, const std::vector<way> &way
 /* ---- numbers on the device ---- */
 
 /* Normal numbers of a hash of the place; rows of m shrink from 1 to `last`. */
-template <class F> __global__ void draw_normal(F *x, size_t n, size_t m, float deviation, float last, uint64_t seed)
+template <class F> __global__ void draw_normal(F *x, size_t n, size_t m, float deviation,
+	float last, uint64_t seed)
 {
-	for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {
+	for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n;
+		i += (size_t)gridDim.x * blockDim.x) {
 		uint64_t z = (i + seed) * 0x9e3779b97f4a7c15u + 1;
 		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
 		z = (z ^ z >> 27) * 0x94d049bb133111ebu;
@@ -151,7 +161,8 @@ template <class F> __global__ void draw_normal(F *x, size_t n, size_t m, float d
 	}
 }
 
-template <class F = bf16> buffer drawn(size_t n, float deviation, uint64_t seed, size_t m = 1, float last = 1)
+template <class F = bf16> buffer drawn(size_t n, float deviation, uint64_t seed, size_t m = 1,
+	float last = 1)
 {
 	buffer b(n * sizeof(F));
 

@@ -62,7 +62,8 @@ static void divergences(void *data)
 /* Logits, or numbers; b is off by up to 2^-12 of a. */
 static struct two fill(struct tensors *t, enum dtype d, size_t n)
 {
-	if (!tensors_add(t, "a", d, 1, &n) || !tensors_add(t, "b", d, 1, &n)) bench_stop("no memory");
+	if (!tensors_add(t, "a", d, 1, &n) || !tensors_add(t, "b", d, 1,
+		&n)) bench_stop("no memory");
 	#pragma omp parallel for
 	for (size_t first = 0; first < n; first += 4096) {
 		double x[4096], y[4096];
@@ -79,12 +80,15 @@ static struct two fill(struct tensors *t, enum dtype d, size_t n)
 	return (struct two){ &t->item[0], &t->item[1], 2.0 * (double)t->item[0].bytes, WIDTH };
 }
 
-static void rate(const char *what, const char *way, void (*run)(void *), void *data, struct two *two, double goal)
+static void rate(const char *what, const char *way, void (*run)(void *), void *data,
+	struct two *two, double goal)
 {
 	struct bench_pair p = bench_turns(run, data, read_both, two);
 
-	row_print((struct row){ .table = "reading", .row = what, .way = way, .ours = two->bytes / p.own, .unit = "B/s",
-		.moved = two->bytes, .rival = "the machine reads both", .theirs = two->bytes / p.other, .ratio = p.ratio,
+	row_print((struct row){ .table = "reading", .row = what, .way = way,
+		.ours = two->bytes / p.own, .unit = "B/s",
+		.moved = two->bytes, .rival = "the machine reads both",
+		.theirs = two->bytes / p.other, .ratio = p.ratio,
 		.goal = goal });
 }
 
@@ -96,13 +100,15 @@ static void compare_files(void *data)
 	struct elementwise r;
 	struct error e;
 
-	if (!tensors_read(&x, path[0], &e) || !tensors_read(&y, path[1], &e)) bench_stop("its files");
+	if (!tensors_read(&x, path[0], &e) || !tensors_read(&y, path[1],
+		&e)) bench_stop("its files");
 	if (!elementwise(&x.item[0], &y.item[0], 1, true, &r, &e)) bench_stop("elementwise");
 	elementwise_free(&r);
 	tensors_free(&x), tensors_free(&y);
 }
 
-static void from_files(struct tensors *made, struct two *two, const char *what, const char *way, double goal)
+static void from_files(struct tensors *made, struct two *two, const char *what, const char *way,
+	double goal)
 {
 	char folder[] = "/tmp/etalon.bench.XXXXXX", path[2][64];
 	struct error e;
@@ -117,7 +123,8 @@ static void from_files(struct tensors *made, struct two *two, const char *what, 
 	unlink(path[0]), unlink(path[1]), rmdir(folder);
 }
 
-/* F32 too from files, and with AVX2 where that is not what runs; returns the seconds that F32 takes. */
+/* F32 too from files, and with AVX2 where that is not what runs; returns the seconds that F32
+ * takes. */
 static double arrays(int smaller)
 {
 	static const struct { const char *what; enum dtype type; int size; double goal; } all[] = {
@@ -137,7 +144,8 @@ static double arrays(int smaller)
 		if (all[i].type == DT_F32 && scan_best() != scan_plain) {
 			scan_use(scan_avx2);
 			rate(all[i].what, ", avx2", compare, &two, &two, 0.57);
-			from_files(&t, &two, all[i].what, ", avx2, mapped files in the page cache", 0.40);
+			from_files(&t, &two, all[i].what, ", avx2, mapped files in the page cache",
+				0.40);
 			scan_use(NULL);
 		}
 		tensors_free(&t);
@@ -168,7 +176,8 @@ static void vocabularies(size_t most)
 		char name[24];
 		two.width = width;
 		snprintf(name, sizeof name, "%zu", width);
-		row_print((struct row){ .table = "vocabulary", .row = name, .ours = bench_time(divergences, &two), .unit = "s" });
+		row_print((struct row){ .table = "vocabulary", .row = name,
+			.ours = bench_time(divergences, &two), .unit = "s" });
 		tensors_free(&t);
 	}
 }
@@ -178,7 +187,8 @@ int main(void)
 	int smaller = bench_quick() ? 8 : 0;
 	double own = arrays(smaller) / 4, theirs = smaller ? NAN : peer_python("compare");
 
-	row_print((struct row){ .table = "numpy", .row = "all figures of two arrays of 2^26 F32", .ours = own, .unit = "s",
+	row_print((struct row){ .table = "numpy", .row = "all figures of two arrays of 2^26 F32",
+		.ours = own, .unit = "s",
 		.rival = "NumPy", .theirs = theirs, .ratio = isnan(theirs) ? 0 : theirs / own });
 	logits(ROWS >> smaller / 2);
 	vocabularies(1 << (20 - smaller / 2));

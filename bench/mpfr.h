@@ -17,8 +17,10 @@ struct mp {
 	mp &operator=(double d) { return mpfr_set_d(x, d, MPFR_RNDN), *this; }
 	mp &operator=(product p) { return mpfr_mul(x, p.a.x, p.b.x, MPFR_RNDN), *this; }
 	mp &operator=(difference p) { return mpfr_sub(x, p.a.x, p.b.x, MPFR_RNDN), *this; }
-	mp &operator+=(product p) { return mpfr_mul(part(), p.a.x, p.b.x, MPFR_RNDN), mpfr_add(x, x, part(), MPFR_RNDN), *this; }
-	mp &operator-=(product p) { return mpfr_mul(part(), p.a.x, p.b.x, MPFR_RNDN), mpfr_sub(x, x, part(), MPFR_RNDN), *this; }
+	mp &operator+=(product p) { return mpfr_mul(part(), p.a.x, p.b.x, MPFR_RNDN),
+		mpfr_add(x, x, part(), MPFR_RNDN), *this; }
+	mp &operator-=(product p) { return mpfr_mul(part(), p.a.x, p.b.x, MPFR_RNDN),
+		mpfr_sub(x, x, part(), MPFR_RNDN), *this; }
 	mp &operator+=(const mp &b) { return mpfr_add(x, x, b.x, MPFR_RNDN), *this; }
 	mp &operator-=(const mp &b) { return mpfr_sub(x, x, b.x, MPFR_RNDN), *this; }
 	mp &operator*=(const mp &b) { return mpfr_mul(x, x, b.x, MPFR_RNDN), *this; }

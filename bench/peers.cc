@@ -60,7 +60,8 @@ template <class T, int TERMS> struct product {
 		for (int i = 0; i < M; i++) {
 			for (int j = 0; j < L; j++) c[i * L + j] = 0.0;
 			for (int l = 0; l < TERMS; l++)
-				for (int j = 0; j < L; j++) c[i * L + j] += a[i * TERMS + l] * b[l * L + j];
+				for (int j = 0; j < L;
+					j++) c[i * L + j] += a[i * TERMS + l] * b[l * L + j];
 		}
 	}
 };
@@ -75,7 +76,8 @@ peer peer_quad_product() { return peer_of<product<__float128, K / 8>>(8); }
 #include <qd/dd_real.h>
 struct dd : dd_real {
 	using dd_real::operator=;
-	dd &operator/=(unsigned long n) { return *static_cast<dd_real *>(this) /= (double)n, *this; }
+	dd &operator/=(unsigned long n) { return *static_cast<dd_real *>(this) /= (double)n, *this;
+		}
 };
 peer peer_qd_step() { return peer_of<step<dd>>(); }
 peer peer_qd_product() { return peer_of<product<dd, K>>(); }
@@ -100,7 +102,8 @@ struct ball {
 	ball &operator=(difference p) { return arb_sub(x, p.a.x, p.b.x, BITS), *this; }
 	ball &operator+=(term p) { return arb_addmul(x, p.a.x, p.b.x, BITS), *this; }
 	ball &operator*=(const ball &b) { return arb_mul(x, x, b.x, BITS), *this; }
-	ball &operator/=(unsigned long n) { return arb_div_ui(x, x, n, BITS), mag_zero(arb_radref(x)), *this; }
+	ball &operator/=(unsigned long n) { return arb_div_ui(x, x, n, BITS),
+		mag_zero(arb_radref(x)), *this; }
 };
 static ball::term operator*(const ball &a, const ball &b) { return { a, b }; }
 static ball::difference operator-(const ball &a, const ball &b) { return { a, b }; }
@@ -109,7 +112,8 @@ template <bool DOT> struct arb_step : step<ball> {
 	void read(std::vector<ball> &y, const std::vector<ball> &x)
 	{
 		if (!DOT) return step<ball>::read(y, x);
-		for (int j = 0; j < N; j++) arb_dot(y[j].x, nullptr, 0, S[j].x, N, x[0].x, 1, N, ball::BITS);
+		for (int j = 0; j < N; j++) arb_dot(y[j].x, nullptr, 0, S[j].x, N, x[0].x, 1, N,
+			ball::BITS);
 	}
 	void run()
 	{
@@ -131,7 +135,8 @@ struct arb_product {
 			for (slong i = 0; i < arb_mat_nrows(m); i++)
 				for (slong j = 0; j < arb_mat_ncols(m); j++) {
 					arb_ptr x = arb_mat_entry(m, i, j);
-					arb_set_d(x, bench_drawn((size_t)(i * 7919 + j + (m == b))));
+					arb_set_d(x,
+						bench_drawn((size_t)(i * 7919 + j + (m == b))));
 					arb_div_ui(x, x, 7, ball::BITS), mag_zero(arb_radref(x));
 				}
 	}
@@ -153,16 +158,19 @@ struct f64_step : step<double> {
 	{
 		cblas_dscal(N * N, decay, S.data(), 1);
 		u = v;
-		cblas_dgemv(CblasRowMajor, CblasTrans, N, N, -beta, S.data(), N, k.data(), 1, beta, u.data(), 1);
+		cblas_dgemv(CblasRowMajor, CblasTrans, N, N, -beta, S.data(), N, k.data(), 1, beta,
+			u.data(), 1);
 		cblas_dger(CblasRowMajor, N, N, 1, k.data(), 1, u.data(), 1, S.data(), N);
-		cblas_dgemv(CblasRowMajor, CblasTrans, N, N, 1, S.data(), N, q.data(), 1, 0, o.data(), 1);
+		cblas_dgemv(CblasRowMajor, CblasTrans, N, N, 1, S.data(), N, q.data(), 1, 0,
+			o.data(), 1);
 	}
 };
 
 struct f64_product : product<double, K> {
 	void run()
 	{
-		cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, M, L, K, 1, a.data(), K, b.data(), L, 0, c.data(), L);
+		cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, M, L, K, 1, a.data(), K,
+			b.data(), L, 0, c.data(), L);
 	}
 };
 

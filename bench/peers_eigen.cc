@@ -1,5 +1,6 @@
-/* A symmetric eigensolver in MPFR at 128 bits, as one writes it: Householder's reflections to a tridiagonal matrix, QL
- * with implicit shifts, and the vectors (Golub and Van Loan, sections 8.3.1 and 8.3.3). */
+/* A symmetric eigensolver in MPFR at 128 bits, as one writes it: Householder's reflections to a
+ * tridiagonal matrix, QL with implicit shifts, and the vectors (Golub and Van Loan, sections 8.3.1
+ * and 8.3.3). */
 #include "bench/bench.h"
 
 #include <algorithm>
@@ -14,7 +15,8 @@ struct solver {
 	numbers start, A, Q, d, e, v, p;
 	mp size, half, beta, t, cosine, sine, x, y, g, r, f, b;
 
-	solver(const double *from, int n) : n(n), start(n * n), A(n * n), Q(n * n), d(n), e(n), v(n), p(n)
+	solver(const double *from, int n) : n(n), start(n * n), A(n * n), Q(n * n), d(n), e(n),
+		v(n), p(n)
 	{
 		for (int i = 0; i < n * n; i++) start[i] = from[i];
 	}
@@ -34,14 +36,16 @@ struct solver {
 		t = 0.0;
 		for (int i = k + 1; i < n; i++) {
 			p[i] = 0.0;
-			for (int j = k + 1; j < n; j++) p[i] += A[std::max(i, j) * n + std::min(i, j)] * v[j];
+			for (int j = k + 1; j < n;
+				j++) p[i] += A[std::max(i, j) * n + std::min(i, j)] * v[j];
 			p[i] *= beta;
 			t += p[i] * v[i];
 		}
 		t *= beta, t /= 2;
 		for (int i = k + 1; i < n; i++) p[i] -= t * v[i];
 		for (int i = k + 1; i < n; i++)
-			for (int j = k + 1; j <= i; j++) A[i * n + j] -= v[i] * p[j], A[i * n + j] -= p[i] * v[j];
+			for (int j = k + 1; j <= i; j++) A[i * n + j] -= v[i] * p[j],
+				A[i * n + j] -= p[i] * v[j];
 		for (int i = 0; i < n; i++) {
 			t = 0.0;
 			for (int j = k + 1; j < n; j++) t += Q[i * n + j] * v[j];
@@ -65,7 +69,8 @@ struct solver {
 	void sweep(int l, int m)
 	{
 		g = d[l + 1] - d[l], g /= e[l], g /= 2;
-		mpfr_sqr(r.x, g.x, MPFR_RNDN), mpfr_add_ui(r.x, r.x, 1, MPFR_RNDN), mpfr_sqrt(r.x, r.x, MPFR_RNDN);
+		mpfr_sqr(r.x, g.x, MPFR_RNDN), mpfr_add_ui(r.x, r.x, 1, MPFR_RNDN),
+			mpfr_sqrt(r.x, r.x, MPFR_RNDN);
 		mpfr_copysign(r.x, r.x, g.x, MPFR_RNDN), r += g;
 		mpfr_div(r.x, e[l].x, r.x, MPFR_RNDN);
 		g = d[m] - d[l], g += r;
@@ -117,9 +122,11 @@ double peer_eigen_apart(peer *p, const double *hi, const double *lo)
 	double worst = 0;
 
 	for (mp &x : s.d) sorted.push_back(&x);
-	std::sort(sorted.begin(), sorted.end(), [](mp *a, mp *b) { return mpfr_less_p(a->x, b->x) != 0; });
+	std::sort(sorted.begin(), sorted.end(), [](mp *a,
+		mp *b) { return mpfr_less_p(a->x, b->x) != 0; });
 	for (int i = 0; i < s.n; i++) {
-		mpfr_sub_d(s.x.x, sorted[i]->x, hi[i], MPFR_RNDN), mpfr_sub_d(s.x.x, s.x.x, lo[i], MPFR_RNDN);
+		mpfr_sub_d(s.x.x, sorted[i]->x, hi[i], MPFR_RNDN),
+			mpfr_sub_d(s.x.x, s.x.x, lo[i], MPFR_RNDN);
 		worst = std::max(worst, fabs(mpfr_get_d(s.x.x, MPFR_RNDN)));
 	}
 	return worst;

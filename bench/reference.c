@@ -1,59 +1,55 @@
-/* What the reference costs in each arithmetic, and how its time grows with tokens, heads and cores. */
+/* What the reference costs in each arithmetic, and how its time grows with tokens, heads and
+ * cores. */
 #include <omp.h>
 #include <stdlib.h>
 
-#include "bench/bench.h"
-#include "fixtures/cases.h"
-#include "ref/op.h"
+#include "bench/call.h"
 
-#define DELTA(t, hk, hv) { { "T", t }, { "N", 1 }, { "Hk", hk }, { "Hv", hv }, { "Dk", 128 }, { "Dv", 128 }, { 0 } }
 enum { HEADS = 48, MAX_DIMS = 7 };
 
-/* Seconds of one run on the case's inputs with the given sizes; *outputs: elements of its first. */
-static double time_ref(const char *op, const char *name, const struct case_dim *dims, const char *arith, size_t *outputs)
+/* Seconds of one run with the given sizes; *outputs: elements of its first. */
+static double time_ref(const char *op, const char *name, const struct case_dim *dims,
+	const char *arith, size_t *outputs)
 {
-	struct test_case k = *case_find(op, name);
-	struct capture c;
-	struct call call;
-	struct error e;
-	const struct arith *a;
-	int bits, repeats = bench_quick() ? 1 : BENCH_REPEATS;
+	struct bench_call k;
+	int repeats = bench_quick() ? 1 : BENCH_REPEATS;
 	double t[BENCH_REPEATS];
 
-	k.dims = dims;
-	if (!arith_by_name(arith, &a, &bits) || !case_make(&c, &k, 1, false, &e) || !call_bind(&call, &c, false, &e))
-		bench_stop(op);
-	struct plan p = plan_plain(a, bits);
+	bench_bind(&k, op, name, dims, arith);
 	for (int i = 0; i < repeats; i++) {
-		struct answer answer;
-		double start = omp_get_wtime();
-		if (!ref_run(&call, &p, &answer, &e)) bench_stop(op);
-		t[i] = omp_get_wtime() - start;
-		answer_free(&answer);
+		t[i] = -omp_get_wtime();
+		bench_run(&k);
+		t[i] += omp_get_wtime();
 	}
-	*outputs = call.out_count[0];
-	capture_free(&c);
+	*outputs = k.call.out_count[0];
+	capture_free(&k.capture);
 	return bench_median(t, (size_t)repeats);
 }
 
-/* Of all cores together, for a step of a head or an element. Sizes take some 0.1 s in each arithmetic. */
+/* Of all cores together, for a step of a head or an element. Sizes take some 0.1 s in each
+ * arithmetic. */
 static void arithmetics(void)
 {
 	static const struct { const char *name; size_t tokens, rows; } costs[] = {
-		{ "f32", 64, 512 }, { "f64", 64, 512 }, { "dd", 16, 128 }, { "noisy", 16, 128 }, { "mpfr:128", 2, 16 }
+		{ "f32", 64, 512 }, { "f64", 64, 512 }, { "dd", 16, 128 }, { "noisy", 16, 128 },
+			{ "mpfr:128", 2, 16 }
 	};
 
 	for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) {
 		size_t T = costs[i].tokens, R = costs[i].rows, n;
-		const struct { const char *op, *name; size_t each; struct case_dim dims[MAX_DIMS]; } timed[] = {
-			{ "gated_delta_rule", "prefill", 128, DELTA(T, 16, HEADS) },
+		const struct { const char *op, *name; size_t each; struct case_dim dims[MAX_DIMS];
+			} timed[] = {
+			{ "gated_delta_rule", "prefill", 128, DELTA(T, 16, HEADS, 128) },
 			{ "rmsnorm", "zero_centred_5120", 1, { { "R", R }, { "D", 5120 }, { 0 } } },
 			{ "rope", "partial", 1, { { "T", R }, { "H", 24 }, { "D", 256 }, { 0 } } },
-			{ "causal_conv1d", "prefill_silu", 1, { { "T", R }, { "N", 1 }, { "C", 10240 }, { "W", 4 }, { 0 } } },
+			{ "causal_conv1d", "prefill_silu", 1,
+				{ { "T", R }, { "N", 1 }, { "C", 10240 }, { "W", 4 }, { 0 } } },
 		};
 		for (size_t k = 0; k < sizeof timed / sizeof *timed; k++) {
-			double s = time_ref(timed[k].op, timed[k].name, timed[k].dims, costs[i].name, &n);
-			row_print((struct row){ .table = "arithmetic", .row = costs[i].name, .way = timed[k].op, .unit = "s",
+			double s = time_ref(timed[k].op, timed[k].name, timed[k].dims,
+				costs[i].name, &n);
+			row_print((struct row){ .table = "arithmetic", .row = costs[i].name,
+				.way = timed[k].op, .unit = "s",
 				.ours = s / (double)(n / timed[k].each) * omp_get_max_threads() });
 		}
 	}
@@ -61,7 +57,7 @@ static void arithmetics(void)
 
 static void grown(const char *table, size_t size, size_t T, size_t heads)
 {
-	struct case_dim dims[] = DELTA(T, heads, heads);
+	struct case_dim dims[] = DELTA(T, heads, heads, 128);
 	char name[24];
 	size_t n;
 

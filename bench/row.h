@@ -1,11 +1,13 @@
-/* A row of what `make bench` and bench-gpu measure. They write tab-separated rows and no page: bench/page.awk makes that. */
+/* A row of what `make bench` and bench-gpu measure. They write tab-separated rows and no page:
+ * bench/page.awk makes that. */
 #ifndef ETALON_BENCH_ROW_H
 #define ETALON_BENCH_ROW_H
 
 #include <math.h>
 #include <stdio.h>
 
-/* The columns, in this order. What is NULL or 0 stays empty; a NaN was to be measured, and its rival is missing. */
+/* The columns, in this order. What is NULL or 0 stays empty; a NaN was to be measured, and its
+ * rival is missing. */
 struct row {
 	const char *table, *row, *way;  /* way: of doing the row's work: instructions, a kernel, a rival */
 	double ours, floor, moved;      /* floor: the least that ours can be; moved: bytes, or operations */
