@@ -112,12 +112,15 @@ static void peers(void)
 /* ---- the op, as etalon runs it ---- */
 enum { OP_TOKENS = 64, OP_HEADS = 4, OP_STEPS = OP_TOKENS * OP_HEADS };
 
+static struct peer operations_alone(void) { return (struct peer){ step, NULL, 1 }; }
+
 /* A step of a head in the whole op, its norms, gates and inputs with it. Turns, so that the ratio
  * holds still. */
 static void op(void)
 {
 	static const struct { const char *name; struct peer (*make)(void); } rivals[] = {
-		{ "MPFR at 128 bits", peer_mpfr_step }, { "float64, OpenBLAS", peer_f64_step }
+		{ "MPFR at 128 bits", peer_mpfr_step }, { "float64, OpenBLAS", peer_f64_step },
+		{ "the step's dd operations alone", operations_alone }
 	};
 	struct case_dim dims[] = DELTA(OP_TOKENS, OP_HEADS, OP_HEADS, N);
 	struct bench_call k;
