@@ -25,11 +25,11 @@ export OMP_WAIT_POLICY ?= passive
 # ---- what is built ----
 LIBS := -ljansson -lmpfr -lgmp -lopenblas -lm -ldl -lpthread
 RECORDED := $(patsubst gpu/%.cu,%,$(filter-out gpu/cuda%.cu gpu/model_%.cu,$(wildcard gpu/*.cu)))   # ops, and model: the engine
-C := $(filter-out compare/main.c $(wildcard compare/bench*.c) gpu/no_cuda.c,$(wildcard fixtures/*.c ref/*.c ref/formula/*.c compare/*.c gpu/*.c))
+C := $(filter-out compare/main.c gpu/no_cuda.c,$(wildcard fixtures/*.c ref/*.c ref/formula/*.c compare/*.c gpu/*.c))
 ifdef NVCC
 CUDA := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CU := $(wildcard gpu/*.cu)
-BENCH_GPU := $(wildcard compare/bench_gpu*.cu)
+BENCH_GPU := $(wildcard bench/gpu*.cu)
 # wgmma exists on sm_90a only; elsewhere the PTX of compute_90 runs, without it.
 $(patsubst %.cu,$(BUILD)/%.cu.o,gpu/newton_schulz.cu gpu/muon_step.cu gpu/mixed_batch.cu gpu/gated_delta_rule.cu gpu/model_decode.cu $(BENCH_GPU)) \
 		$(BUILD)/faults/gpu/mixed_batch.cu.o: private NVCCFLAGS := \
@@ -63,15 +63,17 @@ all: $(BUILD)/etalon
 LINK = @echo link $@; $(CC) $(CFLAGS) -o $@ $(filter %.o,$^) $(OPENMP) $(CUDALIBS)
 $(BUILD)/etalon: $(OBJECTS) $(BUILD)/compare/main.o
 	$(LINK) $(LIBS)
-# Peers that are not installed are missing in the table.
+# Programs that measure one thing each. Peers that are not installed are missing in the table.
+BENCHES := $(patsubst %,$(BUILD)/bench/%,dd eigen memory check reference)
 PEERS := $(if $(wildcard /usr/include/arb_mat.h),-lflint-arb -lflint) $(if $(wildcard /usr/include/qd/dd_real.h),-lqd)
-$(BUILD)/bench: $(OBJECTS) $(patsubst %.c,$(BUILD)/%.o,$(filter-out compare/bench_gpu%,$(wildcard compare/bench*.c))) $(BUILD)/compare/bench_qd.o
+$(BENCHES): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(patsubst %,$(BUILD)/bench/%.o,bench peers peers_eigen) $(OBJECTS)
 	$(LINK) -Wl,--as-needed $(PEERS) $(LIBS) -lstdc++
-$(BUILD)/compare/bench_%.o: private CFLAGS += -O3 -march=native
-$(BUILD)/compare/bench_qd.o: compare/bench_qd.cc $(BUILD)/flags | $(AFTER)
+$(BUILD)/bench/%.o: private CFLAGS += -O3 -march=native
+$(BUILD)/bench/gpu%.o: private CFLAGS := $(CFLAGS)
+$(BUILD)/bench/%.o: bench/%.cc $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo c++ $<
-	@$(CXX) -std=c++17 -O3 -march=native -ffp-contract=off -I. -MMD -MP -c -o $@ $<
-$(BUILD)/bench-gpu: $(patsubst %,$(BUILD)/%.o,$(BENCH_GPU)) $(patsubst %.c,$(BUILD)/%.o,$(wildcard compare/bench_gpu*.c)) $(OBJECTS)
+	@$(CXX) -std=gnu++17 -O3 -march=native -Wall -Wextra -Werror -ffp-contract=off -I. -MMD -MP -c -o $@ $<
+$(BUILD)/bench-gpu: $(patsubst %,$(BUILD)/%.o,$(BENCH_GPU)) $(patsubst %.c,$(BUILD)/%.o,$(wildcard bench/gpu*.c)) $(OBJECTS)
 	$(LINK) $(LIBS)
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
@@ -98,7 +100,8 @@ $(BUILD)/%_gp.h: plots/%.gp
 
 # Rebuilds everything when the flags change.
 $(BUILD)/flags: FORCE
-	@mkdir -p $(@D); echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' >$@
+	@mkdir -p $(@D); [ ! -f $(BUILD)/bench ] || rm $(BUILD)/bench
+	@echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' >$@
 
 # Which sources made a capture: those of the op or the engine, those of others that it calls, and all that these include.
 CALLED := gpu/cuda.cu
@@ -230,12 +233,14 @@ device: | $(AFTER)
 	+$(MAKE) BUILD=build/device STATIC=1 $(DEVICE)
 	@! ldd $(DEVICE) | grep -E 'openblas|mpfr|gmp|jansson|gomp|stdc' || { echo "device: not static" >&2; exit 1; }
 
+# Rows into bench.tsv, the page from them; QUICK=1 tries small sizes, and writes no page into docs.
 PERFORMANCE := performance
-bench: $(BUILD)/bench
-	$< $(BUILD)/growth.tsv >$(BUILD)/performance.md
-	sed 's/performance\.png/$(PERFORMANCE).png/' $(BUILD)/performance.md >docs/$(PERFORMANCE).md
-	gnuplot -e "table='$(BUILD)/growth.tsv'; picture='docs/$(PERFORMANCE).png'" plots/growth.gp
-	@cat docs/$(PERFORMANCE).md
+bench: $(BENCHES)
+	$(if $(QUICK),QUICK=1) bench/run.sh $(BENCHES) >$(BUILD)/bench.tsv
+	awk -f bench/page.awk $(BUILD)/bench.tsv bench/performance.page | sed 's/performance\.png/$(PERFORMANCE).png/' >$(BUILD)/performance.md
+	$(if $(QUICK),,cp $(BUILD)/performance.md docs/$(PERFORMANCE).md)
+	gnuplot -e "table='$(BUILD)/bench.tsv'; picture='$(if $(QUICK),$(BUILD),docs)/$(PERFORMANCE).png'" plots/growth.gp
+	@cat $(BUILD)/performance.md
 
 bench-deps: DEBIAN := libflint-arb-dev libflint-dev libqd-dev python3-mpmath python3-numpy gnuplot-nox
 bench-deps: deps
@@ -243,15 +248,16 @@ bench-deps: deps
 # Rivals: what python3 can import; a missing one is missing in the table.
 bench-gpu: $(if $(NVCC),$(BUILD)/bench-gpu)
 	@[ '$(NVCC)' ] || { echo "bench-gpu: needs nvcc" >&2; exit 2; }
-	$(BUILD)/bench-gpu --selftest && $(BUILD)/bench-gpu --page $(BUILD)/performance-gpu.md
+	$(BUILD)/bench-gpu --selftest && $(BUILD)/bench-gpu --page $(BUILD)/performance-gpu.tsv
 	+$(MAKE) -s BUILD=$(BUILD) bench-gpu-page
-# A page that bench-gpu wrote here or on another machine, and its PAGE.ladder, into docs.
-PAGE := $(BUILD)/performance-gpu.md
+# Rows that bench-gpu wrote here or on another machine, as a page into docs.
+PAGE := $(BUILD)/performance-gpu.tsv
 bench-gpu-page:
-	cp $(PAGE) docs/performance-gpu.md
-	awk -v gains=$(PAGE).ladder '/^<!-- \/bench-gpu/ { skip = 0 } !skip { print } \
+	awk -f bench/page.awk $(PAGE) bench/works.page bench/performance-gpu.page >$(BUILD)/performance-gpu.md
+	awk -f bench/page.awk $(PAGE) bench/works.page bench/ladder.page >$(BUILD)/gains.md
+	awk -v gains=$(BUILD)/gains.md '/^<!-- \/bench-gpu/ { skip = 0 } !skip { print } \
 		/^<!-- bench-gpu/ { skip = 1; while ((getline line < gains) > 0) print line }' docs/ladder.md >$(BUILD)/ladder.md
-	cp $(BUILD)/ladder.md docs/
+	cp $(BUILD)/performance-gpu.md $(BUILD)/ladder.md docs/
 
 clean:
 	rm -rf build
@@ -264,10 +270,11 @@ make test         all tests, and that every op has its four files
 make asan         the same under the address and undefined-behaviour sanitizers
 make faults       $(BUILD)/etalon-faults, whose executor makes mistakes when told to, and their tests
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
-make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/$(PERFORMANCE).md (PERFORMANCE=)
+make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/$(PERFORMANCE).md (PERFORMANCE=;
+                  QUICK=1: small sizes, and no page in docs)
 make bench-deps   installs what make bench compares with
 make bench-gpu    all kernels against the hardware's limits and against PyTorch and flash-linear-attention: docs/performance-gpu.md (needs a GPU)
-make bench-gpu-page PAGE=FILE: the page that `bench-gpu --page FILE` wrote on another machine, into docs
+make bench-gpu-page PAGE=FILE: the page of the rows that `bench-gpu --page FILE` wrote on another machine, into docs
 make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run
 make check-recipe every op has its reference, kernel, test and page
 make kernels      docs/kernels.md: registers, shared memory and spills of every kernel, as nvcc says

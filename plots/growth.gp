@@ -1,4 +1,4 @@
-# How time grows: table, the file that `bench` writes, and picture.
+# How time grows: table, the rows that `make bench` writes (bench/row.h), and picture.
 wide = 1100; high = 300
 load 'plots/style.gp'
 set datafile separator '\t'
@@ -8,9 +8,9 @@ set key off
 set format x '%.0s%c'
 set ylabel 'seconds'
 titles = 'tokens heads vocabulary cores'
-do for [i=0:3] {
-	set title word(titles, i + 1)
-	plot table index i using 1:2 with linespoints pt 7
+do for [i=1:4] {
+	set title word(titles, i)
+	plot sprintf("<awk -F'\t' '$1 == \"%s\" { print $2 \"\t\" $4 }' %s", word(titles, i), table) using 1:2 with linespoints pt 7
 	unset ylabel
 }
 unset multiplot

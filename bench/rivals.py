@@ -1,7 +1,7 @@
-# What PyTorch and flash-linear-attention make of the works that bench-gpu shares: a line on stdout for each
-#   work <tab> rival <tab> microseconds <tab> error of each output...
+# What PyTorch and flash-linear-attention make of the works that bench-gpu shares: a row (bench/row.h) on stdout for each, of
+# the table rival, or other where a way has no column on the page.
 # usage: rivals.py FOLDER [WORK...]: FOLDER has WORK.safetensors, inputs "in.NAME" and what is right "truth.NAME". First comes a
-# line "about <tab> versions". An error is |x - y| / |y|; microseconds are nan where a rival is missing or fails, and a line on
+# row with versions. An error is |x - y| / |y|; microseconds are nan where a rival is missing or fails, and a line on
 # stderr says why. Times: medians of graphs of so many calls that the launch of one does not count; decoding goes over as many
 # states that no cache holds them.
 import importlib.metadata
@@ -85,18 +85,23 @@ def error_of(got, right):
     return ((got.double().flatten() - right).norm() / right.norm()).item()
 
 
+def tell(work, rival, us, errors=()):
+    table = "rival" if rival in ("eager", "compiled", "fla") else "other"
+    print("\t".join([table, work, rival, us, "", "", "us", "", "", "", "", " ".join(errors)]), flush=True)
+
+
 def row(work, rival, make, right, runs=None, timer=time_of):
     """make(): the outputs that `right` lists. runs: what is timed, where that is not `make` again."""
     try:
         errors = [error_of(x, y) for x, y in zip(make(), right, strict=True)]
         us = timer(runs or [make])
-        print("\t".join([work, rival, f"{us:.3f}"] + [f"{e:.3e}" for e in errors]), flush=True)
+        tell(work, rival, f"{us:.3f}", [f"{e:.3e}" for e in errors])
     except Exception as e:      # a rival that does not run here is a gap
         gap(work, rival, e)
 
 
 def gap(work, rival, why):
-    print(f"{work}\t{rival}\tnan", flush=True)
+    tell(work, rival, "nan")
     print(f"rivals.py: {work}, {rival}: {type(why).__name__}: {str(why)[:200]}", file=sys.stderr)
 
 
@@ -171,13 +176,13 @@ def do_gated_delta_rule(work, t, right, params):
     within = dict(use_gate_in_kernel=True, A_log=t["A_log"], dt_bias=t["dt_bias"], use_beta_sigmoid_in_kernel=True)
     given = lambda: chunk_gated_delta_rule(q, k, v, g, beta, **common)
     row(work, "fla", given, right)
-    row(work, "fla, launched from Python", given, right, timer=lambda runs: launched(runs[0]))
     row(work, "fla, gates inside", lambda: chunk_gated_delta_rule(q, k, v, t["a"][None], t["b"][None], **common, **within), right)
+    row(work, "fla, launched from Python", given, right, timer=lambda runs: launched(runs[0]))
     row(work, "fla, token by token", lambda: fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, **common), right)
 
 
 def states_of(rows):
-    """As many copies of the states that no cache holds them: those of bench_gpu_executor.cu."""
+    """As many copies of the states that no cache holds them: those of bench/gpu_executor.cu."""
     return max(8, 48 // rows) if GPU else 1
 
 
@@ -236,7 +241,7 @@ def main(folder, *only):
         fla = "flash-linear-attention " + importlib.metadata.version("fla-core")
     except importlib.metadata.PackageNotFoundError:
         fla = "no flash-linear-attention"
-    print(f"about\tPyTorch {torch.__version__}, {fla}", flush=True)
+    print(f"rivals\tPyTorch {torch.__version__}, {fla}", flush=True)
     for path in sorted(pathlib.Path(folder).glob("*.safetensors")):
         if only and path.stem not in only:
             continue
