@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "cli.h"
+#include "print.h"
 #include "ref/formula/formula.h"
 
 static error_t parse(int key, char *text, struct argp_state *state)
@@ -12,7 +12,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	(void)state;
 	if (key != 'O') return ARGP_ERR_UNKNOWN;
 	const struct formula *f = formula_read(text, &e);
-	if (!f) exit(cli_fail(&e));
+	if (!f) exit(print_failure(&e));
 	op_add(&f->op);
 	return 0;
 }

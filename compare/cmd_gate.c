@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "cli_op.h"
 #include "baseline.h"
+#include "find.h"
 
 struct arguments {
 	struct judging how;
@@ -80,7 +81,7 @@ static int print_json(const struct finding *f, size_t n, int status)
 	json_t *rows = json_array();
 
 	for (size_t i = 0; i < n; i++) json_array_append_new(rows, report_json(&f[i]));
-	return cli_json(json_pack("{s:i, s:o}", "exit", status, "captures", rows));
+	return json_print(json_pack("{s:i, s:o}", "exit", status, "captures", rows));
 }
 
 /* The baseline's word on the findings, or, to update it, theirs in it. */
@@ -125,7 +126,7 @@ static int judge_all(const struct paths *p, const struct arguments *a)
 
 	if (!f) {
 		error_set(&e, E_MEMORY, NULL, NO_OFFSET, "%zu captures", p->n);
-		return cli_fail(&e);
+		return print_failure(&e);
 	}
 	find_all(p, a, f, &status);
 	bool ok = !a->baseline || ratchet(a, f, p->n, &status, &e);
@@ -133,7 +134,7 @@ static int judge_all(const struct paths *p, const struct arguments *a)
 	if (!a->json) report_table(stdout, f, p->n);
 	else if (print_json(f, p->n, status) != EXIT_PASS) status = EXIT_MACHINE;
 	free(f);
-	return ok ? status : worse_exit(status, cli_fail(&e));
+	return ok ? status : worse_exit(status, print_failure(&e));
 }
 
 static error_t parse(int key, char *text, struct argp_state *state)
@@ -183,7 +184,7 @@ int cmd_gate(int argc, char **argv)
 
 	cli_parse(&argp, argc, argv, &a);
 	for (size_t i = 0; ok && i < a.n; i++) ok = collect(&p, a.path[i], &e);
-	int status = ok ? judge_all(&p, &a) : cli_fail(&e);
+	int status = ok ? judge_all(&p, &a) : print_failure(&e);
 	for (size_t i = 0; i < p.n; i++) free(p.item[i]);
 	free(p.item);
 	return status;

@@ -59,12 +59,12 @@ static int report(const struct capture *c, const struct arguments *a)
 		const struct tensor *t = &c->tensors.item[i];
 		if (a->json)
 			json_array_append_new(strncmp(t->name, "out.", 4) ? inputs : outputs, json_pack("{s:s,s:s,s:o}", "name", t->name, "dtype",
-				dtype_info[t->dtype].name, "shape", cli_json_shape(t)));
+				dtype_info[t->dtype].name, "shape", json_shape(t)));
 		else
 			printf("%s  %s %s %s\n", i ? "" : a->out, t->name, dtype_info[t->dtype].name, shape_text(t, text, sizeof text));
 	}
 	if (a->json)
-		return cli_json(json_pack("{s:s,s:s,s:s?,s:o,s:o,s:o}", "file", a->out, "op", c->op, "case", c->case_name, "seed",
+		return json_print(json_pack("{s:s,s:s,s:s?,s:o,s:o,s:o}", "file", a->out, "op", c->op, "case", c->case_name, "seed",
 			seed ? json_integer((json_int_t)strtoull(seed, NULL, 10)) : json_null(), "inputs", inputs, "outputs", outputs));
 	json_decref(inputs);
 	json_decref(outputs);
@@ -86,7 +86,7 @@ int cmd_inputs(int argc, char **argv)
 	struct error e = { 0 };
 
 	cli_parse(&argp, argc, argv, &a);
-	int status = make(&c, &a, &e) ? report(&c, &a) : cli_fail(&e);
+	int status = make(&c, &a, &e) ? report(&c, &a) : print_failure(&e);
 	capture_free(&c);
 	return status;
 }
