@@ -13,7 +13,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	if (key != 'O') return ARGP_ERR_UNKNOWN;
 	const struct formula *f = formula_read(text, &e);
 	if (!f) exit(print_failure(&e));
-	op_add(&f->op);
+	op_add(formula_op(f));
 	return 0;
 }
 

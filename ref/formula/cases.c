@@ -1,5 +1,5 @@
 /* The cases of a formula's file: sizes, parameters, and how each input is drawn. */
-#include "formula.h"
+#include "formula_private.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,9 +40,21 @@ static bool sizes(const struct formula *f, const struct case_decl *c, const stru
 	for (int i = 0; f->op.dims[i]; i++) {
 		const struct setting *s = set_in(c, f->op.dims[i]);
 		if (!s) s = set_in(common, f->op.dims[i]);
-		if (!s) return formula_error(e, f->tree.path, c->d.line, c->d.column, "expected a size for %s", f->op.dims[i]);
+		if (!s) continue;
 		d[n].name = f->op.dims[i];
 		if (!size(f, s, &d[n++].size, e)) return false;
+	}
+	return true;
+}
+
+/* Is there a size for each symbol of a shape? */
+static bool all_sizes(const struct formula *f, const struct case_decl *c, const struct test_case *k, const char *shape, struct error *e)
+{
+	for (const char *s = shape; *s; s += strcspn(s, ","), s += *s == ',') {
+		size_t n = strcspn(s, ",+-");
+		const struct case_dim *d = k->dims;
+		while (d->name && (strlen(d->name) != n || strncmp(d->name, s, n))) d++;
+		if (!d->name) return formula_error(e, f->tree.path, c->d.line, c->d.column, "expected a size for %.*s", (int)n, s);
 	}
 	return true;
 }
@@ -125,6 +137,7 @@ static bool tensors(const struct formula *f, const struct case_decl *c, const st
 	for (const struct tensor_decl *t = f->tree.in; t; t = NEXT(t)) {
 		const struct setting *own = set_in(c, t->d.name), *s = own ? own : set_in(common, t->d.name);
 		if (t->optional && !own) continue;
+		if (!all_sizes(f, c, k, t->shape, e)) return false;
 		if (t->integer && !s) return formula_error(e, f->tree.path, c->d.line, c->d.column, "expected %s = [its numbers]", t->d.name);
 		in[n_in] = (struct case_tensor){ .name = t->d.name, .shape = t->shape };
 		if (!drawn(f, s, &in[n_in++], t->integer, e)) return false;
@@ -133,6 +146,7 @@ static bool tensors(const struct formula *f, const struct case_decl *c, const st
 	for (const struct tensor_decl *t = f->tree.out; t; t = NEXT(t)) {
 		const struct setting *own = set_in(c, t->d.name), *s = own ? own : set_in(common, t->d.name);
 		if (t->with[0] && !set_in(c, t->with)) continue;
+		if (!all_sizes(f, c, k, t->shape, e)) return false;
 		out[n_out] = (struct case_tensor){ .name = t->d.name, .shape = t->shape };
 		if (!drawn(f, s, &out[n_out++], false, e)) return false;
 	}

@@ -1,5 +1,5 @@
 /* What can be known of a formula before there is a call: that shapes fit and names are known, in every form and fault. */
-#include "formula.h"
+#include "formula_private.h"
 
 #include <math.h>
 #include <string.h>

@@ -316,7 +316,10 @@ static bool each(struct lower *l)
 	return true;
 }
 
-/* A definition of the plan's faults that stands nowhere in the form. */
+/* Two faults may define the same thing. */
+static bool only_one(uint64_t faults) { return faults && !(faults & (faults - 1)); }
+
+/* Does the form have all that the plan's fault defines anew? */
 static bool all_used(struct lower *l)
 {
 	int i = 0, used = 0;
@@ -345,7 +348,7 @@ struct program *program_make(const struct tree *t, const struct op *op, const st
 	p->call = call;
 	l.end = &p->step;
 	for (int i = 0; i < plan->form && f->d.next; i++) f = (const struct form_decl *)f->d.next;
-	if (each(&l) && low_body(&l, f->body) && (plan->mistakes == 0 || !op->check || all_used(&l))) {
+	if (each(&l) && low_body(&l, f->body) && (!only_one(plan->mistakes) || all_used(&l))) {
 		reuse(p, p->step, NULL, 0);
 		return p;
 	}

@@ -1,5 +1,5 @@
 /* The tables of an op, from its formula. */
-#include "formula.h"
+#include "formula_private.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -295,3 +295,5 @@ void formula_end(struct formula *f)
 	if (f) formula_free(&f->tree);
 	free(f);
 }
+
+const struct op *formula_op(const struct formula *f) { return &f->op; }

@@ -1,0 +1,29 @@
+/* Inside an op that is a formula. */
+#ifndef ETALON_FORMULA_PRIVATE_H
+#define ETALON_FORMULA_PRIVATE_H
+
+#include "fixtures/cases.h"
+#include "formula.h"
+#include "program.h"
+
+struct formula {
+	struct op op;
+	struct tree tree;
+	struct test_case *cases;        /* ends with a NULL op; parameters, sizes and draws are the file's */
+};
+
+/* Of an op that is a formula. */
+static inline const struct formula *formula_of(const struct op *op)
+{
+	return (const struct formula *)(const void *)((const char *)op - offsetof(struct formula, op));
+}
+
+bool formula_tables(struct formula *f, struct error *e);        /* f->op from f->tree */
+bool formula_cases(struct formula *f, struct error *e);         /* f->cases */
+/* Does the call keep the file's `where` lines? *e says which not. */
+bool formula_rules(const struct formula *f, const struct call *call, struct error *e);
+/* Do all forms and faults fit, for every set of optional inputs and choices that `where` allows, in sizes that differ? */
+bool formula_check(const struct formula *f, struct error *e);
+bool formula_format(const char *name, enum format *format, enum rounding *rounding);
+
+#endif
