@@ -8,6 +8,10 @@ struct ex *ex_make(struct lower *l, enum ex_kind kind, struct shape s, struct ex
 {
 	struct ex *x = low_make(l, sizeof *x);
 
+	if (s.cols.n && s.rows.n > ((size_t)1 << 32) / s.cols.n) {
+		low_error(l, NULL, "expected values of at most 2^32 elements, got %zu by %zu", s.rows.n, s.cols.n);
+		return NULL;
+	}
 	if (x) *x = (struct ex){ .kind = kind, .s = s, .a = a, .b = b, .reg = -1 };
 	return x;
 }

@@ -319,7 +319,8 @@ static bool contract(struct parser *s)
 	k->form = "";
 	if (take(s, "in") && !(k->form = name_here(s, "a form's name"))) return false;
 	if (take(s, "by")) {
-		if (peek(s)->kind != WORD_NUMBER) return wrong(s, "a chunk's size");
+		double by = peek(s)->number;
+		if (peek(s)->kind != WORD_NUMBER || !(by >= 1 && by <= 65536) || by != (double)(int)by) return wrong(s, "a chunk's size, 1 to 65536");
 		k->by = (size_t)s->w.word[s->at++].number;
 	}
 	if (!(k->round = pool_make(s->p, MAX_DEPTH * sizeof *k->round))) return no_room(s);
