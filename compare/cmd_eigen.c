@@ -6,6 +6,7 @@
 #include "eigen_report.h"
 #include "eigen_source.h"
 #include "fixtures/cases.h"
+#include "ref/op.h"
 
 struct arguments {
 	const char *path, *case_name, *coefficients, *spectrum, *algorithm, *restarts, *iterate, *round_r0, *table, *summary;
@@ -67,13 +68,13 @@ static bool synthetic(struct trace *t, const struct arguments *a, struct error *
 
 static bool source(struct trace *t, double **y, const struct arguments *a, struct error *e)
 {
-	const struct test_case *k = a->case_name ? case_find("newton_schulz", a->case_name) : NULL;
+	const struct test_case *k = a->case_name ? case_find(op_of_iteration()->name, a->case_name) : NULL;
 	struct capture c;
 
 	*y = NULL;
 	if (a->spectrum) return synthetic(t, a, e);
 	if (a->case_name && !k)
-		return error_set(e, E_UNKNOWN_NAME, a->case_name, NO_OFFSET, "see `etalon list cases newton_schulz`");
+		return error_set(e, E_UNKNOWN_NAME, a->case_name, NO_OFFSET, "see `etalon list cases %s`", op_of_iteration()->name);
 	if (!(k ? case_make(&c, k, a->seeded ? a->seed : 1, false, e) : capture_read(&c, a->path, e))) return false;
 	bool ok = trace_of(t, y, &c, a->batch, e) || (a->path && error_in_file(e, a->path));
 	capture_free(&c);

@@ -83,7 +83,7 @@ static bool write_shortest(const struct arguments *a, const struct setup *s, con
 static bool find_power(struct isolate_run *r, const struct setup *s, const struct scenario *scenario, struct error *e)
 {
 	const struct play_how how = { .marked = -1 };
-	const struct mistake_spec *m = op_find("mixed_batch")->mistakes;
+	const struct mistake_spec *m = op_of_slots()->mistakes;
 	struct capture c = { 0 };
 	struct play p;
 	bool all = true;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "isolate.h"
+#include "ref/op.h"
 
 /* NULL, once, poisons all that follow: ok tells. */
 static struct tensor *add(struct capture *c, bool *ok, const char *name, enum dtype d, int rank, const size_t *shape)
@@ -94,7 +95,7 @@ static bool set_meta(struct capture *c, const struct play *p)
 
 	snprintf(producer, sizeof producer, "etalon executor, %s backend", p->setup->backend->name);
 	snprintf(params, sizeof params, "{\"l2_eps\": %.9g, \"norm_eps\": %.9g}", (double)p->setup->shape.l2_eps, (double)p->setup->shape.norm_eps);
-	return meta_set(&c->tensors, "etalon.op", "mixed_batch") && meta_set(&c->tensors, "etalon.params", params)
+	return meta_set(&c->tensors, "etalon.op", op_of_slots()->name) && meta_set(&c->tensors, "etalon.params", params)
 		&& meta_set(&c->tensors, "etalon.producer", producer)
 		&& meta_set(&c->tensors, "etalon.contract", p->setup->shape.state == DT_BF16 ? "pool_bf16" : "f32");
 }

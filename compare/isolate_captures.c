@@ -123,8 +123,11 @@ static bool hold(struct one *o, const char *path, struct error *e)
 	x->broken = -1;
 	if (!capture_read(&o->capture, path, e)) return false;
 	o->read = true;
-	if (strcmp(o->capture.op, "mixed_batch"))
-		return error_set(e, E_OP, o->capture.op, NO_OFFSET, "isolate takes captures of mixed_batch"), error_in_file(e, path);
+	const struct op *op = op_find(o->capture.op);
+	if (!op || !op->in_slots) {
+		error_set(e, E_OP, o->capture.op, NO_OFFSET, "isolate takes captures of %s", op_of_slots()->name);
+		return error_in_file(e, path);
+	}
 	if (!call_bind(&call, &o->capture, true, e)) return error_in_file(e, path);
 	if (!hold_untouched(o, e)) return error_in_file(e, path);
 	hold_padding(o);

@@ -51,7 +51,7 @@ static void told(struct explanation *x, const char *mistake, const char *what, c
 static bool tell_without_numbers(struct explanation *x, const struct setup *s, const struct scenario *scenario, const struct isolation *failed,
 	struct error *e)
 {
-	const struct op *op = op_find("mixed_batch");
+	const struct op *op = op_of_slots();
 	const struct mistake_spec *shared = &op->mistakes[op_mistake(op, "checkpoint_shared_not_copied")];
 	size_t size = setup_y_elements(s) * dtype_info[s->shape.data].size;
 	struct play first, p;

@@ -41,7 +41,7 @@ static const char *seen_by_law(const struct isolate_run *r, int law) { return r-
 
 static void power(FILE *to, const struct isolate_run *r)
 {
-	const struct mistake_spec *m = op_find("mixed_batch")->mistakes;
+	const struct mistake_spec *m = op_of_slots()->mistakes;
 	size_t shown = 0, hidden = 0;
 
 	for (int i = 0; m[i].name; i++) shown += would_show(r, i);
@@ -157,7 +157,7 @@ static json_t *failure_json(const struct isolate_run *r)
 
 json_t *isolate_json(const struct isolate_run *r)
 {
-	const struct mistake_spec *m = op_find("mixed_batch")->mistakes;
+	const struct mistake_spec *m = op_of_slots()->mistakes;
 	json_t *list = json_array(), *ruled_out = json_array();
 
 	for (int i = 0; m[i].name; i++)

@@ -206,7 +206,9 @@ bool judge(const struct capture *c, const struct judging *how, struct verdict *v
 
 void judge_cause(const struct capture *c, const struct judging *how, struct verdict *v)
 {
-	if (!strcmp(c->op, "newton_schulz")) eigen_cause_of(&v->cause, c, how->tick);
+	const struct op *op = op_find(c->op);
+
+	if (op && op->iteration) eigen_cause_of(&v->cause, c, how->tick);
 }
 
 void judge_stale(const struct capture *c, struct verdict *v)

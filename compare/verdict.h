@@ -70,7 +70,7 @@ bool judge(const struct capture *c, const struct judging *how, struct verdict *v
 /* The same with a yardstick that captures of one call share, whose truth how->truth is; NULL: none. Not for two threads at once. */
 bool judge_by(struct yardstick *y, const struct capture *c, const struct judging *how, struct verdict *v, struct error *e);
 
-/* Where Newton-Schulz leaves the exact curve, and why; changes no outcome. Other ops: nothing. */
+/* Where a matrix iteration leaves the exact curve, and why; changes no outcome. Other ops: nothing. */
 void judge_cause(const struct capture *c, const struct judging *how, struct verdict *v);
 
 /* Fails the verdict, with a reason. */

@@ -228,5 +228,5 @@ const struct op op_mixed_batch = {
 	.name = "mixed_batch", .what = "gated delta layers' core over steps of mixed rows, each request alone from its own slot",
 	.dims = { "T", "R", "K", "P", "L", "C", "W", "Hv", "Dk", "Dv", "H", "Hk" },
 	.in = in, .out = out, .params = params, .sites = sites, .mistakes = mixed_mistake_specs, .contracts = contracts,
-	.forms = { { "rows", piece } }, .check = mixed_check, .pieces = pieces, .derive = derive
+	.forms = { { "rows", piece } }, .check = mixed_check, .pieces = pieces, .derive = derive, .in_slots = true
 };

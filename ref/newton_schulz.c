@@ -117,5 +117,5 @@ const struct op op_newton_schulz = {
 	.name = "newton_schulz", .what = "y = UV' of x = U S V', nearly: X <- aX + bXX'X + c(XX')^2 X, again and again",
 	.dims = { "B", "N", "M", "K", "S", "L" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
 	.contracts = contracts, .forms = NS_FORMS(matrix), .check = ns_check, .pieces = pieces, .iterates = true, .derive = derive,
-	.has_trace = has_trace
+	.has_trace = has_trace, .iteration = ns_iteration
 };

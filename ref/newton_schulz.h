@@ -49,6 +49,8 @@ void ns_recall(calc *c, struct ns *i, size_t t);
 void ns_orthogonalise(calc *c, struct ns *i);
 
 bool ns_check(const struct call *call, struct error *e);
+/* From the parameters alone: of a capture that was not bound. */
+bool ns_iteration(struct iteration *how, const struct capture *c, struct error *e);
 
 #define NS_F16 { true, FMT_F16, ROUND_NEAREST_EVEN }
 #define NS_BF16 { true, FMT_BF16, ROUND_NEAREST_EVEN }

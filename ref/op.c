@@ -17,6 +17,22 @@ const struct op *op_find(const char *name)
 	return NULL;
 }
 
+const struct op *op_of_iteration(void)
+{
+	size_t i = 0;
+
+	while (!ops[i]->iteration) i++;
+	return ops[i];
+}
+
+const struct op *op_of_slots(void)
+{
+	size_t i = 0;
+
+	while (!ops[i]->in_slots) i++;
+	return ops[i];
+}
+
 /* The tables' entries all begin with their name. */
 #define FIND(table, name) \
 	for (int i = 0; (table)[i].name; i++) \

@@ -66,6 +66,7 @@ struct contract {
 struct form { const char *name; void (*piece)(calc *c, size_t piece); bool chunked; };
 
 struct call;
+struct iteration;                       /* ref/iterate.h */
 
 /* A call cut into strips along the first of its sizes, dims[0], so that not all of an answer need be there at once. */
 struct cut {
@@ -93,10 +94,15 @@ struct op {
 	void (*derive)(struct call *call);      /* sizes that no input binds, from those that are; may be NULL */
 	/* Has this call the trace `out`? Either all that it has are recorded or none. NULL: the op has no traces. */
 	bool (*has_trace)(const struct call *call, int out);
+	/* The matrix iteration that a capture asks for, for `etalon eigen`: E_PARAM. NULL: the op is none. */
+	bool (*iteration)(struct iteration *how, const struct capture *c, struct error *e);
+	bool in_slots;                          /* rows of requests, each in its slot of a pool: what `etalon isolate` plays */
 };
 
 extern const struct op *const ops[];            /* all of them, then NULL */
 const struct op *op_find(const char *name);     /* NULL when unknown */
+const struct op *op_of_iteration(void);         /* the one that has that hook; */
+const struct op *op_of_slots(void);             /* the one that is in_slots */
 
 /* ---- an op made of others ---- */
 
