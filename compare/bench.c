@@ -19,7 +19,7 @@ static const struct { const char *arith; size_t tokens, rows; } ariths_timed[] =
 
 static void stop(const struct error *e)
 {
-	exit(cli_fail(e));
+	exit(print_failure(e));
 }
 
 static int by_value(const void *a, const void *b)

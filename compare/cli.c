@@ -1,4 +1,4 @@
-#define _GNU_SOURCE     /* vasprintf, fopencookie */
+#define _GNU_SOURCE     /* fopencookie */
 #include "cli.h"
 
 #include <errno.h>
@@ -40,51 +40,6 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *te
 		argp_error(state, "%s: expected a whole number from %llu to %llu, got '%s'", option,
 		           (unsigned long long)least, (unsigned long long)most, text);
 	return x;
-}
-
-int cli_fail(const struct error *e)
-{
-	fflush(stdout);
-	fputs("etalon: ", stderr);
-	error_print(stderr, e);
-	putc('\n', stderr);
-	return error_exit(e);
-}
-
-static int out_of_memory(void)
-{
-	struct error e;
-
-	error_set(&e, E_MEMORY, NULL, NO_OFFSET, "while making the output");
-	return cli_fail(&e);
-}
-
-int cli_json(json_t *j)
-{
-	if (!j)
-		return out_of_memory();
-	int status = json_dumpf(j, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-	json_decref(j);
-	if (status < 0)
-		return out_of_memory();
-	putchar('\n');
-	return EXIT_PASS;
-}
-
-json_t *cli_json_number(double x)
-{
-	if (isfinite(x))
-		return json_real(x);
-	return json_string(isnan(x) ? "NaN" : x > 0 ? "inf" : "-inf");
-}
-
-json_t *cli_json_shape(const struct tensor *t)
-{
-	json_t *shape = json_array();
-
-	for (int i = 0; i < t->rank; i++)
-		json_array_append_new(shape, json_integer((json_int_t)t->shape[i]));
-	return shape;
 }
 
 void cli_stage(const char *stage, size_t done, size_t total)
@@ -138,61 +93,3 @@ void cli_pace(const char *now, double share, bool lines)
 }
 
 void cli_tick(size_t done, size_t total) { cli_stage("reference", done, total); }
-
-/* ---- tables ---- */
-
-void table_add(struct table *t, const char *format, ...)
-{
-	va_list arguments;
-	char *text = NULL, **more = realloc(t->cell, (t->n + 1) * sizeof *more);
-
-	if (more)
-		t->cell = more;
-	va_start(arguments, format);
-	if (!more || vasprintf(&text, format, arguments) < 0)
-		t->no_memory = true;
-	else
-		t->cell[t->n++] = text;
-	va_end(arguments);
-}
-
-/* Characters, not bytes: those of UTF-8 that do not continue another. */
-static size_t width(const char *text)
-{
-	size_t n = 0;
-
-	for (; *text; text++)
-		n += ((unsigned char)*text & 0xC0) != 0x80;
-	return n;
-}
-
-static void put_cell(const char *text, size_t wide, bool right, bool last)
-{
-	int gap = (int)(wide - width(text));
-
-	if (right)
-		printf("%*s%s%s", gap, "", text, last ? "\n" : "  ");
-	else
-		printf("%s%*s", text, last ? 0 : gap + 2, "");
-	if (last && !right)
-		putchar('\n');
-}
-
-int table_print(struct table *t)
-{
-	bool no_memory = t->no_memory;
-
-	for (size_t row = 0; !no_memory && row <= t->n / t->columns; row++)
-		for (size_t c = 0; c < t->columns; c++) {
-			bool right = t->heading[c][0] == '>';
-			const char *name = t->heading[c] + right;
-			size_t wide = width(name);
-			for (size_t i = c; i < t->n; i += t->columns)
-				wide = width(t->cell[i]) > wide ? width(t->cell[i]) : wide;
-			put_cell(row ? t->cell[(row - 1) * t->columns + c] : name, wide, right, c + 1 == t->columns);
-		}
-	for (size_t i = 0; i < t->n; i++)
-		free(t->cell[i]);
-	free(t->cell);
-	return no_memory ? out_of_memory() : EXIT_PASS;
-}

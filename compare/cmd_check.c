@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "find.h"
 #include "report.h"
 
 struct arguments { struct judging how; char **path; size_t n; bool json, explain; };
@@ -46,13 +47,13 @@ int cmd_check(int argc, char **argv)
 	for (size_t i = 0; i < a.n; i++) {
 		struct finding f;
 		status = worse_exit(status, find(a.path[i], &a.how, &f));
-		if (!f.judged) cli_fail(&f.error);
+		if (!f.judged) print_failure(&f.error);
 		if (a.json) json_array_append_new(all, report_json(&f));
 		else if (f.judged) {
 			if (i) putchar('\n');
 			report_text(stdout, &f, a.explain);
 		}
 	}
-	if (a.json && cli_json(all) != EXIT_PASS) return EXIT_MACHINE;
+	if (a.json && json_print(all) != EXIT_PASS) return EXIT_MACHINE;
 	return status;
 }

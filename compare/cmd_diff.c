@@ -169,7 +169,7 @@ static int print_text(const struct result *list, size_t n)
 
 static json_t *json_side(const struct tensor *t)
 {
-	return t ? json_pack("{s:s,s:s,s:o}", "name", t->name, "dtype", dtype_info[t->dtype].name, "shape", cli_json_shape(t)) : json_null();
+	return t ? json_pack("{s:s,s:s,s:o}", "name", t->name, "dtype", dtype_info[t->dtype].name, "shape", json_shape(t)) : json_null();
 }
 
 static json_t *json_result(const struct result *x)
@@ -181,19 +181,19 @@ static json_t *json_result(const struct result *x)
 
 	for (size_t i = 0; i < r->n_top; i++)
 		json_array_append_new(top, json_pack("{s:I,s:s,s:o,s:o,s:o,s:o,s:o}", "element", (json_int_t)r->top[i].index,
-			"index", index_text(x->a, r->top[i].index, text, sizeof text), "a", cli_json_number(r->top[i].a),
-			"b", cli_json_number(r->top[i].b), "abs", cli_json_number(r->top[i].abs), "rel", cli_json_number(r->top[i].rel),
-			"ulp", cli_json_number(r->top[i].ulp)));
+			"index", index_text(x->a, r->top[i].index, text, sizeof text), "a", json_figure(r->top[i].a),
+			"b", json_figure(r->top[i].b), "abs", json_figure(r->top[i].abs), "rel", json_figure(r->top[i].rel),
+			"ulp", json_figure(r->top[i].ulp)));
 	if (x->status <= DIFFERS)
 		json_object_update_new(j, json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o}",
 			"elements", (json_int_t)r->count, "differ", (json_int_t)r->differ, "nan_a", (json_int_t)r->nan_a,
 			"nan_b", (json_int_t)r->nan_b, "inf_a", (json_int_t)r->inf_a, "inf_b", (json_int_t)r->inf_b,
-			"max_abs", cli_json_number(r->max_abs), "max_rel", cli_json_number(r->max_rel), "max_ulp", cli_json_number(r->max_ulp),
-			"rms", cli_json_number(r->rms), "rms_a", cli_json_number(r->rms_a), "mean", cli_json_number(r->mean)));
+			"max_abs", json_figure(r->max_abs), "max_rel", json_figure(r->max_rel), "max_ulp", json_figure(r->max_ulp),
+			"rms", json_figure(r->rms), "rms_a", json_figure(r->rms_a), "mean", json_figure(r->mean)));
 	if (x->status <= DIFFERS) {
 		json_t *bins = json_array();
 		for (int i = 0; i < SCAN_BINS; i++)
-			json_array_append_new(bins, json_pack("{s:o,s:I}", "from_ulp", cli_json_number(i ? ldexp(1, i - 2) : 0), "elements",
+			json_array_append_new(bins, json_pack("{s:o,s:I}", "from_ulp", json_figure(i ? ldexp(1, i - 2) : 0), "elements",
 				(json_int_t)r->histogram[i]));
 		json_object_set_new(j, "histogram", bins);
 	}
@@ -207,7 +207,7 @@ static int print_json(const struct result *list, size_t n, const struct argument
 
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(results, json_result(&list[i]));
-	return cli_json(json_pack("{s:s,s:s,s:b,s:o}", "a", a->path[0], "b", a->path[1], "equal", equal, "tensors", results));
+	return json_print(json_pack("{s:s,s:s,s:b,s:o}", "a", a->path[0], "b", a->path[1], "equal", equal, "tensors", results));
 }
 
 static int diff(const struct tensors t[2], const struct arguments *a)
@@ -224,7 +224,7 @@ static int diff(const struct tensors t[2], const struct arguments *a)
 	bool ok = list && compare_all(list, &n, t, a->top, &e);
 	for (size_t i = 0; i < n; i++)
 		equal = equal && list[i].status == EQUAL;
-	int status = !ok ? cli_fail(&e) : a->json ? print_json(list, n, a, equal) : print_text(list, n);
+	int status = !ok ? print_failure(&e) : a->json ? print_json(list, n, a, equal) : print_text(list, n);
 	for (size_t i = 0; i < n; i++)
 		elementwise_free(&list[i].r);
 	free(list);
@@ -264,7 +264,7 @@ int cmd_diff(int argc, char **argv)
 
 	cli_parse(&argp, argc, argv, &a);
 	bool ok = tensors_read(&t[0], a.path[0], &e) && tensors_read(&t[1], a.path[1], &e);
-	int status = ok ? diff(t, &a) : cli_fail(&e);
+	int status = ok ? diff(t, &a) : print_failure(&e);
 	tensors_free(&t[0]);
 	tensors_free(&t[1]);
 	return status;

@@ -171,9 +171,9 @@ int cmd_eigen(int argc, char **argv)
 	const char *name = a.path ? a.path : a.case_name ? a.case_name : a.spectrum;
 	if (source(&t, &y, &a, &e) && judge(&g, &t, y, &a, &e) && (!a.table || eigen_write_rows(a.table, &g, &e))
 		&& (!a.summary || eigen_write_summary(a.summary, &g, &e)))
-		status = a.json ? cli_json(eigen_json(name, &t, &g)) : eigen_print(name, &t, &g);
+		status = a.json ? json_print(eigen_json(name, &t, &g)) : eigen_print(name, &t, &g);
 	else
-		status = cli_fail(&e);
+		status = print_failure(&e);
 	eigen_free(&g);
 	trace_free(&t);
 	free(y);

@@ -9,6 +9,7 @@
 
 #include "cli.h"
 #include "baseline.h"
+#include "find.h"
 
 struct arguments {
 	struct judging how;
@@ -79,7 +80,7 @@ static int print_json(const struct finding *f, size_t n, int status)
 	json_t *rows = json_array();
 
 	for (size_t i = 0; i < n; i++) json_array_append_new(rows, report_json(&f[i]));
-	return cli_json(json_pack("{s:i, s:o}", "exit", status, "captures", rows));
+	return json_print(json_pack("{s:i, s:o}", "exit", status, "captures", rows));
 }
 
 /* The baseline's word on the findings, or, to update it, theirs in it. */
@@ -124,7 +125,7 @@ static int judge_all(const struct paths *p, const struct arguments *a)
 
 	if (!f) {
 		error_set(&e, E_MEMORY, NULL, NO_OFFSET, "%zu captures", p->n);
-		return cli_fail(&e);
+		return print_failure(&e);
 	}
 	find_all(p, a, f, &status);
 	bool ok = !a->baseline || ratchet(a, f, p->n, &status, &e);
@@ -132,7 +133,7 @@ static int judge_all(const struct paths *p, const struct arguments *a)
 	if (!a->json) report_table(stdout, f, p->n);
 	else if (print_json(f, p->n, status) != EXIT_PASS) status = EXIT_MACHINE;
 	free(f);
-	return ok ? status : worse_exit(status, cli_fail(&e));
+	return ok ? status : worse_exit(status, print_failure(&e));
 }
 
 static error_t parse(int key, char *text, struct argp_state *state)
@@ -182,7 +183,7 @@ int cmd_gate(int argc, char **argv)
 
 	cli_parse(&argp, argc, argv, &a);
 	for (size_t i = 0; ok && i < a.n; i++) ok = collect(&p, a.path[i], &e);
-	int status = ok ? judge_all(&p, &a) : cli_fail(&e);
+	int status = ok ? judge_all(&p, &a) : print_failure(&e);
 	for (size_t i = 0; i < p.n; i++) free(p.item[i]);
 	free(p.item);
 	return status;

@@ -47,12 +47,12 @@ static int report(const struct capture *c, const struct arguments *a)
 		const struct tensor *t = &c->tensors.item[i];
 		if (a->json)
 			json_array_append_new(inputs, json_pack("{s:s,s:s,s:o}", "name", t->name, "dtype",
-				dtype_info[t->dtype].name, "shape", cli_json_shape(t)));
+				dtype_info[t->dtype].name, "shape", json_shape(t)));
 		else
 			printf("%s  %s %s %s\n", i ? "" : a->out, t->name, dtype_info[t->dtype].name, shape_text(t, text, sizeof text));
 	}
 	if (a->json)
-		return cli_json(json_pack("{s:s,s:s,s:s,s:I,s:o}", "file", a->out, "op", a->op, "case", a->case_name,
+		return json_print(json_pack("{s:s,s:s,s:s,s:I,s:o}", "file", a->out, "op", a->op, "case", a->case_name,
 			"seed", (json_int_t)a->seed, "inputs", inputs));
 	json_decref(inputs);
 	return EXIT_PASS;
@@ -73,7 +73,7 @@ int cmd_inputs(int argc, char **argv)
 	struct error e = { 0 };
 
 	cli_parse(&argp, argc, argv, &a);
-	int status = make(&c, &a, &e) ? report(&c, &a) : cli_fail(&e);
+	int status = make(&c, &a, &e) ? report(&c, &a) : print_failure(&e);
 	capture_free(&c);
 	return status;
 }

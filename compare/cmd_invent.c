@@ -45,9 +45,9 @@ int cmd_invent(int argc, char **argv)
 	struct error e = { 0 };
 
 	cli_parse(&argp, argc, argv, &a);
-	if (!invent_model(&a.v, &made, &e)) return cli_fail(&e);
+	if (!invent_model(&a.v, &made, &e)) return print_failure(&e);
 	if (a.json)
-		return cli_json(json_pack("{s:s,s:I,s:I,s:I,s:I}", "folder", a.v.folder, "tensors", (json_int_t)made.tensors, "weights",
+		return json_print(json_pack("{s:s,s:I,s:I,s:I,s:I}", "folder", a.v.folder, "tensors", (json_int_t)made.tensors, "weights",
 			(json_int_t)made.weights, "shards", (json_int_t)made.shards, "tokens", (json_int_t)a.v.tokens));
 	printf("%s: %zu tensors, %ju weights in %zu shards, %zu token ids\n", a.v.folder, made.tensors, (uintmax_t)made.weights,
 		made.shards, a.v.tokens);

@@ -157,11 +157,11 @@ static int play(const struct arguments *a)
 	if (a->inject && !executor_inject(a->inject)) {
 		error_set(&e, E_USAGE, a->inject, NO_OFFSET, executor_faults[0].name ? "no such fault; see mistakes of mixed_batch"
 			: "this etalon has no faults to inject: `make faults` builds one that has");
-		return cli_fail(&e);
+		return print_failure(&e);
 	}
-	int status = play_all(&r, a, &e) && tried(&r, a, &e) ? (r.laws.broken < 0 ? EXIT_PASS : EXIT_FAIL) : cli_fail(&e);
+	int status = play_all(&r, a, &e) && tried(&r, a, &e) ? (r.laws.broken < 0 ? EXIT_PASS : EXIT_FAIL) : print_failure(&e);
 	if (!e.code && a->json) {
-		int written = cli_json(isolate_json(&r));
+		int written = json_print(isolate_json(&r));
 		if (written != EXIT_PASS) status = written;
 	} else if (!e.code) {
 		isolate_text(stdout, &r);

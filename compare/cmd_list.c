@@ -218,7 +218,7 @@ int cmd_list(int argc, char **argv)
 	struct list l = { .json = a.json, .table = { .columns = a.kind->columns, .heading = a.kind->heading } };
 	if (a.op && !(l.only = find_op(a.op, &part))) {
 		error_set(&e, E_OP, a.op, NO_OFFSET, "see `etalon list ops`");
-		return cli_fail(&e);
+		return print_failure(&e);
 	}
 	if (a.json)
 		l.rows = json_array();
@@ -227,5 +227,5 @@ int cmd_list(int argc, char **argv)
 			a.kind->list(&l, ops[i]);
 	if (part && !a.kind->once)
 		a.kind->list(&l, l.only);
-	return a.json ? cli_json(l.rows) : table_print(&l.table);
+	return a.json ? json_print(l.rows) : table_print(&l.table);
 }

@@ -217,7 +217,7 @@ static int run(const struct arguments *a)
 	bool ok = compare(&in, &c, &r, a, &e);
 	const struct logit_causes *causes = a->model ? &in.causes : NULL;
 	ok = ok && (!a->html || logits_html(a->html, &r, &c, causes, &e));
-	int status = !ok ? cli_fail(&e) : a->json ? cli_json(logits_json(&r, &c, causes)) : logits_text(&r, &c, causes);
+	int status = !ok ? print_failure(&e) : a->json ? json_print(logits_json(&r, &c, causes)) : logits_text(&r, &c, causes);
 	if (status == EXIT_PASS) status = outcome_exit(r.outcome);
 	logits_free(&r);
 	inputs_free(&in);

@@ -18,17 +18,17 @@ static json_t *json_profile(const struct arguments *a, const struct call *call, 
 	for (int j = 0; j < p->n; j++) {
 		const struct reading *r = &p->reading[j];
 		json_array_append_new(sites, json_pack("{s:s, s:s, s:o, s:o, s:s}", "site", call->op->sites[r->site].name, "type", type_name(r),
-			"coefficient", cli_json_number(r->coefficient), "error", cli_json_number(r->error), "state", reading_name[r->state]));
+			"coefficient", json_figure(r->coefficient), "error", json_figure(r->error), "state", reading_name[r->state]));
 	}
 	for (int i = 0; i < MAX_OUT; i++)
 		if (call->out_count[i])
 			json_array_append_new(outputs, json_pack("{s:s, s:I, s:o, s:o, s:o}", "name", call->op->out[i].name,
-				"elements", (json_int_t)call->out_count[i], "explained", cli_json_number(p->out[i].explained),
-				"bit_equal", cli_json_number(p->out[i].bit_equal), "rms", cli_json_number(p->out[i].rms)));
+				"elements", (json_int_t)call->out_count[i], "explained", json_figure(p->out[i].explained),
+				"bit_equal", json_figure(p->out[i].bit_equal), "rms", json_figure(p->out[i].rms)));
 	for (int m = 0; call->op->mistakes[m].name; m++)
 		if (p->identified && p->replica.mistakes >> m & 1) json_array_append_new(mistakes, json_string(call->op->mistakes[m].name));
 	for (int i = 0; i < ACCUMULATORS; i++)
-		json_object_set_new(sums, accumulator_name(&p->sums, i), cli_json_number(p->sums.equal[i]));
+		json_object_set_new(sums, accumulator_name(&p->sums, i), json_figure(p->sums.equal[i]));
 	return json_pack("{s:s, s:s, s:b, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "capture", a->path, "op", call->op->name, "identified", p->identified,
 		"form", call->op->forms[p->replica.form].name, "chunk", (json_int_t)p->replica.chunk, "sums",
 		accumulator_name(&p->sums, p->sums.best), "accumulators", sums, "outputs", outputs, "sites", sites, "mistakes", mistakes);
@@ -123,14 +123,14 @@ static int profile(const struct capture *c, const struct arguments *a)
 
 	if (!call_bind(&call, c, true, &e)) {
 		error_in_file(&e, a->path);
-		return cli_fail(&e);
+		return print_failure(&e);
 	}
 	bool ok = xray_make(&x, &call, cli_stage, &e) && replica_search(&x, NULL) && profile_read(&p, &x) && profile_sums(&p, &x)
 		&& (!a->table || write_table(a->table, &call, &p, &e));
 	xray_free(&x);
 	cli_stage("x-ray", 1, 1);
-	if (!ok) return cli_fail(&e);
-	if (a->json) return cli_json(json_profile(a, &call, &p));
+	if (!ok) return print_failure(&e);
+	if (a->json) return json_print(json_profile(a, &call, &p));
 	if (a->brief) print_brief(a, &call, &p);
 	else print_profile(a, &call, &p);
 	return EXIT_PASS;
@@ -162,7 +162,7 @@ static int profile_file(struct arguments *a, int i)
 	struct error e;
 
 	a->path = a->captures[i];
-	if (!capture_read(&c, a->path, &e)) return cli_fail(&e);
+	if (!capture_read(&c, a->path, &e)) return print_failure(&e);
 	int status = profile(&c, a);
 	capture_free(&c);
 	return status;

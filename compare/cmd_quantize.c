@@ -43,9 +43,9 @@ static int print_text(const struct quantize *r, const char *model)
 
 static json_t *json_effect(const struct quantize *r, const struct quantize_effect *x)
 {
-	return json_pack("{s:o,s:o,s:o,s:o,s:o}", "kl_mean", cli_json_number(x->kl), "kl_max", cli_json_number(x->kl_max), "rms",
-		cli_json_number(x->rms),
-		"max", cli_json_number(x->max), "top1_kept", cli_json_number((double)x->agree / (double)r->positions));
+	return json_pack("{s:o,s:o,s:o,s:o,s:o}", "kl_mean", json_figure(x->kl), "kl_max", json_figure(x->kl_max), "rms",
+		json_figure(x->rms),
+		"max", json_figure(x->max), "top1_kept", json_figure((double)x->agree / (double)r->positions));
 }
 
 static int print_json(const struct quantize *r, const char *model)
@@ -60,7 +60,7 @@ static int print_json(const struct quantize *r, const char *model)
 			grain_name[GRAIN_TENSOR], json_effect(r, &k->effect[GRAIN_TENSOR]), grain_name[GRAIN_BLOCK], json_effect(r,
 			&k->effect[GRAIN_BLOCK])));
 	}
-	return cli_json(json_pack("{s:s,s:I,s:I,s:o}", "model", model, "positions", (json_int_t)r->positions, "vocabulary",
+	return json_print(json_pack("{s:s,s:I,s:I,s:o}", "model", model, "positions", (json_int_t)r->positions, "vocabulary",
 		(json_int_t)r->vocabulary,
 		"rounded", rows));
 }
@@ -121,7 +121,7 @@ static int run(const struct arguments *a)
 	}
 	if (ok) qsort(r.row, r.n - 2, sizeof *r.row, order);
 	ok = ok && (!a->table || write_table(a->table, &r, &e));
-	int status = !ok ? cli_fail(&e) : a->json ? print_json(&r, a->model) : print_text(&r, a->model);
+	int status = !ok ? print_failure(&e) : a->json ? print_json(&r, a->model) : print_text(&r, a->model);
 	quantize_free(&r);
 	free(ids);
 	tensors_free(&file);

@@ -175,7 +175,7 @@ int cmd_record(int argc, char **argv)
 	}
 	json_t *list = a.json ? json_array() : NULL;
 	if (record_all(&a, list, &e))
-		return a.json ? cli_json(list) : EXIT_PASS;
+		return a.json ? json_print(list) : EXIT_PASS;
 	json_decref(list);
-	return cli_fail(&e);
+	return print_failure(&e);
 }

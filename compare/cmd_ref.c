@@ -176,8 +176,8 @@ static int report(const struct tensors *t, const struct plan *p, const struct ca
 		for (size_t i = 0; i < t->n; i++)
 			if (!strncmp(t->item[i].name, "out.", 4))
 				json_array_append_new(out, json_pack("{s:s,s:s,s:o}", "name", t->item[i].name,
-					"dtype", dtype_info[t->item[i].dtype].name, "shape", cli_json_shape(&t->item[i])));
-		return cli_json(json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:s?,s:o,s:o}", "file", a->out, "op", call->op->name,
+					"dtype", dtype_info[t->item[i].dtype].name, "shape", json_shape(&t->item[i])));
+		return json_print(json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:s?,s:o,s:o}", "file", a->out, "op", call->op->name,
 			"producer", by, "arith", a->arith, "form", form, "chunk", (json_int_t)p->chunk,
 			"mistake", a->mistake, "round", round, "outputs", out));
 	}
@@ -198,15 +198,15 @@ static int answer_capture(const struct capture *c, const struct arguments *a)
 
 	if (!call_bind(&call, c, false, &e)) {
 		error_in_file(&e, a->capture);
-		return cli_fail(&e);
+		return print_failure(&e);
 	}
 	if (a->trace && !call_trace(&call)) {
 		error_set(&e, E_USAGE, "--trace", NO_OFFSET, "%s does not iterate", call.op->name);
-		return cli_fail(&e);
+		return print_failure(&e);
 	}
 	bool ok = make_plan(&plan, call.op, a, &e) && ref_run(&call, &plan, &answer, &e)
 		&& write_answer(&call, &answer, a, &t, &e);
-	int status = ok ? report(&t, &plan, &call, a) : cli_fail(&e);
+	int status = ok ? report(&t, &plan, &call, a) : print_failure(&e);
 	answer_free(&answer);
 	tensors_free(&t);
 	return status;
@@ -258,7 +258,7 @@ int cmd_ref(int argc, char **argv)
 
 	cli_parse(&argp, argc, argv, &a);
 	if (!capture_read(&c, a.capture, &e))
-		return cli_fail(&e);
+		return print_failure(&e);
 	int status = answer_capture(&c, &a);
 	capture_free(&c);
 	return status;

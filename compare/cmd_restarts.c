@@ -33,9 +33,9 @@ static int json(const struct arguments *a, const struct schedule *s, const struc
 
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(all, json_pack("{s:o, s:o, s:I}", "restarts", json_steps(c[i].restarts), "worst_condition",
-			cli_json_number(c[i].worst), "after_iteration", (json_int_t)c[i].at));
-	return cli_json(json_pack("{s:s, s:I, s:o, s:o, s:o}", "coefficients", a->coefficients, "iterations", (json_int_t)s->n,
-		"spurious", cli_json_number(a->spurious), "best", json_steps(c->restarts), "choices", all));
+			json_figure(c[i].worst), "after_iteration", (json_int_t)c[i].at));
+	return json_print(json_pack("{s:s, s:I, s:o, s:o, s:o}", "coefficients", a->coefficients, "iterations", (json_int_t)s->n,
+		"spurious", json_figure(a->spurious), "best", json_steps(c->restarts), "choices", all));
 }
 
 static int text(const struct arguments *a, const struct schedule *s, const struct restart_choice *c, size_t n)
@@ -104,7 +104,7 @@ int cmd_restarts(int argc, char **argv)
 
 	cli_parse(&argp, argc, argv, &a);
 	if (!schedule_find(&s, a.coefficients, a.iterations, a.safety, &e) || !restarts_search(&c, &n, &s, a.count, a.spurious, &e))
-		return cli_fail(&e);
+		return print_failure(&e);
 	int status = a.json ? json(&a, &s, c, n) : text(&a, &s, c, n);
 	free(c);
 	return status;

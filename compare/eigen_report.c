@@ -1,8 +1,8 @@
 /* What was found about a trace, for people, programs and plots. */
 #include <stdlib.h>
 
-#include "cli.h"
 #include "eigen_report.h"
+#include "print.h"
 
 /* ---- tables, for people's programs and for plots ---- */
 static bool write_text(const char *path, char *text, size_t size, bool ok, struct error *e)
@@ -75,9 +75,9 @@ json_t *eigen_cause_json(const struct eigen *g)
 	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "cause", cause_name[g->cause],
 		"leaves_at", left ? json_integer((json_int_t)g->left) : json_null(),
 		"cause_iteration", extreme ? json_integer((json_int_t)g->cause_at) : json_null(),
-		"cause_eigenvalue", extreme ? cli_json_number(g->cause_value) : json_null(),
-		"cause_share", extreme ? cli_json_number(g->cause_share) : json_null(), "exact_diverges", g->exact_diverges,
-		"max_error_Y", cli_json_number(g->y_error), "orthogonality_Y", cli_json_number(g->y_orthogonality));
+		"cause_eigenvalue", extreme ? json_figure(g->cause_value) : json_null(),
+		"cause_share", extreme ? json_figure(g->cause_share) : json_null(), "exact_diverges", g->exact_diverges,
+		"max_error_Y", json_figure(g->y_error), "orthogonality_Y", json_figure(g->y_orthogonality));
 }
 
 int eigen_print(const char *name, const struct trace *t, const struct eigen *g)
@@ -115,11 +115,11 @@ static json_t *json_step(const struct eigen *g, size_t t)
 	const struct eigen_step *s = &g->step[t];
 
 	return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "iteration", (json_int_t)t,
-		"min_eig_R", cli_json_number(s->least_r), "exact_min_eig_R", cli_json_number(s->exact_least_r),
-		"cond_Q", cli_json_number(s->condition), "exact_cond_Q", cli_json_number(s->exact_condition),
-		"max_error_X", cli_json_number(s->error), "orthogonality", cli_json_number(s->orthogonality),
-		"drift_R", cli_json_number(s->drift[M_R]), "drift_Q", cli_json_number(s->drift[M_Q]),
-		"drift_X", cli_json_number(s->drift[M_X]), "skew_R", cli_json_number(s->skew));
+		"min_eig_R", json_figure(s->least_r), "exact_min_eig_R", json_figure(s->exact_least_r),
+		"cond_Q", json_figure(s->condition), "exact_cond_Q", json_figure(s->exact_condition),
+		"max_error_X", json_figure(s->error), "orthogonality", json_figure(s->orthogonality),
+		"drift_R", json_figure(s->drift[M_R]), "drift_Q", json_figure(s->drift[M_Q]),
+		"drift_X", json_figure(s->drift[M_X]), "skew_R", json_figure(s->skew));
 }
 
 json_t *eigen_json(const char *name, const struct trace *t, const struct eigen *g)
@@ -130,12 +130,12 @@ json_t *eigen_json(const char *name, const struct trace *t, const struct eigen *
 	for (size_t i = 0; i < g->rows; i++) {
 		const struct eigen_row *r = &g->row[i];
 		json_array_append_new(rows, json_pack("{s:I, s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "iteration", (json_int_t)r->t, "matrix",
-			matrix_name[r->matrix], "index", (json_int_t)r->index, "sigma", cli_json_number(r->sigma), "exact", cli_json_number(r->exact),
-			"observed", cli_json_number(r->observed), "error", cli_json_number(r->error), "along", cli_json_number(r->along)));
+			matrix_name[r->matrix], "index", (json_int_t)r->index, "sigma", json_figure(r->sigma), "exact", json_figure(r->exact),
+			"observed", json_figure(r->observed), "error", json_figure(r->error), "along", json_figure(r->along)));
 	}
 	json_t *j = json_pack("{s:s, s:s, s:b, s:s, s:I, s:o, s:o, s:o, s:o}", "source", name,
 		"algorithm", ns_algorithm_name[t->how.algorithm], "recorded", t->recorded, "iterate", format_info[t->how.iterate].name,
-		"iterations", (json_int_t)g->K, "sigma_max", cli_json_number(g->sigma_max), "sigma_min", cli_json_number(g->sigma_min),
+		"iterations", (json_int_t)g->K, "sigma_max", json_figure(g->sigma_max), "sigma_min", json_figure(g->sigma_min),
 		"steps", steps, "rows", rows), *cause = eigen_cause_json(g);
 	if (!j || json_object_update(j, cause)) {
 		json_decref(j);

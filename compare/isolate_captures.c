@@ -5,7 +5,7 @@
 
 #include "cli.h"
 #include "isolate_laws.h"
-#include "report.h"
+#include "finding.h"
 
 struct one { struct capture capture; struct isolation laws; struct named named; bool read, broken[LAWS]; };
 
@@ -186,7 +186,7 @@ int isolate_captures(char **path, size_t n, bool json)
 	for (size_t i = 0; all && i < n; i++) {
 		struct error e;
 		if (!hold(&all[i], path[i], &e)) {
-			status = worse_exit(status, cli_fail(&e));
+			status = worse_exit(status, print_failure(&e));
 			capture_free(&all[i].capture);
 			all[i].read = false;
 			continue;
@@ -199,5 +199,5 @@ int isolate_captures(char **path, size_t n, bool json)
 	for (size_t i = 0; all && i < n; i++)
 		if (all[i].read) capture_free(&all[i].capture);
 	free(all);
-	return json && cli_json(list) != EXIT_PASS ? EXIT_MACHINE : status;
+	return json && json_print(list) != EXIT_PASS ? EXIT_MACHINE : status;
 }

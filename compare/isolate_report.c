@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "print.h"
 
 static const char *result(const struct isolate_run *r, int law, char *text, size_t size)
 {
@@ -165,7 +165,7 @@ json_t *isolate_json(const struct isolate_run *r)
 	for (int i = 0; i < LAWS; i++) {
 		const struct outcome_of_law *o = &r->laws.law[i];
 		json_array_append_new(list, json_pack("{s:s,s:I,s:I,s:s,s:I,s:o,s:b}", "law", laws[i].name, "plays", (json_int_t)o->plays,
-			"counted", (json_int_t)o->counted, "unit", laws[i].unit, "within", (json_int_t)o->within, "worst_sigma", cli_json_number(o->worst),
+			"counted", (json_int_t)o->counted, "unit", laws[i].unit, "within", (json_int_t)o->within, "worst_sigma", json_figure(o->worst),
 			"broken", r->laws.broken == i));
 	}
 	return json_pack("{s:s,s:I,s:I,s:i,s:s,s:o,s:o,s:o?}", "backend", r->backend, "first_seed", (json_int_t)r->first_seed, "seeds",

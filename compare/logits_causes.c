@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "cli.h"
+#include "print.h"
 
 /* What stands before "logits" in the tensor's name, up to size; false where that does not end it. */
 static bool prefix_of(const struct tensor *logits, char *text, size_t size)
@@ -122,7 +122,7 @@ json_t *causes_json(const struct logit_causes *x)
 
 	for (int i = 0; i < x->n; i++)
 		json_array_append_new(suspects, json_pack("{s:s,s:s,s:o}", "layers", model_op((int)x->suspect[i].kind)->name, "mistake",
-			mistake_of(&x->suspect[i])->name, "explained", cli_json_number(x->suspect[i].explained)));
+			mistake_of(&x->suspect[i])->name, "explained", json_figure(x->suspect[i].explained)));
 	return json_pack("{s:o,s:o}", "layers", x->has_layers ? model_reading_json(&x->layers) : json_null(), "suspects", suspects);
 }
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
 #include "logits_causes.h"
+#include "print.h"
 
 enum { SHOWN_FLIPS = 8 };
 
@@ -133,9 +133,9 @@ int logits_text(const struct logit_report *r, const struct logit_comparison *c, 
 /* ---- JSON ---- */
 static json_t *json_spread(const struct spread *s)
 {
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:I}", "mean", cli_json_number(s->mean), "p50", cli_json_number(s->p50),
-		"p90", cli_json_number(s->p90), "p99", cli_json_number(s->p99), "p99.9", cli_json_number(s->p999), "max",
-		cli_json_number(s->max),
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:I}", "mean", json_figure(s->mean), "p50", json_figure(s->p50),
+		"p90", json_figure(s->p90), "p99", json_figure(s->p99), "p99.9", json_figure(s->p999), "max",
+		json_figure(s->max),
 		"at", (json_int_t)s->at);
 }
 
@@ -144,7 +144,7 @@ static json_t *json_ranked(const struct ranked *list, size_t n)
 	json_t *j = json_array();
 
 	for (size_t i = 0; i < n; i++) json_array_append_new(j, json_pack("{s:I,s:o}", "token", (json_int_t)list[i].token, "logit",
-		cli_json_number(list[i].value)));
+		json_figure(list[i].value)));
 	return j;
 }
 
@@ -152,25 +152,25 @@ static json_t *json_position(const struct logit_report *r, size_t t)
 {
 	const struct logit_position *p = &r->position[t];
 	json_t *j = json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:o}", "position", (json_int_t)t, "kl",
-		cli_json_number(p->kl),
-		"kl_back", cli_json_number(p->kl_back), "rms", cli_json_number(p->rms), "max", cli_json_number(p->max), "mean",
-		cli_json_number(p->mean),
+		json_figure(p->kl),
+		"kl_back", json_figure(p->kl_back), "rms", json_figure(p->rms), "max", json_figure(p->max), "mean",
+		json_figure(p->mean),
 		"worst_token", (json_int_t)p->worst, "masked", (json_int_t)p->masked, "mask_differs", (json_int_t)p->mask, "nan",
 		(json_int_t)p->nan,
 		"infinite", (json_int_t)p->inf, "common", (json_int_t)p->common, "top_reference", json_ranked(p->top_reference, p->n_top),
 		"top_got", json_ranked(p->top_got, p->n_top));
 
-	if (r->has_sigma) json_object_set_new(j, "sigma", cli_json_number(p->sigma));
+	if (r->has_sigma) json_object_set_new(j, "sigma", json_figure(p->sigma));
 	if (r->has_ids)
-		json_object_update_new(j, json_pack("{s:o,s:o}", "nll_reference", cli_json_number(p->nll_reference), "nll_got",
-			cli_json_number(p->nll_got)));
+		json_object_update_new(j, json_pack("{s:o,s:o}", "nll_reference", json_figure(p->nll_reference), "nll_got",
+			json_figure(p->nll_got)));
 	if (r->has_replica)
-		json_object_update_new(j, json_pack("{s:o,s:o}", "rms_left", cli_json_number(p->rms_left), "kl_left",
-			cli_json_number(p->kl_left)));
+		json_object_update_new(j, json_pack("{s:o,s:o}", "rms_left", json_figure(p->rms_left), "kl_left",
+			json_figure(p->kl_left)));
 	if (p->flip != NO_FLIP)
 		json_object_set_new(j, "flip", json_pack("{s:s,s:o,s:o,s:o,s:I,s:I}", "why", flip_name[p->flip],
-			"margin_reference", cli_json_number(p->margin_reference), "margin_got", cli_json_number(p->margin_got),
-			"noise", cli_json_number(p->noise), "rank_reference", (json_int_t)p->rank_reference, "rank_got", (json_int_t)p->rank_got));
+			"margin_reference", json_figure(p->margin_reference), "margin_got", json_figure(p->margin_got),
+			"noise", json_figure(p->noise), "rank_reference", (json_int_t)p->rank_reference, "rank_got", (json_int_t)p->rank_got));
 	return j;
 }
 
@@ -179,8 +179,8 @@ static json_t *json_rules(const struct logit_report *r)
 	json_t *j = json_object();
 
 	for (int i = 0; i < LOGIT_RULES; i++)
-		json_object_set_new(j, logit_rule_name[i], json_pack("{s:o,s:o}", "value", cli_json_number(r->rule[i].value),
-			"limit", cli_json_number(r->rule[i].limit)));
+		json_object_set_new(j, logit_rule_name[i], json_pack("{s:o,s:o}", "value", json_figure(r->rule[i].value),
+			"limit", json_figure(r->rule[i].limit)));
 	return j;
 }
 
@@ -191,14 +191,14 @@ static json_t *json_overall(const struct logit_report *r)
 	for (int i = FLIP_TIE; i < FLIPS; i++) json_object_set_new(flip, flip_name[i], json_integer((json_int_t)r->flips[i]));
 	for (size_t i = 0; i < LOGIT_BINS; i++)
 		if (r->histogram[i])
-			json_array_append_new(histogram, json_pack("{s:o,s:I}", "from", cli_json_number(logit_bin_from(i)), "count",
+			json_array_append_new(histogram, json_pack("{s:o,s:I}", "from", json_figure(logit_bin_from(i)), "count",
 				(json_int_t)r->histogram[i]));
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:I,s:o}", "rms", cli_json_number(r->rms_all),
-		"max", cli_json_number(r->max_all), "kl", json_spread(&r->kl), "kl_back", json_spread(&r->kl_back), "rms_of_positions",
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:I,s:o}", "rms", json_figure(r->rms_all),
+		"max", json_figure(r->max_all), "kl", json_spread(&r->kl), "kl_back", json_spread(&r->kl_back), "rms_of_positions",
 		json_spread(&r->rms),
 		"max_of_positions", json_spread(&r->max), "flips", flip, "top1_agree", (json_int_t)r->agree, "masked", (json_int_t)r->masked,
-		"top", (json_int_t)r->top, "common", cli_json_number(r->common), "histogram", histogram, "bad_positions", (json_int_t)r->bad,
-		"same_set", cli_json_number((double)r->same_set / (double)r->positions));
+		"top", (json_int_t)r->top, "common", json_figure(r->common), "histogram", histogram, "bad_positions", (json_int_t)r->bad,
+		"same_set", json_figure((double)r->same_set / (double)r->positions));
 }
 
 json_t *logits_json(const struct logit_report *r, const struct logit_comparison *c, const struct logit_causes *causes)
@@ -213,12 +213,12 @@ json_t *logits_json(const struct logit_report *r, const struct logit_comparison 
 	}
 	if (r->truth)
 		json_object_set_new(all, "truth", json_pack("{s:s,s:s,s:I,s:o}", "arithmetic", r->truth, "checked_with", r->truth_by, "tokens",
-			(json_int_t)r->truth_tokens, "error_in_sigma", cli_json_number(r->truth_error)));
-	if (r->has_replica) json_object_set_new(all, "explained", cli_json_number(r->explained));
+			(json_int_t)r->truth_tokens, "error_in_sigma", json_figure(r->truth_error)));
+	if (r->has_replica) json_object_set_new(all, "explained", json_figure(r->explained));
 	if (r->has_ids)
 		json_object_set_new(all, "perplexity", json_pack("{s:I,s:o,s:o,s:o,s:o}", "tokens", (json_int_t)r->targets,
-			"reference", cli_json_number(exp(r->nll_reference)), "got", cli_json_number(exp(r->nll_got)),
-			"nll_difference", cli_json_number(r->nll_difference), "standard_error", cli_json_number(r->nll_error)));
+			"reference", json_figure(exp(r->nll_reference)), "got", json_figure(exp(r->nll_got)),
+			"nll_difference", json_figure(r->nll_difference), "standard_error", json_figure(r->nll_error)));
 	return json_pack("{s:s,s:s,s:s,s:s?,s:I,s:I,s:o,s:o,s:o,s:o}", "outcome", outcome_name[r->outcome], "got", c->got->name,
 		"reference", c->reference->name, "under", c->under, "positions", (json_int_t)r->positions, "vocabulary",
 		(json_int_t)r->vocabulary,

@@ -45,7 +45,7 @@ static int finish(int status)
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
 	error_set(&e, E_WRITE, "stdout", NO_OFFSET, "%s", strerror(errno));
-	return cli_fail(&e);
+	return print_failure(&e);
 }
 
 static int run(const struct command *c, int argc, char **argv)
@@ -55,7 +55,7 @@ static int run(const struct command *c, int argc, char **argv)
 
 	machine_guard();
 	if (c->computes && !machine_ready(&e)) {
-		cli_fail(&e);
+		print_failure(&e);
 		_exit(EXIT_MACHINE);    /* exit may wait for a thread of OpenBLAS's that waits for room */
 	}
 	snprintf(name, sizeof name, "etalon %s", c->name);

@@ -1,7 +1,7 @@
 /* A model's reading as text and as JSON. */
-#include "cli.h"
 #include "fixtures/error.h"
 #include "model_reading.h"
+#include "print.h"
 
 static const char *part_name(const struct model_reading *r, size_t l, char *text, size_t size)
 {
@@ -112,17 +112,17 @@ static json_t *part_json(const struct model_reading *r, size_t l)
 		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:o, s:o}", s->mistake >= 0 ? "mistake" : "site", s->name, "op",
 			p->op->name,
 			"what", s->what, "rounded", s->site >= 0 && s->rounded, "explained",
-			cli_json_number(s->explained), "equal", cli_json_number(s->equal)));
+			json_figure(s->explained), "equal", json_figure(s->equal)));
 	}
 	json_t *unseen = json_array();
 	for (int i = 0; p->power_tokens && i < p->invisible; i++) json_array_append_new(unseen, json_string(p->unseen[i]));
 	return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:s, s:b, s:b, s:i, s:i, s:o}", "layer",
-		(int)l, "kind", p->op->name, "rms", cli_json_number(p->rms), "explained_if_correct", cli_json_number(p->correct),
-		"truth_error", cli_json_number(p->truth_error), "truth_error_upwards", cli_json_number(p->truth_upwards), "truth_tokens",
-		(json_int_t)p->truth_tokens, "explained_by_sums_on_first_tokens", cli_json_number(p->few ? p->few_explained : 0),
-		"power_tokens", (json_int_t)p->power_tokens, "unseen", unseen, "explained_by_contract", cli_json_number(p->alone),
-		"equal_under_contract", cli_json_number(p->alone_equal), "explained", cli_json_number(p->explained), "equal",
-		cli_json_number(p->equal), "sums", p->sums->name, "keeps_contract", p->kept, "understood", p->understood, "suspects",
+		(int)l, "kind", p->op->name, "rms", json_figure(p->rms), "explained_if_correct", json_figure(p->correct),
+		"truth_error", json_figure(p->truth_error), "truth_error_upwards", json_figure(p->truth_upwards), "truth_tokens",
+		(json_int_t)p->truth_tokens, "explained_by_sums_on_first_tokens", json_figure(p->few ? p->few_explained : 0),
+		"power_tokens", (json_int_t)p->power_tokens, "unseen", unseen, "explained_by_contract", json_figure(p->alone),
+		"equal_under_contract", json_figure(p->alone_equal), "explained", json_figure(p->explained), "equal",
+		json_figure(p->equal), "sums", p->sums->name, "keeps_contract", p->kept, "understood", p->understood, "suspects",
 		p->tried, "not_visible", p->invisible, "convicted", list);
 }
 
@@ -132,8 +132,8 @@ json_t *model_reading_json(const struct model_reading *r)
 
 	for (size_t l = 0; l < r->parts; l++) json_array_append_new(parts, part_json(r, l));
 	for (size_t l = 0; l <= r->parts; l++)
-		json_array_append_new(grown, json_pack("{s:o, s:o, s:o}", "rms", cli_json_number(r->grown[l].rms), "explained",
-			cli_json_number(r->grown[l].explained), "equal", cli_json_number(r->grown[l].equal)));
+		json_array_append_new(grown, json_pack("{s:o, s:o, s:o}", "rms", json_figure(r->grown[l].rms), "explained",
+			json_figure(r->grown[l].explained), "equal", json_figure(r->grown[l].equal)));
 	return json_pack("{s:s, s:i, s:i, s:b, s:o, s:o}", "contract", r->contract, "embedding_off", (int)r->embedding_off,
 		"first_divergence", r->first,
 		"understood", r->understood, "anchored", parts, "free_running", grown);

@@ -38,7 +38,7 @@ int record_model(const struct record_model *a)
 	const struct tensor *ids = tensor_at(&file, a->ids, &e);
 	bool ok = ids && engine_run(a->folder, ids, a->decoded, &dump, a->time ? &times : NULL, &e) && all_numbers(&dump, &e)
 		&& tensors_write(&dump, a->file, &e);
-	int status = ok ? EXIT_PASS : cli_fail(&e);
+	int status = ok ? EXIT_PASS : print_failure(&e);
 
 	if (ok && a->json) {
 		json_t *j = json_pack("{s:s,s:s,s:s,s:s}", "file", a->file, "producer", meta_get(&dump, "etalon.producer"), "device",
@@ -46,7 +46,7 @@ int record_model(const struct record_model *a)
 		if (j && a->time)
 			json_object_update_new(j, json_pack("{s:f,s:f,s:f,s:f}", "prefill_ms", times.prefill, "decode_ms", times.decode, "weight_bytes",
 				times.weight_bytes, "copy_bytes_per_second", times.copy_rate));
-		status = cli_json(j);
+		status = json_print(j);
 	} else if (ok) {
 		printf("%s  %s, %s\n", a->file, meta_get(&dump, "etalon.producer"), meta_get(&dump, "etalon.device"));
 		if (a->time) print_times(&times, ids->count);

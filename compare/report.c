@@ -5,62 +5,6 @@
 
 #include "report.h"
 
-/* Bytes of the character of UTF-8 at p that may be shown: no control character, surrogate or
- * noncharacter, no longer form than need be (RFC 3629); else 0. */
-static size_t character(const unsigned char *p)
-{
-	static const uint32_t least[] = { 0, ' ', 0xa0, 0x800, 0x10000 };
-	size_t n = *p < 0x80 ? 1 : *p >> 5 == 6 ? 2 : *p >> 4 == 14 ? 3 : *p >> 3 == 30 ? 4 : 0;
-	uint32_t code = n < 2 ? *p : *p & (0x7fu >> n);
-
-	for (size_t i = 1; i < n; i++) {
-		if ((p[i] & 0xc0) != 0x80) return 0;
-		code = code << 6 | (p[i] & 0x3f);
-	}
-	if (code < least[n] || code == 127 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) || (code & 0xfffe) == 0xfffe) return 0;
-	return n;
-}
-
-static void clean(char *text)
-{
-	for (size_t n; *text; text += n ? n : 1)
-		if (!(n = character((unsigned char *)text))) *text = '?';
-}
-
-void copy_clean(char *to, size_t size, const char *from)
-{
-	snprintf(to, size, "%s", from);
-	clean(to);
-}
-
-const char *finding_word(const struct finding *f)
-{
-	return f->judged ? outcome_name[f->verdict.outcome] : "error";
-}
-
-int finding_exit(const struct finding *f)
-{
-	return f->judged ? outcome_exit(f->verdict.outcome) : error_exit(&f->error);
-}
-
-int worse_exit(int a, int b)
-{
-	static const int weight[] = { [EXIT_PASS] = 0, [EXIT_UNDECIDED] = 1, [EXIT_FAIL] = 2, [EXIT_INPUT] = 3, [EXIT_MACHINE] = 4 };
-
-	return weight[a] >= weight[b] ? a : b;
-}
-
-double finding_value(const struct finding *f, int rule)
-{
-	double worst = 0;
-
-	for (int i = 0; i < f->verdict.n_out; i++) {
-		double x = f->verdict.out[i].rule[rule].value;
-		if (isnan(x) || x > worst) worst = x;
-	}
-	return worst;
-}
-
 void replay(FILE *to, const struct finding *f)
 {
 	fputs("etalon check '", to);
@@ -69,37 +13,6 @@ void replay(FILE *to, const struct finding *f)
 		else putc(*p, to);
 	putc('\'', to);
 	if (f->judged) fprintf(to, " --contract %s", f->verdict.contract->name);
-}
-
-static void judge_capture(const struct capture *c, const struct judging *how, struct finding *f)
-{
-	copy_clean(f->op, sizeof f->op, c->op);
-	copy_clean(f->producer, sizeof f->producer, c->producer);
-	copy_clean(f->device, sizeof f->device, c->device);
-	f->judged = judge(c, how, &f->verdict, &f->error);
-	if (!f->judged) return;
-	if (!how->quick) judge_cause(c, how, &f->verdict);
-	judge_stale(c, &f->verdict);
-}
-
-int find(const char *path, const struct judging *how, struct finding *f)
-{
-	struct capture c;
-
-	*f = (struct finding){ 0 };
-	copy_clean(f->path, sizeof f->path, path);
-	if (capture_read(&c, path, &f->error)) {
-		judge_capture(&c, how, f);
-		capture_free(&c);
-	}
-	if (!f->judged) {
-		copy_clean(f->error.file, sizeof f->error.file, path);
-		clean(f->error.item);
-		clean(f->error.detail);
-	}
-	for (int i = 0; i < f->verdict.n_reason; i++) clean(f->verdict.reason[i]);
-	clean(f->verdict.cause.left_out);
-	return finding_exit(f);
 }
 
 static void text_output(FILE *to, const struct finding *f, const struct output_verdict *o)

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "verdict_private.h"
-#include "gpu/backend.h"
 
 const char *const outcome_name[] = { "pass", "fail", "undecided" };
 
@@ -211,10 +210,8 @@ void judge_cause(const struct capture *c, const struct judging *how, struct verd
 	if (op && op->iteration) eigen_cause_of(&v->cause, c, how->tick);
 }
 
-void judge_stale(const struct capture *c, struct verdict *v)
+void judge_stale(const struct capture *c, const char *today, struct verdict *v)
 {
-	const char *today = gpu_source_sha256(c->op);
-
 	if (!c->sha256 || strncmp(c->producer, "etalon ", 7) || (today && !strcmp(today, c->sha256))) return;
 	reason(v, FAIL, "stale: recorded from sources %.12s..., the kernel is now %.12s...; record it again", c->sha256, today ? today : "gone");
 }

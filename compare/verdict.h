@@ -76,8 +76,8 @@ void judge_cause(const struct capture *c, const struct judging *how, struct verd
 /* Fails the verdict, with a reason. */
 void verdict_fail(struct verdict *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Fails the verdict when the capture carries a hash of its kernel's sources that is not today's. */
-void judge_stale(const struct capture *c, struct verdict *v);
+/* Fails the verdict when the capture carries a hash of its kernel's sources that is not today's; NULL: the kernel is gone. */
+void judge_stale(const struct capture *c, const char *today, struct verdict *v);
 
 /* "[12,3,44]", the element's place in output i of the call's op. */
 const char *index_text(const struct call *call, int i, size_t index, char *text, size_t size);

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "compare/find.h"
 #include "compare/report.h"
 #include "tests/model.h"
 #include "tests/xml.h"

@@ -67,11 +67,11 @@ static void a_changed_kernel_is_stale(void **state)
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct capture c = { .op = "rmsnorm", .producer = rows[i].producer, .sha256 = rows[i].sha256 };
 		struct verdict v = { .outcome = PASS };
-		judge_stale(&c, &v);
+		judge_stale(&c, gpu_source_sha256(c.op), &v);
 		assert_int_equal(v.outcome, rows[i].outcome);
 		assert_int_equal(v.n_reason, rows[i].outcome == FAIL);
 		v = (struct verdict){ .outcome = UNDECIDED };
-		judge_stale(&c, &v);
+		judge_stale(&c, gpu_source_sha256(c.op), &v);
 		assert_int_equal(v.outcome, rows[i].outcome == FAIL ? FAIL : UNDECIDED);
 	}
 }

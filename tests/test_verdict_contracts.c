@@ -123,13 +123,13 @@ static void stale_captures_fail(void **state)
 		stamp(&c, rows[i].producer, rows[i].sha256);
 		struct verdict v = judged(&c, NULL);
 		assert_int_equal(v.outcome, PASS);
-		judge_stale(&c, &v);
+		judge_stale(&c, gpu_source_sha256(c.op), &v);
 		if (v.outcome != rows[i].outcome) fail_msg("row %zu: %s", i, outcome_name[v.outcome]);
 		assert_true(v.outcome == PASS || strstr(v.reason[0], "stale"));
 		set(capture_in(&c, "x"), 0, INFINITY);
 		v = judged(&c, NULL);
 		assert_int_equal(v.outcome, UNDECIDED);
-		judge_stale(&c, &v);
+		judge_stale(&c, gpu_source_sha256(c.op), &v);
 		assert_int_equal(v.outcome, rows[i].outcome == FAIL ? FAIL : UNDECIDED);
 		capture_free(&c);
 	}
