@@ -91,5 +91,3 @@ void cli_pace(const char *now, double share, bool lines)
 	else
 		fprintf(stderr, "%s%3.0f %% in %.0f s%s: %s%s", terminal ? "\r" : "", 100 * share, passed, left, now, terminal ? "\033[K" : "\n");
 }
-
-void cli_tick(size_t done, size_t total) { cli_stage("reference", done, total); }

@@ -30,7 +30,6 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *te
 
 /* "stage done/total" on stderr, where that is a terminal; clears the line at the end. */
 void cli_stage(const char *stage, size_t done, size_t total);
-void cli_tick(size_t done, size_t total);
 /* The same of a long task by the share that is done, with the time that it has taken and will: 0 begins, 1 ends. Where stderr is
  * no terminal, a line each, if `lines`. */
 void cli_pace(const char *now, double share, bool lines);

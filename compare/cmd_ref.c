@@ -72,7 +72,8 @@ static bool make_plan(struct plan *p, const struct op *op, const struct argument
 	if (!arith_by_name(a->arith, &arith, &bits))
 		return error_set(e, E_UNKNOWN_NAME, a->arith, NO_OFFSET, "see `etalon list arithmetics`; BITS is 24 to 4096");
 	*p = plan_plain(arith, bits);
-	p->tick = cli_tick;
+	p->stage = "reference";
+	p->tick = cli_stage;
 	if (a->mistake) {
 		int mistake = op_mistake(op, a->mistake);
 		if (mistake < 0)

@@ -1,4 +1,5 @@
 /* Plays a scenario on an executor, step by step. */
+#define _GNU_SOURCE     /* qsort_r */
 #include <stdlib.h>
 #include <string.h>
 
@@ -224,11 +225,11 @@ static bool run(struct run *r, struct error *e)
 	return read_after(r, e);
 }
 
-static const struct play *ordered;
-static int by_request(const void *a, const void *b)
+static int by_request(const void *a, const void *b, void *play)
 {
-	const struct play_token *x = &ordered->token[*(const size_t *)a], *y = &ordered->token[*(const size_t *)b];
-	int p = ordered->row[x->row].request, q = ordered->row[y->row].request;
+	const struct play *of = play;
+	const struct play_token *x = &of->token[*(const size_t *)a], *y = &of->token[*(const size_t *)b];
+	int p = of->row[x->row].request, q = of->row[y->row].request;
 
 	return p != q ? (p < q ? -1 : 1) : x->fed < y->fed ? -1 : x->fed > y->fed;
 }
@@ -242,8 +243,7 @@ static bool run_order(struct run *r, struct error *e)
 		return error_set(e, E_MEMORY, "isolate", NO_OFFSET, "the record of a play");
 	for (size_t t = 0; t < p->tokens; t++)
 		if (p->row[p->token[t].row].request >= 0) p->order[p->fed++] = t;
-	ordered = p;
-	qsort(p->order, p->fed, sizeof *p->order, by_request);
+	qsort_r(p->order, p->fed, sizeof *p->order, by_request, p);
 	return true;
 }
 

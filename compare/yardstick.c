@@ -156,9 +156,6 @@ int yardstick_runs(const struct yardstick *y)
 	return runs < MIN_RUNS ? MIN_RUNS : runs > MAX_RUNS ? MAX_RUNS : (int)runs;
 }
 
-static struct { void (*tick)(const char *, size_t, size_t); const char *stage; } noisy_stage;
-static void noisy_tick(size_t done, size_t total) { noisy_stage.tick(noisy_stage.stage, done, total); }
-
 /* Its runs, where it is the call's first strip or the only one. */
 static bool begin(struct yardstick *y, const struct call *call, const struct contract *k, struct expected *x, struct error *e)
 {
@@ -169,11 +166,8 @@ static bool begin(struct yardstick *y, const struct call *call, const struct con
 	model.region = k;
 	model.mistakes = y->model.mistakes;
 	if (model.mistakes && y->model.form != model.form) model.form = y->model.form, model.chunk = y->model.chunk, model.region = NULL;
-	if (y->tick) {
-		noisy_stage.tick = y->tick;
-		noisy_stage.stage = k->name;
-		model.tick = noisy_tick;
-	}
+	model.stage = k->name;
+	model.tick = y->tick;
 	expected_free(x);
 	return expected_begin(x, call, &model, y->room, yardstick_runs(y), e);
 }

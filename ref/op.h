@@ -181,7 +181,8 @@ struct plan {
 	const struct contract *region;          /* of noisy runs behind sigma: each is a structure of its own, see plan_draw; NULL: all are this plan */
 	uint64_t seed;                          /* of the random stream */
 	struct judged *judged;                  /* may be NULL */
-	void (*tick)(size_t done, size_t total); /* may be NULL; called by one thread at a time */
+	const char *stage;                      /* what tick is told */
+	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL; called by one thread at a time */
 };
 
 /* The plan of the plain reference in the named arithmetic. */

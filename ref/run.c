@@ -92,7 +92,7 @@ static void take_part(calc *c, struct team *t, size_t i)
 	}
 	if (c->plan->tick && w->part == op_piece) {
 		#pragma omp critical
-		c->plan->tick(++t->done, w->range.last - w->range.first);
+		c->plan->tick(c->plan->stage, ++t->done, w->range.last - w->range.first);
 	}
 }
 
