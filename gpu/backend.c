@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "gpu/mixed_batch.h"
-
 #include "gpu_sources.h"        /* gpu_sources[]: op and SHA-256, made at build time */
 
 bool backend_run(const char *spec, struct capture *c, struct error *e)

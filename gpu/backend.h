@@ -27,6 +27,9 @@ const char *gpu_source_sha256(const char *op);
 /* Defined by cuda.cu, or by no_cuda.c in a build without nvcc. */
 bool cuda_run(struct capture *c, struct error *e);
 
+/* The backend "cpu", by mixed_batch_play.c: plays c on executor_cpu. E_OP for any other op. */
+bool mixed_batch_cpu(struct capture *c, struct error *e);
+
 /* Loads `library` (a path; one without '/' is of the working directory) and calls it. */
 bool plugin_run(const char *library, struct capture *c, struct error *e);
 

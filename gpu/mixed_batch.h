@@ -16,9 +16,6 @@ extern "C" {
  * other than Dk^-1/2), E_VALUE (unsound tables), E_MEMORY, the backend's. */
 bool mixed_batch_play(const struct executor_backend *backend, bool replay, struct capture *c, struct error *e);
 
-/* The backend "cpu", which knows this op alone: plays c on executor_cpu. Also E_OP. */
-bool mixed_batch_cpu(struct capture *c, struct error *e);
-
 #ifdef __cplusplus
 }
 #endif

@@ -28,9 +28,9 @@ static void set(mpfr_t y, dd x)
 /* Is one of n elements of `terms` terms each to be made again? Its index. */
 static bool begin(calc *c, struct again *g, size_t n, size_t terms, size_t *i)
 {
-	g->on = n && c->plan->judged && c->work >= c->judge_at;
+	g->on = n && c->judged && c->work >= c->judge_at;
 	if (!g->on) return false;
-	c->judge_at = c->work + 1 + random_at(~c->work) % (2 * terms * c->plan->judged->stride);         /* not in step with a loop */
+	c->judge_at = c->work + 1 + random_at(~c->work) % (2 * terms * c->judged->stride);         /* not in step with a loop */
 	*i = (size_t)(random_at(c->work) % n);
 	mpfr_inits2(BITS, g->y, g->a, g->b, (mpfr_ptr)NULL);
 	mpfr_set_zero(g->y, 1);
@@ -49,7 +49,7 @@ static void add_term(struct again *g, dd a, dd b)
 /* Against dd's result, as a share of the scale; of numbers that doubles cannot hold to the last bit, their high part. */
 static void end(calc *c, struct again *g, dd y)
 {
-	struct judged *j = c->plan->judged;
+	struct judged *j = c->judged;
 	double exact, apart;
 
 	if (!g->on) return;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "calc_private.h"
+#include "op.h"
 
 /* ---- the call ---- */
 size_t c_dim(const calc *c, int dim) { return c->call->dim[dim]; }

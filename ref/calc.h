@@ -11,12 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "arith.h"
+#include "calc_arena.h"
 #include "fixtures/dtype.h"
-
-typedef struct { void *at; size_t n; } vec;             /* contiguous */
-typedef struct { void *at; size_t rows, cols; } mat;    /* row-major, contiguous */
-typedef vec num;                                        /* n == 1 */
 
 /* ---- the call ---- */
 size_t c_dim(const calc *c, int dim);                   /* a symbolic size of the op's shapes */
@@ -39,17 +35,6 @@ span c_strip(const calc *c);                            /* of dims[0]: all of it
 /* x and *at as c_suspend left them, with the random stream; false, and nothing changes, where the piece begins. */
 bool c_resume(calc *c, vec x, size_t *at);
 void c_suspend(calc *c, vec x, size_t at);              /* for the next strip, which goes on at `at` */
-
-/* ---- temporaries, zero at first ---- */
-num c_num(calc *c);
-vec c_vec(calc *c, size_t n);
-mat c_mat(calc *c, size_t rows, size_t cols);
-void *c_bytes(calc *c, size_t n);                       /* for tables, in no arithmetic */
-vec c_part(const calc *c, vec x, size_t first, size_t n);       /* x[first, first + n) */
-vec c_row(const calc *c, mat A, size_t i);
-static inline vec flat(mat A) { return (vec){ A.at, A.rows * A.cols }; }
-size_t c_mark(const calc *c);
-void c_release(calc *c, size_t mark);                   /* forgets all made since c_mark */
 
 /* ---- in and out: element `first`, then every `step`-th ---- */
 void c_load(calc *c, vec y, int in, size_t first, size_t step);

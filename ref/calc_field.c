@@ -1,5 +1,6 @@
 /* Values between the stages of a piece. */
 #include "calc_private.h"
+#include "op.h"
 
 field c_field(calc *c, size_t rows, size_t cols)
 {

@@ -3,10 +3,11 @@
 #define ETALON_CALC_PRIVATE_H
 
 #include <setjmp.h>
+#include <stdint.h>
 
 #include "fixtures/wide.h"
 #include "fixtures/random.h"
-#include "op.h"
+#include "calc_arena.h"
 
 /* Of `size` bytes, and as many behind BLOCK_GAP, which keeps parts from the same cache set, where the arithmetic is split. */
 enum { BLOCK_GAP = 9 * 64 };
@@ -15,12 +16,21 @@ struct block { struct block *next; size_t size; _Alignas(64) char at[]; };
 /* Of a piece that goes on in the next strip: the bytes of what it carries, NULL where nothing is. */
 struct kept { char *bytes; size_t at; uint64_t noise; };
 
+/* Of ref/op.h: what a run is of; an arithmetic does not look into it. */
+struct call;
+struct plan;
+struct scope;
+struct answer;
+struct strip;
+struct handed;
+
 struct calc {
 	const struct arith *arith;
 	int bits;
 	uint64_t work;                  /* element operations so far */
 	uint64_t noise;                 /* position in the random stream */
-	uint64_t judge_at;              /* of arith_judged: the work from which on it looks again */
+	uint64_t judge_at;              /* of arith_judged: the work from which on it looks again, */
+	struct judged *judged;          /* and where it says what it saw; may be NULL */
 	const struct call *call;
 	const struct plan *plan;
 	const struct scope *scope;      /* NULL: the call's own op runs */

@@ -165,10 +165,6 @@ size_t call_strips(const struct call *call, size_t whole, size_t most);
 struct strip call_strip(const struct call *call, size_t i, size_t n);   /* number i of n */
 
 /* ---- a run of the reference ---- */
-/* Of arith_judged: an element of an operation for each `stride` operations; how many were made again; the largest distance, as a
- * share of the result, and of Σ|terms| of a sum. */
-struct judged { uint64_t stride, elements; double apart; };
-
 struct plan {
 	const struct arith *arith;
 	int bits;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "calc_private.h"
+#include "op.h"
 
 struct plan plan_plain(const struct arith *a, int bits)
 {
@@ -131,8 +132,8 @@ static bool run(const calc *first, const struct work *w, uint64_t *operations)
 void c_stage(calc *c, size_t n, void (*part)(calc *d, size_t i, void *with), void *with)
 {
 	struct work w = { part, with, { 0, n }, 0, random_at(c->noise++) };
-	calc first = { .arith = c->arith, .bits = c->bits, .call = c->call, .plan = c->plan, .answer = c->answer,
-		.strip = c->strip, .element = c->element };
+	calc first = { .arith = c->arith, .bits = c->bits, .call = c->call, .plan = c->plan, .judged = c->judged,
+		.answer = c->answer, .strip = c->strip, .element = c->element };
 
 	if (!run(&first, &w, &c->work)) longjmp(c->no_memory, 1);
 	if (c->arith->enter) c->arith->enter(c);        /* the thread that goes on has left it */
@@ -151,7 +152,8 @@ static bool run_strip(const struct call *call, struct lane *l, const struct stri
 	span range = cut ? cut->pieces(call, s->along) : (span){ 0, call->op->pieces(call) };
 	struct handed to = { range, calloc(range.last - range.first + 1, sizeof *to.kept) };
 	struct work w = { op_piece, NULL, range, p->stride, random_at(p->seed) };
-	calc first = { .arith = p->arith, .bits = p->bits, .call = call, .plan = p, .answer = a, .strip = s, .from = &l->handed, .to = &to };
+	calc first = { .arith = p->arith, .bits = p->bits, .call = call, .plan = p, .judged = p->judged, .answer = a,
+		.strip = s, .from = &l->handed, .to = &to };
 
 	if (!to.kept) return false;
 	first.element = p->arith->size(&first);

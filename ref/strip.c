@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "calc_private.h"
+#include "op.h"
 
 static span same(const struct call *call, span along) { (void)call; return along; }
 static span row(const struct call *call, int out, span along) { (void)call; (void)out; return along; }

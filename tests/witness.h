@@ -6,6 +6,7 @@
 #include <arb.h>
 
 #include "ref/calc_private.h"
+#include "ref/op.h"
 #include "tests/helpers.h"
 
 enum { BALL = 320 };            /* bits of the balls' midpoints */
