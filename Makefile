@@ -24,21 +24,24 @@ export OMP_WAIT_POLICY ?= passive
 
 # ---- what is built ----
 LIBS := -ljansson -lmpfr -lgmp -lopenblas -lm -ldl -lpthread
-KERNELS := $(filter-out gpu/cuda.cu gpu/model_%.cu,$(wildcard gpu/*.cu))
-SHARED := gpu/cuda.cu $(sort $(wildcard gpu/*.cuh))     # part of every kernel's hash
-C := $(filter-out compare/main.c $(wildcard compare/bench*.c) gpu/no_cuda.c,$(wildcard fixtures/*.c ref/*.c compare/*.c gpu/*.c))
+# Sources are found by their names, in whichever folder they stand: `named` gives those of our own, `objects` their objects.
+SOURCES := $(shell find fixtures ref gpu compare $(wildcard bench) tests -name '*.[ch]' -o -name '*.c[cu]' -o -name '*.cuh' | LC_ALL=C sort)
+named = $(foreach f,$(filter-out tests/strangers/%,$(SOURCES)),$(if $(filter $(1),$(notdir $f)),$f))
+objects = $(patsubst %.c,$(BUILD)/%.o,$(patsubst %.cu,$(BUILD)/%.cu.o,$(call named,$(1))))
+KERNELS := $(filter-out $(call named,cuda.cu model_%.cu),$(filter gpu/%.cu,$(SOURCES)))
+SHARED := $(call named,cuda.cu) $(filter gpu/%.cuh,$(SOURCES))  # part of every kernel's hash
+C := $(filter-out $(call named,main.c bench%.c no_cuda.c),$(filter fixtures/%.c ref/%.c compare/%.c gpu/%.c,$(SOURCES)))
 ifdef NVCC
 CUDA := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
-CU := $(wildcard gpu/*.cu)
-BENCH_GPU := $(wildcard compare/bench_gpu*.cu)
+CU := $(filter gpu/%.cu,$(SOURCES))
 # wgmma exists on sm_90a only; elsewhere the PTX of compute_90 runs, without it.
-$(patsubst %.cu,$(BUILD)/%.cu.o,gpu/newton_schulz.cu gpu/muon_step.cu gpu/mixed_batch.cu gpu/gated_delta_rule.cu gpu/model_decode.cu $(BENCH_GPU)) \
-		$(BUILD)/faults/gpu/mixed_batch.cu.o: private NVCCFLAGS := \
+$(call objects,newton_schulz.cu muon_step.cu mixed_batch.cu gated_delta_rule.cu model_decode.cu bench_gpu%.cu) \
+		$(patsubst %.cu,$(BUILD)/faults/%.cu.o,$(call named,mixed_batch.cu)): private NVCCFLAGS := \
 	$(subst arch=compute_90$(COMMA)code=sm_90 ,arch=compute_90a$(COMMA)code=sm_90a ,$(NVCCFLAGS)) -DCUDA_HOME='"$(CUDA)"'
-$(patsubst %.cu,$(BUILD)/%.cu.o,$(wildcard gpu/model*.cu)): private NVCCFLAGS += -DCUDA_HOME='"$(CUDA)"'
+$(call objects,model%.cu): private NVCCFLAGS += -DCUDA_HOME='"$(CUDA)"'
 CUDALIBS := -L$(CUDA)/lib64 -L$(CUDA)/targets/x86_64-linux/lib -lcudart_static -lstdc++ -lrt
 else
-C += gpu/no_cuda.c
+C += $(call named,no_cuda.c)
 endif
 ifdef STATIC
 GCCLIB = $(shell $(CC) -print-file-name=lib$(1).a)
@@ -47,12 +50,15 @@ CUDALIBS := $(subst -lstdc++,$(call GCCLIB,stdc++),$(CUDALIBS))
 OPENMP := -static-libgcc -fno-openmp $(call GCCLIB,gomp)
 endif
 OBJECTS := $(C:%.c=$(BUILD)/%.o) $(CU:%.cu=$(BUILD)/%.cu.o)
-TESTS := $(patsubst %.c,$(BUILD)/%,$(filter-out $(WITHOUT:%=tests/%.c),$(wildcard tests/test_*.c)))
-HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/helpers.c tests/witness*.c))
-FAULT_TESTS := $(patsubst tests/%.c,$(BUILD)/faults/%,$(wildcard tests/test_*faults*.c))
-PLUGINS := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/plugin_*.c))
+# Of a test the object lies beside its source's, the program in $(BUILD)/tests or, with faults, $(BUILD)/faults.
+TEST_SOURCES := $(call named,test_%.c)
+FAULT_SOURCES := $(foreach f,$(TEST_SOURCES),$(if $(findstring faults,$(notdir $f)),$f))
+TESTS := $(patsubst %.c,$(BUILD)/tests/%,$(filter-out $(WITHOUT:%=%.c),$(notdir $(TEST_SOURCES))))
+HELPERS := $(call objects,helpers.c witness%.c)
+FAULT_TESTS := $(patsubst %.c,$(BUILD)/faults/%,$(notdir $(FAULT_SOURCES)))
+PLUGINS := $(patsubst %.c,$(BUILD)/tests/%.so,$(notdir $(filter tests/%,$(call named,plugin_%.c))))
 MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/" ($$5 ~ /faults/ ? "faults/" : "tests/") $$5 }' tests/mutants.tsv))
-FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
+FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(call named,fuzz_%.c)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
 .PHONY: all deps gate test check-recipe docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-mistakes clean help FORCE
@@ -62,27 +68,30 @@ AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps com
 all: $(BUILD)/etalon
 
 LINK = @echo link $@; $(CC) $(CFLAGS) -o $@ $(filter %.o,$^) $(OPENMP) $(CUDALIBS)
-$(BUILD)/etalon: $(OBJECTS) $(BUILD)/compare/main.o
+$(BUILD)/etalon: $(OBJECTS) $(call objects,main.c)
 	$(LINK) $(LIBS)
 # Peers that are not installed are missing in the table.
 PEERS := $(if $(wildcard /usr/include/arb_mat.h),-lflint-arb -lflint) $(if $(wildcard /usr/include/qd/dd_real.h),-lqd)
-$(BUILD)/bench: $(OBJECTS) $(patsubst %.c,$(BUILD)/%.o,$(filter-out compare/bench_gpu%,$(wildcard compare/bench*.c))) $(BUILD)/compare/bench_qd.o
+BENCH_QD := $(patsubst %.cc,$(BUILD)/%.o,$(call named,bench_qd.cc))
+$(BUILD)/bench: $(OBJECTS) $(filter-out $(call objects,bench_gpu%.c),$(call objects,bench%.c)) $(BENCH_QD)
 	$(LINK) -Wl,--as-needed $(PEERS) $(LIBS) -lstdc++
-$(BUILD)/compare/bench_%.o: private CFLAGS += -O3 -march=native
-$(BUILD)/compare/bench_qd.o: compare/bench_qd.cc $(BUILD)/flags | $(AFTER)
+$(call objects,bench_%.c): private CFLAGS += -O3 -march=native
+$(BENCH_QD): $(call named,bench_qd.cc) $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo c++ $<
 	@$(CXX) -std=c++17 -O3 -march=native -ffp-contract=off -I. -MMD -MP -c -o $@ $<
-$(BUILD)/bench-gpu: $(patsubst %,$(BUILD)/%.o,$(BENCH_GPU)) $(patsubst %.c,$(BUILD)/%.o,$(wildcard compare/bench_gpu*.c)) $(OBJECTS)
+$(BUILD)/bench-gpu: $(call objects,bench_gpu%.cu bench_gpu%.c) $(OBJECTS)
 	$(LINK) $(LIBS)
-$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(HELPERS) $(OBJECTS)
+$(foreach t,$(TEST_SOURCES),$(eval $(BUILD)/tests/$(basename $(notdir $t)): $(BUILD)/$(t:.c=.o)))
+$(patsubst %.c,$(BUILD)/tests/%,$(notdir $(TEST_SOURCES))): $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
-$(BUILD)/tests/plugin_%.so: tests/plugin_%.c $(BUILD)/flags | $(AFTER)
+$(foreach p,$(filter tests/%,$(call named,plugin_%.c)),$(eval $(BUILD)/tests/$(basename $(notdir $p)).so: $p))
+$(PLUGINS): $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $<
-	@$(CC) $(CFLAGS) -I. -shared -fPIC -MMD -MP -o $@ $<
+	@$(CC) $(CFLAGS) -I. -shared -fPIC -MMD -MP -o $@ $(filter %.c,$^)
 
-$(BUILD)/ref/arith_%.o $(BUILD)/fixtures/dtype.o $(BUILD)/compare/scan_%.o $(BUILD)/compare/kl_%.o $(BUILD)/gpu/executor_cpu_layer.o: private CFLAGS += -O3
+$(call objects,arith_%.c dtype.c scan_%.c kl_%.c executor_cpu_layer.c): private CFLAGS += -O3
 # Neither flag changes a result; with either effect kept, loops with roots or choices are no vector code.
-$(BUILD)/ref/dd_%.o: private CFLAGS += -O3 -fno-math-errno -fno-trapping-math
+$(call objects,dd_%.c): private CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $<
 	@$(CC) $(CFLAGS) -I. -I$(BUILD) -MMD -MP -c -o $@ $<
@@ -90,8 +99,8 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo nvcc $<
 	@$(NVCC) $(NVCCFLAGS) -Xptxas -v -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $< 2>$(@:.o=.ptxas); status=$$?; \
 		grep -v '^ptxas info\|^ *[0-9]* bytes stack frame' $(@:.o=.ptxas) >&2; exit $$status
-$(BUILD)/gpu/backend.o: $(BUILD)/gpu_sources.h
-$(BUILD)/compare/logits_pictures.o: $(BUILD)/logits_gp.h
+$(call objects,backend.c): $(BUILD)/gpu_sources.h
+$(call objects,logits_pictures.c): $(BUILD)/logits_gp.h
 
 # A script as a string of C.
 $(BUILD)/%_gp.h: plots/%.gp
@@ -101,18 +110,18 @@ $(BUILD)/%_gp.h: plots/%.gp
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' >$@
 
-# Which sources made a kernel: SHA-256 of its own files (gpu/OP.cu, gpu/OP_*.c) and those that all share; of the engine of whole
+# Which sources made a kernel: SHA-256 of its own files (OP.cu, OP_*.c) and those that all share; of the engine of whole
 # models, all kernels.
-ENGINE := $(sort $(KERNELS) $(wildcard gpu/model*))
+ENGINE := $(sort $(KERNELS) $(filter gpu/%,$(call named,model%)))
 $(BUILD)/gpu_sources.h: $(KERNELS) $(wildcard $(KERNELS:.cu=_*.c)) $(ENGINE) $(SHARED) Makefile
 	@mkdir -p $(@D)
 	@{ echo 'static const struct { const char *op, *sha256; } gpu_sources[] = {'; \
 	for f in $(KERNELS); do \
 		printf '\t{ "%s", "%s" },\n' $$(basename $$f .cu) \
-			$$(if [ $$f = gpu/model.cu ]; then cat $(ENGINE) $(SHARED); else cat $$f $$(ls $${f%.cu}_*.c 2>/dev/null) $(SHARED); fi | sha256sum | cut -c 1-64); \
+			$$(if [ $$(basename $$f) = model.cu ]; then cat $(ENGINE) $(SHARED); else cat $$f $$(ls $${f%.cu}_*.c 2>/dev/null) $(SHARED); fi | sha256sum | cut -c 1-64); \
 	done; echo '};'; } >$@
 
--include $(wildcard $(BUILD)/*/*.d $(BUILD)/faults/*/*.d $(BUILD)/tests/strangers/*.d)
+-include $(shell find $(BUILD) \( -path build/asan -o -path build/device \) -prune -o -name "*.d" -print 2>/dev/null)
 
 # ---- what is run ----
 deps:
@@ -143,7 +152,9 @@ false-alarms: $(BUILD)/false_alarms
 	$(BUILD)/false_alarms $(SEEDS) $(ONLY)
 readback: $(BUILD)/readback
 	$(BUILD)/readback $(DRAWS)
-$(BUILD)/false_alarms $(BUILD)/readback: $(BUILD)/%: $(BUILD)/tests/%.o $(HELPERS) $(OBJECTS)
+$(BUILD)/false_alarms: $(call objects,false_alarms.c)
+$(BUILD)/readback: $(call objects,readback.c)
+$(BUILD)/false_alarms $(BUILD)/readback: $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
 
 mutants: $(BUILD)/etalon $(MUTANT_TESTS)
@@ -155,7 +166,7 @@ kill-matrix: $(BUILD)/kill_matrix
 	@$< $(if $(SMALL),-s) -t $(BUILD)/kill-matrix.tsv >$(BUILD)/kill-matrix.md; status=$$?; cat $(BUILD)/kill-matrix.md; \
 	[ $$status -gt 1 ] || [ "$(SMALL)" ] || { cp $(BUILD)/kill-matrix.md docs/ && \
 		gnuplot -e "table='$(BUILD)/kill-matrix.tsv'; picture='docs/kill-matrix.png'" plots/kill-matrix.gp; } || status=4; exit $$status
-$(BUILD)/kill_matrix: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kill_matrix*.c)) $(OBJECTS)
+$(BUILD)/kill_matrix: $(call objects,kill_matrix%.c) $(OBJECTS)
 	$(LINK) $(LIBS)
 
 # The page is written even when the study is not good enough; SMALL=1 writes none.
@@ -165,10 +176,10 @@ strangers: $(BUILD)/strangers
 $(BUILD)/strangers: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/strangers/*.c)) $(OBJECTS)
 	$(LINK) $(LIBS)
 
-$(BUILD)/pairs: $(BUILD)/tests/pairs.o $(BUILD)/tests/kill_matrix_model.o $(OBJECTS)
+$(BUILD)/pairs: $(call objects,pairs.c kill_matrix_model.c) $(OBJECTS)
 	$(LINK) $(LIBS)
 
-$(BUILD)/model_mistakes: $(BUILD)/tests/model_mistakes.o $(OBJECTS)
+$(BUILD)/model_mistakes: $(call objects,model_mistakes.c) $(OBJECTS)
 	$(LINK) $(LIBS)
 
 # HOW=logits: from logits alone, the mistake in all layers of its kind.
@@ -189,7 +200,7 @@ check-kernels:
 check-recipe: $(BUILD)/etalon
 	@ok=0; for op in $$($(BUILD)/etalon list ops | sed '1d; s/ .*//'); do \
 		for f in ref/$$op.c gpu/$$op.cu tests/test_$$op.c docs/ops/$$op.md; do \
-			[ -f $$f ] || { echo "check-recipe: the op $$op lacks $$f; see docs/adding-an-op.md" >&2; ok=1; }; \
+			[ "$$(find $${f%/*} -name $${f##*/})" ] || { echo "check-recipe: the op $$op lacks $$f; see docs/adding-an-op.md" >&2; ok=1; }; \
 		done; seen=1; \
 	done; [ "$$seen" ] && exit $$ok
 
@@ -208,10 +219,11 @@ $(BUILD)/faults/%.o: %.c $(BUILD)/flags | $(AFTER)
 $(BUILD)/faults/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo nvcc -DETALON_FAULTS $<
 	@$(NVCC) $(NVCCFLAGS) -DETALON_FAULTS -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
-FAULTY := $(patsubst $(BUILD)/gpu/executor%,$(BUILD)/faults/gpu/executor%,$(OBJECTS:$(BUILD)/gpu/mixed_batch.cu.o=$(BUILD)/faults/gpu/mixed_batch.cu.o))
-$(BUILD)/etalon-faults: $(FAULTY) $(BUILD)/compare/main.o
+FAULTY := $(foreach o,$(OBJECTS),$(if $(filter executor% mixed_batch.cu.o,$(notdir $o)),$(o:$(BUILD)/%=$(BUILD)/faults/%),$o))
+$(BUILD)/etalon-faults: $(FAULTY) $(call objects,main.c)
 	$(LINK) $(LIBS)
-$(BUILD)/faults/test_%: $(BUILD)/faults/tests/test_%.o $(HELPERS) $(FAULTY)
+$(foreach t,$(FAULT_SOURCES),$(eval $(BUILD)/faults/$(basename $(notdir $t)): $(BUILD)/faults/$(t:.c=.o)))
+$(FAULT_TESTS): $(HELPERS) $(FAULTY)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
 faults: $(BUILD)/etalon-faults $(FAULT_TESTS)
 	ETALON=$(BUILD)/etalon-faults sh tests/run.sh $(FAULT_TESTS)
@@ -221,8 +233,9 @@ fuzz-%: $(BUILD)/fuzz/%
 	mkdir -p $(BUILD)/corpus/$*
 	if [ -d tests/corpus/$* ]; then cp -r tests/corpus/$*/. $(BUILD)/corpus/$*; fi
 	cd $(BUILD)/fuzz && ./$* -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 ../corpus/$*
-$(BUILD)/fuzz/%: tests/fuzz_%.c $(wildcard fixtures/*.[ch]) | $(AFTER)
-	@mkdir -p $(@D); echo clang $<
+$(foreach f,$(call named,fuzz_%.c),$(eval $(BUILD)/fuzz/$(patsubst fuzz_%.c,%,$(notdir $f)): $f))
+$(FUZZERS): $(filter fixtures/%.c fixtures/%.h,$(SOURCES)) | $(AFTER)
+	@mkdir -p $(@D); echo clang $(@F)
 	@clang -std=gnu11 -O1 -g -ffp-contract=off -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
 		-I. -o $@ $(filter %.c,$^) -ljansson -lm
 

@@ -52,6 +52,7 @@ change()
 # Tests of faults are linked with the objects that make them.
 objects() { case $test in *faults*) echo "$FAULTY" ;; *) echo "$OBJECTS" ;; esac; }
 folder() { case $test in *faults*) echo "$build/faults" ;; *) echo "$build" ;; esac; }
+object() { find "$(folder)/tests" -name "$test.o"; }
 program() { case $test in *faults*) echo "$build/faults/$test" ;; *) echo "$build/tests/$test" ;; esac; }
 
 # The object of the mutant, and with it the test program; all other objects are the build's.
@@ -60,7 +61,7 @@ compile()
 	others=$(for o in $(objects); do [ "$o" = "$build/${file%.c}.o" ] || echo "$o"; done)
 	# shellcheck disable=SC2086
 	$CC $CFLAGS -I. -I"$build" -I"$(dirname "$file")" -c -o "$work/mutant.o" "$work/mutant.c" &&
-		$CC $CFLAGS -o "$work/$test" "$(folder)/tests/$test.o" $HELPERS "$work/mutant.o" $others -lcmocka \
+		$CC $CFLAGS -o "$work/$test" "$(object)" $HELPERS "$work/mutant.o" $others -lcmocka \
 			-Wl,--as-needed -lflint-arb -lflint $LIBS
 }
 
@@ -83,7 +84,7 @@ for test in $(awk -F '\t' '!/^#/ && NF { print $5 }' "$table" | sort -u); do
 done
 while IFS=$tab read -r rule file from to test; do
 	case $rule in '' | '#'*) continue ;; esac
-	[ "$test" ] && [ -f "$(folder)/tests/$test.o" ] && [ -f "$file" ] || { error "not a line of five fields, a source and a test"; continue; }
+	[ "$test" ] && [ "$(object)" ] && [ -f "$file" ] || { error "not a line of five fields, a source and a test"; continue; }
 	try
 done <"$table"
 echo "$((killed + survived + errors)) mutants: $killed killed, $survived survived, $errors errors"
