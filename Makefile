@@ -61,7 +61,7 @@ MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/" ($$
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(call named,fuzz_%.c)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-mistakes clean help FORCE
+.PHONY: all deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-mistakes clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -138,7 +138,7 @@ gate: $(BUILD)/etalon
 	$(BUILD)/etalon gate fixtures/captures
 
 test: $(BUILD)/etalon $(TESTS) $(FAULT_TESTS) $(PLUGINS)
-	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-docs check-kernels; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS) && exit $$recipe
+	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-arrows check-docs check-kernels; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS) && exit $$recipe
 
 docs: $(BUILD)/etalon
 	ETALON=$(BUILD)/etalon docs/generate.sh
@@ -203,6 +203,11 @@ check-recipe: $(BUILD)/etalon
 			[ "$$(find $${f%/*} -name $${f##*/})" ] || { echo "check-recipe: the op $$op lacks $$f; see docs/adding-an-op.md" >&2; ok=1; }; \
 		done; seen=1; \
 	done; [ "$$seen" ] && exit $$ok
+
+# MOST files in a folder.
+MOST := 200
+check-arrows:
+	@sh tests/arrows.sh $(MOST)
 
 # Without the studies of made-up mistakes and of profiles, whose code the other tests run too: they take minutes there.
 ASAN_WITHOUT := test_invented_% test_profile
@@ -284,6 +289,7 @@ make bench-gpu    all kernels against the hardware's limits and against PyTorch 
 make bench-gpu-page PAGE=FILE: the page that `bench-gpu --page FILE` wrote on another machine, into docs
 make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run
 make check-recipe every op has its reference, kernel, test and page
+make check-arrows no folder includes what stands below it (tests/arrows.txt), or has more than MOST=$(MOST) files
 make kernels      docs/kernels.md: registers, shared memory and spills of every kernel, as nvcc says
 make check-kernels no kernel spills that docs/kernels.md does not list
 make docs         fills the generated blocks of the pages (make test checks them)
