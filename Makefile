@@ -52,12 +52,12 @@ endif
 OBJECTS := $(C:%.c=$(BUILD)/%.o) $(CU:%.cu=$(BUILD)/%.cu.o)
 # Of a test the object lies beside its source's, the program in $(BUILD)/tests or, with faults, $(BUILD)/faults.
 TEST_SOURCES := $(call named,test_%.c)
-FAULT_SOURCES := $(foreach f,$(TEST_SOURCES),$(if $(findstring faults,$(notdir $f)),$f))
+FAULT_SOURCES := $(call named,test_executor_faults%.c test_executor_cpu_faults%.c test_isolate_faults%.c)
 TESTS := $(patsubst %.c,$(BUILD)/tests/%,$(filter-out $(WITHOUT:%=%.c),$(notdir $(TEST_SOURCES))))
 HELPERS := $(call objects,helpers.c witness%.c)
 FAULT_TESTS := $(patsubst %.c,$(BUILD)/faults/%,$(notdir $(FAULT_SOURCES)))
 PLUGINS := $(patsubst %.c,$(BUILD)/tests/%.so,$(notdir $(filter tests/%,$(call named,plugin_%.c))))
-MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/" ($$5 ~ /faults/ ? "faults/" : "tests/") $$5 }' tests/mutants.tsv))
+MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/" ($$5 ~ /(executor|executor_cpu|isolate)_faults/ ? "faults/" : "tests/") $$5 }' tests/mutants.tsv))
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(call named,fuzz_%.c)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 

@@ -50,10 +50,10 @@ change()
 }
 
 # Tests of faults are linked with the objects that make them.
-objects() { case $test in *faults*) echo "$FAULTY" ;; *) echo "$OBJECTS" ;; esac; }
-folder() { case $test in *faults*) echo "$build/faults" ;; *) echo "$build" ;; esac; }
+objects() { case $test in *executor_faults* | *executor_cpu_faults* | *isolate_faults*) echo "$FAULTY" ;; *) echo "$OBJECTS" ;; esac; }
+folder() { case $test in *executor_faults* | *executor_cpu_faults* | *isolate_faults*) echo "$build/faults" ;; *) echo "$build" ;; esac; }
 object() { find "$(folder)/tests" -name "$test.o"; }
-program() { case $test in *faults*) echo "$build/faults/$test" ;; *) echo "$build/tests/$test" ;; esac; }
+program() { case $test in *executor_faults* | *executor_cpu_faults* | *isolate_faults*) echo "$build/faults/$test" ;; *) echo "$build/tests/$test" ;; esac; }
 
 # The object of the mutant, and with it the test program; all other objects are the build's.
 compile()
