@@ -61,7 +61,7 @@ MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/" ($$
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(call named,fuzz_%.c)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-mistakes clean help FORCE
+.PHONY: all deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -73,7 +73,7 @@ $(BUILD)/etalon: $(OBJECTS) $(call objects,main.c)
 # Peers that are not installed are missing in the table.
 PEERS := $(if $(wildcard /usr/include/arb_mat.h),-lflint-arb -lflint) $(if $(wildcard /usr/include/qd/dd_real.h),-lqd)
 BENCH_QD := $(patsubst %.cc,$(BUILD)/%.o,$(call named,bench_qd.cc))
-$(BUILD)/bench: $(OBJECTS) $(filter-out $(call objects,bench_gpu%.c),$(call objects,bench%.c)) $(BENCH_QD)
+$(BUILD)/bench-cpu: $(OBJECTS) $(filter-out $(call objects,bench_gpu%.c),$(call objects,bench%.c)) $(BENCH_QD)
 	$(LINK) -Wl,--as-needed $(PEERS) $(LIBS) -lstdc++
 $(call objects,bench_%.c): private CFLAGS += -O3 -march=native
 $(BENCH_QD): $(call named,bench_qd.cc) $(BUILD)/flags | $(AFTER)
@@ -179,12 +179,12 @@ $(BUILD)/strangers: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/strangers/*.c))
 $(BUILD)/pairs: $(call objects,pairs.c kill_matrix_model.c) $(OBJECTS)
 	$(LINK) $(LIBS)
 
-$(BUILD)/model_mistakes: $(call objects,model_mistakes.c) $(OBJECTS)
+$(BUILD)/model_faults: $(call objects,model_faults.c) $(OBJECTS)
 	$(LINK) $(LIBS)
 
-# HOW=logits: from logits alone, the mistake in all layers of its kind.
-model-mistakes: $(BUILD)/model_mistakes
-	$(BUILD)/model_mistakes 1 0 1000 $(HOW)
+# HOW=logits: from logits alone, the fault in all layers of its kind.
+model-faults: $(BUILD)/model_faults
+	$(BUILD)/model_faults 1 0 1000 $(HOW)
 
 pairs: $(BUILD)/pairs
 	$(BUILD)/pairs $(PAIRS)
@@ -209,7 +209,7 @@ MOST := 200
 check-arrows:
 	@sh tests/arrows.sh $(MOST)
 
-# Without the studies of made-up mistakes and of profiles, whose code the other tests run too: they take minutes there.
+# Without the studies of made-up faults and of profiles, whose code the other tests run too: they take minutes there.
 ASAN_WITHOUT := test_invented_% test_profile
 asan:
 	@echo "asan: without $(notdir $(filter $(ASAN_WITHOUT:%=$(BUILD)/tests/%),$(TESTS)))"
@@ -250,7 +250,7 @@ device: | $(AFTER)
 	@! ldd $(DEVICE) | grep -E 'openblas|mpfr|gmp|jansson|gomp|stdc' || { echo "device: not static" >&2; exit 1; }
 
 PERFORMANCE := performance
-bench: $(BUILD)/bench
+bench: $(BUILD)/bench-cpu
 	$< $(BUILD)/growth.tsv >$(BUILD)/performance.md
 	sed 's/performance\.png/$(PERFORMANCE).png/' $(BUILD)/performance.md >docs/$(PERFORMANCE).md
 	gnuplot -e "table='$(BUILD)/growth.tsv'; picture='docs/$(PERFORMANCE).png'" plots/growth.gp
@@ -281,7 +281,7 @@ make deps         installs what is missing from Debian; first among others: make
 make gate         judges the captures in fixtures/captures
 make test         all tests, and that every op has its four files
 make asan         the same under the address and undefined-behaviour sanitizers
-make faults       $(BUILD)/etalon-faults, whose executor makes mistakes when told to, and their tests
+make faults       $(BUILD)/etalon-faults, whose executor has faults when told to, and their tests
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
 make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/$(PERFORMANCE).md (PERFORMANCE=)
 make bench-deps   installs what make bench compares with
@@ -297,8 +297,8 @@ make mutants      breaks each rule of the verdict in turn; a test must notice
 make plots        the pictures of docs/newton-schulz.md and docs/quantize.md, and SVG in $(BUILD)/plots; a minute
 make readback     reads back random roundings of model kernels, DRAWS=100 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes (ONLY: names of ops, contracts)
-make pairs        two mistakes at once, PAIRS=50 random pairs for each op
-make model-mistakes  plants each known mistake in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
+make pairs        two faults at once, PAIRS=50 random pairs for each op
+make model-faults  plants each known fault in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
 make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page)
 make strangers    judges kernels that the product has never seen, correct and with faults, and writes docs/strangers.md (SMALL=1: less, no page)
 make clean        removes build

@@ -35,7 +35,7 @@ int cmd_check(int argc, char **argv)
 		{ "truth", 't', "ARITH", 0, "f64, dd or mpfr:BITS (dd where the work allows, else f64)", 0 },
 		{ "require-explained", 'r', NULL, 0, "fail an error within the rules that nothing explains", 0 },
 		{ "explain", 'e', NULL, 0, "also the table of all suspects", 0 },
-		{ "quick", 'q', NULL, 0, "the contract's rules only, no x-ray of roundings and mistakes", 0 },
+		{ "quick", 'q', NULL, 0, "the contract's rules only, no x-ray of roundings and faults", 0 },
 		{ "json", 'j', NULL, 0, "a JSON array on stdout", 0 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "CAPTURE...", "A verdict on each capture: pass, fail or undecided, and why.", NULL, NULL, NULL };

@@ -166,7 +166,7 @@ int cmd_gate(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "contract", 'c', "NAME", 0, "for all captures (each one's own, else its op's tightest); auto: the tightest that each meets", 0 },
 		{ "truth", 't', "ARITH", 0, "f64, dd or mpfr:BITS (dd where the work allows, else f64)", 0 },
-		{ "quick", 'q', NULL, 0, "the contracts' rules only, no x-ray of roundings and mistakes", 0 },
+		{ "quick", 'q', NULL, 0, "the contracts' rules only, no x-ray of roundings and faults", 0 },
 		{ "require-explained", 'r', NULL, 0, "fail any error within the rules that nothing explains, and not only in captures of etalon's own kernels", 0 },
 		{ "json", 'j', NULL, 0, "JSON on stdout instead of the table", 0 },
 		{ "baseline", 'b', "FILE", 0, "fail what got worse than in FILE: a larger error, a site that was not rounded", 0 },

@@ -79,11 +79,11 @@ static bool write_shortest(const struct arguments *a, const struct setup *s, con
 	return ok;
 }
 
-/* Of the first seeds, until all mistakes would show. */
+/* Of the first seeds, until all faults would show. */
 static bool find_power(struct isolate_run *r, const struct setup *s, const struct scenario *scenario, struct error *e)
 {
 	const struct play_how how = { .marked = -1 };
-	const struct mistake_spec *m = op_of_slots()->mistakes;
+	const struct fault_spec *m = op_of_slots()->faults;
 	struct capture c = { 0 };
 	struct play p;
 	bool all = true;
@@ -155,7 +155,7 @@ static int play(const struct arguments *a)
 	struct error e = { 0 };
 
 	if (a->inject && !executor_inject(a->inject)) {
-		error_set(&e, E_USAGE, a->inject, NO_OFFSET, executor_faults[0].name ? "no such fault; see mistakes of mixed_batch"
+		error_set(&e, E_USAGE, a->inject, NO_OFFSET, executor_faults[0].name ? "no such fault; see faults of mixed_batch"
 			: "this etalon has no faults to inject: `make faults` builds one that has");
 		return print_failure(&e);
 	}

@@ -43,9 +43,9 @@ static void list_cases(struct list *l, const struct op *op)
 			ROW(l, op->name, k->name, k->contract ? k->contract : op->contracts[0].name, k->what);
 }
 
-static void list_mistakes(struct list *l, const struct op *op)
+static void list_faults(struct list *l, const struct op *op)
 {
-	for (const struct mistake_spec *m = op->mistakes; m->name; m++)
+	for (const struct fault_spec *m = op->faults; m->name; m++)
 		ROW(l, op->name, m->name, form_name(op, m->form), m->what, m->seen);
 }
 
@@ -163,7 +163,7 @@ static const struct kind {
 	{ "tensors", list_tensors, 6, { "op", "side", "tensor", "shape", "kind", "what" }, false },
 	{ "params", list_params, 5, { "op", "parameter", "kind", "default", "what" }, false },
 	{ "cases", list_cases, 4, { "op", "case", "contract", "what" }, false },
-	{ "mistakes", list_mistakes, 5, { "op", "mistake", "form", "computes", "seen" }, false },
+	{ "faults", list_faults, 5, { "op", "fault", "form", "computes", "seen" }, false },
 	{ "sites", list_sites, 4, { "op", "site", "form", "what" }, false },
 	{ "contracts", list_contracts, 5, { "op", "contract", "form", "what", "rounds" }, false },
 	{ "arithmetics", list_arithmetics, 2, { "arithmetic", "what" }, true },
@@ -173,10 +173,11 @@ struct arguments { const struct kind *kind; const char *op; bool json; };
 
 static const struct kind *find_kind(struct argp_state *state, const char *name)
 {
+	if (!strcmp(name, "mistakes")) name = "faults";         /* as it was called before */
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (!strcmp(kinds[i].name, name))
 			return &kinds[i];
-	argp_error(state, "there is no list of '%s'; there is: ops, tensors, params, cases, mistakes, sites, contracts, arithmetics", name);
+	argp_error(state, "there is no list of '%s'; there is: ops, tensors, params, cases, faults, sites, contracts, arithmetics", name);
 	return NULL;
 }
 
@@ -191,7 +192,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 		else if (state->arg_num == 1) a->op = text;
 		else return ARGP_ERR_UNKNOWN;
 		return 0;
-	case ARGP_KEY_NO_ARGS: argp_error(state, "expected one of ops, tensors, params, cases, mistakes, sites, contracts, arithmetics"); return 0;
+	case ARGP_KEY_NO_ARGS: argp_error(state, "expected one of ops, tensors, params, cases, faults, sites, contracts, arithmetics"); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }
@@ -208,7 +209,7 @@ static const struct op *find_op(const char *name, bool *part)
 int cmd_list(int argc, char **argv)
 {
 	static const struct argp_option options[] = { { "json", 'j', NULL, 0, "an array of objects", 0 }, { 0 } };
-	static const struct argp argp = { options, parse, "ops|tensors|params|cases|mistakes|sites|contracts [OP]\narithmetics",
+	static const struct argp argp = { options, parse, "ops|tensors|params|cases|faults|sites|contracts [OP]\narithmetics",
 		"What etalon knows, of all ops or of one; linear_attention, full_attention and head are the parts of a whole model.", NULL, NULL, NULL };
 	struct arguments a = { 0 };
 	struct error e;

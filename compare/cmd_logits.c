@@ -126,7 +126,7 @@ static bool is_met(const struct inputs *in, const struct logit_report *r)
 	return r->outcome == PASS && (!in->causes.has_layers || model_reading_exit(&in->causes.layers) == EXIT_PASS);
 }
 
-/* How far from met: a part is a mistake off, or, where none that is known explains it, as far as all parts together. */
+/* How far from met: a part is a fault off, or, where none that is known explains it, as far as all parts together. */
 static double distance(const struct inputs *in, const struct logit_report *r)
 {
 	const struct model_reading *layers = &in->causes.layers;

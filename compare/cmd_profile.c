@@ -13,7 +13,7 @@ static const char *type_name(const struct reading *r) { return rounding_name(r->
 
 static json_t *json_profile(const struct arguments *a, const struct call *call, const struct profile *p)
 {
-	json_t *sites = json_array(), *outputs = json_array(), *mistakes = json_array(), *sums = json_object();
+	json_t *sites = json_array(), *outputs = json_array(), *faults = json_array(), *sums = json_object();
 
 	for (int j = 0; j < p->n; j++) {
 		const struct reading *r = &p->reading[j];
@@ -25,13 +25,13 @@ static json_t *json_profile(const struct arguments *a, const struct call *call, 
 			json_array_append_new(outputs, json_pack("{s:s, s:I, s:o, s:o, s:o}", "name", call->op->out[i].name,
 				"elements", (json_int_t)call->out_count[i], "explained", json_figure(p->out[i].explained),
 				"bit_equal", json_figure(p->out[i].bit_equal), "rms", json_figure(p->out[i].rms)));
-	for (int m = 0; call->op->mistakes[m].name; m++)
-		if (p->identified && p->replica.mistakes >> m & 1) json_array_append_new(mistakes, json_string(call->op->mistakes[m].name));
+	for (int m = 0; call->op->faults[m].name; m++)
+		if (p->identified && p->replica.faults >> m & 1) json_array_append_new(faults, json_string(call->op->faults[m].name));
 	for (int i = 0; i < ACCUMULATORS; i++)
 		json_object_set_new(sums, accumulator_name(&p->sums, i), json_figure(p->sums.equal[i]));
 	return json_pack("{s:s, s:s, s:b, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "capture", a->path, "op", call->op->name, "identified", p->identified,
 		"form", call->op->forms[p->replica.form].name, "chunk", (json_int_t)p->replica.chunk, "sums",
-		accumulator_name(&p->sums, p->sums.best), "accumulators", sums, "outputs", outputs, "sites", sites, "mistakes", mistakes);
+		accumulator_name(&p->sums, p->sums.best), "accumulators", sums, "outputs", outputs, "sites", sites, "faults", faults);
 }
 
 /* The accumulator that is taken, then all, by the share of elements that are equal to the bit. */
@@ -62,8 +62,8 @@ static void print_profile(const struct arguments *a, const struct call *call, co
 				call->op->sites[r->site].what);
 		}
 	}
-	for (int m = 0; call->op->mistakes[m].name; m++)
-		if (p->identified && p->replica.mistakes >> m & 1) printf("\n  makes the mistake %s: %s\n", call->op->mistakes[m].name, call->op->mistakes[m].what);
+	for (int m = 0; call->op->faults[m].name; m++)
+		if (p->identified && p->replica.faults >> m & 1) printf("\n  has the fault %s: %s\n", call->op->faults[m].name, call->op->faults[m].what);
 	puts("\n  output          error explained   equal to the bit   rms left");
 	for (int i = 0; i < MAX_OUT; i++)
 		if (call->out_count[i])

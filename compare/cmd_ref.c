@@ -8,7 +8,7 @@
 enum { MAX_ROUND = MAX_SITE, CHUNK = DEFAULT_CHUNK };
 
 struct arguments {
-	const char *capture, *out, *arith, *mistake, *form, *round[MAX_ROUND];
+	const char *capture, *out, *arith, *fault, *form, *round[MAX_ROUND];
 	size_t n_round, chunk;
 	bool json, trace;
 };
@@ -42,14 +42,14 @@ static bool plan_round(struct plan *p, const struct op *op, const char *text, in
 	r->on = true;
 	int own = op->sites[site].form;
 	if (own >= 0 && *form >= 0 && own != *form)
-		return error_set(e, E_USAGE, text, NO_OFFSET, "this site belongs to the form %s, the mistake or another site to %s",
+		return error_set(e, E_USAGE, text, NO_OFFSET, "this site belongs to the form %s, the fault or another site to %s",
 		                 op->forms[own].name, op->forms[*form].name);
 	if (own >= 0)
 		*form = own;
 	return true;
 }
 
-/* The form: as asked for, else the one that the sites and the mistake need. */
+/* The form: as asked for, else the one that the sites and the fault need. */
 static bool plan_form(struct plan *p, const struct op *op, const struct arguments *a, int needed, struct error *e)
 {
 	int asked = a->form ? find_form(op, a->form) : -1;
@@ -58,7 +58,7 @@ static bool plan_form(struct plan *p, const struct op *op, const struct argument
 		return error_set(e, E_UNKNOWN_NAME, a->form, NO_OFFSET, "%s has the form %s%s%s", op->name, op->forms[0].name,
 		                 op->forms[1].name ? " and the form " : "", op->forms[1].name ? op->forms[1].name : "");
 	if (asked >= 0 && needed >= 0 && asked != needed)
-		return error_set(e, E_USAGE, a->form, NO_OFFSET, "the mistake or a site belongs to the form %s", op->forms[needed].name);
+		return error_set(e, E_USAGE, a->form, NO_OFFSET, "the fault or a site belongs to the form %s", op->forms[needed].name);
 	p->form = asked >= 0 ? asked : needed >= 0 ? needed : 0;
 	p->chunk = op->forms[p->form].chunked ? a->chunk : 0;
 	return true;
@@ -74,19 +74,19 @@ static bool make_plan(struct plan *p, const struct op *op, const struct argument
 	*p = plan_plain(arith, bits);
 	p->stage = "reference";
 	p->tick = cli_stage;
-	if (a->mistake) {
-		int mistake = op_mistake(op, a->mistake);
-		if (mistake < 0)
-			return unknown(e, a->mistake, "mistakes", op);
-		plan_mistake(p, op, mistake);
-		form = op->mistakes[mistake].form;
+	if (a->fault) {
+		int fault = op_fault(op, a->fault);
+		if (fault < 0)
+			return unknown(e, a->fault, "faults", op);
+		plan_fault(p, op, fault);
+		form = op->faults[fault].form;
 	}
 	for (size_t i = 0; i < a->n_round; i++)
 		if (!plan_round(p, op, a->round[i], &form, e)) return false;
 	return plan_form(p, op, a, form, e);
 }
 
-/* "etalon ref dd mistake X round S=T", to be freed. */
+/* "etalon ref dd fault X round S=T", to be freed. */
 static char *producer(const struct arguments *a)
 {
 	char *text = NULL;
@@ -96,8 +96,8 @@ static char *producer(const struct arguments *a)
 	if (!to)
 		return NULL;
 	fprintf(to, "etalon ref %s", a->arith);
-	if (a->mistake)
-		fprintf(to, " mistake %s", a->mistake);
+	if (a->fault)
+		fprintf(to, " fault %s", a->fault);
 	for (size_t i = 0; i < a->n_round; i++)
 		fprintf(to, " round %s", a->round[i]);
 	if (fclose(to) == 0)
@@ -180,7 +180,7 @@ static int report(const struct tensors *t, const struct plan *p, const struct ca
 					"dtype", dtype_info[t->item[i].dtype].name, "shape", json_shape(&t->item[i])));
 		return json_print(json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:s?,s:o,s:o}", "file", a->out, "op", call->op->name,
 			"producer", by, "arith", a->arith, "form", form, "chunk", (json_int_t)p->chunk,
-			"mistake", a->mistake, "round", round, "outputs", out));
+			"fault", a->fault, "round", round, "outputs", out));
 	}
 	printf("%s: %s by %s (%s form)\n", a->out, call->op->name, by, form);
 	for (size_t i = 0; i < t->n; i++)
@@ -220,7 +220,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	switch (key) {
 	case 'o': a->out = text; return 0;
 	case 'a': a->arith = text; return 0;
-	case 'm': a->mistake = text; return 0;
+	case 'm': a->fault = text; return 0;
 	case 'f': a->form = text; return 0;
 	case 'j': a->json = true; return 0;
 	case 't': a->trace = true; return 0;
@@ -245,9 +245,10 @@ int cmd_ref(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "output", 'o', "FILE", 0, "the capture to write; outputs have the types of CAPTURE's, or F64", 0 },
 		{ "arith", 'a', "A", 0, "see `etalon list arithmetics` (dd)", 0 },
-		{ "mistake", 'm', "ID", 0, "make this mistake", 0 },
+		{ "fault", 'm', "ID", 0, "compute with this fault", 0 },
+		{ "mistake", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
 		{ "round", 'r', "SITE=TYPE", 0, "round at this site; may be given again", 0 },
-		{ "form", 'f', "FORM", 0, "one of `list ops` forms (as the mistake or site needs)", 0 },
+		{ "form", 'f', "FORM", 0, "one of `list ops` forms (as the fault or site needs)", 0 },
 		{ "chunk", 'c', "N", 0, "tokens in a chunk (64)", 0 },
 		{ "trace", 't', NULL, 0, "also record what the op iterates on, after each iteration", 0 },
 		{ "json", 'j', NULL, 0, "say in JSON what was written", 0 }, { 0 }

@@ -5,8 +5,8 @@
 
 #include "replica.h"
 
-/* One change of the replica: the site's rounding, or, with site -1, a mistake made or no longer made. */
-struct change { int site, mistake; struct site_rounding to; double score; };
+/* One change of the replica: the site's rounding, or, with site -1, a fault made or no longer made. */
+struct change { int site, fault; struct site_rounding to; double score; };
 
 enum { MAX_CHANGE = MAX_SITE * (SITE_TYPES + 1) + 64 };
 
@@ -15,8 +15,8 @@ static struct plan changed(const struct xray *x, const struct change *k)
 	struct plan p = x->replica;
 
 	if (k->site >= 0) p.round[k->site] = k->to;
-	else if (p.mistakes >> k->mistake & 1) p.mistakes &= ~(UINT64_C(1) << k->mistake);
-	else plan_mistake(&p, x->call->op, k->mistake);
+	else if (p.faults >> k->fault & 1) p.faults &= ~(UINT64_C(1) << k->fault);
+	else plan_fault(&p, x->call->op, k->fault);
 	return p;
 }
 
@@ -33,10 +33,10 @@ static void looks(struct look *look, const struct xray *x, const struct change *
 	}
 }
 
-/* Leaves of the mistakes [n] those that can be seen. */
+/* Leaves of the faults [n] those that can be seen. */
 static bool visible(struct xray *x, struct change *list, int *n)
 {
-	struct look look[MAX_MISTAKE];
+	struct look look[MAX_FAULT];
 	int kept = 0;
 
 	looks(look, x, list, *n);
@@ -72,14 +72,14 @@ static int by_score(const void *a, const void *b)
 }
 
 /* All changes that make the score fall, best first. -1: failed. */
-static int changes(struct xray *x, bool mistakes, struct change *list)
+static int changes(struct xray *x, bool faults, struct change *list)
 {
 	const struct op *op = x->call->op;
-	struct change last[MAX_MISTAKE];
+	struct change last[MAX_FAULT];
 	int n = 0, wrong = 0;
 
-	for (int m = 0; mistakes && op->mistakes[m].name; m++)
-		if (!op->mistakes[m].is_rounding) list[wrong++] = (struct change){ .site = -1, .mistake = m };
+	for (int m = 0; faults && op->faults[m].name; m++)
+		if (!op->faults[m].is_rounding) list[wrong++] = (struct change){ .site = -1, .fault = m };
 	if (!visible(x, list, &wrong)) return -1;
 	memcpy(last, list, (size_t)wrong * sizeof *last);
 	for (int site = 0; op->sites[site].name; site++)
@@ -117,13 +117,13 @@ static bool step(struct xray *x, const struct change *list, int n)
 	return true;
 }
 
-bool replica_descend(struct xray *x, bool mistakes)
+bool replica_descend(struct xray *x, bool faults)
 {
 	struct change list[MAX_CHANGE];
 	int n = 1;
 
 	while (n > 0 && x->work < x->patience && !replica_explains(x)) {
-		n = changes(x, mistakes, list);
+		n = changes(x, faults, list);
 		if (n < 0 || !step(x, list, n) || !xray_settle(x)) return false;
 	}
 	return true;

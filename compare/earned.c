@@ -10,15 +10,15 @@ static const double well_known = 0.05;
 
 static bool is_one(double c, double error) { return fabs(c - 1) <= off_one && fabs(c - 1) <= flips + errors * error; }
 
-static struct plan less(const struct plan *p, uint64_t mistakes)
+static struct plan less(const struct plan *p, uint64_t faults)
 {
 	struct plan q = *p;
 
-	q.mistakes &= ~mistakes;
+	q.faults &= ~faults;
 	return q;
 }
 
-/* Would something infinite be left without the mistake? Then the kernel overflows as with it. */
+/* Would something infinite be left without the fault? Then the kernel overflows as with it. */
 static bool overflows_with(struct xray *x, int m, bool *yes)
 {
 	struct plan with = x->replica;
@@ -30,12 +30,12 @@ static bool overflows_with(struct xray *x, int m, bool *yes)
 	return xray_rebase(x);
 }
 
-/* The mistakes that the replica makes whose coefficient is 1, its error at most `most`. */
+/* The faults that the replica makes whose coefficient is 1, its error at most `most`. */
 static bool coefficients(struct xray *x, double most, uint64_t *one)
 {
 	*one = 0;
-	for (int m = 0; x->call->op->mistakes[m].name; m++) {
-		if (!(x->replica.mistakes >> m & 1)) continue;
+	for (int m = 0; x->call->op->faults[m].name; m++) {
+		if (!(x->replica.faults >> m & 1)) continue;
 		struct plan without = less(&x->replica, UINT64_C(1) << m);
 		struct look look = look_of(&without);
 		if (!xray_look(x, &look, 1, LOOK_FIT)) return false;
@@ -46,7 +46,7 @@ static bool coefficients(struct xray *x, double most, uint64_t *one)
 	return true;
 }
 
-/* The same in one fit with every rounding that the replica could have or lose: none of them does what the mistake does. */
+/* The same in one fit with every rounding that the replica could have or lose: none of them does what the fault does. */
 static bool among_roundings(struct xray *x, int m, bool *one)
 {
 	struct lane lane[MAX_SITE + 1];
@@ -87,53 +87,53 @@ static bool another_explains(struct xray *x, const struct plan *from, struct pla
 	return as_good(x, &replica, grown, yes);
 }
 
-/* Do roundings alone explain as well as with the mistakes? Then the replica becomes theirs. */
-static bool without_mistakes(struct xray *x, uint64_t mistakes, bool *as_well)
+/* Do roundings alone explain as well as with the faults? Then the replica becomes theirs. */
+static bool without_faults(struct xray *x, uint64_t faults, bool *as_well)
 {
-	struct plan other, without = less(&x->replica, mistakes);
+	struct plan other, without = less(&x->replica, faults);
 
-	x->no_mistakes = true;
+	x->no_faults = true;
 	bool ok = another_explains(x, &without, &other, as_well);
-	x->no_mistakes = false;
+	x->no_faults = false;
 	if (!ok || !*as_well) return ok;
 	x->replica = other;
 	return xray_settle(x);
 }
 
-/* The rules hold, and a small mistake is thought to be made in a structure that nobody knows: it must be what no rounding is. */
-static bool unrivalled(struct xray *x, uint64_t *mistakes)
+/* The rules hold, and a small fault is thought to be made in a structure that nobody knows: it must be what no rounding is. */
+static bool unrivalled(struct xray *x, uint64_t *faults)
 {
 	bool one = true, as_well = true;
 
-	for (int m = 0; x->call->op->mistakes[m].name && one; m++)
-		if (*mistakes >> m & 1 && !among_roundings(x, m, &one)) return false;
-	if (one && !without_mistakes(x, *mistakes, &as_well)) return false;
-	if (!one || as_well) *mistakes = 0;
+	for (int m = 0; x->call->op->faults[m].name && one; m++)
+		if (*faults >> m & 1 && !among_roundings(x, m, &one)) return false;
+	if (one && !without_faults(x, *faults, &as_well)) return false;
+	if (!one || as_well) *faults = 0;
 	return true;
 }
 
 /* Of an identified structure. Where the rules do not hold nothing that is legal can explain as well. */
-static bool of_known(struct xray *x, const struct rules_say *rules, uint64_t *mistakes)
+static bool of_known(struct xray *x, const struct rules_say *rules, uint64_t *faults)
 {
 	bool as_well = false;
 
-	if (!coefficients(x, 1 / likely, mistakes)) return false;
-	if (*mistakes && rules->hold && !without_mistakes(x, *mistakes, &as_well)) return false;
-	if (as_well) *mistakes = 0;
+	if (!coefficients(x, 1 / likely, faults)) return false;
+	if (*faults && rules->hold && !without_faults(x, *faults, &as_well)) return false;
+	if (as_well) *faults = 0;
 	return true;
 }
 
 /* Of a structure that is not identified. */
-static bool of_unknown(struct xray *x, const struct rules_say *rules, uint64_t *mistakes, struct error *e)
+static bool of_unknown(struct xray *x, const struct rules_say *rules, uint64_t *faults, struct error *e)
 {
 	bool hold = true;
 
-	if (!coefficients(x, well_known, mistakes)) return false;
-	if (!*mistakes) return true;
-	if (rules->hold) return unrivalled(x, mistakes);
-	struct plan with = less(&x->replica, ~*mistakes);
+	if (!coefficients(x, well_known, faults)) return false;
+	if (!*faults) return true;
+	if (rules->hold) return unrivalled(x, faults);
+	struct plan with = less(&x->replica, ~*faults);
 	if (!rules->hold_with(rules, &with, &hold, e)) return false;
-	if (!hold) *mistakes = 0;
+	if (!hold) *faults = 0;
 	return true;
 }
 
@@ -168,15 +168,15 @@ static bool needed(struct xray *x, const struct contract *k, uint64_t *sites)
 	return xray_settle(x);
 }
 
-/* Roundings alone, besides these mistakes. */
-static bool regrow(struct xray *x, uint64_t mistakes)
+/* Roundings alone, besides these faults. */
+static bool regrow(struct xray *x, uint64_t faults)
 {
-	struct plan kept = less(&x->replica, ~mistakes);
+	struct plan kept = less(&x->replica, ~faults);
 
-	if (x->replica.mistakes == mistakes) return true;
-	x->no_mistakes = true;
+	if (x->replica.faults == faults) return true;
+	x->no_faults = true;
 	bool ok = replica_without(x, &kept);
-	x->no_mistakes = false;
+	x->no_faults = false;
 	return ok;
 }
 
@@ -187,8 +187,8 @@ bool earned_names(struct earned *n, struct xray *x, const struct rules_say *rule
 	*n = (struct earned){ 0 };
 	if (!replica_identified(x, &identified)) return false;
 	if (identified) {
-		if (!of_known(x, rules, &n->mistakes) || !replica_identified(x, &identified)) return false;
-	} else if (!of_unknown(x, rules, &n->mistakes, e) || !regrow(x, n->mistakes) || !replica_identified(x, &identified)) {
+		if (!of_known(x, rules, &n->faults) || !replica_identified(x, &identified)) return false;
+	} else if (!of_unknown(x, rules, &n->faults, e) || !regrow(x, n->faults) || !replica_identified(x, &identified)) {
 		return false;
 	}
 	return !identified || needed(x, rules->contract, &n->sites);

@@ -1,4 +1,4 @@
-/* The replica by growth: roundings and mistakes are proposed by their coefficients, and kept by the score. */
+/* The replica by growth: roundings and faults are proposed by their coefficients, and kept by the score. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,18 +9,18 @@
 static const double worth_trying = 2;
 /* While roundings upstream of it are missing, one that is there shows a coefficient below 1. */
 static const double half = 0.5;
-/* The share of what is left that a mistake must explain to be taken before any rounding is known. */
+/* The share of what is left that a fault must explain to be taken before any rounding is known. */
 static const double gross = 0.3;
 
 enum { FIRST_TIER = 1 };        /* types tried at all sites before the others */
 
-struct candidate { int site, type, mistake; struct coefficient c; };    /* mistake: -1 for a rounding */
+struct candidate { int site, type, fault; struct coefficient c; };    /* fault: -1 for a rounding */
 
 struct search {
 	struct xray *x;
 	const struct op *op;
 	bool refused[MAX_SITE][SITE_TYPES];
-	uint64_t refused_mistakes;
+	uint64_t refused_faults;
 	bool settled;                   /* the replica explains so much that no type is missing */
 };
 
@@ -33,7 +33,7 @@ static struct plan with(const struct search *s, const struct candidate *k)
 {
 	struct plan p = s->x->replica;
 
-	if (k->mistake >= 0) plan_mistake(&p, s->op, k->mistake);
+	if (k->fault >= 0) plan_fault(&p, s->op, k->fault);
 	else p.round[k->site] = site_types[k->type];
 	return p;
 }
@@ -55,7 +55,7 @@ static int untried(const struct search *s, int first, int last, struct candidate
 		if (s->x->replica.round[site].on) continue;
 		for (int t = first; t < last; t++)
 			if (!s->refused[site][t] && replica_may_round(s->x, site, t))
-				all[n++] = (struct candidate){ .site = site, .type = t, .mistake = -1 };
+				all[n++] = (struct candidate){ .site = site, .type = t, .fault = -1 };
 	}
 	return n;
 }
@@ -108,19 +108,19 @@ static bool overflow_fit(struct search *s, const struct plan *p, struct coeffici
 	return xray_rebase(s->x);
 }
 
-/* All promising mistakes that are not doubtful, best first, that explain at least this share of what is left. */
-static int mistakes(struct search *s, double least, struct candidate *list)
+/* All promising faults that are not doubtful, best first, that explain at least this share of what is left. */
+static int faults(struct search *s, double least, struct candidate *list)
 {
-	struct candidate all[MAX_MISTAKE] = {{ 0 }};
+	struct candidate all[MAX_FAULT] = {{ 0 }};
 	int n = 0, tried = 0;
 
-	for (int m = 0; s->op->mistakes[m].name; m++)
-		if (!((s->x->replica.mistakes | s->refused_mistakes) >> m & 1) && !s->op->mistakes[m].is_rounding)
-			all[tried++] = (struct candidate){ .mistake = m };
+	for (int m = 0; s->op->faults[m].name; m++)
+		if (!((s->x->replica.faults | s->refused_faults) >> m & 1) && !s->op->faults[m].is_rounding)
+			all[tried++] = (struct candidate){ .fault = m };
 	struct look *look = look_with(s, all, tried, LOOK_SIZE | LOOK_FIT);
 	if (!look) return -1;
 	for (int i = 0; n >= 0 && i < tried; i++) {
-		struct candidate k = { .mistake = all[i].mistake, .c = look[i].fit };
+		struct candidate k = { .fault = all[i].fault, .c = look[i].fit };
 		if (look[i].overflows < 0 || (!look[i].overflows && look[i].size < above_noise)) continue;
 		if (look[i].overflows && !overflow_fit(s, &look[i].lane.plan, &k.c)) n = -1;
 		else if (promising(&k.c) && k.c.gain >= least && !replica_doubtful(s->x, k.c.value, k.c.error, certain)) insert(list, &n, &k);
@@ -131,17 +131,17 @@ static int mistakes(struct search *s, double least, struct candidate *list)
 
 static void refuse(struct search *s, const struct candidate *k)
 {
-	if (k->mistake >= 0) s->refused_mistakes |= UINT64_C(1) << k->mistake;
+	if (k->fault >= 0) s->refused_faults |= UINT64_C(1) << k->fault;
 	else s->refused[k->site][k->type] = true;
 }
 
 static void forgive(struct search *s)
 {
 	memset(s->refused, 0, sizeof s->refused);
-	s->refused_mistakes = 0;
+	s->refused_faults = 0;
 }
 
-/* Takes the first n candidates if the score falls by enough, and no mistake is doubtful then; else leaves the replica as it was. */
+/* Takes the first n candidates if the score falls by enough, and no fault is doubtful then; else leaves the replica as it was. */
 static bool take(struct search *s, const struct candidate *list, int n, bool *taken)
 {
 	struct plan before = s->x->replica;
@@ -149,7 +149,7 @@ static bool take(struct search *s, const struct candidate *list, int n, bool *ta
 
 	for (int i = 0; i < n; i++) s->x->replica = with(s, &list[i]);
 	if (!xray_rebase(s->x)) return false;
-	bool doubtful = list[0].mistake >= 0 && replica_doubtful(s->x, list[0].c.value, list[0].c.error, likely);
+	bool doubtful = list[0].fault >= 0 && replica_doubtful(s->x, list[0].c.value, list[0].c.error, likely);
 	*taken = s->x->score < score - worth_keeping && !doubtful;
 	if (*taken) return true;
 	s->x->replica = before;
@@ -163,7 +163,7 @@ static bool accept(struct search *s, struct candidate *list, int n, bool *grew)
 	bool taken = false;
 	int sure = 1;
 
-	for (int i = 1; i < n && list[0].mistake < 0; i++)
+	for (int i = 1; i < n && list[0].fault < 0; i++)
 		if (fabs(list[i].c.value - 1) < 3 * list[i].c.error) list[sure++] = list[i];
 	if (sure > 1 && !take(s, list, sure, &taken)) return false;
 	if (!taken && !take(s, list, 1, &taken)) return false;
@@ -194,14 +194,14 @@ static bool grow_roundings(struct search *s, bool *grew)
 	return true;
 }
 
-static bool grow_mistakes(struct search *s, double least, bool *grew)
+static bool grow_faults(struct search *s, double least, bool *grew)
 {
 	struct candidate list[64];
-	bool more = !s->x->no_mistakes;
+	bool more = !s->x->no_faults;
 
 	while (more && s->x->work < s->x->patience) {
 		more = false;
-		int n = mistakes(s, least, list);
+		int n = faults(s, least, list);
 		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;
 		*grew = *grew || more;
 	}
@@ -213,11 +213,11 @@ bool replica_grow(struct xray *x)
 	struct search s = { .x = x, .op = x->call->op };
 	bool grew = false, again = true;
 
-	if (!grow_mistakes(&s, gross, &grew)) return false;
+	if (!grow_faults(&s, gross, &grew)) return false;
 	for (int round = 0; again && round < 4; round++) {
 		again = false;
 		if (!replica_explains_plenty(x, &s.settled)) return false;
-		if (!grow_roundings(&s, &again) || !replica_prune(x, s.settled) || !xray_settle(x) || !grow_mistakes(&s, 0, &again)) return false;
+		if (!grow_roundings(&s, &again) || !replica_prune(x, s.settled) || !xray_settle(x) || !grow_faults(&s, 0, &again)) return false;
 	}
 	return true;
 }

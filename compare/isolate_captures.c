@@ -156,8 +156,8 @@ static void print(const char *path, const struct one *o)
 	if (x->broken >= 0) {
 		printf("  broken     %s: %s\n", x->breach.law, x->breach.what);
 		if (x->breach.step >= 0) printf("  where      first wrong step %d, slot %d, layer %d\n", x->breach.step, x->breach.slot, x->breach.layer);
-		if (o->named.mistake)
-			printf("  mistake    %s: %s\n             explains %zu of %zu wrong tokens%s\n", o->named.mistake->name, o->named.mistake->what,
+		if (o->named.fault)
+			printf("  fault      %s: %s\n             explains %zu of %zu wrong tokens%s\n", o->named.fault->name, o->named.fault->what,
 				o->named.explained, o->named.wrong, o->named.alone ? "; no other does" : ", but not alone");
 	}
 	puts(x->broken < 0 ? "PASS" : "FAIL");
@@ -174,7 +174,7 @@ static json_t *to_json(const char *path, const struct one *o)
 		json_array_append_new(list, json_pack("{s:s,s:I,s:I,s:b}", "law", laws[shown[i]].name, "plays", (json_int_t)x->law[shown[i]].plays,
 			"counted", (json_int_t)x->law[shown[i]].counted, "broken", o->broken[shown[i]]));
 	return json_pack("{s:s,s:s,s:o,s:s?,s:s?}", "file", file, "verdict", x->broken < 0 ? "pass" : "fail", "laws", list, "what",
-		x->broken < 0 ? NULL : x->breach.what, "mistake", o->named.mistake ? o->named.mistake->name : NULL);
+		x->broken < 0 ? NULL : x->breach.what, "fault", o->named.fault ? o->named.fault->name : NULL);
 }
 
 int isolate_captures(char **path, size_t n, bool json)

@@ -4,7 +4,7 @@
 
 #include "isolate_laws.h"
 
-/* By the reference's mistakes, on one play, if that explains a larger share than x does. */
+/* By the reference's faults, on one play, if that explains a larger share than x does. */
 static bool name_it(struct explanation *x, const struct setup *s, const struct scenario *scenario, int graph, struct error *e)
 {
 	struct play_how how = { .graph = graph, .marked = -1, .keep_going = true };
@@ -16,8 +16,8 @@ static bool name_it(struct explanation *x, const struct setup *s, const struct s
 	bool ok = !p.fed || (play_capture(&c, &p, e) && values_name(&n, &c, e));
 	capture_free(&c);
 	play_free(&p);
-	if (ok && n.mistake && n.explained * (x->wrong ? x->wrong : 1) > x->explained * n.wrong)
-		*x = (struct explanation){ n.mistake->name, n.mistake->what, n.mistake->seen, n.wrong, n.explained, n.alone, graph, x->leaks_from };
+	if (ok && n.fault && n.explained * (x->wrong ? x->wrong : 1) > x->explained * n.wrong)
+		*x = (struct explanation){ n.fault->name, n.fault->what, n.fault->seen, n.wrong, n.explained, n.alone, graph, x->leaks_from };
 	return ok;
 }
 
@@ -39,9 +39,9 @@ static bool find_leak(struct explanation *x, const struct setup *s, const struct
 	return ok;
 }
 
-static void told(struct explanation *x, const char *mistake, const char *what, const char *seen)
+static void told(struct explanation *x, const char *fault, const char *what, const char *seen)
 {
-	x->mistake = mistake;
+	x->fault = fault;
 	x->what = what;
 	x->seen = seen;
 }
@@ -52,18 +52,18 @@ static bool tell_without_numbers(struct explanation *x, const struct setup *s, c
 	struct error *e)
 {
 	const struct op *op = op_of_slots();
-	const struct mistake_spec *shared = &op->mistakes[op_mistake(op, "checkpoint_shared_not_copied")];
+	const struct fault_spec *shared = &op->faults[op_fault(op, "checkpoint_shared_not_copied")];
 	size_t size = setup_y_elements(s) * dtype_info[s->shape.data].size;
 	struct play first, p;
 
 	if (failed->broken == LAW_UNTOUCHED && failed->breach.checkpoint) return told(x, shared->name, shared->what, shared->seen), true;
 	if (!play_make(&first, s, scenario, &(struct play_how){ .marked = -1, .keep_going = true }, e)) return false;
 	bool ok = true;
-	for (int before = 2; ok && before <= 64 && !x->mistake; before *= 2) {
+	for (int before = 2; ok && before <= 64 && !x->fault; before *= 2) {
 		struct play_how how = { .marked = -1, .keep_going = true, .before = before };
 		if (!(ok = play_make(&p, s, scenario, &how, e))) break;
 		if (p.tokens != first.tokens || memcmp(p.y, first.y, p.tokens * size))
-			told(x, laws[LAW_REPEAT].mistake, laws[LAW_REPEAT].mistake_what, laws[LAW_REPEAT].seen);
+			told(x, laws[LAW_REPEAT].fault, laws[LAW_REPEAT].fault_what, laws[LAW_REPEAT].seen);
 		play_free(&p);
 	}
 	play_free(&first);
@@ -75,14 +75,14 @@ bool isolate_explain(struct explanation *x, const struct setup *s, const struct 
 	const struct law *law = &laws[failed->broken];
 
 	*x = (struct explanation){ .leaks_from = -1 };
-	if (law->mistake) {
-		told(x, law->mistake, law->mistake_what, law->seen);
+	if (law->fault) {
+		told(x, law->fault, law->fault_what, law->seen);
 		return true;
 	}
 	bool ok = name_it(x, s, scenario, AS_GIVEN, e);
-	bool all = x->mistake && x->explained == x->wrong;
+	bool all = x->fault && x->explained == x->wrong;
 	return ok && (all || name_it(x, s, scenario, REPLAYED, e))
-		&& (x->mistake || tell_without_numbers(x, s, scenario, failed, e)) && find_leak(x, s, scenario, e);
+		&& (x->fault || tell_without_numbers(x, s, scenario, failed, e)) && find_leak(x, s, scenario, e);
 }
 
 /* ---- shrinking ---- */
@@ -98,7 +98,7 @@ struct shrink {
 };
 enum { MOST_TRIALS = 1500 };
 
-/* Is the law broken? That tokens are wrong is seen while their mistake is named. */
+/* Is the law broken? That tokens are wrong is seen while their fault is named. */
 static bool breaks(struct shrink *k, const struct scenario *scenario)
 {
 	const struct play_how as_given = { .marked = -1 };
@@ -122,7 +122,7 @@ static bool same_failure(struct shrink *k, const struct scenario *scenario)
 	k->trials++;
 	if (!breaks(k, scenario)) return false;
 	if (!k->why->wrong) return true;
-	return name_it(&why, k->setup, scenario, k->why->graph, k->e) && why.mistake && !strcmp(why.mistake, k->why->mistake)
+	return name_it(&why, k->setup, scenario, k->why->graph, k->e) && why.fault && !strcmp(why.fault, k->why->fault)
 		&& why.alone >= k->why->alone;
 }
 
@@ -213,7 +213,7 @@ bool isolate_shrink(struct scenario *to, const struct setup *s, const struct sce
 	bool ok = all && scenario_select(&k.now, from, all, e);
 	free(all);
 	if (!ok) return all ? false : error_set(e, E_MEMORY, "scenario", NO_OFFSET, "%zu events", from->n);
-	/* What follows the first wrong step is seldom needed, but a mistake may take some steps more to show itself. */
+	/* What follows the first wrong step is seldom needed, but a fault may take some steps more to show itself. */
 	for (int more = 0; failed->breach.step >= 0 && more < from->steps; more = 2 * more + 1) {
 		int last = failed->breach.step + more;
 		if (without(&k, late, &last)) break;

@@ -10,7 +10,7 @@ enum { LAW_TABLES, LAW_UNTOUCHED, LAW_PADDING, LAW_POISON, LAW_VALUES, LAW_REPEA
 struct law {
 	const char *name, *what;
 	const char *unit;               /* of what is counted */
-	const char *mistake, *mistake_what, *seen;      /* the one that no other law sees; NULL: several, named by the reference */
+	const char *fault, *fault_what, *seen;      /* the one that no other law sees; NULL: several, named by the reference */
 };
 extern const struct law laws[LAWS];
 int law_find(const char *name);         /* -1: none of that name */
@@ -38,9 +38,9 @@ bool isolate_scenario(struct isolation *x, const struct setup *s, const struct s
 bool isolate_shapes(struct isolation *x, const struct executor_backend *backend, bool thorough, int only,
 	void (*tick)(const char *, size_t, size_t), struct error *e);
 
-/* Plays again until it knows what explains the failure: by the reference's mistakes, or by the law alone. */
+/* Plays again until it knows what explains the failure: by the reference's faults, or by the law alone. */
 struct explanation {
-	const char *mistake, *what, *seen;      /* NULL: nothing known */
+	const char *fault, *what, *seen;      /* NULL: nothing known */
 	size_t wrong, explained;                /* tokens; 0: told by the law alone */
 	bool alone;
 	int graph;                      /* of the play that showed it: AS_GIVEN or REPLAYED */
@@ -48,7 +48,7 @@ struct explanation {
 };
 bool isolate_explain(struct explanation *x, const struct setup *s, const struct scenario *scenario, const struct isolation *failed, struct error *e);
 
-/* The shortest scenario found that breaks the same law and, where a mistake was named, shows that mistake. */
+/* The shortest scenario found that breaks the same law and, where a fault was named, shows that fault. */
 bool isolate_shrink(struct scenario *to, const struct setup *s, const struct scenario *from, const struct isolation *failed,
 	const struct explanation *why, void (*tick)(const char *, size_t, size_t), struct error *e);
 

@@ -1,4 +1,4 @@
-/* Which mistake's answers are those of a capture or a play, and which would have shown. */
+/* Which fault's answers are those of a capture or a play, and which would have shown. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -6,13 +6,13 @@
 
 #include "isolate_values_private.h"
 
-/* The answer of h, a mistake or -1 the truth, and its expected error; of every stride-th piece, where above 1. */
-static bool suppose(const struct measured *m, struct hypothesis *h, int mistake, size_t stride, struct error *e)
+/* The answer of h, a fault or -1 the truth, and its expected error; of every stride-th piece, where above 1. */
+static bool suppose(const struct measured *m, struct hypothesis *h, int fault, size_t stride, struct error *e)
 {
-	struct plan exact = plan_plain(&arith_f64, arith_f64.precision), p = measured_kernel(m, mistake);
+	struct plan exact = plan_plain(&arith_f64, arith_f64.precision), p = measured_kernel(m, fault);
 
 	*h = (struct hypothesis){ 0 };
-	if (mistake >= 0) plan_mistake(&exact, m->call.op, mistake);
+	if (fault >= 0) plan_fault(&exact, m->call.op, fault);
 	exact.stride = p.stride = stride;
 	return ref_run(&m->call, &exact, &h->a, e) && expected_sigma(&h->expected, &m->call, &p, &h->a, NOISY_RUNS, e);
 }
@@ -24,13 +24,13 @@ static bool fits(const struct measured *m, const struct hypothesis *h, size_t i,
 	return !n;
 }
 
-/* Where a mistake has the truth's answer, to the bit, the answer says nothing of the mistake. */
+/* Where a fault has the truth's answer, to the bit, the answer says nothing of the fault. */
 static bool touches(const struct measured *m, const struct hypothesis *h, size_t i, size_t n)
 {
 	return memcmp(h->a.hi[OUT_Y] + i, m->truth.a.hi[OUT_Y] + i, n * sizeof(double));
 }
 
-/* Of the tokens that are wrong, those that the mistake would have so; and of the right ones those that it would spoil. What is
+/* Of the tokens that are wrong, those that the fault would have so; and of the right ones those that it would spoil. What is
  * looked at is the first n elements of each. */
 struct score { size_t explained, spoilt; };
 static struct score score(const struct measured *m, const struct hypothesis *h, const bool *wrong, size_t n)
@@ -46,14 +46,14 @@ static struct score score(const struct measured *m, const struct hypothesis *h, 
 	return s;
 }
 
-/* Mistakes in the order in which they are looked at: those first that have the most wrong tokens nearer to what the kernel has. */
-struct candidate { int mistake; size_t nearer, untouched; };
+/* Faults in the order in which they are looked at: those first that have the most wrong tokens nearer to what the kernel has. */
+struct candidate { int fault; size_t nearer, untouched; };
 
 static int by_promise(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
 
-	return x->nearer != y->nearer ? (x->nearer < y->nearer) - (x->nearer > y->nearer) : x->mistake - y->mistake;
+	return x->nearer != y->nearer ? (x->nearer < y->nearer) - (x->nearer > y->nearer) : x->fault - y->fault;
 }
 
 static double distance(const struct measured *m, const struct answer *a, size_t i, size_t n)
@@ -64,7 +64,7 @@ static double distance(const struct measured *m, const struct answer *a, size_t 
 	return sum;
 }
 
-/* Of the first piece, which has the first elements of each token. Those that are wrong there and the mistake does not touch it does
+/* Of the first piece, which has the first elements of each token. Those that are wrong there and the fault does not touch it does
  * not explain. */
 static bool look(const struct measured *m, struct candidate *k, const bool *wrong, struct error *e)
 {
@@ -72,7 +72,7 @@ static bool look(const struct measured *m, struct candidate *k, const bool *wron
 	struct plan p = plan_plain(&arith_f64, arith_f64.precision);
 	struct hypothesis h = { 0 };
 
-	plan_mistake(&p, m->call.op, k->mistake);
+	plan_fault(&p, m->call.op, k->fault);
 	p.stride = m->call.op->pieces(&m->call);
 	if (!ref_run(&m->call, &p, &h.a, e)) return false;
 	for (size_t t = 0; t < m->tokens; t++) {
@@ -84,9 +84,9 @@ static bool look(const struct measured *m, struct candidate *k, const bool *wron
 	return true;
 }
 
-/* A mistake's score, if it is `best` at least. Most need not be followed beyond the first piece: what does not fit there does
+/* A fault's score, if it is `best` at least. Most need not be followed beyond the first piece: what does not fit there does
  * not fit. */
-static bool score_mistake(const struct measured *m, int i, const bool *wrong, size_t best, struct score *s, struct error *e)
+static bool score_fault(const struct measured *m, int i, const bool *wrong, size_t best, struct score *s, struct error *e)
 {
 	size_t pieces = m->call.op->pieces(&m->call);
 	struct hypothesis h;
@@ -103,28 +103,28 @@ static bool score_mistake(const struct measured *m, int i, const bool *wrong, si
 
 static bool name_wrong(struct named *n, const struct measured *m, const bool *wrong, struct error *e)
 {
-	struct candidate all[MAX_MISTAKE];
-	const struct mistake_spec *list = m->call.op->mistakes;
+	struct candidate all[MAX_FAULT];
+	const struct fault_spec *list = m->call.op->faults;
 	size_t best = 0, count = 0;
 
 	for (; list[count].name; count++) {
-		all[count] = (struct candidate){ .mistake = (int)count };
+		all[count] = (struct candidate){ .fault = (int)count };
 		if (!look(m, &all[count], wrong, e)) return false;
 	}
 	qsort(all, count, sizeof *all, by_promise);
 	for (size_t k = 0; k < count; k++) {
-		const struct mistake_spec *mistake = &list[all[k].mistake];
+		const struct fault_spec *fault = &list[all[k].fault];
 		struct score s;
 		if (n->wrong - all[k].untouched < best || all[k].untouched == n->wrong) continue;
-		if (!score_mistake(m, all[k].mistake, wrong, best, &s, e)) return false;
+		if (!score_fault(m, all[k].fault, wrong, best, &s, e)) return false;
 		size_t points = s.explained > s.spoilt ? s.explained - s.spoilt : 0;
 		if (!points || points < best) continue;
 		bool tie = points == best;
-		if (!tie || mistake < n->mistake) n->mistake = mistake, n->explained = s.explained;
+		if (!tie || fault < n->fault) n->fault = fault, n->explained = s.explained;
 		n->alone = !tie;
 		best = points;
 	}
-	if (2 * n->explained < n->wrong) n->mistake = NULL;
+	if (2 * n->explained < n->wrong) n->fault = NULL;
 	return true;
 }
 
@@ -142,7 +142,7 @@ bool values_name(struct named *n, const struct capture *c, struct error *e)
 	return ok;
 }
 
-/* Would the kernel have been seen to make mistake i? In every stride-th piece; elements of the others are 0. */
+/* Would the kernel have been seen to make fault i? In every stride-th piece; elements of the others are 0. */
 static bool would_show(const struct measured *m, int i, size_t stride, bool *visible, struct error *e)
 {
 	size_t n = stride > 1 ? out_row(&m->call, OUT_Y) : m->n;
@@ -161,7 +161,7 @@ bool values_power(bool *visible, const struct capture *c, struct error *e)
 	struct measured m;
 	bool ok = measure(&m, c, e) && ref_run(&m.call, &exact, &m.truth.a, e);
 
-	for (int i = 0; ok && m.call.op->mistakes[i].name; i++) {
+	for (int i = 0; ok && m.call.op->faults[i].name; i++) {
 		if (!visible[i]) ok = would_show(&m, i, m.call.op->pieces(&m.call), &visible[i], e);
 		if (ok && !visible[i]) ok = would_show(&m, i, 0, &visible[i], e);
 	}

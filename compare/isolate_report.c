@@ -35,24 +35,24 @@ static void table(const struct isolate_run *r)
 	table_print(&t);
 }
 
-/* The mistakes that would have shown: of the reference's, and those that one law alone sees. */
+/* The faults that would have shown: of the reference's, and those that one law alone sees. */
 static bool would_show(const struct isolate_run *r, int i) { return r->visible[i]; }
-static const char *seen_by_law(const struct isolate_run *r, int law) { return r->laws.law[law].counted ? laws[law].mistake : NULL; }
+static const char *seen_by_law(const struct isolate_run *r, int law) { return r->laws.law[law].counted ? laws[law].fault : NULL; }
 
 static void power(FILE *to, const struct isolate_run *r)
 {
-	const struct mistake_spec *m = op_of_slots()->mistakes;
+	const struct fault_spec *m = op_of_slots()->faults;
 	size_t shown = 0, hidden = 0;
 
 	for (int i = 0; m[i].name; i++) shown += would_show(r, i);
 	for (int i = 0; i < LAWS; i++)
-		shown += laws[i].mistake && seen_by_law(r, i) && (i != LAW_GUARDS || !seen_by_law(r, LAW_SCRATCH));
-	fprintf(to, "\npower     %zu mistakes of mixed batches would have shown", shown);
+		shown += laws[i].fault && seen_by_law(r, i) && (i != LAW_GUARDS || !seen_by_law(r, LAW_SCRATCH));
+	fprintf(to, "\npower     %zu faults of mixed batches would have shown", shown);
 	for (int i = 0; m[i].name; i++)
 		if (!would_show(r, i)) fprintf(to, "%s%s", hidden++ ? ", " : "; not visible here: ", m[i].name);
 	for (int i = 0; i < LAWS; i++) {
 		bool other = i == LAW_GUARDS || (i == LAW_SCRATCH && seen_by_law(r, LAW_GUARDS));
-		if (laws[i].mistake && !other && !seen_by_law(r, i)) fprintf(to, "%s%s", hidden++ ? ", " : "; not visible here: ", laws[i].mistake);
+		if (laws[i].fault && !other && !seen_by_law(r, i)) fprintf(to, "%s%s", hidden++ ? ", " : "; not visible here: ", laws[i].fault);
 	}
 	putc('\n', to);
 }
@@ -94,11 +94,11 @@ static void failure(FILE *to, const struct isolate_run *r)
 
 	fprintf(to, "\n  broken    %s: %s\n", b->law, b->what);
 	if (r->shrunk) where(to, b);
-	if (w->mistake) fprintf(to, "  mistake   %s: %s\n", w->mistake, w->what);
-	else fputs("  mistake   none that is known explains it\n", to);
-	if (w->mistake && w->wrong)
+	if (w->fault) fprintf(to, "  fault     %s: %s\n", w->fault, w->what);
+	else fputs("  fault   none that is known explains it\n", to);
+	if (w->fault && w->wrong)
 		fprintf(to, "            what the reference answers with it is what %zu of %zu wrong tokens hold%s\n", w->explained, w->wrong,
-			w->alone ? "; no other mistake does" : ", but not with it alone");
+			w->alone ? "; no other fault does" : ", but not with it alone");
 	if (w->seen && *w->seen) fprintf(to, "            seen in %s\n", w->seen);
 	if (w->leaks_from >= 0) fprintf(to, "  leak      what slot %d held before reaches an output\n", w->leaks_from);
 	if (r->shrunk) {
@@ -147,7 +147,7 @@ static json_t *failure_json(const struct isolate_run *r)
 	const struct explanation *w = &r->why;
 	char *scenario = as_text(print_shortest, r), *again = as_text(replay, r);
 	json_t *j = json_pack("{s:s,s:s,s:i,s:i,s:i,s:i,s:s?,s:I,s:I,s:i,s:s?,s:s?}", "law", b->law, "what", b->what, "request", b->request,
-		"slot", b->slot, "layer", b->layer, "step", b->step, "mistake", w->mistake, "wrong_tokens", (json_int_t)w->wrong,
+		"slot", b->slot, "layer", b->layer, "step", b->step, "fault", w->fault, "wrong_tokens", (json_int_t)w->wrong,
 		"explained_tokens", (json_int_t)w->explained, "leaks_from", w->leaks_from, "shortest", r->shrunk ? scenario : NULL, "replay", again);
 
 	free(scenario);
@@ -157,7 +157,7 @@ static json_t *failure_json(const struct isolate_run *r)
 
 json_t *isolate_json(const struct isolate_run *r)
 {
-	const struct mistake_spec *m = op_of_slots()->mistakes;
+	const struct fault_spec *m = op_of_slots()->faults;
 	json_t *list = json_array(), *ruled_out = json_array();
 
 	for (int i = 0; m[i].name; i++)

@@ -12,7 +12,7 @@ struct isolate_run {
 	int steps;
 	const char *play;                       /* the scenario given, or NULL */
 	struct isolation laws;
-	bool visible[64];                       /* mistakes of mixed_batch that would have shown in the plays */
+	bool visible[64];                       /* faults of mixed_batch that would have shown in the plays */
 	/* where a law was broken: */
 	uint64_t seed;
 	enum dtype state, data;

@@ -73,13 +73,13 @@ bool measure(struct measured *m, const struct capture *c, struct error *e)
 	return read_tables(m, c, e);
 }
 
-struct plan measured_kernel(const struct measured *m, int mistake)
+struct plan measured_kernel(const struct measured *m, int fault)
 {
 	struct plan p = plan_plain(&arith_noisy, arith_noisy.precision);
 
 	plan_contract(&p, m->contract);
 	p.random = true;
-	if (mistake >= 0) plan_mistake(&p, m->call.op, mistake);
+	if (fault >= 0) plan_fault(&p, m->call.op, fault);
 	return p;
 }
 

@@ -18,16 +18,16 @@ bool values_of(struct values *v, const struct capture *c, struct error *e);
 /* Of a play that has run to its end; the breach knows its request. */
 bool values_judge(struct values *v, const struct play *p, struct error *e);
 
-/* Which mistake answers as the executor did, over the tables that the scenario means. */
+/* Which fault answers as the executor did, over the tables that the scenario means. */
 struct named {
-	const struct mistake_spec *mistake;     /* NULL: none explains half of what is wrong */
-	size_t wrong, explained;        /* tokens whose y is not the reference's; of these, those that are the mistake's */
+	const struct fault_spec *fault;     /* NULL: none explains half of what is wrong */
+	size_t wrong, explained;        /* tokens whose y is not the reference's; of these, those that are the fault's */
 	bool alone;                     /* no other explains as much */
 };
 bool values_name(struct named *n, const struct capture *c, struct error *e);
 
 
-/* Which mistakes would have shown in a play of this scenario: visible [mistakes of mixed_batch], set where one would. */
+/* Which faults would have shown in a play of this scenario: visible [faults of mixed_batch], set where one would. */
 bool values_power(bool *visible, const struct capture *c, struct error *e);
 
 #endif

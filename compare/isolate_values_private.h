@@ -9,7 +9,7 @@
 enum { NOISY_RUNS = 6 };
 enum { OUT_Y };                         /* of mixed_batch: see ref/mixed_batch.c */
 
-/* What a kernel that is right, or that makes a mistake, answers, and within what. */
+/* What a kernel that is right, or that has a fault, answers, and within what. */
 struct hypothesis { struct answer a; struct expected expected; };
 
 struct measured {
@@ -27,8 +27,8 @@ struct measured {
 bool measure(struct measured *m, const struct capture *c, struct error *e);
 void measured_free(struct measured *m);
 
-/* How a kernel of the contract that makes the mistake, if >= 0, computes. */
-struct plan measured_kernel(const struct measured *m, int mistake);
+/* How a kernel of the contract that has the fault, if >= 0, computes. */
+struct plan measured_kernel(const struct measured *m, int fault);
 void hypothesis_free(struct hypothesis *h);
 
 /* Element i of an output as the capture has it. */

@@ -141,6 +141,6 @@ const char *layer_sentence(size_t layer, const struct layer_reading *r, int conv
 	const struct layer_suspect *s = &r->convicted[convicted];
 
 	snprintf(text, size, "layer %zu, %s, %s%s", layer, r->op->name, s->what,
-		s->mistake >= 0 ? "" : s->rounded ? " (rounded to bf16)" : " (not rounded to bf16)");
+		s->fault >= 0 ? "" : s->rounded ? " (rounded to bf16)" : " (not rounded to bf16)");
 	return text;
 }

@@ -1,5 +1,5 @@
 /* What one layer of an engine does, from its own hidden states on both sides: whether its contract explains it, and which
- * known mistake or rounding does where the contract does not. See docs/models.md. */
+ * known fault or rounding does where the contract does not. See docs/models.md. */
 #ifndef ETALON_LAYER_READING_H
 #define ETALON_LAYER_READING_H
 
@@ -15,9 +15,9 @@ struct distance {
 	double worst;                   /* the largest |r|/u; infinite where only one of the two is a number */
 };
 
-/* A mistake of the layer's op, or a site that is rounded to bf16 or not, against the contract. */
+/* A fault of the layer's op, or a site that is rounded to bf16 or not, against the contract. */
 struct layer_suspect {
-	int mistake, site;              /* the other is -1 */
+	int fault, site;              /* the other is -1 */
 	bool rounded;                   /* a site: it is, though the contract does not; or it is not, though the contract does */
 	const char *name, *what;
 	double explained, equal;        /* of the engine's error, with this and all before it taken in */
@@ -53,7 +53,7 @@ struct layer_reading {
 	int tried, invisible;           /* suspects; those whose effect is no larger than what float32 tips over */
 	int idle;                       /* of a layer that keeps its contract: those that change nothing in it */
 	size_t power_tokens;            /* where layer_power was asked: the first tokens that it took; else 0 */
-	const char *unseen[3 * MAX_SITE + 2 * MAX_MISTAKE];
+	const char *unseen[3 * MAX_SITE + 2 * MAX_FAULT];
 };
 
 /* In element operations of a run: beyond `large`, runs go one after the other, each in parallel; kinds of sums are tried, and

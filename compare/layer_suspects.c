@@ -1,4 +1,4 @@
-/* A layer's suspects: its mistakes, and roundings that differ from the contract; and which of them a reading would have seen. */
+/* A layer's suspects: its faults, and roundings that differ from the contract; and which of them a reading would have seen. */
 #include <stdlib.h>
 
 #include "layer_private.h"
@@ -6,7 +6,7 @@
 static bool is_convicted(const struct layer_reading *r, const struct layer_suspect *s)
 {
 	for (int i = 0; i < r->n; i++)
-		if (r->convicted[i].mistake == s->mistake && r->convicted[i].site == s->site) return true;
+		if (r->convicted[i].fault == s->fault && r->convicted[i].site == s->site) return true;
 	return false;
 }
 
@@ -14,25 +14,25 @@ struct plan layer_plan_with(const struct layer_reading *r, const struct layer_su
 {
 	struct plan p = r->replica;
 
-	if (s->mistake >= 0) plan_mistake(&p, r->op, s->mistake);
+	if (s->fault >= 0) plan_fault(&p, r->op, s->fault);
 	else p.round[s->site] = (struct site_rounding){ s->rounded, FMT_BF16, ROUND_NEAREST_EVEN };
 	return p;
 }
 
-/* The next of all suspects after s; a rounding that a mistake names is tried by its name. False behind the last. */
+/* The next of all suspects after s; a rounding that a fault names is tried by its name. False behind the last. */
 static bool next_suspect(const struct layer_reading *r, struct layer_suspect *s)
 {
 	const struct op *op = r->op;
 
-	if (s->site < 0 && op->mistakes[++s->mistake].name) {
-		s->name = op->mistakes[s->mistake].name;
-		s->what = op->mistakes[s->mistake].what;
+	if (s->site < 0 && op->faults[++s->fault].name) {
+		s->name = op->faults[s->fault].name;
+		s->what = op->faults[s->fault].what;
 		return true;
 	}
-	s->mistake = -1;
+	s->fault = -1;
 	s->site++;
-	for (int m = 0; op->sites[s->site].name && op->mistakes[m].name; m++)
-		if (op->mistakes[m].is_rounding && op->mistakes[m].site == s->site) s->site++, m = -1;
+	for (int m = 0; op->sites[s->site].name && op->faults[m].name; m++)
+		if (op->faults[m].is_rounding && op->faults[m].site == s->site) s->site++, m = -1;
 	if (!op->sites[s->site].name) return false;
 	s->name = op->sites[s->site].name;
 	s->what = op->sites[s->site].what;
@@ -42,7 +42,7 @@ static bool next_suspect(const struct layer_reading *r, struct layer_suspect *s)
 
 int layer_suspects(const struct layer_reading *r, struct trial list[MAX_TRIALS])
 {
-	struct layer_suspect s = { .mistake = -1, .site = -1 };
+	struct layer_suspect s = { .fault = -1, .site = -1 };
 	int n = 0;
 
 	while (next_suspect(r, &s))

@@ -61,14 +61,14 @@ void causes_free(struct logit_causes *x)
 }
 
 /* ---- the verdict ---- */
-static const struct mistake_spec *mistake_of(const struct model_suspect *s)
+static const struct fault_spec *fault_of(const struct model_suspect *s)
 {
-	return &model_op((int)s->kind)->mistakes[s->mistake];
+	return &model_op((int)s->kind)->faults[s->fault];
 }
 
 static const char *suspect_sentence(const struct model_suspect *s, char *text, size_t size)
 {
-	snprintf(text, size, "all layers of %s, %s: explains %.2f %% of the error", model_op((int)s->kind)->name, mistake_of(s)->what,
+	snprintf(text, size, "all layers of %s, %s: explains %.2f %% of the error", model_op((int)s->kind)->name, fault_of(s)->what,
 		100 * s->explained);
 	return text;
 }
@@ -83,7 +83,7 @@ static void judge_layers(const struct model_reading *r, struct logit_report *to)
 		const char *first = (int)l == r->first ? "the first that the contract does not explain: " : "";
 		for (int i = 0; i < p->n; i++, first = "") logits_reason(to, FAIL, "%s%s", first, layer_sentence(l, p, i, text, sizeof text));
 		if (!p->understood)
-			logits_reason(to, FAIL, "%slayer %zu, %s: no known mistake explains its error (%.2f %% explained)", first, l, p->op->name,
+			logits_reason(to, FAIL, "%slayer %zu, %s: no known fault explains its error (%.2f %% explained)", first, l, p->op->name,
 				100 * p->explained);
 	}
 }
@@ -96,7 +96,7 @@ void causes_judge(const struct logit_causes *x, struct logit_report *to)
 
 	if (x->has_layers) judge_layers(&x->layers, to);
 	if (x->tried) logits_reason(to, FAIL, "%s", x->n ? suspect_sentence(&x->suspect[0], text, sizeof text)
-		: "no known mistake, made in all layers of a kind, explains the error");
+		: "no known fault, made in all layers of a kind, explains the error");
 	if (before == 0 || before >= to->n_reason) return;
 	memcpy(text, to->reason[before], sizeof text);
 	memmove(to->reason[1], to->reason[0], (size_t)before * sizeof *to->reason);
@@ -111,7 +111,7 @@ void causes_text(FILE *to, const struct logit_causes *x)
 	if (x->has_layers) fputc('\n', to), model_reading_print(to, &x->layers);
 	if (!x->tried) return;
 	fprintf(to, "\nsuspects    from the logits alone, where the contract explains %.3f %% of the error\n", 100 * x->alone);
-	for (int i = 0; i < x->n; i++) fprintf(to, "  %-40s  %s\n", mistake_of(&x->suspect[i])->name, suspect_sentence(&x->suspect[i],
+	for (int i = 0; i < x->n; i++) fprintf(to, "  %-40s  %s\n", fault_of(&x->suspect[i])->name, suspect_sentence(&x->suspect[i],
 		text, sizeof text));
 	if (!x->n) fprintf(to, "  none leaves less than half of it\n");
 }
@@ -121,8 +121,8 @@ json_t *causes_json(const struct logit_causes *x)
 	json_t *suspects = x->tried ? json_array() : json_null();
 
 	for (int i = 0; i < x->n; i++)
-		json_array_append_new(suspects, json_pack("{s:s,s:s,s:o}", "layers", model_op((int)x->suspect[i].kind)->name, "mistake",
-			mistake_of(&x->suspect[i])->name, "explained", json_figure(x->suspect[i].explained)));
+		json_array_append_new(suspects, json_pack("{s:s,s:s,s:o}", "layers", model_op((int)x->suspect[i].kind)->name, "fault",
+			fault_of(&x->suspect[i])->name, "explained", json_figure(x->suspect[i].explained)));
 	return json_pack("{s:o,s:o}", "layers", x->has_layers ? model_reading_json(&x->layers) : json_null(), "suspects", suspects);
 }
 

@@ -24,7 +24,7 @@ bool causes_readable(const struct tensors *file, const struct tensor *logits);
 bool causes_read(struct logit_causes *x, const struct tensors *file, const struct tensor *logits, struct model_question *q,
 	struct error *e);
 
-/* Tries each mistake in all layers of its kind. */
+/* Tries each fault in all layers of its kind. */
 bool causes_try(struct logit_causes *x, const struct tensor *logits, const struct model_question *q, struct error *e);
 void causes_free(struct logit_causes *x);
 

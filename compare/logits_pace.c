@@ -41,7 +41,7 @@ static double power(const struct logits_pace *p, size_t part)
 	int suspects = 0;
 
 	for (int i = 0; op->sites[i].name; i++) suspects++;
-	for (int i = 0; op->mistakes[i].name; i++) suspects++;
+	for (int i = 0; op->faults[i].name; i++) suspects++;
 	return suspects * weights * ((tokens < (double)p->tokens ? tokens : (double)p->tokens) + start);
 }
 

@@ -15,7 +15,7 @@ static const struct command { const char *name, *arguments, *what; int (*run)(in
 	{ "record", "OP|all -o DIR", "run the kernels on the cases and write captures", cmd_record, true },
 	{ "record", "--model DIR -o FILE", "run our engine on a whole model", cmd_record, true },
 	{ "inputs", "OP --case NAME -o FILE", "the inputs of a case, as a capture without outputs", cmd_inputs, false },
-	{ "ref", "CAPTURE -o FILE", "the reference's answer, exact or with a mistake or a rounding", cmd_ref, true },
+	{ "ref", "CAPTURE -o FILE", "the reference's answer, exact or with a fault or a rounding", cmd_ref, true },
 	{ "profile", "CAPTURE", "which intermediates the kernel rounds, and to what", cmd_profile, true },
 	{ "diff", "A B", "any two tensor files, element by element", cmd_diff, false },
 	{ "logits", "--got FILE:TENSOR ...", "a whole model's logits against the reference", cmd_logits, true },
@@ -24,7 +24,7 @@ static const struct command { const char *name, *arguments, *what; int (*run)(in
 	{ "isolate", "[CAPTURE...]", "no request may touch another's memory: laws, scenarios, names", cmd_isolate, true },
 	{ "eigen", "[CAPTURE]", "Newton-Schulz eigenvalue by eigenvalue, iteration by iteration", cmd_eigen, true },
 	{ "restarts", "COEFFICIENTS", "where Gram Newton-Schulz should restart", cmd_restarts, true },
-	{ "list", "ops|cases|...", "ops, tensors, params, cases, mistakes, sites, contracts", cmd_list, false },
+	{ "list", "ops|cases|...", "ops, tensors, params, cases, faults, sites, contracts", cmd_list, false },
 };
 
 static void help(void)

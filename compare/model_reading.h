@@ -50,10 +50,10 @@ void model_reading_print(FILE *to, const struct model_reading *r);
 const char *model_part_sentence(const struct model_reading *r, size_t part, char *text, size_t size);
 json_t *model_reading_json(const struct model_reading *r);
 
-/* With logits only: each mistake in all layers of its kind, around the contract's replica, on as many first tokens as time
+/* With logits only: each fault in all layers of its kind, around the contract's replica, on as many first tokens as time
  * allows (compare/model_suspects.c). Fills found [at most], best
  * first, with those that leave less than half of the logits' squared error; returns how many, or -1: out of memory. */
-struct model_suspect { enum layer_kind kind; int mistake; double explained; };
+struct model_suspect { enum layer_kind kind; int fault; double explained; };
 int model_suspects(const struct model *m, const char *contract, const size_t *ids, size_t n, const struct tensor *logits,
 	struct model_suspect *found, int most, double *alone, struct error *e);
 

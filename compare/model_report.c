@@ -98,7 +98,7 @@ void model_reading_print(FILE *to, const struct model_reading *r)
 	for (size_t l = 0; l < r->parts; l++) {
 		const struct layer_reading *p = &r->part[l];
 		for (int i = 0; i < p->n; i++) fprintf(to, "  %s (%s)\n", layer_sentence(l, p, i, text, sizeof text), p->convicted[i].name);
-		if (!p->understood) fprintf(to, "  layer %zu, %s: no mistake that is known explains what is left\n", l, p->op->name);
+		if (!p->understood) fprintf(to, "  layer %zu, %s: no fault that is known explains what is left\n", l, p->op->name);
 	}
 }
 
@@ -109,7 +109,7 @@ static json_t *part_json(const struct model_reading *r, size_t l)
 
 	for (int i = 0; i < p->n; i++) {
 		const struct layer_suspect *s = &p->convicted[i];
-		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:o, s:o}", s->mistake >= 0 ? "mistake" : "site", s->name, "op",
+		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:o, s:o}", s->fault >= 0 ? "fault" : "site", s->name, "op",
 			p->op->name,
 			"what", s->what, "rounded", s->site >= 0 && s->rounded, "explained",
 			json_figure(s->explained), "equal", json_figure(s->equal)));

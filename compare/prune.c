@@ -36,13 +36,13 @@ static bool prune_site(struct xray *x, int site, bool settled)
 	return xray_rebase(x);
 }
 
-/* Takes a mistake out if the replica does as well without, or if it is doubtful and the kernel does not overflow as with it. */
-static bool prune_mistake(struct xray *x, int m)
+/* Takes a fault out if the replica does as well without, or if it is doubtful and the kernel does not overflow as with it. */
+static bool prune_fault(struct xray *x, int m)
 {
 	struct plan before = x->replica, without = before;
 	double score = x->score;
 
-	without.mistakes &= ~(UINT64_C(1) << m);
+	without.faults &= ~(UINT64_C(1) << m);
 	struct look look = look_of(&without);
 	if (!xray_look(x, &look, 1, LOOK_FIT)) return false;
 	bool doubtful = replica_doubtful(x, 1 - look.fit.value, look.fit.error, likely);
@@ -59,8 +59,8 @@ bool replica_prune(struct xray *x, bool types_settled)
 	for (int store = 1; store >= 0; store--)
 		for (int k = 0; x->call->op->sites[k].name; k++)
 			if (x->replica.round[k].on && (site_store(x->call, k) > 0) == store && !prune_site(x, k, types_settled)) return false;
-	for (int m = 0; x->call->op->mistakes[m].name; m++)
-		if (x->replica.mistakes >> m & 1 && !prune_mistake(x, m)) return false;
+	for (int m = 0; x->call->op->faults[m].name; m++)
+		if (x->replica.faults >> m & 1 && !prune_fault(x, m)) return false;
 	return true;
 }
 
@@ -85,13 +85,13 @@ static bool prefer_types(struct xray *x, const struct plan *contract)
 	return true;
 }
 
-/* A mistake that the contract's roundings do as well as is none that can be told. */
-static bool excuse_mistake(struct xray *x, const struct plan *contract, int m)
+/* A fault that the contract's roundings do as well as is none that can be told. */
+static bool excuse_fault(struct xray *x, const struct plan *contract, int m)
 {
 	struct plan before = x->replica;
 	double score = x->score;
 
-	x->replica.mistakes &= ~(UINT64_C(1) << m);
+	x->replica.faults &= ~(UINT64_C(1) << m);
 	for (int k = 0; x->call->op->sites[k].name; k++)
 		if (site_in_form(x->call->op, k, before.form) && !before.round[k].on) x->replica.round[k] = contract->round[k];
 	if (!xray_rebase(x)) return false;
@@ -103,7 +103,7 @@ static bool excuse_mistake(struct xray *x, const struct plan *contract, int m)
 bool replica_prefer(struct xray *x, const struct plan *contract)
 {
 	if (!prefer_types(x, contract)) return false;
-	for (int m = 0; x->call->op->mistakes[m].name; m++)
-		if (x->replica.mistakes >> m & 1 && !excuse_mistake(x, contract, m)) return false;
+	for (int m = 0; x->call->op->faults[m].name; m++)
+		if (x->replica.faults >> m & 1 && !excuse_fault(x, contract, m)) return false;
 	return true;
 }

@@ -94,11 +94,11 @@ static int grow_models(struct xray *x, int first, struct grown *list, bool *done
 }
 
 /* Descends from p; *best keeps the better. */
-static bool descend_from(struct xray *x, const struct plan *p, bool mistakes, struct grown *best)
+static bool descend_from(struct xray *x, const struct plan *p, bool faults, struct grown *best)
 {
 	if (replica_explains(x)) return true;
 	x->replica = *p;
-	if (!xray_settle(x) || !replica_descend(x, mistakes)) return false;
+	if (!xray_settle(x) || !replica_descend(x, faults)) return false;
 	if (x->score < best->score) *best = (struct grown){ x->replica, x->score };
 	return true;
 }
@@ -128,11 +128,11 @@ static bool descend_singles(struct xray *x, const struct plan *model, struct gro
 }
 
 /* From what each model has grown to, and from the bare model. */
-static bool descend_all(struct xray *x, const struct grown *list, int n, bool mistakes, struct grown *best)
+static bool descend_all(struct xray *x, const struct grown *list, int n, bool faults, struct grown *best)
 {
 	for (int i = 0; i < n; i++) {
 		struct plan plain = bare(&list[i].plan);
-		if (!descend_from(x, &list[i].plan, mistakes, best) || !descend_from(x, &plain, mistakes, best)) return false;
+		if (!descend_from(x, &list[i].plan, faults, best) || !descend_from(x, &plain, faults, best)) return false;
 	}
 	return true;
 }
@@ -187,7 +187,7 @@ static bool search(struct xray *x, int first, struct grown *best)
 	}
 	x->patience = x->work + descent;
 	if (!descend_all(x, list, n, false, best) || !descend_singles(x, &best->plan, best)) return false;
-	return x->no_mistakes || descend_all(x, list, n, true, best);
+	return x->no_faults || descend_all(x, list, n, true, best);
 }
 
 static bool explains_evenly(struct xray *x, bool *yes)

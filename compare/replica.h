@@ -1,4 +1,4 @@
-/* Finds the replica: which roundings and which mistakes make the reference answer as the kernel did. */
+/* Finds the replica: which roundings and which faults make the reference answer as the kernel did. */
 #ifndef ETALON_REPLICA_H
 #define ETALON_REPLICA_H
 
@@ -8,11 +8,11 @@
  * reciprocal says nothing. */
 extern const double certain;
 
-/* A mistake whose coefficient of 1 has not as many standard errors convicts nobody. One element that tips over with it, as it did in
+/* A fault whose coefficient of 1 has not as many standard errors convicts nobody. One element that tips over with it, as it did in
  * one of the FLOOR_RUNS behind the noise, is worth √5 of them, however far it goes; two are worth √10. */
 extern const double likely;
 
-/* A mistake whose effect is smaller than this many times float32's noise, as rms over the outputs, can be neither
+/* A fault whose effect is smaller than this many times float32's noise, as rms over the outputs, can be neither
  * convicted nor ruled out: float32's own errors are systematic too, at that size. */
 extern const double above_noise;
 
@@ -23,22 +23,22 @@ extern const double worth_keeping;
 extern const struct site_rounding site_types[];
 enum { SITE_TYPES = 9 };
 
-/* Adds roundings and mistakes to x->replica, which is settled, and takes out what it does as well
- * without, until nothing changes. Mistakes that explain most of what is left come first, then
- * roundings, then smaller mistakes. E_MEMORY is the only error of both. */
+/* Adds roundings and faults to x->replica, which is settled, and takes out what it does as well
+ * without, until nothing changes. Faults that explain most of what is left come first, then
+ * roundings, then smaller faults. E_MEMORY is the only error of both. */
 bool replica_grow(struct xray *x);
 
-/* Changes x->replica, which is settled, one site (or, where asked, one mistake) at a time, always by what
+/* Changes x->replica, which is settled, one site (or, where asked, one fault) at a time, always by what
  * makes the score fall most, until nothing does. Where replica_grow goes by coefficients, which are
  * scrambled while roundings upstream are missing, this tries every type at every site. It stops when
  * x->work reaches x->patience. */
-bool replica_descend(struct xray *x, bool mistakes);
+bool replica_descend(struct xray *x, bool faults);
 
 /* From the nearest of the contract's known structures, where k is not NULL; if that does not identify the call's, replica_grow from each
  * way to compute in turn (token by token with exact sums, the same in float32, in chunks of 64, 32, 16, 128, or in a second form that
  * has no chunks; those of the contract's form first) until one explains all. Of what gives the same numbers it takes what the contract
  * has, or without one the op's contracts. If none explains all, replica_descend from what each has become and from the bare model, the
- * best first: a mistake is thought of only when no roundings explain the outputs. It ends, whatever is
+ * best first: a fault is thought of only when no roundings explain the outputs. It ends, whatever is
  * left, after some 2^37 element operations. */
 bool replica_search(struct xray *x, const struct contract *k);
 

@@ -4,7 +4,7 @@
 
 #include "replica.h"
 
-/* Is no more left than float32's size, and the coefficient of a mistake not as many standard errors? */
+/* Is no more left than float32's size, and the coefficient of a fault not as many standard errors? */
 bool replica_doubtful(const struct xray *x, double coefficient, double error, double errors);
 
 /* Explains the replica so much that no other form and no other type can be meant? x->d is lost; E_MEMORY is the only error. */
@@ -15,12 +15,12 @@ bool replica_explains_plenty(struct xray *x, bool *yes);
  * which none can be undone alone. E_MEMORY is the only error. */
 bool replica_turn(struct xray *x, bool *taken);
 
-/* Takes each rounding and each mistake out that x->replica does as well without; unless types are settled, or nothing is
+/* Takes each rounding and each fault out that x->replica does as well without; unless types are settled, or nothing is
  * left unexplained, puts the best of the types in a rounding's place. E_MEMORY is the only error. */
 bool replica_prune(struct xray *x, bool types_settled);
 
 /* Of what gives the same numbers x->replica takes what the contract's plan has: its type for another of as many bits, its
- * roundings for a mistake, unless the score falls by what is worth keeping without. E_MEMORY is the only error. */
+ * roundings for a fault, unless the score falls by what is worth keeping without. E_MEMORY is the only error. */
 bool replica_prefer(struct xray *x, const struct plan *contract);
 
 #endif

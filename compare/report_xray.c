@@ -4,7 +4,7 @@
 
 #include "report.h"
 
-static const char *type_of(const struct suspect *s) { return s->site >= 0 ? rounding_name(s->format, s->rounding) : "mistake"; }
+static const char *type_of(const struct suspect *s) { return s->site >= 0 ? rounding_name(s->format, s->rounding) : "fault"; }
 
 /* What is computed, and what is rounded. */
 static void identified_line(FILE *to, const struct verdict *v)

@@ -5,15 +5,15 @@
 
 const char *const suspect_name[] = { "ruled out", "convicted", "allowed", "not visible" };
 
-/* Is m, in the place of a mistake that the replica makes, the same answer? */
+/* Is m, in the place of a fault that the replica makes, the same answer? */
 static bool in_its_place(struct xray *x, int m, bool *same)
 {
 	*same = false;
-	for (int k = 0; x->call->op->mistakes[k].name && !*same; k++) {
+	for (int k = 0; x->call->op->faults[k].name && !*same; k++) {
 		struct plan p = x->replica;
-		if (!(p.mistakes >> k & 1)) continue;
-		p.mistakes &= ~(UINT64_C(1) << k);
-		plan_mistake(&p, x->call->op, m);
+		if (!(p.faults >> k & 1)) continue;
+		p.faults &= ~(UINT64_C(1) << k);
+		plan_fault(&p, x->call->op, m);
 		struct look look = look_of(&p);
 		if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;
 		*same = look.size < above_noise;
@@ -21,11 +21,11 @@ static bool in_its_place(struct xray *x, int m, bool *same)
 	return true;
 }
 
-/* What the outputs say of a mistake that is named, or of one that is not. */
-static bool try_mistake(struct xray *x, int m, const struct look *look, bool named, struct suspect *s)
+/* What the outputs say of a fault that is named, or of one that is not. */
+static bool try_fault(struct xray *x, int m, const struct look *look, bool named, struct suspect *s)
 {
-	const struct mistake_spec *spec = &x->call->op->mistakes[m];
-	bool made = x->replica.mistakes >> m & 1, same = false;
+	const struct fault_spec *spec = &x->call->op->faults[m];
+	bool made = x->replica.faults >> m & 1, same = false;
 	struct coefficient c = look->fit;
 
 	*s = (struct suspect){ .name = spec->name, .what = spec->what, .site = -1, .size = look->size };
@@ -39,9 +39,9 @@ static bool try_mistake(struct xray *x, int m, const struct look *look, bool nam
 	return true;
 }
 
-static const char *rounding_mistake(const struct op *op, const struct reading *r)
+static const char *rounding_fault(const struct op *op, const struct reading *r)
 {
-	for (const struct mistake_spec *m = op->mistakes; m->name; m++)
+	for (const struct fault_spec *m = op->faults; m->name; m++)
 		if (m->is_rounding && m->site == r->site && m->format == r->format) return m->name;
 	return op->sites[r->site].name;
 }
@@ -49,11 +49,11 @@ static const char *rounding_mistake(const struct op *op, const struct reading *r
 /* Convicted: rounded, and named or allowed; see examine_under. */
 static struct suspect read_site(const struct op *op, const struct reading *r, const struct look *look, bool said)
 {
-	return (struct suspect){ rounding_mistake(op, r), op->sites[r->site].what, r->site, r->format, r->rounding, r->coefficient, r->error,
+	return (struct suspect){ rounding_fault(op, r), op->sites[r->site].what, r->site, r->format, r->rounding, r->coefficient, r->error,
 		look->size, r->state == ROUNDED && said ? CONVICTED : r->state == NOT_ROUNDED ? RULED_OUT : INVISIBLE };
 }
 
-/* The replica with or without the rounding that was read, or the mistake. */
+/* The replica with or without the rounding that was read, or the fault. */
 static struct look of_site(const struct xray *x, const struct reading *r)
 {
 	struct plan p = x->replica;
@@ -62,20 +62,20 @@ static struct look of_site(const struct xray *x, const struct reading *r)
 	return look_of(&p);
 }
 
-static struct look of_mistake(const struct xray *x, int m)
+static struct look of_fault(const struct xray *x, int m)
 {
 	struct plan p = x->replica;
 
-	if (p.mistakes >> m & 1) p.mistakes &= ~(UINT64_C(1) << m);
-	else plan_mistake(&p, x->call->op, m);
+	if (p.faults >> m & 1) p.faults &= ~(UINT64_C(1) << m);
+	else plan_fault(&p, x->call->op, m);
 	return look_of(&p);
 }
 
 static bool read_suspects(struct examination *ex, struct xray *x, const struct contract *k, const struct earned *named)
 {
 	const struct op *op = x->call->op;
-	struct look look[MAX_MISTAKE];
-	int sites = ex->profile.n, n = 0, of[MAX_MISTAKE];
+	struct look look[MAX_FAULT];
+	int sites = ex->profile.n, n = 0, of[MAX_FAULT];
 
 	for (int j = 0; j < sites; j++) look[j] = of_site(x, &ex->profile.reading[j]);
 	if (!xray_look(x, look, (size_t)sites, LOOK_SIZE)) return false;
@@ -84,11 +84,11 @@ static bool read_suspects(struct examination *ex, struct xray *x, const struct c
 		bool said = named->sites >> r->site & 1 || is_store(x->call, r->site, r->format) || contract_allows(k, r->site, &x->replica.round[r->site]);
 		ex->suspect[ex->n++] = read_site(op, r, &look[j], said);
 	}
-	for (int m = 0; op->mistakes[m].name; m++)
-		if (!op->mistakes[m].is_rounding) of[n] = m, look[n++] = of_mistake(x, m);
+	for (int m = 0; op->faults[m].name; m++)
+		if (!op->faults[m].is_rounding) of[n] = m, look[n++] = of_fault(x, m);
 	if (!xray_look(x, look, (size_t)n, LOOK_SIZE | LOOK_FIT)) return false;
 	for (int i = 0; i < n; i++)
-		if (!try_mistake(x, of[i], &look[i], named->mistakes >> of[i] & 1, &ex->suspect[ex->n++])) return false;
+		if (!try_fault(x, of[i], &look[i], named->faults >> of[i] & 1, &ex->suspect[ex->n++])) return false;
 	return true;
 }
 

@@ -1,4 +1,4 @@
-/* Suspects: the roundings and mistakes that could explain a kernel's error, what the outputs say of each,
+/* Suspects: the roundings and faults that could explain a kernel's error, what the outputs say of each,
  * and, where none does, where the error sits. See docs/x-ray.md. */
 #ifndef ETALON_SUSPECTS_H
 #define ETALON_SUSPECTS_H
@@ -8,10 +8,10 @@
 enum suspect_state { RULED_OUT, CONVICTED, ALLOWED, INVISIBLE };
 extern const char *const suspect_name[];        /* "ruled out", "convicted", "allowed", "not visible" */
 
-/* A mistake of the op, or a rounding at a site. */
+/* A fault of the op, or a rounding at a site. */
 struct suspect {
 	const char *name, *what;
-	int site;                       /* -1: a mistake */
+	int site;                       /* -1: a fault */
 	enum format format;
 	enum rounding rounding;
 	double coefficient, error;      /* 1: made, 0: not; one standard error */
@@ -19,7 +19,7 @@ struct suspect {
 	enum suspect_state state;
 };
 
-/* A gain or an offset of an output, throughout or at one index of an axis: no mistake that is known, but what
+/* A gain or an offset of an output, throughout or at one index of an axis: no fault that is known, but what
  * an unknown one amounts to. */
 struct generic {
 	char name[96];                  /* "gain of o at Hv = 3" */
@@ -42,7 +42,7 @@ struct examination {
 /* What an examination asks of the rules. */
 struct rules_say {
 	bool hold;                      /* those of the contract, for the call as it is */
-	/* *yes: would they, were these mistakes in the reference? plan: its form and its mistakes count. */
+	/* *yes: would they, were these faults in the reference? plan: its form and its faults count. */
 	bool (*hold_with)(const struct rules_say *r, const struct plan *plan, bool *yes, struct error *e);
 	const struct call *call;
 	const struct contract *contract;
@@ -50,13 +50,13 @@ struct rules_say {
 };
 
 /* Examines the call under the contract: finds the replica and says of each suspect whether it is made (convicted), ruled out, or not
- * visible on these inputs. A mistake is made if its coefficient is 1 within its error and within 0.05, and, where the structure is not
+ * visible on these inputs. A fault is made if its coefficient is 1 within its error and within 0.05, and, where the structure is not
  * identified, if the rules hold with it that did not without, or if no rounding explains as well. A rounding that the contract does
  * not allow is made if the structure is identified, and none that has it not explains as well. E_MEMORY is the only error. */
 bool examine(struct examination *x, const struct rules_say *rules, struct error *e);
 
 /* Turns convicted roundings that the contract allows into allowed ones, and back. A contract excuses
- * roundings, never a mistake. */
+ * roundings, never a fault. */
 void examine_under(struct examination *x, const struct call *call, const struct contract *k);
 
 /* The gain or offset that explains most of what is left around the replica, if that is more than half, else g's share is 0;

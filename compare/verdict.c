@@ -102,7 +102,7 @@ static void convict(struct verdict *v, const struct suspect *s)
 		reason(v, FAIL, "rounds %s to %s, which the contract does not allow (%s): coefficient %.3f ± %.3f", v->op->sites[s->site].name,
 			rounding_name(s->format, s->rounding), s->name, s->coefficient, s->error);
 	else
-		reason(v, FAIL, "makes the mistake %s: %s; coefficient %.3f ± %.3f", s->name, s->what, s->coefficient, s->error);
+		reason(v, FAIL, "has the fault %s: %s; coefficient %.3f ± %.3f", s->name, s->what, s->coefficient, s->error);
 }
 
 /* Where the error is that nothing explains, and how large; a failure only where an explanation is required. */
@@ -111,7 +111,7 @@ static void say_unknown(struct verdict *v, bool required)
 	const struct examination *x = &v->x;
 
 	reason(v, FAIL, "%s, %.3g times float32's noise is left: %s", required ? "an explanation is required, and the structure is not identified"
-		: "the structure is not identified, and no known mistake explains the error", sqrt(x->left), x->where);
+		: "the structure is not identified, and no known fault explains the error", sqrt(x->left), x->where);
 	if (x->generic.share > 0)
 		reason(v, FAIL, "what is left amounts to a %s: %.5g ± %.2g, which explains %.4g %% of it", x->generic.name,
 			x->generic.value, x->generic.error, 100 * x->generic.share);

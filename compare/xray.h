@@ -1,4 +1,4 @@
-/* A kernel's outputs against a replica: the reference with the roundings and mistakes that the kernel is
+/* A kernel's outputs against a replica: the reference with the roundings and faults that the kernel is
  * thought to make. What the profile and the suspects have in common. See docs/x-ray.md.
  *
  * A call with many outputs is looked at strip by strip (ref/op.h). What is kept of the whole call is a few numbers for a block
@@ -42,7 +42,7 @@ struct xray {
 	size_t runs;
 	uint64_t work, patience;        /* element operations of the reference: spent, and when to give up */
 	const struct contract *only;    /* what this does not allow the replica is not given; NULL: any rounding */
-	bool no_mistakes;               /* nor mistakes */
+	bool no_faults;               /* nor faults */
 	void (*tick)(const char *, size_t, size_t);
 	struct error *e;
 	/* Of the whole call: by element (how it is reached: see xray_floor.c), by row of all outputs, by block. */

@@ -85,7 +85,7 @@ bool yardstick_make(struct yardstick *y, const struct call *call, const struct y
 	const char *truth = of->truth;
 
 	*y = (struct yardstick){ .truth.rung = LADDER_F64, .tick = tick, .at = SIZE_MAX };
-	if (of->model) y->model = (struct plan){ .form = of->model->form, .chunk = of->model->chunk, .mistakes = of->model->mistakes };
+	if (of->model) y->model = (struct plan){ .form = of->model->form, .chunk = of->model->chunk, .faults = of->model->faults };
 	t->first_lane.plan = t->second_lane.plan = y->model;
 	if (!make_room(y, call, e) || !count_work(y, call, e)) return false;
 	if (!truth) t->rung = t->work <= dd_work ? LADDER_DD : LADDER_F64;
@@ -164,8 +164,8 @@ static bool begin(struct yardstick *y, const struct call *call, const struct con
 	plan_contract(&model, k);
 	model.random = true;
 	model.region = k;
-	model.mistakes = y->model.mistakes;
-	if (model.mistakes && y->model.form != model.form) model.form = y->model.form, model.chunk = y->model.chunk, model.region = NULL;
+	model.faults = y->model.faults;
+	if (model.faults && y->model.form != model.form) model.form = y->model.form, model.chunk = y->model.chunk, model.region = NULL;
 	model.stage = k->name;
 	model.tick = y->tick;
 	expected_free(x);

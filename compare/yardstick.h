@@ -23,11 +23,11 @@ struct yardstick {
 	struct truth truth;                             /* of the strip that is held */
 	bool whole;                                     /* its second opinion and its sample too */
 	struct expected expected[MAX_CONTRACT];         /* made when first asked for: runs is 0 before */
-	struct plan model;                              /* its form and mistakes are the truth's and the noisy runs' */
+	struct plan model;                              /* its form and faults are the truth's and the noisy runs' */
 	void (*tick)(const char *stage, size_t done, size_t total);
 };
 
-/* What a yardstick is made of: the arithmetic of the truth (NULL: dd where the work allows, else f64); a plan whose form and mistakes it
+/* What a yardstick is made of: the arithmetic of the truth (NULL: dd where the work allows, else f64); a plan whose form and faults it
  * has (NULL: the reference as it is). */
 struct yardstick_of { const char *truth; const struct plan *model; };
 

@@ -1,4 +1,4 @@
-# The kill matrix: a row for each mistake or rounding, a column for each model kernel, in a group for each case.
+# The kill matrix: a row for each fault or rounding, a column for each model kernel, in a group for each case.
 #   build/kill_matrix -t kill-matrix.tsv
 #   gnuplot -e "table='kill-matrix.tsv'; picture='kill-matrix.png'" plots/kill-matrix.gp
 if (!exists("table")) table = "kill-matrix.tsv"

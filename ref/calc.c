@@ -30,10 +30,10 @@ span c_sequence(const calc *c, int cu, int dim_tokens, size_t n)
 	return (span){ (size_t)c_int(c, cu, n), (size_t)c_int(c, cu, n + 1) };
 }
 
-bool c_mistake(const calc *c, int mistake)
+bool c_fault(const calc *c, int fault)
 {
-	for (const struct scope *s = c->scope; s && mistake >= 0; s = s->outer) mistake = s->mistake[mistake];
-	return mistake >= 0 && c->plan->mistakes >> mistake & 1;
+	for (const struct scope *s = c->scope; s && fault >= 0; s = s->outer) fault = s->fault[fault];
+	return fault >= 0 && c->plan->faults >> fault & 1;
 }
 
 /* ---- in and out ---- */
@@ -116,7 +116,7 @@ struct scope c_scope(const calc *c, const struct op *part)
 	struct scope s = { .part = part, .outer = c->scope };
 
 	for (int i = 0; part->sites[i].name; i++) s.site[i] = op_site(running(c), part->sites[i].name);
-	for (int i = 0; part->mistakes[i].name; i++) s.mistake[i] = op_mistake(running(c), part->mistakes[i].name);
+	for (int i = 0; part->faults[i].name; i++) s.fault[i] = op_fault(running(c), part->faults[i].name);
 	return s;
 }
 
@@ -129,9 +129,9 @@ struct scope c_scope_at(const calc *c, const struct op *part, const char *place)
 		snprintf(name, sizeof name, "%s.%s", place, part->sites[i].name);
 		s.site[i] = op_site(running(c), name);
 	}
-	for (int i = 0; part->mistakes[i].name; i++) {
-		snprintf(name, sizeof name, "%s.%s", place, part->mistakes[i].name);
-		s.mistake[i] = op_mistake(running(c), name);
+	for (int i = 0; part->faults[i].name; i++) {
+		snprintf(name, sizeof name, "%s.%s", place, part->faults[i].name);
+		s.fault[i] = op_fault(running(c), name);
 	}
 	return s;
 }

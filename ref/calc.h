@@ -1,5 +1,5 @@
 /* A calc is one run of a reference over one piece of a call: an arithmetic, the roundings asked
- * for at sites, the mistakes asked for, and an arena for temporaries.
+ * for at sites, the faults asked for, and an arena for temporaries.
  *
  * Operations name their result first. A num is a vec of one element; where the last operand of an
  * elementwise operation is a num, it is broadcast. Nothing returns an error: when memory is short
@@ -18,7 +18,7 @@
 size_t c_dim(const calc *c, int dim);                   /* a symbolic size of the op's shapes */
 double c_param(const calc *c, int param);               /* a bool is 0 or 1, a choice its index */
 bool c_has(const calc *c, int in);                      /* is the optional input there? */
-bool c_mistake(const calc *c, int mistake);             /* is this the wrong turn asked for? */
+bool c_fault(const calc *c, int fault);             /* is this the wrong turn asked for? */
 size_t c_chunk(const calc *c);                          /* chunk length of a chunked form */
 int c_form(const calc *c);                              /* the op's form that runs */
 /* Number i of a row of a list; c_param is how many rows it has. */
@@ -57,7 +57,7 @@ void c_stage(calc *c, size_t n, void (*part)(calc *d, size_t i, void *with), voi
 void c_site(calc *c, int site, vec x);
 /* What it asks, or NULL (also where rounding to f64 would change nothing): for what is formed only to be rounded. */
 const struct site_rounding *c_rounding(const calc *c, int site);
-/* x rounded to nearest, for mistakes that are more than a rounding at a site. */
+/* x rounded to nearest, for faults that are more than a rounding at a site. */
 void c_round(calc *c, enum format f, vec x);
 
 /* ---- constants and decisions ---- */

@@ -29,13 +29,13 @@ static void input(calc *c, vec x, struct sequence s, size_t t, long back)
 	long at = (long)t - back, before = (long)s.token.first - at;
 
 	if (at >= (long)s.token.last || before > (long)H) c_set(c, x, 0);
-	else if (before <= 0 || (c_mistake(c, LEAKS_ACROSS_SEQUENCES) && at >= 0)) c_load(c, x, IN_X, (size_t)at * C, 1);
-	else if (!c_has(c, IN_STATE) || c_mistake(c, ZERO_HISTORY)) c_set(c, x, 0);
+	else if (before <= 0 || (c_fault(c, LEAKS_ACROSS_SEQUENCES) && at >= 0)) c_load(c, x, IN_X, (size_t)at * C, 1);
+	else if (!c_has(c, IN_STATE) || c_fault(c, ZERO_HISTORY)) c_set(c, x, 0);
 	else c_load(c, x, IN_STATE, s.n * C * H + H - (size_t)before, H);
 }
 
-size_t conv_tap_of(const calc *c, size_t W, size_t i) { return c_mistake(c, TAPS_REVERSED) ? W - 1 - i : i; }
-size_t conv_ahead(const calc *c) { return c_mistake(c, NOT_CAUSAL); }
+size_t conv_tap_of(const calc *c, size_t W, size_t i) { return c_fault(c, TAPS_REVERSED) ? W - 1 - i : i; }
+size_t conv_ahead(const calc *c) { return c_fault(c, NOT_CAUSAL); }
 
 void conv_tap(calc *c, vec y, vec w, vec x)
 {
@@ -49,8 +49,8 @@ void conv_tap(calc *c, vec y, vec w, vec x)
 void conv_activation(calc *c, vec y, bool silu)
 {
 	c_site(c, SITE_CONV, y);
-	if (silu && !c_mistake(c, NO_ACTIVATION)) c_map(c, y, FN_SILU, y);
-	if (c_mistake(c, ACTIVATION_TWICE)) c_map(c, y, FN_SILU, y);
+	if (silu && !c_fault(c, NO_ACTIVATION)) c_map(c, y, FN_SILU, y);
+	if (c_fault(c, ACTIVATION_TWICE)) c_map(c, y, FN_SILU, y);
 }
 
 static void activation(calc *c, vec y) { conv_activation(c, y, c_param(c, P_ACTIVATION) != 0); }
@@ -61,7 +61,7 @@ static void convolve(calc *c, vec y, struct sequence s, size_t t)
 	vec x = c_vec(c, y.n), w = c_vec(c, y.n);
 	long ahead = (long)conv_ahead(c);
 
-	if (c_has(c, IN_BIAS) && !c_mistake(c, BIAS_MISSING)) c_load(c, y, IN_BIAS, 0, 1);
+	if (c_has(c, IN_BIAS) && !c_fault(c, BIAS_MISSING)) c_load(c, y, IN_BIAS, 0, 1);
 	else c_set(c, y, 0);
 	for (size_t i = 0; i < W; i++) {
 		c_load(c, w, IN_WEIGHT, conv_tap_of(c, W, i), W);
@@ -76,12 +76,12 @@ static void history(calc *c, vec x, struct sequence s, size_t j, size_t H)
 	long back = (long)(H - j), length = (long)(s.token.last - s.token.first);
 	bool old = back > length;
 
-	if (c_mistake(c, RING_OFF_BY_ONE)) back++;
-	if (c_mistake(c, HISTORY_FROM_PADDED_END)) back -= length % 64 ? 64 - length % 64 : 0;
+	if (c_fault(c, RING_OFF_BY_ONE)) back++;
+	if (c_fault(c, HISTORY_FROM_PADDED_END)) back -= length % 64 ? 64 - length % 64 : 0;
 	input(c, x, s, s.token.last, back);
-	if (c_mistake(c, HISTORY_AFTER_ACTIVATION) && !old) activation(c, x);
-	if (c_mistake(c, SHORT_CHUNK_HISTORY) && old) c_set(c, x, 0);
-	if (c_mistake(c, HISTORY_AFTER_CONVOLUTION) && !old) {
+	if (c_fault(c, HISTORY_AFTER_ACTIVATION) && !old) activation(c, x);
+	if (c_fault(c, SHORT_CHUNK_HISTORY) && old) c_set(c, x, 0);
+	if (c_fault(c, HISTORY_AFTER_CONVOLUTION) && !old) {
 		convolve(c, x, s, (size_t)((long)s.token.last - back));
 		activation(c, x);
 	}
@@ -139,7 +139,7 @@ static const struct site_spec sites[] = {
 	[SITE_Y] = { "y", "the output", 0, 1 + OUT_Y },
 	{ 0 }
 };
-static const struct mistake_spec mistakes[] = {
+static const struct fault_spec faults[] = {
 	[TAPS_REVERSED] = { "taps_reversed", "the oldest token's tap last", "", 0, 0, 0, 0 },
 	[NOT_CAUSAL] = { "not_causal", "one token of look-ahead", "", 0, 0, 0, 0 },
 	[NO_ACTIVATION] = { "no_activation", "no SiLU", "", 0, 0, 0, 0 },
@@ -164,6 +164,6 @@ static const struct contract contracts[] = {
 
 const struct op op_causal_conv1d = {
 	.name = "causal_conv1d", .what = "y_t = act(bias + sum_w weight_w x_{t-W+1+w}), per channel",
-	.dims = { "T", "C", "W", "N" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
+	.dims = { "T", "C", "W", "N" }, .in = in, .out = out, .params = params, .sites = sites, .faults = faults,
 	.contracts = contracts, .forms = { { "tokens", piece } }, .check = check, .pieces = pieces
 };

@@ -6,7 +6,7 @@
 
 void delta_step(calc *c, mat S, vec q, vec k, vec v, num decay, num beta, vec u, vec o)
 {
-	bool early = c_mistake(c, RETRIEVE_BEFORE_DECAY), read_early = c_mistake(c, READ_BEFORE_UPDATE);
+	bool early = c_fault(c, RETRIEVE_BEFORE_DECAY), read_early = c_fault(c, READ_BEFORE_UPDATE);
 
 	if (early) c_gemv_t(c, u, S, k);
 	if (decay.n) c_mul(c, flat(S), flat(S), decay);         /* S <- exp(g) S     */
@@ -194,7 +194,7 @@ const struct op op_gated_delta_rule = {
 	.name = "gated_delta_rule",
 	.what = "per head and token: S <- e^g S; u = beta (v - S'k); S <- S + k u'; o = S'q",
 	.dims = { "T", "Hk", "Hv", "Dk", "Dv", "N" },
-	.in = in, .out = out, .params = params, .sites = sites, .mistakes = gdr_mistakes, .contracts = contracts,
+	.in = in, .out = out, .params = params, .sites = sites, .faults = gdr_faults, .contracts = contracts,
 	.forms = { { "sequential", gdr_sequential }, { "chunk", gdr_chunked, true } },
 	.check = check, .pieces = pieces, .cut = &(const struct cut){ pieces_along, rows_along, carried }
 };

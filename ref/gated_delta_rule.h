@@ -44,7 +44,7 @@ static inline size_t gdr_o_at(const calc *c, const struct head *p, size_t t)
 	return (t * c_dim(c, D_HV) + p->h) * c_dim(c, D_DV);
 }
 
-extern const struct mistake_spec gdr_mistakes[];
+extern const struct fault_spec gdr_faults[];
 void gdr_chunked(calc *c, size_t piece);
 mat gdr_copy_at(calc *c, mat A, int site);      /* a copy of A, rounded there */
 /* T = (I + A)^-1, A strictly lower: forward substitution in the diagonal blocks, then

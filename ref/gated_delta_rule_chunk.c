@@ -15,7 +15,7 @@
  * before its decay, the one before's. k_given and k_factor, what its norm multiplies it by: for the sites that need them. */
 struct chunk { mat Q, K, V; vec g, beta, G, eG, R, eR; size_t L; mat k_given; vec k_factor; };
 
-static const struct { int mistake; size_t slot; } wrong_end[] = {
+static const struct { int fault; size_t slot; } wrong_end[] = {
 	{ CHUNK_END_DECAY_WRONG_SLOT, 61 }, { CHUNK_END_DECAY_SLOT_57, 57 }, { CHUNK_END_DECAY_SLOT_59, 59 },
 };
 
@@ -56,7 +56,7 @@ static vec decay_row(calc *c, const struct chunk *k, num Gi, size_t n)
 	c_map(c, d, FN_NEG, Gj);
 	c_add(c, d, d, Gi);
 	c_map(c, d, FN_EXP2, d);
-	for (size_t j = 0; j < n && c_mistake(c, SPLIT_EXPONENT); j++)
+	for (size_t j = 0; j < n && c_fault(c, SPLIT_EXPONENT); j++)
 		if (c_value(c, c_part(c, Gj, j, 1)) < -F32_EXP_MAX) c_set(c, c_part(c, d, j, 1), NAN);
 	return d;
 }
@@ -95,7 +95,7 @@ static mat inverse_beta_k(calc *c, const struct chunk *k, mat T)
 	vec factor = c_vec(c, k->L);
 
 	c_mul(c, factor, k->beta, k->k_factor);
-	if (!c_mistake(c, CHUNK_W_FROM_DECAYED_GRAM)) c_mul(c, factor, factor, k->eR);
+	if (!c_fault(c, CHUNK_W_FROM_DECAYED_GRAM)) c_mul(c, factor, factor, k->eR);
 	gdr_times(c, factor);
 	return columns_scaled(c, T, factor, SITE_INVERSE_BETA_K);
 }
@@ -104,7 +104,7 @@ static mat inverse_beta_k(calc *c, const struct chunk *k, mat T)
 static void wy(calc *c, const struct chunk *k, mat U, mat W)
 {
 	mat T = chunk_inverse(c, k), BV = c_mat(c, k->L, k->V.cols), BK = c_mat(c, k->L, k->K.cols);
-	bool late = c_mistake(c, CHUNK_W_FROM_DECAYED_GRAM);
+	bool late = c_fault(c, CHUNK_W_FROM_DECAYED_GRAM);
 
 	for (size_t i = 0; i < k->L; i++) {
 		num beta = c_part(c, k->beta, i, 1), eR = c_part(c, k->eR, i, 1);
@@ -128,15 +128,15 @@ static void wy(calc *c, const struct chunk *k, mat U, mat W)
 static mat attention(calc *c, const struct chunk *k)
 {
 	mat P = c_mat(c, k->L, k->L);
-	size_t own = !c_mistake(c, READ_BEFORE_UPDATE);
+	size_t own = !c_fault(c, READ_BEFORE_UPDATE);
 
 	c_gemm(c, P, NT, k->Q, k->K);
 	for (size_t i = 0; i < k->L; i++) {
 		vec row = c_row(c, P, i), lower = c_part(c, row, 0, i + own);
 		num Gi = c_part(c, k->G, i, 1);
 		double over = c_value(c, Gi) - c_value(c, c_part(c, k->G, k->L - 1, 1));
-		if (!c_mistake(c, CHUNK_MASK_WITHOUT_DECAY)) c_mul(c, lower, lower, decay_row(c, k, Gi, i + own));
-		if (c_mistake(c, MASK_AFTER_MULTIPLY) && over > F32_EXP_MAX) c_set(c, lower, NAN);
+		if (!c_fault(c, CHUNK_MASK_WITHOUT_DECAY)) c_mul(c, lower, lower, decay_row(c, k, Gi, i + own));
+		if (c_fault(c, MASK_AFTER_MULTIPLY) && over > F32_EXP_MAX) c_set(c, lower, NAN);
 		c_set(c, c_part(c, row, i + own, k->L - i - own), 0);
 	}
 	c_site(c, SITE_ATTENTION, flat(P));
@@ -163,14 +163,14 @@ static void outputs(calc *c, const struct head *p, const struct chunk *k, size_t
 static size_t end_slot(const calc *c, size_t L)
 {
 	for (size_t i = 0; i < sizeof wrong_end / sizeof *wrong_end; i++)
-		if (c_mistake(c, wrong_end[i].mistake) && L > wrong_end[i].slot) return wrong_end[i].slot;
+		if (c_fault(c, wrong_end[i].fault) && L > wrong_end[i].slot) return wrong_end[i].slot;
 	return L - 1;
 }
 
 /* S <- e^G_L S + Σ k_i (e^(G_L - G_i) V_i)' */
 static void carry(calc *c, const struct chunk *k, mat S, mat V)
 {
-	bool tail = k->L < c_chunk(c) && c_mistake(c, CHUNK_END_DECAY_LOST_ON_TAIL), given = c_rounding(c, SITE_V_NEW_DECAYED_K) != NULL;
+	bool tail = k->L < c_chunk(c) && c_fault(c, CHUNK_END_DECAY_LOST_ON_TAIL), given = c_rounding(c, SITE_V_NEW_DECAYED_K) != NULL;
 	num d = c_num(c), G = c_part(c, k->G, end_slot(c, k->L), 1);
 
 	for (size_t i = 0; i < k->L; i++) {
@@ -189,7 +189,7 @@ static void carry(calc *c, const struct chunk *k, mat S, mat V)
 static void load_given(calc *c, const struct head *p, size_t t0, struct chunk *k)
 {
 	size_t Dk = c_dim(c, D_DK);
-	bool normed = c_param(c, P_QK_L2NORM) && !c_mistake(c, L2_MISSING_K);
+	bool normed = c_param(c, P_QK_L2NORM) && !c_fault(c, L2_MISSING_K);
 	vec x = c_vec(c, Dk);
 
 	k->k_given = c_mat(c, k->L, Dk);
@@ -219,7 +219,7 @@ static void load_chunk(calc *c, const struct head *p, size_t t0, size_t L, struc
 	c_map(c, k->eG, FN_EXP2, k->G);
 	k->R = k->G;
 	k->eR = k->eG;
-	if (!c_mistake(c, RETRIEVE_BEFORE_DECAY)) return;
+	if (!c_fault(c, RETRIEVE_BEFORE_DECAY)) return;
 	k->R = c_vec(c, L);
 	k->eR = c_vec(c, L);
 	c_copy(c, c_part(c, k->R, 1, L - 1), c_part(c, k->G, 0, L - 1));
@@ -239,7 +239,7 @@ void gdr_chunked(calc *c, size_t piece)
 		size_t L = p.token.last - t < C ? p.token.last - t : C;
 		bool again = t + L > end;       /* in the next strip, which has the rest of the chunk's tokens */
 		if (again) c_suspend(c, s.all, t);
-		if (t > p.token.first && c_mistake(c, CHUNK_STATE_NOT_CARRIED)) c_set(c, flat(S), 0);
+		if (t > p.token.first && c_fault(c, CHUNK_STATE_NOT_CARRIED)) c_set(c, flat(S), 0);
 		load_chunk(c, &p, t, L, &k);
 		mat U = c_mat(c, L, Dv), W = c_mat(c, L, S.rows), V = c_mat(c, L, Dv);
 		mat operand = gdr_copy_at(c, S, SITE_STATE_OPERAND);

@@ -16,7 +16,7 @@ static vec gate_of(calc *c, size_t r)
 {
 	size_t E = c_dim(c, D_E), G = c_dim(c, D_G), R = c_dim(c, D_R);
 
-	if (c_mistake(c, GATE_OF_NEXT_ROW)) r = (r + 1) % R;
+	if (c_fault(c, GATE_OF_NEXT_ROW)) r = (r + 1) % R;
 	if (c_has(c, IN_GATE)) {
 		vec g = c_vec(c, G);
 		c_load(c, g, IN_GATE, r * G, 1);
@@ -34,16 +34,16 @@ static void row(calc *c, size_t r)
 {
 	size_t D = c_dim(c, D_D);
 	vec x = c_vec(c, D), addend = c_vec(c, D), g = gate_of(c, r);
-	bool added = c_has(c, IN_ADDEND) && !c_mistake(c, ADDEND_MISSING), early = added && c_mistake(c, ADDEND_GATED);
+	bool added = c_has(c, IN_ADDEND) && !c_fault(c, ADDEND_MISSING), early = added && c_fault(c, ADDEND_GATED);
 
 	c_load(c, x, IN_X, r * D, 1);
 	if (added) c_load(c, addend, IN_ADDEND, r * D, 1);
 	if (early) c_add(c, x, x, addend);
 	c_site(c, SITE_GATE, g);
-	if (c_mistake(c, GATE_IS_SILU)) c_map(c, g, FN_SILU, g);
-	else if (!c_mistake(c, SIGMOID_MISSING)) c_map(c, g, FN_SIGMOID, g);
+	if (c_fault(c, GATE_IS_SILU)) c_map(c, g, FN_SILU, g);
+	else if (!c_fault(c, SIGMOID_MISSING)) c_map(c, g, FN_SIGMOID, g);
 	c_site(c, SITE_SIGMOID, g);
-	if (!c_mistake(c, GATE_MISSING)) c_mul(c, x, x, g);     /* x <- sigmoid(g) x */
+	if (!c_fault(c, GATE_MISSING)) c_mul(c, x, x, g);     /* x <- sigmoid(g) x */
 	if (added && !early) {
 		c_site(c, SITE_PRODUCT, x);
 		c_add(c, x, x, addend);
@@ -85,7 +85,7 @@ static const struct site_spec sites[] = {
 	[SITE_Y] = { "y", "the output", 0, 1 + OUT_Y },
 	{ 0 }
 };
-static const struct mistake_spec mistakes[] = {
+static const struct fault_spec faults[] = {
 	[GATE_IS_SILU] = { "gate_is_silu", "silu(g) for sigmoid(g)", "", 0, 0, 0, 0 },
 	[SIGMOID_MISSING] = { "sigmoid_missing", "g x", "", 0, 0, 0, 0 },
 	[GATE_MISSING] = { "gate_missing", "x is not gated", "", 0, 0, 0, 0 },
@@ -109,6 +109,6 @@ static const struct contract contracts[] = {
 
 const struct op op_gated_product = {
 	.name = "gated_product", .what = "sigmoid(g) x + addend, g given or a product of its own",
-	.dims = { "R", "D", "G", "E" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
+	.dims = { "R", "D", "G", "E" }, .in = in, .out = out, .params = params, .sites = sites, .faults = faults,
 	.contracts = contracts, .forms = { { "rows", row } }, .check = check, .pieces = pieces, .cut = &cut_rows
 };

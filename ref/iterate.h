@@ -1,5 +1,5 @@
 /* Newton-Schulz run matrix by matrix, every iterate kept: where eigenvalues are watched, from a capture's traces
- * or from the emulation here. Not the op's reference, which knows sites and mistakes. */
+ * or from the emulation here. Not the op's reference, which knows sites and faults. */
 #ifndef ETALON_ITERATE_H
 #define ETALON_ITERATE_H
 

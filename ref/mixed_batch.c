@@ -139,7 +139,7 @@ static void piece(calc *c, size_t i)
 {
 	struct head p = head_of(c, i);
 	struct tables t = mixed_tables(c);
-	mixed_mistakes(c, &t);
+	mixed_faults(c, &t);
 	struct memory *pool = mixed_pool_load(c, &p, &t);
 
 	for (size_t k = 0; k < t.steps; k++) {
@@ -227,6 +227,6 @@ static const struct contract contracts[] = {
 const struct op op_mixed_batch = {
 	.name = "mixed_batch", .what = "gated delta layers' core over steps of mixed rows, each request alone from its own slot",
 	.dims = { "T", "R", "K", "P", "L", "C", "W", "Hv", "Dk", "Dv", "H", "Hk" },
-	.in = in, .out = out, .params = params, .sites = sites, .mistakes = mixed_mistake_specs, .contracts = contracts,
+	.in = in, .out = out, .params = params, .sites = sites, .faults = mixed_fault_specs, .contracts = contracts,
 	.forms = { { "rows", piece } }, .check = mixed_check, .pieces = pieces, .derive = derive, .in_slots = true
 };

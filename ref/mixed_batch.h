@@ -1,4 +1,4 @@
-/* What the reference of mixed_batch, its check and its mistakes share. */
+/* What the reference of mixed_batch, its check and its faults share. */
 #ifndef ETALON_MIXED_BATCH_H
 #define ETALON_MIXED_BATCH_H
 
@@ -67,14 +67,14 @@ void mixed_recall(calc *c, const struct memory *pool, const struct row *r, struc
 /* Stores the memory after a token in its slot, if it has one; `next` is the position after it. */
 void mixed_keep(calc *c, const struct memory *pool, const struct tables *t, size_t token, int64_t next, struct memory now);
 
-/* The tables of the call, until the piece ends, and what the mistakes asked for make of them. */
+/* The tables of the call, until the piece ends, and what the faults asked for make of them. */
 struct tables mixed_tables(calc *c);
-void mixed_mistakes(calc *c, struct tables *t);
+void mixed_faults(calc *c, struct tables *t);
 
 /* Whatever shapes cannot say: sizes that fit together, cuts that rise, slots that are there and that no two rows of a
  * step quarrel about. */
 bool mixed_check(const struct call *call, struct error *e);
 
-extern const struct mistake_spec mixed_mistake_specs[];
+extern const struct fault_spec mixed_fault_specs[];
 
 #endif

@@ -1,5 +1,5 @@
 /* A whole language model of delta and attention layers (Qwen3.5's text model, dense or mixture of experts): its folder,
- * and its reference in any arithmetic. A layer is an op (op.h) of its own, with sites, mistakes and contracts, so that
+ * and its reference in any arithmetic. A layer is an op (op.h) of its own, with sites, faults and contracts, so that
  * all that judges calls of ops judges a layer that starts from an engine's own hidden state. See docs/models.md. */
 #ifndef ETALON_MODEL_H
 #define ETALON_MODEL_H
@@ -53,8 +53,8 @@ struct model_plan {
 struct model_plan model_plan_plain(const struct arith *a, int bits);
 /* The contract's roundings in all parts, in the arithmetic of *p; false where there is none of that name. */
 bool model_plan_contract(struct model_plan *p, const char *contract);
-/* The mistake (or rounding) of the kind's op in one layer, of that kind, or, layer = NOWHERE, in all of the kind. */
-void model_plan_mistake(struct model_plan *p, enum layer_kind kind, int layer, int mistake);
+/* The fault (or rounding) of the kind's op in one layer, of that kind, or, layer = NOWHERE, in all of the kind. */
+void model_plan_fault(struct model_plan *p, enum layer_kind kind, int layer, int fault);
 /* The plan by which a layer runs. */
 const struct plan *model_plan_at(const struct model *m, const struct model_plan *p, size_t layer);
 

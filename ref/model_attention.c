@@ -12,12 +12,12 @@ enum { ROWS = 128 };
 struct mixer { field qg, k, v, q, keys, values, o; };
 
 /* Where head h's query and gate stand in a row of qg. */
-static size_t query_at(calc *c, size_t h) { return h * c_dim(c, D_D) * (c_mistake(c, GATE_SPLIT_FLAT) ? 1 : 2); }
+static size_t query_at(calc *c, size_t h) { return h * c_dim(c, D_D) * (c_fault(c, GATE_SPLIT_FLAT) ? 1 : 2); }
 static size_t gate_at(calc *c, size_t h)
 {
 	size_t D = c_dim(c, D_D);
 
-	return c_mistake(c, GATE_SPLIT_FLAT) ? (c_dim(c, D_H) + h) * D : (2 * h + 1) * D;
+	return c_fault(c, GATE_SPLIT_FLAT) ? (c_dim(c, D_H) + h) * D : (2 * h + 1) * D;
 }
 
 /* A head that is normed and turned: from row t of `from` at `at` to row `behind` + t of `to` at `there`; its neighbour
@@ -28,9 +28,9 @@ static void norm_row(calc *c, const struct turned *p, const struct scope *norm, 
 {
 	vec w = c_vec(c, x.n), other = c_vec(c, x.n), none = { 0 };
 	num m = c_num(c);
-	bool both = c_mistake(c, QK_NORM_OVER_HEADS);
+	bool both = c_fault(c, QK_NORM_OVER_HEADS);
 
-	if (c_mistake(c, QK_NORM_MISSING)) return;
+	if (c_fault(c, QK_NORM_MISSING)) return;
 	c_get(c, other, p->from, t * p->from.cols + p->beside, 1);
 	c_copy(c, w, weight);
 	c_enter(c, norm);
@@ -64,8 +64,8 @@ static void turn_row(calc *c, const struct scope *rope, vec x, size_t position)
 
 static void turn_head(calc *c, const struct turned *p)
 {
-	size_t D = c_dim(c, D_D), S = c_mistake(c, POSITION_OFF) ? 0 : c_dim(c, D_S);
-	bool after = c_mistake(c, QK_NORM_AFTER_ROPE);
+	size_t D = c_dim(c, D_D), S = c_fault(c, POSITION_OFF) ? 0 : c_dim(c, D_S);
+	bool after = c_fault(c, QK_NORM_AFTER_ROPE);
 	struct scope norm = c_scope_at(c, &op_rmsnorm, p->place), rope = c_scope_at(c, &op_rope, "rope");
 	vec x = c_vec(c, D), weight = c_vec(c, D);
 	size_t mark = c_mark(c);
@@ -115,7 +115,7 @@ static void turn_part(calc *c, size_t i, void *with)
 		return;
 	}
 	turn_head(c, &(struct turned){ m->k, m->keys, g * D, ((g ^ 1) < G ? g ^ 1 : g) * D, g * D, c_dim(c, D_S), IN_K_NORM, "k_norm",
-		!c_mistake(c, KEYS_NOT_TURNED) });
+		!c_fault(c, KEYS_NOT_TURNED) });
 	cache(c, m, g);
 }
 
@@ -126,7 +126,7 @@ static void gate(calc *c, const struct mixer *m, mat O, size_t t, size_t h)
 
 	for (size_t i = 0; i < O.rows; i++) {
 		c_get(c, g, m->qg, (t + i) * m->qg.cols + gate_at(c, h), 1);
-		c_map(c, g, c_mistake(c, GATE_IS_SILU) ? FN_SILU : FN_SIGMOID, g);
+		c_map(c, g, c_fault(c, GATE_IS_SILU) ? FN_SILU : FN_SIGMOID, g);
 		c_site(c, SITE_SIGMOID, g);
 		c_mul(c, c_row(c, O, i), c_row(c, O, i), g);
 	}
@@ -140,7 +140,7 @@ static void soften(calc *c, vec x, size_t n)
 	vec part = c_part(c, x, 0, n);
 	num sum = c_num(c);
 
-	layer_weights(c, part, sum, c_mistake(c, EXP_BY_CUBIC));
+	layer_weights(c, part, sum, c_fault(c, EXP_BY_CUBIC));
 	c_site(c, SITE_WEIGHTS, part);
 	c_div(c, part, part, sum);
 	c_set(c, c_part(c, x, n, x.n - n), 0);
@@ -150,10 +150,10 @@ static void attend_part(calc *c, size_t i, void *with)
 {
 	const struct mixer *m = with;
 	size_t H = c_dim(c, D_H), G = c_dim(c, D_G), D = c_dim(c, D_D), S = c_dim(c, D_S), N = m->keys.rows, h = i % H, t = i / H * ROWS;
-	size_t n = m->q.rows - t < ROWS ? m->q.rows - t : ROWS, g = c_mistake(c, GQA_TILED) ? h % G : h / (H / G);
+	size_t n = m->q.rows - t < ROWS ? m->q.rows - t : ROWS, g = c_fault(c, GQA_TILED) ? h % G : h / (H / G);
 	mat Q = c_mat(c, n, D), K = c_mat(c, N, D), V = c_mat(c, N, D), P = c_mat(c, n, N), O = c_mat(c, n, D);
 	num scale = c_number(c, (double)D);
-	bool early = c_mistake(c, GATE_BEFORE_ATTENTION);
+	bool early = c_fault(c, GATE_BEFORE_ATTENTION);
 	size_t mark = c_mark(c);
 
 	layer_load(c, Q, m->q, t, h * D);
@@ -163,17 +163,17 @@ static void attend_part(calc *c, size_t i, void *with)
 	c_gemm(c, P, NT, Q, K);
 	c_site(c, SITE_SCORES, flat(P));
 	c_map(c, scale, FN_RSQRT, scale);
-	if (!c_mistake(c, ATTENTION_SCALE_MISSING)) c_mul(c, flat(P), flat(P), scale);
+	if (!c_fault(c, ATTENTION_SCALE_MISSING)) c_mul(c, flat(P), flat(P), scale);
 	c_site(c, SITE_SCALED, flat(P));
 	for (size_t r = 0; r < n; r++) {
-		size_t seen = S + t + r + 1 + c_mistake(c, CAUSAL_OFF_BY_ONE);
+		size_t seen = S + t + r + 1 + c_fault(c, CAUSAL_OFF_BY_ONE);
 		soften(c, c_row(c, P, r), seen < N ? seen : N);
 		c_release(c, mark);
 	}
 	c_site(c, SITE_SOFTMAX, flat(P));
 	c_gemm(c, O, NN, P, V);
 	c_site(c, SITE_ATTENTION, flat(O));
-	if (!early && !c_mistake(c, OUTPUT_GATE_MISSING)) gate(c, m, O, t, h);
+	if (!early && !c_fault(c, OUTPUT_GATE_MISSING)) gate(c, m, O, t, h);
 	layer_save(c, m->o, t, h * D, O);
 }
 

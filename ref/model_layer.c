@@ -198,10 +198,10 @@ static void layer(calc *c, field (*mixer)(calc *, field))
 	field x = start(c), normed = layer_norm(c, x, IN_INPUT_NORM, "input_norm"), mixed = mixer(c, normed);
 	field none = c_field(c, x.rows, x.cols);
 
-	if (c_mistake(c, RESIDUAL_FROM_NORM)) x = normed;
-	x = layer_add(c, c_mistake(c, RESIDUAL_MISSING) ? none : x, mixed, SITE_RESIDUAL);
+	if (c_fault(c, RESIDUAL_FROM_NORM)) x = normed;
+	x = layer_add(c, c_fault(c, RESIDUAL_MISSING) ? none : x, mixed, SITE_RESIDUAL);
 	mixed = layer_mlp(c, layer_norm(c, x, IN_POST_NORM, "post_norm"));
-	x = layer_add(c, c_mistake(c, MLP_RESIDUAL_MISSING) ? none : x, mixed, SITE_HIDDEN);
+	x = layer_add(c, c_fault(c, MLP_RESIDUAL_MISSING) ? none : x, mixed, SITE_HIDDEN);
 	if (c_has(c, IN_FINAL_NORM)) x = layer_norm(c, x, IN_FINAL_NORM, "final_norm");
 	layer_rows(c, x.rows, store_block, &x);
 }

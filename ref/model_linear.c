@@ -28,7 +28,7 @@ static void ranges(calc *c, struct head *p, size_t hk)
 	p->range[Q] = (struct range){ hk * Dk, 0, Dk };
 	p->range[K] = (struct range){ (Hk + hk) * Dk, Dk, Dk };
 	p->range[V] = (struct range){ 2 * Hk * Dk + p->h * Dv, 2 * Dk, Dv };
-	if (!c_mistake(c, QKV_BY_GROUP)) return;
+	if (!c_fault(c, QKV_BY_GROUP)) return;
 	size_t at = p->h / group * (2 * Dk + group * Dv);
 	p->range[Q].channel = at;
 	p->range[K].channel = at + Dk;
@@ -95,7 +95,7 @@ static void convolve(calc *c, const struct head *p, vec y, size_t t)
 /* decay = exp(g) and beta of token t. */
 static void gates(calc *c, const struct head *p, const struct mixer *x, size_t t, num decay, num beta)
 {
-	bool swapped = c_mistake(c, A_B_SWAPPED);
+	bool swapped = c_fault(c, A_B_SWAPPED);
 	num bias = c_num(c), A_log = c_num(c);
 
 	c_get(c, decay, swapped ? x->b : x->a, t * x->a.cols + p->h, 1);
@@ -168,13 +168,13 @@ static void head_part(calc *c, size_t h, void *with)
 
 	for (size_t t = 0; t < x->qkv.rows; t++) {
 		token(c, &p, x, t);
-		if (!c_mistake(c, LINEAR_NORM_OVER_HEADS)) norm_head(c, &p, x, t);
+		if (!c_fault(c, LINEAR_NORM_OVER_HEADS)) norm_head(c, &p, x, t);
 		c_release(c, mark);
 	}
 	keep(c, &p);
 }
 
-/* The mistake: one norm over all heads of a token. */
+/* The fault: one norm over all heads of a token. */
 static void norm_tokens(calc *c, size_t first, size_t n, void *with)
 {
 	const struct mixer *x = with;
@@ -207,6 +207,6 @@ field linear_mixer(calc *c, field x)
 	};
 
 	c_stage(c, Hv, head_part, &m);
-	if (c_mistake(c, LINEAR_NORM_OVER_HEADS)) layer_rows(c, x.rows, norm_tokens, &m);
+	if (c_fault(c, LINEAR_NORM_OVER_HEADS)) layer_rows(c, x.rows, norm_tokens, &m);
 	return layer_project(c, m.o, IN_OUT, 0, x.cols, SITE_MIXED);
 }

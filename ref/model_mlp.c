@@ -10,7 +10,7 @@ static void swiglu(calc *c, vec a, vec b)
 {
 	c_site(c, SITE_GATE, a);
 	c_site(c, SITE_UP, b);
-	if (!c_mistake(c, ACTIVATION_MISSING)) c_map(c, a, FN_SILU, a);
+	if (!c_fault(c, ACTIVATION_MISSING)) c_map(c, a, FN_SILU, a);
 	c_site(c, SITE_SILU, a);
 	c_mul(c, a, a, b);
 	c_site(c, SITE_PRODUCT, a);
@@ -21,7 +21,7 @@ struct pair { field gate, up; };
 static void swiglu_block(calc *c, size_t first, size_t n, void *with)
 {
 	const struct pair *p = with;
-	bool swapped = c_mistake(c, GATE_UP_SWAPPED);
+	bool swapped = c_fault(c, GATE_UP_SWAPPED);
 	vec a = c_vec(c, n * p->gate.cols), b = c_vec(c, a.n);
 
 	c_get(c, a, swapped ? p->up : p->gate, first * p->gate.cols, 1);
@@ -30,7 +30,7 @@ static void swiglu_block(calc *c, size_t first, size_t n, void *with)
 	c_put(c, p->gate, first * p->gate.cols, 1, a);
 }
 
-/* W [rows,cols] <- `in`, from element `first` on; the mistake takes [cols,rows] for it. */
+/* W [rows,cols] <- `in`, from element `first` on; the fault takes [cols,rows] for it. */
 static void load_matrix(calc *c, mat W, int in, size_t first, bool transposed)
 {
 	for (size_t i = 0; i < W.rows; i++) c_load(c, c_row(c, W, i), in, first + i * (transposed ? 1 : W.cols), transposed
@@ -56,7 +56,7 @@ static field dense(calc *c, field x)
 	struct pair p = { layer_project(c, x, IN_GATE, 0, I, SITE_GATE), layer_project(c, x, IN_UP, 0, I, SITE_UP) };
 
 	layer_rows(c, x.rows, swiglu_block, &p);
-	if (!c_mistake(c, DOWN_TRANSPOSED)) return layer_project(c, p.gate, IN_DOWN, 0, x.cols, SITE_DOWN);
+	if (!c_fault(c, DOWN_TRANSPOSED)) return layer_project(c, p.gate, IN_DOWN, 0, x.cols, SITE_DOWN);
 	struct down d = { p.gate, c_field(c, x.rows, x.cols) };
 	layer_rows(c, x.rows, down_block, &d);
 	return d.y;
@@ -97,14 +97,14 @@ static void route_block(calc *c, size_t first, size_t n, void *with)
 	for (size_t t = first; t < first + n; t++) {
 		size_t *list = m->expert + t * k;
 		c_get(c, p, m->logits, t * X, 1);
-		if (c_mistake(c, ROUTER_IS_SIGMOID)) c_map(c, p, FN_SIGMOID, p);
+		if (c_fault(c, ROUTER_IS_SIGMOID)) c_map(c, p, FN_SIGMOID, p);
 		else layer_softmax(c, p, X);
 		c_site(c, SITE_PROBABILITY, p);
 		choose(c, p, k, list);
 		for (size_t i = 0; i < k; i++) c_copy(c, c_part(c, w, i, 1), c_part(c, p, list[i], 1));
 		c_dot(c, sum, w, ones);
-		if (!c_mistake(c, NO_RENORMALISING)) c_div(c, w, w, sum);
-		if (c_mistake(c, TOP_K_OFF_BY_ONE)) c_set(c, c_part(c, w, k - 1, 1), 0);
+		if (!c_fault(c, NO_RENORMALISING)) c_div(c, w, w, sum);
+		if (c_fault(c, TOP_K_OFF_BY_ONE)) c_set(c, c_part(c, w, k - 1, 1), 0);
 		c_site(c, SITE_ROUTE, w);
 		c_put(c, m->weight, t * k, 1, w);
 		c_release(c, mark);
@@ -115,9 +115,9 @@ static void route_block(calc *c, size_t first, size_t n, void *with)
 static void load_half(calc *c, mat W, size_t expert, size_t half)
 {
 	size_t J = W.rows, E = W.cols, from = 2 * J * E * expert;
-	bool interleaved = c_mistake(c, EXPERTS_SPLIT_INTERLEAVED);
+	bool interleaved = c_fault(c, EXPERTS_SPLIT_INTERLEAVED);
 
-	if (c_mistake(c, EXPERTS_GATE_UP_SWAPPED)) half = 1 - half;
+	if (c_fault(c, EXPERTS_GATE_UP_SWAPPED)) half = 1 - half;
 	for (size_t j = 0; j < J; j++) c_load(c, c_row(c, W, j), IN_EXPERT_GATE_UP, from + (interleaved
 		? 2 * j + half : half * J + j) * E, 1);
 }
@@ -138,7 +138,7 @@ static void expert_part(calc *c, size_t expert, void *with)
 	load_half(c, W, expert, 1);
 	c_gemm(c, U, NT, X, W);
 	swiglu(c, flat(G), flat(U));
-	load_matrix(c, D, IN_EXPERT_DOWN, expert * E * J, c_mistake(c, EXPERT_WEIGHTS_TRANSPOSED));
+	load_matrix(c, D, IN_EXPERT_DOWN, expert * E * J, c_fault(c, EXPERT_WEIGHTS_TRANSPOSED));
 	c_gemm(c, Y, NT, G, D);
 	c_site(c, SITE_DOWN, flat(Y));
 	for (size_t s = i = 0; s < slots; s++) {
@@ -173,7 +173,7 @@ static void combine_block(calc *c, size_t first, size_t n, void *with)
 	const struct mixture *m = with;
 	vec sum = c_vec(c, m->x.cols), y = c_vec(c, sum.n);
 	num g = c_num(c), ranks = c_number(c, 8);
-	bool all = c_mistake(c, SHARED_GATE_ON_EVERYTHING), ungated = c_mistake(c, SHARED_GATE_MISSING) || all;
+	bool all = c_fault(c, SHARED_GATE_ON_EVERYTHING), ungated = c_fault(c, SHARED_GATE_MISSING) || all;
 
 	for (size_t t = first; t < first + n; t++) {
 		sum_experts(c, m, t, sum, y);
@@ -183,8 +183,8 @@ static void combine_block(calc *c, size_t first, size_t n, void *with)
 		c_site(c, SITE_SHARED_GATE, g);
 		if (!ungated) c_mul(c, y, y, g);
 		c_site(c, SITE_SHARED, y);
-		if (c_mistake(c, SHARED_EXPERT_PER_RANK)) c_mul(c, y, y, ranks);
-		if (!c_mistake(c, SHARED_EXPERT_MISSING)) c_add(c, sum, sum, y);
+		if (c_fault(c, SHARED_EXPERT_PER_RANK)) c_mul(c, y, y, ranks);
+		if (!c_fault(c, SHARED_EXPERT_MISSING)) c_add(c, sum, sum, y);
 		if (all) c_mul(c, sum, sum, g);
 		c_site(c, SITE_MLP, sum);
 		c_put(c, m->y, t * y.n, 1, sum);

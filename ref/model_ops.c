@@ -1,4 +1,4 @@
-/* The ops that a model is made of. Sites and mistakes of a part at a place are made from the part's own: "PLACE.NAME". */
+/* The ops that a model is made of. Sites and faults of a part at a place are made from the part's own: "PLACE.NAME". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ enum { MAX_CONTRACT = 8 };
 static struct {
 	struct op op;
 	struct site_spec site[MAX_SITE + 1];
-	struct mistake_spec mistake[2 * MAX_MISTAKE];
+	struct fault_spec fault[2 * MAX_FAULT];
 	struct contract contract[MAX_CONTRACT + 1];
 } made[MODEL_PARTS];
 
@@ -40,7 +40,7 @@ static const char *joined(const char *a, const char *between, const char *b)
 }
 
 static int count_sites(const struct site_spec *s) { int n = 0; while (s[n].name) n++; return n; }
-static int count_mistakes(const struct mistake_spec *m) { int n = 0; while (m[n].name) n++; return n; }
+static int count_faults(const struct fault_spec *m) { int n = 0; while (m[n].name) n++; return n; }
 
 static void add_sites(int part, const struct place *p)
 {
@@ -56,24 +56,24 @@ static void add_sites(int part, const struct place *p)
 }
 
 /* Those that are roundings or those that are not. */
-static void add_mistakes(int part, const struct place *p, bool roundings)
+static void add_faults(int part, const struct place *p, bool roundings)
 {
-	struct mistake_spec *mistake = made[part].mistake;
-	const char *list = p->mistakes;
+	struct fault_spec *fault = made[part].fault;
+	const char *list = p->faults;
 	char word[64];
 
-	for (int n = count_mistakes(mistake); next(&list, word, sizeof word);) {
-		const struct mistake_spec *own = &p->op->mistakes[op_mistake(p->op, word)];
+	for (int n = count_faults(fault); next(&list, word, sizeof word);) {
+		const struct fault_spec *own = &p->op->faults[op_fault(p->op, word)];
 		if (own->is_rounding != roundings) continue;
-		if (n >= (roundings ? 2 * MAX_MISTAKE - 1 : MAX_MISTAKE)) abort();
-		mistake[n] = *own;
-		mistake[n].name = joined(p->name, ".", own->name);
-		mistake[n].what = joined(p->text, ": ", own->what);
-		mistake[n].form = 0;
+		if (n >= (roundings ? 2 * MAX_FAULT - 1 : MAX_FAULT)) abort();
+		fault[n] = *own;
+		fault[n].name = joined(p->name, ".", own->name);
+		fault[n].what = joined(p->text, ": ", own->what);
+		fault[n].form = 0;
 		if (roundings) {
 			char site[128];
 			snprintf(site, sizeof site, "%s.%s", p->name, p->op->sites[own->site].name);
-			if ((mistake[n].site = op_site(&made[part].op, site)) < 0) abort();
+			if ((fault[n].site = op_site(&made[part].op, site)) < 0) abort();
 		}
 		n++;
 	}
@@ -99,18 +99,18 @@ static void make_ops(void)
 		const struct place *places = model_tables[part].places;
 		memcpy(made[part].site, model_tables[part].op.sites,
 			(size_t)count_sites(model_tables[part].op.sites) * sizeof *made[part].site);
-		memcpy(made[part].mistake, model_tables[part].op.mistakes,
-			(size_t)count_mistakes(model_tables[part].op.mistakes) * sizeof *made[part].mistake);
+		memcpy(made[part].fault, model_tables[part].op.faults,
+			(size_t)count_faults(model_tables[part].op.faults) * sizeof *made[part].fault);
 		struct op op = model_tables[part].op;
 		op.sites = made[part].site;
-		op.mistakes = made[part].mistake;
+		op.faults = made[part].fault;
 		op.contracts = made[part].contract;
 		op.check = layer_check;
 		op.pieces = one_piece;
 		memcpy(&made[part].op, &op, sizeof op);
 		for (const struct place *p = places; p && p->name; p++) add_sites(part, p);
 		for (int roundings = 0; roundings < 2; roundings++)
-			for (const struct place *p = places; p && p->name; p++) add_mistakes(part, p, roundings);
+			for (const struct place *p = places; p && p->name; p++) add_faults(part, p, roundings);
 		for (int k = 0; k < MAX_CONTRACT && model_contracts[k].name; k++) add_contract(part, k);
 	}
 }

@@ -34,20 +34,20 @@ enum { SITE_Q = SITE_KIND, SITE_K, SITE_V, SITE_TURNED, SITE_SCORES, SITE_SCALED
 	SITE_SIGMOID, SITE_GATED,
 	FULL_SITES };
 
-/* A layer's own mistakes; those of its parts follow. */
+/* A layer's own faults; those of its parts follow. */
 enum {
 	RESIDUAL_MISSING, RESIDUAL_FROM_NORM, MLP_RESIDUAL_MISSING, GATE_UP_SWAPPED, ACTIVATION_MISSING, DOWN_TRANSPOSED,
 	EXPERTS_GATE_UP_SWAPPED, EXPERTS_SPLIT_INTERLEAVED, EXPERT_WEIGHTS_TRANSPOSED, NO_RENORMALISING, ROUTER_IS_SIGMOID,
-	TOP_K_OFF_BY_ONE, SHARED_EXPERT_MISSING, SHARED_GATE_MISSING, SHARED_GATE_ON_EVERYTHING, SHARED_EXPERT_PER_RANK, MISTAKE_KIND
+	TOP_K_OFF_BY_ONE, SHARED_EXPERT_MISSING, SHARED_GATE_MISSING, SHARED_GATE_ON_EVERYTHING, SHARED_EXPERT_PER_RANK, FAULT_KIND
 };
-enum { A_B_SWAPPED = MISTAKE_KIND, QKV_BY_GROUP, LINEAR_NORM_OVER_HEADS, LINEAR_MISTAKES };
+enum { A_B_SWAPPED = FAULT_KIND, QKV_BY_GROUP, LINEAR_NORM_OVER_HEADS, LINEAR_FAULTS };
 enum {
-	GATE_SPLIT_FLAT = MISTAKE_KIND, GATE_BEFORE_ATTENTION, GATE_IS_SILU, OUTPUT_GATE_MISSING, GQA_TILED, CAUSAL_OFF_BY_ONE,
-	ATTENTION_SCALE_MISSING, QK_NORM_MISSING, QK_NORM_AFTER_ROPE, QK_NORM_OVER_HEADS, KEYS_NOT_TURNED, POSITION_OFF, EXP_BY_CUBIC, FULL_MISTAKES
+	GATE_SPLIT_FLAT = FAULT_KIND, GATE_BEFORE_ATTENTION, GATE_IS_SILU, OUTPUT_GATE_MISSING, GQA_TILED, CAUSAL_OFF_BY_ONE,
+	ATTENTION_SCALE_MISSING, QK_NORM_MISSING, QK_NORM_AFTER_ROPE, QK_NORM_OVER_HEADS, KEYS_NOT_TURNED, POSITION_OFF, EXP_BY_CUBIC, FULL_FAULTS
 };
 
-/* A part of a layer: its sites and mistakes there, words apart. */
-struct place { const char *name, *text; const struct op *op; const char *sites, *mistakes; };
+/* A part of a layer: its sites and faults there, words apart. */
+struct place { const char *name, *text; const struct op *op; const char *sites, *faults; };
 /* A part of the model: an op without what is made, and where other ops' parts stand in it. */
 struct part_tables { struct op op; const struct place *places; };
 /* What is rounded to bf16, words apart, by part. */
@@ -57,7 +57,7 @@ extern const struct contract_names model_contracts[];           /* ends with a N
 
 /* y [T,rows] <- x W', W being rows [first, first + rows) of input `in`, [..,x.cols]; site is rounded. */
 field layer_project(calc *c, field x, int in, size_t first, size_t rows, int site);
-/* x [T,E] normed row by row with the weight of input `in`. place: of op_rmsnorm's sites and mistakes. */
+/* x [T,E] normed row by row with the weight of input `in`. place: of op_rmsnorm's sites and faults. */
 field layer_norm(calc *c, field x, int in, const char *place);
 /* a + b. */
 field layer_add(calc *c, field a, field b, int site);

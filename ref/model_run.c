@@ -26,7 +26,7 @@ bool model_plan_contract(struct model_plan *p, const char *contract)
 	return true;
 }
 
-void model_plan_mistake(struct model_plan *p, enum layer_kind kind, int layer, int mistake)
+void model_plan_fault(struct model_plan *p, enum layer_kind kind, int layer, int fault)
 {
 	struct plan *to = &p->part[kind];
 
@@ -35,7 +35,7 @@ void model_plan_mistake(struct model_plan *p, enum layer_kind kind, int layer, i
 		p->planted = layer;
 		to = &p->there;
 	}
-	plan_mistake(to, model_op((int)kind), mistake);
+	plan_fault(to, model_op((int)kind), fault);
 }
 
 const struct plan *model_plan_at(const struct model *m, const struct model_plan *p, size_t layer)

@@ -132,7 +132,7 @@ static const struct site_spec full_sites[] = {
 static const struct site_spec head_sites[] = { { "logits", "W_head x", 0, 1 + OUT_Y }, { 0 } };
 
 #define OWN(name, what, seen) { name, what, seen, 0, 0, 0, 0 }
-#define COMMON_MISTAKES \
+#define COMMON_FAULTS \
 	[RESIDUAL_MISSING] = OWN("residual_missing", "the mixer's output without x", ""), \
 	[RESIDUAL_FROM_NORM] = OWN("residual_from_norm", "the normed x for x in the residual", ""), \
 	[MLP_RESIDUAL_MISSING] = OWN("mlp_residual_missing", "the MLP's output without its residual", ""), \
@@ -152,15 +152,15 @@ static const struct site_spec head_sites[] = { { "logits", "W_head x", 0, 1 + OU
 		"ik_llama.cpp#1368"), \
 	[SHARED_EXPERT_PER_RANK] = OWN("shared.shared_expert_counted_per_rank", "shared expert: added by each of 8 ranks", \
 		"sglang#26845")
-static const struct mistake_spec linear_mistakes[] = {
-	COMMON_MISTAKES,
+static const struct fault_spec linear_faults[] = {
+	COMMON_FAULTS,
 	[A_B_SWAPPED] = OWN("a_b_swapped", "W_a and W_b exchanged", "Arcaine#11"),
 	[QKV_BY_GROUP] = OWN("qkv_by_group", "q | k | v read as one group after the other, each with its q, k and v", ""),
 	[LINEAR_NORM_OVER_HEADS] = OWN("norm.norm_over_all_heads", "gated norm: one norm over all heads", ""),
 	{ 0 }
 };
-static const struct mistake_spec full_mistakes[] = {
-	COMMON_MISTAKES,
+static const struct fault_spec full_faults[] = {
+	COMMON_FAULTS,
 	[GATE_SPLIT_FLAT] = OWN("gate_split_flat", "halves of the whole projection for halves of each head", "llmman#16"),
 	[GATE_BEFORE_ATTENTION] = OWN("gate_before_attention", "the gate on q for the gate on the output", ""),
 	[GATE_IS_SILU] = OWN("gate_is_silu", "silu for sigmoid on the gate", ""),
@@ -176,7 +176,7 @@ static const struct mistake_spec full_mistakes[] = {
 	[EXP_BY_CUBIC] = OWN("attention.exp_by_cubic", "attention: e^x by a cubic, up to 1e-4 off", ""),
 	{ 0 }
 };
-static const struct mistake_spec no_mistakes[] = { { 0 } };
+static const struct fault_spec no_faults[] = { { 0 } };
 
 /* What a public library's bf16 run rounds (transformers): all that it stores between modules. Eager attention stores scores and
  * probabilities; a fused kernel holds them in float32 but for the operand of the product with v, e^(score - max). */
@@ -200,17 +200,17 @@ const struct part_tables model_tables[MODEL_PARTS] = {
 	[LINEAR_ATTENTION] = { {
 		.name = "linear_attention", .what = "a layer of linear attention and its MLP",
 		.dims = { "T", "E", "1", "I", "X", "J", "JJ", "C", "W", "Hk", "Hv", "Dk", "Dv", "Z" },
-		.params = params, .in = linear_in, .out = linear_out, .sites = linear_sites, .mistakes = linear_mistakes,
+		.params = params, .in = linear_in, .out = linear_out, .sites = linear_sites, .faults = linear_faults,
 			.forms = { { "layer", linear_piece } } },
 		linear_places },
 	[FULL_ATTENTION] = { {
 		.name = "full_attention", .what = "a layer of gated full attention and its MLP",
 		.dims = { "T", "E", "1", "I", "X", "J", "JJ", "S", "H", "G", "D", "QG", "GD", "HD", "N" },
-		.params = params, .in = full_in, .out = full_out, .sites = full_sites, .mistakes = full_mistakes, .forms = { { "layer",
+		.params = params, .in = full_in, .out = full_out, .sites = full_sites, .faults = full_faults, .forms = { { "layer",
 			full_piece } } },
 		full_places },
 	[PART_HEAD] = { {
 		.name = "head", .what = "logits of the last hidden state", .dims = { "T", "E", "V" },
-		.params = params, .in = head_in, .out = head_out, .sites = head_sites, .mistakes = no_mistakes, .forms = { { "head",
+		.params = params, .in = head_in, .out = head_out, .sites = head_sites, .faults = no_faults, .forms = { { "head",
 			head_piece } } }, NULL },
 };

@@ -14,7 +14,7 @@ enum { KIND_SUM, KIND_MEAN };
 enum { RMS_SCALE, SPECTRAL_SCALE };
 enum { SITE_MOMENTUM = NS_SITES, SITE_UPDATE, SITE_O, SITE_WEIGHT };
 enum {
-	NOT_TRANSPOSED_SCALE = NS_MISTAKES, OTHER_SCALE, SCALE_MISSING, SCALE_FROM_MIN, SCALE_OF_FUSED, PER_SHARD, FUSED_QKV_AS_ONE,
+	NOT_TRANSPOSED_SCALE = NS_FAULTS, OTHER_SCALE, SCALE_MISSING, SCALE_FROM_MIN, SCALE_OF_FUSED, PER_SHARD, FUSED_QKV_AS_ONE,
 	NESTEROV_MISSING, MOMENTUM_IS_MEAN, MOMENTUM_IS_SUM, MOMENTUM_STALE, DECAY_COUPLED, DECAY_WITHOUT_LR, DECAY_AFTER_UPDATE
 };
 
@@ -31,7 +31,7 @@ static size_t row_at(const calc *c, struct rows r, size_t i, size_t *step)
 
 static bool is_mean(const calc *c)
 {
-	return c_param(c, P_KIND) == KIND_MEAN ? !c_mistake(c, MOMENTUM_IS_SUM) : c_mistake(c, MOMENTUM_IS_MEAN);
+	return c_param(c, P_KIND) == KIND_MEAN ? !c_fault(c, MOMENTUM_IS_SUM) : c_fault(c, MOMENTUM_IS_MEAN);
 }
 
 /* One row of V and of U: v <- mu v + g, u <- g + mu v or v; of a mean g <- (1 - mu) g first. */
@@ -44,7 +44,7 @@ static void momentum(calc *c, struct rows r, size_t i, vec u)
 	c_load(c, g, IN_GRAD, at, step);
 	c_load(c, v, IN_MOMENTUM, at, step);
 	c_copy(c, old, v);
-	if (c_mistake(c, DECAY_COUPLED)) {
+	if (c_fault(c, DECAY_COUPLED)) {
 		c_load(c, w, IN_WEIGHT, at, step);
 		c_axpy(c, g, c_number(c, c_param(c, P_DECAY)), w);
 	}
@@ -57,8 +57,8 @@ static void momentum(calc *c, struct rows r, size_t i, vec u)
 	c_axpy(c, v, c_number(c, 1), g);
 	c_store(c, OUT_MOMENTUM, at, step, v);
 	c_site(c, SITE_MOMENTUM, v);
-	if (c_mistake(c, MOMENTUM_STALE)) c_copy(c, v, old);
-	if (c_param(c, P_NESTEROV) && !c_mistake(c, NESTEROV_MISSING)) {
+	if (c_fault(c, MOMENTUM_STALE)) c_copy(c, v, old);
+	if (c_param(c, P_NESTEROV) && !c_fault(c, NESTEROV_MISSING)) {
 		c_copy(c, u, g);
 		c_axpy(c, u, c_number(c, mu), v);
 	} else c_copy(c, u, v);
@@ -69,35 +69,35 @@ static void momentum(calc *c, struct rows r, size_t i, vec u)
 /* s <- 0.2 sqrt(max(n,m)) or sqrt(max(1,n/m)) */
 static void scale(calc *c, num s, double n, double m)
 {
-	bool spectral = (c_param(c, P_SCALE) == SPECTRAL_SCALE) != c_mistake(c, OTHER_SCALE);
+	bool spectral = (c_param(c, P_SCALE) == SPECTRAL_SCALE) != c_fault(c, OTHER_SCALE);
 	double larger = n > m ? n : m, smaller = n > m ? m : n;
 
-	if (c_mistake(c, NOT_TRANSPOSED_SCALE)) {
+	if (c_fault(c, NOT_TRANSPOSED_SCALE)) {
 		double t = n;
 		n = m, m = t;
 	}
-	c_set(c, s, spectral ? n > m ? n : m : c_mistake(c, SCALE_FROM_MIN) ? smaller : larger);
+	c_set(c, s, spectral ? n > m ? n : m : c_fault(c, SCALE_FROM_MIN) ? smaller : larger);
 	if (spectral) c_div(c, s, s, c_number(c, m));
 	c_map(c, s, FN_SQRT, s);
 	if (!spectral) c_mul(c, s, s, c_number(c, 0.2));
-	if (c_mistake(c, SCALE_MISSING)) c_set(c, s, 1);
+	if (c_fault(c, SCALE_MISSING)) c_set(c, s, 1);
 }
 
 /* One row of W: w <- (1 - lr wd) w - lr s o */
 static void step_row(calc *c, struct rows r, size_t i, num s, vec o)
 {
 	size_t step, at = row_at(c, r, i, &step), mark = c_mark(c);
-	double lr = c_param(c, P_LR), wd = c_mistake(c, DECAY_COUPLED) ? 0 : c_param(c, P_DECAY);
+	double lr = c_param(c, P_LR), wd = c_fault(c, DECAY_COUPLED) ? 0 : c_param(c, P_DECAY);
 	vec w = c_vec(c, o.n);
 	num keep = c_number(c, 1), decay = c_number(c, wd), rate = c_number(c, -lr);
 
-	if (!c_mistake(c, DECAY_WITHOUT_LR)) c_mul(c, decay, decay, c_number(c, lr));
+	if (!c_fault(c, DECAY_WITHOUT_LR)) c_mul(c, decay, decay, c_number(c, lr));
 	c_sub(c, keep, keep, decay);
 	c_mul(c, rate, rate, s);
 	c_load(c, w, IN_WEIGHT, at, step);
-	if (!c_mistake(c, DECAY_AFTER_UPDATE)) c_mul(c, w, w, keep);
+	if (!c_fault(c, DECAY_AFTER_UPDATE)) c_mul(c, w, w, keep);
 	c_axpy(c, w, rate, o);
-	if (c_mistake(c, DECAY_AFTER_UPDATE)) c_mul(c, w, w, keep);
+	if (c_fault(c, DECAY_AFTER_UPDATE)) c_mul(c, w, w, keep);
 	c_site(c, SITE_WEIGHT, w);
 	c_store(c, OUT_WEIGHT, at, step, w);
 	c_release(c, mark);
@@ -134,12 +134,12 @@ static void matrix(calc *c, size_t i)
 	struct rows r = block(c, i), all = { 0, c_dim(c, D_N) };
 	num s = c_num(c);
 
-	if (c_mistake(c, FUSED_QKV_AS_ONE)) {
+	if (c_fault(c, FUSED_QKV_AS_ONE)) {
 		if (i) return;
 		r = all;
 	}
-	scale(c, s, (double)(c_mistake(c, SCALE_OF_FUSED) ? all : r).n, (double)c_dim(c, D_M));
-	if (c_mistake(c, PER_SHARD) && r.n > 1) {
+	scale(c, s, (double)(c_fault(c, SCALE_OF_FUSED) ? all : r).n, (double)c_dim(c, D_M));
+	if (c_fault(c, PER_SHARD) && r.n > 1) {
 		step(c, (struct rows){ r.first, r.n / 2 }, s);
 		step(c, (struct rows){ r.first + r.n / 2, r.n - r.n / 2 }, s);
 	} else step(c, r, s);
@@ -190,8 +190,8 @@ static const struct site_spec sites[] = {
 	[SITE_WEIGHT] = { "weight", "the new weight", -1, 1 + OUT_WEIGHT },
 	{ 0 }
 };
-static const struct mistake_spec mistakes[] = {
-	NS_MISTAKE_TABLE,
+static const struct fault_spec faults[] = {
+	NS_FAULT_TABLE,
 	[NOT_TRANSPOSED_SCALE] = { "not_transposed_scale", "sqrt(max(1,m/n)): the scale of the transpose", "", -1, 0, 0, 0 },
 	[OTHER_SCALE] = { "other_scale", "the scale of the other rule", "", -1, 0, 0, 0 },
 	[SCALE_MISSING] = { "scale_missing", "a scale of 1", "", -1, 0, 0, 0 },
@@ -228,6 +228,6 @@ static size_t pieces(const struct call *call) { return blocks(call); }
 
 const struct op op_muon_step = {
 	.name = "muon_step", .what = "V <- mu V + G; W <- W - lr wd W - lr s newton_schulz(G + mu V)",
-	.dims = { "N", "M" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
+	.dims = { "N", "M" }, .in = in, .out = out, .params = params, .sites = sites, .faults = faults,
 	.contracts = contracts, .forms = NS_FORMS(matrix), .check = check, .pieces = pieces, .iterates = true
 };

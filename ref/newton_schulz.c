@@ -96,7 +96,7 @@ static const struct tensor_spec out[] = {
 };
 static const struct param_spec params[] = { NS_PARAM_TABLE, { 0 } };
 static const struct site_spec sites[] = { NS_SITE_TABLE(OUT_X), [SITE_Y] = { "y", "the output", -1, 1 + OUT_Y }, { 0 } };
-static const struct mistake_spec mistakes[] = { NS_MISTAKE_TABLE, { 0 } };
+static const struct fault_spec faults[] = { NS_FAULT_TABLE, { 0 } };
 
 #define STORED(T) [SITE_X0] = T, [SITE_GRAM] = T, [SITE_Z] = T, [SITE_Q] = T, [SITE_RZ] = T, [SITE_R] = T, [SITE_X] = T, [SITE_Y] = T
 #define STORED_BF16 "every matrix stored in bf16, sums and epilogues in float32"
@@ -115,7 +115,7 @@ static const struct contract contracts[] = {
 
 const struct op op_newton_schulz = {
 	.name = "newton_schulz", .what = "y = UV' of x = U S V', nearly: X <- aX + bXX'X + c(XX')^2 X, again and again",
-	.dims = { "B", "N", "M", "K", "S", "L" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
+	.dims = { "B", "N", "M", "K", "S", "L" }, .in = in, .out = out, .params = params, .sites = sites, .faults = faults,
 	.contracts = contracts, .forms = NS_FORMS(matrix), .check = ns_check, .pieces = pieces, .iterates = true, .derive = derive,
 	.has_trace = has_trace, .iteration = ns_iteration
 };

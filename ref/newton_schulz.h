@@ -9,14 +9,14 @@
 enum { STANDARD, GRAM_NAIVE, GRAM };
 enum { ITERATE_F32, ITERATE_F16, ITERATE_BF16 };
 
-/* Such an op's tables begin with these parameters, sites and mistakes. */
+/* Such an op's tables begin with these parameters, sites and faults. */
 enum { P_ALGORITHM, P_COEFFICIENTS, P_RESTARTS, P_EPS, P_EPS_KIND, P_ITERATE, NS_PARAMS };
 enum { EPS_SUM, EPS_MAX };
 enum { SITE_INPUT, SITE_NORM, SITE_X0, SITE_GRAM, SITE_Z, SITE_Q, SITE_RZ, SITE_R, SITE_X, NS_SITES };
 enum {
 	SPECTRAL_FOR_FROBENIUS, EPS_SWAMPS_SMALL_INPUT, NORMALISE_IN_LOW_PRECISION, LAST_COEFFICIENTS_REUSED, RESTART_MISSING,
 	RESTART_ONE_LATE, RESTART_KEEPS_Q, GRAM_FROM_MIRRORED_TRIANGLE, MIRROR_NOT_TRANSPOSED, R_UPDATE_ONE_SIDED,
-	IDENTITY_ADDED_IN_LOW_PRECISION, ITERATE_IN_BF16_FOR_F16, NS_MISTAKES
+	IDENTITY_ADDED_IN_LOW_PRECISION, ITERATE_IN_BF16_FOR_F16, NS_FAULTS
 };
 
 /* What is iterated on: X [s,l] with s <= l, R and Q [s,s]; the standard iteration has X alone. After iteration t of matrix b,
@@ -82,7 +82,7 @@ enum { FULL, LOWER };
 	[SITE_R] = { "r", "R after each iteration", -1, (out) < 0 ? 0 : 1 + (out) + TRACE_R }, \
 	[SITE_X] = { "x", "X after each iteration; in the Gram forms at a restart", -1, (out) < 0 ? 0 : 1 + (out) + TRACE_X }
 
-#define NS_MISTAKE_TABLE \
+#define NS_FAULT_TABLE \
 	[SPECTRAL_FOR_FROBENIUS] = { "spectral_for_frobenius", "X over its largest singular value", "", -1, 0, 0, 0 }, \
 	[EPS_SWAMPS_SMALL_INPUT] = { "eps_swamps_small_input", "X / max(‖X‖, 1e-7), which leaves small inputs small", \
 		"Emerging-Optimizers#229", -1, 0, 0, 0 }, \

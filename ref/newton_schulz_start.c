@@ -6,7 +6,7 @@ enum { SQUARINGS = 12 };
 void ns_stored(calc *c, int site, mat A)
 {
 	c_site(c, site, flat(A));
-	if (c_mistake(c, ITERATE_IN_BF16_FOR_F16) && c_param(c, P_ITERATE) != ITERATE_BF16) c_round(c, FMT_BF16, flat(A));
+	if (c_fault(c, ITERATE_IN_BF16_FOR_F16) && c_param(c, P_ITERATE) != ITERATE_BF16) c_round(c, FMT_BF16, flat(A));
 }
 
 static void trace(calc *c, num y, mat A)
@@ -54,10 +54,10 @@ void ns_normalise(calc *c, mat X)
 	num norm = c_num(c);
 
 	c_site(c, SITE_INPUT, flat(X));
-	if (c_mistake(c, SPECTRAL_FOR_FROBENIUS)) spectral_norm(c, norm, X);
+	if (c_fault(c, SPECTRAL_FOR_FROBENIUS)) spectral_norm(c, norm, X);
 	else frobenius_norm(c, norm, X);
 	c_site(c, SITE_NORM, norm);
-	if (c_mistake(c, EPS_SWAMPS_SMALL_INPUT)) c_max(c, norm, norm, c_number(c, 1e-7));
+	if (c_fault(c, EPS_SWAMPS_SMALL_INPUT)) c_max(c, norm, norm, c_number(c, 1e-7));
 	else if (c_param(c, P_EPS_KIND) == EPS_MAX) c_max(c, norm, norm, c_number(c, c_param(c, P_EPS)));
 	else c_add(c, norm, norm, c_number(c, c_param(c, P_EPS)));
 	c_div(c, flat(X), flat(X), norm);

@@ -114,8 +114,8 @@ static void gram(calc *c, const struct ns *i, mat R, mat X)
 {
 	c_gemm(c, R, NT, X, X);
 	mirror(c, i, R);
-	if (c_mistake(c, MIRROR_NOT_TRANSPOSED)) mirror_tiles(c, R);
-	if (c_mistake(c, GRAM_FROM_MIRRORED_TRIANGLE))
+	if (c_fault(c, MIRROR_NOT_TRANSPOSED)) mirror_tiles(c, R);
+	if (c_fault(c, GRAM_FROM_MIRRORED_TRIANGLE))
 		for (size_t r = 0; r < R.rows; r++) {
 			c_set(c, c_part(c, c_row(c, R, r), 0, r), 0);
 			c_set(c, c_part(c, c_row(c, R, r), r + 1, R.cols - r - 1), 0);
@@ -137,9 +137,9 @@ void ns_start(calc *c, struct ns *i)
 /* ---- an iteration ---- */
 static bool restarts_at(const calc *c, size_t t)
 {
-	size_t n = (size_t)c_param(c, P_RESTARTS), at = t - c_mistake(c, RESTART_ONE_LATE);
+	size_t n = (size_t)c_param(c, P_RESTARTS), at = t - c_fault(c, RESTART_ONE_LATE);
 
-	if (c_param(c, P_ALGORITHM) != GRAM || t == 0 || c_mistake(c, RESTART_MISSING)) return false;
+	if (c_param(c, P_ALGORITHM) != GRAM || t == 0 || c_fault(c, RESTART_MISSING)) return false;
 	if (isnan(c_param(c, P_RESTARTS))) return at == 2 && ns_iterations(c) > 2;
 	for (size_t r = 0; r < n; r++)
 		if (c_list(c, P_RESTARTS, r, 1, 0) == (double)at) return true;
@@ -156,20 +156,20 @@ static void restart(calc *c, struct ns *i, size_t t)
 	ns_stored(c, SITE_X, i->X);
 	record_X(c, i, t + 1);
 	gram(c, i, i->R, i->X);
-	if (!c_mistake(c, RESTART_KEEPS_Q)) identity(c, i->Q);
+	if (!c_fault(c, RESTART_KEEPS_Q)) identity(c, i->Q);
 }
 
 /* a is outside where it is a term of the products, 0 where it is on Z's diagonal. */
 static double outside(calc *c, double a)
 {
-	return c_param(c, P_ALGORITHM) == GRAM_NAIVE || c_mistake(c, IDENTITY_ADDED_IN_LOW_PRECISION) ? 0 : a;
+	return c_param(c, P_ALGORITHM) == GRAM_NAIVE || c_fault(c, IDENTITY_ADDED_IN_LOW_PRECISION) ? 0 : a;
 }
 
 /* Z <- bR + cR², + aI where a is not outside */
 static void polynomial(calc *c, const struct ns *i, mat Z, mat R, const double abc[3])
 {
 	static const enum format type[] = { [ITERATE_F32] = FMT_F32, [ITERATE_F16] = FMT_F16, [ITERATE_BF16] = FMT_BF16 };
-	bool low = c_mistake(c, IDENTITY_ADDED_IN_LOW_PRECISION);
+	bool low = c_fault(c, IDENTITY_ADDED_IN_LOW_PRECISION);
 
 	symmetric(c, i, Z, abc[2], R, R, abc[1], R);
 	if (low) ns_stored(c, SITE_Z, Z);
@@ -199,7 +199,7 @@ static void update_gram(calc *c, struct ns *i, mat Z, double a)
 
 	symmetric(c, i, RZ, 1, i->R, Z, a, i->R);
 	ns_stored(c, SITE_RZ, RZ);
-	if (c_mistake(c, R_UPDATE_ONE_SIDED)) c_copy(c, flat(i->R), flat(RZ));
+	if (c_fault(c, R_UPDATE_ONE_SIDED)) c_copy(c, flat(i->R), flat(RZ));
 	else symmetric(c, i, i->R, 1, Z, RZ, a, RZ);
 	ns_stored(c, SITE_R, i->R);
 }
@@ -222,7 +222,7 @@ static void gram_form(calc *c, struct ns *i, size_t t, const double abc[3])
 
 void ns_iterate(calc *c, struct ns *i, size_t t)
 {
-	size_t K = ns_iterations(c), mark = c_mark(c), from = c_mistake(c, LAST_COEFFICIENTS_REUSED) && t && t + 1 == K ? t - 1 : t;
+	size_t K = ns_iterations(c), mark = c_mark(c), from = c_fault(c, LAST_COEFFICIENTS_REUSED) && t && t + 1 == K ? t - 1 : t;
 	double abc[3];
 
 	for (size_t k = 0; k < 3; k++) abc[k] = c_list(c, P_COEFFICIENTS, from, 3, k);

@@ -40,5 +40,5 @@ const struct op *op_of_slots(void)
 	return -1
 
 int op_site(const struct op *op, const char *name) { FIND(op->sites, name); }
-int op_mistake(const struct op *op, const char *name) { FIND(op->mistakes, name); }
+int op_fault(const struct op *op, const char *name) { FIND(op->faults, name); }
 int op_contract(const struct op *op, const char *name) { FIND(op->contracts, name); }

@@ -1,4 +1,4 @@
-/* An op: its tensors, parameters, reference, rounding sites, known mistakes and contracts. */
+/* An op: its tensors, parameters, reference, rounding sites, known faults and contracts. */
 #ifndef ETALON_OP_H
 #define ETALON_OP_H
 
@@ -6,8 +6,8 @@
 #include "fixtures/capture.h"
 
 enum { MAX_IN = 24, MAX_OUT = 4, MAX_PARAM = 16, MAX_DIM = 16, MAX_SITE = 64, MAX_FORM = 2, MAX_LIST = 256 };
-/* Mistakes that are no rounding at a site stand first in an op's table, where it has more in all. */
-enum { MAX_MISTAKE = 64 };
+/* Faults that are no rounding at a site stand first in an op's table, where it has more in all. */
+enum { MAX_FAULT = 64 };
 enum { DEFAULT_CHUNK = 64 };
 
 /* TRACE: an output that may be recorded after each iteration, along its first axis behind an optional one. */
@@ -37,12 +37,12 @@ struct site_spec {
 	int store;              /* 1 + the output that this site is the store of, or 0 */
 };
 
-struct mistake_spec {
+struct fault_spec {
 	const char *name;
 	const char *what;       /* what is computed instead */
 	const char *seen;       /* where people met it: owner/repo#number; "" when only feared */
 	int form;               /* the one form of the reference that can make it, or -1 */
-	bool is_rounding;       /* the mistake is a rounding at a site, below */
+	bool is_rounding;       /* the fault is a rounding at a site, below */
 	int site;
 	enum format format;
 };
@@ -83,7 +83,7 @@ struct op {
 	const struct tensor_spec *in, *out;
 	const struct param_spec *params;
 	const struct site_spec *sites;
-	const struct mistake_spec *mistakes;
+	const struct fault_spec *faults;
 	const struct contract *contracts;
 	struct form forms[MAX_FORM];
 	/* What shapes cannot say; true when the call is sound. */
@@ -106,13 +106,13 @@ const struct op *op_of_slots(void);             /* the one that is in_slots */
 
 /* ---- an op made of others ---- */
 
-/* The sites and mistakes of op `part` in the op that it runs in; -1: none there. */
-struct scope { const struct op *part; const struct scope *outer; int site[MAX_SITE], mistake[MAX_MISTAKE]; };
-/* Sites and mistakes: those of the same name in the whole op. */
+/* The sites and faults of op `part` in the op that it runs in; -1: none there. */
+struct scope { const struct op *part; const struct scope *outer; int site[MAX_SITE], fault[MAX_FAULT]; };
+/* Sites and faults: those of the same name in the whole op. */
 struct scope c_scope(const calc *c, const struct op *part);
-/* Sites and mistakes: those that the whole op has as "PLACE.NAME". */
+/* Sites and faults: those that the whole op has as "PLACE.NAME". */
 struct scope c_scope_at(const calc *c, const struct op *part, const char *place);
-/* Between the two, sites and mistakes have part's numbers: a rounding or a mistake asked for is made where the whole op
+/* Between the two, sites and faults have part's numbers: a rounding or a fault asked for is made where the whole op
  * has it. Sizes, inputs and parameters stay the call's, and ref/parts.h uses none. Scopes nest:
  * make the inner one inside the outer one. */
 void c_enter(calc *c, const struct scope *s);
@@ -120,7 +120,7 @@ void c_leave(calc *c);
 
 /* Indices by name, or -1. */
 int op_site(const struct op *op, const char *name);
-int op_mistake(const struct op *op, const char *name);
+int op_fault(const struct op *op, const char *name);
 int op_contract(const struct op *op, const char *name);
 
 /* ---- a call: an op bound to a capture ---- */
@@ -170,7 +170,7 @@ struct plan {
 	int bits;
 	int form;
 	size_t chunk;
-	uint64_t mistakes;                      /* bit i: mistake i is made */
+	uint64_t faults;                      /* bit i: fault i is made */
 	struct site_rounding round[MAX_SITE];
 	size_t stride;                          /* only every stride-th piece, where above 1; answers elsewhere are 0 */
 	bool random;                            /* round at sites in a random direction */
@@ -184,8 +184,8 @@ struct plan {
 /* The plan of the plain reference in the named arithmetic. */
 struct plan plan_plain(const struct arith *a, int bits);
 
-/* Adds a mistake to the plan; chooses the form, where only one that is not the first can make it. */
-void plan_mistake(struct plan *p, const struct op *op, int mistake);
+/* Adds a fault to the plan; chooses the form, where only one that is not the first can make it. */
+void plan_fault(struct plan *p, const struct op *op, int fault);
 /* The plan of the contract's known structure i < contract_structures(k): a kernel that the contract was made for. */
 int contract_structures(const struct contract *k);
 void plan_structure(struct plan *p, const struct contract *k, int i);

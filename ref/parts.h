@@ -1,5 +1,5 @@
 /* Parts of ops that others are made of. They work on what they are given, in place, pass their own op's sites and make
- * its mistakes; inside another op they run in a scope (op.h) of the op that their group names. */
+ * its faults; inside another op they run in a scope (op.h) of the op that their group names. */
 #ifndef ETALON_PARTS_H
 #define ETALON_PARTS_H
 
@@ -31,7 +31,7 @@ void delta_step(calc *c, mat S, vec q, vec k, vec v, num decay, num beta, vec u,
 void rms_begin(calc *c, num m, vec x, vec gate);
 void rms_end(calc *c, vec x, vec w, double offset, vec gate);
 void rms_offset(calc *c, vec w, double offset);                 /* w <- offset + w */
-void rms_mean_square(calc *c, num m, vec x, size_t D);          /* m <- Σx² / D; D is x's length but for mistakes */
+void rms_mean_square(calc *c, num m, vec x, size_t D);          /* m <- Σx² / D; D is x's length but for faults */
 void rms_divide(calc *c, vec x, num m, double eps);             /* x <- x (m + eps)^-½ */
 void rms_gate(calc *c, vec g);                                  /* g <- silu(g) */
 void rms_weigh(calc *c, vec x, vec w, vec gate);                /* x <- x w gate; an empty gate is 1 */

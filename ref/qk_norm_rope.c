@@ -36,7 +36,7 @@ static struct token token_of(calc *c, size_t t)
 	struct token k = { .norm = c_scope(c, &op_rmsnorm), .rope = c_scope(c, &op_rope) };
 	num position = c_num(c);
 
-	if (c_mistake(c, DECODE_POSITION_OFF)) c_set(c, position, (double)t);
+	if (c_fault(c, DECODE_POSITION_OFF)) c_set(c, position, (double)t);
 	else c_load(c, position, IN_POSITIONS, t, 1);
 	double theta = c_param(c, P_THETA);
 	c_enter(c, &k.rope);
@@ -51,9 +51,9 @@ static struct token token_of(calc *c, size_t t)
 /* w <- 1 + weight */
 static void load_scale(calc *c, vec w, int in)
 {
-	bool plain = c_mistake(c, PLAIN_WEIGHT_FOR_ZERO_CENTRED);
+	bool plain = c_fault(c, PLAIN_WEIGHT_FOR_ZERO_CENTRED);
 
-	if (c_mistake(c, WEIGHTS_SWAPPED)) in = in == IN_Q_WEIGHT ? IN_K_WEIGHT : IN_Q_WEIGHT;
+	if (c_fault(c, WEIGHTS_SWAPPED)) in = in == IN_Q_WEIGHT ? IN_K_WEIGHT : IN_Q_WEIGHT;
 	c_load(c, w, in, 0, 1);
 	if (!plain) c_add(c, w, w, c_number(c, 1));
 	c_site(c, SITE_SCALE, w);
@@ -62,7 +62,7 @@ static void load_scale(calc *c, vec w, int in)
 static void norm(calc *c, const struct token *k, vec x, struct head h)
 {
 	num m = c_num(c), beside = c_num(c);
-	bool over_gate = c_mistake(c, NORM_OVER_THE_GATE) && h.in == IN_QG;
+	bool over_gate = c_fault(c, NORM_OVER_THE_GATE) && h.in == IN_QG;
 	vec g = c_vec(c, x.n);
 
 	if (over_gate) c_load(c, g, IN_QG, h.beside, 1);
@@ -98,10 +98,10 @@ static void turn(calc *c, const struct token *k, vec x)
 static void head(calc *c, const struct token *k, vec x, struct head h)
 {
 	vec w = c_vec(c, x.n), none = { 0 };
-	bool is_k = h.in == IN_K, early = c_mistake(c, TURNED_BEFORE_WEIGHT), still = is_k && c_mistake(c, K_NOT_TURNED);
+	bool is_k = h.in == IN_K, early = c_fault(c, TURNED_BEFORE_WEIGHT), still = is_k && c_fault(c, K_NOT_TURNED);
 
 	c_load(c, x, h.in, h.at, 1);
-	if (!(is_k && c_mistake(c, K_NOT_NORMED))) {
+	if (!(is_k && c_fault(c, K_NOT_NORMED))) {
 		norm(c, k, x, h);
 		load_scale(c, w, h.weight);
 		if (early) turn(c, k, x);
@@ -117,8 +117,8 @@ static void query(calc *c, const struct token *k, vec x, size_t t, size_t h)
 	size_t D = x.n, Hq = c_dim(c, D_HQ), mark = c_mark(c), at = (t * Hq + h) * 2 * D, beside = at + D, to = (t * Hq + h) * D;
 	vec gate = c_vec(c, D);
 
-	if (c_mistake(c, GATES_AFTER_ALL_HEADS)) at = t * Hq * 2 * D + h * D, beside = at + Hq * D;
-	if (c_mistake(c, GATE_AND_QUERY_SWAPPED)) {
+	if (c_fault(c, GATES_AFTER_ALL_HEADS)) at = t * Hq * 2 * D + h * D, beside = at + Hq * D;
+	if (c_fault(c, GATE_AND_QUERY_SWAPPED)) {
 		size_t swap = at;
 		at = beside, beside = swap;
 	}
@@ -126,7 +126,7 @@ static void query(calc *c, const struct token *k, vec x, size_t t, size_t h)
 	c_site(c, SITE_Q, x);
 	c_store(c, OUT_Q, to, 1, x);
 	c_load(c, gate, IN_QG, beside, 1);
-	if (c_mistake(c, GATE_IS_SIGMOID)) c_map(c, gate, FN_SIGMOID, gate);
+	if (c_fault(c, GATE_IS_SIGMOID)) c_map(c, gate, FN_SIGMOID, gate);
 	c_site(c, SITE_GATE, gate);
 	c_store(c, OUT_GATE, to, 1, gate);
 	c_release(c, mark);
@@ -200,7 +200,7 @@ static const struct site_spec sites[] = {
 	[SITE_GATE] = { "gate", "the gate", 0, 1 + OUT_GATE },
 	{ 0 }
 };
-static const struct mistake_spec mistakes[] = {
+static const struct fault_spec faults[] = {
 	[GATE_AND_QUERY_SWAPPED] = { "gate_and_query_swapped", "gate | query for query | gate, in each head", "", 0, 0, 0, 0 },
 	[GATES_AFTER_ALL_HEADS] = { "gates_after_all_heads", "all heads' queries, then all heads' gates", "", 0, 0, 0, 0 },
 	[NORM_OVER_THE_GATE] = { "norm_over_the_gate", "the mean square of a query and its gate together", "", 0, 0, 0, 0 },
@@ -240,6 +240,6 @@ static const struct contract contracts[] = {
 
 const struct op op_qk_norm_rope = {
 	.name = "qk_norm_rope", .what = "heads of q and k normed and partly turned, each q's gate split off",
-	.dims = { "T", "Hq", "E", "Hk", "D" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
+	.dims = { "T", "Hq", "E", "Hk", "D" }, .in = in, .out = out, .params = params, .sites = sites, .faults = faults,
 	.contracts = contracts, .forms = { { "heads", token } }, .check = check, .pieces = pieces, .cut = &cut_rows
 };

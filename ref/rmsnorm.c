@@ -71,9 +71,9 @@ static void inverse_root(calc *c, num m, double epsilon)
 {
 	num eps = c_num(c);
 
-	c_set(c, eps, c_mistake(c, EPS_WRONG) ? 1e-5 : c_mistake(c, EPS_MISSING) ? 0 : epsilon);
+	c_set(c, eps, c_fault(c, EPS_WRONG) ? 1e-5 : c_fault(c, EPS_MISSING) ? 0 : epsilon);
 	c_site(c, SITE_EPS, eps);
-	if (c_mistake(c, EPS_OUTSIDE_ROOT)) {
+	if (c_fault(c, EPS_OUTSIDE_ROOT)) {
 		c_map(c, m, FN_SQRT, m);
 		c_add(c, m, m, eps);
 		c_map(c, m, FN_RECIP, m);
@@ -95,7 +95,7 @@ void rms_divide(calc *c, vec x, num m, double eps)
 
 void rms_gate(calc *c, vec g)
 {
-	c_map(c, g, c_mistake(c, GATE_IS_SIGMOID) ? FN_SIGMOID : FN_SILU, g);
+	c_map(c, g, c_fault(c, GATE_IS_SIGMOID) ? FN_SIGMOID : FN_SILU, g);
 	c_site(c, SITE_GATE, g);
 }
 
@@ -111,9 +111,9 @@ void rms_offset(calc *c, vec w, double offset)
 {
 	num one = c_num(c);
 
-	if (c_mistake(c, PLAIN_WEIGHT_FOR_ZERO_CENTRED)) offset = 0;
-	if (c_mistake(c, ZERO_CENTRED_FOR_PLAIN)) offset = 1;
-	if (c_mistake(c, OFFSET_TWICE)) offset *= 2;
+	if (c_fault(c, PLAIN_WEIGHT_FOR_ZERO_CENTRED)) offset = 0;
+	if (c_fault(c, ZERO_CENTRED_FOR_PLAIN)) offset = 1;
+	if (c_fault(c, OFFSET_TWICE)) offset *= 2;
 	c_set(c, one, offset);
 	if (offset != 0) c_add(c, w, w, one);
 	c_site(c, SITE_SCALE, w);
@@ -121,9 +121,9 @@ void rms_offset(calc *c, vec w, double offset)
 
 void rms_begin(calc *c, num m, vec x, vec gate)
 {
-	if (gate.n && !c_mistake(c, GATE_MISSING)) {
+	if (gate.n && !c_fault(c, GATE_MISSING)) {
 		rms_gate(c, gate);
-		if (c_mistake(c, GATE_BEFORE_NORM)) c_mul(c, x, x, gate);
+		if (c_fault(c, GATE_BEFORE_NORM)) c_mul(c, x, x, gate);
 	}
 	rms_mean_square(c, m, x, x.n);
 }
@@ -133,7 +133,7 @@ void rms_end(calc *c, vec x, vec w, double offset, vec gate)
 	vec none = { 0 };
 
 	rms_offset(c, w, offset);
-	rms_weigh(c, x, w, c_mistake(c, GATE_MISSING) || c_mistake(c, GATE_BEFORE_NORM) ? none : gate);
+	rms_weigh(c, x, w, c_fault(c, GATE_MISSING) || c_fault(c, GATE_BEFORE_NORM) ? none : gate);
 }
 
 static void load_x(calc *c, vec x, vec t, size_t row)
@@ -141,9 +141,9 @@ static void load_x(calc *c, vec x, vec t, size_t row)
 	c_load(c, x, IN_X, row * x.n, 1);
 	if (!c_has(c, IN_RESIDUAL)) return;
 	c_load(c, t, IN_RESIDUAL, row * x.n, 1);
-	if (c_mistake(c, RESIDUAL_NOT_WRITTEN)) c_store(c, OUT_RESIDUAL, row * x.n, 1, t);
+	if (c_fault(c, RESIDUAL_NOT_WRITTEN)) c_store(c, OUT_RESIDUAL, row * x.n, 1, t);
 	c_add(c, x, x, t);
-	if (!c_mistake(c, RESIDUAL_NOT_WRITTEN)) c_store(c, OUT_RESIDUAL, row * x.n, 1, x);
+	if (!c_fault(c, RESIDUAL_NOT_WRITTEN)) c_store(c, OUT_RESIDUAL, row * x.n, 1, x);
 	c_site(c, SITE_RESIDUAL, x);
 }
 
@@ -159,8 +159,8 @@ static void row(calc *c, size_t r)
 		c_load(c, gate, IN_GATE, r * D, 1);
 	}
 	rms_begin(c, m, x, gate);
-	if (c_mistake(c, VARIANCE_WITH_STRAY_LANES)) stray_lanes(c, m, r);
-	if (c_mistake(c, NORM_OVER_ALL_HEADS)) both_heads(c, m, r);
+	if (c_fault(c, VARIANCE_WITH_STRAY_LANES)) stray_lanes(c, m, r);
+	if (c_fault(c, NORM_OVER_ALL_HEADS)) both_heads(c, m, r);
 	rms_divide(c, x, m, c_param(c, P_EPS));
 	c_load(c, w, IN_WEIGHT, 0, 1);
 	rms_end(c, x, w, c_param(c, P_WEIGHT_OFFSET), gate);
@@ -208,7 +208,7 @@ static const struct site_spec sites[] = {
 	[SITE_Y] = { "y", "the output", 0, 1 + OUT_Y },
 	{ 0 }
 };
-static const struct mistake_spec mistakes[] = {
+static const struct fault_spec faults[] = {
 	[PLAIN_WEIGHT_FOR_ZERO_CENTRED] = { "plain_weight_for_zero_centred", "w for 1 + w", "", 0, 0, 0, 0 },
 	[ZERO_CENTRED_FOR_PLAIN] = { "zero_centred_for_plain", "1 + w for w", "", 0, 0, 0, 0 },
 	[OFFSET_TWICE] = { "offset_twice", "2 + w for 1 + w", "mlx-vlm#2114", 0, 0, 0, 0 },
@@ -242,6 +242,6 @@ static const struct contract contracts[] = {
 
 const struct op op_rmsnorm = {
 	.name = "rmsnorm", .what = "y = (x + residual) (mean x^2 + eps)^-1/2 (offset + weight) silu(gate)",
-	.dims = { "R", "D" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
+	.dims = { "R", "D" }, .in = in, .out = out, .params = params, .sites = sites, .faults = faults,
 	.contracts = contracts, .forms = { { "rows", row } }, .check = check, .pieces = pieces, .cut = &cut_rows
 };

@@ -35,7 +35,7 @@ static void magnitude(calc *c, num m, vec x)
 	vec t = c_vec(c, x.n);
 
 	c_map(c, t, FN_NEG, x);
-	if (c_mistake(c, LARGEST_WITHOUT_SIGN)) c_copy(c, t, x);
+	if (c_fault(c, LARGEST_WITHOUT_SIGN)) c_copy(c, t, x);
 	c_max(c, t, t, x);
 	largest(c, m, t);
 }
@@ -53,7 +53,7 @@ static void load_x(calc *c, vec x, vec t, size_t row)
 static void norm(calc *c, vec x, vec w)
 {
 	const struct scope inner = c_scope(c, &op_rmsnorm);
-	double offset = c_mistake(c, PLAIN_WEIGHT_FOR_ZERO_CENTRED) ? 0 : c_param(c, P_WEIGHT_OFFSET);
+	double offset = c_fault(c, PLAIN_WEIGHT_FOR_ZERO_CENTRED) ? 0 : c_param(c, P_WEIGHT_OFFSET);
 	num m = c_num(c);
 
 	c_load(c, w, IN_WEIGHT, 0, 1);
@@ -67,11 +67,11 @@ static void norm(calc *c, vec x, vec w)
 	c_site(c, SITE_WEIGHTED, x);
 }
 
-/* scale <- max(m / 448, min_scale), but for mistakes */
+/* scale <- max(m / 448, min_scale), but for faults */
 static void scale_of(calc *c, num scale, num m)
 {
-	c_div(c, scale, m, c_number(c, c_mistake(c, LARGEST_OVER_240) ? 240 : largest_e4m3));
-	if (!c_mistake(c, MIN_SCALE_MISSING)) c_max(c, scale, scale, c_number(c, c_param(c, P_MIN_SCALE)));
+	c_div(c, scale, m, c_number(c, c_fault(c, LARGEST_OVER_240) ? 240 : largest_e4m3));
+	if (!c_fault(c, MIN_SCALE_MISSING)) c_max(c, scale, scale, c_number(c, c_param(c, P_MIN_SCALE)));
 	c_site(c, SITE_SCALE, scale);
 }
 
@@ -80,10 +80,10 @@ static void quantise(calc *c, vec x, num scale)
 {
 	num r = c_num(c);
 
-	if (c_mistake(c, SCALE_MISSING)) return;
+	if (c_fault(c, SCALE_MISSING)) return;
 	c_map(c, r, FN_RECIP, scale);
 	c_site(c, SITE_RECIPROCAL, r);
-	c_mul(c, x, x, c_mistake(c, SCALE_DIVIDED_FOR_MULTIPLIED) ? scale : r);
+	c_mul(c, x, x, c_fault(c, SCALE_DIVIDED_FOR_MULTIPLIED) ? scale : r);
 }
 
 /* scale <- the power of two at or above it; y keeps the old one. */
@@ -102,14 +102,14 @@ static void row(calc *c, size_t r)
 	num m = c_num(c), scale = c_num(c);
 
 	load_x(c, x, w, r);
-	if (c_mistake(c, LARGEST_OF_X)) magnitude(c, m, x);
+	if (c_fault(c, LARGEST_OF_X)) magnitude(c, m, x);
 	norm(c, x, w);
-	if (!c_mistake(c, LARGEST_OF_X)) magnitude(c, m, x);
+	if (!c_fault(c, LARGEST_OF_X)) magnitude(c, m, x);
 	scale_of(c, scale, m);
 	quantise(c, x, scale);
 	c_site(c, SITE_Y, x);
-	if (c_mistake(c, SCALE_ROUNDED_UP)) rounded_up(c, scale);
-	if (c_mistake(c, SCALE_INVERTED)) c_map(c, scale, FN_RECIP, scale);
+	if (c_fault(c, SCALE_ROUNDED_UP)) rounded_up(c, scale);
+	if (c_fault(c, SCALE_INVERTED)) c_map(c, scale, FN_RECIP, scale);
 	c_store(c, OUT_Y, r * D, 1, x);
 	c_store(c, OUT_SCALE, r, 1, scale);
 }
@@ -155,7 +155,7 @@ static const struct site_spec sites[] = {
 	[SITE_Y] = { "y", "z / scale", 0, 1 + OUT_Y },
 	{ 0 }
 };
-static const struct mistake_spec mistakes[] = {
+static const struct fault_spec faults[] = {
 	[SCALE_DIVIDED_FOR_MULTIPLIED] = { "scale_divided_for_multiplied", "z scale for z / scale", "", 0, 0, 0, 0 },
 	[SCALE_MISSING] = { "scale_missing", "y = z; the scale is only written", "transformers#48349", 0, 0, 0, 0 },
 	[SCALE_INVERTED] = { "scale_inverted", "1 / scale is written for scale", "", 0, 0, 0, 0 },
@@ -188,6 +188,6 @@ static const struct contract contracts[] = {
 
 const struct op op_rmsnorm_fp8 = {
 	.name = "rmsnorm_fp8", .what = "(x + residual) (mean x^2 + eps)^-1/2 (offset + weight) in e4m3, a scale for each row",
-	.dims = { "R", "D" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
+	.dims = { "R", "D" }, .in = in, .out = out, .params = params, .sites = sites, .faults = faults,
 	.contracts = contracts, .forms = { { "rows", row } }, .check = check, .pieces = pieces
 };

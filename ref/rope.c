@@ -19,22 +19,22 @@ enum {
 
 struct rope_pairs rope_pairs(const calc *c, size_t D, size_t rotary, bool interleaved)
 {
-	if (c_mistake(c, ROTATES_ALL_DIMS)) rotary = D / 2 * 2;
-	struct rope_pairs p = { .n = rotary / 2, .first = c_mistake(c, ROTATES_THE_TAIL) ? D - rotary : 0 };
+	if (c_fault(c, ROTATES_ALL_DIMS)) rotary = D / 2 * 2;
+	struct rope_pairs p = { .n = rotary / 2, .first = c_fault(c, ROTATES_THE_TAIL) ? D - rotary : 0 };
 
-	if (c_mistake(c, INTERLEAVED_FOR_HALF)) interleaved = true;
-	if (c_mistake(c, HALF_FOR_INTERLEAVED)) interleaved = false;
+	if (c_fault(c, INTERLEAVED_FOR_HALF)) interleaved = true;
+	if (c_fault(c, HALF_FOR_INTERLEAVED)) interleaved = false;
 	p.step = interleaved ? 2 : 1;
 	p.apart = interleaved ? 1 : p.n;
-	if (c_mistake(c, PAIRS_HALF_HEAD_DIM) && !interleaved && D / 2 >= p.n && p.first + D / 2 + p.n <= D) p.apart = D / 2;
+	if (c_fault(c, PAIRS_HALF_HEAD_DIM) && !interleaved && D / 2 >= p.n && p.first + D / 2 + p.n <= D) p.apart = D / 2;
 	return p;
 }
 
 /* theta^(-2i/rotary) for i < n */
 static void inv_freq(calc *c, vec f, size_t D, size_t rotary, double given)
 {
-	double theta = c_mistake(c, THETA_1E4) ? 1e4 : c_mistake(c, THETA_1E6) ? 1e6 : given;
-	double over = (double)(c_mistake(c, EXPONENT_OVER_HEAD_DIM) ? D : c_mistake(c, ROTATES_ALL_DIMS) ? 2 * f.n : rotary);
+	double theta = c_fault(c, THETA_1E4) ? 1e4 : c_fault(c, THETA_1E6) ? 1e6 : given;
+	double over = (double)(c_fault(c, EXPONENT_OVER_HEAD_DIM) ? D : c_fault(c, ROTATES_ALL_DIMS) ? 2 * f.n : rotary);
 	num n = c_num(c);
 	vec base = c_vec(c, f.n);
 
@@ -65,8 +65,8 @@ void rope_cos_sin(calc *c, vec co, vec si, num position, size_t D, size_t rotary
 	inv_freq(c, f, D, rotary, theta);
 	c_mul(c, angle, f, position);
 	c_site(c, SITE_ANGLE, angle);
-	if (c_mistake(c, NO_RANGE_REDUCTION)) turns_in_f32(c, angle);
-	if (c_mistake(c, TURNS_BACKWARDS)) c_map(c, angle, FN_NEG, angle);
+	if (c_fault(c, NO_RANGE_REDUCTION)) turns_in_f32(c, angle);
+	if (c_fault(c, TURNS_BACKWARDS)) c_map(c, angle, FN_NEG, angle);
 	c_map(c, co, FN_COS, angle);
 	c_map(c, si, FN_SIN, angle);
 	c_site(c, SITE_COS_SIN, co);
@@ -102,7 +102,7 @@ static void token(calc *c, size_t t)
 	vec co = c_vec(c, p.n), si = c_vec(c, p.n), row = c_vec(c, D);
 
 	num position = c_num(c);
-	if (c_mistake(c, DECODE_POSITION_OFF)) c_set(c, position, (double)t);
+	if (c_fault(c, DECODE_POSITION_OFF)) c_set(c, position, (double)t);
 	else c_load(c, position, IN_POSITIONS, t, 1);
 	rope_cos_sin(c, co, si, position, D, rotary, c_param(c, P_THETA));
 	size_t mark = c_mark(c);
@@ -155,7 +155,7 @@ static const struct site_spec sites[] = {
 	[SITE_Y] = { "y", "the rotated output", 0, 1 + OUT_Y },
 	{ 0 }
 };
-static const struct mistake_spec mistakes[] = {
+static const struct fault_spec faults[] = {
 	[EXPONENT_OVER_HEAD_DIM] = { "exponent_over_head_dim", "theta^(-2i/D) for theta^(-2i/rotary_dim)", "pie#603", 0, 0, 0, 0 },
 	[PAIRS_HALF_HEAD_DIM] = { "pairs_half_head_dim", "pairs (i, i + D/2) for (i, i + rotary_dim/2)", "pie#603", 0, 0, 0, 0 },
 	[ROTATES_ALL_DIMS] = { "rotates_all_dims", "all D dimensions turn", "maxtext#4764", 0, 0, 0, 0 },
@@ -183,6 +183,6 @@ static const struct contract contracts[] = {
 
 const struct op op_rope = {
 	.name = "rope", .what = "pairs of dimensions turned by position theta^(-2i/rotary_dim)",
-	.dims = { "T", "H", "D" }, .in = in, .out = out, .params = params, .sites = sites, .mistakes = mistakes,
+	.dims = { "T", "H", "D" }, .in = in, .out = out, .params = params, .sites = sites, .faults = faults,
 	.contracts = contracts, .forms = { { "pairs", token } }, .check = check, .pieces = pieces, .cut = &cut_rows
 };

@@ -11,13 +11,13 @@ struct plan plan_plain(const struct arith *a, int bits)
 }
 
 
-void plan_mistake(struct plan *p, const struct op *op, int mistake)
+void plan_fault(struct plan *p, const struct op *op, int fault)
 {
-	const struct mistake_spec *m = &op->mistakes[mistake];
+	const struct fault_spec *m = &op->faults[fault];
 
 	if (m->form > 0) p->form = m->form;
 	if (m->is_rounding) p->round[m->site] = (struct site_rounding){ true, m->format, ROUND_NEAREST_EVEN };
-	else p->mistakes |= UINT64_C(1) << mistake;
+	else p->faults |= UINT64_C(1) << fault;
 	if (op->forms[p->form].chunked && !p->chunk) p->chunk = DEFAULT_CHUNK;
 }
 

@@ -1,5 +1,5 @@
-/* Mistakes that nobody has listed. Each tests/test_invented_OP.c holds a kernel of its own, written in
- * float32 from the op's formula with nothing of ref/ in it, and ten mistakes that it can make. The
+/* Faults that nobody has listed. Each tests/test_invented_OP.c holds a kernel of its own, written in
+ * float32 from the op's formula with nothing of ref/ in it, and ten faults that it can make. The
  * kernel passes; with any one of them it fails, and the verdict says where. */
 #ifndef ETALON_TEST_INVENTED_H
 #define ETALON_TEST_INVENTED_H
@@ -9,7 +9,7 @@
 #include "compare/verdict.h"
 #include "tests/model.h"
 
-enum { INVENTED = 10, RIGHT = 0 };      /* mistakes are numbered from 1 */
+enum { INVENTED = 10, RIGHT = 0 };      /* faults are numbered from 1 */
 
 struct invention {
 	const char *name;       /* what the kernel does wrong */
@@ -23,7 +23,7 @@ struct inventions {
 	const struct test_case *own;            /* cases of the test; ends with a NULL op; may be NULL */
 	const struct invention *list;           /* [INVENTED + 1], the first for RIGHT and not used */
 	/* Fills the outputs; `rounds`: as a kernel of that contract does, if it is not NULL. */
-	void (*kernel)(struct capture *c, int mistake, const char *rounds);
+	void (*kernel)(struct capture *c, int fault, const char *rounds);
 };
 
 /* ---- what kernels are made of ---- */
@@ -84,7 +84,7 @@ static inline float bf16(float x)
 
 /* ---- what is asked of them ---- */
 
-static inline void run_kernel(struct capture *c, const struct inventions *all, const struct invention *m, int mistake)
+static inline void run_kernel(struct capture *c, const struct inventions *all, const struct invention *m, int fault)
 {
 	const struct test_case *k = all->own;
 	struct error e;
@@ -94,7 +94,7 @@ static inline void run_kernel(struct capture *c, const struct inventions *all, c
 	assert_non_null(k);
 	no_error(case_make(c, k, 1, true, &e), &e);
 	arena_used = 0;
-	all->kernel(c, mistake, m->contract);
+	all->kernel(c, fault, m->contract);
 }
 
 static inline struct verdict verdict_of(const struct capture *c, const char *contract)
@@ -123,7 +123,7 @@ static inline bool says(const char *said, const char *alternatives)
 	return found;
 }
 
-/* What is wrong with the verdict: it must fail, name nobody, say where, and blame no element that the mistake
+/* What is wrong with the verdict: it must fail, name nobody, say where, and blame no element that the fault
  * left as it was. Empty if nothing is. */
 static inline const char *complaint(const struct invention *m, const struct verdict *v, struct capture *right, struct capture *wrong)
 {
@@ -150,7 +150,7 @@ static inline bool same_call(const struct invention *a, const struct invention *
 	return !strcmp(a->kase, b->kase) && !a->contract == !b->contract && (!a->contract || !strcmp(a->contract, b->contract));
 }
 
-/* The right kernel on every case that a mistake is shown on. */
+/* The right kernel on every case that a fault is shown on. */
 static inline void the_right_one_passes(const struct inventions *all)
 {
 	for (int i = 1; i <= INVENTED; i++) {
@@ -185,13 +185,13 @@ static inline void each_wrong_one_fails(const struct inventions *all)
 }
 
 static inline void the_kernel_passes(void **state) { the_right_one_passes(*state); }
-static inline void each_mistake_fails_and_is_located(void **state) { each_wrong_one_fails(*state); }
+static inline void each_fault_fails_and_is_located(void **state) { each_wrong_one_fails(*state); }
 
 static inline int run_inventions(const struct inventions *all)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_prestate(the_kernel_passes, (void *)(uintptr_t)all),
-		cmocka_unit_test_prestate(each_mistake_fails_and_is_located, (void *)(uintptr_t)all),
+		cmocka_unit_test_prestate(each_fault_fails_and_is_located, (void *)(uintptr_t)all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

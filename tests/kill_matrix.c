@@ -1,4 +1,4 @@
-/* make kill-matrix: every mistake and every forbidden rounding in every model kernel on every case that is
+/* make kill-matrix: every fault and every forbidden rounding in every model kernel on every case that is
  * not too large, judged; and clean calls. usage: kill_matrix [-s] [-t TABLE.tsv] [OP [CASE [FAULT]]]
  * -s: a small version of it. */
 #include <omp.h>
@@ -55,7 +55,7 @@ static bool wanted(const struct test_case *k, const struct op *op, const struct 
 /* All units of an op; returns how many. */
 static int units_of(const struct op *op, const struct arguments *a, struct unit *unit)
 {
-	struct fault *list = calloc(MAX_FAULT, sizeof *list);
+	struct fault *list = calloc(MAX_WRONG, sizeof *list);
 	int n = 0, n_fault = list ? faults(op, a->fault, list) : 0;
 
 	for (const struct contract *k = op->contracts; k->name; k++)

@@ -1,4 +1,4 @@
-/* The kill matrix: every mistake, and every rounding that no contract allows, put into clean model
+/* The kill matrix: every fault, and every rounding that no contract allows, put into clean model
  * kernels and judged. See docs/kill-matrix.md. */
 #ifndef ETALON_KILL_MATRIX_H
 #define ETALON_KILL_MATRIX_H
@@ -14,12 +14,12 @@ struct model {
 	bool narrow;            /* y, o and residual_out are stored in bf16, else in float32 */
 };
 
-/* What is done wrong: a mistake of the op, or, where mistake is -1, a site rounded to bf16. */
-struct fault { const char *name; int mistake, site; };
+/* What is done wrong: a fault of the op, or, where fault is -1, a site rounded to bf16. */
+struct fault { const char *name; int fault, site; };
 
-enum { MAX_FAULT = 96, MAX_OUTPUT = 2 };
+enum { MAX_WRONG = 96, MAX_OUTPUT = 2 };
 
-/* All of an op: mistakes, then sites that no mistake rounds already; returns how many. */
+/* All of an op: faults, then sites that no fault rounds already; returns how many. */
 int faults_of(const struct op *op, struct fault *list);
 
 /* The model's plan with the fault; NULL: clean. */

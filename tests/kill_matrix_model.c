@@ -8,11 +8,11 @@ int faults_of(const struct op *op, struct fault *list)
 {
 	int n = 0;
 
-	for (int m = 0; op->mistakes[m].name; m++) list[n++] = (struct fault){ op->mistakes[m].name, m, -1 };
+	for (int m = 0; op->faults[m].name; m++) list[n++] = (struct fault){ op->faults[m].name, m, -1 };
 	for (int s = 0; op->sites[s].name; s++) {
 		bool known = false;
-		for (int m = 0; op->mistakes[m].name; m++)
-			known = known || (op->mistakes[m].is_rounding && op->mistakes[m].site == s && op->mistakes[m].format == FMT_BF16);
+		for (int m = 0; op->faults[m].name; m++)
+			known = known || (op->faults[m].is_rounding && op->faults[m].site == s && op->faults[m].format == FMT_BF16);
 		if (!known) list[n++] = (struct fault){ op->sites[s].name, -1, s };
 	}
 	return n;
@@ -28,14 +28,14 @@ struct plan model_plan(const struct model *m, const struct fault *f)
 	struct plan p = plan_plain(&arith_f32, 24);
 
 	plan_structure(&p, m->contract, m->structure);
-	if (f && f->mistake >= 0) plan_mistake(&p, m->op, f->mistake);
+	if (f && f->fault >= 0) plan_fault(&p, m->op, f->fault);
 	else if (f) p.round[f->site] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
 	return p;
 }
 
 bool fault_is_foreign(const struct model *m, const struct fault *f, const struct call *call)
 {
-	const struct mistake_spec *spec = f->mistake >= 0 ? &m->op->mistakes[f->mistake] : NULL;
+	const struct fault_spec *spec = f->fault >= 0 ? &m->op->faults[f->fault] : NULL;
 	int site = !spec ? f->site : spec->is_rounding ? spec->site : -1;
 
 	if (spec && spec->form >= 0 && spec->form != m->contract->form) return true;

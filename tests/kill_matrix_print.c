@@ -90,8 +90,8 @@ static bool is_named(enum fate f) { return f == RIGHT || f == ALIAS; }
 static struct sum sum_of(const struct unit *u, int n, const struct model *m)
 {
 	struct sum s = { 0 };
-	bool known[4][MAX_FAULT] = { { false } };
-	double size[MAX_FAULT] = { 0 };
+	bool known[4][MAX_WRONG] = { { false } };
+	double size[MAX_WRONG] = { 0 };
 
 	for (int i = 0; i < n; i++) {
 		if (!same_model(&u[i].model, m)) continue;
@@ -107,7 +107,7 @@ static struct sum sum_of(const struct unit *u, int n, const struct model *m)
 			known[3][f] |= is_named(fate);
 		}
 	}
-	for (int f = 0; f < MAX_FAULT; f++) {
+	for (int f = 0; f < MAX_WRONG; f++) {
 		s.possible += known[0][f];
 		s.seen += known[1][f];
 		s.caught += known[2][f];
@@ -220,7 +220,7 @@ static const char head[] =
 "generated; the first command writes it and the picture, the second is a small version for CI.\n\n"
 "```\nmake kill-matrix\nmake kill-matrix SMALL=1\n```\n\n"
 "A **model kernel** is the reference run in float32 that rounds, to nearest, just where its contract lets it.\n"
-"It stores y, o and residual_out in bf16, or everything in float32. A **fault** is a mistake of the op's table,\n"
+"It stores y, o and residual_out in bf16, or everything in float32. A **fault** is one of the op's table,\n"
 "or a site rounded to bf16 that the contract does not allow. The faulty model is judged under the model's\n"
 "contract on each of etalon's cases that is not too dear (`etalon list cases` says what each is for).\n\n"
 "The **size** of a fault on a case is the rms of its effect on the outputs, in units of float32's noise around\n"

@@ -29,7 +29,7 @@ static const struct suspect *first_convicted(const struct verdict *v, int *n)
 /* Does the suspect give the same answer as the fault, within float32's noise? */
 static bool same_answer(const struct model *m, const struct fault *f, const struct suspect *s, const struct call *call, bool *same, struct error *e)
 {
-	struct fault other = { s->name, s->site < 0 ? op_mistake(m->op, s->name) : -1, s->site };
+	struct fault other = { s->name, s->site < 0 ? op_fault(m->op, s->name) : -1, s->site };
 	struct xray x;
 	double size;
 

@@ -1,4 +1,4 @@
-/* make pairs: two mistakes at once, at random, in float32 model kernels on random cases, each of them visible beside the
+/* make pairs: two faults at once, at random, in float32 model kernels on random cases, each of them visible beside the
  * other. How often are both named, and nothing else? usage: pairs [PAIRS [OP]] */
 #include <math.h>
 #include <stdlib.h>
@@ -35,11 +35,11 @@ static struct plan plan_of(const struct pair *p, int faults)
 	struct plan plan = model_plan(&p->model, NULL);
 
 	for (int i = 0; i < 2; i++)
-		if (faults >> i & 1) plan_mistake(&plan, p->model.op, p->fault[i].mistake);
+		if (faults >> i & 1) plan_fault(&plan, p->model.op, p->fault[i].fault);
 	return plan;
 }
 
-/* The smaller of the two mistakes' sizes beside the other. */
+/* The smaller of the two faults' sizes beside the other. */
 static bool visible(const struct pair *p, const struct call *call, bool *yes, struct error *e)
 {
 	*yes = true;
@@ -103,13 +103,13 @@ int main(int argc, char **argv)
 	bool good = pairs > 0;
 
 	for (size_t o = 0; ops[o]; o++) {
-		static struct fault list[MAX_FAULT];
+		static struct fault list[MAX_WRONG];
 		uint64_t state = o + 1;
 		int n = 0, both = 0, all;
 		if (argc > 2 && strcmp(argv[2], ops[o]->name)) continue;
 		all = faults_of(ops[o], list);
 		for (int i = 0; i < all; i++)
-			if (list[i].mistake >= 0 && !ops[o]->mistakes[list[i].mistake].is_rounding && ops[o]->mistakes[list[i].mistake].form != 1) list[n++] = list[i];
+			if (list[i].fault >= 0 && !ops[o]->faults[list[i].fault].is_rounding && ops[o]->faults[list[i].fault].form != 1) list[n++] = list[i];
 		for (int i = 0; i < pairs; i++) {
 			struct error e;
 			bool named = false;

@@ -116,7 +116,7 @@ static inline void readback_compare(struct readback *r, struct xray *x, struct e
 	assert_non_null(stored);
 	for (size_t j = 0; j < x->n; j++) stored[j] = stored_as(out_dtype(x->call, xray_out(x, j)), x->base[j], 0);
 	r->apart = readback_apart(x, &r->found, stored, e);
-	r->exact = r->apart <= 1 && !r->found.mistakes;
+	r->exact = r->apart <= 1 && !r->found.faults;
 	for (int i = 0; op->sites[i].name; i++) {
 		bool as_planted = readback_same(&r->planted.round[i], &r->found.round[i]);
 		p = r->planted;
@@ -173,8 +173,8 @@ static inline void readback_sites(FILE *to, const struct op *op, const struct pl
 	if (p->chunk) fprintf(to, " %zu", p->chunk);
 	for (int i = 0; op->sites[i].name; i++)
 		if (p->round[i].on) fprintf(to, " %s=%s", op->sites[i].name, rounding_name(p->round[i].format, p->round[i].rounding));
-	for (int m = 0; op->mistakes[m].name; m++)
-		if (p->mistakes >> m & 1) fprintf(to, " %s", op->mistakes[m].name);
+	for (int m = 0; op->faults[m].name; m++)
+		if (p->faults >> m & 1) fprintf(to, " %s", op->faults[m].name);
 }
 
 /* A failed draw, in two lines. */

@@ -180,7 +180,7 @@ static void is_linear(void **state)
 	}
 }
 
-/* ---- mistakes and sites ---- */
+/* ---- faults and sites ---- */
 static void reversed(struct capture *c)
 {
 	double w[12];
@@ -209,10 +209,10 @@ static const struct same_as same[] = {
 	{ "leaks_across_sequences", &leaky, NULL, leak, NULL },
 };
 
-static void mistakes_are_what_they_say(void **state)
+static void faults_are_what_they_say(void **state)
 {
 	(void)state;
-	mistakes_are(same, LEN(same));
+	faults_are(same, LEN(same));
 }
 
 /* Of a call of 2 tokens, W = 4 and no activation, what is left behind: inputs -1, 0 and 1; y is the
@@ -220,7 +220,7 @@ static void mistakes_are_what_they_say(void **state)
  * the initial state, 'x' or 'y' and a number for a token of it, '0' for zero. */
 static void what_is_left_behind(void **state)
 {
-	static const struct { const char *mistake, *columns; } rows[] = {
+	static const struct { const char *fault, *columns; } rows[] = {
 		{ NULL, "h2x0x1" }, { "short_chunk_history", "0_x0x1" }, { "ring_off_by_one", "h1h2x0" },
 		{ "history_after_convolution", "h2y0y1" }, { "history_from_padded_end", "0_0_0_" },
 	};
@@ -232,7 +232,7 @@ static void what_is_left_behind(void **state)
 	run_in(&plain, &c, "f64");
 	for (size_t k = 0; k < LEN(rows); k++) {
 		struct plan p = plan_in("f64");
-		if (rows[k].mistake) plan_mistake(&p, op_find(OP), op_mistake(op_find(OP), rows[k].mistake));
+		if (rows[k].fault) plan_fault(&p, op_find(OP), op_fault(op_find(OP), rows[k].fault));
 		run_plan(&r, &c, &p);
 		assert_true(distance_of(&plain, &r, 0) == 0);
 		for (size_t i = 0; i < 6; i++) {
@@ -240,7 +240,7 @@ static void what_is_left_behind(void **state)
 			size_t n = (size_t)(w[1] - '0'), ch = i / 3;
 			double want = *w == 'h' ? at(&c, "in.initial_state", ch * 3 + n) : *w == 'x' ? at(&c, "in.x", n * 2 + ch)
 				: *w == 'y' ? plain.a.hi[0][n * 2 + ch] : 0;
-			if (r.a.hi[1][i] != want) fail_msg("%s: %g at %zu, expected %g", rows[k].mistake, r.a.hi[1][i], i, want);
+			if (r.a.hi[1][i] != want) fail_msg("%s: %g at %zu, expected %g", rows[k].fault, r.a.hi[1][i], i, want);
 		}
 		outcome_free(&r);
 	}
@@ -257,7 +257,7 @@ static void history_after_activation(void **state)
 
 	(void)state;
 	made(&c, &leaky, 5);
-	plan_mistake(&p, op_find(OP), op_mistake(op_find(OP), "history_after_activation"));
+	plan_fault(&p, op_find(OP), op_fault(op_find(OP), "history_after_activation"));
 	run_plan(&r, &c, &p);
 	for (size_t i = 0; i < 12; i++) {
 		double x = at(&c, "in.x", ((i < 6 ? 0 : 4) + i % 3) * 2 + i / 3 % 2);
@@ -267,10 +267,10 @@ static void history_after_activation(void **state)
 	capture_free(&c);
 }
 
-static void each_mistake_shows(void **state)
+static void each_fault_shows(void **state)
 {
 	(void)state;
-	mistakes_show((struct sample[]){ all, bare, short_call, leaky }, 4);
+	faults_show((struct sample[]){ all, bare, short_call, leaky }, 4);
 }
 
 static void sites(void **state)
@@ -289,10 +289,10 @@ int main(void)
 		cmocka_unit_test(two_calls_equal_one),
 		cmocka_unit_test(shifts),
 		cmocka_unit_test(is_linear),
-		cmocka_unit_test(mistakes_are_what_they_say),
+		cmocka_unit_test(faults_are_what_they_say),
 		cmocka_unit_test(what_is_left_behind),
 		cmocka_unit_test(history_after_activation),
-		cmocka_unit_test(each_mistake_shows),
+		cmocka_unit_test(each_fault_shows),
 		cmocka_unit_test(sites),
 	};
 

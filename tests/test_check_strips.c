@@ -34,7 +34,7 @@ static void expect_suspects(const struct examination *a, const struct examinatio
 	}
 }
 
-/* Scores and fits around the bare replica, with a mistake beside it. */
+/* Scores and fits around the bare replica, with a fault beside it. */
 struct around { double score, left, tried; struct look look; };
 
 static void around(const struct call *call, struct around *a)
@@ -45,7 +45,7 @@ static void around(const struct call *call, struct around *a)
 
 	no_error(xray_make(&x, call, NULL, &e), &e);
 	x.replica = p;
-	plan_mistake(&p, call->op, 0);
+	plan_fault(&p, call->op, 0);
 	a->look = look_of(&p);
 	struct look tried = look_of(&p);
 	no_error(xray_settle(&x) && xray_look(&x, &a->look, 1, LOOK_SIZE | LOOK_FIT) && xray_try(&x, &tried, 1), &e);
@@ -92,7 +92,7 @@ static void expect_same(const struct capture *c, const char *contract, size_t mo
 	expect_suspects(&whole.x, &cut.x);
 }
 
-/* rmsnorm, 64 rows: right, with a mistake, and wrong in a way that nobody knows, in every other row. */
+/* rmsnorm, 64 rows: right, with a fault, and wrong in a way that nobody knows, in every other row. */
 static void rows(void **state)
 {
 	struct test_case k = *case_find("rmsnorm", "plain_f32");
@@ -109,13 +109,13 @@ static void rows(void **state)
 	for (size_t i = 0; i < y->count; i++)
 		if (i / 60 % 2) set(y, i, get(y, i) * (1 + (i * 7 % 13 < 6 ? 1e-3 : -1e-3)));
 	expect_same(&c, "f32", 500, FAIL);
-	plan_mistake(&p, op_find("rmsnorm"), op_mistake(op_find("rmsnorm"), "eps_wrong"));
+	plan_fault(&p, op_find("rmsnorm"), op_fault(op_find("rmsnorm"), "eps_wrong"));
 	answer_by(&c, &p);
 	expect_same(&c, "f32", 500, FAIL);
 	capture_free(&c);
 }
 
-/* The delta rule, ragged: token by token with a mistake, and in chunks that round, which no strip ends with. */
+/* The delta rule, ragged: token by token with a fault, and in chunks that round, which no strip ends with. */
 static void heads(void **state)
 {
 	static const double lengths[] = { 70, 61 };
@@ -132,7 +132,7 @@ static void heads(void **state)
 	no_error(case_make(&c, &k, 1, true, &e), &e);
 	answer_by(&c, &p);
 	expect_same(&c, "f32", 300, PASS);
-	plan_mistake(&p, op, op_mistake(op, "retrieve_before_decay"));
+	plan_fault(&p, op, op_fault(op, "retrieve_before_decay"));
 	answer_by(&c, &p);
 	expect_same(&c, "f32", 300, FAIL);
 	plan_contract(&chunk, contract_of("gated_delta_rule", "bf16_operands"));

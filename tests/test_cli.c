@@ -89,12 +89,12 @@ static json_t *listed(const char *what)
 static void list_tells_all(void **state)
 {
 	size_t n[6] = { 0 };
-	static const char *const kinds[] = { "ops", "cases", "mistakes", "sites", "contracts", "arithmetics" };
+	static const char *const kinds[] = { "ops", "cases", "faults", "sites", "contracts", "arithmetics" };
 
 	(void)state;
 	for (size_t o = 0; ops[o]; o++) {
 		n[0]++;
-		for (const struct mistake_spec *m = ops[o]->mistakes; m->name; m++) n[2]++;
+		for (const struct fault_spec *m = ops[o]->faults; m->name; m++) n[2]++;
 		for (const struct site_spec *s = ops[o]->sites; s->name; s++) n[3]++;
 		for (const struct contract *k = ops[o]->contracts; k->name; k++) n[4]++;
 	}
@@ -105,7 +105,7 @@ static void list_tells_all(void **state)
 		assert_int_equal(json_array_size(all), n[i]);
 		json_decref(all);
 	}
-	expect(EXIT_PASS, "list", "mistakes", "rope", "--json");
+	expect(EXIT_PASS, "list", "faults", "rope", "--json");
 	json_t *j = json_out();
 	assert_int_equal(json_array_size(j), 14);
 	assert_string_equal(text_of(json_array_get(j, 0), "op"), "rope");
@@ -161,10 +161,10 @@ static void inputs_are_those_of_the_case(void **state)
 	assert_int_equal(scratch_count(), files);
 }
 
-/* Every mistake that is listed can be made, and every answer is a capture. */
-static void ref_makes_every_mistake(void **state)
+/* Every fault that is listed can be made, and every answer is a capture. */
+static void ref_makes_every_fault(void **state)
 {
-	json_t *all = listed("mistakes"), *one;
+	json_t *all = listed("faults"), *one;
 	size_t i, differ = 0;
 
 	(void)state;
@@ -178,8 +178,8 @@ static void ref_makes_every_mistake(void **state)
 		const char *in = inputs_of(text_of(one, "op")), *wrong = scratch("wrong");
 		char right[512];
 		snprintf(right, sizeof right, "%s.right", in);
-		expect(EXIT_PASS, "ref", in, "-o", wrong, "--arith", "f64", "--mistake", text_of(one, "mistake"));
-		assert_non_null(strstr(out, text_of(one, "mistake")));
+		expect(EXIT_PASS, "ref", in, "-o", wrong, "--arith", "f64", "--fault", text_of(one, "fault"));
+		assert_non_null(strstr(out, text_of(one, "fault")));
 		int status = run((const char *const[]){ "etalon", "diff", right, wrong, NULL });
 		assert_true(status == EXIT_PASS || status == EXIT_FAIL);
 		differ += status == EXIT_FAIL;
@@ -232,8 +232,8 @@ static void ref_refuses_what_it_does_not_know(void **state)
 	(void)state;
 	const char *in = inputs_of("rmsnorm");
 	size_t files = scratch_count();
-	refused("nope", "ref", in, "-o", to, "--mistake", "nope");
-	refused("turns_backwards", "ref", in, "-o", to, "--mistake", "turns_backwards");
+	refused("nope", "ref", in, "-o", to, "--fault", "nope");
+	refused("turns_backwards", "ref", in, "-o", to, "--fault", "turns_backwards");
 	refused("nope", "ref", in, "-o", to, "--arith", "nope");
 	refused("mpfr:3", "ref", in, "-o", to, "--arith", "mpfr:3");
 	refused("nope", "ref", in, "-o", to, "--round", "nope=bf16");
@@ -301,7 +301,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(output_that_is_lost_does_not_pass),
 		cmocka_unit_test(list_tells_all),
 		cmocka_unit_test(inputs_are_those_of_the_case),
-		cmocka_unit_test(ref_makes_every_mistake),
+		cmocka_unit_test(ref_makes_every_fault),
 		cmocka_unit_test(ref_computes_in_every_arithmetic),
 		cmocka_unit_test(ref_rounds_at_every_site),
 		cmocka_unit_test(ref_refuses_what_it_does_not_know),

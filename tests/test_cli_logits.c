@@ -193,8 +193,8 @@ static const char *first_tokens(size_t n)
 	return strcat(place, ":gpu_bf16.logits");
 }
 
-/* The engine has a mistake: it meets no contract, and only under its own the mistake is named. */
-static void the_nearest_contract_names_the_mistake(void **state)
+/* The engine has a fault: it meets no contract, and only under its own the fault is named. */
+static void the_nearest_contract_names_the_fault(void **state)
 {
 	const char *got = first_tokens(12);
 
@@ -274,7 +274,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(usage_is_checked), cmocka_unit_test(equal_files_pass), cmocka_unit_test(bad_values_fail),
 		cmocka_unit_test(bad_input_is_refused), cmocka_unit_test(real_logits_against_noise),
-		cmocka_unit_test(real_logits_against_the_model), cmocka_unit_test(the_nearest_contract_names_the_mistake),
+		cmocka_unit_test(real_logits_against_the_model), cmocka_unit_test(the_nearest_contract_names_the_fault),
 		cmocka_unit_test(quantize_lists_all_classes), cmocka_unit_test(rows_stream),
 	};
 	(void)argc;

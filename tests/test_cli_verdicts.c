@@ -118,7 +118,7 @@ static void a_public_capture_is_judged(void **state)
 	assert_non_null(strstr(out, at));
 	truncated_copy(recorded, wrong);
 	refused("wrong", "check", wrong);
-	expect(EXIT_PASS, "ref", recorded, "--mistake", "retrieve_before_decay", "--arith", "f64", "-o", wrong);
+	expect(EXIT_PASS, "ref", recorded, "--fault", "retrieve_before_decay", "--arith", "f64", "-o", wrong);
 	expect(EXIT_FAIL, "check", "--quick", "--truth", "f64", wrong);
 	assert_int_equal(remove(wrong), 0);
 }

@@ -1,5 +1,5 @@
 /* Both forms of the gated delta rule once more, in plain loops over doubles, with every site and
- * most mistakes: which intermediate a site is, and what a mistake computes. */
+ * most faults: which intermediate a site is, and what a fault computes. */
 #include "ref/gated_delta_rule.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ static const struct sample hand = { OP, "{\"qk_l2norm\": true, \"l2_eps\": 0.01}
 	"in.q F32 102,1,3 ~0,0.1; in.k F32 102,1,3 ~0,0.1; in.v F32 102,2,4 ~0,1; in.a F32 102,2 ~0,2; in.b F32 102,2 ~0,2;"
 	"in.A_log F32 2 ~-2,0.5; in.dt_bias F32 2 ~0.5,1; in.initial_state F32 1,2,3,4 ~0,1" };
 
-static int site, mistake;       /* what is rounded, and the wrong turn; -1: none */
+static int site, fault;       /* what is rounded, and the wrong turn; -1: none */
 static double o[T][HV][DV], S[HV][DK][DV];
 
 static double at_site(int s, double x) { return s == site ? format_round(FMT_BF16, ROUND_NEAREST_EVEN, x, 0) : x; }
@@ -30,8 +30,8 @@ static double norm(const struct capture *c, const char *name, int s, int missing
 		x[i] = at(c, name, t * DK + i);
 		sum += x[i] * x[i];
 	}
-	if (mistake == missing) return 1;
-	switch (mistake) {
+	if (fault == missing) return 1;
+	switch (fault) {
 	case L2_EPS_OUTSIDE: root = sqrt(sum) + eps; break;
 	case L2_CLAMPED: root = sqrt(sum > eps ? sum : eps); break;
 	case L2_MEAN: root = sqrt(sum / DK + eps); break;
@@ -45,7 +45,7 @@ static double decay_of(const struct capture *c, double a, size_t h)
 {
 	double x = a + at_site(SITE_DT_BIAS, at(c, "in.dt_bias", h));
 
-	x = mistake == SOFTPLUS_IS_RELU ? (x > 0 ? x : 0) : log1p(exp(x));
+	x = fault == SOFTPLUS_IS_RELU ? (x > 0 ? x : 0) : log1p(exp(x));
 	return at_site(SITE_G, -exp(at_site(SITE_A_LOG, at(c, "in.A_log", h))) * x);
 }
 
@@ -59,7 +59,7 @@ static struct token token(const struct capture *c, size_t t, size_t h)
 	for (size_t i = 0; i < DK; i++) x.given[i] = at(c, "in.k", t * DK + i);
 	for (size_t j = 0; j < DV; j++) x.v[j] = at(c, "in.v", (t * HV + h) * DV + j);
 	x.g = decay_of(c, at(c, "in.a", t * HV + h), h);
-	x.beta = at_site(SITE_BETA, mistake == BETA_IS_TANH ? tanh(b) : 1 / (1 + exp(-b)));
+	x.beta = at_site(SITE_BETA, fault == BETA_IS_TANH ? tanh(b) : 1 / (1 + exp(-b)));
 	return x;
 }
 
@@ -74,13 +74,13 @@ static void token_step(const struct token *x, size_t t, size_t h)
 			late += S[h][i][j] * x->k[i];
 			before += S[h][i][j] * x->q[i];
 		}
-		double held = mistake == RETRIEVE_BEFORE_DECAY ? early : mistake == NO_ERROR_TERM ? 0 : mistake == ERROR_TWICE ? 2 * late : late;
+		double held = fault == RETRIEVE_BEFORE_DECAY ? early : fault == NO_ERROR_TERM ? 0 : fault == ERROR_TWICE ? 2 * late : late;
 		double u = at_site(SITE_U, x->beta * (x->v[j] - held));
 		for (size_t i = 0; i < DK; i++) {
 			S[h][i][j] = at_site(SITE_STATE, S[h][i][j] + x->k[i] * u);
 			after += S[h][i][j] * x->q[i];
 		}
-		o[t][h][j] = at_site(SITE_O, (mistake == READ_BEFORE_UPDATE ? before : after) / sqrt(DK));
+		o[t][h][j] = at_site(SITE_O, (fault == READ_BEFORE_UPDATE ? before : after) / sqrt(DK));
 	}
 }
 
@@ -90,7 +90,7 @@ static void sequential(const struct capture *c, size_t h)
 		struct token x = token(c, t, h);
 		token_step(&x, t, h);
 	}
-	for (size_t t = T; mistake == PADS_ADVANCE_STATE && t % 64; t++)
+	for (size_t t = T; fault == PADS_ADVANCE_STATE && t % 64; t++)
 		for (size_t i = 0; i < DK * DV; i++) S[h][i / DV][i % DV] *= exp(decay_of(c, 0, h));
 }
 
@@ -142,7 +142,7 @@ static double inner(const double *a, const double *b) { return a[0] * b[0] + a[1
 static void new_values(const struct token *x, const double *G, size_t L, double Sop[DK][DV], double V[CHUNK][DV])
 {
 	double A[CHUNK][CHUNK] = {{ 0 }}, Y[CHUNK][CHUNK];
-	bool late = mistake == CHUNK_W_FROM_DECAYED_GRAM;
+	bool late = fault == CHUNK_W_FROM_DECAYED_GRAM;
 
 	for (size_t i = 0; i < L; i++)
 		for (size_t j = 0; j < i; j++) A[i][j] = at_site(SITE_GRAM, x[i].beta * exp(G[i] - G[j]) * inner(x[i].k, x[j].k));
@@ -169,18 +169,18 @@ static void new_values(const struct token *x, const double *G, size_t L, double 
 
 static bool wrong_slot(void)
 {
-	return mistake == CHUNK_END_DECAY_WRONG_SLOT || mistake == CHUNK_END_DECAY_SLOT_57 || mistake == CHUNK_END_DECAY_SLOT_59;
+	return fault == CHUNK_END_DECAY_WRONG_SLOT || fault == CHUNK_END_DECAY_SLOT_57 || fault == CHUNK_END_DECAY_SLOT_59;
 }
 
 static void chunk(const struct capture *c, size_t t0, size_t L, size_t h)
 {
 	struct token x[CHUNK];
 	double G[CHUNK], V[CHUNK][DV], Sop[DK][DV], sum = 0;
-	double plain = mistake == CHUNK_MASK_WITHOUT_DECAY ? 0 : 1, kept = mistake == CHUNK_END_DECAY_LOST_ON_TAIL && L < CHUNK ? 0 : 1;
-	size_t slot = mistake == CHUNK_END_DECAY_SLOT_57 ? 57 : mistake == CHUNK_END_DECAY_SLOT_59 ? 59 : 61;
+	double plain = fault == CHUNK_MASK_WITHOUT_DECAY ? 0 : 1, kept = fault == CHUNK_END_DECAY_LOST_ON_TAIL && L < CHUNK ? 0 : 1;
+	size_t slot = fault == CHUNK_END_DECAY_SLOT_57 ? 57 : fault == CHUNK_END_DECAY_SLOT_59 ? 59 : 61;
 	size_t end = wrong_slot() && L == CHUNK ? slot : L - 1;
 
-	if (t0 && mistake == CHUNK_STATE_NOT_CARRIED) memset(S[h], 0, sizeof S[h]);
+	if (t0 && fault == CHUNK_STATE_NOT_CARRIED) memset(S[h], 0, sizeof S[h]);
 	for (size_t i = 0; i < L; i++) {
 		x[i] = token(c, t0 + i, h);
 		G[i] = at_site(SITE_G_SUM, sum += x[i].g);
@@ -219,7 +219,7 @@ static void compare(const struct capture *c, int form, const char *what)
 	p.form = form;
 	p.chunk = form ? CHUNK : 0;
 	if (site >= 0) p.round[site] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
-	p.mistakes = mistake < 0 ? 0 : UINT64_C(1) << mistake;
+	p.faults = fault < 0 ? 0 : UINT64_C(1) << fault;
 	run_plan(&r, c, &p);
 	for (size_t h = 0; h < HV; h++) {
 		for (size_t i = 0; i < DK * DV; i++) S[h][i / DV][i % DV] = at(c, "in.initial_state", h * DK * DV + i);
@@ -228,7 +228,7 @@ static void compare(const struct capture *c, int form, const char *what)
 	}
 	for (size_t i = 0; i < T * HV * DV; i++) apart = fmax(apart, fabs(r.a.hi[OUT_O][i] - ((double *)o)[i]));
 	for (size_t i = 0; i < HV * DK * DV; i++) {
-		size_t from = mistake == STATE_TRANSPOSED_OUT ? i / 12 * 12 + i % 3 * 4 + i % 12 / 3 : i;
+		size_t from = fault == STATE_TRANSPOSED_OUT ? i / 12 * 12 + i % 3 * 4 + i % 12 / 3 : i;
 		apart = fmax(apart, fabs(r.a.hi[OUT_STATE][i] - at_site(SITE_FINAL_STATE, ((double *)S)[from])));
 	}
 	if (!(apart <= 0x1p-40)) fail_msg("%s, form %d: off by %g", what, form, apart);
@@ -242,14 +242,14 @@ static void every_site(void **state)
 
 	(void)state;
 	made(&c, &hand, 3);
-	mistake = -1;
+	fault = -1;
 	for (site = -1; site < 0 || sites[site].name; site++)
 		for (int form = FORM_SEQUENTIAL; form <= FORM_CHUNK; form++)
 			if (site < 0 || sites[site].form < 0 || sites[site].form == form) compare(&c, form, site < 0 ? "no site" : sites[site].name);
 	capture_free(&c);
 }
 
-static void mistakes_by_hand(void **state)
+static void faults_by_hand(void **state)
 {
 	static const int made_here[] = {
 		RETRIEVE_BEFORE_DECAY, READ_BEFORE_UPDATE, NO_ERROR_TERM, ERROR_TWICE, SOFTPLUS_IS_RELU, BETA_IS_TANH, L2_EPS_OUTSIDE,
@@ -263,8 +263,8 @@ static void mistakes_by_hand(void **state)
 	made(&c, &hand, 3);
 	site = -1;
 	for (size_t i = 0; i < LEN(made_here); i++) {
-		mistake = made_here[i];
-		compare(&c, op_find(OP)->mistakes[mistake].form == FORM_CHUNK ? FORM_CHUNK : FORM_SEQUENTIAL, op_find(OP)->mistakes[mistake].name);
+		fault = made_here[i];
+		compare(&c, op_find(OP)->faults[fault].form == FORM_CHUNK ? FORM_CHUNK : FORM_SEQUENTIAL, op_find(OP)->faults[fault].name);
 	}
 	capture_free(&c);
 }
@@ -273,7 +273,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_site),
-		cmocka_unit_test(mistakes_by_hand),
+		cmocka_unit_test(faults_by_hand),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,7 +67,7 @@ static void zero_gates_halve(void **state)
 	}
 }
 
-/* ---- mistakes and sites ---- */
+/* ---- faults and sites ---- */
 static void rows_moved(struct capture *c)
 {
 	double first = at(c, "in.gate", 0);
@@ -83,7 +83,7 @@ static const struct same_as same[] = {
 	{ "addend_missing", &product, NULL, nothing_added, NULL },
 };
 
-/* x and addend weigh in as the mistake says: y = a x + b addend, a and b of g in double. */
+/* x and addend weigh in as the fault says: y = a x + b addend, a and b of g in double. */
 static void weights_go_wrong(void **state)
 {
 	static const char *const names[] = { "gate_is_silu", "sigmoid_missing", "gate_missing", "addend_gated" };
@@ -94,7 +94,7 @@ static void weights_go_wrong(void **state)
 	for (size_t k = 0; k < LEN(names); k++) {
 		struct plan p = plan_in("f64");
 		struct outcome r;
-		plan_mistake(&p, op_find(OP), op_mistake(op_find(OP), names[k]));
+		plan_fault(&p, op_find(OP), op_fault(op_find(OP), names[k]));
 		run_plan(&r, &c, &p);
 		for (size_t i = 0; i < 28; i++) {
 			double g = at(&c, "in.gate", i / 7), s = 1 / (1 + exp(-g)), x = at(&c, "in.x", i), z = at(&c, "in.addend", i);
@@ -106,11 +106,11 @@ static void weights_go_wrong(void **state)
 	capture_free(&c);
 }
 
-static void mistakes(void **state)
+static void faults(void **state)
 {
 	(void)state;
-	mistakes_are(same, LEN(same));
-	mistakes_show((struct sample[]){ each, one, product }, 3);
+	faults_are(same, LEN(same));
+	faults_show((struct sample[]){ each, one, product }, 3);
 }
 
 static void sites(void **state)
@@ -149,7 +149,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equals_the_quotient), cmocka_unit_test(zero_gates_halve), cmocka_unit_test(weights_go_wrong),
-		cmocka_unit_test(mistakes), cmocka_unit_test(sites), cmocka_unit_test(refusals),
+		cmocka_unit_test(faults), cmocka_unit_test(sites), cmocka_unit_test(refusals),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

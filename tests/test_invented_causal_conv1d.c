@@ -1,7 +1,7 @@
-/* Ten mistakes of a causal convolution that the list of mistakes does not have. */
+/* Ten faults of a causal convolution that the list of faults does not have. */
 #include "tests/invented.h"
 
-enum mistake {
+enum fault {
 	LAST_CHANNEL_SHORT = 1, BIAS_AFTER_ACTIVATION, SLOT_ZERO_NEWEST, HALO_LOST, TAPS_OF_PAIR_SWAPPED, STATE_COLUMN_KEPT,
 	SIGMOID_FLUSHED, LANE_TAPS_SWAPPED, NEWEST_TAP_AT_END, ROW_BEFORE
 };
@@ -30,38 +30,38 @@ static struct sizes sizes_of(const struct capture *c)
 }
 
 /* Input t of sequence n, whose first token is `first`; t < first is in the history. */
-static float value(const struct inputs *in, const struct sizes *s, size_t n, long first, long t, size_t ch, int mistake)
+static float value(const struct inputs *in, const struct sizes *s, size_t n, long first, long t, size_t ch, int fault)
 {
 	long H = (long)s->W - 1, at = H + t - first;
 
-	if (t >= first) return in->x[(size_t)(mistake == ROW_BEFORE && n + 1 == s->N ? t - 1 : t) * s->C + ch];
-	if (mistake == SLOT_ZERO_NEWEST && at == H - 1) n = 0;
+	if (t >= first) return in->x[(size_t)(fault == ROW_BEFORE && n + 1 == s->N ? t - 1 : t) * s->C + ch];
+	if (fault == SLOT_ZERO_NEWEST && at == H - 1) n = 0;
 	return in->state ? in->state[(n * s->C + ch) * (size_t)H + (size_t)at] : 0;
 }
 
-static size_t tap_index(const struct sizes *s, size_t ch, size_t w, int mistake)
+static size_t tap_index(const struct sizes *s, size_t ch, size_t w, int fault)
 {
-	if (mistake == TAPS_OF_PAIR_SWAPPED && ch + 2 >= s->C) ch = ch + 1 == s->C ? ch - 1 : ch + 1;
-	if (mistake == LANE_TAPS_SWAPPED && ch % 16 == 5 && (w == 1 || w == 2)) w = 3 - w;
+	if (fault == TAPS_OF_PAIR_SWAPPED && ch + 2 >= s->C) ch = ch + 1 == s->C ? ch - 1 : ch + 1;
+	if (fault == LANE_TAPS_SWAPPED && ch % 16 == 5 && (w == 1 || w == 2)) w = 3 - w;
 	return ch * s->W + w;
 }
 
-static bool left_out(const struct sizes *s, long first, long last, long t, size_t ch, size_t w, int mistake)
+static bool left_out(const struct sizes *s, long first, long last, long t, size_t ch, size_t w, int fault)
 {
-	if (mistake == LAST_CHANNEL_SHORT) return w == 0 && ch + 1 == s->C;
-	if (mistake == HALO_LOST) return w == 0 && t > first && (t - first) % 64 == 0;
-	return mistake == NEWEST_TAP_AT_END && w + 1 == s->W && t + 1 == last;
+	if (fault == LAST_CHANNEL_SHORT) return w == 0 && ch + 1 == s->C;
+	if (fault == HALO_LOST) return w == 0 && t > first && (t - first) % 64 == 0;
+	return fault == NEWEST_TAP_AT_END && w + 1 == s->W && t + 1 == last;
 }
 
-static float activate(const char *activation, float x, int mistake)
+static float activate(const char *activation, float x, int fault)
 {
 	float s = sigmoid(x);
 
 	if (strcmp(activation, "silu") != 0) return x;
-	return mistake == SIGMOID_FLUSHED && s < 1 / 32.0f ? 0 : x * s;
+	return fault == SIGMOID_FLUSHED && s < 1 / 32.0f ? 0 : x * s;
 }
 
-static void kernel(struct capture *c, int mistake, const char *rounds)
+static void kernel(struct capture *c, int fault, const char *rounds)
 {
 	struct sizes s = sizes_of(c);
 	struct inputs in = { input(c, "x"), input(c, "weight"), input(c, "bias"), input(c, "initial_state"), input(c, "cu_seqlens") };
@@ -74,15 +74,15 @@ static void kernel(struct capture *c, int mistake, const char *rounds)
 		long first = in.cuts ? (long)in.cuts[n] : 0, last = in.cuts ? (long)in.cuts[n + 1] : (long)s.T;
 		float bias = in.bias ? in.bias[ch] : 0;
 		for (long t = first; t < last; t++) {
-			float sum = mistake == BIAS_AFTER_ACTIVATION ? 0 : bias;
+			float sum = fault == BIAS_AFTER_ACTIVATION ? 0 : bias;
 			for (size_t w = 0; w < s.W; w++)
-				if (!left_out(&s, first, last, t, ch, w, mistake))
-					sum += in.w[tap_index(&s, ch, w, mistake)] * value(&in, &s, n, first, t - (long)(H - w), ch, mistake);
-			float a = activate(act, rounds ? bf16(sum) : sum, mistake);
-			y[(size_t)t * s.C + ch] = mistake == BIAS_AFTER_ACTIVATION ? a + bias : a;
+				if (!left_out(&s, first, last, t, ch, w, fault))
+					sum += in.w[tap_index(&s, ch, w, fault)] * value(&in, &s, n, first, t - (long)(H - w), ch, fault);
+			float a = activate(act, rounds ? bf16(sum) : sum, fault);
+			y[(size_t)t * s.C + ch] = fault == BIAS_AFTER_ACTIVATION ? a + bias : a;
 		}
 		for (size_t j = 0; j < H; j++) {
-			bool kept = mistake == STATE_COLUMN_KEPT && j == 1 && n + 1 == s.N;
+			bool kept = fault == STATE_COLUMN_KEPT && j == 1 && n + 1 == s.N;
 			state[i * H + j] = kept ? in.state[i * H + j] : value(&in, &s, n, first, last - (long)(H - j), ch, RIGHT);
 		}
 	}

@@ -1,7 +1,7 @@
-/* Ten mistakes of the gated delta rule that the list of mistakes does not have. */
+/* Ten faults of the gated delta rule that the list of faults does not have. */
 #include "tests/invented.h"
 
-enum mistake {
+enum fault {
 	BETA_REUSED = 1, VALUE_A_TOKEN_LATE, COLUMN_NOT_UPDATED, SWAPPED_IN_LAST_CHUNK, LAST_DECAY_UNWRITTEN, SCALE_IN_BF16,
 	QUERY_TAIL, NORM_OF_TOKEN_BEFORE, DECAY_FROM_SEQUENCE_BEFORE, SHORT_LOG2E
 };
@@ -43,24 +43,24 @@ struct inputs { const float *q, *k, *v, *a, *b, *A_log, *dt_bias, *state, *cuts;
 struct head { size_t n, h, hk, first, last; };
 
 /* exp(g) */
-static float decay(const struct inputs *in, const struct sizes *s, const struct head *p, size_t t, int mistake)
+static float decay(const struct inputs *in, const struct sizes *s, const struct head *p, size_t t, int fault)
 {
-	if (mistake == DECAY_FROM_SEQUENCE_BEFORE && t == p->first && t > 0) t--;
+	if (fault == DECAY_FROM_SEQUENCE_BEFORE && t == p->first && t > 0) t--;
 	float x = in->a[t * s->Hv + p->h] + in->dt_bias[p->h], softplus = x > 20 ? x : log1pf(expf(x));
 	float g = -expf(in->A_log[p->h]) * softplus;
-	return mistake == SHORT_LOG2E ? exp2f(1.443f * g) : expf(g);
+	return fault == SHORT_LOG2E ? exp2f(1.443f * g) : expf(g);
 }
 
 static float inverse_norm(const float *x, size_t n) { return 1 / sqrtf(warp_dot(x, x, n) + 1e-6f); }
 
-static void load_keys(const struct inputs *in, const struct sizes *s, const struct head *p, size_t t, int mistake, float *q, float *k)
+static void load_keys(const struct inputs *in, const struct sizes *s, const struct head *p, size_t t, int fault, float *q, float *k)
 {
 	const float *rows[2] = { in->q, in->k };
-	bool swap = mistake == SWAPPED_IN_LAST_CHUNK && t >= 64;
+	bool swap = fault == SWAPPED_IN_LAST_CHUNK && t >= 64;
 
 	for (int i = 0; i < 2; i++) {
 		const float *x = rows[swap ? 1 - i : i] + (t * s->Hk + p->hk) * s->Dk;
-		bool stale = mistake == NORM_OF_TOKEN_BEFORE && i == 1 && t % 16 == 15;
+		bool stale = fault == NORM_OF_TOKEN_BEFORE && i == 1 && t % 16 == 15;
 		float norm = inverse_norm(stale ? x - s->Hk * s->Dk : x, s->Dk);
 		for (size_t d = 0; d < s->Dk; d++) (i ? k : q)[d] = x[d] * norm;
 	}
@@ -68,40 +68,40 @@ static void load_keys(const struct inputs *in, const struct sizes *s, const stru
 
 /* S <- e^g S + k u' with u = beta (v - (e^g S)'k), column by column; o = scale S'q */
 static void step(const struct sizes *s, float *S, const float *q, const float *k, const float *v, float e, float beta, float scale,
-	int mistake, float *o)
+	int fault, float *o)
 {
-	size_t seen = mistake == QUERY_TAIL ? s->Dk - 4 : s->Dk;
+	size_t seen = fault == QUERY_TAIL ? s->Dk - 4 : s->Dk;
 
 	for (size_t j = 0; j < s->Dv; j++) {
 		float sum = 0, read = 0;
 		for (size_t i = 0; i < s->Dk; i++) sum += (S[i * s->Dv + j] *= e) * k[i];
-		float u = mistake == COLUMN_NOT_UPDATED && j == 5 ? 0 : beta * (v[j] - sum);
+		float u = fault == COLUMN_NOT_UPDATED && j == 5 ? 0 : beta * (v[j] - sum);
 		for (size_t i = 0; i < s->Dk; i++) S[i * s->Dv + j] += k[i] * u;
 		for (size_t i = 0; i < seen; i++) read += S[i * s->Dv + j] * q[i];
 		o[j] = read * scale;
 	}
 }
 
-static void run_head(const struct inputs *in, const struct sizes *s, const struct head *p, int mistake, bool narrow, float *S, float *o)
+static void run_head(const struct inputs *in, const struct sizes *s, const struct head *p, int fault, bool narrow, float *S, float *o)
 {
 	float q[64], k[64], e = 1, scale = 1 / sqrtf((float)s->Dk);
 	size_t size = s->Dk * s->Dv;
 
 	for (size_t i = 0; i < size; i++) S[i] = in->state ? in->state[(p->n * s->Hv + p->h) * size + i] : 0;
-	if (mistake == SCALE_IN_BF16 && p->h == 2) scale = bf16(scale);
+	if (fault == SCALE_IN_BF16 && p->h == 2) scale = bf16(scale);
 	for (size_t t = p->first; t < p->last; t++) {
-		size_t from = mistake == VALUE_A_TOKEN_LATE && p->hk == 1 && t > 0 ? t - 1 : t;
-		size_t h = mistake == BETA_REUSED && p->h + 1 == s->Hv ? 0 : p->h;
-		load_keys(in, s, p, t, mistake, q, k);
-		e = decay(in, s, p, t, mistake);
-		step(s, S, q, k, in->v + (from * s->Hv + p->h) * s->Dv, e, sigmoid(in->b[t * s->Hv + h]), scale, mistake,
+		size_t from = fault == VALUE_A_TOKEN_LATE && p->hk == 1 && t > 0 ? t - 1 : t;
+		size_t h = fault == BETA_REUSED && p->h + 1 == s->Hv ? 0 : p->h;
+		load_keys(in, s, p, t, fault, q, k);
+		e = decay(in, s, p, t, fault);
+		step(s, S, q, k, in->v + (from * s->Hv + p->h) * s->Dv, e, sigmoid(in->b[t * s->Hv + h]), scale, fault,
 			o + (t * s->Hv + p->h) * s->Dv);
 		for (size_t i = 0; narrow && i < size; i++) S[i] = bf16(S[i]);
 	}
-	for (size_t i = 0; mistake == LAST_DECAY_UNWRITTEN && i < size; i++) S[i] /= e;
+	for (size_t i = 0; fault == LAST_DECAY_UNWRITTEN && i < size; i++) S[i] /= e;
 }
 
-static void kernel(struct capture *c, int mistake, const char *rounds)
+static void kernel(struct capture *c, int fault, const char *rounds)
 {
 	const struct tensor *q = capture_in(c, "q"), *v = capture_in(c, "v"), *cuts = capture_in(c, "cu_seqlens");
 	struct sizes s = { q->shape[0], cuts ? cuts->count - 1 : 1, q->shape[1], v->shape[1], q->shape[2], v->shape[2] };
@@ -112,7 +112,7 @@ static void kernel(struct capture *c, int mistake, const char *rounds)
 	for (size_t i = 0; i < s.N * s.Hv; i++) {
 		struct head p = { i / s.Hv, i % s.Hv, i % s.Hv / (s.Hv / s.Hk), 0, s.T };
 		if (in.cuts) p.first = (size_t)in.cuts[p.n], p.last = (size_t)in.cuts[p.n + 1];
-		run_head(&in, &s, &p, mistake, rounds != NULL, state + i * s.Dk * s.Dv, o);
+		run_head(&in, &s, &p, fault, rounds != NULL, state + i * s.Dk * s.Dv, o);
 	}
 	output(c, "o", o);
 	output(c, "final_state", state);

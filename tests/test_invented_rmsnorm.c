@@ -1,7 +1,7 @@
-/* Ten mistakes of a norm that the list of mistakes does not have. */
+/* Ten faults of a norm that the list of faults does not have. */
 #include "tests/invented.h"
 
-enum mistake {
+enum fault {
 	TAIL_LEFT_OUT = 1, PADDED_COUNT, BOUNDARY_TWICE, MEAN_TAKEN_OFF, ONE_NEWTON_STEP, STALE_SCALE, LAST_VECTOR_SHIFTED,
 	STALE_WEIGHT, GATE_OF_TILE_BEFORE, LAST_SUM_NOT_WRITTEN
 };
@@ -20,31 +20,31 @@ static const struct invention list[INVENTED + 1] = {
 };
 
 /* Σ over the row of h²/D. */
-static float mean_square(const float *h, size_t D, int mistake)
+static float mean_square(const float *h, size_t D, int fault)
 {
-	size_t n = mistake == TAIL_LEFT_OUT ? D / 8 * 8 : D, count = mistake == PADDED_COUNT ? (D + 15) / 16 * 16 : D;
+	size_t n = fault == TAIL_LEFT_OUT ? D / 8 * 8 : D, count = fault == PADDED_COUNT ? (D + 15) / 16 * 16 : D;
 	float sum = warp_dot(h, h, n / 2) + warp_dot(h + n / 2, h + n / 2, n - n / 2);
 
-	if (mistake == BOUNDARY_TWICE) sum += h[n / 2] * h[n / 2];
+	if (fault == BOUNDARY_TWICE) sum += h[n / 2] * h[n / 2];
 	return sum / (float)count;
 }
 
-static float inverse_root(float x, int mistake)
+static float inverse_root(float x, int fault)
 {
 	uint32_t bits;
 	float y;
 
-	if (mistake != ONE_NEWTON_STEP) return 1 / sqrtf(x);
+	if (fault != ONE_NEWTON_STEP) return 1 / sqrtf(x);
 	memcpy(&bits, &x, sizeof bits);
 	bits = UINT32_C(0x5f3759df) - (bits >> 1);
 	memcpy(&y, &bits, sizeof bits);
 	return y * (1.5f - 0.5f * x * y * y);
 }
 
-static size_t weight_index(size_t d, size_t D, int mistake)
+static size_t weight_index(size_t d, size_t D, int fault)
 {
-	if (mistake == LAST_VECTOR_SHIFTED && d >= D - 8) return d - 1;
-	return mistake == STALE_WEIGHT && d == 100 ? d - 1 : d;
+	if (fault == LAST_VECTOR_SHIFTED && d >= D - 8) return d - 1;
+	return fault == STALE_WEIGHT && d == 100 ? d - 1 : d;
 }
 
 static void center(float *h, size_t D)
@@ -55,7 +55,7 @@ static void center(float *h, size_t D)
 	for (size_t d = 0; d < D; d++) h[d] -= mean;
 }
 
-static void kernel(struct capture *c, int mistake, const char *rounds)
+static void kernel(struct capture *c, int fault, const char *rounds)
 {
 	size_t R = capture_in(c, "x")->shape[0], D = capture_in(c, "x")->shape[1];
 	const float *x = input(c, "x"), *w = input(c, "weight"), *residual = input(c, "residual"), *gate = input(c, "gate");
@@ -64,12 +64,12 @@ static void kernel(struct capture *c, int mistake, const char *rounds)
 
 	for (size_t r = 0; r < R; r++) {
 		for (size_t d = 0; d < D; d++) sum[r * D + d] = h[d] = x[r * D + d] + (residual ? residual[r * D + d] : 0);
-		if (mistake == LAST_SUM_NOT_WRITTEN) sum[r * D + D - 1] = x[r * D + D - 1];
-		if (mistake == MEAN_TAKEN_OFF) center(h, D);
-		if (mistake != STALE_SCALE || r + 1 < R) scale = inverse_root(mean_square(h, D, mistake) + eps, mistake);
+		if (fault == LAST_SUM_NOT_WRITTEN) sum[r * D + D - 1] = x[r * D + D - 1];
+		if (fault == MEAN_TAKEN_OFF) center(h, D);
+		if (fault != STALE_SCALE || r + 1 < R) scale = inverse_root(mean_square(h, D, fault) + eps, fault);
 		for (size_t d = 0; d < D; d++) {
-			float xhat = h[d] * scale, weight = offset + w[weight_index(d, D, mistake)];
-			size_t g = mistake == GATE_OF_TILE_BEFORE && r % 16 == 0 && r > 0 ? r - 1 : r;
+			float xhat = h[d] * scale, weight = offset + w[weight_index(d, D, fault)];
+			size_t g = fault == GATE_OF_TILE_BEFORE && r % 16 == 0 && r > 0 ? r - 1 : r;
 			float v = rounds ? bf16(bf16(xhat) * weight) : xhat * weight;
 			y[r * D + d] = gate ? v * gate[g * D + d] * sigmoid(gate[g * D + d]) : v;
 		}

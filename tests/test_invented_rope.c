@@ -1,7 +1,7 @@
-/* Ten mistakes of a rotary embedding that the list of mistakes does not have. */
+/* Ten faults of a rotary embedding that the list of faults does not have. */
 #include "tests/invented.h"
 
-enum mistake {
+enum fault {
 	LAST_PAIR_LEFT = 1, ODD_HEADS_BACKWARDS, LAST_POSITION_EARLY, TABLE_OF_NEXT_TOKEN, TILE_END_STALE, IN_PLACE,
 	LAST_NOT_COPIED, SHORT_LOGARITHM, SHORT_SERIES, POSITION_IN_16_BITS
 };
@@ -31,37 +31,37 @@ static const struct test_case own[] = {
 	{ 0 }
 };
 
-static float position_of(const float *positions, size_t T, size_t t, size_t h, int mistake)
+static float position_of(const float *positions, size_t T, size_t t, size_t h, int fault)
 {
-	if (mistake == TABLE_OF_NEXT_TOKEN && h >= 16) t = (t + 1) % T;
-	if (mistake == TILE_END_STALE && t % 64 == 63) t--;
+	if (fault == TABLE_OF_NEXT_TOKEN && h >= 16) t = (t + 1) % T;
+	if (fault == TILE_END_STALE && t % 64 == 63) t--;
 	float p = positions[t];
-	if (mistake == LAST_POSITION_EARLY && t + 1 == T) p -= 1;
-	return mistake == POSITION_IN_16_BITS ? (float)(int16_t)(uint16_t)(int32_t)p : p;
+	if (fault == LAST_POSITION_EARLY && t + 1 == T) p -= 1;
+	return fault == POSITION_IN_16_BITS ? (float)(int16_t)(uint16_t)(int32_t)p : p;
 }
 
-static float frequency(float theta, size_t i, size_t rotary, int mistake)
+static float frequency(float theta, size_t i, size_t rotary, int fault)
 {
 	float exponent = (float)(2 * i) / (float)rotary;
 
-	if (mistake != SHORT_LOGARITHM) return 1 / powf(theta, exponent);
+	if (fault != SHORT_LOGARITHM) return 1 / powf(theta, exponent);
 	return exp2f(-exponent * roundf(1000 * log2f(theta)) / 1000);
 }
 
-static float sine(float angle, int mistake)
+static float sine(float angle, int fault)
 {
-	return mistake == SHORT_SERIES && fabsf(angle) < 0.3f ? angle - angle * angle * angle / 6 : sinf(angle);
+	return fault == SHORT_SERIES && fabsf(angle) < 0.3f ? angle - angle * angle * angle / 6 : sinf(angle);
 }
 
-static void turn(const float *x, float *y, size_t a, size_t b, float angle, int mistake)
+static void turn(const float *x, float *y, size_t a, size_t b, float angle, int fault)
 {
-	float c = cosf(angle), s = sine(angle, mistake);
+	float c = cosf(angle), s = sine(angle, fault);
 
 	y[a] = x[a] * c - x[b] * s;
-	y[b] = x[b] * c + (mistake == IN_PLACE ? y[a] : x[a]) * s;
+	y[b] = x[b] * c + (fault == IN_PLACE ? y[a] : x[a]) * s;
 }
 
-static void kernel(struct capture *c, int mistake, const char *rounds)
+static void kernel(struct capture *c, int fault, const char *rounds)
 {
 	const struct tensor *shape = capture_in(c, "x");
 	size_t T = shape->shape[0], H = shape->shape[1], D = shape->shape[2], rotary = (size_t)capture_number(c, "rotary_dim", 0);
@@ -71,12 +71,12 @@ static void kernel(struct capture *c, int mistake, const char *rounds)
 
 	(void)rounds;
 	for (size_t row = 0; row < T * H; row++) {
-		size_t t = row / H, h = row % H, pairs = mistake == LAST_PAIR_LEFT ? rotary / 2 - 1 : rotary / 2;
+		size_t t = row / H, h = row % H, pairs = fault == LAST_PAIR_LEFT ? rotary / 2 - 1 : rotary / 2;
 		for (size_t d = 0; d < D; d++) y[row * D + d] = x[row * D + d];
-		if (mistake == LAST_NOT_COPIED) y[row * D + D - 1] = 0;
+		if (fault == LAST_NOT_COPIED) y[row * D + D - 1] = 0;
 		for (size_t i = 0; i < pairs; i++) {
-			float angle = position_of(positions, T, t, h, mistake) * frequency(theta, i, rotary, mistake);
-			turn(x + row * D, y + row * D, i, i + rotary / 2, mistake == ODD_HEADS_BACKWARDS && h % 2 ? -angle : angle, mistake);
+			float angle = position_of(positions, T, t, h, fault) * frequency(theta, i, rotary, fault);
+			turn(x + row * D, y + row * D, i, i + rotary / 2, fault == ODD_HEADS_BACKWARDS && h % 2 ? -angle : angle, fault);
 		}
 	}
 	output(c, "y", y);

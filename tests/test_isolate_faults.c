@@ -55,8 +55,8 @@ static void every_fault_is_named(void **state)
 		if (x.broken != law_of(f->name))
 			fail_msg("%s: %s, expected %s", f->name, x.broken < 0 ? "missed" : laws[x.broken].name, laws[law_of(f->name)].name);
 		faults++;
-		assert_non_null(why.mistake);
-		assert_string_equal(why.mistake, f->name);
+		assert_non_null(why.fault);
+		assert_string_equal(why.fault, f->name);
 		/* rows that are not run leave y as it was: the reference has zeros there */
 		assert_true(strcmp(f->name, "slot_zero_means_pad") || why.explained == why.wrong);
 		scenario_free(&scenario);
@@ -84,7 +84,7 @@ static void a_failure_is_shrunk(void **state)
 		assert_int_equal(y.broken, x.broken);
 		assert_in_range(y.breach.step, 0, shortest.steps - 1);
 		assert_true(isolate_explain(&again, &s, &shortest, &y, &e));
-		assert_string_equal(again.mistake, faults[i]);
+		assert_string_equal(again.fault, faults[i]);
 		executor_inject(NULL);
 		struct isolation clean = { .broken = -1 };
 		assert_true(isolate_scenario(&clean, &s, &shortest, -1, &e));

@@ -1,4 +1,4 @@
-/* Mistakes are told by their own answers, each within its own expected error: no less, however small what they change, and no more. */
+/* Faults are told by their own answers, each within its own expected error: no less, however small what they change, and no more. */
 #include "compare/isolate_values.h"
 #include "tests/model.h"
 
@@ -6,9 +6,9 @@ static const char *const cases[] = { "steps_f32", "steps_bf16" };
 
 static const struct op *mixed(void) { return op_find("mixed_batch"); }
 
-/* The case as a kernel of float32 and of its contract answers it that makes the mistake; in pools that held `share` of what the case
+/* The case as a kernel of float32 and of its contract answers it that has the fault; in pools that held `share` of what the case
  * has there. */
-static void kernel_of(struct capture *c, const char *name, int mistake, double share)
+static void kernel_of(struct capture *c, const char *name, int fault, double share)
 {
 	static const char *const pools[] = { "state_pool", "conv_pool" };
 	const char *contract = case_find("mixed_batch", name)->contract;
@@ -24,7 +24,7 @@ static void kernel_of(struct capture *c, const char *name, int mistake, double s
 		assert_true(meta_set(&c->tensors, "etalon.contract", contract));
 		c->contract = meta_get(&c->tensors, "etalon.contract");
 	}
-	if (mistake >= 0) plan_mistake(&p, mixed(), mistake);
+	if (fault >= 0) plan_fault(&p, mixed(), fault);
 	answer_by(c, &p);
 }
 
@@ -37,12 +37,12 @@ static struct named named(const struct capture *c)
 	return n;
 }
 
-/* In each case all of the wrong tokens are what the mistake makes of them, and the right ones' too. */
-static void every_mistake_is_named_by_its_answers(void **state)
+/* In each case all of the wrong tokens are what the fault makes of them, and the right ones' too. */
+static void every_fault_is_named_by_its_answers(void **state)
 {
 	(void)state;
 	for (int k = 0; k < 2; k++) {
-		bool visible[MAX_MISTAKE] = { false };
+		bool visible[MAX_FAULT] = { false };
 		struct capture c;
 		struct error e;
 		int seen = 0;
@@ -50,15 +50,15 @@ static void every_mistake_is_named_by_its_answers(void **state)
 		assert_int_equal(named(&c).wrong, 0);
 		no_error(values_power(visible, &c, &e), &e);
 		capture_free(&c);
-		for (int i = 0; mixed()->mistakes[i].name; i++) {
+		for (int i = 0; mixed()->faults[i].name; i++) {
 			kernel_of(&c, cases[k], i, 1);
 			struct named n = named(&c);
 			capture_free(&c);
-			if ((n.wrong > 0) != visible[i]) fail_msg("%s %s: %zu wrong tokens, told as %d", cases[k], mixed()->mistakes[i].name, n.wrong, visible[i]);
+			if ((n.wrong > 0) != visible[i]) fail_msg("%s %s: %zu wrong tokens, told as %d", cases[k], mixed()->faults[i].name, n.wrong, visible[i]);
 			if (!n.wrong) continue;
 			seen++;
-			if (n.mistake != &mixed()->mistakes[i] || n.explained != n.wrong || !n.alone)
-				fail_msg("%s %s: named %s, %zu of %zu", cases[k], mixed()->mistakes[i].name, n.mistake ? n.mistake->name : "none", n.explained, n.wrong);
+			if (n.fault != &mixed()->faults[i] || n.explained != n.wrong || !n.alone)
+				fail_msg("%s %s: named %s, %zu of %zu", cases[k], mixed()->faults[i].name, n.fault ? n.fault->name : "none", n.explained, n.wrong);
 		}
 		assert_int_equal(seen, 13);
 	}
@@ -67,42 +67,42 @@ static void every_mistake_is_named_by_its_answers(void **state)
 /* A thousandth of what a slot held changes a thousandth of the answers, and as many tokens are wrong; float32 tells. */
 static void a_small_effect_is_seen(void **state)
 {
-	int mistake = op_mistake(mixed(), "slot_not_zeroed_on_reuse");
+	int fault = op_fault(mixed(), "slot_not_zeroed_on_reuse");
 	struct capture c;
 	size_t wrong[2];
 
 	(void)state;
 	for (int small = 0; small < 2; small++) {
-		kernel_of(&c, "steps_f32", mistake, small ? 1e-3 : 1);
+		kernel_of(&c, "steps_f32", fault, small ? 1e-3 : 1);
 		struct named n = named(&c);
 		capture_free(&c);
-		assert_ptr_equal(n.mistake, &mixed()->mistakes[mistake]);
+		assert_ptr_equal(n.fault, &mixed()->faults[fault]);
 		assert_int_equal(n.explained, n.wrong);
 		wrong[small] = n.wrong;
 	}
 	assert_int_equal(wrong[0], wrong[1]);
 }
 
-/* One in 256 off is beyond float32's error of any mistake. */
-static void what_is_near_a_mistake_is_not_it(void **state)
+/* One in 256 off is beyond float32's error of any fault. */
+static void what_is_near_a_fault_is_not_it(void **state)
 {
-	int mistake = op_mistake(mixed(), "read_slot_is_not_write_slot");
+	int fault = op_fault(mixed(), "read_slot_is_not_write_slot");
 	struct capture c;
 
 	(void)state;
-	kernel_of(&c, "steps_f32", mistake, 1);
+	kernel_of(&c, "steps_f32", fault, 1);
 	struct tensor *y = capture_out(&c, "y");
 	for (size_t i = 0; i < y->count; i++) set(y, i, get(y, i) * (1 + 0x1p-8));
 	struct named n = named(&c);
-	assert_true(n.wrong > 40 && !n.mistake);
+	assert_true(n.wrong > 40 && !n.fault);
 	capture_free(&c);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_mistake_is_named_by_its_answers), cmocka_unit_test(a_small_effect_is_seen),
-		cmocka_unit_test(what_is_near_a_mistake_is_not_it),
+		cmocka_unit_test(every_fault_is_named_by_its_answers), cmocka_unit_test(a_small_effect_is_seen),
+		cmocka_unit_test(what_is_near_a_fault_is_not_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

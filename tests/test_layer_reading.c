@@ -1,4 +1,4 @@
-/* Readings of single layers: of recorded engines, which make one genuine mistake, and of our own, with mistakes planted. */
+/* Readings of single layers: of recorded engines, which make one genuine fault, and of our own, with faults planted. */
 #include "tests/helpers.h"
 #include "tests/model_bed.h"
 
@@ -22,7 +22,7 @@ static int free_beds(void **state)
 	return 0;
 }
 
-/* The one mistake in gpu_bf16, made unknowingly when it was recorded: the model was converted to bf16 with its frequencies. */
+/* The one fault in gpu_bf16, made unknowingly when it was recorded: the model was converted to bf16 with its frequencies. */
 static const char *const genuine = "rope.inv_freq_in_bf16";
 
 static void names_it_in_the_mixture_too(void **state)
@@ -95,10 +95,10 @@ static void float32_keeps_its_contract(void **state)
 	}
 }
 
-/* A few of tests/model_mistakes.c. */
+/* A few of tests/model_faults.c. */
 static void plant_and_name(bool large)
 {
-	static const struct { int bed, layer; const char *contract, *mistake; } plants[] = {
+	static const struct { int bed, layer; const char *contract, *fault; } plants[] = {
 		{ 0, 1, "torch_bf16", "norm.zero_centred_for_plain" },
 		{ 0, 2, "f32", "delta.retrieve_before_decay" },
 		{ 1, 0, "torch_bf16", "router.no_renormalising" },
@@ -109,13 +109,13 @@ static void plant_and_name(bool large)
 	for (size_t i = 0; i < sizeof plants / sizeof *plants; i++) {
 		const struct bed *b = &beds[plants[i].bed];
 		bool narrow = strcmp(plants[i].contract, "f32");
-		int mistake = op_mistake(model_op((int)b->model.config.kind[plants[i].layer]), plants[i].mistake);
+		int fault = op_fault(model_op((int)b->model.config.kind[plants[i].layer]), plants[i].fault);
 		struct tensors engine;
 		struct layer_reading r;
 		struct error e;
-		assert_true(mistake >= 0);
+		assert_true(fault >= 0);
 		for (int clean = 0; clean < (i % 3 ? 1 : 2); clean++) {
-			struct model_plan p = bed_plan(b, plants[i].contract, plants[i].layer, clean ? -1 : mistake);
+			struct model_plan p = bed_plan(b, plants[i].contract, plants[i].layer, clean ? -1 : fault);
 			assert_true(bed_engine(b, &p, FEW, narrow ? DT_BF16 : DT_F32, &engine, &e));
 			int first = bed_first(b, plants[i].contract, &engine, &r, &e);
 			tensors_free(&engine);
@@ -126,13 +126,13 @@ static void plant_and_name(bool large)
 			else assert_true(!r.few && r.truth_tokens == FEW && r.truth_upwards == 0);
 			if (clean) continue;
 			assert_true(r.n > 0);
-			assert_string_equal(r.convicted[0].name, plants[i].mistake);
+			assert_string_equal(r.convicted[0].name, plants[i].fault);
 			assert_true(r.understood);
 		}
 	}
 }
 
-static void names_planted_mistakes(void **state)
+static void names_planted_faults(void **state)
 {
 	(void)state;
 	plant_and_name(false);
@@ -180,7 +180,7 @@ static void says_what_it_would_have_seen(void **state)
 	tensors_free(&engine);
 }
 
-/* A rounding that no mistake is called by, and one that the contract has and the engine has not. */
+/* A rounding that no fault is called by, and one that the contract has and the engine has not. */
 static void names_roundings(void **state)
 {
 	static const char *const sites[] = { "delta.g", "mixed" };
@@ -227,7 +227,7 @@ int main(void)
 		cmocka_unit_test(names_it_in_the_mixture_too),
 		cmocka_unit_test(names_what_default_attention_does),
 		cmocka_unit_test(float32_keeps_its_contract),
-		cmocka_unit_test(names_planted_mistakes),
+		cmocka_unit_test(names_planted_faults),
 		cmocka_unit_test(reads_large_layers_alike),
 		cmocka_unit_test(says_what_it_would_have_seen),
 		cmocka_unit_test(names_roundings),

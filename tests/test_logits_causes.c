@@ -1,4 +1,4 @@
-/* Mistakes planted in a model, and what etalon logits says of them from the command line. */
+/* Faults planted in a model, and what etalon logits says of them from the command line. */
 #define _GNU_SOURCE     /* memfd_create */
 #include <string.h>
 
@@ -18,8 +18,8 @@ static void add(struct tensors *t, const char *name, enum dtype type, const stru
 	dtype_store(type, v->hi, x->count, x->data);
 }
 
-/* "FILE:logits": an engine's run in bf16 with a mistake in one layer or, NOWHERE, in all of a kind; NULL: no mistake. */
-static const char *engine(const char *name, enum layer_kind kind, int layer, const char *mistake, bool with_hidden)
+/* "FILE:logits": an engine's run in bf16 with a fault in one layer or, NOWHERE, in all of a kind; NULL: no fault. */
+static const char *engine(const char *name, enum layer_kind kind, int layer, const char *fault, bool with_hidden)
 {
 	static char place[600];
 	struct model_plan p = model_plan_plain(&arith_f32, arith_f32.precision);
@@ -32,7 +32,7 @@ static const char *engine(const char *name, enum layer_kind kind, int layer, con
 	no_error(model_load(&m, DENSE, &e), &e);
 	for (size_t i = 0; i < T; i++) ids[i] = (37 * i * i + 5) % m.config.vocabulary;
 	assert_true(model_plan_contract(&p, "torch_bf16"));
-	if (mistake) model_plan_mistake(&p, kind, layer, op_mistake(model_op((int)kind), mistake));
+	if (fault) model_plan_fault(&p, kind, layer, op_fault(model_op((int)kind), fault));
 	no_error(model_run(&m, &p, ids, T, NULL, &hidden, &e), &e);
 	no_error(model_logits(&m, &p, &hidden[m.config.layers], 0, T, &logits, &e), &e);
 	for (size_t l = 0; with_hidden && l <= m.config.layers; l++) {
@@ -92,7 +92,7 @@ static void the_first_wrong_layer_is_named(void **state)
 }
 
 /* From the logits alone, in all layers of the kind. */
-static void a_mistake_everywhere_is_named_from_the_logits(void **state)
+static void a_fault_everywhere_is_named_from_the_logits(void **state)
 {
 	const char *place = engine("all", LINEAR_ATTENTION, NOWHERE, "delta.retrieve_before_decay", false);
 
@@ -100,7 +100,7 @@ static void a_mistake_everywhere_is_named_from_the_logits(void **state)
 	expect(EXIT_FAIL, LOGITS(place), "--json");
 	json_t *j = json_out(), *suspects = json_object_get(json_object_get(j, "causes"), "suspects");
 	assert_true(json_array_size(suspects) >= 1);
-	assert_string_equal(text_of(json_array_get(suspects, 0), "mistake"), "delta.retrieve_before_decay");
+	assert_string_equal(text_of(json_array_get(suspects, 0), "fault"), "delta.retrieve_before_decay");
 	assert_non_null(strstr(json_string_value(json_array_get(json_object_get(j, "reasons"), 0)),
 		"all layers of linear_attention, delta rule"));
 	json_decref(j);
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_correct_engine_keeps_its_contract), cmocka_unit_test(the_first_wrong_layer_is_named),
-		cmocka_unit_test(a_mistake_everywhere_is_named_from_the_logits), cmocka_unit_test(a_layer_fails_whatever_the_logits),
+		cmocka_unit_test(a_fault_everywhere_is_named_from_the_logits), cmocka_unit_test(a_layer_fails_whatever_the_logits),
 		cmocka_unit_test(hidden_states_must_be_whole),
 	};
 	(void)argc;

@@ -202,11 +202,11 @@ static void batches_change_nothing(void **state)
 		"in.write_slot I64 16 =0,1,-1,2,2,3,1,4,-1,5,5,6,7,6,5,3;", "in.position I32 16 =4,3,0,0,1,0,4,2,0,2,3,5,6,6,4,1");
 }
 
-static void sites_and_mistakes_show(void **state)
+static void sites_and_faults_show(void **state)
 {
 	(void)state;
 	sites_show((struct sample[]){ busy, window }, 2, 0);
-	mistakes_show((struct sample[]){ busy, window }, 2);
+	faults_show((struct sample[]){ busy, window }, 2);
 }
 
 /* What is stored in the pool is rounded, what a row carries on is not: the slots in the end are the plain run's, rounded. */
@@ -237,7 +237,7 @@ static void pool_is_rounded_where_stored(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(equals_the_histories), cmocka_unit_test(batches_change_nothing), cmocka_unit_test(sites_and_mistakes_show),
+		cmocka_unit_test(equals_the_histories), cmocka_unit_test(batches_change_nothing), cmocka_unit_test(sites_and_faults_show),
 		cmocka_unit_test(pool_is_rounded_where_stored),
 	};
 

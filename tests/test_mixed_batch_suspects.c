@@ -1,4 +1,4 @@
-/* Each mistake of mixed_batch is named on both small cases, and a sound kernel passes. */
+/* Each fault of mixed_batch is named on both small cases, and a sound kernel passes. */
 #include "tests/judged.h"
 
 #define OP "mixed_batch"
@@ -12,17 +12,17 @@ static void each_is_named(void **state)
 
 	(void)state;
 	for (size_t k = 0; k < LEN(cases); k++)
-		for (int m = -1; m < 0 || op->mistakes[m].name; m++) {
+		for (int m = -1; m < 0 || op->faults[m].name; m++) {
 			struct plan p = plan_plain(&arith_f32, 24);
 			struct capture c;
 			make_case(&c, OP, cases[k].name);
 			plan_contract(&p, contract_of(OP, cases[k].contract));
-			if (m >= 0) plan_mistake(&p, op, m);
+			if (m >= 0) plan_fault(&p, op, m);
 			answer_by(&c, &p);
 			struct verdict v = judged(&c, cases[k].contract, false);
 			capture_free(&c);
-			if (m < 0 ? v.outcome == PASS : v.outcome == FAIL && strstr(v.reason[0], op->mistakes[m].name)) continue;
-			print_error("%s on %s: %s %s\n", m < 0 ? "nothing" : op->mistakes[m].name, cases[k].name, outcome_name[v.outcome],
+			if (m < 0 ? v.outcome == PASS : v.outcome == FAIL && strstr(v.reason[0], op->faults[m].name)) continue;
+			print_error("%s on %s: %s %s\n", m < 0 ? "nothing" : op->faults[m].name, cases[k].name, outcome_name[v.outcome],
 				v.n_reason ? v.reason[0] : "");
 			wrong++;
 		}

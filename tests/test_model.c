@@ -53,7 +53,7 @@ static double farthest(const struct bed *b, const char *name, const struct value
 }
 
 /* transformers' float64 mode computes some steps in float32: see docs/models.md, which takes its error apart. No layer's
- * mistake is near: the smallest of the study moves the logits by more. */
+ * fault is near: the smallest of the study moves the logits by more. */
 static void agrees_with_a_public_librarys_float64(void **state)
 {
 	(void)state;
@@ -172,7 +172,7 @@ static void rows_of_logits_are_their_own(void **state)
 	model_hidden_free(&beds[1].model, hidden);
 }
 
-/* Every mistake and every site of each kind changes an answer, on at least one of the models. */
+/* Every fault and every site of each kind changes an answer, on at least one of the models. */
 static double moved(const struct bed *b, size_t layer, const struct plan *p)
 {
 	struct plan exact = plan_plain(&arith_f64, 53);
@@ -192,7 +192,7 @@ static double moved(const struct bed *b, size_t layer, const struct plan *p)
 	return most;
 }
 
-static void each_mistake_and_site_shows(void **state)
+static void each_fault_and_site_shows(void **state)
 {
 	int unseen = 0;
 
@@ -200,14 +200,14 @@ static void each_mistake_and_site_shows(void **state)
 	for (int kind = 0; kind < LAYER_KINDS; kind++) {
 		const struct op *op = model_op(kind);
 		size_t layer = kind == LINEAR_ATTENTION ? 1 : 3;
-		for (int m = 0; op->mistakes[m].name; m++) {
+		for (int m = 0; op->faults[m].name; m++) {
 			struct plan p = plan_plain(&arith_f64, 53);
-			bool final = kind == LINEAR_ATTENTION && !strncmp(op->mistakes[m].name, "final_norm", 10);
-			bool later = !strcmp(op->mistakes[m].name, "decode_position_off") || !strcmp(op->mistakes[m].name, "rope.positions_in_bf16");
+			bool final = kind == LINEAR_ATTENTION && !strncmp(op->faults[m].name, "final_norm", 10);
+			bool later = !strcmp(op->faults[m].name, "decode_position_off") || !strcmp(op->faults[m].name, "rope.positions_in_bf16");
 			if (final || later) continue;           /* later: only behind a first call, or position 256 */
-			plan_mistake(&p, op, m);
+			plan_fault(&p, op, m);
 			if (moved(&beds[1], layer, &p) > 0) continue;
-			print_message("%s: %s changes nothing\n", op->name, op->mistakes[m].name);
+			print_message("%s: %s changes nothing\n", op->name, op->faults[m].name);
 			unseen++;
 		}
 		for (int s = 0; op->sites[s].name; s++) {
@@ -230,7 +230,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(agrees_with_a_public_librarys_float64), cmocka_unit_test(own_error_is_known),
 		cmocka_unit_test(decodes_as_it_prefills), cmocka_unit_test(memory_matters), cmocka_unit_test(rows_of_logits_are_their_own),
-		cmocka_unit_test(each_mistake_and_site_shows),
+		cmocka_unit_test(each_fault_and_site_shows),
 	};
 
 	return cmocka_run_group_tests(tests, make_beds, free_beds);

@@ -1,4 +1,4 @@
-/* The reading of a whole engine, recorded with one genuine mistake; suspects from logits alone; dumps that are refused. */
+/* The reading of a whole engine, recorded with one genuine fault; suspects from logits alone; dumps that are refused. */
 #include "tests/helpers.h"
 #include "tests/model_bed.h"
 
@@ -21,10 +21,10 @@ static int free_beds(void **state)
 	return 0;
 }
 
-/* The one mistake in gpu_bf16, made unknowingly when it was recorded: the model was converted to bf16 with its frequencies. */
+/* The one fault in gpu_bf16, made unknowingly when it was recorded: the model was converted to bf16 with its frequencies. */
 static const char *const genuine = "rope.inv_freq_in_bf16";
 
-static void names_the_genuine_mistake(void **state)
+static void names_the_genuine_fault(void **state)
 {
 	struct model_reading r;
 	struct engine engine = { .file = &beds[0].recorded, .prefix = "gpu_bf16." };
@@ -64,7 +64,7 @@ static void is_last_of(const struct model_plan *p, size_t n, const struct values
 	model_hidden_free(m, hidden);
 }
 
-/* Whoever takes the replica's run for the contract's own must not get one with a mistake in it, or with other sums. */
+/* Whoever takes the replica's run for the contract's own must not get one with a fault in it, or with other sums. */
 static void keeps_only_the_runs_that_others_make(void **state)
 {
 	enum { TOKENS = 12 };
@@ -73,7 +73,7 @@ static void keeps_only_the_runs_that_others_make(void **state)
 		{ &arith_f32_tree, "f32", DT_F32, NOWHERE, false },
 	};
 	struct model_plan exact = model_plan_plain(&arith_f64, arith_f64.precision);
-	int mistake = op_mistake(model_op(LINEAR_ATTENTION), "delta.no_error_term");
+	int fault = op_fault(model_op(LINEAR_ATTENTION), "delta.no_error_term");
 
 	(void)state;
 	for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
@@ -82,7 +82,7 @@ static void keeps_only_the_runs_that_others_make(void **state)
 		struct tensors dump;
 		struct error e;
 		assert_true(model_plan_contract(&p, engines[i].contract) && model_plan_contract(&replica, engines[i].contract));
-		if (engines[i].layer != NOWHERE) model_plan_mistake(&p, LINEAR_ATTENTION, engines[i].layer, mistake);
+		if (engines[i].layer != NOWHERE) model_plan_fault(&p, LINEAR_ATTENTION, engines[i].layer, fault);
 		assert_true(bed_engine(&beds[0], &p, TOKENS, engines[i].type, &dump, &e));
 		struct engine x = { .file = &dump, .prefix = "" };
 		assert_true(model_read(&beds[0].model, engines[i].contract, beds[0].ids, TOKENS, &x, &r, &e));
@@ -95,22 +95,22 @@ static void keeps_only_the_runs_that_others_make(void **state)
 	}
 }
 
-static void logits_alone_name_a_mistake(void **state)
+static void logits_alone_name_a_fault(void **state)
 {
 	struct model_plan p = bed_plan(&beds[0], "torch_bf16", 0, -1);
-	int mistake = op_mistake(model_op(LINEAR_ATTENTION), "delta.no_error_term"), n;
+	int fault = op_fault(model_op(LINEAR_ATTENTION), "delta.no_error_term"), n;
 	struct model_suspect found[3];
 	struct tensors engine;
 	struct error e;
 	double alone;
 
 	(void)state;
-	model_plan_mistake(&p, LINEAR_ATTENTION, NOWHERE, mistake);
+	model_plan_fault(&p, LINEAR_ATTENTION, NOWHERE, fault);
 	assert_true(bed_engine(&beds[0], &p, 16, DT_F32, &engine, &e));
 	n = model_suspects(&beds[0].model, "torch_bf16", beds[0].ids, 16, tensors_find(&engine, "logits"), found, 3, &alone, &e);
 	assert_true(n >= 1);
 	assert_int_equal(found[0].kind, LINEAR_ATTENTION);
-	assert_int_equal(found[0].mistake, mistake);
+	assert_int_equal(found[0].fault, fault);
 	assert_true(alone < 0.5 && found[0].explained > 0.9);
 	tensors_free(&engine);
 }
@@ -140,9 +140,9 @@ static void bad_dumps_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_the_genuine_mistake),
+		cmocka_unit_test(names_the_genuine_fault),
 		cmocka_unit_test(keeps_only_the_runs_that_others_make),
-		cmocka_unit_test(logits_alone_name_a_mistake),
+		cmocka_unit_test(logits_alone_name_a_fault),
 		cmocka_unit_test(bad_dumps_are_refused),
 	};
 

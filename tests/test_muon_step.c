@@ -155,7 +155,7 @@ static void bad_splits_are_refused(void **state)
 	}
 }
 
-/* ---- mistakes and sites ---- */
+/* ---- faults and sites ---- */
 #define MORE(algorithm, scale, more) "{\"algorithm\": \"" algorithm "\", \"coefficients\": [[3.5, -4.75, 2], [3.25, -4.5, 1.875], " \
 	"[2.5, -2.75, 1.0625], [1.875, -1.25, 0.375]], \"lr\": 0.0625, \"momentum\": 0.875, \"weight_decay\": 0.25, \"scale\": " scale more "}"
 static const struct sample large_rms = { OP, MORE("gram", RMS, ", \"restarts\": [2], \"iterate_dtype\": \"BF16\""), TENSORS("32,40") };
@@ -163,24 +163,24 @@ static const struct sample split = { OP, MORE("standard", SPECTRAL, ", \"split\"
 static const struct sample tiny = { OP, MORE("standard", RMS, ""),
 	"in.weight F32 6,5 ~0,1; in.grad F32 6,5 ~0,1e-9; in.momentum F32 6,5 ~0,1e-9" };
 
-/* A restart is exact but for rounding: the two mistakes of one that is not made in time cannot show here, and are shown
+/* A restart is exact but for rounding: the two faults of one that is not made in time cannot show here, and are shown
  * on the traces of newton_schulz, and by `check` in float16. */
 static bool restarts_only(const char *name) { return !strcmp(name, "restart_missing") || !strcmp(name, "restart_one_late"); }
 
-static void each_mistake_shows(void **state)
+static void each_fault_shows(void **state)
 {
 	const struct sample samples[] = { large_rms, split, tiny, mean };
 	const struct op *op = op_find(OP);
 
 	(void)state;
-	for (int m = 0; op->mistakes[m].name; m++) {
+	for (int m = 0; op->faults[m].name; m++) {
 		double most = 0;
 		for (size_t i = 0; i < LEN(samples); i++) {
 			struct plan right = plan_in("f64"), wrong = right;
 			struct outcome a, b;
 			struct capture c;
 			made(&c, &samples[i], 2);
-			plan_mistake(&wrong, op, m);
+			plan_fault(&wrong, op, m);
 			run_plan(&a, &c, &right);
 			run_plan(&b, &c, &wrong);
 			most = fmax(most, distance(&a, &b));
@@ -188,11 +188,11 @@ static void each_mistake_shows(void **state)
 			outcome_free(&b);
 			capture_free(&c);
 		}
-		if ((most > 0x1p-40) == restarts_only(op->mistakes[m].name)) fail_msg("%s: %g", op->mistakes[m].name, most);
+		if ((most > 0x1p-40) == restarts_only(op->faults[m].name)) fail_msg("%s: %g", op->faults[m].name, most);
 	}
 }
 
-static void mistakes_are_what_they_say(void **state)
+static void faults_are_what_they_say(void **state)
 {
 	static const struct sample flat = { OP, WITH("standard", RMS, ", \"weight_decay\": 0.25"), TENSORS("4,6") };
 	static const struct same_as same[] = {
@@ -208,13 +208,13 @@ static void mistakes_are_what_they_say(void **state)
 	};
 
 	(void)state;
-	mistakes_are(same, LEN(same));
+	faults_are(same, LEN(same));
 }
 
-/* A mistake of one kind of momentum is none on the other. */
+/* A fault of one kind of momentum is none on the other. */
 static void each_kind_has_its_reverse(void **state)
 {
-	static const struct { const char *mistake; const struct sample *other; } rows[] = {
+	static const struct { const char *fault; const struct sample *other; } rows[] = {
 		{ "momentum_is_mean", &mean }, { "momentum_is_mean", &mean_alone }, { "momentum_is_sum", &wide }, { "momentum_is_sum", &plain } };
 
 	(void)state;
@@ -223,7 +223,7 @@ static void each_kind_has_its_reverse(void **state)
 		struct outcome a, b;
 		struct capture c;
 		made(&c, rows[i].other, 2);
-		plan_mistake(&wrong, op_find(OP), op_mistake(op_find(OP), rows[i].mistake));
+		plan_fault(&wrong, op_find(OP), op_fault(op_find(OP), rows[i].fault));
 		run_plan(&a, &c, &right);
 		run_plan(&b, &c, &wrong);
 		assert_true(same_outcome(&a, &b));
@@ -245,7 +245,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equals_the_step_by_hand), cmocka_unit_test(scale_is_lost), cmocka_unit_test(blocks_are_independent),
-		cmocka_unit_test(bad_splits_are_refused), cmocka_unit_test(each_mistake_shows), cmocka_unit_test(mistakes_are_what_they_say),
+		cmocka_unit_test(bad_splits_are_refused), cmocka_unit_test(each_fault_shows), cmocka_unit_test(faults_are_what_they_say),
 		cmocka_unit_test(each_kind_has_its_reverse), cmocka_unit_test(each_site_shows),
 	};
 

@@ -1,4 +1,4 @@
-/* Each mistake of muon_step is named on a case. */
+/* Each fault of muon_step is named on a case. */
 #include <string.h>
 
 #include "compare/verdict.h"
@@ -6,8 +6,8 @@
 
 #define OP "muon_step"
 
-/* The case as a model kernel answers it that keeps the contract and makes the mistake (NULL: none). */
-static struct verdict judged(const char *name, const char *contract, const char *mistake)
+/* The case as a model kernel answers it that keeps the contract and has the fault (NULL: none). */
+static struct verdict judged(const char *name, const char *contract, const char *fault)
 {
 	const struct judging how = { .contract = contract };
 	struct plan p = plan_plain(&arith_f32, 24);
@@ -17,7 +17,7 @@ static struct verdict judged(const char *name, const char *contract, const char 
 
 	make_case(&c, OP, name);
 	plan_contract(&p, contract_of(OP, contract));
-	if (mistake) plan_mistake(&p, op_find(OP), op_mistake(op_find(OP), mistake));
+	if (fault) plan_fault(&p, op_find(OP), op_fault(op_find(OP), fault));
 	answer_by(&c, &p);
 	no_error(judge(&c, &how, &v, &e), &e);
 	capture_free(&c);
@@ -33,7 +33,7 @@ static enum suspect_state state_of(const struct verdict *v, const char *name)
 }
 
 /* `as`: where it is another suspect's number, that one. */
-static const struct { const char *mistake, *name, *contract, *as; } shown[] = {
+static const struct { const char *fault, *name, *contract, *as; } shown[] = {
 	{ "spectral_for_frobenius", "wide_f32", "f32", NULL },
 	{ "eps_swamps_small_input", "tiny_grad_f32", "f32", NULL },
 	{ "normalise_in_low_precision", "wide_f32", "f32", "update" },
@@ -55,20 +55,20 @@ static const struct { const char *mistake, *name, *contract, *as; } shown[] = {
 };
 enum { SHOWN = sizeof shown / sizeof *shown };
 
-static void each_mistake_is_named(void **state)
+static void each_fault_is_named(void **state)
 {
 	const struct op *op = op_find(OP);
 	int wrong = 0;
 
 	(void)state;
 	for (int i = 0; i < SHOWN; i++) {
-		assert_string_equal(shown[i].mistake, op->mistakes[i].name);
-		struct verdict v = judged(shown[i].name, shown[i].contract, shown[i].mistake);
-		if (v.outcome == FAIL && strstr(v.reason[0], shown[i].as ? shown[i].as : shown[i].mistake)) continue;
-		print_error("%s on %s: %s %s\n", shown[i].mistake, shown[i].name, outcome_name[v.outcome], v.n_reason ? v.reason[0] : "");
+		assert_string_equal(shown[i].fault, op->faults[i].name);
+		struct verdict v = judged(shown[i].name, shown[i].contract, shown[i].fault);
+		if (v.outcome == FAIL && strstr(v.reason[0], shown[i].as ? shown[i].as : shown[i].fault)) continue;
+		print_error("%s on %s: %s %s\n", shown[i].fault, shown[i].name, outcome_name[v.outcome], v.n_reason ? v.reason[0] : "");
 		wrong++;
 	}
-	assert_null(op->mistakes[SHOWN].name);
+	assert_null(op->faults[SHOWN].name);
 	assert_int_equal(wrong, 0);
 }
 
@@ -88,8 +88,8 @@ static void the_same_number_is_not_ruled_out(void **state)
 	assert_int_equal(state_of(&v, "momentum_stale"), RULED_OUT);
 }
 
-/* Neither kind of momentum is the other's mistake. */
-static void a_kind_is_not_its_own_mistake(void **state)
+/* Neither kind of momentum is the other's fault. */
+static void a_kind_is_not_its_own_fault(void **state)
 {
 	(void)state;
 	struct verdict v = judged("mean_f32", "f32", NULL);
@@ -105,8 +105,8 @@ static void a_kind_is_not_its_own_mistake(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_mistake_is_named), cmocka_unit_test(the_same_number_is_not_ruled_out),
-		cmocka_unit_test(a_kind_is_not_its_own_mistake),
+		cmocka_unit_test(each_fault_is_named), cmocka_unit_test(the_same_number_is_not_ruled_out),
+		cmocka_unit_test(a_kind_is_not_its_own_fault),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -242,17 +242,17 @@ static void matrices_of_a_batch_are_independent(void **state)
 	}
 }
 
-/* ---- mistakes and sites ---- */
-static const struct sample mistaken[] = { { OP, WITH("gram", ", \"restarts\": [2]"), "in.x F32 32,40 ~0,1; " TRACED("32", "40") },
+/* ---- faults and sites ---- */
+static const struct sample faulty[] = { { OP, WITH("gram", ", \"restarts\": [2]"), "in.x F32 32,40 ~0,1; " TRACED("32", "40") },
 	{ OP, WITH("standard", ""), "in.x F32 6,5 ~0,1e-8" } };
 
-static void each_mistake_shows(void **state)
+static void each_fault_shows(void **state)
 {
 	(void)state;
-	mistakes_show(mistaken, LEN(mistaken));
+	faults_show(faulty, LEN(faulty));
 }
 
-static void mistakes_are_what_they_say(void **state)
+static void faults_are_what_they_say(void **state)
 {
 	static const struct sample wide_eps = { OP, WITH("standard", ", \"eps\": 0.5"), "in.x F32 6,5 ~0,1" };
 	static const struct same_as same[] = {
@@ -264,7 +264,7 @@ static void mistakes_are_what_they_say(void **state)
 	};
 
 	(void)state;
-	mistakes_are(same, LEN(same));
+	faults_are(same, LEN(same));
 }
 
 static void each_site_shows(void **state)
@@ -286,7 +286,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equals_the_polynomials), cmocka_unit_test(equals_the_scalars), cmocka_unit_test(turns_with_its_input),
 		cmocka_unit_test(transposes), cmocka_unit_test(matrices_of_a_batch_are_independent),
-		cmocka_unit_test(each_mistake_shows), cmocka_unit_test(mistakes_are_what_they_say), cmocka_unit_test(each_site_shows),
+		cmocka_unit_test(each_fault_shows), cmocka_unit_test(faults_are_what_they_say), cmocka_unit_test(each_site_shows),
 		cmocka_unit_test(sites_are_what_they_say),
 	};
 

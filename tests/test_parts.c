@@ -53,18 +53,18 @@ static void names_are_those_of_the_next(calc *c)
 	c_leave(c);
 }
 
-/* All mistakes are asked for, and the parts make none: n of them change y, and none does in the scope. */
-static void mistakes_stay_out(calc *c)
+/* All faults are asked for, and the parts make none: n of them change y, and none does in the scope. */
+static void faults_stay_out(calc *c)
 {
 	const struct scope delta = c_scope(c, op_find("gated_delta_rule"));
 	vec x = c_vec(c, 2);
 
-	assert_true(c_mistake(c, 0) && c_mistake(c, 31));
+	assert_true(c_fault(c, 0) && c_fault(c, 31));
 	for (int inside = 0; inside < 2; inside++) {
 		c_set(c, c_part(c, x, 0, 1), 3);
 		c_set(c, c_part(c, x, 1, 1), 4);
 		if (inside) c_enter(c, &delta);
-		assert_true(c_mistake(c, 0) == !inside);
+		assert_true(c_fault(c, 0) == !inside);
 		delta_l2_norm(c, x, 0);
 		if (inside) c_leave(c);
 		double y = c_value(c, c_part(c, x, 0, 1));
@@ -87,8 +87,8 @@ static void scopes(void **state)
 		p.round[op_site(mixed.op, "conv")] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
 		in_calc(&p, &mixed, NULL, names_are_those_of_the_next);
 		p = plan_in(names[k]);
-		p.mistakes = UINT64_MAX;
-		in_calc(&p, &mixed, NULL, mistakes_stay_out);
+		p.faults = UINT64_MAX;
+		in_calc(&p, &mixed, NULL, faults_stay_out);
 	}
 }
 

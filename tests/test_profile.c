@@ -45,7 +45,7 @@ static const char *rounded(const struct profiled *k)
 static void expect_rounded(const struct profiled *k, const char *expected)
 {
 	if (strcmp(rounded(k), expected)) fail_msg("rounded: %sexpected: %s", rounded(k), expected);
-	assert_true(k->p.replica.mistakes == 0);
+	assert_true(k->p.replica.faults == 0);
 }
 
 /* A rounded site's coefficient is within this of 1, any other's of 0, by more than its error says. */

@@ -114,7 +114,7 @@ static void is_norm_then_rope(void **state)
 	}
 }
 
-/* ---- mistakes and sites ---- */
+/* ---- faults and sites ---- */
 static void index_in_call(struct capture *c)
 {
 	for (size_t t = 0; t < count(c, "in.positions"); t++) put(c, "in.positions", t, (double)t);
@@ -171,16 +171,16 @@ static const struct same_as same[] = {
 	{ "turns_backwards", &full, NULL, negative, NULL },
 };
 
-static void mistakes_are_what_they_say(void **state)
+static void faults_are_what_they_say(void **state)
 {
 	(void)state;
-	mistakes_are(same, LEN(same));
+	faults_are(same, LEN(same));
 }
 
-static void each_mistake_shows(void **state)
+static void each_fault_shows(void **state)
 {
 	(void)state;
-	mistakes_show((struct sample[]){ partial, full, tiny }, 3);
+	faults_show((struct sample[]){ partial, full, tiny }, 3);
 }
 
 static void sites(void **state)
@@ -223,7 +223,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equals_the_complex_product), cmocka_unit_test(is_norm_then_rope),
-		cmocka_unit_test(mistakes_are_what_they_say), cmocka_unit_test(each_mistake_shows),
+		cmocka_unit_test(faults_are_what_they_say), cmocka_unit_test(each_fault_shows),
 		cmocka_unit_test(sites), cmocka_unit_test(refusals),
 	};
 

@@ -154,7 +154,7 @@ static void mean_square_is_one(void **state)
 	}
 }
 
-/* ---- mistakes and sites ---- */
+/* ---- faults and sites ---- */
 static void one_more(struct capture *c)
 {
 	for (size_t i = 0; i < count(c, "in.weight"); i++) put(c, "in.weight", i, 1 + at(c, "in.weight", i));
@@ -180,10 +180,10 @@ static const struct same_as same[] = {
 	{ "eps_missing", &tiny, "{\"weight_offset\": 1, \"eps\": 0}", NULL, NULL },
 };
 
-static void mistakes_are_what_they_say(void **state)
+static void faults_are_what_they_say(void **state)
 {
 	(void)state;
-	mistakes_are(same, LEN(same));
+	faults_are(same, LEN(same));
 }
 
 /* silu(x) = x sigmoid(x), for a gate of x throughout. */
@@ -196,7 +196,7 @@ static void sigmoid_for_silu(void **state)
 		struct capture c;
 		made(&c, &gated, 1);
 		put_all(&c, "in.gate", x);
-		plan_mistake(&wrong, op_find(OP), op_mistake(op_find(OP), "gate_is_sigmoid"));
+		plan_fault(&wrong, op_find(OP), op_fault(op_find(OP), "gate_is_sigmoid"));
 		run_plan(&y, &c, &right);
 		run_plan(&z, &c, &wrong);
 		for (size_t i = 0; i < 15; i++) assert_true(fabs(y.a.hi[0][i] - x * z.a.hi[0][i]) <= 0x1p-50 * fabs(y.a.hi[0][i]));
@@ -206,18 +206,18 @@ static void sigmoid_for_silu(void **state)
 	}
 }
 
-/* Mistakes that no other input gives, on `gated` [3,5] in plain doubles. */
-static void mistakes_by_hand(void **state)
+/* Faults that no other input gives, on `gated` [3,5] in plain doubles. */
+static void faults_by_hand(void **state)
 {
-	static const char *const mistakes[] = { "eps_outside_root", "gate_before_norm", "variance_with_stray_lanes", "gate_missing" };
+	static const char *const faults[] = { "eps_outside_root", "gate_before_norm", "variance_with_stray_lanes", "gate_missing" };
 	struct capture c;
 
 	(void)state;
 	made(&c, &gated, 1);
-	for (size_t k = 0; k < LEN(mistakes); k++) {
+	for (size_t k = 0; k < LEN(faults); k++) {
 		struct plan p = plan_in("f64");
 		struct outcome r;
-		plan_mistake(&p, op_find(OP), op_mistake(op_find(OP), mistakes[k]));
+		plan_fault(&p, op_find(OP), op_fault(op_find(OP), faults[k]));
 		run_plan(&r, &c, &p);
 		for (size_t row = 0; row < 3; row++) {
 			double x[5], s = 0;
@@ -231,7 +231,7 @@ static void mistakes_by_hand(void **state)
 			for (size_t i = 0; i < 5; i++) {
 				double g = at(&c, "in.gate", row * 5 + i), y = x[i] * at(&c, "in.weight", i) / (k == 0 ? sqrt(s) + 1e-6 : sqrt(s + 1e-6));
 				if (k == 0 || k == 2) y *= g / (1 + exp(-g));
-				if (!(fabs(r.a.hi[0][row * 5 + i] - y) <= 0x1p-48 * fabs(y))) fail_msg("%s: %g, expected %g", mistakes[k], r.a.hi[0][row * 5 + i], y);
+				if (!(fabs(r.a.hi[0][row * 5 + i] - y) <= 0x1p-48 * fabs(y))) fail_msg("%s: %g, expected %g", faults[k], r.a.hi[0][row * 5 + i], y);
 			}
 		}
 		outcome_free(&r);
@@ -239,10 +239,10 @@ static void mistakes_by_hand(void **state)
 	capture_free(&c);
 }
 
-static void each_mistake_shows(void **state)
+static void each_fault_shows(void **state)
 {
 	(void)state;
-	mistakes_show((struct sample[]){ plain, all, tiny, gated, heads }, 5);
+	faults_show((struct sample[]){ plain, all, tiny, gated, heads }, 5);
 }
 
 static void sites(void **state)
@@ -263,10 +263,10 @@ int main(void)
 		cmocka_unit_test(scale_is_lost),
 		cmocka_unit_test(rows_are_independent),
 		cmocka_unit_test(mean_square_is_one),
-		cmocka_unit_test(mistakes_are_what_they_say),
+		cmocka_unit_test(faults_are_what_they_say),
 		cmocka_unit_test(sigmoid_for_silu),
-		cmocka_unit_test(mistakes_by_hand),
-		cmocka_unit_test(each_mistake_shows),
+		cmocka_unit_test(faults_by_hand),
+		cmocka_unit_test(each_fault_shows),
 		cmocka_unit_test(sites),
 	};
 

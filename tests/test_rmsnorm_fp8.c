@@ -118,20 +118,20 @@ static void product_is_the_norm(void **state)
 	capture_free(&c), capture_free(&n);
 }
 
-/* ---- mistakes and sites ---- */
+/* ---- faults and sites ---- */
 static const struct same_as same[] = {
 	{ "eps_missing", &tiny, "{\"weight_offset\": 1, \"eps\": 0}", NULL, NULL },
 	{ "plain_weight_for_zero_centred", &added, "{\"weight_offset\": 0, \"eps\": 0.001}", NULL, NULL },
 	{ "min_scale_missing", &small, "{\"weight_offset\": 1, \"min_scale\": 1e-300}", NULL, NULL },
 };
 
-static void mistakes_are_what_they_say(void **state)
+static void faults_are_what_they_say(void **state)
 {
 	(void)state;
-	mistakes_are(same, LEN(same));
+	faults_are(same, LEN(same));
 }
 
-/* What a mistake writes, from what the plain reference writes: y times `y`, scale times `scale`, per row. */
+/* What a fault writes, from what the plain reference writes: y times `y`, scale times `scale`, per row. */
 static void scales_go_wrong(void **state)
 {
 	struct capture c;
@@ -144,7 +144,7 @@ static void scales_go_wrong(void **state)
 	for (size_t k = 0; k < LEN(names); k++) {
 		struct plan p = plan_in("f64");
 		struct outcome r;
-		plan_mistake(&p, op_find(OP), op_mistake(op_find(OP), names[k]));
+		plan_fault(&p, op_find(OP), op_fault(op_find(OP), names[k]));
 		run_plan(&r, &c, &p);
 		for (size_t i = 0; i < 60; i++) {
 			double s = plain_run.a.hi[1][i / 12], y = plain_run.a.hi[0][i];
@@ -158,10 +158,10 @@ static void scales_go_wrong(void **state)
 	capture_free(&c);
 }
 
-static void each_mistake_shows(void **state)
+static void each_fault_shows(void **state)
 {
 	(void)state;
-	mistakes_show((struct sample[]){ plain, added, tiny, small }, 4);
+	faults_show((struct sample[]){ plain, added, tiny, small }, 4);
 }
 
 static void sites(void **state)
@@ -177,7 +177,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equals_the_quotient), cmocka_unit_test(largest_is_448), cmocka_unit_test(product_is_the_norm),
-		cmocka_unit_test(mistakes_are_what_they_say), cmocka_unit_test(scales_go_wrong), cmocka_unit_test(each_mistake_shows),
+		cmocka_unit_test(faults_are_what_they_say), cmocka_unit_test(scales_go_wrong), cmocka_unit_test(each_fault_shows),
 		cmocka_unit_test(sites),
 	};
 

@@ -147,7 +147,7 @@ static void turns_back(void **state)
 	}
 }
 
-/* ---- mistakes and sites ---- */
+/* ---- faults and sites ---- */
 static void index_in_call(struct capture *c)
 {
 	for (size_t t = 0; t < count(c, "in.positions"); t++) put(c, "in.positions", t, (double)t);
@@ -168,10 +168,10 @@ static const struct same_as same[] = {
 	{ "turns_backwards", &interleaved, NULL, negative, NULL },
 };
 
-static void mistakes_are_what_they_say(void **state)
+static void faults_are_what_they_say(void **state)
 {
 	(void)state;
-	mistakes_are(same, LEN(same));
+	faults_are(same, LEN(same));
 }
 
 /* theta^(-2i/D) with D = 16, rotary_dim = 4 is (theta^(1/4))^(-2i/4): theta = 10^4 becomes 10. */
@@ -182,13 +182,13 @@ static void exponent_over_head_dim(void **state)
 	static const struct same_as m[] = { { "exponent_over_head_dim", &quarter, "{\"rotary_dim\": 4, \"theta\": 10}", NULL, NULL } };
 
 	(void)state;
-	mistakes_are(m, 1);
+	faults_are(m, 1);
 }
 
 /* The wrong dimensions turn: x1 and x2 of pair i of half_partial (D = 16, rotary_dim = 6). */
 static void wrong_dimensions(void **state)
 {
-	static const struct { const char *mistake; size_t first, apart; } rows[] = { { "pairs_half_head_dim", 0, 8 }, { "rotates_the_tail", 10, 3 } };
+	static const struct { const char *fault; size_t first, apart; } rows[] = { { "pairs_half_head_dim", 0, 8 }, { "rotates_the_tail", 10, 3 } };
 	struct capture c;
 
 	(void)state;
@@ -196,7 +196,7 @@ static void wrong_dimensions(void **state)
 	for (size_t k = 0; k < LEN(rows); k++) {
 		struct plan p = plan_in("f64");
 		struct outcome r;
-		plan_mistake(&p, op_find(OP), op_mistake(op_find(OP), rows[k].mistake));
+		plan_fault(&p, op_find(OP), op_fault(op_find(OP), rows[k].fault));
 		run_plan(&r, &c, &p);
 		for (size_t row = 0; row < 6; row++) {
 			double y[16];
@@ -214,10 +214,10 @@ static void wrong_dimensions(void **state)
 	capture_free(&c);
 }
 
-static void each_mistake_shows(void **state)
+static void each_fault_shows(void **state)
 {
 	(void)state;
-	mistakes_show((struct sample[]){ half, half_partial, interleaved, interleaved_partial }, 4);
+	faults_show((struct sample[]){ half, half_partial, interleaved, interleaved_partial }, 4);
 }
 
 /* y1 = x1 cos - x2 sin, y2 = x2 cos + x1 sin, each product rounded at a site of its own: by hand, from the cosine and the sine that
@@ -270,10 +270,10 @@ int main(void)
 		cmocka_unit_test(copies_what_does_not_turn),
 		cmocka_unit_test(keeps_the_norm),
 		cmocka_unit_test(turns_back),
-		cmocka_unit_test(mistakes_are_what_they_say),
+		cmocka_unit_test(faults_are_what_they_say),
 		cmocka_unit_test(exponent_over_head_dim),
 		cmocka_unit_test(wrong_dimensions),
-		cmocka_unit_test(each_mistake_shows),
+		cmocka_unit_test(each_fault_shows),
 		cmocka_unit_test(each_product_has_its_site),
 		cmocka_unit_test(sites),
 	};

@@ -7,7 +7,7 @@
 #include "gpu/backend.h"
 #include "tests/model.h"
 
-/* A rounding that was convicted is allowed in the type of the contract or a finer one; a mistake never is. */
+/* A rounding that was convicted is allowed in the type of the contract or a finer one; a fault never is. */
 static void a_contract_allows_a_site_in_a_type(void **state)
 {
 	const struct op *op = op_find("rmsnorm");

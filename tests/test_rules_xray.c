@@ -12,9 +12,9 @@ static const struct test_case norm = {
 	.out = (const struct case_tensor[]){ { "y", "R,D", DT_F32, DRAW_NORMAL, 0, 0 }, { 0 } },
 };
 
-/* What the kernel does besides computing in float32: a mistake, a rounding at a site, and an error of `off`
+/* What the kernel does besides computing in float32: a fault, a rounding at a site, and an error of `off`
  * in each element of the rows below `rows`, relative and of either sign. */
-struct kernel { const char *mistake, *site, *type; double off; size_t rows; };
+struct kernel { const char *fault, *site, *type; double off; size_t rows; };
 
 static void answer(struct capture *c, const struct test_case *from, const struct kernel *k)
 {
@@ -25,7 +25,7 @@ static void answer(struct capture *c, const struct test_case *from, const struct
 	struct error e;
 
 	no_error(case_make(c, from, 1, true, &e), &e);
-	if (k->mistake) plan_mistake(&p, op, op_mistake(op, k->mistake));
+	if (k->fault) plan_fault(&p, op, op_fault(op, k->fault));
 	if (k->site) {
 		struct site_rounding *r = &p.round[op_site(op, k->site)];
 		r->on = format_by_name(k->type, &r->format, &r->rounding);
@@ -67,7 +67,7 @@ static void the_five_hold(const struct verdict *v)
 static void what_the_xray_finds_fails(void **state)
 {
 	static const struct { struct kernel k; const char *says; } rows[] = {
-		{ { .mistake = "eps_wrong" }, "makes the mistake eps_wrong" },
+		{ { .fault = "eps_wrong" }, "has the fault eps_wrong" },
 		{ { .site = "inverse_root", .type = "f16" }, "rounds inverse_root to f16, which the contract does not allow" },
 		{ { .site = "xhat", .type = "bf16_rz" }, "rounds xhat to bf16_rz, which" },
 	};
@@ -106,7 +106,7 @@ static void what_is_allowed_passes(void **state)
 }
 
 /* An error within the rules that nothing explains fails only where an explanation is required, and nothing is named: no rounding, no
- * mistake; the verdict says where it sits. One beyond them fails, and has no name either. */
+ * fault; the verdict says where it sits. One beyond them fails, and has no name either. */
 static void what_nobody_explains_passes_within_the_rules(void **state)
 {
 	static const struct kernel within = { .off = 1e-4, .rows = 16 }, beyond = { .off = 0.1, .rows = 8 };
@@ -125,7 +125,7 @@ static void what_nobody_explains_passes_within_the_rules(void **state)
 	v = judged_by(&norm, &(struct kernel){ .site = "xhat", .type = "bf16" }, &required);
 	assert_int_equal(v.outcome, PASS);
 	v = judged(&beyond, "xhat_bf16");
-	assert_true(v.outcome == FAIL && strstr(v.reason[0], "no known mistake explains the error") && strstr(v.reason[0], "the lower half of R"));
+	assert_true(v.outcome == FAIL && strstr(v.reason[0], "no known fault explains the error") && strstr(v.reason[0], "the lower half of R"));
 	assert_int_equal(v.x.count[CONVICTED], 0);
 }
 
@@ -159,7 +159,7 @@ static enum suspect_state state_of(const struct verdict *v, const char *name)
 }
 
 /* Next to a mean square of 1 an eps of 1e-5 for 1e-6 is many times float32's noise; next to 50, less than
- * that. Without a gate its mistakes change nothing. */
+ * that. Without a gate its faults change nothing. */
 static void power_is_what_these_inputs_show(void **state)
 {
 	struct verdict v = judged(&(struct kernel){ 0 }, "f32");
@@ -170,13 +170,13 @@ static void power_is_what_these_inputs_show(void **state)
 	assert_int_equal(state_of(&v, "offset_twice"), INVISIBLE);
 	assert_int_equal(state_of(&v, "gate_missing"), INVISIBLE);
 	assert_int_equal(state_of(&v, "inverse_root"), RULED_OUT);
-	v = judged(&(struct kernel){ .mistake = "eps_wrong" }, "f32");
+	v = judged(&(struct kernel){ .fault = "eps_wrong" }, "f32");
 	assert_int_equal(state_of(&v, "eps_wrong"), CONVICTED);
 	struct test_case large = norm;
 	large.in = (const struct case_tensor[]){ { "x", "R,D", DT_F32, DRAW_NORMAL, 0, 7.5 }, norm.in[1], { 0 } };
 	large.dims = (const struct case_dim[]){ { "R", 400 }, { "D", 64 }, { 0 } };
 	for (int made = 0; made < 2; made++) {
-		v = judged_on(&large, &(struct kernel){ .mistake = made ? "eps_wrong" : NULL }, "f32");
+		v = judged_on(&large, &(struct kernel){ .fault = made ? "eps_wrong" : NULL }, "f32");
 		assert_int_equal(v.outcome, PASS);
 		assert_int_equal(state_of(&v, "eps_wrong"), INVISIBLE);
 	}

@@ -7,10 +7,10 @@
 #include "fixtures/cases.h"
 #include "tests/helpers.h"
 
-/* A kernel of float32 with this mistake, this rounding and those of this contract; then output elements in [first, last) of the
+/* A kernel of float32 with this fault, this rounding and those of this contract; then output elements in [first, last) of the
  * op's first output, every step-th, times factor. Inputs of seed + 1. wide: outputs are stored in float32. */
 struct fault {
-	const char *op, *kase, *mistake, *site, *type, *contract;
+	const char *op, *kase, *fault, *site, *type, *contract;
 	size_t first, last, step;
 	double factor;
 	uint64_t seed;
@@ -37,7 +37,7 @@ static void kernel(struct capture *c, const struct fault *f)
 		struct site_rounding *r = &p.round[op_site(call.op, f->site)];
 		r->on = format_by_name(f->type, &r->format, &r->rounding);
 	}
-	if (f->mistake) plan_mistake(&p, call.op, op_mistake(call.op, f->mistake));
+	if (f->fault) plan_fault(&p, call.op, op_fault(call.op, f->fault));
 	assert_true(ref_run(&call, &p, &a, &e));
 	for (size_t i = f->first; f->step && i < f->last; i += f->step) a.hi[0][i] *= f->factor;
 	for (int i = 0; i < MAX_OUT; i++)
@@ -72,34 +72,34 @@ static const char *convicted(const struct verdict *v)
 	return text;
 }
 
-static void mistakes_are_named(void **state)
+static void faults_are_named(void **state)
 {
 	static const struct fault faults[] = {
-		{ .op = "gated_delta_rule", .kase = "prefill_ragged", .mistake = "retrieve_before_decay" },
-		{ .op = "gated_delta_rule", .kase = "odd_sizes", .mistake = "scale_from_dv" },
-		{ .op = "gated_delta_rule", .kase = "prefill_f32", .mistake = "head_map_tiled" },
-		{ .op = "gated_delta_rule", .kase = "tiny_keys", .mistake = "l2_eps_outside" },
-		{ .op = "gated_delta_rule", .kase = "strong_decay", .mistake = "split_exponent" },
-		{ .op = "rmsnorm", .kase = "odd_1007", .mistake = "offset_twice" },
-		{ .op = "rmsnorm", .kase = "residual", .mistake = "residual_not_written" },
-		{ .op = "rope", .kase = "partial", .mistake = "theta_1e6" },
-		{ .op = "causal_conv1d", .kase = "short_sequences", .mistake = "short_chunk_history" },
+		{ .op = "gated_delta_rule", .kase = "prefill_ragged", .fault = "retrieve_before_decay" },
+		{ .op = "gated_delta_rule", .kase = "odd_sizes", .fault = "scale_from_dv" },
+		{ .op = "gated_delta_rule", .kase = "prefill_f32", .fault = "head_map_tiled" },
+		{ .op = "gated_delta_rule", .kase = "tiny_keys", .fault = "l2_eps_outside" },
+		{ .op = "gated_delta_rule", .kase = "strong_decay", .fault = "split_exponent" },
+		{ .op = "rmsnorm", .kase = "odd_1007", .fault = "offset_twice" },
+		{ .op = "rmsnorm", .kase = "residual", .fault = "residual_not_written" },
+		{ .op = "rope", .kase = "partial", .fault = "theta_1e6" },
+		{ .op = "causal_conv1d", .kase = "short_sequences", .fault = "short_chunk_history" },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
 		struct verdict v = verdict_on(&faults[i], "f32");
-		if (v.outcome != FAIL || strcmp(convicted(&v), faults[i].mistake))
-			fail_msg("%s: %s, convicted '%s'", faults[i].mistake, outcome_name[v.outcome], convicted(&v));
-		if (!strstr(v.reason[0], faults[i].mistake)) fail_msg("%s: the first reason is '%s'", faults[i].mistake, v.reason[0]);
+		if (v.outcome != FAIL || strcmp(convicted(&v), faults[i].fault))
+			fail_msg("%s: %s, convicted '%s'", faults[i].fault, outcome_name[v.outcome], convicted(&v));
+		if (!strstr(v.reason[0], faults[i].fault)) fail_msg("%s: the first reason is '%s'", faults[i].fault, v.reason[0]);
 	}
 }
 
-/* The contract conv_bf16 excuses the rounding of the sum; f32 does not; neither excuses a mistake. */
+/* The contract conv_bf16 excuses the rounding of the sum; f32 does not; neither excuses a fault. */
 static void a_contract_excuses_roundings_only(void **state)
 {
 	static const struct fault rounds = { .op = "causal_conv1d", .kase = "prefill_silu", .site = "conv", .type = "bf16" };
-	static const struct fault both = { .op = "causal_conv1d", .kase = "prefill_silu", .mistake = "ring_off_by_one", .site = "conv", .type = "bf16" };
+	static const struct fault both = { .op = "causal_conv1d", .kase = "prefill_silu", .fault = "ring_off_by_one", .site = "conv", .type = "bf16" };
 
 	(void)state;
 	struct verdict v = verdict_on(&rounds, "conv_bf16");
@@ -157,7 +157,7 @@ static void power(void **state)
 
 /* Float32's errors are systematic where sums run in order over thousands, and huge beside the store's ulp where thousands
  * of tokens follow a rounding that tipped over: neither is a fault. Nor is one element that tips over inside as it would with a
- * mistake (the last two: without eps). */
+ * fault (the last two: without eps). */
 static void clean_kernels_pass(void **state)
 {
 	static const struct { const char *op, *kase, *contract; uint64_t seed; bool wide; } rows[] = {
@@ -178,7 +178,7 @@ static void clean_kernels_pass(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mistakes_are_named),
+		cmocka_unit_test(faults_are_named),
 		cmocka_unit_test(a_contract_excuses_roundings_only),
 		cmocka_unit_test(the_unknown_is_located),
 		cmocka_unit_test(power),

@@ -79,12 +79,12 @@ static void a_missing_restart_is_named(void **state)
 	struct capture c;
 
 	(void)state;
-	plan_mistake(&p, op_find("newton_schulz"), op_mistake(op_find("newton_schulz"), "restart_missing"));
+	plan_fault(&p, op_find("newton_schulz"), op_fault(op_find("newton_schulz"), "restart_missing"));
 	make_case(&c, "newton_schulz", "odd_gram_f32");
 	answer_by(&c, &p);
 	struct verdict v = judged(&c, "f32", false);
 	assert_int_equal(v.outcome, FAIL);
-	assert_non_null(strstr(v.reason[0], "makes the mistake restart_missing"));
+	assert_non_null(strstr(v.reason[0], "has the fault restart_missing"));
 	capture_free(&c);
 }
 

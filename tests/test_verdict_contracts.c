@@ -1,4 +1,4 @@
-/* Contracts, stale captures, and the mistakes that a check catches under the tightest contract. */
+/* Contracts, stale captures, and the faults that a check catches under the tightest contract. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -135,19 +135,19 @@ static void stale_captures_fail(void **state)
 	}
 }
 
-/* ---- mistakes ---- */
+/* ---- faults ---- */
 
 enum answer_kind { CAUGHT, NOT_SEEN, MISSED };
 
-/* Whether the mistake changes the stored answer on the case, and the check sees it. */
-static enum answer_kind try(const struct op *op, int mistake, const struct test_case *k)
+/* Whether the fault changes the stored answer on the case, and the check sees it. */
+static enum answer_kind try(const struct op *op, int fault, const struct test_case *k)
 {
 	struct plan right = plan_plain(&arith_f32, 24), wrong = right;
 	struct capture a, b;
 	struct error e;
 	bool same = true;
 
-	plan_mistake(&wrong, op, mistake);
+	plan_fault(&wrong, op, fault);
 	no_error(case_make(&a, k, 1, true, &e) && case_make(&b, k, 1, true, &e), &e);
 	answer_by(&a, &right);
 	answer_by(&b, &wrong);
@@ -168,7 +168,7 @@ static double work(const struct test_case *k)
 }
 
 /* Small cases first. */
-static enum answer_kind on_some_case(const struct op *op, int mistake)
+static enum answer_kind on_some_case(const struct op *op, int fault)
 {
 	static const double classes[] = { 0, 1e6, 3e6, 1e7 };
 	enum answer_kind best = NOT_SEEN;
@@ -176,27 +176,27 @@ static enum answer_kind on_some_case(const struct op *op, int mistake)
 	for (size_t i = 1; i < sizeof classes / sizeof *classes; i++)
 		for (const struct test_case *k = test_cases; k->op; k++) {
 			if (strcmp(k->op, op->name) || k->large || work(k) < classes[i - 1] || work(k) >= classes[i]) continue;
-			enum answer_kind one = try(op, mistake, k);
+			enum answer_kind one = try(op, fault, k);
 			if (one == CAUGHT) return CAUGHT;
 			if (one == MISSED) best = MISSED;
 		}
 	return best;
 }
 
-static void mistakes_fail_the_check(void **state)
+static void faults_fail_the_check(void **state)
 {
 	static const char *const word[] = { "caught", "not visible on any case", "seen by no rule on any case" };
 	size_t caught = 0, all = 0;
 
 	(void)state;
 	for (size_t o = 0; ops[o]; o++)
-		for (int m = 0; ops[o]->mistakes[m].name; m++) {
+		for (int m = 0; ops[o]->faults[m].name; m++) {
 			enum answer_kind kind = on_some_case(ops[o], m);
-			if (kind != CAUGHT) print_message("%s %s: %s\n", ops[o]->name, ops[o]->mistakes[m].name, word[kind]);
+			if (kind != CAUGHT) print_message("%s %s: %s\n", ops[o]->name, ops[o]->faults[m].name, word[kind]);
 			caught += kind == CAUGHT;
 			all++;
 		}
-	print_message("%zu of %zu mistakes caught under the tightest contract\n", caught, all);
+	print_message("%zu of %zu faults caught under the tightest contract\n", caught, all);
 	assert_true(caught >= 30);
 }
 
@@ -207,7 +207,7 @@ int main(void)
 		cmocka_unit_test(which_contract),
 		cmocka_unit_test(auto_takes_the_tightest),
 		cmocka_unit_test(stale_captures_fail),
-		cmocka_unit_test(mistakes_fail_the_check),
+		cmocka_unit_test(faults_fail_the_check),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

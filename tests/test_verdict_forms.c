@@ -1,4 +1,4 @@
-/* The forms full and lower of a Newton-Schulz iteration in a verdict, and mistakes that the contract's roundings are. */
+/* The forms full and lower of a Newton-Schulz iteration in a verdict, and faults that the contract's roundings are. */
 #include <string.h>
 
 #include "tests/judged.h"
@@ -54,8 +54,8 @@ static enum suspect_state state_of(const struct verdict *v, const char *name)
 	return CONVICTED;
 }
 
-/* All in bf16: what the contract bf16 allows is the mistake iterate_in_bf16_for_f16, number for number. Under f16 it fails. */
-static void a_mistake_that_the_contract_allows_is_none(void **state)
+/* All in bf16: what the contract bf16 allows is the fault iterate_in_bf16_for_f16, number for number. Under f16 it fails. */
+static void a_fault_that_the_contract_allows_is_none(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 2; seed <= 4; seed += 2) {
@@ -77,7 +77,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(forms_are_told_apart), cmocka_unit_test(auto_takes_the_form_that_was_seen),
-		cmocka_unit_test(a_mistake_that_the_contract_allows_is_none),
+		cmocka_unit_test(a_fault_that_the_contract_allows_is_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
 
 #include "tests/gated_delta_rule_samples.h"
 
-/* ---- mistakes and sites ---- */
+/* ---- faults and sites ---- */
 static void no_g(struct capture *c) { put_all(c, "in.g", 0); }
 static void no_A_log(struct capture *c) { put_all(c, "in.A_log", 0); }
 static void no_bias(struct capture *c) { put_all(c, "in.dt_bias", 0); }
@@ -84,7 +84,7 @@ static void heads_tiled(void **state)
 		put(&b, "in.dt_bias", to[h], at(&a, "in.dt_bias", h));
 		for (size_t j = 0; j < 15; j++) put(&b, "in.initial_state", to[h] * 15 + j, at(&a, "in.initial_state", h * 15 + j));
 	}
-	plan_mistake(&tiled, op_find(OP), HEAD_MAP_TILED);
+	plan_fault(&tiled, op_find(OP), HEAD_MAP_TILED);
 	run_plan(&x, &a, &tiled);
 	run_in(&y, &b, "mpfr:128");
 	for (size_t i = 0; i < 120; i++)
@@ -101,7 +101,7 @@ static const struct sample square = { OP, "{\"qk_l2norm\": true}",
 	"in.initial_state F32 1,2,4,4 ~0,1" };
 
 /* beta = tanh(b) = sigmoid(2b) 2 - 1 has no such input; it and the wrong turns inside a token are
- * held apart from each other by mistakes_show. */
+ * held apart from each other by faults_show. */
 static const struct same_as same[] = {
 	{ "no_decay", &many, NULL, no_g, NULL },
 	{ "decay_as_positive", &many, NULL, negate_g, NULL },
@@ -121,59 +121,59 @@ static const struct same_as same[] = {
 	{ "scale_from_dv", &overflowing, "{\"qk_l2norm\": true, \"scale\": 0.5}", NULL, NULL },
 };
 
-static void mistakes_are_what_they_say(void **state)
+static void faults_are_what_they_say(void **state)
 {
 	(void)state;
-	mistakes_are(same, LEN(same));
+	faults_are(same, LEN(same));
 }
 
-static void each_mistake_shows(void **state)
+static void each_fault_shows(void **state)
 {
 	static struct sample all[6];
 
 	(void)state;
 	memcpy(all, (struct sample[]){ raw, overflowing, many, lengthy, small_keys, square }, sizeof all);
-	mistakes_show(all, LEN(all));
+	faults_show(all, LEN(all));
 }
 
-/* How far the two forms' answers are apart under these mistakes; in chunks of `length`. */
-static double forms_apart(const struct capture *c, const struct outcome *token, uint64_t mistakes, size_t length)
+/* How far the two forms' answers are apart under these faults; in chunks of `length`. */
+static double forms_apart(const struct capture *c, const struct outcome *token, uint64_t faults, size_t length)
 {
 	struct plan p = plan_in("mpfr:128");
 	struct outcome chunk;
 
 	p.form = FORM_CHUNK;
 	p.chunk = length;
-	p.mistakes = mistakes;
+	p.faults = faults;
 	run_plan(&chunk, c, &p);
 	double d = distance(token, &chunk);
 	outcome_free(&chunk);
 	return d;
 }
 
-/* mistakes[a] and [b] in both forms, whose answers are the same in exact arithmetic; 2^-106 each is
+/* faults[a] and [b] in both forms, whose answers are the same in exact arithmetic; 2^-106 each is
  * from reading hi + lo. */
 static void expect_forms_agree(const struct capture *c, int a, int b, const size_t *lengths)
 {
-	const struct mistake_spec *m = op_find(OP)->mistakes;
+	const struct fault_spec *m = op_find(OP)->faults;
 	struct plan p = plan_in("mpfr:128");
 	struct outcome token;
 
-	p.mistakes = UINT64_C(1) << a | UINT64_C(1) << b;
+	p.faults = UINT64_C(1) << a | UINT64_C(1) << b;
 	run_plan(&token, c, &p);
 	for (; *lengths; lengths++) {
-		double d = forms_apart(c, &token, p.mistakes, *lengths);
+		double d = forms_apart(c, &token, p.faults, *lengths);
 		if (!(d <= 0x1p-100)) fail_msg("%s with %s, chunks of %zu: %g apart", m[a].name, m[b].name, *lengths, d);
 	}
 	outcome_free(&token);
 }
 
-/* One mistake at a time over several chunks and a tail, two at a time over a few tokens. */
+/* One fault at a time over several chunks and a tail, two at a time over a few tokens. */
 static void both_forms_make_them(void **state)
 {
 	static const struct sample *const samples[] = { &lengthy, &raw, &many, &square };
 	static const size_t lengths[][4] = { { 64, 16, 37, 0 }, { 4, 64, 0 }, { 2, 0 }, { 3, 0 } };
-	const struct mistake_spec *m = op_find(OP)->mistakes;
+	const struct fault_spec *m = op_find(OP)->faults;
 
 	(void)state;
 	for (size_t i = 0; i < LEN(samples); i++) {
@@ -206,9 +206,9 @@ static void sites_are_where_they_say(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mistakes_are_what_they_say),
+		cmocka_unit_test(faults_are_what_they_say),
 		cmocka_unit_test(heads_tiled),
-		cmocka_unit_test(each_mistake_shows),
+		cmocka_unit_test(each_fault_shows),
 		cmocka_unit_test(both_forms_make_them),
 		cmocka_unit_test(each_site_shows),
 		cmocka_unit_test(sites_are_where_they_say),

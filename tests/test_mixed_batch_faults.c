@@ -1,11 +1,11 @@
-/* The mistakes of mixed_batch are plain runs over other tables; and tables that cannot be are refused. */
+/* The faults of mixed_batch are plain runs over other tables; and tables that cannot be are refused. */
 #include <string.h>
 
 #include "tests/mixed_batch_samples.h"
 
 #define LEN(a) (sizeof (a) / sizeof *(a))
 
-/* ---- what each mistake is ---- */
+/* ---- what each fault is ---- */
 struct entry { const char *tensor; size_t i; double x; };
 
 static void put_entries(struct capture *c, const struct entry *list, size_t n)
@@ -60,7 +60,7 @@ static void each_is_another_table(void **state)
 	};
 
 	(void)state;
-	mistakes_are(list, LEN(list));
+	faults_are(list, LEN(list));
 }
 
 static void a_step_is_one_sequence(void **state)
@@ -68,28 +68,28 @@ static void a_step_is_one_sequence(void **state)
 	static const struct sample one = { OP, "{}", ONE_SEQUENCE };
 	struct plan p = plan_in("mpfr:128");
 	struct capture a, b;
-	struct outcome plain, mistaken;
+	struct outcome plain, faulty;
 
 	(void)state;
 	made(&a, &busy, 7);
 	made(&b, &one, 7);
 	run_plan(&plain, &b, &p);
-	plan_mistake(&p, op_find(OP), op_mistake(op_find(OP), "all_tokens_use_first_slot"));
-	run_plan(&mistaken, &a, &p);
-	assert_true(distance_of(&plain, &mistaken, 0) <= 0x1p-100);
+	plan_fault(&p, op_find(OP), op_fault(op_find(OP), "all_tokens_use_first_slot"));
+	run_plan(&faulty, &a, &p);
+	assert_true(distance_of(&plain, &faulty, 0) <= 0x1p-100);
 	for (int i = 1; i < 3; i++)
-		for (size_t j = 0, n = mistaken.call.out_count[i] / 9; j < 8 * n; j++) assert_true(mistaken.a.hi[i][j] == plain.a.hi[i][j]);
+		for (size_t j = 0, n = faulty.call.out_count[i] / 9; j < 8 * n; j++) assert_true(faulty.a.hi[i][j] == plain.a.hi[i][j]);
 	outcome_free(&plain);
-	outcome_free(&mistaken);
+	outcome_free(&faulty);
 	capture_free(&a);
 	capture_free(&b);
 }
 
 /* Two rows that run at once from slots as they were are two steps, of which the first writes a slot that the second does
- * not read. slot[i] of the mistaken run is to hold what slot[i] of the plain one does. */
+ * not read. slot[i] of the faulty run is to hold what slot[i] of the plain one does. */
 #define TWO_ROWS(steps, kinds, read, write) { OP, "{}", TENSORS("2", "3", "3") "in.steps I32 " steps "; in.cu_seqlens I32 3 =0,1,2;" \
 	"in.kinds I32 2 =" kinds "; in.read_slot I32 2 =" read "; in.write_slot I32 2 =" write "; in.position I32 2 =4,6" }
-static const struct at_once { const char *mistake; struct sample beside, apart; size_t slots, mistaken[2], plain[2]; } at_once[] = {
+static const struct at_once { const char *fault; struct sample beside, apart; size_t slots, faulty[2], plain[2]; } at_once[] = {
 	{ "pad_minus_one_hits_slot_zero", TWO_ROWS("2 =0,2", "0,3", "0,-1", "0,-1"), TWO_ROWS("3 =0,1,2", "0,0", "0,0", "1,0"), 1, { 0 }, { 0 } },
 	{ "read_slot_is_not_write_slot", TWO_ROWS("2 =0,2", "0,0", "0,2", "0,2"), TWO_ROWS("3 =0,1,2", "0,0", "0,2", "1,0"), 2, { 0, 2 }, { 0, 1 } },
 };
@@ -101,19 +101,19 @@ static void rows_run_at_once(void **state)
 		const struct at_once *o = &at_once[k];
 		struct plan p = plan_in("f64");
 		struct capture a, b;
-		struct outcome plain, mistaken;
+		struct outcome plain, faulty;
 		made(&a, &o->beside, 7);
 		made(&b, &o->apart, 7);
 		run_plan(&plain, &b, &p);
-		plan_mistake(&p, op_find(OP), op_mistake(op_find(OP), o->mistake));
-		run_plan(&mistaken, &a, &p);
-		assert_true(distance_of(&plain, &mistaken, 0) == 0);
+		plan_fault(&p, op_find(OP), op_fault(op_find(OP), o->fault));
+		run_plan(&faulty, &a, &p);
+		assert_true(distance_of(&plain, &faulty, 0) == 0);
 		for (int i = 1; i < 3; i++)
-			for (size_t s = 0, n = mistaken.call.out_count[i] / 3; s < o->slots; s++)
+			for (size_t s = 0, n = faulty.call.out_count[i] / 3; s < o->slots; s++)
 				for (size_t j = 0; j < n; j++)
-					assert_true(mistaken.a.hi[i][o->mistaken[s] * n + j] == plain.a.hi[i][o->plain[s] * n + j]);
+					assert_true(faulty.a.hi[i][o->faulty[s] * n + j] == plain.a.hi[i][o->plain[s] * n + j]);
 		outcome_free(&plain);
-		outcome_free(&mistaken);
+		outcome_free(&faulty);
 		capture_free(&a);
 		capture_free(&b);
 	}
@@ -127,7 +127,7 @@ static void inputs_are_the_neighbours(void **state)
 		"in.kinds I32 2 =0,0; in.read_slot I32 2 =2,0; in.write_slot I32 2 =2,0; in.position I32 2 =4,6" };
 	struct plan p = plan_in("f64");
 	struct capture a, b;
-	struct outcome plain, mistaken;
+	struct outcome plain, faulty;
 
 	(void)state;
 	made(&a, &two, 7);
@@ -137,13 +137,13 @@ static void inputs_are_the_neighbours(void **state)
 		put(&b, "in.conv_pool", 60 + j, at(&a, "in.conv_pool", j));
 	}
 	run_plan(&plain, &b, &p);
-	plan_mistake(&p, op_find(OP), op_mistake(op_find(OP), "conv_and_state_slots_differ"));
-	run_plan(&mistaken, &a, &p);
-	assert_true(distance_of(&plain, &mistaken, 0) == 0 && distance_of(&plain, &mistaken, 1) == 0);
+	plan_fault(&p, op_find(OP), op_fault(op_find(OP), "conv_and_state_slots_differ"));
+	run_plan(&faulty, &a, &p);
+	assert_true(distance_of(&plain, &faulty, 0) == 0 && distance_of(&plain, &faulty, 1) == 0);
 	for (size_t j = 0; j < 30; j++)
-		assert_true(mistaken.a.hi[2][j] == plain.a.hi[2][60 + j] && mistaken.a.hi[2][60 + j] == plain.a.hi[2][j]);
+		assert_true(faulty.a.hi[2][j] == plain.a.hi[2][60 + j] && faulty.a.hi[2][60 + j] == plain.a.hi[2][j]);
 	outcome_free(&plain);
-	outcome_free(&mistaken);
+	outcome_free(&faulty);
 	capture_free(&a);
 	capture_free(&b);
 }

@@ -1,7 +1,7 @@
 /* What people got wrong in gated delta rule kernels; see docs/ops/gated_delta_rule.md. */
 #include "gated_delta_rule.h"
 
-const struct mistake_spec gdr_mistakes[] = {
+const struct fault_spec gdr_faults[] = {
 	[RETRIEVE_BEFORE_DECAY] = { "retrieve_before_decay",
 		"u uses S'k before S <- exp(g) S", "fla-org/flash-linear-attention#885", BOTH, 0, 0, 0 },
 	[READ_BEFORE_UPDATE] = { "read_before_update",

@@ -1,5 +1,5 @@
-/* Each known mistake planted in one random layer of a tiny model: is the layer named, and the mistake? And, with logits
- * only, in all layers of its kind. usage: model_mistakes SEED FIRST COUNT [logits] */
+/* Each known fault planted in one random layer of a tiny model: is the layer named, and the fault? And, with logits
+ * only, in all layers of its kind. usage: model_faults SEED FIRST COUNT [logits] */
 #include "fixtures/random.h"
 #include "model_bed.h"
 
@@ -10,23 +10,23 @@ static size_t draw(size_t n)
 }
 
 enum { TOKENS = 40 };
-struct plant { const struct bed *bed; const char *contract; int layer, mistake; };
+struct plant { const struct bed *bed; const char *contract; int layer, fault; };
 
 enum { RIGHT, ALIAS, LAYER_ONLY, WRONG, UNSEEN, FATES };
 static const char *const fate[FATES] = { "named", "another first", "layer only", "wrong layer", "unseen" };
 static const char *const contracts[] = { "torch_bf16", "f32" };
 
-/* One for each mistake of each kind: a model, a layer of the kind and a contract by lot. */
+/* One for each fault of each kind: a model, a layer of the kind and a contract by lot. */
 static int plants(const struct bed *beds, struct plant *list)
 {
 	int n = 0;
 
 	for (int kind = 0; kind < LAYER_KINDS; kind++)
-		for (int m = 0; model_op(kind)->mistakes[m].name; m++)
+		for (int m = 0; model_op(kind)->faults[m].name; m++)
 			for (int tries = 0; tries < 200; tries++) {
 				const struct bed *b = &beds[draw(2)];
 				size_t layer = draw(b->model.config.layers);
-				if ((int)b->model.config.kind[layer] != kind || !bed_has(b, layer, model_op(kind)->mistakes[m].name)) continue;
+				if ((int)b->model.config.kind[layer] != kind || !bed_has(b, layer, model_op(kind)->faults[m].name)) continue;
 				list[n++] = (struct plant){ b, contracts[draw(2)], (int)layer, m };
 				break;
 			}
@@ -35,7 +35,7 @@ static int plants(const struct bed *beds, struct plant *list)
 
 static int judge_hidden(const struct plant *p, struct error *e)
 {
-	struct model_plan plan = bed_plan(p->bed, p->contract, p->layer, p->mistake);
+	struct model_plan plan = bed_plan(p->bed, p->contract, p->layer, p->fault);
 	struct tensors engine;
 	struct layer_reading r;
 
@@ -46,7 +46,7 @@ static int judge_hidden(const struct plant *p, struct error *e)
 	if (first != p->layer) return WRONG;
 	if (r.n) printf("  %s %.4f %%", r.convicted[0].name, 100 * r.convicted[0].explained);
 	for (int i = 0; i < r.n; i++)
-		if (r.convicted[i].mistake == p->mistake) result = i ? ALIAS : RIGHT;
+		if (r.convicted[i].fault == p->fault) result = i ? ALIAS : RIGHT;
 	return result;
 }
 
@@ -58,19 +58,19 @@ static int judge_logits(const struct plant *p, struct error *e)
 	struct tensors engine;
 	double alone;
 
-	model_plan_mistake(&plan, kind, NOWHERE, p->mistake);
+	model_plan_fault(&plan, kind, NOWHERE, p->fault);
 	if (!bed_engine(p->bed, &plan, TOKENS, DT_F32, &engine, e)) abort();
 	int n = model_suspects(&p->bed->model, p->contract, p->bed->ids, TOKENS, tensors_find(&engine, "logits"), found, 4, &alone, e);
 	tensors_free(&engine);
-	if (n > 0) printf("  %s %.4f %%", model_op((int)found[0].kind)->mistakes[found[0].mistake].name, 100 * found[0].explained);
+	if (n > 0) printf("  %s %.4f %%", model_op((int)found[0].kind)->faults[found[0].fault].name, 100 * found[0].explained);
 	for (int i = 0; i < n; i++)
-		if (found[i].kind == kind && found[i].mistake == p->mistake) return i ? ALIAS : RIGHT;
+		if (found[i].kind == kind && found[i].fault == p->fault) return i ? ALIAS : RIGHT;
 	return n ? WRONG : UNSEEN;
 }
 
 int main(int argc, char **argv)
 {
-	static struct plant list[LAYER_KINDS * 2 * MAX_MISTAKE];
+	static struct plant list[LAYER_KINDS * 2 * MAX_FAULT];
 	struct bed beds[2];
 	struct error e;
 	int count[FATES] = { 0 };
@@ -84,7 +84,7 @@ int main(int argc, char **argv)
 	for (int i = first; i < last && i < n; i++) {
 		const struct op *op = model_op((int)list[i].bed->model.config.kind[list[i].layer]);
 		printf("%-5s %-11s layer %d %-17s %-42s", list[i].bed == beds ? "dense" : "moe", list[i].contract, list[i].layer, op->name,
-			op->mistakes[list[i].mistake].name);
+			op->faults[list[i].fault].name);
 		int f = argc > 4 ? judge_logits(&list[i], &e) : judge_hidden(&list[i], &e);
 		printf("  %s\n", fate[f]);
 		fflush(stdout);

@@ -1,4 +1,4 @@
-/* What people got wrong with slots: what each mistake makes of the tables; see docs/ops/mixed_batch.md. */
+/* What people got wrong with slots: what each fault makes of the tables; see docs/ops/mixed_batch.md. */
 #include "mixed_batch.h"
 
 static struct row *rows_of(const struct tables *t, size_t k, struct row **end)
@@ -229,14 +229,14 @@ static void (*const turns[])(calc *c, struct tables *t) = {
 	[CONV_AND_STATE_SLOTS_DIFFER] = conv_and_state_slots_differ,
 };
 
-void mixed_mistakes(calc *c, struct tables *t)
+void mixed_faults(calc *c, struct tables *t)
 {
 	for (size_t i = 0; i < sizeof turns / sizeof *turns; i++)
-		if (c_mistake(c, (int)i)) turns[i](c, t);
+		if (c_fault(c, (int)i)) turns[i](c, t);
 }
 
 #define TABLES(name, what, seen) { name, what, seen, 0, 0, 0, 0 }
-const struct mistake_spec mixed_mistake_specs[] = {
+const struct fault_spec mixed_fault_specs[] = {
 	[ALL_TOKENS_USE_FIRST_SLOT] = TABLES("all_tokens_use_first_slot",
 		"a step's rows run as one sequence, from and to the first row's slot", ""),
 	[PREFILL_OVERWRITES_DECODE_SLOT] = TABLES("prefill_overwrites_decode_slot",
