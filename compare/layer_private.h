@@ -46,7 +46,7 @@ bool layer_noise(struct reader *d, const struct plan *replica, struct distance *
 /* All that is said of a suspect: how far it moves the replica, and what it leaves of the engine's error. */
 struct trial { struct layer_suspect suspect; struct distance moved, left; };
 enum { MAX_TRIALS = 3 * MAX_SITE + 2 * MAX_FAULT };
-/* The suspects beside what r convicts; returns how many. */
+/* The suspects beside what r detects; returns how many. */
 int layer_suspects(const struct layer_reading *r, struct trial list[MAX_TRIALS]);
 struct plan layer_plan_with(const struct layer_reading *r, const struct layer_suspect *s);
 bool layer_try(const struct reader *d, const struct layer_reading *r, struct trial *list, int n);

@@ -48,27 +48,27 @@ static const struct trial *best_suspect(const struct reader *d, struct layer_rea
 	return best;
 }
 
-static bool convict(struct reader *d, struct layer_reading *r)
+static bool detect(struct reader *d, struct layer_reading *r)
 {
 	struct trial list[MAX_TRIALS];
 
-	while (!r->understood && r->n < MAX_CONVICTED) {
+	while (!r->understood && r->n < MAX_DETECTED) {
 		int n = layer_suspects(r, list);
 		if (!layer_try(d, r, list, n)) return false;
 		const struct trial *best = best_suspect(d, r, list, n);
 		if (!best) return true;
 		r->replica = layer_plan_with(r, &best->suspect);
-		r->convicted[r->n++] = best->suspect;
+		r->detected[r->n++] = best->suspect;
 		if (!settle(d, r)) return false;
-		r->convicted[r->n - 1].explained = r->explained;
-		r->convicted[r->n - 1].equal = r->equal;
+		r->detected[r->n - 1].explained = r->explained;
+		r->detected[r->n - 1].equal = r->equal;
 		r->understood = within(r);
 	}
 	return true;
 }
 
-/* In a large call suspects are tried on the first tokens, and what they convict is then put to the whole. */
-static bool convict_on_few(struct reader *d, struct layer_reading *r)
+/* In a large call suspects are tried on the first tokens, and what they detect is then put to the whole. */
+static bool detect_on_few(struct reader *d, struct layer_reading *r)
 {
 	size_t n = layer_tokens(d, layer_work.suspects);
 	struct first_tokens part;
@@ -80,7 +80,7 @@ static bool convict_on_few(struct reader *d, struct layer_reading *r)
 	if (!few.understood || !few.n) return true;
 	r->replica = few.replica;
 	r->tried = few.tried, r->invisible = few.invisible;
-	memcpy(r->convicted, few.convicted, sizeof r->convicted);
+	memcpy(r->detected, few.detected, sizeof r->detected);
 	r->n = few.n;
 	if (!settle(d, r)) return false;
 	r->understood = within(r);
@@ -118,7 +118,7 @@ static bool read_all(struct reader *d, const struct contract *k, struct layer_re
 	r->alone = r->explained;
 	r->alone_equal = r->equal;
 	r->kept = r->understood = within(r);
-	return convict_on_few(d, r) && convict(d, r);
+	return detect_on_few(d, r) && detect(d, r);
 }
 
 bool layer_read(const struct call *call, const struct contract *k, struct layer_reading *r, struct error *e)
@@ -136,9 +136,9 @@ bool layer_read(const struct call *call, const struct contract *k, struct layer_
 	return ok;
 }
 
-const char *layer_sentence(size_t layer, const struct layer_reading *r, int convicted, char *text, size_t size)
+const char *layer_sentence(size_t layer, const struct layer_reading *r, int detected, char *text, size_t size)
 {
-	const struct layer_suspect *s = &r->convicted[convicted];
+	const struct layer_suspect *s = &r->detected[detected];
 
 	snprintf(text, size, "layer %zu, %s, %s%s", layer, r->op->name, s->what,
 		s->fault >= 0 ? "" : s->rounded ? " (rounded to bf16)" : " (not rounded to bf16)");

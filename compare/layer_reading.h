@@ -25,7 +25,7 @@ struct layer_suspect {
 
 /* Correct layers that a reading makes: NOISY_RUNS; of a large layer as many as have NOISY_ROWS rows between them, from 2 on, as
  * six runs of 64 rows scatter by 2 to 4 % of their score (docs/models.md). */
-enum { MAX_CONVICTED = 4, NOISY_RUNS = 6, NOISY_ROWS = 480 };
+enum { MAX_DETECTED = 4, NOISY_RUNS = 6, NOISY_ROWS = 480 };
 int layer_noisy_runs(size_t rows, bool large);
 
 struct layer_reading {
@@ -35,11 +35,11 @@ struct layer_reading {
 	double alone, alone_equal;      /* share of its square that the contract explains; elements equal to its replica's */
 	double correct;                 /* the least share that the replica explains of the error of correct layers: where
 	                                   sums are long, float32 tips values over at one site, these more at the next, and so on */
-	double explained, equal;        /* the same with what is convicted */
+	double explained, equal;        /* the same with what is detected */
 	struct distance left;
 	double limit, worst_limit;      /* of left.score and left.worst: from the farthest of the correct layers */
 	bool kept;                      /* the contract alone explains the layer, and f64 is good enough to say so */
-	bool understood;                /* it does with what is convicted */
+	bool understood;                /* it does with what is detected */
 	const struct arith *sums;       /* the arithmetic that comes nearest; left is in it, but where few is not 0: */
 	size_t few;                     /* sums were tried on as many first tokens only, and left is in f64 */
 	double few_explained;           /* on these, with those sums */
@@ -48,7 +48,7 @@ struct layer_reading {
 	double truth_upwards;           /* where these are not all, and tokens hang together: on all, seen from f64 rounding upwards */
 	struct plan replica;            /* in f64 */
 	int n;
-	struct layer_suspect convicted[MAX_CONVICTED];
+	struct layer_suspect detected[MAX_DETECTED];
 	uint64_t work;                  /* element operations of one run */
 	int tried, invisible;           /* suspects; those whose effect is no larger than what float32 tips over */
 	int idle;                       /* of a layer that keeps its contract: those that change nothing in it */
@@ -70,6 +70,6 @@ bool layer_read(const struct call *call, const struct contract *k, struct layer_
 bool layer_power(const struct call *call, struct layer_reading *r, struct error *e);
 
 /* "layer 5, linear_attention, gated norm: 1 + w for w". */
-const char *layer_sentence(size_t layer, const struct layer_reading *r, int convicted, char *text, size_t size);
+const char *layer_sentence(size_t layer, const struct layer_reading *r, int detected, char *text, size_t size);
 
 #endif

@@ -3,10 +3,10 @@
 
 #include "layer_private.h"
 
-static bool is_convicted(const struct layer_reading *r, const struct layer_suspect *s)
+static bool is_detected(const struct layer_reading *r, const struct layer_suspect *s)
 {
 	for (int i = 0; i < r->n; i++)
-		if (r->convicted[i].fault == s->fault && r->convicted[i].site == s->site) return true;
+		if (r->detected[i].fault == s->fault && r->detected[i].site == s->site) return true;
 	return false;
 }
 
@@ -46,7 +46,7 @@ int layer_suspects(const struct layer_reading *r, struct trial list[MAX_TRIALS])
 	int n = 0;
 
 	while (next_suspect(r, &s))
-		if (!is_convicted(r, &s)) list[n++].suspect = s;
+		if (!is_detected(r, &s)) list[n++].suspect = s;
 	return n;
 }
 

@@ -138,7 +138,7 @@ static void html_layer(FILE *to, const struct model_reading *r, size_t l)
 	if (p->kept) fputs("explained by its contract", to);
 	for (int i = 0; i < p->n; i++)
 		fprintf(to, "%s%s (%.3f %% explained)", i ? "; " : "", layer_sentence(l, p, i, text, sizeof text),
-			100 * p->convicted[i].explained);
+			100 * p->detected[i].explained);
 	if (!p->understood) fputs(" not explained", to);
 	fputs("</td></tr>\n", to);
 }

@@ -102,7 +102,7 @@ static struct plan with_sums(const struct layer_reading *r)
 	return p;
 }
 
-/* Nothing is convicted, and no layer's sums are another arithmetic's. */
+/* Nothing is detected, and no layer's sums are another arithmetic's. */
 static bool is_contract_alone(const struct model_reading *r)
 {
 	for (size_t l = 0; l < r->model->config.layers; l++)

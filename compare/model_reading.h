@@ -20,7 +20,7 @@ struct engine {
 /* Free-running: of hidden state l, or, behind the last, the logits. */
 struct grown {
 	double rms;                     /* of the engine's error against the exact model */
-	double explained, equal;        /* by the whole replica: the contract and what is convicted in each layer */
+	double explained, equal;        /* by the whole replica: the contract and what is detected in each layer */
 };
 
 struct model_reading {
@@ -34,7 +34,7 @@ struct model_reading {
 	 * is the contract's alone, in f64, in every layer. Whoever runs the same may take them. */
 	struct values exact, replica;
 	int first;                      /* the first part that its contract does not explain, or NOWHERE */
-	bool understood;                /* every part is explained, by its contract or by what is convicted in it */
+	bool understood;                /* every part is explained, by its contract or by what is detected in it */
 };
 
 /* ids [n] are the tokens of the engine's run. Hidden states must all be there; logits may be absent. On failure *r is zero.

@@ -27,7 +27,7 @@ static void print_parts(FILE *to, const struct model_reading *r)
 {
 	char name[32];
 
-	fprintf(to, "  %-28s%12s%24s%12s%24s\n", "anchored", "", "contract alone", "", "with what is convicted");
+	fprintf(to, "  %-28s%12s%24s%12s%24s\n", "anchored", "", "contract alone", "", "with what is detected");
 	fprintf(to, "  %-10s%-18s%12s%14s%10s%12s%14s%10s  sums\n", "", "", "rms error", "explained", "equal", "if correct", "explained", "equal");
 	for (size_t l = 0; l < r->parts; l++) {
 		const struct layer_reading *p = &r->part[l];
@@ -97,7 +97,7 @@ void model_reading_print(FILE *to, const struct model_reading *r)
 	if (r->first != NOWHERE) fprintf(to, "  first divergence: %s\n", part_name(r, (size_t)r->first, text, sizeof text));
 	for (size_t l = 0; l < r->parts; l++) {
 		const struct layer_reading *p = &r->part[l];
-		for (int i = 0; i < p->n; i++) fprintf(to, "  %s (%s)\n", layer_sentence(l, p, i, text, sizeof text), p->convicted[i].name);
+		for (int i = 0; i < p->n; i++) fprintf(to, "  %s (%s)\n", layer_sentence(l, p, i, text, sizeof text), p->detected[i].name);
 		if (!p->understood) fprintf(to, "  layer %zu, %s: no fault that is known explains what is left\n", l, p->op->name);
 	}
 }
@@ -108,7 +108,7 @@ static json_t *part_json(const struct model_reading *r, size_t l)
 	json_t *list = json_array();
 
 	for (int i = 0; i < p->n; i++) {
-		const struct layer_suspect *s = &p->convicted[i];
+		const struct layer_suspect *s = &p->detected[i];
 		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:o, s:o}", s->fault >= 0 ? "fault" : "site", s->name, "op",
 			p->op->name,
 			"what", s->what, "rounded", s->site >= 0 && s->rounded, "explained",
@@ -123,7 +123,7 @@ static json_t *part_json(const struct model_reading *r, size_t l)
 		"power_tokens", (json_int_t)p->power_tokens, "unseen", unseen, "explained_by_contract", json_figure(p->alone),
 		"equal_under_contract", json_figure(p->alone_equal), "explained", json_figure(p->explained), "equal",
 		json_figure(p->equal), "sums", p->sums->name, "keeps_contract", p->kept, "understood", p->understood, "suspects",
-		p->tried, "not_visible", p->invisible, "convicted", list);
+		p->tried, "not_visible", p->invisible, "detected", list);
 }
 
 json_t *model_reading_json(const struct model_reading *r)

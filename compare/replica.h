@@ -8,12 +8,12 @@
  * reciprocal says nothing. */
 extern const double certain;
 
-/* A fault whose coefficient of 1 has not as many standard errors convicts nobody. One element that tips over with it, as it did in
+/* A fault whose coefficient of 1 has not as many standard errors detects nobody. One element that tips over with it, as it did in
  * one of the FLOOR_RUNS behind the noise, is worth √5 of them, however far it goes; two are worth √10. */
 extern const double likely;
 
 /* A fault whose effect is smaller than this many times float32's noise, as rms over the outputs, can be neither
- * convicted nor ruled out: float32's own errors are systematic too, at that size. */
+ * detected nor ruled out: float32's own errors are systematic too, at that size. */
 extern const double above_noise;
 
 /* How much the score must fall. */

@@ -3,7 +3,7 @@
 
 #include "earned.h"
 
-const char *const suspect_name[] = { "ruled out", "convicted", "allowed", "not visible" };
+const char *const suspect_name[] = { "ruled out", "detected", "allowed", "not visible" };
 
 /* Is m, in the place of a fault that the replica makes, the same answer? */
 static bool in_its_place(struct xray *x, int m, bool *same)
@@ -31,7 +31,7 @@ static bool try_fault(struct xray *x, int m, const struct look *look, bool named
 	*s = (struct suspect){ .name = spec->name, .what = spec->what, .site = -1, .size = look->size };
 	s->coefficient = made ? 1 - c.value : c.value;
 	s->error = c.error;
-	if (made) s->state = named ? CONVICTED : INVISIBLE;
+	if (made) s->state = named ? DETECTED : INVISIBLE;
 	else if (look->overflows < 0) s->state = RULED_OUT, s->coefficient = s->error = 0;
 	else s->state = s->size >= above_noise && c.error < 1 / certain && c.value + certain * c.error < 1 ? RULED_OUT : INVISIBLE;
 	if (s->state == RULED_OUT && !in_its_place(x, m, &same)) return false;
@@ -46,11 +46,11 @@ static const char *rounding_fault(const struct op *op, const struct reading *r)
 	return op->sites[r->site].name;
 }
 
-/* Convicted: rounded, and named or allowed; see examine_under. */
+/* Detected: rounded, and named or allowed; see examine_under. */
 static struct suspect read_site(const struct op *op, const struct reading *r, const struct look *look, bool said)
 {
 	return (struct suspect){ rounding_fault(op, r), op->sites[r->site].what, r->site, r->format, r->rounding, r->coefficient, r->error,
-		look->size, r->state == ROUNDED && said ? CONVICTED : r->state == NOT_ROUNDED ? RULED_OUT : INVISIBLE };
+		look->size, r->state == ROUNDED && said ? DETECTED : r->state == NOT_ROUNDED ? RULED_OUT : INVISIBLE };
 }
 
 /* The replica with or without the rounding that was read, or the fault. */
@@ -103,7 +103,7 @@ static void sort(struct suspect *list, int n)
 	for (int i = 1; i < n; i++) {
 		struct suspect s = list[i];
 		int at = i;
-		for (; s.state == CONVICTED && at > 0 && !(list[at - 1].state == CONVICTED && list[at - 1].size >= s.size); at--) list[at] = list[at - 1];
+		for (; s.state == DETECTED && at > 0 && !(list[at - 1].state == DETECTED && list[at - 1].size >= s.size); at--) list[at] = list[at - 1];
 		list[at] = s;
 	}
 }
@@ -127,9 +127,9 @@ void examine_under(struct examination *ex, const struct call *call, const struct
 	for (int i = 0; i < ex->n; i++) {
 		struct suspect *s = &ex->suspect[i];
 		struct site_rounding r = { true, s->format, s->rounding };
-		bool made = s->state == CONVICTED || s->state == ALLOWED;
+		bool made = s->state == DETECTED || s->state == ALLOWED;
 		bool allowed = s->site >= 0 && (contract_allows(k, s->site, &r) || is_store(call, s->site, s->format));
-		if (made) s->state = allowed ? ALLOWED : CONVICTED;
+		if (made) s->state = allowed ? ALLOWED : DETECTED;
 		ex->count[s->state]++;
 	}
 }

@@ -5,8 +5,8 @@
 
 #include "profile.h"
 
-enum suspect_state { RULED_OUT, CONVICTED, ALLOWED, INVISIBLE };
-extern const char *const suspect_name[];        /* "ruled out", "convicted", "allowed", "not visible" */
+enum suspect_state { RULED_OUT, DETECTED, ALLOWED, INVISIBLE };
+extern const char *const suspect_name[];        /* "ruled out", "detected", "allowed", "not visible" */
 
 /* A fault of the op, or a rounding at a site. */
 struct suspect {
@@ -49,13 +49,13 @@ struct rules_say {
 	void (*tick)(const char *, size_t, size_t);
 };
 
-/* Examines the call under the contract: finds the replica and says of each suspect whether it is made (convicted), ruled out, or not
+/* Examines the call under the contract: finds the replica and says of each suspect whether it is made (detected), ruled out, or not
  * visible on these inputs. A fault is made if its coefficient is 1 within its error and within 0.05, and, where the structure is not
  * identified, if the rules hold with it that did not without, or if no rounding explains as well. A rounding that the contract does
  * not allow is made if the structure is identified, and none that has it not explains as well. E_MEMORY is the only error. */
 bool examine(struct examination *x, const struct rules_say *rules, struct error *e);
 
-/* Turns convicted roundings that the contract allows into allowed ones, and back. A contract excuses
+/* Turns detected roundings that the contract allows into allowed ones, and back. A contract excuses
  * roundings, never a fault. */
 void examine_under(struct examination *x, const struct call *call, const struct contract *k);
 

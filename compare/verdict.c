@@ -96,7 +96,7 @@ static bool judge_with(const struct call *call, struct yardstick *y, int first, 
 	return true;
 }
 
-static void convict(struct verdict *v, const struct suspect *s)
+static void detect(struct verdict *v, const struct suspect *s)
 {
 	if (s->site >= 0)
 		reason(v, FAIL, "rounds %s to %s, which the contract does not allow (%s): coefficient %.3f ± %.3f", v->op->sites[s->site].name,
@@ -127,7 +127,7 @@ static void add_examination(const struct call *call, bool required, struct verdi
 	found.n_reason = 0;
 	examine_under(&found.x, call, v->contract);
 	for (int i = 0; i < found.x.n; i++)
-		if (found.x.suspect[i].state == CONVICTED) convict(&found, &found.x.suspect[i]);
+		if (found.x.suspect[i].state == DETECTED) detect(&found, &found.x.suspect[i]);
 	if (!found.x.identified && (v->outcome == FAIL || required)) say_unknown(&found, required);
 	for (int i = 0; i < v->n_reason && found.n_reason < MAX_REASON; i++)
 		memcpy(found.reason[found.n_reason++], v->reason[i], sizeof v->reason[i]);

@@ -133,7 +133,7 @@ static inline const char *complaint(const struct invention *m, const struct verd
 	text[0] = 0;
 	if (v->outcome != FAIL) return outcome_name[v->outcome];
 	for (int i = 0; i < v->x.n; i++)
-		if (v->x.suspect[i].state == CONVICTED) snprintf(text, sizeof text, "taken for %s", v->x.suspect[i].name);
+		if (v->x.suspect[i].state == DETECTED) snprintf(text, sizeof text, "taken for %s", v->x.suspect[i].name);
 	if (!says(said, m->where)) snprintf(text, sizeof text, "said to be '%s', expected '%s'", said, m->where);
 	for (int i = 0; i < v->n_out; i++) {
 		const struct output_verdict *o = &v->out[i];
@@ -161,7 +161,7 @@ static inline void the_right_one_passes(const struct inventions *all)
 		if (before < i) continue;
 		run_kernel(&c, all, m, RIGHT);
 		struct verdict v = verdict_of(&c, m->contract);
-		if (v.outcome != PASS || v.x.count[CONVICTED]) fail_msg("the right kernel on %s: %s", m->kase, v.n_reason ? v.reason[0] : "convicted");
+		if (v.outcome != PASS || v.x.count[DETECTED]) fail_msg("the right kernel on %s: %s", m->kase, v.n_reason ? v.reason[0] : "detected");
 		capture_free(&c);
 	}
 }

@@ -54,7 +54,7 @@ extern const char *const fate_name[FATES];
 struct cell {
 	enum fate fate;
 	double size;
-	int convicted;                  /* suspects convicted; the first is: */
+	int detected;                  /* suspects detected; the first is: */
 	char first[64];
 	double coefficient, error;
 	double left;                    /* what the x-ray leaves unexplained; NaN: it was not made */

@@ -169,7 +169,7 @@ static void cell_line(const struct unit *u, int f)
 	const struct cell *c = &u->cell[f];
 
 	printf("%-28s %-13s %-4s %-18s %9.3g  %-17s", u->fault[f].name, model_name(&u->model), stores(&u->model), u->kase->name, c->size, fate_name[c->fate]);
-	if (c->convicted) printf(" %s %.3f ± %.2g%s", c->first, c->coefficient, c->error, c->convicted > 1 ? " and others" : "");
+	if (c->detected) printf(" %s %.3f ± %.2g%s", c->first, c->coefficient, c->error, c->detected > 1 ? " and others" : "");
 	if (c->fate == UNNAMED) printf(" %.100s", c->reason);
 	putchar('\n');
 }
@@ -226,8 +226,8 @@ static const char head[] =
 "The **size** of a fault on a case is the rms of its effect on the outputs, in units of float32's noise around\n"
 "the clean model (docs/x-ray.md). A fault below 1, or one that changes no bit of what is stored, is *not\n"
 "visible* there and is not judged. Else the check **catches** it (FAIL) or **misses** it. It is **named right**\n"
-"when the first suspect that the report convicts is the fault, and **by an alias** when the answer of the first\n"
-"convicted is the fault's within float32's noise (size below 1): on these inputs they are the same number.\n\n"
+"when the first suspect that the report detects is the fault, and **by an alias** when the answer of the first\n"
+"detected is the fault's within float32's noise (size below 1): on these inputs they are the same number.\n\n"
 "Not here: `mrope_sections_blocked_for_interleaved`, which positions of one dimension cannot show.\n\n"
 "![A row for each fault, a column for each model on each case](kill-matrix.png)\n\n";
 
@@ -271,7 +271,7 @@ bool write_table(const char *path, const struct unit *u, int n)
 					const struct cell *c = &at->cell[f];
 					fprintf(to, "%s\t%d\t%d\t%d\t%.4g\t%s\t%s\t%s\t%s\t%s\t%s\t%.4g\t%.4g\t%.4g\t%.3f\n", ops[o]->name, k * (a.models + 1) + m, f, c->fate,
 						c->size, a.kase[k]->name, model_name(&a.model[m]), stores(&a.model[m]), at->fault[f].name, fate_name[c->fate],
-						c->convicted ? c->first : "-", c->coefficient, c->error, c->left, c->seconds);
+						c->detected ? c->first : "-", c->coefficient, c->error, c->left, c->seconds);
 				}
 			}
 	}

@@ -16,13 +16,13 @@ static double seconds(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static const struct suspect *first_convicted(const struct verdict *v, int *n)
+static const struct suspect *first_detected(const struct verdict *v, int *n)
 {
 	const struct suspect *first = NULL;
 
 	*n = 0;
 	for (int i = 0; v->examined && i < v->x.n; i++)
-		if (v->x.suspect[i].state == CONVICTED && !(*n)++) first = &v->x.suspect[i];
+		if (v->x.suspect[i].state == DETECTED && !(*n)++) first = &v->x.suspect[i];
 	return first;
 }
 
@@ -44,7 +44,7 @@ static bool same_answer(const struct model *m, const struct fault *f, const stru
 
 static bool name_cell(const struct unit *u, const struct fault *f, const struct call *call, const struct verdict *v, struct cell *c, struct error *e)
 {
-	const struct suspect *s = first_convicted(v, &c->convicted);
+	const struct suspect *s = first_detected(v, &c->detected);
 	bool same;
 
 	c->left = v->examined ? v->x.left : (double)NAN;

@@ -44,9 +44,9 @@ static int judge_hidden(const struct plant *p, struct error *e)
 	tensors_free(&engine);
 	if (first == NOWHERE) return UNSEEN;
 	if (first != p->layer) return WRONG;
-	if (r.n) printf("  %s %.4f %%", r.convicted[0].name, 100 * r.convicted[0].explained);
+	if (r.n) printf("  %s %.4f %%", r.detected[0].name, 100 * r.detected[0].explained);
 	for (int i = 0; i < r.n; i++)
-		if (r.convicted[i].fault == p->fault) result = i ? ALIAS : RIGHT;
+		if (r.detected[i].fault == p->fault) result = i ? ALIAS : RIGHT;
 	return result;
 }
 

@@ -62,10 +62,10 @@ static bool visible(const struct pair *p, const struct call *call, bool *yes, st
 	return true;
 }
 
-static bool convicts(const struct verdict *v, const char *name)
+static bool detects(const struct verdict *v, const char *name)
 {
 	for (int i = 0; i < v->x.n; i++)
-		if (v->x.suspect[i].state == CONVICTED && !strcmp(v->x.suspect[i].name, name)) return true;
+		if (v->x.suspect[i].state == DETECTED && !strcmp(v->x.suspect[i].name, name)) return true;
 	return false;
 }
 
@@ -86,10 +86,10 @@ static bool one(const struct op *op, uint64_t *state, int n_fault, const struct 
 		capture_free(&c);
 		if (!ok) return false;
 		if (!yes) continue;
-		*named = convicts(&v, p.fault[0].name) && convicts(&v, p.fault[1].name);
+		*named = detects(&v, p.fault[0].name) && detects(&v, p.fault[1].name);
 		printf("  %-18s %-30s %-30s %s:", p.kase->name, p.fault[0].name, p.fault[1].name, *named ? "both" : v.outcome == FAIL ? "fails" : "MISSED");
 		for (int i = 0; i < v.x.n; i++)
-			if (v.x.suspect[i].state == CONVICTED) printf(" %s", v.x.suspect[i].name);
+			if (v.x.suspect[i].state == DETECTED) printf(" %s", v.x.suspect[i].name);
 		putchar('\n');
 		fflush(stdout);
 		return true;

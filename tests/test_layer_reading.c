@@ -41,7 +41,7 @@ static void names_it_in_the_mixture_too(void **state)
 	}
 	assert_int_equal(bed_first(&beds[1], "torch_bf16", &engine, &r, &e), 3);
 	assert_int_equal(r.n, 1);
-	assert_string_equal(r.convicted[0].name, genuine);
+	assert_string_equal(r.detected[0].name, genuine);
 	assert_true(r.understood);
 	assert_true(r.explained >= 0.97);
 	tensors_free(&engine);
@@ -67,7 +67,7 @@ static void names_what_default_attention_does(void **state)
 		assert_int_equal(r.understood, rows[i].named);
 		if (!rows[i].named) continue;
 		assert_int_equal(r.n, 1);
-		assert_string_equal(r.convicted[0].name, "attention.exp_by_cubic");
+		assert_string_equal(r.detected[0].name, "attention.exp_by_cubic");
 		assert_true(r.explained > 0.97);
 	}
 	tensors_free(&file);
@@ -126,7 +126,7 @@ static void plant_and_name(bool large)
 			else assert_true(!r.few && r.truth_tokens == FEW && r.truth_upwards == 0);
 			if (clean) continue;
 			assert_true(r.n > 0);
-			assert_string_equal(r.convicted[0].name, plants[i].fault);
+			assert_string_equal(r.detected[0].name, plants[i].fault);
 			assert_true(r.understood);
 		}
 	}
@@ -197,8 +197,8 @@ static void names_roundings(void **state)
 		assert_true(bed_engine(&beds[0], &p, FEW, DT_BF16, &engine, &e));
 		assert_int_equal(bed_first(&beds[0], "torch_bf16", &engine, &r, &e), 0);
 		assert_int_equal(r.n, 1);
-		assert_int_equal(r.convicted[0].site, site);
-		assert_int_equal(r.convicted[0].rounded, !i);
+		assert_int_equal(r.detected[0].site, site);
+		assert_int_equal(r.detected[0].rounded, !i);
 		tensors_free(&engine);
 	}
 }

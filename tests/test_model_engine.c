@@ -93,8 +93,8 @@ static void another_contract_does_not_explain_it(void **state)
 		c.site[site] = (struct site_rounding){ others[k].rounded, FMT_BF16, ROUND_NEAREST_EVEN };
 		assert_true(layer_read(&call, &c, &r, &e));
 		assert_false(r.kept);
-		assert_int_equal(r.convicted[0].site, site);
-		assert_true(r.convicted[0].rounded != others[k].rounded);
+		assert_int_equal(r.detected[0].site, site);
+		assert_true(r.detected[0].rounded != others[k].rounded);
 	}
 }
 

@@ -43,7 +43,7 @@ static void names_the_genuine_fault(void **state)
 		assert_true(r.part[l].explained >= 0.97);
 	}
 	assert_true(r.part[3].alone < 0.6);
-	assert_string_equal(r.part[3].convicted[0].name, genuine);
+	assert_string_equal(r.part[3].detected[0].name, genuine);
 	assert_true(r.grown[5].explained > 0.999);
 	json_t *j = model_reading_json(&r);
 	assert_int_equal(json_integer_value(json_object_get(j, "first_divergence")), 3);

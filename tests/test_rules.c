@@ -7,18 +7,18 @@
 #include "gpu/backend.h"
 #include "tests/model.h"
 
-/* A rounding that was convicted is allowed in the type of the contract or a finer one; a fault never is. */
+/* A rounding that was detected is allowed in the type of the contract or a finer one; a fault never is. */
 static void a_contract_allows_a_site_in_a_type(void **state)
 {
 	const struct op *op = op_find("rmsnorm");
 	const struct contract *bf16 = contract_of("rmsnorm", "xhat_bf16"), *f32 = contract_of("rmsnorm", "f32");
 	int xhat = op_site(op, "xhat"), y = op_site(op, "y"), inverse = op_site(op, "inverse_root");
 	const struct { int site; enum format f; enum rounding r; const struct contract *k; enum suspect_state state; } rows[] = {
-		{ xhat, FMT_BF16, ROUND_NEAREST_EVEN, bf16, ALLOWED }, { xhat, FMT_BF16, ROUND_NEAREST_EVEN, f32, CONVICTED },
-		{ xhat, FMT_BF16, ROUND_ZERO, bf16, CONVICTED }, { xhat, FMT_F16, ROUND_NEAREST_EVEN, bf16, ALLOWED },
-		{ xhat, FMT_E4M3, ROUND_NEAREST_EVEN, bf16, CONVICTED },
-		{ inverse, FMT_BF16, ROUND_NEAREST_EVEN, bf16, CONVICTED }, { -1, FMT_BF16, ROUND_NEAREST_EVEN, bf16, CONVICTED },
-		{ y, FMT_F32, ROUND_NEAREST_EVEN, f32, ALLOWED }, { y, FMT_BF16, ROUND_NEAREST_EVEN, f32, CONVICTED },
+		{ xhat, FMT_BF16, ROUND_NEAREST_EVEN, bf16, ALLOWED }, { xhat, FMT_BF16, ROUND_NEAREST_EVEN, f32, DETECTED },
+		{ xhat, FMT_BF16, ROUND_ZERO, bf16, DETECTED }, { xhat, FMT_F16, ROUND_NEAREST_EVEN, bf16, ALLOWED },
+		{ xhat, FMT_E4M3, ROUND_NEAREST_EVEN, bf16, DETECTED },
+		{ inverse, FMT_BF16, ROUND_NEAREST_EVEN, bf16, DETECTED }, { -1, FMT_BF16, ROUND_NEAREST_EVEN, bf16, DETECTED },
+		{ y, FMT_F32, ROUND_NEAREST_EVEN, f32, ALLOWED }, { y, FMT_BF16, ROUND_NEAREST_EVEN, f32, DETECTED },
 	};
 	static struct examination x;
 	struct capture c;
@@ -29,7 +29,7 @@ static void a_contract_allows_a_site_in_a_type(void **state)
 	make_case(&c, "rmsnorm", "plain_f32");
 	no_error(call_bind(&call, &c, true, &e), &e);
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		for (int before = CONVICTED; before <= ALLOWED; before++) {
+		for (int before = DETECTED; before <= ALLOWED; before++) {
 			x.n = 1;
 			x.suspect[0] = (struct suspect){ .name = "it", .site = rows[i].site, .format = rows[i].f, .rounding = rows[i].r, .state = before };
 			examine_under(&x, &call, rows[i].k);

@@ -126,7 +126,7 @@ static void what_nobody_explains_passes_within_the_rules(void **state)
 	assert_int_equal(v.outcome, PASS);
 	v = judged(&beyond, "xhat_bf16");
 	assert_true(v.outcome == FAIL && strstr(v.reason[0], "no known fault explains the error") && strstr(v.reason[0], "the lower half of R"));
-	assert_int_equal(v.x.count[CONVICTED], 0);
+	assert_int_equal(v.x.count[DETECTED], 0);
 }
 
 /* A sum whose rounding to bf16 loses 2e-7 of it, twice float32's noise: the five rules of f32 hold, but it is a
@@ -171,7 +171,7 @@ static void power_is_what_these_inputs_show(void **state)
 	assert_int_equal(state_of(&v, "gate_missing"), INVISIBLE);
 	assert_int_equal(state_of(&v, "inverse_root"), RULED_OUT);
 	v = judged(&(struct kernel){ .fault = "eps_wrong" }, "f32");
-	assert_int_equal(state_of(&v, "eps_wrong"), CONVICTED);
+	assert_int_equal(state_of(&v, "eps_wrong"), DETECTED);
 	struct test_case large = norm;
 	large.in = (const struct case_tensor[]){ { "x", "R,D", DT_F32, DRAW_NORMAL, 0, 7.5 }, norm.in[1], { 0 } };
 	large.dims = (const struct case_dim[]){ { "R", 400 }, { "D", 64 }, { 0 } };

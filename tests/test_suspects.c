@@ -1,5 +1,5 @@
 /* What the x-ray says of kernels whose fault is known: it is named, a rounding beyond the contract is
- * convicted and one within it is not, and what is unknown is located. */
+ * detected and one within it is not, and what is unknown is located. */
 #include <math.h>
 #include <string.h>
 
@@ -58,14 +58,14 @@ static struct verdict verdict_on(const struct fault *f, const char *contract)
 	return v;
 }
 
-/* The names of the convicted, one space apart. */
-static const char *convicted(const struct verdict *v)
+/* The names of the detected, one space apart. */
+static const char *detected(const struct verdict *v)
 {
 	static char text[512];
 
 	text[0] = 0;
 	for (int i = 0; i < v->x.n; i++)
-		if (v->x.suspect[i].state == CONVICTED) {
+		if (v->x.suspect[i].state == DETECTED) {
 			if (text[0]) strcat(text, " ");
 			strcat(text, v->x.suspect[i].name);
 		}
@@ -89,8 +89,8 @@ static void faults_are_named(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
 		struct verdict v = verdict_on(&faults[i], "f32");
-		if (v.outcome != FAIL || strcmp(convicted(&v), faults[i].fault))
-			fail_msg("%s: %s, convicted '%s'", faults[i].fault, outcome_name[v.outcome], convicted(&v));
+		if (v.outcome != FAIL || strcmp(detected(&v), faults[i].fault))
+			fail_msg("%s: %s, detected '%s'", faults[i].fault, outcome_name[v.outcome], detected(&v));
 		if (!strstr(v.reason[0], faults[i].fault)) fail_msg("%s: the first reason is '%s'", faults[i].fault, v.reason[0]);
 	}
 }
@@ -104,17 +104,17 @@ static void a_contract_excuses_roundings_only(void **state)
 	(void)state;
 	struct verdict v = verdict_on(&rounds, "conv_bf16");
 	assert_int_equal(v.outcome, PASS);
-	assert_int_equal(v.x.count[CONVICTED], 0);
+	assert_int_equal(v.x.count[DETECTED], 0);
 	v = verdict_on(&rounds, "f32");
 	assert_int_equal(v.outcome, FAIL);
-	assert_string_equal(convicted(&v), "conv");
+	assert_string_equal(detected(&v), "conv");
 	assert_non_null(strstr(v.reason[0], "rounds conv to bf16"));
 	v = verdict_on(&rounds, "auto");
 	assert_int_equal(v.outcome, PASS);
 	assert_string_equal(v.contract->name, "conv_bf16");
 	v = verdict_on(&both, "conv_bf16");
 	assert_int_equal(v.outcome, FAIL);
-	assert_string_equal(convicted(&v), "ring_off_by_one");
+	assert_string_equal(detected(&v), "ring_off_by_one");
 }
 
 /* Faults that no table knows fail, and are located. Shapes: rope [16,4,256], rmsnorm [24,256]. */
@@ -135,7 +135,7 @@ static void the_unknown_is_located(void **state)
 	}
 }
 
-/* A clean kernel: no conviction, and its power is told: what cannot show on these inputs is not ruled out. */
+/* A clean kernel: no detection, and its power is told: what cannot show on these inputs is not ruled out. */
 static void power(void **state)
 {
 	struct verdict v = verdict_on(&(struct fault){ .op = "gated_delta_rule", .kase = "prefill_ragged" }, "f32");
@@ -143,7 +143,7 @@ static void power(void **state)
 
 	(void)state;
 	assert_int_equal(v.outcome, PASS);
-	assert_int_equal(v.x.count[CONVICTED], 0);
+	assert_int_equal(v.x.count[DETECTED], 0);
 	for (int i = 0; i < v.x.n; i++) {
 		const struct suspect *s = &v.x.suspect[i];
 		if (!strcmp(s->name, "scale_from_dv")) assert_int_equal(s->state, INVISIBLE), known++;       /* Dk = Dv there */
@@ -171,7 +171,7 @@ static void clean_kernels_pass(void **state)
 		struct fault none = { .op = rows[i].op, .kase = rows[i].kase, .contract = rows[i].contract,
 			.seed = rows[i].seed, .wide = rows[i].wide };
 		struct verdict v = verdict_on(&none, rows[i].contract);
-		if (v.outcome != PASS || v.x.count[CONVICTED]) fail_msg("%s: %s", rows[i].kase, v.n_reason ? v.reason[0] : "convicted");
+		if (v.outcome != PASS || v.x.count[DETECTED]) fail_msg("%s: %s", rows[i].kase, v.n_reason ? v.reason[0] : "detected");
 	}
 }
 

@@ -51,7 +51,7 @@ static enum suspect_state state_of(const struct verdict *v, const char *name)
 	for (int i = 0; i < v->x.n; i++)
 		if (!strcmp(v->x.suspect[i].name, name)) return v->x.suspect[i].state;
 	fail_msg("no suspect %s", name);
-	return CONVICTED;
+	return DETECTED;
 }
 
 /* All in bf16: what the contract bf16 allows is the fault iterate_in_bf16_for_f16, number for number. Under f16 it fails. */

@@ -103,7 +103,7 @@ static void see(struct seen *s, const struct verdict *v)
 	snprintf(s->where, sizeof s->where, "%s", v->examined && !v->x.identified ? v->x.where : "");
 	for (int i = 0; v->examined && i < v->x.n; i++) {
 		const struct suspect *x = &v->x.suspect[i];
-		if (x->state != CONVICTED) continue;
+		if (x->state != DETECTED) continue;
 		if (!(s->faults + s->roundings)) snprintf(s->name, sizeof s->name, "%s", x->name);
 		if (x->site < 0) s->faults++;
 		else s->roundings++;
