@@ -44,14 +44,14 @@ static void print_sums(const struct accumulators *a)
 
 static void print_profile(const struct arguments *a, const struct call *call, const struct profile *p)
 {
-	static const char *const order[] = { [ROUNDED] = "rounds", [NOT_ROUNDED] = "does not round", [NOT_VISIBLE] = "not visible on these inputs" };
+	static const char *const order[] = { [ROUNDED] = "rounds", [NOT_ROUNDED] = "does not round", [UNIDENTIFIABLE] = "not identifiable on these inputs" };
 
 	printf("%s\n  %s by %s%s%s\n", a->path, call->op->name, call->capture->producer, call->capture->device[0] ? " on " : "", call->capture->device);
 	if (p->identified) printf("  computes in the form \"%s\"", call->op->forms[p->replica.form].name);
 	if (p->identified && p->replica.chunk) printf(", chunks of %zu", p->replica.chunk);
 	if (p->identified) printf("; sums as %s\n", accumulator_name(&p->sums, p->sums.best));
 	else puts("  the structure is not identified: nothing is said of what it rounds");
-	for (int state = ROUNDED; state >= NOT_VISIBLE && p->identified; state--) {
+	for (int state = ROUNDED; state >= UNIDENTIFIABLE && p->identified; state--) {
 		bool any = false;
 		for (int j = 0; j < p->n; j++) {
 			const struct reading *r = &p->reading[j];

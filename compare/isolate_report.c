@@ -11,7 +11,7 @@ static const char *result(const struct isolate_run *r, int law, char *text, size
 
 	if (r->laws.broken == law) return "BROKEN";
 	if (!o->plays) return "not tried";
-	if (!o->counted) return "not visible here";
+	if (!o->counted) return "not identifiable here";
 	if (law == LAW_VALUES) snprintf(text, size, "within the expected error: %.3g sigma at most", o->worst);
 	else if (o->within) snprintf(text, size, "%zu of %zu plays bit for bit, the others within %.3g sigma", o->plays - o->within, o->plays, o->worst);
 	else snprintf(text, size, law == LAW_TABLES || law == LAW_GUARDS || law == LAW_SCRATCH ? "holds" : "bit for bit");
@@ -49,10 +49,10 @@ static void power(FILE *to, const struct isolate_run *r)
 		shown += laws[i].fault && seen_by_law(r, i) && (i != LAW_GUARDS || !seen_by_law(r, LAW_SCRATCH));
 	fprintf(to, "\npower     %zu faults of mixed batches would have shown", shown);
 	for (int i = 0; m[i].name; i++)
-		if (!would_show(r, i)) fprintf(to, "%s%s", hidden++ ? ", " : "; not visible here: ", m[i].name);
+		if (!would_show(r, i)) fprintf(to, "%s%s", hidden++ ? ", " : "; not identifiable here: ", m[i].name);
 	for (int i = 0; i < LAWS; i++) {
 		bool other = i == LAW_GUARDS || (i == LAW_SCRATCH && seen_by_law(r, LAW_GUARDS));
-		if (laws[i].fault && !other && !seen_by_law(r, i)) fprintf(to, "%s%s", hidden++ ? ", " : "; not visible here: ", laws[i].fault);
+		if (laws[i].fault && !other && !seen_by_law(r, i)) fprintf(to, "%s%s", hidden++ ? ", " : "; not identifiable here: ", laws[i].fault);
 	}
 	putc('\n', to);
 }

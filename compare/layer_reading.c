@@ -37,12 +37,12 @@ static const struct trial *best_suspect(const struct reader *d, struct layer_rea
 	const struct trial *best = NULL;
 
 	r->tried = n;
-	r->invisible = 0;
+	r->not_identifiable = 0;
 	for (int i = 0; i < n; i++) {
 		const struct distance *left = &list[i].left;
 		bool seen = list[i].moved.score > r->limit;
 		bool made = left->score < half * d->exact.score || (left->square < half * d->exact.square && left->score < d->exact.score);
-		r->invisible += !seen;
+		r->not_identifiable += !seen;
 		if (seen && made && (!best || left->score < best->left.score)) best = &list[i];
 	}
 	return best;
@@ -79,7 +79,7 @@ static bool detect_on_few(struct reader *d, struct layer_reading *r)
 	if (!layer_read(&part.call, r->contract, &few, NULL)) return false;
 	if (!few.understood || !few.n) return true;
 	r->replica = few.replica;
-	r->tried = few.tried, r->invisible = few.invisible;
+	r->tried = few.tried, r->not_identifiable = few.not_identifiable;
 	memcpy(r->detected, few.detected, sizeof r->detected);
 	r->n = few.n;
 	if (!settle(d, r)) return false;

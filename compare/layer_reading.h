@@ -50,7 +50,7 @@ struct layer_reading {
 	int n;
 	struct layer_suspect detected[MAX_DETECTED];
 	uint64_t work;                  /* element operations of one run */
-	int tried, invisible;           /* suspects; those whose effect is no larger than what float32 tips over */
+	int tried, not_identifiable;           /* suspects; those whose effect is no larger than what float32 tips over */
 	int idle;                       /* of a layer that keeps its contract: those that change nothing in it */
 	size_t power_tokens;            /* where layer_power was asked: the first tokens that it took; else 0 */
 	const char *unseen[3 * MAX_SITE + 2 * MAX_FAULT];
@@ -65,7 +65,7 @@ extern struct layer_work { uint64_t large, slow, suspects, power; } layer_work;
  * explain it. False: out of memory. */
 bool layer_read(const struct call *call, const struct contract *k, struct layer_reading *r, struct error *e);
 
-/* What a layer that keeps its contract has ruled out: fills tried, idle, power_tokens, and invisible with
+/* What a layer that keeps its contract has ruled out: fills tried, idle, power_tokens, and not_identifiable with
  * their names, unseen, without the idle. */
 bool layer_power(const struct call *call, struct layer_reading *r, struct error *e);
 

@@ -89,11 +89,11 @@ bool layer_power(const struct call *call, struct layer_reading *r, struct error 
 	d.unit = d.got + d.n, d.now = d.unit + d.n, d.other = d.now + d.n, d.plain = d.other + d.n;
 	bool ok = layer_noise(&d, &r->replica, &noise, &explained) && layer_try(&d, r, list, n);
 	r->tried = n;
-	r->invisible = r->idle = 0;
+	r->not_identifiable = r->idle = 0;
 	r->power_tokens = tokens;
 	for (int i = 0; i < n; i++) {
 		if (list[i].moved.score == 0) r->idle++;
-		else if (!(list[i].moved.score > LAYER_BEYOND * noise.score)) r->unseen[r->invisible++] = list[i].suspect.name;
+		else if (!(list[i].moved.score > LAYER_BEYOND * noise.score)) r->unseen[r->not_identifiable++] = list[i].suspect.name;
 	}
 	free(d.got);
 	return ok || error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "%d suspects", n);

@@ -40,9 +40,9 @@ static void print_parts(FILE *to, const struct model_reading *r)
 
 static void print_power(FILE *to, const struct layer_reading *p)
 {
-	fprintf(to, "  %-18s%d suspects on the first %zu tokens: %d ruled out, %d change nothing here, %d not visible", p->op->name, p->tried,
-		p->power_tokens, p->tried - p->idle - p->invisible, p->idle, p->invisible);
-	for (int i = 0; i < p->invisible; i++) fprintf(to, "%s%s", i ? ", " : ": ", p->unseen[i]);
+	fprintf(to, "  %-18s%d suspects on the first %zu tokens: %d ruled out, %d change nothing here, %d not identifiable", p->op->name, p->tried,
+		p->power_tokens, p->tried - p->idle - p->not_identifiable, p->idle, p->not_identifiable);
+	for (int i = 0; i < p->not_identifiable; i++) fprintf(to, "%s%s", i ? ", " : ": ", p->unseen[i]);
 	fputc('\n', to);
 }
 
@@ -115,7 +115,7 @@ static json_t *part_json(const struct model_reading *r, size_t l)
 			json_figure(s->explained), "equal", json_figure(s->equal)));
 	}
 	json_t *unseen = json_array();
-	for (int i = 0; p->power_tokens && i < p->invisible; i++) json_array_append_new(unseen, json_string(p->unseen[i]));
+	for (int i = 0; p->power_tokens && i < p->not_identifiable; i++) json_array_append_new(unseen, json_string(p->unseen[i]));
 	return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:s, s:b, s:b, s:i, s:i, s:o}", "layer",
 		(int)l, "kind", p->op->name, "rms", json_figure(p->rms), "explained_if_correct", json_figure(p->correct),
 		"truth_error", json_figure(p->truth_error), "truth_error_upwards", json_figure(p->truth_upwards), "truth_tokens",
@@ -123,7 +123,7 @@ static json_t *part_json(const struct model_reading *r, size_t l)
 		"power_tokens", (json_int_t)p->power_tokens, "unseen", unseen, "explained_by_contract", json_figure(p->alone),
 		"equal_under_contract", json_figure(p->alone_equal), "explained", json_figure(p->explained), "equal",
 		json_figure(p->equal), "sums", p->sums->name, "keeps_contract", p->kept, "understood", p->understood, "suspects",
-		p->tried, "not_visible", p->invisible, "detected", list);
+		p->tried, "not_identifiable", p->not_identifiable, "detected", list);
 }
 
 json_t *model_reading_json(const struct model_reading *r)

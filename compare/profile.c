@@ -4,7 +4,7 @@
 
 #include "profile.h"
 
-const char *const reading_name[] = { "not visible", "not rounded", "rounded" };
+const char *const reading_name[] = { "not identifiable", "not rounded", "rounded" };
 
 /* The sites of the replica's form: a rounded one with the plan that takes it out, the others with the first type. */
 static int site_lanes(const struct xray *x, struct profile *p, struct lane *lane)
@@ -34,7 +34,7 @@ static bool read_sites(struct xray *x, struct profile *p)
 		struct reading *r = &p->reading[j];
 		r->coefficient = r->state == ROUNDED ? 1 - c[j].value : c[j].value;
 		r->error = c[j].error;
-		if (fabs(c[j].value) >= 0.5 || (r->state == NOT_ROUNDED && !(r->error < 1 / certain))) r->state = NOT_VISIBLE;
+		if (fabs(c[j].value) >= 0.5 || (r->state == NOT_ROUNDED && !(r->error < 1 / certain))) r->state = UNIDENTIFIABLE;
 	}
 	return ok;
 }
@@ -72,7 +72,7 @@ static bool read_store(struct xray *x, struct profile *p, int o)
 		struct reading *r = &p->reading[j];
 		if (site_store(x->call, r->site) != 1 + o) continue;
 		*r = (struct reading){ r->site, dtype_info[t].format, ROUND_NEAREST_EVEN, c.value, c.error,
-			c.error < 1 / certain ? (fabs(c.value - 1) < 0.5 ? ROUNDED : NOT_ROUNDED) : NOT_VISIBLE };
+			c.error < 1 / certain ? (fabs(c.value - 1) < 0.5 ? ROUNDED : NOT_ROUNDED) : UNIDENTIFIABLE };
 	}
 	return ok;
 }
@@ -88,7 +88,7 @@ static bool read_stores(struct xray *x, struct profile *p)
  * kernel's it reads what is missing. */
 static void blind(struct profile *p)
 {
-	for (int j = 0; j < p->n && (p->amplified > saturated || !p->identified); j++) p->reading[j].state = NOT_VISIBLE;
+	for (int j = 0; j < p->n && (p->amplified > saturated || !p->identified); j++) p->reading[j].state = UNIDENTIFIABLE;
 }
 
 static bool measure(struct xray *x, struct profile *p, const double share[MAX_OUT])

@@ -6,8 +6,8 @@
 #include "accumulators.h"
 #include "replica.h"
 
-enum reading_state { NOT_VISIBLE, NOT_ROUNDED, ROUNDED };
-extern const char *const reading_name[];        /* "not visible", "not rounded", "rounded" */
+enum reading_state { UNIDENTIFIABLE, NOT_ROUNDED, ROUNDED };
+extern const char *const reading_name[];        /* "not identifiable", "not rounded", "rounded" */
 
 /* What the outputs say of one site. */
 struct reading {

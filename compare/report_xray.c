@@ -57,10 +57,10 @@ void report_power(FILE *to, const struct verdict *v)
 
 	if (!v->examined) return;
 	structure_lines(to, v);
-	fprintf(to, "  power     %d suspects ruled out, %d not visible on these inputs", count[RULED_OUT], count[INVISIBLE]);
-	if (count[INVISIBLE]) fputs(": ", to);
-	names(to, v, INVISIBLE, 6);
-	if (count[INVISIBLE]) fprintf(to, "\n            (`etalon list cases %s` has inputs that show them)", v->op->name);
+	fprintf(to, "  power     %d suspects ruled out, %d not identifiable on these inputs", count[RULED_OUT], count[NOT_IDENTIFIABLE]);
+	if (count[NOT_IDENTIFIABLE]) fputs(": ", to);
+	names(to, v, NOT_IDENTIFIABLE, 6);
+	if (count[NOT_IDENTIFIABLE]) fprintf(to, "\n            (`etalon list cases %s` has inputs that show them)", v->op->name);
 	putc('\n', to);
 }
 
@@ -68,7 +68,7 @@ void report_suspects(FILE *to, const struct verdict *v)
 {
 	if (!v->examined) return;
 	fprintf(to, "\n  %-30s %-9s %18s  %12s  %s\n", "suspect", "type", "coefficient", "size in noise", "state");
-	for (int state = INVISIBLE; state >= RULED_OUT; state--)
+	for (int state = NOT_IDENTIFIABLE; state >= RULED_OUT; state--)
 		for (int i = 0; i < v->x.n; i++) {
 			const struct suspect *s = &v->x.suspect[i];
 			if ((int)s->state == state)

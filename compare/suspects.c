@@ -3,7 +3,7 @@
 
 #include "earned.h"
 
-const char *const suspect_name[] = { "ruled out", "detected", "allowed", "not visible" };
+const char *const suspect_name[] = { "ruled out", "detected", "allowed", "not identifiable" };
 
 /* Is m, in the place of a fault that the replica makes, the same answer? */
 static bool in_its_place(struct xray *x, int m, bool *same)
@@ -31,11 +31,11 @@ static bool try_fault(struct xray *x, int m, const struct look *look, bool named
 	*s = (struct suspect){ .name = spec->name, .what = spec->what, .site = -1, .size = look->size };
 	s->coefficient = made ? 1 - c.value : c.value;
 	s->error = c.error;
-	if (made) s->state = named ? DETECTED : INVISIBLE;
+	if (made) s->state = named ? DETECTED : NOT_IDENTIFIABLE;
 	else if (look->overflows < 0) s->state = RULED_OUT, s->coefficient = s->error = 0;
-	else s->state = s->size >= above_noise && c.error < 1 / certain && c.value + certain * c.error < 1 ? RULED_OUT : INVISIBLE;
+	else s->state = s->size >= above_noise && c.error < 1 / certain && c.value + certain * c.error < 1 ? RULED_OUT : NOT_IDENTIFIABLE;
 	if (s->state == RULED_OUT && !in_its_place(x, m, &same)) return false;
-	if (same) s->state = INVISIBLE;
+	if (same) s->state = NOT_IDENTIFIABLE;
 	return true;
 }
 
@@ -50,7 +50,7 @@ static const char *rounding_fault(const struct op *op, const struct reading *r)
 static struct suspect read_site(const struct op *op, const struct reading *r, const struct look *look, bool said)
 {
 	return (struct suspect){ rounding_fault(op, r), op->sites[r->site].what, r->site, r->format, r->rounding, r->coefficient, r->error,
-		look->size, r->state == ROUNDED && said ? DETECTED : r->state == NOT_ROUNDED ? RULED_OUT : INVISIBLE };
+		look->size, r->state == ROUNDED && said ? DETECTED : r->state == NOT_ROUNDED ? RULED_OUT : NOT_IDENTIFIABLE };
 }
 
 /* The replica with or without the rounding that was read, or the fault. */

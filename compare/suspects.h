@@ -5,8 +5,8 @@
 
 #include "profile.h"
 
-enum suspect_state { RULED_OUT, DETECTED, ALLOWED, INVISIBLE };
-extern const char *const suspect_name[];        /* "ruled out", "detected", "allowed", "not visible" */
+enum suspect_state { RULED_OUT, DETECTED, ALLOWED, NOT_IDENTIFIABLE };
+extern const char *const suspect_name[];        /* "ruled out", "detected", "allowed", "not identifiable" */
 
 /* A fault of the op, or a rounding at a site. */
 struct suspect {
@@ -31,7 +31,7 @@ enum { MAX_SUSPECT = MAX_SITE + 64 };
 struct examination {
 	struct profile profile;
 	struct suspect suspect[MAX_SUSPECT];    /* those that are made come first, by size */
-	int n, count[INVISIBLE + 1];    /* suspects by state */
+	int n, count[NOT_IDENTIFIABLE + 1];    /* suspects by state */
 	double left;                    /* mean square of what is left, in units of float32's noise: near or below 1 */
 	bool identified;                /* the structure: see replica_identified; of another no rounding is said */
 	bool runs_free;                 /* an iteration that is not anchored and rounds inside: noise is amplified, and need not be explained */

@@ -25,7 +25,7 @@ set terminal pngcairo size 1400,int(120 + 17 * total) font "sans,10" noenhanced
 set output picture
 set multiplot title "Model kernels with one fault each: what the check says of it" font "sans,13" offset 0,-0.5
 do for [i=1:6] {
-	word = word("named_right,_darker_where_the_effect_is_larger by_an_alias named_wrong caught,_not_named missed not_visible", i)
+	word = word("named_right,_darker_where_the_effect_is_larger by_an_alias named_wrong caught,_not_named missed not_identifiable", i)
 	set label 10+i system("echo ".word." | tr _ ' '") at screen 0.05 + (i > 1 ? 0.2 : 0) + 0.125 * (i - 1), 0.978 font "sans,10"
 	c = colour(i == 6 ? 1 : i + 1, 1e4)
 	set label 20+i "■" at screen 0.035 + (i > 1 ? 0.2 : 0) + 0.125 * (i - 1), 0.978 font "sans,16" tc rgb c

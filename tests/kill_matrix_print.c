@@ -241,13 +241,13 @@ bool print_matrix(const struct unit *u, int n, double seconds)
 	printf("*faults*: possible in that model; *seen*, *caught*, *named*: on one case or more, named right or by an alias. "
 		"*cells*: faults judged, on all cases; *named* of them: the share of those caught. *clean*: calls without a fault; *alarms*: those "
 		"that did not pass. %d that were seen are faint: below %d on every case, and not caught.\n\nTook %.0f s, %.0f s of processor time.\n\n", all.faint, FAINT, seconds, cpu);
-	printf("## The matrix\n\n`R` named right, `A` named by an alias, `W` named wrong, `U` caught, not named, `M` missed, `.` not visible, "
+	printf("## The matrix\n\n`R` named right, `A` named by an alias, `W` named wrong, `U` caught, not named, `M` missed, `.` not identifiable, "
 		"`-` not possible in this model.\n\n");
 	for (size_t o = 0; ops[o]; o++)
 		if (first_of(u, n, ops[o])) matrix(u, n, ops[o]);
 	printf("## Named wrong, not named, missed\n\n");
 	cells_that_are(u, n, WRONG, MISSED);
-	printf("## Not visible on any case\n\n");
+	printf("## Not identifiable on any case\n\n");
 	never_seen(u, n);
 	printf("## Named by an alias\n\n");
 	cells_that_are(u, n, ALIAS, ALIAS);

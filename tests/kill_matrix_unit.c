@@ -6,7 +6,7 @@
 #include "kill_matrix.h"
 
 const char fate_letter[FATES + 1] = "-.RAWUM";
-const char *const fate_name[FATES] = { "not possible", "not visible", "named right", "named by an alias", "named wrong", "not named", "missed" };
+const char *const fate_name[FATES] = { "not possible", "not identifiable", "named right", "named by an alias", "named wrong", "not named", "missed" };
 
 static double seconds(void)
 {

@@ -166,17 +166,17 @@ static void says_what_it_would_have_seen(void **state)
 	r.replica.arith = &arith_f64;
 	assert_true(layer_power(&call, &r, &e));
 	assert_int_equal(r.power_tokens, FEW);
-	assert_true(r.idle >= 10 && r.invisible > 0 && r.tried > r.idle + r.invisible + 30);
-	for (int i = 0; i < r.invisible; i++)
+	assert_true(r.idle >= 10 && r.not_identifiable > 0 && r.tried > r.idle + r.not_identifiable + 30);
+	for (int i = 0; i < r.not_identifiable; i++)
 		for (size_t k = 0; k < sizeof seen / sizeof *seen; k++) assert_string_not_equal(r.unseen[i], seen[k]);
-	int hidden = r.invisible;
+	int hidden = r.not_identifiable;
 	r.work = 1 << 23;
 	const struct layer_work kept = layer_work;
 	layer_work.power = 1 << 20;
 	assert_true(layer_power(&call, &r, &e));
 	layer_work = kept;
 	assert_int_equal(r.power_tokens, 2);
-	assert_true(r.invisible + r.idle > hidden);
+	assert_true(r.not_identifiable + r.idle > hidden);
 	tensors_free(&engine);
 }
 

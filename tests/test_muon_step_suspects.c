@@ -29,7 +29,7 @@ static enum suspect_state state_of(const struct verdict *v, const char *name)
 	for (int i = 0; i < v->x.n; i++)
 		if (!strcmp(v->x.suspect[i].name, name)) return v->x.suspect[i].state;
 	fail_msg("no suspect %s", name);
-	return INVISIBLE;
+	return NOT_IDENTIFIABLE;
 }
 
 /* `as`: where it is another suspect's number, that one. */
@@ -79,7 +79,7 @@ static void the_same_number_is_not_ruled_out(void **state)
 	struct verdict v = judged("wide_f32", "f32", "momentum_stale");
 	assert_int_equal(v.outcome, FAIL);
 	assert_int_equal(state_of(&v, "nesterov_missing"), DETECTED);
-	assert_int_equal(state_of(&v, "momentum_stale"), INVISIBLE);
+	assert_int_equal(state_of(&v, "momentum_stale"), NOT_IDENTIFIABLE);
 	assert_int_equal(state_of(&v, "other_scale"), RULED_OUT);
 	v = judged("tall_f32", "f32", "momentum_stale");
 	assert_int_equal(state_of(&v, "momentum_stale"), DETECTED);
@@ -94,12 +94,12 @@ static void a_kind_is_not_its_own_fault(void **state)
 	(void)state;
 	struct verdict v = judged("mean_f32", "f32", NULL);
 	assert_int_equal(v.outcome, PASS);
-	assert_int_equal(state_of(&v, "momentum_is_mean"), INVISIBLE);
+	assert_int_equal(state_of(&v, "momentum_is_mean"), NOT_IDENTIFIABLE);
 	assert_int_equal(state_of(&v, "momentum_is_sum"), RULED_OUT);
 	v = judged("wide_f32", "f32", NULL);
 	assert_int_equal(v.outcome, PASS);
 	assert_int_equal(state_of(&v, "momentum_is_mean"), RULED_OUT);
-	assert_int_equal(state_of(&v, "momentum_is_sum"), INVISIBLE);
+	assert_int_equal(state_of(&v, "momentum_is_sum"), NOT_IDENTIFIABLE);
 }
 
 int main(void)

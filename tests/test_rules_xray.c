@@ -117,7 +117,7 @@ static void what_nobody_explains_passes_within_the_rules(void **state)
 	the_five_hold(&v);
 	assert_true(v.outcome == PASS && !v.n_reason && !v.x.identified);
 	for (int i = 0; i < v.x.n; i++)
-		if (v.x.suspect[i].site >= 0) assert_int_equal(v.x.suspect[i].state, INVISIBLE);
+		if (v.x.suspect[i].site >= 0) assert_int_equal(v.x.suspect[i].state, NOT_IDENTIFIABLE);
 	v = judged_by(&norm, &within, &required);
 	assert_true(v.outcome == FAIL && strstr(v.reason[0], "an explanation is required") && strstr(v.reason[0], "% of it in y"));
 	v = judged_by(&norm, &within, &(struct judging){ .contract = "xhat_bf16", .explained = OWN_EXPLAINED });
@@ -155,7 +155,7 @@ static enum suspect_state state_of(const struct verdict *v, const char *name)
 	for (int i = 0; i < v->x.n; i++)
 		if (!strcmp(v->x.suspect[i].name, name)) return v->x.suspect[i].state;
 	fail_msg("no suspect %s", name);
-	return INVISIBLE;
+	return NOT_IDENTIFIABLE;
 }
 
 /* Next to a mean square of 1 an eps of 1e-5 for 1e-6 is many times float32's noise; next to 50, less than
@@ -167,8 +167,8 @@ static void power_is_what_these_inputs_show(void **state)
 	(void)state;
 	assert_int_equal(v.outcome, PASS);
 	assert_int_equal(state_of(&v, "eps_wrong"), RULED_OUT);
-	assert_int_equal(state_of(&v, "offset_twice"), INVISIBLE);
-	assert_int_equal(state_of(&v, "gate_missing"), INVISIBLE);
+	assert_int_equal(state_of(&v, "offset_twice"), NOT_IDENTIFIABLE);
+	assert_int_equal(state_of(&v, "gate_missing"), NOT_IDENTIFIABLE);
 	assert_int_equal(state_of(&v, "inverse_root"), RULED_OUT);
 	v = judged(&(struct kernel){ .fault = "eps_wrong" }, "f32");
 	assert_int_equal(state_of(&v, "eps_wrong"), DETECTED);
@@ -178,7 +178,7 @@ static void power_is_what_these_inputs_show(void **state)
 	for (int made = 0; made < 2; made++) {
 		v = judged_on(&large, &(struct kernel){ .fault = made ? "eps_wrong" : NULL }, "f32");
 		assert_int_equal(v.outcome, PASS);
-		assert_int_equal(state_of(&v, "eps_wrong"), INVISIBLE);
+		assert_int_equal(state_of(&v, "eps_wrong"), NOT_IDENTIFIABLE);
 	}
 }
 

@@ -101,7 +101,7 @@ static void amplified_noise_is_no_fault(void **state)
 	if (v.outcome != PASS) fail_msg("%s", v.reason[0]);
 	assert_string_equal(v.contract->name, "f16");
 	assert_true(v.x.profile.amplified > 0.5 && v.n_trace == 0);
-	for (int i = 0; i < v.x.profile.n; i++) assert_int_equal(v.x.profile.reading[i].state, NOT_VISIBLE);
+	for (int i = 0; i < v.x.profile.n; i++) assert_int_equal(v.x.profile.reading[i].state, UNIDENTIFIABLE);
 	assert_int_equal(judged(&c, "f32", true).outcome, FAIL);
 	struct tensor *y = capture_out(&c, "y");
 	for (size_t i = 0; i < y->count; i++) ((float *)y->data)[i] *= 1.2f;

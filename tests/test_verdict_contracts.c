@@ -185,7 +185,7 @@ static enum answer_kind on_some_case(const struct op *op, int fault)
 
 static void faults_fail_the_check(void **state)
 {
-	static const char *const word[] = { "caught", "not visible on any case", "seen by no rule on any case" };
+	static const char *const word[] = { "caught", "not identifiable on any case", "seen by no rule on any case" };
 	size_t caught = 0, all = 0;
 
 	(void)state;
