@@ -67,7 +67,7 @@ static bool add_all(struct xray *x, struct equals *sum)
 
 	x->stride = 0;
 	for (int i = 0; i < ACCUMULATORS; i++) {
-		lane[i] = (struct lane){ .plan = x->replica };
+		lane[i] = (struct lane){ .plan = x->emulation };
 		lane[i].plan.arith = tried[i];
 		lane[i].plan.bits = tried[i]->precision;
 	}

@@ -1,4 +1,4 @@
-/* The accumulator of a kernel: in which order, and how, it adds. Read after the replica is found: its plan is
+/* The accumulator of a kernel: in which order, and how, it adds. Read after the emulation is found: its plan is
  * run in every arithmetic that a GPU has, and the one whose stored answer is equal to the kernel's to the bit
  * most often is taken. See docs/x-ray.md. */
 #ifndef ETALON_ACCUMULATORS_H
@@ -14,7 +14,7 @@ struct accumulators {
 	int best;                                       /* 0 where none is better than exact sums by more than chance */
 };
 
-/* Around x->replica. E_MEMORY is the only error. */
+/* Around x->emulation. E_MEMORY is the only error. */
 bool accumulators_read(struct accumulators *a, struct xray *x);
 
 /* "exact" or the arithmetic's name. */

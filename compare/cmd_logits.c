@@ -87,7 +87,7 @@ static void part_read(const struct model_reading *r, size_t part)
 	if (progress) fprintf(stderr, "%s\n", model_part_sentence(r, part, text, sizeof text));
 }
 
-/* The layers first: they say how the engine adds, and with that the replica does it too. */
+/* The layers first: they say how the engine adds, and with that the emulation does it too. */
 static bool under_contract(struct inputs *in, struct logit_comparison *c, struct logit_report *r, struct model_question *q,
 	bool quick, struct error *e)
 {
@@ -101,7 +101,7 @@ static bool under_contract(struct inputs *in, struct logit_comparison *c, struct
 	if (!quick && !causes_read(&in->causes, &in->got, c->got->tensor, q, e)) return false;
 	if (!model_reference_make(runs, q, e)) return false;
 	c->reference = &runs->truth.source;
-	c->replica = runs->has_replica ? &runs->replica.source : NULL;
+	c->emulation = runs->has_emulation ? &runs->emulation.source : NULL;
 	c->n_noise = runs->n_noise;
 	for (size_t k = 0; k < c->n_noise; k++) c->noise[k] = &runs->noise[k].source;
 	snprintf(in->under, sizeof in->under, "contract %s", q->contract);
@@ -130,7 +130,7 @@ static bool is_met(const struct inputs *in, const struct logit_report *r)
 static double distance(const struct inputs *in, const struct logit_report *r)
 {
 	const struct model_reading *layers = &in->causes.layers;
-	double far = r->has_replica ? 1 - fmax(0, fmin(1, r->explained)) : 0;
+	double far = r->has_emulation ? 1 - fmax(0, fmin(1, r->explained)) : 0;
 
 	for (size_t l = 0; in->causes.has_layers && l < layers->parts; l++)
 		if (!layers->part[l].kept) far += layers->part[l].understood ? 1 : (double)layers->parts;

@@ -26,11 +26,11 @@ static json_t *json_profile(const struct arguments *a, const struct call *call, 
 				"elements", (json_int_t)call->out_count[i], "explained", json_figure(p->out[i].explained),
 				"bit_equal", json_figure(p->out[i].bit_equal), "rms", json_figure(p->out[i].rms)));
 	for (int m = 0; call->op->faults[m].name; m++)
-		if (p->identified && p->replica.faults >> m & 1) json_array_append_new(faults, json_string(call->op->faults[m].name));
+		if (p->identified && p->emulation.faults >> m & 1) json_array_append_new(faults, json_string(call->op->faults[m].name));
 	for (int i = 0; i < ACCUMULATORS; i++)
 		json_object_set_new(sums, accumulator_name(&p->sums, i), json_figure(p->sums.equal[i]));
 	return json_pack("{s:s, s:s, s:b, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "capture", a->path, "op", call->op->name, "identified", p->identified,
-		"form", call->op->forms[p->replica.form].name, "chunk", (json_int_t)p->replica.chunk, "sums",
+		"form", call->op->forms[p->emulation.form].name, "chunk", (json_int_t)p->emulation.chunk, "sums",
 		accumulator_name(&p->sums, p->sums.best), "accumulators", sums, "outputs", outputs, "sites", sites, "faults", faults);
 }
 
@@ -47,8 +47,8 @@ static void print_profile(const struct arguments *a, const struct call *call, co
 	static const char *const order[] = { [ROUNDED] = "rounds", [NOT_ROUNDED] = "does not round", [UNIDENTIFIABLE] = "not identifiable on these inputs" };
 
 	printf("%s\n  %s by %s%s%s\n", a->path, call->op->name, call->capture->producer, call->capture->device[0] ? " on " : "", call->capture->device);
-	if (p->identified) printf("  computes in the form \"%s\"", call->op->forms[p->replica.form].name);
-	if (p->identified && p->replica.chunk) printf(", chunks of %zu", p->replica.chunk);
+	if (p->identified) printf("  computes in the form \"%s\"", call->op->forms[p->emulation.form].name);
+	if (p->identified && p->emulation.chunk) printf(", chunks of %zu", p->emulation.chunk);
 	if (p->identified) printf("; sums as %s\n", accumulator_name(&p->sums, p->sums.best));
 	else puts("  the structure is not identified: nothing is said of what it rounds");
 	for (int state = ROUNDED; state >= UNIDENTIFIABLE && p->identified; state--) {
@@ -63,7 +63,7 @@ static void print_profile(const struct arguments *a, const struct call *call, co
 		}
 	}
 	for (int m = 0; call->op->faults[m].name; m++)
-		if (p->identified && p->replica.faults >> m & 1) printf("\n  has the fault %s: %s\n", call->op->faults[m].name, call->op->faults[m].what);
+		if (p->identified && p->emulation.faults >> m & 1) printf("\n  has the fault %s: %s\n", call->op->faults[m].name, call->op->faults[m].what);
 	puts("\n  output          error explained   equal to the bit   rms left");
 	for (int i = 0; i < MAX_OUT; i++)
 		if (call->out_count[i])
@@ -125,7 +125,7 @@ static int profile(const struct capture *c, const struct arguments *a)
 		error_in_file(&e, a->path);
 		return print_failure(&e);
 	}
-	bool ok = xray_make(&x, &call, cli_stage, &e) && replica_search(&x, NULL) && profile_read(&p, &x) && profile_sums(&p, &x)
+	bool ok = xray_make(&x, &call, cli_stage, &e) && emulation_search(&x, NULL) && profile_read(&p, &x) && profile_sums(&p, &x)
 		&& (!a->table || write_table(a->table, &call, &p, &e));
 	xray_free(&x);
 	cli_stage("x-ray", 1, 1);

@@ -1,18 +1,18 @@
-/* The replica by steepest descent of the score. */
+/* The emulation by steepest descent of the score. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "replica.h"
+#include "emulation.h"
 
-/* One change of the replica: the site's rounding, or, with site -1, a fault made or no longer made. */
+/* One change of the emulation: the site's rounding, or, with site -1, a fault made or no longer made. */
 struct change { int site, fault; struct site_rounding to; double score; };
 
 enum { MAX_CHANGE = MAX_SITE * (SITE_TYPES + 1) + 64 };
 
 static struct plan changed(const struct xray *x, const struct change *k)
 {
-	struct plan p = x->replica;
+	struct plan p = x->emulation;
 
 	if (k->site >= 0) p.round[k->site] = k->to;
 	else if (p.faults >> k->fault & 1) p.faults &= ~(UINT64_C(1) << k->fault);
@@ -85,7 +85,7 @@ static int changes(struct xray *x, bool faults, struct change *list)
 	for (int site = 0; op->sites[site].name; site++)
 		for (int t = -1; t < SITE_TYPES; t++) {
 			struct change k = { .site = site, .to = t < 0 ? (struct site_rounding){ 0 } : site_types[t] };
-			if (same_rounding(&k.to, &x->replica.round[site]) || (t >= 0 && !replica_may_round(x, site, t))) continue;
+			if (same_rounding(&k.to, &x->emulation.round[site]) || (t >= 0 && !emulation_may_round(x, site, t))) continue;
 			list[n++] = k;
 		}
 	memcpy(list + n, last, (size_t)wrong * sizeof *last);
@@ -101,28 +101,28 @@ static bool step(struct xray *x, const struct change *list, int n)
 	bool done[MAX_SITE] = { false };
 
 	for (int i = 0; i < n; i++) {
-		struct plan before = x->replica;
+		struct plan before = x->emulation;
 		double score = x->score;
 		if (list[i].site < 0 ? i > 0 : done[list[i].site]) continue;
-		x->replica = changed(x, &list[i]);
+		x->emulation = changed(x, &list[i]);
 		if (!xray_rebase(x)) return false;
 		if (x->score < score - worth_keeping) {
 			if (list[i].site < 0) return true;
 			done[list[i].site] = true;
 		} else {
-			x->replica = before;
+			x->emulation = before;
 			if (!xray_rebase(x)) return false;
 		}
 	}
 	return true;
 }
 
-bool replica_descend(struct xray *x, bool faults)
+bool emulation_descend(struct xray *x, bool faults)
 {
 	struct change list[MAX_CHANGE];
 	int n = 1;
 
-	while (n > 0 && x->work < x->patience && !replica_explains(x)) {
+	while (n > 0 && x->work < x->patience && !emulation_explains(x)) {
 		n = changes(x, faults, list);
 		if (n < 0 || !step(x, list, n) || !xray_settle(x)) return false;
 	}

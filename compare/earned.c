@@ -1,4 +1,4 @@
-/* Names are earned: what the replica has is said of the kernel only where nothing legal explains as well. */
+/* Names are earned: what the emulation has is said of the kernel only where nothing legal explains as well. */
 #include <math.h>
 
 #include "earned.h"
@@ -21,22 +21,22 @@ static struct plan less(const struct plan *p, uint64_t faults)
 /* Would something infinite be left without the fault? Then the kernel overflows as with it. */
 static bool overflows_with(struct xray *x, int m, bool *yes)
 {
-	struct plan with = x->replica;
+	struct plan with = x->emulation;
 
-	x->replica = less(&with, UINT64_C(1) << m);
+	x->emulation = less(&with, UINT64_C(1) << m);
 	if (!xray_rebase(x)) return false;
 	*yes = isinf(xray_left(x));
-	x->replica = with;
+	x->emulation = with;
 	return xray_rebase(x);
 }
 
-/* The faults that the replica makes whose coefficient is 1, its error at most `most`. */
+/* The faults that the emulation makes whose coefficient is 1, its error at most `most`. */
 static bool coefficients(struct xray *x, double most, uint64_t *one)
 {
 	*one = 0;
 	for (int m = 0; x->call->op->faults[m].name; m++) {
-		if (!(x->replica.faults >> m & 1)) continue;
-		struct plan without = less(&x->replica, UINT64_C(1) << m);
+		if (!(x->emulation.faults >> m & 1)) continue;
+		struct plan without = less(&x->emulation, UINT64_C(1) << m);
 		struct look look = look_of(&without);
 		if (!xray_look(x, &look, 1, LOOK_FIT)) return false;
 		bool sure = look.fit.error <= most && is_one(1 - look.fit.value, look.fit.error);
@@ -46,57 +46,57 @@ static bool coefficients(struct xray *x, double most, uint64_t *one)
 	return true;
 }
 
-/* The same in one fit with every rounding that the replica could have or lose: none of them does what the fault does. */
+/* The same in one fit with every rounding that the emulation could have or lose: none of them does what the fault does. */
 static bool among_roundings(struct xray *x, int m, bool *one)
 {
 	struct lane lane[MAX_SITE + 1];
 	struct coefficient c[MAX_SITE + 1];
 	int n = 1;
 
-	lane[0] = (struct lane){ .plan = less(&x->replica, UINT64_C(1) << m) };
+	lane[0] = (struct lane){ .plan = less(&x->emulation, UINT64_C(1) << m) };
 	for (int k = 0; x->call->op->sites[k].name && n < MAX_REGRESSORS; k++) {
-		struct plan p = x->replica;
+		struct plan p = x->emulation;
 		p.round[k] = p.round[k].on ? (struct site_rounding){ 0 } : site_types[0];
-		if (x->replica.round[k].on || replica_may_round(x, k, 0)) lane[n++] = (struct lane){ .plan = p };
+		if (x->emulation.round[k].on || emulation_may_round(x, k, 0)) lane[n++] = (struct lane){ .plan = p };
 	}
 	if (!xray_fit_together(x, lane, n, c)) return false;
 	*one = c[0].determined && c[0].error <= well_known && is_one(1 - c[0].value, c[0].error);
 	return true;
 }
 
-/* Does the plan explain as well as the settled replica, to which the call returns? */
-static bool as_good(struct xray *x, const struct plan *replica, const struct plan *other, bool *yes)
+/* Does the plan explain as well as the settled emulation, to which the call returns? */
+static bool as_good(struct xray *x, const struct plan *emulation, const struct plan *other, bool *yes)
 {
-	x->replica = *replica;
+	x->emulation = *emulation;
 	if (!xray_settle(x)) return false;
 	double score = x->score;
-	x->replica = *other;
+	x->emulation = *other;
 	if (!xray_rebase(x)) return false;
 	*yes = x->score < score + worth_keeping;
-	x->replica = *replica;
+	x->emulation = *emulation;
 	return xray_rebase(x);
 }
 
 /* Does what grows from `from` under the bans that x has? *grown: what it has grown to. */
 static bool another_explains(struct xray *x, const struct plan *from, struct plan *grown, bool *yes)
 {
-	struct plan replica = x->replica;
+	struct plan emulation = x->emulation;
 
-	if (!replica_without(x, from)) return false;
-	*grown = x->replica;
-	return as_good(x, &replica, grown, yes);
+	if (!emulation_without(x, from)) return false;
+	*grown = x->emulation;
+	return as_good(x, &emulation, grown, yes);
 }
 
-/* Do roundings alone explain as well as with the faults? Then the replica becomes theirs. */
+/* Do roundings alone explain as well as with the faults? Then the emulation becomes theirs. */
 static bool without_faults(struct xray *x, uint64_t faults, bool *as_well)
 {
-	struct plan other, without = less(&x->replica, faults);
+	struct plan other, without = less(&x->emulation, faults);
 
 	x->no_faults = true;
 	bool ok = another_explains(x, &without, &other, as_well);
 	x->no_faults = false;
 	if (!ok || !*as_well) return ok;
-	x->replica = other;
+	x->emulation = other;
 	return xray_settle(x);
 }
 
@@ -131,20 +131,20 @@ static bool of_unknown(struct xray *x, const struct rules_say *rules, uint64_t *
 	if (!coefficients(x, well_known, faults)) return false;
 	if (!*faults) return true;
 	if (rules->hold) return unrivalled(x, faults);
-	struct plan with = less(&x->replica, ~*faults);
+	struct plan with = less(&x->emulation, ~*faults);
 	if (!rules->hold_with(rules, &with, &hold, e)) return false;
 	if (!hold) *faults = 0;
 	return true;
 }
 
-/* Sites of the replica that the contract does not allow; with `without`, the plan that has them not. */
+/* Sites of the emulation that the contract does not allow; with `without`, the plan that has them not. */
 static uint64_t forbidden(const struct xray *x, const struct contract *k, struct plan *without)
 {
 	uint64_t sites = 0;
 
-	*without = x->replica;
+	*without = x->emulation;
 	for (int s = 0; x->call->op->sites[s].name; s++) {
-		const struct site_rounding *r = &x->replica.round[s];
+		const struct site_rounding *r = &x->emulation.round[s];
 		if (!r->on || is_store(x->call, s, r->format) || contract_allows(k, s, r)) continue;
 		sites |= UINT64_C(1) << s;
 		without->round[s] = (struct site_rounding){ 0 };
@@ -152,7 +152,7 @@ static uint64_t forbidden(const struct xray *x, const struct contract *k, struct
 	return sites;
 }
 
-/* Of an identified structure: the forbidden roundings, unless one that has none explains as well, which the replica then becomes. */
+/* Of an identified structure: the forbidden roundings, unless one that has none explains as well, which the emulation then becomes. */
 static bool needed(struct xray *x, const struct contract *k, uint64_t *sites)
 {
 	struct plan without, legal;
@@ -164,18 +164,18 @@ static bool needed(struct xray *x, const struct contract *k, uint64_t *sites)
 	x->only = NULL;
 	if (!ok || !avoidable) return ok;
 	*sites = 0;
-	x->replica = legal;
+	x->emulation = legal;
 	return xray_settle(x);
 }
 
 /* Roundings alone, besides these faults. */
 static bool regrow(struct xray *x, uint64_t faults)
 {
-	struct plan kept = less(&x->replica, ~faults);
+	struct plan kept = less(&x->emulation, ~faults);
 
-	if (x->replica.faults == faults) return true;
+	if (x->emulation.faults == faults) return true;
 	x->no_faults = true;
-	bool ok = replica_without(x, &kept);
+	bool ok = emulation_without(x, &kept);
 	x->no_faults = false;
 	return ok;
 }
@@ -185,10 +185,10 @@ bool earned_names(struct earned *n, struct xray *x, const struct rules_say *rule
 	bool identified;
 
 	*n = (struct earned){ 0 };
-	if (!replica_identified(x, &identified)) return false;
+	if (!emulation_identified(x, &identified)) return false;
 	if (identified) {
-		if (!of_known(x, rules, &n->faults) || !replica_identified(x, &identified)) return false;
-	} else if (!of_unknown(x, rules, &n->faults, e) || !regrow(x, n->faults) || !replica_identified(x, &identified)) {
+		if (!of_known(x, rules, &n->faults) || !emulation_identified(x, &identified)) return false;
+	} else if (!of_unknown(x, rules, &n->faults, e) || !regrow(x, n->faults) || !emulation_identified(x, &identified)) {
 		return false;
 	}
 	return !identified || needed(x, rules->contract, &n->sites);

@@ -40,7 +40,7 @@ double in_sigma(double got, double hi, double lo, double sigma);
 /* Strips of one call, in order from 0 to n - 1: their elements, room[i] of output i at most, get their sigma as they are added; count,
  * bias and freedom hold after expected_end. The model is a plan whose roundings, form and faults are those of the kernel expected, or
  * whose region they are in; its arithmetic becomes noisy and its seeds 1, 2, ... Errors are counted from `centre`: the truth for a
- * contract, whose sites round at random, or a replica's own answer. runs >= 4. *x is freed with expected_free. The only error is
+ * contract, whose sites round at random, or an emulation's own answer. runs >= 4. *x is freed with expected_free. The only error is
  * E_MEMORY. */
 bool expected_begin(struct expected *x, const struct call *call, const struct plan *model, const size_t room[MAX_OUT],
 	int runs, struct error *e);

@@ -1,9 +1,9 @@
-/* The replica by growth: roundings and faults are proposed by their coefficients, and kept by the score. */
+/* The emulation by growth: roundings and faults are proposed by their coefficients, and kept by the score. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "replica_private.h"
+#include "emulation_private.h"
 
 /* To be tried, two standard errors are enough: what counts then is that the score falls by much. */
 static const double worth_trying = 2;
@@ -21,7 +21,7 @@ struct search {
 	const struct op *op;
 	bool refused[MAX_SITE][SITE_TYPES];
 	uint64_t refused_faults;
-	bool settled;                   /* the replica explains so much that no type is missing */
+	bool settled;                   /* the emulation explains so much that no type is missing */
 };
 
 static bool promising(const struct coefficient *c)
@@ -31,7 +31,7 @@ static bool promising(const struct coefficient *c)
 
 static struct plan with(const struct search *s, const struct candidate *k)
 {
-	struct plan p = s->x->replica;
+	struct plan p = s->x->emulation;
 
 	if (k->fault >= 0) plan_fault(&p, s->op, k->fault);
 	else p.round[k->site] = site_types[k->type];
@@ -46,21 +46,21 @@ static void insert(struct candidate *list, int *n, const struct candidate *k)
 	list[at] = *k;
 }
 
-/* All roundings of types [first, last) that the replica has not, site by site. */
+/* All roundings of types [first, last) that the emulation has not, site by site. */
 static int untried(const struct search *s, int first, int last, struct candidate *all)
 {
 	int n = 0;
 
 	for (int site = 0; s->op->sites[site].name; site++) {
-		if (s->x->replica.round[site].on) continue;
+		if (s->x->emulation.round[site].on) continue;
 		for (int t = first; t < last; t++)
-			if (!s->refused[site][t] && replica_may_round(s->x, site, t))
+			if (!s->refused[site][t] && emulation_may_round(s->x, site, t))
 				all[n++] = (struct candidate){ .site = site, .type = t, .fault = -1 };
 	}
 	return n;
 }
 
-/* Looks at the replica with each of the candidates. The caller frees what it gets; NULL: failed. */
+/* Looks at the emulation with each of the candidates. The caller frees what it gets; NULL: failed. */
 static struct look *look_with(const struct search *s, const struct candidate *k, int n, unsigned what)
 {
 	struct look *look = calloc((size_t)n + 1, sizeof *look);
@@ -98,13 +98,13 @@ static int roundings(struct search *s, int first, int last, struct candidate *li
 /* Infinity has no coefficient: what the plan takes off the score stands for its gain. */
 static bool overflow_fit(struct search *s, const struct plan *p, struct coefficient *c)
 {
-	struct plan before = s->x->replica;
+	struct plan before = s->x->emulation;
 	double score = s->x->score;
 
-	s->x->replica = *p;
+	s->x->emulation = *p;
 	if (!xray_rebase(s->x)) return false;
 	*c = (struct coefficient){ 1, 0, score - s->x->score, true };
-	s->x->replica = before;
+	s->x->emulation = before;
 	return xray_rebase(s->x);
 }
 
@@ -115,7 +115,7 @@ static int faults(struct search *s, double least, struct candidate *list)
 	int n = 0, tried = 0;
 
 	for (int m = 0; s->op->faults[m].name; m++)
-		if (!((s->x->replica.faults | s->refused_faults) >> m & 1) && !s->op->faults[m].is_rounding)
+		if (!((s->x->emulation.faults | s->refused_faults) >> m & 1) && !s->op->faults[m].is_rounding)
 			all[tried++] = (struct candidate){ .fault = m };
 	struct look *look = look_with(s, all, tried, LOOK_SIZE | LOOK_FIT);
 	if (!look) return -1;
@@ -123,7 +123,7 @@ static int faults(struct search *s, double least, struct candidate *list)
 		struct candidate k = { .fault = all[i].fault, .c = look[i].fit };
 		if (look[i].overflows < 0 || (!look[i].overflows && look[i].size < above_noise)) continue;
 		if (look[i].overflows && !overflow_fit(s, &look[i].lane.plan, &k.c)) n = -1;
-		else if (promising(&k.c) && k.c.gain >= least && !replica_doubtful(s->x, k.c.value, k.c.error, certain)) insert(list, &n, &k);
+		else if (promising(&k.c) && k.c.gain >= least && !emulation_doubtful(s->x, k.c.value, k.c.error, certain)) insert(list, &n, &k);
 	}
 	free(look);
 	return n;
@@ -141,23 +141,23 @@ static void forgive(struct search *s)
 	s->refused_faults = 0;
 }
 
-/* Takes the first n candidates if the score falls by enough, and no fault is doubtful then; else leaves the replica as it was. */
+/* Takes the first n candidates if the score falls by enough, and no fault is doubtful then; else leaves the emulation as it was. */
 static bool take(struct search *s, const struct candidate *list, int n, bool *taken)
 {
-	struct plan before = s->x->replica;
+	struct plan before = s->x->emulation;
 	double score = s->x->score;
 
-	for (int i = 0; i < n; i++) s->x->replica = with(s, &list[i]);
+	for (int i = 0; i < n; i++) s->x->emulation = with(s, &list[i]);
 	if (!xray_rebase(s->x)) return false;
-	bool doubtful = list[0].fault >= 0 && replica_doubtful(s->x, list[0].c.value, list[0].c.error, likely);
+	bool doubtful = list[0].fault >= 0 && emulation_doubtful(s->x, list[0].c.value, list[0].c.error, likely);
 	*taken = s->x->score < score - worth_keeping && !doubtful;
 	if (*taken) return true;
-	s->x->replica = before;
+	s->x->emulation = before;
 	return xray_rebase(s->x);
 }
 
 /* The best candidate, and with it, if it is a rounding, all whose coefficient is 1 already. What was
- * refused before the replica grew may fit now. */
+ * refused before the emulation grew may fit now. */
 static bool accept(struct search *s, struct candidate *list, int n, bool *grew)
 {
 	bool taken = false;
@@ -181,13 +181,13 @@ static bool grow_roundings(struct search *s, bool *grew)
 	while (more && s->x->work < s->x->patience) {
 		more = false;
 		int n = roundings(s, 0, FIRST_TIER, list);
-		if (n == 0 && !replica_explains(s->x) && !replica_turn(s->x, &more)) return false;
+		if (n == 0 && !emulation_explains(s->x) && !emulation_turn(s->x, &more)) return false;
 		if (more) {
 			forgive(s);
 			*grew = true;
 			continue;
 		}
-		if (n == 0 && !s->settled && !replica_explains(s->x)) n = roundings(s, FIRST_TIER, SITE_TYPES, list);
+		if (n == 0 && !s->settled && !emulation_explains(s->x)) n = roundings(s, FIRST_TIER, SITE_TYPES, list);
 		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;
 		*grew = *grew || more;
 	}
@@ -208,7 +208,7 @@ static bool grow_faults(struct search *s, double least, bool *grew)
 	return true;
 }
 
-bool replica_grow(struct xray *x)
+bool emulation_grow(struct xray *x)
 {
 	struct search s = { .x = x, .op = x->call->op };
 	bool grew = false, again = true;
@@ -216,8 +216,8 @@ bool replica_grow(struct xray *x)
 	if (!grow_faults(&s, gross, &grew)) return false;
 	for (int round = 0; again && round < 4; round++) {
 		again = false;
-		if (!replica_explains_plenty(x, &s.settled)) return false;
-		if (!grow_roundings(&s, &again) || !replica_prune(x, s.settled) || !xray_settle(x) || !grow_faults(&s, 0, &again)) return false;
+		if (!emulation_explains_plenty(x, &s.settled)) return false;
+		if (!grow_roundings(&s, &again) || !emulation_prune(x, s.settled) || !xray_settle(x) || !grow_faults(&s, 0, &again)) return false;
 	}
 	return true;
 }

@@ -82,20 +82,20 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Of the output's type, or a coarser one that the replica rounds it to. */
-static enum format stored_format(const struct call *call, const struct plan *replica)
+/* Of the output's type, or a coarser one that the emulation rounds it to. */
+static enum format stored_format(const struct call *call, const struct plan *emulation)
 {
 	enum format f = dtype_info[out_dtype(call, 0)].format;
 
 	for (int s = 0; call->op->sites[s].name; s++)
-		if (call->op->sites[s].store && replica->round[s].on
-			&& format_info[replica->round[s].format].precision < format_info[f].precision)
-			f = replica->round[s].format;
+		if (call->op->sites[s].store && emulation->round[s].on
+			&& format_info[emulation->round[s].format].precision < format_info[f].precision)
+			f = emulation->round[s].format;
 	return f;
 }
 
 /* u² = ulp²/12 at the row's rms + (the median over the row of what a noisy run changes)²; of a type as wide as float32 that
- * is its noise, of a narrow one, where nearly all stays, next to nothing. now and other: the replica and a noisy run. */
+ * is its noise, of a narrow one, where nearly all stays, next to nothing. now and other: the emulation and a noisy run. */
 static void set_unit(struct reader *d, enum format f, size_t at, double *size)
 {
 	double square = 0;
@@ -109,9 +109,9 @@ static void set_unit(struct reader *d, enum format f, size_t at, double *size)
 	for (size_t i = 0; i < d->row; i++) d->unit[at + i] = unit;
 }
 
-static bool set_units(struct reader *d, const struct plan *replica)
+static bool set_units(struct reader *d, const struct plan *emulation)
 {
-	enum format f = stored_format(d->call, replica);
+	enum format f = stored_format(d->call, emulation);
 	bool ok = true;
 
 	#pragma omp parallel if(d->large)
@@ -134,7 +134,7 @@ static void farther(struct distance *most, struct distance s)
 	most->worst = fmax(most->worst, s.worst);
 }
 
-/* Share of a correct layer's own error that the replica explains. */
+/* Share of a correct layer's own error that the emulation explains. */
 static double share(const struct reader *d, const double *y)
 {
 	double error = layer_distance(d, y, d->plain).square;
@@ -149,22 +149,22 @@ int layer_noisy_runs(size_t rows, bool large)
 	return !large || runs > NOISY_RUNS ? NOISY_RUNS : runs < 2 ? 2 : (int)runs;
 }
 
-bool layer_noise(struct reader *d, const struct plan *replica, struct distance *most, double *explained)
+bool layer_noise(struct reader *d, const struct plan *emulation, struct distance *most, double *explained)
 {
-	struct plan exact = *replica;
+	struct plan exact = *emulation;
 	int runs = layer_noisy_runs(d->n / d->row, d->large);
 
 	exact.arith = &arith_f64;
 	exact.bits = arith_f64.precision;
 	if (!layer_answer(d, &exact, d->now)) return false;
-	struct plan first = noisy(replica, 0);
-	if (!layer_answer(d, &first, d->other) || !set_units(d, replica)) return false;
+	struct plan first = noisy(emulation, 0);
+	if (!layer_answer(d, &first, d->other) || !set_units(d, emulation)) return false;
 	*most = layer_distance(d, d->other, d->now);
 	double least = share(d, d->other);
 	bool ok = true;
 	#pragma omp parallel for schedule(dynamic) if(!d->large)
 	for (int run = 1; run < runs; run++) {
-		struct plan p = noisy(replica, run);
+		struct plan p = noisy(emulation, run);
 		double *y = malloc(d->n * sizeof *y);
 		bool mine = y && layer_answer(d, &p, y);
 		struct distance s = mine ? layer_distance(d, y, d->now) : (struct distance){ 0 };

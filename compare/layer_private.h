@@ -10,7 +10,7 @@ struct reader {
 	const struct call *call;
 	size_t n, row;
 	double *got, *unit;             /* [n] the engine's; u of the score */
-	double *plain, *now, *other;    /* [n] stored answers: of the exact layer; of the replica in f64; of a trial */
+	double *plain, *now, *other;    /* [n] stored answers: of the exact layer; of the emulation in f64; of a trial */
 	struct distance exact;          /* of the engine from now */
 	double error;                   /* Σ of the engine's squared error */
 	uint64_t work;                  /* element operations of one run */
@@ -34,16 +34,16 @@ void layer_stored(const struct reader *d, const struct answer *a, double *y);
 bool layer_answer(const struct reader *d, const struct plan *p, double *y);
 struct distance layer_distance(const struct reader *d, const double *x, const double *y);
 
-/* Tries kinds of sums on the replica and takes the nearest: r->left, r->sums, r->few. */
+/* Tries kinds of sums on the emulation and takes the nearest: r->left, r->sums, r->few. */
 bool layer_sums(struct reader *d, struct layer_reading *r);
 /* r->truth_error and r->truth_upwards, of the exact layer's answer in f64, in units of the score. */
 bool layer_truth(const struct reader *d, const struct answer *exact, struct layer_reading *r);
 
-/* now and unit of the replica, and the farthest of correct layers that follow it but for float32's noise; other is lost.
- * explained: the least share of such a layer's error that the replica explains. */
-bool layer_noise(struct reader *d, const struct plan *replica, struct distance *most, double *explained);
+/* now and unit of the emulation, and the farthest of correct layers that follow it but for float32's noise; other is lost.
+ * explained: the least share of such a layer's error that the emulation explains. */
+bool layer_noise(struct reader *d, const struct plan *emulation, struct distance *most, double *explained);
 
-/* All that is said of a suspect: how far it moves the replica, and what it leaves of the engine's error. */
+/* All that is said of a suspect: how far it moves the emulation, and what it leaves of the engine's error. */
 struct trial { struct layer_suspect suspect; struct distance moved, left; };
 enum { MAX_TRIALS = 3 * MAX_SITE + 2 * MAX_FAULT };
 /* The suspects beside what r detects; returns how many. */

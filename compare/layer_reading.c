@@ -14,7 +14,7 @@ static bool settle(struct reader *d, struct layer_reading *r)
 {
 	struct distance noise;
 
-	if (!layer_noise(d, &r->replica, &noise, &r->correct)) return false;
+	if (!layer_noise(d, &r->emulation, &noise, &r->correct)) return false;
 	r->limit = LAYER_BEYOND * noise.score;
 	r->worst_limit = LAYER_BEYOND_WORST * noise.worst;
 	r->left = d->exact = layer_distance(d, d->got, d->now);
@@ -57,7 +57,7 @@ static bool detect(struct reader *d, struct layer_reading *r)
 		if (!layer_try(d, r, list, n)) return false;
 		const struct trial *best = best_suspect(d, r, list, n);
 		if (!best) return true;
-		r->replica = layer_plan_with(r, &best->suspect);
+		r->emulation = layer_plan_with(r, &best->suspect);
 		r->detected[r->n++] = best->suspect;
 		if (!settle(d, r)) return false;
 		r->detected[r->n - 1].explained = r->explained;
@@ -78,7 +78,7 @@ static bool detect_on_few(struct reader *d, struct layer_reading *r)
 	model_first_tokens(d->call, n, &part);
 	if (!layer_read(&part.call, r->contract, &few, NULL)) return false;
 	if (!few.understood || !few.n) return true;
-	r->replica = few.replica;
+	r->emulation = few.emulation;
 	r->tried = few.tried, r->not_identifiable = few.not_identifiable;
 	memcpy(r->detected, few.detected, sizeof r->detected);
 	r->n = few.n;
@@ -103,7 +103,7 @@ static bool read_all(struct reader *d, const struct contract *k, struct layer_re
 	struct plan exact = plan_plain(&arith_f64, arith_f64.precision);
 	struct answer truth;
 
-	*r = (struct layer_reading){ .op = d->call->op, .contract = k, .replica = exact };
+	*r = (struct layer_reading){ .op = d->call->op, .contract = k, .emulation = exact };
 	load_rows(d);
 	if (!ref_run(d->call, &exact, &truth, NULL)) return false;
 	r->work = d->work = truth.work;
@@ -111,7 +111,7 @@ static bool read_all(struct reader *d, const struct contract *k, struct layer_re
 	layer_stored(d, &truth, d->plain);
 	d->error = layer_distance(d, d->got, d->plain).square;
 	r->rms = sqrt(d->error / (double)d->n);
-	plan_contract(&r->replica, k);
+	plan_contract(&r->emulation, k);
 	bool ok = settle(d, r) && layer_truth(d, &truth, r);
 	answer_free(&truth);
 	if (!ok) return false;

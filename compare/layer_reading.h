@@ -32,8 +32,8 @@ struct layer_reading {
 	const struct op *op;
 	const struct contract *contract;
 	double rms;                     /* of the engine's error, against the exact layer */
-	double alone, alone_equal;      /* share of its square that the contract explains; elements equal to its replica's */
-	double correct;                 /* the least share that the replica explains of the error of correct layers: where
+	double alone, alone_equal;      /* share of its square that the contract explains; elements equal to its emulation's */
+	double correct;                 /* the least share that the emulation explains of the error of correct layers: where
 	                                   sums are long, float32 tips values over at one site, these more at the next, and so on */
 	double explained, equal;        /* the same with what is detected */
 	struct distance left;
@@ -46,7 +46,7 @@ struct layer_reading {
 	double truth_error;             /* of f64, seen from dd on the first tokens, in the score's units: the largest */
 	size_t truth_tokens;
 	double truth_upwards;           /* where these are not all, and tokens hang together: on all, seen from f64 rounding upwards */
-	struct plan replica;            /* in f64 */
+	struct plan emulation;            /* in f64 */
 	int n;
 	struct layer_suspect detected[MAX_DETECTED];
 	uint64_t work;                  /* element operations of one run */

@@ -36,7 +36,7 @@ bool layer_sums(struct reader *d, struct layer_reading *r)
 
 	r->sums = sums[0];
 	for (int i = 1; i < SUMS && nearest.equal < 1; i++) {
-		struct plan p = r->replica;
+		struct plan p = r->emulation;
 		p.arith = sums[i];
 		p.bits = sums[i]->precision;
 		if (!layer_answer(&few, &p, d->other)) return false;
@@ -51,7 +51,7 @@ bool layer_sums(struct reader *d, struct layer_reading *r)
 		r->left = nearest;
 		return true;
 	}
-	/* The replica with those sums is a correct layer too, and r->left is from the one without: it may be as far. */
+	/* The emulation with those sums is a correct layer too, and r->left is from the one without: it may be as far. */
 	r->limit = fmax(r->limit, LAYER_BEYOND * apart.score * (double)d->n / (double)few.n);
 	r->worst_limit = fmax(r->worst_limit, LAYER_BEYOND_WORST * apart.worst);
 	double error = layer_distance(&few, d->got, d->plain).square;

@@ -12,7 +12,7 @@ static bool is_detected(const struct layer_reading *r, const struct layer_suspec
 
 struct plan layer_plan_with(const struct layer_reading *r, const struct layer_suspect *s)
 {
-	struct plan p = r->replica;
+	struct plan p = r->emulation;
 
 	if (s->fault >= 0) plan_fault(&p, r->op, s->fault);
 	else p.round[s->site] = (struct site_rounding){ s->rounded, FMT_BF16, ROUND_NEAREST_EVEN };
@@ -36,7 +36,7 @@ static bool next_suspect(const struct layer_reading *r, struct layer_suspect *s)
 	if (!op->sites[s->site].name) return false;
 	s->name = op->sites[s->site].name;
 	s->what = op->sites[s->site].what;
-	s->rounded = !r->replica.round[s->site].on;
+	s->rounded = !r->emulation.round[s->site].on;
 	return true;
 }
 
@@ -87,7 +87,7 @@ bool layer_power(const struct call *call, struct layer_reading *r, struct error 
 	d.large = d.work / (call->out_count[0] / d.row) * tokens > layer_work.large;
 	if (!(d.got = calloc(5 * d.n, sizeof *d.got))) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "%zu numbers", d.n);
 	d.unit = d.got + d.n, d.now = d.unit + d.n, d.other = d.now + d.n, d.plain = d.other + d.n;
-	bool ok = layer_noise(&d, &r->replica, &noise, &explained) && layer_try(&d, r, list, n);
+	bool ok = layer_noise(&d, &r->emulation, &noise, &explained) && layer_try(&d, r, list, n);
 	r->tried = n;
 	r->not_identifiable = r->idle = 0;
 	r->power_tokens = tokens;

@@ -8,7 +8,7 @@
 enum { BLOCK_BYTES = 1 << 25 };         /* of one source's rows at a time */
 #define NONE ((double)NAN)
 
-const char *const flip_name[FLIPS] = { "", "tie", "replica", "noise", "beyond", "unknown" };
+const char *const flip_name[FLIPS] = { "", "tie", "emulation", "noise", "beyond", "unknown" };
 
 /* One source's rows of the present block. */
 struct view { const struct logit_source *s; const char *rows; };
@@ -65,20 +65,20 @@ static void fill(struct logit_position *p, const struct logit_row *r)
 	memcpy(p->top_got, r->b.top, p->n_top * sizeof *p->top_got);
 }
 
-/* got against the replica: what the contract's roundings leave. */
-static void look_at_replica(struct logit_position *p, const struct view *replica, const struct view *got, size_t i)
+/* got against the emulation: what the contract's roundings leave. */
+static void look_at_emulation(struct logit_position *p, const struct view *emulation, const struct view *got, size_t i)
 {
 	struct logit_row r;
 
-	logit_row(replica->s->type, row_of(replica, i), got->s->type, row_of(got, i), got->s->vocabulary, 1, NULL, &r);
+	logit_row(emulation->s->type, row_of(emulation, i), got->s->type, row_of(got, i), got->s->vocabulary, 1, NULL, &r);
 	p->rms_left = sqrt(r.squares / (double)r.count);
 	p->kl_left = r.kl;
-	if (p->flip == FLIP_UNKNOWN && r.a.n_top && r.a.top[0].token == p->top_got[0].token) p->flip = FLIP_REPLICA;
+	if (p->flip == FLIP_UNKNOWN && r.a.n_top && r.a.top[0].token == p->top_got[0].token) p->flip = FLIP_EMULATION;
 }
 
 struct state {
 	const struct logit_comparison *c;
-	struct view ref, got, replica, noise[MAX_NOISE];
+	struct view ref, got, emulation, noise[MAX_NOISE];
 	struct noise_figures figures;
 	size_t first;                   /* position of the block's first row */
 	size_t bad;                     /* the first position whose reference is no row of numbers, or all */
@@ -102,7 +102,7 @@ static void look(struct logit_report *r, struct state *s, size_t i, size_t *hist
 		p->nll_reference = row.a.log_sum - logit(&s->ref, i, s->c->ids[t + 1]);
 		p->nll_got = row.b.log_sum - logit(&s->got, i, s->c->ids[t + 1]);
 	}
-	if (s->c->replica) look_at_replica(p, &s->replica, &s->got, i);
+	if (s->c->emulation) look_at_emulation(p, &s->emulation, &s->got, i);
 	for (size_t k = 0; k < s->c->n_noise; k++) {
 		logit_row(s->ref.s->type, row_of(&s->ref, i), s->noise[k].s->type, row_of(&s->noise[k], i), r->vocabulary, 0, NULL, &row);
 		s->figures.squares[k * T + t] = row.squares / (double)row.count;
@@ -125,7 +125,7 @@ static bool fetch_all(struct state *s, size_t first, size_t n, struct error *e)
 	for (size_t k = 0; k < c->n_noise; k++)
 		if (!fetch(&s->noise[k], c->noise[k], first, n, e)) return false;
 	return fetch(&s->ref, c->reference, first, n, e) && fetch(&s->got, c->got, first, n, e)
-		&& fetch(&s->replica, c->replica, first, n, e);
+		&& fetch(&s->emulation, c->emulation, first, n, e);
 }
 
 static bool stream(struct logit_report *r, struct state *s, struct error *e)
@@ -164,7 +164,7 @@ static bool make(struct logit_report *r, const struct logit_comparison *c, struc
 	size_t T = c->reference->positions, top = c->top < c->reference->vocabulary ? c->top : c->reference->vocabulary;
 
 	*r = (struct logit_report){ .positions = T, .vocabulary = c->reference->vocabulary, .top = top, .has_ids = c->ids,
-		.has_replica = c->replica, .has_sigma = c->n_noise > 0, .noise_runs = c->n_noise };
+		.has_emulation = c->emulation, .has_sigma = c->n_noise > 0, .noise_runs = c->n_noise };
 	r->position = calloc(T, sizeof *r->position);
 	r->ranked = calloc(T, 2 * top * sizeof *r->ranked);
 	if (!r->position || !r->ranked) return error_set(e, E_MEMORY, NULL, NO_OFFSET, "%zu positions", T);
@@ -182,7 +182,7 @@ bool logits_compare(struct logit_report *r, const struct logit_comparison *c, st
 	size_t T = c->reference->positions, n = c->n_noise * T + 1;
 
 	*r = (struct logit_report){ 0 };
-	bool ok = same_shape(c->reference, c->got, e) && same_shape(c->reference, c->replica, e);
+	bool ok = same_shape(c->reference, c->got, e) && same_shape(c->reference, c->emulation, e);
 	for (size_t k = 0; ok && k < c->n_noise; k++) ok = same_shape(c->reference, c->noise[k], e);
 	if (!ok) return false;
 	s.figures = (struct noise_figures){ calloc(n, sizeof(double)), calloc(n, sizeof(double)), calloc(n, sizeof(double)) };

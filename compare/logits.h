@@ -32,10 +32,10 @@ size_t *ids_of_tensor(const struct tensor *t, size_t T, size_t V, struct error *
 
 /* ---- what was found ---- */
 
-/* Why two rows have another first token. TIE: the reference's margin is within the rounding of its own type. REPLICA: the
- * replica has the same one. NOISE: the margin is within the contract's noise. BEYOND: none of these. UNKNOWN: not a tie,
+/* Why two rows have another first token. TIE: the reference's margin is within the rounding of its own type. EMULATION: the
+ * emulation has the same one. NOISE: the margin is within the contract's noise. BEYOND: none of these. UNKNOWN: not a tie,
  * and nothing says what the noise is. */
-enum flip { NO_FLIP, FLIP_TIE, FLIP_REPLICA, FLIP_NOISE, FLIP_BEYOND, FLIP_UNKNOWN, FLIPS };
+enum flip { NO_FLIP, FLIP_TIE, FLIP_EMULATION, FLIP_NOISE, FLIP_BEYOND, FLIP_UNKNOWN, FLIPS };
 extern const char *const flip_name[FLIPS];
 
 /* A position. Numbers that it has no evidence for are NaN. */
@@ -45,7 +45,7 @@ struct logit_position {
 	size_t worst;                   /* token of max */
 	double sigma;                   /* expected size of d */
 	double nll_reference, nll_got;  /* -log p of the next id */
-	double rms_left, kl_left;       /* of got - replica; KL(replica||got) */
+	double rms_left, kl_left;       /* of got - emulation; KL(emulation||got) */
 	size_t masked, common;          /* masked in both; tokens in both lists of the largest */
 	enum flip flip;
 	double margin_reference, margin_got;    /* of a flip: how far each puts its own first token above the other's */
@@ -66,12 +66,12 @@ struct logit_report {
 	size_t histogram[LOGIT_BINS];              /* of |d|, see logit_bin_from */
 	struct spread kl, kl_back, rms, max, in_sigma;  /* in_sigma: max / sigma */
 	double rms_all, max_all;                /* of d */
-	double explained;                       /* 1 - Σ(got - replica)² / Σd² */
+	double explained;                       /* 1 - Σ(got - emulation)² / Σd² */
 	size_t masked, bad, agree, same_set, flips[FLIPS];
 	double common;                          /* mean */
 	size_t targets;                         /* ids with a finite nll in both */
 	double nll_reference, nll_got, nll_difference, nll_error;       /* means; difference got - reference and its standard error */
-	bool has_sigma, has_replica, has_ids;
+	bool has_sigma, has_emulation, has_ids;
 	/* the noise, and the rules that it gives */
 	size_t noise_runs;
 	double freedom, kl_freedom, row_freedom;        /* of the mean square of all errors, of the mean KL, of one row's mean square */
@@ -93,7 +93,7 @@ extern const char *const logit_rule_name[LOGIT_RULES];
 enum { MAX_NOISE = 16 };
 struct logit_comparison {
 	struct logit_source *reference, *got;
-	struct logit_source *replica;           /* may be NULL: the reference rounded where the engine rounds */
+	struct logit_source *emulation;           /* may be NULL: the reference rounded where the engine rounds */
 	struct logit_source *noise[MAX_NOISE];  /* correct answers under the contract: their distance from the reference is sigma */
 	size_t n_noise;
 	const char *under;                      /* "contract bf16": what the noise stands for; NULL where there is none */

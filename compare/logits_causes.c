@@ -43,7 +43,7 @@ bool causes_read(struct logit_causes *x, const struct tensors *file, const struc
 	x->has_layers = true;
 	take_sums(&x->layers, q);
 	q->exact = &x->layers.exact;
-	q->replica = &x->layers.replica;
+	q->emulation = &x->layers.emulation;
 	return true;
 }
 
@@ -149,7 +149,7 @@ void causes_html(FILE *to, const struct logit_causes *x)
 
 	if (x->has_layers) {
 		fputs("<h2>Layer by layer</h2>\n<div class=\"wide\"><table><tr><th></th><th colspan=\"2\">from the ids</th>"
-			"<th colspan=\"4\">from the engine's own state</th></tr>\n<tr><th>layer</th><th>rms error</th><th>replica explains</th>"
+			"<th colspan=\"4\">from the engine's own state</th></tr>\n<tr><th>layer</th><th>rms error</th><th>emulation explains</th>"
 			"<th>rms error</th><th>contract explains</th><th>equal to the bit</th><th class=\"note\">verdict</th></tr>\n", to);
 		for (size_t l = 0; l < x->layers.parts; l++) html_layer(to, &x->layers, l);
 		fputs("</table></div>\n", to);

@@ -74,7 +74,7 @@ static void figures(FILE *to, const struct logit_report *r)
 	fprintf(to, "<li>first token: %zu of %zu agree (%.2f %%)", r->agree, r->positions,
 		100 * (double)r->agree / (double)r->positions);
 	if (n) fprintf(to, "; of %zu flips %zu are ties of the reference", n, r->flips[FLIP_TIE]);
-	if (n && r->has_replica) fprintf(to, ", %zu the replica's too (rounding)", r->flips[FLIP_REPLICA]);
+	if (n && r->has_emulation) fprintf(to, ", %zu the emulation's too (rounding)", r->flips[FLIP_EMULATION]);
 	if (n && r->has_sigma) fprintf(to, ", %zu within the reference's margin noise (no error), %zu beyond it", r->flips[FLIP_NOISE],
 		r->flips[FLIP_BEYOND]);
 	fprintf(to, "</li>\n<li>first %zu: %.3f in common, the same set at %.2f %%</li>\n", r->top, r->common,
@@ -82,7 +82,7 @@ static void figures(FILE *to, const struct logit_report *r)
 	if (r->targets > 0)
 		fprintf(to, "<li>perplexity %.6g, reference %.6g; difference of −log p %.3g ± %.2g over %zu tokens</li>\n", exp(r->nll_got),
 			exp(r->nll_reference), r->nll_difference, r->nll_error, r->targets);
-	if (r->has_replica) fprintf(to, "<li>the replica explains %.3f %% of the error</li>\n", 100 * r->explained);
+	if (r->has_emulation) fprintf(to, "<li>the emulation explains %.3f %% of the error</li>\n", 100 * r->explained);
 	for (int i = 0; r->has_sigma && i < LOGIT_RULES; i++)
 		fprintf(to, "<li>rule %s: %.4g, at most %.4g</li>\n", logit_rule_name[i], r->rule[i].value, r->rule[i].limit);
 	fputs("</ul>\n", to);

@@ -83,14 +83,14 @@ static bool take_or_make(struct model_answer *a, const struct model_question *q,
 
 static bool make(struct model_reference *r, const struct model_question *q, struct error *e)
 {
-	struct model_plan exact = model_plan_plain(q->truth, q->bits), replica;
+	struct model_plan exact = model_plan_plain(q->truth, q->bits), emulation;
 
-	if (!plan_under(&replica, q->truth, q->bits, q->contract, e)) return false;
+	if (!plan_under(&emulation, q->truth, q->bits, q->contract, e)) return false;
 	for (int part = 0; part < MODEL_PARTS; part++)
-		if (q->sums[part]) replica.part[part].arith = q->sums[part], replica.part[part].bits = q->sums[part]->precision;
+		if (q->sums[part]) emulation.part[part].arith = q->sums[part], emulation.part[part].bits = q->sums[part]->precision;
 	if (!take_or_make(&r->truth, q, &exact, "the reference", q->exact, e)) return false;
-	r->has_replica = rounds(&replica);
-	if (r->has_replica && !take_or_make(&r->replica, q, &replica, "the replica", q->replica, e)) return false;
+	r->has_emulation = rounds(&emulation);
+	if (r->has_emulation && !take_or_make(&r->emulation, q, &emulation, "the emulation", q->emulation, e)) return false;
 	for (; r->n_noise < q->runs; r->n_noise++) {
 		if (q->tick) q->tick("noisy runs", r->n_noise, q->runs);
 		if (!noisy_run(&r->noise[r->n_noise], q, r->n_noise, e)) return false;
@@ -110,7 +110,7 @@ bool model_reference_make(struct model_reference *r, const struct model_question
 void model_reference_free(struct model_reference *r)
 {
 	model_answer_free(&r->truth);
-	model_answer_free(&r->replica);
+	model_answer_free(&r->emulation);
 	for (size_t k = 0; k < MAX_NOISE; k++) model_answer_free(&r->noise[k]);
 	*r = (struct model_reference){ 0 };
 }

@@ -1,4 +1,4 @@
-/* A model's own logits as sources: the reference, its replica under a contract, and noisy runs of it. */
+/* A model's own logits as sources: the reference, its emulation under a contract, and noisy runs of it. */
 #ifndef ETALON_LOGITS_MODEL_H
 #define ETALON_LOGITS_MODEL_H
 
@@ -18,9 +18,9 @@ struct model_answer {
 };
 
 struct model_reference {
-	struct model_answer truth, replica, noise[MAX_NOISE];
+	struct model_answer truth, emulation, noise[MAX_NOISE];
 	size_t n_noise;
-	bool has_replica;               /* the contract rounds somewhere */
+	bool has_emulation;               /* the contract rounds somewhere */
 };
 
 /* Runs the model on ids [n]: in `truth`; with the contract's roundings; and `runs` times in noisy arithmetic with them in
@@ -33,10 +33,10 @@ struct model_question {
 	const struct arith *truth;
 	int bits;
 	const char *contract;
-	const struct arith *sums[MODEL_PARTS];          /* of the replica's parts; NULL: truth */
-	/* The last hidden state of all tokens in f64, exact and of the contract's replica, where it is known: taken over in place of
+	const struct arith *sums[MODEL_PARTS];          /* of the emulation's parts; NULL: truth */
+	/* The last hidden state of all tokens in f64, exact and of the contract's emulation, where it is known: taken over in place of
 	 * a run, if truth is f64. May be NULL or empty. */
-	struct values *exact, *replica;
+	struct values *exact, *emulation;
 	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
 	void (*part_read)(const struct model_reading *r, size_t part);  /* compare/model_reading.h's; may be NULL */
 };

@@ -64,7 +64,7 @@ static double layers(const struct logits_pace *p, size_t done, size_t total)
 	return done < total ? work : work + 2 * (all_layers(p) + run(p, p->model->config.layers));
 }
 
-/* Without layers, the exact run and the replica's come first. */
+/* Without layers, the exact run and the emulation's come first. */
 static double noisy_runs(const struct logits_pace *p, size_t done, size_t total)
 {
 	(void)total;

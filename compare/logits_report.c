@@ -43,7 +43,7 @@ static int spreads(const struct logit_report *r)
 static const char *flip_text(const struct logit_position *p)
 {
 	static const char *const text[FLIPS] = { [FLIP_TIE] = "no error: a tie of the reference",
-		[FLIP_REPLICA] = "rounding: the replica has it too",
+		[FLIP_EMULATION] = "rounding: the emulation has it too",
 		[FLIP_NOISE] = "no error: within the noise", [FLIP_BEYOND] = "BEYOND the noise", [FLIP_UNKNOWN] = "noise not known" };
 
 	return text[p->flip];
@@ -93,7 +93,7 @@ static void agreement(const struct logit_report *r)
 
 	printf("top-1       %zu of %zu agree (%.2f %%)", r->agree, r->positions, 100 * (double)r->agree / (double)r->positions);
 	if (n) printf("; of %zu flips %zu are ties of the reference", n, r->flips[FLIP_TIE]);
-	if (n && r->has_replica) printf(", %zu the replica's too", r->flips[FLIP_REPLICA]);
+	if (n && r->has_emulation) printf(", %zu the emulation's too", r->flips[FLIP_EMULATION]);
 	if (n && r->has_sigma) printf(", %zu within the noise, %zu beyond it", r->flips[FLIP_NOISE], r->flips[FLIP_BEYOND]);
 	else if (n) printf(", %zu of unknown noise", r->flips[FLIP_UNKNOWN]);
 	printf("\ntop-%-2zu      %.3f tokens in common, the same set at %.2f %% of positions\n", r->top, r->common,
@@ -116,7 +116,7 @@ int logits_text(const struct logit_report *r, const struct logit_comparison *c, 
 	int status = spreads(r);
 	putchar('\n');
 	agreement(r);
-	if (r->has_replica) printf("replica     explains %.3f %% of the error\n", 100 * r->explained);
+	if (r->has_emulation) printf("emulation     explains %.3f %% of the error\n", 100 * r->explained);
 	for (int i = 0; r->has_sigma && i < LOGIT_RULES; i++)
 		printf("%s%s %.4g (%.3g)", i ? ", " : "in sigma (limit)  ", logit_rule_name[i], r->rule[i].value, r->rule[i].limit);
 	if (r->has_sigma) printf("; %zu noisy run%s, %.3g degrees of freedom\n", r->noise_runs, r->noise_runs == 1 ? "" : "s",
@@ -164,7 +164,7 @@ static json_t *json_position(const struct logit_report *r, size_t t)
 	if (r->has_ids)
 		json_object_update_new(j, json_pack("{s:o,s:o}", "nll_reference", json_figure(p->nll_reference), "nll_got",
 			json_figure(p->nll_got)));
-	if (r->has_replica)
+	if (r->has_emulation)
 		json_object_update_new(j, json_pack("{s:o,s:o}", "rms_left", json_figure(p->rms_left), "kl_left",
 			json_figure(p->kl_left)));
 	if (p->flip != NO_FLIP)
@@ -214,7 +214,7 @@ json_t *logits_json(const struct logit_report *r, const struct logit_comparison 
 	if (r->truth)
 		json_object_set_new(all, "truth", json_pack("{s:s,s:s,s:I,s:o}", "arithmetic", r->truth, "checked_with", r->truth_by, "tokens",
 			(json_int_t)r->truth_tokens, "error_in_sigma", json_figure(r->truth_error)));
-	if (r->has_replica) json_object_set_new(all, "explained", json_figure(r->explained));
+	if (r->has_emulation) json_object_set_new(all, "explained", json_figure(r->explained));
 	if (r->has_ids)
 		json_object_set_new(all, "perplexity", json_pack("{s:I,s:o,s:o,s:o,s:o}", "tokens", (json_int_t)r->targets,
 			"reference", json_figure(exp(r->nll_reference)), "got", json_figure(exp(r->nll_got)),

@@ -53,18 +53,18 @@ static bool read_part(struct model_reading *r, const struct engine *x, size_t l,
 	return true;
 }
 
-/* How far rows first .. end - 1 of the engine's t are from the exact y and from the replica z: sums of squares; equal counts. */
+/* How far rows first .. end - 1 of the engine's t are from the exact y and from the emulation z: sums of squares; equal counts. */
 struct apart { double square, left, equal; };
 static struct apart rows_apart(const struct tensor *t, const struct values *y, const struct values *z, size_t first, size_t end)
 {
 	struct apart s = { 0 };
 
 	for (size_t i = first * y->cols; i < end * y->cols; i++) {
-		double got, replica = stored_as(t->dtype, z->hi[i], 0);
+		double got, emulation = stored_as(t->dtype, z->hi[i], 0);
 		dtype_load(t->dtype, (const char *)t->data + i * dtype_info[t->dtype].size, 1, &got);
 		s.square += (got - y->hi[i]) * (got - y->hi[i]);
-		s.left += (got - replica) * (got - replica);
-		s.equal += got == replica;
+		s.left += (got - emulation) * (got - emulation);
+		s.equal += got == emulation;
 	}
 	return s;
 }
@@ -91,10 +91,10 @@ static void read_embedding(struct model_reading *r, const struct tensor *t, cons
 	}
 }
 
-/* The replica with sums in an order like the engine's, where these are not too slow. */
+/* The emulation with sums in an order like the engine's, where these are not too slow. */
 static struct plan with_sums(const struct layer_reading *r)
 {
-	struct plan p = r->replica;
+	struct plan p = r->emulation;
 
 	if (r->few) return p;
 	p.arith = r->sums;
@@ -110,32 +110,32 @@ static bool is_contract_alone(const struct model_reading *r)
 	return true;
 }
 
-static void keep_last(struct model_reading *r, struct values *exact, struct values *replica)
+static void keep_last(struct model_reading *r, struct values *exact, struct values *emulation)
 {
 	r->exact = *exact;
 	*exact = (struct values){ 0 };
 	if (!is_contract_alone(r)) return;
-	r->replica = *replica;
-	*replica = (struct values){ 0 };
+	r->emulation = *emulation;
+	*emulation = (struct values){ 0 };
 }
 
 static bool read_grown(struct model_reading *r, const size_t *ids, const struct engine *x, struct error *e)
 {
 	const struct model *m = r->model;
 	size_t layers = m->config.layers;
-	struct model_plan exact = model_plan_plain(&arith_f64, arith_f64.precision), replica = exact;
+	struct model_plan exact = model_plan_plain(&arith_f64, arith_f64.precision), emulation = exact;
 	struct plan *each = calloc(layers, sizeof *each);
 	struct values *y = NULL, *z = NULL, a = { 0 }, b = { 0 };
 
 	for (size_t l = 0; each && l < layers; l++) each[l] = with_sums(&r->part[l]);
-	bool ok = each ? model_plan_contract(&replica, r->contract) : error_set(e, E_MEMORY, NULL, NO_OFFSET, "%zu layers", layers);
-	replica.each = each;
-	if (ok && r->parts > layers) replica.part[PART_HEAD] = with_sums(&r->part[layers]);
-	ok = ok && model_run(m, &exact, ids, r->tokens, NULL, &y, e) && model_run(m, &replica, ids, r->tokens, NULL, &z, e);
+	bool ok = each ? model_plan_contract(&emulation, r->contract) : error_set(e, E_MEMORY, NULL, NO_OFFSET, "%zu layers", layers);
+	emulation.each = each;
+	if (ok && r->parts > layers) emulation.part[PART_HEAD] = with_sums(&r->part[layers]);
+	ok = ok && model_run(m, &exact, ids, r->tokens, NULL, &y, e) && model_run(m, &emulation, ids, r->tokens, NULL, &z, e);
 	for (size_t l = 0; ok && l <= layers; l++) r->grown[l] = compare(hidden(r, x, l, e), &y[l], &z[l]);
 	if (ok) read_embedding(r, hidden(r, x, 0, e), &z[0]);
 	if (ok && r->parts > layers) {
-		ok = model_logits(m, &exact, &y[layers], 0, r->tokens, &a, e) && model_logits(m, &replica, &z[layers], 0, r->tokens, &b, e);
+		ok = model_logits(m, &exact, &y[layers], 0, r->tokens, &a, e) && model_logits(m, &emulation, &z[layers], 0, r->tokens, &b, e);
 		if (ok) r->grown[layers + 1] = compare(engine_tensor(x, "logits", -1), &a, &b);
 	}
 	if (ok) keep_last(r, &y[layers], &z[layers]);
@@ -176,6 +176,6 @@ void model_reading_free(struct model_reading *r)
 	free(r->part);
 	free(r->grown);
 	values_free(&r->exact);
-	values_free(&r->replica);
+	values_free(&r->emulation);
 	*r = (struct model_reading){ 0 };
 }

@@ -20,7 +20,7 @@ struct engine {
 /* Free-running: of hidden state l, or, behind the last, the logits. */
 struct grown {
 	double rms;                     /* of the engine's error against the exact model */
-	double explained, equal;        /* by the whole replica: the contract and what is detected in each layer */
+	double explained, equal;        /* by the whole emulation: the contract and what is detected in each layer */
 };
 
 struct model_reading {
@@ -30,9 +30,9 @@ struct model_reading {
 	size_t embedding_off;           /* elements of hidden.0 that are not the embedding's, rounded as the contract has it */
 	struct layer_reading *part;     /* [parts], the head last */
 	struct grown *grown;            /* [parts + 1] */
-	/* Free-running in f64, the last hidden state of all tokens: of the exact model; and of the replica, empty unless that
+	/* Free-running in f64, the last hidden state of all tokens: of the exact model; and of the emulation, empty unless that
 	 * is the contract's alone, in f64, in every layer. Whoever runs the same may take them. */
-	struct values exact, replica;
+	struct values exact, emulation;
 	int first;                      /* the first part that its contract does not explain, or NOWHERE */
 	bool understood;                /* every part is explained, by its contract or by what is detected in it */
 };
@@ -50,7 +50,7 @@ void model_reading_print(FILE *to, const struct model_reading *r);
 const char *model_part_sentence(const struct model_reading *r, size_t part, char *text, size_t size);
 json_t *model_reading_json(const struct model_reading *r);
 
-/* With logits only: each fault in all layers of its kind, around the contract's replica, on as many first tokens as time
+/* With logits only: each fault in all layers of its kind, around the contract's emulation, on as many first tokens as time
  * allows (compare/model_suspects.c). Fills found [at most], best
  * first, with those that leave less than half of the logits' squared error; returns how many, or -1: out of memory. */
 struct model_suspect { enum layer_kind kind; int fault; double explained; };

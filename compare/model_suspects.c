@@ -53,21 +53,21 @@ int model_suspects(const struct model *m, const char *contract, const size_t *id
 {
 	uint64_t first = MOST_WORK / model_work(m) + 1;
 	struct logits x = { m, ids, first < n ? (size_t)first : n, logits };
-	struct model_plan exact = model_plan_plain(&arith_f64, arith_f64.precision), replica = exact;
+	struct model_plan exact = model_plan_plain(&arith_f64, arith_f64.precision), emulation = exact;
 	struct model_suspect all[2 * LAYER_KINDS * MAX_FAULT];
 	int count = 0, kept = 0;
 	bool ok = true;
 
-	if (!model_plan_contract(&replica, contract))
+	if (!model_plan_contract(&emulation, contract))
 		return error_set(e, E_UNKNOWN_NAME, contract, NO_OFFSET, "no contract of a model's layers"), -1;
-	double error = square(&x, &exact, false), left = square(&x, &replica, true);
+	double error = square(&x, &exact, false), left = square(&x, &emulation, true);
 	*alone = share(left, error);
 	for (int kind = 0; kind < LAYER_KINDS; kind++)
 		for (int i = 0; has_kind(m, (enum layer_kind)kind) && model_op(kind)->faults[i].name; i++)
 			all[count++] = (struct model_suspect){ (enum layer_kind)kind, i, 0 };
 	#pragma omp parallel for schedule(dynamic) if(model_work(m) * n <= LARGE_WORK)
 	for (int i = 0; i < count; i++) {
-		struct model_plan p = replica;
+		struct model_plan p = emulation;
 		model_plan_fault(&p, all[i].kind, NOWHERE, all[i].fault);
 		double rest = square(&x, &p, true);
 		all[i].explained = share(rest, error);

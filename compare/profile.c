@@ -6,15 +6,15 @@
 
 const char *const reading_name[] = { "not identifiable", "not rounded", "rounded" };
 
-/* The sites of the replica's form: a rounded one with the plan that takes it out, the others with the first type. */
+/* The sites of the emulation's form: a rounded one with the plan that takes it out, the others with the first type. */
 static int site_lanes(const struct xray *x, struct profile *p, struct lane *lane)
 {
 	int n = 0;
 
 	for (int k = 0; x->call->op->sites[k].name; k++) {
-		struct site_rounding on = x->replica.round[k];
-		struct plan without = x->replica;
-		if (!site_in_form(x->call->op, k, x->replica.form)) continue;
+		struct site_rounding on = x->emulation.round[k];
+		struct plan without = x->emulation;
+		if (!site_in_form(x->call->op, k, x->emulation.form)) continue;
 		without.round[k] = on.on ? (struct site_rounding){ 0 } : site_types[0];
 		lane[n] = (struct lane){ .plan = without };
 		p->reading[n++] = (struct reading){ .site = k, .format = on.on ? on.format : site_types[0].format, .rounding = on.rounding,
@@ -39,7 +39,7 @@ static bool read_sites(struct xray *x, struct profile *p)
 	return ok;
 }
 
-/* Of output o, in the strip held: y = raw on d, the store's rounding of the replica's own answer, with weights of its own. */
+/* Of output o, in the strip held: y = raw on d, the store's rounding of the emulation's own answer, with weights of its own. */
 static void add_store(struct xray *x, struct fitting *f, int o)
 {
 	enum dtype t = out_dtype(x->call, o);
@@ -55,7 +55,7 @@ static void add_store(struct xray *x, struct fitting *f, int o)
 	fit_add(f, &(struct sample){ n, x->blocks, x->block + from, weight }, x->raw + from, &only);
 }
 
-/* The store of output o, where its type is narrower than float32: around the replica's own answer, as
+/* The store of output o, where its type is narrower than float32: around the emulation's own answer, as
  * the rounding that it is. */
 static bool read_store(struct xray *x, struct profile *p, int o)
 {
@@ -84,7 +84,7 @@ static bool read_stores(struct xray *x, struct profile *p)
 	return true;
 }
 
-/* Around a replica that is largely noise a fit reads noise: each direction holds the replica's own. Around one that is not the
+/* Around an emulation that is largely noise a fit reads noise: each direction holds the emulation's own. Around one that is not the
  * kernel's it reads what is missing. */
 static void blind(struct profile *p)
 {
@@ -117,8 +117,8 @@ bool profile_read(struct profile *p, struct xray *x)
 {
 	double share[MAX_OUT];
 
-	*p = (struct profile){ .replica = x->replica };
-	if (!replica_identified(x, &p->identified) || !xray_amplified(x, &p->amplified) || !read_sites(x, p) || !xray_explained(x, share) || !measure(x, p, share)
+	*p = (struct profile){ .emulation = x->emulation };
+	if (!emulation_identified(x, &p->identified) || !xray_amplified(x, &p->amplified) || !read_sites(x, p) || !xray_explained(x, share) || !measure(x, p, share)
 			|| !read_stores(x, p)) return false;
 	blind(p);
 	return true;
@@ -134,7 +134,7 @@ bool profile_sums(struct profile *p, struct xray *x)
 bool profile_within(const struct profile *p, const struct call *call, const struct contract *k)
 {
 	for (int i = 0; call->op->sites[i].name; i++) {
-		const struct site_rounding *r = &p->replica.round[i];
+		const struct site_rounding *r = &p->emulation.round[i];
 		if (r->on && !contract_allows(k, i, r) && !is_store(call, i, r->format)) return false;
 	}
 	return true;

@@ -4,7 +4,7 @@
 #define ETALON_PROFILE_H
 
 #include "accumulators.h"
-#include "replica.h"
+#include "emulation.h"
 
 enum reading_state { UNIDENTIFIABLE, NOT_ROUNDED, ROUNDED };
 extern const char *const reading_name[];        /* "not identifiable", "not rounded", "rounded" */
@@ -19,20 +19,20 @@ struct reading {
 };
 
 struct profile {
-	struct plan replica;
+	struct plan emulation;
 	struct reading reading[MAX_SITE];
 	int n;
-	bool identified;                /* see replica_identified; else no site is visible, */
+	bool identified;                /* see emulation_identified; else no site is visible, */
 	double amplified;               /* see xray_amplified; above `saturated` none is either */
 	struct {
-		double explained;       /* share of the square of the error that the replica, stored, explains */
-		double bit_equal;       /* share of elements equal to the replica's, stored */
+		double explained;       /* share of the square of the error that the emulation, stored, explains */
+		double bit_equal;       /* share of elements equal to the emulation's, stored */
 		double rms;             /* of what is left, in units of what float32 leaves */
 	} out[MAX_OUT];
 	struct accumulators sums;       /* see profile_sums */
 };
 
-/* Reads all sites around x->replica, which is settled. E_MEMORY is the only error. */
+/* Reads all sites around x->emulation, which is settled. E_MEMORY is the only error. */
 bool profile_read(struct profile *p, struct xray *x);
 
 /* How the kernel adds: sums, and with it bit_equal of the outputs. After profile_read. */

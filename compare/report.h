@@ -10,7 +10,7 @@ void replay(FILE *to, const struct finding *f);
 /* All that is known about one capture, for `etalon check`; explain adds the table of suspects. */
 void report_text(FILE *to, const struct finding *f, bool explain);
 
-/* Of a verdict's x-ray: the replica and what was ruled out; all suspects; the same in JSON. Nothing where
+/* Of a verdict's x-ray: the emulation and what was ruled out; all suspects; the same in JSON. Nothing where
  * it was not made. */
 void report_power(FILE *to, const struct verdict *v);
 void report_suspects(FILE *to, const struct verdict *v);

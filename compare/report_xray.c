@@ -1,4 +1,4 @@
-/* The x-ray's part of a report: the replica, the power of the check, the table of suspects. */
+/* The x-ray's part of a report: the emulation, the power of the check, the table of suspects. */
 #include <math.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@ static void identified_line(FILE *to, const struct verdict *v)
 	const struct profile *p = &v->x.profile;
 	int rounded = 0;
 
-	fprintf(to, "form %s", v->op->forms[p->replica.form].name);
-	if (p->replica.chunk) fprintf(to, ", chunks of %zu", p->replica.chunk);
+	fprintf(to, "form %s", v->op->forms[p->emulation.form].name);
+	if (p->emulation.chunk) fprintf(to, ", chunks of %zu", p->emulation.chunk);
 	for (int j = 0; j < p->n; j++) {
 		const struct reading *r = &p->reading[j];
 		if (r->state != ROUNDED) continue;
@@ -33,7 +33,7 @@ static void structure_lines(FILE *to, const struct verdict *v)
 	else fprintf(to, "not identified; of what is left, %.3g times float32's noise, %s\n", sqrt(v->x.left), v->x.where);
 	for (int i = 0; i < v->n_out; i++) {
 		int o = v->out[i].out;
-		fprintf(to, "            %-14s %8.4f %% of the error explained, %8.4f %% of elements equal to the replica's to the bit\n",
+		fprintf(to, "            %-14s %8.4f %% of the error explained, %8.4f %% of elements equal to the emulation's to the bit\n",
 			v->op->out[o].name, 100 * p->out[o].explained, 100 * p->out[o].bit_equal);
 	}
 }
@@ -93,6 +93,6 @@ json_t *report_xray_json(const struct verdict *v)
 		json_array_append_new(outputs, json_pack("{s:s, s:o, s:o, s:o}", "name", v->op->out[o].name, "explained", report_number(p->out[o].explained),
 			"bit_equal", report_number(p->out[o].bit_equal), "rms", report_number(p->out[o].rms)));
 	}
-	return json_pack("{s:s, s:I, s:o, s:o, s:b, s:s, s:o, s:o}", "form", v->op->forms[p->replica.form].name, "chunk", (json_int_t)p->replica.chunk,
+	return json_pack("{s:s, s:I, s:o, s:o, s:b, s:s, s:o, s:o}", "form", v->op->forms[p->emulation.form].name, "chunk", (json_int_t)p->emulation.chunk,
 		"left", report_number(v->x.left), "amplified", report_number(p->amplified), "identified", v->x.identified, "where", v->x.where, "outputs", outputs, "suspects", suspects);
 }

@@ -5,12 +5,12 @@
 
 const char *const suspect_name[] = { "ruled out", "detected", "allowed", "not identifiable" };
 
-/* Is m, in the place of a fault that the replica makes, the same answer? */
+/* Is m, in the place of a fault that the emulation makes, the same answer? */
 static bool in_its_place(struct xray *x, int m, bool *same)
 {
 	*same = false;
 	for (int k = 0; x->call->op->faults[k].name && !*same; k++) {
-		struct plan p = x->replica;
+		struct plan p = x->emulation;
 		if (!(p.faults >> k & 1)) continue;
 		p.faults &= ~(UINT64_C(1) << k);
 		plan_fault(&p, x->call->op, m);
@@ -25,7 +25,7 @@ static bool in_its_place(struct xray *x, int m, bool *same)
 static bool try_fault(struct xray *x, int m, const struct look *look, bool named, struct suspect *s)
 {
 	const struct fault_spec *spec = &x->call->op->faults[m];
-	bool made = x->replica.faults >> m & 1, same = false;
+	bool made = x->emulation.faults >> m & 1, same = false;
 	struct coefficient c = look->fit;
 
 	*s = (struct suspect){ .name = spec->name, .what = spec->what, .site = -1, .size = look->size };
@@ -53,10 +53,10 @@ static struct suspect read_site(const struct op *op, const struct reading *r, co
 		look->size, r->state == ROUNDED && said ? DETECTED : r->state == NOT_ROUNDED ? RULED_OUT : NOT_IDENTIFIABLE };
 }
 
-/* The replica with or without the rounding that was read, or the fault. */
+/* The emulation with or without the rounding that was read, or the fault. */
 static struct look of_site(const struct xray *x, const struct reading *r)
 {
-	struct plan p = x->replica;
+	struct plan p = x->emulation;
 
 	p.round[r->site] = p.round[r->site].on ? (struct site_rounding){ 0 } : (struct site_rounding){ true, r->format, r->rounding };
 	return look_of(&p);
@@ -64,7 +64,7 @@ static struct look of_site(const struct xray *x, const struct reading *r)
 
 static struct look of_fault(const struct xray *x, int m)
 {
-	struct plan p = x->replica;
+	struct plan p = x->emulation;
 
 	if (p.faults >> m & 1) p.faults &= ~(UINT64_C(1) << m);
 	else plan_fault(&p, x->call->op, m);
@@ -81,7 +81,7 @@ static bool read_suspects(struct examination *ex, struct xray *x, const struct c
 	if (!xray_look(x, look, (size_t)sites, LOOK_SIZE)) return false;
 	for (int j = 0; j < sites; j++) {
 		const struct reading *r = &ex->profile.reading[j];
-		bool said = named->sites >> r->site & 1 || is_store(x->call, r->site, r->format) || contract_allows(k, r->site, &x->replica.round[r->site]);
+		bool said = named->sites >> r->site & 1 || is_store(x->call, r->site, r->format) || contract_allows(k, r->site, &x->emulation.round[r->site]);
 		ex->suspect[ex->n++] = read_site(op, r, &look[j], said);
 	}
 	for (int m = 0; op->faults[m].name; m++)
@@ -140,7 +140,7 @@ bool examine(struct examination *ex, const struct rules_say *rules, struct error
 
 	*ex = (struct examination){ .n = 0 };
 	if (!xray_make(&x, rules->call, rules->tick, e)) return false;
-	bool ok = replica_search(&x, rules->contract) && examine_all(ex, &x, rules, e);
+	bool ok = emulation_search(&x, rules->contract) && examine_all(ex, &x, rules, e);
 	if (rules->tick) rules->tick("x-ray", 1, 1);
 	xray_free(&x);
 	return ok;

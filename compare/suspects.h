@@ -33,7 +33,7 @@ struct examination {
 	struct suspect suspect[MAX_SUSPECT];    /* those that are made come first, by size */
 	int n, count[NOT_IDENTIFIABLE + 1];    /* suspects by state */
 	double left;                    /* mean square of what is left, in units of float32's noise: near or below 1 */
-	bool identified;                /* the structure: see replica_identified; of another no rounding is said */
+	bool identified;                /* the structure: see emulation_identified; of another no rounding is said */
 	bool runs_free;                 /* an iteration that is not anchored and rounds inside: noise is amplified, and need not be explained */
 	char where[256];                /* where what is left sits, if not identified, */
 	struct generic generic;         /* and what it amounts to; share 0: to nothing simple */
@@ -49,7 +49,7 @@ struct rules_say {
 	void (*tick)(const char *, size_t, size_t);
 };
 
-/* Examines the call under the contract: finds the replica and says of each suspect whether it is made (detected), ruled out, or not
+/* Examines the call under the contract: finds the emulation and says of each suspect whether it is made (detected), ruled out, or not
  * visible on these inputs. A fault is made if its coefficient is 1 within its error and within 0.05, and, where the structure is not
  * identified, if the rules hold with it that did not without, or if no rounding explains as well. A rounding that the contract does
  * not allow is made if the structure is identified, and none that has it not explains as well. E_MEMORY is the only error. */
@@ -59,7 +59,7 @@ bool examine(struct examination *x, const struct rules_say *rules, struct error 
  * roundings, never a fault. */
 void examine_under(struct examination *x, const struct call *call, const struct contract *k);
 
-/* The gain or offset that explains most of what is left around the replica, if that is more than half, else g's share is 0;
+/* The gain or offset that explains most of what is left around the emulation, if that is more than half, else g's share is 0;
  * x->d is lost. E_MEMORY is the only error of both. */
 bool generic_suspect(struct xray *x, struct generic *g);
 

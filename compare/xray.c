@@ -42,11 +42,11 @@ bool xray_takes_part(const struct xray *x, size_t j, double r)
 /* Plans of a rounding at each site, then of none at any. */
 static int shape_lanes(const struct xray *x, struct lane *lane)
 {
-	struct plan bare = x->replica;
+	struct plan bare = x->emulation;
 	int n = 0;
 
 	for (int k = 0; x->call->op->sites[k].name; k++) {
-		struct plan p = x->replica;
+		struct plan p = x->emulation;
 		if (!site_in_form(x->call->op, k, p.form) || site_store(x->call, k)) continue;
 		p.round[k] = p.round[k].on ? (struct site_rounding){ 0 } : (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
 		lane[n++] = (struct lane){ .plan = p };
@@ -118,8 +118,8 @@ static bool same_plan(const struct plan *a, const struct plan *b)
 
 bool xray_settle(struct xray *x)
 {
-	lane_begin(&x->of_base, &x->replica);
-	lane_begin(&x->of_centre, &x->replica);
+	lane_begin(&x->of_base, &x->emulation);
+	lane_begin(&x->of_centre, &x->emulation);
 	x->moved = false;
 	x->have = 0;
 	return find_shape(x) && xray_find_floor(x) && xray_rebase(x);
@@ -193,7 +193,7 @@ void scoring_pass(const struct xray *x, struct scoring *s)
 	s->pass++;
 }
 
-/* What is left around the replica: Σ r²/floor2 and the number in it, of the strip held. */
+/* What is left around the emulation: Σ r²/floor2 and the number in it, of the strip held. */
 static void add_left(const struct xray *x, double *sum, double *n)
 {
 	for (size_t j = 0; j < x->n; j++) {
@@ -208,11 +208,11 @@ bool xray_rebase(struct xray *x)
 	struct scoring s = { 0 };
 	double sum = 0, n = 0;
 
-	if (!same_plan(&x->of_base.plan, &x->replica)) {
-		lane_begin(&x->of_base, &x->replica);
+	if (!same_plan(&x->of_base.plan, &x->emulation)) {
+		lane_begin(&x->of_base, &x->emulation);
 		x->have &= ~(unsigned)XRAY_BASE;
 	}
-	x->moved = !same_plan(&x->of_centre.plan, &x->replica);
+	x->moved = !same_plan(&x->of_centre.plan, &x->emulation);
 	x->have &= ~(unsigned)XRAY_WEIGHTS;
 	while (s.pass < SCORE_PASSES) {
 		memcpy(x->scale, s.start, sizeof x->scale);

@@ -1,4 +1,4 @@
-/* A kernel's outputs against a replica: the reference with the roundings and faults that the kernel is
+/* A kernel's outputs against an emulation: the reference with the roundings and faults that the kernel is
  * thought to make. What the profile and the suspects have in common. See docs/x-ray.md.
  *
  * A call with many outputs is looked at strip by strip (ref/op.h). What is kept of the whole call is a few numbers for a block
@@ -28,9 +28,9 @@ struct xray {
 	bool segments[MAX_OUT];
 	enum format grid[MAX_OUT];      /* that the outputs are on, and, */
 	double typical[MAX_OUT];        /* where it is coarser than their dtype's, their rms; see xray_settle */
-	struct plan replica;
-	double *base;                   /* [n] the replica's answer, not stored */
-	double *centre;                 /* [n] the answer of what was the replica when it was settled */
+	struct plan emulation;
+	double *base;                   /* [n] the emulation's answer, not stored */
+	double *centre;                 /* [n] the answer of what was the emulation when it was settled */
 	double *raw, *r;                /* [n] the kernel's distance from base; r: from what it stores */
 	double *shape2, *floor2;        /* [n] see xray_settle */
 	double *weight, *raw_weight;    /* [n] of r and of raw: inverse variances, 0 for what takes no part */
@@ -41,7 +41,7 @@ struct xray {
 	size_t stride;                  /* where above 1, only every stride-th piece of the call is looked at */
 	size_t runs;
 	uint64_t work, patience;        /* element operations of the reference: spent, and when to give up */
-	const struct contract *only;    /* what this does not allow the replica is not given; NULL: any rounding */
+	const struct contract *only;    /* what this does not allow the emulation is not given; NULL: any rounding */
 	bool no_faults;               /* nor faults */
 	void (*tick)(const char *, size_t, size_t);
 	struct error *e;
@@ -51,37 +51,37 @@ struct xray {
 	size_t first_element[MAX_OUT], first_row[MAX_OUT];
 	double block_floor[MAX_BLOCKS], scale[MAX_BLOCKS];
 	struct lane of_base, of_centre, of_noise[FLOOR_RUNS];
-	bool moved;                     /* the replica is another than when it was settled */
+	bool moved;                     /* the emulation is another than when it was settled */
 };
 
-/* Reads the outputs of a bound call; the replica is still to be chosen. Freed with xray_free. */
+/* Reads the outputs of a bound call; the emulation is still to be chosen. Freed with xray_free. */
 bool xray_make(struct xray *x, const struct call *call, void (*tick)(const char *, size_t, size_t), struct error *e);
 void xray_free(struct xray *x);
 
 /* Holds strip s, with what is wanted (XRAY_BASE | ...) made. Each pass over the call takes all strips in order. */
 bool xray_hold(struct xray *x, size_t s, unsigned want);
 
-/* x->replica is taken: base, raw, r, the weights and the score. A residual's variance is modelled as
+/* x->emulation is taken: base, raw, r, the weights and the score. A residual's variance is modelled as
  * v = floor2 + a shape2, with a <= 1 such that a block's residual has that size. The score is
- * Σ log v + r²/v, twice the negative log likelihood: it falls as a replica explains more. Where the
- * replica and the kernel are both not finite they agree; where one is, they do not. */
+ * Σ log v + r²/v, twice the negative log likelihood: it falls as an emulation explains more. Where the
+ * emulation and the kernel are both not finite they agree; where one is, they do not. */
 bool xray_rebase(struct xray *x);
 
 /* Chooses stride such that a run takes about `most` element operations; 0: all pieces. */
 bool xray_sample_pieces(struct xray *x, uint64_t most);
 
-/* Runs the replica and models what is left around it, then rebases.
+/* Runs the emulation and models what is left around it, then rebases.
  * shape2: the squared effect of a rounding at each site of its form but the stores, one at a time (to
- * bf16, or taken out where the replica has one), summed over sites and pooled over rows.
- * grid: of each output's dtype, or a coarser one that all its values and all the replica's are on.
- * floor2: the squared effect of float32 arithmetic, from a few such runs of the replica, stored; next to
+ * bf16, or taken out where the emulation has one), summed over sites and pooled over rows.
+ * grid: of each output's dtype, or a coarser one that all its values and all the emulation's are on.
+ * floor2: the squared effect of float32 arithmetic, from a few such runs of the emulation, stored; next to
  * nothing for an element that no site reaches. */
 bool xray_settle(struct xray *x);
 
 /* d = the answer of the lane's plan less base, neither stored, in the strip held, which has its base. */
 bool xray_direction(struct xray *x, struct lane *l);
 
-/* A plan looked at beside the replica; d is its direction. Begins as { .lane.plan = plan }. */
+/* A plan looked at beside the emulation; d is its direction. Begins as { .lane.plan = plan }. */
 struct look {
 	struct lane lane;
 	/* The direction's size: the rms over the elements of a block, in units of float32's noise, of d or of what it
@@ -118,13 +118,13 @@ struct coefficient xray_fit_end(struct look *l);
 /* Mean of r²/floor2 over the elements that take part: 1 when nothing but float32 is left. Found by xray_rebase. */
 double xray_left(const struct xray *x);
 
-/* *share: of the replica's own error (the mean square of its distance from the exact answer, stored) that float32's
- * noise makes of it, run after run: no replica can explain more than the rest. 0 for one that rounds nothing
+/* *share: of the emulation's own error (the mean square of its distance from the exact answer, stored) that float32's
+ * noise makes of it, run after run: no emulation can explain more than the rest. 0 for one that rounds nothing
  * inside, and of an op that does not iterate: there noise is not amplified, a rounding may only be small. Around a
- * replica that is settled; x->d is lost. */
+ * emulation that is settled; x->d is lost. */
 bool xray_amplified(struct xray *x, double *share);
 
-/* share[o]: of the square of output o's error that the replica, stored, explains; 1 where there is none. x->d is lost. */
+/* share[o]: of the square of output o's error that the emulation, stored, explains; 1 where there is none. x->d is lost. */
 bool xray_explained(struct xray *x, double share[MAX_OUT]);
 
 /* *even: in no block is the upper quartile of |r| more than four times that of every noisy run and half a unit; quartiles
@@ -136,7 +136,7 @@ bool xray_is_even(struct xray *x, bool *even);
 int xray_out(const struct xray *x, size_t j);
 static inline size_t xray_place(const struct xray *x, int i, size_t j) { return x->offset[i] + j - x->first[i]; }
 
-/* Does the replica round anywhere but at stores? */
+/* Does the emulation round anywhere but at stores? */
 bool xray_rounds_inside(const struct xray *x);
 
 bool site_in_form(const struct op *op, int site, int form);

@@ -1,4 +1,4 @@
-/* What float32 leaves around a replica, from a few runs of it in float32. */
+/* What float32 leaves around an emulation, from a few runs of it in float32. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static bool on_grid(const struct xray *x, int i, enum format f)
 	return true;
 }
 
-/* Mean square of the replica's output i, of the strip held. */
+/* Mean square of the emulation's output i, of the strip held. */
 static void add_typical(const struct xray *x, int i, double *sum)
 {
 	double n = (double)x->call->out_count[i];
@@ -34,7 +34,7 @@ static void add_typical(const struct xray *x, int i, double *sum)
 	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) *sum += isfinite(x->centre[j]) ? x->centre[j] * x->centre[j] / n : 0;
 }
 
-/* The grid of each output: of its dtype, or a coarser one that the kernel's outputs and the replica's are all on. What
+/* The grid of each output: of its dtype, or a coarser one that the kernel's outputs and the emulation's are all on. What
  * put them there was not the store, and what float32 made of them before is then no smaller where they are small. */
 static bool find_grids(struct xray *x)
 {
@@ -70,8 +70,8 @@ double xray_noise2(const struct xray *x, int k, size_t j)
 static void noise_lanes(struct xray *x)
 {
 	for (int k = 0; k < FLOOR_RUNS; k++) {
-		struct plan p = x->replica;
-		p.arith = k < FLOOR_RUNS - 1 ? &arith_noisy : x->replica.arith == &arith_f32 ? &arith_f32_tree : &arith_f32;
+		struct plan p = x->emulation;
+		p.arith = k < FLOOR_RUNS - 1 ? &arith_noisy : x->emulation.arith == &arith_f32 ? &arith_f32_tree : &arith_f32;
 		p.bits = p.arith->precision;
 		p.seed = (uint64_t)k + 1;
 		lane_begin(&x->of_noise[k], &p);
@@ -109,7 +109,7 @@ static void mark_computed(struct xray *x)
 
 /* ---- the floor ---- */
 /* The mean of the runs' values, the largest taken as no more than four times the mean of the others and
- * four units: where a rounding inside the replica tips over early, all that follows goes with it, and one
+ * four units: where a rounding inside the emulation tips over early, all that follows goes with it, and one
  * such run says nothing of the others. */
 static double tame_mean(const double *run, double unit2)
 {

@@ -1,4 +1,4 @@
-/* What plans would make of what is left around a replica. */
+/* What plans would make of what is left around an emulation. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What the replica leaves and explains. */
+/* What the emulation leaves and explains. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 bool xray_rounds_inside(const struct xray *x)
 {
 	for (int k = 0; x->call->op->sites[k].name; k++)
-		if (x->replica.round[k].on && !site_store(x->call, k)) return true;
+		if (x->emulation.round[k].on && !site_store(x->call, k)) return true;
 	return false;
 }
 
@@ -25,8 +25,8 @@ bool xray_amplified(struct xray *x, double *share)
 
 	*share = 0;
 	if (!xray_rounds_inside(x) || !x->call->op->iterates) return true;
-	plain.plan.form = x->replica.form;
-	plain.plan.chunk = x->replica.chunk;
+	plain.plan.form = x->emulation.form;
+	plain.plan.chunk = x->emulation.chunk;
 	for (size_t s = 0; ok && s < x->strips; s++) {
 		ok = xray_hold(x, s, XRAY_WEIGHTS | XRAY_NOISE) && xray_direction(x, &plain);
 		for (size_t j = 0; ok && j < x->n; j++) {

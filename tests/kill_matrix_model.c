@@ -100,7 +100,7 @@ bool model_answer(const struct call *call, const struct plan *p, struct error *e
 	return true;
 }
 
-static struct plan replica_of(const struct model *m, const struct fault *f)
+static struct plan emulation_of(const struct model *m, const struct fault *f)
 {
 	struct plan p = model_plan(m, f);
 
@@ -112,7 +112,7 @@ static struct plan replica_of(const struct model *m, const struct fault *f)
 bool model_xray(struct xray *x, const struct model *m, const struct fault *f, const struct call *call, struct error *e)
 {
 	if (!xray_make(x, call, NULL, e)) return false;
-	x->replica = replica_of(m, f);
+	x->emulation = emulation_of(m, f);
 	if (xray_settle(x)) return true;
 	xray_free(x);
 	return false;
@@ -120,7 +120,7 @@ bool model_xray(struct xray *x, const struct model *m, const struct fault *f, co
 
 bool fault_size(struct xray *x, const struct model *m, const struct fault *f, double *size)
 {
-	struct plan p = replica_of(m, f);
+	struct plan p = emulation_of(m, f);
 	struct look look = look_of(&p);
 
 	if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;

@@ -48,10 +48,10 @@ static bool visible(const struct pair *p, const struct call *call, bool *yes, st
 		double size = 0;
 		if (!xray_make(&x, call, NULL, e)) return false;
 		struct plan both = plan_of(p, 3);
-		x.replica = plan_of(p, 1 << (1 - i));
-		both.arith = x.replica.arith = &arith_f64;
-		both.bits = x.replica.bits = arith_f64.precision;
-		both.form = x.replica.form;
+		x.emulation = plan_of(p, 1 << (1 - i));
+		both.arith = x.emulation.arith = &arith_f64;
+		both.bits = x.emulation.bits = arith_f64.precision;
+		both.form = x.emulation.form;
 		struct look look = look_of(&both);
 		bool ok = xray_settle(&x) && xray_look(&x, &look, 1, LOOK_SIZE);
 		if (ok) size = look.size;

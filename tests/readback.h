@@ -1,10 +1,10 @@
 /* Kernel models that round a random subset of sites to random types, and what the x-ray reads of them.
  *
- * What counts. Let P be the planted replica and floor2 the variance that float32 leaves around it. Two
+ * What counts. Let P be the planted emulation and floor2 the variance that float32 leaves around it. Two
  * plans differ visibly where the mean of (difference of what they store)² / floor2 is above 1. A planted
  * site is read back when it is found with its type, or when putting into P what was found at this
  * site, or nothing, makes no visible difference; likewise the form. A site found that was not planted
- * is always an error, and so is a replica that differs visibly from P. */
+ * is always an error, and so is an emulation that differs visibly from P. */
 #ifndef ETALON_TEST_READBACK_H
 #define ETALON_TEST_READBACK_H
 
@@ -20,7 +20,7 @@ struct readback {
 	const struct test_case *k;
 	struct plan planted, found;
 	size_t sites, visible;          /* planted; and those whose removal is visible */
-	double left;                    /* xray_left of the found replica */
+	double left;                    /* xray_left of the found emulation */
 	double behind;                  /* its score less that of the planted one, with the planted one's floor */
 	double apart;                   /* their difference in floor2 */
 	bool exact;
@@ -82,7 +82,7 @@ static inline size_t readback_plant(struct plan *p, const struct op *op, uint64_
 	return count;
 }
 
-/* The planted x-ray with another replica: mean of (difference)² / floor2. `stored` [n]: of the planted. */
+/* The planted x-ray with another emulation: mean of (difference)² / floor2. `stored` [n]: of the planted. */
 static inline double readback_apart(struct xray *x, const struct plan *p, const double *stored, struct error *e)
 {
 	struct lane l = { .plan = *p };
@@ -106,7 +106,7 @@ static inline bool readback_same(const struct site_rounding *a, const struct sit
 	return a->on == b->on && (!a->on || (a->format == b->format && a->rounding == b->rounding));
 }
 
-/* Fills r's figures; x is settled on the planted replica. */
+/* Fills r's figures; x is settled on the planted emulation. */
 static inline void readback_compare(struct readback *r, struct xray *x, struct error *e)
 {
 	const struct op *op = x->call->op;
@@ -129,7 +129,7 @@ static inline void readback_compare(struct readback *r, struct xray *x, struct e
 	p.form = r->found.form;
 	p.chunk = r->found.chunk;
 	r->exact = r->exact && readback_apart(x, &p, stored, e) <= 1;
-	x->replica = r->found;
+	x->emulation = r->found;
 	no_error(xray_rebase(x), e);
 	r->behind = x->score - score;
 	free(stored);
@@ -153,14 +153,14 @@ static inline void readback(struct readback *r, uint64_t number)
 	} while (!readback_finite(&call));
 	r->planted.arith = &arith_f64;
 	r->planted.bits = arith_f64.precision;
-	no_error(xray_make(&x, &call, NULL, &e) && replica_search(&x, NULL) && profile_read(&p, &x), &e);
+	no_error(xray_make(&x, &call, NULL, &e) && emulation_search(&x, NULL) && profile_read(&p, &x), &e);
 	r->left = xray_left(&x);
-	r->found = p.replica;
+	r->found = p.emulation;
 	r->found.arith = &arith_f64;
 	r->found.bits = arith_f64.precision;
 	for (int j = 0; j < p.n; j++)
 		if (p.reading[j].state != ROUNDED) r->found.round[p.reading[j].site].on = false;
-	x.replica = r->planted;
+	x.emulation = r->planted;
 	no_error(xray_settle(&x), &e);
 	readback_compare(r, &x, &e);
 	xray_free(&x);

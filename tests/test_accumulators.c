@@ -5,7 +5,7 @@
 #include "compare/profile.h"
 #include "tests/model.h"
 
-/* The replica is given: what the search finds is another test's. */
+/* The emulation is given: what the search finds is another test's. */
 static struct accumulators read_back(struct capture *c, const char *contract)
 {
 	struct accumulators a;
@@ -14,8 +14,8 @@ static struct accumulators read_back(struct capture *c, const char *contract)
 	struct error e;
 
 	no_error(call_bind(&call, c, true, &e) && xray_make(&x, &call, NULL, &e), &e);
-	x.replica = plan_plain(&arith_f64, arith_f64.precision);
-	plan_contract(&x.replica, contract_of(call.op->name, contract));
+	x.emulation = plan_plain(&arith_f64, arith_f64.precision);
+	plan_contract(&x.emulation, contract_of(call.op->name, contract));
 	no_error(accumulators_read(&a, &x), &e);
 	xray_free(&x);
 	return a;

@@ -34,7 +34,7 @@ static void expect_suspects(const struct examination *a, const struct examinatio
 	}
 }
 
-/* Scores and fits around the bare replica, with a fault beside it. */
+/* Scores and fits around the bare emulation, with a fault beside it. */
 struct around { double score, left, tried; struct look look; };
 
 static void around(const struct call *call, struct around *a)
@@ -44,7 +44,7 @@ static void around(const struct call *call, struct around *a)
 	struct xray x;
 
 	no_error(xray_make(&x, call, NULL, &e), &e);
-	x.replica = p;
+	x.emulation = p;
 	plan_fault(&p, call->op, 0);
 	a->look = look_of(&p);
 	struct look tried = look_of(&p);

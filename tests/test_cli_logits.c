@@ -149,7 +149,7 @@ static void real_logits_against_noise(void **state)
 	json_decref(j);
 }
 
-/* The model's own answer decides; with its contract bf16 passes, and most first tokens that differ are the replica's too. From
+/* The model's own answer decides; with its contract bf16 passes, and most first tokens that differ are the emulation's too. From
  * logits alone one contract in bf16 is as good as another: auto takes the first. */
 static void real_logits_against_the_model(void **state)
 {

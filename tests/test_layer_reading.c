@@ -162,8 +162,8 @@ static void says_what_it_would_have_seen(void **state)
 	(void)state;
 	assert_true(bed_engine(b, &p, FEW, DT_BF16, &engine, &e));
 	assert_true(model_layer_call(&b->model, 0, tensors_find(&engine, "hidden.0"), NULL, NULL, tensors_find(&engine, "hidden.1"), &call, &e));
-	struct layer_reading r = { .op = call.op, .replica = p.part[LINEAR_ATTENTION] };
-	r.replica.arith = &arith_f64;
+	struct layer_reading r = { .op = call.op, .emulation = p.part[LINEAR_ATTENTION] };
+	r.emulation.arith = &arith_f64;
 	assert_true(layer_power(&call, &r, &e));
 	assert_int_equal(r.power_tokens, FEW);
 	assert_true(r.idle >= 10 && r.not_identifiable > 0 && r.tried > r.idle + r.not_identifiable + 30);

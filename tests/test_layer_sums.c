@@ -1,4 +1,4 @@
-/* Sums that are tried on first tokens alone: how far a correct layer that adds like that may be from the replica, which does not. */
+/* Sums that are tried on first tokens alone: how far a correct layer that adds like that may be from the emulation, which does not. */
 #include "tests/helpers.h"
 #include "tests/model_bed.h"
 

@@ -114,7 +114,7 @@ static void noise_that_is_none_allows_none(void **state)
 }
 
 /* The engine's first token at position t is the reference's second, by the margin given. */
-static enum flip flip_of(double margin, double error, bool replica)
+static enum flip flip_of(double margin, double error, bool emulation)
 {
 	struct trial *m = try(6);
 	double *x = m->x + 40 * V, *y = m->y + 40 * V;
@@ -130,9 +130,9 @@ static enum flip flip_of(double margin, double error, bool replica)
 	free(m->a.t.data);
 	make(&m->a, DT_F64, m->x, T);
 	make(&m->b, DT_F64, m->y, T);
-	memcpy(z, replica ? m->y : m->x, sizeof z);
+	memcpy(z, emulation ? m->y : m->x, sizeof z);
 	make(&other, DT_F64, z, T);
-	c.replica = &other.s;
+	c.emulation = &other.s;
 	for (size_t k = 0; k < RUNS; k++) {     /* a noise of 1e-3 at every position */
 		uint64_t seed = k;
 		free(m->noise[k].t.data);
@@ -158,8 +158,8 @@ static void flips_are_told_apart(void **state)
 	(void)state;
 	assert_int_equal(flip_of(0x1p-50, 1e-3, false), FLIP_TIE);
 	assert_int_equal(flip_of(1e-3, 2e-3, false), FLIP_NOISE);
-	assert_int_equal(flip_of(1e-3, 2e-3, true), FLIP_REPLICA);
-	assert_int_equal(flip_of(0.5, 0.6, true), FLIP_REPLICA);
+	assert_int_equal(flip_of(1e-3, 2e-3, true), FLIP_EMULATION);
+	assert_int_equal(flip_of(0.5, 0.6, true), FLIP_EMULATION);
 	assert_int_equal(flip_of(0.5, 0.6, false), FLIP_BEYOND);
 }
 

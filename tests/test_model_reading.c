@@ -64,7 +64,7 @@ static void is_last_of(const struct model_plan *p, size_t n, const struct values
 	model_hidden_free(m, hidden);
 }
 
-/* Whoever takes the replica's run for the contract's own must not get one with a fault in it, or with other sums. */
+/* Whoever takes the emulation's run for the contract's own must not get one with a fault in it, or with other sums. */
 static void keeps_only_the_runs_that_others_make(void **state)
 {
 	enum { TOKENS = 12 };
@@ -77,19 +77,19 @@ static void keeps_only_the_runs_that_others_make(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
-		struct model_plan p = model_plan_plain(engines[i].arith, engines[i].arith->precision), replica = exact;
+		struct model_plan p = model_plan_plain(engines[i].arith, engines[i].arith->precision), emulation = exact;
 		struct model_reading r;
 		struct tensors dump;
 		struct error e;
-		assert_true(model_plan_contract(&p, engines[i].contract) && model_plan_contract(&replica, engines[i].contract));
+		assert_true(model_plan_contract(&p, engines[i].contract) && model_plan_contract(&emulation, engines[i].contract));
 		if (engines[i].layer != NOWHERE) model_plan_fault(&p, LINEAR_ATTENTION, engines[i].layer, fault);
 		assert_true(bed_engine(&beds[0], &p, TOKENS, engines[i].type, &dump, &e));
 		struct engine x = { .file = &dump, .prefix = "" };
 		assert_true(model_read(&beds[0].model, engines[i].contract, beds[0].ids, TOKENS, &x, &r, &e));
 		assert_int_equal(r.first, engines[i].layer);
 		is_last_of(&exact, TOKENS, &r.exact);
-		assert_int_equal(r.replica.hi != NULL, engines[i].kept);
-		if (engines[i].kept) is_last_of(&replica, TOKENS, &r.replica);
+		assert_int_equal(r.emulation.hi != NULL, engines[i].kept);
+		if (engines[i].kept) is_last_of(&emulation, TOKENS, &r.emulation);
 		model_reading_free(&r);
 		tensors_free(&dump);
 	}

@@ -12,7 +12,7 @@ static void profile_capture(struct profiled *k)
 	struct xray x;
 	struct error e;
 
-	no_error(call_bind(&k->call, &k->c, true, &e) && xray_make(&x, &k->call, NULL, &e) && replica_search(&x, NULL)
+	no_error(call_bind(&k->call, &k->c, true, &e) && xray_make(&x, &k->call, NULL, &e) && emulation_search(&x, NULL)
 		&& profile_read(&k->p, &x), &e);
 	xray_free(&x);
 }
@@ -45,7 +45,7 @@ static const char *rounded(const struct profiled *k)
 static void expect_rounded(const struct profiled *k, const char *expected)
 {
 	if (strcmp(rounded(k), expected)) fail_msg("rounded: %sexpected: %s", rounded(k), expected);
-	assert_true(k->p.replica.faults == 0);
+	assert_true(k->p.emulation.faults == 0);
 }
 
 /* A rounded site's coefficient is within this of 1, any other's of 0, by more than its error says. */
@@ -88,8 +88,8 @@ static void tensor_core_kernel_site_by_site(void **state)
 
 	(void)state;
 	profile_of(&k, "gated_delta_rule.prefill.chunk");
-	assert_string_equal(k.call.op->forms[k.p.replica.form].name, "chunk");
-	assert_int_equal(k.p.replica.chunk, 64);
+	assert_string_equal(k.call.op->forms[k.p.emulation.form].name, "chunk");
+	assert_int_equal(k.p.emulation.chunk, 64);
 	assert_true(profile_within(&k.p, &k.call, contract_of("gated_delta_rule", "bf16_operands")));
 	assert_false(profile_within(&k.p, &k.call, contract_of("gated_delta_rule", "chunk_bf16x2")));
 	expect_rounded(&k, "q_norm:bf16 k_norm:bf16 u:bf16 o:bf16 inverse_merge:tf32_rz inverse:bf16 beta_v:bf16 beta_k:bf16 w:bf16 "
@@ -192,7 +192,7 @@ static void a_contract_allows_or_not(void **state)
 	no_error(call_bind(&call, &c, true, &e), &e);
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct profile p = { .n = 0 };
-		p.replica.round[op_site(call.op, rows[i].site)] = (struct site_rounding){ true, rows[i].format, rows[i].rounding };
+		p.emulation.round[op_site(call.op, rows[i].site)] = (struct site_rounding){ true, rows[i].format, rows[i].rounding };
 		assert_true(profile_within(&p, &call, contract_of("gated_delta_rule", "bf16_operands")) == rows[i].chunk);
 		assert_true(profile_within(&p, &call, contract_of("gated_delta_rule", "f32")) == rows[i].sequential);
 	}

@@ -16,7 +16,7 @@ static void scales(struct capture *c, struct call *call, struct xray *x, size_t 
 	no_error(case_make(c, &k, 1, true, &e), &e);
 	answer_by(c, &p);
 	no_error(call_bind(call, c, true, &e) && xray_make(x, call, NULL, &e), &e);
-	x->replica = plan_plain(&arith_f64, arith_f64.precision);
+	x->emulation = plan_plain(&arith_f64, arith_f64.precision);
 }
 
 static void blocks_of_rank_1_are_of_rows(void **state)
@@ -56,7 +56,7 @@ static void an_axis_may_be_too_long_to_search(void **state)
 		xray_free(&x);
 		set(capture_out(&c, "scale"), 5, 100);
 		no_error(xray_make(&x, &call, NULL, &e), &e);
-		x.replica = plan_plain(&arith_f64, arith_f64.precision);
+		x.emulation = plan_plain(&arith_f64, arith_f64.precision);
 		x.e = &e;
 		no_error(xray_settle(&x) && where_left(&x, where, sizeof where), &e);
 		if (strncmp(where, "100 % of it in scale", 20) || !strstr(where, rows[i].where)) fail_msg("%zu rows: %s", rows[i].R, where);

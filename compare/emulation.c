@@ -1,12 +1,12 @@
-/* The search for the replica: over the contract's plan, over models, by growth and by descent. */
+/* The search for the emulation: over the contract's plan, over models, by growth and by descent. */
 #include <math.h>
 
-#include "replica_private.h"
+#include "emulation_private.h"
 
 const double certain = 6, likely = 3, above_noise = 2, worth_keeping = 30, saturated = 0.1;
 /* Of what is left, as its mean square in units of float32's noise: sums in order leave that much. */
 static const double float32s_size = 16;
-/* The share of the error that a replica with roundings inside must explain, and that ends the search where what is left
+/* The share of the error that an emulation with roundings inside must explain, and that ends the search where what is left
  * is the size of a few tips: one large rounding may be 99.9 % of the error alone. */
 static const double enough = 0.99, plenty = 0.999, tips = 100;
 /* Element operations of the reference: of one run of the search; that growing and that descending may spend, some five and some
@@ -24,12 +24,12 @@ static const struct model { const struct arith *arith; int form; size_t chunk; }
 };
 enum { MODELS = sizeof models / sizeof *models };
 
-bool replica_explains(const struct xray *x)
+bool emulation_explains(const struct xray *x)
 {
 	return xray_left(x) <= 2;
 }
 
-bool replica_doubtful(const struct xray *x, double coefficient, double error, double errors)
+bool emulation_doubtful(const struct xray *x, double coefficient, double error, double errors)
 {
 	return xray_left(x) <= float32s_size && coefficient <= errors * error;
 }
@@ -41,7 +41,7 @@ static bool explains_share(const struct xray *x, const double share[MAX_OUT], do
 	return xray_rounds_inside(x);
 }
 
-bool replica_explains_plenty(struct xray *x, bool *yes)
+bool emulation_explains_plenty(struct xray *x, bool *yes)
 {
 	double share[MAX_OUT];
 
@@ -50,9 +50,9 @@ bool replica_explains_plenty(struct xray *x, bool *yes)
 	return true;
 }
 
-bool replica_may_round(const struct xray *x, int site, int type)
+bool emulation_may_round(const struct xray *x, int site, int type)
 {
-	return site_in_form(x->call->op, site, x->replica.form) && !is_store(x->call, site, site_types[type].format)
+	return site_in_form(x->call->op, site, x->emulation.form) && !is_store(x->call, site, site_types[type].format)
 		&& (!x->only || contract_allows(x->only, site, &site_types[type]));
 }
 
@@ -60,17 +60,17 @@ struct grown { struct plan plan; double score; };
 
 static bool grow_from(struct xray *x, const struct plan *p)
 {
-	x->replica = *p;
-	return xray_settle(x) && replica_grow(x);
+	x->emulation = *p;
+	return xray_settle(x) && emulation_grow(x);
 }
 
-/* Adds the replica to the list, the best first. */
+/* Adds the emulation to the list, the best first. */
 static void keep(const struct xray *x, struct grown *list, int *n)
 {
 	int at = (*n)++;
 
 	for (; at > 0 && list[at - 1].score > x->score; at--) list[at] = list[at - 1];
-	list[at] = (struct grown){ x->replica, x->score };
+	list[at] = (struct grown){ x->emulation, x->score };
 }
 
 /* What is grown from each way to compute, those of form `first` before the others, until one explains all, or nearly. -1: failed. */
@@ -86,9 +86,9 @@ static int grow_models(struct xray *x, int first, struct grown *list, bool *done
 		struct plan p = plan_plain(m->arith, m->arith->precision);
 		p.form = m->form;
 		p.chunk = form->chunked ? m->chunk : 0;
-		if (!grow_from(x, &p) || !replica_explains_plenty(x, done)) return -1;
+		if (!grow_from(x, &p) || !emulation_explains_plenty(x, done)) return -1;
 		keep(x, list, &n);
-		*done = *done || replica_explains(x);
+		*done = *done || emulation_explains(x);
 	}
 	return n;
 }
@@ -96,10 +96,10 @@ static int grow_models(struct xray *x, int first, struct grown *list, bool *done
 /* Descends from p; *best keeps the better. */
 static bool descend_from(struct xray *x, const struct plan *p, bool faults, struct grown *best)
 {
-	if (replica_explains(x)) return true;
-	x->replica = *p;
-	if (!xray_settle(x) || !replica_descend(x, faults)) return false;
-	if (x->score < best->score) *best = (struct grown){ x->replica, x->score };
+	if (emulation_explains(x)) return true;
+	x->emulation = *p;
+	if (!xray_settle(x) || !emulation_descend(x, faults)) return false;
+	if (x->score < best->score) *best = (struct grown){ x->emulation, x->score };
 	return true;
 }
 
@@ -121,7 +121,7 @@ static bool descend_singles(struct xray *x, const struct plan *model, struct gro
 		for (int t = 0; t < SITE_TYPES && site_in_form(x->call->op, site, model->form); t++) {
 			struct plan p = bare(model);
 			p.round[site] = site_types[t];
-			if (replica_explains(x) || x->work >= limit) return true;
+			if (emulation_explains(x) || x->work >= limit) return true;
 			if (!is_store(x->call, site, site_types[t].format) && !descend_from(x, &p, false, best)) return false;
 		}
 	return true;
@@ -137,16 +137,16 @@ static bool descend_all(struct xray *x, const struct grown *list, int n, bool fa
 	return true;
 }
 
-/* Is p a replica whose own error is largely float32's noise, amplified, and does it explain the call? Then any
+/* Is p an emulation whose own error is largely float32's noise, amplified, and does it explain the call? Then any
  * change of a rounding draws that noise anew and none can be told from another: p stands. */
 static bool is_noise(struct xray *x, const struct plan *p, bool *noise)
 {
 	double share;
 
-	x->replica = *p;
+	x->emulation = *p;
 	*noise = false;
 	if (!xray_settle(x) || !xray_amplified(x, &share)) return false;
-	*noise = share > saturated && replica_explains(x);
+	*noise = share > saturated && emulation_explains(x);
 	return true;
 }
 
@@ -182,7 +182,7 @@ static bool search(struct xray *x, int first, struct grown *best)
 	if (done) return true;
 	if (!noise_of_contracts(x, &noise)) return false;
 	if (noise) {
-		*best = (struct grown){ x->replica, x->score };
+		*best = (struct grown){ x->emulation, x->score };
 		return true;
 	}
 	x->patience = x->work + descent;
@@ -193,7 +193,7 @@ static bool search(struct xray *x, int first, struct grown *best)
 static bool explains_evenly(struct xray *x, bool *yes)
 {
 	*yes = false;
-	return !replica_explains(x) || xray_is_even(x, yes);
+	return !emulation_explains(x) || xray_is_even(x, yes);
 }
 
 /* What the contract allows is preferred; without one, what any of the op's does. */
@@ -201,13 +201,13 @@ static bool prefer(struct xray *x, const struct contract *only)
 {
 	for (const struct contract *k = only ? only : x->call->op->contracts; k->name; k++) {
 		struct plan p = known(k, 0);
-		if (!replica_prefer(x, &p)) return false;
+		if (!emulation_prefer(x, &p)) return false;
 		if (only) break;
 	}
 	return true;
 }
 
-/* replica_grow from start. What start explained must still be explained by what it has grown to. */
+/* emulation_grow from start. What start explained must still be explained by what it has grown to. */
 static bool grow_start(struct xray *x, const struct plan *start, const struct contract *k)
 {
 	bool noise, explained, still;
@@ -216,11 +216,11 @@ static bool grow_start(struct xray *x, const struct plan *start, const struct co
 	if (noise) return true;
 	if (!explains_evenly(x, &explained) || !grow_from(x, start) || !prefer(x, k) || !explains_evenly(x, &still)) return false;
 	if (!explained || still) return true;
-	x->replica = *start;
+	x->emulation = *start;
 	return xray_settle(x);
 }
 
-bool replica_identified(struct xray *x, bool *yes)
+bool emulation_identified(struct xray *x, bool *yes)
 {
 	double share[MAX_OUT];
 
@@ -236,9 +236,9 @@ static bool nearest_known(struct xray *x, const struct contract *k, struct plan 
 
 	*p = known(k, 0);
 	for (int i = 0, n = contract_structures(k); i < n && n > 1; i++) {
-		x->replica = known(k, i);
+		x->emulation = known(k, i);
 		if (!xray_settle(x)) return false;
-		if (x->score < least) least = x->score, *p = x->replica;
+		if (x->score < least) least = x->score, *p = x->emulation;
 	}
 	return true;
 }
@@ -249,12 +249,12 @@ static bool search_known(struct xray *x, const struct contract *k, struct grown 
 	struct plan p;
 
 	x->patience = x->work + growth;
-	if (!nearest_known(x, k, &p) || !grow_start(x, &p, k) || !replica_identified(x, found)) return false;
-	*best = (struct grown){ x->replica, x->score };
+	if (!nearest_known(x, k, &p) || !grow_start(x, &p, k) || !emulation_identified(x, found)) return false;
+	*best = (struct grown){ x->emulation, x->score };
 	return true;
 }
 
-bool replica_search(struct xray *x, const struct contract *k)
+bool emulation_search(struct xray *x, const struct contract *k)
 {
 	struct grown first = { .score = INFINITY }, best;
 	bool found = false, noise;
@@ -265,14 +265,14 @@ bool replica_search(struct xray *x, const struct contract *k)
 	bool sampled = x->stride > 1;
 	x->patience = x->work + growth;
 	if (!xray_sample_pieces(x, 0) || !is_noise(x, &best.plan, &noise) || (sampled && !noise && !grow_from(x, &best.plan))) return false;
-	if (replica_explains(x) || x->score <= first.score) return prefer(x, k);
-	x->replica = first.plan;
+	if (emulation_explains(x) || x->score <= first.score) return prefer(x, k);
+	x->emulation = first.plan;
 	return xray_settle(x);
 }
 
-bool replica_without(struct xray *x, const struct plan *without)
+bool emulation_without(struct xray *x, const struct plan *without)
 {
-	x->replica = *without;
+	x->emulation = *without;
 	x->patience = x->work + growth;
-	return xray_settle(x) && replica_grow(x);
+	return xray_settle(x) && emulation_grow(x);
 }

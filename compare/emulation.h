@@ -1,6 +1,6 @@
-/* Finds the replica: which roundings and which faults make the reference answer as the kernel did. */
-#ifndef ETALON_REPLICA_H
-#define ETALON_REPLICA_H
+/* Finds the emulation: which roundings and which faults make the reference answer as the kernel did. */
+#ifndef ETALON_EMULATION_H
+#define ETALON_EMULATION_H
 
 #include "xray.h"
 
@@ -23,39 +23,39 @@ extern const double worth_keeping;
 extern const struct site_rounding site_types[];
 enum { SITE_TYPES = 9 };
 
-/* Adds roundings and faults to x->replica, which is settled, and takes out what it does as well
+/* Adds roundings and faults to x->emulation, which is settled, and takes out what it does as well
  * without, until nothing changes. Faults that explain most of what is left come first, then
  * roundings, then smaller faults. E_MEMORY is the only error of both. */
-bool replica_grow(struct xray *x);
+bool emulation_grow(struct xray *x);
 
-/* Changes x->replica, which is settled, one site (or, where asked, one fault) at a time, always by what
- * makes the score fall most, until nothing does. Where replica_grow goes by coefficients, which are
+/* Changes x->emulation, which is settled, one site (or, where asked, one fault) at a time, always by what
+ * makes the score fall most, until nothing does. Where emulation_grow goes by coefficients, which are
  * scrambled while roundings upstream are missing, this tries every type at every site. It stops when
  * x->work reaches x->patience. */
-bool replica_descend(struct xray *x, bool faults);
+bool emulation_descend(struct xray *x, bool faults);
 
-/* From the nearest of the contract's known structures, where k is not NULL; if that does not identify the call's, replica_grow from each
+/* From the nearest of the contract's known structures, where k is not NULL; if that does not identify the call's, emulation_grow from each
  * way to compute in turn (token by token with exact sums, the same in float32, in chunks of 64, 32, 16, 128, or in a second form that
  * has no chunks; those of the contract's form first) until one explains all. Of what gives the same numbers it takes what the contract
- * has, or without one the op's contracts. If none explains all, replica_descend from what each has become and from the bare model, the
+ * has, or without one the op's contracts. If none explains all, emulation_descend from what each has become and from the bare model, the
  * best first: a fault is thought of only when no roundings explain the outputs. It ends, whatever is
  * left, after some 2^37 element operations. */
-bool replica_search(struct xray *x, const struct contract *k);
+bool emulation_search(struct xray *x, const struct contract *k);
 
-/* replica_grow from this plan alone. */
-bool replica_without(struct xray *x, const struct plan *without);
+/* emulation_grow from this plan alone. */
+bool emulation_without(struct xray *x, const struct plan *without);
 
-/* Is the kernel's structure identified: does the replica explain all of the call, evenly, or, where it rounds inside, 99 % of each
+/* Is the kernel's structure identified: does the emulation explain all of the call, evenly, or, where it rounds inside, 99 % of each
  * output's error? x->d is lost. */
-bool replica_identified(struct xray *x, bool *yes);
+bool emulation_identified(struct xray *x, bool *yes);
 
-/* May the replica be given that rounding? The site is in its form, x->only allows it, and it is no store in its own type. */
-bool replica_may_round(const struct xray *x, int site, int type);
+/* May the emulation be given that rounding? The site is in its form, x->only allows it, and it is no store in its own type. */
+bool emulation_may_round(const struct xray *x, int site, int type);
 
-/* Where float32's noise makes more than this share of the replica's error, roundings cannot be told apart. */
+/* Where float32's noise makes more than this share of the emulation's error, roundings cannot be told apart. */
 extern const double saturated;
 
 /* Nothing but float32's noise is left. */
-bool replica_explains(const struct xray *x);
+bool emulation_explains(const struct xray *x);
 
 #endif
