@@ -80,7 +80,7 @@ static bool write_shortest(const struct arguments *a, const struct setup *s, con
 }
 
 /* Of the first seeds, until all faults would show. */
-static bool find_power(struct isolate_run *r, const struct setup *s, const struct scenario *scenario, struct error *e)
+static bool find_coverage(struct isolate_run *r, const struct setup *s, const struct scenario *scenario, struct error *e)
 {
 	const struct play_how how = { .marked = -1 };
 	const struct fault_spec *m = op_of_slots()->faults;
@@ -91,7 +91,7 @@ static bool find_power(struct isolate_run *r, const struct setup *s, const struc
 	for (int i = 0; m[i].name; i++) all = all && r->visible[i];
 	if (all) return true;
 	if (!play_make(&p, s, scenario, &how, e)) return false;
-	bool ok = play_capture(&c, &p, e) && values_power(r->visible, &c, e);
+	bool ok = play_capture(&c, &p, e) && values_coverage(r->visible, &c, e);
 	capture_free(&c);
 	play_free(&p);
 	return ok;
@@ -108,7 +108,7 @@ static bool play_seed(struct isolate_run *r, const struct arguments *a, const st
 	if (!(a->play ? scenario_parse(&scenario, a->play, e) : scenario_draw(&scenario, seed, a->steps, e))) return false;
 	bool ok = setup_make(&s, backend, &shape, seed, e) && isolate_scenario(&r->laws, &s, &scenario, a->law, e);
 	if (a->play) r->steps = scenario.steps;
-	if (ok && r->laws.broken < 0 && (a->law < 0 || a->law == LAW_VALUES)) ok = find_power(r, &s, &scenario, e);
+	if (ok && r->laws.broken < 0 && (a->law < 0 || a->law == LAW_VALUES)) ok = find_coverage(r, &s, &scenario, e);
 	if (ok && r->laws.broken >= 0) {
 		struct isolation again = { .broken = -1 };
 		r->seed = seed;

@@ -155,7 +155,7 @@ static bool would_show(const struct measured *m, int i, size_t stride, bool *vis
 	return ok;
 }
 
-bool values_power(bool *visible, const struct capture *c, struct error *e)
+bool values_coverage(bool *visible, const struct capture *c, struct error *e)
 {
 	const struct plan exact = plan_plain(&arith_f64, arith_f64.precision);
 	struct measured m;

@@ -39,7 +39,7 @@ static void table(const struct isolate_run *r)
 static bool would_show(const struct isolate_run *r, int i) { return r->visible[i]; }
 static const char *seen_by_law(const struct isolate_run *r, int law) { return r->laws.law[law].counted ? laws[law].fault : NULL; }
 
-static void power(FILE *to, const struct isolate_run *r)
+static void coverage(FILE *to, const struct isolate_run *r)
 {
 	const struct fault_spec *m = op_of_slots()->faults;
 	size_t shown = 0, hidden = 0;
@@ -47,7 +47,7 @@ static void power(FILE *to, const struct isolate_run *r)
 	for (int i = 0; m[i].name; i++) shown += would_show(r, i);
 	for (int i = 0; i < LAWS; i++)
 		shown += laws[i].fault && seen_by_law(r, i) && (i != LAW_GUARDS || !seen_by_law(r, LAW_SCRATCH));
-	fprintf(to, "\npower     %zu faults of mixed batches would have shown", shown);
+	fprintf(to, "\ncoverage  %zu faults of mixed batches would have shown", shown);
 	for (int i = 0; m[i].name; i++)
 		if (!would_show(r, i)) fprintf(to, "%s%s", hidden++ ? ", " : "; not identifiable here: ", m[i].name);
 	for (int i = 0; i < LAWS; i++) {
@@ -118,7 +118,7 @@ void isolate_text(FILE *to, const struct isolate_run *r)
 	fflush(to);
 	table(r);
 	if (r->laws.broken < 0) {
-		if (r->laws.law[LAW_VALUES].plays) power(to, r);
+		if (r->laws.law[LAW_VALUES].plays) coverage(to, r);
 		fputs("PASS\n", to);
 		return;
 	}

@@ -28,6 +28,6 @@ bool values_name(struct named *n, const struct capture *c, struct error *e);
 
 
 /* Which faults would have shown in a play of this scenario: visible [faults of mixed_batch], set where one would. */
-bool values_power(bool *visible, const struct capture *c, struct error *e);
+bool values_coverage(bool *visible, const struct capture *c, struct error *e);
 
 #endif

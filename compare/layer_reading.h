@@ -52,20 +52,20 @@ struct layer_reading {
 	uint64_t work;                  /* element operations of one run */
 	int tried, not_identifiable;           /* suspects; those whose effect is no larger than what float32 tips over */
 	int idle;                       /* of a layer that keeps its contract: those that change nothing in it */
-	size_t power_tokens;            /* where layer_power was asked: the first tokens that it took; else 0 */
+	size_t coverage_tokens;            /* where layer_power was asked: the first tokens that it took; else 0 */
 	const char *unseen[3 * MAX_SITE + 2 * MAX_FAULT];
 };
 
 /* In element operations of a run: beyond `large`, runs go one after the other, each in parallel; kinds of sums are tried, and
  * f64 is checked, on those first tokens that take no more than `slow`, suspects on those that take no more than `suspects`,
- * and power on those that take no more than `power`. For tests to change. */
-extern struct layer_work { uint64_t large, slow, suspects, power; } layer_work;
+ * and coverage on those that take no more than `coverage`. For tests to change. */
+extern struct layer_work { uint64_t large, slow, suspects, coverage; } layer_work;
 
 /* Reads a layer's (or the head's) call, whose out y is the engine's. Suspects are tried only where the contract does not
  * explain it. False: out of memory. */
 bool layer_read(const struct call *call, const struct contract *k, struct layer_reading *r, struct error *e);
 
-/* What a layer that keeps its contract has ruled out: fills tried, idle, power_tokens, and not_identifiable with
+/* What a layer that keeps its contract has ruled out: fills tried, idle, coverage_tokens, and not_identifiable with
  * their names, unseen, without the idle. */
 bool layer_power(const struct call *call, struct layer_reading *r, struct error *e);
 

@@ -80,7 +80,7 @@ bool layer_power(const struct call *call, struct layer_reading *r, struct error 
 	struct distance noise;
 	double explained;
 	struct reader d = { .call = call, .n = call->out_count[0], .row = out_row(call, 0), .work = r->work };
-	size_t tokens = layer_tokens(&d, layer_work.power);
+	size_t tokens = layer_tokens(&d, layer_work.coverage);
 	int n = layer_suspects(r, list);
 
 	d = layer_first(&d, tokens, &part);
@@ -90,7 +90,7 @@ bool layer_power(const struct call *call, struct layer_reading *r, struct error 
 	bool ok = layer_noise(&d, &r->emulation, &noise, &explained) && layer_try(&d, r, list, n);
 	r->tried = n;
 	r->not_identifiable = r->idle = 0;
-	r->power_tokens = tokens;
+	r->coverage_tokens = tokens;
 	for (int i = 0; i < n; i++) {
 		if (list[i].moved.score == 0) r->idle++;
 		else if (!(list[i].moved.score > LAYER_BEYOND * noise.score)) r->unseen[r->not_identifiable++] = list[i].suspect.name;

@@ -34,10 +34,10 @@ static bool is_first_of_kind(const struct model *m, size_t part)
 }
 
 /* A run for each suspect, on few tokens where the layer is large. */
-static double power(const struct logits_pace *p, size_t part)
+static double coverage(const struct logits_pace *p, size_t part)
 {
 	const struct op *op = op_of(p->model, part);
-	double weights = (double)model_part_work(p->model, part), tokens = (double)layer_work.power / weights;
+	double weights = (double)model_part_work(p->model, part), tokens = (double)layer_work.coverage / weights;
 	int suspects = 0;
 
 	for (int i = 0; op->sites[i].name; i++) suspects++;
@@ -51,7 +51,7 @@ static double anchored(const struct logits_pace *p, size_t part)
 	bool large = weights * (double)p->tokens > (double)layer_work.large;
 
 	return run(p, part) * (2 + large + noisy * layer_noisy_runs(p->tokens, large))
-		+ weights * (large ? slow : slow_times * (double)p->tokens) + (is_first_of_kind(p->model, part) ? power(p, part) : 0);
+		+ weights * (large ? slow : slow_times * (double)p->tokens) + (is_first_of_kind(p->model, part) ? coverage(p, part) : 0);
 }
 
 /* total: the parts, and from the ids on. */

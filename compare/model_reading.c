@@ -27,11 +27,11 @@ static const struct tensor *hidden(const struct model_reading *r, const struct e
 	return NULL;
 }
 
-/* Power costs a run for each suspect: the first layer of a kind that keeps its contract speaks for all. */
+/* Coverage costs a run for each suspect: the first layer of a kind that keeps its contract speaks for all. */
 static bool has_power(const struct model_reading *r, const struct op *op)
 {
 	for (size_t l = 0; l < r->parts; l++)
-		if (r->part[l].op == op && r->part[l].power_tokens) return true;
+		if (r->part[l].op == op && r->part[l].coverage_tokens) return true;
 	return false;
 }
 

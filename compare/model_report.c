@@ -41,7 +41,7 @@ static void print_parts(FILE *to, const struct model_reading *r)
 static void print_power(FILE *to, const struct layer_reading *p)
 {
 	fprintf(to, "  %-18s%d suspects on the first %zu tokens: %d ruled out, %d change nothing here, %d not identifiable", p->op->name, p->tried,
-		p->power_tokens, p->tried - p->idle - p->not_identifiable, p->idle, p->not_identifiable);
+		p->coverage_tokens, p->tried - p->idle - p->not_identifiable, p->idle, p->not_identifiable);
 	for (int i = 0; i < p->not_identifiable; i++) fprintf(to, "%s%s", i ? ", " : ": ", p->unseen[i]);
 	fputc('\n', to);
 }
@@ -91,9 +91,9 @@ void model_reading_print(FILE *to, const struct model_reading *r)
 	fputc('\n', to);
 	if (r->embedding_off) fprintf(to, "  %zu elements of hidden.0 are not the embedding's\n", r->embedding_off);
 	if (r->first == NOWHERE) fprintf(to, "  every layer keeps the contract %s\n", r->contract);
-	if (r->first == NOWHERE) fputs("\n  power\n", to);
+	if (r->first == NOWHERE) fputs("\n  coverage\n", to);
 	for (size_t l = 0; l < r->parts && r->first == NOWHERE; l++)
-		if (r->part[l].power_tokens) print_power(to, &r->part[l]);
+		if (r->part[l].coverage_tokens) print_power(to, &r->part[l]);
 	if (r->first != NOWHERE) fprintf(to, "  first divergence: %s\n", part_name(r, (size_t)r->first, text, sizeof text));
 	for (size_t l = 0; l < r->parts; l++) {
 		const struct layer_reading *p = &r->part[l];
@@ -115,12 +115,12 @@ static json_t *part_json(const struct model_reading *r, size_t l)
 			json_figure(s->explained), "equal", json_figure(s->equal)));
 	}
 	json_t *unseen = json_array();
-	for (int i = 0; p->power_tokens && i < p->not_identifiable; i++) json_array_append_new(unseen, json_string(p->unseen[i]));
+	for (int i = 0; p->coverage_tokens && i < p->not_identifiable; i++) json_array_append_new(unseen, json_string(p->unseen[i]));
 	return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:s, s:b, s:b, s:i, s:i, s:o}", "layer",
 		(int)l, "kind", p->op->name, "rms", json_figure(p->rms), "explained_if_correct", json_figure(p->correct),
 		"truth_error", json_figure(p->truth_error), "truth_error_upwards", json_figure(p->truth_upwards), "truth_tokens",
 		(json_int_t)p->truth_tokens, "explained_by_sums_on_first_tokens", json_figure(p->few ? p->few_explained : 0),
-		"power_tokens", (json_int_t)p->power_tokens, "unseen", unseen, "explained_by_contract", json_figure(p->alone),
+		"coverage_tokens", (json_int_t)p->coverage_tokens, "unseen", unseen, "explained_by_contract", json_figure(p->alone),
 		"equal_under_contract", json_figure(p->alone_equal), "explained", json_figure(p->explained), "equal",
 		json_figure(p->equal), "sums", p->sums->name, "keeps_contract", p->kept, "understood", p->understood, "suspects",
 		p->tried, "not_identifiable", p->not_identifiable, "detected", list);

@@ -74,7 +74,7 @@ void report_text(FILE *to, const struct finding *f, bool explain)
 	for (int i = 0; i < v->n_out; i++) text_worst(to, f, &v->out[i]);
 	report_traces(to, v);
 	eigen_cause_report(to, &v->cause);
-	report_power(to, v);
+	report_coverage(to, v);
 	if (explain) report_suspects(to, v);
 	for (int i = 0; i < v->n_reason; i++) fprintf(to, "  %s\n", v->reason[i]);
 	fprintf(to, "%s under contract %s\n", v->outcome == PASS ? "PASS" : v->outcome == FAIL ? "FAIL" : "UNDECIDED", v->contract->name);

@@ -12,7 +12,7 @@ void report_text(FILE *to, const struct finding *f, bool explain);
 
 /* Of a verdict's x-ray: the emulation and what was ruled out; all suspects; the same in JSON. Nothing where
  * it was not made. */
-void report_power(FILE *to, const struct verdict *v);
+void report_coverage(FILE *to, const struct verdict *v);
 void report_suspects(FILE *to, const struct verdict *v);
 json_t *report_xray_json(const struct verdict *v);
 

@@ -1,4 +1,4 @@
-/* The x-ray's part of a report: the emulation, the power of the check, the table of suspects. */
+/* The x-ray's part of a report: the emulation, the coverage of the check, the table of suspects. */
 #include <math.h>
 #include <string.h>
 
@@ -51,13 +51,13 @@ static void names(FILE *to, const struct verdict *v, enum suspect_state state, i
 	if (seen > most) fprintf(to, " and %d more", seen - most);
 }
 
-void report_power(FILE *to, const struct verdict *v)
+void report_coverage(FILE *to, const struct verdict *v)
 {
 	const int *count = v->x.count;
 
 	if (!v->examined) return;
 	structure_lines(to, v);
-	fprintf(to, "  power     %d suspects ruled out, %d not identifiable on these inputs", count[RULED_OUT], count[NOT_IDENTIFIABLE]);
+	fprintf(to, "  coverage  %d suspects ruled out, %d not identifiable on these inputs", count[RULED_OUT], count[NOT_IDENTIFIABLE]);
 	if (count[NOT_IDENTIFIABLE]) fputs(": ", to);
 	names(to, v, NOT_IDENTIFIABLE, 6);
 	if (count[NOT_IDENTIFIABLE]) fprintf(to, "\n            (`etalon list cases %s` has inputs that show them)", v->op->name);

@@ -48,7 +48,7 @@ static void every_fault_is_named_by_its_answers(void **state)
 		int seen = 0;
 		kernel_of(&c, cases[k], -1, 1);
 		assert_int_equal(named(&c).wrong, 0);
-		no_error(values_power(visible, &c, &e), &e);
+		no_error(values_coverage(visible, &c, &e), &e);
 		capture_free(&c);
 		for (int i = 0; mixed()->faults[i].name; i++) {
 			kernel_of(&c, cases[k], i, 1);

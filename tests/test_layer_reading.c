@@ -165,17 +165,17 @@ static void says_what_it_would_have_seen(void **state)
 	struct layer_reading r = { .op = call.op, .emulation = p.part[LINEAR_ATTENTION] };
 	r.emulation.arith = &arith_f64;
 	assert_true(layer_power(&call, &r, &e));
-	assert_int_equal(r.power_tokens, FEW);
+	assert_int_equal(r.coverage_tokens, FEW);
 	assert_true(r.idle >= 10 && r.not_identifiable > 0 && r.tried > r.idle + r.not_identifiable + 30);
 	for (int i = 0; i < r.not_identifiable; i++)
 		for (size_t k = 0; k < sizeof seen / sizeof *seen; k++) assert_string_not_equal(r.unseen[i], seen[k]);
 	int hidden = r.not_identifiable;
 	r.work = 1 << 23;
 	const struct layer_work kept = layer_work;
-	layer_work.power = 1 << 20;
+	layer_work.coverage = 1 << 20;
 	assert_true(layer_power(&call, &r, &e));
 	layer_work = kept;
-	assert_int_equal(r.power_tokens, 2);
+	assert_int_equal(r.coverage_tokens, 2);
 	assert_true(r.not_identifiable + r.idle > hidden);
 	tensors_free(&engine);
 }

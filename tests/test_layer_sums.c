@@ -56,7 +56,7 @@ static struct layer_reading read_lossy(double times, double one)
 
 	for (size_t i = 0; i < n; i++) y[i] = (float)(exact[i] + (i < FEW * V ? 1 : times) * (hopper[i] - exact[i]));
 	y[THERE * V] += (float)one;
-	layer_work = (struct layer_work){ 1, (2 * FEW + 1) * V * bed.model.config.hidden / 2, kept.suspects, kept.power };
+	layer_work = (struct layer_work){ 1, (2 * FEW + 1) * V * bed.model.config.hidden / 2, kept.suspects, kept.coverage };
 	assert_true(layer_read(&call, &call.op->contracts[op_contract(call.op, "f32")], &r, &e));
 	layer_work = kept;
 	assert_int_equal(r.few, FEW);

@@ -135,8 +135,8 @@ static void the_unknown_is_located(void **state)
 	}
 }
 
-/* A clean kernel: no detection, and its power is told: what cannot show on these inputs is not ruled out. */
-static void power(void **state)
+/* A clean kernel: no detection, and its coverage is told: what cannot show on these inputs is not ruled out. */
+static void coverage(void **state)
 {
 	struct verdict v = verdict_on(&(struct fault){ .op = "gated_delta_rule", .kase = "prefill_ragged" }, "f32");
 	int known = 0;
@@ -181,7 +181,7 @@ int main(void)
 		cmocka_unit_test(faults_are_named),
 		cmocka_unit_test(a_contract_excuses_roundings_only),
 		cmocka_unit_test(the_unknown_is_located),
-		cmocka_unit_test(power),
+		cmocka_unit_test(coverage),
 		cmocka_unit_test(clean_kernels_pass),
 	};
 
