@@ -71,7 +71,7 @@ static bool add_all(struct xray *x, struct equals *sum)
 		lane[i].plan.arith = tried[i];
 		lane[i].plan.bits = tried[i]->precision;
 	}
-	for (size_t s = 0; ok && s < x->strips; s++) ok = xray_hold(x, s, 0) && add_strip(x, lane, exact, equal, sum);
+	for (size_t s = 0; ok && s < x->strips; s++) ok = xray_refresh_strip(x, s, 0) && add_strip(x, lane, exact, equal, sum);
 	for (int i = 0; i < ACCUMULATORS; i++) lane_end(&lane[i]);
 	x->stride = stride;
 	free(exact);

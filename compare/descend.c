@@ -124,7 +124,7 @@ bool emulation_descend(struct xray *x, bool faults)
 
 	while (n > 0 && x->work < x->patience && !emulation_explains(x)) {
 		n = changes(x, faults, list);
-		if (n < 0 || !step(x, list, n) || !xray_settle(x)) return false;
+		if (n < 0 || !step(x, list, n) || !xray_refresh(x)) return false;
 	}
 	return true;
 }

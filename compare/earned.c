@@ -64,11 +64,11 @@ static bool among_roundings(struct xray *x, int m, bool *one)
 	return true;
 }
 
-/* Does the plan explain as well as the settled emulation, to which the call returns? */
+/* Does the plan explain as well as the refreshed emulation, to which the call returns? */
 static bool as_good(struct xray *x, const struct plan *emulation, const struct plan *other, bool *yes)
 {
 	x->emulation = *emulation;
-	if (!xray_settle(x)) return false;
+	if (!xray_refresh(x)) return false;
 	double score = x->score;
 	x->emulation = *other;
 	if (!xray_rebase(x)) return false;
@@ -97,7 +97,7 @@ static bool without_faults(struct xray *x, uint64_t faults, bool *as_well)
 	x->no_faults = false;
 	if (!ok || !*as_well) return ok;
 	x->emulation = other;
-	return xray_settle(x);
+	return xray_refresh(x);
 }
 
 /* The rules hold, and a small fault is thought to be made in a structure that nobody knows: it must be what no rounding is. */
@@ -165,7 +165,7 @@ static bool needed(struct xray *x, const struct contract *k, uint64_t *sites)
 	if (!ok || !avoidable) return ok;
 	*sites = 0;
 	x->emulation = legal;
-	return xray_settle(x);
+	return xray_refresh(x);
 }
 
 /* Roundings alone, besides these faults. */

@@ -9,7 +9,7 @@
 struct earned { uint64_t faults, sites; };
 
 /* Decides it, of an emulation that was searched for; a fault that is not earned leaves an emulation that does not identify the structure,
- * which is then grown by roundings alone. x->emulation stays settled. E_MEMORY is the only error. */
+ * which is then grown by roundings alone. x->emulation stays refreshed. E_MEMORY is the only error. */
 bool earned_names(struct earned *n, struct xray *x, const struct rules_say *rules, struct error *e);
 
 #endif

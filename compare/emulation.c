@@ -61,7 +61,7 @@ struct grown { struct plan plan; double score; };
 static bool grow_from(struct xray *x, const struct plan *p)
 {
 	x->emulation = *p;
-	return xray_settle(x) && emulation_grow(x);
+	return xray_refresh(x) && emulation_grow(x);
 }
 
 /* Adds the emulation to the list, the best first. */
@@ -98,7 +98,7 @@ static bool descend_from(struct xray *x, const struct plan *p, bool faults, stru
 {
 	if (emulation_explains(x)) return true;
 	x->emulation = *p;
-	if (!xray_settle(x) || !emulation_descend(x, faults)) return false;
+	if (!xray_refresh(x) || !emulation_descend(x, faults)) return false;
 	if (x->score < best->score) *best = (struct grown){ x->emulation, x->score };
 	return true;
 }
@@ -145,7 +145,7 @@ static bool is_noise(struct xray *x, const struct plan *p, bool *noise)
 
 	x->emulation = *p;
 	*noise = false;
-	if (!xray_settle(x) || !xray_amplified(x, &share)) return false;
+	if (!xray_refresh(x) || !xray_amplified(x, &share)) return false;
 	*noise = share > saturated && emulation_explains(x);
 	return true;
 }
@@ -217,7 +217,7 @@ static bool grow_start(struct xray *x, const struct plan *start, const struct co
 	if (!explains_evenly(x, &explained) || !grow_from(x, start) || !prefer(x, k) || !explains_evenly(x, &still)) return false;
 	if (!explained || still) return true;
 	x->emulation = *start;
-	return xray_settle(x);
+	return xray_refresh(x);
 }
 
 bool emulation_identified(struct xray *x, bool *yes)
@@ -237,7 +237,7 @@ static bool nearest_known(struct xray *x, const struct contract *k, struct plan 
 	*p = known(k, 0);
 	for (int i = 0, n = contract_structures(k); i < n && n > 1; i++) {
 		x->emulation = known(k, i);
-		if (!xray_settle(x)) return false;
+		if (!xray_refresh(x)) return false;
 		if (x->score < least) least = x->score, *p = x->emulation;
 	}
 	return true;
@@ -267,12 +267,12 @@ bool emulation_search(struct xray *x, const struct contract *k)
 	if (!xray_sample_pieces(x, 0) || !is_noise(x, &best.plan, &noise) || (sampled && !noise && !grow_from(x, &best.plan))) return false;
 	if (emulation_explains(x) || x->score <= first.score) return prefer(x, k);
 	x->emulation = first.plan;
-	return xray_settle(x);
+	return xray_refresh(x);
 }
 
 bool emulation_without(struct xray *x, const struct plan *without)
 {
 	x->emulation = *without;
 	x->patience = x->work + growth;
-	return xray_settle(x) && emulation_grow(x);
+	return xray_refresh(x) && emulation_grow(x);
 }

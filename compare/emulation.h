@@ -23,12 +23,12 @@ extern const double worth_keeping;
 extern const struct site_rounding site_types[];
 enum { SITE_TYPES = 9 };
 
-/* Adds roundings and faults to x->emulation, which is settled, and takes out what it does as well
+/* Adds roundings and faults to x->emulation, which is refreshed, and takes out what it does as well
  * without, until nothing changes. Faults that explain most of what is left come first, then
  * roundings, then smaller faults. E_MEMORY is the only error of both. */
 bool emulation_grow(struct xray *x);
 
-/* Changes x->emulation, which is settled, one site (or, where asked, one fault) at a time, always by what
+/* Changes x->emulation, which is refreshed, one site (or, where asked, one fault) at a time, always by what
  * makes the score fall most, until nothing does. Where emulation_grow goes by coefficients, which are
  * scrambled while roundings upstream are missing, this tries every type at every site. It stops when
  * x->work reaches x->patience. */

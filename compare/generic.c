@@ -47,7 +47,7 @@ static bool best_slice(struct xray *x, int o, int kind, const struct slices *s, 
 	*best = 0;
 	*share = 0;
 	for (size_t at = 0; ok && at < x->strips; at++)
-		if ((ok = xray_hold(x, at, XRAY_WEIGHTS))) add_slices(x, o, kind, s, dr, dd, &all);
+		if ((ok = xray_refresh_strip(x, at, XRAY_WEIGHTS))) add_slices(x, o, kind, s, dr, dd, &all);
 	for (size_t i = 0; ok && i < s->n; i++) {
 		double explained = dd[i] > 0 && all > 0 ? dr[i] * dr[i] / dd[i] / all : 0;
 		if (explained > *share) *share = explained, *best = i;
@@ -71,7 +71,7 @@ static bool fit_slice(struct xray *x, int o, int kind, const struct slices *s, s
 
 	if (!xray_fit_begin(x, &look)) return false;
 	for (size_t i = 0; i < x->strips; i++) {
-		if (!xray_hold(x, i, XRAY_WEIGHTS | XRAY_NOISE)) return xray_fit_end(&look), false;
+		if (!xray_refresh_strip(x, i, XRAY_WEIGHTS | XRAY_NOISE)) return xray_fit_end(&look), false;
 		for (size_t j = 0; j < x->n; j++) {
 			bool in = j >= x->first[o] && j < x->first[o + 1] && slice_of(s, xray_place(x, o, j)) == at;
 			x->d[j] = in ? effect(x, kind, j) : 0;

@@ -217,7 +217,7 @@ bool emulation_grow(struct xray *x)
 	for (int round = 0; again && round < 4; round++) {
 		again = false;
 		if (!emulation_explains_plenty(x, &s.settled)) return false;
-		if (!grow_roundings(&s, &again) || !emulation_prune(x, s.settled) || !xray_settle(x) || !grow_faults(&s, 0, &again)) return false;
+		if (!grow_roundings(&s, &again) || !emulation_prune(x, s.settled) || !xray_refresh(x) || !grow_faults(&s, 0, &again)) return false;
 	}
 	return true;
 }

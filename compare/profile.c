@@ -65,7 +65,7 @@ static bool read_store(struct xray *x, struct profile *p, int o)
 	bool ok = f || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "the sums of a store");
 
 	for (size_t s = 0; ok && s < x->strips; s++)
-		if ((ok = xray_hold(x, s, XRAY_BASE | XRAY_FLOOR))) add_store(x, f, o);
+		if ((ok = xray_refresh_strip(x, s, XRAY_BASE | XRAY_FLOOR))) add_store(x, f, o);
 	if (ok) fit_end(f, &c);
 	else fit_free(f);
 	for (int j = 0; ok && j < p->n; j++) {
@@ -97,7 +97,7 @@ static bool measure(struct xray *x, struct profile *p, const double share[MAX_OU
 	double chi[MAX_OUT] = { 0 };
 
 	for (size_t s = 0; s < x->strips; s++) {
-		if (!xray_hold(x, s, XRAY_BASE | XRAY_FLOOR)) return false;
+		if (!xray_refresh_strip(x, s, XRAY_BASE | XRAY_FLOOR)) return false;
 		for (int o = 0; o < MAX_OUT; o++)
 			for (size_t i = x->first[o]; i < x->first[o + 1]; i++) {
 				equal[o] += x->r[i] == 0;

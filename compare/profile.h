@@ -32,7 +32,7 @@ struct profile {
 	struct accumulators sums;       /* see profile_sums */
 };
 
-/* Reads all sites around x->emulation, which is settled. E_MEMORY is the only error. */
+/* Reads all sites around x->emulation, which is refreshed. E_MEMORY is the only error. */
 bool profile_read(struct profile *p, struct xray *x);
 
 /* How the kernel adds: sums, and with it bit_equal of the outputs. After profile_read. */

@@ -41,7 +41,7 @@ bool sample_begin(struct truth_sample *s, const struct call *call, uint64_t work
 		|| error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "a sample of the truth");
 }
 
-bool sample_hold(struct truth_sample *s, const struct call *call, size_t strip, size_t n, struct error *e)
+bool sample_refresh(struct truth_sample *s, const struct call *call, size_t strip, size_t n, struct error *e)
 {
 	return !s->stride || (ref_strip(call, &s->dd_lane, strip, n, &s->dd, e) && ref_strip(call, &s->judge_lane, strip, n, &s->judge, e));
 }

@@ -14,7 +14,7 @@ extern const char *const sample_judge;          /* "mpfr:128" */
  * seconds. Of larger pieces, one, and of its operations elements of some 2^22 terms in all. Of a call of n strips, room[i] elements
  * of output i in each at most; then strip by strip. The caller frees with sample_free, also when false. The only error is E_MEMORY. */
 bool sample_begin(struct truth_sample *s, const struct call *call, uint64_t work, const size_t room[MAX_OUT], size_t n, struct error *e);
-bool sample_hold(struct truth_sample *s, const struct call *call, size_t strip, size_t n, struct error *e);
+bool sample_refresh(struct truth_sample *s, const struct call *call, size_t strip, size_t n, struct error *e);
 void sample_free(struct truth_sample *s);
 
 /* Output i: elements sampled (those that are not 0 in both); the largest distance as a share of the largest value of

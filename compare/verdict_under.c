@@ -34,7 +34,7 @@ static bool finite_truth(const struct call *call, struct yardstick *y, struct ve
 	for (size_t s = 0; s < y->strips && !blown_up(call); s++) {
 		struct strip strip = call_strip(call, s, y->strips);
 		const struct answer *a = &y->truth.first;
-		if (!yardstick_hold(y, call, s, true, e)) return false;
+		if (!yardstick_refresh(y, call, s, true, e)) return false;
 		for (int i = 0; i < MAX_OUT; i++)
 			for (size_t j = 0; j < strip.count[i] && !told[i]; j++) {
 				if (isfinite(a->hi[i][j])) continue;
@@ -102,7 +102,7 @@ static bool add_strips(const struct call *call, const struct contract *k, struct
 
 	for (size_t s = 0; s < y->strips; s++) {
 		struct strip strip = call_strip(call, s, y->strips);
-		if (!yardstick_hold(y, call, s, false, e) || !(*x = yardstick_under(y, call, k, e))) return false;
+		if (!yardstick_refresh(y, call, s, false, e) || !(*x = yardstick_under(y, call, k, e))) return false;
 		for (int o = 0; o < v->n_out; o++) {
 			int i = v->out[o].out;
 			figures_add(&f[o], call, &strip, &t->first, &t->second, *x);

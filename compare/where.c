@@ -36,7 +36,7 @@ static bool sum_up(struct xray *x, int o, double *total)
 {
 	*total = 0;
 	for (size_t s = 0; s < x->strips; s++) {
-		if (!xray_hold(x, s, XRAY_BASE | XRAY_FLOOR)) return false;
+		if (!xray_refresh_strip(x, s, XRAY_BASE | XRAY_FLOOR)) return false;
 		for (size_t j = x->first[o]; j < x->first[o + 1]; j++) *total += weight_of(x, j);
 	}
 	return true;
@@ -50,7 +50,7 @@ static bool shares(struct xray *x, int o, int axis, const size_t *shape, int ran
 	for (int r = axis + 1; r < rank; r++) inner *= shape[r];
 	for (size_t i = 0; i < shape[axis]; i++) share[i] = 0;
 	for (size_t s = 0; s < x->strips; s++) {
-		if (!xray_hold(x, s, XRAY_BASE | XRAY_FLOOR)) return false;
+		if (!xray_refresh_strip(x, s, XRAY_BASE | XRAY_FLOOR)) return false;
 		for (size_t j = x->first[o]; j < x->first[o + 1]; j++)
 			share[xray_place(x, o, j) / inner % shape[axis]] += weight_of(x, j);
 	}

@@ -98,7 +98,7 @@ static bool find_shape(struct xray *x)
 	bool ok = true;
 
 	for (size_t s = 0; ok && s < x->strips; s++) {
-		ok = xray_hold(x, s, XRAY_CENTRE) && shape_of_strip(x, lane, n);
+		ok = xray_refresh_strip(x, s, XRAY_CENTRE) && shape_of_strip(x, lane, n);
 		for (int i = 0; ok && i < MAX_OUT; i++)
 			if (x->call->out_count[i]) pool_rows(x, i);
 		x->have |= XRAY_SHAPE;
@@ -116,7 +116,7 @@ static bool same_plan(const struct plan *a, const struct plan *b)
 	return !memcmp(&p, b, sizeof p);
 }
 
-bool xray_settle(struct xray *x)
+bool xray_refresh(struct xray *x)
 {
 	lane_begin(&x->of_base, &x->emulation);
 	lane_begin(&x->of_centre, &x->emulation);
@@ -217,7 +217,7 @@ bool xray_rebase(struct xray *x)
 	while (s.pass < SCORE_PASSES) {
 		memcpy(x->scale, s.start, sizeof x->scale);
 		for (size_t at = 0; at < x->strips; at++) {
-			if (!xray_hold(x, at, XRAY_BASE | XRAY_FLOOR)) return false;
+			if (!xray_refresh_strip(x, at, XRAY_BASE | XRAY_FLOOR)) return false;
 			scoring_add(x, &s, x->r);
 			if (s.pass == SCORE_PASSES - 1) add_left(x, &sum, &n);
 		}

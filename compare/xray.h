@@ -27,12 +27,12 @@ struct xray {
 	int blocks, first_block[MAX_OUT];
 	bool segments[MAX_OUT];
 	enum format grid[MAX_OUT];      /* that the outputs are on, and, */
-	double typical[MAX_OUT];        /* where it is coarser than their dtype's, their rms; see xray_settle */
+	double typical[MAX_OUT];        /* where it is coarser than their dtype's, their rms; see xray_refresh */
 	struct plan emulation;
 	double *base;                   /* [n] the emulation's answer, not stored */
-	double *centre;                 /* [n] the answer of what was the emulation when it was settled */
+	double *centre;                 /* [n] the answer of what was the emulation when it was refreshed */
 	double *raw, *r;                /* [n] the kernel's distance from base; r: from what it stores */
-	double *shape2, *floor2;        /* [n] see xray_settle */
+	double *shape2, *floor2;        /* [n] see xray_refresh */
 	double *weight, *raw_weight;    /* [n] of r and of raw: inverse variances, 0 for what takes no part */
 	double *d;                      /* [n] xray_direction */
 	double *trial;                  /* [n] */
@@ -51,7 +51,7 @@ struct xray {
 	size_t first_element[MAX_OUT], first_row[MAX_OUT];
 	double block_floor[MAX_BLOCKS], scale[MAX_BLOCKS];
 	struct lane of_base, of_centre, of_noise[FLOOR_RUNS];
-	bool moved;                     /* the emulation is another than when it was settled */
+	bool moved;                     /* the emulation is another than when it was refreshed */
 };
 
 /* Reads the outputs of a bound call; the emulation is still to be chosen. Freed with xray_free. */
@@ -59,7 +59,7 @@ bool xray_make(struct xray *x, const struct call *call, void (*tick)(const char 
 void xray_free(struct xray *x);
 
 /* Holds strip s, with what is wanted (XRAY_BASE | ...) made. Each pass over the call takes all strips in order. */
-bool xray_hold(struct xray *x, size_t s, unsigned want);
+bool xray_refresh_strip(struct xray *x, size_t s, unsigned want);
 
 /* x->emulation is taken: base, raw, r, the weights and the score. A residual's variance is modelled as
  * v = floor2 + a shape2, with a <= 1 such that a block's residual has that size. The score is
@@ -76,7 +76,7 @@ bool xray_sample_pieces(struct xray *x, uint64_t most);
  * grid: of each output's dtype, or a coarser one that all its values and all the emulation's are on.
  * floor2: the squared effect of float32 arithmetic, from a few such runs of the emulation, stored; next to
  * nothing for an element that no site reaches. */
-bool xray_settle(struct xray *x);
+bool xray_refresh(struct xray *x);
 
 /* d = the answer of the lane's plan less base, neither stored, in the strip held, which has its base. */
 bool xray_direction(struct xray *x, struct lane *l);
@@ -121,7 +121,7 @@ double xray_left(const struct xray *x);
 /* *share: of the emulation's own error (the mean square of its distance from the exact answer, stored) that float32's
  * noise makes of it, run after run: no emulation can explain more than the rest. 0 for one that rounds nothing
  * inside, and of an op that does not iterate: there noise is not amplified, a rounding may only be small. Around a
- * emulation that is settled; x->d is lost. */
+ * emulation that is refreshed; x->d is lost. */
 bool xray_amplified(struct xray *x, double *share);
 
 /* share[o]: of the square of output o's error that the emulation, stored, explains; 1 where there is none. x->d is lost. */

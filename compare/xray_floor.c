@@ -45,7 +45,7 @@ static bool find_grids(struct xray *x)
 		for (int k = 0; k < COARSER && x->call->out_count[i]; k++)
 			off[i][k] = format_info[coarser[k]].precision >= format_info[dtype_info[out_dtype(x->call, i)].format].precision;
 	for (size_t s = 0; s < x->strips; s++) {
-		if (!xray_hold(x, s, XRAY_CENTRE)) return false;
+		if (!xray_refresh_strip(x, s, XRAY_CENTRE)) return false;
 		for (int i = 0; i < MAX_OUT; i++) {
 			for (int k = 0; k < COARSER; k++) off[i][k] = off[i][k] || !on_grid(x, i, coarser[k]);
 			if (!off[i][0] || !off[i][1]) add_typical(x, i, &typical[i]);
@@ -179,7 +179,7 @@ bool xray_find_floor(struct xray *x)
 	if (!find_grids(x)) return false;
 	noise_lanes(x);
 	for (size_t s = 0; s < x->strips; s++) {
-		if (!xray_hold(x, s, XRAY_NOISE)) return false;
+		if (!xray_refresh_strip(x, s, XRAY_NOISE)) return false;
 		mark_computed(x);
 		for (int i = 0; i < MAX_OUT; i++)
 			if (x->call->out_count[i]) add_rows(x, i, &t);

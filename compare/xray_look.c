@@ -134,7 +134,7 @@ static bool look_together(struct xray *x, struct look *list, size_t n, unsigned 
 
 	for (size_t i = 0; ok && i < n; i++) ok = begin(x, &list[i], what);
 	for (size_t s = 0; ok && s < x->strips; s++) {
-		ok = xray_hold(x, s, want);
+		ok = xray_refresh_strip(x, s, want);
 		for (size_t i = 0; ok && i < n; i++)
 			if ((ok = xray_direction(x, &list[i].lane))) add(x, &list[i], what);
 	}
@@ -182,7 +182,7 @@ bool xray_fit_together(struct xray *x, struct lane *lane, int n, struct coeffici
 
 	for (int i = 0; i < n; i++) d[i] = all + (size_t)i * x->most;
 	for (size_t s = 0; ok && s < x->strips; s++) {
-		ok = xray_hold(x, s, XRAY_WEIGHTS) && directions(x, lane, n, d);
+		ok = xray_refresh_strip(x, s, XRAY_WEIGHTS) && directions(x, lane, n, d);
 		struct sample sample = xray_sample(x);
 		if (ok) fit_add(f, &sample, x->r, (const double *const *)d);
 	}
@@ -210,7 +210,7 @@ static bool try_pass(struct xray *x, struct look *list, struct scoring *s, size_
 	bool made = x->strips == 1 && s->pass > 0;
 
 	for (size_t at = 0; at < x->strips; at++) {
-		if (!xray_hold(x, at, XRAY_BASE | XRAY_FLOOR)) return false;
+		if (!xray_refresh_strip(x, at, XRAY_BASE | XRAY_FLOOR)) return false;
 		for (size_t i = 0; i < n; i++) {
 			if (!made && !try_of_strip(x, &list[i].lane)) return false;
 			scoring_add(x, &s[i], x->trial);

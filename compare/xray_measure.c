@@ -28,7 +28,7 @@ bool xray_amplified(struct xray *x, double *share)
 	plain.plan.form = x->emulation.form;
 	plain.plan.chunk = x->emulation.chunk;
 	for (size_t s = 0; ok && s < x->strips; s++) {
-		ok = xray_hold(x, s, XRAY_WEIGHTS | XRAY_NOISE) && xray_direction(x, &plain);
+		ok = xray_refresh_strip(x, s, XRAY_WEIGHTS | XRAY_NOISE) && xray_direction(x, &plain);
 		for (size_t j = 0; ok && j < x->n; j++) {
 			double d = isfinite(x->d[j]) ? x->d[j] : 0, v = 0;
 			for (int k = 0; k < FLOOR_RUNS; k++) v += xray_noise2(x, k, j) / FLOOR_RUNS;
@@ -48,7 +48,7 @@ bool xray_explained(struct xray *x, double share[MAX_OUT])
 	bool ok = true;
 
 	for (size_t s = 0; ok && s < x->strips; s++) {
-		ok = xray_hold(x, s, XRAY_BASE) && xray_direction(x, &plain);
+		ok = xray_refresh_strip(x, s, XRAY_BASE) && xray_direction(x, &plain);
 		for (int o = 0; ok && o < MAX_OUT; o++)
 			for (size_t j = x->first[o]; j < x->first[o + 1]; j++) {
 				double e = x->raw[j] - x->d[j];
@@ -117,7 +117,7 @@ bool xray_is_even(struct xray *x, bool *even)
 	bool ok = count || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "quartiles of %d blocks", x->blocks);
 
 	for (size_t s = 0; ok && s < x->strips; s++)
-		if ((ok = xray_hold(x, s, XRAY_WEIGHTS | XRAY_NOISE))) count_classes(x, count);
+		if ((ok = xray_refresh_strip(x, s, XRAY_WEIGHTS | XRAY_NOISE))) count_classes(x, count);
 	*even = ok;
 	for (int b = 0; *even && b < x->blocks; b++) {
 		const uint32_t *of = count + (size_t)b * (1 + FLOOR_RUNS) * CLASSES;

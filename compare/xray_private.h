@@ -4,7 +4,7 @@
 
 #include "xray.h"
 
-/* Made inside: the answer of the settled emulation; shape2. */
+/* Made inside: the answer of the refreshed emulation; shape2. */
 enum { XRAY_CENTRE = 16, XRAY_SHAPE = 32 };
 /* How an element is reached: not at all, by the roundings of its row, by float32 alone. */
 enum { UNREACHED, BY_ROW, BY_FLOAT32 };
@@ -33,7 +33,7 @@ double xray_unit(const struct xray *x, int i, size_t j, double y);
 /* The square of run k's noise, 0 where nothing reaches. */
 double xray_noise2(const struct xray *x, int k, size_t j);
 
-/* The grids, row_floor and block_floor of the settled emulation, whose row_shape and reach are there. */
+/* The grids, row_floor and block_floor of the refreshed emulation, whose row_shape and reach are there. */
 bool xray_find_floor(struct xray *x);
 /* floor2 and the noise of the strip held, whose centre and shape2 are there. */
 void xray_floor_of_strip(struct xray *x);

@@ -96,7 +96,7 @@ bool xray_make(struct xray *x, const struct call *call, void (*tick)(const char 
 	}
 	for (size_t i = 1; i < VECTORS; i++) *vector[i] = x->got + i * n;
 	x->row_floor = x->row_shape + rows;
-	return xray_hold(x, 0, 0);
+	return xray_refresh_strip(x, 0, 0);
 }
 
 void xray_free(struct xray *x)
@@ -199,7 +199,7 @@ static void make_weights(struct xray *x)
 	}
 }
 
-bool xray_hold(struct xray *x, size_t s, unsigned want)
+bool xray_refresh_strip(struct xray *x, size_t s, unsigned want)
 {
 	if (s != x->at) go(x, s);
 	if (want & XRAY_WEIGHTS) want |= XRAY_BASE | XRAY_FLOOR;
@@ -225,7 +225,7 @@ bool xray_sample_pieces(struct xray *x, uint64_t most)
 
 	x->stride = 0;
 	if (!most || x->call->anchored) return true;    /* iterations are unlike each other */
-	for (size_t s = 0; ok && s < x->strips; s++) ok = xray_hold(x, s, 0) && xray_run(x, &plain, x->d);
+	for (size_t s = 0; ok && s < x->strips; s++) ok = xray_refresh_strip(x, s, 0) && xray_run(x, &plain, x->d);
 	lane_end(&plain);
 	x->stride = (x->work - before - overhead * x->all + most - 1) / most;
 	return ok;

@@ -134,7 +134,7 @@ bool yardstick_climb(struct yardstick *y, bool *climbed, struct error *e)
 	return take_both(t, ladder[++t->rung], other, e);
 }
 
-bool yardstick_hold(struct yardstick *y, const struct call *call, size_t s, bool truth_alone, struct error *e)
+bool yardstick_refresh(struct yardstick *y, const struct call *call, size_t s, bool truth_alone, struct error *e)
 {
 	struct truth *t = &y->truth;
 
@@ -145,7 +145,7 @@ bool yardstick_hold(struct yardstick *y, const struct call *call, size_t s, bool
 	}
 	if (y->whole || truth_alone) return true;
 	if (y->tick && t->sample.stride) y->tick(sample_judge, s, y->strips);
-	y->whole = run_strip(y, call, &t->second_lane, s, &t->second, t->other, e) && sample_hold(&t->sample, call, s, y->strips, e);
+	y->whole = run_strip(y, call, &t->second_lane, s, &t->second, t->other, e) && sample_refresh(&t->sample, call, s, y->strips, e);
 	return y->whole;
 }
 

@@ -37,7 +37,7 @@ bool yardstick_make(struct yardstick *y, const struct call *call, const struct y
 void yardstick_free(struct yardstick *y);
 
 /* Holds strip s of the call: the truth, and unless it is wanted alone what else tells of it. */
-bool yardstick_hold(struct yardstick *y, const struct call *call, size_t s, bool truth_alone, struct error *e);
+bool yardstick_refresh(struct yardstick *y, const struct call *call, size_t s, bool truth_alone, struct error *e);
 
 /* The expected error of the strip held under the contract, which is the call's op's; NULL: out of memory. To be asked for
  * on each strip in order; what it says of all holds on the last. */

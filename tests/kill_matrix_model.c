@@ -113,7 +113,7 @@ bool model_xray(struct xray *x, const struct model *m, const struct fault *f, co
 {
 	if (!xray_make(x, call, NULL, e)) return false;
 	x->emulation = emulation_of(m, f);
-	if (xray_settle(x)) return true;
+	if (xray_refresh(x)) return true;
 	xray_free(x);
 	return false;
 }

@@ -53,7 +53,7 @@ static bool visible(const struct pair *p, const struct call *call, bool *yes, st
 		both.bits = x.emulation.bits = arith_f64.precision;
 		both.form = x.emulation.form;
 		struct look look = look_of(&both);
-		bool ok = xray_settle(&x) && xray_look(&x, &look, 1, LOOK_SIZE);
+		bool ok = xray_refresh(&x) && xray_look(&x, &look, 1, LOOK_SIZE);
 		if (ok) size = look.size;
 		xray_free(&x);
 		if (!ok) return false;

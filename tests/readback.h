@@ -161,7 +161,7 @@ static inline void readback(struct readback *r, uint64_t number)
 	for (int j = 0; j < p.n; j++)
 		if (p.reading[j].state != ROUNDED) r->found.round[p.reading[j].site].on = false;
 	x.emulation = r->planted;
-	no_error(xray_settle(&x), &e);
+	no_error(xray_refresh(&x), &e);
 	readback_compare(r, &x, &e);
 	xray_free(&x);
 	capture_free(&c);

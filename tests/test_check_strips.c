@@ -48,7 +48,7 @@ static void around(const struct call *call, struct around *a)
 	plan_fault(&p, call->op, 0);
 	a->look = look_of(&p);
 	struct look tried = look_of(&p);
-	no_error(xray_settle(&x) && xray_look(&x, &a->look, 1, LOOK_SIZE | LOOK_FIT) && xray_try(&x, &tried, 1), &e);
+	no_error(xray_refresh(&x) && xray_look(&x, &a->look, 1, LOOK_SIZE | LOOK_FIT) && xray_try(&x, &tried, 1), &e);
 	a->score = x.score, a->left = xray_left(&x), a->tried = tried.score;
 	xray_free(&x);
 }

@@ -127,7 +127,7 @@ static void a_broken_dd_decides_nothing(void **state)
 /* Of a call in one strip. */
 static bool sample_whole(struct truth_sample *s, const struct call *call, uint64_t work, struct error *e)
 {
-	return sample_begin(s, call, work, call->out_count, 1, e) && sample_hold(s, call, 0, 1, e);
+	return sample_begin(s, call, work, call->out_count, 1, e) && sample_refresh(s, call, 0, 1, e);
 }
 
 static struct sample_figures figures_of(const struct truth_sample *s, const struct call *call, int i, const struct expected *x)

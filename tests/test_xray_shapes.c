@@ -58,7 +58,7 @@ static void an_axis_may_be_too_long_to_search(void **state)
 		no_error(xray_make(&x, &call, NULL, &e), &e);
 		x.emulation = plan_plain(&arith_f64, arith_f64.precision);
 		x.e = &e;
-		no_error(xray_settle(&x) && where_left(&x, where, sizeof where), &e);
+		no_error(xray_refresh(&x) && where_left(&x, where, sizeof where), &e);
 		if (strncmp(where, "100 % of it in scale", 20) || !strstr(where, rows[i].where)) fail_msg("%zu rows: %s", rows[i].R, where);
 		xray_free(&x);
 		capture_free(&c);
