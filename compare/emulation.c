@@ -61,7 +61,7 @@ struct grown { struct plan plan; double score; };
 static bool grow_from(struct xray *x, const struct plan *p)
 {
 	x->emulation = *p;
-	return xray_refresh(x) && emulation_grow(x);
+	return xray_refresh(x) && emulation_forward(x);
 }
 
 /* Adds the emulation to the list, the best first. */
@@ -207,7 +207,7 @@ static bool prefer(struct xray *x, const struct contract *only)
 	return true;
 }
 
-/* emulation_grow from start. What start explained must still be explained by what it has grown to. */
+/* emulation_forward from start. What start explained must still be explained by what it has grown to. */
 static bool grow_start(struct xray *x, const struct plan *start, const struct contract *k)
 {
 	bool noise, explained, still;
@@ -274,5 +274,5 @@ bool emulation_without(struct xray *x, const struct plan *without)
 {
 	x->emulation = *without;
 	x->patience = x->work + growth;
-	return xray_refresh(x) && emulation_grow(x);
+	return xray_refresh(x) && emulation_forward(x);
 }

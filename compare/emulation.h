@@ -26,15 +26,15 @@ enum { SITE_TYPES = 9 };
 /* Adds roundings and faults to x->emulation, which is refreshed, and takes out what it does as well
  * without, until nothing changes. Faults that explain most of what is left come first, then
  * roundings, then smaller faults. E_MEMORY is the only error of both. */
-bool emulation_grow(struct xray *x);
+bool emulation_forward(struct xray *x);
 
 /* Changes x->emulation, which is refreshed, one site (or, where asked, one fault) at a time, always by what
- * makes the score fall most, until nothing does. Where emulation_grow goes by coefficients, which are
+ * makes the score fall most, until nothing does. Where emulation_forward goes by coefficients, which are
  * scrambled while roundings upstream are missing, this tries every type at every site. It stops when
  * x->work reaches x->patience. */
 bool emulation_descend(struct xray *x, bool faults);
 
-/* From the nearest of the contract's known structures, where k is not NULL; if that does not identify the call's, emulation_grow from each
+/* From the nearest of the contract's known structures, where k is not NULL; if that does not identify the call's, emulation_forward from each
  * way to compute in turn (token by token with exact sums, the same in float32, in chunks of 64, 32, 16, 128, or in a second form that
  * has no chunks; those of the contract's form first) until one explains all. Of what gives the same numbers it takes what the contract
  * has, or without one the op's contracts. If none explains all, emulation_descend from what each has become and from the bare model, the
@@ -42,7 +42,7 @@ bool emulation_descend(struct xray *x, bool faults);
  * left, after some 2^37 element operations. */
 bool emulation_search(struct xray *x, const struct contract *k);
 
-/* emulation_grow from this plan alone. */
+/* emulation_forward from this plan alone. */
 bool emulation_without(struct xray *x, const struct plan *without);
 
 /* Is the kernel's structure identified: does the emulation explain all of the call, evenly, or, where it rounds inside, 99 % of each

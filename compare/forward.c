@@ -173,7 +173,7 @@ static bool accept(struct search *s, struct candidate *list, int n, bool *grew)
 	return true;
 }
 
-static bool grow_roundings(struct search *s, bool *grew)
+static bool forward_roundings(struct search *s, bool *grew)
 {
 	struct candidate list[MAX_SITE];
 	bool more = true;
@@ -194,7 +194,7 @@ static bool grow_roundings(struct search *s, bool *grew)
 	return true;
 }
 
-static bool grow_faults(struct search *s, double least, bool *grew)
+static bool forward_faults(struct search *s, double least, bool *grew)
 {
 	struct candidate list[64];
 	bool more = !s->x->no_faults;
@@ -208,16 +208,16 @@ static bool grow_faults(struct search *s, double least, bool *grew)
 	return true;
 }
 
-bool emulation_grow(struct xray *x)
+bool emulation_forward(struct xray *x)
 {
 	struct search s = { .x = x, .op = x->call->op };
 	bool grew = false, again = true;
 
-	if (!grow_faults(&s, gross, &grew)) return false;
+	if (!forward_faults(&s, gross, &grew)) return false;
 	for (int round = 0; again && round < 4; round++) {
 		again = false;
 		if (!emulation_explains_plenty(x, &s.settled)) return false;
-		if (!grow_roundings(&s, &again) || !emulation_prune(x, s.settled) || !xray_refresh(x) || !grow_faults(&s, 0, &again)) return false;
+		if (!forward_roundings(&s, &again) || !emulation_backward(x, s.settled) || !xray_refresh(x) || !forward_faults(&s, 0, &again)) return false;
 	}
 	return true;
 }

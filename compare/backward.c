@@ -17,7 +17,7 @@ static bool try_site(struct xray *x, int site, struct site_rounding r, double ma
 
 /* Takes a rounding out if the emulation does as well without; while something is left unexplained, puts
  * the best of the types in its place, unless they are settled. */
-static bool prune_site(struct xray *x, int site, bool settled)
+static bool backward_site(struct xray *x, int site, bool settled)
 {
 	struct site_rounding best = x->emulation.round[site];
 	double score = x->score;
@@ -37,7 +37,7 @@ static bool prune_site(struct xray *x, int site, bool settled)
 }
 
 /* Takes a fault out if the emulation does as well without, or if it is doubtful and the kernel does not overflow as with it. */
-static bool prune_fault(struct xray *x, int m)
+static bool backward_fault(struct xray *x, int m)
 {
 	struct plan before = x->emulation, without = before;
 	double score = x->score;
@@ -54,13 +54,13 @@ static bool prune_fault(struct xray *x, int m)
 }
 
 /* Stores first: of two sites that are the same number, the one that is no store stays. */
-bool emulation_prune(struct xray *x, bool types_settled)
+bool emulation_backward(struct xray *x, bool types_settled)
 {
 	for (int store = 1; store >= 0; store--)
 		for (int k = 0; x->call->op->sites[k].name; k++)
-			if (x->emulation.round[k].on && (site_store(x->call, k) > 0) == store && !prune_site(x, k, types_settled)) return false;
+			if (x->emulation.round[k].on && (site_store(x->call, k) > 0) == store && !backward_site(x, k, types_settled)) return false;
 	for (int m = 0; x->call->op->faults[m].name; m++)
-		if (x->emulation.faults >> m & 1 && !prune_fault(x, m)) return false;
+		if (x->emulation.faults >> m & 1 && !backward_fault(x, m)) return false;
 	return true;
 }
 
@@ -95,7 +95,7 @@ static bool excuse_fault(struct xray *x, const struct plan *contract, int m)
 	for (int k = 0; x->call->op->sites[k].name; k++)
 		if (site_in_form(x->call->op, k, before.form) && !before.round[k].on) x->emulation.round[k] = contract->round[k];
 	if (!xray_rebase(x)) return false;
-	if (x->score < score + worth_keeping) return emulation_prune(x, false);
+	if (x->score < score + worth_keeping) return emulation_backward(x, false);
 	x->emulation = before;
 	return xray_rebase(x);
 }
