@@ -23,8 +23,8 @@ const char *accumulator_name(const struct accumulators *a, int i)
 /* Elements equal to the kernel's to the bit: of each output, and of each block those beyond exact sums' */
 struct equals { size_t output[ACCUMULATORS][MAX_OUT]; int ahead[ACCUMULATORS][MAX_BLOCKS]; };
 
-/* Element by element, in the strip held: 1 where the lane's answer, stored, is the kernel's. */
-static bool compare(struct xray *x, struct lane *l, uint8_t *equal)
+/* Element by element, in the strip held: 1 where the stream's answer, stored, is the kernel's. */
+static bool compare(struct xray *x, struct stream *l, uint8_t *equal)
 {
 	if (!xray_run(x, l, x->d)) return false;
 	for (size_t j = 0; j < x->n; j++) {
@@ -34,11 +34,11 @@ static bool compare(struct xray *x, struct lane *l, uint8_t *equal)
 	return true;
 }
 
-static bool add_strip(struct xray *x, struct lane *lane, uint8_t *exact, uint8_t *equal, struct equals *sum)
+static bool add_strip(struct xray *x, struct stream *stream, uint8_t *exact, uint8_t *equal, struct equals *sum)
 {
 	for (int i = 0; i < ACCUMULATORS; i++) {
 		uint8_t *of = i ? equal : exact;
-		if (!compare(x, &lane[i], of)) return false;
+		if (!compare(x, &stream[i], of)) return false;
 		for (int o = 0; o < MAX_OUT; o++)
 			for (size_t j = x->first[o]; j < x->first[o + 1]; j++) sum->output[i][o] += of[j];
 		for (size_t j = 0; j < x->n; j++) sum->ahead[i][x->block[j]] += of[j] - exact[j];
@@ -60,19 +60,19 @@ static bool beats_exact(const struct xray *x, const int *ahead)
 /* All pieces of the call, whatever the search had looked at. */
 static bool add_all(struct xray *x, struct equals *sum)
 {
-	struct lane lane[ACCUMULATORS];
+	struct stream stream[ACCUMULATORS];
 	uint8_t *exact = malloc(2 * x->most), *equal = exact + x->most;
 	bool ok = exact || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu outputs", x->most);
 	size_t stride = x->stride;
 
 	x->stride = 0;
 	for (int i = 0; i < ACCUMULATORS; i++) {
-		lane[i] = (struct lane){ .plan = x->emulation };
-		lane[i].plan.arith = tried[i];
-		lane[i].plan.bits = tried[i]->precision;
+		stream[i] = (struct stream){ .plan = x->emulation };
+		stream[i].plan.arith = tried[i];
+		stream[i].plan.bits = tried[i]->precision;
 	}
-	for (size_t s = 0; ok && s < x->strips; s++) ok = xray_refresh_strip(x, s, 0) && add_strip(x, lane, exact, equal, sum);
-	for (int i = 0; i < ACCUMULATORS; i++) lane_end(&lane[i]);
+	for (size_t s = 0; ok && s < x->strips; s++) ok = xray_refresh_strip(x, s, 0) && add_strip(x, stream, exact, equal, sum);
+	for (int i = 0; i < ACCUMULATORS; i++) stream_end(&stream[i]);
 	x->stride = stride;
 	free(exact);
 	return ok;

@@ -49,17 +49,17 @@ static bool coefficients(struct xray *x, double most, uint64_t *one)
 /* The same in one fit with every rounding that the emulation could have or lose: none of them does what the fault does. */
 static bool among_roundings(struct xray *x, int m, bool *one)
 {
-	struct lane lane[MAX_SITE + 1];
+	struct stream stream[MAX_SITE + 1];
 	struct coefficient c[MAX_SITE + 1];
 	int n = 1;
 
-	lane[0] = (struct lane){ .plan = less(&x->emulation, UINT64_C(1) << m) };
+	stream[0] = (struct stream){ .plan = less(&x->emulation, UINT64_C(1) << m) };
 	for (int k = 0; x->call->op->sites[k].name && n < MAX_REGRESSORS; k++) {
 		struct plan p = x->emulation;
 		p.round[k] = p.round[k].on ? (struct site_rounding){ 0 } : site_types[0];
-		if (x->emulation.round[k].on || emulation_may_round(x, k, 0)) lane[n++] = (struct lane){ .plan = p };
+		if (x->emulation.round[k].on || emulation_may_round(x, k, 0)) stream[n++] = (struct stream){ .plan = p };
 	}
-	if (!xray_fit_together(x, lane, n, c)) return false;
+	if (!xray_fit_together(x, stream, n, c)) return false;
 	*one = c[0].determined && c[0].error <= well_known && is_one(1 - c[0].value, c[0].error);
 	return true;
 }

@@ -70,13 +70,13 @@ static void scatter(struct expected *x, const struct call *call, int i, size_t c
 bool expected_begin(struct expected *x, const struct call *call, const struct plan *model, const size_t room[MAX_OUT],
 	int runs, struct error *e)
 {
-	*x = (struct expected){ .runs = runs, .lane = calloc((size_t)runs + FRESH_RUNS, sizeof *x->lane) };
-	bool ok = x->lane && answer_make(&x->run, room, false);
+	*x = (struct expected){ .runs = runs, .stream = calloc((size_t)runs + FRESH_RUNS, sizeof *x->stream) };
+	bool ok = x->stream && answer_make(&x->run, room, false);
 
 	for (int i = 0; ok && i < MAX_OUT; i++)
 		if (room[i]) ok = (x->sigma[i] = calloc(room[i], sizeof(double))) && (x->upstream[i] = calloc(room[i], sizeof(double)));
 	for (int r = 0; ok && r < runs + FRESH_RUNS; r++) {
-		struct plan *p = &x->lane[r].plan;
+		struct plan *p = &x->stream[r].plan;
 		*p = *model;
 		p->arith = &arith_noisy;
 		p->bits = arith_noisy.precision;
@@ -96,7 +96,7 @@ static bool spread(struct expected *x, const struct call *call, const struct str
 	for (int i = 0; i < MAX_OUT; i++)
 		for (size_t j = 0; j < s->count[i]; j++) x->upstream[i][j] = 0;
 	for (int r = 0; r < x->runs; r++) {
-		if (!ref_strip(call, &x->lane[r], strip, n, &x->run, e)) return false;
+		if (!ref_strip(call, &x->stream[r], strip, n, &x->run, e)) return false;
 		for (int i = 0; i < MAX_OUT; i++)
 			for (size_t j = 0; j < s->count[i]; j++) {
 				double d = x->run.hi[i][j] - centre->hi[i][j] - (centre->lo[i] ? centre->lo[i][j] : 0);
@@ -124,7 +124,7 @@ bool expected_add(struct expected *x, const struct call *call, size_t strip, siz
 
 	if (!add_sigma(x, call, &s, strip, n, centre, e)) return false;
 	for (int r = 0; r < FRESH_RUNS; r++) {
-		if (!ref_strip(call, &x->lane[x->runs + r], strip, n, &x->run, e)) return false;
+		if (!ref_strip(call, &x->stream[x->runs + r], strip, n, &x->run, e)) return false;
 		for (int i = 0; i < MAX_OUT; i++) scatter(x, call, i, s.count[i], centre, r);
 	}
 	return true;
@@ -144,7 +144,7 @@ void expected_end(struct expected *x)
 		x->bias[i] = sqrt(bias2 / FRESH_RUNS);
 		x->freedom[i] = fmax(1, fmin(n, var > 0 ? 2 * m * m / var : n));
 	}
-	for (int r = 0; r < x->runs + FRESH_RUNS; r++) lane_end(&x->lane[r]);
+	for (int r = 0; r < x->runs + FRESH_RUNS; r++) stream_end(&x->stream[r]);
 }
 
 bool expected_sigma(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
@@ -173,8 +173,8 @@ bool expected_make(struct expected *x, const struct call *call, const struct pla
 void expected_free(struct expected *x)
 {
 	for (int i = 0; i < MAX_OUT; i++) free(x->sigma[i]), free(x->upstream[i]);
-	for (int r = 0; x->lane && r < x->runs + FRESH_RUNS; r++) lane_end(&x->lane[r]);
-	free(x->lane);
+	for (int r = 0; x->stream && r < x->runs + FRESH_RUNS; r++) stream_end(&x->stream[r]);
+	free(x->stream);
 	answer_free(&x->run);
 	*x = (struct expected){ 0 };
 }

@@ -21,7 +21,7 @@ struct expected {
 	double bias[MAX_OUT];           /* rms, over fresh noisy runs, of the mean error in sigma */
 	double freedom[MAX_OUT];        /* degrees of freedom of the mean square error, likewise */
 	double sum[FRESH_RUNS][MAX_OUT], sum2[FRESH_RUNS][MAX_OUT];     /* of each fresh run's errors in sigma, and of their squares */
-	struct lane *lane;              /* [runs + FRESH_RUNS] */
+	struct stream *stream;              /* [runs + FRESH_RUNS] */
 	struct answer run;              /* room for one of them */
 };
 

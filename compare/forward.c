@@ -122,7 +122,7 @@ static int faults(struct search *s, double least, struct candidate *list)
 	for (int i = 0; n >= 0 && i < tried; i++) {
 		struct candidate k = { .fault = all[i].fault, .c = look[i].fit };
 		if (look[i].overflows < 0 || (!look[i].overflows && look[i].size < above_noise)) continue;
-		if (look[i].overflows && !overflow_fit(s, &look[i].lane.plan, &k.c)) n = -1;
+		if (look[i].overflows && !overflow_fit(s, &look[i].stream.plan, &k.c)) n = -1;
 		else if (promising(&k.c) && k.c.gain >= least && !emulation_doubtful(s->x, k.c.value, k.c.error, certain)) insert(list, &n, &k);
 	}
 	free(look);

@@ -17,16 +17,16 @@ static bool turned(const struct xray *x, int site, struct site_rounding *to)
 /* One fit; c [MAX_SITE], by site. */
 static bool fit_sites(struct xray *x, struct coefficient *c)
 {
-	struct lane lane[MAX_SITE];
+	struct stream stream[MAX_SITE];
 	struct coefficient of[MAX_SITE];
 	int site[MAX_SITE], n = 0;
 
 	for (int k = 0; x->call->op->sites[k].name; k++) {
 		struct plan p = x->emulation;
 		c[k] = (struct coefficient){ 0 };
-		if (turned(x, k, &p.round[k])) lane[n] = (struct lane){ .plan = p }, site[n++] = k;
+		if (turned(x, k, &p.round[k])) stream[n] = (struct stream){ .plan = p }, site[n++] = k;
 	}
-	if (!xray_fit_together(x, lane, n, of)) return false;
+	if (!xray_fit_together(x, stream, n, of)) return false;
 	for (int i = 0; i < n; i++) c[site[i]] = of[i];
 	return true;
 }

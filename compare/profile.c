@@ -7,7 +7,7 @@
 const char *const reading_name[] = { "not identifiable", "not rounded", "rounded" };
 
 /* The sites of the emulation's form: a rounded one with the plan that takes it out, the others with the first type. */
-static int site_lanes(const struct xray *x, struct profile *p, struct lane *lane)
+static int site_streams(const struct xray *x, struct profile *p, struct stream *stream)
 {
 	int n = 0;
 
@@ -16,7 +16,7 @@ static int site_lanes(const struct xray *x, struct profile *p, struct lane *lane
 		struct plan without = x->emulation;
 		if (!site_in_form(x->call->op, k, x->emulation.form)) continue;
 		without.round[k] = on.on ? (struct site_rounding){ 0 } : site_types[0];
-		lane[n] = (struct lane){ .plan = without };
+		stream[n] = (struct stream){ .plan = without };
 		p->reading[n++] = (struct reading){ .site = k, .format = on.on ? on.format : site_types[0].format, .rounding = on.rounding,
 			.state = on.on ? ROUNDED : NOT_ROUNDED };
 	}
@@ -25,11 +25,11 @@ static int site_lanes(const struct xray *x, struct profile *p, struct lane *lane
 
 static bool read_sites(struct xray *x, struct profile *p)
 {
-	struct lane lane[MAX_SITE];
+	struct stream stream[MAX_SITE];
 	struct coefficient c[MAX_SITE];
 
-	p->n = site_lanes(x, p, lane);
-	bool ok = xray_fit_together(x, lane, p->n, c);
+	p->n = site_streams(x, p, stream);
+	bool ok = xray_fit_together(x, stream, p->n, c);
 	for (int j = 0; ok && j < p->n; j++) {
 		struct reading *r = &p->reading[j];
 		r->coefficient = r->state == ROUNDED ? 1 - c[j].value : c[j].value;

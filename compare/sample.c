@@ -10,14 +10,14 @@ static const uint64_t enough = UINT64_C(1) << 24, too_much = UINT64_C(1) << 27, 
 static bool judge_operations(struct truth_sample *s, const struct call *call, uint64_t work, const size_t room[MAX_OUT], size_t n,
 	struct error *e)
 {
-	struct lane l = { .plan = plan_plain(&arith_judged, arith_judged.precision) };
+	struct stream l = { .plan = plan_plain(&arith_judged, arith_judged.precision) };
 	bool ok = answer_make(&s->dd, room, true) || error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "a piece in dd");
 
 	s->judged.stride = work / terms + 1;
 	l.plan.stride = call->op->pieces(call);
 	l.plan.judged = &s->judged;
 	for (size_t i = 0; ok && i < n; i++) ok = ref_strip(call, &l, i, n, &s->dd, e);
-	lane_end(&l);
+	stream_end(&l);
 	answer_free(&s->dd);
 	return ok;
 }
@@ -30,12 +30,12 @@ struct sample_figures sample_operations(const struct truth_sample *s, double tru
 bool sample_begin(struct truth_sample *s, const struct call *call, uint64_t work, const size_t room[MAX_OUT], size_t n, struct error *e)
 {
 	uint64_t pieces = call->op->pieces(call), stride = (work + enough - 1) / enough;
-	struct plan *judge = &s->judge_lane.plan;
+	struct plan *judge = &s->judge_stream.plan;
 
-	*s = (struct truth_sample){ .dd_lane.plan = plan_plain(&arith_dd, arith_dd.precision) };
+	*s = (struct truth_sample){ .dd_stream.plan = plan_plain(&arith_dd, arith_dd.precision) };
 	if (work / pieces > too_much) return judge_operations(s, call, work / pieces, room, n, e);
 	s->stride = stride < 1 ? 1 : stride > pieces ? pieces : stride;
-	s->dd_lane.plan.stride = judge->stride = s->stride;
+	s->dd_stream.plan.stride = judge->stride = s->stride;
 	if (!arith_by_name(sample_judge, &judge->arith, &judge->bits)) return false;
 	return (answer_make(&s->dd, room, true) && answer_make(&s->judge, room, true))
 		|| error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "a sample of the truth");
@@ -43,15 +43,15 @@ bool sample_begin(struct truth_sample *s, const struct call *call, uint64_t work
 
 bool sample_refresh(struct truth_sample *s, const struct call *call, size_t strip, size_t n, struct error *e)
 {
-	return !s->stride || (ref_strip(call, &s->dd_lane, strip, n, &s->dd, e) && ref_strip(call, &s->judge_lane, strip, n, &s->judge, e));
+	return !s->stride || (ref_strip(call, &s->dd_stream, strip, n, &s->dd, e) && ref_strip(call, &s->judge_stream, strip, n, &s->judge, e));
 }
 
 void sample_free(struct truth_sample *s)
 {
 	answer_free(&s->dd);
 	answer_free(&s->judge);
-	lane_end(&s->dd_lane);
-	lane_end(&s->judge_lane);
+	stream_end(&s->dd_stream);
+	stream_end(&s->judge_stream);
 }
 
 /* hi + lo; equal infinities, and NaN in both, are no distance apart. */

@@ -6,7 +6,7 @@
 
 /* The answers of every stride-th piece in dd and in the judge's arithmetic, 0 elsewhere. stride 0: there is none. Where a single
  * piece is too much work, elements of its operations were judged instead; else `judged` is 0, as it is where the truth is not dd. */
-struct truth_sample { struct answer dd, judge; size_t stride; struct judged judged; struct lane dd_lane, judge_lane; };
+struct truth_sample { struct answer dd, judge; size_t stride; struct judged judged; struct stream dd_stream, judge_stream; };
 
 extern const char *const sample_judge;          /* "mpfr:128" */
 

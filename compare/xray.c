@@ -40,7 +40,7 @@ bool xray_takes_part(const struct xray *x, size_t j, double r)
 /* ---- the shape ---- */
 
 /* Plans of a rounding at each site, then of none at any. */
-static int shape_lanes(const struct xray *x, struct lane *lane)
+static int shape_lanes(const struct xray *x, struct stream *stream)
 {
 	struct plan bare = x->emulation;
 	int n = 0;
@@ -49,24 +49,24 @@ static int shape_lanes(const struct xray *x, struct lane *lane)
 		struct plan p = x->emulation;
 		if (!site_in_form(x->call->op, k, p.form) || site_store(x->call, k)) continue;
 		p.round[k] = p.round[k].on ? (struct site_rounding){ 0 } : (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
-		lane[n++] = (struct lane){ .plan = p };
+		stream[n++] = (struct stream){ .plan = p };
 	}
 	memset(bare.round, 0, sizeof bare.round);
-	lane[n] = (struct lane){ .plan = bare };
+	stream[n] = (struct stream){ .plan = bare };
 	return n;
 }
 
 /* shape2 of the strip held, element by element. One may be reached although no single rounding moves it, where the last one
  * has a coarse grid: all of them together do. */
-static bool shape_of_strip(struct xray *x, struct lane *lane, int n)
+static bool shape_of_strip(struct xray *x, struct stream *stream, int n)
 {
 	memset(x->shape2, 0, x->n * sizeof *x->shape2);
 	for (int k = 0; k < n; k++) {
-		if (!xray_direction(x, &lane[k])) return false;
+		if (!xray_direction(x, &stream[k])) return false;
 		for (size_t j = 0; j < x->n; j++)
 			if (isfinite(x->d[j])) x->shape2[j] += x->d[j] * x->d[j];
 	}
-	if (!xray_direction(x, &lane[n])) return false;
+	if (!xray_direction(x, &stream[n])) return false;
 	for (size_t j = 0; j < x->n; j++)
 		if (x->shape2[j] == 0 && x->d[j] != 0) x->shape2[j] = DBL_MIN;
 	return true;
@@ -93,17 +93,17 @@ static void pool_rows(struct xray *x, int i)
 
 static bool find_shape(struct xray *x)
 {
-	struct lane lane[MAX_SITE + 1];
-	int n = shape_lanes(x, lane);
+	struct stream stream[MAX_SITE + 1];
+	int n = shape_lanes(x, stream);
 	bool ok = true;
 
 	for (size_t s = 0; ok && s < x->strips; s++) {
-		ok = xray_refresh_strip(x, s, XRAY_CENTRE) && shape_of_strip(x, lane, n);
+		ok = xray_refresh_strip(x, s, XRAY_CENTRE) && shape_of_strip(x, stream, n);
 		for (int i = 0; ok && i < MAX_OUT; i++)
 			if (x->call->out_count[i]) pool_rows(x, i);
 		x->have |= XRAY_SHAPE;
 	}
-	for (int k = 0; k <= n; k++) lane_end(&lane[k]);
+	for (int k = 0; k <= n; k++) stream_end(&stream[k]);
 	return ok;
 }
 

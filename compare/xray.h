@@ -50,7 +50,7 @@ struct xray {
 	double *row_shape, *row_floor;
 	size_t first_element[MAX_OUT], first_row[MAX_OUT];
 	double block_floor[MAX_BLOCKS], scale[MAX_BLOCKS];
-	struct lane of_base, of_centre, of_noise[FLOOR_RUNS];
+	struct stream of_base, of_centre, of_noise[FLOOR_RUNS];
 	bool moved;                     /* the emulation is another than when it was refreshed */
 };
 
@@ -78,12 +78,12 @@ bool xray_sample_pieces(struct xray *x, uint64_t most);
  * nothing for an element that no site reaches. */
 bool xray_refresh(struct xray *x);
 
-/* d = the answer of the lane's plan less base, neither stored, in the strip held, which has its base. */
-bool xray_direction(struct xray *x, struct lane *l);
+/* d = the answer of the stream's plan less base, neither stored, in the strip held, which has its base. */
+bool xray_direction(struct xray *x, struct stream *l);
 
-/* A plan looked at beside the emulation; d is its direction. Begins as { .lane.plan = plan }. */
+/* A plan looked at beside the emulation; d is its direction. Begins as { .stream.plan = plan }. */
 struct look {
-	struct lane lane;
+	struct stream stream;
 	/* The direction's size: the rms over the elements of a block, in units of float32's noise, of d or of what it
 	 * makes of what is stored, whichever is larger, in the block where it is largest. */
 	double size;
@@ -98,7 +98,7 @@ struct look {
 	double score;                   /* of base + d: xray_try's */
 	struct look_sums *sums;
 };
-static inline struct look look_of(const struct plan *p) { return (struct look){ .lane.plan = *p }; }
+static inline struct look look_of(const struct plan *p) { return (struct look){ .stream.plan = *p }; }
 
 /* What is asked of looks: size and overflows; fit. x->d is lost. */
 enum { LOOK_SIZE = 1, LOOK_FIT = 2 };
@@ -107,8 +107,8 @@ bool xray_look(struct xray *x, struct look *list, size_t n, unsigned what);
 /* The score of each. */
 bool xray_try(struct xray *x, struct look *list, size_t n);
 
-/* One fit of r by the directions of n lanes, at most MAX_REGRESSORS: c [n]. The lanes are ended; x->d is lost. */
-bool xray_fit_together(struct xray *x, struct lane *lane, int n, struct coefficient *c);
+/* One fit of r by the directions of n streams, at most MAX_REGRESSORS: c [n]. The streams are ended; x->d is lost. */
+bool xray_fit_together(struct xray *x, struct stream *stream, int n, struct coefficient *c);
 
 /* How well a direction that is no plan's explains r, alone: begun, filled strip by strip from x->d, ended. */
 bool xray_fit_begin(struct xray *x, struct look *l);

@@ -22,7 +22,7 @@ static void sums_free(struct look *l)
 	if (l->sums) fit_free(l->sums->of_stored), fit_free(l->sums->of_raw);
 	free(l->sums);
 	l->sums = NULL;
-	lane_end(&l->lane);
+	stream_end(&l->stream);
 }
 
 static bool begin(struct xray *x, struct look *l, unsigned what)
@@ -136,7 +136,7 @@ static bool look_together(struct xray *x, struct look *list, size_t n, unsigned 
 	for (size_t s = 0; ok && s < x->strips; s++) {
 		ok = xray_refresh_strip(x, s, want);
 		for (size_t i = 0; ok && i < n; i++)
-			if ((ok = xray_direction(x, &list[i].lane))) add(x, &list[i], what);
+			if ((ok = xray_direction(x, &list[i].stream))) add(x, &list[i], what);
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (ok) end(x, &list[i], what);
@@ -165,16 +165,16 @@ struct coefficient xray_fit_end(struct look *l)
 }
 
 /* d [n], [most] of the strip held each. */
-static bool directions(struct xray *x, struct lane *lane, int n, double *const *d)
+static bool directions(struct xray *x, struct stream *stream, int n, double *const *d)
 {
 	for (int i = 0; i < n; i++) {
-		if (!xray_direction(x, &lane[i])) return false;
+		if (!xray_direction(x, &stream[i])) return false;
 		memcpy(d[i], x->d, x->n * sizeof *x->d);
 	}
 	return true;
 }
 
-bool xray_fit_together(struct xray *x, struct lane *lane, int n, struct coefficient *c)
+bool xray_fit_together(struct xray *x, struct stream *stream, int n, struct coefficient *c)
 {
 	double *all = malloc((size_t)(n + 1) * x->most * sizeof *all), *d[MAX_REGRESSORS];
 	struct fitting *f = fit_begin(x->blocks, n);
@@ -182,19 +182,19 @@ bool xray_fit_together(struct xray *x, struct lane *lane, int n, struct coeffici
 
 	for (int i = 0; i < n; i++) d[i] = all + (size_t)i * x->most;
 	for (size_t s = 0; ok && s < x->strips; s++) {
-		ok = xray_refresh_strip(x, s, XRAY_WEIGHTS) && directions(x, lane, n, d);
+		ok = xray_refresh_strip(x, s, XRAY_WEIGHTS) && directions(x, stream, n, d);
 		struct sample sample = xray_sample(x);
 		if (ok) fit_add(f, &sample, x->r, (const double *const *)d);
 	}
 	if (ok) fit_end(f, c);
 	else fit_free(f);
 	free(all);
-	for (int i = 0; i < n; i++) lane_end(&lane[i]);
+	for (int i = 0; i < n; i++) stream_end(&stream[i]);
 	return ok;
 }
 
-/* trial: what is left, stored, with the lane's direction. */
-static bool try_of_strip(struct xray *x, struct lane *l)
+/* trial: what is left, stored, with the stream's direction. */
+static bool try_of_strip(struct xray *x, struct stream *l)
 {
 	if (!xray_direction(x, l)) return false;
 	for (size_t j = 0; j < x->n; j++) x->trial[j] = x->base[j] + x->d[j];
@@ -212,7 +212,7 @@ static bool try_pass(struct xray *x, struct look *list, struct scoring *s, size_
 	for (size_t at = 0; at < x->strips; at++) {
 		if (!xray_refresh_strip(x, at, XRAY_BASE | XRAY_FLOOR)) return false;
 		for (size_t i = 0; i < n; i++) {
-			if (!made && !try_of_strip(x, &list[i].lane)) return false;
+			if (!made && !try_of_strip(x, &list[i].stream)) return false;
 			scoring_add(x, &s[i], x->trial);
 		}
 	}
@@ -229,7 +229,7 @@ bool xray_try(struct xray *x, struct look *list, size_t n)
 		m = n - from < at_once(x) ? n - from : at_once(x);
 		memset(s, 0, m * sizeof *s);
 		while (ok && s->pass < SCORE_PASSES) ok = try_pass(x, list + from, s, m);
-		for (size_t i = 0; i < m; i++) list[from + i].score = s[i].score, lane_end(&list[from + i].lane);
+		for (size_t i = 0; i < m; i++) list[from + i].score = s[i].score, stream_end(&list[from + i].stream);
 	}
 	free(s);
 	return ok;

@@ -19,7 +19,7 @@ struct sample xray_sample(const struct xray *x)
 
 bool xray_amplified(struct xray *x, double *share)
 {
-	struct lane plain = { .plan = plan_plain(&arith_f64, arith_f64.precision) };
+	struct stream plain = { .plan = plan_plain(&arith_f64, arith_f64.precision) };
 	double noise = 0, error = 0;
 	bool ok = true;
 
@@ -36,14 +36,14 @@ bool xray_amplified(struct xray *x, double *share)
 			error += d * d * x->weight[j];
 		}
 	}
-	lane_end(&plain);
+	stream_end(&plain);
 	*share = error > 0 ? noise / error : 0;
 	return ok;
 }
 
 bool xray_explained(struct xray *x, double share[MAX_OUT])
 {
-	struct lane plain = { .plan = plan_plain(&arith_f64, arith_f64.precision) };
+	struct stream plain = { .plan = plan_plain(&arith_f64, arith_f64.precision) };
 	double before[MAX_OUT] = { 0 }, after[MAX_OUT] = { 0 };
 	bool ok = true;
 
@@ -56,7 +56,7 @@ bool xray_explained(struct xray *x, double share[MAX_OUT])
 				after[o] += x->r[j] * x->r[j];
 			}
 	}
-	lane_end(&plain);
+	stream_end(&plain);
 	for (int o = 0; o < MAX_OUT; o++) share[o] = before[o] > 0 ? 1 - after[o] / before[o] : before[o] == 0 ? 1 : (double)NAN;
 	return ok;
 }

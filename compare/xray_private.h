@@ -9,11 +9,11 @@ enum { XRAY_CENTRE = 16, XRAY_SHAPE = 32 };
 /* How an element is reached: not at all, by the roundings of its row, by float32 alone. */
 enum { UNREACHED, BY_ROW, BY_FLOAT32 };
 
-/* Another plan for the lane. */
-void lane_begin(struct lane *l, const struct plan *p);
+/* Another plan for the stream. */
+void lane_begin(struct stream *l, const struct plan *p);
 
-/* The lane's answer in the strip held: y [n]. */
-bool xray_run(struct xray *x, struct lane *l, double *y);
+/* The stream's answer in the strip held: y [n]. */
+bool xray_run(struct xray *x, struct stream *l, double *y);
 
 /* y [n] rounded to the outputs' dtypes; may be in place. */
 void xray_store(const struct xray *x, const double *y, double *stored);

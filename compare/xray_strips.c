@@ -101,9 +101,9 @@ bool xray_make(struct xray *x, const struct call *call, void (*tick)(const char 
 
 void xray_free(struct xray *x)
 {
-	lane_end(&x->of_base);
-	lane_end(&x->of_centre);
-	for (int k = 0; k < FLOOR_RUNS; k++) lane_end(&x->of_noise[k]);
+	stream_end(&x->of_base);
+	stream_end(&x->of_centre);
+	for (int k = 0; k < FLOOR_RUNS; k++) stream_end(&x->of_noise[k]);
 	free(x->got);
 	free(x->noise);
 	free(x->block);
@@ -112,7 +112,7 @@ void xray_free(struct xray *x)
 	*x = (struct xray){ 0 };
 }
 
-bool xray_run(struct xray *x, struct lane *l, double *y)
+bool xray_run(struct xray *x, struct stream *l, double *y)
 {
 	struct answer a = { 0 };
 
@@ -125,13 +125,13 @@ bool xray_run(struct xray *x, struct lane *l, double *y)
 	return true;
 }
 
-void lane_begin(struct lane *l, const struct plan *p)
+void lane_begin(struct stream *l, const struct plan *p)
 {
-	lane_end(l);
+	stream_end(l);
 	l->plan = *p;
 }
 
-bool xray_direction(struct xray *x, struct lane *l)
+bool xray_direction(struct xray *x, struct stream *l)
 {
 	if (!xray_run(x, l, x->d)) return false;
 	for (size_t j = 0; j < x->n; j++) x->d[j] -= x->base[j];
@@ -219,14 +219,14 @@ bool xray_refresh_strip(struct xray *x, size_t s, unsigned want)
 
 bool xray_sample_pieces(struct xray *x, uint64_t most)
 {
-	struct lane plain = { .plan = plan_plain(&arith_f64, arith_f64.precision) };
+	struct stream plain = { .plan = plan_plain(&arith_f64, arith_f64.precision) };
 	uint64_t before = x->work;
 	bool ok = true;
 
 	x->stride = 0;
 	if (!most || x->call->anchored) return true;    /* iterations are unlike each other */
 	for (size_t s = 0; ok && s < x->strips; s++) ok = xray_refresh_strip(x, s, 0) && xray_run(x, &plain, x->d);
-	lane_end(&plain);
+	stream_end(&plain);
 	x->stride = (x->work - before - overhead * x->all + most - 1) / most;
 	return ok;
 }

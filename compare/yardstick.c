@@ -10,14 +10,14 @@ enum { MIN_RUNS = 16, MAX_RUNS = 64 };
 static const char *const ladder[] = { "f64up", "f64", "dd", "mpfr:256", "mpfr:512" };
 enum { LADDER = sizeof ladder / sizeof *ladder, LADDER_F64 = 1, LADDER_DD = 2 };
 
-/* The lane's plan, which may be that already; false: no such arithmetic. */
-static bool take(struct lane *l, const char *spec, struct error *e)
+/* The stream's plan, which may be that already; false: no such arithmetic. */
+static bool take(struct stream *l, const char *spec, struct error *e)
 {
 	struct plan p = l->plan;
 
 	if (!arith_by_name(spec, &p.arith, &p.bits)) return error_set(e, E_USAGE, spec, NO_OFFSET, "expected f64, dd or mpfr:BITS");
 	if (l->plan.arith == p.arith && l->plan.bits == p.bits) return true;
-	lane_end(l);
+	stream_end(l);
 	l->plan = p;
 	return true;
 }
@@ -27,7 +27,7 @@ static bool take_both(struct truth *t, const char *name, const char *other, stru
 {
 	snprintf(t->name, sizeof t->name, "%s", name);
 	snprintf(t->other, sizeof t->other, "%s", other);
-	return take(&t->first_lane, name, e) && take(&t->second_lane, other, e);
+	return take(&t->first_stream, name, e) && take(&t->second_stream, other, e);
 }
 
 /* A named truth of P bits has its second opinion at half of them, but f64's is f64up's, and dd's f64's. */
@@ -46,8 +46,8 @@ static bool named_truth(struct truth *t, const char *name, struct error *e)
 	return take_both(t, name, other, e);
 }
 
-/* *a, which only this lane fills, may have the strip already. */
-static bool run_strip(struct yardstick *y, const struct call *call, struct lane *l, size_t s, struct answer *a, const char *name, struct error *e)
+/* *a, which only this stream fills, may have the strip already. */
+static bool run_strip(struct yardstick *y, const struct call *call, struct stream *l, size_t s, struct answer *a, const char *name, struct error *e)
 {
 	if (l->next == s + 1) return true;
 	if (y->tick) y->tick(name, s, y->strips);
@@ -59,9 +59,9 @@ static bool count_work(struct yardstick *y, const struct call *call, struct erro
 {
 	struct truth *t = &y->truth;
 
-	if (!take(&t->second_lane, ladder[LADDER_F64], e)) return false;
+	if (!take(&t->second_stream, ladder[LADDER_F64], e)) return false;
 	for (size_t s = 0; s < y->strips; s++)
-		if (!run_strip(y, call, &t->second_lane, s, &t->second, ladder[LADDER_F64], e)) return false;
+		if (!run_strip(y, call, &t->second_stream, s, &t->second, ladder[LADDER_F64], e)) return false;
 	t->work = t->second.work;
 	return true;
 }
@@ -86,7 +86,7 @@ bool yardstick_make(struct yardstick *y, const struct call *call, const struct y
 
 	*y = (struct yardstick){ .truth.rung = LADDER_F64, .tick = tick, .at = SIZE_MAX };
 	if (of->model) y->model = (struct plan){ .form = of->model->form, .chunk = of->model->chunk, .faults = of->model->faults };
-	t->first_lane.plan = t->second_lane.plan = y->model;
+	t->first_stream.plan = t->second_stream.plan = y->model;
 	if (!make_room(y, call, e) || !count_work(y, call, e)) return false;
 	if (!truth) t->rung = t->work <= dd_work ? LADDER_DD : LADDER_F64;
 	if (truth ? !named_truth(t, truth, e) : !take_both(t, ladder[t->rung], ladder[t->rung - 1], e)) return false;
@@ -102,8 +102,8 @@ void yardstick_free(struct yardstick *y)
 {
 	answer_free(&y->truth.first);
 	answer_free(&y->truth.second);
-	lane_end(&y->truth.first_lane);
-	lane_end(&y->truth.second_lane);
+	stream_end(&y->truth.first_stream);
+	stream_end(&y->truth.second_stream);
 	sample_free(&y->truth.sample);
 	forget(y);
 }
@@ -112,10 +112,10 @@ void yardstick_free(struct yardstick *y)
 static void step_down(struct truth *t)
 {
 	struct answer second = t->second;
-	struct lane lane = t->second_lane;
+	struct stream stream = t->second_stream;
 
-	t->second = t->first, t->second_lane = t->first_lane;
-	t->first = second, t->first_lane = lane;
+	t->second = t->first, t->second_stream = t->first_stream;
+	t->first = second, t->first_stream = stream;
 }
 
 bool yardstick_climb(struct yardstick *y, bool *climbed, struct error *e)
@@ -139,13 +139,13 @@ bool yardstick_refresh(struct yardstick *y, const struct call *call, size_t s, b
 	struct truth *t = &y->truth;
 
 	if (s != y->at) {
-		if (!run_strip(y, call, &t->first_lane, s, &t->first, t->name, e)) return false;
+		if (!run_strip(y, call, &t->first_stream, s, &t->first, t->name, e)) return false;
 		y->at = s;
 		y->whole = false;
 	}
 	if (y->whole || truth_alone) return true;
 	if (y->tick && t->sample.stride) y->tick(sample_judge, s, y->strips);
-	y->whole = run_strip(y, call, &t->second_lane, s, &t->second, t->other, e) && sample_refresh(&t->sample, call, s, y->strips, e);
+	y->whole = run_strip(y, call, &t->second_stream, s, &t->second, t->other, e) && sample_refresh(&t->sample, call, s, y->strips, e);
 	return y->whole;
 }
 

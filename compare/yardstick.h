@@ -10,7 +10,7 @@
  * run of all strips. */
 struct truth {
 	struct answer first, second;
-	struct lane first_lane, second_lane;
+	struct stream first_stream, second_stream;
 	struct truth_sample sample;
 	char name[32], other[32];
 	int rung;

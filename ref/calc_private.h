@@ -22,7 +22,7 @@ struct plan;
 struct scope;
 struct answer;
 struct strip;
-struct handed;
+struct carry;
 
 struct calc {
 	const struct arith *arith;
@@ -37,8 +37,8 @@ struct calc {
 	struct answer *answer;
 	const struct strip *strip;      /* that is computed, */
 	size_t piece;                   /* the piece, */
-	const struct handed *from;      /* what the strip before handed on, */
-	struct handed *to;              /* and what this one does */
+	const struct carry *from;      /* what the strip before carried on, */
+	struct carry *to;              /* and what this one does */
 	size_t element;                 /* arith->size */
 	struct block *blocks;           /* the arena: newest block first, filled up to `used` */
 	size_t used;

@@ -72,7 +72,7 @@ struct iteration;                       /* ref/iterate.h */
 struct cut {
 	span (*pieces)(const struct call *call, span along);            /* those that have to do with this part of dims[0] */
 	span (*rows)(const struct call *call, int out, span along);     /* of output out's first axis: those that it completes */
-	size_t (*carried)(const struct call *call);                     /* elements handed on from strip to strip, at most */
+	size_t (*carried)(const struct call *call);                     /* elements carried on from strip to strip, at most */
 };
 extern const struct cut cut_rows;       /* piece i makes row i of every output, dims[0] of them, each of rank 2 or more */
 
@@ -89,7 +89,7 @@ struct op {
 	/* What shapes cannot say; true when the call is sound. */
 	bool (*check)(const struct call *call, struct error *e);
 	size_t (*pieces)(const struct call *call);
-	const struct cut *cut;                  /* NULL: not to be cut; a piece cut in two hands on: see c_resume */
+	const struct cut *cut;                  /* NULL: not to be cut; a piece cut in two carries on: see c_resume */
 	bool iterates;                          /* errors inside are amplified, unless a call is anchored */
 	void (*derive)(struct call *call);      /* sizes that no input binds, from those that are; may be NULL */
 	/* Has this call the trace `out`? Either all that it has are recorded or none. NULL: the op has no traces. */
@@ -159,7 +159,7 @@ int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK]);
 /* ---- strips ---- */
 /* A part of dims[0], and the elements [first, first + count) of output i that it completes. */
 struct strip { span along; size_t first[MAX_OUT], count[MAX_OUT]; };
-/* How many strips: one of a call of up to `whole` output elements, else of about `most`, but not so small that what a run hands on
+/* How many strips: one of a call of up to `whole` output elements, else of about `most`, but not so small that what a run carries on
  * from one to the next is more than half of it; 1 where the op is not cut. */
 size_t call_strips(const struct call *call, size_t whole, size_t most);
 struct strip call_strip(const struct call *call, size_t i, size_t n);   /* number i of n */
@@ -206,17 +206,17 @@ struct answer {
 bool ref_run(const struct call *call, const struct plan *p, struct answer *a, struct error *e);
 void answer_free(struct answer *a);
 
-/* A run of `plan` strip by strip: what one strip hands on to the next, and which that is. Begins as { .plan = plan }. */
-struct handed { span pieces; struct kept *kept; };
-struct lane { struct plan plan; struct handed handed; size_t next; };
+/* A run of `plan` strip by strip: what one strip carries on to the next, and which that is. Begins as { .plan = plan }. */
+struct carry { span pieces; struct kept *kept; };
+struct stream { struct plan plan; struct carry carry; size_t next; };
 
 /* Room for strips of up to count[i] elements of output i; false: no memory, and *a is to be freed all the same. */
 bool answer_make(struct answer *a, const size_t count[MAX_OUT], bool wide);
 
 /* Strip i of n: *a, made for it, gets its elements, and its work is added to a->work. Strips go in order; to go back is to
  * begin anew, and what is passed over is computed. Together they are what ref_run answers, to the bit. The only error is E_MEMORY.
- * The lane is ended with lane_end, at any time. */
-bool ref_strip(const struct call *call, struct lane *l, size_t i, size_t n, struct answer *a, struct error *e);
-void lane_end(struct lane *l);
+ * The stream is ended with stream_end, at any time. */
+bool ref_strip(const struct call *call, struct stream *l, size_t i, size_t n, struct answer *a, struct error *e);
+void stream_end(struct stream *l);
 
 #endif

@@ -145,39 +145,39 @@ static bool no_memory(const struct call *call, const struct plan *p, struct erro
 }
 
 /* One strip, into *a. */
-static bool run_strip(const struct call *call, struct lane *l, const struct strip *s, struct answer *a)
+static bool run_strip(const struct call *call, struct stream *l, const struct strip *s, struct answer *a)
 {
 	const struct plan *p = &l->plan;
 	const struct cut *cut = call->op->cut;
 	span range = cut ? cut->pieces(call, s->along) : (span){ 0, call->op->pieces(call) };
-	struct handed to = { range, calloc(range.last - range.first + 1, sizeof *to.kept) };
+	struct carry to = { range, calloc(range.last - range.first + 1, sizeof *to.kept) };
 	struct work w = { op_piece, NULL, range, p->stride, random_at(p->seed) };
 	calc first = { .arith = p->arith, .bits = p->bits, .call = call, .plan = p, .judged = p->judged, .answer = a,
-		.strip = s, .from = &l->handed, .to = &to };
+		.strip = s, .from = &l->carry, .to = &to };
 
 	if (!to.kept) return false;
 	first.element = p->arith->size(&first);
 	bool ok = run(&first, &w, &a->work);
 	size_t next = l->next;
-	lane_end(l);
-	l->handed = to;
+	stream_end(l);
+	l->carry = to;
 	l->next = next + 1;
 	return ok;
 }
 
-void lane_end(struct lane *l)
+void stream_end(struct stream *l)
 {
-	for (size_t i = 0; l->handed.kept && i < l->handed.pieces.last - l->handed.pieces.first; i++) free(l->handed.kept[i].bytes);
-	free(l->handed.kept);
-	l->handed = (struct handed){ 0 };
+	for (size_t i = 0; l->carry.kept && i < l->carry.pieces.last - l->carry.pieces.first; i++) free(l->carry.kept[i].bytes);
+	free(l->carry.kept);
+	l->carry = (struct carry){ 0 };
 	l->next = 0;
 }
 
-bool ref_strip(const struct call *call, struct lane *l, size_t i, size_t n, struct answer *a, struct error *e)
+bool ref_strip(const struct call *call, struct stream *l, size_t i, size_t n, struct answer *a, struct error *e)
 {
 	bool ok = true;
 
-	if (i < l->next) lane_end(l);
+	if (i < l->next) stream_end(l);
 	while (ok && l->next <= i) {
 		struct strip s = call_strip(call, l->next, n);
 		for (int o = 0; o < MAX_OUT; o++) {
@@ -191,10 +191,10 @@ bool ref_strip(const struct call *call, struct lane *l, size_t i, size_t n, stru
 
 bool ref_run(const struct call *call, const struct plan *p, struct answer *a, struct error *e)
 {
-	struct lane l = { .plan = *p };
+	struct stream l = { .plan = *p };
 	bool made = answer_make(a, call->out_count, p->arith->wide), ok = made ? ref_strip(call, &l, 0, 1, a, e) : no_memory(call, p, e);
 
-	lane_end(&l);
+	stream_end(&l);
 	if (!ok) answer_free(a);
 	return ok;
 }

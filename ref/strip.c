@@ -1,4 +1,4 @@
-/* A call cut into strips, and what a piece that is cut hands on from one to the next. */
+/* A call cut into strips, and what a piece that is cut carries on from one to the next. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ static size_t bytes_of(const calc *c, vec x) { return x.n * c->element; }
 
 bool c_resume(calc *c, vec x, size_t *at)
 {
-	const struct handed *h = c->from;
+	const struct carry *h = c->from;
 	size_t n = bytes_of(c, x);
 
 	if (!h || !h->kept || c->piece < h->pieces.first || c->piece >= h->pieces.last) return false;

@@ -10,7 +10,7 @@ static bool same_bits(const double *a, const double *b, size_t n) { return !memc
 /* Every strip of n, in order, against the whole answer; every element of it is in one strip. */
 static void expect_strips(const struct call *call, const struct plan *p, size_t n)
 {
-	struct lane l = { .plan = *p };
+	struct stream l = { .plan = *p };
 	struct answer whole, part;
 	struct error e;
 	size_t seen[MAX_OUT] = { 0 };
@@ -37,7 +37,7 @@ static void expect_strips(const struct call *call, const struct plan *p, size_t 
 		struct strip s = call_strip(call, before, n);
 		if (call->out_count[o]) assert_true(same_bits(part.hi[o], whole.hi[o] + s.first[o], s.count[o]));
 	}
-	lane_end(&l);
+	stream_end(&l);
 	answer_free(&part);
 	answer_free(&whole);
 }
