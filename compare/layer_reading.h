@@ -52,7 +52,7 @@ struct layer_reading {
 	uint64_t work;                  /* element operations of one run */
 	int tried, not_identifiable;           /* suspects; those whose effect is no larger than what float32 tips over */
 	int idle;                       /* of a layer that keeps its contract: those that change nothing in it */
-	size_t coverage_tokens;            /* where layer_power was asked: the first tokens that it took; else 0 */
+	size_t coverage_tokens;            /* where layer_coverage was asked: the first tokens that it took; else 0 */
 	const char *unseen[3 * MAX_SITE + 2 * MAX_FAULT];
 };
 
@@ -67,7 +67,7 @@ bool layer_read(const struct call *call, const struct contract *k, struct layer_
 
 /* What a layer that keeps its contract has ruled out: fills tried, idle, coverage_tokens, and not_identifiable with
  * their names, unseen, without the idle. */
-bool layer_power(const struct call *call, struct layer_reading *r, struct error *e);
+bool layer_coverage(const struct call *call, struct layer_reading *r, struct error *e);
 
 /* "layer 5, linear_attention, gated norm: 1 + w for w". */
 const char *layer_sentence(size_t layer, const struct layer_reading *r, int detected, char *text, size_t size);

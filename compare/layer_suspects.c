@@ -73,7 +73,7 @@ bool layer_try(const struct reader *d, const struct layer_reading *r, struct tri
 }
 
 /* With a correct layer's scatter on as many tokens, as a limit on the whole is of the whole. */
-bool layer_power(const struct call *call, struct layer_reading *r, struct error *e)
+bool layer_coverage(const struct call *call, struct layer_reading *r, struct error *e)
 {
 	struct trial list[MAX_TRIALS];
 	struct first_tokens part;

@@ -47,7 +47,7 @@ static bool read_part(struct model_reading *r, const struct engine *x, size_t l,
 	if (!ok) return false;
 	const struct contract *k = &call.op->contracts[op_contract(call.op, r->contract)];
 	if (!layer_read(&call, k, &r->part[l], e)) return false;
-	if (r->part[l].kept && !has_power(r, call.op) && !layer_power(&call, &r->part[l], e)) return false;
+	if (r->part[l].kept && !has_power(r, call.op) && !layer_coverage(&call, &r->part[l], e)) return false;
 	if (!r->part[l].kept && r->first == NOWHERE) r->first = (int)l;
 	r->understood = r->understood && r->part[l].understood;
 	return true;

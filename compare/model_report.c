@@ -38,7 +38,7 @@ static void print_parts(FILE *to, const struct model_reading *r)
 	}
 }
 
-static void print_power(FILE *to, const struct layer_reading *p)
+static void print_coverage(FILE *to, const struct layer_reading *p)
 {
 	fprintf(to, "  %-18s%d suspects on the first %zu tokens: %d ruled out, %d change nothing here, %d not identifiable", p->op->name, p->tried,
 		p->coverage_tokens, p->tried - p->idle - p->not_identifiable, p->idle, p->not_identifiable);
@@ -93,7 +93,7 @@ void model_reading_print(FILE *to, const struct model_reading *r)
 	if (r->first == NOWHERE) fprintf(to, "  every layer keeps the contract %s\n", r->contract);
 	if (r->first == NOWHERE) fputs("\n  coverage\n", to);
 	for (size_t l = 0; l < r->parts && r->first == NOWHERE; l++)
-		if (r->part[l].coverage_tokens) print_power(to, &r->part[l]);
+		if (r->part[l].coverage_tokens) print_coverage(to, &r->part[l]);
 	if (r->first != NOWHERE) fprintf(to, "  first divergence: %s\n", part_name(r, (size_t)r->first, text, sizeof text));
 	for (size_t l = 0; l < r->parts; l++) {
 		const struct layer_reading *p = &r->part[l];

@@ -85,12 +85,12 @@ static inline size_t readback_plant(struct plan *p, const struct op *op, uint64_
 /* The planted x-ray with another emulation: mean of (difference)² / floor2. `stored` [n]: of the planted. */
 static inline double readback_apart(struct xray *x, const struct plan *p, const double *stored, struct error *e)
 {
-	struct lane l = { .plan = *p };
+	struct stream l = { .plan = *p };
 	double sum = 0, n = 0;
 
 	assert_int_equal(x->strips, 1);
 	no_error(xray_direction(x, &l), e);
-	lane_end(&l);
+	stream_end(&l);
 	for (size_t j = 0; j < x->n; j++) {
 		double y = stored_as(out_dtype(x->call, xray_out(x, j)), x->base[j] + x->d[j], 0);
 		if (!(x->floor2[j] > 0)) continue;

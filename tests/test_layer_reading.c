@@ -164,7 +164,7 @@ static void says_what_it_would_have_seen(void **state)
 	assert_true(model_layer_call(&b->model, 0, tensors_find(&engine, "hidden.0"), NULL, NULL, tensors_find(&engine, "hidden.1"), &call, &e));
 	struct layer_reading r = { .op = call.op, .emulation = p.part[LINEAR_ATTENTION] };
 	r.emulation.arith = &arith_f64;
-	assert_true(layer_power(&call, &r, &e));
+	assert_true(layer_coverage(&call, &r, &e));
 	assert_int_equal(r.coverage_tokens, FEW);
 	assert_true(r.idle >= 10 && r.not_identifiable > 0 && r.tried > r.idle + r.not_identifiable + 30);
 	for (int i = 0; i < r.not_identifiable; i++)
@@ -173,7 +173,7 @@ static void says_what_it_would_have_seen(void **state)
 	r.work = 1 << 23;
 	const struct layer_work kept = layer_work;
 	layer_work.coverage = 1 << 20;
-	assert_true(layer_power(&call, &r, &e));
+	assert_true(layer_coverage(&call, &r, &e));
 	layer_work = kept;
 	assert_int_equal(r.coverage_tokens, 2);
 	assert_true(r.not_identifiable + r.idle > hidden);
