@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/logits.h"
-#include "compare/model_reading.h"
+#include "compare/logits/logits.h"
+#include "compare/layers/model_reading.h"
 
 struct bed { struct model model; struct tensors recorded; size_t *ids, n; };
 

@@ -5,8 +5,8 @@
 
 #include <arb.h>
 
-#include "ref/calc_private.h"
-#include "ref/op.h"
+#include "ref/arith/calc_private.h"
+#include "ref/call/op.h"
 #include "tests/helpers.h"
 
 enum { BALL = 320 };            /* bits of the balls' midpoints */

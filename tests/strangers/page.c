@@ -1,7 +1,7 @@
 /* The study as a page of Markdown on stdout, and as a table. */
 #include <string.h>
 
-#include "compare/verdict.h"
+#include "compare/verdict/verdict.h"
 #include "strangers.h"
 
 enum { LONG = 1024 };

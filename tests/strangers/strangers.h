@@ -3,7 +3,7 @@
 #ifndef ETALON_STRANGERS_H
 #define ETALON_STRANGERS_H
 
-#include "fixtures/cases.h"
+#include "fixtures/cases/cases.h"
 #include "options.h"
 
 /* ---- cases ---- */

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "compare/figures.h"
+#include "compare/verdict/figures.h"
 #include "strangers.h"
 
 static double seconds(void)
