@@ -195,8 +195,8 @@ check-recipe: $(BUILD)/etalon
 		done; seen=1; \
 	done; [ "$$seen" ] && exit $$ok
 
-# Without the studies of made-up mistakes and of profiles, whose code the other tests run too: they take minutes there.
-ASAN_WITHOUT := test_invented_% test_profile
+# Without the studies of made-up mistakes, profiles and variants, whose code the other tests run too: they take minutes there.
+ASAN_WITHOUT := test_invented_% test_profile test_variants
 asan:
 	@echo "asan: without $(notdir $(filter $(ASAN_WITHOUT:%=$(BUILD)/tests/%),$(TESTS)))"
 	+$(MAKE) BUILD=build/asan NVCC= CFLAGS='$(CFLAGS) -fsanitize=address,undefined -fno-sanitize-recover=all' \
