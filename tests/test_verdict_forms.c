@@ -10,7 +10,11 @@ static void forms_are_told_apart(void **state)
 
 	(void)state;
 	model_case(&c, "newton_schulz", "tall_gram_f16", "lower_f16");
-	assert_int_equal(judged(&c, "lower_f16", false).outcome, PASS);
+	struct verdict own = judged(&c, "lower_f16", false);
+	assert_int_equal(own.outcome, PASS);
+	/* float16 and TF32 have as many bits: what is read is the contract's */
+	for (int i = 0; i < own.x.n; i++)
+		if (own.x.suspect[i].state == ALLOWED) assert_int_equal(own.x.suspect[i].format, FMT_F16);
 	struct verdict v = judged(&c, "f16", true);
 	assert_int_equal(v.outcome, FAIL);
 	const struct trace_entries *Q = trace_of(&v, "Q");
@@ -69,6 +73,7 @@ static void a_mistake_that_the_contract_allows_is_none(void **state)
 		struct verdict v = judged(&c, "bf16", false);
 		if (v.outcome != PASS) fail_msg("%s", v.reason[0]);
 		assert_int_equal(state_of(&v, "iterate_in_bf16_for_f16"), INVISIBLE);
+		assert_true(v.x.profile.replica.mistakes == 0);
 		capture_free(&c);
 	}
 	struct capture c;
