@@ -154,8 +154,8 @@ mutants: $(BUILD)/etalon $(MUTANT_TESTS)
 
 # The page is written even when the matrix is not good enough; SMALL=1 writes none.
 kill-matrix: $(BUILD)/kill_matrix
-	@$< $(if $(SMALL),-s) -t $(BUILD)/kill-matrix.tsv >$(BUILD)/kill-matrix.md; status=$$?; cat $(BUILD)/kill-matrix.md; \
-	[ $$status -gt 1 ] || [ "$(SMALL)" ] || { cp $(BUILD)/kill-matrix.md docs/ && \
+	@$< $(if $(SMALL),-s) -t $(BUILD)/kill-matrix.tsv $(ONLY) >$(BUILD)/kill-matrix.md; status=$$?; cat $(BUILD)/kill-matrix.md; \
+	[ $$status -gt 1 ] || [ "$(SMALL)$(ONLY)" ] || { cp $(BUILD)/kill-matrix.md docs/ && \
 		gnuplot -e "table='$(BUILD)/kill-matrix.tsv'; picture='docs/kill-matrix.png'" plots/kill-matrix.gp; } || status=4; exit $$status
 $(BUILD)/kill_matrix: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kill_matrix*.c)) $(OBJECTS)
 	$(LINK) $(LIBS)
@@ -286,7 +286,7 @@ make readback     reads back random roundings of model kernels, DRAWS=100 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes (ONLY: names of ops, contracts)
 make pairs        two mistakes at once, PAIRS=50 random pairs for each op
 make model-mistakes  plants each known mistake in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
-make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page)
+make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page; ONLY=OP)
 make strangers    judges kernels that the product has never seen, correct and with faults, and writes docs/strangers.md (SMALL=1: less, no page)
 make clean        removes build
 endef
