@@ -24,20 +24,25 @@ export OMP_WAIT_POLICY ?= passive
 
 # ---- what is built ----
 LIBS := -ljansson -lmpfr -lgmp -lopenblas -lm -ldl -lpthread
-RECORDED := $(patsubst gpu/%.cu,%,$(filter-out gpu/cuda%.cu gpu/model_%.cu,$(wildcard gpu/*.cu)))   # ops, and model: the engine
-C := $(filter-out compare/main.c gpu/no_cuda.c,$(wildcard fixtures/*.c ref/*.c ref/formula/*.c compare/*.c gpu/*.c))
+# Sources are found by their names, in whichever folder they stand: `named` gives those, `objects` their objects.
+FILES := $(shell find fixtures ref gpu compare tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | LC_ALL=C sort)
+named = $(foreach f,$(filter-out tests/strangers/%,$(FILES)),$(if $(filter $1,$(notdir $f)),$f))
+objects = $(patsubst %.c,$(BUILD)/%.o,$(patsubst %.cu,$(BUILD)/%.cu.o,$(call named,$1)))
+in_gpu = $(filter gpu/%,$(call named,$1))
+RECORDED := $(basename $(notdir $(filter-out $(call in_gpu,cuda%.cu model_%.cu),$(call in_gpu,%.cu))))   # ops, and model: the engine
+C := $(filter-out $(call named,main.c no_cuda.c),$(filter fixtures/%.c ref/%.c compare/%.c gpu/%.c,$(FILES)))
 ifdef NVCC
 CUDA := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
-CU := $(wildcard gpu/*.cu)
+CU := $(call in_gpu,%.cu)
 BENCH_GPU := $(wildcard bench/gpu*.cu)
 # wgmma exists on sm_90a only; elsewhere the PTX of compute_90 runs, without it.
-$(patsubst %.cu,$(BUILD)/%.cu.o,gpu/newton_schulz.cu gpu/muon_step.cu gpu/mixed_batch.cu gpu/gated_delta_rule.cu gpu/model_decode.cu $(BENCH_GPU)) \
-		$(BUILD)/faults/gpu/mixed_batch.cu.o: private NVCCFLAGS := \
+$(call objects,newton_schulz.cu muon_step.cu mixed_batch.cu gated_delta_rule.cu model_decode.cu) $(BENCH_GPU:%=$(BUILD)/%.o) \
+		$(patsubst %,$(BUILD)/faults/%.o,$(call named,mixed_batch.cu)): private NVCCFLAGS := \
 	$(subst arch=compute_90$(COMMA)code=sm_90 ,arch=compute_90a$(COMMA)code=sm_90a ,$(NVCCFLAGS)) -DCUDA_HOME='"$(CUDA)"'
-$(patsubst %.cu,$(BUILD)/%.cu.o,$(wildcard gpu/model*.cu)): private NVCCFLAGS += -DCUDA_HOME='"$(CUDA)"'
+$(call objects,model%.cu): private NVCCFLAGS += -DCUDA_HOME='"$(CUDA)"'
 CUDALIBS := -L$(CUDA)/lib64 -L$(CUDA)/targets/x86_64-linux/lib -lcudart_static -lstdc++ -lrt
 else
-C += gpu/no_cuda.c
+C += $(call named,no_cuda.c)
 endif
 ifdef STATIC
 GCCLIB = $(shell $(CC) -print-file-name=lib$(1).a)
@@ -46,22 +51,27 @@ CUDALIBS := $(subst -lstdc++,$(call GCCLIB,stdc++),$(CUDALIBS))
 OPENMP := -static-libgcc -fno-openmp $(call GCCLIB,gomp)
 endif
 OBJECTS := $(C:%.c=$(BUILD)/%.o) $(CU:%.cu=$(BUILD)/%.cu.o)
-TESTS := $(patsubst %.c,$(BUILD)/%,$(filter-out $(WITHOUT:%=tests/%.c),$(wildcard tests/test_*.c)))
-HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/helpers.c tests/witness*.c))
-FAULT_TESTS := $(patsubst tests/%.c,$(BUILD)/faults/%,$(wildcard tests/test_*faults*.c))
-PLUGINS := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/plugin_*.c))
-MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/" ($$5 ~ /faults/ ? "faults/" : "tests/") $$5 }' tests/mutants.tsv))
-FUZZERS := $(patsubst tests/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
+# Of a test the object lies where its source does, the program in $(BUILD)/tests or, of the executor's faults, in $(BUILD)/faults.
+TEST_SOURCES := $(call named,test_%.c)
+FAULT_SOURCES := $(call named,test_executor_faults%.c test_executor_cpu_faults%.c test_isolate_faults%.c)
+TESTS := $(patsubst %.c,$(BUILD)/tests/%,$(filter-out $(WITHOUT:%=%.c),$(notdir $(TEST_SOURCES))))
+HELPERS := $(call objects,helpers.c witness%.c)
+FAULT_TESTS := $(patsubst %.c,$(BUILD)/faults/%,$(notdir $(FAULT_SOURCES)))
+PLUGIN_SOURCES := $(filter tests/%,$(call named,plugin_%.c))
+PLUGINS := $(patsubst %.c,$(BUILD)/tests/%.so,$(notdir $(PLUGIN_SOURCES)))
+MUTANT_TESTS := $(sort $(shell awk -F '\t' '!/^\#/ && NF { print "$(BUILD)/" ($$5 ~ /(executor|executor_cpu|isolate)_faults/ ? "faults/" : "tests/") $$5 }' tests/mutants.tsv))
+FUZZER_SOURCES := $(call named,fuzz_%.c)
+FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-mistakes clean help FORCE
+.PHONY: all deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
 all: $(BUILD)/etalon
 
 LINK = @echo link $@; $(CC) $(CFLAGS) -o $@ $(filter %.o,$^) $(OPENMP) $(CUDALIBS)
-$(BUILD)/etalon: $(OBJECTS) $(BUILD)/compare/main.o
+$(BUILD)/etalon: $(OBJECTS) $(call objects,main.c)
 	$(LINK) $(LIBS)
 # Programs that measure one thing each. Peers that are not installed are missing in the table.
 BENCHES := $(patsubst %,$(BUILD)/bench/%,dd eigen memory check reference)
@@ -75,15 +85,17 @@ $(BUILD)/bench/%.o: bench/%.cc $(BUILD)/flags | $(AFTER)
 	@$(CXX) -std=gnu++17 -O3 -march=native -Wall -Wextra -Werror -ffp-contract=off -I. -MMD -MP -c -o $@ $<
 $(BUILD)/bench-gpu: $(patsubst %,$(BUILD)/%.o,$(BENCH_GPU)) $(patsubst %.c,$(BUILD)/%.o,$(wildcard bench/gpu*.c)) $(OBJECTS)
 	$(LINK) $(LIBS)
-$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(HELPERS) $(OBJECTS)
+$(foreach t,$(TEST_SOURCES),$(eval $(BUILD)/tests/$(basename $(notdir $t)): $(BUILD)/$(t:.c=.o)))
+$(patsubst %.c,$(BUILD)/tests/%,$(notdir $(TEST_SOURCES))): $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
-$(BUILD)/tests/plugin_%.so: tests/plugin_%.c $(BUILD)/flags | $(AFTER)
-	@mkdir -p $(@D); echo cc $<
-	@$(CC) $(CFLAGS) -I. -shared -fPIC -MMD -MP -o $@ $<
+$(foreach p,$(PLUGIN_SOURCES),$(eval $(BUILD)/tests/$(basename $(notdir $p)).so: $p))
+$(PLUGINS): $(BUILD)/flags | $(AFTER)
+	@mkdir -p $(@D); echo cc $(filter %.c,$^)
+	@$(CC) $(CFLAGS) -I. -shared -fPIC -MMD -MP -o $@ $(filter %.c,$^)
 
-$(BUILD)/ref/arith_%.o $(BUILD)/fixtures/dtype.o $(BUILD)/compare/scan_%.o $(BUILD)/compare/kl_%.o $(BUILD)/gpu/executor_cpu_layer.o: private CFLAGS += -O3
+$(call objects,arith_%.c dtype.c scan_%.c kl_%.c executor_cpu_layer.c): private CFLAGS += -O3
 # Neither flag changes a result; with either effect kept, loops with roots or choices are no vector code.
-$(BUILD)/ref/dd_%.o: private CFLAGS += -O3 -fno-math-errno -fno-trapping-math
+$(call objects,dd_%.c): private CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $<
 	@$(CC) $(CFLAGS) -I. -I$(BUILD) -MMD -MP -c -o $@ $<
@@ -91,12 +103,18 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo nvcc $<
 	@$(NVCC) $(NVCCFLAGS) -Xptxas -v -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $< 2>$(@:.o=.ptxas); status=$$?; \
 		grep -v '^ptxas info\|^ *[0-9]* bytes stack frame' $(@:.o=.ptxas) >&2; exit $$status
-$(BUILD)/gpu/backend.o: $(BUILD)/gpu_sources.h
-$(BUILD)/compare/logits_pictures.o: $(BUILD)/logits_gp.h
+$(call objects,backend.c): $(BUILD)/gpu_sources.h
+$(call objects,logits_pictures.c): $(BUILD)/logits_gp.h
+$(call objects,builtin.c): $(BUILD)/builtin_ops.h
 
 # A script as a string of C.
 $(BUILD)/%_gp.h: plots/%.gp
 	@mkdir -p $(@D); sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< >$@
+
+# The formulas of etalon's own ops, as text: made anew where one changes, comes or goes.
+$(BUILD)/builtin_ops.h: FORCE
+	@mkdir -p $(@D); { echo 'static const struct { const char *path, *text; } builtin[] = {'; for f in $(sort $(wildcard ref/ops/*.op)); do \
+		echo "{ \"$$f\","; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $$f; echo '},'; done; echo '};'; } >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # Rebuilds everything when the flags change.
 $(BUILD)/flags: FORCE
@@ -104,17 +122,17 @@ $(BUILD)/flags: FORCE
 	@echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' >$@
 
 # Which sources made a capture: those of the op or the engine, those of others that it calls, and all that these include.
-CALLED := gpu/cuda.cu
-CALLED_mixed_batch := gpu/executor.c
-CALLED_model := $(wildcard gpu/model_*.cu) $(patsubst %,gpu/%.cu,causal_conv1d gated_delta_rule gated_product qk_norm_rope rmsnorm)
-SOURCES = gpu/$1.cu $(wildcard gpu/$1_*.c) $(CALLED_$1) $(CALLED)
+CALLED := cuda.cu
+CALLED_mixed_batch := executor.c
+CALLED_model := model_%.cu causal_conv1d.cu gated_delta_rule.cu gated_product.cu qk_norm_rope.cu rmsnorm.cu
+SOURCES = $(call in_gpu,$1.cu $1_%.c $(CALLED_$1) $(CALLED))
 HASHED = hash=$$(CXX='$(CXX)' sh gpu/sources.sh $(call SOURCES,$1)) && printf '\t{ "%s", "%s" },\n' $1 $$hash
-$(BUILD)/gpu_sources.h: gpu/sources.sh $(wildcard gpu/*.cu gpu/*.cuh gpu/*.c gpu/*.h) Makefile
+$(BUILD)/gpu_sources.h: gpu/sources.sh $(filter gpu/%,$(FILES)) Makefile
 	@mkdir -p $(@D)
 	@{ echo 'static const struct { const char *op, *sha256; } gpu_sources[] = {' \
 		$(foreach o,$(RECORDED),&& $(call HASHED,$o)) && echo '};'; } >$@
 
--include $(wildcard $(BUILD)/*/*.d $(BUILD)/ref/formula/*.d $(BUILD)/faults/*/*.d $(BUILD)/tests/strangers/*.d)
+-include $(shell find $(BUILD) \( -path build/asan -o -path build/device \) -prune -o -name '*.d' -print 2>/dev/null)
 
 # ---- what is run ----
 deps:
@@ -131,7 +149,7 @@ gate: $(BUILD)/etalon
 	$(BUILD)/etalon gate fixtures/captures
 
 test: $(BUILD)/etalon $(TESTS) $(FAULT_TESTS) $(PLUGINS)
-	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-docs check-kernels; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS) && exit $$recipe
+	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-arrows $(if $(WITHOUT),,check-docs) check-kernels; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS) && exit $$recipe
 
 docs: $(BUILD)/etalon
 	ETALON=$(BUILD)/etalon docs/generate.sh
@@ -145,7 +163,9 @@ false-alarms: $(BUILD)/false_alarms
 	$(BUILD)/false_alarms $(SEEDS) $(ONLY)
 readback: $(BUILD)/readback
 	$(BUILD)/readback $(DRAWS)
-$(BUILD)/false_alarms $(BUILD)/readback: $(BUILD)/%: $(BUILD)/tests/%.o $(HELPERS) $(OBJECTS)
+$(BUILD)/false_alarms: $(call objects,false_alarms.c)
+$(BUILD)/readback: $(call objects,readback.c)
+$(BUILD)/false_alarms $(BUILD)/readback: $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
 
 mutants: $(BUILD)/etalon $(MUTANT_TESTS)
@@ -157,7 +177,7 @@ kill-matrix: $(BUILD)/kill_matrix
 	@$< $(if $(SMALL),-s) -t $(BUILD)/kill-matrix.tsv $(ONLY) >$(BUILD)/kill-matrix.md; status=$$?; cat $(BUILD)/kill-matrix.md; \
 	[ $$status -gt 1 ] || [ "$(SMALL)$(ONLY)" ] || { cp $(BUILD)/kill-matrix.md docs/ && \
 		gnuplot -e "table='$(BUILD)/kill-matrix.tsv'; picture='docs/kill-matrix.png'" plots/kill-matrix.gp; } || status=4; exit $$status
-$(BUILD)/kill_matrix: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kill_matrix*.c)) $(OBJECTS)
+$(BUILD)/kill_matrix: $(call objects,kill_matrix%.c) $(OBJECTS)
 	$(LINK) $(LIBS)
 
 # The page is written even when the study is not good enough; SMALL=1 writes none.
@@ -167,15 +187,15 @@ strangers: $(BUILD)/strangers
 $(BUILD)/strangers: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/strangers/*.c)) $(OBJECTS)
 	$(LINK) $(LIBS)
 
-$(BUILD)/pairs: $(BUILD)/tests/pairs.o $(BUILD)/tests/kill_matrix_model.o $(OBJECTS)
+$(BUILD)/pairs: $(call objects,pairs.c kill_matrix_model.c) $(OBJECTS)
 	$(LINK) $(LIBS)
 
-$(BUILD)/model_mistakes: $(BUILD)/tests/model_mistakes.o $(OBJECTS)
+$(BUILD)/model_faults: $(call objects,model_faults.c) $(OBJECTS)
 	$(LINK) $(LIBS)
 
-# HOW=logits: from logits alone, the mistake in all layers of its kind.
-model-mistakes: $(BUILD)/model_mistakes
-	$(BUILD)/model_mistakes 1 0 1000 $(HOW)
+# HOW=logits: from logits alone, the fault in all layers of its kind.
+model-faults: $(BUILD)/model_faults
+	$(BUILD)/model_faults 1 0 1000 $(HOW)
 
 pairs: $(BUILD)/pairs
 	$(BUILD)/pairs $(PAIRS)
@@ -190,13 +210,20 @@ check-kernels:
 
 check-recipe: $(BUILD)/etalon
 	@ok=0; for op in $$($(BUILD)/etalon list ops | sed '1d; s/ .*//'); do \
-		for f in ref/$$op.c gpu/$$op.cu tests/test_$$op.c docs/ops/$$op.md; do \
-			[ -f $$f ] || { echo "check-recipe: the op $$op lacks $$f; see docs/adding-an-op.md" >&2; ok=1; }; \
+		[ -f ref/ops/$$op.op ] && needs="$$(ls fixtures/captures/$$op.* gpu/kernels/$$op.cu 2>/dev/null | grep -q . || echo gpu/kernels/$$op.cu)" || \
+			needs="ref/ops/$$op.c gpu/kernels/$$op.cu tests/ref/ops/test_$$op.c docs/ops/$$op.md"; \
+		for f in $$needs; do \
+			[ "$$(find $${f%%/*} -name $${f##*/})" ] || { echo "check-recipe: the op $$op lacks $$f; see docs/adding-an-op.md" >&2; ok=1; }; \
 		done; seen=1; \
 	done; [ "$$seen" ] && exit $$ok
 
-# Without the studies of made-up mistakes, profiles and variants, whose code the other tests run too: they take minutes there.
-ASAN_WITHOUT := test_invented_% test_profile test_variants
+# MOST files in a folder.
+MOST := 35
+check-arrows:
+	@sh tests/arrows.sh $(MOST)
+
+# Without the studies of made-up faults, suspects, profiles and variants, whose code the other tests run too, and the pages: they take minutes there.
+ASAN_WITHOUT := test_invented_% test_profile test_variants test_suspects test_traces test_verdict_contracts test_rules_xray test_%_suspects
 asan:
 	@echo "asan: without $(notdir $(filter $(ASAN_WITHOUT:%=$(BUILD)/tests/%),$(TESTS)))"
 	+$(MAKE) BUILD=build/asan NVCC= CFLAGS='$(CFLAGS) -fsanitize=address,undefined -fno-sanitize-recover=all' \
@@ -210,10 +237,11 @@ $(BUILD)/faults/%.o: %.c $(BUILD)/flags | $(AFTER)
 $(BUILD)/faults/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo nvcc -DETALON_FAULTS $<
 	@$(NVCC) $(NVCCFLAGS) -DETALON_FAULTS -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
-FAULTY := $(patsubst $(BUILD)/gpu/executor%,$(BUILD)/faults/gpu/executor%,$(OBJECTS:$(BUILD)/gpu/mixed_batch.cu.o=$(BUILD)/faults/gpu/mixed_batch.cu.o))
-$(BUILD)/etalon-faults: $(FAULTY) $(BUILD)/compare/main.o
+FAULTY := $(foreach o,$(OBJECTS),$(if $(filter executor% mixed_batch.cu.o,$(notdir $o)),$(o:$(BUILD)/%=$(BUILD)/faults/%),$o))
+$(BUILD)/etalon-faults: $(FAULTY) $(call objects,main.c)
 	$(LINK) $(LIBS)
-$(BUILD)/faults/test_%: $(BUILD)/faults/tests/test_%.o $(HELPERS) $(FAULTY)
+$(foreach t,$(FAULT_SOURCES),$(eval $(BUILD)/faults/$(basename $(notdir $t)): $(BUILD)/faults/$(t:.c=.o)))
+$(FAULT_TESTS): $(HELPERS) $(FAULTY)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
 faults: $(BUILD)/etalon-faults $(FAULT_TESTS)
 	ETALON=$(BUILD)/etalon-faults sh tests/run.sh $(FAULT_TESTS)
@@ -223,8 +251,9 @@ fuzz-%: $(BUILD)/fuzz/%
 	mkdir -p $(BUILD)/corpus/$*
 	if [ -d tests/corpus/$* ]; then cp -r tests/corpus/$*/. $(BUILD)/corpus/$*; fi
 	cd $(BUILD)/fuzz && ./$* -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 ../corpus/$*
-$(BUILD)/fuzz/%: tests/fuzz_%.c $(wildcard fixtures/*.[ch]) | $(AFTER)
-	@mkdir -p $(@D); echo clang $<
+$(foreach f,$(FUZZER_SOURCES),$(eval $(BUILD)/fuzz/$(patsubst fuzz_%.c,%,$(notdir $f)): $f))
+$(FUZZERS): $(filter fixtures/%,$(FILES)) | $(AFTER)
+	@mkdir -p $(@D); echo clang $(@F)
 	@clang -std=gnu11 -O1 -g -ffp-contract=off -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
 		-I. -o $@ $(filter %.c,$^) -ljansson -lm
 
@@ -266,9 +295,9 @@ define HELP
 make              $(BUILD)/etalon; with nvcc, its CUDA kernels too (NVCC= leaves them out)
 make deps         installs what is missing from Debian; first among others: make deps gate
 make gate         judges the captures in fixtures/captures
-make test         all tests, and that every op has its four files
+make test         all tests, and that every op has its files
 make asan         the same under the address and undefined-behaviour sanitizers
-make faults       $(BUILD)/etalon-faults, whose executor makes mistakes when told to, and their tests
+make faults       $(BUILD)/etalon-faults, whose executor has faults when told to, and their tests
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
 make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/$(PERFORMANCE).md (PERFORMANCE=;
                   QUICK=1: small sizes, and no page in docs)
@@ -276,7 +305,8 @@ make bench-deps   installs what make bench compares with
 make bench-gpu    all kernels against the hardware's limits and against PyTorch and flash-linear-attention: docs/performance-gpu.md (needs a GPU)
 make bench-gpu-page PAGE=FILE: the page of the rows that `bench-gpu --page FILE` wrote on another machine, into docs
 make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run
-make check-recipe every op has its reference, kernel, test and page
+make check-recipe every op has its formula, and a kernel or a recorded capture; one in C its reference, kernel, test and page
+make check-arrows no folder includes what stands below it (tests/arrows.txt), or has more than MOST=$(MOST) files
 make kernels      docs/kernels.md: registers, shared memory and spills of every kernel, as nvcc says
 make check-kernels no kernel spills that docs/kernels.md does not list
 make docs         fills the generated blocks of the pages (make test checks them)
@@ -284,8 +314,8 @@ make mutants      breaks each rule of the verdict in turn; a test must notice
 make plots        the pictures of docs/newton-schulz.md and docs/quantize.md, and SVG in $(BUILD)/plots; a minute
 make readback     reads back random roundings of model kernels, DRAWS=100 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes (ONLY: names of ops, contracts)
-make pairs        two mistakes at once, PAIRS=50 random pairs for each op
-make model-mistakes  plants each known mistake in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
+make pairs        two faults at once, PAIRS=50 random pairs for each op
+make model-faults  plants each known fault in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
 make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page; ONLY=OP)
 make strangers    judges kernels that the product has never seen, correct and with faults, and writes docs/strangers.md (SMALL=1: less, no page)
 make clean        removes build

@@ -3,8 +3,8 @@
 #define ETALON_BENCH_CALL_H
 
 #include "bench/bench.h"
-#include "fixtures/cases.h"
-#include "ref/op.h"
+#include "fixtures/cases/cases.h"
+#include "ref/call/op.h"
 
 /* Sizes of the gated delta rule with T tokens. */
 #define DELTA(t, hk, hv, d) { { "T", t }, { "N", 1 }, { "Hk", hk }, { "Hv", hv }, { "Dk", d }, { "Dv", d }, { 0 } }

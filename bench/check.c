@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "bench/call.h"
-#include "compare/verdict.h"
+#include "compare/verdict/verdict.h"
 
 /* Judges a call of T tokens of a head of 16, whose outputs are the reference's in float32; the
  * bytes of its tensors. */

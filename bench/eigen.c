@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "bench/bench.h"
-#include "ref/dd_form.h"
-#include "ref/spectrum.h"
+#include "ref/arith/dd_form.h"
+#include "ref/eigen/spectrum.h"
 
 enum { N = BENCH_STATE };
 

@@ -5,7 +5,7 @@
 #include "bench/gpu.h"
 #include "bench/gpu_timed.cuh"
 #include "bench/gpu_works.h"
-#include "fixtures/error.h"
+#include "fixtures/io/error.h"
 
 /* bench/rivals.py prints rows too; it says on stderr which rivals are missing. */
 static void run_rivals(const std::string &folder)

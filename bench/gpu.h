@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "gpu/newton_schulz.cuh"
+#include "gpu/kernels/newton_schulz.cuh"
 
 /* Polar Express, five iterations, safety factor 1.05; gram restarts before the third. */
 newton_schulz_plan polar_express(enum algorithm a);

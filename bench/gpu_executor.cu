@@ -6,7 +6,7 @@
 
 #include "bench/gpu.h"
 #include "bench/gpu_timed.cuh"
-#include "gpu/executor_cuda.cuh"
+#include "gpu/executor/executor_cuda.cuh"
 
 /* What is timed: a whole step replayed as a graph, as `decode` says, grids overlapping or not. */
 static const struct mode { const char *name; enum decode_way decode; bool overlap; } modes[] = {

@@ -6,9 +6,9 @@
 
 #include "bench/gpu.h"
 #include "bench/gpu_timed.cuh"
-#include "gpu/qk_norm_rope.cuh"
-#include "gpu/rmsnorm_fp8.cuh"
-#include "gpu/rope.cuh"
+#include "gpu/kernels/qk_norm_rope.cuh"
+#include "gpu/kernels/rmsnorm_fp8.cuh"
+#include "gpu/kernels/rope.cuh"
 
 enum { HIDDEN = 5120, HQ = 24, HK = 4, HEAD = 256, PAIRS = 32, ROWS = 4096 };
 

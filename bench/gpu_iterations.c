@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "bench/gpu_works.h"
-#include "fixtures/cases.h"
-#include "gpu/backend.h"
-#include "ref/op.h"
+#include "fixtures/cases/cases.h"
+#include "gpu/host/backend.h"
+#include "ref/call/op.h"
 
 /* Of a batch of three. The gram forms alone have R and Q; gram restarts before the third
  * iteration. */

@@ -5,7 +5,7 @@
 
 #include "bench/gpu.h"
 #include "bench/gpu_timed.cuh"
-#include "gpu/delta_chunk_launch.cuh"
+#include "gpu/kernels/delta_chunk_launch.cuh"
 
 enum { T = 4096, HK = 16, HV = 48, WIDTH = 128 };
 

@@ -5,7 +5,7 @@
 #include "bench/gpu.h"
 #include "bench/gpu_timed.cuh"
 #include "bench/gpu_works.h"
-#include "fixtures/tensor.h"
+#include "fixtures/io/tensor.h"
 
 enum { PRODUCTS = 10 };         /* in one timed graph */
 

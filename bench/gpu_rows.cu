@@ -5,11 +5,11 @@
 
 #include "bench/gpu.h"
 #include "bench/gpu_timed.cuh"
-#include "gpu/causal_conv1d.cuh"
-#include "gpu/gated_product.cuh"
-#include "gpu/muon_step.cuh"
-#include "gpu/rmsnorm.cuh"
-#include "gpu/rope.cuh"
+#include "gpu/kernels/causal_conv1d.cuh"
+#include "gpu/kernels/gated_product.cuh"
+#include "gpu/kernels/muon_step.cuh"
+#include "gpu/kernels/rmsnorm.cuh"
+#include "gpu/kernels/rope.cuh"
 
 enum { T = 4096, HEADS = 48, WIDTH = 128, ATTENTION = 6144, EXPERT = 2048, Q_HEADS = 24,
 	Q_WIDTH = 256, CHANNELS = 10240, TAPS = 4 };

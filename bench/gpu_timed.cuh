@@ -9,7 +9,7 @@
 #include <string>
 
 #include "bench/row.h"
-#include "gpu/cuda.cuh"
+#include "gpu/host/cuda.cuh"
 
 enum { WARM = 3, ROUNDS = 15 };
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "bench/row.h"
-#include "fixtures/cases.h"
-#include "gpu/backend.h"
-#include "ref/op.h"
+#include "fixtures/cases/cases.h"
+#include "gpu/host/backend.h"
+#include "ref/call/op.h"
 
 enum { TOKENS = 4096, ROWS = 64 };
 

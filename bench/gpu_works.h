@@ -2,8 +2,8 @@
 #ifndef ETALON_BENCH_GPU_WORKS_H
 #define ETALON_BENCH_GPU_WORKS_H
 
-#include "fixtures/error.h"
-#include "fixtures/tensor.h"
+#include "fixtures/io/error.h"
+#include "fixtures/io/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {

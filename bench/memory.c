@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include "bench/bench.h"
-#include "compare/elementwise.h"
-#include "compare/kl_sums.h"
-#include "compare/logit_row.h"
-#include "compare/scan.h"
+#include "compare/diff/elementwise.h"
+#include "compare/logits/kl_sums.h"
+#include "compare/logits/logit_row.h"
+#include "compare/diff/scan.h"
 
 struct two { const struct tensor *a, *b; double bytes; size_t width; };
 enum { WIDTH = 248320, ROWS = 256 };

@@ -1,7 +1,7 @@
 /* The cuda backend of a build without nvcc: it says so. */
-#include "gpu/backend.h"
-#include "gpu/executor.h"
-#include "gpu/model.h"
+#include "gpu/host/backend.h"
+#include "gpu/executor/executor.h"
+#include "gpu/engine/model.h"
 
 static bool absent(const char *item, struct error *e)
 {

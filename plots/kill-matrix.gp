@@ -1,4 +1,4 @@
-# The kill matrix: a row for each mistake or rounding, a column for each model kernel, in a group for each case.
+# The kill matrix: a row for each fault or rounding, a column for each model kernel, in a group for each case.
 #   build/kill_matrix -t kill-matrix.tsv
 #   gnuplot -e "table='kill-matrix.tsv'; picture='kill-matrix.png'" plots/kill-matrix.gp
 if (!exists("table")) table = "kill-matrix.tsv"
@@ -21,11 +21,11 @@ unset key
 list = system(sprintf("awk -F'\\t' 'NR>1&&!n[$1]++{print $1}' %s", table))
 total = 0
 do for [op in list] { total = total + rows(op) + 3.5 }
-set terminal pngcairo size 1400,int(120 + 17 * total) font "sans,10" noenhanced
+set terminal png size 1400,int(120 + 17 * total) font "sans,10" noenhanced
 set output picture
 set multiplot title "Model kernels with one fault each: what the check says of it" font "sans,13" offset 0,-0.5
 do for [i=1:6] {
-	word = word("named_right,_darker_where_the_effect_is_larger by_an_alias named_wrong caught,_not_named missed not_visible", i)
+	word = word("named_right,_darker_where_the_effect_is_larger by_an_alias named_wrong caught,_not_named missed not_identifiable", i)
 	set label 10+i system("echo ".word." | tr _ ' '") at screen 0.05 + (i > 1 ? 0.2 : 0) + 0.125 * (i - 1), 0.978 font "sans,10"
 	c = colour(i == 6 ? 1 : i + 1, 1e4)
 	set label 20+i "■" at screen 0.035 + (i > 1 ? 0.2 : 0) + 0.125 * (i - 1), 0.978 font "sans,16" tc rgb c

@@ -20,5 +20,5 @@ set rmargin 14
 rounded(s) = s eq "rounded"
 plot table every ::1 using 0:(rounded(strcol(5)) ? $3 : NaN):xtic(strcol(1)." ".strcol(2)) with boxes lc rgb "#c0392b" title "rounded", \
      table every ::1 using 0:(strcol(5) eq "not rounded" ? $3 : NaN) with boxes lc rgb "#2c7fb8" title "not rounded", \
-     table every ::1 using 0:(strcol(5) eq "not visible" ? 0.02 : NaN) with boxes lc rgb "#bbbbbb" title "not visible", \
-     table every ::1 using 0:(strcol(5) ne "not visible" ? $3 : NaN):4 with yerrorbars ps 0 lc rgb "black" notitle
+     table every ::1 using 0:(strcol(5) eq "not identifiable" ? 0.02 : NaN) with boxes lc rgb "#bbbbbb" title "not identifiable", \
+     table every ::1 using 0:(strcol(5) ne "not identifiable" ? $3 : NaN):4 with yerrorbars ps 0 lc rgb "black" notitle

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "fixtures/dtype.h"
-#include "fixtures/error.h"
-#include "fixtures/tensor.h"
+#include "fixtures/io/dtype.h"
+#include "fixtures/io/error.h"
+#include "fixtures/io/tensor.h"
 
 /* A folder of the test's own: group setup and teardown for cmocka_run_group_tests. */
 int scratch_make(void **state);

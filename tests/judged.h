@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "compare/verdict.h"
-#include "tests/model.h"
+#include "compare/verdict/verdict.h"
+#include "tests/kernel_model.h"
 
 static inline struct verdict judged(const struct capture *c, const char *contract, bool quick)
 {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/logits.h"
-#include "compare/model_reading.h"
+#include "compare/logits/logits.h"
+#include "compare/layers/model_reading.h"
 
 struct bed { struct model model; struct tensors recorded; size_t *ids, n; };
 
@@ -63,13 +63,13 @@ static inline bool bed_engine(const struct bed *b, const struct model_plan *p, s
 	return ok;
 }
 
-/* An engine of the contract, in float32 with sums in order, that makes a mistake in one layer. */
-static inline struct model_plan bed_plan(const struct bed *b, const char *contract, int layer, int mistake)
+/* An engine of the contract, in float32 with sums in order, that has a fault in one layer. */
+static inline struct model_plan bed_plan(const struct bed *b, const char *contract, int layer, int fault)
 {
 	struct model_plan p = model_plan_plain(&arith_f32, arith_f32.precision);
 
 	if (!model_plan_contract(&p, contract)) abort();
-	if (mistake >= 0) model_plan_mistake(&p, b->model.config.kind[layer], layer, mistake);
+	if (fault >= 0) model_plan_fault(&p, b->model.config.kind[layer], layer, fault);
 	return p;
 }
 
@@ -89,14 +89,14 @@ static inline int bed_first(const struct bed *b, const char *contract, const str
 	return NOWHERE;
 }
 
-/* Is the mistake there for this model, in this layer? */
-static inline bool bed_has(const struct bed *b, size_t layer, const char *mistake)
+/* Is the fault there for this model, in this layer? */
+static inline bool bed_has(const struct bed *b, size_t layer, const char *fault)
 {
-	bool mixture = !strncmp(mistake, "experts.", 8) || !strncmp(mistake, "router.", 7) || !strncmp(mistake, "shared.", 7);
+	bool mixture = !strncmp(fault, "experts.", 8) || !strncmp(fault, "router.", 7) || !strncmp(fault, "shared.", 7);
 
 	if (mixture && !b->model.config.experts) return false;
-	if (!strcmp(mistake, "decode_position_off")) return false;        /* nothing in a prefill */
-	return strncmp(mistake, "final_norm.", 11) || layer + 1 == b->model.config.layers;
+	if (!strcmp(fault, "decode_position_off")) return false;        /* nothing in a prefill */
+	return strncmp(fault, "final_norm.", 11) || layer + 1 == b->model.config.layers;
 }
 
 #endif

@@ -5,7 +5,7 @@
 #
 # A line of the table: the rule, the file, the text that is there (in one place only), the text that is put
 # there instead, and the test program, with tabs between. Lines that begin with # are for people.
-# A mutant is killed when the program exits with a failed test; one that does not compile, that changes
+# A mutant is killed when a test of the program fails, at which the program stops; one that does not compile, that changes
 # nothing, or that runs into the time limit is an error. Exit: 0 when all are killed, and there is one.
 # As many parts of the table at a time as there are processors.
 table=$1 build=$2 limit=60
@@ -50,9 +50,10 @@ change()
 }
 
 # Tests of faults are linked with the objects that make them.
-objects() { case $test in *faults*) echo "$FAULTY" ;; *) echo "$OBJECTS" ;; esac; }
-folder() { case $test in *faults*) echo "$build/faults" ;; *) echo "$build" ;; esac; }
-program() { case $test in *faults*) echo "$build/faults/$test" ;; *) echo "$build/tests/$test" ;; esac; }
+objects() { case $test in *executor_faults* | *executor_cpu_faults* | *isolate_faults*) echo "$FAULTY" ;; *) echo "$OBJECTS" ;; esac; }
+folder() { case $test in *executor_faults* | *executor_cpu_faults* | *isolate_faults*) echo "$build/faults" ;; *) echo "$build" ;; esac; }
+object() { find "$(folder)/tests" -name "$test.o"; }
+program() { case $test in *executor_faults* | *executor_cpu_faults* | *isolate_faults*) echo "$build/faults/$test" ;; *) echo "$build/tests/$test" ;; esac; }
 
 # The object of the mutant, and with it the test program; all other objects are the build's.
 compile()
@@ -60,7 +61,7 @@ compile()
 	others=$(for o in $(objects); do [ "$o" = "$build/${file%.c}.o" ] || echo "$o"; done)
 	# shellcheck disable=SC2086
 	$CC $CFLAGS -I. -I"$build" -I"$(dirname "$file")" -c -o "$work/mutant.o" "$work/mutant.c" &&
-		$CC $CFLAGS -o "$work/$test" "$(folder)/tests/$test.o" $HELPERS "$work/mutant.o" $others -lcmocka \
+		$CC $CFLAGS -o "$work/$test" "$(object)" $HELPERS "$work/mutant.o" $others -lcmocka \
 			-Wl,--as-needed -lflint-arb -lflint $LIBS
 }
 
@@ -68,11 +69,11 @@ try()
 {
 	change "$file" >"$work/mutant.c" || { error "'$from' is not in $file just once"; return; }
 	compile >"$work/log" 2>&1 || { error "does not compile: $(grep -m1 error "$work/log")"; return; }
-	timeout $limit "$work/$test" >"$work/log" 2>&1
+	CMOCKA_TEST_ABORT=1 timeout $limit "$work/$test" >"$work/log" 2>&1
 	status=$?
 	if [ $status -eq 124 ]; then error "$test took more than $limit s"
 	elif [ $status -eq 0 ]; then say "$rule" "SURVIVED $test"; survived=$((survived + 1))
-	elif grep -q '^\[  FAILED  \]' "$work/log"; then say "$rule" "killed by $test"; killed=$((killed + 1))
+	elif grep -q '^\[  FAILED  \]\|: error: Failure!' "$work/log"; then say "$rule" "killed by $test"; killed=$((killed + 1))
 	else error "$test exits with $status, and no test of it failed"
 	fi
 }
@@ -83,7 +84,7 @@ for test in $(awk -F '\t' '!/^#/ && NF { print $5 }' "$table" | sort -u); do
 done
 while IFS=$tab read -r rule file from to test; do
 	case $rule in '' | '#'*) continue ;; esac
-	[ "$test" ] && [ -f "$(folder)/tests/$test.o" ] && [ -f "$file" ] || { error "not a line of five fields, a source and a test"; continue; }
+	[ "$test" ] && [ "$(object)" ] && [ -f "$file" ] || { error "not a line of five fields, a source and a test"; continue; }
 	try
 done <"$table"
 echo "$((killed + survived + errors)) mutants: $killed killed, $survived survived, $errors errors"

@@ -5,7 +5,8 @@
 
 #include <arb.h>
 
-#include "ref/calc_private.h"
+#include "ref/arith/calc_private.h"
+#include "ref/call/op.h"
 #include "tests/helpers.h"
 
 enum { BALL = 320 };            /* bits of the balls' midpoints */
@@ -50,19 +51,19 @@ void assert_balls(const struct outcome *r, int i, arb_srcptr ball, size_t n, siz
 
 /* ---- laws of every op ---- */
 
-/* Each mistake changes the answer on one of the samples by more than 2^-40, and no two mistakes
- * give the same answers on all of them; a plain run with the mistake's form makes none. */
-void mistakes_show(const struct sample *s, size_t n);
+/* Each fault changes the answer on one of the samples by more than 2^-40, and no two faults
+ * give the same answers on all of them; a plain run with the fault's form makes none. */
+void faults_show(const struct sample *s, size_t n);
 
-/* The mistake on the sample is the plain reference on an edited sample, to 2^-100. */
+/* The fault on the sample is the plain reference on an edited sample, to 2^-100. */
 struct same_as {
-	const char *mistake;
+	const char *fault;
 	const struct sample *sample;
 	const char *params;                     /* NULL: the sample's */
 	void (*edit)(struct capture *c);        /* NULL: nothing is edited */
 	const char *tensors;                    /* NULL: the sample's */
 };
-void mistakes_are(const struct same_as *m, size_t n);
+void faults_are(const struct same_as *m, size_t n);
 
 /* Each site, rounded to e4m3, changes the answer on one of the samples by more than 2^-40 in
  * each form that has it; rounded to f64, by nothing in f32 and f64. */

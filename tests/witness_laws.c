@@ -1,4 +1,4 @@
-/* The laws that hold for every op's mistakes and sites. */
+/* The laws that hold for every op's faults and sites. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,21 +7,21 @@
 
 enum { MOST = 64 };
 
-#define SHOWS 0x1p-40           /* far above f64's rounding, which plain and mistaken runs share */
+#define SHOWS 0x1p-40           /* far above f64's rounding, which plain and faulty runs share */
 
-/* The plan of the mistake, or of the plain reference in the same form. */
-static struct plan mistake_plan(const char *arith, const struct op *op, int mistake, bool make_it)
+/* The plan of the fault, or of the plain reference in the same form. */
+static struct plan fault_plan(const char *arith, const struct op *op, int fault, bool make_it)
 {
 	struct plan p = plan_in(arith), q = p;
 
-	plan_mistake(&p, op, mistake);
+	plan_fault(&p, op, fault);
 	if (make_it) return p;
 	q.form = p.form;
 	q.chunk = p.chunk;
 	return q;
 }
 
-void mistakes_show(const struct sample *s, size_t n)
+void faults_show(const struct sample *s, size_t n)
 {
 	const struct op *op = op_find(s->op);
 	static struct outcome seen[8][MOST];
@@ -32,8 +32,8 @@ void mistakes_show(const struct sample *s, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		struct capture c;
 		made(&c, &s[i], i);
-		for (m = 0; op->mistakes[m].name; m++) {
-			struct plan with = mistake_plan("f64", op, m, true), without = mistake_plan("f64", op, m, false);
+		for (m = 0; op->faults[m].name; m++) {
+			struct plan with = fault_plan("f64", op, m, true), without = fault_plan("f64", op, m, false);
 			struct outcome plain;
 			run_plan(&seen[i][m], &c, &with);
 			run_plan(&plain, &c, &without);
@@ -42,41 +42,41 @@ void mistakes_show(const struct sample *s, size_t n)
 		}
 		capture_free(&c);
 	}
-	for (m = 0; op->mistakes[m].name; m++) {
-		if (!(largest[m] > SHOWS)) fail_msg("%s changes nothing on these samples", op->mistakes[m].name);
+	for (m = 0; op->faults[m].name; m++) {
+		if (!(largest[m] > SHOWS)) fail_msg("%s changes nothing on these samples", op->faults[m].name);
 		for (int k = 0; k < m; k++) {
 			double apart = 0;
 			for (size_t i = 0; i < n; i++) apart = fmax(apart, distance(&seen[i][k], &seen[i][m]));
-			if (!(apart > SHOWS)) fail_msg("%s and %s are the same", op->mistakes[m].name, op->mistakes[k].name);
+			if (!(apart > SHOWS)) fail_msg("%s and %s are the same", op->faults[m].name, op->faults[k].name);
 		}
 	}
 	for (size_t i = 0; i < n; i++)
-		for (m = 0; op->mistakes[m].name; m++) outcome_free(&seen[i][m]);
+		for (m = 0; op->faults[m].name; m++) outcome_free(&seen[i][m]);
 }
 
-void mistakes_are(const struct same_as *m, size_t n)
+void faults_are(const struct same_as *m, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct op *op = op_find(m[i].sample->op);
-		int mistake = op_mistake(op, m[i].mistake);
+		int fault = op_fault(op, m[i].fault);
 		struct sample edited = *m[i].sample;
 		struct capture a, b;
-		struct outcome mistaken, plain, truth;
+		struct outcome faulty, plain, truth;
 
-		if (mistake < 0) fail_msg("%s has no mistake %s", op->name, m[i].mistake);
+		if (fault < 0) fail_msg("%s has no fault %s", op->name, m[i].fault);
 		if (m[i].params) edited.params = m[i].params;
 		if (m[i].tensors) edited.tensors = m[i].tensors;
 		made(&a, m[i].sample, 7);
 		made(&b, &edited, 7);
 		if (m[i].edit) m[i].edit(&b);
-		struct plan with = mistake_plan("mpfr:128", op, mistake, true), without = mistake_plan("mpfr:128", op, mistake, false);
-		run_plan(&mistaken, &a, &with);
+		struct plan with = fault_plan("mpfr:128", op, fault, true), without = fault_plan("mpfr:128", op, fault, false);
+		run_plan(&faulty, &a, &with);
 		run_plan(&truth, &a, &without);
 		run_plan(&plain, &b, &without);
-		double same = distance(&plain, &mistaken), shows = distance(&truth, &mistaken);
-		if (!(same <= 0x1p-100)) fail_msg("%s is not what it says: %g", m[i].mistake, same);
-		if (!(shows > SHOWS)) fail_msg("%s changes nothing on its sample", m[i].mistake);
-		outcome_free(&mistaken);
+		double same = distance(&plain, &faulty), shows = distance(&truth, &faulty);
+		if (!(same <= 0x1p-100)) fail_msg("%s is not what it says: %g", m[i].fault, same);
+		if (!(shows > SHOWS)) fail_msg("%s changes nothing on its sample", m[i].fault);
+		outcome_free(&faulty);
 		outcome_free(&truth);
 		outcome_free(&plain);
 		capture_free(&a);

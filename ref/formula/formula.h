@@ -2,7 +2,7 @@
 #ifndef ETALON_FORMULA_H
 #define ETALON_FORMULA_H
 
-#include "ref/op.h"
+#include "ref/call/op.h"
 
 struct formula;
 
@@ -10,6 +10,15 @@ struct formula;
 struct formula *formula_read(const char *path, struct error *e);
 struct formula *formula_of_text(const char *path, const char *text, size_t n, struct error *e);
 void formula_end(struct formula *f);
+
+/* Those of etalon's own ops that are formulas, 0 to formula_builtins(). Whether all shapes fit is asked by the second alone: that takes
+ * longer than reading. */
+size_t formula_builtins(void);
+struct formula *formula_builtin(size_t i, struct error *e);
+bool formula_builtin_check(size_t i, struct error *e);
+
+/* The text of the op's file; NULL where the op is none. */
+const char *formula_source(const struct op *op);
 
 /* Its op: tables as those of any other, `cases` too. */
 const struct op *formula_op(const struct formula *f);

@@ -2,7 +2,7 @@
 #ifndef ETALON_FORMULA_PRIVATE_H
 #define ETALON_FORMULA_PRIVATE_H
 
-#include "fixtures/cases.h"
+#include "fixtures/cases/cases.h"
 #include "formula.h"
 #include "program.h"
 
@@ -18,7 +18,14 @@ static inline const struct formula *formula_of(const struct op *op)
 	return (const struct formula *)(const void *)((const char *)op - offsetof(struct formula, op));
 }
 
+/* As formula_of_text, of a text that passes formula_check. */
+struct formula *formula_of_sound_text(const char *path, const char *text, size_t n, struct error *e);
 bool formula_tables(struct formula *f, struct error *e);        /* f->op from f->tree */
+/* The sites that the file lists, if it does; those of the statements of a form, or where they stand in it; do all that are listed stand
+ * somewhere? */
+bool formula_listed_sites(struct formula *f, struct site_spec *sites, struct error *e);
+bool formula_sites_of(struct formula *f, struct site_spec *sites, size_t *n, const struct statement *s, int form, struct error *e);
+bool formula_sites_stand(struct formula *f, const struct site_spec *sites, struct error *e);
 bool formula_cases(struct formula *f, struct error *e);         /* f->cases */
 /* Does the call keep the file's `where` lines? *e says which not. */
 bool formula_rules(const struct formula *f, const struct call *call, struct error *e);

@@ -1,23 +1,29 @@
 #include "lex.h"
 
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct lexer { const char *path, *text, *line_at; size_t at, n; int line, open; struct words *w; struct pool *p; size_t room; };
 
-bool formula_error(struct error *e, const char *path, int line, int column, const char *what, ...)
+bool formula_error_list(struct error *e, const char *path, int line, int column, const char *what, va_list more)
 {
 	char text[256], place[512];
-	va_list more;
 
-	va_start(more, what);
 	vsnprintf(text, sizeof text, what, more);
-	va_end(more);
 	snprintf(place, sizeof place, "%s:%d:%d", path, line, column);
 	error_set(e, E_FORMULA, NULL, NO_OFFSET, "%s", text);
 	return error_in_file(e, place);
+}
+
+bool formula_error(struct error *e, const char *path, int line, int column, const char *what, ...)
+{
+	va_list more;
+
+	va_start(more, what);
+	formula_error_list(e, path, line, column, what, more);
+	va_end(more);
+	return false;
 }
 
 static int column_of(const struct lexer *l, size_t at) { return (int)(l->text + at - l->line_at) + 1; }

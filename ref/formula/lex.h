@@ -2,6 +2,8 @@
 #ifndef ETALON_FORMULA_LEX_H
 #define ETALON_FORMULA_LEX_H
 
+#include <stdarg.h>
+
 #include "pool.h"
 
 /* A file may have this many bytes; a line of the grammar (docs/formula.md) ends at WORD_END unless brackets are open or its
@@ -28,5 +30,7 @@ bool formula_words(struct words *w, struct pool *p, const char *path, const char
 /* The error of what was expected at "PATH:LINE:COLUMN"; returns false. */
 bool formula_error(struct error *e, const char *path, int line, int column, const char *what, ...)
 	__attribute__((format(printf, 5, 6)));
+bool formula_error_list(struct error *e, const char *path, int line, int column, const char *what, va_list more)
+	__attribute__((format(printf, 5, 0)));
 
 #endif

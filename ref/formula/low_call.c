@@ -25,9 +25,11 @@ static bool is_known(struct lower *l, const struct node *x, double *value)
 /* Σ over each row; Σ ab of a product. A row or a column is one vector. */
 static struct ex *sum(struct lower *l, const struct node *x, const struct node *of)
 {
+	const struct symbol *product = of->kind == NODE_NAME ? symbol_find(l, of->name) : NULL;
 	struct len one = { 1, -1 };
 	struct ex *a, *b = NULL;
 
+	if (product && product->product) of = product->product;
 	if (of->kind == NODE_POW && of->arg[1]->kind == NODE_NUMBER && of->arg[1]->number == 2) a = b = ex_hold(l, of, low_value(l, of->arg[0]));
 	else if (of->kind == NODE_MUL && (a = low_value(l, of->arg[0]))) {
 		if (!(b = low_value(l, of->arg[1]))) return NULL;
@@ -117,7 +119,6 @@ static struct ex *where(struct lower *l, const struct node *x)
 
 static struct ex *zeros(struct lower *l, const struct node *x)
 {
-	struct ex *e = NULL;
 	double n[2] = { 1, 1 };
 
 	for (int i = 0; i < x->n; i++)
@@ -125,8 +126,26 @@ static struct ex *zeros(struct lower *l, const struct node *x)
 	for (int i = 0; i < 2; i++)
 		if (!(n[i] >= 0 && n[i] < 1e9)) return wrong(l, x, "sizes from 0 to 1e9 as the arguments");
 	struct shape s = { x->n == 2 ? MATRIX : COLUMN, { (size_t)n[0], -1 }, { (size_t)n[1], -1 } };
-	if ((e = ex_make(l, EX_IF, s, ex_number(l, 0), ex_number(l, 0)))) e->ix = ix_number(l, 1);
-	return e && e->a && e->b && e->ix ? e : NULL;
+	return ex_filled(l, s, ex_number(l, 0));
+}
+
+/* Elements of an input as they lie in memory */
+static struct ex *memory(struct lower *l, const struct node *x)
+{
+	struct shape s = { COLUMN, { 0, -1 }, { 1, -1 } };
+	int in = x->arg[0]->kind == NODE_NAME ? declared_index(l->t->in, x->arg[0]->name) : -1;
+	double n;
+
+	if (in < 0 || !l->call->in[in]) return wrong(l, x, "an input that is given as the first argument");
+	struct ix *first = low_ix(l, x->arg[1]);
+	if (!first || !is_known(l, x->arg[2], &n)) return NULL;
+	if (!(n >= 0 && n < 1e9)) return wrong(l, x, "a number from 0 to 1e9 as the third argument");
+	s.rows.n = (size_t)n;
+	struct ex *e = ex_make(l, EX_MEMORY, s, NULL, NULL);
+	if (!e) return NULL;
+	e->ix = first;
+	e->op = in;
+	return e;
 }
 
 static struct ex *macro(struct lower *l, const struct node *x, const struct macro *m)
@@ -154,7 +173,7 @@ struct ex *low_call(struct lower *l, const struct node *x)
 	const struct macro *m = declared(l->t->macros, x->name);
 	static const struct { const char *name; int least, most; } known[] = {
 		{ "sum", 1, 1 }, { "mean", 1, 1 }, { "max", 1, 1 }, { "maximum", 2, 2 }, { "cumsum", 1, 1 }, { "last", 1, 1 }, { "tril", 1, 2 },
-		{ "inverse", 1, 1 }, { "iota", 1, 1 }, { "where", 3, 3 }, { "zeros", 1, 2 }, { NULL, 0, 0 }
+		{ "inverse", 1, 1 }, { "iota", 1, 1 }, { "where", 3, 3 }, { "memory", 3, 3 }, { "power_of_two", 1, 1 }, { "zeros", 1, 2 }, { NULL, 0, 0 }
 	};
 
 	if (m) return macro(l, x, m);
@@ -185,6 +204,11 @@ struct ex *low_call(struct lower *l, const struct node *x)
 	case 7: return inverse(l, x);
 	case 8: return iota(l, x);
 	case 9: return where(l, x);
+	case 10: return memory(l, x);
+	case 11: {
+		struct ex *a = low_value(l, x->arg[0]);
+		return a ? ex_make(l, EX_POWER, a->s, a, NULL) : NULL;
+	}
 	default: return zeros(l, x);
 	}
 }

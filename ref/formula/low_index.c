@@ -50,14 +50,14 @@ static double fold(enum node_kind op, double a, double b)
 	}
 }
 
-static double element(const struct call *call, const struct ix *x, const double *var);
+static double element(const struct program *p, const struct ix *x, const double *var);
 
 double ix_value(const struct program *p, const struct ix *x, const double *var)
 {
 	switch (x->kind) {
 	case IX_NUMBER: return x->number;
 	case IX_VAR: return var[x->var];
-	case IX_TENSOR: return element(p->call, x, var);
+	case IX_TENSOR: return element(p, x, var);
 	case IX_OP: break;
 	}
 	double a = ix_value(p, x->arg[0], var);
@@ -65,16 +65,15 @@ double ix_value(const struct program *p, const struct ix *x, const double *var)
 	return fold(x->op, a, x->n > 1 ? ix_value(p, x->arg[1], var) : 0);
 }
 
-static double element(const struct call *call, const struct ix *x, const double *var)
+static double element(const struct program *p, const struct ix *x, const double *var)
 {
-	const struct tensor *t = call->in[x->tensor];
-	const struct program here = { .call = call };
+	const struct tensor *t = p->call->in[x->tensor];
 	double value = (double)NAN;
 	size_t at = 0;
 
 	if (!t || !t->data) return 0;
 	for (int i = 0; i < x->n; i++) {
-		double k = ix_value(&here, x->arg[i], var);
+		double k = ix_value(p, x->arg[i], var);
 		if (!(k >= 0 && k < (double)t->shape[i] && k == floor(k))) return value;
 		at = at * t->shape[i] + (size_t)k;
 	}

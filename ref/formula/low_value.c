@@ -166,6 +166,13 @@ static struct ex *load(struct lower *l, const struct node *x)
 	return e;
 }
 
+struct ex *ex_filled(struct lower *l, struct shape s, struct ex *x)
+{
+	struct ex *all = x ? ex_make(l, EX_IF, s, x, x) : NULL;
+
+	return all && (all->ix = ix_number(l, 1)) ? all : NULL;
+}
+
 static struct ex *choose(struct lower *l, const struct node *x)
 {
 	struct ix *condition = low_ix(l, x->arg[0]);

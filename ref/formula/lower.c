@@ -1,21 +1,18 @@
 /* From tree to program: names, steps, loops, faults. */
 #include "lower.h"
 
-#include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 bool low_error(struct lower *l, const struct node *at, const char *what, ...)
 {
-	char text[256];
 	va_list more;
 
 	va_start(more, what);
-	vsnprintf(text, sizeof text, what, more);
+	formula_error_list(l->e, l->t->path, at ? at->line : 1, at ? at->column : 1, what, more);
 	va_end(more);
-	return formula_error(l->e, l->t->path, at ? at->line : 1, at ? at->column : 1, "%s", text);
+	return false;
 }
 
 void *low_make(struct lower *l, size_t n)
@@ -55,12 +52,18 @@ bool same_node(const struct node *a, const struct node *b)
 	return true;
 }
 
+/* Does the plan make fault f, number i, in this form? */
+static bool is_made(const struct lower *l, const struct fault_decl *f, int i)
+{
+	return i < MAX_FAULT && l->plan->faults >> i & 1 && (!f->form[0] || declared_index(l->t->forms, f->form) == l->form);
+}
+
 const struct definition *redefined(struct lower *l, const char *name, const struct node *target, char kind)
 {
 	int i = 0, used = 0;
 
 	for (const struct fault_decl *f = l->t->faults; f; f = (const struct fault_decl *)f->d.next, i++) {
-		if (i >= MAX_MISTAKE || !(l->plan->mistakes >> i & 1) || (f->form[0] && declared_index(l->t->forms, f->form) != l->form)) continue;
+		if (!is_made(l, f, i)) continue;
 		for (int k = 0; k < f->n; k++, used++) {
 			const struct definition *d = &f->define[k];
 			if (strcmp(d->name, name) || d->kind != kind || d->indexed != (target != NULL)) continue;
@@ -84,7 +87,7 @@ struct symbol *symbol_add(struct lower *l, const char *name, enum symbol_kind ki
 	struct symbol *x = low_make(l, sizeof *x);
 
 	if (!x) return NULL;
-	*x = (struct symbol){ name, kind, index, false, s, l->symbols };
+	*x = (struct symbol){ name, kind, index, false, s, NULL, l->symbols };
 	return l->symbols = x;
 }
 
@@ -98,7 +101,7 @@ int new_reg(struct lower *l, const struct node *at, struct shape s)
 	return -1;
 }
 
-static int new_var(struct lower *l, const struct node *at)
+int new_var(struct lower *l, const struct node *at)
 {
 	if (l->p->n_var < MAX_VAR) return l->p->n_var++;
 	low_error(l, at, "expected fewer than %d indices", MAX_VAR);
@@ -116,7 +119,7 @@ struct step *add_step(struct lower *l, enum step_kind kind, const struct node *a
 	return s;
 }
 
-static struct ex *in_reg(struct lower *l, int reg)
+struct ex *ex_reg(struct lower *l, int reg)
 {
 	struct ex *x = ex_make(l, EX_REG, l->p->reg[reg], NULL, NULL);
 
@@ -124,7 +127,7 @@ static struct ex *in_reg(struct lower *l, int reg)
 	return x;
 }
 
-static struct step *set(struct lower *l, const struct node *at, int reg, struct ex *value)
+struct step *add_set(struct lower *l, const struct node *at, int reg, struct ex *value)
 {
 	struct step *s = add_step(l, STEP_SET, at);
 
@@ -139,166 +142,8 @@ struct ex *ex_hold(struct lower *l, const struct node *at, struct ex *x)
 	int reg;
 
 	if (!x || x->kind == EX_REG || x->kind == EX_NUMBER || (x->kind == EX_FLIP && x->a->kind == EX_REG)) return x;
-	if ((reg = new_reg(l, at, x->s)) < 0 || !set(l, at, reg, x)) return NULL;
-	return in_reg(l, reg);
-}
-
-/* name = value: into the register of that name, new unless it is carried. */
-static bool define(struct lower *l, const struct definition *d)
-{
-	const struct definition *other = redefined(l, d->name, NULL, '=');
-	struct symbol *s = symbol_find(l, d->name);
-	struct node *value = other ? other->value : d->value;
-	char text[2][64];
-
-	if (s && !(s->kind == SYMBOL_REG && s->carried))
-		return low_error(l, d->target, "expected a name of its own, or one that the loop carries; '%s' is defined already", d->name);
-	if (declared(l->t->in, d->name) || declared(l->t->params, d->name) || declared(l->t->lets, d->name) || declared(l->t->aliases, d->name))
-		return low_error(l, d->target, "expected a name of its own; '%s' is declared above", d->name);
-	struct ex *x = low_value(l, value);
-	if (!x) return false;
-	if (s && x->s.rank == SCALAR && s->s.rank != SCALAR) {
-		struct ex *zero = ex_make(l, EX_IF, s->s, x, x);
-		if (!zero || !(zero->ix = ix_number(l, 1))) return false;
-		x = zero;
-	}
-	if (s && !same_shape(s->s, x->s))
-		return low_error(l, value, "expected %s for '%s', got %s", shape_said(s->s, text[0], 64), d->name, shape_said(x->s, text[1], 64));
-	int reg = s ? s->index : new_reg(l, d->target, x->s);
-	if (reg < 0 || (!s && !symbol_add(l, d->name, SYMBOL_REG, reg, x->s))) return false;
-	struct step *step = set(l, d->target, reg, x);
-	if (step) step->site = op_site(l->op, d->name);
-	return step != NULL;
-}
-
-/* Is the output asked for in this call? */
-static bool has_output(const struct lower *l, const char *name)
-{
-	const struct tensor_decl *t = declared(l->t->out, name);
-	int with = t && t->with[0] ? declared_index(l->t->in, t->with) : -1;
-
-	return with < 0 || l->call->in[with];
-}
-
-static bool put(struct lower *l, const struct node *target, struct ex *x)
-{
-	struct shape s;
-	char text[2][64];
-
-	if (!x || !has_output(l, target->name)) return x != NULL;
-	struct slice *slice = low_slice(l, target, true, &s);
-	if (!slice) return false;
-	if (x->s.rank == ROW && s.rank == COLUMN && !(x = ex_flip(l, x))) return false;
-	if (x->s.rank == SCALAR && s.rank != SCALAR) {
-		struct ex *all = ex_make(l, EX_IF, s, x, x);
-		if (!all || !(all->ix = ix_number(l, 1))) return false;
-		x = all;
-	}
-	if (!same_shape(x->s, s))
-		return low_error(l, target, "expected %s for %s, got %s", shape_said(s, text[0], 64), target->name, shape_said(x->s, text[1], 64));
-	int reg = new_reg(l, target, s);
-	struct step *step = reg < 0 ? NULL : add_step(l, STEP_PUT, target);
-	if (!step) return false;
-	step->reg = reg;
-	step->value = x;
-	step->slice = slice;
-	step->site = op_site(l->op, target->name);
-	return true;
-}
-
-static bool bounds(struct lower *l, const struct loop *t, struct program_loop *p, double *most)
-{
-	bool range = t->range->kind == NODE_RANGE;
-	double first = 0, last;
-
-	*most = (double)NAN;
-	p->first = range ? low_ix(l, t->range->arg[0]) : ix_number(l, 0);
-	p->last = p->first ? low_ix(l, range ? t->range->arg[1] : t->range) : NULL;
-	if (!p->last) return false;
-	if (ix_known(p->first, &first) && ix_known(p->last, &last)) *most = last - first;
-	p->cuts = -1;
-	if (!t->cuts) return true;
-	if (t->cuts->kind != NODE_INDEX || t->cuts->n != 1) return low_error(l, t->cuts, "expected NAME[sequence] of an integer input");
-	if ((p->cuts = declared_index(l->t->in, t->cuts->name)) < 0) return low_error(l, t->cuts, "expected an input; nothing is named '%s'", t->cuts->name);
-	if (!(p->sequence = low_ix(l, t->cuts->arg[0]))) return false;
-	if (!l->call->in[p->cuts]) p->cuts = -1;
-	return true;
-}
-
-/* What is carried gets its register and its first value before the loop. */
-static bool begin(struct lower *l, const struct carry *c, int *reg)
-{
-	const struct definition *d = redefined(l, c->name, NULL, 'f');
-	struct ex *x = low_value(l, d ? d->value : c->from);
-	struct shape s = x ? x->s : scalar;
-
-	if (!x) return false;
-	if (x->s.rank == SCALAR && c->to) {
-		if (!low_slice(l, c->to, true, &s)) return false;
-		if (s.rank != SCALAR) {
-			if (!(x = ex_make(l, EX_IF, s, x, x)) || !(x->ix = ix_number(l, 1))) return false;
-		}
-	}
-	*reg = new_reg(l, c->from, s);
-	struct symbol *y = *reg >= 0 && set(l, c->from, *reg, x) ? symbol_add(l, c->name, SYMBOL_REG, *reg, s) : NULL;
-	if (y) y->carried = true;
-	return y != NULL;
-}
-
-static bool loop(struct lower *l, const struct statement *x)
-{
-	const struct loop *t = x->loop;
-	struct program_loop *p = low_make(l, sizeof *p);
-	struct symbol *outer = l->symbols;
-	int reg[MAX_BY];
-	double most;
-
-	if (!p) return false;
-	*p = (struct program_loop){ .chunk = -1, .by = 1 };
-	if (!bounds(l, t, p, &most) || (p->var = new_var(l, t->range)) < 0) return false;
-	for (int i = 0; i < t->n_carry; i++)
-		if (!begin(l, &t->carry[i], &reg[i])) return false;
-	struct len len = { 1, -1 };
-	if (t->chunks) {
-		if (l->p->n_chunk == MAX_PROGRAM_CHUNK) return low_error(l, t->range, "expected fewer loops over chunks");
-		p->by = l->plan->chunk ? l->plan->chunk : t->by[0];
-		p->chunk = l->p->n_chunk++;
-		len = (struct len){ p->by, p->chunk };
-	}
-	if (!symbol_add(l, t->var, t->chunks ? SYMBOL_CHUNK : SYMBOL_VAR, p->var, (struct shape){ COLUMN, len, { 1, -1 } })) return false;
-	struct step *s = add_step(l, STEP_LOOP, t->range), **end = l->end;
-	if (!s) return false;
-	s->loop = p;
-	l->end = &p->body;
-	if (!low_body(l, x->body)) return false;
-	l->end = end;
-	reuse(l->p, p->body, reg, t->n_carry);
-	for (int i = 0; i < t->n_carry; i++) {
-		const struct definition *d = redefined(l, t->carry[i].name, NULL, 't');
-		if (t->carry[i].to && !put(l, d ? d->value : t->carry[i].to, in_reg(l, reg[i]))) return false;
-	}
-	/* what is carried is read after the loop, what its body defines is not */
-	struct symbol *after = outer;
-	for (int i = 0; i < t->n_carry; i++) {
-		l->symbols = after;
-		if (!(after = symbol_add(l, t->carry[i].name, SYMBOL_REG, reg[i], l->p->reg[reg[i]]))) return false;
-	}
-	l->symbols = after;
-	return true;
-}
-
-bool low_body(struct lower *l, const struct statement *body)
-{
-	for (const struct statement *x = body; x; x = x->next) {
-		if (x->loop) {
-			if (!loop(l, x)) return false;
-		} else if (x->define.indexed) {
-			const struct definition *d = redefined(l, x->define.name, x->define.target, '=');
-			if (!has_output(l, x->define.name)) continue;
-			if (!put(l, x->define.target, low_value(l, d ? d->value : x->define.value))) return false;
-		} else if (!define(l, &x->define)) return false;
-	}
-	return true;
+	if ((reg = new_reg(l, at, x->s)) < 0 || !add_set(l, at, reg, x)) return NULL;
+	return ex_reg(l, reg);
 }
 
 static bool each(struct lower *l)
@@ -325,10 +170,10 @@ static bool all_used(struct lower *l)
 	int i = 0, used = 0;
 
 	for (const struct fault_decl *f = l->t->faults; f; f = (const struct fault_decl *)f->d.next, i++) {
-		if (i >= MAX_MISTAKE || !(l->plan->mistakes >> i & 1) || (f->form[0] && declared_index(l->t->forms, f->form) != l->form)) continue;
+		if (!is_made(l, f, i)) continue;
 		for (int k = 0; k < f->n; k++, used++)
 			if (used < 64 && !(l->used >> used & 1))
-				return low_error(l, f->define[k].target, "expected a definition that the form '%s' has", 
+				return low_error(l, f->define[k].target, "expected a definition that the form '%s' has",
 					f->form[0] ? f->form : l->t->forms->d.name);
 	}
 	return true;
@@ -348,8 +193,8 @@ struct program *program_make(const struct tree *t, const struct op *op, const st
 	p->call = call;
 	l.end = &p->step;
 	for (int i = 0; i < plan->form && f->d.next; i++) f = (const struct form_decl *)f->d.next;
-	if (each(&l) && low_body(&l, f->body) && (!only_one(plan->mistakes) || all_used(&l))) {
-		reuse(p, p->step, NULL, 0);
+	if (each(&l) && low_body(&l, f->body) && (!only_one(plan->faults) || all_used(&l))) {
+		reuse(p, &p->step, NULL, 0);
 		return p;
 	}
 	program_free(p);

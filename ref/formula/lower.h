@@ -6,7 +6,15 @@
 
 enum symbol_kind { SYMBOL_REG, SYMBOL_VAR, SYMBOL_CHUNK };
 /* A chunk: index is the variable of its first index, s.rows its length. */
-struct symbol { const char *name; enum symbol_kind kind; int index; bool carried; struct shape s; struct symbol *outer; };
+struct symbol {
+	const char *name;
+	enum symbol_kind kind;
+	int index;
+	bool carried;
+	struct shape s;
+	const struct node *product;     /* of names that stay, and not rounded: a sum of it is one of products; else NULL */
+	struct symbol *outer;
+};
 /* Arguments of a macro, and where theirs are looked up. */
 struct binding { const char *name; struct ex *value; struct binding *next; };
 
@@ -37,7 +45,10 @@ bool same_node(const struct node *a, const struct node *b);
 struct symbol *symbol_find(const struct lower *l, const char *name);
 struct symbol *symbol_add(struct lower *l, const char *name, enum symbol_kind kind, int index, struct shape s);
 int new_reg(struct lower *l, const struct node *at, struct shape s);    /* -1 with an error */
+int new_var(struct lower *l, const struct node *at);               /* the same */
 struct step *add_step(struct lower *l, enum step_kind kind, const struct node *at);
+
+struct step *add_set(struct lower *l, const struct node *at, int reg, struct ex *value);
 
 struct ix *low_ix(struct lower *l, const struct node *x);
 struct ix *ix_number(struct lower *l, double number);
@@ -51,13 +62,15 @@ struct ex *ex_make(struct lower *l, enum ex_kind kind, struct shape s, struct ex
 struct ex *ex_zip(struct lower *l, const struct node *at, enum binary op, struct ex *a, struct ex *b);
 struct ex *ex_map(struct lower *l, enum fn f, struct ex *a);
 struct ex *ex_flip(struct lower *l, struct ex *a);
+struct ex *ex_reg(struct lower *l, int reg);
 struct ex *ex_number(struct lower *l, double x);
+struct ex *ex_filled(struct lower *l, struct shape s, struct ex *x);     /* a number, everywhere in that shape */
 struct ex *ex_hold(struct lower *l, const struct node *at, struct ex *x);       /* made once, before this statement */
 struct ex *ex_product(struct lower *l, const struct node *at, struct ex *a, struct ex *b);
 
 bool low_body(struct lower *l, const struct statement *body);
-/* Which values may take over the memory of one that is not read again. `carried`: registers that are read after the last step. */
-void reuse(struct program *p, struct step *body, const int *carried, int n);
+/* Drops what is not read, and says which values may take over the memory of one that is not read again. `carried`: registers that are read after the last step. */
+void reuse(struct program *p, struct step **body, const int *carried, int n);
 
 static const struct shape scalar = { SCALAR, { 1, -1 }, { 1, -1 } };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fixtures/file.h"
+#include "fixtures/io/file.h"
 
 static bool wrong(const struct formula *f, const struct declared *d, struct error *e, const char *what)
 {
@@ -89,41 +89,6 @@ static bool params(struct formula *f, struct error *e)
 	return true;
 }
 
-/* Each name that a form defines is a site; an output's is where it is stored. */
-static bool site(struct formula *f, struct site_spec *sites, size_t *n, const char *name, const char *what, int form, struct error *e)
-{
-	int out = declared_index(f->tree.out, name);
-
-	for (size_t i = 0; i < *n; i++)
-		if (!strcmp(sites[i].name, name)) {
-			if (sites[i].form != form) sites[i].form = -1;
-			return true;
-		}
-	if (*n == MAX_SITE) return wrong(f, &f->tree.forms->d, e, "at most 64 names in all forms");
-	sites[(*n)++] = (struct site_spec){ name, what, form, out + 1 };
-	return true;
-}
-
-static bool sites_of(struct formula *f, struct site_spec *sites, size_t *n, const struct statement *s, int form, struct error *e)
-{
-	for (; s; s = s->next) {
-		if (!s->loop) {
-			if (s->define.indexed && !declared(f->tree.out, s->define.name))
-				return formula_error(e, f->tree.path, s->define.line, s->define.column, "expected an output; nothing is named '%s'", s->define.name);
-			if (!site(f, sites, n, s->define.name, s->define.text, form, e)) return false;
-			continue;
-		}
-		if (!sites_of(f, sites, n, s->body, form, e)) return false;
-		for (int i = 0; i < s->loop->n_carry; i++) {
-			const struct carry *c = &s->loop->carry[i];
-			if (c->to && !declared(f->tree.out, c->to->name))
-				return formula_error(e, f->tree.path, c->to->line, c->to->column, "expected an output; nothing is named '%s'", c->to->name);
-			if (c->to && !site(f, sites, n, c->to->name, "what the loop carried, at its end", form, e)) return false;
-		}
-	}
-	return true;
-}
-
 static bool chunked(const struct statement *s)
 {
 	for (; s; s = s->next)
@@ -139,14 +104,14 @@ static bool forms(struct formula *f, struct error *e)
 	size_t n = 0;
 	int i = 0;
 
-	if (!sites) return false;
+	if (!sites || !formula_listed_sites(f, sites, e)) return false;
+	f->op.sites = sites;
 	for (const struct form_decl *x = f->tree.forms; x; x = NEXT(x), i++) {
 		if (i == MAX_FORM) return wrong(f, &x->d, e, "at most 4 forms");
 		f->op.forms[i] = (struct form){ x->d.name, piece, chunked(x->body) };
-		if (!sites_of(f, sites, &n, x->body, i, e)) return false;
+		if (!formula_sites_of(f, sites, &n, x->body, i, e)) return false;
 	}
-	f->op.sites = sites;
-	return true;
+	return formula_sites_stand(f, sites, e);
 }
 
 static int form_of(const struct formula *f, const char *name) { return name[0] ? declared_index(f->tree.forms, name) : f->tree.forms->d.next ? -1 : 0; }
@@ -154,21 +119,21 @@ static int form_of(const struct formula *f, const char *name) { return name[0] ?
 static bool faults(struct formula *f, struct error *e)
 {
 	size_t n = length(f->tree.faults), i = 0;
-	struct mistake_spec *m = TABLE(f, struct mistake_spec, n);
+	struct fault_spec *m = TABLE(f, struct fault_spec, n);
 	enum rounding r;
 
-	if (n > MAX_MISTAKE) return wrong(f, &f->tree.faults->d, e, "at most 64 faults");
+	if (n > MAX_FAULT) return wrong(f, &f->tree.faults->d, e, "at most 64 faults");
 	if (!m) return false;
 	for (const struct fault_decl *x = f->tree.faults; x; x = NEXT(x), i++) {
 		int form = form_of(f, x->form);
-		m[i] = (struct mistake_spec){ x->d.name, x->d.what[0] ? x->d.what : x->site ? x->format : x->define[0].text, x->seen, form, x->site != NULL, 0, 0 };
+		m[i] = (struct fault_spec){ x->d.name, x->d.what[0] ? x->d.what : x->site ? x->format : x->define[0].text, x->seen, form, x->site != NULL, 0, 0 };
 		if (x->form[0] && form < 0) return wrong(f, &x->d, e, "a form's name after 'in'");
 		if (!x->site) continue;
 		m[i].site = op_site(&f->op, x->site);
 		if (m[i].site < 0) return wrong(f, &x->d, e, "a name that is defined, after 'round'");
 		if (!formula_format(x->format, &m[i].format, &r) || r) return wrong(f, &x->d, e, "bf16, f16, tf32, f32, e4m3 or e5m2 after 'to'");
 	}
-	f->op.mistakes = m;
+	f->op.faults = m;
 	return true;
 }
 
@@ -257,6 +222,7 @@ bool formula_tables(struct formula *f, struct error *e)
 	f->op.check = check;
 	f->op.pieces = pieces;
 	f->op.prepare = prepare;
+	f->op.finish = program_done;
 	if (!tensors(f, e) || !params(f, e) || !forms(f, e) || !faults(f, e) || !contracts(f, e)) {
 		if (f->tree.pool.failed) error_set(e, E_MEMORY, f->tree.path, NO_OFFSET, "reading a formula");
 		return false;
@@ -265,7 +231,7 @@ bool formula_tables(struct formula *f, struct error *e)
 	return true;
 }
 
-struct formula *formula_of_text(const char *path, const char *text, size_t n, struct error *e)
+static struct formula *of_text(const char *path, const char *text, size_t n, bool sound, struct error *e)
 {
 	struct formula *f = calloc(1, sizeof *f);
 
@@ -273,10 +239,13 @@ struct formula *formula_of_text(const char *path, const char *text, size_t n, st
 		error_set(e, E_MEMORY, path, NO_OFFSET, "reading a formula");
 		return NULL;
 	}
-	if (formula_parse(&f->tree, path, text, n, e) && formula_tables(f, e) && formula_check(f, e) && formula_cases(f, e)) return f;
+	if (formula_parse(&f->tree, path, text, n, e) && formula_tables(f, e) && (sound || formula_check(f, e)) && formula_cases(f, e)) return f;
 	formula_end(f);
 	return NULL;
 }
+
+struct formula *formula_of_text(const char *path, const char *text, size_t n, struct error *e) { return of_text(path, text, n, false, e); }
+struct formula *formula_of_sound_text(const char *path, const char *text, size_t n, struct error *e) { return of_text(path, text, n, true, e); }
 
 struct formula *formula_read(const char *path, struct error *e)
 {
@@ -295,5 +264,7 @@ void formula_end(struct formula *f)
 	if (f) formula_free(&f->tree);
 	free(f);
 }
+
+const char *formula_source(const struct op *op) { return op->prepare == prepare ? formula_of(op)->tree.source : NULL; }
 
 const struct op *formula_op(const struct formula *f) { return &f->op; }

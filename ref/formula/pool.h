@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "fixtures/error.h"
+#include "fixtures/io/error.h"
 
 struct pool_block;
 struct pool { struct pool_block *block; bool failed; };

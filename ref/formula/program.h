@@ -2,7 +2,7 @@
 #ifndef ETALON_FORMULA_PROGRAM_H
 #define ETALON_FORMULA_PROGRAM_H
 
-#include "ref/op.h"
+#include "ref/call/op.h"
 #include "tree.h"
 
 enum { MAX_VAR = 32, MAX_REG = 512, MAX_PROGRAM_CHUNK = 8 };
@@ -24,8 +24,8 @@ struct slice {
 };
 
 enum ex_kind {
-	EX_REG, EX_NUMBER, EX_IX, EX_LOAD, EX_FLIP, EX_MAP, EX_ZIP, EX_DOT, EX_GEMV, EX_GEMV_T, EX_OUTER, EX_GEMM, EX_TRANS, EX_SUM, EX_MAX,
-	EX_SCAN, EX_TRIL, EX_INVERSE, EX_LAST, EX_IOTA, EX_CMP, EX_WHERE, EX_IF
+	EX_REG, EX_NUMBER, EX_IX, EX_LOAD, EX_MEMORY, EX_FLIP, EX_MAP, EX_ZIP, EX_DOT, EX_GEMV, EX_GEMV_T, EX_OUTER, EX_GEMM, EX_TRANS, EX_SUM, EX_MAX,
+	EX_SCAN, EX_TRIL, EX_INVERSE, EX_LAST, EX_POWER, EX_IOTA, EX_CMP, EX_WHERE, EX_IF
 };
 
 /* An expression. EX_OUTER and EX_GEMM: a b, added to c where there is one. EX_DOT: of each row, where a is a matrix. EX_FLIP: the same
@@ -34,7 +34,7 @@ struct ex {
 	enum ex_kind kind;
 	struct shape s;
 	struct ex *a, *b, *c;
-	int reg, op;            /* op: enum fn, enum binary, enum trans, enum node_kind, a diagonal */
+	int reg, op;            /* op: of EX_MEMORY an input; enum fn, enum binary, enum trans, enum node_kind, a diagonal */
 	double number;
 	struct ix *ix;
 	struct slice *slice;
@@ -47,6 +47,7 @@ struct step {
 	const struct node *at;
 	struct ex *value;
 	int reg, site, swap;    /* swap: the register whose memory this one takes over, or -1 */
+	bool carried;           /* reg is what a loop carries */
 	bool apart;             /* the value is made apart and then copied: it is read while it is made */
 	struct slice *slice;    /* STEP_PUT */
 	struct program_loop *loop;
@@ -79,9 +80,11 @@ struct program *program_make(const struct tree *t, const struct op *op, const st
 void program_free(struct program *p);
 /* After a run of this strip, which is `ok` so far: did all indices lie in their axes, and was all of each output stored? Frees p. */
 bool program_done(struct program *p, const struct strip *s, const struct plan *plan, bool ok, struct error *e);
-size_t program_pieces(const struct program *p);
 void program_piece(struct program *p, calc *c, size_t piece);
 double ix_value(const struct program *p, const struct ix *x, const double *var);
+
+/* The site of what is defined under this name, or -1. */
+int formula_site(const struct tree *t, const struct op *op, const char *name);
 
 /* ---- inside ---- */
 static inline bool same_len(struct len a, struct len b) { return a.n == b.n && a.chunk == b.chunk; }

@@ -1,4 +1,4 @@
-/* Memory: a value that is not read again gives its place to the one that is made of it, so that S <- a S is made in place. */
+/* What is not read is not made. Memory: a value that is not read again gives its place to the one that is made of it, so that S <- a S is made in place. */
 #include "lower.h"
 
 static int uses(const struct ex *x, int reg)
@@ -32,6 +32,13 @@ static struct ex *head(struct ex *x)
 	return NULL;
 }
 
+static bool is_in(const int *list, int n, int reg)
+{
+	for (int i = 0; i < n; i++)
+		if (list[i] == reg) return true;
+	return false;
+}
+
 /* Is reg's value needed after s? Before it is set again, in this body; at its end, where it is carried. */
 static bool live(const struct step *s, int reg, const int *carried, int n)
 {
@@ -39,13 +46,32 @@ static bool live(const struct step *s, int reg, const int *carried, int n)
 		if (uses(s->value, reg) || (s->kind == STEP_LOOP && (read_in(s->loop->body, reg) || set_in(s->loop->body, reg)))) return true;
 		if (s->kind == STEP_SET && s->reg == reg) return false;
 	}
-	for (int i = 0; i < n; i++)
-		if (carried[i] == reg) return true;
-	return false;
+	return is_in(carried, n, reg);
 }
 
-void reuse(struct program *p, struct step *body, const int *carried, int n)
+/* Definitions that nothing reads go, and then what only they read. */
+static void drop_unread(struct step **body, const int *carried, int n)
 {
+	bool again = true;
+
+	while (again) {
+		again = false;
+		for (struct step **s = body; *s;) {
+			const struct step *x = *s;
+			if (x->kind != STEP_SET || x->carried || is_in(carried, n, x->reg) || read_in(*body, x->reg)) {
+				s = &(*s)->next;
+				continue;
+			}
+			*s = x->next;
+			again = true;
+		}
+	}
+}
+
+void reuse(struct program *p, struct step **from, const int *carried, int n)
+{
+	drop_unread(from, carried, n);
+	struct step *body = *from;
 	for (struct step *s = body; s; s = s->next) {
 		struct ex *h = s->kind == STEP_SET ? head(s->value) : NULL;
 		int own = s->kind == STEP_SET ? uses(s->value, s->reg) : 0;

@@ -2,22 +2,18 @@
 #include "run.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 void run_failed(struct program *p, const struct node *at, const char *what, ...)
 {
-	char text[200];
 	va_list more;
 
 	va_start(more, what);
-	vsnprintf(text, sizeof text, what, more);
-	va_end(more);
 	#pragma omp critical(formula_failed)
 	if (!p->failed) {
-		formula_error(&p->error, p->path, at->line, at->column, "%s", text);
+		formula_error_list(&p->error, p->path, at->line, at->column, what, more);
 		p->failed = true;
 	}
+	va_end(more);
 }
 
 /* The first element, as an offset; false where an index leaves its axis. */
@@ -58,6 +54,16 @@ void run_load(struct frame *f, const struct slice *s, vec y)
 
 	if (offset(f, s, f->p->call->op->in[s->tensor].name, &at)) move(f, s, at, y, false);
 	else c_set(f->c, y, (double)NAN);
+}
+
+/* Zeros beyond its end and before its first. */
+void run_memory(struct frame *f, const struct ex *x, vec y)
+{
+	double first = ix_value(f->p, x->ix, f->var), all = (double)f->p->call->in[x->op]->count;
+
+	c_set(f->c, y, 0);
+	if (!(first >= 0 && first < all && first == floor(first))) return;
+	c_load(f->c, c_part(f->c, y, 0, first + (double)y.n > all ? (size_t)(all - first) : y.n), x->op, (size_t)first, 1);
 }
 
 void run_store(struct frame *f, const struct slice *s, const struct ex *x, vec y)
@@ -132,20 +138,13 @@ static void step(struct frame *f, const struct step *s)
 	c_release(f->c, mark);
 }
 
-size_t program_pieces(const struct program *p)
-{
-	size_t n = 1;
-
-	for (int i = 0; i < p->n_each; i++) n *= p->each[i];
-	return n;
-}
-
 void program_piece(struct program *p, calc *c, size_t piece)
 {
 	struct frame *f = c_bytes(c, sizeof *f);
 
 	f->p = p;
 	f->c = c;
+	f->reg = c_bytes(c, (size_t)p->n_reg * sizeof *f->reg);
 	for (int i = p->n_each; i-- > 0; piece /= p->each[i]) f->var[i] = (double)(piece % p->each[i]);
 	for (int i = 0; i < p->n_reg; i++) {
 		f->reg[i] = c_vec(c, p->reg[i].rows.n * p->reg[i].cols.n);

@@ -120,6 +120,22 @@ static void product(struct frame *f, const struct ex *x, vec y)
 	}
 }
 
+/* m <- max_i x_i: halves against halves; that of none is -inf. */
+static void largest(struct frame *f, vec m, vec x)
+{
+	vec t = c_vec(f->c, x.n - x.n / 2);
+
+	if (!x.n) c_set(f->c, m, -INFINITY);
+	if (!x.n) return;
+	c_copy(f->c, t, c_part(f->c, x, 0, t.n));
+	c_max(f->c, c_part(f->c, t, 0, x.n / 2), c_part(f->c, t, 0, x.n / 2), c_part(f->c, x, t.n, x.n / 2));
+	for (size_t n = t.n; n > 1; n -= n / 2) {
+		vec low = c_part(f->c, t, 0, n / 2);
+		c_max(f->c, low, low, c_part(f->c, t, n - n / 2, n / 2));
+	}
+	c_copy(f->c, m, c_part(f->c, t, 0, 1));
+}
+
 /* Of each row of a: its sum or largest element; its last row, or last element. */
 static void reduce(struct frame *f, const struct ex *x, vec y)
 {
@@ -136,8 +152,7 @@ static void reduce(struct frame *f, const struct ex *x, vec y)
 		vec row = c_part(f->c, a, i * n, n), to = c_part(f->c, y, i, 1);
 		if (x->kind == EX_SUM) c_dot(f->c, to, row, one);
 		else {
-			c_set(f->c, to, -INFINITY);
-			for (size_t k = 0; k < n; k++) c_max(f->c, to, to, c_part(f->c, row, k, 1));
+			largest(f, to, row);
 		}
 	}
 }
@@ -186,6 +201,18 @@ static void inverse(struct frame *f, const struct ex *x, vec y)
 			c_map(f->c, row, FN_NEG, row);
 		}
 		element(f, row, i, one, 0);
+	}
+}
+
+/* The power of two at or above each element, 2^-126 at least. */
+static void power_of_two(struct frame *f, const struct ex *x, vec y)
+{
+	vec a = run_value(f, x->a);
+
+	for (size_t i = 0; i < y.n; i++) {
+		double of = c_value(f->c, c_part(f->c, a, i, 1)), p = 0x1p-126;
+		while (p < of) p *= 2;
+		c_set(f->c, c_part(f->c, y, i, 1), p);
 	}
 }
 
@@ -248,9 +275,11 @@ void run_into(struct frame *f, const struct ex *x, vec y)
 	}
 	case EX_IX: c_set(c, y, ix_value(f->p, x->ix, f->var)); break;
 	case EX_LOAD: run_load(f, x->slice, y); break;
+	case EX_MEMORY: run_memory(f, x, y); break;
 	case EX_MAP: c_map(c, y, (enum fn)x->op, value_at(f, x->a, y)); break;
 	case EX_ZIP: run_zip(f, x, y); break;
 	case EX_DOT: case EX_GEMV: case EX_GEMV_T: case EX_OUTER: case EX_GEMM: product(f, x, y); break;
+	case EX_POWER: power_of_two(f, x, y); break;
 	case EX_TRANS: transpose(f, x, y); break;
 	case EX_SUM: case EX_MAX: case EX_LAST: reduce(f, x, y); break;
 	case EX_SCAN: scan(f, x, y); break;

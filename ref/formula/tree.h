@@ -52,13 +52,15 @@ struct form_decl { struct declared d; struct statement *body; };
 /* site NULL: the definitions are others; else the site is rounded to the format named `format`. */
 struct fault_decl { struct declared d; const char *form, *seen, *site, *format; struct definition *define; int n; };
 struct round_decl { const char *site, *format; int line, column; };
+/* A site by name: where each of these definitions is made. */
+struct site_decl { struct declared d; const char **of; int n; };
 struct contract_decl { struct declared d; const char *form; size_t by; struct round_decl *round; int n; };
 /* NAME = VALUE: a size, a parameter (json text), a tensor's type and draw. */
 struct setting { const char *name, *dtype, *draw, *json; double number[2]; double *list; int n_list; bool is_text; int line, column; };
 struct case_decl { struct declared d; struct setting *set; int n; bool common; };
 
 struct tree {
-	const char *path, *name, *what;
+	const char *path, *source, *name, *what;
 	struct tensor_decl *in, *out;
 	struct param_decl *params;
 	struct alias *lets, *aliases;
@@ -66,6 +68,7 @@ struct tree {
 	struct macro *macros;
 	struct rule *rules;
 	struct form_decl *forms;
+	struct site_decl *sites;        /* NULL: each name that is defined is one */
 	struct fault_decl *faults;
 	struct contract_decl *contracts;
 	struct case_decl *cases;

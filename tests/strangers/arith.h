@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "fixtures/capture.h"
-#include "fixtures/random.h"
+#include "fixtures/cases/capture.h"
+#include "fixtures/io/random.h"
 
 /* ---- numbers ---- */
 enum number { F32, TF32, TF32_CUT, F16, BF16, NUMBERS };        /* TF32: to nearest, ties away; TF32_CUT: truncated */

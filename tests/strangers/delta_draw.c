@@ -233,7 +233,7 @@ void delta_suit(struct point *p)
 
 static const char *const f32[] = { "chunk_f32", "f32", NULL };
 const struct family delta_family = {
-	.op = "gated_delta_rule", .f32 = f32, .points = 120, .small = 9, .flaws = delta_flaws, .draw = draw, .simple = simple,
+	.op = "gated_delta_rule", .f32 = f32, .points = 120, .small = 3, .flaws = delta_flaws, .draw = draw, .simple = simple,
 	.known = known,
 	.suit = delta_suit, .exact = exact, .say = delta_say, .run = delta_run
 };

@@ -43,7 +43,7 @@ static void substitute(const struct inverting *v, size_t b, size_t w)
 	for (size_t i = b; i < b + w; i++) round_all(stored(v), v->T + i * n + b, w);
 }
 
-/* The mistake: I - A + A² - A³. */
+/* The fault: I - A + A² - A³. */
 static void short_series(const struct inverting *v, size_t b, size_t w)
 {
 	size_t n = v->n;

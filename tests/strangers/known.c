@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "delta.h"
-#include "ref/op.h"
+#include "ref/call/op.h"
 
 /* Which of them made the capture, or -1. */
 static int kernel_of(const struct capture *c)

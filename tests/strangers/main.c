@@ -10,7 +10,7 @@
 
 #include "strangers.h"
 
-enum { MAX_UNIT = 512, SMALL_FAULTS = 12 };
+enum { MAX_UNIT = 512, SMALL_FAULTS = 6 };
 static const char captures[] = "fixtures/captures";
 
 static bool wanted(const struct unit *u, const char *part)

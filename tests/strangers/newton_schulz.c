@@ -75,7 +75,7 @@ static void say_options(const struct point *p, char *text, size_t size) { schulz
 
 static const char *const f32[] = { "f32", "lower_f32", NULL };
 const struct family newton_schulz_family = {
-	.op = "newton_schulz", .f32 = f32, .points = 28, .small = 3, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit,
+	.op = "newton_schulz", .f32 = f32, .points = 28, .small = 2, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit,
 	.exact = exact,
 	.say = say_options, .run = run
 };

@@ -1,7 +1,7 @@
 /* The study as a page of Markdown on stdout, and as a table. */
 #include <string.h>
 
-#include "compare/verdict.h"
+#include "compare/verdict/verdict.h"
 #include "strangers.h"
 
 enum { LONG = 1024 };
@@ -20,7 +20,7 @@ static void add(struct sum *s, const struct seen *v)
 	s->by_rule += v->outcome == FAIL && v->by_rule;
 	s->by_xray += v->outcome == FAIL && !v->by_rule;
 	s->undecided += v->outcome == UNDECIDED;
-	s->named += v->mistakes > 0;
+	s->named += v->faults > 0;
 	s->rounding += v->outcome == FAIL && v->roundings > 0;
 	for (int r = 0; r < RULE_COUNT; r++) s->ratio[r] = fmax(s->ratio[r], v->ratio[r]);
 }
@@ -65,8 +65,8 @@ static struct sum classes(const struct unit *u, int n)
 
 static void claims(const struct seen *s)
 {
-	if (s->mistakes + s->roundings)
-		printf("  named: %s (%d mistake%s, %d rounding%s)\n", s->name, s->mistakes, s->mistakes == 1 ? "" : "s",
+	if (s->faults + s->roundings)
+		printf("  named: %s (%d fault%s, %d rounding%s)\n", s->name, s->faults, s->faults == 1 ? "" : "s",
 			s->roundings, s->roundings == 1 ? "" : "s");
 }
 
@@ -109,7 +109,7 @@ static struct tally tally_of(const struct unit *u, int n)
 		t.missed += seen && !failed && !unit_excused(&u[i]);
 		t.excused += seen && !failed && unit_excused(&u[i]);
 		t.faint_rejected += !seen && failed;
-		t.named += u[i].seen.mistakes > 0;
+		t.named += u[i].seen.faults > 0;
 		t.rounding += u[i].seen.roundings > 0;
 		t.wrong_right += u[i].right.outcome != PASS;
 	}
@@ -155,7 +155,7 @@ static const char head[] =
 "does to the same kernel's answer, in sigma of the contract under which the kernel is judged without it: the largest\n"
 "root mean square of an output, and the element that is farthest in terms of the rule *worst*. From 2 sigma, or beyond\n"
 "that rule's limit, it must be rejected; smaller ones are below the contract's error and may pass, as may one that is\n"
-"so small under a looser contract that `auto` finds. None may be given a name, neither a known mistake's nor a\n"
+"so small under a looser contract that `auto` finds. None may be given a name, neither a known fault's nor a\n"
 "rounding's.\n\n"
 "The known kernels' points against recorded calls: shares of the square of each output's error that they explain, and\n"
 "of elements that are equal to the bit.\n\n";
@@ -164,10 +164,10 @@ static void summary(const struct sum *s, const struct tally *t)
 {
 	printf("## Summary\n\n%d correct kernels: %d pass (%d identified), %d fail by a rule, %d by the x-ray alone, "
 		"%d undecided;\n", s->points, s->good + s->unread, s->good, s->by_rule, s->by_xray, s->undecided);
-	printf("a known mistake is named in %d, a rounding that is not allowed claimed in %d.\n\n", s->named, s->rounding);
+	printf("a known fault is named in %d, a rounding that is not allowed claimed in %d.\n\n", s->named, s->rounding);
 	printf("%d faults, %d of them above the contract's error: %d rejected, %d missed, %d within a looser contract's rules;\n",
 		t->faults, t->visible, t->rejected, t->missed, t->excused);
-	printf("of the %d smaller ones %d rejected. A known mistake is named in %d, a rounding claimed in %d. Without its\n"
+	printf("of the %d smaller ones %d rejected. A known fault is named in %d, a rounding claimed in %d. Without its\n"
 		"fault the kernel does not pass in %d.\n\n", t->faults - t->visible, t->faint_rejected, t->named, t->rounding,
 		t->wrong_right);
 }
@@ -195,7 +195,7 @@ bool write_table(const char *path, const struct unit *u, int n)
 	FILE *to = fopen(path, "w");
 
 	if (!to) return false;
-	fprintf(to, "point\tclass\tfault\tcontract\tgood\tright\tidentified\tby_rule\tseen\tseen_by_rule\tmistakes\troundings\t"
+	fprintf(to, "point\tclass\tfault\tcontract\tgood\tright\tidentified\tby_rule\tseen\tseen_by_rule\tfaults\troundings\t"
 		"name\teffect\tworst\tlimit");
 	for (int r = 0; r < RULE_COUNT; r++) fprintf(to, "\t%s", rule_name[r]);
 	fprintf(to, "\tseconds\tcase\tkernel\treason\twhere\n");
@@ -209,7 +209,7 @@ bool write_table(const char *path, const struct unit *u, int n)
 		fprintf(to, "%s\t%s\t%s\t%s\t%d\t%s\t%d\t%d\t%s\t%d\t%d\t%d\t%s\t%.4g\t%.4g\t%.4g", name, x->point.class,
 			x->point.fault ? x->point.family->flaws[x->point.fault - 1].what : "-",
 			s->contract, unit_good(x), outcome_of(&x->right), x->right.explained, x->right.by_rule,
-			outcome_of(&x->seen), x->seen.by_rule, s->mistakes, s->roundings,
+			outcome_of(&x->seen), x->seen.by_rule, s->faults, s->roundings,
 			*s->name ? s->name : "-", x->effect.rms, x->effect.worst, x->effect.limit);
 		for (int r = 0; r < RULE_COUNT; r++) fprintf(to, "\t%.4g", s->ratio[r]);
 		fprintf(to, "\t%.2f\t%s\t%s\t%s\t%s\n", x->seconds, kase, kernel, s->reason, s->where);

@@ -175,7 +175,7 @@ static void say_norm(const struct point *p, char *text, size_t size)
 
 static const char *const f32[] = { "f32", NULL };
 const struct family rmsnorm_family = {
-	.op = "rmsnorm", .f32 = f32, .points = 28, .small = 3, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit,
+	.op = "rmsnorm", .f32 = f32, .points = 28, .small = 2, .flaws = flaws, .draw = draw, .simple = simple, .suit = suit,
 	.exact = exact,
 	.say = say_norm, .run = run
 };

@@ -3,7 +3,7 @@
 #ifndef ETALON_STRANGERS_H
 #define ETALON_STRANGERS_H
 
-#include "fixtures/cases.h"
+#include "fixtures/cases/cases.h"
 #include "options.h"
 
 /* ---- cases ---- */
@@ -83,7 +83,7 @@ bool point_capture(const struct point *p, struct capture *c, struct error *e);
 struct seen {
 	int outcome;            /* -1: not judged */
 	bool by_rule, explained;
-	int mistakes, roundings;        /* that are claimed */
+	int faults, roundings;        /* that are claimed */
 	char contract[32], name[64], reason[256], where[256];
 	double ratio[5];        /* of each rule: the largest value / limit of an output */
 };

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "compare/figures.h"
+#include "compare/verdict/figures.h"
 #include "strangers.h"
 
 static double seconds(void)
@@ -103,9 +103,9 @@ static void see(struct seen *s, const struct verdict *v)
 	snprintf(s->where, sizeof s->where, "%s", v->examined && !v->x.identified ? v->x.where : "");
 	for (int i = 0; v->examined && i < v->x.n; i++) {
 		const struct suspect *x = &v->x.suspect[i];
-		if (x->state != CONVICTED) continue;
-		if (!(s->mistakes + s->roundings)) snprintf(s->name, sizeof s->name, "%s", x->name);
-		if (x->site < 0) s->mistakes++;
+		if (x->state != DETECTED) continue;
+		if (!(s->faults + s->roundings)) snprintf(s->name, sizeof s->name, "%s", x->name);
+		if (x->site < 0) s->faults++;
 		else s->roundings++;
 	}
 	for (int i = 0; i < v->n_out; i++) {
@@ -201,6 +201,6 @@ bool unit_good(const struct unit *u)
 	bool right = !*u->wrong && u->right.outcome == PASS;
 
 	if (!u->point.fault) return right;
-	return right && !u->seen.mistakes && !u->seen.roundings && (u->seen.outcome == FAIL || !unit_visible(u)
+	return right && !u->seen.faults && !u->seen.roundings && (u->seen.outcome == FAIL || !unit_visible(u)
 		|| unit_excused(u));
 }

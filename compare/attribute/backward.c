@@ -1,0 +1,109 @@
+/* The emulation by pruning: what it does as well without is taken out. */
+#include <math.h>
+
+#include "emulation_private.h"
+
+/* A rounding with a smaller effect is none. */
+static const double least_rounding = 1;
+
+/* Tries the emulation with this site rounded otherwise; *best and *score keep the better. */
+static bool try_site(struct xray *x, int site, struct site_rounding r, double margin, struct site_rounding *best, double *score)
+{
+	x->emulation.round[site] = r;
+	if (!xray_rebase(x)) return false;
+	if (x->score < *score + margin) *score = x->score, *best = r;
+	return true;
+}
+
+/* Takes a rounding out if the emulation does as well without; while something is left unexplained, puts
+ * the best of the types in its place, unless they are settled. */
+static bool backward_site(struct xray *x, int site, bool settled)
+{
+	struct site_rounding best = x->emulation.round[site];
+	double score = x->score;
+	bool explained = settled || emulation_explains(x);
+	struct plan without = x->emulation;
+
+	without.round[site] = (struct site_rounding){ 0 };
+	struct look look = look_of(&without);
+	if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;
+	if (look.size < least_rounding) score = INFINITY;
+	if (!try_site(x, site, (struct site_rounding){ 0 }, worth_keeping, &best, &score)) return false;
+	for (int t = 0; t < SITE_TYPES && best.on && !explained; t++)
+		if (emulation_may_round(x, site, t) && !try_site(x, site, site_types[t], -worth_keeping, &best, &score))
+			return false;
+	x->emulation.round[site] = best;
+	return xray_rebase(x);
+}
+
+/* Takes a fault out if the emulation does as well without, or if it is doubtful and the kernel does not overflow as with it. */
+static bool backward_fault(struct xray *x, int m)
+{
+	struct plan before = x->emulation, without = before;
+	double score = x->score;
+
+	without.faults &= ~(UINT64_C(1) << m);
+	struct look look = look_of(&without);
+	if (!xray_look(x, &look, 1, LOOK_FIT)) return false;
+	bool doubtful = emulation_doubtful(x, 1 - look.fit.value, look.fit.error, likely);
+	x->emulation = without;
+	if (!xray_rebase(x)) return false;
+	if ((doubtful && isfinite(xray_left(x))) || x->score < score + worth_keeping) return true;
+	x->emulation = before;
+	return xray_rebase(x);
+}
+
+/* Stores first: of two sites that are the same number, the one that is no store stays. */
+bool emulation_backward(struct xray *x, bool types_settled)
+{
+	for (int store = 1; store >= 0; store--)
+		for (int k = 0; x->call->op->sites[k].name; k++)
+			if (x->emulation.round[k].on && (site_store(x->call, k) > 0) == store && !backward_site(x, k, types_settled)) return false;
+	for (int m = 0; x->call->op->faults[m].name; m++)
+		if (x->emulation.faults >> m & 1 && !backward_fault(x, m)) return false;
+	return true;
+}
+
+/* float16 and TF32 have as many bits, and differ where numbers are small: the contract's own type stays, unless the other
+ * does better by what is worth keeping. */
+static bool prefer_types(struct xray *x, const struct plan *contract)
+{
+	for (int k = 0; x->call->op->sites[k].name; k++) {
+		struct site_rounding was = x->emulation.round[k], own = contract->round[k];
+		double score = x->score;
+		if (!was.on || !own.on || was.format == own.format) continue;
+		if (format_info[was.format].precision != format_info[own.format].precision || was.rounding != own.rounding) continue;
+		x->emulation.round[k] = own;
+		struct look look = look_of(&x->emulation);
+		if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;
+		bool alike = look.size < above_noise;
+		if (!xray_rebase(x)) return false;
+		if (alike || x->score < score + worth_keeping) continue;
+		x->emulation.round[k] = was;
+		if (!xray_rebase(x)) return false;
+	}
+	return true;
+}
+
+/* A fault that the contract's roundings do as well as is none that can be told. */
+static bool excuse_fault(struct xray *x, const struct plan *contract, int m)
+{
+	struct plan before = x->emulation;
+	double score = x->score;
+
+	x->emulation.faults &= ~(UINT64_C(1) << m);
+	for (int k = 0; x->call->op->sites[k].name; k++)
+		if (site_in_form(x->call->op, k, before.form) && !before.round[k].on) x->emulation.round[k] = contract->round[k];
+	if (!xray_rebase(x)) return false;
+	if (x->score < score + worth_keeping) return emulation_backward(x, false);
+	x->emulation = before;
+	return xray_rebase(x);
+}
+
+bool emulation_prefer(struct xray *x, const struct plan *contract)
+{
+	if (!prefer_types(x, contract)) return false;
+	for (int m = 0; x->call->op->faults[m].name; m++)
+		if (x->emulation.faults >> m & 1 && !excuse_fault(x, contract, m)) return false;
+	return true;
+}

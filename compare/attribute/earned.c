@@ -1,0 +1,274 @@
+/* Names are earned: what the emulation has is said of the kernel only where nothing legal explains as well. */
+#include <math.h>
+
+#include "earned.h"
+#include "xray_private.h"
+
+/* A coefficient is 1: within 0.05, and within three of its errors and what rounding flips, which no fit follows, do to it. */
+static const double off_one = 0.05, flips = 0.005, errors = 3;
+/* Where the structure is not identified what is left is larger than noise, and a coefficient must be as well known as it must be near. */
+static const double well_known = 0.05;
+
+static bool is_one(double c, double error) { return fabs(c - 1) <= off_one && fabs(c - 1) <= flips + errors * error; }
+
+static struct plan less(const struct plan *p, uint64_t faults)
+{
+	struct plan q = *p;
+
+	q.faults &= ~faults;
+	return q;
+}
+
+/* Would something infinite be left without the fault? Then the kernel overflows as with it. */
+static bool overflows_with(struct xray *x, int m, bool *yes)
+{
+	struct plan with = x->emulation;
+
+	x->emulation = less(&with, UINT64_C(1) << m);
+	if (!xray_rebase(x)) return false;
+	*yes = isinf(xray_left(x));
+	x->emulation = with;
+	return xray_rebase(x);
+}
+
+/* The faults that the emulation makes whose coefficient is 1, its error at most `most`. */
+static bool coefficients(struct xray *x, double most, uint64_t *one)
+{
+	*one = 0;
+	for (int m = 0; x->call->op->faults[m].name; m++) {
+		if (!(x->emulation.faults >> m & 1)) continue;
+		struct plan without = less(&x->emulation, UINT64_C(1) << m);
+		struct look look = look_of(&without);
+		if (!xray_look(x, &look, 1, LOOK_FIT)) return false;
+		bool sure = look.fit.error <= most && is_one(1 - look.fit.value, look.fit.error);
+		if (!sure && !overflows_with(x, m, &sure)) return false;
+		if (sure) *one |= UINT64_C(1) << m;
+	}
+	return true;
+}
+
+/* The same in one fit with every rounding that the emulation could have or lose: none of them does what the fault does. */
+static bool among_roundings(struct xray *x, int m, bool *one)
+{
+	struct stream stream[MAX_SITE + 1];
+	struct coefficient c[MAX_SITE + 1];
+	int n = 1;
+
+	stream[0] = (struct stream){ .plan = less(&x->emulation, UINT64_C(1) << m) };
+	for (int k = 0; x->call->op->sites[k].name && n < MAX_REGRESSORS; k++) {
+		struct plan p = x->emulation;
+		p.round[k] = p.round[k].on ? (struct site_rounding){ 0 } : site_types[0];
+		if (x->emulation.round[k].on || emulation_may_round(x, k, 0)) stream[n++] = (struct stream){ .plan = p };
+	}
+	if (!xray_fit_together(x, stream, n, c)) return false;
+	*one = c[0].determined && c[0].error <= well_known && is_one(1 - c[0].value, c[0].error);
+	return true;
+}
+
+/* Does the plan explain as well as the refreshed emulation, to which the call returns? */
+static bool as_good(struct xray *x, const struct plan *emulation, const struct plan *other, bool *yes)
+{
+	x->emulation = *emulation;
+	if (!xray_refresh(x)) return false;
+	double score = x->score;
+	x->emulation = *other;
+	if (!xray_rebase(x)) return false;
+	*yes = x->score < score + worth_keeping;
+	x->emulation = *emulation;
+	return xray_rebase(x);
+}
+
+/* Does what grows from `from` under the bans that x has? *grown: what it has grown to. */
+static bool another_explains(struct xray *x, const struct plan *from, struct plan *grown, bool *yes)
+{
+	struct plan emulation = x->emulation;
+
+	if (!emulation_without(x, from)) return false;
+	*grown = x->emulation;
+	return as_good(x, &emulation, grown, yes);
+}
+
+/* Do roundings alone explain as well as with the faults? Then the emulation becomes theirs. */
+static bool without_faults(struct xray *x, uint64_t faults, bool *as_well)
+{
+	struct plan other, without = less(&x->emulation, faults);
+
+	x->no_faults = true;
+	bool ok = another_explains(x, &without, &other, as_well);
+	x->no_faults = false;
+	if (!ok || !*as_well) return ok;
+	x->emulation = other;
+	return xray_refresh(x);
+}
+
+/* The rules hold, and a small fault is thought to be made in a structure that nobody knows: it must be what no rounding is. */
+static bool unrivalled(struct xray *x, uint64_t *faults)
+{
+	bool one = true, as_well = true;
+
+	for (int m = 0; x->call->op->faults[m].name && one; m++)
+		if (*faults >> m & 1 && !among_roundings(x, m, &one)) return false;
+	if (one && !without_faults(x, *faults, &as_well)) return false;
+	if (!one || as_well) *faults = 0;
+	return true;
+}
+
+/* The share of what is not finite that a float32 run need not share: its sums are in another order. */
+static const double else_finite = 0.1;
+
+/* Is the kernel not finite just where the plan is, in float32? */
+static bool overflows_alike(struct xray *x, const struct plan *plan, bool *yes)
+{
+	struct stream stream = { .plan = *plan };
+	size_t both = 0, one = 0;
+	bool ok = true;
+
+	stream.plan.arith = &arith_f32;
+	stream.plan.bits = arith_f32.precision;
+	for (size_t s = 0; ok && s < x->strips; s++) {
+		ok = xray_refresh_strip(x, s, XRAY_BASE) && xray_run(x, &stream, x->d);
+		for (size_t j = 0; ok && j < x->n; j++) {
+			bool overflows = !isfinite((float)x->d[j]);
+			both += overflows && !isfinite(x->got[j]);
+			one += overflows != !isfinite(x->got[j]);
+		}
+	}
+	stream_end(&stream);
+	*yes = both > 0 && (double)one <= else_finite * (double)both;
+	return ok;
+}
+
+/* Of an identified structure. Where the rules do not hold nothing that is legal can explain as well. */
+static bool of_known(struct xray *x, const struct rules_say *rules, uint64_t *faults)
+{
+	bool as_well = false;
+
+	if (!coefficients(x, 1 / likely, faults)) return false;
+	if (*faults && rules->hold && !without_faults(x, *faults, &as_well)) return false;
+	if (as_well) *faults = 0;
+	return true;
+}
+
+/* Of a structure that is not identified. */
+static bool of_unknown(struct xray *x, const struct rules_say *rules, uint64_t *faults, struct error *e)
+{
+	bool hold = true;
+
+	if (!coefficients(x, well_known, faults)) return false;
+	if (!*faults) return true;
+	if (rules->hold) return unrivalled(x, faults);
+	struct plan with = less(&x->emulation, ~*faults);
+	if (!(isinf(xray_left(x)) ? overflows_alike(x, &with, &hold) : rules->hold_with(rules, &with, &hold, e))) return false;
+	if (!hold) *faults = 0;
+	return true;
+}
+
+/* Sites of the emulation that the contract does not allow; with `without`, the plan that has them not. */
+static uint64_t forbidden(const struct xray *x, const struct contract *k, struct plan *without)
+{
+	uint64_t sites = 0;
+
+	*without = x->emulation;
+	for (int s = 0; x->call->op->sites[s].name; s++) {
+		const struct site_rounding *r = &x->emulation.round[s];
+		if (!r->on || is_store(x->call, s, r->format) || contract_allows(k, s, r)) continue;
+		sites |= UINT64_C(1) << s;
+		without->round[s] = (struct site_rounding){ 0 };
+	}
+	return sites;
+}
+
+/* Does what contract k allows explain as well as the emulation? Then the emulation becomes that. */
+static bool legal_under(struct xray *x, const struct contract *k, bool *as_well)
+{
+	struct plan without, legal;
+
+	forbidden(x, k, &without);
+	x->only = k;
+	bool ok = another_explains(x, &without, &legal, as_well);
+	x->only = NULL;
+	if (!ok || !*as_well) return ok;
+	x->emulation = legal;
+	return xray_refresh(x);
+}
+
+/* Does another site, rounded in the place of this one to its type or to the commonest, explain as well with another answer? Then neither
+ * is told. Of two whose answers are the same either name is right. */
+static bool stands_for(struct xray *x, int site, bool *yes)
+{
+	struct look look[2 * MAX_SITE];
+	double score = x->score;
+	size_t n = 0;
+
+	*yes = false;
+	for (int k = 0; x->call->op->sites[k].name; k++)
+		for (int t = 0; t < 2 && !x->emulation.round[k].on && emulation_may_round(x, k, 0); t++) {
+			struct plan p = x->emulation;
+			p.round[k] = t ? site_types[0] : p.round[site];
+			p.round[site] = (struct site_rounding){ 0 };
+			look[n++] = look_of(&p);
+		}
+	if (!xray_try(x, look, n)) return false;
+	for (size_t i = 0; i < n && !*yes; i++) {
+		struct look other = look_of(&look[i].stream.plan);
+		if (!(look[i].score < score + worth_keeping)) continue;
+		if (!xray_look(x, &other, 1, LOOK_SIZE)) return false;
+		*yes = other.size >= above_noise;
+	}
+	return true;
+}
+
+static bool alone(struct xray *x, uint64_t *sites)
+{
+	bool other;
+
+	for (int k = 0; x->call->op->sites[k].name; k++) {
+		if (!(*sites >> k & 1)) continue;
+		if (!stands_for(x, k, &other)) return false;
+		if (other) *sites &= ~(UINT64_C(1) << k);
+	}
+	return true;
+}
+
+/* Of an identified structure: the forbidden roundings, unless what the contract allows explains as well, or what another of those to
+ * be tried does, where none of them allows the emulation as it is. */
+static bool needed(struct xray *x, const struct rules_say *rules, uint64_t *sites)
+{
+	struct plan without;
+	bool avoidable;
+
+	if (!(*sites = forbidden(x, rules->contract, &without))) return true;
+	if (!legal_under(x, rules->contract, &avoidable)) return false;
+	for (const struct contract *k = rules->first; !avoidable && k <= rules->last; k++)
+		if (k->form == x->emulation.form && !forbidden(x, k, &without)) return true;
+	for (const struct contract *k = rules->first; !avoidable && k <= rules->last; k++)
+		if (k != rules->contract && k->form == x->emulation.form && !legal_under(x, k, &avoidable)) return false;
+	if (avoidable) *sites = 0;
+	return alone(x, sites);
+}
+
+/* Roundings alone, besides these faults. */
+static bool regrow(struct xray *x, uint64_t faults)
+{
+	struct plan kept = less(&x->emulation, ~faults);
+
+	if (x->emulation.faults == faults) return true;
+	x->no_faults = true;
+	bool ok = emulation_without(x, &kept);
+	x->no_faults = false;
+	return ok;
+}
+
+bool earned_names(struct earned *n, struct xray *x, const struct rules_say *rules, struct error *e)
+{
+	bool identified;
+
+	*n = (struct earned){ 0 };
+	if (!emulation_identified(x, &identified)) return false;
+	if (identified) {
+		if (!of_known(x, rules, &n->faults) || !emulation_identified(x, &identified)) return false;
+	} else if (!of_unknown(x, rules, &n->faults, e) || !regrow(x, n->faults) || !emulation_identified(x, &identified)) {
+		return false;
+	}
+	return !identified || needed(x, rules, &n->sites);
+}

@@ -1,0 +1,15 @@
+/* Which faults and roundings of an emulation may be named. A name is earned: see docs/verdict.md. */
+#ifndef ETALON_EARNED_H
+#define ETALON_EARNED_H
+
+#include "emulation.h"
+#include "suspects.h"
+
+/* Bits: the faults and the sites of x->emulation that are named. */
+struct earned { uint64_t faults, sites; };
+
+/* Decides it, of an emulation that was searched for; a fault that is not earned leaves an emulation that does not identify the structure,
+ * which is then grown by roundings alone. x->emulation stays refreshed. E_MEMORY is the only error. */
+bool earned_names(struct earned *n, struct xray *x, const struct rules_say *rules, struct error *e);
+
+#endif

@@ -1,0 +1,61 @@
+/* Finds the emulation: which roundings and which faults make the reference answer as the kernel did. */
+#ifndef ETALON_EMULATION_H
+#define ETALON_EMULATION_H
+
+#include "xray.h"
+
+/* A coefficient this many standard errors from 0 is not 0; one whose error is larger than the
+ * reciprocal says nothing. */
+extern const double certain;
+
+/* A fault whose coefficient of 1 has not as many standard errors detects nobody. One element that tips over with it, as it did in
+ * one of the FLOOR_RUNS behind the noise, is worth √5 of them, however far it goes; two are worth √10. */
+extern const double likely;
+
+/* A fault whose effect is smaller than this many times float32's noise, as rms over the outputs, can be neither
+ * detected nor ruled out: float32's own errors are systematic too, at that size. */
+extern const double above_noise;
+
+/* How much the score must fall. */
+extern const double worth_keeping;
+
+/* What a site may be rounded to; the first is the commonest. */
+extern const struct site_rounding site_types[];
+enum { SITE_TYPES = 9 };
+
+/* Adds roundings and faults to x->emulation, which is refreshed, and takes out what it does as well
+ * without, until nothing changes. Faults that explain most of what is left come first, then
+ * roundings, then smaller faults. E_MEMORY is the only error of both. */
+bool emulation_forward(struct xray *x);
+
+/* Changes x->emulation, which is refreshed, one site (or, where asked, one fault) at a time, always by what
+ * makes the score fall most, until nothing does. Where emulation_forward goes by coefficients, which are
+ * scrambled while roundings upstream are missing, this tries every type at every site. It stops when
+ * x->work reaches x->patience. */
+bool emulation_descend(struct xray *x, bool faults);
+
+/* From the nearest of the contract's known structures, where k is not NULL; if that does not identify the call's, emulation_forward from each
+ * way to compute in turn (token by token with exact sums, the same in float32, in chunks of 64, 32, 16, 128, or in a second form that
+ * has no chunks; those of the contract's form first) until one explains all. Of what gives the same numbers it takes what the contract
+ * has, or without one the op's contracts. If none explains all, emulation_descend from what each has become and from the bare model, the
+ * best first: a fault is thought of only when no roundings explain the outputs. It ends, whatever is
+ * left, after some 2^37 element operations. */
+bool emulation_search(struct xray *x, const struct contract *k);
+
+/* emulation_forward from this plan alone. */
+bool emulation_without(struct xray *x, const struct plan *without);
+
+/* Is the kernel's structure identified: does the emulation explain all of the call, evenly, or, where it rounds inside, 99 % of each
+ * output's error? x->d is lost. */
+bool emulation_identified(struct xray *x, bool *yes);
+
+/* May the emulation be given that rounding? The site is in its form, x->only allows it, and it is no store in its own type. */
+bool emulation_may_round(const struct xray *x, int site, int type);
+
+/* Where float32's noise makes more than this share of the emulation's error, roundings cannot be told apart. */
+extern const double saturated;
+
+/* Nothing but float32's noise is left. */
+bool emulation_explains(const struct xray *x);
+
+#endif

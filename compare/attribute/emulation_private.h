@@ -1,0 +1,26 @@
+/* What growing, pruning and searching have in common. */
+#ifndef ETALON_EMULATION_PRIVATE_H
+#define ETALON_EMULATION_PRIVATE_H
+
+#include "emulation.h"
+
+/* Is no more left than float32's size, and the coefficient of a fault not as many standard errors? */
+bool emulation_doubtful(const struct xray *x, double coefficient, double error, double errors);
+
+/* Explains the emulation so much that no other form and no other type can be meant? x->d is lost; E_MEMORY is the only error. */
+bool emulation_explains_plenty(struct xray *x, bool *yes);
+
+/* Rounds what is not rounded, in the commonest type, and no longer what is, at all sites at once whose coefficients in one fit
+ * say so, if that explains the call; or only the latter, if the score falls by what is worth keeping: a chain of choices of
+ * which none can be undone alone. E_MEMORY is the only error. */
+bool emulation_turn(struct xray *x, bool *taken);
+
+/* Takes each rounding and each fault out that x->emulation does as well without; unless types are settled, or nothing is
+ * left unexplained, puts the best of the types in a rounding's place. E_MEMORY is the only error. */
+bool emulation_backward(struct xray *x, bool types_settled);
+
+/* Of what gives the same numbers x->emulation takes what the contract's plan has: its type for another of as many bits, its
+ * roundings for a fault, unless the score falls by what is worth keeping without. E_MEMORY is the only error. */
+bool emulation_prefer(struct xray *x, const struct plan *contract);
+
+#endif

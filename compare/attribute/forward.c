@@ -1,0 +1,223 @@
+/* The emulation by growth: roundings and faults are proposed by their coefficients, and kept by the score. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulation_private.h"
+
+/* To be tried, two standard errors are enough: what counts then is that the score falls by much. */
+static const double worth_trying = 2;
+/* While roundings upstream of it are missing, one that is there shows a coefficient below 1. */
+static const double half = 0.5;
+/* The share of what is left that a fault must explain to be taken before any rounding is known. */
+static const double gross = 0.3;
+
+enum { FIRST_TIER = 1 };        /* types tried at all sites before the others */
+
+struct candidate { int site, type, fault; struct coefficient c; };    /* fault: -1 for a rounding */
+
+struct search {
+	struct xray *x;
+	const struct op *op;
+	bool refused[MAX_SITE][SITE_TYPES];
+	uint64_t refused_faults;
+	bool settled;                   /* the emulation explains so much that no type is missing */
+};
+
+static bool promising(const struct coefficient *c)
+{
+	return c->determined && c->value > worth_trying * c->error && fabs(c->value - 1) < half && c->gain > 0;
+}
+
+static struct plan with(const struct search *s, const struct candidate *k)
+{
+	struct plan p = s->x->emulation;
+
+	if (k->fault >= 0) plan_fault(&p, s->op, k->fault);
+	else p.round[k->site] = site_types[k->type];
+	return p;
+}
+
+static void insert(struct candidate *list, int *n, const struct candidate *k)
+{
+	int at = (*n)++;
+
+	for (; at > 0 && list[at - 1].c.gain < k->c.gain; at--) list[at] = list[at - 1];
+	list[at] = *k;
+}
+
+/* All roundings of types [first, last) that the emulation has not, site by site. */
+static int untried(const struct search *s, int first, int last, struct candidate *all)
+{
+	int n = 0;
+
+	for (int site = 0; s->op->sites[site].name; site++) {
+		if (s->x->emulation.round[site].on) continue;
+		for (int t = first; t < last; t++)
+			if (!s->refused[site][t] && emulation_may_round(s->x, site, t))
+				all[n++] = (struct candidate){ .site = site, .type = t, .fault = -1 };
+	}
+	return n;
+}
+
+/* Looks at the emulation with each of the candidates. The caller frees what it gets; NULL: failed. */
+static struct look *look_with(const struct search *s, const struct candidate *k, int n, unsigned what)
+{
+	struct look *look = calloc((size_t)n + 1, sizeof *look);
+
+	for (int i = 0; look && i < n; i++) {
+		struct plan p = with(s, &k[i]);
+		look[i] = look_of(&p);
+	}
+	if (!look) error_set(s->x->e, E_MEMORY, s->op->name, NO_OFFSET, "%d candidates", n);
+	if (look && xray_look(s->x, look, (size_t)n, what)) return look;
+	free(look);
+	return NULL;
+}
+
+/* All promising roundings of types [first, last), best first; at most one for each site. -1: failed. */
+static int roundings(struct search *s, int first, int last, struct candidate *list)
+{
+	struct candidate all[MAX_SITE * SITE_TYPES] = {{ 0 }};
+	int n = 0, tried = untried(s, first, last, all);
+	struct look *look = look_with(s, all, tried, LOOK_FIT);
+
+	if (!look) return -1;
+	for (int i = 0; i < tried;) {
+		struct candidate best = { .site = -1 };
+		for (int site = all[i].site; i < tried && all[i].site == site; i++) {
+			all[i].c = look[i].fit;
+			if (promising(&all[i].c) && (best.site < 0 || all[i].c.gain > best.c.gain)) best = all[i];
+		}
+		if (best.site >= 0) insert(list, &n, &best);
+	}
+	free(look);
+	return n;
+}
+
+/* Infinity has no coefficient: what the plan takes off the score stands for its gain. */
+static bool overflow_fit(struct search *s, const struct plan *p, struct coefficient *c)
+{
+	struct plan before = s->x->emulation;
+	double score = s->x->score;
+
+	s->x->emulation = *p;
+	if (!xray_rebase(s->x)) return false;
+	*c = (struct coefficient){ 1, 0, score - s->x->score, true };
+	s->x->emulation = before;
+	return xray_rebase(s->x);
+}
+
+/* All promising faults that are not doubtful, best first, that explain at least this share of what is left. */
+static int faults(struct search *s, double least, struct candidate *list)
+{
+	struct candidate all[MAX_FAULT] = {{ 0 }};
+	int n = 0, tried = 0;
+
+	for (int m = 0; s->op->faults[m].name; m++)
+		if (!((s->x->emulation.faults | s->refused_faults) >> m & 1) && !s->op->faults[m].is_rounding)
+			all[tried++] = (struct candidate){ .fault = m };
+	struct look *look = look_with(s, all, tried, LOOK_SIZE | LOOK_FIT);
+	if (!look) return -1;
+	for (int i = 0; n >= 0 && i < tried; i++) {
+		struct candidate k = { .fault = all[i].fault, .c = look[i].fit };
+		if (look[i].overflows < 0 || (!look[i].overflows && look[i].size < above_noise)) continue;
+		if (look[i].overflows && !overflow_fit(s, &look[i].stream.plan, &k.c)) n = -1;
+		else if (promising(&k.c) && k.c.gain >= least && !emulation_doubtful(s->x, k.c.value, k.c.error, certain)) insert(list, &n, &k);
+	}
+	free(look);
+	return n;
+}
+
+static void refuse(struct search *s, const struct candidate *k)
+{
+	if (k->fault >= 0) s->refused_faults |= UINT64_C(1) << k->fault;
+	else s->refused[k->site][k->type] = true;
+}
+
+static void forgive(struct search *s)
+{
+	memset(s->refused, 0, sizeof s->refused);
+	s->refused_faults = 0;
+}
+
+/* Takes the first n candidates if the score falls by enough, and no fault is doubtful then; else leaves the emulation as it was. */
+static bool take(struct search *s, const struct candidate *list, int n, bool *taken)
+{
+	struct plan before = s->x->emulation;
+	double score = s->x->score;
+
+	for (int i = 0; i < n; i++) s->x->emulation = with(s, &list[i]);
+	if (!xray_rebase(s->x)) return false;
+	bool doubtful = list[0].fault >= 0 && emulation_doubtful(s->x, list[0].c.value, list[0].c.error, likely);
+	*taken = s->x->score < score - worth_keeping && !doubtful;
+	if (*taken) return true;
+	s->x->emulation = before;
+	return xray_rebase(s->x);
+}
+
+/* The best candidate, and with it, if it is a rounding, all whose coefficient is 1 already. What was
+ * refused before the emulation grew may fit now. */
+static bool accept(struct search *s, struct candidate *list, int n, bool *grew)
+{
+	bool taken = false;
+	int sure = 1;
+
+	for (int i = 1; i < n && list[0].fault < 0; i++)
+		if (fabs(list[i].c.value - 1) < 3 * list[i].c.error) list[sure++] = list[i];
+	if (sure > 1 && !take(s, list, sure, &taken)) return false;
+	if (!taken && !take(s, list, 1, &taken)) return false;
+	if (taken) forgive(s);
+	else refuse(s, &list[0]);
+	*grew = true;
+	return true;
+}
+
+static bool forward_roundings(struct search *s, bool *grew)
+{
+	struct candidate list[MAX_SITE];
+	bool more = true;
+
+	while (more && s->x->work < s->x->patience) {
+		more = false;
+		int n = roundings(s, 0, FIRST_TIER, list);
+		if (n == 0 && !emulation_explains(s->x) && !emulation_turn(s->x, &more)) return false;
+		if (more) {
+			forgive(s);
+			*grew = true;
+			continue;
+		}
+		if (n == 0 && !s->settled && !emulation_explains(s->x)) n = roundings(s, FIRST_TIER, SITE_TYPES, list);
+		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;
+		*grew = *grew || more;
+	}
+	return true;
+}
+
+static bool forward_faults(struct search *s, double least, bool *grew)
+{
+	struct candidate list[64];
+	bool more = !s->x->no_faults;
+
+	while (more && s->x->work < s->x->patience) {
+		more = false;
+		int n = faults(s, least, list);
+		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;
+		*grew = *grew || more;
+	}
+	return true;
+}
+
+bool emulation_forward(struct xray *x)
+{
+	struct search s = { .x = x, .op = x->call->op };
+	bool grew = false, again = true;
+
+	if (!forward_faults(&s, gross, &grew)) return false;
+	for (int round = 0; again && round < 4; round++) {
+		again = false;
+		if (!emulation_explains_plenty(x, &s.settled)) return false;
+		if (!forward_roundings(&s, &again) || !emulation_backward(x, s.settled) || !xray_refresh(x) || !forward_faults(&s, 0, &again)) return false;
+	}
+	return true;
+}

@@ -1,0 +1,151 @@
+#include <math.h>
+#include <string.h>
+
+#include "earned.h"
+
+const char *const suspect_name[] = { "ruled out", "detected", "allowed", "not identifiable" };
+
+/* Is m, in the place of a fault that the emulation makes, the same answer? */
+static bool in_its_place(struct xray *x, int m, bool *same)
+{
+	*same = false;
+	for (int k = 0; x->call->op->faults[k].name && !*same; k++) {
+		struct plan p = x->emulation;
+		if (!(p.faults >> k & 1)) continue;
+		p.faults &= ~(UINT64_C(1) << k);
+		plan_fault(&p, x->call->op, m);
+		struct look look = look_of(&p);
+		if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;
+		*same = look.size < above_noise;
+	}
+	return true;
+}
+
+/* What the outputs say of a fault that is named, or of one that is not. */
+static bool try_fault(struct xray *x, int m, const struct look *look, bool named, struct suspect *s)
+{
+	const struct fault_spec *spec = &x->call->op->faults[m];
+	bool made = x->emulation.faults >> m & 1, same = false;
+	struct coefficient c = look->fit;
+
+	*s = (struct suspect){ .name = spec->name, .what = spec->what, .site = -1, .size = look->size };
+	s->coefficient = made ? 1 - c.value : c.value;
+	s->error = c.error;
+	if (made) s->state = named ? DETECTED : NOT_IDENTIFIABLE;
+	else if (look->overflows < 0) s->state = RULED_OUT, s->coefficient = s->error = 0;
+	else s->state = s->size >= above_noise && c.error < 1 / certain && c.value + certain * c.error < 1 ? RULED_OUT : NOT_IDENTIFIABLE;
+	if (s->state == RULED_OUT && !in_its_place(x, m, &same)) return false;
+	if (same) s->state = NOT_IDENTIFIABLE;
+	return true;
+}
+
+static const char *rounding_fault(const struct op *op, const struct reading *r)
+{
+	for (const struct fault_spec *m = op->faults; m->name; m++)
+		if (m->is_rounding && m->site == r->site && m->format == r->format) return m->name;
+	return op->sites[r->site].name;
+}
+
+/* A forbidden rounding is said of a site whose coefficient is 1, within 0.05 and its error, and known well enough to be no other. */
+static bool is_rounded(double coefficient, double error) { return error <= 0.15 && fabs(coefficient - 1) <= 0.05 + error; }
+
+/* Detected: rounded, and named or allowed; see examine_under. */
+static struct suspect read_site(const struct op *op, const struct reading *r, const struct look *look, bool said)
+{
+	return (struct suspect){ rounding_fault(op, r), op->sites[r->site].what, r->site, r->format, r->rounding, r->coefficient, r->error,
+		look->size, r->state == ROUNDED && said ? DETECTED : r->state == NOT_ROUNDED ? RULED_OUT : NOT_IDENTIFIABLE };
+}
+
+/* The emulation with or without the rounding that was read, or the fault. */
+static struct look of_site(const struct xray *x, const struct reading *r)
+{
+	struct plan p = x->emulation;
+
+	p.round[r->site] = p.round[r->site].on ? (struct site_rounding){ 0 } : (struct site_rounding){ true, r->format, r->rounding };
+	return look_of(&p);
+}
+
+static struct look of_fault(const struct xray *x, int m)
+{
+	struct plan p = x->emulation;
+
+	if (p.faults >> m & 1) p.faults &= ~(UINT64_C(1) << m);
+	else plan_fault(&p, x->call->op, m);
+	return look_of(&p);
+}
+
+static bool read_suspects(struct examination *ex, struct xray *x, const struct contract *k, const struct earned *named)
+{
+	const struct op *op = x->call->op;
+	struct look look[MAX_FAULT];
+	int sites = ex->profile.n, n = 0, of[MAX_FAULT];
+
+	for (int j = 0; j < sites; j++) look[j] = of_site(x, &ex->profile.reading[j]);
+	if (!xray_look(x, look, (size_t)sites, named->sites ? LOOK_SIZE | LOOK_FIT : LOOK_SIZE)) return false;
+	for (int j = 0; j < sites; j++) {
+		struct reading *r = &ex->profile.reading[j];
+		if (named->sites >> r->site & 1) r->state = ROUNDED, r->coefficient = 1 - look[j].fit.value, r->error = look[j].fit.error;
+		bool said = (named->sites >> r->site & 1 && is_rounded(r->coefficient, r->error)) || is_store(x->call, r->site, r->format) || contract_allows(k, r->site, &x->emulation.round[r->site]);
+		ex->suspect[ex->n++] = read_site(op, r, &look[j], said);
+	}
+	for (int m = 0; op->faults[m].name; m++)
+		if (!op->faults[m].is_rounding) of[n] = m, look[n++] = of_fault(x, m);
+	if (!xray_look(x, look, (size_t)n, LOOK_SIZE | LOOK_FIT)) return false;
+	for (int i = 0; i < n; i++)
+		if (!try_fault(x, of[i], &look[i], named->faults >> of[i] & 1, &ex->suspect[ex->n++])) return false;
+	return true;
+}
+
+static bool runs_free(const struct xray *x)
+{
+	return xray_rounds_inside(x) && x->call->op->iterates && !x->call->anchored;
+}
+
+/* What is made comes first, the largest effect before the others; the rest stays in the order of the tables. */
+static void sort(struct suspect *list, int n)
+{
+	for (int i = 1; i < n; i++) {
+		struct suspect s = list[i];
+		int at = i;
+		for (; s.state == DETECTED && at > 0 && !(list[at - 1].state == DETECTED && list[at - 1].size >= s.size); at--) list[at] = list[at - 1];
+		list[at] = s;
+	}
+}
+
+static bool examine_all(struct examination *ex, struct xray *x, const struct rules_say *rules, struct error *e)
+{
+	struct earned named;
+
+	if (!earned_names(&named, x, rules, e) || !profile_read(&ex->profile, x)) return false;
+	ex->left = xray_left(x);
+	ex->identified = ex->profile.identified;
+	ex->runs_free = runs_free(x);
+	if (!read_suspects(ex, x, rules->contract, &named)) return false;
+	sort(ex->suspect, ex->n);
+	return ex->identified || (where_left(x, ex->where, sizeof ex->where) && generic_suspect(x, &ex->generic));
+}
+
+void examine_under(struct examination *ex, const struct call *call, const struct contract *k)
+{
+	memset(ex->count, 0, sizeof ex->count);
+	for (int i = 0; i < ex->n; i++) {
+		struct suspect *s = &ex->suspect[i];
+		struct site_rounding r = { true, s->format, s->rounding };
+		bool made = s->state == DETECTED || s->state == ALLOWED;
+		bool allowed = s->site >= 0 && (contract_allows(k, s->site, &r) || is_store(call, s->site, s->format));
+		if (made) s->state = allowed ? ALLOWED : s->site < 0 || is_rounded(s->coefficient, s->error) ? DETECTED : NOT_IDENTIFIABLE;
+		ex->count[s->state]++;
+	}
+}
+
+bool examine(struct examination *ex, const struct rules_say *rules, struct error *e)
+{
+	struct xray x;
+
+	*ex = (struct examination){ .n = 0 };
+	if (!xray_make(&x, rules->call, rules->tick, e)) return false;
+	bool ok = emulation_search(&x, rules->contract) && examine_all(ex, &x, rules, e);
+	if (rules->tick) rules->tick("x-ray", 1, 1);
+	xray_free(&x);
+	return ok;
+}

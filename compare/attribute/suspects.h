@@ -1,0 +1,70 @@
+/* Suspects: the roundings and faults that could explain a kernel's error, what the outputs say of each,
+ * and, where none does, where the error sits. See docs/x-ray.md. */
+#ifndef ETALON_SUSPECTS_H
+#define ETALON_SUSPECTS_H
+
+#include "profile.h"
+
+enum suspect_state { RULED_OUT, DETECTED, ALLOWED, NOT_IDENTIFIABLE };
+extern const char *const suspect_name[];        /* "ruled out", "detected", "allowed", "not identifiable" */
+
+/* A fault of the op, or a rounding at a site. */
+struct suspect {
+	const char *name, *what;
+	int site;                       /* -1: a fault */
+	enum format format;
+	enum rounding rounding;
+	double coefficient, error;      /* 1: made, 0: not; one standard error */
+	double size;                    /* its effect on these outputs: rms over elements, in units of float32's noise */
+	enum suspect_state state;
+};
+
+/* A gain or an offset of an output, throughout or at one index of an axis: no fault that is known, but what
+ * an unknown one amounts to. */
+struct generic {
+	char name[96];                  /* "gain of o at Hv = 3" */
+	double value, error;            /* of a gain: its excess over 1; one standard error */
+	double share;                   /* of what is left that it explains */
+};
+
+enum { MAX_SUSPECT = MAX_SITE + 64 };
+struct examination {
+	struct profile profile;
+	struct suspect suspect[MAX_SUSPECT];    /* those that are made come first, by size */
+	int n, count[NOT_IDENTIFIABLE + 1];    /* suspects by state */
+	double left;                    /* mean square of what is left, in units of float32's noise: near or below 1 */
+	bool identified;                /* the structure: see emulation_identified; of another no rounding is said */
+	bool runs_free;                 /* an iteration that is not anchored and rounds inside: noise is amplified, and need not be explained */
+	char where[256];                /* where what is left sits, if not identified, */
+	struct generic generic;         /* and what it amounts to; share 0: to nothing simple */
+};
+
+/* What an examination asks of the rules. */
+struct rules_say {
+	bool hold;                      /* those of the contract, for the call as it is */
+	/* *yes: would they, were these faults in the reference? plan: its form and its faults count. */
+	bool (*hold_with)(const struct rules_say *r, const struct plan *plan, bool *yes, struct error *e);
+	const struct call *call;
+	const struct contract *contract;        /* the tightest whose rules hold, else the nearest, of */
+	const struct contract *first, *last;
+	void (*tick)(const char *, size_t, size_t);
+};
+
+/* Examines the call under the contract: finds the emulation and says of each suspect whether it is made (detected), ruled out, or not
+ * identifiable on these inputs. A fault is made if its coefficient is 1 within its error and within 0.05, and, where the structure is not
+ * identified, if the rules hold with it that did not without, or if no rounding explains as well. A rounding that the contract does
+ * not allow is made if the structure is identified, and none that a contract of those to be tried allows explains as well. E_MEMORY is the only error. */
+bool examine(struct examination *x, const struct rules_say *rules, struct error *e);
+
+/* Turns detected roundings that the contract allows into allowed ones, and back. A contract excuses
+ * roundings, never a fault. */
+void examine_under(struct examination *x, const struct call *call, const struct contract *k);
+
+/* The gain or offset that explains most of what is left around the emulation, if that is more than half, else g's share is 0;
+ * x->d is lost. E_MEMORY is the only error of both. */
+bool generic_suspect(struct xray *x, struct generic *g);
+
+/* Where r²/floor2 sits, as text: "97 % of it in o at axis 1 = 5, ...". */
+bool where_left(struct xray *x, char *text, size_t size);
+
+#endif

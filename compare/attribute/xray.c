@@ -1,0 +1,231 @@
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "xray_private.h"
+
+/* In the score, of an element that is not finite in both, and of one that is finite in one only. */
+static const double agree = -20, disagree = 200;
+
+bool site_in_form(const struct op *op, int site, int form)
+{
+	return op->sites[site].form < 0 || op->sites[site].form == form;
+}
+
+int site_store(const struct call *call, int site)
+{
+	int store = call->op->sites[site].store;
+
+	return store && call->out_count[store - 1] ? store : 0;
+}
+
+bool is_store(const struct call *call, int site, enum format f)
+{
+	int store = site_store(call, site);
+
+	return store && format_info[f].precision >= format_info[dtype_info[out_dtype(call, store - 1)].format].precision;
+}
+
+double xray_ulp(const struct xray *x, size_t j, double y)
+{
+	return format_ulp(dtype_info[out_dtype(x->call, xray_out(x, j))].format, y);
+}
+
+bool xray_takes_part(const struct xray *x, size_t j, double r)
+{
+	return x->floor2[j] > 0 && isfinite(r);
+}
+
+/* ---- the shape ---- */
+
+/* Plans of a rounding at each site, then of none at any. */
+static int shape_streams(const struct xray *x, struct stream *stream)
+{
+	struct plan bare = x->emulation;
+	int n = 0;
+
+	for (int k = 0; x->call->op->sites[k].name; k++) {
+		struct plan p = x->emulation;
+		if (!site_in_form(x->call->op, k, p.form) || site_store(x->call, k)) continue;
+		p.round[k] = p.round[k].on ? (struct site_rounding){ 0 } : (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
+		stream[n++] = (struct stream){ .plan = p };
+	}
+	memset(bare.round, 0, sizeof bare.round);
+	stream[n] = (struct stream){ .plan = bare };
+	return n;
+}
+
+/* shape2 of the strip held, element by element. One may be reached although no single rounding moves it, where the last one
+ * has a coarse grid: all of them together do. */
+static bool shape_of_strip(struct xray *x, struct stream *stream, int n)
+{
+	memset(x->shape2, 0, x->n * sizeof *x->shape2);
+	for (int k = 0; k < n; k++) {
+		if (!xray_direction(x, &stream[k])) return false;
+		for (size_t j = 0; j < x->n; j++)
+			if (isfinite(x->d[j])) x->shape2[j] += x->d[j] * x->d[j];
+	}
+	if (!xray_direction(x, &stream[n])) return false;
+	for (size_t j = 0; j < x->n; j++)
+		if (x->shape2[j] == 0 && x->d[j] != 0) x->shape2[j] = DBL_MIN;
+	return true;
+}
+
+/* Each of shape2, output i, becomes the mean over those of its row that are not 0; 0 stays. */
+static void pool_rows(struct xray *x, int i)
+{
+	size_t row = out_row(x->call, i);
+
+	for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) {
+		double sum = 0;
+		size_t n = 0;
+		for (size_t j = at; j < at + row; j++) {
+			bool reached = x->shape2[j] > 0;
+			sum += x->shape2[j], n += reached;
+			x->reach[x->first_element[i] + xray_place(x, i, j)] = reached ? BY_ROW : UNREACHED;
+		}
+		double mean = x->row_shape[xray_row(x, i, at)] = n ? sum / (double)n : 0;
+		for (size_t j = at; j < at + row; j++)
+			if (x->shape2[j] > 0) x->shape2[j] = mean;
+	}
+}
+
+static bool find_shape(struct xray *x)
+{
+	struct stream stream[MAX_SITE + 1];
+	int n = shape_streams(x, stream);
+	bool ok = true;
+
+	for (size_t s = 0; ok && s < x->strips; s++) {
+		ok = xray_refresh_strip(x, s, XRAY_CENTRE) && shape_of_strip(x, stream, n);
+		for (int i = 0; ok && i < MAX_OUT; i++)
+			if (x->call->out_count[i]) pool_rows(x, i);
+		x->have |= XRAY_SHAPE;
+	}
+	for (int k = 0; k <= n; k++) stream_end(&stream[k]);
+	return ok;
+}
+
+/* Are the two the same, but for the pieces that are run? */
+static bool same_plan(const struct plan *a, const struct plan *b)
+{
+	struct plan p = *a;
+
+	p.stride = b->stride;
+	return !memcmp(&p, b, sizeof p);
+}
+
+bool xray_refresh(struct xray *x)
+{
+	stream_begin(&x->of_base, &x->emulation);
+	stream_begin(&x->of_centre, &x->emulation);
+	x->moved = false;
+	x->have = 0;
+	return find_shape(x) && xray_find_floor(x) && xray_rebase(x);
+}
+
+/* ---- the score ---- */
+
+/* Sums go part by part, in order, so that no answer depends on the number of threads. */
+enum { PART = 1 << 14 };
+static size_t part_end(const struct xray *x, size_t at) { return at + PART < x->n ? at + PART : x->n; }
+
+/* Of the mean over each block of what is beyond the floor. */
+static void add_means(const struct xray *x, struct scoring *s, const double *r)
+{
+	for (size_t j = 0; j < x->n; j++) {
+		if (!xray_takes_part(x, j, r[j])) continue;
+		s->sum[x->block[j]] += fmax(0, r[j] * r[j] - x->floor2[j]) / (x->shape2[j] + x->floor2[j]);
+		s->weight[x->block[j]]++;
+	}
+}
+
+/* Of one step of Fisher's scoring towards the scales under which the residuals are likeliest, if they are Cauchy's. */
+static void add_step(const struct xray *x, struct scoring *s, const double *r)
+{
+	#pragma omp parallel for ordered schedule(static, 1)
+	for (size_t at = 0; at < x->n; at += PART) {
+		double part[MAX_BLOCKS] = { 0 }, part_weight[MAX_BLOCKS] = { 0 };
+		for (size_t j = at; j < part_end(x, at); j++) {
+			if (!xray_takes_part(x, j, r[j])) continue;
+			double r2 = r[j] * r[j], shape = x->shape2[j], v = x->floor2[j] + shape * s->a[x->block[j]];
+			part[x->block[j]] += shape * (2 * v / (v + r2) * r2 - x->floor2[j]) / (v * v);
+			part_weight[x->block[j]] += shape * shape / (v * v);
+		}
+		#pragma omp ordered
+		for (int b = 0; b < x->blocks; b++) s->sum[b] += part[b], s->weight[b] += part_weight[b];
+	}
+}
+
+static void add_score(const struct xray *x, struct scoring *s, const double *r)
+{
+	double sum = s->score;
+
+	#pragma omp parallel for ordered schedule(static, 1)
+	for (size_t at = 0; at < x->n; at += PART) {
+		double part = 0;
+		for (size_t j = at; j < part_end(x, at); j++) {
+			double v = x->floor2[j] + x->shape2[j] * s->a[x->block[j]], ulp = xray_ulp(x, j, x->got[j]), w = v + r[j] * r[j];
+			if (xray_takes_part(x, j, r[j])) part += log(w / v * (w / (ulp * ulp)));
+			else part += isfinite(r[j]) ? 0 : isnan(r[j]) ? agree : disagree;
+		}
+		#pragma omp ordered
+		sum += part;
+	}
+	s->score = sum;
+}
+
+void scoring_add(const struct xray *x, struct scoring *s, const double *r)
+{
+	if (s->pass == 0) add_means(x, s, r);
+	else if (s->pass <= SCORE_STEPS) add_step(x, s, r);
+	else add_score(x, s, r);
+}
+
+void scoring_pass(const struct xray *x, struct scoring *s)
+{
+	for (int b = 0; b < x->blocks && s->pass <= SCORE_STEPS; b++) {
+		s->a[b] = s->weight[b] > 0 ? fmax(0, fmin(1, s->sum[b] / s->weight[b])) : 0;
+		s->sum[b] = s->weight[b] = 0;
+	}
+	if (s->pass == 0) memcpy(s->start, s->a, sizeof s->a);
+	s->pass++;
+}
+
+/* What is left around the emulation: Σ r²/floor2 and the number in it, of the strip held. */
+static void add_left(const struct xray *x, double *sum, double *n)
+{
+	for (size_t j = 0; j < x->n; j++) {
+		double v = x->floor2[j] + x->shape2[j] * x->scale[x->block[j]];
+		if (xray_takes_part(x, j, x->r[j]) && 1 / v > 0) *sum += x->r[j] * x->r[j] / x->floor2[j], *n += 1;
+		else if (isinf(x->r[j])) *sum = INFINITY;
+	}
+}
+
+bool xray_rebase(struct xray *x)
+{
+	struct scoring s = { 0 };
+	double sum = 0, n = 0;
+
+	if (!same_plan(&x->of_base.plan, &x->emulation)) {
+		stream_begin(&x->of_base, &x->emulation);
+		x->have &= ~(unsigned)XRAY_BASE;
+	}
+	x->moved = !same_plan(&x->of_centre.plan, &x->emulation);
+	x->have &= ~(unsigned)XRAY_WEIGHTS;
+	while (s.pass < SCORE_PASSES) {
+		memcpy(x->scale, s.start, sizeof x->scale);
+		for (size_t at = 0; at < x->strips; at++) {
+			if (!xray_refresh_strip(x, at, XRAY_BASE | XRAY_FLOOR)) return false;
+			scoring_add(x, &s, x->r);
+			if (s.pass == SCORE_PASSES - 1) add_left(x, &sum, &n);
+		}
+		scoring_pass(x, &s);
+	}
+	x->score = s.score;
+	x->left = isinf(sum) ? INFINITY : n > 0 ? sum / n : 0;
+	return true;
+}
+
+double xray_left(const struct xray *x) { return x->left; }

@@ -1,0 +1,130 @@
+/* What the emulation leaves and explains. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "xray_private.h"
+
+bool xray_rounds_inside(const struct xray *x)
+{
+	for (int k = 0; x->call->op->sites[k].name; k++)
+		if (x->emulation.round[k].on && !site_store(x->call, k)) return true;
+	return false;
+}
+
+struct sample xray_sample(const struct xray *x)
+{
+	return (struct sample){ x->n, x->blocks, x->block, x->weight };
+}
+
+bool xray_amplified(struct xray *x, double *share)
+{
+	struct stream plain = { .plan = plan_plain(&arith_f64, arith_f64.precision) };
+	double noise = 0, error = 0;
+	bool ok = true;
+
+	*share = 0;
+	if (!xray_rounds_inside(x) || !x->call->op->iterates) return true;
+	plain.plan.form = x->emulation.form;
+	plain.plan.chunk = x->emulation.chunk;
+	for (size_t s = 0; ok && s < x->strips; s++) {
+		ok = xray_refresh_strip(x, s, XRAY_WEIGHTS | XRAY_NOISE) && xray_direction(x, &plain);
+		for (size_t j = 0; ok && j < x->n; j++) {
+			double d = isfinite(x->d[j]) ? x->d[j] : 0, v = 0;
+			for (int k = 0; k < FLOOR_RUNS; k++) v += xray_noise2(x, k, j) / FLOOR_RUNS;
+			noise += v * x->weight[j];
+			error += d * d * x->weight[j];
+		}
+	}
+	stream_end(&plain);
+	*share = error > 0 ? noise / error : 0;
+	return ok;
+}
+
+bool xray_explained(struct xray *x, double share[MAX_OUT])
+{
+	struct stream plain = { .plan = plan_plain(&arith_f64, arith_f64.precision) };
+	double before[MAX_OUT] = { 0 }, after[MAX_OUT] = { 0 };
+	bool ok = true;
+
+	for (size_t s = 0; ok && s < x->strips; s++) {
+		ok = xray_refresh_strip(x, s, XRAY_BASE) && xray_direction(x, &plain);
+		for (int o = 0; ok && o < MAX_OUT; o++)
+			for (size_t j = x->first[o]; j < x->first[o + 1]; j++) {
+				double e = x->raw[j] - x->d[j];
+				before[o] += e * e;
+				after[o] += x->r[j] * x->r[j];
+			}
+	}
+	stream_end(&plain);
+	for (int o = 0; o < MAX_OUT; o++) share[o] = before[o] > 0 ? 1 - after[o] / before[o] : before[o] == 0 ? 1 : (double)NAN;
+	return ok;
+}
+
+/* ---- quartiles ---- */
+
+/* Values in sixteenths of an octave, from 2^-LEAST: the first holds what is smaller, the last what is larger. */
+enum { LEAST = 8, OCTAVES = 32, SIXTEENTHS = 16, CLASSES = OCTAVES * SIXTEENTHS };
+
+/* Sixteenths from 2^-LEAST down to the smallest number: a double's exponent and the first bits of its fraction. */
+static const uint64_t smallest = (uint64_t)(1023 - LEAST) * SIXTEENTHS;
+
+static size_t class_of(double x)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	bits >>= 48;
+	return bits < smallest ? 0 : bits - smallest >= CLASSES ? CLASSES - 1 : (size_t)(bits - smallest);
+}
+
+/* The class's lower end. */
+static double class_value(size_t k)
+{
+	uint64_t bits = (smallest + k) << 48;
+	double x;
+
+	memcpy(&x, &bits, sizeof x);
+	return k ? x : 0;
+}
+
+/* The upper quartile of n values. */
+static double upper_quartile(const uint32_t *count)
+{
+	size_t n = 0, k = 0, below = 0;
+
+	for (size_t i = 0; i < CLASSES; i++) n += count[i];
+	while (k < CLASSES && below + count[k] < n - n / 4) below += count[k++];
+	return n ? class_value(k) : 0;
+}
+
+/* |r| and each run's noise, in units, of the strip held: count [blocks][1 + FLOOR_RUNS][CLASSES]. */
+static void count_classes(const struct xray *x, uint32_t *count)
+{
+	for (int i = 0; i < MAX_OUT; i++)
+		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
+			uint32_t *of = count + (size_t)x->block[j] * (1 + FLOOR_RUNS) * CLASSES;
+			if (!(x->weight[j] > 0)) continue;
+			double unit = xray_unit(x, i, j, x->base[j]);
+			of[class_of(fabs(x->r[j]) / unit)]++;
+			for (size_t k = 0; k < FLOOR_RUNS; k++) of[(1 + k) * CLASSES + class_of(fabs((double)x->noise[k * x->n + j]) / unit)]++;
+		}
+}
+
+bool xray_is_even(struct xray *x, bool *even)
+{
+	uint32_t *count = calloc((size_t)x->blocks * (1 + FLOOR_RUNS) * CLASSES, sizeof *count);
+	bool ok = count || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "quartiles of %d blocks", x->blocks);
+
+	for (size_t s = 0; ok && s < x->strips; s++)
+		if ((ok = xray_refresh_strip(x, s, XRAY_WEIGHTS | XRAY_NOISE))) count_classes(x, count);
+	*even = ok;
+	for (int b = 0; *even && b < x->blocks; b++) {
+		const uint32_t *of = count + (size_t)b * (1 + FLOOR_RUNS) * CLASSES;
+		double noise = 0;
+		for (size_t k = 1; k <= FLOOR_RUNS; k++) noise = fmax(noise, upper_quartile(of + k * CLASSES));
+		*even = upper_quartile(of) <= 4 * noise + 0.5;
+	}
+	free(count);
+	return ok;
+}

@@ -1,0 +1,49 @@
+/* Shared by xray*.c. */
+#ifndef ETALON_XRAY_PRIVATE_H
+#define ETALON_XRAY_PRIVATE_H
+
+#include "xray.h"
+
+/* Made inside: the answer of the refreshed emulation; shape2. */
+enum { XRAY_CENTRE = 16, XRAY_SHAPE = 32 };
+/* How an element is reached: not at all, by the roundings of its row, by float32 alone. */
+enum { UNREACHED, BY_ROW, BY_FLOAT32 };
+
+/* Another plan for the stream. */
+void stream_begin(struct stream *l, const struct plan *p);
+
+/* The stream's answer in the strip held: y [n]. */
+bool xray_run(struct xray *x, struct stream *l, double *y);
+
+/* y [n] rounded to the outputs' dtypes; may be in place. */
+void xray_store(const struct xray *x, const double *y, double *stored);
+
+/* got - y of element j, y being stored: NAN where neither is finite, INFINITY where one is. */
+double xray_residual(const struct xray *x, size_t j, double y);
+bool xray_takes_part(const struct xray *x, size_t j, double r);
+double xray_ulp(const struct xray *x, size_t j, double y);
+
+/* The row, counted over all outputs, that element j of output i, in the strip held, is in. */
+size_t xray_row(const struct xray *x, int i, size_t j);
+
+/* The unit of an element's noise, its answer being y: an ulp of what is stored, or, where the answer nearly cancels, what
+ * float32 leaves of a bf16 rounding's effect, 2^(8-24). */
+double xray_unit(const struct xray *x, int i, size_t j, double y);
+
+/* The square of run k's noise, 0 where nothing reaches. */
+double xray_noise2(const struct xray *x, int k, size_t j);
+
+/* The grids, row_floor and block_floor of the refreshed emulation, whose row_shape and reach are there. */
+bool xray_find_floor(struct xray *x);
+/* floor2 and the noise of the strip held, whose centre and shape2 are there. */
+void xray_floor_of_strip(struct xray *x);
+bool xray_noise_of_strip(struct xray *x);
+
+/* The scales of blocks, and then the score, of residuals; see xray_rebase. Passes over the call, each of which adds the strips'
+ * residuals r [n]; on a strip with floor2. */
+enum { SCORE_STEPS = 6, SCORE_PASSES = SCORE_STEPS + 2 };
+struct scoring { int pass; double a[MAX_BLOCKS], start[MAX_BLOCKS], sum[MAX_BLOCKS], weight[MAX_BLOCKS], score; };
+void scoring_add(const struct xray *x, struct scoring *s, const double *r);
+void scoring_pass(const struct xray *x, struct scoring *s);
+
+#endif

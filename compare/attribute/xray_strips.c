@@ -1,0 +1,232 @@
+/* The strips of a call, and what is made anew for each. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "xray_private.h"
+
+enum { HEADS = 16, PARTS = 4, FEWEST = 8, SEGMENTS = 16 };
+
+/* What is done around a run, in element operations of the reference for each output element. */
+static const uint64_t overhead = 64;
+
+/* A block is a head (the second axis, modulo 16) and a quarter of the longest other leading axis, or, of
+ * an output of rank 1 or 2, a 64th of its rows. */
+static size_t block_of(size_t j, const size_t *shape, int rank)
+{
+	size_t index[MAX_RANK], other = rank > 3 && shape[2] > shape[0] ? 2 : 0, most = HEADS * PARTS;
+
+	for (int r = rank; r-- > 0; j /= shape[r]) index[r] = j % shape[r];
+	if (rank <= 2) return shape[0] <= most ? index[0] : index[0] * most / shape[0];
+	return index[1] % HEADS * PARTS + index[other] * PARTS / shape[other];
+}
+
+/* All outputs have blocks of their own; one with too few for a jackknife has segments of its elements. */
+static void count_blocks(struct xray *x, int i)
+{
+	size_t shape[MAX_RANK], seen[HEADS * PARTS] = { 0 }, blocks = 0;
+	int rank = call_out_shape(x->call, i, shape);
+
+	for (size_t j = 0; j < x->call->out_count[i]; j++) blocks += !seen[block_of(j, shape, rank)]++;
+	x->segments[i] = blocks < FEWEST;
+	x->first_block[i] = x->blocks;
+	x->blocks += x->segments[i] ? SEGMENTS : HEADS * PARTS;
+}
+
+static void set_blocks(struct xray *x, int i)
+{
+	size_t shape[MAX_RANK], all = x->call->out_count[i];
+	int rank = call_out_shape(x->call, i, shape);
+
+	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
+		size_t at = xray_place(x, i, j), b = x->segments[i] ? at * SEGMENTS / all : block_of(at, shape, rank);
+		x->block[j] = (uint8_t)((size_t)x->first_block[i] + b);
+	}
+}
+
+int xray_out(const struct xray *x, size_t j)
+{
+	int i = 0;
+
+	while (j >= x->first[i + 1]) i++;
+	return i;
+}
+
+size_t xray_row(const struct xray *x, int i, size_t j) { return x->first_row[i] + xray_place(x, i, j) / out_row(x->call, i); }
+
+/* The strip with the most elements. */
+static size_t largest(const struct xray *x)
+{
+	size_t most = 0;
+
+	for (size_t s = 0; s < x->strips; s++) {
+		struct strip strip = call_strip(x->call, s, x->strips);
+		size_t n = 0;
+		for (int i = 0; i < MAX_OUT; i++) n += strip.count[i];
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+bool xray_make(struct xray *x, const struct call *call, void (*tick)(const char *, size_t, size_t), struct error *e)
+{
+	*x = (struct xray){ .call = call, .strips = call_strips(call, check_strips.whole, check_strips.most), .at = SIZE_MAX, .tick = tick, .patience = UINT64_MAX, .e = e };
+	double **vector[] = { &x->got, &x->base, &x->centre, &x->raw, &x->r, &x->shape2, &x->floor2, &x->weight, &x->raw_weight, &x->d,
+		&x->trial };
+	enum { VECTORS = sizeof vector / sizeof *vector };
+	size_t n = x->most = largest(x), rows = 0;
+
+	for (int i = 0; i < MAX_OUT; i++) {
+		x->first_element[i] = x->all;
+		x->first_row[i] = rows;
+		x->all += call->out_count[i];
+		if (!call->out_count[i]) continue;
+		rows += call->out_count[i] / out_row(call, i);
+		count_blocks(x, i);
+	}
+	x->got = calloc(VECTORS * n, sizeof *x->got);
+	x->noise = calloc(2 * FLOOR_RUNS * n, sizeof *x->noise);
+	x->block = calloc(n, 1);
+	x->reach = calloc(x->all, 1);
+	x->row_shape = calloc(2 * rows, sizeof *x->row_shape);
+	if (!x->got || !x->noise || !x->block || !x->reach || !x->row_shape) {
+		xray_free(x);
+		return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "%zu outputs", x->all);
+	}
+	for (size_t i = 1; i < VECTORS; i++) *vector[i] = x->got + i * n;
+	x->row_floor = x->row_shape + rows;
+	return xray_refresh_strip(x, 0, 0);
+}
+
+void xray_free(struct xray *x)
+{
+	stream_end(&x->of_base);
+	stream_end(&x->of_centre);
+	for (int k = 0; k < FLOOR_RUNS; k++) stream_end(&x->of_noise[k]);
+	free(x->got);
+	free(x->noise);
+	free(x->block);
+	free(x->reach);
+	free(x->row_shape);
+	*x = (struct xray){ 0 };
+}
+
+bool xray_run(struct xray *x, struct stream *l, double *y)
+{
+	struct answer a = { 0 };
+
+	if (x->tick) x->tick("x-ray", x->runs, x->runs + 1);
+	x->runs++;
+	l->plan.stride = x->stride;
+	for (int i = 0; i < MAX_OUT; i++) a.hi[i] = x->call->out_count[i] ? y + x->first[i] : NULL;
+	if (!ref_strip(x->call, l, x->at, x->strips, &a, x->e)) return false;
+	x->work += a.work + overhead * x->n;
+	return true;
+}
+
+void stream_begin(struct stream *l, const struct plan *p)
+{
+	stream_end(l);
+	l->plan = *p;
+}
+
+bool xray_direction(struct xray *x, struct stream *l)
+{
+	if (!xray_run(x, l, x->d)) return false;
+	for (size_t j = 0; j < x->n; j++) x->d[j] -= x->base[j];
+	return true;
+}
+
+void xray_store(const struct xray *x, const double *y, double *stored)
+{
+	#pragma omp parallel for
+	for (size_t j = 0; j < x->n; j++) stored[j] = stored_as(out_dtype(x->call, xray_out(x, j)), y[j], 0);
+}
+
+double xray_residual(const struct xray *x, size_t j, double y)
+{
+	double r = x->got[j] - y;
+
+	return isfinite(r) ? r : isfinite(x->got[j]) == isfinite(y) ? (double)NAN : (double)INFINITY;
+}
+
+static void go(struct xray *x, size_t s)
+{
+	struct strip strip = call_strip(x->call, s, x->strips);
+
+	x->at = s;
+	x->have = 0;
+	for (int i = 0; i < MAX_OUT; i++) {
+		const struct tensor *t = x->call->out[i];
+		x->first[i + 1] = x->first[i] + strip.count[i];
+		x->offset[i] = strip.first[i];
+		if (!strip.count[i]) continue;
+		dtype_load(t->dtype, (const char *)t->data + strip.first[i] * dtype_info[t->dtype].size, strip.count[i], x->got + x->first[i]);
+		set_blocks(x, i);
+	}
+	x->n = x->first[MAX_OUT];
+	x->raw_noise = x->noise + FLOOR_RUNS * x->n;
+}
+
+static bool make_base(struct xray *x)
+{
+	if (!xray_run(x, &x->of_base, x->base)) return false;
+	xray_store(x, x->base, x->r);
+	for (size_t j = 0; j < x->n; j++) {
+		x->raw[j] = x->got[j] - x->base[j];
+		x->r[j] = xray_residual(x, j, x->r[j]);
+	}
+	return true;
+}
+
+static void make_shape(struct xray *x)
+{
+	for (int i = 0; i < MAX_OUT; i++)
+		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
+			uint8_t how = x->reach[x->first_element[i] + xray_place(x, i, j)];
+			x->shape2[j] = how == UNREACHED ? 0 : how == BY_ROW ? x->row_shape[xray_row(x, i, j)] : DBL_MIN;
+		}
+}
+
+static void make_weights(struct xray *x)
+{
+	for (size_t j = 0; j < x->n; j++) {
+		double v = x->floor2[j] + x->shape2[j] * x->scale[x->block[j]], ulp = xray_ulp(x, j, x->got[j]);
+		bool in = xray_takes_part(x, j, x->r[j]);
+		x->weight[j] = in ? 1 / v : 0;
+		x->raw_weight[j] = in ? 1 / (v + ulp * ulp / 12) : 0;
+	}
+}
+
+bool xray_refresh_strip(struct xray *x, size_t s, unsigned want)
+{
+	if (s != x->at) go(x, s);
+	if (want & XRAY_WEIGHTS) want |= XRAY_BASE | XRAY_FLOOR;
+	if (want & (XRAY_FLOOR | XRAY_NOISE)) want |= XRAY_CENTRE | XRAY_SHAPE;
+	if (want & XRAY_CENTRE && !x->moved) want |= XRAY_BASE;
+	unsigned make = want & ~x->have;
+	if (make & XRAY_BASE && !make_base(x)) return false;
+	if (make & XRAY_CENTRE && !x->moved) memcpy(x->centre, x->base, x->n * sizeof *x->base);
+	if (make & XRAY_CENTRE && x->moved && !xray_run(x, &x->of_centre, x->centre)) return false;
+	if (make & XRAY_SHAPE) make_shape(x);
+	if (make & XRAY_FLOOR) xray_floor_of_strip(x);
+	if (make & XRAY_NOISE && !xray_noise_of_strip(x)) return false;
+	if (make & XRAY_WEIGHTS) make_weights(x);
+	x->have |= want;
+	return true;
+}
+
+bool xray_sample_pieces(struct xray *x, uint64_t most)
+{
+	struct stream plain = { .plan = plan_plain(&arith_f64, arith_f64.precision) };
+	uint64_t before = x->work;
+	bool ok = true;
+
+	x->stride = 0;
+	if (!most || x->call->anchored) return true;    /* iterations are unlike each other */
+	for (size_t s = 0; ok && s < x->strips; s++) ok = xray_refresh_strip(x, s, 0) && xray_run(x, &plain, x->d);
+	stream_end(&plain);
+	x->stride = (x->work - before - overhead * x->all + most - 1) / most;
+	return ok;
+}

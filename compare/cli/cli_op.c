@@ -1,0 +1,22 @@
+#include "cli_op.h"
+
+#include <stdlib.h>
+
+#include "compare/print/print.h"
+#include "ref/formula/formula.h"
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+	struct error e;
+
+	(void)state;
+	if (key != 'O') return ARGP_ERR_UNKNOWN;
+	const struct formula *f = formula_read(text, &e);
+	if (!f) exit(print_failure(&e));
+	op_add(formula_op(f));
+	return 0;
+}
+
+static const struct argp_option options[] = { { "op", 'O', "FILE", 0, "an op of your own, as a formula", 1 }, { 0 } };
+static const struct argp argp = { options, parse, NULL, NULL, NULL, NULL, NULL };
+const struct argp_child cli_op[] = { { &argp, 0, NULL, 0 }, { NULL, 0, NULL, 0 } };

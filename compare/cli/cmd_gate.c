@@ -1,0 +1,191 @@
+/* etalon gate: many captures, one verdict. */
+#define _GNU_SOURCE              /* asprintf */
+#include <dirent.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "cli_op.h"
+#include "compare/report/baseline.h"
+#include "find.h"
+
+struct arguments {
+	struct judging how;
+	const char *junit, *markdown, *baseline;
+	char **path;
+	size_t n;
+	bool json, update;
+};
+struct paths { char **item; size_t n; };
+
+static bool add(struct paths *p, const char *folder, const char *name)
+{
+	char **item = realloc(p->item, (p->n + 1) * sizeof *item);
+
+	if (!item) return false;
+	p->item = item;
+	if (asprintf(&item[p->n], "%s%s%s", folder, *folder && folder[strlen(folder) - 1] != '/' ? "/" : "", name) < 0) return false;
+	p->n++;
+	return true;
+}
+
+static int is_capture(const struct dirent *d)
+{
+	static const char end[] = ".safetensors";
+	size_t n = strlen(d->d_name), m = sizeof end - 1;
+
+	return d->d_name[0] != '.' && n > m && !strcmp(d->d_name + n - m, end);
+}
+
+/* A file is itself; a folder is its *.safetensors, sorted. A folder without any is an error. */
+static bool collect(struct paths *p, const char *path, struct error *e)
+{
+	struct dirent **list = NULL;
+	struct stat s;
+	bool ok = true;
+
+	if (stat(path, &s)) return error_set(e, E_OPEN, path, NO_OFFSET, "expected a folder of captures or a capture: %m");
+	if (!S_ISDIR(s.st_mode)) return add(p, "", path) || error_set(e, E_MEMORY, path, NO_OFFSET, "a list of captures");
+	int n = scandir(path, &list, is_capture, alphasort);
+	if (n < 0) return error_set(e, E_READ, path, NO_OFFSET, "%m");
+	if (n == 0) ok = error_set(e, E_EMPTY, path, NO_OFFSET, "expected *.safetensors");
+	for (int i = 0; i < n; i++) {
+		if (ok && !add(p, path, list[i]->d_name)) ok = error_set(e, E_MEMORY, path, NO_OFFSET, "a list of captures");
+		free(list[i]);
+	}
+	free(list);
+	return ok;
+}
+
+static bool write_report(const char *path, void (*report)(FILE *, const struct finding *, size_t), const struct finding *f,
+	size_t n, struct error *e)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *to;
+
+	if (!path) return true;
+	to = open_memstream(&text, &size);
+	if (to) report(to, f, n);
+	bool ok = to && fclose(to) == 0;
+	ok = ok ? text_write(path, text, size, e) : error_set(e, E_MEMORY, path, NO_OFFSET, "a report");
+	free(text);
+	return ok;
+}
+
+static int print_json(const struct finding *f, size_t n, int status)
+{
+	json_t *rows = json_array();
+
+	for (size_t i = 0; i < n; i++) json_array_append_new(rows, report_json(&f[i]));
+	return json_print(json_pack("{s:i, s:o}", "exit", status, "captures", rows));
+}
+
+/* The baseline's word on the findings, or, to update it, theirs in it. */
+static bool ratchet(const struct arguments *a, struct finding *f, size_t n, int *status, struct error *e)
+{
+	bool fresh = a->update && access(a->baseline, F_OK) != 0;
+	json_t *old = fresh ? NULL : baseline_read(a->baseline, e);
+	bool ok = (fresh || old) && (!a->update || baseline_write(a->baseline, old, f, n, e));
+
+	if (ok && !a->update) baseline_compare(old, f, n);
+	for (size_t i = 0; i < n; i++) *status = worse_exit(*status, finding_exit(&f[i]));
+	json_decref(old);
+	return ok;
+}
+
+/* Two captures at a time, each by half of the threads: what one does alone, the other fills. */
+static void find_all(const struct paths *p, const struct arguments *a, struct finding *f, int *status)
+{
+	int threads = omp_get_max_threads(), lanes = threads > 1 ? 2 : 1;
+	size_t done = 0;
+
+	omp_set_max_active_levels(2);
+	omp_set_num_threads(threads / lanes);
+	cli_stage("gate", 0, p->n);
+	#pragma omp parallel for num_threads(lanes) schedule(dynamic, 1)
+	for (size_t i = 0; i < p->n; i++) {
+		int one = find(p->item[i], &a->how, &f[i]);
+		#pragma omp critical(gate)
+		{
+			*status = worse_exit(*status, one);
+			cli_stage("gate", ++done, p->n);
+		}
+	}
+	omp_set_num_threads(threads);
+}
+
+static int judge_all(const struct paths *p, const struct arguments *a)
+{
+	struct finding *f = calloc(p->n, sizeof *f);
+	struct error e = { 0 };
+	int status = EXIT_PASS;
+
+	if (!f) {
+		error_set(&e, E_MEMORY, NULL, NO_OFFSET, "%zu captures", p->n);
+		return print_failure(&e);
+	}
+	find_all(p, a, f, &status);
+	bool ok = !a->baseline || ratchet(a, f, p->n, &status, &e);
+	ok = ok && write_report(a->junit, report_junit, f, p->n, &e) && write_report(a->markdown, report_markdown, f, p->n, &e);
+	if (!a->json) report_table(stdout, f, p->n);
+	else if (print_json(f, p->n, status) != EXIT_PASS) status = EXIT_MACHINE;
+	free(f);
+	return ok ? status : worse_exit(status, print_failure(&e));
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+	struct arguments *a = state->input;
+
+	switch (key) {
+	case 'c': a->how.contract = text; return 0;
+	case 't': a->how.truth = text; return 0;
+	case 'j': a->json = true; return 0;
+	case 'q': a->how.quick = true; return 0;
+	case 'r': a->how.explained = ALL_EXPLAINED; return 0;
+	case 'b': a->baseline = text; return 0;
+	case 'B': a->update = true; return 0;
+	case ARGP_KEY_END:
+		if (a->update && !a->baseline) argp_error(state, "--update-baseline needs --baseline FILE");
+		return 0;
+	case 'u': a->junit = text; return 0;
+	case 'm': a->markdown = text; return 0;
+	case ARGP_KEY_ARGS:
+		a->path = state->argv + state->next;
+		a->n = (size_t)(state->argc - state->next);
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int cmd_gate(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "contract", 'c', "NAME", 0, "for all captures (each one's own, else its op's tightest); auto: the tightest that each meets", 0 },
+		{ "truth", 't', "ARITH", 0, "f64, dd or mpfr:BITS (dd where the work allows, else f64)", 0 },
+		{ "quick", 'q', NULL, 0, "the contracts' rules only, no x-ray of roundings and faults", 0 },
+		{ "require-explained", 'r', NULL, 0, "fail any error within the rules that nothing explains, and not only in captures of etalon's own kernels", 0 },
+		{ "json", 'j', NULL, 0, "JSON on stdout instead of the table", 0 },
+		{ "baseline", 'b', "FILE", 0, "fail what got worse than in FILE: a larger error, a site that was not rounded", 0 },
+		{ "update-baseline", 'B', NULL, 0, "write the figures of this run into the baseline", 0 },
+		{ "junit", 'u', "FILE", 0, "also JUnit XML", 0 },
+		{ "markdown", 'm', "FILE", 0, "also Markdown, for a CI job's summary", 0 }, { 0 }
+	};
+	static const struct argp argp = { options, parse, "[DIR|CAPTURE...]", "Many captures, one verdict. DIR is fixtures/captures unless given.", cli_op, NULL, NULL };
+	static char *standard[] = { "fixtures/captures" };
+	struct arguments a = { .path = standard, .n = 1, .how.explained = OWN_EXPLAINED };
+	struct paths p = { 0 };
+	struct error e = { 0 };
+	bool ok = true;
+
+	cli_parse(&argp, argc, argv, &a);
+	for (size_t i = 0; ok && i < a.n; i++) ok = collect(&p, a.path[i], &e);
+	int status = ok ? judge_all(&p, &a) : print_failure(&e);
+	for (size_t i = 0; i < p.n; i++) free(p.item[i]);
+	free(p.item);
+	return status;
+}

@@ -1,0 +1,247 @@
+/* etalon list: what there is, from the tables of ref/ and fixtures/cases. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "cli_op.h"
+#include "fixtures/cases/cases.h"
+#include "ref/formula/formula.h"
+#include "ref/model/model.h"
+
+/* A row is given as its cells, in the order of the columns; "" in place of NULL. */
+struct list { const struct op *only; bool json; struct table table; json_t *rows; };
+
+static void row(struct list *l, const char *const *cell)
+{
+	json_t *object = l->json ? json_object() : NULL;
+
+	for (size_t i = 0; i < l->table.columns; i++) {
+		const char *text = cell[i] ? cell[i] : "";
+		if (l->json)
+			json_object_set_new(object, l->table.heading[i], json_string(text));
+		else
+			table_add(&l->table, "%s", text);
+	}
+	if (l->json)
+		json_array_append_new(l->rows, object);
+}
+#define ROW(l, ...) row(l, (const char *const[]){ __VA_ARGS__ })
+
+static const char *form_name(const struct op *op, int form)
+{
+	return form < 0 ? "any" : op->forms[form].name;
+}
+
+static void list_op(struct list *l, const struct op *op)
+{
+	ROW(l, op->name, op->what);
+}
+
+static void list_cases(struct list *l, const struct op *op)
+{
+	for (const struct test_case *k = op->cases ? op->cases : test_cases; k->op; k++)
+		if (!strcmp(k->op, op->name))
+			ROW(l, op->name, k->name, k->contract ? k->contract : op->contracts[0].name, k->what);
+}
+
+static void list_faults(struct list *l, const struct op *op)
+{
+	for (const struct fault_spec *m = op->faults; m->name; m++)
+		ROW(l, op->name, m->name, form_name(op, m->form), m->what, m->seen);
+}
+
+static void list_sites(struct list *l, const struct op *op)
+{
+	for (const struct site_spec *s = op->sites; s->name; s++)
+		ROW(l, op->name, s->name, form_name(op, s->form), s->what);
+}
+
+/* Outputs that come with an input only; in the table an output's `what` names it. */
+static void list_tensor(struct list *l, const struct op *op, const char *side, const struct tensor_spec *t)
+{
+	static const char *const kind[] = { "", "optional", "integer", "optional integer", "trace" };
+	bool with = !strcmp(side, "out") && t->what[0];
+	char shape[32], what[64];
+
+	snprintf(shape, sizeof shape, "[%s]", t->shape);
+	snprintf(what, sizeof what, "only where in.%s is given", t->what);
+	ROW(l, op->name, side, t->name, shape, kind[t->flags], with ? what : t->what);
+}
+
+static void list_tensors(struct list *l, const struct op *op)
+{
+	for (const struct tensor_spec *t = op->in; t->name; t++)
+		list_tensor(l, op, "in", t);
+	for (const struct tensor_spec *t = op->out; t->name; t++)
+		list_tensor(l, op, "out", t);
+}
+
+/* The value that an absent parameter has; "" where `what` says it. */
+static const char *absent_text(const struct param_spec *p, char *text, size_t size)
+{
+	const char *choice = p->choices;
+
+	text[0] = '\0';
+	if (p->required)
+		return "required";
+	if (p->kind == PARAM_BOOL)
+		return p->absent != 0 ? "true" : "false";
+	if (p->kind == PARAM_LIST && p->absent == 0)
+		return "[]";
+	if (p->kind == PARAM_REAL && !isnan(p->absent))
+		snprintf(text, size, "%g", p->absent);
+	if (p->kind == PARAM_CHOICE) {
+		for (int i = 0; i < (int)p->absent; i++)
+			choice = strchr(choice, '|') + 1;
+		snprintf(text, size, "%.*s", (int)strcspn(choice, "|"), choice);
+	}
+	return text;
+}
+
+static const char *kind_text(const struct param_spec *p, char *text, size_t size)
+{
+	if (p->kind == PARAM_CHOICE)
+		return p->choices;
+	if (p->kind != PARAM_LIST)
+		return p->kind == PARAM_BOOL ? "bool" : "number";
+	snprintf(text, size, strchr(p->choices, ',') ? "[[%s], ...]" : "[%s, ...]", p->choices);
+	return text;
+}
+
+static void list_params(struct list *l, const struct op *op)
+{
+	char text[32], kind[64];
+
+	for (const struct param_spec *p = op->params; p->name; p++)
+		ROW(l, op->name, p->name, kind_text(p, kind, sizeof kind), absent_text(p, text, sizeof text), p->what);
+}
+
+static void list_arithmetics(struct list *l, const struct op *op)
+{
+	char name[32];
+
+	(void)op;
+	for (size_t i = 0; ariths[i]; i++) {
+		snprintf(name, sizeof name, "%s%s", ariths[i]->name, ariths[i]->precision ? "" : ":BITS");
+		ROW(l, name, ariths[i]->what);
+	}
+}
+
+/* "q_norm=bf16 k_norm=bf16", to be freed. */
+static char *roundings(const struct op *op, const struct contract *c)
+{
+	char *text = NULL;
+	size_t n;
+	FILE *to = open_memstream(&text, &n);
+
+	if (!to)
+		return NULL;
+	for (int i = 0; op->sites[i].name; i++)
+		if (c->site[i].on)
+			fprintf(to, "%s%s=%s", ftell(to) > 0 ? " " : "", op->sites[i].name,
+			        rounding_name(c->site[i].format, c->site[i].rounding));
+	fclose(to);
+	return text;
+}
+
+static void list_contracts(struct list *l, const struct op *op)
+{
+	for (const struct contract *c = op->contracts; c->name; c++) {
+		char *text = roundings(op, c);
+		ROW(l, op->name, c->name, form_name(op, c->form), c->what, text);
+		free(text);
+	}
+}
+
+/* The text itself; in JSON a string. */
+static void list_formula(struct list *l, const struct op *op)
+{
+	const char *text = formula_source(op);
+
+	if (!text) return;
+	if (l->json) ROW(l, op->name, text);
+	else fputs(text, stdout);
+}
+
+static const struct kind {
+	const char *name;
+	void (*list)(struct list *l, const struct op *op);
+	size_t columns;
+	const char *heading[6];
+	bool once;              /* the same for all ops */
+} kinds[] = {
+	{ "ops", list_op, 2, { "op", "what" }, false },
+	{ "tensors", list_tensors, 6, { "op", "side", "tensor", "shape", "kind", "what" }, false },
+	{ "params", list_params, 5, { "op", "parameter", "kind", "default", "what" }, false },
+	{ "cases", list_cases, 4, { "op", "case", "contract", "what" }, false },
+	{ "faults", list_faults, 5, { "op", "fault", "form", "computes", "seen" }, false },
+	{ "sites", list_sites, 4, { "op", "site", "form", "what" }, false },
+	{ "contracts", list_contracts, 5, { "op", "contract", "form", "what", "rounds" }, false },
+	{ "formula", list_formula, 2, { "op", "formula" }, false },
+	{ "arithmetics", list_arithmetics, 2, { "arithmetic", "what" }, true },
+};
+
+struct arguments { const struct kind *kind; const char *op; bool json; };
+
+static const struct kind *find_kind(struct argp_state *state, const char *name)
+{
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (!strcmp(kinds[i].name, name))
+			return &kinds[i];
+	argp_error(state, "there is no list of '%s'; there is: ops, tensors, params, cases, faults, sites, contracts, formula, arithmetics", name);
+	return NULL;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+	struct arguments *a = state->input;
+
+	switch (key) {
+	case 'j': a->json = true; return 0;
+	case ARGP_KEY_ARG:
+		if (state->arg_num == 0) a->kind = find_kind(state, text);
+		else if (state->arg_num == 1) a->op = text;
+		else return ARGP_ERR_UNKNOWN;
+		return 0;
+	case ARGP_KEY_NO_ARGS: argp_error(state, "expected one of ops, tensors, params, cases, faults, sites, contracts, formula, arithmetics"); return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* A part of a model is listed only when it is named. */
+static const struct op *find_op(const char *name, bool *part)
+{
+	*part = op_find(name) && op_find(name) == op_added();
+	for (int i = 0; i < MODEL_PARTS; i++)
+		if (!strcmp(model_op(i)->name, name)) return *part = true, model_op(i);
+	return op_find(name);
+}
+
+int cmd_list(int argc, char **argv)
+{
+	static const struct argp_option options[] = { { "json", 'j', NULL, 0, "an array of objects", 0 }, { 0 } };
+	static const struct argp argp = { options, parse, "ops|tensors|params|cases|faults|sites|contracts|formula [OP]\narithmetics",
+		"What etalon knows, of all ops or of one; linear_attention, full_attention and head are the parts of a whole model.", cli_op, NULL, NULL };
+	struct arguments a = { 0 };
+	struct error e;
+	bool part = false;
+
+	cli_parse(&argp, argc, argv, &a);
+	struct list l = { .json = a.json, .table = { .columns = a.kind->columns, .heading = a.kind->heading } };
+	if (!a.op) l.only = op_added();
+	part = !a.op && l.only;
+	if (a.op && !(l.only = find_op(a.op, &part))) {
+		error_set(&e, E_OP, a.op, NO_OFFSET, "see `etalon list ops`");
+		return print_failure(&e);
+	}
+	if (a.json)
+		l.rows = json_array();
+	for (size_t i = 0; ops[i] && !(a.kind->once && i); i++)
+		if (a.kind->once || !l.only || l.only == ops[i])
+			a.kind->list(&l, ops[i]);
+	if (part && !a.kind->once)
+		a.kind->list(&l, l.only);
+	if (a.json) return json_print(l.rows);
+	return a.kind->list == list_formula ? fflush(stdout) ? EXIT_MACHINE : EXIT_PASS : table_print(&l.table);
+}

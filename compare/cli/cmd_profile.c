@@ -1,0 +1,190 @@
+/* etalon profile: which intermediates a kernel rounds, and to what, read from its outputs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "cli_op.h"
+#include "compare/attribute/profile.h"
+
+enum { MAX_BRIEF = 64 };
+
+struct arguments { const char *path, *table, *captures[MAX_BRIEF]; int n; bool json, brief; };
+
+static const char *type_name(const struct reading *r) { return rounding_name(r->format, r->rounding); }
+
+static json_t *json_profile(const struct arguments *a, const struct call *call, const struct profile *p)
+{
+	json_t *sites = json_array(), *outputs = json_array(), *faults = json_array(), *sums = json_object();
+
+	for (int j = 0; j < p->n; j++) {
+		const struct reading *r = &p->reading[j];
+		json_array_append_new(sites, json_pack("{s:s, s:s, s:o, s:o, s:s}", "site", call->op->sites[r->site].name, "type", type_name(r),
+			"coefficient", json_figure(r->coefficient), "error", json_figure(r->error), "state", reading_name[r->state]));
+	}
+	for (int i = 0; i < MAX_OUT; i++)
+		if (call->out_count[i])
+			json_array_append_new(outputs, json_pack("{s:s, s:I, s:o, s:o, s:o}", "name", call->op->out[i].name,
+				"elements", (json_int_t)call->out_count[i], "explained", json_figure(p->out[i].explained),
+				"bit_equal", json_figure(p->out[i].bit_equal), "rms", json_figure(p->out[i].rms)));
+	for (int m = 0; call->op->faults[m].name; m++)
+		if (p->identified && p->emulation.faults >> m & 1) json_array_append_new(faults, json_string(call->op->faults[m].name));
+	for (int i = 0; i < ACCUMULATORS; i++)
+		json_object_set_new(sums, accumulator_name(&p->sums, i), json_figure(p->sums.equal[i]));
+	return json_pack("{s:s, s:s, s:b, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "capture", a->path, "op", call->op->name, "identified", p->identified,
+		"form", call->op->forms[p->emulation.form].name, "chunk", (json_int_t)p->emulation.chunk, "sums",
+		accumulator_name(&p->sums, p->sums.best), "accumulators", sums, "outputs", outputs, "sites", sites, "faults", faults);
+}
+
+/* The accumulator that is taken, then all, by the share of elements that are equal to the bit. */
+static void print_sums(const struct accumulators *a)
+{
+	puts("\n  sums as             equal to the bit");
+	for (int i = 0; i < ACCUMULATORS; i++)
+		printf("    %-20s %14.4f %%   %s\n", accumulator_name(a, i), 100 * a->equal[i], i ? a->arith[i]->what : "double");
+}
+
+static void print_profile(const struct arguments *a, const struct call *call, const struct profile *p)
+{
+	static const char *const order[] = { [ROUNDED] = "rounds", [NOT_ROUNDED] = "does not round", [UNIDENTIFIABLE] = "not identifiable on these inputs" };
+
+	printf("%s\n  %s by %s%s%s\n", a->path, call->op->name, call->capture->producer, call->capture->device[0] ? " on " : "", call->capture->device);
+	if (p->identified) printf("  computes in the form \"%s\"", call->op->forms[p->emulation.form].name);
+	if (p->identified && p->emulation.chunk) printf(", chunks of %zu", p->emulation.chunk);
+	if (p->identified) printf("; sums as %s\n", accumulator_name(&p->sums, p->sums.best));
+	else puts("  the structure is not identified: nothing is said of what it rounds");
+	for (int state = ROUNDED; state >= UNIDENTIFIABLE && p->identified; state--) {
+		bool any = false;
+		for (int j = 0; j < p->n; j++) {
+			const struct reading *r = &p->reading[j];
+			if ((int)r->state != state) continue;
+			if (!any) printf("\n  %-24s type      coefficient\n", order[state]);
+			any = true;
+			printf("    %-22s %-8s  %8.4f ± %.4f   %s\n", call->op->sites[r->site].name, type_name(r), r->coefficient, r->error,
+				call->op->sites[r->site].what);
+		}
+	}
+	for (int m = 0; call->op->faults[m].name; m++)
+		if (p->identified && p->emulation.faults >> m & 1) printf("\n  has the fault %s: %s\n", call->op->faults[m].name, call->op->faults[m].what);
+	puts("\n  output          error explained   equal to the bit   rms left");
+	for (int i = 0; i < MAX_OUT; i++)
+		if (call->out_count[i])
+			printf("  %-14s %14.4f %% %16.4f %% %10.3g\n", call->op->out[i].name, 100 * p->out[i].explained, 100 * p->out[i].bit_equal,
+				p->out[i].rms);
+	if (p->identified) print_sums(&p->sums);
+}
+
+/* A line: the file and the kernel, what it rounds and how sure that is, the least share of an output's error explained. */
+static void print_brief(const struct arguments *a, const struct call *call, const struct profile *p)
+{
+	const char *file = strrchr(a->path, '/') ? strrchr(a->path, '/') + 1 : a->path, *by = call->capture->producer;
+	const char *end = strstr(by, ", CUDA");
+	double explained = 1;
+	char share[32] = "noise";       /* nothing of a float32 output's error is a rounding's */
+	bool any = false;
+
+	if (!strncmp(by, "etalon ", 7)) by += 7;
+	for (int i = 0; i < MAX_OUT; i++)
+		if (call->out_count[i] && p->out[i].explained < explained) explained = p->out[i].explained;
+	if (explained > 0) snprintf(share, sizeof share, "%.4f %%", 100 * explained);
+	printf("%-40.*s  %-46.*s  %11s  ", (int)(strstr(file, ".etalon.") ? strstr(file, ".etalon.") - file : (long)strlen(file)), file,
+		(int)(end && end > by ? end - by : (long)strlen(by)), by, share);
+	for (int j = 0; j < p->n; j++) {
+		const struct reading *r = &p->reading[j];
+		if (r->state != ROUNDED) continue;
+		printf("%s%s %s %.4f ± %.4f", any ? ", " : "", call->op->sites[r->site].name, type_name(r), r->coefficient, r->error);
+		any = true;
+	}
+	puts(any ? "" : p->identified ? "nothing" : "not identified");
+}
+
+/* For plots/profile.gp: site, type, coefficient, error, state. */
+static bool write_table(const char *path, const struct call *call, const struct profile *p, struct error *e)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *to = open_memstream(&text, &size);
+
+	if (to) fputs("site\ttype\tcoefficient\terror\tstate\n", to);
+	for (int j = 0; to && j < p->n; j++) {
+		const struct reading *r = &p->reading[j];
+		fprintf(to, "%s\t%s\t%.6g\t%.6g\t%s\n", call->op->sites[r->site].name, type_name(r), r->coefficient, r->error, reading_name[r->state]);
+	}
+	bool ok = to && fclose(to) == 0;
+	ok = ok ? text_write(path, text, size, e) : error_set(e, E_MEMORY, path, NO_OFFSET, "a table");
+	free(text);
+	return ok;
+}
+
+static int profile(const struct capture *c, const struct arguments *a)
+{
+	struct error e = { 0 };
+	struct xray x = { 0 };
+	struct profile p;
+	struct call call;
+
+	if (!call_bind(&call, c, true, &e)) {
+		error_in_file(&e, a->path);
+		return print_failure(&e);
+	}
+	bool ok = xray_make(&x, &call, cli_stage, &e) && emulation_search(&x, NULL) && profile_read(&p, &x) && profile_sums(&p, &x)
+		&& (!a->table || write_table(a->table, &call, &p, &e));
+	xray_free(&x);
+	cli_stage("x-ray", 1, 1);
+	if (!ok) return print_failure(&e);
+	if (a->json) return json_print(json_profile(a, &call, &p));
+	if (a->brief) print_brief(a, &call, &p);
+	else print_profile(a, &call, &p);
+	return EXIT_PASS;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+	struct arguments *a = state->input;
+
+	switch (key) {
+	case 'j': a->json = true; return 0;
+	case 't': a->table = text; return 0;
+	case 'b': a->brief = true; return 0;
+	case ARGP_KEY_ARG:
+		if (a->n == MAX_BRIEF) return ARGP_ERR_UNKNOWN;
+		a->captures[a->n++] = text;
+		return 0;
+	case ARGP_KEY_END:
+		if (!a->n || (a->n > 1 && !a->brief)) argp_error(state, "expected CAPTURE, or more with --brief");
+		if (a->brief && (a->json || a->table)) argp_error(state, "--brief goes with neither --json nor --table");
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int profile_file(struct arguments *a, int i)
+{
+	struct capture c;
+	struct error e;
+
+	a->path = a->captures[i];
+	if (!capture_read(&c, a->path, &e)) return print_failure(&e);
+	int status = profile(&c, a);
+	capture_free(&c);
+	return status;
+}
+
+int cmd_profile(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "brief", 'b', NULL, 0, "a line for each capture: its kernel, how much of the error is explained, what it rounds", 0 },
+		{ "table", 't', "FILE", 0, "also the sites as tab-separated text, for plots/profile.gp", 0 },
+		{ "json", 'j', NULL, 0, "JSON on stdout", 0 }, { 0 }
+	};
+	static const struct argp argp = { options, parse, "CAPTURE...",
+		"Which intermediates the kernel rounds, and to what, read from its outputs alone.", cli_op, NULL, NULL };
+	struct arguments a = { 0 };
+	int status = EXIT_PASS;
+
+	cli_parse(&argp, argc, argv, &a);
+	if (a.brief)
+		printf("%-40s  %-46s  %11s  %s\n", "capture", "kernel", "explained", "rounds");
+	for (int i = 0; i < a.n && status == EXIT_PASS; i++)
+		status = profile_file(&a, i);
+	return status;
+}

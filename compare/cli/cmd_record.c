@@ -1,0 +1,188 @@
+/* etalon record: runs kernels on the cases and writes a capture of each call, or the engine on a whole model. */
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli.h"
+#include "cli_op.h"
+#include "fixtures/cases/cases.h"
+#include "fixtures/cases/left_out.h"
+#include "gpu/host/backend.h"
+#include "record_model.h"
+#include "ref/call/op.h"
+
+struct arguments { const char *op, *dir, *backend, *case_name; uint64_t seed; bool json, large, inputs; struct record_model model; };
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+	struct arguments *a = state->input;
+
+	switch (key) {
+	case 'o': a->dir = text; return 0;
+	case 'b': a->backend = text; return 0;
+	case 'c': a->case_name = text; return 0;
+	case 's': a->seed = cli_number(state, "--seed", text, 0, UINT64_MAX); return 0;
+	case 'j': a->json = true; return 0;
+	case 'l': a->large = true; return 0;
+	case 'k': a->inputs = true; return 0;
+	case 'm': a->model.folder = text; return 0;
+	case 'i': a->model.ids = text; return 0;
+	case 'd': a->model.decoded = cli_number(state, "--decode", text, 0, 1 << 20); return 0;
+	case 't': a->model.time = true; return 0;
+	case ARGP_KEY_ARG:
+		if (a->op) return ARGP_ERR_UNKNOWN;
+		a->op = text;
+		return 0;
+	case ARGP_KEY_END:
+		if (a->model.folder) {
+			if (a->op || !a->dir || !a->model.ids) argp_error(state, "expected --model DIR --ids FILE:TENSOR -o FILE");
+			if (strcmp(a->backend, "cuda")) argp_error(state, "--model runs on the backend cuda");
+		} else if (!a->op || !a->dir) {
+			argp_error(state, "expected OP or all, and -o DIR");
+		} else if (a->model.ids || a->model.time) {
+			argp_error(state, "--ids and --time go with --model DIR");
+		}
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* DIR and the folders above it. */
+static bool make_folders(const char *dir, struct error *e)
+{
+	char path[PATH_MAX];
+	struct stat s;
+
+	if (strlen(dir) >= sizeof path)
+		return error_set(e, E_OPEN, dir, NO_OFFSET, "the path is too long");
+	strcpy(path, dir);
+	for (char *p = path + 1; *p; p++)
+		if (*p == '/') {
+			*p = '\0';
+			mkdir(path, 0777);      /* the last mkdir tells */
+			*p = '/';
+		}
+	if (mkdir(path, 0777) < 0 && errno != EEXIST) {
+		error_set(e, E_OPEN, NULL, NO_OFFSET, "%s", strerror(errno));
+		return error_in_file(e, dir);
+	}
+	if (stat(path, &s) < 0 || !S_ISDIR(s.st_mode)) {
+		error_set(e, E_OPEN, NULL, NO_OFFSET, "expected a folder");
+		return error_in_file(e, dir);
+	}
+	return true;
+}
+
+/* Outputs were filled with NaN: one that is left was never written, or written as NaN. */
+static bool all_written(const struct capture *c, struct error *e)
+{
+	for (size_t i = 0; i < c->tensors.n; i++) {
+		const struct tensor *t = &c->tensors.item[i];
+		if (strncmp(t->name, "out.", 4))
+			continue;
+		for (size_t k = 0; k < t->count; k++) {
+			double x;
+			dtype_load(t->dtype, (const char *)t->data + k * dtype_info[t->dtype].size, 1, &x);
+			if (isnan(x))
+				return error_set(e, E_DEVICE, t->name, NO_OFFSET, "the kernel left NaN in element %zu of %zu (case %s)",
+				                 k, t->count, c->case_name);
+		}
+	}
+	return true;
+}
+
+static bool record(const struct test_case *k, const struct arguments *a, const char *path, struct capture *c, struct error *e)
+{
+	bool ours = strncmp(a->backend, "plugin:", 7);
+
+	if (!case_make(c, k, a->seed, true, e) || !backend_run(a->backend, c, e) || !all_written(c, e))
+		return false;
+	if (ours && k->contract && !meta_set(&c->tensors, "etalon.contract", k->contract))
+		return error_set(e, E_MEMORY, path, NO_OFFSET, "its metadata");
+	if (ours && !a->inputs && !inputs_leave_out(&c->tensors, e))
+		return false;
+	return make_folders(a->dir, e) && tensors_write(&c->tensors, path, e);
+}
+
+/* One capture: a line, or an object in list. A plugin may lack an op, a type or a parameter;
+ * that is said, and the other cases go on. */
+static bool record_case(const struct test_case *k, const struct arguments *a, size_t *written, json_t *list, struct error *e)
+{
+	char path[PATH_MAX];
+	struct capture c = { 0 };
+
+	if ((size_t)snprintf(path, sizeof path, "%s/%s.%s.etalon.safetensors", a->dir, k->op, k->name) >= sizeof path)
+		return error_set(e, E_OPEN, a->dir, NO_OFFSET, "the path is too long");
+	bool ok = record(k, a, path, &c, e);
+	bool skip = !ok && strcmp(a->backend, "cuda") && (e->code == E_OP || e->code == E_PARAM || e->code == E_DTYPE || e->code == E_DIM);
+	if (ok && list)
+		json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s,s:s}", "file", path, "op", k->op, "case", k->name,
+			"producer", c.producer, "device", c.device));
+	else if (ok)
+		printf("%s  %s, %s\n", path, c.producer, c.device);
+	else if (skip && list)
+		json_array_append_new(list, json_pack("{s:n,s:s,s:s,s:s}", "file", "op", k->op, "case", k->name, "skipped", e->detail));
+	else if (skip)
+		printf("%s %s: skipped: %s\n", k->op, k->name, e->detail);
+	*written += ok;
+	capture_free(&c);
+	return ok || skip;
+}
+
+static bool record_all(const struct arguments *a, json_t *list, struct error *e)
+{
+	size_t written = 0, found = 0;
+	bool all = !strcmp(a->op, "all");
+
+	if (!all && !op_find(a->op))
+		return error_set(e, E_OP, a->op, NO_OFFSET, "see `etalon list ops`");
+	for (const struct test_case *k = test_cases; k->op; k++) {
+		if ((!all && strcmp(k->op, a->op)) || (a->case_name ? strcmp(k->name, a->case_name) != 0 : k->large != a->large))
+			continue;
+		found++;
+		if (!record_case(k, a, &written, list, e))
+			return false;
+	}
+	if (!found)
+		return error_set(e, E_UNKNOWN_NAME, a->case_name ? a->case_name : a->op, NO_OFFSET, "no such case; see `etalon list cases`");
+	if (!written)
+		return error_set(e, E_OP, a->op, NO_OFFSET, "%s supports none of the %zu cases", a->backend, found);
+	return true;
+}
+
+int cmd_record(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "output", 'o', "DIR", 0, "where to write OP.CASE.etalon.safetensors; made if absent; with --model, the file", 0 },
+		{ "backend", 'b', "B", 0, "cuda, cpu (mixed_batch) or plugin:LIB.so (cuda)", 0 },
+		{ "case", 'c', "NAME", 0, "this case only", 0 },
+		{ "large", 'l', NULL, 0, "the cases at a model's full widths instead of the small ones", 0 },
+		{ "seed", 's', "N", 0, "of the random streams (1)", 0 },
+		{ "keep-inputs", 'k', NULL, 0, "write the inputs too; a plugin's are always written, those of our kernels "
+			"are left out, as case and seed give them back", 0 },
+		{ "model", 'm', "DIR", 0, "in place of an op: runs our engine on a whole model, for `etalon logits`", 1 },
+		{ "ids", 'i', "FILE:TENSOR", 0, "with --model: the tokens", 1 },
+		{ "decode", 'd', "N", 0, "with --model: the last N tokens again, one at a time (10)", 1 },
+		{ "time", 't', NULL, 0, "with --model: says how long prefill and decoding take", 1 },
+		{ "json", 'j', NULL, 0, "an array with an object for each capture", 2 }, { 0 }
+	};
+	static const struct argp argp = { options, parse, "OP|all -o DIR\n--model DIR --ids FILE:TENSOR -o FILE",
+		"Runs the kernels on the cases and writes a capture of each call, or the engine on a whole model.", cli_op, NULL, NULL };
+	struct arguments a = { .backend = "cuda", .seed = 1, .model.decoded = 10 };
+	struct error e = { 0 };
+
+	cli_parse(&argp, argc, argv, &a);
+	if (a.model.folder) {
+		a.model.file = a.dir;
+		a.model.json = a.json;
+		return record_model(&a.model);
+	}
+	json_t *list = a.json ? json_array() : NULL;
+	if (record_all(&a, list, &e))
+		return a.json ? json_print(list) : EXIT_PASS;
+	json_decref(list);
+	return print_failure(&e);
+}

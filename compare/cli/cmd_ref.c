@@ -1,0 +1,267 @@
+/* etalon ref: the reference's answer to a capture's inputs, as a capture of its own. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "cli_op.h"
+#include "compare/truth/expected.h"
+
+enum { MAX_ROUND = MAX_SITE, CHUNK = DEFAULT_CHUNK };
+
+struct arguments {
+	const char *capture, *out, *arith, *fault, *form, *round[MAX_ROUND];
+	size_t n_round, chunk;
+	bool json, trace;
+};
+
+static bool unknown(struct error *e, const char *name, const char *list, const struct op *op)
+{
+	return error_set(e, E_UNKNOWN_NAME, name, NO_OFFSET, "see `etalon list %s %s`", list, op->name);
+}
+
+static int find_form(const struct op *op, const char *name)
+{
+	for (int i = 0; i < MAX_FORM && op->forms[i].name; i++)
+		if (!strcmp(op->forms[i].name, name)) return i;
+	return -1;
+}
+
+/* One "SITE=TYPE" into the plan; *form becomes the one form that has the site, unless all have it. */
+static bool plan_round(struct plan *p, const struct op *op, const char *text, int *form, struct error *e)
+{
+	size_t n = strcspn(text, "=");
+	char name[64];
+
+	snprintf(name, sizeof name, "%.*s", (int)n, text);
+	int site = op_site(op, name);
+	if (site < 0)
+		return unknown(e, name, "sites", op);
+	struct site_rounding *r = &p->round[site];
+	if (!text[n] || !format_by_name(text + n + 1, &r->format, &r->rounding))
+		return error_set(e, E_UNKNOWN_NAME, text, NO_OFFSET,
+		                 "expected SITE=TYPE, TYPE one of bf16 f16 tf32 bf16x2 f32 e4m3 e5m2, or with _rz (towards 0) or _via_bf16 (rounded twice)");
+	r->on = true;
+	int own = op->sites[site].form;
+	if (own >= 0 && *form >= 0 && own != *form)
+		return error_set(e, E_USAGE, text, NO_OFFSET, "this site belongs to the form %s, the fault or another site to %s",
+		                 op->forms[own].name, op->forms[*form].name);
+	if (own >= 0)
+		*form = own;
+	return true;
+}
+
+/* The form: as asked for, else the one that the sites and the fault need. */
+static bool plan_form(struct plan *p, const struct op *op, const struct arguments *a, int needed, struct error *e)
+{
+	int asked = a->form ? find_form(op, a->form) : -1;
+
+	if (a->form && asked < 0)
+		return error_set(e, E_UNKNOWN_NAME, a->form, NO_OFFSET, "%s has the form %s%s%s", op->name, op->forms[0].name,
+		                 op->forms[1].name ? " and the form " : "", op->forms[1].name ? op->forms[1].name : "");
+	if (asked >= 0 && needed >= 0 && asked != needed)
+		return error_set(e, E_USAGE, a->form, NO_OFFSET, "the fault or a site belongs to the form %s", op->forms[needed].name);
+	p->form = asked >= 0 ? asked : needed >= 0 ? needed : 0;
+	p->chunk = op->forms[p->form].chunked ? a->chunk : 0;
+	return true;
+}
+
+static bool make_plan(struct plan *p, const struct op *op, const struct arguments *a, struct error *e)
+{
+	const struct arith *arith;
+	int bits, form = -1;
+
+	if (!arith_by_name(a->arith, &arith, &bits))
+		return error_set(e, E_UNKNOWN_NAME, a->arith, NO_OFFSET, "see `etalon list arithmetics`; BITS is 24 to 4096");
+	*p = plan_plain(arith, bits);
+	p->stage = "reference";
+	p->tick = cli_stage;
+	if (a->fault) {
+		int fault = op_fault(op, a->fault);
+		if (fault < 0)
+			return unknown(e, a->fault, "faults", op);
+		plan_fault(p, op, fault);
+		form = op->faults[fault].form;
+	}
+	for (size_t i = 0; i < a->n_round; i++)
+		if (!plan_round(p, op, a->round[i], &form, e)) return false;
+	return plan_form(p, op, a, form, e);
+}
+
+/* "etalon ref dd fault X round S=T", to be freed. */
+static char *producer(const struct arguments *a)
+{
+	char *text = NULL;
+	size_t n;
+	FILE *to = open_memstream(&text, &n);
+
+	if (!to)
+		return NULL;
+	fprintf(to, "etalon ref %s", a->arith);
+	if (a->fault)
+		fprintf(to, " fault %s", a->fault);
+	for (size_t i = 0; i < a->n_round; i++)
+		fprintf(to, " round %s", a->round[i]);
+	if (fclose(to) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+/* All metadata but what no longer holds. */
+static bool copy_meta(struct tensors *t, const struct capture *c, const struct arguments *a)
+{
+	char *by = producer(a);
+	bool ok = by != NULL;
+
+	for (size_t i = 0; ok && i < c->tensors.n_meta; i++)
+		if (strcmp(c->tensors.meta[i].key, "etalon.source_sha256"))
+			ok = meta_set(t, c->tensors.meta[i].key, c->tensors.meta[i].value);
+	ok = ok && meta_set(t, "etalon.producer", by) && meta_set(t, "etalon.device", "CPU");
+	free(by);
+	return ok;
+}
+
+static bool copy_inputs(struct tensors *t, const struct capture *c)
+{
+	for (size_t i = 0; i < c->tensors.n; i++) {
+		const struct tensor *x = &c->tensors.item[i];
+		if (strncmp(x->name, "in.", 3))
+			continue;
+		struct tensor *y = tensors_add(t, x->name, x->dtype, x->rank, x->shape);
+		if (!y)
+			return false;
+		if (x->bytes)
+			memcpy(y->data, x->data, x->bytes);
+	}
+	return true;
+}
+
+/* Output i, rounded once to its type. */
+static bool add_output(struct tensors *t, const struct call *call, const struct answer *answer, int i)
+{
+	size_t shape[MAX_RANK], n = call->out_count[i];
+	char name[64];
+
+	snprintf(name, sizeof name, "out.%s", call->op->out[i].name);
+	int rank = call_out_shape(call, i, shape);
+	struct tensor *y = tensors_add(t, name, call->out[i] ? call->out[i]->dtype : DT_F64, rank, shape);
+	if (!y)
+		return false;
+	for (size_t k = 0; answer->lo[i] && k < n; k++)
+		answer->hi[i][k] = stored_as(y->dtype, answer->hi[i][k], answer->lo[i][k]);
+	dtype_store(y->dtype, answer->hi[i], n, y->data);
+	return true;
+}
+
+static bool write_answer(const struct call *call, const struct answer *answer, const struct arguments *a,
+                         struct tensors *t, struct error *e)
+{
+	bool ok = copy_meta(t, call->capture, a) && copy_inputs(t, call->capture);
+
+	for (int i = 0; ok && call->op->out[i].name; i++)
+		if (call->out_count[i])
+			ok = add_output(t, call, answer, i);
+	if (!ok)
+		return error_set(e, E_MEMORY, a->out, NO_OFFSET, "a capture of the answer");
+	return tensors_write(t, a->out, e);
+}
+
+static int report(const struct tensors *t, const struct plan *p, const struct call *call, const struct arguments *a)
+{
+	const char *by = meta_get(t, "etalon.producer"), *form = call->op->forms[p->form].name;
+	char text[128];
+
+	if (a->json) {
+		json_t *out = json_array(), *round = json_array();
+		for (size_t i = 0; i < a->n_round; i++)
+			json_array_append_new(round, json_string(a->round[i]));
+		for (size_t i = 0; i < t->n; i++)
+			if (!strncmp(t->item[i].name, "out.", 4))
+				json_array_append_new(out, json_pack("{s:s,s:s,s:o}", "name", t->item[i].name,
+					"dtype", dtype_info[t->item[i].dtype].name, "shape", json_shape(&t->item[i])));
+		return json_print(json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:s?,s:o,s:o}", "file", a->out, "op", call->op->name,
+			"producer", by, "arith", a->arith, "form", form, "chunk", (json_int_t)p->chunk,
+			"fault", a->fault, "round", round, "outputs", out));
+	}
+	printf("%s: %s by %s (%s form)\n", a->out, call->op->name, by, form);
+	for (size_t i = 0; i < t->n; i++)
+		if (!strncmp(t->item[i].name, "out.", 4))
+			printf("  %s %s %s\n", t->item[i].name, dtype_info[t->item[i].dtype].name, shape_text(&t->item[i], text, sizeof text));
+	return EXIT_PASS;
+}
+
+static int answer_capture(const struct capture *c, const struct arguments *a)
+{
+	struct error e = { 0 };
+	struct call call;
+	struct plan plan;
+	struct answer answer = { 0 };
+	struct tensors t = { 0 };
+
+	if (!call_bind(&call, c, false, &e)) {
+		error_in_file(&e, a->capture);
+		return print_failure(&e);
+	}
+	if (a->trace && !call_trace(&call)) {
+		error_set(&e, E_USAGE, "--trace", NO_OFFSET, "%s does not iterate", call.op->name);
+		return print_failure(&e);
+	}
+	bool ok = make_plan(&plan, call.op, a, &e) && ref_run(&call, &plan, &answer, &e)
+		&& write_answer(&call, &answer, a, &t, &e);
+	int status = ok ? report(&t, &plan, &call, a) : print_failure(&e);
+	answer_free(&answer);
+	tensors_free(&t);
+	return status;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+	struct arguments *a = state->input;
+
+	switch (key) {
+	case 'o': a->out = text; return 0;
+	case 'a': a->arith = text; return 0;
+	case 'm': a->fault = text; return 0;
+	case 'f': a->form = text; return 0;
+	case 'j': a->json = true; return 0;
+	case 't': a->trace = true; return 0;
+	case 'c': a->chunk = cli_number(state, "--chunk", text, 1, 4096); return 0;
+	case 'r':
+		if (a->n_round == MAX_ROUND) argp_error(state, "more than %d --round", MAX_ROUND);
+		else a->round[a->n_round++] = text;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (a->capture) return ARGP_ERR_UNKNOWN;
+		a->capture = text;
+		return 0;
+	case ARGP_KEY_END:
+		if (!a->capture || !a->out) argp_error(state, "expected CAPTURE and -o FILE");
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int cmd_ref(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "output", 'o', "FILE", 0, "the capture to write; outputs have the types of CAPTURE's, or F64", 0 },
+		{ "arith", 'a', "A", 0, "see `etalon list arithmetics` (dd)", 0 },
+		{ "fault", 'm', "ID", 0, "compute with this fault", 0 },
+		{ "round", 'r', "SITE=TYPE", 0, "round at this site; may be given again", 0 },
+		{ "form", 'f', "FORM", 0, "one of `list ops` forms (as the fault or site needs)", 0 },
+		{ "chunk", 'c', "N", 0, "tokens in a chunk (64)", 0 },
+		{ "trace", 't', NULL, 0, "also record what the op iterates on, after each iteration", 0 },
+		{ "json", 'j', NULL, 0, "say in JSON what was written", 0 }, { 0 }
+	};
+	static const struct argp argp = { options, parse, "CAPTURE -o FILE", "The reference's answer to CAPTURE's inputs.", cli_op, NULL, NULL };
+	struct arguments a = { .arith = "dd", .chunk = CHUNK };
+	struct capture c;
+	struct error e;
+
+	cli_parse(&argp, argc, argv, &a);
+	if (!capture_read(&c, a.capture, &e))
+		return print_failure(&e);
+	int status = answer_capture(&c, &a);
+	capture_free(&c);
+	return status;
+}

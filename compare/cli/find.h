@@ -1,0 +1,11 @@
+/* From a file to its finding. */
+#ifndef ETALON_FIND_H
+#define ETALON_FIND_H
+
+#include "compare/report/finding.h"
+
+/* Reads and judges the capture at path; a capture of ours whose kernel has changed since is stale, and
+ * fails. Returns the exit code that it deserves. */
+int find(const char *path, const struct judging *how, struct finding *f);
+
+#endif

@@ -1,0 +1,21 @@
+/* What a command needs of the machine before it computes. */
+#ifndef ETALON_MACHINE_H
+#define ETALON_MACHINE_H
+
+#include "fixtures/io/error.h"
+
+/* Of a program's .preinit_array, before OpenBLAS is initialised. Where the address space is limited (setrlimit RLIMIT_AS, ulimit -v)
+ * the program begins again with OPENBLAS_NUM_THREADS=1: OpenBLAS's pool of threads, which nothing here uses, asks for its buffers for
+ * ever where there is no room, and the program's exit waits for it. Does nothing where it is not limited. */
+void machine_begin(int argc, char **argv, char **env);
+
+/* Where it is limited: as many threads as half of the room is enough for, each with the buffer that OpenBLAS would ask for at its
+ * first product, again and again. E_MEMORY where not even one fits. Does nothing where it is not limited. */
+bool machine_ready(struct error *e);
+
+/* From now on exit(EXIT_FAIL) is no verdict, as libgomp calls it where it cannot make a thread, and becomes EXIT_MACHINE;
+ * until machine_told, which returns status. */
+void machine_guard(void);
+int machine_told(int status);
+
+#endif

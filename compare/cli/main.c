@@ -1,0 +1,89 @@
+/* etalon COMMAND ...: finds the command and runs it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "machine.h"
+
+#define ETALON_VERSION "0.9"
+
+static const struct command { const char *name, *arguments, *what; int (*run)(int argc, char **argv); bool computes; } commands[] = {
+	{ "check", "CAPTURE...", "a verdict on each capture, with its reasons", cmd_check, true },
+	{ "gate", "[DIR...]", "many captures, one verdict", cmd_gate, true },
+	{ "record", "OP|all -o DIR", "run the kernels on the cases and write captures", cmd_record, true },
+	{ "record", "--model DIR -o FILE", "run our engine on a whole model", cmd_record, true },
+	{ "inputs", "OP --case NAME -o FILE", "the inputs of a case, as a capture without outputs", cmd_inputs, false },
+	{ "ref", "CAPTURE -o FILE", "the reference's answer, exact or with a fault or a rounding", cmd_ref, true },
+	{ "profile", "CAPTURE", "which intermediates the kernel rounds, and to what", cmd_profile, true },
+	{ "diff", "A B", "any two tensor files, element by element", cmd_diff, false },
+	{ "logits", "--got FILE:TENSOR ...", "a whole model's logits against the reference", cmd_logits, true },
+	{ "quantize", "--model DIR", "which of a model's weights survive FP8", cmd_quantize, true },
+	{ "invent", "CONFIG -o DIR", "a model of random weights, of any size", cmd_invent, true },
+	{ "isolate", "[CAPTURE...]", "no request may touch another's memory: laws, scenarios, names", cmd_isolate, true },
+	{ "eigen", "[CAPTURE]", "Newton-Schulz eigenvalue by eigenvalue, iteration by iteration", cmd_eigen, true },
+	{ "restarts", "COEFFICIENTS", "where Gram Newton-Schulz should restart", cmd_restarts, true },
+	{ "list", "ops|cases|...", "ops, tensors, params, cases, faults, sites, contracts", cmd_list, false },
+};
+
+static void help(void)
+{
+	puts("usage: etalon COMMAND [OPTION...]\n\n"
+	     "Tells whether a GPU kernel computes what it should, and how far off it is.\n");
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		printf("  %-9s%-24s%s\n", commands[i].name, commands[i].arguments, commands[i].what);
+	puts("\n`etalon COMMAND --help` has a command's options; --json works with each; `etalon --version`.\n"
+	     "exit: 0 pass, 1 fail, 2 bad usage or input, 3 undecided, 4 the machine failed");
+}
+
+/* Output that was not written must not pass. */
+static int finish(int status)
+{
+	struct error e;
+
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	error_set(&e, E_WRITE, "stdout", NO_OFFSET, "%s", strerror(errno));
+	return print_failure(&e);
+}
+
+static int run(const struct command *c, int argc, char **argv)
+{
+	char name[64];
+	struct error e;
+
+	machine_guard();
+	if (c->computes && !machine_ready(&e)) {
+		print_failure(&e);
+		_exit(EXIT_MACHINE);    /* exit may wait for a thread of OpenBLAS's that waits for room */
+	}
+	snprintf(name, sizeof name, "etalon %s", c->name);
+	argv[0] = name;         /* argp names it in its messages */
+	return machine_told(finish(c->run(argc, argv)));
+}
+
+#ifndef __SANITIZE_ADDRESS__
+__attribute__((section(".preinit_array"), used)) static void (*const begin)(int, char **, char **) = machine_begin;
+#endif
+
+int main(int argc, char **argv)
+{
+	if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))) {
+		help();
+		return finish(EXIT_PASS);
+	}
+	if (argc >= 2 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) {
+		puts("etalon " ETALON_VERSION);
+		return finish(EXIT_PASS);
+	}
+	if (argc < 2) {
+		fputs("etalon: no command given; see etalon --help\n", stderr);
+		return EXIT_INPUT;
+	}
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return run(&commands[i], argc - 1, argv + 1);
+	fprintf(stderr, "etalon: unknown command '%s'; see etalon --help\n", argv[1]);
+	return EXIT_INPUT;
+}

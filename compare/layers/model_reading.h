@@ -1,0 +1,60 @@
+/* What an engine's run of a whole model says: each layer on its own (anchored: started from the engine's own hidden state
+ * before it), how the error grows (free-running), and the first layer that went wrong. See docs/models.md. */
+#ifndef ETALON_MODEL_READING_H
+#define ETALON_MODEL_READING_H
+
+#include <jansson.h>
+
+#include "layer_reading.h"
+#include "ref/model/model.h"
+
+/* An engine's tensors: "hidden.0" .. "hidden.L", the last behind the final norm, and "logits", behind a prefix ("" or "NAME."). */
+struct model_reading;
+struct engine {
+	const struct tensors *file;
+	const char *prefix;
+	void (*part_read)(const struct model_reading *r, size_t part);  /* called after each; may be NULL */
+	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
+};
+
+/* Free-running: of hidden state l, or, behind the last, the logits. */
+struct grown {
+	double rms;                     /* of the engine's error against the exact model */
+	double explained, equal;        /* by the whole emulation: the contract and what is detected in each layer */
+};
+
+struct model_reading {
+	const struct model *model;
+	const char *contract;
+	size_t tokens, parts;           /* layers, and the head where logits are there */
+	size_t embedding_off;           /* elements of hidden.0 that are not the embedding's, rounded as the contract has it */
+	struct layer_reading *part;     /* [parts], the head last */
+	struct grown *grown;            /* [parts + 1] */
+	/* Free-running in f64, the last hidden state of all tokens: of the exact model; and of the emulation, empty unless that
+	 * is the contract's alone, in f64, in every layer. Whoever runs the same may take them. */
+	struct values exact, emulation;
+	int first;                      /* the first part that its contract does not explain, or NOWHERE */
+	bool understood;                /* every part is explained, by its contract or by what is detected in it */
+};
+
+/* ids [n] are the tokens of the engine's run. Hidden states must all be there; logits may be absent. On failure *r is zero.
+ * Freed with model_reading_free. */
+bool model_read(const struct model *m, const char *contract, const size_t *ids, size_t n, const struct engine *engine,
+	struct model_reading *r, struct error *e);
+void model_reading_free(struct model_reading *r);
+
+/* 0: every part keeps its contract; EXIT_FAIL: one does not. */
+int model_reading_exit(const struct model_reading *r);
+void model_reading_print(FILE *to, const struct model_reading *r);
+/* "layer 3, full_attention: keeps its contract, ...", of a part that was read. Returns text. */
+const char *model_part_sentence(const struct model_reading *r, size_t part, char *text, size_t size);
+json_t *model_reading_json(const struct model_reading *r);
+
+/* With logits only: each fault in all layers of its kind, around the contract's emulation, on as many first tokens as time
+ * allows (compare/layers/model_suspects.c). Fills found [at most], best
+ * first, with those that leave less than half of the logits' squared error; returns how many, or -1: out of memory. */
+struct model_suspect { enum layer_kind kind; int fault; double explained; };
+int model_suspects(const struct model *m, const char *contract, const size_t *ids, size_t n, const struct tensor *logits,
+	struct model_suspect *found, int most, double *alone, struct error *e);
+
+#endif

@@ -1,0 +1,38 @@
+/* Which layer went wrong, and how: from the hidden states beside an engine's logits, or from the logits alone. */
+#ifndef ETALON_LOGITS_CAUSES_H
+#define ETALON_LOGITS_CAUSES_H
+
+#include "logits_model.h"
+#include "compare/layers/model_reading.h"
+
+enum { MAX_CAUSES = 5 };
+
+/* Zero-initialised; freed with causes_free. */
+struct logit_causes {
+	bool has_layers;                /* hidden states were there: */
+	struct model_reading layers;
+	bool tried;                     /* suspects were, each in all layers of its kind: */
+	struct model_suspect suspect[MAX_CAUSES];
+	int n;
+	double alone;                   /* share of the logits' error that the contract explains */
+};
+
+/* Are there hidden states? "NAMEhidden.0" is, where the logits are "NAMElogits". */
+bool causes_readable(const struct tensors *file, const struct tensor *logits);
+/* Reads them, to "NAMEhidden.L", sets q->sums to what came nearest in the first layer of each kind, and lends q the runs that were
+ * made. Does nothing where there are none; where only some are missing that is an error. */
+bool causes_read(struct logit_causes *x, const struct tensors *file, const struct tensor *logits, struct model_question *q,
+	struct error *e);
+
+/* Tries each fault in all layers of its kind. */
+bool causes_try(struct logit_causes *x, const struct tensor *logits, const struct model_question *q, struct error *e);
+void causes_free(struct logit_causes *x);
+
+/* Adds what was found to the verdict: a layer that its contract does not explain fails, whatever the logits say. */
+void causes_judge(const struct logit_causes *x, struct logit_report *to);
+
+void causes_text(FILE *to, const struct logit_causes *x);
+json_t *causes_json(const struct logit_causes *x);
+void causes_html(FILE *to, const struct logit_causes *x);
+
+#endif

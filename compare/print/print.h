@@ -1,0 +1,30 @@
+/* What all reports are printed with. Results go to stdout, all else to stderr. */
+#ifndef ETALON_PRINT_H
+#define ETALON_PRINT_H
+
+#include <jansson.h>
+
+#include "fixtures/io/error.h"
+#include "fixtures/io/tensor.h"
+
+/* "etalon: ERROR" on stderr; returns error_exit(e). */
+int print_failure(const struct error *e);
+
+/* Prints j and a newline on stdout and releases it. NULL is E_MEMORY. Returns an exit code. */
+int json_print(json_t *j);
+
+/* A finite number, or the strings "NaN", "inf", "-inf", which JSON has no numbers for. */
+json_t *json_figure(double x);
+json_t *json_shape(const struct tensor *t);
+
+/* A text of a capture, or its name, is a stranger's: what may not be shown becomes a question mark. At most size - 1 bytes. */
+void copy_clean(char *to, size_t size, const char *from);
+void make_clean(char *text);            /* the same in place */
+
+/* A table on stdout: cells are copied and columns padded to their widest; columns whose heading
+ * begins with '>' are set flush right. */
+struct table { size_t columns, n; const char *const *heading; char **cell; bool no_memory; };
+void table_add(struct table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int table_print(struct table *t);       /* and frees it; returns an exit code */
+
+#endif

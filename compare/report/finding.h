@@ -1,0 +1,27 @@
+/* What is known of one capture: the record that reports print. */
+#ifndef ETALON_FINDING_H
+#define ETALON_FINDING_H
+
+#include "compare/verdict/verdict.h"
+
+/* What became of one file: a verdict, or the error that prevented it. */
+struct finding {
+	char path[4096];                /* texts of files are shown as UTF-8 without control characters */
+	bool judged;
+	struct error error;             /* where not judged */
+	struct verdict verdict;         /* where judged */
+	char op[64], producer[128], device[64];         /* "" when the file could not be read */
+};
+
+int finding_exit(const struct finding *f);
+
+/* Of two exit codes the one that a whole should have: machine, then input, fail, undecided, pass. */
+int worse_exit(int a, int b);
+
+/* "pass", "fail", "undecided" or "error". */
+const char *finding_word(const struct finding *f);
+
+/* The largest error of a rule over the outputs, in sigma. */
+double finding_value(const struct finding *f, int rule);
+
+#endif

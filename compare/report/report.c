@@ -1,0 +1,141 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report.h"
+
+void replay(FILE *to, const struct finding *f)
+{
+	fputs("etalon check '", to);
+	for (const char *p = f->path; *p; p++)
+		if (*p == '\'') fputs("'\\''", to);
+		else putc(*p, to);
+	putc('\'', to);
+	if (f->judged) fprintf(to, " --contract %s", f->verdict.contract->name);
+}
+
+static void text_output(FILE *to, const struct finding *f, const struct output_verdict *o)
+{
+	const char *name = f->verdict.op->out[o->out].name;
+
+	fprintf(to, "  %-14s %10zu", name, o->count);
+	for (int r = 0; r < RULE_COUNT; r++) fprintf(to, "  %9.4g (%5.3g)", o->rule[r].value, o->rule[r].limit);
+	fprintf(to, "  %7.3f %%\n", 100 * (double)o->bit_equal / (double)o->count);
+}
+
+static void text_worst(FILE *to, const struct finding *f, const struct output_verdict *o)
+{
+	fprintf(to, "  worst of %s: %s is %.9g, expected %.9g: %.3g sigma, %.3g ulp\n", f->verdict.op->out[o->out].name, o->worst_at,
+		o->worst.got, o->worst.expected, o->worst.sigma, o->worst.ulp);
+}
+
+static void text_sample(FILE *to, const struct verdict *v)
+{
+	struct sample_figures all = { 0 };
+	double second = 0;
+	size_t n = 0;
+
+	for (int i = 0; i < v->n_out; i++) {
+		n += v->out[i].count;
+		all.count += v->out[i].sample.count;
+		all.share = fmax(all.share, v->out[i].sample.share);
+		if (!(v->out[i].truth_error <= second)) second = v->out[i].truth_error;
+	}
+	if (v->sampled) fprintf(to, " and, on %zu of %zu elements, %s: ", all.count, n, sample_judge);
+	if (v->operations) fprintf(to, " and, on %" PRIu64 " elements of a piece's operations, mpfr:256: ", v->operations);
+	if ((v->sampled || v->operations) && all.share > 0) fprintf(to, "2^%.1f apart", log2(all.share));
+	else if (v->sampled || v->operations) fputs("equal", to);
+	else fprintf(to, ": %.2g sigma apart", second);
+}
+
+void report_text(FILE *to, const struct finding *f, bool explain)
+{
+	const struct verdict *v = &f->verdict;
+
+	if (!f->judged) {
+		error_print(to, &f->error);
+		putc('\n', to);
+		return;
+	}
+	fprintf(to, "%s\n  %s by %s%s%s\n", f->path, f->op, f->producer[0] ? f->producer : "an unnamed producer",
+		f->device[0] ? " on " : "", f->device);
+	fprintf(to, "  contract  %s: %s\n", v->contract->name, v->contract->what);
+	fprintf(to, "  truth     %s, checked against %s", v->truth, v->second);
+	text_sample(to, v);
+	fprintf(to, "; sigma from %d noisy runs\n\n", v->runs);
+	if (v->n_out) {
+		fprintf(to, "  %-14s %10s", "error in sigma", "elements");
+		for (int r = 0; r < RULE_COUNT; r++) fprintf(to, "  %9s (limit)", rule_name[r]);
+		fputs("      exact\n", to);
+	}
+	for (int i = 0; i < v->n_out; i++) text_output(to, f, &v->out[i]);
+	if (v->n_out) putc('\n', to);
+	for (int i = 0; i < v->n_out; i++) text_worst(to, f, &v->out[i]);
+	report_traces(to, v);
+	eigen_cause_report(to, &v->cause);
+	report_coverage(to, v);
+	if (explain) report_suspects(to, v);
+	for (int i = 0; i < v->n_reason; i++) fprintf(to, "  %s\n", v->reason[i]);
+	fprintf(to, "%s under contract %s\n", v->outcome == PASS ? "PASS" : v->outcome == FAIL ? "FAIL" : "UNDECIDED", v->contract->name);
+	if (v->outcome == PASS) return;
+	fputs("replay: ", to);
+	replay(to, f);
+	putc('\n', to);
+}
+
+json_t *report_number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+static json_t *json_replay(const struct finding *f)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
+
+	if (to) {
+		replay(to, f);
+		fclose(to);
+	}
+	json_t *j = text ? json_string(text) : json_null();
+	free(text);
+	return j;
+}
+
+static json_t *json_output(const struct finding *f, const struct output_verdict *o)
+{
+	json_t *rules = json_object();
+
+	for (int r = 0; r < RULE_COUNT; r++)
+		json_object_set_new(rules, rule_name[r], json_pack("{s:o, s:o}", "value", report_number(o->rule[r].value), "limit", report_number(o->rule[r].limit)));
+	return json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:{s:s, s:o, s:o, s:o, s:o}}", "name", f->verdict.op->out[o->out].name,
+		"elements", (json_int_t)o->count, "bit_equal", (json_int_t)o->bit_equal, "not_finite", (json_int_t)o->not_finite,
+		"truth_error", report_number(o->truth_error), "sampled", (json_int_t)o->sample.count, "judged_operations", (json_int_t)f->verdict.operations,
+		"sample_share", report_number(o->sample.share), "sample_sigma", report_number(o->sample.sigma), "rules", rules, "worst", "index", o->worst_at,
+		"expected", report_number(o->worst.expected), "got", report_number(o->worst.got), "sigma", report_number(o->worst.sigma), "ulp", report_number(o->worst.ulp));
+}
+
+json_t *report_json(const struct finding *f)
+{
+	const struct verdict *v = &f->verdict;
+	json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:i}", "capture", f->path, "op", f->op, "producer", f->producer,
+		"device", f->device, "replay", json_replay(f), "verdict", finding_word(f), "exit", finding_exit(f));
+
+	if (!f->judged) {
+		json_object_set_new(j, "error", json_pack("{s:s, s:s, s:o, s:s}", "message", error_message(f->error.code), "item", f->error.item,
+			"offset", f->error.offset == NO_OFFSET ? json_null() : json_integer((json_int_t)f->error.offset), "detail", f->error.detail));
+		return j;
+	}
+	json_t *outputs = json_array(), *reasons = json_array();
+	for (int i = 0; i < v->n_out; i++) json_array_append_new(outputs, json_output(f, &v->out[i]));
+	for (int i = 0; i < v->n_reason; i++) json_array_append_new(reasons, json_string(v->reason[i]));
+	json_object_set_new(j, "contract", json_string(v->contract->name));
+	json_object_set_new(j, "truth", json_string(v->truth));
+	json_object_set_new(j, "second_opinion", json_string(v->second));
+	json_object_set_new(j, "noisy_runs", json_integer(v->runs));
+	json_object_set_new(j, "outputs", outputs);
+	if (v->n_trace) json_object_set_new(j, "traces", report_traces_json(v));
+	if (v->cause.sought) json_object_set_new(j, "spectrum", eigen_cause_report_json(&v->cause));
+	json_object_set_new(j, "reasons", reasons);
+	if (v->examined) json_object_set_new(j, "xray", report_xray_json(v));
+	return j;
+}

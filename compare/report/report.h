@@ -1,0 +1,34 @@
+/* Findings for people and for programs. */
+#ifndef ETALON_REPORT_H
+#define ETALON_REPORT_H
+
+#include "finding.h"
+
+/* Writes the command that repeats the verdict, for a shell. */
+void replay(FILE *to, const struct finding *f);
+
+/* All that is known about one capture, for `etalon check`; explain adds the table of suspects. */
+void report_text(FILE *to, const struct finding *f, bool explain);
+
+/* Of a verdict's x-ray: the emulation and what was ruled out; all suspects; the same in JSON. Nothing where
+ * it was not made. */
+void report_coverage(FILE *to, const struct verdict *v);
+void report_suspects(FILE *to, const struct verdict *v);
+json_t *report_xray_json(const struct verdict *v);
+
+/* Of a verdict on recorded iterations: a table for each trace; the same in JSON. */
+void report_traces(FILE *to, const struct verdict *v);
+json_t *report_traces_json(const struct verdict *v);
+
+/* One line each, aligned, and the reasons of those that did not pass, for `etalon gate`. */
+void report_table(FILE *to, const struct finding *f, size_t n);
+void report_markdown(FILE *to, const struct finding *f, size_t n);
+void report_junit(FILE *to, const struct finding *f, size_t n);
+
+/* A new reference; NULL when memory is short. Numbers that are not finite become null. */
+json_t *report_json(const struct finding *f);
+
+/* A real, or null where x is not finite. A new reference. */
+json_t *report_number(double x);
+
+#endif

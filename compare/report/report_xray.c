@@ -1,0 +1,98 @@
+/* The x-ray's part of a report: the emulation, the coverage of the check, the table of suspects. */
+#include <math.h>
+#include <string.h>
+
+#include "report.h"
+
+static const char *type_of(const struct suspect *s) { return s->site >= 0 ? rounding_name(s->format, s->rounding) : "fault"; }
+
+/* What is computed, and what is rounded. */
+static void identified_line(FILE *to, const struct verdict *v)
+{
+	const struct profile *p = &v->x.profile;
+	int rounded = 0;
+
+	fprintf(to, "form %s", v->op->forms[p->emulation.form].name);
+	if (p->emulation.chunk) fprintf(to, ", chunks of %zu", p->emulation.chunk);
+	for (int j = 0; j < p->n; j++) {
+		const struct reading *r = &p->reading[j];
+		if (r->state != ROUNDED) continue;
+		fprintf(to, "%s%s %s", rounded++ ? ", " : "; rounds ", v->op->sites[r->site].name, rounding_name(r->format, r->rounding));
+	}
+	if (p->amplified > saturated)
+		fprintf(to, "; float32's noise alone makes %.3g %% of the error that the contract's roundings do: no site can be told\n", 100 * p->amplified);
+	else fputs(rounded ? "\n" : "; rounds nothing\n", to);
+}
+
+static void structure_lines(FILE *to, const struct verdict *v)
+{
+	const struct profile *p = &v->x.profile;
+
+	fputs("  structure ", to);
+	if (v->x.identified) identified_line(to, v);
+	else fprintf(to, "not identified; of what is left, %.3g times float32's noise, %s\n", sqrt(v->x.left), v->x.where);
+	for (int i = 0; i < v->n_out; i++) {
+		int o = v->out[i].out;
+		fprintf(to, "            %-14s %8.4f %% of the error explained, %8.4f %% of elements equal to the emulation's to the bit\n",
+			v->op->out[o].name, 100 * p->out[o].explained, 100 * p->out[o].bit_equal);
+	}
+}
+
+/* Names of the suspects in that state, at most `most` of them. */
+static void names(FILE *to, const struct verdict *v, enum suspect_state state, int most)
+{
+	int seen = 0;
+
+	for (int i = 0; i < v->x.n; i++) {
+		const struct suspect *s = &v->x.suspect[i];
+		if (s->state != state || seen++ >= most) continue;
+		fprintf(to, "%s%s%s%s", seen > 1 ? ", " : "", s->name, s->site >= 0 ? "=" : "", s->site >= 0 ? type_of(s) : "");
+	}
+	if (seen > most) fprintf(to, " and %d more", seen - most);
+}
+
+void report_coverage(FILE *to, const struct verdict *v)
+{
+	const int *count = v->x.count;
+
+	if (!v->examined) return;
+	structure_lines(to, v);
+	fprintf(to, "  coverage  %d suspects ruled out, %d not identifiable on these inputs", count[RULED_OUT], count[NOT_IDENTIFIABLE]);
+	if (count[NOT_IDENTIFIABLE]) fputs(": ", to);
+	names(to, v, NOT_IDENTIFIABLE, 6);
+	if (count[NOT_IDENTIFIABLE]) fprintf(to, "\n            (`etalon list cases %s` has inputs that show them)", v->op->name);
+	putc('\n', to);
+}
+
+void report_suspects(FILE *to, const struct verdict *v)
+{
+	if (!v->examined) return;
+	fprintf(to, "\n  %-30s %-9s %18s  %12s  %s\n", "suspect", "type", "coefficient", "size in noise", "state");
+	for (int state = NOT_IDENTIFIABLE; state >= RULED_OUT; state--)
+		for (int i = 0; i < v->x.n; i++) {
+			const struct suspect *s = &v->x.suspect[i];
+			if ((int)s->state == state)
+				fprintf(to, "  %-30s %-9s %8.4f ± %-8.3g  %12.3g  %s\n", s->name, type_of(s), s->coefficient, s->error, s->size,
+					suspect_name[s->state]);
+		}
+	putc('\n', to);
+}
+
+json_t *report_xray_json(const struct verdict *v)
+{
+	const struct profile *p = &v->x.profile;
+	json_t *suspects = json_array(), *outputs = json_array();
+
+	for (int i = 0; i < v->x.n; i++) {
+		const struct suspect *s = &v->x.suspect[i];
+		json_array_append_new(suspects, json_pack("{s:s, s:s, s:o, s:o, s:o, s:s}", "name", s->name, "type", type_of(s),
+			"coefficient", report_number(s->coefficient), "error", report_number(s->error), "size", report_number(s->size), "state", suspect_name[s->state]));
+	}
+	for (int i = 0; i < v->n_out; i++) {
+		int o = v->out[i].out;
+		json_array_append_new(outputs, json_pack("{s:s, s:o, s:o, s:o}", "name", v->op->out[o].name, "explained", report_number(p->out[o].explained),
+			"bit_equal", report_number(p->out[o].bit_equal), "rms", report_number(p->out[o].rms)));
+	}
+	return json_pack("{s:s, s:I, s:o, s:o, s:b, s:s, s:o, s:o}", "form", v->op->forms[p->emulation.form].name, "chunk", (json_int_t)p->emulation.chunk,
+		"left", report_number(v->x.left), "amplified", report_number(p->amplified), "identified", v->x.identified, "where", v->x.where, "outputs", outputs, "suspects", suspects);
+}

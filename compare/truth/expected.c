@@ -1,0 +1,180 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "expected.h"
+
+struct check_strips check_strips = { 1 << 18, 1 << 15 };
+
+enum dtype out_dtype(const struct call *call, int i)
+{
+	return call->out[i] ? call->out[i]->dtype : DT_F64;
+}
+
+double stored_as(enum dtype d, double hi, double lo)
+{
+	return d == DT_F64 ? hi : format_round(dtype_info[d].format, ROUND_NEAREST_EVEN, round_to_odd(hi, lo), 0);
+}
+
+double in_sigma(double got, double hi, double lo, double sigma)
+{
+	return got == hi && lo == 0 ? 0 : ((got - hi) - lo) / sigma;
+}
+
+size_t out_row(const struct call *call, int i)
+{
+	size_t shape[MAX_RANK];
+	int rank = call_out_shape(call, i, shape);
+
+	return shape[rank - 1];
+}
+
+/* s2 [n], mean squares of single elements, becomes the upstream error. */
+static void pool(double *s2, size_t n, size_t row)
+{
+	for (size_t r = 0; r < n; r += row) {
+		double mean = 0;
+		size_t noisy = 0;
+		for (size_t i = r; i < r + row; i++) mean += s2[i], noisy += s2[i] > 0;
+		mean /= fmax(1, (double)noisy);
+		for (size_t i = r; i < r + row; i++) s2[i] = sqrt(s2[i] > 0 ? fmax(s2[i], mean) : 0);
+	}
+}
+
+/* Of output i, `count` elements. */
+static void add_store(struct expected *x, const struct call *call, int i, size_t count, const struct answer *centre)
+{
+	enum format f = dtype_info[out_dtype(call, i)].format;
+
+	for (size_t j = 0; j < count; j++) {
+		x->sigma[i][j] = 0;
+		if (!(x->upstream[i][j] > 0)) continue;
+		x->sigma[i][j] = hypot(x->upstream[i][j], format_ulp(f, centre->hi[i][j]) / sqrt(12));
+		x->count[i]++;
+	}
+}
+
+/* The errors of the fresh run that x->run holds, stored as a kernel would, in sigma. */
+static void scatter(struct expected *x, const struct call *call, int i, size_t count, const struct answer *centre, int r)
+{
+	enum dtype d = out_dtype(call, i);
+
+	for (size_t j = 0; j < count; j++) {
+		double lo = centre->lo[i] ? centre->lo[i][j] : 0, got = stored_as(d, x->run.hi[i][j], 0);
+		if (!(x->sigma[i][j] > 0) || isinf(got)) continue;
+		double z = in_sigma(got, centre->hi[i][j], lo, x->sigma[i][j]);
+		x->sum[r][i] += z;
+		x->sum2[r][i] += z * z;
+	}
+}
+
+bool expected_begin(struct expected *x, const struct call *call, const struct plan *model, const size_t room[MAX_OUT],
+	int runs, struct error *e)
+{
+	*x = (struct expected){ .runs = runs, .stream = calloc((size_t)runs + FRESH_RUNS, sizeof *x->stream) };
+	bool ok = x->stream && answer_make(&x->run, room, false);
+
+	for (int i = 0; ok && i < MAX_OUT; i++)
+		if (room[i]) ok = (x->sigma[i] = calloc(room[i], sizeof(double))) && (x->upstream[i] = calloc(room[i], sizeof(double)));
+	for (int r = 0; ok && r < runs + FRESH_RUNS; r++) {
+		struct plan *p = &x->stream[r].plan;
+		*p = *model;
+		p->arith = &arith_noisy;
+		p->bits = arith_noisy.precision;
+		p->seed = (uint64_t)r + 1;
+		if (p->region && r < runs) plan_draw(p, p->region, p->seed);    /* fresh runs scatter by chance alone, as runs of one structure do */
+	}
+	if (ok) return true;
+	error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the expected error of %zu elements", call->out_count[0]);
+	expected_free(x);
+	return false;
+}
+
+/* Mean squares of the runs' errors in a strip, into upstream. */
+static bool spread(struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,
+	const struct answer *centre, struct error *e)
+{
+	for (int i = 0; i < MAX_OUT; i++)
+		for (size_t j = 0; j < s->count[i]; j++) x->upstream[i][j] = 0;
+	for (int r = 0; r < x->runs; r++) {
+		if (!ref_strip(call, &x->stream[r], strip, n, &x->run, e)) return false;
+		for (int i = 0; i < MAX_OUT; i++)
+			for (size_t j = 0; j < s->count[i]; j++) {
+				double d = x->run.hi[i][j] - centre->hi[i][j] - (centre->lo[i] ? centre->lo[i][j] : 0);
+				x->upstream[i][j] += d * d / x->runs;
+			}
+	}
+	return true;
+}
+
+static bool add_sigma(struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,
+	const struct answer *centre, struct error *e)
+{
+	if (!spread(x, call, s, strip, n, centre, e)) return false;
+	for (int i = 0; i < MAX_OUT; i++) {
+		if (!s->count[i]) continue;
+		pool(x->upstream[i], s->count[i], out_row(call, i));
+		add_store(x, call, i, s->count[i], centre);
+	}
+	return true;
+}
+
+bool expected_add(struct expected *x, const struct call *call, size_t strip, size_t n, const struct answer *centre, struct error *e)
+{
+	struct strip s = call_strip(call, strip, n);
+
+	if (!add_sigma(x, call, &s, strip, n, centre, e)) return false;
+	for (int r = 0; r < FRESH_RUNS; r++) {
+		if (!ref_strip(call, &x->stream[x->runs + r], strip, n, &x->run, e)) return false;
+		for (int i = 0; i < MAX_OUT; i++) scatter(x, call, i, s.count[i], centre, r);
+	}
+	return true;
+}
+
+void expected_end(struct expected *x)
+{
+	for (int i = 0; i < MAX_OUT; i++) {
+		double n = (double)x->count[i], sum = 0, sum2 = 0, bias2 = 0;
+		for (int r = 0; r < FRESH_RUNS; r++) {
+			double mean = n > 0 ? x->sum[r][i] / n : 0, square = n > 0 ? x->sum2[r][i] / n : 0;
+			sum += square;
+			sum2 += square * square;
+			bias2 += mean * mean;
+		}
+		double m = sum / FRESH_RUNS, var = (sum2 - m * sum) / (FRESH_RUNS - 1);
+		x->bias[i] = sqrt(bias2 / FRESH_RUNS);
+		x->freedom[i] = fmax(1, fmin(n, var > 0 ? 2 * m * m / var : n));
+	}
+	for (int r = 0; r < x->runs + FRESH_RUNS; r++) stream_end(&x->stream[r]);
+}
+
+bool expected_sigma(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
+	int runs, struct error *e)
+{
+	struct strip whole = call_strip(call, 0, 1);
+
+	if (!expected_begin(x, call, model, call->out_count, runs, e)) return false;
+	if (add_sigma(x, call, &whole, 0, 1, centre, e)) return true;
+	expected_free(x);
+	return false;
+}
+
+bool expected_make(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
+	int runs, struct error *e)
+{
+	if (!expected_begin(x, call, model, call->out_count, runs, e)) return false;
+	if (!expected_add(x, call, 0, 1, centre, e)) {
+		expected_free(x);
+		return false;
+	}
+	expected_end(x);
+	return true;
+}
+
+void expected_free(struct expected *x)
+{
+	for (int i = 0; i < MAX_OUT; i++) free(x->sigma[i]), free(x->upstream[i]);
+	for (int r = 0; x->stream && r < x->runs + FRESH_RUNS; r++) stream_end(&x->stream[r]);
+	free(x->stream);
+	answer_free(&x->run);
+	*x = (struct expected){ 0 };
+}

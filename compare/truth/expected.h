@@ -1,0 +1,57 @@
+/* The expected error of a correct kernel under a contract, element by element. */
+#ifndef ETALON_EXPECTED_H
+#define ETALON_EXPECTED_H
+
+#include "ref/call/op.h"
+
+/* upstream_i² = max(s_i², mean of s² over i's row), where s_i² is the mean square of the error of
+ * `runs` noisy runs at element i, and a row is what shares all indices but the last.
+ * sigma_i² = upstream_i² + ulp²/12, the last for the rounding to the output's own dtype. Elements with
+ * s_i = 0, which float32 holds exactly on their way, take no part in their row's mean and have no
+ * sigma: they must be the truth rounded once. */
+enum { FRESH_RUNS = 8 };        /* noisy runs judged like kernels, to learn how their figures scatter */
+/* Output elements that a check has at hand at a time: all of a call that has no more than 2^18, else some 2^15 (ref/call/op.h). Smaller
+ * calls are looked at in one piece, as that takes half the time. Tests choose other numbers. */
+extern struct check_strips { size_t whole, most; } check_strips;
+
+struct expected {
+	double *sigma[MAX_OUT], *upstream[MAX_OUT];     /* of the strip that was added last; NULL for an output the call has not */
+	size_t count[MAX_OUT];          /* elements of all strips whose sigma is not 0 */
+	int runs;
+	double bias[MAX_OUT];           /* rms, over fresh noisy runs, of the mean error in sigma */
+	double freedom[MAX_OUT];        /* degrees of freedom of the mean square error, likewise */
+	double sum[FRESH_RUNS][MAX_OUT], sum2[FRESH_RUNS][MAX_OUT];     /* of each fresh run's errors in sigma, and of their squares */
+	struct stream *stream;              /* [runs + FRESH_RUNS] */
+	struct answer run;              /* room for one of them */
+};
+
+/* Dtype of output i as stored, or F64 where the capture has none. */
+enum dtype out_dtype(const struct call *call, int i);
+
+/* Elements in a row of output i: the size of its last axis. */
+size_t out_row(const struct call *call, int i);
+
+/* The answer rounded once to d, as a kernel without any other error would store it. */
+double stored_as(enum dtype d, double hi, double lo);
+
+/* got - (hi + lo), in sigma > 0. NaN stays NaN. */
+double in_sigma(double got, double hi, double lo, double sigma);
+
+/* Strips of one call, in order from 0 to n - 1: their elements, room[i] of output i at most, get their sigma as they are added; count,
+ * bias and freedom hold after expected_end. The model is a plan whose roundings, form and faults are those of the kernel expected, or
+ * whose region they are in; its arithmetic becomes noisy and its seeds 1, 2, ... Errors are counted from `centre`: the truth for a
+ * contract, whose sites round at random, or an emulation's own answer. runs >= 4. *x is freed with expected_free. The only error is
+ * E_MEMORY. */
+bool expected_begin(struct expected *x, const struct call *call, const struct plan *model, const size_t room[MAX_OUT],
+	int runs, struct error *e);
+bool expected_add(struct expected *x, const struct call *call, size_t strip, size_t n, const struct answer *centre, struct error *e);
+void expected_end(struct expected *x);
+/* All in one strip: sigma, upstream and count alone, without the fresh runs and what they show. */
+bool expected_sigma(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
+	int runs, struct error *e);
+/* All in one strip. */
+bool expected_make(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
+	int runs, struct error *e);
+void expected_free(struct expected *x);
+
+#endif

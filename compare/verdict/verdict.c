@@ -1,0 +1,218 @@
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "verdict_private.h"
+
+const char *const outcome_name[] = { "pass", "fail", "undecided" };
+
+int outcome_exit(enum outcome o)
+{
+	return (const int[]){ EXIT_PASS, EXIT_FAIL, EXIT_UNDECIDED }[o];
+}
+
+const char *index_text(const struct call *call, int i, size_t index, char *text, size_t size)
+{
+	size_t shape[MAX_RANK], at[MAX_RANK], used = 0;
+	int rank = call_out_shape(call, i, shape);
+
+	for (int r = rank; r-- > 0; index /= shape[r]) at[r] = index % shape[r];
+	for (int r = 0; r < rank && used < size; r++)
+		used += (size_t)snprintf(text + used, size - used, "%s%zu%s", r ? "," : "[", at[r], r + 1 < rank ? "" : "]");
+	return text;
+}
+
+void reason(struct verdict *v, enum outcome o, const char *format, ...)
+{
+	va_list args;
+
+	if (v->outcome == PASS || o == FAIL) v->outcome = o;
+	if (v->n_reason == MAX_REASON) return;
+	va_start(args, format);
+	vsnprintf(v->reason[v->n_reason++], sizeof v->reason[0], format, args);
+	va_end(args);
+}
+
+void verdict_fail(struct verdict *v, const char *format, ...)
+{
+	char text[sizeof v->reason[0]];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	reason(v, FAIL, "%s", text);
+}
+
+/* How far the worst-kept rule is from its limit. */
+static double excess(const struct verdict *v)
+{
+	double worst = 0;
+
+	for (int i = 0; i < v->n_out; i++)
+		for (int r = 0; r < RULE_COUNT; r++) {
+			double x = v->out[i].rule[r].value / v->out[i].rule[r].limit;
+			if (!(x <= worst)) worst = isnan(x) ? INFINITY : x;
+		}
+	return worst;
+}
+
+/* 0: the contract does not allow what the kernel was seen to round; 2: it does, and in the form that was seen. */
+static int suits(const struct examination *x, const struct call *call, const struct contract *k)
+{
+	return x && profile_within(&x->profile, call, k) ? 1 + (x->profile.emulation.form == k->form) : 0;
+}
+
+static bool judge_climbing(const struct call *call, const struct contract *k, struct yardstick *y, struct verdict *v, struct error *e)
+{
+	bool again = true;
+
+	while (again) {
+		if (!judge_under(call, k, y, v, e)) return false;
+		again = false;
+		if (v->outcome == UNDECIDED && v->n_out && !yardstick_climb(y, &again, e)) return false;
+	}
+	return true;
+}
+
+/* The tightest of contracts first .. last whose rules hold, else the one that comes nearest. With x, those of the form
+ * that was seen go first, and those that do not allow what was seen rounded are left out, so long as one remains. */
+static bool judge_with(const struct call *call, struct yardstick *y, int first, int last, const struct examination *x,
+	struct verdict *v, struct error *e)
+{
+	const struct contract *k = call->op->contracts;
+	bool any = false;
+	int most = 0;
+
+	for (int i = first; i <= last; i++) most = suits(x, call, &k[i]) > most ? suits(x, call, &k[i]) : most;
+	for (int suit = most; suit >= (most > 0); suit--)
+		for (int i = first; i <= last && !(any && v->outcome == PASS); i++) {
+			struct verdict w;
+			if (suits(x, call, &k[i]) != suit) continue;
+			if (!judge_climbing(call, &k[i], y, &w, e)) return false;
+			if (!any || w.outcome < v->outcome || (w.outcome == v->outcome && excess(&w) < excess(v))) *v = w;
+			any = true;
+		}
+	return true;
+}
+
+static void detect(struct verdict *v, const struct suspect *s)
+{
+	if (s->site >= 0)
+		reason(v, FAIL, "rounds %s to %s, which the contract does not allow (%s): coefficient %.3f ± %.3f", v->op->sites[s->site].name,
+			rounding_name(s->format, s->rounding), s->name, s->coefficient, s->error);
+	else
+		reason(v, FAIL, "has the fault %s: %s; coefficient %.3f ± %.3f", s->name, s->what, s->coefficient, s->error);
+}
+
+/* Where the error is that nothing explains, and how large; a failure only where an explanation is required. */
+static void say_unknown(struct verdict *v, bool required)
+{
+	const struct examination *x = &v->x;
+
+	reason(v, FAIL, "%s, %.3g times float32's noise is left: %s", required ? "an explanation is required, and the structure is not identified"
+		: v->n_reason ? "besides, the structure is not identified"
+		: "the structure is not identified, and no known fault explains the error", sqrt(x->left), x->where);
+	if (x->generic.share > 0)
+		reason(v, FAIL, "what is left amounts to a %s: %.5g ± %.2g, which explains %.4g %% of it", x->generic.name,
+			x->generic.value, x->generic.error, 100 * x->generic.share);
+}
+
+/* What the x-ray found goes before the figures that it explains. */
+static void add_examination(const struct call *call, bool required, struct verdict *v, const struct examination *x)
+{
+	struct verdict found = *v;
+
+	found.x = *x;
+	found.examined = true;
+	found.n_reason = 0;
+	examine_under(&found.x, call, v->contract);
+	for (int i = 0; i < found.x.n; i++)
+		if (found.x.suspect[i].state == DETECTED) detect(&found, &found.x.suspect[i]);
+	if (!found.x.identified && (v->outcome == FAIL || required)) say_unknown(&found, required);
+	for (int i = 0; i < v->n_reason && found.n_reason < MAX_REASON; i++)
+		memcpy(found.reason[found.n_reason++], v->reason[i], sizeof v->reason[i]);
+	*v = found;
+}
+
+static bool hold_with(const struct rules_say *r, const struct plan *plan, bool *yes, struct error *e)
+{
+	struct yardstick y;
+	struct verdict v;
+	bool ok = yardstick_make(&y, r->call, &(struct yardstick_of){ .truth = "f64", .model = plan }, r->tick, e)
+		&& judge_under(r->call, r->contract, &y, &v, e);
+
+	yardstick_free(&y);
+	*yes = ok && v.outcome == PASS;
+	return ok;
+}
+
+/* Does the call ask for an explanation of its own error? Not where an iteration amplifies noise. */
+static bool is_required(const struct call *call, const struct judging *how, const struct examination *x)
+{
+	bool own = !strncmp(call->capture->producer, "etalon ", 7);
+
+	return !x->runs_free && (how->explained == ALL_EXPLAINED || (how->explained == OWN_EXPLAINED && own));
+}
+
+/* By yardstick y, or where it is NULL by one of its own, which is gone before the x-ray of one contract. Of many contracts the rules
+ * choose, and then, of those whose rules hold, what was seen to be rounded. */
+static bool judge_all(const struct call *call, const struct judging *how, int first, int last, struct yardstick *y,
+	struct verdict *v, struct error *e)
+{
+	static _Thread_local struct examination x;
+	struct yardstick own = { .tick = NULL };
+	bool choose = first < last;
+
+	bool ok = (y || yardstick_make(&own, call, &(struct yardstick_of){ .truth = how->truth }, how->tick, e))
+		&& judge_with(call, y ? y : &own, first, last, NULL, v, e);
+	if (!choose) yardstick_free(&own);
+	if (ok && !how->quick && v->outcome != UNDECIDED) {
+		struct rules_say rules = { v->outcome == PASS, hold_with, call, v->contract, &call->op->contracts[first], &call->op->contracts[last], how->tick };
+		ok = examine(&x, &rules, e) && (!choose || !x.identified || judge_with(call, y ? y : &own, first, last, &x, v, e));
+		if (ok) add_examination(call, is_required(call, how, &x), v, &x);
+	}
+	yardstick_free(&own);
+	return ok;
+}
+
+/* The contracts to be tried, first .. last. */
+static bool contracts_for(const struct call *call, const struct judging *how, int *first, int *last, struct error *e)
+{
+	const char *name = how->contract ? how->contract : call->capture->contract;
+
+	*first = *last = 0;
+	if (name && !strcmp(name, "auto")) {
+		while (call->op->contracts[*last + 1].name) (*last)++;
+	} else if (name) {
+		*first = *last = op_contract(call->op, name);
+		if (*first < 0) return error_set(e, E_UNKNOWN_NAME, name, NO_OFFSET, "expected a contract of %s: see `etalon list contracts`", call->op->name);
+	}
+	return true;
+}
+
+bool judge_by(struct yardstick *y, const struct capture *c, const struct judging *how, struct verdict *v, struct error *e)
+{
+	struct call call;
+	int first, last;
+
+	return call_bind(&call, c, true, e) && contracts_for(&call, how, &first, &last, e) && judge_all(&call, how, first, last, y, v, e);
+}
+
+bool judge(const struct capture *c, const struct judging *how, struct verdict *v, struct error *e)
+{
+	return judge_by(NULL, c, how, v, e);
+}
+
+void judge_cause(const struct capture *c, const struct judging *how, struct verdict *v)
+{
+	const struct op *op = op_find(c->op);
+
+	if (op && op->iteration) eigen_cause_of(&v->cause, c, how->tick);
+}
+
+void judge_stale(const struct capture *c, const char *today, struct verdict *v)
+{
+	if (!c->sha256 || strncmp(c->producer, "etalon ", 7) || (today && !strcmp(today, c->sha256))) return;
+	reason(v, FAIL, "stale: recorded from sources %.12s..., the kernel is now %.12s...; record it again", c->sha256, today ? today : "gone");
+}

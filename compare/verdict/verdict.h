@@ -1,0 +1,85 @@
+/* The verdict on a capture: pass, fail or undecided, with its figures and reasons. See docs/verdict.md. */
+#ifndef ETALON_VERDICT_H
+#define ETALON_VERDICT_H
+
+#include "compare/eigen/eigen_cause.h"
+#include "compare/attribute/suspects.h"
+#include "traces.h"
+#include "compare/truth/yardstick.h"
+
+enum outcome { PASS, FAIL, UNDECIDED };
+extern const char *const outcome_name[];        /* "pass", "fail", "undecided" */
+int outcome_exit(enum outcome o);               /* EXIT_PASS, EXIT_FAIL, EXIT_UNDECIDED */
+
+enum { RULE_WORST, RULE_EXCESS, RULE_P99, RULE_RMS, RULE_BIAS, RULE_COUNT };
+extern const char *const rule_name[RULE_COUNT];
+
+/* A rule holds while value <= limit. All are in sigma, but excess: the largest error beyond half an
+ * ulp of the output's dtype, in units of the upstream error alone (infinite where that is 0 and the element is not exact). */
+struct rule { double value, limit; };
+
+struct element { size_t index; double expected, got, sigma, ulp; };     /* error in sigma and in ulp */
+
+struct output_verdict {
+	int out;                        /* index in the op's outputs */
+	size_t count;
+	size_t bit_equal;               /* elements equal to the truth rounded once to the dtype */
+	size_t not_finite;              /* NaN or infinite where the truth is a number that fits */
+	struct element first_not_finite, worst, beyond;          /* beyond: of the rule excess */
+	char worst_at[96], beyond_at[96];       /* "[12,3,44]" */
+	struct rule rule[RULE_COUNT];   /* p99, rms and bias: over the elements whose sigma is not 0 */
+	double freedom;                 /* degrees of freedom of the mean square error; see expected.h */
+	double truth_error;             /* largest distance between the truth and its second opinion, in sigma */
+	struct sample_figures sample;   /* between the truth in dd and MPFR */
+};
+
+enum { MAX_REASON = 12 };
+struct verdict {
+	enum outcome outcome;
+	const struct op *op;
+	const struct contract *contract;
+	char truth[32], second[32];     /* arithmetics */
+	bool sampled;                   /* the truth is dd, and MPFR judged a sample of it */
+	uint64_t operations;            /* or this many elements of one piece's operations */
+	int runs;                       /* noisy runs behind sigma */
+	int n_out;
+	struct output_verdict out[MAX_OUT];
+	int n_trace;                    /* of an anchored call */
+	struct trace_entries trace[MAX_OUT];
+	struct eigen_cause cause;       /* by judge_cause */
+	bool examined;                  /* the x-ray was made: see suspects.h */
+	struct examination x;
+	int n_reason;
+	char reason[MAX_REASON][256];
+};
+
+/* Whose error must be explained to pass: nobody's, that of etalon's own kernels, all captures'. */
+enum explained { NONE_EXPLAINED, OWN_EXPLAINED, ALL_EXPLAINED };
+
+struct judging {
+	const char *contract;           /* a name, "auto", or NULL: the capture's own, else the op's tightest */
+	const char *truth;              /* an arithmetic, or NULL: dd where the work allows, else f64 */
+	bool quick;                     /* the contract's rules only, no x-ray */
+	enum explained explained;
+	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
+};
+
+/* Judges c. false: bad input or a failing machine, told in *e; *v is then without meaning. */
+bool judge(const struct capture *c, const struct judging *how, struct verdict *v, struct error *e);
+
+/* The same with a yardstick that captures of one call share, whose truth how->truth is; NULL: none. Not for two threads at once. */
+bool judge_by(struct yardstick *y, const struct capture *c, const struct judging *how, struct verdict *v, struct error *e);
+
+/* Where a matrix iteration leaves the exact curve, and why; changes no outcome. Other ops: nothing. */
+void judge_cause(const struct capture *c, const struct judging *how, struct verdict *v);
+
+/* Fails the verdict, with a reason. */
+void verdict_fail(struct verdict *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Fails the verdict when the capture carries a hash of its kernel's sources that is not today's; NULL: the kernel is gone. */
+void judge_stale(const struct capture *c, const char *today, struct verdict *v);
+
+/* "[12,3,44]", the element's place in output i of the call's op. */
+const char *index_text(const struct call *call, int i, size_t index, char *text, size_t size);
+
+#endif

@@ -1,0 +1,153 @@
+/* A call's outputs against the truth under one contract. */
+#include <math.h>
+#include <string.h>
+
+#include "figures.h"
+#include "verdict_private.h"
+
+/* The truth may be off by this share of sigma, no more. */
+static const double truth_share = 0.1;
+/* And what was sampled of it by far less, as it speaks for the rest. */
+static const double sample_share = 1e-6;
+
+/* Has the kernel recorded what is not finite? An anchored reference takes it over. */
+static bool blown_up(const struct call *call)
+{
+	for (int i = 0; call->anchored && call->op->out[i].name; i++) {
+		const struct tensor *t = call->out[i];
+		for (size_t j = 0; t && call->op->out[i].flags & TRACE && j < t->count; j++) {
+			double got;
+			dtype_load(t->dtype, (const char *)t->data + j * dtype_info[t->dtype].size, 1, &got);
+			if (!isfinite(got)) return true;
+		}
+	}
+	return false;
+}
+
+/* Nothing can be held against a reference that is not finite, unless that is the kernel's own doing: then it fails
+ * where it first was not, against a reference that still is. */
+static bool finite_truth(const struct call *call, struct yardstick *y, struct verdict *v, struct error *e)
+{
+	bool told[MAX_OUT] = { false };
+	char text[128];
+
+	for (size_t s = 0; s < y->strips && !blown_up(call); s++) {
+		struct strip strip = call_strip(call, s, y->strips);
+		const struct answer *a = &y->truth.first;
+		if (!yardstick_refresh(y, call, s, true, e)) return false;
+		for (int i = 0; i < MAX_OUT; i++)
+			for (size_t j = 0; j < strip.count[i] && !told[i]; j++) {
+				if (isfinite(a->hi[i][j])) continue;
+				reason(v, UNDECIDED, "out.%s: the reference is %g at %s", call->op->out[i].name, a->hi[i][j],
+					index_text(call, i, strip.first[i] + j, text, sizeof text));
+				told[i] = true;
+			}
+	}
+	return true;
+}
+
+static void decide(const struct call *call, struct verdict *v, struct output_verdict *o)
+{
+	const char *name = call->op->out[o->out].name;
+	char text[128];
+
+	index_text(call, o->out, o->worst.index, o->worst_at, sizeof o->worst_at);
+	if (o->not_finite)
+		reason(v, FAIL, "out.%s: %zu of %zu elements are not finite; the first at %s is %g, expected %.9g", name, o->not_finite,
+			o->count, index_text(call, o->out, o->first_not_finite.index, text, sizeof text), o->first_not_finite.got,
+			o->first_not_finite.expected);
+	index_text(call, o->out, o->beyond.index, o->beyond_at, sizeof o->beyond_at);
+	for (int r = 0; r < RULE_COUNT; r++) {
+		const struct element *at = r == RULE_EXCESS ? &o->beyond : &o->worst;
+		if (o->rule[r].value <= o->rule[r].limit) continue;
+		if (r == RULE_WORST || r == RULE_EXCESS)
+			reason(v, FAIL, "out.%s: %s is %.9g, expected %.9g: %.4g sigma, %.4g ulp; %s %.4g, at most %.3g", name,
+				r == RULE_EXCESS ? o->beyond_at : o->worst_at, at->got, at->expected, at->sigma, at->ulp, rule_name[r],
+				o->rule[r].value, o->rule[r].limit);
+		else
+			reason(v, FAIL, "out.%s: %s error %.4g sigma, at most %.3g", name, rule_name[r], o->rule[r].value, o->rule[r].limit);
+	}
+	if (!(o->truth_error <= truth_share))
+		reason(v, UNDECIDED, "out.%s: the truth is only known to %.3g sigma (%s against %s)", name, o->truth_error, v->truth, v->second);
+	if (!(o->sample.sigma <= sample_share))
+		reason(v, UNDECIDED, "out.%s: %s and %s are %.3g sigma apart on the sample, at most %g", name, v->truth, sample_judge,
+			o->sample.sigma, sample_share);
+}
+
+/* Each recorded iteration on its own, in the rms rule. */
+static bool judge_traces(const struct call *call, const struct answer *truth, const struct expected *x, struct verdict *v, struct error *e)
+{
+	struct answer unanchored = { 0 };
+
+	if (!call->anchored) return true;
+	if (!trace_free_running(call, &unanchored, e)) return false;
+	for (int i = 0; call->op->out[i].name; i++) {
+		struct trace_entries *t = &v->trace[v->n_trace];
+		if (!(call->op->out[i].flags & TRACE) || !call->out_count[i]) continue;
+		trace_figures(t, call, i, truth, &unanchored, x);
+		for (size_t k = 0; k < t->n; k++)
+			if (!(t->entry[k].sigma <= t->limit))
+				reason(v, FAIL, "out.%s: entry %zu: rms error %.4g sigma, at most %.3g", call->op->out[i].name, k, t->entry[k].sigma, t->limit);
+		v->n_trace++;
+	}
+	answer_free(&unanchored);
+	return true;
+}
+
+/* The outputs' figures under contract k, strip by strip; *x: what is expected, of the last. */
+static bool add_strips(const struct call *call, const struct contract *k, struct yardstick *y, struct verdict *v, struct figures *f,
+	const struct expected **x, struct error *e)
+{
+	const struct truth *t = &y->truth;
+
+	for (size_t s = 0; s < y->strips; s++) {
+		struct strip strip = call_strip(call, s, y->strips);
+		if (!yardstick_refresh(y, call, s, false, e) || !(*x = yardstick_under(y, call, k, e))) return false;
+		for (int o = 0; o < v->n_out; o++) {
+			int i = v->out[o].out;
+			figures_add(&f[o], call, &strip, &t->first, &t->second, *x);
+			if (!v->operations) sample_add(&v->out[o].sample, &t->sample, call, i, strip.count[i], *x);
+		}
+	}
+	return true;
+}
+
+static bool measure(const struct call *call, const struct contract *k, struct yardstick *y, struct verdict *v,
+	const struct expected **x, struct error *e)
+{
+	struct figures f[MAX_OUT] = {{ 0 }};
+	bool ok = true;
+
+	for (int i = 0; ok && i < MAX_OUT; i++)
+		if (call->out_count[i]) ok = figures_begin(&f[v->n_out], &v->out[v->n_out], call, i, e), v->n_out++;
+	ok = ok && add_strips(call, k, y, v, f, x, e);
+	for (int o = 0; o < v->n_out; o++) {
+		if (ok) figures_end(&f[o], *x);
+		else figures_free(&f[o]);
+		if (ok && v->operations) v->out[o].sample = sample_operations(&y->truth.sample, v->out[o].truth_error);
+	}
+	return ok;
+}
+
+bool judge_under(const struct call *call, const struct contract *k, struct yardstick *y, struct verdict *v, struct error *e)
+{
+	const struct truth *t = &y->truth;
+	const struct expected *x = NULL;
+	int narrow = trace_too_narrow(call, k);
+
+	*v = (struct verdict){ .op = call->op, .contract = k, .runs = yardstick_runs(y), .sampled = t->sample.stride > 0,
+		.operations = t->sample.judged.elements };
+	snprintf(v->truth, sizeof v->truth, "%s", t->name);
+	snprintf(v->second, sizeof v->second, "%s", t->other);
+	if (!strcmp(v->truth, "dd") && !v->sampled && !v->operations) reason(v, UNDECIDED, "the truth was not judged by MPFR");
+	if (!finite_truth(call, y, v, e)) return false;
+	if (v->outcome != PASS) return true;
+	if (narrow >= 0)
+		reason(v, FAIL, "out.%s: recorded in %s, which does not hold what the contract %s iterates on", call->op->out[narrow].name,
+			dtype_info[out_dtype(call, narrow)].name, k->name);
+	if (!measure(call, k, y, v, &x, e)) return false;
+	for (int i = 0; i < v->n_out; i++) decide(call, v, &v->out[i]);
+	if (!judge_traces(call, &t->first, x, v, e)) return false;
+	if (!v->n_out) reason(v, UNDECIDED, "nothing was compared");
+	return true;
+}

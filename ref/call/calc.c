@@ -1,0 +1,245 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/arith/calc_private.h"
+#include "op.h"
+
+/* ---- the call ---- */
+size_t c_dim(const calc *c, int dim) { return c->call->dim[dim]; }
+double c_param(const calc *c, int param) { return c->call->param[param]; }
+bool c_has(const calc *c, int in) { return c->call->in[in] != NULL; }
+size_t c_chunk(const calc *c) { return c->plan->chunk; }
+int c_form(const calc *c) { return c->plan->form; }
+struct program *c_program(const calc *c) { return c->program; }
+bool c_anchored(const calc *c) { return c->call->anchored; }
+double c_list(const calc *c, int param, size_t row, size_t width, size_t i) { return call_list(c->call, param, row, width, i); }
+
+int64_t c_int(const calc *c, int in, size_t index)
+{
+	const struct tensor *t = c->call->in[in];
+	double x;
+
+	dtype_load(t->dtype, (const char *)t->data + index * dtype_info[t->dtype].size, 1, &x);
+	return (int64_t)x;
+}
+
+span c_sequence(const calc *c, int cu, int dim_tokens, size_t n)
+{
+	if (!c_has(c, cu)) return (span){ 0, c_dim(c, dim_tokens) };
+	return (span){ (size_t)c_int(c, cu, n), (size_t)c_int(c, cu, n + 1) };
+}
+
+bool c_fault(const calc *c, int fault)
+{
+	for (const struct scope *s = c->scope; s && fault >= 0; s = s->outer) fault = s->fault[fault];
+	return fault >= 0 && c->plan->faults >> fault & 1;
+}
+
+/* ---- in and out ---- */
+double *calc_buffer(calc *c, size_t n)
+{
+	if (n > c->buffer_n) {
+		double *b = realloc(c->buffer, 2 * n * sizeof(double));
+		if (!b) longjmp(c->no_memory, 1);
+		c->buffer = b;
+		c->buffer_n = n;
+	}
+	return c->buffer;
+}
+
+static void load(calc *c, vec y, const struct tensor *t, size_t first, size_t step)
+{
+	size_t size = dtype_info[t->dtype].size;
+	const char *at = (const char *)t->data + first * size;
+	double *b = c->arith->plain ? y.at : calc_buffer(c, y.n);
+
+	if (step == 1) dtype_load(t->dtype, at, y.n, b);
+	else for (size_t i = 0; i < y.n; i++) dtype_load(t->dtype, at + i * step * size, 1, b + i);
+	c->arith->load(c, y.at, b, y.n);
+}
+
+void c_load(calc *c, vec y, int in, size_t first, size_t step) { load(c, y, c->call->in[in], first, step); }
+void c_load_trace(calc *c, vec y, int out, size_t first, size_t step) { load(c, y, c->call->out[out], first, step); }
+
+bool c_wants(const calc *c, int out) { return c->answer->hi[out] != NULL; }
+
+void c_store(calc *c, int out, size_t first, size_t step, vec x)
+{
+	double *b = calc_buffer(c, x.n), *hi = c->answer->hi[out], *lo = c->answer->lo[out];
+
+	if (!hi) return;
+	c->arith->read(c, b, b + x.n, x.at, x.n);
+	for (size_t i = 0; i < x.n; i++) {
+		size_t at = first + i * step - c->strip->first[out];
+		if (at >= c->strip->count[out]) continue;
+		hi[at] = b[i];
+		if (lo) lo[at] = b[x.n + i];
+	}
+}
+
+static double site_round(calc *c, const struct site_rounding *r, double hi, double lo)
+{
+	bool random = c->plan->random && r->rounding == ROUND_NEAREST_EVEN;
+
+	return format_round(r->format, random ? ROUND_RANDOM : r->rounding, round_to_odd(hi, lo),
+		random ? random_at(c->noise++) : 0);
+}
+
+static void round_all(calc *c, const struct site_rounding *r, vec x)
+{
+	double *b = calc_buffer(c, x.n);
+	c->arith->read(c, b, b + x.n, x.at, x.n);
+	for (size_t i = 0; i < x.n; i++) b[i] = site_round(c, r, b[i], b[x.n + i]);
+	c->arith->load(c, x.at, b, x.n);
+}
+
+const struct site_rounding *c_rounding(const calc *c, int site)
+{
+	for (const struct scope *s = c->scope; s && site >= 0; s = s->outer) site = s->site[site];
+	if (site < 0 || !c->plan->round[site].on) return NULL;
+	const struct site_rounding *r = &c->plan->round[site];
+	return r->format == FMT_F64 && !c->arith->wide ? NULL : r;
+}
+
+void c_site(calc *c, int site, vec x)
+{
+	const struct site_rounding *r = c_rounding(c, site);
+
+	if (r) round_all(c, r, x);
+}
+
+static const struct op *running(const calc *c) { return c->scope ? c->scope->part : c->call->op; }
+
+struct scope c_scope(const calc *c, const struct op *part)
+{
+	struct scope s = { .part = part, .outer = c->scope };
+
+	for (int i = 0; part->sites[i].name; i++) s.site[i] = op_site(running(c), part->sites[i].name);
+	for (int i = 0; part->faults[i].name; i++) s.fault[i] = op_fault(running(c), part->faults[i].name);
+	return s;
+}
+
+struct scope c_scope_at(const calc *c, const struct op *part, const char *place)
+{
+	struct scope s = { .part = part, .outer = c->scope };
+	char name[128];
+
+	for (int i = 0; part->sites[i].name; i++) {
+		snprintf(name, sizeof name, "%s.%s", place, part->sites[i].name);
+		s.site[i] = op_site(running(c), name);
+	}
+	for (int i = 0; part->faults[i].name; i++) {
+		snprintf(name, sizeof name, "%s.%s", place, part->faults[i].name);
+		s.fault[i] = op_fault(running(c), name);
+	}
+	return s;
+}
+
+void c_enter(calc *c, const struct scope *s) { c->scope = s; }
+void c_leave(calc *c) { c->scope = c->scope->outer; }
+
+void c_round(calc *c, enum format f, vec x)
+{
+	round_all(c, &(struct site_rounding){ true, f, ROUND_NEAREST_EVEN }, x);
+}
+
+/* ---- constants and decisions ---- */
+void c_set(calc *c, vec y, double x)
+{
+	double *b = calc_buffer(c, y.n);
+
+	for (size_t i = 0; i < y.n; i++) b[i] = x;
+	c->arith->load(c, y.at, b, y.n);
+}
+
+num c_number(calc *c, double x)
+{
+	num a = c_num(c);
+
+	c_set(c, a, x);
+	return a;
+}
+
+double c_value(calc *c, num x)
+{
+	double hi;
+
+	c->arith->read(c, &hi, NULL, x.at, 1);
+	return hi;
+}
+
+/* ---- elementwise and sums ---- */
+static void binary(calc *c, enum binary op, vec y, vec a, vec b)
+{
+	c->work += y.n;
+	c->arith->binary(c, op, y.at, a.at, b.at, b.n == 1 ? 0 : 1, y.n);
+}
+
+void c_add(calc *c, vec y, vec a, vec b) { binary(c, OP_ADD, y, a, b); }
+void c_sub(calc *c, vec y, vec a, vec b) { binary(c, OP_SUB, y, a, b); }
+void c_mul(calc *c, vec y, vec a, vec b) { binary(c, OP_MUL, y, a, b); }
+void c_div(calc *c, vec y, vec a, vec b) { binary(c, OP_DIV, y, a, b); }
+void c_max(calc *c, vec y, vec a, vec b) { binary(c, OP_MAX, y, a, b); }
+void c_pow(calc *c, vec y, vec a, vec b) { binary(c, OP_POW, y, a, b); }
+void c_map(calc *c, vec y, enum fn f, vec x)
+{
+	c->work += y.n;
+	c->arith->map(c, f, y.at, x.at, y.n);
+}
+
+void c_copy(calc *c, vec y, vec x) { c_map(c, y, FN_ID, x); }
+
+void c_scan(calc *c, vec y, vec x)
+{
+	c->work += y.n;
+	c->arith->scan(c, y.at, x.at, y.n);
+}
+
+void c_dot(calc *c, num y, vec a, vec b)
+{
+	c->work += a.n;
+	c->arith->dot(c, y.at, a.at, b.at, a.n);
+}
+
+void c_axpy(calc *c, vec y, num a, vec x)
+{
+	c->work += y.n;
+	c->arith->axpy(c, y.at, a.at, x.at, y.n);
+}
+
+void c_gemv_t(calc *c, vec y, mat A, vec x)
+{
+	c->work += A.rows * A.cols;
+	c->arith->gemv_t(c, y.at, A.at, x.at, A.rows, A.cols);
+}
+
+void c_ger(calc *c, mat A, vec x, vec y)
+{
+	c->work += A.rows * A.cols;
+	c->arith->ger(c, A.at, x.at, y.at, A.rows, A.cols);
+}
+
+void c_gemm(calc *c, mat C, enum trans t, mat A, mat B)
+{
+	size_t k = t == TN ? A.rows : A.cols;
+
+	c->work += C.rows * C.cols * k;
+	c->arith->gemm(c, C.at, A.at, t == TN, B.at, t == NT, C.rows, C.cols, k);
+}
+
+void c_gemm_add(calc *c, mat C, enum trans t, mat A, mat B)
+{
+	size_t mark = c_mark(c), k = t == TN ? A.rows : A.cols, n = C.rows * C.cols;
+
+	c->work += n * (k + 1);
+	if (c->arith->gemm_add) {
+		c->arith->gemm_add(c, C.at, A.at, t == TN, B.at, t == NT, C.rows, C.cols, k);
+		return;
+	}
+	mat X = c_mat(c, C.rows, C.cols);
+	c->arith->gemm(c, X.at, A.at, t == TN, B.at, t == NT, C.rows, C.cols, k);
+	c->arith->binary(c, OP_ADD, C.at, C.at, X.at, 1, n);
+	c_release(c, mark);
+}

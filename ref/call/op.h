@@ -1,0 +1,236 @@
+/* An op: its tensors, parameters, reference, rounding sites, known faults and contracts. */
+#ifndef ETALON_OP_H
+#define ETALON_OP_H
+
+#include "calc.h"
+#include "fixtures/cases/capture.h"
+#include "fixtures/cases/cases.h"
+
+enum { MAX_IN = 24, MAX_OUT = 4, MAX_PARAM = 16, MAX_DIM = 16, MAX_SITE = 64, MAX_FORM = 4, MAX_LIST = 256 };
+/* Faults that are no rounding at a site stand first in an op's table, where it has more in all. */
+enum { MAX_FAULT = 64 };
+enum { DEFAULT_CHUNK = 64 };
+
+/* TRACE: an output that may be recorded after each iteration, along its first axis behind an optional one. */
+enum { OPTIONAL = 1, INTEGER = 2, TRACE = 4 };
+
+struct tensor_spec {
+	const char *name;       /* without "in." / "out." */
+	const char *shape;      /* "T,Hk,Dk"; a symbol may carry +1 or -1; a first one that carries ? may be missing, in all
+	                           tensors of a call or in none */
+	int flags;
+	const char *what;       /* outputs: "" or the input that this output comes with */
+};
+
+enum param_kind { PARAM_BOOL, PARAM_REAL, PARAM_CHOICE, PARAM_LIST };
+struct param_spec {
+	const char *name;
+	enum param_kind kind;
+	const char *choices;    /* PARAM_CHOICE: "none|silu"; PARAM_LIST: "a,b,c", rows of three, or "t", numbers */
+	bool required;
+	double absent;          /* value when absent, of a list its length; NaN: see what */
+	const char *what;
+};
+
+struct site_spec {
+	const char *name, *what;
+	int form;               /* the one form that has it, or -1 */
+	int store;              /* 1 + the output that this site is the store of, or 0 */
+};
+
+struct fault_spec {
+	const char *name;
+	const char *what;       /* what is computed instead */
+	const char *seen;       /* where people met it: owner/repo#number; "" when only feared */
+	int form;               /* the one form of the reference that can make it, or -1 */
+	bool is_rounding;       /* the fault is a rounding at a site, below */
+	int site;
+	enum format format;
+};
+
+struct site_rounding { bool on; enum format format; enum rounding rounding; };
+
+/* A kernel that is known to lie in a contract: what it rounds. */
+struct structure { const char *name; struct site_rounding site[MAX_SITE]; };
+
+/* A region: computing in float32, a kernel may round at each of these sites, to that type or a finer one, in chunks of any size. */
+struct contract {
+	const char *name;
+	const char *what;
+	int form;
+	size_t chunk;           /* chunked forms */
+	struct site_rounding site[MAX_SITE];
+	const struct structure *structures;     /* ends with a NULL name; NULL: one, that rounds at all sites */
+};
+
+/* One way to compute the op, cut into pieces that know nothing of each other. */
+struct form { const char *name; void (*piece)(calc *c, size_t piece); bool chunked; };
+
+struct call;
+struct plan;
+struct program;
+struct strip;
+struct iteration;                       /* ref/eigen/iterate.h */
+
+/* A call cut into strips along the first of its sizes, dims[0], so that not all of an answer need be there at once. */
+struct cut {
+	span (*pieces)(const struct call *call, span along);            /* those that have to do with this part of dims[0] */
+	span (*rows)(const struct call *call, int out, span along);     /* of output out's first axis: those that it completes */
+	size_t (*carried)(const struct call *call);                     /* elements carried over from strip to strip, at most */
+};
+extern const struct cut cut_rows;       /* piece i makes row i of every output, dims[0] of them, each of rank 2 or more */
+
+/* Tables end with a NULL name. Contracts run from the tightest to the loosest. */
+struct op {
+	const char *name, *what;
+	const char *dims[MAX_DIM + 1];
+	const struct tensor_spec *in, *out;
+	const struct param_spec *params;
+	const struct site_spec *sites;
+	const struct fault_spec *faults;
+	const struct contract *contracts;
+	struct form forms[MAX_FORM];
+	/* What shapes cannot say; true when the call is sound. */
+	bool (*check)(const struct call *call, struct error *e);
+	size_t (*pieces)(const struct call *call);
+	const struct cut *cut;                  /* NULL: not to be cut; a piece cut in two carries over: see c_resume */
+	bool iterates;                          /* errors inside are amplified, unless a call is anchored */
+	/* Of an op that is a formula: what its pieces run, made once for a call and a plan; NULL with an error. */
+	struct program *(*prepare)(const struct call *call, const struct plan *plan, struct error *e);
+	/* Frees it after a run of strip s that is `ok` so far; false with an error that the pieces left in it. */
+	bool (*finish)(struct program *program, const struct strip *s, const struct plan *plan, bool ok, struct error *e);
+	const struct test_case *cases;          /* of a file of one's own; NULL: those of fixtures/cases/case_table.c */
+	void (*derive)(struct call *call);      /* sizes that no input binds, from those that are; may be NULL */
+	/* Has this call the trace `out`? Either all that it has are recorded or none. NULL: the op has no traces. */
+	bool (*has_trace)(const struct call *call, int out);
+	/* The matrix iteration that a capture asks for, for `etalon eigen`: E_PARAM. NULL: the op is none. */
+	bool (*iteration)(struct iteration *how, const struct capture *c, struct error *e);
+	bool in_slots;                          /* rows of requests, each in its slot of a pool: what `etalon isolate` plays */
+};
+
+extern const struct op *ops[];                  /* all of them, then NULL; made before main runs, and then as it is */
+const struct op *op_find(const char *name);     /* NULL when unknown */
+const struct op *op_own(const char *name);      /* one of etalon's own, which there is */
+/* An op of the user's own, found before those of etalon: added at the start, before anything runs beside. It is not copied. */
+void op_add(const struct op *op);
+const struct op *op_added(void);                /* the last one, or NULL */
+const struct test_case *op_case(const struct op *op, const char *name);  /* NULL when unknown */
+const struct op *op_of_iteration(void);         /* the one that has that hook; */
+const struct op *op_of_slots(void);             /* the one that is in_slots */
+
+/* ---- an op made of others ---- */
+
+/* The sites and faults of op `part` in the op that it runs in; -1: none there. */
+struct scope { const struct op *part; const struct scope *outer; int site[MAX_SITE], fault[MAX_FAULT]; };
+/* Sites and faults: those of the same name in the whole op. */
+struct scope c_scope(const calc *c, const struct op *part);
+/* Sites and faults: those that the whole op has as "PLACE.NAME". */
+struct scope c_scope_at(const calc *c, const struct op *part, const char *place);
+/* Between the two, sites and faults have part's numbers: a rounding or a fault asked for is made where the whole op
+ * has it. Sizes, inputs and parameters stay the call's, and ref/ops/parts.h uses none. Scopes nest:
+ * make the inner one inside the outer one. */
+void c_enter(calc *c, const struct scope *s);
+void c_leave(calc *c);
+
+/* Indices by name, or -1. */
+int op_site(const struct op *op, const char *name);
+int op_fault(const struct op *op, const char *name);
+int op_contract(const struct op *op, const char *name);
+
+/* ---- a call: an op bound to a capture ---- */
+struct call {
+	const struct op *op;
+	const struct capture *capture;
+	const struct tensor *in[MAX_IN];        /* NULL where optional and absent */
+	const struct tensor *out[MAX_OUT];      /* NULL where absent */
+	size_t dim[MAX_DIM];                    /* a symbol that no tensor binds is 1 */
+	size_t out_count[MAX_OUT];              /* elements; 0 for an output that this call has not */
+	double param[MAX_PARAM];                /* of a list: its rows */
+	double list[MAX_LIST];                  /* the numbers of all lists; the one of parameter p from first[p] on */
+	size_t list_first[MAX_PARAM], list_n;
+	bool no_batch;                          /* the symbol that may be missing is */
+	bool anchored;                          /* iterations start from the recorded traces of the one before */
+};
+
+/* Binds and checks everything: op, parameters, names, ranks, shapes, dtypes, zero sizes, values of
+ * integer inputs. With need_outputs, outputs must be there, and the call is anchored if traces are;
+ * without, they may be absent, and it is not. The call borrows the capture. */
+bool call_bind(struct call *call, const struct capture *c, bool need_outputs, struct error *e);
+
+/* For an op's check: cut points [N+1] begin at 0, never fall, and end at the number of tokens. */
+bool call_check_cuts(const struct call *call, int in, int dim_tokens, int dim_n, struct error *e);
+
+/* The traces are asked for, recorded or not. False, and nothing changes, where the call has none. */
+bool call_trace(struct call *call);
+
+/* Number i of row `row` of list p, each row holding `width`. */
+double call_list(const struct call *call, int p, size_t row, size_t width, size_t i);
+
+/* A tensor_spec's shape in the call's sizes, and that of output i; return its rank. */
+int call_shape(const struct call *call, const char *spec, size_t shape[MAX_RANK]);
+int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK]);
+
+/* ---- strips ---- */
+/* A part of dims[0], and the elements [first, first + count) of output i that it completes. */
+struct strip { span along; size_t first[MAX_OUT], count[MAX_OUT]; };
+/* How many strips: one of a call of up to `whole` output elements, else of about `most`, but not so small that what a run carries over
+ * from one to the next is more than half of it; 1 where the op is not cut. */
+size_t call_strips(const struct call *call, size_t whole, size_t most);
+struct strip call_strip(const struct call *call, size_t i, size_t n);   /* number i of n */
+
+/* ---- a run of the reference ---- */
+struct plan {
+	const struct arith *arith;
+	int bits;
+	int form;
+	size_t chunk;
+	uint64_t faults;                      /* bit i: fault i is made */
+	struct site_rounding round[MAX_SITE];
+	size_t stride;                          /* only every stride-th piece, where above 1; answers elsewhere are 0 */
+	bool random;                            /* round at sites in a random direction */
+	const struct contract *region;          /* of noisy runs behind sigma: each is a structure of its own, see plan_draw; NULL: all are this plan */
+	uint64_t seed;                          /* of the random stream */
+	struct judged *judged;                  /* may be NULL */
+	const char *stage;                      /* what tick is told */
+	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL; called by one thread at a time */
+};
+
+/* The plan of the plain reference in the named arithmetic. */
+struct plan plan_plain(const struct arith *a, int bits);
+
+/* Adds a fault to the plan; chooses the form, where only one that is not the first can make it. */
+void plan_fault(struct plan *p, const struct op *op, int fault);
+/* The plan of the contract's known structure i < contract_structures(k): a kernel that the contract was made for. */
+int contract_structures(const struct contract *k);
+void plan_structure(struct plan *p, const struct contract *k, int i);
+void plan_contract(struct plan *p, const struct contract *k);   /* of the first */
+/* Any kernel of the region: at each site what one of the known structures does there, in chunks of any usual size, drawn by the seed. */
+void plan_draw(struct plan *p, const struct contract *k, uint64_t seed);
+
+/* May a kernel under the contract round the site so? To the contract's type, or a finer one. */
+bool contract_allows(const struct contract *k, int site, const struct site_rounding *r);
+
+struct answer {
+	double *hi[MAX_OUT], *lo[MAX_OUT];      /* lo: NULL unless the arithmetic is wide */
+	uint64_t work;                          /* element operations: the same in every arithmetic */
+};
+
+/* Runs all pieces, in parallel; the answer does not depend on the number of threads. On success
+ * the caller frees *a with answer_free. The only error is E_MEMORY. */
+bool ref_run(const struct call *call, const struct plan *p, struct answer *a, struct error *e);
+void answer_free(struct answer *a);
+
+/* A run of `plan` strip by strip: what one strip carries over to the next, and which that is. Begins as { .plan = plan }. */
+struct carried_state { span pieces; struct kept *kept; };
+struct stream { struct plan plan; struct carried_state carried; size_t next; };
+
+/* Room for strips of up to count[i] elements of output i; false: no memory, and *a is to be freed all the same. */
+bool answer_make(struct answer *a, const size_t count[MAX_OUT], bool wide);
+
+/* Strip i of n: *a, made for it, gets its elements, and its work is added to a->work. Strips go in order; to go back is to
+ * begin anew, and what is passed over is computed. Together they are what ref_run answers, to the bit. The only error is E_MEMORY.
+ * The stream is ended with stream_end, at any time. */
+bool ref_strip(const struct call *call, struct stream *l, size_t i, size_t n, struct answer *a, struct error *e);
+void stream_end(struct stream *l);
+
+#endif

@@ -1,0 +1,205 @@
+/* Runs the pieces of a reference, in parallel. */
+#include <string.h>
+#include <stdlib.h>
+
+#include "ref/arith/calc_private.h"
+#include "op.h"
+
+struct plan plan_plain(const struct arith *a, int bits)
+{
+	return (struct plan){ .arith = a, .bits = bits };
+}
+
+
+void plan_fault(struct plan *p, const struct op *op, int fault)
+{
+	const struct fault_spec *m = &op->faults[fault];
+
+	if (m->form > 0) p->form = m->form;
+	if (m->is_rounding) p->round[m->site] = (struct site_rounding){ true, m->format, ROUND_NEAREST_EVEN };
+	else p->faults |= UINT64_C(1) << fault;
+	if (op->forms[p->form].chunked && !p->chunk) p->chunk = DEFAULT_CHUNK;
+}
+
+bool answer_make(struct answer *a, const size_t count[MAX_OUT], bool wide)
+{
+	*a = (struct answer){ 0 };
+	for (int i = 0; i < MAX_OUT; i++) {
+		if (!count[i]) continue;
+		if (!(a->hi[i] = calloc(count[i], sizeof(double)))) return false;
+		if (wide && !(a->lo[i] = calloc(count[i], sizeof(double)))) return false;
+	}
+	return true;
+}
+
+void answer_free(struct answer *a)
+{
+	for (int i = 0; i < MAX_OUT; i++) {
+		free(a->hi[i]);
+		free(a->lo[i]);
+	}
+	*a = (struct answer){ 0 };
+}
+
+/* What n calcs of one plan do: each piece has a random stream of its own, so that threads do not matter. */
+struct work { void (*part)(calc *c, size_t i, void *with); void *with; span range; size_t stride; uint64_t seed; };
+
+static bool run_piece(calc *c, const struct work *w, size_t piece)
+{
+	c->noise = random_at(w->seed + piece);
+	c->used = 0;
+	c->scope = NULL;
+	c->piece = piece;
+	if (setjmp(c->no_memory)) return false;
+	w->part(c, piece, w->with);
+	return true;
+}
+
+static void op_piece(calc *c, size_t piece, void *with)
+{
+	(void)with;
+	c->call->op->forms[c->plan->form].piece(c, piece);
+}
+
+static void calc_free(calc *c)
+{
+	for (struct block *b = c->blocks, *next; b; b = next) {
+		next = b->next;
+		free(b);
+	}
+	free(c->buffer);
+}
+
+/* What threads share that run pieces by calcs which begin as `first`. operations: those of elements, added up. */
+struct team { const calc *first; const struct work *w; uint64_t *operations; size_t done; bool ok; };
+
+static void begin(calc *c, const struct team *t)
+{
+	*c = *t->first;
+	if (c->arith->enter) c->arith->enter(c);
+}
+
+static void take_part(calc *c, struct team *t, size_t i)
+{
+	const struct work *w = t->w;
+	bool go;
+
+	#pragma omp atomic read
+	go = t->ok;
+	if (!go || (w->stride > 1 && i % w->stride)) return;
+	if (!run_piece(c, w, i)) {
+		#pragma omp atomic write
+		t->ok = false;
+	}
+	if (c->plan->tick && w->part == op_piece) {
+		#pragma omp critical
+		c->plan->tick(c->plan->stage, ++t->done, w->range.last - w->range.first);
+	}
+}
+
+static void end(calc *c, struct team *t)
+{
+	if (c->arith->leave) c->arith->leave(c);
+	#pragma omp atomic
+	*t->operations += c->work;
+	calc_free(c);
+}
+
+/* False when memory is short. A piece alone runs outside of any team: within one, even of one thread, each of its stages would
+ * start threads of its own and end them. */
+static bool run(const calc *first, const struct work *w, uint64_t *operations)
+{
+	struct team t = { first, w, operations, 0, true };
+
+	if (w->range.last - w->range.first == 1) {
+		calc c;
+		begin(&c, &t);
+		take_part(&c, &t, w->range.first);
+		end(&c, &t);
+		return t.ok;
+	}
+	#pragma omp parallel
+	{
+		calc c;
+		begin(&c, &t);
+		#pragma omp for schedule(dynamic)
+		for (size_t i = w->range.first; i < w->range.last; i++) take_part(&c, &t, i);
+		end(&c, &t);
+	}
+	return t.ok;
+}
+
+void c_stage(calc *c, size_t n, void (*part)(calc *d, size_t i, void *with), void *with)
+{
+	struct work w = { part, with, { 0, n }, 0, random_at(c->noise++) };
+	calc first = { .arith = c->arith, .bits = c->bits, .call = c->call, .plan = c->plan, .judged = c->judged,
+		.answer = c->answer, .program = c->program, .strip = c->strip, .element = c->element };
+
+	if (!run(&first, &w, &c->work)) longjmp(c->no_memory, 1);
+	if (c->arith->enter) c->arith->enter(c);        /* the thread that goes on has left it */
+}
+
+static bool no_memory(const struct call *call, const struct plan *p, struct error *e)
+{
+	return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "running the reference in %s", p->arith->name);
+}
+
+/* One strip, into *a. */
+static bool run_strip(const struct call *call, struct stream *l, const struct strip *s, struct answer *a, struct error *e)
+{
+	const struct plan *p = &l->plan;
+	const struct cut *cut = call->op->cut;
+	span range = cut ? cut->pieces(call, s->along) : (span){ 0, call->op->pieces(call) };
+	struct carried_state to = { range, calloc(range.last - range.first + 1, sizeof *to.kept) };
+	struct work w = { op_piece, NULL, range, p->stride, random_at(p->seed) };
+	calc first = { .arith = p->arith, .bits = p->bits, .call = call, .plan = p, .judged = p->judged, .answer = a,
+		.strip = s, .from = &l->carried, .to = &to };
+
+	if (!to.kept) return no_memory(call, p, e);
+	if (call->op->prepare && !(first.program = call->op->prepare(call, p, e))) {
+		free(to.kept);
+		return false;
+	}
+	first.element = p->arith->size(&first);
+	bool ok = run(&first, &w, &a->work) || no_memory(call, p, e);
+	if (first.program) ok = call->op->finish(first.program, s, p, ok, e);
+	size_t next = l->next;
+	stream_end(l);
+	l->carried = to;
+	l->next = next + 1;
+	return ok;
+}
+
+void stream_end(struct stream *l)
+{
+	for (size_t i = 0; l->carried.kept && i < l->carried.pieces.last - l->carried.pieces.first; i++) free(l->carried.kept[i].bytes);
+	free(l->carried.kept);
+	l->carried = (struct carried_state){ 0 };
+	l->next = 0;
+}
+
+bool ref_strip(const struct call *call, struct stream *l, size_t i, size_t n, struct answer *a, struct error *e)
+{
+	bool ok = true;
+
+	if (i < l->next) stream_end(l);
+	while (ok && l->next <= i) {
+		struct strip s = call_strip(call, l->next, n);
+		for (int o = 0; o < MAX_OUT; o++) {
+			if (a->hi[o]) memset(a->hi[o], 0, s.count[o] * sizeof(double));
+			if (a->lo[o]) memset(a->lo[o], 0, s.count[o] * sizeof(double));
+		}
+		ok = run_strip(call, l, &s, a, e);
+	}
+	return ok;
+}
+
+bool ref_run(const struct call *call, const struct plan *p, struct answer *a, struct error *e)
+{
+	struct stream l = { .plan = *p };
+	bool made = answer_make(a, call->out_count, p->arith->wide), ok = made ? ref_strip(call, &l, 0, 1, a, e) : no_memory(call, p, e);
+
+	stream_end(&l);
+	if (!ok) answer_free(a);
+	return ok;
+}

@@ -1,0 +1,52 @@
+/* Newton-Schulz run matrix by matrix, every iterate kept: where eigenvalues are watched, from a capture's traces
+ * or from the emulation here. Not the op's reference, which knows sites and faults. */
+#ifndef ETALON_ITERATE_H
+#define ETALON_ITERATE_H
+
+#include "fixtures/io/dtype.h"
+#include "polynomials.h"
+
+enum ns_algorithm { NS_STANDARD, NS_GRAM_NAIVE, NS_GRAM };
+extern const char *const ns_algorithm_name[];           /* as in a capture's parameters; then NULL */
+
+struct iteration {
+	enum ns_algorithm algorithm;
+	struct schedule polynomials;
+	uint64_t restarts;              /* bit t: before iteration t */
+	enum format iterate;            /* what every product is rounded to: FMT_F64, _F32, _F16, _BF16 */
+	bool rounds_r0;                 /* R_0, and no other, is rounded to r0 as well */
+	enum format r0;
+	double eps;
+	bool eps_is_least;              /* max(|X|_F, eps) for |X|_F + eps */
+	double largest;                 /* 0: X / (|X|_F + eps); else X scaled so that its largest singular value is this */
+};
+
+/* Entry t = 0 … K: after iteration t, 0 the start. X_t: standard: the iterate; Gram forms: what Q multiplies,
+ * replaced at a restart. */
+struct trace {
+	struct iteration how;
+	size_t s, l;                    /* s <= l: X is worked on transposed where it is tall */
+	double *X;                      /* [K+1,s,l] */
+	double *R, *Q;                  /* [K+1,s,s]; NULL for the standard form */
+	double *y;                      /* [s,l], the answer; NULL: Q_K X_K, or X_K */
+	bool recorded;                  /* from a capture, else emulated */
+};
+
+/* Emulates: x [s,l], s <= l. Below f64 each product is a float32 one (OpenBLAS sgemm: its order of sums), its
+ * epilogue α AB + β C + γ I in float32, rounded once to `iterate`; f64: all in double. X is normalised in float32,
+ * then rounded. E_MEMORY. */
+bool trace_emulate(struct trace *t, const struct iteration *how, const double *x, size_t s, size_t l, struct error *e);
+
+/* X_0 alone, [s,l], as the emulation begins. */
+bool iterate_begin(double *X0, const struct iteration *how, const double *x, size_t s, size_t l, struct error *e);
+
+/* What the answer would be after iteration t: X_t, or Q_t X_t in double. X [s,l]. */
+void trace_answer(double *X, const struct trace *t, size_t at);
+
+void trace_free(struct trace *t);
+
+/* x [s,l] = U diag(σ) V', U and V drawn from seed, with σ from 1 down:
+ *      exp: 10^(-decades i/(s-1));  linear: 1 - i/s;  power: 1/(i+1);  flat: 1. E_UNKNOWN_NAME, E_MEMORY. */
+bool spectrum_draw(double *x, size_t s, size_t l, const char *shape, double decades, uint64_t seed, struct error *e);
+
+#endif

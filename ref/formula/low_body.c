@@ -1,0 +1,178 @@
+/* Statements: definitions, what is stored, loops. */
+#include "lower.h"
+
+#include <string.h>
+
+static bool is_carried(const struct lower *l, int reg)
+{
+	for (const struct symbol *s = l->symbols; s; s = s->outer)
+		if (s->kind == SYMBOL_REG && s->carried && s->index == reg) return true;
+	return false;
+}
+
+static bool stays(const struct lower *l, const struct node *x)
+{
+	const struct symbol *s = x->kind == NODE_NAME ? symbol_find(l, x->name) : NULL;
+
+	return s && s->kind == SYMBOL_REG && !s->carried && !is_carried(l, s->index);
+}
+
+static bool is_product(const struct lower *l, const struct node *x)
+{
+	if (x->kind == NODE_POW) return x->arg[1]->kind == NODE_NUMBER && x->arg[1]->number == 2 && stays(l, x->arg[0]);
+	return x->kind == NODE_MUL && stays(l, x->arg[0]) && stays(l, x->arg[1]);
+}
+
+static bool rounds(const struct lower *l, int site) { return site >= 0 && l->plan->round[site].on; }
+
+/* name = value: into the register of that name, new unless it is carried. */
+static bool define(struct lower *l, const struct definition *d)
+{
+	const struct definition *other = redefined(l, d->name, NULL, '=');
+	struct symbol *s = symbol_find(l, d->name);
+	struct node *value = other ? other->value : d->value;
+	char text[2][64];
+
+	if (s && !(s->kind == SYMBOL_REG && s->carried))
+		return low_error(l, d->target, "expected a name of its own, or one that the loop carries; '%s' is defined already", d->name);
+	if (declared(l->t->in, d->name) || declared(l->t->params, d->name) || declared(l->t->lets, d->name) || declared(l->t->aliases, d->name))
+		return low_error(l, d->target, "expected a name of its own; '%s' is declared above", d->name);
+	struct ex *x = low_value(l, value);
+	if (!x) return false;
+	if (s && x->s.rank == SCALAR && s->s.rank != SCALAR && !(x = ex_filled(l, s->s, x))) return false;
+	if (s && !same_shape(s->s, x->s))
+		return low_error(l, value, "expected %s for '%s', got %s", shape_said(s->s, text[0], 64), d->name, shape_said(x->s, text[1], 64));
+	int site = formula_site(l->t, l->op, d->name);
+	/* another name for the same value */
+	if (!s && x->kind == EX_REG && !rounds(l, site) && !is_carried(l, x->reg)) return symbol_add(l, d->name, SYMBOL_REG, x->reg, x->s) != NULL;
+	bool product = !s && !rounds(l, site) && is_product(l, value);
+	int reg = s ? s->index : new_reg(l, d->target, x->s);
+	struct symbol *y = s || reg < 0 ? s : symbol_add(l, d->name, SYMBOL_REG, reg, x->s);
+	if (reg < 0 || !y) return false;
+	if (product) y->product = value;
+	struct step *step = add_set(l, d->target, reg, x);
+	if (!step) return false;
+	step->site = site;
+	step->carried = s != NULL;
+	return true;
+}
+
+/* Is the output asked for in this call? */
+static bool has_output(const struct lower *l, const char *name)
+{
+	const struct tensor_decl *t = declared(l->t->out, name);
+	int with = t && t->with[0] ? declared_index(l->t->in, t->with) : -1;
+
+	return with < 0 || l->call->in[with];
+}
+
+static bool put(struct lower *l, const struct node *target, struct ex *x)
+{
+	struct shape s;
+	char text[2][64];
+
+	if (!x || !has_output(l, target->name)) return x != NULL;
+	struct slice *slice = low_slice(l, target, true, &s);
+	if (!slice) return false;
+	if (x->s.rank == ROW && s.rank == COLUMN && !(x = ex_flip(l, x))) return false;
+	if (x->s.rank == SCALAR && s.rank != SCALAR && !(x = ex_filled(l, s, x))) return false;
+	if (!same_shape(x->s, s))
+		return low_error(l, target, "expected %s for %s, got %s", shape_said(s, text[0], 64), target->name, shape_said(x->s, text[1], 64));
+	int site = formula_site(l->t, l->op, target->name), reg = x->kind == EX_REG && !rounds(l, site) ? x->reg : new_reg(l, target, s);
+	struct step *step = reg < 0 ? NULL : add_step(l, STEP_PUT, target);
+	if (!step) return false;
+	step->reg = reg;
+	step->value = x;
+	step->slice = slice;
+	step->site = site;
+	return true;
+}
+
+static bool bounds(struct lower *l, const struct loop *t, struct program_loop *p)
+{
+	bool range = t->range->kind == NODE_RANGE;
+
+	p->first = range ? low_ix(l, t->range->arg[0]) : ix_number(l, 0);
+	p->last = p->first ? low_ix(l, range ? t->range->arg[1] : t->range) : NULL;
+	if (!p->last) return false;
+	p->cuts = -1;
+	if (!t->cuts) return true;
+	if (t->cuts->kind != NODE_INDEX || t->cuts->n != 1) return low_error(l, t->cuts, "expected NAME[sequence] of an integer input");
+	if ((p->cuts = declared_index(l->t->in, t->cuts->name)) < 0) return low_error(l, t->cuts, "expected an input; nothing is named '%s'", t->cuts->name);
+	if (!(p->sequence = low_ix(l, t->cuts->arg[0]))) return false;
+	if (!l->call->in[p->cuts]) p->cuts = -1;
+	return true;
+}
+
+/* What is carried gets its register and its first value before the loop. */
+static bool begin(struct lower *l, const struct carry *c, int *reg)
+{
+	const struct definition *d = redefined(l, c->name, NULL, 'f');
+	struct ex *x = low_value(l, d ? d->value : c->from);
+	struct shape s = x ? x->s : scalar;
+
+	if (!x) return false;
+	if (x->s.rank == SCALAR && c->to) {
+		if (!low_slice(l, c->to, true, &s)) return false;
+		if (s.rank != SCALAR && !(x = ex_filled(l, s, x))) return false;
+	}
+	*reg = new_reg(l, c->from, s);
+	struct symbol *y = *reg >= 0 && add_set(l, c->from, *reg, x) ? symbol_add(l, c->name, SYMBOL_REG, *reg, s) : NULL;
+	if (y) y->carried = true;
+	return y != NULL;
+}
+
+static bool loop(struct lower *l, const struct statement *x)
+{
+	const struct loop *t = x->loop;
+	struct program_loop *p = low_make(l, sizeof *p);
+	struct symbol *outer = l->symbols;
+	int reg[MAX_BY];
+
+	if (!p) return false;
+	*p = (struct program_loop){ .chunk = -1, .by = 1 };
+	if (!bounds(l, t, p) || (p->var = new_var(l, t->range)) < 0) return false;
+	for (int i = 0; i < t->n_carry; i++)
+		if (!begin(l, &t->carry[i], &reg[i])) return false;
+	struct len len = { 1, -1 };
+	if (t->chunks) {
+		if (l->p->n_chunk == MAX_PROGRAM_CHUNK) return low_error(l, t->range, "expected fewer loops over chunks");
+		p->by = l->plan->chunk ? l->plan->chunk : t->by[0];
+		p->chunk = l->p->n_chunk++;
+		len = (struct len){ p->by, p->chunk };
+	}
+	if (!symbol_add(l, t->var, t->chunks ? SYMBOL_CHUNK : SYMBOL_VAR, p->var, (struct shape){ COLUMN, len, { 1, -1 } })) return false;
+	struct step *s = add_step(l, STEP_LOOP, t->range), **end = l->end;
+	if (!s) return false;
+	s->loop = p;
+	l->end = &p->body;
+	if (!low_body(l, x->body)) return false;
+	l->end = end;
+	reuse(l->p, &p->body, reg, t->n_carry);
+	for (int i = 0; i < t->n_carry; i++) {
+		const struct definition *d = redefined(l, t->carry[i].name, NULL, 't');
+		if (t->carry[i].to && !put(l, d ? d->value : t->carry[i].to, ex_reg(l, reg[i]))) return false;
+	}
+	/* what is carried is read after the loop, what its body defines is not */
+	struct symbol *after = outer;
+	for (int i = 0; i < t->n_carry; i++) {
+		l->symbols = after;
+		if (!(after = symbol_add(l, t->carry[i].name, SYMBOL_REG, reg[i], l->p->reg[reg[i]]))) return false;
+	}
+	l->symbols = after;
+	return true;
+}
+
+bool low_body(struct lower *l, const struct statement *body)
+{
+	for (const struct statement *x = body; x; x = x->next) {
+		if (x->loop) {
+			if (!loop(l, x)) return false;
+		} else if (x->define.indexed) {
+			const struct definition *d = redefined(l, x->define.name, x->define.target, '=');
+			if (!has_output(l, x->define.name)) continue;
+			if (!put(l, x->define.target, low_value(l, d ? d->value : x->define.value))) return false;
+		} else if (!define(l, &x->define)) return false;
+	}
+	return true;
+}

@@ -1,0 +1,174 @@
+/* Tensors, parameters, sizes, indices and functions. */
+#include "parse.h"
+
+#include <stdio.h>
+
+/* [T, Hk, N+1]: as "T,Hk,N+1" */
+static const char *shape(struct parser *s)
+{
+	char text[128];
+	size_t n = 0;
+	int rank = 0;
+
+	if (!need(s, "[")) return NULL;
+	do {
+		const struct word *w = peek(s);
+		const char *name = name_here(s, "the name of a size");
+		if (!name) return NULL;
+		if (++rank > 6) {
+			formula_error(s->e, s->w.path, w->line, w->column, "expected at most 6 sizes");
+			return NULL;
+		}
+		const char *sign = take(s, "+") ? "+" : take(s, "-") ? "-" : "";
+		double plus = 0;
+		if (*sign) {
+			if (peek(s)->kind != WORD_NUMBER || !(peek(s)->number < 100) || peek(s)->number != (double)(int)peek(s)->number) {
+				wrong(s, "a whole number below 100");
+				return NULL;
+			}
+			plus = s->w.word[s->at++].number;
+		}
+		int more = *sign ? snprintf(text + n, sizeof text - n, "%s%s%s%.0f", n ? "," : "", name, sign, plus)
+			: snprintf(text + n, sizeof text - n, "%s%s", n ? "," : "", name);
+		if (more < 0 || (size_t)more >= sizeof text - n) {
+			formula_error(s->e, s->w.path, w->line, w->column, "expected a shorter shape");
+			return NULL;
+		}
+		n += (size_t)more;
+	} while (take(s, ","));
+	return need(s, "]") ? pool_text(s->p, text, n) : NULL;
+}
+
+/* NAME {, NAME} [SIZES] ?, integer, with NAME */
+bool parse_tensors(struct parser *s, struct tensor_decl **list, bool output)
+{
+	struct tensor_decl *group[MAX_ARGS];
+	const char *comment = "";
+	int all = 0, n = 0;
+
+	do {
+		int first = n;
+		do {
+			const struct word *w = peek(s);
+			if (!name_here(s, "a tensor's name")) return false;
+			if (n == MAX_ARGS) return wrong(s, "at most 32 tensors");
+			if (!(group[n] = declare(s, list, sizeof **list, w))) return false;
+			if (declared(s->t->in, w->text) && declared(s->t->out, w->text) && !output)
+				return formula_error(s->e, s->w.path, w->line, w->column, "expected a name that no output has");
+			n++;
+		} while (take(s, ","));
+		const char *text = shape(s);
+		if (!text) return false;
+		bool integer = !output && take(s, "integer"), optional = !output && take(s, "?"), with_input = output && take(s, "with");
+		const char *with = with_input ? name_here(s, "an input's name") : "";
+		if (!with) return false;
+		for (int i = first; i < n; i++) {
+			group[i]->shape = text;
+			group[i]->integer = integer;
+			group[i]->optional = optional;
+			group[i]->with = with;
+		}
+	} while (peek(s)->kind == WORD_NAME);
+	if (!line_end(s, &comment)) return false;
+	for (; all < n; all++) group[all]->d.what = comment;
+	return true;
+}
+
+/* a|b|c of names; NULL where there is no '|' */
+static const char *choices(struct parser *s)
+{
+	size_t from = s->at, n = 0;
+	char text[128] = "";
+
+	while (peek(s)->kind == WORD_NAME && n + strlen(peek(s)->text) + 2 < sizeof text) {
+		n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? "|" : "", peek(s)->text);
+		s->at++;
+		if (!take(s, "|")) break;
+	}
+	if (strchr(text, '|') && (peek(s)->kind == WORD_END || is(s, ","))) return pool_text(s->p, text, n);
+	s->at = from;
+	return NULL;
+}
+
+static bool param_value(struct parser *s, struct param_decl *p)
+{
+	if (is(s, "true") || is(s, "false")) {
+		struct node *x = p->value = pool_make(s->p, sizeof *x);
+		if (!x) return no_room(s);
+		*x = (struct node){ .kind = NODE_NUMBER, .line = peek(s)->line, .column = peek(s)->column, .number = is(s, "true") };
+		p->is_bool = true;
+		s->at++;
+		return true;
+	}
+	if ((p->names = choices(s))) return true;
+	return (p->value = parse_value(s)) != NULL;
+}
+
+/* NAME [= VALUE] {, ...}; NAME [a, b, c]: rows of three */
+bool parse_params(struct parser *s)
+{
+	struct param_decl *made[MAX_ARGS];
+	const char *comment = "";
+	int n = 0;
+
+	do {
+		const struct word *w = peek(s);
+		if (!name_here(s, "a parameter's name")) return false;
+		if (n == MAX_ARGS) return wrong(s, "at most 32 parameters in a line");
+		struct param_decl *p = made[n++] = declare(s, &s->t->params, sizeof *p, w);
+		if (!p) return false;
+		if (is(s, "[") ? !(p->rows = shape(s)) : take(s, "=") && !param_value(s, p)) return false;
+	} while (take(s, ","));
+	if (!line_end(s, &comment)) return false;
+	for (int i = 0; i < n; i++) made[i]->d.what = comment;
+	return true;
+}
+
+/* NAME = VALUE, a whole number */
+bool parse_alias(struct parser *s, struct alias **list)
+{
+	const struct word *w = peek(s);
+	struct alias *a;
+
+	return name_here(s, "a name") && (a = declare(s, list, sizeof *a, w)) && need(s, "=") && (a->value = parse_value(s));
+}
+
+bool parse_each(struct parser *s)
+{
+	do {
+		const struct word *w = peek(s), *after = w + (w->kind == WORD_NAME);
+		if (after->kind == WORD_OP && after->text[0] == '=') {
+			if (!parse_alias(s, &s->t->aliases)) return false;
+			continue;
+		}
+		struct each *x;
+		if (!name_here(s, "a name") || !(x = declare(s, &s->t->each, sizeof *x, w)) || !need(s, "in")
+		    || !(x->dim = name_here(s, "the name of a size"))) return false;
+	} while (take(s, ","));
+	return true;
+}
+
+bool parse_macro(struct parser *s)
+{
+	const struct word *w = peek(s);
+	struct macro *m;
+
+	if (!name_here(s, "a name") || !(m = declare(s, &s->t->macros, sizeof *m, w)) || !need(s, "(")) return false;
+	if (!(m->param = pool_make(s->p, MAX_BY * sizeof *m->param))) return no_room(s);
+	do {
+		if (m->n == MAX_BY) return wrong(s, "at most 8 arguments");
+		if (!(m->param[m->n++] = name_here(s, "an argument's name"))) return false;
+	} while (take(s, ","));
+	return need(s, ")") && need(s, "=") && (m->value = parse_value(s));
+}
+
+bool parse_rule(struct parser *s)
+{
+	const struct word *w = peek(s);
+	struct rule **end = &s->t->rules, *r;
+
+	while (*end) end = (struct rule **)&(*end)->d.next;
+	if (!(r = *end = pool_make(s->p, sizeof *r))) return no_room(s);
+	r->d = (struct declared){ NULL, "", w->line, w->column, "" };
+	return (r->value = parse_value(s)) && line_end(s, &r->d.what);
+}

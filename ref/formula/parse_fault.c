@@ -1,0 +1,74 @@
+/* Sites, faults and contracts. */
+#include "parse.h"
+
+/* NAME [of DEFINITION, ...] */
+bool parse_site(struct parser *s)
+{
+	const struct word *w = peek(s);
+	struct site_decl *x;
+
+	if (!name_here(s, "a site's name") || !(x = declare(s, &s->t->sites, sizeof *x, w))) return false;
+	if (!(x->of = pool_make(s->p, MAX_BY * sizeof *x->of))) return no_room(s);
+	if (!take(s, "of")) x->of[x->n++] = w->text;
+	else do {
+		if (x->n == MAX_BY) return wrong(s, "at most 8 definitions");
+		if (!(x->of[x->n++] = name_here(s, "the name of a definition"))) return false;
+	} while (take(s, ","));
+	return line_end(s, &x->d.what);
+}
+
+/* The part of a comment behind "; seen ", cut off there. */
+static const char *seen_in(struct parser *s, const char **comment)
+{
+	const char *at = strstr(*comment, "; seen ");
+
+	if (!at) return "";
+	*comment = pool_text(s->p, *comment, (size_t)(at - *comment));
+	return at + strlen("; seen ");
+}
+
+bool parse_fault(struct parser *s)
+{
+	const struct word *w = peek(s);
+	struct fault_decl *f;
+
+	if (!name_here(s, "a fault's name") || !(f = declare(s, &s->t->faults, sizeof *f, w))) return false;
+	f->form = f->seen = "";
+	if (take(s, "in") && !(f->form = name_here(s, "a form's name"))) return false;
+	if (!need(s, ":") || !(f->define = pool_make(s->p, MAX_BY * sizeof *f->define))) return false;
+	if (is(s, "round")) {
+		s->at++;
+		if (!(f->site = name_here(s, "a site's name")) || !need(s, "to") || !(f->format = name_here(s, "a format's name"))) return false;
+	} else do {
+		if (f->n == MAX_BY) return wrong(s, "at most 8 definitions");
+		if (!parse_definition(s, &f->define[f->n++], true)) return false;
+	} while (take(s, ";"));
+	if (!line_end(s, &f->d.what)) return false;
+	f->seen = seen_in(s, &f->d.what);
+	return f->d.what && f->seen;
+}
+
+/* contract NAME [in FORM] [by 64] [: SITE FORMAT, ...] */
+bool parse_contract(struct parser *s)
+{
+	const struct word *w = peek(s);
+	struct contract_decl *k;
+
+	if (!name_here(s, "a contract's name") || !(k = declare(s, &s->t->contracts, sizeof *k, w))) return false;
+	k->form = "";
+	if (take(s, "in") && !(k->form = name_here(s, "a form's name"))) return false;
+	if (take(s, "by")) {
+		double by = peek(s)->number;
+		if (peek(s)->kind != WORD_NUMBER || !(by >= 1 && by <= 65536) || by != (double)(int)by) return wrong(s, "a chunk's size, 1 to 65536");
+		k->by = (size_t)s->w.word[s->at++].number;
+	}
+	if (!(k->round = pool_make(s->p, MAX_DEPTH * sizeof *k->round))) return no_room(s);
+	if (take(s, ":")) do {
+		const struct word *at = peek(s);
+		if (k->n == MAX_DEPTH) return wrong(s, "at most 64 roundings");
+		struct round_decl *r = &k->round[k->n++];
+		*r = (struct round_decl){ name_here(s, "a site's name"), NULL, at->line, at->column };
+		if (!r->site || !(r->format = name_here(s, "a format's name"))) return false;
+	} while (take(s, ","));
+	return line_end(s, &k->d.what);
+}

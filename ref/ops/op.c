@@ -1,0 +1,89 @@
+/* All ops, and those that the command line added. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/formula/formula.h"
+
+extern const struct op op_gated_delta_rule, op_rope, op_causal_conv1d, op_newton_schulz, op_muon_step,
+	op_mixed_batch, op_qk_norm_rope;
+
+/* In the order of all lists; behind them stand the formulas of ref/ops that it does not name. */
+static const struct { const struct op *op; const char *formula; } first[] = {
+	{ &op_gated_delta_rule, NULL }, { NULL, "rmsnorm" }, { &op_rope, NULL }, { &op_causal_conv1d, NULL }, { &op_newton_schulz, NULL },
+	{ &op_muon_step, NULL }, { &op_mixed_batch, NULL }, { &op_qk_norm_rope, NULL }, { NULL, "rmsnorm_fp8" }, { NULL, "gated_product" }
+};
+enum { FIRST = sizeof first / sizeof *first, MAX_OP = 64 };
+const struct op *ops[MAX_OP + 1];
+
+static size_t place_of(const char *name)
+{
+	size_t i = 0;
+
+	while (i < FIRST && (first[i].op || strcmp(first[i].formula, name))) i++;
+	while (i >= FIRST && ops[i]) i++;
+	return i;
+}
+
+/* Before main, and so before anything runs beside. */
+__attribute__((constructor)) static void fill(void)
+{
+	for (size_t i = 0; i < FIRST; i++) ops[i] = first[i].op;
+	for (size_t i = 0; i < formula_builtins(); i++) {
+		struct error e;
+		const struct formula *f = formula_builtin(i, &e);
+		size_t at = f ? place_of(formula_op(f)->name) : MAX_OP;
+		if (f && at < MAX_OP) {
+			ops[at] = formula_op(f);
+			continue;
+		}
+		if (f) error_set(&e, E_OP, formula_op(f)->name, NO_OFFSET, "expected at most %d ops", MAX_OP);
+		fputs("etalon: ", stderr);
+		error_print(stderr, &e);
+		putc('\n', stderr);
+		exit(error_exit(&e));
+	}
+}
+
+/* Besides ops[] the only state of the program: what the command line added. */
+enum { MAX_ADDED = 16 };
+static struct { const struct op *op[MAX_ADDED]; size_t n; } added;
+
+void op_add(const struct op *op)
+{
+	if (added.n < MAX_ADDED) added.op[added.n++] = op;
+}
+
+const struct op *op_added(void) { return added.n ? added.op[added.n - 1] : NULL; }
+
+const struct op *op_find(const char *name)
+{
+	for (size_t i = added.n; i-- > 0;)
+		if (!strcmp(added.op[i]->name, name)) return added.op[i];
+	for (size_t i = 0; ops[i]; i++)
+		if (!strcmp(ops[i]->name, name)) return ops[i];
+	return NULL;
+}
+
+const struct op *op_own(const char *name)
+{
+	size_t i = 0;
+
+	while (strcmp(ops[i]->name, name)) i++;
+	return ops[i];
+}
+
+const struct op *op_of_iteration(void)
+{
+	size_t i = 0;
+
+	while (!ops[i]->iteration) i++;
+	return ops[i];
+}
+
+const struct op *op_of_slots(void)
+{
+	size_t i = 0;
+
+	while (!ops[i]->in_slots) i++;
+	return ops[i];
+}

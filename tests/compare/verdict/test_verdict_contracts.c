@@ -1,0 +1,213 @@
+/* Contracts, stale captures, and the faults that a check catches under the tightest contract. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "compare/verdict/verdict.h"
+#include "gpu/host/backend.h"
+#include "tests/kernel_model.h"
+
+static struct verdict judged(const struct capture *c, const char *contract)
+{
+	const struct judging how = { .truth = "f64", .contract = contract, .quick = true };
+	struct verdict v;
+	struct error e;
+
+	no_error(judge(c, &how, &v, &e), &e);
+	return v;
+}
+
+static void name_contract(struct capture *c, const char *name)
+{
+	struct error e;
+
+	assert_true(meta_set(&c->tensors, "etalon.contract", name));
+	no_error(capture_bind(c, &e), &e);
+}
+
+/* A kernel that rounds where `contract` lets it passes that contract, and fails `fails`. */
+static void contracts_allow_what_they_name(void **state)
+{
+	static const struct { const char *op, *name, *contract, *fails; } rows[] = {
+		{ "gated_delta_rule", "decode_state_bf16", "state_bf16", "f32" },
+		{ "gated_delta_rule", "tiny_keys", "bf16_operands", "chunk_f32" },
+		{ "gated_delta_rule", "tiny_keys", "chunk_bf16x2", "chunk_f32" },
+		{ "rmsnorm", "residual", "residual_bf16", "f32" }, { "rmsnorm", "gated_128", "xhat_bf16", "residual_bf16" },
+		{ "rope", "partial_f32", "bf16", "cos_sin_bf16" }, { "rope", "full", "cos_sin_bf16", "f32" },
+		{ "causal_conv1d", "short_sequences", "conv_bf16", "f32" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct capture c;
+		model_case(&c, rows[i].op, rows[i].name, rows[i].contract);
+		struct verdict own = judged(&c, rows[i].contract), other = judged(&c, rows[i].fails);
+		if (own.outcome != PASS || other.outcome != FAIL)
+			fail_msg("%s %s: %s under %s, %s under %s", rows[i].op, rows[i].name, outcome_name[own.outcome], rows[i].contract,
+				outcome_name[other.outcome], rows[i].fails);
+		assert_string_equal(own.contract->name, rows[i].contract);
+		capture_free(&c);
+	}
+}
+
+/* The option before the capture before the op's first. */
+static void which_contract(void **state)
+{
+	struct capture c;
+
+	(void)state;
+	model_case(&c, "rmsnorm", "gated_128", "xhat_bf16");
+	assert_string_equal(judged(&c, NULL).contract->name, "f32");
+	assert_int_equal(judged(&c, NULL).outcome, FAIL);
+	assert_string_equal(judged(&c, "residual_bf16").contract->name, "residual_bf16");
+	name_contract(&c, "xhat_bf16");
+	assert_string_equal(judged(&c, NULL).contract->name, "xhat_bf16");
+	assert_int_equal(judged(&c, NULL).outcome, PASS);
+	assert_string_equal(judged(&c, "f32").contract->name, "f32");
+	name_contract(&c, "nobody's");
+	struct verdict v;
+	struct error e;
+	assert_false(judge(&c, &(struct judging){ 0 }, &v, &e));
+	assert_int_equal(e.code, E_UNKNOWN_NAME);
+	assert_string_equal(e.item, "nobody's");
+	capture_free(&c);
+}
+
+/* auto: the first of the op's contracts that passes; where none does, one of them fails. */
+static void auto_takes_the_tightest(void **state)
+{
+	static const struct { const char *op, *name, *contract; } rows[] = {
+		{ "rmsnorm", "gated_128", "f32" }, { "rmsnorm", "residual", "residual_bf16" }, { "rmsnorm", "gated_128", "xhat_bf16" },
+		{ "rope", "full", "f32" }, { "rope", "full", "cos_sin_bf16" }, { "rope", "partial_f32", "bf16" },
+		{ "causal_conv1d", "bias_f32", "conv_bf16" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct capture c;
+		model_case(&c, rows[i].op, rows[i].name, rows[i].contract);
+		struct verdict v = judged(&c, "auto");
+		assert_int_equal(v.outcome, PASS);
+		assert_string_equal(v.contract->name, rows[i].contract);
+		struct tensor *t = capture_out(&c, op_find(rows[i].op)->out[0].name);
+		set(t, 1, get(t, 1) + 100);
+		v = judged(&c, "auto");
+		assert_int_equal(v.outcome, FAIL);
+		assert_true(v.n_reason > 0);
+		capture_free(&c);
+	}
+}
+
+/* ---- stale ---- */
+
+static void stamp(struct capture *c, const char *producer, const char *sha256)
+{
+	struct error e;
+
+	assert_true(meta_set(&c->tensors, "etalon.producer", producer));
+	if (sha256) assert_true(meta_set(&c->tensors, "etalon.source_sha256", sha256));
+	no_error(capture_bind(c, &e), &e);
+}
+
+static void stale_captures_fail(void **state)
+{
+	static const char old[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+	const struct { const char *producer, *sha256; enum outcome outcome; } rows[] = {
+		{ "etalon gpu/rope.cu", gpu_source_sha256("rope"), PASS }, { "etalon gpu/rope.cu", old, FAIL },
+		{ "etalon gpu/rope.cu", gpu_source_sha256("rmsnorm"), FAIL }, { "etalon gpu/rope.cu", NULL, PASS }, { "vllm 1.0", old, PASS }
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct capture c;
+		model_case(&c, "rope", "full", "f32");
+		stamp(&c, rows[i].producer, rows[i].sha256);
+		struct verdict v = judged(&c, NULL);
+		assert_int_equal(v.outcome, PASS);
+		judge_stale(&c, gpu_source_sha256(c.op), &v);
+		if (v.outcome != rows[i].outcome) fail_msg("row %zu: %s", i, outcome_name[v.outcome]);
+		assert_true(v.outcome == PASS || strstr(v.reason[0], "stale"));
+		set(capture_in(&c, "x"), 0, INFINITY);
+		v = judged(&c, NULL);
+		assert_int_equal(v.outcome, UNDECIDED);
+		judge_stale(&c, gpu_source_sha256(c.op), &v);
+		assert_int_equal(v.outcome, rows[i].outcome == FAIL ? FAIL : UNDECIDED);
+		capture_free(&c);
+	}
+}
+
+/* ---- faults ---- */
+
+enum answer_kind { CAUGHT, NOT_SEEN, MISSED };
+
+/* Whether the fault changes the stored answer on the case, and the check sees it. */
+static enum answer_kind try(const struct op *op, int fault, const struct test_case *k)
+{
+	struct plan right = plan_plain(&arith_f32, 24), wrong = right;
+	struct capture a, b;
+	struct error e;
+	bool same = true;
+
+	plan_fault(&wrong, op, fault);
+	no_error(case_make(&a, k, 1, true, &e) && case_make(&b, k, 1, true, &e), &e);
+	answer_by(&a, &right);
+	answer_by(&b, &wrong);
+	for (size_t i = 0; i < a.tensors.n; i++)
+		same = same && !memcmp(a.tensors.item[i].data, b.tensors.item[i].data, a.tensors.item[i].bytes);
+	enum outcome o = same ? PASS : judged(&b, op->contracts[0].name).outcome;
+	capture_free(&a);
+	capture_free(&b);
+	return same ? NOT_SEEN : o == FAIL ? CAUGHT : MISSED;
+}
+
+static double work(const struct test_case *k)
+{
+	double product = 1;
+
+	for (const struct case_dim *d = k->dims; d->name; d++) product *= (double)d->size;
+	return product;
+}
+
+/* Small cases first. */
+static enum answer_kind on_some_case(const struct op *op, int fault)
+{
+	static const double classes[] = { 0, 1e6, 3e6, 1e7 };
+	enum answer_kind best = NOT_SEEN;
+
+	for (size_t i = 1; i < sizeof classes / sizeof *classes; i++)
+		for (const struct test_case *k = test_cases; k->op; k++) {
+			if (strcmp(k->op, op->name) || k->large || work(k) < classes[i - 1] || work(k) >= classes[i]) continue;
+			enum answer_kind one = try(op, fault, k);
+			if (one == CAUGHT) return CAUGHT;
+			if (one == MISSED) best = MISSED;
+		}
+	return best;
+}
+
+static void faults_fail_the_check(void **state)
+{
+	static const char *const word[] = { "caught", "not identifiable on any case", "seen by no rule on any case" };
+	size_t caught = 0, all = 0;
+
+	(void)state;
+	for (size_t o = 0; ops[o]; o++)
+		for (int m = 0; ops[o]->faults[m].name; m++) {
+			enum answer_kind kind = on_some_case(ops[o], m);
+			if (kind != CAUGHT) print_message("%s %s: %s\n", ops[o]->name, ops[o]->faults[m].name, word[kind]);
+			caught += kind == CAUGHT;
+			all++;
+		}
+	print_message("%zu of %zu faults caught under the tightest contract\n", caught, all);
+	assert_true(caught >= 30);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(contracts_allow_what_they_name),
+		cmocka_unit_test(which_contract),
+		cmocka_unit_test(auto_takes_the_tightest),
+		cmocka_unit_test(stale_captures_fail),
+		cmocka_unit_test(faults_fail_the_check),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

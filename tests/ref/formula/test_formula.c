@@ -1,0 +1,282 @@
+/* Formulas: what is refused, and where; what a file declares; and that forms agree. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/formula/formula.h"
+#include "tests/helpers.h"
+
+#define HEAD "op f\nin x [R, D] y [D] n [R] integer ?\nout z [R, D]\nparam eps = 1, kind = a | b\neach r in R\n"
+
+/* The first error of a text: "LINE:COLUMN", and a part of what is said. */
+static const struct { const char *text, *at, *said; } broken[] = {
+	{ "", ":1:1", "'op', got the end of the file" },
+	{ "op f\nin x [R]\nout y [R]\n", ":4:1", "a definition of an output" },
+	{ "op f\nin x [R]\ny[:] = x[:]\n", ":4:1", "a line 'out ...'" },
+	{ "op f\nin x [R\nout y [R]\n", ":3:1", "']', got 'out'" },
+	{ HEAD "z[r] = x[r] +\n", ":7:1", "a value, got the end of the file" },
+	{ HEAD "z[r] = x[r] $ 2\n", ":6:13", "byte 0x24" },
+	{ HEAD "z[r] = x[r] + 1.2.3\n", ":6:15", "a number, got '1.2.3'" },
+	{ HEAD "z[r] = q[r]\n", ":6:8", "nothing is named 'q'" },
+	{ HEAD "z[r] = foo(x[r])\n", ":6:8", "nothing is named 'foo'" },
+	{ HEAD "z[r] = exp(x[r], y[:])\n", ":6:8", "one argument of exp" },
+	{ HEAD "w[r] = x[r]\n", ":6:1", "expected an output; nothing is named 'w'" },
+	{ HEAD "z[r] = x[:, 0]\n", ":6:1", "a column [" },
+	{ HEAD "z[r] = x[r] + x[:, 0]\n", ":6:13", "shapes that go together" },
+	{ HEAD "z[r] = x[r] y[:]\n", ":6:8", "shapes that multiply" },
+	{ HEAD "z[r] = x[r, 0, 0] + y[:]\n", ":6:8", "at most 2 indices of x [R,D], got 3" },
+	{ HEAD "z[r] = x[y] + y[:]\n", ":6:10", "expected an integer input" },
+	{ HEAD "z[r] = x[r] + n[r]\n", ":6:15", "is not read where n is missing" },
+	{ HEAD "z[r] = x[r] * x[n[0]]\nwhere has(n\n", ":8:1", "')', got the end of the line" },
+	{ HEAD "a = x[r]\na = y[:]\nz[r] = a\n", ":7:1", "'a' is defined already" },
+	{ HEAD "r = x[r]\nz[r] = r\n", ":6:1", "'r' is defined already" },
+	{ HEAD "eps = x[r]\nz[r] = eps\n", ":6:1", "'eps' is declared above" },
+	{ HEAD "def g(u) = g(u) + 1\nz[r] = g(x[r])\n", ":6:12", "leads back to itself" },
+	{ HEAD "z[r] = x[r]\nfault q: w = x[r]\n", ":7:10", "a definition that the form" },
+	{ HEAD "z[r] = x[r]\nfault q in other: z[r] = y[:]\n", ":7:7", "a form's name after 'in'" },
+	{ HEAD "z[r] = x[r]\nfault q: z[r] = y[0]\nfault q: z[r] = y[1]\n", ":8:7", "stands in line 7" },
+	{ HEAD "z[r] = x[r]\ncontract k: w bf16\n", ":7:13", "a name that is defined, got 'w'" },
+	{ HEAD "z[r] = x[r]\ncontract k: z bf17\n", ":7:13", "bf16, f16, tf32" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3\n", ":7:6", "a size for D" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 0.5\n", ":7:16", "a size, 1 or more for 'D'" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, w = 5\n", ":7:23", "nothing is named 'w'" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, kind = true\n", ":7:23", "a|b for 'kind'" },
+	{ HEAD "z[r] = x[r]\nwhere R == 1\nwhere R == 2\n", ":7:1", "sizes from 2 to 31 that 'where' allows" },
+	{ HEAD "z[r] = x[r]\neach q in Q\n", ":7:6", "no tensor has 'Q'" },
+	{ HEAD "for t in R, S from 0 to s[r]\n  S = S\nz[r] = x[r]\n", ":6:25", "nothing is named 's'" },
+	{ HEAD "for t in R\nz[r] = x[r]\n", ":7:1", "a body, further in" },
+	{ HEAD "for c in chunks of D by 0, S from 0\n  S = S\n", ":6:25", "a chunk's size" },
+	{ HEAD "z[r] = inverse(x[r])\n", ":6:8", "I + A" },
+	{ HEAD "z[r] = iota(1e12)\n", ":6:8", "a number from 0 to 1e9" },
+	{ HEAD "z[r] = x[r] + sum(iota(900000000) + iota(900000000)')\n", ":1:1", "at most 2^32 elements" },
+	{ HEAD "z[r] = x[r]\ncontract k by 1e9: z bf16\n", ":7:15", "a chunk's size" },
+	{ HEAD "z[r] = x[r]\nsite w\n", ":7:6", "a site of what a form defines" },
+	{ HEAD "z[r] = x[r]\nsite w of 3\n", ":7:11", "the name of a definition" },
+	{ HEAD "z[r, 0:99] = x[r]\n", ":6:6", "a range within 0:" },
+};
+
+static void errors_have_a_place(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+		char at[64];
+		struct error e = { 0 };
+		struct formula *f = formula_of_text("f.op", broken[i].text, strlen(broken[i].text), &e);
+		if (f) fail_msg("row %zu is taken", i);
+		snprintf(at, sizeof at, "f.op%s", broken[i].at);
+		if (e.code != E_FORMULA || strcmp(e.file, at) || !strstr(e.detail, broken[i].said))
+			fail_msg("row %zu: '%s' at %s; expected '%s' at %s", i, e.detail, e.file, broken[i].said, at);
+	}
+}
+
+static void what_is_hostile_is_refused(void **state)
+{
+	enum { MANY = 70000 };
+	static char text[MANY];
+	struct error e;
+
+	(void)state;
+	memset(text, '(', MANY);
+	memcpy(text, HEAD "z[r] = ", sizeof HEAD "z[r] = " - 1);
+	assert_null(formula_of_text("f.op", text, 60000, &e));
+	assert_non_null(strstr(e.detail, "at most 64 levels"));
+	assert_null(formula_of_text("f.op", text, MANY, &e));
+	assert_non_null(strstr(e.detail, "at most 65536 bytes"));
+	assert_null(formula_of_text("f.op", "op f\0in", 8, &e));
+	assert_non_null(strstr(e.detail, "zero byte"));
+	assert_null(formula_of_text("f.op", "op \xff", 4, &e));
+}
+
+/* Bytes of sound files changed, cut out and put twice: taken, or refused with a place. */
+static void spoiled_files_are_refused(void **state)
+{
+	static const char *const names[] = { "l2norm", "layer_norm", "gelu", "cross_entropy", "scores" };
+	static const char some[] = "()[]'|:;,=+-*/^#\n 019.eabqkIT\"\xff";
+	enum { TIMES = 400 };
+	uint64_t random = 7;
+	int taken = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		char path[64];
+		size_t n;
+		snprintf(path, sizeof path, "tests/ops/%s.op", names[i]);
+		unsigned char *bytes = file_bytes(path, &n);
+		char *text = malloc(2 * n);
+		assert_non_null(text);
+		for (int k = 0; k < TIMES; k++) {
+			struct error e = { .code = E_NONE };
+			size_t m = n;
+			memcpy(text, bytes, n);
+			for (uint64_t c = random_bits(&random) % 3 + 1; c-- > 0;) {
+				size_t at = random_bits(&random) % m, size = random_bits(&random) % 12;
+				if (size > m - at) size = m - at;
+				if (random_bits(&random) % 3 == 0) memmove(text + at, text + at + size, m - at - size), m -= size;
+				else if (random_bits(&random) % 2 && m + size <= 2 * n) memmove(text + at + size, text + at, m - at), m += size;
+				else text[at] = some[random_bits(&random) % (sizeof some - 1)];
+				if (!m) break;
+			}
+			struct formula *f = formula_of_text("f.op", text, m, &e);
+			if (!f && (e.code != E_FORMULA || strncmp(e.file, "f.op", 4) || !e.detail[0])) fail_msg("%s, %d: %s", names[i], k, e.detail);
+			taken += f != NULL;
+			formula_end(f);
+		}
+		free(text);
+		free(bytes);
+	}
+	print_message("%d of %d taken\n", taken, (int)(TIMES * sizeof names / sizeof *names));
+	assert_true(taken > 0 && taken < TIMES);
+}
+
+/* What the program holds of ref/ops: shapes fit in every form, fault and set of optional inputs. */
+static void builtin_ops_are_sound(void **state)
+{
+	(void)state;
+	assert_true(formula_builtins() > 0);
+	for (size_t i = 0; i < formula_builtins(); i++) {
+		struct error e;
+		if (!formula_builtin_check(i, &e)) fail_msg("%s: %s", e.file, e.detail);
+	}
+}
+
+/* A file that lists its sites: those alone, in its order; one may stand at several definitions. */
+static void sites_are_listed(void **state)
+{
+	static const char text[] = "op f\nin x [R]\nout y [R] z [R]\neach r in R\na = sin(x[r])\nb = cos(x[r])\nc = a + b\nunread = exp(c)\n"
+		"y[r] = c\nz[r] = a\nsite z # the second\nsite turn of a, b # both\nfault low: round turn to bf16\n";
+	struct error e;
+	struct formula *f = formula_of_text("f.op", text, sizeof text - 1, &e);
+
+	(void)state;
+	if (!f) fail_msg("%s: %s", e.file, e.detail);
+	const struct op *op = formula_op(f);
+	assert_string_equal(op->sites[0].name, "z");
+	assert_int_equal(op->sites[0].store, 2);
+	assert_string_equal(op->sites[1].name, "turn");
+	assert_string_equal(op->sites[1].what, "both");
+	assert_null(op->sites[2].name);
+	assert_int_equal(op->faults[0].site, 1);
+	formula_end(f);
+}
+
+static const char file[] =
+	"op f   # what it is\n"
+	"in  x, w [R, D] k [N+1] integer ?     # the inputs\n"
+	"out y [R, D]  s [R] with k\n"
+	"param eps = 1e-5, on = true     # small\n"
+	"param kind = first | second, scale = D^-0.5, table [a, b, c]\n"
+	"where not on or eps > 0         # eps above 0\n"
+	"each r in R\n"
+	"form one\n"
+	"u = x[r] * w[r]\n"
+	"y[r] = u\n"
+	"s[r] = sum(u)\n"
+	"form two\n"
+	"v = w[r] * x[r]\n"
+	"y[r] = v\n"
+	"s[r] = sum(v)\n"
+	"fault no_w in one: u = x[r]     # w left out; seen someone/something#1\n"
+	"fault low: round y to bf16\n"
+	"contract f32\n"
+	"contract two_bf16 in two: v bf16, y tf32_rz\n"
+	"draw x = bf16 normal(0, 2)\n"
+	"case small: R = 3, D = 4, eps = 2e-3, table = [1, 2, 3, 4, 5, 6]  # small\n";
+
+static void a_file_declares_an_op(void **state)
+{
+	struct error e;
+	struct formula *f = formula_of_text("f.op", file, sizeof file - 1, &e);
+
+	(void)state;
+	if (!f) fail_msg("%s: %s", e.file, e.detail);
+	const struct op *op = formula_op(f);
+	assert_string_equal(op->name, "f");
+	assert_string_equal(op->what, "what it is");
+	assert_string_equal(op->dims[0], "R");
+	assert_string_equal(op->dims[2], "N");
+	assert_null(op->dims[3]);
+	assert_string_equal(op->in[2].shape, "N+1");
+	assert_int_equal(op->in[2].flags, OPTIONAL | INTEGER);
+	assert_string_equal(op->in[1].what, "the inputs");
+	assert_string_equal(op->out[1].what, "k");
+	assert_true(op->params[0].absent == 1e-5);
+	assert_int_equal(op->params[1].kind, PARAM_BOOL);
+	assert_string_equal(op->params[2].choices, "first|second");
+	assert_true(isnan(op->params[3].absent) && !op->params[3].required);
+	assert_true(op->params[4].required && op->params[4].kind == PARAM_LIST);
+	assert_int_equal(op_site(op, "u"), 0);
+	assert_int_equal(op->sites[op_site(op, "v")].form, 1);
+	assert_int_equal(op->sites[op_site(op, "y")].form, -1);
+	assert_int_equal(op->sites[op_site(op, "y")].store, 1);
+	assert_string_equal(op->faults[0].seen, "someone/something#1");
+	assert_string_equal(op->faults[0].what, "w left out");
+	assert_true(op->faults[1].is_rounding && op->faults[1].format == FMT_BF16);
+	const struct site_rounding *r = op->contracts[1].site;
+	assert_int_equal(op->contracts[1].form, 1);
+	assert_true(r[op_site(op, "v")].on && r[op_site(op, "y")].rounding == ROUND_ZERO && !r[op_site(op, "u")].on);
+	assert_string_equal(op->cases[0].params, "{\"eps\": 0.002, \"table\": [[1, 2, 3], [4, 5, 6]]}");
+	assert_int_equal(op->cases[0].in[0].dtype, DT_BF16);
+	assert_true(op->cases[0].in[0].b == 2);
+	formula_end(f);
+}
+
+/* Every rule of the language once, against C written out by hand, in f64 and in dd. */
+static const char rules[] =
+	"op g\nin x [T, D]  m [D, D]\nout y [T, D]  s [D, D]  a [T]\nparam k = 2\n"
+	"each i in D\n"
+	"form sums\n"
+	"for c in chunks of T by 3, n from 0\n"
+	"  p = x[c, i]\n"
+	"  n = n + last(cumsum(p))\n"
+	"  y[c, i] = n + p * 0\n"
+	"v = m[i]\n"
+	"s[i] = where(iota(D) >= i, v, max(v)) if i mod 2 == 0 else m[:, i]\n";
+
+static void it_computes(void **state)
+{
+	enum { T = 7, D = 4 };
+	static const char with[] = "a[i] = 0\n";
+	char text[sizeof rules + sizeof with];
+	struct error e;
+
+	(void)state;
+	snprintf(text, sizeof text, "%s", rules);
+	/* what is stored nowhere is an error, when it is run */
+	struct formula *f = formula_of_text("g.op", text, strlen(text), &e);
+	if (!f) fail_msg("%s: %s", e.file, e.detail);
+	struct capture c = { 0 };
+	assert_true(meta_set(&c.tensors, "etalon.op", "g") && meta_set(&c.tensors, "etalon.params", "{}"));
+	float *x = tensors_add(&c.tensors, "in.x", DT_F32, 2, (size_t[]){ T, D })->data;
+	float *m = tensors_add(&c.tensors, "in.m", DT_F32, 2, (size_t[]){ D, D })->data;
+	for (int i = 0; i < T * D; i++) x[i] = (float)(i * i % 11) - 5;
+	for (int i = 0; i < D * D; i++) m[i] = (float)(i * 7 % 13) - 6;
+	op_add(formula_op(f));
+	struct call call;
+	struct answer a;
+	assert_true(capture_bind(&c, &e));
+	assert_true(call_bind(&call, &c, false, &e));
+	struct plan plan = plan_plain(&arith_dd, arith_dd.precision);
+	assert_false(ref_run(&call, &plan, &a, &e));
+	assert_non_null(strstr(e.detail, "each element of a is stored once; 0 of 7 are"));
+	plan.stride = 1000;     /* of some pieces alone nothing can be said */
+	assert_true(ref_run(&call, &plan, &a, &e));
+	for (int t = 0; t < T; t++) {
+		double n = 0;
+		for (int u = 0; u < (t / 3 + 1) * 3 && u < T; u++) n += x[u * D];
+		assert_true(a.hi[0][t * D] == n);
+	}
+	for (int j = 0; j < D; j++) assert_true(a.hi[1][j] == m[j]);
+	answer_free(&a);
+	capture_free(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(errors_have_a_place), cmocka_unit_test(what_is_hostile_is_refused), cmocka_unit_test(spoiled_files_are_refused),
+		cmocka_unit_test(builtin_ops_are_sound), cmocka_unit_test(sites_are_listed), cmocka_unit_test(a_file_declares_an_op),
+		cmocka_unit_test(it_computes)
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,148 @@
+/* make kill-matrix: every fault and every forbidden rounding in every model kernel on every case that is
+ * not too large, judged; and clean calls. usage: kill_matrix [-s] [-t TABLE.tsv] [-k FILE] [OP [CASE [FAULT]]]
+ * -s: a small version of it. -k: what is done is kept in the file, and not done again by the next run. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kill_matrix.h"
+
+/* What a case costs, roughly: element operations, and so many for each token of a head and each element of
+ * a state. Dearer cases are left out; cheap ones have more clean calls. The small version has the cheapest
+ * only, stored in bf16, and no iterations. */
+static const double per_token = 300, per_state = 10, per_product = 75, most = 8.5e5, cheap = 3e5, small = 2.2e5;
+enum { SEEDS = 5, CHEAP_SEEDS = 10 };
+
+/* The product of the case's dimensions among those named, "T Hv " say. */
+static double product(const struct test_case *k, const char *names)
+{
+	double x = 1;
+
+	for (const struct case_dim *d = k->dims; d->name; d++) {
+		char name[8];
+		snprintf(name, sizeof name, "%s ", d->name);
+		if (strstr(names, name)) x *= (double)d->size;
+	}
+	return x;
+}
+
+static double cost(const struct test_case *k)
+{
+	if (op_find(k->op)->iterates) return per_product * (product(k, "S M K ") + product(k, "N M "));
+	if (product(k, "P ") > 1) return product(k, "T L Hv Dk Dv ") + per_token * product(k, "T L Hv ") + per_state * product(k, "P L Hv Dk Dv ");
+	return product(k, "T Hv Dk Dv R H D C W ") + per_token * product(k, "T Hv ") + per_state * product(k, "N Hv Dk Dv ");
+}
+
+enum { SMALL_CASES = 3 };        /* of an op, in the small version */
+struct arguments { bool small; const char *table, *keep, *op, *kase, *fault; };
+
+static int faults(const struct op *op, const char *only, struct fault *list)
+{
+	int n = faults_of(op, list), kept = 0;
+
+	for (int i = 0; i < n; i++)
+		if (!only || !strcmp(list[i].name, only)) list[kept++] = list[i];
+	return kept;
+}
+
+static bool wanted(const struct test_case *k, const struct op *op, const struct arguments *a)
+{
+	if (strcmp(k->op, op->name) || k->large) return false;
+	return a->kase ? !strcmp(k->name, a->kase) : cost(k) <= (a->small ? small : most);
+}
+
+/* All units of an op; returns how many. */
+static int units_of(const struct op *op, const struct arguments *a, struct unit *unit)
+{
+	struct fault *list = calloc(MAX_PLANTED, sizeof *list);
+	int n = 0, n_fault = list ? faults(op, a->fault, list) : 0;
+
+	for (const struct contract *k = op->contracts; k->name; k++)
+		for (int i = 0; i < 2 * contract_structures(k); i++) {
+			const struct model model = { op, k, i / 2, i % 2 == 0 };
+			int cases = 0;
+			for (const struct test_case *t = test_cases; t->op; t++) {
+				int seeds = !model_fits(&model, t) ? 0 : a->small || a->fault || op->iterates ? 1 : cost(t) < cheap ? CHEAP_SEEDS : SEEDS;
+				if (!wanted(t, op, a) || (op->iterates ? model.narrow || a->small : a->small && !model.narrow)) continue;
+				if (a->small && ++cases > SMALL_CASES) break;
+				unit[n++] = (struct unit){ .model = model, .kase = t, .seeds = seeds, .n_fault = n_fault,
+					.fault = list, .cell = calloc((size_t)n_fault, sizeof(struct cell)) };
+			}
+		}
+	return n;
+}
+
+/* Dear ones first, so that threads end together. */
+static int dearer(const void *a, const void *b)
+{
+	const struct unit *x = *(const struct unit *const *)a, *y = *(const struct unit *const *)b;
+	double p = cost(x->kase) * (1 + 4 * x->model.contract->form), q = cost(y->kase) * (1 + 4 * y->model.contract->form);
+
+	return (p < q) - (p > q);
+}
+
+enum { MAX_UNIT = 1024 };
+
+/* Adds what a part came to; the unit is kept when it was the last. */
+static void add_part(struct unit *u, const struct unit *part, FILE *keep)
+{
+	if (part->alarms && !u->alarms) memcpy(u->alarm, part->alarm, sizeof u->alarm);
+	u->clean += part->clean;
+	u->alarms += part->alarms;
+	u->seconds += part->seconds;
+	if (++u->parts == PARTS && keep) unit_keep(keep, u);
+}
+
+static bool run(struct unit *unit, int n, FILE *keep)
+{
+	struct unit *order[MAX_UNIT];
+	bool ok = true, shown = isatty(2);
+	int done = 0, left = 0;
+
+	for (int i = 0; i < n; i++)
+		if (!unit[i].parts) order[left++] = &unit[i];
+	qsort(order, (size_t)left, sizeof *order, dearer);
+	#pragma omp parallel for schedule(dynamic)
+	for (int i = 0; i < left * PARTS; i++) {
+		struct unit *u = order[i / PARTS], part = { .model = u->model, .kase = u->kase, .seeds = u->seeds, .n_fault = u->n_fault,
+			.fault = u->fault, .cell = u->cell };
+		struct error e;
+		bool good = unit_run(&part, i % PARTS, &e);
+		#pragma omp critical
+		{
+			ok = ok && good;
+			if (good) add_part(u, &part, keep);
+			else error_print(stderr, &e), putc('\n', stderr);
+			if (shown) fprintf(stderr, "\r%d of %d: %s %s   ", ++done, left * PARTS, u->model.op->name, u->kase->name);
+		}
+	}
+	if (shown) fputs("\r\033[K", stderr);
+	return ok;
+}
+
+int main(int argc, char **argv)
+{
+	static struct unit unit[MAX_UNIT];
+	struct arguments a = { 0 };
+	int n = 0, c;
+
+	while ((c = getopt(argc, argv, "st:k:")) != -1) {
+		if (c == 's') a.small = true;
+		else if (c == 't') a.table = optarg;
+		else if (c == 'k') a.keep = optarg;
+		else return EXIT_INPUT;
+	}
+	if (optind < argc) a.op = argv[optind++];
+	if (optind < argc) a.kase = argv[optind++];
+	if (optind < argc) a.fault = argv[optind++];
+	for (size_t o = 0; ops[o]; o++)
+		if (!a.op || !strcmp(a.op, ops[o]->name)) n += units_of(ops[o], &a, unit + n);
+	if (a.keep) units_kept(a.keep, unit, n);
+	FILE *keep = a.keep ? fopen(a.keep, "a") : NULL;
+	if (a.keep && (!keep || setvbuf(keep, NULL, _IOFBF, 1 << 16))) return EXIT_INPUT;        /* a unit in one piece */
+	bool ok = run(unit, n, keep);
+	if (keep && fclose(keep)) return EXIT_INPUT;
+	if (!ok) return EXIT_MACHINE;
+	if (a.table && !write_table(a.table, unit, n)) return EXIT_INPUT;
+	return print_matrix(unit, n) ? EXIT_PASS : EXIT_FAIL;
+}

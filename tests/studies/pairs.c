@@ -1,0 +1,127 @@
+/* make pairs: two faults at once, at random, in float32 model kernels on random cases, each of them visible beside the
+ * other. How often are both named, and nothing else? usage: pairs [PAIRS [OP]] */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kill_matrix.h"
+
+static const double enough = 0.8, dear = 4e5;
+enum { TRIES = 1000 };
+
+static uint64_t next(uint64_t *state, uint64_t n)
+{
+	*state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (*state >> 33) % n;
+}
+
+struct pair { const struct test_case *kase; struct model model; struct fault fault[2]; };
+
+static const struct test_case *random_case(const struct op *op, uint64_t *state)
+{
+	size_t n = 0;
+
+	while (test_cases[n].op) n++;
+	for (;;) {
+		const struct test_case *k = &test_cases[next(state, n)];
+		double size = 1;
+		for (const struct case_dim *d = k->dims; d->name; d++) size *= (double)d->size;
+		if (!strcmp(k->op, op->name) && !k->large && size <= dear * (strcmp(op->name, "gated_delta_rule") ? 1 : 20)) return k;
+	}
+}
+
+static struct plan plan_of(const struct pair *p, int faults)
+{
+	struct plan plan = model_plan(&p->model, NULL);
+
+	for (int i = 0; i < 2; i++)
+		if (faults >> i & 1) plan_fault(&plan, p->model.op, p->fault[i].fault);
+	return plan;
+}
+
+/* The smaller of the two faults' sizes beside the other. */
+static bool visible(const struct pair *p, const struct call *call, bool *yes, struct error *e)
+{
+	*yes = true;
+	for (int i = 0; i < 2 && *yes; i++) {
+		struct xray x;
+		double size = 0;
+		if (!xray_make(&x, call, NULL, e)) return false;
+		struct plan both = plan_of(p, 3);
+		x.emulation = plan_of(p, 1 << (1 - i));
+		both.arith = x.emulation.arith = &arith_f64;
+		both.bits = x.emulation.bits = arith_f64.precision;
+		both.form = x.emulation.form;
+		struct look look = look_of(&both);
+		bool ok = xray_refresh(&x) && xray_look(&x, &look, 1, LOOK_SIZE);
+		if (ok) size = look.size;
+		xray_free(&x);
+		if (!ok) return false;
+		*yes = size >= above_noise * above_noise;
+	}
+	return true;
+}
+
+static bool detects(const struct verdict *v, const char *name)
+{
+	for (int i = 0; i < v->x.n; i++)
+		if (v->x.suspect[i].state == DETECTED && !strcmp(v->x.suspect[i].name, name)) return true;
+	return false;
+}
+
+/* Draws pairs until one is visible, judges it, and prints what became of it; *named says whether both were. */
+static bool one(const struct op *op, uint64_t *state, int n_fault, const struct fault *list, bool *named, struct error *e)
+{
+	for (int t = 0; t < TRIES; t++) {
+		struct pair p = { random_case(op, state), { op, &op->contracts[0], 0, next(state, 2) != 0 }, { list[next(state, (uint64_t)n_fault)], list[next(state, (uint64_t)n_fault)] } };
+		struct capture c;
+		struct call call;
+		struct verdict v;
+		bool yes;
+		if (!strcmp(p.fault[0].name, p.fault[1].name)) continue;
+		if (!model_case(&p.model, p.kase, next(state, 1000) + 1, &c, &call, e)) return false;
+		struct plan plan = plan_of(&p, 3);
+		bool ok = visible(&p, &call, &yes, e);
+		if (ok && yes) ok = model_answer(&call, &plan, e) && judge(&c, &(struct judging){ .contract = p.model.contract->name }, &v, e);
+		capture_free(&c);
+		if (!ok) return false;
+		if (!yes) continue;
+		*named = detects(&v, p.fault[0].name) && detects(&v, p.fault[1].name);
+		printf("  %-18s %-30s %-30s %s:", p.kase->name, p.fault[0].name, p.fault[1].name, *named ? "both" : v.outcome == FAIL ? "fails" : "MISSED");
+		for (int i = 0; i < v.x.n; i++)
+			if (v.x.suspect[i].state == DETECTED) printf(" %s", v.x.suspect[i].name);
+		putchar('\n');
+		fflush(stdout);
+		return true;
+	}
+	return error_set(e, E_PARAM, op->name, NO_OFFSET, "no visible pair in %d draws", TRIES);
+}
+
+int main(int argc, char **argv)
+{
+	int pairs = argc > 1 ? atoi(argv[1]) : 50;
+	bool good = pairs > 0;
+
+	for (size_t o = 0; ops[o]; o++) {
+		static struct fault list[MAX_PLANTED];
+		uint64_t state = o + 1;
+		int n = 0, both = 0, all;
+		if (argc > 2 && strcmp(argv[2], ops[o]->name)) continue;
+		all = faults_of(ops[o], list);
+		for (int i = 0; i < all; i++)
+			if (list[i].fault >= 0 && !ops[o]->faults[list[i].fault].is_rounding && ops[o]->faults[list[i].fault].form != 1) list[n++] = list[i];
+		for (int i = 0; i < pairs; i++) {
+			struct error e;
+			bool named = false;
+			if (!one(ops[o], &state, n, list, &named, &e)) {
+				error_print(stderr, &e);
+				putc('\n', stderr);
+				return EXIT_MACHINE;
+			}
+			both += named;
+		}
+		printf("%s: both named in %d of %d pairs\n", ops[o]->name, both, pairs);
+		good = good && both >= enough * pairs;
+	}
+	return good ? EXIT_PASS : EXIT_FAIL;
+}
