@@ -7,35 +7,12 @@
 # there instead, and the test program, with tabs between. Lines that begin with # are for people.
 # A mutant is killed when a test of the program fails, at which the program stops; one that does not compile, that changes
 # nothing, or that runs into the time limit is an error. Exit: 0 when all are killed, and there is one.
-# As many parts of the table at a time as there are processors.
-table=$1 build=$2 limit=60
-if [ -z "$3" ]; then
-	parts=$(getconf _NPROCESSORS_ONLN) status=0
-	mkdir -p "$build/mutants"
-	rm -f "$build"/mutants/*.tsv "$build"/mutants/*.log "$build"/mutants/*.status
-	awk -v n="$parts" -v to="$build/mutants/" '!/^#/ && NF { print >(to row++ % n ".tsv") }' "$table" || exit 1
-	for i in $(seq 0 $((parts - 1))); do
-		part=$build/mutants/$i
-		[ ! -s "$part.tsv" ] || { sh "$0" "$part.tsv" "$build" "$i" >"$part.log" 2>&1; echo $? >"$part.status"; } &
-	done
-	wait
-	cat "$build"/mutants/*.log | awk '/^[0-9]+ mutants:/ { all += $1; killed += $3; survived += $5; errors += $7; next } { print }
-		END { print all + 0 " mutants: " killed + 0 " killed, " survived + 0 " survived, " errors + 0 " errors" }'
-	for part in "$build"/mutants/*.status; do [ "$(cat "$part")" = 0 ] || status=1; done
-	exit $status
-fi
-work=$build/mutants/$3
-killed=0 survived=0 errors=0
+# As many rows of the table at a time as there are processors.
+table=$1 build=$2 row=$3 limit=60
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}"
 tab=$(printf '\t')
 
-say() { printf '%-72s %s\n' "$1" "$2"; }
-
-error()
-{
-	say "$rule" "ERROR: $1"
-	errors=$((errors + 1))
-}
-
+say() { printf '%-72s %s\n' "$1" "$2" >"$work/said"; }
 # The file with $from replaced by $to, which must be there once; exit 3 otherwise.
 change()
 {
@@ -67,25 +44,39 @@ compile()
 
 try()
 {
-	change "$file" >"$work/mutant.c" || { error "'$from' is not in $file just once"; return; }
-	compile >"$work/log" 2>&1 || { error "does not compile: $(grep -m1 error "$work/log")"; return; }
+	change "$file" >"$work/mutant.c" || { say "$rule" "ERROR: '$from' is not in $file just once"; return; }
+	compile >"$work/log" 2>&1 || { say "$rule" "ERROR: does not compile: $(grep -m1 error "$work/log")"; return; }
+	begun=$(date +%s)
 	CMOCKA_TEST_ABORT=1 timeout $limit "$work/$test" >"$work/log" 2>&1
 	status=$?
-	if [ $status -eq 124 ]; then error "$test took more than $limit s"
-	elif [ $status -eq 0 ]; then say "$rule" "SURVIVED $test"; survived=$((survived + 1))
-	elif grep -q '^\[  FAILED  \]\|: error: Failure!' "$work/log"; then say "$rule" "killed by $test"; killed=$((killed + 1))
-	else error "$test exits with $status, and no test of it failed"
+	took="$(($(date +%s) - begun)) s"
+	if [ $status -eq 124 ]; then say "$rule" "ERROR: $test took more than $limit s"
+	elif [ $status -eq 0 ]; then say "$rule" "SURVIVED $test, $took"
+	elif grep -q '^\[  FAILED  \]\|: error: Failure!\|^Test failed with exception' "$work/log"; then say "$rule" "killed by $test, $took"
+	else say "$rule" "ERROR: $test exits with $status, and no test of it failed"
 	fi
 }
 
-mkdir -p "$work"
-for test in $(awk -F '\t' '!/^#/ && NF { print $5 }' "$table" | sort -u); do
-	"$(program)" >"$work/log" 2>&1 || { cat "$work/log"; echo "mutate: $test fails as it is" >&2; exit 1; }
-done
-while IFS=$tab read -r rule file from to test; do
-	case $rule in '' | '#'*) continue ;; esac
-	[ "$test" ] && [ "$(object)" ] && [ -f "$file" ] || { error "not a line of five fields, a source and a test"; continue; }
-	try
-done <"$table"
-echo "$((killed + survived + errors)) mutants: $killed killed, $survived survived, $errors errors"
-[ $killed -gt 0 ] && [ $survived -eq 0 ] && [ $errors -eq 0 ]
+if [ "$row" ]; then
+	work=$build/mutants/$row
+	mkdir -p "$work"
+	IFS=$tab read -r rule file from to test <"$work.tsv"
+	if [ "$test" ] && [ "$(object)" ] && [ -f "$file" ]; then try
+	else say "$rule" "ERROR: not a line of five fields, a source and a test"
+	fi
+	mv "$work/said" "$work.said"
+	rm -r "$work"
+	exit
+fi
+rm -rf "$build/mutants"
+mkdir -p "$build/mutants"
+processors=$(getconf _NPROCESSORS_ONLN)
+for test in $(awk -F '\t' '!/^#/ && NF { print $5 }' "$table" | sort -u); do program; done |
+	xargs -P "$processors" -I{} sh -c '"{}" >"$0/$(basename "{}").log" 2>&1 || { cat "$0/$(basename "{}").log"; echo "mutate: {} fails as it is" >&2; exit 1; }' \
+		"$build/mutants" || exit 1
+rows=$(awk -v to="$build/mutants/" '!/^#/ && NF { file = to sprintf("%03d", ++row) ".tsv"; print >file; close(file) } END { print row + 0 }' "$table")
+seq -f %03g "$rows" | xargs -P "$processors" -I{} sh "$0" "$table" "$build" {}
+cat "$build"/mutants/*.said
+killed=$(cat "$build"/mutants/*.said | grep -c ' killed by ') survived=$(cat "$build"/mutants/*.said | grep -c ' SURVIVED ')
+echo "$rows mutants: $killed killed, $survived survived, $((rows - killed - survived)) errors"
+[ "$killed" -gt 0 ] && [ "$killed" -eq "$rows" ]
