@@ -79,19 +79,15 @@ void c_store(calc *c, int out, size_t first, size_t step, vec x)
 	}
 }
 
-static double site_round(calc *c, const struct site_rounding *r, double hi, double lo)
-{
-	bool random = c->plan->random && r->rounding == ROUND_NEAREST_EVEN;
-
-	return format_round(r->format, random ? ROUND_RANDOM : r->rounding, round_to_odd(hi, lo),
-		random ? random_at(c->noise++) : 0);
-}
-
 static void round_all(calc *c, const struct site_rounding *r, vec x)
 {
-	double *b = calc_buffer(c, x.n);
-	c->arith->read(c, b, b + x.n, x.at, x.n);
-	for (size_t i = 0; i < x.n; i++) b[i] = site_round(c, r, b[i], b[x.n + i]);
+	double *b = calc_buffer(c, x.n), *lo = b + x.n;
+	bool random = c->plan->random && r->rounding == ROUND_NEAREST_EVEN;
+
+	c->arith->read(c, b, lo, x.at, x.n);
+	for (size_t i = 0; i < x.n && c->arith->wide; i++) b[i] = round_to_odd(b[i], lo[i]);
+	for (size_t i = 0; i < x.n && random; i++) b[i] = format_round(r->format, ROUND_RANDOM, b[i], random_at(c->noise++));
+	if (!random) format_round_all(r->format, r->rounding, b, x.n);
 	c->arith->load(c, x.at, b, x.n);
 }
 
