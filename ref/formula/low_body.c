@@ -78,6 +78,7 @@ static bool put(struct lower *l, const struct node *target, struct ex *x)
 	if (x->s.rank == SCALAR && s.rank != SCALAR && !(x = ex_filled(l, s, x))) return false;
 	if (!same_shape(x->s, s))
 		return low_error(l, target, "expected %s for %s, got %s", shape_said(s, text[0], 64), target->name, shape_said(x->s, text[1], 64));
+	if (!s.rows.n || !s.cols.n) return true;
 	int site = formula_site(l->t, l->op, target->name), reg = x->kind == EX_REG && !rounds(l, site) ? x->reg : new_reg(l, target, s);
 	struct step *step = reg < 0 ? NULL : add_step(l, STEP_PUT, target);
 	if (!step) return false;
@@ -131,6 +132,7 @@ static bool loop(struct lower *l, const struct statement *x)
 
 	if (!p) return false;
 	*p = (struct program_loop){ .chunk = -1, .by = 1 };
+	if (l->level + 1 == MAX_LEVEL) return low_error(l, t->range, "expected fewer than %d loops in each other", MAX_LEVEL);
 	if (!bounds(l, t, p) || (p->var = new_var(l, t->range)) < 0) return false;
 	for (int i = 0; i < t->n_carry; i++)
 		if (!begin(l, &t->carry[i], &reg[i])) return false;
@@ -141,6 +143,8 @@ static bool loop(struct lower *l, const struct statement *x)
 		p->chunk = l->p->n_chunk++;
 		len = (struct len){ p->by, p->chunk };
 	}
+	l->level++;
+	l->first[l->level] = l->index[l->level] = &p->index;
 	if (!symbol_add(l, t->var, t->chunks ? SYMBOL_CHUNK : SYMBOL_VAR, p->var, (struct shape){ COLUMN, len, { 1, -1 } })) return false;
 	struct step *s = add_step(l, STEP_LOOP, t->range), **end = l->end;
 	if (!s) return false;
@@ -148,6 +152,7 @@ static bool loop(struct lower *l, const struct statement *x)
 	l->end = &p->body;
 	if (!low_body(l, x->body)) return false;
 	l->end = end;
+	l->level--;
 	reuse(l->p, &p->body, reg, t->n_carry);
 	for (int i = 0; i < t->n_carry; i++) {
 		const struct definition *d = redefined(l, t->carry[i].name, NULL, 't');

@@ -76,7 +76,7 @@ static struct ex *iota(struct lower *l, const struct node *x)
 	else s.rows.n = (size_t)n;
 	struct ex *e = ex_make(l, EX_IOTA, s, NULL, NULL);
 	if (e && c && c->kind == SYMBOL_CHUNK && (e->ix = low_make(l, sizeof *e->ix)))
-		*e->ix = (struct ix){ .kind = IX_VAR, .var = c->index, .at = x };
+		*e->ix = (struct ix){ .kind = IX_VAR, .var = c->index };
 	return e;
 }
 
@@ -173,7 +173,7 @@ struct ex *low_call(struct lower *l, const struct node *x)
 	const struct macro *m = declared(l->t->macros, x->name);
 	static const struct { const char *name; int least, most; } known[] = {
 		{ "sum", 1, 1 }, { "mean", 1, 1 }, { "max", 1, 1 }, { "maximum", 2, 2 }, { "cumsum", 1, 1 }, { "last", 1, 1 }, { "tril", 1, 2 },
-		{ "inverse", 1, 1 }, { "iota", 1, 1 }, { "where", 3, 3 }, { "memory", 3, 3 }, { "power_of_two", 1, 1 }, { "zeros", 1, 2 }, { NULL, 0, 0 }
+		{ "inverse", 1, 1 }, { "iota", 1, 1 }, { "where", 3, 3 }, { "memory", 3, 3 }, { "power_of_two", 1, 1 }, { "fast_angle", 1, 1 }, { "zeros", 1, 2 }, { NULL, 0, 0 }
 	};
 
 	if (m) return macro(l, x, m);
@@ -205,9 +205,9 @@ struct ex *low_call(struct lower *l, const struct node *x)
 	case 8: return iota(l, x);
 	case 9: return where(l, x);
 	case 10: return memory(l, x);
-	case 11: {
+	case 11: case 12: {
 		struct ex *a = low_value(l, x->arg[0]);
-		return a ? ex_make(l, EX_POWER, a->s, a, NULL) : NULL;
+		return a ? ex_make(l, k == 11 ? EX_POWER : EX_ANGLE, a->s, a, NULL) : NULL;
 	}
 	default: return zeros(l, x);
 	}

@@ -4,17 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-static struct ix *make(struct lower *l, enum ix_kind kind, const struct node *at)
+static struct ix *make(struct lower *l, enum ix_kind kind)
 {
 	struct ix *x = low_make(l, sizeof *x);
 
-	if (x) *x = (struct ix){ .kind = kind, .at = at };
+	if (x) *x = (struct ix){ .kind = kind };
 	return x;
 }
 
 struct ix *ix_number(struct lower *l, double number)
 {
-	struct ix *x = make(l, IX_NUMBER, NULL);
+	struct ix *x = make(l, IX_NUMBER);
 
 	if (x) x->number = number;
 	return x;
@@ -50,21 +50,6 @@ static double fold(enum node_kind op, double a, double b)
 	}
 }
 
-static double element(const struct program *p, const struct ix *x, const double *var);
-
-double ix_value(const struct program *p, const struct ix *x, const double *var)
-{
-	switch (x->kind) {
-	case IX_NUMBER: return x->number;
-	case IX_VAR: return var[x->var];
-	case IX_TENSOR: return element(p, x, var);
-	case IX_OP: break;
-	}
-	double a = ix_value(p, x->arg[0], var);
-	if (x->op == NODE_IF) return ix_value(p, x->arg[a != 0 ? 1 : 2], var);
-	return fold(x->op, a, x->n > 1 ? ix_value(p, x->arg[1], var) : 0);
-}
-
 static double element(const struct program *p, const struct ix *x, const double *var)
 {
 	const struct tensor *t = p->call->in[x->tensor];
@@ -73,7 +58,7 @@ static double element(const struct program *p, const struct ix *x, const double 
 
 	if (!t || !t->data) return 0;
 	for (int i = 0; i < x->n; i++) {
-		double k = ix_value(p, x->arg[i], var);
+		double k = ix_value(x->arg[i], var);
 		if (!(k >= 0 && k < (double)t->shape[i] && k == floor(k))) return value;
 		at = at * t->shape[i] + (size_t)k;
 	}
@@ -81,9 +66,51 @@ static double element(const struct program *p, const struct ix *x, const double 
 	return value;
 }
 
+void ix_compute(const struct program *p, const struct ix *x, double *var)
+{
+	for (; x; x = x->next) {
+		double a = ix_value(x->arg[0], var), b = x->n > 1 ? ix_value(x->arg[1], var) : 0;
+		var[x->var] = x->kind == IX_TENSOR ? element(p, x, var) : x->op == NODE_IF ? a != 0 ? b : ix_value(x->arg[2], var) : fold(x->op, a, b);
+	}
+}
+
+static bool same_ix(const struct ix *a, const struct ix *b)
+{
+	if (a->kind == IX_NUMBER || b->kind == IX_NUMBER) return a->kind == b->kind && !memcmp(&a->number, &b->number, sizeof a->number);
+	return a->var == b->var;
+}
+
+/* The one number that is computed so: x, or one like it. */
+static struct ix *only(struct lower *l, struct ix *x, const struct node *at)
+{
+	for (int i = 0; i < x->n; i++)
+		if (x->arg[i]->level > x->level) x->level = x->arg[i]->level;
+	for (struct ix *y = *l->first[x->level]; y; y = y->next) {
+		bool same = y->kind == x->kind && y->op == x->op && y->tensor == x->tensor && y->n == x->n;
+		for (int i = 0; same && i < x->n; i++) same = same_ix(x->arg[i], y->arg[i]);
+		if (same) return y;
+	}
+	if ((x->var = new_var(l, at)) < 0) return NULL;
+	*l->index[x->level] = x;
+	l->index[x->level] = &x->next;
+	return x;
+}
+
+void pass_over(struct lower *l, const struct node *x)
+{
+	const struct alias *a = x->kind == NODE_NAME ? declared(l->t->lets, x->name) : NULL;
+
+	if (x->kind == NODE_NAME) redefined(l, x->name, NULL, '=');
+	if (l->depth > 50) return;
+	l->depth++;
+	for (int i = 0; i < x->n; i++) pass_over(l, x->arg[i]);
+	if (a) pass_over(l, a->value);
+	l->depth--;
+}
+
 static struct ix *operation(struct lower *l, const struct node *x)
 {
-	struct ix *y = make(l, IX_OP, x);
+	struct ix *y = make(l, IX_OP);
 	bool known = true;
 	double value[4] = { 0 };
 
@@ -96,9 +123,12 @@ static struct ix *operation(struct lower *l, const struct node *x)
 		}
 		if (!(y->arg[y->n] = low_ix(l, x->arg[y->n]))) return NULL;
 		known = ix_known(y->arg[y->n], &value[y->n]) && known;
-		if (x->kind == NODE_IF && y->n == 0 && known) return low_ix(l, x->arg[value[0] != 0 ? 1 : 2]);
+		if (x->kind == NODE_IF && y->n == 0 && known) {
+			pass_over(l, x->arg[value[0] != 0 ? 2 : 1]);
+			return low_ix(l, x->arg[value[0] != 0 ? 1 : 2]);
+		}
 	}
-	return known ? ix_number(l, x->kind == NODE_IF ? value[value[0] != 0 ? 1 : 2] : fold(x->kind, value[0], value[1])) : y;
+	return known ? ix_number(l, fold(x->kind, value[0], value[1])) : only(l, y, x);
 }
 
 /* The number of a word in the choices of some parameter, or -1. */
@@ -123,8 +153,8 @@ static struct ix *name(struct lower *l, const struct node *x)
 	int i;
 
 	if (s && s->kind != SYMBOL_REG) {
-		struct ix *y = make(l, IX_VAR, x);
-		if (y) y->var = s->index;
+		struct ix *y = make(l, IX_VAR);
+		if (y) y->var = s->index, y->level = s->level;
 		return y;
 	}
 	if (!s && d) return low_ix(l, d->value);
@@ -145,7 +175,7 @@ static struct ix *name(struct lower *l, const struct node *x)
 static struct ix *tensor(struct lower *l, const struct node *x)
 {
 	struct tensor_decl *t = declared(l->t->in, x->name);
-	struct ix *y = make(l, IX_TENSOR, x);
+	struct ix *y = make(l, IX_TENSOR);
 	int rank = 1;
 
 	if (!y) return NULL;
@@ -161,7 +191,7 @@ static struct ix *tensor(struct lower *l, const struct node *x)
 	y->tensor = declared_index(l->t->in, x->name);
 	for (; y->n < rank; y->n++)
 		if (!(y->arg[y->n] = low_ix(l, x->arg[y->n]))) return NULL;
-	return y;
+	return only(l, y, x);
 }
 
 /* has(INPUT) */
@@ -193,57 +223,4 @@ struct ix *low_ix(struct lower *l, const struct node *x)
 	}
 	l->depth--;
 	return y;
-}
-
-static bool axis(struct lower *l, struct slice *s, int i, const struct node *x)
-{
-	const struct symbol *c = x->kind == NODE_NAME ? symbol_find(l, x->name) : NULL;
-	double first, last;
-
-	if (x->kind == NODE_ALL || (c && c->kind == SYMBOL_CHUNK) || x->kind == NODE_RANGE) {
-		if (s->n_kept == 2) return low_error(l, x, "expected at most two axes that are kept, a matrix");
-		s->kept[s->n_kept++] = i;
-		s->axis[i].len = x->kind == NODE_ALL ? (struct len){ s->axis[i].size, -1 } : c ? c->s.rows : (struct len){ 0, -1 };
-	}
-	if (x->kind == NODE_ALL) return true;
-	if (x->kind != NODE_RANGE) return (s->axis[i].first = low_ix(l, x)) != NULL;
-	struct ix *end = low_ix(l, x->arg[1]);
-	if (!end || !(s->axis[i].first = low_ix(l, x->arg[0]))) return false;
-	if (!ix_known(s->axis[i].first, &first) || !ix_known(end, &last))
-		return low_error(l, x, "expected a range whose ends are known before the call runs");
-	if (!(first >= 0 && last >= first && last <= (double)s->axis[i].size))
-		return low_error(l, x, "expected a range within 0:%zu, got %g:%g", s->axis[i].size, first, last);
-	s->axis[i].len.n = (size_t)(last - first);
-	return true;
-}
-
-struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct shape *shape)
-{
-	const struct tensor_decl *t = declared(out ? l->t->out : l->t->in, x->name);
-	struct slice *s = low_make(l, sizeof *s);
-	size_t size[MAX_RANK], stride = 1;
-
-	if (!s) return NULL;
-	if (!t) {
-		low_error(l, x, "expected an %s; nothing is named '%s'", out ? "output" : "input", x->name);
-		return NULL;
-	}
-	*s = (struct slice){ .tensor = declared_index(out ? l->t->out : l->t->in, x->name), .at = x };
-	s->rank = call_shape(l->call, t->shape, size);
-	if (x->n > s->rank) {
-		low_error(l, x, "expected at most %d indices of %s [%s], got %d", s->rank, x->name, t->shape, x->n);
-		return NULL;
-	}
-	if (!out && !l->call->in[s->tensor]) {
-		low_error(l, x, "expected that this is not read where %s is missing", x->name);
-		return NULL;
-	}
-	for (int i = s->rank; i-- > 0; stride *= size[i]) s->axis[i].size = size[i], s->axis[i].stride = stride;
-	const struct node all = { NODE_ALL, x->line, x->column, NULL, 0, 0, NULL };
-	for (int i = 0; i < s->rank; i++)
-		if (!axis(l, s, i, i < x->n ? x->arg[i] : &all)) return NULL;
-	struct len one = { 1, -1 }, k0 = s->n_kept ? s->axis[s->kept[0]].len : one;
-	*shape = s->n_kept == 2 ? (struct shape){ MATRIX, k0, s->axis[s->kept[1]].len }
-		: s->n_kept ? (struct shape){ COLUMN, k0, one } : scalar;
-	return s;
 }

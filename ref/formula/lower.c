@@ -87,7 +87,7 @@ struct symbol *symbol_add(struct lower *l, const char *name, enum symbol_kind ki
 	struct symbol *x = low_make(l, sizeof *x);
 
 	if (!x) return NULL;
-	*x = (struct symbol){ name, kind, index, false, s, NULL, l->symbols };
+	*x = (struct symbol){ name, kind, index, l->level, false, s, NULL, l->symbols };
 	return l->symbols = x;
 }
 
@@ -153,7 +153,7 @@ static bool each(struct lower *l)
 		int i = 0;
 		while (l->op->dims[i] && strcmp(l->op->dims[i], x->dim)) i++;
 		if (!l->op->dims[i]) return low_error(l, &at, "expected the name of a size; no tensor has '%s'", x->dim);
-		int var = new_var(l, &at);
+		int var = l->p->n_each < MAX_EACH ? new_var(l, &at) : (low_error(l, &at, "expected at most %d indices", MAX_EACH), -1);
 		if (var < 0 || !symbol_add(l, x->d.name, SYMBOL_VAR, var, scalar)) return false;
 		l->p->each[var] = l->call->dim[i];
 		l->p->n_each++;
@@ -192,6 +192,7 @@ struct program *program_make(const struct tree *t, const struct op *op, const st
 	p->path = t->path;
 	p->call = call;
 	l.end = &p->step;
+	l.first[0] = l.index[0] = &p->index;
 	for (int i = 0; i < plan->form && f->d.next; i++) f = (const struct form_decl *)f->d.next;
 	if (each(&l) && low_body(&l, f->body) && (!only_one(plan->faults) || all_used(&l))) {
 		reuse(p, &p->step, NULL, 0);

@@ -9,12 +9,14 @@ enum symbol_kind { SYMBOL_REG, SYMBOL_VAR, SYMBOL_CHUNK };
 struct symbol {
 	const char *name;
 	enum symbol_kind kind;
-	int index;
+	int index, level;
 	bool carried;
 	struct shape s;
 	const struct node *product;     /* of names that stay, and not rounded: a sum of it is one of products; else NULL */
 	struct symbol *outer;
 };
+enum { MAX_LEVEL = 16 };
+
 /* Arguments of a macro, and where theirs are looked up. */
 struct binding { const char *name; struct ex *value; struct binding *next; };
 
@@ -28,6 +30,8 @@ struct lower {
 	struct symbol *symbols;
 	struct binding *bindings;
 	struct step **end;      /* where the next step goes */
+	struct ix **first[MAX_LEVEL], **index[MAX_LEVEL];       /* of the numbers of each level the first, and where the next goes */
+	int level;              /* loops around what is read */
 	int depth;
 	uint64_t used;          /* bit i: definition i of the plan's faults was put in place of another */
 	struct error *e;
@@ -52,6 +56,8 @@ struct step *add_set(struct lower *l, const struct node *at, int reg, struct ex 
 
 struct ix *low_ix(struct lower *l, const struct node *x);
 struct ix *ix_number(struct lower *l, double number);
+/* What is not computed in this call: what faults define there is defined all the same. */
+void pass_over(struct lower *l, const struct node *x);
 bool ix_known(const struct ix *x, double *value);       /* not depending on anything that a run knows */
 struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct shape *s);
 

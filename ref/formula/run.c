@@ -19,13 +19,11 @@ void run_failed(struct program *p, const struct node *at, const char *what, ...)
 /* The first element, as an offset; false where an index leaves its axis. */
 static bool offset(struct frame *f, const struct slice *s, const char *name, size_t *at)
 {
-	*at = 0;
-	for (int i = 0; i < s->rank; i++) {
-		if (!s->axis[i].first) continue;
-		double k = ix_value(f->p, s->axis[i].first, f->var);
-		bool kept = (s->n_kept > 0 && s->kept[0] == i) || (s->n_kept > 1 && s->kept[1] == i);
-		double last = k + (kept ? (double)len_now(f, s->axis[i].len) : 1);
-		if (!(k >= 0 && last <= (double)s->axis[i].size && k == floor(k))) {
+	*at = s->base;
+	for (int m = 0; m < s->n_moving; m++) {
+		int i = s->moving[m];
+		double k = ix_value(s->axis[i].first, f->var), last = k + (double)len_now(f, s->axis[i].len);
+		if (!(k >= 0 && last <= (double)s->axis[i].size && k == (double)(size_t)k)) {
 			run_failed(f->p, s->at, "expected an index from 0 to %zu on axis %d of %s, got %g", s->axis[i].size - 1, i, name, k);
 			return false;
 		}
@@ -36,9 +34,9 @@ static bool offset(struct frame *f, const struct slice *s, const char *name, siz
 
 static void move(struct frame *f, const struct slice *s, size_t at, vec y, bool out)
 {
-	int n = s->n_kept;
-	size_t inner = n ? s->axis[s->kept[n - 1]].stride : 1, length = n ? len_now(f, s->axis[s->kept[n - 1]].len) : 1;
-	size_t outer = n == 2 ? s->axis[s->kept[0]].stride : 0, rows = n == 2 ? len_now(f, s->axis[s->kept[0]].len) : 1;
+	int n = s->n_kept, last = n ? s->kept[n - 1] : 0, before = n == 2 ? s->kept[0] : 0;
+	size_t inner = n ? s->axis[last].stride * s->axis[last].step : 1, length = n ? len_now(f, s->axis[last].len) : 1;
+	size_t outer = n == 2 ? s->axis[before].stride * s->axis[before].step : 0, rows = n == 2 ? len_now(f, s->axis[before].len) : 1;
 
 	if (n == 2 && inner == 1 && outer == length) length *= rows, rows = 1;
 	for (size_t i = 0; i < rows; i++) {
@@ -59,7 +57,7 @@ void run_load(struct frame *f, const struct slice *s, vec y)
 /* Zeros beyond its end and before its first. */
 void run_memory(struct frame *f, const struct ex *x, vec y)
 {
-	double first = ix_value(f->p, x->ix, f->var), all = (double)f->p->call->in[x->op]->count;
+	double first = ix_value(x->ix, f->var), all = (double)f->p->call->in[x->op]->count;
 
 	c_set(f->c, y, 0);
 	if (!(first >= 0 && first < all && first == floor(first))) return;
@@ -81,10 +79,10 @@ static void step(struct frame *f, const struct step *s);
 static bool ends(struct frame *f, const struct step *s, size_t *first, size_t *last)
 {
 	struct program_loop *l = s->loop;
-	double a = ix_value(f->p, l->first, f->var), b = ix_value(f->p, l->last, f->var), n;
+	double a = ix_value(l->first, f->var), b = ix_value(l->last, f->var), n;
 
 	if (l->cuts >= 0) {
-		n = ix_value(f->p, l->sequence, f->var);
+		n = ix_value(l->sequence, f->var);
 		const struct tensor *t = f->p->call->in[l->cuts];
 		if (!(n >= 0 && n + 1 < (double)t->count && n == floor(n))) {
 			run_failed(f->p, s->at, "expected a sequence from 0 to %zu, got %g", t->count - 2, n);
@@ -111,6 +109,7 @@ static void loop(struct frame *f, const struct step *s)
 	for (size_t t = first; t < last; t += l->by) {
 		f->var[l->var] = (double)t;
 		if (l->chunk >= 0) f->len[l->chunk] = last - t < l->by ? last - t : l->by;
+		ix_compute(f->p, l->index, f->var);
 		for (const struct step *x = l->body; x; x = x->next) step(f, x);
 	}
 }
@@ -145,7 +144,9 @@ void program_piece(struct program *p, calc *c, size_t piece)
 	f->p = p;
 	f->c = c;
 	f->reg = c_bytes(c, (size_t)p->n_reg * sizeof *f->reg);
+	f->var = c_bytes(c, (size_t)p->n_var * sizeof *f->var);
 	for (int i = p->n_each; i-- > 0; piece /= p->each[i]) f->var[i] = (double)(piece % p->each[i]);
+	ix_compute(p, p->index, f->var);
 	for (int i = 0; i < p->n_reg; i++) {
 		f->reg[i] = c_vec(c, p->reg[i].rows.n * p->reg[i].cols.n);
 		if (p->is_constant[i]) c_set(c, f->reg[i], p->constant[i]);

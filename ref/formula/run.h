@@ -8,7 +8,7 @@ struct frame {
 	struct program *p;
 	calc *c;
 	vec *reg;                       /* with room for the longest that it holds */
-	double var[MAX_VAR];
+	double *var;
 	size_t len[MAX_PROGRAM_CHUNK];  /* of the present chunks */
 };
 

@@ -216,6 +216,17 @@ static void power_of_two(struct frame *f, const struct ex *x, vec y)
 	}
 }
 
+/* What sin.approx takes is whole turns: the angle over 2 pi, in float32, loses what range reduction keeps. */
+static void fast_angle(struct frame *f, const struct ex *x, vec y)
+{
+	vec a = run_value(f, x->a);
+
+	for (size_t i = 0; i < y.n; i++) {
+		double turns = (float)(c_value(f->c, c_part(f->c, a, i, 1)) * 0.15915494309189535);
+		c_set(f->c, c_part(f->c, y, i, 1), (turns - rint(turns)) * 6.283185307179586);
+	}
+}
+
 static void transpose(struct frame *f, const struct ex *x, vec y)
 {
 	vec a = run_value(f, x->a);
@@ -225,7 +236,7 @@ static void transpose(struct frame *f, const struct ex *x, vec y)
 
 static void iota(struct frame *f, const struct ex *x, vec y)
 {
-	double first = x->ix ? ix_value(f->p, x->ix, f->var) : 0;
+	double first = x->ix ? ix_value(x->ix, f->var) : 0;
 
 	for (size_t i = 0; i < y.n; i++) c_set(f->c, c_part(f->c, y, i, 1), first + (double)i);
 }
@@ -257,7 +268,7 @@ void run_where(struct frame *f, const struct ex *x, vec y)
 
 static void chosen(struct frame *f, const struct ex *x, vec y)
 {
-	const struct ex *z = ix_value(f->p, x->ix, f->var) != 0 ? x->a : x->b;
+	const struct ex *z = ix_value(x->ix, f->var) != 0 ? x->a : x->b;
 
 	if (same_shape(z->s, x->s)) run_into(f, z, y);
 	else fill(f, y, run_value(f, z));
@@ -273,13 +284,14 @@ void run_into(struct frame *f, const struct ex *x, vec y)
 		if (a.at != y.at) c_copy(c, y, a);
 		break;
 	}
-	case EX_IX: c_set(c, y, ix_value(f->p, x->ix, f->var)); break;
+	case EX_IX: c_set(c, y, ix_value(x->ix, f->var)); break;
 	case EX_LOAD: run_load(f, x->slice, y); break;
 	case EX_MEMORY: run_memory(f, x, y); break;
 	case EX_MAP: c_map(c, y, (enum fn)x->op, value_at(f, x->a, y)); break;
 	case EX_ZIP: run_zip(f, x, y); break;
 	case EX_DOT: case EX_GEMV: case EX_GEMV_T: case EX_OUTER: case EX_GEMM: product(f, x, y); break;
 	case EX_POWER: power_of_two(f, x, y); break;
+	case EX_ANGLE: fast_angle(f, x, y); break;
 	case EX_TRANS: transpose(f, x, y); break;
 	case EX_SUM: case EX_MAX: case EX_LAST: reduce(f, x, y); break;
 	case EX_SCAN: scan(f, x, y); break;

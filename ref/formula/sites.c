@@ -24,7 +24,8 @@ int formula_site(const struct tree *t, const struct op *op, const char *name)
 /* In no form as yet. */
 enum { NOWHERE = -2 };
 
-/* Each name that a form defines is a site, unless the file lists its sites; an output's is where it is stored. */
+/* Each name that a form defines is a site, unless the file lists its sites; an output's is where it is stored, and so
+ * is one that has an output's name. */
 static bool site(struct formula *f, struct site_spec *sites, size_t *n, const char *name, const char *what, int form, struct error *e)
 {
 	int out = declared_index(f->tree.out, name), i = formula_site(&f->tree, &f->op, name);
@@ -34,6 +35,7 @@ static bool site(struct formula *f, struct site_spec *sites, size_t *n, const ch
 		s->form = s->form == NOWHERE || s->form == form ? form : -1;
 		if (out >= 0) s->store = out + 1;
 	}
+	if (out >= 0 && i < 0 && (i = declared_index(f->tree.sites, name)) >= 0) sites[i].store = out + 1;
 	if (i >= 0 || f->tree.sites) return true;
 	if (*n == MAX_SITE) return wrong(f, &f->tree.forms->d, e, "at most 64 names in all forms");
 	sites[(*n)++] = (struct site_spec){ name, what, form, out + 1 };
