@@ -63,6 +63,7 @@ void c_round(calc *c, enum format f, vec x);
 
 /* ---- constants and decisions ---- */
 void c_set(calc *c, vec y, double x);
+void c_ramp(calc *c, vec y, double first);              /* first, first + 1, ... */
 num c_number(calc *c, double x);                        /* a new num of that value */
 double c_value(calc *c, num x);                         /* nearest double */
 

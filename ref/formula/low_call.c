@@ -95,7 +95,7 @@ static struct ex *tril(struct lower *l, const struct node *x)
 static struct ex *inverse(struct lower *l, const struct node *x)
 {
 	const struct node *of = x->arg[0];
-	bool unit = of->kind == NODE_ADD && of->arg[0]->kind == NODE_NAME && !strcmp(of->arg[0]->name, "I");
+	bool unit = of->kind == NODE_ADD && of->arg[0]->kind == NODE_NAME && same_name(of->arg[0]->name, "I");
 	struct ex *a;
 
 	if (!unit) return wrong(l, x, "I + A, with A strictly lower triangular, as the argument");
@@ -178,10 +178,10 @@ struct ex *low_call(struct lower *l, const struct node *x)
 
 	if (m) return macro(l, x, m);
 	for (int i = 0; maps[i].name; i++)
-		if (!strcmp(maps[i].name, x->name))
+		if (same_name(maps[i].name, x->name))
 			return x->n == 1 ? ex_map(l, maps[i].f, low_value(l, x->arg[0])) : wrong(l, x, "one argument");
 	int k = 0;
-	while (known[k].name && strcmp(known[k].name, x->name)) k++;
+	while (known[k].name && !same_name(known[k].name, x->name)) k++;
 	if (!known[k].name) {
 		low_error(l, x, "expected a function; nothing is named '%s'", x->name);
 		return NULL;

@@ -145,6 +145,22 @@ static int word(const struct tree *t, const char *name)
 	return -1;
 }
 
+/* Where it is known before the call runs it is the same everywhere. */
+static struct ix *alias(struct lower *l, const struct alias *a)
+{
+	double value;
+
+	for (const struct known *k = l->known; k; k = k->next)
+		if (k->of == a) return k->value;
+	struct ix *x = low_ix(l, a->value);
+	struct known *k = x && ix_known(x, &value) ? low_make(l, sizeof *k) : NULL;
+	if (k) {
+		*k = (struct known){ a, x, l->known };
+		l->known = k;
+	}
+	return x;
+}
+
 static struct ix *name(struct lower *l, const struct node *x)
 {
 	const struct symbol *s = symbol_find(l, x->name);
@@ -158,14 +174,14 @@ static struct ix *name(struct lower *l, const struct node *x)
 		return y;
 	}
 	if (!s && d) return low_ix(l, d->value);
-	if (a || (a = declared(l->t->lets, x->name))) return low_ix(l, a->value);
+	if (a || (a = declared(l->t->lets, x->name))) return alias(l, a);
 	if ((i = declared_index(l->t->params, x->name)) >= 0) {
 		struct param_decl *p = declared(l->t->params, x->name);
 		if (isnan(l->call->param[i]) && p->value) return low_ix(l, p->value);
 		return ix_number(l, l->call->param[i]);
 	}
 	for (i = 0; l->op->dims[i]; i++)
-		if (!strcmp(l->op->dims[i], x->name)) return ix_number(l, (double)l->call->dim[i]);
+		if (same_name(l->op->dims[i], x->name)) return ix_number(l, (double)l->call->dim[i]);
 	if ((i = word(l->t, x->name)) >= 0) return ix_number(l, i);
 	if (declared(l->t->in, x->name)) low_error(l, x, "expected an integer input in an index; has(%s) says whether it is given", x->name);
 	else low_error(l, x, s ? "expected an index; '%s' is a value" : "expected an index, a size or a parameter; nothing is named '%s'", x->name);
@@ -199,8 +215,8 @@ static struct ix *given(struct lower *l, const struct node *x)
 {
 	int i = x->n == 1 && x->arg[0]->kind == NODE_NAME ? declared_index(l->t->in, x->arg[0]->name) : -1;
 
-	if (!strcmp(x->name, "has") && i >= 0) return ix_number(l, l->call->in[i] != NULL);
-	low_error(l, x, !strcmp(x->name, "has") ? "expected an input's name in has" : "expected a number that is known before the call runs");
+	if (same_name(x->name, "has") && i >= 0) return ix_number(l, l->call->in[i] != NULL);
+	low_error(l, x, same_name(x->name, "has") ? "expected an input's name in has" : "expected a number that is known before the call runs");
 	return NULL;
 }
 

@@ -125,7 +125,7 @@ static struct ex *name(struct lower *l, const struct node *x)
 	int i;
 
 	for (struct binding *b = l->bindings; b; b = b->next)
-		if (!strcmp(b->name, x->name)) return b->value;
+		if (same_name(b->name, x->name)) return b->value;
 	const struct symbol *s = symbol_find(l, x->name);
 	if (s && s->kind == SYMBOL_REG) {
 		struct ex *e = ex_make(l, EX_REG, s->s, NULL, NULL);

@@ -46,7 +46,7 @@ const char *shape_said(struct shape s, char *text, size_t n)
 bool same_node(const struct node *a, const struct node *b)
 {
 	if (a->kind != b->kind || a->n != b->n || a->number != b->number) return false;
-	if ((a->kind == NODE_NAME || a->kind == NODE_INDEX || a->kind == NODE_CALL) && strcmp(a->name, b->name)) return false;
+	if ((a->kind == NODE_NAME || a->kind == NODE_INDEX || a->kind == NODE_CALL) && !same_name(a->name, b->name)) return false;
 	for (int i = 0; i < a->n; i++)
 		if (!same_node(a->arg[i], b->arg[i])) return false;
 	return true;
@@ -62,11 +62,11 @@ const struct definition *redefined(struct lower *l, const char *name, const stru
 {
 	int i = 0, used = 0;
 
-	for (const struct fault_decl *f = l->t->faults; f; f = (const struct fault_decl *)f->d.next, i++) {
+	for (const struct fault_decl *f = l->plan->faults ? l->t->faults : NULL; f; f = (const struct fault_decl *)f->d.next, i++) {
 		if (!is_made(l, f, i)) continue;
 		for (int k = 0; k < f->n; k++, used++) {
 			const struct definition *d = &f->define[k];
-			if (strcmp(d->name, name) || d->kind != kind || d->indexed != (target != NULL)) continue;
+			if (!same_name(d->name, name) || d->kind != kind || d->indexed != (target != NULL)) continue;
 			if (target && !same_node(target, d->target)) continue;
 			if (used < 64) l->used |= UINT64_C(1) << used;
 			return d;
@@ -78,7 +78,7 @@ const struct definition *redefined(struct lower *l, const char *name, const stru
 struct symbol *symbol_find(const struct lower *l, const char *name)
 {
 	for (struct symbol *s = l->symbols; s; s = s->outer)
-		if (!strcmp(s->name, name)) return s;
+		if (same_name(s->name, name)) return s;
 	return NULL;
 }
 
@@ -94,6 +94,7 @@ struct symbol *symbol_add(struct lower *l, const char *name, enum symbol_kind ki
 int new_reg(struct lower *l, const struct node *at, struct shape s)
 {
 	if (l->p->n_reg < MAX_REG) {
+		l->p->is_constant[l->p->n_reg] = false;
 		l->p->reg[l->p->n_reg] = s;
 		return l->p->n_reg++;
 	}
@@ -151,7 +152,7 @@ static bool each(struct lower *l)
 	for (const struct each *x = l->t->each; x; x = (const struct each *)x->d.next) {
 		const struct node at = { .line = x->d.line, .column = x->d.column };
 		int i = 0;
-		while (l->op->dims[i] && strcmp(l->op->dims[i], x->dim)) i++;
+		while (l->op->dims[i] && !same_name(l->op->dims[i], x->dim)) i++;
 		if (!l->op->dims[i]) return low_error(l, &at, "expected the name of a size; no tensor has '%s'", x->dim);
 		int var = l->p->n_each < MAX_EACH ? new_var(l, &at) : (low_error(l, &at, "expected at most %d indices", MAX_EACH), -1);
 		if (var < 0 || !symbol_add(l, x->d.name, SYMBOL_VAR, var, scalar)) return false;
@@ -181,7 +182,7 @@ static bool all_used(struct lower *l)
 
 struct program *program_make(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, struct error *e)
 {
-	struct program *p = calloc(1, sizeof *p);
+	struct program *p = malloc(sizeof *p);
 	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .p = p, .e = e };
 	const struct form_decl *f = t->forms;
 
@@ -189,6 +190,7 @@ struct program *program_make(const struct tree *t, const struct op *op, const st
 		error_set(e, E_MEMORY, t->path, NO_OFFSET, "preparing a formula");
 		return NULL;
 	}
+	memset(p, 0, offsetof(struct program, reg));
 	p->path = t->path;
 	p->call = call;
 	l.end = &p->step;
@@ -196,6 +198,7 @@ struct program *program_make(const struct tree *t, const struct op *op, const st
 	for (int i = 0; i < plan->form && f->d.next; i++) f = (const struct form_decl *)f->d.next;
 	if (each(&l) && low_body(&l, f->body) && (!only_one(plan->faults) || all_used(&l))) {
 		reuse(p, &p->step, NULL, 0);
+		places(p);
 		return p;
 	}
 	program_free(p);

@@ -20,6 +20,9 @@ enum { MAX_LEVEL = 16 };
 /* Arguments of a macro, and where theirs are looked up. */
 struct binding { const char *name; struct ex *value; struct binding *next; };
 
+/* What a name of the file's own is, where that is known before the call runs. */
+struct known { const struct alias *of; struct ix *value; struct known *next; };
+
 struct lower {
 	const struct tree *t;
 	const struct op *op;
@@ -29,6 +32,7 @@ struct lower {
 	struct program *p;
 	struct symbol *symbols;
 	struct binding *bindings;
+	struct known *known;
 	struct step **end;      /* where the next step goes */
 	struct ix **first[MAX_LEVEL], **index[MAX_LEVEL];       /* of the numbers of each level the first, and where the next goes */
 	int level;              /* loops around what is read */
@@ -77,6 +81,7 @@ struct ex *ex_product(struct lower *l, const struct node *at, struct ex *a, stru
 bool low_body(struct lower *l, const struct statement *body);
 /* Drops what is not read, and says which values may take over the memory of one that is not read again. `carried`: registers that are read after the last step. */
 void reuse(struct program *p, struct step **body, const int *carried, int n);
+void places(struct program *p);         /* room for what the steps read and write */
 
 static const struct shape scalar = { SCALAR, { 1, -1 }, { 1, -1 } };
 

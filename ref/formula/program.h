@@ -74,15 +74,17 @@ struct program {
 	const struct call *call;
 	struct step *step;
 	struct ix *index;
-	struct shape reg[MAX_REG];
-	double constant[MAX_REG];       /* of registers that hold a number */
-	bool is_constant[MAX_REG];
 	int n_reg, n_var, n_chunk;
 	int n_each;                     /* the first variables, with these sizes */
 	size_t each[MAX_EACH];
 	size_t stored[MAX_OUT];         /* elements of each output, by all pieces */
 	struct error error;             /* what went wrong in a run, if `failed` */
 	bool failed;
+	/* Of the registers [n_reg]: shape, whether it holds a number and which, and where it lies in a piece's room. */
+	struct shape reg[MAX_REG];
+	bool is_constant[MAX_REG];
+	double constant[MAX_REG];
+	size_t place[MAX_REG], room;
 };
 
 /* The program of the formula for this call and plan; NULL with an error that has line and column. Ended with program_free. */

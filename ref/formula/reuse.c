@@ -1,6 +1,9 @@
 /* What is not read is not made. Memory: a value that is not read again gives its place to the one that is made of it, so that S <- a S is made in place. */
 #include "lower.h"
 
+/* Of 4 bytes and more each this many elements are whole cache lines. */
+enum { TOGETHER = 16 };
+
 static int uses(const struct ex *x, int reg)
 {
 	return x ? (x->kind == EX_REG && x->reg == reg) + uses(x->a, reg) + uses(x->b, reg) + uses(x->c, reg) : 0;
@@ -11,6 +14,24 @@ static bool read_in(const struct step *s, int reg)
 	for (; s; s = s->next)
 		if (uses(s->value, reg) || (s->kind == STEP_LOOP && read_in(s->loop->body, reg))) return true;
 	return false;
+}
+
+/* How often each register is read there. */
+static void count(const struct ex *x, int *reads, int by)
+{
+	for (; x; x = x->c) {
+		if (x->kind == EX_REG) reads[x->reg] += by;
+		count(x->a, reads, by);
+		count(x->b, reads, by);
+	}
+}
+
+static void count_in(const struct step *s, int *reads)
+{
+	for (; s; s = s->next) {
+		count(s->value, reads, 1);
+		if (s->kind == STEP_LOOP) count_in(s->loop->body, reads);
+	}
 }
 
 static bool set_in(const struct step *s, int reg)
@@ -53,18 +74,53 @@ static bool live(const struct step *s, int reg, const int *carried, int n)
 static void drop_unread(struct step **body, const int *carried, int n)
 {
 	bool again = true;
+	int reads[MAX_REG] = { 0 };
 
+	count_in(*body, reads);
 	while (again) {
 		again = false;
 		for (struct step **s = body; *s;) {
 			const struct step *x = *s;
-			if (x->kind != STEP_SET || x->carried || is_in(carried, n, x->reg) || read_in(*body, x->reg)) {
+			if (x->kind != STEP_SET || x->carried || is_in(carried, n, x->reg) || reads[x->reg]) {
 				s = &(*s)->next;
 				continue;
 			}
 			*s = x->next;
+			count(x->value, reads, -1);
 			again = true;
 		}
+	}
+}
+
+static void used(const struct ex *x, bool *is_used)
+{
+	for (; x; x = x->c) {
+		if (x->kind == EX_REG || x->kind == EX_NUMBER) is_used[x->reg] = true;
+		used(x->a, is_used);
+		used(x->b, is_used);
+	}
+}
+
+static void used_in(const struct step *s, bool *is_used)
+{
+	for (; s; s = s->next) {
+		used(s->value, is_used);
+		if (s->kind == STEP_LOOP) used_in(s->loop->body, is_used);
+		else is_used[s->reg] = true;
+		if (s->swap >= 0) is_used[s->swap] = true;
+	}
+}
+
+void places(struct program *p)
+{
+	bool is_used[MAX_REG] = { 0 };
+
+	used_in(p->step, is_used);
+	p->room = 0;
+	for (int i = 0; i < p->n_reg; i++) {
+		p->place[i] = p->room;
+		p->is_constant[i] = p->is_constant[i] && is_used[i];
+		if (is_used[i]) p->room += (p->reg[i].rows.n * p->reg[i].cols.n + TOGETHER - 1) / TOGETHER * TOGETHER;
 	}
 }
 

@@ -69,8 +69,7 @@ void run_store(struct frame *f, const struct slice *s, const struct ex *x, vec y
 	size_t at, n = count_now(f, x);
 
 	if (!offset(f, s, f->p->call->op->out[s->tensor].name, &at)) return;
-	#pragma omp atomic
-	f->p->stored[s->tensor] += n;
+	f->stored[s->tensor] += n;
 	move(f, s, at, y, true);
 }
 
@@ -116,20 +115,17 @@ static void loop(struct frame *f, const struct step *s)
 
 static void step(struct frame *f, const struct step *s)
 {
-	size_t mark = c_mark(f->c), n = s->kind == STEP_LOOP ? 0 : count_now(f, s->value);
-	vec y = { 0 };
-
 	if (s->kind == STEP_LOOP) {
 		loop(f, s);
 		return;
 	}
+	size_t mark = c_mark(f->c), n = count_now(f, s->value);
 	if (s->swap >= 0) {
-		vec x = f->reg[s->reg];
+		void *x = f->reg[s->reg];
 		f->reg[s->reg] = f->reg[s->swap];
 		f->reg[s->swap] = x;
 	}
-	y = (vec){ f->reg[s->reg].at, n };
-	vec made = s->apart ? c_vec(f->c, n) : y;
+	vec y = { f->reg[s->reg], n }, made = s->apart ? c_room(f->c, n) : y;
 	run_into(f, s->value, made);
 	if (s->apart) c_copy(f->c, y, made);
 	if (s->site >= 0) c_site(f->c, s->site, y);
@@ -139,19 +135,24 @@ static void step(struct frame *f, const struct step *s)
 
 void program_piece(struct program *p, calc *c, size_t piece)
 {
-	struct frame *f = c_bytes(c, sizeof *f);
+	struct frame frame = { .p = p, .c = c }, *f = &frame;
+	vec room = c_room(c, p->room);
 
-	f->p = p;
-	f->c = c;
-	f->reg = c_bytes(c, (size_t)p->n_reg * sizeof *f->reg);
-	f->var = c_bytes(c, (size_t)p->n_var * sizeof *f->var);
+	f->reg = c_bytes(c, (size_t)p->n_reg * sizeof *f->reg + (size_t)p->n_var * sizeof *f->var);
+	f->var = (double *)(f->reg + p->n_reg);
 	for (int i = p->n_each; i-- > 0; piece /= p->each[i]) f->var[i] = (double)(piece % p->each[i]);
 	ix_compute(p, p->index, f->var);
 	for (int i = 0; i < p->n_reg; i++) {
-		f->reg[i] = c_vec(c, p->reg[i].rows.n * p->reg[i].cols.n);
-		if (p->is_constant[i]) c_set(c, f->reg[i], p->constant[i]);
+		vec x = c_part(c, room, p->place[i], 1);
+		f->reg[i] = x.at;
+		if (p->is_constant[i]) c_set(c, x, p->constant[i]);
 	}
 	for (const struct step *s = p->step; s; s = s->next) step(f, s);
+	for (int i = 0; i < MAX_OUT; i++) {
+		if (!f->stored[i]) continue;
+		#pragma omp atomic
+		p->stored[i] += f->stored[i];
+	}
 }
 
 bool program_done(struct program *p, const struct strip *s, const struct plan *plan, bool ok, struct error *e)

@@ -7,8 +7,9 @@
 struct frame {
 	struct program *p;
 	calc *c;
-	vec *reg;                       /* with room for the longest that it holds */
+	void **reg;                     /* each with room for the longest that it holds */
 	double *var;
+	size_t stored[MAX_OUT];
 	size_t len[MAX_PROGRAM_CHUNK];  /* of the present chunks */
 };
 

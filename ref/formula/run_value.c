@@ -8,8 +8,8 @@ vec run_value(struct frame *f, const struct ex *x)
 	size_t n = count_now(f, x);
 
 	if (x->kind == EX_FLIP) return run_value(f, x->a);
-	if (x->kind == EX_REG || x->kind == EX_NUMBER) return (vec){ f->reg[x->reg].at, n };
-	vec y = c_vec(f->c, n);
+	if (x->kind == EX_REG || x->kind == EX_NUMBER) return (vec){ f->reg[x->reg], n };
+	vec y = c_room(f->c, n);
 	run_into(f, x, y);
 	return y;
 }
@@ -32,11 +32,11 @@ static void element(struct frame *f, vec to, size_t i, vec from, size_t j)
 	c_copy(f->c, c_part(f->c, to, i, 1), c_part(f->c, from, j, 1));
 }
 
-/* y <- x everywhere */
-static void fill(struct frame *f, vec y, vec x)
+/* y <- the number x, which lies there, everywhere */
+static void fill(struct frame *f, vec y, const struct ex *x, vec at)
 {
-	c_set(f->c, y, 0);
-	c_add(f->c, y, y, x);
+	c_set(f->c, y, x->kind == EX_NUMBER ? x->number : 0);
+	if (x->kind != EX_NUMBER) c_add(f->c, y, y, at);
 }
 
 static void zip(struct frame *f, enum binary op, vec y, vec a, vec b)
@@ -51,16 +51,16 @@ static void zip(struct frame *f, enum binary op, vec y, vec a, vec b)
 	}
 }
 
-/* y [n] = a OP b, either of which may be one number */
-static void zip_line(struct frame *f, enum binary op, vec y, vec a, vec b)
+/* y [n] = a OP b, either of which may be one number; `of`: what a is */
+static void zip_line(struct frame *f, enum binary op, vec y, const struct ex *of, vec a, vec b)
 {
 	if (a.n == y.n) {
 		zip(f, op, y, a, b);
 	} else if (op == OP_ADD || op == OP_MUL || op == OP_MAX) {
 		zip(f, op, y, b, a);
 	} else {
-		vec all = c_vec(f->c, y.n);
-		fill(f, all, a);
+		vec all = c_room(f->c, y.n);
+		fill(f, all, of, a);
 		zip(f, op, y, all, b);
 	}
 }
@@ -84,10 +84,10 @@ void run_zip(struct frame *f, const struct ex *x, vec y)
 	enum binary op = (enum binary)x->op;
 
 	if (x->s.rank != MATRIX || (top && (same_shape(b->s, x->s) || b->s.rank == SCALAR)) || (a->s.rank == SCALAR && b->s.rank == MATRIX)) {
-		zip_line(f, op, y, p, q);
+		zip_line(f, op, y, a, p, q);
 		return;
 	}
-	for (size_t i = 0; i < m; i++) zip_line(f, op, c_part(f->c, y, i * n, n), line(f, a, p, i, n), line(f, b, q, i, n));
+	for (size_t i = 0; i < m; i++) zip_line(f, op, c_part(f->c, y, i * n, n), a, line(f, a, p, i, n), line(f, b, q, i, n));
 }
 
 static void product(struct frame *f, const struct ex *x, vec y)
@@ -236,9 +236,7 @@ static void transpose(struct frame *f, const struct ex *x, vec y)
 
 static void iota(struct frame *f, const struct ex *x, vec y)
 {
-	double first = x->ix ? ix_value(x->ix, f->var) : 0;
-
-	for (size_t i = 0; i < y.n; i++) c_set(f->c, c_part(f->c, y, i, 1), first + (double)i);
+	c_ramp(f->c, y, x->ix ? ix_value(x->ix, f->var) : 0);
 }
 
 /* 1 where a op b, else 0; of numbers that every arithmetic holds exactly, as indices are */
@@ -271,7 +269,7 @@ static void chosen(struct frame *f, const struct ex *x, vec y)
 	const struct ex *z = ix_value(x->ix, f->var) != 0 ? x->a : x->b;
 
 	if (same_shape(z->s, x->s)) run_into(f, z, y);
-	else fill(f, y, run_value(f, z));
+	else fill(f, y, z, run_value(f, z));
 }
 
 void run_into(struct frame *f, const struct ex *x, vec y)
