@@ -64,6 +64,7 @@ void *c_bytes(calc *c, size_t n)
 }
 
 vec c_part(const calc *c, vec x, size_t first, size_t n) { return (vec){ (char *)x.at + first * c->element, n }; }
+size_t c_element(const calc *c) { return c->element; }
 vec c_row(const calc *c, mat A, size_t i) { return c_part(c, flat(A), i * A.cols, A.cols); }
 
 size_t c_mark(const calc *c) { return c->used; }

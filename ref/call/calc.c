@@ -184,18 +184,18 @@ double c_value(calc *c, num x)
 }
 
 /* ---- elementwise and sums ---- */
-static void binary(calc *c, enum binary op, vec y, vec a, vec b)
+void c_binary(calc *c, enum binary op, vec y, vec a, vec b)
 {
 	c->work += y.n;
 	c->arith->binary(c, op, y.at, a.at, b.at, b.n == 1 ? 0 : 1, y.n);
 }
 
-void c_add(calc *c, vec y, vec a, vec b) { binary(c, OP_ADD, y, a, b); }
-void c_sub(calc *c, vec y, vec a, vec b) { binary(c, OP_SUB, y, a, b); }
-void c_mul(calc *c, vec y, vec a, vec b) { binary(c, OP_MUL, y, a, b); }
-void c_div(calc *c, vec y, vec a, vec b) { binary(c, OP_DIV, y, a, b); }
-void c_max(calc *c, vec y, vec a, vec b) { binary(c, OP_MAX, y, a, b); }
-void c_pow(calc *c, vec y, vec a, vec b) { binary(c, OP_POW, y, a, b); }
+void c_add(calc *c, vec y, vec a, vec b) { c_binary(c, OP_ADD, y, a, b); }
+void c_sub(calc *c, vec y, vec a, vec b) { c_binary(c, OP_SUB, y, a, b); }
+void c_mul(calc *c, vec y, vec a, vec b) { c_binary(c, OP_MUL, y, a, b); }
+void c_div(calc *c, vec y, vec a, vec b) { c_binary(c, OP_DIV, y, a, b); }
+void c_max(calc *c, vec y, vec a, vec b) { c_binary(c, OP_MAX, y, a, b); }
+void c_pow(calc *c, vec y, vec a, vec b) { c_binary(c, OP_POW, y, a, b); }
 void c_map(calc *c, vec y, enum fn f, vec x)
 {
 	c->work += y.n;

@@ -75,6 +75,7 @@ void c_mul(calc *c, vec y, vec a, vec b);
 void c_div(calc *c, vec y, vec a, vec b);
 void c_max(calc *c, vec y, vec a, vec b);
 void c_pow(calc *c, vec y, vec a, vec b);               /* a^b, a > 0 */
+void c_binary(calc *c, enum binary op, vec y, vec a, vec b);     /* any of these but c_copy */
 void c_map(calc *c, vec y, enum fn f, vec x);
 
 /* ---- sums ---- */

@@ -52,7 +52,7 @@ static bool define(struct lower *l, const struct definition *d)
 	if (product) y->product = value;
 	struct step *step = add_set(l, d->target, reg, x);
 	if (!step) return false;
-	step->site = site;
+	step->site = rounds(l, site) ? site : -1;
 	step->carried = s != NULL;
 	return true;
 }
@@ -85,7 +85,7 @@ static bool put(struct lower *l, const struct node *target, struct ex *x)
 	step->reg = reg;
 	step->value = x;
 	step->slice = slice;
-	step->site = site;
+	step->site = rounds(l, site) ? site : -1;
 	return true;
 }
 

@@ -77,6 +77,8 @@ struct ex *ex_zip(struct lower *l, const struct node *at, enum binary op, struct
 	struct ex *x = ex_make(l, EX_ZIP, s, a, b);
 	if (!x) return NULL;
 	x->op = (int)op;
+	x->top = same_shape(a->s, s);
+	x->whole = s.rank != MATRIX || (x->top && (same_shape(b->s, s) || q == SCALAR)) || (r == SCALAR && q == MATRIX);
 	/* c_dot and the like make a product's sum where it is added to what is there */
 	if (op == OP_ADD && (b->kind == EX_OUTER || b->kind == EX_GEMM) && !b->c && same_shape(a->s, s) && same_shape(b->s, s)) {
 		struct ex *sum = ex_make(l, b->kind, s, b->a, b->b);

@@ -42,6 +42,7 @@ enum ex_kind {
 struct ex {
 	enum ex_kind kind;
 	struct shape s;
+	bool top, whole;        /* EX_ZIP, EX_CMP: a has this shape; so have both, but for numbers */
 	struct ex *a, *b, *c;
 	int reg, op;            /* op: of EX_MEMORY an input; enum fn, enum binary, enum trans, enum node_kind, a diagonal */
 	double number;
@@ -57,6 +58,7 @@ struct step {
 	struct ex *value;
 	int reg, site, swap;    /* swap: the register whose memory this one takes over, or -1 */
 	bool carried;           /* reg is what a loop carries */
+	bool leaves;            /* the value's operands lie in registers */
 	bool apart;             /* the value is made apart and then copied: it is read while it is made */
 	struct slice *slice;    /* STEP_PUT */
 	struct program_loop *loop;

@@ -101,12 +101,23 @@ static void used(const struct ex *x, bool *is_used)
 	}
 }
 
-static void used_in(const struct step *s, bool *is_used)
+static bool is_leaf(const struct ex *x) { return !x || x->kind == EX_REG || x->kind == EX_NUMBER || (x->kind == EX_FLIP && is_leaf(x->a)); }
+/* Is all that is needed for it in registers? */
+static bool leaves(const struct ex *x)
+{
+	return x->kind == EX_LOAD || ((x->kind == EX_MAP || (x->kind == EX_ZIP && x->top) || x->kind == EX_REG) && is_leaf(x->a) && is_leaf(x->b));
+}
+
+static void used_in(struct step *s, bool *is_used)
 {
 	for (; s; s = s->next) {
 		used(s->value, is_used);
-		if (s->kind == STEP_LOOP) used_in(s->loop->body, is_used);
-		else is_used[s->reg] = true;
+		if (s->kind == STEP_LOOP) {
+			used_in(s->loop->body, is_used);
+			continue;
+		}
+		is_used[s->reg] = true;
+		s->leaves = leaves(s->value) && !s->apart;
 		if (s->swap >= 0) is_used[s->swap] = true;
 	}
 }

@@ -40,7 +40,7 @@ static void move(struct frame *f, const struct slice *s, size_t at, vec y, bool 
 
 	if (n == 2 && inner == 1 && outer == length) length *= rows, rows = 1;
 	for (size_t i = 0; i < rows; i++) {
-		vec row = c_part(f->c, y, i * length, length);
+		vec row = part(f, y, i * length, length);
 		if (out) c_store(f->c, s->tensor, at + i * outer, inner, row);
 		else c_load(f->c, row, s->tensor, at + i * outer, inner);
 	}
@@ -61,7 +61,7 @@ void run_memory(struct frame *f, const struct ex *x, vec y)
 
 	c_set(f->c, y, 0);
 	if (!(first >= 0 && first < all && first == floor(first))) return;
-	c_load(f->c, c_part(f->c, y, 0, first + (double)y.n > all ? (size_t)(all - first) : y.n), x->op, (size_t)first, 1);
+	c_load(f->c, part(f, y, 0, first + (double)y.n > all ? (size_t)(all - first) : y.n), x->op, (size_t)first, 1);
 }
 
 void run_store(struct frame *f, const struct slice *s, const struct ex *x, vec y)
@@ -119,7 +119,7 @@ static void step(struct frame *f, const struct step *s)
 		loop(f, s);
 		return;
 	}
-	size_t mark = c_mark(f->c), n = count_now(f, s->value);
+	size_t mark = s->leaves ? 0 : c_mark(f->c), n = count_now(f, s->value);
 	if (s->swap >= 0) {
 		void *x = f->reg[s->reg];
 		f->reg[s->reg] = f->reg[s->swap];
@@ -130,12 +130,12 @@ static void step(struct frame *f, const struct step *s)
 	if (s->apart) c_copy(f->c, y, made);
 	if (s->site >= 0) c_site(f->c, s->site, y);
 	if (s->kind == STEP_PUT) run_store(f, s->slice, s->value, y);
-	c_release(f->c, mark);
+	if (!s->leaves) c_release(f->c, mark);
 }
 
 void program_piece(struct program *p, calc *c, size_t piece)
 {
-	struct frame frame = { .p = p, .c = c }, *f = &frame;
+	struct frame frame = { .p = p, .c = c, .element = c_element(c) }, *f = &frame;
 	vec room = c_room(c, p->room);
 
 	f->reg = c_bytes(c, (size_t)p->n_reg * sizeof *f->reg + (size_t)p->n_var * sizeof *f->var);
@@ -143,7 +143,7 @@ void program_piece(struct program *p, calc *c, size_t piece)
 	for (int i = p->n_each; i-- > 0; piece /= p->each[i]) f->var[i] = (double)(piece % p->each[i]);
 	ix_compute(p, p->index, f->var);
 	for (int i = 0; i < p->n_reg; i++) {
-		vec x = c_part(c, room, p->place[i], 1);
+		vec x = part(f, room, p->place[i], 1);
 		f->reg[i] = x.at;
 		if (p->is_constant[i]) c_set(c, x, p->constant[i]);
 	}

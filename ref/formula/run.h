@@ -7,6 +7,7 @@
 struct frame {
 	struct program *p;
 	calc *c;
+	size_t element;                 /* c's */
 	void **reg;                     /* each with room for the longest that it holds */
 	double *var;
 	size_t stored[MAX_OUT];
@@ -17,6 +18,8 @@ static inline size_t len_now(const struct frame *f, struct len l) { return l.chu
 static inline size_t rows_now(const struct frame *f, const struct ex *x) { return len_now(f, x->s.rows); }
 static inline size_t cols_now(const struct frame *f, const struct ex *x) { return len_now(f, x->s.cols); }
 static inline size_t count_now(const struct frame *f, const struct ex *x) { return rows_now(f, x) * cols_now(f, x); }
+
+static inline vec part(const struct frame *f, vec x, size_t first, size_t n) { return (vec){ (char *)x.at + first * f->element, n }; }
 
 /* x's value: where it lies already, or in a new vector. */
 vec run_value(struct frame *f, const struct ex *x);

@@ -29,7 +29,7 @@ static vec value_at(struct frame *f, const struct ex *x, vec y)
 
 static void element(struct frame *f, vec to, size_t i, vec from, size_t j)
 {
-	c_copy(f->c, c_part(f->c, to, i, 1), c_part(f->c, from, j, 1));
+	c_copy(f->c, part(f, to, i, 1), part(f, from, j, 1));
 }
 
 /* y <- the number x, which lies there, everywhere */
@@ -39,29 +39,17 @@ static void fill(struct frame *f, vec y, const struct ex *x, vec at)
 	if (x->kind != EX_NUMBER) c_add(f->c, y, y, at);
 }
 
-static void zip(struct frame *f, enum binary op, vec y, vec a, vec b)
-{
-	switch (op) {
-	case OP_ADD: c_add(f->c, y, a, b); break;
-	case OP_SUB: c_sub(f->c, y, a, b); break;
-	case OP_MUL: c_mul(f->c, y, a, b); break;
-	case OP_DIV: c_div(f->c, y, a, b); break;
-	case OP_MAX: c_max(f->c, y, a, b); break;
-	case OP_POW: c_pow(f->c, y, a, b); break;
-	}
-}
-
 /* y [n] = a OP b, either of which may be one number; `of`: what a is */
 static void zip_line(struct frame *f, enum binary op, vec y, const struct ex *of, vec a, vec b)
 {
 	if (a.n == y.n) {
-		zip(f, op, y, a, b);
+		c_binary(f->c, op, y, a, b);
 	} else if (op == OP_ADD || op == OP_MUL || op == OP_MAX) {
-		zip(f, op, y, b, a);
+		c_binary(f->c, op, y, b, a);
 	} else {
 		vec all = c_room(f->c, y.n);
 		fill(f, all, of, a);
-		zip(f, op, y, all, b);
+		c_binary(f->c, op, y, all, b);
 	}
 }
 
@@ -69,8 +57,8 @@ static void zip_line(struct frame *f, enum binary op, vec y, const struct ex *of
 static vec line(const struct frame *f, const struct ex *x, vec v, size_t i, size_t n)
 {
 	switch (x->s.rank) {
-	case MATRIX: return c_part(f->c, v, i * n, n);
-	case COLUMN: return c_part(f->c, v, i, 1);
+	case MATRIX: return part(f, v, i * n, n);
+	case COLUMN: return part(f, v, i, 1);
 	default: return v;
 	}
 }
@@ -78,16 +66,19 @@ static vec line(const struct frame *f, const struct ex *x, vec v, size_t i, size
 void run_zip(struct frame *f, const struct ex *x, vec y)
 {
 	const struct ex *a = x->a, *b = x->b;
-	size_t m = rows_now(f, x), n = cols_now(f, x);
-	bool top = same_shape(a->s, x->s);
-	vec q = run_value(f, b), p = top ? value_at(f, a, y) : run_value(f, a);
+	vec q = run_value(f, b), p = x->top ? value_at(f, a, y) : run_value(f, a);
 	enum binary op = (enum binary)x->op;
 
-	if (x->s.rank != MATRIX || (top && (same_shape(b->s, x->s) || b->s.rank == SCALAR)) || (a->s.rank == SCALAR && b->s.rank == MATRIX)) {
+	if (x->whole) {
 		zip_line(f, op, y, a, p, q);
 		return;
 	}
-	for (size_t i = 0; i < m; i++) zip_line(f, op, c_part(f->c, y, i * n, n), a, line(f, a, p, i, n), line(f, b, q, i, n));
+	size_t m = rows_now(f, x), n = cols_now(f, x);
+	if (x->top && b->s.rank == ROW) {
+		for (size_t i = 0; i < m; i++) c_binary(f->c, op, part(f, y, i * n, n), part(f, p, i * n, n), q);
+		return;
+	}
+	for (size_t i = 0; i < m; i++) zip_line(f, op, part(f, y, i * n, n), a, line(f, a, p, i, n), line(f, b, q, i, n));
 }
 
 static void product(struct frame *f, const struct ex *x, vec y)
@@ -95,7 +86,7 @@ static void product(struct frame *f, const struct ex *x, vec y)
 	if (x->kind == EX_DOT && x->a->s.rank == MATRIX) {
 		vec a = run_value(f, x->a), b = run_value(f, x->b);
 		for (size_t n = cols_now(f, x->a), i = 0; i < y.n; i++)
-			c_dot(f->c, c_part(f->c, y, i, 1), c_part(f->c, a, i * n, n), c_part(f->c, b, i * n, n));
+			c_dot(f->c, part(f, y, i, 1), part(f, a, i * n, n), part(f, b, i * n, n));
 	} else if (x->kind == EX_DOT) {
 		vec a = run_value(f, x->a), b = run_value(f, x->b);
 		c_dot(f->c, y, a, b);
@@ -105,7 +96,7 @@ static void product(struct frame *f, const struct ex *x, vec y)
 	} else if (x->kind == EX_GEMV) {
 		mat a = matrix(f, x->a);
 		vec b = run_value(f, x->b);
-		for (size_t i = 0; i < a.rows; i++) c_dot(f->c, c_part(f->c, y, i, 1), c_row(f->c, a, i), b);
+		for (size_t i = 0; i < a.rows; i++) c_dot(f->c, part(f, y, i, 1), c_row(f->c, a, i), b);
 	} else if (x->kind == EX_OUTER) {
 		vec a = run_value(f, x->a), b = run_value(f, x->b), base = x->c ? value_at(f, x->c, y) : y;
 		if (!x->c) c_set(f->c, y, 0);
@@ -127,13 +118,13 @@ static void largest(struct frame *f, vec m, vec x)
 
 	if (!x.n) c_set(f->c, m, -INFINITY);
 	if (!x.n) return;
-	c_copy(f->c, t, c_part(f->c, x, 0, t.n));
-	c_max(f->c, c_part(f->c, t, 0, x.n / 2), c_part(f->c, t, 0, x.n / 2), c_part(f->c, x, t.n, x.n / 2));
+	c_copy(f->c, t, part(f, x, 0, t.n));
+	c_max(f->c, part(f, t, 0, x.n / 2), part(f, t, 0, x.n / 2), part(f, x, t.n, x.n / 2));
 	for (size_t n = t.n; n > 1; n -= n / 2) {
-		vec low = c_part(f->c, t, 0, n / 2);
-		c_max(f->c, low, low, c_part(f->c, t, n - n / 2, n / 2));
+		vec low = part(f, t, 0, n / 2);
+		c_max(f->c, low, low, part(f, t, n - n / 2, n / 2));
 	}
-	c_copy(f->c, m, c_part(f->c, t, 0, 1));
+	c_copy(f->c, m, part(f, t, 0, 1));
 }
 
 /* Of each row of a: its sum or largest element; its last row, or last element. */
@@ -143,13 +134,13 @@ static void reduce(struct frame *f, const struct ex *x, vec y)
 	size_t rows = x->a->s.rank == MATRIX ? rows_now(f, x->a) : 1, n = rows ? a.n / rows : 0;
 
 	if (x->kind == EX_LAST) {
-		if (a.n) c_copy(f->c, y, c_part(f->c, a, a.n - y.n, y.n));
+		if (a.n) c_copy(f->c, y, part(f, a, a.n - y.n, y.n));
 		return;
 	}
 	vec one = { 0 };
 	if (x->kind == EX_SUM) c_set(f->c, one = c_vec(f->c, n), 1);
 	for (size_t i = 0; i < rows; i++) {
-		vec row = c_part(f->c, a, i * n, n), to = c_part(f->c, y, i, 1);
+		vec row = part(f, a, i * n, n), to = part(f, y, i, 1);
 		if (x->kind == EX_SUM) c_dot(f->c, to, row, one);
 		else {
 			largest(f, to, row);
@@ -168,8 +159,8 @@ static void scan(struct frame *f, const struct ex *x, vec y)
 		return;
 	}
 	for (size_t i = 0; i < rows_now(f, x); i++) {
-		vec row = c_part(f->c, a, i * n, n), to = c_part(f->c, y, i * n, n);
-		if (i) c_add(f->c, to, c_part(f->c, y, (i - 1) * n, n), row);
+		vec row = part(f, a, i * n, n), to = part(f, y, i * n, n);
+		if (i) c_add(f->c, to, part(f, y, (i - 1) * n, n), row);
 		else c_copy(f->c, to, row);
 	}
 }
@@ -183,7 +174,7 @@ static void tril(struct frame *f, const struct ex *x, vec y)
 	for (size_t i = 0; i < rows; i++) {
 		double first = (double)i + x->op + 1;
 		size_t k = first < 0 ? 0 : first > (double)n ? n : (size_t)first;
-		if (k < n) c_set(f->c, c_part(f->c, y, i * n + k, n - k), 0);
+		if (k < n) c_set(f->c, part(f, y, i * n + k, n - k), 0);
 	}
 }
 
@@ -194,10 +185,10 @@ static void inverse(struct frame *f, const struct ex *x, vec y)
 	num one = c_number(f->c, 1);
 
 	for (size_t n = rows_now(f, x), i = 0; i < n; i++) {
-		vec row = c_part(f->c, y, i * n, n);
+		vec row = part(f, y, i * n, n);
 		c_set(f->c, row, 0);
 		if (i) {
-			c_gemv_t(f->c, row, (mat){ y.at, i, n }, c_part(f->c, a, i * n, i));
+			c_gemv_t(f->c, row, (mat){ y.at, i, n }, part(f, a, i * n, i));
 			c_map(f->c, row, FN_NEG, row);
 		}
 		element(f, row, i, one, 0);
@@ -210,9 +201,9 @@ static void power_of_two(struct frame *f, const struct ex *x, vec y)
 	vec a = run_value(f, x->a);
 
 	for (size_t i = 0; i < y.n; i++) {
-		double of = c_value(f->c, c_part(f->c, a, i, 1)), p = 0x1p-126;
+		double of = c_value(f->c, part(f, a, i, 1)), p = 0x1p-126;
 		while (p < of) p *= 2;
-		c_set(f->c, c_part(f->c, y, i, 1), p);
+		c_set(f->c, part(f, y, i, 1), p);
 	}
 }
 
@@ -222,8 +213,8 @@ static void fast_angle(struct frame *f, const struct ex *x, vec y)
 	vec a = run_value(f, x->a);
 
 	for (size_t i = 0; i < y.n; i++) {
-		double turns = (float)(c_value(f->c, c_part(f->c, a, i, 1)) * 0.15915494309189535);
-		c_set(f->c, c_part(f->c, y, i, 1), (turns - rint(turns)) * 6.283185307179586);
+		double turns = (float)(c_value(f->c, part(f, a, i, 1)) * 0.15915494309189535);
+		c_set(f->c, part(f, y, i, 1), (turns - rint(turns)) * 6.283185307179586);
 	}
 }
 
@@ -248,7 +239,7 @@ void run_compare(struct frame *f, const struct ex *x, vec y)
 	difference.op = OP_SUB;
 	run_zip(f, &difference, y);
 	for (size_t i = 0; i < y.n; i++) {
-		vec one = c_part(f->c, y, i, 1);
+		vec one = part(f, y, i, 1);
 		double d = c_value(f->c, one);
 		bool yes = x->op == NODE_EQ ? d == 0 : x->op == NODE_NE ? d != 0 : x->op == NODE_LT ? d < 0 : x->op == NODE_LE ? d <= 0
 			: x->op == NODE_GT ? d > 0 : d >= 0;
@@ -261,14 +252,14 @@ void run_where(struct frame *f, const struct ex *x, vec y)
 	vec condition = run_value(f, x->c), a = run_value(f, x->a), b = run_value(f, x->b);
 
 	for (size_t i = 0; i < y.n; i++)
-		element(f, y, i, c_value(f->c, c_part(f->c, condition, i, 1)) != 0 ? a : b, b.n == 1 && c_value(f->c, c_part(f->c, condition, i, 1)) == 0 ? 0 : i);
+		element(f, y, i, c_value(f->c, part(f, condition, i, 1)) != 0 ? a : b, b.n == 1 && c_value(f->c, part(f, condition, i, 1)) == 0 ? 0 : i);
 }
 
 static void chosen(struct frame *f, const struct ex *x, vec y)
 {
 	const struct ex *z = ix_value(x->ix, f->var) != 0 ? x->a : x->b;
 
-	if (same_shape(z->s, x->s)) run_into(f, z, y);
+	if (z->s.rank == x->s.rank) run_into(f, z, y);
 	else fill(f, y, z, run_value(f, z));
 }
 
