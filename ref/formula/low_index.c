@@ -95,6 +95,7 @@ static struct ix *operation(struct lower *l, const struct node *x)
 			return NULL;
 		}
 		if (!(y->arg[y->n] = low_ix(l, x->arg[y->n]))) return NULL;
+		if (y->arg[y->n]->each) y->each = y->arg[y->n]->each;
 		known = ix_known(y->arg[y->n], &value[y->n]) && known;
 		if (x->kind == NODE_IF && y->n == 0 && known) return low_ix(l, x->arg[value[0] != 0 ? 1 : 2]);
 	}
@@ -124,7 +125,7 @@ static struct ix *name(struct lower *l, const struct node *x)
 
 	if (s && s->kind != SYMBOL_REG) {
 		struct ix *y = make(l, IX_VAR, x);
-		if (y) y->var = s->index;
+		if (y) y->var = s->index, y->each = s->kind == SYMBOL_CHUNK ? 1 + s->s.rows.chunk : 0;
 		return y;
 	}
 	if (!s && d) return low_ix(l, d->value);
@@ -159,14 +160,24 @@ static struct ix *tensor(struct lower *l, const struct node *x)
 		return NULL;
 	}
 	y->tensor = declared_index(l->t->in, x->name);
-	for (; y->n < rank; y->n++)
+	for (; y->n < rank; y->n++) {
 		if (!(y->arg[y->n] = low_ix(l, x->arg[y->n]))) return NULL;
+		if (y->arg[y->n]->each) y->each = y->arg[y->n]->each;
+	}
 	return y;
 }
 
-/* has(INPUT) */
+/* has(INPUT); first(CHUNK), its first index, and size(CHUNK), how many a full one has */
 static struct ix *given(struct lower *l, const struct node *x)
 {
+	const struct symbol *c = x->n == 1 && x->arg[0]->kind == NODE_NAME ? symbol_find(l, x->arg[0]->name) : NULL;
+	bool size = !strcmp(x->name, "size");
+
+	if (c && c->kind == SYMBOL_CHUNK && (size || !strcmp(x->name, "first"))) {
+		struct ix *y = size ? ix_number(l, (double)c->s.rows.n) : make(l, IX_VAR, x);
+		if (y) y->var = c->index;
+		return y;
+	}
 	int i = x->n == 1 && x->arg[0]->kind == NODE_NAME ? declared_index(l->t->in, x->arg[0]->name) : -1;
 
 	if (!strcmp(x->name, "has") && i >= 0) return ix_number(l, l->call->in[i] != NULL);
@@ -195,7 +206,19 @@ struct ix *low_ix(struct lower *l, const struct node *x)
 	return y;
 }
 
-static bool axis(struct lower *l, struct slice *s, int i, const struct node *x)
+/* An index made of a chunk's: one element for each of them. */
+static bool gathered(struct lower *l, struct slice *s, int i, const struct node *x, bool out)
+{
+	int chunk = s->axis[i].first->each - 1;
+
+	if (out || s->n_kept) return low_error(l, x, "expected a chunk's own name%s", out ? " where something is stored" : ", or this on the first axis that is kept");
+	s->gather = 1 + l->p->chunk_var[chunk];
+	s->kept[s->n_kept++] = i;
+	s->axis[i].len = (struct len){ l->p->chunk_size[chunk], chunk };
+	return true;
+}
+
+static bool axis(struct lower *l, struct slice *s, int i, const struct node *x, bool out)
 {
 	const struct symbol *c = x->kind == NODE_NAME ? symbol_find(l, x->name) : NULL;
 	double first, last;
@@ -206,7 +229,8 @@ static bool axis(struct lower *l, struct slice *s, int i, const struct node *x)
 		s->axis[i].len = x->kind == NODE_ALL ? (struct len){ s->axis[i].size, -1 } : c ? c->s.rows : (struct len){ 0, -1 };
 	}
 	if (x->kind == NODE_ALL) return true;
-	if (x->kind != NODE_RANGE) return (s->axis[i].first = low_ix(l, x)) != NULL;
+	if (x->kind != NODE_RANGE && !(s->axis[i].first = low_ix(l, x))) return false;
+	if (x->kind != NODE_RANGE) return (c && c->kind == SYMBOL_CHUNK) || !s->axis[i].first->each || gathered(l, s, i, x, out);
 	struct ix *end = low_ix(l, x->arg[1]);
 	if (!end || !(s->axis[i].first = low_ix(l, x->arg[0]))) return false;
 	if (!ix_known(s->axis[i].first, &first) || !ix_known(end, &last))
@@ -241,7 +265,7 @@ struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct 
 	for (int i = s->rank; i-- > 0; stride *= size[i]) s->axis[i].size = size[i], s->axis[i].stride = stride;
 	const struct node all = { NODE_ALL, x->line, x->column, NULL, 0, 0, NULL };
 	for (int i = 0; i < s->rank; i++)
-		if (!axis(l, s, i, i < x->n ? x->arg[i] : &all)) return NULL;
+		if (!axis(l, s, i, i < x->n ? x->arg[i] : &all, out)) return NULL;
 	struct len one = { 1, -1 }, k0 = s->n_kept ? s->axis[s->kept[0]].len : one;
 	*shape = s->n_kept == 2 ? (struct shape){ MATRIX, k0, s->axis[s->kept[1]].len }
 		: s->n_kept ? (struct shape){ COLUMN, k0, one } : scalar;

@@ -137,6 +137,35 @@ static bool faults(struct formula *f, struct error *e)
 	return true;
 }
 
+static bool roundings(struct formula *f, const struct round_decl *r, int n, struct site_rounding *site, struct error *e)
+{
+	for (int i = 0; i < n; i++, r++) {
+		int at = op_site(&f->op, r->site);
+		if (at < 0) return formula_error(e, f->tree.path, r->line, r->column, "expected a name that is defined, got '%s'", r->site);
+		site[at].on = true;
+		if (!formula_format(r->format, &site[at].format, &site[at].rounding))
+			return formula_error(e, f->tree.path, r->line, r->column, "expected bf16, f16, tf32, tf32_rz, f32, bf16x2, e4m3 or e5m2, got '%s'", r->format);
+	}
+	return true;
+}
+
+/* The kernels that are known to lie in a contract; NULL where the file has none. */
+static bool structures(struct formula *f, const char *of, const struct structure **all, struct error *e)
+{
+	struct structure *k = TABLE(f, struct structure, length(f->tree.structures));
+	size_t n = 0;
+
+	if (!k) return false;
+	for (const struct structure_decl *x = f->tree.structures; x; x = NEXT(x)) {
+		if (!declared(f->tree.contracts, x->of)) return formula_error(e, f->tree.path, x->of_line, x->of_column, "expected a contract's name after 'of'");
+		if (strcmp(x->of, of)) continue;
+		k[n].name = x->d.name;
+		if (!roundings(f, x->round, x->n, k[n++].site, e)) return false;
+	}
+	*all = n ? k : NULL;
+	return true;
+}
+
 static bool contracts(struct formula *f, struct error *e)
 {
 	size_t n = length(f->tree.contracts), i = 0;
@@ -149,15 +178,7 @@ static bool contracts(struct formula *f, struct error *e)
 		if (form < 0) return wrong(f, &x->d, e, "a form's name after 'in'");
 		k[i] = (struct contract){ .name = x->d.name, .what = x->d.what, .form = form, .chunk = x->by };
 		if (f->op.forms[form].chunked && !k[i].chunk) k[i].chunk = DEFAULT_CHUNK;
-		for (int j = 0; j < x->n; j++) {
-			const struct round_decl *r = &x->round[j];
-			int at = op_site(&f->op, r->site);
-			if (at < 0) return formula_error(e, f->tree.path, r->line, r->column, "expected a name that is defined, got '%s'", r->site);
-			struct site_rounding *s = &k[i].site[at];
-			s->on = true;
-			if (!formula_format(r->format, &s->format, &s->rounding))
-				return formula_error(e, f->tree.path, r->line, r->column, "expected bf16, f16, tf32, tf32_rz, f32, e4m3 or e5m2, got '%s'", r->format);
-		}
+		if (!roundings(f, x->round, x->n, k[i].site, e) || !structures(f, x->d.name, &k[i].structures, e)) return false;
 	}
 	f->op.contracts = k;
 	return true;

@@ -12,29 +12,33 @@ struct len { size_t n; int chunk; };
 enum rank { SCALAR, COLUMN, ROW, MATRIX };
 struct shape { enum rank rank; struct len rows, cols; };
 
-/* A number that no arithmetic touches: an index, a condition. */
+/* A number that no arithmetic touches: an index, a condition. each: 1 + the chunk for whose indices, one by one, it is another number. */
 enum ix_kind { IX_NUMBER, IX_VAR, IX_TENSOR, IX_OP };
-struct ix { enum ix_kind kind; double number; int var, tensor, n; enum node_kind op; struct ix *arg[4]; const struct node *at; };
+struct ix { enum ix_kind kind; double number; int var, tensor, n, each; enum node_kind op; struct ix *arg[4]; const struct node *at; };
 
-/* Of a tensor: on each axis from first on (NULL: 0) one element, or len of them where kept. Sizes and strides in elements. */
+/* Of a tensor: on each axis from first on (NULL: 0) one element, or len of them where kept. Sizes and strides in elements. gather: 1 + the
+ * variable of a chunk; for each of its indices what is kept of the others, at the element of its own on axis kept[0]. */
 struct slice {
-	int tensor, rank, kept[2], n_kept;
+	int tensor, rank, kept[2], n_kept, gather;
 	struct { struct ix *first; size_t size, stride; struct len len; } axis[MAX_RANK];
 	const struct node *at;
 };
 
 enum ex_kind {
 	EX_REG, EX_NUMBER, EX_IX, EX_LOAD, EX_MEMORY, EX_FLIP, EX_MAP, EX_ZIP, EX_DOT, EX_GEMV, EX_GEMV_T, EX_OUTER, EX_GEMM, EX_TRANS, EX_SUM, EX_MAX,
-	EX_SCAN, EX_TRIL, EX_INVERSE, EX_LAST, EX_POWER, EX_IOTA, EX_CMP, EX_WHERE, EX_IF
+	EX_SCAN, EX_SHIFTED, EX_TRIL, EX_INVERSE, EX_LAST, EX_ELEMENT, EX_POWER, EX_IOTA, EX_CMP, EX_WHERE, EX_IF
 };
 
 /* An expression. EX_OUTER and EX_GEMM: a b, added to c where there is one. EX_DOT: of each row, where a is a matrix. EX_FLIP: the same
- * numbers, a row for a column. */
+ * numbers, a row for a column or in another matrix. EX_INVERSE: in blocks of op, merged by operands that pass `site`. two_parts: EX_GEMM of
+ * operands that were rounded to two parts, without the product of the second ones. */
 struct ex {
 	enum ex_kind kind;
 	struct shape s;
 	struct ex *a, *b, *c;
 	int reg, op;            /* op: of EX_MEMORY an input; enum fn, enum binary, enum trans, enum node_kind, a diagonal */
+	int site;
+	bool two_parts;
 	double number;
 	struct ix *ix;
 	struct slice *slice;
@@ -54,6 +58,8 @@ struct step {
 };
 struct program_loop {
 	int var, chunk, cuts;   /* cuts: an input, or -1 */
+	bool strips;            /* over dims[0], which is cut into strips: what is carried goes on from one to the next */
+	int carry[MAX_BY], n_carry;     /* registers */
 	size_t by;
 	struct ix *first, *last, *sequence;
 	struct step *body;
@@ -68,6 +74,8 @@ struct program {
 	double constant[MAX_REG];       /* of registers that hold a number */
 	bool is_constant[MAX_REG];
 	int n_reg, n_var, n_chunk;
+	int chunk_var[MAX_PROGRAM_CHUNK];      /* its variable, and how many indices a full one has */
+	size_t chunk_size[MAX_PROGRAM_CHUNK];
 	int n_each;                     /* the first variables, with these sizes */
 	size_t each[MAX_VAR];
 	size_t stored[MAX_OUT];         /* elements of each output, by all pieces */

@@ -22,8 +22,9 @@ static bool offset(struct frame *f, const struct slice *s, const char *name, siz
 	*at = 0;
 	for (int i = 0; i < s->rank; i++) {
 		if (!s->axis[i].first) continue;
+		bool gathered = s->gather && s->kept[0] == i;
 		double k = ix_value(f->p, s->axis[i].first, f->var);
-		bool kept = (s->n_kept > 0 && s->kept[0] == i) || (s->n_kept > 1 && s->kept[1] == i);
+		bool kept = !gathered && ((s->n_kept > 0 && s->kept[0] == i) || (s->n_kept > 1 && s->kept[1] == i));
 		double last = k + (kept ? (double)len_now(f, s->axis[i].len) : 1);
 		if (!(k >= 0 && last <= (double)s->axis[i].size && k == floor(k))) {
 			run_failed(f->p, s->at, "expected an index from 0 to %zu on axis %d of %s, got %g", s->axis[i].size - 1, i, name, k);
@@ -48,9 +49,29 @@ static void move(struct frame *f, const struct slice *s, size_t at, vec y, bool 
 	}
 }
 
+/* The chunk's indices one by one, each an element, or a row, of its own. */
+static void gather(struct frame *f, const struct slice *s, vec y)
+{
+	double first = f->var[s->gather - 1];
+	size_t rows = len_now(f, s->axis[s->kept[0]].len), n = rows ? y.n / rows : 0, at;
+
+	for (size_t i = 0; i < rows; i++) {
+		vec to = c_part(f->c, y, i * n, n);
+		f->var[s->gather - 1] = first + (double)i;
+		if (!offset(f, s, f->p->call->op->in[s->tensor].name, &at)) c_set(f->c, to, (double)NAN);
+		else c_load(f->c, to, s->tensor, at, s->n_kept > 1 ? s->axis[s->kept[1]].stride : 1);
+	}
+	f->var[s->gather - 1] = first;
+}
+
 void run_load(struct frame *f, const struct slice *s, vec y)
 {
 	size_t at;
+
+	if (s->gather) {
+		gather(f, s, y);
+		return;
+	}
 
 	if (offset(f, s, f->p->call->op->in[s->tensor].name, &at)) move(f, s, at, y, false);
 	else c_set(f->c, y, (double)NAN);

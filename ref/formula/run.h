@@ -23,6 +23,7 @@ vec run_value(struct frame *f, const struct ex *x);
 void run_into(struct frame *f, const struct ex *x, vec y);
 void run_zip(struct frame *f, const struct ex *x, vec y);
 void run_compare(struct frame *f, const struct ex *x, vec y);
+void run_inverse(struct frame *f, const struct ex *x, vec y);
 void run_where(struct frame *f, const struct ex *x, vec y);
 
 void run_load(struct frame *f, const struct slice *s, vec y);
