@@ -65,18 +65,21 @@ void c_load_trace(calc *c, vec y, int out, size_t first, size_t step) { load(c, 
 
 bool c_wants(const calc *c, int out) { return c->answer->hi[out] != NULL; }
 
-void c_store(calc *c, int out, size_t first, size_t step, vec x)
+size_t c_store(calc *c, int out, size_t first, size_t step, vec x)
 {
 	double *b = calc_buffer(c, x.n), *hi = c->answer->hi[out], *lo = c->answer->lo[out];
+	size_t n = 0;
 
-	if (!hi) return;
+	if (!hi) return 0;
 	c->arith->read(c, b, b + x.n, x.at, x.n);
 	for (size_t i = 0; i < x.n; i++) {
 		size_t at = first + i * step - c->strip->first[out];
 		if (at >= c->strip->count[out]) continue;
 		hi[at] = b[i];
 		if (lo) lo[at] = b[x.n + i];
+		n++;
 	}
+	return n;
 }
 
 static double site_round(calc *c, const struct site_rounding *r, double hi, double lo)

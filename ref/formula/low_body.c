@@ -140,6 +140,8 @@ static bool loop(struct lower *l, const struct statement *x)
 	if (!bounds(l, t, p) || (p->var = new_var(l, t->range)) < 0) return false;
 	for (int i = 0; i < t->n_carry; i++)
 		if (!begin(l, &t->carry[i], &reg[i])) return false;
+	p->strips = !l->loops && formula_cut_in_loop(l->op);
+	for (int i = 0; i < t->n_carry; i++) p->carry[p->n_carry++] = reg[i];
 	struct len len = { 1, -1 };
 	if (t->chunks) {
 		if (l->p->n_chunk == MAX_PROGRAM_CHUNK) return low_error(l, t->range, "expected fewer loops over chunks");
@@ -154,7 +156,9 @@ static bool loop(struct lower *l, const struct statement *x)
 	if (!s) return false;
 	s->loop = p;
 	l->end = &p->body;
+	l->loops++;
 	if (!low_body(l, x->body)) return false;
+	l->loops--;
 	l->end = end;
 	reuse(l->p, &p->body, reg, t->n_carry);
 	for (int i = 0; i < t->n_carry; i++) {

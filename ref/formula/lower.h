@@ -28,7 +28,7 @@ struct lower {
 	struct symbol *symbols;
 	struct binding *bindings;
 	struct step **end;      /* where the next step goes */
-	int depth;
+	int depth, loops;       /* levels of values; of loops */
 	int site_of[MAX_REG];   /* 1 + the site at which the register's value is rounded, or 0 */
 	uint64_t used;          /* bit i: definition i of the plan's faults was put in place of another */
 	struct error *e;

@@ -198,7 +198,7 @@ static bool check(const struct call *call, struct error *e)
 {
 	const struct formula *f = formula_of(call->op);
 
-	if (!formula_rules(f, call, e)) return false;
+	if (!formula_rules(f, call, e) || !formula_cuts_sound(f, call, e)) return false;
 	for (int i = 0; i < MAX_FORM && f->op.forms[i].name; i++) {
 		struct plan plan = plan_plain(&arith_f64, 0);
 		plan.form = i;
@@ -214,28 +214,6 @@ static struct program *prepare(const struct call *call, const struct plan *plan,
 	return program_make(&formula_of(call->op)->tree, call->op, call, plan, e);
 }
 
-/* Pieces that make row i of every output and lie together, each over the first of the sizes. */
-static span pieces_along(const struct call *call, span along)
-{
-	size_t inner = call->dim[0] ? pieces(call) / call->dim[0] : 0;
-
-	return (span){ along.first * inner, along.last * inner };
-}
-static span rows_along(const struct call *call, int out, span along) { (void)call; (void)out; return along; }
-static size_t nothing(const struct call *call) { (void)call; return 0; }
-static const struct cut by_rows = { pieces_along, rows_along, nothing };
-
-static bool may_be_cut(const struct formula *f)
-{
-	bool first = f->tree.each && !strcmp(f->tree.each->dim, f->op.dims[0]);
-
-	for (const struct tensor_decl *x = f->tree.out; first && x; x = NEXT(x)) {
-		size_t n = strlen(f->op.dims[0]);
-		first = !strncmp(x->shape, f->op.dims[0], n) && x->shape[n] == ',';
-	}
-	return first;
-}
-
 bool formula_tables(struct formula *f, struct error *e)
 {
 	f->op.name = f->tree.name;
@@ -248,7 +226,7 @@ bool formula_tables(struct formula *f, struct error *e)
 		if (f->tree.pool.failed) error_set(e, E_MEMORY, f->tree.path, NO_OFFSET, "reading a formula");
 		return false;
 	}
-	f->op.cut = may_be_cut(f) ? &by_rows : NULL;
+	f->op.cut = formula_cut(f);
 	return true;
 }
 

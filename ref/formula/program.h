@@ -91,6 +91,9 @@ bool program_done(struct program *p, const struct strip *s, const struct plan *p
 void program_piece(struct program *p, calc *c, size_t piece);
 double ix_value(const struct program *p, const struct ix *x, const double *var);
 
+/* Is the op cut into strips along the loop over dims[0] that each of its forms is? */
+bool formula_cut_in_loop(const struct op *op);
+
 /* The site of what is defined under this name, or -1. */
 int formula_site(const struct tree *t, const struct op *op, const char *name);
 

@@ -35,18 +35,20 @@ static bool offset(struct frame *f, const struct slice *s, const char *name, siz
 	return true;
 }
 
-static void move(struct frame *f, const struct slice *s, size_t at, vec y, bool out)
+/* To or from memory; how many elements were stored. */
+static size_t move(struct frame *f, const struct slice *s, size_t at, vec y, bool out)
 {
 	int n = s->n_kept;
 	size_t inner = n ? s->axis[s->kept[n - 1]].stride : 1, length = n ? len_now(f, s->axis[s->kept[n - 1]].len) : 1;
-	size_t outer = n == 2 ? s->axis[s->kept[0]].stride : 0, rows = n == 2 ? len_now(f, s->axis[s->kept[0]].len) : 1;
+	size_t outer = n == 2 ? s->axis[s->kept[0]].stride : 0, rows = n == 2 ? len_now(f, s->axis[s->kept[0]].len) : 1, stored = 0;
 
 	if (n == 2 && inner == 1 && outer == length) length *= rows, rows = 1;
 	for (size_t i = 0; i < rows; i++) {
 		vec row = c_part(f->c, y, i * length, length);
-		if (out) c_store(f->c, s->tensor, at + i * outer, inner, row);
+		if (out) stored += c_store(f->c, s->tensor, at + i * outer, inner, row);
 		else c_load(f->c, row, s->tensor, at + i * outer, inner);
 	}
+	return stored;
 }
 
 /* The chunk's indices one by one, each an element, or a row, of its own. */
@@ -87,14 +89,14 @@ void run_memory(struct frame *f, const struct ex *x, vec y)
 	c_load(f->c, c_part(f->c, y, 0, first + (double)y.n > all ? (size_t)(all - first) : y.n), x->op, (size_t)first, 1);
 }
 
-void run_store(struct frame *f, const struct slice *s, const struct ex *x, vec y)
+void run_store(struct frame *f, const struct slice *s, vec y)
 {
-	size_t at, n = count_now(f, x);
+	size_t at, n;
 
 	if (!offset(f, s, f->p->call->op->out[s->tensor].name, &at)) return;
+	n = move(f, s, at, y, true);
 	#pragma omp atomic
 	f->p->stored[s->tensor] += n;
-	move(f, s, at, y, true);
 }
 
 static void step(struct frame *f, const struct step *s);
@@ -123,17 +125,60 @@ static bool ends(struct frame *f, const struct step *s, size_t *first, size_t *l
 	return true;
 }
 
+static void turn(struct frame *f, const struct program_loop *l, size_t t, size_t n)
+{
+	f->var[l->var] = (double)t;
+	if (l->chunk >= 0) f->len[l->chunk] = n;
+	for (const struct step *x = l->body; x; x = x->next) step(f, x);
+}
+
+/* What the loop carries, all in one: out of it, or back. */
+static vec carried(struct frame *f, const struct program_loop *l, vec all, bool back)
+{
+	size_t at = 0;
+
+	for (int i = 0; i < l->n_carry; i++) {
+		vec x = f->reg[l->carry[i]], part = c_part(f->c, all, at, x.n);
+		c_copy(f->c, back ? x : part, back ? part : x);
+		at += x.n;
+	}
+	return all;
+}
+
+static vec room(struct frame *f, const struct program_loop *l)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < l->n_carry; i++) n += f->reg[l->carry[i]].n;
+	return c_vec(f->c, n);
+}
+
+/* From t on, as far as this strip goes; a chunk that reaches beyond is computed in the next strip again. */
+static void in_strip(struct frame *f, const struct program_loop *l, size_t t, size_t last)
+{
+	size_t end = c_strip(f->c).last, mark = c_mark(f->c);
+	vec all = room(f, l);
+	bool again = false;
+
+	if (c_resume(f->c, all, &t)) carried(f, l, all, true);
+	for (; t < last && t < end && !again; t += l->by) {
+		size_t n = last - t < l->by ? last - t : l->by;
+		if ((again = t + n > end)) c_suspend(f->c, carried(f, l, all, false), t);
+		turn(f, l, t, n);
+	}
+	if (t < last && !again) c_suspend(f->c, carried(f, l, all, false), t);
+	f->stopped = again || t < last;
+	c_release(f->c, mark);
+}
+
 static void loop(struct frame *f, const struct step *s)
 {
-	struct program_loop *l = s->loop;
+	const struct program_loop *l = s->loop;
 	size_t first, last;
 
 	if (!ends(f, s, &first, &last)) return;
-	for (size_t t = first; t < last; t += l->by) {
-		f->var[l->var] = (double)t;
-		if (l->chunk >= 0) f->len[l->chunk] = last - t < l->by ? last - t : l->by;
-		for (const struct step *x = l->body; x; x = x->next) step(f, x);
-	}
+	if (l->strips) in_strip(f, l, first, last);
+	else for (size_t t = first; t < last; t += l->by) turn(f, l, t, last - t < l->by ? last - t : l->by);
 }
 
 static void step(struct frame *f, const struct step *s)
@@ -155,7 +200,7 @@ static void step(struct frame *f, const struct step *s)
 	run_into(f, s->value, made);
 	if (s->apart) c_copy(f->c, y, made);
 	if (s->site >= 0) c_site(f->c, s->site, y);
-	if (s->kind == STEP_PUT) run_store(f, s->slice, s->value, y);
+	if (s->kind == STEP_PUT) run_store(f, s->slice, y);
 	c_release(f->c, mark);
 }
 
@@ -171,7 +216,7 @@ void program_piece(struct program *p, calc *c, size_t piece)
 		f->reg[i] = c_vec(c, p->reg[i].rows.n * p->reg[i].cols.n);
 		if (p->is_constant[i]) c_set(c, f->reg[i], p->constant[i]);
 	}
-	for (const struct step *s = p->step; s; s = s->next) step(f, s);
+	for (const struct step *s = p->step; s && !f->stopped; s = s->next) step(f, s);
 }
 
 bool program_done(struct program *p, const struct strip *s, const struct plan *plan, bool ok, struct error *e)

@@ -8,6 +8,7 @@ struct frame {
 	struct program *p;
 	calc *c;
 	vec *reg;                       /* with room for the longest that it holds */
+	bool stopped;                   /* the rest of the piece is of the next strip */
 	double var[MAX_VAR];
 	size_t len[MAX_PROGRAM_CHUNK];  /* of the present chunks */
 };
@@ -28,7 +29,7 @@ void run_where(struct frame *f, const struct ex *x, vec y);
 
 void run_load(struct frame *f, const struct slice *s, vec y);
 void run_memory(struct frame *f, const struct ex *x, vec y);
-void run_store(struct frame *f, const struct slice *s, const struct ex *x, vec y);
+void run_store(struct frame *f, const struct slice *s, vec y);
 /* The call is wrong in what no shape says: an index out of its axis. The first one stays in the program. */
 void run_failed(struct program *p, const struct node *at, const char *what, ...) __attribute__((format(printf, 3, 4)));
 
