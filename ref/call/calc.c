@@ -64,15 +64,15 @@ void c_load_trace(calc *c, vec y, int out, size_t first, size_t step) { load(c, 
 
 bool c_wants(const calc *c, int out) { return c->answer->hi[out] != NULL; }
 
-void c_store(calc *c, int out, size_t first, size_t step, vec x)
+size_t c_store(calc *c, int out, size_t first, size_t step, vec x)
 {
 	double *hi = c->answer->hi[out], *lo = c->answer->lo[out];
-	size_t from = first - c->strip->first[out], count = c->strip->count[out];
+	size_t from = first - c->strip->first[out], count = c->strip->count[out], n = 0;
 
-	if (!hi) return;
+	if (!hi) return 0;
 	if (step == 1 && from < count && x.n <= count - from) {
 		c->arith->read(c, hi + from, lo ? lo + from : NULL, x.at, x.n);
-		return;
+		return x.n;
 	}
 	double *b = calc_buffer(c, x.n);
 	c->arith->read(c, b, lo ? b + x.n : NULL, x.at, x.n);
@@ -81,7 +81,9 @@ void c_store(calc *c, int out, size_t first, size_t step, vec x)
 		if (at >= count) continue;
 		hi[at] = b[i];
 		if (lo) lo[at] = b[x.n + i];
+		n++;
 	}
+	return n;
 }
 
 static double site_round(calc *c, const struct site_rounding *r, double hi, double lo)

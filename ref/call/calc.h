@@ -41,7 +41,7 @@ void c_suspend(calc *c, vec x, size_t at);              /* for the next strip, w
 void c_load(calc *c, vec y, int in, size_t first, size_t step);
 void c_load_trace(calc *c, vec y, int out, size_t first, size_t step);  /* of an anchored call, as the kernel wrote it */
 bool c_wants(const calc *c, int out);                   /* is the output asked for? */
-void c_store(calc *c, int out, size_t first, size_t step, vec x);
+size_t c_store(calc *c, int out, size_t first, size_t step, vec x);     /* how many of them are of this strip */
 
 /* ---- stages of a piece ---- */
 /* Values that a stage leaves for the next, [rows,cols] row-major, in no arithmetic: hi + lo, lo NULL unless that is wide. */

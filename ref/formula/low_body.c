@@ -23,7 +23,12 @@ static bool is_product(const struct lower *l, const struct node *x)
 	return x->kind == NODE_MUL && stays(l, x->arg[0]) && stays(l, x->arg[1]);
 }
 
-static bool rounds(const struct lower *l, int site) { return site >= 0 && l->plan->round[site].on; }
+bool rounds(const struct lower *l, int site)
+{
+	const struct site_rounding *r = site >= 0 ? &l->plan->round[site] : NULL;
+
+	return r && r->on && (r->format != FMT_F64 || l->plan->arith->wide);
+}
 
 /* name = value: into the register of that name, new unless it is carried. */
 static bool define(struct lower *l, const struct definition *d)
@@ -50,6 +55,7 @@ static bool define(struct lower *l, const struct definition *d)
 	struct symbol *y = s || reg < 0 ? s : symbol_add(l, d->name, SYMBOL_REG, reg, x->s);
 	if (reg < 0 || !y) return false;
 	if (product) y->product = value;
+	if (rounds(l, site)) l->site_of[reg] = site + 1;
 	struct step *step = add_set(l, d->target, reg, x);
 	if (!step) return false;
 	step->site = rounds(l, site) ? site : -1;
@@ -136,10 +142,14 @@ static bool loop(struct lower *l, const struct statement *x)
 	if (!bounds(l, t, p) || (p->var = new_var(l, t->range)) < 0) return false;
 	for (int i = 0; i < t->n_carry; i++)
 		if (!begin(l, &t->carry[i], &reg[i])) return false;
+	p->strips = !l->level && formula_cut_in_loop(l->op);
+	for (int i = 0; i < t->n_carry; i++) p->carry[p->n_carry++] = reg[i];
 	struct len len = { 1, -1 };
 	if (t->chunks) {
 		if (l->p->n_chunk == MAX_PROGRAM_CHUNK) return low_error(l, t->range, "expected fewer loops over chunks");
 		p->by = l->plan->chunk ? l->plan->chunk : t->by[0];
+		l->p->chunk_var[l->p->n_chunk] = p->var;
+		l->p->chunk_size[l->p->n_chunk] = p->by;
 		p->chunk = l->p->n_chunk++;
 		len = (struct len){ p->by, p->chunk };
 	}

@@ -4,17 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-static struct ix *make(struct lower *l, enum ix_kind kind)
+static struct ix *make(struct lower *l, enum ix_kind kind, const struct node *at)
 {
 	struct ix *x = low_make(l, sizeof *x);
 
-	if (x) *x = (struct ix){ .kind = kind };
+	if (x) *x = (struct ix){ .kind = kind, .at = at };
 	return x;
 }
 
 struct ix *ix_number(struct lower *l, double number)
 {
-	struct ix *x = make(l, IX_NUMBER);
+	struct ix *x = make(l, IX_NUMBER, NULL);
 
 	if (x) x->number = number;
 	return x;
@@ -74,6 +74,19 @@ void ix_compute(const struct program *p, const struct ix *x, double *var)
 	}
 }
 
+/* What it is made of comes before it. */
+double ix_again(const struct program *p, const struct ix *x, double *var)
+{
+	for (int i = 0; i < x->n; i++)
+		if (x->arg[i]->each) ix_again(p, x->arg[i], var);
+	if (x->n) {
+		struct ix one = *x;
+		one.next = NULL;
+		ix_compute(p, &one, var);
+	}
+	return ix_value(x, var);
+}
+
 static bool same_ix(const struct ix *a, const struct ix *b)
 {
 	if (a->kind == IX_NUMBER || b->kind == IX_NUMBER) return a->kind == b->kind && !memcmp(&a->number, &b->number, sizeof a->number);
@@ -81,7 +94,7 @@ static bool same_ix(const struct ix *a, const struct ix *b)
 }
 
 /* The one number that is computed so: x, or one like it. */
-static struct ix *only(struct lower *l, struct ix *x, const struct node *at)
+static struct ix *only(struct lower *l, struct ix *x)
 {
 	for (int i = 0; i < x->n; i++)
 		if (x->arg[i]->level > x->level) x->level = x->arg[i]->level;
@@ -90,7 +103,7 @@ static struct ix *only(struct lower *l, struct ix *x, const struct node *at)
 		for (int i = 0; same && i < x->n; i++) same = same_ix(x->arg[i], y->arg[i]);
 		if (same) return y;
 	}
-	if ((x->var = new_var(l, at)) < 0) return NULL;
+	if ((x->var = new_var(l, x->at)) < 0) return NULL;
 	*l->index[x->level] = x;
 	l->index[x->level] = &x->next;
 	return x;
@@ -110,7 +123,7 @@ void pass_over(struct lower *l, const struct node *x)
 
 static struct ix *operation(struct lower *l, const struct node *x)
 {
-	struct ix *y = make(l, IX_OP);
+	struct ix *y = make(l, IX_OP, x);
 	bool known = true;
 	double value[4] = { 0 };
 
@@ -122,13 +135,14 @@ static struct ix *operation(struct lower *l, const struct node *x)
 			return NULL;
 		}
 		if (!(y->arg[y->n] = low_ix(l, x->arg[y->n]))) return NULL;
+		if (y->arg[y->n]->each) y->each = y->arg[y->n]->each;
 		known = ix_known(y->arg[y->n], &value[y->n]) && known;
 		if (x->kind == NODE_IF && y->n == 0 && known) {
 			pass_over(l, x->arg[value[0] != 0 ? 2 : 1]);
 			return low_ix(l, x->arg[value[0] != 0 ? 1 : 2]);
 		}
 	}
-	return known ? ix_number(l, fold(x->kind, value[0], value[1])) : only(l, y, x);
+	return known ? ix_number(l, fold(x->kind, value[0], value[1])) : only(l, y);
 }
 
 /* The number of a word in the choices of some parameter, or -1. */
@@ -169,8 +183,8 @@ static struct ix *name(struct lower *l, const struct node *x)
 	int i;
 
 	if (s && s->kind != SYMBOL_REG) {
-		struct ix *y = make(l, IX_VAR);
-		if (y) y->var = s->index, y->level = s->level;
+		struct ix *y = make(l, IX_VAR, x);
+		if (y) y->var = s->index, y->level = s->level, y->each = s->kind == SYMBOL_CHUNK ? 1 + s->s.rows.chunk : 0;
 		return y;
 	}
 	if (!s && d) return low_ix(l, d->value);
@@ -191,7 +205,7 @@ static struct ix *name(struct lower *l, const struct node *x)
 static struct ix *tensor(struct lower *l, const struct node *x)
 {
 	struct tensor_decl *t = declared(l->t->in, x->name);
-	struct ix *y = make(l, IX_TENSOR);
+	struct ix *y = make(l, IX_TENSOR, x);
 	int rank = 1;
 
 	if (!y) return NULL;
@@ -205,14 +219,24 @@ static struct ix *tensor(struct lower *l, const struct node *x)
 		return NULL;
 	}
 	y->tensor = declared_index(l->t->in, x->name);
-	for (; y->n < rank; y->n++)
+	for (; y->n < rank; y->n++) {
 		if (!(y->arg[y->n] = low_ix(l, x->arg[y->n]))) return NULL;
-	return only(l, y, x);
+		if (y->arg[y->n]->each) y->each = y->arg[y->n]->each;
+	}
+	return only(l, y);
 }
 
-/* has(INPUT) */
+/* has(INPUT); first(CHUNK), its first index, and size(CHUNK), how many a full one has */
 static struct ix *given(struct lower *l, const struct node *x)
 {
+	const struct symbol *c = x->n == 1 && x->arg[0]->kind == NODE_NAME ? symbol_find(l, x->arg[0]->name) : NULL;
+	bool size = !strcmp(x->name, "size");
+
+	if (c && c->kind == SYMBOL_CHUNK && (size || !strcmp(x->name, "first"))) {
+		struct ix *y = size ? ix_number(l, (double)c->s.rows.n) : make(l, IX_VAR, x);
+		if (y && !size) y->var = c->index, y->level = c->level;
+		return y;
+	}
 	int i = x->n == 1 && x->arg[0]->kind == NODE_NAME ? declared_index(l->t->in, x->arg[0]->name) : -1;
 
 	if (same_name(x->name, "has") && i >= 0) return ix_number(l, l->call->in[i] != NULL);

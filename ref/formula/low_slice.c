@@ -20,7 +20,19 @@ static bool range(struct lower *l, struct slice *s, int i, const struct node *x)
 	return true;
 }
 
-static bool axis(struct lower *l, struct slice *s, int i, const struct node *x)
+/* An index made of a chunk's: one element for each of them. */
+static bool gathered(struct lower *l, struct slice *s, int i, const struct node *x, bool out)
+{
+	int chunk = s->axis[i].first->each - 1;
+
+	if (out || s->n_kept) return low_error(l, x, "expected a chunk's own name%s", out ? " where something is stored" : ", or this on the first axis that is kept");
+	s->gather = 1 + l->p->chunk_var[chunk];
+	s->kept[s->n_kept++] = i;
+	s->axis[i].len = (struct len){ l->p->chunk_size[chunk], chunk };
+	return true;
+}
+
+static bool axis(struct lower *l, struct slice *s, int i, const struct node *x, bool out)
 {
 	const struct symbol *c = x->kind == NODE_NAME ? symbol_find(l, x->name) : NULL;
 
@@ -31,7 +43,9 @@ static bool axis(struct lower *l, struct slice *s, int i, const struct node *x)
 		s->axis[i].len = x->kind == NODE_ALL ? (struct len){ s->axis[i].size, -1 } : c ? c->s.rows : (struct len){ 0, -1 };
 	}
 	if (x->kind == NODE_ALL) return true;
-	return x->kind == NODE_RANGE ? range(l, s, i, x) : (s->axis[i].first = low_ix(l, x)) != NULL;
+	if (x->kind == NODE_RANGE) return range(l, s, i, x);
+	if (!(s->axis[i].first = low_ix(l, x))) return false;
+	return (c && c->kind == SYMBOL_CHUNK) || !s->axis[i].first->each || gathered(l, s, i, x, out);
 }
 
 /* Indices that are known and lie in their axes are counted now, those of chunks and all others at each use. */
@@ -71,7 +85,7 @@ struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct 
 	for (int i = s->rank; i-- > 0; stride *= size[i]) s->axis[i].size = size[i], s->axis[i].stride = stride, s->axis[i].len = one;
 	const struct node all = { NODE_ALL, x->line, x->column, NULL, 0, 0, NULL };
 	for (int i = 0; i < s->rank; i++)
-		if (!axis(l, s, i, i < x->n ? x->arg[i] : &all)) return NULL;
+		if (!axis(l, s, i, i < x->n ? x->arg[i] : &all, out)) return NULL;
 	fix(s);
 	struct len k0 = s->n_kept ? s->axis[s->kept[0]].len : one;
 	*shape = s->n_kept == 2 ? (struct shape){ MATRIX, k0, s->axis[s->kept[1]].len }

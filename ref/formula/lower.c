@@ -165,6 +165,29 @@ static bool each(struct lower *l)
 /* Two faults may define the same thing. */
 static bool only_one(uint64_t faults) { return faults && !(faults & (faults - 1)); }
 
+static bool stands_in(const struct statement *s, const struct definition *d)
+{
+	for (; s; s = s->next) {
+		for (int i = 0; s->loop && i < s->loop->n_carry; i++)
+			if (d->kind != '=' && !strcmp(s->loop->carry[i].name, d->name)) return true;
+		if (s->loop ? stands_in(s->body, d) : d->kind == '=' && (d->indexed ? same_node(s->define.target, d->target) : !strcmp(s->define.name, d->name)))
+			return true;
+	}
+	return false;
+}
+
+/* Is it of a function or a number that this call does without, or, as a fault may say for each form what it is there, of another form? */
+static bool elsewhere(const struct lower *l, const struct fault_decl *f, const struct definition *d)
+{
+	const struct tree *t = l->t;
+	int i = 0;
+
+	if (declared(t->macros, d->name) || declared(t->lets, d->name) || declared(t->aliases, d->name) || declared(t->params, d->name)) return true;
+	for (const struct form_decl *x = t->forms; x && f->n > 1 && !f->form[0]; x = (const struct form_decl *)x->d.next, i++)
+		if (i != l->form && stands_in(x->body, d)) return true;
+	return false;
+}
+
 /* Does the form have all that the plan's fault defines anew? */
 static bool all_used(struct lower *l)
 {
@@ -173,7 +196,7 @@ static bool all_used(struct lower *l)
 	for (const struct fault_decl *f = l->t->faults; f; f = (const struct fault_decl *)f->d.next, i++) {
 		if (!is_made(l, f, i)) continue;
 		for (int k = 0; k < f->n; k++, used++)
-			if (used < 64 && !(l->used >> used & 1))
+			if (used < 64 && !(l->used >> used & 1) && !elsewhere(l, f, &f->define[k]))
 				return low_error(l, f->define[k].target, "expected a definition that the form '%s' has",
 					f->form[0] ? f->form : l->t->forms->d.name);
 	}

@@ -36,7 +36,8 @@ struct lower {
 	struct step **end;      /* where the next step goes */
 	struct ix **first[MAX_LEVEL], **index[MAX_LEVEL];       /* of the numbers of each level the first, and where the next goes */
 	int level;              /* loops around what is read */
-	int depth;
+	int depth;              /* levels of values */
+	int site_of[MAX_REG];   /* 1 + the site at which the register's value is rounded, or 0 */
 	uint64_t used;          /* bit i: definition i of the plan's faults was put in place of another */
 	struct error *e;
 };
@@ -75,8 +76,11 @@ struct ex *ex_flip(struct lower *l, struct ex *a);
 struct ex *ex_reg(struct lower *l, int reg);
 struct ex *ex_number(struct lower *l, double x);
 struct ex *ex_filled(struct lower *l, struct shape s, struct ex *x);     /* a number, everywhere in that shape */
+struct ex *ex_shaped(struct lower *l, struct shape s, struct ex *x);     /* the same numbers, row by row, as a matrix of that shape */
 struct ex *ex_hold(struct lower *l, const struct node *at, struct ex *x);       /* made once, before this statement */
 struct ex *ex_product(struct lower *l, const struct node *at, struct ex *a, struct ex *b);
+
+bool rounds(const struct lower *l, int site);   /* does the plan round there, to what the arithmetic has not anyway? */
 
 bool low_body(struct lower *l, const struct statement *body);
 /* Drops what is not read, and says which values may take over the memory of one that is not read again. `carried`: registers that are read after the last step. */

@@ -128,11 +128,12 @@ static bool line(struct parser *s)
 	if (!strcmp(w->text, "site")) return parse_site(s);
 	if (!strcmp(w->text, "fault")) return parse_fault(s);
 	if (!strcmp(w->text, "contract")) return parse_contract(s);
+	if (!strcmp(w->text, "structure")) return parse_structure(s);
 	if (!strcmp(w->text, "case")) return parse_case(s, false);
 	if (!strcmp(w->text, "draw")) return parse_case(s, true);
 	if (!strcmp(w->text, "form")) return peek(s)->kind == WORD_NAME ? (s->at++, line_end(s, &comment) && form(s, w + 1)) : wrong(s, "a form's name");
 	s->at--;
-	return wrong(s, "in, out, param, let, each, def, where, form, for, NAME =, site, fault, contract, draw or case");
+	return wrong(s, "in, out, param, let, each, def, where, form, for, NAME =, site, fault, contract, structure, draw or case");
 }
 
 bool formula_parse(struct tree *t, const char *path, const char *text, size_t n, struct error *e)

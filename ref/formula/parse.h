@@ -36,6 +36,7 @@ bool parse_rule(struct parser *s);
 bool parse_site(struct parser *s);
 bool parse_fault(struct parser *s);
 bool parse_contract(struct parser *s);
+bool parse_structure(struct parser *s);         /* a known kernel of a contract */
 bool parse_case(struct parser *s, bool common);         /* case NAME: ..., and draw ..., what all cases share */
 
 /* One more at the end of a list of declarations of this size; NULL with an error where one has its name already (in this list). */

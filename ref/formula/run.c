@@ -22,7 +22,9 @@ static bool offset(struct frame *f, const struct slice *s, const char *name, siz
 	*at = s->base;
 	for (int m = 0; m < s->n_moving; m++) {
 		int i = s->moving[m];
-		double k = ix_value(s->axis[i].first, f->var), last = k + (double)len_now(f, s->axis[i].len);
+		bool gathered = s->gather && s->kept[0] == i;
+		double k = gathered ? ix_again(f->p, s->axis[i].first, f->var) : ix_value(s->axis[i].first, f->var);
+		double last = k + (gathered ? 1 : (double)len_now(f, s->axis[i].len));
 		if (!(k >= 0 && last <= (double)s->axis[i].size && k == (double)(size_t)k)) {
 			run_failed(f->p, s->at, "expected an index from 0 to %zu on axis %d of %s, got %g", s->axis[i].size - 1, i, name, k);
 			return false;
@@ -32,24 +34,46 @@ static bool offset(struct frame *f, const struct slice *s, const char *name, siz
 	return true;
 }
 
-static void move(struct frame *f, const struct slice *s, size_t at, vec y, bool out)
+/* To or from memory; how many elements were stored. */
+static size_t move(struct frame *f, const struct slice *s, size_t at, vec y, bool out)
 {
 	int n = s->n_kept, last = n ? s->kept[n - 1] : 0, before = n == 2 ? s->kept[0] : 0;
 	size_t inner = n ? s->axis[last].stride * s->axis[last].step : 1, length = n ? len_now(f, s->axis[last].len) : 1;
-	size_t outer = n == 2 ? s->axis[before].stride * s->axis[before].step : 0, rows = n == 2 ? len_now(f, s->axis[before].len) : 1;
+	size_t outer = n == 2 ? s->axis[before].stride * s->axis[before].step : 0, rows = n == 2 ? len_now(f, s->axis[before].len) : 1, stored = 0;
 
 	if (n == 2 && inner == 1 && outer == length) length *= rows, rows = 1;
 	for (size_t i = 0; i < rows; i++) {
 		vec row = part(f, y, i * length, length);
-		if (out) c_store(f->c, s->tensor, at + i * outer, inner, row);
+		if (out) stored += c_store(f->c, s->tensor, at + i * outer, inner, row);
 		else c_load(f->c, row, s->tensor, at + i * outer, inner);
 	}
+	return stored;
+}
+
+/* The chunk's indices one by one, each an element, or a row, of its own. */
+static void gather(struct frame *f, const struct slice *s, vec y)
+{
+	double first = f->var[s->gather - 1];
+	size_t rows = len_now(f, s->axis[s->kept[0]].len), n = rows ? y.n / rows : 0, at;
+
+	for (size_t i = 0; i < rows; i++) {
+		vec to = part(f, y, i * n, n);
+		f->var[s->gather - 1] = first + (double)i;
+		if (!offset(f, s, f->p->call->op->in[s->tensor].name, &at)) c_set(f->c, to, (double)NAN);
+		else c_load(f->c, to, s->tensor, at, s->n_kept > 1 ? s->axis[s->kept[1]].stride * s->axis[s->kept[1]].step : 1);
+	}
+	f->var[s->gather - 1] = first;
+	ix_again(f->p, s->axis[s->kept[0]].first, f->var);
 }
 
 void run_load(struct frame *f, const struct slice *s, vec y)
 {
 	size_t at;
 
+	if (s->gather) {
+		gather(f, s, y);
+		return;
+	}
 	if (offset(f, s, f->p->call->op->in[s->tensor].name, &at)) move(f, s, at, y, false);
 	else c_set(f->c, y, (double)NAN);
 }
@@ -64,13 +88,12 @@ void run_memory(struct frame *f, const struct ex *x, vec y)
 	c_load(f->c, part(f, y, 0, first + (double)y.n > all ? (size_t)(all - first) : y.n), x->op, (size_t)first, 1);
 }
 
-void run_store(struct frame *f, const struct slice *s, const struct ex *x, vec y)
+void run_store(struct frame *f, const struct slice *s, vec y)
 {
-	size_t at, n = count_now(f, x);
+	size_t at;
 
 	if (!offset(f, s, f->p->call->op->out[s->tensor].name, &at)) return;
-	f->stored[s->tensor] += n;
-	move(f, s, at, y, true);
+	f->stored[s->tensor] += move(f, s, at, y, true);
 }
 
 static void step(struct frame *f, const struct step *s);
@@ -99,18 +122,62 @@ static bool ends(struct frame *f, const struct step *s, size_t *first, size_t *l
 	return true;
 }
 
+static void turn(struct frame *f, const struct program_loop *l, size_t t, size_t n)
+{
+	f->var[l->var] = (double)t;
+	if (l->chunk >= 0) f->len[l->chunk] = n;
+	ix_compute(f->p, l->index, f->var);
+	for (const struct step *x = l->body; x; x = x->next) step(f, x);
+}
+
+/* What the loop carries, all in one: out of it, or back. */
+static vec carried(struct frame *f, const struct program_loop *l, vec all, bool back)
+{
+	size_t at = 0;
+
+	for (int i = 0; i < l->n_carry; i++) {
+		const struct shape *s = &f->p->reg[l->carry[i]];
+		vec x = { f->reg[l->carry[i]], s->rows.n * s->cols.n }, y = part(f, all, at, x.n);
+		c_copy(f->c, back ? x : y, back ? y : x);
+		at += x.n;
+	}
+	return all;
+}
+
+static vec room_of(struct frame *f, const struct program_loop *l)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < l->n_carry; i++) n += f->p->reg[l->carry[i]].rows.n * f->p->reg[l->carry[i]].cols.n;
+	return c_vec(f->c, n);
+}
+
+/* From t on, as far as this strip goes; a chunk that reaches beyond is computed in the next strip again. */
+static void in_strip(struct frame *f, const struct program_loop *l, size_t t, size_t last)
+{
+	size_t end = c_strip(f->c).last, mark = c_mark(f->c);
+	vec all = room_of(f, l);
+	bool again = false;
+
+	if (c_resume(f->c, all, &t)) carried(f, l, all, true);
+	for (; t < last && t < end && !again; t += l->by) {
+		size_t n = last - t < l->by ? last - t : l->by;
+		if ((again = t + n > end)) c_suspend(f->c, carried(f, l, all, false), t);
+		turn(f, l, t, n);
+	}
+	if (t < last && !again) c_suspend(f->c, carried(f, l, all, false), t);
+	f->stopped = again || t < last;
+	c_release(f->c, mark);
+}
+
 static void loop(struct frame *f, const struct step *s)
 {
-	struct program_loop *l = s->loop;
+	const struct program_loop *l = s->loop;
 	size_t first, last;
 
 	if (!ends(f, s, &first, &last)) return;
-	for (size_t t = first; t < last; t += l->by) {
-		f->var[l->var] = (double)t;
-		if (l->chunk >= 0) f->len[l->chunk] = last - t < l->by ? last - t : l->by;
-		ix_compute(f->p, l->index, f->var);
-		for (const struct step *x = l->body; x; x = x->next) step(f, x);
-	}
+	if (l->strips) in_strip(f, l, first, last);
+	else for (size_t t = first; t < last; t += l->by) turn(f, l, t, last - t < l->by ? last - t : l->by);
 }
 
 static void step(struct frame *f, const struct step *s)
@@ -129,7 +196,7 @@ static void step(struct frame *f, const struct step *s)
 	run_into(f, s->value, made);
 	if (s->apart) c_copy(f->c, y, made);
 	if (s->site >= 0) c_site(f->c, s->site, y);
-	if (s->kind == STEP_PUT) run_store(f, s->slice, s->value, y);
+	if (s->kind == STEP_PUT) run_store(f, s->slice, y);
 	if (!s->leaves) c_release(f->c, mark);
 }
 
@@ -147,7 +214,7 @@ void program_piece(struct program *p, calc *c, size_t piece)
 		f->reg[i] = x.at;
 		if (p->is_constant[i]) c_set(c, x, p->constant[i]);
 	}
-	for (const struct step *s = p->step; s; s = s->next) step(f, s);
+	for (const struct step *s = p->step; s && !f->stopped; s = s->next) step(f, s);
 	for (int i = 0; i < MAX_OUT; i++) {
 		if (!f->stored[i]) continue;
 		#pragma omp atomic

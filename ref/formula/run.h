@@ -9,6 +9,7 @@ struct frame {
 	calc *c;
 	size_t element;                 /* c's */
 	void **reg;                     /* each with room for the longest that it holds */
+	bool stopped;                   /* the rest of the piece is of the next strip */
 	double *var;
 	size_t stored[MAX_OUT];
 	size_t len[MAX_PROGRAM_CHUNK];  /* of the present chunks */
@@ -27,11 +28,12 @@ vec run_value(struct frame *f, const struct ex *x);
 void run_into(struct frame *f, const struct ex *x, vec y);
 void run_zip(struct frame *f, const struct ex *x, vec y);
 void run_compare(struct frame *f, const struct ex *x, vec y);
+void run_inverse(struct frame *f, const struct ex *x, vec y);
 void run_where(struct frame *f, const struct ex *x, vec y);
 
 void run_load(struct frame *f, const struct slice *s, vec y);
 void run_memory(struct frame *f, const struct ex *x, vec y);
-void run_store(struct frame *f, const struct slice *s, const struct ex *x, vec y);
+void run_store(struct frame *f, const struct slice *s, vec y);
 /* The call is wrong in what no shape says: an index out of its axis. The first one stays in the program. */
 void run_failed(struct program *p, const struct node *at, const char *what, ...) __attribute__((format(printf, 3, 4)));
 

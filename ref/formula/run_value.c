@@ -32,6 +32,26 @@ static void element(struct frame *f, vec to, size_t i, vec from, size_t j)
 	c_copy(f->c, part(f, to, i, 1), part(f, from, j, 1));
 }
 
+/* y <- 0, then what stands before each but the first */
+static void shifted(struct frame *f, const struct ex *x, vec y)
+{
+	vec a = run_value(f, x->a);
+
+	if (!y.n) return;
+	c_set(f->c, part(f, y, 0, 1), 0);
+	c_copy(f->c, part(f, y, 1, y.n - 1), part(f, a, 0, y.n - 1));
+}
+
+/* element i of a, the last one where it has fewer */
+static void one(struct frame *f, const struct ex *x, vec y)
+{
+	double i = ix_value(x->ix, f->var);
+	vec a = run_value(f, x->a);
+
+	if (!(i >= 0 && i == floor(i))) run_failed(f->p, x->ix->at, "expected a whole number as an element's, got %g", i);
+	else if (a.n) element(f, y, 0, a, i < (double)a.n ? (size_t)i : a.n - 1);
+}
+
 /* y <- the number x, which lies there, everywhere */
 static void fill(struct frame *f, vec y, const struct ex *x, vec at)
 {
@@ -81,6 +101,26 @@ void run_zip(struct frame *f, const struct ex *x, vec y)
 	for (size_t i = 0; i < m; i++) zip_line(f, op, part(f, y, i * n, n), a, line(f, a, p, i, n), line(f, b, q, i, n));
 }
 
+/* what a first part in bf16 leaves of A */
+static mat rest(calc *c, mat A)
+{
+	mat B = c_mat(c, A.rows, A.cols);
+
+	c_copy(c, flat(B), flat(A));
+	c_round(c, FMT_BF16, flat(B));
+	c_sub(c, flat(B), flat(A), flat(B));
+	return B;
+}
+
+/* The product of the second parts, as small as what their rounding lost, is taken from y. */
+static void without_second_parts(struct frame *f, const struct ex *x, mat y, mat a, mat b)
+{
+	mat small = c_mat(f->c, y.rows, y.cols);
+
+	c_gemm(f->c, small, (enum trans)x->op, rest(f->c, a), rest(f->c, b));
+	c_sub(f->c, flat(y), flat(y), flat(small));
+}
+
 static void product(struct frame *f, const struct ex *x, vec y)
 {
 	if (x->kind == EX_DOT && x->a->s.rank == MATRIX) {
@@ -108,6 +148,7 @@ static void product(struct frame *f, const struct ex *x, vec y)
 		if (x->c && base.at != y.at) c_copy(f->c, y, base);
 		if (x->c) c_gemm_add(f->c, to, (enum trans)x->op, a, b);
 		else c_gemm(f->c, to, (enum trans)x->op, a, b);
+		if (x->two_parts) without_second_parts(f, x, to, a, b);
 	}
 }
 
@@ -178,23 +219,6 @@ static void tril(struct frame *f, const struct ex *x, vec y)
 	}
 }
 
-/* X = (I + A)^-1 of a strictly lower A, row by row: x_i = e_i - Σ_{j<i} A_ij x_j */
-static void inverse(struct frame *f, const struct ex *x, vec y)
-{
-	vec a = run_value(f, x->a);
-	num one = c_number(f->c, 1);
-
-	for (size_t n = rows_now(f, x), i = 0; i < n; i++) {
-		vec row = part(f, y, i * n, n);
-		c_set(f->c, row, 0);
-		if (i) {
-			c_gemv_t(f->c, row, (mat){ y.at, i, n }, part(f, a, i * n, i));
-			c_map(f->c, row, FN_NEG, row);
-		}
-		element(f, row, i, one, 0);
-	}
-}
-
 /* The power of two at or above each element, 2^-126 at least. */
 static void power_of_two(struct frame *f, const struct ex *x, vec y)
 {
@@ -251,12 +275,37 @@ void run_where(struct frame *f, const struct ex *x, vec y)
 {
 	vec condition = run_value(f, x->c), a = run_value(f, x->a), b = run_value(f, x->b);
 
-	for (size_t i = 0; i < y.n; i++)
-		element(f, y, i, c_value(f->c, part(f, condition, i, 1)) != 0 ? a : b, b.n == 1 && c_value(f->c, part(f, condition, i, 1)) == 0 ? 0 : i);
+	for (size_t i = 0; i < y.n; i++) {
+		vec from = c_value(f->c, part(f, condition, i, 1)) != 0 ? a : b;
+		element(f, y, i, from, from.n == 1 ? 0 : i);
+	}
+}
+
+/* Of a condition for each index of a chunk: of each row of y. */
+static void chosen_each(struct frame *f, const struct ex *x, vec y)
+{
+	int var = f->p->chunk_var[x->ix->each - 1];
+	double first = f->var[var];
+	vec a = run_value(f, x->a), b = run_value(f, x->b);
+	size_t rows = rows_now(f, x), n = rows ? y.n / rows : 0;
+
+	for (size_t i = 0; i < rows; i++) {
+		f->var[var] = first + (double)i;
+		bool yes = ix_again(f->p, x->ix, f->var) != 0;
+		vec from = yes ? a : b, to = part(f, y, i * n, n);
+		if (from.n == y.n) c_copy(f->c, to, part(f, from, i * n, n));
+		else fill(f, to, yes ? x->a : x->b, from);
+	}
+	f->var[var] = first;
+	ix_again(f->p, x->ix, f->var);
 }
 
 static void chosen(struct frame *f, const struct ex *x, vec y)
 {
+	if (x->ix->each) {
+		chosen_each(f, x, y);
+		return;
+	}
 	const struct ex *z = ix_value(x->ix, f->var) != 0 ? x->a : x->b;
 
 	if (z->s.rank == x->s.rank) run_into(f, z, y);
@@ -285,7 +334,9 @@ void run_into(struct frame *f, const struct ex *x, vec y)
 	case EX_SUM: case EX_MAX: case EX_LAST: reduce(f, x, y); break;
 	case EX_SCAN: scan(f, x, y); break;
 	case EX_TRIL: tril(f, x, y); break;
-	case EX_INVERSE: inverse(f, x, y); break;
+	case EX_INVERSE: run_inverse(f, x, y); break;
+	case EX_SHIFTED: shifted(f, x, y); break;
+	case EX_ELEMENT: one(f, x, y); break;
 	case EX_IOTA: iota(f, x, y); break;
 	case EX_CMP: run_compare(f, x, y); break;
 	case EX_WHERE: run_where(f, x, y); break;

@@ -61,12 +61,23 @@ bool formula_sites_stand(struct formula *f, const struct site_spec *sites, struc
 	return true;
 }
 
+/* inverse(A, n, NAME) */
+static const char *inner_site(const struct node *x)
+{
+	const char *name = x->kind == NODE_CALL && !strcmp(x->name, "inverse") && x->n == 3 ? x->arg[2]->name : NULL;
+
+	for (int i = 0; !name && i < x->n; i++) name = inner_site(x->arg[i]);
+	return name;
+}
+
 bool formula_sites_of(struct formula *f, struct site_spec *sites, size_t *n, const struct statement *s, int form, struct error *e)
 {
 	for (; s; s = s->next) {
 		if (!s->loop) {
 			if (s->define.indexed && !declared(f->tree.out, s->define.name))
 				return formula_error(e, f->tree.path, s->define.line, s->define.column, "expected an output; nothing is named '%s'", s->define.name);
+			const char *inner = inner_site(s->define.value);
+			if (inner && !site(f, sites, n, inner, "operands within", form, e)) return false;
 			if (!site(f, sites, n, s->define.name, s->define.text, form, e)) return false;
 			continue;
 		}

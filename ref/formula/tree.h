@@ -56,6 +56,7 @@ struct fault_decl { struct declared d; const char *form, *seen, *site, *format; 
 struct round_decl { const char *site, *format; int line, column; };
 /* A site by name: where each of these definitions is made. */
 struct site_decl { struct declared d; const char **of; int n; };
+struct structure_decl { struct declared d; const char *of; int of_line, of_column; struct round_decl *round; int n; };
 struct contract_decl { struct declared d; const char *form; size_t by; struct round_decl *round; int n; };
 /* NAME = VALUE: a size, a parameter (json text), a tensor's type and draw. */
 struct setting { const char *name, *dtype, *draw, *json; double number[2]; double *list; int n_list; bool is_text; int line, column; };
@@ -73,6 +74,7 @@ struct tree {
 	struct site_decl *sites;        /* NULL: each name that is defined is one */
 	struct fault_decl *faults;
 	struct contract_decl *contracts;
+	struct structure_decl *structures;
 	struct case_decl *cases;
 	struct pool pool;
 };
