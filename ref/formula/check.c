@@ -127,6 +127,7 @@ bool formula_check(const struct formula *f, struct error *e)
 
 	/* a rule that cannot be read is an error of its own; one that does not hold is not */
 	for (int i = 0; f->op.dims[i]; i++) call.dim[i] = (size_t)i + 2;
+	for (int i = 0; f->op.out[i].name; i++) call.out_count[i] = 1;
 	choose(f, &call, 0);
 	if (!formula_rules(f, &call, &first) && first.code == E_FORMULA) {
 		if (e) *e = first;

@@ -69,6 +69,7 @@ static bool has_output(const struct lower *l, const char *name)
 	const struct tensor_decl *t = declared(l->t->out, name);
 	int with = t && t->with[0] ? declared_index(l->t->in, t->with) : -1;
 
+	if (t && t->optional && !l->call->out_count[declared_index(l->t->out, name)]) return false;
 	return with < 0 || l->call->in[with];
 }
 

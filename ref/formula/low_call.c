@@ -189,6 +189,16 @@ static struct ex *memory(struct lower *l, const struct node *x)
 	return e;
 }
 
+static struct ix *if_index(struct lower *l, const struct node *x)
+{
+	struct error *e = l->e;
+
+	l->e = NULL;
+	struct ix *y = low_ix(l, x);
+	l->e = e;
+	return y;
+}
+
 static struct ex *macro(struct lower *l, const struct node *x, const struct macro *m)
 {
 	struct binding *outer = l->bindings, *inner = NULL, *b;
@@ -201,7 +211,7 @@ static struct ex *macro(struct lower *l, const struct node *x, const struct macr
 	for (int i = 0; i < m->n; i++, inner = b) {
 		struct ex *value = ex_hold(l, x, low_value(l, x->arg[i]));
 		if (!value || !(b = low_make(l, sizeof *b))) return NULL;
-		*b = (struct binding){ m->param[i], value, inner };
+		*b = (struct binding){ m->param[i], value, if_index(l, x->arg[i]), inner };
 	}
 	l->bindings = inner;
 	struct ex *e = low_value(l, d ? d->value : m->value);

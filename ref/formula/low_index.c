@@ -66,12 +66,28 @@ static double element(const struct program *p, const struct ix *x, const double 
 	return value;
 }
 
+static double sequence_of(const struct tensor *t, double at)
+{
+	double value = (double)NAN;
+
+	for (size_t n = 1; t->data && n < t->count; n++) {
+		dtype_load(t->dtype, (const char *)t->data + n * dtype_info[t->dtype].size, 1, &value);
+		if (at < value) return (double)n - 1;
+	}
+	return (double)NAN;
+}
+
+static double computed(const struct program *p, const struct ix *x, const double *var)
+{
+	if (x->kind == IX_TENSOR) return element(p, x, var);
+	double a = ix_value(x->arg[0], var), b = x->n > 1 ? ix_value(x->arg[1], var) : 0;
+	if (x->kind == IX_SEQUENCE) return sequence_of(p->call->in[x->tensor], a);
+	return x->op == NODE_IF ? a != 0 ? b : ix_value(x->arg[2], var) : fold(x->op, a, b);
+}
+
 void ix_compute(const struct program *p, const struct ix *x, double *var)
 {
-	for (; x; x = x->next) {
-		double a = ix_value(x->arg[0], var), b = x->n > 1 ? ix_value(x->arg[1], var) : 0;
-		var[x->var] = x->kind == IX_TENSOR ? element(p, x, var) : x->op == NODE_IF ? a != 0 ? b : ix_value(x->arg[2], var) : fold(x->op, a, b);
-	}
+	for (; x; x = x->next) var[x->var] = computed(p, x, var);
 }
 
 /* What it is made of comes before it. */
@@ -79,11 +95,7 @@ double ix_again(const struct program *p, const struct ix *x, double *var)
 {
 	for (int i = 0; i < x->n; i++)
 		if (x->arg[i]->each) ix_again(p, x->arg[i], var);
-	if (x->n) {
-		struct ix one = *x;
-		one.next = NULL;
-		ix_compute(p, &one, var);
-	}
+	if (x->n) var[x->var] = computed(p, x, var);
 	return ix_value(x, var);
 }
 
@@ -109,18 +121,6 @@ static struct ix *only(struct lower *l, struct ix *x)
 	return x;
 }
 
-void pass_over(struct lower *l, const struct node *x)
-{
-	const struct alias *a = x->kind == NODE_NAME ? declared(l->t->lets, x->name) : NULL;
-
-	if (x->kind == NODE_NAME) redefined(l, x->name, NULL, '=');
-	if (l->depth > 50) return;
-	l->depth++;
-	for (int i = 0; i < x->n; i++) pass_over(l, x->arg[i]);
-	if (a) pass_over(l, a->value);
-	l->depth--;
-}
-
 static struct ix *operation(struct lower *l, const struct node *x)
 {
 	struct ix *y = make(l, IX_OP, x);
@@ -137,10 +137,7 @@ static struct ix *operation(struct lower *l, const struct node *x)
 		if (!(y->arg[y->n] = low_ix(l, x->arg[y->n]))) return NULL;
 		if (y->arg[y->n]->each) y->each = y->arg[y->n]->each;
 		known = ix_known(y->arg[y->n], &value[y->n]) && known;
-		if (x->kind == NODE_IF && y->n == 0 && known) {
-			pass_over(l, x->arg[value[0] != 0 ? 2 : 1]);
-			return low_ix(l, x->arg[value[0] != 0 ? 1 : 2]);
-		}
+		if (x->kind == NODE_IF && y->n == 0 && known) return low_ix(l, x->arg[value[0] != 0 ? 1 : 2]);
 	}
 	return known ? ix_number(l, fold(x->kind, value[0], value[1])) : only(l, y);
 }
@@ -182,6 +179,8 @@ static struct ix *name(struct lower *l, const struct node *x)
 	struct alias *a = declared(l->t->aliases, x->name);
 	int i;
 
+	for (const struct binding *b = l->bindings; b; b = b->next)
+		if (same_name(b->name, x->name) && b->ix) return b->ix;
 	if (s && s->kind != SYMBOL_REG) {
 		struct ix *y = make(l, IX_VAR, x);
 		if (y) y->var = s->index, y->level = s->level, y->each = s->kind == SYMBOL_CHUNK ? 1 + s->s.rows.chunk : 0;
@@ -226,6 +225,19 @@ static struct ix *tensor(struct lower *l, const struct node *x)
 	return only(l, y);
 }
 
+/* sequence(CUTS, t): the first that ends behind index t; 0 where the cut points are not given */
+static struct ix *sequence(struct lower *l, const struct node *x)
+{
+	int in = x->n == 2 && x->arg[0]->kind == NODE_NAME ? declared_index(l->t->in, x->arg[0]->name) : -1;
+	struct ix *t = in < 0 ? NULL : low_ix(l, x->arg[1]), *y = t ? make(l, IX_SEQUENCE, x) : NULL;
+
+	if (in < 0) low_error(l, x, "expected an integer input and an index in sequence");
+	if (!y || !l->call->in[in]) return y ? ix_number(l, 0) : NULL;
+	y->tensor = in;
+	y->arg[y->n++] = t;
+	return only(l, y);
+}
+
 /* has(INPUT); first(CHUNK), its first index, and size(CHUNK), how many a full one has */
 static struct ix *given(struct lower *l, const struct node *x)
 {
@@ -237,6 +249,7 @@ static struct ix *given(struct lower *l, const struct node *x)
 		if (y && !size) y->var = c->index, y->level = c->level;
 		return y;
 	}
+	if (same_name(x->name, "sequence")) return sequence(l, x);
 	int i = x->n == 1 && x->arg[0]->kind == NODE_NAME ? declared_index(l->t->in, x->arg[0]->name) : -1;
 
 	if (same_name(x->name, "has") && i >= 0) return ix_number(l, l->call->in[i] != NULL);

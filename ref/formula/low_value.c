@@ -189,10 +189,7 @@ static struct ex *choose(struct lower *l, const struct node *x)
 	double known;
 
 	if (!condition) return NULL;
-	if (ix_known(condition, &known)) {
-		pass_over(l, x->arg[known != 0 ? 2 : 1]);
-		return low_value(l, x->arg[known != 0 ? 1 : 2]);
-	}
+	if (ix_known(condition, &known)) return low_value(l, x->arg[known != 0 ? 1 : 2]);
 	struct ex *a = low_value(l, x->arg[1]), *b = a ? low_value(l, x->arg[2]) : NULL;
 	char text[2][64];
 	if (!a || !b) return NULL;

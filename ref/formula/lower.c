@@ -147,16 +147,17 @@ struct ex *ex_hold(struct lower *l, const struct node *at, struct ex *x)
 	return ex_reg(l, reg);
 }
 
-static bool each(struct lower *l)
+static bool each(struct lower *l, const struct each *x)
 {
-	for (const struct each *x = l->t->each; x; x = (const struct each *)x->d.next) {
+	l->p->pieces = 1;
+	for (; x; x = (const struct each *)x->d.next) {
 		const struct node at = { .line = x->d.line, .column = x->d.column };
 		int i = 0;
 		while (l->op->dims[i] && !same_name(l->op->dims[i], x->dim)) i++;
 		if (!l->op->dims[i]) return low_error(l, &at, "expected the name of a size; no tensor has '%s'", x->dim);
 		int var = l->p->n_each < MAX_EACH ? new_var(l, &at) : (low_error(l, &at, "expected at most %d indices", MAX_EACH), -1);
 		if (var < 0 || !symbol_add(l, x->d.name, SYMBOL_VAR, var, scalar)) return false;
-		l->p->each[var] = l->call->dim[i];
+		l->p->pieces *= l->p->each[var] = l->call->dim[i];
 		l->p->n_each++;
 	}
 	return true;
@@ -203,33 +204,54 @@ static bool all_used(struct lower *l)
 	return true;
 }
 
-struct program *program_make(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, struct error *e)
+/* The program of these pieces of a form; *used: see struct lower */
+static struct program *make(const struct lower *with, const struct form_decl *f, uint64_t *used)
 {
 	struct program *p = malloc(sizeof *p);
-	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .p = p, .e = e };
-	const struct form_decl *f = t->forms;
+	struct lower l = *with;
 
 	if (!p) {
-		error_set(e, E_MEMORY, t->path, NO_OFFSET, "preparing a formula");
+		error_set(l.e, E_MEMORY, l.t->path, NO_OFFSET, "preparing a formula");
 		return NULL;
 	}
 	memset(p, 0, offsetof(struct program, reg));
-	p->path = t->path;
-	p->call = call;
+	p->path = l.t->path;
+	p->call = l.call;
+	l.p = p;
 	l.end = &p->step;
 	l.first[0] = l.index[0] = &p->index;
-	for (int i = 0; i < plan->form && f->d.next; i++) f = (const struct form_decl *)f->d.next;
-	if (each(&l) && low_body(&l, f->body) && (!only_one(plan->faults) || all_used(&l))) {
+	if (each(&l, f->each ? f->each : l.t->each) && low_body(&l, f->body)) {
 		reuse(p, &p->step, NULL, 0);
 		places(p);
+		*used |= l.used;
 		return p;
 	}
 	program_free(p);
 	return NULL;
 }
 
+struct program *program_make(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, struct error *e)
+{
+	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .e = e };
+	struct program *p = NULL, **end = &p;
+	const struct form_decl *f = t->forms;
+
+	for (int i = 0; i < plan->form && f->d.next; i++) f = (const struct form_decl *)f->d.next;
+	for (; f; f = f->more, end = &(*end)->next) {
+		if ((*end = make(&l, f, &l.used))) continue;
+		program_free(p);
+		return NULL;
+	}
+	if (!only_one(plan->faults) || all_used(&l)) return p;
+	program_free(p);
+	return NULL;
+}
+
 void program_free(struct program *p)
 {
-	if (p) pool_free(&p->pool);
-	free(p);
+	for (struct program *next; p; p = next) {
+		next = p->next;
+		pool_free(&p->pool);
+		free(p);
+	}
 }

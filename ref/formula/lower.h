@@ -18,7 +18,7 @@ struct symbol {
 enum { MAX_LEVEL = 16 };
 
 /* Arguments of a macro, and where theirs are looked up. */
-struct binding { const char *name; struct ex *value; struct binding *next; };
+struct binding { const char *name; struct ex *value; struct ix *ix; struct binding *next; };    /* ix: NULL where it is no index */
 
 /* What a name of the file's own is, where that is known before the call runs. */
 struct known { const struct alias *of; struct ix *value; struct known *next; };
@@ -61,8 +61,6 @@ struct step *add_set(struct lower *l, const struct node *at, int reg, struct ex 
 
 struct ix *low_ix(struct lower *l, const struct node *x);
 struct ix *ix_number(struct lower *l, double number);
-/* What is not computed in this call: what faults define there is defined all the same. */
-void pass_over(struct lower *l, const struct node *x);
 bool ix_known(const struct ix *x, double *value);       /* not depending on anything that a run knows */
 struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct shape *s);
 

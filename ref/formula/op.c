@@ -64,7 +64,7 @@ static bool tensors(struct formula *f, struct error *e)
 	i = 0;
 	for (const struct tensor_decl *x = t->out; x; x = NEXT(x), i++) {
 		if (x->with[0] && !declared(t->in, x->with)) return wrong(f, &x->d, e, "an input's name after 'with'");
-		out[i] = (struct tensor_spec){ x->d.name, x->shape, 0, x->with };
+		out[i] = (struct tensor_spec){ x->d.name, x->shape, x->optional ? OPTIONAL : 0, x->with };
 	}
 	f->op.in = in;
 	f->op.out = out;
@@ -109,7 +109,8 @@ static bool forms(struct formula *f, struct error *e)
 	for (const struct form_decl *x = f->tree.forms; x; x = NEXT(x), i++) {
 		if (i == MAX_FORM) return wrong(f, &x->d, e, "at most 4 forms");
 		f->op.forms[i] = (struct form){ x->d.name, piece, chunked(x->body) };
-		if (!formula_sites_of(f, sites, &n, x->body, i, e)) return false;
+		for (const struct form_decl *y = x; y; y = y->more)
+			if (!formula_sites_of(f, sites, &n, y->body, i, e)) return false;
 	}
 	return formula_sites_stand(f, sites, e);
 }
@@ -186,12 +187,17 @@ static bool contracts(struct formula *f, struct error *e)
 
 static size_t pieces(const struct call *call)
 {
-	size_t n = 1;
+	const struct tree *t = &formula_of(call->op)->tree;
+	size_t all = 0;
 
-	for (const struct each *x = formula_of(call->op)->tree.each; x; x = NEXT(x))
-		for (int i = 0; call->op->dims[i]; i++)
-			if (!strcmp(call->op->dims[i], x->dim)) n *= call->dim[i];
-	return n;
+	for (const struct form_decl *f = t->forms; f; f = f->more) {
+		size_t n = 1;
+		for (const struct each *x = f->each ? f->each : t->each; x; x = NEXT(x))
+			for (int i = 0; call->op->dims[i]; i++)
+				if (!strcmp(call->op->dims[i], x->dim)) n *= call->dim[i];
+		all += n;
+	}
+	return all;
 }
 
 static bool check(const struct call *call, struct error *e)

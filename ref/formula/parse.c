@@ -103,8 +103,14 @@ static bool form(struct parser *s, const struct word *name)
 
 	if (!f) return false;
 	if (!name) f->d.line = peek(s)->line, f->d.column = peek(s)->column;
-	f->body = parse_body(s, peek(s)->column, &ok);
-	if (ok && !f->body) return wrong(s, "NAME = VALUE");
+	do {
+		const char *comment;
+		if (is(s, "each") && s->t->each) return wrong(s, "NAME = VALUE, or no 'each' above the forms");
+		if (take(s, "each") && !(parse_each(s, &f->each) && line_end(s, &comment))) return false;
+		f->body = parse_body(s, peek(s)->column, &ok);
+		if (ok && !f->body) return wrong(s, "NAME = VALUE");
+		if (ok && is(s, "each") && !(f = f->more = pool_make(s->p, sizeof *f))) return no_room(s);
+	} while (ok && is(s, "each"));
 	return ok;
 }
 
@@ -122,7 +128,7 @@ static bool line(struct parser *s)
 	if (!strcmp(w->text, "out")) return parse_tensors(s, &s->t->out, true);
 	if (!strcmp(w->text, "param")) return parse_params(s);
 	if (!strcmp(w->text, "let")) return parse_alias(s, &s->t->lets) && line_end(s, &comment);
-	if (!strcmp(w->text, "each")) return parse_each(s) && line_end(s, &comment);
+	if (!strcmp(w->text, "each")) return parse_each(s, &s->t->each) && line_end(s, &comment);
 	if (!strcmp(w->text, "def")) return parse_macro(s) && line_end(s, &comment);
 	if (!strcmp(w->text, "where")) return parse_rule(s);
 	if (!strcmp(w->text, "site")) return parse_site(s);

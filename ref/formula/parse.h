@@ -30,7 +30,7 @@ bool parse_definition(struct parser *s, struct definition *d, bool may_carry);  
 bool parse_tensors(struct parser *s, struct tensor_decl **list, bool output);
 bool parse_params(struct parser *s);
 bool parse_alias(struct parser *s, struct alias **list);        /* NAME = VALUE, a whole number */
-bool parse_each(struct parser *s);
+bool parse_each(struct parser *s, struct each **list);
 bool parse_macro(struct parser *s);
 bool parse_rule(struct parser *s);
 bool parse_site(struct parser *s);

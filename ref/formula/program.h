@@ -15,7 +15,7 @@ struct shape { enum rank rank; struct len rows, cols; };
 /* A number that no arithmetic touches: an index, a condition. What is computed has a variable of its own, each such number one, which
  * gets its value where those that it is made of have theirs: at the begin of a piece, or of a step of the loop at this level. each: 1 +
  * the chunk for whose indices, one by one, it is another number. */
-enum ix_kind { IX_NUMBER, IX_VAR, IX_TENSOR, IX_OP };
+enum ix_kind { IX_NUMBER, IX_VAR, IX_TENSOR, IX_SEQUENCE, IX_OP };
 struct ix {
 	enum ix_kind kind;
 	int var, level, tensor, n, each;
@@ -79,6 +79,8 @@ struct program_loop {
 };
 
 struct program {
+	struct program *next;           /* of the pieces behind these */
+	size_t pieces;
 	struct pool pool;
 	const char *path;
 	const struct call *call;

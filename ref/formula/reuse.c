@@ -26,12 +26,19 @@ static void count(const struct ex *x, int *reads, int by)
 	}
 }
 
-static void count_in(const struct step *s, int *reads)
+static void count_in(const struct step *s, int *reads, int by)
 {
 	for (; s; s = s->next) {
-		count(s->value, reads, 1);
-		if (s->kind == STEP_LOOP) count_in(s->loop->body, reads);
+		count(s->value, reads, by);
+		if (s->kind == STEP_LOOP) count_in(s->loop->body, reads, by);
 	}
+}
+
+static bool stores(const struct step *s)
+{
+	for (; s; s = s->next)
+		if (s->kind == STEP_PUT || (s->kind == STEP_LOOP && stores(s->loop->body))) return true;
+	return false;
 }
 
 static bool set_in(const struct step *s, int reg)
@@ -70,23 +77,36 @@ static bool live(const struct step *s, int reg, const int *carried, int n)
 	return is_in(carried, n, reg);
 }
 
+/* Does a loop store nothing, and carry what only it reads? */
+static bool for_nothing(const struct program_loop *l, const int *reads, const int *carried, int n)
+{
+	int own[MAX_REG] = { 0 };
+	bool nothing = !stores(l->body);
+
+	if (nothing) count_in(l->body, own, 1);
+	for (int i = 0; i < l->n_carry; i++) nothing = nothing && reads[l->carry[i]] == own[l->carry[i]] && !is_in(carried, n, l->carry[i]);
+	return nothing;
+}
+
 /* Definitions that nothing reads go, and then what only they read. */
 static void drop_unread(struct step **body, const int *carried, int n)
 {
 	bool again = true;
 	int reads[MAX_REG] = { 0 };
 
-	count_in(*body, reads);
+	count_in(*body, reads, 1);
 	while (again) {
 		again = false;
 		for (struct step **s = body; *s;) {
 			const struct step *x = *s;
-			if (x->kind != STEP_SET || x->carried || is_in(carried, n, x->reg) || reads[x->reg]) {
+			bool unread = x->kind == STEP_SET && !x->carried && !is_in(carried, n, x->reg) && !reads[x->reg];
+			if (!unread && !(x->kind == STEP_LOOP && for_nothing(x->loop, reads, carried, n))) {
 				s = &(*s)->next;
 				continue;
 			}
 			*s = x->next;
-			count(x->value, reads, -1);
+			if (unread) count(x->value, reads, -1);
+			else count_in(x->loop->body, reads, -1);
 			again = true;
 		}
 	}

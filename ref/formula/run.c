@@ -202,6 +202,7 @@ static void step(struct frame *f, const struct step *s)
 
 void program_piece(struct program *p, calc *c, size_t piece)
 {
+	for (; piece >= p->pieces && p->next; p = p->next) piece -= p->pieces;
 	struct frame frame = { .p = p, .c = c, .element = c_element(c) }, *f = &frame;
 	vec room = c_room(c, p->room);
 
@@ -224,14 +225,18 @@ void program_piece(struct program *p, calc *c, size_t piece)
 
 bool program_done(struct program *p, const struct strip *s, const struct plan *plan, bool ok, struct error *e)
 {
-	if (ok && p->failed) {
-		if (e) *e = p->error;
+	for (const struct program *x = p; x && ok; x = x->next) {
+		if (!x->failed) continue;
+		if (e) *e = x->error;
 		ok = false;
 	}
-	for (int i = 0; ok && plan->stride <= 1 && i < MAX_OUT && p->call->op->out[i].name; i++)
-		if (p->stored[i] != s->count[i])
+	for (int i = 0; ok && plan->stride <= 1 && i < MAX_OUT && p->call->op->out[i].name; i++) {
+		size_t stored = 0;
+		for (const struct program *x = p; x; x = x->next) stored += x->stored[i];
+		if (stored != s->count[i])
 			ok = formula_error(e, p->path, 1, 1, "expected that each element of %s is stored once; %zu of %zu are", p->call->op->out[i].name,
-				p->stored[i], s->count[i]);
+				stored, s->count[i]);
+	}
 	program_free(p);
 	return ok;
 }

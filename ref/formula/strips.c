@@ -164,21 +164,39 @@ static const struct cut by_loop = { pieces_of_sequences, rows_of_sequences, carr
 const struct cut *formula_cut(const struct formula *f) { return in_rows(f) ? &by_rows : in_a_loop(f) ? &by_loop : NULL; }
 bool formula_cut_in_loop(const struct op *op) { return op->cut == &by_loop; }
 
-/* Do the values that cut a loop begin at 0, never fall, and end where the loop does? */
+/* Do the values of this input begin at 0, never fall, and end where the tokens do? */
+static bool cuts_sound(const struct call *call, int cuts, int tokens, struct error *e)
+{
+	const struct tensor *t = cuts < 0 ? NULL : call->in[cuts];
+
+	for (int i = 0; t && tokens >= 0 && t->rank == 1 && call->op->dims[i]; i++) {
+		size_t n = strlen(call->op->dims[i]);
+		const char *shape = call->op->in[cuts].shape;
+		if (strncmp(shape, call->op->dims[i], n) || strcmp(shape + n, "+1")) continue;
+		if (!call_check_cuts(call, cuts, tokens, i, e)) return false;
+	}
+	return true;
+}
+
 static bool sound(const struct formula *f, const struct call *call, const struct statement *s, struct error *e)
 {
 	for (; s; s = s->next) {
 		if (!s->loop) continue;
 		int cuts = s->loop->cuts ? declared_index(f->tree.in, s->loop->cuts->name) : -1;
 		int tokens = s->loop->range->kind == NODE_NAME ? dim_index(call->op, s->loop->range->name) : -1;
-		const struct tensor *t = cuts < 0 ? NULL : call->in[cuts];
-		for (int i = 0; t && tokens >= 0 && t->rank == 1 && call->op->dims[i]; i++) {
-			size_t n = strlen(call->op->dims[i]);
-			const char *shape = call->op->in[cuts].shape;
-			if (strncmp(shape, call->op->dims[i], n) || strcmp(shape + n, "+1")) continue;
-			if (!call_check_cuts(call, cuts, tokens, i, e)) return false;
-		}
-		if (!sound(f, call, s->body, e)) return false;
+		if (!cuts_sound(call, cuts, tokens, e) || !sound(f, call, s->body, e)) return false;
+	}
+	return true;
+}
+
+/* n = sequence(CUTS, t) of t in TOKENS: the same */
+static bool sequences_sound(const struct formula *f, const struct call *call, const struct form_decl *form, struct error *e)
+{
+	for (const struct alias *a = f->tree.aliases; a; a = NEXT(a)) {
+		const struct node *x = a->value;
+		if (x->kind != NODE_CALL || strcmp(x->name, "sequence") || x->n != 2 || x->arg[1]->kind != NODE_NAME) continue;
+		const struct each *t = declared(form->each ? form->each : f->tree.each, x->arg[1]->name);
+		if (t && !cuts_sound(call, declared_index(f->tree.in, x->arg[0]->name), dim_index(call->op, t->dim), e)) return false;
 	}
 	return true;
 }
@@ -186,6 +204,7 @@ static bool sound(const struct formula *f, const struct call *call, const struct
 bool formula_cuts_sound(const struct formula *f, const struct call *call, struct error *e)
 {
 	for (const struct form_decl *x = f->tree.forms; x; x = NEXT(x))
-		if (!sound(f, call, x->body, e)) return false;
+		for (const struct form_decl *y = x; y; y = y->more)
+			if (!sound(f, call, y->body, e) || !sequences_sound(f, call, y, e)) return false;
 	return true;
 }

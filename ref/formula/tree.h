@@ -50,7 +50,8 @@ struct alias { struct declared d; struct node *value; };        /* let, and thos
 struct macro { struct declared d; const char **param; int n; struct node *value; };
 struct each { struct declared d; const char *dim; };
 struct rule { struct declared d; struct node *value; };         /* where */
-struct form_decl { struct declared d; struct statement *body; };
+/* each: of this form alone, NULL: those of the file; more: other pieces, with their own. */
+struct form_decl { struct declared d; struct each *each; struct statement *body; struct form_decl *more; };
 /* site NULL: the definitions are others; else the site is rounded to the format named `format`. */
 struct fault_decl { struct declared d; const char *form, *seen, *site, *format; struct definition *define; int n; };
 struct round_decl { const char *site, *format; int line, column; };
