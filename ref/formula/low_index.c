@@ -156,17 +156,21 @@ static int word(const struct tree *t, const char *name)
 	return -1;
 }
 
-/* Where it is known before the call runs it is the same everywhere. */
+/* Within the same loops it is the same; arguments of a function around it are not seen. */
 static struct ix *alias(struct lower *l, const struct alias *a)
 {
-	double value;
+	struct binding *around = l->bindings;
+	const struct symbol *scope = l->symbols;
 
+	while (scope && scope->kind == SYMBOL_REG) scope = scope->outer;
 	for (const struct known *k = l->known; k; k = k->next)
-		if (k->of == a) return k->value;
+		if (k->of == a && k->scope == scope) return k->value;
+	l->bindings = NULL;
 	struct ix *x = low_ix(l, a->value);
-	struct known *k = x && ix_known(x, &value) ? low_make(l, sizeof *k) : NULL;
+	l->bindings = around;
+	struct known *k = x ? low_make(l, sizeof *k) : NULL;
 	if (k) {
-		*k = (struct known){ a, x, l->known };
+		*k = (struct known){ a, scope, x, l->known };
 		l->known = k;
 	}
 	return x;

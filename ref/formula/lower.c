@@ -222,6 +222,7 @@ static struct program *make(const struct lower *with, const struct form_decl *f,
 	l.first[0] = l.index[0] = &p->index;
 	if (each(&l, f->each ? f->each : l.t->each) && low_body(&l, f->body)) {
 		reuse(p, &p->step, NULL, 0);
+		only_needed(p);
 		places(p);
 		*used |= l.used;
 		return p;

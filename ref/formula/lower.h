@@ -20,8 +20,8 @@ enum { MAX_LEVEL = 16 };
 /* Arguments of a macro, and where theirs are looked up. */
 struct binding { const char *name; struct ex *value; struct ix *ix; struct binding *next; };    /* ix: NULL where it is no index */
 
-/* What a name of the file's own is, where that is known before the call runs. */
-struct known { const struct alias *of; struct ix *value; struct known *next; };
+/* What a name of the file's own is within this loop, the innermost. */
+struct known { const struct alias *of; const struct symbol *scope; struct ix *value; struct known *next; };
 
 struct lower {
 	const struct tree *t;
@@ -83,6 +83,7 @@ bool rounds(const struct lower *l, int site);   /* does the plan round there, to
 bool low_body(struct lower *l, const struct statement *body);
 /* Drops what is not read, and says which values may take over the memory of one that is not read again. `carried`: registers that are read after the last step. */
 void reuse(struct program *p, struct step **body, const int *carried, int n);
+void only_needed(struct program *p);    /* of the indices */
 void places(struct program *p);         /* room for what the steps read and write */
 
 static const struct shape scalar = { SCALAR, { 1, -1 }, { 1, -1 } };

@@ -98,19 +98,19 @@ void *declare(struct parser *s, void *list, size_t size, const struct word *name
 static bool form(struct parser *s, const struct word *name)
 {
 	static const struct word only = { .text = "formula" };
-	bool ok = true;
+	bool ok = true, more;
 	struct form_decl *f = declare(s, &s->t->forms, sizeof *f, name ? name : &only);
 
 	if (!f) return false;
 	if (!name) f->d.line = peek(s)->line, f->d.column = peek(s)->column;
 	do {
 		const char *comment;
-		if (is(s, "each") && s->t->each) return wrong(s, "NAME = VALUE, or no 'each' above the forms");
-		if (take(s, "each") && !(parse_each(s, &f->each) && line_end(s, &comment))) return false;
+		if (!s->t->each && take(s, "each") && !(parse_each(s, &f->each) && line_end(s, &comment))) return false;
 		f->body = parse_body(s, peek(s)->column, &ok);
 		if (ok && !f->body) return wrong(s, "NAME = VALUE");
-		if (ok && is(s, "each") && !(f = f->more = pool_make(s->p, sizeof *f))) return no_room(s);
-	} while (ok && is(s, "each"));
+		more = ok && !s->t->each && is(s, "each");
+		if (more && !(f = f->more = pool_make(s->p, sizeof *f))) return no_room(s);
+	} while (more);
 	return ok;
 }
 

@@ -19,6 +19,7 @@ enum ix_kind { IX_NUMBER, IX_VAR, IX_TENSOR, IX_SEQUENCE, IX_OP };
 struct ix {
 	enum ix_kind kind;
 	int var, level, tensor, n, each;
+	bool needed;
 	double number;
 	enum node_kind op;
 	struct ix *arg[4], *next;       /* next: computed after it */
