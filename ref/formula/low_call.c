@@ -220,10 +220,10 @@ struct ex *low_call(struct lower *l, const struct node *x)
 
 	if (m) return macro(l, x, m);
 	for (int i = 0; maps[i].name; i++)
-		if (!strcmp(maps[i].name, x->name))
+		if (same_name(maps[i].name, x->name))
 			return x->n == 1 ? ex_map(l, maps[i].f, low_value(l, x->arg[0])) : wrong(l, x, "one argument");
 	int k = 0;
-	while (known[k].name && strcmp(known[k].name, x->name)) k++;
+	while (known[k].name && !same_name(known[k].name, x->name)) k++;
 	if (!known[k].name) {
 		low_error(l, x, "expected a function; nothing is named '%s'", x->name);
 		return NULL;

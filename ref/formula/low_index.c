@@ -136,7 +136,7 @@ static struct ix *name(struct lower *l, const struct node *x)
 		return ix_number(l, l->call->param[i]);
 	}
 	for (i = 0; l->op->dims[i]; i++)
-		if (!strcmp(l->op->dims[i], x->name)) return ix_number(l, (double)l->call->dim[i]);
+		if (same_name(l->op->dims[i], x->name)) return ix_number(l, (double)l->call->dim[i]);
 	if ((i = word(l->t, x->name)) >= 0) return ix_number(l, i);
 	if (declared(l->t->in, x->name)) low_error(l, x, "expected an integer input in an index; has(%s) says whether it is given", x->name);
 	else low_error(l, x, s ? "expected an index; '%s' is a value" : "expected an index, a size or a parameter; nothing is named '%s'", x->name);

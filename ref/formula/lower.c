@@ -62,6 +62,7 @@ const struct definition *redefined(struct lower *l, const char *name, const stru
 {
 	int i = 0, used = 0;
 
+	if (!l->plan->faults) return NULL;
 	for (const struct fault_decl *f = l->t->faults; f; f = (const struct fault_decl *)f->d.next, i++) {
 		if (!is_made(l, f, i)) continue;
 		for (int k = 0; k < f->n; k++, used++) {
@@ -78,7 +79,7 @@ const struct definition *redefined(struct lower *l, const char *name, const stru
 struct symbol *symbol_find(const struct lower *l, const char *name)
 {
 	for (struct symbol *s = l->symbols; s; s = s->outer)
-		if (!strcmp(s->name, name)) return s;
+		if (same_name(s->name, name)) return s;
 	return NULL;
 }
 
@@ -202,6 +203,26 @@ static bool all_used(struct lower *l)
 	return true;
 }
 
+static void mark_value(struct program *p, const struct ex *x)
+{
+	if (!x) return;
+	if (x->reg >= 0) p->is_used[x->reg] = true;
+	mark_value(p, x->a);
+	mark_value(p, x->b);
+	mark_value(p, x->c);
+}
+
+/* Registers that a step is of, or reads: the others need no memory. */
+static void mark(struct program *p, const struct step *s)
+{
+	for (; s; s = s->next) {
+		if (s->reg >= 0) p->is_used[s->reg] = true;
+		mark_value(p, s->value);
+		if (s->kind == STEP_LOOP) mark(p, s->loop->body);
+		for (int i = 0; s->kind == STEP_LOOP && i < s->loop->n_carry; i++) p->is_used[s->loop->carry[i]] = true;
+	}
+}
+
 struct program *program_make(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, struct error *e)
 {
 	struct program *p = calloc(1, sizeof *p);
@@ -218,6 +239,7 @@ struct program *program_make(const struct tree *t, const struct op *op, const st
 	for (int i = 0; i < plan->form && f->d.next; i++) f = (const struct form_decl *)f->d.next;
 	if (each(&l) && low_body(&l, f->body) && (!only_one(plan->faults) || all_used(&l))) {
 		reuse(p, &p->step, NULL, 0);
+		mark(p, p->step);
 		return p;
 	}
 	program_free(p);

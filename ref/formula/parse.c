@@ -63,7 +63,7 @@ bool line_end(struct parser *s, const char **comment)
 void *declared(const void *list, const char *name)
 {
 	for (const struct declared *d = list; d; d = d->next)
-		if (!strcmp(d->name, name)) return (void *)(uintptr_t)d;
+		if (same_name(d->name, name)) return (void *)(uintptr_t)d;
 	return NULL;
 }
 
@@ -72,7 +72,7 @@ int declared_index(const void *list, const char *name)
 	int i = 0;
 
 	for (const struct declared *d = list; d; d = d->next, i++)
-		if (!strcmp(d->name, name)) return i;
+		if (same_name(d->name, name)) return i;
 	return -1;
 }
 

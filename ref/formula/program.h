@@ -72,10 +72,11 @@ struct program {
 	struct step *step;
 	struct shape reg[MAX_REG];
 	double constant[MAX_REG];       /* of registers that hold a number */
-	bool is_constant[MAX_REG];
+	bool is_constant[MAX_REG], is_used[MAX_REG];
 	int n_reg, n_var, n_chunk;
 	int chunk_var[MAX_PROGRAM_CHUNK];      /* its variable, and how many indices a full one has */
 	size_t chunk_size[MAX_PROGRAM_CHUNK];
+	size_t chunk_most[MAX_PROGRAM_CHUNK];   /* no more than the whole range has */
 	int n_each;                     /* the first variables, with these sizes */
 	size_t each[MAX_VAR];
 	size_t stored[MAX_OUT];         /* elements of each output, by all pieces */

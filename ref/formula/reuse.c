@@ -49,20 +49,41 @@ static bool live(const struct step *s, int reg, const int *carried, int n)
 	return is_in(carried, n, reg);
 }
 
+/* How often each register is read, changed by `more` for what x reads. */
+static void count_reads(const struct ex *x, int more, int reads[MAX_REG])
+{
+	for (; x; x = x->c) {
+		if (x->kind == EX_REG) reads[x->reg] += more;
+		count_reads(x->a, more, reads);
+		count_reads(x->b, more, reads);
+	}
+}
+
+static void count_all(const struct step *s, int reads[MAX_REG])
+{
+	for (; s; s = s->next) {
+		count_reads(s->value, 1, reads);
+		if (s->kind == STEP_LOOP) count_all(s->loop->body, reads);
+	}
+}
+
 /* Definitions that nothing reads go, and then what only they read. */
 static void drop_unread(struct step **body, const int *carried, int n)
 {
+	int reads[MAX_REG] = { 0 };
 	bool again = true;
 
+	count_all(*body, reads);
 	while (again) {
 		again = false;
 		for (struct step **s = body; *s;) {
 			const struct step *x = *s;
-			if (x->kind != STEP_SET || x->carried || is_in(carried, n, x->reg) || read_in(*body, x->reg)) {
+			if (x->kind != STEP_SET || x->carried || is_in(carried, n, x->reg) || reads[x->reg]) {
 				s = &(*s)->next;
 				continue;
 			}
 			*s = x->next;
+			count_reads(x->value, -1, reads);
 			again = true;
 		}
 	}

@@ -204,6 +204,9 @@ static void step(struct frame *f, const struct step *s)
 	c_release(f->c, mark);
 }
 
+/* The most that a length may be. */
+static size_t most(const struct program *p, struct len l) { return l.chunk < 0 || p->chunk_most[l.chunk] > l.n ? l.n : p->chunk_most[l.chunk]; }
+
 void program_piece(struct program *p, calc *c, size_t piece)
 {
 	struct frame *f = c_bytes(c, sizeof *f);
@@ -213,7 +216,8 @@ void program_piece(struct program *p, calc *c, size_t piece)
 	f->reg = c_bytes(c, (size_t)p->n_reg * sizeof *f->reg);
 	for (int i = p->n_each; i-- > 0; piece /= p->each[i]) f->var[i] = (double)(piece % p->each[i]);
 	for (int i = 0; i < p->n_reg; i++) {
-		f->reg[i] = c_vec(c, p->reg[i].rows.n * p->reg[i].cols.n);
+		if (!p->is_used[i]) continue;
+		f->reg[i] = c_vec(c, most(p, p->reg[i].rows) * most(p, p->reg[i].cols));
 		if (p->is_constant[i]) c_set(c, f->reg[i], p->constant[i]);
 	}
 	for (const struct step *s = p->step; s && !f->stopped; s = s->next) step(f, s);

@@ -17,7 +17,7 @@ int formula_site(const struct tree *t, const struct op *op, const char *name)
 	if (!t->sites) return op_site(op, name);
 	for (const struct site_decl *x = t->sites; x; x = NEXT(x), i++)
 		for (int k = 0; k < x->n; k++)
-			if (!strcmp(x->of[k], name)) return i;
+			if (same_name(x->of[k], name)) return i;
 	return -1;
 }
 

@@ -2,6 +2,8 @@
 #ifndef ETALON_FORMULA_TREE_H
 #define ETALON_FORMULA_TREE_H
 
+#include <string.h>
+
 #include "lex.h"
 
 /* NODE_IF: condition, value, else. NODE_INDEX: name[arg...]; NODE_CALL: name(arg...); NODE_RANGE a:b; NODE_ALL ":".
@@ -80,6 +82,9 @@ struct tree {
 /* Reads the file's text [n] into *t, which is ended with formula_free whether it succeeds or not. */
 bool formula_parse(struct tree *t, const char *path, const char *text, size_t n, struct error *e);
 void formula_free(struct tree *t);
+
+/* Most names differ in their first letter. */
+static inline bool same_name(const char *a, const char *b) { return a[0] == b[0] && !strcmp(a, b); }
 
 /* In a list of declarations: the one of that name, or NULL. */
 void *declared(const void *list, const char *name);
