@@ -150,7 +150,10 @@ static bool loop(struct lower *l, const struct statement *x)
 		if (l->p->n_chunk == MAX_PROGRAM_CHUNK) return low_error(l, t->range, "expected fewer loops over chunks");
 		p->by = l->plan->chunk ? l->plan->chunk : t->by[0];
 		l->p->chunk_var[l->p->n_chunk] = p->var;
+		double first, last;
+		bool known = ix_known(p->first, &first) && ix_known(p->last, &last) && first >= 0 && last >= first;
 		l->p->chunk_size[l->p->n_chunk] = p->by;
+		l->p->chunk_most[l->p->n_chunk] = known && last - first < (double)p->by ? (size_t)(last - first) : p->by;
 		p->chunk = l->p->n_chunk++;
 		len = (struct len){ p->by, p->chunk };
 	}

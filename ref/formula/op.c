@@ -158,7 +158,6 @@ static bool structures(struct formula *f, const char *of, const struct structure
 
 	if (!k) return false;
 	for (const struct structure_decl *x = f->tree.structures; x; x = NEXT(x)) {
-		if (!declared(f->tree.contracts, x->of)) return formula_error(e, f->tree.path, x->of_line, x->of_column, "expected a contract's name after 'of'");
 		if (strcmp(x->of, of)) continue;
 		k[n].name = x->d.name;
 		if (!roundings(f, x->round, x->n, k[n++].site, e)) return false;
@@ -174,6 +173,8 @@ static bool contracts(struct formula *f, struct error *e)
 
 	if (!k) return false;
 	if (!n) k[0] = (struct contract){ .name = "f32", .what = "all in float32" };
+	for (const struct structure_decl *x = f->tree.structures; x; x = NEXT(x))
+		if (!declared(f->tree.contracts, x->of)) return formula_error(e, f->tree.path, x->of_line, x->of_column, "expected a contract's name after 'of'");
 	for (const struct contract_decl *x = f->tree.contracts; x; x = NEXT(x), i++) {
 		int form = x->form[0] ? form_of(f, x->form) : 0;
 		if (form < 0) return wrong(f, &x->d, e, "a form's name after 'in'");

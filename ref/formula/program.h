@@ -90,6 +90,7 @@ struct program {
 	int n_reg, n_var, n_chunk;
 	int chunk_var[MAX_PROGRAM_CHUNK];      /* its variable, and how many indices a full one has */
 	size_t chunk_size[MAX_PROGRAM_CHUNK];
+	size_t chunk_most[MAX_PROGRAM_CHUNK];   /* no more than the whole range has */
 	int n_each;                     /* the first variables, with these sizes */
 	size_t each[MAX_EACH];
 	size_t stored[MAX_OUT];         /* elements of each output, by all pieces */
@@ -121,6 +122,13 @@ bool formula_cut_in_loop(const struct op *op);
 int formula_site(const struct tree *t, const struct op *op, const char *name);
 
 /* ---- inside ---- */
+/* The most elements that a register holds. */
+static inline size_t most(const struct program *p, int reg)
+{
+	struct len r = p->reg[reg].rows, c = p->reg[reg].cols;
+	size_t rows = r.chunk < 0 || p->chunk_most[r.chunk] > r.n ? r.n : p->chunk_most[r.chunk];
+	return rows * (c.chunk < 0 || p->chunk_most[c.chunk] > c.n ? c.n : p->chunk_most[c.chunk]);
+}
 static inline bool same_len(struct len a, struct len b) { return a.n == b.n && a.chunk == b.chunk; }
 static inline bool same_shape(struct shape a, struct shape b)
 {

@@ -134,6 +134,7 @@ static void used_in(struct step *s, bool *is_used)
 		used(s->value, is_used);
 		if (s->kind == STEP_LOOP) {
 			used_in(s->loop->body, is_used);
+			for (int i = 0; i < s->loop->n_carry; i++) is_used[s->loop->carry[i]] = true;
 			continue;
 		}
 		is_used[s->reg] = true;
@@ -151,7 +152,7 @@ void places(struct program *p)
 	for (int i = 0; i < p->n_reg; i++) {
 		p->place[i] = p->room;
 		p->is_constant[i] = p->is_constant[i] && is_used[i];
-		if (is_used[i]) p->room += (p->reg[i].rows.n * p->reg[i].cols.n + TOGETHER - 1) / TOGETHER * TOGETHER;
+		if (is_used[i]) p->room += (most(p, i) + TOGETHER - 1) / TOGETHER * TOGETHER;
 	}
 }
 

@@ -136,8 +136,7 @@ static vec carried(struct frame *f, const struct program_loop *l, vec all, bool 
 	size_t at = 0;
 
 	for (int i = 0; i < l->n_carry; i++) {
-		const struct shape *s = &f->p->reg[l->carry[i]];
-		vec x = { f->reg[l->carry[i]], s->rows.n * s->cols.n }, y = part(f, all, at, x.n);
+		vec x = { f->reg[l->carry[i]], most(f->p, l->carry[i]) }, y = part(f, all, at, x.n);
 		c_copy(f->c, back ? x : y, back ? y : x);
 		at += x.n;
 	}
@@ -148,7 +147,7 @@ static vec room_of(struct frame *f, const struct program_loop *l)
 {
 	size_t n = 0;
 
-	for (int i = 0; i < l->n_carry; i++) n += f->p->reg[l->carry[i]].rows.n * f->p->reg[l->carry[i]].cols.n;
+	for (int i = 0; i < l->n_carry; i++) n += most(f->p, l->carry[i]);
 	return c_vec(f->c, n);
 }
 
