@@ -1,6 +1,7 @@
 /* Functions: those of the language, and the file's own. */
 #include "lower.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct { const char *name; enum fn f; } maps[] = {
@@ -140,7 +141,11 @@ static struct ex *element(struct lower *l, const struct node *x)
 
 	if (a && a->s.rank != COLUMN) return wrong(l, x, "a column as the first argument");
 	struct ex *e = a ? ex_make(l, EX_ELEMENT, scalar, a, NULL) : NULL;
-	return e && (e->ix = low_ix(l, x->arg[1])) ? e : NULL;
+	double i;
+
+	if (!e || !(e->ix = low_ix(l, x->arg[1]))) return NULL;
+	if (ix_known(e->ix, &i) && !(i >= 0 && i < 1e9 && i == floor(i))) return wrong(l, x, "a whole number, 0 or more, as the second argument");
+	return e;
 }
 
 static struct ex *where(struct lower *l, const struct node *x)

@@ -29,6 +29,10 @@ void run_into(struct frame *f, const struct ex *x, vec y);
 void run_zip(struct frame *f, const struct ex *x, vec y);
 void run_compare(struct frame *f, const struct ex *x, vec y);
 void run_inverse(struct frame *f, const struct ex *x, vec y);
+void run_shifted(struct frame *f, const struct ex *x, vec y);
+void run_element(struct frame *f, const struct ex *x, vec y);
+/* Of y = a b the product of second parts is taken away. */
+void run_without_second_parts(struct frame *f, const struct ex *x, mat y, mat a, mat b);
 void run_where(struct frame *f, const struct ex *x, vec y);
 
 void run_load(struct frame *f, const struct slice *s, vec y);

@@ -32,26 +32,6 @@ static void element(struct frame *f, vec to, size_t i, vec from, size_t j)
 	c_copy(f->c, part(f, to, i, 1), part(f, from, j, 1));
 }
 
-/* y <- 0, then what stands before each but the first */
-static void shifted(struct frame *f, const struct ex *x, vec y)
-{
-	vec a = run_value(f, x->a);
-
-	if (!y.n) return;
-	c_set(f->c, part(f, y, 0, 1), 0);
-	c_copy(f->c, part(f, y, 1, y.n - 1), part(f, a, 0, y.n - 1));
-}
-
-/* element i of a, the last one where it has fewer */
-static void one(struct frame *f, const struct ex *x, vec y)
-{
-	double i = ix_value(x->ix, f->var);
-	vec a = run_value(f, x->a);
-
-	if (!(i >= 0 && i == floor(i))) run_failed(f->p, x->ix->at, "expected a whole number as an element's, got %g", i);
-	else if (a.n) element(f, y, 0, a, i < (double)a.n ? (size_t)i : a.n - 1);
-}
-
 /* y <- the number x, which lies there, everywhere */
 static void fill(struct frame *f, vec y, const struct ex *x, vec at)
 {
@@ -101,26 +81,6 @@ void run_zip(struct frame *f, const struct ex *x, vec y)
 	for (size_t i = 0; i < m; i++) zip_line(f, op, part(f, y, i * n, n), a, line(f, a, p, i, n), line(f, b, q, i, n));
 }
 
-/* what a first part in bf16 leaves of A */
-static mat rest(calc *c, mat A)
-{
-	mat B = c_mat(c, A.rows, A.cols);
-
-	c_copy(c, flat(B), flat(A));
-	c_round(c, FMT_BF16, flat(B));
-	c_sub(c, flat(B), flat(A), flat(B));
-	return B;
-}
-
-/* The product of the second parts, as small as what their rounding lost, is taken from y. */
-static void without_second_parts(struct frame *f, const struct ex *x, mat y, mat a, mat b)
-{
-	mat small = c_mat(f->c, y.rows, y.cols);
-
-	c_gemm(f->c, small, (enum trans)x->op, rest(f->c, a), rest(f->c, b));
-	c_sub(f->c, flat(y), flat(y), flat(small));
-}
-
 static void product(struct frame *f, const struct ex *x, vec y)
 {
 	if (x->kind == EX_DOT && x->a->s.rank == MATRIX) {
@@ -148,7 +108,7 @@ static void product(struct frame *f, const struct ex *x, vec y)
 		if (x->c && base.at != y.at) c_copy(f->c, y, base);
 		if (x->c) c_gemm_add(f->c, to, (enum trans)x->op, a, b);
 		else c_gemm(f->c, to, (enum trans)x->op, a, b);
-		if (x->two_parts) without_second_parts(f, x, to, a, b);
+		if (x->two_parts) run_without_second_parts(f, x, to, a, b);
 	}
 }
 
@@ -183,9 +143,7 @@ static void reduce(struct frame *f, const struct ex *x, vec y)
 	for (size_t i = 0; i < rows; i++) {
 		vec row = part(f, a, i * n, n), to = part(f, y, i, 1);
 		if (x->kind == EX_SUM) c_dot(f->c, to, row, one);
-		else {
-			largest(f, to, row);
-		}
+		else largest(f, to, row);
 	}
 }
 
@@ -335,8 +293,8 @@ void run_into(struct frame *f, const struct ex *x, vec y)
 	case EX_SCAN: scan(f, x, y); break;
 	case EX_TRIL: tril(f, x, y); break;
 	case EX_INVERSE: run_inverse(f, x, y); break;
-	case EX_SHIFTED: shifted(f, x, y); break;
-	case EX_ELEMENT: one(f, x, y); break;
+	case EX_SHIFTED: run_shifted(f, x, y); break;
+	case EX_ELEMENT: run_element(f, x, y); break;
 	case EX_IOTA: iota(f, x, y); break;
 	case EX_CMP: run_compare(f, x, y); break;
 	case EX_WHERE: run_where(f, x, y); break;

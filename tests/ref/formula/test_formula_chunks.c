@@ -172,7 +172,7 @@ static void inverses_in_blocks_agree(void **state)
 static void errors(void **state)
 {
 	static const struct { const char *line, *said; } broken[] = {
-		{ "y[c, i] = element(x[c], 1)\n", "a column as the first argument" }, { "y[c, i] = shifted(3)\n", "a column as the argument" },
+		{ "y[c, i] = element(x[c], 1)\n", "a column as the first argument" }, { "y[c, i] = element(x[c, i], -1)\n", "a whole number" }, { "y[c, i] = shifted(3)\n", "a column as the argument" },
 		{ "y[c + 1, i] = x[c, i]\n", "where something is stored" }, { "y[c, i] = (c + 1) mod 2\n", "a number for each index of a chunk" },
 		{ "y[c, i] = sum(reshape(x, 3, 5))\n", "as many elements" }, { "y[c, i] = inverse(I + x[c] x[c]', 0.5, q) x[c, i]\n", "blocks of 1 to 1024" },
 		{ "y[c, i] = x[c, i] if c == 1 else x[:, i]\n", "one shape on both sides" },

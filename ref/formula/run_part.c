@@ -1,0 +1,44 @@
+/* Parts of values: elements of a column, and what two-part operands leave out of a product. */
+#include "run.h"
+
+#include <math.h>
+
+/* y <- 0, then what stands before each but the first */
+void run_shifted(struct frame *f, const struct ex *x, vec y)
+{
+	vec a = run_value(f, x->a);
+
+	if (!y.n) return;
+	c_set(f->c, part(f, y, 0, 1), 0);
+	c_copy(f->c, part(f, y, 1, y.n - 1), part(f, a, 0, y.n - 1));
+}
+
+/* element i of a, the last one where it has fewer */
+void run_element(struct frame *f, const struct ex *x, vec y)
+{
+	double i = ix_value(x->ix, f->var);
+	vec a = run_value(f, x->a);
+
+	if (!(i >= 0 && i == floor(i))) run_failed(f->p, x->ix->at, "expected a whole number as an element's, got %g", i);
+	else if (a.n) c_copy(f->c, y, part(f, a, i < (double)a.n ? (size_t)i : a.n - 1, 1));
+}
+
+/* what a first part in bf16 leaves of A */
+static mat rest(calc *c, mat A)
+{
+	mat B = c_mat(c, A.rows, A.cols);
+
+	c_copy(c, flat(B), flat(A));
+	c_round(c, FMT_BF16, flat(B));
+	c_sub(c, flat(B), flat(A), flat(B));
+	return B;
+}
+
+/* The product of the second parts, as small as what their rounding lost, is taken from y. */
+void run_without_second_parts(struct frame *f, const struct ex *x, mat y, mat a, mat b)
+{
+	mat small = c_mat(f->c, y.rows, y.cols);
+
+	c_gemm(f->c, small, (enum trans)x->op, rest(f->c, a), rest(f->c, b));
+	c_sub(f->c, flat(y), flat(y), flat(small));
+}
