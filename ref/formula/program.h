@@ -3,7 +3,7 @@
 #define ETALON_FORMULA_PROGRAM_H
 
 #include "ref/call/op.h"
-#include "tree.h"
+#include "ref/parse/tree.h"
 
 enum { MAX_VAR = 512, MAX_EACH = 32, MAX_REG = 512, MAX_PROGRAM_CHUNK = 8 };
 
