@@ -179,7 +179,7 @@ static bool all_used(struct lower *l)
 	return true;
 }
 
-struct program *program_make(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, struct error *e)
+static struct program *make(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, bool keep, struct error *e)
 {
 	struct program *p = calloc(1, sizeof *p);
 	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .p = p, .e = e };
@@ -191,6 +191,7 @@ struct program *program_make(const struct tree *t, const struct op *op, const st
 	}
 	p->path = t->path;
 	p->call = call;
+	p->keep = keep;
 	l.end = &p->step;
 	for (int i = 0; i < plan->form && f->d.next; i++) f = (const struct form_decl *)f->d.next;
 	if (each(&l) && low_body(&l, f->body) && (!only_one(plan->faults) || all_used(&l))) {
@@ -199,6 +200,16 @@ struct program *program_make(const struct tree *t, const struct op *op, const st
 	}
 	program_free(p);
 	return NULL;
+}
+
+struct program *program_make(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, struct error *e)
+{
+	return make(t, op, call, plan, false, e);
+}
+
+struct program *program_make_kept(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, struct error *e)
+{
+	return make(t, op, call, plan, true, e);
 }
 
 void program_free(struct program *p)

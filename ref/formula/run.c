@@ -34,26 +34,24 @@ static bool offset(struct frame *f, const struct slice *s, const char *name, siz
 	return true;
 }
 
-static void move(struct frame *f, const struct slice *s, size_t at, vec y, bool out)
+bool run_lines(struct frame *f, const struct slice *s, const char *name, vec y, run_line *line, void *with)
 {
 	int n = s->n_kept;
-	size_t inner = n ? s->axis[s->kept[n - 1]].stride : 1, length = n ? len_now(f, s->axis[s->kept[n - 1]].len) : 1;
+	size_t inner = n ? s->axis[s->kept[n - 1]].stride : 1, length = n ? len_now(f, s->axis[s->kept[n - 1]].len) : 1, at;
 	size_t outer = n == 2 ? s->axis[s->kept[0]].stride : 0, rows = n == 2 ? len_now(f, s->axis[s->kept[0]].len) : 1;
 
+	if (!offset(f, s, name, &at)) return false;
 	if (n == 2 && inner == 1 && outer == length) length *= rows, rows = 1;
-	for (size_t i = 0; i < rows; i++) {
-		vec row = c_part(f->c, y, i * length, length);
-		if (out) c_store(f->c, s->tensor, at + i * outer, inner, row);
-		else c_load(f->c, row, s->tensor, at + i * outer, inner);
-	}
+	for (size_t i = 0; i < rows; i++) line(f, s->tensor, at + i * outer, inner, c_part(f->c, y, i * length, length), with);
+	return true;
 }
+
+static void load(struct frame *f, int in, size_t at, size_t step, vec x, void *with) { (void)with; c_load(f->c, x, in, at, step); }
+static void store(struct frame *f, int out, size_t at, size_t step, vec x, void *with) { (void)with; c_store(f->c, out, at, step, x); }
 
 void run_load(struct frame *f, const struct slice *s, vec y)
 {
-	size_t at;
-
-	if (offset(f, s, f->p->call->op->in[s->tensor].name, &at)) move(f, s, at, y, false);
-	else c_set(f->c, y, (double)NAN);
+	if (!run_lines(f, s, f->p->call->op->in[s->tensor].name, y, load, NULL)) c_set(f->c, y, (double)NAN);
 }
 
 /* Zeros beyond its end and before its first. */
@@ -68,17 +66,14 @@ void run_memory(struct frame *f, const struct ex *x, vec y)
 
 void run_store(struct frame *f, const struct slice *s, const struct ex *x, vec y)
 {
-	size_t at, n = count_now(f, x);
+	size_t n = count_now(f, x);
 
-	if (!offset(f, s, f->p->call->op->out[s->tensor].name, &at)) return;
+	if (!run_lines(f, s, f->p->call->op->out[s->tensor].name, y, store, NULL)) return;
 	#pragma omp atomic
 	f->p->stored[s->tensor] += n;
-	move(f, s, at, y, true);
 }
 
-static void step(struct frame *f, const struct step *s);
-
-static bool ends(struct frame *f, const struct step *s, size_t *first, size_t *last)
+bool run_ends(struct frame *f, const struct step *s, size_t *first, size_t *last)
 {
 	struct program_loop *l = s->loop;
 	double a = ix_value(f->p, l->first, f->var), b = ix_value(f->p, l->last, f->var), n;
@@ -102,20 +97,25 @@ static bool ends(struct frame *f, const struct step *s, size_t *first, size_t *l
 	return true;
 }
 
+void run_turn(struct frame *f, const struct program_loop *l, size_t t, size_t last)
+{
+	f->var[l->var] = (double)t;
+	if (l->chunk >= 0) f->len[l->chunk] = last - t < l->by ? last - t : l->by;
+}
+
 static void loop(struct frame *f, const struct step *s)
 {
 	struct program_loop *l = s->loop;
 	size_t first, last;
 
-	if (!ends(f, s, &first, &last)) return;
+	if (!run_ends(f, s, &first, &last)) return;
 	for (size_t t = first; t < last; t += l->by) {
-		f->var[l->var] = (double)t;
-		if (l->chunk >= 0) f->len[l->chunk] = last - t < l->by ? last - t : l->by;
-		for (const struct step *x = l->body; x; x = x->next) step(f, x);
+		run_turn(f, l, t, last);
+		for (const struct step *x = l->body; x; x = x->next) run_step(f, x);
 	}
 }
 
-static void step(struct frame *f, const struct step *s)
+void run_step(struct frame *f, const struct step *s)
 {
 	size_t mark = c_mark(f->c), n = s->kind == STEP_LOOP ? 0 : count_now(f, s->value);
 	vec y = { 0 };
@@ -138,7 +138,7 @@ static void step(struct frame *f, const struct step *s)
 	c_release(f->c, mark);
 }
 
-void program_piece(struct program *p, calc *c, size_t piece)
+struct frame *run_begin(struct program *p, calc *c, size_t piece)
 {
 	struct frame *f = c_bytes(c, sizeof *f);
 
@@ -150,7 +150,14 @@ void program_piece(struct program *p, calc *c, size_t piece)
 		f->reg[i] = c_vec(c, p->reg[i].rows.n * p->reg[i].cols.n);
 		if (p->is_constant[i]) c_set(c, f->reg[i], p->constant[i]);
 	}
-	for (const struct step *s = p->step; s; s = s->next) step(f, s);
+	return f;
+}
+
+void program_piece(struct program *p, calc *c, size_t piece)
+{
+	struct frame *f = run_begin(p, c, piece);
+
+	for (const struct step *s = p->step; s; s = s->next) run_step(f, s);
 }
 
 bool program_done(struct program *p, const struct strip *s, const struct plan *plan, bool ok, struct error *e)
