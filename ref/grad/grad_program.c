@@ -91,15 +91,18 @@ static void steps(struct program *p, struct step *s, struct own *o)
 	}
 }
 
-/* The plan of NAME.backward in the numbers of NAME's own sites and faults. */
+/* The plan of NAME.backward in the numbers of NAME's own sites and faults. A value whose gradient is rounded is one of its own, as if it were
+ * rounded itself. */
 static struct plan plan_of(const struct backward *b, const struct plan *plan)
 {
 	struct plan own = *plan;
 
 	own.faults = 0;
 	memset(own.round, 0, sizeof own.round);
-	for (int i = 0; i < MAX_SITE; i++)
+	for (int i = 0; i < MAX_SITE; i++) {
 		if (b->site[i] >= 0) own.round[i] = plan->round[b->site[i]];
+		if (b->adjoint[i] >= 0 && !own.round[i].on) own.round[i] = plan->round[b->adjoint[i]];
+	}
 	for (int i = 0; i < MAX_FAULT && b->op.faults[i].name; i++)
 		if (plan->faults >> i & 1) own.faults |= UINT64_C(1) << b->fault[i];
 	return own;
