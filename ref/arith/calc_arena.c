@@ -44,18 +44,27 @@ vec c_vec(calc *c, size_t n)
 	c->arith->init(c, x.at, n);
 	return x;
 }
+vec c_room(calc *c, size_t n)
+{
+	vec x = { arena(c, n * c->element), n };
+
+	if (c->arith->moved) c->arith->init(c, x.at, n);
+	return x;
+}
 mat c_mat(calc *c, size_t rows, size_t cols) { return (mat){ c_vec(c, rows * cols).at, rows, cols }; }
 
 void *c_bytes(calc *c, size_t n)
 {
 	char *at = arena(c, n);
 
-	#pragma omp parallel for if(n > 16 * ZEROED)
+	if (n <= 16 * ZEROED) return memset(at, 0, n);
+	#pragma omp parallel for
 	for (size_t i = 0; i < n; i += ZEROED) memset(at + i, 0, n - i < ZEROED ? n - i : ZEROED);
 	return at;
 }
 
 vec c_part(const calc *c, vec x, size_t first, size_t n) { return (vec){ (char *)x.at + first * c->element, n }; }
+size_t c_element(const calc *c) { return c->element; }
 vec c_row(const calc *c, mat A, size_t i) { return c_part(c, flat(A), i * A.cols, A.cols); }
 
 size_t c_mark(const calc *c) { return c->used; }

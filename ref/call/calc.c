@@ -55,8 +55,7 @@ static void load(calc *c, vec y, const struct tensor *t, size_t first, size_t st
 	const char *at = (const char *)t->data + first * size;
 	double *b = c->arith->plain ? y.at : calc_buffer(c, y.n);
 
-	if (step == 1) dtype_load(t->dtype, at, y.n, b);
-	else for (size_t i = 0; i < y.n; i++) dtype_load(t->dtype, at + i * step * size, 1, b + i);
+	dtype_load_every(t->dtype, at, step, y.n, b);
 	c->arith->load(c, y.at, b, y.n);
 }
 
@@ -65,18 +64,26 @@ void c_load_trace(calc *c, vec y, int out, size_t first, size_t step) { load(c, 
 
 bool c_wants(const calc *c, int out) { return c->answer->hi[out] != NULL; }
 
-void c_store(calc *c, int out, size_t first, size_t step, vec x)
+size_t c_store(calc *c, int out, size_t first, size_t step, vec x)
 {
-	double *b = calc_buffer(c, x.n), *hi = c->answer->hi[out], *lo = c->answer->lo[out];
+	double *hi = c->answer->hi[out], *lo = c->answer->lo[out];
+	size_t from = first - c->strip->first[out], count = c->strip->count[out], n = 0;
 
-	if (!hi) return;
-	c->arith->read(c, b, b + x.n, x.at, x.n);
+	if (!hi) return 0;
+	if (step == 1 && from < count && x.n <= count - from) {
+		c->arith->read(c, hi + from, lo ? lo + from : NULL, x.at, x.n);
+		return x.n;
+	}
+	double *b = calc_buffer(c, x.n);
+	c->arith->read(c, b, lo ? b + x.n : NULL, x.at, x.n);
 	for (size_t i = 0; i < x.n; i++) {
-		size_t at = first + i * step - c->strip->first[out];
-		if (at >= c->strip->count[out]) continue;
+		size_t at = from + i * step;
+		if (at >= count) continue;
 		hi[at] = b[i];
 		if (lo) lo[at] = b[x.n + i];
+		n++;
 	}
+	return n;
 }
 
 static double site_round(calc *c, const struct site_rounding *r, double hi, double lo)
@@ -148,9 +155,17 @@ void c_round(calc *c, enum format f, vec x)
 /* ---- constants and decisions ---- */
 void c_set(calc *c, vec y, double x)
 {
-	double *b = calc_buffer(c, y.n);
+	double *b = c->arith->plain ? y.at : calc_buffer(c, y.n);
 
 	for (size_t i = 0; i < y.n; i++) b[i] = x;
+	c->arith->load(c, y.at, b, y.n);
+}
+
+void c_ramp(calc *c, vec y, double first)
+{
+	double *b = c->arith->plain ? y.at : calc_buffer(c, y.n);
+
+	for (size_t i = 0; i < y.n; i++) b[i] = first + (double)i;
 	c->arith->load(c, y.at, b, y.n);
 }
 
@@ -171,18 +186,18 @@ double c_value(calc *c, num x)
 }
 
 /* ---- elementwise and sums ---- */
-static void binary(calc *c, enum binary op, vec y, vec a, vec b)
+void c_binary(calc *c, enum binary op, vec y, vec a, vec b)
 {
 	c->work += y.n;
 	c->arith->binary(c, op, y.at, a.at, b.at, b.n == 1 ? 0 : 1, y.n);
 }
 
-void c_add(calc *c, vec y, vec a, vec b) { binary(c, OP_ADD, y, a, b); }
-void c_sub(calc *c, vec y, vec a, vec b) { binary(c, OP_SUB, y, a, b); }
-void c_mul(calc *c, vec y, vec a, vec b) { binary(c, OP_MUL, y, a, b); }
-void c_div(calc *c, vec y, vec a, vec b) { binary(c, OP_DIV, y, a, b); }
-void c_max(calc *c, vec y, vec a, vec b) { binary(c, OP_MAX, y, a, b); }
-void c_pow(calc *c, vec y, vec a, vec b) { binary(c, OP_POW, y, a, b); }
+void c_add(calc *c, vec y, vec a, vec b) { c_binary(c, OP_ADD, y, a, b); }
+void c_sub(calc *c, vec y, vec a, vec b) { c_binary(c, OP_SUB, y, a, b); }
+void c_mul(calc *c, vec y, vec a, vec b) { c_binary(c, OP_MUL, y, a, b); }
+void c_div(calc *c, vec y, vec a, vec b) { c_binary(c, OP_DIV, y, a, b); }
+void c_max(calc *c, vec y, vec a, vec b) { c_binary(c, OP_MAX, y, a, b); }
+void c_pow(calc *c, vec y, vec a, vec b) { c_binary(c, OP_POW, y, a, b); }
 void c_map(calc *c, vec y, enum fn f, vec x)
 {
 	c->work += y.n;

@@ -41,7 +41,7 @@ void c_suspend(calc *c, vec x, size_t at);              /* for the next strip, w
 void c_load(calc *c, vec y, int in, size_t first, size_t step);
 void c_load_trace(calc *c, vec y, int out, size_t first, size_t step);  /* of an anchored call, as the kernel wrote it */
 bool c_wants(const calc *c, int out);                   /* is the output asked for? */
-void c_store(calc *c, int out, size_t first, size_t step, vec x);
+size_t c_store(calc *c, int out, size_t first, size_t step, vec x);     /* how many of them are of this strip */
 
 /* ---- stages of a piece ---- */
 /* Values that a stage leaves for the next, [rows,cols] row-major, in no arithmetic: hi + lo, lo NULL unless that is wide. */
@@ -63,6 +63,7 @@ void c_round(calc *c, enum format f, vec x);
 
 /* ---- constants and decisions ---- */
 void c_set(calc *c, vec y, double x);
+void c_ramp(calc *c, vec y, double first);              /* first, first + 1, ... */
 num c_number(calc *c, double x);                        /* a new num of that value */
 double c_value(calc *c, num x);                         /* nearest double */
 
@@ -74,6 +75,7 @@ void c_mul(calc *c, vec y, vec a, vec b);
 void c_div(calc *c, vec y, vec a, vec b);
 void c_max(calc *c, vec y, vec a, vec b);
 void c_pow(calc *c, vec y, vec a, vec b);               /* a^b, a > 0 */
+void c_binary(calc *c, enum binary op, vec y, vec a, vec b);     /* any of these but c_copy */
 void c_map(calc *c, vec y, enum fn f, vec x);
 
 /* ---- sums ---- */

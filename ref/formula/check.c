@@ -14,7 +14,7 @@ bool formula_rules(const struct formula *f, const struct call *call, struct erro
 {
 	struct plan plan = plan_plain(&arith_f64, 0);
 	struct program p = { .call = call, .path = f->tree.path };
-	struct lower l = { .t = &f->tree, .op = &f->op, .call = call, .plan = &plan, .p = &p, .e = e };
+	struct lower l = { .t = &f->tree, .op = &f->op, .call = call, .plan = &plan, .p = &p, .first = { &p.index }, .index = { &p.index }, .e = e };
 	bool ok = true;
 
 	for (const struct rule *r = f->tree.rules; ok && r; r = NEXT(r)) {
@@ -42,13 +42,14 @@ static bool choose(const struct formula *f, struct call *call, size_t set)
 		const struct param_spec *p = &f->op.params[i];
 		size_t n = p->kind == PARAM_BOOL ? 2 : 1;
 		for (const char *s = p->kind == PARAM_CHOICE ? p->choices : ""; *s; s++) n += *s == '|';
-		call->param[i] = n > 1 ? (double)(set % n) : p->kind == PARAM_LIST ? 2 : p->absent;
+		if (n > 1 || !p->required) call->param[i] = n > 1 ? (double)(set % n) : p->kind == PARAM_LIST ? 2 : p->absent;
 		set /= n;
 	}
 	return set == 0;
 }
 
-/* Sizes from 2 on that all differ; where `any`, such as may be 1 or the same as another. */
+/* Sizes from 2 on that all differ, where `any`, such as may be 1 or the same as another; whole numbers for parameters that must be
+ * given. */
 static void draw_sizes(const struct formula *f, struct call *call, bool any, uint64_t *random)
 {
 	for (int i = 0; f->op.dims[i]; i++) {
@@ -62,6 +63,8 @@ static void draw_sizes(const struct formula *f, struct call *call, bool any, uin
 		if (same < (size_t)i) call->dim[i] = call->dim[same];
 		else if (same == (size_t)i) call->dim[i] = 1;
 	}
+	for (int i = 0; f->op.params[i].name; i++)
+		if (f->op.params[i].required) call->param[i] = f->op.params[i].kind == PARAM_LIST ? 2 : (double)(random_next(random) % LARGEST);
 }
 
 /* Sizes that all differ and that `where` allows, for some set of inputs. */
@@ -124,6 +127,7 @@ bool formula_check(const struct formula *f, struct error *e)
 
 	/* a rule that cannot be read is an error of its own; one that does not hold is not */
 	for (int i = 0; f->op.dims[i]; i++) call.dim[i] = (size_t)i + 2;
+	for (int i = 0; f->op.out[i].name; i++) call.out_count[i] = 1;
 	choose(f, &call, 0);
 	if (!formula_rules(f, &call, &first) && first.code == E_FORMULA) {
 		if (e) *e = first;

@@ -31,6 +31,9 @@ bool formula_cases(struct formula *f, struct error *e);         /* f->cases */
 bool formula_rules(const struct formula *f, const struct call *call, struct error *e);
 /* Do all forms and faults fit, for every set of optional inputs and choices that `where` allows, in sizes that differ? */
 bool formula_check(const struct formula *f, struct error *e);
+const struct cut *formula_cut(const struct formula *f);         /* how its calls are cut into strips, if they are */
+/* Are the integer inputs that cut loops into sequences cut points? */
+bool formula_cuts_sound(const struct formula *f, const struct call *call, struct error *e);
 bool formula_format(const char *name, enum format *format, enum rounding *rounding);
 
 #endif

@@ -23,7 +23,12 @@ static bool is_product(const struct lower *l, const struct node *x)
 	return x->kind == NODE_MUL && stays(l, x->arg[0]) && stays(l, x->arg[1]);
 }
 
-static bool rounds(const struct lower *l, int site) { return site >= 0 && l->plan->round[site].on; }
+bool rounds(const struct lower *l, int site)
+{
+	const struct site_rounding *r = site >= 0 ? &l->plan->round[site] : NULL;
+
+	return r && r->on && (r->format != FMT_F64 || l->plan->arith->wide);
+}
 
 /* name = value: into the register of that name, new unless it is carried. */
 static bool define(struct lower *l, const struct definition *d)
@@ -50,9 +55,10 @@ static bool define(struct lower *l, const struct definition *d)
 	struct symbol *y = s || reg < 0 ? s : symbol_add(l, d->name, SYMBOL_REG, reg, x->s);
 	if (reg < 0 || !y) return false;
 	if (product) y->product = value;
+	if (rounds(l, site)) l->site_of[reg] = site + 1;
 	struct step *step = add_set(l, d->target, reg, x);
 	if (!step) return false;
-	step->site = site;
+	step->site = rounds(l, site) ? site : -1;
 	step->carried = s != NULL;
 	return true;
 }
@@ -63,6 +69,7 @@ static bool has_output(const struct lower *l, const char *name)
 	const struct tensor_decl *t = declared(l->t->out, name);
 	int with = t && t->with[0] ? declared_index(l->t->in, t->with) : -1;
 
+	if (t && t->optional && !l->call->out_count[declared_index(l->t->out, name)]) return false;
 	return with < 0 || l->call->in[with];
 }
 
@@ -78,13 +85,14 @@ static bool put(struct lower *l, const struct node *target, struct ex *x)
 	if (x->s.rank == SCALAR && s.rank != SCALAR && !(x = ex_filled(l, s, x))) return false;
 	if (!same_shape(x->s, s))
 		return low_error(l, target, "expected %s for %s, got %s", shape_said(s, text[0], 64), target->name, shape_said(x->s, text[1], 64));
+	if (!s.rows.n || !s.cols.n) return true;
 	int site = formula_site(l->t, l->op, target->name), reg = x->kind == EX_REG && !rounds(l, site) ? x->reg : new_reg(l, target, s);
 	struct step *step = reg < 0 ? NULL : add_step(l, STEP_PUT, target);
 	if (!step) return false;
 	step->reg = reg;
 	step->value = x;
 	step->slice = slice;
-	step->site = site;
+	step->site = rounds(l, site) ? site : -1;
 	return true;
 }
 
@@ -131,16 +139,23 @@ static bool loop(struct lower *l, const struct statement *x)
 
 	if (!p) return false;
 	*p = (struct program_loop){ .chunk = -1, .by = 1 };
+	if (l->level + 1 == MAX_LEVEL) return low_error(l, t->range, "expected fewer than %d loops in each other", MAX_LEVEL);
 	if (!bounds(l, t, p) || (p->var = new_var(l, t->range)) < 0) return false;
 	for (int i = 0; i < t->n_carry; i++)
 		if (!begin(l, &t->carry[i], &reg[i])) return false;
+	p->strips = !l->level && formula_cut_in_loop(l->op);
+	for (int i = 0; i < t->n_carry; i++) p->carry[p->n_carry++] = reg[i];
 	struct len len = { 1, -1 };
 	if (t->chunks) {
 		if (l->p->n_chunk == MAX_PROGRAM_CHUNK) return low_error(l, t->range, "expected fewer loops over chunks");
 		p->by = l->plan->chunk ? l->plan->chunk : t->by[0];
+		l->p->chunk_var[l->p->n_chunk] = p->var;
+		l->p->chunk_size[l->p->n_chunk] = p->by;
 		p->chunk = l->p->n_chunk++;
 		len = (struct len){ p->by, p->chunk };
 	}
+	l->level++;
+	l->first[l->level] = l->index[l->level] = &p->index;
 	if (!symbol_add(l, t->var, t->chunks ? SYMBOL_CHUNK : SYMBOL_VAR, p->var, (struct shape){ COLUMN, len, { 1, -1 } })) return false;
 	struct step *s = add_step(l, STEP_LOOP, t->range), **end = l->end;
 	if (!s) return false;
@@ -148,6 +163,7 @@ static bool loop(struct lower *l, const struct statement *x)
 	l->end = &p->body;
 	if (!low_body(l, x->body)) return false;
 	l->end = end;
+	l->level--;
 	reuse(l->p, &p->body, reg, t->n_carry);
 	for (int i = 0; i < t->n_carry; i++) {
 		const struct definition *d = redefined(l, t->carry[i].name, NULL, 't');

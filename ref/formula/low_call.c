@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const struct { const char *name; enum fn f; } maps[] = {
-	{ "exp", FN_EXP }, { "exp2", FN_EXP2 }, { "log", FN_LOG }, { "sqrt", FN_SQRT }, { "rsqrt", FN_RSQRT }, { "sigmoid", FN_SIGMOID },
+	{ "exp", FN_EXP }, { "exp2", FN_EXP2 }, { "per_ln2", FN_PER_LN2 }, { "log", FN_LOG }, { "sqrt", FN_SQRT }, { "rsqrt", FN_RSQRT }, { "sigmoid", FN_SIGMOID },
 	{ "softplus", FN_SOFTPLUS }, { "silu", FN_SILU }, { "sin", FN_SIN }, { "cos", FN_COS }, { "tanh", FN_TANH }, { "erf", FN_ERF },
 	{ "abs", FN_ABS }, { NULL, FN_ID }
 };
@@ -76,7 +76,7 @@ static struct ex *iota(struct lower *l, const struct node *x)
 	else s.rows.n = (size_t)n;
 	struct ex *e = ex_make(l, EX_IOTA, s, NULL, NULL);
 	if (e && c && c->kind == SYMBOL_CHUNK && (e->ix = low_make(l, sizeof *e->ix)))
-		*e->ix = (struct ix){ .kind = IX_VAR, .var = c->index, .at = x };
+		*e->ix = (struct ix){ .kind = IX_VAR, .var = c->index };
 	return e;
 }
 
@@ -92,16 +92,55 @@ static struct ex *tril(struct lower *l, const struct node *x)
 	return e;
 }
 
+/* inverse(I + A); inverse(I + A, 16, NAME): in blocks of 16, merged by operands that pass the site of that name */
 static struct ex *inverse(struct lower *l, const struct node *x)
 {
 	const struct node *of = x->arg[0];
-	bool unit = of->kind == NODE_ADD && of->arg[0]->kind == NODE_NAME && !strcmp(of->arg[0]->name, "I");
+	bool unit = of->kind == NODE_ADD && of->arg[0]->kind == NODE_NAME && same_name(of->arg[0]->name, "I");
+	double block = 0;
 	struct ex *a;
 
+	if (x->n > 1 && !is_known(l, x->arg[1], &block)) return NULL;
+	if (x->n > 1 && !(block >= 1 && block <= 1024 && block == (double)(int)block)) return wrong(l, x, "blocks of 1 to 1024 as the second argument");
+	if (x->n > 2 && x->arg[2]->kind != NODE_NAME) return wrong(l, x, "a name as the third argument");
 	if (!unit) return wrong(l, x, "I + A, with A strictly lower triangular, as the argument");
 	if (!(a = low_value(l, of->arg[1]))) return NULL;
 	if (a->s.rank != MATRIX || !same_len(a->s.rows, a->s.cols)) return wrong(l, x, "I + A of a square A as the argument");
-	return ex_make(l, EX_INVERSE, a->s, a, NULL);
+	struct ex *e = ex_make(l, EX_INVERSE, a->s, a, NULL);
+	if (!e) return NULL;
+	e->op = (int)block;
+	e->site = x->n > 2 ? formula_site(l->t, l->op, x->arg[2]->name) : -1;
+	return e;
+}
+
+/* The same numbers, row by row, as n rows of m. */
+static struct ex *reshape(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]);
+	double n, m;
+
+	if (!a || !is_known(l, x->arg[1], &n) || !is_known(l, x->arg[2], &m)) return NULL;
+	if (a->s.rows.chunk >= 0 || a->s.cols.chunk >= 0 || !(n >= 1 && m >= 1 && n * m == (double)(a->s.rows.n * a->s.cols.n)))
+		return wrong(l, x, "as many elements as the first argument has, of a known size,");
+	return ex_shaped(l, (struct shape){ MATRIX, { (size_t)n, -1 }, { (size_t)m, -1 } }, a);
+}
+
+/* 0, then what stands before each but the first */
+static struct ex *shifted(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]);
+
+	return !a ? NULL : a->s.rank != COLUMN ? wrong(l, x, "a column as the argument") : ex_make(l, EX_SHIFTED, a->s, a, NULL);
+}
+
+/* element(v, i): element i of a column, the last one where it has fewer */
+static struct ex *element(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]);
+
+	if (a && a->s.rank != COLUMN) return wrong(l, x, "a column as the first argument");
+	struct ex *e = a ? ex_make(l, EX_ELEMENT, scalar, a, NULL) : NULL;
+	return e && (e->ix = low_ix(l, x->arg[1])) ? e : NULL;
 }
 
 static struct ex *where(struct lower *l, const struct node *x)
@@ -110,17 +149,19 @@ static struct ex *where(struct lower *l, const struct node *x)
 
 	if (!b) return NULL;
 	if (condition->kind != EX_CMP) return wrong(l, x, "a comparison as the first argument");
-	if (!same_shape(a->s, condition->s)) return wrong(l, x, "a value of the comparison's shape as the second argument");
-	if (b->s.rank != SCALAR && !same_shape(a->s, b->s)) return wrong(l, x, "a number or one shape with the second as the third argument");
-	struct ex *e = ex_make(l, EX_WHERE, a->s, a, b);
+	if (a->s.rank != SCALAR && !same_shape(a->s, condition->s)) return wrong(l, x, "a number or a value of the comparison's shape as the second argument");
+	if (b->s.rank != SCALAR && !same_shape(b->s, condition->s)) return wrong(l, x, "a number or a value of the comparison's shape as the third argument");
+	struct ex *e = ex_make(l, EX_WHERE, condition->s, a, b);
 	if (e) e->c = condition;
 	return e;
 }
 
 static struct ex *zeros(struct lower *l, const struct node *x)
 {
+	const struct symbol *c = x->n == 1 && x->arg[0]->kind == NODE_NAME ? symbol_find(l, x->arg[0]->name) : NULL;
 	double n[2] = { 1, 1 };
 
+	if (c && c->kind == SYMBOL_CHUNK) return ex_filled(l, c->s, ex_number(l, 0));
 	for (int i = 0; i < x->n; i++)
 		if (!is_known(l, x->arg[i], &n[i])) return NULL;
 	for (int i = 0; i < 2; i++)
@@ -148,6 +189,16 @@ static struct ex *memory(struct lower *l, const struct node *x)
 	return e;
 }
 
+static struct ix *if_index(struct lower *l, const struct node *x)
+{
+	struct error *e = l->e;
+
+	l->e = NULL;
+	struct ix *y = low_ix(l, x);
+	l->e = e;
+	return y;
+}
+
 static struct ex *macro(struct lower *l, const struct node *x, const struct macro *m)
 {
 	struct binding *outer = l->bindings, *inner = NULL, *b;
@@ -160,7 +211,7 @@ static struct ex *macro(struct lower *l, const struct node *x, const struct macr
 	for (int i = 0; i < m->n; i++, inner = b) {
 		struct ex *value = ex_hold(l, x, low_value(l, x->arg[i]));
 		if (!value || !(b = low_make(l, sizeof *b))) return NULL;
-		*b = (struct binding){ m->param[i], value, inner };
+		*b = (struct binding){ m->param[i], value, if_index(l, x->arg[i]), inner };
 	}
 	l->bindings = inner;
 	struct ex *e = low_value(l, d ? d->value : m->value);
@@ -173,15 +224,16 @@ struct ex *low_call(struct lower *l, const struct node *x)
 	const struct macro *m = declared(l->t->macros, x->name);
 	static const struct { const char *name; int least, most; } known[] = {
 		{ "sum", 1, 1 }, { "mean", 1, 1 }, { "max", 1, 1 }, { "maximum", 2, 2 }, { "cumsum", 1, 1 }, { "last", 1, 1 }, { "tril", 1, 2 },
-		{ "inverse", 1, 1 }, { "iota", 1, 1 }, { "where", 3, 3 }, { "memory", 3, 3 }, { "power_of_two", 1, 1 }, { "zeros", 1, 2 }, { NULL, 0, 0 }
+		{ "inverse", 1, 3 }, { "iota", 1, 1 }, { "where", 3, 3 }, { "memory", 3, 3 }, { "power_of_two", 1, 1 }, { "fast_angle", 1, 1 },
+		{ "zeros", 1, 2 }, { "reshape", 3, 3 }, { "shifted", 1, 1 }, { "element", 2, 2 }, { NULL, 0, 0 }
 	};
 
 	if (m) return macro(l, x, m);
 	for (int i = 0; maps[i].name; i++)
-		if (!strcmp(maps[i].name, x->name))
+		if (same_name(maps[i].name, x->name))
 			return x->n == 1 ? ex_map(l, maps[i].f, low_value(l, x->arg[0])) : wrong(l, x, "one argument");
 	int k = 0;
-	while (known[k].name && strcmp(known[k].name, x->name)) k++;
+	while (known[k].name && !same_name(known[k].name, x->name)) k++;
 	if (!known[k].name) {
 		low_error(l, x, "expected a function; nothing is named '%s'", x->name);
 		return NULL;
@@ -205,10 +257,13 @@ struct ex *low_call(struct lower *l, const struct node *x)
 	case 8: return iota(l, x);
 	case 9: return where(l, x);
 	case 10: return memory(l, x);
-	case 11: {
+	case 11: case 12: {
 		struct ex *a = low_value(l, x->arg[0]);
-		return a ? ex_make(l, EX_POWER, a->s, a, NULL) : NULL;
+		return a ? ex_make(l, k == 11 ? EX_POWER : EX_ANGLE, a->s, a, NULL) : NULL;
 	}
-	default: return zeros(l, x);
+	case 13: return zeros(l, x);
+	case 14: return reshape(l, x);
+	case 15: return shifted(l, x);
+	default: return element(l, x);
 	}
 }

@@ -50,21 +50,6 @@ static double fold(enum node_kind op, double a, double b)
 	}
 }
 
-static double element(const struct program *p, const struct ix *x, const double *var);
-
-double ix_value(const struct program *p, const struct ix *x, const double *var)
-{
-	switch (x->kind) {
-	case IX_NUMBER: return x->number;
-	case IX_VAR: return var[x->var];
-	case IX_TENSOR: return element(p, x, var);
-	case IX_OP: break;
-	}
-	double a = ix_value(p, x->arg[0], var);
-	if (x->op == NODE_IF) return ix_value(p, x->arg[a != 0 ? 1 : 2], var);
-	return fold(x->op, a, x->n > 1 ? ix_value(p, x->arg[1], var) : 0);
-}
-
 static double element(const struct program *p, const struct ix *x, const double *var)
 {
 	const struct tensor *t = p->call->in[x->tensor];
@@ -73,12 +58,67 @@ static double element(const struct program *p, const struct ix *x, const double 
 
 	if (!t || !t->data) return 0;
 	for (int i = 0; i < x->n; i++) {
-		double k = ix_value(p, x->arg[i], var);
+		double k = ix_value(x->arg[i], var);
 		if (!(k >= 0 && k < (double)t->shape[i] && k == floor(k))) return value;
 		at = at * t->shape[i] + (size_t)k;
 	}
 	dtype_load(t->dtype, (const char *)t->data + at * dtype_info[t->dtype].size, 1, &value);
 	return value;
+}
+
+static double sequence_of(const struct tensor *t, double at)
+{
+	double value = (double)NAN;
+
+	for (size_t n = 1; t->data && n < t->count; n++) {
+		dtype_load(t->dtype, (const char *)t->data + n * dtype_info[t->dtype].size, 1, &value);
+		if (at < value) return (double)n - 1;
+	}
+	return (double)NAN;
+}
+
+static double computed(const struct program *p, const struct ix *x, const double *var)
+{
+	if (x->kind == IX_TENSOR) return element(p, x, var);
+	double a = ix_value(x->arg[0], var), b = x->n > 1 ? ix_value(x->arg[1], var) : 0;
+	if (x->kind == IX_SEQUENCE) return sequence_of(p->call->in[x->tensor], a);
+	return x->op == NODE_IF ? a != 0 ? b : ix_value(x->arg[2], var) : fold(x->op, a, b);
+}
+
+void ix_compute(const struct program *p, const struct ix *x, double *var)
+{
+	for (; x; x = x->next) var[x->var] = computed(p, x, var);
+}
+
+/* What it is made of comes before it. */
+double ix_again(const struct program *p, const struct ix *x, double *var)
+{
+	for (int i = 0; i < x->n; i++)
+		if (x->arg[i]->each) ix_again(p, x->arg[i], var);
+	if (x->n) var[x->var] = computed(p, x, var);
+	return ix_value(x, var);
+}
+
+static bool same_ix(const struct ix *a, const struct ix *b)
+{
+	if (a->kind == IX_NUMBER || b->kind == IX_NUMBER) return a->kind == b->kind && !memcmp(&a->number, &b->number, sizeof a->number);
+	return a->var == b->var;
+}
+
+/* The one number that is computed so: x, or one like it. */
+static struct ix *only(struct lower *l, struct ix *x)
+{
+	for (int i = 0; i < x->n; i++)
+		if (x->arg[i]->level > x->level) x->level = x->arg[i]->level;
+	for (struct ix *y = *l->first[x->level]; y; y = y->next) {
+		bool same = y->kind == x->kind && y->op == x->op && y->tensor == x->tensor && y->n == x->n;
+		for (int i = 0; same && i < x->n; i++) same = same_ix(x->arg[i], y->arg[i]);
+		if (same) return y;
+	}
+	if ((x->var = new_var(l, x->at)) < 0) return NULL;
+	*l->index[x->level] = x;
+	l->index[x->level] = &x->next;
+	return x;
 }
 
 static struct ix *operation(struct lower *l, const struct node *x)
@@ -95,10 +135,11 @@ static struct ix *operation(struct lower *l, const struct node *x)
 			return NULL;
 		}
 		if (!(y->arg[y->n] = low_ix(l, x->arg[y->n]))) return NULL;
+		if (y->arg[y->n]->each) y->each = y->arg[y->n]->each;
 		known = ix_known(y->arg[y->n], &value[y->n]) && known;
 		if (x->kind == NODE_IF && y->n == 0 && known) return low_ix(l, x->arg[value[0] != 0 ? 1 : 2]);
 	}
-	return known ? ix_number(l, x->kind == NODE_IF ? value[value[0] != 0 ? 1 : 2] : fold(x->kind, value[0], value[1])) : y;
+	return known ? ix_number(l, fold(x->kind, value[0], value[1])) : only(l, y);
 }
 
 /* The number of a word in the choices of some parameter, or -1. */
@@ -115,6 +156,26 @@ static int word(const struct tree *t, const char *name)
 	return -1;
 }
 
+/* Within the same loops it is the same; arguments of a function around it are not seen. */
+static struct ix *alias(struct lower *l, const struct alias *a)
+{
+	struct binding *around = l->bindings;
+	const struct symbol *scope = l->symbols;
+
+	while (scope && scope->kind == SYMBOL_REG) scope = scope->outer;
+	for (const struct known *k = l->known; k; k = k->next)
+		if (k->of == a && k->scope == scope) return k->value;
+	l->bindings = NULL;
+	struct ix *x = low_ix(l, a->value);
+	l->bindings = around;
+	struct known *k = x ? low_make(l, sizeof *k) : NULL;
+	if (k) {
+		*k = (struct known){ a, scope, x, l->known };
+		l->known = k;
+	}
+	return x;
+}
+
 static struct ix *name(struct lower *l, const struct node *x)
 {
 	const struct symbol *s = symbol_find(l, x->name);
@@ -122,20 +183,22 @@ static struct ix *name(struct lower *l, const struct node *x)
 	struct alias *a = declared(l->t->aliases, x->name);
 	int i;
 
+	for (const struct binding *b = l->bindings; b; b = b->next)
+		if (same_name(b->name, x->name) && b->ix) return b->ix;
 	if (s && s->kind != SYMBOL_REG) {
 		struct ix *y = make(l, IX_VAR, x);
-		if (y) y->var = s->index;
+		if (y) y->var = s->index, y->level = s->level, y->each = s->kind == SYMBOL_CHUNK ? 1 + s->s.rows.chunk : 0;
 		return y;
 	}
 	if (!s && d) return low_ix(l, d->value);
-	if (a || (a = declared(l->t->lets, x->name))) return low_ix(l, a->value);
+	if (a || (a = declared(l->t->lets, x->name))) return alias(l, a);
 	if ((i = declared_index(l->t->params, x->name)) >= 0) {
 		struct param_decl *p = declared(l->t->params, x->name);
 		if (isnan(l->call->param[i]) && p->value) return low_ix(l, p->value);
 		return ix_number(l, l->call->param[i]);
 	}
 	for (i = 0; l->op->dims[i]; i++)
-		if (!strcmp(l->op->dims[i], x->name)) return ix_number(l, (double)l->call->dim[i]);
+		if (same_name(l->op->dims[i], x->name)) return ix_number(l, (double)l->call->dim[i]);
 	if ((i = word(l->t, x->name)) >= 0) return ix_number(l, i);
 	if (declared(l->t->in, x->name)) low_error(l, x, "expected an integer input in an index; has(%s) says whether it is given", x->name);
 	else low_error(l, x, s ? "expected an index; '%s' is a value" : "expected an index, a size or a parameter; nothing is named '%s'", x->name);
@@ -159,18 +222,42 @@ static struct ix *tensor(struct lower *l, const struct node *x)
 		return NULL;
 	}
 	y->tensor = declared_index(l->t->in, x->name);
-	for (; y->n < rank; y->n++)
+	for (; y->n < rank; y->n++) {
 		if (!(y->arg[y->n] = low_ix(l, x->arg[y->n]))) return NULL;
-	return y;
+		if (y->arg[y->n]->each) y->each = y->arg[y->n]->each;
+	}
+	return only(l, y);
 }
 
-/* has(INPUT) */
+/* sequence(CUTS, t): the first that ends behind index t; 0 where the cut points are not given */
+static struct ix *sequence(struct lower *l, const struct node *x)
+{
+	int in = x->n == 2 && x->arg[0]->kind == NODE_NAME ? declared_index(l->t->in, x->arg[0]->name) : -1;
+	struct ix *t = in < 0 ? NULL : low_ix(l, x->arg[1]), *y = t ? make(l, IX_SEQUENCE, x) : NULL;
+
+	if (in < 0) low_error(l, x, "expected an integer input and an index in sequence");
+	if (!y || !l->call->in[in]) return y ? ix_number(l, 0) : NULL;
+	y->tensor = in;
+	y->arg[y->n++] = t;
+	return only(l, y);
+}
+
+/* has(INPUT); first(CHUNK), its first index, and size(CHUNK), how many a full one has */
 static struct ix *given(struct lower *l, const struct node *x)
 {
+	const struct symbol *c = x->n == 1 && x->arg[0]->kind == NODE_NAME ? symbol_find(l, x->arg[0]->name) : NULL;
+	bool size = !strcmp(x->name, "size");
+
+	if (c && c->kind == SYMBOL_CHUNK && (size || !strcmp(x->name, "first"))) {
+		struct ix *y = size ? ix_number(l, (double)c->s.rows.n) : make(l, IX_VAR, x);
+		if (y && !size) y->var = c->index, y->level = c->level;
+		return y;
+	}
+	if (same_name(x->name, "sequence")) return sequence(l, x);
 	int i = x->n == 1 && x->arg[0]->kind == NODE_NAME ? declared_index(l->t->in, x->arg[0]->name) : -1;
 
-	if (!strcmp(x->name, "has") && i >= 0) return ix_number(l, l->call->in[i] != NULL);
-	low_error(l, x, !strcmp(x->name, "has") ? "expected an input's name in has" : "expected a number that is known before the call runs");
+	if (same_name(x->name, "has") && i >= 0) return ix_number(l, l->call->in[i] != NULL);
+	low_error(l, x, same_name(x->name, "has") ? "expected an input's name in has" : "expected a number that is known before the call runs");
 	return NULL;
 }
 
@@ -193,57 +280,4 @@ struct ix *low_ix(struct lower *l, const struct node *x)
 	}
 	l->depth--;
 	return y;
-}
-
-static bool axis(struct lower *l, struct slice *s, int i, const struct node *x)
-{
-	const struct symbol *c = x->kind == NODE_NAME ? symbol_find(l, x->name) : NULL;
-	double first, last;
-
-	if (x->kind == NODE_ALL || (c && c->kind == SYMBOL_CHUNK) || x->kind == NODE_RANGE) {
-		if (s->n_kept == 2) return low_error(l, x, "expected at most two axes that are kept, a matrix");
-		s->kept[s->n_kept++] = i;
-		s->axis[i].len = x->kind == NODE_ALL ? (struct len){ s->axis[i].size, -1 } : c ? c->s.rows : (struct len){ 0, -1 };
-	}
-	if (x->kind == NODE_ALL) return true;
-	if (x->kind != NODE_RANGE) return (s->axis[i].first = low_ix(l, x)) != NULL;
-	struct ix *end = low_ix(l, x->arg[1]);
-	if (!end || !(s->axis[i].first = low_ix(l, x->arg[0]))) return false;
-	if (!ix_known(s->axis[i].first, &first) || !ix_known(end, &last))
-		return low_error(l, x, "expected a range whose ends are known before the call runs");
-	if (!(first >= 0 && last >= first && last <= (double)s->axis[i].size))
-		return low_error(l, x, "expected a range within 0:%zu, got %g:%g", s->axis[i].size, first, last);
-	s->axis[i].len.n = (size_t)(last - first);
-	return true;
-}
-
-struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct shape *shape)
-{
-	const struct tensor_decl *t = declared(out ? l->t->out : l->t->in, x->name);
-	struct slice *s = low_make(l, sizeof *s);
-	size_t size[MAX_RANK], stride = 1;
-
-	if (!s) return NULL;
-	if (!t) {
-		low_error(l, x, "expected an %s; nothing is named '%s'", out ? "output" : "input", x->name);
-		return NULL;
-	}
-	*s = (struct slice){ .tensor = declared_index(out ? l->t->out : l->t->in, x->name), .at = x };
-	s->rank = call_shape(l->call, t->shape, size);
-	if (x->n > s->rank) {
-		low_error(l, x, "expected at most %d indices of %s [%s], got %d", s->rank, x->name, t->shape, x->n);
-		return NULL;
-	}
-	if (!out && !l->call->in[s->tensor]) {
-		low_error(l, x, "expected that this is not read where %s is missing", x->name);
-		return NULL;
-	}
-	for (int i = s->rank; i-- > 0; stride *= size[i]) s->axis[i].size = size[i], s->axis[i].stride = stride;
-	const struct node all = { NODE_ALL, x->line, x->column, NULL, 0, 0, NULL };
-	for (int i = 0; i < s->rank; i++)
-		if (!axis(l, s, i, i < x->n ? x->arg[i] : &all)) return NULL;
-	struct len one = { 1, -1 }, k0 = s->n_kept ? s->axis[s->kept[0]].len : one;
-	*shape = s->n_kept == 2 ? (struct shape){ MATRIX, k0, s->axis[s->kept[1]].len }
-		: s->n_kept ? (struct shape){ COLUMN, k0, one } : scalar;
-	return s;
 }

@@ -25,6 +25,13 @@ static struct ex *make(struct lower *l, enum ex_kind kind, struct len rows, stru
 	return ex_make(l, kind, (struct shape){ r, rows, cols }, a, b);
 }
 
+/* Was it rounded to the sum of two numbers in bf16? */
+static bool in_two_parts(const struct lower *l, const struct ex *x)
+{
+	if (x->kind == EX_TRANS) x = x->a;
+	return x->kind == EX_REG && l->site_of[x->reg] && l->plan->round[l->site_of[x->reg] - 1].format == FMT_BF16X2;
+}
+
 struct ex *ex_product(struct lower *l, const struct node *at, struct ex *a, struct ex *b)
 {
 	struct len one = { 1, -1 };
@@ -47,6 +54,7 @@ struct ex *ex_product(struct lower *l, const struct node *at, struct ex *a, stru
 	if (r != MATRIX || q != MATRIX) return bad(l, at, a, b);
 	struct ex *x = make(l, EX_GEMM, a->s.rows, b->s.cols, ta && !tb ? a->a : a, tb && !ta ? b->a : b);
 	if (x) x->op = ta && !tb ? TN : tb && !ta ? NT : NN;
+	if (x) x->two_parts = in_two_parts(l, a) && in_two_parts(l, b);
 	return x;
 }
 

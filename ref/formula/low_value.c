@@ -43,10 +43,12 @@ struct ex *ex_map(struct lower *l, enum fn f, struct ex *a)
 struct ex *ex_flip(struct lower *l, struct ex *a)
 {
 	if (!a || a->s.rank == SCALAR) return a;
-	if (a->kind == EX_FLIP) return a->a;
+	if (a->kind == EX_FLIP && a->s.rank != MATRIX) return a->a;
 	struct shape s = { a->s.rank == COLUMN ? ROW : a->s.rank == ROW ? COLUMN : MATRIX, a->s.cols, a->s.rows };
 	return ex_make(l, a->s.rank == MATRIX ? EX_TRANS : EX_FLIP, s, a, NULL);
 }
+
+struct ex *ex_shaped(struct lower *l, struct shape s, struct ex *x) { return ex_make(l, EX_FLIP, s, x, NULL); }
 
 static bool fits(struct len a, struct len b, struct len *both)
 {
@@ -77,8 +79,10 @@ struct ex *ex_zip(struct lower *l, const struct node *at, enum binary op, struct
 	struct ex *x = ex_make(l, EX_ZIP, s, a, b);
 	if (!x) return NULL;
 	x->op = (int)op;
+	x->top = same_shape(a->s, s);
+	x->whole = s.rank != MATRIX || (x->top && (same_shape(b->s, s) || q == SCALAR)) || (r == SCALAR && q == MATRIX);
 	/* c_dot and the like make a product's sum where it is added to what is there */
-	if (op == OP_ADD && (b->kind == EX_OUTER || b->kind == EX_GEMM) && !b->c && same_shape(a->s, s) && same_shape(b->s, s)) {
+	if (op == OP_ADD && (b->kind == EX_OUTER || b->kind == EX_GEMM) && !b->c && !b->two_parts && same_shape(a->s, s) && same_shape(b->s, s)) {
 		struct ex *sum = ex_make(l, b->kind, s, b->a, b->b);
 		if (!sum) return NULL;
 		sum->op = b->op;
@@ -114,6 +118,10 @@ static struct ex *made_from_ix(struct lower *l, const struct node *x)
 
 	if (!i) return NULL;
 	if (ix_known(i, &known)) return ex_number(l, known);
+	if (i->each) {
+		low_error(l, x, "expected a value; this is a number for each index of a chunk");
+		return NULL;
+	}
 	struct ex *e = ex_make(l, EX_IX, scalar, NULL, NULL);
 	if (e) e->ix = i;
 	return e;
@@ -125,7 +133,7 @@ static struct ex *name(struct lower *l, const struct node *x)
 	int i;
 
 	for (struct binding *b = l->bindings; b; b = b->next)
-		if (!strcmp(b->name, x->name)) return b->value;
+		if (same_name(b->name, x->name)) return b->value;
 	const struct symbol *s = symbol_find(l, x->name);
 	if (s && s->kind == SYMBOL_REG) {
 		struct ex *e = ex_make(l, EX_REG, s->s, NULL, NULL);
@@ -145,6 +153,8 @@ static struct ex *name(struct lower *l, const struct node *x)
 		const struct node whole = { NODE_INDEX, x->line, x->column, x->name, 0, 0, NULL };
 		return low_value(l, &whole);
 	}
+	if (!s && !strcmp(x->name, "inf")) return ex_number(l, (double)INFINITY);
+	if (!s && !strcmp(x->name, "nan")) return ex_number(l, (double)NAN);
 	return made_from_ix(l, x);
 }
 
@@ -187,7 +197,16 @@ static struct ex *choose(struct lower *l, const struct node *x)
 		low_error(l, x, "expected one shape on both sides of 'if', got %s and %s", shape_said(a->s, text[0], 64), shape_said(b->s, text[1], 64));
 		return NULL;
 	}
-	struct ex *e = ex_make(l, EX_IF, a->s.rank == SCALAR ? b->s : a->s, a, b);
+	struct shape s = a->s.rank == SCALAR ? b->s : a->s;
+	if (condition->each) {
+		struct len rows = { l->p->chunk_size[condition->each - 1], condition->each - 1 };
+		if (s.rank == SCALAR) s = (struct shape){ COLUMN, rows, { 1, -1 } };
+		if (!same_len(s.rows, rows)) {
+			low_error(l, x, "expected a value for each index of the chunk, got %s", shape_said(s, text[0], 64));
+			return NULL;
+		}
+	}
+	struct ex *e = ex_make(l, EX_IF, s, a, b);
 	if (e) e->ix = condition;
 	return e;
 }
@@ -200,6 +219,31 @@ static struct ex *compare(struct lower *l, const struct node *x)
 	z->kind = EX_CMP;
 	z->op = (int)x->kind;
 	return z;
+}
+
+static bool reads(const struct node *x, const char *name)
+{
+	bool yes = x->kind == NODE_NAME && !strcmp(x->name, name);
+
+	for (int i = 0; i < x->n; i++) yes = yes || reads(x->arg[i], name);
+	return yes;
+}
+
+/* Does x read a value that the plan rounds, and that `other` does not read? */
+static bool has_rounded(const struct lower *l, const struct node *x, const struct node *other)
+{
+	bool yes = x->kind == NODE_NAME && rounds(l, formula_site(l->t, l->op, x->name)) && !reads(other, x->name);
+
+	for (int i = 0; i < x->n; i++) yes = yes || has_rounded(l, x->arg[i], other);
+	return yes;
+}
+
+/* The first of what is equal by algebra, but where the plan rounds what only another one reads. */
+static const struct node *alternative(const struct lower *l, const struct node *x)
+{
+	for (int i = 1; i < x->n; i++)
+		if (has_rounded(l, x->arg[i], x->arg[0])) return x->arg[i];
+	return x->arg[0];
 }
 
 static struct ex *operation(struct lower *l, const struct node *x)
@@ -225,7 +269,7 @@ struct ex *low_value(struct lower *l, const struct node *x)
 	case NODE_CHAIN: y = low_chain(l, x); break;
 	case NODE_POW: y = power(l, x); break;
 	case NODE_IF: y = choose(l, x); break;
-	case NODE_ALT: y = low_value(l, x->arg[0]); break;
+	case NODE_ALT: y = low_value(l, alternative(l, x)); break;
 	case NODE_ADD: case NODE_SUB: case NODE_MUL: case NODE_DIV: y = operation(l, x); break;
 	case NODE_EQ: case NODE_NE: case NODE_LT: case NODE_LE: case NODE_GT: case NODE_GE: y = compare(l, x); break;
 	case NODE_IDIV: case NODE_MOD: case NODE_AND: case NODE_OR: case NODE_NOT: y = made_from_ix(l, x); break;

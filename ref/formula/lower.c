@@ -46,7 +46,7 @@ const char *shape_said(struct shape s, char *text, size_t n)
 bool same_node(const struct node *a, const struct node *b)
 {
 	if (a->kind != b->kind || a->n != b->n || a->number != b->number) return false;
-	if ((a->kind == NODE_NAME || a->kind == NODE_INDEX || a->kind == NODE_CALL) && strcmp(a->name, b->name)) return false;
+	if ((a->kind == NODE_NAME || a->kind == NODE_INDEX || a->kind == NODE_CALL) && !same_name(a->name, b->name)) return false;
 	for (int i = 0; i < a->n; i++)
 		if (!same_node(a->arg[i], b->arg[i])) return false;
 	return true;
@@ -62,11 +62,11 @@ const struct definition *redefined(struct lower *l, const char *name, const stru
 {
 	int i = 0, used = 0;
 
-	for (const struct fault_decl *f = l->t->faults; f; f = (const struct fault_decl *)f->d.next, i++) {
+	for (const struct fault_decl *f = l->plan->faults ? l->t->faults : NULL; f; f = (const struct fault_decl *)f->d.next, i++) {
 		if (!is_made(l, f, i)) continue;
 		for (int k = 0; k < f->n; k++, used++) {
 			const struct definition *d = &f->define[k];
-			if (strcmp(d->name, name) || d->kind != kind || d->indexed != (target != NULL)) continue;
+			if (!same_name(d->name, name) || d->kind != kind || d->indexed != (target != NULL)) continue;
 			if (target && !same_node(target, d->target)) continue;
 			if (used < 64) l->used |= UINT64_C(1) << used;
 			return d;
@@ -78,7 +78,7 @@ const struct definition *redefined(struct lower *l, const char *name, const stru
 struct symbol *symbol_find(const struct lower *l, const char *name)
 {
 	for (struct symbol *s = l->symbols; s; s = s->outer)
-		if (!strcmp(s->name, name)) return s;
+		if (same_name(s->name, name)) return s;
 	return NULL;
 }
 
@@ -87,13 +87,14 @@ struct symbol *symbol_add(struct lower *l, const char *name, enum symbol_kind ki
 	struct symbol *x = low_make(l, sizeof *x);
 
 	if (!x) return NULL;
-	*x = (struct symbol){ name, kind, index, false, s, NULL, l->symbols };
+	*x = (struct symbol){ name, kind, index, l->level, false, s, NULL, l->symbols };
 	return l->symbols = x;
 }
 
 int new_reg(struct lower *l, const struct node *at, struct shape s)
 {
 	if (l->p->n_reg < MAX_REG) {
+		l->p->is_constant[l->p->n_reg] = false;
 		l->p->reg[l->p->n_reg] = s;
 		return l->p->n_reg++;
 	}
@@ -146,16 +147,17 @@ struct ex *ex_hold(struct lower *l, const struct node *at, struct ex *x)
 	return ex_reg(l, reg);
 }
 
-static bool each(struct lower *l)
+static bool each(struct lower *l, const struct each *x)
 {
-	for (const struct each *x = l->t->each; x; x = (const struct each *)x->d.next) {
+	l->p->pieces = 1;
+	for (; x; x = (const struct each *)x->d.next) {
 		const struct node at = { .line = x->d.line, .column = x->d.column };
 		int i = 0;
-		while (l->op->dims[i] && strcmp(l->op->dims[i], x->dim)) i++;
+		while (l->op->dims[i] && !same_name(l->op->dims[i], x->dim)) i++;
 		if (!l->op->dims[i]) return low_error(l, &at, "expected the name of a size; no tensor has '%s'", x->dim);
-		int var = new_var(l, &at);
+		int var = l->p->n_each < MAX_EACH ? new_var(l, &at) : (low_error(l, &at, "expected at most %d indices", MAX_EACH), -1);
 		if (var < 0 || !symbol_add(l, x->d.name, SYMBOL_VAR, var, scalar)) return false;
-		l->p->each[var] = l->call->dim[i];
+		l->p->pieces *= l->p->each[var] = l->call->dim[i];
 		l->p->n_each++;
 	}
 	return true;
@@ -163,6 +165,29 @@ static bool each(struct lower *l)
 
 /* Two faults may define the same thing. */
 static bool only_one(uint64_t faults) { return faults && !(faults & (faults - 1)); }
+
+static bool stands_in(const struct statement *s, const struct definition *d)
+{
+	for (; s; s = s->next) {
+		for (int i = 0; s->loop && i < s->loop->n_carry; i++)
+			if (d->kind != '=' && !strcmp(s->loop->carry[i].name, d->name)) return true;
+		if (s->loop ? stands_in(s->body, d) : d->kind == '=' && (d->indexed ? same_node(s->define.target, d->target) : !strcmp(s->define.name, d->name)))
+			return true;
+	}
+	return false;
+}
+
+/* Is it of a function or a number that this call does without, or, as a fault may say for each form what it is there, of another form? */
+static bool elsewhere(const struct lower *l, const struct fault_decl *f, const struct definition *d)
+{
+	const struct tree *t = l->t;
+	int i = 0;
+
+	if (declared(t->macros, d->name) || declared(t->lets, d->name) || declared(t->aliases, d->name) || declared(t->params, d->name)) return true;
+	for (const struct form_decl *x = t->forms; x && f->n > 1 && !f->form[0]; x = (const struct form_decl *)x->d.next, i++)
+		if (i != l->form && stands_in(x->body, d)) return true;
+	return false;
+}
 
 /* Does the form have all that the plan's fault defines anew? */
 static bool all_used(struct lower *l)
@@ -172,48 +197,74 @@ static bool all_used(struct lower *l)
 	for (const struct fault_decl *f = l->t->faults; f; f = (const struct fault_decl *)f->d.next, i++) {
 		if (!is_made(l, f, i)) continue;
 		for (int k = 0; k < f->n; k++, used++)
-			if (used < 64 && !(l->used >> used & 1))
+			if (used < 64 && !(l->used >> used & 1) && !elsewhere(l, f, &f->define[k]))
 				return low_error(l, f->define[k].target, "expected a definition that the form '%s' has",
 					f->form[0] ? f->form : l->t->forms->d.name);
 	}
 	return true;
 }
 
-static struct program *make(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, bool keep, struct error *e)
+/* The program of these pieces of a form; *used: see struct lower */
+static struct program *make(const struct lower *with, const struct form_decl *f, uint64_t *used)
 {
-	struct program *p = calloc(1, sizeof *p);
-	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .p = p, .e = e };
-	const struct form_decl *f = t->forms;
+	struct program *p = malloc(sizeof *p);
+	struct lower l = *with;
 
 	if (!p) {
-		error_set(e, E_MEMORY, t->path, NO_OFFSET, "preparing a formula");
+		error_set(l.e, E_MEMORY, l.t->path, NO_OFFSET, "preparing a formula");
 		return NULL;
 	}
-	p->path = t->path;
-	p->call = call;
-	p->keep = keep;
+	memset(p, 0, offsetof(struct program, reg));
+	p->path = l.t->path;
+	p->call = l.call;
+	p->keep = l.keep;
+	l.p = p;
 	l.end = &p->step;
-	for (int i = 0; i < plan->form && f->d.next; i++) f = (const struct form_decl *)f->d.next;
-	if (each(&l) && low_body(&l, f->body) && (!only_one(plan->faults) || all_used(&l))) {
+	l.first[0] = l.index[0] = &p->index;
+	if (each(&l, f->each ? f->each : l.t->each) && low_body(&l, f->body)) {
 		reuse(p, &p->step, NULL, 0);
+		only_needed(p);
+		places(p);
+		*used |= l.used;
 		return p;
 	}
 	program_free(p);
 	return NULL;
 }
 
+static struct program *all_made(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, bool keep,
+	struct error *e)
+{
+	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .keep = keep, .e = e };
+	struct program *p = NULL, **end = &p;
+	const struct form_decl *f = t->forms;
+
+	for (int i = 0; i < plan->form && f->d.next; i++) f = (const struct form_decl *)f->d.next;
+	for (; f; f = f->more, end = &(*end)->next) {
+		if ((*end = make(&l, f, &l.used))) continue;
+		program_free(p);
+		return NULL;
+	}
+	if (!only_one(plan->faults) || all_used(&l)) return p;
+	program_free(p);
+	return NULL;
+}
+
 struct program *program_make(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, struct error *e)
 {
-	return make(t, op, call, plan, false, e);
+	return all_made(t, op, call, plan, false, e);
 }
 
 struct program *program_make_kept(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, struct error *e)
 {
-	return make(t, op, call, plan, true, e);
+	return all_made(t, op, call, plan, true, e);
 }
 
 void program_free(struct program *p)
 {
-	if (p) pool_free(&p->pool);
-	free(p);
+	for (struct program *next; p; p = next) {
+		next = p->next;
+		pool_free(&p->pool);
+		free(p);
+	}
 }

@@ -9,14 +9,19 @@ enum symbol_kind { SYMBOL_REG, SYMBOL_VAR, SYMBOL_CHUNK };
 struct symbol {
 	const char *name;
 	enum symbol_kind kind;
-	int index;
+	int index, level;
 	bool carried;
 	struct shape s;
 	const struct node *product;     /* of names that stay, and not rounded: a sum of it is one of products; else NULL */
 	struct symbol *outer;
 };
+enum { MAX_LEVEL = 16 };
+
 /* Arguments of a macro, and where theirs are looked up. */
-struct binding { const char *name; struct ex *value; struct binding *next; };
+struct binding { const char *name; struct ex *value; struct ix *ix; struct binding *next; };    /* ix: NULL where it is no index */
+
+/* What a name of the file's own is within this loop, the innermost. */
+struct known { const struct alias *of; const struct symbol *scope; struct ix *value; struct known *next; };
 
 struct lower {
 	const struct tree *t;
@@ -24,11 +29,16 @@ struct lower {
 	const struct call *call;
 	const struct plan *plan;
 	int form;
+	bool keep;              /* the program is one in which values stay */
 	struct program *p;
 	struct symbol *symbols;
 	struct binding *bindings;
+	struct known *known;
 	struct step **end;      /* where the next step goes */
-	int depth;
+	struct ix **first[MAX_LEVEL], **index[MAX_LEVEL];       /* of the numbers of each level the first, and where the next goes */
+	int level;              /* loops around what is read */
+	int depth;              /* levels of values */
+	int site_of[MAX_REG];   /* 1 + the site at which the register's value is rounded, or 0 */
 	uint64_t used;          /* bit i: definition i of the plan's faults was put in place of another */
 	struct error *e;
 };
@@ -65,12 +75,17 @@ struct ex *ex_flip(struct lower *l, struct ex *a);
 struct ex *ex_reg(struct lower *l, int reg);
 struct ex *ex_number(struct lower *l, double x);
 struct ex *ex_filled(struct lower *l, struct shape s, struct ex *x);     /* a number, everywhere in that shape */
+struct ex *ex_shaped(struct lower *l, struct shape s, struct ex *x);     /* the same numbers, row by row, as a matrix of that shape */
 struct ex *ex_hold(struct lower *l, const struct node *at, struct ex *x);       /* made once, before this statement */
 struct ex *ex_product(struct lower *l, const struct node *at, struct ex *a, struct ex *b);
+
+bool rounds(const struct lower *l, int site);   /* does the plan round there, to what the arithmetic has not anyway? */
 
 bool low_body(struct lower *l, const struct statement *body);
 /* Drops what is not read, and says which values may take over the memory of one that is not read again. `carried`: registers that are read after the last step. */
 void reuse(struct program *p, struct step **body, const int *carried, int n);
+void only_needed(struct program *p);    /* of the indices */
+void places(struct program *p);         /* room for what the steps read and write */
 
 static const struct shape scalar = { SCALAR, { 1, -1 }, { 1, -1 } };
 

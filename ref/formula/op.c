@@ -64,7 +64,7 @@ static bool tensors(struct formula *f, struct error *e)
 	i = 0;
 	for (const struct tensor_decl *x = t->out; x; x = NEXT(x), i++) {
 		if (x->with[0] && !declared(t->in, x->with)) return wrong(f, &x->d, e, "an input's name after 'with'");
-		out[i] = (struct tensor_spec){ x->d.name, x->shape, 0, x->with };
+		out[i] = (struct tensor_spec){ x->d.name, x->shape, x->optional ? OPTIONAL : 0, x->with };
 	}
 	f->op.in = in;
 	f->op.out = out;
@@ -109,7 +109,8 @@ static bool forms(struct formula *f, struct error *e)
 	for (const struct form_decl *x = f->tree.forms; x; x = NEXT(x), i++) {
 		if (i == MAX_FORM) return wrong(f, &x->d, e, "at most 4 forms");
 		f->op.forms[i] = (struct form){ x->d.name, piece, chunked(x->body) };
-		if (!formula_sites_of(f, sites, &n, x->body, i, e)) return false;
+		for (const struct form_decl *y = x; y; y = y->more)
+			if (!formula_sites_of(f, sites, &n, y->body, i, e)) return false;
 	}
 	return formula_sites_stand(f, sites, e);
 }
@@ -137,6 +138,35 @@ static bool faults(struct formula *f, struct error *e)
 	return true;
 }
 
+static bool roundings(struct formula *f, const struct round_decl *r, int n, struct site_rounding *site, struct error *e)
+{
+	for (int i = 0; i < n; i++, r++) {
+		int at = op_site(&f->op, r->site);
+		if (at < 0) return formula_error(e, f->tree.path, r->line, r->column, "expected a name that is defined, got '%s'", r->site);
+		site[at].on = true;
+		if (!formula_format(r->format, &site[at].format, &site[at].rounding))
+			return formula_error(e, f->tree.path, r->line, r->column, "expected bf16, f16, tf32, tf32_rz, f32, bf16x2, e4m3 or e5m2, got '%s'", r->format);
+	}
+	return true;
+}
+
+/* The kernels that are known to lie in a contract; NULL where the file has none. */
+static bool structures(struct formula *f, const char *of, const struct structure **all, struct error *e)
+{
+	struct structure *k = TABLE(f, struct structure, length(f->tree.structures));
+	size_t n = 0;
+
+	if (!k) return false;
+	for (const struct structure_decl *x = f->tree.structures; x; x = NEXT(x)) {
+		if (!declared(f->tree.contracts, x->of)) return formula_error(e, f->tree.path, x->of_line, x->of_column, "expected a contract's name after 'of'");
+		if (strcmp(x->of, of)) continue;
+		k[n].name = x->d.name;
+		if (!roundings(f, x->round, x->n, k[n++].site, e)) return false;
+	}
+	*all = n ? k : NULL;
+	return true;
+}
+
 static bool contracts(struct formula *f, struct error *e)
 {
 	size_t n = length(f->tree.contracts), i = 0;
@@ -149,15 +179,7 @@ static bool contracts(struct formula *f, struct error *e)
 		if (form < 0) return wrong(f, &x->d, e, "a form's name after 'in'");
 		k[i] = (struct contract){ .name = x->d.name, .what = x->d.what, .form = form, .chunk = x->by };
 		if (f->op.forms[form].chunked && !k[i].chunk) k[i].chunk = DEFAULT_CHUNK;
-		for (int j = 0; j < x->n; j++) {
-			const struct round_decl *r = &x->round[j];
-			int at = op_site(&f->op, r->site);
-			if (at < 0) return formula_error(e, f->tree.path, r->line, r->column, "expected a name that is defined, got '%s'", r->site);
-			struct site_rounding *s = &k[i].site[at];
-			s->on = true;
-			if (!formula_format(r->format, &s->format, &s->rounding))
-				return formula_error(e, f->tree.path, r->line, r->column, "expected bf16, f16, tf32, tf32_rz, f32, e4m3 or e5m2, got '%s'", r->format);
-		}
+		if (!roundings(f, x->round, x->n, k[i].site, e) || !structures(f, x->d.name, &k[i].structures, e)) return false;
 	}
 	f->op.contracts = k;
 	return true;
@@ -165,19 +187,24 @@ static bool contracts(struct formula *f, struct error *e)
 
 static size_t pieces(const struct call *call)
 {
-	size_t n = 1;
+	const struct tree *t = &formula_of(call->op)->tree;
+	size_t all = 0;
 
-	for (const struct each *x = formula_of(call->op)->tree.each; x; x = NEXT(x))
-		for (int i = 0; call->op->dims[i]; i++)
-			if (!strcmp(call->op->dims[i], x->dim)) n *= call->dim[i];
-	return n;
+	for (const struct form_decl *f = t->forms; f; f = f->more) {
+		size_t n = 1;
+		for (const struct each *x = f->each ? f->each : t->each; x; x = NEXT(x))
+			for (int i = 0; call->op->dims[i]; i++)
+				if (!strcmp(call->op->dims[i], x->dim)) n *= call->dim[i];
+		all += n;
+	}
+	return all;
 }
 
 static bool check(const struct call *call, struct error *e)
 {
 	const struct formula *f = formula_of(call->op);
 
-	if (!formula_rules(f, call, e)) return false;
+	if (!formula_rules(f, call, e) || !formula_cuts_sound(f, call, e)) return false;
 	for (int i = 0; i < MAX_FORM && f->op.forms[i].name; i++) {
 		struct plan plan = plan_plain(&arith_f64, 0);
 		plan.form = i;
@@ -193,28 +220,6 @@ static struct program *prepare(const struct call *call, const struct plan *plan,
 	return program_make(&formula_of(call->op)->tree, call->op, call, plan, e);
 }
 
-/* Pieces that make row i of every output and lie together, each over the first of the sizes. */
-static span pieces_along(const struct call *call, span along)
-{
-	size_t inner = call->dim[0] ? pieces(call) / call->dim[0] : 0;
-
-	return (span){ along.first * inner, along.last * inner };
-}
-static span rows_along(const struct call *call, int out, span along) { (void)call; (void)out; return along; }
-static size_t nothing(const struct call *call) { (void)call; return 0; }
-static const struct cut by_rows = { pieces_along, rows_along, nothing };
-
-static bool may_be_cut(const struct formula *f)
-{
-	bool first = f->tree.each && !strcmp(f->tree.each->dim, f->op.dims[0]);
-
-	for (const struct tensor_decl *x = f->tree.out; first && x; x = NEXT(x)) {
-		size_t n = strlen(f->op.dims[0]);
-		first = !strncmp(x->shape, f->op.dims[0], n) && x->shape[n] == ',';
-	}
-	return first;
-}
-
 bool formula_tables(struct formula *f, struct error *e)
 {
 	f->op.name = f->tree.name;
@@ -227,7 +232,7 @@ bool formula_tables(struct formula *f, struct error *e)
 		if (f->tree.pool.failed) error_set(e, E_MEMORY, f->tree.path, NO_OFFSET, "reading a formula");
 		return false;
 	}
-	f->op.cut = may_be_cut(f) ? &by_rows : NULL;
+	f->op.cut = formula_cut(f);
 	return true;
 }
 

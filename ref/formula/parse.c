@@ -63,7 +63,7 @@ bool line_end(struct parser *s, const char **comment)
 void *declared(const void *list, const char *name)
 {
 	for (const struct declared *d = list; d; d = d->next)
-		if (!strcmp(d->name, name)) return (void *)(uintptr_t)d;
+		if (same_name(d->name, name)) return (void *)(uintptr_t)d;
 	return NULL;
 }
 
@@ -72,7 +72,7 @@ int declared_index(const void *list, const char *name)
 	int i = 0;
 
 	for (const struct declared *d = list; d; d = d->next, i++)
-		if (!strcmp(d->name, name)) return i;
+		if (same_name(d->name, name)) return i;
 	return -1;
 }
 
@@ -98,13 +98,19 @@ void *declare(struct parser *s, void *list, size_t size, const struct word *name
 static bool form(struct parser *s, const struct word *name)
 {
 	static const struct word only = { .text = "formula" };
-	bool ok = true;
+	bool ok = true, more;
 	struct form_decl *f = declare(s, &s->t->forms, sizeof *f, name ? name : &only);
 
 	if (!f) return false;
 	if (!name) f->d.line = peek(s)->line, f->d.column = peek(s)->column;
-	f->body = parse_body(s, peek(s)->column, &ok);
-	if (ok && !f->body) return wrong(s, "NAME = VALUE");
+	do {
+		const char *comment;
+		if (!s->t->each && take(s, "each") && !(parse_each(s, &f->each) && line_end(s, &comment))) return false;
+		f->body = parse_body(s, peek(s)->column, &ok);
+		if (ok && !f->body) return wrong(s, "NAME = VALUE");
+		more = ok && !s->t->each && is(s, "each");
+		if (more && !(f = f->more = pool_make(s->p, sizeof *f))) return no_room(s);
+	} while (more);
 	return ok;
 }
 
@@ -122,17 +128,18 @@ static bool line(struct parser *s)
 	if (!strcmp(w->text, "out")) return parse_tensors(s, &s->t->out, true);
 	if (!strcmp(w->text, "param")) return parse_params(s);
 	if (!strcmp(w->text, "let")) return parse_alias(s, &s->t->lets) && line_end(s, &comment);
-	if (!strcmp(w->text, "each")) return parse_each(s) && line_end(s, &comment);
+	if (!strcmp(w->text, "each")) return parse_each(s, &s->t->each) && line_end(s, &comment);
 	if (!strcmp(w->text, "def")) return parse_macro(s) && line_end(s, &comment);
 	if (!strcmp(w->text, "where")) return parse_rule(s);
 	if (!strcmp(w->text, "site")) return parse_site(s);
 	if (!strcmp(w->text, "fault")) return parse_fault(s);
 	if (!strcmp(w->text, "contract")) return parse_contract(s);
+	if (!strcmp(w->text, "structure")) return parse_structure(s);
 	if (!strcmp(w->text, "case")) return parse_case(s, false);
 	if (!strcmp(w->text, "draw")) return parse_case(s, true);
 	if (!strcmp(w->text, "form")) return peek(s)->kind == WORD_NAME ? (s->at++, line_end(s, &comment) && form(s, w + 1)) : wrong(s, "a form's name");
 	s->at--;
-	return wrong(s, "in, out, param, let, each, def, where, form, for, NAME =, site, fault, contract, draw or case");
+	return wrong(s, "in, out, param, let, each, def, where, form, for, NAME =, site, fault, contract, structure, draw or case");
 }
 
 bool formula_parse(struct tree *t, const char *path, const char *text, size_t n, struct error *e)

@@ -30,12 +30,13 @@ bool parse_definition(struct parser *s, struct definition *d, bool may_carry);  
 bool parse_tensors(struct parser *s, struct tensor_decl **list, bool output);
 bool parse_params(struct parser *s);
 bool parse_alias(struct parser *s, struct alias **list);        /* NAME = VALUE, a whole number */
-bool parse_each(struct parser *s);
+bool parse_each(struct parser *s, struct each **list);
 bool parse_macro(struct parser *s);
 bool parse_rule(struct parser *s);
 bool parse_site(struct parser *s);
 bool parse_fault(struct parser *s);
 bool parse_contract(struct parser *s);
+bool parse_structure(struct parser *s);         /* a known kernel of a contract */
 bool parse_case(struct parser *s, bool common);         /* case NAME: ..., and draw ..., what all cases share */
 
 /* One more at the end of a list of declarations of this size; NULL with an error where one has its name already (in this list). */

@@ -59,7 +59,7 @@ bool parse_tensors(struct parser *s, struct tensor_decl **list, bool output)
 		} while (take(s, ","));
 		const char *text = shape(s);
 		if (!text) return false;
-		bool integer = !output && take(s, "integer"), optional = !output && take(s, "?"), with_input = output && take(s, "with");
+		bool integer = !output && take(s, "integer"), optional = take(s, "?"), with_input = output && take(s, "with");
 		const char *with = with_input ? name_here(s, "an input's name") : "";
 		if (!with) return false;
 		for (int i = first; i < n; i++) {
@@ -133,7 +133,7 @@ bool parse_alias(struct parser *s, struct alias **list)
 	return name_here(s, "a name") && (a = declare(s, list, sizeof *a, w)) && need(s, "=") && (a->value = parse_value(s));
 }
 
-bool parse_each(struct parser *s)
+bool parse_each(struct parser *s, struct each **list)
 {
 	do {
 		const struct word *w = peek(s), *after = w + (w->kind == WORD_NAME);
@@ -142,7 +142,7 @@ bool parse_each(struct parser *s)
 			continue;
 		}
 		struct each *x;
-		if (!name_here(s, "a name") || !(x = declare(s, &s->t->each, sizeof *x, w)) || !need(s, "in")
+		if (!name_here(s, "a name") || !(x = declare(s, list, sizeof *x, w)) || !need(s, "in")
 		    || !(x->dim = name_here(s, "the name of a size"))) return false;
 	} while (take(s, ","));
 	return true;

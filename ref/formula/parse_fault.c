@@ -48,6 +48,32 @@ bool parse_fault(struct parser *s)
 	return f->d.what && f->seen;
 }
 
+/* SITE FORMAT, ... */
+static bool roundings(struct parser *s, struct round_decl **round, int *n)
+{
+	if (!(*round = pool_make(s->p, MAX_DEPTH * sizeof **round))) return no_room(s);
+	do {
+		const struct word *at = peek(s);
+		if (*n == MAX_DEPTH) return wrong(s, "at most 64 roundings");
+		struct round_decl *r = &(*round)[(*n)++];
+		*r = (struct round_decl){ name_here(s, "a site's name"), NULL, at->line, at->column };
+		if (!r->site || !(r->format = name_here(s, "a format's name"))) return false;
+	} while (take(s, ","));
+	return true;
+}
+
+/* structure NAME of CONTRACT: SITE FORMAT, ... */
+bool parse_structure(struct parser *s)
+{
+	const struct word *w = peek(s);
+	struct structure_decl *k;
+
+	if (!name_here(s, "a structure's name") || !(k = declare(s, &s->t->structures, sizeof *k, w)) || !need(s, "of")) return false;
+	k->of_line = peek(s)->line;
+	k->of_column = peek(s)->column;
+	return (k->of = name_here(s, "a contract's name")) && need(s, ":") && roundings(s, &k->round, &k->n) && line_end(s, &k->d.what);
+}
+
 /* contract NAME [in FORM] [by 64] [: SITE FORMAT, ...] */
 bool parse_contract(struct parser *s)
 {
@@ -62,13 +88,6 @@ bool parse_contract(struct parser *s)
 		if (peek(s)->kind != WORD_NUMBER || !(by >= 1 && by <= 65536) || by != (double)(int)by) return wrong(s, "a chunk's size, 1 to 65536");
 		k->by = (size_t)s->w.word[s->at++].number;
 	}
-	if (!(k->round = pool_make(s->p, MAX_DEPTH * sizeof *k->round))) return no_room(s);
-	if (take(s, ":")) do {
-		const struct word *at = peek(s);
-		if (k->n == MAX_DEPTH) return wrong(s, "at most 64 roundings");
-		struct round_decl *r = &k->round[k->n++];
-		*r = (struct round_decl){ name_here(s, "a site's name"), NULL, at->line, at->column };
-		if (!r->site || !(r->format = name_here(s, "a format's name"))) return false;
-	} while (take(s, ","));
+	if (take(s, ":") && !roundings(s, &k->round, &k->n)) return false;
 	return line_end(s, &k->d.what);
 }

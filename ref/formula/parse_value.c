@@ -46,14 +46,18 @@ static bool add(struct parser *s, struct node *x, struct node *arg)
 static struct node *sum(struct parser *s);
 static struct node *postfix(struct parser *s);
 
-/* ":", a or a:b */
+/* ":", a, a:b or a:b by c */
 static struct node *index_part(struct parser *s)
 {
 	const struct word *at = peek(s);
 
 	if (take(s, ":")) return make(s, NODE_ALL, at);
 	struct node *a = sum(s);
-	return a && take(s, ":") ? two(s, NODE_RANGE, at, a, sum(s)) : a;
+	if (!a || !take(s, ":")) return a;
+	struct node *b = sum(s);
+	bool stepped = b && take(s, "by");
+	struct node *by = stepped ? sum(s) : NULL;
+	return b && (by || !stepped) ? with(s, NODE_RANGE, at, a, b, by) : NULL;
 }
 
 static bool list(struct parser *s, struct node *x, const char *end, struct node *(*part)(struct parser *s))

@@ -5,36 +5,53 @@
 #include "ref/call/op.h"
 #include "tree.h"
 
-enum { MAX_VAR = 32, MAX_REG = 512, MAX_PROGRAM_CHUNK = 8 };
+enum { MAX_VAR = 512, MAX_EACH = 32, MAX_REG = 512, MAX_PROGRAM_CHUNK = 8 };
 
 /* A length: n, or the present length, at most n, of chunk variable `chunk` (-1: none). */
 struct len { size_t n; int chunk; };
 enum rank { SCALAR, COLUMN, ROW, MATRIX };
 struct shape { enum rank rank; struct len rows, cols; };
 
-/* A number that no arithmetic touches: an index, a condition. */
-enum ix_kind { IX_NUMBER, IX_VAR, IX_TENSOR, IX_OP };
-struct ix { enum ix_kind kind; double number; int var, tensor, n; enum node_kind op; struct ix *arg[4]; const struct node *at; };
+/* A number that no arithmetic touches: an index, a condition. What is computed has a variable of its own, each such number one, which
+ * gets its value where those that it is made of have theirs: at the begin of a piece, or of a step of the loop at this level. each: 1 +
+ * the chunk for whose indices, one by one, it is another number. */
+enum ix_kind { IX_NUMBER, IX_VAR, IX_TENSOR, IX_SEQUENCE, IX_OP };
+struct ix {
+	enum ix_kind kind;
+	int var, level, tensor, n, each;
+	bool needed;
+	double number;
+	enum node_kind op;
+	struct ix *arg[4], *next;       /* next: computed after it */
+	const struct node *at;
+};
 
-/* Of a tensor: on each axis from first on (NULL: 0) one element, or len of them where kept. Sizes and strides in elements. */
+/* Of a tensor: on each axis from first on (NULL: 0) one element, or every step-th of len of them where kept. Sizes, strides and the
+ * element `base` in elements: that of all indices that are known before. gather: 1 + the variable of a chunk; for each of its indices what
+ * is kept of the others, at the element of its own on axis kept[0]. */
 struct slice {
-	int tensor, rank, kept[2], n_kept;
-	struct { struct ix *first; size_t size, stride; struct len len; } axis[MAX_RANK];
+	int tensor, rank, kept[2], n_kept, moving[MAX_RANK], n_moving, gather;
+	size_t base;
+	struct { struct ix *first; size_t size, stride, step; struct len len; } axis[MAX_RANK];
 	const struct node *at;
 };
 
 enum ex_kind {
 	EX_REG, EX_NUMBER, EX_IX, EX_LOAD, EX_MEMORY, EX_FLIP, EX_MAP, EX_ZIP, EX_DOT, EX_GEMV, EX_GEMV_T, EX_OUTER, EX_GEMM, EX_TRANS, EX_SUM, EX_MAX,
-	EX_SCAN, EX_TRIL, EX_INVERSE, EX_LAST, EX_POWER, EX_IOTA, EX_CMP, EX_WHERE, EX_IF
+	EX_SCAN, EX_SHIFTED, EX_TRIL, EX_INVERSE, EX_LAST, EX_ELEMENT, EX_POWER, EX_ANGLE, EX_IOTA, EX_CMP, EX_WHERE, EX_IF
 };
 
 /* An expression. EX_OUTER and EX_GEMM: a b, added to c where there is one. EX_DOT: of each row, where a is a matrix. EX_FLIP: the same
- * numbers, a row for a column. */
+ * numbers, a row for a column or in another matrix. EX_INVERSE: in blocks of op, merged by operands that pass `site`. two_parts: EX_GEMM of
+ * operands that were rounded to two parts, without the product of the second ones. */
 struct ex {
 	enum ex_kind kind;
 	struct shape s;
+	bool top, whole;        /* EX_ZIP, EX_CMP: a has this shape; so have both, but for numbers */
 	struct ex *a, *b, *c;
 	int reg, op;            /* op: of EX_MEMORY an input; enum fn, enum binary, enum trans, enum node_kind, a diagonal */
+	int site;
+	bool two_parts;
 	double number;
 	struct ix *ix;
 	struct slice *slice;
@@ -48,33 +65,43 @@ struct step {
 	struct ex *value;
 	int reg, site, swap;    /* swap: the register whose memory this one takes over, or -1 */
 	bool carried;           /* reg is what a loop carries */
+	bool leaves;            /* the value's operands lie in registers */
 	bool apart;             /* the value is made apart and then copied: it is read while it is made */
 	struct slice *slice;    /* STEP_PUT */
 	struct program_loop *loop;
 };
 struct program_loop {
 	int var, chunk, cuts;   /* cuts: an input, or -1 */
+	bool strips;            /* over dims[0], which is cut into strips: what is carried goes on from one to the next */
+	int carry[MAX_BY], n_carry;     /* registers */
 	size_t by;
-	struct ix *first, *last, *sequence;
+	struct ix *first, *last, *sequence, *index;
 	struct step *body;
 };
 
 struct program {
+	struct program *next;           /* of the pieces behind these */
+	size_t pieces;
 	struct pool pool;
 	const char *path;
 	const struct call *call;
 	struct step *step;
-	struct shape reg[MAX_REG];
-	double constant[MAX_REG];       /* of registers that hold a number */
-	bool is_constant[MAX_REG];
+	struct ix *index;
 	int n_reg, n_var, n_chunk;
+	int chunk_var[MAX_PROGRAM_CHUNK];      /* its variable, and how many indices a full one has */
+	size_t chunk_size[MAX_PROGRAM_CHUNK];
 	int n_each;                     /* the first variables, with these sizes */
-	size_t each[MAX_VAR];
+	size_t each[MAX_EACH];
 	size_t stored[MAX_OUT];         /* elements of each output, by all pieces */
 	struct error error;             /* what went wrong in a run, if `failed` */
 	bool failed;
 	bool keep;                      /* no value takes over the memory of another */
 	struct grad *grad;              /* of NAME.backward: ref/grad */
+	/* Of the registers [n_reg]: shape, whether it holds a number and which, and where it lies in a piece's room. */
+	struct shape reg[MAX_REG];
+	bool is_constant[MAX_REG];
+	double constant[MAX_REG];
+	size_t place[MAX_REG], room;
 };
 
 /* The program of the formula for this call and plan; NULL with an error that has line and column. Ended with program_free. */
@@ -85,7 +112,14 @@ struct program *program_make_kept(const struct tree *t, const struct op *op, con
 /* After a run of this strip, which is `ok` so far: did all indices lie in their axes, and was all of each output stored? Frees p. */
 bool program_done(struct program *p, const struct strip *s, const struct plan *plan, bool ok, struct error *e);
 void program_piece(struct program *p, calc *c, size_t piece);
-double ix_value(const struct program *p, const struct ix *x, const double *var);
+/* Gives these numbers their values, one after the other. */
+void ix_compute(const struct program *p, const struct ix *x, double *var);
+/* The value of one that has `each`, for the present value of that chunk's variable. */
+double ix_again(const struct program *p, const struct ix *x, double *var);
+static inline double ix_value(const struct ix *x, const double *var) { return x->kind == IX_NUMBER ? x->number : var[x->var]; }
+
+/* Is the op cut into strips along the loop over dims[0] that each of its forms is? */
+bool formula_cut_in_loop(const struct op *op);
 
 /* The site of what is defined under this name, or -1. */
 int formula_site(const struct tree *t, const struct op *op, const char *name);

@@ -1,6 +1,9 @@
 /* What is not read is not made. Memory: a value that is not read again gives its place to the one that is made of it, so that S <- a S is made in place. */
 #include "lower.h"
 
+/* Of 4 bytes and more each this many elements are whole cache lines. */
+enum { TOGETHER = 16 };
+
 static int uses(const struct ex *x, int reg)
 {
 	return x ? (x->kind == EX_REG && x->reg == reg) + uses(x->a, reg) + uses(x->b, reg) + uses(x->c, reg) : 0;
@@ -10,6 +13,31 @@ static bool read_in(const struct step *s, int reg)
 {
 	for (; s; s = s->next)
 		if (uses(s->value, reg) || (s->kind == STEP_LOOP && read_in(s->loop->body, reg))) return true;
+	return false;
+}
+
+/* How often each register is read there. */
+static void count(const struct ex *x, int *reads, int by)
+{
+	for (; x; x = x->c) {
+		if (x->kind == EX_REG) reads[x->reg] += by;
+		count(x->a, reads, by);
+		count(x->b, reads, by);
+	}
+}
+
+static void count_in(const struct step *s, int *reads, int by)
+{
+	for (; s; s = s->next) {
+		count(s->value, reads, by);
+		if (s->kind == STEP_LOOP) count_in(s->loop->body, reads, by);
+	}
+}
+
+static bool stores(const struct step *s)
+{
+	for (; s; s = s->next)
+		if (s->kind == STEP_PUT || (s->kind == STEP_LOOP && stores(s->loop->body))) return true;
 	return false;
 }
 
@@ -49,22 +77,81 @@ static bool live(const struct step *s, int reg, const int *carried, int n)
 	return is_in(carried, n, reg);
 }
 
+/* Does a loop store nothing, and carry what only it reads? */
+static bool for_nothing(const struct program_loop *l, const int *reads, const int *carried, int n)
+{
+	int own[MAX_REG] = { 0 };
+	bool nothing = !stores(l->body);
+
+	if (nothing) count_in(l->body, own, 1);
+	for (int i = 0; i < l->n_carry; i++) nothing = nothing && reads[l->carry[i]] == own[l->carry[i]] && !is_in(carried, n, l->carry[i]);
+	return nothing;
+}
+
 /* Definitions that nothing reads go, and then what only they read. */
 static void drop_unread(struct step **body, const int *carried, int n)
 {
 	bool again = true;
+	int reads[MAX_REG] = { 0 };
 
+	count_in(*body, reads, 1);
 	while (again) {
 		again = false;
 		for (struct step **s = body; *s;) {
 			const struct step *x = *s;
-			if (x->kind != STEP_SET || x->carried || is_in(carried, n, x->reg) || read_in(*body, x->reg)) {
+			bool unread = x->kind == STEP_SET && !x->carried && !is_in(carried, n, x->reg) && !reads[x->reg];
+			if (!unread && !(x->kind == STEP_LOOP && for_nothing(x->loop, reads, carried, n))) {
 				s = &(*s)->next;
 				continue;
 			}
 			*s = x->next;
+			if (unread) count(x->value, reads, -1);
+			else count_in(x->loop->body, reads, -1);
 			again = true;
 		}
+	}
+}
+
+static void used(const struct ex *x, bool *is_used)
+{
+	for (; x; x = x->c) {
+		if (x->kind == EX_REG || x->kind == EX_NUMBER) is_used[x->reg] = true;
+		used(x->a, is_used);
+		used(x->b, is_used);
+	}
+}
+
+static bool is_leaf(const struct ex *x) { return !x || x->kind == EX_REG || x->kind == EX_NUMBER || (x->kind == EX_FLIP && is_leaf(x->a)); }
+/* Is all that is needed for it in registers? */
+static bool leaves(const struct ex *x)
+{
+	return x->kind == EX_LOAD || ((x->kind == EX_MAP || (x->kind == EX_ZIP && x->top) || x->kind == EX_REG) && is_leaf(x->a) && is_leaf(x->b));
+}
+
+static void used_in(struct step *s, bool *is_used)
+{
+	for (; s; s = s->next) {
+		used(s->value, is_used);
+		if (s->kind == STEP_LOOP) {
+			used_in(s->loop->body, is_used);
+			continue;
+		}
+		is_used[s->reg] = true;
+		s->leaves = leaves(s->value) && !s->apart;
+		if (s->swap >= 0) is_used[s->swap] = true;
+	}
+}
+
+void places(struct program *p)
+{
+	bool is_used[MAX_REG] = { 0 };
+
+	used_in(p->step, is_used);
+	p->room = 0;
+	for (int i = 0; i < p->n_reg; i++) {
+		p->place[i] = p->room;
+		p->is_constant[i] = p->is_constant[i] && is_used[i];
+		if (is_used[i]) p->room += (p->reg[i].rows.n * p->reg[i].cols.n + TOGETHER - 1) / TOGETHER * TOGETHER;
 	}
 }
 

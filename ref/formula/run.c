@@ -19,13 +19,13 @@ void run_failed(struct program *p, const struct node *at, const char *what, ...)
 /* The first element, as an offset; false where an index leaves its axis. */
 static bool offset(struct frame *f, const struct slice *s, const char *name, size_t *at)
 {
-	*at = 0;
-	for (int i = 0; i < s->rank; i++) {
-		if (!s->axis[i].first) continue;
-		double k = ix_value(f->p, s->axis[i].first, f->var);
-		bool kept = (s->n_kept > 0 && s->kept[0] == i) || (s->n_kept > 1 && s->kept[1] == i);
-		double last = k + (kept ? (double)len_now(f, s->axis[i].len) : 1);
-		if (!(k >= 0 && last <= (double)s->axis[i].size && k == floor(k))) {
+	*at = s->base;
+	for (int m = 0; m < s->n_moving; m++) {
+		int i = s->moving[m];
+		bool gathered = s->gather && s->kept[0] == i;
+		double k = gathered ? ix_again(f->p, s->axis[i].first, f->var) : ix_value(s->axis[i].first, f->var);
+		double last = k + (gathered ? 1 : (double)len_now(f, s->axis[i].len));
+		if (!(k >= 0 && last <= (double)s->axis[i].size && k == (double)(size_t)k)) {
 			run_failed(f->p, s->at, "expected an index from 0 to %zu on axis %d of %s, got %g", s->axis[i].size - 1, i, name, k);
 			return false;
 		}
@@ -34,20 +34,39 @@ static bool offset(struct frame *f, const struct slice *s, const char *name, siz
 	return true;
 }
 
+/* The chunk's indices one by one, each an element, or a row, of its own. */
+static bool gathered(struct frame *f, const struct slice *s, const char *name, vec y, run_line *line, void *with)
+{
+	double first = f->var[s->gather - 1];
+	size_t rows = len_now(f, s->axis[s->kept[0]].len), n = rows ? y.n / rows : 0, at;
+	size_t step = s->n_kept > 1 ? s->axis[s->kept[1]].stride * s->axis[s->kept[1]].step : 1;
+	bool ok = true;
+
+	for (size_t i = 0; i < rows && ok; i++) {
+		f->var[s->gather - 1] = first + (double)i;
+		if ((ok = offset(f, s, name, &at))) line(f, s->tensor, at, step, part(f, y, i * n, n), with);
+	}
+	f->var[s->gather - 1] = first;
+	ix_again(f->p, s->axis[s->kept[0]].first, f->var);
+	return ok;
+}
+
 bool run_lines(struct frame *f, const struct slice *s, const char *name, vec y, run_line *line, void *with)
 {
-	int n = s->n_kept;
-	size_t inner = n ? s->axis[s->kept[n - 1]].stride : 1, length = n ? len_now(f, s->axis[s->kept[n - 1]].len) : 1, at;
-	size_t outer = n == 2 ? s->axis[s->kept[0]].stride : 0, rows = n == 2 ? len_now(f, s->axis[s->kept[0]].len) : 1;
+	int n = s->n_kept, last = n ? s->kept[n - 1] : 0, before = n == 2 ? s->kept[0] : 0;
+	size_t inner = n ? s->axis[last].stride * s->axis[last].step : 1, length = n ? len_now(f, s->axis[last].len) : 1, at;
+	size_t outer = n == 2 ? s->axis[before].stride * s->axis[before].step : 0, rows = n == 2 ? len_now(f, s->axis[before].len) : 1;
+
+	if (s->gather) return gathered(f, s, name, y, line, with);
 
 	if (!offset(f, s, name, &at)) return false;
 	if (n == 2 && inner == 1 && outer == length) length *= rows, rows = 1;
-	for (size_t i = 0; i < rows; i++) line(f, s->tensor, at + i * outer, inner, c_part(f->c, y, i * length, length), with);
+	for (size_t i = 0; i < rows; i++) line(f, s->tensor, at + i * outer, inner, part(f, y, i * length, length), with);
 	return true;
 }
 
 static void load(struct frame *f, int in, size_t at, size_t step, vec x, void *with) { (void)with; c_load(f->c, x, in, at, step); }
-static void store(struct frame *f, int out, size_t at, size_t step, vec x, void *with) { (void)with; c_store(f->c, out, at, step, x); }
+static void store(struct frame *f, int out, size_t at, size_t step, vec x, void *with) { (void)with; f->stored[out] += c_store(f->c, out, at, step, x); }
 
 void run_load(struct frame *f, const struct slice *s, vec y)
 {
@@ -57,29 +76,25 @@ void run_load(struct frame *f, const struct slice *s, vec y)
 /* Zeros beyond its end and before its first. */
 void run_memory(struct frame *f, const struct ex *x, vec y)
 {
-	double first = ix_value(f->p, x->ix, f->var), all = (double)f->p->call->in[x->op]->count;
+	double first = ix_value(x->ix, f->var), all = (double)f->p->call->in[x->op]->count;
 
 	c_set(f->c, y, 0);
 	if (!(first >= 0 && first < all && first == floor(first))) return;
-	c_load(f->c, c_part(f->c, y, 0, first + (double)y.n > all ? (size_t)(all - first) : y.n), x->op, (size_t)first, 1);
+	c_load(f->c, part(f, y, 0, first + (double)y.n > all ? (size_t)(all - first) : y.n), x->op, (size_t)first, 1);
 }
 
-void run_store(struct frame *f, const struct slice *s, const struct ex *x, vec y)
+void run_store(struct frame *f, const struct slice *s, vec y)
 {
-	size_t n = count_now(f, x);
-
-	if (!run_lines(f, s, f->p->call->op->out[s->tensor].name, y, store, NULL)) return;
-	#pragma omp atomic
-	f->p->stored[s->tensor] += n;
+	run_lines(f, s, f->p->call->op->out[s->tensor].name, y, store, NULL);
 }
 
 bool run_ends(struct frame *f, const struct step *s, size_t *first, size_t *last)
 {
 	struct program_loop *l = s->loop;
-	double a = ix_value(f->p, l->first, f->var), b = ix_value(f->p, l->last, f->var), n;
+	double a = ix_value(l->first, f->var), b = ix_value(l->last, f->var), n;
 
 	if (l->cuts >= 0) {
-		n = ix_value(f->p, l->sequence, f->var);
+		n = ix_value(l->sequence, f->var);
 		const struct tensor *t = f->p->call->in[l->cuts];
 		if (!(n >= 0 && n + 1 < (double)t->count && n == floor(n))) {
 			run_failed(f->p, s->at, "expected a sequence from 0 to %zu, got %g", t->count - 2, n);
@@ -97,79 +112,132 @@ bool run_ends(struct frame *f, const struct step *s, size_t *first, size_t *last
 	return true;
 }
 
-void run_turn(struct frame *f, const struct program_loop *l, size_t t, size_t last)
+void run_turn(struct frame *f, const struct program_loop *l, size_t t, size_t n)
 {
 	f->var[l->var] = (double)t;
-	if (l->chunk >= 0) f->len[l->chunk] = last - t < l->by ? last - t : l->by;
+	if (l->chunk >= 0) f->len[l->chunk] = n;
+	ix_compute(f->p, l->index, f->var);
+}
+
+static void turn(struct frame *f, const struct program_loop *l, size_t t, size_t n)
+{
+	run_turn(f, l, t, n);
+	for (const struct step *x = l->body; x; x = x->next) run_step(f, x);
+}
+
+/* What the loop carries, all in one: out of it, or back. */
+static vec carried(struct frame *f, const struct program_loop *l, vec all, bool back)
+{
+	size_t at = 0;
+
+	for (int i = 0; i < l->n_carry; i++) {
+		const struct shape *s = &f->p->reg[l->carry[i]];
+		vec x = { f->reg[l->carry[i]], s->rows.n * s->cols.n }, y = part(f, all, at, x.n);
+		c_copy(f->c, back ? x : y, back ? y : x);
+		at += x.n;
+	}
+	return all;
+}
+
+static vec room_of(struct frame *f, const struct program_loop *l)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < l->n_carry; i++) n += f->p->reg[l->carry[i]].rows.n * f->p->reg[l->carry[i]].cols.n;
+	return c_vec(f->c, n);
+}
+
+/* From t on, as far as this strip goes; a chunk that reaches beyond is computed in the next strip again. */
+static void in_strip(struct frame *f, const struct program_loop *l, size_t t, size_t last)
+{
+	size_t end = c_strip(f->c).last, mark = c_mark(f->c);
+	vec all = room_of(f, l);
+	bool again = false;
+
+	if (c_resume(f->c, all, &t)) carried(f, l, all, true);
+	for (; t < last && t < end && !again; t += l->by) {
+		size_t n = last - t < l->by ? last - t : l->by;
+		if ((again = t + n > end)) c_suspend(f->c, carried(f, l, all, false), t);
+		turn(f, l, t, n);
+	}
+	if (t < last && !again) c_suspend(f->c, carried(f, l, all, false), t);
+	f->stopped = again || t < last;
+	c_release(f->c, mark);
 }
 
 static void loop(struct frame *f, const struct step *s)
 {
-	struct program_loop *l = s->loop;
+	const struct program_loop *l = s->loop;
 	size_t first, last;
 
 	if (!run_ends(f, s, &first, &last)) return;
-	for (size_t t = first; t < last; t += l->by) {
-		run_turn(f, l, t, last);
-		for (const struct step *x = l->body; x; x = x->next) run_step(f, x);
-	}
+	if (l->strips) in_strip(f, l, first, last);
+	else for (size_t t = first; t < last; t += l->by) turn(f, l, t, last - t < l->by ? last - t : l->by);
 }
 
 void run_step(struct frame *f, const struct step *s)
 {
-	size_t mark = c_mark(f->c), n = s->kind == STEP_LOOP ? 0 : count_now(f, s->value);
-	vec y = { 0 };
-
 	if (s->kind == STEP_LOOP) {
 		loop(f, s);
 		return;
 	}
+	size_t mark = s->leaves ? 0 : c_mark(f->c), n = count_now(f, s->value);
 	if (s->swap >= 0) {
-		vec x = f->reg[s->reg];
+		void *x = f->reg[s->reg];
 		f->reg[s->reg] = f->reg[s->swap];
 		f->reg[s->swap] = x;
 	}
-	y = (vec){ f->reg[s->reg].at, n };
-	vec made = s->apart ? c_vec(f->c, n) : y;
+	vec y = { f->reg[s->reg], n }, made = s->apart ? c_room(f->c, n) : y;
 	run_into(f, s->value, made);
 	if (s->apart) c_copy(f->c, y, made);
 	if (s->site >= 0) c_site(f->c, s->site, y);
-	if (s->kind == STEP_PUT) run_store(f, s->slice, s->value, y);
-	c_release(f->c, mark);
+	if (s->kind == STEP_PUT) run_store(f, s->slice, y);
+	if (!s->leaves) c_release(f->c, mark);
 }
 
-struct frame *run_begin(struct program *p, calc *c, size_t piece)
+void run_begin(struct frame *f, struct program *p, calc *c, size_t piece)
 {
-	struct frame *f = c_bytes(c, sizeof *f);
-
-	f->p = p;
-	f->c = c;
-	f->reg = c_bytes(c, (size_t)p->n_reg * sizeof *f->reg);
+	for (; piece >= p->pieces && p->next; p = p->next) piece -= p->pieces;
+	*f = (struct frame){ .p = p, .c = c, .element = c_element(c) };
+	vec room = c_room(c, p->room);
+	f->reg = c_bytes(c, (size_t)p->n_reg * sizeof *f->reg + (size_t)p->n_var * sizeof *f->var);
+	f->var = (double *)(f->reg + p->n_reg);
 	for (int i = p->n_each; i-- > 0; piece /= p->each[i]) f->var[i] = (double)(piece % p->each[i]);
+	ix_compute(p, p->index, f->var);
 	for (int i = 0; i < p->n_reg; i++) {
-		f->reg[i] = c_vec(c, p->reg[i].rows.n * p->reg[i].cols.n);
-		if (p->is_constant[i]) c_set(c, f->reg[i], p->constant[i]);
+		vec x = part(f, room, p->place[i], 1);
+		f->reg[i] = x.at;
+		if (p->is_constant[i]) c_set(c, x, p->constant[i]);
 	}
-	return f;
 }
 
 void program_piece(struct program *p, calc *c, size_t piece)
 {
-	struct frame *f = run_begin(p, c, piece);
+	struct frame f;
 
-	for (const struct step *s = p->step; s; s = s->next) run_step(f, s);
+	run_begin(&f, p, c, piece);
+	for (const struct step *s = f.p->step; s && !f.stopped; s = s->next) run_step(&f, s);
+	for (int i = 0; i < MAX_OUT; i++) {
+		if (!f.stored[i]) continue;
+		#pragma omp atomic
+		f.p->stored[i] += f.stored[i];
+	}
 }
 
 bool program_done(struct program *p, const struct strip *s, const struct plan *plan, bool ok, struct error *e)
 {
-	if (ok && p->failed) {
-		if (e) *e = p->error;
+	for (const struct program *x = p; x && ok; x = x->next) {
+		if (!x->failed) continue;
+		if (e) *e = x->error;
 		ok = false;
 	}
-	for (int i = 0; ok && plan->stride <= 1 && i < MAX_OUT && p->call->op->out[i].name; i++)
-		if (p->stored[i] != s->count[i])
+	for (int i = 0; ok && plan->stride <= 1 && i < MAX_OUT && p->call->op->out[i].name; i++) {
+		size_t stored = 0;
+		for (const struct program *x = p; x; x = x->next) stored += x->stored[i];
+		if (stored != s->count[i])
 			ok = formula_error(e, p->path, 1, 1, "expected that each element of %s is stored once; %zu of %zu are", p->call->op->out[i].name,
-				p->stored[i], s->count[i]);
+				stored, s->count[i]);
+	}
 	program_free(p);
 	return ok;
 }

@@ -7,8 +7,11 @@
 struct frame {
 	struct program *p;
 	calc *c;
-	vec *reg;                       /* with room for the longest that it holds */
-	double var[MAX_VAR];
+	size_t element;                 /* c's */
+	void **reg;                     /* each with room for the longest that it holds */
+	bool stopped;                   /* the rest of the piece is of the next strip */
+	double *var;
+	size_t stored[MAX_OUT];
 	size_t len[MAX_PROGRAM_CHUNK];  /* of the present chunks */
 };
 
@@ -17,18 +20,21 @@ static inline size_t rows_now(const struct frame *f, const struct ex *x) { retur
 static inline size_t cols_now(const struct frame *f, const struct ex *x) { return len_now(f, x->s.cols); }
 static inline size_t count_now(const struct frame *f, const struct ex *x) { return rows_now(f, x) * cols_now(f, x); }
 
+static inline vec part(const struct frame *f, vec x, size_t first, size_t n) { return (vec){ (char *)x.at + first * f->element, n }; }
+
 /* x's value: where it lies already, or in a new vector. */
 vec run_value(struct frame *f, const struct ex *x);
 /* x's value, into y; y may be where x's first operand lies, all the way down (see reuse.c). */
 void run_into(struct frame *f, const struct ex *x, vec y);
 void run_zip(struct frame *f, const struct ex *x, vec y);
 void run_compare(struct frame *f, const struct ex *x, vec y);
+void run_inverse(struct frame *f, const struct ex *x, vec y);
 void run_where(struct frame *f, const struct ex *x, vec y);
 
-/* A piece, before its first step; the ends of a loop, false where they are none; what is known of the turn that begins at t; one step. */
-struct frame *run_begin(struct program *p, calc *c, size_t piece);
+/* A piece, before its first step; the ends of a loop, false where they are none; what is known of the turn of n from t on; one step. */
+void run_begin(struct frame *f, struct program *p, calc *c, size_t piece);
 bool run_ends(struct frame *f, const struct step *s, size_t *first, size_t *last);
-void run_turn(struct frame *f, const struct program_loop *l, size_t t, size_t last);
+void run_turn(struct frame *f, const struct program_loop *l, size_t t, size_t n);
 void run_step(struct frame *f, const struct step *s);
 
 /* A slice of a tensor, y, line by line: element `at`, then every step-th; false where an index leaves its axis. */
@@ -36,7 +42,7 @@ typedef void run_line(struct frame *f, int tensor, size_t at, size_t step, vec y
 bool run_lines(struct frame *f, const struct slice *s, const char *name, vec y, run_line *line, void *with);
 void run_load(struct frame *f, const struct slice *s, vec y);
 void run_memory(struct frame *f, const struct ex *x, vec y);
-void run_store(struct frame *f, const struct slice *s, const struct ex *x, vec y);
+void run_store(struct frame *f, const struct slice *s, vec y);
 /* The call is wrong in what no shape says: an index out of its axis. The first one stays in the program. */
 void run_failed(struct program *p, const struct node *at, const char *what, ...) __attribute__((format(printf, 3, 4)));
 

@@ -8,8 +8,8 @@ vec run_value(struct frame *f, const struct ex *x)
 	size_t n = count_now(f, x);
 
 	if (x->kind == EX_FLIP) return run_value(f, x->a);
-	if (x->kind == EX_REG || x->kind == EX_NUMBER) return (vec){ f->reg[x->reg].at, n };
-	vec y = c_vec(f->c, n);
+	if (x->kind == EX_REG || x->kind == EX_NUMBER) return (vec){ f->reg[x->reg], n };
+	vec y = c_room(f->c, n);
 	run_into(f, x, y);
 	return y;
 }
@@ -29,39 +29,47 @@ static vec value_at(struct frame *f, const struct ex *x, vec y)
 
 static void element(struct frame *f, vec to, size_t i, vec from, size_t j)
 {
-	c_copy(f->c, c_part(f->c, to, i, 1), c_part(f->c, from, j, 1));
+	c_copy(f->c, part(f, to, i, 1), part(f, from, j, 1));
 }
 
-/* y <- x everywhere */
-static void fill(struct frame *f, vec y, vec x)
+/* y <- 0, then what stands before each but the first */
+static void shifted(struct frame *f, const struct ex *x, vec y)
 {
-	c_set(f->c, y, 0);
-	c_add(f->c, y, y, x);
+	vec a = run_value(f, x->a);
+
+	if (!y.n) return;
+	c_set(f->c, part(f, y, 0, 1), 0);
+	c_copy(f->c, part(f, y, 1, y.n - 1), part(f, a, 0, y.n - 1));
 }
 
-static void zip(struct frame *f, enum binary op, vec y, vec a, vec b)
+/* element i of a, the last one where it has fewer */
+static void one(struct frame *f, const struct ex *x, vec y)
 {
-	switch (op) {
-	case OP_ADD: c_add(f->c, y, a, b); break;
-	case OP_SUB: c_sub(f->c, y, a, b); break;
-	case OP_MUL: c_mul(f->c, y, a, b); break;
-	case OP_DIV: c_div(f->c, y, a, b); break;
-	case OP_MAX: c_max(f->c, y, a, b); break;
-	case OP_POW: c_pow(f->c, y, a, b); break;
-	}
+	double i = ix_value(x->ix, f->var);
+	vec a = run_value(f, x->a);
+
+	if (!(i >= 0 && i == floor(i))) run_failed(f->p, x->ix->at, "expected a whole number as an element's, got %g", i);
+	else if (a.n) element(f, y, 0, a, i < (double)a.n ? (size_t)i : a.n - 1);
 }
 
-/* y [n] = a OP b, either of which may be one number */
-static void zip_line(struct frame *f, enum binary op, vec y, vec a, vec b)
+/* y <- the number x, which lies there, everywhere */
+static void fill(struct frame *f, vec y, const struct ex *x, vec at)
+{
+	c_set(f->c, y, x->kind == EX_NUMBER ? x->number : 0);
+	if (x->kind != EX_NUMBER) c_add(f->c, y, y, at);
+}
+
+/* y [n] = a OP b, either of which may be one number; `of`: what a is */
+static void zip_line(struct frame *f, enum binary op, vec y, const struct ex *of, vec a, vec b)
 {
 	if (a.n == y.n) {
-		zip(f, op, y, a, b);
+		c_binary(f->c, op, y, a, b);
 	} else if (op == OP_ADD || op == OP_MUL || op == OP_MAX) {
-		zip(f, op, y, b, a);
+		c_binary(f->c, op, y, b, a);
 	} else {
-		vec all = c_vec(f->c, y.n);
-		fill(f, all, a);
-		zip(f, op, y, all, b);
+		vec all = c_room(f->c, y.n);
+		fill(f, all, of, a);
+		c_binary(f->c, op, y, all, b);
 	}
 }
 
@@ -69,8 +77,8 @@ static void zip_line(struct frame *f, enum binary op, vec y, vec a, vec b)
 static vec line(const struct frame *f, const struct ex *x, vec v, size_t i, size_t n)
 {
 	switch (x->s.rank) {
-	case MATRIX: return c_part(f->c, v, i * n, n);
-	case COLUMN: return c_part(f->c, v, i, 1);
+	case MATRIX: return part(f, v, i * n, n);
+	case COLUMN: return part(f, v, i, 1);
 	default: return v;
 	}
 }
@@ -78,16 +86,39 @@ static vec line(const struct frame *f, const struct ex *x, vec v, size_t i, size
 void run_zip(struct frame *f, const struct ex *x, vec y)
 {
 	const struct ex *a = x->a, *b = x->b;
-	size_t m = rows_now(f, x), n = cols_now(f, x);
-	bool top = same_shape(a->s, x->s);
-	vec q = run_value(f, b), p = top ? value_at(f, a, y) : run_value(f, a);
+	vec q = run_value(f, b), p = x->top ? value_at(f, a, y) : run_value(f, a);
 	enum binary op = (enum binary)x->op;
 
-	if (x->s.rank != MATRIX || (top && (same_shape(b->s, x->s) || b->s.rank == SCALAR)) || (a->s.rank == SCALAR && b->s.rank == MATRIX)) {
-		zip_line(f, op, y, p, q);
+	if (x->whole) {
+		zip_line(f, op, y, a, p, q);
 		return;
 	}
-	for (size_t i = 0; i < m; i++) zip_line(f, op, c_part(f->c, y, i * n, n), line(f, a, p, i, n), line(f, b, q, i, n));
+	size_t m = rows_now(f, x), n = cols_now(f, x);
+	if (x->top && b->s.rank == ROW) {
+		for (size_t i = 0; i < m; i++) c_binary(f->c, op, part(f, y, i * n, n), part(f, p, i * n, n), q);
+		return;
+	}
+	for (size_t i = 0; i < m; i++) zip_line(f, op, part(f, y, i * n, n), a, line(f, a, p, i, n), line(f, b, q, i, n));
+}
+
+/* what a first part in bf16 leaves of A */
+static mat rest(calc *c, mat A)
+{
+	mat B = c_mat(c, A.rows, A.cols);
+
+	c_copy(c, flat(B), flat(A));
+	c_round(c, FMT_BF16, flat(B));
+	c_sub(c, flat(B), flat(A), flat(B));
+	return B;
+}
+
+/* The product of the second parts, as small as what their rounding lost, is taken from y. */
+static void without_second_parts(struct frame *f, const struct ex *x, mat y, mat a, mat b)
+{
+	mat small = c_mat(f->c, y.rows, y.cols);
+
+	c_gemm(f->c, small, (enum trans)x->op, rest(f->c, a), rest(f->c, b));
+	c_sub(f->c, flat(y), flat(y), flat(small));
 }
 
 static void product(struct frame *f, const struct ex *x, vec y)
@@ -95,7 +126,7 @@ static void product(struct frame *f, const struct ex *x, vec y)
 	if (x->kind == EX_DOT && x->a->s.rank == MATRIX) {
 		vec a = run_value(f, x->a), b = run_value(f, x->b);
 		for (size_t n = cols_now(f, x->a), i = 0; i < y.n; i++)
-			c_dot(f->c, c_part(f->c, y, i, 1), c_part(f->c, a, i * n, n), c_part(f->c, b, i * n, n));
+			c_dot(f->c, part(f, y, i, 1), part(f, a, i * n, n), part(f, b, i * n, n));
 	} else if (x->kind == EX_DOT) {
 		vec a = run_value(f, x->a), b = run_value(f, x->b);
 		c_dot(f->c, y, a, b);
@@ -105,7 +136,7 @@ static void product(struct frame *f, const struct ex *x, vec y)
 	} else if (x->kind == EX_GEMV) {
 		mat a = matrix(f, x->a);
 		vec b = run_value(f, x->b);
-		for (size_t i = 0; i < a.rows; i++) c_dot(f->c, c_part(f->c, y, i, 1), c_row(f->c, a, i), b);
+		for (size_t i = 0; i < a.rows; i++) c_dot(f->c, part(f, y, i, 1), c_row(f->c, a, i), b);
 	} else if (x->kind == EX_OUTER) {
 		vec a = run_value(f, x->a), b = run_value(f, x->b), base = x->c ? value_at(f, x->c, y) : y;
 		if (!x->c) c_set(f->c, y, 0);
@@ -117,6 +148,7 @@ static void product(struct frame *f, const struct ex *x, vec y)
 		if (x->c && base.at != y.at) c_copy(f->c, y, base);
 		if (x->c) c_gemm_add(f->c, to, (enum trans)x->op, a, b);
 		else c_gemm(f->c, to, (enum trans)x->op, a, b);
+		if (x->two_parts) without_second_parts(f, x, to, a, b);
 	}
 }
 
@@ -127,13 +159,13 @@ static void largest(struct frame *f, vec m, vec x)
 
 	if (!x.n) c_set(f->c, m, -INFINITY);
 	if (!x.n) return;
-	c_copy(f->c, t, c_part(f->c, x, 0, t.n));
-	c_max(f->c, c_part(f->c, t, 0, x.n / 2), c_part(f->c, t, 0, x.n / 2), c_part(f->c, x, t.n, x.n / 2));
+	c_copy(f->c, t, part(f, x, 0, t.n));
+	c_max(f->c, part(f, t, 0, x.n / 2), part(f, t, 0, x.n / 2), part(f, x, t.n, x.n / 2));
 	for (size_t n = t.n; n > 1; n -= n / 2) {
-		vec low = c_part(f->c, t, 0, n / 2);
-		c_max(f->c, low, low, c_part(f->c, t, n - n / 2, n / 2));
+		vec low = part(f, t, 0, n / 2);
+		c_max(f->c, low, low, part(f, t, n - n / 2, n / 2));
 	}
-	c_copy(f->c, m, c_part(f->c, t, 0, 1));
+	c_copy(f->c, m, part(f, t, 0, 1));
 }
 
 /* Of each row of a: its sum or largest element; its last row, or last element. */
@@ -143,13 +175,13 @@ static void reduce(struct frame *f, const struct ex *x, vec y)
 	size_t rows = x->a->s.rank == MATRIX ? rows_now(f, x->a) : 1, n = rows ? a.n / rows : 0;
 
 	if (x->kind == EX_LAST) {
-		if (a.n) c_copy(f->c, y, c_part(f->c, a, a.n - y.n, y.n));
+		if (a.n) c_copy(f->c, y, part(f, a, a.n - y.n, y.n));
 		return;
 	}
 	vec one = { 0 };
 	if (x->kind == EX_SUM) c_set(f->c, one = c_vec(f->c, n), 1);
 	for (size_t i = 0; i < rows; i++) {
-		vec row = c_part(f->c, a, i * n, n), to = c_part(f->c, y, i, 1);
+		vec row = part(f, a, i * n, n), to = part(f, y, i, 1);
 		if (x->kind == EX_SUM) c_dot(f->c, to, row, one);
 		else {
 			largest(f, to, row);
@@ -168,8 +200,8 @@ static void scan(struct frame *f, const struct ex *x, vec y)
 		return;
 	}
 	for (size_t i = 0; i < rows_now(f, x); i++) {
-		vec row = c_part(f->c, a, i * n, n), to = c_part(f->c, y, i * n, n);
-		if (i) c_add(f->c, to, c_part(f->c, y, (i - 1) * n, n), row);
+		vec row = part(f, a, i * n, n), to = part(f, y, i * n, n);
+		if (i) c_add(f->c, to, part(f, y, (i - 1) * n, n), row);
 		else c_copy(f->c, to, row);
 	}
 }
@@ -183,24 +215,7 @@ static void tril(struct frame *f, const struct ex *x, vec y)
 	for (size_t i = 0; i < rows; i++) {
 		double first = (double)i + x->op + 1;
 		size_t k = first < 0 ? 0 : first > (double)n ? n : (size_t)first;
-		if (k < n) c_set(f->c, c_part(f->c, y, i * n + k, n - k), 0);
-	}
-}
-
-/* X = (I + A)^-1 of a strictly lower A, row by row: x_i = e_i - Σ_{j<i} A_ij x_j */
-static void inverse(struct frame *f, const struct ex *x, vec y)
-{
-	vec a = run_value(f, x->a);
-	num one = c_number(f->c, 1);
-
-	for (size_t n = rows_now(f, x), i = 0; i < n; i++) {
-		vec row = c_part(f->c, y, i * n, n);
-		c_set(f->c, row, 0);
-		if (i) {
-			c_gemv_t(f->c, row, (mat){ y.at, i, n }, c_part(f->c, a, i * n, i));
-			c_map(f->c, row, FN_NEG, row);
-		}
-		element(f, row, i, one, 0);
+		if (k < n) c_set(f->c, part(f, y, i * n + k, n - k), 0);
 	}
 }
 
@@ -210,9 +225,20 @@ static void power_of_two(struct frame *f, const struct ex *x, vec y)
 	vec a = run_value(f, x->a);
 
 	for (size_t i = 0; i < y.n; i++) {
-		double of = c_value(f->c, c_part(f->c, a, i, 1)), p = 0x1p-126;
+		double of = c_value(f->c, part(f, a, i, 1)), p = 0x1p-126;
 		while (p < of) p *= 2;
-		c_set(f->c, c_part(f->c, y, i, 1), p);
+		c_set(f->c, part(f, y, i, 1), p);
+	}
+}
+
+/* What sin.approx takes is whole turns: the angle over 2 pi, in float32, loses what range reduction keeps. */
+static void fast_angle(struct frame *f, const struct ex *x, vec y)
+{
+	vec a = run_value(f, x->a);
+
+	for (size_t i = 0; i < y.n; i++) {
+		double turns = (float)(c_value(f->c, part(f, a, i, 1)) * 0.15915494309189535);
+		c_set(f->c, part(f, y, i, 1), (turns - rint(turns)) * 6.283185307179586);
 	}
 }
 
@@ -225,9 +251,7 @@ static void transpose(struct frame *f, const struct ex *x, vec y)
 
 static void iota(struct frame *f, const struct ex *x, vec y)
 {
-	double first = x->ix ? ix_value(f->p, x->ix, f->var) : 0;
-
-	for (size_t i = 0; i < y.n; i++) c_set(f->c, c_part(f->c, y, i, 1), first + (double)i);
+	c_ramp(f->c, y, x->ix ? ix_value(x->ix, f->var) : 0);
 }
 
 /* 1 where a op b, else 0; of numbers that every arithmetic holds exactly, as indices are */
@@ -239,7 +263,7 @@ void run_compare(struct frame *f, const struct ex *x, vec y)
 	difference.op = OP_SUB;
 	run_zip(f, &difference, y);
 	for (size_t i = 0; i < y.n; i++) {
-		vec one = c_part(f->c, y, i, 1);
+		vec one = part(f, y, i, 1);
 		double d = c_value(f->c, one);
 		bool yes = x->op == NODE_EQ ? d == 0 : x->op == NODE_NE ? d != 0 : x->op == NODE_LT ? d < 0 : x->op == NODE_LE ? d <= 0
 			: x->op == NODE_GT ? d > 0 : d >= 0;
@@ -251,16 +275,41 @@ void run_where(struct frame *f, const struct ex *x, vec y)
 {
 	vec condition = run_value(f, x->c), a = run_value(f, x->a), b = run_value(f, x->b);
 
-	for (size_t i = 0; i < y.n; i++)
-		element(f, y, i, c_value(f->c, c_part(f->c, condition, i, 1)) != 0 ? a : b, b.n == 1 && c_value(f->c, c_part(f->c, condition, i, 1)) == 0 ? 0 : i);
+	for (size_t i = 0; i < y.n; i++) {
+		vec from = c_value(f->c, part(f, condition, i, 1)) != 0 ? a : b;
+		element(f, y, i, from, from.n == 1 ? 0 : i);
+	}
+}
+
+/* Of a condition for each index of a chunk: of each row of y. */
+static void chosen_each(struct frame *f, const struct ex *x, vec y)
+{
+	int var = f->p->chunk_var[x->ix->each - 1];
+	double first = f->var[var];
+	vec a = run_value(f, x->a), b = run_value(f, x->b);
+	size_t rows = rows_now(f, x), n = rows ? y.n / rows : 0;
+
+	for (size_t i = 0; i < rows; i++) {
+		f->var[var] = first + (double)i;
+		bool yes = ix_again(f->p, x->ix, f->var) != 0;
+		vec from = yes ? a : b, to = part(f, y, i * n, n);
+		if (from.n == y.n) c_copy(f->c, to, part(f, from, i * n, n));
+		else fill(f, to, yes ? x->a : x->b, from);
+	}
+	f->var[var] = first;
+	ix_again(f->p, x->ix, f->var);
 }
 
 static void chosen(struct frame *f, const struct ex *x, vec y)
 {
-	const struct ex *z = ix_value(f->p, x->ix, f->var) != 0 ? x->a : x->b;
+	if (x->ix->each) {
+		chosen_each(f, x, y);
+		return;
+	}
+	const struct ex *z = ix_value(x->ix, f->var) != 0 ? x->a : x->b;
 
-	if (same_shape(z->s, x->s)) run_into(f, z, y);
-	else fill(f, y, run_value(f, z));
+	if (z->s.rank == x->s.rank) run_into(f, z, y);
+	else fill(f, y, z, run_value(f, z));
 }
 
 void run_into(struct frame *f, const struct ex *x, vec y)
@@ -273,18 +322,21 @@ void run_into(struct frame *f, const struct ex *x, vec y)
 		if (a.at != y.at) c_copy(c, y, a);
 		break;
 	}
-	case EX_IX: c_set(c, y, ix_value(f->p, x->ix, f->var)); break;
+	case EX_IX: c_set(c, y, ix_value(x->ix, f->var)); break;
 	case EX_LOAD: run_load(f, x->slice, y); break;
 	case EX_MEMORY: run_memory(f, x, y); break;
 	case EX_MAP: c_map(c, y, (enum fn)x->op, value_at(f, x->a, y)); break;
 	case EX_ZIP: run_zip(f, x, y); break;
 	case EX_DOT: case EX_GEMV: case EX_GEMV_T: case EX_OUTER: case EX_GEMM: product(f, x, y); break;
 	case EX_POWER: power_of_two(f, x, y); break;
+	case EX_ANGLE: fast_angle(f, x, y); break;
 	case EX_TRANS: transpose(f, x, y); break;
 	case EX_SUM: case EX_MAX: case EX_LAST: reduce(f, x, y); break;
 	case EX_SCAN: scan(f, x, y); break;
 	case EX_TRIL: tril(f, x, y); break;
-	case EX_INVERSE: inverse(f, x, y); break;
+	case EX_INVERSE: run_inverse(f, x, y); break;
+	case EX_SHIFTED: shifted(f, x, y); break;
+	case EX_ELEMENT: one(f, x, y); break;
 	case EX_IOTA: iota(f, x, y); break;
 	case EX_CMP: run_compare(f, x, y); break;
 	case EX_WHERE: run_where(f, x, y); break;

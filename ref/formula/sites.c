@@ -17,14 +17,15 @@ int formula_site(const struct tree *t, const struct op *op, const char *name)
 	if (!t->sites) return op_site(op, name);
 	for (const struct site_decl *x = t->sites; x; x = NEXT(x), i++)
 		for (int k = 0; k < x->n; k++)
-			if (!strcmp(x->of[k], name)) return i;
+			if (same_name(x->of[k], name)) return i;
 	return -1;
 }
 
 /* In no form as yet. */
 enum { NOWHERE = -2 };
 
-/* Each name that a form defines is a site, unless the file lists its sites; an output's is where it is stored. */
+/* Each name that a form defines is a site, unless the file lists its sites; an output's is where it is stored, and so
+ * is one that has an output's name. */
 static bool site(struct formula *f, struct site_spec *sites, size_t *n, const char *name, const char *what, int form, struct error *e)
 {
 	int out = declared_index(f->tree.out, name), i = formula_site(&f->tree, &f->op, name);
@@ -34,6 +35,7 @@ static bool site(struct formula *f, struct site_spec *sites, size_t *n, const ch
 		s->form = s->form == NOWHERE || s->form == form ? form : -1;
 		if (out >= 0) s->store = out + 1;
 	}
+	if (out >= 0 && i < 0 && (i = declared_index(f->tree.sites, name)) >= 0) sites[i].store = out + 1;
 	if (i >= 0 || f->tree.sites) return true;
 	if (*n == MAX_SITE) return wrong(f, &f->tree.forms->d, e, "at most 64 names in all forms");
 	sites[(*n)++] = (struct site_spec){ name, what, form, out + 1 };
@@ -59,12 +61,23 @@ bool formula_sites_stand(struct formula *f, const struct site_spec *sites, struc
 	return true;
 }
 
+/* inverse(A, n, NAME) */
+static const char *inner_site(const struct node *x)
+{
+	const char *name = x->kind == NODE_CALL && !strcmp(x->name, "inverse") && x->n == 3 ? x->arg[2]->name : NULL;
+
+	for (int i = 0; !name && i < x->n; i++) name = inner_site(x->arg[i]);
+	return name;
+}
+
 bool formula_sites_of(struct formula *f, struct site_spec *sites, size_t *n, const struct statement *s, int form, struct error *e)
 {
 	for (; s; s = s->next) {
 		if (!s->loop) {
 			if (s->define.indexed && !declared(f->tree.out, s->define.name))
 				return formula_error(e, f->tree.path, s->define.line, s->define.column, "expected an output; nothing is named '%s'", s->define.name);
+			const char *inner = inner_site(s->define.value);
+			if (inner && !site(f, sites, n, inner, "operands within", form, e)) return false;
 			if (!site(f, sites, n, s->define.name, s->define.text, form, e)) return false;
 			continue;
 		}

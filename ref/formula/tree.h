@@ -2,6 +2,8 @@
 #ifndef ETALON_FORMULA_TREE_H
 #define ETALON_FORMULA_TREE_H
 
+#include <string.h>
+
 #include "lex.h"
 
 /* NODE_IF: condition, value, else. NODE_INDEX: name[arg...]; NODE_CALL: name(arg...); NODE_RANGE a:b; NODE_ALL ":".
@@ -48,12 +50,14 @@ struct alias { struct declared d; struct node *value; };        /* let, and thos
 struct macro { struct declared d; const char **param; int n; struct node *value; };
 struct each { struct declared d; const char *dim; };
 struct rule { struct declared d; struct node *value; };         /* where */
-struct form_decl { struct declared d; struct statement *body; };
+/* each: of this form alone, NULL: those of the file; more: other pieces, with their own. */
+struct form_decl { struct declared d; struct each *each; struct statement *body; struct form_decl *more; };
 /* site NULL: the definitions are others; else the site is rounded to the format named `format`. */
 struct fault_decl { struct declared d; const char *form, *seen, *site, *format; struct definition *define; int n; };
 struct round_decl { const char *site, *format; int line, column; };
 /* A site by name: where each of these definitions is made. */
 struct site_decl { struct declared d; const char **of; int n; };
+struct structure_decl { struct declared d; const char *of; int of_line, of_column; struct round_decl *round; int n; };
 struct contract_decl { struct declared d; const char *form; size_t by; struct round_decl *round; int n; };
 /* NAME = VALUE: a size, a parameter (json text), a tensor's type and draw. */
 struct setting { const char *name, *dtype, *draw, *json; double number[2]; double *list; int n_list; bool is_text; int line, column; };
@@ -71,6 +75,7 @@ struct tree {
 	struct site_decl *sites;        /* NULL: each name that is defined is one */
 	struct fault_decl *faults;
 	struct contract_decl *contracts;
+	struct structure_decl *structures;
 	struct case_decl *cases;
 	struct pool pool;
 };
@@ -78,6 +83,8 @@ struct tree {
 /* Reads the file's text [n] into *t, which is ended with formula_free whether it succeeds or not. */
 bool formula_parse(struct tree *t, const char *path, const char *text, size_t n, struct error *e);
 void formula_free(struct tree *t);
+
+static inline bool same_name(const char *a, const char *b) { return *a == *b && !strcmp(a, b); }
 
 /* In a list of declarations: the one of that name, or NULL. */
 void *declared(const void *list, const char *name);

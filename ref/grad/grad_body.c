@@ -3,7 +3,14 @@
 
 #include <math.h>
 
-static vec now(struct sweep *w, const struct step *s) { return (vec){ w->f->reg[s->reg].at, count_now(w->f, s->value) }; }
+static vec now(struct sweep *w, const struct step *s) { return (vec){ w->f->reg[s->reg], count_now(w->f, s->value) }; }
+
+static vec whole(struct sweep *w, int reg)
+{
+	const struct shape *s = &w->f->p->reg[reg];
+
+	return (vec){ w->f->reg[reg], s->rows.n * s->cols.n };
+}
 
 static vec copy_of(struct sweep *w, vec x)
 {
@@ -16,10 +23,15 @@ static vec copy_of(struct sweep *w, vec x)
 /* Forward alone: no output is stored. */
 static void forward(struct sweep *w, const struct step *s);
 
+static void turn(struct sweep *w, const struct step *s, size_t t, size_t last)
+{
+	run_turn(w->f, s->loop, t, last - t < s->loop->by ? last - t : s->loop->by);
+}
+
 static void turns(struct sweep *w, const struct step *s, size_t from, size_t to, size_t last)
 {
 	for (size_t t = from; t < to; t += s->loop->by) {
-		run_turn(w->f, s->loop, t, last);
+		turn(w, s, t, last);
 		forward(w, s->loop->body);
 	}
 }
@@ -32,14 +44,22 @@ static void forward(struct sweep *w, const struct step *s)
 	}
 }
 
-/* The registers that turns of a loop set anew: all in `carried`, which has room for them. */
-static int carried_in(const struct step *s, int *carried, int n)
+/* Is the register given its first value here, as what an inner loop carries is? */
+static bool begins_in(const struct step *s, int reg)
+{
+	for (; s; s = s->next)
+		if ((s->kind == STEP_SET && !s->carried && s->reg == reg) || (s->kind == STEP_LOOP && begins_in(s->loop->body, reg))) return true;
+	return false;
+}
+
+/* The registers that go from turn to turn of a loop over `body`: all in `carried`, which has room for them. */
+static int carried_in(const struct step *body, const struct step *s, int *carried, int n)
 {
 	for (; s; s = s->next) {
-		bool known = s->kind != STEP_SET || !s->carried;
+		bool known = s->kind != STEP_SET || !s->carried || begins_in(body, s->reg);
 		for (int i = 0; i < n && !known; i++) known = carried[i] == s->reg;
 		if (!known) carried[n++] = s->reg;
-		if (s->kind == STEP_LOOP) n = carried_in(s->loop->body, carried, n);
+		if (s->kind == STEP_LOOP) n = carried_in(body, s->loop->body, carried, n);
 	}
 	return n;
 }
@@ -51,13 +71,13 @@ static vec *keep(struct sweep *w, struct carried r)
 {
 	vec *x = c_bytes(w->f->c, (size_t)r.n * sizeof *x + 1);
 
-	for (int i = 0; i < r.n; i++) x[i] = copy_of(w, w->f->reg[r.reg[i]]);
+	for (int i = 0; i < r.n; i++) x[i] = copy_of(w, whole(w, r.reg[i]));
 	return x;
 }
 
 static void put_back(struct sweep *w, struct carried r, const vec *x)
 {
-	for (int i = 0; i < r.n; i++) c_copy(w->f->c, w->f->reg[r.reg[i]], x[i]);
+	for (int i = 0; i < r.n; i++) c_copy(w->f->c, whole(w, r.reg[i]), x[i]);
 }
 
 /* The turns from t to `to` backward; what is carried is there as at t. */
@@ -72,7 +92,7 @@ static void back_through(struct sweep *w, const struct step *s, struct carried r
 	}
 	for (size_t i = n; i-- > 0;) {
 		put_back(w, r, kept[i]);
-		run_turn(w->f, s->loop, t + i * by, last);
+		turn(w, s, t + i * by, last);
 		grad_steps(w, s->loop->body);
 	}
 	c_release(w->f->c, mark);
@@ -81,7 +101,7 @@ static void back_through(struct sweep *w, const struct step *s, struct carried r
 static void loop(struct sweep *w, const struct step *s)
 {
 	int reg[MAX_REG];
-	struct carried r = { reg, carried_in(s->loop->body, reg, 0) };
+	struct carried r = { reg, carried_in(s->loop->body, s->loop->body, reg, 0) };
 	size_t first, last, by = s->loop->by;
 
 	if (!run_ends(w->f, s, &first, &last)) return;
@@ -105,15 +125,15 @@ static void loop(struct sweep *w, const struct step *s)
 static void back(struct sweep *w, const struct step *s)
 {
 	calc *c = w->f->c;
-	vec bar = { w->adjoint[s->reg].at, count_now(w->f, s->value) }, whole = bar;
+	vec bar = { w->adjoint[s->reg].at, count_now(w->f, s->value) }, all = bar;
 
 	if (s->apart) {
 		bar = copy_of(w, bar);
-		c_set(c, whole, 0);
+		c_set(c, all, 0);
 	}
 	c_site(c, w->g->adjoint[s->reg], bar);
 	grad_value(w, s->value, bar);
-	if (!s->apart) c_set(c, whole, 0);
+	if (!s->apart) c_set(c, all, 0);
 }
 
 static void back_from_output(struct sweep *w, const struct step *s)

@@ -76,7 +76,7 @@ static bool check(const struct call *call, struct error *e)
 {
 	const struct backward *b = backward_of(call->op);
 
-	if (!formula_rules(b->of, call, e) || !given(b, call, e)) return false;
+	if (!formula_rules(b->of, call, e) || !formula_cuts_sound(b->of, call, e) || !given(b, call, e)) return false;
 	for (int i = 0; i < MAX_FORM && call->op->forms[i].name; i++) {
 		struct plan plan = plan_plain(&arith_f64, 0);
 		plan.form = i;

@@ -35,9 +35,11 @@ static bool differentiable(const struct grad *g, const struct ex *x, const char 
 	if (!grad_active(g, x)) return true;
 	switch (x->kind) {
 	case EX_REG: case EX_LOAD: case EX_FLIP: case EX_MAP: case EX_ZIP: case EX_DOT: case EX_GEMV: case EX_GEMV_T: case EX_OUTER: case EX_GEMM:
-	case EX_TRANS: case EX_SUM: case EX_MAX: case EX_SCAN: case EX_TRIL: case EX_INVERSE: case EX_LAST: case EX_WHERE: case EX_IF: break;
+	case EX_TRANS: case EX_SUM: case EX_MAX: case EX_SCAN: case EX_TRIL: case EX_INVERSE: case EX_LAST: case EX_WHERE: case EX_IF:
+	case EX_SHIFTED: case EX_ELEMENT: break;
 	case EX_MEMORY: *what = "memory"; return false;
 	case EX_POWER: *what = "power_of_two"; return false;
+	case EX_ANGLE: *what = "fast_angle"; return false;
 	default: *what = "this"; return false;
 	}
 	return differentiable(g, x->a, what) && differentiable(g, x->b, what) && (x->kind == EX_WHERE || differentiable(g, x->c, what));
@@ -56,13 +58,15 @@ static bool all_differentiable(const struct grad *g, const struct program *p, co
 }
 
 /* The axes of each input whose index is an index of the pieces: axes[i][v] bit k. All at first. */
-struct own { unsigned axes[MAX_IN][MAX_VAR]; };
+struct own { unsigned axes[MAX_IN][MAX_EACH]; bool loaded[MAX_IN]; };
 
-static void axes_of(const struct program *p, const struct ex *x, struct own *o)
+static void axes_of(const struct program *p, struct ex *x, struct own *o)
 {
 	if (!x) return;
 	axes_of(p, x->a, o), axes_of(p, x->b, o), axes_of(p, x->c, o);
+	if (x->kind == EX_INVERSE && x->site >= 0) x->site = p->grad->of->site[x->site];
 	if (x->kind != EX_LOAD) return;
+	o->loaded[x->slice->tensor] = true;
 	const struct slice *s = x->slice;
 	for (int v = 0; v < p->n_each; v++) {
 		unsigned axes = 0;
@@ -108,31 +112,45 @@ static struct plan plan_of(const struct backward *b, const struct plan *plan)
 	return own;
 }
 
+/* One program of those that run pieces of one form; `loaded`: inputs that those before it read. */
+static bool prepare(struct program *p, const struct backward *b, bool *shared, bool *loaded, struct error *e)
+{
+	struct own o = { 0 };
+	struct grad *g = p->grad = pool_make(&p->pool, sizeof *g);
+
+	if (!g) return error_set(e, E_MEMORY, b->op.name, NO_OFFSET, "preparing a derivative");
+	g->of = b;
+	while (mark(g, p->step)) ;
+	if (!all_differentiable(g, p, p->step, e)) return false;
+	memset(o.axes, 0xff, sizeof o.axes);
+	memset(g->adjoint, 0xff, sizeof g->adjoint);
+	steps(p, p->step, &o);
+	for (int i = 0; b->op.out[i].name; i++) {
+		int in = b->gradient_of[i];
+		for (int v = 0; v < p->n_each; v++)
+			if (p->each[v] > 1 && !o.axes[in][v]) shared[i] = true;
+		if (o.loaded[in] && loaded[in]) shared[i] = true;
+		loaded[in] = loaded[in] || o.loaded[in];
+	}
+	return true;
+}
+
 struct program *grad_prepare(const struct call *call, const struct plan *plan, struct error *e)
 {
 	const struct backward *b = backward_of(call->op);
 	struct plan own = plan_of(b, plan);
-	struct program *p = program_make_kept(&b->of->tree, &b->of->op, call, &own, e);
-	struct own o;
+	struct call view = *call;
+	bool shared[MAX_OUT] = { 0 }, loaded[MAX_IN] = { 0 };
 
-	if (!p) return NULL;
-	struct grad *g = p->grad = pool_make(&p->pool, sizeof *g);
-	if (!g) {
-		program_free(p);
-		error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "preparing a derivative");
+	/* an output is asked for where its gradient is given */
+	for (int i = 0; i < b->n_out; i++) view.out_count[i] = call->in[b->n_in + i] != NULL;
+	struct program *all = program_make_kept(&b->of->tree, &b->of->op, &view, &own, e);
+	for (struct program *p = all; p; p = p->next) {
+		p->call = call;
+		if (prepare(p, b, shared, loaded, e)) continue;
+		program_free(all);
 		return NULL;
 	}
-	g->of = b;
-	while (mark(g, p->step)) ;
-	if (!all_differentiable(g, p, p->step, e)) {
-		program_free(p);
-		return NULL;
-	}
-	memset(&o, 0xff, sizeof o);
-	memset(g->adjoint, 0xff, sizeof g->adjoint);
-	steps(p, p->step, &o);
-	for (int i = 0; b->op.out[i].name; i++)
-		for (int v = 0; v < p->n_each; v++)
-			if (p->each[v] > 1 && !o.axes[b->gradient_of[i]][v]) g->shared[i] = true;
-	return p;
+	for (struct program *p = all; p; p = p->next) memcpy(p->grad->shared, shared, sizeof shared);
+	return all;
 }

@@ -20,11 +20,13 @@ static size_t count(const struct pieces *q, int i) { return q->p->call->out_coun
 static void one(struct pieces *q, calc *c, size_t piece, const field *into)
 {
 	size_t mark = c_mark(c);
-	struct program *p = q->p;
-	struct sweep w = { run_begin(p, c, piece), p->grad, c_bytes(c, (size_t)p->n_reg * sizeof(vec) + 1), into };
+	struct frame f;
 
+	run_begin(&f, q->p, c, piece);
+	const struct program *p = f.p;
+	struct sweep w = { &f, p->grad, c_bytes(c, (size_t)p->n_reg * sizeof(vec) + 1), into };
 	for (int i = 0; i < p->n_reg; i++)
-		if (p->grad->active[i]) w.adjoint[i] = c_vec(c, w.f->reg[i].n);
+		if (p->grad->active[i]) w.adjoint[i] = c_vec(c, p->reg[i].rows.n * p->reg[i].cols.n);
 	grad_steps(&w, p->step);
 	c_release(c, mark);
 }
@@ -77,11 +79,11 @@ static size_t beside(const struct pieces *q, size_t shared)
 void grad_pieces(calc *c, size_t piece)
 {
 	struct program *p = c_program(c);
-	struct pieces q = { .p = p, .pieces = 1 };
+	struct pieces q = { .p = p };
 	size_t shared = 0;
 
 	(void)piece;
-	for (int i = 0; i < p->n_each; i++) q.pieces *= p->each[i];
+	for (const struct program *x = p; x; x = x->next) q.pieces += x->pieces;
 	q.blocks = q.pieces < BLOCKS ? q.pieces : BLOCKS;
 	for (int o = 0; o < MAX_OUT && p->call->op->out[o].name; o++) {
 		q.total[o] = c_field(c, 1, count(&q, o));
@@ -108,8 +110,11 @@ void grad_pieces(calc *c, size_t piece)
 bool grad_finish(struct program *p, const struct strip *s, const struct plan *plan, bool ok, struct error *e)
 {
 	(void)s, (void)plan;
-	if (ok && p->failed && e) *e = p->error;
-	ok = ok && !p->failed;
+	for (const struct program *x = p; x && ok; x = x->next) {
+		if (!x->failed) continue;
+		if (e) *e = x->error;
+		ok = false;
+	}
 	program_free(p);
 	return ok;
 }

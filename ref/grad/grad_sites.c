@@ -45,7 +45,7 @@ bool grad_sites(struct backward *b)
 /* The functions that have no derivative. */
 static bool has_derivative(const struct node *x)
 {
-	static const char *const none[] = { "memory", "power_of_two" };
+	static const char *const none[] = { "memory", "power_of_two", "fast_angle" };
 	bool yes = true;
 
 	for (size_t i = 0; x->kind == NODE_CALL && i < sizeof none / sizeof *none; i++) yes = yes && strcmp(x->name, none[i]);

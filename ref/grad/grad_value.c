@@ -240,6 +240,37 @@ static void where(struct sweep *w, const struct ex *x, vec bar)
 	operand(w, x, x->b, y[1]);
 }
 
+/* By a condition for each index of a chunk, that of a row. */
+static void chosen_each(struct sweep *w, const struct ex *x, vec bar)
+{
+	struct frame *f = w->f;
+	int var = f->p->chunk_var[x->ix->each - 1];
+	double first = f->var[var];
+	size_t rows = rows_now(f, x), n = rows ? bar.n / rows : 0;
+	vec y[2] = { c_vec(f->c, bar.n), c_vec(f->c, bar.n) };
+
+	for (size_t i = 0; i < rows; i++) {
+		f->var[var] = first + (double)i;
+		c_copy(f->c, c_part(f->c, y[ix_again(f->p, x->ix, f->var) == 0], i * n, n), c_part(f->c, bar, i * n, n));
+	}
+	f->var[var] = first;
+	ix_again(f->p, x->ix, f->var);
+	operand(w, x, x->a, y[0]);
+	operand(w, x, x->b, y[1]);
+}
+
+/* EX_SHIFTED: to the element before; EX_ELEMENT: to that element. */
+static void element(struct sweep *w, const struct ex *x, vec bar)
+{
+	calc *c = w->f->c;
+	vec y = c_vec(c, count_now(w->f, x->a));
+	double i = x->kind == EX_ELEMENT ? ix_value(x->ix, w->f->var) : 0;
+
+	if (y.n && x->kind == EX_ELEMENT) c_copy(c, c_part(c, y, i >= 0 && i < (double)y.n ? (size_t)i : y.n - 1, 1), bar);
+	if (y.n && x->kind == EX_SHIFTED) c_copy(c, c_part(c, y, 0, y.n - 1), c_part(c, bar, 1, y.n - 1));
+	grad_value(w, x->a, y);
+}
+
 /* Element at, then every step-th, of an input's gradient. */
 static void add_line(struct frame *f, int in, size_t at, size_t step, vec x, void *with)
 {
@@ -277,8 +308,13 @@ void grad_value(struct sweep *w, const struct ex *x, vec bar)
 	case EX_INVERSE: inverse(w, x, bar); break;
 	case EX_TRANS: case EX_TRIL: case EX_LAST: moved(w, x, bar); break;
 	case EX_WHERE: where(w, x, bar); break;
+	case EX_SHIFTED: case EX_ELEMENT: element(w, x, bar); break;
 	case EX_IF: {
-		const struct ex *z = ix_value(f->p, x->ix, f->var) != 0 ? x->a : x->b;
+		if (x->ix->each) {
+			chosen_each(w, x, bar);
+			break;
+		}
+		const struct ex *z = ix_value(x->ix, f->var) != 0 ? x->a : x->b;
 		operand(w, x, z, bar);
 		break;
 	}

@@ -4,7 +4,6 @@
 
 #include "model_private.h"
 
-extern const struct op op_rope;
 
 enum { ROWS = 128 };
 
@@ -66,7 +65,7 @@ static void turn_head(calc *c, const struct turned *p)
 {
 	size_t D = c_dim(c, D_D), S = c_fault(c, POSITION_OFF) ? 0 : c_dim(c, D_S);
 	bool after = c_fault(c, QK_NORM_AFTER_ROPE);
-	struct scope norm = c_scope_at(c, op_own("rmsnorm"), p->place), rope = c_scope_at(c, &op_rope, "rope");
+	struct scope norm = c_scope_at(c, op_own("rmsnorm"), p->place), rope = c_scope_at(c, op_own("rope"), "rope");
 	vec x = c_vec(c, D), weight = c_vec(c, D);
 	size_t mark = c_mark(c);
 

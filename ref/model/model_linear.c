@@ -3,7 +3,6 @@
 
 #include "model_private.h"
 
-extern const struct op op_causal_conv1d, op_gated_delta_rule;
 
 struct mixer { field qkv, z, a, b, o; };
 
@@ -59,7 +58,7 @@ static struct head head_of(calc *c, const struct mixer *x, size_t h)
 	size_t Hv = c_dim(c, D_HV), Hk = c_dim(c, D_HK), Dk = c_dim(c, D_DK), Dv = c_dim(c, D_DV), W = c_dim(c, D_W);
 	struct head p = {
 		.h = h, .first_of_group = h % (Hv / Hk) == 0,
-		.conv = c_scope_at(c, &op_causal_conv1d, "conv"), .delta = c_scope_at(c, &op_gated_delta_rule, "delta"),
+		.conv = c_scope_at(c, op_own("causal_conv1d"), "conv"), .delta = c_scope_at(c, op_own("gated_delta_rule"), "delta"),
 		.norm = c_scope_at(c, op_own("rmsnorm"), "norm"),
 		.inputs = c_mat(c, W - 1 + x->qkv.rows, 2 * Dk + Dv), .taps = c_mat(c, W, 2 * Dk + Dv), .S = c_mat(c, Dk, Dv),
 		.scale = c_num(c), .A_log = c_num(c), .dt_bias = c_num(c), .weight = c_vec(c, Dv)

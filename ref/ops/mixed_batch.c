@@ -11,7 +11,6 @@
 
 #include "mixed_batch.h"
 
-extern const struct op op_causal_conv1d, op_gated_delta_rule;
 
 static struct head head_of(calc *c, size_t piece)
 {
@@ -21,7 +20,7 @@ static struct head head_of(calc *c, size_t piece)
 		.layer = l, .h = h, .channels = 2 * Dk + Dv, .first_of_group = h % (Hv / Hk) == 0,
 		.range = { [Q] = { hk * Dk, 0, Dk }, [K] = { (Hk + hk) * Dk, Dk, Dk }, [V] = { 2 * Hk * Dk + h * Dv, 2 * Dk, Dv } },
 		.taps = c_mat(c, W, 2 * Dk + Dv), .weight = c_vec(c, Dv), .scale = c_num(c),
-		.conv = c_scope(c, &op_causal_conv1d), .delta = c_scope(c, &op_gated_delta_rule), .norm = c_scope(c, op_own("rmsnorm"))
+		.conv = c_scope(c, op_own("causal_conv1d")), .delta = c_scope(c, op_own("gated_delta_rule")), .norm = c_scope(c, op_own("rmsnorm"))
 	};
 
 	for (size_t w = 0; w < W; w++)

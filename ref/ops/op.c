@@ -5,12 +5,12 @@
 #include "ref/formula/formula.h"
 #include "ref/grad/grad.h"
 
-extern const struct op op_gated_delta_rule, op_rope, op_causal_conv1d, op_newton_schulz, op_muon_step,
+extern const struct op op_newton_schulz, op_muon_step,
 	op_mixed_batch, op_qk_norm_rope;
 
 /* In the order of all lists; behind them stand the formulas of ref/ops that it does not name. */
 static const struct { const struct op *op; const char *formula; } first[] = {
-	{ &op_gated_delta_rule, NULL }, { NULL, "rmsnorm" }, { &op_rope, NULL }, { &op_causal_conv1d, NULL }, { &op_newton_schulz, NULL },
+	{ NULL, "gated_delta_rule" }, { NULL, "rmsnorm" }, { NULL, "rope" }, { NULL, "causal_conv1d" }, { &op_newton_schulz, NULL },
 	{ &op_muon_step, NULL }, { &op_mixed_batch, NULL }, { &op_qk_norm_rope, NULL }, { NULL, "rmsnorm_fp8" }, { NULL, "gated_product" }
 };
 enum { FIRST = sizeof first / sizeof *first, MAX_OP = 64 };

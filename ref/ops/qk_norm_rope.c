@@ -7,7 +7,6 @@
 
 #include "parts.h"
 
-extern const struct op op_rope;
 
 enum { D_T, D_HQ, D_E, D_HK, D_D };
 enum { IN_QG, IN_K, IN_Q_WEIGHT, IN_K_WEIGHT, IN_POSITIONS };
@@ -33,7 +32,7 @@ struct head { int in, weight; size_t at, beside; };
 static struct token token_of(calc *c, size_t t)
 {
 	size_t D = c_dim(c, D_D), rotary = (size_t)c_param(c, P_ROTARY_DIM);
-	struct token k = { .norm = c_scope(c, op_own("rmsnorm")), .rope = c_scope(c, &op_rope) };
+	struct token k = { .norm = c_scope(c, op_own("rmsnorm")), .rope = c_scope(c, op_own("rope")) };
 	num position = c_num(c);
 
 	if (c_fault(c, DECODE_POSITION_OFF)) c_set(c, position, (double)t);

@@ -1,5 +1,3 @@
-#include "ref/ops/gated_delta_rule.h"
-
 #include <arb_mat.h>
 #include <math.h>
 

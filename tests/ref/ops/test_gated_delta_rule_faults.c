@@ -1,5 +1,3 @@
-#include "ref/ops/gated_delta_rule.h"
-
 #include <string.h>
 
 #include "tests/ref/ops/gated_delta_rule_samples.h"

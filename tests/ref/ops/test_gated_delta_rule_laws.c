@@ -1,6 +1,4 @@
 /* What holds for the gated delta rule in every arithmetic. */
-#include "ref/ops/gated_delta_rule.h"
-
 #include <math.h>
 
 #include "tests/ref/ops/gated_delta_rule_samples.h"

@@ -1,7 +1,5 @@
 /* Both forms of the gated delta rule once more, in plain loops over doubles, with every site and
  * most faults: which intermediate a site is, and what a fault computes. */
-#include "ref/ops/gated_delta_rule.h"
-
 #include <math.h>
 #include <string.h>
 

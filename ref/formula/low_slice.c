@@ -1,0 +1,94 @@
+/* Slices: what an index in brackets takes of a tensor. */
+#include "lower.h"
+
+#include <math.h>
+
+/* first:last, or every step-th from first on below last */
+static bool range(struct lower *l, struct slice *s, int i, const struct node *x)
+{
+	struct ix *end = low_ix(l, x->arg[1]), *by = x->n > 2 ? low_ix(l, x->arg[2]) : ix_number(l, 1);
+	double first, last, step;
+
+	if (!end || !by || !(s->axis[i].first = low_ix(l, x->arg[0]))) return false;
+	if (!ix_known(s->axis[i].first, &first) || !ix_known(end, &last) || !ix_known(by, &step))
+		return low_error(l, x, "expected a range whose ends are known before the call runs");
+	if (!(first >= 0 && last >= first && last <= (double)s->axis[i].size))
+		return low_error(l, x, "expected a range within 0:%zu, got %g:%g", s->axis[i].size, first, last);
+	if (!(step >= 1 && step == floor(step))) return low_error(l, x, "expected a step of 1 or more, got %g", step);
+	s->axis[i].step = (size_t)fmin(step, 0x1p32);
+	s->axis[i].len.n = (size_t)ceil((last - first) / step);
+	return true;
+}
+
+/* An index made of a chunk's: one element for each of them. */
+static bool gathered(struct lower *l, struct slice *s, int i, const struct node *x, bool out)
+{
+	int chunk = s->axis[i].first->each - 1;
+
+	if (out || s->n_kept) return low_error(l, x, "expected a chunk's own name%s", out ? " where something is stored" : ", or this on the first axis that is kept");
+	s->gather = 1 + l->p->chunk_var[chunk];
+	s->kept[s->n_kept++] = i;
+	s->axis[i].len = (struct len){ l->p->chunk_size[chunk], chunk };
+	return true;
+}
+
+static bool axis(struct lower *l, struct slice *s, int i, const struct node *x, bool out)
+{
+	const struct symbol *c = x->kind == NODE_NAME ? symbol_find(l, x->name) : NULL;
+
+	s->axis[i].step = 1;
+	if (x->kind == NODE_ALL || (c && c->kind == SYMBOL_CHUNK) || x->kind == NODE_RANGE) {
+		if (s->n_kept == 2) return low_error(l, x, "expected at most two axes that are kept, a matrix");
+		s->kept[s->n_kept++] = i;
+		s->axis[i].len = x->kind == NODE_ALL ? (struct len){ s->axis[i].size, -1 } : c ? c->s.rows : (struct len){ 0, -1 };
+	}
+	if (x->kind == NODE_ALL) return true;
+	if (x->kind == NODE_RANGE) return range(l, s, i, x);
+	if (!(s->axis[i].first = low_ix(l, x))) return false;
+	return (c && c->kind == SYMBOL_CHUNK) || !s->axis[i].first->each || gathered(l, s, i, x, out);
+}
+
+/* Indices that are known and lie in their axes are counted now, those of chunks and all others at each use. */
+static void fix(struct slice *s)
+{
+	for (int i = 0; i < s->rank; i++) {
+		double k = 0;
+		bool kept = (s->n_kept > 0 && s->kept[0] == i) || (s->n_kept > 1 && s->kept[1] == i);
+		bool known = !s->axis[i].first || (ix_known(s->axis[i].first, &k) && s->axis[i].len.chunk < 0);
+		if (known && k >= 0 && k + (kept ? 0 : 1) <= (double)s->axis[i].size && k == floor(k)) s->base += (size_t)k * s->axis[i].stride;
+		else s->moving[s->n_moving++] = i;
+	}
+}
+
+struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct shape *shape)
+{
+	const struct tensor_decl *t = declared(out ? l->t->out : l->t->in, x->name);
+	struct slice *s = low_make(l, sizeof *s);
+	size_t size[MAX_RANK], stride = 1;
+	const struct len one = { 1, -1 };
+
+	if (!s) return NULL;
+	if (!t) {
+		low_error(l, x, "expected an %s; nothing is named '%s'", out ? "output" : "input", x->name);
+		return NULL;
+	}
+	*s = (struct slice){ .tensor = declared_index(out ? l->t->out : l->t->in, x->name), .at = x };
+	s->rank = call_shape(l->call, t->shape, size);
+	if (x->n > s->rank) {
+		low_error(l, x, "expected at most %d indices of %s [%s], got %d", s->rank, x->name, t->shape, x->n);
+		return NULL;
+	}
+	if (!out && !l->call->in[s->tensor]) {
+		low_error(l, x, "expected that this is not read where %s is missing", x->name);
+		return NULL;
+	}
+	for (int i = s->rank; i-- > 0; stride *= size[i]) s->axis[i].size = size[i], s->axis[i].stride = stride, s->axis[i].len = one;
+	const struct node all = { NODE_ALL, x->line, x->column, NULL, 0, 0, NULL };
+	for (int i = 0; i < s->rank; i++)
+		if (!axis(l, s, i, i < x->n ? x->arg[i] : &all, out)) return NULL;
+	fix(s);
+	struct len k0 = s->n_kept ? s->axis[s->kept[0]].len : one;
+	*shape = s->n_kept == 2 ? (struct shape){ MATRIX, k0, s->axis[s->kept[1]].len }
+		: s->n_kept ? (struct shape){ COLUMN, k0, one } : scalar;
+	return s;
+}
