@@ -32,14 +32,22 @@ static void forward(struct sweep *w, const struct step *s)
 	}
 }
 
-/* The registers that turns of a loop set anew: all in `carried`, which has room for them. */
-static int carried_in(const struct step *s, int *carried, int n)
+/* Is the register given its first value here, as what an inner loop carries is? */
+static bool begins_in(const struct step *s, int reg)
+{
+	for (; s; s = s->next)
+		if ((s->kind == STEP_SET && !s->carried && s->reg == reg) || (s->kind == STEP_LOOP && begins_in(s->loop->body, reg))) return true;
+	return false;
+}
+
+/* The registers that go from turn to turn of a loop over `body`: all in `carried`, which has room for them. */
+static int carried_in(const struct step *body, const struct step *s, int *carried, int n)
 {
 	for (; s; s = s->next) {
-		bool known = s->kind != STEP_SET || !s->carried;
+		bool known = s->kind != STEP_SET || !s->carried || begins_in(body, s->reg);
 		for (int i = 0; i < n && !known; i++) known = carried[i] == s->reg;
 		if (!known) carried[n++] = s->reg;
-		if (s->kind == STEP_LOOP) n = carried_in(s->loop->body, carried, n);
+		if (s->kind == STEP_LOOP) n = carried_in(body, s->loop->body, carried, n);
 	}
 	return n;
 }
@@ -81,7 +89,7 @@ static void back_through(struct sweep *w, const struct step *s, struct carried r
 static void loop(struct sweep *w, const struct step *s)
 {
 	int reg[MAX_REG];
-	struct carried r = { reg, carried_in(s->loop->body, reg, 0) };
+	struct carried r = { reg, carried_in(s->loop->body, s->loop->body, reg, 0) };
 	size_t first, last, by = s->loop->by;
 
 	if (!run_ends(w->f, s, &first, &last)) return;
