@@ -38,6 +38,13 @@ static const struct shown { const char *op, *params, *tensors, *optional[4]; int
 	{ "delta_rule", "{\"qk_l2norm\": true}", "in.q F64 11,2,3 ~0,1; in.k F64 11,2,3 ~0,1; in.v F64 11,2,2 ~0,1; in.g F64 11,2 ~-0.3,0.1; "
 		"in.beta F64 11,2 ~0.5,0.2; in.initial_state F64 3,2,3,2 ~0,1; in.cu_seqlens I32 4 =0,4,5,11; in.do F64 11,2,2 ~0,1; in.dfinal_state F64 3,2,3,2 ~0,1",
 		{ NULL }, 1, 0 },
+	{ "gated_delta_rule", "{\"qk_l2norm\": true}", "in.q F64 11,2,3 ~0,0.5; in.k F64 11,2,3 ~0,0.5; in.v F64 11,4,2 ~0,1; in.a F64 11,4 ~0,1; in.A_log F64 4 ~-2,0.3; "
+		"in.dt_bias F64 4 ~0,1; in.b F64 11,4 ~0,1; in.do F64 11,4,2 ~0,1", { "in.initial_state F64 1,4,3,2 ~0,1; in.dfinal_state F64 1,4,3,2 ~0,1" }, 2, 1 },
+	{ "gated_delta_rule", "{}", "in.q F64 11,2,3 ~0,0.5; in.k F64 11,2,3 ~0,0.5; in.v F64 11,4,2 ~0,1; in.g F64 11,4 ~-0.3,0.1; in.beta F64 11,4 ~0.5,0.2; "
+		"in.initial_state F64 2,4,3,2 ~0,1; in.cu_seqlens I32 3 =0,5,11; in.do F64 11,4,2 ~0,1; in.dfinal_state F64 2,4,3,2 ~0,1", { NULL }, 1, 0 },
+	{ "rope", "{\"rotary_dim\": 4, \"theta\": 100}", "in.x F64 5,2,6 ~0,1; in.positions I32 5 =0,1,2,7,9; in.dy F64 5,2,6 ~0,1", { NULL }, 1, 0 },
+	{ "causal_conv1d", "{\"activation\": \"silu\"}", "in.x F64 9,3 ~0,1; in.weight F64 3,4 ~0,1; in.dy F64 9,3 ~0,1", { "in.bias F64 3 ~0,1",
+		"in.initial_state F64 1,3,3 ~0,1" }, 4, 3 },
 	{ "everything", "{}", "in.x F64 5,4 ~0,0.7; in.w F64 4 ~1,0.2; in.s F64 5 ~1,0.2; in.dy F64 5,4 ~0,1; in.dz F64 5,5 ~0,1; in.dl F64 5,4 ~0,1; in.df F64 4 ~0,1",
 		{ NULL }, 1, 0 },
 	{ "parts", "{}", "in.x F64 70,3 ~0,1; in.w F64 3 ~1,0.5; in.table F64 6,3 ~0,1; in.pick I32 70 =0,5,2,2; in.dy F64 70,3 ~0,1", { NULL }, 1, 0 },
