@@ -1,4 +1,5 @@
 /* The strips of a call, and what is made anew for each. */
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -22,14 +23,18 @@ static size_t block_of(size_t j, const size_t *shape, int rank)
 	return index[1] % HEADS * PARTS + index[other] * PARTS / shape[other];
 }
 
-/* All outputs have blocks of their own; one with too few for a jackknife has segments of its elements. */
+static_assert(MAX_OUT * SEGMENTS <= MAX_BLOCKS && MAX_BLOCKS <= UINT8_MAX + 1, "a block's number is a byte");
+
+/* All outputs have blocks of their own; one with too few for a jackknife has segments of its elements, and so have all of a call with more
+ * outputs than there is room for. */
 static void count_blocks(struct xray *x, int i)
 {
-	size_t shape[MAX_RANK], seen[HEADS * PARTS] = { 0 }, blocks = 0;
+	size_t shape[MAX_RANK], seen[HEADS * PARTS] = { 0 }, blocks = 0, outputs = 0;
 	int rank = call_out_shape(x->call, i, shape);
 
 	for (size_t j = 0; j < x->call->out_count[i]; j++) blocks += !seen[block_of(j, shape, rank)]++;
-	x->segments[i] = blocks < FEWEST;
+	for (int o = 0; o < MAX_OUT; o++) outputs += x->call->out_count[o] > 0;
+	x->segments[i] = blocks < FEWEST || outputs * HEADS * PARTS > MAX_BLOCKS;
 	x->first_block[i] = x->blocks;
 	x->blocks += x->segments[i] ? SEGMENTS : HEADS * PARTS;
 }

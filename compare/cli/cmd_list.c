@@ -7,6 +7,7 @@
 #include "cli_op.h"
 #include "fixtures/cases/cases.h"
 #include "ref/formula/formula.h"
+#include "ref/grad/grad.h"
 #include "ref/model/model.h"
 
 /* A row is given as its cells, in the order of the columns; "" in place of NULL. */
@@ -35,7 +36,10 @@ static const char *form_name(const struct op *op, int form)
 
 static void list_op(struct list *l, const struct op *op)
 {
+	const struct op *back = op_backward(op);
+
 	ROW(l, op->name, op->what);
+	if (back) ROW(l, back->name, back->what);
 }
 
 static void list_cases(struct list *l, const struct op *op)
@@ -157,10 +161,12 @@ static void list_contracts(struct list *l, const struct op *op)
 /* The text itself; in JSON a string. */
 static void list_formula(struct list *l, const struct op *op)
 {
-	const char *text = formula_source(op);
+	const struct op *of = grad_of(op);
+	const char *text = formula_source(of ? of : op);
 
 	if (!text) return;
 	if (l->json) ROW(l, op->name, text);
+	else if (of) printf("# %s: %s\n%s", op->name, op->what, text);
 	else fputs(text, stdout);
 }
 
@@ -209,13 +215,17 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	}
 }
 
-/* A part of a model is listed only when it is named. */
+/* A part of a model, an op of the user's own and a derivative are listed only when they are named. */
 static const struct op *find_op(const char *name, bool *part)
 {
-	*part = op_find(name) && op_find(name) == op_added();
+	const struct op *op = op_find(name);
+	size_t at = 0;
+
+	while (ops[at] && ops[at] != op) at++;
+	*part = op && !ops[at];
 	for (int i = 0; i < MODEL_PARTS; i++)
 		if (!strcmp(model_op(i)->name, name)) return *part = true, model_op(i);
-	return op_find(name);
+	return op;
 }
 
 int cmd_list(int argc, char **argv)

@@ -6,7 +6,7 @@
 #include "fixtures/cases/capture.h"
 #include "fixtures/cases/cases.h"
 
-enum { MAX_IN = 24, MAX_OUT = 4, MAX_PARAM = 16, MAX_DIM = 16, MAX_SITE = 64, MAX_FORM = 4, MAX_LIST = 256 };
+enum { MAX_IN = 24, MAX_OUT = 16, MAX_PARAM = 16, MAX_DIM = 16, MAX_SITE = 64, MAX_FORM = 4, MAX_LIST = 256 };
 /* Faults that are no rounding at a site stand first in an op's table, where it has more in all. */
 enum { MAX_FAULT = 64 };
 enum { DEFAULT_CHUNK = 64 };
@@ -109,7 +109,8 @@ struct op {
 };
 
 extern const struct op *ops[];                  /* all of them, then NULL; made before main runs, and then as it is */
-const struct op *op_find(const char *name);     /* NULL when unknown */
+const struct op *op_find(const char *name);     /* NULL when unknown; NAME.backward too, the derivative of an op that is a formula */
+const struct op *op_backward(const struct op *op);      /* that, or NULL */
 const struct op *op_own(const char *name);      /* one of etalon's own, which there is */
 /* An op of the user's own, found before those of etalon: added at the start, before anything runs beside. It is not copied. */
 void op_add(const struct op *op);

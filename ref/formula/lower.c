@@ -217,6 +217,7 @@ static struct program *make(const struct lower *with, const struct form_decl *f,
 	memset(p, 0, offsetof(struct program, reg));
 	p->path = l.t->path;
 	p->call = l.call;
+	p->keep = l.keep;
 	l.p = p;
 	l.end = &p->step;
 	l.first[0] = l.index[0] = &p->index;
@@ -231,9 +232,10 @@ static struct program *make(const struct lower *with, const struct form_decl *f,
 	return NULL;
 }
 
-struct program *program_make(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, struct error *e)
+static struct program *all_made(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, bool keep,
+	struct error *e)
 {
-	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .e = e };
+	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .keep = keep, .e = e };
 	struct program *p = NULL, **end = &p;
 	const struct form_decl *f = t->forms;
 
@@ -246,6 +248,16 @@ struct program *program_make(const struct tree *t, const struct op *op, const st
 	if (!only_one(plan->faults) || all_used(&l)) return p;
 	program_free(p);
 	return NULL;
+}
+
+struct program *program_make(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, struct error *e)
+{
+	return all_made(t, op, call, plan, false, e);
+}
+
+struct program *program_make_kept(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, struct error *e)
+{
+	return all_made(t, op, call, plan, true, e);
 }
 
 void program_free(struct program *p)

@@ -29,6 +29,7 @@ struct lower {
 	const struct call *call;
 	const struct plan *plan;
 	int form;
+	bool keep;              /* the program is one in which values stay */
 	struct program *p;
 	struct symbol *symbols;
 	struct binding *bindings;

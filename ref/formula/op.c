@@ -57,7 +57,7 @@ static bool tensors(struct formula *f, struct error *e)
 	struct tensor_spec *in = TABLE(f, struct tensor_spec, n_in), *out = TABLE(f, struct tensor_spec, n_out);
 
 	if (n_in > MAX_IN) return wrong(f, &t->in->d, e, "at most 24 inputs");
-	if (n_out > MAX_OUT) return wrong(f, &t->out->d, e, "at most 4 outputs");
+	if (n_out > MAX_OUT) return wrong(f, &t->out->d, e, "at most 16 outputs");
 	if (!in || !out) return false;
 	for (const struct tensor_decl *x = t->in; x; x = NEXT(x), i++)
 		in[i] = (struct tensor_spec){ x->d.name, x->shape, (x->optional ? OPTIONAL : 0) | (x->integer ? INTEGER : 0), x->d.what };

@@ -96,6 +96,8 @@ struct program {
 	size_t stored[MAX_OUT];         /* elements of each output, by all pieces */
 	struct error error;             /* what went wrong in a run, if `failed` */
 	bool failed;
+	bool keep;                      /* no value takes over the memory of another */
+	struct grad *grad;              /* of NAME.backward: ref/grad */
 	/* Of the registers [n_reg]: shape, whether it holds a number and which, and where it lies in a piece's room. */
 	struct shape reg[MAX_REG];
 	bool is_constant[MAX_REG];
@@ -106,6 +108,8 @@ struct program {
 /* The program of the formula for this call and plan; NULL with an error that has line and column. Ended with program_free. */
 struct program *program_make(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, struct error *e);
 void program_free(struct program *p);
+/* The same, in which each value stays until its name is defined again. */
+struct program *program_make_kept(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, struct error *e);
 /* After a run of this strip, which is `ok` so far: did all indices lie in their axes, and was all of each output stored? Frees p. */
 bool program_done(struct program *p, const struct strip *s, const struct plan *plan, bool ok, struct error *e);
 void program_piece(struct program *p, calc *c, size_t piece);

@@ -34,48 +34,43 @@ static bool offset(struct frame *f, const struct slice *s, const char *name, siz
 	return true;
 }
 
-/* To or from memory; how many elements were stored. */
-static size_t move(struct frame *f, const struct slice *s, size_t at, vec y, bool out)
-{
-	int n = s->n_kept, last = n ? s->kept[n - 1] : 0, before = n == 2 ? s->kept[0] : 0;
-	size_t inner = n ? s->axis[last].stride * s->axis[last].step : 1, length = n ? len_now(f, s->axis[last].len) : 1;
-	size_t outer = n == 2 ? s->axis[before].stride * s->axis[before].step : 0, rows = n == 2 ? len_now(f, s->axis[before].len) : 1, stored = 0;
-
-	if (n == 2 && inner == 1 && outer == length) length *= rows, rows = 1;
-	for (size_t i = 0; i < rows; i++) {
-		vec row = part(f, y, i * length, length);
-		if (out) stored += c_store(f->c, s->tensor, at + i * outer, inner, row);
-		else c_load(f->c, row, s->tensor, at + i * outer, inner);
-	}
-	return stored;
-}
-
 /* The chunk's indices one by one, each an element, or a row, of its own. */
-static void gather(struct frame *f, const struct slice *s, vec y)
+static bool gathered(struct frame *f, const struct slice *s, const char *name, vec y, run_line *line, void *with)
 {
 	double first = f->var[s->gather - 1];
 	size_t rows = len_now(f, s->axis[s->kept[0]].len), n = rows ? y.n / rows : 0, at;
+	size_t step = s->n_kept > 1 ? s->axis[s->kept[1]].stride * s->axis[s->kept[1]].step : 1;
+	bool ok = true;
 
-	for (size_t i = 0; i < rows; i++) {
-		vec to = part(f, y, i * n, n);
+	for (size_t i = 0; i < rows && ok; i++) {
 		f->var[s->gather - 1] = first + (double)i;
-		if (!offset(f, s, f->p->call->op->in[s->tensor].name, &at)) c_set(f->c, to, (double)NAN);
-		else c_load(f->c, to, s->tensor, at, s->n_kept > 1 ? s->axis[s->kept[1]].stride * s->axis[s->kept[1]].step : 1);
+		if ((ok = offset(f, s, name, &at))) line(f, s->tensor, at, step, part(f, y, i * n, n), with);
 	}
 	f->var[s->gather - 1] = first;
 	ix_again(f->p, s->axis[s->kept[0]].first, f->var);
+	return ok;
 }
+
+bool run_lines(struct frame *f, const struct slice *s, const char *name, vec y, run_line *line, void *with)
+{
+	int n = s->n_kept, last = n ? s->kept[n - 1] : 0, before = n == 2 ? s->kept[0] : 0;
+	size_t inner = n ? s->axis[last].stride * s->axis[last].step : 1, length = n ? len_now(f, s->axis[last].len) : 1, at;
+	size_t outer = n == 2 ? s->axis[before].stride * s->axis[before].step : 0, rows = n == 2 ? len_now(f, s->axis[before].len) : 1;
+
+	if (s->gather) return gathered(f, s, name, y, line, with);
+
+	if (!offset(f, s, name, &at)) return false;
+	if (n == 2 && inner == 1 && outer == length) length *= rows, rows = 1;
+	for (size_t i = 0; i < rows; i++) line(f, s->tensor, at + i * outer, inner, part(f, y, i * length, length), with);
+	return true;
+}
+
+static void load(struct frame *f, int in, size_t at, size_t step, vec x, void *with) { (void)with; c_load(f->c, x, in, at, step); }
+static void store(struct frame *f, int out, size_t at, size_t step, vec x, void *with) { (void)with; f->stored[out] += c_store(f->c, out, at, step, x); }
 
 void run_load(struct frame *f, const struct slice *s, vec y)
 {
-	size_t at;
-
-	if (s->gather) {
-		gather(f, s, y);
-		return;
-	}
-	if (offset(f, s, f->p->call->op->in[s->tensor].name, &at)) move(f, s, at, y, false);
-	else c_set(f->c, y, (double)NAN);
+	if (!run_lines(f, s, f->p->call->op->in[s->tensor].name, y, load, NULL)) c_set(f->c, y, (double)NAN);
 }
 
 /* Zeros beyond its end and before its first. */
@@ -90,15 +85,10 @@ void run_memory(struct frame *f, const struct ex *x, vec y)
 
 void run_store(struct frame *f, const struct slice *s, vec y)
 {
-	size_t at;
-
-	if (!offset(f, s, f->p->call->op->out[s->tensor].name, &at)) return;
-	f->stored[s->tensor] += move(f, s, at, y, true);
+	run_lines(f, s, f->p->call->op->out[s->tensor].name, y, store, NULL);
 }
 
-static void step(struct frame *f, const struct step *s);
-
-static bool ends(struct frame *f, const struct step *s, size_t *first, size_t *last)
+bool run_ends(struct frame *f, const struct step *s, size_t *first, size_t *last)
 {
 	struct program_loop *l = s->loop;
 	double a = ix_value(l->first, f->var), b = ix_value(l->last, f->var), n;
@@ -122,12 +112,17 @@ static bool ends(struct frame *f, const struct step *s, size_t *first, size_t *l
 	return true;
 }
 
-static void turn(struct frame *f, const struct program_loop *l, size_t t, size_t n)
+void run_turn(struct frame *f, const struct program_loop *l, size_t t, size_t n)
 {
 	f->var[l->var] = (double)t;
 	if (l->chunk >= 0) f->len[l->chunk] = n;
 	ix_compute(f->p, l->index, f->var);
-	for (const struct step *x = l->body; x; x = x->next) step(f, x);
+}
+
+static void turn(struct frame *f, const struct program_loop *l, size_t t, size_t n)
+{
+	run_turn(f, l, t, n);
+	for (const struct step *x = l->body; x; x = x->next) run_step(f, x);
 }
 
 /* What the loop carries, all in one: out of it, or back. */
@@ -174,12 +169,12 @@ static void loop(struct frame *f, const struct step *s)
 	const struct program_loop *l = s->loop;
 	size_t first, last;
 
-	if (!ends(f, s, &first, &last)) return;
+	if (!run_ends(f, s, &first, &last)) return;
 	if (l->strips) in_strip(f, l, first, last);
 	else for (size_t t = first; t < last; t += l->by) turn(f, l, t, last - t < l->by ? last - t : l->by);
 }
 
-static void step(struct frame *f, const struct step *s)
+void run_step(struct frame *f, const struct step *s)
 {
 	if (s->kind == STEP_LOOP) {
 		loop(f, s);
@@ -199,12 +194,11 @@ static void step(struct frame *f, const struct step *s)
 	if (!s->leaves) c_release(f->c, mark);
 }
 
-void program_piece(struct program *p, calc *c, size_t piece)
+void run_begin(struct frame *f, struct program *p, calc *c, size_t piece)
 {
 	for (; piece >= p->pieces && p->next; p = p->next) piece -= p->pieces;
-	struct frame frame = { .p = p, .c = c, .element = c_element(c) }, *f = &frame;
+	*f = (struct frame){ .p = p, .c = c, .element = c_element(c) };
 	vec room = c_room(c, p->room);
-
 	f->reg = c_bytes(c, (size_t)p->n_reg * sizeof *f->reg + (size_t)p->n_var * sizeof *f->var);
 	f->var = (double *)(f->reg + p->n_reg);
 	for (int i = p->n_each; i-- > 0; piece /= p->each[i]) f->var[i] = (double)(piece % p->each[i]);
@@ -214,11 +208,18 @@ void program_piece(struct program *p, calc *c, size_t piece)
 		f->reg[i] = x.at;
 		if (p->is_constant[i]) c_set(c, x, p->constant[i]);
 	}
-	for (const struct step *s = p->step; s && !f->stopped; s = s->next) step(f, s);
+}
+
+void program_piece(struct program *p, calc *c, size_t piece)
+{
+	struct frame f;
+
+	run_begin(&f, p, c, piece);
+	for (const struct step *s = f.p->step; s && !f.stopped; s = s->next) run_step(&f, s);
 	for (int i = 0; i < MAX_OUT; i++) {
-		if (!f->stored[i]) continue;
+		if (!f.stored[i]) continue;
 		#pragma omp atomic
-		p->stored[i] += f->stored[i];
+		f.p->stored[i] += f.stored[i];
 	}
 }
 

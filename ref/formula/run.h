@@ -35,6 +35,15 @@ void run_element(struct frame *f, const struct ex *x, vec y);
 void run_without_second_parts(struct frame *f, const struct ex *x, mat y, mat a, mat b);
 void run_where(struct frame *f, const struct ex *x, vec y);
 
+/* A piece, before its first step; the ends of a loop, false where they are none; what is known of the turn of n from t on; one step. */
+void run_begin(struct frame *f, struct program *p, calc *c, size_t piece);
+bool run_ends(struct frame *f, const struct step *s, size_t *first, size_t *last);
+void run_turn(struct frame *f, const struct program_loop *l, size_t t, size_t n);
+void run_step(struct frame *f, const struct step *s);
+
+/* A slice of a tensor, y, line by line: element `at`, then every step-th; false where an index leaves its axis. */
+typedef void run_line(struct frame *f, int tensor, size_t at, size_t step, vec y, void *with);
+bool run_lines(struct frame *f, const struct slice *s, const char *name, vec y, run_line *line, void *with);
 void run_load(struct frame *f, const struct slice *s, vec y);
 void run_memory(struct frame *f, const struct ex *x, vec y);
 void run_store(struct frame *f, const struct slice *s, vec y);

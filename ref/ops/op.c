@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/formula/formula.h"
+#include "ref/grad/grad.h"
 
 extern const struct op op_newton_schulz, op_muon_step,
 	op_mixed_batch, op_qk_norm_rope;
@@ -14,6 +15,7 @@ static const struct { const struct op *op; const char *formula; } first[] = {
 };
 enum { FIRST = sizeof first / sizeof *first, MAX_OP = 64 };
 const struct op *ops[MAX_OP + 1];
+static const struct op *backward[MAX_OP];       /* NAME.backward of those that are formulas */
 
 static size_t place_of(const char *name)
 {
@@ -34,6 +36,7 @@ __attribute__((constructor)) static void fill(void)
 		size_t at = f ? place_of(formula_op(f)->name) : MAX_OP;
 		if (f && at < MAX_OP) {
 			ops[at] = formula_op(f);
+			backward[at] = grad_make(ops[at]);
 			continue;
 		}
 		if (f) error_set(&e, E_OP, formula_op(f)->name, NO_OFFSET, "expected at most %d ops", MAX_OP);
@@ -46,23 +49,38 @@ __attribute__((constructor)) static void fill(void)
 
 /* Besides ops[] the only state of the program: what the command line added. */
 enum { MAX_ADDED = 16 };
-static struct { const struct op *op[MAX_ADDED]; size_t n; } added;
+static struct { const struct op *op[MAX_ADDED], *backward[MAX_ADDED]; size_t n; } added;
 
 void op_add(const struct op *op)
 {
-	if (added.n < MAX_ADDED) added.op[added.n++] = op;
+	if (added.n == MAX_ADDED) return;
+	added.op[added.n] = op;
+	added.backward[added.n++] = grad_make(op);
 }
 
 const struct op *op_added(void) { return added.n ? added.op[added.n - 1] : NULL; }
 
-const struct op *op_find(const char *name)
+static const struct op *named(const char *name, size_t n, bool back)
 {
 	for (size_t i = added.n; i-- > 0;)
-		if (!strcmp(added.op[i]->name, name)) return added.op[i];
+		if (strlen(added.op[i]->name) == n && !strncmp(added.op[i]->name, name, n)) return back ? added.backward[i] : added.op[i];
 	for (size_t i = 0; ops[i]; i++)
-		if (!strcmp(ops[i]->name, name)) return ops[i];
+		if (strlen(ops[i]->name) == n && !strncmp(ops[i]->name, name, n)) return back ? backward[i] : ops[i];
 	return NULL;
 }
+
+/* NAME.backward is NAME_backward too, as captures have it. */
+const struct op *op_find(const char *name)
+{
+	static const char suffix[] = "backward";
+	size_t n = strlen(name), m = sizeof suffix - 1;
+	const struct op *op = named(name, n, false);
+	bool back = n > m + 1 && !strcmp(name + n - m, suffix) && strchr("._", name[n - m - 1]);
+
+	return op || !back ? op : named(name, n - m - 1, true);
+}
+
+const struct op *op_backward(const struct op *op) { return named(op->name, strlen(op->name), true); }
 
 const struct op *op_own(const char *name)
 {

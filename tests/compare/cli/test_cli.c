@@ -93,7 +93,7 @@ static void list_tells_all(void **state)
 
 	(void)state;
 	for (size_t o = 0; ops[o]; o++) {
-		n[0]++;
+		n[0] += op_backward(ops[o]) ? 2 : 1;
 		for (const struct fault_spec *m = ops[o]->faults; m->name; m++) n[2]++;
 		for (const struct site_spec *s = ops[o]->sites; s->name; s++) n[3]++;
 		for (const struct contract *k = ops[o]->contracts; k->name; k++) n[4]++;

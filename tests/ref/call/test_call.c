@@ -48,9 +48,9 @@ static void accepts(void **state)
 		if (!call_bind(&call, &c, false, &e)) error_print(stderr, &e), fail();
 		for (size_t d = 0; d < 6; d++) assert_int_equal(call.dim[d], good[i].dim[d]);
 		for (int o = 0; o < MAX_OUT; o++) {
-			assert_int_equal(call.out_count[o], good[i].out[o]);
 			size_t n = 1;
 			if (!call.op->out[o].name) break;
+			assert_int_equal(call.out_count[o], good[i].out[o]);
 			for (int r = call_out_shape(&call, o, shape); r-- > 0;) n *= shape[r];
 			if (call.out_count[o]) assert_int_equal(n, call.out_count[o]);
 		}
