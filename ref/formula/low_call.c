@@ -10,13 +10,13 @@ static const struct { const char *name; enum fn f; } maps[] = {
 	{ "abs", FN_ABS }, { NULL, FN_ID }
 };
 
-static struct ex *wrong(struct lower *l, const struct node *x, const char *what)
+struct ex *low_wrong(struct lower *l, const struct node *x, const char *what)
 {
 	low_error(l, x, "expected %s of %s", what, x->name);
 	return NULL;
 }
 
-static bool is_known(struct lower *l, const struct node *x, double *value)
+bool low_known(struct lower *l, const struct node *x, double *value)
 {
 	struct ix *i = low_ix(l, x);
 
@@ -24,8 +24,9 @@ static bool is_known(struct lower *l, const struct node *x, double *value)
 }
 
 /* Σ over each row; Σ ab of a product. A row or a column is one vector. */
-static struct ex *sum(struct lower *l, const struct node *x, const struct node *of)
+static struct ex *sum(struct lower *l, const struct node *x)
 {
+	const struct node *of = x->arg[0];
 	const struct symbol *product = of->kind == NODE_NAME ? symbol_find(l, of->name) : NULL;
 	struct len one = { 1, -1 };
 	struct ex *a, *b = NULL;
@@ -37,19 +38,19 @@ static struct ex *sum(struct lower *l, const struct node *x, const struct node *
 		if (!same_shape(a->s, b->s)) a = ex_zip(l, of, OP_MUL, a, b), b = NULL;
 	} else a = low_value(l, of);
 	if (!a) return NULL;
-	if (a->s.rank == SCALAR) return wrong(l, x, "a vector or a matrix as the argument");
+	if (a->s.rank == SCALAR) return low_wrong(l, x, "a vector or a matrix as the argument");
 	struct shape s = a->s.rank == MATRIX ? (struct shape){ COLUMN, a->s.rows, one } : scalar;
 	return ex_make(l, b ? EX_DOT : EX_SUM, s, a, b);
 }
 
 static struct ex *mean(struct lower *l, const struct node *x)
 {
-	struct ex *s = sum(l, x, x->arg[0]);
+	struct ex *s = sum(l, x);
 
 	if (!s) return NULL;
 	struct shape a = s->a->s;
 	struct len n = a.rank == COLUMN ? a.rows : a.cols;
-	if (n.chunk >= 0) return wrong(l, x, "an axis of a known length as the argument");
+	if (n.chunk >= 0) return low_wrong(l, x, "an axis of a known length as the argument");
 	return ex_zip(l, x, OP_DIV, s, ex_number(l, (double)n.n));
 }
 
@@ -59,10 +60,37 @@ static struct ex *reduce(struct lower *l, const struct node *x, enum ex_kind kin
 	struct len one = { 1, -1 };
 
 	if (!a) return NULL;
-	if (a->s.rank == SCALAR) return wrong(l, x, "a vector or a matrix as the argument");
+	if (a->s.rank == SCALAR) return low_wrong(l, x, "a vector or a matrix as the argument");
 	struct shape s = a->s.rank != MATRIX ? scalar : kind == EX_LAST ? (struct shape){ ROW, one, a->s.cols } : (struct shape){ COLUMN, a->s.rows, one };
 	return ex_make(l, kind, s, a, NULL);
 }
+
+static struct ex *largest(struct lower *l, const struct node *x) { return reduce(l, x, EX_MAX); }
+static struct ex *last(struct lower *l, const struct node *x) { return reduce(l, x, EX_LAST); }
+
+static struct ex *maximum(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]);
+
+	return ex_zip(l, x, OP_MAX, a, a ? low_value(l, x->arg[1]) : NULL);
+}
+
+static struct ex *cumsum(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]);
+
+	return !a ? NULL : a->s.rank == SCALAR ? low_wrong(l, x, "a vector or a matrix as the argument") : ex_make(l, EX_SCAN, a->s, a, NULL);
+}
+
+static struct ex *each_of(struct lower *l, const struct node *x, enum ex_kind kind)
+{
+	struct ex *a = low_value(l, x->arg[0]);
+
+	return a ? ex_make(l, kind, a->s, a, NULL) : NULL;
+}
+
+static struct ex *power_of_two(struct lower *l, const struct node *x) { return each_of(l, x, EX_POWER); }
+static struct ex *fast_angle(struct lower *l, const struct node *x) { return each_of(l, x, EX_ANGLE); }
 
 /* 0, 1, ...: a chunk's indices, or as many numbers as are known */
 static struct ex *iota(struct lower *l, const struct node *x)
@@ -72,8 +100,8 @@ static struct ex *iota(struct lower *l, const struct node *x)
 	double n = 0;
 
 	if (c && c->kind == SYMBOL_CHUNK) s.rows = c->s.rows;
-	else if (!is_known(l, x->arg[0], &n)) return NULL;
-	else if (!(n >= 0 && n < 1e9)) return wrong(l, x, "a number from 0 to 1e9 as the argument");
+	else if (!low_known(l, x->arg[0], &n)) return NULL;
+	else if (!(n >= 0 && n < 1e9)) return low_wrong(l, x, "a number from 0 to 1e9 as the argument");
 	else s.rows.n = (size_t)n;
 	struct ex *e = ex_make(l, EX_IOTA, s, NULL, NULL);
 	if (e && c && c->kind == SYMBOL_CHUNK && (e->ix = low_make(l, sizeof *e->ix)))
@@ -86,8 +114,8 @@ static struct ex *tril(struct lower *l, const struct node *x)
 	struct ex *a = low_value(l, x->arg[0]);
 	double k = 0;
 
-	if (!a || (x->n == 2 && !is_known(l, x->arg[1], &k))) return NULL;
-	if (a->s.rank != MATRIX) return wrong(l, x, "a matrix as the argument");
+	if (!a || (x->n == 2 && !low_known(l, x->arg[1], &k))) return NULL;
+	if (a->s.rank != MATRIX) return low_wrong(l, x, "a matrix as the argument");
 	struct ex *e = ex_make(l, EX_TRIL, a->s, a, NULL);
 	if (e) e->op = k < -1e6 ? -1000000 : k > 1e6 ? 1000000 : (int)k;
 	return e;
@@ -101,50 +129,16 @@ static struct ex *inverse(struct lower *l, const struct node *x)
 	double block = 0;
 	struct ex *a;
 
-	if (x->n > 1 && !is_known(l, x->arg[1], &block)) return NULL;
-	if (x->n > 1 && !(block >= 1 && block <= 1024 && block == (double)(int)block)) return wrong(l, x, "blocks of 1 to 1024 as the second argument");
-	if (x->n > 2 && x->arg[2]->kind != NODE_NAME) return wrong(l, x, "a name as the third argument");
-	if (!unit) return wrong(l, x, "I + A, with A strictly lower triangular, as the argument");
+	if (x->n > 1 && !low_known(l, x->arg[1], &block)) return NULL;
+	if (x->n > 1 && !(block >= 1 && block <= 1024 && block == (double)(int)block)) return low_wrong(l, x, "blocks of 1 to 1024 as the second argument");
+	if (x->n > 2 && x->arg[2]->kind != NODE_NAME) return low_wrong(l, x, "a name as the third argument");
+	if (!unit) return low_wrong(l, x, "I + A, with A strictly lower triangular, as the argument");
 	if (!(a = low_value(l, of->arg[1]))) return NULL;
-	if (a->s.rank != MATRIX || !same_len(a->s.rows, a->s.cols)) return wrong(l, x, "I + A of a square A as the argument");
+	if (a->s.rank != MATRIX || !same_len(a->s.rows, a->s.cols)) return low_wrong(l, x, "I + A of a square A as the argument");
 	struct ex *e = ex_make(l, EX_INVERSE, a->s, a, NULL);
 	if (!e) return NULL;
 	e->op = (int)block;
 	e->site = x->n > 2 ? formula_site(l->t, l->op, x->arg[2]->name) : -1;
-	return e;
-}
-
-/* The same numbers, row by row, as n rows of m. */
-static struct ex *reshape(struct lower *l, const struct node *x)
-{
-	struct ex *a = low_value(l, x->arg[0]);
-	double n, m;
-
-	if (!a || !is_known(l, x->arg[1], &n) || !is_known(l, x->arg[2], &m)) return NULL;
-	if (a->s.rows.chunk >= 0 || a->s.cols.chunk >= 0 || !(n >= 1 && m >= 1 && n * m == (double)(a->s.rows.n * a->s.cols.n)))
-		return wrong(l, x, "as many elements as the first argument has, of a known size,");
-	return ex_shaped(l, (struct shape){ MATRIX, { (size_t)n, -1 }, { (size_t)m, -1 } }, a);
-}
-
-/* 0, then what stands before each but the first */
-static struct ex *shifted(struct lower *l, const struct node *x)
-{
-	struct ex *a = low_value(l, x->arg[0]);
-
-	return !a ? NULL : a->s.rank != COLUMN ? wrong(l, x, "a column as the argument") : ex_make(l, EX_SHIFTED, a->s, a, NULL);
-}
-
-/* element(v, i): element i of a column, the last one where it has fewer */
-static struct ex *element(struct lower *l, const struct node *x)
-{
-	struct ex *a = low_value(l, x->arg[0]);
-
-	if (a && a->s.rank != COLUMN) return wrong(l, x, "a column as the first argument");
-	struct ex *e = a ? ex_make(l, EX_ELEMENT, scalar, a, NULL) : NULL;
-	double i;
-
-	if (!e || !(e->ix = low_ix(l, x->arg[1]))) return NULL;
-	if (ix_known(e->ix, &i) && !(i >= 0 && i < 1e9 && i == floor(i))) return wrong(l, x, "a whole number, 0 or more, as the second argument");
 	return e;
 }
 
@@ -153,9 +147,9 @@ static struct ex *where(struct lower *l, const struct node *x)
 	struct ex *condition = low_value(l, x->arg[0]), *a = condition ? low_value(l, x->arg[1]) : NULL, *b = a ? low_value(l, x->arg[2]) : NULL;
 
 	if (!b) return NULL;
-	if (condition->kind != EX_CMP) return wrong(l, x, "a comparison as the first argument");
-	if (a->s.rank != SCALAR && !same_shape(a->s, condition->s)) return wrong(l, x, "a number or a value of the comparison's shape as the second argument");
-	if (b->s.rank != SCALAR && !same_shape(b->s, condition->s)) return wrong(l, x, "a number or a value of the comparison's shape as the third argument");
+	if (condition->kind != EX_CMP) return low_wrong(l, x, "a comparison as the first argument");
+	if (a->s.rank != SCALAR && !same_shape(a->s, condition->s)) return low_wrong(l, x, "a number or a value of the comparison's shape as the second argument");
+	if (b->s.rank != SCALAR && !same_shape(b->s, condition->s)) return low_wrong(l, x, "a number or a value of the comparison's shape as the third argument");
 	struct ex *e = ex_make(l, EX_WHERE, condition->s, a, b);
 	if (e) e->c = condition;
 	return e;
@@ -168,9 +162,9 @@ static struct ex *zeros(struct lower *l, const struct node *x)
 
 	if (c && c->kind == SYMBOL_CHUNK) return ex_filled(l, c->s, ex_number(l, 0));
 	for (int i = 0; i < x->n; i++)
-		if (!is_known(l, x->arg[i], &n[i])) return NULL;
+		if (!low_known(l, x->arg[i], &n[i])) return NULL;
 	for (int i = 0; i < 2; i++)
-		if (!(n[i] >= 0 && n[i] < 1e9)) return wrong(l, x, "sizes from 0 to 1e9 as the arguments");
+		if (!(n[i] >= 0 && n[i] < 1e9)) return low_wrong(l, x, "sizes from 0 to 1e9 as the arguments");
 	struct shape s = { x->n == 2 ? MATRIX : COLUMN, { (size_t)n[0], -1 }, { (size_t)n[1], -1 } };
 	return ex_filled(l, s, ex_number(l, 0));
 }
@@ -182,10 +176,10 @@ static struct ex *memory(struct lower *l, const struct node *x)
 	int in = x->arg[0]->kind == NODE_NAME ? declared_index(l->t->in, x->arg[0]->name) : -1;
 	double n;
 
-	if (in < 0 || !l->call->in[in]) return wrong(l, x, "an input that is given as the first argument");
+	if (in < 0 || !l->call->in[in]) return low_wrong(l, x, "an input that is given as the first argument");
 	struct ix *first = low_ix(l, x->arg[1]);
-	if (!first || !is_known(l, x->arg[2], &n)) return NULL;
-	if (!(n >= 0 && n < 1e9)) return wrong(l, x, "a number from 0 to 1e9 as the third argument");
+	if (!first || !low_known(l, x->arg[2], &n)) return NULL;
+	if (!(n >= 0 && n < 1e9)) return low_wrong(l, x, "a number from 0 to 1e9 as the third argument");
 	s.rows.n = (size_t)n;
 	struct ex *e = ex_make(l, EX_MEMORY, s, NULL, NULL);
 	if (!e) return NULL;
@@ -227,48 +221,24 @@ static struct ex *macro(struct lower *l, const struct node *x, const struct macr
 struct ex *low_call(struct lower *l, const struct node *x)
 {
 	const struct macro *m = declared(l->t->macros, x->name);
-	static const struct { const char *name; int least, most; } known[] = {
-		{ "sum", 1, 1 }, { "mean", 1, 1 }, { "max", 1, 1 }, { "maximum", 2, 2 }, { "cumsum", 1, 1 }, { "last", 1, 1 }, { "tril", 1, 2 },
-		{ "inverse", 1, 3 }, { "iota", 1, 1 }, { "where", 3, 3 }, { "memory", 3, 3 }, { "power_of_two", 1, 1 }, { "fast_angle", 1, 1 },
-		{ "zeros", 1, 2 }, { "reshape", 3, 3 }, { "shifted", 1, 1 }, { "element", 2, 2 }, { NULL, 0, 0 }
+	static const struct { const char *name; int least, most; struct ex *(*make)(struct lower *l, const struct node *x); } known[] = {
+		{ "sum", 1, 1, sum }, { "mean", 1, 1, mean }, { "max", 1, 1, largest }, { "maximum", 2, 2, maximum }, { "cumsum", 1, 1, cumsum },
+		{ "last", 1, 1, last }, { "tril", 1, 2, tril }, { "inverse", 1, 3, inverse }, { "iota", 1, 1, iota }, { "where", 3, 3, where },
+		{ "memory", 3, 3, memory }, { "power_of_two", 1, 1, power_of_two }, { "fast_angle", 1, 1, fast_angle }, { "zeros", 1, 2, zeros },
+		{ "reshape", 3, 3, low_reshape }, { "shifted", 1, 1, low_shifted }, { "element", 2, 2, low_element }, { "part", 3, 4, low_part },
+		{ "replaced", 3, 4, low_replaced }, { NULL, 0, 0, NULL }
 	};
 
 	if (m) return macro(l, x, m);
 	for (int i = 0; maps[i].name; i++)
 		if (same_name(maps[i].name, x->name))
-			return x->n == 1 ? ex_map(l, maps[i].f, low_value(l, x->arg[0])) : wrong(l, x, "one argument");
+			return x->n == 1 ? ex_map(l, maps[i].f, low_value(l, x->arg[0])) : low_wrong(l, x, "one argument");
 	int k = 0;
 	while (known[k].name && !same_name(known[k].name, x->name)) k++;
 	if (!known[k].name) {
 		low_error(l, x, "expected a function; nothing is named '%s'", x->name);
 		return NULL;
 	}
-	if (x->n < known[k].least || x->n > known[k].most) return wrong(l, x, known[k].least == 1 ? "one argument" : "more arguments");
-	switch (k) {
-	case 0: return sum(l, x, x->arg[0]);
-	case 1: return mean(l, x);
-	case 2: return reduce(l, x, EX_MAX);
-	case 3: {
-		struct ex *a = low_value(l, x->arg[0]);
-		return ex_zip(l, x, OP_MAX, a, a ? low_value(l, x->arg[1]) : NULL);
-	}
-	case 4: {
-		struct ex *a = low_value(l, x->arg[0]);
-		return !a ? NULL : a->s.rank == SCALAR ? wrong(l, x, "a vector or a matrix as the argument") : ex_make(l, EX_SCAN, a->s, a, NULL);
-	}
-	case 5: return reduce(l, x, EX_LAST);
-	case 6: return tril(l, x);
-	case 7: return inverse(l, x);
-	case 8: return iota(l, x);
-	case 9: return where(l, x);
-	case 10: return memory(l, x);
-	case 11: case 12: {
-		struct ex *a = low_value(l, x->arg[0]);
-		return a ? ex_make(l, k == 11 ? EX_POWER : EX_ANGLE, a->s, a, NULL) : NULL;
-	}
-	case 13: return zeros(l, x);
-	case 14: return reshape(l, x);
-	case 15: return shifted(l, x);
-	default: return element(l, x);
-	}
+	if (x->n < known[k].least || x->n > known[k].most) return low_wrong(l, x, known[k].least == 1 ? "one argument" : "more arguments");
+	return known[k].make(l, x);
 }

@@ -68,6 +68,13 @@ struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct 
 struct ex *low_value(struct lower *l, const struct node *x);
 struct ex *low_chain(struct lower *l, const struct node *x);
 struct ex *low_call(struct lower *l, const struct node *x);
+struct ex *low_reshape(struct lower *l, const struct node *x);
+struct ex *low_shifted(struct lower *l, const struct node *x);
+struct ex *low_element(struct lower *l, const struct node *x);
+struct ex *low_part(struct lower *l, const struct node *x);
+struct ex *low_replaced(struct lower *l, const struct node *x);
+struct ex *low_wrong(struct lower *l, const struct node *x, const char *what);  /* an error: what is expected of this function; NULL */
+bool low_known(struct lower *l, const struct node *x, double *value);           /* false with an error where only a run knows it */
 struct ex *ex_make(struct lower *l, enum ex_kind kind, struct shape s, struct ex *a, struct ex *b);
 struct ex *ex_zip(struct lower *l, const struct node *at, enum binary op, struct ex *a, struct ex *b);
 struct ex *ex_map(struct lower *l, enum fn f, struct ex *a);

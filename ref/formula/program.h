@@ -38,12 +38,13 @@ struct slice {
 
 enum ex_kind {
 	EX_REG, EX_NUMBER, EX_IX, EX_LOAD, EX_MEMORY, EX_FLIP, EX_MAP, EX_ZIP, EX_DOT, EX_GEMV, EX_GEMV_T, EX_OUTER, EX_GEMM, EX_TRANS, EX_SUM, EX_MAX,
-	EX_SCAN, EX_SHIFTED, EX_TRIL, EX_INVERSE, EX_LAST, EX_ELEMENT, EX_POWER, EX_ANGLE, EX_IOTA, EX_CMP, EX_WHERE, EX_IF
+	EX_SCAN, EX_PART, EX_REPLACED, EX_SHIFTED, EX_TRIL, EX_INVERSE, EX_LAST, EX_ELEMENT, EX_POWER, EX_ANGLE, EX_IOTA, EX_CMP, EX_WHERE, EX_IF
 };
 
 /* An expression. EX_OUTER and EX_GEMM: a b, added to c where there is one. EX_DOT: of each row, where a is a matrix. EX_FLIP: the same
  * numbers, a row for a column or in another matrix. EX_INVERSE: in blocks of op, merged by operands that pass `site`. two_parts: EX_GEMM of
- * operands that were rounded to two parts, without the product of the second ones. */
+ * operands that were rounded to two parts, without the product of the second ones. EX_PART: of a from `first` on every by-th element, of a
+ * matrix column; EX_REPLACED: a, but b there. */
 struct ex {
 	enum ex_kind kind;
 	struct shape s;
@@ -51,6 +52,7 @@ struct ex {
 	struct ex *a, *b, *c;
 	int reg, op;            /* op: of EX_MEMORY an input; enum fn, enum binary, enum trans, enum node_kind, a diagonal */
 	int site;
+	size_t first, by;
 	bool two_parts;
 	double number;
 	struct ix *ix;

@@ -31,6 +31,10 @@ void run_compare(struct frame *f, const struct ex *x, vec y);
 void run_inverse(struct frame *f, const struct ex *x, vec y);
 void run_shifted(struct frame *f, const struct ex *x, vec y);
 void run_element(struct frame *f, const struct ex *x, vec y);
+void run_part(struct frame *f, const struct ex *x, vec y);
+void run_replaced(struct frame *f, const struct ex *x, vec y);
+/* EX_PART, EX_REPLACED: from the part to its place in all, or back. */
+void run_place(struct frame *f, const struct ex *x, vec all, vec part, bool back);
 /* Of y = a b the product of second parts is taken away. */
 void run_without_second_parts(struct frame *f, const struct ex *x, mat y, mat a, mat b);
 void run_where(struct frame *f, const struct ex *x, vec y);

@@ -23,6 +23,29 @@ void run_element(struct frame *f, const struct ex *x, vec y)
 	else if (a.n) c_copy(f->c, y, part(f, a, i < (double)a.n ? (size_t)i : a.n - 1, 1));
 }
 
+static size_t lines(const struct frame *f, const struct ex *x) { return x->s.rank == MATRIX ? rows_now(f, x) : 1; }
+
+void run_place(struct frame *f, const struct ex *x, vec all, vec some, bool back)
+{
+	size_t rows = lines(f, x), n = rows ? some.n / rows : 0, wide = rows ? all.n / rows : 0, step = x->by == 1 ? n : 1;
+
+	for (size_t i = 0; i < rows; i++)
+		for (size_t j = 0; j < n; j += step) {
+			vec there = part(f, all, i * wide + x->first + j * x->by, step), one = part(f, some, i * n + j, step);
+			c_copy(f->c, back ? one : there, back ? there : one);
+		}
+}
+
+void run_part(struct frame *f, const struct ex *x, vec y) { run_place(f, x, run_value(f, x->a), y, true); }
+
+void run_replaced(struct frame *f, const struct ex *x, vec y)
+{
+	vec b = run_value(f, x->b);
+
+	run_into(f, x->a, y);
+	run_place(f, x, y, b, false);
+}
+
 /* what a first part in bf16 leaves of A */
 static mat rest(calc *c, mat A)
 {

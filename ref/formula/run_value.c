@@ -293,6 +293,8 @@ void run_into(struct frame *f, const struct ex *x, vec y)
 	case EX_SCAN: scan(f, x, y); break;
 	case EX_TRIL: tril(f, x, y); break;
 	case EX_INVERSE: run_inverse(f, x, y); break;
+	case EX_PART: run_part(f, x, y); break;
+	case EX_REPLACED: run_replaced(f, x, y); break;
 	case EX_SHIFTED: run_shifted(f, x, y); break;
 	case EX_ELEMENT: run_element(f, x, y); break;
 	case EX_IOTA: iota(f, x, y); break;

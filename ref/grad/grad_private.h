@@ -54,6 +54,8 @@ struct sweep {
 
 void grad_steps(struct sweep *w, const struct step *s);         /* from s on: forward, then backward */
 void grad_value(struct sweep *w, const struct ex *x, vec bar);  /* adds to what x is made of, bar being the gradient of x */
+void grad_products(struct sweep *w, const struct ex *x, vec bar);        /* the same, of a product */
+vec grad_times(struct sweep *w, vec a, vec b);                  /* a b, element by element, in a new vector */
 vec grad_map(struct frame *f, enum fn fn, vec x);               /* the derivative of fn at each x */
 /* v, of shape `from`, in shape `to`: repeated, or summed up. */
 vec grad_spread(struct frame *f, vec v, struct shape from, struct shape to);

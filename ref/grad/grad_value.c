@@ -1,20 +1,7 @@
 /* The gradient of a value passed on to what the value is made of. */
 #include "grad_private.h"
 
-/* Where x's gradient is added up: at its name, or in a new vector that pass hands on. */
-static vec place(struct sweep *w, const struct ex *x)
-{
-	size_t n = count_now(w->f, x);
-
-	return x->kind == EX_REG ? (vec){ w->adjoint[x->reg].at, n } : c_vec(w->f->c, n);
-}
-
-static void pass(struct sweep *w, const struct ex *x, vec bar)
-{
-	if (x->kind != EX_REG) grad_value(w, x, bar);
-}
-
-static vec product(struct sweep *w, vec a, vec b)
+vec grad_times(struct sweep *w, vec a, vec b)
 {
 	vec y = c_vec(w->f->c, a.n);
 
@@ -61,8 +48,8 @@ static void zip(struct sweep *w, const struct ex *x, vec bar)
 	vec p = spread(w, x, x->a), q = spread(w, x, x->b), y = c_vec(c, bar.n), t = c_vec(c, bar.n);
 	switch (op) {
 	case OP_MUL:
-		if (a) operand(w, x, x->a, product(w, bar, q));
-		if (b) operand(w, x, x->b, product(w, bar, p));
+		if (a) operand(w, x, x->a, grad_times(w, bar, q));
+		if (b) operand(w, x, x->b, grad_times(w, bar, p));
 		break;
 	case OP_DIV:    /* bar/q; -bar p/q² */
 		c_div(c, y, bar, q);
@@ -71,8 +58,8 @@ static void zip(struct sweep *w, const struct ex *x, vec bar)
 		if (b) operand(w, x, x->b, t);
 		break;
 	case OP_MAX:
-		if (a) operand(w, x, x->a, product(w, bar, larger(w, p, q)));
-		if (b) operand(w, x, x->b, product(w, bar, larger(w, q, p)));
+		if (a) operand(w, x, x->a, grad_times(w, bar, larger(w, p, q)));
+		if (b) operand(w, x, x->b, grad_times(w, bar, larger(w, q, p)));
 		break;
 	default:        /* bar q p^q / p; bar p^q log p */
 		c_pow(c, y, p, q), c_mul(c, y, y, bar);
@@ -80,74 +67,6 @@ static void zip(struct sweep *w, const struct ex *x, vec bar)
 		if (a) operand(w, x, x->a, t);
 		c_map(c, t, FN_LOG, p), c_mul(c, t, t, y);
 		if (b) operand(w, x, x->b, t);
-		break;
-	}
-}
-
-static mat matrix(struct sweep *w, const struct ex *x)
-{
-	return (mat){ run_value(w->f, x).at, rows_now(w->f, x), cols_now(w->f, x) };
-}
-
-static void outer(struct sweep *w, const struct ex *to, vec x, vec y)
-{
-	vec bar = place(w, to);
-
-	c_ger(w->f->c, (mat){ bar.at, x.n, y.n }, x, y);
-	pass(w, to, bar);
-}
-
-/* to += A x, or A'x */
-static void times(struct sweep *w, const struct ex *to, mat A, vec x, bool transposed)
-{
-	vec y = c_vec(w->f->c, count_now(w->f, to));
-
-	if (transposed) c_gemv_t(w->f->c, y, A, x);
-	else for (size_t i = 0; i < A.rows; i++) c_dot(w->f->c, c_part(w->f->c, y, i, 1), c_row(w->f->c, A, i), x);
-	grad_value(w, to, y);
-}
-
-static void gemm(struct sweep *w, const struct ex *to, enum trans t, mat A, mat B)
-{
-	vec bar = place(w, to);
-
-	c_gemm_add(w->f->c, (mat){ bar.at, rows_now(w->f, to), cols_now(w->f, to) }, t, A, B);
-	pass(w, to, bar);
-}
-
-/* Y = A B: A += bar B', B += A'bar; of A' and B' the same, transposed */
-static void products(struct sweep *w, const struct ex *x, vec bar)
-{
-	mat y = { bar.at, rows_now(w->f, x), cols_now(w->f, x) };
-	bool a = grad_active(w->g, x->a), b = grad_active(w->g, x->b);
-	vec p = run_value(w->f, x->a), q = run_value(w->f, x->b);
-	mat A = { p.at, rows_now(w->f, x->a), cols_now(w->f, x->a) }, B = { q.at, rows_now(w->f, x->b), cols_now(w->f, x->b) };
-
-	if (x->c) grad_value(w, x->c, bar);
-	switch (x->kind) {
-	case EX_DOT:
-		bar = grad_spread(w->f, bar, x->s, x->a->s);
-		if (a) grad_value(w, x->a, product(w, bar, q));
-		if (b) grad_value(w, x->b, product(w, bar, p));
-		break;
-	case EX_GEMV:
-		if (a) outer(w, x->a, bar, q);
-		if (b) times(w, x->b, A, bar, true);
-		break;
-	case EX_GEMV_T:
-		if (a) outer(w, x->a, q, bar);
-		if (b) times(w, x->b, A, bar, false);
-		break;
-	case EX_OUTER:
-		y = (mat){ bar.at, p.n, q.n };
-		if (a) times(w, x->a, y, q, false);
-		if (b) times(w, x->b, y, p, true);
-		break;
-	default:
-		if (a && x->op == TN) gemm(w, x->a, NT, B, y);
-		else if (a) gemm(w, x->a, x->op == NN ? NT : NN, y, B);
-		if (b && x->op == NT) gemm(w, x->b, TN, y, A);
-		else if (b) gemm(w, x->b, x->op == NN ? TN : NN, A, y);
 		break;
 	}
 }
@@ -198,6 +117,11 @@ static void lower_part(struct sweep *w, vec y, size_t rows, size_t n, double dia
 		size_t k = first < 0 ? 0 : first > (double)n ? n : (size_t)first;
 		if (k < n) c_set(w->f->c, c_part(w->f->c, y, i * n + k, n - k), 0);
 	}
+}
+
+static mat matrix(struct sweep *w, const struct ex *x)
+{
+	return (mat){ run_value(w->f, x).at, rows_now(w->f, x), cols_now(w->f, x) };
 }
 
 /* X = (I + A)^-1: A += -X' bar X', of which A has the part below the diagonal */
@@ -271,6 +195,24 @@ static void element(struct sweep *w, const struct ex *x, vec bar)
 	grad_value(w, x->a, y);
 }
 
+static void partial(struct sweep *w, const struct ex *x, vec bar)
+{
+	calc *c = w->f->c;
+	vec all = c_vec(c, count_now(w->f, x->a));
+
+	if (x->kind == EX_PART) {
+		run_place(w->f, x, all, bar, false);
+		grad_value(w, x->a, all);
+		return;
+	}
+	vec some = c_vec(c, count_now(w->f, x->b)), none = c_vec(c, some.n);
+	run_place(w->f, x, bar, some, true);
+	c_copy(c, all, bar);
+	run_place(w->f, x, all, none, false);
+	grad_value(w, x->a, all);
+	grad_value(w, x->b, some);
+}
+
 /* Element at, then every step-th, of an input's gradient. */
 static void add_line(struct frame *f, int in, size_t at, size_t step, vec x, void *with)
 {
@@ -293,21 +235,22 @@ void grad_value(struct sweep *w, const struct ex *x, vec bar)
 	if (!grad_active(w->g, x)) return;
 	switch (x->kind) {
 	case EX_REG: {
-		vec to = place(w, x);
+		vec to = { w->adjoint[x->reg].at, count_now(f, x) };
 		c_add(f->c, to, to, bar);
 		break;
 	}
 	case EX_LOAD: run_lines(f, x->slice, f->p->call->op->in[x->slice->tensor].name, bar, add_line, w); break;
 	case EX_FLIP: grad_value(w, x->a, bar); break;
-	case EX_MAP: grad_value(w, x->a, product(w, grad_map(f, (enum fn)x->op, run_value(f, x->a)), bar)); break;
+	case EX_MAP: grad_value(w, x->a, grad_times(w, grad_map(f, (enum fn)x->op, run_value(f, x->a)), bar)); break;
 	case EX_ZIP: zip(w, x, bar); break;
-	case EX_DOT: case EX_GEMV: case EX_GEMV_T: case EX_OUTER: case EX_GEMM: products(w, x, bar); break;
+	case EX_DOT: case EX_GEMV: case EX_GEMV_T: case EX_OUTER: case EX_GEMM: grad_products(w, x, bar); break;
 	case EX_SUM: grad_value(w, x->a, grad_spread(f, bar, x->s, x->a->s)); break;
 	case EX_MAX: largest(w, x, bar); break;
 	case EX_SCAN: scan(w, x, bar); break;
 	case EX_INVERSE: inverse(w, x, bar); break;
 	case EX_TRANS: case EX_TRIL: case EX_LAST: moved(w, x, bar); break;
 	case EX_WHERE: where(w, x, bar); break;
+	case EX_PART: case EX_REPLACED: partial(w, x, bar); break;
 	case EX_SHIFTED: case EX_ELEMENT: element(w, x, bar); break;
 	case EX_IF: {
 		if (x->ix->each) {

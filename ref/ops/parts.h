@@ -30,7 +30,6 @@ void delta_step(calc *c, mat S, vec q, vec k, vec v, num decay, num beta, vec u,
 /* A whole norm is begin, divide, end. begin: gate <- silu(gate), m <- mean x²; end: x <- x (offset + w) gate. */
 void rms_begin(calc *c, num m, vec x, vec gate);
 void rms_end(calc *c, vec x, vec w, double offset, vec gate);
-void rms_offset(calc *c, vec w, double offset);                 /* w <- offset + w */
 void rms_mean_square(calc *c, num m, vec x, size_t D);          /* m <- Σx² / D; D is x's length but for faults */
 void rms_divide(calc *c, vec x, num m, double eps);             /* x <- x (m + eps)^-½ */
 void rms_gate(calc *c, vec g);                                  /* g <- silu(g) */

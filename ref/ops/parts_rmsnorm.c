@@ -71,7 +71,8 @@ void rms_weigh(calc *c, vec x, vec w, vec gate)
 	c_site(c, SITE_Y, x);
 }
 
-void rms_offset(calc *c, vec w, double offset)
+/* w <- offset + w */
+static void rms_offset(calc *c, vec w, double offset)
 {
 	num one = c_num(c);
 

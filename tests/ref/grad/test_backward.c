@@ -43,6 +43,8 @@ static const struct shown { const char *op, *params, *tensors, *optional[4]; int
 	{ "gated_delta_rule", "{}", "in.q F64 11,2,3 ~0,0.5; in.k F64 11,2,3 ~0,0.5; in.v F64 11,4,2 ~0,1; in.g F64 11,4 ~-0.3,0.1; in.beta F64 11,4 ~0.5,0.2; "
 		"in.initial_state F64 2,4,3,2 ~0,1; in.cu_seqlens I32 3 =0,5,11; in.do F64 11,4,2 ~0,1; in.dfinal_state F64 2,4,3,2 ~0,1", { NULL }, 1, 0 },
 	{ "rope", "{\"rotary_dim\": 4, \"theta\": 100}", "in.x F64 5,2,6 ~0,1; in.positions I32 5 =0,1,2,7,9; in.dy F64 5,2,6 ~0,1", { NULL }, 1, 0 },
+	{ "qk_norm_rope", "{\"rotary_dim\": 4, \"theta\": 100}", "in.qg F64 3,2,12 ~0,1; in.k F64 3,1,6 ~0,1; in.q_weight F64 6 ~0,0.3; in.k_weight F64 6 ~0,0.3; "
+		"in.positions I32 3 =0,3,7; in.dq F64 3,2,6 ~0,1; in.dk F64 3,1,6 ~0,1; in.dgate F64 3,2,6 ~0,1", { NULL }, 1, 0 },
 	{ "causal_conv1d", "{\"activation\": \"silu\"}", "in.x F64 9,3 ~0,1; in.weight F64 3,4 ~0,1; in.dy F64 9,3 ~0,1", { "in.bias F64 3 ~0,1",
 		"in.initial_state F64 1,3,3 ~0,1" }, 4, 3 },
 	{ "everything", "{}", "in.x F64 5,4 ~0,0.7; in.w F64 4 ~1,0.2; in.s F64 5 ~1,0.2; in.dy F64 5,4 ~0,1; in.dz F64 5,5 ~0,1; in.dl F64 5,4 ~0,1; in.df F64 4 ~0,1",

@@ -1,0 +1,83 @@
+/* Functions that take values apart and put them together. */
+#include "lower.h"
+
+#include <math.h>
+
+/* The same numbers, row by row, as n rows of m. */
+struct ex *low_reshape(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]);
+	double n, m;
+
+	if (!a || !low_known(l, x->arg[1], &n) || !low_known(l, x->arg[2], &m)) return NULL;
+	if (a->s.rows.chunk >= 0 || a->s.cols.chunk >= 0 || !(n >= 1 && m >= 1 && n * m == (double)(a->s.rows.n * a->s.cols.n)))
+		return low_wrong(l, x, "as many elements as the first argument has, of a known size,");
+	return ex_shaped(l, (struct shape){ MATRIX, { (size_t)n, -1 }, { (size_t)m, -1 } }, a);
+}
+
+/* 0, then what stands before each but the first */
+struct ex *low_shifted(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]);
+
+	return !a ? NULL : a->s.rank != COLUMN ? low_wrong(l, x, "a column as the argument") : ex_make(l, EX_SHIFTED, a->s, a, NULL);
+}
+
+/* element(v, i): element i of a column, the last one where it has fewer */
+struct ex *low_element(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]);
+
+	if (a && a->s.rank != COLUMN) return low_wrong(l, x, "a column as the first argument");
+	struct ex *e = a ? ex_make(l, EX_ELEMENT, scalar, a, NULL) : NULL;
+	double i;
+
+	if (!e || !(e->ix = low_ix(l, x->arg[1]))) return NULL;
+	if (ix_known(e->ix, &i) && !(i >= 0 && i < 1e9 && i == floor(i))) return low_wrong(l, x, "a whole number, 0 or more, as the second argument");
+	return e;
+}
+
+/* The axis that parts are of: the elements of a vector, the columns of a matrix. */
+static struct len *axis_of(struct shape *s) { return s->rank == COLUMN ? &s->rows : &s->cols; }
+
+/* e, of n elements from `first` on every by-th, if a has them. */
+static struct ex *at(struct lower *l, const struct node *x, struct ex *e, double n)
+{
+	double first, by = 1;
+
+	if (!e || !low_known(l, x->arg[1], &first) || (x->n > 3 && !low_known(l, x->arg[3], &by))) return NULL;
+	struct len wide = *axis_of(&e->a->s);
+	bool whole = first == floor(first) && n == floor(n) && by == floor(by) && first >= 0 && n >= 0 && by >= 1;
+	if (!whole || wide.chunk >= 0 || first + (n - 1) * by >= (double)wide.n) {
+		low_error(l, x, "expected %g elements from %g on, every %g of them, within the %zu of %s", n, first, by, wide.n, x->name);
+		return NULL;
+	}
+	e->first = (size_t)first;
+	e->by = (size_t)by;
+	return e;
+}
+
+/* part(A, first, n, by): of a vector those elements, of a matrix those columns */
+struct ex *low_part(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]);
+	double n;
+
+	if (!a || !low_known(l, x->arg[2], &n)) return NULL;
+	if (a->s.rank == SCALAR || !(n >= 0 && n < 1e9)) return low_wrong(l, x, "a vector or a matrix, and a size from 0 to 1e9,");
+	struct shape s = a->s;
+	*axis_of(&s) = (struct len){ (size_t)n, -1 };
+	return at(l, x, ex_make(l, EX_PART, s, a, NULL), n);
+}
+
+/* replaced(A, first, B, by): A, but B at part(A, first, B's size, by) */
+struct ex *low_replaced(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]), *b = a ? low_value(l, x->arg[2]) : NULL;
+
+	if (!b) return NULL;
+	struct shape s = a->s;
+	*axis_of(&s) = *axis_of(&b->s);
+	if (a->s.rank == SCALAR || axis_of(&s)->chunk >= 0 || !same_shape(s, b->s)) return low_wrong(l, x, "a vector or a matrix, and a part of it,");
+	return at(l, x, ex_make(l, EX_REPLACED, a->s, a, b), (double)axis_of(&b->s)->n);
+}
