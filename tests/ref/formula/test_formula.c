@@ -53,6 +53,11 @@ static const struct { const char *text, *at, *said; } broken[] = {
 	{ HEAD "z[r] = x[r]\nsite w\n", ":7:6", "a site of what a form defines" },
 	{ HEAD "z[r] = x[r]\nsite w of 3\n", ":7:11", "the name of a definition" },
 	{ HEAD "z[r, 0:99] = x[r]\n", ":6:6", "a range within 0:" },
+	{ HEAD "z[r] = x[r] + sum(part(x[r], D - 1, 2))\n", ":6:19", "expected 2 elements from" },
+	{ HEAD "z[r] = x[r] + sum(part(x[r], 0, D, 2))\n", ":6:19", "every 2 of them, within the" },
+	{ HEAD "z[r] = x[r] + part(3, 0, 1)\n", ":6:15", "a vector or a matrix, and a size" },
+	{ HEAD "z[r] = replaced(x[r], 0, x)\n", ":6:8", "and a part of it" },
+	{ HEAD "z[r] = replaced(x[r], 1, x[r])\n", ":6:8", "elements from 1 on" },
 };
 
 static void errors_have_a_place(void **state)
