@@ -179,10 +179,40 @@ static void adds_in_v(void **state)
 	}
 }
 
+/* Rounded to f64 at a site, where the formula takes the way that has it, the answer in dd is that of the first way, to what a rounding
+ * to 53 bits may come to. */
+static void ways_are_equal_by_algebra(void **state)
+{
+	struct capture c;
+	int ways = 0;
+
+	(void)state;
+	made(&c, &whole, 3);
+	for (size_t chunk = 4; chunk <= 16; chunk *= 4) {
+		struct plan p = plan_in("dd");
+		struct outcome first, other;
+		p.form = 1;
+		p.chunk = chunk;
+		run_plan(&first, &c, &p);
+		for (int k = 0; first.call.op->sites[k].name; k++) {
+			struct plan q = p;
+			q.round[k] = (struct site_rounding){ true, FMT_F64, ROUND_NEAREST_EVEN };
+			run_plan(&other, &c, &q);
+			double d = distance(&first, &other);
+			if (!(d <= 1e-14)) fail_msg("by %s: %g apart", first.call.op->sites[k].name, d);
+			ways += d > 0;
+			outcome_free(&other);
+		}
+		outcome_free(&first);
+	}
+	assert_true(ways >= 20);
+	capture_free(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(two_calls_equal_one),
+		cmocka_unit_test(two_calls_equal_one), cmocka_unit_test(ways_are_equal_by_algebra),
 		cmocka_unit_test(no_step_only_decays),
 		cmocka_unit_test(sequences_do_not_meet),
 		cmocka_unit_test(scales_with_v),
