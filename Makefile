@@ -222,8 +222,9 @@ MOST := 35
 check-arrows:
 	@sh tests/arrows.sh $(MOST)
 
-# Without the studies of made-up faults, suspects, profiles and variants, whose code the other tests run too, and the pages: they take minutes there.
-ASAN_WITHOUT := test_invented_% test_profile test_variants test_suspects test_traces test_verdict_contracts test_rules_xray test_%_suspects
+# Without the studies of made-up faults, suspects, profiles and variants, and the pages, and what takes a minute and more there: other tests run the same code.
+ASAN_WITHOUT := test_invented_% test_profile test_variants test_suspects test_traces test_verdict_contracts test_verdict_forms test_rules_xray test_%_suspects \
+	test_cli_verdicts test_report test_model_engine test_layer_reading test_sample test_check_strips
 asan:
 	@echo "asan: without $(notdir $(filter $(ASAN_WITHOUT:%=$(BUILD)/tests/%),$(TESTS)))"
 	+$(MAKE) BUILD=build/asan NVCC= CFLAGS='$(CFLAGS) -fsanitize=address,undefined -fno-sanitize-recover=all' \
