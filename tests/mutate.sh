@@ -13,6 +13,7 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" OPENBLAS_NUM_THREADS="${OPENBLAS_
 tab=$(printf '\t')
 
 say() { printf '%-72s %s\n' "$1" "$2" >"$work/said"; }
+
 # The file with $from replaced by $to, which must be there once; exit 3 otherwise.
 change()
 {
