@@ -31,16 +31,18 @@ static bool overflows_with(struct xray *x, int m, bool *yes)
 	return xray_rebase(x);
 }
 
-/* The faults that the emulation makes whose coefficient is 1, its error at most `most`. */
-static bool coefficients(struct xray *x, double most, uint64_t *one)
+/* The faults that the emulation makes whose coefficient is 1, its error at most `most`. Of an identified structure the elements must tell
+ * it too; closely, they need no coefficient. */
+static bool coefficients(struct xray *x, double most, bool identified, uint64_t *one)
 {
 	*one = 0;
 	for (int m = 0; x->call->op->faults[m].name; m++) {
 		if (!(x->emulation.faults >> m & 1)) continue;
 		struct plan without = less(&x->emulation, UINT64_C(1) << m);
 		struct look look = look_of(&without);
-		if (!xray_look(x, &look, 1, LOOK_FIT)) return false;
+		if (!xray_look(x, &look, 1, LOOK_FIT | LOOK_VOTES)) return false;
 		bool sure = look.fit.error <= most && is_one(1 - look.fit.value, look.fit.error);
+		if (identified) sure = sure ? look_told(&look) : look_told_closely(&look);
 		if (!sure && !overflows_with(x, m, &sure)) return false;
 		if (sure) *one |= UINT64_C(1) << m;
 	}
@@ -143,10 +145,29 @@ static bool of_known(struct xray *x, const struct rules_say *rules, uint64_t *fa
 {
 	bool as_well = false;
 
-	if (!coefficients(x, 1 / likely, faults)) return false;
+	if (!coefficients(x, 1 / likely, true, faults)) return false;
 	if (*faults && rules->hold && !without_faults(x, *faults, &as_well)) return false;
 	if (as_well) *faults = 0;
 	return true;
+}
+
+/* The contract's first structure, with these faults. */
+static struct plan contract_with(const struct xray *x, const struct contract *k, uint64_t faults)
+{
+	struct plan p = plan_plain(&arith_f64, arith_f64.precision);
+
+	plan_structure(&p, k, 0);
+	for (int m = 0; x->call->op->faults[m].name; m++)
+		if (faults >> m & 1) plan_fault(&p, x->call->op, m);
+	return p;
+}
+
+/* As the emulation does with these faults, or the contract. */
+static bool overflows_as_either(struct xray *x, const struct contract *k, uint64_t faults, bool *yes)
+{
+	struct plan with = less(&x->emulation, ~faults), legal = contract_with(x, k, faults);
+
+	return overflows_alike(x, &with, yes) && (*yes || overflows_alike(x, &legal, yes));
 }
 
 /* Of a structure that is not identified. */
@@ -154,11 +175,11 @@ static bool of_unknown(struct xray *x, const struct rules_say *rules, uint64_t *
 {
 	bool hold = true;
 
-	if (!coefficients(x, well_known, faults)) return false;
+	if (!coefficients(x, well_known, false, faults)) return false;
 	if (!*faults) return true;
 	if (rules->hold) return unrivalled(x, faults);
 	struct plan with = less(&x->emulation, ~*faults);
-	if (!(isinf(xray_left(x)) ? overflows_alike(x, &with, &hold) : rules->hold_with(rules, &with, &hold, e))) return false;
+	if (!(isinf(xray_left(x)) ? overflows_as_either(x, rules->contract, *faults, &hold) : rules->hold_with(rules, &with, &hold, e))) return false;
 	if (!hold) *faults = 0;
 	return true;
 }

@@ -1,22 +1,42 @@
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "earned.h"
 
 const char *const suspect_name[] = { "ruled out", "detected", "allowed", "not identifiable" };
 
-/* Is m, in the place of a fault that the emulation makes, the same answer? */
-static bool in_its_place(struct xray *x, int m, bool *same)
+/* Does the plan explain as well as the emulation? */
+static bool explains_as_well(struct xray *x, const struct plan *other, bool *yes)
 {
-	*same = false;
-	for (int k = 0; x->call->op->faults[k].name && !*same; k++) {
+	struct plan emulation = x->emulation;
+	double score = x->score;
+
+	x->emulation = *other;
+	if (!xray_rebase(x)) return false;
+	*yes = x->score < score + worth_keeping;
+	x->emulation = emulation;
+	return xray_rebase(x);
+}
+
+/* A fault that the emulation makes, in whose place m gives the same answer: the same numbers, and infinite where it is. */
+static bool in_its_place(struct xray *x, int m, const char **alike)
+{
+	*alike = NULL;
+	for (int k = 0; x->call->op->faults[k].name && !*alike; k++) {
 		struct plan p = x->emulation;
 		if (!(p.faults >> k & 1)) continue;
 		p.faults &= ~(UINT64_C(1) << k);
 		plan_fault(&p, x->call->op, m);
 		struct look look = look_of(&p);
 		if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;
-		*same = look.size < above_noise;
+		bool same = look.size < above_noise;
+		p = look.stream.plan;
+		if (same && !explains_as_well(x, &p, &same)) return false;
+		p.arith = &arith_f32, p.bits = arith_f32.precision;     /* what overflows there may be finite in float64 */
+		if (!same && look.size < above_noise && !explains_as_well(x, &p, &same)) return false;
+		if (same) *alike = x->call->op->faults[k].name;
 	}
 	return true;
 }
@@ -25,7 +45,7 @@ static bool in_its_place(struct xray *x, int m, bool *same)
 static bool try_fault(struct xray *x, int m, const struct look *look, bool named, struct suspect *s)
 {
 	const struct fault_spec *spec = &x->call->op->faults[m];
-	bool made = x->emulation.faults >> m & 1, same = false;
+	bool made = x->emulation.faults >> m & 1;
 	struct coefficient c = look->fit;
 
 	*s = (struct suspect){ .name = spec->name, .what = spec->what, .site = -1, .size = look->size };
@@ -34,8 +54,8 @@ static bool try_fault(struct xray *x, int m, const struct look *look, bool named
 	if (made) s->state = named ? DETECTED : NOT_IDENTIFIABLE;
 	else if (look->overflows < 0) s->state = RULED_OUT, s->coefficient = s->error = 0;
 	else s->state = s->size >= above_noise && c.error < 1 / certain && c.value + certain * c.error < 1 ? RULED_OUT : NOT_IDENTIFIABLE;
-	if (s->state == RULED_OUT && !in_its_place(x, m, &same)) return false;
-	if (same) s->state = NOT_IDENTIFIABLE;
+	if (!made && look->overflows >= 0 && !in_its_place(x, m, &s->alike)) return false;
+	if (s->alike && s->state == RULED_OUT) s->state = NOT_IDENTIFIABLE;
 	return true;
 }
 
@@ -46,14 +66,16 @@ static const char *rounding_fault(const struct op *op, const struct reading *r)
 	return op->sites[r->site].name;
 }
 
-/* A forbidden rounding is said of a site whose coefficient is 1, within 0.05 and its error, and known well enough to be no other. */
-static bool is_rounded(double coefficient, double error) { return error <= 0.15 && fabs(coefficient - 1) <= 0.05 + error; }
+/* Is the coefficient of a rounding 1, within 0.05 and its error? */
+static bool is_rounded(double coefficient, double error) { return fabs(coefficient - 1) <= 0.05 + error; }
 
 /* Detected: rounded, and named or allowed; see examine_under. */
-static struct suspect read_site(const struct op *op, const struct reading *r, const struct look *look, bool said)
+static struct suspect read_site(const struct op *op, const struct reading *r, const struct look *look, bool named, bool allowed)
 {
+	bool told = is_rounded(r->coefficient, r->error) ? look_told(look) : look_told_closely(look), made = (named && told) || allowed;
+
 	return (struct suspect){ rounding_fault(op, r), op->sites[r->site].what, r->site, r->format, r->rounding, r->coefficient, r->error,
-		look->size, r->state == ROUNDED && said ? DETECTED : r->state == NOT_ROUNDED ? RULED_OUT : NOT_IDENTIFIABLE };
+		look->size, look->votes, told, r->state == ROUNDED && made ? DETECTED : r->state == NOT_ROUNDED ? RULED_OUT : NOT_IDENTIFIABLE, NULL };
 }
 
 /* The emulation with or without the rounding that was read, or the fault. */
@@ -81,12 +103,12 @@ static bool read_suspects(struct examination *ex, struct xray *x, const struct c
 	int sites = ex->profile.n, n = 0, of[MAX_FAULT];
 
 	for (int j = 0; j < sites; j++) look[j] = of_site(x, &ex->profile.reading[j]);
-	if (!xray_look(x, look, (size_t)sites, named->sites ? LOOK_SIZE | LOOK_FIT : LOOK_SIZE)) return false;
+	if (!xray_look(x, look, (size_t)sites, LOOK_SIZE | LOOK_VOTES | (named->sites ? LOOK_FIT : 0))) return false;
 	for (int j = 0; j < sites; j++) {
 		struct reading *r = &ex->profile.reading[j];
-		if (named->sites >> r->site & 1) r->state = ROUNDED, r->coefficient = 1 - look[j].fit.value, r->error = look[j].fit.error;
-		bool said = (named->sites >> r->site & 1 && is_rounded(r->coefficient, r->error)) || is_store(x->call, r->site, r->format) || contract_allows(k, r->site, &x->emulation.round[r->site]);
-		ex->suspect[ex->n++] = read_site(op, r, &look[j], said);
+		bool is_named = named->sites >> r->site & 1;
+		if (is_named) r->state = ROUNDED, r->coefficient = 1 - look[j].fit.value, r->error = look[j].fit.error;
+		ex->suspect[ex->n++] = read_site(op, r, &look[j], is_named, is_store(x->call, r->site, r->format) || contract_allows(k, r->site, &x->emulation.round[r->site]));
 	}
 	for (int m = 0; op->faults[m].name; m++)
 		if (!op->faults[m].is_rounding) of[n] = m, look[n++] = of_fault(x, m);
@@ -133,7 +155,7 @@ void examine_under(struct examination *ex, const struct call *call, const struct
 		struct site_rounding r = { true, s->format, s->rounding };
 		bool made = s->state == DETECTED || s->state == ALLOWED;
 		bool allowed = s->site >= 0 && (contract_allows(k, s->site, &r) || is_store(call, s->site, s->format));
-		if (made) s->state = allowed ? ALLOWED : s->site < 0 || is_rounded(s->coefficient, s->error) ? DETECTED : NOT_IDENTIFIABLE;
+		if (made) s->state = allowed ? ALLOWED : s->site < 0 || s->told ? DETECTED : NOT_IDENTIFIABLE;
 		ex->count[s->state]++;
 	}
 }

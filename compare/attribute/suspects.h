@@ -16,7 +16,10 @@ struct suspect {
 	enum rounding rounding;
 	double coefficient, error;      /* 1: made, 0: not; one standard error */
 	double size;                    /* its effect on these outputs: rms over elements, in units of float32's noise */
+	struct votes votes;             /* of a rounding's elements for it, */
+	bool told;                      /* and whether they tell it: by its coefficient and the votes (struct look), or by close ones alone */
 	enum suspect_state state;
+	const char *alike;              /* of a fault that is not made: one that is, in whose place it gives the same answer; or NULL */
 };
 
 /* A gain or an offset of an output, throughout or at one index of an axis: no fault that is known, but what
@@ -53,7 +56,7 @@ struct rules_say {
 /* Examines the call under the contract: finds the emulation and says of each suspect whether it is made (detected), ruled out, or not
  * identifiable on these inputs. A fault is made if its coefficient is 1 within its error and within 0.05, and, where the structure is not
  * identified, if the rules hold with it that did not without, or if no rounding explains as well. A rounding that the contract does
- * not allow is made if the structure is identified, and none that a contract of those to be tried allows explains as well. E_MEMORY is the only error. */
+ * not allow is made if the structure is identified, none that a contract of those to be tried allows explains as well, and it is told. E_MEMORY is the only error. */
 bool examine(struct examination *x, const struct rules_say *rules, struct error *e);
 
 /* Turns detected roundings that the contract allows into allowed ones, and back. A contract excuses

@@ -95,14 +95,22 @@ struct look {
 	 * answer on the store's own grid moves nothing there, and shows in raw. The error is no smaller than what
 	 * float32's noise alone, run after run, makes of the coefficient. */
 	struct coefficient fit;
+	/* Elements where what base and base + d store is further apart than eight times float32's noise: all, those of the kernel's that are
+	 * base's to a quarter of the distance, and to a twentieth. Where they are less than a quarter of a row all of
+	 * them may hang on one number that tipped over, and the row is counted once. */
+	struct votes { size_t all, of_base, close; } votes;
 	double score;                   /* of base + d: xray_try's */
 	struct look_sums *sums;
 };
 static inline struct look look_of(const struct plan *p) { return (struct look){ .stream.plan = *p }; }
 
-/* What is asked of looks: size and overflows; fit. x->d is lost. */
-enum { LOOK_SIZE = 1, LOOK_FIT = 2 };
+/* What is asked of looks: size and overflows; fit; votes. x->d is lost. */
+enum { LOOK_SIZE = 1, LOOK_FIT = 2, LOOK_VOTES = 4 };
 bool xray_look(struct xray *x, struct look *list, size_t n, unsigned what);
+
+/* Do enough votes, nearly all, go to the emulation, and not to what was looked at? And closely? */
+bool look_told(const struct look *l);
+bool look_told_closely(const struct look *l);
 
 /* The score of each. */
 bool xray_try(struct xray *x, struct look *list, size_t n);

@@ -9,6 +9,9 @@
 enum { AT_ONCE = 64 };
 static size_t at_once(const struct xray *x) { return x->strips > 1 ? AT_ONCE : 1; }
 
+/* Votes that chance seldom makes: 2^-6 for a direction drawn at random, of some ten that are as small as float32's noise. */
+enum { least_votes = 6 };
+
 /* dd = Σ w d², dy of each noisy run: Σ w d noise. */
 struct noisy { double dd, dy[FLOOR_RUNS]; };
 struct look_sums {
@@ -31,6 +34,7 @@ static bool begin(struct xray *x, struct look *l, unsigned what)
 
 	l->size = 0;
 	l->overflows = 0;
+	l->votes = (struct votes){ 0 };
 	if (s && what & LOOK_FIT) s->of_stored = fit_begin(x->blocks, 1), s->of_raw = fit_begin(x->blocks, 1);
 	if (s && (!(what & LOOK_FIT) || (s->of_stored && s->of_raw))) return true;
 	return error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "the sums of a direction");
@@ -94,6 +98,44 @@ static void add_size(const struct xray *x, struct look_sums *s)
 	}
 }
 
+/* Most of n: what a few elements that tip over in float32 do not decide. */
+static bool most_of(size_t some, size_t n) { return (double)some >= 0.9 * (double)n; }
+
+/* The largest of float32's noise, run after run, in element j as stored. */
+static double noise_at(const struct xray *x, size_t j)
+{
+	double most = 0;
+
+	for (size_t k = 0; k < FLOOR_RUNS; k++) most = fmax(most, fabs((double)x->noise[k * x->n + j]));
+	return most;
+}
+
+static struct votes row_votes(const struct xray *x, enum dtype t, size_t at, size_t row)
+{
+	struct votes v = { 0 };
+
+	for (size_t j = at; j < at + row; j++) {
+		if (!(x->floor2[j] > 0) || !isfinite(x->d[j])) continue;
+		double of_base = stored_as(t, x->base[j], 0), apart = stored_as(t, x->base[j] + x->d[j], 0) - of_base;
+		if (apart == 0 || !(fabs(apart) >= 8 * noise_at(x, j))) continue;
+		v.all++;
+		v.of_base += fabs(x->got[j] - of_base) < 0.25 * fabs(apart);
+		v.close += fabs(x->got[j] - of_base) <= 0.05 * fabs(apart);
+	}
+	return 4 * v.all >= row ? v : (struct votes){ v.all > 0, v.all > 0 && most_of(v.of_base, v.all), v.all > 0 && most_of(v.close, v.all) };
+}
+
+static void add_votes(const struct xray *x, struct votes *to)
+{
+	for (int i = 0; i < MAX_OUT; i++) {
+		size_t row = x->call->out_count[i] ? out_row(x->call, i) : 1;
+		for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) {
+			struct votes v = row_votes(x, out_dtype(x->call, i), at, row);
+			to->all += v.all, to->of_base += v.of_base, to->close += v.close;
+		}
+	}
+}
+
 static int overflows(const struct xray *x, int before)
 {
 	for (size_t j = 0; j < x->n && before >= 0; j++) {
@@ -115,6 +157,7 @@ static double size_of(const struct xray *x, const struct look_sums *s)
 static void add(const struct xray *x, struct look *l, unsigned what)
 {
 	if (what & LOOK_SIZE) add_size(x, l->sums), l->overflows = overflows(x, l->overflows);
+	if (what & LOOK_VOTES) add_votes(x, &l->votes);
 	if (what & LOOK_FIT) add_stored(x, l->sums), add_raw(x, l->sums);
 }
 
@@ -129,7 +172,7 @@ static void end(const struct xray *x, struct look *l, unsigned what)
 
 static bool look_together(struct xray *x, struct look *list, size_t n, unsigned what)
 {
-	unsigned want = what & LOOK_FIT ? XRAY_WEIGHTS | XRAY_NOISE : XRAY_BASE | XRAY_FLOOR;
+	unsigned want = what & LOOK_FIT ? XRAY_WEIGHTS | XRAY_NOISE : what & LOOK_VOTES ? XRAY_BASE | XRAY_FLOOR | XRAY_NOISE : XRAY_BASE | XRAY_FLOOR;
 	bool ok = true;
 
 	for (size_t i = 0; ok && i < n; i++) ok = begin(x, &list[i], what);
@@ -144,6 +187,9 @@ static bool look_together(struct xray *x, struct look *list, size_t n, unsigned 
 	}
 	return ok;
 }
+
+bool look_told(const struct look *l) { return l->votes.all >= least_votes && most_of(l->votes.of_base, l->votes.all); }
+bool look_told_closely(const struct look *l) { return look_told(l) && most_of(l->votes.close, l->votes.all); }
 
 bool xray_look(struct xray *x, struct look *list, size_t n, unsigned what)
 {

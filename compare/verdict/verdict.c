@@ -96,13 +96,28 @@ static bool judge_with(const struct call *call, struct yardstick *y, int first, 
 	return true;
 }
 
+/* "", or the faults that would give the same answer in the place of this one. */
+static void others(const struct verdict *v, const struct suspect *s, char *text, size_t size)
+{
+	size_t n = 0;
+
+	*text = 0;
+	for (int i = 0; i < v->x.n && n < size; i++) {
+		const struct suspect *other = &v->x.suspect[i];
+		if (other->alike && !strcmp(other->alike, s->name)) n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "; on these inputs the same as ", other->name);
+	}
+}
+
 static void detect(struct verdict *v, const struct suspect *s)
 {
+	char same[256];
+
+	others(v, s, same, sizeof same);
 	if (s->site >= 0)
-		reason(v, FAIL, "rounds %s to %s, which the contract does not allow (%s): coefficient %.3f ± %.3f", v->op->sites[s->site].name,
-			rounding_name(s->format, s->rounding), s->name, s->coefficient, s->error);
+		reason(v, FAIL, "rounds %s to %s, which the contract does not allow (%s): coefficient %.3f ± %.3f; of %zu elements that tell, %zu agree",
+			v->op->sites[s->site].name, rounding_name(s->format, s->rounding), s->name, s->coefficient, s->error, s->votes.all, s->votes.of_base);
 	else
-		reason(v, FAIL, "has the fault %s: %s; coefficient %.3f ± %.3f", s->name, s->what, s->coefficient, s->error);
+		reason(v, FAIL, "has the fault %s: %s; coefficient %.3f ± %.3f%s", s->name, s->what, s->coefficient, s->error, same);
 }
 
 /* Where the error is that nothing explains, and how large; a failure only where an explanation is required. */
@@ -135,11 +150,25 @@ static void add_examination(const struct call *call, bool required, struct verdi
 	*v = found;
 }
 
+/* Does the form have all of the faults? */
+static bool of_form(const struct op *op, uint64_t faults, int form)
+{
+	bool all = true;
+
+	for (int m = 0; op->faults[m].name; m++)
+		if (faults >> m & 1 && op->faults[m].form >= 0 && op->faults[m].form != form) all = false;
+	return all;
+}
+
+/* In the contract's form, where that has the faults: sigma is that of the roundings that the form has. */
 static bool hold_with(const struct rules_say *r, const struct plan *plan, bool *yes, struct error *e)
 {
 	struct yardstick y;
 	struct verdict v;
-	bool ok = yardstick_make(&y, r->call, &(struct yardstick_of){ .truth = "f64", .model = plan }, r->tick, e)
+	struct plan model = *plan;
+
+	if (of_form(r->call->op, plan->faults, r->contract->form)) model.form = r->contract->form;
+	bool ok = yardstick_make(&y, r->call, &(struct yardstick_of){ .truth = "f64", .model = &model }, r->tick, e)
 		&& judge_under(r->call, r->contract, &y, &v, e);
 
 	yardstick_free(&y);

@@ -1,0 +1,137 @@
+/* What elements tell of a name: see struct votes in compare/attribute/xray.h, and docs/verdict.md, section 5. */
+#include "compare/verdict/verdict.h"
+#include "tests/kernel_model.h"
+
+/* The case with all of its outputs in this type, as the plan answers it. */
+static void answered(struct capture *c, const char *op, const char *name, uint64_t seed, enum dtype type, const struct plan *p)
+{
+	struct case_tensor out[MAX_OUT + 1] = { 0 };
+	struct test_case k = *case_find(op, name);
+	struct error e;
+
+	for (int i = 0; k.out[i].name; i++) out[i] = k.out[i], out[i].dtype = type;
+	k.out = out;
+	no_error(case_make(c, &k, seed, true, &e), &e);
+	answer_by(c, p);
+}
+
+/* The float32 kernel of a contract's first structure. */
+static struct plan kernel(const char *op, const char *contract)
+{
+	struct plan p = plan_plain(&arith_f32, arith_f32.precision);
+
+	plan_structure(&p, contract_of(op, contract), 0);
+	return p;
+}
+
+static struct verdict judged(struct capture *c, const char *contract)
+{
+	struct verdict v;
+	struct error e;
+
+	no_error(judge(c, &(struct judging){ .contract = contract }, &v, &e), &e);
+	capture_free(c);
+	return v;
+}
+
+static bool detected(const struct verdict *v, const char *name)
+{
+	for (int i = 0; i < v->x.n; i++)
+		if (v->x.suspect[i].state == DETECTED && !strcmp(v->x.suspect[i].name, name)) return true;
+	return false;
+}
+
+static void bf16_at(struct plan *p, const char *op, const char *site)
+{
+	p->round[op_site(op_find(op), site)] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
+}
+
+/* In three of eight rows the inverse root is so near a short number that its products lie on ties: float32 decides 113 elements
+ * by three roundings, as squares in float16 would. */
+static void rows_that_tip_over_name_nothing(void **state)
+{
+	struct plan p = kernel("rmsnorm", "xhat_bf16");
+	struct capture c;
+
+	(void)state;
+	answered(&c, "rmsnorm", "residual", 9, DT_BF16, &p);
+	struct verdict v = judged(&c, "xhat_bf16");
+	assert_int_equal(v.outcome, PASS);
+	assert_int_equal(v.x.count[DETECTED], 0);
+}
+
+/* The stored bf16 shows 102 of 6144 elements, and a coefficient of 1.29 ± 0.18; all are the emulation's to the bit. */
+static void a_rounding_that_few_elements_show_is_named(void **state)
+{
+	struct plan p = kernel("rmsnorm", "f32");
+	struct capture c;
+
+	(void)state;
+	bf16_at(&p, "rmsnorm", "squares");
+	answered(&c, "rmsnorm", "zero_centred_256", 1, DT_BF16, &p);
+	struct verdict v = judged(&c, "f32");
+	assert_int_equal(v.outcome, FAIL);
+	assert_true(detected(&v, "squares"));
+}
+
+struct made { const char *op, *kase, *contract, *site, *name; };
+
+/* Each element goes this part of the way to where the rounding would take it. */
+static bool named_of_a_part(const struct made *r, double part)
+{
+	struct plan p = kernel(r->op, r->contract), q = p;
+	struct capture c;
+	struct call call;
+	struct answer a, b;
+	struct error e;
+
+	bf16_at(&q, r->op, r->site);
+	answered(&c, r->op, r->kase, 1, DT_F32, &p);
+	no_error(call_bind(&call, &c, false, &e) && ref_run(&call, &p, &a, &e) && ref_run(&call, &q, &b, &e), &e);
+	for (int i = 0; i < MAX_OUT; i++) {
+		for (size_t j = 0; j < call.out_count[i]; j++) a.hi[i][j] += part * (b.hi[i][j] - a.hi[i][j]);
+		if (call.out_count[i]) dtype_store(DT_F32, a.hi[i], call.out_count[i], call.out[i]->data);
+	}
+	answer_free(&a);
+	answer_free(&b);
+	struct verdict v = judged(&c, r->contract);
+	assert_int_equal(v.outcome, FAIL);
+	assert_true(v.x.identified);
+	return detected(&v, r->name);
+}
+
+static void a_part_of_a_rounding_is_none(void **state)
+{
+	static const struct made made = { "rmsnorm", "far_mean", "f32", "xhat", "cast_before_weight" };
+
+	(void)state;
+	assert_true(named_of_a_part(&made, 1));
+	assert_false(named_of_a_part(&made, 0.92));
+}
+
+/* Of both everything is NaN. */
+static void faults_that_answer_alike_are_told_together(void **state)
+{
+	const struct op *op = op_find("gated_delta_rule");
+	struct plan p = kernel("gated_delta_rule", "chunk_f32");
+	struct capture c;
+
+	(void)state;
+	plan_fault(&p, op, op_fault(op, "decay_as_positive"));
+	answered(&c, "gated_delta_rule", "g_extremes", 1, DT_F32, &p);
+	struct verdict v = judged(&c, "chunk_f32");
+	assert_true(detected(&v, "split_exponent"));
+	assert_non_null(strstr(v.reason[0], "on these inputs the same as decay_as_positive"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rows_that_tip_over_name_nothing),
+		cmocka_unit_test(a_rounding_that_few_elements_show_is_named),
+		cmocka_unit_test(a_part_of_a_rounding_is_none),
+		cmocka_unit_test(faults_that_answer_alike_are_told_together),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
