@@ -1,8 +1,8 @@
 # etalon; `make help` says what there is to make.
 BUILD := build
-CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off -fopenmp
+CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off -fopenmp -fPIC -fvisibility=hidden
 NVCCFLAGS := -std=c++17 -O3 -gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_90,code=compute_90 \
-	-Xcompiler -Wall,-Wextra
+	-Xcompiler -Wall,-Wextra,-fPIC,-fvisibility=hidden
 DEBIAN := build-essential libmpfr-dev libgmp-dev libopenblas-dev libjansson-dev \
 	libcmocka-dev libflint-arb-dev libflint-dev gnuplot-nox $(if $(filter fuzz,$(MAKECMDGOALS)),clang)
 FUZZ_SECONDS := 60
@@ -64,7 +64,7 @@ FUZZER_SOURCES := $(call named,fuzz_%.c)
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults clean help FORCE
+.PHONY: all deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -91,7 +91,7 @@ $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(TEST_SOURCES))): $(HELPERS) $(OBJECTS
 $(foreach p,$(PLUGIN_SOURCES),$(eval $(BUILD)/tests/$(basename $(notdir $p)).so: $p))
 $(PLUGINS): $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $(filter %.c,$^)
-	@$(CC) $(CFLAGS) -I. -shared -fPIC -MMD -MP -o $@ $(filter %.c,$^)
+	@$(CC) $(CFLAGS) -fvisibility=default -I. -shared -MMD -MP -o $@ $(filter %.c,$^)
 
 $(call objects,arith_%.c scan_%.c kl_%.c executor_cpu_layer.c): private CFLAGS += -O3
 # Neither flag changes a result; with either effect kept, loops with roots or choices are no vector code.
@@ -258,6 +258,8 @@ $(FUZZERS): $(filter fixtures/%,$(FILES)) | $(AFTER)
 	@clang -std=gnu11 -O1 -g -ffp-contract=off -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
 		-I. -o $@ $(filter %.c,$^) -ljansson -lm
 
+include package/install.mk
+
 DEVICE := build/device/etalon $(if $(NVCC),build/device/bench-gpu)
 device: | $(AFTER)
 	+$(MAKE) BUILD=build/device STATIC=1 $(DEVICE)
@@ -319,6 +321,8 @@ make pairs        two faults at once, PAIRS=50 random pairs for each op
 make model-faults  plants each known fault in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
 make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page; ONLY=OP)
 make strangers    judges kernels that the product has never seen, correct and with faults, and writes docs/strangers.md (SMALL=1: less, no page)
+make install      the program, libetalon, etalon.h, man pages and completion into PREFIX=/usr/local, below DESTDIR=; make uninstall
+make deb          a package for Debian 12, in $(BUILD)
 make clean        removes build
 endef
 help:

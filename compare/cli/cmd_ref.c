@@ -4,7 +4,7 @@
 
 #include "cli.h"
 #include "cli_op.h"
-#include "compare/truth/expected.h"
+#include "compare/truth/answered.h"
 
 enum { MAX_ROUND = MAX_SITE, CHUNK = DEFAULT_CHUNK };
 
@@ -107,62 +107,14 @@ static char *producer(const struct arguments *a)
 	return NULL;
 }
 
-/* All metadata but what no longer holds. */
-static bool copy_meta(struct tensors *t, const struct capture *c, const struct arguments *a)
-{
-	char *by = producer(a);
-	bool ok = by != NULL;
-
-	for (size_t i = 0; ok && i < c->tensors.n_meta; i++)
-		if (strcmp(c->tensors.meta[i].key, "etalon.source_sha256"))
-			ok = meta_set(t, c->tensors.meta[i].key, c->tensors.meta[i].value);
-	ok = ok && meta_set(t, "etalon.producer", by) && meta_set(t, "etalon.device", "CPU");
-	free(by);
-	return ok;
-}
-
-static bool copy_inputs(struct tensors *t, const struct capture *c)
-{
-	for (size_t i = 0; i < c->tensors.n; i++) {
-		const struct tensor *x = &c->tensors.item[i];
-		if (strncmp(x->name, "in.", 3))
-			continue;
-		struct tensor *y = tensors_add(t, x->name, x->dtype, x->rank, x->shape);
-		if (!y)
-			return false;
-		if (x->bytes)
-			memcpy(y->data, x->data, x->bytes);
-	}
-	return true;
-}
-
-/* Output i, rounded once to its type. */
-static bool add_output(struct tensors *t, const struct call *call, const struct answer *answer, int i)
-{
-	size_t shape[MAX_RANK], n = call->out_count[i];
-	char name[64];
-
-	snprintf(name, sizeof name, "out.%s", call->op->out[i].name);
-	int rank = call_out_shape(call, i, shape);
-	struct tensor *y = tensors_add(t, name, call->out[i] ? call->out[i]->dtype : DT_F64, rank, shape);
-	if (!y)
-		return false;
-	for (size_t k = 0; answer->lo[i] && k < n; k++)
-		answer->hi[i][k] = stored_as(y->dtype, answer->hi[i][k], answer->lo[i][k]);
-	dtype_store(y->dtype, answer->hi[i], n, y->data);
-	return true;
-}
-
 static bool write_answer(const struct call *call, const struct answer *answer, const struct arguments *a,
                          struct tensors *t, struct error *e)
 {
-	bool ok = copy_meta(t, call->capture, a) && copy_inputs(t, call->capture);
+	char *by = producer(a);
+	bool ok = by && answered(t, call, answer, by);
 
-	for (int i = 0; ok && call->op->out[i].name; i++)
-		if (call->out_count[i])
-			ok = add_output(t, call, answer, i);
-	if (!ok)
-		return error_set(e, E_MEMORY, a->out, NO_OFFSET, "a capture of the answer");
+	free(by);
+	if (!ok) return error_set(e, E_MEMORY, a->out, NO_OFFSET, "a capture of the answer");
 	return tensors_write(t, a->out, e);
 }
 

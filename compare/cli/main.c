@@ -6,8 +6,7 @@
 
 #include "cli.h"
 #include "machine.h"
-
-#define ETALON_VERSION "0.9"
+#include "compare/api/etalon.h"
 
 static const struct command { const char *name, *arguments, *what; int (*run)(int argc, char **argv); bool computes; } commands[] = {
 	{ "check", "CAPTURE...", "a verdict on each capture, with its reasons", cmd_check, true },

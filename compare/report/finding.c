@@ -2,6 +2,37 @@
 
 #include <math.h>
 
+#include "compare/print/print.h"
+
+/* What comes from a file is a stranger's text. */
+static void clean(struct finding *f)
+{
+	copy_clean(f->error.file, sizeof f->error.file, f->path);
+	make_clean(f->error.item);
+	make_clean(f->error.detail);
+	for (int i = 0; i < f->verdict.n_reason; i++) make_clean(f->verdict.reason[i]);
+	make_clean(f->verdict.cause.left_out);
+}
+
+void finding_judge(struct finding *f, const char *path, const struct capture *c, const struct judging *how)
+{
+	*f = (struct finding){ 0 };
+	copy_clean(f->path, sizeof f->path, path);
+	copy_clean(f->op, sizeof f->op, c->op);
+	copy_clean(f->producer, sizeof f->producer, c->producer);
+	copy_clean(f->device, sizeof f->device, c->device);
+	f->judged = judge(c, how, &f->verdict, &f->error);
+	if (f->judged && !how->quick) judge_cause(c, how, &f->verdict);
+	clean(f);
+}
+
+void finding_unread(struct finding *f, const char *path, const struct error *e)
+{
+	*f = (struct finding){ .error = *e };
+	copy_clean(f->path, sizeof f->path, path);
+	clean(f);
+}
+
 const char *finding_word(const struct finding *f)
 {
 	return f->judged ? outcome_name[f->verdict.outcome] : "error";

@@ -13,6 +13,11 @@ struct finding {
 	char op[64], producer[128], device[64];         /* "" when the file could not be read */
 };
 
+/* Judges a capture; path: where it was read from, or "". No text of the finding holds control characters. */
+void finding_judge(struct finding *f, const char *path, const struct capture *c, const struct judging *how);
+/* The same where it could not be read. */
+void finding_unread(struct finding *f, const char *path, const struct error *e);
+
 int finding_exit(const struct finding *f);
 
 /* Of two exit codes the one that a whole should have: machine, then input, fail, undecided, pass. */

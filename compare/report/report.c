@@ -58,7 +58,8 @@ void report_text(FILE *to, const struct finding *f, bool explain)
 		putc('\n', to);
 		return;
 	}
-	fprintf(to, "%s\n  %s by %s%s%s\n", f->path, f->op, f->producer[0] ? f->producer : "an unnamed producer",
+	if (f->path[0]) fprintf(to, "%s\n", f->path);
+	fprintf(to, "  %s by %s%s%s\n", f->op, f->producer[0] ? f->producer : "an unnamed producer",
 		f->device[0] ? " on " : "", f->device);
 	fprintf(to, "  contract  %s: %s\n", v->contract->name, v->contract->what);
 	fprintf(to, "  truth     %s, checked against %s", v->truth, v->second);
@@ -78,7 +79,7 @@ void report_text(FILE *to, const struct finding *f, bool explain)
 	if (explain) report_suspects(to, v);
 	for (int i = 0; i < v->n_reason; i++) fprintf(to, "  %s\n", v->reason[i]);
 	fprintf(to, "%s under contract %s\n", v->outcome == PASS ? "PASS" : v->outcome == FAIL ? "FAIL" : "UNDECIDED", v->contract->name);
-	if (v->outcome == PASS) return;
+	if (v->outcome == PASS || !f->path[0]) return;
 	fputs("replay: ", to);
 	replay(to, f);
 	putc('\n', to);
