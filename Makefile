@@ -4,7 +4,8 @@ CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-con
 NVCCFLAGS := -std=c++17 -O3 -gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_90,code=compute_90 \
 	-Xcompiler -Wall,-Wextra,-fPIC,-fvisibility=hidden
 DEBIAN := build-essential libmpfr-dev libgmp-dev libopenblas-dev libjansson-dev \
-	libcmocka-dev libflint-arb-dev libflint-dev gnuplot-nox $(if $(filter fuzz,$(MAKECMDGOALS)),clang)
+	libcmocka-dev libflint-arb-dev libflint-dev gnuplot-nox $(if $(filter fuzz,$(MAKECMDGOALS)),clang) \
+	$(if $(filter test-python,$(MAKECMDGOALS)),python3-venv python3-numpy python3-pytest python3-pytest-xdist)
 FUZZ_SECONDS := 60
 COMMA := ,
 SEEDS := 5
@@ -64,7 +65,7 @@ FUZZER_SOURCES := $(call named,fuzz_%.c)
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install clean help FORCE
+.PHONY: all deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -322,7 +323,8 @@ make model-faults  plants each known fault in one layer of a tiny model and read
 make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page; ONLY=OP)
 make strangers    judges kernels that the product has never seen, correct and with faults, and writes docs/strangers.md (SMALL=1: less, no page)
 make install      the program, libetalon, etalon.h, man pages and completion into PREFIX=/usr/local, below DESTDIR=; make uninstall
-make deb          a package for Debian 12, in $(BUILD)
+make deb          a package for Debian 12, in $(BUILD); make wheel: a wheel for Python, in $(BUILD)/dist
+make check-install compiles and runs docs/library.md against an installed copy; make test-python: the wheel, in an environment of its own
 make clean        removes build
 endef
 help:

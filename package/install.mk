@@ -7,9 +7,10 @@ COMMANDS = $(shell $(BUILD)/etalon --help | sed -n 's/^  \([a-z]*\) .*/\1/p' | s
 LIBRARY := $(BUILD)/libetalon.so.$(VERSION)
 
 lib: $(LIBRARY) $(BUILD)/libetalon.a
+SHARED = @echo link $@; mkdir -p $(@D); $(CC) $(CFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=package/libetalon.map -Wl,-z,defs \
+	-o $@ $(OBJECTS) $(OPENMP) $(CUDALIBS) $(LIBS)
 $(LIBRARY): $(OBJECTS) package/libetalon.map
-	@echo link $@; $(CC) $(CFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=package/libetalon.map -Wl,-z,defs $(RPATH) -o $@ \
-		$(OBJECTS) $(OPENMP) $(CUDALIBS) $(LIBS)
+	$(SHARED)
 # One object, whose own names are not seen.
 $(BUILD)/libetalon.a: $(OBJECTS)
 	@echo link $@; rm -f $@; $(LD) -r -o $(BUILD)/libetalon.o $(OBJECTS) && objcopy --localize-hidden $(BUILD)/libetalon.o && \
@@ -49,3 +50,19 @@ deb: $(BUILD)/etalon lib man
 	@gzip -9n $(BUILD)/deb/usr/share/man/man1/*.1; mkdir -p $(BUILD)/deb/DEBIAN $(BUILD)/deb/usr/share/doc/etalon
 	@cp LICENSE $(BUILD)/deb/usr/share/doc/etalon/copyright; sh package/control.sh $(VERSION) $(BUILD)/deb >$(BUILD)/deb/DEBIAN/control
 	dpkg-deb --build --root-owner-group $(BUILD)/deb $(BUILD)/etalon_$(VERSION)_$$(dpkg --print-architecture).deb
+
+# A wheel is without CUDA; its program and library look for what they need beside themselves.
+BESIDE := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN'
+$(BUILD)/beside/etalon: $(OBJECTS) $(call objects,main.c) | $(BUILD)/beside/$(SONAME)
+	$(LINK) $(LIBS) $(BESIDE)
+$(BUILD)/beside/$(SONAME): $(OBJECTS) package/libetalon.map
+	$(SHARED) $(BESIDE)
+wheel: | $(AFTER)
+	+@$(MAKE) -s BUILD=$(BUILD)$(if $(NVCC),/wheel) NVCC= beside
+	@python3 python/wheel.py $(BUILD)$(if $(NVCC),/wheel)/beside $(VERSION) $(BUILD)/dist
+beside: $(BUILD)/beside/etalon
+
+# With Debian's Python packages, and what else (torch, ml_dtypes) is installed there; the wheel asks for none.
+test-python: wheel
+	@rm -rf $(BUILD)/venv && /usr/bin/python3 -m venv --system-site-packages $(BUILD)/venv && $(BUILD)/venv/bin/pip install -q --no-index --no-deps $(BUILD)/dist/*.whl
+	cd $(BUILD) && venv/bin/python -m pytest -q -p no:cacheprovider $(CURDIR)/python/tests

@@ -1,0 +1,188 @@
+"""Calls, verdicts and cases."""
+import ctypes as c
+import html
+import json
+import math
+import os
+from ctypes import byref
+
+from . import Error, Op, _lib, _tensor
+
+
+class Call:
+    def __init__(self, handle):
+        self.handle = handle
+
+    def __del__(self):
+        if self.handle and _lib._lib:
+            _lib._lib.etalon_call_free(self.handle)
+
+    def set(self, name, x):
+        try:
+            dtype, shape, strides, address, keep = _tensor.view(x)
+        except TypeError as e:
+            raise Error(str(e), name) from None
+        if len(shape) > _lib.MAX_RANK:
+            raise Error(f"rank {len(shape)}; expected at most {_lib.MAX_RANK}", name)
+        t = _lib.CTensor(name.encode(), dtype.encode(), len(shape), (c.c_size_t * _lib.MAX_RANK)(*shape))
+        if strides is not None:
+            t.strides = (c.c_ssize_t * max(1, len(strides)))(*strides)
+        t.data = address or None
+        _lib.ask("call_set", self.handle, byref(t))
+        del keep
+
+    def note(self, key, value):
+        if value:
+            _lib.ask("call_note", self.handle, key.encode(), str(value).encode())
+
+    def answer(self, arithmetic="dd", fault=None):
+        """The reference's answer in the place of the outputs."""
+        _lib.ask("call_answer", self.handle, arithmetic.encode(), fault.encode() if fault else None)
+
+    def write(self, path):
+        _lib.ask("call_write", self.handle, os.fsencode(path))
+
+    def tensors(self):
+        t, i, all_ = _lib.CTensor(), 0, {}
+        while _lib.lib().etalon_call_get(self.handle, i, byref(t)):
+            shape = tuple(t.shape[:t.rank])
+            dtype = t.dtype.decode()
+            all_[t.name.decode()] = Tensor(dtype, shape, c.string_at(t.data, math.prod(shape) * _tensor.SIZE[dtype]) if t.data else b"")
+            i += 1
+        return all_
+
+
+def make(op, inputs, outputs, params, producer, device, contract):
+    name = op.name if isinstance(op, Op) else op
+    call = Call(_lib.ask("call_new", name.encode(), json.dumps(params).encode()))
+    for prefix, tensors in (("in.", inputs), ("out.", outputs)):
+        for key, x in tensors.items():
+            if x is not None:
+                call.set(prefix + key, x)
+    call.note("producer", producer)
+    call.note("device", device)
+    if contract and contract != "auto":
+        call.note("contract", contract)
+    return call
+
+
+class Verdict:
+    """.outcome ("pass", "fail", "undecided"), .passed, .fault (a name or None), .reasons, .json (all that is known); str() is the report."""
+
+    def __init__(self, handle):
+        lib = _lib.lib()
+        try:
+            self.outcome = ("pass", "fail", "undecided")[lib.etalon_outcome(handle)]
+            fault = lib.etalon_fault(handle)
+            self.fault = fault.decode() if fault else None
+            self.reasons = []
+            while (reason := lib.etalon_reason(handle, len(self.reasons))) is not None:
+                self.reasons.append(reason.decode())
+            self.json = json.loads(_lib.ask("report", handle, b"json"))
+            self._text = _lib.ask("report", handle, b"text").decode()
+        finally:
+            lib.etalon_verdict_free(handle)
+
+    @property
+    def passed(self):
+        return self.outcome == "pass"
+
+    def __bool__(self):
+        raise TypeError("a verdict is no bool: ask verdict.passed")
+
+    def __str__(self):
+        return self._text
+
+    def __repr__(self):
+        return f"<etalon.Verdict {self.outcome}{' ' + self.fault if self.fault else ''}>"
+
+    def _repr_html_(self):
+        colour = {"pass": "#1a7f37", "fail": "#cf222e", "undecided": "#9a6700"}[self.outcome]
+        rows = "".join(
+            f"<tr><td>{html.escape(o['name'])}</td>" + "".join(
+                f"<td style='text-align:right{';color:#cf222e' if _broken(r) else ''}'>{_figure(r['value'])} ({_figure(r['limit'])})</td>"
+                for r in o["rules"].values()) + "</tr>" for o in self.json["outputs"])
+        head = "".join(f"<th>{html.escape(n)}</th>" for n in (self.json["outputs"][0]["rules"] if self.json["outputs"] else ()))
+        reasons = "".join(f"<li>{html.escape(r)}</li>" for r in self.reasons)
+        return (f"<b style='color:{colour}'>{self.outcome.upper()}</b> {html.escape(self.json['op'])} under contract "
+                f"{html.escape(self.json['contract'])}<ul>{reasons}</ul><table><tr><th>error in σ (limit)</th>{head}</tr>{rows}</table>"
+                f"<details><summary>report</summary><pre>{html.escape(str(self))}</pre></details>")
+
+
+def _figure(x):
+    return "–" if x is None else f"{x:.4g}"
+
+
+def _broken(rule):
+    return rule["value"] is None or (rule["limit"] is not None and rule["value"] > rule["limit"])
+
+
+def judge(call, contract, quick, require_explained):
+    how = _lib.CHow(contract.encode() if contract else None, quick, require_explained)
+    return Verdict(_lib.ask("judge", call.handle, byref(how)))
+
+
+class Tensor:
+    """An input of a case: .dtype ("BF16", …), .shape, .data (bytes), .numpy(), .torch()."""
+
+    def __init__(self, dtype, shape, data):
+        self.dtype, self.shape, self.data = dtype, shape, data
+
+    def numpy(self):
+        import numpy
+        names = {v: k for k, v in _tensor.TORCH.items() if k != "bool"}
+        name = names[self.dtype]
+        if self.dtype in ("BF16", "F8_E4M3", "F8_E5M2"):
+            import ml_dtypes    # NumPy has no such type
+            kind = getattr(ml_dtypes, name)
+        else:
+            kind = name
+        return numpy.frombuffer(bytearray(self.data), dtype=kind).reshape(self.shape)
+
+    def torch(self, device="cpu"):
+        import torch
+        names = {v: k for k, v in _tensor.TORCH.items() if k != "bool"}
+        kind = getattr(torch, names[self.dtype])
+        flat = torch.frombuffer(bytearray(self.data), dtype=kind) if self.data else torch.empty(0, dtype=kind)
+        return flat.reshape(self.shape).to(device)
+
+    def __repr__(self):
+        return f"<etalon.Tensor {self.dtype} {list(self.shape)}>"
+
+
+class Case(dict):
+    """The inputs of a case by name; .params, and .answer() with the reference's outputs."""
+
+    def __init__(self, op, name, seed):
+        self.op, self.name = op, name
+        self._call = Call(_lib.ask("call_case", op.encode(), name.encode(), seed))
+        self.params = json.loads(_lib.lib().etalon_call_params(self._call.handle))
+        super().__init__({k[3:]: t for k, t in self._call.tensors().items() if k.startswith("in.")})
+
+    def torch(self, device="cpu"):
+        return {k: t.torch(device) for k, t in self.items()}
+
+    def numpy(self):
+        return {k: t.numpy() for k, t in self.items()}
+
+    def answer(self, arithmetic="dd", fault=None):
+        """The reference's outputs by name, F64: exact, in another arithmetic, or with a known fault."""
+        call = Call(_lib.ask("call_case", self.op.encode(), self.name.encode(), 1))
+        for k, t in self._call.tensors().items():
+            call.set(k, _Bytes(t))
+        call.answer(arithmetic, fault)
+        return {k[4:]: t for k, t in call.tensors().items() if k.startswith("out.")}
+
+
+class _Bytes:
+    """A Tensor as an array, whatever its type."""
+
+    def __init__(self, t):
+        self.keep = (c.c_char * max(1, len(t.data))).from_buffer_copy(t.data or b"\0")
+        names = {v: k for k, v in _tensor.TORCH.items() if k != "bool"}
+        self.dtype = type("dtype", (), {"name": names[t.dtype]})
+        self.__array_interface__ = {"typestr": "|V1", "shape": t.shape, "data": (c.addressof(self.keep), True), "version": 3}
+
+
+def case(op, name, seed):
+    return Case(op.name if isinstance(op, Op) else op, name, seed)
