@@ -9,6 +9,7 @@
 
 int cmd_check(int argc, char **argv);
 int cmd_gate(int argc, char **argv);
+int cmd_merge(int argc, char **argv);
 int cmd_profile(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_inputs(int argc, char **argv);

@@ -11,13 +11,17 @@
 #include "cli_op.h"
 #include "compare/report/baseline.h"
 #include "find.h"
+#include "fixtures/io/sha256.h"
+#include "gate_output.h"
 
 struct arguments {
 	struct judging how;
-	const char *junit, *markdown, *baseline;
+	struct gate_output to;
+	const char *baseline;
 	char **path;
 	size_t n;
-	bool json, update;
+	bool update;
+	size_t shard, shards;           /* number `shard` of `shards`, from 1; 0: all */
 };
 struct paths { char **item; size_t n; };
 
@@ -60,30 +64,6 @@ static bool collect(struct paths *p, const char *path, struct error *e)
 	return ok;
 }
 
-static bool write_report(const char *path, void (*report)(FILE *, const struct finding *, size_t), const struct finding *f,
-	size_t n, struct error *e)
-{
-	char *text = NULL;
-	size_t size = 0;
-	FILE *to;
-
-	if (!path) return true;
-	to = open_memstream(&text, &size);
-	if (to) report(to, f, n);
-	bool ok = to && fclose(to) == 0;
-	ok = ok ? text_write(path, text, size, e) : error_set(e, E_MEMORY, path, NO_OFFSET, "a report");
-	free(text);
-	return ok;
-}
-
-static int print_json(const struct finding *f, size_t n, int status)
-{
-	json_t *rows = json_array();
-
-	for (size_t i = 0; i < n; i++) json_array_append_new(rows, report_json(&f[i]));
-	return json_print(json_pack("{s:i, s:o}", "exit", status, "captures", rows));
-}
-
 /* The baseline's word on the findings, or, to update it, theirs in it. */
 static bool ratchet(const struct arguments *a, struct finding *f, size_t n, int *status, struct error *e)
 {
@@ -118,9 +98,37 @@ static void find_all(const struct paths *p, const struct arguments *a, struct fi
 	omp_set_num_threads(threads);
 }
 
-static int judge_all(const struct paths *p, const struct arguments *a)
+/* Of all captures those of the shard, every N-th; what tells shards of one list from others'. */
+static json_t *choose(struct paths *p, const struct arguments *a)
 {
-	struct finding *f = calloc(p->n, sizeof *f);
+	size_t all = p->n, kept = 0;
+	struct sha256 h;
+	char digest[SHA256_TEXT];
+
+	sha256_start(&h);
+	for (size_t i = 0; i < all; i++) {
+		const char *slash = strrchr(p->item[i], '/'), *name = slash ? slash + 1 : p->item[i];
+		sha256_add(&h, name, strlen(name) + 1);
+		if (i % a->shards == a->shard - 1) p->item[kept++] = p->item[i];
+		else free(p->item[i]);
+	}
+	p->n = kept;
+	sha256_text(&h, digest);
+	return json_pack("{s:I, s:I, s:I, s:s}", "number", (json_int_t)a->shard, "of", (json_int_t)a->shards, "captures", (json_int_t)all, "list", digest);
+}
+
+static json_t *records(const struct finding *f, size_t n)
+{
+	json_t *rows = json_array();
+
+	for (size_t i = 0; i < n; i++) json_array_append_new(rows, report_json(&f[i]));
+	return rows;
+}
+
+static int judge_all(struct paths *p, const struct arguments *a)
+{
+	json_t *shard = a->shards ? choose(p, a) : NULL;
+	struct finding *f = calloc(p->n ? p->n : 1, sizeof *f);
 	struct error e = { 0 };
 	int status = EXIT_PASS;
 
@@ -130,11 +138,18 @@ static int judge_all(const struct paths *p, const struct arguments *a)
 	}
 	find_all(p, a, f, &status);
 	bool ok = !a->baseline || ratchet(a, f, p->n, &status, &e);
-	ok = ok && write_report(a->junit, report_junit, f, p->n, &e) && write_report(a->markdown, report_markdown, f, p->n, &e);
-	if (!a->json) report_table(stdout, f, p->n);
-	else if (print_json(f, p->n, status) != EXIT_PASS) status = EXIT_MACHINE;
+	if (ok) status = gate_output(records(f, p->n), shard, status, &a->to);
+	else json_decref(shard);
 	free(f);
 	return ok ? status : worse_exit(status, print_failure(&e));
+}
+
+static void parse_shard(struct arguments *a, char *text, struct argp_state *state)
+{
+	char more;
+
+	if (sscanf(text, "%zu/%zu%c", &a->shard, &a->shards, &more) != 2 || !a->shard || a->shard > a->shards || a->shards > 100000)
+		argp_error(state, "--shard: expected I/N, I from 1 to N, got '%s'", text);
 }
 
 static error_t parse(int key, char *text, struct argp_state *state)
@@ -144,7 +159,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	switch (key) {
 	case 'c': a->how.contract = text; return 0;
 	case 't': a->how.truth = text; return 0;
-	case 'j': a->json = true; return 0;
+	case 'j': a->to.json = true; return 0;
+	case 'o': a->to.file = text; return 0;
+	case 's': parse_shard(a, text, state); return 0;
 	case 'q': a->how.quick = true; return 0;
 	case 'r': a->how.explained = ALL_EXPLAINED; return 0;
 	case 'b': a->baseline = text; return 0;
@@ -152,8 +169,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (a->update && !a->baseline) argp_error(state, "--update-baseline needs --baseline FILE");
 		return 0;
-	case 'u': a->junit = text; return 0;
-	case 'm': a->markdown = text; return 0;
+	case 'u': a->to.junit = text; return 0;
+	case 'm': a->to.markdown = text; return 0;
 	case ARGP_KEY_ARGS:
 		a->path = state->argv + state->next;
 		a->n = (size_t)(state->argc - state->next);
@@ -172,6 +189,8 @@ int cmd_gate(int argc, char **argv)
 		{ "json", 'j', NULL, 0, "JSON on stdout instead of the table", 0 },
 		{ "baseline", 'b', "FILE", 0, "fail what got worse than in FILE: a larger error, a site that was not rounded", 0 },
 		{ "update-baseline", 'B', NULL, 0, "write the figures of this run into the baseline", 0 },
+		{ "shard", 's', "I/N", 0, "the I-th of N parts of the captures; see `etalon merge`", 0 },
+		{ "output", 'o', "FILE", 0, "also the JSON into a file, whole or not at all", 0 },
 		{ "junit", 'u', "FILE", 0, "also JUnit XML", 0 },
 		{ "markdown", 'm', "FILE", 0, "also Markdown, for a CI job's summary", 0 }, { 0 }
 	};

@@ -11,6 +11,7 @@
 static const struct command { const char *name, *arguments, *what; int (*run)(int argc, char **argv); bool computes; } commands[] = {
 	{ "check", "CAPTURE...", "a verdict on each capture, with its reasons", cmd_check, true },
 	{ "gate", "[DIR...]", "many captures, one verdict", cmd_gate, true },
+	{ "merge", "FILE...", "the shards of a gate, one verdict", cmd_merge, false },
 	{ "record", "OP|all -o DIR", "run the kernels on the cases and write captures", cmd_record, true },
 	{ "record", "--model DIR -o FILE", "run our engine on a whole model", cmd_record, true },
 	{ "inputs", "OP --case NAME -o FILE", "the inputs of a case, as a capture without outputs", cmd_inputs, false },

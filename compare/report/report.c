@@ -102,6 +102,21 @@ static json_t *json_replay(const struct finding *f)
 	return j;
 }
 
+static json_t *json_error(const struct error *e)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
+
+	if (to) {
+		error_print(to, e);
+		fclose(to);
+	}
+	json_t *j = json_pack("[s?]", text);
+	free(text);
+	return j;
+}
+
 static json_t *json_output(const struct finding *f, const struct output_verdict *o)
 {
 	json_t *rules = json_object();
@@ -124,6 +139,7 @@ json_t *report_json(const struct finding *f)
 	if (!f->judged) {
 		json_object_set_new(j, "error", json_pack("{s:s, s:s, s:o, s:s}", "message", error_message(f->error.code), "item", f->error.item,
 			"offset", f->error.offset == NO_OFFSET ? json_null() : json_integer((json_int_t)f->error.offset), "detail", f->error.detail));
+		json_object_set_new(j, "reasons", json_error(&f->error));
 		return j;
 	}
 	json_t *outputs = json_array(), *reasons = json_array();

@@ -20,10 +20,11 @@ json_t *report_xray_json(const struct verdict *v);
 void report_traces(FILE *to, const struct verdict *v);
 json_t *report_traces_json(const struct verdict *v);
 
-/* One line each, aligned, and the reasons of those that did not pass, for `etalon gate`. */
-void report_table(FILE *to, const struct finding *f, size_t n);
-void report_markdown(FILE *to, const struct finding *f, size_t n);
-void report_junit(FILE *to, const struct finding *f, size_t n);
+/* Of many captures, an array of report_json's: one line each, aligned, and the reasons of those that did not pass; the same as Markdown
+ * for a CI job's summary, and as JUnit XML. */
+void report_table(FILE *to, const json_t *captures);
+void report_markdown(FILE *to, const json_t *captures);
+void report_junit(FILE *to, const json_t *captures);
 
 /* A new reference; NULL when memory is short. Numbers that are not finite become null. */
 json_t *report_json(const struct finding *f);

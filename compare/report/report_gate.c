@@ -1,8 +1,49 @@
-/* Many findings as a table, as Markdown for a CI job's summary, and as JUnit XML. */
+/* Many captures' records as a table, as Markdown for a CI job's summary, and as JUnit XML. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "report.h"
+
+/* What a line shows of a record. Texts are the record's; "" where it has none. */
+struct row {
+	const char *path, *op, *producer, *contract, *verdict, *replay;
+	double worst, rms;              /* over the outputs, in sigma */
+	int exit;
+	bool judged;
+	const json_t *reasons;
+};
+
+static const char *text_of(const json_t *j, const char *key)
+{
+	const char *s = json_string_value(json_object_get(j, key));
+
+	return s ? s : "";
+}
+
+/* The largest over the outputs; what is not finite is null in a record. */
+static double largest(const json_t *j, const char *rule)
+{
+	double x, most = 0;
+	const json_t *o;
+	size_t i;
+
+	json_array_foreach(json_object_get(j, "outputs"), i, o) {
+		const json_t *value = json_object_get(json_object_get(json_object_get(o, "rules"), rule), "value");
+		x = json_is_number(value) ? json_number_value(value) : INFINITY;
+		if (x > most) most = x;
+	}
+	return most;
+}
+
+static struct row row_of(const json_t *captures, size_t i)
+{
+	const json_t *j = json_array_get(captures, i), *exit = json_object_get(j, "exit");
+
+	return (struct row){ text_of(j, "capture"), text_of(j, "op"), text_of(j, "producer"), text_of(j, "contract"), text_of(j, "verdict"),
+		text_of(j, "replay"), largest(j, rule_name[RULE_WORST]), largest(j, rule_name[RULE_RMS]),
+		json_is_integer(exit) ? (int)json_integer_value(exit) : EXIT_MACHINE, !json_object_get(j, "error"), json_object_get(j, "reasons") };
+}
 
 /* The file's name without ".safetensors", in text. */
 static const char *name_of(const char *path, char text[256])
@@ -15,18 +56,21 @@ static const char *name_of(const char *path, char text[256])
 	return text;
 }
 
-static void count(const struct finding *f, size_t n, size_t by_exit[EXIT_MACHINE + 1])
+static void count(const json_t *captures, size_t by_exit[EXIT_MACHINE + 1])
 {
 	memset(by_exit, 0, (EXIT_MACHINE + 1) * sizeof *by_exit);
-	for (size_t i = 0; i < n; i++) by_exit[finding_exit(&f[i])]++;
+	for (size_t i = 0; i < json_array_size(captures); i++) {
+		int exit = row_of(captures, i).exit;
+		by_exit[exit >= 0 && exit <= EXIT_MACHINE ? exit : EXIT_MACHINE]++;
+	}
 }
 
-static void totals(FILE *to, const struct finding *f, size_t n)
+static void totals(FILE *to, const json_t *captures)
 {
 	size_t k[EXIT_MACHINE + 1];
 
-	count(f, n, k);
-	fprintf(to, "%zu captures: %zu passed, %zu failed, %zu undecided, %zu unreadable", n, k[EXIT_PASS], k[EXIT_FAIL],
+	count(captures, k);
+	fprintf(to, "%zu captures: %zu passed, %zu failed, %zu undecided, %zu unreadable", json_array_size(captures), k[EXIT_PASS], k[EXIT_FAIL],
 		k[EXIT_UNDECIDED], k[EXIT_INPUT] + k[EXIT_MACHINE]);
 }
 
@@ -45,44 +89,42 @@ static void cell(FILE *to, const char *text, size_t width)
 	fprintf(to, "%*s", n > width ? 0 : (int)(width - n), "");
 }
 
-static void reasons(FILE *to, const struct finding *f, const char *indent)
+static void reasons(FILE *to, const struct row *r, const char *indent)
 {
-	if (f->judged) for (int i = 0; i < f->verdict.n_reason; i++) fprintf(to, "%s%s\n", indent, f->verdict.reason[i]);
-	else {
-		fputs(indent, to);
-		error_print(to, &f->error);
-		putc('\n', to);
+	for (size_t i = 0; i < json_array_size(r->reasons); i++) {
+		const char *text = json_string_value(json_array_get(r->reasons, i));
+		fprintf(to, "%s%s\n", indent, text ? text : "");
 	}
-	fprintf(to, "%sreplay: ", indent);
-	replay(to, f);
-	putc('\n', to);
+	fprintf(to, "%sreplay: %s\n", indent, r->replay);
 }
 
-void report_table(FILE *to, const struct finding *f, size_t n)
+void report_table(FILE *to, const json_t *captures)
 {
+	size_t n = json_array_size(captures), width = 8;
 	char name[256];
-	size_t width = 8;
 
 	for (size_t i = 0; i < n; i++)
-		if (strlen(name_of(f[i].path, name)) > width) width = strlen(name);
+		if (strlen(name_of(row_of(captures, i).path, name)) > width) width = strlen(name);
 	if (width > 48) width = 48;
 	cell(to, "capture", width);
 	fputs("  op                producer                        contract       worst σ   rms σ  verdict\n", to);
 	for (size_t i = 0; i < n; i++) {
-		cell(to, name_of(f[i].path, name), width);
-		fprintf(to, "  %-16s  ", f[i].op);
-		cell(to, f[i].producer, 30);
-		if (f[i].judged) fprintf(to, "  %-13s  %7.4g  %6.3g", f[i].verdict.contract->name, finding_value(&f[i], RULE_WORST), finding_value(&f[i], RULE_RMS));
+		struct row r = row_of(captures, i);
+		cell(to, name_of(r.path, name), width);
+		fprintf(to, "  %-16s  ", r.op);
+		cell(to, r.producer, 30);
+		if (r.judged) fprintf(to, "  %-13s  %7.4g  %6.3g", r.contract, r.worst, r.rms);
 		else fprintf(to, "  %-13s  %7s  %6s", "-", "-", "-");
-		fprintf(to, "  %s\n", finding_word(&f[i]));
+		fprintf(to, "  %s\n", r.verdict);
 	}
 	putc('\n', to);
 	for (size_t i = 0; i < n; i++) {
-		if (finding_exit(&f[i]) == EXIT_PASS) continue;
-		fprintf(to, "%s: %s\n", f[i].path, finding_word(&f[i]));
-		reasons(to, &f[i], "  ");
+		struct row r = row_of(captures, i);
+		if (r.exit == EXIT_PASS) continue;
+		fprintf(to, "%s: %s\n", r.path, r.verdict);
+		reasons(to, &r, "  ");
 	}
-	totals(to, f, n);
+	totals(to, captures);
 	putc('\n', to);
 }
 
@@ -105,62 +147,68 @@ static void xml(FILE *to, const char *text)
 	escaped(to, text, "<>&\"", (const char *const[]){ "&lt;", "&gt;", "&amp;", "&quot;" });
 }
 
-void report_markdown(FILE *to, const struct finding *f, size_t n)
+void report_markdown(FILE *to, const json_t *captures)
 {
 	static const char *const mark[] = { "✅ pass", "❌ fail", "❌ error", "⚠️ undecided", "❌ error" };
-
 	char name[256];
 
 	fputs("## etalon\n\n", to);
-	totals(to, f, n);
+	totals(to, captures);
 	fputs("\n\n| capture | op | producer | contract | worst σ | rms σ | verdict |\n|---|---|---|---|---:|---:|---|\n", to);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < json_array_size(captures); i++) {
+		struct row r = row_of(captures, i);
 		fputs("| ", to);
-		markdown(to, name_of(f[i].path, name));
-		fprintf(to, " | %s | ", f[i].op);
-		markdown(to, f[i].producer);
-		if (f[i].judged) fprintf(to, " | %s | %.4g | %.3g", f[i].verdict.contract->name, finding_value(&f[i], RULE_WORST), finding_value(&f[i], RULE_RMS));
+		markdown(to, name_of(r.path, name));
+		fprintf(to, " | %s | ", r.op);
+		markdown(to, r.producer);
+		if (r.judged) fprintf(to, " | %s | %.4g | %.3g", r.contract, r.worst, r.rms);
 		else fputs(" | | | ", to);
-		fprintf(to, " | %s |\n", mark[finding_exit(&f[i])]);
+		fprintf(to, " | %s |\n", mark[r.exit >= 0 && r.exit <= EXIT_MACHINE ? r.exit : EXIT_MACHINE]);
 	}
-	for (size_t i = 0; i < n; i++) {
-		if (finding_exit(&f[i]) == EXIT_PASS) continue;
+	for (size_t i = 0; i < json_array_size(captures); i++) {
+		struct row r = row_of(captures, i);
+		if (r.exit == EXIT_PASS) continue;
 		fputs("\n<details open><summary>", to);
-		markdown(to, f[i].path);
+		markdown(to, r.path);
 		fputs("</summary>\n\n```\n", to);
-		reasons(to, &f[i], "");
+		reasons(to, &r, "");
 		fputs("```\n</details>\n", to);
 	}
 }
 
-void report_junit(FILE *to, const struct finding *f, size_t n)
+static void junit_failure(FILE *to, const struct row *r)
+{
+	const char *tag = r->judged ? "failure" : "error";
+	char *text = NULL;
+	size_t size;
+	FILE *m = open_memstream(&text, &size);
+
+	if (m) {
+		reasons(m, r, "");
+		fclose(m);
+	}
+	fprintf(to, "    <%s message=\"%s\">", tag, r->verdict);
+	for (char *line = text ? strtok(text, "\n") : NULL; line; line = strtok(NULL, "\n")) {
+		xml(to, line);
+		putc('\n', to);
+	}
+	fprintf(to, "</%s>\n", tag);
+	free(text);
+}
+
+void report_junit(FILE *to, const json_t *captures)
 {
 	size_t k[EXIT_MACHINE + 1];
 
-	count(f, n, k);
-	fprintf(to, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"etalon\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\">\n", n,
-		k[EXIT_FAIL] + k[EXIT_UNDECIDED], k[EXIT_INPUT] + k[EXIT_MACHINE]);
-	for (size_t i = 0; i < n; i++) {
-		fprintf(to, "  <testcase classname=\"%s\" name=\"", f[i].op[0] ? f[i].op : "unreadable");
-		xml(to, f[i].path);
+	count(captures, k);
+	fprintf(to, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"etalon\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\">\n",
+		json_array_size(captures), k[EXIT_FAIL] + k[EXIT_UNDECIDED], k[EXIT_INPUT] + k[EXIT_MACHINE]);
+	for (size_t i = 0; i < json_array_size(captures); i++) {
+		struct row r = row_of(captures, i);
+		fprintf(to, "  <testcase classname=\"%s\" name=\"", r.op[0] ? r.op : "unreadable");
+		xml(to, r.path);
 		fputs("\">\n", to);
-		if (finding_exit(&f[i]) != EXIT_PASS) {
-			char *text = NULL;
-			size_t size;
-			FILE *m = open_memstream(&text, &size);
-			if (m) {
-				reasons(m, &f[i], "");
-				fclose(m);
-			}
-			const char *tag = f[i].judged ? "failure" : "error";
-			fprintf(to, "    <%s message=\"%s\">", tag, finding_word(&f[i]));
-			for (char *line = text ? strtok(text, "\n") : NULL; line; line = strtok(NULL, "\n")) {
-				xml(to, line);
-				putc('\n', to);
-			}
-			fprintf(to, "</%s>\n", tag);
-			free(text);
-		}
+		if (r.exit != EXIT_PASS) junit_failure(to, &r);
 		fputs("  </testcase>\n", to);
 	}
 	fputs("</testsuite>\n", to);

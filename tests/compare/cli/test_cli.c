@@ -56,9 +56,9 @@ static void version_is_one_line(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		int major, minor, end = 0;
+		int major, minor, patch, end = 0;
 		expect(EXIT_PASS, i ? "-V" : "--version");
-		assert_true(sscanf(out, "etalon %d.%d%n", &major, &minor, &end) == 2 && !strcmp(out + end, "\n") && !*err);
+		assert_true(sscanf(out, "etalon %d.%d.%d%n", &major, &minor, &patch, &end) == 3 && !strcmp(out + end, "\n") && !*err);
 	}
 	refused("--versions", "--versions");
 }

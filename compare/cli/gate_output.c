@@ -1,0 +1,47 @@
+#include "gate_output.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/print/print.h"
+
+static bool write_report(const char *path, void (*report)(FILE *, const json_t *), const json_t *captures, struct error *e)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *to;
+
+	if (!path) return true;
+	to = open_memstream(&text, &size);
+	if (to) report(to, captures);
+	bool ok = to && fclose(to) == 0;
+	ok = ok ? text_write(path, text, size, e) : error_set(e, E_MEMORY, path, NO_OFFSET, "a report");
+	free(text);
+	return ok;
+}
+
+static bool write_json(const char *path, const json_t *whole, struct error *e)
+{
+	char *text = path ? json_dumps(whole, JSON_INDENT(1)) : NULL;
+	bool ok = !path || (text ? text_write(path, text, strlen(text), e) : error_set(e, E_MEMORY, path, NO_OFFSET, "a report"));
+
+	free(text);
+	return ok;
+}
+
+int gate_output(json_t *captures, json_t *shard, int status, const struct gate_output *to)
+{
+	json_t *whole = json_pack("{s:i, s:O}", "exit", status, "captures", captures);
+	struct error e;
+
+	if (whole && shard) json_object_set(whole, "shard", shard);
+	json_decref(shard);
+	bool ok = whole || error_set(&e, E_MEMORY, NULL, NO_OFFSET, "a report");
+	ok = ok && write_json(to->file, whole, &e) && write_report(to->junit, report_junit, captures, &e)
+		&& write_report(to->markdown, report_markdown, captures, &e);
+	if (!to->json) report_table(stdout, captures);
+	else if (json_print(json_incref(whole)) != EXIT_PASS) status = EXIT_MACHINE;
+	json_decref(whole);
+	json_decref(captures);
+	return ok ? status : worse_exit(status, print_failure(&e));
+}

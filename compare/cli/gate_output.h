@@ -1,0 +1,13 @@
+/* What gate and merge leave: a table or JSON on stdout, and files. */
+#ifndef ETALON_GATE_OUTPUT_H
+#define ETALON_GATE_OUTPUT_H
+
+#include "compare/report/report.h"
+
+struct gate_output { const char *junit, *markdown, *file; bool json; };      /* paths, NULL for none; json: instead of the table */
+
+/* Of the captures' records and, or NULL, the shard that they are, both of which it releases. Returns the exit code: status, or a
+ * worse one where something could not be written. */
+int gate_output(json_t *captures, json_t *shard, int status, const struct gate_output *to);
+
+#endif
