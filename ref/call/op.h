@@ -99,7 +99,7 @@ struct op {
 	struct program *(*prepare)(const struct call *call, const struct plan *plan, struct error *e);
 	/* Frees it after a run of strip s that is `ok` so far; false with an error that the pieces left in it. */
 	bool (*finish)(struct program *program, const struct strip *s, const struct plan *plan, bool ok, struct error *e);
-	const struct test_case *cases;          /* of a file of one's own; NULL: those of fixtures/cases/case_table.c */
+	const struct test_case *cases;          /* of its file; NULL: those of this name among test_cases */
 	void (*derive)(struct call *call);      /* sizes that no input binds, from those that are; may be NULL */
 	/* Has this call the trace `out`? Either all that it has are recorded or none. NULL: the op has no traces. */
 	bool (*has_trace)(const struct call *call, int out);

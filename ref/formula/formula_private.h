@@ -9,7 +9,6 @@
 struct formula {
 	struct op op;
 	struct tree tree;
-	struct test_case *cases;        /* ends with a NULL op; parameters, sizes and draws are the file's */
 };
 
 /* Of an op that is a formula. */
@@ -26,7 +25,9 @@ bool formula_tables(struct formula *f, struct error *e);        /* f->op from f-
 bool formula_listed_sites(struct formula *f, struct site_spec *sites, struct error *e);
 bool formula_sites_of(struct formula *f, struct site_spec *sites, size_t *n, const struct statement *s, int form, struct error *e);
 bool formula_sites_stand(struct formula *f, const struct site_spec *sites, struct error *e);
-bool formula_cases(struct formula *f, struct error *e);         /* f->cases */
+/* The cases of a file, which are its pool's: of this op, whose tensors, sizes and parameters they name. They end with a NULL op; NULL
+ * where the file has none. */
+bool cases_of_tree(struct tree *t, const struct op *op, const struct test_case **cases, struct error *e);
 /* Does the call keep the file's `where` lines? *e says which not. */
 bool formula_rules(const struct formula *f, const struct call *call, struct error *e);
 /* Do all forms and faults fit, for every set of optional inputs and choices that `where` allows, in sizes that differ? */

@@ -59,9 +59,22 @@ struct round_decl { const char *site, *format; int line, column; };
 struct site_decl { struct declared d; const char **of; int n; };
 struct structure_decl { struct declared d; const char *of; int of_line, of_column; struct round_decl *round; int n; };
 struct contract_decl { struct declared d; const char *form; size_t by; struct round_decl *round; int n; };
-/* NAME = VALUE: a size, a parameter (json text), a tensor's type and draw. */
-struct setting { const char *name, *dtype, *draw, *json; double number[2]; double *list; int n_list; bool is_text; int line, column; };
-struct case_decl { struct declared d; struct setting *set; int n; bool common; };
+/* NAME = VALUE: a size, a parameter (json text), a tensor's type and draw; `bare`: NAME alone, a tensor that is given. */
+struct setting {
+	const char *name, *dtype, *draw, *json;
+	double number[2], *list;
+	int n_list, line, column;
+	bool is_text, bare;
+};
+/* base: the case whose settings hold where this one has none, or NULL. */
+struct case_decl {
+	struct declared d;
+	const struct case_decl *base;
+	struct setting *set;
+	int n, contract_line, contract_column;
+	bool common, large;
+	const char *variant, *contract;         /* of etalon's own kernels; NULL: the usual one, the tightest */
+};
 
 struct tree {
 	const char *path, *source, *name, *what;
@@ -82,6 +95,8 @@ struct tree {
 
 /* Reads the file's text [n] into *t, which is ended with formula_free whether it succeeds or not. */
 bool formula_parse(struct tree *t, const char *path, const char *text, size_t n, struct error *e);
+/* The same of a file that has nothing but `op NAME`, draw and case. */
+bool formula_parse_cases(struct tree *t, const char *path, const char *text, size_t n, struct error *e);
 void formula_free(struct tree *t);
 
 static inline bool same_name(const char *a, const char *b) { return *a == *b && !strcmp(a, b); }
