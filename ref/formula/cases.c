@@ -2,20 +2,10 @@
 #include "formula_private.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define NEXT(x) ((void *)(x)->d.next)
 #define TABLE(m, type, n) ((type *)pool_make(&(m)->t->pool, ((n) + 1) * sizeof(type)))
-
-/* Whose cases are made, and what all share. */
-struct made { struct tree *t; const struct op *op; const struct case_decl *common; struct error *e; };
-
-static bool wrong(const struct made *m, const struct setting *s, const char *what)
-{
-	return formula_error(m->e, m->t->path, s->line, s->column, "expected %s for '%s'", what, s->name);
-}
 
 static bool is_tensor(const struct op *op, const char *name)
 {
@@ -34,19 +24,10 @@ static bool is_param(const struct op *op, const char *name)
 	return p->name != NULL;
 }
 
-/* The type's number, or DT_COUNT. */
-static enum dtype type_named(const char *name)
-{
-	size_t i = 0;
-
-	while (i < DT_COUNT && strcasecmp(dtype_info[i].name, name)) i++;
-	return (enum dtype)i;
-}
-
 /* Of a name that is a parameter's and a tensor's: is it said of the tensor? */
 static bool of_tensor(const struct setting *s)
 {
-	return s->bare || s->draw || s->list || (s->dtype && type_named(s->dtype) < DT_COUNT);
+	return s->bare || s->draw || s->list || (s->dtype && case_type(s->dtype) < DT_COUNT);
 }
 
 /* What the case itself says of a tensor, or of a parameter or a size. */
@@ -93,16 +74,6 @@ static bool tensor_setting(const struct made *m, const struct case_decl *c, cons
 	return all->name != NULL;
 }
 
-/* 1 or more of a whole number, or an error */
-static bool size(const struct made *m, const struct setting *s, size_t *n)
-{
-	double x = s->number[0];
-
-	if (s->bare || s->dtype || s->list || s->json || !(x >= 1 && x < 1e9) || x != (double)(size_t)x) return wrong(m, s, "a size, 1 or more");
-	*n = (size_t)x;
-	return true;
-}
-
 static bool sizes(const struct made *m, const struct case_decl *c, struct test_case *k)
 {
 	struct case_dim *d = TABLE(m, struct case_dim, MAX_DIM);
@@ -113,7 +84,7 @@ static bool sizes(const struct made *m, const struct case_decl *c, struct test_c
 		const struct setting *s = setting_of(m, c, m->op->dims[i]);
 		if (!s) continue;
 		d[n].name = m->op->dims[i];
-		if (!size(m, s, &d[n++].size)) return false;
+		if (!case_size(m, s, &d[n++].size)) return false;
 	}
 	return true;
 }
@@ -145,45 +116,6 @@ static const char *shape_in(const struct made *m, const struct case_decl *c, con
 	return shape;
 }
 
-/* The shortest decimal that reads back as x. */
-static int number_said(char *text, size_t room, double x)
-{
-	int n = 0;
-
-	for (int digits = 15; digits <= 17; digits++)
-		if ((n = snprintf(text, room, "%.*g", digits, x)), strtod(text, NULL) == x) break;
-	return n;
-}
-
-/* A parameter's value as JSON. */
-static bool param(const struct made *m, const struct setting *s, const struct param_spec *p, char *text, size_t room)
-{
-	size_t width = 1, n = 1;
-
-	if (s->bare) return wrong(m, s, "= and its value");
-	if (p->kind == PARAM_BOOL) {
-		if (!s->json || s->is_text) return wrong(m, s, "true or false");
-		return snprintf(text, room, "%s", s->json) > 0;
-	}
-	if (p->kind == PARAM_CHOICE) {
-		if (!s->dtype && !s->is_text) return wrong(m, s, p->choices);
-		return snprintf(text, room, "\"%s\"", s->dtype ? s->dtype : s->json) > 0;
-	}
-	if (p->kind == PARAM_REAL) {
-		if (s->dtype || s->json || s->list) return wrong(m, s, "a number");
-		return number_said(text, room, s->number[0]) > 0;
-	}
-	for (const char *c = p->choices; *c; c++) width += *c == ',';
-	if (!s->list || s->n_list % (int)width) return wrong(m, s, "[numbers], in whole rows");
-	text[0] = '[';
-	for (int i = 0; i < s->n_list && n + 64 < room; i++) {
-		n += (size_t)snprintf(text + n, room - n, "%s%s", i ? ", " : "", width > 1 && i % (int)width == 0 ? "[" : "");
-		n += (size_t)number_said(text + n, room - n, s->list[i]);
-		if (width > 1 && (i + 1) % (int)width == 0) text[n++] = ']';
-	}
-	return snprintf(text + n, room - n, "]") > 0;
-}
-
 static bool params(const struct made *m, const struct case_decl *c, struct test_case *k)
 {
 	char text[4096] = "{", value[2048];
@@ -192,43 +124,12 @@ static bool params(const struct made *m, const struct case_decl *c, struct test_
 	for (int i = 0; m->op->params[i].name; i++) {
 		const struct setting *s = setting_of(m, c, m->op->params[i].name);
 		if (!s) continue;
-		if (!param(m, s, &m->op->params[i], value, sizeof value)) return false;
+		if (!case_param(m, s, &m->op->params[i], value, sizeof value)) return false;
 		n += (size_t)snprintf(text + n, sizeof text - n, "%s\"%s\": %s", n > 1 ? ", " : "", s->name, value);
-		if (n + 2 > sizeof text) return wrong(m, s, "shorter parameters");
+		if (n + 2 > sizeof text) return case_wrong(m, s, "shorter parameters");
 	}
 	k->params = pool_text(&m->t->pool, strcat(text, "}"), n + 1);
 	return k->params != NULL;
-}
-
-static bool list_draw(const struct made *m, const struct setting *s, struct case_tensor *t)
-{
-	t->draw = s->draw ? DRAW_CUTS : DRAW_LIST;
-	if (!s->list || (s->draw && strcmp(s->draw, "cuts"))) return wrong(m, s, "[its numbers] or cuts [lengths]");
-	return s->n_list > 0 || wrong(m, s, "a number at least");
-}
-
-/* Type and draw of an input; of an output, which is not drawn, its type. */
-static bool drawn(const struct made *m, const struct setting *s, struct case_tensor *t, bool integer)
-{
-	static const struct { const char *name; enum draw draw; } draws[] = {
-		{ "normal", DRAW_NORMAL }, { "uniform", DRAW_UNIFORM }, { "log_uniform", DRAW_LOG_UNIFORM }, { "graded", DRAW_GRADED }
-	};
-	size_t i = 0;
-
-	*t = (struct case_tensor){ t->name, t->shape, integer ? DT_I32 : DT_F32, DRAW_NORMAL, 0, 1 };
-	if (!s->name) return true;
-	if (s->json || (integer && s->dtype)) return wrong(m, s, integer ? "[its numbers] or cuts [lengths]" : "TYPE or TYPE DRAW(a, b)");
-	if (integer) return list_draw(m, s, t);
-	if (s->dtype) t->dtype = type_named(s->dtype);
-	if (t->dtype == DT_COUNT || !dtype_info[t->dtype].is_float) return wrong(m, s, "a floating-point type");
-	if (s->list) return list_draw(m, s, t);
-	if (!s->draw) return s->dtype || wrong(m, s, "TYPE, TYPE DRAW(a, b) or DRAW(a, b)");
-	for (i = 0; i < sizeof draws / sizeof *draws && strcmp(draws[i].name, s->draw); i++) ;
-	if (i == sizeof draws / sizeof *draws) return wrong(m, s, "normal, uniform, log_uniform, graded or cuts");
-	t->draw = draws[i].draw;
-	t->a = s->number[0];
-	t->b = s->number[1];
-	return true;
 }
 
 static bool inputs(const struct made *m, const struct case_decl *c, struct test_case *k)
@@ -246,7 +147,7 @@ static bool inputs(const struct made *m, const struct case_decl *c, struct test_
 		in[n] = (struct case_tensor){ .name = t->name, .shape = shape_in(m, c, k, t->shape) };
 		if (!in[n].shape) return false;
 		if (integer && !said) return formula_error(m->e, m->t->path, c->d.line, c->d.column, "expected %s = [its numbers]", t->name);
-		if (!drawn(m, &s, &in[n++], integer)) return false;
+		if (!case_drawn(m, &s, &in[n++], integer)) return false;
 		if (s.list) lists[n_lists++] = (struct case_list){ t->name, s.list, (size_t)s.n_list };
 	}
 	k->in = in;
@@ -273,7 +174,7 @@ static bool outputs(const struct made *m, const struct case_decl *c, struct test
 		tensor_setting(m, c, t->name, &s, &named);
 		if ((t->flags & (OPTIONAL | TRACE) && !named) || (t->what[0] && !is_given(k, t->what))) continue;
 		out[n] = (struct case_tensor){ .name = t->name, .shape = shape_in(m, c, k, t->shape) };
-		if (!out[n].shape || !drawn(m, &s, &out[n], false)) return false;
+		if (!out[n].shape || !case_drawn(m, &s, &out[n], false)) return false;
 		n++;
 	}
 	k->out = out;
