@@ -7,11 +7,11 @@
 #include "lex.h"
 
 /* NODE_IF: condition, value, else. NODE_INDEX: name[arg...]; NODE_CALL: name(arg...); NODE_RANGE a:b; NODE_ALL ":".
- * NODE_CHAIN: factors side by side, a product. NODE_ALT: a | b, equal by algebra. */
+ * NODE_GIVEN: the parameter of fault `number`. NODE_CHAIN: factors side by side, a product. NODE_ALT: a | b, equal by algebra. */
 enum node_kind {
 	NODE_NUMBER, NODE_NAME, NODE_INDEX, NODE_CALL, NODE_NEG, NODE_ADD, NODE_SUB, NODE_MUL, NODE_DIV, NODE_IDIV, NODE_MOD, NODE_POW,
 	NODE_TRANS, NODE_CHAIN, NODE_IF, NODE_ALT, NODE_EQ, NODE_NE, NODE_LT, NODE_LE, NODE_GT, NODE_GE, NODE_AND, NODE_OR, NODE_NOT,
-	NODE_RANGE, NODE_ALL
+	NODE_RANGE, NODE_ALL, NODE_GIVEN
 };
 
 struct node {
@@ -52,8 +52,15 @@ struct each { struct declared d; const char *dim; };
 struct rule { struct declared d; struct node *value; };         /* where */
 /* each: of this form alone, NULL: those of the file; more: other pieces, with their own. */
 struct form_decl { struct declared d; struct each *each; struct statement *body; struct form_decl *more; };
-/* site NULL: the definitions are others; else the site is rounded to the format named `format`. */
-struct fault_decl { struct declared d; const char *form, *seen, *site, *format; struct definition *define; int n; };
+/* site NULL: the definitions are others; else the site is rounded to the format named `format`. parameter NULL: none; its values are
+ * those below a size, or n of a list, or n whole numbers from `first` on. */
+struct fault_decl {
+	struct declared d;
+	const char *form, *seen, *site, *format, *parameter, *size;
+	struct definition *define;
+	double *list, first;
+	int n, values;
+};
 struct round_decl { const char *site, *format; int line, column; };
 /* A site by name: where each of these definitions is made. */
 struct site_decl { struct declared d; const char **of; int n; };
