@@ -7,7 +7,7 @@
 #include "emulation.h"
 
 /* Values of which all are tried; onsets and points of the first grid that are. */
-enum { FEW = 16, ONSETS = 8, GRID = 8, NEIGHBOURS = 8 };
+enum { FEW = 16, ONSETS = 4, GRID = 8, NEIGHBOURS = 8 };
 /* Element operations for which all are tried too. */
 static const uint64_t little = UINT64_C(1) << 28;
 
@@ -20,7 +20,8 @@ double fault_value_price(const struct call *call, int m)
 	return n > 1 ? 2 * log((double)n) : 0;
 }
 
-/* The share of what is left that the fault explains, made once at value i: of gain g at the coefficient c, g (1 - (1 - 1/c)²) at 1. */
+/* The share of what is left that the fault explains, made once at value i: of gain g at the coefficient c, g (1 - (1 - 1/c)²) at 1,
+ * which is negative where the effect is more than twice what is left of it. */
 static bool weigh(struct xray *x, int m, size_t i, struct probe *best)
 {
 	struct plan p = x->emulation;
@@ -29,8 +30,8 @@ static bool weigh(struct xray *x, int m, size_t i, struct probe *best)
 	struct look look = look_of(&p);
 	if (!xray_look(x, &look, 1, LOOK_SIZE | LOOK_FIT)) return false;
 	const struct coefficient *c = &look.fit;
-	double worth = look.overflows < 0 || !c->determined || !(c->value > 0) || (!look.overflows && look.size < above_noise) ? -1
-		: look.overflows ? 0 : c->gain * (1 - (1 - 1 / c->value) * (1 - 1 / c->value));
+	if (look.overflows < 0 || !c->determined || !(c->value > 0) || (!look.overflows && look.size < above_noise)) return true;
+	double worth = c->gain * (1 - (1 - 1 / c->value) * (1 - 1 / c->value));
 	if (worth > best->worth) *best = (struct probe){ i, worth };
 	return true;
 }
@@ -59,20 +60,19 @@ static bool left_along(struct xray *x, const char *size, size_t n, double *left,
 	return true;
 }
 
-/* onset [n]: the indices at which most more is left than at the one before, the first one's being the second, best first; how many. */
+/* onset [n]: the indices at which most more is left than at the one before, best first; how many. */
 static int onsets(const double *left, size_t n, size_t *onset)
 {
-	double rise[ONSETS], before = n > 1 ? left[1] : 0;
+	double rise[ONSETS];
 	int found = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		double up = left[i] - before;
+	for (size_t i = 1; i < n; i++) {
+		double up = left[i] - left[i - 1];
 		int at = found;
 		if (found < ONSETS) found++;
 		else if (rise[--at] >= up) at = ONSETS;
 		for (; at < ONSETS && at > 0 && rise[at - 1] < up; at--) rise[at] = rise[at - 1], onset[at] = onset[at - 1];
 		if (at < ONSETS) rise[at] = up, onset[at] = i;
-		before = left[i];
 	}
 	return found;
 }
@@ -85,6 +85,7 @@ static bool try_onsets(struct xray *x, int m, size_t n, struct probe *best, bool
 
 	ok = ok && left_along(x, x->call->op->faults[m].size, n, left, tried);
 	int found = ok && *tried ? onsets(left, n, onset) : 0;
+	if (found) ok = weigh(x, m, 0, best);
 	for (int k = 0; ok && k < found; k++) ok = weigh(x, m, onset[k], best);
 	free(left);
 	return ok;
@@ -97,7 +98,7 @@ static bool try_grid(struct xray *x, int m, size_t n, struct probe *best)
 
 	for (size_t i = step / 2; i < n; i += step)
 		if (!weigh(x, m, i, best)) return false;
-	while (step > 1 && best->worth >= 0) {
+	while (step > 1 && isfinite(best->worth)) {
 		size_t centre = best->i;
 		step = (step + 1) / 2;
 		if (centre >= step && !weigh(x, m, centre - step, best)) return false;
@@ -109,7 +110,7 @@ static bool try_grid(struct xray *x, int m, size_t n, struct probe *best)
 bool fault_value_search(struct xray *x, int m, double *value, bool *found)
 {
 	size_t n = fault_values(x->call, m), first = n / 2;
-	struct probe best = { 0, -1 };
+	struct probe best = { 0, -INFINITY };
 	uint64_t before = x->work;
 	bool tried = false;
 
@@ -123,7 +124,7 @@ bool fault_value_search(struct xray *x, int m, double *value, bool *found)
 		if (!tried && !try_grid(x, m, n, &best)) return false;
 	}
 	*value = fault_value(x->call, m, best.i);
-	*found = best.worth >= 0;
+	*found = best.worth > 0;
 	return true;
 }
 
@@ -169,20 +170,30 @@ bool fault_value_refine(struct xray *x, int m)
 	return true;
 }
 
+/* How far from the emulation's value, `from`, on this side, at most `most`, values explain as well: by steps that double, then halve. */
+static bool reach(struct xray *x, int m, size_t from, int side, size_t most, size_t *far)
+{
+	double limit = x->score + worth_keeping, score;
+	size_t good = 0, bad = most + 1;
+
+	for (size_t step = 1; good + 1 < bad; step = bad > most ? 2 * step : (bad - good) / 2) {
+		size_t to = good + (step ? step : 1);
+		if (to >= bad) to = bad - 1;
+		if (!score_at(x, m, side < 0 ? from - to : from + to, &score)) return false;
+		if (score < limit) good = to;
+		else bad = to;
+	}
+	*far = good;
+	return true;
+}
+
 bool fault_value_class(struct xray *x, int m, double *least, double *most)
 {
-	size_t n = fault_values(x->call, m), from = place_of(x, m), to = from;
-	double limit = x->score + worth_keeping, score;
+	size_t n = fault_values(x->call, m), at = place_of(x, m), below, above;
+	bool listed = x->call->op->faults[m].list;
 
-	for (int k = 0; k < NEIGHBOURS && from > 0; k++, from--) {
-		if (!score_at(x, m, from - 1, &score)) return false;
-		if (!(score < limit)) break;
-	}
-	for (int k = 0; k < NEIGHBOURS && to + 1 < n; k++, to++) {
-		if (!score_at(x, m, to + 1, &score)) return false;
-		if (!(score < limit)) break;
-	}
-	*least = fault_value(x->call, m, from);
-	*most = fault_value(x->call, m, to);
+	if (!reach(x, m, at, -1, listed ? 0 : at, &below) || !reach(x, m, at, 1, listed ? 0 : n - 1 - at, &above)) return false;
+	*least = fault_value(x->call, m, at - below);
+	*most = fault_value(x->call, m, at + above);
 	return true;
 }
