@@ -62,9 +62,10 @@ static void lay_out(struct test_case *k)
 		{ "cu_seqlens", ones, ROWS }, { "kinds", kind, 1 },
 		{ "read_slot", slots, ROWS }, { "write_slot", slots, ROWS },
 			{ "position", position, 1 }, { 0 } };
+	static const struct case_list one_each[] = { { "cu_seqlens", ones, ROWS }, { 0 } };
 
 	if (!strcmp(k->op, "mixed_batch")) k->lists = one_step;
-	if (!strcmp(k->name, "decode")) k->list = ones, k->n_list = ROWS;
+	if (!strcmp(k->name, "decode")) k->lists = one_each;
 }
 
 static bool make(const struct work *w, struct capture *c, struct error *e)

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "emulation_private.h"
+#include "fault_value.h"
 
 /* A rounding with a smaller effect is none. */
 static const double least_rounding = 1;
@@ -39,10 +40,11 @@ static bool backward_site(struct xray *x, int site, bool settled)
 /* Takes a fault out if the emulation does as well without, or if it is doubtful and the kernel does not overflow as with it. */
 static bool backward_fault(struct xray *x, int m)
 {
+	if (!fault_value_refine(x, m)) return false;
 	struct plan before = x->emulation, without = before;
 	double score = x->score;
 
-	without.faults &= ~(UINT64_C(1) << m);
+	plan_no_fault(&without, m);
 	struct look look = look_of(&without);
 	if (!xray_look(x, &look, 1, LOOK_FIT)) return false;
 	bool doubtful = emulation_doubtful(x, 1 - look.fit.value, look.fit.error, likely);
@@ -91,7 +93,7 @@ static bool excuse_fault(struct xray *x, const struct plan *contract, int m)
 	struct plan before = x->emulation;
 	double score = x->score;
 
-	x->emulation.faults &= ~(UINT64_C(1) << m);
+	plan_no_fault(&x->emulation, m);
 	for (int k = 0; x->call->op->sites[k].name; k++)
 		if (site_in_form(x->call->op, k, before.form) && !before.round[k].on) x->emulation.round[k] = contract->round[k];
 	if (!xray_rebase(x)) return false;

@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "emulation.h"
+#include "fault_value.h"
 
 /* One change of the emulation: the site's rounding, or, with site -1, a fault made or no longer made. */
-struct change { int site, fault; struct site_rounding to; double score; };
+struct change { int site, fault; double value; struct site_rounding to; double score; };
 
 enum { MAX_CHANGE = MAX_SITE * (SITE_TYPES + 1) + 64 };
 
@@ -15,8 +16,8 @@ static struct plan changed(const struct xray *x, const struct change *k)
 	struct plan p = x->emulation;
 
 	if (k->site >= 0) p.round[k->site] = k->to;
-	else if (p.faults >> k->fault & 1) p.faults &= ~(UINT64_C(1) << k->fault);
-	else plan_fault(&p, x->call->op, k->fault);
+	else if (p.faults >> k->fault & 1) plan_no_fault(&p, k->fault);
+	else plan_fault_at(&p, x->call->op, k->fault, k->value);
 	return p;
 }
 
@@ -78,8 +79,13 @@ static int changes(struct xray *x, bool faults, struct change *list)
 	struct change last[MAX_FAULT];
 	int n = 0, wrong = 0;
 
-	for (int m = 0; faults && op->faults[m].name; m++)
-		if (!op->faults[m].is_rounding) list[wrong++] = (struct change){ .site = -1, .fault = m };
+	for (int m = 0; faults && op->faults[m].name; m++) {
+		struct change k = { .site = -1, .fault = m };
+		bool found = true, made = x->emulation.faults >> m & 1;
+		if (op->faults[m].is_rounding) continue;
+		if (op->faults[m].parameter && !made && !fault_value_search(x, m, &k.value, &found)) return -1;
+		if (found) list[wrong++] = k;
+	}
 	if (!visible(x, list, &wrong)) return -1;
 	memcpy(last, list, (size_t)wrong * sizeof *last);
 	for (int site = 0; op->sites[site].name; site++)

@@ -15,7 +15,8 @@ static struct plan less(const struct plan *p, uint64_t faults)
 {
 	struct plan q = *p;
 
-	q.faults &= ~faults;
+	for (int m = 0; m < MAX_FAULT; m++)
+		if (q.faults & faults & UINT64_C(1) << m) plan_no_fault(&q, m);
 	return q;
 }
 
@@ -158,7 +159,7 @@ static struct plan contract_with(const struct xray *x, const struct contract *k,
 
 	plan_structure(&p, k, 0);
 	for (int m = 0; x->call->op->faults[m].name; m++)
-		if (faults >> m & 1) plan_fault(&p, x->call->op, m);
+		if (faults >> m & 1) plan_fault_at(&p, x->call->op, m, x->emulation.value[m]);
 	return p;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "emulation_private.h"
+#include "fault_value.h"
 
 /* To be tried, two standard errors are enough: what counts then is that the score falls by much. */
 static const double worth_trying = 2;
@@ -14,7 +15,7 @@ static const double gross = 0.3;
 
 enum { FIRST_TIER = 1 };        /* types tried at all sites before the others */
 
-struct candidate { int site, type, fault; struct coefficient c; };    /* fault: -1 for a rounding */
+struct candidate { int site, type, fault; double value; struct coefficient c; };        /* fault: -1 for a rounding; value: of its parameter */
 
 struct search {
 	struct xray *x;
@@ -33,7 +34,7 @@ static struct plan with(const struct search *s, const struct candidate *k)
 {
 	struct plan p = s->x->emulation;
 
-	if (k->fault >= 0) plan_fault(&p, s->op, k->fault);
+	if (k->fault >= 0) plan_fault_at(&p, s->op, k->fault, k->value);
 	else p.round[k->site] = site_types[k->type];
 	return p;
 }
@@ -114,13 +115,17 @@ static int faults(struct search *s, double least, struct candidate *list)
 	struct candidate all[MAX_FAULT] = {{ 0 }};
 	int n = 0, tried = 0;
 
-	for (int m = 0; s->op->faults[m].name; m++)
-		if (!((s->x->emulation.faults | s->refused_faults) >> m & 1) && !s->op->faults[m].is_rounding)
-			all[tried++] = (struct candidate){ .fault = m };
+	for (int m = 0; s->op->faults[m].name; m++) {
+		struct candidate k = { .fault = m };
+		bool found = true;
+		if ((s->x->emulation.faults | s->refused_faults) >> m & 1 || s->op->faults[m].is_rounding) continue;
+		if (s->op->faults[m].parameter && !fault_value_search(s->x, m, &k.value, &found)) return -1;
+		if (found) all[tried++] = k;
+	}
 	struct look *look = look_with(s, all, tried, LOOK_SIZE | LOOK_FIT);
 	if (!look) return -1;
 	for (int i = 0; n >= 0 && i < tried; i++) {
-		struct candidate k = { .fault = all[i].fault, .c = look[i].fit };
+		struct candidate k = { .fault = all[i].fault, .value = all[i].value, .c = look[i].fit };
 		if (look[i].overflows < 0 || (!look[i].overflows && look[i].size < above_noise)) continue;
 		if (look[i].overflows && !overflow_fit(s, &look[i].stream.plan, &k.c)) n = -1;
 		else if (promising(&k.c) && k.c.gain >= least && !emulation_doubtful(s->x, k.c.value, k.c.error, certain)) insert(list, &n, &k);
@@ -150,7 +155,8 @@ static bool take(struct search *s, const struct candidate *list, int n, bool *ta
 	for (int i = 0; i < n; i++) s->x->emulation = with(s, &list[i]);
 	if (!xray_rebase(s->x)) return false;
 	bool doubtful = list[0].fault >= 0 && emulation_doubtful(s->x, list[0].c.value, list[0].c.error, likely);
-	*taken = s->x->score < score - worth_keeping && !doubtful;
+	double price = list[0].fault >= 0 ? fault_value_price(s->x->call, list[0].fault) : 0;
+	*taken = s->x->score < score - worth_keeping - price && !doubtful;
 	if (*taken) return true;
 	s->x->emulation = before;
 	return xray_rebase(s->x);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "earned.h"
+#include "fault_value.h"
 
 const char *const suspect_name[] = { "ruled out", "detected", "allowed", "not identifiable" };
 
@@ -27,7 +28,7 @@ static bool in_its_place(struct xray *x, int m, const char **alike)
 	for (int k = 0; x->call->op->faults[k].name && !*alike; k++) {
 		struct plan p = x->emulation;
 		if (!(p.faults >> k & 1)) continue;
-		p.faults &= ~(UINT64_C(1) << k);
+		plan_no_fault(&p, k);
 		plan_fault(&p, x->call->op, m);
 		struct look look = look_of(&p);
 		if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;
@@ -56,7 +57,15 @@ static bool try_fault(struct xray *x, int m, const struct look *look, bool named
 	else s->state = s->size >= above_noise && c.error < 1 / certain && c.value + certain * c.error < 1 ? RULED_OUT : NOT_IDENTIFIABLE;
 	if (!made && look->overflows >= 0 && !in_its_place(x, m, &s->alike)) return false;
 	if (s->alike && s->state == RULED_OUT) s->state = NOT_IDENTIFIABLE;
-	return true;
+	s->parameter = made ? spec->parameter : NULL;
+	return !s->parameter || fault_value_class(x, m, &s->value, &s->last);
+}
+
+void suspect_said(const struct suspect *s, char *text, size_t size)
+{
+	if (!s->parameter) snprintf(text, size, "%s", s->name);
+	else if (s->value == s->last) snprintf(text, size, "%s(%s = %.10g)", s->name, s->parameter, s->value);
+	else snprintf(text, size, "%s(%s = %.10g to %.10g)", s->name, s->parameter, s->value, s->last);
 }
 
 static const char *rounding_fault(const struct op *op, const struct reading *r)
@@ -75,7 +84,7 @@ static struct suspect read_site(const struct op *op, const struct reading *r, co
 	bool told = is_rounded(r->coefficient, r->error) ? look_told(look) : look_told_closely(look), made = (named && told) || allowed;
 
 	return (struct suspect){ rounding_fault(op, r), op->sites[r->site].what, r->site, r->format, r->rounding, r->coefficient, r->error,
-		look->size, look->votes, told, r->state == ROUNDED && made ? DETECTED : r->state == NOT_ROUNDED ? RULED_OUT : NOT_IDENTIFIABLE, NULL };
+		look->size, look->votes, told, r->state == ROUNDED && made ? DETECTED : r->state == NOT_ROUNDED ? RULED_OUT : NOT_IDENTIFIABLE, NULL, NULL, 0, 0 };
 }
 
 /* The emulation with or without the rounding that was read, or the fault. */
@@ -91,7 +100,7 @@ static struct look of_fault(const struct xray *x, int m)
 {
 	struct plan p = x->emulation;
 
-	if (p.faults >> m & 1) p.faults &= ~(UINT64_C(1) << m);
+	if (p.faults >> m & 1) plan_no_fault(&p, m);
 	else plan_fault(&p, x->call->op, m);
 	return look_of(&p);
 }

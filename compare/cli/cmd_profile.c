@@ -6,15 +6,22 @@
 #include "cli_op.h"
 #include "compare/attribute/profile.h"
 
-enum { MAX_BRIEF = 64 };
+enum { MAX_BRIEF = 64, MAX_SAID = 128 };
 
 struct arguments { const char *path, *table, *captures[MAX_BRIEF]; int n; bool json, brief; };
 
 static const char *type_name(const struct reading *r) { return rounding_name(r->format, r->rounding); }
 
+static const char *said_of(const struct call *call, const struct profile *p, int m, char text[MAX_SAID])
+{
+	fault_said(call->op, m, fault_value_in(call, m, p->emulation.value[m]), text, MAX_SAID);
+	return text;
+}
+
 static json_t *json_profile(const struct arguments *a, const struct call *call, const struct profile *p)
 {
 	json_t *sites = json_array(), *outputs = json_array(), *faults = json_array(), *sums = json_object();
+	char said[MAX_SAID];
 
 	for (int j = 0; j < p->n; j++) {
 		const struct reading *r = &p->reading[j];
@@ -27,7 +34,7 @@ static json_t *json_profile(const struct arguments *a, const struct call *call, 
 				"elements", (json_int_t)call->out_count[i], "explained", json_figure(p->out[i].explained),
 				"bit_equal", json_figure(p->out[i].bit_equal), "rms", json_figure(p->out[i].rms)));
 	for (int m = 0; call->op->faults[m].name; m++)
-		if (p->identified && p->emulation.faults >> m & 1) json_array_append_new(faults, json_string(call->op->faults[m].name));
+		if (p->identified && p->emulation.faults >> m & 1) json_array_append_new(faults, json_string(said_of(call, p, m, said)));
 	for (int i = 0; i < ACCUMULATORS; i++)
 		json_object_set_new(sums, accumulator_name(&p->sums, i), json_figure(p->sums.equal[i]));
 	return json_pack("{s:s, s:s, s:b, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "capture", a->path, "op", call->op->name, "identified", p->identified,
@@ -46,6 +53,7 @@ static void print_sums(const struct accumulators *a)
 static void print_profile(const struct arguments *a, const struct call *call, const struct profile *p)
 {
 	static const char *const order[] = { [ROUNDED] = "rounds", [NOT_ROUNDED] = "does not round", [UNIDENTIFIABLE] = "not identifiable on these inputs" };
+	char said[MAX_SAID];
 
 	printf("%s\n  %s by %s%s%s\n", a->path, call->op->name, call->capture->producer, call->capture->device[0] ? " on " : "", call->capture->device);
 	if (p->identified) printf("  computes in the form \"%s\"", call->op->forms[p->emulation.form].name);
@@ -64,7 +72,7 @@ static void print_profile(const struct arguments *a, const struct call *call, co
 		}
 	}
 	for (int m = 0; call->op->faults[m].name; m++)
-		if (p->identified && p->emulation.faults >> m & 1) printf("\n  has the fault %s: %s\n", call->op->faults[m].name, call->op->faults[m].what);
+		if (p->identified && p->emulation.faults >> m & 1) printf("\n  has the fault %s: %s\n", said_of(call, p, m, said), call->op->faults[m].what);
 	puts("\n  output          error explained   equal to the bit   rms left");
 	for (int i = 0; i < MAX_OUT; i++)
 		if (call->out_count[i])

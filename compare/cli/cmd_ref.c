@@ -76,10 +76,11 @@ static bool make_plan(struct plan *p, const struct op *op, const struct argument
 	p->stage = "reference";
 	p->tick = cli_stage;
 	if (a->fault) {
-		int fault = op_fault(op, a->fault);
+		double value;
+		int fault = fault_named(op, a->fault, &value);
 		if (fault < 0)
 			return unknown(e, a->fault, "faults", op);
-		plan_fault(p, op, fault);
+		plan_fault_at(p, op, fault, value);
 		form = op->faults[fault].form;
 	}
 	for (size_t i = 0; i < a->n_round; i++)
@@ -142,6 +143,17 @@ static int report(const struct tensors *t, const struct plan *p, const struct ca
 	return EXIT_PASS;
 }
 
+/* A fault at an index that the call has not would not be made. */
+static bool in_call(const struct call *call, const struct plan *p, const struct arguments *a, struct error *e)
+{
+	double value;
+	int fault = a->fault ? fault_named(call->op, a->fault, &value) : -1;
+
+	if (fault < 0 || !call->op->faults[fault].size || !(p->value[fault] >= (double)fault_values(call, fault))) return true;
+	return error_set(e, E_VALUE, a->fault, NO_OFFSET, "expected a %s below %s = %zu", call->op->faults[fault].parameter,
+		call->op->faults[fault].size, fault_values(call, fault));
+}
+
 static int answer_capture(const struct capture *c, const struct arguments *a)
 {
 	struct error e = { 0 };
@@ -158,7 +170,7 @@ static int answer_capture(const struct capture *c, const struct arguments *a)
 		error_set(&e, E_USAGE, "--trace", NO_OFFSET, "%s does not iterate", call.op->name);
 		return print_failure(&e);
 	}
-	bool ok = make_plan(&plan, call.op, a, &e) && ref_run(&call, &plan, &answer, &e)
+	bool ok = make_plan(&plan, call.op, a, &e) && in_call(&call, &plan, a, &e) && ref_run(&call, &plan, &answer, &e)
 		&& write_answer(&call, &answer, a, &t, &e);
 	int status = ok ? report(&t, &plan, &call, a) : print_failure(&e);
 	answer_free(&answer);
@@ -198,7 +210,7 @@ int cmd_ref(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "output", 'o', "FILE", 0, "the capture to write; outputs have the types of CAPTURE's, or F64", 0 },
 		{ "arith", 'a', "A", 0, "see `etalon list arithmetics` (dd)", 0 },
-		{ "fault", 'm', "ID", 0, "compute with this fault", 0 },
+		{ "fault", 'm', "ID", 0, "compute with this fault; NAME(37) where it has a parameter", 0 },
 		{ "round", 'r', "SITE=TYPE", 0, "round at this site; may be given again", 0 },
 		{ "form", 'f', "FORM", 0, "one of `list ops` forms (as the fault or site needs)", 0 },
 		{ "chunk", 'c', "N", 0, "tokens in a chunk (64)", 0 },

@@ -66,13 +66,15 @@ void report_coverage(FILE *to, const struct verdict *v)
 
 void report_suspects(FILE *to, const struct verdict *v)
 {
+	char said[SUSPECT_TEXT];
+
 	if (!v->examined) return;
 	fprintf(to, "\n  %-30s %-9s %18s  %12s  %s\n", "suspect", "type", "coefficient", "size in noise", "state");
 	for (int state = NOT_IDENTIFIABLE; state >= RULED_OUT; state--)
 		for (int i = 0; i < v->x.n; i++) {
 			const struct suspect *s = &v->x.suspect[i];
 			if ((int)s->state == state)
-				fprintf(to, "  %-30s %-9s %8.4f ± %-8.3g  %12.3g  %s\n", s->name, type_of(s), s->coefficient, s->error, s->size,
+				fprintf(to, "  %-30s %-9s %8.4f ± %-8.3g  %12.3g  %s\n", (suspect_said(s, said, sizeof said), said), type_of(s), s->coefficient, s->error, s->size,
 					suspect_name[s->state]);
 		}
 	putc('\n', to);
@@ -87,6 +89,9 @@ json_t *report_xray_json(const struct verdict *v)
 		const struct suspect *s = &v->x.suspect[i];
 		json_array_append_new(suspects, json_pack("{s:s, s:s, s:o, s:o, s:o, s:s}", "name", s->name, "type", type_of(s),
 			"coefficient", report_number(s->coefficient), "error", report_number(s->error), "size", report_number(s->size), "state", suspect_name[s->state]));
+		if (s->parameter)
+			json_object_update_new(json_array_get(suspects, (size_t)i), json_pack("{s:s, s:o, s:o}", "parameter", s->parameter,
+				"value", report_number(s->value), "last", report_number(s->last)));
 	}
 	for (int i = 0; i < v->n_out; i++) {
 		int o = v->out[i].out;

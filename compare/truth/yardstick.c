@@ -85,7 +85,10 @@ bool yardstick_make(struct yardstick *y, const struct call *call, const struct y
 	const char *truth = of->truth;
 
 	*y = (struct yardstick){ .truth.rung = LADDER_F64, .tick = tick, .at = SIZE_MAX };
-	if (of->model) y->model = (struct plan){ .form = of->model->form, .chunk = of->model->chunk, .faults = of->model->faults };
+	if (of->model) {
+		y->model = (struct plan){ .form = of->model->form, .chunk = of->model->chunk, .faults = of->model->faults };
+		memcpy(y->model.value, of->model->value, sizeof y->model.value);
+	}
 	t->first_stream.plan = t->second_stream.plan = y->model;
 	if (!make_room(y, call, e) || !count_work(y, call, e)) return false;
 	if (!truth) t->rung = t->work <= dd_work ? LADDER_DD : LADDER_F64;
@@ -165,6 +168,7 @@ static bool begin(struct yardstick *y, const struct call *call, const struct con
 	model.random = true;
 	model.region = k;
 	model.faults = y->model.faults;
+	memcpy(model.value, y->model.value, sizeof model.value);
 	if (model.faults && y->model.form != model.form) model.form = y->model.form, model.chunk = y->model.chunk, model.region = NULL;
 	model.stage = k->name;
 	model.tick = y->tick;

@@ -110,14 +110,15 @@ static void others(const struct verdict *v, const struct suspect *s, char *text,
 
 static void detect(struct verdict *v, const struct suspect *s)
 {
-	char same[256];
+	char same[256], said[SUSPECT_TEXT];
 
 	others(v, s, same, sizeof same);
+	suspect_said(s, said, sizeof said);
 	if (s->site >= 0)
 		reason(v, FAIL, "rounds %s to %s, which the contract does not allow (%s): coefficient %.3f ± %.3f; of %zu elements that tell, %zu agree",
 			v->op->sites[s->site].name, rounding_name(s->format, s->rounding), s->name, s->coefficient, s->error, s->votes.all, s->votes.of_base);
 	else
-		reason(v, FAIL, "has the fault %s: %s; coefficient %.3f ± %.3f%s", s->name, s->what, s->coefficient, s->error, same);
+		reason(v, FAIL, "has the fault %s: %s; coefficient %.3f ± %.3f%s", said, s->what, s->coefficient, s->error, same);
 }
 
 /* Where the error is that nothing explains, and how large; a failure only where an explanation is required. */

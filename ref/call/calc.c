@@ -37,6 +37,12 @@ bool c_fault(const calc *c, int fault)
 	return fault >= 0 && c->plan->faults >> fault & 1;
 }
 
+double c_fault_value(const calc *c, int fault)
+{
+	for (const struct scope *s = c->scope; s && fault >= 0; s = s->outer) fault = s->fault[fault];
+	return fault >= 0 ? c->plan->value[fault] : 0;
+}
+
 /* ---- in and out ---- */
 double *calc_buffer(calc *c, size_t n)
 {

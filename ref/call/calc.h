@@ -19,6 +19,7 @@ size_t c_dim(const calc *c, int dim);                   /* a symbolic size of th
 double c_param(const calc *c, int param);               /* a bool is 0 or 1, a choice its index */
 bool c_has(const calc *c, int in);                      /* is the optional input there? */
 bool c_fault(const calc *c, int fault);             /* is this the wrong turn asked for? */
+double c_fault_value(const calc *c, int fault);     /* and at which value of its parameter */
 size_t c_chunk(const calc *c);                          /* chunk length of a chunked form */
 int c_form(const calc *c);                              /* the op's form that runs */
 struct program *c_program(const calc *c);               /* of an op that is a formula */

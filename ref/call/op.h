@@ -46,6 +46,11 @@ struct fault_spec {
 	bool is_rounding;       /* the fault is a rounding at a site, below */
 	int site;
 	enum format format;
+	const char *parameter;  /* NULL: none. Its values: */
+	const char *size;       /* 0, 1, ... below this size of the call, */
+	const double *list;     /* or the n of a list, */
+	double first;           /* or n whole numbers from this one on */
+	size_t n;
 };
 
 struct site_rounding { bool on; enum format format; enum rounding rounding; };
@@ -99,7 +104,7 @@ struct op {
 	struct program *(*prepare)(const struct call *call, const struct plan *plan, struct error *e);
 	/* Frees it after a run of strip s that is `ok` so far; false with an error that the pieces left in it. */
 	bool (*finish)(struct program *program, const struct strip *s, const struct plan *plan, bool ok, struct error *e);
-	const struct test_case *cases;          /* of a file of one's own; NULL: those of fixtures/cases/case_table.c */
+	const struct test_case *cases;          /* of its file; NULL: those of this name among test_cases */
 	void (*derive)(struct call *call);      /* sizes that no input binds, from those that are; may be NULL */
 	/* Has this call the trace `out`? Either all that it has are recorded or none. NULL: the op has no traces. */
 	bool (*has_trace)(const struct call *call, int out);
@@ -185,7 +190,8 @@ struct plan {
 	int bits;
 	int form;
 	size_t chunk;
-	uint64_t faults;                      /* bit i: fault i is made */
+	uint64_t faults;                      /* bit i: fault i is made, */
+	double value[MAX_FAULT];                /* at this value of its parameter; NAN: at the middle of a size */
 	struct site_rounding round[MAX_SITE];
 	size_t stride;                          /* only every stride-th piece, where above 1; answers elsewhere are 0 */
 	bool random;                            /* round at sites in a random direction */
@@ -199,8 +205,19 @@ struct plan {
 /* The plan of the plain reference in the named arithmetic. */
 struct plan plan_plain(const struct arith *a, int bits);
 
-/* Adds a fault to the plan; chooses the form, where only one that is not the first can make it. */
+/* Adds a fault to the plan; chooses the form, where only one that is not the first can make it. One with a parameter is made at
+ * the first of its values, of a size's at the middle. */
 void plan_fault(struct plan *p, const struct op *op, int fault);
+void plan_fault_at(struct plan *p, const struct op *op, int fault, double value);
+void plan_no_fault(struct plan *p, int fault);
+/* How many values the fault's parameter has in this call, 0 without one; number i; what a plan's value stands for. */
+size_t fault_values(const struct call *call, int fault);
+double fault_value(const struct call *call, int fault, size_t i);
+double fault_value_in(const struct call *call, int fault, double value);
+/* "NAME", "NAME(37)" or "NAME(token = 37)": which fault, and the value that plan_fault_at takes; -1 where there is none. */
+int fault_named(const struct op *op, const char *text, double *value);
+/* The same said: "token_skipped(token = 37)". */
+void fault_said(const struct op *op, int fault, double value, char *text, size_t size);
 /* The plan of the contract's known structure i < contract_structures(k): a kernel that the contract was made for. */
 int contract_structures(const struct contract *k);
 void plan_structure(struct plan *p, const struct contract *k, int i);

@@ -10,17 +10,6 @@ struct plan plan_plain(const struct arith *a, int bits)
 	return (struct plan){ .arith = a, .bits = bits };
 }
 
-
-void plan_fault(struct plan *p, const struct op *op, int fault)
-{
-	const struct fault_spec *m = &op->faults[fault];
-
-	if (m->form > 0) p->form = m->form;
-	if (m->is_rounding) p->round[m->site] = (struct site_rounding){ true, m->format, ROUND_NEAREST_EVEN };
-	else p->faults |= UINT64_C(1) << fault;
-	if (op->forms[p->form].chunked && !p->chunk) p->chunk = DEFAULT_CHUNK;
-}
-
 bool answer_make(struct answer *a, const size_t count[MAX_OUT], bool wide)
 {
 	*a = (struct answer){ 0 };

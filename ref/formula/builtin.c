@@ -1,4 +1,6 @@
 /* etalon's own ops that are formulas: ref/ops/NAME.op, in the program as text. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "formula_private.h"
@@ -9,6 +11,22 @@ size_t formula_builtins(void) { return sizeof builtin / sizeof *builtin; }
 struct formula *formula_builtin(size_t i, struct error *e)
 {
 	return formula_of_sound_text(builtin[i].path, builtin[i].text, strlen(builtin[i].text), e);
+}
+
+bool formula_builtin_cases(const struct op *op, const struct test_case **cases, struct error *e)
+{
+	char path[128];
+	struct tree *t = NULL;
+
+	*cases = NULL;
+	snprintf(path, sizeof path, "ref/ops/%s.cases", op->name);
+	for (size_t i = 0; builtin_cases[i].path; i++)
+		if (!strcmp(builtin_cases[i].path, path)) {
+			if (!(t = calloc(1, sizeof *t))) return error_set(e, E_MEMORY, path, NO_OFFSET, "reading cases");
+			return formula_parse_cases(t, path, builtin_cases[i].text, strlen(builtin_cases[i].text), e)
+				&& cases_of_tree(t, op, cases, e);
+		}
+	return true;
 }
 
 bool formula_builtin_check(size_t i, struct error *e)

@@ -1,189 +1,222 @@
-/* The cases of a formula's file: sizes, parameters, and how each input is drawn. */
+/* The cases of an op's file: sizes, parameters, and how each input is drawn. */
 #include "formula_private.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #define NEXT(x) ((void *)(x)->d.next)
-#define POOL(f) ((struct pool *)(uintptr_t)&(f)->tree.pool)
-#define TABLE(f, type, n) ((type *)pool_make(POOL(f), ((n) + 1) * sizeof(type)))
+#define TABLE(m, type, n) ((type *)pool_make(&(m)->t->pool, ((n) + 1) * sizeof(type)))
 
-static bool wrong(const struct formula *f, const struct setting *s, struct error *e, const char *what)
+static bool is_tensor(const struct op *op, const char *name)
 {
-	return formula_error(e, f->tree.path, s->line, s->column, "expected %s for '%s'", what, s->name);
+	for (const struct tensor_spec *t = op->in; t->name; t++)
+		if (!strcmp(t->name, name)) return true;
+	for (const struct tensor_spec *t = op->out; t->name; t++)
+		if (!strcmp(t->name, name)) return true;
+	return false;
 }
 
-static const struct setting *set_in(const struct case_decl *c, const char *name)
+static bool is_param(const struct op *op, const char *name)
 {
-	for (int i = 0; c && i < c->n; i++)
-		if (!strcmp(c->set[i].name, name)) return &c->set[i];
+	const struct param_spec *p = op->params;
+
+	while (p->name && strcmp(p->name, name)) p++;
+	return p->name != NULL;
+}
+
+/* Of a name that is a parameter's and a tensor's: is it said of the tensor? */
+static bool of_tensor(const struct setting *s)
+{
+	return s->bare || s->draw || s->list || (s->dtype && case_type(s->dtype) < DT_COUNT);
+}
+
+/* What the case itself says of a tensor, or of a parameter or a size. */
+static const struct setting *set_in(const struct made *m, const struct case_decl *c, const char *name, bool tensor)
+{
+	bool both = is_tensor(m->op, name) && is_param(m->op, name);
+
+	for (int i = 0; i < c->n; i++)
+		if (!strcmp(c->set[i].name, name) && (!both || of_tensor(&c->set[i]) == tensor)) return &c->set[i];
 	return NULL;
 }
 
-/* 1 or more of a whole number, or an error */
-static bool size(const struct formula *f, const struct setting *s, size_t *n, struct error *e)
+/* What follows c: the case that it is as, and at last what all cases share. */
+static const struct case_decl *behind(const struct made *m, const struct case_decl *c)
 {
-	double x = s->number[0];
-
-	if (s->dtype || s->list || s->json || !(x >= 1 && x < 1e9) || x != (double)(size_t)x) return wrong(f, s, e, "a size, 1 or more");
-	*n = (size_t)x;
-	return true;
+	return c->base ? c->base : c->common ? NULL : m->common;
 }
 
-static bool sizes(const struct formula *f, const struct case_decl *c, const struct case_decl *common, struct test_case *k, struct error *e)
+/* The setting of a size or a parameter, or NULL. */
+static const struct setting *setting_of(const struct made *m, const struct case_decl *c, const char *name)
 {
-	struct case_dim *d = TABLE(f, struct case_dim, MAX_DIM);
+	const struct setting *s = NULL;
+
+	for (; c && !s; c = behind(m, c)) s = set_in(m, c, name, false);
+	return s;
+}
+
+/* What a case says of a tensor; what it leaves out, of type and draw, says what it is as, and at last `draw`. named: not by
+ * `draw` alone. False: nothing is said. */
+static bool tensor_setting(const struct made *m, const struct case_decl *c, const char *name, struct setting *all, bool *named)
+{
+	*all = (struct setting){ .name = NULL };
+	*named = false;
+	for (; c; c = behind(m, c)) {
+		const struct setting *s = set_in(m, c, name, true);
+		if (!s) continue;
+		*named = *named || !c->common;
+		if (!all->name) all->name = s->name, all->line = s->line, all->column = s->column;
+		if (!all->dtype) all->dtype = s->dtype;
+		if (all->draw || all->list) continue;
+		all->draw = s->draw, all->list = s->list, all->n_list = s->n_list;
+		memcpy(all->number, s->number, sizeof s->number);
+	}
+	return all->name != NULL;
+}
+
+static bool sizes(const struct made *m, const struct case_decl *c, struct test_case *k)
+{
+	struct case_dim *d = TABLE(m, struct case_dim, MAX_DIM);
 	int n = 0;
 
 	if (!(k->dims = d)) return false;
-	for (int i = 0; f->op.dims[i]; i++) {
-		const struct setting *s = set_in(c, f->op.dims[i]);
-		if (!s) s = set_in(common, f->op.dims[i]);
+	for (int i = 0; m->op->dims[i]; i++) {
+		const struct setting *s = setting_of(m, c, m->op->dims[i]);
 		if (!s) continue;
-		d[n].name = f->op.dims[i];
-		if (!size(f, s, &d[n++].size, e)) return false;
+		d[n].name = m->op->dims[i];
+		if (!case_size(m, s, &d[n++].size)) return false;
 	}
 	return true;
 }
 
-/* Is there a size for each symbol of a shape? */
-static bool all_sizes(const struct formula *f, const struct case_decl *c, const struct test_case *k, const char *shape, struct error *e)
+static bool has_size(const struct test_case *k, const char *symbol, size_t n)
 {
+	const struct case_dim *d = k->dims;
+
+	while (d->name && (strlen(d->name) != n || strncmp(d->name, symbol, n))) d++;
+	return d->name != NULL;
+}
+
+/* The shape without a first symbol that may be missing and is; NULL with an error where there is no size for another. */
+static const char *shape_in(const struct made *m, const struct case_decl *c, const struct test_case *k, const char *shape)
+{
+	size_t batch = strcspn(shape, "?,");
+	char text[128];
+
+	if (shape[batch] == '?' && has_size(k, shape, batch)) {
+		int n = snprintf(text, sizeof text, "%.*s%s", (int)batch, shape, shape + batch + 1);
+		if (n >= (int)sizeof text || !(shape = pool_text(&m->t->pool, text, (size_t)n))) return NULL;
+	} else if (shape[batch] == '?') shape += batch + 2;
 	for (const char *s = shape; *s; s += strcspn(s, ","), s += *s == ',') {
 		size_t n = strcspn(s, ",+-");
-		const struct case_dim *d = k->dims;
-		while (d->name && (strlen(d->name) != n || strncmp(d->name, s, n))) d++;
-		if (!d->name) return formula_error(e, f->tree.path, c->d.line, c->d.column, "expected a size for %.*s", (int)n, s);
+		if (has_size(k, s, n)) continue;
+		formula_error(m->e, m->t->path, c->d.line, c->d.column, "expected a size for %.*s", (int)n, s);
+		return NULL;
 	}
-	return true;
+	return shape;
 }
 
-/* A parameter's value as JSON. */
-static bool param(const struct formula *f, const struct setting *s, const struct param_spec *p, char *text, size_t room, struct error *e)
-{
-	size_t width = 1, n = 0;
-
-	if (p->kind == PARAM_BOOL) {
-		if (!s->json || s->is_text) return wrong(f, s, e, "true or false");
-		return snprintf(text, room, "%s", s->json) > 0;
-	}
-	if (p->kind == PARAM_CHOICE) {
-		if (!s->dtype) return wrong(f, s, e, p->choices);
-		return snprintf(text, room, "\"%s\"", s->dtype) > 0;
-	}
-	if (p->kind == PARAM_REAL) {
-		if (s->dtype || s->json || s->list) return wrong(f, s, e, "a number");
-		return snprintf(text, room, "%.17g", s->number[0]) > 0;
-	}
-	for (const char *c = p->choices; *c; c++) width += *c == ',';
-	if (!s->list || s->n_list % (int)width) return wrong(f, s, e, "[numbers], in whole rows");
-	for (int i = 0; i < s->n_list && n + 64 < room; i++)
-		n += (size_t)snprintf(text + n, room - n, "%s%s%.17g%s", i ? ", " : "[", width > 1 && i % (int)width == 0 ? "[" : "",
-			s->list[i], width > 1 && (i + 1) % (int)width == 0 ? "]" : "");
-	return snprintf(text + n, room - n, "]") > 0;
-}
-
-static bool params(const struct formula *f, const struct case_decl *c, const struct case_decl *common, struct test_case *k, struct error *e)
+static bool params(const struct made *m, const struct case_decl *c, struct test_case *k)
 {
 	char text[4096] = "{", value[2048];
 	size_t n = 1;
 
-	for (int i = 0; f->op.params[i].name; i++) {
-		const struct setting *s = set_in(c, f->op.params[i].name);
-		if (!s) s = set_in(common, f->op.params[i].name);
+	for (int i = 0; m->op->params[i].name; i++) {
+		const struct setting *s = setting_of(m, c, m->op->params[i].name);
 		if (!s) continue;
-		if (!param(f, s, &f->op.params[i], value, sizeof value, e)) return false;
+		if (!case_param(m, s, &m->op->params[i], value, sizeof value)) return false;
 		n += (size_t)snprintf(text + n, sizeof text - n, "%s\"%s\": %s", n > 1 ? ", " : "", s->name, value);
-		if (n + 2 > sizeof text) return wrong(f, s, e, "shorter parameters");
+		if (n + 2 > sizeof text) return case_wrong(m, s, "shorter parameters");
 	}
-	k->params = pool_text(POOL(f), strcat(text, "}"), n + 1);
+	k->params = pool_text(&m->t->pool, strcat(text, "}"), n + 1);
 	return k->params != NULL;
 }
 
-/* TYPE [DRAW(a, b)], or the numbers of an integer input. */
-static bool drawn(const struct formula *f, const struct setting *s, struct case_tensor *t, bool integer, struct error *e)
+static bool inputs(const struct made *m, const struct case_decl *c, struct test_case *k)
 {
-	static const struct { const char *name; enum draw draw; } draws[] = {
-		{ "normal", DRAW_NORMAL }, { "uniform", DRAW_UNIFORM }, { "log_uniform", DRAW_LOG_UNIFORM }, { "graded", DRAW_GRADED }
-	};
-	size_t i = 0;
+	struct case_tensor *in = TABLE(m, struct case_tensor, MAX_IN);
+	struct case_list *lists = TABLE(m, struct case_list, MAX_IN);
+	struct setting s;
+	bool named;
+	int n = 0, n_lists = 0;
 
-	t->dtype = integer ? DT_I32 : DT_F32;
-	t->draw = integer ? DRAW_LIST : DRAW_NORMAL;
-	t->b = 1;
-	if (!s) return !integer;
-	if (integer) return s->list ? true : wrong(f, s, e, "[its numbers]");
-	if (!s->dtype) return wrong(f, s, e, "TYPE or TYPE DRAW(a, b)");
-	for (i = 0; i < DT_COUNT && strcasecmp(dtype_info[i].name, s->dtype); i++) ;
-	if (i == DT_COUNT || !dtype_info[i].is_float) return wrong(f, s, e, "a floating-point type");
-	t->dtype = (enum dtype)i;
-	if (!s->draw) return true;
-	for (i = 0; i < sizeof draws / sizeof *draws && strcmp(draws[i].name, s->draw); i++) ;
-	if (i == sizeof draws / sizeof *draws) return wrong(f, s, e, "normal, uniform, log_uniform or graded");
-	t->draw = draws[i].draw;
-	t->a = s->number[0];
-	t->b = s->number[1];
-	return true;
-}
-
-static bool tensors(const struct formula *f, const struct case_decl *c, const struct case_decl *common, struct test_case *k, struct error *e)
-{
-	struct case_tensor *in = TABLE(f, struct case_tensor, MAX_IN), *out = TABLE(f, struct case_tensor, MAX_OUT);
-	struct case_list *lists = TABLE(f, struct case_list, MAX_IN);
-	int n_in = 0, n_out = 0, n_lists = 0;
-
-	if (!in || !out || !lists) return false;
-	for (const struct tensor_decl *t = f->tree.in; t; t = NEXT(t)) {
-		const struct setting *own = set_in(c, t->d.name), *s = own ? own : set_in(common, t->d.name);
-		if (t->optional && !own) continue;
-		if (!all_sizes(f, c, k, t->shape, e)) return false;
-		if (t->integer && !s) return formula_error(e, f->tree.path, c->d.line, c->d.column, "expected %s = [its numbers]", t->d.name);
-		in[n_in] = (struct case_tensor){ .name = t->d.name, .shape = t->shape };
-		if (!drawn(f, s, &in[n_in++], t->integer, e)) return false;
-		if (t->integer) lists[n_lists++] = (struct case_list){ t->d.name, s->list, (size_t)s->n_list };
-	}
-	for (const struct tensor_decl *t = f->tree.out; t; t = NEXT(t)) {
-		const struct setting *own = set_in(c, t->d.name), *s = own ? own : set_in(common, t->d.name);
-		if (t->with[0] && !set_in(c, t->with)) continue;
-		if (!all_sizes(f, c, k, t->shape, e)) return false;
-		out[n_out] = (struct case_tensor){ .name = t->d.name, .shape = t->shape };
-		if (!drawn(f, s, &out[n_out++], false, e)) return false;
+	if (!in || !lists) return false;
+	for (const struct tensor_spec *t = m->op->in; t->name; t++) {
+		bool said = tensor_setting(m, c, t->name, &s, &named), integer = t->flags & INTEGER;
+		if (t->flags & OPTIONAL && !named) continue;
+		in[n] = (struct case_tensor){ .name = t->name, .shape = shape_in(m, c, k, t->shape) };
+		if (!in[n].shape) return false;
+		if (integer && !said) return formula_error(m->e, m->t->path, c->d.line, c->d.column, "expected %s = [its numbers]", t->name);
+		if (!case_drawn(m, &s, &in[n++], integer)) return false;
+		if (s.list) lists[n_lists++] = (struct case_list){ t->name, s.list, (size_t)s.n_list };
 	}
 	k->in = in;
-	k->out = out;
 	k->lists = lists;
 	return true;
 }
 
-static bool all_known(const struct formula *f, const struct case_decl *c, struct error *e)
+static bool is_given(const struct test_case *k, const char *input)
 {
-	for (int i = 0; i < c->n; i++) {
-		const struct setting *s = &c->set[i];
-		bool known = declared(f->tree.in, s->name) || declared(f->tree.out, s->name) || declared(f->tree.params, s->name);
-		for (int d = 0; f->op.dims[d]; d++) known = known || !strcmp(f->op.dims[d], s->name);
-		if (!known) return formula_error(e, f->tree.path, s->line, s->column, "expected a size, a parameter or a tensor; nothing is named '%s'", s->name);
+	for (const struct case_tensor *t = k->in; t->name; t++)
+		if (!strcmp(t->name, input)) return true;
+	return false;
+}
+
+static bool outputs(const struct made *m, const struct case_decl *c, struct test_case *k)
+{
+	struct case_tensor *out = TABLE(m, struct case_tensor, MAX_OUT);
+	struct setting s;
+	bool named;
+	int n = 0;
+
+	if (!out) return false;
+	for (const struct tensor_spec *t = m->op->out; t->name; t++) {
+		tensor_setting(m, c, t->name, &s, &named);
+		if ((t->flags & (OPTIONAL | TRACE) && !named) || (t->what[0] && !is_given(k, t->what))) continue;
+		out[n] = (struct case_tensor){ .name = t->name, .shape = shape_in(m, c, k, t->shape) };
+		if (!out[n].shape || !case_drawn(m, &s, &out[n], false)) return false;
+		n++;
 	}
+	k->out = out;
 	return true;
 }
 
-bool formula_cases(struct formula *f, struct error *e)
+static bool is_known(const struct op *op, const char *name)
 {
-	const struct case_decl *common = NULL;
+	bool known = is_tensor(op, name) || is_param(op, name);
+
+	for (int d = 0; op->dims[d]; d++) known = known || !strcmp(op->dims[d], name);
+	return known;
+}
+
+static bool all_known(const struct made *m, const struct case_decl *c)
+{
+	for (int i = 0; i < c->n; i++)
+		if (!is_known(m->op, c->set[i].name))
+			return formula_error(m->e, m->t->path, c->set[i].line, c->set[i].column,
+				"expected a size, a parameter or a tensor; nothing is named '%s'", c->set[i].name);
+	if (!c->contract || op_contract(m->op, c->contract) >= 0) return true;
+	return formula_error(m->e, m->t->path, c->contract_line, c->contract_column, "expected a contract's name, got '%s'", c->contract);
+}
+
+bool cases_of_tree(struct tree *t, const struct op *op, const struct test_case **cases, struct error *e)
+{
+	struct made m = { t, op, NULL, e };
+	struct test_case *k;
 	size_t n = 0;
 
-	for (const struct case_decl *c = f->tree.cases; c; c = NEXT(c), n++) {
-		if (c->common) common = c;
-		if (!all_known(f, c, e)) return false;
+	*cases = NULL;
+	for (const struct case_decl *c = t->cases; c; c = NEXT(c), n++) {
+		if (c->common) m.common = c;
+		if (!all_known(&m, c)) return false;
 	}
-	if (!n) return true;            /* those of fixtures/cases/case_table.c, if any */
-	struct test_case *k = f->cases = TABLE(f, struct test_case, n);
-	f->op.cases = k;
-	for (const struct case_decl *c = f->tree.cases; k && c; c = NEXT(c)) {
+	if (!n) return true;
+	if (!(*cases = k = TABLE(&m, struct test_case, n))) return error_set(e, E_MEMORY, t->path, NO_OFFSET, "reading a formula");
+	for (const struct case_decl *c = t->cases; c; c = NEXT(c)) {
 		if (c->common) continue;
-		*k = (struct test_case){ .op = f->op.name, .name = c->d.name, .what = c->d.what };
-		if (!sizes(f, c, common, k, e) || !params(f, c, common, k, e) || !tensors(f, c, common, k, e)) return false;
-		k++;
+		*k = (struct test_case){ .op = op->name, .name = c->d.name, .what = c->d.what, .large = c->large, .rung = c->variant, .contract = c->contract };
+		if (!sizes(&m, c, k) || !params(&m, c, k) || !inputs(&m, c, k) || !outputs(&m, c, k++))
+			return t->pool.failed ? error_set(e, E_MEMORY, t->path, NO_OFFSET, "reading a formula") : false;
 	}
-	return f->cases != NULL || error_set(e, E_MEMORY, f->tree.path, NO_OFFSET, "reading a formula");
+	return true;
 }

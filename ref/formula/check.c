@@ -112,7 +112,9 @@ static bool all_fit(const struct formula *f, const struct call *call, struct err
 		for (int i = 0; f->op.faults[i].name; i++) {
 			const struct fault_spec *m = &f->op.faults[i];
 			if (m->is_rounding || (m->form >= 0 && m->form != form)) continue;
-			plan.faults = UINT64_C(1) << i;
+			plan.faults = 0;
+			plan_fault(&plan, &f->op, i);
+			plan.form = form;
 			if (!fits(f, call, &plan, e)) return false;
 		}
 	}

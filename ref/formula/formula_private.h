@@ -9,7 +9,6 @@
 struct formula {
 	struct op op;
 	struct tree tree;
-	struct test_case *cases;        /* ends with a NULL op; parameters, sizes and draws are the file's */
 };
 
 /* Of an op that is a formula. */
@@ -26,7 +25,17 @@ bool formula_tables(struct formula *f, struct error *e);        /* f->op from f-
 bool formula_listed_sites(struct formula *f, struct site_spec *sites, struct error *e);
 bool formula_sites_of(struct formula *f, struct site_spec *sites, size_t *n, const struct statement *s, int form, struct error *e);
 bool formula_sites_stand(struct formula *f, const struct site_spec *sites, struct error *e);
-bool formula_cases(struct formula *f, struct error *e);         /* f->cases */
+/* The cases of a file, which are its pool's: of this op, whose tensors, sizes and parameters they name. They end with a NULL op; NULL
+ * where the file has none. */
+bool cases_of_tree(struct tree *t, const struct op *op, const struct test_case **cases, struct error *e);
+/* Whose cases are made, and what all share. What is expected of a setting: an error, and false; whole numbers from 1 on; a parameter's
+ * value as JSON; type and draw of an input or, of an output, which is not drawn, the type; the type's number, or DT_COUNT. */
+struct made { struct tree *t; const struct op *op; const struct case_decl *common; struct error *e; };
+bool case_wrong(const struct made *m, const struct setting *s, const char *what);
+bool case_size(const struct made *m, const struct setting *s, size_t *n);
+bool case_param(const struct made *m, const struct setting *s, const struct param_spec *p, char *text, size_t room);
+bool case_drawn(const struct made *m, const struct setting *s, struct case_tensor *t, bool integer);
+enum dtype case_type(const char *name);
 /* Does the call keep the file's `where` lines? *e says which not. */
 bool formula_rules(const struct formula *f, const struct call *call, struct error *e);
 /* Do all forms and faults fit, for every set of optional inputs and choices that `where` allows, in sizes that differ? */

@@ -269,6 +269,7 @@ struct ix *low_ix(struct lower *l, const struct node *x)
 	else switch (x->kind) {
 	case NODE_NUMBER: y = ix_number(l, x->number); break;
 	case NODE_NAME: y = name(l, x); break;
+	case NODE_GIVEN: y = ix_number(l, fault_value_in(l->call, (int)x->number, l->plan->value[(int)x->number])); break;
 	case NODE_INDEX: y = tensor(l, x); break;
 	case NODE_CALL:
 		y = given(l, x);

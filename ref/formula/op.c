@@ -117,6 +117,48 @@ static bool forms(struct formula *f, struct error *e)
 
 static int form_of(const struct formula *f, const char *name) { return name[0] ? declared_index(f->tree.forms, name) : f->tree.forms->d.next ? -1 : 0; }
 
+static bool defines(const struct statement *s, const char *name)
+{
+	for (; s; s = s->next) {
+		if (s->loop ? same_name(s->loop->var, name) || defines(s->body, name) : same_name(s->define.name, name)) return true;
+		for (int i = 0; s->loop && i < s->loop->n_carry; i++)
+			if (same_name(s->loop->carry[i].name, name)) return true;
+	}
+	return false;
+}
+
+static bool is_taken(const struct formula *f, const char *name)
+{
+	const struct tree *t = &f->tree;
+	const void *const lists[] = { t->in, t->out, t->params, t->lets, t->aliases, t->each, t->macros };
+
+	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+		if (declared(lists[i], name)) return true;
+	for (int i = 0; f->op.dims[i]; i++)
+		if (same_name(f->op.dims[i], name)) return true;
+	for (const struct form_decl *x = t->forms; x; x = NEXT(x))
+		for (const struct form_decl *y = x; y; y = y->more)
+			if (declared(y->each, name) || defines(y->body, name)) return true;
+	return false;
+}
+
+/* What the definitions of a fault take a value for, and which. */
+static bool parameter(const struct formula *f, const struct fault_decl *x, struct fault_spec *m, struct error *e)
+{
+	int d = 0;
+
+	if (x->site) return wrong(f, &x->d, e, "definitions of a fault that has a parameter");
+	if (is_taken(f, x->parameter)) return wrong(f, &x->d, e, "a name of its own for the parameter");
+	while (x->size && f->op.dims[d] && !same_name(f->op.dims[d], x->size)) d++;
+	if (x->size && !f->op.dims[d]) return wrong(f, &x->d, e, "the name of a size, a:b or numbers after 'in'");
+	m->parameter = x->parameter;
+	m->size = x->size;
+	m->list = x->list;
+	m->first = x->first;
+	m->n = (size_t)x->values;
+	return true;
+}
+
 static bool faults(struct formula *f, struct error *e)
 {
 	size_t n = length(f->tree.faults), i = 0;
@@ -127,8 +169,9 @@ static bool faults(struct formula *f, struct error *e)
 	if (!m) return false;
 	for (const struct fault_decl *x = f->tree.faults; x; x = NEXT(x), i++) {
 		int form = form_of(f, x->form);
-		m[i] = (struct fault_spec){ x->d.name, x->d.what[0] ? x->d.what : x->site ? x->format : x->define[0].text, x->seen, form, x->site != NULL, 0, 0 };
+		m[i] = (struct fault_spec){ x->d.name, x->d.what[0] ? x->d.what : x->site ? x->format : x->define[0].text, x->seen, form, x->site != NULL, 0, 0, NULL, NULL, NULL, 0, 0 };
 		if (x->form[0] && form < 0) return wrong(f, &x->d, e, "a form's name after 'in'");
+		if (x->parameter && !parameter(f, x, &m[i], e)) return false;
 		if (!x->site) continue;
 		m[i].site = op_site(&f->op, x->site);
 		if (m[i].site < 0) return wrong(f, &x->d, e, "a name that is defined, after 'round'");
@@ -245,7 +288,7 @@ static struct formula *of_text(const char *path, const char *text, size_t n, boo
 		error_set(e, E_MEMORY, path, NO_OFFSET, "reading a formula");
 		return NULL;
 	}
-	if (formula_parse(&f->tree, path, text, n, e) && formula_tables(f, e) && (sound || formula_check(f, e)) && formula_cases(f, e)) return f;
+	if (formula_parse(&f->tree, path, text, n, e) && formula_tables(f, e) && (sound || formula_check(f, e)) && cases_of_tree(&f->tree, &f->op, &f->op.cases, e)) return f;
 	formula_end(f);
 	return NULL;
 }

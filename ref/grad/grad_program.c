@@ -108,7 +108,7 @@ static struct plan plan_of(const struct backward *b, const struct plan *plan)
 		if (b->adjoint[i] >= 0 && !own.round[i].on) own.round[i] = plan->round[b->adjoint[i]];
 	}
 	for (int i = 0; i < MAX_FAULT && b->op.faults[i].name; i++)
-		if (plan->faults >> i & 1) own.faults |= UINT64_C(1) << b->fault[i];
+		if (plan->faults >> i & 1) own.faults |= UINT64_C(1) << b->fault[i], own.value[b->fault[i]] = plan->value[i];
 	return own;
 }
 

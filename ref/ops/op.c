@@ -25,6 +25,25 @@ static size_t place_of(const char *name)
 	return i;
 }
 
+static void stop(const struct error *e)
+{
+	fputs("etalon: ", stderr);
+	error_print(stderr, e);
+	putc('\n', stderr);
+	exit(error_exit(e));
+}
+
+static void fill_cases(void)
+{
+	const struct test_case *cases;
+	struct error e;
+
+	for (size_t i = 0; ops[i]; i++) {
+		if (ops[i]->cases ? !(cases = ops[i]->cases) : !formula_builtin_cases(ops[i], &cases, &e)) stop(&e);
+		if (cases && !cases_add(cases, &e)) stop(&e);
+	}
+}
+
 /* Before main, and so before anything runs beside. */
 __attribute__((constructor)) static void fill(void)
 {
@@ -39,11 +58,9 @@ __attribute__((constructor)) static void fill(void)
 			continue;
 		}
 		if (f) error_set(&e, E_OP, formula_op(f)->name, NO_OFFSET, "expected at most %d ops", MAX_OP);
-		fputs("etalon: ", stderr);
-		error_print(stderr, &e);
-		putc('\n', stderr);
-		exit(error_exit(&e));
+		stop(&e);
 	}
+	fill_cases();
 }
 
 /* Besides ops[] the only state of the program: what the command line added. */

@@ -37,7 +37,7 @@ static void inverse_root(calc *c, num m, double epsilon)
 {
 	num eps = c_num(c);
 
-	c_set(c, eps, c_fault(c, EPS_WRONG) ? 1e-5 : c_fault(c, EPS_MISSING) ? 0 : epsilon);
+	c_set(c, eps, c_fault(c, EPS_WRONG) ? c_fault_value(c, EPS_WRONG) : c_fault(c, EPS_MISSING) ? 0 : epsilon);
 	if (c_fault(c, EPS_OUTSIDE_ROOT)) {
 		c_map(c, m, FN_SQRT, m);
 		c_add(c, m, m, eps);

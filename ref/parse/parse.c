@@ -142,17 +142,32 @@ static bool line(struct parser *s)
 	return wrong(s, "in, out, param, let, each, def, where, form, for, NAME =, site, fault, contract, structure, draw or case");
 }
 
+/* All lines; s stands behind them. */
+static bool lines(struct parser *s, struct tree *t, const char *path, const char *text, size_t n, struct error *e)
+{
+	*s = (struct parser){ .t = t, .p = &t->pool, .e = e };
+	*t = (struct tree){ 0 };
+	if (!formula_words(&s->w, &t->pool, path, text, n, e)) return false;
+	t->path = s->w.path;
+	t->source = s->w.source;
+	if (!need(s, "op") || !(t->name = name_here(s, "the op's name")) || !line_end(s, &t->what)) return false;
+	while (peek(s)->kind != WORD_STOP)
+		if (!line(s)) return false;
+	return true;
+}
+
+bool formula_parse_cases(struct tree *t, const char *path, const char *text, size_t n, struct error *e)
+{
+	struct parser s;
+
+	return lines(&s, t, path, text, n, e);
+}
+
 bool formula_parse(struct tree *t, const char *path, const char *text, size_t n, struct error *e)
 {
-	struct parser s = { .t = t, .p = &t->pool, .e = e };
+	struct parser s;
 
-	*t = (struct tree){ 0 };
-	if (!formula_words(&s.w, &t->pool, path, text, n, e)) return false;
-	t->path = s.w.path;
-	t->source = s.w.source;
-	if (!need(&s, "op") || !(t->name = name_here(&s, "the op's name")) || !line_end(&s, &t->what)) return false;
-	while (peek(&s)->kind != WORD_STOP)
-		if (!line(&s)) return false;
+	if (!lines(&s, t, path, text, n, e)) return false;
 	if (!t->in || !t->out || !t->forms)
 		return wrong(&s, !t->in ? "a line 'in ...'" : !t->out ? "a line 'out ...'" : "a definition of an output");
 	return true;

@@ -7,7 +7,7 @@
 #include "tree.h"
 
 /* Brackets and statements may be this deep. */
-enum { MAX_DEPTH = 64, MAX_ARGS = 32 };
+enum { MAX_DEPTH = 64, MAX_ARGS = 32, MAX_VALUES = 32, MAX_RANGE = 4096 };
 
 struct parser { struct tree *t; struct pool *p; struct words w; size_t at; int depth; struct error *e; };
 

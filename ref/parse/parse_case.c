@@ -1,6 +1,8 @@
 /* Cases. */
 #include "parse.h"
 
+enum { MAX_NUMBERS = 256 };
+
 static bool number_here(struct parser *s, double *x)
 {
 	bool negative = take(s, "-");
@@ -11,20 +13,33 @@ static bool number_here(struct parser *s, double *x)
 	return true;
 }
 
-/* A number, true, false, a word, "text", [numbers], or TYPE [DRAW(a, b)] of a tensor. */
+/* [numbers], none too */
+static bool numbers_here(struct parser *s, struct setting *v)
+{
+	if (!need(s, "[")) return false;
+	if (!(v->list = pool_make(s->p, MAX_NUMBERS * sizeof *v->list))) return no_room(s);
+	if (take(s, "]")) return true;
+	do {
+		if (v->n_list == MAX_NUMBERS) return wrong(s, "at most 256 numbers");
+		if (!number_here(s, &v->list[v->n_list++])) return false;
+	} while (take(s, ","));
+	return need(s, "]");
+}
+
+/* DRAW(a, b) or DRAW [numbers] */
+static bool draw_here(struct parser *s, struct setting *v)
+{
+	if (!(v->draw = name_here(s, "normal, uniform, log_uniform, graded or cuts"))) return false;
+	if (is(s, "[")) return numbers_here(s, v);
+	return need(s, "(") && number_here(s, &v->number[0]) && (!take(s, ",") || number_here(s, &v->number[1])) && need(s, ")");
+}
+
+/* A number, true, false, a word, "text", [numbers], or, of a tensor, TYPE and DRAW or [numbers], or one of the two. */
 static bool setting_value(struct parser *s, struct setting *v)
 {
 	const struct word *w = peek(s);
 
-	if (is(s, "[")) {
-		s->at++;
-		if (!(v->list = pool_make(s->p, 256 * sizeof *v->list))) return no_room(s);
-		do {
-			if (v->n_list == 256) return wrong(s, "at most 256 numbers");
-			if (!number_here(s, &v->list[v->n_list++])) return false;
-		} while (take(s, ","));
-		return need(s, "]");
-	}
+	if (is(s, "[")) return numbers_here(s, v);
 	if (w->kind == WORD_TEXT || is(s, "true") || is(s, "false")) {
 		v->json = w->text;
 		v->is_text = w->kind == WORD_TEXT;
@@ -32,12 +47,12 @@ static bool setting_value(struct parser *s, struct setting *v)
 		return true;
 	}
 	if (w->kind != WORD_NAME) return number_here(s, &v->number[0]);
+	if (w[1].kind == WORD_OP && strchr("([", w[1].text[0])
+	    && !(w[1].text[0] == '[' && strcmp(w->text, "cuts"))) return draw_here(s, v);
 	v->dtype = w->text;
 	s->at++;
-	if (peek(s)->kind != WORD_NAME) return true;
-	v->draw = name_here(s, "normal, uniform, log_uniform, graded, cuts or list");
-	if (!take(s, "(")) return true;
-	return number_here(s, &v->number[0]) && (!take(s, ",") || number_here(s, &v->number[1])) && need(s, ")");
+	if (is(s, "[")) return numbers_here(s, v);
+	return peek(s)->kind != WORD_NAME || draw_here(s, v);
 }
 
 static bool settings(struct parser *s, struct case_decl *c)
@@ -48,12 +63,36 @@ static bool settings(struct parser *s, struct case_decl *c)
 		if (c->n == MAX_DEPTH) return wrong(s, "at most 64 settings");
 		struct setting *v = &c->set[c->n++];
 		*v = (struct setting){ .name = name_here(s, "a size, a parameter or a tensor"), .line = w->line, .column = w->column };
-		if (!v->name || !need(s, "=") || !setting_value(s, v)) return false;
+		if (!v->name) return false;
+		v->bare = !c->common && !is(s, "=");
+		if (!v->bare && (!need(s, "=") || !setting_value(s, v))) return false;
 	} while (take(s, ","));
-	return line_end(s, &c->d.what);
+	return true;
 }
 
-/* case NAME: ... and draw ..., what all cases share */
+/* as CASE, large, variant N, contract NAME, in any order */
+static bool header(struct parser *s, struct case_decl *c)
+{
+	for (;;) {
+		const struct word *w = peek(s), *of = w + (w->kind == WORD_NAME);
+		if (take(s, "large")) c->large = true;
+		else if (take(s, "as")) {
+			if (!name_here(s, "the name of a case above")) return false;
+			c->base = declared(s->t->cases, of->text);
+			if (!c->base || c->base == c) return s->at--, wrong(s, "the name of a case above");
+		} else if (take(s, "variant")) {
+			if (of->kind != WORD_NUMBER) return wrong(s, "the number of a kernel variant");
+			c->variant = of->text;
+			s->at++;
+		} else if (take(s, "contract")) {
+			if (!(c->contract = name_here(s, "a contract's name"))) return false;
+			c->contract_line = of->line;
+			c->contract_column = of->column;
+		} else return true;
+	}
+}
+
+/* case NAME [as CASE] ...: ..., and draw ..., what all cases share */
 bool parse_case(struct parser *s, bool common)
 {
 	static const struct word shared = { .text = "" };
@@ -63,5 +102,8 @@ bool parse_case(struct parser *s, bool common)
 	if (!common && !name_here(s, "a case's name")) return false;
 	if (!(c = declare(s, &s->t->cases, sizeof *c, w))) return false;
 	c->common = common;
-	return (common || need(s, ":")) && settings(s, c);
+	if (common) return settings(s, c) && line_end(s, &c->d.what);
+	if (!header(s, c)) return false;
+	if (!(c->base && peek(s)->kind == WORD_END) && !(need(s, ":") && settings(s, c))) return false;
+	return line_end(s, &c->d.what);
 }

@@ -27,6 +27,56 @@ static const char *seen_in(struct parser *s, const char **comment)
 	return at + strlen("; seen ");
 }
 
+static bool number(struct parser *s, double *x)
+{
+	bool negative = take(s, "-");
+
+	if (peek(s)->kind != WORD_NUMBER) return wrong(s, "a number");
+	*x = s->w.word[s->at++].number;
+	if (negative) *x = -*x;
+	return true;
+}
+
+/* SIZE, a:b or a, b, ... */
+static bool values(struct parser *s, struct fault_decl *f)
+{
+	double last;
+
+	if (peek(s)->kind == WORD_NAME) return (f->size = name_here(s, "the name of a size")) != NULL;
+	if (!(f->list = pool_make(s->p, MAX_VALUES * sizeof *f->list))) return no_room(s);
+	if (!number(s, &f->list[f->values++])) return false;
+	if (is(s, ":")) {
+		f->first = f->list[0];
+		f->list = NULL;
+		s->at++;
+		const struct word *w = peek(s);
+		if (!number(s, &last)) return false;
+		if (!(last - f->first >= 1 && last - f->first <= MAX_RANGE) || last != (double)(long)last || f->first != (double)(long)f->first)
+			return formula_error(s->e, s->w.path, w->line, w->column, "expected whole numbers, 1 to %d of them", MAX_RANGE);
+		f->values = (int)(last - f->first);
+		return true;
+	}
+	while (take(s, ",")) {
+		if (f->values == MAX_VALUES) return wrong(s, "at most 32 values");
+		if (!number(s, &f->list[f->values++])) return false;
+	}
+	return true;
+}
+
+/* (NAME in VALUES) */
+static bool parameter(struct parser *s, struct fault_decl *f)
+{
+	return !take(s, "(") || ((f->parameter = name_here(s, "a parameter's name")) && need(s, "in") && values(s, f) && need(s, ")"));
+}
+
+/* Each name of the fault's parameter stands for its value. */
+static void give(struct node *x, const char *parameter, int fault)
+{
+	if (!x) return;
+	if (x->kind == NODE_NAME && same_name(x->name, parameter)) x->kind = NODE_GIVEN, x->number = fault;
+	for (int i = 0; i < x->n; i++) give(x->arg[i], parameter, fault);
+}
+
 bool parse_fault(struct parser *s)
 {
 	const struct word *w = peek(s);
@@ -34,6 +84,7 @@ bool parse_fault(struct parser *s)
 
 	if (!name_here(s, "a fault's name") || !(f = declare(s, &s->t->faults, sizeof *f, w))) return false;
 	f->form = f->seen = "";
+	if (!parameter(s, f)) return false;
 	if (take(s, "in") && !(f->form = name_here(s, "a form's name"))) return false;
 	if (!need(s, ":") || !(f->define = pool_make(s->p, MAX_BY * sizeof *f->define))) return false;
 	if (is(s, "round")) {
@@ -43,6 +94,7 @@ bool parse_fault(struct parser *s)
 		if (f->n == MAX_BY) return wrong(s, "at most 8 definitions");
 		if (!parse_definition(s, &f->define[f->n++], true)) return false;
 	} while (take(s, ";"));
+	for (int i = 0; i < f->n && f->parameter; i++) give(f->define[i].value, f->parameter, declared_index(s->t->faults, f->d.name));
 	if (!line_end(s, &f->d.what)) return false;
 	f->seen = seen_in(s, &f->d.what);
 	return f->d.what && f->seen;

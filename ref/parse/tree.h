@@ -7,11 +7,11 @@
 #include "lex.h"
 
 /* NODE_IF: condition, value, else. NODE_INDEX: name[arg...]; NODE_CALL: name(arg...); NODE_RANGE a:b; NODE_ALL ":".
- * NODE_CHAIN: factors side by side, a product. NODE_ALT: a | b, equal by algebra. */
+ * NODE_GIVEN: the parameter of fault `number`. NODE_CHAIN: factors side by side, a product. NODE_ALT: a | b, equal by algebra. */
 enum node_kind {
 	NODE_NUMBER, NODE_NAME, NODE_INDEX, NODE_CALL, NODE_NEG, NODE_ADD, NODE_SUB, NODE_MUL, NODE_DIV, NODE_IDIV, NODE_MOD, NODE_POW,
 	NODE_TRANS, NODE_CHAIN, NODE_IF, NODE_ALT, NODE_EQ, NODE_NE, NODE_LT, NODE_LE, NODE_GT, NODE_GE, NODE_AND, NODE_OR, NODE_NOT,
-	NODE_RANGE, NODE_ALL
+	NODE_RANGE, NODE_ALL, NODE_GIVEN
 };
 
 struct node {
@@ -52,16 +52,36 @@ struct each { struct declared d; const char *dim; };
 struct rule { struct declared d; struct node *value; };         /* where */
 /* each: of this form alone, NULL: those of the file; more: other pieces, with their own. */
 struct form_decl { struct declared d; struct each *each; struct statement *body; struct form_decl *more; };
-/* site NULL: the definitions are others; else the site is rounded to the format named `format`. */
-struct fault_decl { struct declared d; const char *form, *seen, *site, *format; struct definition *define; int n; };
+/* site NULL: the definitions are others; else the site is rounded to the format named `format`. parameter NULL: none; its values are
+ * those below a size, or n of a list, or n whole numbers from `first` on. */
+struct fault_decl {
+	struct declared d;
+	const char *form, *seen, *site, *format, *parameter, *size;
+	struct definition *define;
+	double *list, first;
+	int n, values;
+};
 struct round_decl { const char *site, *format; int line, column; };
 /* A site by name: where each of these definitions is made. */
 struct site_decl { struct declared d; const char **of; int n; };
 struct structure_decl { struct declared d; const char *of; int of_line, of_column; struct round_decl *round; int n; };
 struct contract_decl { struct declared d; const char *form; size_t by; struct round_decl *round; int n; };
-/* NAME = VALUE: a size, a parameter (json text), a tensor's type and draw. */
-struct setting { const char *name, *dtype, *draw, *json; double number[2]; double *list; int n_list; bool is_text; int line, column; };
-struct case_decl { struct declared d; struct setting *set; int n; bool common; };
+/* NAME = VALUE: a size, a parameter (json text), a tensor's type and draw; `bare`: NAME alone, a tensor that is given. */
+struct setting {
+	const char *name, *dtype, *draw, *json;
+	double number[2], *list;
+	int n_list, line, column;
+	bool is_text, bare;
+};
+/* base: the case whose settings hold where this one has none, or NULL. */
+struct case_decl {
+	struct declared d;
+	const struct case_decl *base;
+	struct setting *set;
+	int n, contract_line, contract_column;
+	bool common, large;
+	const char *variant, *contract;         /* of etalon's own kernels; NULL: the usual one, the tightest */
+};
 
 struct tree {
 	const char *path, *source, *name, *what;
@@ -82,6 +102,8 @@ struct tree {
 
 /* Reads the file's text [n] into *t, which is ended with formula_free whether it succeeds or not. */
 bool formula_parse(struct tree *t, const char *path, const char *text, size_t n, struct error *e);
+/* The same of a file that has nothing but `op NAME`, draw and case. */
+bool formula_parse_cases(struct tree *t, const char *path, const char *text, size_t n, struct error *e);
 void formula_free(struct tree *t);
 
 static inline bool same_name(const char *a, const char *b) { return *a == *b && !strcmp(a, b); }

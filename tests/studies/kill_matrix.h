@@ -14,8 +14,10 @@ struct model {
 	bool narrow;            /* y, o and residual_out are stored in bf16, else in float32 */
 };
 
-/* What is done wrong: a fault of the op, or, where fault is -1, a site rounded to bf16. */
-struct fault { const char *name; int fault, site; };
+/* What is done wrong: a fault of the op, at a value if it has a parameter, or, where fault is -1, a site rounded to bf16. */
+struct fault { const char *name; int fault, site; double value; };
+/* The fault at a value that is drawn for this call of the model; one without a parameter as it is. */
+struct fault fault_drawn(const struct model *m, const struct fault *f, const struct call *call);
 
 enum { MAX_PLANTED = 96, MAX_OUTPUT = 2 };
 

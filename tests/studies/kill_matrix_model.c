@@ -2,18 +2,19 @@
 #include <math.h>
 #include <string.h>
 
+#include "fixtures/io/random.h"
 #include "kill_matrix.h"
 
 int faults_of(const struct op *op, struct fault *list)
 {
 	int n = 0;
 
-	for (int m = 0; op->faults[m].name; m++) list[n++] = (struct fault){ op->faults[m].name, m, -1 };
+	for (int m = 0; op->faults[m].name; m++) list[n++] = (struct fault){ op->faults[m].name, m, -1, 0 };
 	for (int s = 0; op->sites[s].name; s++) {
 		bool known = false;
 		for (int m = 0; op->faults[m].name; m++)
 			known = known || (op->faults[m].is_rounding && op->faults[m].site == s && op->faults[m].format == FMT_BF16);
-		if (!known) list[n++] = (struct fault){ op->sites[s].name, -1, s };
+		if (!known) list[n++] = (struct fault){ op->sites[s].name, -1, s, 0 };
 	}
 	return n;
 }
@@ -29,12 +30,24 @@ const char *model_name(const struct model *m)
 	return name[last];
 }
 
+struct fault fault_drawn(const struct model *m, const struct fault *f, const struct call *call)
+{
+	size_t n = f->fault >= 0 ? fault_values(call, f->fault) : 0;
+	uint64_t seed = (uint64_t)m->structure;
+	struct fault drawn = *f;
+
+	for (const char *s = call->capture->case_name; n && *s; s++) seed = random_at(seed + (unsigned char)*s);
+	for (const char *s = m->contract->name; n && *s; s++) seed = random_at(seed + (unsigned char)*s);
+	if (n) drawn.value = fault_value(call, f->fault, random_at(seed) % n);
+	return drawn;
+}
+
 struct plan model_plan(const struct model *m, const struct fault *f)
 {
 	struct plan p = plan_plain(&arith_f32, 24);
 
 	plan_structure(&p, m->contract, m->structure);
-	if (f && f->fault >= 0) plan_fault(&p, m->op, f->fault);
+	if (f && f->fault >= 0) plan_fault_at(&p, m->op, f->fault, f->value);
 	else if (f) p.round[f->site] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
 	return p;
 }

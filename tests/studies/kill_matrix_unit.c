@@ -48,7 +48,7 @@ static bool same_infinities(const struct model *m, const struct fault *f, const 
 /* Does the suspect give the same answer as the fault, within float32's noise? */
 static bool same_answer(const struct model *m, const struct fault *f, const struct suspect *s, const struct call *call, const struct cell *c, bool *same, struct error *e)
 {
-	struct fault other = { s->name, s->site < 0 ? op_fault(m->op, s->name) : -1, s->site };
+	struct fault other = { s->name, s->site < 0 ? op_fault(m->op, s->name) : -1, s->site, s->value };
 	struct xray x;
 	double size;
 
@@ -73,7 +73,7 @@ static bool name_cell(const struct unit *u, const struct fault *f, const struct 
 	snprintf(c->first, sizeof c->first, "%s", s->name);
 	c->coefficient = s->coefficient;
 	c->error = s->error;
-	if (!strcmp(s->name, f->name)) {
+	if (!strcmp(s->name, f->name) && (!s->parameter || (s->value <= f->value && f->value <= s->last))) {
 		c->fate = RIGHT;
 		return true;
 	}
@@ -129,9 +129,11 @@ static bool judge_faults(struct unit *u, int part, const struct call *call, stru
 	if (!model_xray(&x, &u->model, NULL, call, e)) return false;
 	for (int i = part; ok && i < u->n_fault; i += PARTS) {
 		struct cell *cell = &u->cell[i];
+		struct fault f = fault_drawn(&u->model, &u->fault[i], call);
 		double start = seconds();
-		if (fault_is_foreign(&u->model, &u->fault[i], call)) continue;
-		ok = (!call->anchored || model_answer(call, &p, e)) && fault_size(&x, &u->model, &u->fault[i], &cell->size) && judge_fault(u, &u->fault[i], call, y, clean, cell, e);
+		if (fault_is_foreign(&u->model, &f, call)) continue;
+		ok = (!call->anchored || model_answer(call, &p, e)) && fault_size(&x, &u->model, &f, &cell->size)
+			&& judge_fault(u, &f, call, y, clean, cell, e);
 		cell->seconds = seconds() - start;
 	}
 	xray_free(&x);

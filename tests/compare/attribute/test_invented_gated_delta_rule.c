@@ -25,15 +25,16 @@ static const struct invention list[INVENTED + 1] = {
 #define OUT(state) .out = (const struct case_tensor[]){ { "o", "T,Hv,Dv", DT_BF16, DRAW_NORMAL, 0, 0 }, { "final_state", "N,Hv,Dk,Dv", state, DRAW_NORMAL, 0, 0 }, { 0 } }
 #define DIMS(t, n) .dims = (const struct case_dim[]){ { "T", t }, { "N", n }, { "Hk", 2 }, { "Hv", 4 }, { "Dk", 12 }, { "Dv", 8 }, { 0 } }
 #define STATE(type) { "initial_state", "N,Hv,Dk,Dv", type, DRAW_NORMAL, 0, 0.3 }
+#define LENGTHS(n, ...) .lists = (const struct case_list[]){ { "cu_seqlens", (const double[]){ __VA_ARGS__ }, n }, { 0 } }
 #define CUTS { "cu_seqlens", "N+1", DT_I32, DRAW_CUTS, 0, 0 }
 
 static const struct test_case own[] = {
 	{ .op = "gated_delta_rule", .name = "ragged", .params = "{\"qk_l2norm\": true, \"l2_eps\": 1e-6}", DIMS(50, 3),
-		IN(STATE(DT_F32), CUTS, { 0 }), OUT(DT_F32), .list = (const double[]){ 31, 1, 18 }, .n_list = 3 },
+		IN(STATE(DT_F32), CUTS, { 0 }), OUT(DT_F32), LENGTHS(3, 31, 1, 18) },
 	{ .op = "gated_delta_rule", .name = "single", .params = "{\"qk_l2norm\": true, \"l2_eps\": 1e-6}", DIMS(75, 1),
 		IN({ 0 }), OUT(DT_F32) },
 	{ .op = "gated_delta_rule", .name = "slots", .params = "{\"qk_l2norm\": true, \"l2_eps\": 1e-6}", DIMS(6, 6),
-		IN(STATE(DT_BF16), CUTS, { 0 }), OUT(DT_BF16), .list = (const double[]){ 1, 1, 1, 1, 1, 1 }, .n_list = 6 },
+		IN(STATE(DT_BF16), CUTS, { 0 }), OUT(DT_BF16), LENGTHS(6, 1, 1, 1, 1, 1, 1) },
 	{ 0 }
 };
 

@@ -127,8 +127,7 @@ static void heads(void **state)
 
 	(void)state;
 	k.dims = (const struct case_dim[]){ { "T", 131 }, { "N", 2 }, { "Hk", 1 }, { "Hv", 1 }, { "Dk", 4 }, { "Dv", 8 }, { 0 } };
-	k.list = lengths;
-	k.n_list = 2;
+	k.lists = (const struct case_list[]){ { "cu_seqlens", lengths, 2 }, { 0 } };
 	no_error(case_make(&c, &k, 1, true, &e), &e);
 	answer_by(&c, &p);
 	expect_same(&c, "f32", 300, PASS);

@@ -205,8 +205,7 @@ static void a_coarse_truth_climbs_or_decides_nothing(void **state)
 
 	(void)state;
 	tc.in = in;
-	tc.list = far;
-	tc.n_list = sizeof far / sizeof *far;
+	tc.lists = (const struct case_list[]){ { "positions", far, sizeof far / sizeof *far }, { 0 } };
 	no_error(case_make(&c, &tc, 1, true, &e), &e);
 	answer_by(&c, &p);
 	struct verdict v = judged(&c, "mpfr:256");

@@ -85,8 +85,7 @@ static void a_head_goes_on_from_strip_to_strip(void **state)
 		struct test_case k = *case_find("gated_delta_rule", "prefill_ragged");
 		struct case_dim dims[] = { { "T", 131 }, { "N", 4 }, { "Hk", 1 }, { "Hv", 2 }, { "Dk", 4 }, { "Dv", 3 }, { 0 } };
 		k.dims = dims;
-		k.list = lengths[i];
-		k.n_list = 4;
+		k.lists = (const struct case_list[]){ { "cu_seqlens", lengths[i], 4 }, { 0 } };
 		struct capture c;
 		struct call call;
 		struct error e;

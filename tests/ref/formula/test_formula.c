@@ -41,6 +41,25 @@ static const struct { const char *text, *at, *said; } broken[] = {
 	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 0.5\n", ":7:16", "a size, 1 or more for 'D'" },
 	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, w = 5\n", ":7:23", "nothing is named 'w'" },
 	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, kind = true\n", ":7:23", "a|b for 'kind'" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, x = bf17\n", ":7:23", "a floating-point type for 'x'" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, x = bf16 normal\n", ":7:38", "'(', got the end" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, x = cauchy(0, 1)\n", ":7:23", "normal, uniform, log_uniform, graded or cuts for 'x'" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, n = normal(0, 1)\n", ":7:23", "[its numbers] or cuts [lengths] for 'n'" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, n = []\n", ":7:23", "a number at least for 'n'" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, n\n", ":7:23", "[its numbers]" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, eps\n", ":7:23", "= and its value for 'eps'" },
+	{ HEAD "z[r] = x[r]\ncase k as l: R = 3\n", ":7:11", "the name of a case above, got 'l'" },
+	{ HEAD "z[r] = x[r]\ncase k as k: R = 3\n", ":7:11", "the name of a case above, got 'k'" },
+	{ HEAD "z[r] = x[r]\ncase k contract bf8: R = 3, D = 4\n", ":7:17", "a contract's name, got 'bf8'" },
+	{ HEAD "z[r] = x[r]\ncase k variant big: R = 3, D = 4\n", ":7:16", "the number of a kernel variant" },
+	{ HEAD "z[r] = x[r]\ncase k large\n", ":7:13", "':', got the end" },
+	{ HEAD "z[r] = x[r]\nfault q(k in Q): z[r] = y[:] * k\n", ":7:7", "the name of a size, a:b or numbers after 'in'" },
+	{ HEAD "z[r] = x[r]\nfault q(y in 1, 2): z[r] = y[:]\n", ":7:7", "a name of its own for the parameter" },
+	{ HEAD "z[r] = x[r]\nfault q(k in 5:5): z[r] = y[:] * k\n", ":7:16", "whole numbers, 1 to 4096 of them" },
+	{ HEAD "z[r] = x[r]\nfault q(k in 1, a): z[r] = y[:] * k\n", ":7:17", "a number, got 'a'" },
+	{ HEAD "z[r] = x[r]\nfault q(k): z[r] = y[:] * k\n", ":7:10", "'in', got ')'" },
+	{ HEAD "z[r] = x[r]\nfault q(k in R): round z to bf16\n", ":7:7", "definitions of a fault that has a parameter" },
+	{ HEAD "z[r] = x[r] * k\nfault q(k in R): z[r] = y[:] * k\n", ":6:15", "nothing is named 'k'" },
 	{ HEAD "z[r] = x[r]\nwhere R == 1\nwhere R == 2\n", ":7:1", "sizes from 2 to 31 that 'where' allows" },
 	{ HEAD "z[r] = x[r]\neach q in Q\n", ":7:6", "no tensor has 'Q'" },
 	{ HEAD "for t in R, S from 0 to s[r]\n  S = S\nz[r] = x[r]\n", ":6:25", "nothing is named 's'" },
@@ -225,6 +244,50 @@ static void a_file_declares_an_op(void **state)
 	formula_end(f);
 }
 
+static const struct case_tensor *of(const struct case_tensor *t, const char *name)
+{
+	while (t->name && strcmp(t->name, name)) t++;
+	return t->name ? t : NULL;
+}
+
+/* x is a tensor and a parameter. */
+static const char many_cases[] =
+	"op f\nin x [R] n [C+1] integer ? w [R] ?\nout y [R] z [R] ?\nparam x = 1, t [a]\neach r in R\ny[r] = x[r]\nz[r] = x[r]\n"
+	"contract f32\ncontract low: y bf16\n"
+	"draw x = f16 normal(3, 0.5), x = 2, w = uniform(-1, 1)\n"
+	"case base: R = 4, C = 2, n = cuts [1, 3]       # the base\n"
+	"case same as base variant 2 contract low       # as it is\n"
+	"case other as same large: R = 5, x = bf16, w, z = f16, t = []\n"
+	"case third as other: x = f32 [1, 2], x = 7, n = [0, 9, 9]\n";
+
+static void a_case_says_only_what_is_new(void **state)
+{
+	struct error e;
+	struct formula *f = formula_of_text("f.op", many_cases, sizeof many_cases - 1, &e);
+
+	(void)state;
+	if (!f) fail_msg("%s: %s", e.file, e.detail);
+	const struct test_case *k = formula_op(f)->cases;
+	assert_string_equal(k[0].params, "{\"x\": 2}");
+	assert_true(!k[0].rung && !k[0].contract && !k[0].large && !of(k[0].in, "w") && !of(k[0].out, "z"));
+	assert_int_equal(of(k[0].in, "x")->dtype, DT_F16);
+	assert_int_equal(of(k[0].in, "n")->draw, DRAW_CUTS);
+	assert_string_equal(k[1].rung, "2");
+	assert_string_equal(k[1].contract, "low");
+	assert_string_equal(k[1].what, "as it is");
+	assert_int_equal(k[1].dims[0].size, 4);
+	assert_true(k[2].large && !k[2].rung && !k[2].contract && k[2].dims[0].size == 5);
+	const struct case_tensor *x = of(k[2].in, "x"), *w = of(k[2].in, "w");
+	assert_true(x->dtype == DT_BF16 && x->draw == DRAW_NORMAL && x->a == 3 && x->b == 0.5);
+	assert_true(w->dtype == DT_F32 && w->draw == DRAW_UNIFORM && w->a == -1 && w->b == 1);
+	assert_int_equal(of(k[2].out, "z")->dtype, DT_F16);
+	assert_string_equal(k[2].params, "{\"x\": 2, \"t\": []}");
+	assert_true(of(k[3].in, "x")->draw == DRAW_LIST && of(k[3].in, "x")->dtype == DT_F32 && of(k[3].in, "n")->draw == DRAW_LIST);
+	assert_string_equal(k[3].params, "{\"x\": 7, \"t\": []}");
+	assert_null(k[4].op);
+	formula_end(f);
+}
+
 /* Every rule of the language once, against C written out by hand, in f64 and in dd. */
 static const char rules[] =
 	"op g\nin x [T, D]  m [D, D]\nout y [T, D]  s [D, D]  a [T]\nparam k = 2\n"
@@ -279,7 +342,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(errors_have_a_place), cmocka_unit_test(what_is_hostile_is_refused), cmocka_unit_test(spoiled_files_are_refused),
-		cmocka_unit_test(builtin_ops_are_sound), cmocka_unit_test(sites_are_listed), cmocka_unit_test(a_file_declares_an_op),
+		cmocka_unit_test(builtin_ops_are_sound), cmocka_unit_test(sites_are_listed), cmocka_unit_test(a_file_declares_an_op), cmocka_unit_test(a_case_says_only_what_is_new),
 		cmocka_unit_test(it_computes)
 	};
 

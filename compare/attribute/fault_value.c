@@ -1,0 +1,199 @@
+#include "fault_value.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulation.h"
+
+/* Values of which all are tried; onsets and points of the first grid that are. */
+enum { FEW = 16, ONSETS = 4, GRID = 8, NEIGHBOURS = 8 };
+/* Element operations for which all are tried too. */
+static const uint64_t little = UINT64_C(1) << 28;
+
+struct probe { size_t i; double worth; };
+
+double fault_value_price(const struct call *call, int m)
+{
+	size_t n = fault_values(call, m);
+
+	return n > 1 ? 2 * log((double)n) : 0;
+}
+
+/* The share of what is left that the fault explains, made once at value i: of gain g at the coefficient c, g (1 - (1 - 1/c)²) at 1,
+ * which is negative where the effect is more than twice what is left of it. */
+static bool weigh(struct xray *x, int m, size_t i, struct probe *best)
+{
+	struct plan p = x->emulation;
+
+	plan_fault_at(&p, x->call->op, m, fault_value(x->call, m, i));
+	struct look look = look_of(&p);
+	if (!xray_look(x, &look, 1, LOOK_SIZE | LOOK_FIT)) return false;
+	const struct coefficient *c = &look.fit;
+	if (look.overflows < 0 || !c->determined || !(c->value > 0) || (!look.overflows && look.size < above_noise)) return true;
+	double worth = c->gain * (1 - (1 - 1 / c->value) * (1 - 1 / c->value));
+	if (worth > best->worth) *best = (struct probe){ i, worth };
+	return true;
+}
+
+/* left [n]: log of what is left at each index of the first axes that have this size, of all outputs; *any: there are such. */
+static bool left_along(struct xray *x, const char *size, size_t n, double *left, bool *any)
+{
+	size_t shape[MAX_RANK], width = strlen(size);
+
+	*any = false;
+	for (size_t s = 0; s < x->strips; s++) {
+		if (!xray_refresh_strip(x, s, XRAY_BASE | XRAY_FLOOR)) return false;
+		for (int o = 0; o < MAX_OUT; o++) {
+			const char *names = x->call->op->out[o].name ? x->call->op->out[o].shape : "";
+			if (!x->call->out_count[o] || strncmp(names, size, width) || (names[width] && names[width] != ',')) continue;
+			call_out_shape(x->call, o, shape);
+			size_t inner = x->call->out_count[o] / shape[0];
+			for (size_t j = x->first[o]; j < x->first[o + 1] && shape[0] == n; j++) {
+				double r = x->r[j], f = x->floor2[j];
+				if (f > 0) left[xray_place(x, o, j) / inner] += isfinite(r) ? r * r / f : isnan(r) ? 0 : 1e30;
+				*any = true;
+			}
+		}
+	}
+	for (size_t i = 0; i < n; i++) left[i] = log1p(left[i]);
+	return true;
+}
+
+/* onset [n]: the indices at which most more is left than at the one before, best first; how many. */
+static int onsets(const double *left, size_t n, size_t *onset)
+{
+	double rise[ONSETS];
+	int found = 0;
+
+	for (size_t i = 1; i < n; i++) {
+		double up = left[i] - left[i - 1];
+		int at = found;
+		if (found < ONSETS) found++;
+		else if (rise[--at] >= up) at = ONSETS;
+		for (; at < ONSETS && at > 0 && rise[at - 1] < up; at--) rise[at] = rise[at - 1], onset[at] = onset[at - 1];
+		if (at < ONSETS) rise[at] = up, onset[at] = i;
+	}
+	return found;
+}
+
+static bool try_onsets(struct xray *x, int m, size_t n, struct probe *best, bool *tried)
+{
+	double *left = calloc(n, sizeof *left);
+	size_t onset[ONSETS];
+	bool ok = left || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "what is left at %zu indices", n);
+
+	ok = ok && left_along(x, x->call->op->faults[m].size, n, left, tried);
+	int found = ok && *tried ? onsets(left, n, onset) : 0;
+	if (found) ok = weigh(x, m, 0, best);
+	for (int k = 0; ok && k < found; k++) ok = weigh(x, m, onset[k], best);
+	free(left);
+	return ok;
+}
+
+/* A grid, then the middles beside the best of it, and so on. */
+static bool try_grid(struct xray *x, int m, size_t n, struct probe *best)
+{
+	size_t step = (n + GRID - 1) / GRID;
+
+	for (size_t i = step / 2; i < n; i += step)
+		if (!weigh(x, m, i, best)) return false;
+	while (step > 1 && isfinite(best->worth)) {
+		size_t centre = best->i;
+		step = (step + 1) / 2;
+		if (centre >= step && !weigh(x, m, centre - step, best)) return false;
+		if (centre + step < n && !weigh(x, m, centre + step, best)) return false;
+	}
+	return true;
+}
+
+bool fault_value_search(struct xray *x, int m, double *value, bool *found)
+{
+	size_t n = fault_values(x->call, m), first = n / 2;
+	struct probe best = { 0, -INFINITY };
+	uint64_t before = x->work;
+	bool tried = false;
+
+	*found = false;
+	if (!n || !weigh(x, m, first, &best)) return !n;
+	if (n <= FEW || n * (x->work - before) <= little) {
+		for (size_t i = 0; i < n; i++)
+			if (i != first && !weigh(x, m, i, &best)) return false;
+	} else {
+		if (x->call->op->faults[m].size && !try_onsets(x, m, n, &best, &tried)) return false;
+		if (!tried && !try_grid(x, m, n, &best)) return false;
+	}
+	*value = fault_value(x->call, m, best.i);
+	*found = best.worth > 0;
+	return true;
+}
+
+/* The place of the emulation's value among all. */
+static size_t place_of(const struct xray *x, int m)
+{
+	double value = fault_value_in(x->call, m, x->emulation.value[m]);
+	size_t i = 0, n = fault_values(x->call, m);
+
+	while (i + 1 < n && fault_value(x->call, m, i) != value) i++;
+	return i;
+}
+
+/* *score: of the emulation with value i. */
+static bool score_at(struct xray *x, int m, size_t i, double *score)
+{
+	struct plan p = x->emulation;
+
+	p.value[m] = fault_value(x->call, m, i);
+	struct look look = look_of(&p);
+	if (!xray_try(x, &look, 1)) return false;
+	*score = look.score;
+	return true;
+}
+
+bool fault_value_refine(struct xray *x, int m)
+{
+	size_t n = fault_values(x->call, m);
+	bool moved = n > 1;
+
+	for (int steps = 0; moved && steps < NEIGHBOURS; steps++) {
+		size_t i = place_of(x, m), to = i;
+		double least = x->score, score;
+		for (int side = -1; side <= 1; side += 2) {
+			if (side < 0 ? i == 0 : i + 1 >= n) continue;
+			if (!score_at(x, m, i + (size_t)side, &score)) return false;
+			if (score < least) least = score, to = i + (size_t)side;
+		}
+		moved = to != i;
+		x->emulation.value[m] = fault_value(x->call, m, to);
+		if (moved && !xray_rebase(x)) return false;
+	}
+	return true;
+}
+
+/* How far from the emulation's value, `from`, on this side, at most `most`, values explain as well: by steps that double, then halve. */
+static bool reach(struct xray *x, int m, size_t from, int side, size_t most, size_t *far)
+{
+	double limit = x->score + worth_keeping, score;
+	size_t good = 0, bad = most + 1;
+
+	for (size_t step = 1; good + 1 < bad; step = bad > most ? 2 * step : (bad - good) / 2) {
+		size_t to = good + (step ? step : 1);
+		if (to >= bad) to = bad - 1;
+		if (!score_at(x, m, side < 0 ? from - to : from + to, &score)) return false;
+		if (score < limit) good = to;
+		else bad = to;
+	}
+	*far = good;
+	return true;
+}
+
+bool fault_value_class(struct xray *x, int m, double *least, double *most)
+{
+	size_t n = fault_values(x->call, m), at = place_of(x, m), below, above;
+	bool listed = x->call->op->faults[m].list;
+
+	if (!reach(x, m, at, -1, listed ? 0 : at, &below) || !reach(x, m, at, 1, listed ? 0 : n - 1 - at, &above)) return false;
+	*least = fault_value(x->call, m, at - below);
+	*most = fault_value(x->call, m, at + above);
+	return true;
+}

@@ -1,0 +1,97 @@
+/* What a case's settings say: a size, a parameter, a type and a draw. */
+#include "formula_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+bool case_wrong(const struct made *m, const struct setting *s, const char *what)
+{
+	return formula_error(m->e, m->t->path, s->line, s->column, "expected %s for '%s'", what, s->name);
+}
+
+enum dtype case_type(const char *name)
+{
+	size_t i = 0;
+
+	while (i < DT_COUNT && strcasecmp(dtype_info[i].name, name)) i++;
+	return (enum dtype)i;
+}
+
+bool case_size(const struct made *m, const struct setting *s, size_t *n)
+{
+	double x = s->number[0];
+
+	if (s->bare || s->dtype || s->list || s->json || !(x >= 1 && x < 1e9) || x != (double)(size_t)x) return case_wrong(m, s, "a size, 1 or more");
+	*n = (size_t)x;
+	return true;
+}
+
+/* The shortest decimal that reads back as x. */
+static int number_said(char *text, size_t room, double x)
+{
+	int n = 0;
+
+	for (int digits = 15; digits <= 17; digits++)
+		if ((n = snprintf(text, room, "%.*g", digits, x)), strtod(text, NULL) == x) break;
+	return n;
+}
+
+bool case_param(const struct made *m, const struct setting *s, const struct param_spec *p, char *text, size_t room)
+{
+	size_t width = 1, n = 1;
+
+	if (s->bare) return case_wrong(m, s, "= and its value");
+	if (p->kind == PARAM_BOOL) {
+		if (!s->json || s->is_text) return case_wrong(m, s, "true or false");
+		return snprintf(text, room, "%s", s->json) > 0;
+	}
+	if (p->kind == PARAM_CHOICE) {
+		if (!s->dtype && !s->is_text) return case_wrong(m, s, p->choices);
+		return snprintf(text, room, "\"%s\"", s->dtype ? s->dtype : s->json) > 0;
+	}
+	if (p->kind == PARAM_REAL) {
+		if (s->dtype || s->json || s->list) return case_wrong(m, s, "a number");
+		return number_said(text, room, s->number[0]) > 0;
+	}
+	for (const char *c = p->choices; *c; c++) width += *c == ',';
+	if (!s->list || s->n_list % (int)width) return case_wrong(m, s, "[numbers], in whole rows");
+	text[0] = '[';
+	for (int i = 0; i < s->n_list && n + 64 < room; i++) {
+		n += (size_t)snprintf(text + n, room - n, "%s%s", i ? ", " : "", width > 1 && i % (int)width == 0 ? "[" : "");
+		n += (size_t)number_said(text + n, room - n, s->list[i]);
+		if (width > 1 && (i + 1) % (int)width == 0) text[n++] = ']';
+	}
+	return snprintf(text + n, room - n, "]") > 0;
+}
+
+static bool list_draw(const struct made *m, const struct setting *s, struct case_tensor *t)
+{
+	t->draw = s->draw ? DRAW_CUTS : DRAW_LIST;
+	if (!s->list || (s->draw && strcmp(s->draw, "cuts"))) return case_wrong(m, s, "[its numbers] or cuts [lengths]");
+	return s->n_list > 0 || case_wrong(m, s, "a number at least");
+}
+
+bool case_drawn(const struct made *m, const struct setting *s, struct case_tensor *t, bool integer)
+{
+	static const struct { const char *name; enum draw draw; } draws[] = {
+		{ "normal", DRAW_NORMAL }, { "uniform", DRAW_UNIFORM }, { "log_uniform", DRAW_LOG_UNIFORM }, { "graded", DRAW_GRADED }
+	};
+	size_t i = 0;
+
+	*t = (struct case_tensor){ t->name, t->shape, integer ? DT_I32 : DT_F32, DRAW_NORMAL, 0, 1 };
+	if (!s->name) return true;
+	if (s->json || (integer && s->dtype)) return case_wrong(m, s, integer ? "[its numbers] or cuts [lengths]" : "TYPE or TYPE DRAW(a, b)");
+	if (integer) return list_draw(m, s, t);
+	if (s->dtype) t->dtype = case_type(s->dtype);
+	if (t->dtype == DT_COUNT || !dtype_info[t->dtype].is_float) return case_wrong(m, s, "a floating-point type");
+	if (s->list) return list_draw(m, s, t);
+	if (!s->draw) return s->dtype || case_wrong(m, s, "TYPE, TYPE DRAW(a, b) or DRAW(a, b)");
+	for (i = 0; i < sizeof draws / sizeof *draws && strcmp(draws[i].name, s->draw); i++) ;
+	if (i == sizeof draws / sizeof *draws) return case_wrong(m, s, "normal, uniform, log_uniform, graded or cuts");
+	t->draw = draws[i].draw;
+	t->a = s->number[0];
+	t->b = s->number[1];
+	return true;
+}
