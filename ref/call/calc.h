@@ -69,6 +69,8 @@ double c_value(calc *c, num x);                         /* nearest double */
 
 /* ---- elementwise ---- */
 void c_copy(calc *c, vec y, vec x);
+void c_transpose(calc *c, mat Y, mat X);                /* Y = X', apart from it */
+void c_mirror(calc *c, mat A);                          /* what is above the diagonal becomes what is below it */
 void c_add(calc *c, vec y, vec a, vec b);
 void c_sub(calc *c, vec y, vec a, vec b);
 void c_mul(calc *c, vec y, vec a, vec b);

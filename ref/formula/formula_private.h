@@ -27,6 +27,11 @@ bool formula_listed_sites(struct formula *f, struct site_spec *sites, struct err
 bool formula_sites_of(struct formula *f, struct site_spec *sites, size_t *n, const struct statement *s, int form, struct error *e);
 bool formula_sites_stand(struct formula *f, const struct site_spec *sites, struct error *e);
 bool formula_cases(struct formula *f, struct error *e);         /* f->cases */
+/* Sizes that a `let` gives; has the call this trace? */
+void formula_derive(const struct formula *f, struct call *call);
+bool formula_has_trace(const struct formula *f, const struct call *call, int out);
+/* A number that is known before the call runs; false with an error where it is none. */
+bool formula_number(const struct formula *f, const struct call *call, const struct node *x, double *value, struct error *e);
 /* Does the call keep the file's `where` lines? *e says which not. */
 bool formula_rules(const struct formula *f, const struct call *call, struct error *e);
 /* Do all forms and faults fit, for every set of optional inputs and choices that `where` allows, in sizes that differ? */

@@ -70,6 +70,40 @@ struct ex *low_part(struct lower *l, const struct node *x)
 	return at(l, x, ex_make(l, EX_PART, s, a, NULL), n);
 }
 
+/* axpy(A, b, C): A + b C, in one step */
+struct ex *low_axpy(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]), *b = a ? low_value(l, x->arg[1]) : NULL, *c = b ? low_value(l, x->arg[2]) : NULL;
+
+	if (!c) return NULL;
+	if (b->s.rank != SCALAR || !same_shape(a->s, c->s)) return low_wrong(l, x, "a value, a number and a value of the same shape as the arguments");
+	struct ex *e = ex_make(l, EX_AXPY, a->s, a, b);
+	if (e) e->c = c;
+	return e;
+}
+
+/* mirrored(A): above the diagonal what is below it; mirrored(A, n): tiles of n, as they are */
+struct ex *low_mirrored(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]);
+	double n = 0;
+
+	if (!a || (x->n > 1 && !low_known(l, x->arg[1], &n))) return NULL;
+	if (a->s.rank != MATRIX || !same_len(a->s.rows, a->s.cols) || !(n >= 0 && n <= 1024 && n == floor(n)))
+		return low_wrong(l, x, "a square matrix, and tiles of 1 to 1024,");
+	struct ex *e = ex_make(l, EX_MIRRORED, a->s, a, NULL);
+	if (e) e->op = (int)n;
+	return e;
+}
+
+struct ex *low_rounded(struct lower *l, const struct node *x, enum format f)
+{
+	struct ex *a = x->n == 1 ? low_value(l, x->arg[0]) : low_wrong(l, x, "one argument"), *e = a ? ex_make(l, EX_ROUNDED, a->s, a, NULL) : NULL;
+
+	if (e) e->op = (int)f;
+	return e;
+}
+
 /* replaced(A, first, B, by): A, but B at part(A, first, B's size, by) */
 struct ex *low_replaced(struct lower *l, const struct node *x)
 {

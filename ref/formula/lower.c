@@ -52,6 +52,21 @@ bool same_node(const struct node *a, const struct node *b)
 	return true;
 }
 
+static const struct definition *definition_in(const struct definition *all, int n, const char *name, const struct node *target, char kind)
+{
+	for (const struct definition *d = all; d < all + n; d++)
+		if (same_name(d->name, name) && d->kind == kind && d->indexed == (target != NULL) && (!target || same_node(target, d->target))) return d;
+	return NULL;
+}
+
+static const struct form_decl *form_of(const struct lower *l)
+{
+	const struct form_decl *f = l->t->forms;
+
+	for (int i = 0; i < l->form && f->d.next; i++) f = (const struct form_decl *)f->d.next;
+	return f;
+}
+
 /* Does the plan make fault f, number i, in this form? */
 static bool is_made(const struct lower *l, const struct fault_decl *f, int i)
 {
@@ -64,15 +79,13 @@ const struct definition *redefined(struct lower *l, const char *name, const stru
 
 	for (const struct fault_decl *f = l->plan->faults ? l->t->faults : NULL; f; f = (const struct fault_decl *)f->d.next, i++) {
 		if (!is_made(l, f, i)) continue;
-		for (int k = 0; k < f->n; k++, used++) {
-			const struct definition *d = &f->define[k];
-			if (!same_name(d->name, name) || d->kind != kind || d->indexed != (target != NULL)) continue;
-			if (target && !same_node(target, d->target)) continue;
-			if (used < 64) l->used |= UINT64_C(1) << used;
-			return d;
-		}
+		const struct definition *d = definition_in(f->define, f->n, name, target, kind);
+		if (d && used + (int)(d - f->define) < 64) l->used |= UINT64_C(1) << (used + (int)(d - f->define));
+		if (d) return d;
+		used += f->n;
 	}
-	return NULL;
+	const struct form_decl *own = l->t->forms->d.next ? form_of(l) : NULL;
+	return own && own->define ? definition_in(own->define, own->n, name, target, kind) : NULL;
 }
 
 struct symbol *symbol_find(const struct lower *l, const char *name)
@@ -147,12 +160,44 @@ struct ex *ex_hold(struct lower *l, const struct node *at, struct ex *x)
 	return ex_reg(l, reg);
 }
 
-static bool each(struct lower *l, const struct each *x)
+/* Of indices that count pieces of shapes of their own: the one, or NULL. */
+static const struct each *parts_of(const struct tree *t, const struct form_decl *f)
 {
+	const struct each *x = f->each ? f->each : t->each;
+
+	while (x && x->dim) x = (const struct each *)x->d.next;
+	return x;
+}
+
+bool program_parts(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, const struct form_decl *f, size_t *n,
+	struct error *e)
+{
+	const struct each *x = parts_of(t, f);
+	struct program p = { .call = call, .path = t->path };
+	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .p = &p, .first = { &p.index }, .index = { &p.index }, .e = e };
+	double parts = 1;
+	bool ok = !x || low_known(&l, x->last, &parts);
+
+	if (ok && !(parts >= 1 && parts <= MAX_PART && parts == (double)(size_t)parts))
+		ok = low_error(&l, x->last, "expected 1 to %d pieces, got %g", MAX_PART, parts);
+	*n = (size_t)parts;
+	pool_free(&p.pool);
+	return ok;
+}
+
+static bool each(struct lower *l, const struct form_decl *f)
+{
+	const struct each *x = f->each ? f->each : l->t->each, *parts = parts_of(l->t, f);
+
 	l->p->pieces = 1;
 	for (; x; x = (const struct each *)x->d.next) {
 		const struct node at = { .line = x->d.line, .column = x->d.column };
 		int i = 0;
+		if (!x->dim) {
+			if (x != parts) return low_error(l, &at, "expected one index at most that counts from 0");
+			if (!symbol_add(l, x->d.name, SYMBOL_NUMBER, (int)l->part, scalar)) return false;
+			continue;
+		}
 		while (l->op->dims[i] && !same_name(l->op->dims[i], x->dim)) i++;
 		if (!l->op->dims[i]) return low_error(l, &at, "expected the name of a size; no tensor has '%s'", x->dim);
 		int var = l->p->n_each < MAX_EACH ? new_var(l, &at) : (low_error(l, &at, "expected at most %d indices", MAX_EACH), -1);
@@ -171,7 +216,7 @@ static bool stands_in(const struct statement *s, const struct definition *d)
 	for (; s; s = s->next) {
 		for (int i = 0; s->loop && i < s->loop->n_carry; i++)
 			if (d->kind != '=' && !strcmp(s->loop->carry[i].name, d->name)) return true;
-		if (s->loop ? stands_in(s->body, d) : d->kind == '=' && (d->indexed ? same_node(s->define.target, d->target) : !strcmp(s->define.name, d->name)))
+		if (s->loop || s->condition ? stands_in(s->body, d) : d->kind == '=' && (d->indexed ? same_node(s->define.target, d->target) : !strcmp(s->define.name, d->name)))
 			return true;
 	}
 	return false;
@@ -221,7 +266,7 @@ static struct program *make(const struct lower *with, const struct form_decl *f,
 	l.p = p;
 	l.end = &p->step;
 	l.first[0] = l.index[0] = &p->index;
-	if (each(&l, f->each ? f->each : l.t->each) && low_body(&l, f->body)) {
+	if (each(&l, f) && low_body(&l, f->body)) {
 		reuse(p, &p->step, NULL, 0);
 		only_needed(p);
 		places(p);
@@ -237,11 +282,16 @@ static struct program *all_made(const struct tree *t, const struct op *op, const
 {
 	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .keep = keep, .e = e };
 	struct program *p = NULL, **end = &p;
-	const struct form_decl *f = t->forms;
 
-	for (int i = 0; i < plan->form && f->d.next; i++) f = (const struct form_decl *)f->d.next;
-	for (; f; f = f->more, end = &(*end)->next) {
-		if ((*end = make(&l, f, &l.used))) continue;
+	for (const struct form_decl *f = form_of(&l); f; f = f->more) {
+		size_t parts = 0;
+		bool ok = program_parts(t, op, call, plan, f, &parts, e);
+		for (l.part = 0; ok && l.part < parts; l.part++) {
+			if (!(ok = (*end = make(&l, f, &l.used)) != NULL)) break;
+			if ((*end)->step || parts == 1) end = &(*end)->next;
+			else program_free(*end), *end = NULL;   /* a part of no elements */
+		}
+		if (ok) continue;
 		program_free(p);
 		return NULL;
 	}
@@ -258,6 +308,14 @@ struct program *program_make(const struct tree *t, const struct op *op, const st
 struct program *program_make_kept(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, struct error *e)
 {
 	return all_made(t, op, call, plan, true, e);
+}
+
+size_t program_pieces(const struct program *p)
+{
+	size_t n = 0;
+
+	for (; p; p = p->next) n += p->pieces;
+	return n;
 }
 
 void program_free(struct program *p)

@@ -77,11 +77,28 @@ static bool live(const struct step *s, int reg, const int *carried, int n)
 	return is_in(carried, n, reg);
 }
 
+static bool begins_in(const struct step *s, int reg)
+{
+	for (; s; s = s->next)
+		if ((s->kind == STEP_SET && !s->carried && s->reg == reg) || (s->kind == STEP_LOOP && begins_in(s->loop->body, reg))) return true;
+	return false;
+}
+
+/* Do the steps s of the loop l set what a loop around it carries? */
+static bool sets_other(const struct program_loop *l, const struct step *s)
+{
+	for (; s; s = s->next) {
+		if (s->kind == STEP_SET && s->carried && !is_in(l->carry, l->n_carry, s->reg) && !begins_in(l->body, s->reg)) return true;
+		if (s->kind == STEP_LOOP && sets_other(l, s->loop->body)) return true;
+	}
+	return false;
+}
+
 /* Does a loop store nothing, and carry what only it reads? */
 static bool for_nothing(const struct program_loop *l, const int *reads, const int *carried, int n)
 {
 	int own[MAX_REG] = { 0 };
-	bool nothing = !stores(l->body);
+	bool nothing = !stores(l->body) && !sets_other(l, l->body);
 
 	if (nothing) count_in(l->body, own, 1);
 	for (int i = 0; i < l->n_carry; i++) nothing = nothing && reads[l->carry[i]] == own[l->carry[i]] && !is_in(carried, n, l->carry[i]);

@@ -66,11 +66,14 @@ bool run_lines(struct frame *f, const struct slice *s, const char *name, vec y, 
 }
 
 static void load(struct frame *f, int in, size_t at, size_t step, vec x, void *with) { (void)with; c_load(f->c, x, in, at, step); }
+static void load_trace(struct frame *f, int out, size_t at, size_t step, vec x, void *with) { (void)with; c_load_trace(f->c, x, out, at, step); }
 static void store(struct frame *f, int out, size_t at, size_t step, vec x, void *with) { (void)with; f->stored[out] += c_store(f->c, out, at, step, x); }
 
 void run_load(struct frame *f, const struct slice *s, vec y)
 {
-	if (!run_lines(f, s, f->p->call->op->in[s->tensor].name, y, load, NULL)) c_set(f->c, y, (double)NAN);
+	const struct tensor_spec *of = s->trace ? f->p->call->op->out : f->p->call->op->in;
+
+	if (!run_lines(f, s, of[s->tensor].name, y, s->trace ? load_trace : load, NULL)) c_set(f->c, y, (double)NAN);
 }
 
 /* Zeros beyond its end and before its first. */

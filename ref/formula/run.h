@@ -31,6 +31,8 @@ void run_compare(struct frame *f, const struct ex *x, vec y);
 void run_inverse(struct frame *f, const struct ex *x, vec y);
 void run_shifted(struct frame *f, const struct ex *x, vec y);
 void run_element(struct frame *f, const struct ex *x, vec y);
+void run_axpy(struct frame *f, const struct ex *x, vec y);
+void run_mirrored(struct frame *f, const struct ex *x, vec y);
 void run_part(struct frame *f, const struct ex *x, vec y);
 void run_replaced(struct frame *f, const struct ex *x, vec y);
 /* EX_PART, EX_REPLACED: from the part to its place in all, or back. */
