@@ -222,13 +222,24 @@ static bool stands_in(const struct statement *s, const struct definition *d)
 	return false;
 }
 
-/* Is it of a function or a number that this call does without, or, as a fault may say for each form what it is there, of another form? */
+/* Does it stand in statements under a condition? */
+static bool under_condition(const struct statement *s, const struct definition *d)
+{
+	for (; s; s = s->next)
+		if (s->condition ? stands_in(s->body, d) : s->loop && under_condition(s->body, d)) return true;
+	return false;
+}
+
+/* Is it of a function, a number or a statement that this call does without, or, as a fault may say for each form what it is there, of
+ * another form? */
 static bool elsewhere(const struct lower *l, const struct fault_decl *f, const struct definition *d)
 {
 	const struct tree *t = l->t;
 	int i = 0;
 
 	if (declared(t->macros, d->name) || declared(t->lets, d->name) || declared(t->aliases, d->name) || declared(t->params, d->name)) return true;
+	for (const struct form_decl *x = form_of(l); x; x = x->more)
+		if (under_condition(x->body, d)) return true;
 	for (const struct form_decl *x = t->forms; x && f->n > 1 && !f->form[0]; x = (const struct form_decl *)x->d.next, i++)
 		if (i != l->form && stands_in(x->body, d)) return true;
 	return false;
