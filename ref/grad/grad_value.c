@@ -195,6 +195,44 @@ static void element(struct sweep *w, const struct ex *x, vec bar)
 	grad_value(w, x->a, y);
 }
 
+/* a + b c: bar; Σ bar c; b bar */
+static void axpy(struct sweep *w, const struct ex *x, vec bar)
+{
+	calc *c = w->f->c;
+	vec y = c_num(c);
+
+	grad_value(w, x->a, bar);
+	if (grad_active(w->g, x->b)) {
+		c_dot(c, y, bar, run_value(w->f, x->c));
+		grad_value(w, x->b, y);
+	}
+	if (grad_active(w->g, x->c)) grad_value(w, x->c, grad_times(w, bar, grad_spread(w->f, run_value(w->f, x->b), x->b->s, x->s)));
+}
+
+/* What is above the diagonal goes to what it is a copy of. */
+static void mirrored(struct sweep *w, const struct ex *x, vec bar)
+{
+	calc *c = w->f->c;
+	size_t n = rows_now(w->f, x), tile = (size_t)x->op;
+	mat y = c_mat(c, n, n), above = c_mat(c, n, n), B = { bar.at, n, n };
+
+	c_copy(c, flat(y), bar);
+	if (!tile) {
+		c_transpose(c, above, B);
+		lower_part(w, flat(above), n, n, -1);
+		lower_part(w, flat(y), n, n, 0);
+		c_add(c, flat(y), flat(y), flat(above));
+	}
+	for (size_t I = 0; tile && I < n / tile; I++)
+		for (size_t J = (I + 1) * tile; J + tile <= n; J += tile)
+			for (size_t r = 0; r < tile; r++) {
+				vec from = c_part(c, c_row(c, y, I * tile + r), J, tile), to = c_part(c, c_row(c, y, J + r), I * tile, tile);
+				c_add(c, to, to, from);
+				c_set(c, from, 0);
+			}
+	grad_value(w, x->a, flat(y));
+}
+
 static void partial(struct sweep *w, const struct ex *x, vec bar)
 {
 	calc *c = w->f->c;
@@ -252,6 +290,9 @@ void grad_value(struct sweep *w, const struct ex *x, vec bar)
 	case EX_WHERE: where(w, x, bar); break;
 	case EX_PART: case EX_REPLACED: partial(w, x, bar); break;
 	case EX_SHIFTED: case EX_ELEMENT: element(w, x, bar); break;
+	case EX_AXPY: axpy(w, x, bar); break;
+	case EX_MIRRORED: mirrored(w, x, bar); break;
+	case EX_ROUNDED: grad_value(w, x->a, bar); break;
 	case EX_IF: {
 		if (x->ix->each) {
 			chosen_each(w, x, bar);
