@@ -30,7 +30,7 @@ bool formula_rules(const struct formula *f, const struct call *call, struct erro
 		double value;
 		ok = formula_number(f, call, r->value, &value, e);
 		if (ok && value == 0)
-			ok = error_set(e, E_VALUE, f->op.name, NO_OFFSET, "%s:%d: expected %s", f->tree.path, r->d.line, r->d.what[0] ? r->d.what : "its 'where' to hold");
+			ok = error_set(e, r->d.name[0] ? E_PARAM : E_VALUE, r->d.name[0] ? r->d.name : f->op.name, NO_OFFSET, "%s:%d: expected %s", f->tree.path, r->d.line, r->d.what[0] ? r->d.what : "its 'where' to hold");
 	}
 	return ok;
 }

@@ -187,13 +187,16 @@ bool parse_macro(struct parser *s)
 	return need(s, ")") && need(s, "=") && (m->value = parse_value(s));
 }
 
+/* [PARAMETER:] CONDITION */
 bool parse_rule(struct parser *s)
 {
 	const struct word *w = peek(s);
+	bool of_param = w->kind == WORD_NAME && declared(s->t->params, w->text) && w[1].kind == WORD_OP && w[1].text[0] == ':';
 	struct rule **end = &s->t->rules, *r;
 
 	while (*end) end = (struct rule **)&(*end)->d.next;
 	if (!(r = *end = pool_make(s->p, sizeof *r))) return no_room(s);
-	r->d = (struct declared){ NULL, "", w->line, w->column, "" };
+	r->d = (struct declared){ NULL, of_param ? w->text : "", w->line, w->column, "" };
+	s->at += of_param ? 2 : 0;
 	return (r->value = parse_value(s)) && line_end(s, &r->d.what);
 }

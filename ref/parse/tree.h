@@ -53,7 +53,7 @@ struct alias { struct declared d; struct node *value; };        /* let, and thos
 struct macro { struct declared d; const char **param; int n; struct node *value; };
 /* dim NULL: in 0:last, each number with pieces of shapes of their own. */
 struct each { struct declared d; const char *dim; struct node *last; };
-struct rule { struct declared d; struct node *value; };         /* where */
+struct rule { struct declared d; struct node *value; };         /* where; its name is a parameter's, or "" */
 /* each: of this form alone, NULL: those of the file; more: other pieces, with their own; define: of a form that is another one with some
  * things defined anew. */
 struct form_decl { struct declared d; struct each *each; struct statement *body; struct form_decl *more; struct definition *define; int n; };
