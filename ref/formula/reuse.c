@@ -181,7 +181,7 @@ void reuse(struct program *p, struct step **from, const int *carried, int n)
 		struct ex *h = s->kind == STEP_SET ? head(s->value) : NULL;
 		int own = s->kind == STEP_SET ? uses(s->value, s->reg) : 0;
 		if (own) s->apart = p->keep || !(own == 1 && h && h->reg == s->reg);
-		if (p->keep || !h || own || s->value->kind == EX_REG || p->is_constant[h->reg] || !same_shape(p->reg[h->reg], p->reg[s->reg])) continue;
+		if (p->keep || !h || own || p->is_constant[h->reg] || !same_shape(p->reg[h->reg], p->reg[s->reg])) continue;
 		if (uses(s->value, h->reg) != 1 || !set_in(body, h->reg) || live(s, h->reg, carried, n)) continue;
 		s->swap = h->reg;
 		h->reg = s->reg;
