@@ -22,6 +22,24 @@ bool formula_number(const struct formula *f, const struct call *call, const stru
 	return ok;
 }
 
+void formula_derive(const struct formula *f, struct call *call)
+{
+	for (int i = 0; f->op.dims[i]; i++) {
+		const struct alias *a = declared(f->tree.lets, f->op.dims[i]);
+		double n;
+		if (a && formula_number(f, call, a->value, &n, NULL)) call->dim[i] = n >= 1 && n < 1e15 ? (size_t)n : 0;
+	}
+}
+
+bool formula_has_trace(const struct formula *f, const struct call *call, int out)
+{
+	const struct tensor_decl *t = f->tree.out;
+	double yes = 1;
+
+	while (out-- > 0) t = NEXT(t);
+	return t->trace && (!t->traced || (formula_number(f, call, t->traced, &yes, NULL) && yes != 0));
+}
+
 bool formula_rules(const struct formula *f, const struct call *call, struct error *e)
 {
 	bool ok = true;

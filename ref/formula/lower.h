@@ -95,6 +95,8 @@ struct ex *ex_product(struct lower *l, const struct node *at, struct ex *a, stru
 
 bool rounds(const struct lower *l, int site);   /* does the plan round there, to what the arithmetic has not anyway? */
 
+/* The indices of the pieces of f, and how many there are. */
+bool low_each(struct lower *l, const struct form_decl *f);
 bool low_body(struct lower *l, const struct statement *body);
 /* Has the call this output? -1 with an error. */
 int low_has_output(struct lower *l, const char *name);

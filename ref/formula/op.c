@@ -213,25 +213,7 @@ static size_t pieces(const struct call *call)
 	return all;
 }
 
-void formula_derive(const struct formula *f, struct call *call)
-{
-	for (int i = 0; f->op.dims[i]; i++) {
-		const struct alias *a = declared(f->tree.lets, f->op.dims[i]);
-		double n;
-		if (a && formula_number(f, call, a->value, &n, NULL)) call->dim[i] = n >= 1 && n < 1e15 ? (size_t)n : 0;
-	}
-}
-
 static void derive(struct call *call) { formula_derive(formula_of(call->op), call); }
-
-bool formula_has_trace(const struct formula *f, const struct call *call, int out)
-{
-	const struct tensor_decl *t = f->tree.out;
-	double yes = 1;
-
-	while (out-- > 0) t = NEXT(t);
-	return t->trace && (!t->traced || (formula_number(f, call, t->traced, &yes, NULL) && yes != 0));
-}
 
 static bool has_trace(const struct call *call, int out) { return formula_has_trace(formula_of(call->op), call, out); }
 
