@@ -35,6 +35,7 @@ span c_sequence(const calc *c, int cu, int dim_tokens, size_t n);
 span c_strip(const calc *c);                            /* of dims[0]: all of it where the call is not cut */
 /* x and *at as c_suspend left them, with the random stream; false, and nothing changes, where the piece begins. */
 bool c_resume(calc *c, vec x, size_t *at);
+void c_stream(calc *c, size_t i);                       /* the random stream of piece i of an anchored call, which may have more */
 void c_suspend(calc *c, vec x, size_t at);              /* for the next strip, which goes on at `at` */
 
 /* ---- in and out: element `first`, then every `step`-th ---- */

@@ -114,6 +114,7 @@ static bool recorded(struct lower *l, const struct definition *d)
 
 	if (!step) return false;
 	slice->trace = true;
+	if (l->outermost) l->p->anchored = l->outermost, l->outermost->anchored = true;
 	x->slice = slice;
 	step->carried = y->carried;
 	return y->carried || symbol_add(l, d->value->name, SYMBOL_REG, reg, y->s);
@@ -180,7 +181,7 @@ static bool loop(struct lower *l, const struct statement *x)
 		p->chunk = l->p->n_chunk++;
 		len = (struct len){ p->by, p->chunk };
 	}
-	l->level++;
+	if (!l->level++) l->outermost = p;
 	l->first[l->level] = l->index[l->level] = &p->index;
 	if (!symbol_add(l, t->var, t->chunks ? SYMBOL_CHUNK : SYMBOL_VAR, p->var, (struct shape){ COLUMN, len, { 1, -1 } })) return false;
 	struct step *s = add_step(l, STEP_LOOP, t->range), **end = l->end;
@@ -189,7 +190,7 @@ static bool loop(struct lower *l, const struct statement *x)
 	l->end = &p->body;
 	if (!low_body(l, x->body)) return false;
 	l->end = end;
-	l->level--;
+	if (!--l->level) l->outermost = NULL;
 	reuse(l->p, &p->body, reg, t->n_carry);
 	for (int i = 0; i < t->n_carry; i++) {
 		const struct definition *d = redefined(l, t->carry[i].name, NULL, 't');

@@ -37,6 +37,7 @@ struct lower {
 	struct known *known;
 	struct step **end;      /* where the next step goes */
 	struct ix **first[MAX_LEVEL], **index[MAX_LEVEL];       /* of the numbers of each level the first, and where the next goes */
+	struct program_loop *outermost; /* of the loops around what is read, or NULL */
 	int level;              /* loops around what is read */
 	int depth;              /* levels of values */
 	int site_of[MAX_REG];   /* 1 + the site at which the register's value is rounded, or 0 */

@@ -76,6 +76,7 @@ struct step {
 };
 struct program_loop {
 	int var, chunk, cuts;   /* cuts: an input, or -1 */
+	bool anchored;          /* its turns begin with what the kernel recorded: each has a random stream of its own */
 	bool strips;            /* over dims[0], which is cut into strips: what is carried goes on from one to the next */
 	int carry[MAX_BY], n_carry;     /* registers */
 	size_t by;
@@ -91,6 +92,7 @@ struct program {
 	const struct call *call;
 	struct step *step;
 	struct ix *index;
+	struct program_loop *anchored;  /* the loop that is, or NULL */
 	int n_reg, n_var, n_chunk;
 	int chunk_var[MAX_PROGRAM_CHUNK];      /* its variable, and how many indices a full one has */
 	size_t chunk_size[MAX_PROGRAM_CHUNK];

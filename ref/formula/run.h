@@ -9,6 +9,7 @@ struct frame {
 	calc *c;
 	size_t element;                 /* c's */
 	void **reg;                     /* each with room for the longest that it holds */
+	size_t piece, turns;            /* turns: of the loop that is anchored */
 	bool stopped;                   /* the rest of the piece is of the next strip */
 	double *var;
 	size_t stored[MAX_OUT];

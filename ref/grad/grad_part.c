@@ -17,7 +17,8 @@ void grad_element(struct sweep *w, const struct ex *x, vec bar)
 	vec y = c_vec(c, count_now(w->f, x->a));
 	double i = x->kind == EX_ELEMENT ? ix_value(x->ix, w->f->var) : 0;
 
-	if (y.n && x->kind == EX_ELEMENT) c_copy(c, c_part(c, y, i >= 0 && i < (double)y.n ? (size_t)i : y.n - 1, 1), bar);
+	if (y.n && x->kind == EX_ELEMENT)
+		c_copy(c, c_part(c, y, (i >= 0 && i * (double)bar.n < (double)y.n ? (size_t)i : y.n / bar.n - 1) * bar.n, bar.n), bar);
 	if (y.n && x->kind == EX_SHIFTED) c_copy(c, c_part(c, y, 0, y.n - 1), c_part(c, bar, 1, y.n - 1));
 	grad_value(w, x->a, y);
 }
