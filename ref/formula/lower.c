@@ -84,8 +84,7 @@ const struct definition *redefined(struct lower *l, const char *name, const stru
 		if (d) return d;
 		used += f->n;
 	}
-	const struct form_decl *own = l->t->forms->d.next ? form_of(l) : NULL;
-	return own && own->define ? definition_in(own->define, own->n, name, target, kind) : NULL;
+	return l->anew ? definition_in(l->anew->define, l->anew->n, name, target, kind) : NULL;
 }
 
 struct symbol *symbol_find(const struct lower *l, const char *name)
@@ -246,6 +245,7 @@ static struct program *all_made(const struct tree *t, const struct op *op, const
 	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .keep = keep, .e = e };
 	struct program *p = NULL, **end = &p;
 
+	if (form_of(&l)->define) l.anew = form_of(&l);
 	for (const struct form_decl *f = form_of(&l); f; f = f->more) {
 		size_t parts = 0;
 		bool ok = program_parts(t, op, call, plan, f, &parts, e);

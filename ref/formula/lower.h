@@ -29,6 +29,7 @@ struct lower {
 	const struct call *call;
 	const struct plan *plan;
 	int form;
+	const struct form_decl *anew;   /* the form, where it is another one with some things defined anew, or NULL */
 	size_t part;            /* of pieces that have shapes of their own */
 	bool keep;              /* the program is one in which values stay */
 	struct program *p;

@@ -52,7 +52,7 @@ static bool set_in(const struct step *s, int reg)
 static struct ex *head(struct ex *x)
 {
 	while (x) {
-		struct ex *next = x->kind == EX_ZIP || x->kind == EX_MAP ? x->a : x->kind == EX_OUTER || x->kind == EX_GEMM ? x->c : NULL;
+		struct ex *next = x->kind == EX_ZIP || x->kind == EX_MAP || x->kind == EX_AXPY || x->kind == EX_MIRRORED ? x->a : x->kind == EX_OUTER || x->kind == EX_GEMM ? x->c : NULL;
 		if (x->kind == EX_REG) return x;
 		if (!next || !same_shape(next->s, x->s)) return NULL;
 		x = next;
