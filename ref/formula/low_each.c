@@ -1,6 +1,9 @@
 /* The indices of pieces. */
 #include "lower.h"
 
+/* Of so many pieces a file is checked before there is a call. */
+enum { CHECKED = 8 };
+
 /* Of indices that count pieces of shapes of their own: the one, or NULL. */
 static const struct each *parts_of(const struct tree *t, const struct form_decl *f)
 {
@@ -14,14 +17,16 @@ bool program_parts(const struct tree *t, const struct op *op, const struct call 
 	struct error *e)
 {
 	const struct each *x = parts_of(t, f);
+	*n = 1;
+	if (!x) return true;
 	struct program p = { .call = call, .path = t->path };
 	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .p = &p, .first = { &p.index }, .index = { &p.index }, .e = e };
 	double parts = 1;
-	bool ok = !x || low_known(&l, x->last, &parts);
+	bool ok = low_known(&l, x->last, &parts);
 
 	if (ok && !(parts >= 1 && parts <= MAX_PART && parts == (double)(size_t)parts))
 		ok = low_error(&l, x->last, "expected 1 to %d pieces, got %g", MAX_PART, parts);
-	*n = (size_t)parts;
+	if (ok) *n = !call->capture && parts > CHECKED ? CHECKED : (size_t)parts;
 	pool_free(&p.pool);
 	return ok;
 }

@@ -5,7 +5,7 @@
 #include "ref/call/op.h"
 #include "ref/parse/tree.h"
 
-enum { MAX_VAR = 512, MAX_EACH = 32, MAX_REG = 512, MAX_PROGRAM_CHUNK = 8, MAX_PART = 1024 };
+enum { MAX_VAR = 512, MAX_EACH = 32, MAX_REG = 512, MAX_PROGRAM_CHUNK = 8, MAX_PART = 256 };
 
 /* A length: n, or the present length, at most n, of chunk variable `chunk` (-1: none). */
 struct len { size_t n; int chunk; };
