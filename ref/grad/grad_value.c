@@ -214,7 +214,6 @@ void grad_value(struct sweep *w, const struct ex *x, vec bar)
 	case EX_SHIFTED: case EX_ELEMENT: grad_element(w, x, bar); break;
 	case EX_AXPY: grad_axpy(w, x, bar); break;
 	case EX_MIRRORED: grad_mirrored(w, x, bar); break;
-	case EX_ROUNDED: grad_value(w, x->a, bar); break;
 	case EX_IF: {
 		if (x->ix->each) {
 			chosen_each(w, x, bar);
