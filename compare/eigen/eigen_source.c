@@ -9,7 +9,7 @@ bool iteration_of(struct iteration *how, const struct capture *c, struct error *
 {
 	const struct op *op = op_find(c->op);
 
-	if (op && op->iteration) return op->iteration(how, c, e);
+	if (op && op_is_iteration(op)) return iteration_asked(how, c, e);
 	return error_set(e, E_OP, c->op, NO_OFFSET, "expected a capture of %s", op_of_iteration()->name);
 }
 

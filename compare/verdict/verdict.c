@@ -238,7 +238,7 @@ void judge_cause(const struct capture *c, const struct judging *how, struct verd
 {
 	const struct op *op = op_find(c->op);
 
-	if (op && op->iteration) eigen_cause_of(&v->cause, c, how->tick);
+	if (op && op_is_iteration(op)) eigen_cause_of(&v->cause, c, how->tick);
 }
 
 void judge_stale(const struct capture *c, const char *today, struct verdict *v)

@@ -92,6 +92,8 @@ size_t c_store(calc *c, int out, size_t first, size_t step, vec x)
 	return n;
 }
 
+void c_stream(calc *c, size_t i) { c->noise = random_at(random_at(c->plan->seed) + i); }
+
 static void round_all(calc *c, const struct site_rounding *r, vec x)
 {
 	double *b = calc_buffer(c, x.n), *lo = b + x.n;

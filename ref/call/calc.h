@@ -36,6 +36,7 @@ span c_sequence(const calc *c, int cu, int dim_tokens, size_t n);
 span c_strip(const calc *c);                            /* of dims[0]: all of it where the call is not cut */
 /* x and *at as c_suspend left them, with the random stream; false, and nothing changes, where the piece begins. */
 bool c_resume(calc *c, vec x, size_t *at);
+void c_stream(calc *c, size_t i);                       /* the random stream of piece i of an anchored call, which may have more */
 void c_suspend(calc *c, vec x, size_t at);              /* for the next strip, which goes on at `at` */
 
 /* ---- in and out: element `first`, then every `step`-th ---- */
@@ -70,6 +71,8 @@ double c_value(calc *c, num x);                         /* nearest double */
 
 /* ---- elementwise ---- */
 void c_copy(calc *c, vec y, vec x);
+void c_transpose(calc *c, mat Y, mat X);                /* Y = X', apart from it */
+void c_mirror(calc *c, mat A);                          /* what is above the diagonal becomes what is below it */
 void c_add(calc *c, vec y, vec a, vec b);
 void c_sub(calc *c, vec y, vec a, vec b);
 void c_mul(calc *c, vec y, vec a, vec b);

@@ -75,7 +75,6 @@ struct call;
 struct plan;
 struct program;
 struct strip;
-struct iteration;                       /* ref/eigen/iterate.h */
 
 /* A call cut into strips along the first of its sizes, dims[0], so that not all of an answer need be there at once. */
 struct cut {
@@ -102,14 +101,14 @@ struct op {
 	bool iterates;                          /* errors inside are amplified, unless a call is anchored */
 	/* Of an op that is a formula: what its pieces run, made once for a call and a plan; NULL with an error. */
 	struct program *(*prepare)(const struct call *call, const struct plan *plan, struct error *e);
+	/* How many pieces it has, where the call is not cut: of this plan; NULL: those of `pieces`. */
+	size_t (*runs)(const struct program *program);
 	/* Frees it after a run of strip s that is `ok` so far; false with an error that the pieces left in it. */
 	bool (*finish)(struct program *program, const struct strip *s, const struct plan *plan, bool ok, struct error *e);
 	const struct test_case *cases;          /* of its file; NULL: those of this name among test_cases */
 	void (*derive)(struct call *call);      /* sizes that no input binds, from those that are; may be NULL */
 	/* Has this call the trace `out`? Either all that it has are recorded or none. NULL: the op has no traces. */
 	bool (*has_trace)(const struct call *call, int out);
-	/* The matrix iteration that a capture asks for, for `etalon eigen`: E_PARAM. NULL: the op is none. */
-	bool (*iteration)(struct iteration *how, const struct capture *c, struct error *e);
 	bool in_slots;                          /* rows of requests, each in its slot of a pool: what `etalon isolate` plays */
 };
 
@@ -121,7 +120,9 @@ const struct op *op_own(const char *name);      /* one of etalon's own, which th
 void op_add(const struct op *op);
 const struct op *op_added(void);                /* the last one, or NULL */
 const struct test_case *op_case(const struct op *op, const char *name);  /* NULL when unknown */
-const struct op *op_of_iteration(void);         /* the one that has that hook; */
+/* Is it a matrix iteration whose every entry may be recorded: what `etalon eigen` watches? The first of them. */
+static inline bool op_is_iteration(const struct op *op) { return op->iterates && op->has_trace; }
+const struct op *op_of_iteration(void);
 const struct op *op_of_slots(void);             /* the one that is in_slots */
 
 /* ---- an op made of others ---- */

@@ -149,6 +149,7 @@ static bool run_strip(const struct call *call, struct stream *l, const struct st
 		free(to.kept);
 		return false;
 	}
+	if (first.program && call->op->runs && !cut) w.range.last = call->op->runs(first.program);
 	first.element = p->arith->size(&first);
 	bool ok = run(&first, &w, &a->work) || no_memory(call, p, e);
 	if (first.program) ok = call->op->finish(first.program, s, p, ok, e);

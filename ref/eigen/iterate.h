@@ -3,6 +3,7 @@
 #ifndef ETALON_ITERATE_H
 #define ETALON_ITERATE_H
 
+#include "fixtures/cases/capture.h"
 #include "fixtures/io/dtype.h"
 #include "polynomials.h"
 
@@ -20,6 +21,9 @@ struct iteration {
 	bool eps_is_least;              /* max(|X|_F, eps) for |X|_F + eps */
 	double largest;                 /* 0: X / (|X|_F + eps); else X scaled so that its largest singular value is this */
 };
+
+/* The one that a capture's parameters ask for, bound or not. E_PARAM. */
+bool iteration_asked(struct iteration *how, const struct capture *c, struct error *e);
 
 /* Entry t = 0 … K: after iteration t, 0 the start. X_t: standard: the iterate; Gram forms: what Q multiplies,
  * replaced at a restart. */

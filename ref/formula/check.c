@@ -10,21 +10,46 @@
 #define NEXT(x) ((void *)(x)->d.next)
 enum { SETS = 1024, TRIES = 4000, LARGEST = 32, OTHERS = 100 };
 
-bool formula_rules(const struct formula *f, const struct call *call, struct error *e)
+bool formula_number(const struct formula *f, const struct call *call, const struct node *x, double *value, struct error *e)
 {
 	struct plan plan = plan_plain(&arith_f64, 0);
 	struct program p = { .call = call, .path = f->tree.path };
 	struct lower l = { .t = &f->tree, .op = &f->op, .call = call, .plan = &plan, .p = &p, .first = { &p.index }, .index = { &p.index }, .e = e };
+	struct ix *y = low_ix(&l, x);
+	bool ok = y && (ix_known(y, value) || low_error(&l, x, "expected a condition on sizes, parameters and what is given"));
+
+	pool_free(&p.pool);
+	return ok;
+}
+
+void formula_derive(const struct formula *f, struct call *call)
+{
+	for (int i = 0; f->op.dims[i]; i++) {
+		const struct alias *a = declared(f->tree.lets, f->op.dims[i]);
+		double n;
+		if (a && formula_number(f, call, a->value, &n, NULL)) call->dim[i] = n >= 1 && n < 1e15 ? (size_t)n : 0;
+	}
+}
+
+bool formula_has_trace(const struct formula *f, const struct call *call, int out)
+{
+	const struct tensor_decl *t = f->tree.out;
+	double yes = 1;
+
+	while (out-- > 0) t = NEXT(t);
+	return t->trace && (!t->traced || (formula_number(f, call, t->traced, &yes, NULL) && yes != 0));
+}
+
+bool formula_rules(const struct formula *f, const struct call *call, struct error *e)
+{
 	bool ok = true;
 
 	for (const struct rule *r = f->tree.rules; ok && r; r = NEXT(r)) {
-		struct ix *x = low_ix(&l, r->value);
 		double value;
-		ok = x && (ix_known(x, &value) || low_error(&l, r->value, "expected a condition on sizes, parameters and what is given"));
+		ok = formula_number(f, call, r->value, &value, e);
 		if (ok && value == 0)
-			ok = error_set(e, E_VALUE, f->op.name, NO_OFFSET, "%s:%d: expected %s", f->tree.path, r->d.line, r->d.what[0] ? r->d.what : "its 'where' to hold");
+			ok = error_set(e, r->d.name[0] ? E_PARAM : E_VALUE, r->d.name[0] ? r->d.name : f->op.name, NO_OFFSET, "%s:%d: expected %s", f->tree.path, r->d.line, r->d.what[0] ? r->d.what : "its 'where' to hold");
 	}
-	pool_free(&p.pool);
 	return ok;
 }
 
@@ -42,10 +67,23 @@ static bool choose(const struct formula *f, struct call *call, size_t set)
 		const struct param_spec *p = &f->op.params[i];
 		size_t n = p->kind == PARAM_BOOL ? 2 : 1;
 		for (const char *s = p->kind == PARAM_CHOICE ? p->choices : ""; *s; s++) n += *s == '|';
-		if (n > 1 || !p->required) call->param[i] = n > 1 ? (double)(set % n) : p->kind == PARAM_LIST ? 2 : p->absent;
+		bool list = p->kind == PARAM_LIST && !p->required;
+		if (list) n = 2;
+		if (n > 1 || !p->required) call->param[i] = list ? set % n ? 2 : p->absent : n > 1 ? (double)(set % n) : p->absent;
 		set /= n;
 	}
 	return set == 0;
+}
+
+/* 1, 2, ... */
+static void lists(const struct formula *f, struct call *call)
+{
+	call->list_n = 0;
+	for (int i = 0; f->op.params[i].name; i++) {
+		if (f->op.params[i].kind != PARAM_LIST) continue;
+		call->list_first[i] = call->list_n;
+		for (int k = 0; k < 16 && call->list_n < MAX_LIST; k++) call->list[call->list_n++] = k + 1;
+	}
 }
 
 /* Sizes from 2 on that all differ, where `any`, such as may be 1 or the same as another; whole numbers for parameters that must be
@@ -64,7 +102,9 @@ static void draw_sizes(const struct formula *f, struct call *call, bool any, uin
 		else if (same == (size_t)i) call->dim[i] = 1;
 	}
 	for (int i = 0; f->op.params[i].name; i++)
-		if (f->op.params[i].required) call->param[i] = f->op.params[i].kind == PARAM_LIST ? 2 : (double)(random_next(random) % LARGEST);
+		if (f->op.params[i].required) call->param[i] = f->op.params[i].kind == PARAM_LIST ? 4 : (double)(random_next(random) % LARGEST);
+	lists(f, call);
+	formula_derive(f, call);
 }
 
 /* Sizes that all differ and that `where` allows, for some set of inputs. */

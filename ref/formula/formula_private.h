@@ -36,6 +36,11 @@ bool case_size(const struct made *m, const struct setting *s, size_t *n);
 bool case_param(const struct made *m, const struct setting *s, const struct param_spec *p, char *text, size_t room);
 bool case_drawn(const struct made *m, const struct setting *s, struct case_tensor *t, bool integer);
 enum dtype case_type(const char *name);
+/* Sizes that a `let` gives; has the call this trace? */
+void formula_derive(const struct formula *f, struct call *call);
+bool formula_has_trace(const struct formula *f, const struct call *call, int out);
+/* A number that is known before the call runs; false with an error where it is none. */
+bool formula_number(const struct formula *f, const struct call *call, const struct node *x, double *value, struct error *e);
 /* Does the call keep the file's `where` lines? *e says which not. */
 bool formula_rules(const struct formula *f, const struct call *call, struct error *e);
 /* Do all forms and faults fit, for every set of optional inputs and choices that `where` allows, in sizes that differ? */

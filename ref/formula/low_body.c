@@ -63,14 +63,15 @@ static bool define(struct lower *l, const struct definition *d)
 	return true;
 }
 
-/* Is the output asked for in this call? */
-static bool has_output(const struct lower *l, const char *name)
+int low_has_output(struct lower *l, const char *name)
 {
 	const struct tensor_decl *t = declared(l->t->out, name);
 	int with = t && t->with[0] ? declared_index(l->t->in, t->with) : -1;
+	double traced = 1;
 
-	if (t && t->optional && !l->call->out_count[declared_index(l->t->out, name)]) return false;
-	return with < 0 || l->call->in[with];
+	if (t && (t->optional || t->trace) && !l->call->out_count[declared_index(l->t->out, name)]) return 0;
+	if (t && t->traced && !low_known(l, t->traced, &traced)) return -1;
+	return traced != 0 && (with < 0 || l->call->in[with]);
 }
 
 static bool put(struct lower *l, const struct node *target, struct ex *x)
@@ -78,7 +79,8 @@ static bool put(struct lower *l, const struct node *target, struct ex *x)
 	struct shape s;
 	char text[2][64];
 
-	if (!x || !has_output(l, target->name)) return x != NULL;
+	int asked = x ? low_has_output(l, target->name) : -1;
+	if (asked < 1) return asked == 0;
 	struct slice *slice = low_slice(l, target, true, &s);
 	if (!slice) return false;
 	if (x->s.rank == ROW && s.rank == COLUMN && !(x = ex_flip(l, x))) return false;
@@ -86,7 +88,8 @@ static bool put(struct lower *l, const struct node *target, struct ex *x)
 	if (!same_shape(x->s, s))
 		return low_error(l, target, "expected %s for %s, got %s", shape_said(s, text[0], 64), target->name, shape_said(x->s, text[1], 64));
 	if (!s.rows.n || !s.cols.n) return true;
-	int site = formula_site(l->t, l->op, target->name), reg = x->kind == EX_REG && !rounds(l, site) ? x->reg : new_reg(l, target, s);
+	const struct tensor_decl *out = declared(l->t->out, target->name);
+	int site = out->trace ? -1 : formula_site(l->t, l->op, target->name), reg = x->kind == EX_REG && !rounds(l, site) ? x->reg : new_reg(l, target, s);
 	struct step *step = reg < 0 ? NULL : add_step(l, STEP_PUT, target);
 	if (!step) return false;
 	step->reg = reg;
@@ -94,6 +97,27 @@ static bool put(struct lower *l, const struct node *target, struct ex *x)
 	step->slice = slice;
 	step->site = rounds(l, site) ? site : -1;
 	return true;
+}
+
+/* output[index] = NAME of a trace: where it is recorded, what is made of the name has errors of its own. */
+static bool recorded(struct lower *l, const struct definition *d)
+{
+	const struct tensor_decl *t = declared(l->t->out, d->name);
+	struct symbol *y = t && t->trace && l->call->anchored && d->value->kind == NODE_NAME ? symbol_find(l, d->value->name) : NULL;
+	struct shape s;
+
+	if (!y || y->kind != SYMBOL_REG || low_has_output(l, d->name) < 1) return true;
+	struct slice *slice = low_slice(l, d->target, true, &s);
+	struct ex *x = slice ? ex_make(l, EX_LOAD, y->s, NULL, NULL) : NULL;
+	int reg = !x ? -1 : y->carried ? y->index : new_reg(l, d->target, y->s);
+	struct step *step = reg < 0 ? NULL : add_set(l, d->target, reg, x);
+
+	if (!step) return false;
+	slice->trace = true;
+	if (l->outermost) l->p->anchored = l->outermost, l->outermost->anchored = true;
+	x->slice = slice;
+	step->carried = y->carried;
+	return y->carried || symbol_add(l, d->value->name, SYMBOL_REG, reg, y->s);
 }
 
 static bool bounds(struct lower *l, const struct loop *t, struct program_loop *p)
@@ -157,7 +181,7 @@ static bool loop(struct lower *l, const struct statement *x)
 		p->chunk = l->p->n_chunk++;
 		len = (struct len){ p->by, p->chunk };
 	}
-	l->level++;
+	if (!l->level++) l->outermost = p;
 	l->first[l->level] = l->index[l->level] = &p->index;
 	if (!symbol_add(l, t->var, t->chunks ? SYMBOL_CHUNK : SYMBOL_VAR, p->var, (struct shape){ COLUMN, len, { 1, -1 } })) return false;
 	struct step *s = add_step(l, STEP_LOOP, t->range), **end = l->end;
@@ -166,7 +190,7 @@ static bool loop(struct lower *l, const struct statement *x)
 	l->end = &p->body;
 	if (!low_body(l, x->body)) return false;
 	l->end = end;
-	l->level--;
+	if (!--l->level) l->outermost = NULL;
 	reuse(l->p, &p->body, reg, t->n_carry);
 	for (int i = 0; i < t->n_carry; i++) {
 		const struct definition *d = redefined(l, t->carry[i].name, NULL, 't');
@@ -182,15 +206,60 @@ static bool loop(struct lower *l, const struct statement *x)
 	return true;
 }
 
+/* What loops around carry. */
+static int all_carried(const struct lower *l, int *reg)
+{
+	int n = 0;
+
+	for (const struct symbol *s = l->symbols; s && n < MAX_REG; s = s->outer)
+		if (s->kind == SYMBOL_REG && s->carried) reg[n++] = s->index;
+	return n;
+}
+
+/* Statements under a condition: a loop of one turn or none, unless it is known which. What they define is theirs. */
+static bool when(struct lower *l, const struct statement *x)
+{
+	struct ix *condition = low_ix(l, x->condition);
+	struct symbol *outer = l->symbols;
+	int carried[MAX_REG];
+	double known;
+
+	if (!condition) return false;
+	if (ix_known(condition, &known)) {
+		bool ok = known == 0 || low_body(l, x->body);
+		l->symbols = outer;
+		return ok;
+	}
+	struct program_loop *p = low_make(l, sizeof *p);
+	if (!p || (p->var = new_var(l, x->condition)) < 0) return false;
+	*p = (struct program_loop){ .var = p->var, .chunk = -1, .cuts = -1, .by = 1, .first = ix_number(l, 0), .last = condition };
+	if (l->level + 1 == MAX_LEVEL) return low_error(l, x->condition, "expected fewer than %d loops in each other", MAX_LEVEL);
+	l->level++;
+	l->first[l->level] = l->index[l->level] = &p->index;
+	struct step *s = add_step(l, STEP_LOOP, x->condition), **end = l->end;
+	if (!s || !p->first) return false;
+	s->loop = p;
+	l->end = &p->body;
+	if (!low_body(l, x->body)) return false;
+	l->end = end;
+	l->level--;
+	l->symbols = outer;
+	reuse(l->p, &p->body, carried, all_carried(l, carried));
+	return true;
+}
+
 bool low_body(struct lower *l, const struct statement *body)
 {
 	for (const struct statement *x = body; x; x = x->next) {
-		if (x->loop) {
+		if (x->condition) {
+			if (!when(l, x)) return false;
+		} else if (x->loop) {
 			if (!loop(l, x)) return false;
 		} else if (x->define.indexed) {
 			const struct definition *d = redefined(l, x->define.name, x->define.target, '=');
-			if (!has_output(l, x->define.name)) continue;
-			if (!put(l, x->define.target, low_value(l, d ? d->value : x->define.value))) return false;
+			int asked = low_has_output(l, x->define.name);
+			if (asked == 0) continue;
+			if (asked < 0 || !put(l, x->define.target, low_value(l, d ? d->value : x->define.value)) || !recorded(l, &x->define)) return false;
 		} else if (!define(l, &x->define)) return false;
 	}
 	return true;

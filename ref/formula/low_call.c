@@ -220,19 +220,22 @@ static struct ex *macro(struct lower *l, const struct node *x, const struct macr
 
 struct ex *low_call(struct lower *l, const struct node *x)
 {
+	static const enum format rounded[] = { FMT_BF16, FMT_F16, FMT_F32 };
 	const struct macro *m = declared(l->t->macros, x->name);
 	static const struct { const char *name; int least, most; struct ex *(*make)(struct lower *l, const struct node *x); } known[] = {
 		{ "sum", 1, 1, sum }, { "mean", 1, 1, mean }, { "max", 1, 1, largest }, { "maximum", 2, 2, maximum }, { "cumsum", 1, 1, cumsum },
 		{ "last", 1, 1, last }, { "tril", 1, 2, tril }, { "inverse", 1, 3, inverse }, { "iota", 1, 1, iota }, { "where", 3, 3, where },
 		{ "memory", 3, 3, memory }, { "power_of_two", 1, 1, power_of_two }, { "fast_angle", 1, 1, fast_angle }, { "zeros", 1, 2, zeros },
 		{ "reshape", 3, 3, low_reshape }, { "shifted", 1, 1, low_shifted }, { "element", 2, 2, low_element }, { "part", 3, 4, low_part },
-		{ "replaced", 3, 4, low_replaced }, { NULL, 0, 0, NULL }
+		{ "replaced", 3, 4, low_replaced }, { "axpy", 3, 3, low_axpy }, { "mirrored", 1, 2, low_mirrored }, { NULL, 0, 0, NULL }
 	};
 
 	if (m) return macro(l, x, m);
 	for (int i = 0; maps[i].name; i++)
 		if (same_name(maps[i].name, x->name))
 			return x->n == 1 ? ex_map(l, maps[i].f, low_value(l, x->arg[0])) : low_wrong(l, x, "one argument");
+	for (int i = 0; i < (int)(sizeof rounded / sizeof *rounded); i++)
+		if (same_name(format_info[rounded[i]].name, x->name)) return low_rounded(l, x, rounded[i]);
 	int k = 0;
 	while (known[k].name && !same_name(known[k].name, x->name)) k++;
 	if (!known[k].name) {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static struct ix *make(struct lower *l, enum ix_kind kind, const struct node *at)
+struct ix *ix_make(struct lower *l, enum ix_kind kind, const struct node *at)
 {
 	struct ix *x = low_make(l, sizeof *x);
 
@@ -14,7 +14,7 @@ static struct ix *make(struct lower *l, enum ix_kind kind, const struct node *at
 
 struct ix *ix_number(struct lower *l, double number)
 {
-	struct ix *x = make(l, IX_NUMBER, NULL);
+	struct ix *x = ix_make(l, IX_NUMBER, NULL);
 
 	if (x) x->number = number;
 	return x;
@@ -79,6 +79,7 @@ static double sequence_of(const struct tensor *t, double at)
 
 static double computed(const struct program *p, const struct ix *x, const double *var)
 {
+	if (x->kind == IX_LIST || x->kind == IX_IN) return list_computed(p, x, var);
 	if (x->kind == IX_TENSOR) return element(p, x, var);
 	double a = ix_value(x->arg[0], var), b = x->n > 1 ? ix_value(x->arg[1], var) : 0;
 	if (x->kind == IX_SEQUENCE) return sequence_of(p->call->in[x->tensor], a);
@@ -106,7 +107,7 @@ static bool same_ix(const struct ix *a, const struct ix *b)
 }
 
 /* The one number that is computed so: x, or one like it. */
-static struct ix *only(struct lower *l, struct ix *x)
+struct ix *ix_only(struct lower *l, struct ix *x)
 {
 	for (int i = 0; i < x->n; i++)
 		if (x->arg[i]->level > x->level) x->level = x->arg[i]->level;
@@ -123,7 +124,7 @@ static struct ix *only(struct lower *l, struct ix *x)
 
 static struct ix *operation(struct lower *l, const struct node *x)
 {
-	struct ix *y = make(l, IX_OP, x);
+	struct ix *y = ix_make(l, IX_OP, x);
 	bool known = true;
 	double value[4] = { 0 };
 
@@ -139,7 +140,7 @@ static struct ix *operation(struct lower *l, const struct node *x)
 		known = ix_known(y->arg[y->n], &value[y->n]) && known;
 		if (x->kind == NODE_IF && y->n == 0 && known) return low_ix(l, x->arg[value[0] != 0 ? 1 : 2]);
 	}
-	return known ? ix_number(l, fold(x->kind, value[0], value[1])) : only(l, y);
+	return known ? ix_number(l, fold(x->kind, value[0], value[1])) : ix_only(l, y);
 }
 
 /* The number of a word in the choices of some parameter, or -1. */
@@ -185,8 +186,9 @@ static struct ix *name(struct lower *l, const struct node *x)
 
 	for (const struct binding *b = l->bindings; b; b = b->next)
 		if (same_name(b->name, x->name) && b->ix) return b->ix;
+	if (s && s->kind == SYMBOL_NUMBER) return ix_number(l, s->index);
 	if (s && s->kind != SYMBOL_REG) {
-		struct ix *y = make(l, IX_VAR, x);
+		struct ix *y = ix_make(l, IX_VAR, x);
 		if (y) y->var = s->index, y->level = s->level, y->each = s->kind == SYMBOL_CHUNK ? 1 + s->s.rows.chunk : 0;
 		return y;
 	}
@@ -208,10 +210,11 @@ static struct ix *name(struct lower *l, const struct node *x)
 static struct ix *tensor(struct lower *l, const struct node *x)
 {
 	struct tensor_decl *t = declared(l->t->in, x->name);
-	struct ix *y = make(l, IX_TENSOR, x);
-	int rank = 1;
+	struct ix *y = ix_make(l, IX_TENSOR, x);
+	int rank = 1, list = declared_index(l->t->params, x->name);
 
 	if (!y) return NULL;
+	if (list >= 0 && l->op->params[list].kind == PARAM_LIST) return low_list(l, x, list);
 	if (!t || !t->integer) {
 		low_error(l, x, "expected an integer input in an index, not '%s'", x->name);
 		return NULL;
@@ -226,38 +229,49 @@ static struct ix *tensor(struct lower *l, const struct node *x)
 		if (!(y->arg[y->n] = low_ix(l, x->arg[y->n]))) return NULL;
 		if (y->arg[y->n]->each) y->each = y->arg[y->n]->each;
 	}
-	return only(l, y);
+	return ix_only(l, y);
 }
 
 /* sequence(CUTS, t): the first that ends behind index t; 0 where the cut points are not given */
 static struct ix *sequence(struct lower *l, const struct node *x)
 {
 	int in = x->n == 2 && x->arg[0]->kind == NODE_NAME ? declared_index(l->t->in, x->arg[0]->name) : -1;
-	struct ix *t = in < 0 ? NULL : low_ix(l, x->arg[1]), *y = t ? make(l, IX_SEQUENCE, x) : NULL;
+	struct ix *t = in < 0 ? NULL : low_ix(l, x->arg[1]), *y = t ? ix_make(l, IX_SEQUENCE, x) : NULL;
 
 	if (in < 0) low_error(l, x, "expected an integer input and an index in sequence");
 	if (!y || !l->call->in[in]) return y ? ix_number(l, 0) : NULL;
 	y->tensor = in;
 	y->arg[y->n++] = t;
-	return only(l, y);
+	return ix_only(l, y);
 }
 
-/* has(INPUT); first(CHUNK), its first index, and size(CHUNK), how many a full one has */
+static struct ix *has_output(struct lower *l, const char *name)
+{
+	int asked = low_has_output(l, name);
+
+	return asked < 0 ? NULL : ix_number(l, asked);
+}
+
+/* has(INPUT), has(OUTPUT), has(LIST); first(CHUNK), its first index, and size(CHUNK), how many a full one has */
 static struct ix *given(struct lower *l, const struct node *x)
 {
 	const struct symbol *c = x->n == 1 && x->arg[0]->kind == NODE_NAME ? symbol_find(l, x->arg[0]->name) : NULL;
 	bool size = !strcmp(x->name, "size");
 
 	if (c && c->kind == SYMBOL_CHUNK && (size || !strcmp(x->name, "first"))) {
-		struct ix *y = size ? ix_number(l, (double)c->s.rows.n) : make(l, IX_VAR, x);
+		struct ix *y = size ? ix_number(l, (double)c->s.rows.n) : ix_make(l, IX_VAR, x);
 		if (y && !size) y->var = c->index, y->level = c->level;
 		return y;
 	}
 	if (same_name(x->name, "sequence")) return sequence(l, x);
+	struct ix *of_list = low_of_list(l, x);
+	if (of_list) return of_list;
 	int i = x->n == 1 && x->arg[0]->kind == NODE_NAME ? declared_index(l->t->in, x->arg[0]->name) : -1;
 
 	if (same_name(x->name, "has") && i >= 0) return ix_number(l, l->call->in[i] != NULL);
-	low_error(l, x, same_name(x->name, "has") ? "expected an input's name in has" : "expected a number that is known before the call runs");
+	if (same_name(x->name, "has") && x->n == 1 && x->arg[0]->kind == NODE_NAME && declared(l->t->out, x->arg[0]->name))
+		return has_output(l, x->arg[0]->name);
+	low_error(l, x, same_name(x->name, "has") ? "expected the name of an input, an output or a list in has" : "expected a number that is known before the call runs");
 	return NULL;
 }
 
@@ -274,6 +288,7 @@ struct ix *low_ix(struct lower *l, const struct node *x)
 	case NODE_CALL:
 		y = given(l, x);
 		break;
+	case NODE_IN: y = low_in_list(l, x); break;
 	case NODE_TRANS: case NODE_ALT: case NODE_RANGE: case NODE_ALL:
 		low_error(l, x, "expected a number that is known before the call runs");
 		break;

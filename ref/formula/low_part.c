@@ -23,13 +23,14 @@ struct ex *low_shifted(struct lower *l, const struct node *x)
 	return !a ? NULL : a->s.rank != COLUMN ? low_wrong(l, x, "a column as the argument") : ex_make(l, EX_SHIFTED, a->s, a, NULL);
 }
 
-/* element(v, i): element i of a column, the last one where it has fewer */
+/* element(v, i): element i of a column, row i of a matrix; the last one where it has fewer */
 struct ex *low_element(struct lower *l, const struct node *x)
 {
 	struct ex *a = low_value(l, x->arg[0]);
 
-	if (a && a->s.rank != COLUMN) return low_wrong(l, x, "a column as the first argument");
-	struct ex *e = a ? ex_make(l, EX_ELEMENT, scalar, a, NULL) : NULL;
+	if (a && a->s.rank != COLUMN && a->s.rank != MATRIX) return low_wrong(l, x, "a column or a matrix as the first argument");
+	struct shape row = { ROW, { 1, -1 }, a ? a->s.cols : scalar.cols };
+	struct ex *e = a ? ex_make(l, EX_ELEMENT, a->s.rank == MATRIX ? row : scalar, a, NULL) : NULL;
 	double i;
 
 	if (!e || !(e->ix = low_ix(l, x->arg[1]))) return NULL;
@@ -68,6 +69,40 @@ struct ex *low_part(struct lower *l, const struct node *x)
 	struct shape s = a->s;
 	*axis_of(&s) = (struct len){ (size_t)n, -1 };
 	return at(l, x, ex_make(l, EX_PART, s, a, NULL), n);
+}
+
+/* axpy(A, b, C): A + b C, in one step */
+struct ex *low_axpy(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]), *b = a ? low_value(l, x->arg[1]) : NULL, *c = b ? low_value(l, x->arg[2]) : NULL;
+
+	if (!c) return NULL;
+	if (b->s.rank != SCALAR || !same_shape(a->s, c->s)) return low_wrong(l, x, "a value, a number and a value of the same shape as the arguments");
+	struct ex *e = ex_make(l, EX_AXPY, a->s, a, b);
+	if (e) e->c = c;
+	return e;
+}
+
+/* mirrored(A): above the diagonal what is below it; mirrored(A, n): tiles of n, as they are */
+struct ex *low_mirrored(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]);
+	double n = 0;
+
+	if (!a || (x->n > 1 && !low_known(l, x->arg[1], &n))) return NULL;
+	if (a->s.rank != MATRIX || !same_len(a->s.rows, a->s.cols) || !(n >= 0 && n <= 1024 && n == floor(n)))
+		return low_wrong(l, x, "a square matrix, and tiles of 1 to 1024,");
+	struct ex *e = ex_make(l, EX_MIRRORED, a->s, a, NULL);
+	if (e) e->op = (int)n;
+	return e;
+}
+
+struct ex *low_rounded(struct lower *l, const struct node *x, enum format f)
+{
+	struct ex *a = x->n == 1 ? low_value(l, x->arg[0]) : low_wrong(l, x, "one argument"), *e = a ? ex_make(l, EX_ROUNDED, a->s, a, NULL) : NULL;
+
+	if (e) e->op = (int)f;
+	return e;
 }
 
 /* replaced(A, first, B, by): A, but B at part(A, first, B's size, by) */

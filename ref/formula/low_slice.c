@@ -2,6 +2,7 @@
 #include "lower.h"
 
 #include <math.h>
+#include <string.h>
 
 /* first:last, or every step-th from first on below last */
 static bool range(struct lower *l, struct slice *s, int i, const struct node *x)
@@ -74,7 +75,8 @@ struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct 
 	}
 	*s = (struct slice){ .tensor = declared_index(out ? l->t->out : l->t->in, x->name), .at = x };
 	s->rank = call_shape(l->call, t->shape, size);
-	if (x->n > s->rank) {
+	int missing = l->call->no_batch && strchr(t->shape, '?');       /* and so is its index */
+	if (x->n > s->rank + missing) {
 		low_error(l, x, "expected at most %d indices of %s [%s], got %d", s->rank, x->name, t->shape, x->n);
 		return NULL;
 	}
@@ -85,7 +87,7 @@ struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct 
 	for (int i = s->rank; i-- > 0; stride *= size[i]) s->axis[i].size = size[i], s->axis[i].stride = stride, s->axis[i].len = one;
 	const struct node all = { NODE_ALL, x->line, x->column, NULL, 0, 0, NULL };
 	for (int i = 0; i < s->rank; i++)
-		if (!axis(l, s, i, i < x->n ? x->arg[i] : &all, out)) return NULL;
+		if (!axis(l, s, i, i + missing < x->n ? x->arg[i + missing] : &all, out)) return NULL;
 	fix(s);
 	struct len k0 = s->n_kept ? s->axis[s->kept[0]].len : one;
 	*shape = s->n_kept == 2 ? (struct shape){ MATRIX, k0, s->axis[s->kept[1]].len }

@@ -166,6 +166,8 @@ static struct ex *load(struct lower *l, const struct node *x)
 	if (!kept) return NULL;
 	*kept = *x;
 	const struct symbol *y = symbol_find(l, x->name);
+	int list = declared_index(l->t->params, x->name);
+	if (list >= 0 && l->op->params[list].kind == PARAM_LIST) return made_from_ix(l, x);
 	if (y) {
 		low_error(l, x, "expected an input; '%s' has no indices", x->name);
 		return NULL;
@@ -272,7 +274,7 @@ struct ex *low_value(struct lower *l, const struct node *x)
 	case NODE_ALT: y = low_value(l, alternative(l, x)); break;
 	case NODE_ADD: case NODE_SUB: case NODE_MUL: case NODE_DIV: y = operation(l, x); break;
 	case NODE_EQ: case NODE_NE: case NODE_LT: case NODE_LE: case NODE_GT: case NODE_GE: y = compare(l, x); break;
-	case NODE_IDIV: case NODE_MOD: case NODE_AND: case NODE_OR: case NODE_NOT: case NODE_GIVEN: y = made_from_ix(l, x); break;
+	case NODE_IDIV: case NODE_MOD: case NODE_AND: case NODE_OR: case NODE_NOT: case NODE_GIVEN: case NODE_IN: y = made_from_ix(l, x); break;
 	case NODE_RANGE: case NODE_ALL: low_error(l, x, "expected a value, not a range"); break;
 	}
 	l->depth--;

@@ -52,6 +52,21 @@ bool same_node(const struct node *a, const struct node *b)
 	return true;
 }
 
+static const struct definition *definition_in(const struct definition *all, int n, const char *name, const struct node *target, char kind)
+{
+	for (const struct definition *d = all; d < all + n; d++)
+		if (same_name(d->name, name) && d->kind == kind && d->indexed == (target != NULL) && (!target || same_node(target, d->target))) return d;
+	return NULL;
+}
+
+static const struct form_decl *form_of(const struct lower *l)
+{
+	const struct form_decl *f = l->t->forms;
+
+	for (int i = 0; i < l->form && f->d.next; i++) f = (const struct form_decl *)f->d.next;
+	return f;
+}
+
 /* Does the plan make fault f, number i, in this form? */
 static bool is_made(const struct lower *l, const struct fault_decl *f, int i)
 {
@@ -64,15 +79,12 @@ const struct definition *redefined(struct lower *l, const char *name, const stru
 
 	for (const struct fault_decl *f = l->plan->faults ? l->t->faults : NULL; f; f = (const struct fault_decl *)f->d.next, i++) {
 		if (!is_made(l, f, i)) continue;
-		for (int k = 0; k < f->n; k++, used++) {
-			const struct definition *d = &f->define[k];
-			if (!same_name(d->name, name) || d->kind != kind || d->indexed != (target != NULL)) continue;
-			if (target && !same_node(target, d->target)) continue;
-			if (used < 64) l->used |= UINT64_C(1) << used;
-			return d;
-		}
+		const struct definition *d = definition_in(f->define, f->n, name, target, kind);
+		if (d && used + (int)(d - f->define) < 64) l->used |= UINT64_C(1) << (used + (int)(d - f->define));
+		if (d) return d;
+		used += f->n;
 	}
-	return NULL;
+	return l->anew ? definition_in(l->anew->define, l->anew->n, name, target, kind) : NULL;
 }
 
 struct symbol *symbol_find(const struct lower *l, const char *name)
@@ -147,22 +159,6 @@ struct ex *ex_hold(struct lower *l, const struct node *at, struct ex *x)
 	return ex_reg(l, reg);
 }
 
-static bool each(struct lower *l, const struct each *x)
-{
-	l->p->pieces = 1;
-	for (; x; x = (const struct each *)x->d.next) {
-		const struct node at = { .line = x->d.line, .column = x->d.column };
-		int i = 0;
-		while (l->op->dims[i] && !same_name(l->op->dims[i], x->dim)) i++;
-		if (!l->op->dims[i]) return low_error(l, &at, "expected the name of a size; no tensor has '%s'", x->dim);
-		int var = l->p->n_each < MAX_EACH ? new_var(l, &at) : (low_error(l, &at, "expected at most %d indices", MAX_EACH), -1);
-		if (var < 0 || !symbol_add(l, x->d.name, SYMBOL_VAR, var, scalar)) return false;
-		l->p->pieces *= l->p->each[var] = l->call->dim[i];
-		l->p->n_each++;
-	}
-	return true;
-}
-
 /* Two faults may define the same thing. */
 static bool only_one(uint64_t faults) { return faults && !(faults & (faults - 1)); }
 
@@ -171,19 +167,30 @@ static bool stands_in(const struct statement *s, const struct definition *d)
 	for (; s; s = s->next) {
 		for (int i = 0; s->loop && i < s->loop->n_carry; i++)
 			if (d->kind != '=' && !strcmp(s->loop->carry[i].name, d->name)) return true;
-		if (s->loop ? stands_in(s->body, d) : d->kind == '=' && (d->indexed ? same_node(s->define.target, d->target) : !strcmp(s->define.name, d->name)))
+		if (s->loop || s->condition ? stands_in(s->body, d) : d->kind == '=' && (d->indexed ? same_node(s->define.target, d->target) : !strcmp(s->define.name, d->name)))
 			return true;
 	}
 	return false;
 }
 
-/* Is it of a function or a number that this call does without, or, as a fault may say for each form what it is there, of another form? */
+/* Does it stand in statements under a condition? */
+static bool under_condition(const struct statement *s, const struct definition *d)
+{
+	for (; s; s = s->next)
+		if (s->condition ? stands_in(s->body, d) : s->loop && under_condition(s->body, d)) return true;
+	return false;
+}
+
+/* Is it of a function, a number or a statement that this call does without, or, as a fault may say for each form what it is there, of
+ * another form? */
 static bool elsewhere(const struct lower *l, const struct fault_decl *f, const struct definition *d)
 {
 	const struct tree *t = l->t;
 	int i = 0;
 
 	if (declared(t->macros, d->name) || declared(t->lets, d->name) || declared(t->aliases, d->name) || declared(t->params, d->name)) return true;
+	for (const struct form_decl *x = form_of(l); x; x = x->more)
+		if (under_condition(x->body, d)) return true;
 	for (const struct form_decl *x = t->forms; x && f->n > 1 && !f->form[0]; x = (const struct form_decl *)x->d.next, i++)
 		if (i != l->form && stands_in(x->body, d)) return true;
 	return false;
@@ -221,7 +228,7 @@ static struct program *make(const struct lower *with, const struct form_decl *f,
 	l.p = p;
 	l.end = &p->step;
 	l.first[0] = l.index[0] = &p->index;
-	if (each(&l, f->each ? f->each : l.t->each) && low_body(&l, f->body)) {
+	if (low_each(&l, f) && low_body(&l, f->body)) {
 		reuse(p, &p->step, NULL, 0);
 		only_needed(p);
 		places(p);
@@ -237,11 +244,17 @@ static struct program *all_made(const struct tree *t, const struct op *op, const
 {
 	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .keep = keep, .e = e };
 	struct program *p = NULL, **end = &p;
-	const struct form_decl *f = t->forms;
 
-	for (int i = 0; i < plan->form && f->d.next; i++) f = (const struct form_decl *)f->d.next;
-	for (; f; f = f->more, end = &(*end)->next) {
-		if ((*end = make(&l, f, &l.used))) continue;
+	if (form_of(&l)->define) l.anew = form_of(&l);
+	for (const struct form_decl *f = form_of(&l); f; f = f->more) {
+		size_t parts = 0;
+		bool ok = program_parts(t, op, call, plan, f, &parts, e);
+		for (l.part = 0; ok && l.part < parts; l.part++) {
+			if (!(ok = (*end = make(&l, f, &l.used)) != NULL)) break;
+			if ((*end)->step || parts == 1) end = &(*end)->next;
+			else program_free(*end), *end = NULL;   /* a part of no elements */
+		}
+		if (ok) continue;
 		program_free(p);
 		return NULL;
 	}

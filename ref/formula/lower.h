@@ -4,8 +4,8 @@
 
 #include "program.h"
 
-enum symbol_kind { SYMBOL_REG, SYMBOL_VAR, SYMBOL_CHUNK };
-/* A chunk: index is the variable of its first index, s.rows its length. */
+enum symbol_kind { SYMBOL_REG, SYMBOL_VAR, SYMBOL_CHUNK, SYMBOL_NUMBER };
+/* SYMBOL_NUMBER: index is its value. A chunk: index is the variable of its first index, s.rows its length. */
 struct symbol {
 	const char *name;
 	enum symbol_kind kind;
@@ -29,6 +29,8 @@ struct lower {
 	const struct call *call;
 	const struct plan *plan;
 	int form;
+	const struct form_decl *anew;   /* the form, where it is another one with some things defined anew, or NULL */
+	size_t part;            /* of pieces that have shapes of their own */
 	bool keep;              /* the program is one in which values stay */
 	struct program *p;
 	struct symbol *symbols;
@@ -36,6 +38,7 @@ struct lower {
 	struct known *known;
 	struct step **end;      /* where the next step goes */
 	struct ix **first[MAX_LEVEL], **index[MAX_LEVEL];       /* of the numbers of each level the first, and where the next goes */
+	struct program_loop *outermost; /* of the loops around what is read, or NULL */
 	int level;              /* loops around what is read */
 	int depth;              /* levels of values */
 	int site_of[MAX_REG];   /* 1 + the site at which the register's value is rounded, or 0 */
@@ -61,6 +64,9 @@ struct step *add_step(struct lower *l, enum step_kind kind, const struct node *a
 struct step *add_set(struct lower *l, const struct node *at, int reg, struct ex *value);
 
 struct ix *low_ix(struct lower *l, const struct node *x);
+struct ix *ix_make(struct lower *l, enum ix_kind kind, const struct node *at);
+struct ix *ix_only(struct lower *l, struct ix *x);      /* the one number that is computed so: x, or one like it */
+double list_computed(const struct program *p, const struct ix *x, const double *var);   /* IX_LIST, IX_IN */
 struct ix *ix_number(struct lower *l, double number);
 bool ix_known(const struct ix *x, double *value);       /* not depending on anything that a run knows */
 struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct shape *s);
@@ -72,6 +78,9 @@ struct ex *low_reshape(struct lower *l, const struct node *x);
 struct ex *low_shifted(struct lower *l, const struct node *x);
 struct ex *low_element(struct lower *l, const struct node *x);
 struct ex *low_part(struct lower *l, const struct node *x);
+struct ex *low_axpy(struct lower *l, const struct node *x);
+struct ex *low_mirrored(struct lower *l, const struct node *x);
+struct ex *low_rounded(struct lower *l, const struct node *x, enum format f);
 struct ex *low_replaced(struct lower *l, const struct node *x);
 struct ex *low_wrong(struct lower *l, const struct node *x, const char *what);  /* an error: what is expected of this function; NULL */
 bool low_known(struct lower *l, const struct node *x, double *value);           /* false with an error where only a run knows it */
@@ -88,7 +97,14 @@ struct ex *ex_product(struct lower *l, const struct node *at, struct ex *a, stru
 
 bool rounds(const struct lower *l, int site);   /* does the plan round there, to what the arithmetic has not anyway? */
 
+/* The indices of the pieces of f, and how many there are. */
+bool low_each(struct lower *l, const struct form_decl *f);
 bool low_body(struct lower *l, const struct statement *body);
+/* Has the call this output? -1 with an error. */
+int low_has_output(struct lower *l, const char *name);
+struct ix *low_in_list(struct lower *l, const struct node *x);          /* i in LIST */
+struct ix *low_list(struct lower *l, const struct node *x, int param);  /* LIST[row, column] */
+struct ix *low_of_list(struct lower *l, const struct node *x);          /* sum(LIST) and the like; NULL, with no error, where it is none */
 /* Drops what is not read, and says which values may take over the memory of one that is not read again. `carried`: registers that are read after the last step. */
 void reuse(struct program *p, struct step **body, const int *carried, int n);
 void only_needed(struct program *p);    /* of the indices */

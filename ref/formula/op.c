@@ -40,7 +40,7 @@ static bool sizes(struct formula *f, const struct tensor_decl *t, struct error *
 {
 	for (; t; t = NEXT(t))
 		for (const char *s = t->shape; *s;) {
-			size_t n = strcspn(s, ",+-"), i = 0;
+			size_t n = strcspn(s, ",+-?"), i = 0;
 			while (f->op.dims[i] && (strlen(f->op.dims[i]) != n || strncmp(f->op.dims[i], s, n))) i++;
 			if (i == MAX_DIM) return wrong(f, &t->d, e, "at most 16 sizes");
 			if (!f->op.dims[i]) f->op.dims[i] = pool_text(&f->tree.pool, s, n);
@@ -64,7 +64,7 @@ static bool tensors(struct formula *f, struct error *e)
 	i = 0;
 	for (const struct tensor_decl *x = t->out; x; x = NEXT(x), i++) {
 		if (x->with[0] && !declared(t->in, x->with)) return wrong(f, &x->d, e, "an input's name after 'with'");
-		out[i] = (struct tensor_spec){ x->d.name, x->shape, x->optional ? OPTIONAL : 0, x->with };
+		out[i] = (struct tensor_spec){ x->d.name, x->shape, (x->optional ? OPTIONAL : 0) | (x->trace ? TRACE : 0), x->with };
 	}
 	f->op.in = in;
 	f->op.out = out;
@@ -83,7 +83,8 @@ static bool params(struct formula *f, struct error *e)
 		const struct node *v = x->value;
 		bool minus = v && v->kind == NODE_NEG && v->arg[0]->kind == NODE_NUMBER;
 		double absent = minus ? -v->arg[0]->number : v && v->kind == NODE_NUMBER ? v->number : v ? (double)NAN : 0;
-		p[i] = (struct param_spec){ x->d.name, kind, x->names ? x->names : x->rows, !v && !x->names, absent, x->d.what };
+		p[i] = (struct param_spec){ x->d.name, kind, x->names ? x->names : x->rows,
+			x->rows || x->names ? x->required : !v, x->rows ? (double)NAN : absent, x->d.what };
 	}
 	f->op.params = p;
 	return true;
@@ -193,6 +194,14 @@ static bool roundings(struct formula *f, const struct round_decl *r, int n, stru
 	return true;
 }
 
+static bool lies_in(const struct structure_decl *x, const char *contract)
+{
+	bool yes = false;
+
+	for (int i = 0; i < x->n_of; i++) yes = yes || !strcmp(x->of[i], contract);
+	return yes;
+}
+
 /* The kernels that are known to lie in a contract; NULL where the file has none. */
 static bool structures(struct formula *f, const char *of, const struct structure **all, struct error *e)
 {
@@ -201,7 +210,7 @@ static bool structures(struct formula *f, const char *of, const struct structure
 
 	if (!k) return false;
 	for (const struct structure_decl *x = f->tree.structures; x; x = NEXT(x)) {
-		if (strcmp(x->of, of)) continue;
+		if (!lies_in(x, of)) continue;
 		k[n].name = x->d.name;
 		if (!roundings(f, x->round, x->n, k[n++].site, e)) return false;
 	}
@@ -217,7 +226,8 @@ static bool contracts(struct formula *f, struct error *e)
 	if (!k) return false;
 	if (!n) k[0] = (struct contract){ .name = "f32", .what = "all in float32" };
 	for (const struct structure_decl *x = f->tree.structures; x; x = NEXT(x))
-		if (!declared(f->tree.contracts, x->of)) return formula_error(e, f->tree.path, x->of_line, x->of_column, "expected a contract's name after 'of'");
+		for (int k_of = 0; k_of < x->n_of; k_of++)
+			if (!declared(f->tree.contracts, x->of[k_of])) return formula_error(e, f->tree.path, x->of_line, x->of_column, "expected a contract's name after 'of'");
 	for (const struct contract_decl *x = f->tree.contracts; x; x = NEXT(x), i++) {
 		int form = x->form[0] ? form_of(f, x->form) : 0;
 		if (form < 0) return wrong(f, &x->d, e, "a form's name after 'in'");
@@ -232,17 +242,23 @@ static bool contracts(struct formula *f, struct error *e)
 static size_t pieces(const struct call *call)
 {
 	const struct tree *t = &formula_of(call->op)->tree;
+	struct plan plan = plan_plain(&arith_f64, 0);
 	size_t all = 0;
 
 	for (const struct form_decl *f = t->forms; f; f = f->more) {
 		size_t n = 1;
+		if (!program_parts(t, call->op, call, &plan, f, &n, NULL)) return 0;
 		for (const struct each *x = f->each ? f->each : t->each; x; x = NEXT(x))
-			for (int i = 0; call->op->dims[i]; i++)
+			for (int i = 0; x->dim && call->op->dims[i]; i++)
 				if (!strcmp(call->op->dims[i], x->dim)) n *= call->dim[i];
 		all += n;
 	}
 	return all;
 }
+
+static void derive(struct call *call) { formula_derive(formula_of(call->op), call); }
+
+static bool has_trace(const struct call *call, int out) { return formula_has_trace(formula_of(call->op), call, out); }
 
 static bool check(const struct call *call, struct error *e)
 {
@@ -272,6 +288,11 @@ bool formula_tables(struct formula *f, struct error *e)
 	f->op.pieces = pieces;
 	f->op.prepare = prepare;
 	f->op.finish = program_done;
+	f->op.runs = program_pieces;
+	f->op.derive = derive;
+	f->op.iterates = f->tree.iterates;
+	for (const struct tensor_decl *x = f->tree.out; x; x = NEXT(x))
+		if (x->trace) f->op.has_trace = has_trace;
 	if (!tensors(f, e) || !params(f, e) || !forms(f, e) || !faults(f, e) || !contracts(f, e)) {
 		if (f->tree.pool.failed) error_set(e, E_MEMORY, f->tree.path, NO_OFFSET, "reading a formula");
 		return false;

@@ -5,7 +5,7 @@
 #include "ref/call/op.h"
 #include "ref/parse/tree.h"
 
-enum { MAX_VAR = 512, MAX_EACH = 32, MAX_REG = 512, MAX_PROGRAM_CHUNK = 8 };
+enum { MAX_VAR = 512, MAX_EACH = 32, MAX_REG = 512, MAX_PROGRAM_CHUNK = 8, MAX_PART = 256 };
 
 /* A length: n, or the present length, at most n, of chunk variable `chunk` (-1: none). */
 struct len { size_t n; int chunk; };
@@ -15,10 +15,10 @@ struct shape { enum rank rank; struct len rows, cols; };
 /* A number that no arithmetic touches: an index, a condition. What is computed has a variable of its own, each such number one, which
  * gets its value where those that it is made of have theirs: at the begin of a piece, or of a step of the loop at this level. each: 1 +
  * the chunk for whose indices, one by one, it is another number. */
-enum ix_kind { IX_NUMBER, IX_VAR, IX_TENSOR, IX_SEQUENCE, IX_OP };
+enum ix_kind { IX_NUMBER, IX_VAR, IX_TENSOR, IX_SEQUENCE, IX_LIST, IX_IN, IX_OP };
 struct ix {
 	enum ix_kind kind;
-	int var, level, tensor, n, each;
+	int var, level, tensor, n, each;        /* tensor: an input; IX_LIST, IX_IN: a parameter */
 	bool needed;
 	double number;
 	enum node_kind op;
@@ -28,8 +28,9 @@ struct ix {
 
 /* Of a tensor: on each axis from first on (NULL: 0) one element, or every step-th of len of them where kept. Sizes, strides and the
  * element `base` in elements: that of all indices that are known before. gather: 1 + the variable of a chunk; for each of its indices what
- * is kept of the others, at the element of its own on axis kept[0]. */
+ * is kept of the others, at the element of its own on axis kept[0]. trace: of an output, as the kernel recorded it. */
 struct slice {
+	bool trace;
 	int tensor, rank, kept[2], n_kept, moving[MAX_RANK], n_moving, gather;
 	size_t base;
 	struct { struct ix *first; size_t size, stride, step; struct len len; } axis[MAX_RANK];
@@ -38,13 +39,14 @@ struct slice {
 
 enum ex_kind {
 	EX_REG, EX_NUMBER, EX_IX, EX_LOAD, EX_MEMORY, EX_FLIP, EX_MAP, EX_ZIP, EX_DOT, EX_GEMV, EX_GEMV_T, EX_OUTER, EX_GEMM, EX_TRANS, EX_SUM, EX_MAX,
-	EX_SCAN, EX_PART, EX_REPLACED, EX_SHIFTED, EX_TRIL, EX_INVERSE, EX_LAST, EX_ELEMENT, EX_POWER, EX_ANGLE, EX_IOTA, EX_CMP, EX_WHERE, EX_IF
+	EX_SCAN, EX_PART, EX_REPLACED, EX_SHIFTED, EX_TRIL, EX_INVERSE, EX_LAST, EX_ELEMENT, EX_AXPY, EX_MIRRORED, EX_ROUNDED, EX_POWER, EX_ANGLE, EX_IOTA, EX_CMP, EX_WHERE, EX_IF
 };
 
 /* An expression. EX_OUTER and EX_GEMM: a b, added to c where there is one. EX_DOT: of each row, where a is a matrix. EX_FLIP: the same
  * numbers, a row for a column or in another matrix. EX_INVERSE: in blocks of op, merged by operands that pass `site`. two_parts: EX_GEMM of
  * operands that were rounded to two parts, without the product of the second ones. EX_PART: of a from `first` on every by-th element, of a
- * matrix column; EX_REPLACED: a, but b there. */
+ * matrix column; EX_REPLACED: a, but b there. EX_AXPY: a + b c, b a number. EX_MIRRORED: by tiles of op, 0: by elements. EX_ROUNDED: to the
+ * format op. */
 struct ex {
 	enum ex_kind kind;
 	struct shape s;
@@ -74,6 +76,7 @@ struct step {
 };
 struct program_loop {
 	int var, chunk, cuts;   /* cuts: an input, or -1 */
+	bool anchored;          /* its turns begin with what the kernel recorded: each has a random stream of its own */
 	bool strips;            /* over dims[0], which is cut into strips: what is carried goes on from one to the next */
 	int carry[MAX_BY], n_carry;     /* registers */
 	size_t by;
@@ -89,6 +92,7 @@ struct program {
 	const struct call *call;
 	struct step *step;
 	struct ix *index;
+	struct program_loop *anchored;  /* the loop that is, or NULL */
 	int n_reg, n_var, n_chunk;
 	int chunk_var[MAX_PROGRAM_CHUNK];      /* its variable, and how many indices a full one has */
 	size_t chunk_size[MAX_PROGRAM_CHUNK];
@@ -115,6 +119,10 @@ struct program *program_make_kept(const struct tree *t, const struct op *op, con
 /* After a run of this strip, which is `ok` so far: did all indices lie in their axes, and was all of each output stored? Frees p. */
 bool program_done(struct program *p, const struct strip *s, const struct plan *plan, bool ok, struct error *e);
 void program_piece(struct program *p, calc *c, size_t piece);
+size_t program_pieces(const struct program *p);
+/* Those of pieces of a form that have shapes of their own: how many; 1 where there are none. False with an error. */
+bool program_parts(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, const struct form_decl *f, size_t *n,
+	struct error *e);
 /* Gives these numbers their values, one after the other. */
 void ix_compute(const struct program *p, const struct ix *x, double *var);
 /* The value of one that has `each`, for the present value of that chunk's variable. */

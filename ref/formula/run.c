@@ -66,11 +66,14 @@ bool run_lines(struct frame *f, const struct slice *s, const char *name, vec y, 
 }
 
 static void load(struct frame *f, int in, size_t at, size_t step, vec x, void *with) { (void)with; c_load(f->c, x, in, at, step); }
+static void load_trace(struct frame *f, int out, size_t at, size_t step, vec x, void *with) { (void)with; c_load_trace(f->c, x, out, at, step); }
 static void store(struct frame *f, int out, size_t at, size_t step, vec x, void *with) { (void)with; f->stored[out] += c_store(f->c, out, at, step, x); }
 
 void run_load(struct frame *f, const struct slice *s, vec y)
 {
-	if (!run_lines(f, s, f->p->call->op->in[s->tensor].name, y, load, NULL)) c_set(f->c, y, (double)NAN);
+	const struct tensor_spec *of = s->trace ? f->p->call->op->out : f->p->call->op->in;
+
+	if (!run_lines(f, s, of[s->tensor].name, y, s->trace ? load_trace : load, NULL)) c_set(f->c, y, (double)NAN);
 }
 
 /* Zeros beyond its end and before its first. */
@@ -164,6 +167,9 @@ static void in_strip(struct frame *f, const struct program_loop *l, size_t t, si
 	c_release(f->c, mark);
 }
 
+/* The random stream of an anchored loop's turn; 0: what is before the loop, turns + 1: what is behind it. */
+static void stream_of(struct frame *f, size_t turn) { c_stream(f->c, f->piece * (f->turns + 2) + turn); }
+
 static void loop(struct frame *f, const struct step *s)
 {
 	const struct program_loop *l = s->loop;
@@ -171,7 +177,11 @@ static void loop(struct frame *f, const struct step *s)
 
 	if (!run_ends(f, s, &first, &last)) return;
 	if (l->strips) in_strip(f, l, first, last);
-	else for (size_t t = first; t < last; t += l->by) turn(f, l, t, last - t < l->by ? last - t : l->by);
+	else for (size_t t = first; t < last; t += l->by) {
+		if (l->anchored) stream_of(f, 1 + (t - first) / l->by);
+		turn(f, l, t, last - t < l->by ? last - t : l->by);
+	}
+	if (l->anchored) stream_of(f, f->turns + 1);
 }
 
 void run_step(struct frame *f, const struct step *s)
@@ -196,8 +206,10 @@ void run_step(struct frame *f, const struct step *s)
 
 void run_begin(struct frame *f, struct program *p, calc *c, size_t piece)
 {
+	size_t number = piece;
+
 	for (; piece >= p->pieces && p->next; p = p->next) piece -= p->pieces;
-	*f = (struct frame){ .p = p, .c = c, .element = c_element(c) };
+	*f = (struct frame){ .p = p, .c = c, .element = c_element(c), .piece = number };
 	vec room = c_room(c, p->room);
 	f->reg = c_bytes(c, (size_t)p->n_reg * sizeof *f->reg + (size_t)p->n_var * sizeof *f->var);
 	f->var = (double *)(f->reg + p->n_reg);
@@ -215,6 +227,8 @@ void program_piece(struct program *p, calc *c, size_t piece)
 	struct frame f;
 
 	run_begin(&f, p, c, piece);
+	const struct program_loop *l = f.p->anchored;
+	if (l) f.turns = (size_t)(ix_value(l->last, f.var) - ix_value(l->first, f.var)) / l->by, stream_of(&f, 0);
 	for (const struct step *s = f.p->step; s && !f.stopped; s = s->next) run_step(&f, s);
 	for (int i = 0; i < MAX_OUT; i++) {
 		if (!f.stored[i]) continue;

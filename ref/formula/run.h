@@ -9,6 +9,7 @@ struct frame {
 	calc *c;
 	size_t element;                 /* c's */
 	void **reg;                     /* each with room for the longest that it holds */
+	size_t piece, turns;            /* turns: of the loop that is anchored */
 	bool stopped;                   /* the rest of the piece is of the next strip */
 	double *var;
 	size_t stored[MAX_OUT];
@@ -31,6 +32,8 @@ void run_compare(struct frame *f, const struct ex *x, vec y);
 void run_inverse(struct frame *f, const struct ex *x, vec y);
 void run_shifted(struct frame *f, const struct ex *x, vec y);
 void run_element(struct frame *f, const struct ex *x, vec y);
+void run_axpy(struct frame *f, const struct ex *x, vec y);
+void run_mirrored(struct frame *f, const struct ex *x, vec y);
 void run_part(struct frame *f, const struct ex *x, vec y);
 void run_replaced(struct frame *f, const struct ex *x, vec y);
 /* EX_PART, EX_REPLACED: from the part to its place in all, or back. */

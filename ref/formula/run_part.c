@@ -13,14 +13,14 @@ void run_shifted(struct frame *f, const struct ex *x, vec y)
 	c_copy(f->c, part(f, y, 1, y.n - 1), part(f, a, 0, y.n - 1));
 }
 
-/* element i of a, the last one where it has fewer */
+/* element i, or row i, of a; the last one where it has fewer */
 void run_element(struct frame *f, const struct ex *x, vec y)
 {
 	double i = ix_value(x->ix, f->var);
 	vec a = run_value(f, x->a);
 
 	if (!(i >= 0 && i == floor(i))) run_failed(f->p, x->ix->at, "expected a whole number as an element's, got %g", i);
-	else if (a.n) c_copy(f->c, y, part(f, a, i < (double)a.n ? (size_t)i : a.n - 1, 1));
+	else if (a.n) c_copy(f->c, y, part(f, a, (i * (double)y.n < (double)a.n ? (size_t)i : a.n / y.n - 1) * y.n, y.n));
 }
 
 static size_t lines(const struct frame *f, const struct ex *x) { return x->s.rank == MATRIX ? rows_now(f, x) : 1; }
@@ -64,4 +64,30 @@ void run_without_second_parts(struct frame *f, const struct ex *x, mat y, mat a,
 
 	c_gemm(f->c, small, (enum trans)x->op, rest(f->c, a), rest(f->c, b));
 	c_sub(f->c, flat(y), flat(y), flat(small));
+}
+
+void run_axpy(struct frame *f, const struct ex *x, vec y)
+{
+	vec b = run_value(f, x->b), c = run_value(f, x->c);
+
+	run_into(f, x->a, y);
+	c_axpy(f->c, y, b, c);
+}
+
+/* The tile (I, J) above the diagonal becomes the tile (J, I), as it is. */
+static void mirror_tiles(struct frame *f, mat A, size_t tile)
+{
+	for (size_t I = 0; I < A.rows / tile; I++)
+		for (size_t J = I + 1; J < A.rows / tile; J++)
+			for (size_t r = 0; r < tile; r++)
+				c_copy(f->c, c_part(f->c, c_row(f->c, A, I * tile + r), J * tile, tile), c_part(f->c, c_row(f->c, A, J * tile + r), I * tile, tile));
+}
+
+void run_mirrored(struct frame *f, const struct ex *x, vec y)
+{
+	mat A = { y.at, rows_now(f, x), cols_now(f, x) };
+
+	run_into(f, x->a, y);
+	if (x->op) mirror_tiles(f, A, (size_t)x->op);
+	else c_mirror(f->c, A);
 }

@@ -202,9 +202,10 @@ static void fast_angle(struct frame *f, const struct ex *x, vec y)
 
 static void transpose(struct frame *f, const struct ex *x, vec y)
 {
+	size_t m = rows_now(f, x), n = cols_now(f, x);
 	vec a = run_value(f, x->a);
 
-	for (size_t m = rows_now(f, x), n = cols_now(f, x), i = 0; i < m * n; i++) element(f, y, i, a, i % n * m + i / n);
+	c_transpose(f->c, (mat){ y.at, m, n }, (mat){ a.at, n, m });
 }
 
 static void iota(struct frame *f, const struct ex *x, vec y)
@@ -297,6 +298,9 @@ void run_into(struct frame *f, const struct ex *x, vec y)
 	case EX_REPLACED: run_replaced(f, x, y); break;
 	case EX_SHIFTED: run_shifted(f, x, y); break;
 	case EX_ELEMENT: run_element(f, x, y); break;
+	case EX_AXPY: run_axpy(f, x, y); break;
+	case EX_MIRRORED: run_mirrored(f, x, y); break;
+	case EX_ROUNDED: run_into(f, x->a, y), c_round(c, (enum format)x->op, y); break;
 	case EX_IOTA: iota(f, x, y); break;
 	case EX_CMP: run_compare(f, x, y); break;
 	case EX_WHERE: run_where(f, x, y); break;

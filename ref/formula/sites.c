@@ -28,14 +28,17 @@ enum { NOWHERE = -2 };
  * is one that has an output's name. */
 static bool site(struct formula *f, struct site_spec *sites, size_t *n, const char *name, const char *what, int form, struct error *e)
 {
-	int out = declared_index(f->tree.out, name), i = formula_site(&f->tree, &f->op, name);
+	int out = declared_index(f->tree.out, name), i = formula_site(&f->tree, &f->op, name), listed;
+	const struct site_decl *says;
 
 	if (i >= 0) {
 		struct site_spec *s = &sites[i];
 		s->form = s->form == NOWHERE || s->form == form ? form : -1;
 		if (out >= 0) s->store = out + 1;
 	}
-	if (out >= 0 && i < 0 && (i = declared_index(f->tree.sites, name)) >= 0) sites[i].store = out + 1;
+	says = out >= 0 && i < 0 ? declared(f->tree.sites, name) : NULL;
+	listed = says && !says->stores ? declared_index(f->tree.sites, name) : -1;
+	if (listed >= 0) sites[listed].store = out + 1;
 	if (i >= 0 || f->tree.sites) return true;
 	if (*n == MAX_SITE) return wrong(f, &f->tree.forms->d, e, "at most 64 names in all forms");
 	sites[(*n)++] = (struct site_spec){ name, what, form, out + 1 };
@@ -48,7 +51,9 @@ bool formula_listed_sites(struct formula *f, struct site_spec *sites, struct err
 
 	for (const struct site_decl *x = f->tree.sites; x; x = NEXT(x), i++) {
 		if (i == MAX_SITE) return wrong(f, &x->d, e, "at most 64 sites");
-		sites[i] = (struct site_spec){ x->d.name, x->d.what, NOWHERE, 0 };
+		int out = x->stores ? declared_index(f->tree.out, x->stores) : -1;
+		if (x->stores && out < 0 && strcmp(x->stores, "nothing")) return wrong(f, &x->d, e, "an output's name, or nothing, after 'stores'");
+		sites[i] = (struct site_spec){ x->d.name, x->d.what, NOWHERE, out + 1 };
 	}
 	return true;
 }
@@ -73,6 +78,8 @@ static const char *inner_site(const struct node *x)
 bool formula_sites_of(struct formula *f, struct site_spec *sites, size_t *n, const struct statement *s, int form, struct error *e)
 {
 	for (; s; s = s->next) {
+		if (s->condition && !formula_sites_of(f, sites, n, s->body, form, e)) return false;
+		if (s->condition) continue;
 		if (!s->loop) {
 			if (s->define.indexed && !declared(f->tree.out, s->define.name))
 				return formula_error(e, f->tree.path, s->define.line, s->define.column, "expected an output; nothing is named '%s'", s->define.name);

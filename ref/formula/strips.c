@@ -34,7 +34,7 @@ static const struct cut by_rows = { pieces_along, rows_along, nothing };
 
 static bool in_rows(const struct formula *f)
 {
-	bool first = f->tree.each && !strcmp(f->tree.each->dim, f->op.dims[0]);
+	bool first = f->tree.each && f->tree.each->dim && !strcmp(f->tree.each->dim, f->op.dims[0]);
 
 	for (const struct tensor_decl *x = f->tree.out; first && x; x = NEXT(x))
 		first = begins_with(x->shape, f->op.dims[0]) && strcmp(x->shape, f->op.dims[0]);
@@ -51,6 +51,7 @@ static const struct statement *only_loop(const struct formula *f, const struct f
 	const struct statement *loop = NULL;
 
 	for (const struct statement *s = form->body; s; s = s->next) {
+		if (s->condition) return NULL;
 		if (!s->loop) continue;
 		if (loop || !is_name(s->loop->range, f->op.dims[0])) return NULL;
 		loop = s;
@@ -73,7 +74,7 @@ static bool stores(const struct formula *f, const struct node *target, const cha
 	bool along = out && begins_with(out->shape, f->op.dims[0]);
 
 	if (var) return along && target->n && is_name(target->arg[0], var);
-	return out && !along && (!f->tree.each || (begins_with(out->shape, f->tree.each->dim) && target->n && is_name(target->arg[0], f->tree.each->d.name)));
+	return out && !along && (!f->tree.each || (f->tree.each->dim && begins_with(out->shape, f->tree.each->dim) && target->n && is_name(target->arg[0], f->tree.each->d.name)));
 }
 
 static bool all_store(const struct formula *f, const struct statement *s, const char *var)
@@ -81,7 +82,7 @@ static bool all_store(const struct formula *f, const struct statement *s, const 
 	for (; s; s = s->next) {
 		for (int i = 0; s->loop && i < s->loop->n_carry; i++)
 			if (s->loop->carry[i].to && !stores(f, s->loop->carry[i].to, var)) return false;
-		if (s->loop ? !all_store(f, s->body, var ? var : s->loop->var) : s->define.indexed && !stores(f, s->define.target, var)) return false;
+		if (s->body ? !all_store(f, s->body, var ? var : s->loop->var) : s->define.indexed && !stores(f, s->define.target, var)) return false;
 	}
 	return true;
 }
@@ -91,7 +92,7 @@ static bool in_a_loop(const struct formula *f)
 	const struct each *first = f->tree.each;
 	int cuts = cuts_of(f);
 
-	if (!first || (cuts >= 0 && dim_index(&f->op, first->dim) < 0)) return false;
+	if (!first || !first->dim || (cuts >= 0 && dim_index(&f->op, first->dim) < 0)) return false;
 	for (const struct form_decl *x = f->tree.forms; x; x = NEXT(x)) {
 		const struct statement *s = only_loop(f, x);
 		if (!s || !all_store(f, x->body, NULL)) return false;
@@ -181,6 +182,7 @@ static bool cuts_sound(const struct call *call, int cuts, int tokens, struct err
 static bool sound(const struct formula *f, const struct call *call, const struct statement *s, struct error *e)
 {
 	for (; s; s = s->next) {
+		if (s->condition && !sound(f, call, s->body, e)) return false;
 		if (!s->loop) continue;
 		int cuts = s->loop->cuts ? declared_index(f->tree.in, s->loop->cuts->name) : -1;
 		int tokens = s->loop->range->kind == NODE_NAME ? dim_index(call->op, s->loop->range->name) : -1;
@@ -196,7 +198,7 @@ static bool sequences_sound(const struct formula *f, const struct call *call, co
 		const struct node *x = a->value;
 		if (x->kind != NODE_CALL || strcmp(x->name, "sequence") || x->n != 2 || x->arg[1]->kind != NODE_NAME) continue;
 		const struct each *t = declared(form->each ? form->each : f->tree.each, x->arg[1]->name);
-		if (t && !cuts_sound(call, declared_index(f->tree.in, x->arg[0]->name), dim_index(call->op, t->dim), e)) return false;
+		if (t && t->dim && !cuts_sound(call, declared_index(f->tree.in, x->arg[0]->name), dim_index(call->op, t->dim), e)) return false;
 	}
 	return true;
 }

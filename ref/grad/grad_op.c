@@ -87,6 +87,8 @@ static bool check(const struct call *call, struct error *e)
 	return true;
 }
 
+static void derive(struct call *call) { formula_derive(backward_of(call->op)->of, call); }
+
 static size_t all_at_once(const struct call *call) { (void)call; return 1; }
 
 static bool tables(struct backward *b, const struct op *of)
@@ -97,6 +99,8 @@ static bool tables(struct backward *b, const struct op *of)
 	b->op.params = of->params;
 	for (int i = 0; i < MAX_FORM && of->forms[i].name; i++) b->op.forms[i] = (struct form){ of->forms[i].name, grad_pieces, of->forms[i].chunked };
 	b->op.check = check;
+	b->op.derive = derive;
+	b->op.iterates = of->iterates;
 	b->op.pieces = all_at_once;
 	b->op.prepare = grad_prepare;
 	b->op.finish = grad_finish;

@@ -55,6 +55,13 @@ struct sweep {
 void grad_steps(struct sweep *w, const struct step *s);         /* from s on: forward, then backward */
 void grad_value(struct sweep *w, const struct ex *x, vec bar);  /* adds to what x is made of, bar being the gradient of x */
 void grad_products(struct sweep *w, const struct ex *x, vec bar);        /* the same, of a product */
+/* Those of parts; of a sum with a multiple; of a mirrored triangle. */
+void grad_element(struct sweep *w, const struct ex *x, vec bar);
+void grad_partial(struct sweep *w, const struct ex *x, vec bar);
+void grad_axpy(struct sweep *w, const struct ex *x, vec bar);
+void grad_mirrored(struct sweep *w, const struct ex *x, vec bar);
+/* 0 where the column of y [rows,n] is greater than the row plus `diagonal`. */
+void grad_lower_part(struct sweep *w, vec y, size_t rows, size_t n, double diagonal);
 vec grad_times(struct sweep *w, vec a, vec b);                  /* a b, element by element, in a new vector */
 vec grad_map(struct frame *f, enum fn fn, vec x);               /* the derivative of fn at each x */
 /* v, of shape `from`, in shape `to`: repeated, or summed up. */

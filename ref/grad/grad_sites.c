@@ -42,14 +42,15 @@ bool grad_sites(struct backward *b)
 	return true;
 }
 
-/* The functions that have no derivative. */
-static bool has_derivative(const struct node *x)
+/* Is it none of the functions that have no derivative, and made of none? depth: of functions of the file. */
+static bool has_derivative(const struct tree *t, const struct node *x, int depth)
 {
-	static const char *const none[] = { "memory", "power_of_two", "fast_angle" };
-	bool yes = true;
+	static const char *const none[] = { "memory", "power_of_two", "fast_angle", "bf16", "f16", "f32" };
+	const struct macro *m = x->kind == NODE_CALL ? declared(t->macros, x->name) : NULL;
+	bool yes = !m || depth > 8 || has_derivative(t, m->value, depth + 1);
 
 	for (size_t i = 0; x->kind == NODE_CALL && i < sizeof none / sizeof *none; i++) yes = yes && strcmp(x->name, none[i]);
-	for (int i = 0; i < x->n; i++) yes = yes && has_derivative(x->arg[i]);
+	for (int i = 0; i < x->n; i++) yes = yes && has_derivative(t, x->arg[i], depth);
 	return yes;
 }
 
@@ -61,7 +62,7 @@ bool grad_faults(struct backward *b)
 
 	for (int i = 0, n = 0; m && x; x = (const struct fault_decl *)x->d.next, i++) {
 		bool yes = !x->site || b->site[of->faults[i].site] >= 0;
-		for (int k = 0; k < x->n; k++) yes = yes && (x->define[k].kind == 't' || has_derivative(x->define[k].value));
+		for (int k = 0; k < x->n; k++) yes = yes && (x->define[k].kind == 't' || has_derivative(&b->of->tree, x->define[k].value, 0));
 		if (!yes) continue;
 		m[n] = of->faults[i];
 		if (x->site) m[n].site = b->site[of->faults[i].site];

@@ -109,16 +109,6 @@ static void scan(struct sweep *w, const struct ex *x, vec bar)
 	grad_value(w, x->a, y);
 }
 
-/* 0 where the column is greater than the row plus `diagonal` */
-static void lower_part(struct sweep *w, vec y, size_t rows, size_t n, double diagonal)
-{
-	for (size_t i = 0; i < rows; i++) {
-		double first = (double)i + diagonal + 1;
-		size_t k = first < 0 ? 0 : first > (double)n ? n : (size_t)first;
-		if (k < n) c_set(w->f->c, c_part(w->f->c, y, i * n + k, n - k), 0);
-	}
-}
-
 static mat matrix(struct sweep *w, const struct ex *x)
 {
 	return (mat){ run_value(w->f, x).at, rows_now(w->f, x), cols_now(w->f, x) };
@@ -133,7 +123,7 @@ static void inverse(struct sweep *w, const struct ex *x, vec bar)
 	c_gemm(c, t, TN, X, B);
 	c_gemm(c, y, NT, t, X);
 	c_map(c, flat(y), FN_NEG, flat(y));
-	lower_part(w, flat(y), y.rows, y.cols, -1);
+	grad_lower_part(w, flat(y), y.rows, y.cols, -1);
 	grad_value(w, x->a, flat(y));
 }
 
@@ -146,7 +136,7 @@ static void moved(struct sweep *w, const struct ex *x, vec bar)
 	if (x->kind == EX_LAST && y.n) c_copy(c, c_part(c, y, y.n - bar.n, bar.n), bar);
 	if (x->kind == EX_TRIL) {
 		c_copy(c, y, bar);
-		lower_part(w, y, rows, n, x->op);
+		grad_lower_part(w, y, rows, n, x->op);
 	}
 	if (x->kind == EX_TRANS)
 		for (size_t i = 0; i < bar.n; i++) c_copy(c, c_part(c, y, i % n * rows + i / n, 1), c_part(c, bar, i, 1));
@@ -181,36 +171,6 @@ static void chosen_each(struct sweep *w, const struct ex *x, vec bar)
 	ix_again(f->p, x->ix, f->var);
 	operand(w, x, x->a, y[0]);
 	operand(w, x, x->b, y[1]);
-}
-
-/* EX_SHIFTED: to the element before; EX_ELEMENT: to that element. */
-static void element(struct sweep *w, const struct ex *x, vec bar)
-{
-	calc *c = w->f->c;
-	vec y = c_vec(c, count_now(w->f, x->a));
-	double i = x->kind == EX_ELEMENT ? ix_value(x->ix, w->f->var) : 0;
-
-	if (y.n && x->kind == EX_ELEMENT) c_copy(c, c_part(c, y, i >= 0 && i < (double)y.n ? (size_t)i : y.n - 1, 1), bar);
-	if (y.n && x->kind == EX_SHIFTED) c_copy(c, c_part(c, y, 0, y.n - 1), c_part(c, bar, 1, y.n - 1));
-	grad_value(w, x->a, y);
-}
-
-static void partial(struct sweep *w, const struct ex *x, vec bar)
-{
-	calc *c = w->f->c;
-	vec all = c_vec(c, count_now(w->f, x->a));
-
-	if (x->kind == EX_PART) {
-		run_place(w->f, x, all, bar, false);
-		grad_value(w, x->a, all);
-		return;
-	}
-	vec some = c_vec(c, count_now(w->f, x->b)), none = c_vec(c, some.n);
-	run_place(w->f, x, bar, some, true);
-	c_copy(c, all, bar);
-	run_place(w->f, x, all, none, false);
-	grad_value(w, x->a, all);
-	grad_value(w, x->b, some);
 }
 
 /* Element at, then every step-th, of an input's gradient. */
@@ -250,8 +210,10 @@ void grad_value(struct sweep *w, const struct ex *x, vec bar)
 	case EX_INVERSE: inverse(w, x, bar); break;
 	case EX_TRANS: case EX_TRIL: case EX_LAST: moved(w, x, bar); break;
 	case EX_WHERE: where(w, x, bar); break;
-	case EX_PART: case EX_REPLACED: partial(w, x, bar); break;
-	case EX_SHIFTED: case EX_ELEMENT: element(w, x, bar); break;
+	case EX_PART: case EX_REPLACED: grad_partial(w, x, bar); break;
+	case EX_SHIFTED: case EX_ELEMENT: grad_element(w, x, bar); break;
+	case EX_AXPY: grad_axpy(w, x, bar); break;
+	case EX_MIRRORED: grad_mirrored(w, x, bar); break;
 	case EX_IF: {
 		if (x->ix->each) {
 			chosen_each(w, x, bar);

@@ -5,12 +5,12 @@
 #include "ref/formula/formula.h"
 #include "ref/grad/grad.h"
 
-extern const struct op op_newton_schulz, op_muon_step, op_mixed_batch;
+extern const struct op op_mixed_batch;
 
 /* In the order of all lists; behind them stand the formulas of ref/ops that it does not name. */
 static const struct { const struct op *op; const char *formula; } first[] = {
-	{ NULL, "gated_delta_rule" }, { NULL, "rmsnorm" }, { NULL, "rope" }, { NULL, "causal_conv1d" }, { &op_newton_schulz, NULL },
-	{ &op_muon_step, NULL }, { &op_mixed_batch, NULL }, { NULL, "qk_norm_rope" }, { NULL, "rmsnorm_fp8" }, { NULL, "gated_product" }
+	{ NULL, "gated_delta_rule" }, { NULL, "rmsnorm" }, { NULL, "rope" }, { NULL, "causal_conv1d" }, { NULL, "newton_schulz" },
+	{ NULL, "muon_step" }, { &op_mixed_batch, NULL }, { NULL, "qk_norm_rope" }, { NULL, "rmsnorm_fp8" }, { NULL, "gated_product" }
 };
 enum { FIRST = sizeof first / sizeof *first, MAX_OP = 64 };
 const struct op *ops[MAX_OP + 1];
@@ -110,7 +110,7 @@ const struct op *op_of_iteration(void)
 {
 	size_t i = 0;
 
-	while (!ops[i]->iteration) i++;
+	while (!op_is_iteration(ops[i])) i++;
 	return ops[i];
 }
 

@@ -114,6 +114,43 @@ static bool form(struct parser *s, const struct word *name)
 	return ok;
 }
 
+/* NAME as FORM: what is defined anew */
+static bool form_as(struct parser *s, const struct word *name)
+{
+	struct form_decl *f = declare(s, &s->t->forms, sizeof *f, name);
+	const struct word *at = peek(s);
+	const char *comment, *as = f ? name_here(s, "a form's name") : NULL;
+	const struct form_decl *other = as ? declared(s->t->forms, as) : NULL;
+
+	if (!as) return false;
+	if (!other || other == f || other->define) {
+		s->at--;
+		return formula_error(s->e, s->w.path, at->line, at->column, "expected a form above that has statements, got '%s'", as);
+	}
+	f->each = other->each;
+	f->body = other->body;
+	f->more = other->more;
+	return need(s, ":") && parse_definitions(s, &f->define, &f->n, false) && line_end(s, &comment);
+}
+
+/* NAME, and its statements in the lines below, or NAME as FORM: DEFINITION; ... */
+static bool named_form(struct parser *s)
+{
+	const struct word *name = peek(s);
+	const char *comment;
+
+	if (!name_here(s, "a form's name")) return false;
+	return take(s, "as") ? form_as(s, name) : line_end(s, &comment) && form(s, name);
+}
+
+static bool iterates(struct parser *s)
+{
+	const char *comment;
+
+	s->t->iterates = true;
+	return line_end(s, &comment);
+}
+
 static bool line(struct parser *s)
 {
 	const struct word *w = peek(s);
@@ -122,7 +159,8 @@ static bool line(struct parser *s)
 	if (w->kind != WORD_NAME) return wrong(s, "a line of a formula");
 	if (w->column != 1) return formula_error(s->e, s->w.path, w->line, w->column, "expected a line that begins in column 1");
 	if (w[1].kind == WORD_OP && (w[1].text[0] == '=' || w[1].text[0] == '[')) return form(s, NULL);
-	if (is(s, "for")) return form(s, NULL);
+	if (is(s, "for") || is(s, "if")) return form(s, NULL);
+	if (!strcmp(w->text, "iterates")) return s->at++, iterates(s);
 	s->at++;
 	if (!strcmp(w->text, "in")) return parse_tensors(s, &s->t->in, false);
 	if (!strcmp(w->text, "out")) return parse_tensors(s, &s->t->out, true);
@@ -137,9 +175,9 @@ static bool line(struct parser *s)
 	if (!strcmp(w->text, "structure")) return parse_structure(s);
 	if (!strcmp(w->text, "case")) return parse_case(s, false);
 	if (!strcmp(w->text, "draw")) return parse_case(s, true);
-	if (!strcmp(w->text, "form")) return peek(s)->kind == WORD_NAME ? (s->at++, line_end(s, &comment) && form(s, w + 1)) : wrong(s, "a form's name");
+	if (!strcmp(w->text, "form")) return named_form(s);
 	s->at--;
-	return wrong(s, "in, out, param, let, each, def, where, form, for, NAME =, site, fault, contract, structure, draw or case");
+	return wrong(s, "in, out, param, let, each, def, where, iterates, form, for, if, NAME =, site, fault, contract, structure, draw or case");
 }
 
 /* All lines; s stands behind them. */

@@ -34,6 +34,7 @@ bool parse_each(struct parser *s, struct each **list);
 bool parse_macro(struct parser *s);
 bool parse_rule(struct parser *s);
 bool parse_site(struct parser *s);
+bool parse_definitions(struct parser *s, struct definition **define, int *n, bool may_carry);    /* DEFINITION; ... */
 bool parse_fault(struct parser *s);
 bool parse_contract(struct parser *s);
 bool parse_structure(struct parser *s);         /* a known kernel of a contract */

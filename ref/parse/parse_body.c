@@ -82,6 +82,17 @@ static struct loop *head(struct parser *s)
 	return l;
 }
 
+/* The statements below a `for` or an `if`. */
+static struct statement *inner(struct parser *s, int column, const char *what, bool *ok)
+{
+	struct statement *body;
+
+	if (peek(s)->column <= column) *ok = wrong(s, what);
+	body = *ok ? parse_body(s, peek(s)->column, ok) : NULL;
+	if (*ok && !body) *ok = wrong(s, "NAME = VALUE");
+	return body;
+}
+
 struct statement *parse_body(struct parser *s, int column, bool *ok)
 {
 	struct statement *first = NULL, **end = &first;
@@ -91,16 +102,19 @@ struct statement *parse_body(struct parser *s, int column, bool *ok)
 	while (*ok && peek(s)->kind == WORD_NAME && peek(s)->column == column) {
 		const struct word *after = &s->w.word[s->at + 1];
 		bool loop = is(s, "for") && after->kind == WORD_NAME;
-		if (!loop && !(after->kind == WORD_OP && (after->text[0] == '=' || after->text[0] == '['))) break;
+		bool block = is(s, "if") && !(after->kind == WORD_OP && after->text[0] == '=');
+		if (!loop && !block && !(after->kind == WORD_OP && (after->text[0] == '=' || after->text[0] == '['))) break;
 		struct statement *x = *end = pool_make(s->p, sizeof *x);
 		if (!x) *ok = no_room(s);
-		else if (!loop) *ok = parse_definition(s, &x->define, false) && line_end(s, &comment);
+		else if (block) {
+			s->at++;
+			*ok = (x->condition = parse_value(s)) != NULL && line_end(s, &comment);
+			if (*ok) x->body = inner(s, column, "statements, further in than their 'if'", ok);
+		} else if (!loop) *ok = parse_definition(s, &x->define, false) && line_end(s, &comment);
 		else {
 			s->at++;
 			*ok = (x->loop = head(s)) != NULL && line_end(s, &comment);
-			if (*ok && peek(s)->column <= column) *ok = wrong(s, "a body, further in than its 'for'");
-			if (*ok) x->body = parse_body(s, peek(s)->column, ok);
-			if (*ok && !x->body) *ok = wrong(s, "NAME = VALUE");
+			if (*ok) x->body = inner(s, column, "a body, further in than its 'for'", ok);
 		}
 		if (x) end = &x->next;
 	}

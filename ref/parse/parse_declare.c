@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* [T, Hk, N+1]: as "T,Hk,N+1" */
+/* [T, Hk, N+1]: as "T,Hk,N+1"; [B?, N]: the first may be missing */
 static const char *shape(struct parser *s)
 {
 	char text[128];
@@ -19,7 +19,7 @@ static const char *shape(struct parser *s)
 			formula_error(s->e, s->w.path, w->line, w->column, "expected at most 6 sizes");
 			return NULL;
 		}
-		const char *sign = take(s, "+") ? "+" : take(s, "-") ? "-" : "";
+		const char *sign = take(s, "+") ? "+" : take(s, "-") ? "-" : "", *missing = rank == 1 && !*sign && take(s, "?") ? "?" : "";
 		double plus = 0;
 		if (*sign) {
 			if (peek(s)->kind != WORD_NUMBER || !(peek(s)->number < 100) || peek(s)->number != (double)(int)peek(s)->number) {
@@ -29,7 +29,7 @@ static const char *shape(struct parser *s)
 			plus = s->w.word[s->at++].number;
 		}
 		int more = *sign ? snprintf(text + n, sizeof text - n, "%s%s%s%.0f", n ? "," : "", name, sign, plus)
-			: snprintf(text + n, sizeof text - n, "%s%s", n ? "," : "", name);
+			: snprintf(text + n, sizeof text - n, "%s%s%s", n ? "," : "", name, missing);
 		if (more < 0 || (size_t)more >= sizeof text - n) {
 			formula_error(s->e, s->w.path, w->line, w->column, "expected a shorter shape");
 			return NULL;
@@ -39,7 +39,7 @@ static const char *shape(struct parser *s)
 	return need(s, "]") ? pool_text(s->p, text, n) : NULL;
 }
 
-/* NAME {, NAME} [SIZES] ?, integer, with NAME */
+/* NAME {, NAME} [SIZES] ?, integer, with NAME, trace [if CONDITION] */
 bool parse_tensors(struct parser *s, struct tensor_decl **list, bool output)
 {
 	struct tensor_decl *group[MAX_ARGS];
@@ -61,12 +61,16 @@ bool parse_tensors(struct parser *s, struct tensor_decl **list, bool output)
 		if (!text) return false;
 		bool integer = !output && take(s, "integer"), optional = take(s, "?"), with_input = output && take(s, "with");
 		const char *with = with_input ? name_here(s, "an input's name") : "";
-		if (!with) return false;
+		bool trace = output && take(s, "trace"), sometimes = trace && take(s, "if");
+		struct node *traced = sometimes ? parse_value(s) : NULL;
+		if (!with || (sometimes && !traced)) return false;
 		for (int i = first; i < n; i++) {
 			group[i]->shape = text;
 			group[i]->integer = integer;
 			group[i]->optional = optional;
 			group[i]->with = with;
+			group[i]->trace = trace;
+			group[i]->traced = traced;
 		}
 	} while (peek(s)->kind == WORD_NAME);
 	if (!line_end(s, &comment)) return false;
@@ -74,13 +78,13 @@ bool parse_tensors(struct parser *s, struct tensor_decl **list, bool output)
 	return true;
 }
 
-/* a|b|c of names; NULL where there is no '|' */
+/* a|b|c of names or texts; NULL where there is no '|' */
 static const char *choices(struct parser *s)
 {
 	size_t from = s->at, n = 0;
 	char text[128] = "";
 
-	while (peek(s)->kind == WORD_NAME && n + strlen(peek(s)->text) + 2 < sizeof text) {
+	while ((peek(s)->kind == WORD_NAME || peek(s)->kind == WORD_TEXT) && n + strlen(peek(s)->text) + 2 < sizeof text) {
 		n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? "|" : "", peek(s)->text);
 		s->at++;
 		if (!take(s, "|")) break;
@@ -104,7 +108,19 @@ static bool param_value(struct parser *s, struct param_decl *p)
 	return (p->value = parse_value(s)) != NULL;
 }
 
-/* NAME [= VALUE] {, ...}; NAME [a, b, c]: rows of three */
+/* of A | B, which must be given; [a, b, c], rows of three, with '?' such as need not be */
+static bool param_of(struct parser *s, struct param_decl *p)
+{
+	if (take(s, "of")) {
+		p->required = true;
+		return (p->names = choices(s)) || wrong(s, "A | B");
+	}
+	if (!(p->rows = shape(s))) return false;
+	p->required = !take(s, "?");
+	return true;
+}
+
+/* NAME [= VALUE] {, ...}, or what param_of reads */
 bool parse_params(struct parser *s)
 {
 	struct param_decl *made[MAX_ARGS];
@@ -117,7 +133,7 @@ bool parse_params(struct parser *s)
 		if (n == MAX_ARGS) return wrong(s, "at most 32 parameters in a line");
 		struct param_decl *p = made[n++] = declare(s, &s->t->params, sizeof *p, w);
 		if (!p) return false;
-		if (is(s, "[") ? !(p->rows = shape(s)) : take(s, "=") && !param_value(s, p)) return false;
+		if (is(s, "[") || is(s, "of") ? !param_of(s, p) : take(s, "=") && !param_value(s, p)) return false;
 	} while (take(s, ","));
 	if (!line_end(s, &comment)) return false;
 	for (int i = 0; i < n; i++) made[i]->d.what = comment;
@@ -133,6 +149,15 @@ bool parse_alias(struct parser *s, struct alias **list)
 	return name_here(s, "a name") && (a = declare(s, list, sizeof *a, w)) && need(s, "=") && (a->value = parse_value(s));
 }
 
+/* SIZE, or 0:END */
+static bool range_of(struct parser *s, struct each *x)
+{
+	if (peek(s)->kind == WORD_NAME) return (x->dim = name_here(s, "the name of a size")) != NULL;
+	if (peek(s)->kind != WORD_NUMBER || peek(s)->number != 0) return wrong(s, "the name of a size, or 0:END");
+	s->at++;
+	return need(s, ":") && (x->last = parse_value(s));
+}
+
 bool parse_each(struct parser *s, struct each **list)
 {
 	do {
@@ -143,7 +168,7 @@ bool parse_each(struct parser *s, struct each **list)
 		}
 		struct each *x;
 		if (!name_here(s, "a name") || !(x = declare(s, list, sizeof *x, w)) || !need(s, "in")
-		    || !(x->dim = name_here(s, "the name of a size"))) return false;
+		    || !range_of(s, x)) return false;
 	} while (take(s, ","));
 	return true;
 }
@@ -162,13 +187,16 @@ bool parse_macro(struct parser *s)
 	return need(s, ")") && need(s, "=") && (m->value = parse_value(s));
 }
 
+/* [PARAMETER:] CONDITION */
 bool parse_rule(struct parser *s)
 {
 	const struct word *w = peek(s);
+	bool of_param = w->kind == WORD_NAME && declared(s->t->params, w->text) && w[1].kind == WORD_OP && w[1].text[0] == ':';
 	struct rule **end = &s->t->rules, *r;
 
 	while (*end) end = (struct rule **)&(*end)->d.next;
 	if (!(r = *end = pool_make(s->p, sizeof *r))) return no_room(s);
-	r->d = (struct declared){ NULL, "", w->line, w->column, "" };
+	r->d = (struct declared){ NULL, of_param ? w->text : "", w->line, w->column, "" };
+	s->at += of_param ? 2 : 0;
 	return (r->value = parse_value(s)) && line_end(s, &r->d.what);
 }

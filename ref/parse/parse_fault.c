@@ -1,7 +1,7 @@
 /* Sites, faults and contracts. */
 #include "parse.h"
 
-/* NAME [of DEFINITION, ...] */
+/* NAME [of DEFINITION, ...] [stores OUTPUT] */
 bool parse_site(struct parser *s)
 {
 	const struct word *w = peek(s);
@@ -14,7 +14,19 @@ bool parse_site(struct parser *s)
 		if (x->n == MAX_BY) return wrong(s, "at most 8 definitions");
 		if (!(x->of[x->n++] = name_here(s, "the name of a definition"))) return false;
 	} while (take(s, ","));
+	if (take(s, "stores") && !(x->stores = name_here(s, "an output's name"))) return false;
 	return line_end(s, &x->d.what);
+}
+
+/* DEFINITION; ...: of a fault also what a loop carries. */
+bool parse_definitions(struct parser *s, struct definition **define, int *n, bool may_carry)
+{
+	if (!(*define = pool_make(s->p, MAX_BY * sizeof **define))) return no_room(s);
+	do {
+		if (*n == MAX_BY) return wrong(s, "at most 8 definitions");
+		if (!parse_definition(s, &(*define)[(*n)++], may_carry)) return false;
+	} while (take(s, ";"));
+	return true;
 }
 
 /* The part of a comment behind "; seen ", cut off there. */
@@ -86,14 +98,11 @@ bool parse_fault(struct parser *s)
 	f->form = f->seen = "";
 	if (!parameter(s, f)) return false;
 	if (take(s, "in") && !(f->form = name_here(s, "a form's name"))) return false;
-	if (!need(s, ":") || !(f->define = pool_make(s->p, MAX_BY * sizeof *f->define))) return false;
+	if (!need(s, ":")) return false;
 	if (is(s, "round")) {
 		s->at++;
 		if (!(f->site = name_here(s, "a site's name")) || !need(s, "to") || !(f->format = name_here(s, "a format's name"))) return false;
-	} else do {
-		if (f->n == MAX_BY) return wrong(s, "at most 8 definitions");
-		if (!parse_definition(s, &f->define[f->n++], true)) return false;
-	} while (take(s, ";"));
+	} else if (!parse_definitions(s, &f->define, &f->n, true)) return false;
 	for (int i = 0; i < f->n && f->parameter; i++) give(f->define[i].value, f->parameter, declared_index(s->t->faults, f->d.name));
 	if (!line_end(s, &f->d.what)) return false;
 	f->seen = seen_in(s, &f->d.what);
@@ -114,16 +123,23 @@ static bool roundings(struct parser *s, struct round_decl **round, int *n)
 	return true;
 }
 
-/* structure NAME of CONTRACT: SITE FORMAT, ... */
+/* structure NAME of CONTRACT, ...: SITE FORMAT, ... */
 bool parse_structure(struct parser *s)
 {
 	const struct word *w = peek(s);
-	struct structure_decl *k;
+	struct structure_decl **end = &s->t->structures, *k;
 
-	if (!name_here(s, "a structure's name") || !(k = declare(s, &s->t->structures, sizeof *k, w)) || !need(s, "of")) return false;
+	while (*end) end = (struct structure_decl **)&(*end)->d.next;
+	if (!name_here(s, "a structure's name") || !need(s, "of")) return false;
+	if (!(k = *end = pool_make(s->p, sizeof *k)) || !(k->of = pool_make(s->p, MAX_BY * sizeof *k->of))) return no_room(s);
+	k->d = (struct declared){ NULL, w->text, w->line, w->column, "" };
 	k->of_line = peek(s)->line;
 	k->of_column = peek(s)->column;
-	return (k->of = name_here(s, "a contract's name")) && need(s, ":") && roundings(s, &k->round, &k->n) && line_end(s, &k->d.what);
+	do {
+		if (k->n_of == MAX_BY) return wrong(s, "at most 8 contracts");
+		if (!(k->of[k->n_of++] = name_here(s, "a contract's name"))) return false;
+	} while (take(s, ","));
+	return need(s, ":") && roundings(s, &k->round, &k->n) && line_end(s, &k->d.what);
 }
 
 /* contract NAME [in FORM] [by 64] [: SITE FORMAT, ...] */

@@ -83,6 +83,10 @@ static struct node *atom(struct parser *s)
 		if ((x = make(s, NODE_NUMBER, at))) x->number = at->number;
 		return x;
 	}
+	if (at->kind == WORD_TEXT) {    /* a choice of a parameter */
+		s->at++;
+		return make(s, NODE_NAME, at);
+	}
 	if (at->kind != WORD_NAME) {
 		wrong(s, "a value");
 		return NULL;
@@ -173,6 +177,7 @@ static struct node *compare(struct parser *s)
 	struct node *x = sum(s);
 	const struct word *at = peek(s);
 
+	if (x && take(s, "in")) return two(s, NODE_IN, at, x, sum(s));
 	for (int i = 0; x && i < 6; i++)
 		if (take(s, ops[i])) return two(s, (enum node_kind)(NODE_EQ + i), at, x, sum(s));
 	return x;

@@ -7,11 +7,11 @@
 #include "lex.h"
 
 /* NODE_IF: condition, value, else. NODE_INDEX: name[arg...]; NODE_CALL: name(arg...); NODE_RANGE a:b; NODE_ALL ":".
- * NODE_GIVEN: the parameter of fault `number`. NODE_CHAIN: factors side by side, a product. NODE_ALT: a | b, equal by algebra. */
+ * NODE_GIVEN: the parameter of fault `number`. NODE_IN: i in LIST. NODE_CHAIN: factors side by side, a product. NODE_ALT: a | b, equal by algebra. */
 enum node_kind {
 	NODE_NUMBER, NODE_NAME, NODE_INDEX, NODE_CALL, NODE_NEG, NODE_ADD, NODE_SUB, NODE_MUL, NODE_DIV, NODE_IDIV, NODE_MOD, NODE_POW,
 	NODE_TRANS, NODE_CHAIN, NODE_IF, NODE_ALT, NODE_EQ, NODE_NE, NODE_LT, NODE_LE, NODE_GT, NODE_GE, NODE_AND, NODE_OR, NODE_NOT,
-	NODE_RANGE, NODE_ALL, NODE_GIVEN
+	NODE_RANGE, NODE_ALL, NODE_GIVEN, NODE_IN
 };
 
 struct node {
@@ -34,24 +34,29 @@ struct carry { const char *name; struct node *from, *to; };
 enum { MAX_BY = 8 };
 struct loop { const char *var; struct node *range; bool chunks; size_t by[MAX_BY]; int n_by; struct node *cuts; struct carry *carry; int n_carry; };
 
+/* condition: those of `body` where it holds. */
 struct statement {
 	struct statement *next;
 	struct definition define;       /* where body is NULL and loop is NULL */
 	struct loop *loop;
+	struct node *condition;
 	struct statement *body;
 };
 
 struct declared { struct declared *next; const char *name; int line, column; const char *what; };
 
-struct tensor_decl { struct declared d; const char *shape; bool optional, integer; const char *with; };
-/* value NULL: required. names: "a|b" of a choice; rows: "a,b,c" of a list. */
-struct param_decl { struct declared d; struct node *value; const char *names, *rows; bool is_bool; };
+/* trace: of a call for which `traced` holds (NULL: of all). */
+struct tensor_decl { struct declared d; const char *shape; bool optional, integer, trace; const char *with; struct node *traced; };
+/* value NULL: required, of a choice or a list too where `required`. names: "a|b" of a choice; rows: "a,b,c" of a list. */
+struct param_decl { struct declared d; struct node *value; const char *names, *rows; bool is_bool, required; };
 struct alias { struct declared d; struct node *value; };        /* let, and those in each */
 struct macro { struct declared d; const char **param; int n; struct node *value; };
-struct each { struct declared d; const char *dim; };
-struct rule { struct declared d; struct node *value; };         /* where */
-/* each: of this form alone, NULL: those of the file; more: other pieces, with their own. */
-struct form_decl { struct declared d; struct each *each; struct statement *body; struct form_decl *more; };
+/* dim NULL: in 0:last, each number with pieces of shapes of their own. */
+struct each { struct declared d; const char *dim; struct node *last; };
+struct rule { struct declared d; struct node *value; };         /* where; its name is a parameter's, or "" */
+/* each: of this form alone, NULL: those of the file; more: other pieces, with their own; define: of a form that is another one with some
+ * things defined anew. */
+struct form_decl { struct declared d; struct each *each; struct statement *body; struct form_decl *more; struct definition *define; int n; };
 /* site NULL: the definitions are others; else the site is rounded to the format named `format`. parameter NULL: none; its values are
  * those below a size, or n of a list, or n whole numbers from `first` on. */
 struct fault_decl {
@@ -63,8 +68,9 @@ struct fault_decl {
 };
 struct round_decl { const char *site, *format; int line, column; };
 /* A site by name: where each of these definitions is made. */
-struct site_decl { struct declared d; const char **of; int n; };
-struct structure_decl { struct declared d; const char *of; int of_line, of_column; struct round_decl *round; int n; };
+struct site_decl { struct declared d; const char **of, *stores; int n; };
+/* A kernel that is known to lie in these contracts; another contract's may have its name. */
+struct structure_decl { struct declared d; const char **of; int n_of, of_line, of_column; struct round_decl *round; int n; };
 struct contract_decl { struct declared d; const char *form; size_t by; struct round_decl *round; int n; };
 /* NAME = VALUE: a size, a parameter (json text), a tensor's type and draw; `bare`: NAME alone, a tensor that is given. */
 struct setting {
@@ -97,6 +103,7 @@ struct tree {
 	struct contract_decl *contracts;
 	struct structure_decl *structures;
 	struct case_decl *cases;
+	bool iterates;          /* errors inside are amplified */
 	struct pool pool;
 };
 

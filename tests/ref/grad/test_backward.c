@@ -47,6 +47,11 @@ static const struct shown { const char *op, *params, *tensors, *optional[4]; int
 		"in.positions I32 3 =0,3,7; in.dq F64 3,2,6 ~0,1; in.dk F64 3,1,6 ~0,1; in.dgate F64 3,2,6 ~0,1", { NULL }, 1, 0 },
 	{ "causal_conv1d", "{\"activation\": \"silu\"}", "in.x F64 9,3 ~0,1; in.weight F64 3,4 ~0,1; in.dy F64 9,3 ~0,1", { "in.bias F64 3 ~0,1",
 		"in.initial_state F64 1,3,3 ~0,1" }, 4, 3 },
+	{ "newton_schulz", "{\"algorithm\": \"gram\", \"coefficients\": [[2, -1.5, 0.5], [2, -1.5, 0.5]], \"restarts\": [1]}",
+		"in.x F64 2,3 ~0,1; in.dy F64 2,3 ~0,1", { NULL }, 1, 0 },
+	{ "muon_step", "{\"algorithm\": \"standard\", \"coefficients\": [[2, -1.5, 0.5]], \"lr\": 0.5, \"momentum\": 0.5, \"weight_decay\": 0.25, "
+		"\"scale\": \"0.2*sqrt(max(n,m))\", \"split\": [1, 3]}", "in.weight F64 4,2 ~0,1; in.grad F64 4,2 ~0,1; in.momentum F64 4,2 ~0,1; "
+		"in.dweight F64 4,2 ~0,1; in.dmomentum F64 4,2 ~0,1", { NULL }, 1, 0 },
 	{ "everything", "{}", "in.x F64 5,4 ~0,0.7; in.w F64 4 ~1,0.2; in.s F64 5 ~1,0.2; in.dy F64 5,4 ~0,1; in.dz F64 5,5 ~0,1; in.dl F64 5,4 ~0,1; in.df F64 4 ~0,1",
 		{ NULL }, 1, 0 },
 	{ "parts", "{}", "in.x F64 70,3 ~0,1; in.w F64 3 ~1,0.5; in.table F64 6,3 ~0,1; in.pick I32 70 =0,5,2,2; in.dy F64 70,3 ~0,1", { NULL }, 1, 0 },

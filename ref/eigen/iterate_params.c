@@ -1,8 +1,7 @@
-/* The iteration that a capture asks for, for those who watch it matrix by matrix. */
+/* The iteration that a capture asks for. */
 #include <string.h>
 
-#include "ref/eigen/iterate.h"
-#include "newton_schulz.h"
+#include "iterate.h"
 
 static bool choice(const struct capture *c, const char *param, const char *absent, const char *const *names, int *which,
 	struct error *e)
@@ -34,7 +33,7 @@ static bool restarts_of(struct iteration *how, const json_t *j, struct error *e)
 	return true;
 }
 
-bool ns_iteration(struct iteration *how, const struct capture *c, struct error *e)
+bool iteration_asked(struct iteration *how, const struct capture *c, struct error *e)
 {
 	static const char *const dtypes[] = { "F16", "BF16", "F32", NULL };
 	static const enum format formats[] = { FMT_F16, FMT_BF16, FMT_F32 };
