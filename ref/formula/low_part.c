@@ -23,13 +23,14 @@ struct ex *low_shifted(struct lower *l, const struct node *x)
 	return !a ? NULL : a->s.rank != COLUMN ? low_wrong(l, x, "a column as the argument") : ex_make(l, EX_SHIFTED, a->s, a, NULL);
 }
 
-/* element(v, i): element i of a column, the last one where it has fewer */
+/* element(v, i): element i of a column, row i of a matrix, the last one where it has fewer */
 struct ex *low_element(struct lower *l, const struct node *x)
 {
 	struct ex *a = low_value(l, x->arg[0]);
 
-	if (a && a->s.rank != COLUMN) return low_wrong(l, x, "a column as the first argument");
-	struct ex *e = a ? ex_make(l, EX_ELEMENT, scalar, a, NULL) : NULL;
+	if (a && a->s.rank != COLUMN && a->s.rank != MATRIX) return low_wrong(l, x, "a column or a matrix as the first argument");
+	struct shape s = a && a->s.rank == MATRIX ? (struct shape){ ROW, { 1, -1 }, a->s.cols } : scalar;
+	struct ex *e = a ? ex_make(l, EX_ELEMENT, s, a, NULL) : NULL;
 	double i;
 
 	if (!e || !(e->ix = low_ix(l, x->arg[1]))) return NULL;

@@ -183,14 +183,15 @@ static void chosen_each(struct sweep *w, const struct ex *x, vec bar)
 	operand(w, x, x->b, y[1]);
 }
 
-/* EX_SHIFTED: to the element before; EX_ELEMENT: to that element. */
+/* EX_SHIFTED: to the element before; EX_ELEMENT: to that element, or row. */
 static void element(struct sweep *w, const struct ex *x, vec bar)
 {
 	calc *c = w->f->c;
 	vec y = c_vec(c, count_now(w->f, x->a));
 	double i = x->kind == EX_ELEMENT ? ix_value(x->ix, w->f->var) : 0;
+	size_t rows = rows_now(w->f, x->a);
 
-	if (y.n && x->kind == EX_ELEMENT) c_copy(c, c_part(c, y, i >= 0 && i < (double)y.n ? (size_t)i : y.n - 1, 1), bar);
+	if (y.n && x->kind == EX_ELEMENT) c_copy(c, c_part(c, y, (i >= 0 && i < (double)rows ? (size_t)i : rows - 1) * bar.n, bar.n), bar);
 	if (y.n && x->kind == EX_SHIFTED) c_copy(c, c_part(c, y, 0, y.n - 1), c_part(c, bar, 1, y.n - 1));
 	grad_value(w, x->a, y);
 }
