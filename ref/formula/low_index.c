@@ -250,7 +250,7 @@ static struct ix *given(struct lower *l, const struct node *x)
 
 	if (c && c->kind == SYMBOL_CHUNK && (size || !strcmp(x->name, "first"))) {
 		struct ix *y = size ? ix_number(l, (double)c->s.rows.n) : make(l, IX_VAR, x);
-		if (y && !size) y->var = c->index, y->level = c->level;
+		if (y && !size) y->var = first_of(c->index), y->level = c->level;
 		return y;
 	}
 	if (same_name(x->name, "sequence")) return sequence(l, x);

@@ -80,6 +80,8 @@ struct program_loop {
 	struct ix *first, *last, *sequence, *index;
 	struct step *body;
 };
+/* A chunk's index moves, over each of its indices; its first one stays. */
+static inline int first_of(int chunk_var) { return chunk_var + 1; }
 
 struct program {
 	struct program *next;           /* of the pieces behind these */
