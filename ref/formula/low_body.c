@@ -165,6 +165,7 @@ static bool loop(struct lower *l, const struct statement *x)
 	*p = (struct program_loop){ .chunk = -1, .by = 1 };
 	if (l->level + 1 == MAX_LEVEL) return low_error(l, t->range, "expected fewer than %d loops in each other", MAX_LEVEL);
 	if (!bounds(l, t, p) || (p->var = new_var(l, t->range)) < 0) return false;
+	if (t->chunks && new_var(l, t->range) != first_of(p->var)) return false;
 	for (int i = 0; i < t->n_carry; i++)
 		if (!begin(l, &t->carry[i], &reg[i])) return false;
 	p->strips = !l->level && formula_cut_in_loop(l->op);

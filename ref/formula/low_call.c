@@ -91,6 +91,7 @@ static struct ex *each_of(struct lower *l, const struct node *x, enum ex_kind ki
 
 static struct ex *power_of_two(struct lower *l, const struct node *x) { return each_of(l, x, EX_POWER); }
 static struct ex *fast_angle(struct lower *l, const struct node *x) { return each_of(l, x, EX_ANGLE); }
+static struct ex *whole(struct lower *l, const struct node *x) { return each_of(l, x, EX_FLOOR); }
 
 /* 0, 1, ...: a chunk's indices, or as many numbers as are known */
 static struct ex *iota(struct lower *l, const struct node *x)
@@ -227,7 +228,7 @@ struct ex *low_call(struct lower *l, const struct node *x)
 		{ "last", 1, 1, last }, { "tril", 1, 2, tril }, { "inverse", 1, 3, inverse }, { "iota", 1, 1, iota }, { "where", 3, 3, where },
 		{ "memory", 3, 3, memory }, { "power_of_two", 1, 1, power_of_two }, { "fast_angle", 1, 1, fast_angle }, { "zeros", 1, 2, zeros },
 		{ "reshape", 3, 3, low_reshape }, { "shifted", 1, 1, low_shifted }, { "element", 2, 2, low_element }, { "part", 3, 4, low_part },
-		{ "replaced", 3, 4, low_replaced }, { "axpy", 3, 3, low_axpy }, { "mirrored", 1, 2, low_mirrored }, { NULL, 0, 0, NULL }
+		{ "replaced", 3, 4, low_replaced }, { "axpy", 3, 3, low_axpy }, { "mirrored", 1, 2, low_mirrored }, { "floor", 1, 1, whole }, { NULL, 0, 0, NULL }
 	};
 
 	if (m) return macro(l, x, m);

@@ -202,6 +202,7 @@ static struct ix *name(struct lower *l, const struct node *x)
 	for (i = 0; l->op->dims[i]; i++)
 		if (same_name(l->op->dims[i], x->name)) return ix_number(l, (double)l->call->dim[i]);
 	if ((i = word(l->t, x->name)) >= 0) return ix_number(l, i);
+	if (same_name(x->name, "inf")) return ix_number(l, (double)INFINITY);
 	if (declared(l->t->in, x->name)) low_error(l, x, "expected an integer input in an index; has(%s) says whether it is given", x->name);
 	else low_error(l, x, s ? "expected an index; '%s' is a value" : "expected an index, a size or a parameter; nothing is named '%s'", x->name);
 	return NULL;
@@ -260,7 +261,7 @@ static struct ix *given(struct lower *l, const struct node *x)
 
 	if (c && c->kind == SYMBOL_CHUNK && (size || !strcmp(x->name, "first"))) {
 		struct ix *y = size ? ix_number(l, (double)c->s.rows.n) : ix_make(l, IX_VAR, x);
-		if (y && !size) y->var = c->index, y->level = c->level;
+		if (y && !size) y->var = first_of(c->index), y->level = c->level;
 		return y;
 	}
 	if (same_name(x->name, "sequence")) return sequence(l, x);

@@ -39,7 +39,7 @@ struct slice {
 
 enum ex_kind {
 	EX_REG, EX_NUMBER, EX_IX, EX_LOAD, EX_MEMORY, EX_FLIP, EX_MAP, EX_ZIP, EX_DOT, EX_GEMV, EX_GEMV_T, EX_OUTER, EX_GEMM, EX_TRANS, EX_SUM, EX_MAX,
-	EX_SCAN, EX_PART, EX_REPLACED, EX_SHIFTED, EX_TRIL, EX_INVERSE, EX_LAST, EX_ELEMENT, EX_AXPY, EX_MIRRORED, EX_ROUNDED, EX_POWER, EX_ANGLE, EX_IOTA, EX_CMP, EX_WHERE, EX_IF
+	EX_SCAN, EX_PART, EX_REPLACED, EX_SHIFTED, EX_TRIL, EX_INVERSE, EX_LAST, EX_ELEMENT, EX_AXPY, EX_MIRRORED, EX_ROUNDED, EX_POWER, EX_ANGLE, EX_FLOOR, EX_IOTA, EX_CMP, EX_WHERE, EX_IF
 };
 
 /* An expression. EX_OUTER and EX_GEMM: a b, added to c where there is one. EX_DOT: of each row, where a is a matrix. EX_FLIP: the same
@@ -83,6 +83,8 @@ struct program_loop {
 	struct ix *first, *last, *sequence, *index;
 	struct step *body;
 };
+/* A chunk's index moves, over each of its indices; its first one stays. */
+static inline int first_of(int chunk_var) { return chunk_var + 1; }
 
 struct program {
 	struct program *next;           /* of the pieces behind these */

@@ -118,7 +118,7 @@ bool run_ends(struct frame *f, const struct step *s, size_t *first, size_t *last
 void run_turn(struct frame *f, const struct program_loop *l, size_t t, size_t n)
 {
 	f->var[l->var] = (double)t;
-	if (l->chunk >= 0) f->len[l->chunk] = n;
+	if (l->chunk >= 0) f->len[l->chunk] = n, f->var[first_of(l->var)] = (double)t;
 	ix_compute(f->p, l->index, f->var);
 }
 

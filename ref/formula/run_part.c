@@ -13,14 +13,15 @@ void run_shifted(struct frame *f, const struct ex *x, vec y)
 	c_copy(f->c, part(f, y, 1, y.n - 1), part(f, a, 0, y.n - 1));
 }
 
-/* element i, or row i, of a; the last one where it has fewer */
+/* element, or row, i of a, the last one where it has fewer */
 void run_element(struct frame *f, const struct ex *x, vec y)
 {
 	double i = ix_value(x->ix, f->var);
 	vec a = run_value(f, x->a);
+	size_t rows = rows_now(f, x->a);
 
 	if (!(i >= 0 && i == floor(i))) run_failed(f->p, x->ix->at, "expected a whole number as an element's, got %g", i);
-	else if (a.n) c_copy(f->c, y, part(f, a, (i * (double)y.n < (double)a.n ? (size_t)i : a.n / y.n - 1) * y.n, y.n));
+	else if (rows) c_copy(f->c, y, part(f, a, (i < (double)rows ? (size_t)i : rows - 1) * y.n, y.n));
 }
 
 static size_t lines(const struct frame *f, const struct ex *x) { return x->s.rank == MATRIX ? rows_now(f, x) : 1; }

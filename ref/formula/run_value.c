@@ -200,6 +200,14 @@ static void fast_angle(struct frame *f, const struct ex *x, vec y)
 	}
 }
 
+/* The largest whole number at or below each element. */
+static void whole(struct frame *f, const struct ex *x, vec y)
+{
+	vec a = run_value(f, x->a);
+
+	for (size_t i = 0; i < y.n; i++) c_set(f->c, part(f, y, i, 1), floor(c_value(f->c, part(f, a, i, 1))));
+}
+
 static void transpose(struct frame *f, const struct ex *x, vec y)
 {
 	size_t m = rows_now(f, x), n = cols_now(f, x);
@@ -289,6 +297,7 @@ void run_into(struct frame *f, const struct ex *x, vec y)
 	case EX_DOT: case EX_GEMV: case EX_GEMV_T: case EX_OUTER: case EX_GEMM: product(f, x, y); break;
 	case EX_POWER: power_of_two(f, x, y); break;
 	case EX_ANGLE: fast_angle(f, x, y); break;
+	case EX_FLOOR: whole(f, x, y); break;
 	case EX_TRANS: transpose(f, x, y); break;
 	case EX_SUM: case EX_MAX: case EX_LAST: reduce(f, x, y); break;
 	case EX_SCAN: scan(f, x, y); break;

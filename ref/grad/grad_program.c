@@ -36,7 +36,7 @@ static bool differentiable(const struct grad *g, const struct ex *x, const char 
 	switch (x->kind) {
 	case EX_REG: case EX_LOAD: case EX_FLIP: case EX_MAP: case EX_ZIP: case EX_DOT: case EX_GEMV: case EX_GEMV_T: case EX_OUTER: case EX_GEMM:
 	case EX_TRANS: case EX_SUM: case EX_MAX: case EX_SCAN: case EX_TRIL: case EX_INVERSE: case EX_LAST: case EX_WHERE: case EX_IF:
-	case EX_SHIFTED: case EX_ELEMENT: case EX_PART: case EX_REPLACED: case EX_AXPY: case EX_MIRRORED: break;
+	case EX_SHIFTED: case EX_ELEMENT: case EX_PART: case EX_REPLACED: case EX_AXPY: case EX_MIRRORED: case EX_FLOOR: break;
 	case EX_MEMORY: *what = "memory"; return false;
 	case EX_POWER: *what = "power_of_two"; return false;
 	case EX_ANGLE: *what = "fast_angle"; return false;
