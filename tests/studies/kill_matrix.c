@@ -61,7 +61,7 @@ static int units_of(const struct op *op, const struct arguments *a, struct unit 
 		for (int i = 0; i < 2 * contract_structures(k); i++) {
 			const struct model model = { op, k, i / 2, i % 2 == 0 };
 			int cases = 0;
-			for (const struct test_case *t = test_cases; t->op; t++) {
+			for (const struct test_case *t = op->cases ? op->cases : test_cases; t->op; t++) {
 				int seeds = !model_fits(&model, t) ? 0 : a->small || a->fault || op->iterates ? 1 : cost(t) < cheap ? CHEAP_SEEDS : SEEDS;
 				if (!wanted(t, op, a) || (op->iterates ? model.narrow || a->small : a->small && !model.narrow)) continue;
 				if (a->small && ++cases > SMALL_CASES) break;
