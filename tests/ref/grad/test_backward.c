@@ -47,6 +47,10 @@ static const struct shown { const char *op, *params, *tensors, *optional[4]; int
 		"in.positions I32 3 =0,3,7; in.dq F64 3,2,6 ~0,1; in.dk F64 3,1,6 ~0,1; in.dgate F64 3,2,6 ~0,1", { NULL }, 1, 0 },
 	{ "causal_conv1d", "{\"activation\": \"silu\"}", "in.x F64 9,3 ~0,1; in.weight F64 3,4 ~0,1; in.dy F64 9,3 ~0,1", { "in.bias F64 3 ~0,1",
 		"in.initial_state F64 1,3,3 ~0,1" }, 4, 3 },
+	{ "attention", "{\"causal\": true, \"softcap\": 2, \"window\": 6}", "in.q F64 3,4,3 ~0,1; in.k F64 9,2,3 ~0,1; in.v F64 9,2,2 ~0,1; in.do F64 3,4,2 ~0,1",
+		{ "in.dlse F64 4,3 ~0,1", "in.sinks F64 4 ~0,1", "in.q_descale F64 2 ~1,0.1; in.k_descale F64 2 ~1,0.1; in.v_descale F64 2 ~1,0.2" }, 8, 7 },
+	{ "attention", "{\"keys\": 10, \"page\": 2}", "in.q F64 3,2,3 ~0,1; in.k F64 12,2,3 ~0,1; in.v F64 12,2,2 ~0,1; in.pages I32 5 =4,0,5,2,1; "
+		"in.do F64 3,2,2 ~0,1; in.dlse F64 2,3 ~0,1", { NULL }, 1, 0 },
 	{ "everything", "{}", "in.x F64 5,4 ~0,0.7; in.w F64 4 ~1,0.2; in.s F64 5 ~1,0.2; in.dy F64 5,4 ~0,1; in.dz F64 5,5 ~0,1; in.dl F64 5,4 ~0,1; in.df F64 4 ~0,1",
 		{ NULL }, 1, 0 },
 	{ "parts", "{}", "in.x F64 70,3 ~0,1; in.w F64 3 ~1,0.5; in.table F64 6,3 ~0,1; in.pick I32 70 =0,5,2,2; in.dy F64 70,3 ~0,1", { NULL }, 1, 0 },
