@@ -83,18 +83,27 @@ static bool text_of(char text[TEXT], const struct shown *s, unsigned set)
 	return strstr(text, "in.d") != NULL;
 }
 
-/* The tensors of `text` that the op takes, with in.x of few bits: x + 3h has no rounding. */
+/* An output that is stored only where it is asked for. */
+static bool is_asked_for(const struct op *op, const char *name)
+{
+	for (int i = 0; op->out[i].name; i++)
+		if (!strcmp(op->out[i].name, name)) return op->out[i].flags & OPTIONAL;
+	return false;
+}
+
+/* The tensors of `text` that the op takes, with in.x of few bits: x + 3h has no rounding. What has a gradient there is asked for. */
 static void make(struct capture *c, const char *op, const char *params, const char *text)
 {
 	char mine[TEXT] = "", all[TEXT], *save = NULL;
 
 	snprintf(all, sizeof all, "%s", text);
 	for (char *one = strtok_r(all, ";", &save); one; one = strtok_r(NULL, ";", &save)) {
-		char name[64];
+		char name[64], type[8], shape[32];
 		const struct tensor_spec *in = op_find(op)->in;
-		assert_int_equal(sscanf(one, " in.%63s", name), 1);
+		assert_int_equal(sscanf(one, " in.%63s %7s %31s", name, type, shape), 3);
 		while (in->name && strcmp(in->name, name)) in++;
 		if (in->name) snprintf(mine + strlen(mine), sizeof mine - strlen(mine), "%s%s", mine[0] ? ";" : "", one);
+		else if (is_asked_for(op_find(op), name + 1)) snprintf(mine + strlen(mine), sizeof mine - strlen(mine), "; out.%s %s %s", name + 1, type, shape);
 	}
 	made(c, &(struct sample){ op, params, mine }, 5);
 	for (size_t i = 0; i < c->tensors.n; i++) {
