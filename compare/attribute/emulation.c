@@ -21,6 +21,7 @@ const struct site_rounding site_types[SITE_TYPES] = {
 
 static const struct model { const struct arith *arith; int form; size_t chunk; } models[] = {
 	{ &arith_f64, 0, 0 }, { &arith_f32, 0, 0 }, { &arith_f64, 1, 64 }, { &arith_f64, 1, 32 }, { &arith_f64, 1, 16 }, { &arith_f64, 1, 128 },
+	{ &arith_f64, 2, 64 }, { &arith_f64, 2, 128 },
 };
 enum { MODELS = sizeof models / sizeof *models };
 
@@ -82,7 +83,7 @@ static int grow_models(struct xray *x, int first, struct grown *list, bool *done
 	for (int i = 0; i < 2 * MODELS && !*done && (!n || x->work < x->patience); i++) {
 		const struct model *m = &models[i % MODELS];
 		const struct form *form = &x->call->op->forms[m->form];
-		if ((m->form == first) != (i < MODELS) || !form->name || (m->chunk && m->chunk != DEFAULT_CHUNK && !form->chunked)) continue;
+		if ((m->form == first) != (i < MODELS) || !form->name || (m->chunk && (m->chunk != DEFAULT_CHUNK || m->form > 1) && !form->chunked)) continue;
 		struct plan p = plan_plain(m->arith, m->arith->precision);
 		p.form = m->form;
 		p.chunk = form->chunked ? m->chunk : 0;

@@ -77,6 +77,7 @@ struct step {
 struct program_loop {
 	int var, chunk, cuts;   /* cuts: an input, or -1 */
 	bool anchored;          /* its turns begin with what the kernel recorded: each has a random stream of its own */
+	bool backwards;         /* the last turn first */
 	bool strips;            /* over dims[0], which is cut into strips: what is carried goes on from one to the next */
 	int carry[MAX_BY], n_carry;     /* registers */
 	size_t by;

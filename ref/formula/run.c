@@ -91,7 +91,7 @@ void run_store(struct frame *f, const struct slice *s, vec y)
 	run_lines(f, s, f->p->call->op->out[s->tensor].name, y, store, NULL);
 }
 
-bool run_ends(struct frame *f, const struct step *s, size_t *first, size_t *last)
+bool run_ends(struct frame *f, const struct step *s, span *all)
 {
 	struct program_loop *l = s->loop;
 	double a = ix_value(l->first, f->var), b = ix_value(l->last, f->var), n;
@@ -110,21 +110,21 @@ bool run_ends(struct frame *f, const struct step *s, size_t *first, size_t *last
 		run_failed(f->p, s->at, "expected whole numbers as the ends of a loop, got %g and %g", a, b);
 		return false;
 	}
-	*first = (size_t)a;
-	*last = b > a ? (size_t)b : (size_t)a;
+	*all = (span){ (size_t)a, b > a ? (size_t)b : (size_t)a };
 	return true;
 }
 
-void run_turn(struct frame *f, const struct program_loop *l, size_t t, size_t n)
+void run_turn(struct frame *f, const struct program_loop *l, size_t t, span all)
 {
+	if (l->backwards) t = all.first + (all.last - 1 - all.first) / l->by * l->by - (t - all.first);
 	f->var[l->var] = (double)t;
-	if (l->chunk >= 0) f->len[l->chunk] = n, f->var[first_of(l->var)] = (double)t;
+	if (l->chunk >= 0) f->len[l->chunk] = all.last - t < l->by ? all.last - t : l->by, f->var[first_of(l->var)] = (double)t;
 	ix_compute(f->p, l->index, f->var);
 }
 
-static void turn(struct frame *f, const struct program_loop *l, size_t t, size_t n)
+static void turn(struct frame *f, const struct program_loop *l, size_t t, span all)
 {
-	run_turn(f, l, t, n);
+	run_turn(f, l, t, all);
 	for (const struct step *x = l->body; x; x = x->next) run_step(f, x);
 }
 
@@ -150,19 +150,19 @@ static vec room_of(struct frame *f, const struct program_loop *l)
 }
 
 /* From t on, as far as this strip goes; a chunk that reaches beyond is computed in the next strip again. */
-static void in_strip(struct frame *f, const struct program_loop *l, size_t t, size_t last)
+static void in_strip(struct frame *f, const struct program_loop *l, span all)
 {
-	size_t end = c_strip(f->c).last, mark = c_mark(f->c);
-	vec all = room_of(f, l);
+	size_t t = all.first, last = all.last, end = c_strip(f->c).last, mark = c_mark(f->c);
+	vec kept = room_of(f, l);
 	bool again = false;
 
-	if (c_resume(f->c, all, &t)) carried(f, l, all, true);
+	if (c_resume(f->c, kept, &t)) carried(f, l, kept, true);
 	for (; t < last && t < end && !again; t += l->by) {
 		size_t n = last - t < l->by ? last - t : l->by;
-		if ((again = t + n > end)) c_suspend(f->c, carried(f, l, all, false), t);
-		turn(f, l, t, n);
+		if ((again = t + n > end)) c_suspend(f->c, carried(f, l, kept, false), t);
+		turn(f, l, t, all);
 	}
-	if (t < last && !again) c_suspend(f->c, carried(f, l, all, false), t);
+	if (t < last && !again) c_suspend(f->c, carried(f, l, kept, false), t);
 	f->stopped = again || t < last;
 	c_release(f->c, mark);
 }
@@ -173,13 +173,13 @@ static void stream_of(struct frame *f, size_t turn) { c_stream(f->c, f->piece * 
 static void loop(struct frame *f, const struct step *s)
 {
 	const struct program_loop *l = s->loop;
-	size_t first, last;
+	span all;
 
-	if (!run_ends(f, s, &first, &last)) return;
-	if (l->strips) in_strip(f, l, first, last);
-	else for (size_t t = first; t < last; t += l->by) {
-		if (l->anchored) stream_of(f, 1 + (t - first) / l->by);
-		turn(f, l, t, last - t < l->by ? last - t : l->by);
+	if (!run_ends(f, s, &all)) return;
+	if (l->strips) in_strip(f, l, all);
+	else for (size_t t = all.first; t < all.last; t += l->by) {
+		if (l->anchored) stream_of(f, 1 + (t - all.first) / l->by);
+		turn(f, l, t, all);
 	}
 	if (l->anchored) stream_of(f, f->turns + 1);
 }

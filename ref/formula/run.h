@@ -42,10 +42,11 @@ void run_place(struct frame *f, const struct ex *x, vec all, vec part, bool back
 void run_without_second_parts(struct frame *f, const struct ex *x, mat y, mat a, mat b);
 void run_where(struct frame *f, const struct ex *x, vec y);
 
-/* A piece, before its first step; the ends of a loop, false where they are none; what is known of the turn of n from t on; one step. */
+/* A piece, before its first step; the ends of a loop, false where they are none; what is known of the turn that is the one at t, or
+ * of a loop that goes backwards as far from the end; one step. */
 void run_begin(struct frame *f, struct program *p, calc *c, size_t piece);
-bool run_ends(struct frame *f, const struct step *s, size_t *first, size_t *last);
-void run_turn(struct frame *f, const struct program_loop *l, size_t t, size_t n);
+bool run_ends(struct frame *f, const struct step *s, span *all);
+void run_turn(struct frame *f, const struct program_loop *l, size_t t, span all);
 void run_step(struct frame *f, const struct step *s);
 
 /* A slice of a tensor, y, line by line: element `at`, then every step-th; false where an index leaves its axis. */

@@ -53,7 +53,7 @@ static const struct statement *only_loop(const struct formula *f, const struct f
 	for (const struct statement *s = form->body; s; s = s->next) {
 		if (s->condition) return NULL;
 		if (!s->loop) continue;
-		if (loop || !is_name(s->loop->range, f->op.dims[0])) return NULL;
+		if (loop || s->loop->backwards || !is_name(s->loop->range, f->op.dims[0])) return NULL;
 		loop = s;
 	}
 	return loop;

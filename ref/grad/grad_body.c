@@ -5,12 +5,7 @@
 
 static vec now(struct sweep *w, const struct step *s) { return (vec){ w->f->reg[s->reg], count_now(w->f, s->value) }; }
 
-static vec whole(struct sweep *w, int reg)
-{
-	const struct shape *s = &w->f->p->reg[reg];
-
-	return (vec){ w->f->reg[reg], s->rows.n * s->cols.n };
-}
+static vec whole(struct sweep *w, int reg) { return (vec){ w->f->reg[reg], most(w->f->p, reg) }; }
 
 static vec copy_of(struct sweep *w, vec x)
 {
@@ -23,24 +18,19 @@ static vec copy_of(struct sweep *w, vec x)
 /* Forward alone: no output is stored. */
 static void forward(struct sweep *w, const struct step *s);
 
-static void turn(struct sweep *w, const struct step *s, size_t t, size_t last)
-{
-	run_turn(w->f, s->loop, t, last - t < s->loop->by ? last - t : s->loop->by);
-}
-
-static void turns(struct sweep *w, const struct step *s, size_t from, size_t to, size_t last)
+static void turns(struct sweep *w, const struct step *s, size_t from, size_t to, span all)
 {
 	for (size_t t = from; t < to; t += s->loop->by) {
-		turn(w, s, t, last);
+		run_turn(w->f, s->loop, t, all);
 		forward(w, s->loop->body);
 	}
 }
 
 static void forward(struct sweep *w, const struct step *s)
 {
-	for (size_t first, last; s; s = s->next) {
+	for (span all; s; s = s->next) {
 		if (s->kind == STEP_SET) run_step(w->f, s);
-		if (s->kind == STEP_LOOP && run_ends(w->f, s, &first, &last)) turns(w, s, first, last, last);
+		if (s->kind == STEP_LOOP && run_ends(w->f, s, &all)) turns(w, s, all.first, all.last, all);
 	}
 }
 
@@ -81,18 +71,18 @@ static void put_back(struct sweep *w, struct carried r, const vec *x)
 }
 
 /* The turns from t to `to` backward; what is carried is there as at t. */
-static void back_through(struct sweep *w, const struct step *s, struct carried r, size_t t, size_t to, size_t last)
+static void back_through(struct sweep *w, const struct step *s, struct carried r, size_t t, size_t to, span all)
 {
 	size_t mark = c_mark(w->f->c), by = s->loop->by, n = (to - t + by - 1) / by;
 	vec **kept = c_bytes(w->f->c, n * sizeof *kept);
 
 	for (size_t i = 0; i < n; i++) {
 		kept[i] = keep(w, r);
-		if (i + 1 < n && r.n) turns(w, s, t + i * by, t + (i + 1) * by, last);
+		if (i + 1 < n && r.n) turns(w, s, t + i * by, t + (i + 1) * by, all);
 	}
 	for (size_t i = n; i-- > 0;) {
 		put_back(w, r, kept[i]);
-		turn(w, s, t + i * by, last);
+		run_turn(w->f, s->loop, t + i * by, all);
 		grad_steps(w, s->loop->body);
 	}
 	c_release(w->f->c, mark);
@@ -102,22 +92,23 @@ static void loop(struct sweep *w, const struct step *s)
 {
 	int reg[MAX_REG];
 	struct carried r = { reg, carried_in(s->loop->body, s->loop->body, reg, 0) };
-	size_t first, last, by = s->loop->by;
+	size_t by = s->loop->by;
+	span all;
 
-	if (!run_ends(w->f, s, &first, &last)) return;
-	size_t n = (last - first + by - 1) / by, most = (size_t)ceil(sqrt((double)n)), parts = most ? (n + most - 1) / most : 0;
+	if (!run_ends(w->f, s, &all)) return;
+	size_t first = all.first, last = all.last, n = (last - first + by - 1) / by, most = (size_t)ceil(sqrt((double)n)), parts = most ? (n + most - 1) / most : 0;
 	vec **kept = c_bytes(w->f->c, (parts + 1) * sizeof *kept);
 	size_t step = most * by;
 	for (size_t i = 0; i < parts; i++) {
 		size_t t = first + i * step;
 		kept[i] = keep(w, r);
-		if (r.n) turns(w, s, t, last - t < step ? last : t + step, last);
+		if (r.n) turns(w, s, t, last - t < step ? last : t + step, all);
 	}
 	grad_steps(w, s->next);
 	for (size_t i = parts; i-- > 0;) {
 		size_t t = first + i * step;
 		put_back(w, r, kept[i]);
-		back_through(w, s, r, t, last - t < step ? last : t + step, last);
+		back_through(w, s, r, t, last - t < step ? last : t + step, all);
 	}
 }
 

@@ -26,7 +26,7 @@ static void one(struct pieces *q, calc *c, size_t piece, const field *into)
 	const struct program *p = f.p;
 	struct sweep w = { &f, p->grad, c_bytes(c, (size_t)p->n_reg * sizeof(vec) + 1), into };
 	for (int i = 0; i < p->n_reg; i++)
-		if (p->grad->active[i]) w.adjoint[i] = c_vec(c, p->reg[i].rows.n * p->reg[i].cols.n);
+		if (p->grad->active[i]) w.adjoint[i] = c_vec(c, most(p, i));
 	grad_steps(&w, p->step);
 	c_release(c, mark);
 }

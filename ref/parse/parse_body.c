@@ -46,7 +46,7 @@ static bool sizes(struct parser *s, struct loop *l)
 	return true;
 }
 
-/* for NAME in [chunks of] RANGE [of CUTS[n]] [by SIZE | ...] {, CARRIED} */
+/* for NAME in RANGE [of CUTS[n]] {, CARRIED}, or in chunks of RANGE [of CUTS[n]] by SIZE | ... [backwards] {, CARRIED} */
 static struct loop *head(struct parser *s)
 {
 	struct loop *l = pool_make(s->p, sizeof *l);
@@ -77,6 +77,7 @@ static struct loop *head(struct parser *s)
 	}
 	if (take(s, "of") && !(l->cuts = parse_target(s))) return NULL;
 	if (l->chunks && (!need(s, "by") || !sizes(s, l))) return NULL;
+	l->backwards = l->chunks && take(s, "backwards");
 	while (take(s, ","))
 		if (!carried(s, l)) return NULL;
 	return l;

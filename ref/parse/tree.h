@@ -30,9 +30,9 @@ struct definition { const char *name; char kind; bool indexed; struct node *targ
 struct carry { const char *name; struct node *from, *to; };
 
 /* for var in range: one value after the other; in chunks of it: `var` is a range of up to by[i] values. Of the integer input
- * `cuts`, if any: the values of sequence `sequence`. */
+ * `cuts`, if any: the values of sequence `sequence`. backwards: the last of them first. */
 enum { MAX_BY = 8 };
-struct loop { const char *var; struct node *range; bool chunks; size_t by[MAX_BY]; int n_by; struct node *cuts; struct carry *carry; int n_carry; };
+struct loop { const char *var; struct node *range; bool chunks, backwards; size_t by[MAX_BY]; int n_by; struct node *cuts; struct carry *carry; int n_carry; };
 
 /* condition: those of `body` where it holds. */
 struct statement {

@@ -81,7 +81,7 @@ bool model_fits(const struct model *m, const struct test_case *k)
 }
 
 /* Memory that one call hands to the next, and a scale that others multiply by. */
-static bool keeps_type(const char *name) { return !strcmp(name, "final_state") || !strcmp(name, "scale") || strstr(name, "_pool"); }
+static bool keeps_type(const char *name) { return !strcmp(name, "final_state") || !strcmp(name, "lse") || !strcmp(name, "scale") || strstr(name, "_pool"); }
 
 /* Activations come in the model's type; memory, a scale and a trace keep their own. */
 static enum dtype out_type(const struct model *m, const struct case_tensor *t)

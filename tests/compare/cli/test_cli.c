@@ -97,6 +97,7 @@ static void list_tells_all(void **state)
 		for (const struct fault_spec *m = ops[o]->faults; m->name; m++) n[2]++;
 		for (const struct site_spec *s = ops[o]->sites; s->name; s++) n[3]++;
 		for (const struct contract *k = ops[o]->contracts; k->name; k++) n[4]++;
+		for (const struct test_case *k = ops[o]->cases; k && k->op; k++) n[1]++;
 	}
 	for (const struct test_case *k = test_cases; k->op; k++) n[1]++;
 	while (ariths[n[5]]) n[5]++;
@@ -117,7 +118,8 @@ static void list_tells_all(void **state)
 static const char *const small[][2] = {
 	{ "gated_delta_rule", "decode" }, { "rmsnorm", "gated_128" }, { "rope", "full" }, { "causal_conv1d", "short_sequences" },
 	{ "newton_schulz", "batch_f16" }, { "muon_step", "wide_f32" }, { "mixed_batch", "steps_f32" },
-	{ "qk_norm_rope", "plain_48" }, { "rmsnorm_fp8", "tiny_rows" }, { "gated_product", "odd_333" }
+	{ "qk_norm_rope", "plain_48" }, { "rmsnorm_fp8", "tiny_rows" }, { "gated_product", "odd_333" },
+	{ "attention", "full" }, { "rmsnorm_fp8_groups", "residual" }
 };
 enum { OPS = sizeof small / sizeof *small };
 
@@ -139,7 +141,7 @@ static void inputs_are_those_of_the_case(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < OPS; i++) {
-		no_error(case_make(&made, case_find(small[i][0], small[i][1]), 1, false, &e) && capture_read(&read, inputs_of(small[i][0]), &e), &e);
+		no_error(case_make(&made, op_case(op_find(small[i][0]), small[i][1]), 1, false, &e) && capture_read(&read, inputs_of(small[i][0]), &e), &e);
 		assert_string_equal(read.op, small[i][0]);
 		assert_int_equal(read.tensors.n, made.tensors.n);
 		for (size_t k = 0; k < made.tensors.n; k++)

@@ -40,7 +40,7 @@ static struct formula *sound(const char *name, const char *source)
 	return f;
 }
 
-/* x [T,D], and cuts [N+1] */
+/* x [T,D], and cuts [N+1] unless NULL */
 static void make(struct capture *c, const char *op, const int *cuts)
 {
 	struct error e;
@@ -49,7 +49,7 @@ static void make(struct capture *c, const char *op, const int *cuts)
 	assert_true(meta_set(&c->tensors, "etalon.op", op) && meta_set(&c->tensors, "etalon.params", "{}"));
 	float *x = tensors_add(&c->tensors, "in.x", DT_F32, 2, (size_t[]){ T, D })->data;
 	for (int i = 0; i < T * D; i++) x[i] = (float)(i * i % 23) + 0.5f;
-	memcpy(tensors_add(&c->tensors, "in.cuts", DT_I32, 1, (size_t[]){ N + 1 })->data, cuts, (N + 1) * sizeof *cuts);
+	if (cuts) memcpy(tensors_add(&c->tensors, "in.cuts", DT_I32, 1, (size_t[]){ N + 1 })->data, cuts, (N + 1) * sizeof *cuts);
 	assert_true(capture_bind(c, &e));
 }
 
@@ -201,11 +201,42 @@ static void errors(void **state)
 	capture_free(&c);
 }
 
+/* From the last chunk, the short one, to the first. */
+static void backwards(void **state)
+{
+	static const char source[] = "op reversed\nin x [T, D]\nout y [T, D]  z [T, D]\neach i in D\n"
+		"for c in chunks of T by 3 backwards, S from 0\n  v = x[c, i]\n  S = S + last(v)\n  y[c, i] = S + v\n"
+		"for d in chunks of 2:T by 1 backwards, R from 1\n  R = R * 0.5 + last(x[d, i])\n  z[d, i] = R\n"
+		"for d in 0:2\n  z[d, i] = 0\ncontract f32\n";
+	struct formula *f = sound("reversed.op", source);
+	struct plan plan = plan_plain(&arith_f64, 0);
+	struct capture c;
+	struct call call;
+	struct answer a;
+	struct error e;
+
+	(void)state;
+	op_add(formula_op(f));
+	make(&c, "reversed", NULL);
+	assert_true(call_bind(&call, &c, false, &e) && ref_run(&call, &plan, &a, &e));
+	const float *x = capture_in(&c, "x")->data;
+	for (int i = 0; i < D; i++) {
+		double S = 0, R = 1;
+		for (int t = T - 1; t >= 0; t--) {
+			if (t == T - 1 || t % 3 == 2) S += x[t * D + i];
+			R = R * 0.5 + x[t * D + i];
+			assert_true(a.hi[0][t * D + i] == S + x[t * D + i] && a.hi[1][t * D + i] == (t < 2 ? 0 : R));
+		}
+	}
+	answer_free(&a);
+	capture_free(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(chunks_of_sequences), cmocka_unit_test(roundings_choose_the_way), cmocka_unit_test(inverses_in_blocks_agree),
-		cmocka_unit_test(errors)
+		cmocka_unit_test(backwards), cmocka_unit_test(errors)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,6 +52,10 @@ static const struct shown { const char *op, *params, *tensors, *optional[4]; int
 	{ "muon_step", "{\"algorithm\": \"standard\", \"coefficients\": [[2, -1.5, 0.5]], \"lr\": 0.5, \"momentum\": 0.5, \"weight_decay\": 0.25, "
 		"\"scale\": \"0.2*sqrt(max(n,m))\", \"split\": [1, 3]}", "in.weight F64 4,2 ~0,1; in.grad F64 4,2 ~0,1; in.momentum F64 4,2 ~0,1; "
 		"in.dweight F64 4,2 ~0,1; in.dmomentum F64 4,2 ~0,1", { NULL }, 1, 0 },
+	{ "attention", "{\"causal\": true, \"softcap\": 2, \"window\": 6}", "in.q F64 3,4,3 ~0,1; in.k F64 9,2,3 ~0,1; in.v F64 9,2,2 ~0,1; in.do F64 3,4,2 ~0,1",
+		{ "in.dlse F64 4,3 ~0,1", "in.sinks F64 4 ~0,1", "in.q_descale F64 2 ~1,0.1; in.k_descale F64 2 ~1,0.1; in.v_descale F64 2 ~1,0.2" }, 8, 7 },
+	{ "attention", "{\"keys\": 10, \"page\": 2}", "in.q F64 3,2,3 ~0,1; in.k F64 12,2,3 ~0,1; in.v F64 12,2,2 ~0,1; in.pages I32 5 =4,0,5,2,1; "
+		"in.do F64 3,2,2 ~0,1; in.dlse F64 2,3 ~0,1", { NULL }, 1, 0 },
 	{ "everything", "{}", "in.x F64 5,4 ~0,0.7; in.w F64 4 ~1,0.2; in.s F64 5 ~1,0.2; in.dy F64 5,4 ~0,1; in.dz F64 5,5 ~0,1; in.dl F64 5,4 ~0,1; in.df F64 4 ~0,1",
 		{ NULL }, 1, 0 },
 	{ "parts", "{}", "in.x F64 70,3 ~0,1; in.w F64 3 ~1,0.5; in.table F64 6,3 ~0,1; in.pick I32 70 =0,5,2,2; in.dy F64 70,3 ~0,1", { NULL }, 1, 0 },
@@ -84,18 +88,27 @@ static bool text_of(char text[TEXT], const struct shown *s, unsigned set)
 	return strstr(text, "in.d") != NULL;
 }
 
-/* The tensors of `text` that the op takes, with in.x of few bits: x + 3h has no rounding. */
+/* An output that is stored only where it is asked for. */
+static bool is_asked_for(const struct op *op, const char *name)
+{
+	for (int i = 0; op->out[i].name; i++)
+		if (!strcmp(op->out[i].name, name)) return op->out[i].flags & OPTIONAL;
+	return false;
+}
+
+/* The tensors of `text` that the op takes, with in.x of few bits: x + 3h has no rounding. What has a gradient there is asked for. */
 static void make(struct capture *c, const char *op, const char *params, const char *text)
 {
 	char mine[TEXT] = "", all[TEXT], *save = NULL;
 
 	snprintf(all, sizeof all, "%s", text);
 	for (char *one = strtok_r(all, ";", &save); one; one = strtok_r(NULL, ";", &save)) {
-		char name[64];
+		char name[64], type[8], shape[32];
 		const struct tensor_spec *in = op_find(op)->in;
-		assert_int_equal(sscanf(one, " in.%63s", name), 1);
+		assert_int_equal(sscanf(one, " in.%63s %7s %31s", name, type, shape), 3);
 		while (in->name && strcmp(in->name, name)) in++;
 		if (in->name) snprintf(mine + strlen(mine), sizeof mine - strlen(mine), "%s%s", mine[0] ? ";" : "", one);
+		else if (is_asked_for(op_find(op), name + 1)) snprintf(mine + strlen(mine), sizeof mine - strlen(mine), "; out.%s %s %s", name + 1, type, shape);
 	}
 	made(c, &(struct sample){ op, params, mine }, 5);
 	for (size_t i = 0; i < c->tensors.n; i++) {
