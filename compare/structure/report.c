@@ -1,0 +1,104 @@
+/* The structure as text and as JSON. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/print/print.h"
+#include "search.h"
+
+static bool text_of(struct search *s, const struct candidate *c, struct structure_reading *r)
+{
+	struct graph *g = graph_of(s, c);
+	struct lowered l;
+	size_t size = 0;
+	FILE *to = open_memstream(&r->text, &size);
+
+	if (!to) return false;
+	bool ok = lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, to }, &l);
+	return fclose(to) == 0 && ok;
+}
+
+static bool read_outputs(struct search *s, const struct candidate *c, struct structure_reading *r)
+{
+	struct score score[MAX_OUT];
+
+	if (!measure(s, c, score, NULL)) return false;
+	r->identified = true;
+	for (int o = 0; o < MAX_OUT; o++) {
+		double left = 0, base = 0, equal = 0, count = 0;
+		for (int k = 0; k < s->n_stage; k++)
+			left += score[o].left[k], base += score[o].base[k], equal += score[o].equal[k], count += score[o].count[k];
+		if (count == 0) continue;
+		r->out[o] = (struct structure_output){ base > 0 ? 1 - left / base : left > 0 ? -INFINITY : 1, equal / count, (size_t)count };
+		r->identified = r->identified && r->out[o].explained >= 0.99;
+	}
+	return true;
+}
+
+bool structure_read(struct structure_reading *r, const struct call *call, double seconds, const char **why, struct error *e)
+{
+	struct search *s = calloc(1, sizeof *s);
+	struct candidate best = { 0 };
+
+	*r = (struct structure_reading){ 0 };
+	*why = NULL;
+	if (!s) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "structure");
+	bool ok = search_make(s, call, why, e);
+	s->seconds = seconds;
+	if (getenv("ETALON_SEARCH_LOG")) s->log = stderr;
+	if (ok && !*why) {
+		find_structure(s, &best);
+		polish(s, &best);
+		ok = !s->failed && read_outputs(s, &best, r) && text_of(s, &best, r);
+		if (!ok) error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "structure");
+		r->form = call->op->forms[best.form].name;
+		r->chunk = s->chunk_key[best.form] >= 0 ? graph_of(s, &best)->f.loop->by : 0;
+		r->tries = s->tries;
+		r->seconds = now() - s->begin;
+		r->stopped = s->stopped;
+	}
+	search_free(s);
+	free(s);
+	return ok;
+}
+
+void structure_free(struct structure_reading *r)
+{
+	free(r->text);
+	free(r->open);
+	*r = (struct structure_reading){ 0 };
+}
+
+json_t *structure_json(const struct structure_reading *r, const struct call *call)
+{
+	json_t *outputs = json_array(), *lines = json_array();
+
+	for (int o = 0; o < MAX_OUT; o++)
+		if (r->out[o].elements)
+			json_array_append_new(outputs, json_pack("{s:s, s:I, s:o, s:o}", "name", call->op->out[o].name, "elements", (json_int_t)r->out[o].elements,
+				"explained", json_figure(r->out[o].explained), "bit_equal", json_figure(r->out[o].equal)));
+	for (const char *t = r->text; t && *t && r->identified;) {
+		size_t n = strcspn(t, "\n");
+		json_array_append_new(lines, json_stringn(t, n));
+		t += n + (t[n] != 0);
+	}
+	return json_pack("{s:b, s:s, s:I, s:o, s:o, s:I, s:f, s:b}", "identified", r->identified, "form", r->form ? r->form : "", "chunk", (json_int_t)r->chunk,
+		"outputs", outputs, "formula", lines, "tries", (json_int_t)r->tries, "seconds", r->seconds, "stopped", r->stopped);
+}
+
+void structure_print(const struct structure_reading *r, const struct call *call, FILE *to)
+{
+	fprintf(to, "  structure, form \"%s\"", r->form);
+	if (r->chunk) fprintf(to, " in chunks of %zu", r->chunk);
+	fprintf(to, ", %zu candidates in %.1f s%s\n", r->tries, r->seconds, r->stopped ? ": the time was over before the search was" : "");
+	for (const char *t = r->text; t && *t && (r->identified || getenv("ETALON_SEARCH_LOG"));) {
+		size_t n = strcspn(t, "\n");
+		fprintf(to, "    %.*s\n", (int)n, t);
+		t += n + (t[n] != 0);
+	}
+	if (!r->identified) fputs("  the structure is not identified: nothing is said of what it rounds\n", to);
+	fputs("\n  output          error explained   equal to the bit\n", to);
+	for (int o = 0; o < MAX_OUT; o++)
+		if (r->out[o].elements)
+			fprintf(to, "  %-14s %14.4f %% %16.4f %%\n", call->op->out[o].name, 100 * r->out[o].explained, 100 * r->out[o].equal);
+}
