@@ -22,7 +22,7 @@ static bool read_outputs(struct search *s, const struct candidate *c, struct str
 {
 	struct score score[MAX_OUT];
 
-	if (!measure(s, c, score, NULL)) return false;
+	if (!measured(s, c, score, NULL)) return false;
 	r->identified = true;
 	for (int o = 0; o < MAX_OUT; o++) {
 		double left = 0, base = 0, equal = 0, count = 0;

@@ -207,7 +207,7 @@ void try(struct search *s, struct candidate *c, int k)
 	*x = (struct seen_cost){ id, c->cost };
 }
 
-bool measure(struct search *s, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT])
+bool measured(struct search *s, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT])
 {
 	struct graph *g = graph_of(s, c);
 	struct lowered l;

@@ -54,7 +54,7 @@ void search_free(struct search *s);
 /* The candidate at stage k: cost and choices. */
 void try(struct search *s, struct candidate *c, int k);
 /* The same on all of the call: per output; errors, where not NULL: |error| weight of each element of outputs. */
-bool measure(struct search *s, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT]);
+bool measured(struct search *s, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT]);
 struct graph *graph_of(struct search *s, const struct candidate *c);
 struct view *view_of(struct search *s, struct graph *g, int k);
 bool exact_agrees(struct search *s, int form);
