@@ -38,6 +38,15 @@ static bool same_effect(const struct search *s, const struct candidate *c, int k
 	return value == was || (is_rounding(&s->keys.at[key]) && type_of(s, c, key, value) == type_of(s, c, key, was));
 }
 
+/* Chunks that are longer than the stage compute alike. */
+static bool matters(const struct search *s, const struct candidate *c, int k, int key, int value)
+{
+	size_t tokens = s->stage[k];
+
+	if (s->keys.at[key].what != W_CHUNK) return true;
+	return s->chunk[c->form][value] < tokens || s->chunk[c->form][c->config.value[key]] < tokens;
+}
+
 struct list { int n, key[MAX_KEY]; };
 
 static void coordinate(struct search *s, struct candidate *c, int k, const struct list *keys)
@@ -45,7 +54,7 @@ static void coordinate(struct search *s, struct candidate *c, int k, const struc
 	for (int i = 0; i < keys->n; i++) {
 		int key = keys->key[i];
 		for (int v = 0; v < s->keys.at[key].n && met(c, key); v++) {
-			if (v == c->config.value[key] || same_effect(s, c, key, v) || late(s)) continue;
+			if (same_effect(s, c, key, v) || !matters(s, c, k, key, v) || late(s)) continue;
 			struct candidate t = *c;
 			t.config.value[key] = (unsigned char)v;
 			try(s, &t, k);
@@ -99,6 +108,29 @@ static void push(struct search *s, struct candidate *c, int k)
 	}
 }
 
+/* Every other choice of structure, with what is near it chosen anew: `to` is shown each; NULL: *c becomes the best of them. */
+void expand(struct search *s, struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with)
+{
+	struct list forms = { 0 }, l;
+
+	for (int i = 0; i < c->met.n; i++)
+		if (s->keys.at[c->met.key[i]].kind == CHOOSE_FORM) forms.key[forms.n++] = c->met.key[i];
+	for (int i = 0; i < forms.n; i++) {
+		int key = forms.key[i];
+		for (int v = 0; v < s->keys.at[key].n && met(c, key); v++) {
+			if (v == c->config.value[key] || !matters(s, c, k, key, v) || late(s)) continue;
+			struct candidate t = *c;
+			t.config.value[key] = (unsigned char)v;
+			try(s, &t, k);
+			if (t.cost > c->cost * 50 + 1 || (to && t.cost == c->cost)) continue;
+			neighbours(s, c, &t, key, &l);
+			coordinate(s, &t, k, &l);
+			if (to) to(&t, with);
+			else if (t.cost < c->cost * (1 - tolerance)) *c = t;
+		}
+	}
+}
+
 void descend(struct search *s, struct candidate *c, int k, bool wide)
 {
 	struct list l;
@@ -116,21 +148,5 @@ void descend(struct search *s, struct candidate *c, int k, bool wide)
 		if (s->push) push(s, c, k);
 		if (c->cost > before * 0.98) break;
 	}
-	if (!wide) return;
-	struct list forms = { 0 };
-	for (int i = 0; i < c->met.n; i++)
-		if (s->keys.at[c->met.key[i]].kind == CHOOSE_FORM) forms.key[forms.n++] = c->met.key[i];
-	for (int i = 0; i < forms.n; i++) {
-		int key = forms.key[i];
-		for (int v = 0; v < s->keys.at[key].n && met(c, key); v++) {
-			if (v == c->config.value[key] || late(s)) continue;
-			struct candidate t = *c;
-			t.config.value[key] = (unsigned char)v;
-			try(s, &t, k);
-			if (t.cost > c->cost * 50 + 1) continue;
-			neighbours(s, c, &t, key, &l);
-			coordinate(s, &t, k, &l);
-			if (t.cost < c->cost * (1 - tolerance)) *c = t;
-		}
-	}
+	if (wide) expand(s, c, k, NULL, NULL);
 }

@@ -88,7 +88,7 @@ struct job { int cell; struct value y, a[3]; int n_arg; };
 /* phase 0: for all turns, before; 1: of a turn of the recurrence; 2: for all turns, after it; 3: after the loop */
 enum { PHASES = 4 };
 struct jobs { struct job *at[PHASES]; int n[PHASES]; };
-struct carry_values { struct value first, next, carry, final; bool used, ends; };
+struct carry_values { struct value first, next, carry, final; bool ends; };      /* ends: `final` is wanted */
 
 static int recurrence_of(struct evaluator *v, const struct lowered *to)
 {
@@ -162,7 +162,7 @@ static void one_piece(const struct evaluator *v, const struct jobs *js, const st
 		}
 		for (int i = 0; i < js->n[1]; i++) work(v, &js->at[1][i], piece, t);
 	}
-	for (int i = 0; i < n_carry && again; i++) {
+	for (int i = 0; i < n_carry && again && c[i].ends; i++) {
 		const struct value *x = first == last ? &c[i].first : &c[i].next;
 		copy(c[i].final.at + c[i].final.n * (size_t)piece, x->at + x->n * (size_t)(first == last || !x->by_turn ? piece : last - 1), c[i].final.n);
 	}
@@ -225,26 +225,29 @@ static size_t weight(const struct evaluator *v, const struct jobs *js)
 	return n * (size_t)(v->turns.pieces ? v->turns.first[v->turns.pieces] + v->turns.pieces : 0);
 }
 
-static bool run(struct evaluator *v, const struct lowered *to, struct jobs *js, unsigned char *seen, int r)
+static bool run(struct evaluator *v, const struct lowered *to, const bool *wanted, struct jobs *js, unsigned char *seen, int r)
 {
 	enum { OUT = 1, STATE = 2 };
 	struct carry_values c[MAX_CARRY];
 	int n = v->f->n_carry, carry[MAX_CARRY], final[MAX_CARRY];
-	bool again = false, ok = true;
+	bool again = false, ok = true, ends = false, turns = false;
 
-	for (int i = 0; i < v->f->n_put; i++) mark(v, to->put[i], seen, OUT);
+	for (int i = 0; i < v->f->n_put; i++)
+		if (!wanted || wanted[i]) mark(v, to->put[i], seen, OUT);
 	for (int i = 0; i < n; i++) {
 		if ((carry[i] = special(v, CELL_CARRY, i)) < 0 || (final[i] = special(v, CELL_FINAL, i)) < 0) return false;
+		ends = ends || seen[final[i]];
 		again = again || (seen[carry[i]] && !find(v, key_of(v, carry[i], r))) || (seen[final[i]] && !find(v, key_of(v, final[i], r)));
 	}
+	for (int i = 0; i < v->turns.pieces; i++) turns = turns || v->turns.first[i + 1] - v->turns.first[i] > 1;
 	for (int i = 0; i < n && again; i++) {
-		mark(v, to->next[i], seen, STATE);
+		if (turns || ends) mark(v, to->next[i], seen, STATE);
 		mark(v, to->first[i], seen, OUT);
 		seen[carry[i]] |= OUT;
-		seen[final[i]] |= OUT;
+		if (ends) seen[final[i]] |= OUT;
 		for (int k = 0; k < 2 && ok; k++) {
 			int x = k ? final[i] : carry[i];
-			if (!find(v, key_of(v, x, r))) ok = keep(v, key_of(v, x, r));
+			if ((!k || ends) && !find(v, key_of(v, x, r))) ok = keep(v, key_of(v, x, r));
 		}
 	}
 	age_all(v, seen, r);
@@ -258,16 +261,18 @@ static bool run(struct evaluator *v, const struct lowered *to, struct jobs *js, 
 	}
 	if (!ok) return false;
 	resolve(v, js, r);
-	for (int i = 0; i < n && again; i++)
-		c[i] = (struct carry_values){ .first = *find(v, key_of(v, to->first[i], r)), .next = *find(v, key_of(v, to->next[i], r)),
-			.carry = *find(v, key_of(v, carry[i], r)), .final = *find(v, key_of(v, final[i], r)) };
-	bool worth = weight(v, js) > 40000;
+	for (int i = 0; i < n && again; i++) {
+		c[i] = (struct carry_values){ .first = *find(v, key_of(v, to->first[i], r)), .carry = *find(v, key_of(v, carry[i], r)), .ends = ends };
+		if (turns || ends) c[i].next = *find(v, key_of(v, to->next[i], r));
+		if (ends) c[i].final = *find(v, key_of(v, final[i], r));
+	}
+	bool worth = weight(v, js) > 4000000;
 	#pragma omp parallel for schedule(dynamic, 1) if (worth)
 	for (int p = 0; p < v->turns.pieces; p++) one_piece(v, js, c, n, again, p);
 	return true;
 }
 
-bool evaluate(struct evaluator *v, const struct lowered *to)
+bool evaluate(struct evaluator *v, const struct lowered *to, const bool *wanted)
 {
 	int r = v->f->n_carry ? recurrence_of(v, to) : 0, room;
 	struct jobs js = { 0 };
@@ -279,7 +284,7 @@ bool evaluate(struct evaluator *v, const struct lowered *to)
 	v->age++;
 	for (int p = 0; p < PHASES; p++) ok = (js.at[p] = malloc((size_t)room * sizeof *js.at[p])) && ok;
 	if (v->bytes > v->budget) ok = rebuild(v, v->slots, v->age > 3 ? v->age - 3 : 0) && ok;
-	ok = ok && run(v, to, &js, seen, r);
+	ok = ok && run(v, to, wanted, &js, seen, r);
 	for (int p = 0; p < PHASES; p++) free(js.at[p]);
 	free(seen);
 	v->failed = v->failed || !ok;

@@ -45,8 +45,9 @@ void turns_free(struct stage_turns *s);
 bool evaluator_make(struct evaluator *v, struct form_symbols *f, struct cells *cells, size_t tokens, size_t budget);
 void evaluator_free(struct evaluator *v);
 
-/* Computes what `to` stores and carries; then value_of finds each put's value. False: no memory. */
-bool evaluate(struct evaluator *v, const struct lowered *to);
+/* Computes the puts of `to` that are wanted (NULL: all), and what is carried as far as they read it; then value_of finds each. False: no
+ * memory. */
+bool evaluate(struct evaluator *v, const struct lowered *to, const bool *wanted);
 const struct value *value_of(struct evaluator *v, const struct lowered *to, int cell);
 
 /* The elements of tensor or output that a slice means in that turn, in order: calls with where each line begins, its step and length. */

@@ -77,7 +77,10 @@ struct view *view_of(struct search *s, struct graph *g, int k)
 	if (v->made) return v;
 	v->made = true;
 	bool ok = evaluator_make(&v->v, &g->f, &g->cells, s->stage[k], (size_t)400 << 20);
-	for (int i = 0; i < g->f.n_put && ok; i++) ok = view_put(s, g, v, &g->f.put[i], &v->put[i]);
+	for (int i = 0; i < g->f.n_put && ok; i++) {
+		ok = view_put(s, g, v, &g->f.put[i], &v->put[i]);
+		v->wanted[i] = v->put[i].counts;
+	}
 	if (!ok) s->failed = true;
 	return v;
 }
@@ -199,7 +202,7 @@ void try(struct search *s, struct candidate *c, int k)
 	}
 	s->tries++;
 	struct view *v = view_of(s, g, k);
-	if (s->failed || !evaluate(&v->v, &l) || !scored(s, g, v, &l, score, NULL)) {
+	if (s->failed || !evaluate(&v->v, &l, v->wanted) || !scored(s, g, v, &l, score, NULL)) {
 		s->failed = true;
 		return;
 	}
@@ -215,7 +218,7 @@ bool measured(struct search *s, const struct candidate *c, struct score score[MA
 	memset(score, 0, MAX_OUT * sizeof *score);
 	bool ok = lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, NULL }, &l);
 	struct view *v = ok ? view_of(s, g, s->n_stage - 1) : NULL;
-	ok = ok && !s->failed && evaluate(&v->v, &l) && scored(s, g, v, &l, score, errors);
+	ok = ok && !s->failed && evaluate(&v->v, &l, v->wanted) && scored(s, g, v, &l, score, errors);
 	s->failed = s->failed || !ok;
 	return ok;
 }
@@ -229,7 +232,7 @@ bool exact_agrees(struct search *s, int form)
 	bool ok = lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &none, form, true, NULL }, &l);
 	struct view *v = ok ? view_of(s, g, s->n_stage - 1) : NULL;
 
-	if (!ok || s->failed || !evaluate(&v->v, &l)) return false;
+	if (!ok || s->failed || !evaluate(&v->v, &l, v->wanted)) return false;
 	for (int i = 0; i < g->f.n_put && ok; i++) {
 		const struct put_view *p = &v->put[i];
 		const struct value *x = value_of(&v->v, &l, l.put[i]);

@@ -27,44 +27,65 @@ static int cheaper(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Stuck: two or three structural choices by lot, then descent; kept if better. */
-static void kicks(struct search *s, struct candidate *c, int k, int n)
-{
-	uint64_t random = (uint64_t)s->stage[k];
+/* ---- a beam: the best few, each with every other choice of structure, the best few of those ---- */
 
-	for (int i = 0; i < n && c->cost > found && !late(s); i++) {
-		struct candidate t = *c;
-		int forms[MAX_KEY], m = 0;
-		for (int j = 0; j < c->met.n; j++) {
-			const struct key *x = &s->keys.at[c->met.key[j]];
-			if (x->kind == CHOOSE_FORM && x->n > 1) forms[m++] = c->met.key[j];
-		}
-		for (int j = 0; j < 2 + i % 2 && m; j++) {
-			int key = forms[random_next(&random) % (uint64_t)m];
-			t.config.value[key] = (unsigned char)((t.config.value[key] + 1 + (int)(random_next(&random) % (uint64_t)(s->keys.at[key].n - 1 + !(s->keys.at[key].n - 1)))) % s->keys.at[key].n);
-		}
-		s->mix = i / 2 % 2;
-		descend(s, &t, k, false);
-		s->mix = 1;
-		try(s, &t, k);
-		if (t.cost < c->cost) *c = t;
-	}
+enum { MAX_BEAM = 12 };
+struct beam { int n, width; struct candidate *at; struct search *s; };
+
+/* In order of cost; one of those that compute the same. */
+static void add(struct candidate *t, void *with)
+{
+	struct beam *b = with;
+	int i = b->n;
+
+	for (int j = 0; j < b->n; j++)
+		if (fabs(b->at[j].cost - t->cost) <= 1e-9 * t->cost) return;
+	if (i == b->width && t->cost >= b->at[i - 1].cost) return;
+	if (i == b->width) i--;
+	else b->n++;
+	for (; i > 0 && b->at[i - 1].cost > t->cost; i--) b->at[i] = b->at[i - 1];
+	b->at[i] = *t;
 }
 
-/* Through one stage: by one measure, and where it is stuck, by the other. */
-static void through(struct search *s, struct candidate *c, int k)
+static void widen(struct search *s, struct beam *b, int k, int rounds)
 {
-	try(s, c, k);
-	for (int go = 0; go < 3 && c->cost > 1e-4 && !(go > 1 && c->cost < found) && !late(s); go++) {
-		struct candidate t = *c;
+	struct beam next = { .width = b->width, .s = s, .at = calloc((size_t)b->width + 1, sizeof *next.at) };
+	int idle = 0;
+
+	if (!next.at) s->failed = true;
+	for (int r = 0; r < rounds && idle < 2 && next.at && !late(s) && b->at[0].cost > found; r++) {
+		double best = b->at[0].cost;
+		next.n = 0;
+		for (int i = 0; i < b->n; i++) add(&b->at[i], &next);
+		for (int i = 0; i < b->n && !late(s); i++) expand(s, &b->at[i], k, add, &next);
+		for (int i = 0; i < next.n && i < 3; i++) {
+			struct candidate t = next.at[i];
+			descend(s, &t, k, false);
+			add(&t, &next);
+		}
+		b->n = next.n;
+		memcpy(b->at, next.at, (size_t)next.n * sizeof *next.at);
+		log_cost(s, "beam", &b->at[0], k);
+		idle = b->at[0].cost > best * 0.99 ? idle + 1 : 0;
+	}
+	free(next.at);
+}
+
+/* Through one stage: by one measure, and where it is stuck, by the other; then more widely. */
+static void through(struct search *s, struct beam *b, int k)
+{
+	for (int i = 0; i < b->n; i++) try(s, &b->at[i], k);
+	qsort(b->at, (size_t)b->n, sizeof *b->at, cheaper);
+	for (int go = 0; go < 2 && b->at[0].cost > 1e-4 && !late(s); go++) {
+		struct candidate t = b->at[0];
 		s->mix = 1 - go % 2;
-		descend(s, &t, k, c->cost > found);
+		descend(s, &t, k, t.cost > found && k);
 		s->mix = 1;
 		try(s, &t, k);
-		if (t.cost < c->cost) *c = t;
+		add(&t, b);
 	}
-	kicks(s, c, k, k ? 8 : 30);
-	log_cost(s, "leading", c, k);
+	if (b->at[0].cost > found) widen(s, b, k, k ? 2 : 12);
+	log_cost(s, "leading", &b->at[0], k);
 }
 
 enum { MAX_START = 4 * MAX_FORM };
@@ -94,51 +115,29 @@ static int starts(struct search *s, struct candidate *to)
 	return n;
 }
 
-/* The first stage is cheap: several ways through it. */
-static void first_stage(struct search *s, const struct candidate *from, int n, struct candidate *best)
-{
-	static const struct { bool push; double mix; } ways[] = { { false, 1 }, { true, 1 }, { false, 0 }, { true, 0 } };
-
-	*best = from[0];
-	for (int i = 0; i < (n < 2 ? n : 2) * 4 && from[0].cost > found; i++) {
-		struct candidate c = from[i / 4];
-		if (best->cost < 0.02 || now() - s->begin > 0.5 * s->seconds) break;
-		for (int go = 0; go < 2; go++) {
-			s->push = ways[i % 4].push;
-			s->mix = ways[i % 4].mix;
-			descend(s, &c, 0, true);
-			s->push = true;
-			s->mix = 1;
-			try(s, &c, 0);
-			if (c.cost < found) break;
-		}
-		log_cost(s, "way", &c, 0);
-		if (c.cost < best->cost) *best = c;
-	}
-}
-
 void find_structure(struct search *s, struct candidate *best)
 {
-	struct candidate *cand = calloc(MAX_START + 1, sizeof *cand), c;
+	struct candidate *cand = calloc(MAX_START + 1, sizeof *cand);
+	struct beam b = { .width = 6, .s = s, .at = calloc(MAX_BEAM, sizeof *b.at) };
 	int last = s->n_stage - 1, n;
 
 	best->cost = 1e9;
-	if (!cand) {
+	if (!cand || !b.at) {
 		s->failed = true;
+		free(cand);
+		free(b.at);
 		return;
 	}
-	n = starts(s, cand + 1);
-	first_stage(s, cand + 1, n, &cand[0]);
-	for (int i = 0; i < 2 && i <= n; i++) {
-		c = cand[i];
-		for (int k = 0; k < last || (k == 0 && !last); k++) through(s, &c, k);
-		if (last) try(s, &c, last);
-		log_cost(s, "all", &c, last);
-		if (c.cost < best->cost || i == 0) *best = c;
-		if (best->cost < 0.05 || now() - s->begin > 0.6 * s->seconds) break;
-	}
+	n = starts(s, cand);
+	for (int i = 0; i < n; i++) add(&cand[i], &b);
+	for (int k = 0; k < last || (k == 0 && !last); k++) through(s, &b, k);
+	for (int i = 0; i < b.n; i++) try(s, &b.at[i], last);
+	qsort(b.at, (size_t)b.n, sizeof *b.at, cheaper);
+	*best = b.at[0];
+	log_cost(s, "all", best, last);
 	descend(s, best, last, false);
 	if (best->cost > 0.03 * s->n_stage) descend(s, best, last, true);
 	log_cost(s, "whole", best, last);
 	free(cand);
+	free(b.at);
 }

@@ -12,7 +12,7 @@ struct score { double left[MAX_STAGE], base[MAX_STAGE], bits[MAX_STAGE], count[M
 
 /* What a put stores in one stage, element by element as its values lie: recorded, exact, weight, the first stage that has the token. */
 struct put_view { size_t n, *start; float *y, *truth, *weight; unsigned char *stage; int out; bool counts; };
-struct view { bool made; struct evaluator v; struct put_view put[MAX_PUT]; };
+struct view { bool made; struct evaluator v; struct put_view put[MAX_PUT]; bool wanted[MAX_PUT]; };
 
 /* A form in one chunk size. */
 struct graph { bool made; struct program *program; struct form_symbols f; struct cells cells; struct view view[MAX_STAGE]; };
@@ -60,6 +60,7 @@ struct view *view_of(struct search *s, struct graph *g, int k);
 bool exact_agrees(struct search *s, int form);
 
 void descend(struct search *s, struct candidate *c, int k, bool wide);
+void expand(struct search *s, struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with);
 void find_structure(struct search *s, struct candidate *best);
 void polish(struct search *s, struct candidate *c);
 int type_of(const struct search *s, const struct candidate *c, int key, int value);       /* what a rounding's value means: of its default where it is 0 */

@@ -6,7 +6,7 @@
 
 #include "ref/arith/arith.h"
 
-struct reader { struct form_symbols *f; struct sym *reg[MAX_REG]; int uses[MAX_REG]; int carry_of[MAX_REG]; bool in_loop, after; };
+struct reader { struct form_symbols *f; struct sym *reg[MAX_REG]; int uses[MAX_REG]; int carry_of[MAX_REG]; bool begins[MAX_REG], in_loop; };
 
 struct sym *sym_make(struct form_symbols *f, enum sym_kind kind, struct shape s, int n)
 {
@@ -57,6 +57,13 @@ static void count_all(const struct step *s, int *uses)
 		count(s->value, uses);
 		if (s->kind == STEP_LOOP) count_all(s->loop->body, uses);
 	}
+}
+
+/* Registers that hold what a loop begins with. */
+static void begins(const struct step *s, bool *is)
+{
+	for (; s; s = s->next)
+		for (int i = 0; s->kind == STEP_LOOP && i < s->loop->n_carry; i++) is[s->loop->carry[i]] = true;
 }
 
 static struct sym *read(struct reader *r, const struct ex *x);
@@ -166,7 +173,7 @@ static bool set(struct reader *r, const struct step *s)
 
 	if (!x) return false;
 	bool carried = r->in_loop && r->carry_of[s->reg] >= 0;
-	if (carried || (r->uses[s->reg] > 1 && !is_plain(r->f, x))) x = named(r, name, x);
+	if (carried || (!r->begins[s->reg] && r->uses[s->reg] > 1 && !is_plain(r->f, x))) x = named(r, name, x);
 	r->reg[s->reg] = x;
 	return x != NULL;
 }
@@ -257,6 +264,7 @@ void symbols_make(struct form_symbols *f, struct program *p)
 	r->f = f;
 	for (int i = 0; i < MAX_REG; i++) r->carry_of[i] = -1;
 	count_all(p->step, r->uses);
+	begins(p->step, r->begins);
 	for (int i = 0; i < p->n_reg; i++) {
 		if (!p->is_constant[i]) continue;
 		struct ex *x = pool_make(&f->pool, sizeof *x);
