@@ -266,7 +266,7 @@ static bool run(struct evaluator *v, const struct lowered *to, const bool *wante
 		if (turns || ends) c[i].next = *find(v, key_of(v, to->next[i], r));
 		if (ends) c[i].final = *find(v, key_of(v, final[i], r));
 	}
-	bool worth = weight(v, js) > 4000000;
+	bool worth = weight(v, js) > 30000000;
 	#pragma omp parallel for schedule(dynamic, 1) if (worth)
 	for (int p = 0; p < v->turns.pieces; p++) one_piece(v, js, c, n, again, p);
 	return true;

@@ -6,7 +6,8 @@
 #include "fixtures/io/random.h"
 #include "search.h"
 
-static const double found = 5e-3;       /* the cost below which a stage is explained */
+/* The cost below which stage k is explained, of which each stage up to it is a part. */
+static double found(int k) { return 1e-2 * (k + 1); }
 
 static void set_default(struct search *s, struct candidate *c, enum choice_kind kind, int value)
 {
@@ -53,9 +54,10 @@ static void widen(struct search *s, struct beam *b, int k, int rounds)
 	int idle = 0;
 
 	if (!next.at) s->failed = true;
-	for (int r = 0; r < rounds && idle < 2 && next.at && !late(s) && b->at[0].cost > found; r++) {
+	for (int r = 0; r < rounds && idle < 2 && next.at && !late(s) && b->at[0].cost > found(k); r++) {
 		double best = b->at[0].cost;
 		next.n = 0;
+		while (b->n > 1 && b->at[b->n - 1].cost > 5 * best + 0.02) b->n--;
 		for (int i = 0; i < b->n; i++) add(&b->at[i], &next);
 		for (int i = 0; i < b->n && !late(s); i++) expand(s, &b->at[i], k, add, &next);
 		for (int i = 0; i < next.n && i < 3; i++) {
@@ -79,16 +81,28 @@ static void through(struct search *s, struct beam *b, int k)
 	for (int go = 0; go < 2 && b->at[0].cost > 1e-4 && !late(s); go++) {
 		struct candidate t = b->at[0];
 		s->mix = 1 - go % 2;
-		descend(s, &t, k, t.cost > found && k);
+		descend(s, &t, k, t.cost > found(k) && k);
 		s->mix = 1;
 		try(s, &t, k);
 		add(&t, b);
 	}
-	if (b->at[0].cost > found) widen(s, b, k, k ? 2 : 12);
+	if (b->at[0].cost > found(k)) widen(s, b, k, k ? 2 : 12);
 	log_cost(s, "leading", &b->at[0], k);
 }
 
 enum { MAX_START = 4 * MAX_FORM };
+
+/* Is the form's best start far behind another form's? */
+static bool hopeless(const struct candidate *to, int n, int form)
+{
+	double own = 1e9, other = 1e9;
+
+	for (int i = 0; i < n; i++) {
+		double *x = to[i].form == form ? &own : &other;
+		*x = fmin(*x, to[i].cost);
+	}
+	return own > 1.5 * other;
+}
 
 static int starts(struct search *s, struct candidate *to)
 {
@@ -100,7 +114,7 @@ static int starts(struct search *s, struct candidate *to)
 		for (int f = 0; f < s->n_form; f++) {
 			bool done = false;
 			for (int j = 0; j < n; j++) done = done || to[j].cost < 1e-3;
-			if (i && done) continue;
+			if (i && (done || hopeless(to, n, f))) continue;
 			struct candidate *c = &to[n++];
 			*c = (struct candidate){ .form = f };
 			set_default(s, c, CHOOSE_OPERAND, every[i][0]);
