@@ -18,6 +18,7 @@ bool evaluator_make(struct evaluator *v, struct form_symbols *f, struct cells *c
 void evaluator_free(struct evaluator *v)
 {
 	for (int i = 0; i < v->slots; i++) free(v->kept[i].v.at);
+	for (int i = 0; i < v->n_spare; i++) free(v->spare[i].at);
 	free(v->kept);
 	free(v->recurrence);
 	turns_free(&v->turns);
@@ -41,6 +42,32 @@ static struct value *find(const struct evaluator *v, struct kept_key k)
 	return x->v.at ? &x->v : NULL;
 }
 
+/* Memory that lay in use before is there already: no pages are made anew. */
+static void spare(struct evaluator *v, double *at, size_t bytes)
+{
+	if (v->n_spare == MAX_SPARE) {
+		free(at);
+		return;
+	}
+	v->spare[v->n_spare++] = (struct spare){ at, bytes };
+}
+
+static double *room(struct evaluator *v, size_t bytes)
+{
+	for (int i = 0; i < v->n_spare; i++) {
+		if (v->spare[i].bytes != bytes) continue;
+		double *at = v->spare[i].at;
+		v->spare[i] = v->spare[--v->n_spare];
+		return at;
+	}
+	return malloc(bytes + 1);
+}
+
+static size_t bytes_of(const struct evaluator *v, const struct value *x)
+{
+	return x->n * (size_t)(x->by_turn ? v->turns.first[v->turns.pieces] : v->turns.pieces) * sizeof(double);
+}
+
 /* Into a table of that size, but what was not used since `oldest`. */
 static bool rebuild(struct evaluator *v, int slots, uint64_t oldest)
 {
@@ -53,12 +80,12 @@ static bool rebuild(struct evaluator *v, int slots, uint64_t oldest)
 		struct kept_value *x = &v->kept[i];
 		if (!x->v.at) continue;
 		if (x->v.age < oldest) {
-			free(x->v.at);
+			spare(v, x->v.at, bytes_of(v, &x->v));
 			continue;
 		}
 		kept[slot_of(kept, slots, x->key)] = *x;
 		v->n_kept++;
-		v->bytes += x->v.n * (size_t)(x->v.by_turn ? v->turns.first[v->turns.pieces] : v->turns.pieces) * sizeof(double);
+		v->bytes += bytes_of(v, &x->v);
 	}
 	free(v->kept);
 	v->kept = kept;
@@ -68,17 +95,36 @@ static bool rebuild(struct evaluator *v, int slots, uint64_t oldest)
 
 static size_t most_of(const struct evaluator *v, struct len l) { return l.chunk < 0 ? l.n : v->turns.most[l.chunk]; }
 
+/* Too much to keep for each token: there only for the turn that is computed. */
+static bool is_transient(const struct evaluator *v, const struct cell *c)
+{
+	size_t n = most_of(v, c->rows) * most_of(v, c->cols);
+
+	return c->carried && !c->after && v->f->loop->chunk < 0 && n * (size_t)v->turns.first[v->turns.pieces] > (size_t)1 << 18;
+}
+
+/* Is the value there, for all turns? */
+static bool there(const struct evaluator *v, struct kept_key k)
+{
+	return find(v, k) && !is_transient(v, &v->cells->at[k.cell]);
+}
+
 static bool keep(struct evaluator *v, struct kept_key k)
 {
 	const struct cell *c = &v->cells->at[k.cell];
-	struct value x = { .n = most_of(v, c->rows) * most_of(v, c->cols), .by_turn = c->turns || (c->carried && !c->after), .age = v->age };
-	size_t of = (size_t)(x.by_turn ? v->turns.first[v->turns.pieces] : v->turns.pieces), bytes = x.n * of * sizeof *x.at;
+	struct value x = { .n = most_of(v, c->rows) * most_of(v, c->cols), .age = v->age };
+	struct value *old = find(v, k);
 
+	x.by_turn = (c->turns || (c->carried && !c->after)) && !is_transient(v, c);
+	if (old) {
+		old->age = v->age;
+		return true;
+	}
 	if (2 * (v->n_kept + 1) >= v->slots && !rebuild(v, v->slots ? 2 * v->slots : 1024, 0)) return false;
-	if (!(x.at = malloc(bytes + 1))) return false;
+	if (!(x.at = room(v, bytes_of(v, &x)))) return false;
 	v->kept[slot_of(v->kept, v->slots, k)] = (struct kept_value){ k, x };
 	v->n_kept++;
-	v->bytes += bytes;
+	v->bytes += bytes_of(v, &x);
 	return true;
 }
 
@@ -114,11 +160,13 @@ static struct kept_key key_of(const struct evaluator *v, int cell, int recurrenc
 	return (struct kept_key){ cell, c->carried || c->after ? recurrence : 0 };
 }
 
-static void mark(const struct evaluator *v, int cell, unsigned char *seen, unsigned char bit)
+/* The cells that are needed for it, down to what is there. */
+static void mark(const struct evaluator *v, int cell, int r, unsigned char *seen, unsigned char bit)
 {
 	if (cell < 0 || (seen[cell] & bit)) return;
 	seen[cell] |= bit;
-	for (int i = 0; i < 3; i++) mark(v, v->cells->at[cell].arg[i], seen, bit);
+	if (there(v, key_of(v, cell, r))) return;
+	for (int i = 0; i < 3; i++) mark(v, v->cells->at[cell].arg[i], r, seen, bit);
 }
 
 static struct block block_of(const struct evaluator *v, const struct cell *c, const struct value *x, int piece, int turn)
@@ -158,7 +206,7 @@ static void one_piece(const struct evaluator *v, const struct jobs *js, const st
 			const struct value *x = &c[i].next;
 			const double *from = t == first ? c[i].first.at + c[i].first.n * (size_t)piece
 				: x->at + x->n * (size_t)(x->by_turn ? t - 1 : piece);
-			copy(c[i].carry.at + c[i].carry.n * (size_t)t, from, c[i].carry.n);
+			copy(c[i].carry.at + c[i].carry.n * (size_t)(c[i].carry.by_turn ? t : piece), from, c[i].carry.n);
 		}
 		for (int i = 0; i < js->n[1]; i++) work(v, &js->at[1][i], piece, t);
 	}
@@ -233,31 +281,30 @@ static bool run(struct evaluator *v, const struct lowered *to, const bool *wante
 	bool again = false, ok = true, ends = false, turns = false;
 
 	for (int i = 0; i < v->f->n_put; i++)
-		if (!wanted || wanted[i]) mark(v, to->put[i], seen, OUT);
+		if (!wanted || wanted[i]) mark(v, to->put[i], r, seen, OUT);
 	for (int i = 0; i < n; i++) {
 		if ((carry[i] = special(v, CELL_CARRY, i)) < 0 || (final[i] = special(v, CELL_FINAL, i)) < 0) return false;
 		ends = ends || seen[final[i]];
-		again = again || (seen[carry[i]] && !find(v, key_of(v, carry[i], r))) || (seen[final[i]] && !find(v, key_of(v, final[i], r)));
+		again = again || (seen[carry[i]] && !there(v, key_of(v, carry[i], r))) || (seen[final[i]] && !there(v, key_of(v, final[i], r)));
 	}
 	for (int i = 0; i < v->turns.pieces; i++) turns = turns || v->turns.first[i + 1] - v->turns.first[i] > 1;
 	for (int i = 0; i < n && again; i++) {
-		if (turns || ends) mark(v, to->next[i], seen, STATE);
-		mark(v, to->first[i], seen, OUT);
+		if (turns || ends) mark(v, to->next[i], r, seen, STATE);
+		mark(v, to->first[i], r, seen, OUT);
 		seen[carry[i]] |= OUT;
 		if (ends) seen[final[i]] |= OUT;
 		for (int k = 0; k < 2 && ok; k++) {
 			int x = k ? final[i] : carry[i];
-			if ((!k || ends) && !find(v, key_of(v, x, r))) ok = keep(v, key_of(v, x, r));
+			if (!k || ends) ok = keep(v, key_of(v, x, r));
 		}
 	}
 	age_all(v, seen, r);
 	for (int i = 0; i < v->cells->n && ok; i++) {
 		const struct cell *x = &v->cells->at[i];
 		if (!seen[i] || x->op == CELL_CARRY || x->op == CELL_FINAL) continue;
-		bool there = find(v, key_of(v, i, r)) != NULL;
-		/* inside a recurrence that is made again its values are too, where they lay is where they lie */
-		if (there) continue;
-		ok = add_job(v, js, x->after ? 3 : !x->carried ? 0 : seen[i] & STATE ? 1 : 2, i, r);
+		if (there(v, key_of(v, i, r))) continue;
+		bool by_turn = (seen[i] & STATE) || (again && v->f->loop->chunk < 0);
+		ok = add_job(v, js, x->after ? 3 : !x->carried ? 0 : by_turn ? 1 : 2, i, r);
 	}
 	if (!ok) return false;
 	resolve(v, js, r);

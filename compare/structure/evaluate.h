@@ -22,6 +22,9 @@ struct kept_value { struct kept_key key; struct value v; };
 /* What was carried from turn to turn follows from these. */
 struct recurrence { int first[MAX_CARRY], next[MAX_CARRY]; };
 
+enum { MAX_SPARE = 256 };
+struct spare { double *at; size_t bytes; };
+
 struct evaluator {
 	struct form_symbols *f;
 	struct cells *cells;
@@ -30,7 +33,8 @@ struct evaluator {
 	struct kept_value *kept;        /* by open addressing */
 	int slots, n_kept;
 	struct recurrence *recurrence;
-	int n_recurrence;
+	int n_recurrence, n_spare;
+	struct spare spare[MAX_SPARE];
 	size_t bytes, budget;
 	uint64_t age;
 	bool failed;

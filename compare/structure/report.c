@@ -48,7 +48,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, double
 	if (getenv("ETALON_SEARCH_LOG")) s->log = stderr;
 	if (ok && !*why) {
 		find_structure(s, &best);
-		polish(s, &best);
+		r->open = polish(s, &best);
 		ok = !s->failed && read_outputs(s, &best, r) && text_of(s, &best, r);
 		if (!ok) error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "structure");
 		r->form = call->op->forms[best.form].name;
@@ -86,17 +86,24 @@ json_t *structure_json(const struct structure_reading *r, const struct call *cal
 		"outputs", outputs, "formula", lines, "tries", (json_int_t)r->tries, "seconds", r->seconds, "stopped", r->stopped);
 }
 
+static void print_lines(const char *t, FILE *to)
+{
+	while (t && *t) {
+		size_t n = strcspn(t, "\n");
+		fprintf(to, "    %.*s\n", (int)n, t);
+		t += n + (t[n] != 0);
+	}
+}
+
 void structure_print(const struct structure_reading *r, const struct call *call, FILE *to)
 {
 	fprintf(to, "  structure, form \"%s\"", r->form);
 	if (r->chunk) fprintf(to, " in chunks of %zu", r->chunk);
 	fprintf(to, ", %zu candidates in %.1f s%s\n", r->tries, r->seconds, r->stopped ? ": the time was over before the search was" : "");
-	for (const char *t = r->text; t && *t && (r->identified || getenv("ETALON_SEARCH_LOG"));) {
-		size_t n = strcspn(t, "\n");
-		fprintf(to, "    %.*s\n", (int)n, t);
-		t += n + (t[n] != 0);
-	}
+	print_lines(r->identified || getenv("ETALON_SEARCH_LOG") ? r->text : NULL, to);
 	if (!r->identified) fputs("  the structure is not identified: nothing is said of what it rounds\n", to);
+	if (r->identified && r->open && *r->open) fputs("\n  cannot be told apart\n", to);
+	print_lines(r->identified ? r->open : NULL, to);
 	fputs("\n  output          error explained   equal to the bit\n", to);
 	for (int o = 0; o < MAX_OUT; o++)
 		if (r->out[o].elements)

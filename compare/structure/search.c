@@ -33,14 +33,14 @@ static int cheaper(const void *a, const void *b)
 enum { MAX_BEAM = 12 };
 struct beam { int n, width; struct candidate *at; struct search *s; };
 
-/* In order of cost; one of those that compute the same. */
+/* In order of cost; of one form one of those that compute the same. */
 static void add(struct candidate *t, void *with)
 {
 	struct beam *b = with;
 	int i = b->n;
 
 	for (int j = 0; j < b->n; j++)
-		if (fabs(b->at[j].cost - t->cost) <= 1e-9 * t->cost) return;
+		if (b->at[j].form == t->form && fabs(b->at[j].cost - t->cost) <= 1e-9 * t->cost) return;
 	if (i == b->width && t->cost >= b->at[i - 1].cost) return;
 	if (i == b->width) i--;
 	else b->n++;
@@ -78,7 +78,7 @@ static void through(struct search *s, struct beam *b, int k)
 {
 	for (int i = 0; i < b->n; i++) try(s, &b->at[i], k);
 	qsort(b->at, (size_t)b->n, sizeof *b->at, cheaper);
-	for (int go = 0; go < 2 && b->at[0].cost > 1e-4 && !late(s); go++) {
+	for (int go = 0; go < 2 && b->at[0].cost > found(k) / 10 && !late(s); go++) {
 		struct candidate t = b->at[0];
 		s->mix = 1 - go % 2;
 		descend(s, &t, k, t.cost > found(k) && k);
@@ -145,12 +145,20 @@ void find_structure(struct search *s, struct candidate *best)
 	n = starts(s, cand);
 	for (int i = 0; i < n; i++) add(&cand[i], &b);
 	for (int k = 0; k < last || (k == 0 && !last); k++) through(s, &b, k);
+	for (; b.n > 1 && b.at[b.n - 1].cost > 3 * b.at[0].cost + 0.01; b.n--) {}
 	for (int i = 0; i < b.n; i++) try(s, &b.at[i], last);
 	qsort(b.at, (size_t)b.n, sizeof *b.at, cheaper);
-	*best = b.at[0];
-	log_cost(s, "all", best, last);
-	descend(s, best, last, false);
-	if (best->cost > 0.03 * s->n_stage) descend(s, best, last, true);
+	/* what the first tokens could not tell apart */
+	for (int f = 0; f < s->n_form; f++) {
+		int i = 0;
+		while (i < b.n && b.at[i].form != f) i++;
+		if (i == b.n || b.at[i].cost > 5 * b.at[0].cost + 0.1) continue;
+		struct candidate c = b.at[i];
+		log_cost(s, "all", &c, last);
+		descend(s, &c, last, false);
+		if (c.cost > 0.03 * s->n_stage) descend(s, &c, last, true);
+		if (c.cost < best->cost) *best = c;
+	}
 	log_cost(s, "whole", best, last);
 	free(cand);
 	free(b.at);

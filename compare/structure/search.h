@@ -62,9 +62,8 @@ bool exact_agrees(struct search *s, int form);
 void descend(struct search *s, struct candidate *c, int k, bool wide);
 void expand(struct search *s, struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with);
 void find_structure(struct search *s, struct candidate *best);
-void polish(struct search *s, struct candidate *c);
+char *polish(struct search *s, struct candidate *c);      /* returns what stays open, a choice a line, freed with free; NULL: nothing is known */
 int type_of(const struct search *s, const struct candidate *c, int key, int value);       /* what a rounding's value means: of its default where it is 0 */
 bool is_rounding(const struct key *k);
-uint64_t near(const struct search *s, const struct candidate *c, int key);
 
 #endif
