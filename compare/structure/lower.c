@@ -224,7 +224,7 @@ static struct val narrow(struct lowering_run *l, const struct sym *x, struct val
 
 static struct val name(struct lowering_run *l, const struct sym *x)
 {
-	if (l->done[x->id]) return l->memo[x->id];
+	if (l->done[x->index]) return l->memo[x->index];
 	int outer = l->def;
 	l->def = x->def;
 	struct val v = low_single(l, low_sym(l, x->arg[0], true));
@@ -233,8 +233,8 @@ static struct val name(struct lowering_run *l, const struct sym *x)
 	l->def = outer;
 	v.text = x->name;
 	v.whole = true;
-	l->done[x->id] = true;
-	return l->memo[x->id] = v;
+	l->done[x->index] = true;
+	return l->memo[x->index] = v;
 }
 
 static struct val carried(struct lowering_run *l, const struct sym *x)

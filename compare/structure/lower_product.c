@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "fixtures/io/random.h"
 #include "ref/arith/arith.h"
 
 enum { MAX_DENSE = 5, MAX_TREES = 14, MAX_TREE = 2 * MAX_DENSE };
@@ -243,6 +244,9 @@ static struct val numbers_only(struct lowering_run *l, const struct entry *e, in
 	return v;
 }
 
+/* 12 bits of it */
+static int mixed(int id) { return (int)(random_mix((uint64_t)(unsigned)id) & 0xfff); }
+
 struct val low_product(struct lowering_run *l, const struct entry *e, int n, int about, struct shape s)
 {
 	struct chain c = { .about = about };
@@ -263,7 +267,7 @@ struct val low_product(struct lowering_run *l, const struct entry *e, int n, int
 		struct place p[3 * MAX_TREE];
 		int k = places(&c, &c.factor[i], p);
 		if (!k) return (struct val){ -1, "", true };
-		c.factor[i].place = p[choose(l, about, W_PLACE, (c.factor[i].e.x->id & 0xfff) << 4 | taken, k, CHOOSE_FORM)];
+		c.factor[i].place = p[choose(l, about, W_PLACE, mixed(c.factor[i].e.x->id) << 4 | taken, k, CHOOSE_FORM)];
 	}
 	return node(l, &c, c.t.n - 1, true);
 }

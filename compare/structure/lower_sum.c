@@ -109,11 +109,11 @@ static struct val exponent(struct lowering_run *l, const struct sym *x, int how)
 		return v;
 	}
 	if (x->kind == SYM_NAME && how == EACH_TERM) {
-		if (l->done[x->id]) return l->memo[x->id];
+		if (l->done[x->index]) return l->memo[x->index];
 		v = exponent(l, x->arg[0], how);
 		if (l->h->text && v.cell >= 0) fprintf(l->h->text, "%s = %s\n", x->name, v.text);
-		l->done[x->id] = true;
-		return l->memo[x->id] = (struct val){ v.cell, x->name, true };
+		l->done[x->index] = true;
+		return l->memo[x->index] = (struct val){ v.cell, x->name, true };
 	}
 	if (!linear) return per_ln2(l, low_single(l, low_sym(l, x, true)));
 	struct val a = exponent(l, x->arg[0], how);

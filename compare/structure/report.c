@@ -18,6 +18,8 @@ static bool text_of(struct search *s, const struct candidate *c, struct structur
 	return fclose(to) == 0 && ok;
 }
 
+static const double noise = 0x1p-22;    /* relative to an element or its row: four roundings to float32 */
+
 static bool read_outputs(struct search *s, const struct candidate *c, struct structure_reading *r)
 {
 	struct score score[MAX_OUT];
@@ -29,8 +31,9 @@ static bool read_outputs(struct search *s, const struct candidate *c, struct str
 		for (int k = 0; k < s->n_stage; k++)
 			left += score[o].left[k], base += score[o].base[k], equal += score[o].equal[k], count += score[o].count[k];
 		if (count == 0) continue;
-		r->out[o] = (struct structure_output){ base > 0 ? 1 - left / base : left > 0 ? -INFINITY : 1, equal / count, (size_t)count };
-		r->identified = r->identified && r->out[o].explained >= 0.99;
+		r->out[o] = (struct structure_output){ base > 0 ? 1 - left / base : left > 0 ? -INFINITY : 1, equal / count, (size_t)count,
+			left < noise * noise * count };
+		r->identified = r->identified && (r->out[o].explained >= 0.99 || r->out[o].noise);
 	}
 	return true;
 }
@@ -75,8 +78,8 @@ json_t *structure_json(const struct structure_reading *r, const struct call *cal
 
 	for (int o = 0; o < MAX_OUT; o++)
 		if (r->out[o].elements)
-			json_array_append_new(outputs, json_pack("{s:s, s:I, s:o, s:o}", "name", call->op->out[o].name, "elements", (json_int_t)r->out[o].elements,
-				"explained", json_figure(r->out[o].explained), "bit_equal", json_figure(r->out[o].equal)));
+			json_array_append_new(outputs, json_pack("{s:s, s:I, s:o, s:b, s:o}", "name", call->op->out[o].name, "elements", (json_int_t)r->out[o].elements,
+				"explained", json_figure(r->out[o].explained), "noise", r->out[o].noise, "bit_equal", json_figure(r->out[o].equal)));
 	for (const char *t = r->text; t && *t && r->identified;) {
 		size_t n = strcspn(t, "\n");
 		json_array_append_new(lines, json_stringn(t, n));
@@ -107,5 +110,6 @@ void structure_print(const struct structure_reading *r, const struct call *call,
 	fputs("\n  output          error explained   equal to the bit\n", to);
 	for (int o = 0; o < MAX_OUT; o++)
 		if (r->out[o].elements)
-			fprintf(to, "  %-14s %14.4f %% %16.4f %%\n", call->op->out[o].name, 100 * r->out[o].explained, 100 * r->out[o].equal);
+			fprintf(to, "  %-14s %14.4f %% %16.4f %%%s\n", call->op->out[o].name, 100 * r->out[o].explained, 100 * r->out[o].equal,
+				r->out[o].noise ? "   what is left is float32's noise" : "");
 }

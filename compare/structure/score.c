@@ -163,7 +163,7 @@ static double cost_of(const struct search *s, const struct score score[MAX_OUT],
 		for (int i = 0; i <= k; i++) {
 			left += score[o].left[i], base += score[o].base[i], bits += score[o].bits[i], count += score[o].count[i];
 			if (count == 0 || (!s->along[o] && i < k)) continue;
-			cost += left / fmax(base, 1e-30 * count) + s->mix * bits / count / 26;
+			cost += left / fmax(base, 0x1p-44 * count) + s->mix * bits / count / 26;
 		}
 	}
 	return cost < 1e9 ? cost : 1e9;

@@ -9,11 +9,11 @@
 #include "ref/call/op.h"
 
 /* explained: 1 - (sum of squared errors that the emulation leaves) / (of those of the exact answer), errors relative to each
- * element's or its row's size; NaN where the kernel equals the exact answer. equal: share of elements equal to the bit. */
-struct structure_output { double explained, equal; size_t elements; };
+ * element's or its row's size; NaN where the kernel equals the exact answer. equal: share of elements equal to the bit. noise: what is left is as small as float32's own roundings. */
+struct structure_output { double explained, equal; size_t elements; bool noise; };
 
 struct structure_reading {
-	bool identified;                /* >= 99 % of each output's error is explained */
+	bool identified;                /* >= 99 % of each output's error is explained, or all of it but float32's noise */
 	char *text;                     /* the formula, a definition a line; freed with structure_free */
 	const char *form;
 	size_t chunk, tries;            /* chunk: 0 where the form has none */

@@ -13,7 +13,7 @@ struct sym *sym_make(struct form_symbols *f, enum sym_kind kind, struct shape s,
 	struct sym *x = pool_make(&f->pool, sizeof *x);
 
 	if (!x) return NULL;
-	*x = (struct sym){ .kind = kind, .id = f->n_sym++, .s = s, .n = n, .reg = -1, .def = -1 };
+	*x = (struct sym){ .kind = kind, .index = f->n_sym++, .id = f->line << 10 | (f->in_line[f->line]++ & 0x3ff), .s = s, .n = n, .reg = -1, .def = -1 };
 	x->arg = pool_make(&f->pool, (size_t)(n ? n : 1) * sizeof *x->arg);
 	x->sign = pool_make(&f->pool, (size_t)(n ? n : 1));
 	x->role = pool_make(&f->pool, (size_t)(n ? n : 1) * sizeof *x->role);
@@ -233,9 +233,13 @@ static bool loop(struct reader *r, const struct step *s)
 
 static bool steps(struct reader *r, const struct step *s)
 {
+	struct form_symbols *f = r->f;
 	bool ok = true;
 
-	for (; s && ok; s = s->next) ok = s->kind == STEP_LOOP ? loop(r, s) : s->kind == STEP_PUT ? put(r, s) : set(r, s);
+	for (; s && ok; s = s->next) {
+		f->line = s->at ? s->at->line % MAX_LINE : 0;
+		ok = s->kind == STEP_LOOP ? loop(r, s) : s->kind == STEP_PUT ? put(r, s) : set(r, s);
+	}
 	return ok;
 }
 

@@ -19,7 +19,7 @@ enum role { DENSE, DIAGONAL, NUMBER };
 
 struct sym {
 	enum sym_kind kind;
-	int id;                 /* the same for every chunk size */
+	int index, id;          /* counted; by line and number in the line, the same for every chunk size and with a fault elsewhere */
 	struct shape s;
 	const struct ex *ex;    /* SYM_OP */
 	int n;
@@ -34,7 +34,7 @@ struct sym {
 /* What a form computes: its outputs, and what it carries from turn to turn. */
 struct sym_put { struct sym *value; const struct slice *slice; bool in_loop; };
 struct sym_carry { int reg; struct sym *first, *next; };
-enum { MAX_PUT = 24, MAX_DEF = 64, MAX_CARRY = MAX_BY };
+enum { MAX_LINE = 1024, MAX_PUT = 24, MAX_DEF = 64, MAX_CARRY = MAX_BY };
 struct form_symbols {
 	struct program *program;        /* these pieces alone */
 	const struct program_loop *loop;        /* NULL: none */
@@ -42,7 +42,8 @@ struct form_symbols {
 	struct sym_put put[MAX_PUT];
 	int n_put;
 	struct sym_carry carry[MAX_CARRY];
-	int n_carry, n_sym, n_def;
+	int n_carry, n_sym, n_def, line;        /* line: of the statement that is read */
+	unsigned short in_line[MAX_LINE];
 	const char *def_name[MAX_DEF];
 	uint64_t def_uses[MAX_DEF];     /* bit i: reads definition i */
 	const char *missing;            /* what the formula has that is not read here; NULL: nothing */
