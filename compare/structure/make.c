@@ -72,13 +72,13 @@ static void chunks_of(struct search *s, int form, const struct form_decl *d)
 	s->chunk_key[form] = key_find(&s->keys, key_id(form, 0, W_CHUNK, 0), CHOOSE_FORM, W_CHUNK, s->n_chunk[form], -1);
 }
 
-static bool graph_make(struct search *s, int form, int k, const char **why)
+bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint64_t faults, const char **why)
 {
-	struct graph *g = &s->graph[form][k];
 	struct plan plan = plan_plain(&arith_f64, 53);
 
 	plan.form = form;
-	plan.chunk = s->chunk[form][k];
+	plan.chunk = chunk;
+	plan.faults = faults;
 	g->made = true;
 	if (!(g->program = program_make_kept(&s->formula->tree, s->call->op, s->call, &plan, s->e))) return false;
 	if (g->program->next && g->program->next->step) *why = "pieces of more than one kind";
@@ -117,7 +117,7 @@ static bool all_made(struct search *s, const char **why)
 	for (const struct form_decl *d = s->formula->tree.forms; d && n < MAX_FORM; d = (const struct form_decl *)d->d.next, n++) {
 		chunks_of(s, n, d);
 		for (int k = 0; k < s->n_chunk[n] && !*why; k++)
-			if (!graph_make(s, n, k, why)) return false;
+			if (!graph_make(s, &s->graph[n][k], n, s->chunk[n][k], 0, why)) return false;
 		if (*why) return true;
 		if (!exact_agrees(s, n)) *why = "a form whose exact value comes out otherwise here";
 		if (s->failed) return error_set(s->e, E_MEMORY, op->name, NO_OFFSET, "structure");
@@ -141,7 +141,7 @@ bool search_make(struct search *s, const struct call *call, const char **why, st
 	return all_made(s, why);
 }
 
-static void graph_free(struct graph *g)
+void graph_free(struct graph *g)
 {
 	for (int k = 0; k < MAX_STAGE; k++) {
 		if (!g->view[k].made) continue;

@@ -8,9 +8,7 @@
 
 static const double sure = 4;   /* sigma: one in 16,000 by chance, of some 200 choices */
 
-struct errors { float *of[MAX_OUT]; };
-
-static bool errors_make(const struct search *s, struct errors *e)
+bool errors_make(const struct search *s, struct errors *e)
 {
 	bool ok = true;
 
@@ -20,18 +18,15 @@ static bool errors_make(const struct search *s, struct errors *e)
 	return ok;
 }
 
-static void errors_free(struct errors *e)
+void errors_free(struct errors *e)
 {
 	for (int o = 0; o < MAX_OUT; o++) free(e->of[o]);
 }
 
-/* Of all outputs and of the worst: (farther - nearer) / sqrt of how many changed; energies. */
-struct contrast { double all, worst, changed; bool louder; };
-
-static struct contrast contrast(const struct search *s, const struct errors *a, const struct errors *base)
+struct contrast contrast(const struct search *s, const struct errors *a, const struct errors *base)
 {
 	struct contrast c = { .worst = -INFINITY };
-	double up = 0, down = 0;
+	double up = 0, down = 0, after = 0, whole = 0;
 
 	for (int o = 0; o < MAX_OUT; o++) {
 		double u = 0, d = 0, energy = 0, before = 0;
@@ -44,13 +39,15 @@ static struct contrast contrast(const struct search *s, const struct errors *a, 
 		c.worst = fmax(c.worst, (u - d) / sqrt(fmax(u + d, 1)));
 		c.louder = c.louder || energy > 1.5 * before + 1e-12;
 		up += u, down += d;
+		after += energy, whole += before;
 	}
 	c.all = (up - down) / sqrt(fmax(up + down, 1));
 	c.changed = up + down;
+	c.energy = after / fmax(whole, 1e-300);
 	return c;
 }
 
-static bool better(const struct contrast *c) { return c->all < -sure && c->worst < 3 && !c->louder; }
+bool better(const struct contrast *c) { return c->all < -sure && c->worst < 3 && !c->louder; }
 
 static const char *const what_text[] = { [W_FORM] = "form", [W_CHUNK] = "chunks", [W_EVERY] = "every", [W_OPERAND] = "operand", [W_NAME] = "value",
 	[W_INNER] = "part", [W_DISTRIBUTED] = "product spread over the sum", [W_ORDER] = "order of products", [W_PLACE] = "place of a factor",

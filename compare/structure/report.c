@@ -43,7 +43,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, double
 	struct search *s = calloc(1, sizeof *s);
 	struct candidate best = { 0 };
 
-	*r = (struct structure_reading){ 0 };
+	*r = (struct structure_reading){ .fault = -1 };
 	*why = NULL;
 	if (!s) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "structure");
 	bool ok = search_make(s, call, why, e);
@@ -54,6 +54,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, double
 		r->open = polish(s, &best);
 		ok = !s->failed && read_outputs(s, &best, r) && text_of(s, &best, r);
 		if (!ok) error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "structure");
+		r->fault = r->identified ? fault_of(s, &best) : -1;
 		r->form = call->op->forms[best.form].name;
 		r->chunk = s->chunk_key[best.form] >= 0 ? graph_of(s, &best)->f.loop->by : 0;
 		r->tries = s->tries;
@@ -72,21 +73,28 @@ void structure_free(struct structure_reading *r)
 	*r = (struct structure_reading){ 0 };
 }
 
+static json_t *json_lines(const char *t)
+{
+	json_t *lines = json_array();
+
+	while (t && *t) {
+		size_t n = strcspn(t, "\n");
+		json_array_append_new(lines, json_stringn(t, n));
+		t += n + (t[n] != 0);
+	}
+	return lines;
+}
+
 json_t *structure_json(const struct structure_reading *r, const struct call *call)
 {
-	json_t *outputs = json_array(), *lines = json_array();
+	json_t *outputs = json_array(), *lines = json_lines(r->identified ? r->text : NULL), *open = json_lines(r->identified ? r->open : NULL);
 
 	for (int o = 0; o < MAX_OUT; o++)
 		if (r->out[o].elements)
 			json_array_append_new(outputs, json_pack("{s:s, s:I, s:o, s:b, s:o}", "name", call->op->out[o].name, "elements", (json_int_t)r->out[o].elements,
 				"explained", json_figure(r->out[o].explained), "noise", r->out[o].noise, "bit_equal", json_figure(r->out[o].equal)));
-	for (const char *t = r->text; t && *t && r->identified;) {
-		size_t n = strcspn(t, "\n");
-		json_array_append_new(lines, json_stringn(t, n));
-		t += n + (t[n] != 0);
-	}
-	return json_pack("{s:b, s:s, s:I, s:o, s:o, s:I, s:f, s:b}", "identified", r->identified, "form", r->form ? r->form : "", "chunk", (json_int_t)r->chunk,
-		"outputs", outputs, "formula", lines, "tries", (json_int_t)r->tries, "seconds", r->seconds, "stopped", r->stopped);
+	return json_pack("{s:b, s:s?, s:s, s:I, s:o, s:o, s:o, s:I, s:f, s:b}", "identified", r->identified, "fault", r->fault < 0 ? NULL : call->op->faults[r->fault].name, "form", r->form ? r->form : "", "chunk", (json_int_t)r->chunk,
+		"outputs", outputs, "formula", lines, "open", open, "tries", (json_int_t)r->tries, "seconds", r->seconds, "stopped", r->stopped);
 }
 
 static void print_lines(const char *t, FILE *to)
@@ -107,6 +115,7 @@ void structure_print(const struct structure_reading *r, const struct call *call,
 	if (!r->identified) fputs("  the structure is not identified: nothing is said of what it rounds\n", to);
 	if (r->identified && r->open && *r->open) fputs("\n  cannot be told apart\n", to);
 	print_lines(r->identified ? r->open : NULL, to);
+	if (r->fault >= 0) fprintf(to, "\n  has the fault %s: %s\n", call->op->faults[r->fault].name, call->op->faults[r->fault].what);
 	fputs("\n  output          error explained   equal to the bit\n", to);
 	for (int o = 0; o < MAX_OUT; o++)
 		if (r->out[o].elements)

@@ -210,9 +210,8 @@ void try(struct search *s, struct candidate *c, int k)
 	*x = (struct seen_cost){ id, c->cost };
 }
 
-bool measured(struct search *s, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT])
+bool measured_in(struct search *s, struct graph *g, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT])
 {
-	struct graph *g = graph_of(s, c);
 	struct lowered l;
 
 	memset(score, 0, MAX_OUT * sizeof *score);
@@ -221,6 +220,11 @@ bool measured(struct search *s, const struct candidate *c, struct score score[MA
 	ok = ok && !s->failed && evaluate(&v->v, &l, v->wanted) && scored(s, g, v, &l, score, errors);
 	s->failed = s->failed || !ok;
 	return ok;
+}
+
+bool measured(struct search *s, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT])
+{
+	return measured_in(s, graph_of(s, c), c, score, errors);
 }
 
 /* Without roundings the symbols give what the reference gives: the way here changed no formula. */

@@ -55,6 +55,10 @@ void search_free(struct search *s);
 void try(struct search *s, struct candidate *c, int k);
 /* The same on all of the call: per output; errors, where not NULL: |error| weight of each element of outputs. */
 bool measured(struct search *s, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT]);
+/* A form in chunks of that size with those faults; *why: what of it cannot be read. False with an error. */
+bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint64_t faults, const char **why);
+void graph_free(struct graph *g);
+bool measured_in(struct search *s, struct graph *g, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT]);
 struct graph *graph_of(struct search *s, const struct candidate *c);
 struct view *view_of(struct search *s, struct graph *g, int k);
 bool exact_agrees(struct search *s, int form);
@@ -62,6 +66,17 @@ bool exact_agrees(struct search *s, int form);
 void descend(struct search *s, struct candidate *c, int k, bool wide);
 void expand(struct search *s, struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with);
 void find_structure(struct search *s, struct candidate *best);
+/* The errors of each element, and what a change did to them: of all outputs and of the worst (farther - nearer) / sqrt of how many
+ * changed; energy: after, of before; louder: an output has half as much again. */
+struct errors { float *of[MAX_OUT]; };
+struct contrast { double all, worst, changed, energy; bool louder; };
+bool errors_make(const struct search *s, struct errors *e);
+void errors_free(struct errors *e);
+struct contrast contrast(const struct search *s, const struct errors *a, const struct errors *base);
+bool better(const struct contrast *c);
+/* A fault with which the candidate does better, or -1. */
+int fault_of(struct search *s, const struct candidate *c);
+
 char *polish(struct search *s, struct candidate *c);      /* returns what stays open, a choice a line, freed with free; NULL: nothing is known */
 int type_of(const struct search *s, const struct candidate *c, int key, int value);       /* what a rounding's value means: of its default where it is 0 */
 bool is_rounding(const struct key *k);

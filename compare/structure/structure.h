@@ -20,6 +20,7 @@ struct structure_reading {
 	double seconds;
 	bool stopped;                   /* the budget of seconds was used up */
 	struct structure_output out[MAX_OUT];
+	int fault;                      /* one of the op's that the kernel has too, or -1 */
 	char *open;                     /* choices that the call cannot tell apart, one a line */
 };
 
