@@ -182,6 +182,15 @@ static void leaf(struct lowering_run *l, const struct ex *e, struct cell *c, str
 
 static struct val narrow(struct lowering_run *l, const struct sym *x, struct val a);
 
+struct val low_load(struct lowering_run *l, const struct sym *x)
+{
+	struct cell c = cell_of(CELL_OP, -1, -1, x->s.rows, x->s.cols);
+
+	c.ex = x->ex;
+	leaf(l, x->ex, &c, (struct val){ -1, "", true });
+	return low_cell(l, &c, op_text(l, x, NULL), true);
+}
+
 static struct val operation(struct lowering_run *l, const struct sym *x, bool root)
 {
 	const struct ex *e = x->ex;
@@ -207,6 +216,7 @@ static struct val operation(struct lowering_run *l, const struct sym *x, bool ro
 	leaf(l, e, &c, a[0]);
 	bool whole = e->kind != EX_ZIP && !(e->kind == EX_MAP && e->op == FN_RECIP) && e->kind != EX_CMP;
 	struct val v = low_cell(l, &c, op_text(l, x, a), whole);
+	if (x->exponent) v = low_given(l, x, v, false);
 	bool made = e->kind == EX_MAP || e->kind == EX_ZIP || e->kind == EX_SUM || e->kind == EX_SCAN || e->kind == EX_POWER || e->kind == EX_WHERE;
 	return made && !root ? low_site(l, v, x->id, W_INNER, 0, CHOOSE_INNER, x) : v;
 }

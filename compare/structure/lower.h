@@ -52,9 +52,12 @@ struct val low_sym(struct lowering_run *l, const struct sym *x, bool root);
 struct val low_single(struct lowering_run *l, struct val v);            /* to f32, where it is a sum that was not rounded */
 struct val low_site(struct lowering_run *l, struct val v, int about, enum what what, int i, enum choice_kind kind, const struct sym *of);
 struct val low_product(struct lowering_run *l, const struct entry *e, int n, int about, struct shape s);
+struct val low_load(struct lowering_run *l, const struct sym *x);
 struct val low_sum(struct lowering_run *l, const struct sym *x, bool root);
 struct val low_times(struct lowering_run *l, const struct sym *x);
 struct val low_inverse(struct lowering_run *l, const struct sym *x);
+/* Of an input that is an exponent: as it is, or through e^x and its logarithm (in_2: of base 2), as kernels have it that take decays. */
+struct val low_given(struct lowering_run *l, const struct sym *x, struct val v, bool in_2);
 struct val low_exp(struct lowering_run *l, const struct sym *x);
 struct val low_zip(struct lowering_run *l, enum binary op, struct val a, struct val b, struct shape s, const char *sign);
 struct val low_cell(struct lowering_run *l, const struct cell *x, const char *text, bool whole);

@@ -84,6 +84,7 @@ struct val low_times(struct lowering_run *l, const struct sym *x)
 
 /* ---- e^x: of x, or of two, x log2 e: at the last, in each sum, in each term of a running sum ---- */
 
+static const struct len scalar_len = { 1, -1 };
 enum { NATURAL, LATE, EACH_SUM, EACH_TERM };
 
 static struct val per_ln2(struct lowering_run *l, struct val v)
@@ -92,6 +93,33 @@ static struct val per_ln2(struct lowering_run *l, struct val v)
 
 	c.grid = IN_F32;
 	return low_cell(l, &c, said(l, "log2(e) * %s", in_brackets(l, v)), false);
+}
+
+struct val low_given(struct lowering_run *l, const struct sym *x, struct val v, bool in_2)
+{
+	int how = cell_at(l, v)->grid == IN_F32 ? choose(l, x->id, W_GIVEN, 0, 3, CHOOSE_FORM) : 0;
+	const struct cell *of = cell_at(l, v);
+	struct cell e = cell_of(CELL_OP, v.cell, -1, of->rows, of->cols), log = e, small = cell_of(CELL_NUMBER, -1, -1, scalar_len, scalar_len);
+
+	if (!how) return in_2 ? per_ln2(l, v) : v;
+	e.p[0] = log.p[0] = (int)EX_MAP;
+	e.p[1] = FN_EXP;
+	e.grid = small.grid = IN_F32;
+	small.number = 1e-10;
+	struct val y = low_cell(l, &e, said(l, "exp(%s)", v.text), true);
+	if (how == 2) y = low_zip(l, OP_ADD, y, low_cell(l, &small, "1e-10", true), x->s, " + ");
+	if (y.cell < 0) return y;
+	log.arg[0] = y.cell;
+	log.p[1] = FN_LOG;
+	log.exact = in_2;
+	log.grid = in_2 ? AS_IT_IS : IN_F32;
+	y = low_cell(l, &log, said(l, "log%s(%s)", in_2 ? "2" : "", y.text), true);
+	if (!in_2 || y.cell < 0) return y;
+	const char *text = y.text;
+	y = per_ln2(l, y);
+	y.text = text;
+	y.whole = true;
+	return y;
 }
 
 static struct val exponent(struct lowering_run *l, const struct sym *x, int how)
@@ -115,6 +143,7 @@ static struct val exponent(struct lowering_run *l, const struct sym *x, int how)
 		l->done[x->index] = true;
 		return l->memo[x->index] = (struct val){ v.cell, x->name, true };
 	}
+	if (x->exponent && how == EACH_TERM) return low_given(l, x, low_load(l, x), true);
 	if (!linear) return per_ln2(l, low_single(l, low_sym(l, x, true)));
 	struct val a = exponent(l, x->arg[0], how);
 	if (a.cell < 0) return a;

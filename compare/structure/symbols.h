@@ -22,6 +22,7 @@ struct sym {
 	int index, id;          /* counted; by line and number in the line, the same for every chunk size and with a fault elsewhere */
 	struct shape s;
 	const struct ex *ex;    /* SYM_OP */
+	bool exponent;          /* an input that is read as a term of exponents: it may have come as e^x */
 	int n;
 	struct sym **arg;
 	signed char *sign;

@@ -205,10 +205,20 @@ static struct sym *unscaled(struct form_symbols *f, struct sym *x)
 	return is_ex(x, EX_TRANS) || is_ex(x, EX_FLIP) ? sym_trans(f, a) : sym_op(f, x->ex, x->s, a, NULL, NULL);
 }
 
+/* The inputs that x is a sum of. */
+static void mark_exponents(struct sym *x)
+{
+	if (is_ex(x, EX_LOAD)) x->exponent = true;
+	bool linear = x->kind == SYM_SUM || x->kind == SYM_NAME || is_ex(x, EX_TRANS) || is_ex(x, EX_FLIP) || is_ex(x, EX_LAST) || is_ex(x, EX_SCAN);
+	for (int i = 0; linear && i < x->n; i++) mark_exponents(x->arg[i]);
+}
+
 struct sym *sym_exp(struct form_symbols *f, struct sym *a, bool base2)
 {
 	struct sym *of = base2 ? unscaled(f, a) : a, *x = of ? sym_make(f, SYM_EXP, of->s, 1) : NULL;
 
-	if (x) x->arg[0] = of;
+	if (!x) return NULL;
+	x->arg[0] = of;
+	mark_exponents(of);
 	return x;
 }
