@@ -20,6 +20,8 @@ static bool text_of(struct search *s, const struct candidate *c, struct structur
 
 static const double noise = 0x1p-22;    /* relative to an element or its row: four roundings to float32 */
 
+static double share(double left, double base) { return base > 0 ? 1 - left / base : left > 0 ? -INFINITY : 1; }
+
 static bool read_outputs(struct search *s, const struct candidate *c, struct structure_reading *r)
 {
 	struct score score[MAX_OUT];
@@ -31,9 +33,9 @@ static bool read_outputs(struct search *s, const struct candidate *c, struct str
 		for (int k = 0; k < s->n_stage; k++)
 			left += score[o].left[k], base += score[o].base[k], equal += score[o].equal[k], count += score[o].count[k];
 		if (count == 0) continue;
-		r->out[o] = (struct structure_output){ base > 0 ? 1 - left / base : left > 0 ? -INFINITY : 1, equal / count, (size_t)count,
+		r->out[o] = (struct structure_output){ share(score[o].raw, score[o].raw_base), share(left, base), equal / count, (size_t)count,
 			left < noise * noise * count };
-		r->identified = r->identified && (r->out[o].explained >= 0.99 || r->out[o].noise);
+		r->identified = r->identified && (fmin(r->out[o].explained, r->out[o].by_size) >= 0.99 || r->out[o].noise);
 	}
 	return true;
 }
@@ -91,8 +93,8 @@ json_t *structure_json(const struct structure_reading *r, const struct call *cal
 
 	for (int o = 0; o < MAX_OUT; o++)
 		if (r->out[o].elements)
-			json_array_append_new(outputs, json_pack("{s:s, s:I, s:o, s:b, s:o}", "name", call->op->out[o].name, "elements", (json_int_t)r->out[o].elements,
-				"explained", json_figure(r->out[o].explained), "noise", r->out[o].noise, "bit_equal", json_figure(r->out[o].equal)));
+			json_array_append_new(outputs, json_pack("{s:s, s:I, s:o, s:o, s:b, s:o}", "name", call->op->out[o].name, "elements", (json_int_t)r->out[o].elements,
+				"explained", json_figure(r->out[o].explained), "explained_by_size", json_figure(r->out[o].by_size), "noise", r->out[o].noise, "bit_equal", json_figure(r->out[o].equal)));
 	return json_pack("{s:b, s:s?, s:s, s:I, s:o, s:o, s:o, s:I, s:f, s:b}", "identified", r->identified, "fault", r->fault < 0 ? NULL : call->op->faults[r->fault].name, "form", r->form ? r->form : "", "chunk", (json_int_t)r->chunk,
 		"outputs", outputs, "formula", lines, "open", open, "tries", (json_int_t)r->tries, "seconds", r->seconds, "stopped", r->stopped);
 }

@@ -92,7 +92,7 @@ static void store_type(enum dtype d, double *x, size_t n)
 	else if (d != DT_F32 && d != DT_F64 && dtype_info[d].is_float) format_round_all(dtype_info[d].format, ROUND_NEAREST_EVEN, x, n);
 }
 
-struct sums { double left[MAX_STAGE], base[MAX_STAGE], bits[MAX_STAGE], count[MAX_STAGE], equal[MAX_STAGE]; };
+struct sums { double left[MAX_STAGE], base[MAX_STAGE], bits[MAX_STAGE], count[MAX_STAGE], equal[MAX_STAGE], raw, raw_base; };
 
 static void compare_block(const struct put_view *p, size_t from, const double *x, size_t n, struct sums *s, float *errors)
 {
@@ -103,10 +103,12 @@ static void compare_block(const struct put_view *p, size_t from, const double *x
 		if (y == x[i]) d = 0;
 		s->count[st]++;
 		s->base[st] += b * b;
+		s->raw_base += (b / w) * (b / w);
 		s->equal[st] += d == 0;
 		if (d != 0) {
 			if (!(d < 1e6)) d = 1e6;
 			s->left[st] += d * d;
+			s->raw += (d / w) * (d / w);
 			s->bits[st] += log2(1 + d * 0x1p22);
 		}
 		if (errors) errors[k] = (float)d;
@@ -131,6 +133,7 @@ static bool compare(struct search *s, const struct view *v, const struct put_vie
 		}
 	}
 	free(room);
+	to->raw += sum.raw, to->raw_base += sum.raw_base;
 	for (int k = 0; k < MAX_STAGE; k++) {
 		to->left[k] += sum.left[k], to->base[k] += sum.base[k], to->bits[k] += sum.bits[k], to->count[k] += sum.count[k];
 		to->equal[k] += sum.equal[k];

@@ -129,6 +129,28 @@ static int starts(struct search *s, struct candidate *to)
 	return n;
 }
 
+/* How exponents are made is one choice of several parts, each of which is lost in near ties alone. */
+static void exponents(struct search *s, struct candidate *c, int k)
+{
+	int key[8], n = 0, all = 1;
+
+	for (int i = 0; i < c->met.n && n < 8; i++) {
+		const struct key *x = &s->keys.at[c->met.key[i]];
+		if ((x->what != W_EXP && x->what != W_GIVEN && x->what != W_SCAN) || all * x->n > 64) continue;
+		key[n++] = c->met.key[i];
+		all *= x->n;
+	}
+	const struct candidate from = *c;
+	for (int i = 1; i < all && n > 1 && !late(s); i++) {
+		struct candidate t = from;
+		int rest = i;
+		for (int j = 0; j < n; rest /= s->keys.at[key[j]].n, j++)
+			t.config.value[key[j]] = (unsigned char)((from.config.value[key[j]] + rest) % s->keys.at[key[j]].n);
+		try(s, &t, k);
+		if (t.cost < c->cost * 0.98) *c = t;
+	}
+}
+
 void find_structure(struct search *s, struct candidate *best)
 {
 	struct candidate *cand = calloc(MAX_START + 1, sizeof *cand);
@@ -157,6 +179,7 @@ void find_structure(struct search *s, struct candidate *best)
 		log_cost(s, "all", &c, last);
 		descend(s, &c, last, false);
 		if (c.cost > 0.03 * s->n_stage) descend(s, &c, last, true);
+		if (c.cost < 0.1 * s->n_stage) exponents(s, &c, last);
 		if (c.cost < best->cost) *best = c;
 	}
 	log_cost(s, "whole", best, last);

@@ -8,12 +8,12 @@
 
 #include "ref/call/op.h"
 
-/* explained: 1 - (sum of squared errors that the emulation leaves) / (of those of the exact answer), errors relative to each
- * element's or its row's size; NaN where the kernel equals the exact answer. equal: share of elements equal to the bit. noise: what is left is as small as float32's own roundings. */
-struct structure_output { double explained, equal; size_t elements; bool noise; };
+/* explained: 1 - (sum of squared errors that the emulation leaves) / (of those of the exact answer), 1 where neither is off; by_size: of
+ * errors relative to each element's size, or its row's. equal: share of elements equal to the bit. noise: what is left is as small as float32's own roundings. */
+struct structure_output { double explained, by_size, equal; size_t elements; bool noise; };
 
 struct structure_reading {
-	bool identified;                /* >= 99 % of each output's error is explained, or all of it but float32's noise */
+	bool identified;                /* >= 99 % of each output's error is explained, by either measure, or all of it but float32's noise */
 	char *text;                     /* the formula, a definition a line; freed with structure_free */
 	const char *form;
 	size_t chunk, tries;            /* chunk: 0 where the form has none */
