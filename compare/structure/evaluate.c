@@ -338,7 +338,7 @@ bool evaluate(struct evaluator *v, const struct lowered *to, const bool *wanted)
 	return ok;
 }
 
-const struct value *value_of(struct evaluator *v, const struct lowered *to, int cell)
+const struct value *put_value(struct evaluator *v, const struct lowered *to, int cell)
 {
 	return find(v, key_of(v, cell, v->f->n_carry ? recurrence_of(v, to) : 0));
 }

@@ -49,10 +49,10 @@ void turns_free(struct stage_turns *s);
 bool evaluator_make(struct evaluator *v, struct form_symbols *f, struct cells *cells, size_t tokens, size_t budget);
 void evaluator_free(struct evaluator *v);
 
-/* Computes the puts of `to` that are wanted (NULL: all), and what is carried as far as they read it; then value_of finds each. False: no
+/* Computes the puts of `to` that are wanted (NULL: all), and what is carried as far as they read it; then put_value finds each. False: no
  * memory. */
 bool evaluate(struct evaluator *v, const struct lowered *to, const bool *wanted);
-const struct value *value_of(struct evaluator *v, const struct lowered *to, int cell);
+const struct value *put_value(struct evaluator *v, const struct lowered *to, int cell);
 
 /* The elements of tensor or output that a slice means in that turn, in order: calls with where each line begins, its step and length. */
 typedef void slice_line(size_t at, size_t step, size_t n, void *with);

@@ -130,7 +130,7 @@ static bool all_made(struct search *s, const char **why)
 bool search_make(struct search *s, const struct call *call, const char **why, struct error *e)
 {
 	*why = NULL;
-	*s = (struct search){ .call = call, .mix = 1, .push = true, .begin = now(), .e = e };
+	*s = (struct search){ .call = call, .mix = 1, .push = true, .rival = -1, .begin = now(), .e = e };
 	if (!formula_source(call->op)) {
 		*why = "an op that is no formula";
 		return true;

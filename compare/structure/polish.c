@@ -146,6 +146,7 @@ char *polish(struct search *s, struct candidate *c)
 		free(text);
 		text = NULL;
 		p.open = open_memstream(&text, &size);
+		if (p.open && s->rival >= 0) fprintf(p.open, "form: %s or %s\n", s->call->op->forms[c->form].name, s->call->op->forms[s->rival].name);
 		for (int i = 0; i < met.n && ok; i++)
 			if (s->keys.at[met.key[i]].kind != CHOOSE_DEFAULT) moved = settle(&p, met.key[i]) || moved;
 		ok = !s->failed && p.open && fclose(p.open) == 0;

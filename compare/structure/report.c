@@ -22,12 +22,14 @@ static const double noise = 0x1p-22;    /* relative to an element or its row: fo
 
 static double share(double left, double base) { return base > 0 ? 1 - left / base : left > 0 ? -INFINITY : 1; }
 
-static bool read_outputs(struct search *s, const struct candidate *c, struct structure_reading *r)
+/* explained: of some output */
+static bool read_outputs(struct search *s, const struct candidate *c, struct structure_reading *r, bool *explained)
 {
 	struct score score[MAX_OUT];
 
 	if (!measured(s, c, score, NULL)) return false;
 	r->identified = true;
+	*explained = false;
 	for (int o = 0; o < MAX_OUT; o++) {
 		double left = 0, base = 0, equal = 0, count = 0;
 		for (int k = 0; k < s->n_stage; k++)
@@ -35,9 +37,25 @@ static bool read_outputs(struct search *s, const struct candidate *c, struct str
 		if (count == 0) continue;
 		r->out[o] = (struct structure_output){ share(score[o].raw, score[o].raw_base), share(left, base), equal / count, (size_t)count,
 			left < noise * noise * count };
-		r->identified = r->identified && (fmin(r->out[o].explained, r->out[o].by_size) >= 0.99 || r->out[o].noise);
+		bool well = fmin(r->out[o].explained, r->out[o].by_size) >= 0.99;
+		*explained = *explained || well;
+		r->identified = r->identified && (well || r->out[o].noise);
 	}
 	return true;
+}
+
+/* Where all that is left of every output is float32's noise, no rounding is claimed: the form without any is taken, if it does as well. */
+static bool settled(struct search *s, struct candidate *best, struct structure_reading *r)
+{
+	struct candidate bare = { .form = best->form };
+	bool explained;
+
+	if (!read_outputs(s, best, r, &explained)) return false;
+	if (explained || !r->identified) return true;
+	free(r->open);
+	r->open = NULL;
+	*best = bare;
+	return read_outputs(s, best, r, &explained);
 }
 
 bool structure_read(struct structure_reading *r, const struct call *call, double seconds, const char **why, struct error *e)
@@ -54,7 +72,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, double
 	if (ok && !*why) {
 		find_structure(s, &best);
 		r->open = polish(s, &best);
-		ok = !s->failed && read_outputs(s, &best, r) && text_of(s, &best, r);
+		ok = !s->failed && settled(s, &best, r) && text_of(s, &best, r);
 		if (!ok) error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "structure");
 		r->fault = r->identified ? fault_of(s, &best) : -1;
 		r->form = call->op->forms[best.form].name;

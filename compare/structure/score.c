@@ -148,7 +148,7 @@ static bool scored(struct search *s, struct graph *g, struct view *v, const stru
 	for (int i = 0; i < g->f.n_put; i++) {
 		struct put_view *p = &v->put[i];
 		if (!p->counts) continue;
-		const struct value *x = value_of(&v->v, l, l->put[i]);
+		const struct value *x = put_value(&v->v, l, l->put[i]);
 		float *e = errors && errors[p->out] ? errors[p->out] + used[p->out] : NULL;
 		if (!x || !compare(s, v, p, x, &g->f.put[i], &score[p->out], e)) return false;
 		used[p->out] += p->n;
@@ -242,7 +242,7 @@ bool exact_agrees(struct search *s, int form)
 	if (!ok || s->failed || !evaluate(&v->v, &l, v->wanted)) return false;
 	for (int i = 0; i < g->f.n_put && ok; i++) {
 		const struct put_view *p = &v->put[i];
-		const struct value *x = value_of(&v->v, &l, l.put[i]);
+		const struct value *x = put_value(&v->v, &l, l.put[i]);
 		const struct stage_turns *t = &v->v.turns;
 		for (int piece = 0; piece < t->pieces && x && ok; piece++) {
 			int first = g->f.put[i].in_loop ? t->first[piece] : piece, last = g->f.put[i].in_loop ? t->first[piece + 1] : piece + 1;

@@ -151,6 +151,29 @@ static void exponents(struct search *s, struct candidate *c, int k)
 	}
 }
 
+/* Best first, but forms by token last, which take longest: another form only where it may do better than what is found. */
+static void finish(struct search *s, const struct beam *b, struct candidate *best, int last)
+{
+	for (int by_token = 0; by_token < 2; by_token++) {
+		for (int f = 0; f < s->n_form; f++) {
+			int i = 0;
+			const struct program_loop *l = s->graph[f][0].f.loop;
+			while (i < b->n && b->at[i].form != f) i++;
+			if (i == b->n || (l && l->chunk < 0) != by_token) continue;
+			struct candidate c = b->at[i];
+			log_cost(s, "all", &c, last);
+			if (best->cost < 1e9 && c.cost < 3 * best->cost + 0.05) s->rival = f;
+			if (c.cost > best->cost) continue;
+			descend(s, &c, last, false);
+			if (c.cost > 0.03 * s->n_stage) descend(s, &c, last, true);
+			if (c.cost < 0.1 * s->n_stage) exponents(s, &c, last);
+			if (c.cost >= best->cost) continue;
+			if (best->cost < 3 * c.cost + 0.05) s->rival = best->form;
+			*best = c;
+		}
+	}
+}
+
 void find_structure(struct search *s, struct candidate *best)
 {
 	struct candidate *cand = calloc(MAX_START + 1, sizeof *cand);
@@ -170,18 +193,7 @@ void find_structure(struct search *s, struct candidate *best)
 	for (; b.n > 1 && b.at[b.n - 1].cost > 3 * b.at[0].cost + 0.01; b.n--) {}
 	for (int i = 0; i < b.n; i++) try(s, &b.at[i], last);
 	qsort(b.at, (size_t)b.n, sizeof *b.at, cheaper);
-	/* what the first tokens could not tell apart */
-	for (int f = 0; f < s->n_form; f++) {
-		int i = 0;
-		while (i < b.n && b.at[i].form != f) i++;
-		if (i == b.n || b.at[i].cost > 5 * b.at[0].cost + 0.1) continue;
-		struct candidate c = b.at[i];
-		log_cost(s, "all", &c, last);
-		descend(s, &c, last, false);
-		if (c.cost > 0.03 * s->n_stage) descend(s, &c, last, true);
-		if (c.cost < 0.1 * s->n_stage) exponents(s, &c, last);
-		if (c.cost < best->cost) *best = c;
-	}
+	finish(s, &b, best, last);
 	log_cost(s, "whole", best, last);
 	free(cand);
 	free(b.at);

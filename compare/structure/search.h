@@ -39,6 +39,7 @@ struct search {
 	bool push;
 	size_t tries;
 	double begin, seconds;
+	int rival;                      /* a form that fits about as well, or -1 */
 	bool stopped;                   /* the time was over before the search was */
 	struct error *e;
 	bool failed;
