@@ -90,15 +90,27 @@ bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint6
 	return true;
 }
 
-static bool stages(struct search *s)
+/* Has the form a loop along dims[0]? */
+static bool goes_along(const struct search *s, const struct statement *b)
 {
-	static const size_t usual[] = { 8, 16, 32, 64, 96 };
-	size_t T = s->call->dim[0];
+	for (; b; b = b->next) {
+		const struct node *r = b->loop ? b->loop->range : NULL;
+		if (r && (b->loop->cuts || (r->kind == NODE_NAME && !strcmp(r->name, s->call->op->dims[0])))) return true;
+	}
+	return false;
+}
 
-	for (int i = 0; i < 5; i++)
-		if (usual[i] < T) s->stage[s->n_stage++] = usual[i];
+/* Of a recurrence the first tokens pass few roundings; rows that know nothing of each other are better seen together. */
+static void stages(struct search *s)
+{
+	static const size_t tokens[] = { 8, 16, 32, 64, 96, 0 }, rows[] = { 64, 0 };
+	const size_t *usual = rows, T = s->call->dim[0];
+
+	for (const struct form_decl *d = s->formula->tree.forms; d; d = (const struct form_decl *)d->d.next)
+		if (goes_along(s, d->body)) usual = tokens;
+	for (; *usual; usual++)
+		if (*usual < T) s->stage[s->n_stage++] = *usual;
 	s->stage[s->n_stage++] = T;
-	return true;
 }
 
 static bool all_made(struct search *s, const char **why)
