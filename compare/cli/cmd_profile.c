@@ -9,7 +9,7 @@
 
 enum { MAX_BRIEF = 64 };
 
-struct arguments { const char *path, *table, *captures[MAX_BRIEF]; int n; bool json, brief; double seconds; };
+struct arguments { const char *path, *table, *captures[MAX_BRIEF]; int n; bool json, brief; struct structure_search search; };
 
 static const char *type_name(const struct reading *r) { return rounding_name(r->format, r->rounding); }
 
@@ -139,7 +139,7 @@ static int report(const struct call *call, const struct arguments *a)
 	struct profile p;
 	const char *why = "a line or a table of sites";
 
-	if (!a->brief && !a->table && !structure_read(&r, call, a->seconds, &why, &e)) return print_failure(&e);
+	if (!a->brief && !a->table && !structure_read(&r, call, &a->search, &why, &e)) return print_failure(&e);
 	bool read = !why, enough = read && r.identified && !a->json, ok = enough || by_sites(call, &p, &e);
 	ok = ok && (!a->table || write_table(a->table, call, &p, &e));
 	if (ok && a->json) {
@@ -173,7 +173,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'j': a->json = true; return 0;
 	case 't': a->table = text; return 0;
 	case 'b': a->brief = true; return 0;
-	case 's': a->seconds = (double)cli_number(state, "--seconds", text, 1, 100000); return 0;
+	case 'v': a->search.log = stderr; return 0;
+	case 's': a->search.seconds = (double)cli_number(state, "--seconds", text, 1, 100000); return 0;
 	case ARGP_KEY_ARG:
 		if (a->n == MAX_BRIEF) return ARGP_ERR_UNKNOWN;
 		a->captures[a->n++] = text;
@@ -204,11 +205,12 @@ int cmd_profile(int argc, char **argv)
 		{ "brief", 'b', NULL, 0, "a line for each capture: its kernel, how much of the error is explained, what it rounds", 0 },
 		{ "table", 't', "FILE", 0, "also the sites as tab-separated text, for plots/profile.gp", 0 },
 		{ "seconds", 's', "N", 0, "for the search for the structure, of processor time (default 20)", 0 },
+		{ "verbose", 'v', NULL, 0, "each step of that search on stderr", 0 },
 		{ "json", 'j', NULL, 0, "JSON on stdout", 0 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "CAPTURE...",
 		"Which intermediates the kernel rounds, and to what, read from its outputs alone.", cli_op, NULL, NULL };
-	struct arguments a = { .seconds = 20 };
+	struct arguments a = { .search.seconds = 20 };
 	int status = EXIT_PASS;
 
 	cli_parse(&argp, argc, argv, &a);

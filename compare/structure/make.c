@@ -113,6 +113,18 @@ static void stages(struct search *s)
 	s->stage[s->n_stage++] = T;
 }
 
+/* Would what is carried, kept for each chunk, or the outputs, need more than some 256 MiB? */
+static bool too_large(const struct search *s, int form)
+{
+	const struct graph *g = &s->graph[form][0];
+	const struct program_loop *l = g->f.loop;
+	size_t carried = 0, kept = l && l->chunk >= 0 ? s->call->dim[0] / l->by + 1 : 1, out = 0;
+
+	for (int i = 0; i < g->f.n_carry; i++) carried += g->program->reg[g->f.carry[i].reg].rows.n * g->program->reg[g->f.carry[i].reg].cols.n;
+	for (int o = 0; o < MAX_OUT; o++) out += s->call->out_count[o];
+	return (double)carried * (double)g->program->pieces * (double)kept > 0x1p24 || out > (size_t)1 << 24;
+}
+
 static bool all_made(struct search *s, const char **why)
 {
 	const struct op *op = s->call->op;
@@ -130,6 +142,7 @@ static bool all_made(struct search *s, const char **why)
 		chunks_of(s, n, d);
 		for (int k = 0; k < s->n_chunk[n] && !*why; k++)
 			if (!graph_make(s, &s->graph[n][k], n, s->chunk[n][k], 0, why)) return false;
+		if (!*why && too_large(s, n)) *why = "a call of this size";
 		if (*why) return true;
 		if (!exact_agrees(s, n)) *why = "a form whose exact value comes out otherwise here";
 		if (s->failed) return error_set(s->e, E_MEMORY, op->name, NO_OFFSET, "structure");

@@ -58,7 +58,7 @@ static bool settled(struct search *s, struct candidate *best, struct structure_r
 	return read_outputs(s, best, r, &explained);
 }
 
-bool structure_read(struct structure_reading *r, const struct call *call, double seconds, const char **why, struct error *e)
+bool structure_read(struct structure_reading *r, const struct call *call, const struct structure_search *how, const char **why, struct error *e)
 {
 	struct search *s = calloc(1, sizeof *s);
 	struct candidate best = { 0 };
@@ -67,8 +67,8 @@ bool structure_read(struct structure_reading *r, const struct call *call, double
 	*why = NULL;
 	if (!s) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "structure");
 	bool ok = search_make(s, call, why, e);
-	s->seconds = seconds;
-	if (getenv("ETALON_SEARCH_LOG")) s->log = stderr;
+	s->seconds = how->seconds;
+	s->log = how->log;
 	if (ok && !*why) {
 		find_structure(s, &best);
 		r->open = polish(s, &best);
@@ -109,12 +109,17 @@ json_t *structure_json(const struct structure_reading *r, const struct call *cal
 {
 	json_t *outputs = json_array(), *lines = json_lines(r->identified ? r->text : NULL), *open = json_lines(r->identified ? r->open : NULL);
 
-	for (int o = 0; o < MAX_OUT; o++)
-		if (r->out[o].elements)
-			json_array_append_new(outputs, json_pack("{s:s, s:I, s:o, s:o, s:b, s:o}", "name", call->op->out[o].name, "elements", (json_int_t)r->out[o].elements,
-				"explained", json_figure(r->out[o].explained), "explained_by_size", json_figure(r->out[o].by_size), "noise", r->out[o].noise, "bit_equal", json_figure(r->out[o].equal)));
-	return json_pack("{s:b, s:s?, s:s, s:I, s:o, s:o, s:o, s:I, s:f, s:b}", "identified", r->identified, "fault", r->fault < 0 ? NULL : call->op->faults[r->fault].name, "form", r->form ? r->form : "", "chunk", (json_int_t)r->chunk,
-		"outputs", outputs, "formula", lines, "open", open, "tries", (json_int_t)r->tries, "seconds", r->seconds, "stopped", r->stopped);
+	for (int o = 0; o < MAX_OUT; o++) {
+		const struct structure_output *x = &r->out[o];
+		if (!x->elements) continue;
+		json_array_append_new(outputs, json_pack("{s:s, s:I, s:o, s:o, s:b, s:o}", "name", call->op->out[o].name, "elements", (json_int_t)x->elements,
+			"explained", json_figure(x->explained), "explained_by_size", json_figure(x->by_size), "noise", x->noise,
+			"bit_equal", json_figure(x->equal)));
+	}
+	const char *fault = r->fault < 0 ? NULL : call->op->faults[r->fault].name;
+	return json_pack("{s:b, s:s?, s:s, s:I, s:o, s:o, s:o, s:I, s:f, s:b}", "identified", r->identified, "fault", fault, "form",
+		r->form ? r->form : "", "chunk", (json_int_t)r->chunk, "outputs", outputs, "formula", lines, "open", open,
+		"tries", (json_int_t)r->tries, "seconds", r->seconds, "stopped", r->stopped);
 }
 
 static void print_lines(const char *t, FILE *to)
@@ -131,7 +136,7 @@ void structure_print(const struct structure_reading *r, const struct call *call,
 	fprintf(to, "  structure, form \"%s\"", r->form);
 	if (r->chunk) fprintf(to, " in chunks of %zu", r->chunk);
 	fprintf(to, ", %zu candidates in %.1f s%s\n", r->tries, r->seconds, r->stopped ? ": the time was over before the search was" : "");
-	print_lines(r->identified || getenv("ETALON_SEARCH_LOG") ? r->text : NULL, to);
+	print_lines(r->identified ? r->text : NULL, to);
 	if (!r->identified) fputs("  the structure is not identified: nothing is said of what it rounds\n", to);
 	if (r->identified && r->open && *r->open) fputs("\n  cannot be told apart\n", to);
 	print_lines(r->identified ? r->open : NULL, to);

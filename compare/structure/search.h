@@ -79,7 +79,7 @@ bool better(const struct contrast *c);
 /* A fault with which the candidate does better, or -1. */
 int fault_of(struct search *s, const struct candidate *c);
 
-char *polish(struct search *s, struct candidate *c);      /* returns what stays open, a choice a line, freed with free; NULL: nothing is known */
+char *polish(struct search *s, struct candidate *c);      /* returns what stays open, a choice a line, freed with free */
 int type_of(const struct search *s, const struct candidate *c, int key, int value);       /* what a rounding's value means: of its default where it is 0 */
 bool is_rounding(const struct key *k);
 

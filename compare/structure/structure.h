@@ -8,8 +8,8 @@
 
 #include "ref/call/op.h"
 
-/* explained: 1 - (sum of squared errors that the emulation leaves) / (of those of the exact answer), 1 where neither is off; by_size: of
- * errors relative to each element's size, or its row's. equal: share of elements equal to the bit. noise: what is left is as small as float32's own roundings. */
+/* explained: 1 - (sum of squared errors that the emulation leaves) / (of those of the exact answer), 1 where neither is off;
+ * by_size: of errors relative to each element's size, or its row's. equal: share of elements equal to the bit. noise: what is left is as small as float32's own roundings. */
 struct structure_output { double explained, by_size, equal; size_t elements; bool noise; };
 
 struct structure_reading {
@@ -24,9 +24,12 @@ struct structure_reading {
 	char *open;                     /* choices that the call cannot tell apart, one a line */
 };
 
-/* Reads the structure of the bound call's kernel, from nothing, in about so many seconds. *why: NULL, or what of the formula cannot be
+/* seconds: of processor time; log: gets each step of the search, NULL: nothing does. */
+struct structure_search { double seconds; FILE *log; };
+
+/* Reads the structure of the bound call's kernel, from nothing. *why: NULL, or what of the formula cannot be
  * read here (a constant text), and *r is then empty. False: no memory, with an error. The call has outputs. */
-bool structure_read(struct structure_reading *r, const struct call *call, double seconds, const char **why, struct error *e);
+bool structure_read(struct structure_reading *r, const struct call *call, const struct structure_search *how, const char **why, struct error *e);
 void structure_free(struct structure_reading *r);
 
 json_t *structure_json(const struct structure_reading *r, const struct call *call);
