@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fixtures/io/random.h"
-
 bool evaluator_make(struct evaluator *v, struct form_symbols *f, struct cells *cells, size_t tokens, size_t budget)
 {
 	*v = (struct evaluator){ .f = f, .cells = cells, .budget = budget, .whole = true };
@@ -15,117 +13,22 @@ bool evaluator_make(struct evaluator *v, struct form_symbols *f, struct cells *c
 	return true;
 }
 
-void evaluator_free(struct evaluator *v)
+void evaluator_clear(struct evaluator *v)
 {
 	for (int i = 0; i < v->slots; i++) free(v->kept[i].v.at);
 	for (int i = 0; i < v->n_spare; i++) free(v->spare[i].at);
 	free(v->kept);
+	v->kept = NULL;
+	v->slots = v->n_kept = v->n_spare = 0;
+	v->bytes = 0;
+}
+
+void evaluator_free(struct evaluator *v)
+{
+	evaluator_clear(v);
 	free(v->recurrence);
 	turns_free(&v->turns);
 	*v = (struct evaluator){ 0 };
-}
-
-/* ---- what is kept ---- */
-
-static int slot_of(const struct kept_value *kept, int slots, struct kept_key k)
-{
-	int s = (int)(random_mix((uint64_t)(unsigned)k.cell << 32 | (unsigned)k.recurrence) & (uint64_t)(slots - 1));
-
-	while (kept[s].v.at && (kept[s].key.cell != k.cell || kept[s].key.recurrence != k.recurrence)) s = (s + 1) & (slots - 1);
-	return s;
-}
-
-static struct value *find(const struct evaluator *v, struct kept_key k)
-{
-	if (!v->slots) return NULL;
-	struct kept_value *x = &v->kept[slot_of(v->kept, v->slots, k)];
-	return x->v.at ? &x->v : NULL;
-}
-
-/* Memory that lay in use before is there already: no pages are made anew. */
-static void spare(struct evaluator *v, double *at, size_t bytes)
-{
-	if (v->n_spare == MAX_SPARE) {
-		free(at);
-		return;
-	}
-	v->spare[v->n_spare++] = (struct spare){ at, bytes };
-}
-
-static double *room(struct evaluator *v, size_t bytes)
-{
-	for (int i = 0; i < v->n_spare; i++) {
-		if (v->spare[i].bytes != bytes) continue;
-		double *at = v->spare[i].at;
-		v->spare[i] = v->spare[--v->n_spare];
-		return at;
-	}
-	return malloc(bytes + 1);
-}
-
-static size_t bytes_of(const struct evaluator *v, const struct value *x)
-{
-	return x->n * (size_t)(x->by_turn ? v->turns.first[v->turns.pieces] : v->turns.pieces) * sizeof(double);
-}
-
-/* Into a table of that size, but what was not used since `oldest`. */
-static bool rebuild(struct evaluator *v, int slots, uint64_t oldest)
-{
-	struct kept_value *kept = calloc((size_t)slots, sizeof *kept);
-
-	if (!kept) return false;
-	v->n_kept = 0;
-	v->bytes = 0;
-	for (int i = 0; i < v->slots; i++) {
-		struct kept_value *x = &v->kept[i];
-		if (!x->v.at) continue;
-		if (x->v.age < oldest) {
-			spare(v, x->v.at, bytes_of(v, &x->v));
-			continue;
-		}
-		kept[slot_of(kept, slots, x->key)] = *x;
-		v->n_kept++;
-		v->bytes += bytes_of(v, &x->v);
-	}
-	free(v->kept);
-	v->kept = kept;
-	v->slots = slots;
-	return true;
-}
-
-static size_t most_of(const struct evaluator *v, struct len l) { return l.chunk < 0 ? l.n : v->turns.most[l.chunk]; }
-
-/* Too much to keep for each token: there only for the turn that is computed. */
-static bool is_transient(const struct evaluator *v, const struct cell *c)
-{
-	size_t n = most_of(v, c->rows) * most_of(v, c->cols);
-
-	return c->carried && !c->after && v->f->loop->chunk < 0 && n * (size_t)v->turns.first[v->turns.pieces] > (size_t)1 << 18;
-}
-
-/* Is the value there, for all turns? */
-static bool there(const struct evaluator *v, struct kept_key k)
-{
-	return find(v, k) && !is_transient(v, &v->cells->at[k.cell]);
-}
-
-static bool keep(struct evaluator *v, struct kept_key k)
-{
-	const struct cell *c = &v->cells->at[k.cell];
-	struct value x = { .n = most_of(v, c->rows) * most_of(v, c->cols), .age = v->age };
-	struct value *old = find(v, k);
-
-	x.by_turn = (c->turns || (c->carried && !c->after)) && !is_transient(v, c);
-	if (old) {
-		old->age = v->age;
-		return true;
-	}
-	if (2 * (v->n_kept + 1) >= v->slots && !rebuild(v, v->slots ? 2 * v->slots : 1024, 0)) return false;
-	if (!(x.at = room(v, bytes_of(v, &x)))) return false;
-	v->kept[slot_of(v->kept, v->slots, k)] = (struct kept_value){ k, x };
-	v->n_kept++;
-	v->bytes += bytes_of(v, &x);
-	return true;
 }
 
 /* ---- a run ---- */
@@ -165,7 +68,7 @@ static void mark(const struct evaluator *v, int cell, int r, unsigned char *seen
 {
 	if (cell < 0 || (seen[cell] & bit)) return;
 	seen[cell] |= bit;
-	if (there(v, key_of(v, cell, r))) return;
+	if (kept_there(v, key_of(v, cell, r))) return;
 	for (int i = 0; i < 3; i++) mark(v, v->cells->at[cell].arg[i], r, seen, bit);
 }
 
@@ -220,7 +123,7 @@ static void one_piece(const struct evaluator *v, const struct jobs *js, const st
 
 static bool add_job(struct evaluator *v, struct jobs *js, int phase, int cell, int r)
 {
-	if (!keep(v, key_of(v, cell, r))) return false;
+	if (!kept_make(v, key_of(v, cell, r))) return false;
 	js->at[phase][js->n[phase]++].cell = cell;
 	return true;
 }
@@ -232,9 +135,9 @@ static void resolve(const struct evaluator *v, struct jobs *js, int r)
 		for (int i = 0; i < js->n[p]; i++) {
 			struct job *j = &js->at[p][i];
 			const struct cell *c = &v->cells->at[j->cell];
-			j->y = *find(v, key_of(v, j->cell, r));
+			j->y = *kept_find(v, key_of(v, j->cell, r));
 			j->n_arg = 0;
-			for (int k = 0; k < 3 && c->arg[k] >= 0; k++) j->a[j->n_arg++] = *find(v, key_of(v, c->arg[k], r));
+			for (int k = 0; k < 3 && c->arg[k] >= 0; k++) j->a[j->n_arg++] = *kept_find(v, key_of(v, c->arg[k], r));
 		}
 	}
 }
@@ -256,7 +159,7 @@ static int special(struct evaluator *v, enum cell_op op, int reg)
 static void age_all(struct evaluator *v, const unsigned char *seen, int r)
 {
 	for (int i = 0; i < v->cells->n; i++) {
-		struct value *x = seen[i] ? find(v, key_of(v, i, r)) : NULL;
+		struct value *x = seen[i] ? kept_find(v, key_of(v, i, r)) : NULL;
 		if (x) x->age = v->age;
 	}
 }
@@ -285,7 +188,7 @@ static bool run(struct evaluator *v, const struct lowered *to, const bool *wante
 	for (int i = 0; i < n; i++) {
 		if ((carry[i] = special(v, CELL_CARRY, i)) < 0 || (final[i] = special(v, CELL_FINAL, i)) < 0) return false;
 		ends = ends || seen[final[i]];
-		again = again || (seen[carry[i]] && !there(v, key_of(v, carry[i], r))) || (seen[final[i]] && !there(v, key_of(v, final[i], r)));
+		again = again || (seen[carry[i]] && !kept_there(v, key_of(v, carry[i], r))) || (seen[final[i]] && !kept_there(v, key_of(v, final[i], r)));
 	}
 	for (int i = 0; i < v->turns.pieces; i++) turns = turns || v->turns.first[i + 1] - v->turns.first[i] > 1;
 	for (int i = 0; i < n && again; i++) {
@@ -295,23 +198,23 @@ static bool run(struct evaluator *v, const struct lowered *to, const bool *wante
 		if (ends) seen[final[i]] |= OUT;
 		for (int k = 0; k < 2 && ok; k++) {
 			int x = k ? final[i] : carry[i];
-			if (!k || ends) ok = keep(v, key_of(v, x, r));
+			if (!k || ends) ok = kept_make(v, key_of(v, x, r));
 		}
 	}
 	age_all(v, seen, r);
 	for (int i = 0; i < v->cells->n && ok; i++) {
 		const struct cell *x = &v->cells->at[i];
 		if (!seen[i] || x->op == CELL_CARRY || x->op == CELL_FINAL) continue;
-		if (there(v, key_of(v, i, r))) continue;
+		if (kept_there(v, key_of(v, i, r))) continue;
 		bool by_turn = (seen[i] & STATE) || (again && v->f->loop->chunk < 0);
 		ok = add_job(v, js, x->after ? 3 : !x->carried ? 0 : by_turn ? 1 : 2, i, r);
 	}
 	if (!ok) return false;
 	resolve(v, js, r);
 	for (int i = 0; i < n && again; i++) {
-		c[i] = (struct carry_values){ .first = *find(v, key_of(v, to->first[i], r)), .carry = *find(v, key_of(v, carry[i], r)), .ends = ends };
-		if (turns || ends) c[i].next = *find(v, key_of(v, to->next[i], r));
-		if (ends) c[i].final = *find(v, key_of(v, final[i], r));
+		c[i] = (struct carry_values){ .first = *kept_find(v, key_of(v, to->first[i], r)), .carry = *kept_find(v, key_of(v, carry[i], r)), .ends = ends };
+		if (turns || ends) c[i].next = *kept_find(v, key_of(v, to->next[i], r));
+		if (ends) c[i].final = *kept_find(v, key_of(v, final[i], r));
 	}
 	bool worth = weight(v, js) > 30000000;
 	#pragma omp parallel for schedule(dynamic, 1) if (worth)
@@ -330,7 +233,7 @@ bool evaluate(struct evaluator *v, const struct lowered *to, const bool *wanted)
 	bool ok = r >= 0 && seen && !v->cells->failed;
 	v->age++;
 	for (int p = 0; p < PHASES; p++) ok = (js.at[p] = malloc((size_t)room * sizeof *js.at[p])) && ok;
-	if (v->bytes > v->budget) ok = rebuild(v, v->slots, v->age > 3 ? v->age - 3 : 0) && ok;
+	if (v->bytes > v->budget) ok = kept_trim(v, v->slots, v->age > 3 ? v->age - 3 : 0) && ok;
 	ok = ok && run(v, to, wanted, &js, seen, r);
 	for (int p = 0; p < PHASES; p++) free(js.at[p]);
 	free(seen);
@@ -340,5 +243,5 @@ bool evaluate(struct evaluator *v, const struct lowered *to, const bool *wanted)
 
 const struct value *put_value(struct evaluator *v, const struct lowered *to, int cell)
 {
-	return find(v, key_of(v, cell, v->f->n_carry ? recurrence_of(v, to) : 0));
+	return kept_find(v, key_of(v, cell, v->f->n_carry ? recurrence_of(v, to) : 0));
 }

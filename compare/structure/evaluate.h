@@ -47,6 +47,7 @@ bool turns_make(struct stage_turns *s, const struct program *p, const struct pro
 void turns_free(struct stage_turns *s);
 
 bool evaluator_make(struct evaluator *v, struct form_symbols *f, struct cells *cells, size_t tokens, size_t budget);
+void evaluator_clear(struct evaluator *v);      /* forgets all values */
 void evaluator_free(struct evaluator *v);
 
 /* Computes the puts of `to` that are wanted (NULL: all), and what is carried as far as they read it; then put_value finds each. False: no
@@ -58,9 +59,17 @@ const struct value *put_value(struct evaluator *v, const struct lowered *to, int
 typedef void slice_line(size_t at, size_t step, size_t n, void *with);
 bool slice_lines(const struct program *p, const struct slice *s, const struct turn *t, slice_line *line, void *with);
 
+/* ---- inside: values by cell and recurrence ---- */
+struct value *kept_find(const struct evaluator *v, struct kept_key k);  /* NULL: none */
+bool kept_there(const struct evaluator *v, struct kept_key k);          /* for all turns? */
+bool kept_make(struct evaluator *v, struct kept_key k);                 /* room for it, if there is none; false: no memory */
+bool kept_trim(struct evaluator *v, int slots, uint64_t oldest);        /* into a table of that size, but what was not used since `oldest` */
+
 /* ---- inside: one cell in one turn; a[i]: its arguments, shaped as they are now ---- */
 struct block { double *at; size_t rows, cols; };
 void compute(const struct evaluator *v, const struct cell *c, const struct block *a, struct block y, const struct turn *t);
+void sum_scan(const struct cell *c, struct block y, struct block a);
+void sum_narrow(const struct cell *c, struct block y, struct block a);
 void invert(struct block y, struct block a, const int *how, size_t full, bool exact);
 static inline size_t len_in(const struct turn *t, struct len l) { return l.chunk < 0 ? l.n : t->len[l.chunk]; }
 

@@ -76,7 +76,7 @@ struct view *view_of(struct search *s, struct graph *g, int k)
 
 	if (v->made) return v;
 	v->made = true;
-	bool ok = evaluator_make(&v->v, &g->f, &g->cells, s->stage[k], (size_t)96 << 20);
+	bool ok = evaluator_make(&v->v, &g->f, &g->cells, s->stage[k], (size_t)64 << 20);
 	for (int i = 0; i < g->f.n_put && ok; i++) {
 		ok = view_put(s, g, v, &g->f.put[i], &v->put[i]);
 		v->wanted[i] = v->put[i].counts;

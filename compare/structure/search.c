@@ -73,9 +73,19 @@ static void widen(struct search *s, struct beam *b, int k, int rounds)
 	free(next.at);
 }
 
+/* What other stages keep is not asked for again. */
+static void forget_others(struct search *s, int stage)
+{
+	for (int f = 0; f < MAX_FORM; f++)
+		for (int c = 0; c < MAX_BY; c++)
+			for (int k = 0; k < s->n_stage; k++)
+				if (k != stage && s->graph[f][c].view[k].made) evaluator_clear(&s->graph[f][c].view[k].v);
+}
+
 /* Through one stage: by one measure, and where it is stuck, by the other; then more widely. */
 static void through(struct search *s, struct beam *b, int k)
 {
+	forget_others(s, k);
 	for (int i = 0; i < b->n; i++) try(s, &b->at[i], k);
 	qsort(b->at, (size_t)b->n, sizeof *b->at, cheaper);
 	for (int go = 0; go < 2 && b->at[0].cost > found(k) / 10 && !late(s); go++) {
@@ -154,6 +164,7 @@ static void exponents(struct search *s, struct candidate *c, int k)
 /* Best first, but forms by token last, which take longest: another form only where it may do better than what is found. */
 static void finish(struct search *s, const struct beam *b, struct candidate *best, int last)
 {
+	forget_others(s, last);
 	for (int by_token = 0; by_token < 2; by_token++) {
 		for (int f = 0; f < s->n_form; f++) {
 			int i = 0;
