@@ -211,6 +211,7 @@ struct val low_sym(struct lowering_run *l, const struct sym *x, bool root)
 	case SYM_TIMES: v = low_times(l, x); break;
 	case SYM_EXP: v = low_exp(l, x); break;
 	default:
+		if (x->n > MAX_FACTORS) return (struct val){ -1, "", true };
 		for (int i = 0; i < x->n; i++) e[i] = (struct entry){ x->arg[i], x->role[i] };
 		v = low_product(l, e, x->n, x->id * 16, x->s);
 	}
@@ -246,5 +247,7 @@ bool lower(const struct lowering *how, struct lowered *to)
 	free(l.memo);
 	free(l.done);
 	pool_free(&l.pool);
-	return ok && !how->cells->failed && !f->pool.failed;
+	for (int i = 0; i < f->n_put; i++) ok = ok && to->put[i] >= 0;
+	for (int i = 0; i < f->n_carry; i++) ok = ok && to->first[i] >= 0 && to->next[i] >= 0;
+	return ok && !how->cells->failed && !f->pool.failed && !f->missing;
 }

@@ -7,8 +7,8 @@
 /* What a choice is about. The defaults are those of every site of a kind that chooses 0. */
 enum choice_kind { CHOOSE_DEFAULT, CHOOSE_FORM, CHOOSE_OPERAND, CHOOSE_NAME, CHOOSE_INNER, CHOICE_KINDS };
 enum what {
-	W_FORM, W_CHUNK, W_EVERY, W_OPERAND, W_NAME, W_INNER, W_DISTRIBUTED, W_ORDER, W_PLACE, W_FUSED, W_CONJUGATED, W_EXP, W_SCAN, W_BASE,
-	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_VECTOR, W_GIVEN, W_INLINE
+	W_CHUNK, W_EVERY, W_OPERAND, W_NAME, W_INNER, W_DISTRIBUTED, W_ORDER, W_PLACE, W_FUSED, W_CONJUGATED, W_EXP, W_SCAN, W_BASE,
+	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_VECTOR, W_GIVEN
 };
 
 /* A choice: n options, `value` one of them. The same key in all candidates. */
@@ -22,8 +22,9 @@ struct met { int n, key[MAX_KEY]; };            /* the choices that a candidate 
 /* What a candidate computes, as cells; put and next in the order of the symbols'. */
 struct lowered { int put[MAX_PUT], first[MAX_CARRY], next[MAX_CARRY]; struct met met; };
 
-/* exact: no rounding, no choice but the first. text: also what is computed, as lines. False: no memory. */
+/* exact: no rounding, no choice but the first. text: also what is computed, as lines. */
 struct lowering { struct form_symbols *f; struct cells *cells; struct keys *keys; const struct config *config; int form; bool exact; FILE *text; };
+/* false also where the formula has what cannot be read */
 bool lower(const struct lowering *how, struct lowered *to);
 
 int key_find(struct keys *k, uint64_t id, enum choice_kind kind, enum what what, int n, int def);

@@ -257,7 +257,8 @@ struct val low_product(struct lowering_run *l, const struct entry *e, int n, int
 		if (sum && choose(l, about, W_DISTRIBUTED, i, 2, CHOOSE_FORM)) return spread(l, e, n, i, about, s);
 	}
 	for (int i = 0; i < n; i++) {
-		if (e[i].role == DENSE && c.n_dense < MAX_DENSE) c.dense[c.n_dense++] = e[i];
+		if (e[i].role == DENSE && c.n_dense == MAX_DENSE) return (struct val){ -1, "", true };
+		if (e[i].role == DENSE) c.dense[c.n_dense++] = e[i];
 		else c.factor[c.n_factor++] = (struct factor){ .e = e[i], .gap = c.n_dense };
 	}
 	if (!c.n_dense) return numbers_only(l, e, n, s);

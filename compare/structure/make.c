@@ -145,7 +145,6 @@ static bool all_made(struct search *s, const char **why)
 		if (!*why && too_large(s, n)) *why = "a call of this size";
 		if (*why) return true;
 		if (!exact_agrees(s, n)) *why = "a form whose exact value comes out otherwise here";
-		if (s->failed) return error_set(s->e, E_MEMORY, op->name, NO_OFFSET, "structure");
 		for (int k = 0; k < s->n_chunk[n]; k++) view_of(s, &s->graph[n][k], s->n_stage - 1);
 	}
 	s->n_form = n;

@@ -49,12 +49,12 @@ struct contrast contrast(const struct search *s, const struct errors *a, const s
 
 bool better(const struct contrast *c) { return c->all < -sure && c->worst < 3 && !c->louder; }
 
-static const char *const what_text[] = { [W_FORM] = "form", [W_CHUNK] = "chunks", [W_EVERY] = "every", [W_OPERAND] = "operand", [W_NAME] = "value",
+static const char *const what_text[] = { [W_CHUNK] = "chunks", [W_EVERY] = "every", [W_OPERAND] = "operand", [W_NAME] = "value",
 	[W_INNER] = "part", [W_DISTRIBUTED] = "product spread over the sum", [W_ORDER] = "order of products", [W_PLACE] = "place of a factor",
 	[W_FUSED] = "fused multiply-add", [W_CONJUGATED] = "decay behind the inverse", [W_EXP] = "base of exponentials", [W_SCAN] = "order of running sums",
 	[W_BASE] = "blocks inverted alone", [W_STORE] = "inverse stored", [W_COLUMNS] = "order of merges", [W_HIGH] = "operands of merges",
 	[W_LOW] = "operands of lower merges", [W_HALVES] = "last merge in halves", [W_PAIR] = "order of factors", [W_NARROW] = "sum in bf16",
-	[W_WARPS] = "warps of a sum", [W_VECTOR] = "elements of a thread", [W_GIVEN] = "exponent as given", [W_INLINE] = "name" };
+	[W_WARPS] = "warps of a sum", [W_VECTOR] = "elements of a thread", [W_GIVEN] = "exponent as given" };
 
 static void say_value(const struct search *s, const struct candidate *c, const struct key *k, int key, int v, FILE *to)
 {

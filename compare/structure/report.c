@@ -72,8 +72,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 	if (ok && !*why) {
 		find_structure(s, &best);
 		r->open = polish(s, &best);
-		ok = !s->failed && settled(s, &best, r) && text_of(s, &best, r);
-		if (!ok) error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "structure");
+		if (s->failed || !settled(s, &best, r) || !text_of(s, &best, r)) *why = "a form that does not run here, or more than memory holds";
 		r->fault = r->identified ? fault_of(s, &best) : -1;
 		r->form = call->op->forms[best.form].name;
 		r->chunk = s->chunk_key[best.form] >= 0 ? graph_of(s, &best)->f.loop->by : 0;
@@ -81,6 +80,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 		r->seconds = now() - s->begin;
 		r->stopped = s->stopped;
 	}
+	if (*why) structure_free(r);
 	search_free(s);
 	free(s);
 	return ok;

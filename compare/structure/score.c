@@ -76,7 +76,7 @@ struct view *view_of(struct search *s, struct graph *g, int k)
 
 	if (v->made) return v;
 	v->made = true;
-	bool ok = evaluator_make(&v->v, &g->f, &g->cells, s->stage[k], (size_t)64 << 20);
+	bool ok = evaluator_make(&v->v, &g->f, &g->cells, s->stage[k], (size_t)32 << 20);
 	for (int i = 0; i < g->f.n_put && ok; i++) {
 		ok = view_put(s, g, v, &g->f.put[i], &v->put[i]);
 		v->wanted[i] = v->put[i].counts;
@@ -92,9 +92,7 @@ static void store_type(enum dtype d, double *x, size_t n)
 	else if (d != DT_F32 && d != DT_F64 && dtype_info[d].is_float) format_round_all(dtype_info[d].format, ROUND_NEAREST_EVEN, x, n);
 }
 
-struct sums { double left[MAX_STAGE], base[MAX_STAGE], bits[MAX_STAGE], count[MAX_STAGE], equal[MAX_STAGE], raw, raw_base; };
-
-static void compare_block(const struct put_view *p, size_t from, const double *x, size_t n, struct sums *s, float *errors)
+static void compare_block(const struct put_view *p, size_t from, const double *x, size_t n, struct score *s, float *errors)
 {
 	for (size_t i = 0; i < n; i++) {
 		size_t k = from + i;
@@ -120,7 +118,7 @@ static bool compare(struct search *s, const struct view *v, const struct put_vie
 {
 	const struct stage_turns *t = &v->v.turns;
 	double *room = malloc((x->n + 1) * sizeof *room);
-	struct sums sum = { 0 };
+	struct score sum = { 0 };
 
 	if (!room) return false;
 	for (int piece = 0; piece < t->pieces; piece++) {
