@@ -71,7 +71,9 @@ static const char *op_text(struct lowering_run *l, const struct sym *x, const st
 	case EX_NUMBER: return said(l, "%g", e->number);
 	case EX_LOAD: return call->op->in[e->slice->tensor].name;
 	case EX_MEMORY: return call->op->in[e->op].name;
-	case EX_MAP: return e->op == FN_RECIP ? said(l, "1 / %s", in_brackets(l, a[0])) : fn_names[e->op] ? said(l, "%s(%s)", fn_names[e->op], a[0].text) : a[0].text;
+	case EX_MAP:
+		if (e->op == FN_RECIP) return said(l, "1 / %s", in_brackets(l, a[0]));
+		return fn_names[e->op] ? said(l, "%s(%s)", fn_names[e->op], a[0].text) : a[0].text;
 	case EX_ZIP:
 		return e->op == OP_DIV ? said(l, "%s / %s", in_brackets(l, a[0]), in_brackets(l, a[1]))
 			: e->op == OP_POW ? said(l, "%s^%s", in_brackets(l, a[0]), in_brackets(l, a[1])) : said(l, "maximum(%s, %s)", a[0].text, a[1].text);
@@ -195,7 +197,8 @@ static struct val carried(struct lowering_run *l, const struct sym *x)
 	c.grid = IN_F32;
 	c.turns = c.carried = x->kind == SYM_CARRY;
 	c.after = x->kind == SYM_FINAL;
-	return (struct val){ cell_add(l->h->cells, &c), x->name, true };
+	struct val v = { cell_add(l->h->cells, &c), x->name, true };
+	return c.after ? low_site(l, v, x->id, W_INNER, 0, CHOOSE_INNER, x) : v;
 }
 
 struct val low_sym(struct lowering_run *l, const struct sym *x, bool root)
@@ -238,7 +241,9 @@ bool lower(const struct lowering *how, struct lowered *to)
 		struct sym *x = f->put[i].value;
 		l.def = -1;
 		struct val v = low_single(&l, low_sym(&l, x, true));
-		if (x->kind != SYM_NAME && x->kind != SYM_FINAL && !is_ex(x, EX_LOAD)) v = low_site(&l, v, x->id, W_NAME, 1, CHOOSE_NAME, x);
+		enum dtype d = f->program->call->out[f->put[i].slice->tensor]->dtype;
+		bool narrow_store = d == DT_BF16 || d == DT_F16;
+		if (!narrow_store && x->kind != SYM_NAME && x->kind != SYM_FINAL && !is_ex(x, EX_LOAD)) v = low_site(&l, v, x->id, W_NAME, 1, CHOOSE_NAME, x);
 		to->put[i] = v.cell;
 		if (!how->text) continue;
 		target(f->put[i].slice, how->text);
