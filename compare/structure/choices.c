@@ -37,7 +37,7 @@ static uint64_t reads(const struct sym *x)
 
 struct val low_single(struct lowering_run *l, struct val v)
 {
-	if (l->h->exact || v.cell < 0 || cell_at(l, v)->grid != AS_IT_IS) return v;
+	if (l->h->exact || l->wide || v.cell < 0 || cell_at(l, v)->grid != AS_IT_IS) return v;
 	return (struct val){ cell_round(l->h->cells, v.cell, IN_F32), v.text, v.whole };
 }
 

@@ -26,7 +26,7 @@ struct val low_cell(struct lowering_run *l, const struct cell *x, const char *te
 {
 	struct cell y = *x;
 
-	y.exact = y.exact || l->h->exact;
+	y.exact = y.exact || l->h->exact || l->wide;
 	if (y.exact && y.grid == IN_F32) y.grid = AS_IT_IS;
 	y.turns = y.turns || y.rows.chunk >= 0 || y.cols.chunk >= 0;
 	return (struct val){ cell_add(l->h->cells, &y), text, whole };
@@ -235,6 +235,8 @@ bool lower(const struct lowering *how, struct lowered *to)
 	l.memo = calloc((size_t)f->n_sym, sizeof *l.memo);
 	l.done = calloc((size_t)f->n_sym, sizeof *l.done);
 	bool ok = l.memo && l.done;
+	l.wide = choose(&l, 0, W_WIDE, 0, 2, CHOOSE_FORM);
+	if (how->text && l.wide) fputs("# operations are more precise than float32\n", how->text);
 	for (int i = 0; i < f->n_carry && ok; i++) to->first[i] = low_single(&l, low_sym(&l, f->carry[i].first, true)).cell;
 	for (int i = 0; i < f->n_carry && ok; i++) to->next[i] = low_single(&l, low_sym(&l, f->carry[i].next, true)).cell;
 	for (int i = 0; i < f->n_put && ok; i++) {

@@ -8,7 +8,7 @@
 enum choice_kind { CHOOSE_DEFAULT, CHOOSE_FORM, CHOOSE_OPERAND, CHOOSE_NAME, CHOOSE_INNER, CHOICE_KINDS };
 enum what {
 	W_CHUNK, W_EVERY, W_OPERAND, W_NAME, W_INNER, W_DISTRIBUTED, W_ORDER, W_PLACE, W_FUSED, W_CONJUGATED, W_EXP, W_SCAN, W_BASE,
-	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_VECTOR, W_GIVEN
+	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_VECTOR, W_GIVEN, W_WIDE
 };
 
 /* A choice: n options, `value` one of them. The same key in all candidates. */
@@ -42,6 +42,7 @@ struct lowering_run {
 	struct val *memo;       /* of names, by symbol */
 	bool *done;
 	const struct sym *skip; /* a factor that stands elsewhere */
+	bool wide;              /* operations are more precise than float32, and are rounded at sites alone */
 	int def;                /* the definition that is lowered */
 	uint64_t met[MAX_KEY / 64 + 1];
 };

@@ -54,7 +54,7 @@ static const char *const what_text[] = { [W_CHUNK] = "chunks", [W_EVERY] = "ever
 	[W_FUSED] = "fused multiply-add", [W_CONJUGATED] = "decay behind the inverse", [W_EXP] = "base of exponentials", [W_SCAN] = "order of running sums",
 	[W_BASE] = "blocks inverted alone", [W_STORE] = "inverse stored", [W_COLUMNS] = "order of merges", [W_HIGH] = "operands of merges",
 	[W_LOW] = "operands of lower merges", [W_HALVES] = "last merge in halves", [W_PAIR] = "order of factors", [W_NARROW] = "sum in bf16",
-	[W_WARPS] = "warps of a sum", [W_VECTOR] = "elements of a thread", [W_GIVEN] = "exponent as given" };
+	[W_WARPS] = "warps of a sum", [W_VECTOR] = "elements of a thread", [W_GIVEN] = "exponent as given", [W_WIDE] = "operations more precise than float32" };
 
 static void say_value(const struct search *s, const struct candidate *c, const struct key *k, int key, int v, FILE *to)
 {
