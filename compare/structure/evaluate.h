@@ -40,8 +40,6 @@ struct evaluator {
 	bool failed;
 };
 
-/* Does the loop go along the call's tokens? */
-bool over_tokens(const struct program *p, const struct program_loop *l);
 /* The turns of the first `tokens` tokens. */
 bool turns_make(struct stage_turns *s, const struct program *p, const struct program_loop *loop, size_t tokens);
 void turns_free(struct stage_turns *s);

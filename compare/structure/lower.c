@@ -235,7 +235,8 @@ bool lower(const struct lowering *how, struct lowered *to)
 	l.memo = calloc((size_t)f->n_sym, sizeof *l.memo);
 	l.done = calloc((size_t)f->n_sym, sizeof *l.done);
 	bool ok = l.memo && l.done;
-	l.wide = choose(&l, 0, W_WIDE, 0, 2, CHOOSE_FORM);
+	/* what a recurrence carries is float32's; there a first guess of more would hide what is rounded */
+	l.wide = !over_tokens(f->program, f->loop) && choose(&l, 0, W_WIDE, 0, 2, CHOOSE_FORM);
 	if (how->text && l.wide) fputs("# operations are more precise than float32\n", how->text);
 	for (int i = 0; i < f->n_carry && ok; i++) to->first[i] = low_single(&l, low_sym(&l, f->carry[i].first, true)).cell;
 	for (int i = 0; i < f->n_carry && ok; i++) to->next[i] = low_single(&l, low_sym(&l, f->carry[i].next, true)).cell;

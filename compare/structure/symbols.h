@@ -55,6 +55,9 @@ struct form_symbols {
 void symbols_make(struct form_symbols *f, struct program *p);
 void symbols_free(struct form_symbols *f);
 
+/* Does the loop (NULL: none) go along the call's tokens? */
+bool over_tokens(const struct program *p, const struct program_loop *l);
+
 /* ---- inside ---- */
 struct sym *sym_make(struct form_symbols *f, enum sym_kind kind, struct shape s, int n);
 struct sym *sym_op(struct form_symbols *f, const struct ex *like, struct shape s, struct sym *a, struct sym *b, struct sym *c);
