@@ -244,9 +244,7 @@ bool lower(const struct lowering *how, struct lowered *to)
 		struct sym *x = f->put[i].value;
 		l.def = -1;
 		struct val v = low_single(&l, low_sym(&l, x, true));
-		enum dtype d = f->program->call->out[f->put[i].slice->tensor]->dtype;
-		bool narrow_store = d == DT_BF16 || d == DT_F16;
-		if (!narrow_store && x->kind != SYM_NAME && x->kind != SYM_FINAL && !is_ex(x, EX_LOAD)) v = low_site(&l, v, x->id, W_NAME, 1, CHOOSE_NAME, x);
+		if (x->kind != SYM_NAME && x->kind != SYM_FINAL && !is_ex(x, EX_LOAD)) v = low_site(&l, v, x->id, W_NAME, 1, CHOOSE_NAME, x);
 		to->put[i] = v.cell;
 		if (!how->text) continue;
 		target(f->put[i].slice, how->text);
