@@ -5,10 +5,11 @@
 #include "cli.h"
 #include "cli_op.h"
 #include "compare/attribute/profile.h"
+#include "compare/structure/structure.h"
 
 enum { MAX_BRIEF = 64, MAX_SAID = 128 };
 
-struct arguments { const char *path, *table, *captures[MAX_BRIEF]; int n; bool json, brief; };
+struct arguments { const char *path, *table, *captures[MAX_BRIEF]; int n; bool json, brief; struct structure_search search; };
 
 static const char *type_name(const struct reading *r) { return rounding_name(r->format, r->rounding); }
 
@@ -18,7 +19,8 @@ static const char *said_of(const struct call *call, const struct profile *p, int
 	return text;
 }
 
-static json_t *json_profile(const struct arguments *a, const struct call *call, const struct profile *p)
+/* structure: NULL where the op's form cannot be read so */
+static json_t *json_profile(const struct arguments *a, const struct call *call, const struct profile *p, const struct structure_reading *structure)
 {
 	json_t *sites = json_array(), *outputs = json_array(), *faults = json_array(), *sums = json_object();
 	char said[MAX_SAID];
@@ -37,7 +39,7 @@ static json_t *json_profile(const struct arguments *a, const struct call *call, 
 		if (p->identified && p->emulation.faults >> m & 1) json_array_append_new(faults, json_string(said_of(call, p, m, said)));
 	for (int i = 0; i < ACCUMULATORS; i++)
 		json_object_set_new(sums, accumulator_name(&p->sums, i), json_figure(p->sums.equal[i]));
-	return json_pack("{s:s, s:s, s:b, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "capture", a->path, "op", call->op->name, "identified", p->identified,
+	return json_pack("{s:s, s:o, s:s, s:b, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "capture", a->path, "structure", structure ? structure_json(structure, call) : json_null(), "op", call->op->name, "identified", p->identified,
 		"form", call->op->forms[p->emulation.form].name, "chunk", (json_int_t)p->emulation.chunk, "sums",
 		accumulator_name(&p->sums, p->sums.best), "accumulators", sums, "outputs", outputs, "sites", sites, "faults", faults);
 }
@@ -50,12 +52,11 @@ static void print_sums(const struct accumulators *a)
 		printf("    %-20s %14.4f %%   %s\n", accumulator_name(a, i), 100 * a->equal[i], i ? a->arith[i]->what : "double");
 }
 
-static void print_profile(const struct arguments *a, const struct call *call, const struct profile *p)
+static void print_profile(const struct call *call, const struct profile *p)
 {
 	static const char *const order[] = { [ROUNDED] = "rounds", [NOT_ROUNDED] = "does not round", [UNIDENTIFIABLE] = "not identifiable on these inputs" };
 	char said[MAX_SAID];
 
-	printf("%s\n  %s by %s%s%s\n", a->path, call->op->name, call->capture->producer, call->capture->device[0] ? " on " : "", call->capture->device);
 	if (p->identified) printf("  computes in the form \"%s\"", call->op->forms[p->emulation.form].name);
 	if (p->identified && p->emulation.chunk) printf(", chunks of %zu", p->emulation.chunk);
 	if (p->identified) printf("; sums as %s\n", accumulator_name(&p->sums, p->sums.best));
@@ -123,26 +124,53 @@ static bool write_table(const char *path, const struct call *call, const struct 
 	return ok;
 }
 
+static bool by_sites(const struct call *call, struct profile *p, struct error *e)
+{
+	struct xray x = { 0 };
+	bool ok = xray_make(&x, call, cli_stage, e) && emulation_search(&x, NULL) && profile_read(p, &x) && profile_sums(p, &x);
+
+	xray_free(&x);
+	cli_stage("x-ray", 1, 1);
+	return ok;
+}
+
+static void print_header(const struct arguments *a, const struct call *call)
+{
+	printf("%s\n  %s by %s%s%s\n", a->path, call->op->name, call->capture->producer, call->capture->device[0] ? " on " : "", call->capture->device);
+}
+
+/* The formula with the kernel's roundings; where it is not found, the sites by their coefficients, as in a table and in brief. */
+static int report(const struct call *call, const struct arguments *a)
+{
+	struct structure_reading r = { 0 };
+	struct error e = { 0 };
+	struct profile p;
+	const char *why = "a line or a table of sites";
+
+	if (!a->brief && !a->table && !structure_read(&r, call, &a->search, &why, &e)) return print_failure(&e);
+	bool read = !why, enough = read && r.identified && !a->json, ok = enough || by_sites(call, &p, &e);
+	ok = ok && (!a->table || write_table(a->table, call, &p, &e));
+	if (ok && a->json) {
+		ok = json_print(json_profile(a, call, &p, read ? &r : NULL)) == EXIT_PASS;
+	} else if (ok && a->brief) {
+		print_brief(a, call, &p);
+	} else if (ok) {
+		print_header(a, call);
+		if (read) structure_print(&r, call, stdout);
+		if (!enough) print_profile(call, &p);
+	}
+	structure_free(&r);
+	return ok ? EXIT_PASS : print_failure(&e);
+}
+
 static int profile(const struct capture *c, const struct arguments *a)
 {
 	struct error e = { 0 };
-	struct xray x = { 0 };
-	struct profile p;
 	struct call call;
 
-	if (!call_bind(&call, c, true, &e)) {
-		error_in_file(&e, a->path);
-		return print_failure(&e);
-	}
-	bool ok = xray_make(&x, &call, cli_stage, &e) && emulation_search(&x, NULL) && profile_read(&p, &x) && profile_sums(&p, &x)
-		&& (!a->table || write_table(a->table, &call, &p, &e));
-	xray_free(&x);
-	cli_stage("x-ray", 1, 1);
-	if (!ok) return print_failure(&e);
-	if (a->json) return json_print(json_profile(a, &call, &p));
-	if (a->brief) print_brief(a, &call, &p);
-	else print_profile(a, &call, &p);
-	return EXIT_PASS;
+	if (call_bind(&call, c, true, &e)) return report(&call, a);
+	error_in_file(&e, a->path);
+	return print_failure(&e);
 }
 
 static error_t parse(int key, char *text, struct argp_state *state)
@@ -153,6 +181,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'j': a->json = true; return 0;
 	case 't': a->table = text; return 0;
 	case 'b': a->brief = true; return 0;
+	case 'v': a->search.log = stderr; return 0;
+	case 's': a->search.seconds = (double)cli_number(state, "--seconds", text, 1, 100000); return 0;
 	case ARGP_KEY_ARG:
 		if (a->n == MAX_BRIEF) return ARGP_ERR_UNKNOWN;
 		a->captures[a->n++] = text;
@@ -182,11 +212,13 @@ int cmd_profile(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "brief", 'b', NULL, 0, "a line for each capture: its kernel, how much of the error is explained, what it rounds", 0 },
 		{ "table", 't', "FILE", 0, "also the sites as tab-separated text, for plots/profile.gp", 0 },
+		{ "seconds", 's', "N", 0, "for the search for the structure, of processor time (default 20)", 0 },
+		{ "verbose", 'v', NULL, 0, "each step of that search on stderr", 0 },
 		{ "json", 'j', NULL, 0, "JSON on stdout", 0 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "CAPTURE...",
 		"Which intermediates the kernel rounds, and to what, read from its outputs alone.", cli_op, NULL, NULL };
-	struct arguments a = { 0 };
+	struct arguments a = { .search.seconds = 20 };
 	int status = EXIT_PASS;
 
 	cli_parse(&argp, argc, argv, &a);

@@ -1,0 +1,60 @@
+/* Where a candidate is asked what it does. */
+#include "lower.h"
+
+int key_find(struct keys *k, uint64_t id, enum choice_kind kind, enum what what, int n, int def)
+{
+	for (int i = 0; i < k->n; i++)
+		if (k->at[i].id == id) return i;
+	if (k->n == MAX_KEY) {
+		k->full = true;
+		return -1;
+	}
+	k->at[k->n] = (struct key){ id, kind, what, n, def, 0 };
+	return k->n++;
+}
+
+int choose(struct lowering_run *l, int about, enum what what, int i, int n, enum choice_kind kind)
+{
+	if (l->h->exact || n < 2) return 0;
+	int k = key_find(l->h->keys, key_id(l->h->form, about, what, i), kind, what, n, l->def);
+	if (k < 0) return 0;
+	if (l->h->keys->at[k].n < n) l->h->keys->at[k].n = n;
+	if (!(l->met[k / 64] >> (k % 64) & 1)) {
+		l->met[k / 64] |= UINT64_C(1) << (k % 64);
+		l->to->met.key[l->to->met.n++] = k;
+	}
+	int v = l->h->config->value[k];
+	return v < n ? v : 0;
+}
+
+static uint64_t reads(const struct sym *x)
+{
+	uint64_t u = x->kind == SYM_NAME ? UINT64_C(1) << x->def : 0;
+
+	for (int i = 0; i < x->n && x->kind != SYM_NAME; i++) u |= reads(x->arg[i]);
+	return u;
+}
+
+struct val low_single(struct lowering_run *l, struct val v)
+{
+	if (l->h->exact || l->wide || v.cell < 0 || cell_at(l, v)->grid != AS_IT_IS) return v;
+	return (struct val){ cell_round(l->h->cells, v.cell, IN_F32), v.text, v.whole };
+}
+
+/* Where a kernel may round; nowhere where nothing could be. */
+struct val low_site(struct lowering_run *l, struct val v, int about, enum what what, int i, enum choice_kind kind, const struct sym *of)
+{
+	static const enum type of_default[] = { IN_F32, IN_BF16, IN_F16, IN_TF32 };
+	bool operand = kind == CHOOSE_OPERAND;
+
+	if (l->h->exact || v.cell < 0 || cell_at(l, v)->grid == IN_BF16) return v;
+	int c = choose(l, about, what, i, operand ? TYPES : IN_F16 + 1, kind);
+	enum type t = c ? (enum type)c : of_default[choose(l, (int)kind, W_EVERY, 0, operand ? 4 : 3, CHOOSE_DEFAULT)];
+	if (of && operand) {
+		int k = key_find(l->h->keys, key_id(l->h->form, about, what, i), kind, what, TYPES, l->def);
+		if (k >= 0) l->h->keys->at[k].reads = reads(of);
+	}
+	if (t == IN_F32) return v;
+	int x = cell_round(l->h->cells, low_single(l, v).cell, t);
+	return x == v.cell ? v : (struct val){ x, said(l, "%s(%s)", type_names[t], v.text), true };
+}

@@ -1,0 +1,260 @@
+/* One cell in one turn: operations on doubles, rounded to f32 behind each that rounds. */
+#include <cblas.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evaluate.h"
+#include "ref/arith/arith.h"
+
+static double function(enum fn f, double x)
+{
+	switch (f) {
+	case FN_NEG: return -x;
+	case FN_EXP: return exp(x);
+	case FN_EXP2: return exp2(x);
+	case FN_PER_LN2: return x * M_LOG2E;
+	case FN_SIGMOID: return 1 / (1 + exp(-x));
+	case FN_SOFTPLUS: return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+	case FN_SILU: return x / (1 + exp(-x));
+	case FN_SQRT: return sqrt(x);
+	case FN_RSQRT: return 1 / sqrt(x);
+	case FN_RECIP: return 1 / x;
+	case FN_SIN: return sin(x);
+	case FN_COS: return cos(x);
+	case FN_TANH: return tanh(x);
+	case FN_LOG: return log(x);
+	case FN_ERF: return erf(x);
+	case FN_ABS: return fabs(x);
+	default: return x;
+	}
+}
+
+static double binary(enum binary op, double a, double b)
+{
+	switch (op) {
+	case OP_ADD: return a + b;
+	case OP_SUB: return a - b;
+	case OP_MUL: return a * b;
+	case OP_DIV: return a / b;
+	case OP_MAX: return isnan(a) || a > b ? a : b;
+	case OP_POW: return pow(a, b);
+	}
+	return (double)NAN;
+}
+
+static bool compared(enum node_kind op, double a, double b)
+{
+	switch (op) {
+	case NODE_EQ: return a == b;
+	case NODE_NE: return a != b;
+	case NODE_LT: return a < b;
+	case NODE_LE: return a <= b;
+	case NODE_GT: return a > b;
+	default: return a >= b;
+	}
+}
+
+/* A vector goes along, a number everywhere: how far one step is in rows and in columns. */
+static size_t down(struct block a) { return a.rows > 1 ? a.cols : 0; }
+static size_t along(struct block a) { return a.cols > 1 ? 1 : 0; }
+
+#define ROWS(expression) do { \
+	for (size_t i = 0; i < y.rows; i++) { \
+		double *to = y.at + i * y.cols; \
+		const double *p = a.at + i * down(a), *q = b.at + i * down(b); \
+		size_t sa = along(a), sb = along(b); \
+		for (size_t j = 0; j < y.cols; j++) { double u = p[j * sa], w = q[j * sb]; to[j] = (expression); } \
+	} } while (0)
+
+static void zip(int op, struct block y, struct block a, struct block b)
+{
+	switch ((enum binary)op) {
+	case OP_ADD: ROWS(u + w); break;
+	case OP_SUB: ROWS(u - w); break;
+	case OP_MUL: ROWS(u * w); break;
+	default: ROWS(binary((enum binary)op, u, w)); break;
+	}
+}
+
+static void compare(int op, struct block y, struct block a, struct block b) { ROWS(compared((enum node_kind)op, u, w) ? 1.0 : 0.0); }
+
+static void gemm(const struct cell *c, struct block y, struct block a, struct block b)
+{
+	size_t k = c->p[0] ? a.rows : a.cols;
+
+	if (!y.rows || !y.cols || !k) {
+		memset(y.at, 0, y.rows * y.cols * sizeof *y.at);
+		return;
+	}
+	cblas_dgemm(CblasRowMajor, c->p[0] ? CblasTrans : CblasNoTrans, c->p[1] ? CblasTrans : CblasNoTrans, (int)y.rows, (int)y.cols, (int)k, 1,
+		a.at, (int)a.cols, b.at, (int)b.cols, 0, y.at, (int)y.cols);
+}
+
+struct loading { const struct tensor *t; double *to; };
+static void load_line(size_t at, size_t step, size_t n, void *with)
+{
+	struct loading *l = with;
+	size_t size = dtype_info[l->t->dtype].size;
+
+	dtype_load_every(l->t->dtype, (const char *)l->t->data + at * size, step, n, l->to);
+	l->to += n;
+}
+
+static void load(const struct program *p, const struct ex *x, struct block y, const struct turn *t)
+{
+	struct loading l = { p->call->in[x->slice->tensor], y.at };
+
+	if (!slice_lines(p, x->slice, t, load_line, &l))
+		for (size_t i = 0; i < y.rows * y.cols; i++) y.at[i] = (double)NAN;
+}
+
+static void memory(const struct program *p, const struct ex *x, struct block y, const struct turn *t)
+{
+	const struct tensor *in = p->call->in[x->op];
+	double first = ix_value(x->ix, t->var);
+	size_t n = y.rows * y.cols;
+
+	memset(y.at, 0, n * sizeof *y.at);
+	if (!(first >= 0 && first < (double)in->count && first == floor(first))) return;
+	size_t left = in->count - (size_t)first;
+	dtype_load(in->dtype, (const char *)in->data + (size_t)first * dtype_info[in->dtype].size, left < n ? left : n, y.at);
+}
+
+/* One condition, or one for each row. */
+static void choice(const struct program *p, const struct ex *x, struct block y, struct block a, struct block b, const struct turn *t)
+{
+	double *var = x->ix->each ? malloc((size_t)(p->n_var + 1) * sizeof *var) : NULL;
+	bool yes = ix_value(x->ix, t->var) != 0;
+
+	if (var) memcpy(var, t->var, (size_t)p->n_var * sizeof *var);
+	for (size_t i = 0; i < y.rows; i++) {
+		if (var) {
+			int v = p->chunk_var[x->ix->each - 1];
+			var[v] = t->var[v] + (double)i;
+			yes = ix_again(p, x->ix, var) != 0;
+		}
+		struct block from = yes ? a : b;
+		for (size_t j = 0; j < y.cols; j++) y.at[i * y.cols + j] = from.at[i * down(from) + j * along(from)];
+	}
+	free(var);
+}
+
+static void part(const struct ex *x, struct block y, const struct block *a)
+{
+	bool back = x->kind == EX_REPLACED, vector = x->a->s.rank == COLUMN;
+	struct block whole = back ? y : a[0], some = back ? a[1] : y;
+	size_t rows = vector ? 1 : whole.rows, wide = vector ? whole.rows : whole.cols, n = vector ? some.rows : some.cols;
+
+	if (back) memcpy(y.at, a[0].at, y.rows * y.cols * sizeof *y.at);
+	for (size_t i = 0; i < rows; i++) {
+		for (size_t j = 0; j < n; j++) {
+			double *w = whole.at + i * wide + x->first + j * x->by, *s = some.at + i * n + j;
+			if (back) *w = *s;
+			else *s = *w;
+		}
+	}
+}
+
+static void rows_to_one(enum ex_kind kind, struct block y, struct block a)
+{
+	bool vector = y.rows * y.cols == 1;
+	size_t rows = vector ? 1 : a.rows, n = vector ? a.rows * a.cols : a.cols;
+
+	for (size_t i = 0; i < rows; i++) {
+		double s = kind == EX_SUM ? 0 : -INFINITY;
+		for (size_t j = 0; j < n; j++) s = kind == EX_SUM ? s + a.at[i * n + j] : binary(OP_MAX, s, a.at[i * n + j]);
+		y.at[i] = s;
+	}
+}
+
+static double power_of_two(double of)
+{
+	double p = 0x1p-126;
+
+	while (p < of) p *= 2;
+	return p;
+}
+
+/* As ref/formula has it: whole turns counted in f32. */
+static double fast_angle(double x)
+{
+	double turns = (double)(float)(x * 0.15915494309189535);
+
+	return (turns - rint(turns)) * 6.283185307179586;
+}
+
+static void moved(enum ex_kind kind, int op, struct block y, struct block a)
+{
+	if (kind == EX_TRANS) {
+		for (size_t i = 0; i < y.rows; i++)
+			for (size_t j = 0; j < y.cols; j++) y.at[i * y.cols + j] = a.at[j * a.cols + i];
+	} else if (kind == EX_FLIP) {
+		memcpy(y.at, a.at, y.rows * y.cols * sizeof *y.at);
+	} else if (kind == EX_LAST) {
+		size_t n = y.rows * y.cols, all = a.rows * a.cols;
+		if (all >= n) memcpy(y.at, a.at + all - n, n * sizeof *y.at);
+	} else {
+		for (size_t i = 0; i < y.rows; i++)
+			for (size_t j = 0; j < y.cols; j++) y.at[i * y.cols + j] = (double)j <= (double)i + op ? a.at[i * y.cols + j] : 0;
+	}
+}
+
+static void operation(const struct evaluator *v, const struct cell *c, const struct block *a, struct block y, const struct turn *t)
+{
+	const struct program *p = v->f->program;
+	enum ex_kind kind = c->ex ? c->ex->kind : (enum ex_kind)c->p[0];
+	size_t n = y.rows * y.cols;
+
+	switch (kind) {
+	case EX_LOAD: load(p, c->ex, y, t); break;
+	case EX_MEMORY: memory(p, c->ex, y, t); break;
+	case EX_IX: y.at[0] = ix_value(c->ex->ix, t->var); break;
+	case EX_IOTA: for (size_t i = 0; i < n; i++) y.at[i] = (c->ex->ix ? ix_value(c->ex->ix, t->var) : 0) + (double)i; break;
+	case EX_IF: choice(p, c->ex, y, a[0], a[1], t); break;
+	case EX_PART: case EX_REPLACED: part(c->ex, y, a); break;
+	case EX_SHIFTED: for (size_t i = 0; i < n; i++) y.at[i] = i ? a[0].at[i - 1] : 0; break;
+	case EX_ELEMENT: {
+		double k = ix_value(c->ex->ix, t->var), last = (double)(a[0].rows * a[0].cols) - 1;
+		y.at[0] = last < 0 ? (double)NAN : a[0].at[(size_t)(k > last ? last : k < 0 ? 0 : k)];
+		break;
+	}
+	case EX_POWER: for (size_t i = 0; i < n; i++) y.at[i] = power_of_two(a[0].at[i]); break;
+	case EX_ANGLE: for (size_t i = 0; i < n; i++) y.at[i] = fast_angle(a[0].at[i]); break;
+	case EX_CMP: compare(c->ex->op, y, a[0], a[1]); break;
+	case EX_WHERE:
+		for (size_t i = 0; i < y.rows; i++)
+			for (size_t j = 0; j < y.cols; j++) {
+				struct block from = a[2].at[i * y.cols + j] != 0 ? a[0] : a[1];
+				y.at[i * y.cols + j] = from.at[i * down(from) + j * along(from)];
+			}
+		break;
+	case EX_MAP: for (size_t i = 0; i < n; i++) y.at[i] = function((enum fn)c->p[1], a[0].at[i]); break;
+	case EX_SUM: case EX_MAX: rows_to_one(kind, y, a[0]); break;
+	default: moved(kind, c->p[1], y, a[0]); break;
+	}
+}
+
+void compute(const struct evaluator *v, const struct cell *c, const struct block *a, struct block y, const struct turn *t)
+{
+	size_t n = y.rows * y.cols;
+	bool rounds = !c->exact;
+
+	switch (c->op) {
+	case CELL_NUMBER: for (size_t i = 0; i < n; i++) y.at[i] = c->number; break;
+	case CELL_ROUND:
+		memcpy(y.at, a[0].at, n * sizeof *y.at);
+		round_all(y.at, n, (enum type)c->p[0]);
+		rounds = false;
+		break;
+	case CELL_ZIP: zip(c->p[0], y, a[0], a[1]); break;
+	case CELL_GEMM: gemm(c, y, a[0], a[1]); break;
+	case CELL_NEG: for (size_t i = 0; i < n; i++) y.at[i] = -a[0].at[i]; break;
+	case CELL_PER_LN2: for (size_t i = 0; i < n; i++) y.at[i] = a[0].at[i] * M_LOG2E; break;
+	case CELL_SCAN: sum_scan(c, y, a[0]); break;
+	case CELL_INVERSE: invert(y, a[0], c->p, c->cols.n, c->exact); break;
+	case CELL_NARROW: sum_narrow(c, y, a[0]); break;
+	default: operation(v, c, a, y, t); break;
+	}
+	if (rounds) round_all(y.at, n, IN_F32);
+}

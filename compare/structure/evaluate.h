@@ -1,0 +1,74 @@
+/* Values of cells on a call's first tokens, kept as long as there is room. */
+#ifndef ETALON_STRUCTURE_EVALUATE_H
+#define ETALON_STRUCTURE_EVALUATE_H
+
+#include "lower.h"
+
+enum { MAX_STAGE = 8, MAX_CHUNK_OPTION = 8 };
+
+/* One turn of a piece's loop, or the piece where it has none: its numbers, and the lengths of its chunks. */
+struct turn { double *var; size_t len[MAX_PROGRAM_CHUNK]; };
+
+/* What a stage computes with one form in one chunk size: every piece's turns that begin before token `tokens`. */
+struct stage_turns { struct turn *turn, *piece; int *first, pieces; bool *complete; size_t most[MAX_PROGRAM_CHUNK]; };
+/* piece p: piece[p]; its turns: turn[first[p]] up to turn[first[p + 1]]; complete[p]: they are all; most: the longest of each chunk */
+
+/* A value: for each turn (or piece) n elements. age: when it was last used. */
+struct value { double *at; size_t n; bool by_turn; uint64_t age; };
+
+struct kept_key { int cell, recurrence; };
+struct kept_value { struct kept_key key; struct value v; };
+
+/* What was carried from turn to turn follows from these. */
+struct recurrence { int first[MAX_CARRY], next[MAX_CARRY]; };
+
+enum { MAX_SPARE = 256 };
+struct spare { double *at; size_t bytes; };
+
+struct evaluator {
+	struct form_symbols *f;
+	struct cells *cells;
+	struct stage_turns turns;
+	bool whole;                     /* the stage is all of the call */
+	struct kept_value *kept;        /* by open addressing */
+	int slots, n_kept;
+	struct recurrence *recurrence;
+	int n_recurrence, n_spare;
+	struct spare spare[MAX_SPARE];
+	size_t bytes, budget;
+	uint64_t age;
+	bool failed;
+};
+
+/* The turns of the first `tokens` tokens. */
+bool turns_make(struct stage_turns *s, const struct program *p, const struct program_loop *loop, size_t tokens);
+void turns_free(struct stage_turns *s);
+
+bool evaluator_make(struct evaluator *v, struct form_symbols *f, struct cells *cells, size_t tokens, size_t budget);
+void evaluator_clear(struct evaluator *v);      /* forgets all values */
+void evaluator_free(struct evaluator *v);
+
+/* Computes the puts of `to` that are wanted (NULL: all), and what is carried as far as they read it; then put_value finds each. False: no
+ * memory. */
+bool evaluate(struct evaluator *v, const struct lowered *to, const bool *wanted);
+const struct value *put_value(struct evaluator *v, const struct lowered *to, int cell);
+
+/* The elements of tensor or output that a slice means in that turn, in order: calls with where each line begins, its step and length. */
+typedef void slice_line(size_t at, size_t step, size_t n, void *with);
+bool slice_lines(const struct program *p, const struct slice *s, const struct turn *t, slice_line *line, void *with);
+
+/* ---- inside: values by cell and recurrence ---- */
+struct value *kept_find(const struct evaluator *v, struct kept_key k);  /* NULL: none */
+bool kept_there(const struct evaluator *v, struct kept_key k);          /* for all turns? */
+bool kept_make(struct evaluator *v, struct kept_key k);                 /* room for it, if there is none; false: no memory */
+bool kept_trim(struct evaluator *v, int slots, uint64_t oldest);        /* into a table of that size, but what was not used since `oldest` */
+
+/* ---- inside: one cell in one turn; a[i]: its arguments, shaped as they are now ---- */
+struct block { double *at; size_t rows, cols; };
+void compute(const struct evaluator *v, const struct cell *c, const struct block *a, struct block y, const struct turn *t);
+void sum_scan(const struct cell *c, struct block y, struct block a);
+void sum_narrow(const struct cell *c, struct block y, struct block a);
+void invert(struct block y, struct block a, const int *how, size_t full, bool exact);
+static inline size_t len_in(const struct turn *t, struct len l) { return l.chunk < 0 ? l.n : t->len[l.chunk]; }
+
+#endif

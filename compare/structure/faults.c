@@ -1,0 +1,46 @@
+/* Does the kernel that was read also have a fault? One with which what it left unexplained shrinks. */
+#include "search.h"
+
+static const double shrinks = 0.5;      /* a fault explains at least half of what is left */
+
+static double tried(struct search *s, const struct candidate *c, int fault, const struct errors *base, struct errors *e)
+{
+	struct graph g = { 0 }, *own = graph_of(s, c);
+	struct score score[MAX_OUT];
+	const char *why = NULL;
+	size_t chunk = own->f.loop && own->f.loop->chunk >= 0 ? own->f.loop->by : DEFAULT_CHUNK;
+	double left = 1;
+
+	struct error ignored, *to = s->e;
+	s->e = &ignored;
+	if (graph_make(s, &g, c->form, chunk, UINT64_C(1) << fault, &why) && !why && measured_in(s, &g, c, score, e->of)) {
+		struct contrast x = contrast(s, e, base);
+		left = better(&x) ? x.energy : 1;
+	}
+	s->e = to;
+	s->failed = false;
+	graph_free(&g);
+	return left;
+}
+
+int fault_of(struct search *s, const struct candidate *c)
+{
+	const struct fault_spec *f = s->call->op->faults;
+	struct errors base, other;
+	struct score score[MAX_OUT];
+	double least = shrinks;
+	int best = -1;
+	bool ok = errors_make(s, &base), two = errors_make(s, &other), equal = true;
+
+	ok = ok && two && measured(s, c, score, base.of);
+	for (int o = 0; o < MAX_OUT && ok; o++)
+		for (int k = 0; k < s->n_stage; k++) equal = equal && score[o].left[k] <= 1e-4 * score[o].base[k];
+	for (int i = 0; i < MAX_FAULT && ok && !equal && f[i].name && !late(s); i++) {
+		if (f[i].is_rounding || (f[i].form >= 0 && f[i].form != c->form)) continue;
+		double left = tried(s, c, i, &base, &other);
+		if (left < least) least = left, best = i;
+	}
+	errors_free(&base);
+	errors_free(&other);
+	return best;
+}

@@ -1,0 +1,259 @@
+/* Symbols to cells: what every kind of value has in common. */
+#include "lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/arith/arith.h"
+
+const char *said(struct lowering_run *l, const char *form, ...)
+{
+	char text[4096];
+	va_list more;
+
+	if (!l->h->text) return "";
+	va_start(more, form);
+	int n = vsnprintf(text, sizeof text, form, more);
+	va_end(more);
+	const char *t = pool_text(&l->pool, text, n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+	return t ? t : "";
+}
+
+const char *in_brackets(struct lowering_run *l, struct val v) { return v.whole ? v.text : said(l, "(%s)", v.text); }
+const struct cell *cell_at(const struct lowering_run *l, struct val v) { return &l->h->cells->at[v.cell < 0 ? 0 : v.cell]; }
+
+struct val low_cell(struct lowering_run *l, const struct cell *x, const char *text, bool whole)
+{
+	struct cell y = *x;
+
+	y.exact = y.exact || l->h->exact || l->wide;
+	if (y.exact && y.grid == IN_F32) y.grid = AS_IT_IS;
+	y.turns = y.turns || y.rows.chunk >= 0 || y.cols.chunk >= 0;
+	return (struct val){ cell_add(l->h->cells, &y), text, whole };
+}
+
+/* ---- operations ---- */
+
+struct val low_zip(struct lowering_run *l, enum binary op, struct val a, struct val b, struct shape s, const char *sign)
+{
+	struct cell z = cell_of(CELL_ZIP, a.cell, b.cell, s.rows, s.cols);
+	bool sum = op == OP_ADD || op == OP_SUB;
+
+	if (a.cell < 0 || b.cell < 0) return (struct val){ -1, "", true };
+	z.p[0] = (int)op;
+	z.exact = sum && (cell_at(l, a)->grid == AS_IT_IS || cell_at(l, b)->grid == AS_IT_IS);
+	z.grid = z.exact ? AS_IT_IS : IN_F32;
+	return low_cell(l, &z, said(l, "%s%s%s", sum ? a.text : in_brackets(l, a), sign, sum && op == OP_ADD ? b.text : in_brackets(l, b)), false);
+}
+
+static bool by_turn(const struct ix *x) { return x && x->kind != IX_NUMBER && x->level > 0; }
+
+static bool moves(const struct slice *s)
+{
+	bool yes = s->gather != 0;
+
+	for (int i = 0; i < s->rank; i++) yes = yes || by_turn(s->axis[i].first) || s->axis[i].len.chunk >= 0;
+	return yes;
+}
+
+static enum type grid_of(enum dtype d) { return d == DT_BF16 || d == DT_F8_E4M3 || d == DT_F8_E5M2 ? IN_BF16 : d == DT_F16 ? IN_F16 : IN_F32; }
+
+static const char *const fn_names[] = { [FN_EXP] = "exp", [FN_EXP2] = "exp2", [FN_PER_LN2] = "per_ln2", [FN_SIGMOID] = "sigmoid", [FN_SOFTPLUS] = "softplus",
+	[FN_SILU] = "silu", [FN_SQRT] = "sqrt", [FN_RSQRT] = "rsqrt", [FN_SIN] = "sin", [FN_COS] = "cos", [FN_TANH] = "tanh", [FN_LOG] = "log",
+	[FN_ERF] = "erf", [FN_ABS] = "abs", [FN_COUNT] = NULL };
+
+static const char *op_text(struct lowering_run *l, const struct sym *x, const struct val *a)
+{
+	const struct ex *e = x->ex;
+	const struct call *call = l->h->f->program->call;
+
+	switch (e->kind) {
+	case EX_NUMBER: return said(l, "%g", e->number);
+	case EX_LOAD: return call->op->in[e->slice->tensor].name;
+	case EX_MEMORY: return call->op->in[e->op].name;
+	case EX_MAP:
+		if (e->op == FN_RECIP) return said(l, "1 / %s", in_brackets(l, a[0]));
+		return fn_names[e->op] ? said(l, "%s(%s)", fn_names[e->op], a[0].text) : a[0].text;
+	case EX_ZIP:
+		return e->op == OP_DIV ? said(l, "%s / %s", in_brackets(l, a[0]), in_brackets(l, a[1]))
+			: e->op == OP_POW ? said(l, "%s^%s", in_brackets(l, a[0]), in_brackets(l, a[1])) : said(l, "maximum(%s, %s)", a[0].text, a[1].text);
+	case EX_TRANS: case EX_FLIP: return said(l, "%s'", in_brackets(l, a[0]));
+	case EX_SUM: return said(l, "sum(%s)", a[0].text);
+	case EX_MAX: return said(l, "max(%s)", a[0].text);
+	case EX_SCAN: return said(l, "cumsum(%s)", a[0].text);
+	case EX_PART: return said(l, "part(%s, %zu, ...)", a[0].text, e->first);
+	case EX_SHIFTED: return said(l, "shifted(%s)", a[0].text);
+	case EX_LAST: return said(l, "last(%s)", a[0].text);
+	case EX_ELEMENT: return said(l, "element(%s)", a[0].text);
+	case EX_TRIL: return e->op ? said(l, "tril(%s, %d)", a[0].text, e->op) : said(l, "tril(%s)", a[0].text);
+	case EX_IOTA: return "iota";
+	case EX_IX: return "index";
+	case EX_IF: return x->arg[0] == x->arg[1] ? a[0].text : said(l, "(%s if ... else %s)", a[0].text, a[1].text);
+	case EX_WHERE: return said(l, "where(%s, %s, %s)", a[2].text, a[0].text, a[1].text);
+	case EX_CMP: return said(l, "%s ? %s", a[0].text, a[1].text);
+	default: return said(l, "f(%s)", a[0].text);
+	}
+}
+
+/* e is a leaf, an elementwise operation, or moves numbers about: what is known of its values, and of what they depend on */
+static void leaf(struct lowering_run *l, const struct ex *e, struct cell *c, struct val a)
+{
+	const struct call *call = l->h->f->program->call;
+
+	c->grid = IN_F32;
+	if (e->kind == EX_LOAD) {
+		c->grid = grid_of(call->in[e->slice->tensor]->dtype);
+		c->turns = moves(e->slice);
+	} else if (e->kind == EX_MEMORY) {
+		c->grid = grid_of(call->in[e->op]->dtype);
+		c->turns = by_turn(e->ix);
+	} else if (e->kind == EX_IX || e->kind == EX_ELEMENT || e->kind == EX_IF) {
+		c->turns = by_turn(e->ix);
+	} else if (e->kind == EX_IOTA) {
+		c->turns = e->ix != NULL;
+	} else if (e->kind == EX_NUMBER) {
+		c->grid = round_one(e->number, IN_BF16) == e->number ? IN_BF16 : IN_F32;
+	}
+	bool moved = e->kind == EX_TRANS || e->kind == EX_FLIP || e->kind == EX_LAST || e->kind == EX_PART || e->kind == EX_SHIFTED || e->kind == EX_ELEMENT
+		|| e->kind == EX_TRIL || e->kind == EX_MAX;
+	if (moved && a.cell >= 0) c->grid = cell_at(l, a)->grid;
+	if (e->kind == EX_IF && e->a == e->b && a.cell >= 0) c->grid = cell_at(l, a)->grid;
+	c->exact = moved || e->kind == EX_LOAD || e->kind == EX_IOTA || e->kind == EX_IF || e->kind == EX_WHERE || e->kind == EX_REPLACED;
+	if (e->kind == EX_SUM) c->exact = true, c->grid = AS_IT_IS;
+}
+
+static struct val narrow(struct lowering_run *l, const struct sym *x, struct val a);
+
+struct val low_load(struct lowering_run *l, const struct sym *x)
+{
+	struct cell c = cell_of(CELL_OP, -1, -1, x->s.rows, x->s.cols);
+
+	c.ex = x->ex;
+	leaf(l, x->ex, &c, (struct val){ -1, "", true });
+	return low_cell(l, &c, op_text(l, x, NULL), true);
+}
+
+static struct val operation(struct lowering_run *l, const struct sym *x, bool root)
+{
+	const struct ex *e = x->ex;
+	struct val a[3] = { { -1, "", true }, { -1, "", true }, { -1, "", true } };
+	bool bare = e->kind == EX_TRANS || e->kind == EX_FLIP || e->kind == EX_LAST || e->kind == EX_TRIL;
+
+	if (e->kind == EX_INVERSE) return low_inverse(l, x);
+	for (int i = 0; i < x->n; i++) {
+		if (i && x->arg[i] == x->arg[0]) a[i] = a[0];
+		else a[i] = low_single(l, low_sym(l, x->arg[i], bare));
+		if (a[i].cell < 0) return a[i];
+	}
+	if (e->kind == EX_SUM && x->arg[0]->s.rank != MATRIX && choose(l, x->id, W_NARROW, 0, 2, CHOOSE_FORM)) return narrow(l, x, a[0]);
+	struct cell c = cell_of(CELL_OP, a[0].cell, a[1].cell, x->s.rows, x->s.cols);
+	c.arg[2] = a[2].cell;
+	c.ex = e;
+	if (e->kind == EX_TRANS || e->kind == EX_FLIP || e->kind == EX_TRIL || e->kind == EX_LAST || e->kind == EX_SUM || e->kind == EX_MAX)
+		c.ex = NULL, c.p[0] = (int)e->kind, c.p[1] = e->op;
+	if (e->kind == EX_NUMBER) c.ex = NULL, c.op = CELL_NUMBER, c.number = e->number;
+	if (e->kind == EX_MAP) c.ex = NULL, c.p[0] = (int)EX_MAP, c.p[1] = e->op;
+	if (e->kind == EX_ZIP) c.ex = NULL, c.op = CELL_ZIP, c.p[0] = e->op;
+	if (e->kind == EX_SCAN) c.ex = NULL, c.op = CELL_SCAN, c.p[0] = choose(l, 0, W_SCAN, 0, 2, CHOOSE_FORM);
+	leaf(l, e, &c, a[0]);
+	bool whole = e->kind != EX_ZIP && !(e->kind == EX_MAP && e->op == FN_RECIP) && e->kind != EX_CMP;
+	struct val v = low_cell(l, &c, op_text(l, x, a), whole);
+	if (x->exponent) v = low_given(l, x, v, false);
+	bool made = e->kind == EX_MAP || e->kind == EX_ZIP || e->kind == EX_SUM || e->kind == EX_SCAN || e->kind == EX_POWER || e->kind == EX_WHERE;
+	return made && !root ? low_site(l, v, x->id, W_INNER, 0, CHOOSE_INNER, x) : v;
+}
+
+/* A sum in bf16 has an order: of each thread, over the lanes of a warp, over the warps. */
+static struct val narrow(struct lowering_run *l, const struct sym *x, struct val a)
+{
+	struct cell c = cell_of(CELL_NARROW, a.cell, -1, x->s.rows, x->s.cols);
+
+	c.p[0] = 4 << choose(l, x->id, W_WARPS, 0, 3, CHOOSE_FORM);
+	c.p[1] = 8 >> choose(l, x->id, W_VECTOR, 0, 2, CHOOSE_FORM);
+	c.grid = IN_BF16;
+	return low_cell(l, &c, said(l, "sum[in bf16: %d warps, threads of %d](%s)", c.p[0], c.p[1], a.text), true);
+}
+
+static struct val name(struct lowering_run *l, const struct sym *x)
+{
+	if (l->done[x->index]) return l->memo[x->index];
+	int outer = l->def;
+	l->def = x->def;
+	struct val v = low_single(l, low_sym(l, x->arg[0], true));
+	v = low_site(l, v, x->id, W_NAME, 0, CHOOSE_NAME, x->arg[0]);
+	if (l->h->text && v.cell >= 0) fprintf(l->h->text, "%s = %s\n", x->name, v.text);
+	l->def = outer;
+	v.text = x->name;
+	v.whole = true;
+	l->done[x->index] = true;
+	return l->memo[x->index] = v;
+}
+
+static struct val carried(struct lowering_run *l, const struct sym *x)
+{
+	struct cell c = cell_of(x->kind == SYM_CARRY ? CELL_CARRY : CELL_FINAL, -1, -1, x->s.rows, x->s.cols);
+
+	c.p[0] = x->reg;
+	c.grid = IN_F32;
+	c.turns = c.carried = x->kind == SYM_CARRY;
+	c.after = x->kind == SYM_FINAL;
+	struct val v = { cell_add(l->h->cells, &c), x->name, true };
+	return c.after ? low_site(l, v, x->id, W_INNER, 0, CHOOSE_INNER, x) : v;
+}
+
+struct val low_sym(struct lowering_run *l, const struct sym *x, bool root)
+{
+	struct entry e[MAX_FACTORS];
+	struct val v;
+
+	switch (x->kind) {
+	case SYM_NAME: return name(l, x);
+	case SYM_CARRY: case SYM_FINAL: return carried(l, x);
+	case SYM_OP: return operation(l, x, root);
+	case SYM_SUM: return low_sum(l, x, root);
+	case SYM_TIMES: v = low_times(l, x); break;
+	case SYM_EXP: v = low_exp(l, x); break;
+	default:
+		if (x->n > MAX_FACTORS) return (struct val){ -1, "", true };
+		for (int i = 0; i < x->n; i++) e[i] = (struct entry){ x->arg[i], x->role[i] };
+		v = low_product(l, e, x->n, x->id * 16, x->s);
+	}
+	return root ? v : low_site(l, v, x->id, W_INNER, 0, CHOOSE_INNER, x);
+}
+
+static void target(const struct slice *s, FILE *to)
+{
+	fputs(s->at->name, to);
+}
+
+bool lower(const struct lowering *how, struct lowered *to)
+{
+	struct form_symbols *f = how->f;
+	struct lowering_run l = { .h = how, .to = to, .def = -1 };
+
+	to->met.n = 0;
+	l.memo = calloc((size_t)f->n_sym, sizeof *l.memo);
+	l.done = calloc((size_t)f->n_sym, sizeof *l.done);
+	bool ok = l.memo && l.done;
+	/* what a recurrence carries is float32's; there a first guess of more would hide what is rounded */
+	l.wide = !over_tokens(f->program, f->loop) && choose(&l, 0, W_WIDE, 0, 2, CHOOSE_FORM);
+	if (how->text && l.wide) fputs("# operations are more precise than float32\n", how->text);
+	for (int i = 0; i < f->n_carry && ok; i++) to->first[i] = low_single(&l, low_sym(&l, f->carry[i].first, true)).cell;
+	for (int i = 0; i < f->n_carry && ok; i++) to->next[i] = low_single(&l, low_sym(&l, f->carry[i].next, true)).cell;
+	for (int i = 0; i < f->n_put && ok; i++) {
+		struct sym *x = f->put[i].value;
+		l.def = -1;
+		struct val v = low_single(&l, low_sym(&l, x, true));
+		if (x->kind != SYM_NAME && x->kind != SYM_FINAL && !is_ex(x, EX_LOAD)) v = low_site(&l, v, x->id, W_NAME, 1, CHOOSE_NAME, x);
+		to->put[i] = v.cell;
+		if (!how->text) continue;
+		target(f->put[i].slice, how->text);
+		fprintf(how->text, " = %s\n", v.text);
+	}
+	free(l.memo);
+	free(l.done);
+	pool_free(&l.pool);
+	for (int i = 0; i < f->n_put; i++) ok = ok && to->put[i] >= 0;
+	for (int i = 0; i < f->n_carry; i++) ok = ok && to->first[i] >= 0 && to->next[i] >= 0;
+	return ok && !how->cells->failed && !f->pool.failed && !f->missing;
+}

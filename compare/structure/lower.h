@@ -1,0 +1,70 @@
+/* From symbols to cells: each freedom of a kernel is met here as a choice, and a candidate is what was chosen. */
+#ifndef ETALON_STRUCTURE_LOWER_H
+#define ETALON_STRUCTURE_LOWER_H
+
+#include "cells.h"
+
+/* What a choice is about. The defaults are those of every site of a kind that chooses 0. */
+enum choice_kind { CHOOSE_DEFAULT, CHOOSE_FORM, CHOOSE_OPERAND, CHOOSE_NAME, CHOOSE_INNER, CHOICE_KINDS };
+enum what {
+	W_CHUNK, W_EVERY, W_OPERAND, W_NAME, W_INNER, W_DISTRIBUTED, W_ORDER, W_PLACE, W_FUSED, W_CONJUGATED, W_EXP, W_SCAN, W_BASE,
+	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_VECTOR, W_GIVEN, W_WIDE
+};
+
+/* A choice: n options, `value` one of them. The same key in all candidates. */
+enum { MAX_KEY = 512 };
+struct key { uint64_t id; enum choice_kind kind; enum what what; int n, def; uint64_t reads; };
+struct keys { struct key at[MAX_KEY]; int n; bool full; };
+struct config { unsigned char value[MAX_KEY]; };
+
+struct met { int n, key[MAX_KEY]; };            /* the choices that a candidate meets */
+
+/* What a candidate computes, as cells; put and next in the order of the symbols'. */
+struct lowered { int put[MAX_PUT], first[MAX_CARRY], next[MAX_CARRY]; struct met met; };
+
+/* exact: no rounding, no choice but the first. text: also what is computed, as lines. */
+struct lowering { struct form_symbols *f; struct cells *cells; struct keys *keys; const struct config *config; int form; bool exact; FILE *text; };
+/* false also where the formula has what cannot be read */
+bool lower(const struct lowering *how, struct lowered *to);
+
+int key_find(struct keys *k, uint64_t id, enum choice_kind kind, enum what what, int n, int def);
+static inline uint64_t key_id(int form, int about, enum what what, int i)
+{
+	return (uint64_t)(unsigned)form << 56 | (uint64_t)(unsigned)what << 48 | (uint64_t)(unsigned)about << 16 | (uint64_t)(unsigned)i;
+}
+
+/* ---- inside ---- */
+struct val { int cell; const char *text; bool whole; };         /* whole: needs no brackets in a product */
+struct lowering_run {
+	const struct lowering *h;
+	struct lowered *to;
+	struct pool pool;       /* texts */
+	struct val *memo;       /* of names, by symbol */
+	bool *done;
+	const struct sym *skip; /* a factor that stands elsewhere */
+	bool wide;              /* operations are more precise than float32, and are rounded at sites alone */
+	int def;                /* the definition that is lowered */
+	uint64_t met[MAX_KEY / 64 + 1];
+};
+struct entry { struct sym *x; enum role role; };
+enum { MAX_FACTORS = 24 };
+
+int choose(struct lowering_run *l, int about, enum what what, int i, int n, enum choice_kind kind);
+struct val low_sym(struct lowering_run *l, const struct sym *x, bool root);
+struct val low_single(struct lowering_run *l, struct val v);            /* to f32, where it is a sum that was not rounded */
+struct val low_site(struct lowering_run *l, struct val v, int about, enum what what, int i, enum choice_kind kind, const struct sym *of);
+struct val low_product(struct lowering_run *l, const struct entry *e, int n, int about, struct shape s);
+struct val low_load(struct lowering_run *l, const struct sym *x);
+struct val low_sum(struct lowering_run *l, const struct sym *x, bool root);
+struct val low_times(struct lowering_run *l, const struct sym *x);
+struct val low_inverse(struct lowering_run *l, const struct sym *x);
+/* Of an input that is an exponent: as it is, or through e^x and its logarithm (in_2: of base 2), as kernels have it that take decays. */
+struct val low_given(struct lowering_run *l, const struct sym *x, struct val v, bool in_2);
+struct val low_exp(struct lowering_run *l, const struct sym *x);
+struct val low_zip(struct lowering_run *l, enum binary op, struct val a, struct val b, struct shape s, const char *sign);
+struct val low_cell(struct lowering_run *l, const struct cell *x, const char *text, bool whole);
+const struct cell *cell_at(const struct lowering_run *l, struct val v);
+const char *said(struct lowering_run *l, const char *form, ...) __attribute__((format(printf, 2, 3)));
+const char *in_brackets(struct lowering_run *l, struct val v);
+
+#endif

@@ -1,0 +1,191 @@
+/* What a search begins with: every form in every chunk size as symbols, the exact answer, weights. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/arith/arith_blas.h"
+#include "ref/formula/formula_private.h"
+#include "search.h"
+
+double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* w = 1 / max(|t|, root mean square of t over the last axis) */
+static bool weigh(struct search *s, int o)
+{
+	const struct call *c = s->call;
+	size_t shape[MAX_RANK], n = c->out_count[o], rank = (size_t)call_out_shape(c, o, shape), row = rank ? shape[rank - 1] : 1;
+	const double *t = s->truth.hi[o];
+	double *y = malloc((n + 1) * sizeof *y);
+
+	s->weight[o] = malloc((n + 1) * sizeof **s->weight);
+	s->recorded[o] = malloc((n + 1) * sizeof **s->recorded);
+	if (!y || !s->weight[o] || !s->recorded[o]) {
+		free(y);
+		return error_set(s->e, E_MEMORY, c->op->name, NO_OFFSET, "weights");
+	}
+	dtype_load(c->out[o]->dtype, c->out[o]->data, n, y);
+	for (size_t i = 0; i < n; i += row) {
+		double sum = 0;
+		for (size_t j = 0; j < row && i + j < n; j++) sum += t[i + j] * t[i + j];
+		for (size_t j = 0; j < row && i + j < n; j++) {
+			s->weight[o][i + j] = (float)(1 / fmax(fmax(fabs(t[i + j]), sqrt(sum / (double)row)), 1e-30));
+			s->recorded[o][i + j] = (float)y[i + j];
+		}
+	}
+	free(y);
+	return true;
+}
+
+static bool begins_with(const char *shape, const char *dim)
+{
+	size_t n = strlen(dim);
+
+	return !strncmp(shape, dim, n) && (shape[n] == ',' || !shape[n]);
+}
+
+static const struct loop *chunked_loop(const struct statement *b)
+{
+	for (; b; b = b->next)
+		if (b->loop) return b->loop->chunks ? b->loop : NULL;
+	return NULL;
+}
+
+/* Kernels take chunks of 16 to 256, whatever the file lists. */
+static void chunks_of(struct search *s, int form, const struct form_decl *d)
+{
+	static const size_t usual[] = { 64, 32, 128, 16, 256 };
+	const struct loop *l = chunked_loop(d->body);
+	size_t T = s->call->dim[0];
+
+	s->n_chunk[form] = 1;
+	s->chunk_key[form] = -1;
+	s->chunk[form][0] = DEFAULT_CHUNK;
+	if (!l) return;
+	for (int i = 1; i < 5; i++)
+		if (usual[i] < 2 * T) s->chunk[form][s->n_chunk[form]++] = usual[i];
+	s->chunk_key[form] = key_find(&s->keys, key_id(form, 0, W_CHUNK, 0), CHOOSE_FORM, W_CHUNK, s->n_chunk[form], -1);
+}
+
+bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint64_t faults, const char **why)
+{
+	struct plan plan = plan_plain(&arith_f64, 53);
+
+	plan.form = form;
+	plan.chunk = chunk;
+	plan.faults = faults;
+	g->made = true;
+	if (!(g->program = program_make_kept(&s->formula->tree, s->call->op, s->call, &plan, s->e))) return false;
+	if (g->program->next && g->program->next->step) *why = "pieces of more than one kind";
+	if (g->program->grad) *why = "a derivative";
+	if (*why) return true;
+	symbols_make(&g->f, g->program);
+	if (g->f.failed) return error_set(s->e, E_MEMORY, s->call->op->name, NO_OFFSET, "symbols");
+	if (!*why) *why = g->f.missing;
+	return true;
+}
+
+/* Has the form a loop along dims[0]? */
+static bool goes_along(const struct search *s, const struct statement *b)
+{
+	for (; b; b = b->next) {
+		const struct node *r = b->loop ? b->loop->range : NULL;
+		if (r && (b->loop->cuts || (r->kind == NODE_NAME && !strcmp(r->name, s->call->op->dims[0])))) return true;
+	}
+	return false;
+}
+
+/* Of a recurrence the first tokens pass few roundings; rows that know nothing of each other are better seen together. */
+static void stages(struct search *s)
+{
+	static const size_t tokens[] = { 8, 16, 32, 64, 96, 0 }, rows[] = { 64, 0 };
+	const size_t *usual = rows, T = s->call->dim[0];
+
+	for (const struct form_decl *d = s->formula->tree.forms; d; d = (const struct form_decl *)d->d.next)
+		if (goes_along(s, d->body)) usual = tokens;
+	for (; *usual; usual++)
+		if (*usual < T) s->stage[s->n_stage++] = *usual;
+	s->stage[s->n_stage++] = T;
+}
+
+/* Would what is carried, kept for each chunk, or the outputs, need more than some 256 MiB? */
+static bool too_large(const struct search *s, int form)
+{
+	const struct graph *g = &s->graph[form][0];
+	const struct program_loop *l = g->f.loop;
+	size_t carried = 0, kept = l && l->chunk >= 0 ? s->call->dim[0] / l->by + 1 : 1, out = 0;
+
+	for (int i = 0; i < g->f.n_carry; i++) carried += g->program->reg[g->f.carry[i].reg].rows.n * g->program->reg[g->f.carry[i].reg].cols.n;
+	for (int o = 0; o < MAX_OUT; o++) out += s->call->out_count[o];
+	return (double)carried * (double)g->program->pieces * (double)kept > 0x1p24 || out > (size_t)1 << 24;
+}
+
+static bool all_made(struct search *s, const char **why)
+{
+	const struct op *op = s->call->op;
+	struct plan plan = plan_plain(&arith_f64, 53);
+
+	if (!ref_run(s->call, &plan, &s->truth, s->e)) return false;
+	stages(s);
+	for (int o = 0; o < MAX_OUT && op->out[o].name; o++) {
+		if (!s->call->out_count[o]) continue;
+		s->along[o] = begins_with(op->out[o].shape, op->dims[0]);
+		if (!weigh(s, o)) return false;
+	}
+	int n = 0;
+	for (const struct form_decl *d = s->formula->tree.forms; d && n < MAX_FORM; d = (const struct form_decl *)d->d.next, n++) {
+		chunks_of(s, n, d);
+		for (int k = 0; k < s->n_chunk[n] && !*why; k++)
+			if (!graph_make(s, &s->graph[n][k], n, s->chunk[n][k], 0, why)) return false;
+		if (!*why && too_large(s, n)) *why = "a call of this size";
+		if (*why) return true;
+		if (!exact_agrees(s, n)) *why = "a form whose exact value comes out otherwise here";
+		for (int k = 0; k < s->n_chunk[n]; k++) view_of(s, &s->graph[n][k], s->n_stage - 1);
+	}
+	s->n_form = n;
+	return true;
+}
+
+bool search_make(struct search *s, const struct call *call, const char **why, struct error *e)
+{
+	*why = NULL;
+	*s = (struct search){ .call = call, .mix = 1, .push = true, .rival = -1, .begin = now(), .e = e };
+	if (!formula_source(call->op)) {
+		*why = "an op that is no formula";
+		return true;
+	}
+	s->formula = formula_of(call->op);
+	if (!(s->seen = calloc(SEEN, sizeof *s->seen))) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "structure");
+	blas_enter(NULL);
+	return all_made(s, why);
+}
+
+void graph_free(struct graph *g)
+{
+	for (int k = 0; k < MAX_STAGE; k++) {
+		if (!g->view[k].made) continue;
+		evaluator_free(&g->view[k].v);
+		for (int i = 0; i < MAX_PUT; i++) {
+			struct put_view *p = &g->view[k].put[i];
+			free(p->start), free(p->y), free(p->truth), free(p->weight), free(p->stage);
+		}
+	}
+	cells_free(&g->cells);
+	symbols_free(&g->f);
+	program_free(g->program);
+}
+
+void search_free(struct search *s)
+{
+	for (int f = 0; f < MAX_FORM; f++)
+		for (int k = 0; k < MAX_BY; k++)
+			if (s->graph[f][k].made) graph_free(&s->graph[f][k]);
+	for (int o = 0; o < MAX_OUT; o++) free(s->weight[o]), free(s->recorded[o]);
+	answer_free(&s->truth);
+	free(s->seen);
+}

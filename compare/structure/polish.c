@@ -1,0 +1,158 @@
+/* What a choice changes, element by element: with more elements nearer than farther, by 4 sigma and in no output the other way, it is taken;
+ * a rounding that nothing speaks for is dropped; and what cannot be told apart is said. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "search.h"
+
+static const double sure = 4;   /* sigma: one in 16,000 by chance, of some 200 choices */
+
+bool errors_make(const struct search *s, struct errors *e)
+{
+	bool ok = true;
+
+	*e = (struct errors){ 0 };
+	for (int o = 0; o < MAX_OUT; o++)
+		if (s->call->out_count[o]) ok = (e->of[o] = calloc(s->call->out_count[o], sizeof **e->of)) && ok;
+	return ok;
+}
+
+void errors_free(struct errors *e)
+{
+	for (int o = 0; o < MAX_OUT; o++) free(e->of[o]);
+}
+
+struct contrast contrast(const struct search *s, const struct errors *a, const struct errors *base)
+{
+	struct contrast c = { .worst = -INFINITY };
+	double up = 0, down = 0, after = 0, whole = 0;
+
+	for (int o = 0; o < MAX_OUT; o++) {
+		double u = 0, d = 0, energy = 0, before = 0;
+		for (size_t i = 0; i < s->call->out_count[o]; i++) {
+			double x = (double)a->of[o][i], y = (double)base->of[o][i];
+			u += x > y, d += x < y;
+			energy += x * x, before += y * y;
+		}
+		if (!s->call->out_count[o]) continue;
+		c.worst = fmax(c.worst, (u - d) / sqrt(fmax(u + d, 1)));
+		c.louder = c.louder || energy > 1.5 * before + 1e-12;
+		up += u, down += d;
+		after += energy, whole += before;
+	}
+	c.all = (up - down) / sqrt(fmax(up + down, 1));
+	c.changed = up + down;
+	c.energy = after / fmax(whole, 1e-300);
+	return c;
+}
+
+bool better(const struct contrast *c) { return c->all < -sure && c->worst < 3 && !c->louder; }
+
+static const char *const what_text[] = { [W_CHUNK] = "chunks", [W_EVERY] = "every", [W_OPERAND] = "operand", [W_NAME] = "value",
+	[W_INNER] = "part", [W_DISTRIBUTED] = "product spread over the sum", [W_ORDER] = "order of products", [W_PLACE] = "place of a factor",
+	[W_FUSED] = "fused multiply-add", [W_CONJUGATED] = "decay behind the inverse", [W_EXP] = "base of exponentials", [W_SCAN] = "order of running sums",
+	[W_BASE] = "blocks inverted alone", [W_STORE] = "inverse stored", [W_COLUMNS] = "order of merges", [W_HIGH] = "operands of merges",
+	[W_LOW] = "operands of lower merges", [W_HALVES] = "last merge in halves", [W_PAIR] = "order of factors", [W_NARROW] = "sum in bf16",
+	[W_WARPS] = "warps of a sum", [W_VECTOR] = "elements of a thread", [W_GIVEN] = "exponent as given", [W_WIDE] = "operations more precise than float32" };
+
+static void say_value(const struct search *s, const struct candidate *c, const struct key *k, int key, int v, FILE *to)
+{
+	static const char *const base[] = { "16", "8", "32", "64", "128" }, *const store[] = { "f32", "f16", "bf16" };
+	static const char *const merge[] = { "f32", "tf32_rz", "tf32", "f16", "bf16" }, *const exps[] = { "e", "2, late", "2, each sum", "2, each term" };
+
+	if (is_rounding(k)) fputs(type_names[type_of(s, c, key, v)], to);
+	else if (k->what == W_CHUNK) fprintf(to, "%zu", s->chunk[c->form][v]);
+	else if (k->what == W_BASE) fputs(base[v], to);
+	else if (k->what == W_STORE) fputs(store[v], to);
+	else if (k->what == W_HIGH) fputs(merge[v], to);
+	else if (k->what == W_EXP) fputs(exps[v], to);
+	else if (k->what == W_COLUMNS) fputs(v ? "columns" : "doubling", to);
+	else if (k->what == W_SCAN) fputs(v ? "in turn" : "warps", to);
+	else if (k->n == 2) fputs(v ? "yes" : "no", to);
+	else fprintf(to, "way %d", v + 1);
+}
+
+/* "NAME, operand: bf16, or f32 (to the bit), ..." */
+static void say_open(const struct search *s, const struct candidate *c, int key, int v, bool same, bool first, FILE *to)
+{
+	const struct key *k = &s->keys.at[key];
+	const struct form_symbols *f = &s->graph[c->form][0].f;
+
+	if (first) {
+		fprintf(to, "%s%s%s: ", k->def >= 0 ? f->def_name[k->def] : "", k->def >= 0 ? ", " : "", what_text[k->what]);
+		say_value(s, c, k, key, c->config.value[key], to);
+	}
+	fputs(" or ", to);
+	say_value(s, c, k, key, v, to);
+	fputs(same ? " (the same to the bit)" : "", to);
+}
+
+struct polishing { struct search *s; struct candidate *c; struct errors base, other; FILE *open; };
+
+static bool is_met(const struct candidate *c, int key)
+{
+	for (int i = 0; i < c->met.n; i++)
+		if (c->met.key[i] == key) return true;
+	return false;
+}
+
+/* Takes a better value, or a simpler one that is no worse; else says which are as good. Did anything change? */
+static bool settle(struct polishing *p, int key)
+{
+	struct search *s = p->s;
+	const struct key *k = &s->keys.at[key];
+	struct score score[MAX_OUT];
+	bool first = true, moved = false;
+
+	for (int v = 0; v < k->n && is_met(p->c, key) && !late(s); v++) {
+		int was = p->c->config.value[key];
+		if (v == was || (is_rounding(k) && type_of(s, p->c, key, v) == type_of(s, p->c, key, was))) continue;
+		struct candidate t = *p->c;
+		t.config.value[key] = (unsigned char)v;
+		if (!measured(s, &t, score, p->other.of)) return false;
+		struct contrast c = contrast(s, &p->other, &p->base);
+		bool simpler = is_rounding(k) && type_of(s, p->c, key, v) == IN_F32;
+		if (better(&c) || (simpler && c.worst < sure && !c.louder)) {
+			struct errors e = p->base;
+			p->base = p->other;
+			p->other = e;
+			try(s, &t, s->n_stage - 1);
+			*p->c = t;
+			moved = true;
+			first = true;
+		} else if (p->open && c.worst < sure && !c.louder) {
+			say_open(s, p->c, key, v, c.changed == 0, first, p->open);
+			first = false;
+		}
+	}
+	if (p->open && !first) fputc('\n', p->open);
+	return moved;
+}
+
+char *polish(struct search *s, struct candidate *c)
+{
+	struct polishing p = { .s = s, .c = c };
+	struct score score[MAX_OUT];
+	char *text = NULL;
+	size_t size = 0;
+	bool ok = errors_make(s, &p.base) && errors_make(s, &p.other), moved = true;
+
+	try(s, c, s->n_stage - 1);
+	ok = ok && measured(s, c, score, p.base.of);
+	for (int sweep = 0; sweep < 3 && ok && moved && !late(s); sweep++) {
+		struct met met = c->met;
+		moved = false;
+		free(text);
+		text = NULL;
+		p.open = open_memstream(&text, &size);
+		if (p.open && s->rival >= 0) fprintf(p.open, "form: %s or %s\n", s->call->op->forms[c->form].name, s->call->op->forms[s->rival].name);
+		for (int i = 0; i < met.n && ok; i++)
+			if (s->keys.at[met.key[i]].kind != CHOOSE_DEFAULT) moved = settle(&p, met.key[i]) || moved;
+		ok = !s->failed && p.open && fclose(p.open) == 0;
+	}
+	if (!ok) s->failed = true;
+	errors_free(&p.base);
+	errors_free(&p.other);
+	return text;
+}

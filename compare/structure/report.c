@@ -1,0 +1,149 @@
+/* The structure as text and as JSON. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/print/print.h"
+#include "search.h"
+
+static bool text_of(struct search *s, const struct candidate *c, struct structure_reading *r)
+{
+	struct graph *g = graph_of(s, c);
+	struct lowered l;
+	size_t size = 0;
+	FILE *to = open_memstream(&r->text, &size);
+
+	if (!to) return false;
+	bool ok = lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, to }, &l);
+	return fclose(to) == 0 && ok;
+}
+
+static const double noise = 0x1p-22;    /* relative to an element or its row: four roundings to float32 */
+
+static double share(double left, double base) { return base > 0 ? 1 - left / base : left > 0 ? -INFINITY : 1; }
+
+/* explained: of some output */
+static bool read_outputs(struct search *s, const struct candidate *c, struct structure_reading *r, bool *explained)
+{
+	struct score score[MAX_OUT];
+
+	if (!measured(s, c, score, NULL)) return false;
+	r->identified = true;
+	*explained = false;
+	for (int o = 0; o < MAX_OUT; o++) {
+		double left = 0, base = 0, equal = 0, count = 0;
+		for (int k = 0; k < s->n_stage; k++)
+			left += score[o].left[k], base += score[o].base[k], equal += score[o].equal[k], count += score[o].count[k];
+		if (count == 0) continue;
+		r->out[o] = (struct structure_output){ share(score[o].raw, score[o].raw_base), share(left, base), equal / count, (size_t)count,
+			left < noise * noise * count };
+		bool well = fmin(r->out[o].explained, r->out[o].by_size) >= 0.99;
+		*explained = *explained || well;
+		r->identified = r->identified && (well || r->out[o].noise);
+	}
+	return true;
+}
+
+/* Where all that is left of every output is float32's noise, no rounding is claimed: the form without any is taken, if it does as well. */
+static bool settled(struct search *s, struct candidate *best, struct structure_reading *r)
+{
+	struct candidate bare = { .form = best->form };
+	bool explained;
+
+	if (!read_outputs(s, best, r, &explained)) return false;
+	if (explained || !r->identified) return true;
+	free(r->open);
+	r->open = NULL;
+	*best = bare;
+	return read_outputs(s, best, r, &explained);
+}
+
+bool structure_read(struct structure_reading *r, const struct call *call, const struct structure_search *how, const char **why, struct error *e)
+{
+	struct search *s = calloc(1, sizeof *s);
+	struct candidate best = { 0 };
+
+	*r = (struct structure_reading){ .fault = -1 };
+	*why = NULL;
+	if (!s) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "structure");
+	bool ok = search_make(s, call, why, e);
+	s->seconds = how->seconds;
+	s->log = how->log;
+	if (ok && !*why) {
+		find_structure(s, &best);
+		r->open = polish(s, &best);
+		if (s->failed || !settled(s, &best, r) || !text_of(s, &best, r)) *why = "a form that does not run here, or more than memory holds";
+		r->fault = r->identified ? fault_of(s, &best) : -1;
+		r->form = call->op->forms[best.form].name;
+		r->chunk = s->chunk_key[best.form] >= 0 ? graph_of(s, &best)->f.loop->by : 0;
+		r->tries = s->tries;
+		r->seconds = now() - s->begin;
+		r->stopped = s->stopped;
+	}
+	if (*why) structure_free(r);
+	search_free(s);
+	free(s);
+	return ok;
+}
+
+void structure_free(struct structure_reading *r)
+{
+	free(r->text);
+	free(r->open);
+	*r = (struct structure_reading){ 0 };
+}
+
+static json_t *json_lines(const char *t)
+{
+	json_t *lines = json_array();
+
+	while (t && *t) {
+		size_t n = strcspn(t, "\n");
+		json_array_append_new(lines, json_stringn(t, n));
+		t += n + (t[n] != 0);
+	}
+	return lines;
+}
+
+json_t *structure_json(const struct structure_reading *r, const struct call *call)
+{
+	json_t *outputs = json_array(), *lines = json_lines(r->identified ? r->text : NULL), *open = json_lines(r->identified ? r->open : NULL);
+
+	for (int o = 0; o < MAX_OUT; o++) {
+		const struct structure_output *x = &r->out[o];
+		if (!x->elements) continue;
+		json_array_append_new(outputs, json_pack("{s:s, s:I, s:o, s:o, s:b, s:o}", "name", call->op->out[o].name, "elements", (json_int_t)x->elements,
+			"explained", json_figure(x->explained), "explained_by_size", json_figure(x->by_size), "noise", x->noise,
+			"bit_equal", json_figure(x->equal)));
+	}
+	const char *fault = r->fault < 0 ? NULL : call->op->faults[r->fault].name;
+	return json_pack("{s:b, s:s?, s:s, s:I, s:o, s:o, s:o, s:I, s:f, s:b}", "identified", r->identified, "fault", fault, "form",
+		r->form ? r->form : "", "chunk", (json_int_t)r->chunk, "outputs", outputs, "formula", lines, "open", open,
+		"tries", (json_int_t)r->tries, "seconds", r->seconds, "stopped", r->stopped);
+}
+
+static void print_lines(const char *t, FILE *to)
+{
+	while (t && *t) {
+		size_t n = strcspn(t, "\n");
+		fprintf(to, "    %.*s\n", (int)n, t);
+		t += n + (t[n] != 0);
+	}
+}
+
+void structure_print(const struct structure_reading *r, const struct call *call, FILE *to)
+{
+	fprintf(to, "  structure, form \"%s\"", r->form);
+	if (r->chunk) fprintf(to, " in chunks of %zu", r->chunk);
+	fprintf(to, ", %zu candidates in %.1f s%s\n", r->tries, r->seconds, r->stopped ? ": the time was over before the search was" : "");
+	print_lines(r->identified ? r->text : NULL, to);
+	if (!r->identified) fputs("  the structure is not identified: nothing is said of what it rounds\n", to);
+	if (r->identified && r->open && *r->open) fputs("\n  cannot be told apart\n", to);
+	print_lines(r->identified ? r->open : NULL, to);
+	if (r->fault >= 0) fprintf(to, "\n  has the fault %s: %s\n", call->op->faults[r->fault].name, call->op->faults[r->fault].what);
+	fputs("\n  output          error explained   equal to the bit\n", to);
+	for (int o = 0; o < MAX_OUT; o++)
+		if (r->out[o].elements)
+			fprintf(to, "  %-14s %14.4f %% %16.4f %%%s\n", call->op->out[o].name, 100 * r->out[o].explained, 100 * r->out[o].equal,
+				r->out[o].noise && r->out[o].explained < 0.99 ? "   what is left is float32's noise" : "");
+}

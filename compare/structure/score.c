@@ -1,0 +1,256 @@
+/* A candidate's values beside what the kernel wrote. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "search.h"
+
+struct viewing { struct search *s; struct put_view *p; size_t at; size_t begin; bool *ok; };
+
+/* The first stage that has the element's token. */
+static unsigned char stage_of(const struct search *s, size_t token)
+{
+	int k = 0;
+
+	while (k + 1 < s->n_stage && token >= s->stage[k]) k++;
+	return (unsigned char)k;
+}
+
+static void view_line(size_t at, size_t step, size_t n, void *with)
+{
+	struct viewing *w = with;
+	struct put_view *p = w->p;
+	const struct search *s = w->s;
+	size_t stride = s->call->out_count[p->out] / (s->call->dim[0] ? s->call->dim[0] : 1);
+
+	for (size_t i = 0; i < n; i++, at += step, w->at++) {
+		if (at >= s->call->out_count[p->out] || w->at >= p->n) {
+			*w->ok = false;
+			return;
+		}
+		p->y[w->at] = s->recorded[p->out][at];
+		p->truth[w->at] = (float)(s->truth.hi[p->out][at]);
+		p->weight[w->at] = s->weight[p->out][at];
+		p->stage[w->at] = s->along[p->out] && stride ? stage_of(s, at / stride - w->begin) : 0;
+	}
+}
+
+static bool view_put(struct search *s, const struct graph *g, const struct view *v, const struct sym_put *put, struct put_view *p)
+{
+	const struct stage_turns *t = &v->v.turns;
+	int n = put->in_loop ? t->first[t->pieces] : t->pieces;
+	const struct shape shape = put->value->s;
+	size_t all = 0;
+	bool ok = true;
+
+	*p = (struct put_view){ .out = put->slice->tensor };
+	p->counts = s->along[p->out] || v->v.whole;
+	p->start = calloc((size_t)n + 1, sizeof *p->start);
+	if (!p->start) return false;
+	for (int i = 0; i < n; i++) {
+		const struct turn *x = put->in_loop ? &t->turn[i] : &t->piece[i];
+		p->start[i] = all;
+		all += len_in(x, shape.rows) * len_in(x, shape.cols);
+	}
+	p->start[n] = p->n = all;
+	p->y = malloc((all + 1) * sizeof *p->y), p->truth = malloc((all + 1) * sizeof *p->truth), p->weight = malloc((all + 1) * sizeof *p->weight);
+	p->stage = malloc(all + 1);
+	if (!p->y || !p->truth || !p->weight || !p->stage) return false;
+	for (int piece = 0; piece < t->pieces && ok; piece++) {
+		int first = put->in_loop ? t->first[piece] : piece, last = put->in_loop ? t->first[piece + 1] : piece + 1;
+		for (int i = first; i < last && ok; i++) {
+			const struct turn *x = put->in_loop ? &t->turn[i] : &t->piece[i];
+			struct viewing w = { s, p, p->start[i], 0, &ok };
+			if (g->f.loop && put->in_loop) w.begin = (size_t)t->turn[first].var[g->f.loop->var];
+			if (!over_tokens(g->program, g->f.loop)) w.begin = 0;
+			ok = slice_lines(g->program, put->slice, x, view_line, &w) && ok;
+		}
+	}
+	if (!ok) error_set(s->e, E_FORMULA, s->call->op->name, NO_OFFSET, "an output's elements do not lie where the formula stores them");
+	return ok;
+}
+
+struct view *view_of(struct search *s, struct graph *g, int k)
+{
+	struct view *v = &g->view[k];
+
+	if (v->made) return v;
+	v->made = true;
+	bool ok = evaluator_make(&v->v, &g->f, &g->cells, s->stage[k], (size_t)32 << 20);
+	for (int i = 0; i < g->f.n_put && ok; i++) {
+		ok = view_put(s, g, v, &g->f.put[i], &v->put[i]);
+		v->wanted[i] = v->put[i].counts;
+	}
+	if (!ok) s->failed = true;
+	return v;
+}
+
+static void store_type(enum dtype d, double *x, size_t n)
+{
+	round_all(x, n, IN_F32);
+	if (d == DT_BF16) round_all(x, n, IN_BF16);
+	else if (d != DT_F32 && d != DT_F64 && dtype_info[d].is_float) format_round_all(dtype_info[d].format, ROUND_NEAREST_EVEN, x, n);
+}
+
+static void compare_block(const struct put_view *p, size_t from, const double *x, size_t n, struct score *s, float *errors)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t k = from + i;
+		double w = (double)p->weight[k], y = (double)p->y[k], d = fabs(y - x[i]) * w, b = (y - (double)p->truth[k]) * w;
+		int st = p->stage[k];
+		if (y == x[i]) d = 0;
+		s->count[st]++;
+		s->base[st] += b * b;
+		s->raw_base += (b / w) * (b / w);
+		s->equal[st] += d == 0;
+		if (d != 0) {
+			if (!(d < 1e6)) d = 1e6;
+			s->left[st] += d * d;
+			s->raw += (d / w) * (d / w);
+			s->bits[st] += log2(1 + d * 0x1p22);
+		}
+		if (errors) errors[k] = (float)d;
+	}
+}
+
+static bool compare(struct search *s, const struct view *v, const struct put_view *p, const struct value *x, const struct sym_put *put,
+	struct score *to, float *errors)
+{
+	const struct stage_turns *t = &v->v.turns;
+	double *room = malloc((x->n + 1) * sizeof *room);
+	struct score sum = { 0 };
+
+	if (!room) return false;
+	for (int piece = 0; piece < t->pieces; piece++) {
+		int first = put->in_loop ? t->first[piece] : piece, last = put->in_loop ? t->first[piece + 1] : piece + 1;
+		for (int i = first; i < last; i++) {
+			size_t n = p->start[i + 1] - p->start[i], at = x->n * (size_t)(x->by_turn ? i : piece);
+			memcpy(room, x->at + at, n * sizeof *room);
+			store_type(s->call->out[p->out]->dtype, room, n);
+			compare_block(p, p->start[i], room, n, &sum, errors);
+		}
+	}
+	free(room);
+	to->raw += sum.raw, to->raw_base += sum.raw_base;
+	for (int k = 0; k < MAX_STAGE; k++) {
+		to->left[k] += sum.left[k], to->base[k] += sum.base[k], to->bits[k] += sum.bits[k], to->count[k] += sum.count[k];
+		to->equal[k] += sum.equal[k];
+	}
+	return true;
+}
+
+static bool scored(struct search *s, struct graph *g, struct view *v, const struct lowered *l, struct score score[MAX_OUT], float *errors[MAX_OUT])
+{
+	size_t used[MAX_OUT] = { 0 };
+
+	for (int i = 0; i < g->f.n_put; i++) {
+		struct put_view *p = &v->put[i];
+		if (!p->counts) continue;
+		const struct value *x = put_value(&v->v, l, l->put[i]);
+		float *e = errors && errors[p->out] ? errors[p->out] + used[p->out] : NULL;
+		if (!x || !compare(s, v, p, x, &g->f.put[i], &score[p->out], e)) return false;
+		used[p->out] += p->n;
+	}
+	return true;
+}
+
+/* Energy, which a few near ties can rule, and bits, which they cannot: of each output, and of each prefix of it. */
+static double cost_of(const struct search *s, const struct score score[MAX_OUT], int k)
+{
+	double cost = 0;
+
+	for (int o = 0; o < MAX_OUT; o++) {
+		double left = 0, base = 0, bits = 0, count = 0;
+		for (int i = 0; i <= k; i++) {
+			left += score[o].left[i], base += score[o].base[i], bits += score[o].bits[i], count += score[o].count[i];
+			if (count == 0 || (!s->along[o] && i < k)) continue;
+			cost += left / fmax(base, 0x1p-44 * count) + s->mix * bits / count / 26;
+		}
+	}
+	return cost < 1e9 ? cost : 1e9;
+}
+
+struct graph *graph_of(struct search *s, const struct candidate *c)
+{
+	int k = s->chunk_key[c->form], n = k < 0 ? 0 : c->config.value[k];
+
+	return &s->graph[c->form][n < s->n_chunk[c->form] ? n : 0];
+}
+
+static uint64_t mixed(uint64_t h, int x) { return (h ^ (uint64_t)(unsigned)x) * UINT64_C(0x9e3779b97f4a7c15) ^ h >> 29; }
+
+void try(struct search *s, struct candidate *c, int k)
+{
+	struct graph *g = graph_of(s, c);
+	struct lowered l;
+	struct score score[MAX_OUT] = { 0 };
+	uint64_t id = mixed(mixed((uint64_t)(k + 1) << 32 | (uint64_t)(s->mix * 64), c->form), (int)(g - s->graph[0]));
+
+	c->cost = 1e9;
+	if (s->failed) return;
+	if (!lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, NULL }, &l)) {
+		s->failed = true;
+		return;
+	}
+	c->met = l.met;
+	if (s->chunk_key[c->form] >= 0) c->met.key[c->met.n++] = s->chunk_key[c->form];
+	for (int i = 0; i < g->f.n_put; i++) id = mixed(id, l.put[i]);
+	for (int i = 0; i < g->f.n_carry; i++) id = mixed(mixed(id, l.next[i]), l.first[i]);
+	struct seen_cost *x = &s->seen[id % SEEN];
+	if (x->id == id) {
+		c->cost = x->cost;
+		return;
+	}
+	s->tries++;
+	struct view *v = view_of(s, g, k);
+	if (s->failed || !evaluate(&v->v, &l, v->wanted) || !scored(s, g, v, &l, score, NULL)) {
+		s->failed = true;
+		return;
+	}
+	c->cost = cost_of(s, score, k);
+	*x = (struct seen_cost){ id, c->cost };
+}
+
+bool measured_in(struct search *s, struct graph *g, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT])
+{
+	struct lowered l;
+
+	memset(score, 0, MAX_OUT * sizeof *score);
+	bool ok = lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, NULL }, &l);
+	struct view *v = ok ? view_of(s, g, s->n_stage - 1) : NULL;
+	ok = ok && !s->failed && evaluate(&v->v, &l, v->wanted) && scored(s, g, v, &l, score, errors);
+	s->failed = s->failed || !ok;
+	return ok;
+}
+
+bool measured(struct search *s, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT])
+{
+	return measured_in(s, graph_of(s, c), c, score, errors);
+}
+
+/* Without roundings the symbols give what the reference gives: the way here changed no formula. */
+bool exact_agrees(struct search *s, int form)
+{
+	struct graph *g = &s->graph[form][0];
+	struct config none = { 0 };
+	struct lowered l;
+	bool ok = lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &none, form, true, NULL }, &l);
+	struct view *v = ok ? view_of(s, g, s->n_stage - 1) : NULL;
+
+	if (!ok || s->failed || !evaluate(&v->v, &l, v->wanted)) return false;
+	for (int i = 0; i < g->f.n_put && ok; i++) {
+		const struct put_view *p = &v->put[i];
+		const struct value *x = put_value(&v->v, &l, l.put[i]);
+		const struct stage_turns *t = &v->v.turns;
+		for (int piece = 0; piece < t->pieces && x && ok; piece++) {
+			int first = g->f.put[i].in_loop ? t->first[piece] : piece, last = g->f.put[i].in_loop ? t->first[piece + 1] : piece + 1;
+			for (int j = first; j < last && ok; j++)
+				for (size_t k = p->start[j]; k < p->start[j + 1] && ok; k++) {
+					double a = x->at[x->n * (size_t)(x->by_turn ? j : piece) + k - p->start[j]];
+					ok = fabs(a - (double)p->truth[k]) * (double)p->weight[k] < 1e-5;
+				}
+		}
+		ok = ok && x;
+	}
+	return ok;
+}

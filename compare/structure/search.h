@@ -1,0 +1,86 @@
+/* Inside the search for a kernel's structure. */
+#ifndef ETALON_STRUCTURE_SEARCH_H
+#define ETALON_STRUCTURE_SEARCH_H
+
+#include <time.h>
+
+#include "evaluate.h"
+#include "structure.h"
+
+/* Of one output: errors of the candidate and of the exact answer, and bits lost, of the tokens below each stage's end. */
+/* raw: not relative to each element's size */
+struct score { double left[MAX_STAGE], base[MAX_STAGE], bits[MAX_STAGE], count[MAX_STAGE], equal[MAX_STAGE], raw, raw_base; };
+
+/* What a put stores in one stage, element by element as its values lie: recorded, exact, weight, the first stage that has the token. */
+struct put_view { size_t n, *start; float *y, *truth, *weight; unsigned char *stage; int out; bool counts; };
+struct view { bool made; struct evaluator v; struct put_view put[MAX_PUT]; bool wanted[MAX_PUT]; };
+
+/* A form in one chunk size. */
+struct graph { bool made; struct program *program; struct form_symbols f; struct cells cells; struct view view[MAX_STAGE]; };
+
+struct candidate { struct config config; int form; double cost; struct met met; };
+
+struct seen_cost { uint64_t id; double cost; };
+enum { SEEN = 1 << 16 };
+
+struct search {
+	const struct call *call;
+	const struct formula *formula;
+	struct answer truth;            /* in f64 */
+	float *weight[MAX_OUT], *recorded[MAX_OUT];
+	bool along[MAX_OUT];            /* the output goes along the tokens */
+	int n_form, n_stage;
+	size_t stage[MAX_STAGE], chunk[MAX_FORM][MAX_BY];
+	int n_chunk[MAX_FORM], chunk_key[MAX_FORM];
+	struct graph graph[MAX_FORM][MAX_BY];
+	struct keys keys;
+	struct seen_cost *seen;
+	double mix;                     /* how much lost bits count beside energy */
+	bool push;
+	size_t tries;
+	double begin, seconds;
+	int rival;                      /* a form that fits about as well, or -1 */
+	bool stopped;                   /* the time was over before the search was */
+	struct error *e;
+	bool failed;
+	FILE *log;
+};
+
+double now(void);
+static inline bool late(struct search *s) { return s->stopped = s->stopped || now() - s->begin > s->seconds; }
+
+/* Everything that the formula says is made ready, or *why says what is missing (in a constant text). */
+bool search_make(struct search *s, const struct call *call, const char **why, struct error *e);
+void search_free(struct search *s);
+
+/* The candidate at stage k: cost and choices. */
+void try(struct search *s, struct candidate *c, int k);
+/* The same on all of the call: per output; errors, where not NULL: |error| weight of each element of outputs. */
+bool measured(struct search *s, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT]);
+/* A form in chunks of that size with those faults; *why: what of it cannot be read. False with an error. */
+bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint64_t faults, const char **why);
+void graph_free(struct graph *g);
+bool measured_in(struct search *s, struct graph *g, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT]);
+struct graph *graph_of(struct search *s, const struct candidate *c);
+struct view *view_of(struct search *s, struct graph *g, int k);
+bool exact_agrees(struct search *s, int form);
+
+void descend(struct search *s, struct candidate *c, int k, bool wide);
+void expand(struct search *s, struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with);
+void find_structure(struct search *s, struct candidate *best);
+/* The errors of each element, and what a change did to them: of all outputs and of the worst (farther - nearer) / sqrt of how many
+ * changed; energy: after, of before; louder: an output has half as much again. */
+struct errors { float *of[MAX_OUT]; };
+struct contrast { double all, worst, changed, energy; bool louder; };
+bool errors_make(const struct search *s, struct errors *e);
+void errors_free(struct errors *e);
+struct contrast contrast(const struct search *s, const struct errors *a, const struct errors *base);
+bool better(const struct contrast *c);
+/* A fault with which the candidate does better, or -1. */
+int fault_of(struct search *s, const struct candidate *c);
+
+char *polish(struct search *s, struct candidate *c);      /* returns what stays open, a choice a line, freed with free */
+int type_of(const struct search *s, const struct candidate *c, int key, int value);       /* what a rounding's value means: of its default where it is 0 */
+bool is_rounding(const struct key *k);
+
+#endif

@@ -1,0 +1,38 @@
+/* What a kernel computes, read from its outputs: the formula with the kernel's roundings in place, and the freedoms in which correct kernels
+ * differ (design: association, factors along products, conjugation, inverses by blocks, chunk size, exponents, fused sums). Nothing here
+ * knows an op; the op is a formula file (docs/formula.md). */
+#ifndef ETALON_STRUCTURE_H
+#define ETALON_STRUCTURE_H
+
+#include <jansson.h>
+
+#include "ref/call/op.h"
+
+/* explained: 1 - (sum of squared errors that the emulation leaves) / (of those of the exact answer), 1 where neither is off;
+ * by_size: of errors relative to each element's size, or its row's. equal: share of elements equal to the bit. noise: what is left is as small as float32's own roundings. */
+struct structure_output { double explained, by_size, equal; size_t elements; bool noise; };
+
+struct structure_reading {
+	bool identified;                /* >= 99 % of each output's error is explained, by either measure, or all of it but float32's noise */
+	char *text;                     /* the formula, a definition a line; freed with structure_free */
+	const char *form;
+	size_t chunk, tries;            /* chunk: 0 where the form has none */
+	double seconds;
+	bool stopped;                   /* the budget of seconds was used up */
+	struct structure_output out[MAX_OUT];
+	int fault;                      /* one of the op's that the kernel has too, or -1 */
+	char *open;                     /* choices that the call cannot tell apart, one a line */
+};
+
+/* seconds: of processor time; log: gets each step of the search, NULL: nothing does. */
+struct structure_search { double seconds; FILE *log; };
+
+/* Reads the structure of the bound call's kernel, from nothing. *why: NULL, or what of the formula cannot be
+ * read here (a constant text), and *r is then empty. False: no memory, with an error. The call has outputs. */
+bool structure_read(struct structure_reading *r, const struct call *call, const struct structure_search *how, const char **why, struct error *e);
+void structure_free(struct structure_reading *r);
+
+json_t *structure_json(const struct structure_reading *r, const struct call *call);
+void structure_print(const struct structure_reading *r, const struct call *call, FILE *to);
+
+#endif

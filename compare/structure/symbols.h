@@ -1,0 +1,72 @@
+/* A form of an op as one graph of values: names that are used once are put where they are used, products are chains, sums are lists,
+ * so that what kernels do differently (where a factor goes, what is multiplied first) is a choice at a node and no other formula. */
+#ifndef ETALON_STRUCTURE_SYMBOLS_H
+#define ETALON_STRUCTURE_SYMBOLS_H
+
+#include "ref/formula/program.h"
+
+enum sym_kind {
+	SYM_OP,         /* any operation of program.h on arg[] */
+	SYM_SUM,        /* of sign[i] arg[i] */
+	SYM_PRODUCT,    /* of matrices, diagonals and numbers: role[i] */
+	SYM_TIMES,      /* element by element */
+	SYM_NAME,       /* arg[0], under a name of the formula's */
+	SYM_CARRY,      /* what a loop carries, before its turn */
+	SYM_FINAL,      /* and after its last */
+	SYM_EXP,        /* e^arg[0], however the exponent is scaled */
+};
+enum role { DENSE, DIAGONAL, NUMBER };
+
+struct sym {
+	enum sym_kind kind;
+	int index, id;          /* counted; by line and number in the line, the same for every chunk size and with a fault elsewhere */
+	struct shape s;
+	const struct ex *ex;    /* SYM_OP */
+	bool exponent;          /* an input that is read as a term of exponents: it may have come as e^x */
+	int n;
+	struct sym **arg;
+	signed char *sign;
+	enum role *role;
+	const char *name;       /* SYM_NAME, SYM_CARRY, SYM_FINAL */
+	struct sym *other;      /* SYM_NAME: that of what is no longer scaled, where one was made */
+	int reg, def;           /* what is carried: its number; SYM_NAME: number of the definition */
+};
+
+/* What a form computes: its outputs, and what it carries from turn to turn. */
+struct sym_put { struct sym *value; const struct slice *slice; bool in_loop; };
+struct sym_carry { int reg; struct sym *first, *next; };
+enum { MAX_LINE = 1024, MAX_PUT = 24, MAX_DEF = 64, MAX_CARRY = MAX_BY };
+struct form_symbols {
+	struct program *program;        /* these pieces alone */
+	const struct program_loop *loop;        /* NULL: none */
+	struct pool pool;
+	struct sym_put put[MAX_PUT];
+	int n_put;
+	struct sym_carry carry[MAX_CARRY];
+	int n_carry, n_sym, n_def, line;        /* line: of the statement that is read */
+	unsigned short in_line[MAX_LINE];
+	const char *def_name[MAX_DEF];
+	uint64_t def_uses[MAX_DEF];     /* bit i: reads definition i */
+	const char *missing;            /* what the formula has that is not read here; NULL: nothing */
+	bool failed;                    /* memory is short */
+};
+
+/* Of the pieces of `p`; freed with symbols_free, before the program. Look at `missing` first. */
+void symbols_make(struct form_symbols *f, struct program *p);
+void symbols_free(struct form_symbols *f);
+
+/* Does the loop (NULL: none) go along the call's tokens? */
+bool over_tokens(const struct program *p, const struct program_loop *l);
+
+/* ---- inside ---- */
+struct sym *sym_make(struct form_symbols *f, enum sym_kind kind, struct shape s, int n);
+struct sym *sym_op(struct form_symbols *f, const struct ex *like, struct shape s, struct sym *a, struct sym *b, struct sym *c);
+struct sym *sym_times(struct form_symbols *f, struct shape s, struct sym *a, struct sym *b);
+struct sym *sym_chain(struct form_symbols *f, struct shape s, struct sym *a, struct sym *b);     /* product of matrices */
+struct sym *sym_add(struct form_symbols *f, struct shape s, struct sym *a, struct sym *b, int sign);
+struct sym *sym_trans(struct form_symbols *f, struct sym *a);
+struct sym *sym_exp(struct form_symbols *f, struct sym *a, bool base2);         /* NULL: no exponent that was scaled */
+const struct ex *op_like(struct form_symbols *f, enum ex_kind kind, struct shape s, int op);
+bool is_ex(const struct sym *x, enum ex_kind kind);
+
+#endif

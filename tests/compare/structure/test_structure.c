@@ -1,0 +1,224 @@
+/* Structures read back: of kernels that the reference emulates, of random structures, of kernels with an error that no structure has. */
+#include <stdlib.h>
+
+#include "compare/structure/search.h"
+#include "fixtures/io/random.h"
+#include "tests/kernel_model.h"
+
+static struct structure_reading read_capture(struct capture *c, double seconds)
+{
+	struct structure_reading r;
+	struct call call;
+	struct error e;
+	const char *why;
+
+	no_error(call_bind(&call, c, true, &e) && structure_read(&r, &call, &(struct structure_search){ seconds, NULL }, &why, &e), &e);
+	assert_null(why);
+	return r;
+}
+
+static void explained(const struct structure_reading *r, double least)
+{
+	assert_true(r->identified);
+	for (int o = 0; o < MAX_OUT; o++)
+		if (r->out[o].elements && !(r->out[o].explained >= least)) {
+			print_error("output %d: %.6f explained\n%s", o, r->out[o].explained, r->text);
+			fail();
+		}
+}
+
+static const struct test_case norm = {
+	.op = "rmsnorm", .name = "read", .params = "{\"eps\": 1e-6, \"weight_offset\": 0}",
+	.dims = (const struct case_dim[]){ { "R", 24 }, { "D", 512 }, { 0 } },
+	.in = (const struct case_tensor[]){ { "x", "R,D", DT_BF16, DRAW_NORMAL, 0, 1 }, { "weight", "D", DT_BF16, DRAW_NORMAL, 1, 0.2 }, { 0 } },
+	.out = (const struct case_tensor[]){ { "y", "R,D", DT_BF16, DRAW_NORMAL, 0, 0 }, { 0 } },
+};
+
+static const struct test_case delta = {
+	.op = "gated_delta_rule", .name = "read", .params = "{\"qk_l2norm\": true}",
+	.dims = (const struct case_dim[]){ { "T", 150 }, { "Hk", 1 }, { "Hv", 2 }, { "Dk", 64 }, { "Dv", 64 }, { "N", 1 }, { 0 } },
+	.in = (const struct case_tensor[]){ { "q", "T,Hk,Dk", DT_BF16, DRAW_NORMAL, 0, 1 }, { "k", "T,Hk,Dk", DT_BF16, DRAW_NORMAL, 0, 1 },
+		{ "v", "T,Hv,Dv", DT_BF16, DRAW_NORMAL, 0, 1 }, { "g", "T,Hv", DT_F32, DRAW_UNIFORM, -0.3, -0.01 }, { "beta", "T,Hv", DT_F32, DRAW_UNIFORM, 0.1, 0.9 },
+		{ "initial_state", "N,Hv,Dk,Dv", DT_F32, DRAW_NORMAL, 0, 0.3 }, { 0 } },
+	.out = (const struct case_tensor[]){ { "o", "T,Hv,Dv", DT_BF16, DRAW_NORMAL, 0, 0 }, { "final_state", "N,Hv,Dk,Dv", DT_F32, DRAW_NORMAL, 0, 0 }, { 0 } },
+};
+
+/* The reference's own emulation, in float32 and with roundings at its sites, is no part of the search. */
+static void the_references_roundings(void **state)
+{
+	static const struct { const char *site, *has; } known[] = {
+		{ "xhat", "bf16(x * rsqrt(" }, { "inverse_root", "bf16(rsqrt(" }, { "weighted", "y = " }, { NULL, NULL }
+	};
+
+	(void)state;
+	for (int i = 0; known[i].site; i++) {
+		struct plan p = plan_plain(&arith_f32, 24);
+		struct capture c;
+		struct error e;
+		no_error(case_make(&c, &norm, 3, true, &e), &e);
+		p.round[op_site(op_find("rmsnorm"), known[i].site)] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
+		answer_by(&c, &p);
+		struct structure_reading r = read_capture(&c, 10);
+		if (!r.identified || !strstr(r.text, known[i].has)) print_error("%s, %.5f explained: %s", known[i].site, r.out[0].explained, r.text);
+		explained(&r, 0.999);
+		assert_non_null(strstr(r.text, known[i].has));
+		structure_free(&r);
+		capture_free(&c);
+	}
+}
+
+struct storing { const struct tensor *t; const double *from; };
+
+static void store_line(size_t at, size_t step, size_t n, void *with)
+{
+	struct storing *s = with;
+	size_t size = dtype_info[s->t->dtype].size;
+
+	for (size_t i = 0; i < n; i++, at += step) dtype_store(s->t->dtype, s->from++, 1, (char *)s->t->data + at * size);
+}
+
+static void store(struct search *s, struct graph *g, const struct lowered *l)
+{
+	struct view *v = view_of(s, g, s->n_stage - 1);
+	const struct stage_turns *t = &v->v.turns;
+
+	assert_true(evaluate(&v->v, l, NULL));
+	for (int i = 0; i < g->f.n_put; i++) {
+		const struct sym_put *p = &g->f.put[i];
+		const struct value *x = put_value(&v->v, l, l->put[i]);
+		for (int piece = 0; piece < t->pieces; piece++) {
+			int first = p->in_loop ? t->first[piece] : piece, last = p->in_loop ? t->first[piece + 1] : piece + 1;
+			for (int j = first; j < last; j++) {
+				struct storing w = { s->call->out[p->slice->tensor], x->at + x->n * (size_t)(x->by_turn ? j : piece) };
+				assert_true(slice_lines(g->program, p->slice, p->in_loop ? &t->turn[j] : &t->piece[j], store_line, &w));
+			}
+		}
+	}
+}
+
+/* Makes the outputs of c those of a structure drawn by lot, with bf16 operands. */
+static void plant(struct capture *c, int form, uint64_t seed)
+{
+	struct search *s = calloc(1, sizeof *s);
+	struct candidate x = { .form = form };
+	struct call call;
+	struct error e;
+	const char *why;
+
+	assert_non_null(s);
+	no_error(call_bind(&call, c, true, &e) && search_make(s, &call, &why, &e), &e);
+	assert_null(why);
+	struct graph *g = &s->graph[form][0];
+	struct lowered l;
+	int k = key_find(&s->keys, key_id(form, CHOOSE_OPERAND, W_EVERY, 0), CHOOSE_DEFAULT, W_EVERY, 4, -1);
+	x.config.value[k] = 1;
+	for (int i = 0; i < 4; i++) {
+		assert_true(lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &x.config, form, false, NULL }, &l));
+		for (int m = 0; m < 3 && l.met.n; m++) {
+			const struct key *y = &s->keys.at[k = l.met.key[random_next(&seed) % (uint64_t)l.met.n]];
+			if (y->kind == CHOOSE_FORM) x.config.value[k] = (unsigned char)(random_next(&seed) % (uint64_t)y->n);
+			else if (y->kind != CHOOSE_DEFAULT) x.config.value[k] = (unsigned char)(1 + random_next(&seed) % 2);
+		}
+	}
+	assert_true(lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &x.config, form, false, NULL }, &l));
+	store(s, g, &l);
+	search_free(s);
+	free(s);
+}
+
+static void random_structures_come_back(void **state)
+{
+	int n = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		struct capture c;
+		struct error e;
+		no_error(case_make(&c, &delta, seed, true, &e), &e);
+		plant(&c, 1, seed);
+		struct structure_reading r = read_capture(&c, 20);
+		bool all = r.identified;
+		for (int o = 0; o < 2; o++) {
+			all = all && r.out[o].explained > 0.999;
+			assert_true(!r.identified || r.out[o].explained >= 0.99 || r.out[o].noise);
+		}
+		print_message("seed %zu: o %.4f, state %.4f\n", (size_t)seed, r.out[0].explained, r.out[1].explained);
+		n += all;
+		structure_free(&r);
+		capture_free(&c);
+	}
+	assert_true(n >= 2);    /* docs/structure.md: not reliable yet; that nothing is claimed of the others is what holds always */
+}
+
+/* An error that is no rounding's: nothing is claimed, in text or in JSON. */
+static void nothing_is_claimed_of_what_is_not_explained(void **state)
+{
+	struct capture c;
+	struct error e;
+	struct plan p = plan_plain(&arith_f32, 24);
+	double y[64];
+	uint64_t seed = 5;
+
+	(void)state;
+	no_error(case_make(&c, &norm, 4, true, &e), &e);
+	answer_by(&c, &p);
+	struct tensor *t = capture_out(&c, "y");
+	for (size_t i = 0; i < t->count; i += 64) {
+		char *at = (char *)t->data + i * 2;
+		dtype_load(t->dtype, at, 64, y);
+		for (int j = 0; j < 64; j++) y[j] *= 1 + 0.02 * ((double)(random_next(&seed) >> 11) * 0x1p-53 - 0.5);
+		dtype_store(t->dtype, y, 64, at);
+	}
+	struct structure_reading r = read_capture(&c, 5);
+	assert_false(r.identified);
+	struct call call;
+	no_error(call_bind(&call, &c, true, &e), &e);
+	json_t *j = structure_json(&r, &call);
+	assert_int_equal(json_array_size(json_object_get(j, "formula")), 0);
+	json_decref(j);
+	char *text = NULL;
+	size_t size = 0;
+	FILE *to = open_memstream(&text, &size);
+	structure_print(&r, &call, to);
+	fclose(to);
+	assert_null(strstr(text, "bf16("));
+	free(text);
+	structure_free(&r);
+	capture_free(&c);
+}
+
+static void recorded(const char *file, double least, bool to_the_bit)
+{
+	struct capture c;
+	struct error e;
+	char path[256];
+
+	snprintf(path, sizeof path, "fixtures/captures/%s.safetensors", file);
+	no_error(capture_read(&c, path, &e), &e);
+	struct structure_reading r = read_capture(&c, 30);
+	explained(&r, least);
+	if (to_the_bit) assert_true(r.out[0].equal == 1);
+	structure_free(&r);
+	capture_free(&c);
+}
+
+static void kernels_of_libraries(void **state)
+{
+	(void)state;
+	recorded("rope.liger", 0.9999, true);
+	recorded("rmsnorm.liger_none_896", 0.9999, true);
+	recorded("causal_conv1d.fla_triton", 0.9999, true);
+	recorded("gated_delta_rule.flashinfer_normal", 0.999, false);
+	recorded("gated_delta_rule.flashqla_192_normal", 0.998, false);       /* near ties that its tensor cores' sums decide */
+	recorded("gated_delta_rule.prefill.chunk", 0.999, false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_references_roundings), cmocka_unit_test(nothing_is_claimed_of_what_is_not_explained),
+		cmocka_unit_test(random_structures_come_back), cmocka_unit_test(kernels_of_libraries),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
