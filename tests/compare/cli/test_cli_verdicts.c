@@ -234,11 +234,11 @@ static void a_plugin_is_recorded(void **state)
 	json_array_foreach(list, i, one) assert_int_equal(unlink(text_of(one, "file")), 0);
 	json_decref(list);
 	assert_int_equal(rmdir(folder), 0);
-	expect(EXIT_PASS, "record", "all", "-o", folder, "--backend", plugin("rope"), "--case", "full");
+	expect(EXIT_PASS, "record", "all", "-o", folder, "--backend", plugin("rope"), "--case", "interleaved");
 	assert_int_equal(lines(out), 1);
 	expect(EXIT_INPUT, "record", "rmsnorm", "-o", folder, "--backend", plugin("rope"));
 	assert_non_null(strstr(err, "supports none"));
-	assert_int_equal(unlink(scratch("records/rope.full.etalon.safetensors")), 0);
+	assert_int_equal(unlink(scratch("records/rope.interleaved.etalon.safetensors")), 0);
 	assert_int_equal(rmdir(folder), 0);
 }
 
