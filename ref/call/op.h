@@ -105,7 +105,6 @@ struct op {
 	bool (*has_trace)(const struct call *call, int out);
 	/* The matrix iteration that a capture asks for, for `etalon eigen`: E_PARAM. NULL: the op is none. */
 	bool (*iteration)(struct iteration *how, const struct capture *c, struct error *e);
-	bool in_slots;                          /* rows of requests, each in its slot of a pool: what `etalon isolate` plays */
 };
 
 extern const struct op *ops[];                  /* all of them, then NULL; made before main runs, and then as it is */
@@ -117,7 +116,9 @@ void op_add(const struct op *op);
 const struct op *op_added(void);                /* the last one, or NULL */
 const struct test_case *op_case(const struct op *op, const char *name);  /* NULL when unknown */
 const struct op *op_of_iteration(void);         /* the one that has that hook; */
-const struct op *op_of_slots(void);             /* the one that is in_slots */
+/* Rows of requests, each in its slot of a pool, which integer inputs read_slot and write_slot say: what `etalon isolate` plays. */
+bool op_in_slots(const struct op *op);
+const struct op *op_of_slots(void);             /* the one that is */
 
 /* ---- an op made of others ---- */
 

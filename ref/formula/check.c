@@ -10,6 +10,59 @@
 #define NEXT(x) ((void *)(x)->d.next)
 enum { SETS = 1024, TRIES = 4000, LARGEST = 32, OTHERS = 100 };
 
+/* The first element of an integer input that a condition reads, or NULL. */
+static const struct node *element_in(const struct tree *t, const struct node *x)
+{
+	const struct tensor_decl *in = x->kind == NODE_INDEX && x->n == 1 ? declared(t->in, x->name) : NULL;
+	const struct node *found = in && in->integer ? x : NULL;
+
+	for (int i = 0; !found && i < x->n; i++) found = element_in(t, x->arg[i]);
+	return found;
+}
+
+/* fold(at from -1, VAR in 0:RANGE, that element's index if at < 0 and not VALUE else at) */
+static struct ix *first_wrong(struct lower *l, const struct rule *r, const struct node *element)
+{
+	struct node none = *r->range, zero = none, at = none, less = none, no = none, both = none, choice = none, over = none, from = none, fold = none;
+	struct node *to[] = { &zero, r->range }, *below[] = { &at, &zero }, *not[] = { r->value }, *and[] = { &less, &no };
+	struct node *chosen[] = { &both, element->arg[0], &at }, *first[] = { &none }, *all[] = { &from, &over, &choice };
+
+	none.kind = zero.kind = NODE_NUMBER, none.number = -1, zero.number = 0, none.n = zero.n = 0;
+	at.kind = NODE_NAME, at.name = "(at)", at.n = 0;
+	less.kind = NODE_LT, less.n = 2, less.arg = below;
+	no.kind = NODE_NOT, no.n = 1, no.arg = not;
+	both.kind = NODE_AND, both.n = 2, both.arg = and;
+	choice.kind = NODE_IF, choice.n = 3, choice.arg = chosen;
+	over.kind = from.kind = NODE_RANGE, over.name = r->var, over.n = 2, over.arg = to, from.name = "(at)", from.n = 1, from.arg = first;
+	fold.kind = NODE_CALL, fold.name = "fold", fold.n = 3, fold.arg = all;
+	return low_ix(l, &fold);
+}
+
+static bool wrong_element(const struct formula *f, const struct call *call, const struct rule *r, const char *name, double at, struct error *e)
+{
+	const struct tensor *t = call->in[declared_index(f->tree.in, name)];
+	size_t i = (size_t)at, size = dtype_info[t->dtype].size;
+	double x;
+
+	if (!(at < (double)t->count)) return error_set(e, E_VALUE, t->name, NO_OFFSET, "expected %s", r->d.what);
+	dtype_load(t->dtype, (const char *)t->data + i * size, 1, &x);
+	return error_set(e, E_VALUE, t->name, t->offset == NO_OFFSET ? NO_OFFSET : t->offset + i * size, "expected %s; element %zu is %.0f", r->d.what, i, x);
+}
+
+/* A rule for each element of a range: does it hold for all? Asked of a call that has its numbers. */
+static bool rule_holds(const struct formula *f, const struct call *call, struct lower *l, const struct rule *r, struct error *e)
+{
+	const struct node *element = element_in(&f->tree, r->value);
+	double var[MAX_VAR];
+
+	if (!element) return low_error(l, r->value, "expected a condition on an element of an integer input");
+	struct ix *x = first_wrong(l, r, element);
+	if (!x || !call->capture) return x != NULL;
+	ix_compute(l->p, l->p->index, var);
+	double at = ix_value(x, var);
+	return at == -1 || wrong_element(f, call, r, element->name, at, e);
+}
+
 bool formula_rules(const struct formula *f, const struct call *call, struct error *e)
 {
 	struct plan plan = plan_plain(&arith_f64, 0);
@@ -18,6 +71,10 @@ bool formula_rules(const struct formula *f, const struct call *call, struct erro
 	bool ok = true;
 
 	for (const struct rule *r = f->tree.rules; ok && r; r = NEXT(r)) {
+		if (r->range) {
+			ok = rule_holds(f, call, &l, r, e);
+			continue;
+		}
 		struct ix *x = low_ix(&l, r->value);
 		double value;
 		ok = x && (ix_known(x, &value) || low_error(&l, r->value, "expected a condition on sizes, parameters and what is given"));

@@ -10,6 +10,16 @@ static bool is_carried(const struct lower *l, int reg)
 	return false;
 }
 
+/* The registers that this loop and those around it carry, at most MAX_BY each. */
+static int carried_now(const struct lower *l, int *reg)
+{
+	int n = 0;
+
+	for (const struct symbol *s = l->symbols; s; s = s->outer)
+		if (s->kind == SYMBOL_REG && s->carried) reg[n++] = s->index;
+	return n;
+}
+
 static bool stays(const struct lower *l, const struct node *x)
 {
 	const struct symbol *s = x->kind == NODE_NAME ? symbol_find(l, x->name) : NULL;
@@ -130,6 +140,23 @@ static bool begin(struct lower *l, const struct carry *c, int *reg)
 	return y != NULL;
 }
 
+/* `when`: a loop of one turn or none; what is known not to be is not made, nor is a loop of what is known to be. */
+static bool conditional(struct lower *l, const struct statement *x, struct program_loop *p, bool *done)
+{
+	struct ix *is = low_ix(l, x->loop->when);
+	struct symbol *outer = l->symbols;
+	double value;
+
+	if (!is || !(p->first = ix_number(l, 0))) return false;
+	p->cuts = -1;
+	p->last = is;
+	*done = ix_known(is, &value);
+	if (!*done || value == 0) return true;
+	bool ok = low_body(l, x->body);
+	l->symbols = outer;
+	return ok;
+}
+
 static bool loop(struct lower *l, const struct statement *x)
 {
 	const struct loop *t = x->loop;
@@ -140,7 +167,11 @@ static bool loop(struct lower *l, const struct statement *x)
 	if (!p) return false;
 	*p = (struct program_loop){ .chunk = -1, .by = 1 };
 	if (l->level + 1 == MAX_LEVEL) return low_error(l, t->range, "expected fewer than %d loops in each other", MAX_LEVEL);
-	if (!bounds(l, t, p) || (p->var = new_var(l, t->range)) < 0) return false;
+	const struct node *at = t->when ? t->when : t->range;
+	bool done = false;
+	if (!(t->when ? conditional(l, x, p, &done) : bounds(l, t, p))) return false;
+	if (done) return true;
+	if ((p->var = new_var(l, at)) < 0) return false;
 	for (int i = 0; i < t->n_carry; i++)
 		if (!begin(l, &t->carry[i], &reg[i])) return false;
 	p->strips = !l->level && formula_cut_in_loop(l->op);
@@ -160,14 +191,15 @@ static bool loop(struct lower *l, const struct statement *x)
 	l->level++;
 	l->first[l->level] = l->index[l->level] = &p->index;
 	if (!symbol_add(l, t->var, t->chunks ? SYMBOL_CHUNK : SYMBOL_VAR, p->var, (struct shape){ COLUMN, len, { 1, -1 } })) return false;
-	struct step *s = add_step(l, STEP_LOOP, t->range), **end = l->end;
+	struct step *s = add_step(l, STEP_LOOP, at), **end = l->end;
 	if (!s) return false;
 	s->loop = p;
 	l->end = &p->body;
 	if (!low_body(l, x->body)) return false;
 	l->end = end;
 	l->level--;
-	reuse(l->p, &p->body, reg, t->n_carry);
+	int all[MAX_LEVEL * MAX_BY], n = carried_now(l, all);
+	reuse(l->p, &p->body, all, n);
 	for (int i = 0; i < t->n_carry; i++) {
 		const struct definition *d = redefined(l, t->carry[i].name, NULL, 't');
 		if (t->carry[i].to && !put(l, d ? d->value : t->carry[i].to, ex_reg(l, reg[i]))) return false;

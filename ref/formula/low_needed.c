@@ -38,9 +38,10 @@ static void need_all(const struct step *s)
 
 static void drop(struct ix **x)
 {
-	while (*x)
-		if ((*x)->needed) x = &(*x)->next;
+	while (*x) {
+		if ((*x)->needed) drop(&(*x)->body), x = &(*x)->next;
 		else *x = (*x)->next;
+	}
 }
 
 static void drop_all(const struct step *s)

@@ -61,6 +61,7 @@ struct step *add_step(struct lower *l, enum step_kind kind, const struct node *a
 struct step *add_set(struct lower *l, const struct node *at, int reg, struct ex *value);
 
 struct ix *low_ix(struct lower *l, const struct node *x);
+bool low_folds(const struct node *x);   /* is it fold, count, first or last of a range? */
 struct ix *ix_number(struct lower *l, double number);
 bool ix_known(const struct ix *x, double *value);       /* not depending on anything that a run knows */
 struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct shape *s);
@@ -72,6 +73,9 @@ struct ex *low_reshape(struct lower *l, const struct node *x);
 struct ex *low_shifted(struct lower *l, const struct node *x);
 struct ex *low_element(struct lower *l, const struct node *x);
 struct ex *low_part(struct lower *l, const struct node *x);
+struct ex *low_row(struct lower *l, const struct node *x);
+struct ex *low_with_row(struct lower *l, const struct node *x);
+struct ex *low_joined(struct lower *l, const struct node *x);
 struct ex *low_replaced(struct lower *l, const struct node *x);
 struct ex *low_wrong(struct lower *l, const struct node *x, const char *what);  /* an error: what is expected of this function; NULL */
 bool low_known(struct lower *l, const struct node *x, double *value);           /* false with an error where only a run knows it */

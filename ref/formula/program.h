@@ -14,15 +14,17 @@ struct shape { enum rank rank; struct len rows, cols; };
 
 /* A number that no arithmetic touches: an index, a condition. What is computed has a variable of its own, each such number one, which
  * gets its value where those that it is made of have theirs: at the begin of a piece, or of a step of the loop at this level. each: 1 +
- * the chunk for whose indices, one by one, it is another number. */
-enum ix_kind { IX_NUMBER, IX_VAR, IX_TENSOR, IX_SEQUENCE, IX_OP };
+ * the chunk for whose indices, one by one, it is another number. IX_FOLD: variable `held`, first arg[0], becomes arg[3] for each value of
+ * variable `over` from arg[1] up to arg[2], down where so; `body` is computed before. */
+enum ix_kind { IX_NUMBER, IX_VAR, IX_TENSOR, IX_SEQUENCE, IX_OP, IX_FOLD };
 struct ix {
 	enum ix_kind kind;
 	int var, level, tensor, n, each;
-	bool needed;
+	int held, over;
+	bool needed, down;
 	double number;
 	enum node_kind op;
-	struct ix *arg[4], *next;       /* next: computed after it */
+	struct ix *arg[4], *body, *next;       /* next: computed after it */
 	const struct node *at;
 };
 
@@ -43,8 +45,8 @@ enum ex_kind {
 
 /* An expression. EX_OUTER and EX_GEMM: a b, added to c where there is one. EX_DOT: of each row, where a is a matrix. EX_FLIP: the same
  * numbers, a row for a column or in another matrix. EX_INVERSE: in blocks of op, merged by operands that pass `site`. two_parts: EX_GEMM of
- * operands that were rounded to two parts, without the product of the second ones. EX_PART: of a from `first` on every by-th element, of a
- * matrix column; EX_REPLACED: a, but b there. */
+ * operands that were rounded to two parts, without the product of the second ones. EX_PART: of a from `first` on, or ix, every by-th
+ * element, of a matrix column; EX_REPLACED: a, but b there. in_rows: row ix of a matrix. */
 struct ex {
 	enum ex_kind kind;
 	struct shape s;
@@ -53,7 +55,7 @@ struct ex {
 	int reg, op;            /* op: of EX_MEMORY an input; enum fn, enum binary, enum trans, enum node_kind, a diagonal */
 	int site;
 	size_t first, by;
-	bool two_parts;
+	bool two_parts, in_rows;
 	double number;
 	struct ix *ix;
 	struct slice *slice;

@@ -4,6 +4,13 @@
 /* Of 4 bytes and more each this many elements are whole cache lines. */
 enum { TOGETHER = 16 };
 
+static bool is_in(const int *list, int n, int reg)
+{
+	for (int i = 0; i < n; i++)
+		if (list[i] == reg) return true;
+	return false;
+}
+
 static int uses(const struct ex *x, int reg)
 {
 	return x ? (x->kind == EX_REG && x->reg == reg) + uses(x->a, reg) + uses(x->b, reg) + uses(x->c, reg) : 0;
@@ -52,19 +59,12 @@ static bool set_in(const struct step *s, int reg)
 static struct ex *head(struct ex *x)
 {
 	while (x) {
-		struct ex *next = x->kind == EX_ZIP || x->kind == EX_MAP ? x->a : x->kind == EX_OUTER || x->kind == EX_GEMM ? x->c : NULL;
+		struct ex *next = x->kind == EX_ZIP || x->kind == EX_MAP || x->kind == EX_REPLACED ? x->a : x->kind == EX_OUTER || x->kind == EX_GEMM ? x->c : NULL;
 		if (x->kind == EX_REG) return x;
 		if (!next || !same_shape(next->s, x->s)) return NULL;
 		x = next;
 	}
 	return NULL;
-}
-
-static bool is_in(const int *list, int n, int reg)
-{
-	for (int i = 0; i < n; i++)
-		if (list[i] == reg) return true;
-	return false;
 }
 
 /* Is reg's value needed after s? Before it is set again, in this body; at its end, where it is carried. */
@@ -77,11 +77,21 @@ static bool live(const struct step *s, int reg, const int *carried, int n)
 	return is_in(carried, n, reg);
 }
 
+/* Is something defined there that a loop around it carries? */
+static bool carries_out(const struct step *s, const struct program_loop *l)
+{
+	for (; s; s = s->next) {
+		if (s->kind == STEP_SET && s->carried && !is_in(l->carry, l->n_carry, s->reg)) return true;
+		if (s->kind == STEP_LOOP && (carries_out(s->loop->body, l) && carries_out(s->loop->body, s->loop))) return true;
+	}
+	return false;
+}
+
 /* Does a loop store nothing, and carry what only it reads? */
 static bool for_nothing(const struct program_loop *l, const int *reads, const int *carried, int n)
 {
 	int own[MAX_REG] = { 0 };
-	bool nothing = !stores(l->body);
+	bool nothing = !stores(l->body) && !carries_out(l->body, l);
 
 	if (nothing) count_in(l->body, own, 1);
 	for (int i = 0; i < l->n_carry; i++) nothing = nothing && reads[l->carry[i]] == own[l->carry[i]] && !is_in(carried, n, l->carry[i]);
@@ -164,7 +174,7 @@ void reuse(struct program *p, struct step **from, const int *carried, int n)
 		struct ex *h = s->kind == STEP_SET ? head(s->value) : NULL;
 		int own = s->kind == STEP_SET ? uses(s->value, s->reg) : 0;
 		if (own) s->apart = p->keep || !(own == 1 && h && h->reg == s->reg);
-		if (p->keep || !h || own || s->value->kind == EX_REG || p->is_constant[h->reg] || !same_shape(p->reg[h->reg], p->reg[s->reg])) continue;
+		if (p->keep || !h || own || p->is_constant[h->reg] || !same_shape(p->reg[h->reg], p->reg[s->reg])) continue;
 		if (uses(s->value, h->reg) != 1 || !set_in(body, h->reg) || live(s, h->reg, carried, n)) continue;
 		s->swap = h->reg;
 		h->reg = s->reg;

@@ -33,6 +33,8 @@ void run_shifted(struct frame *f, const struct ex *x, vec y);
 void run_element(struct frame *f, const struct ex *x, vec y);
 void run_part(struct frame *f, const struct ex *x, vec y);
 void run_replaced(struct frame *f, const struct ex *x, vec y);
+/* EX_PART that lies in one piece, n elements of x->a; none, and the run fails, where it leaves that. */
+vec run_in_place(struct frame *f, const struct ex *x, size_t n);
 /* EX_PART, EX_REPLACED: from the part to its place in all, or back. */
 void run_place(struct frame *f, const struct ex *x, vec all, vec part, bool back);
 /* Of y = a b the product of second parts is taken away. */

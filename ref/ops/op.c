@@ -5,12 +5,12 @@
 #include "ref/formula/formula.h"
 #include "ref/grad/grad.h"
 
-extern const struct op op_newton_schulz, op_muon_step, op_mixed_batch;
+extern const struct op op_newton_schulz, op_muon_step;
 
 /* In the order of all lists; behind them stand the formulas of ref/ops that it does not name. */
 static const struct { const struct op *op; const char *formula; } first[] = {
 	{ NULL, "gated_delta_rule" }, { NULL, "rmsnorm" }, { NULL, "rope" }, { NULL, "causal_conv1d" }, { &op_newton_schulz, NULL },
-	{ &op_muon_step, NULL }, { &op_mixed_batch, NULL }, { NULL, "qk_norm_rope" }, { NULL, "rmsnorm_fp8" }, { NULL, "gated_product" }
+	{ &op_muon_step, NULL }, { NULL, "mixed_batch" }, { NULL, "qk_norm_rope" }, { NULL, "rmsnorm_fp8" }, { NULL, "gated_product" }
 };
 enum { FIRST = sizeof first / sizeof *first, MAX_OP = 64 };
 const struct op *ops[MAX_OP + 1];
@@ -97,10 +97,21 @@ const struct op *op_of_iteration(void)
 	return ops[i];
 }
 
+bool op_in_slots(const struct op *op)
+{
+	bool reads = false, writes = false;
+
+	for (const struct tensor_spec *t = op->in; t->name; t++) {
+		reads = reads || ((t->flags & INTEGER) && !strcmp(t->name, "read_slot"));
+		writes = writes || ((t->flags & INTEGER) && !strcmp(t->name, "write_slot"));
+	}
+	return reads && writes && !grad_of(op);
+}
+
 const struct op *op_of_slots(void)
 {
 	size_t i = 0;
 
-	while (!ops[i]->in_slots) i++;
+	while (!op_in_slots(ops[i])) i++;
 	return ops[i];
 }

@@ -121,8 +121,7 @@ static bool line(struct parser *s)
 
 	if (w->kind != WORD_NAME) return wrong(s, "a line of a formula");
 	if (w->column != 1) return formula_error(s->e, s->w.path, w->line, w->column, "expected a line that begins in column 1");
-	if (w[1].kind == WORD_OP && (w[1].text[0] == '=' || w[1].text[0] == '[')) return form(s, NULL);
-	if (is(s, "for")) return form(s, NULL);
+	if (parse_is_statement(s)) return form(s, NULL);
 	s->at++;
 	if (!strcmp(w->text, "in")) return parse_tensors(s, &s->t->in, false);
 	if (!strcmp(w->text, "out")) return parse_tensors(s, &s->t->out, true);

@@ -82,26 +82,69 @@ static struct loop *head(struct parser *s)
 	return l;
 }
 
+/* when CONDITION */
+static struct loop *condition(struct parser *s)
+{
+	struct loop *l = pool_make(s->p, sizeof *l);
+
+	if (!l) no_room(s);
+	if (!l || !(l->when = parse_truth(s))) return NULL;
+	l->var = "";
+	return l;
+}
+
+/* use OP as NAME: TARGET = VALUE, ... */
+static bool use(struct parser *s, struct statement *x)
+{
+	const struct word *at = peek(s);
+	struct use *u = x->use = pool_make(s->p, sizeof *u);
+
+	if (!u) return no_room(s);
+	u->line = at->line;
+	u->column = at->column;
+	if (!(u->op = name_here(s, "an op's name")) || !need(s, "as") || !(u->as = name_here(s, "a name")) || !need(s, ":")) return false;
+	do {
+		if (u->n == MAX_GIVEN) return wrong(s, "at most 32 of what the op is given");
+		if (!parse_definition(s, &u->given[u->n++], false)) return false;
+	} while (take(s, ","));
+	return true;
+}
+
+static bool inner_body(struct parser *s, struct statement *x, int column)
+{
+	const char *comment, *word = peek(s)->text;
+	bool ok = true, loop = word[0] == 'f';
+
+	s->at++;
+	if (!(x->loop = loop ? head(s) : condition(s)) || !line_end(s, &comment)) return false;
+	if (peek(s)->column <= column) return wrong(s, loop ? "a body, further in than its 'for'" : "a body, further in than its 'when'");
+	x->body = parse_body(s, peek(s)->column, &ok);
+	return ok && (x->body || wrong(s, "NAME = VALUE"));
+}
+
+bool parse_is_statement(const struct parser *s)
+{
+	const struct word *after = &s->w.word[s->at + 1];
+
+	if (peek(s)->kind != WORD_NAME) return false;
+	if ((is(s, "for") || is(s, "use")) && after->kind == WORD_NAME) return true;
+	return after->kind == WORD_OP ? after->text[0] == '=' || after->text[0] == '[' || (is(s, "when") && after->text[0] == '(')
+		: is(s, "when") && after->kind == WORD_NAME;
+}
+
 struct statement *parse_body(struct parser *s, int column, bool *ok)
 {
 	struct statement *first = NULL, **end = &first;
 	const char *comment;
 
 	if (++s->depth > MAX_DEPTH) *ok = wrong(s, "at most 64 levels");
-	while (*ok && peek(s)->kind == WORD_NAME && peek(s)->column == column) {
-		const struct word *after = &s->w.word[s->at + 1];
-		bool loop = is(s, "for") && after->kind == WORD_NAME;
-		if (!loop && !(after->kind == WORD_OP && (after->text[0] == '=' || after->text[0] == '['))) break;
+	while (*ok && parse_is_statement(s) && peek(s)->column == column) {
+		bool defines = s->w.word[s->at + 1].kind == WORD_OP && s->w.word[s->at + 1].text[0] != '(';
 		struct statement *x = *end = pool_make(s->p, sizeof *x);
 		if (!x) *ok = no_room(s);
-		else if (!loop) *ok = parse_definition(s, &x->define, false) && line_end(s, &comment);
-		else {
-			s->at++;
-			*ok = (x->loop = head(s)) != NULL && line_end(s, &comment);
-			if (*ok && peek(s)->column <= column) *ok = wrong(s, "a body, further in than its 'for'");
-			if (*ok) x->body = parse_body(s, peek(s)->column, ok);
-			if (*ok && !x->body) *ok = wrong(s, "NAME = VALUE");
-		}
+		else if (defines) *ok = parse_definition(s, &x->define, false) && line_end(s, &comment);
+		else if (is(s, "use")) *ok = (s->at++, use(s, x)) && line_end(s, &comment);
+		else *ok = inner_body(s, x, column);
 		if (x) end = &x->next;
 	}
 	s->depth--;

@@ -170,5 +170,7 @@ bool parse_rule(struct parser *s)
 	while (*end) end = (struct rule **)&(*end)->d.next;
 	if (!(r = *end = pool_make(s->p, sizeof *r))) return no_room(s);
 	r->d = (struct declared){ NULL, "", w->line, w->column, "" };
-	return (r->value = parse_value(s)) && line_end(s, &r->d.what);
+	if (!(r->value = parse_value(s))) return false;
+	if (take(s, "for") && (!(r->var = name_here(s, "the name of an index")) || !need(s, "in") || !(r->range = parse_value(s)))) return false;
+	return line_end(s, &r->d.what);
 }

@@ -7,7 +7,8 @@
 #include "lex.h"
 
 /* NODE_IF: condition, value, else. NODE_INDEX: name[arg...]; NODE_CALL: name(arg...); NODE_RANGE a:b; NODE_ALL ":".
- * NODE_CHAIN: factors side by side, a product. NODE_ALT: a | b, equal by algebra. */
+ * NODE_ALL: all that is left of an axis, named "..": of all axes from here on. An argument of a function may be a NODE_RANGE that is
+ * named: `i in a:b`, `n from a`. NODE_CHAIN: factors side by side, a product. NODE_ALT: a | b, equal by algebra. */
 enum node_kind {
 	NODE_NUMBER, NODE_NAME, NODE_INDEX, NODE_CALL, NODE_NEG, NODE_ADD, NODE_SUB, NODE_MUL, NODE_DIV, NODE_IDIV, NODE_MOD, NODE_POW,
 	NODE_TRANS, NODE_CHAIN, NODE_IF, NODE_ALT, NODE_EQ, NODE_NE, NODE_LT, NODE_LE, NODE_GT, NODE_GE, NODE_AND, NODE_OR, NODE_NOT,
@@ -32,13 +33,19 @@ struct carry { const char *name; struct node *from, *to; };
 /* for var in range: one value after the other; in chunks of it: `var` is a range of up to by[i] values. Of the integer input
  * `cuts`, if any: the values of sequence `sequence`. */
 enum { MAX_BY = 8 };
-struct loop { const char *var; struct node *range; bool chunks; size_t by[MAX_BY]; int n_by; struct node *cuts; struct carry *carry; int n_carry; };
+/* Of `when CONDITION`: a loop of one turn or none, with no name. */
+struct loop { const char *var; struct node *range, *when; bool chunks; size_t by[MAX_BY]; int n_by; struct node *cuts; struct carry *carry; int n_carry; };
+
+/* use OP as NAME: what its inputs, sizes, parameters and indices are. Statements of NAME.name stand in its place (ref/formula/use.c). */
+enum { MAX_GIVEN = 32 };
+struct use { const char *op, *as; struct definition given[MAX_GIVEN]; int n, line, column; };
 
 struct statement {
 	struct statement *next;
-	struct definition define;       /* where body is NULL and loop is NULL */
+	struct definition define;       /* where loop and use are NULL */
 	struct loop *loop;
 	struct statement *body;
+	struct use *use;
 };
 
 struct declared { struct declared *next; const char *name; int line, column; const char *what; };
@@ -49,7 +56,8 @@ struct param_decl { struct declared d; struct node *value; const char *names, *r
 struct alias { struct declared d; struct node *value; };        /* let, and those in each */
 struct macro { struct declared d; const char **param; int n; struct node *value; };
 struct each { struct declared d; const char *dim; };
-struct rule { struct declared d; struct node *value; };         /* where */
+/* where VALUE [for VAR in RANGE], for each of which it reads integer inputs */
+struct rule { struct declared d; struct node *value, *range; const char *var; };
 /* each: of this form alone, NULL: those of the file; more: other pieces, with their own. */
 struct form_decl { struct declared d; struct each *each; struct statement *body; struct form_decl *more; };
 /* site NULL: the definitions are others; else the site is rounded to the format named `format`. */
