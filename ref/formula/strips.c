@@ -52,7 +52,7 @@ static const struct statement *only_loop(const struct formula *f, const struct f
 
 	for (const struct statement *s = form->body; s; s = s->next) {
 		if (!s->loop) continue;
-		if (loop || !is_name(s->loop->range, f->op.dims[0])) return NULL;
+		if (loop || s->loop->when || !is_name(s->loop->range, f->op.dims[0])) return NULL;
 		loop = s;
 	}
 	return loop;
@@ -183,7 +183,7 @@ static bool sound(const struct formula *f, const struct call *call, const struct
 	for (; s; s = s->next) {
 		if (!s->loop) continue;
 		int cuts = s->loop->cuts ? declared_index(f->tree.in, s->loop->cuts->name) : -1;
-		int tokens = s->loop->range->kind == NODE_NAME ? dim_index(call->op, s->loop->range->name) : -1;
+		int tokens = cuts >= 0 && s->loop->range->kind == NODE_NAME ? dim_index(call->op, s->loop->range->name) : -1;
 		if (!cuts_sound(call, cuts, tokens, e) || !sound(f, call, s->body, e)) return false;
 	}
 	return true;
