@@ -14,7 +14,7 @@ static bool part(struct lower *l, struct slice *s, int i, const struct node *x, 
 	if (!low_known(l, end->arg[1], &n)) return false;
 	if (!(n >= 0 && n <= (double)s->axis[i].size)) return low_error(l, x, "expected at most %zu elements, got %g", s->axis[i].size, n);
 	s->axis[i].first = first;
-	s->axis[i].len.n = (size_t)n * s->axis[i].whole;
+	s->axis[i].len.n = (size_t)n;
 	return true;
 }
 
@@ -31,8 +31,7 @@ static bool range(struct lower *l, struct slice *s, int i, const struct node *x)
 		return low_error(l, x, "expected a range within 0:%zu, got %g:%g", s->axis[i].size, first, last);
 	if (!(step >= 1 && step == floor(step))) return low_error(l, x, "expected a step of 1 or more, got %g", step);
 	s->axis[i].step = (size_t)fmin(step, 0x1p32);
-	if (step > 1 && s->axis[i].whole > 1) return low_error(l, x, "expected a step of 1 before '..', got %g", step);
-	s->axis[i].len.n = (size_t)ceil((last - first) / step) * s->axis[i].whole;
+	s->axis[i].len.n = (size_t)ceil((last - first) / step);
 	return true;
 }
 
@@ -78,26 +77,18 @@ static void fix(struct slice *s)
 
 static bool is_rest(const struct node *x) { return x->kind == NODE_ALL && x->name && x->name[0] == '.'; }
 
-/* The sizes of a tensor's axes; ".." as the last index makes one axis of those from there on, with a range before it. */
+/* The sizes of a tensor's axes; ".." as the last index makes one axis of those from there on. */
 static void axes(struct lower *l, struct slice *s, const char *shape, const struct node *x)
 {
-	size_t size[MAX_RANK], stride = 1, rest = 1;
+	size_t size[MAX_RANK], stride = 1;
 	const struct len one = { 1, -1 };
-	int rank = call_shape(l->call, shape, size), last = x->n - 1;
 
-	s->rank = rank;
-	if (last >= 0 && last < rank && is_rest(x->arg[last])) {
-		for (int i = last; i < rank; i++) rest *= size[i];
-		bool with_range = last && x->arg[last - 1]->kind == NODE_RANGE;
-		s->rank = with_range ? last : last + 1;
-		if (with_range) stride = rest;
-		else size[last] = rest, rest = 1;
+	s->rank = call_shape(l->call, shape, size);
+	if (x->n && x->n <= s->rank && is_rest(x->arg[x->n - 1])) {
+		for (int i = x->n; i < s->rank; i++) size[x->n - 1] *= size[i];
+		s->rank = x->n;
 	}
-	for (int i = s->rank; i-- > 0; stride *= size[i], rest = 1) {
-		s->axis[i].size = size[i], s->axis[i].stride = stride;
-		s->axis[i].whole = rest;
-		s->axis[i].len = one;
-	}
+	for (int i = s->rank; i-- > 0; stride *= size[i]) s->axis[i].size = size[i], s->axis[i].stride = stride, s->axis[i].len = one;
 }
 
 struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct shape *shape)
@@ -113,7 +104,7 @@ struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct 
 	}
 	*s = (struct slice){ .tensor = declared_index(out ? l->t->out : l->t->in, x->name), .at = x };
 	axes(l, s, t->shape, x);
-	if (x->n - (x->n > 1 && is_rest(x->arg[x->n - 1])) > s->rank) {
+	if (x->n > s->rank) {
 		low_error(l, x, "expected at most %d indices of %s [%s], got %d", s->rank, x->name, t->shape, x->n);
 		return NULL;
 	}

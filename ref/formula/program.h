@@ -34,8 +34,7 @@ struct ix {
 struct slice {
 	int tensor, rank, kept[2], n_kept, moving[MAX_RANK], n_moving, gather;
 	size_t base;
-	/* whole: elements that lie behind each other at each index of a range, all of the axes behind it; len counts them */
-	struct { struct ix *first; size_t size, stride, step, whole; struct len len; } axis[MAX_RANK];
+	struct { struct ix *first; size_t size, stride, step; struct len len; } axis[MAX_RANK];
 	const struct node *at;
 };
 

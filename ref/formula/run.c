@@ -24,7 +24,7 @@ static bool offset(struct frame *f, const struct slice *s, const char *name, siz
 		int i = s->moving[m];
 		bool gathered = s->gather && s->kept[0] == i;
 		double k = gathered ? ix_again(f->p, s->axis[i].first, f->var) : ix_value(s->axis[i].first, f->var);
-		double last = k + (gathered ? 1 : (double)(len_now(f, s->axis[i].len) / s->axis[i].whole));
+		double last = k + (gathered ? 1 : (double)len_now(f, s->axis[i].len));
 		if (!(k >= 0 && last <= (double)s->axis[i].size && k == (double)(size_t)k)) {
 			run_failed(f->p, s->at, "expected an index from 0 to %zu on axis %d of %s, got %g", s->axis[i].size - 1, i, name, k);
 			return false;
@@ -54,7 +54,7 @@ static bool gathered(struct frame *f, const struct slice *s, const char *name, v
 bool run_lines(struct frame *f, const struct slice *s, const char *name, vec y, run_line *line, void *with)
 {
 	int n = s->n_kept, last = n ? s->kept[n - 1] : 0, before = n == 2 ? s->kept[0] : 0;
-	size_t inner = n && s->axis[last].whole == 1 ? s->axis[last].stride * s->axis[last].step : 1, length = n ? len_now(f, s->axis[last].len) : 1, at;
+	size_t inner = n ? s->axis[last].stride * s->axis[last].step : 1, length = n ? len_now(f, s->axis[last].len) : 1, at;
 	size_t outer = n == 2 ? s->axis[before].stride * s->axis[before].step : 0, rows = n == 2 ? len_now(f, s->axis[before].len) : 1;
 
 	if (s->gather) return gathered(f, s, name, y, line, with);
