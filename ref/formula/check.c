@@ -8,7 +8,7 @@
 #include "lower.h"
 
 #define NEXT(x) ((void *)(x)->d.next)
-enum { SETS = 1024, TRIES = 4000, LARGEST = 32, OTHERS = 100 };
+enum { SETS = 1024, TRIES = 20000, LARGEST = 32, OTHERS = 1000, AGAIN = 200 };
 
 /* The first element of an integer input that a condition reads, or NULL. */
 static const struct node *element_in(const struct tree *t, const struct node *x)
@@ -63,27 +63,44 @@ static bool rule_holds(const struct formula *f, const struct call *call, struct 
 	return at == -1 || wrong_element(f, call, r, element->name, at, e);
 }
 
-bool formula_rules(const struct formula *f, const struct call *call, struct error *e)
+/* One `where` line. */
+static bool rule(const struct formula *f, const struct call *call, struct lower *l, const struct rule *r, struct error *e)
+{
+	double value;
+
+	if (r->range) return rule_holds(f, call, l, r, e);
+	struct ix *x = low_ix(l, r->value);
+	if (!x || !(ix_known(x, &value) || low_error(l, r->value, "expected a condition on sizes, parameters and what is given"))) return false;
+	return value != 0 || error_set(e, E_VALUE, f->op.name, NO_OFFSET, "%s:%d: expected %s", f->tree.path, r->d.line,
+		r->d.what[0] ? r->d.what : "its 'where' to hold");
+}
+
+/* How many of them the call keeps: all, or up to the first that it does not. */
+static int rules_kept(const struct formula *f, const struct call *call, bool all, struct error *e)
 {
 	struct plan plan = plan_plain(&arith_f64, 0);
 	struct program p = { .call = call, .path = f->tree.path };
 	struct lower l = { .t = &f->tree, .op = &f->op, .call = call, .plan = &plan, .p = &p, .first = { &p.index }, .index = { &p.index }, .e = e };
-	bool ok = true;
+	int n = 0;
 
-	for (const struct rule *r = f->tree.rules; ok && r; r = NEXT(r)) {
-		if (r->range) {
-			ok = rule_holds(f, call, &l, r, e);
-			continue;
-		}
-		struct ix *x = low_ix(&l, r->value);
-		double value;
-		ok = x && (ix_known(x, &value) || low_error(&l, r->value, "expected a condition on sizes, parameters and what is given"));
-		if (ok && value == 0)
-			ok = error_set(e, E_VALUE, f->op.name, NO_OFFSET, "%s:%d: expected %s", f->tree.path, r->d.line, r->d.what[0] ? r->d.what : "its 'where' to hold");
+	for (const struct rule *r = f->tree.rules; r; r = NEXT(r)) {
+		bool kept = rule(f, call, &l, r, e);
+		n += kept;
+		if (!kept && !all) break;
 	}
 	pool_free(&p.pool);
-	return ok;
+	return n;
 }
+
+static int rules_of(const struct formula *f)
+{
+	int n = 0;
+
+	for (const struct rule *r = f->tree.rules; r; r = NEXT(r)) n++;
+	return n;
+}
+
+bool formula_rules(const struct formula *f, const struct call *call, struct error *e) { return rules_kept(f, call, false, e) == rules_of(f); }
 
 /* Number `set` of the ways to give optional inputs, switches and choices; false where there are fewer. */
 static bool choose(const struct formula *f, struct call *call, size_t set)
@@ -105,51 +122,65 @@ static bool choose(const struct formula *f, struct call *call, size_t set)
 	return set == 0;
 }
 
-/* Sizes from 2 on that all differ, where `any`, such as may be 1 or the same as another; whole numbers for parameters that must be
- * given. */
-static void draw_sizes(const struct formula *f, struct call *call, bool any, uint64_t *random)
+/* Size i, from 2 on and another than all others; where `any`, one that may be 1 or the same as another. */
+static void draw_size(const struct formula *f, struct call *call, int i, bool any, uint64_t *random)
 {
-	for (int i = 0; f->op.dims[i]; i++) {
-		bool other = false;
-		while (!other) {
-			call->dim[i] = 2 + random_next(random) % (LARGEST - 2);
-			other = true;
-			for (int k = 0; k < i; k++) other = other && call->dim[k] != call->dim[i];
-		}
-		size_t same = any && i ? random_next(random) % (size_t)(2 * i + 2) : 2 * MAX_DIM;
-		if (same < (size_t)i) call->dim[i] = call->dim[same];
-		else if (same == (size_t)i) call->dim[i] = 1;
+	bool other = false;
+
+	while (!other) {
+		call->dim[i] = 2 + random_next(random) % (LARGEST - 2);
+		other = true;
+		for (int k = 0; f->op.dims[k]; k++) other = other && (k == i || call->dim[k] != call->dim[i]);
 	}
+	size_t same = any ? random_next(random) % (size_t)(2 * i + 2) : 2 * MAX_DIM;
+	if (same < (size_t)i) call->dim[i] = call->dim[same];
+	else if (same == (size_t)i) call->dim[i] = 1;
+}
+
+/* Whole numbers for parameters that must be given. */
+static void draw_params(const struct formula *f, struct call *call, uint64_t *random)
+{
 	for (int i = 0; f->op.params[i].name; i++)
 		if (f->op.params[i].required) call->param[i] = f->op.params[i].kind == PARAM_LIST ? 2 : (double)(random_next(random) % LARGEST);
+}
+
+/* Sizes that `where` allows, found by changing one after the other, where no fewer lines hold then; with other sets of inputs too, of
+ * so many ways, if there are more than one. */
+static bool search(const struct formula *f, struct call *call, bool any, size_t ways, int tries)
+{
+	uint64_t random = 1;
+	int n = 0, all = rules_of(f), best = -1;
+
+	while (f->op.dims[n]) n++;
+	for (int t = 0; t < tries * 16 / (16 + all); t++) {
+		struct call before = *call;
+		if (t % AGAIN == 0) {
+			for (int i = 0; i < n; i++) draw_size(f, call, i, any, &random);
+			best = -1;
+		} else draw_size(f, call, (int)(random_next(&random) % (size_t)n), any, &random);
+		draw_params(f, call, &random);
+		while (ways > 1 && !choose(f, call, random_next(&random) % ways)) ;
+		int kept = rules_kept(f, call, true, NULL);
+		if (kept == all) return true;
+		if (kept < best) *call = before;
+		else best = kept;
+	}
+	return false;
 }
 
 /* Sizes that all differ and that `where` allows, for some set of inputs. */
 static bool sizes(const struct formula *f, struct call *call)
 {
-	uint64_t random = 1;
 	size_t ways = 1;
 
 	while (ways < SETS && choose(f, call, ways)) ways++;
-	for (int t = 0; t < TRIES; t++) {
-		draw_sizes(f, call, false, &random);
-		for (int i = 0; i < 64; i++)
-			if (choose(f, call, random_next(&random) % ways) && formula_rules(f, call, NULL)) return true;
-	}
-	return false;
+	return search(f, call, false, ways, TRIES);
 }
 
 /* Does `where` allow this set of inputs in these sizes, or in others, which *call then has? */
 static bool allowed(const struct formula *f, struct call *call)
 {
-	uint64_t random = 1;
-	bool ok = formula_rules(f, call, NULL);
-
-	for (int i = 0; !ok && i < OTHERS; i++) {
-		draw_sizes(f, call, i % 2, &random);
-		ok = formula_rules(f, call, NULL);
-	}
-	return ok;
+	return formula_rules(f, call, NULL) || search(f, call, true, 1, OTHERS);
 }
 
 static bool fits(const struct formula *f, const struct call *call, const struct plan *plan, struct error *e)
