@@ -62,6 +62,7 @@ struct step *add_set(struct lower *l, const struct node *at, int reg, struct ex 
 
 struct ix *low_ix(struct lower *l, const struct node *x);
 bool low_folds(const struct node *x);   /* is it fold, count, first or last of a range? */
+struct ix *low_fold(struct lower *l, const struct node *x);     /* that */
 struct ix *ix_number(struct lower *l, double number);
 bool ix_known(const struct ix *x, double *value);       /* not depending on anything that a run knows */
 struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct shape *s);

@@ -117,6 +117,7 @@ struct program *program_make_kept(const struct tree *t, const struct op *op, con
 /* After a run of this strip, which is `ok` so far: did all indices lie in their axes, and was all of each output stored? Frees p. */
 bool program_done(struct program *p, const struct strip *s, const struct plan *plan, bool ok, struct error *e);
 void program_piece(struct program *p, calc *c, size_t piece);
+double ix_fold(enum node_kind op, double a, double b);         /* a op b */
 /* Gives these numbers their values, one after the other. */
 void ix_compute(const struct program *p, const struct ix *x, double *var);
 /* The value of one that has `each`, for the present value of that chunk's variable. */

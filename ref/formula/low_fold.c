@@ -1,0 +1,87 @@
+/* fold, count, first and last: numbers made of one for each index of a range. */
+#include "lower.h"
+
+/* A number that is computed there, within the loops around. */
+static struct ix *added(struct lower *l, struct ix *x, int level)
+{
+	x->level = level;
+	if ((x->var = new_var(l, x->at)) < 0) return NULL;
+	*l->index[level] = x;
+	l->index[level] = &x->next;
+	return x;
+}
+
+/* The body of a fold in a level of its own: what does not read the index or what is held is computed outside of it. */
+static bool fold_body(struct lower *l, struct ix *y, const char *held, const char *over, const struct node *value)
+{
+	struct symbol *outer = l->symbols;
+	bool ok = l->level + 1 < MAX_LEVEL || low_error(l, value, "expected fewer than %d loops in each other", MAX_LEVEL);
+
+	l->level++;
+	if (ok) l->first[l->level] = l->index[l->level] = &y->body;
+	ok = ok && (y->held = new_var(l, value)) >= 0 && (y->over = new_var(l, value)) >= 0 && symbol_add(l, held, SYMBOL_VAR, y->held, scalar)
+		&& symbol_add(l, over, SYMBOL_VAR, y->over, scalar) && (y->arg[3] = low_ix(l, value));
+	l->level--;
+	l->symbols = outer;
+	return ok;
+}
+
+static struct ix *fold_of(struct lower *l, const struct node *x, const struct node *from, const char *held, const struct node *range, const struct node *value)
+{
+	struct ix *y = low_make(l, sizeof *y);
+
+	if (!y) return NULL;
+	*y = (struct ix){ .kind = IX_FOLD, .at = x };
+	if (!(y->arg[0] = low_ix(l, from)) || !(y->arg[1] = low_ix(l, range->arg[0])) || !(y->arg[2] = low_ix(l, range->arg[1]))) return NULL;
+	if (!fold_body(l, y, held, range->name, value)) return NULL;
+	y->n = 4;
+	for (int i = 0; i < 4; i++)
+		if (y->arg[i]->each && !low_error(l, x, "expected no chunk's index in %s", x->name)) return NULL;
+	y->down = x->name[0] == 'f' && x->name[1] == 'i';
+	return added(l, y, l->level);
+}
+
+static bool is_range(const struct node *x, int n) { return x->kind == NODE_RANGE && x->name && x->n == n; }
+
+bool low_folds(const struct node *x)
+{
+	return x->kind == NODE_CALL && x->n > 1 && (is_range(x->arg[0], 2) || is_range(x->arg[0], 1));
+}
+
+static struct node *made(struct lower *l, const struct node *at, enum node_kind kind, const char *name, int n)
+{
+	struct node *x = low_make(l, sizeof *x);
+
+	if (!x || !(x->arg = low_make(l, (size_t)n * sizeof *x->arg))) return NULL;
+	*x = (struct node){ .kind = kind, .line = at->line, .column = at->column, .name = name, .n = n, .arg = x->arg };
+	return x;
+}
+
+/* What count, first and last hold: one more, or the index, where the condition is true. */
+static struct node *held_value(struct lower *l, const struct node *x, bool counts)
+{
+	struct node *chosen = made(l, x, NODE_IF, NULL, 3), *held = made(l, x, NODE_NAME, "(held)", 0), *one = made(l, x, NODE_NUMBER, NULL, 0);
+	struct node *sum = made(l, x, NODE_ADD, NULL, 2), *index = made(l, x, NODE_NAME, x->arg[0]->name, 0);
+
+	if (!chosen || !held || !one || !sum || !index) return NULL;
+	one->number = 1;
+	sum->arg[0] = held, sum->arg[1] = one;
+	chosen->arg[0] = x->arg[1], chosen->arg[1] = counts ? sum : index, chosen->arg[2] = held;
+	return chosen;
+}
+
+/* fold(n from a, i in b:c, VALUE); count(i in b:c, CONDITION); last(i in b:c, CONDITION, else), and from the end, first */
+struct ix *low_fold(struct lower *l, const struct node *x)
+{
+	const struct node *range = x->arg[0];
+	bool counts = same_name(x->name, "count");
+
+	if (same_name(x->name, "fold") && x->n == 3 && is_range(range, 1) && is_range(x->arg[1], 2))
+		return fold_of(l, x, range->arg[0], range->name, x->arg[1], x->arg[2]);
+	if (!is_range(range, 2) || !(counts ? x->n == 2 : x->n == 3 && (same_name(x->name, "first") || same_name(x->name, "last")))) {
+		low_error(l, x, "expected fold(n from A, i in B:C, VALUE), count(i in B:C, CONDITION), or first or last(i in B:C, CONDITION, ELSE)");
+		return NULL;
+	}
+	struct node *zero = made(l, x, NODE_NUMBER, NULL, 0), *value = held_value(l, x, counts);
+	return zero && value ? fold_of(l, x, counts ? zero : x->arg[2], "(held)", range, value) : NULL;
+}
