@@ -23,30 +23,29 @@ static const struct node *element_in(const struct tree *t, const struct node *x)
 /* fold(at from -1, VAR in 0:RANGE, that element's index if at < 0 and not VALUE else at) */
 static struct ix *first_wrong(struct lower *l, const struct rule *r, const struct node *element)
 {
-	struct node none = *r->range, zero = none, at = none, less = none, no = none, both = none, choice = none, over = none, from = none, fold = none;
-	struct node *to[] = { &zero, r->range }, *below[] = { &at, &zero }, *not[] = { r->value }, *and[] = { &less, &no };
-	struct node *chosen[] = { &both, element->arg[0], &at }, *first[] = { &none }, *all[] = { &from, &over, &choice };
+	struct node none = { .kind = NODE_NUMBER, .number = -1 }, zero = { .kind = NODE_NUMBER }, at = { .kind = NODE_NAME, .name = "(at)" };
+	struct node *below[] = { &at, &zero }, *rule[] = { r->value };
+	struct node less = { .kind = NODE_LT, .n = 2, .arg = below }, no = { .kind = NODE_NOT, .n = 1, .arg = rule };
+	struct node *and[] = { &less, &no };
+	struct node both = { .kind = NODE_AND, .n = 2, .arg = and };
+	struct node *chosen[] = { &both, element->arg[0], &at }, *to[] = { &zero, r->range }, *first[] = { &none };
+	struct node choice = { .kind = NODE_IF, .n = 3, .arg = chosen }, over = { .kind = NODE_RANGE, .name = r->var, .n = 2, .arg = to };
+	struct node from = { .kind = NODE_RANGE, .name = "(at)", .n = 1, .arg = first }, *all[] = { &from, &over, &choice };
+	const struct node fold = { .kind = NODE_CALL, .name = "fold", .line = r->d.line, .column = r->d.column, .n = 3, .arg = all };
 
-	none.kind = zero.kind = NODE_NUMBER, none.number = -1, zero.number = 0, none.n = zero.n = 0;
-	at.kind = NODE_NAME, at.name = "(at)", at.n = 0;
-	less.kind = NODE_LT, less.n = 2, less.arg = below;
-	no.kind = NODE_NOT, no.n = 1, no.arg = not;
-	both.kind = NODE_AND, both.n = 2, both.arg = and;
-	choice.kind = NODE_IF, choice.n = 3, choice.arg = chosen;
-	over.kind = from.kind = NODE_RANGE, over.name = r->var, over.n = 2, over.arg = to, from.name = "(at)", from.n = 1, from.arg = first;
-	fold.kind = NODE_CALL, fold.name = "fold", fold.n = 3, fold.arg = all;
 	return low_ix(l, &fold);
 }
 
-static bool wrong_element(const struct formula *f, const struct call *call, const struct rule *r, const char *name, double at, struct error *e)
+/* Element `at` of t is not what the rule expects. */
+static bool wrong_element(const struct rule *r, const struct tensor *t, double at, struct error *e)
 {
-	const struct tensor *t = call->in[declared_index(f->tree.in, name)];
 	size_t i = (size_t)at, size = dtype_info[t->dtype].size;
 	double x;
 
 	if (!(at < (double)t->count)) return error_set(e, E_VALUE, t->name, NO_OFFSET, "expected %s", r->d.what);
 	dtype_load(t->dtype, (const char *)t->data + i * size, 1, &x);
-	return error_set(e, E_VALUE, t->name, t->offset == NO_OFFSET ? NO_OFFSET : t->offset + i * size, "expected %s; element %zu is %.0f", r->d.what, i, x);
+	return error_set(e, E_VALUE, t->name, t->offset == NO_OFFSET ? NO_OFFSET : t->offset + i * size,
+		"expected %s; element %zu is %.0f", r->d.what, i, x);
 }
 
 /* A rule for each element of a range: does it hold for all? Asked of a call that has its numbers. */
@@ -60,7 +59,7 @@ static bool rule_holds(const struct formula *f, const struct call *call, struct 
 	if (!x || !call->capture) return x != NULL;
 	ix_compute(l->p, l->p->index, var);
 	double at = ix_value(x, var);
-	return at == -1 || wrong_element(f, call, r, element->name, at, e);
+	return at == -1 || wrong_element(r, call->in[declared_index(f->tree.in, element->name)], at, e);
 }
 
 /* One `where` line. */
@@ -100,7 +99,10 @@ static int rules_of(const struct formula *f)
 	return n;
 }
 
-bool formula_rules(const struct formula *f, const struct call *call, struct error *e) { return rules_kept(f, call, false, e) == rules_of(f); }
+bool formula_rules(const struct formula *f, const struct call *call, struct error *e)
+{
+	return rules_kept(f, call, false, e) == rules_of(f);
+}
 
 /* Number `set` of the ways to give optional inputs, switches and choices; false where there are fewer. */
 static bool choose(const struct formula *f, struct call *call, size_t set)

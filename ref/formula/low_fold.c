@@ -26,7 +26,8 @@ static bool fold_body(struct lower *l, struct ix *y, const char *held, const cha
 	return ok;
 }
 
-static struct ix *fold_of(struct lower *l, const struct node *x, const struct node *from, const char *held, const struct node *range, const struct node *value)
+static struct ix *fold_of(struct lower *l, const struct node *x, const struct node *from, const char *held, const struct node *range,
+	const struct node *value)
 {
 	struct ix *y = low_make(l, sizeof *y);
 

@@ -64,7 +64,8 @@ static struct ix *operation(struct lower *l, const struct node *x)
 		if (!(y->arg[y->n] = low_ix(l, x->arg[y->n]))) return NULL;
 		if (y->arg[y->n]->each) y->each = y->arg[y->n]->each;
 		known = ix_known(y->arg[y->n], &value[y->n]) && known;
-		if (known && y->n == 0 && ((x->kind == NODE_AND && value[0] == 0) || (x->kind == NODE_OR && value[0] != 0))) return ix_number(l, value[0] != 0);
+		bool decided = y->n == 0 && known && (value[0] != 0 ? x->kind == NODE_OR : x->kind == NODE_AND);
+		if (decided) return ix_number(l, value[0] != 0);
 		if (x->kind == NODE_IF && y->n == 0 && known) return low_ix(l, x->arg[value[0] != 0 ? 1 : 2]);
 	}
 	return known ? ix_number(l, ix_fold(x->kind, value[0], value[1])) : only(l, y);

@@ -59,7 +59,8 @@ static bool set_in(const struct step *s, int reg)
 static struct ex *head(struct ex *x)
 {
 	while (x) {
-		struct ex *next = x->kind == EX_ZIP || x->kind == EX_MAP || x->kind == EX_REPLACED ? x->a : x->kind == EX_OUTER || x->kind == EX_GEMM ? x->c : NULL;
+		bool on_first = x->kind == EX_ZIP || x->kind == EX_MAP || x->kind == EX_REPLACED;
+		struct ex *next = on_first ? x->a : x->kind == EX_OUTER || x->kind == EX_GEMM ? x->c : NULL;
 		if (x->kind == EX_REG) return x;
 		if (!next || !same_shape(next->s, x->s)) return NULL;
 		x = next;

@@ -134,10 +134,11 @@ static struct statement **loop(struct user *s, const struct statement *x, struct
 	struct loop *m = y ? y->loop = use_make(s, sizeof *m) : NULL;
 	if (!m || !(m->carry = use_make(s, MAX_BY * sizeof *m->carry))) return NULL;
 	struct carry *carry = m->carry;
-	*m = (struct loop){ .var = l->when ? "" : use_name(s, l->var), .range = range, .when = when, .chunks = l->chunks, .n_by = l->n_by, .carry = carry,
-		.n_carry = l->n_carry };
+	*m = (struct loop){ .var = l->when ? "" : use_name(s, l->var), .range = range, .when = when, .chunks = l->chunks, .n_by = l->n_by,
+		.carry = carry, .n_carry = l->n_carry };
+	if (!m->var) return NULL;
 	memcpy(m->by, l->by, sizeof m->by);
-	if (cuts && (!(m->cuts = use_value(s, l->cuts)) || m->cuts->kind != NODE_INDEX)) return wrong(s, "an integer input for", l->cuts->name) ? end : NULL;
+	if (cuts && !(m->cuts = use_value(s, l->cuts))) return NULL;
 	for (int i = 0; i < l->n_carry; i++) {
 		m->carry[i] = (struct carry){ use_name(s, l->carry[i].name), use_value(s, l->carry[i].from), NULL };
 		if (!m->carry[i].name || !m->carry[i].from) return NULL;
@@ -194,7 +195,8 @@ static bool replace(struct tree *t, struct statement **at, int depth, struct err
 	const char *text = formula_builtin_text(s.use->op);
 	struct tree of = { 0 };
 
-	if (!text || depth == DEEPEST) return wrong(&s, text ? "fewer ops within each other than" : "an op of etalon's own; nothing is named", s.use->op);
+	if (!text) return wrong(&s, "an op of etalon's own; nothing is named", s.use->op);
+	if (depth == DEEPEST) return wrong(&s, "fewer ops within each other; this is too deep:", s.use->op);
 	bool ok = formula_parse(&of, s.use->op, text, strlen(text), e);
 	for (struct form_decl *f = of.forms; ok && f; f = NEXT(f)) ok = all(&of, &f->body, depth + 1, e);
 	s.of = &of;

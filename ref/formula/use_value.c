@@ -67,7 +67,11 @@ static struct node *param(struct user *s, const struct node *x, const struct par
 	const struct definition *d = use_given(s, x->name, false);
 
 	if (!d && p->names) return number(s, 0);
-	if (!d) return p->value ? use_value(s, p->value) : refused(s, x, "a value") ? NULL : NULL;
+	if (!d && p->value) return use_value(s, p->value);
+	if (!d) {
+		refused(s, x, "a value");
+		return NULL;
+	}
 	if (d->value->kind != NODE_NAME) return d->value;
 	if (p->names && word(p->names, d->value->name) >= 0) return number(s, word(p->names, d->value->name));
 	if (p->is_bool && !strcmp(d->value->name, "true")) return number(s, 1);
@@ -147,9 +151,12 @@ static struct node *of_indices(struct user *s, const struct node *x, const struc
 	for (int i = 0; y && i < d->target->n; i++) {
 		const struct node *index = d->target->arg[i];
 		bool kept = i >= x->n || !is_single(x->arg[i]);
-		if (kept != (index->kind == NODE_ALL) || (kept && i < x->n && x->arg[i]->kind != NODE_ALL)) return refused(s, x, "the same indices") ? y : NULL;
+		bool fits = kept ? index->kind == NODE_ALL && (i >= x->n || x->arg[i]->kind == NODE_ALL) : index->kind == NODE_NAME;
+		if (!fits) {
+			refused(s, x, "the same indices, each ':' or a name,");
+			return NULL;
+		}
 		if (kept) continue;
-		if (index->kind != NODE_NAME) return refused(s, x, "names of indices") ? y : NULL;
 		y = (at = use_value(s, x->arg[i])) ? replaced(s, y, index->name, at) : NULL;
 	}
 	return y;
@@ -158,7 +165,11 @@ static struct node *of_indices(struct user *s, const struct node *x, const struc
 /* An index within what the caller keeps of an axis: all of it (NULL), or from a range's begin on. */
 static struct node *within(struct user *s, const struct node *x, struct node *kept, const struct node *index)
 {
-	if (!is_single(index)) return index->kind == NODE_ALL ? kept : refused(s, x, "one index or ':'") ? kept : NULL;
+	if (index->kind == NODE_ALL) return kept;
+	if (!is_single(index)) {
+		refused(s, x, "one index or ':'");
+		return NULL;
+	}
 	struct node *i = use_value(s, index);
 	return i && kept->kind == NODE_RANGE ? two(s, NODE_ADD, kept->arg[0], i) : i;
 }
@@ -170,7 +181,10 @@ static struct node *of_part(struct user *s, const struct node *x, const struct n
 	struct node *y = make(s, NODE_INDEX, part->name, all);
 
 	for (int i = 0; i < part->n; i++) kept -= is_single(part->arg[i]);
-	if (!y || kept > rank) return y && refused(s, x, "no more axes than it has") ? y : NULL;
+	if (!y || kept > rank) {
+		if (y) refused(s, x, "no more axes than it has");
+		return NULL;
+	}
 	for (int i = 0, next = rank - kept; i < all; i++) {
 		struct node *have = i < part->n ? part->arg[i] : make(s, NODE_ALL, NULL, 0);
 		if (have && !is_single(have)) {
@@ -192,8 +206,11 @@ static struct node *input(struct user *s, const struct node *x, const struct ten
 	const struct node *part = d->value->kind == NODE_INDEX ? d->value : &whole;
 	if ((d->value->kind == NODE_INDEX || d->value->kind == NODE_NAME) && declared(s->to->in, d->value->name))
 		return of_part(s, x, part, rank_of(t->shape));
-	for (int i = 1; i < x->n; i++)
-		if (is_single(x->arg[i]) && !is_single(x->arg[i - 1])) return refused(s, x, "NAME[:, i] = VALUE") ? NULL : NULL;
+	for (int i = 0; i < x->n; i++) {
+		if (x->arg[i]->kind == NODE_ALL || (is_single(x->arg[i]) && (!i || is_single(x->arg[i - 1])))) continue;
+		refused(s, x, "NAME[:, i] = VALUE");
+		return NULL;
+	}
 	return d->value;
 }
 
@@ -203,7 +220,8 @@ static struct node *has(struct user *s, const char *name)
 	const struct definition *d = use_given(s, name, true);
 
 	if (!d) d = use_given(s, name, false);
-	const struct tensor_decl *t = d && (d->value->kind == NODE_NAME || d->value->kind == NODE_INDEX) ? declared(s->to->in, d->value->name) : NULL;
+	bool named = d && (d->value->kind == NODE_NAME || d->value->kind == NODE_INDEX);
+	const struct tensor_decl *t = named ? declared(s->to->in, d->value->name) : NULL;
 	if (!t || !t->optional) return number(s, d != NULL);
 	struct node *y = make(s, NODE_CALL, "has", 1);
 	if (y) y->arg[0] = make(s, NODE_NAME, d->value->name, 0);

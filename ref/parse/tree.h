@@ -34,7 +34,16 @@ struct carry { const char *name; struct node *from, *to; };
  * `cuts`, if any: the values of sequence `sequence`. */
 enum { MAX_BY = 8 };
 /* Of `when CONDITION`: a loop of one turn or none, with no name. */
-struct loop { const char *var; struct node *range, *when; bool chunks; size_t by[MAX_BY]; int n_by; struct node *cuts; struct carry *carry; int n_carry; };
+struct loop {
+	const char *var;
+	struct node *range, *when;
+	bool chunks;
+	size_t by[MAX_BY];
+	int n_by;
+	struct node *cuts;
+	struct carry *carry;
+	int n_carry;
+};
 
 /* use OP as NAME: what its inputs, sizes, parameters and indices are. Statements of NAME.name stand in its place (ref/formula/use.c). */
 enum { MAX_GIVEN = 32 };
