@@ -138,7 +138,7 @@ static bool line(struct parser *s)
 	if (!strcmp(w->text, "draw")) return parse_case(s, true);
 	if (!strcmp(w->text, "form")) return peek(s)->kind == WORD_NAME ? (s->at++, line_end(s, &comment) && form(s, w + 1)) : wrong(s, "a form's name");
 	s->at--;
-	return wrong(s, "in, out, param, let, each, def, where, form, for, NAME =, site, fault, contract, structure, draw or case");
+	return wrong(s, "in, out, param, let, each, def, where, form, for, when, use, NAME =, site, fault, contract, structure, draw or case");
 }
 
 bool formula_parse(struct tree *t, const char *path, const char *text, size_t n, struct error *e)
