@@ -38,7 +38,8 @@ static struct ix *fold_of(struct lower *l, const struct node *x, const struct no
 	y->n = 4;
 	for (int i = 0; i < 4; i++)
 		if (y->arg[i]->each && !low_error(l, x, "expected no chunk's index in %s", x->name)) return NULL;
-	y->down = x->name[0] == 'f' && x->name[1] == 'i';
+	y->down = same_name(x->name, "last");
+	y->finds = y->down || same_name(x->name, "first");
 	return added(l, y, l->level);
 }
 
@@ -71,7 +72,7 @@ static struct node *held_value(struct lower *l, const struct node *x, bool count
 	return chosen;
 }
 
-/* fold(n from a, i in b:c, VALUE); count(i in b:c, CONDITION); last(i in b:c, CONDITION, else), and from the end, first */
+/* fold(n from a, i in b:c, VALUE); count(i in b:c, CONDITION); first(i in b:c, CONDITION, else), and from the end, last */
 struct ix *low_fold(struct lower *l, const struct node *x)
 {
 	const struct node *range = x->arg[0];

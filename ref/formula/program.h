@@ -15,13 +15,13 @@ struct shape { enum rank rank; struct len rows, cols; };
 /* A number that no arithmetic touches: an index, a condition. What is computed has a variable of its own, each such number one, which
  * gets its value where those that it is made of have theirs: at the begin of a piece, or of a step of the loop at this level. each: 1 +
  * the chunk for whose indices, one by one, it is another number. IX_FOLD: variable `held`, first arg[0], becomes arg[3] for each value of
- * variable `over` from arg[1] up to arg[2], down where so; `body` is computed before. */
+ * variable `over` from arg[1] up to arg[2], down where so; `body` is computed before. finds: until that is a number, first none. */
 enum ix_kind { IX_NUMBER, IX_VAR, IX_TENSOR, IX_SEQUENCE, IX_OP, IX_FOLD };
 struct ix {
 	enum ix_kind kind;
 	int var, level, tensor, n, each;
 	int held, over;
-	bool needed, down;
+	bool needed, down, finds;
 	double number;
 	enum node_kind op;
 	struct ix *arg[4], *body, *next;       /* next: computed after it */

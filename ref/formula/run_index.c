@@ -60,14 +60,16 @@ static double folded(const struct program *p, const struct ix *x, double *var)
 {
 	double first = ix_value(x->arg[1], var), last = ix_value(x->arg[2], var);
 
-	var[x->held] = ix_value(x->arg[0], var);
-	if (!(last - first < MOST_TURNS)) return last <= first ? var[x->held] : (double)NAN;
-	for (double i = 0; i < last - first; i++) {
+	double from = ix_value(x->arg[0], var);
+
+	if (!(last - first < MOST_TURNS)) return last <= first ? from : (double)NAN;
+	var[x->held] = x->finds ? (double)NAN : from;
+	for (double i = 0; i < last - first && !(x->finds && !isnan(var[x->held])); i++) {
 		var[x->over] = x->down ? last - 1 - i : first + i;
 		ix_compute(p, x->body, var);
 		var[x->held] = ix_value(x->arg[3], var);
 	}
-	return var[x->held];
+	return x->finds && isnan(var[x->held]) ? from : var[x->held];
 }
 
 static double computed(const struct program *p, const struct ix *x, double *var)
