@@ -58,9 +58,7 @@ enum { MOST_TURNS = 1 << 24 };
 
 static double folded(const struct program *p, const struct ix *x, double *var)
 {
-	double first = ix_value(x->arg[1], var), last = ix_value(x->arg[2], var);
-
-	double from = ix_value(x->arg[0], var);
+	double from = ix_value(x->arg[0], var), first = ix_value(x->arg[1], var), last = ix_value(x->arg[2], var);
 
 	if (!(last - first < MOST_TURNS)) return last <= first ? from : (double)NAN;
 	var[x->held] = x->finds ? (double)NAN : from;
