@@ -2,6 +2,7 @@
 #include "formula_private.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fixtures/io/random.h"
@@ -52,13 +53,14 @@ static bool wrong_element(const struct rule *r, const struct tensor *t, double a
 static bool rule_holds(const struct formula *f, const struct call *call, struct lower *l, const struct rule *r, struct error *e)
 {
 	const struct node *element = element_in(&f->tree, r->value);
-	double var[MAX_VAR];
+	uint64_t room[2 * MAX_VAR] = { 0 };
+	struct numbers s;
 
 	if (!element) return low_error(l, r->value, "expected a condition on an element of an integer input");
 	struct ix *x = first_wrong(l, r, element);
 	if (!x || !call->capture) return x != NULL;
-	ix_compute(l->p, l->p->index, var);
-	double at = ix_value(x, var);
+	numbers_begin(&s, l->p, room);
+	double at = ix_value(x, &s);
 	return at == -1 || wrong_element(r, call->in[declared_index(f->tree.in, element->name)], at, e);
 }
 
@@ -79,7 +81,7 @@ static int rules_kept(const struct formula *f, const struct call *call, bool all
 {
 	struct plan plan = plan_plain(&arith_f64, 0);
 	struct program p = { .call = call, .path = f->tree.path };
-	struct lower l = { .t = &f->tree, .op = &f->op, .call = call, .plan = &plan, .p = &p, .first = { &p.index }, .index = { &p.index }, .e = e };
+	struct lower l = { .t = &f->tree, .op = &f->op, .call = call, .plan = &plan, .p = &p, .e = e };
 	int n = 0;
 
 	for (const struct rule *r = f->tree.rules; r; r = NEXT(r)) {
@@ -88,6 +90,7 @@ static int rules_kept(const struct formula *f, const struct call *call, bool all
 		if (!kept && !all) break;
 	}
 	pool_free(&p.pool);
+	free(p.folded);
 	return n;
 }
 

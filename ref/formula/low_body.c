@@ -189,7 +189,7 @@ static bool loop(struct lower *l, const struct statement *x)
 		len = (struct len){ p->by, p->chunk };
 	}
 	l->level++;
-	l->first[l->level] = l->index[l->level] = &p->index;
+	l->same[p->level = l->level] = NULL;
 	if (!symbol_add(l, t->var, t->chunks ? SYMBOL_CHUNK : SYMBOL_VAR, p->var, (struct shape){ COLUMN, len, { 1, -1 } })) return false;
 	struct step *s = add_step(l, STEP_LOOP, at), **end = l->end;
 	if (!s) return false;

@@ -1,14 +1,31 @@
 /* fold, count, first and last: numbers made of one for each index of a range. */
 #include "lower.h"
 
-/* A number that is computed there, within the loops around. */
-static struct ix *added(struct lower *l, struct ix *x, int level)
+/* What the fold is made of, beside what changes within: MAX_FREE + 1 of them are too many to tell. */
+static void free_in(struct ix *fold, struct ix *x)
 {
-	x->level = level;
-	if ((x->var = new_var(l, x->at)) < 0) return NULL;
-	*l->index[level] = x;
-	l->index[level] = &x->next;
-	return x;
+	int i = 0;
+
+	if (x->kind == IX_NUMBER) return;
+	if (x->level >= fold->inner) {
+		for (int k = 0; k < x->n; k++) free_in(fold, x->arg[k]);
+		return;
+	}
+	if (x->level > fold->level) fold->level = x->level;
+	while (i < fold->n_free && i < MAX_FREE && fold->free[i]->var != x->var) i++;
+	if (i == fold->n_free && i < MAX_FREE) fold->free[i] = x;
+	if (i == fold->n_free) fold->n_free++;
+}
+
+/* It is computed in the innermost of the loops that what it is made of changes in. */
+static struct ix *added(struct lower *l, struct ix *x)
+{
+	for (int i = 0; i < x->n; i++) free_in(x, x->arg[i]);
+	if (!l->p->folded && !(l->p->folded = folded_make(l->call))) {
+		error_set(l->e, E_MEMORY, l->t->path, NO_OFFSET, "preparing a formula");
+		return NULL;
+	}
+	return (x->var = new_var(l, x->at)) < 0 ? NULL : x;
 }
 
 /* The body of a fold in a level of its own: what does not read the index or what is held is computed outside of it. */
@@ -18,7 +35,7 @@ static bool fold_body(struct lower *l, struct ix *y, const char *held, const cha
 	bool ok = l->level + 1 < MAX_LEVEL || low_error(l, value, "expected fewer than %d loops in each other", MAX_LEVEL);
 
 	l->level++;
-	if (ok) l->first[l->level] = l->index[l->level] = &y->body;
+	if (ok) l->same[y->inner = l->level] = NULL;
 	ok = ok && (y->held = new_var(l, value)) >= 0 && (y->over = new_var(l, value)) >= 0 && symbol_add(l, held, SYMBOL_VAR, y->held, scalar)
 		&& symbol_add(l, over, SYMBOL_VAR, y->over, scalar) && (y->arg[3] = low_ix(l, value));
 	l->level--;
@@ -40,7 +57,7 @@ static struct ix *fold_of(struct lower *l, const struct node *x, const struct no
 		if (y->arg[i]->each && !low_error(l, x, "expected no chunk's index in %s", x->name)) return NULL;
 	y->down = same_name(x->name, "last");
 	y->finds = y->down || same_name(x->name, "first");
-	return added(l, y, l->level);
+	return added(l, y);
 }
 
 static bool is_range(const struct node *x, int n) { return x->kind == NODE_RANGE && x->name && x->n == n; }

@@ -37,15 +37,14 @@ static struct ix *only(struct lower *l, struct ix *x)
 {
 	for (int i = 0; i < x->n; i++)
 		if (x->arg[i]->level > x->level) x->level = x->arg[i]->level;
-	for (struct ix *y = *l->first[x->level]; y; y = y->next) {
+	for (struct ix *y = l->same[x->level]; y; y = y->next) {
 		bool same = y->kind == x->kind && y->op == x->op && y->tensor == x->tensor && y->n == x->n;
 		for (int i = 0; same && i < x->n; i++) same = same_ix(x->arg[i], y->arg[i]);
 		if (same) return y;
 	}
 	if ((x->var = new_var(l, x->at)) < 0) return NULL;
-	*l->index[x->level] = x;
-	l->index[x->level] = &x->next;
-	return x;
+	x->next = l->same[x->level];
+	return l->same[x->level] = x;
 }
 
 static struct ix *operation(struct lower *l, const struct node *x)

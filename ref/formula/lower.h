@@ -15,7 +15,6 @@ struct symbol {
 	const struct node *product;     /* of names that stay, and not rounded: a sum of it is one of products; else NULL */
 	struct symbol *outer;
 };
-enum { MAX_LEVEL = 16 };
 
 /* Arguments of a macro, and where theirs are looked up. */
 struct binding { const char *name; struct ex *value; struct ix *ix; struct binding *next; };    /* ix: NULL where it is no index */
@@ -35,7 +34,7 @@ struct lower {
 	struct binding *bindings;
 	struct known *known;
 	struct step **end;      /* where the next step goes */
-	struct ix **first[MAX_LEVEL], **index[MAX_LEVEL];       /* of the numbers of each level the first, and where the next goes */
+	struct ix *same[MAX_LEVEL];     /* the numbers of each level: what is computed alike is one of them */
 	int level;              /* loops around what is read */
 	int depth;              /* levels of values */
 	int site_of[MAX_REG];   /* 1 + the site at which the register's value is rounded, or 0 */
@@ -96,7 +95,6 @@ bool rounds(const struct lower *l, int site);   /* does the plan round there, to
 bool low_body(struct lower *l, const struct statement *body);
 /* Drops what is not read, and says which values may take over the memory of one that is not read again. `carried`: registers that are read after the last step. */
 void reuse(struct program *p, struct step **body, const int *carried, int n);
-void only_needed(struct program *p);    /* of the indices */
 void places(struct program *p);         /* room for what the steps read and write */
 
 static const struct shape scalar = { SCALAR, { 1, -1 }, { 1, -1 } };

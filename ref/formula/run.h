@@ -10,7 +10,7 @@ struct frame {
 	size_t element;                 /* c's */
 	void **reg;                     /* each with room for the longest that it holds */
 	bool stopped;                   /* the rest of the piece is of the next strip */
-	double *var;
+	struct numbers now;
 	size_t stored[MAX_OUT];
 	size_t len[MAX_PROGRAM_CHUNK];  /* of the present chunks */
 };

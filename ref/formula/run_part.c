@@ -16,7 +16,7 @@ void run_shifted(struct frame *f, const struct ex *x, vec y)
 /* element i of a, the last one where it has fewer */
 void run_element(struct frame *f, const struct ex *x, vec y)
 {
-	double i = ix_value(x->ix, f->var);
+	double i = ix_value(x->ix, &f->now);
 	vec a = run_value(f, x->a);
 
 	if (!(i >= 0 && i == floor(i))) run_failed(f->p, x->ix->at, "expected a whole number as an element's, got %g", i);
@@ -28,7 +28,7 @@ static size_t lines(const struct frame *f, const struct ex *x) { return x->s.ran
 /* The first element of a part of n in a line of `wide`; false where it is not all in there. */
 static bool begin(struct frame *f, const struct ex *x, size_t wide, size_t n, size_t *first)
 {
-	double i = x->ix ? ix_value(x->ix, f->var) * (double)(x->in_rows ? n : 1) : (double)x->first;
+	double i = x->ix ? ix_value(x->ix, &f->now) * (double)(x->in_rows ? n : 1) : (double)x->first;
 
 	*first = i >= 0 && i <= (double)wide ? (size_t)i : wide;
 	if (i == (double)*first && (!n || *first + (n - 1) * x->by < wide)) return true;
