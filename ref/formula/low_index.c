@@ -187,7 +187,7 @@ static struct ix *sequence(struct lower *l, const struct node *x)
 	if (in < 0) low_error(l, x, "expected an integer input and an index in sequence");
 	if (!y || !l->call->in[in]) return y ? ix_number(l, 0) : NULL;
 	y->tensor = in;
-	y->arg[y->n++] = t;
+	y->arg[y->n++] = y->free[y->n_free++] = t;
 	return only(l, y);
 }
 

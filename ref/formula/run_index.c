@@ -29,30 +29,39 @@ double ix_fold(enum node_kind op, double a, double b)
 	}
 }
 
+/* Of a whole number's type. */
+static inline double whole(const struct tensor *t, size_t at)
+{
+	const char *from = (const char *)t->data + at * dtype_info[t->dtype].size;
+	double value = (double)NAN;
+	int32_t narrow;
+
+	if (t->dtype != DT_I32) {
+		dtype_load(t->dtype, from, 1, &value);
+		return value;
+	}
+	memcpy(&narrow, from, sizeof narrow);
+	return narrow;
+}
+
 static double element(struct numbers *s, const struct ix *x)
 {
 	const struct tensor *t = s->p->call->in[x->tensor];
-	double value = (double)NAN;
 	size_t at = 0;
 
 	if (!t || !t->data) return 0;
 	for (int i = 0; i < x->n; i++) {
 		double k = ix_value(x->arg[i], s);
-		if (!(k >= 0 && k < (double)t->shape[i] && k == floor(k))) return value;
+		if (!(k >= 0 && k < (double)t->shape[i] && k == (double)(size_t)k)) return (double)NAN;
 		at = at * t->shape[i] + (size_t)k;
 	}
-	dtype_load(t->dtype, (const char *)t->data + at * dtype_info[t->dtype].size, 1, &value);
-	return value;
+	return whole(t, at);
 }
 
 static double sequence_of(const struct tensor *t, double at)
 {
-	double value = (double)NAN;
-
-	for (size_t n = 1; t->data && n < t->count; n++) {
-		dtype_load(t->dtype, (const char *)t->data + n * dtype_info[t->dtype].size, 1, &value);
-		if (at < value) return (double)n - 1;
-	}
+	for (size_t n = 1; t->data && n < t->count; n++)
+		if (at < whole(t, n)) return (double)n - 1;
 	return (double)NAN;
 }
 
@@ -129,16 +138,22 @@ static double turns(struct numbers *s, const struct ix *x)
 	return x->finds && isnan(s->var[x->held]) ? from : s->var[x->held];
 }
 
-static double fold(struct numbers *s, const struct ix *x)
+static double searched(struct numbers *s, const struct ix *x)
+{
+	return x->kind == IX_FOLD ? turns(s, x) : sequence_of(s->p->call->in[x->tensor], ix_value(x->arg[0], s));
+}
+
+/* A fold, or the sequence of an index. */
+static double found(struct numbers *s, const struct ix *x)
 {
 	double free[MAX_FREE];
 
-	if (x->n_free > MAX_FREE) return turns(s, x);
+	if (x->n_free > MAX_FREE || !s->p->folded) return searched(s, x);
 	for (int i = 0; i < x->n_free; i++) free[i] = ix_value(x->free[i], s);
 	bool there = false;
 	struct place *y = place_of(s->p->folded, x, free, &there);
 	if (there) return y->value;
-	double value = turns(s, x);
+	double value = searched(s, x);
 	keep(y, x, free, value);
 	return value;
 }
@@ -156,8 +171,7 @@ static double operation(struct numbers *s, const struct ix *x)
 
 double ix_computed(struct numbers *s, const struct ix *x)
 {
-	double y = x->kind == IX_TENSOR ? element(s, x) : x->kind == IX_FOLD ? fold(s, x)
-		: x->kind == IX_SEQUENCE ? sequence_of(s->p->call->in[x->tensor], ix_value(x->arg[0], s)) : operation(s, x);
+	double y = x->kind == IX_TENSOR ? element(s, x) : x->kind == IX_OP ? operation(s, x) : found(s, x);
 
 	s->computed[x->var] = s->turn[x->level];
 	return s->var[x->var] = y;
