@@ -17,6 +17,26 @@ static void free_in(struct ix *fold, struct ix *x)
 	if (i == fold->n_free) fold->n_free++;
 }
 
+/* Of what changes within does it read only what is held? */
+static bool of_held(const struct ix *fold, const struct ix *x)
+{
+	bool only = x->kind != IX_FOLD;
+
+	if (x->kind == IX_VAR && x->level >= fold->inner) return x->var == fold->held;
+	for (int i = 0; only && x->level >= fold->inner && i < x->n; i++) only = of_held(fold, x->arg[i]);
+	return only;
+}
+
+/* held if STAYS or ... else ... */
+static struct ix *staying(const struct ix *fold)
+{
+	struct ix *x = fold->arg[3];
+
+	if (x->kind != IX_OP || x->op != NODE_IF || x->arg[1]->kind != IX_VAR || x->arg[1]->var != fold->held) return NULL;
+	for (x = x->arg[0]; x->kind == IX_OP && x->op == NODE_OR;) x = x->arg[0];
+	return x->level >= fold->inner && of_held(fold, x) ? x : NULL;
+}
+
 /* It is computed in the innermost of the loops that what it is made of changes in. */
 static struct ix *added(struct lower *l, struct ix *x)
 {
@@ -55,6 +75,7 @@ static struct ix *fold_of(struct lower *l, const struct node *x, const struct no
 	y->n = 4;
 	for (int i = 0; i < 4; i++)
 		if (y->arg[i]->each && !low_error(l, x, "expected no chunk's index in %s", x->name)) return NULL;
+	y->stays = staying(y);
 	y->down = same_name(x->name, "last");
 	y->finds = y->down || same_name(x->name, "first");
 	return added(l, y);

@@ -17,7 +17,8 @@ enum { MAX_LEVEL = 16, MAX_FREE = 4 };
 /* A number that no arithmetic touches: an index, a condition. What is computed has a variable of its own, each such number one, which
  * gets its value when it is first read in a turn of the loop at this level (0: in a piece). each: 1 + the chunk for whose indices, one by
  * one, it is another number. IX_FOLD: variable `held`, first arg[0], becomes arg[3] for each value of variable `over` from arg[1] up to
- * arg[2], down where so, each of them a turn of level `inner`. finds: until that is a number, first none. free: all that it is made of,
+ * arg[2], down where so, each of them a turn of level `inner`. finds: until that is a number, first none. stays: where what
+ * is held makes that hold, it stays. free: all that it is made of,
  * where they are few: for the same numbers it is the same. */
 enum ix_kind { IX_NUMBER, IX_VAR, IX_TENSOR, IX_SEQUENCE, IX_OP, IX_FOLD };
 struct ix {
@@ -27,7 +28,7 @@ struct ix {
 	bool down, finds;
 	double number;
 	enum node_kind op;
-	struct ix *arg[4], *free[MAX_FREE], *next;      /* next: of the same level */
+	struct ix *arg[4], *stays, *free[MAX_FREE], *next;      /* next: of the same level */
 	const struct node *at;
 };
 

@@ -58,11 +58,17 @@ static double element(struct numbers *s, const struct ix *x)
 	return whole(t, at);
 }
 
+/* Cut points never fall. */
 static double sequence_of(const struct tensor *t, double at)
 {
-	for (size_t n = 1; t->data && n < t->count; n++)
-		if (at < whole(t, n)) return (double)n - 1;
-	return (double)NAN;
+	size_t first = 1, last = t->data && t->count ? t->count : 1;
+
+	while (first < last) {
+		size_t n = first + (last - first) / 2;
+		if (at < whole(t, n)) last = n;
+		else first = n + 1;
+	}
+	return t->data && first < t->count ? (double)first - 1 : (double)NAN;
 }
 
 enum { MOST_TURNS = 1 << 24 };
@@ -132,6 +138,7 @@ static double turns(struct numbers *s, const struct ix *x)
 	for (double i = 0; i < last - first && !(x->finds && !isnan(s->var[x->held])); i++) {
 		s->var[x->over] = x->down ? last - 1 - i : first + i;
 		numbers_turn(s, x->inner);
+		if (x->stays && ix_value(x->stays, s) != 0) break;
 		s->var[x->held] = ix_value(x->arg[3], s);
 	}
 	s->turn[x->inner] = turn;
