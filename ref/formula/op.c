@@ -309,7 +309,8 @@ static struct formula *of_text(const char *path, const char *text, size_t n, boo
 		error_set(e, E_MEMORY, path, NO_OFFSET, "reading a formula");
 		return NULL;
 	}
-	if (formula_parse(&f->tree, path, text, n, e) && formula_tables(f, e) && (sound || formula_check(f, e)) && cases_of_tree(&f->tree, &f->op, &f->op.cases, e)) return f;
+	bool read = formula_parse(&f->tree, path, text, n, e) && formula_use(&f->tree, e) && formula_tables(f, e);
+	if (read && (sound || formula_check(f, e)) && cases_of_tree(&f->tree, &f->op, &f->op.cases, e)) return f;
 	formula_end(f);
 	return NULL;
 }
