@@ -228,7 +228,7 @@ void program_piece(struct program *p, calc *c, size_t piece)
 
 	run_begin(&f, p, c, piece);
 	const struct program_loop *l = f.p->anchored;
-	if (l) f.turns = (size_t)(ix_value(l->last, f.var) - ix_value(l->first, f.var)) / l->by, stream_of(&f, 0);
+	if (l) f.turns = (size_t)(ix_value(l->last, &f.now) - ix_value(l->first, &f.now)) / l->by, stream_of(&f, 0);
 	for (const struct step *s = f.p->step; s && !f.stopped; s = s->next) run_step(&f, s);
 	for (int i = 0; i < MAX_OUT; i++) {
 		if (!f.stored[i]) continue;
