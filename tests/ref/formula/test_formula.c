@@ -77,7 +77,7 @@ static const struct { const char *text, *at, *said; } broken[] = {
 	{ HEAD "z[r] = x[r] + part(3, 0, 1)\n", ":6:15", "a vector or a matrix, and a size" },
 	{ HEAD "z[r] = replaced(x[r], 0, x)\n", ":6:8", "and a part of it" },
 	{ HEAD "z[r] = replaced(x[r], 1, x[r])\n", ":6:8", "elements from 1 on" },
-	{ HEAD "when\n  z[r] = x[r]\n", ":6:1", "for, when, use, NAME =" },
+	{ HEAD "when\n  z[r] = x[r]\n", ":6:1", "for, if, use, NAME =" },
 	{ HEAD "if r > 0\nz[r] = x[r]\n", ":7:1", "further in than their 'if'" },
 	{ HEAD "when x > 0\n  z[r] = x[r]\n", ":6:6", "expected an integer input" },
 	{ HEAD "use nothing as n: R = 1\nz[r] = x[r]\n", ":6:5", "nothing is named nothing" },
