@@ -120,34 +120,19 @@ struct ex *low_replaced(struct lower *l, const struct node *x)
 	return at(l, x, ex_make(l, EX_REPLACED, a->s, a, b), (double)axis_of(&b->s)->n);
 }
 
-/* Row i of a matrix: e is that as a column, or the matrix with another. */
-static struct ex *in_row(struct lower *l, const struct node *x, struct ex *e)
-{
-	if (!e || !(e->ix = low_ix(l, x->arg[1]))) return NULL;
-	if (e->a->s.rank != MATRIX || e->a->s.rows.chunk >= 0 || e->a->s.cols.chunk >= 0 || e->ix->each)
-		return low_wrong(l, x, "a matrix of a known size and one index");
-	e->by = 1;
-	e->in_rows = true;
-	return e;
-}
-
-/* row(A, i): row i, as a column */
-struct ex *low_row(struct lower *l, const struct node *x)
-{
-	struct ex *a = low_value(l, x->arg[0]);
-
-	return a ? in_row(l, x, ex_make(l, EX_PART, (struct shape){ COLUMN, a->s.cols, { 1, -1 } }, a, NULL)) : NULL;
-}
-
 /* with_row(A, i, b): A, but the elements of b as row i */
 struct ex *low_with_row(struct lower *l, const struct node *x)
 {
-	struct ex *a = low_value(l, x->arg[0]), *b = a ? low_value(l, x->arg[2]) : NULL;
+	struct ex *a = low_value(l, x->arg[0]), *b = a ? low_value(l, x->arg[2]) : NULL, *e = b ? ex_make(l, EX_REPLACED, a->s, a, b) : NULL;
 
-	if (!b) return NULL;
+	if (!e || !(e->ix = low_ix(l, x->arg[1]))) return NULL;
+	if (a->s.rank != MATRIX || a->s.rows.chunk >= 0 || a->s.cols.chunk >= 0 || e->ix->each)
+		return low_wrong(l, x, "a matrix of a known size and one index");
 	if (b->s.rows.chunk >= 0 || b->s.cols.chunk >= 0 || b->s.rows.n * b->s.cols.n != a->s.cols.n)
 		return low_wrong(l, x, "a matrix and as many elements as a row of it");
-	return in_row(l, x, ex_make(l, EX_REPLACED, a->s, a, b));
+	e->by = 1;
+	e->in_rows = true;
+	return e;
 }
 
 /* joined(A, B, ...): vectors end to end, matrices side by side */

@@ -81,7 +81,6 @@ struct ex *low_part(struct lower *l, const struct node *x);
 struct ex *low_axpy(struct lower *l, const struct node *x);
 struct ex *low_mirrored(struct lower *l, const struct node *x);
 struct ex *low_rounded(struct lower *l, const struct node *x, enum format f);
-struct ex *low_row(struct lower *l, const struct node *x);
 struct ex *low_with_row(struct lower *l, const struct node *x);
 struct ex *low_joined(struct lower *l, const struct node *x);
 struct ex *low_replaced(struct lower *l, const struct node *x);

@@ -51,7 +51,7 @@ enum ex_kind {
 /* An expression. EX_OUTER and EX_GEMM: a b, added to c where there is one. EX_DOT: of each row, where a is a matrix. EX_FLIP: the same
  * numbers, a row for a column or in another matrix. EX_INVERSE: in blocks of op, merged by operands that pass `site`. two_parts: EX_GEMM of
  * operands that were rounded to two parts, without the product of the second ones. EX_PART: of a from `first` on, or ix, every by-th
- * element, of a matrix column; EX_REPLACED: a, but b there. in_rows: row ix of a matrix. EX_AXPY: a + b c, b a number. EX_MIRRORED: by
+ * element, of a matrix column; EX_REPLACED: a, but b there; in_rows: in row ix of a matrix. EX_AXPY: a + b c, b a number. EX_MIRRORED: by
  * tiles of op, 0: by elements. EX_ROUNDED: to the format op. */
 struct ex {
 	enum ex_kind kind;

@@ -36,7 +36,7 @@ void run_axpy(struct frame *f, const struct ex *x, vec y);
 void run_mirrored(struct frame *f, const struct ex *x, vec y);
 void run_part(struct frame *f, const struct ex *x, vec y);
 void run_replaced(struct frame *f, const struct ex *x, vec y);
-/* EX_PART that lies in one piece, n elements of x->a; none, and the run fails, where it leaves that. */
+/* EX_ELEMENT, or an EX_PART that lies in one piece, of n elements of x->a; none, and the run fails, where it leaves that. */
 vec run_in_place(struct frame *f, const struct ex *x, size_t n);
 /* EX_PART, EX_REPLACED: from the part to its place in all, or back. */
 void run_place(struct frame *f, const struct ex *x, vec all, vec part, bool back);

@@ -13,15 +13,23 @@ void run_shifted(struct frame *f, const struct ex *x, vec y)
 	c_copy(f->c, part(f, y, 1, y.n - 1), part(f, a, 0, y.n - 1));
 }
 
-/* element, or row, i of a, the last one where it has fewer */
 void run_element(struct frame *f, const struct ex *x, vec y)
+{
+	vec there = run_in_place(f, x, y.n);
+
+	if (there.at) c_copy(f->c, y, there);
+}
+
+/* Element, or row, i of a, the last one where it has fewer. */
+static vec element(struct frame *f, const struct ex *x, size_t n)
 {
 	double i = ix_value(x->ix, &f->now);
 	vec a = run_value(f, x->a);
 	size_t rows = rows_now(f, x->a);
 
 	if (!(i >= 0 && i == floor(i))) run_failed(f->p, x->ix->at, "expected a whole number as an element's, got %g", i);
-	else if (rows) c_copy(f->c, y, part(f, a, (i < (double)rows ? (size_t)i : rows - 1) * y.n, y.n));
+	else if (rows) return part(f, a, (i < (double)rows ? (size_t)i : rows - 1) * n, n);
+	return (vec){ 0 };
 }
 
 static size_t lines(const struct frame *f, const struct ex *x) { return x->s.rank == MATRIX && !x->in_rows ? rows_now(f, x) : 1; }
@@ -53,6 +61,7 @@ void run_part(struct frame *f, const struct ex *x, vec y) { run_place(f, x, run_
 
 vec run_in_place(struct frame *f, const struct ex *x, size_t n)
 {
+	if (x->kind == EX_ELEMENT) return element(f, x, n);
 	vec a = run_value(f, x->a);
 	size_t first;
 

@@ -9,7 +9,7 @@ vec run_value(struct frame *f, const struct ex *x)
 
 	if (x->kind == EX_FLIP) return run_value(f, x->a);
 	if (x->kind == EX_REG || x->kind == EX_NUMBER) return (vec){ f->reg[x->reg], n };
-	if (x->kind == EX_PART && x->by == 1 && (x->in_rows || x->s.rank != MATRIX)) {
+	if (x->kind == EX_ELEMENT || (x->kind == EX_PART && x->by == 1 && x->s.rank != MATRIX)) {
 		vec there = run_in_place(f, x, n);
 		if (there.at) return there;
 	}
