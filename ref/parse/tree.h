@@ -45,7 +45,7 @@ struct loop {
 	int n_carry;
 };
 
-/* use OP as NAME: what its inputs, sizes, parameters and indices are. Statements of NAME.name stand in its place (ref/formula/use.c). */
+/* use OP as NAME: what its inputs, sizes, parameters and indices are. Statements of NAME.name stand in its place (ref/use). */
 enum { MAX_GIVEN = 32 };
 struct use { const char *op, *as; struct definition given[MAX_GIVEN]; int n, line, column; };
 

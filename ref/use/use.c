@@ -1,6 +1,6 @@
 /* `use OP as NAME: ...`: the statements of another op in the place of that line. What they define is NAME.name, an output NAME.OUTPUT;
  * its inputs, sizes, parameters and indices are what the line gives. */
-#include "formula_private.h"
+#include "use.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -194,41 +194,41 @@ static bool put(struct user *s, struct statement **at)
 }
 
 enum { DEEPEST = 4 };
-static bool all(struct tree *t, struct statement **at, int depth, struct error *e);
+static bool all(struct tree *t, use_text *text_of, struct statement **at, int depth, struct error *e);
 
-static bool replace(struct tree *t, struct statement **at, int depth, struct error *e)
+static bool replace(struct tree *t, use_text *text_of, struct statement **at, int depth, struct error *e)
 {
 	struct user s = { .to = t, .use = (*at)->use, .e = e };
-	const char *text = formula_builtin_text(s.use->op);
+	const char *text = text_of(s.use->op);
 	struct tree of = { 0 };
 
 	if (!text) return wrong(&s, "an op of etalon's own; nothing is named", s.use->op);
 	if (depth == DEEPEST) return wrong(&s, "fewer ops within each other; this is too deep:", s.use->op);
 	bool ok = formula_parse(&of, s.use->op, text, strlen(text), e);
-	for (struct form_decl *f = of.forms; ok && f; f = NEXT(f)) ok = all(&of, &f->body, depth + 1, e);
+	for (struct form_decl *f = of.forms; ok && f; f = NEXT(f)) ok = all(&of, text_of, &f->body, depth + 1, e);
 	s.of = &of;
 	ok = ok && put(&s, at);
 	formula_free(&of);
 	return ok;
 }
 
-static bool all(struct tree *t, struct statement **at, int depth, struct error *e)
+static bool all(struct tree *t, use_text *text_of, struct statement **at, int depth, struct error *e)
 {
 	while (*at) {
 		if ((*at)->use) {
-			if (!replace(t, at, depth, e)) return false;
+			if (!replace(t, text_of, at, depth, e)) return false;
 			continue;
 		}
-		if (!all(t, &(*at)->body, depth, e)) return false;
+		if (!all(t, text_of, &(*at)->body, depth, e)) return false;
 		at = &(*at)->next;
 	}
 	return true;
 }
 
-bool formula_use(struct tree *t, struct error *e)
+bool formula_use(struct tree *t, use_text *text_of, struct error *e)
 {
 	for (struct form_decl *x = t->forms; x; x = NEXT(x))
 		for (struct form_decl *f = x; f; f = f->more)
-			if (!all(t, &f->body, 0, e)) return false;
+			if (!all(t, text_of, &f->body, 0, e)) return false;
 	return !t->pool.failed;
 }

@@ -1,6 +1,6 @@
 /* Inside `use`: the values of one op in the terms of another. */
-#ifndef ETALON_FORMULA_USE_PRIVATE_H
-#define ETALON_FORMULA_USE_PRIVATE_H
+#ifndef ETALON_USE_PRIVATE_H
+#define ETALON_USE_PRIVATE_H
 
 #include "ref/parse/tree.h"
 

@@ -1,7 +1,6 @@
 /* Values of an op that another one uses, in the other one's terms. */
 #include <string.h>
 
-#include "formula_private.h"
 #include "use_private.h"
 
 #define NEXT(x) ((void *)(x)->d.next)
