@@ -15,17 +15,15 @@ struct formula *formula_builtin(size_t i, struct error *e)
 
 bool formula_builtin_cases(const struct op *op, const struct test_case **cases, struct error *e)
 {
+	static struct tree trees[sizeof builtin_cases / sizeof *builtin_cases];         /* which own what their cases are made of */
 	char path[128];
-	struct tree *t = NULL;
 
 	*cases = NULL;
 	snprintf(path, sizeof path, "ref/ops/%s.cases", op->name);
 	for (size_t i = 0; builtin_cases[i].path; i++)
-		if (!strcmp(builtin_cases[i].path, path)) {
-			if (!(t = calloc(1, sizeof *t))) return error_set(e, E_MEMORY, path, NO_OFFSET, "reading cases");
-			return formula_parse_cases(t, path, builtin_cases[i].text, strlen(builtin_cases[i].text), e)
-				&& cases_of_tree(t, op, cases, e);
-		}
+		if (!strcmp(builtin_cases[i].path, path))
+			return formula_parse_cases(&trees[i], path, builtin_cases[i].text, strlen(builtin_cases[i].text), e)
+				&& cases_of_tree(&trees[i], op, cases, e);
 	return true;
 }
 
