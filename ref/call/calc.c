@@ -31,15 +31,22 @@ span c_sequence(const calc *c, int cu, int dim_tokens, size_t n)
 	return (span){ (size_t)c_int(c, cu, n), (size_t)c_int(c, cu, n + 1) };
 }
 
-bool c_fault(const calc *c, int fault)
+/* The whole op's number of a part's fault, or -1. */
+static int whole_fault(const calc *c, int fault)
 {
 	for (const struct scope *s = c->scope; s && fault >= 0; s = s->outer) fault = s->fault[fault];
+	return fault;
+}
+
+bool c_fault(const calc *c, int fault)
+{
+	fault = whole_fault(c, fault);
 	return fault >= 0 && c->plan->faults >> fault & 1;
 }
 
 double c_fault_value(const calc *c, int fault)
 {
-	for (const struct scope *s = c->scope; s && fault >= 0; s = s->outer) fault = s->fault[fault];
+	fault = whole_fault(c, fault);
 	return fault >= 0 ? c->plan->value[fault] : 0;
 }
 
