@@ -149,7 +149,7 @@ double round_one(double x, enum type t)
 	}
 }
 
-void round_all(double *x, size_t n, enum type t)
+void round_cells(double *x, size_t n, enum type t)
 {
 	switch (t) {
 	case IN_F32: for (size_t i = 0; i < n; i++) x[i] = (double)(float)x[i]; break;

@@ -39,6 +39,6 @@ static inline struct cell cell_of(enum cell_op op, int a, int b, struct len rows
 
 int cell_round(struct cells *c, int x, enum type t);            /* x, where that changes nothing */
 double round_one(double x, enum type t);
-void round_all(double *x, size_t n, enum type t);
+void round_cells(double *x, size_t n, enum type t);
 
 #endif

@@ -259,7 +259,7 @@ void compute(const struct evaluator *v, const struct cell *c, const struct block
 	case CELL_NUMBER: for (size_t i = 0; i < n; i++) y.at[i] = c->number; break;
 	case CELL_ROUND:
 		memcpy(y.at, a[0].at, n * sizeof *y.at);
-		round_all(y.at, n, (enum type)c->p[0]);
+		round_cells(y.at, n, (enum type)c->p[0]);
 		rounds = false;
 		break;
 	case CELL_ZIP: zip(c->p[0], y, a[0], a[1]); break;
@@ -271,5 +271,5 @@ void compute(const struct evaluator *v, const struct cell *c, const struct block
 	case CELL_NARROW: sum_narrow(c, y, a[0]); break;
 	default: operation(v, c, a, y, t); break;
 	}
-	if (rounds) round_all(y.at, n, IN_F32);
+	if (rounds) round_cells(y.at, n, IN_F32);
 }

@@ -12,7 +12,7 @@ static const enum type merge_type[] = { IN_F32, IN_TF32, IN_TF32_RN, IN_F16, IN_
 static void take(double *to, const double *from, size_t ld, size_t i, size_t m, size_t j, size_t n, enum type t)
 {
 	for (size_t r = 0; r < m; r++) memcpy(to + r * n, from + (i + r) * ld + j, n * sizeof *to);
-	round_all(to, m * n, t);
+	round_cells(to, m * n, t);
 }
 
 static void times(double *y, const double *a, const double *b, size_t m, size_t k, size_t n, double base)
@@ -43,22 +43,22 @@ static void two(const struct merge *g, size_t b, size_t w, size_t m, bool last)
 	take(g->b, g->A, n, b + w, m, b, w, t);
 	times(g->c, g->a, g->b, m, m, w, 0);
 	for (size_t i = 0; i < m * w; i++) g->c[i] = -g->c[i];
-	round_all(g->c, m * w, IN_F32);
-	round_all(g->c, m * w, g->store);
-	round_all(g->c, m * w, t);
+	round_cells(g->c, m * w, IN_F32);
+	round_cells(g->c, m * w, g->store);
+	round_cells(g->c, m * w, t);
 	take(g->b, g->T, n, b, w, b, w, t);
 	if (g->halves && last) {
 		for (int k = 0; k < 2; k++) {
 			double *y = k ? g->a : g->d;
 			cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)m, (int)w, (int)(k ? w - h : h), 1, g->c + (k ? h : 0), (int)w,
 				g->b + (k ? h * w : 0), (int)w, 0, y, (int)w);
-			round_all(y, m * w, IN_F32);
-			round_all(y, m * w, g->store);
+			round_cells(y, m * w, IN_F32);
+			round_cells(y, m * w, g->store);
 		}
 		for (size_t i = 0; i < m * w; i++) g->d[i] += g->a[i];
 	} else times(g->d, g->c, g->b, m, w, w, 0);
-	round_all(g->d, m * w, IN_F32);
-	round_all(g->d, m * w, g->store);
+	round_cells(g->d, m * w, IN_F32);
+	round_cells(g->d, m * w, g->store);
 	for (size_t r = 0; r < m; r++) memcpy(g->T + (b + w + r) * n + b, g->d + r * w, w * sizeof *g->d);
 }
 
@@ -79,16 +79,16 @@ static void by_columns(const struct merge *g, size_t w)
 				take(g->b, g->T, n, j, gap, j, w, g->high);
 				times(g->c, g->d, g->b, m, gap, w, 0);
 			}
-			round_all(g->c, m * w, IN_F32);
-			round_all(g->c, m * w, g->store);
-			round_all(g->c, m * w, g->high);
+			round_cells(g->c, m * w, IN_F32);
+			round_cells(g->c, m * w, g->store);
+			round_cells(g->c, m * w, g->high);
 			if (gap == w) {
 				take(g->b, g->T, n, j, w, j, w, g->high);
 				times(g->d, g->c, g->b, m, w, w, 0);
 			} else times(g->d, g->a, g->c, m, m, w, 0);
 			for (size_t k = 0; k < m * w; k++) g->d[k] = -g->d[k];
-			round_all(g->d, m * w, IN_F32);
-			round_all(g->d, m * w, g->store);
+			round_cells(g->d, m * w, IN_F32);
+			round_cells(g->d, m * w, g->store);
 			for (size_t r = 0; r < m; r++) memcpy(g->T + (i + r) * n + j, g->d + r * w, w * sizeof *g->d);
 		}
 	}
@@ -108,14 +108,14 @@ void invert(struct block y, struct block x, const int *how, size_t full, bool ex
 		return;
 	}
 	for (size_t i = 0; i < n; i++) memcpy(A + i * n, x.at + i * n, i * sizeof *A);
-	if (!exact) round_all(A, n * n, g.store);
+	if (!exact) round_cells(A, n * n, g.store);
 	for (size_t b = 0; b < n && base; b += base) alone(y.at, A, n, b, n - b < base ? n - b : base);
 	if (exact) {
 		free(room);
 		return;
 	}
-	round_all(y.at, n * n, IN_F32);
-	round_all(y.at, n * n, g.store);
+	round_cells(y.at, n * n, IN_F32);
+	round_cells(y.at, n * n, g.store);
 	if (how[2]) by_columns(&g, base);
 	for (size_t w = base; w < n && !how[2]; w *= 2)
 		for (size_t b = 0; b + w < n; b += 2 * w) two(&g, b, w, n - b - w < w ? n - b - w : w, 2 * w >= full);

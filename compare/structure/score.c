@@ -87,8 +87,8 @@ struct view *view_of(struct search *s, struct graph *g, int k)
 
 static void store_type(enum dtype d, double *x, size_t n)
 {
-	round_all(x, n, IN_F32);
-	if (d == DT_BF16) round_all(x, n, IN_BF16);
+	round_cells(x, n, IN_F32);
+	if (d == DT_BF16) round_cells(x, n, IN_BF16);
 	else if (d != DT_F32 && d != DT_F64 && dtype_info[d].is_float) format_round_all(dtype_info[d].format, ROUND_NEAREST_EVEN, x, n);
 }
 
