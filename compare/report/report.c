@@ -87,14 +87,15 @@ void report_text(FILE *to, const struct finding *f, bool explain)
 
 json_t *report_number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-static json_t *json_replay(const struct finding *f)
+/* What is written of the finding, or null where memory is short. */
+static json_t *json_written(void (*write)(FILE *, const struct finding *), const struct finding *f)
 {
 	char *text = NULL;
 	size_t size;
 	FILE *to = open_memstream(&text, &size);
 
 	if (to) {
-		replay(to, f);
+		write(to, f);
 		fclose(to);
 	}
 	json_t *j = text ? json_string(text) : json_null();
@@ -102,20 +103,7 @@ static json_t *json_replay(const struct finding *f)
 	return j;
 }
 
-static json_t *json_error(const struct error *e)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *to = open_memstream(&text, &size);
-
-	if (to) {
-		error_print(to, e);
-		fclose(to);
-	}
-	json_t *j = json_pack("[s?]", text);
-	free(text);
-	return j;
-}
+static void write_error(FILE *to, const struct finding *f) { error_print(to, &f->error); }
 
 static json_t *json_output(const struct finding *f, const struct output_verdict *o)
 {
@@ -134,12 +122,12 @@ json_t *report_json(const struct finding *f)
 {
 	const struct verdict *v = &f->verdict;
 	json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:i}", "capture", f->path, "op", f->op, "producer", f->producer,
-		"device", f->device, "replay", json_replay(f), "verdict", finding_word(f), "exit", finding_exit(f));
+		"device", f->device, "replay", json_written(replay, f), "verdict", finding_word(f), "exit", finding_exit(f));
 
 	if (!f->judged) {
 		json_object_set_new(j, "error", json_pack("{s:s, s:s, s:o, s:s}", "message", error_message(f->error.code), "item", f->error.item,
 			"offset", f->error.offset == NO_OFFSET ? json_null() : json_integer((json_int_t)f->error.offset), "detail", f->error.detail));
-		json_object_set_new(j, "reasons", json_error(&f->error));
+		json_object_set_new(j, "reasons", json_pack("[o]", json_written(write_error, f)));
 		return j;
 	}
 	json_t *outputs = json_array(), *reasons = json_array();
