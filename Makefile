@@ -112,12 +112,10 @@ $(call objects,builtin.c): $(BUILD)/builtin_ops.h
 $(BUILD)/%_gp.h: plots/%.gp
 	@mkdir -p $(@D); sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< >$@
 
-# The formulas of etalon's own ops, as text, and the cases of those that are none: made anew where one changes, comes or goes.
-AS_TEXT = for f in $(sort $1); do echo "{ \"$$f\","; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $$f; echo '},'; done
+# The formulas of etalon's own ops, as text: made anew where one changes, comes or goes.
 $(BUILD)/builtin_ops.h: FORCE
-	@mkdir -p $(@D); { echo 'static const struct { const char *path, *text; } builtin[] = {'; $(call AS_TEXT,$(wildcard ref/ops/*.op)); echo '};'; \
-		echo 'static const struct { const char *path, *text; } builtin_cases[] = {'; $(call AS_TEXT,$(wildcard ref/ops/*.cases)); echo '{ 0 } };'; \
-		} >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@mkdir -p $(@D); { echo 'static const struct { const char *path, *text; } builtin[] = {'; for f in $(sort $(wildcard ref/ops/*.op)); do \
+		echo "{ \"$$f\","; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $$f; echo '},'; done; echo '};'; } >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # Rebuilds everything when the flags change.
 $(BUILD)/flags: FORCE

@@ -124,7 +124,7 @@ static bool hold(struct one *o, const char *path, struct error *e)
 	if (!capture_read(&o->capture, path, e)) return false;
 	o->read = true;
 	const struct op *op = op_find(o->capture.op);
-	if (!op || !op->in_slots) {
+	if (!op || !op_in_slots(op)) {
 		error_set(e, E_OP, o->capture.op, NO_OFFSET, "isolate takes captures of %s", op_of_slots()->name);
 		return error_in_file(e, path);
 	}

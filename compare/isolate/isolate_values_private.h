@@ -7,7 +7,7 @@
 
 /* Noisy runs behind sigma: enough to see the size of an error, few enough to play hundreds of steps. */
 enum { NOISY_RUNS = 6 };
-enum { OUT_Y };                         /* of mixed_batch: see ref/ops/mixed_batch.c */
+enum { OUT_Y };                         /* of mixed_batch: see ref/ops/mixed_batch.op */
 
 /* What a kernel that is right, or that has a fault, answers, and within what. */
 struct hypothesis { struct answer a; struct expected expected; };

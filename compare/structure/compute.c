@@ -105,14 +105,14 @@ static void load(const struct program *p, const struct ex *x, struct block y, co
 {
 	struct loading l = { p->call->in[x->slice->tensor], y.at };
 
-	if (!slice_lines(p, x->slice, t, load_line, &l))
+	if (!slice_lines(x->slice, t, load_line, &l))
 		for (size_t i = 0; i < y.rows * y.cols; i++) y.at[i] = (double)NAN;
 }
 
 static void memory(const struct program *p, const struct ex *x, struct block y, const struct turn *t)
 {
 	const struct tensor *in = p->call->in[x->op];
-	double first = ix_value(x->ix, t->var);
+	double first = ix_value(x->ix, t->now);
 	size_t n = y.rows * y.cols;
 
 	memset(y.at, 0, n * sizeof *y.at);
@@ -124,32 +124,45 @@ static void memory(const struct program *p, const struct ex *x, struct block y, 
 /* One condition, or one for each row. */
 static void choice(const struct program *p, const struct ex *x, struct block y, struct block a, struct block b, const struct turn *t)
 {
-	double *var = x->ix->each ? malloc((size_t)(p->n_var + 1) * sizeof *var) : NULL;
-	bool yes = ix_value(x->ix, t->var) != 0;
+	int var = x->ix->each ? p->chunk_var[x->ix->each - 1] : -1;
+	double first = var < 0 ? 0 : t->now->var[var];
+	bool yes = ix_value(x->ix, t->now) != 0;
 
-	if (var) memcpy(var, t->var, (size_t)p->n_var * sizeof *var);
+	ix_settle(t->now, x->ix);
 	for (size_t i = 0; i < y.rows; i++) {
-		if (var) {
-			int v = p->chunk_var[x->ix->each - 1];
-			var[v] = t->var[v] + (double)i;
-			yes = ix_again(p, x->ix, var) != 0;
+		if (var >= 0) {
+			t->now->var[var] = first + (double)i;
+			yes = ix_again(t->now, x->ix) != 0;
 		}
 		struct block from = yes ? a : b;
 		for (size_t j = 0; j < y.cols; j++) y.at[i * y.cols + j] = from.at[i * down(from) + j * along(from)];
 	}
-	free(var);
+	if (var < 0) return;
+	t->now->var[var] = first;
+	ix_again(t->now, x->ix);
 }
 
-static void part(const struct ex *x, struct block y, const struct block *a)
+/* The first element of a part of n in lines of `wide`; NaN where it leaves them. */
+static double begin(const struct ex *x, size_t wide, size_t n, const struct turn *t)
 {
-	bool back = x->kind == EX_REPLACED, vector = x->a->s.rank == COLUMN;
-	struct block whole = back ? y : a[0], some = back ? a[1] : y;
-	size_t rows = vector ? 1 : whole.rows, wide = vector ? whole.rows : whole.cols, n = vector ? some.rows : some.cols;
+	double first = x->ix ? ix_value(x->ix, t->now) * (double)(x->in_rows ? n : 1) : (double)x->first;
 
-	if (back) memcpy(y.at, a[0].at, y.rows * y.cols * sizeof *y.at);
-	for (size_t i = 0; i < rows; i++) {
+	return first >= 0 && first == floor(first) && (!n || first + (double)((n - 1) * x->by) < (double)wide) ? first : (double)NAN;
+}
+
+static void part(const struct ex *x, struct block y, const struct block *a, const struct turn *t)
+{
+	bool back = x->kind == EX_REPLACED, flat = x->a->s.rank == COLUMN || x->in_rows;
+	struct block whole = back ? y : a[0], some = back ? a[1] : y;
+	size_t rows = flat ? 1 : whole.rows, wide = flat ? whole.rows * whole.cols : whole.cols, n = flat ? some.rows * some.cols : some.cols;
+	double first = begin(x, wide, n, t);
+
+	if (isnan(first))
+		for (size_t i = 0; i < y.rows * y.cols; i++) y.at[i] = first;
+	else if (back) memcpy(y.at, a[0].at, y.rows * y.cols * sizeof *y.at);
+	for (size_t i = 0; i < rows && !isnan(first); i++) {
 		for (size_t j = 0; j < n; j++) {
-			double *w = whole.at + i * wide + x->first + j * x->by, *s = some.at + i * n + j;
+			double *w = whole.at + i * wide + (size_t)first + j * x->by, *s = some.at + i * n + j;
 			if (back) *w = *s;
 			else *s = *w;
 		}
@@ -209,18 +222,20 @@ static void operation(const struct evaluator *v, const struct cell *c, const str
 	switch (kind) {
 	case EX_LOAD: load(p, c->ex, y, t); break;
 	case EX_MEMORY: memory(p, c->ex, y, t); break;
-	case EX_IX: y.at[0] = ix_value(c->ex->ix, t->var); break;
-	case EX_IOTA: for (size_t i = 0; i < n; i++) y.at[i] = (c->ex->ix ? ix_value(c->ex->ix, t->var) : 0) + (double)i; break;
+	case EX_IX: y.at[0] = ix_value(c->ex->ix, t->now); break;
+	case EX_IOTA: for (size_t i = 0; i < n; i++) y.at[i] = (c->ex->ix ? ix_value(c->ex->ix, t->now) : 0) + (double)i; break;
 	case EX_IF: choice(p, c->ex, y, a[0], a[1], t); break;
-	case EX_PART: case EX_REPLACED: part(c->ex, y, a); break;
+	case EX_PART: case EX_REPLACED: part(c->ex, y, a, t); break;
 	case EX_SHIFTED: for (size_t i = 0; i < n; i++) y.at[i] = i ? a[0].at[i - 1] : 0; break;
 	case EX_ELEMENT: {
-		double k = ix_value(c->ex->ix, t->var), last = (double)(a[0].rows * a[0].cols) - 1;
-		y.at[0] = last < 0 ? (double)NAN : a[0].at[(size_t)(k > last ? last : k < 0 ? 0 : k)];
+		double k = ix_value(c->ex->ix, t->now), last = n ? (double)(a[0].rows * a[0].cols / n) - 1 : -1;
+		size_t at = last < 0 ? 0 : (size_t)(k > last ? last : k > 0 ? k : 0) * n;
+		for (size_t i = 0; i < n; i++) y.at[i] = last < 0 ? (double)NAN : a[0].at[at + i];
 		break;
 	}
 	case EX_POWER: for (size_t i = 0; i < n; i++) y.at[i] = power_of_two(a[0].at[i]); break;
 	case EX_ANGLE: for (size_t i = 0; i < n; i++) y.at[i] = fast_angle(a[0].at[i]); break;
+	case EX_FLOOR: for (size_t i = 0; i < n; i++) y.at[i] = floor(a[0].at[i]); break;
 	case EX_CMP: compare(c->ex->op, y, a[0], a[1]); break;
 	case EX_WHERE:
 		for (size_t i = 0; i < y.rows; i++)

@@ -6,8 +6,9 @@
 
 enum { MAX_STAGE = 8, MAX_CHUNK_OPTION = 8 };
 
-/* One turn of a piece's loop, or the piece where it has none: its numbers, and the lengths of its chunks. */
-struct turn { double *var; size_t len[MAX_PROGRAM_CHUNK]; };
+/* One turn of a piece's loop, or the piece where it has none: its numbers, which get their values when first read, and the lengths of its
+ * chunks. Only one thread at a time looks at a piece. */
+struct turn { struct numbers *now; size_t len[MAX_PROGRAM_CHUNK]; };
 
 /* What a stage computes with one form in one chunk size: every piece's turns that begin before token `tokens`. */
 struct stage_turns { struct turn *turn, *piece; int *first, pieces; bool *complete; size_t most[MAX_PROGRAM_CHUNK]; };
@@ -55,7 +56,7 @@ const struct value *put_value(struct evaluator *v, const struct lowered *to, int
 
 /* The elements of tensor or output that a slice means in that turn, in order: calls with where each line begins, its step and length. */
 typedef void slice_line(size_t at, size_t step, size_t n, void *with);
-bool slice_lines(const struct program *p, const struct slice *s, const struct turn *t, slice_line *line, void *with);
+bool slice_lines(const struct slice *s, const struct turn *t, slice_line *line, void *with);
 
 /* ---- inside: values by cell and recurrence ---- */
 struct value *kept_find(const struct evaluator *v, struct kept_key k);  /* NULL: none */

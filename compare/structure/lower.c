@@ -109,6 +109,8 @@ static void leaf(struct lowering_run *l, const struct ex *e, struct cell *c, str
 		c->turns = by_turn(e->ix);
 	} else if (e->kind == EX_IX || e->kind == EX_ELEMENT || e->kind == EX_IF) {
 		c->turns = by_turn(e->ix);
+	} else if (e->kind == EX_PART || e->kind == EX_REPLACED) {
+		c->turns = e->ix && by_turn(e->ix);
 	} else if (e->kind == EX_IOTA) {
 		c->turns = e->ix != NULL;
 	} else if (e->kind == EX_NUMBER) {

@@ -61,9 +61,9 @@ static bool view_put(struct search *s, const struct graph *g, const struct view 
 		for (int i = first; i < last && ok; i++) {
 			const struct turn *x = put->in_loop ? &t->turn[i] : &t->piece[i];
 			struct viewing w = { s, p, p->start[i], 0, &ok };
-			if (g->f.loop && put->in_loop) w.begin = (size_t)t->turn[first].var[g->f.loop->var];
+			if (g->f.loop && put->in_loop) w.begin = (size_t)t->turn[first].now->var[g->f.loop->var];
 			if (!over_tokens(g->program, g->f.loop)) w.begin = 0;
-			ok = slice_lines(g->program, put->slice, x, view_line, &w) && ok;
+			ok = slice_lines(put->slice, x, view_line, &w) && ok;
 		}
 	}
 	if (!ok) error_set(s->e, E_FORMULA, s->call->op->name, NO_OFFSET, "an output's elements do not lie where the formula stores them");

@@ -133,6 +133,9 @@ static struct sym *read(struct reader *r, const struct ex *x)
 		b = !a ? NULL : x->b == x->a ? a : read(r, x->b);
 		return b ? sym_op(f, x, x->s, a, b, NULL) : NULL;
 	case EX_NUMBER: case EX_IX: case EX_LOAD: case EX_MEMORY: case EX_IOTA: return sym_op(f, x, x->s, NULL, NULL, NULL);
+	case EX_AXPY: case EX_MIRRORED: case EX_ROUNDED:
+		f->missing = "an operation that is not taken apart";
+		return NULL;
 	default:
 		a = x->a ? read(r, x->a) : NULL;
 		b = x->b && a ? read(r, x->b) : NULL;

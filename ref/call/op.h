@@ -109,7 +109,6 @@ struct op {
 	void (*derive)(struct call *call);      /* sizes that no input binds, from those that are; may be NULL */
 	/* Has this call the trace `out`? Either all that it has are recorded or none. NULL: the op has no traces. */
 	bool (*has_trace)(const struct call *call, int out);
-	bool in_slots;                          /* rows of requests, each in its slot of a pool: what `etalon isolate` plays */
 };
 
 extern const struct op *ops[];                  /* all of them, then NULL; made before main runs, and then as it is */
@@ -123,7 +122,9 @@ const struct test_case *op_case(const struct op *op, const char *name);  /* NULL
 /* Is it a matrix iteration whose every entry may be recorded: what `etalon eigen` watches? The first of them. */
 static inline bool op_is_iteration(const struct op *op) { return op->iterates && op->has_trace; }
 const struct op *op_of_iteration(void);
-const struct op *op_of_slots(void);             /* the one that is in_slots */
+/* Rows of requests, each in its slot of a pool, which integer inputs read_slot and write_slot say: what `etalon isolate` plays. */
+bool op_in_slots(const struct op *op);
+const struct op *op_of_slots(void);             /* the one that is */
 
 /* ---- an op made of others ---- */
 

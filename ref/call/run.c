@@ -94,16 +94,26 @@ static void end(calc *c, struct team *t)
 	calc_free(c);
 }
 
+/* How many run, and the first of them: all, or every stride-th. */
+static size_t chosen(const struct work *w, size_t *first)
+{
+	size_t stride = w->stride > 1 ? w->stride : 1;
+
+	*first = (w->range.first + stride - 1) / stride * stride;
+	return *first < w->range.last ? (w->range.last - *first + stride - 1) / stride : 0;
+}
+
 /* False when memory is short. A piece alone runs outside of any team: within one, even of one thread, each of its stages would
- * start threads of its own and end them. */
+ * start threads of its own and end them, and the others would wait for it. */
 static bool run(const calc *first, const struct work *w, uint64_t *operations)
 {
 	struct team t = { first, w, operations, 0, true };
+	size_t alone;
 
-	if (w->range.last - w->range.first == 1) {
+	if (chosen(w, &alone) == 1) {
 		calc c;
 		begin(&c, &t);
-		take_part(&c, &t, w->range.first);
+		take_part(&c, &t, alone);
 		end(&c, &t);
 		return t.ok;
 	}

@@ -17,9 +17,6 @@ size_t formula_builtins(void);
 struct formula *formula_builtin(size_t i, struct error *e);
 bool formula_builtin_check(size_t i, struct error *e);
 
-/* *cases: those that ref/ops/NAME.cases declares of an op that is no formula yet, NULL where there is no such file. They stay. */
-bool formula_builtin_cases(const struct op *op, const struct test_case **cases, struct error *e);
-
 /* The text of the op's file; NULL where the op is none. */
 const char *formula_source(const struct op *op);
 

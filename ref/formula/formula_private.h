@@ -19,6 +19,8 @@ static inline const struct formula *formula_of(const struct op *op)
 
 /* As formula_of_text, of a text that passes formula_check. */
 struct formula *formula_of_sound_text(const char *path, const char *text, size_t n, struct error *e);
+/* The text of an op of etalon's own, or NULL. */
+const char *formula_builtin_text(const char *name);
 bool formula_tables(struct formula *f, struct error *e);        /* f->op from f->tree */
 /* The sites that the file lists, if it does; those of the statements of a form, or where they stand in it; do all that are listed stand
  * somewhere? */

@@ -10,6 +10,16 @@ static bool is_carried(const struct lower *l, int reg)
 	return false;
 }
 
+/* The registers that this loop and those around it carry, at most MAX_BY each. */
+static int carried_now(const struct lower *l, int *reg)
+{
+	int n = 0;
+
+	for (const struct symbol *s = l->symbols; s; s = s->outer)
+		if (s->kind == SYMBOL_REG && s->carried) reg[n++] = s->index;
+	return n;
+}
+
 static bool stays(const struct lower *l, const struct node *x)
 {
 	const struct symbol *s = x->kind == NODE_NAME ? symbol_find(l, x->name) : NULL;
@@ -183,7 +193,7 @@ static bool loop(struct lower *l, const struct statement *x)
 		len = (struct len){ p->by, p->chunk };
 	}
 	if (!l->level++) l->outermost = p;
-	l->first[l->level] = l->index[l->level] = &p->index;
+	l->same[p->level = l->level] = NULL;
 	if (!symbol_add(l, t->var, t->chunks ? SYMBOL_CHUNK : SYMBOL_VAR, p->var, (struct shape){ COLUMN, len, { 1, -1 } })) return false;
 	struct step *s = add_step(l, STEP_LOOP, t->range), **end = l->end;
 	if (!s) return false;
@@ -192,7 +202,8 @@ static bool loop(struct lower *l, const struct statement *x)
 	if (!low_body(l, x->body)) return false;
 	l->end = end;
 	if (!--l->level) l->outermost = NULL;
-	reuse(l->p, &p->body, reg, t->n_carry);
+	int carried[MAX_LEVEL * MAX_BY], n = carried_now(l, carried);
+	reuse(l->p, &p->body, carried, n);
 	for (int i = 0; i < t->n_carry; i++) {
 		const struct definition *d = redefined(l, t->carry[i].name, NULL, 't');
 		if (t->carry[i].to && !put(l, d ? d->value : t->carry[i].to, ex_reg(l, reg[i]))) return false;
@@ -207,22 +218,12 @@ static bool loop(struct lower *l, const struct statement *x)
 	return true;
 }
 
-/* What loops around carry. */
-static int all_carried(const struct lower *l, int *reg)
-{
-	int n = 0;
-
-	for (const struct symbol *s = l->symbols; s && n < MAX_REG; s = s->outer)
-		if (s->kind == SYMBOL_REG && s->carried) reg[n++] = s->index;
-	return n;
-}
-
 /* Statements under a condition: a loop of one turn or none, unless it is known which. What they define is theirs. */
 static bool when(struct lower *l, const struct statement *x)
 {
 	struct ix *condition = low_ix(l, x->condition);
 	struct symbol *outer = l->symbols;
-	int carried[MAX_REG];
+	int carried[MAX_LEVEL * MAX_BY];
 	double known;
 
 	if (!condition) return false;
@@ -236,7 +237,7 @@ static bool when(struct lower *l, const struct statement *x)
 	*p = (struct program_loop){ .var = p->var, .chunk = -1, .cuts = -1, .by = 1, .first = ix_number(l, 0), .last = condition };
 	if (l->level + 1 == MAX_LEVEL) return low_error(l, x->condition, "expected fewer than %d loops in each other", MAX_LEVEL);
 	l->level++;
-	l->first[l->level] = l->index[l->level] = &p->index;
+	l->same[p->level = l->level] = NULL;
 	struct step *s = add_step(l, STEP_LOOP, x->condition), **end = l->end;
 	if (!s || !p->first) return false;
 	s->loop = p;
@@ -245,7 +246,7 @@ static bool when(struct lower *l, const struct statement *x)
 	l->end = end;
 	l->level--;
 	l->symbols = outer;
-	reuse(l->p, &p->body, carried, all_carried(l, carried));
+	reuse(l->p, &p->body, carried, carried_now(l, carried));
 	return true;
 }
 

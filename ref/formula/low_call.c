@@ -228,7 +228,8 @@ struct ex *low_call(struct lower *l, const struct node *x)
 		{ "last", 1, 1, last }, { "tril", 1, 2, tril }, { "inverse", 1, 3, inverse }, { "iota", 1, 1, iota }, { "where", 3, 3, where },
 		{ "memory", 3, 3, memory }, { "power_of_two", 1, 1, power_of_two }, { "fast_angle", 1, 1, fast_angle }, { "zeros", 1, 2, zeros },
 		{ "reshape", 3, 3, low_reshape }, { "shifted", 1, 1, low_shifted }, { "element", 2, 2, low_element }, { "part", 3, 4, low_part },
-		{ "replaced", 3, 4, low_replaced }, { "axpy", 3, 3, low_axpy }, { "mirrored", 1, 2, low_mirrored }, { "floor", 1, 1, whole }, { NULL, 0, 0, NULL }
+		{ "replaced", 3, 4, low_replaced }, { "axpy", 3, 3, low_axpy }, { "mirrored", 1, 2, low_mirrored }, { "floor", 1, 1, whole },
+		{ "with_row", 3, 3, low_with_row }, { "joined", 1, MAX_GIVEN, low_joined }, { NULL, 0, 0, NULL }
 	};
 
 	if (m) return macro(l, x, m);

@@ -20,7 +20,7 @@ bool program_parts(const struct tree *t, const struct op *op, const struct call 
 	*n = 1;
 	if (!x) return true;
 	struct program p = { .call = call, .path = t->path };
-	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .p = &p, .first = { &p.index }, .index = { &p.index }, .e = e };
+	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .p = &p, .e = e };
 	double parts = 1;
 	bool ok = low_known(&l, x->last, &parts);
 

@@ -1,4 +1,4 @@
-/* Indices and conditions: numbers that are known exactly. */
+/* Indices and conditions: numbers that are known exactly. What they are in a run: run_index.c. */
 #include "lower.h"
 
 #include <math.h>
@@ -26,80 +26,6 @@ bool ix_known(const struct ix *x, double *value)
 	return x->kind == IX_NUMBER;
 }
 
-static double fold(enum node_kind op, double a, double b)
-{
-	switch (op) {
-	case NODE_NEG: return -a;
-	case NODE_NOT: return a == 0;
-	case NODE_ADD: return a + b;
-	case NODE_SUB: return a - b;
-	case NODE_CHAIN: case NODE_MUL: return a * b;
-	case NODE_DIV: return a / b;
-	case NODE_IDIV: return floor(a / b);
-	case NODE_MOD: return a - b * floor(a / b);
-	case NODE_POW: return pow(a, b);
-	case NODE_EQ: return a == b;
-	case NODE_NE: return a != b;
-	case NODE_LT: return a < b;
-	case NODE_LE: return a <= b;
-	case NODE_GT: return a > b;
-	case NODE_GE: return a >= b;
-	case NODE_AND: return a != 0 && b != 0;
-	case NODE_OR: return a != 0 || b != 0;
-	default: return (double)NAN;
-	}
-}
-
-static double element(const struct program *p, const struct ix *x, const double *var)
-{
-	const struct tensor *t = p->call->in[x->tensor];
-	double value = (double)NAN;
-	size_t at = 0;
-
-	if (!t || !t->data) return 0;
-	for (int i = 0; i < x->n; i++) {
-		double k = ix_value(x->arg[i], var);
-		if (!(k >= 0 && k < (double)t->shape[i] && k == floor(k))) return value;
-		at = at * t->shape[i] + (size_t)k;
-	}
-	dtype_load(t->dtype, (const char *)t->data + at * dtype_info[t->dtype].size, 1, &value);
-	return value;
-}
-
-static double sequence_of(const struct tensor *t, double at)
-{
-	double value = (double)NAN;
-
-	for (size_t n = 1; t->data && n < t->count; n++) {
-		dtype_load(t->dtype, (const char *)t->data + n * dtype_info[t->dtype].size, 1, &value);
-		if (at < value) return (double)n - 1;
-	}
-	return (double)NAN;
-}
-
-static double computed(const struct program *p, const struct ix *x, const double *var)
-{
-	if (x->kind == IX_LIST || x->kind == IX_IN) return list_computed(p, x, var);
-	if (x->kind == IX_TENSOR) return element(p, x, var);
-	double a = ix_value(x->arg[0], var), b = x->n > 1 ? ix_value(x->arg[1], var) : 0;
-	if (x->kind == IX_SEQUENCE) return sequence_of(p->call->in[x->tensor], a);
-	return x->op == NODE_IF ? a != 0 ? b : ix_value(x->arg[2], var) : fold(x->op, a, b);
-}
-
-void ix_compute(const struct program *p, const struct ix *x, double *var)
-{
-	for (; x; x = x->next) var[x->var] = computed(p, x, var);
-}
-
-/* What it is made of comes before it. */
-double ix_again(const struct program *p, const struct ix *x, double *var)
-{
-	for (int i = 0; i < x->n; i++)
-		if (x->arg[i]->each) ix_again(p, x->arg[i], var);
-	if (x->n) var[x->var] = computed(p, x, var);
-	return ix_value(x, var);
-}
-
 static bool same_ix(const struct ix *a, const struct ix *b)
 {
 	if (a->kind == IX_NUMBER || b->kind == IX_NUMBER) return a->kind == b->kind && !memcmp(&a->number, &b->number, sizeof a->number);
@@ -111,15 +37,14 @@ struct ix *ix_only(struct lower *l, struct ix *x)
 {
 	for (int i = 0; i < x->n; i++)
 		if (x->arg[i]->level > x->level) x->level = x->arg[i]->level;
-	for (struct ix *y = *l->first[x->level]; y; y = y->next) {
+	for (struct ix *y = l->same[x->level]; y; y = y->next) {
 		bool same = y->kind == x->kind && y->op == x->op && y->tensor == x->tensor && y->n == x->n;
 		for (int i = 0; same && i < x->n; i++) same = same_ix(x->arg[i], y->arg[i]);
 		if (same) return y;
 	}
 	if ((x->var = new_var(l, x->at)) < 0) return NULL;
-	*l->index[x->level] = x;
-	l->index[x->level] = &x->next;
-	return x;
+	x->next = l->same[x->level];
+	return l->same[x->level] = x;
 }
 
 static struct ix *operation(struct lower *l, const struct node *x)
@@ -138,9 +63,32 @@ static struct ix *operation(struct lower *l, const struct node *x)
 		if (!(y->arg[y->n] = low_ix(l, x->arg[y->n]))) return NULL;
 		if (y->arg[y->n]->each) y->each = y->arg[y->n]->each;
 		known = ix_known(y->arg[y->n], &value[y->n]) && known;
+		bool decided = y->n == 0 && known && (value[0] != 0 ? x->kind == NODE_OR : x->kind == NODE_AND);
+		if (decided) return ix_number(l, value[0] != 0);
 		if (x->kind == NODE_IF && y->n == 0 && known) return low_ix(l, x->arg[value[0] != 0 ? 1 : 2]);
 	}
-	return known ? ix_number(l, fold(x->kind, value[0], value[1])) : ix_only(l, y);
+	return known ? ix_number(l, ix_fold(x->kind, value[0], value[1])) : ix_only(l, y);
+}
+
+/* One of the file's functions, of indices. */
+static struct ix *macro(struct lower *l, const struct node *x, const struct macro *m)
+{
+	struct binding *outer = l->bindings, *inner = NULL, *b;
+	const struct definition *d = redefined(l, m->d.name, NULL, '=');
+
+	if (x->n != m->n) {
+		low_error(l, x, "expected %d arguments of %s, got %d", m->n, x->name, x->n);
+		return NULL;
+	}
+	for (int i = 0; i < m->n; i++, inner = b) {
+		struct ix *value = low_ix(l, x->arg[i]);
+		if (!value || !(b = low_make(l, sizeof *b))) return NULL;
+		*b = (struct binding){ m->param[i], NULL, value, inner };
+	}
+	l->bindings = inner;
+	struct ix *y = low_ix(l, d ? d->value : m->value);
+	l->bindings = outer;
+	return y;
 }
 
 /* The number of a word in the choices of some parameter, or -1. */
@@ -242,7 +190,7 @@ static struct ix *sequence(struct lower *l, const struct node *x)
 	if (in < 0) low_error(l, x, "expected an integer input and an index in sequence");
 	if (!y || !l->call->in[in]) return y ? ix_number(l, 0) : NULL;
 	y->tensor = in;
-	y->arg[y->n++] = t;
+	y->arg[y->n++] = y->free[y->n_free++] = t;
 	return ix_only(l, y);
 }
 
@@ -278,6 +226,7 @@ static struct ix *given(struct lower *l, const struct node *x)
 
 struct ix *low_ix(struct lower *l, const struct node *x)
 {
+	const struct macro *m;
 	struct ix *y = NULL;
 
 	if (++l->depth > 200) low_error(l, x, "expected no definition that leads back to itself");
@@ -287,7 +236,8 @@ struct ix *low_ix(struct lower *l, const struct node *x)
 	case NODE_GIVEN: y = ix_number(l, fault_value_in(l->call, (int)x->number, l->plan->value[(int)x->number])); break;
 	case NODE_INDEX: y = tensor(l, x); break;
 	case NODE_CALL:
-		y = given(l, x);
+		m = declared(l->t->macros, x->name);
+		y = m ? macro(l, x, m) : low_folds(x) ? low_fold(l, x) : given(l, x);
 		break;
 	case NODE_IN: y = low_in_list(l, x); break;
 	case NODE_TRANS: case NODE_ALT: case NODE_RANGE: case NODE_ALL:

@@ -14,27 +14,29 @@ static size_t width_of(const struct op *op, int param)
 
 static size_t rows_of(const struct call *call, int param) { return call->param[param] > 0 ? (size_t)call->param[param] : 0; }
 
-double list_computed(const struct program *p, const struct ix *x, const double *var)
+double list_computed(struct numbers *s, const struct ix *x)
 {
-	size_t rows = rows_of(p->call, x->tensor), width = width_of(p->call->op, x->tensor);
-	double i = ix_value(x->arg[0], var), k = x->n > 1 ? ix_value(x->arg[1], var) : 0;
+	const struct call *call = s->p->call;
+	size_t rows = rows_of(call, x->tensor), width = width_of(call->op, x->tensor);
+	double i = ix_value(x->arg[0], s), k = x->n > 1 ? ix_value(x->arg[1], s) : 0;
 
 	if (x->kind == IX_IN) {
 		for (size_t r = 0; r < rows; r++)
-			if (call_list(p->call, x->tensor, r, 1, 0) == i) return 1;
+			if (call_list(call, x->tensor, r, 1, 0) == i) return 1;
 		return 0;
 	}
 	bool there = i >= 0 && i < (double)rows && i == floor(i) && k >= 0 && k < (double)width && k == floor(k);
-	return there ? call_list(p->call, x->tensor, (size_t)i, width, (size_t)k) : (double)NAN;
+	return there ? call_list(call, x->tensor, (size_t)i, width, (size_t)k) : (double)NAN;
 }
 
 static struct ix *computed(struct lower *l, struct ix *x)
 {
+	struct numbers s = { .p = l->p };
 	double known;
 
 	for (int i = 0; i < x->n; i++)
 		if (!ix_known(x->arg[i], &known)) return ix_only(l, x);
-	return ix_number(l, list_computed(l->p, x, NULL));
+	return ix_number(l, list_computed(&s, x));
 }
 
 struct ix *low_list(struct lower *l, const struct node *x, int param)

@@ -41,13 +41,16 @@ struct ex *low_element(struct lower *l, const struct node *x)
 /* The axis that parts are of: the elements of a vector, the columns of a matrix. */
 static struct len *axis_of(struct shape *s) { return s->rank == COLUMN ? &s->rows : &s->cols; }
 
-/* e, of n elements from `first` on every by-th, if a has them. */
+/* e, of n elements from `first` on every by-th, if a has them: those that only a run knows are looked at there. */
 static struct ex *at(struct lower *l, const struct node *x, struct ex *e, double n)
 {
 	double first, by = 1;
 
-	if (!e || !low_known(l, x->arg[1], &first) || (x->n > 3 && !low_known(l, x->arg[3], &by))) return NULL;
+	if (!e || !(e->ix = low_ix(l, x->arg[1])) || (x->n > 3 && !low_known(l, x->arg[3], &by))) return NULL;
 	struct len wide = *axis_of(&e->a->s);
+	if (ix_known(e->ix, &first)) e->ix = NULL;
+	else first = 0;
+	if (e->ix && e->ix->each) return low_wrong(l, x, "one number for all of a chunk's indices as the second argument");
 	bool whole = first == floor(first) && n == floor(n) && by == floor(by) && first >= 0 && n >= 0 && by >= 1;
 	if (!whole || wide.chunk >= 0 || first + (n - 1) * by >= (double)wide.n) {
 		low_error(l, x, "expected %g elements from %g on, every %g of them, within the %zu of %s", n, first, by, wide.n, x->name);
@@ -115,4 +118,45 @@ struct ex *low_replaced(struct lower *l, const struct node *x)
 	*axis_of(&s) = *axis_of(&b->s);
 	if (a->s.rank == SCALAR || axis_of(&s)->chunk >= 0 || !same_shape(s, b->s)) return low_wrong(l, x, "a vector or a matrix, and a part of it,");
 	return at(l, x, ex_make(l, EX_REPLACED, a->s, a, b), (double)axis_of(&b->s)->n);
+}
+
+/* with_row(A, i, b): A, but the elements of b as row i */
+struct ex *low_with_row(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]), *b = a ? low_value(l, x->arg[2]) : NULL, *e = b ? ex_make(l, EX_REPLACED, a->s, a, b) : NULL;
+
+	if (!e || !(e->ix = low_ix(l, x->arg[1]))) return NULL;
+	if (a->s.rank != MATRIX || a->s.rows.chunk >= 0 || a->s.cols.chunk >= 0 || e->ix->each)
+		return low_wrong(l, x, "a matrix of a known size and one index");
+	if (b->s.rows.chunk >= 0 || b->s.cols.chunk >= 0 || b->s.rows.n * b->s.cols.n != a->s.cols.n)
+		return low_wrong(l, x, "a matrix and as many elements as a row of it");
+	e->by = 1;
+	e->in_rows = true;
+	return e;
+}
+
+/* joined(A, B, ...): vectors end to end, matrices side by side */
+struct ex *low_joined(struct lower *l, const struct node *x)
+{
+	struct ex *part[MAX_GIVEN] = { NULL }, *all;
+	size_t n = 0;
+
+	for (int i = 0; i < x->n; i++) {
+		if (!(part[i] = low_value(l, x->arg[i]))) return NULL;
+		struct shape s = part[i]->s, same = s;
+		*axis_of(&same) = *axis_of(&part[0]->s);
+		if (s.rank == SCALAR || axis_of(&s)->chunk >= 0 || !same_shape(same, part[0]->s))
+			return low_wrong(l, x, "vectors, or matrices of as many rows,");
+		n += axis_of(&s)->n;
+	}
+	struct shape s = part[0]->s;
+	*axis_of(&s) = (struct len){ n, -1 };
+	all = ex_filled(l, s, ex_number(l, 0));
+	n = 0;
+	for (int i = 0; i < x->n && all; n += axis_of(&part[i]->s)->n, i++) {
+		if (!(all = ex_make(l, EX_REPLACED, s, all, part[i]))) return NULL;
+		all->first = n;
+		all->by = 1;
+	}
+	return all;
 }

@@ -4,6 +4,21 @@
 #include <math.h>
 #include <string.h>
 
+/* first:first + n, which begins where only a run knows */
+static bool part(struct lower *l, struct slice *s, int i, const struct node *x, struct ix *first)
+{
+	const struct node *end = x->arg[1];
+	double n;
+
+	if (x->n > 2 || end->kind != NODE_ADD || !same_node(x->arg[0], end->arg[0]))
+		return low_error(l, x, "expected a range whose ends are known before the call runs, or first:first + n");
+	if (!low_known(l, end->arg[1], &n)) return false;
+	if (!(n >= 0 && n <= (double)s->axis[i].size)) return low_error(l, x, "expected at most %zu elements, got %g", s->axis[i].size, n);
+	s->axis[i].first = first;
+	s->axis[i].len.n = (size_t)n;
+	return true;
+}
+
 /* first:last, or every step-th from first on below last */
 static bool range(struct lower *l, struct slice *s, int i, const struct node *x)
 {
@@ -11,8 +26,8 @@ static bool range(struct lower *l, struct slice *s, int i, const struct node *x)
 	double first, last, step;
 
 	if (!end || !by || !(s->axis[i].first = low_ix(l, x->arg[0]))) return false;
-	if (!ix_known(s->axis[i].first, &first) || !ix_known(end, &last) || !ix_known(by, &step))
-		return low_error(l, x, "expected a range whose ends are known before the call runs");
+	if (!ix_known(s->axis[i].first, &first)) return part(l, s, i, x, s->axis[i].first);
+	if (!ix_known(end, &last) || !ix_known(by, &step)) return low_error(l, x, "expected a range whose ends are known before the call runs");
 	if (!(first >= 0 && last >= first && last <= (double)s->axis[i].size))
 		return low_error(l, x, "expected a range within 0:%zu, got %g:%g", s->axis[i].size, first, last);
 	if (!(step >= 1 && step == floor(step))) return low_error(l, x, "expected a step of 1 or more, got %g", step);
@@ -61,11 +76,27 @@ static void fix(struct slice *s)
 	}
 }
 
+static bool is_rest(const struct node *x) { return x->kind == NODE_ALL && x->name && x->name[0] == '.'; }
+
+/* The sizes of a tensor's axes; ".." as the last index makes one axis of those from there on. */
+static void axes(struct lower *l, struct slice *s, const char *shape, const struct node *x, int missing)
+{
+	size_t size[MAX_RANK], stride = 1;
+	const struct len one = { 1, -1 };
+
+	s->rank = call_shape(l->call, shape, size);
+	int n = x->n - missing;
+	if (n > 0 && n <= s->rank && is_rest(x->arg[x->n - 1])) {
+		for (int i = n; i < s->rank; i++) size[n - 1] *= size[i];
+		s->rank = n;
+	}
+	for (int i = s->rank; i-- > 0; stride *= size[i]) s->axis[i].size = size[i], s->axis[i].stride = stride, s->axis[i].len = one;
+}
+
 struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct shape *shape)
 {
 	const struct tensor_decl *t = declared(out ? l->t->out : l->t->in, x->name);
 	struct slice *s = low_make(l, sizeof *s);
-	size_t size[MAX_RANK], stride = 1;
 	const struct len one = { 1, -1 };
 
 	if (!s) return NULL;
@@ -74,8 +105,8 @@ struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct 
 		return NULL;
 	}
 	*s = (struct slice){ .tensor = declared_index(out ? l->t->out : l->t->in, x->name), .at = x };
-	s->rank = call_shape(l->call, t->shape, size);
 	int missing = l->call->no_batch && strchr(t->shape, '?');       /* and so is its index */
+	axes(l, s, t->shape, x, missing);
 	if (x->n > s->rank + missing) {
 		low_error(l, x, "expected at most %d indices of %s [%s], got %d", s->rank, x->name, t->shape, x->n);
 		return NULL;
@@ -84,7 +115,6 @@ struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct 
 		low_error(l, x, "expected that this is not read where %s is missing", x->name);
 		return NULL;
 	}
-	for (int i = s->rank; i-- > 0; stride *= size[i]) s->axis[i].size = size[i], s->axis[i].stride = stride, s->axis[i].len = one;
 	const struct node all = { NODE_ALL, x->line, x->column, NULL, 0, 0, NULL };
 	for (int i = 0; i < s->rank; i++)
 		if (!axis(l, s, i, i + missing < x->n ? x->arg[i + missing] : &all, out)) return NULL;

@@ -111,20 +111,26 @@ static struct ex *power(struct lower *l, const struct node *x)
 	return ex_zip(l, x, OP_POW, a, low_value(l, p));
 }
 
+static struct ex *of_index(struct lower *l, struct ix *i)
+{
+	struct ex *e = ex_make(l, EX_IX, scalar, NULL, NULL);
+	double known;
+
+	if (ix_known(i, &known)) return ex_number(l, known);
+	if (e) e->ix = i;
+	return e;
+}
+
 static struct ex *made_from_ix(struct lower *l, const struct node *x)
 {
 	struct ix *i = low_ix(l, x);
-	double known;
 
 	if (!i) return NULL;
-	if (ix_known(i, &known)) return ex_number(l, known);
 	if (i->each) {
 		low_error(l, x, "expected a value; this is a number for each index of a chunk");
 		return NULL;
 	}
-	struct ex *e = ex_make(l, EX_IX, scalar, NULL, NULL);
-	if (e) e->ix = i;
-	return e;
+	return of_index(l, i);
 }
 
 static struct ex *name(struct lower *l, const struct node *x)
@@ -133,7 +139,7 @@ static struct ex *name(struct lower *l, const struct node *x)
 	int i;
 
 	for (struct binding *b = l->bindings; b; b = b->next)
-		if (same_name(b->name, x->name)) return b->value;
+		if (same_name(b->name, x->name)) return b->value ? b->value : of_index(l, b->ix);
 	const struct symbol *s = symbol_find(l, x->name);
 	if (s && s->kind == SYMBOL_REG) {
 		struct ex *e = ex_make(l, EX_REG, s->s, NULL, NULL);
@@ -265,7 +271,7 @@ struct ex *low_value(struct lower *l, const struct node *x)
 	case NODE_NUMBER: y = ex_number(l, x->number); break;
 	case NODE_NAME: y = name(l, x); break;
 	case NODE_INDEX: y = load(l, x); break;
-	case NODE_CALL: y = low_call(l, x); break;
+	case NODE_CALL: y = low_folds(x) ? made_from_ix(l, x) : low_call(l, x); break;
 	case NODE_NEG: y = ex_map(l, FN_NEG, low_value(l, x->arg[0])); break;
 	case NODE_TRANS: y = ex_flip(l, low_value(l, x->arg[0])); break;
 	case NODE_CHAIN: y = low_chain(l, x); break;

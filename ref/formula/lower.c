@@ -227,10 +227,8 @@ static struct program *make(const struct lower *with, const struct form_decl *f,
 	p->keep = l.keep;
 	l.p = p;
 	l.end = &p->step;
-	l.first[0] = l.index[0] = &p->index;
 	if (low_each(&l, f) && low_body(&l, f->body)) {
 		reuse(p, &p->step, NULL, 0);
-		only_needed(p);
 		places(p);
 		*used |= l.used;
 		return p;
@@ -278,6 +276,7 @@ void program_free(struct program *p)
 	for (struct program *next; p; p = next) {
 		next = p->next;
 		pool_free(&p->pool);
+		free(p->folded);
 		free(p);
 	}
 }

@@ -15,7 +15,6 @@ struct symbol {
 	const struct node *product;     /* of names that stay, and not rounded: a sum of it is one of products; else NULL */
 	struct symbol *outer;
 };
-enum { MAX_LEVEL = 16 };
 
 /* Arguments of a macro, and where theirs are looked up. */
 struct binding { const char *name; struct ex *value; struct ix *ix; struct binding *next; };    /* ix: NULL where it is no index */
@@ -37,7 +36,7 @@ struct lower {
 	struct binding *bindings;
 	struct known *known;
 	struct step **end;      /* where the next step goes */
-	struct ix **first[MAX_LEVEL], **index[MAX_LEVEL];       /* of the numbers of each level the first, and where the next goes */
+	struct ix *same[MAX_LEVEL];     /* the numbers of each level: what is computed alike is one of them */
 	struct program_loop *outermost; /* of the loops around what is read, or NULL */
 	int level;              /* loops around what is read */
 	int depth;              /* levels of values */
@@ -66,7 +65,8 @@ struct step *add_set(struct lower *l, const struct node *at, int reg, struct ex 
 struct ix *low_ix(struct lower *l, const struct node *x);
 struct ix *ix_make(struct lower *l, enum ix_kind kind, const struct node *at);
 struct ix *ix_only(struct lower *l, struct ix *x);      /* the one number that is computed so: x, or one like it */
-double list_computed(const struct program *p, const struct ix *x, const double *var);   /* IX_LIST, IX_IN */
+bool low_folds(const struct node *x);   /* is it fold, count, first or last of a range? */
+struct ix *low_fold(struct lower *l, const struct node *x);     /* that */
 struct ix *ix_number(struct lower *l, double number);
 bool ix_known(const struct ix *x, double *value);       /* not depending on anything that a run knows */
 struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct shape *s);
@@ -81,6 +81,8 @@ struct ex *low_part(struct lower *l, const struct node *x);
 struct ex *low_axpy(struct lower *l, const struct node *x);
 struct ex *low_mirrored(struct lower *l, const struct node *x);
 struct ex *low_rounded(struct lower *l, const struct node *x, enum format f);
+struct ex *low_with_row(struct lower *l, const struct node *x);
+struct ex *low_joined(struct lower *l, const struct node *x);
 struct ex *low_replaced(struct lower *l, const struct node *x);
 struct ex *low_wrong(struct lower *l, const struct node *x, const char *what);  /* an error: what is expected of this function; NULL */
 bool low_known(struct lower *l, const struct node *x, double *value);           /* false with an error where only a run knows it */
@@ -107,7 +109,6 @@ struct ix *low_list(struct lower *l, const struct node *x, int param);  /* LIST[
 struct ix *low_of_list(struct lower *l, const struct node *x);          /* sum(LIST) and the like; NULL, with no error, where it is none */
 /* Drops what is not read, and says which values may take over the memory of one that is not read again. `carried`: registers that are read after the last step. */
 void reuse(struct program *p, struct step **body, const int *carried, int n);
-void only_needed(struct program *p);    /* of the indices */
 void places(struct program *p);         /* room for what the steps read and write */
 
 static const struct shape scalar = { SCALAR, { 1, -1 }, { 1, -1 } };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fixtures/io/file.h"
+#include "ref/use/use.h"
 
 static bool wrong(const struct formula *f, const struct declared *d, struct error *e, const char *what)
 {
@@ -309,7 +310,8 @@ static struct formula *of_text(const char *path, const char *text, size_t n, boo
 		error_set(e, E_MEMORY, path, NO_OFFSET, "reading a formula");
 		return NULL;
 	}
-	if (formula_parse(&f->tree, path, text, n, e) && formula_tables(f, e) && (sound || formula_check(f, e)) && cases_of_tree(&f->tree, &f->op, &f->op.cases, e)) return f;
+	bool read = formula_parse(&f->tree, path, text, n, e) && formula_use(&f->tree, formula_builtin_text, e) && formula_tables(f, e);
+	if (read && (sound || formula_check(f, e)) && cases_of_tree(&f->tree, &f->op, &f->op.cases, e)) return f;
 	formula_end(f);
 	return NULL;
 }

@@ -12,17 +12,23 @@ struct len { size_t n; int chunk; };
 enum rank { SCALAR, COLUMN, ROW, MATRIX };
 struct shape { enum rank rank; struct len rows, cols; };
 
+enum { MAX_LEVEL = 16, MAX_FREE = 4 };
+
 /* A number that no arithmetic touches: an index, a condition. What is computed has a variable of its own, each such number one, which
- * gets its value where those that it is made of have theirs: at the begin of a piece, or of a step of the loop at this level. each: 1 +
- * the chunk for whose indices, one by one, it is another number. */
-enum ix_kind { IX_NUMBER, IX_VAR, IX_TENSOR, IX_SEQUENCE, IX_LIST, IX_IN, IX_OP };
+ * gets its value when it is first read in a turn of the loop at this level (0: in a piece). each: 1 + the chunk for whose indices, one by
+ * one, it is another number. tensor: an input; IX_LIST, IX_IN: a parameter. IX_FOLD: variable `held`, first arg[0], becomes arg[3] for
+ * each value of variable `over` from arg[1] up to arg[2], down where so, each of them a turn of level `inner`. finds: until that is a
+ * number, first none. stays: where what is held makes that hold, it stays. free: all that it is made of, where they are few: for the same
+ * numbers it is the same. */
+enum ix_kind { IX_NUMBER, IX_VAR, IX_TENSOR, IX_SEQUENCE, IX_LIST, IX_IN, IX_OP, IX_FOLD };
 struct ix {
 	enum ix_kind kind;
-	int var, level, tensor, n, each;        /* tensor: an input; IX_LIST, IX_IN: a parameter */
-	bool needed;
+	int var, level, tensor, n, each;
+	int held, over, inner, n_free;
+	bool down, finds;
 	double number;
 	enum node_kind op;
-	struct ix *arg[4], *next;       /* next: computed after it */
+	struct ix *arg[4], *stays, *free[MAX_FREE], *next;      /* next: of the same level */
 	const struct node *at;
 };
 
@@ -44,9 +50,9 @@ enum ex_kind {
 
 /* An expression. EX_OUTER and EX_GEMM: a b, added to c where there is one. EX_DOT: of each row, where a is a matrix. EX_FLIP: the same
  * numbers, a row for a column or in another matrix. EX_INVERSE: in blocks of op, merged by operands that pass `site`. two_parts: EX_GEMM of
- * operands that were rounded to two parts, without the product of the second ones. EX_PART: of a from `first` on every by-th element, of a
- * matrix column; EX_REPLACED: a, but b there. EX_AXPY: a + b c, b a number. EX_MIRRORED: by tiles of op, 0: by elements. EX_ROUNDED: to the
- * format op. */
+ * operands that were rounded to two parts, without the product of the second ones. EX_PART: of a from `first` on, or ix, every by-th
+ * element, of a matrix column; EX_REPLACED: a, but b there; in_rows: in row ix of a matrix. EX_AXPY: a + b c, b a number. EX_MIRRORED: by
+ * tiles of op, 0: by elements. EX_ROUNDED: to the format op. */
 struct ex {
 	enum ex_kind kind;
 	struct shape s;
@@ -55,7 +61,7 @@ struct ex {
 	int reg, op;            /* op: of EX_MEMORY an input; enum fn, enum binary, enum trans, enum node_kind, a diagonal */
 	int site;
 	size_t first, by;
-	bool two_parts;
+	bool two_parts, in_rows;
 	double number;
 	struct ix *ix;
 	struct slice *slice;
@@ -81,7 +87,8 @@ struct program_loop {
 	bool strips;            /* over dims[0], which is cut into strips: what is carried goes on from one to the next */
 	int carry[MAX_BY], n_carry;     /* registers */
 	size_t by;
-	struct ix *first, *last, *sequence, *index;
+	struct ix *first, *last, *sequence;
+	int level;
 	struct step *body;
 };
 /* A chunk's index moves, over each of its indices; its first one stays. */
@@ -94,8 +101,8 @@ struct program {
 	const char *path;
 	const struct call *call;
 	struct step *step;
-	struct ix *index;
 	struct program_loop *anchored;  /* the loop that is, or NULL */
+	struct folded *folded;          /* what folds were, for which numbers; NULL where there is none */
 	int n_reg, n_var, n_chunk;
 	int chunk_var[MAX_PROGRAM_CHUNK];      /* its variable, and how many indices a full one has */
 	size_t chunk_size[MAX_PROGRAM_CHUNK];
@@ -126,11 +133,26 @@ size_t program_pieces(const struct program *p);
 /* Those of pieces of a form that have shapes of their own: how many; 1 where there are none. False with an error. */
 bool program_parts(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, const struct form_decl *f, size_t *n,
 	struct error *e);
-/* Gives these numbers their values, one after the other. */
-void ix_compute(const struct program *p, const struct ix *x, double *var);
-/* The value of one that has `each`, for the present value of that chunk's variable. */
-double ix_again(const struct program *p, const struct ix *x, double *var);
-static inline double ix_value(const struct ix *x, const double *var) { return x->kind == IX_NUMBER ? x->number : var[x->var]; }
+double ix_fold(enum node_kind op, double a, double b);         /* a op b */
+
+/* Numbers in a run: the variables, and of each in which turn it was computed; of each level its present turn, of which no two are the same. */
+struct numbers { const struct program *p; double *var; uint64_t *computed, turn[MAX_LEVEL], turns; };
+static inline size_t numbers_bytes(const struct program *p) { return (size_t)p->n_var * (sizeof(double) + sizeof(uint64_t)); }
+/* In this room, of numbers_bytes that are 0. */
+void numbers_begin(struct numbers *s, const struct program *p, void *room);
+static inline void numbers_turn(struct numbers *s, int level) { s->turn[level] = ++s->turns; }
+double ix_computed(struct numbers *s, const struct ix *x);
+double list_computed(struct numbers *s, const struct ix *x);    /* IX_LIST, IX_IN */
+struct folded *folded_make(const struct call *call);       /* freed with free */
+static inline double ix_value(const struct ix *x, struct numbers *s)
+{
+	if (x->kind == IX_NUMBER) return x->number;
+	return x->kind == IX_VAR || s->computed[x->var] == s->turn[x->level] ? s->var[x->var] : ix_computed(s, x);
+}
+/* The value of one that has `each`, for the present value of that chunk's variable; before that has another than the chunk's first, what
+ * is no other number for another one must have been computed. */
+double ix_again(struct numbers *s, const struct ix *x);
+void ix_settle(struct numbers *s, const struct ix *x);
 
 /* Is the op cut into strips along the loop over dims[0] that each of its forms is? */
 bool formula_cut_in_loop(const struct op *op);

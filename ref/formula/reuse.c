@@ -4,6 +4,13 @@
 /* Of 4 bytes and more each this many elements are whole cache lines. */
 enum { TOGETHER = 16 };
 
+static bool is_in(const int *list, int n, int reg)
+{
+	for (int i = 0; i < n; i++)
+		if (list[i] == reg) return true;
+	return false;
+}
+
 static int uses(const struct ex *x, int reg)
 {
 	return x ? (x->kind == EX_REG && x->reg == reg) + uses(x->a, reg) + uses(x->b, reg) + uses(x->c, reg) : 0;
@@ -52,19 +59,13 @@ static bool set_in(const struct step *s, int reg)
 static struct ex *head(struct ex *x)
 {
 	while (x) {
-		struct ex *next = x->kind == EX_ZIP || x->kind == EX_MAP || x->kind == EX_AXPY || x->kind == EX_MIRRORED ? x->a : x->kind == EX_OUTER || x->kind == EX_GEMM ? x->c : NULL;
+		bool on_first = x->kind == EX_ZIP || x->kind == EX_MAP || x->kind == EX_REPLACED || x->kind == EX_AXPY || x->kind == EX_MIRRORED;
+		struct ex *next = on_first ? x->a : x->kind == EX_OUTER || x->kind == EX_GEMM ? x->c : NULL;
 		if (x->kind == EX_REG) return x;
 		if (!next || !same_shape(next->s, x->s)) return NULL;
 		x = next;
 	}
 	return NULL;
-}
-
-static bool is_in(const int *list, int n, int reg)
-{
-	for (int i = 0; i < n; i++)
-		if (list[i] == reg) return true;
-	return false;
 }
 
 /* Is reg's value needed after s? Before it is set again, in this body; at its end, where it is carried. */

@@ -23,7 +23,7 @@ static bool offset(struct frame *f, const struct slice *s, const char *name, siz
 	for (int m = 0; m < s->n_moving; m++) {
 		int i = s->moving[m];
 		bool gathered = s->gather && s->kept[0] == i;
-		double k = gathered ? ix_again(f->p, s->axis[i].first, f->var) : ix_value(s->axis[i].first, f->var);
+		double k = gathered ? ix_again(&f->now, s->axis[i].first) : ix_value(s->axis[i].first, &f->now);
 		double last = k + (gathered ? 1 : (double)len_now(f, s->axis[i].len));
 		if (!(k >= 0 && last <= (double)s->axis[i].size && k == (double)(size_t)k)) {
 			run_failed(f->p, s->at, "expected an index from 0 to %zu on axis %d of %s, got %g", s->axis[i].size - 1, i, name, k);
@@ -37,17 +37,18 @@ static bool offset(struct frame *f, const struct slice *s, const char *name, siz
 /* The chunk's indices one by one, each an element, or a row, of its own. */
 static bool gathered(struct frame *f, const struct slice *s, const char *name, vec y, run_line *line, void *with)
 {
-	double first = f->var[s->gather - 1];
+	double first = f->now.var[s->gather - 1];
 	size_t rows = len_now(f, s->axis[s->kept[0]].len), n = rows ? y.n / rows : 0, at;
 	size_t step = s->n_kept > 1 ? s->axis[s->kept[1]].stride * s->axis[s->kept[1]].step : 1;
 	bool ok = true;
 
+	for (int m = 0; m < s->n_moving; m++) ix_settle(&f->now, s->axis[s->moving[m]].first);
 	for (size_t i = 0; i < rows && ok; i++) {
-		f->var[s->gather - 1] = first + (double)i;
+		f->now.var[s->gather - 1] = first + (double)i;
 		if ((ok = offset(f, s, name, &at))) line(f, s->tensor, at, step, part(f, y, i * n, n), with);
 	}
-	f->var[s->gather - 1] = first;
-	ix_again(f->p, s->axis[s->kept[0]].first, f->var);
+	f->now.var[s->gather - 1] = first;
+	ix_again(&f->now, s->axis[s->kept[0]].first);
 	return ok;
 }
 
@@ -79,7 +80,7 @@ void run_load(struct frame *f, const struct slice *s, vec y)
 /* Zeros beyond its end and before its first. */
 void run_memory(struct frame *f, const struct ex *x, vec y)
 {
-	double first = ix_value(x->ix, f->var), all = (double)f->p->call->in[x->op]->count;
+	double first = ix_value(x->ix, &f->now), all = (double)f->p->call->in[x->op]->count;
 
 	c_set(f->c, y, 0);
 	if (!(first >= 0 && first < all && first == floor(first))) return;
@@ -94,10 +95,10 @@ void run_store(struct frame *f, const struct slice *s, vec y)
 bool run_ends(struct frame *f, const struct step *s, span *all)
 {
 	struct program_loop *l = s->loop;
-	double a = ix_value(l->first, f->var), b = ix_value(l->last, f->var), n;
+	double a = ix_value(l->first, &f->now), b = ix_value(l->last, &f->now), n;
 
 	if (l->cuts >= 0) {
-		n = ix_value(l->sequence, f->var);
+		n = ix_value(l->sequence, &f->now);
 		const struct tensor *t = f->p->call->in[l->cuts];
 		if (!(n >= 0 && n + 1 < (double)t->count && n == floor(n))) {
 			run_failed(f->p, s->at, "expected a sequence from 0 to %zu, got %g", t->count - 2, n);
@@ -117,9 +118,9 @@ bool run_ends(struct frame *f, const struct step *s, span *all)
 void run_turn(struct frame *f, const struct program_loop *l, size_t t, span all)
 {
 	if (l->backwards) t = all.first + (all.last - 1 - all.first) / l->by * l->by - (t - all.first);
-	f->var[l->var] = (double)t;
-	if (l->chunk >= 0) f->len[l->chunk] = all.last - t < l->by ? all.last - t : l->by, f->var[first_of(l->var)] = (double)t;
-	ix_compute(f->p, l->index, f->var);
+	f->now.var[l->var] = (double)t;
+	if (l->chunk >= 0) f->len[l->chunk] = all.last - t < l->by ? all.last - t : l->by, f->now.var[first_of(l->var)] = (double)t;
+	numbers_turn(&f->now, l->level);
 }
 
 static void turn(struct frame *f, const struct program_loop *l, size_t t, span all)
@@ -211,10 +212,9 @@ void run_begin(struct frame *f, struct program *p, calc *c, size_t piece)
 	for (; piece >= p->pieces && p->next; p = p->next) piece -= p->pieces;
 	*f = (struct frame){ .p = p, .c = c, .element = c_element(c), .piece = number };
 	vec room = c_room(c, p->room);
-	f->reg = c_bytes(c, (size_t)p->n_reg * sizeof *f->reg + (size_t)p->n_var * sizeof *f->var);
-	f->var = (double *)(f->reg + p->n_reg);
-	for (int i = p->n_each; i-- > 0; piece /= p->each[i]) f->var[i] = (double)(piece % p->each[i]);
-	ix_compute(p, p->index, f->var);
+	f->reg = c_bytes(c, (size_t)p->n_reg * sizeof *f->reg + numbers_bytes(p));
+	numbers_begin(&f->now, p, f->reg + p->n_reg);
+	for (int i = p->n_each; i-- > 0; piece /= p->each[i]) f->now.var[i] = (double)(piece % p->each[i]);
 	for (int i = 0; i < p->n_reg; i++) {
 		vec x = part(f, room, p->place[i], 1);
 		f->reg[i] = x.at;
@@ -228,7 +228,7 @@ void program_piece(struct program *p, calc *c, size_t piece)
 
 	run_begin(&f, p, c, piece);
 	const struct program_loop *l = f.p->anchored;
-	if (l) f.turns = (size_t)(ix_value(l->last, f.var) - ix_value(l->first, f.var)) / l->by, stream_of(&f, 0);
+	if (l) f.turns = (size_t)(ix_value(l->last, &f.now) - ix_value(l->first, &f.now)) / l->by, stream_of(&f, 0);
 	for (const struct step *s = f.p->step; s && !f.stopped; s = s->next) run_step(&f, s);
 	for (int i = 0; i < MAX_OUT; i++) {
 		if (!f.stored[i]) continue;

@@ -11,7 +11,7 @@ struct frame {
 	void **reg;                     /* each with room for the longest that it holds */
 	size_t piece, turns;            /* turns: of the loop that is anchored */
 	bool stopped;                   /* the rest of the piece is of the next strip */
-	double *var;
+	struct numbers now;
 	size_t stored[MAX_OUT];
 	size_t len[MAX_PROGRAM_CHUNK];  /* of the present chunks */
 };
@@ -36,6 +36,8 @@ void run_axpy(struct frame *f, const struct ex *x, vec y);
 void run_mirrored(struct frame *f, const struct ex *x, vec y);
 void run_part(struct frame *f, const struct ex *x, vec y);
 void run_replaced(struct frame *f, const struct ex *x, vec y);
+/* EX_ELEMENT, or an EX_PART that lies in one piece, of n elements of x->a; none, and the run fails, where it leaves that. */
+vec run_in_place(struct frame *f, const struct ex *x, size_t n);
 /* EX_PART, EX_REPLACED: from the part to its place in all, or back. */
 void run_place(struct frame *f, const struct ex *x, vec all, vec part, bool back);
 /* Of y = a b the product of second parts is taken away. */

@@ -13,31 +13,60 @@ void run_shifted(struct frame *f, const struct ex *x, vec y)
 	c_copy(f->c, part(f, y, 1, y.n - 1), part(f, a, 0, y.n - 1));
 }
 
-/* element, or row, i of a, the last one where it has fewer */
 void run_element(struct frame *f, const struct ex *x, vec y)
 {
-	double i = ix_value(x->ix, f->var);
+	vec there = run_in_place(f, x, y.n);
+
+	if (there.at) c_copy(f->c, y, there);
+}
+
+/* Element, or row, i of a, the last one where it has fewer. */
+static vec element(struct frame *f, const struct ex *x, size_t n)
+{
+	double i = ix_value(x->ix, &f->now);
 	vec a = run_value(f, x->a);
 	size_t rows = rows_now(f, x->a);
 
 	if (!(i >= 0 && i == floor(i))) run_failed(f->p, x->ix->at, "expected a whole number as an element's, got %g", i);
-	else if (rows) c_copy(f->c, y, part(f, a, (i < (double)rows ? (size_t)i : rows - 1) * y.n, y.n));
+	else if (rows) return part(f, a, (i < (double)rows ? (size_t)i : rows - 1) * n, n);
+	return (vec){ 0 };
 }
 
-static size_t lines(const struct frame *f, const struct ex *x) { return x->s.rank == MATRIX ? rows_now(f, x) : 1; }
+static size_t lines(const struct frame *f, const struct ex *x) { return x->s.rank == MATRIX && !x->in_rows ? rows_now(f, x) : 1; }
+
+/* The first element of a part of n in a line of `wide`; false where it is not all in there. */
+static bool begin(struct frame *f, const struct ex *x, size_t wide, size_t n, size_t *first)
+{
+	double i = x->ix ? ix_value(x->ix, &f->now) * (double)(x->in_rows ? n : 1) : (double)x->first;
+
+	*first = i >= 0 && i <= (double)wide ? (size_t)i : wide;
+	if (i == (double)*first && (!n || *first + (n - 1) * x->by < wide)) return true;
+	run_failed(f->p, x->ix->at, "expected %zu elements within %zu, got some from %g on", n, wide, i);
+	return false;
+}
 
 void run_place(struct frame *f, const struct ex *x, vec all, vec some, bool back)
 {
-	size_t rows = lines(f, x), n = rows ? some.n / rows : 0, wide = rows ? all.n / rows : 0, step = x->by == 1 ? n : 1;
+	size_t rows = lines(f, x), n = rows ? some.n / rows : 0, wide = rows ? all.n / rows : 0, step = x->by == 1 ? n : 1, first;
 
+	if (!begin(f, x, wide, n, &first)) return;
 	for (size_t i = 0; i < rows; i++)
 		for (size_t j = 0; j < n; j += step) {
-			vec there = part(f, all, i * wide + x->first + j * x->by, step), one = part(f, some, i * n + j, step);
+			vec there = part(f, all, i * wide + first + j * x->by, step), one = part(f, some, i * n + j, step);
 			c_copy(f->c, back ? one : there, back ? there : one);
 		}
 }
 
 void run_part(struct frame *f, const struct ex *x, vec y) { run_place(f, x, run_value(f, x->a), y, true); }
+
+vec run_in_place(struct frame *f, const struct ex *x, size_t n)
+{
+	if (x->kind == EX_ELEMENT) return element(f, x, n);
+	vec a = run_value(f, x->a);
+	size_t first;
+
+	return begin(f, x, a.n, n, &first) ? part(f, a, first, n) : (vec){ 0 };
+}
 
 void run_replaced(struct frame *f, const struct ex *x, vec y)
 {

@@ -9,6 +9,10 @@ vec run_value(struct frame *f, const struct ex *x)
 
 	if (x->kind == EX_FLIP) return run_value(f, x->a);
 	if (x->kind == EX_REG || x->kind == EX_NUMBER) return (vec){ f->reg[x->reg], n };
+	if (x->kind == EX_ELEMENT || (x->kind == EX_PART && x->by == 1 && x->s.rank != MATRIX)) {
+		vec there = run_in_place(f, x, n);
+		if (there.at) return there;
+	}
 	vec y = c_room(f->c, n);
 	run_into(f, x, y);
 	return y;
@@ -218,7 +222,7 @@ static void transpose(struct frame *f, const struct ex *x, vec y)
 
 static void iota(struct frame *f, const struct ex *x, vec y)
 {
-	c_ramp(f->c, y, x->ix ? ix_value(x->ix, f->var) : 0);
+	c_ramp(f->c, y, x->ix ? ix_value(x->ix, &f->now) : 0);
 }
 
 /* 1 where a op b, else 0; of numbers that every arithmetic holds exactly, as indices are */
@@ -252,19 +256,20 @@ void run_where(struct frame *f, const struct ex *x, vec y)
 static void chosen_each(struct frame *f, const struct ex *x, vec y)
 {
 	int var = f->p->chunk_var[x->ix->each - 1];
-	double first = f->var[var];
+	double first = f->now.var[var];
 	vec a = run_value(f, x->a), b = run_value(f, x->b);
 	size_t rows = rows_now(f, x), n = rows ? y.n / rows : 0;
 
+	ix_settle(&f->now, x->ix);
 	for (size_t i = 0; i < rows; i++) {
-		f->var[var] = first + (double)i;
-		bool yes = ix_again(f->p, x->ix, f->var) != 0;
+		f->now.var[var] = first + (double)i;
+		bool yes = ix_again(&f->now, x->ix) != 0;
 		vec from = yes ? a : b, to = part(f, y, i * n, n);
 		if (from.n == y.n) c_copy(f->c, to, part(f, from, i * n, n));
 		else fill(f, to, yes ? x->a : x->b, from);
 	}
-	f->var[var] = first;
-	ix_again(f->p, x->ix, f->var);
+	f->now.var[var] = first;
+	ix_again(&f->now, x->ix);
 }
 
 static void chosen(struct frame *f, const struct ex *x, vec y)
@@ -273,7 +278,7 @@ static void chosen(struct frame *f, const struct ex *x, vec y)
 		chosen_each(f, x, y);
 		return;
 	}
-	const struct ex *z = ix_value(x->ix, f->var) != 0 ? x->a : x->b;
+	const struct ex *z = ix_value(x->ix, &f->now) != 0 ? x->a : x->b;
 
 	if (z->s.rank == x->s.rank) run_into(f, z, y);
 	else fill(f, y, z, run_value(f, z));
@@ -289,7 +294,7 @@ void run_into(struct frame *f, const struct ex *x, vec y)
 		if (a.at != y.at) c_copy(c, y, a);
 		break;
 	}
-	case EX_IX: c_set(c, y, ix_value(x->ix, f->var)); break;
+	case EX_IX: c_set(c, y, ix_value(x->ix, &f->now)); break;
 	case EX_LOAD: run_load(f, x->slice, y); break;
 	case EX_MEMORY: run_memory(f, x, y); break;
 	case EX_MAP: c_map(c, y, (enum fn)x->op, value_at(f, x->a, y)); break;

@@ -185,7 +185,7 @@ static bool sound(const struct formula *f, const struct call *call, const struct
 		if (s->condition && !sound(f, call, s->body, e)) return false;
 		if (!s->loop) continue;
 		int cuts = s->loop->cuts ? declared_index(f->tree.in, s->loop->cuts->name) : -1;
-		int tokens = s->loop->range->kind == NODE_NAME ? dim_index(call->op, s->loop->range->name) : -1;
+		int tokens = cuts >= 0 && s->loop->range->kind == NODE_NAME ? dim_index(call->op, s->loop->range->name) : -1;
 		if (!cuts_sound(call, cuts, tokens, e) || !sound(f, call, s->body, e)) return false;
 	}
 	return true;

@@ -15,7 +15,7 @@ void grad_element(struct sweep *w, const struct ex *x, vec bar)
 {
 	calc *c = w->f->c;
 	vec y = c_vec(c, count_now(w->f, x->a));
-	double i = x->kind == EX_ELEMENT ? ix_value(x->ix, w->f->var) : 0;
+	double i = x->kind == EX_ELEMENT ? ix_value(x->ix, &w->f->now) : 0;
 
 	if (y.n && x->kind == EX_ELEMENT)
 		c_copy(c, c_part(c, y, (i >= 0 && i * (double)bar.n < (double)y.n ? (size_t)i : y.n / bar.n - 1) * bar.n, bar.n), bar);

@@ -159,16 +159,17 @@ static void chosen_each(struct sweep *w, const struct ex *x, vec bar)
 {
 	struct frame *f = w->f;
 	int var = f->p->chunk_var[x->ix->each - 1];
-	double first = f->var[var];
+	double first = f->now.var[var];
 	size_t rows = rows_now(f, x), n = rows ? bar.n / rows : 0;
 	vec y[2] = { c_vec(f->c, bar.n), c_vec(f->c, bar.n) };
 
+	ix_settle(&f->now, x->ix);
 	for (size_t i = 0; i < rows; i++) {
-		f->var[var] = first + (double)i;
-		c_copy(f->c, c_part(f->c, y[ix_again(f->p, x->ix, f->var) == 0], i * n, n), c_part(f->c, bar, i * n, n));
+		f->now.var[var] = first + (double)i;
+		c_copy(f->c, c_part(f->c, y[ix_again(&f->now, x->ix) == 0], i * n, n), c_part(f->c, bar, i * n, n));
 	}
-	f->var[var] = first;
-	ix_again(f->p, x->ix, f->var);
+	f->now.var[var] = first;
+	ix_again(&f->now, x->ix);
 	operand(w, x, x->a, y[0]);
 	operand(w, x, x->b, y[1]);
 }
@@ -219,7 +220,7 @@ void grad_value(struct sweep *w, const struct ex *x, vec bar)
 			chosen_each(w, x, bar);
 			break;
 		}
-		const struct ex *z = ix_value(x->ix, f->var) != 0 ? x->a : x->b;
+		const struct ex *z = ix_value(x->ix, &f->now) != 0 ? x->a : x->b;
 		operand(w, x, z, bar);
 		break;
 	}

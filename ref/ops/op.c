@@ -5,12 +5,10 @@
 #include "ref/formula/formula.h"
 #include "ref/grad/grad.h"
 
-extern const struct op op_mixed_batch;
-
 /* In the order of all lists; behind them stand the formulas of ref/ops that it does not name. */
-static const struct { const struct op *op; const char *formula; } first[] = {
-	{ NULL, "gated_delta_rule" }, { NULL, "rmsnorm" }, { NULL, "rope" }, { NULL, "causal_conv1d" }, { NULL, "newton_schulz" },
-	{ NULL, "muon_step" }, { &op_mixed_batch, NULL }, { NULL, "qk_norm_rope" }, { NULL, "rmsnorm_fp8" }, { NULL, "gated_product" }
+static const char *const first[] = {
+	"gated_delta_rule", "rmsnorm", "rope", "causal_conv1d", "newton_schulz", "muon_step", "mixed_batch", "qk_norm_rope", "rmsnorm_fp8",
+	"gated_product"
 };
 enum { FIRST = sizeof first / sizeof *first, MAX_OP = 64 };
 const struct op *ops[MAX_OP + 1];
@@ -20,7 +18,7 @@ static size_t place_of(const char *name)
 {
 	size_t i = 0;
 
-	while (i < FIRST && (first[i].op || strcmp(first[i].formula, name))) i++;
+	while (i < FIRST && strcmp(first[i], name)) i++;
 	while (i >= FIRST && ops[i]) i++;
 	return i;
 }
@@ -35,19 +33,15 @@ static void stop(const struct error *e)
 
 static void fill_cases(void)
 {
-	const struct test_case *cases;
 	struct error e;
 
-	for (size_t i = 0; ops[i]; i++) {
-		if (ops[i]->cases ? !(cases = ops[i]->cases) : !formula_builtin_cases(ops[i], &cases, &e)) stop(&e);
-		if (cases && !cases_add(cases, &e)) stop(&e);
-	}
+	for (size_t i = 0; ops[i]; i++)
+		if (ops[i]->cases && !cases_add(ops[i]->cases, &e)) stop(&e);
 }
 
 /* Before main, and so before anything runs beside. */
 __attribute__((constructor)) static void fill(void)
 {
-	for (size_t i = 0; i < FIRST; i++) ops[i] = first[i].op;
 	for (size_t i = 0; i < formula_builtins(); i++) {
 		struct error e;
 		const struct formula *f = formula_builtin(i, &e);
@@ -114,10 +108,21 @@ const struct op *op_of_iteration(void)
 	return ops[i];
 }
 
+bool op_in_slots(const struct op *op)
+{
+	bool reads = false, writes = false;
+
+	for (const struct tensor_spec *t = op->in; t->name; t++) {
+		reads = reads || ((t->flags & INTEGER) && !strcmp(t->name, "read_slot"));
+		writes = writes || ((t->flags & INTEGER) && !strcmp(t->name, "write_slot"));
+	}
+	return reads && writes && !grad_of(op);
+}
+
 const struct op *op_of_slots(void)
 {
 	size_t i = 0;
 
-	while (!ops[i]->in_slots) i++;
+	while (!op_in_slots(ops[i])) i++;
 	return ops[i];
 }

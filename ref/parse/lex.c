@@ -72,7 +72,17 @@ static size_t op_length(const char *s)
 
 	for (int i = 0; two[i]; i++)
 		if (s[0] == two[i][0] && s[1] == '=') return 2;
+	if (s[0] == '.' && s[1] == '.') return 2;
 	return strchr("()[]+-*/^',:;|=?<>", s[0]) ? 1 : 0;
+}
+
+/* letters, digits and _; behind a '.' another one: what `use ... as NAME` defines is NAME.name */
+static size_t name_length(const char *s)
+{
+	size_t n = 0;
+
+	while (isalnum((unsigned char)s[n]) || s[n] == '_' || (n && s[n] == '.' && isalpha((unsigned char)s[n + 1]))) n++;
+	return n;
 }
 
 static bool number(struct lexer *l, struct error *e)
@@ -124,7 +134,7 @@ static bool next(struct lexer *l, struct error *e)
 	if (isdigit((unsigned char)*s) || (*s == '.' && isdigit((unsigned char)s[1]))) return number(l, e);
 	if (*s == '"') return quoted(l, e);
 	if (isalpha((unsigned char)*s) || *s == '_') {
-		for (n = 0; isalnum((unsigned char)s[n]) || s[n] == '_'; n++) ;
+		n = name_length(s);
 		if (!add(l, WORD_NAME, l->at, n)) return false;
 	} else {
 		if (!(n = op_length(s)))

@@ -10,7 +10,7 @@
  * last word asks for more. */
 enum { MAX_FORMULA = 1 << 16 };
 
-/* WORD_OP: text is one of ( ) [ ] + - * / ^ ' , : ; | = ? or == != <= >= < >. */
+/* WORD_OP: text is one of ( ) [ ] + - * / ^ ' , : ; | = ? or == != <= >= < > .. */
 enum word_kind { WORD_NAME, WORD_NUMBER, WORD_TEXT, WORD_OP, WORD_END, WORD_STOP };
 
 struct word {

@@ -158,8 +158,7 @@ static bool line(struct parser *s)
 
 	if (w->kind != WORD_NAME) return wrong(s, "a line of a formula");
 	if (w->column != 1) return formula_error(s->e, s->w.path, w->line, w->column, "expected a line that begins in column 1");
-	if (w[1].kind == WORD_OP && (w[1].text[0] == '=' || w[1].text[0] == '[')) return form(s, NULL);
-	if (is(s, "for") || is(s, "if")) return form(s, NULL);
+	if (parse_is_statement(s)) return form(s, NULL);
 	if (!strcmp(w->text, "iterates")) return s->at++, iterates(s);
 	s->at++;
 	if (!strcmp(w->text, "in")) return parse_tensors(s, &s->t->in, false);
@@ -177,35 +176,20 @@ static bool line(struct parser *s)
 	if (!strcmp(w->text, "draw")) return parse_case(s, true);
 	if (!strcmp(w->text, "form")) return named_form(s);
 	s->at--;
-	return wrong(s, "in, out, param, let, each, def, where, iterates, form, for, if, NAME =, site, fault, contract, structure, draw or case");
-}
-
-/* All lines; s stands behind them. */
-static bool lines(struct parser *s, struct tree *t, const char *path, const char *text, size_t n, struct error *e)
-{
-	*s = (struct parser){ .t = t, .p = &t->pool, .e = e };
-	*t = (struct tree){ 0 };
-	if (!formula_words(&s->w, &t->pool, path, text, n, e)) return false;
-	t->path = s->w.path;
-	t->source = s->w.source;
-	if (!need(s, "op") || !(t->name = name_here(s, "the op's name")) || !line_end(s, &t->what)) return false;
-	while (peek(s)->kind != WORD_STOP)
-		if (!line(s)) return false;
-	return true;
-}
-
-bool formula_parse_cases(struct tree *t, const char *path, const char *text, size_t n, struct error *e)
-{
-	struct parser s;
-
-	return lines(&s, t, path, text, n, e);
+	return wrong(s, "in, out, param, let, each, def, where, iterates, form, for, if, use, NAME =, site, fault, contract, structure, draw or case");
 }
 
 bool formula_parse(struct tree *t, const char *path, const char *text, size_t n, struct error *e)
 {
-	struct parser s;
+	struct parser s = { .t = t, .p = &t->pool, .e = e };
 
-	if (!lines(&s, t, path, text, n, e)) return false;
+	*t = (struct tree){ 0 };
+	if (!formula_words(&s.w, &t->pool, path, text, n, e)) return false;
+	t->path = s.w.path;
+	t->source = s.w.source;
+	if (!need(&s, "op") || !(t->name = name_here(&s, "the op's name")) || !line_end(&s, &t->what)) return false;
+	while (peek(&s)->kind != WORD_STOP)
+		if (!line(&s)) return false;
 	if (!t->in || !t->out || !t->forms)
 		return wrong(&s, !t->in ? "a line 'in ...'" : !t->out ? "a line 'out ...'" : "a definition of an output");
 	return true;

@@ -22,8 +22,10 @@ bool no_room(struct parser *s);                         /* out of memory; return
 bool line_end(struct parser *s, const char **comment);
 
 struct node *parse_value(struct parser *s);             /* all that may stand on the right of '='; NULL with an error */
+struct node *parse_truth(struct parser *s);             /* the same, as 0 or 1 */
 struct node *parse_target(struct parser *s);            /* name or name[index] */
 struct statement *parse_body(struct parser *s, int column, bool *ok);   /* statements that begin at this column */
+bool parse_is_statement(const struct parser *s);        /* does one begin here? */
 bool parse_definition(struct parser *s, struct definition *d, bool may_carry);        /* also name from, name to */
 
 /* What stands behind the first word of a line. */

@@ -83,15 +83,52 @@ static struct loop *head(struct parser *s)
 	return l;
 }
 
-/* The statements below a `for` or an `if`. */
-static struct statement *inner(struct parser *s, int column, const char *what, bool *ok)
+/* use OP as NAME: TARGET = VALUE, ... */
+static bool use(struct parser *s, struct statement *x)
 {
-	struct statement *body;
+	const struct word *at = peek(s);
+	struct use *u = x->use = pool_make(s->p, sizeof *u);
 
-	if (peek(s)->column <= column) *ok = wrong(s, what);
-	body = *ok ? parse_body(s, peek(s)->column, ok) : NULL;
-	if (*ok && !body) *ok = wrong(s, "NAME = VALUE");
-	return body;
+	if (!u) return no_room(s);
+	u->line = at->line;
+	u->column = at->column;
+	if (!(u->op = name_here(s, "an op's name")) || !need(s, "as") || !(u->as = name_here(s, "a name")) || !need(s, ":")) return false;
+	do {
+		if (u->n == MAX_GIVEN) return wrong(s, "at most 32 of what the op is given");
+		if (!parse_definition(s, &u->given[u->n++], false)) return false;
+	} while (take(s, ","));
+	return true;
+}
+
+/* A `for` or an `if`, and the statements below it. */
+static bool inner_body(struct parser *s, struct statement *x, int column)
+{
+	bool ok = true, loop = is(s, "for");
+	const char *comment;
+
+	s->at++;
+	if (loop ? !(x->loop = head(s)) : !(x->condition = parse_truth(s))) return false;
+	if (!line_end(s, &comment)) return false;
+	if (peek(s)->column <= column) return wrong(s, loop ? "a body, further in than its 'for'" : "statements, further in than their 'if'");
+	x->body = parse_body(s, peek(s)->column, &ok);
+	return ok && (x->body || wrong(s, "NAME = VALUE"));
+}
+
+static bool is_block(const struct parser *s)
+{
+	const struct word *after = &s->w.word[s->at + 1];
+
+	return (is(s, "for") && after->kind == WORD_NAME) || (is(s, "if") && !(after->kind == WORD_OP && after->text[0] == '='));
+}
+
+static bool is_use(const struct parser *s) { return is(s, "use") && s->w.word[s->at + 1].kind == WORD_NAME; }
+
+bool parse_is_statement(const struct parser *s)
+{
+	const struct word *after = &s->w.word[s->at + 1];
+
+	if (peek(s)->kind != WORD_NAME) return false;
+	return is_block(s) || is_use(s) || (after->kind == WORD_OP && (after->text[0] == '=' || after->text[0] == '['));
 }
 
 struct statement *parse_body(struct parser *s, int column, bool *ok)
@@ -100,23 +137,12 @@ struct statement *parse_body(struct parser *s, int column, bool *ok)
 	const char *comment;
 
 	if (++s->depth > MAX_DEPTH) *ok = wrong(s, "at most 64 levels");
-	while (*ok && peek(s)->kind == WORD_NAME && peek(s)->column == column) {
-		const struct word *after = &s->w.word[s->at + 1];
-		bool loop = is(s, "for") && after->kind == WORD_NAME;
-		bool block = is(s, "if") && !(after->kind == WORD_OP && after->text[0] == '=');
-		if (!loop && !block && !(after->kind == WORD_OP && (after->text[0] == '=' || after->text[0] == '['))) break;
+	while (*ok && parse_is_statement(s) && peek(s)->column == column) {
 		struct statement *x = *end = pool_make(s->p, sizeof *x);
 		if (!x) *ok = no_room(s);
-		else if (block) {
-			s->at++;
-			*ok = (x->condition = parse_value(s)) != NULL && line_end(s, &comment);
-			if (*ok) x->body = inner(s, column, "statements, further in than their 'if'", ok);
-		} else if (!loop) *ok = parse_definition(s, &x->define, false) && line_end(s, &comment);
-		else {
-			s->at++;
-			*ok = (x->loop = head(s)) != NULL && line_end(s, &comment);
-			if (*ok) x->body = inner(s, column, "a body, further in than its 'for'", ok);
-		}
+		else if (is_block(s)) *ok = inner_body(s, x, column);
+		else if (is_use(s)) *ok = (s->at++, use(s, x)) && line_end(s, &comment);
+		else *ok = parse_definition(s, &x->define, false) && line_end(s, &comment);
 		if (x) end = &x->next;
 	}
 	s->depth--;

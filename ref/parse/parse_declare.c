@@ -198,5 +198,7 @@ bool parse_rule(struct parser *s)
 	if (!(r = *end = pool_make(s->p, sizeof *r))) return no_room(s);
 	r->d = (struct declared){ NULL, of_param ? w->text : "", w->line, w->column, "" };
 	s->at += of_param ? 2 : 0;
-	return (r->value = parse_value(s)) && line_end(s, &r->d.what);
+	if (!(r->value = parse_value(s))) return false;
+	if (take(s, "for") && (!(r->var = name_here(s, "the name of an index")) || !need(s, "in") || !(r->range = parse_value(s)))) return false;
+	return line_end(s, &r->d.what);
 }

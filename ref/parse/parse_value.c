@@ -46,18 +46,30 @@ static bool add(struct parser *s, struct node *x, struct node *arg)
 static struct node *sum(struct parser *s);
 static struct node *postfix(struct parser *s);
 
-/* ":", a, a:b or a:b by c */
+/* ":", "..", a, a:b or a:b by c */
 static struct node *index_part(struct parser *s)
 {
 	const struct word *at = peek(s);
 
-	if (take(s, ":")) return make(s, NODE_ALL, at);
+	if (take(s, ":") || take(s, "..")) return make(s, NODE_ALL, at);
 	struct node *a = sum(s);
 	if (!a || !take(s, ":")) return a;
 	struct node *b = sum(s);
 	bool stepped = b && take(s, "by");
 	struct node *by = stepped ? sum(s) : NULL;
 	return b && (by || !stepped) ? with(s, NODE_RANGE, at, a, b, by) : NULL;
+}
+
+/* a value; i in a:b; n from a: what fold, count, first and last take */
+static struct node *argument(struct parser *s)
+{
+	const struct word *at = peek(s), *next = at + (at->kind == WORD_NAME);
+
+	if (next == at || next->kind != WORD_NAME || (strcmp(next->text, "in") && strcmp(next->text, "from"))) return parse_value(s);
+	s->at += 2;
+	struct node *a = sum(s);
+	if (next->text[0] == 'f') return a ? with(s, NODE_RANGE, at, a, NULL, NULL) : NULL;
+	return a && need(s, ":") ? two(s, NODE_RANGE, at, a, sum(s)) : NULL;
 }
 
 static bool list(struct parser *s, struct node *x, const char *end, struct node *(*part)(struct parser *s))
@@ -94,7 +106,7 @@ static struct node *atom(struct parser *s)
 	s->at++;
 	bool call = is(s, "(") && !peek(s)->spaced, index = is(s, "[");
 	if (!(x = make(s, call ? NODE_CALL : index ? NODE_INDEX : NODE_NAME, at))) return NULL;
-	if (call && (s->at++, !list(s, x, ")", parse_value))) return NULL;
+	if (call && (s->at++, !list(s, x, ")", argument))) return NULL;
 	if (index && (s->at++, !list(s, x, "]", index_part))) return NULL;
 	return x;
 }
@@ -121,7 +133,7 @@ static struct node *postfix(struct parser *s)
 
 static bool factor_follows(const struct parser *s)
 {
-	static const char *const words[] = { "if", "else", "div", "mod", "and", "or", "not", "in", "to", "from", "by", "of", NULL };
+	static const char *const words[] = { "if", "else", "div", "mod", "and", "or", "not", "in", "to", "from", "by", "of", "for", NULL };
 	const struct word *w = peek(s);
 
 	for (int i = 0; w->kind == WORD_NAME && words[i]; i++)
@@ -241,6 +253,14 @@ struct node *parse_value(struct parser *s)
 	}
 	s->depth--;
 	return x;
+}
+
+struct node *parse_truth(struct parser *s)
+{
+	const struct word *at = peek(s);
+	struct node *x = parse_value(s);
+
+	return with(s, NODE_NOT, at, with(s, NODE_NOT, at, x, NULL, NULL), NULL, NULL);
 }
 
 struct node *parse_target(struct parser *s)

@@ -7,7 +7,9 @@
 #include "lex.h"
 
 /* NODE_IF: condition, value, else. NODE_INDEX: name[arg...]; NODE_CALL: name(arg...); NODE_RANGE a:b; NODE_ALL ":".
- * NODE_GIVEN: the parameter of fault `number`. NODE_IN: i in LIST. NODE_CHAIN: factors side by side, a product. NODE_ALT: a | b, equal by algebra. */
+ * NODE_ALL: all that is left of an axis, named "..": of all axes from here on. An argument of a function may be a NODE_RANGE that is
+ * named: `i in a:b`, `n from a`. NODE_GIVEN: the parameter of fault `number`. NODE_IN: i in LIST. NODE_CHAIN: factors side by side, a
+ * product. NODE_ALT: a | b, equal by algebra. */
 enum node_kind {
 	NODE_NUMBER, NODE_NAME, NODE_INDEX, NODE_CALL, NODE_NEG, NODE_ADD, NODE_SUB, NODE_MUL, NODE_DIV, NODE_IDIV, NODE_MOD, NODE_POW,
 	NODE_TRANS, NODE_CHAIN, NODE_IF, NODE_ALT, NODE_EQ, NODE_NE, NODE_LT, NODE_LE, NODE_GT, NODE_GE, NODE_AND, NODE_OR, NODE_NOT,
@@ -32,15 +34,29 @@ struct carry { const char *name; struct node *from, *to; };
 /* for var in range: one value after the other; in chunks of it: `var` is a range of up to by[i] values. Of the integer input
  * `cuts`, if any: the values of sequence `sequence`. backwards: the last of them first. */
 enum { MAX_BY = 8 };
-struct loop { const char *var; struct node *range; bool chunks, backwards; size_t by[MAX_BY]; int n_by; struct node *cuts; struct carry *carry; int n_carry; };
+struct loop {
+	const char *var;
+	struct node *range;
+	bool chunks, backwards;
+	size_t by[MAX_BY];
+	int n_by;
+	struct node *cuts;
+	struct carry *carry;
+	int n_carry;
+};
 
-/* condition: those of `body` where it holds. */
+/* use OP as NAME: what its inputs, sizes, parameters and indices are. Statements of NAME.name stand in its place (ref/use). */
+enum { MAX_GIVEN = 32 };
+struct use { const char *op, *as; struct definition given[MAX_GIVEN]; int n, line, column; };
+
+/* if CONDITION: those of `body` where it, 0 or 1, holds. */
 struct statement {
 	struct statement *next;
-	struct definition define;       /* where body is NULL and loop is NULL */
+	struct definition define;       /* where loop, condition and use are NULL */
 	struct loop *loop;
 	struct node *condition;
 	struct statement *body;
+	struct use *use;
 };
 
 struct declared { struct declared *next; const char *name; int line, column; const char *what; };
@@ -53,7 +69,8 @@ struct alias { struct declared d; struct node *value; };        /* let, and thos
 struct macro { struct declared d; const char **param; int n; struct node *value; };
 /* dim NULL: in 0:last, each number with pieces of shapes of their own. */
 struct each { struct declared d; const char *dim; struct node *last; };
-struct rule { struct declared d; struct node *value; };         /* where; its name is a parameter's, or "" */
+/* where VALUE [for VAR in RANGE], for each of which it reads integer inputs; its name is a parameter's, or "" */
+struct rule { struct declared d; struct node *value, *range; const char *var; };
 /* each: of this form alone, NULL: those of the file; more: other pieces, with their own; define: of a form that is another one with some
  * things defined anew. */
 struct form_decl { struct declared d; struct each *each; struct statement *body; struct form_decl *more; struct definition *define; int n; };
@@ -109,8 +126,6 @@ struct tree {
 
 /* Reads the file's text [n] into *t, which is ended with formula_free whether it succeeds or not. */
 bool formula_parse(struct tree *t, const char *path, const char *text, size_t n, struct error *e);
-/* The same of a file that has nothing but `op NAME`, draw and case. */
-bool formula_parse_cases(struct tree *t, const char *path, const char *text, size_t n, struct error *e);
 void formula_free(struct tree *t);
 
 static inline bool same_name(const char *a, const char *b) { return *a == *b && !strcmp(a, b); }

@@ -90,7 +90,7 @@ static void store(struct search *s, struct graph *g, const struct lowered *l)
 			int first = p->in_loop ? t->first[piece] : piece, last = p->in_loop ? t->first[piece + 1] : piece + 1;
 			for (int j = first; j < last; j++) {
 				struct storing w = { s->call->out[p->slice->tensor], x->at + x->n * (size_t)(x->by_turn ? j : piece) };
-				assert_true(slice_lines(g->program, p->slice, p->in_loop ? &t->turn[j] : &t->piece[j], store_line, &w));
+				assert_true(slice_lines(p->slice, p->in_loop ? &t->turn[j] : &t->piece[j], store_line, &w));
 			}
 		}
 	}

@@ -14,6 +14,13 @@
 #define CLOSE 1e-20
 enum { SAMPLES = 7, TEXT = 2048 };
 
+/* Two steps of rows that decode, pad and prefill, from slots and to them. */
+#define MIXED(H) "in.x F64 6,1,10 ~0,1; in.z F64 6,1,2,2 ~0,1; in.a F64 6,1,2 ~0,1; in.b F64 6,1,2 ~0,1; in.conv_weight F64 1,10,3 ~0,1;" \
+	"in.A_log F64 1,2 ~-1,0.5; in.dt_bias F64 1,2 ~-1,1; in.norm_weight F64 1,2 ~1,0.2; in.state_pool F64 4,1,2,3,2 ~0,1;" \
+	"in.conv_pool F64 4,1,10," H " ~0,1; in.steps I32 3 =0,3,5; in.cu_seqlens I32 6 =0,1,2,4,5,6; in.kinds I32 5 =0,3,1,0,0;" \
+	"in.read_slot I32 5 =0,-1,-1,1,0; in.write_slot I32 6 =0,-1,-1,1,2,0; in.dy F64 6,1,2,2 ~0,1; in.dstate_pool F64 4,1,2,3,2 ~0,1;" \
+	"in.dconv_pool F64 4,1,10," H " ~0,1"
+
 /* A call: what must be given, what may be, and gradients of outputs. Each set of what may be given is tried that `where` allows, `sets` in all;
  * `usual` is one of them. */
 static const struct shown { const char *op, *params, *tensors, *optional[4]; int sets; unsigned usual; } calls[] = {
@@ -56,6 +63,8 @@ static const struct shown { const char *op, *params, *tensors, *optional[4]; int
 		{ "in.dlse F64 4,3 ~0,1", "in.sinks F64 4 ~0,1", "in.q_descale F64 2 ~1,0.1; in.k_descale F64 2 ~1,0.1; in.v_descale F64 2 ~1,0.2" }, 8, 7 },
 	{ "attention", "{\"keys\": 10, \"page\": 2}", "in.q F64 3,2,3 ~0,1; in.k F64 12,2,3 ~0,1; in.v F64 12,2,2 ~0,1; in.pages I32 5 =4,0,5,2,1; "
 		"in.do F64 3,2,2 ~0,1; in.dlse F64 2,3 ~0,1", { NULL }, 1, 0 },
+	{ "mixed_batch", "{\"l2_eps\": 0.5, \"norm_eps\": 0.5}", MIXED("3") "; in.position I32 5 =4,0,0,2,5", { NULL }, 1, 0 },
+	{ "mixed_batch", "{\"conv_layout\": \"window\", \"l2_eps\": 0.5, \"norm_eps\": 0.5}", MIXED("2"), { NULL }, 1, 0 },
 	{ "everything", "{}", "in.x F64 5,4 ~0,0.7; in.w F64 4 ~1,0.2; in.s F64 5 ~1,0.2; in.dy F64 5,4 ~0,1; in.dz F64 5,5 ~0,1; in.dl F64 5,4 ~0,1; in.df F64 4 ~0,1",
 		{ NULL }, 1, 0 },
 	{ "parts", "{}", "in.x F64 70,3 ~0,1; in.w F64 3 ~1,0.5; in.table F64 6,3 ~0,1; in.pick I32 70 =0,5,2,2; in.dy F64 70,3 ~0,1", { NULL }, 1, 0 },
