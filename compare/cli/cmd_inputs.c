@@ -45,7 +45,7 @@ static bool make(struct capture *c, const struct arguments *a, struct error *e)
 	if (!op)
 		return error_set(e, E_OP, a->what, NO_OFFSET, "see `etalon list ops`");
 	if (!k)
-		return error_set(e, E_UNKNOWN_NAME, a->case_name, NO_OFFSET, "see `etalon list cases %s`", a->what);
+		return op_lacks(e, op, "cases", a->case_name);
 	return case_make(c, k, a->seed, false, e) && tensors_write(&c->tensors, a->out, e);
 }
 

@@ -147,7 +147,7 @@ static int report(const struct call *call, const struct arguments *a)
 	struct profile p;
 	const char *why = "a line or a table of sites";
 
-	if (!a->brief && !a->table && !structure_read(&r, call, &a->search, &why, &e)) return print_failure(&e);
+	if (!a->brief && !a->table && !structure_read(&r, call, &a->search, &why, &e)) return print_failure_of(a->path, &e);
 	bool read = !why, enough = read && r.identified && !a->json, ok = enough || by_sites(call, &p, &e);
 	ok = ok && (!a->table || write_table(a->table, call, &p, &e));
 	if (ok && a->json) {
@@ -160,7 +160,7 @@ static int report(const struct call *call, const struct arguments *a)
 		if (!enough) print_profile(call, &p);
 	}
 	structure_free(&r);
-	return ok ? EXIT_PASS : print_failure(&e);
+	return ok ? EXIT_PASS : print_failure_of(a->path, &e);
 }
 
 static int profile(const struct capture *c, const struct arguments *a)
@@ -168,9 +168,7 @@ static int profile(const struct capture *c, const struct arguments *a)
 	struct error e = { 0 };
 	struct call call;
 
-	if (call_bind(&call, c, true, &e)) return report(&call, a);
-	error_in_file(&e, a->path);
-	return print_failure(&e);
+	return call_bind(&call, c, true, &e) ? report(&call, a) : print_failure_of(a->path, &e);
 }
 
 static error_t parse(int key, char *text, struct argp_state *state)

@@ -54,13 +54,14 @@ static void names(FILE *to, const struct verdict *v, enum suspect_state state, i
 void report_coverage(FILE *to, const struct verdict *v)
 {
 	const int *count = v->x.count;
+	char option[OP_OPTION];
 
 	if (!v->examined) return;
 	structure_lines(to, v);
 	fprintf(to, "  coverage  %d suspects ruled out, %d not identifiable on these inputs", count[RULED_OUT], count[NOT_IDENTIFIABLE]);
 	if (count[NOT_IDENTIFIABLE]) fputs(": ", to);
 	names(to, v, NOT_IDENTIFIABLE, 6);
-	if (count[NOT_IDENTIFIABLE]) fprintf(to, "\n            (`etalon list cases %s` has inputs that show them)", v->op->name);
+	if (count[NOT_IDENTIFIABLE]) fprintf(to, "\n            (`etalon list cases %s%s` has inputs that show them)", v->op->name, op_option(v->op, option));
 	putc('\n', to);
 }
 

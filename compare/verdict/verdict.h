@@ -47,6 +47,7 @@ struct verdict {
 	int n_trace;                    /* of an anchored call */
 	struct trace_entries trace[MAX_OUT];
 	struct eigen_cause cause;       /* by judge_cause */
+	bool required;                  /* its error had to be explained, and is not */
 	bool examined;                  /* the x-ray was made: see suspects.h */
 	struct examination x;
 	int n_reason;

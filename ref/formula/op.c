@@ -2,15 +2,24 @@
 #include "formula_private.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fixtures/io/file.h"
 #include "ref/use/use.h"
 
-static bool wrong(const struct formula *f, const struct declared *d, struct error *e, const char *what)
+/* "expected WHAT", at a declaration */
+__attribute__((format(printf, 4, 5)))
+static bool wrong(const struct formula *f, const struct declared *d, struct error *e, const char *what, ...)
 {
-	return formula_error(e, f->tree.path, d->line, d->column, "expected %s", what);
+	char text[256];
+	va_list more;
+
+	va_start(more, what);
+	vsnprintf(text, sizeof text, what, more);
+	va_end(more);
+	return formula_error(e, f->tree.path, d->line, d->column, "expected %s", text);
 }
 
 static size_t length(const void *list)
@@ -64,7 +73,7 @@ static bool tensors(struct formula *f, struct error *e)
 		in[i] = (struct tensor_spec){ x->d.name, x->shape, (x->optional ? OPTIONAL : 0) | (x->integer ? INTEGER : 0), x->d.what };
 	i = 0;
 	for (const struct tensor_decl *x = t->out; x; x = NEXT(x), i++) {
-		if (x->with[0] && !declared(t->in, x->with)) return wrong(f, &x->d, e, "an input's name after 'with'");
+		if (x->with[0] && !declared(t->in, x->with)) return wrong(f, &x->d, e, "an input's name after 'with', got '%s'", x->with);
 		out[i] = (struct tensor_spec){ x->d.name, x->shape, (x->optional ? OPTIONAL : 0) | (x->trace ? TRACE : 0), x->with };
 	}
 	f->op.in = in;
@@ -150,9 +159,9 @@ static bool parameter(const struct formula *f, const struct fault_decl *x, struc
 	int d = 0;
 
 	if (x->site) return wrong(f, &x->d, e, "definitions of a fault that has a parameter");
-	if (is_taken(f, x->parameter)) return wrong(f, &x->d, e, "a name of its own for the parameter");
+	if (is_taken(f, x->parameter)) return wrong(f, &x->d, e, "a name of its own for the parameter; '%s' is another's", x->parameter);
 	while (x->size && f->op.dims[d] && !same_name(f->op.dims[d], x->size)) d++;
-	if (x->size && !f->op.dims[d]) return wrong(f, &x->d, e, "the name of a size, a:b or numbers after 'in'");
+	if (x->size && !f->op.dims[d]) return wrong(f, &x->d, e, "the name of a size, a:b or numbers after 'in', got '%s'", x->size);
 	m->parameter = x->parameter;
 	m->size = x->size;
 	m->list = x->list;
@@ -172,12 +181,12 @@ static bool faults(struct formula *f, struct error *e)
 	for (const struct fault_decl *x = f->tree.faults; x; x = NEXT(x), i++) {
 		int form = form_of(f, x->form);
 		m[i] = (struct fault_spec){ x->d.name, x->d.what[0] ? x->d.what : x->site ? x->format : x->define[0].text, x->seen, form, x->site != NULL, 0, 0, NULL, NULL, NULL, 0, 0 };
-		if (x->form[0] && form < 0) return wrong(f, &x->d, e, "a form's name after 'in'");
+		if (x->form[0] && form < 0) return wrong(f, &x->d, e, "a form's name after 'in', got '%s'", x->form);
 		if (x->parameter && !parameter(f, x, &m[i], e)) return false;
 		if (!x->site) continue;
 		m[i].site = op_site(&f->op, x->site);
-		if (m[i].site < 0) return wrong(f, &x->d, e, "a name that is defined, after 'round'");
-		if (!formula_format(x->format, &m[i].format, &r) || r) return wrong(f, &x->d, e, "bf16, f16, tf32, f32, e4m3 or e5m2 after 'to'");
+		if (m[i].site < 0) return wrong(f, &x->d, e, "a name that is defined, after 'round'; nothing is named '%s'", x->site);
+		if (!formula_format(x->format, &m[i].format, &r) || r) return wrong(f, &x->d, e, "bf16, f16, tf32, f32, e4m3 or e5m2 after 'to', got '%s'", x->format);
 	}
 	f->op.faults = m;
 	return true;
@@ -228,10 +237,10 @@ static bool contracts(struct formula *f, struct error *e)
 	if (!n) k[0] = (struct contract){ .name = "f32", .what = "all in float32" };
 	for (const struct structure_decl *x = f->tree.structures; x; x = NEXT(x))
 		for (int k_of = 0; k_of < x->n_of; k_of++)
-			if (!declared(f->tree.contracts, x->of[k_of])) return formula_error(e, f->tree.path, x->of_line, x->of_column, "expected a contract's name after 'of'");
+			if (!declared(f->tree.contracts, x->of[k_of])) return formula_error(e, f->tree.path, x->of_line, x->of_column, "expected a contract's name after 'of', got '%s'", x->of[k_of]);
 	for (const struct contract_decl *x = f->tree.contracts; x; x = NEXT(x), i++) {
 		int form = x->form[0] ? form_of(f, x->form) : 0;
-		if (form < 0) return wrong(f, &x->d, e, "a form's name after 'in'");
+		if (form < 0) return wrong(f, &x->d, e, "a form's name after 'in', got '%s'", x->form);
 		k[i] = (struct contract){ .name = x->d.name, .what = x->d.what, .form = form, .chunk = x->by };
 		if (f->op.forms[form].chunked && !k[i].chunk) k[i].chunk = DEFAULT_CHUNK;
 		if (!roundings(f, x->round, x->n, k[i].site, e) || !structures(f, x->d.name, &k[i].structures, e)) return false;
@@ -311,6 +320,7 @@ static struct formula *of_text(const char *path, const char *text, size_t n, boo
 		return NULL;
 	}
 	bool read = formula_parse(&f->tree, path, text, n, e) && formula_use(&f->tree, formula_builtin_text, e) && formula_tables(f, e);
+	f->op.file = sound ? NULL : f->tree.path;
 	if (read && (sound || formula_check(f, e)) && cases_of_tree(&f->tree, &f->op, &f->op.cases, e)) return f;
 	formula_end(f);
 	return NULL;
