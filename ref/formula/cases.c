@@ -199,6 +199,14 @@ static bool all_known(const struct made *m, const struct case_decl *c)
 	return formula_error(m->e, m->t->path, c->contract_line, c->contract_column, "expected a contract's name, got '%s'", c->contract);
 }
 
+static const char *place_of(const struct made *m, const struct case_decl *c)
+{
+	char at[512];
+
+	snprintf(at, sizeof at, "%s:%d:%d", m->t->path, c->d.line, c->d.column);
+	return pool_text(&m->t->pool, at, strlen(at));
+}
+
 bool cases_of_tree(struct tree *t, const struct op *op, const struct test_case **cases, struct error *e)
 {
 	struct made m = { t, op, NULL, e };
@@ -214,7 +222,7 @@ bool cases_of_tree(struct tree *t, const struct op *op, const struct test_case *
 	if (!(*cases = k = TABLE(&m, struct test_case, n))) return error_set(e, E_MEMORY, t->path, NO_OFFSET, "reading a formula");
 	for (const struct case_decl *c = t->cases; c; c = NEXT(c)) {
 		if (c->common) continue;
-		*k = (struct test_case){ .op = op->name, .name = c->d.name, .what = c->d.what, .large = c->large, .rung = c->variant, .contract = c->contract };
+		*k = (struct test_case){ .op = op->name, .name = c->d.name, .what = c->d.what, .at = place_of(&m, c), .large = c->large, .rung = c->variant, .contract = c->contract };
 		if (!sizes(&m, c, k) || !params(&m, c, k) || !inputs(&m, c, k) || !outputs(&m, c, k++))
 			return t->pool.failed ? error_set(e, E_MEMORY, t->path, NO_OFFSET, "reading a formula") : false;
 	}

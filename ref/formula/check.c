@@ -119,7 +119,7 @@ static bool rule(const struct formula *f, const struct call *call, struct lower 
 
 	if (r->range) return rule_holds(f, call, l, r, e);
 	return number(l, r->value, &value) && (value != 0 || error_set(e, of_param ? E_PARAM : E_VALUE, of_param ? r->d.name : f->op.name,
-		NO_OFFSET, "%s:%d: expected %s", f->tree.path, r->d.line, r->d.what[0] ? r->d.what : "its 'where' to hold"));
+		NO_OFFSET, "%s:%d: expected %s", f->tree.path, r->d.line, r->d.what));
 }
 
 /* How many of them the call keeps: all, or up to the first that it does not. */

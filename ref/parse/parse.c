@@ -94,6 +94,21 @@ void *declare(struct parser *s, void *list, size_t size, const struct word *name
 	return d;
 }
 
+const char *as_written(struct parser *s, const struct word *first, const struct word *end)
+{
+	first += first->kind == WORD_OP;
+	size_t n = first < end ? end[-1].at + end[-1].n - first->at : 0, to = 0;
+	char *text = pool_make(s->p, n + 1);
+
+	for (size_t i = 0; text && i < n; i++) {
+		char c = s->w.source[first->at + i];
+		if (c == '#') i += strcspn(s->w.source + first->at + i, "\n"), c = ' ';
+		bool blank = c == ' ' || c == '\t' || c == '\n' || c == '\r';
+		if (!blank || text[to - 1] != ' ') text[to++] = blank ? ' ' : c;
+	}
+	return text ? text : (no_room(s), NULL);
+}
+
 /* The file's only form needs no line of its own. */
 static bool form(struct parser *s, const struct word *name)
 {

@@ -18,6 +18,8 @@ bool need(struct parser *s, const char *op);            /* or an error */
 const char *name_here(struct parser *s, const char *what);      /* a name, passed over; NULL with an error */
 bool wrong(struct parser *s, const char *what);         /* "expected WHAT, got ..."; returns false */
 bool no_room(struct parser *s);                         /* out of memory; returns false */
+/* The text from one word to before another, without the ':' that it may begin with, in one line; NULL: out of memory. */
+const char *as_written(struct parser *s, const struct word *first, const struct word *end);
 /* Whatever ends here, WORD_END, and its comment. */
 bool line_end(struct parser *s, const char **comment);
 

@@ -105,5 +105,6 @@ bool parse_case(struct parser *s, bool common)
 	if (common) return settings(s, c) && line_end(s, &c->d.what);
 	if (!header(s, c)) return false;
 	if (!(c->base && peek(s)->kind == WORD_END) && !(need(s, ":") && settings(s, c))) return false;
-	return line_end(s, &c->d.what);
+	const char *said = as_written(s, w + 1, peek(s));
+	return said && line_end(s, &c->d.what) && (c->d.what[0] || (c->d.what = said));
 }

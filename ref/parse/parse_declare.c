@@ -200,5 +200,6 @@ bool parse_rule(struct parser *s)
 	s->at += of_param ? 2 : 0;
 	if (!(r->value = parse_value(s))) return false;
 	if (take(s, "for") && (!(r->var = name_here(s, "the name of an index")) || !need(s, "in") || !(r->range = parse_value(s)))) return false;
-	return line_end(s, &r->d.what);
+	const char *said = as_written(s, w + (of_param ? 2 : 0), peek(s));
+	return said && line_end(s, &r->d.what) && (r->d.what[0] || (r->d.what = said));
 }

@@ -156,6 +156,8 @@ bool parse_contract(struct parser *s)
 		if (peek(s)->kind != WORD_NUMBER || !(by >= 1 && by <= 65536) || by != (double)(int)by) return wrong(s, "a chunk's size, 1 to 65536");
 		k->by = (size_t)s->w.word[s->at++].number;
 	}
+	const struct word *first = peek(s);
 	if (take(s, ":") && !roundings(s, &k->round, &k->n)) return false;
-	return line_end(s, &k->d.what);
+	const char *said = k->n ? as_written(s, first, peek(s)) : "all in float32";
+	return said && line_end(s, &k->d.what) && (k->d.what[0] || (k->d.what = said));
 }
