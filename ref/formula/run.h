@@ -43,6 +43,9 @@ void run_place(struct frame *f, const struct ex *x, vec all, vec part, bool back
 /* Of y = a b the product of second parts is taken away. */
 void run_without_second_parts(struct frame *f, const struct ex *x, mat y, mat a, mat b);
 void run_where(struct frame *f, const struct ex *x, vec y);
+void run_chosen(struct frame *f, const struct ex *x, vec y);
+/* y <- the number x, which lies there, everywhere. */
+void run_fill(struct frame *f, vec y, const struct ex *x, vec at);
 
 /* A piece, before its first step; the ends of a loop, false where they are none; what is known of the turn that is the one at t, or
  * of a loop that goes backwards as far from the end; one step. */

@@ -42,7 +42,7 @@ static bool begin(struct frame *f, const struct ex *x, size_t wide, size_t n, si
 	*first = i >= 0 && i <= (double)wide ? (size_t)i : wide;
 	if (i == (double)*first && (!n || *first + (n - 1) * x->by < wide)) return true;
 	double last = (double)wide - (n ? (double)((n - 1) * x->by + 1) : 0);
-	run_beyond(f, x->ix->at, x->ix, 0, floor(last / (double)(x->in_rows ? n : 1)), "where a part begins");
+	run_beyond(f, x->ix->at, x->ix, 0, floor(last / (double)(x->in_rows && n ? n : 1)), "where a part begins");
 	return false;
 }
 
