@@ -227,7 +227,9 @@ bool judge_by(struct yardstick *y, const struct capture *c, const struct judging
 	struct call call;
 	int first, last;
 
-	return call_bind(&call, c, true, e) && contracts_for(&call, how, &first, &last, e) && judge_all(&call, how, first, last, y, v, e);
+	if (!call_bind(&call, c, true, e)) return false;
+	call.at_hand = how->at_hand;
+	return contracts_for(&call, how, &first, &last, e) && judge_all(&call, how, first, last, y, v, e);
 }
 
 bool judge(const struct capture *c, const struct judging *how, struct verdict *v, struct error *e)

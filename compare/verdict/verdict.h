@@ -62,6 +62,7 @@ struct judging {
 	const char *truth;              /* an arithmetic, or NULL: dd where the work allows, else f64 */
 	bool quick;                     /* the contract's rules only, no x-ray */
 	enum explained explained;
+	size_t at_hand;                 /* elements of outputs at a time; 0: as many as is usual (compare/truth/expected.h) */
 	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
 };
 

@@ -165,6 +165,7 @@ struct call {
 	size_t list_first[MAX_PARAM], list_n;
 	bool no_batch;                          /* the symbol that may be missing is */
 	bool anchored;                          /* iterations start from the recorded traces of the one before */
+	size_t at_hand;                         /* elements of outputs that a check of it has at hand at a time; 0: as many as is usual */
 };
 
 /* Binds and checks everything: op, parameters, names, ranks, shapes, dtypes, zero sizes, values of
