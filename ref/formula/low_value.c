@@ -139,7 +139,8 @@ static struct ex *name(struct lower *l, const struct node *x)
 	int i;
 
 	for (struct binding *b = l->bindings; b; b = b->next)
-		if (same_name(b->name, x->name)) return b->value ? b->value : of_index(l, b->ix);
+		if (same_name(b->name, x->name))        /* a node of its own: what reuse() does with one step's is not another's */
+			return !b->value ? of_index(l, b->ix) : b->value->kind == EX_REG ? ex_reg(l, b->value->reg) : b->value;
 	const struct symbol *s = symbol_find(l, x->name);
 	if (s && s->kind == SYMBOL_REG) {
 		struct ex *e = ex_make(l, EX_REG, s->s, NULL, NULL);
