@@ -37,6 +37,13 @@ int op_site(const struct op *op, const char *name) { FIND(op->sites, name); }
 int op_fault(const struct op *op, const char *name) { FIND(op->faults, name); }
 int op_contract(const struct op *op, const char *name) { FIND(op->contracts, name); }
 
+int op_size(const struct op *op, const char *name)
+{
+	for (int i = 0; op->dims[i]; i++)
+		if (!strcmp(op->dims[i], name)) return i;
+	return -1;
+}
+
 const struct test_case *op_case(const struct op *op, const char *name)
 {
 	if (!op->cases) return case_find(op->name, name);

@@ -145,6 +145,7 @@ void c_leave(calc *c);
 int op_site(const struct op *op, const char *name);
 int op_fault(const struct op *op, const char *name);
 int op_contract(const struct op *op, const char *name);
+int op_size(const struct op *op, const char *name);             /* in dims */
 
 /* What a command line needs to know the op, quoted for a shell: " --op 'mine.op'", or "". */
 enum { OP_OPTION = 600 };

@@ -147,8 +147,7 @@ static struct ix *name(struct lower *l, const struct node *x)
 		if (isnan(l->call->param[i]) && p->value) return low_ix(l, p->value);
 		return ix_number(l, l->call->param[i]);
 	}
-	for (i = 0; l->op->dims[i]; i++)
-		if (same_name(l->op->dims[i], x->name)) return ix_number(l, (double)l->call->dim[i]);
+	if ((i = op_size(l->op, x->name)) >= 0) return ix_number(l, (double)l->call->dim[i]);
 	if ((i = word(l->t, x->name)) >= 0) return ix_number(l, i);
 	if (same_name(x->name, "inf")) return ix_number(l, (double)INFINITY);
 	if (declared(l->t->in, x->name)) low_error(l, x, "expected an integer input in an index; has(%s) says whether it is given", x->name);

@@ -19,8 +19,7 @@ static size_t pieces(const struct call *call)
 		size_t n = 1;
 		if (!program_parts(t, call->op, call, &plan, f, &n, NULL)) return 0;
 		for (const struct each *x = f->each ? f->each : t->each; x; x = NEXT(x))
-			for (int i = 0; x->dim && call->op->dims[i]; i++)
-				if (!strcmp(call->op->dims[i], x->dim)) n *= call->dim[i];
+			if (x->dim && op_size(call->op, x->dim) >= 0) n *= call->dim[op_size(call->op, x->dim)];
 		all += n;
 	}
 	return all;

@@ -127,20 +127,13 @@ static bool tells_apart(struct sought *w, const struct statement *s)
 	return !walk(w->t, s, false, of_index, w);
 }
 
-static int size_of(const struct formula *f, const char *name)
-{
-	for (int d = 0; f->op.dims[d]; d++)
-		if (same_name(f->op.dims[d], name)) return d;
-	return -1;
-}
-
 static bool pieces_apart(const struct formula *f, const struct form_decl *y, struct error *e)
 {
 	const struct tree *t = &f->tree;
 
 	for (const struct each *x = y->each ? y->each : t->each; x; x = NEXT(x)) {
 		struct sought w = { .t = t, .name = x->d.name };
-		if (x->dim && size_of(f, x->dim) >= 0 && !tells_apart(&w, y->body))
+		if (x->dim && op_size(&f->op, x->dim) >= 0 && !tells_apart(&w, y->body))
 			return formula_error(e, t->path, x->d.line, x->d.column, "expected '%s' in an index of what is stored: the pieces for each %s in %s"
 				" would all store the same elements", x->d.name, x->d.name, x->dim);
 	}
@@ -179,7 +172,7 @@ static bool counts_axis(const struct stored *s, void *with)
 		const struct node *k = s->target->arg[i];
 		const struct each *x = k->kind == NODE_NAME ? declared(w->index, k->name) : NULL;
 		if (!x || !x->dim || is_axis(s->of->shape, i, x->dim, axis, sizeof axis)) continue;
-		int counted = size_of(w->f, x->dim), size = size_of(w->f, axis);
+		int counted = op_size(&w->f->op, x->dim), size = op_size(&w->f->op, axis);
 		if (counted < 0 || size < 0 || w->call->dim[counted] == w->call->dim[size]) continue;
 		if (w->call->dim[counted] < w->call->dim[size] && times_stored(&w->f->tree, w->form, s->of->d.name) > 1) continue;
 		return formula_error(w->e, w->f->tree.path, k->line, k->column, "expected an index of %s in %s [%s]; '%s' counts %s", axis, s->of->d.name,

@@ -141,8 +141,7 @@ static bool is_taken(const struct formula *f, const char *name)
 
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
 		if (declared(lists[i], name)) return true;
-	for (int i = 0; f->op.dims[i]; i++)
-		if (same_name(f->op.dims[i], name)) return true;
+	if (op_size(&f->op, name) >= 0) return true;
 	for (const struct form_decl *x = t->forms; x; x = NEXT(x))
 		for (const struct form_decl *y = x; y; y = y->more)
 			if (declared(y->each, name) || defines(y->body, name)) return true;
@@ -152,12 +151,9 @@ static bool is_taken(const struct formula *f, const char *name)
 /* What the definitions of a fault take a value for, and which. */
 static bool parameter(const struct formula *f, const struct fault_decl *x, struct fault_spec *m, struct error *e)
 {
-	int d = 0;
-
 	if (x->site) return wrong(f, &x->d, e, "definitions of a fault that has a parameter");
 	if (is_taken(f, x->parameter)) return wrong(f, &x->d, e, "a name of its own for the parameter; '%s' is another's", x->parameter);
-	while (x->size && f->op.dims[d] && !same_name(f->op.dims[d], x->size)) d++;
-	if (x->size && !f->op.dims[d]) return wrong(f, &x->d, e, "the name of a size, a:b or numbers after 'in', got '%s'", x->size);
+	if (x->size && op_size(&f->op, x->size) < 0) return wrong(f, &x->d, e, "the name of a size, a:b or numbers after 'in', got '%s'", x->size);
 	m->parameter = x->parameter;
 	m->size = x->size;
 	m->list = x->list;

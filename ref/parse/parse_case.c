@@ -3,16 +3,6 @@
 
 enum { MAX_NUMBERS = 256 };
 
-static bool number_here(struct parser *s, double *x)
-{
-	bool negative = take(s, "-");
-
-	if (peek(s)->kind != WORD_NUMBER) return wrong(s, "a number");
-	*x = s->w.word[s->at++].number;
-	if (negative) *x = -*x;
-	return true;
-}
-
 /* [numbers], none too */
 static bool numbers_here(struct parser *s, struct setting *v)
 {

@@ -122,6 +122,15 @@ static void a_case_must_be_a_call_of_its_op(void **state)
 	assert_int_equal(scratch_count(), files);
 }
 
+/* Its cases are those that `record` runs; which no kernel of ours answers. */
+static void its_cases_are_recorded(void **state)
+{
+	(void)state;
+	refused("cpu supports none of the 3 cases", "record", "rows", "--op", op, "--backend", "cpu", "-o", scratch("record"));
+	refused("nope", "record", "rows", "--op", op, "--backend", "cpu", "--case", "nope", "-o", scratch("record"));
+	assert_int_equal(shell(between(err, "see `", "`")), EXIT_PASS);
+}
+
 /* A line that has no comment says itself. */
 static void lists_say_what_is_meant(void **state)
 {
@@ -170,7 +179,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(printed_commands_run), cmocka_unit_test(a_label_beyond_its_axis), cmocka_unit_test(a_case_must_be_a_call_of_its_op),
-		cmocka_unit_test(lists_say_what_is_meant), cmocka_unit_test(noise_is_no_negative_share)
+		cmocka_unit_test(its_cases_are_recorded), cmocka_unit_test(lists_say_what_is_meant), cmocka_unit_test(noise_is_no_negative_share)
 	};
 
 	(void)argc;
