@@ -128,6 +128,8 @@ struct tree {
 
 /* Reads the file's text [n] into *t, which is ended with formula_free whether it succeeds or not. */
 bool formula_parse(struct tree *t, const char *path, const char *text, size_t n, struct error *e);
+/* The same of a file that begins with `cases NAME` and has the lines `draw` and `case` alone: cases of an op that stands elsewhere. */
+bool formula_parse_cases(struct tree *t, const char *path, const char *text, size_t n, struct error *e);
 void formula_free(struct tree *t);
 
 static inline bool same_name(const char *a, const char *b) { return *a == *b && !strcmp(a, b); }
