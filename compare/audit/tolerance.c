@@ -24,6 +24,8 @@ static bool allclose(const struct compared *c, const double *number) { return cl
 
 static bool match(const struct compared *c, const double *number)
 {
+	for (size_t i = 0; i < c->n; i++)
+		if (!isfinite(c->got[i]) && isfinite(c->want[i])) return false;
 	return (double)close_ones(c, number[1], number[2]) >= number[0] * (double)c->n;
 }
 
@@ -38,7 +40,7 @@ static struct sums sums_of(const struct compared *c)
 		s.gw += g * w;
 		s.ww += w * w;
 		s.dd += d * d;
-		if (!(s.worst >= d)) s.worst = d;
+		if (!(d <= s.worst) && !isnan(s.worst)) s.worst = d;
 	}
 	return s;
 }
@@ -54,14 +56,14 @@ static bool rms_ratio(const struct compared *c, const double *number)
 {
 	struct sums s = sums_of(c);
 
-	return sqrt(s.dd) <= number[0] * sqrt(s.ww) || s.worst <= number[1];
+	return (isfinite(s.ww) && sqrt(s.dd) <= number[0] * sqrt(s.ww)) || s.worst <= number[1];
 }
 
 static bool nmse(const struct compared *c, const double *number)
 {
 	struct sums s = sums_of(c);
 
-	return s.dd <= number[0] * s.ww;
+	return isfinite(s.ww) && s.dd <= number[0] * s.ww;
 }
 
 static bool ulp(const struct compared *c, const double *number)
@@ -84,7 +86,7 @@ static bool quantile(const struct compared *c, const double *number)
 		n++;
 		held += apart(c->got[i], c->want[i]) <= number[1] * fabs(c->want[i]);
 	}
-	return (double)held >= number[0] * (double)n;
+	return n && (double)held >= number[0] * (double)n;
 }
 
 /* The least numbers that are to be given, and the most; those left out are -1, which nothing is at or below. */
