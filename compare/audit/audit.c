@@ -139,9 +139,9 @@ static bool has_value(const struct call *call, const struct audited_fault *f)
 
 /* A look at a change: hold: the rules pass the correct kernel on its inputs; else that they fail one with the fault says nothing. all:
  * by all that a check does; else by its contract's rules alone, which are far quicker and fail most. */
-struct look { const struct change *c; bool hold, all; };
+struct glance { const struct change *c; bool hold, all; };
 
-static bool look_changed(struct subject *s, const struct audit *a, const struct audit_how *how, const struct look *l, struct audited_fault *f,
+static bool look_changed(struct subject *s, const struct audit *a, const struct audit_how *how, const struct glance *l, struct audited_fault *f,
 	struct error *e)
 {
 	const struct change *c = l->c;
@@ -174,7 +174,7 @@ static bool rules_hold(const struct subject *s, const struct audit *a, const str
 	return true;
 }
 
-static bool look_change(struct audit *a, const struct audit_how *how, struct look *l, struct error *e)
+static bool look_change(struct audit *a, const struct audit_how *how, struct glance *l, struct error *e)
 {
 	const struct change *c = l->c;
 	struct subject s = { 0 };
@@ -199,7 +199,7 @@ static bool all_changes(struct audit *a, const struct audit_how *how, struct err
 	if (!(a->change = changes_of(a->subject.call.op, how->from, &a->n_change)))
 		return error_set(e, E_MEMORY, a->subject.call.op->name, NO_OFFSET, "changes of a case");
 	for (size_t i = 0; i < 2 * a->n_change; i++) {
-		struct look l = { .c = &a->change[i % a->n_change], .all = i >= a->n_change };
+		struct glance l = { .c = &a->change[i % a->n_change], .all = i >= a->n_change };
 		tick(how, "changed inputs", i, 2 * a->n_change);
 		if ((!l.all || l.c->whole) && !look_change(a, how, &l, e)) return false;
 	}

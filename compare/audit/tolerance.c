@@ -12,21 +12,23 @@ struct compared { const double *got, *want; size_t n; enum format format; };
 /* inf - inf is no difference where both have the same sign; NaN is one that nothing is above or equal to. */
 static double apart(double g, double w) { return g == w ? 0 : fabs(g - w); }
 
-static size_t close_ones(const struct compared *c, double rtol, double atol)
+static bool allclose(const struct compared *c, const double *number)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < c->n; i++) n += c->got[i] == c->want[i] || apart(c->got[i], c->want[i]) <= atol + rtol * fabs(c->want[i]);
-	return n;
+	while (n < c->n && apart(c->got[n], c->want[n]) <= number[1] + number[0] * fabs(c->want[n])) n++;
+	return n == c->n;
 }
-
-static bool allclose(const struct compared *c, const double *number) { return close_ones(c, number[0], number[1]) == c->n; }
 
 static bool match(const struct compared *c, const double *number)
 {
-	for (size_t i = 0; i < c->n; i++)
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n; i++) {
 		if (!isfinite(c->got[i]) && isfinite(c->want[i])) return false;
-	return (double)close_ones(c, number[1], number[2]) >= number[0] * (double)c->n;
+		n += apart(c->got[i], c->want[i]) <= fmax(number[2], number[1] * fabs(c->want[i]));
+	}
+	return (double)n >= number[0] * (double)c->n;
 }
 
 struct sums { double gg, gw, ww, dd, worst; };

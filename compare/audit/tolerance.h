@@ -9,7 +9,7 @@
  *   cosine:x                  sum gw / (|g| |w|) >= x
  *   rms_ratio:x[,atol]        |g - w| / |w| <= x, or every |g - w| <= atol
  *   nmse:x                    |g - w|^2 / |w|^2 <= x
- *   match:share,rtol,atol     allclose holds for this share of the elements
+ *   match:share,rtol,atol     |g - w| <= atol or |g - w| <= rtol |w| for this share of the elements
  *   ulp:n                     |g - w| <= n ulp of w in the output's type for every element
  *   quantile:share,x,least    |g - w| / |w| <= x for this share of the elements with |w| >= least
  * A kernel that is not finite where the reference is never passes, and neither does an output without elements. Alone it holds for every
