@@ -221,7 +221,7 @@ bool audit_make(struct audit *a, struct capture *c, const struct audit_how *how,
 		if (!look_here(a, how, &a->fault[i], e)) return false;
 	}
 	tick(how, "faults", a->n, a->n);
-	return all_honest(a, how, e) && (how->quick || all_changes(a, how, e));
+	return all_honest(a, how, e) && (how->quick || how->here || all_changes(a, how, e));
 }
 
 void audit_free(struct audit *a)

@@ -17,6 +17,7 @@ struct audit_how {
 	struct reference reference;
 	const struct test_case *from;           /* the case that the inputs are of; NULL: a capture's */
 	bool quick;                             /* the rules alone: no changes, nothing of etalon */
+	bool here;                              /* the inputs as they are alone: no changes, none of etalon's cases */
 	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
 };
 

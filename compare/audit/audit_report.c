@@ -40,6 +40,7 @@ static void add_fault(struct table *t, const struct audited_fault *f, const stru
 		if (!change && f->fate[r] != FATE_CAUGHT) change = f->change[r];
 	}
 	table_add(t, "%s", said_etalon(f));
+	if (how->here) return;
 	table_add(t, "%s", f->own ? f->own : "none");
 	table_add(t, "%s", caught ? "" : change ? change : "none");
 }
@@ -50,7 +51,8 @@ static int faults_table(const struct audit *a, const struct audit_how *how)
 	struct table t = { .columns = 2, .heading = heading };
 
 	for (size_t r = 0; r < how->n_rule; r++) heading[t.columns++] = rule_heading[r];
-	if (!how->quick) heading[t.columns++] = "etalon here", heading[t.columns++] = "etalon fails it on", heading[t.columns++] = "the rule would with";
+	if (!how->quick) heading[t.columns++] = "etalon here";
+	if (!how->quick && !how->here) heading[t.columns++] = "etalon fails it on", heading[t.columns++] = "the rule would with";
 	for (size_t i = 0; i < a->n; i++) add_fault(&t, &a->fault[i], how);
 	return table_print(&t);
 }
@@ -87,7 +89,8 @@ int audit_text(const struct audit *a, const struct audit_how *how, const char *i
 		if (!how->quick) printf(", %d of which etalon fails on the same inputs", c.missed[r]);
 		putchar('\n');
 	}
-	if (!how->quick) printf("etalon fails %d of these here, and %d of the %d on its own cases\n", c.here, c.own, c.faults);
+	if (!how->quick) printf("etalon fails %d of these here\n", c.here);
+	if (!how->quick && !how->here) printf("etalon fails %d of the %d on its own cases\n", c.own, c.faults);
 	return audit_exit(a, how);
 }
 
@@ -117,7 +120,7 @@ int audit_json(const struct audit *a, const struct audit_how *how, const char *i
 	}
 	int status = json_print(json_pack("{s:s, s:s, s:s, s:i, s:i, s:o, s:o, s:o, s:o, s:o}", "inputs", inputs, "op", a->subject.call.op->name,
 		"contract", a->contract->name, "faults_known", c.faults, "faults_with_effect", c.effect, "etalon_fails_here",
-		how->quick ? json_null() : json_integer(c.here), "etalon_fails_on_its_cases", how->quick ? json_null() : json_integer(c.own),
+		how->quick ? json_null() : json_integer(c.here), "etalon_fails_on_its_cases", how->quick || how->here ? json_null() : json_integer(c.own),
 		"rules", rules, "faults", faults, "correct_kernels", honest));
 	return status == EXIT_PASS ? audit_exit(a, how) : status;
 }

@@ -11,7 +11,7 @@ struct arguments {
 	const char *inputs, *cases, *contract, *reference, *rows, *rule[MAX_RULES];
 	size_t n_rule;
 	uint64_t seed;
-	bool json, quick, wide;
+	bool json, quick, here, wide;
 };
 
 /* The test's inputs: a capture, or OP:CASE, of the file of cases first. */
@@ -48,7 +48,7 @@ static bool read_how(struct audit_how *how, struct tolerance *rule, const struct
 {
 	const struct op *op = op_find(in->c.op);
 
-	*how = (struct audit_how){ .rule = rule, .n_rule = a->n_rule, .contract = a->contract, .from = in->from, .quick = a->quick, .tick = cli_stage };
+	*how = (struct audit_how){ .rule = rule, .n_rule = a->n_rule, .contract = a->contract, .from = in->from, .quick = a->quick, .here = a->here, .tick = cli_stage };
 	how->reference.wide = a->wide;
 	if (!op) return error_set(e, E_OP, in->c.op, NO_OFFSET, "see `etalon list ops`");
 	if (!arith_by_name(a->reference, &how->reference.arith, &how->reference.bits))
@@ -71,6 +71,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'c': a->contract = text; return 0;
 	case 'a': a->reference = text; return 0;
 	case 'w': a->wide = true; return 0;
+	case 'n': a->here = true; return 0;
 	case 'q': a->quick = true; return 0;
 	case 's': a->seed = cli_number(state, "--seed", text, 0, UINT64_MAX); return 0;
 	case 't': a->rows = text; return 0;
@@ -96,6 +97,7 @@ int cmd_audit(int argc, char **argv)
 		{ "contract", 'c', "NAME", 0, "what the kernels with a fault round (the op's tightest)", 0 },
 		{ "reference", 'a', "ARITH", 0, "the test's reference (f32); see `etalon list arithmetics`", 0 },
 		{ "wide", 'w', NULL, 0, "the test's reference is compared as computed, not as stored", 0 },
+		{ "no-changes", 'n', NULL, 0, "these inputs alone: no changed ones, none of etalon's cases", 0 },
 		{ "quick", 'q', NULL, 0, "the rules alone: no changed inputs, and nothing of etalon's check", 0 },
 		{ "rows", 't', "FILE", 0, "also rows for plots/audit.gp, tab-separated", 0 },
 		{ "json", 'j', NULL, 0, "JSON on stdout", 0 }, { 0 }
