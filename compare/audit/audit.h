@@ -35,8 +35,9 @@ struct audited_fault {
 	const char *own;                        /* a case of etalon's on which it does; NULL: none */
 };
 
-/* Correct kernels of one contract: HONEST_RUNS noisy runs of random structures of it, and how many each rule passed. */
-struct audited_contract { const struct contract *contract; int passed[MAX_RULES]; };
+/* Correct kernels of one contract: HONEST_RUNS noisy runs of random structures of it, how many each rule passed, and whether `etalon
+ * check` failed the first: by all that it does where the contract is the audit's, else by the contract's rules alone. */
+struct audited_contract { const struct contract *contract; int passed[MAX_RULES]; bool fails; };
 
 struct audit {
 	struct subject subject;
@@ -61,8 +62,8 @@ struct audit_count audit_count(const struct audit *a, const struct audit_how *ho
 /* EXIT_FAIL where a rule passes a fault or fails correct kernels of the contract. */
 int audit_exit(const struct audit *a, const struct audit_how *how);
 
-/* `inputs`: what the command line called them. Text and JSON on stdout; a row a fault and rule to `path`, tab-separated: fault, its number,
- * rule's number, fate, rule. Exit codes; the second one's is an error's. */
+/* `inputs`: what the command line called them. Text and JSON on stdout; a row a fault and rule to `path`, tab-separated: op, rule, the rule's
+ * number, fault, its number, fate. Exit codes; the second one's is an error's. */
 int audit_text(const struct audit *a, const struct audit_how *how, const char *inputs);
 int audit_json(const struct audit *a, const struct audit_how *how, const char *inputs);
 bool audit_rows(const struct audit *a, const struct audit_how *how, const char *path, struct error *e);

@@ -59,13 +59,15 @@ static int faults_table(const struct audit *a, const struct audit_how *how)
 
 static int honest_table(const struct audit *a, const struct audit_how *how)
 {
-	const char *heading[MAX_RULES + 1] = { "correct kernels" };
-	struct table t = { .columns = 1 + how->n_rule, .heading = heading };
+	const char *heading[MAX_RULES + 2] = { "correct kernels" };
+	struct table t = { .columns = 1 + how->n_rule + !how->quick, .heading = heading };
 
 	for (size_t r = 0; r < how->n_rule; r++) heading[r + 1] = rule_heading[r];
+	heading[1 + how->n_rule] = "etalon here";
 	for (size_t i = 0; i < a->n_honest; i++) {
 		table_add(&t, "%s%s", a->honest[i].contract->name, a->honest[i].contract == a->contract ? " (of the faults)" : "");
 		for (size_t r = 0; r < how->n_rule; r++) table_add(&t, "%d of %d pass", a->honest[i].passed[r], HONEST_RUNS);
+		if (!how->quick) table_add(&t, "%s", a->honest[i].fails ? "fails" : "passes");
 	}
 	return table_print(&t);
 }
@@ -116,7 +118,8 @@ int audit_json(const struct audit *a, const struct audit_how *how, const char *i
 	for (size_t i = 0; i < a->n_honest; i++) {
 		json_t *passed = json_array();
 		for (size_t r = 0; r < how->n_rule; r++) json_array_append_new(passed, json_integer(a->honest[i].passed[r]));
-		json_array_append_new(honest, json_pack("{s:s, s:i, s:o}", "contract", a->honest[i].contract->name, "runs", HONEST_RUNS, "passed", passed));
+		json_array_append_new(honest, json_pack("{s:s, s:i, s:o, s:o}", "contract", a->honest[i].contract->name, "runs", HONEST_RUNS,
+			"passed", passed, "etalon_fails", how->quick ? json_null() : json_boolean(a->honest[i].fails)));
 	}
 	int status = json_print(json_pack("{s:s, s:s, s:s, s:i, s:i, s:o, s:o, s:o, s:o, s:o}", "inputs", inputs, "op", a->subject.call.op->name,
 		"contract", a->contract->name, "faults_known", c.faults, "faults_with_effect", c.effect, "etalon_fails_here",
@@ -127,14 +130,15 @@ int audit_json(const struct audit *a, const struct audit_how *how, const char *i
 
 bool audit_rows(const struct audit *a, const struct audit_how *how, const char *path, struct error *e)
 {
+	const char *op = a->subject.call.op->name;
 	FILE *to = fopen(path, "w");
 
 	if (!to) return error_set(e, E_WRITE, path, NO_OFFSET, "%s", strerror(errno));
 	for (size_t i = 0; i < a->n; i++) {
 		const struct audited_fault *f = &a->fault[i];
 		for (size_t r = 0; r < how->n_rule; r++)
-			fprintf(to, "%s\t%zu\t%zu\t%d\t%s\n", f->name, i, r, (int)f->fate[r], how->rule[r].text);
-		if (!how->quick) fprintf(to, "%s\t%zu\t%zu\t%d\tetalon check\n", f->name, i, how->n_rule, f->effect == 0 ? FATE_NONE : f->fails ? FATE_CAUGHT : FATE_PASSED);
+			fprintf(to, "%s\t%s\t%zu\t%s\t%zu\t%d\n", op, how->rule[r].text, r, f->name, i, (int)f->fate[r]);
+		if (!how->quick) fprintf(to, "%s\tetalon check\t%zu\t%s\t%zu\t%d\n", op, how->n_rule, f->name, i, f->effect == 0 ? FATE_NONE : f->fails ? FATE_CAUGHT : FATE_PASSED);
 	}
 	bool failed = ferror(to);
 	if (fclose(to) || failed) return error_set(e, E_WRITE, path, NO_OFFSET, "%s", strerror(errno));
