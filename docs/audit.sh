@@ -1,7 +1,7 @@
 #!/bin/sh
 # Audits the tests of fixtures/audit/tests.tsv and fills the table of the page, and the picture beside it.
 # usage: ETALON=PROGRAM docs/audit.sh WORK PAGE PICTURE
-#   WORK   a folder: the report of each test, CASE.N.txt, stays there and is not made again while it is newer than the program and
+#   WORK   a folder: the report of each test, CASE.NUMBER.txt, stays there and is not made again while it is newer than the program and
 #          its cases
 set -u
 work=$1 page=$2 picture=$3 tab=$(printf '\t') tests=fixtures/audit/tests.tsv status=0
@@ -24,22 +24,22 @@ report()
 row()
 {
 	awk -v op="$2" -v test="$3" -v where="$4" -v rule="$5" '
+		/  passes +fails *$/ { sub(/[( ].*/, "", $1); if (!($1 in seen)) names = names (names == "" ? "" : ", ") $1; seen[$1] = 1 }
 		/ change what is stored here$/ { known = $1; effect = $3 }
 		/^rule 1 passes / { passed = $4; split($0, x, ", "); split(x[2], y, " "); missed = y[1] }
 		/^etalon fails .* here$/ { here = $3 }
 		/^correct kernels/ { honest = 1; next }
 		honest && /of 5 pass/ { name = $1; n = 0; for (i = 1; i <= NF; i++) if ($i == "of" && $(i + 1) == "5") { n = $(i - 1); break }
 			if (n < 5) failed = failed (failed == "" ? "" : ", ") name (n ? " (" 5 - n " of 5)" : "") }
-		END { gsub(/;/, "; ", rule); printf "| %s | %s, %s | `%s` | %d | %d | **%d** | %d | %d | %s |\n", op, test, where, rule, known, effect, passed,
-			missed, here, failed == "" ? "none" : failed }' "$work/$1.txt"
+		END { gsub(/;/, "; ", rule); printf "| %s: %s | %s | `%s` | %d | %d | %d | **%d**%s | %s |\n", op, test, where, rule, effect, here, passed,
+			missed, names == "" ? "" : ": " names, failed == "" ? "none" : failed }' "$work/$1.txt"
 }
 
-n=0
-printf '%s\n' '| op | test | rule | known faults | with an effect | the test passes | of these etalon fails | etalon fails in all | correct kernels that the rule fails |' \
-	'|---|---|---|---|---|---|---|---|---|' >"$work/table.md"
+printf '%s\n' '| test | where | rule | faults with an effect | etalon fails | the rule passes | of these etalon fails | correct kernels the rule fails |' \
+	'|---|---|---|---|---|---|---|---|' >"$work/table.md"
 grep -v '^#' "$tests" >"$work/tests.tsv"
 while IFS=$tab read -r op case rule flags repository file commit lines test; do
-	n=$((n + 1)) name=$case.$n
+	name=$case.$(printf %s "$rule$flags" | cksum | cut -d' ' -f1)
 	report "$name" "$op" "$case" "$rule" "$flags" || { echo "audit.sh: $op:$case failed" >&2; status=1; continue; }
 	row "$name" "$op" "$test" "$repository $commit $file: $lines" "$rule" >>"$work/table.md"
 	# Faults by name, the worst of its values; a column for each test.
