@@ -126,7 +126,20 @@ def numbers(params, *names):
 
 
 def do_rmsnorm(work, t, right, params):
-    both(work, ops.rmsnorm, (t["x"], t["weight"], *numbers(params, "eps", "weight_offset"), t.get("residual"), t.get("gate")), right)
+    eps, offset = numbers(params, "eps", "weight_offset")
+    both(work, ops.rmsnorm, (t["x"], t["weight"], eps, offset, t.get("residual"), t.get("gate")), right)
+    try:
+        if "gate" in t:
+            from fla.modules.norm.fused_norm_gate import rms_norm_gated
+            row(work, "fla", lambda: (rms_norm_gated(t["x"], t["gate"], t["weight"], None, eps=eps),), right)
+        elif "residual" in t:
+            from liger_kernel.ops.fused_add_rms_norm import fused_add_rms_norm_forward
+            row(work, "Liger", lambda: fused_add_rms_norm_forward(t["x"], t["residual"], t["weight"], eps, offset, "gemma")[:2], right)
+        else:
+            from liger_kernel.ops.rms_norm import rms_norm_forward
+            row(work, "Liger", lambda: rms_norm_forward(t["x"], t["weight"], eps, offset, "gemma", None)[:1], right)
+    except ImportError as e:
+        gap(work, "fla" if "gate" in t else "Liger", e)
 
 
 def do_rmsnorm_fp8(work, t, right, params):
@@ -153,13 +166,34 @@ def do_rope(work, t, right, params):
 
 
 def do_causal_conv1d(work, t, right, params):
-    x, weight = t["x"], t["weight"].to(t["x"].dtype)
-    both(work, ops.convolution, (x, weight, x.new_zeros(1, x.shape[1], weight.shape[1] - 1)), right)
+    x, weight, work = t["x"], t["weight"].to(t["x"].dtype), f"{work}_{len(t['x'])}"
+    cuts, before = t.get("cu_seqlens"), t.get("initial_state")
+    if cuts is None:
+        both(work, ops.convolution, (x, weight, x.new_zeros(1, x.shape[1], weight.shape[1] - 1)), right)
+    try:
+        from fla.modules.causal_conv1d import causal_conv1d
+    except ImportError as e:
+        return gap(work, "fla", e)
+    if before is not None:      # as many columns as taps there, the oldest of which no output needs
+        before = torch.nn.functional.pad(before.to(x.dtype), (1, 0))
+
+    def run():
+        y, last = causal_conv1d(x[None], weight, initial_state=before, output_final_state=True, activation="silu", cu_seqlens=cuts)
+        return y[0], last[..., 1:]
+
+    row(work, "fla", run, right)
 
 
 def do_newton_schulz(work, t, right, params):
     x = t["x"].float()
     both(work, ops.newton_schulz, ((x / (x.norm() + 1e-7)).half(), params["coefficients"]), right)
+    try:
+        from gram_newton_schulz import GramNewtonSchulz
+    except ImportError as e:
+        return gap(work, "gram-newton-schulz, cuBLAS", e)
+    gram = GramNewtonSchulz(ns_use_kernels=False, ns_coefficients=params["coefficients"], gram_newton_schulz_reset_iterations=[2],
+                            compile_kwargs=None)
+    row(work, "gram-newton-schulz, cuBLAS", lambda: (gram(x),), right)
 
 
 def do_gated_delta_rule(work, t, right, params):
@@ -237,11 +271,13 @@ def do_mixed_batch(work, t, right, params):
 
 
 def main(folder, *only):
-    try:
-        fla = "flash-linear-attention " + importlib.metadata.version("fla-core")
-    except importlib.metadata.PackageNotFoundError:
-        fla = "no flash-linear-attention"
-    print(f"rivals\tPyTorch {torch.__version__}, {fla}", flush=True)
+    rivals = ["PyTorch " + torch.__version__]
+    for package, name in (("fla-core", "flash-linear-attention"), ("liger-kernel", "Liger"), ("gram-newton-schulz",) * 2):
+        try:
+            rivals.append(f"{name} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            rivals.append("no " + name)
+    print("rivals\t" + ", ".join(rivals), flush=True)
     for path in sorted(pathlib.Path(folder).glob("*.safetensors")):
         if only and path.stem not in only:
             continue
