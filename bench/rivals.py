@@ -90,10 +90,11 @@ def tell(work, rival, us, errors=()):
     print("\t".join([table, work, rival, us, "", "", "us", "", "", "", "", " ".join(errors)]), flush=True)
 
 
-def row(work, rival, make, right, runs=None, timer=time_of):
+def row(work, rival, make, right, runs=None, timer=time_of, compared=True):
     """make(): the outputs that `right` lists. runs: what is timed, where that is not `make` again."""
     try:
-        errors = [error_of(x, y) for x, y in zip(make(), right, strict=True)]
+        outputs = make()
+        errors = [error_of(x, y) for x, y in zip(outputs, right, strict=True)] if compared else []
         us = timer(runs or [make])
         tell(work, rival, f"{us:.3f}", [f"{e:.3e}" for e in errors])
     except Exception as e:      # a rival that does not run here is a gap
@@ -200,6 +201,7 @@ def do_gated_delta_rule(work, t, right, params):
     if "cu_seqlens" in t:
         return recurrence(work, t, right)
     every = [t[n] for n in ("q", "k", "v", "a", "b", "A_log", "dt_bias")]
+    work = f"{work}_{len(t['q'])}"
     row(work, "eager", lambda: ops.chunks(*every, t["initial_state"][0]), right)
     try:
         from fla.ops.gated_delta_rule import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule
@@ -213,6 +215,22 @@ def do_gated_delta_rule(work, t, right, params):
     row(work, "fla, gates inside", lambda: chunk_gated_delta_rule(q, k, v, t["a"][None], t["b"][None], **common, **within), right)
     row(work, "fla, launched from Python", given, right, timer=lambda runs: launched(runs[0]))
     row(work, "fla, token by token", lambda: fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, **common), right)
+    for T, N in ((1024, 1), (16384, 1), (65536, 1), (16384, RAGGED)) if GPU else ():
+        # the same tokens again and again, whose answer is not compared
+        some = [x.repeat(1, -(-T // x.shape[1]), *[1] * (x.dim() - 2))[:, :T].contiguous() for x in (q, k, v, g, beta)]
+        own = common | {"initial_state": t["initial_state"].repeat(N, 1, 1, 1)}
+        if N > 1:
+            own["cu_seqlens"] = torch.tensor([ragged_cut(i, T) for i in range(N + 1)], device=DEVICE)
+        run = lambda some=some, own=own: chunk_gated_delta_rule(*some, **own)
+        row(f"prefill_{'ragged_' if N > 1 else ''}{T}", "fla", run, [], compared=False)
+
+
+RAGGED = 32
+
+
+def ragged_cut(i, T):
+    """That of bench/gpu_works.h."""
+    return T * i * i // RAGGED ** 2 + (i % 3 if 0 < i < RAGGED else 0)
 
 
 def states_of(rows):

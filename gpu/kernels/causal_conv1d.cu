@@ -8,8 +8,8 @@
  * Prefill where rows are whole 16-byte pieces, conv_tile: the copy engine brings RUN tokens of a row's piece, and the W - 1
  * tokens before them, to shared memory; a thread has V neighbouring channels, and takes up the next sequence's history where a
  * sequence ends. Runs are short and eight blocks are on a multiprocessor, so that some load while others compute.
- * Prefill else, conv_channel: a thread walks down the tokens of one channel.
- * In both, blocks behind those of the tokens write final_state.
+ * It writes final_state too, from the rows that are there.
+ * Prefill else, conv_channel: a thread walks down the tokens of one channel; then conv_states.
  * Decode (each sequence one token): a thread reads one history, writes one output and the
  * shifted history.
  *
@@ -53,37 +53,44 @@ template <int W, int V, class F> __global__ void __launch_bounds__(THREADS) conv
 
 /* ---- launches ---- */
 
-/* Of final states in place of the initial ones each is read before it is written: after all tokens. */
-template <class F>
-static void launch_prefill(cudaStream_t stream, const char *name, void (*kernel)(conv<F>, unsigned), const conv<F> &m, int width,
-                           bool states)
+template <int W, class F> static void launch_tiles(const conv<F> &m, dim3 grid, bool keeps, cudaStream_t stream)
 {
-	size_t pieces = (m.C + width - 1) / width, runs = blocks((size_t)m.T, RUN);
-	bool in_place = m.final_state.data == m.initial.data;
-	size_t beside = states && !in_place ? m.N : 0;
+	auto kernel = keeps ? conv_tile<W, W != 1, F> : conv_tile<W, false, F>;
 
-	launch_on(stream, name, kernel, dim3(small(pieces * (runs + beside), "blocks")), THREADS, 0, m, 0u);
-	if (states && in_place)
-		launch_on(stream, name, kernel, dim3(small(pieces * m.N, "blocks")), THREADS, 0, m, (unsigned)runs);
+	check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100), "conv_tile");
+	launch_on(stream, "conv_tile", kernel, grid, THREADS, 0, m);
+}
+
+/* Final states in place of the initial ones are written when all tokens are done. */
+template <int W, class F> static const char *launch_prefill(const conv<F> &m, cudaStream_t stream)
+{
+	bool tiles = m.C % (16 / sizeof(F)) == 0, states = W > 1 && m.final_state.data;
+	bool keeps = tiles && states && m.final_state.data != m.initial.data;
+	size_t pieces = blocks(m.C, tiles ? tile_plan<W, F>::CHANNELS : THREADS);
+	dim3 grid(small(pieces * blocks((size_t)m.T, RUN), "blocks"));
+
+	if (tiles)
+		launch_tiles<W>(m, grid, keeps, stream);
+	else
+		launch_on(stream, "conv_channel", conv_channel<W, F>, grid, THREADS, 0, m);
+	if (states && !keeps)
+		launch_on(stream, "conv_states", conv_states<W, F>, dim3((unsigned)m.N, blocks(m.C, THREADS, 65535)), THREADS, 0, m);
+	return tiles ? "causal_conv1d prefill" : "causal_conv1d prefill, any width";
+}
+
+template <int W, class F> static const char *launch_decode(const conv<F> &m, cudaStream_t stream)
+{
+	constexpr int V = 16 / sizeof(F);
+	bool wide = m.C % V == 0;
+	dim3 grid((unsigned)m.N, blocks(m.C, THREADS * (wide ? V : 1), 65535));
+
+	launch_on(stream, "conv_decode", wide ? conv_decode<W, V, F> : conv_decode<W, 1, F>, grid, THREADS, 0, m);
+	return "causal_conv1d decode";
 }
 
 template <int W, class F> static const char *launch_width(const conv<F> &m, bool decode, cudaStream_t stream)
 {
-	constexpr int V = 16 / sizeof(F);
-	bool wide = m.C % V == 0, states = W > 1 && m.final_state.data;
-
-	if (decode) {
-		dim3 grid((unsigned)m.N, blocks(m.C, THREADS * (wide ? V : 1), 65535));
-		launch_on(stream, "conv_decode", wide ? conv_decode<W, V, F> : conv_decode<W, 1, F>, grid, THREADS, 0, m);
-		return "causal_conv1d decode";
-	}
-	if (!wide) {
-		launch_prefill(stream, "conv_channel", conv_channel<W, F>, m, THREADS, states);
-		return "causal_conv1d prefill, any width";
-	}
-	check(cudaFuncSetAttribute(conv_tile<W, F>, cudaFuncAttributePreferredSharedMemoryCarveout, 100), "conv_tile");
-	launch_prefill(stream, "conv_tile", conv_tile<W, F>, m, tile_plan<W, F>::CHANNELS, states);
-	return "causal_conv1d prefill";
+	return decode ? launch_decode<W>(m, stream) : launch_prefill<W>(m, stream);
 }
 
 template <class F> const char *convolve(const conv<F> &m, int W, bool decode, cudaStream_t stream)

@@ -4,6 +4,7 @@
 
 #include "gpu/device/hopper.cuh"
 #include "gpu/device/silu.cuh"
+#include "gpu/device/stored.cuh"
 #include "gpu/kernels/causal_conv1d.cuh"
 
 enum { THREADS = 128, RUN = 16, MAX_W = 8 };
@@ -60,6 +61,20 @@ __device__ void output_of(float (&y)[V], const float (&taps)[V * W], const float
 	}
 }
 
+/* Where a block's tokens and channels begin: blocks are numbered over pieces of a row, then over runs. */
+struct run_place {
+	int64_t first;
+	int channel;
+
+	__device__ run_place(int C, int width)
+	{
+		unsigned pieces = (C + width - 1) / width;
+
+		first = (int64_t)(blockIdx.x / pieces) * RUN;
+		channel = (int)(blockIdx.x % pieces) * width;
+	}
+};
+
 /* The W - 1 last inputs of channel c of sequence n. */
 template <int W, class F> __device__ void keep_last(const conv<F> &m, int n, int c)
 {
@@ -69,21 +84,14 @@ template <int W, class F> __device__ void keep_last(const conv<F> &m, int n, int
 	}
 }
 
-/* What a block of the two prefill kernels is for, in channels from `channel` on: tokens from `first` on or, where it is not
- * negative, the final state of `sequence`. Blocks are numbered over pieces of a row, then over runs and sequences. */
-struct share {
-	int64_t first;
-	int sequence, channel;
+/* One thread a sequence and channel. */
+template <int W, class F> __global__ void __launch_bounds__(THREADS) conv_states(conv<F> m)
+{
+	int n = (int)blockIdx.x, c = (int)(blockIdx.y * THREADS + threadIdx.x);
 
-	__device__ share(int64_t T, int C, int width, unsigned skipped)
-	{
-		unsigned pieces = (C + width - 1) / width, piece = blockIdx.x % pieces;
-		int64_t at = skipped + blockIdx.x / pieces, runs = (T + RUN - 1) / RUN;
-
-		first = at * RUN, sequence = (int)(at - runs);
-		channel = (int)piece * width;
-	}
-};
+	if (c < m.C)
+		keep_last<W>(m, n, c);
+}
 
 /* ---- prefill, any width ---- */
 
@@ -97,19 +105,15 @@ template <int W, class F> __device__ void look_back(float (&window)[W][1], const
 	}
 }
 
-template <int W, class F> __global__ void __launch_bounds__(THREADS) conv_channel(conv<F> m, unsigned skipped)
+template <int W, class F> __global__ void __launch_bounds__(THREADS) conv_channel(conv<F> m)
 {
-	share mine(m.T, m.C, THREADS, skipped);
-	int c = mine.channel + (int)threadIdx.x;
-	int64_t t = mine.first, end = min(t + RUN, m.T);
+	run_place at(m.C, THREADS);
+	int c = at.channel + (int)threadIdx.x;
+	int64_t t = at.first, end = min(t + RUN, m.T);
 	float taps[W], bias[1], window[W][1] = {};
 
 	if (c >= m.C)
 		return;
-	if (mine.sequence >= 0) {
-		keep_last<W>(m, mine.sequence, c);
-		return;
-	}
 	int n = sequence_of(m.cuts, m.N, t);
 	load_taps<W>(taps, bias, m, c);
 	while (t < end) {
@@ -159,46 +163,6 @@ __device__ void fetch_rows(conv_rows<W, F> &to, const conv<F> &m, int64_t first,
 		hopper::copy_run(to.row[r], m.x + (first - BACK + r) * m.C + channel, bytes, to.arrived);
 }
 
-/* N elements of an operand as they are stored: a conversion would wait for its load. */
-template <int N> struct stored {
-	uint32_t word[N];
-	enum dtype dtype;
-
-	__device__ stored(const operand &from, size_t i) : dtype(from.dtype)
-	{
-		const char *at = static_cast<const char *>(from.data) + i * (dtype == DT_F32 ? 4 : 2);
-
-		if (dtype == DT_F32)
-			take<N>(at);
-		else
-			take<N / 2>(at);
-	}
-
-	__device__ void convert(float (&x)[N]) const
-	{
-#pragma unroll
-		for (int i = 0; i < N; i++) {
-			uint32_t two = word[i / 2];
-			if (dtype == DT_F32)
-				x[i] = __uint_as_float(word[i]);
-			else if (dtype == DT_BF16)
-				x[i] = __uint_as_float(i % 2 ? two & 0xffff0000u : two << 16);
-			else
-				x[i] = to_float(__ushort_as_half((unsigned short)(i % 2 ? two >> 16 : two)));
-		}
-	}
-
-private:
-	template <int M> __device__ void take(const char *at)
-	{
-		pack<M, uint32_t> raw = load_pack<M>(reinterpret_cast<const uint32_t *>(at));
-
-#pragma unroll
-		for (int i = 0; i < M; i++)
-			word[i] = raw.at[i];
-	}
-};
-
 /* sequence_of by a warp, 32 cuts at a time. */
 __device__ static int sequence_by_warp(const int64_t *cuts, int N, int64_t t)
 {
@@ -214,23 +178,38 @@ __device__ static int sequence_by_warp(const int64_t *cuts, int N, int64_t t)
 	return below;
 }
 
-/* The window before the run's token a of sequence n, which began at token `start`. */
+/* The last W - 1 inputs of sequence n at a place where `count` tokens of it have been, fewer than that: of its history the
+ * newest, to last[s][j]; those of the tokens are there already. */
 template <int W, int V, class F>
-__device__ void take_up(float (&window)[W][V], const conv<F> &m, const conv_rows<W, F> &rows, int64_t first, int a, int n,
-                        int64_t start, int c)
+__device__ void fill_from_history(float (&last)[W - 1][V], const conv<F> &m, int n, int count, int c)
 {
+	constexpr int BACK = W - 1;
+	float held[V * BACK] = {};
+
+	if (m.initial.data)
+		stored<V * BACK>(m.initial, ((size_t)n * m.C + c) * BACK).convert(held);
 #pragma unroll
-	for (int s = 1; s < W; s++) {
-		int64_t before = first + a - W + s - start;     /* negative: of the history */
+	for (int passed = 0; passed < BACK; passed++)
 #pragma unroll
-		for (int j = 0; j < V; j++)
-			window[s][j] = 0.0f;
-		if (before >= 0)
-			load(window[s], &rows.row[a + s - 1][threadIdx.x * V]);
-		else if (m.initial.data)
+		for (int s = 0; s + passed < BACK; s++)
 #pragma unroll
 			for (int j = 0; j < V; j++)
-				window[s][j] = m.initial.at(((size_t)n * m.C + c + j) * (W - 1) + (size_t)(before + W - 1));
+				if (passed == count)
+					last[s][j] = held[j * BACK + s + passed];
+}
+
+/* A sequence's last W - 1 inputs before the run's token a, oldest first, to last[s][j]. `count` tokens of it, or W - 1 and more,
+ * stand before a. */
+template <int W, int V, class F>
+__device__ void inputs_before(float (&last)[W > 1 ? W - 1 : 1][V], const conv<F> &m, const conv_rows<W, F> &rows, int a, int n,
+                              int count, int c)
+{
+	if constexpr (W > 1) {
+#pragma unroll
+		for (int s = 0; s < W - 1; s++)
+			load(last[s], &rows.row[a + s][threadIdx.x * V]);
+		if (count < W - 1)
+			fill_from_history<W>(last, m, n, count, c);
 	}
 }
 
@@ -259,27 +238,24 @@ __device__ void convolve_rows(F *to, float (&window)[W][V], const conv<F> &m, co
 	}
 }
 
-template <int W, class F>
-__global__ void __launch_bounds__(THREADS, W <= 4 ? 8 : 4) conv_tile(const __grid_constant__ conv<F> m, unsigned skipped)
+/* KEEPS: final_state too. */
+template <int W, bool KEEPS, class F>
+__global__ void __launch_bounds__(THREADS, W <= 4 ? 8 : 4) conv_tile(const __grid_constant__ conv<F> m)
 {
 	using plan = tile_plan<W, F>;
-	constexpr int V = plan::V;
+	constexpr int V = plan::V, BACK = plan::BACK;
 	__shared__ conv_rows<W, F> rows;
-	share mine(m.T, m.C, plan::CHANNELS, skipped);
-	int64_t first = mine.first;
-	int c = mine.channel + (int)threadIdx.x * V, count = (int)min((int64_t)RUN, m.T - first);
+	run_place at(m.C, plan::CHANNELS);
+	int64_t first = at.first;
+	int c = at.channel + (int)threadIdx.x * V, count = (int)min((int64_t)RUN, m.T - first);
 
-	if (mine.sequence >= 0) {
-		for (int i = mine.channel + (int)threadIdx.x; i < min(mine.channel + plan::CHANNELS, m.C); i += THREADS)
-			keep_last<W>(m, mine.sequence, i);
-		return;
-	}
 	if (threadIdx.x < 32)
-		fetch_rows(rows, m, first, count, mine.channel);
+		fetch_rows(rows, m, first, count, at.channel);
 	stored<V * W> raw(m.weight, (size_t)min(c, m.C - V) * W);
-	float taps[V * W], bias[V] = {}, window[W][V] = {};
-	int n = sequence_by_warp(m.cuts, m.N, first);
-	int64_t start = m.cuts[n], cut = m.cuts[n + 1];
+	float taps[V * W], bias[V] = {}, window[W][V] = {}, last[BACK > 0 ? BACK : 1][V];
+	/* in the run, as far as it matters */
+	auto place = [=](int64_t t) { return (int)max((int64_t)-BACK, min(t - first, (int64_t)count + 1)); };
+	int n = first ? sequence_by_warp(m.cuts, m.N, first) : 0, start = place(m.cuts[n]), cut = place(m.cuts[n + 1]);
 	if (m.bias.data)
 		load(bias, m.bias, min(c, m.C - V));
 	raw.convert(taps);
@@ -287,12 +263,33 @@ __global__ void __launch_bounds__(THREADS, W <= 4 ? 8 : 4) conv_tile(const __gri
 	hopper::wait(rows.arrived, 0);
 	if (c >= m.C)
 		return;
-	for (int a = 0, stop; a < count; a = stop) {
-		while (cut <= first + a)        /* empty ones are passed over */
-			start = cut, n++, cut = m.cuts[n + 1];
-		stop = (int)min((int64_t)count, cut - first);
-		take_up<W>(window, m, rows, first, a, n, start, c);
-		convolve_rows<W>(m.y + (first + a) * m.C + c, window, m, rows, a, stop, taps, bias);
+	/* the sequences that have a token in the run or end in it, those of no tokens among them */
+	for (int a = 0;; start = cut, cut = place(m.cuts[n + 1])) {
+		int stop = min(count, cut);
+		if (a < stop) {
+			inputs_before<W>(last, m, rows, a, n, a - start, c);
+#pragma unroll
+			for (int s = 0; s < BACK; s++)
+#pragma unroll
+				for (int j = 0; j < V; j++)
+					window[s + 1][j] = last[s][j];
+			convolve_rows<W>(m.y + (first + a) * m.C + c, window, m, rows, a, stop, taps, bias);
+			a = stop;
+		}
+		if (cut > count)
+			return;
+		if constexpr (KEEPS) {
+			float kept[V * BACK];
+			inputs_before<W>(last, m, rows, stop, n, cut - start, c);
+#pragma unroll
+			for (int s = 0; s < BACK; s++)
+#pragma unroll
+				for (int j = 0; j < V; j++)
+					kept[j * BACK + s] = last[s][j];
+			store(m.final_state, ((size_t)n * m.C + c) * BACK, kept);
+		}
+		if (++n == m.N)
+			return;
 	}
 }
 
