@@ -135,10 +135,10 @@ def do_rmsnorm(work, t, right, params):
             row(work, "fla", lambda: (rms_norm_gated(t["x"], t["gate"], t["weight"], None, eps=eps),), right)
         elif "residual" in t:
             from liger_kernel.ops.fused_add_rms_norm import fused_add_rms_norm_forward
-            row(work, "Liger", lambda: fused_add_rms_norm_forward(t["x"], t["residual"], t["weight"], eps, offset, "gemma")[:2], right)
+            row(work, "Liger", lambda: fused_add_rms_norm_forward(t["x"], t["residual"], t["weight"], eps, float(offset), "gemma")[:2], right)
         else:
             from liger_kernel.ops.rms_norm import rms_norm_forward
-            row(work, "Liger", lambda: rms_norm_forward(t["x"], t["weight"], eps, offset, "gemma", None)[:1], right)
+            row(work, "Liger", lambda: rms_norm_forward(t["x"], t["weight"], eps, float(offset), "gemma", None)[:1], right)
     except ImportError as e:
         gap(work, "fla" if "gate" in t else "Liger", e)
 
