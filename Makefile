@@ -128,7 +128,7 @@ CALLED_mixed_batch := executor.c
 CALLED_model := model_%.cu causal_conv1d.cu gated_delta_rule.cu gated_product.cu qk_norm_rope.cu rmsnorm.cu
 SOURCES = $(call in_gpu,$1.cu $1_%.c $(CALLED_$1) $(CALLED))
 HASHED = hash=$$(CXX='$(CXX)' sh gpu/sources.sh $(call SOURCES,$1)) && printf '\t{ "%s", "%s" },\n' $1 $$hash
-$(BUILD)/gpu_sources.h: gpu/sources.sh $(filter gpu/%,$(FILES)) Makefile
+$(BUILD)/gpu_sources.h: gpu/sources.sh $(filter gpu/%,$(FILES)) Makefile | $(AFTER)
 	@mkdir -p $(@D)
 	@{ echo 'static const struct { const char *op, *sha256; } gpu_sources[] = {' \
 		$(foreach o,$(RECORDED),&& $(call HASHED,$o)) && echo '};'; } >$@
