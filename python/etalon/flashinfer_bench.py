@@ -57,7 +57,7 @@ class EtalonEvaluator(DefaultEvaluator):
             except Exception:
                 return failed(EvaluationStatus.RUNTIME_ERROR, traceback.format_exc())
             axes = definition.get_axes_values_from_inputs(given)
-            if [tuple(t.shape) for t in outputs] != [tuple(s) for s in definition.get_output_shapes(axes)]:
+            if [tuple(t.shape) for t in outputs] != [tuple(s or ()) for s in definition.get_output_shapes(axes)]:
                 return failed(EvaluationStatus.INCORRECT_SHAPE)
             if [t.dtype for t in outputs] != list(definition.torch_output_dtypes):
                 return failed(EvaluationStatus.INCORRECT_DTYPE)
