@@ -57,7 +57,7 @@ $(BUILD)/beside/etalon: $(OBJECTS) $(call objects,main.c) | $(BUILD)/beside/$(SO
 	$(LINK) $(LIBS) $(BESIDE)
 $(BUILD)/beside/$(SONAME): $(OBJECTS) package/libetalon.map
 	$(SHARED) $(BESIDE)
-wheel: | $(AFTER)
+wheel: | $(AFTER) $(if $(NVCC),,$(BUILD)/etalon)          # else two makes would write the same objects
 	+@$(MAKE) -s BUILD=$(BUILD)$(if $(NVCC),/wheel) NVCC= beside
 	@python3 python/wheel.py $(BUILD)$(if $(NVCC),/wheel)/beside $(VERSION) $(BUILD)/dist
 beside: $(BUILD)/beside/etalon
