@@ -1,0 +1,140 @@
+"""Records all kernels and judges them on the machine that has the GPU: python -m referee.run ETALON OUT [--only WORD] ...
+
+Each kernel has a process of its own, several at once; captures are judged while others are recorded, rows first, then the
+sweeps' small calls, long calls last. What is known is written as it comes: OUT/points.tsv, OUT/rows.jsonl, OUT/captures.tar.
+"""
+import argparse
+import json
+import os
+import queue
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+
+from . import judge, kernel
+
+KEEP = 400_000          # bytes of a capture of a row, or of a call that failed, that is brought home
+
+
+class Referee:
+    def __init__(self, args):
+        self.args, self.lock, self.todo = args, threading.Lock(), queue.PriorityQueue()
+        self.deadline, self.n = time.time() + args.seconds, 0
+        self.failed = {}
+        os.makedirs(args.out, exist_ok=True)
+        self.points = open(args.out + "/points.tsv", "a")
+        self.rows = open(args.out + "/rows.jsonl", "a")
+        self.tar = tarfile.open(args.out + "/captures.tar", "w")
+
+    def note(self, k, axis="", value="", verdict="", why="", **f):
+        figures = [f"{f[n]:.4g}" if n in f else "" for n in ("share", "worst", "rms")]
+        with self.lock:
+            print(k.library, kernel.version(k.library) or "", k.name, k.op, k.contract, axis, value, verdict, *figures,
+                  f.get("rule", ""), re.sub(r"\s+", " ", why), sep="\t", file=self.points, flush=True)
+
+    def bring(self, path, k, label):
+        name = re.sub(r"[^A-Za-z0-9.]+", "_", f"{k.op}.{k.library}.{k.name}.{label['axis']}.{label['value']}")
+        if os.path.getsize(path) <= KEEP:
+            with self.lock:
+                self.tar.add(path, name + ".safetensors")
+
+    def record(self, kernels):
+        """Takes kernels until none is left."""
+        for index, k in iter(kernels.get, None):
+            with tempfile.TemporaryFile("w+") as errors:
+                folder = tempfile.mkdtemp(dir=self.args.scratch)
+                p = subprocess.Popen([sys.executable, "-m", "referee.record", str(index), folder, self.args.etalon, str(self.deadline)],
+                                     stdout=subprocess.PIPE, stderr=errors, text=True)
+                threading.Timer(max(1, self.deadline + 20 - time.time()), p.kill).start()
+                for line in p.stdout:
+                    if line.startswith("{"):
+                        self.heard(k, json.loads(line))
+                if p.wait():
+                    errors.seek(0)
+                    self.note(k, "process", str(p.returncode), "raised", why="; ".join(errors.read().strip().splitlines()[-3:])[-300:])
+            print(f"{time.time() - self.start:6.1f} s  recorded {k.library} {k.name}, {self.todo.qsize()} to judge", flush=True)
+
+    def heard(self, k, said):
+        if said["what"] != "recorded":
+            self.note(k, said.get("axis", ""), said.get("value", ""), said["what"], said.get("why", ""))
+            return
+        self.n += 1
+        first = -1e12 if said["axis"] == "row" else 0
+        self.todo.put((first + said["work"], self.n, k, said))
+
+    def judge(self):
+        """Takes captures until a None comes."""
+        while True:
+            _, _, k, said = self.todo.get()
+            if k is None:
+                return
+            path, label = said["path"], dict(axis=said["axis"], value=said["value"])
+            try:
+                if time.time() > self.deadline + self.args.after:
+                    self.note(k, verdict="late", why="not judged in time", **label)
+                elif label["axis"] == "row":
+                    self.row(k, path, label)
+                else:
+                    self.point(k, path, label)
+            except Exception as e:
+                self.note(k, verdict="unjudged", why=f"{type(e).__name__}: {e}"[:200], **label)
+            os.unlink(path)
+
+    def point(self, k, path, label):
+        said = judge.check(self.args.etalon, path, True)
+        figures = judge.figures(said) if said["verdict"] != "refused" else {}
+        why = said.get("why") or "; ".join(r if isinstance(r, str) else json.dumps(r) for r in said["reasons"])[:200]
+        self.note(k, verdict=said["verdict"], why=why, **label, **figures)
+        kept = self.failed.setdefault((k.name, label["axis"]), 0)
+        if said["verdict"] == "fail" and kept < 2:
+            self.failed[k.name, label["axis"]] += 1
+            self.bring(path, k, label)
+
+    def row(self, k, path, label):
+        said = judge.full(self.args.etalon, path, self.args.profile)
+        figures = judge.figures(said["said"]) if said["said"]["verdict"] != "refused" else {}
+        self.note(k, verdict=said["said"]["verdict"], why=said["said"].get("why", ""), **label, **figures)
+        about = dict(library=k.library, version=kernel.version(k.library), kernel=k.name, op=k.op, contract=k.contract, row=label["value"])
+        with self.lock:
+            print(json.dumps(about | said | figures), file=self.rows, flush=True)
+        self.bring(path, k, label)
+
+    def main(self):
+        self.start = time.time()
+        wanted = re.compile(self.args.only)
+        kernels = queue.Queue()
+        for index, k in enumerate(kernel.load()):
+            if wanted.search(f"{k.library} {k.name} {k.op}"):
+                kernels.put((index, k))
+        for _ in range(self.args.recorders):
+            kernels.put(None)
+        recorders = [threading.Thread(target=self.record, args=(kernels,)) for _ in range(self.args.recorders)]
+        judges = [threading.Thread(target=self.judge) for _ in range(self.args.judges)]
+        for t in recorders + judges:
+            t.start()
+        for t in recorders:
+            t.join()
+        for _ in judges:
+            self.todo.put((float("inf"), float("inf"), None, None))
+        for t in judges:
+            t.join()
+        self.tar.close()
+        print(f"{time.time() - self.start:6.1f} s  {self.n} calls", flush=True)
+
+
+if __name__ == "__main__":
+    a = argparse.ArgumentParser()
+    a.add_argument("etalon")
+    a.add_argument("out")
+    a.add_argument("--only", default="", help="kernels whose library, name and op have this in them, a regular expression")
+    a.add_argument("--seconds", type=float, default=3600, help="after which nothing more is recorded")
+    a.add_argument("--after", type=float, default=3600, help="more, after which nothing more is judged")
+    a.add_argument("--profile", type=int, default=20, help="processor seconds of the search for a row's structure; 0: none")
+    a.add_argument("--recorders", type=int, default=8)
+    a.add_argument("--judges", type=int, default=os.cpu_count())
+    a.add_argument("--scratch", default=None, help="folder for captures until they are judged")
+    Referee(a.parse_args()).main()
