@@ -115,7 +115,7 @@ def conv(name, T=150, C=96, W=4, size=1.0):
     return dict(x=(size * r.normal(T, C)).to(BF16), weight=(0.5 * r.normal(C, W)).to(BF16)), dict(activation="silu")
 
 
-def matrix(name, n=32, m=64, decades=3.0, size=1.0):
+def matrix(name, n=24, m=48, decades=3.0, size=1.0):
     """newton_schulz: singular values over that many decades, Frobenius norm `size`."""
     r, s = Draw(name), min(n, m)
     u, w = (torch.linalg.qr(r.normal(x, s).double())[0] for x in (n, m))

@@ -22,6 +22,21 @@ def first_line(error):
     return f"{type(error).__name__}: {lines[0].strip() if lines else ''}"[:160]
 
 
+def fewer_configurations(most=4):
+    """Triton's autotuners are offered at most so many of their configurations, evenly spread: a kernel may be given any of them."""
+    try:
+        from triton.runtime.autotuner import Autotuner
+    except ImportError:
+        return
+    built = Autotuner.__init__
+
+    def init(self, fn, arg_names, configs, *args, **kwargs):
+        configs = list(configs or [])
+        step = -(-len(configs) // most) or 1
+        built(self, fn, arg_names, configs[::step], *args, **kwargs)
+    Autotuner.__init__ = init
+
+
 def run(k, version, device, label, drawn, path, contract):
     """One call. True where it was recorded."""
     t, p = drawn
@@ -43,17 +58,6 @@ def run(k, version, device, label, drawn, path, contract):
     capture.write(path, k.op, t, p, outs, f"{k.library} {version} {k.name}", contract)
     say(what="recorded", path=path, work=sum(x.numel() for x in outs.values()), seconds=round(time.perf_counter() - took, 3), **label)
     return True
-
-
-def rows(k, etalon, folder, each):
-    """The rows' calls; whether any was taken."""
-    taken = False
-    for name, make in points.ROWS.get(k.op, []):
-        taken = each(dict(axis="row", value=name), make(k)) or taken
-    for case in points.OWN.get(k.op, ()):
-        drawn = inputs.of_etalon(etalon, k.op, case, f"{folder}/{case}.inputs")
-        taken = each(dict(axis="etalon's cases", value=case), drawn) or taken
-    return taken
 
 
 def sweeps(k, each):
@@ -80,14 +84,20 @@ def main(index, folder, etalon, deadline):
     def each(label, drawn):
         nonlocal n
         if time.time() > deadline:
-            say(what="late", why="no time left", **label)
-            return False
+            say(what="late", why="no time left from here on", **label)
+            sys.exit()
         n += 1
         return run(k, version, device, label, drawn, f"{folder}/{n}.safetensors", k.contract)
 
     torch.manual_seed(1)
-    rows(k, etalon, folder, each)
+    fewer_configurations()
+    for name, make in points.ROWS.get(k.op, []):
+        drawn = make(k)
+        if drawn is not None:
+            each(dict(axis="row", value=name), drawn)
     sweeps(k, each)
+    for case in points.OWN.get(k.op, ()):
+        each(dict(axis="etalon's cases", value=case), inputs.of_etalon(etalon, k.op, case, f"{folder}/{case}.inputs"))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Each kernel has a process of its own, several at once; captures are judged while
 sweeps' small calls, long calls last. What is known is written as it comes: OUT/points.tsv, OUT/rows.jsonl, OUT/captures.tar.
 """
 import argparse
+import itertools
 import json
 import os
 import queue
@@ -17,13 +18,14 @@ import time
 
 from . import judge, kernel
 
+PROFILE_AT = 300_000    # outputs of a sweep's call that is judged after the structures of the rows
 KEEP = 400_000          # bytes of a capture of a row, or of a call that failed, that is brought home
 
 
 class Referee:
     def __init__(self, args):
         self.args, self.lock, self.todo = args, threading.Lock(), queue.PriorityQueue()
-        self.deadline, self.n = time.time() + args.seconds, 0
+        self.deadline, self.count = time.time() + args.seconds, itertools.count()
         self.failed = {}
         os.makedirs(args.out, exist_ok=True)
         self.points = open(args.out + "/points.tsv", "a")
@@ -49,11 +51,16 @@ class Referee:
                 folder = tempfile.mkdtemp(dir=self.args.scratch)
                 p = subprocess.Popen([sys.executable, "-m", "referee.record", str(index), folder, self.args.etalon, str(self.deadline)],
                                      stdout=subprocess.PIPE, stderr=errors, text=True)
-                threading.Timer(max(1, self.deadline + 20 - time.time()), p.kill).start()
+                ending = threading.Timer(max(1, self.deadline + 20 - time.time()), p.kill)
+                ending.daemon = True
+                ending.start()
                 for line in p.stdout:
                     if line.startswith("{"):
                         self.heard(k, json.loads(line))
-                if p.wait():
+                ending.cancel()
+                if p.wait() == -9:
+                    self.note(k, "process", "killed", "late", "a call did not return in time")
+                elif p.returncode:
                     errors.seek(0)
                     self.note(k, "process", str(p.returncode), "raised", why="; ".join(errors.read().strip().splitlines()[-3:])[-300:])
             print(f"{time.time() - self.start:6.1f} s  recorded {k.library} {k.name}, {self.todo.qsize()} to judge", flush=True)
@@ -62,9 +69,7 @@ class Referee:
         if said["what"] != "recorded":
             self.note(k, said.get("axis", ""), said.get("value", ""), said["what"], said.get("why", ""))
             return
-        self.n += 1
-        first = -1e12 if said["axis"] == "row" else 0
-        self.todo.put((first + said["work"], self.n, k, said))
+        self.todo.put((-1e12 if said["axis"] == "row" else said["work"], next(self.count), k, said))
 
     def judge(self):
         """Takes captures until a None comes."""
@@ -76,8 +81,12 @@ class Referee:
             try:
                 if time.time() > self.deadline + self.args.after:
                     self.note(k, verdict="late", why="not judged in time", **label)
+                elif said["what"] == "structure":
+                    self.structure(k, path, label)
                 elif label["axis"] == "row":
                     self.row(k, path, label)
+                    self.todo.put((PROFILE_AT, next(self.count), k, said | dict(what="structure")))
+                    continue
                 else:
                     self.point(k, path, label)
             except Exception as e:
@@ -95,13 +104,20 @@ class Referee:
             self.bring(path, k, label)
 
     def row(self, k, path, label):
-        said = judge.full(self.args.etalon, path, self.args.profile)
+        said = judge.full(self.args.etalon, path)
         figures = judge.figures(said["said"]) if said["said"]["verdict"] != "refused" else {}
         self.note(k, verdict=said["said"]["verdict"], why=said["said"].get("why", ""), **label, **figures)
+        self.tell(k, label, said | figures)
+        self.bring(path, k, label)
+
+    def structure(self, k, path, label):
+        if self.args.profile:
+            self.tell(k, label, dict(structure=judge.structure(self.args.etalon, path, self.args.profile)))
+
+    def tell(self, k, label, said):
         about = dict(library=k.library, version=kernel.version(k.library), kernel=k.name, op=k.op, contract=k.contract, row=label["value"])
         with self.lock:
-            print(json.dumps(about | said | figures), file=self.rows, flush=True)
-        self.bring(path, k, label)
+            print(json.dumps(about | said), file=self.rows, flush=True)
 
     def main(self):
         self.start = time.time()
@@ -123,7 +139,7 @@ class Referee:
         for t in judges:
             t.join()
         self.tar.close()
-        print(f"{time.time() - self.start:6.1f} s  {self.n} calls", flush=True)
+        print(f"{time.time() - self.start:6.1f} s  {next(self.count)} calls and structures", flush=True)
 
 
 if __name__ == "__main__":

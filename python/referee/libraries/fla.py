@@ -38,6 +38,7 @@ def plain(form):
         from fla.ops import delta_rule as ops
         take_only(t, "q", "k", "v", "beta", "initial_state", "cu_seqlens")
         need(not p.get("gated", True), "has no decay")
+        need(t["q"].shape[1] == t["v"].shape[1], "as many key heads as value heads")
         need(form != "chunk" or t["q"].dtype != torch.float32, "refuses float32")
         if form == "chunk":
             t["beta"] = t["beta"].to(t["q"].dtype)
@@ -49,8 +50,11 @@ def plain(form):
     return call
 
 
-kernel(LIB, "chunk_delta_rule", "gated_delta_rule", "bf16_operands", l2norm=True, axes=("decay",))(plain("chunk"))
-kernel(LIB, "fused_recurrent_delta_rule", "gated_delta_rule", "f32", l2norm=True, axes=("decay",))(plain("fused_recurrent"))
+kernel(LIB, "chunk_delta_rule", "gated_delta_rule", "bf16_operands", axes=("decay",))(plain("chunk"))
+kernel(LIB, "fused_recurrent_delta_rule", "gated_delta_rule", "f32", axes=("decay",))(plain("fused_recurrent"))
+# The norm stands before the kernel and hands on q and k in their own type (fla/ops/delta_rule/fused_recurrent.py:399 of 0.6.0).
+kernel(LIB, "fused_recurrent_delta_rule, use_qk_l2norm_in_kernel", "gated_delta_rule", "bf16_operands", l2norm=True,
+       axes=("decay",))(plain("fused_recurrent"))
 
 
 def kda(form):

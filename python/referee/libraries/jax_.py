@@ -16,6 +16,7 @@ def attention(way):
     def call(t, p):
         import jax
         take_only(t, "q", "k", "v")
+        need(t["q"].shape[2] == t["v"].shape[2], "keys and values of one width")
         need(not p.get("window") and not p.get("softcap"), "no window, no softcap")
         need(not p.get("causal") or len(t["q"]) == len(t["k"]), "causal: as many queries as keys")
         o = jax.nn.dot_product_attention(*(across(t[n][None]) for n in "qkv"), is_causal=bool(p.get("causal")),

@@ -38,7 +38,7 @@ kernel(LIB, "Qwen3.5 torch_recurrent_gated_delta_rule", "gated_delta_rule", "f32
 def rms_norm(t, p):
     take_only(t, "x", "weight")
     need(p["weight_offset"] == 1, "zero-centred weight")
-    m = qwen().Qwen3_5RMSNorm(t["x"].shape[1], eps=p["eps"]).cuda()
+    m = qwen().Qwen3_5RMSNorm(t["x"].shape[1], eps=p["eps"]).to(t["x"].device)
     m.weight.data = t["weight"]
     return {"y": m(t["x"]).detach()}
 
@@ -47,7 +47,7 @@ def rms_norm(t, p):
 def gated(t, p):
     take_only(t, "x", "weight", "gate")
     need("gate" in t and p["weight_offset"] == 0, "plain weight and a gate")
-    m = qwen().Qwen3_5RMSNormGated(t["x"].shape[1], eps=p["eps"]).cuda()
+    m = qwen().Qwen3_5RMSNormGated(t["x"].shape[1], eps=p["eps"]).to(t["x"].device)
     m.weight.data = t["weight"]
     return {"y": m(t["x"], t["gate"]).detach()}
 
@@ -57,7 +57,7 @@ def llama(t, p):
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
     take_only(t, "x", "weight")
     need(p["weight_offset"] == 0, "plain weight")
-    m = LlamaRMSNorm(t["x"].shape[1], eps=p["eps"]).cuda()
+    m = LlamaRMSNorm(t["x"].shape[1], eps=p["eps"]).to(t["x"].device)
     m.weight.data = t["weight"]
     return {"y": m(t["x"]).detach()}
 
@@ -86,5 +86,5 @@ def rope_with_angles(t, p):
     (_, h, d), x = t["x"].shape, t["x"].transpose(0, 1)[None]
     need(p["rotary_dim"] == d and p.get("layout", "half") == "half", "all dimensions, by halves")
     c = LlamaConfig(hidden_size=h * d, num_attention_heads=h, head_dim=d, rope_parameters=dict(rope_type="default", rope_theta=p["theta"]))
-    cos, sin = LlamaRotaryEmbedding(c).cuda()(x, t["positions"].long()[None])
+    cos, sin = LlamaRotaryEmbedding(c).to(t["x"].device)(x, t["positions"].long()[None])
     return {"y": f(x, x, cos, sin)[0][0].transpose(0, 1)}
