@@ -1,4 +1,6 @@
 """flash-linear-attention: Triton kernels. On Hopper its chunked gated delta rule hands over to FlashQLA where that is installed."""
+import sys
+
 import torch
 
 from ..kernel import kernel, need, take_only
@@ -17,6 +19,7 @@ def cut(t):
 
 def gated(form):
     def call(t, p):
+        sys.modules["flash_qla"] = None         # not to be found: the kernel is to be FLA's own
         from fla.ops import gated_delta_rule as ops
         take_only(t, "q", "k", "v", "g", "beta", "initial_state", "cu_seqlens")
         need(p.get("gated", True), "has a decay")
@@ -146,6 +149,7 @@ def parallel_attn(t, p):
 
 @kernel(LIB, "chunk_gated_delta_rule, backward", "gated_delta_rule.backward", "bf16_operands")
 def gated_backward(t, p):
+    sys.modules["flash_qla"] = None
     from fla.ops.gated_delta_rule import chunk_gated_delta_rule as f
     from ..tables import gradients
     return gradients(t, ("q", "k", "v", "g", "beta", "initial_state"), ("do", "dfinal_state"), lambda q, k, v, g, beta, s: (
