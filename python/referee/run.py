@@ -18,8 +18,17 @@ import time
 
 from . import judge, kernel
 
-PROFILE_AT = 300_000    # outputs of a sweep's call that is judged after the structures of the rows
-KEEP = 400_000          # bytes of a capture of a row, or of a call that failed, that is brought home
+LONG = 300_000          # outputs of a call that is judged last
+KEEP = 600_000          # bytes of a capture of a row, or of a call that failed, that is brought home
+
+
+def rank(said):
+    """In which order captures are judged: rows; sweeps of few calls; lengths; structures of rows; long calls."""
+    if said["what"] == "structure":
+        return 3
+    if said["axis"] == "row":
+        return 0
+    return 4 if said["work"] > LONG else 2 if said["axis"] == "length" else 1
 
 
 class Referee:
@@ -49,8 +58,10 @@ class Referee:
         for index, k in iter(kernels.get, None):
             with tempfile.TemporaryFile("w+") as errors:
                 folder = tempfile.mkdtemp(dir=self.args.scratch)
+                # Inductor's workers, one a processor for each recorder, would starve all else.
+                alone = dict(os.environ, TORCHINDUCTOR_COMPILE_THREADS="1", XLA_PYTHON_CLIENT_PREALLOCATE="false")
                 p = subprocess.Popen([sys.executable, "-m", "referee.record", str(index), folder, self.args.etalon, str(self.deadline)],
-                                     stdout=subprocess.PIPE, stderr=errors, text=True)
+                                     stdout=subprocess.PIPE, stderr=errors, text=True, env=alone)
                 ending = threading.Timer(max(1, self.deadline + 20 - time.time()), p.kill)
                 ending.daemon = True
                 ending.start()
@@ -69,12 +80,14 @@ class Referee:
         if said["what"] != "recorded":
             self.note(k, said.get("axis", ""), said.get("value", ""), said["what"], said.get("why", ""))
             return
-        self.todo.put((-1e12 if said["axis"] == "row" else said["work"], next(self.count), k, said))
+        self.todo.put((rank(said), said["work"], next(self.count), k, said))
+        if said["axis"] == "row":
+            self.bring(said["path"], k, said)
 
     def judge(self):
         """Takes captures until a None comes."""
         while True:
-            _, _, k, said = self.todo.get()
+            *_, k, said = self.todo.get()
             if k is None:
                 return
             path, label = said["path"], dict(axis=said["axis"], value=said["value"])
@@ -85,7 +98,8 @@ class Referee:
                     self.structure(k, path, label)
                 elif label["axis"] == "row":
                     self.row(k, path, label)
-                    self.todo.put((PROFILE_AT, next(self.count), k, said | dict(what="structure")))
+                    said["what"] = "structure"
+                    self.todo.put((rank(said), said["work"], next(self.count), k, said))
                     continue
                 else:
                     self.point(k, path, label)
@@ -108,7 +122,6 @@ class Referee:
         figures = judge.figures(said["said"]) if said["said"]["verdict"] != "refused" else {}
         self.note(k, verdict=said["said"]["verdict"], why=said["said"].get("why", ""), **label, **figures)
         self.tell(k, label, said | figures)
-        self.bring(path, k, label)
 
     def structure(self, k, path, label):
         if self.args.profile:
@@ -135,7 +148,7 @@ class Referee:
         for t in recorders:
             t.join()
         for _ in judges:
-            self.todo.put((float("inf"), float("inf"), None, None))
+            self.todo.put((float("inf"), 0, next(self.count), None, None))
         for t in judges:
             t.join()
         self.tar.close()
