@@ -66,7 +66,7 @@ FUZZER_SOURCES := $(call named,fuzz_%.c)
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all audit deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh clean help FORCE
+.PHONY: all audit deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -291,6 +291,19 @@ bench-gpu: $(if $(NVCC),$(BUILD)/bench-gpu)
 	+$(MAKE) -s BUILD=$(BUILD) bench-gpu-page
 # Rows that bench-gpu wrote here or on another machine, as a page into docs.
 PAGE := $(BUILD)/performance-gpu.tsv
+# Needs Python with torch, safetensors and the libraries that are to be judged (docs/referee.md).
+PYTHON := python3
+REFEREE = PYTHONPATH=python $(PYTHON) -m referee
+referee: $(BUILD)/etalon
+	$(REFEREE).run $(BUILD)/etalon $(BUILD)/referee --only '$(ONLY)'
+	$(REFEREE).table $(BUILD)/referee
+	$(REFEREE).page
+referee-page:
+	$(REFEREE).page
+check-referee: $(BUILD)/etalon
+	$(REFEREE).page --check
+	cd python && ETALON=$(abspath $(BUILD))/etalon $(PYTHON) -m unittest discover -s referee/tests -t .
+
 bench-gpu-page:
 	awk -f bench/page.awk $(PAGE) bench/works.page bench/performance-gpu.page >$(BUILD)/performance-gpu.md
 	awk -f bench/page.awk $(PAGE) bench/works.page bench/ladder.page >$(BUILD)/gains.md
@@ -313,6 +326,8 @@ make bench        dd against MPFR, Arb, QD and others, comparison against readin
                   QUICK=1: small sizes, and no page in docs)
 make bench-deps   installs what make bench compares with
 make bench-gpu    all kernels against the hardware's limits and against PyTorch and flash-linear-attention: docs/performance-gpu.md (needs a GPU)
+make referee      judges the public kernels that are installed (ONLY: a regular expression), into build/referee and docs/referee.md (needs a GPU)
+make check-referee docs/referee.md is what python/referee/results/*.tsv say; the referee's tests that need no GPU
 make bench-gpu-page PAGE=FILE: the page of the rows that `bench-gpu --page FILE` wrote on another machine, into docs
 make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run
 make check-recipe every op has its formula, and a kernel or a recorded capture; one in C its reference, kernel, test and page
