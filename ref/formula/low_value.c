@@ -133,13 +133,23 @@ static struct ex *made_from_ix(struct lower *l, const struct node *x)
 	return of_index(l, i);
 }
 
+/* A held value, with leaves of its own: reuse() gives those of one expression another register. */
+static struct ex *again(struct lower *l, const struct ex *x)
+{
+	struct ex *y = low_make(l, sizeof *y);
+
+	if (!y) return NULL;
+	*y = *x;
+	return !x->a || (y->a = again(l, x->a)) ? y : NULL;
+}
+
 static struct ex *name(struct lower *l, const struct node *x)
 {
 	const struct definition *d = redefined(l, x->name, NULL, '=');
 	int i;
 
 	for (struct binding *b = l->bindings; b; b = b->next)
-		if (same_name(b->name, x->name)) return b->value ? b->value : of_index(l, b->ix);
+		if (same_name(b->name, x->name)) return b->value ? again(l, b->value) : of_index(l, b->ix);
 	const struct symbol *s = symbol_find(l, x->name);
 	if (s && s->kind == SYMBOL_REG) {
 		struct ex *e = ex_make(l, EX_REG, s->s, NULL, NULL);
