@@ -10,7 +10,7 @@
  * Threads: a block a head of a sequence; thread e has row e of the state, in global memory, and element e of v, z and y. Angles, queries
  * and keys lie in shared memory.
  *
- * Numbers: everything between load and store is f32; the angle is reduced to a turn after each token. */
+ * Numbers: angles, their cosines and sines are f64, each rounded to f32 once; everything else between load and store is f32. */
 #ifndef ETALON_MAMBA3_CUH
 #define ETALON_MAMBA3_CUH
 
@@ -24,7 +24,7 @@ struct mamba3_call {
 	int R, H, Hq, Dk, Dv, A;
 
 	/* Element i of R x Dk, with its bias, turned. */
-	__device__ float turned(const operand &x, const operand &bias, int t, int h, int i, const float *theta) const
+	__device__ float turned(const operand &x, const operand &bias, int t, int h, int i, const double *theta) const
 	{
 		int r = i / Dk, d = i % Dk, other = d ^ 1;
 		size_t row = (((size_t)t * R + r) * Hq + h / (H / Hq)) * Dk, of_bias = ((size_t)h * R + r) * Dk;
@@ -32,7 +32,7 @@ struct mamba3_call {
 
 		if (d >= 2 * A)
 			return own;
-		float beside = x.at(row + other) + bias.at(of_bias + other), c = cosf(theta[d / 2]), s = sinf(theta[d / 2]);
+		float beside = x.at(row + other) + bias.at(of_bias + other), c = (float)cos(theta[d / 2]), s = (float)sin(theta[d / 2]);
 		return d % 2 ? own * c + beside * s : own * c - beside * s;
 	}
 	__device__ float factor(const operand &x, size_t i) const { return x.data ? x.at(i) : 1.0f; }
@@ -42,11 +42,12 @@ __device__ inline float at_or_zero(const operand &x, size_t i) { return x.data ?
 
 static __global__ void mamba3(const __grid_constant__ mamba3_call m)
 {
-	extern __shared__ float shared[];
-	float *theta = shared, *q = theta + m.A, *k = q + m.R * m.Dk, *k_1 = k + m.R * m.Dk;
+	extern __shared__ double theta[];       /* [A], then three of R x Dk floats */
+	float *q = reinterpret_cast<float *>(theta + m.A), *k = q + m.R * m.Dk, *k_1 = k + m.R * m.Dk;
 	int e = (int)threadIdx.x, h = (int)blockIdx.x, n = (int)blockIdx.y, RD = m.R * m.Dk;
 	size_t nh = (size_t)n * m.H + h, row = (nh * m.Dv + e) * m.Dk, projected = (size_t)h * m.R * m.Dv + e;
-	float *S = m.state + row, v_1 = at_or_zero(m.first_v, nh * m.Dv + e), two_pi = 6.28318531f;
+	float *S = m.state + row, v_1 = at_or_zero(m.first_v, nh * m.Dv + e);
+	const double pi = 3.141592653589793;
 
 	for (int i = 0; i < m.Dk; i++)
 		S[i] = at_or_zero(m.first_state, row + i);
@@ -59,8 +60,8 @@ static __global__ void mamba3(const __grid_constant__ mamba3_call m)
 		float dt = m.dt.at(th), alpha = expf(m.adt.at(th)), l = sigmoid(m.trap.at(th)), v = m.v.at(th * m.Dv + e), y = 0.0f;
 
 		for (int p = e; p < m.A; p += m.Dv) {
-			theta[p] += 3.14159265f * tanhf(m.angles.at(th * m.A + p)) * dt;
-			theta[p] -= floorf(theta[p] / two_pi) * two_pi;
+			theta[p] += pi * tanh((double)m.angles.at(th * m.A + p)) * (double)dt;
+			theta[p] -= floor(theta[p] / (2 * pi)) * (2 * pi);
 		}
 		__syncthreads();
 		for (int i = e; i < RD; i += m.Dv) {
@@ -91,7 +92,7 @@ static __global__ void mamba3(const __grid_constant__ mamba3_call m)
 	for (int i = 0; i < m.Dk; i++)
 		put(m.last_state, row + i, S[i]);
 	for (int p = e; p < m.A; p += m.Dv)
-		put(m.last_angle, nh * m.A + p, theta[p]);
+		put(m.last_angle, nh * m.A + p, (float)theta[p]);
 	for (int i = e; i < RD && m.last_k.data; i += m.Dv)
 		put(m.last_k, nh * RD + i, k[i]);
 	if (m.last_v.data)
@@ -121,7 +122,7 @@ inline const char *run_rank(capture &c, bool ranked)
 		up.any(), open.any(), down.any(), angle.any(), state.any(), key.any(), value.any(), y.any(), last_angle.any(), last.any(), last_k.any(),
 		last_v.any(), held.as<float>(), { of.as<int64_t>() }, R, H, Hq, Dk, small(v.dim(2), "Dv", 1024), A
 	};
-	launch("mamba3", mamba3, dim3(H, (unsigned)cuts.size() - 1), m.Dv, (A + 3 * R * Dk) * sizeof(float), m);
+	launch("mamba3", mamba3, dim3(H, (unsigned)cuts.size() - 1), m.Dv, A * sizeof(double) + 3 * R * Dk * sizeof(float), m);
 	for (output *o : { &y, &last_angle, &last, &last_k, &last_v })
 		o->fetch();
 	return ranked ? "mamba3_mimo" : "mamba3";
