@@ -24,6 +24,7 @@ static const struct command { const char *name, *arguments, *what; int (*run)(in
 	{ "isolate", "[CAPTURE...]", "no request may touch another's memory: laws, scenarios, names", cmd_isolate, true },
 	{ "eigen", "[CAPTURE]", "Newton-Schulz eigenvalue by eigenvalue, iteration by iteration", cmd_eigen, true },
 	{ "restarts", "COEFFICIENTS", "where Gram Newton-Schulz should restart", cmd_restarts, true },
+	{ "audit", "INPUTS --rule RULE", "which known faults a test would pass", cmd_audit, true },
 	{ "list", "ops|cases|...", "ops, tensors, params, cases, faults, sites, contracts", cmd_list, false },
 };
 

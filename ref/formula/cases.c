@@ -53,8 +53,9 @@ static bool tensor_setting(const struct made *m, const struct case_decl *c, cons
 		if (!all->name) all->name = s->name, all->line = s->line, all->column = s->column;
 		if (!all->dtype) all->dtype = s->dtype;
 		if (all->draw || all->list) continue;
-		all->draw = s->draw, all->list = s->list, all->n_list = s->n_list;
+		all->draw = s->draw, all->list = s->list, all->n_list = s->n_list, all->times = s->times, all->n_map = s->n_map;
 		memcpy(all->number, s->number, sizeof s->number);
+		memcpy(all->map, s->map, sizeof s->map);
 	}
 	return all->name != NULL;
 }
@@ -121,11 +122,12 @@ static bool inputs(const struct made *m, const struct case_decl *c, struct test_
 {
 	struct case_tensor *in = TABLE(m, struct case_tensor, MAX_IN);
 	struct case_list *lists = TABLE(m, struct case_list, MAX_IN);
+	struct case_map *maps = TABLE(m, struct case_map, MAX_IN);
 	struct setting s;
 	bool named;
-	int n = 0, n_lists = 0;
+	int n = 0, n_lists = 0, n_maps = 0;
 
-	if (!in || !lists) return false;
+	if (!in || !lists || !maps) return false;
 	for (const struct tensor_spec *t = m->op->in; t->name; t++) {
 		bool said = tensor_setting(m, c, t->name, &s, &named), integer = t->flags & INTEGER;
 		if (t->flags & OPTIONAL && !named) continue;
@@ -134,9 +136,11 @@ static bool inputs(const struct made *m, const struct case_decl *c, struct test_
 		if (integer && !said) return formula_error(m->e, m->t->path, c->d.line, c->d.column, "expected %s = [its numbers]", t->name);
 		if (!case_drawn(m, &s, &in[n++], integer)) return false;
 		if (s.list) lists[n_lists++] = (struct case_list){ t->name, s.list, (size_t)s.n_list };
+		if (s.draw && (s.n_map || s.times != 1) && !s.list && !case_mapped(m, &s, &maps[n_maps++])) return false;
 	}
 	k->in = in;
 	k->lists = lists;
+	k->maps = maps;
 	return true;
 }
 

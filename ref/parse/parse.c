@@ -219,15 +219,36 @@ static bool line(struct parser *s)
 	return wrong(s, "in, out, param, let, each, def, where, iterates, form, for, if, use, NAME =, site, fault, contract, structure, draw or case");
 }
 
+/* The words, and the first line, which `kind` begins. */
+static bool begin(struct parser *s, const char *kind, const char *path, const char *text, size_t n)
+{
+	struct tree *t = s->t;
+
+	*t = (struct tree){ 0 };
+	if (!formula_words(&s->w, &t->pool, path, text, n, s->e)) return false;
+	t->path = s->w.path;
+	t->source = s->w.source;
+	return need(s, kind) && (t->name = name_here(s, "the op's name")) && line_end(s, &t->what);
+}
+
+bool formula_parse_cases(struct tree *t, const char *path, const char *text, size_t n, struct error *e)
+{
+	struct parser s = { .t = t, .p = &t->pool, .e = e };
+
+	if (!begin(&s, "cases", path, text, n)) return false;
+	while (peek(&s)->kind != WORD_STOP) {
+		bool common = is(&s, "draw");
+		if (peek(&s)->column != 1 || !(take(&s, "draw") || take(&s, "case"))) return wrong(&s, "draw or case, in column 1");
+		if (!parse_case(&s, common)) return false;
+	}
+	return true;
+}
+
 bool formula_parse(struct tree *t, const char *path, const char *text, size_t n, struct error *e)
 {
 	struct parser s = { .t = t, .p = &t->pool, .e = e };
 
-	*t = (struct tree){ 0 };
-	if (!formula_words(&s.w, &t->pool, path, text, n, e)) return false;
-	t->path = s.w.path;
-	t->source = s.w.source;
-	if (!need(&s, "op") || !(t->name = name_here(&s, "the op's name")) || !line_end(&s, &t->what)) return false;
+	if (!begin(&s, "op", path, text, n)) return false;
 	while (peek(&s)->kind != WORD_STOP)
 		if (!line(&s)) return false;
 	if (!t->in || !t->out || !t->forms)

@@ -16,12 +16,27 @@ static bool numbers_here(struct parser *s, struct setting *v)
 	return need(s, "]");
 }
 
-/* DRAW(a, b) or DRAW [numbers] */
-static bool draw_here(struct parser *s, struct setting *v)
+/* DRAW(a, b), FUNCTION(DRAW(a, b)) or DRAW [numbers] */
+static bool drawn_here(struct parser *s, struct setting *v)
 {
-	if (!(v->draw = name_here(s, "normal, uniform, log_uniform, graded or cuts"))) return false;
+	const char *name = name_here(s, "normal, uniform, log_uniform, graded or cuts");
+
+	if (!name) return false;
+	if (is(s, "(") && peek(s)[1].kind == WORD_NAME) {
+		if (v->n_map == MAX_MAPS) return wrong(s, "at most 4 functions of a draw");
+		v->map[v->n_map++] = name;
+		return need(s, "(") && drawn_here(s, v) && need(s, ")");
+	}
+	v->draw = name;
 	if (is(s, "[")) return numbers_here(s, v);
 	return need(s, "(") && number_here(s, &v->number[0]) && (!take(s, ",") || number_here(s, &v->number[1])) && need(s, ")");
+}
+
+/* That, and a multiple of it: DRAW(a, b) * number */
+static bool draw_here(struct parser *s, struct setting *v)
+{
+	v->times = 1;
+	return drawn_here(s, v) && (!take(s, "*") || number_here(s, &v->times));
 }
 
 /* A number, true, false, a word, "text", [numbers], or, of a tensor, TYPE and DRAW or [numbers], or one of the two. */
