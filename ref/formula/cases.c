@@ -7,7 +7,22 @@
 #define NEXT(x) ((void *)(x)->d.next)
 #define TABLE(m, type, n) ((type *)pool_make(&(m)->t->pool, ((n) + 1) * sizeof(type)))
 
-static bool is_tensor(const struct made *m, const char *name) { return declared(m->t->in, name) || declared(m->t->out, name); }
+static bool is_tensor(const struct op *op, const char *name)
+{
+	for (const struct tensor_spec *t = op->in; t->name; t++)
+		if (!strcmp(t->name, name)) return true;
+	for (const struct tensor_spec *t = op->out; t->name; t++)
+		if (!strcmp(t->name, name)) return true;
+	return false;
+}
+
+static bool is_param(const struct op *op, const char *name)
+{
+	const struct param_spec *p = op->params;
+
+	while (p->name && strcmp(p->name, name)) p++;
+	return p->name != NULL;
+}
 
 /* Of a name that is a parameter's and a tensor's: is it said of the tensor? */
 static bool of_tensor(const struct setting *s)
@@ -18,7 +33,7 @@ static bool of_tensor(const struct setting *s)
 /* What the case itself says of a tensor, or of a parameter or a size. */
 static const struct setting *set_in(const struct made *m, const struct case_decl *c, const char *name, bool tensor)
 {
-	bool both = is_tensor(m, name) && declared(m->t->params, name);
+	bool both = is_tensor(m->op, name) && is_param(m->op, name);
 
 	for (int i = 0; i < c->n; i++)
 		if (!strcmp(c->set[i].name, name) && (!both || of_tensor(&c->set[i]) == tensor)) return &c->set[i];
@@ -174,7 +189,7 @@ static bool all_known(const struct made *m, const struct case_decl *c)
 {
 	for (int i = 0; i < c->n; i++) {
 		const struct setting *s = &c->set[i];
-		if (!is_tensor(m, s->name) && !declared(m->t->params, s->name) && op_size(m->op, s->name) < 0)
+		if (!is_tensor(m->op, s->name) && !is_param(m->op, s->name) && op_size(m->op, s->name) < 0)
 			return formula_error(m->e, m->t->path, s->line, s->column, "expected a size, a parameter or a tensor; nothing is named '%s'", s->name);
 	}
 	if (!c->contract || op_contract(m->op, c->contract) >= 0) return true;

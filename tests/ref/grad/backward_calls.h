@@ -57,7 +57,7 @@ static const struct shown { const char *op, *params, *tensors, *optional[4]; int
 		"in.dweight F64 4,2 ~0,1; in.dmomentum F64 4,2 ~0,1", { NULL }, 1, 0 },
 	{ "attention", "{\"causal\": true, \"softcap\": 2, \"window\": 6}", "in.q F64 3,4,3 ~0,1; in.k F64 9,2,3 ~0,1; in.v F64 9,2,2 ~0,1; in.do F64 3,4,2 ~0,1",
 		{ "in.dlse F64 4,3 ~0,1", "in.sinks F64 4 ~0,1", "in.q_descale F64 2 ~1,0.1; in.k_descale F64 2 ~1,0.1; in.v_descale F64 2 ~1,0.2" }, 8, 7 },
-	{ "attention", "{\"keys\": 10, \"page\": 2}", "in.q F64 3,2,3 ~0,1; in.k F64 12,2,3 ~0,1; in.v F64 12,2,2 ~0,1; in.pages I32 5 =4,0,5,2,1; "
+	{ "attention", "{\"keys\": 10, \"page\": 2}", "in.q F64 3,2,3 ~0,1; in.k F64 12,2,3 ~0,1; in.v F64 12,2,2 ~0,1; in.pages I32 1,5 =4,0,5,2,1; "
 		"in.do F64 3,2,2 ~0,1; in.dlse F64 2,3 ~0,1", { NULL }, 1, 0 },
 	{ "mixed_batch", "{\"l2_eps\": 0.5, \"norm_eps\": 0.5}", MIXED("3") "; in.position I32 5 =4,0,0,2,5", { NULL }, 1, 0 },
 	{ "mixed_batch", "{\"conv_layout\": \"window\", \"l2_eps\": 0.5, \"norm_eps\": 0.5}", MIXED("2"), { NULL }, 1, 0 },

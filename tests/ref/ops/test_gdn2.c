@@ -1,4 +1,4 @@
-#include "tests/ref/ops/recurrences.h"
+#include "tests/ref/ops/recurrence_tests.h"
 
 #define OP "gdn2"
 #define SIZES(T) "in.q F32 " T ",2,6 ~0,1; in.k F32 " T ",2,6 ~0,0.4; in.v F32 " T ",2,5 ~0,1; in.w F32 " T ",2,5 =0.3,0.9,0.5,0.7,0.2,0.4,0.61; " \

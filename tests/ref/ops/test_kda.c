@@ -1,4 +1,4 @@
-#include "tests/ref/ops/recurrences.h"
+#include "tests/ref/ops/recurrence_tests.h"
 
 #define OP "kda"
 #define SIZES(T) "in.q F32 " T ",2,6 ~0,1; in.k F32 " T ",2,6 ~0,1; in.v F32 " T ",4,5 ~0,1; in.beta F32 " T ",4 =0.3,0.9,0.5,0.7,0.2"

@@ -1,4 +1,4 @@
-#include "tests/ref/ops/recurrences.h"
+#include "tests/ref/ops/recurrence_tests.h"
 
 #define OP "mamba3"
 enum { H = 2, DK = 8, DV = 5, A = 3 };

@@ -1,4 +1,4 @@
-#include "tests/ref/ops/recurrences.h"
+#include "tests/ref/ops/recurrence_tests.h"
 
 #define OP "ssd"
 #define SIZES(T) "in.x F32 " T ",4,5 ~0,1; in.dt F32 " T ",4 ~0,1; in.A F32 4 =-1.3,-0.2,-4.1,-0.7; in.B F32 " T ",2,6 ~0,1; in.C F32 " T ",2,6 ~0,1"
