@@ -6,7 +6,7 @@
 
 /* An op that is a recurrence, its outputs made by hand: per token or per sequence so many elements. Of the samples the first `equal` are
  * compared, the first `forms` in both forms, all with each fault, the first `sites` with each rounding. */
-enum { MAX_MADE = 3, MOST_MADE = 4096 };
+enum { MAX_MADE = 5, MOST_MADE = 4096 };
 struct recurrence {
 	const char *tokens;             /* an input whose first axis they are */
 	void (*by_hand)(const struct capture *c, size_t T, size_t N, real made[MAX_MADE][MOST_MADE]);

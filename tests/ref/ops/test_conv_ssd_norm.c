@@ -6,12 +6,6 @@ enum { H = 4, P = 3, M = 5, W = 4, G = 2, E = H * P + 2 * G * M };
 #define SIZES(T) "in.xBC F32 " T ",32 ~0,1; in.z F32 " T ",4,3 ~0,1; in.dt F32 " T ",4 ~0,1; in.conv_weight F32 32,4 ~0,0.5; in.A F32 4 =-1.3,-0.2,-4.1,-0.7; " \
 	"in.dt_bias F32 4 =-2.1,-1.3,-3.3,0.6; in.norm_weight F32 12 ~1,0.3"
 
-static const struct sample samples[] = {
-	{ OP, "{}", SIZES("11") "; in.D F32 4 =0.3,-1.1,2.3,0.7; in.conv_bias F32 32 ~0,0.3; in.initial_state F32 1,4,3,5 ~0,0.5; in.conv_state F32 1,32,3 ~0,1" },
-	{ OP, "{\"norm_before_gate\": true, \"eps\": 0.01}", SIZES("12") "; in.initial_state F32 3,4,3,5 ~0,0.5; in.conv_state F32 3,32,3 ~0,1; in.cu_seqlens I32 4 =0,7,8,12" },
-	{ OP, "{\"eps\": 0.1}", SIZES("9") "; in.D F32 4 =0.3,-1.1,2.3,0.7; in.initial_state F32 1,4,3,5 ~0,0.5" }
-};
-
 static real silu_of(real x) { return x * sigmoid_of(x); }
 
 /* Channel e of the convolution at token t of a sequence. */
@@ -28,7 +22,7 @@ static real convolved(const struct capture *c, size_t n, span of, size_t t, size
 }
 
 /* One sequence: the convolution's channels are x of all heads, B of all groups, C of all groups; the norm goes over a group's heads. */
-static void by_hand(const struct capture *c, size_t n, span of, real *y, real *S)
+static void sequence(const struct capture *c, size_t n, span of, real *y, real *S)
 {
 	bool first = capture_bool(c, "norm_before_gate", false);
 
@@ -53,39 +47,25 @@ static void by_hand(const struct capture *c, size_t n, span of, real *y, real *S
 	}
 }
 
-static void equals_the_chain(void **state)
+static void by_hand(const struct capture *c, size_t T, size_t N, real made[MAX_MADE][MOST_MADE])
 {
-	(void)state;
-	for (size_t k = 0; k < LEN(samples); k++) {
-		static real y[12 * H * P], last[3 * H * P * M];
-		struct capture c;
-		struct outcome r;
-		made(&c, &samples[k], 5);
-		run_in(&r, &c, "dd");
-		size_t T = extent(&c, "in.z", 0), N = given(&c, "cu_seqlens") ? count(&c, "in.cu_seqlens") - 1 : 1;
-		for (size_t n = 0; n < N; n++) by_hand(&c, n, tokens(&c, n, T), y, last + n * H * P * M);
-		assert_reals(&r, 0, y, T * H * P, "y");
-		assert_reals(&r, 1, last, N * H * P * M, "the state");
-		outcome_free(&r);
-		capture_free(&c);
+	for (size_t n = 0; n < N; n++) sequence(c, n, tokens(c, n, T), made[0], made[1] + n * H * P * M);
+}
+
+static const struct recurrence rule = {
+	"in.z", by_hand, { { "y", H * P, 0 }, { "the state", 0, H * P * M } }, .equal = 3, .sites = 2, .n = 3, .sample = {
+		{ OP, "{}", SIZES("11") "; in.D F32 4 =0.3,-1.1,2.3,0.7; in.conv_bias F32 32 ~0,0.3; in.initial_state F32 1,4,3,5 ~0,0.5; in.conv_state F32 1,32,3 ~0,1" },
+		{ OP, "{\"norm_before_gate\": true, \"eps\": 0.01}", SIZES("12") "; in.initial_state F32 3,4,3,5 ~0,0.5; in.conv_state F32 3,32,3 ~0,1; in.cu_seqlens I32 4 =0,7,8,12" },
+		{ OP, "{\"eps\": 0.1}", SIZES("9") "; in.D F32 4 =0.3,-1.1,2.3,0.7; in.initial_state F32 1,4,3,5 ~0,0.5" }
 	}
-}
-
-static void faults(void **state)
-{
-	(void)state;
-	faults_show(samples, LEN(samples));
-}
-
-static void sites(void **state)
-{
-	(void)state;
-	sites_show(samples, 2, 32);
-}
+};
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(equals_the_chain), cmocka_unit_test(faults), cmocka_unit_test(sites) };
+	const struct CMUnitTest tests[] = { 
+		cmocka_unit_test_prestate(equals_the_recurrence, AS_STATE(&rule)), cmocka_unit_test_prestate(faults, AS_STATE(&rule)),
+		cmocka_unit_test_prestate(sites, AS_STATE(&rule))
+	 };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 
 #define OP "mamba3_mimo"
 #define LEN(a) (sizeof (a) / sizeof *(a))
-enum { H = 2, R = 3, DK = 8, DV = 5, A = 3, MAX_T = 12 };
+enum { H = 2, R = 3, DK = 8, DV = 5, A = 3 };
 #define STEPS(T) "in.v F32 " T ",2,5 ~0,1; in.adt F32 " T ",2 =-0.1,-0.7,-0.02,-1.5,-0.4; in.dt F32 " T ",2 =0.1,0.7,0.32,0.5,0.4,0.21,0.9; " \
 	"in.trap F32 " T ",2 ~0,1; in.angles F32 " T ",2,3 ~0,1"
 #define SIZES(T) STEPS(T) "; in.q F32 " T ",3,1,8 ~0,1; in.k F32 " T ",3,1,8 ~0,1; in.q_bias F32 2,3,8 ~1,0.3; in.k_bias F32 2,3,8 ~1,0.3; " \
@@ -10,17 +10,7 @@ enum { H = 2, R = 3, DK = 8, DV = 5, A = 3, MAX_T = 12 };
 #define HANDED(N) "; in.initial_state F32 " N ",2,5,8 ~0,0.5; in.initial_angle F32 " N ",2,3 =0.3,5.1,2.2,4; in.initial_k F32 " N ",2,3,8 ~0,1; in.initial_v F32 " N ",2,5 ~0,1"
 #define GATED "; in.D F32 2 =0.3,-1.1; in.z F32 12,2,5 ~0,1; in.mimo_z F32 2,3,5 ~1,0.5"
 
-static const struct sample samples[] = {
-	{ OP, "{}", SIZES("12") GATED "; out.final_k F32 1,2,3,8; out.final_v F32 1,2,5" HANDED("1") },
-	{ OP, "{}", SIZES("12") GATED "; in.cu_seqlens I32 4 =0,7,8,12; out.final_k F32 3,2,3,8; out.final_v F32 3,2,5" HANDED("3") },
-	{ OP, "{}", SIZES("9") "; out.final_k F32 1,2,3,8; out.final_v F32 1,2,5" }
-};
-/* Two key heads, each read by two. */
-static const struct sample heads = { OP, "{}", "in.q F32 9,2,2,8 ~0,1; in.k F32 9,2,2,8 ~0,1; in.v F32 9,4,5 ~0,1; in.adt F32 9,4 =-0.1,-0.7; in.dt F32 9,4 =0.1,0.7,0.32; "
-	"in.trap F32 9,4 ~0,1; in.q_bias F32 4,2,8 ~1,0.3; in.k_bias F32 4,2,8 ~1,0.3; in.angles F32 9,4,3 ~0,1; in.mimo_v F32 4,2,5 ~0.3,0.5; in.mimo_o F32 4,2,5 ~0.3,0.5; "
-	"in.mimo_z F32 4,2,5 ~1,0.5; in.z F32 9,4,5 ~0,1; in.D F32 4 =0.3,-1.1,2,0.7" };
-
-struct recurrence { real y[MAX_T * H * DV], angle[3 * H * A], state[3 * H * DV * DK], k[3 * H * R * DK], v[3 * H * DV]; };
+struct by_hand { real *y, *angle, *state, *k, *v; };
 
 /* A turn is 2 pi in double, as in the formula. */
 static real less_turns(real x) { return x - floorl(x / 6.283185307179586L) * (real)6.283185307179586; }
@@ -36,7 +26,7 @@ static real turned(const struct capture *c, const char *name, const char *bias, 
 }
 
 /* An element of y and of the state by its sums over ranks, from what the repository's own reference does step by step. */
-static void head(const struct capture *c, size_t n, size_t h, span of, struct recurrence *x)
+static void head(const struct capture *c, size_t n, size_t h, span of, struct by_hand *x)
 {
 	real theta[A], *k = x->k + (n * H + h) * R * DK, *v = x->v + (n * H + h) * DV, *S = x->state + (n * H + h) * DV * DK;
 	size_t m = n * H + h;
@@ -70,27 +60,26 @@ static void head(const struct capture *c, size_t n, size_t h, span of, struct re
 	for (size_t p = 0; p < A; p++) x->angle[m * A + p] = less_turns(theta[p]);
 }
 
-static void equals_the_recurrence(void **state)
+static void by_hand(const struct capture *c, size_t T, size_t N, real made[MAX_MADE][MOST_MADE])
 {
-	(void)state;
-	for (size_t i = 0; i < LEN(samples); i++) {
-		static struct recurrence x;
-		struct capture c;
-		struct outcome r;
-		made(&c, &samples[i], 5);
-		run_in(&r, &c, "dd");
-		size_t T = extent(&c, "in.v", 0), N = given(&c, "cu_seqlens") ? count(&c, "in.cu_seqlens") - 1 : 1;
-		for (size_t n = 0; n < N; n++)
-			for (size_t h = 0; h < H; h++) head(&c, n, h, tokens(&c, n, T), &x);
-		assert_reals(&r, 0, x.y, T * H * DV, "y");
-		assert_reals(&r, 1, x.angle, N * H * A, "the angle");
-		assert_reals(&r, 2, x.state, N * H * DV * DK, "the state");
-		assert_reals(&r, 3, x.k, N * H * R * DK, "the keys");
-		assert_reals(&r, 4, x.v, N * H * DV, "the value");
-		outcome_free(&r);
-		capture_free(&c);
-	}
+	struct by_hand x = { made[0], made[1], made[2], made[3], made[4] };
+
+	for (size_t n = 0; n < N; n++)
+		for (size_t h = 0; h < H; h++) head(c, n, h, tokens(c, n, T), &x);
 }
+
+/* The last sample has two key heads, each read by two. */
+static const struct recurrence rule = {
+	"in.v", by_hand, { { "y", H * DV, 0 }, { "the angle", 0, H * A }, { "the state", 0, H * DV * DK }, { "the keys", 0, H * R * DK }, { "the value", 0, H * DV } },
+	.equal = 3, .sites = 2, .n = 4, .sample = {
+		{ OP, "{}", SIZES("12") GATED "; out.final_k F32 1,2,3,8; out.final_v F32 1,2,5" HANDED("1") },
+		{ OP, "{}", SIZES("12") GATED "; in.cu_seqlens I32 4 =0,7,8,12; out.final_k F32 3,2,3,8; out.final_v F32 3,2,5" HANDED("3") },
+		{ OP, "{}", SIZES("9") "; out.final_k F32 1,2,3,8; out.final_v F32 1,2,5" },
+		{ OP, "{}", "in.q F32 9,2,2,8 ~0,1; in.k F32 9,2,2,8 ~0,1; in.v F32 9,4,5 ~0,1; in.adt F32 9,4 =-0.1,-0.7; in.dt F32 9,4 =0.1,0.7,0.32; "
+	"in.trap F32 9,4 ~0,1; in.q_bias F32 4,2,8 ~1,0.3; in.k_bias F32 4,2,8 ~1,0.3; in.angles F32 9,4,3 ~0,1; in.mimo_v F32 4,2,5 ~0.3,0.5; in.mimo_o F32 4,2,5 ~0.3,0.5; "
+	"in.mimo_z F32 4,2,5 ~1,0.5; in.z F32 9,4,5 ~0,1; in.D F32 4 =0.3,-1.1,2,0.7" }
+	}
+};
 
 /* Of rank 1 with projections of 1 it is mamba3, to the reference's own error. */
 static void rank_one_is_mamba3(void **state)
@@ -120,22 +109,11 @@ static void rank_one_is_mamba3(void **state)
 	capture_free(&ranked), capture_free(&plain);
 }
 
-static void faults(void **state)
-{
-	(void)state;
-	faults_show((struct sample[]){ samples[0], samples[1], samples[2], heads }, 4);
-}
-
-static void sites(void **state)
-{
-	(void)state;
-	sites_show(samples, 2, 32);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(equals_the_recurrence), cmocka_unit_test(rank_one_is_mamba3), cmocka_unit_test(faults), cmocka_unit_test(sites)
+		cmocka_unit_test_prestate(equals_the_recurrence, AS_STATE(&rule)), cmocka_unit_test(rank_one_is_mamba3),
+		cmocka_unit_test_prestate(faults, AS_STATE(&rule)), cmocka_unit_test_prestate(sites, AS_STATE(&rule))
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
