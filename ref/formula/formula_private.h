@@ -49,6 +49,10 @@ bool formula_number(const struct formula *f, const struct call *call, const stru
 bool formula_rules(const struct formula *f, const struct call *call, struct error *e);
 /* Do all forms and faults fit, for every set of optional inputs and choices that `where` allows, in sizes that differ? */
 bool formula_check(const struct formula *f, struct error *e);
+/* Does each form store something in each output, and does each index of pieces tell them apart? In sizes that all differ: is it an index
+ * of the sizes that it is put for? */
+bool formula_stores(const struct formula *f, struct error *e);
+bool formula_stores_fit(const struct formula *f, const struct call *call, struct error *e);
 const struct cut *formula_cut(const struct formula *f);         /* how its calls are cut into strips, if they are */
 /* Are the integer inputs that cut loops into sequences cut points? */
 bool formula_cuts_sound(const struct formula *f, const struct call *call, struct error *e);

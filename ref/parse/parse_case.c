@@ -3,16 +3,6 @@
 
 enum { MAX_NUMBERS = 256 };
 
-static bool number_here(struct parser *s, double *x)
-{
-	bool negative = take(s, "-");
-
-	if (peek(s)->kind != WORD_NUMBER) return wrong(s, "a number");
-	*x = s->w.word[s->at++].number;
-	if (negative) *x = -*x;
-	return true;
-}
-
 /* [numbers], none too */
 static bool numbers_here(struct parser *s, struct setting *v)
 {
@@ -120,5 +110,6 @@ bool parse_case(struct parser *s, bool common)
 	if (common) return settings(s, c) && line_end(s, &c->d.what);
 	if (!header(s, c)) return false;
 	if (!(c->base && peek(s)->kind == WORD_END) && !(need(s, ":") && settings(s, c))) return false;
-	return line_end(s, &c->d.what);
+	const char *said = as_written(s, w + 1, peek(s));
+	return said && line_end(s, &c->d.what) && (c->d.what[0] || (c->d.what = said));
 }
