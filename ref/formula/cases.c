@@ -7,7 +7,23 @@
 #define NEXT(x) ((void *)(x)->d.next)
 #define TABLE(m, type, n) ((type *)pool_make(&(m)->t->pool, ((n) + 1) * sizeof(type)))
 
-static bool is_tensor(const struct made *m, const char *name) { return declared(m->t->in, name) || declared(m->t->out, name); }
+/* Of the op's tables: a file of cases alone declares nothing. */
+static bool is_tensor(const struct made *m, const char *name)
+{
+	const struct tensor_spec *in = m->op->in, *out = m->op->out;
+
+	while (in->name && strcmp(in->name, name)) in++;
+	while (out->name && strcmp(out->name, name)) out++;
+	return in->name || out->name;
+}
+
+static bool is_param(const struct made *m, const char *name)
+{
+	const struct param_spec *p = m->op->params;
+
+	while (p->name && strcmp(p->name, name)) p++;
+	return p->name != NULL;
+}
 
 /* Of a name that is a parameter's and a tensor's: is it said of the tensor? */
 static bool of_tensor(const struct setting *s)
@@ -18,7 +34,7 @@ static bool of_tensor(const struct setting *s)
 /* What the case itself says of a tensor, or of a parameter or a size. */
 static const struct setting *set_in(const struct made *m, const struct case_decl *c, const char *name, bool tensor)
 {
-	bool both = is_tensor(m, name) && declared(m->t->params, name);
+	bool both = is_tensor(m, name) && is_param(m, name);
 
 	for (int i = 0; i < c->n; i++)
 		if (!strcmp(c->set[i].name, name) && (!both || of_tensor(&c->set[i]) == tensor)) return &c->set[i];
@@ -174,7 +190,7 @@ static bool all_known(const struct made *m, const struct case_decl *c)
 {
 	for (int i = 0; i < c->n; i++) {
 		const struct setting *s = &c->set[i];
-		if (!is_tensor(m, s->name) && !declared(m->t->params, s->name) && op_size(m->op, s->name) < 0)
+		if (!is_tensor(m, s->name) && !is_param(m, s->name) && op_size(m->op, s->name) < 0)
 			return formula_error(m->e, m->t->path, s->line, s->column, "expected a size, a parameter or a tensor; nothing is named '%s'", s->name);
 	}
 	if (!c->contract || op_contract(m->op, c->contract) >= 0) return true;
