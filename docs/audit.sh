@@ -1,7 +1,7 @@
 #!/bin/sh
 # Audits the tests of fixtures/audit/tests.tsv and fills the table of the page, and the picture beside it.
 # usage: ETALON=PROGRAM docs/audit.sh WORK PAGE PICTURE
-#   WORK   a folder: the report of each test, CASE.NUMBER.txt, stays there and is not made again while it is newer than the program and
+#   WORK   a folder: the report of each test, OP.CASE.NUMBER.txt, stays there and is not made again while it is newer than the program and
 #          its cases
 set -u
 work=$1 page=$2 picture=$3 tab=$(printf '\t') tests=fixtures/audit/tests.tsv status=0
@@ -39,7 +39,7 @@ printf '%s\n' '| test | where | rule | faults with an effect | etalon fails | th
 	'|---|---|---|---|---|---|---|---|' >"$work/table.md"
 grep -v '^#' "$tests" >"$work/tests.tsv"
 while IFS=$tab read -r op case rule flags repository file commit lines test; do
-	name=$case.$(printf %s "$rule$flags" | cksum | cut -d' ' -f1)
+	name=$op.$case.$(printf %s "$rule$flags" | cksum | cut -d' ' -f1)
 	report "$name" "$op" "$case" "$rule" "$flags" || { echo "audit.sh: $op:$case failed" >&2; status=1; continue; }
 	row "$name" "$op" "$test" "$repository $commit $file: $lines" "$rule" >>"$work/table.md"
 	# Faults by name, the worst of its values; a column for each test.

@@ -34,11 +34,11 @@ do for [op in list] {
 	set rmargin at screen 0.30 + 0.045 * columns
 	set tmargin at screen top - head
 	set bmargin at screen top - head - body
-	set xrange [-0.5:columns - 0.5]
-	set yrange [rows - 0.5:-0.5]
+	set xrange [-0.7:columns - 0.5]
+	set yrange [rows - 0.5:-1.1]
 	set label 1 op at screen 0.01, top - head + 17.0 / high font "sans,12"
 	plot lines(op) using 3:5:(0.47):(0.44):(colour($6)) with boxxyerror lc rgb variable, \
-	     lines(op) using ($3==0?-0.7:NaN):5:4 with labels right font "sans,9", \
+	     lines(op) using ($3==0?-0.55:NaN):5:4 with labels right font "sans,9", \
 	     lines(op) using ($5==0?$3-0.2:NaN):(-0.9):2 with labels left rotate by 32 font "sans,9"
 	unset label 1
 	top = top - head - body - 17.0 * 1.5 / high

@@ -1,4 +1,4 @@
-#include "tests/ref/ops/recurrences.h"
+#include "tests/ref/ops/recurrence_tests.h"
 
 #define OP "conv_ssd_norm"
 #define LEN(a) (sizeof (a) / sizeof *(a))
