@@ -49,7 +49,7 @@ in_root()
 for what; do
 	say "$what"
 	case $what in
-	gate) in_root 'install make; cd /etalon; make deps gate; make deb; make wheel; cp build/*.deb build/dist/*.whl /made/' ;;
+	gate) in_root 'install make; cd /etalon; make deps gate; make deb; make deps wheel; cp build/*.deb build/dist/*.whl /made/' ;;
 	test) in_root 'install make; cd /etalon; make deps test' ;;
 	deb) in_root 'install /made/*.deb; cd /tmp; etalon --version; etalon check /etalon/fixtures/captures/rmsnorm.gated.128.safetensors' ;;
 	wheel) in_root 'install python3-venv; python3 -m venv /venv; /venv/bin/pip install -q --no-index /made/*.whl; cd /tmp
