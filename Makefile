@@ -66,7 +66,7 @@ FUZZER_SOURCES := $(call named,fuzz_%.c)
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh clean help FORCE
+.PHONY: all audit deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -202,6 +202,10 @@ model-faults: $(BUILD)/model_faults
 pairs: $(BUILD)/pairs
 	$(BUILD)/pairs $(PAIRS)
 
+# The reports stay in the build folder: only what is newer is made again.
+audit: $(BUILD)/etalon
+	ETALON=$(BUILD)/etalon docs/audit.sh $(BUILD)/audit docs/audit.md docs/audit.png
+
 # ptxas' reports lie beside the objects.
 PTXAS := $(CU:%.cu=$(BUILD)/%.cu.ptxas)
 kernels check-kernels: $(CU:%.cu=$(BUILD)/%.cu.o)
@@ -287,6 +291,19 @@ bench-gpu: $(if $(NVCC),$(BUILD)/bench-gpu)
 	+$(MAKE) -s BUILD=$(BUILD) bench-gpu-page
 # Rows that bench-gpu wrote here or on another machine, as a page into docs.
 PAGE := $(BUILD)/performance-gpu.tsv
+# Needs Python with torch, safetensors and the libraries that are to be judged (docs/referee.md).
+PYTHON := python3
+REFEREE = PYTHONPATH=python $(PYTHON) -m referee
+referee: $(BUILD)/etalon
+	$(REFEREE).run $(BUILD)/etalon $(BUILD)/referee --only '$(ONLY)'
+	$(REFEREE).table $(BUILD)/referee
+	$(REFEREE).page
+referee-page:
+	$(REFEREE).page
+check-referee: $(BUILD)/etalon
+	$(REFEREE).page --check
+	cd python && ETALON=$(abspath $(BUILD))/etalon $(PYTHON) -m unittest discover -s referee/tests -t .
+
 bench-gpu-page:
 	awk -f bench/page.awk $(PAGE) bench/works.page bench/performance-gpu.page >$(BUILD)/performance-gpu.md
 	awk -f bench/page.awk $(PAGE) bench/works.page bench/ladder.page >$(BUILD)/gains.md
@@ -309,6 +326,8 @@ make bench        dd against MPFR, Arb, QD and others, comparison against readin
                   QUICK=1: small sizes, and no page in docs)
 make bench-deps   installs what make bench compares with
 make bench-gpu    all kernels against the hardware's limits and against PyTorch and flash-linear-attention: docs/performance-gpu.md (needs a GPU)
+make referee      judges the public kernels that are installed (ONLY: a regular expression), into build/referee and docs/referee.md (needs a GPU)
+make check-referee docs/referee.md is what python/referee/results/*.tsv say; the referee's tests that need no GPU
 make bench-gpu-page PAGE=FILE: the page of the rows that `bench-gpu --page FILE` wrote on another machine, into docs
 make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run
 make check-recipe every op has its formula, and a kernel or a recorded capture; one in C its reference, kernel, test and page
@@ -324,6 +343,7 @@ make pairs        two faults at once, PAIRS=50 random pairs for each op
 make model-faults  plants each known fault in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
 make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page; ONLY=OP)
 make strangers    judges kernels that the product has never seen, correct and with faults, and writes docs/strangers.md (SMALL=1: less, no page)
+make audit        public tests, rebuilt, and the known faults that they pass: docs/audit.md, some 15 minutes
 make install      the program, libetalon, etalon.h, man pages and completion into PREFIX=/usr/local, below DESTDIR=; make uninstall
 make deb          a package for Debian 12, in $(BUILD); make wheel: a wheel for Python, in $(BUILD)/dist
 make check-install compiles and runs docs/library.md against an installed copy; make test-python: the wheel, in an environment of its own
