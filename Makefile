@@ -5,7 +5,7 @@ NVCCFLAGS := -std=c++17 -O3 -gencode=arch=compute_90,code=sm_90 -gencode=arch=co
 	-Xcompiler -Wall,-Wextra,-fPIC,-fvisibility=hidden
 DEBIAN := build-essential libmpfr-dev libgmp-dev libopenblas-dev libjansson-dev \
 	libcmocka-dev libflint-arb-dev libflint-dev gnuplot-nox $(if $(filter fuzz,$(MAKECMDGOALS)),clang) \
-	$(if $(filter analyze,$(MAKECMDGOALS)),clang clang-tidy) $(filter valgrind,$(MAKECMDGOALS)) $(if $(filter fresh,$(MAKECMDGOALS)),mmdebstrap git) \
+	$(if $(filter analyze,$(MAKECMDGOALS)),clang clang-tidy) $(filter valgrind,$(MAKECMDGOALS)) $(if $(filter wheel,$(MAKECMDGOALS)),python3) $(if $(filter fresh,$(MAKECMDGOALS)),mmdebstrap git) \
 	$(if $(filter test-python,$(MAKECMDGOALS)),python3-venv python3-numpy python3-pytest python3-pytest-xdist)
 FUZZ_SECONDS := 60
 COMMA := ,
