@@ -27,8 +27,9 @@ def check(program, path, quick, contract=None):
 
 
 def nan_as_inf(x):
-    """A figure that JSON holds as text where it is not finite."""
-    return float(x) if x is not None else float("inf")
+    """A figure, which JSON holds as text or null where it is not finite."""
+    x = float("inf" if x is None else x)
+    return x if x == x else float("inf")
 
 
 def figures(said):

@@ -45,6 +45,16 @@ class Judged(unittest.TestCase):
             self.assertEqual(judge.figures(said)["share"], float("inf"))
             self.assertEqual(judge.relative_error(os.environ["ETALON"], path), float("inf"))
 
+    def test_a_figure_that_is_no_number_is_the_worst(self):
+        from referee import judge
+        rule = lambda value: dict(value=value, limit=2)
+        for first, second in (("nan", 1), (None, 1), (1, "nan"), ("inf", 1)):
+            out = dict(name="y", not_finite=0, rules=dict(worst=rule(first), rms=rule(second)))
+            self.assertEqual(judge.figures(dict(outputs=[out]))["share"], float("inf"), (first, second))
+        out = dict(name="y", not_finite=1, rules=dict(worst=rule(1)))
+        self.assertEqual(judge.figures(dict(outputs=[out]))["share"], float("inf"))
+        self.assertEqual(judge.figures(dict(outputs=[out | dict(not_finite=0)]))["share"], 0.5)
+
     def test_a_bad_capture_is_refused_and_not_passed(self):
         from referee import judge
         with tempfile.TemporaryDirectory() as folder:
