@@ -262,6 +262,8 @@ bool emulation_search(struct xray *x, const struct contract *k)
 
 	if (k && !search_known(x, k, &first, &found)) return false;
 	if (found) return true;
+	if (x->structure && !emulation_by_structure(x, &found)) return false;
+	if (found) return true;
 	if (!xray_sample_pieces(x, enough_work) || !search(x, k ? k->form : 0, &best)) return false;
 	bool sampled = x->stride > 1;
 	x->patience = x->work + growth;

@@ -4,6 +4,16 @@
 
 #include "xray.h"
 
+/* What was read of a kernel whose structure is none of a contract's known ones: its formula, line by line, cut where it is longer. */
+struct structure_said {
+	bool asked, identified, stopped;        /* stopped: the time was over before the search was */
+	double seconds;                 /* of processor time */
+	size_t tries;
+	const char *form;
+	size_t chunk;
+	char formula[4096];
+};
+
 /* A coefficient this many standard errors from 0 is not 0; one whose error is larger than the
  * reciprocal says nothing. */
 extern const double certain;
@@ -41,6 +51,11 @@ bool emulation_descend(struct xray *x, bool faults);
  * best first: a fault is thought of only when no roundings explain the outputs. It ends, whatever is
  * left, after some 2^37 element operations. */
 bool emulation_search(struct xray *x, const struct contract *k);
+
+/* Where x->structure asks for it: the structure that compare/structure reads from the outputs, from nothing, with the faults that the
+ * emulation has. *found: it explains the call. The emulation is then the exact reference in that form with those faults, and every run is
+ * shifted by what the structure adds to it. */
+bool emulation_by_structure(struct xray *x, bool *found);
 
 /* emulation_forward from this plan alone. */
 bool emulation_without(struct xray *x, const struct plan *without);

@@ -41,6 +41,9 @@ struct xray {
 	size_t stride;                  /* where above 1, only every stride-th piece of the call is looked at */
 	size_t runs;
 	uint64_t work, patience;        /* element operations of the reference: spent, and when to give up */
+	double *shift;                  /* [all] added to every run's answer, see emulation_by_structure; NULL: nothing is */
+	struct structure_said *structure;       /* where it says what it found; NULL: it is not asked */
+	bool lawless;                   /* the rules of every contract are broken: nothing that is legal explains the call */
 	const struct contract *only;    /* what this does not allow the emulation is not given; NULL: any rounding */
 	bool no_faults;               /* nor faults */
 	void (*tick)(const char *, size_t, size_t);

@@ -24,12 +24,24 @@ static void identified_line(FILE *to, const struct verdict *v)
 	else fputs(rounded ? "\n" : "; rounds nothing\n", to);
 }
 
+/* As `etalon profile` has it. */
+static void formula_lines(FILE *to, const struct structure_said *s)
+{
+	fprintf(to, "identified: form %s", s->form);
+	if (s->chunk) fprintf(to, ", chunks of %zu", s->chunk);
+	fprintf(to, "; of %zu candidates%s\n", s->tries, s->stopped ? ", before the time was over" : "");
+	for (const char *t = s->formula; *t; t += strcspn(t, "\n"), t += *t == '\n') fprintf(to, "            %.*s\n", (int)strcspn(t, "\n"), t);
+}
+
 static void structure_lines(FILE *to, const struct verdict *v)
 {
 	const struct profile *p = &v->x.profile;
 
+	const struct structure_said *s = &v->x.structure;
+
 	fputs("  structure ", to);
-	if (v->x.identified) identified_line(to, v);
+	if (v->x.identified && s->identified) formula_lines(to, s);
+	else if (v->x.identified) identified_line(to, v);
 	else fprintf(to, "not identified; of what is left, %.3g times float32's noise, %s\n", sqrt(v->x.left), v->x.where);
 	for (int i = 0; i < v->n_out; i++) {
 		int o = v->out[i].out;

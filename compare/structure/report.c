@@ -58,6 +58,21 @@ static bool settled(struct search *s, struct candidate *best, struct structure_r
 	return read_outputs(s, best, r, &explained);
 }
 
+/* With the fault that the kernel has too. */
+static bool answer_of(struct search *s, const struct candidate *best, struct structure_reading *r)
+{
+	struct graph g;
+	const char *why = NULL;
+	bool ok = true;
+
+	for (int o = 0; o < MAX_OUT && ok; o++)
+		if (s->call->out_count[o]) ok = (r->answer[o] = malloc(s->call->out_count[o] * sizeof **r->answer)) != NULL;
+	if (!ok || r->fault < 0) return ok && answered_in(s, graph_of(s, best), best, r->answer);
+	ok = graph_with(s, &g, best, r->fault, &why) && !why && answered_in(s, &g, best, r->answer);
+	graph_free(&g);
+	return ok;
+}
+
 bool structure_read(struct structure_reading *r, const struct call *call, const struct structure_search *how, const char **why, struct error *e)
 {
 	struct search *s = calloc(1, sizeof *s);
@@ -66,14 +81,13 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 	*r = (struct structure_reading){ .fault = -1 };
 	*why = NULL;
 	if (!s) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "structure");
-	bool ok = search_make(s, call, why, e);
-	s->seconds = how->seconds;
-	s->log = how->log;
+	bool ok = search_make(s, call, how, why, e);
 	if (ok && !*why) {
 		find_structure(s, &best);
 		r->open = polish(s, &best);
 		if (s->failed || !settled(s, &best, r) || !text_of(s, &best, r)) *why = "a form that does not run here, or more than memory holds";
 		r->fault = r->identified ? fault_of(s, &best) : -1;
+		if (!*why && how->answer && r->identified && !answer_of(s, &best, r)) *why = "more than memory holds";
 		r->form = call->op->forms[best.form].name;
 		r->chunk = s->chunk_key[best.form] >= 0 ? graph_of(s, &best)->f.loop->by : 0;
 		r->tries = s->tries;
@@ -88,6 +102,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 
 void structure_free(struct structure_reading *r)
 {
+	for (int o = 0; o < MAX_OUT; o++) free(r->answer[o]);
 	free(r->text);
 	free(r->open);
 	*r = (struct structure_reading){ 0 };

@@ -124,7 +124,7 @@ static int starts(struct search *s, struct candidate *to)
 		for (int f = 0; f < s->n_form; f++) {
 			bool done = false;
 			for (int j = 0; j < n; j++) done = done || to[j].cost < 1e-3;
-			if (i && (done || hopeless(to, n, f))) continue;
+			if (!s->graph[f][0].made || (i && (done || hopeless(to, n, f)))) continue;
 			struct candidate *c = &to[n++];
 			*c = (struct candidate){ .form = f };
 			set_default(s, c, CHOOSE_OPERAND, every[i][0]);

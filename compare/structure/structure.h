@@ -13,6 +13,7 @@
 struct structure_output { double explained, by_size, equal; size_t elements; bool noise; };
 
 struct structure_reading {
+	double *answer[MAX_OUT];        /* what the emulation answers, not stored; NULL unless it was asked for and is identified */
 	bool identified;                /* >= 99 % of each output's error is explained, by either measure, or all of it but float32's noise */
 	char *text;                     /* the formula, a definition a line; freed with structure_free */
 	const char *form;
@@ -24,8 +25,9 @@ struct structure_reading {
 	char *open;                     /* choices that the call cannot tell apart, one a line */
 };
 
-/* seconds: of processor time; log: gets each step of the search, NULL: nothing does. */
-struct structure_search { double seconds; FILE *log; };
+/* seconds: of processor time; log: gets each step of the search, NULL: nothing does. faults: bit i: fault i of the op is in the formula that is
+ * read, at value[i] of its parameter; what is explained is then the error beside it. answer: is it asked for? */
+struct structure_search { double seconds; FILE *log; uint64_t faults; const double *value; bool answer; };
 
 /* Reads the structure of the bound call's kernel, from nothing. *why: NULL, or what of the formula cannot be
  * read here (a constant text), and *r is then empty. False: no memory, with an error. The call has outputs. */

@@ -12,7 +12,7 @@ static struct structure_reading read_capture(struct capture *c, double seconds)
 	struct error e;
 	const char *why;
 
-	no_error(call_bind(&call, c, true, &e) && structure_read(&r, &call, &(struct structure_search){ seconds, NULL }, &why, &e), &e);
+	no_error(call_bind(&call, c, true, &e) && structure_read(&r, &call, &(struct structure_search){ .seconds = seconds }, &why, &e), &e);
 	assert_null(why);
 	return r;
 }
@@ -106,7 +106,7 @@ static void plant(struct capture *c, int form, uint64_t seed)
 	const char *why;
 
 	assert_non_null(s);
-	no_error(call_bind(&call, c, true, &e) && search_make(s, &call, &why, &e), &e);
+	no_error(call_bind(&call, c, true, &e) && search_make(s, &call, &(struct structure_search){ .seconds = 20 }, &why, &e), &e);
 	assert_null(why);
 	struct graph *g = &s->graph[form][0];
 	struct lowered l;

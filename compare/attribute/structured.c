@@ -1,0 +1,98 @@
+/* The emulation by the structure that is read from the outputs, where it is none that is known. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/structure/structure.h"
+#include "emulation_private.h"
+
+/* Of processor time, for one search: the rules and what is known before it take some five more of a call of a megabyte. */
+static const double seconds = 8;
+
+static int form_of(const struct op *op, const char *name)
+{
+	int i = 0;
+
+	while (strcmp(op->forms[i].name, name)) i++;
+	return i;
+}
+
+/* The exact reference in the structure's form and chunks, with its faults. */
+static struct plan exact(const struct xray *x, const struct structure_reading *r, uint64_t faults, const double *value)
+{
+	const struct op *op = x->call->op;
+	struct plan p = plan_plain(&arith_f64, arith_f64.precision);
+
+	for (int i = 0; op->faults[i].name; i++)
+		if (faults >> i & 1) plan_fault_at(&p, op, i, value[i]);
+	if (r->fault >= 0) plan_fault(&p, op, r->fault);
+	p.form = form_of(op, r->form);
+	p.chunk = r->chunk;
+	return p;
+}
+
+/* x->shift becomes what the structure answers less what the plan does. */
+static bool shift_to(struct xray *x, const struct structure_reading *r, const struct plan *p)
+{
+	struct answer a;
+
+	if (!ref_run(x->call, p, &a, x->e)) return false;
+	double *shift = malloc((x->all + 1) * sizeof *shift);
+	for (int o = 0; o < MAX_OUT && shift; o++)
+		for (size_t i = 0; i < x->call->out_count[o]; i++) shift[x->first_element[o] + i] = r->answer[o][i] - a.hi[o][i];
+	answer_free(&a);
+	x->shift = shift;
+	return shift || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "the answers of a structure");
+}
+
+static void say(struct structure_said *to, const struct structure_reading *r)
+{
+	size_t n = r->text ? strlen(r->text) : 0;
+
+	*to = (struct structure_said){ true, r->identified, r->stopped, r->seconds, r->tries, r->form, r->chunk, "" };
+	if (n >= sizeof to->formula)
+		for (n = sizeof to->formula - 1; n && r->text[n - 1] != '\n'; n--) {}
+	if (n) memcpy(to->formula, r->text, n);
+	to->formula[n] = 0;
+}
+
+static bool read_with(struct xray *x, uint64_t faults, const double *value, bool *found)
+{
+	struct structure_reading r;
+	const char *why;
+
+	*found = false;
+	if (!structure_read(&r, x->call, &(struct structure_search){ seconds, NULL, faults, value, true }, &why, x->e)) return false;
+	if (why) return true;
+	struct plan p = exact(x, &r, faults, value);
+	say(x->structure, &r);
+	*found = r.identified;
+	bool ok = !*found || shift_to(x, &r, &p);
+	structure_free(&r);
+	if (!ok || !*found) return ok;
+	x->emulation = p;
+	x->settled = false;
+	return xray_refresh(x) && emulation_identified(x, found);
+}
+
+/* Back to what stood before. */
+static bool unshift(struct xray *x, const struct plan *p)
+{
+	free(x->shift);
+	x->shift = NULL;
+	x->settled = false;
+	x->emulation = *p;
+	return xray_refresh(x);
+}
+
+bool emulation_by_structure(struct xray *x, bool *found)
+{
+	const struct plan before = x->emulation;
+	bool legal = !(x->lawless && before.faults);
+
+	*found = false;
+	if (legal && !read_with(x, 0, before.value, found)) return false;
+	if (!*found && x->shift && !unshift(x, &before)) return false;
+	if (!*found && before.faults && !read_with(x, before.faults, before.value, found)) return false;
+	return *found || !x->shift || unshift(x, &before);
+}
