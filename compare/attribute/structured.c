@@ -72,7 +72,7 @@ static bool read_with(struct xray *x, uint64_t faults, const double *value, bool
 	if (!ok || !*found) return ok;
 	x->emulation = p;
 	x->settled = false;
-	return xray_refresh(x) && emulation_identified(x, found);
+	return xray_refresh(x) && emulation_identified(x, found) && (!*found || emulation_forward(x));
 }
 
 /* Back to what stood before. */
@@ -88,7 +88,7 @@ static bool unshift(struct xray *x, const struct plan *p)
 bool emulation_by_structure(struct xray *x, bool *found)
 {
 	const struct plan before = x->emulation;
-	bool legal = !(x->lawless && before.faults);
+	bool legal = !(x->lawless && before.faults) && !x->structure->asked;
 
 	*found = false;
 	if (legal && !read_with(x, 0, before.value, found)) return false;
