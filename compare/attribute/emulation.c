@@ -245,14 +245,14 @@ static bool nearest_known(struct xray *x, const struct contract *k, struct plan 
 }
 
 /* A kernel that keeps the rules is rather another correct one than what is known with a fault: its structure is asked for first. */
-static bool search_unknown(struct xray *x, const struct plan *p, bool *found)
+static bool search_unknown(struct xray *x, const struct contract *k, const struct plan *p, bool *found)
 {
 	bool known = x->lawless || !x->structure;
 
 	*found = false;
 	x->emulation = *p;
 	if (!known && (!xray_refresh(x) || !emulation_identified(x, &known))) return false;
-	return known || emulation_by_structure(x, found);
+	return known || emulation_by_structure(x, k, found);
 }
 
 /* From where the contract says. */
@@ -261,7 +261,7 @@ static bool search_known(struct xray *x, const struct contract *k, struct grown 
 	struct plan p;
 
 	x->patience = x->work + growth;
-	if (!nearest_known(x, k, &p) || !search_unknown(x, &p, found)) return false;
+	if (!nearest_known(x, k, &p) || !search_unknown(x, k, &p, found)) return false;
 	if (*found) return true;
 	if (!grow_start(x, &p, k) || !emulation_identified(x, found)) return false;
 	*best = (struct grown){ x->emulation, x->score };
@@ -275,7 +275,8 @@ bool emulation_search(struct xray *x, const struct contract *k)
 
 	if (k && !search_known(x, k, &first, &found)) return false;
 	if (found) return true;
-	if (x->structure && !emulation_by_structure(x, &found)) return false;
+	if (x->kept_shift && !emulation_by_kept(x, &found)) return false;
+	if (!found && x->structure && !emulation_by_structure(x, NULL, &found)) return false;
 	if (found || (x->structure && x->structure->asked)) return true;
 	if (!xray_sample_pieces(x, enough_work) || !search(x, k ? k->form : 0, &best)) return false;
 	bool sampled = x->stride > 1;

@@ -6,7 +6,7 @@
 
 /* What was read of a kernel whose structure is none of a contract's known ones: its formula, line by line, cut where it is longer. */
 struct structure_said {
-	bool asked, identified, stopped;        /* stopped: the time was over before the search was */
+	bool asked, identified, stopped;        /* identified: explains the call; stopped: the time was over before the search was */
 	double seconds;                 /* of processor time */
 	size_t tries;
 	const char *form;
@@ -54,8 +54,10 @@ bool emulation_search(struct xray *x, const struct contract *k);
 
 /* Where x->structure asks for it: the structure that compare/structure reads from the outputs, from nothing, with the faults that the
  * emulation has. *found: it explains the call. The emulation is then the exact reference in that form with those faults, and every run is
- * shifted by what the structure adds to it. */
-bool emulation_by_structure(struct xray *x, bool *found);
+ * shifted by what the structure adds to it. With k, *found only where the contract allows each of its roundings; what it is else is kept
+ * for emulation_by_kept. */
+bool emulation_by_structure(struct xray *x, const struct contract *k, bool *found);
+bool emulation_by_kept(struct xray *x, bool *found);
 
 /* emulation_forward from this plan alone. */
 bool emulation_without(struct xray *x, const struct plan *without);

@@ -56,7 +56,18 @@ static void say(struct structure_said *to, const struct structure_reading *r)
 	to->formula[n] = 0;
 }
 
-static bool read_with(struct xray *x, uint64_t faults, const double *value, bool *found)
+/* Does the contract allow the rounding? At a site that it says; elsewhere in a type that it allows at some site: where there is no name
+ * its region is one of arrangements. */
+static bool allows(const struct call *call, const struct contract *k, const struct structure_rounding *r)
+{
+	if (r->site >= 0) return contract_allows(k, r->site, &r->type) || is_store(call, r->site, r->type.format);
+	for (int i = 0; call->op->sites[i].name; i++)
+		if (contract_allows(k, i, &r->type)) return true;
+	return false;
+}
+
+/* *allowed: by k, where it is not NULL. */
+static bool read_with(struct xray *x, const struct contract *k, uint64_t faults, const double *value, bool *found, bool *allowed)
 {
 	struct structure_reading r;
 	const char *why;
@@ -68,6 +79,7 @@ static bool read_with(struct xray *x, uint64_t faults, const double *value, bool
 	say(x->structure, &r);
 	*found = r.identified;
 	bool ok = !*found || shift_to(x, &r, &p);
+	for (int i = 0; i < r.n_rounding && k; i++) *allowed = *allowed && allows(x->call, k, &r.rounding[i]);
 	structure_free(&r);
 	if (!ok || !*found) return ok;
 	x->emulation = p;
@@ -85,14 +97,37 @@ static bool unshift(struct xray *x, const struct plan *p)
 	return xray_refresh(x);
 }
 
-bool emulation_by_structure(struct xray *x, bool *found)
+/* x->shift and the emulation, put aside. */
+static bool keep_for_later(struct xray *x, const struct plan *before)
+{
+	x->kept_shift = x->shift;
+	x->kept_plan = x->emulation;
+	x->shift = NULL;
+	return unshift(x, before);
+}
+
+bool emulation_by_kept(struct xray *x, bool *found)
+{
+	x->shift = x->kept_shift;
+	x->kept_shift = NULL;
+	x->emulation = x->kept_plan;
+	x->settled = false;
+	*found = true;
+	return xray_refresh(x);
+}
+
+bool emulation_by_structure(struct xray *x, const struct contract *k, bool *found)
 {
 	const struct plan before = x->emulation;
-	bool legal = !(x->lawless && before.faults) && !x->structure->asked;
+	bool legal = !(x->lawless && before.faults) && !x->structure->asked, allowed = true;
 
 	*found = false;
-	if (legal && !read_with(x, 0, before.value, found)) return false;
+	if (legal && !read_with(x, k, 0, before.value, found, &allowed)) return false;
+	if (*found && !allowed) {
+		*found = false;
+		return keep_for_later(x, &before);
+	}
 	if (!*found && x->shift && !unshift(x, &before)) return false;
-	if (!*found && before.faults && !read_with(x, before.faults, before.value, found)) return false;
+	if (!*found && before.faults && !read_with(x, NULL, before.faults, before.value, found, &allowed)) return false;
 	return *found || !x->shift || unshift(x, &before);
 }

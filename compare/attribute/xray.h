@@ -42,6 +42,8 @@ struct xray {
 	size_t runs;
 	uint64_t work, patience;        /* element operations of the reference: spent, and when to give up */
 	double *shift;                  /* [all] added to every run's answer, see emulation_by_structure; NULL: nothing is */
+	double *kept_shift;             /* of a structure that explains the call and that the contract does not allow, with its plan; or NULL */
+	struct plan kept_plan;
 	struct structure_said *structure;       /* where it says what it found; NULL: it is not asked */
 	bool lawless;                   /* the rules of every contract are broken: nothing that is legal explains the call */
 	const struct contract *only;    /* what this does not allow the emulation is not given; NULL: any rounding */

@@ -115,6 +115,7 @@ void xray_free(struct xray *x)
 	free(x->reach);
 	free(x->row_shape);
 	free(x->shift);
+	free(x->kept_shift);
 	*x = (struct xray){ 0 };
 }
 

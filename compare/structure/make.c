@@ -85,7 +85,7 @@ bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint6
 	if (g->program->next && g->program->next->step) *why = "pieces of more than one kind";
 	if (g->program->grad) *why = "a derivative";
 	if (*why) return true;
-	symbols_make(&g->f, g->program);
+	symbols_make(&g->f, &s->formula->tree, g->program);
 	if (g->f.failed) return error_set(s->e, E_MEMORY, s->call->op->name, NO_OFFSET, "symbols");
 	if (!*why) *why = g->f.missing;
 	return true;

@@ -12,7 +12,13 @@
  * by_size: of errors relative to each element's size, or its row's. equal: share of elements equal to the bit. noise: what is left is as small as float32's own roundings. */
 struct structure_output { double explained, by_size, equal; size_t elements; bool noise; };
 
+/* A rounding of the structure; site: the op's, or -1 where it is at none that has a name. */
+struct structure_rounding { int site; struct site_rounding type; };
+enum { MAX_STRUCTURE_ROUNDING = 128 };
+
 struct structure_reading {
+	struct structure_rounding rounding[MAX_STRUCTURE_ROUNDING];
+	int n_rounding;
 	double *answer[MAX_OUT];        /* what the emulation answers, not stored; NULL unless it was asked for and is identified */
 	bool identified;                /* >= 99 % of each output's error is explained, by either measure, or all of it but float32's noise */
 	char *text;                     /* the formula, a definition a line; freed with structure_free */
