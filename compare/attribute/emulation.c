@@ -268,23 +268,32 @@ static bool search_known(struct xray *x, const struct contract *k, struct grown 
 	return true;
 }
 
-bool emulation_search(struct xray *x, const struct contract *k)
+/* From nothing. */
+static bool search_all(struct xray *x, const struct contract *k, const struct grown *first)
 {
-	struct grown first = { .score = INFINITY }, best;
-	bool found = false, noise;
+	struct grown best;
+	bool noise;
 
-	if (k && !search_known(x, k, &first, &found)) return false;
-	if (found) return true;
-	if (x->kept_shift && !emulation_by_kept(x, &found)) return false;
-	if (!found && x->structure && !emulation_by_structure(x, NULL, &found)) return false;
-	if (found || (x->structure && x->structure->asked)) return true;
 	if (!xray_sample_pieces(x, enough_work) || !search(x, k ? k->form : 0, &best)) return false;
 	bool sampled = x->stride > 1;
 	x->patience = x->work + growth;
 	if (!xray_sample_pieces(x, 0) || !is_noise(x, &best.plan, &noise) || (sampled && !noise && !grow_from(x, &best.plan))) return false;
-	if (emulation_explains(x) || x->score <= first.score) return prefer(x, k);
-	x->emulation = first.plan;
+	if (emulation_explains(x) || x->score <= first->score) return prefer(x, k);
+	x->emulation = first->plan;
 	return xray_refresh(x);
+}
+
+bool emulation_search(struct xray *x, const struct contract *k)
+{
+	struct grown first = { .score = INFINITY };
+	bool found = false;
+
+	if (k && !search_known(x, k, &first, &found)) return false;
+	if (found) return true;
+	if (!x->kept_shift && x->structure && !emulation_by_structure(x, k, &found)) return false;
+	if (found || (!x->kept_shift && x->structure && x->structure->asked)) return true;
+	if (!search_all(x, k, &first)) return false;
+	return !x->kept_shift || (emulation_identified(x, &found) && (found || emulation_by_kept(x)));
 }
 
 bool emulation_without(struct xray *x, const struct plan *without)

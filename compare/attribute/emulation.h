@@ -57,7 +57,7 @@ bool emulation_search(struct xray *x, const struct contract *k);
  * shifted by what the structure adds to it. With k, *found only where the contract allows each of its roundings; what it is else is kept
  * for emulation_by_kept. */
 bool emulation_by_structure(struct xray *x, const struct contract *k, bool *found);
-bool emulation_by_kept(struct xray *x, bool *found);
+bool emulation_by_kept(struct xray *x);
 
 /* emulation_forward from this plan alone. */
 bool emulation_without(struct xray *x, const struct plan *without);

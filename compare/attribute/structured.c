@@ -56,12 +56,12 @@ static void say(struct structure_said *to, const struct structure_reading *r)
 	to->formula[n] = 0;
 }
 
-/* Does the contract allow the rounding? At a site that it says; elsewhere in a type that it allows at some site: where there is no name
- * its region is one of arrangements. */
+/* Does the contract clearly allow the rounding? At a site as it says. Where there is no name its region is one of arrangements of products,
+ * in the types that it allows at some site. */
 static bool allows(const struct call *call, const struct contract *k, const struct structure_rounding *r)
 {
 	if (r->site >= 0) return contract_allows(k, r->site, &r->type) || is_store(call, r->site, r->type.format);
-	for (int i = 0; call->op->sites[i].name; i++)
+	for (int i = 0; call->op->sites[i].name && r->arranged; i++)
 		if (contract_allows(k, i, &r->type)) return true;
 	return false;
 }
@@ -106,13 +106,12 @@ static bool keep_for_later(struct xray *x, const struct plan *before)
 	return unshift(x, before);
 }
 
-bool emulation_by_kept(struct xray *x, bool *found)
+bool emulation_by_kept(struct xray *x)
 {
 	x->shift = x->kept_shift;
 	x->kept_shift = NULL;
 	x->emulation = x->kept_plan;
 	x->settled = false;
-	*found = true;
 	return xray_refresh(x);
 }
 

@@ -9,7 +9,7 @@ int key_find(struct keys *k, uint64_t id, enum choice_kind kind, enum what what,
 		k->full = true;
 		return -1;
 	}
-	k->at[k->n] = (struct key){ id, kind, what, n, def, -1, 0 };
+	k->at[k->n] = (struct key){ id, kind, what, n, def, -1, true, 0 };
 	return k->n++;
 }
 
@@ -51,7 +51,7 @@ struct val low_site(struct lowering_run *l, struct val v, int about, enum what w
 	if (l->h->exact || v.cell < 0 || cell_at(l, v)->grid == IN_BF16) return v;
 	int c = choose(l, about, what, i, operand ? TYPES : IN_F16 + 1, kind), k = l->asked;
 	enum type t = c ? (enum type)c : of_default[choose(l, (int)kind, W_EVERY, 0, operand ? 4 : 3, CHOOSE_DEFAULT)];
-	if (of && k >= 0) l->h->keys->at[k].site = of->site;
+	if (of && k >= 0) l->h->keys->at[k].site = of->site, l->h->keys->at[k].arranged = operand || of->kind == SYM_PRODUCT;
 	if (of && k >= 0 && operand) l->h->keys->at[k].reads = reads(of);
 	if (t == IN_F32) return v;
 	int x = cell_round(l->h->cells, low_single(l, v).cell, t);

@@ -13,8 +13,8 @@ enum what {
 
 /* A choice: n options, `value` one of them. The same key in all candidates. */
 enum { MAX_KEY = 512 };
-/* site: the op's that a rounding is at, or -1 */
-struct key { uint64_t id; enum choice_kind kind; enum what what; int n, def, site; uint64_t reads; };
+/* site: the op's that a rounding is at, or -1; arranged: it is at an operand or a result of a product of matrices */
+struct key { uint64_t id; enum choice_kind kind; enum what what; int n, def, site; bool arranged; uint64_t reads; };
 struct keys { struct key at[MAX_KEY]; int n; bool full; };
 struct config { unsigned char value[MAX_KEY]; };
 

@@ -58,11 +58,6 @@ static bool settled(struct search *s, struct candidate *best, struct structure_r
 	return read_outputs(s, best, r, &explained);
 }
 
-static void add_rounding(struct structure_reading *r, int site, enum format f, enum rounding how)
-{
-	if (r->n_rounding < MAX_STRUCTURE_ROUNDING) r->rounding[r->n_rounding++] = (struct structure_rounding){ site, { true, f, how } };
-}
-
 /* What is rounded beyond float32, the inverse's parts too. */
 static void list_roundings(const struct search *s, const struct candidate *c, struct structure_reading *r)
 {
@@ -75,7 +70,8 @@ static void list_roundings(const struct search *s, const struct candidate *c, st
 		int v = c->config.value[c->met.key[i]];
 		enum type t = is_rounding(k) ? (enum type)type_of(s, c, c->met.key[i], v) : k->what == W_HIGH ? merged[v] : k->what == W_STORE ? stored[v]
 			: k->what == W_NARROW && v ? IN_BF16 : IN_F32;
-		if (as[t].on) add_rounding(r, k->site, as[t].format, as[t].rounding);
+		if (as[t].on && r->n_rounding < MAX_STRUCTURE_ROUNDING)
+			r->rounding[r->n_rounding++] = (struct structure_rounding){ k->site, k->arranged && k->what != W_NARROW, as[t] };
 	}
 }
 

@@ -12,8 +12,9 @@
  * by_size: of errors relative to each element's size, or its row's. equal: share of elements equal to the bit. noise: what is left is as small as float32's own roundings. */
 struct structure_output { double explained, by_size, equal; size_t elements; bool noise; };
 
-/* A rounding of the structure; site: the op's, or -1 where it is at none that has a name. */
-struct structure_rounding { int site; struct site_rounding type; };
+/* A rounding of the structure; site: the op's, or -1 where it is at none that has a name; arranged: at an operand or a result of a product
+ * of matrices, or inside an inverse. */
+struct structure_rounding { int site; bool arranged; struct site_rounding type; };
 enum { MAX_STRUCTURE_ROUNDING = 128 };
 
 struct structure_reading {
