@@ -4,16 +4,6 @@
 
 #include "xray.h"
 
-/* What was read of a kernel whose structure is none of a contract's known ones: its formula, line by line, cut where it is longer. */
-struct structure_said {
-	bool asked, identified, stopped;        /* identified: explains the call; stopped: the time was over before the search was */
-	double seconds;                 /* of processor time */
-	size_t tries;
-	const char *form;
-	size_t chunk;
-	char formula[4096];
-};
-
 /* A coefficient this many standard errors from 0 is not 0; one whose error is larger than the
  * reciprocal says nothing. */
 extern const double certain;

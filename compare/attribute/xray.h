@@ -17,6 +17,16 @@ enum { FLOOR_RUNS = 5 };
 /* What the strip held has, beside the kernel's outputs: base, raw and r; shape2 and floor2; the weights; the noise. */
 enum { XRAY_BASE = 1, XRAY_FLOOR = 2, XRAY_WEIGHTS = 4, XRAY_NOISE = 8 };
 
+/* What was read of a kernel whose structure is none of a contract's known ones: its formula, line by line, cut where it is longer. */
+struct structure_said {
+	bool asked, identified, rounds, stopped;        /* identified: explains the call; rounds: not only where it stores; stopped: the time was over before the search was */
+	double seconds;                 /* of processor time */
+	size_t tries;
+	const char *form;
+	size_t chunk;
+	char formula[4096];
+};
+
 struct xray {
 	const struct call *call;
 	size_t all, strips, at, most;   /* elements of the call, its strips, the one that is held, and the elements of the largest */

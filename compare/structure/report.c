@@ -126,7 +126,7 @@ void structure_free(struct structure_reading *r)
 	*r = (struct structure_reading){ 0 };
 }
 
-static json_t *json_lines(const char *t)
+json_t *structure_lines_json(const char *t)
 {
 	json_t *lines = json_array();
 
@@ -140,7 +140,8 @@ static json_t *json_lines(const char *t)
 
 json_t *structure_json(const struct structure_reading *r, const struct call *call)
 {
-	json_t *outputs = json_array(), *lines = json_lines(r->identified ? r->text : NULL), *open = json_lines(r->identified ? r->open : NULL);
+	json_t *outputs = json_array(), *lines = structure_lines_json(r->identified ? r->text : NULL);
+	json_t *open = structure_lines_json(r->identified ? r->open : NULL);
 
 	for (int o = 0; o < MAX_OUT; o++) {
 		const struct structure_output *x = &r->out[o];
@@ -155,11 +156,11 @@ json_t *structure_json(const struct structure_reading *r, const struct call *cal
 		"tries", (json_int_t)r->tries, "seconds", r->seconds, "stopped", r->stopped);
 }
 
-static void print_lines(const char *t, FILE *to)
+void structure_lines_print(const char *t, const char *before, FILE *to)
 {
 	while (t && *t) {
 		size_t n = strcspn(t, "\n");
-		fprintf(to, "    %.*s\n", (int)n, t);
+		fprintf(to, "%s%.*s\n", before, (int)n, t);
 		t += n + (t[n] != 0);
 	}
 }
@@ -169,10 +170,10 @@ void structure_print(const struct structure_reading *r, const struct call *call,
 	fprintf(to, "  structure, form \"%s\"", r->form);
 	if (r->chunk) fprintf(to, " in chunks of %zu", r->chunk);
 	fprintf(to, ", %zu candidates in %.1f s%s\n", r->tries, r->seconds, r->stopped ? ": the time was over before the search was" : "");
-	print_lines(r->identified ? r->text : NULL, to);
+	structure_lines_print(r->identified ? r->text : NULL, "    ", to);
 	if (!r->identified) fputs("  the structure is not identified: nothing is said of what it rounds\n", to);
 	if (r->identified && r->open && *r->open) fputs("\n  cannot be told apart\n", to);
-	print_lines(r->identified ? r->open : NULL, to);
+	structure_lines_print(r->identified ? r->open : NULL, "    ", to);
 	if (r->fault >= 0) fprintf(to, "\n  has the fault %s: %s\n", call->op->faults[r->fault].name, call->op->faults[r->fault].what);
 	fputs("\n  output          error explained   equal to the bit\n", to);
 	for (int o = 0; o < MAX_OUT; o++)

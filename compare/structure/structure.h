@@ -41,6 +41,9 @@ struct structure_search { double seconds; FILE *log; uint64_t faults; const doub
 bool structure_read(struct structure_reading *r, const struct call *call, const struct structure_search *how, const char **why, struct error *e);
 void structure_free(struct structure_reading *r);
 
+/* A text's lines: as an array, and with `before` in front of each. NULL: none. */
+json_t *structure_lines_json(const char *text);
+void structure_lines_print(const char *text, const char *before, FILE *to);
 json_t *structure_json(const struct structure_reading *r, const struct call *call);
 void structure_print(const struct structure_reading *r, const struct call *call, FILE *to);
 
