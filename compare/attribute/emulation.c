@@ -3,12 +3,6 @@
 
 #include "emulation_private.h"
 
-const double certain = 6, likely = 3, above_noise = 2, worth_keeping = 30, saturated = 0.1;
-/* Of what is left, as its mean square in units of float32's noise: sums in order leave that much. */
-static const double float32s_size = 16;
-/* The share of the error that an emulation with roundings inside must explain, and that ends the search where what is left
- * is the size of a few tips: one large rounding may be 99.9 % of the error alone. */
-static const double enough = 0.99, plenty = 0.999, tips = 100;
 /* Element operations of the reference: of one run of the search; that growing and that descending may spend, some five and some
  * seven seconds of one core. */
 static const uint64_t enough_work = UINT64_C(1) << 24, growth = UINT64_C(1) << 35, descent = UINT64_C(1) << 34;
@@ -47,7 +41,7 @@ bool emulation_explains_plenty(struct xray *x, bool *yes)
 	double share[MAX_OUT];
 
 	if (!xray_explained(x, share)) return false;
-	*yes = explains_share(x, share, plenty) && xray_left(x) <= tips;
+	*yes = explains_share(x, share, explained_plenty) && xray_left(x) <= tips;
 	return true;
 }
 
@@ -226,7 +220,7 @@ bool emulation_identified(struct xray *x, bool *yes)
 	double share[MAX_OUT];
 
 	if (!xray_explained(x, share) || !explains_evenly(x, yes)) return false;
-	*yes = *yes || explains_share(x, share, enough);
+	*yes = *yes || explains_share(x, share, explained_enough);
 	return true;
 }
 

@@ -6,9 +6,6 @@
 #include "compare/structure/structure.h"
 #include "emulation_private.h"
 
-/* Of processor time, for one search; of a call that no rule holds, whose error is seldom one of roundings, less. */
-static const double seconds = 8, seconds_lawless = 4;
-
 static int form_of(const struct op *op, const char *name)
 {
 	int i = 0;
@@ -73,7 +70,7 @@ static bool read_with(struct xray *x, const struct contract *k, uint64_t faults,
 	const char *why;
 
 	*found = false;
-	if (!structure_read(&r, x->call, &(struct structure_search){ x->lawless ? seconds_lawless : seconds, NULL, faults, value, true }, &why, x->e)) return false;
+	if (!structure_read(&r, x->call, &(struct structure_search){ x->lawless ? structure_seconds_lawless : structure_seconds, NULL, faults, value, true }, &why, x->e)) return false;
 	if (why) return true;
 	struct plan p = exact(x, &r, faults, value);
 	say(x->structure, &r);

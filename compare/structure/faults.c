@@ -1,7 +1,6 @@
 /* Does the kernel that was read also have a fault? One with which what it left unexplained shrinks. */
+#include "compare/limits/limits.h"
 #include "search.h"
-
-static const double shrinks = 0.5;      /* a fault explains at least half of what is left */
 
 bool graph_with(struct search *s, struct graph *g, const struct candidate *c, int fault, const char **why)
 {
@@ -35,7 +34,7 @@ int fault_of(struct search *s, const struct candidate *c)
 	const struct fault_spec *f = s->call->op->faults;
 	struct errors base, other;
 	struct score score[MAX_OUT];
-	double least = shrinks;
+	double least = fault_shrinks;
 	int best = -1;
 	bool ok = errors_make(s, &base), two = errors_make(s, &other), equal = true;
 

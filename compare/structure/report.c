@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare/limits/limits.h"
 #include "compare/print/print.h"
 #include "search.h"
 
@@ -17,8 +18,6 @@ static bool text_of(struct search *s, const struct candidate *c, struct structur
 	bool ok = lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, to }, &l);
 	return fclose(to) == 0 && ok;
 }
-
-static const double noise = 0x1p-22;    /* relative to an element or its row: four roundings to float32 */
 
 static double share(double left, double base) { return base > 0 ? 1 - left / base : left > 0 ? -INFINITY : 1; }
 
@@ -36,8 +35,8 @@ static bool read_outputs(struct search *s, const struct candidate *c, struct str
 			left += score[o].left[k], base += score[o].base[k], equal += score[o].equal[k], count += score[o].count[k];
 		if (count == 0) continue;
 		r->out[o] = (struct structure_output){ share(score[o].raw, score[o].raw_base), share(left, base), equal / count, (size_t)count,
-			left < noise * noise * count };
-		bool well = fmin(r->out[o].explained, r->out[o].by_size) >= 0.99;
+			left < float32s_share * float32s_share * count };
+		bool well = fmin(r->out[o].explained, r->out[o].by_size) >= explained_enough;
 		*explained = *explained || well;
 		r->identified = r->identified && (well || r->out[o].noise);
 	}
@@ -179,5 +178,5 @@ void structure_print(const struct structure_reading *r, const struct call *call,
 	for (int o = 0; o < MAX_OUT; o++)
 		if (r->out[o].elements)
 			fprintf(to, "  %-14s %14.4f %% %16.4f %%%s\n", call->op->out[o].name, 100 * r->out[o].explained, 100 * r->out[o].equal,
-				r->out[o].noise && r->out[o].explained < 0.99 ? "   what is left is float32's noise" : "");
+				r->out[o].noise && r->out[o].explained < explained_enough ? "   what is left is float32's noise" : "");
 }
