@@ -104,8 +104,10 @@ static void plant(struct capture *c, int form, uint64_t seed)
 	struct call call;
 	struct error e;
 	const char *why;
+	struct plan plain = plan_plain(&arith_f32, 24);
 
 	assert_non_null(s);
+	answer_by(c, &plain);
 	no_error(call_bind(&call, c, true, &e) && search_make(s, &call, &(struct structure_search){ .seconds = 20 }, &why, &e), &e);
 	assert_null(why);
 	struct graph *g = &s->graph[form][0];
