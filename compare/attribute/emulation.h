@@ -34,6 +34,8 @@ bool emulation_search(struct xray *x, const struct contract *k);
  * for emulation_by_kept. */
 bool emulation_by_structure(struct xray *x, const struct contract *k, bool *found);
 bool emulation_by_kept(struct xray *x);
+/* Does the contract clearly allow each of its roundings? */
+bool structure_within(const struct structure_said *s, const struct call *call, const struct contract *k);
 
 /* emulation_forward from this plan alone. */
 bool emulation_without(struct xray *x, const struct plan *without);

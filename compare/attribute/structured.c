@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/structure/structure.h"
 #include "emulation_private.h"
 
 static int form_of(const struct op *op, const char *name)
@@ -46,7 +45,8 @@ static void say(struct structure_said *to, const struct structure_reading *r)
 {
 	size_t n = r->text ? strlen(r->text) : 0;
 
-	*to = (struct structure_said){ true, r->identified, r->n_rounding > 0, r->stopped, r->seconds, r->tries, r->form, r->chunk, "" };
+	*to = (struct structure_said){ true, r->identified, false, r->stopped, r->seconds, r->tries, r->form, r->chunk, .n_rounding = r->n_rounding };
+	memcpy(to->rounding, r->rounding, sizeof to->rounding);
 	if (n >= sizeof to->formula)
 		for (n = sizeof to->formula - 1; n && r->text[n - 1] != '\n'; n--) {}
 	if (n) memcpy(to->formula, r->text, n);
@@ -63,6 +63,13 @@ static bool allows(const struct call *call, const struct contract *k, const stru
 	return false;
 }
 
+bool structure_within(const struct structure_said *s, const struct call *call, const struct contract *k)
+{
+	for (int i = 0; i < s->n_rounding; i++)
+		if (!allows(call, k, &s->rounding[i])) return false;
+	return true;
+}
+
 /* *allowed: by k, where it is not NULL. */
 static bool read_with(struct xray *x, const struct contract *k, uint64_t faults, const double *value, bool *found, bool *allowed)
 {
@@ -76,12 +83,14 @@ static bool read_with(struct xray *x, const struct contract *k, uint64_t faults,
 	say(x->structure, &r);
 	*found = r.identified;
 	bool ok = !*found || shift_to(x, &r, &p);
-	for (int i = 0; i < r.n_rounding && k; i++) *allowed = *allowed && allows(x->call, k, &r.rounding[i]);
+	*allowed = !k || structure_within(x->structure, x->call, k);
 	structure_free(&r);
 	if (!ok || !*found) return ok;
 	x->emulation = p;
 	x->settled = false;
-	return xray_refresh(x) && emulation_identified(x, found) && (!*found || emulation_forward(x));
+	if (!xray_refresh(x) || !emulation_identified(x, found)) return false;
+	x->structure->taken = *found;
+	return !*found || emulation_forward(x);
 }
 
 /* Back to what stood before. */
@@ -97,6 +106,7 @@ static bool unshift(struct xray *x, const struct plan *p)
 /* x->shift and the emulation, put aside. */
 static bool keep_for_later(struct xray *x, const struct plan *before)
 {
+	x->structure->taken = false;
 	x->kept_shift = x->shift;
 	x->kept_plan = x->emulation;
 	x->shift = NULL;
@@ -109,6 +119,7 @@ bool emulation_by_kept(struct xray *x)
 	x->kept_shift = NULL;
 	x->emulation = x->kept_plan;
 	x->settled = false;
+	x->structure->taken = true;
 	return xray_refresh(x);
 }
 

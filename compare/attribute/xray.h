@@ -9,6 +9,7 @@
 #define ETALON_XRAY_H
 
 #include "fit.h"
+#include "compare/structure/structure.h"
 #include "compare/truth/expected.h"
 
 /* Runs that show float32's noise: noisy ones, and the last to nearest with sums in order, whose errors are systematic. */
@@ -19,12 +20,14 @@ enum { XRAY_BASE = 1, XRAY_FLOOR = 2, XRAY_WEIGHTS = 4, XRAY_NOISE = 8 };
 
 /* What was read of a kernel whose structure is none of a contract's known ones: its formula, line by line, cut where it is longer. */
 struct structure_said {
-	bool asked, identified, rounds, stopped;        /* identified: explains the call; rounds: not only where it stores; stopped: the time was over before the search was */
+	bool asked, identified, taken, stopped;         /* identified: explains the call; taken: the emulation is its; stopped: the time was over before the search was */
 	double seconds;                 /* of processor time */
 	size_t tries;
 	const char *form;
 	size_t chunk;
 	char formula[4096];
+	struct structure_rounding rounding[MAX_STRUCTURE_ROUNDING];
+	int n_rounding;                 /* beside its stores */
 };
 
 struct xray {

@@ -7,7 +7,7 @@
 
 bool xray_rounds_inside(const struct xray *x)
 {
-	if (x->shift) return x->structure->rounds;
+	if (x->shift) return x->structure->n_rounding > 0;
 	for (int k = 0; x->call->op->sites[k].name; k++)
 		if (x->emulation.round[k].on && !site_store(x->call, k)) return true;
 	return false;

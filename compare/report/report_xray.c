@@ -2,7 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "compare/structure/structure.h"
 #include "report.h"
 
 static const char *type_of(const struct suspect *s) { return s->site >= 0 ? rounding_name(s->format, s->rounding) : "fault"; }
@@ -41,7 +40,7 @@ static void structure_lines(FILE *to, const struct verdict *v)
 	const struct structure_said *s = &v->x.structure;
 
 	fputs("  structure ", to);
-	if (v->x.identified && s->identified) formula_lines(to, s);
+	if (v->x.identified && s->taken) formula_lines(to, s);
 	else if (v->x.identified) identified_line(to, v);
 	else fprintf(to, "not identified%s; of what is left, %.3g times float32's noise, %s\n",
 		s->stopped ? " in the time that there is" : "", sqrt(v->x.left), v->x.where);
@@ -98,8 +97,8 @@ void report_suspects(FILE *to, const struct verdict *v)
 static json_t *structure_said_json(const struct structure_said *s)
 {
 	if (!s->asked) return json_null();
-	return json_pack("{s:b, s:s, s:I, s:o, s:I, s:f, s:b}", "identified", s->identified, "form", s->form, "chunk", (json_int_t)s->chunk,
-		"formula", structure_lines_json(s->identified ? s->formula : NULL), "tries", (json_int_t)s->tries, "seconds", s->seconds, "stopped", s->stopped);
+	return json_pack("{s:b, s:s, s:I, s:o, s:I, s:f, s:b}", "identified", s->taken, "form", s->form, "chunk", (json_int_t)s->chunk,
+		"formula", structure_lines_json(s->taken ? s->formula : NULL), "tries", (json_int_t)s->tries, "seconds", s->seconds, "stopped", s->stopped);
 }
 
 json_t *report_xray_json(const struct verdict *v)
