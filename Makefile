@@ -65,7 +65,7 @@ FUZZER_SOURCES := $(call named,fuzz_%.c)
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python clean help FORCE
+.PHONY: all audit deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -201,6 +201,10 @@ model-faults: $(BUILD)/model_faults
 pairs: $(BUILD)/pairs
 	$(BUILD)/pairs $(PAIRS)
 
+# The reports stay in the build folder: only what is newer is made again.
+audit: $(BUILD)/etalon
+	ETALON=$(BUILD)/etalon docs/audit.sh $(BUILD)/audit docs/audit.md docs/audit.png
+
 # ptxas' reports lie beside the objects.
 PTXAS := $(CU:%.cu=$(BUILD)/%.cu.ptxas)
 kernels check-kernels: $(CU:%.cu=$(BUILD)/%.cu.o)
@@ -322,6 +326,7 @@ make pairs        two faults at once, PAIRS=50 random pairs for each op
 make model-faults  plants each known fault in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
 make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page; ONLY=OP)
 make strangers    judges kernels that the product has never seen, correct and with faults, and writes docs/strangers.md (SMALL=1: less, no page)
+make audit        public tests, rebuilt, and the known faults that they pass: docs/audit.md, some 15 minutes
 make install      the program, libetalon, etalon.h, man pages and completion into PREFIX=/usr/local, below DESTDIR=; make uninstall
 make deb          a package for Debian 12, in $(BUILD); make wheel: a wheel for Python, in $(BUILD)/dist
 make check-install compiles and runs docs/library.md against an installed copy; make test-python: the wheel, in an environment of its own
