@@ -4,12 +4,7 @@
 #include "earned.h"
 #include "xray_private.h"
 
-/* A coefficient is 1: within 0.05, and within three of its errors and what rounding flips, which no fit follows, do to it. */
-static const double off_one = 0.05, flips = 0.005, errors = 3;
-/* Where the structure is not identified what is left is larger than noise, and a coefficient must be as well known as it must be near. */
-static const double well_known = 0.05;
-
-static bool is_one(double c, double error) { return fabs(c - 1) <= off_one && fabs(c - 1) <= flips + errors * error; }
+static bool is_one(double c, double error) { return fabs(c - 1) <= off_one && fabs(c - 1) <= flips_off_one + errors_off_one * error; }
 
 static struct plan less(const struct plan *p, uint64_t faults)
 {
@@ -115,9 +110,6 @@ static bool unrivalled(struct xray *x, uint64_t *faults)
 	if (!one || as_well) *faults = 0;
 	return true;
 }
-
-/* The share of what is not finite that a float32 run need not share: its sums are in another order. */
-static const double else_finite = 0.1;
 
 /* Is the kernel not finite just where the plan is, in float32? */
 static bool overflows_alike(struct xray *x, const struct plan *plan, bool *yes)

@@ -3,12 +3,6 @@
 
 #include "emulation_private.h"
 
-const double certain = 6, likely = 3, above_noise = 2, worth_keeping = 30, saturated = 0.1;
-/* Of what is left, as its mean square in units of float32's noise: sums in order leave that much. */
-static const double float32s_size = 16;
-/* The share of the error that an emulation with roundings inside must explain, and that ends the search where what is left
- * is the size of a few tips: one large rounding may be 99.9 % of the error alone. */
-static const double enough = 0.99, plenty = 0.999, tips = 100;
 /* Element operations of the reference: of one run of the search; that growing and that descending may spend, some five and some
  * seven seconds of one core. */
 static const uint64_t enough_work = UINT64_C(1) << 24, growth = UINT64_C(1) << 35, descent = UINT64_C(1) << 34;
@@ -47,7 +41,7 @@ bool emulation_explains_plenty(struct xray *x, bool *yes)
 	double share[MAX_OUT];
 
 	if (!xray_explained(x, share)) return false;
-	*yes = explains_share(x, share, plenty) && xray_left(x) <= tips;
+	*yes = explains_share(x, share, explained_plenty) && xray_left(x) <= tips;
 	return true;
 }
 
@@ -226,7 +220,7 @@ bool emulation_identified(struct xray *x, bool *yes)
 	double share[MAX_OUT];
 
 	if (!xray_explained(x, share) || !explains_evenly(x, yes)) return false;
-	*yes = *yes || explains_share(x, share, enough);
+	*yes = *yes || explains_share(x, share, explained_enough);
 	return true;
 }
 
@@ -244,31 +238,56 @@ static bool nearest_known(struct xray *x, const struct contract *k, struct plan 
 	return true;
 }
 
+/* A kernel that keeps the rules is rather another correct one than what is known with a fault: its structure is asked for first. */
+static bool search_unknown(struct xray *x, const struct contract *k, const struct plan *p, bool *found)
+{
+	bool known = x->lawless || !x->structure;
+
+	*found = false;
+	x->emulation = *p;
+	if (!known && (!xray_refresh(x) || !emulation_identified(x, &known))) return false;
+	return known || emulation_by_structure(x, k, found);
+}
+
 /* From where the contract says. */
 static bool search_known(struct xray *x, const struct contract *k, struct grown *best, bool *found)
 {
 	struct plan p;
 
 	x->patience = x->work + growth;
-	if (!nearest_known(x, k, &p) || !grow_start(x, &p, k) || !emulation_identified(x, found)) return false;
+	if (!nearest_known(x, k, &p) || !search_unknown(x, k, &p, found)) return false;
+	if (*found) return true;
+	if (!grow_start(x, &p, k) || !emulation_identified(x, found)) return false;
 	*best = (struct grown){ x->emulation, x->score };
 	return true;
 }
 
-bool emulation_search(struct xray *x, const struct contract *k)
+/* From nothing. */
+static bool search_all(struct xray *x, const struct contract *k, const struct grown *first)
 {
-	struct grown first = { .score = INFINITY }, best;
-	bool found = false, noise;
+	struct grown best;
+	bool noise;
 
-	if (k && !search_known(x, k, &first, &found)) return false;
-	if (found) return true;
 	if (!xray_sample_pieces(x, enough_work) || !search(x, k ? k->form : 0, &best)) return false;
 	bool sampled = x->stride > 1;
 	x->patience = x->work + growth;
 	if (!xray_sample_pieces(x, 0) || !is_noise(x, &best.plan, &noise) || (sampled && !noise && !grow_from(x, &best.plan))) return false;
-	if (emulation_explains(x) || x->score <= first.score) return prefer(x, k);
-	x->emulation = first.plan;
+	if (emulation_explains(x) || x->score <= first->score) return prefer(x, k);
+	x->emulation = first->plan;
 	return xray_refresh(x);
+}
+
+bool emulation_search(struct xray *x, const struct contract *k)
+{
+	struct grown first = { .score = INFINITY };
+	bool found = false;
+
+	if (k && !search_known(x, k, &first, &found)) return false;
+	if (found) return true;
+	if (!x->kept_shift && x->structure && !emulation_by_structure(x, k, &found)) return false;
+	if (found || (!x->kept_shift && x->structure && x->structure->asked)) return true;
+	if (!search_all(x, k, &first)) return false;
+	return !x->kept_shift || (emulation_identified(x, &found) && (found || emulation_by_kept(x)));
 }
 
 bool emulation_without(struct xray *x, const struct plan *without)

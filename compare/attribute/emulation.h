@@ -2,22 +2,8 @@
 #ifndef ETALON_EMULATION_H
 #define ETALON_EMULATION_H
 
+#include "compare/limits/limits.h"
 #include "xray.h"
-
-/* A coefficient this many standard errors from 0 is not 0; one whose error is larger than the
- * reciprocal says nothing. */
-extern const double certain;
-
-/* A fault whose coefficient of 1 has not as many standard errors detects nobody. One element that tips over with it, as it did in
- * one of the FLOOR_RUNS behind the noise, is worth √5 of them, however far it goes; two are worth √10. */
-extern const double likely;
-
-/* A fault whose effect is smaller than this many times float32's noise, as rms over the outputs, can be neither
- * detected nor ruled out: float32's own errors are systematic too, at that size. */
-extern const double above_noise;
-
-/* How much the score must fall. */
-extern const double worth_keeping;
 
 /* What a site may be rounded to; the first is the commonest. */
 extern const struct site_rounding site_types[];
@@ -42,6 +28,15 @@ bool emulation_descend(struct xray *x, bool faults);
  * left, after some 2^37 element operations. */
 bool emulation_search(struct xray *x, const struct contract *k);
 
+/* Where x->structure asks for it: the structure that compare/structure reads from the outputs, from nothing, with the faults that the
+ * emulation has. *found: it explains the call. The emulation is then the exact reference in that form with those faults, and every run is
+ * shifted by what the structure adds to it. With k, *found only where the contract allows each of its roundings; what it is else is kept
+ * for emulation_by_kept. */
+bool emulation_by_structure(struct xray *x, const struct contract *k, bool *found);
+bool emulation_by_kept(struct xray *x);
+/* Does the contract clearly allow each of its roundings? */
+bool structure_within(const struct structure_said *s, const struct call *call, const struct contract *k);
+
 /* emulation_forward from this plan alone. */
 bool emulation_without(struct xray *x, const struct plan *without);
 
@@ -51,9 +46,6 @@ bool emulation_identified(struct xray *x, bool *yes);
 
 /* May the emulation be given that rounding? The site is in its form, x->only allows it, and it is no store in its own type. */
 bool emulation_may_round(const struct xray *x, int site, int type);
-
-/* Where float32's noise makes more than this share of the emulation's error, roundings cannot be told apart. */
-extern const double saturated;
 
 /* Nothing but float32's noise is left. */
 bool emulation_explains(const struct xray *x);

@@ -214,6 +214,7 @@ static bool forward_faults(struct search *s, double least, bool *grew)
 	return true;
 }
 
+/* Around a structure that was read only faults are sought. */
 bool emulation_forward(struct xray *x)
 {
 	struct search s = { .x = x, .op = x->call->op };
@@ -223,7 +224,7 @@ bool emulation_forward(struct xray *x)
 	for (int round = 0; again && round < 4; round++) {
 		again = false;
 		if (!emulation_explains_plenty(x, &s.settled)) return false;
-		if (!forward_roundings(&s, &again) || !emulation_backward(x, s.settled) || !xray_refresh(x) || !forward_faults(&s, 0, &again)) return false;
+		if ((!x->shift && !forward_roundings(&s, &again)) || !emulation_backward(x, s.settled) || !xray_refresh(x) || !forward_faults(&s, 0, &again)) return false;
 	}
 	return true;
 }

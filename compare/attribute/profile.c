@@ -118,7 +118,7 @@ bool profile_read(struct profile *p, struct xray *x)
 	double share[MAX_OUT];
 
 	*p = (struct profile){ .emulation = x->emulation };
-	if (!emulation_identified(x, &p->identified) || !xray_amplified(x, &p->amplified) || !read_sites(x, p) || !xray_explained(x, share) || !measure(x, p, share)
+	if (!emulation_identified(x, &p->identified) || !xray_amplified(x, &p->amplified) || (!x->shift && !read_sites(x, p)) || !xray_explained(x, share) || !measure(x, p, share)
 			|| !read_stores(x, p)) return false;
 	blind(p);
 	return true;

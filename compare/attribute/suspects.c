@@ -175,6 +175,8 @@ bool examine(struct examination *ex, const struct rules_say *rules, struct error
 
 	*ex = (struct examination){ .n = 0 };
 	if (!xray_make(&x, rules->call, rules->tick, e)) return false;
+	x.structure = &ex->structure;
+	x.lawless = !rules->hold;
 	bool ok = emulation_search(&x, rules->contract) && examine_all(ex, &x, rules, e);
 	if (rules->tick) rules->tick("x-ray", 1, 1);
 	xray_free(&x);

@@ -35,6 +35,7 @@ struct generic {
 enum { MAX_SUSPECT = MAX_SITE + 64 };
 struct examination {
 	struct profile profile;
+	struct structure_said structure;
 	struct suspect suspect[MAX_SUSPECT];    /* those that are made come first, by size */
 	int n, count[NOT_IDENTIFIABLE + 1];    /* suspects by state */
 	double left;                    /* mean square of what is left, in units of float32's noise: near or below 1 */

@@ -9,6 +9,7 @@
 #define ETALON_XRAY_H
 
 #include "fit.h"
+#include "compare/structure/structure.h"
 #include "compare/truth/expected.h"
 
 /* Runs that show float32's noise: noisy ones, and the last to nearest with sums in order, whose errors are systematic. */
@@ -16,6 +17,18 @@ enum { FLOOR_RUNS = 5 };
 
 /* What the strip held has, beside the kernel's outputs: base, raw and r; shape2 and floor2; the weights; the noise. */
 enum { XRAY_BASE = 1, XRAY_FLOOR = 2, XRAY_WEIGHTS = 4, XRAY_NOISE = 8 };
+
+/* What was read of a kernel whose structure is none of a contract's known ones: its formula, line by line, cut where it is longer. */
+struct structure_said {
+	bool asked, identified, taken, stopped;         /* identified: explains the call; taken: the emulation is its; stopped: the time was over before the search was */
+	double seconds;                 /* of processor time */
+	size_t tries;
+	const char *form;
+	size_t chunk;
+	char formula[4096];
+	struct structure_rounding rounding[MAX_STRUCTURE_ROUNDING];
+	int n_rounding;                 /* beside its stores */
+};
 
 struct xray {
 	const struct call *call;
@@ -41,6 +54,11 @@ struct xray {
 	size_t stride;                  /* where above 1, only every stride-th piece of the call is looked at */
 	size_t runs;
 	uint64_t work, patience;        /* element operations of the reference: spent, and when to give up */
+	double *shift;                  /* [all] added to every run's answer, see emulation_by_structure; NULL: nothing is */
+	double *kept_shift;             /* of a structure that explains the call and that the contract does not allow, with its plan; or NULL */
+	struct plan kept_plan;
+	struct structure_said *structure;       /* where it says what it found; NULL: it is not asked */
+	bool lawless;                   /* the rules of every contract are broken: nothing that is legal explains the call */
 	const struct contract *only;    /* what this does not allow the emulation is not given; NULL: any rounding */
 	bool no_faults;               /* nor faults */
 	void (*tick)(const char *, size_t, size_t);
@@ -52,6 +70,9 @@ struct xray {
 	double block_floor[MAX_BLOCKS], scale[MAX_BLOCKS];
 	struct stream of_base, of_centre, of_noise[FLOOR_RUNS];
 	bool moved;                     /* the emulation is another than when it was refreshed */
+	bool settled;                   /* shape and floor are those of: */
+	struct plan settled_on;
+	size_t settled_stride;
 };
 
 /* Reads the outputs of a bound call; the emulation is still to be chosen. Freed with xray_free. */

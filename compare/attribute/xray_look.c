@@ -3,14 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare/limits/limits.h"
 #include "xray_private.h"
 
 /* Plans that go through a call together, where it has many strips. */
 enum { AT_ONCE = 64 };
 static size_t at_once(const struct xray *x) { return x->strips > 1 ? AT_ONCE : 1; }
-
-/* Votes that chance seldom makes: 2^-6 for a direction drawn at random, of some ten that are as small as float32's noise. */
-enum { least_votes = 6 };
 
 /* dd = Σ w d², dy of each noisy run: Σ w d noise. */
 struct noisy { double dd, dy[FLOOR_RUNS]; };
@@ -98,8 +96,7 @@ static void add_size(const struct xray *x, struct look_sums *s)
 	}
 }
 
-/* Most of n: what a few elements that tip over in float32 do not decide. */
-static bool most_of(size_t some, size_t n) { return (double)some >= 0.9 * (double)n; }
+static bool most_of(size_t some, size_t n) { return (double)some >= most_votes * (double)n; }
 
 /* The largest of float32's noise, run after run, in element j as stored. */
 static double noise_at(const struct xray *x, size_t j)
@@ -188,7 +185,7 @@ static bool look_together(struct xray *x, struct look *list, size_t n, unsigned 
 	return ok;
 }
 
-bool look_told(const struct look *l) { return l->votes.all >= least_votes && most_of(l->votes.of_base, l->votes.all); }
+bool look_told(const struct look *l) { return (double)l->votes.all >= least_votes && most_of(l->votes.of_base, l->votes.all); }
 bool look_told_closely(const struct look *l) { return look_told(l) && most_of(l->votes.close, l->votes.all); }
 
 bool xray_look(struct xray *x, struct look *list, size_t n, unsigned what)

@@ -7,6 +7,7 @@
 
 bool xray_rounds_inside(const struct xray *x)
 {
+	if (x->shift) return x->structure->n_rounding > 0;
 	for (int k = 0; x->call->op->sites[k].name; k++)
 		if (x->emulation.round[k].on && !site_store(x->call, k)) return true;
 	return false;
@@ -51,7 +52,7 @@ bool xray_explained(struct xray *x, double share[MAX_OUT])
 		ok = xray_refresh_strip(x, s, XRAY_BASE) && xray_direction(x, &plain);
 		for (int o = 0; ok && o < MAX_OUT; o++)
 			for (size_t j = x->first[o]; j < x->first[o + 1]; j++) {
-				double e = x->raw[j] - x->d[j];
+				double e = x->raw[j] - x->d[j] + (x->shift ? x->shift[x->first_element[o] + xray_place(x, o, j)] : 0);
 				before[o] += e * e;
 				after[o] += x->r[j] * x->r[j];
 			}

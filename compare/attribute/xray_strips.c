@@ -114,6 +114,8 @@ void xray_free(struct xray *x)
 	free(x->block);
 	free(x->reach);
 	free(x->row_shape);
+	free(x->shift);
+	free(x->kept_shift);
 	*x = (struct xray){ 0 };
 }
 
@@ -127,6 +129,8 @@ bool xray_run(struct xray *x, struct stream *l, double *y)
 	for (int i = 0; i < MAX_OUT; i++) a.hi[i] = x->call->out_count[i] ? y + x->first[i] : NULL;
 	if (!ref_strip(x->call, l, x->at, x->strips, &a, x->e)) return false;
 	x->work += a.work + overhead * x->n;
+	for (int i = 0; x->shift && i < MAX_OUT; i++)
+		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) y[j] += x->shift[x->first_element[i] + xray_place(x, i, j)];
 	return true;
 }
 
@@ -145,8 +149,10 @@ bool xray_direction(struct xray *x, struct stream *l)
 
 void xray_store(const struct xray *x, const double *y, double *stored)
 {
-	#pragma omp parallel for
-	for (size_t j = 0; j < x->n; j++) stored[j] = stored_as(out_dtype(x->call, xray_out(x, j)), y[j], 0);
+	if (stored != y) memcpy(stored, y, x->n * sizeof *y);
+	for (int i = 0; i < MAX_OUT; i++)
+		if (x->first[i + 1] > x->first[i])
+			format_round_all(dtype_info[out_dtype(x->call, i)].format, ROUND_NEAREST_EVEN, stored + x->first[i], x->first[i + 1] - x->first[i]);
 }
 
 double xray_residual(const struct xray *x, size_t j, double y)

@@ -9,7 +9,7 @@
 
 enum { MAX_BRIEF = 64, MAX_SAID = 128 };
 
-struct arguments { const char *path, *table, *captures[MAX_BRIEF]; int n; bool json, brief; struct structure_search search; };
+struct arguments { const char *path, *table, *captures[MAX_BRIEF]; int n; bool json, brief, verbose; struct structure_search search; };
 
 static const char *type_name(const struct reading *r) { return rounding_name(r->format, r->rounding); }
 
@@ -185,7 +185,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'j': a->json = true; return 0;
 	case 't': a->table = text; return 0;
 	case 'b': a->brief = true; return 0;
-	case 'v': a->search.log = stderr; return 0;
+	case 'v': a->verbose = true; return 0;
 	case 's': a->search.seconds = (double)cli_number(state, "--seconds", text, 1, 100000); return 0;
 	case ARGP_KEY_ARG:
 		if (a->n == MAX_BRIEF) return ARGP_ERR_UNKNOWN;
@@ -226,6 +226,7 @@ int cmd_profile(int argc, char **argv)
 	int status = EXIT_PASS;
 
 	cli_parse(&argp, argc, argv, &a);
+	if (a.verbose) a.search.log = stderr;   /* while arguments are read stderr is another */
 	if (a.brief)
 		printf("%-40s  %-46s  %11s  %s\n", "capture", "kernel", "explained", "rounds");
 	for (int i = 0; i < a.n && status == EXIT_PASS; i++)

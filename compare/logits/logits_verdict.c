@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "logits.h"
+#include "compare/limits/limits.h"
 #include "compare/verdict/quantile.h"
 
 enum { BLOCKS = 8 };            /* of positions, for the scatter of the noise */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "baseline.h"
+#include "compare/limits/limits.h"
 #include "compare/verdict/quantile.h"
 
 json_t *baseline_read(const char *path, struct error *e)

@@ -24,13 +24,26 @@ static void identified_line(FILE *to, const struct verdict *v)
 	else fputs(rounded ? "\n" : "; rounds nothing\n", to);
 }
 
+/* As `etalon profile` has it. */
+static void formula_lines(FILE *to, const struct structure_said *s)
+{
+	fprintf(to, "identified: form %s", s->form);
+	if (s->chunk) fprintf(to, ", chunks of %zu", s->chunk);
+	fprintf(to, "; of %zu candidates%s\n", s->tries, s->stopped ? ", before the time was over" : "");
+	structure_lines_print(s->formula, "            ", to);
+}
+
 static void structure_lines(FILE *to, const struct verdict *v)
 {
 	const struct profile *p = &v->x.profile;
 
+	const struct structure_said *s = &v->x.structure;
+
 	fputs("  structure ", to);
-	if (v->x.identified) identified_line(to, v);
-	else fprintf(to, "not identified; of what is left, %.3g times float32's noise, %s\n", sqrt(v->x.left), v->x.where);
+	if (v->x.identified && s->taken) formula_lines(to, s);
+	else if (v->x.identified) identified_line(to, v);
+	else fprintf(to, "not identified%s; of what is left, %.3g times float32's noise, %s\n",
+		s->stopped ? " in the time that there is" : "", sqrt(v->x.left), v->x.where);
 	for (int i = 0; i < v->n_out; i++) {
 		int o = v->out[i].out;
 		fprintf(to, "            %-14s ", v->op->out[o].name);
@@ -90,6 +103,14 @@ void report_suspects(FILE *to, const struct verdict *v)
 	putc('\n', to);
 }
 
+/* What was read of a structure that is none that is known; null where it was not asked for. */
+static json_t *structure_said_json(const struct structure_said *s)
+{
+	if (!s->asked) return json_null();
+	return json_pack("{s:b, s:s, s:I, s:o, s:I, s:f, s:b}", "identified", s->taken, "form", s->form, "chunk", (json_int_t)s->chunk,
+		"formula", structure_lines_json(s->taken ? s->formula : NULL), "tries", (json_int_t)s->tries, "seconds", s->seconds, "stopped", s->stopped);
+}
+
 json_t *report_xray_json(const struct verdict *v)
 {
 	const struct profile *p = &v->x.profile;
@@ -108,6 +129,6 @@ json_t *report_xray_json(const struct verdict *v)
 		json_array_append_new(outputs, json_pack("{s:s, s:o, s:o, s:o}", "name", v->op->out[o].name, "explained", report_number(p->out[o].explained),
 			"bit_equal", report_number(p->out[o].bit_equal), "rms", report_number(p->out[o].rms)));
 	}
-	return json_pack("{s:s, s:I, s:o, s:o, s:b, s:s, s:o, s:o}", "form", v->op->forms[p->emulation.form].name, "chunk", (json_int_t)p->emulation.chunk,
+	return json_pack("{s:o, s:s, s:I, s:o, s:o, s:b, s:s, s:o, s:o}", "structure", structure_said_json(&v->x.structure), "form", v->op->forms[p->emulation.form].name, "chunk", (json_int_t)p->emulation.chunk,
 		"left", report_number(v->x.left), "amplified", report_number(p->amplified), "identified", v->x.identified, "where", v->x.where, "outputs", outputs, "suspects", suspects);
 }

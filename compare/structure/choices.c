@@ -9,14 +9,15 @@ int key_find(struct keys *k, uint64_t id, enum choice_kind kind, enum what what,
 		k->full = true;
 		return -1;
 	}
-	k->at[k->n] = (struct key){ id, kind, what, n, def, 0 };
+	k->at[k->n] = (struct key){ id, kind, what, n, def, -1, true, 0 };
 	return k->n++;
 }
 
 int choose(struct lowering_run *l, int about, enum what what, int i, int n, enum choice_kind kind)
 {
+	l->asked = -1;
 	if (l->h->exact || n < 2) return 0;
-	int k = key_find(l->h->keys, key_id(l->h->form, about, what, i), kind, what, n, l->def);
+	int k = l->asked = key_find(l->h->keys, key_id(l->h->form, about, what, i), kind, what, n, l->def);
 	if (k < 0) return 0;
 	if (l->h->keys->at[k].n < n) l->h->keys->at[k].n = n;
 	if (!(l->met[k / 64] >> (k % 64) & 1)) {
@@ -48,12 +49,10 @@ struct val low_site(struct lowering_run *l, struct val v, int about, enum what w
 	bool operand = kind == CHOOSE_OPERAND;
 
 	if (l->h->exact || v.cell < 0 || cell_at(l, v)->grid == IN_BF16) return v;
-	int c = choose(l, about, what, i, operand ? TYPES : IN_F16 + 1, kind);
+	int c = choose(l, about, what, i, operand ? TYPES : IN_F16 + 1, kind), k = l->asked;
 	enum type t = c ? (enum type)c : of_default[choose(l, (int)kind, W_EVERY, 0, operand ? 4 : 3, CHOOSE_DEFAULT)];
-	if (of && operand) {
-		int k = key_find(l->h->keys, key_id(l->h->form, about, what, i), kind, what, TYPES, l->def);
-		if (k >= 0) l->h->keys->at[k].reads = reads(of);
-	}
+	if (of && k >= 0) l->h->keys->at[k].site = of->site, l->h->keys->at[k].arranged = operand || of->kind == SYM_PRODUCT;
+	if (of && k >= 0 && operand) l->h->keys->at[k].reads = reads(of);
 	if (t == IN_F32) return v;
 	int x = cell_round(l->h->cells, low_single(l, v).cell, t);
 	return x == v.cell ? v : (struct val){ x, said(l, "%s(%s)", type_names[t], v.text), true };

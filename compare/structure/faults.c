@@ -1,19 +1,25 @@
 /* Does the kernel that was read also have a fault? One with which what it left unexplained shrinks. */
+#include "compare/limits/limits.h"
 #include "search.h"
 
-static const double shrinks = 0.5;      /* a fault explains at least half of what is left */
+bool graph_with(struct search *s, struct graph *g, const struct candidate *c, int fault, const char **why)
+{
+	const struct program_loop *l = graph_of(s, c)->f.loop;
+
+	*g = (struct graph){ 0 };
+	return graph_make(s, g, c->form, l && l->chunk >= 0 ? l->by : DEFAULT_CHUNK, UINT64_C(1) << fault, why);
+}
 
 static double tried(struct search *s, const struct candidate *c, int fault, const struct errors *base, struct errors *e)
 {
-	struct graph g = { 0 }, *own = graph_of(s, c);
+	struct graph g;
 	struct score score[MAX_OUT];
 	const char *why = NULL;
-	size_t chunk = own->f.loop && own->f.loop->chunk >= 0 ? own->f.loop->by : DEFAULT_CHUNK;
 	double left = 1;
 
 	struct error ignored, *to = s->e;
 	s->e = &ignored;
-	if (graph_make(s, &g, c->form, chunk, UINT64_C(1) << fault, &why) && !why && measured_in(s, &g, c, score, e->of)) {
+	if (graph_with(s, &g, c, fault, &why) && !why && measured_in(s, &g, c, score, e->of)) {
 		struct contrast x = contrast(s, e, base);
 		left = better(&x) ? x.energy : 1;
 	}
@@ -28,7 +34,7 @@ int fault_of(struct search *s, const struct candidate *c)
 	const struct fault_spec *f = s->call->op->faults;
 	struct errors base, other;
 	struct score score[MAX_OUT];
-	double least = shrinks;
+	double least = fault_shrinks;
 	int best = -1;
 	bool ok = errors_make(s, &base), two = errors_make(s, &other), equal = true;
 
@@ -36,7 +42,7 @@ int fault_of(struct search *s, const struct candidate *c)
 	for (int o = 0; o < MAX_OUT && ok; o++)
 		for (int k = 0; k < s->n_stage; k++) equal = equal && score[o].left[k] <= 1e-4 * score[o].base[k];
 	for (int i = 0; i < MAX_FAULT && ok && !equal && f[i].name && !late(s); i++) {
-		if (f[i].is_rounding || (f[i].form >= 0 && f[i].form != c->form)) continue;
+		if (f[i].is_rounding || s->faults >> i & 1 || !form_has(s->call->op, i, c->form)) continue;
 		double left = tried(s, c, i, &base, &other);
 		if (left < least) least = left, best = i;
 	}

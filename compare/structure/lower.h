@@ -13,7 +13,8 @@ enum what {
 
 /* A choice: n options, `value` one of them. The same key in all candidates. */
 enum { MAX_KEY = 512 };
-struct key { uint64_t id; enum choice_kind kind; enum what what; int n, def; uint64_t reads; };
+/* site: the op's that a rounding is at, or -1; arranged: it is at an operand or a result of a product of matrices */
+struct key { uint64_t id; enum choice_kind kind; enum what what; int n, def, site; bool arranged; uint64_t reads; };
 struct keys { struct key at[MAX_KEY]; int n; bool full; };
 struct config { unsigned char value[MAX_KEY]; };
 
@@ -44,6 +45,7 @@ struct lowering_run {
 	const struct sym *skip; /* a factor that stands elsewhere */
 	bool wide;              /* operations are more precise than float32, and are rounded at sites alone */
 	int def;                /* the definition that is lowered */
+	int asked;              /* the choice that was asked for last, or -1 */
 	uint64_t met[MAX_KEY / 64 + 1];
 };
 struct entry { struct sym *x; enum role role; };

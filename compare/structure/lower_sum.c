@@ -58,6 +58,7 @@ struct val low_sum(struct lowering_run *l, const struct sym *x, bool root)
 struct val low_times(struct lowering_run *l, const struct sym *x)
 {
 	enum { MOST = 8 };
+	static const struct sym partial = { .kind = SYM_TIMES, .site = -1 };    /* of some of the factors: no value that has a name */
 	struct val t[MOST], v;
 	int n = 0, first = 0, second = 1, pair = 0;
 
@@ -76,7 +77,7 @@ struct val low_times(struct lowering_run *l, const struct sym *x)
 	v = low_zip(l, OP_MUL, t[first], t[second], x->s, " * ");
 	for (int i = 0, k = 0; i < n && v.cell >= 0; i++) {
 		if (i == first || i == second) continue;
-		v = low_single(l, low_site(l, v, x->id, W_INNER, 1 + k++, CHOOSE_INNER, NULL));
+		v = low_single(l, low_site(l, v, x->id, W_INNER, 1 + k++, CHOOSE_INNER, &partial));
 		v = low_zip(l, OP_MUL, v, t[i], x->s, " * ");
 	}
 	return v;

@@ -78,13 +78,14 @@ bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint6
 
 	plan.form = form;
 	plan.chunk = chunk;
-	plan.faults = faults;
+	plan.faults = s->faults | faults;
+	memcpy(plan.value, s->value, sizeof plan.value);
 	g->made = true;
 	if (!(g->program = program_make_kept(&s->formula->tree, s->call->op, s->call, &plan, s->e))) return false;
 	if (g->program->next && g->program->next->step) *why = "pieces of more than one kind";
 	if (g->program->grad) *why = "a derivative";
 	if (*why) return true;
-	symbols_make(&g->f, g->program);
+	symbols_make(&g->f, &s->formula->tree, g->program);
 	if (g->f.failed) return error_set(s->e, E_MEMORY, s->call->op->name, NO_OFFSET, "symbols");
 	if (!*why) *why = g->f.missing;
 	return true;
@@ -125,20 +126,50 @@ static bool too_large(const struct search *s, int form)
 	return (double)carried * (double)g->program->pieces * (double)kept > 0x1p24 || out > (size_t)1 << 24;
 }
 
-static bool all_made(struct search *s, const char **why)
+/* Can the form make all of the faults? */
+static bool has_faults(const struct search *s, int form)
+{
+	for (int i = 0; i < MAX_FAULT && s->call->op->faults[i].name; i++)
+		if (s->faults >> i & 1 && !form_has(s->call->op, i, form)) return false;
+	return true;
+}
+
+/* The exact answer; of a fault that one form alone makes, in that form. */
+static bool truth_made(struct search *s)
 {
 	const struct op *op = s->call->op;
 	struct plan plan = plan_plain(&arith_f64, 53);
 
-	if (!ref_run(s->call, &plan, &s->truth, s->e)) return false;
-	stages(s);
+	while (op->forms[plan.form + 1].name && !has_faults(s, plan.form)) plan.form++;
+	plan.chunk = op->forms[plan.form].chunked ? DEFAULT_CHUNK : 0;
+	plan.faults = s->faults;
+	memcpy(plan.value, s->value, sizeof plan.value);
+	return ref_run(s->call, &plan, &s->truth, s->e);
+}
+
+static bool outputs_weighed(struct search *s, const char **why)
+{
+	const struct op *op = s->call->op;
+
 	for (int o = 0; o < MAX_OUT && op->out[o].name; o++) {
 		if (!s->call->out_count[o]) continue;
 		s->along[o] = begins_with(op->out[o].shape, op->dims[0]);
 		if (!weigh(s, o)) return false;
+		for (size_t i = 0; i < s->call->out_count[o]; i++)
+			if (!isfinite(s->truth.hi[o][i]) || !isfinite(s->recorded[o][i])) *why = "an output that is not finite";
 	}
+	return true;
+}
+
+static bool all_made(struct search *s, const char **why)
+{
+	if (!truth_made(s)) return false;
+	stages(s);
+	if (!outputs_weighed(s, why)) return false;
+	if (*why) return true;
 	int n = 0;
 	for (const struct form_decl *d = s->formula->tree.forms; d && n < MAX_FORM; d = (const struct form_decl *)d->d.next, n++) {
+		if (!has_faults(s, n)) continue;
 		chunks_of(s, n, d);
 		for (int k = 0; k < s->n_chunk[n] && !*why; k++)
 			if (!graph_make(s, &s->graph[n][k], n, s->chunk[n][k], 0, why)) return false;
@@ -151,10 +182,11 @@ static bool all_made(struct search *s, const char **why)
 	return true;
 }
 
-bool search_make(struct search *s, const struct call *call, const char **why, struct error *e)
+bool search_make(struct search *s, const struct call *call, const struct structure_search *how, const char **why, struct error *e)
 {
 	*why = NULL;
-	*s = (struct search){ .call = call, .mix = 1, .push = true, .rival = -1, .begin = now(), .e = e };
+	*s = (struct search){ .call = call, .mix = 1, .push = true, .rival = -1, .begin = now(), .e = e, .seconds = how->seconds, .log = how->log, .faults = how->faults };
+	for (int i = 0; i < MAX_FAULT; i++) s->value[i] = how->value ? how->value[i] : (double)NAN;
 	if (!formula_source(call->op)) {
 		*why = "an op that is no formula";
 		return true;

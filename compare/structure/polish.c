@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare/limits/limits.h"
 #include "search.h"
-
-static const double sure = 4;   /* sigma: one in 16,000 by chance, of some 200 choices */
 
 bool errors_make(const struct search *s, struct errors *e)
 {
@@ -37,7 +36,7 @@ struct contrast contrast(const struct search *s, const struct errors *a, const s
 		}
 		if (!s->call->out_count[o]) continue;
 		c.worst = fmax(c.worst, (u - d) / sqrt(fmax(u + d, 1)));
-		c.louder = c.louder || energy > 1.5 * before + 1e-12;
+		c.louder = c.louder || energy > much_louder * before + 1e-12;
 		up += u, down += d;
 		after += energy, whole += before;
 	}
@@ -47,7 +46,7 @@ struct contrast contrast(const struct search *s, const struct errors *a, const s
 	return c;
 }
 
-bool better(const struct contrast *c) { return c->all < -sure && c->worst < 3 && !c->louder; }
+bool better(const struct contrast *c) { return c->all < -sign_test && c->worst < no_worse && !c->louder; }
 
 static const char *const what_text[] = { [W_CHUNK] = "chunks", [W_EVERY] = "every", [W_OPERAND] = "operand", [W_NAME] = "value",
 	[W_INNER] = "part", [W_DISTRIBUTED] = "product spread over the sum", [W_ORDER] = "order of products", [W_PLACE] = "place of a factor",
@@ -113,7 +112,7 @@ static bool settle(struct polishing *p, int key)
 		if (!measured(s, &t, score, p->other.of)) return false;
 		struct contrast c = contrast(s, &p->other, &p->base);
 		bool simpler = is_rounding(k) && type_of(s, p->c, key, v) == IN_F32;
-		if (better(&c) || (simpler && c.worst < sure && !c.louder)) {
+		if (better(&c) || (simpler && c.worst < sign_test && !c.louder)) {
 			struct errors e = p->base;
 			p->base = p->other;
 			p->other = e;
@@ -121,7 +120,7 @@ static bool settle(struct polishing *p, int key)
 			*p->c = t;
 			moved = true;
 			first = true;
-		} else if (p->open && c.worst < sure && !c.louder) {
+		} else if (p->open && c.worst < sign_test && !c.louder) {
 			say_open(s, p->c, key, v, c.changed == 0, first, p->open);
 			first = false;
 		}

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare/limits/limits.h"
 #include "compare/print/print.h"
 #include "search.h"
 
@@ -17,8 +18,6 @@ static bool text_of(struct search *s, const struct candidate *c, struct structur
 	bool ok = lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, to }, &l);
 	return fclose(to) == 0 && ok;
 }
-
-static const double noise = 0x1p-22;    /* relative to an element or its row: four roundings to float32 */
 
 static double share(double left, double base) { return base > 0 ? 1 - left / base : left > 0 ? -INFINITY : 1; }
 
@@ -36,8 +35,8 @@ static bool read_outputs(struct search *s, const struct candidate *c, struct str
 			left += score[o].left[k], base += score[o].base[k], equal += score[o].equal[k], count += score[o].count[k];
 		if (count == 0) continue;
 		r->out[o] = (struct structure_output){ share(score[o].raw, score[o].raw_base), share(left, base), equal / count, (size_t)count,
-			left < noise * noise * count };
-		bool well = fmin(r->out[o].explained, r->out[o].by_size) >= 0.99;
+			left < float32s_share * float32s_share * count };
+		bool well = fmin(r->out[o].explained, r->out[o].by_size) >= explained_enough;
 		*explained = *explained || well;
 		r->identified = r->identified && (well || r->out[o].noise);
 	}
@@ -58,6 +57,38 @@ static bool settled(struct search *s, struct candidate *best, struct structure_r
 	return read_outputs(s, best, r, &explained);
 }
 
+/* What is rounded beyond float32, the inverse's parts too. */
+static void list_roundings(const struct search *s, const struct candidate *c, struct structure_reading *r)
+{
+	static const struct site_rounding as[TYPES] = { [IN_BF16] = { true, FMT_BF16, ROUND_NEAREST_EVEN }, [IN_F16] = { true, FMT_F16, ROUND_NEAREST_EVEN },
+		[IN_TF32] = { true, FMT_TF32, ROUND_ZERO }, [IN_TF32_RN] = { true, FMT_TF32, ROUND_NEAREST_EVEN } };
+	static const enum type merged[] = { IN_F32, IN_TF32, IN_TF32_RN, IN_F16, IN_BF16 }, stored[] = { IN_F32, IN_F16, IN_BF16 };
+
+	for (int i = 0; i < c->met.n; i++) {
+		const struct key *k = &s->keys.at[c->met.key[i]];
+		int v = c->config.value[c->met.key[i]];
+		enum type t = is_rounding(k) ? (enum type)type_of(s, c, c->met.key[i], v) : k->what == W_HIGH ? merged[v] : k->what == W_STORE ? stored[v]
+			: k->what == W_NARROW && v ? IN_BF16 : IN_F32;
+		if (as[t].on && r->n_rounding < MAX_STRUCTURE_ROUNDING)
+			r->rounding[r->n_rounding++] = (struct structure_rounding){ k->site, k->arranged && k->what != W_NARROW, as[t] };
+	}
+}
+
+/* With the fault that the kernel has too. */
+static bool answer_of(struct search *s, const struct candidate *best, struct structure_reading *r)
+{
+	struct graph g;
+	const char *why = NULL;
+	bool ok = true;
+
+	for (int o = 0; o < MAX_OUT && ok; o++)
+		if (s->call->out_count[o]) ok = (r->answer[o] = malloc(s->call->out_count[o] * sizeof **r->answer)) != NULL;
+	if (!ok || r->fault < 0) return ok && answered_in(s, graph_of(s, best), best, r->answer);
+	ok = graph_with(s, &g, best, r->fault, &why) && !why && answered_in(s, &g, best, r->answer);
+	graph_free(&g);
+	return ok;
+}
+
 bool structure_read(struct structure_reading *r, const struct call *call, const struct structure_search *how, const char **why, struct error *e)
 {
 	struct search *s = calloc(1, sizeof *s);
@@ -66,14 +97,14 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 	*r = (struct structure_reading){ .fault = -1 };
 	*why = NULL;
 	if (!s) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "structure");
-	bool ok = search_make(s, call, why, e);
-	s->seconds = how->seconds;
-	s->log = how->log;
+	bool ok = search_make(s, call, how, why, e);
 	if (ok && !*why) {
 		find_structure(s, &best);
 		r->open = polish(s, &best);
 		if (s->failed || !settled(s, &best, r) || !text_of(s, &best, r)) *why = "a form that does not run here, or more than memory holds";
 		r->fault = r->identified ? fault_of(s, &best) : -1;
+		if (!*why && how->answer && r->identified && !answer_of(s, &best, r)) *why = "more than memory holds";
+		list_roundings(s, &best, r);
 		r->form = call->op->forms[best.form].name;
 		r->chunk = s->chunk_key[best.form] >= 0 ? graph_of(s, &best)->f.loop->by : 0;
 		r->tries = s->tries;
@@ -88,12 +119,13 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 
 void structure_free(struct structure_reading *r)
 {
+	for (int o = 0; o < MAX_OUT; o++) free(r->answer[o]);
 	free(r->text);
 	free(r->open);
 	*r = (struct structure_reading){ 0 };
 }
 
-static json_t *json_lines(const char *t)
+json_t *structure_lines_json(const char *t)
 {
 	json_t *lines = json_array();
 
@@ -107,7 +139,8 @@ static json_t *json_lines(const char *t)
 
 json_t *structure_json(const struct structure_reading *r, const struct call *call)
 {
-	json_t *outputs = json_array(), *lines = json_lines(r->identified ? r->text : NULL), *open = json_lines(r->identified ? r->open : NULL);
+	json_t *outputs = json_array(), *lines = structure_lines_json(r->identified ? r->text : NULL);
+	json_t *open = structure_lines_json(r->identified ? r->open : NULL);
 
 	for (int o = 0; o < MAX_OUT; o++) {
 		const struct structure_output *x = &r->out[o];
@@ -122,11 +155,11 @@ json_t *structure_json(const struct structure_reading *r, const struct call *cal
 		"tries", (json_int_t)r->tries, "seconds", r->seconds, "stopped", r->stopped);
 }
 
-static void print_lines(const char *t, FILE *to)
+void structure_lines_print(const char *t, const char *before, FILE *to)
 {
 	while (t && *t) {
 		size_t n = strcspn(t, "\n");
-		fprintf(to, "    %.*s\n", (int)n, t);
+		fprintf(to, "%s%.*s\n", before, (int)n, t);
 		t += n + (t[n] != 0);
 	}
 }
@@ -136,14 +169,14 @@ void structure_print(const struct structure_reading *r, const struct call *call,
 	fprintf(to, "  structure, form \"%s\"", r->form);
 	if (r->chunk) fprintf(to, " in chunks of %zu", r->chunk);
 	fprintf(to, ", %zu candidates in %.1f s%s\n", r->tries, r->seconds, r->stopped ? ": the time was over before the search was" : "");
-	print_lines(r->identified ? r->text : NULL, to);
+	structure_lines_print(r->identified ? r->text : NULL, "    ", to);
 	if (!r->identified) fputs("  the structure is not identified: nothing is said of what it rounds\n", to);
 	if (r->identified && r->open && *r->open) fputs("\n  cannot be told apart\n", to);
-	print_lines(r->identified ? r->open : NULL, to);
+	structure_lines_print(r->identified ? r->open : NULL, "    ", to);
 	if (r->fault >= 0) fprintf(to, "\n  has the fault %s: %s\n", call->op->faults[r->fault].name, call->op->faults[r->fault].what);
 	fputs("\n  output          error explained   equal to the bit\n", to);
 	for (int o = 0; o < MAX_OUT; o++)
 		if (r->out[o].elements)
 			fprintf(to, "  %-14s %14.4f %% %16.4f %%%s\n", call->op->out[o].name, 100 * fmax(0, r->out[o].explained), 100 * r->out[o].equal,
-				r->out[o].noise && r->out[o].explained < 0.99 ? "   what is left is float32's noise" : "");
+				r->out[o].noise && r->out[o].explained < explained_enough ? "   what is left is float32's noise" : "");
 }

@@ -124,7 +124,7 @@ static int starts(struct search *s, struct candidate *to)
 		for (int f = 0; f < s->n_form; f++) {
 			bool done = false;
 			for (int j = 0; j < n; j++) done = done || to[j].cost < 1e-3;
-			if (i && (done || hopeless(to, n, f))) continue;
+			if (!s->graph[f][0].made || (i && (done || hopeless(to, n, f)))) continue;
 			struct candidate *c = &to[n++];
 			*c = (struct candidate){ .form = f };
 			set_default(s, c, CHOOSE_OPERAND, every[i][0]);
@@ -176,13 +176,31 @@ static void finish(struct search *s, const struct beam *b, struct candidate *bes
 			if (best->cost < 1e9 && c.cost < 3 * best->cost + 0.05) s->rival = f;
 			if (c.cost > best->cost) continue;
 			descend(s, &c, last, false);
-			if (c.cost > 0.03 * s->n_stage) descend(s, &c, last, true);
+			if (c.cost > found(last)) descend(s, &c, last, true);
 			if (c.cost < 0.1 * s->n_stage) exponents(s, &c, last);
 			if (c.cost >= best->cost) continue;
 			if (best->cost < 3 * c.cost + 0.05) s->rival = best->form;
 			*best = c;
 		}
 	}
+}
+
+/* Where the first tokens are not explained: from other defaults, each with its own neighbours. */
+static void start_anew(struct search *s, struct beam *b)
+{
+	static const int every[][3] = { { 1, 0, 1 }, { 1, 1, 0 }, { 0, 1, 0 }, { 0, 0, 1 }, { 2, 0, 0 } };
+
+	for (size_t i = 0; i < sizeof every / sizeof *every; i++) {
+		struct candidate c = { .form = b->at[0].form };
+		if (late(s)) return;
+		set_default(s, &c, CHOOSE_OPERAND, every[i][0]);
+		set_default(s, &c, CHOOSE_NAME, every[i][1]);
+		set_default(s, &c, CHOOSE_INNER, every[i][2]);
+		descend(s, &c, 0, true);
+		log_cost(s, "anew", &c, 0);
+		add(&c, b);
+	}
+	through(s, b, 0);
 }
 
 void find_structure(struct search *s, struct candidate *best)
@@ -200,7 +218,10 @@ void find_structure(struct search *s, struct candidate *best)
 	}
 	n = starts(s, cand);
 	for (int i = 0; i < n; i++) add(&cand[i], &b);
-	for (int k = 0; k < last || (k == 0 && !last); k++) through(s, &b, k);
+	for (int k = 0; k < last || (k == 0 && !last); k++) {
+		through(s, &b, k);
+		if (k == 0 && b.at[0].cost > found(0)) start_anew(s, &b);
+	}
 	for (; b.n > 1 && b.at[b.n - 1].cost > 3 * b.at[0].cost + 0.01; b.n--) {}
 	for (int i = 0; i < b.n; i++) try(s, &b.at[i], last);
 	qsort(b.at, (size_t)b.n, sizeof *b.at, cheaper);

@@ -39,6 +39,8 @@ struct search {
 	bool push;
 	size_t tries;
 	double begin, seconds;
+	uint64_t faults;                /* of the formula that is read, at these values */
+	double value[MAX_FAULT];
 	int rival;                      /* a form that fits about as well, or -1 */
 	bool stopped;                   /* the time was over before the search was */
 	struct error *e;
@@ -50,20 +52,22 @@ double now(void);
 static inline bool late(struct search *s) { return s->stopped = s->stopped || now() - s->begin > s->seconds; }
 
 /* Everything that the formula says is made ready, or *why says what is missing (in a constant text). */
-bool search_make(struct search *s, const struct call *call, const char **why, struct error *e);
+bool search_make(struct search *s, const struct call *call, const struct structure_search *how, const char **why, struct error *e);
 void search_free(struct search *s);
 
 /* The candidate at stage k: cost and choices. */
 void try(struct search *s, struct candidate *c, int k);
 /* The same on all of the call: per output; errors, where not NULL: |error| weight of each element of outputs. */
 bool measured(struct search *s, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT]);
-/* A form in chunks of that size with those faults; *why: what of it cannot be read. False with an error. */
+/* A form in chunks of that size with those faults beside the search's; *why: what of it cannot be read. False with an error. */
 bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint64_t faults, const char **why);
 void graph_free(struct graph *g);
 bool measured_in(struct search *s, struct graph *g, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT]);
 struct graph *graph_of(struct search *s, const struct candidate *c);
 struct view *view_of(struct search *s, struct graph *g, int k);
 bool exact_agrees(struct search *s, int form);
+/* y[o], where not NULL: what the candidate answers on all of the call, not stored. */
+bool answered_in(struct search *s, struct graph *g, const struct candidate *c, double *y[MAX_OUT]);
 
 void descend(struct search *s, struct candidate *c, int k, bool wide);
 void expand(struct search *s, struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with);
@@ -78,6 +82,9 @@ struct contrast contrast(const struct search *s, const struct errors *a, const s
 bool better(const struct contrast *c);
 /* A fault with which the candidate does better, or -1. */
 int fault_of(struct search *s, const struct candidate *c);
+/* The candidate's own form and chunks with one fault more. */
+bool graph_with(struct search *s, struct graph *g, const struct candidate *c, int fault, const char **why);
+static inline bool form_has(const struct op *op, int fault, int form) { return op->faults[fault].form < 0 || op->faults[fault].form == form; }
 
 char *polish(struct search *s, struct candidate *c);      /* returns what stays open, a choice a line, freed with free */
 int type_of(const struct search *s, const struct candidate *c, int key, int value);       /* what a rounding's value means: of its default where it is 0 */

@@ -12,7 +12,15 @@
  * by_size: of errors relative to each element's size, or its row's. equal: share of elements equal to the bit. noise: what is left is as small as float32's own roundings. */
 struct structure_output { double explained, by_size, equal; size_t elements; bool noise; };
 
+/* A rounding of the structure; site: the op's, or -1 where it is at none that has a name; arranged: at an operand or a result of a product
+ * of matrices, or inside an inverse. */
+struct structure_rounding { int site; bool arranged; struct site_rounding type; };
+enum { MAX_STRUCTURE_ROUNDING = 128 };
+
 struct structure_reading {
+	struct structure_rounding rounding[MAX_STRUCTURE_ROUNDING];
+	int n_rounding;
+	double *answer[MAX_OUT];        /* what the emulation answers, not stored; NULL unless it was asked for and is identified */
 	bool identified;                /* >= 99 % of each output's error is explained, by either measure, or all of it but float32's noise */
 	char *text;                     /* the formula, a definition a line; freed with structure_free */
 	const char *form;
@@ -24,14 +32,18 @@ struct structure_reading {
 	char *open;                     /* choices that the call cannot tell apart, one a line */
 };
 
-/* seconds: of processor time; log: gets each step of the search, NULL: nothing does. */
-struct structure_search { double seconds; FILE *log; };
+/* seconds: of processor time; log: gets each step of the search, NULL: nothing does. faults: bit i: fault i of the op is in the formula that is
+ * read, at value[i] of its parameter; what is explained is then the error beside it. answer: is it asked for? */
+struct structure_search { double seconds; FILE *log; uint64_t faults; const double *value; bool answer; };
 
 /* Reads the structure of the bound call's kernel, from nothing. *why: NULL, or what of the formula cannot be
  * read here (a constant text), and *r is then empty. False: no memory, with an error. The call has outputs. */
 bool structure_read(struct structure_reading *r, const struct call *call, const struct structure_search *how, const char **why, struct error *e);
 void structure_free(struct structure_reading *r);
 
+/* A text's lines: as an array, and with `before` in front of each. NULL: none. */
+json_t *structure_lines_json(const char *text);
+void structure_lines_print(const char *text, const char *before, FILE *to);
 json_t *structure_json(const struct structure_reading *r, const struct call *call);
 void structure_print(const struct structure_reading *r, const struct call *call, FILE *to);
 

@@ -13,7 +13,7 @@ struct sym *sym_make(struct form_symbols *f, enum sym_kind kind, struct shape s,
 	struct sym *x = pool_make(&f->pool, sizeof *x);
 
 	if (!x) return NULL;
-	*x = (struct sym){ .kind = kind, .index = f->n_sym++, .id = f->line << 10 | (f->in_line[f->line]++ & 0x3ff), .s = s, .n = n, .reg = -1, .def = -1 };
+	*x = (struct sym){ .kind = kind, .index = f->n_sym++, .id = f->line << 10 | (f->in_line[f->line]++ & 0x3ff), .s = s, .n = n, .reg = -1, .def = -1, .site = -1 };
 	x->arg = pool_make(&f->pool, (size_t)(n ? n : 1) * sizeof *x->arg);
 	x->sign = pool_make(&f->pool, (size_t)(n ? n : 1));
 	x->role = pool_make(&f->pool, (size_t)(n ? n : 1) * sizeof *x->role);
@@ -163,10 +163,17 @@ static struct sym *named(struct reader *r, const char *name, struct sym *value)
 	if (f->n_def == MAX_DEF) f->missing = "more names than are told apart";
 	if (!x) return NULL;
 	x->arg[0] = value;
+	x->site = value->site;
 	x->name = name;
 	x->def = f->n_def;
 	f->def_name[f->n_def++] = name;
 	return x;
+}
+
+/* Of several names for one value the first that is a site. */
+static void mark_site(const struct form_symbols *f, struct sym *x, const char *name)
+{
+	if (x->site < 0) x->site = formula_site(f->tree, f->program->call->op, name);
 }
 
 static bool set(struct reader *r, const struct step *s)
@@ -175,6 +182,7 @@ static bool set(struct reader *r, const struct step *s)
 	const char *name = s->at && (s->at->kind == NODE_NAME || s->at->kind == NODE_INDEX || s->at->kind == NODE_CALL) ? s->at->name : "x";
 
 	if (!x) return false;
+	mark_site(r->f, x, name);
 	bool carried = r->in_loop && r->carry_of[s->reg] >= 0;
 	if (carried || (!r->begins[s->reg] && r->uses[s->reg] > 1 && !is_plain(r->f, x))) x = named(r, name, x);
 	r->reg[s->reg] = x;
@@ -192,6 +200,7 @@ static bool put(struct reader *r, const struct step *s)
 		return false;
 	}
 	/* a value that is stored is a definition of its own */
+	mark_site(f, x, s->slice->at->name);
 	f->put[f->n_put++] = (struct sym_put){ x, s->slice, r->in_loop };
 	return true;
 }
@@ -262,11 +271,11 @@ static void uses_of(struct form_symbols *f, const struct sym *x)
 	for (int i = 0; i < x->n; i++) uses_of(f, x->arg[i]);
 }
 
-void symbols_make(struct form_symbols *f, struct program *p)
+void symbols_make(struct form_symbols *f, const struct tree *tree, struct program *p)
 {
 	struct reader *r = calloc(1, sizeof *r);
 
-	*f = (struct form_symbols){ .program = p, .failed = !r };
+	*f = (struct form_symbols){ .program = p, .tree = tree, .failed = !r };
 	if (!r) return;
 	r->f = f;
 	for (int i = 0; i < MAX_REG; i++) r->carry_of[i] = -1;

@@ -30,6 +30,7 @@ struct sym {
 	const char *name;       /* SYM_NAME, SYM_CARRY, SYM_FINAL */
 	struct sym *other;      /* SYM_NAME: that of what is no longer scaled, where one was made */
 	int reg, def;           /* what is carried: its number; SYM_NAME: number of the definition */
+	int site;               /* the op's, which a definition of this value is; -1: none */
 };
 
 /* What a form computes: its outputs, and what it carries from turn to turn. */
@@ -38,6 +39,7 @@ struct sym_carry { int reg; struct sym *first, *next; };
 enum { MAX_LINE = 1024, MAX_PUT = 24, MAX_DEF = 64, MAX_CARRY = MAX_BY };
 struct form_symbols {
 	struct program *program;        /* these pieces alone */
+	const struct tree *tree;
 	const struct program_loop *loop;        /* NULL: none */
 	struct pool pool;
 	struct sym_put put[MAX_PUT];
@@ -51,8 +53,8 @@ struct form_symbols {
 	bool failed;                    /* memory is short */
 };
 
-/* Of the pieces of `p`; freed with symbols_free, before the program. Look at `missing` first. */
-void symbols_make(struct form_symbols *f, struct program *p);
+/* Of the pieces of `p`, which are the tree's; freed with symbols_free, before the program. Look at `missing` first. */
+void symbols_make(struct form_symbols *f, const struct tree *tree, struct program *p);
 void symbols_free(struct form_symbols *f);
 
 /* Does the loop (NULL: none) go along the call's tokens? */

@@ -4,10 +4,9 @@
 #include <string.h>
 
 #include "figures.h"
+#include "compare/limits/limits.h"
 #include "quantile.h"
 
-/* A mean error below this share of sigma is never a fault: kernels that truncate have one. */
-static const double harmless_bias = 0.1;
 
 const char *const rule_name[RULE_COUNT] = { "worst", "excess", "p99", "rms", "bias" };
 

@@ -2,8 +2,6 @@
 
 #include "quantile.h"
 
-const double alpha = 1e-6, slack = 1.4;
-
 static double log_tail(double nu, double t)
 {
 	double c = lgamma((nu + 1) / 2) - lgamma(nu / 2) - log(nu * M_PI) / 2;

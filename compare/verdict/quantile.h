@@ -4,11 +4,6 @@
 
 #include <stddef.h>
 
-/* One false alarm in a million, were the assumptions of docs/verdict.md exact: the p of every threshold. */
-extern const double alpha;
-/* A correct kernel's error may exceed its model by this factor before it is called wrong. */
-extern const double slack;
-
 /* t > 0 with P(|T_nu| > t) <= p for Student's T with nu > 1 degrees of freedom; 0 < p < 1. An upper
  * bound of the quantile, close in the tail:
  * P(|T| > t) <= 2 c nu / ((nu - 1) t) (1 + t²/nu)^(-(nu-1)/2), c = density of T at 0,

@@ -60,7 +60,9 @@ static double excess(const struct verdict *v)
 /* 0: the contract does not allow what the kernel was seen to round; 2: it does, and in the form that was seen. */
 static int suits(const struct examination *x, const struct call *call, const struct contract *k)
 {
-	return x && profile_within(&x->profile, call, k) ? 1 + (x->profile.emulation.form == k->form) : 0;
+	bool within = x && (x->structure.taken ? structure_within(&x->structure, call, k) : profile_within(&x->profile, call, k));
+
+	return within ? 1 + (x->profile.emulation.form == k->form) : 0;
 }
 
 static bool judge_climbing(const struct call *call, const struct contract *k, struct yardstick *y, struct verdict *v, struct error *e)

@@ -2,13 +2,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "compare/limits/limits.h"
 #include "figures.h"
 #include "verdict_private.h"
-
-/* The truth may be off by this share of sigma, no more. */
-static const double truth_share = 0.1;
-/* And what was sampled of it by far less, as it speaks for the rest. */
-static const double sample_share = 1e-6;
 
 /* Has the kernel recorded what is not finite? An anchored reference takes it over. */
 static bool blown_up(const struct call *call)

@@ -1,0 +1,140 @@
+/* The emulation by the structure that is read from the outputs, where it is none that is known. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulation_private.h"
+
+static int form_of(const struct op *op, const char *name)
+{
+	int i = 0;
+
+	while (strcmp(op->forms[i].name, name)) i++;
+	return i;
+}
+
+/* The exact reference in the structure's form and chunks, with its faults. */
+static struct plan exact(const struct xray *x, const struct structure_reading *r, uint64_t faults, const double *value)
+{
+	const struct op *op = x->call->op;
+	struct plan p = plan_plain(&arith_f64, arith_f64.precision);
+
+	for (int i = 0; op->faults[i].name; i++)
+		if (faults >> i & 1) plan_fault_at(&p, op, i, value[i]);
+	if (r->fault >= 0) plan_fault(&p, op, r->fault);
+	p.form = form_of(op, r->form);
+	p.chunk = r->chunk;
+	return p;
+}
+
+/* x->shift becomes what the structure answers less what the plan does. */
+static bool shift_to(struct xray *x, const struct structure_reading *r, const struct plan *p)
+{
+	struct answer a;
+
+	if (!ref_run(x->call, p, &a, x->e)) return false;
+	double *shift = malloc((x->all + 1) * sizeof *shift);
+	for (int o = 0; o < MAX_OUT && shift; o++)
+		for (size_t i = 0; i < x->call->out_count[o]; i++) shift[x->first_element[o] + i] = r->answer[o][i] - a.hi[o][i];
+	answer_free(&a);
+	x->shift = shift;
+	return shift || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "the answers of a structure");
+}
+
+static void say(struct structure_said *to, const struct structure_reading *r)
+{
+	size_t n = r->text ? strlen(r->text) : 0;
+
+	*to = (struct structure_said){ true, r->identified, false, r->stopped, r->seconds, r->tries, r->form, r->chunk, .n_rounding = r->n_rounding };
+	memcpy(to->rounding, r->rounding, sizeof to->rounding);
+	if (n >= sizeof to->formula)
+		for (n = sizeof to->formula - 1; n && r->text[n - 1] != '\n'; n--) {}
+	if (n) memcpy(to->formula, r->text, n);
+	to->formula[n] = 0;
+}
+
+/* Does the contract clearly allow the rounding? At a site as it says. Where there is no name its region is one of arrangements of products,
+ * in the types that it allows at some site. */
+static bool allows(const struct call *call, const struct contract *k, const struct structure_rounding *r)
+{
+	if (r->site >= 0) return contract_allows(k, r->site, &r->type) || is_store(call, r->site, r->type.format);
+	for (int i = 0; call->op->sites[i].name && r->arranged; i++)
+		if (contract_allows(k, i, &r->type)) return true;
+	return false;
+}
+
+bool structure_within(const struct structure_said *s, const struct call *call, const struct contract *k)
+{
+	for (int i = 0; i < s->n_rounding; i++)
+		if (!allows(call, k, &s->rounding[i])) return false;
+	return true;
+}
+
+/* *allowed: by k, where it is not NULL. */
+static bool read_with(struct xray *x, const struct contract *k, uint64_t faults, const double *value, bool *found, bool *allowed)
+{
+	struct structure_reading r;
+	const char *why;
+
+	*found = false;
+	if (!structure_read(&r, x->call, &(struct structure_search){ x->lawless ? structure_seconds_lawless : structure_seconds, NULL, faults, value, true }, &why, x->e)) return false;
+	if (why) return true;
+	struct plan p = exact(x, &r, faults, value);
+	say(x->structure, &r);
+	*found = r.identified;
+	bool ok = !*found || shift_to(x, &r, &p);
+	*allowed = !k || structure_within(x->structure, x->call, k);
+	structure_free(&r);
+	if (!ok || !*found) return ok;
+	x->emulation = p;
+	x->settled = false;
+	if (!xray_refresh(x) || !emulation_identified(x, found)) return false;
+	x->structure->taken = *found;
+	return !*found || emulation_forward(x);
+}
+
+/* Back to what stood before. */
+static bool unshift(struct xray *x, const struct plan *p)
+{
+	free(x->shift);
+	x->shift = NULL;
+	x->settled = false;
+	x->emulation = *p;
+	return xray_refresh(x);
+}
+
+/* x->shift and the emulation, put aside. */
+static bool keep_for_later(struct xray *x, const struct plan *before)
+{
+	x->structure->taken = false;
+	x->kept_shift = x->shift;
+	x->kept_plan = x->emulation;
+	x->shift = NULL;
+	return unshift(x, before);
+}
+
+bool emulation_by_kept(struct xray *x)
+{
+	x->shift = x->kept_shift;
+	x->kept_shift = NULL;
+	x->emulation = x->kept_plan;
+	x->settled = false;
+	x->structure->taken = true;
+	return xray_refresh(x);
+}
+
+bool emulation_by_structure(struct xray *x, const struct contract *k, bool *found)
+{
+	const struct plan before = x->emulation;
+	bool legal = !(x->lawless && before.faults) && !x->structure->asked, allowed = true;
+
+	*found = false;
+	if (legal && !read_with(x, k, 0, before.value, found, &allowed)) return false;
+	if (*found && !allowed) {
+		*found = false;
+		return keep_for_later(x, &before);
+	}
+	if (!*found && x->shift && !unshift(x, &before)) return false;
+	if (!*found && before.faults && !read_with(x, NULL, before.faults, before.value, found, &allowed)) return false;
+	return *found || !x->shift || unshift(x, &before);
+}

@@ -1,0 +1,68 @@
+#include "limits.h"
+
+/* ---- rules: docs/verdict.md, section 4 ---- */
+
+/* One false alarm in a million, were the assumptions of docs/verdict.md exact: the p of every threshold. */
+const double alpha = 1e-6;
+/* A correct kernel's error may exceed its model by this factor before it is called wrong. */
+const double slack = 1.4;
+/* A mean error below this share of sigma is never a fault: kernels that truncate have one. */
+const double harmless_bias = 0.1;
+/* The truth may be off by this share of sigma, no more. */
+const double truth_share = 0.1;
+/* And what was sampled of it by far less, as it speaks for the rest. */
+const double sample_share = 1e-6;
+
+/* ---- a structure is identified: docs/x-ray.md, docs/structure.md ---- */
+
+/* The share of each output's error, in squares, that an emulation with roundings inside must explain: of what people's kernels leave,
+ * near ties whose side the last bit of a sum decides, a hundredth is the most that was seen beside the right structure. */
+const double explained_enough = 0.99;
+/* The share that ends a search where what is left is the size of a few tips: one large rounding may be 99.9 % of the error alone. */
+const double explained_plenty = 0.999, tips = 100;
+/* Where float32's noise makes more than this share of the emulation's error, roundings cannot be told apart. */
+const double saturated = 0.1;
+/* Of what is left, as its mean square in units of float32's noise: sums in order leave that much. */
+const double float32s_size = 16;
+/* What is left of an element, relative to it or to its row, that is float32's own: four roundings to float32. */
+const double float32s_share = 0x1p-22;
+
+/* ---- a name is earned: docs/verdict.md, section 5 ---- */
+
+/* A coefficient this many standard errors from 0 is not 0; one whose error is larger than the reciprocal says nothing. */
+const double certain = 6;
+/* A fault whose coefficient of 1 has not as many standard errors detects nobody. One element that tips over with it, as it did in
+ * one of the FLOOR_RUNS behind the noise, is worth root 5 of them, however far it goes; two are worth root 10. */
+const double likely = 3;
+/* A fault whose effect is smaller than this many times float32's noise, as rms over the outputs, can be neither
+ * detected nor ruled out: float32's own errors are systematic too, at that size. */
+const double above_noise = 2;
+/* How much the score, twice a log likelihood, must fall for what is taken: one in three million by chance, of some thousand that are tried. */
+const double worth_keeping = 30;
+/* A coefficient is 1: within 0.05, as the design says, and within three of its errors and what rounding flips, which no fit follows, do to it. */
+const double off_one = 0.05, flips_off_one = 0.005, errors_off_one = 3;
+/* Where the structure is not identified what is left is larger than noise, and a coefficient must be as well known as it must be near. */
+const double well_known = 0.05;
+/* The share of what is not finite that a float32 run need not share: its sums are in another order. */
+const double else_finite = 0.1;
+/* Votes that chance seldom makes: 2^-6 for a direction drawn at random, of some ten that are as small as float32's noise. */
+const double least_votes = 6;
+/* Most of them agree: what a few elements that tip over in float32 do not decide. */
+const double most_votes = 0.9;
+
+/* ---- one structure against another: docs/structure.md ---- */
+
+/* Sigma of a sign test over the elements that a choice changes: one in 16,000 by chance, of some 200 choices. */
+const double sign_test = 4;
+/* In no output may what is better in all of them be worse by as many. */
+const double no_worse = 3;
+/* Nor may the energy that is left of an output grow by this factor: a few near ties stay. */
+const double much_louder = 1.5;
+/* A fault beside a structure explains at least half of what that leaves; what explains less may be any rounding's. */
+const double fault_shrinks = 0.5;
+
+/* ---- time ---- */
+
+/* For one search of a structure in a check: it found all that it ever found of a recorded call of a megabyte in seven. Of a call that
+ * breaks the rules, whose error is seldom one of roundings, half. */
+const double structure_seconds = 8, structure_seconds_lawless = 4;

@@ -1,0 +1,16 @@
+/* Every constant that decides a verdict, an identified structure or a name: its reason stands beside its value, in limits.c. */
+#ifndef ETALON_LIMITS_H
+#define ETALON_LIMITS_H
+
+/* rules */
+extern const double alpha, slack, harmless_bias, truth_share, sample_share;
+/* a structure is identified */
+extern const double explained_enough, explained_plenty, tips, saturated, float32s_size, float32s_share;
+/* a name is earned */
+extern const double certain, likely, above_noise, worth_keeping, off_one, flips_off_one, errors_off_one, well_known, else_finite, least_votes, most_votes;
+/* a choice of structure, or a fault beside it, is better than another */
+extern const double sign_test, no_worse, much_louder, fault_shrinks;
+/* of processor time */
+extern const double structure_seconds, structure_seconds_lawless;
+
+#endif
