@@ -101,8 +101,9 @@ struct op {
 	bool iterates;                          /* errors inside are amplified, unless a call is anchored */
 	/* Of an op that is a formula: what its pieces run, made once for a call and a plan; NULL with an error. */
 	struct program *(*prepare)(const struct call *call, const struct plan *plan, struct error *e);
-	/* How many pieces it has, where the call is not cut: of this plan; NULL: those of `pieces`. */
-	size_t (*runs)(const struct program *program);
+	/* Where the call is not cut: the pieces from this one on that may run beside each other end there, in this plan. NULL: all do. */
+	size_t (*runs)(const struct program *program, size_t from);
+	bool holds;                             /* pieces hold values for those behind them, or are chunks: none is left out, none differentiated */
 	/* Frees it after a run of strip s that is `ok` so far; false with an error that the pieces left in it. */
 	bool (*finish)(struct program *program, const struct strip *s, const struct plan *plan, bool ok, struct error *e);
 	const struct test_case *cases;          /* of its file; NULL: those of this name among test_cases */

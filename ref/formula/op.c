@@ -69,7 +69,7 @@ static bool tensors(struct formula *f, struct error *e)
 	}
 	f->op.in = in;
 	f->op.out = out;
-	return sizes(f, t->in, e) && sizes(f, t->out, e);
+	return sizes(f, t->in, e) && sizes(f, t->out, e) && sizes(f, t->held, e);
 }
 
 static bool params(struct formula *f, struct error *e)
@@ -132,7 +132,7 @@ static bool defines(const struct statement *s, const char *name)
 static bool is_taken(const struct formula *f, const char *name)
 {
 	const struct tree *t = &f->tree;
-	const void *const lists[] = { t->in, t->out, t->params, t->lets, t->aliases, t->each, t->macros };
+	const void *const lists[] = { t->in, t->out, t->held, t->params, t->lets, t->aliases, t->each, t->macros };
 
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
 		if (declared(lists[i], name)) return true;
@@ -167,11 +167,11 @@ static bool faults(struct formula *f, struct error *e)
 	struct fault_spec *m = TABLE(f, struct fault_spec, n);
 	enum rounding r;
 
-	if (n > MAX_FAULT) return wrong(f, &f->tree.faults->d, e, "at most 64 faults");
 	if (!m) return false;
 	for (const struct fault_decl *x = f->tree.faults; x; x = NEXT(x), i++) {
 		int form = form_of(f, x->form);
 		m[i] = (struct fault_spec){ x->d.name, x->d.what[0] ? x->d.what : x->site ? x->format : x->define[0].text, x->seen, form, x->site != NULL, 0, 0, NULL, NULL, NULL, 0, 0 };
+		if (i >= MAX_FAULT && !x->site) return wrong(f, &x->d, e, "at most 64 faults, or those that only round behind them");
 		if (x->form[0] && form < 0) return wrong(f, &x->d, e, "a form's name after 'in'");
 		if (x->parameter && !parameter(f, x, &m[i], e)) return false;
 		if (!x->site) continue;
@@ -251,7 +251,7 @@ static size_t pieces(const struct call *call)
 		if (!program_parts(t, call->op, call, &plan, f, &n, NULL)) return 0;
 		for (const struct each *x = f->each ? f->each : t->each; x; x = NEXT(x))
 			for (int i = 0; x->dim && call->op->dims[i]; i++)
-				if (!strcmp(call->op->dims[i], x->dim)) n *= call->dim[i];
+				if (!strcmp(call->op->dims[i], x->dim)) n *= x->by ? (call->dim[i] + x->by - 1) / x->by : call->dim[i];
 		all += n;
 	}
 	return all;
@@ -276,9 +276,25 @@ static bool check(const struct call *call, struct error *e)
 	return true;
 }
 
+/* Are there pieces that are chunks? */
+static bool in_chunks(const struct tree *t)
+{
+	bool yes = false;
+
+	for (const struct each *x = t->each; x; x = NEXT(x)) yes = yes || x->by;
+	for (const struct form_decl *f = t->forms; f; f = NEXT(f))
+		for (const struct form_decl *g = f; g; g = g->more)
+			for (const struct each *x = g->each; x; x = NEXT(x)) yes = yes || x->by;
+	return yes;
+}
+
 static struct program *prepare(const struct call *call, const struct plan *plan, struct error *e)
 {
-	return program_make(&formula_of(call->op)->tree, call->op, call, plan, e);
+	struct program *p = program_make(&formula_of(call->op)->tree, call->op, call, plan, e);
+
+	if (!p || program_hold(p, plan, e)) return p;
+	program_free(p);
+	return NULL;
 }
 
 bool formula_tables(struct formula *f, struct error *e)
@@ -289,7 +305,8 @@ bool formula_tables(struct formula *f, struct error *e)
 	f->op.pieces = pieces;
 	f->op.prepare = prepare;
 	f->op.finish = program_done;
-	f->op.runs = program_pieces;
+	f->op.runs = program_beside;
+	f->op.holds = f->tree.held || in_chunks(&f->tree);
 	f->op.derive = derive;
 	f->op.iterates = f->tree.iterates;
 	for (const struct tensor_decl *x = f->tree.out; x; x = NEXT(x))
