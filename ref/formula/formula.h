@@ -16,6 +16,8 @@ void formula_end(struct formula *f);
 size_t formula_builtins(void);
 struct formula *formula_builtin(size_t i, struct error *e);
 bool formula_builtin_check(size_t i, struct error *e);
+/* A part of a model, of ref/ops/layers: no op of the lists. NULL with an error. */
+struct formula *formula_layer(const char *name, struct error *e);
 
 /* The text of the op's file; NULL where the op is none. */
 const char *formula_source(const struct op *op);

@@ -122,7 +122,8 @@ static int form_of(const struct formula *f, const char *name) { return name[0] ?
 static bool defines(const struct statement *s, const char *name)
 {
 	for (; s; s = s->next) {
-		if (s->loop ? same_name(s->loop->var, name) || defines(s->body, name) : same_name(s->define.name, name)) return true;
+		if (s->loop && same_name(s->loop->var, name)) return true;
+		if (s->body ? defines(s->body, name) : same_name(s->define.name, name)) return true;
 		for (int i = 0; s->loop && i < s->loop->n_carry; i++)
 			if (same_name(s->loop->carry[i].name, name)) return true;
 	}

@@ -117,6 +117,11 @@ static struct statement **handed_on(struct user *s, const struct loop *l, struct
 	return end;
 }
 
+bool use_once(const struct loop *l, const struct node *range, bool cuts)
+{
+	return !l->chunks && !cuts && range->kind == NODE_NUMBER && range->number == 1;
+}
+
 /* A loop of one turn is its body. */
 static struct statement **once(struct user *s, const struct statement *x, struct statement **end)
 {
@@ -145,7 +150,7 @@ static struct statement **loop(struct user *s, const struct statement *x, struct
 
 	if (!range) return NULL;
 	const struct definition *cuts = l->cuts ? use_given(s, l->cuts->name, false) : NULL;
-	if (!l->chunks && !cuts && !s->once && range->kind == NODE_NUMBER && range->number == 1) return once(s, x, end);
+	if (!s->once && use_once(l, range, cuts)) return once(s, x, end);
 	struct statement *y = *end = use_make(s, sizeof *y);
 	struct loop *m = y ? y->loop = use_make(s, sizeof *m) : NULL;
 	if (!m || !(m->carry = use_make(s, MAX_BY * sizeof *m->carry))) return NULL;

@@ -25,6 +25,8 @@ bool use_taken_all(struct tree *t, struct error *e);
 bool use_defines_anew(const struct user *s, const char *param);
 /* `use OP` alone: the pieces of that op, whose tensors are those of the same names, in the place of *at. */
 bool use_pieces(struct tree *to, struct form_decl *at, struct tree *of, struct error *e);
+/* A loop of one turn, whose body the caller has in its place. */
+bool use_once(const struct loop *l, const struct node *range, bool cuts);
 void *use_make(struct user *s, size_t n);       /* zero bytes of s->to; NULL with an error */
 const char *use_name(struct user *s, const char *name);         /* NAME.name; NULL with an error */
 /* What the line gives for it, with indices of its own where so, else whole; NULL: nothing. */

@@ -76,6 +76,37 @@ static bool take_site(struct user *s, const struct taken *t, const char *name)
 	return true;
 }
 
+/* The statement of that name in the op's first form, or NULL; where it stands in a loop of one turn, what that carries and has not
+ * defined yet is what it was before. */
+static const struct statement *stands(struct user *s, const struct statement *x, const char *name)
+{
+	const struct statement *y = NULL;
+
+	for (; x && !y; x = x->next) {
+		const struct loop *l = x->loop;
+		const struct node *range = l ? use_value(s, l->range) : NULL;
+		bool once = range && !s->once && use_once(l, range, l->cuts && use_given(s, l->cuts->name, false));
+		for (int i = 0; once && i < l->n_carry; i++) s->before[s->n_before++] = l->carry[i].name;
+		if (once) s->once = l->var;
+		if (x->body ? (y = stands(s, x->body, name)) != NULL : same_name(x->define.name, name)) return y ? y : x;
+		if (once) s->once = NULL, s->n_before = 0;
+		for (int i = 0; !x->body && i < s->n_before; i++)
+			if (same_name(s->before[i], x->define.name)) s->before[i] = "";
+	}
+	return NULL;
+}
+
+/* Is it anything of the first form? */
+static bool is_there(struct user *s, const char *name)
+{
+	const struct tree *t = s->of;
+
+	s->once = NULL;
+	s->n_before = 0;
+	return declared(t->macros, name) || declared(t->lets, name) || declared(t->aliases, name) || declared(t->params, name)
+		|| stands(s, t->forms->body, name);
+}
+
 /* name = value, as the caller has it: an output of the op's is a name there. */
 static bool redefine(struct user *s, const struct definition *from, struct definition *to)
 {
@@ -106,11 +137,14 @@ static bool take_fault(struct user *s, const struct taken *t, const struct fault
 		x->site = from->site ? joined(s, t->as[0], ".", from->site) : NULL;
 		x->format = from->site ? joined(s, from->format, "", "") : NULL;
 	}
+	int n = x->n;
 	for (int i = 0; i < from->n; i++) {
 		if (x->n == MOST_OF) return use_wrong(s, "fewer definitions of", from->d.name);
-		if (!redefine(s, &from->define[i], &x->define[x->n++])) return false;
+		if (is_there(s, from->define[i].name) && !redefine(s, &from->define[i], &x->define[x->n++])) return false;
 	}
-	return true;
+	s->once = NULL;
+	s->n_before = 0;
+	return x->site || x->n > n || use_wrong(s, "a fault of the op's first form, not", from->d.name);
 }
 
 static bool take(struct user *s, const struct taken *t)
