@@ -37,7 +37,6 @@ static bool run_piece(calc *c, const struct work *w, size_t piece)
 {
 	c->noise = random_at(w->seed + piece);
 	c->used = 0;
-	c->scope = NULL;
 	c->piece = piece;
 	if (setjmp(c->no_memory)) return false;
 	w->part(c, piece, w->with);
