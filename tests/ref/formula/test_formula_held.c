@@ -113,6 +113,29 @@ static void experts_take_their_tokens(void **state)
 	tensors_free(&c.tensors);
 }
 
+/* The largest first, of equals the first; NaN is none, and where no number is left it is element 0. */
+static void the_largest_are_found(void **state)
+{
+	static const char text[] = "op largest\nin x [R, D]\nout y [R, D]\neach r in R\ny[r] = top(x[r], D)\n";
+	static const double x[2][4] = { { 1, 3, 3, -2 }, { (double)NAN, 2, 5, 5 } }, want[2][4] = { { 1, 2, 0, 3 }, { 2, 3, 1, 0 } };
+	struct formula *f = sound("largest.op", text);
+	struct plan p = plan_plain(&arith_f64, 53);
+	struct capture c = { 0 };
+	struct call call;
+	struct answer a;
+	struct error e;
+
+	(void)state;
+	assert_true(meta_set(&c.tensors, "etalon.op", "largest") && meta_set(&c.tensors, "etalon.params", "{}"));
+	op_add(formula_op(f));
+	memcpy(tensors_add(&c.tensors, "in.x", DT_F64, 2, (size_t[]){ 2, 4 })->data, x, sizeof x);
+	bind(&call, &c);
+	assert_true(ref_run(&call, &p, &a, &e));
+	assert_memory_equal(a.hi[0], want, sizeof want);
+	answer_free(&a);
+	tensors_free(&c.tensors);
+}
+
 /* Sites and faults of a used op, under the names of those that use it, do there what they do in the op. */
 static void sites_and_faults_are_taken_over(void **state)
 {
@@ -254,7 +277,8 @@ static void all_is_held_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(experts_take_their_tokens), cmocka_unit_test(sites_and_faults_are_taken_over),
+		cmocka_unit_test(experts_take_their_tokens), cmocka_unit_test(the_largest_are_found),
+		cmocka_unit_test(sites_and_faults_are_taken_over),
 		cmocka_unit_test(pieces_of_another_op), cmocka_unit_test(errors_have_a_place), cmocka_unit_test(all_is_held_once),
 	};
 
