@@ -37,18 +37,18 @@ static bool range(struct lower *l, struct slice *s, int i, const struct node *x)
 }
 
 /* An index made of a chunk's: one element for each of them. */
-static bool gathered(struct lower *l, struct slice *s, int i, const struct node *x)
+static bool gathered(struct lower *l, struct slice *s, int i, const struct node *x, bool out)
 {
 	int chunk = s->axis[i].first->each - 1;
 
-	if (s->n_kept) return low_error(l, x, "expected a chunk's own name, or this on the first axis that is kept");
+	if (out || s->n_kept) return low_error(l, x, "expected a chunk's own name%s", out ? " where something is stored" : ", or this on the first axis that is kept");
 	s->gather = 1 + l->p->chunk_var[chunk];
 	s->kept[s->n_kept++] = i;
 	s->axis[i].len = (struct len){ l->p->chunk_size[chunk], chunk };
 	return true;
 }
 
-static bool axis(struct lower *l, struct slice *s, int i, const struct node *x)
+static bool axis(struct lower *l, struct slice *s, int i, const struct node *x, bool out)
 {
 	const struct symbol *c = x->kind == NODE_NAME ? symbol_find(l, x->name) : NULL;
 
@@ -61,7 +61,7 @@ static bool axis(struct lower *l, struct slice *s, int i, const struct node *x)
 	if (x->kind == NODE_ALL) return true;
 	if (x->kind == NODE_RANGE) return range(l, s, i, x);
 	if (!(s->axis[i].first = low_ix(l, x))) return false;
-	return (c && c->kind == SYMBOL_CHUNK) || !s->axis[i].first->each || gathered(l, s, i, x);
+	return (c && c->kind == SYMBOL_CHUNK) || !s->axis[i].first->each || gathered(l, s, i, x, out);
 }
 
 /* Indices that are known and lie in their axes are counted now, those of chunks and all others at each use. */
@@ -129,7 +129,7 @@ struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct 
 	}
 	const struct node whole = { NODE_ALL, x->line, x->column, NULL, 0, 0, NULL };
 	for (int i = 0; i < s->rank; i++)
-		if (!axis(l, s, i, i + missing < x->n ? x->arg[i + missing] : &whole)) return NULL;
+		if (!axis(l, s, i, i + missing < x->n ? x->arg[i + missing] : &whole, out && !s->held)) return NULL;
 	fix(s);
 	struct len k0 = s->n_kept ? s->axis[s->kept[0]].len : one;
 	*shape = s->n_kept == 2 ? (struct shape){ MATRIX, k0, s->axis[s->kept[1]].len }
