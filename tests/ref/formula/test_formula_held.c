@@ -71,24 +71,34 @@ static void near(const struct answer *a, double want[T][F], double most)
 		if (!(fabs(a->hi[0][i] - want[i / F][i % F]) <= most)) fail_msg("element %d: %.17g, want %.17g", i, a->hi[0][i], want[i / F][i % F]);
 }
 
+/* tests/ops/routed.op with three experts for a token */
+static void routed_call(struct call *call, struct capture *c)
+{
+	struct error e;
+
+	if (!op_find("routed")) {
+		struct formula *f = formula_read("tests/ops/routed.op", &e);
+		if (!f) fail_msg("%s: %s", e.file, e.detail);
+		op_add(formula_op(f));
+	}
+	assert_true(meta_set(&c->tensors, "etalon.op", "routed") && meta_set(&c->tensors, "etalon.params", "{\"k\": 3}"));
+	fill(c, "in.x", 2, (size_t[]){ T, E });
+	fill(c, "in.router", 2, (size_t[]){ X, E });
+	fill(c, "in.experts", 3, (size_t[]){ X, F, E });
+	bind(call, c);
+}
+
 /* In all arithmetics that are wide or f64, with any number of threads, and with every piece where a sample of them is asked for. */
 static void experts_take_their_tokens(void **state)
 {
 	static const char *const names[] = { "f64", "dd", "mpfr:80" };
 	struct error e;
-	struct formula *f = formula_read("tests/ops/routed.op", &e);
 	struct capture c = { 0 };
 	struct call call;
 	double want[T][F];
 
 	(void)state;
-	if (!f) fail_msg("%s: %s", e.file, e.detail);
-	assert_true(meta_set(&c.tensors, "etalon.op", "routed") && meta_set(&c.tensors, "etalon.params", "{\"k\": 3}"));
-	op_add(formula_op(f));
-	fill(&c, "in.x", 2, (size_t[]){ T, E });
-	fill(&c, "in.router", 2, (size_t[]){ X, E });
-	fill(&c, "in.experts", 3, (size_t[]){ X, F, E });
-	bind(&call, &c);
+	routed_call(&call, &c);
 	for (int twice = 0; twice < 2; twice++)
 		for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 			const struct arith *arith;
@@ -96,7 +106,7 @@ static void experts_take_their_tokens(void **state)
 			int bits;
 			assert_true(arith_by_name(names[i], &arith, &bits));
 			struct plan p = plan_plain(arith, bits);
-			if (twice) plan_fault(&p, formula_op(f), op_fault(formula_op(f), "last_expert_twice"));
+			if (twice) plan_fault(&p, call.op, op_fault(call.op, "last_expert_twice"));
 			by_hand(tensors_find(&c.tensors, "in.x")->data, tensors_find(&c.tensors, "in.router")->data, tensors_find(&c.tensors, "in.experts")->data,
 				3, twice, want);
 			assert_true(ref_run(&call, &p, &a, &e));
@@ -110,6 +120,35 @@ static void experts_take_their_tokens(void **state)
 			answer_free(&b);
 		}
 	assert_null(op_find("routed.backward"));
+	tensors_free(&c.tensors);
+}
+
+static size_t totals[16], n_totals;
+
+static void ticked(const char *stage, size_t done, size_t total)
+{
+	(void)stage;
+	if (done == 1 && n_totals < 16) totals[n_totals++] = total;
+}
+
+/* How many pieces run beside each other: of X = 9 in chunks of 4; T = 13; 13 of T beside X, which read what is held since; 39 slots; X; T. */
+static void pieces_wait_for_what_they_read(void **state)
+{
+	static const size_t want[] = { 3, 13, 13 + 9, 39, 9, 13 };
+	struct plan p = plan_plain(&arith_f64, 53);
+	struct capture c = { 0 };
+	struct call call;
+	struct answer a;
+	struct error e;
+
+	(void)state;
+	routed_call(&call, &c);
+	p.tick = ticked;
+	n_totals = 0;
+	assert_true(ref_run(&call, &p, &a, &e));
+	assert_int_equal(n_totals, sizeof want / sizeof *want);
+	assert_memory_equal(totals, want, sizeof want);
+	answer_free(&a);
 	tensors_free(&c.tensors);
 }
 
@@ -277,7 +316,7 @@ static void all_is_held_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(experts_take_their_tokens), cmocka_unit_test(the_largest_are_found),
+		cmocka_unit_test(experts_take_their_tokens), cmocka_unit_test(pieces_wait_for_what_they_read), cmocka_unit_test(the_largest_are_found),
 		cmocka_unit_test(sites_and_faults_are_taken_over),
 		cmocka_unit_test(pieces_of_another_op), cmocka_unit_test(errors_have_a_place), cmocka_unit_test(all_is_held_once),
 	};
