@@ -66,6 +66,7 @@ static int run(const std::string &part, const char *path)
 		return selftest(general) ? 0 : 1;
 	if (part == "--page" && !freopen(path, "w", stdout))
 		refuse(E_OPEN, path, "cannot be written");
+	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);  /* rows that are there stay if it is stopped */
 	print_device(device);
 	if (part == "--executor")
 		bench_executor();

@@ -1,7 +1,6 @@
 /* bench-gpu: fused small kernels against a copy of as many bytes and against the kernels that they
  * replace, at Qwen3.5-27B's sizes in bf16. Launches repeat on the same buffers: up to some 1000
  * tokens the cache holds them, in a copy and in the kernels alike. */
-#include <cstring>
 #include <numeric>
 
 #include "bench/gpu.h"
@@ -87,15 +86,12 @@ static void bench_heads(cudaStream_t s, size_t T)
 			turn_rows(s, turn_q, T, false, turn), turn_rows(s, turn_k, T, false, turn);
 		};
 	};
-	way one = { work, "qk_norm_rope_warp", fused, [&] { norm_and_turn(s, m, T, HEADS_WARP); } };
-	way two = { work, "qk_norm_rope_pair", fused, [&] { norm_and_turn(s, m, T, HEADS_PAIR); } };
-	bool pairs = !strcmp(norm_and_turn(s, m, T, HEADS_BEST), "qk_norm_rope_pair");
 
 	race(s, fused, {
 		{ work, "five kernels", 2 * fused, five(ROPE_TOKEN) },
 		{ work, "five kernels, turn by warps", 2 * fused, five(ROPE_WARP) },
 		{ work, "qk_norm_rope_block", fused, [&] { norm_and_turn(s, m, T, HEADS_BLOCK); } },
-		pairs ? one : two, pairs ? two : one,           /* the last is the one that is taken */
+		{ work, "qk_norm_rope_warp", fused, [&] { norm_and_turn(s, m, T, HEADS_WARP); } },
 	});
 }
 

@@ -5,6 +5,7 @@
 
 #include "bench/gpu.h"
 #include "bench/gpu_timed.cuh"
+#include "bench/gpu_works.h"
 #include "gpu/kernels/causal_conv1d.cuh"
 #include "gpu/kernels/gated_product.cuh"
 #include "gpu/kernels/muon_step.cuh"
@@ -76,19 +77,23 @@ static void bench_turn(cudaStream_t s)
 	});
 }
 
-static void bench_convolution(cudaStream_t s)
+/* Tokens in one sequence, or in those that rivals get (bench/gpu_works.h). */
+static void bench_convolution(cudaStream_t s, size_t tokens, bool ragged)
 {
-	size_t n = (size_t)T * CHANNELS, history = CHANNELS * (TAPS - 1);
+	size_t n = tokens * CHANNELS, N = ragged ? RAGGED : 1, history = N * CHANNELS * (TAPS - 1);
 	double bytes = 4.0 * (double)n;
+	std::vector<int64_t> cut = { 0 };
+	for (size_t i = 1; i <= N; i++)
+		cut.push_back((int64_t)(ragged ? ragged_cut((int)i, tokens) : tokens));
 	buffer x = drawn(n, 1, 1), weight = drawn(CHANNELS * TAPS, 0.5f, 2),
 		state = drawn(history, 1, 3), y = room(n);
-	buffer last = room(history), cuts = uploaded(std::vector<int64_t>{ 0, T });
+	buffer last = room(history), cuts = uploaded(cut);
 	conv<bf16> m = { x.as<bf16>(), weights(weight), {}, weights(state), y.as<bf16>(),
 		{ last.as<void>(), DT_BF16 },
-	                 cuts.as<int64_t>(), 1, CHANNELS, T, true };
+	                 cuts.as<int64_t>(), (int)N, CHANNELS, (int64_t)tokens, true };
 
-	race(s, bytes, { { "convolution", "causal_conv1d prefill", bytes,
-		[&] { convolve(m, TAPS, false, s); } } });
+	race(s, bytes, { { (ragged ? "ragged_" : "convolution_") + std::to_string(tokens),
+		"causal_conv1d prefill", bytes, [&] { convolve(m, TAPS, false, s); } } });
 }
 
 /* All but the iteration, which bench/gpu_products.cu times. */
@@ -116,5 +121,7 @@ void bench_rows(cudaStream_t stream)
 	bench_gated_norm(stream);
 	bench_gated_products(stream);
 	bench_turn(stream);
-	bench_convolution(stream);
+	for (bool ragged : { false, true })
+		for (size_t tokens : { 1024, 4096, 16384 })
+			bench_convolution(stream, tokens, ragged);
 }

@@ -31,7 +31,7 @@ static const struct work { const char *name, *op, *base; const struct case_dim *
 	{ "norm_fp8", "rmsnorm_fp8", "residual", DIMS({ "R", TOKENS }, { "D", 5120 }), 2,
 		{ NULL } },
 	{ "heads", "qk_norm_rope", "near_256", DIMS({ "T", TOKENS }, { "Hq", 24 }, { "E", 512 },
-		{ "Hk", 4 }, { "D", 256 }), 3,
+		{ "Hk", 4 }, { "D", 256 }), 2,
 		{ NULL } },
 	{ "gated_attention", "gated_product", "attention_6144",
 		DIMS({ "R", TOKENS }, { "D", 6144 }, { "G", 6144 }), 3, { NULL } },
@@ -41,6 +41,8 @@ static const struct work { const char *name, *op, *base; const struct case_dim *
 		{ NULL } },
 	{ "convolution", "causal_conv1d", "prefill_silu",
 		DIMS({ "T", TOKENS }, { "N", 1 }, { "C", 10240 }, { "W", 4 }), 0, { NULL } },
+	{ "ragged", "causal_conv1d", "short_sequences",
+		DIMS({ "T", TOKENS }, { "N", RAGGED }, { "C", 10240 }, { "W", 4 }), 0, { NULL } },
 	{ "prefill", "gated_delta_rule", "prefill", DELTA(TOKENS, 1), 3,
 		{ "prefill", "prefill_chunk_fast", "prefill_chunk_precise" } },
 	{ "recurrence_f32", "gated_delta_rule", "decode", DELTA(ROWS, ROWS), 0, { NULL } },
@@ -52,7 +54,7 @@ enum { WORKS = sizeof works / sizeof *works };
 
 /* ---- the inputs ---- */
 
-static double ones[ROWS], slots[ROWS];
+static double ones[ROWS], slots[ROWS], ragged[RAGGED];
 
 /* Each row decodes in the slot of its own number; each sequence has one token. */
 static void lay_out(struct test_case *k)
@@ -63,9 +65,11 @@ static void lay_out(struct test_case *k)
 		{ "read_slot", slots, ROWS }, { "write_slot", slots, ROWS },
 			{ "position", position, 1 }, { 0 } };
 	static const struct case_list one_each[] = { { "cu_seqlens", ones, ROWS }, { 0 } };
+	static const struct case_list lengths[] = { { "cu_seqlens", ragged, RAGGED }, { 0 } };
 
 	if (!strcmp(k->op, "mixed_batch")) k->lists = one_step;
 	if (!strcmp(k->name, "decode")) k->lists = one_each;
+	if (!strcmp(k->name, "short_sequences")) k->lists = lengths;
 }
 
 static bool make(const struct work *w, struct capture *c, struct error *e)
@@ -189,6 +193,8 @@ bool bench_works(const char *dir, struct error *e)
 	bool ok = true;
 
 	for (int i = 0; i < ROWS; i++) ones[i] = 1, slots[i] = i;
+	for (int i = 0; i < RAGGED; i++)
+		ragged[i] = (double)(ragged_cut(i + 1, TOKENS) - ragged_cut(i, TOKENS));
 #pragma omp parallel for schedule(dynamic)
 	for (int i = 0; i < WORKS; i++) {
 		struct error own;

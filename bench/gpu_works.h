@@ -9,6 +9,13 @@
 extern "C" {
 #endif
 
+/* Where sequence i of RAGGED in T tokens begins: most are short, and few at a place that is a multiple of anything. */
+enum { RAGGED = 32 };
+static inline size_t ragged_cut(int i, size_t T)
+{
+	return T * (size_t)(i * i) / (RAGGED * RAGGED) + (i > 0 && i < RAGGED ? (size_t)(i % 3) : 0);
+}
+
 /* Five iterations of Newton-Schulz, safety factor 1.05, as a parameter of the op. */
 #define POLAR_EXPRESS "[[7.892582874424408, -20.38301394587957, 13.555306149406924], " \
 	"[3.911484868135431, -2.5464635929060884, 0.4268988319673074], [3.760657955697423, -2.512819018216563, " \

@@ -90,10 +90,11 @@ def tell(work, rival, us, errors=()):
     print("\t".join([table, work, rival, us, "", "", "us", "", "", "", "", " ".join(errors)]), flush=True)
 
 
-def row(work, rival, make, right, runs=None, timer=time_of):
+def row(work, rival, make, right, runs=None, timer=time_of, compared=True):
     """make(): the outputs that `right` lists. runs: what is timed, where that is not `make` again."""
     try:
-        errors = [error_of(x, y) for x, y in zip(make(), right, strict=True)]
+        outputs = make()
+        errors = [error_of(x, y) for x, y in zip(outputs, right, strict=True)] if compared else []
         us = timer(runs or [make])
         tell(work, rival, f"{us:.3f}", [f"{e:.3e}" for e in errors])
     except Exception as e:      # a rival that does not run here is a gap
@@ -126,7 +127,20 @@ def numbers(params, *names):
 
 
 def do_rmsnorm(work, t, right, params):
-    both(work, ops.rmsnorm, (t["x"], t["weight"], *numbers(params, "eps", "weight_offset"), t.get("residual"), t.get("gate")), right)
+    eps, offset = numbers(params, "eps", "weight_offset")
+    both(work, ops.rmsnorm, (t["x"], t["weight"], eps, offset, t.get("residual"), t.get("gate")), right)
+    try:
+        if "gate" in t:
+            from fla.modules.norm.fused_norm_gate import rms_norm_gated
+            row(work, "fla", lambda: (rms_norm_gated(t["x"], t["gate"], t["weight"], None, eps=eps),), right)
+        elif "residual" in t:
+            from liger_kernel.ops.fused_add_rms_norm import fused_add_rms_norm_forward
+            row(work, "Liger", lambda: fused_add_rms_norm_forward(t["x"], t["residual"], t["weight"], eps, float(offset), "gemma")[:2], right)
+        else:
+            from liger_kernel.ops.rms_norm import rms_norm_forward
+            row(work, "Liger", lambda: rms_norm_forward(t["x"], t["weight"], eps, float(offset), "gemma", None)[:1], right)
+    except ImportError as e:
+        gap(work, "fla" if "gate" in t else "Liger", e)
 
 
 def do_rmsnorm_fp8(work, t, right, params):
@@ -153,19 +167,41 @@ def do_rope(work, t, right, params):
 
 
 def do_causal_conv1d(work, t, right, params):
-    x, weight = t["x"], t["weight"].to(t["x"].dtype)
-    both(work, ops.convolution, (x, weight, x.new_zeros(1, x.shape[1], weight.shape[1] - 1)), right)
+    x, weight, work = t["x"], t["weight"].to(t["x"].dtype), f"{work}_{len(t['x'])}"
+    cuts, before = t.get("cu_seqlens"), t.get("initial_state")
+    if cuts is None:
+        both(work, ops.convolution, (x, weight, x.new_zeros(1, x.shape[1], weight.shape[1] - 1)), right)
+    try:
+        from fla.modules.causal_conv1d import causal_conv1d
+    except ImportError as e:
+        return gap(work, "fla", e)
+    if before is not None:      # as many columns as taps there, the oldest of which no output needs
+        before = torch.nn.functional.pad(before.to(x.dtype), (1, 0))
+
+    def run():
+        y, last = causal_conv1d(x[None], weight, initial_state=before, output_final_state=True, activation="silu", cu_seqlens=cuts)
+        return y[0], last[..., 1:]
+
+    row(work, "fla", run, right)
 
 
 def do_newton_schulz(work, t, right, params):
     x = t["x"].float()
     both(work, ops.newton_schulz, ((x / (x.norm() + 1e-7)).half(), params["coefficients"]), right)
+    try:
+        from gram_newton_schulz import GramNewtonSchulz
+    except ImportError as e:
+        return gap(work, "gram-newton-schulz, cuBLAS", e)
+    gram = GramNewtonSchulz(ns_use_kernels=False, ns_coefficients=params["coefficients"], gram_newton_schulz_reset_iterations=[2],
+                            compile_kwargs=None)
+    row(work, "gram-newton-schulz, cuBLAS", lambda: (gram(x),), right)
 
 
 def do_gated_delta_rule(work, t, right, params):
     if "cu_seqlens" in t:
         return recurrence(work, t, right)
     every = [t[n] for n in ("q", "k", "v", "a", "b", "A_log", "dt_bias")]
+    work = f"{work}_{len(t['q'])}"
     row(work, "eager", lambda: ops.chunks(*every, t["initial_state"][0]), right)
     try:
         from fla.ops.gated_delta_rule import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule
@@ -179,6 +215,22 @@ def do_gated_delta_rule(work, t, right, params):
     row(work, "fla, gates inside", lambda: chunk_gated_delta_rule(q, k, v, t["a"][None], t["b"][None], **common, **within), right)
     row(work, "fla, launched from Python", given, right, timer=lambda runs: launched(runs[0]))
     row(work, "fla, token by token", lambda: fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, **common), right)
+    for T, N in ((1024, 1), (16384, 1), (65536, 1), (16384, RAGGED)) if GPU else ():
+        # the same tokens again and again, whose answer is not compared
+        some = [x.repeat(1, -(-T // x.shape[1]), *[1] * (x.dim() - 2))[:, :T].contiguous() for x in (q, k, v, g, beta)]
+        own = common | {"initial_state": t["initial_state"].repeat(N, 1, 1, 1)}
+        if N > 1:
+            own["cu_seqlens"] = torch.tensor([ragged_cut(i, T) for i in range(N + 1)], device=DEVICE)
+        run = lambda some=some, own=own: chunk_gated_delta_rule(*some, **own)
+        row(f"prefill_{'ragged_' if N > 1 else ''}{T}", "fla", run, [], compared=False)
+
+
+RAGGED = 32
+
+
+def ragged_cut(i, T):
+    """That of bench/gpu_works.h."""
+    return T * i * i // RAGGED ** 2 + (i % 3 if 0 < i < RAGGED else 0)
 
 
 def states_of(rows):
@@ -237,11 +289,13 @@ def do_mixed_batch(work, t, right, params):
 
 
 def main(folder, *only):
-    try:
-        fla = "flash-linear-attention " + importlib.metadata.version("fla-core")
-    except importlib.metadata.PackageNotFoundError:
-        fla = "no flash-linear-attention"
-    print(f"rivals\tPyTorch {torch.__version__}, {fla}", flush=True)
+    rivals = ["PyTorch " + torch.__version__]
+    for package, name in (("fla-core", "flash-linear-attention"), ("liger-kernel", "Liger"), ("gram-newton-schulz",) * 2):
+        try:
+            rivals.append(f"{name} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            rivals.append("no " + name)
+    print("rivals\t" + ", ".join(rivals), flush=True)
     for path in sorted(pathlib.Path(folder).glob("*.safetensors")):
         if only and path.stem not in only:
             continue

@@ -114,7 +114,7 @@ void engine::full(layer &l)
 	product(in, l.matrix(EW_V), values, T_, GD, s_.E);
 	token_heads<bf16> heads = { qg_.as<bf16>(), k_.as<bf16>(), l.at[EW_Q_NORM], l.at[EW_K_NORM], positions_.as<const int64_t>(),
 		half_turns_.as<const double>(), turned_.as<bf16>(), keys, gate_.as<bf16>(), s_.H, s_.G, s_.D, s_.R / 2, (float)s_.eps };
-	norm_and_turn(nullptr, heads, T_, HEADS_BEST);
+	norm_and_turn(nullptr, heads, T_, HEADS_WARP);
 	engine_attend({ turned_.as<bf16>(), l.keys.as<bf16>(), l.values.as<bf16>(), attended_.as<bf16>(), s_.H, s_.G, s_.D, T_, past_ });
 	gated_rows<bf16> gated = { attended_.as<bf16>(), gate_.as<bf16>(), nullptr, nullptr, nullptr, turned_.as<bf16>(), T_, (int)HD, (int)HD, 0 };
 	gate_rows(nullptr, gated, GATED_AT_ONCE);

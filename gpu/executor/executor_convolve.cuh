@@ -2,6 +2,7 @@
 #ifndef ETALON_EXECUTOR_CONVOLVE_CUH
 #define ETALON_EXECUTOR_CONVOLVE_CUH
 
+#include "gpu/device/silu.cuh"
 #include "gpu/kernels/delta_rule.cuh"
 #include "gpu/executor/executor.h"
 
@@ -115,7 +116,7 @@ __device__ void convolve_next(float (&y)[V], F (&window)[V * W], const float (&t
 #pragma unroll
 		for (int w = 0; w < W; w++)
 			y[j] += taps[j * W + w] * to_float(window[j * W + w]);
-		y[j] = silu(y[j]);
+		y[j] = silu_approx(y[j]);
 	}
 }
 

@@ -15,7 +15,8 @@ template <class F> struct conv {
 	bool silu;
 };
 
-/* Enqueues it; decode: every sequence has one token. Refuses W above 8. */
-template <class F> void convolve(const conv<F> &m, int W, bool decode, cudaStream_t stream = nullptr);
+/* Enqueues it; decode: every sequence has one token. x and y lie at multiples of 16 bytes. Returns the kernel's name, a
+ * constant. Refuses W above 8. */
+template <class F> const char *convolve(const conv<F> &m, int W, bool decode, cudaStream_t stream = nullptr);
 
 #endif

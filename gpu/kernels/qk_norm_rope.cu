@@ -8,16 +8,13 @@
  * Rung 0, qk_norm_rope_block: a block a head, any D.
  * Rung 1, qk_norm_rope_warp: a warp a head, which waits for no other; D = 32 V. A head's loads are on their way while the
  * angles are computed, each warp its own: sharing them would need a barrier. x_i meets x_{i+P} by a shuffle from P / V
- * lanes away.
- * Rung 2, qk_norm_rope_pair: a warp two heads: half the angles and less of all else that
- * heads share, but fewer warps: better from some thousand tokens on (FROM_PAIRS), worse below.
+ * lanes away. Blocks are numbered over a token's heads first: those that run at a time read and write what lies side by side.
  *
  * Numbers: float32 between load and store; nothing is rounded between norm and turn; the gate keeps its bits. Angles are
  * in half turns in f64, as in rope: rung 0 takes cosine and sine there and rounds them once, the others take away whole turns
  * there and go on in f32 (angle_in_parts). */
 #include "gpu/kernels/qk_norm_rope.cuh"
 
-#include <algorithm>
 #include <cmath>
 
 #include "gpu/kernels/rmsnorm.cuh"
@@ -109,17 +106,18 @@ __global__ void __launch_bounds__(32 * WARPS, sizeof(F) == 4 ? 12 : 16)
 qk_norm_rope_warp(const __grid_constant__ token_heads<F> m)
 {
 	extern __shared__ __align__(16) float2 turns[];         /* [WARPS,P] */
-	int lane = (int)threadIdx.x, head = (int)(blockIdx.y * WARPS + threadIdx.y);
+	unsigned pieces = (m.Hq + m.Hk + WARPS - 1) / WARPS, token = blockIdx.x / pieces;
+	int lane = (int)threadIdx.x, head = (int)(blockIdx.x % pieces * WARPS + threadIdx.y);
 	float2 *turn = turns + threadIdx.y * m.P;
 	pack<V, F> x, gate;
 
 	if (head >= m.Hq + m.Hk)
 		return;
-	place<F> p(m, blockIdx.x, head);
+	place<F> p(m, token, head);
 	x = load_pack<V>(p.x + lane * V);
 	if (p.gate)
 		gate = load_pack<V>(p.gate + lane * V);
-	double position = (double)m.positions[blockIdx.x];
+	double position = (double)m.positions[token];
 	for (int i = lane; i < m.P; i += 32)
 		turn[i] = angle_in_parts(m.half_turns[i], position);
 	__syncwarp();
@@ -132,45 +130,6 @@ qk_norm_rope_warp(const __grid_constant__ token_heads<F> m)
 	store(p.y + lane * V, z);
 }
 
-/* ---- rung 2 ---- */
-
-enum { PAIR_WARPS = 7, FROM_PAIRS = 2048 };    /* warps a block at most; tokens */
-
-template <int V, class F>
-__global__ void __launch_bounds__(32 * PAIR_WARPS, sizeof(F) == 4 ? 4 : 5) qk_norm_rope_pair(const __grid_constant__ token_heads<F> m)
-{
-	extern __shared__ __align__(16) float2 turns[];         /* [blockDim.y,P] */
-	int lane = (int)threadIdx.x, first = 2 * (int)(blockIdx.y * blockDim.y + threadIdx.y), count = min(2, m.Hq + m.Hk - first);
-	float2 *turn = turns + threadIdx.y * m.P;
-	pack<V, F> x[2], gate[2];
-
-	if (count <= 0)
-		return;
-#pragma unroll
-	for (int i = 0; i < 2; i++) {
-		place<F> p(m, blockIdx.x, first + min(i, count - 1));
-		x[i] = load_pack<V>(p.x + lane * V);
-		if (p.gate)
-			gate[i] = load_pack<V>(p.gate + lane * V);
-	}
-	double position = (double)m.positions[blockIdx.x];
-	for (int i = lane; i < m.P; i += 32)
-		turn[i] = angle_in_parts(m.half_turns[i], position);
-	__syncwarp();
-#pragma unroll
-	for (int i = 0; i < 2; i++) {
-		place<F> p(m, blockIdx.x, first + min(i, count - 1));
-		float z[V];
-
-		if (p.gate && i < count)
-			*reinterpret_cast<pack<V, F> *>(p.gate_out + lane * V) = gate[i];
-		norm_lanes(z, x[i], static_cast<const F *>((p.is_k ? m.k_weight : m.q_weight).data) + lane * V, m.eps);
-		turn_lanes(z, turn, m.P, lane);
-		if (i < count)
-			store(p.y + lane * V, z);
-	}
-}
-
 template <class F> static bool warps_fit(const token_heads<F> &m)
 {
 	int V = m.D / 32;
@@ -179,27 +138,23 @@ template <class F> static bool warps_fit(const token_heads<F> &m)
 		&& is_stored_as(m.q_weight.dtype, F{}) && is_stored_as(m.k_weight.dtype, F{});
 }
 
-/* A name for a rung that fits. */
 template <class F>
-static const char *launch_warps(cudaStream_t stream, const token_heads<F> &m, unsigned tokens, unsigned heads, bool pairs)
+static void launch_warps(cudaStream_t stream, const token_heads<F> &m, unsigned tokens, unsigned heads)
 {
-	unsigned warps = pairs ? std::min<unsigned>(PAIR_WARPS, (heads + 1) / 2) : (unsigned)WARPS;
-	dim3 grid(tokens, blocks(heads, pairs ? 2 * warps : warps)), threads(32, warps);
-	size_t shared = warps * m.P * sizeof(float2);
-	auto one = m.D == 64 ? qk_norm_rope_warp<2, F> : m.D == 128 ? qk_norm_rope_warp<4, F> : qk_norm_rope_warp<8, F>;
-	auto two = m.D == 64 ? qk_norm_rope_pair<2, F> : m.D == 128 ? qk_norm_rope_pair<4, F> : qk_norm_rope_pair<8, F>;
-	const char *name = pairs ? "qk_norm_rope_pair" : "qk_norm_rope_warp";
+	unsigned count = small((size_t)tokens * blocks(heads, WARPS), "blocks");
+	auto kernel = m.D == 64 ? qk_norm_rope_warp<2, F> : m.D == 128 ? qk_norm_rope_warp<4, F> : qk_norm_rope_warp<8, F>;
 
-	launch_on(stream, name, pairs ? two : one, grid, threads, shared, m);
-	return name;
+	launch_on(stream, "qk_norm_rope_warp", kernel, count, dim3(32, WARPS), WARPS * m.P * sizeof(float2), m);
 }
 
 template <class F> const char *norm_and_turn(cudaStream_t stream, const token_heads<F> &m, size_t T, enum heads_rung rung)
 {
 	unsigned tokens = small(T, "T"), heads = small(m.Hq + m.Hk, "Hq + Hk", 65535);
 
-	if (rung != HEADS_BLOCK && warps_fit(m))
-		return launch_warps(stream, m, tokens, heads, rung == HEADS_PAIR || (rung == HEADS_BEST && T >= FROM_PAIRS));
+	if (rung != HEADS_BLOCK && warps_fit(m)) {
+		launch_warps(stream, m, tokens, heads);
+		return "qk_norm_rope_warp";
+	}
 	launch_on(stream, "qk_norm_rope_block", qk_norm_rope_block<F>, dim3(tokens, heads), BLOCK, m.D * sizeof(float), m);
 	return "qk_norm_rope_block";
 }
@@ -239,7 +194,7 @@ const char *run_qk_norm_rope(capture &c)
 			qg.as<F>(), k.as<F>(), q_weight.any(), k_weight.any(), position.as<int64_t>(), half_turns.as<double>(),
 			q.as<F>(), k_out.as<F>(), gate.as<F>(), small(qg.dim(1), "Hq"), small(k.dim(1), "Hk"), (int)D, P, (float)eps
 		};
-		name = norm_and_turn(nullptr, m, T, (enum heads_rung)rung_of(c, HEADS_BEST));
+		name = norm_and_turn(nullptr, m, T, (enum heads_rung)rung_of(c, HEADS_WARP));
 	});
 	for (output *o : { &q, &k_out, &gate })
 		o->fetch();

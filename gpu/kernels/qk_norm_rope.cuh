@@ -14,8 +14,8 @@ template <class F> struct token_heads {
 	float eps;
 };
 
-/* From the plainest on; HEADS_BEST: of the last two the one for the number of tokens. */
-enum heads_rung { HEADS_BLOCK, HEADS_WARP, HEADS_PAIR, HEADS_BEST };
+/* From the plainest on. */
+enum heads_rung { HEADS_BLOCK, HEADS_WARP };
 
 /* Enqueues that kernel for T tokens, or the plainest where it does not fit; returns its name, a constant. */
 template <class F> const char *norm_and_turn(cudaStream_t stream, const token_heads<F> &m, size_t T, enum heads_rung rung);

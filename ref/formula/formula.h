@@ -19,6 +19,14 @@ bool formula_builtin_check(size_t i, struct error *e);
 /* A part of a model, of ref/ops/layers: no op of the lists. NULL with an error. */
 struct formula *formula_layer(const char *name, struct error *e);
 
+/* A file of more cases of an op that there is: `cases OP`, then lines `draw` and `case` (docs/formula.md). Its op, and its cases, which
+ * end with a NULL op, are there until it is freed; NULL with an error that has line and column. */
+struct case_file;
+struct case_file *case_file_read(const char *path, struct error *e);
+void case_file_free(struct case_file *f);
+const struct op *case_file_op(const struct case_file *f);
+const struct test_case *case_file_cases(const struct case_file *f);
+
 /* The text of the op's file; NULL where the op is none. */
 const char *formula_source(const struct op *op);
 

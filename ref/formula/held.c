@@ -91,7 +91,7 @@ static void store(struct frame *f, int held, size_t at, size_t step, vec x, void
 
 void run_held(struct frame *f, const struct slice *s, vec y, bool stores)
 {
-	if (!run_lines(f, s, f->p->held[s->tensor].of->d.name, y, stores ? store : load, NULL) && !stores) c_set(f->c, y, (double)NAN);
+	if (!run_lines(f, s, &(struct tensor_spec){ .name = f->p->held[s->tensor].of->d.name, .shape = f->p->held[s->tensor].of->shape }, y, stores ? store : load, NULL) && !stores) c_set(f->c, y, (double)NAN);
 }
 
 /* Is it in one piece there, from *at on? */
@@ -102,7 +102,7 @@ static bool in_one(struct frame *f, const struct slice *s, size_t n, size_t *at)
 	size_t outer = s->n_kept == 2 ? s->axis[s->kept[0]].stride * s->axis[s->kept[0]].step : 0;
 
 	if (!n || s->gather || inner != 1 || (s->n_kept == 2 && outer != len_now(f, s->axis[last].len))) return false;
-	return run_offset(f, s, f->p->held[s->tensor].of->d.name, at);
+	return run_offset(f, s, &(struct tensor_spec){ .name = f->p->held[s->tensor].of->d.name, .shape = f->p->held[s->tensor].of->shape }, at);
 }
 
 vec run_held_in_place(struct frame *f, const struct slice *s, size_t n)
