@@ -115,8 +115,9 @@ $(BUILD)/%_gp.h: plots/%.gp
 
 # The formulas of etalon's own ops, as text: made anew where one changes, comes or goes.
 $(BUILD)/builtin_ops.h: FORCE
-	@mkdir -p $(@D); { echo 'static const struct { const char *path, *text; } builtin[] = {'; for f in $(sort $(wildcard ref/ops/*.op)); do \
-		echo "{ \"$$f\","; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $$f; echo '},'; done; echo '};'; } >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@mkdir -p $(@D); for d in ops layers; do echo "static const struct { const char *path, *text; } builtin_$$d[] = {"; \
+		for f in $$(ls ref/ops/$$([ $$d = ops ] || echo $$d)/*.op); do echo "{ \"$$f\","; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $$f; echo '},'; \
+		done; echo '};'; done >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # Rebuilds everything when the flags change.
 $(BUILD)/flags: FORCE

@@ -187,8 +187,8 @@ bool search_make(struct search *s, const struct call *call, const struct structu
 	*why = NULL;
 	*s = (struct search){ .call = call, .mix = 1, .push = true, .rival = -1, .begin = now(), .e = e, .seconds = how->seconds, .log = how->log, .faults = how->faults };
 	for (int i = 0; i < MAX_FAULT; i++) s->value[i] = how->value ? how->value[i] : (double)NAN;
-	if (!formula_source(call->op)) {
-		*why = "an op that is no formula";
+	if (!formula_source(call->op) || call->op->holds) {
+		*why = call->op->holds ? "an op whose pieces hold values for others" : "an op that is no formula";
 		return true;
 	}
 	s->formula = formula_of(call->op);

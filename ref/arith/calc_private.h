@@ -19,7 +19,6 @@ struct kept { char *bytes; size_t at; uint64_t noise; };
 /* Of ref/call/op.h: what a run is of; an arithmetic does not look into it. */
 struct call;
 struct plan;
-struct scope;
 struct answer;
 struct strip;
 struct carried_state;
@@ -33,7 +32,6 @@ struct calc {
 	struct judged *judged;          /* and where it says what it saw; may be NULL */
 	const struct call *call;
 	const struct plan *plan;
-	const struct scope *scope;      /* NULL: the call's own op runs */
 	struct answer *answer;
 	struct program *program;        /* of an op that is a formula */
 	const struct strip *strip;      /* that is computed, */

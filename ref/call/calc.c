@@ -7,14 +7,7 @@
 #include "op.h"
 
 /* ---- the call ---- */
-size_t c_dim(const calc *c, int dim) { return c->call->dim[dim]; }
-double c_param(const calc *c, int param) { return c->call->param[param]; }
-bool c_has(const calc *c, int in) { return c->call->in[in] != NULL; }
-size_t c_chunk(const calc *c) { return c->plan->chunk; }
-int c_form(const calc *c) { return c->plan->form; }
 struct program *c_program(const calc *c) { return c->program; }
-bool c_anchored(const calc *c) { return c->call->anchored; }
-double c_list(const calc *c, int param, size_t row, size_t width, size_t i) { return call_list(c->call, param, row, width, i); }
 
 int64_t c_int(const calc *c, int in, size_t index)
 {
@@ -23,31 +16,6 @@ int64_t c_int(const calc *c, int in, size_t index)
 
 	dtype_load(t->dtype, (const char *)t->data + index * dtype_info[t->dtype].size, 1, &x);
 	return (int64_t)x;
-}
-
-span c_sequence(const calc *c, int cu, int dim_tokens, size_t n)
-{
-	if (!c_has(c, cu)) return (span){ 0, c_dim(c, dim_tokens) };
-	return (span){ (size_t)c_int(c, cu, n), (size_t)c_int(c, cu, n + 1) };
-}
-
-/* The whole op's number of a part's fault, or -1. */
-static int whole_fault(const calc *c, int fault)
-{
-	for (const struct scope *s = c->scope; s && fault >= 0; s = s->outer) fault = s->fault[fault];
-	return fault;
-}
-
-bool c_fault(const calc *c, int fault)
-{
-	fault = whole_fault(c, fault);
-	return fault >= 0 && c->plan->faults >> fault & 1;
-}
-
-double c_fault_value(const calc *c, int fault)
-{
-	fault = whole_fault(c, fault);
-	return fault >= 0 ? c->plan->value[fault] : 0;
 }
 
 /* ---- in and out ---- */
@@ -74,8 +42,6 @@ static void load(calc *c, vec y, const struct tensor *t, size_t first, size_t st
 
 void c_load(calc *c, vec y, int in, size_t first, size_t step) { load(c, y, c->call->in[in], first, step); }
 void c_load_trace(calc *c, vec y, int out, size_t first, size_t step) { load(c, y, c->call->out[out], first, step); }
-
-bool c_wants(const calc *c, int out) { return c->answer->hi[out] != NULL; }
 
 size_t c_store(calc *c, int out, size_t first, size_t step, vec x)
 {
@@ -113,9 +79,9 @@ static void round_all(calc *c, const struct site_rounding *r, vec x)
 	c->arith->load(c, x.at, b, x.n);
 }
 
-const struct site_rounding *c_rounding(const calc *c, int site)
+/* What the plan asks there, or NULL (also where rounding to f64 would change nothing). */
+static const struct site_rounding *rounding(const calc *c, int site)
 {
-	for (const struct scope *s = c->scope; s && site >= 0; s = s->outer) site = s->site[site];
 	if (site < 0 || !c->plan->round[site].on) return NULL;
 	const struct site_rounding *r = &c->plan->round[site];
 	return r->format == FMT_F64 && !c->arith->wide ? NULL : r;
@@ -123,40 +89,10 @@ const struct site_rounding *c_rounding(const calc *c, int site)
 
 void c_site(calc *c, int site, vec x)
 {
-	const struct site_rounding *r = c_rounding(c, site);
+	const struct site_rounding *r = rounding(c, site);
 
 	if (r) round_all(c, r, x);
 }
-
-static const struct op *running(const calc *c) { return c->scope ? c->scope->part : c->call->op; }
-
-struct scope c_scope(const calc *c, const struct op *part)
-{
-	struct scope s = { .part = part, .outer = c->scope };
-
-	for (int i = 0; part->sites[i].name; i++) s.site[i] = op_site(running(c), part->sites[i].name);
-	for (int i = 0; part->faults[i].name; i++) s.fault[i] = op_fault(running(c), part->faults[i].name);
-	return s;
-}
-
-struct scope c_scope_at(const calc *c, const struct op *part, const char *place)
-{
-	struct scope s = { .part = part, .outer = c->scope };
-	char name[128];
-
-	for (int i = 0; part->sites[i].name; i++) {
-		snprintf(name, sizeof name, "%s.%s", place, part->sites[i].name);
-		s.site[i] = op_site(running(c), name);
-	}
-	for (int i = 0; part->faults[i].name; i++) {
-		snprintf(name, sizeof name, "%s.%s", place, part->faults[i].name);
-		s.fault[i] = op_fault(running(c), name);
-	}
-	return s;
-}
-
-void c_enter(calc *c, const struct scope *s) { c->scope = s; }
-void c_leave(calc *c) { c->scope = c->scope->outer; }
 
 void c_round(calc *c, enum format f, vec x)
 {

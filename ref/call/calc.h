@@ -15,22 +15,10 @@
 #include "fixtures/io/dtype.h"
 
 /* ---- the call ---- */
-size_t c_dim(const calc *c, int dim);                   /* a symbolic size of the op's shapes */
-double c_param(const calc *c, int param);               /* a bool is 0 or 1, a choice its index */
-bool c_has(const calc *c, int in);                      /* is the optional input there? */
-bool c_fault(const calc *c, int fault);             /* is this the wrong turn asked for? */
-double c_fault_value(const calc *c, int fault);     /* and at which value of its parameter */
-size_t c_chunk(const calc *c);                          /* chunk length of a chunked form */
-int c_form(const calc *c);                              /* the op's form that runs */
 struct program *c_program(const calc *c);               /* of an op that is a formula */
-/* Number i of a row of a list; c_param is how many rows it has. */
-double c_list(const calc *c, int param, size_t row, size_t width, size_t i);
-bool c_anchored(const calc *c);                         /* are traces there to start each iteration from? */
 int64_t c_int(const calc *c, int in, size_t index);     /* an element of an integer input */
 
-/* Tokens [first, last) of sequence n under the integer input `cu`; all of them when it is absent. */
-typedef struct { size_t first, last; } span;
-span c_sequence(const calc *c, int cu, int dim_tokens, size_t n);
+typedef struct { size_t first, last; } span;            /* [first, last) */
 
 /* ---- strips: of a piece that is cut, what is computed now ---- */
 span c_strip(const calc *c);                            /* of dims[0]: all of it where the call is not cut */
@@ -42,11 +30,10 @@ void c_suspend(calc *c, vec x, size_t at);              /* for the next strip, w
 /* ---- in and out: element `first`, then every `step`-th ---- */
 void c_load(calc *c, vec y, int in, size_t first, size_t step);
 void c_load_trace(calc *c, vec y, int out, size_t first, size_t step);  /* of an anchored call, as the kernel wrote it */
-bool c_wants(const calc *c, int out);                   /* is the output asked for? */
 size_t c_store(calc *c, int out, size_t first, size_t step, vec x);     /* how many of them are of this strip */
 
 /* ---- stages of a piece ---- */
-/* Values that a stage leaves for the next, [rows,cols] row-major, in no arithmetic: hi + lo, lo NULL unless that is wide. */
+/* Values that a stage, or pieces, leave for the next, [rows,cols] row-major, in no arithmetic: hi + lo, lo NULL unless that is wide. */
 typedef struct { double *hi, *lo; size_t rows, cols; } field;
 field c_field(calc *c, size_t rows, size_t cols);
 void c_get(calc *c, vec y, field f, size_t first, size_t step);         /* element `first`, then every `step`-th */
@@ -58,8 +45,6 @@ void c_stage(calc *c, size_t n, void (*part)(calc *d, size_t i, void *with), voi
 
 /* x rounded as the plan asks at this site; nothing when it asks nothing. */
 void c_site(calc *c, int site, vec x);
-/* What it asks, or NULL (also where rounding to f64 would change nothing): for what is formed only to be rounded. */
-const struct site_rounding *c_rounding(const calc *c, int site);
 /* x rounded to nearest, for faults that are more than a rounding at a site. */
 void c_round(calc *c, enum format f, vec x);
 

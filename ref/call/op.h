@@ -102,8 +102,9 @@ struct op {
 	bool iterates;                          /* errors inside are amplified, unless a call is anchored */
 	/* Of an op that is a formula: what its pieces run, made once for a call and a plan; NULL with an error. */
 	struct program *(*prepare)(const struct call *call, const struct plan *plan, struct error *e);
-	/* How many pieces it has, where the call is not cut: of this plan; NULL: those of `pieces`. */
-	size_t (*runs)(const struct program *program);
+	/* Where the call is not cut: the pieces from this one on that may run beside each other end there, in this plan. NULL: all do. */
+	size_t (*runs)(const struct program *program, size_t from);
+	bool holds;                             /* pieces hold values for those behind them, or are chunks: none is left out, none differentiated */
 	/* Frees it after a run of strip s that is `ok` so far; false with an error that the pieces left in it. */
 	bool (*finish)(struct program *program, const struct strip *s, const struct plan *plan, bool ok, struct error *e);
 	const struct test_case *cases;          /* of its file; NULL: those of this name among test_cases */
@@ -115,7 +116,6 @@ struct op {
 extern const struct op *ops[];                  /* all of them, then NULL; made before main runs, and then as it is */
 const struct op *op_find(const char *name);     /* NULL when unknown; NAME.backward too, the derivative of an op that is a formula */
 const struct op *op_backward(const struct op *op);      /* that, or NULL */
-const struct op *op_own(const char *name);      /* one of etalon's own, which there is */
 /* An op of the user's own, found before those of etalon: added at the start, before anything runs beside. It is not copied. */
 void op_add(const struct op *op);
 const struct op *op_added(void);                /* the last one, or NULL */
@@ -126,20 +126,6 @@ const struct op *op_of_iteration(void);
 /* Rows of requests, each in its slot of a pool, which integer inputs read_slot and write_slot say: what `etalon isolate` plays. */
 bool op_in_slots(const struct op *op);
 const struct op *op_of_slots(void);             /* the one that is */
-
-/* ---- an op made of others ---- */
-
-/* The sites and faults of op `part` in the op that it runs in; -1: none there. */
-struct scope { const struct op *part; const struct scope *outer; int site[MAX_SITE], fault[MAX_FAULT]; };
-/* Sites and faults: those of the same name in the whole op. */
-struct scope c_scope(const calc *c, const struct op *part);
-/* Sites and faults: those that the whole op has as "PLACE.NAME". */
-struct scope c_scope_at(const calc *c, const struct op *part, const char *place);
-/* Between the two, sites and faults have part's numbers: a rounding or a fault asked for is made where the whole op
- * has it. Sizes, inputs and parameters stay the call's, and ref/ops/parts.h uses none. Scopes nest:
- * make the inner one inside the outer one. */
-void c_enter(calc *c, const struct scope *s);
-void c_leave(calc *c);
 
 /* Indices by name, or -1. */
 int op_site(const struct op *op, const char *name);

@@ -37,7 +37,6 @@ static bool run_piece(calc *c, const struct work *w, size_t piece)
 {
 	c->noise = random_at(w->seed + piece);
 	c->used = 0;
-	c->scope = NULL;
 	c->piece = piece;
 	if (setjmp(c->no_memory)) return false;
 	w->part(c, piece, w->with);
@@ -150,7 +149,7 @@ static bool run_strip(const struct call *call, struct stream *l, const struct st
 	const struct cut *cut = call->op->cut;
 	span range = cut ? cut->pieces(call, s->along) : (span){ 0, call->op->pieces(call) };
 	struct carried_state to = { range, calloc(range.last - range.first + 1, sizeof *to.kept) };
-	struct work w = { op_piece, NULL, range, p->stride, random_at(p->seed) };
+	struct work w = { op_piece, NULL, range, call->op->holds ? 1 : p->stride, random_at(p->seed) };
 	calc first = { .arith = p->arith, .bits = p->bits, .call = call, .plan = p, .judged = p->judged, .answer = a,
 		.strip = s, .from = &l->carried, .to = &to };
 
@@ -159,9 +158,13 @@ static bool run_strip(const struct call *call, struct stream *l, const struct st
 		free(to.kept);
 		return false;
 	}
-	if (first.program && call->op->runs && !cut) w.range.last = call->op->runs(first.program);
 	first.element = p->arith->size(&first);
-	bool ok = run(&first, &w, &a->work) || no_memory(call, p, e);
+	bool ok = true, beside = first.program && call->op->runs && !cut, more = true;
+	for (; ok && more; w.range.first = w.range.last) {
+		if (beside) w.range.last = call->op->runs(first.program, w.range.first);
+		more = beside && w.range.last > w.range.first;
+		if (!beside || more) ok = run(&first, &w, &a->work) || no_memory(call, p, e);
+	}
 	if (first.program) ok = call->op->finish(first.program, s, p, ok, e);
 	size_t next = l->next;
 	stream_end(l);

@@ -16,6 +16,8 @@ void formula_end(struct formula *f);
 size_t formula_builtins(void);
 struct formula *formula_builtin(size_t i, struct error *e);
 bool formula_builtin_check(size_t i, struct error *e);
+/* A part of a model, of ref/ops/layers: no op of the lists. NULL with an error. */
+struct formula *formula_layer(const char *name, struct error *e);
 
 /* A file of more cases of an op that there is: `cases OP`, then lines `draw` and `case` (docs/formula.md). Its op, and its cases, which
  * end with a NULL op, are there until it is freed; NULL with an error that has line and column. */

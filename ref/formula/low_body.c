@@ -50,7 +50,7 @@ static bool define(struct lower *l, const struct definition *d)
 
 	if (s && !(s->kind == SYMBOL_REG && s->carried))
 		return low_error(l, d->target, "expected a name of its own, or one that the loop carries; '%s' is defined already", d->name);
-	if (declared(l->t->in, d->name) || declared(l->t->params, d->name) || declared(l->t->lets, d->name) || declared(l->t->aliases, d->name))
+	if (declared(l->t->in, d->name) || declared(l->t->held, d->name) || declared(l->t->params, d->name) || declared(l->t->lets, d->name) || declared(l->t->aliases, d->name))
 		return low_error(l, d->target, "expected a name of its own; '%s' is declared above", d->name);
 	struct ex *x = low_value(l, value);
 	if (!x) return false;
@@ -99,7 +99,7 @@ static bool put(struct lower *l, const struct node *target, struct ex *x)
 		return low_error(l, target, "expected %s for %s, got %s", shape_said(l->call, s, text[0]), target->name, shape_said(l->call, x->s, text[1]));
 	if (!s.rows.n || !s.cols.n) return true;
 	const struct tensor_decl *out = declared(l->t->out, target->name);
-	int site = out->trace ? -1 : formula_site(l->t, l->op, target->name), reg = x->kind == EX_REG && !rounds(l, site) ? x->reg : new_reg(l, target, s);
+	int site = out && out->trace ? -1 : formula_site(l->t, l->op, target->name), reg = x->kind == EX_REG && !rounds(l, site) ? x->reg : new_reg(l, target, s);
 	struct step *step = reg < 0 ? NULL : add_step(l, STEP_PUT, target);
 	if (!step) return false;
 	step->reg = reg;

@@ -93,6 +93,18 @@ static struct ex *power_of_two(struct lower *l, const struct node *x) { return e
 static struct ex *fast_angle(struct lower *l, const struct node *x) { return each_of(l, x, EX_ANGLE); }
 static struct ex *whole(struct lower *l, const struct node *x) { return each_of(l, x, EX_FLOOR); }
 
+/* top(x, k) */
+static struct ex *top(struct lower *l, const struct node *x)
+{
+	struct ex *a = low_value(l, x->arg[0]);
+	double k;
+
+	if (!a || !low_known(l, x->arg[1], &k)) return NULL;
+	if (a->s.rank != COLUMN) return low_wrong(l, x, "a column as the first argument");
+	if (!(k >= 0 && k == floor(k) && (a->s.rows.chunk >= 0 || k <= (double)a->s.rows.n))) return low_wrong(l, x, "at most as many as there are, as the second argument");
+	return ex_make(l, EX_TOP, (struct shape){ COLUMN, { (size_t)k, -1 }, { 1, -1 } }, a, NULL);
+}
+
 /* 0, 1, ...: a chunk's indices, or as many numbers as are known */
 static struct ex *iota(struct lower *l, const struct node *x)
 {
@@ -175,17 +187,23 @@ static struct ex *memory(struct lower *l, const struct node *x)
 {
 	struct shape s = { COLUMN, { 0, -1 }, { 1, -1 } };
 	int in = x->arg[0]->kind == NODE_NAME ? declared_index(l->t->in, x->arg[0]->name) : -1;
-	double n;
+	double n, by = 1;
 
 	if (in < 0 || !l->call->in[in]) return low_wrong(l, x, "an input that is given as the first argument");
 	struct ix *first = low_ix(l, x->arg[1]);
-	if (!first || !low_known(l, x->arg[2], &n)) return NULL;
+	if (!first || !low_known(l, x->arg[2], &n) || (x->n > 3 && !low_known(l, x->arg[3], &by))) return NULL;
 	if (!(n >= 0 && n < 1e9)) return low_wrong(l, x, "a number from 0 to 1e9 as the third argument");
+	if (!(by >= 1 && by < 1e9 && by == floor(by))) return low_wrong(l, x, "a step from 1 to 1e9 as the fourth argument");
 	s.rows.n = (size_t)n;
+	if (first->each) {
+		const int chunk = first->each - 1;
+		s = (struct shape){ MATRIX, { l->p->chunk_size[chunk], chunk }, s.rows };
+	}
 	struct ex *e = ex_make(l, EX_MEMORY, s, NULL, NULL);
 	if (!e) return NULL;
 	e->ix = first;
 	e->op = in;
+	e->by = (size_t)by;
 	return e;
 }
 
@@ -226,7 +244,7 @@ struct ex *low_call(struct lower *l, const struct node *x)
 	static const struct { const char *name; int least, most; struct ex *(*make)(struct lower *l, const struct node *x); } known[] = {
 		{ "sum", 1, 1, sum }, { "mean", 1, 1, mean }, { "max", 1, 1, largest }, { "maximum", 2, 2, maximum }, { "cumsum", 1, 1, cumsum },
 		{ "last", 1, 1, last }, { "tril", 1, 2, tril }, { "inverse", 1, 3, inverse }, { "iota", 1, 1, iota }, { "where", 3, 3, where },
-		{ "memory", 3, 3, memory }, { "power_of_two", 1, 1, power_of_two }, { "fast_angle", 1, 1, fast_angle }, { "zeros", 1, 2, zeros },
+		{ "memory", 3, 4, memory }, { "top", 2, 2, top }, { "power_of_two", 1, 1, power_of_two }, { "fast_angle", 1, 1, fast_angle }, { "zeros", 1, 2, zeros },
 		{ "reshape", 3, 3, low_reshape }, { "shifted", 1, 1, low_shifted }, { "element", 2, 2, low_element }, { "part", 3, 4, low_part },
 		{ "replaced", 3, 4, low_replaced }, { "axpy", 3, 3, low_axpy }, { "mirrored", 1, 2, low_mirrored }, { "floor", 1, 1, whole },
 		{ "with_row", 3, 3, low_with_row }, { "joined", 1, MAX_GIVEN, low_joined }, { NULL, 0, 0, NULL }

@@ -31,6 +31,23 @@ bool program_parts(const struct tree *t, const struct op *op, const struct call 
 	return ok;
 }
 
+/* Pieces of so many indices each: the chunk's variable, and that of its first index. */
+static bool in_chunks(struct lower *l, const struct node *at, int var, size_t by, size_t of)
+{
+	struct program *p = l->p;
+
+	if (p->n_chunk == MAX_PROGRAM_CHUNK || p->n_each == MAX_EACH) return low_error(l, at, "expected fewer chunks");
+	if (new_var(l, at) != first_of(var)) return false;
+	p->each[p->n_each++] = 1;
+	p->in_chunks[var].by = by;
+	p->in_chunks[var].of = of;
+	p->in_chunks[var].chunk = p->n_chunk;
+	p->chunk_var[p->n_chunk] = var;
+	p->chunk_size[p->n_chunk] = by;
+	p->chunk_most[p->n_chunk++] = of < by ? of : by;
+	return true;
+}
+
 bool low_each(struct lower *l, const struct form_decl *f)
 {
 	const struct each *x = f->each ? f->each : l->t->each, *parts = parts_of(l->t, f);
@@ -46,17 +63,12 @@ bool low_each(struct lower *l, const struct form_decl *f)
 		int i = op_size(l->op, x->dim);
 		if (i < 0) return low_error(l, &at, "expected the name of a size; no tensor has '%s'", x->dim);
 		int var = l->p->n_each < MAX_EACH ? new_var(l, &at) : (low_error(l, &at, "expected at most %d indices", MAX_EACH), -1);
-		if (var < 0 || !symbol_add(l, x->d.name, SYMBOL_VAR, var, scalar)) return false;
-		l->p->pieces *= l->p->each[var] = l->call->dim[i];
+		const struct shape s = x->by ? (struct shape){ COLUMN, { x->by, l->p->n_chunk }, { 1, -1 } } : scalar;
+		if (var < 0 || !symbol_add(l, x->d.name, x->by ? SYMBOL_CHUNK : SYMBOL_VAR, var, s)) return false;
+		l->p->pieces *= l->p->each[var] = x->by ? (l->call->dim[i] + x->by - 1) / x->by : l->call->dim[i];
 		l->p->n_each++;
+		if (x->by && !in_chunks(l, &at, var, x->by, l->call->dim[i])) return false;
 	}
 	return true;
 }
 
-size_t program_pieces(const struct program *p)
-{
-	size_t n = 0;
-
-	for (; p; p = p->next) n += p->pieces;
-	return n;
-}

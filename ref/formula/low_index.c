@@ -38,7 +38,7 @@ struct ix *ix_only(struct lower *l, struct ix *x)
 	for (int i = 0; i < x->n; i++)
 		if (x->arg[i]->level > x->level) x->level = x->arg[i]->level;
 	for (struct ix *y = l->same[x->level]; y; y = y->next) {
-		bool same = y->kind == x->kind && y->op == x->op && y->tensor == x->tensor && y->n == x->n;
+		bool same = y->kind == x->kind && y->op == x->op && y->tensor == x->tensor && y->held_tensor == x->held_tensor && y->n == x->n;
 		for (int i = 0; same && i < x->n; i++) same = same_ix(x->arg[i], y->arg[i]);
 		if (same) return y;
 	}
@@ -157,7 +157,7 @@ static struct ix *name(struct lower *l, const struct node *x)
 
 static struct ix *tensor(struct lower *l, const struct node *x)
 {
-	struct tensor_decl *t = declared(l->t->in, x->name);
+	const struct tensor_decl *in = declared(l->t->in, x->name), *t = in ? in : declared(l->t->held, x->name);
 	struct ix *y = ix_make(l, IX_TENSOR, x);
 	int rank = 1, list = declared_index(l->t->params, x->name);
 
@@ -172,7 +172,9 @@ static struct ix *tensor(struct lower *l, const struct node *x)
 		low_error(l, x, "expected %d indices of %s [%s], got %d", rank, x->name, t->shape, x->n);
 		return NULL;
 	}
-	y->tensor = declared_index(l->t->in, x->name);
+	y->tensor = declared_index(in ? l->t->in : l->t->held, x->name);
+	y->held_tensor = !in;
+	if (!in && !low_held(l, x, y->tensor, false)) return NULL;
 	for (; y->n < rank; y->n++) {
 		if (!(y->arg[y->n] = low_ix(l, x->arg[y->n]))) return NULL;
 		if (y->arg[y->n]->each) y->each = y->arg[y->n]->each;

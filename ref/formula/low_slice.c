@@ -93,31 +93,43 @@ static void axes(struct lower *l, struct slice *s, const char *shape, const stru
 	for (int i = s->rank; i-- > 0; stride *= size[i]) s->axis[i].size = size[i], s->axis[i].stride = stride, s->axis[i].len = one;
 }
 
+bool low_held(struct lower *l, const struct node *x, int held, bool stored)
+{
+	uint32_t bit = UINT32_C(1) << held;
+
+	if (!l->of_held) return low_error(l, x, "expected no tensor that pieces hold here");
+	if (stored) l->p->writes |= bit;
+	else l->p->reads |= bit;
+	return stored || l->held & bit || low_error(l, x, "expected that pieces above store '%s'", x->name);
+}
+
 struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct shape *shape)
 {
-	const struct tensor_decl *t = declared(out ? l->t->out : l->t->in, x->name);
+	const struct tensor_decl *all = out ? l->t->out : l->t->in, *t = declared(all, x->name);
 	struct slice *s = low_make(l, sizeof *s);
 	const struct len one = { 1, -1 };
 
 	if (!s) return NULL;
+	if (!t && (t = declared(l->t->held, x->name))) all = l->t->held;
 	if (!t) {
 		low_error(l, x, "expected an %s; nothing is named '%s'", out ? "output" : "input", x->name);
 		return NULL;
 	}
-	*s = (struct slice){ .tensor = declared_index(out ? l->t->out : l->t->in, x->name), .at = x };
+	*s = (struct slice){ .tensor = declared_index(all, x->name), .held = all == l->t->held, .at = x };
+	if (s->held && !low_held(l, x, s->tensor, out)) return NULL;
 	int missing = l->call->no_batch && strchr(t->shape, '?');       /* and so is its index */
 	axes(l, s, t->shape, x, missing);
 	if (x->n > s->rank + missing) {
 		low_error(l, x, "expected at most %d indices of %s [%s], got %d", s->rank, x->name, t->shape, x->n);
 		return NULL;
 	}
-	if (!out && !l->call->in[s->tensor]) {
+	if (!out && !s->held && !l->call->in[s->tensor]) {
 		low_error(l, x, "expected that this is not read where %s is missing", x->name);
 		return NULL;
 	}
-	const struct node all = { NODE_ALL, x->line, x->column, NULL, 0, 0, NULL };
+	const struct node whole = { NODE_ALL, x->line, x->column, NULL, 0, 0, NULL };
 	for (int i = 0; i < s->rank; i++)
-		if (!axis(l, s, i, i + missing < x->n ? x->arg[i + missing] : &all, out)) return NULL;
+		if (!axis(l, s, i, i + missing < x->n ? x->arg[i + missing] : &whole, out && !s->held)) return NULL;
 	fix(s);
 	struct len k0 = s->n_kept ? s->axis[s->kept[0]].len : one;
 	*shape = s->n_kept == 2 ? (struct shape){ MATRIX, k0, s->axis[s->kept[1]].len }

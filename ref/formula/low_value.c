@@ -156,7 +156,7 @@ static struct ex *name(struct lower *l, const struct node *x)
 		struct param_decl *p = declared(l->t->params, x->name);
 		if (p->value) return ex_hold(l, x, low_value(l, p->value));
 	}
-	if (!s && (i = declared_index(l->t->in, x->name)) >= 0 && !declared(l->t->params, x->name)) {
+	if (!s && (declared(l->t->in, x->name) || declared(l->t->held, x->name)) && !declared(l->t->params, x->name)) {
 		const struct node whole = { NODE_INDEX, x->line, x->column, x->name, 0, 0, NULL };
 		return low_value(l, &whole);
 	}

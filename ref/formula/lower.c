@@ -211,6 +211,16 @@ static bool all_used(struct lower *l)
 	return true;
 }
 
+static void chain_free(struct program *p)
+{
+	for (struct program *next; p; p = next) {
+		next = p->next;
+		pool_free(&p->pool);
+		free(p->folded);
+		free(p);
+	}
+}
+
 /* The program of these pieces of a form; *used: see struct lower */
 static struct program *make(const struct lower *with, const struct form_decl *f, uint64_t *used)
 {
@@ -225,6 +235,8 @@ static struct program *make(const struct lower *with, const struct form_decl *f,
 	p->path = l.t->path;
 	p->call = l.call;
 	p->keep = l.keep;
+	p->held = l.of_held;
+	p->n_held = l.n_held;
 	l.p = p;
 	l.end = &p->step;
 	if (low_each(&l, f) && low_body(&l, f->body)) {
@@ -233,7 +245,7 @@ static struct program *make(const struct lower *with, const struct form_decl *f,
 		*used |= l.used;
 		return p;
 	}
-	program_free(p);
+	chain_free(p);
 	return NULL;
 }
 
@@ -244,20 +256,26 @@ static struct program *all_made(const struct tree *t, const struct op *op, const
 	struct program *p = NULL, **end = &p;
 
 	if (form_of(&l)->define) l.anew = form_of(&l);
+	if (!held_make(&l)) return NULL;
 	for (const struct form_decl *f = form_of(&l); f; f = f->more) {
 		size_t parts = 0;
+		uint32_t held = 0;
 		bool ok = program_parts(t, op, call, plan, f, &parts, e);
 		for (l.part = 0; ok && l.part < parts; l.part++) {
 			if (!(ok = (*end = make(&l, f, &l.used)) != NULL)) break;
+			held |= (*end)->writes;
 			if ((*end)->step || parts == 1) end = &(*end)->next;
-			else program_free(*end), *end = NULL;   /* a part of no elements */
+			else chain_free(*end), *end = NULL;   /* a part of no elements */
 		}
+		l.held |= held;
 		if (ok) continue;
-		program_free(p);
+		chain_free(p);
+		held_free(l.of_held, l.n_held);
 		return NULL;
 	}
 	if (!only_one(plan->faults) || all_used(&l)) return p;
-	program_free(p);
+	chain_free(p);
+	held_free(l.of_held, l.n_held);
 	return NULL;
 }
 
@@ -273,10 +291,6 @@ struct program *program_make_kept(const struct tree *t, const struct op *op, con
 
 void program_free(struct program *p)
 {
-	for (struct program *next; p; p = next) {
-		next = p->next;
-		pool_free(&p->pool);
-		free(p->folded);
-		free(p);
-	}
+	if (p) held_free(p->held, p->n_held);
+	chain_free(p);
 }

@@ -41,6 +41,9 @@ struct lower {
 	int level;              /* loops around what is read */
 	int depth;              /* levels of values */
 	int site_of[MAX_REG];   /* 1 + the site at which the register's value is rounded, or 0 */
+	struct held *of_held;   /* [n_held], of all pieces */
+	int n_held;
+	uint32_t held;          /* bit i: pieces before these store held tensor i */
 	uint64_t used;          /* bit i: definition i of the plan's faults was put in place of another */
 	struct error *e;
 };
@@ -68,6 +71,7 @@ bool low_folds(const struct node *x);   /* is it fold, count, first or last of a
 struct ix *low_fold(struct lower *l, const struct node *x);     /* that */
 struct ix *ix_number(struct lower *l, double number);
 bool ix_known(const struct ix *x, double *value);       /* not depending on anything that a run knows */
+bool low_held(struct lower *l, const struct node *x, int held, bool stored);     /* may these pieces read or store it? */
 struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct shape *s);
 
 struct ex *low_value(struct lower *l, const struct node *x);
@@ -102,6 +106,9 @@ bool rounds(const struct lower *l, int site);   /* does the plan round there, to
 bool low_each(struct lower *l, const struct form_decl *f);
 bool low_body(struct lower *l, const struct statement *body);
 /* Has the call this output? -1 with an error. */
+/* What pieces hold for others, of all pieces of a call; false with an error. */
+bool held_make(struct lower *l);
+void held_free(struct held *h, int n);
 int low_has_output(struct lower *l, const char *name);
 struct ix *low_in_list(struct lower *l, const struct node *x);          /* i in LIST */
 struct ix *low_list(struct lower *l, const struct node *x, int param);  /* LIST[row, column] */

@@ -19,7 +19,10 @@ static size_t pieces(const struct call *call)
 		size_t n = 1;
 		if (!program_parts(t, call->op, call, &plan, f, &n, NULL)) return 0;
 		for (const struct each *x = f->each ? f->each : t->each; x; x = NEXT(x))
-			if (x->dim && op_size(call->op, x->dim) >= 0) n *= call->dim[op_size(call->op, x->dim)];
+			if (x->dim && op_size(call->op, x->dim) >= 0) {
+				size_t all_of = call->dim[op_size(call->op, x->dim)];
+				n *= x->by ? (all_of + x->by - 1) / x->by : all_of;
+			}
 		all += n;
 	}
 	return all;
@@ -44,9 +47,25 @@ static bool check(const struct call *call, struct error *e)
 	return true;
 }
 
+/* Are there pieces that are chunks? */
+static bool in_chunks(const struct tree *t)
+{
+	bool yes = false;
+
+	for (const struct each *x = t->each; x; x = NEXT(x)) yes = yes || x->by;
+	for (const struct form_decl *f = t->forms; f; f = NEXT(f))
+		for (const struct form_decl *g = f; g; g = g->more)
+			for (const struct each *x = g->each; x; x = NEXT(x)) yes = yes || x->by;
+	return yes;
+}
+
 static struct program *prepare(const struct call *call, const struct plan *plan, struct error *e)
 {
-	return program_make(&formula_of(call->op)->tree, call->op, call, plan, e);
+	struct program *p = program_make(&formula_of(call->op)->tree, call->op, call, plan, e);
+
+	if (!p || program_hold(p, plan, e)) return p;
+	program_free(p);
+	return NULL;
 }
 
 static bool make_op(struct formula *f, struct error *e)
@@ -57,7 +76,8 @@ static bool make_op(struct formula *f, struct error *e)
 	f->op.pieces = pieces;
 	f->op.prepare = prepare;
 	f->op.finish = program_done;
-	f->op.runs = program_pieces;
+	f->op.runs = program_beside;
+	f->op.holds = f->tree.held || in_chunks(&f->tree);
 	f->op.derive = derive;
 	f->op.iterates = f->tree.iterates;
 	for (const struct tensor_decl *x = f->tree.out; x; x = NEXT(x))

@@ -16,7 +16,7 @@ enum { MAX_LEVEL = 16, MAX_FREE = 4 };
 
 /* A number that no arithmetic touches: an index, a condition. What is computed has a variable of its own, each such number one, which
  * gets its value when it is first read in a turn of the loop at this level (0: in a piece). each: 1 + the chunk for whose indices, one by
- * one, it is another number. tensor: an input; IX_LIST, IX_IN: a parameter. IX_FOLD: variable `held`, first arg[0], becomes arg[3] for
+ * one, it is another number. tensor: an input, or what is held; IX_LIST, IX_IN: a parameter. IX_FOLD: variable `held`, first arg[0], becomes arg[3] for
  * each value of variable `over` from arg[1] up to arg[2], down where so, each of them a turn of level `inner`. finds: until that is a
  * number, first none. stays: where what is held makes that hold, it stays. free: all that it is made of, where they are few: for the same
  * numbers it is the same. */
@@ -25,7 +25,7 @@ struct ix {
 	enum ix_kind kind;
 	int var, level, tensor, n, each;
 	int held, over, inner, n_free;
-	bool down, finds;
+	bool down, finds, held_tensor;
 	double number;
 	enum node_kind op;
 	struct ix *arg[4], *stays, *free[MAX_FREE], *next;      /* next: of the same level */
@@ -36,7 +36,7 @@ struct ix {
  * element `base` in elements: that of all indices that are known before. gather: 1 + the variable of a chunk; for each of its indices what
  * is kept of the others, at the element of its own on axis kept[0]. trace: of an output, as the kernel recorded it. */
 struct slice {
-	bool trace;
+	bool trace, held;       /* held: not an input or output, but what pieces hold for others */
 	int tensor, rank, kept[2], n_kept, moving[MAX_RANK], n_moving, gather;
 	size_t base;
 	struct { struct ix *first; size_t size, stride, step; struct len len; } axis[MAX_RANK];
@@ -45,7 +45,7 @@ struct slice {
 
 enum ex_kind {
 	EX_REG, EX_NUMBER, EX_IX, EX_LOAD, EX_MEMORY, EX_FLIP, EX_MAP, EX_ZIP, EX_DOT, EX_GEMV, EX_GEMV_T, EX_OUTER, EX_GEMM, EX_TRANS, EX_SUM, EX_MAX,
-	EX_SCAN, EX_PART, EX_REPLACED, EX_SHIFTED, EX_TRIL, EX_INVERSE, EX_LAST, EX_ELEMENT, EX_AXPY, EX_MIRRORED, EX_ROUNDED, EX_POWER, EX_ANGLE, EX_FLOOR, EX_IOTA, EX_CMP, EX_WHERE, EX_IF
+	EX_SCAN, EX_PART, EX_REPLACED, EX_SHIFTED, EX_TRIL, EX_INVERSE, EX_LAST, EX_ELEMENT, EX_AXPY, EX_MIRRORED, EX_ROUNDED, EX_POWER, EX_ANGLE, EX_FLOOR, EX_TOP, EX_IOTA, EX_CMP, EX_WHERE, EX_IF
 };
 
 /* An expression. EX_OUTER and EX_GEMM: a b, added to c where there is one. EX_DOT: of each row, where a is a matrix. EX_FLIP: the same
@@ -94,9 +94,16 @@ struct program_loop {
 /* A chunk's index moves, over each of its indices; its first one stays. */
 static inline int first_of(int chunk_var) { return chunk_var + 1; }
 
+/* What pieces store for those behind them. Room is made for a run alone. */
+enum { MAX_HELD = 32 };
+struct held { const struct tensor_decl *of; field values; int rank; size_t shape[MAX_RANK], count, stored; };
+
 struct program {
 	struct program *next;           /* of the pieces behind these */
 	size_t pieces;
+	struct held *held;              /* [n_held], of all programs of a call: the first one's own */
+	int n_held;
+	uint32_t reads, writes;         /* bit i: held[i] */
 	struct pool pool;
 	const char *path;
 	const struct call *call;
@@ -109,6 +116,8 @@ struct program {
 	size_t chunk_most[MAX_PROGRAM_CHUNK];   /* no more than the whole range has */
 	int n_each;                     /* the first variables, with these sizes */
 	size_t each[MAX_EACH];
+	/* by 0: one index; else in chunks of so many of `of`, with the first one's variable behind it */
+	struct { size_t by, of; int chunk; } in_chunks[MAX_EACH];
 	size_t stored[MAX_OUT];         /* elements of each output, by all pieces */
 	struct error error;             /* what went wrong in a run, if `failed` */
 	bool failed;
@@ -129,7 +138,9 @@ struct program *program_make_kept(const struct tree *t, const struct op *op, con
 /* After a run of this strip, which is `ok` so far: did all indices lie in their axes, and was all of each output stored? Frees p. */
 bool program_done(struct program *p, const struct strip *s, const struct plan *plan, bool ok, struct error *e);
 void program_piece(struct program *p, calc *c, size_t piece);
-size_t program_pieces(const struct program *p);
+/* Pieces from `first` on know nothing of each other up to this one, the first behind them: what they hold is not read before. */
+size_t program_beside(const struct program *p, size_t first);
+bool program_hold(struct program *p, const struct plan *plan, struct error *e);        /* makes room for what a run holds */
 /* Those of pieces of a form that have shapes of their own: how many; 1 where there are none. False with an error. */
 bool program_parts(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, const struct form_decl *f, size_t *n,
 	struct error *e);

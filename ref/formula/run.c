@@ -15,7 +15,7 @@ static void beyond(struct frame *f, const struct slice *s, const struct tensor_s
 }
 
 /* The first element, as an offset; false where an index leaves its axis. */
-static bool offset(struct frame *f, const struct slice *s, const struct tensor_spec *of, size_t *at)
+bool run_offset(struct frame *f, const struct slice *s, const struct tensor_spec *of, size_t *at)
 {
 	*at = s->base;
 	for (int m = 0; m < s->n_moving; m++) {
@@ -43,7 +43,7 @@ static bool gathered(struct frame *f, const struct slice *s, const struct tensor
 	for (int m = 0; m < s->n_moving; m++) ix_settle(&f->now, s->axis[s->moving[m]].first);
 	for (size_t i = 0; i < rows && ok; i++) {
 		f->now.var[s->gather - 1] = first + (double)i;
-		if ((ok = offset(f, s, of, &at))) line(f, s->tensor, at, step, part(f, y, i * n, n), with);
+		if ((ok = run_offset(f, s, of, &at))) line(f, s->tensor, at, step, part(f, y, i * n, n), with);
 	}
 	f->now.var[s->gather - 1] = first;
 	ix_again(&f->now, s->axis[s->kept[0]].first);
@@ -58,7 +58,7 @@ bool run_lines(struct frame *f, const struct slice *s, const struct tensor_spec 
 
 	if (s->gather) return gathered(f, s, of, y, line, with);
 
-	if (!offset(f, s, of, &at)) return false;
+	if (!run_offset(f, s, of, &at)) return false;
 	if (n == 2 && inner == 1 && outer == length) length *= rows, rows = 1;
 	for (size_t i = 0; i < rows; i++) line(f, s->tensor, at + i * outer, inner, part(f, y, i * length, length), with);
 	return true;
@@ -70,24 +70,48 @@ static void store(struct frame *f, int out, size_t at, size_t step, vec x, void 
 
 void run_load(struct frame *f, const struct slice *s, vec y)
 {
+	if (s->held) {
+		run_held(f, s, y, false);
+		return;
+	}
 	const struct tensor_spec *of = s->trace ? f->p->call->op->out : f->p->call->op->in;
 
 	if (!run_lines(f, s, &of[s->tensor], y, s->trace ? load_trace : load, NULL)) c_set(f->c, y, (double)NAN);
 }
 
 /* Zeros beyond its end and before its first. */
-void run_memory(struct frame *f, const struct ex *x, vec y)
+static void memory_from(struct frame *f, const struct ex *x, double first, vec y)
 {
-	double first = ix_value(x->ix, &f->now), all = (double)f->p->call->in[x->op]->count;
+	double all = (double)f->p->call->in[x->op]->count, by = (double)x->by;
 
 	c_set(f->c, y, 0);
 	if (!(first >= 0 && first < all && first == floor(first))) return;
-	c_load(f->c, part(f, y, 0, first + (double)y.n > all ? (size_t)(all - first) : y.n), x->op, (size_t)first, 1);
+	double there = ceil((all - first) / by);
+	c_load(f->c, part(f, y, 0, there < (double)y.n ? (size_t)there : y.n), x->op, (size_t)first, x->by);
+}
+
+void run_memory(struct frame *f, const struct ex *x, vec y)
+{
+	if (!x->ix->each) {
+		memory_from(f, x, ix_value(x->ix, &f->now), y);
+		return;
+	}
+	int var = f->p->chunk_var[x->ix->each - 1];
+	double first = f->now.var[var];
+	size_t rows = rows_now(f, x), n = cols_now(f, x);
+	ix_settle(&f->now, x->ix);
+	for (size_t i = 0; i < rows; i++) {
+		f->now.var[var] = first + (double)i;
+		memory_from(f, x, ix_again(&f->now, x->ix), part(f, y, i * n, n));
+	}
+	f->now.var[var] = first;
+	ix_again(&f->now, x->ix);
 }
 
 void run_store(struct frame *f, const struct slice *s, vec y)
 {
-	run_lines(f, s, &f->p->call->op->out[s->tensor], y, store, NULL);
+	if (s->held) run_held(f, s, y, true);
+	else run_lines(f, s, &f->p->call->op->out[s->tensor], y, store, NULL);
 }
 
 bool run_ends(struct frame *f, const struct step *s, span *all)
@@ -213,6 +237,12 @@ void run_begin(struct frame *f, struct program *p, calc *c, size_t piece)
 	f->reg = c_bytes(c, (size_t)p->n_reg * sizeof *f->reg + numbers_bytes(p));
 	numbers_begin(&f->now, p, f->reg + p->n_reg);
 	for (int i = p->n_each; i-- > 0; piece /= p->each[i]) f->now.var[i] = (double)(piece % p->each[i]);
+	for (int i = 0; i < p->n_each; i++) {
+		size_t by = p->in_chunks[i].by, first = (size_t)f->now.var[i] * by;
+		if (!by) continue;
+		f->now.var[i] = f->now.var[first_of(i)] = (double)first;
+		f->len[p->in_chunks[i].chunk] = p->in_chunks[i].of - first < by ? p->in_chunks[i].of - first : by;
+	}
 	for (int i = 0; i < p->n_reg; i++) {
 		vec x = part(f, room, p->place[i], 1);
 		f->reg[i] = x.at;
@@ -233,6 +263,11 @@ void program_piece(struct program *p, calc *c, size_t piece)
 		#pragma omp atomic
 		f.p->stored[i] += f.stored[i];
 	}
+	for (int i = 0; i < f.p->n_held; i++) {
+		if (!f.stored[MAX_OUT + i]) continue;
+		#pragma omp atomic
+		f.p->held[i].stored += f.stored[MAX_OUT + i];
+	}
 }
 
 bool program_done(struct program *p, const struct strip *s, const struct plan *plan, bool ok, struct error *e)
@@ -249,6 +284,7 @@ bool program_done(struct program *p, const struct strip *s, const struct plan *p
 			ok = formula_error(e, p->path, 1, 1, "expected that each element of %s is stored once; %zu of %zu are", p->call->op->out[i].name,
 				stored, s->count[i]);
 	}
+	if (ok && plan->stride <= 1) ok = held_done(p, e);
 	program_free(p);
 	return ok;
 }

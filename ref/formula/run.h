@@ -12,7 +12,7 @@ struct frame {
 	size_t piece, turns;            /* turns: of the loop that is anchored */
 	bool stopped;                   /* the rest of the piece is of the next strip */
 	struct numbers now;
-	size_t stored[MAX_OUT];
+	size_t stored[MAX_OUT + MAX_HELD];
 	size_t len[MAX_PROGRAM_CHUNK];  /* of the present chunks */
 };
 
@@ -57,7 +57,12 @@ void run_step(struct frame *f, const struct step *s);
 /* A slice of a tensor, y, line by line: element `at`, then every step-th; false where an index leaves its axis. */
 typedef void run_line(struct frame *f, int tensor, size_t at, size_t step, vec y, void *with);
 bool run_lines(struct frame *f, const struct slice *s, const struct tensor_spec *of, vec y, run_line *line, void *with);
+bool run_offset(struct frame *f, const struct slice *s, const struct tensor_spec *of, size_t *at);        /* that of the first element */
 void run_load(struct frame *f, const struct slice *s, vec y);
+void run_held(struct frame *f, const struct slice *s, vec y, bool stores);
+/* What is held, n elements in one piece, not to be written to; none, where it is nothing held or lies elsewhere. */
+vec run_held_in_place(struct frame *f, const struct slice *s, size_t n);
+bool held_done(const struct program *p, struct error *e);
 void run_memory(struct frame *f, const struct ex *x, vec y);
 void run_store(struct frame *f, const struct slice *s, vec y);
 /* The call is wrong in what no shape says: an index out of its axis. The first one stays in the program. */

@@ -22,7 +22,7 @@ struct element { const struct tensor *of; size_t at; };
 /* The element of an integer input that x is made of, the first such; false where there is none, or it is not there. */
 static bool made_of(struct numbers *s, const struct ix *x, struct element *found)
 {
-	const struct tensor *t = x->kind == IX_TENSOR ? s->p->call->in[x->tensor] : NULL;
+	const struct tensor *t = x->kind == IX_TENSOR && !x->held_tensor ? s->p->call->in[x->tensor] : NULL;
 	bool decides = x->kind == IX_OP && x->op == NODE_IF;
 	size_t at = 0;
 

@@ -46,16 +46,18 @@ static inline double whole(const struct tensor *t, size_t at)
 
 static double element(struct numbers *s, const struct ix *x)
 {
-	const struct tensor *t = s->p->call->in[x->tensor];
+	const struct tensor *t = x->held_tensor ? NULL : s->p->call->in[x->tensor];
+	const struct held *h = x->held_tensor ? &s->p->held[x->tensor] : NULL;
+	const size_t *shape = h ? h->shape : t ? t->shape : NULL;
 	size_t at = 0;
 
-	if (!t || !t->data) return 0;
+	if (h ? !h->values.hi : !t || !t->data) return 0;
 	for (int i = 0; i < x->n; i++) {
 		double k = ix_value(x->arg[i], s);
-		if (!(k >= 0 && k < (double)t->shape[i] && k == (double)(size_t)k)) return (double)NAN;
-		at = at * t->shape[i] + (size_t)k;
+		if (!(k >= 0 && k < (double)shape[i] && k == (double)(size_t)k)) return (double)NAN;
+		at = at * shape[i] + (size_t)k;
 	}
-	return whole(t, at);
+	return h ? h->values.hi[at] : whole(t, at);
 }
 
 /* Cut points never fall. */

@@ -13,6 +13,10 @@ vec run_value(struct frame *f, const struct ex *x)
 		vec there = run_in_place(f, x, n);
 		if (there.at) return there;
 	}
+	if (x->kind == EX_LOAD && x->slice->held) {
+		vec there = run_held_in_place(f, x->slice, n);
+		if (there.at) return there;
+	}
 	vec y = c_room(f->c, n);
 	run_into(f, x, y);
 	return y;
@@ -200,6 +204,29 @@ static void each(struct frame *f, const struct ex *x, double (*of)(double), vec 
 	for (size_t i = 0; i < y.n; i++) c_set(f->c, part(f, y, i, 1), of(c_value(f->c, part(f, a, i, 1))));
 }
 
+static bool is_taken(struct frame *f, vec y, size_t n, size_t k)
+{
+	while (n-- > 0)
+		if (c_value(f->c, part(f, y, n, 1)) == (double)k) return true;
+	return false;
+}
+
+/* The indices of the largest elements, the largest first, of equals the first; NaN is none. */
+static void top(struct frame *f, const struct ex *x, vec y)
+{
+	vec a = run_value(f, x->a);
+
+	for (size_t i = 0; i < y.n; i++) {
+		double most = -INFINITY;
+		size_t at = 0;
+		for (size_t k = 0; k < a.n; k++) {
+			double value = c_value(f->c, part(f, a, k, 1));
+			if (value > most && !is_taken(f, y, i, k)) most = value, at = k;
+		}
+		c_set(f->c, part(f, y, i, 1), (double)at);
+	}
+}
+
 static void transpose(struct frame *f, const struct ex *x, vec y)
 {
 	size_t m = rows_now(f, x), n = cols_now(f, x);
@@ -232,6 +259,7 @@ void run_into(struct frame *f, const struct ex *x, vec y)
 	case EX_POWER: each(f, x, power_of_two, y); break;
 	case EX_ANGLE: each(f, x, fast_angle, y); break;
 	case EX_FLOOR: each(f, x, floor, y); break;
+	case EX_TOP: top(f, x, y); break;
 	case EX_TRANS: transpose(f, x, y); break;
 	case EX_SUM: case EX_MAX: case EX_LAST: reduce(f, x, y); break;
 	case EX_SCAN: scan(f, x, y); break;

@@ -81,7 +81,7 @@ bool formula_sites_of(struct formula *f, struct site_spec *sites, size_t *n, con
 		if (s->condition && !formula_sites_of(f, sites, n, s->body, form, e)) return false;
 		if (s->condition) continue;
 		if (!s->loop) {
-			if (s->define.indexed && !declared(f->tree.out, s->define.name))
+			if (s->define.indexed && !declared(f->tree.out, s->define.name) && !declared(f->tree.held, s->define.name))
 				return formula_error(e, f->tree.path, s->define.line, s->define.column, "expected an output; nothing is named '%s'", s->define.name);
 			const char *inner = inner_site(s->define.value);
 			if (inner && !site(f, sites, n, inner, "operands within", form, e)) return false;

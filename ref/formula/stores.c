@@ -25,6 +25,14 @@ static bool leads(struct sought *w, const struct node *x)
 	return yes;
 }
 
+/* An output, or what pieces hold */
+static const struct tensor_decl *kept(const struct tree *t, const char *name)
+{
+	const struct tensor_decl *of = declared(t->out, name);
+
+	return of ? of : declared(t->held, name);
+}
+
 /* A walk over what is stored: each place once, with its output and whether it stands under a condition. False: no further. */
 struct stored { const struct node *target; const struct tensor_decl *of; bool condition; };
 typedef bool visit(const struct stored *s, void *with);
@@ -32,13 +40,13 @@ typedef bool visit(const struct stored *s, void *with);
 static bool walk(const struct tree *t, const struct statement *s, bool condition, visit *each, void *with)
 {
 	for (; s; s = s->next) {
-		const struct tensor_decl *of = s->loop || s->condition ? NULL : declared(t->out, s->define.name);
+		const struct tensor_decl *of = s->loop || s->condition ? NULL : kept(t, s->define.name);
 		if (s->loop || s->condition) {
 			if (!walk(t, s->body, condition || s->condition, each, with)) return false;
 		} else if (of && s->define.indexed && !each(&(struct stored){ s->define.target, of, condition }, with)) return false;
 		for (int i = 0; s->loop && i < s->loop->n_carry; i++) {
 			const struct node *to = s->loop->carry[i].to;
-			of = to ? declared(t->out, to->name) : NULL;
+			of = to ? kept(t, to->name) : NULL;
 			if (of && !each(&(struct stored){ to, of, condition }, with)) return false;
 		}
 	}

@@ -155,7 +155,7 @@ static size_t carried(const struct call *call)
 
 static const struct cut by_loop = { pieces_of_sequences, rows_of_sequences, carried };
 
-const struct cut *formula_cut(const struct formula *f) { return in_rows(f) ? &by_rows : in_a_loop(f) ? &by_loop : NULL; }
+const struct cut *formula_cut(const struct formula *f) { return f->op.holds ? NULL : in_rows(f) ? &by_rows : in_a_loop(f) ? &by_loop : NULL; }
 bool formula_cut_in_loop(const struct op *op) { return op->cut == &by_loop; }
 
 /* Do the values of this input begin at 0, never fall, and end where the tokens do? */

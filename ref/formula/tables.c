@@ -74,7 +74,7 @@ static bool tensors(struct formula *f, struct error *e)
 	}
 	f->op.in = in;
 	f->op.out = out;
-	return sizes(f, t->in, e) && sizes(f, t->out, e);
+	return sizes(f, t->in, e) && sizes(f, t->out, e) && sizes(f, t->held, e);
 }
 
 static bool params(struct formula *f, struct error *e)
@@ -127,7 +127,8 @@ static int form_of(const struct formula *f, const char *name) { return name[0] ?
 static bool defines(const struct statement *s, const char *name)
 {
 	for (; s; s = s->next) {
-		if (s->loop ? same_name(s->loop->var, name) || defines(s->body, name) : same_name(s->define.name, name)) return true;
+		if (s->loop && same_name(s->loop->var, name)) return true;
+		if (s->body ? defines(s->body, name) : same_name(s->define.name, name)) return true;
 		for (int i = 0; s->loop && i < s->loop->n_carry; i++)
 			if (same_name(s->loop->carry[i].name, name)) return true;
 	}
@@ -137,7 +138,7 @@ static bool defines(const struct statement *s, const char *name)
 static bool is_taken(const struct formula *f, const char *name)
 {
 	const struct tree *t = &f->tree;
-	const void *const lists[] = { t->in, t->out, t->params, t->lets, t->aliases, t->each, t->macros };
+	const void *const lists[] = { t->in, t->out, t->held, t->params, t->lets, t->aliases, t->each, t->macros };
 
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
 		if (declared(lists[i], name)) return true;
@@ -168,11 +169,11 @@ static bool faults(struct formula *f, struct error *e)
 	struct fault_spec *m = TABLE(f, struct fault_spec, n);
 	enum rounding r;
 
-	if (n > MAX_FAULT) return wrong(f, &f->tree.faults->d, e, "at most 64 faults");
 	if (!m) return false;
 	for (const struct fault_decl *x = f->tree.faults; x; x = NEXT(x), i++) {
 		int form = form_of(f, x->form);
 		m[i] = (struct fault_spec){ x->d.name, x->d.what[0] ? x->d.what : x->site ? x->format : x->define[0].text, x->seen, form, x->site != NULL, 0, 0, NULL, NULL, NULL, 0, 0 };
+		if (i >= MAX_FAULT && !x->site) return wrong(f, &x->d, e, "at most 64 faults, or those that only round behind them");
 		if (x->form[0] && form < 0) return wrong(f, &x->d, e, "a form's name after 'in', got '%s'", x->form);
 		if (x->parameter && !parameter(f, x, &m[i], e)) return false;
 		if (!x->site) continue;

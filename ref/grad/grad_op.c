@@ -110,7 +110,7 @@ static bool tables(struct backward *b, const struct op *of)
 
 const struct op *grad_make(const struct op *op)
 {
-	struct backward *b = formula_source(op) ? calloc(1, sizeof *b) : NULL;
+	struct backward *b = formula_source(op) && !op->holds ? calloc(1, sizeof *b) : NULL;
 
 	if (!b) return NULL;
 	b->of = formula_of(op);

@@ -10,7 +10,7 @@ bool grad_active(const struct grad *g, const struct ex *x)
 	case EX_REG: return g->active[x->reg];
 	case EX_LOAD: return g->of->output_of[x->slice->tensor] >= 0;
 	case EX_MEMORY: return g->of->output_of[x->op] >= 0;
-	case EX_NUMBER: case EX_IX: case EX_IOTA: case EX_CMP: return false;
+	case EX_NUMBER: case EX_IX: case EX_IOTA: case EX_CMP: case EX_TOP: return false;
 	case EX_WHERE: return grad_active(g, x->a) || grad_active(g, x->b);
 	default: return grad_active(g, x->a) || grad_active(g, x->b) || grad_active(g, x->c);
 	}

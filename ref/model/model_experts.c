@@ -5,8 +5,8 @@
 #include "model_private.h"
 
 /* Parts of an expert in the order of the fused tensor. */
-static const struct fused { int in, parts; char part[2][12]; } fused[FUSED] = {
-	{ IN_EXPERT_GATE_UP, 2, { "gate_proj", "up_proj" } }, { IN_EXPERT_DOWN, 1, { "down_proj" } }
+static const struct fused { const char *in; int parts; char part[2][12]; } fused[FUSED] = {
+	{ "expert_gate_up", 2, { "gate_proj", "up_proj" } }, { "expert_down", 1, { "down_proj" } }
 };
 
 static void part_name(char *text, size_t size, const char *prefix, size_t layer, size_t expert, const char *part)
@@ -33,7 +33,7 @@ bool model_fuse(struct model *m, size_t layer, int in, const char *prefix, const
 	char name[192];
 	int i = 0;
 
-	while (i < FUSED && fused[i].in != in) i++;
+	while (i < FUSED && strcmp(fused[i].in, model_op((int)m->config.kind[layer])->in[in].name)) i++;
 	if (i == FUSED) return true;
 	int parts = fused[i].parts;
 	part_name(name, sizeof name, prefix, layer, 0, fused[i].part[0]);

@@ -13,26 +13,6 @@ static const char *const ignorable[] = { "model.visual.", "visual.", "vision_tow
 enum { PREFIXES = sizeof prefixes / sizeof *prefixes, HEADS = sizeof heads / sizeof *heads,
 	IGNORABLE = sizeof ignorable / sizeof *ignorable };
 
-void model_dims(const struct model_config *c, int part, struct call *call)
-{
-	size_t *d = call->dim;
-
-	d[D_T] = 1;
-	d[D_E] = c->hidden;
-	if (part == PART_HEAD) {
-		d[D_V] = c->vocabulary;
-		return;
-	}
-	d[D_1] = 1, d[D_I] = c->intermediate, d[D_X] = c->experts, d[D_J] = c->expert_intermediate, d[D_2J] = 2 * d[D_J];
-	if (part == FULL_ATTENTION) {
-		d[D_H] = c->heads, d[D_G] = c->kv_heads, d[D_D] = c->head_dim;
-		d[D_2HD] = 2 * d[D_H] * d[D_D], d[D_GD] = d[D_G] * d[D_D], d[D_HD] = d[D_H] * d[D_D];
-		return;
-	}
-	d[D_W] = c->taps, d[D_HK] = c->key_heads, d[D_HV] = c->value_heads, d[D_DK] = c->key_dim, d[D_DV] = c->value_dim;
-	d[D_Z] = d[D_HV] * d[D_DV], d[D_C] = 2 * d[D_HK] * d[D_DK] + d[D_Z];
-}
-
 /* Is t [shape] of floats? */
 static bool fits(const struct tensor *t, const struct call *sizes, const char *spec, struct error *e)
 {
@@ -57,11 +37,14 @@ static bool find(const struct model *m, const char *name, const struct call *siz
 	return fits(*t, sizes, spec, e);
 }
 
+static const char final_norm[] = "final_norm";
+
 static bool has_weight(const struct model_config *c, size_t layer, int in)
 {
-	if (in == IN_FINAL_NORM) return layer + 1 == c->layers;
-	if (in >= IN_ROUTER && in <= IN_SHARED_GATE) return c->experts > 0;
-	return in > IN_X_LOW && *model_op((int)c->kind[layer])->in[in].what;
+	const struct op *op = model_op((int)c->kind[layer]);
+
+	if (!strcmp(op->in[in].name, final_norm)) return layer + 1 == c->layers;
+	return model_is_weight(op, in) && (c->experts || !(op->in[in].flags & OPTIONAL));
 }
 
 /* Of two names, "DENSE|MIXTURE", the one that the model has. */
@@ -73,10 +56,10 @@ bool model_weight(const struct model_config *c, size_t layer, int in, struct mod
 	char at[48] = "";
 
 	if (!has_weight(c, layer, in)) return false;
-	if (in != IN_FINAL_NORM) snprintf(at, sizeof at, "layers.%zu.", layer);
+	if (strcmp(op->in[in].name, final_norm)) snprintf(at, sizeof at, "layers.%zu.", layer);
 	if (second && c->experts) snprintf(w->name, sizeof w->name, "%s%s", at, second + 1);
 	else snprintf(w->name, sizeof w->name, "%s%.*s", at, second ? (int)(second - own) : (int)strlen(own), own);
-	model_dims(c, (int)c->kind[layer], &sizes);
+	model_dims(c, &sizes, 1, 0);
 	w->rank = call_shape(&sizes, op->in[in].shape, w->shape);
 	return true;
 }
@@ -89,7 +72,7 @@ static bool load_layer(struct model *m, size_t l, const char *prefix, struct err
 	char name[192];
 
 	m->layer[l].kind = m->config.kind[l];
-	model_dims(&m->config, (int)m->config.kind[l], &sizes);
+	model_dims(&m->config, &sizes, 1, 0);
 	for (int in = 0; op->in[in].name; in++) {
 		if (!model_weight(&m->config, l, in, &w)) continue;
 		if (!model_fuse(m, l, in, prefix, &w, e)) return false;
@@ -106,7 +89,7 @@ static bool load_ends(struct model *m, const char *prefix, struct error *e)
 	const struct tensor *head = NULL;
 	char name[192];
 
-	model_dims(&m->config, PART_HEAD, &sizes);
+	model_dims(&m->config, &sizes, 1, 0);
 	snprintf(name, sizeof name, "%sembed_tokens.weight", prefix);
 	if (!find(m, name, &sizes, "V,E", &m->embedding, e)) return false;
 	for (int i = 0; i < HEADS && !head; i++) head = folder_find(&m->folder, heads[i]);

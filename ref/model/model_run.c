@@ -20,7 +20,7 @@ bool model_plan_contract(struct model_plan *p, const char *contract)
 		if (k < 0) return false;
 		plan_contract(&p->part[i], &model_op(i)->contracts[k]);
 	}
-	struct site_rounding y = p->part[LINEAR_ATTENTION].round[SITE_HIDDEN];
+	struct site_rounding y = p->part[LINEAR_ATTENTION].round[op_site(model_op(LINEAR_ATTENTION), "hidden")];
 	p->embedding_on = y.on;
 	p->embedding = y.format;
 	return true;
@@ -80,10 +80,10 @@ uint64_t model_part_work(const struct model *m, size_t part)
 	const struct model_config *c = &m->config;
 	uint64_t work = part < c->layers ? 0 : m->head->count;
 
-	for (int in = IN_GATE; part < c->layers && in < MAX_IN; in++) {
+	for (int in = 0; part < c->layers && in < MAX_IN; in++) {
 		const struct tensor *t = m->layer[part].weight[in];
-		bool expert = in == IN_EXPERT_GATE_UP || in == IN_EXPERT_DOWN;
-		if (t) work += expert ? t->count / c->experts * c->top_k : t->count;
+		bool of_experts = t && t->rank == 3 && c->experts && t->shape[0] == c->experts;
+		if (t && t->rank > 1) work += of_experts ? t->count / c->experts * c->top_k : t->count;
 	}
 	return work;
 }
@@ -97,40 +97,34 @@ uint64_t model_work(const struct model *m)
 }
 
 /* ---- calls ---- */
-static bool bind(struct call *call, const struct tensor *x, const struct tensor *x_low, const struct tensor *got, struct error *e)
+static bool bind(const struct model *m, struct call *call, const struct tensor *x, const struct tensor *x_low, const struct tensor *got,
+	size_t before, struct error *e)
 {
-	size_t T = x->shape[0], width = call->dim[call->op == model_op(PART_HEAD) ? D_V : D_E];
+	size_t T = x->shape[0], E = m->config.hidden, width = call->op == model_op(PART_HEAD) ? m->config.vocabulary : E;
 
-	if (x->rank != 2 || x->shape[1] != call->dim[D_E] || !T || !dtype_info[x->dtype].is_float)
-		return error_set(e, E_DIM, x->name, x->offset, "expected a hidden state [T,%zu] of floats", call->dim[D_E]);
+	if (x->rank != 2 || x->shape[1] != E || !T || !dtype_info[x->dtype].is_float)
+		return error_set(e, E_DIM, x->name, x->offset, "expected a hidden state [T,%zu] of floats", E);
 	if (got && (got->rank != 2 || got->shape[0] != T || got->shape[1] != width || !dtype_info[got->dtype].is_float))
 		return error_set(e, E_DIM, got->name, got->offset, "expected [%zu,%zu] of floats", T, width);
-	call->dim[D_T] = T;
-	call->in[IN_X] = x;
-	call->in[IN_X_LOW] = x_low;
+	call->in[model_in(call->op, "x")] = x;
+	call->in[model_in(call->op, "x_low")] = x_low;
 	call->out[OUT_Y] = got;
 	call->out_count[OUT_Y] = T * width;
+	model_dims(&m->config, call, T, before);
 	return true;
 }
 
 bool model_layer_call(const struct model *m, size_t layer, const struct tensor *x, const struct tensor *x_low,
 	const struct model_memory *memory, const struct tensor *got, struct call *call, struct error *e)
 {
-	const struct model_config *k = &m->config;
-	bool full = k->kind[layer] == FULL_ATTENTION;
-
-	*call = (struct call){ .op = model_op((int)k->kind[layer]),
-		.param = { [P_EPS] = k->eps, [P_TOP_K] = (double)k->top_k, [P_THETA] = k->theta, [P_ROTARY_DIM] = (double)k->rotary_dim } };
+	*call = (struct call){ .op = model_op((int)m->config.kind[layer]) };
 	memcpy(call->in, m->layer[layer].weight, sizeof call->in);
-	model_dims(k, (int)k->kind[layer], call);
-	if (!bind(call, x, x_low, got, e)) return false;
-	if (full) call->dim[D_S] = memory ? memory->tokens : 0, call->dim[D_N] = call->dim[D_S] + call->dim[D_T];
-	if (!memory) return true;
-	for (int i = 0; i < 2; i++) {
+	if (!bind(m, call, x, x_low, got, memory ? memory->tokens : 0, e)) return false;
+	for (int i = OUT_Y + 1, n = 0; memory && call->op->out[i].name; i++, n++) {
 		size_t shape[MAX_RANK];
-		call->out_count[OUT_KIND + i] = 1;
-		for (int r = call_out_shape(call, OUT_KIND + i, shape); r-- > 0;) call->out_count[OUT_KIND + i] *= shape[r];
-		if (memory->tokens) call->in[(full ? IN_KEYS : IN_HISTORY) + i] = &memory->layer[layer].item[i];
+		call->out_count[i] = 1;
+		for (int r = call_out_shape(call, i, shape); r-- > 0;) call->out_count[i] *= shape[r];
+		if (memory->tokens) call->in[model_memory_of(call->op, i)] = &memory->layer[layer].item[n];
 	}
 	return true;
 }
@@ -139,9 +133,8 @@ bool model_head_call(const struct model *m, const struct tensor *x, const struct
 	struct call *call, struct error *e)
 {
 	*call = (struct call){ .op = model_op(PART_HEAD) };
-	call->in[IN_HEAD] = m->head;
-	model_dims(&m->config, PART_HEAD, call);
-	return bind(call, x, x_low, got, e);
+	call->in[model_in(call->op, "head")] = m->head;
+	return bind(m, call, x, x_low, got, 0, e);
 }
 
 /* t's first n rows into *part; NULL for none. */
@@ -156,14 +149,16 @@ static const struct tensor *first_rows(const struct tensor *t, size_t n, struct 
 void model_first_tokens(const struct call *all, size_t n, struct first_tokens *part)
 {
 	struct call *c = &part->call;
+	int x = model_in(all->op, "x"), x_low = model_in(all->op, "x_low");
 
 	*c = *all;
-	c->in[IN_X] = first_rows(all->in[IN_X], n, &part->x);
-	c->in[IN_X_LOW] = first_rows(all->in[IN_X_LOW], n, &part->x_low);
+	c->in[x] = first_rows(all->in[x], n, &part->x);
+	c->in[x_low] = first_rows(all->in[x_low], n, &part->x_low);
 	c->out[OUT_Y] = first_rows(all->out[OUT_Y], n, &part->got);
-	c->out_count[OUT_Y] = all->out_count[OUT_Y] / all->dim[D_T] * n;
-	c->dim[D_T] = n;
-	if (c->op == model_op(FULL_ATTENTION)) c->dim[D_N] = c->dim[D_S] + n;
+	c->out_count[OUT_Y] = all->out_count[OUT_Y] / all->in[x]->shape[0] * n;
+	for (int i = 0; c->op->dims[i]; i++)
+		if (!strcmp(c->op->dims[i], "T")) c->dim[i] = n;
+	c->op->derive(c);
 }
 
 /* ---- runs ---- */
@@ -183,7 +178,7 @@ static bool remember(struct model_memory *memory, size_t layer, const struct cal
 {
 	struct tensors next = { 0 };
 
-	for (int i = OUT_KIND; call->out_count[i]; i++) {
+	for (int i = OUT_Y + 1; call->out_count[i]; i++) {
 		size_t shape[MAX_RANK];
 		int rank = call_out_shape(call, i, shape);
 		struct tensor *t = tensors_add(&next, call->op->out[i].name, DT_F64, rank, shape);

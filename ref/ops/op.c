@@ -92,14 +92,6 @@ const struct op *op_find(const char *name)
 
 const struct op *op_backward(const struct op *op) { return named(op->name, strlen(op->name), true); }
 
-const struct op *op_own(const char *name)
-{
-	size_t i = 0;
-
-	while (strcmp(ops[i]->name, name)) i++;
-	return ops[i];
-}
-
 const struct op *op_of_iteration(void)
 {
 	size_t i = 0;

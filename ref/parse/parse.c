@@ -145,10 +145,17 @@ static bool form(struct parser *s, const struct word *name)
 	if (!name) f->d.line = peek(s)->line, f->d.column = peek(s)->column;
 	do {
 		const char *comment;
-		if (!s->t->each && take(s, "each") && !(parse_each(s, &f->each) && line_end(s, &comment))) return false;
-		f->body = parse_body(s, peek(s)->column, &ok);
-		if (ok && !f->body) return wrong(s, "NAME = VALUE");
-		more = ok && !s->t->each && is(s, "each");
+		if (parse_is_op(s)) {
+			f->d.line = peek(s)->line, f->d.column = peek(s)->column;
+			f->of = s->w.word[s->at + 1].text;
+			s->at += 2;
+			if (!line_end(s, &comment)) return false;
+		} else {
+			if (!s->t->each && take(s, "each") && !(parse_each(s, &f->each) && line_end(s, &comment))) return false;
+			f->body = parse_body(s, peek(s)->column, &ok);
+			if (ok && !f->body) return wrong(s, "NAME = VALUE");
+		}
+		more = ok && !s->t->each && (is(s, "each") || parse_is_op(s));
 		if (more && !(f = f->more = pool_make(s->p, sizeof *f))) return no_room(s);
 	} while (more);
 	return ok;
@@ -203,6 +210,7 @@ static bool line(struct parser *s)
 	s->at++;
 	if (!strcmp(w->text, "in")) return parse_tensors(s, &s->t->in, false);
 	if (!strcmp(w->text, "out")) return parse_tensors(s, &s->t->out, true);
+	if (!strcmp(w->text, "held")) return parse_tensors(s, &s->t->held, false);
 	if (!strcmp(w->text, "param")) return parse_params(s);
 	if (!strcmp(w->text, "let")) return parse_alias(s, &s->t->lets) && line_end(s, &comment);
 	if (!strcmp(w->text, "each")) return parse_each(s, &s->t->each) && line_end(s, &comment);
@@ -210,13 +218,15 @@ static bool line(struct parser *s)
 	if (!strcmp(w->text, "where")) return parse_rule(s);
 	if (!strcmp(w->text, "site")) return parse_site(s);
 	if (!strcmp(w->text, "fault")) return parse_fault(s);
+	if (!strcmp(w->text, "sites")) return parse_taken(s, false);
+	if (!strcmp(w->text, "faults")) return parse_taken(s, true);
 	if (!strcmp(w->text, "contract")) return parse_contract(s);
 	if (!strcmp(w->text, "structure")) return parse_structure(s);
 	if (!strcmp(w->text, "case")) return parse_case(s, false);
 	if (!strcmp(w->text, "draw")) return parse_case(s, true);
 	if (!strcmp(w->text, "form")) return named_form(s);
 	s->at--;
-	return wrong(s, "in, out, param, let, each, def, where, iterates, form, for, if, use, NAME =, site, fault, contract, structure, draw or case");
+	return wrong(s, "in, out, held, param, let, each, def, where, iterates, form, for, if, use, NAME =, site, fault, contract, structure, draw or case");
 }
 
 /* The words, and the first line, which `kind` begins. */

@@ -29,6 +29,7 @@ struct node *parse_value(struct parser *s);             /* all that may stand on
 struct node *parse_truth(struct parser *s);             /* the same, as 0 or 1 */
 struct node *parse_target(struct parser *s);            /* name or name[index] */
 struct statement *parse_body(struct parser *s, int column, bool *ok);   /* statements that begin at this column */
+bool parse_is_op(const struct parser *s);                /* `use OP`, and no more? */
 bool parse_is_statement(const struct parser *s);        /* does one begin here? */
 bool parse_definition(struct parser *s, struct definition *d, bool may_carry);        /* also name from, name to */
 
@@ -42,6 +43,7 @@ bool parse_rule(struct parser *s);
 bool parse_site(struct parser *s);
 bool parse_definitions(struct parser *s, struct definition **define, int *n, bool may_carry);    /* DEFINITION; ... */
 bool parse_fault(struct parser *s);
+bool parse_taken(struct parser *s, bool faults);         /* of NAME, ...: NAME, ... */
 bool parse_contract(struct parser *s);
 bool parse_structure(struct parser *s);         /* a known kernel of a contract */
 bool parse_case(struct parser *s, bool common);         /* case NAME: ..., and draw ..., what all cases share */

@@ -117,7 +117,15 @@ static bool is_block(const struct parser *s)
 	return (is(s, "for") && after->kind == WORD_NAME) || (is(s, "if") && !(after->kind == WORD_OP && after->text[0] == '='));
 }
 
-static bool is_use(const struct parser *s) { return is(s, "use") && s->w.word[s->at + 1].kind == WORD_NAME; }
+static bool is_use(const struct parser *s)
+{
+	return is(s, "use") && s->w.word[s->at + 1].kind == WORD_NAME && s->w.word[s->at + 2].kind != WORD_END;
+}
+
+bool parse_is_op(const struct parser *s)
+{
+	return is(s, "use") && s->w.word[s->at + 1].kind == WORD_NAME && s->w.word[s->at + 2].kind == WORD_END;
+}
 
 bool parse_is_statement(const struct parser *s)
 {

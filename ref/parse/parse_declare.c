@@ -55,6 +55,8 @@ bool parse_tensors(struct parser *s, struct tensor_decl **list, bool output)
 			if (!(group[n] = declare(s, list, sizeof **list, w))) return false;
 			if (declared(s->t->in, w->text) && declared(s->t->out, w->text) && !output)
 				return formula_error(s->e, s->w.path, w->line, w->column, "expected a name that no output has");
+			if (!!declared(s->t->in, w->text) + !!declared(s->t->out, w->text) > 0 && declared(s->t->held, w->text))
+				return formula_error(s->e, s->w.path, w->line, w->column, "expected a name of its own for what is held");
 			n++;
 		} while (take(s, ","));
 		const char *text = shape(s);
@@ -149,9 +151,16 @@ bool parse_alias(struct parser *s, struct alias **list)
 	return name_here(s, "a name") && (a = declare(s, list, sizeof *a, w)) && need(s, "=") && (a->value = parse_value(s));
 }
 
-/* SIZE, or 0:END */
+/* SIZE, chunks of SIZE by NUMBER, or 0:END */
 static bool range_of(struct parser *s, struct each *x)
 {
+	if (take(s, "chunks")) {
+		if (!need(s, "of") || !(x->dim = name_here(s, "the name of a size")) || !need(s, "by")) return false;
+		double by = peek(s)->number;
+		if (peek(s)->kind != WORD_NUMBER || !(by >= 1 && by <= 65536) || by != (double)(int)by) return wrong(s, "a chunk's size, 1 to 65536");
+		x->by = (size_t)s->w.word[s->at++].number;
+		return true;
+	}
 	if (peek(s)->kind == WORD_NAME) return (x->dim = name_here(s, "the name of a size")) != NULL;
 	if (peek(s)->kind != WORD_NUMBER || peek(s)->number != 0) return wrong(s, "the name of a size, or 0:END");
 	s->at++;

@@ -99,6 +99,30 @@ bool parse_fault(struct parser *s)
 	return f->d.what && f->seen;
 }
 
+static bool names(struct parser *s, const char ***list, int *n, int most, const char *what)
+{
+	if (!(*list = pool_make(s->p, (size_t)most * sizeof **list))) return no_room(s);
+	do {
+		if (*n == most) return wrong(s, "fewer names");
+		if (!((*list)[(*n)++] = name_here(s, what))) return false;
+	} while (take(s, ","));
+	return true;
+}
+
+/* of NAME, ...: SITE, ... */
+bool parse_taken(struct parser *s, bool faults)
+{
+	const struct word *w = peek(s);
+	struct taken **end = &s->t->taken, *x;
+
+	while (*end) end = (struct taken **)&(*end)->d.next;
+	if (!(x = *end = pool_make(s->p, sizeof *x))) return no_room(s);
+	x->d = (struct declared){ NULL, "", w->line, w->column, "" };
+	x->faults = faults;
+	return need(s, "of") && names(s, &x->as, &x->n_as, MAX_BY, "a name behind 'as'") && need(s, ":")
+		&& names(s, &x->names, &x->n, MAX_DEPTH, faults ? "a fault's name" : "a site's name") && line_end(s, &x->d.what);
+}
+
 /* SITE FORMAT, ... */
 static bool roundings(struct parser *s, struct round_decl **round, int *n)
 {

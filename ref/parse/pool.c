@@ -31,6 +31,16 @@ const char *pool_text(struct pool *p, const char *text, size_t n)
 	return at ? memcpy(at, text, n) : NULL;
 }
 
+void pool_join(struct pool *p, struct pool *of)
+{
+	struct pool_block **end = &of->block;
+
+	while (*end) end = &(*end)->next;
+	*end = p->block;
+	*p = (struct pool){ of->block, p->failed || of->failed };
+	*of = (struct pool){ 0 };
+}
+
 void pool_free(struct pool *p)
 {
 	while (p->block) {

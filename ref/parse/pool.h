@@ -14,6 +14,7 @@ struct pool { struct pool_block *block; bool failed; };
 void *pool_make(struct pool *p, size_t n);
 /* A copy of n bytes of text, with a zero behind them. */
 const char *pool_text(struct pool *p, const char *text, size_t n);
+void pool_join(struct pool *p, struct pool *of);        /* p has all that `of` had, which is empty then */
 void pool_free(struct pool *p);
 
 #endif

@@ -67,13 +67,21 @@ struct tensor_decl { struct declared d; const char *shape; bool optional, intege
 struct param_decl { struct declared d; struct node *value; const char *names, *rows; bool is_bool, required; };
 struct alias { struct declared d; struct node *value; };        /* let, and those in each */
 struct macro { struct declared d; const char **param; int n; struct node *value; };
-/* dim NULL: in 0:last, each number with pieces of shapes of their own. */
-struct each { struct declared d; const char *dim; struct node *last; };
+/* dim NULL: in 0:last, each number with pieces of shapes of their own. by: chunks of so many of dim; 0: one index after the other. */
+struct each { struct declared d; const char *dim; struct node *last; size_t by; };
 /* where VALUE [for VAR in RANGE], for each of which it reads integer inputs; its name is a parameter's, or "" */
 struct rule { struct declared d; struct node *value, *range; const char *var; };
-/* each: of this form alone, NULL: those of the file; more: other pieces, with their own; define: of a form that is another one with some
- * things defined anew. */
-struct form_decl { struct declared d; struct each *each; struct statement *body; struct form_decl *more; struct definition *define; int n; };
+/* each: of this form alone, NULL: those of the file; more: other pieces, with their own; of: they are those of that op (ref/use), NULL:
+ * written here; define: of a form that is another one with some things defined anew. */
+struct form_decl {
+	struct declared d;
+	struct each *each;
+	struct statement *body;
+	struct form_decl *more;
+	const char *of;
+	struct definition *define;
+	int n;
+};
 /* site NULL: the definitions are others; else the site is rounded to the format named `format`. parameter NULL: none; its values are
  * those below a size, or n of a list, or n whole numbers from `first` on. */
 struct fault_decl {
@@ -86,6 +94,8 @@ struct fault_decl {
 struct round_decl { const char *site, *format; int line, column; };
 /* A site by name: where each of these definitions is made. */
 struct site_decl { struct declared d; const char **of, *stores; int n; };
+/* Sites, or faults, of the op that these names use: as the first name's. */
+struct taken { struct declared d; const char **as, **names; int n_as, n; unsigned met; bool faults; };     /* met: bit i: as[i] stands in a use */
 /* A kernel that is known to lie in these contracts; another contract's may have its name. */
 struct structure_decl { struct declared d; const char **of; int n_of, of_line, of_column; struct round_decl *round; int n; };
 struct contract_decl { struct declared d; const char *form; size_t by; struct round_decl *round; int n; };
@@ -110,7 +120,7 @@ struct case_decl {
 
 struct tree {
 	const char *path, *source, *name, *what;
-	struct tensor_decl *in, *out;
+	struct tensor_decl *in, *out, *held;   /* held: what pieces store for those behind them */
 	struct param_decl *params;
 	struct alias *lets, *aliases;
 	struct each *each;
@@ -119,6 +129,7 @@ struct tree {
 	struct form_decl *forms;
 	struct site_decl *sites;        /* NULL: each name that is defined is one */
 	struct fault_decl *faults;
+	struct taken *taken;
 	struct contract_decl *contracts;
 	struct structure_decl *structures;
 	struct case_decl *cases;

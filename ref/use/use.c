@@ -9,7 +9,7 @@
 
 #define NEXT(x) ((void *)(x)->d.next)
 
-static bool wrong(struct user *s, const char *what, const char *name)
+bool use_wrong(struct user *s, const char *what, const char *name)
 {
 	return formula_error(s->e, s->to->path, s->use->line, s->use->column, "expected %s%s%s", what, name ? " " : "", name ? name : "");
 }
@@ -27,7 +27,7 @@ const char *use_name(struct user *s, const char *name)
 	char text[256];
 	int n = snprintf(text, sizeof text, "%s.%s", s->use->as, name);
 
-	if (n < 0 || (size_t)n >= sizeof text) return wrong(s, "a shorter name than", name) ? name : NULL;
+	if (n < 0 || (size_t)n >= sizeof text) return use_wrong(s, "a shorter name than", name) ? name : NULL;
 	return pool_text(&s->to->pool, text, (size_t)n);
 }
 
@@ -46,6 +46,22 @@ static bool add_let(struct user *s, const struct alias *from)
 		struct alias *a = use_make(s, sizeof *a);
 		if (!a) return false;
 		*a = (struct alias){ { NULL, use_name(s, from->d.name), s->use->line, s->use->column, "" }, use_value(s, from->value) };
+		if (!a->d.name || !a->value) return false;
+		append(&s->to->lets, a);
+	}
+	return true;
+}
+
+/* Parameters that a fault which is taken over defines anew. */
+static bool add_params(struct user *s)
+{
+	for (const struct param_decl *p = s->of->params; p; p = NEXT(p)) {
+		if (!use_defines_anew(s, p->d.name)) continue;
+		const struct definition *d = use_given(s, p->d.name, false);
+		if (!d && !p->value) return use_wrong(s, "a value for the parameter", p->d.name);
+		struct alias *a = use_make(s, sizeof *a);
+		if (!a) return false;
+		*a = (struct alias){ { NULL, use_name(s, p->d.name), s->use->line, s->use->column, "" }, d ? d->value : use_value(s, p->value) };
 		if (!a->d.name || !a->value) return false;
 		append(&s->to->lets, a);
 	}
@@ -104,6 +120,11 @@ static struct statement **handed_on(struct user *s, const struct loop *l, struct
 	return end;
 }
 
+bool use_once(const struct loop *l, const struct node *range, bool cuts)
+{
+	return !l->chunks && !cuts && range->kind == NODE_NUMBER && range->number == 1;
+}
+
 /* A loop of one turn is its body. */
 static struct statement **once(struct user *s, const struct statement *x, struct statement **end)
 {
@@ -132,7 +153,7 @@ static struct statement **loop(struct user *s, const struct statement *x, struct
 
 	if (!range) return NULL;
 	const struct definition *cuts = l->cuts ? use_given(s, l->cuts->name, false) : NULL;
-	if (!l->chunks && !cuts && !s->once && range->kind == NODE_NUMBER && range->number == 1) return once(s, x, end);
+	if (!s->once && use_once(l, range, cuts)) return once(s, x, end);
 	struct statement *y = *end = use_make(s, sizeof *y);
 	struct loop *m = y ? y->loop = use_make(s, sizeof *m) : NULL;
 	if (!m || !(m->carry = use_make(s, MAX_BY * sizeof *m->carry))) return NULL;
@@ -180,7 +201,7 @@ static bool all_known(struct user *s)
 		const struct each *each = s->of->forms->each ? s->of->forms->each : s->of->each;
 		bool known = declared(s->of->in, name) || declared(s->of->params, name) || declared(each, name);
 		for (const struct tensor_decl *t = s->of->in; t && !known; t = NEXT(t)) known = use_has_size(t->shape, name);
-		if (!known) return wrong(s, "an input, a size, a parameter or an index of the op, not", name);
+		if (!known) return use_wrong(s, "an input, a size, a parameter or an index of the op, not", name);
 	}
 	return true;
 }
@@ -190,10 +211,10 @@ static bool put(struct user *s, struct statement **at)
 {
 	struct statement *rest = (*at)->next, **end = at;
 
-	if (!all_known(s) || !add_let(s, s->of->lets) || !add_let(s, s->of->aliases) || !add_macros(s) || !add_rules(s)) return false;
+	if (!all_known(s) || !add_params(s) || !add_let(s, s->of->lets) || !add_let(s, s->of->aliases) || !add_macros(s) || !add_rules(s)) return false;
 	if (!(end = body(s, s->of->forms->body, end))) return false;
 	*end = rest;
-	return true;
+	return use_taken(s);
 }
 
 enum { DEEPEST = 4 };
@@ -205,8 +226,8 @@ static bool replace(struct tree *t, use_text *text_of, struct statement **at, in
 	const char *text = text_of(s.use->op);
 	struct tree of = { 0 };
 
-	if (!text) return wrong(&s, "an op of etalon's own; nothing is named", s.use->op);
-	if (depth == DEEPEST) return wrong(&s, "fewer ops within each other; this is too deep:", s.use->op);
+	if (!text) return use_wrong(&s, "an op of etalon's own; nothing is named", s.use->op);
+	if (depth == DEEPEST) return use_wrong(&s, "fewer ops within each other; this is too deep:", s.use->op);
 	bool ok = formula_parse(&of, s.use->op, text, strlen(text), e);
 	for (struct form_decl *f = of.forms; ok && f; f = NEXT(f)) ok = all(&of, text_of, &f->body, depth + 1, e);
 	s.of = &of;
@@ -228,10 +249,29 @@ static bool all(struct tree *t, use_text *text_of, struct statement **at, int de
 	return true;
 }
 
+/* The pieces of other ops. */
+static bool pieces(struct tree *t, use_text *text_of, struct form_decl *f, struct error *e)
+{
+	for (; f; f = f->more) {
+		if (!f->of) continue;
+		struct user s = { .to = t, .use = &(struct use){ .op = f->of, .line = f->d.line, .column = f->d.column }, .e = e };
+		const char *text = text_of(f->of);
+		struct tree of = { 0 };
+		if (!text) return use_wrong(&s, "an op of etalon's own; nothing is named", f->of);
+		bool ok = formula_parse(&of, f->of, text, strlen(text), e) && use_pieces(t, f, &of, e);
+		formula_free(&of);
+		if (!ok) return false;
+	}
+	return true;
+}
+
 bool formula_use(struct tree *t, use_text *text_of, struct error *e)
 {
 	for (struct form_decl *x = t->forms; x; x = NEXT(x))
+		if (!pieces(t, text_of, x, e)) return false;
+	for (struct form_decl *x = t->forms; x; x = NEXT(x))
 		for (struct form_decl *f = x; f; f = f->more)
 			if (!all(t, text_of, &f->body, 0, e)) return false;
+	if (t->taken && !use_taken_all(t, e)) return false;
 	return !t->pool.failed;
 }

@@ -4,6 +4,8 @@
 
 #include "ref/parse/tree.h"
 
+struct taken;
+
 struct user {
 	struct tree *to;                /* the one that uses */
 	const struct tree *of;          /* the one that is used */
@@ -15,6 +17,17 @@ struct user {
 	struct error *e;
 };
 
+bool use_wrong(struct user *s, const char *what, const char *name);     /* "expected WHAT NAME"; false */
+/* The sites and faults of the op that the caller takes over under this line's name. */
+bool use_taken(struct user *s);
+/* When all are: was each line's use met? Those that only round stand behind the others. */
+bool use_taken_all(struct tree *t, struct error *e);
+/* Does a fault that is taken over define this parameter anew? Then it is NAME.name, which a `let` gives. */
+bool use_defines_anew(const struct user *s, const char *param);
+/* `use OP` alone: the pieces of that op, whose tensors are those of the same names, in the place of *at. */
+bool use_pieces(struct tree *to, struct form_decl *at, struct tree *of, struct error *e);
+/* A loop of one turn, whose body the caller has in its place. */
+bool use_once(const struct loop *l, const struct node *range, bool cuts);
 void *use_make(struct user *s, size_t n);       /* zero bytes of s->to; NULL with an error */
 const char *use_name(struct user *s, const char *name);         /* NAME.name; NULL with an error */
 /* What the line gives for it, with indices of its own where so, else whole; NULL: nothing. */

@@ -65,6 +65,7 @@ static struct node *param(struct user *s, const struct node *x, const struct par
 {
 	const struct definition *d = use_given(s, x->name, false);
 
+	if (use_defines_anew(s, x->name)) return use_named(s, x->name);
 	if (!d && p->names && !p->required) return number(s, 0);
 	if (!d && p->value) return use_value(s, p->value);
 	if (!d) {
@@ -175,10 +176,18 @@ static struct node *within(struct user *s, const struct node *x, struct node *ke
 	return i && kept->kind == NODE_RANGE ? two(s, NODE_ADD, kept->arg[0], i) : i;
 }
 
+/* An input of the caller's, or what its pieces hold; or NULL */
+static const struct tensor_decl *tensor_of(const struct user *s, const char *name)
+{
+	const struct tensor_decl *t = declared(s->to->in, name);
+
+	return t ? t : declared(s->to->held, name);
+}
+
 /* Given as a part of an input of the caller's: the last axes are those that it keeps. */
 static struct node *of_part(struct user *s, const struct node *x, const struct node *part, int rank)
 {
-	int all = rank_of(((const struct tensor_decl *)declared(s->to->in, part->name))->shape), kept = all;
+	int all = rank_of(tensor_of(s, part->name)->shape), kept = all;
 	struct node *y = make(s, NODE_INDEX, part->name, all);
 
 	for (int i = 0; i < part->n; i++) kept -= is_single(part->arg[i]);
@@ -205,7 +214,7 @@ static struct node *input(struct user *s, const struct node *x, const struct ten
 	if (!(d = use_given(s, x->name, false))) return use_named(s, x->name);  /* nothing has that name: an error where it is needed */
 	struct node whole = { .kind = NODE_INDEX, .name = d->value->name };
 	const struct node *part = d->value->kind == NODE_INDEX ? d->value : &whole;
-	if ((d->value->kind == NODE_INDEX || d->value->kind == NODE_NAME) && declared(s->to->in, d->value->name))
+	if ((d->value->kind == NODE_INDEX || d->value->kind == NODE_NAME) && tensor_of(s, d->value->name))
 		return of_part(s, x, part, rank_of(t->shape));
 	for (int i = 0; i < x->n; i++) {
 		if (x->arg[i]->kind == NODE_ALL || (is_single(x->arg[i]) && (!i || is_single(x->arg[i - 1])))) continue;

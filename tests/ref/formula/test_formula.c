@@ -141,7 +141,7 @@ static void what_is_hostile_is_refused(void **state)
 /* Bytes of sound files changed, cut out and put twice: taken, or refused with a place. */
 static void spoiled_files_are_refused(void **state)
 {
-	static const char *const names[] = { "l2norm", "layer_norm", "gelu", "cross_entropy", "scores", "slots" };
+	static const char *const names[] = { "l2norm", "layer_norm", "gelu", "cross_entropy", "scores", "slots", "routed" };
 	static const char some[] = "()[]'|:;,=+-*/^#\n 019.eabqkIT\"\xff";
 	enum { TIMES = 400 };
 	uint64_t random = 7;

@@ -225,12 +225,41 @@ static void each_fault_and_site_shows(void **state)
 	assert_int_equal(unseen, 0);
 }
 
+/* A hidden state in two parts is their sum: of each kind of layer, and of the head. */
+static void low_parts_count(void **state)
+{
+	enum { TOKENS = 3 };
+	const struct model *m = &beds[1].model;
+	size_t E = m->config.hidden, n = TOKENS * E;
+	double *all = malloc(n * sizeof *all), *high = malloc(n * sizeof *high), *low = malloc(n * sizeof *low);
+
+	(void)state;
+	assert_true(all && high && low);
+	for (size_t i = 0; i < n; i++) high[i] = (double)(i % 17) - 8, low[i] = (double)(i % 5) / 64, all[i] = high[i] + low[i];
+	const struct tensor x = tensor_of(all, TOKENS, E), hi = tensor_of(high, TOKENS, E), lo = tensor_of(low, TOKENS, E);
+	for (size_t part = 2; part <= 4; part++) {
+		struct plan p = plan_plain(&arith_f64, 53);
+		struct call whole, parts;
+		struct answer a, b;
+		struct error e;
+		assert_true(part < 4 ? model_layer_call(m, part, &x, NULL, NULL, NULL, &whole, &e) : model_head_call(m, &x, NULL, NULL, &whole, &e));
+		assert_true(part < 4 ? model_layer_call(m, part, &hi, &lo, NULL, NULL, &parts, &e) : model_head_call(m, &hi, &lo, NULL, &parts, &e));
+		assert_true(ref_run(&whole, &p, &a, &e) && ref_run(&parts, &p, &b, &e));
+		assert_memory_equal(a.hi[0], b.hi[0], whole.out_count[0] * sizeof(double));
+		answer_free(&a);
+		answer_free(&b);
+	}
+	free(all);
+	free(high);
+	free(low);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(agrees_with_a_public_librarys_float64), cmocka_unit_test(own_error_is_known),
 		cmocka_unit_test(decodes_as_it_prefills), cmocka_unit_test(memory_matters), cmocka_unit_test(rows_of_logits_are_their_own),
-		cmocka_unit_test(each_fault_and_site_shows),
+		cmocka_unit_test(each_fault_and_site_shows), cmocka_unit_test(low_parts_count),
 	};
 
 	return cmocka_run_group_tests(tests, make_beds, free_beds);

@@ -1,0 +1,115 @@
+/* What pieces store for those behind them: tensors of the call's sizes, in pairs of doubles where the arithmetic is wide. */
+#include "lower.h"
+#include "run.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define NEXT(x) ((void *)(x)->d.next)
+
+bool held_make(struct lower *l)
+{
+	for (const struct tensor_decl *t = l->t->held; t; t = NEXT(t)) l->n_held++;
+	if (!l->n_held) return true;
+	const struct node at = { .line = l->t->held->d.line, .column = l->t->held->d.column };
+	if (l->n_held > MAX_HELD) return low_error(l, &at, "expected at most %d tensors that are held", MAX_HELD);
+	struct held *h = l->of_held = calloc((size_t)l->n_held, sizeof *h);
+	if (!h) return error_set(l->e, E_MEMORY, l->t->path, NO_OFFSET, "preparing a formula");
+	for (const struct tensor_decl *t = l->t->held; t; t = NEXT(t), h++) {
+		h->of = t;
+		h->rank = call_shape(l->call, t->shape, h->shape);
+		h->count = 1;
+		for (int i = 0; i < h->rank; i++) h->count *= h->shape[i];
+	}
+	return true;
+}
+
+void held_free(struct held *h, int n)
+{
+	for (int i = 0; h && i < n; i++) {
+		free(h[i].values.hi);
+		free(h[i].values.lo);
+	}
+	free(h);
+}
+
+bool program_hold(struct program *p, const struct plan *plan, struct error *e)
+{
+	uint32_t writes = 0;
+
+	for (const struct program *x = p; x; x = x->next) writes |= x->writes;
+	for (int i = 0; i < p->n_held; i++) {
+		struct held *h = &p->held[i];
+		if (!(writes >> i & 1) || !h->count) continue;
+		h->values = (field){ calloc(h->count, sizeof(double)), plan->arith->wide ? calloc(h->count, sizeof(double)) : NULL, 1, h->count };
+		if (!h->values.hi || (plan->arith->wide && !h->values.lo))
+			return error_set(e, E_MEMORY, h->of->d.name, NO_OFFSET, "%zu numbers between pieces", h->count);
+	}
+	return true;
+}
+
+size_t program_beside(const struct program *p, size_t first)
+{
+	uint32_t written = 0;
+	size_t n = 0;
+
+	for (; p && n + p->pieces <= first; p = p->next) n += p->pieces;
+	for (; p && !(p->reads & written); p = p->next) {
+		n += p->pieces;
+		written |= p->writes;
+	}
+	return n;
+}
+
+/* Was each element of what is held stored once? */
+bool held_done(const struct program *p, struct error *e)
+{
+	uint32_t writes = 0;
+
+	for (const struct program *x = p; x; x = x->next) writes |= x->writes;
+	for (int i = 0; i < p->n_held; i++) {
+		const struct held *h = &p->held[i];
+		if (!(writes >> i & 1) || h->stored == h->count) continue;
+		return formula_error(e, p->path, h->of->d.line, h->of->d.column, "expected that each element of %s is stored once; %zu of %zu are",
+			h->of->d.name, h->stored, h->count);
+	}
+	return true;
+}
+
+static void load(struct frame *f, int held, size_t at, size_t step, vec x, void *with)
+{
+	(void)with;
+	c_get(f->c, x, f->p->held[held].values, at, step);
+}
+
+static void store(struct frame *f, int held, size_t at, size_t step, vec x, void *with)
+{
+	(void)with;
+	c_put(f->c, f->p->held[held].values, at, step, x);
+	f->stored[MAX_OUT + held] += x.n;
+}
+
+void run_held(struct frame *f, const struct slice *s, vec y, bool stores)
+{
+	if (!run_lines(f, s, &(struct tensor_spec){ .name = f->p->held[s->tensor].of->d.name, .shape = f->p->held[s->tensor].of->shape }, y, stores ? store : load, NULL) && !stores) c_set(f->c, y, (double)NAN);
+}
+
+/* Is it in one piece there, from *at on? */
+static bool in_one(struct frame *f, const struct slice *s, size_t n, size_t *at)
+{
+	int last = s->n_kept ? s->kept[s->n_kept - 1] : 0;
+	size_t inner = s->n_kept ? s->axis[last].stride * s->axis[last].step : 1;
+	size_t outer = s->n_kept == 2 ? s->axis[s->kept[0]].stride * s->axis[s->kept[0]].step : 0;
+
+	if (!n || s->gather || inner != 1 || (s->n_kept == 2 && outer != len_now(f, s->axis[last].len))) return false;
+	return run_offset(f, s, &(struct tensor_spec){ .name = f->p->held[s->tensor].of->d.name, .shape = f->p->held[s->tensor].of->shape }, at);
+}
+
+vec run_held_in_place(struct frame *f, const struct slice *s, size_t n)
+{
+	const field *all = &f->p->held[s->tensor].values;
+	size_t at;
+
+	if (!s->held || !in_one(f, s, n, &at)) return (vec){ 0 };
+	return flat(c_matrix(f->c, (field){ all->hi + at, all->lo ? all->lo + at : NULL, 1, n }));
+}
