@@ -5,6 +5,7 @@ NVCCFLAGS := -std=c++17 -O3 -gencode=arch=compute_90,code=sm_90 -gencode=arch=co
 	-Xcompiler -Wall,-Wextra,-fPIC,-fvisibility=hidden
 DEBIAN := build-essential libmpfr-dev libgmp-dev libopenblas-dev libjansson-dev \
 	libcmocka-dev libflint-arb-dev libflint-dev gnuplot-nox $(if $(filter fuzz,$(MAKECMDGOALS)),clang) \
+	$(if $(filter analyze,$(MAKECMDGOALS)),clang clang-tidy) $(filter valgrind,$(MAKECMDGOALS)) $(if $(filter fresh,$(MAKECMDGOALS)),mmdebstrap git) \
 	$(if $(filter test-python,$(MAKECMDGOALS)),python3-venv python3-numpy python3-pytest python3-pytest-xdist)
 FUZZ_SECONDS := 60
 COMMA := ,
@@ -65,7 +66,7 @@ FUZZER_SOURCES := $(call named,fuzz_%.c)
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python clean help FORCE
+.PHONY: all audit deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -128,7 +129,7 @@ CALLED_mixed_batch := executor.c
 CALLED_model := model_%.cu causal_conv1d.cu gated_delta_rule.cu gated_product.cu qk_norm_rope.cu rmsnorm.cu
 SOURCES = $(call in_gpu,$1.cu $1_%.c $(CALLED_$1) $(CALLED))
 HASHED = hash=$$(CXX='$(CXX)' sh gpu/sources.sh $(call SOURCES,$1)) && printf '\t{ "%s", "%s" },\n' $1 $$hash
-$(BUILD)/gpu_sources.h: gpu/sources.sh $(filter gpu/%,$(FILES)) Makefile
+$(BUILD)/gpu_sources.h: gpu/sources.sh $(filter gpu/%,$(FILES)) Makefile | $(AFTER)
 	@mkdir -p $(@D)
 	@{ echo 'static const struct { const char *op, *sha256; } gpu_sources[] = {' \
 		$(foreach o,$(RECORDED),&& $(call HASHED,$o)) && echo '};'; } >$@
@@ -201,6 +202,10 @@ model-faults: $(BUILD)/model_faults
 pairs: $(BUILD)/pairs
 	$(BUILD)/pairs $(PAIRS)
 
+# The reports stay in the build folder: only what is newer is made again.
+audit: $(BUILD)/etalon
+	ETALON=$(BUILD)/etalon docs/audit.sh $(BUILD)/audit docs/audit.md docs/audit.png
+
 # ptxas' reports lie beside the objects.
 PTXAS := $(CU:%.cu=$(BUILD)/%.cu.ptxas)
 kernels check-kernels: $(CU:%.cu=$(BUILD)/%.cu.o)
@@ -260,6 +265,7 @@ $(FUZZERS): $(filter fixtures/%,$(FILES)) | $(AFTER)
 		-I. -o $@ $(filter %.c,$^) -ljansson -lm
 
 include package/install.mk
+include package/ci.mk
 
 DEVICE := build/device/etalon $(if $(NVCC),build/device/bench-gpu)
 device: | $(AFTER)
@@ -285,6 +291,19 @@ bench-gpu: $(if $(NVCC),$(BUILD)/bench-gpu)
 	+$(MAKE) -s BUILD=$(BUILD) bench-gpu-page
 # Rows that bench-gpu wrote here or on another machine, as a page into docs.
 PAGE := $(BUILD)/performance-gpu.tsv
+# Needs Python with torch, safetensors and the libraries that are to be judged (docs/referee.md).
+PYTHON := python3
+REFEREE = PYTHONPATH=python $(PYTHON) -m referee
+referee: $(BUILD)/etalon
+	$(REFEREE).run $(BUILD)/etalon $(BUILD)/referee --only '$(ONLY)'
+	$(REFEREE).table $(BUILD)/referee
+	$(REFEREE).page
+referee-page:
+	$(REFEREE).page
+check-referee: $(BUILD)/etalon
+	$(REFEREE).page --check
+	cd python && ETALON=$(abspath $(BUILD))/etalon $(PYTHON) -m unittest discover -s referee/tests -t .
+
 bench-gpu-page:
 	awk -f bench/page.awk $(PAGE) bench/works.page bench/performance-gpu.page >$(BUILD)/performance-gpu.md
 	awk -f bench/page.awk $(PAGE) bench/works.page bench/ladder.page >$(BUILD)/gains.md
@@ -307,6 +326,8 @@ make bench        dd against MPFR, Arb, QD and others, comparison against readin
                   QUICK=1: small sizes, and no page in docs)
 make bench-deps   installs what make bench compares with
 make bench-gpu    all kernels against the hardware's limits and against PyTorch and flash-linear-attention: docs/performance-gpu.md (needs a GPU)
+make referee      judges the public kernels that are installed (ONLY: a regular expression), into build/referee and docs/referee.md (needs a GPU)
+make check-referee docs/referee.md is what python/referee/results/*.tsv say; the referee's tests that need no GPU
 make bench-gpu-page PAGE=FILE: the page of the rows that `bench-gpu --page FILE` wrote on another machine, into docs
 make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run
 make check-recipe every op has its formula, and a kernel or a recorded capture; one in C its reference, kernel, test and page
@@ -322,9 +343,12 @@ make pairs        two faults at once, PAIRS=50 random pairs for each op
 make model-faults  plants each known fault in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
 make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page; ONLY=OP)
 make strangers    judges kernels that the product has never seen, correct and with faults, and writes docs/strangers.md (SMALL=1: less, no page)
+make audit        public tests, rebuilt, and the known faults that they pass: docs/audit.md, some 15 minutes
 make install      the program, libetalon, etalon.h, man pages and completion into PREFIX=/usr/local, below DESTDIR=; make uninstall
 make deb          a package for Debian 12, in $(BUILD); make wheel: a wheel for Python, in $(BUILD)/dist
 make check-install compiles and runs docs/library.md against an installed copy; make test-python: the wheel, in an environment of its own
+make analyze      clang-tidy over all C, by .clang-tidy; make valgrind: a gate of five small calls, no error and no leak
+make fresh        make deps gate and test, the package and the wheel, each in an empty Debian 12 root (root; WHAT=gate test deb wheel)
 make clean        removes build
 endef
 help:

@@ -35,6 +35,7 @@ install: $(BUILD)/etalon lib man
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PRIVATE@|-fopenmp $(LIBS)|' package/etalon.pc.in >$(TO)/lib/pkgconfig/etalon.pc
 	install -m 644 $(BUILD)/man/*.1 $(TO)/share/man/man1/
 	install -m 644 package/etalon.bash $(TO)/share/bash-completion/completions/etalon
+	[ "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
 uninstall:
 	rm -f $(TO)/bin/etalon $(TO)/lib/libetalon.* $(TO)/include/etalon.h $(TO)/lib/pkgconfig/etalon.pc \
@@ -57,7 +58,7 @@ $(BUILD)/beside/etalon: $(OBJECTS) $(call objects,main.c) | $(BUILD)/beside/$(SO
 	$(LINK) $(LIBS) $(BESIDE)
 $(BUILD)/beside/$(SONAME): $(OBJECTS) package/libetalon.map
 	$(SHARED) $(BESIDE)
-wheel: | $(AFTER)
+wheel: | $(AFTER) $(if $(NVCC),,$(BUILD)/etalon)          # else two makes would write the same objects
 	+@$(MAKE) -s BUILD=$(BUILD)$(if $(NVCC),/wheel) NVCC= beside
 	@python3 python/wheel.py $(BUILD)$(if $(NVCC),/wheel)/beside $(VERSION) $(BUILD)/dist
 beside: $(BUILD)/beside/etalon

@@ -1,10 +1,10 @@
 #!/bin/sh
-# All pictures of docs/newton-schulz.md and docs/quantize.md: tables by `etalon eigen` and `etalon quantize`, pictures by gnuplot.
+# All pictures of docs/newton-schulz.md, docs/quantize.md and docs/ops: tables by `etalon eigen` and `etalon quantize`, pictures by gnuplot.
 # usage: ETALON=PROGRAM plots/plots.sh WORK DOCS [CAPTURES]      tables and SVG go to WORK, PNG and GIF to DOCS
 # The GPU's runs are read from CAPTURES (fixtures/captures).
 set -eu
 work=$1 docs=$2 captures=${3:-fixtures/captures}
-mkdir -p "$work"
+mkdir -p "$work/ops"
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 # eigen NAME OPTION...: WORK/NAME.csv, and the summary beside it
@@ -18,7 +18,7 @@ eigen()
 picture()
 {
 	gnuplot -e "kind='png'; picture='$work/$2.png'; $3" "plots/$1.gp"
-	cp "$work/$2.png" "$docs/"
+	cp "$work/$2.png" "$docs/$2.png"
 	gnuplot -e "kind='svg'; picture='$work/$2.svg'; $3" "plots/$1.gp"
 }
 
@@ -81,3 +81,22 @@ for m in dense moe; do
 	"$ETALON" quantize --model $model --ids $model/capture.safetensors:input_ids --table "$work/quantize-$m.csv" >"$work/quantize-$m.txt"
 	gnuplot -e "table='$work/quantize-$m.csv'; picture='$docs/quantize-$m.png'; name='$m: one class of weights rounded to e4m3'" plots/quantize.gp
 done
+
+# incoherent SIZE TURNED: the relative rms error of attention whose q and k are rounded to e4m3, every 16th channel of them SIZE
+incoherent()
+{
+	file=$work/incoherent
+	{
+		cat plots/incoherent.op
+		echo "case at: T = 64, S = 256, D = 64, turned = $2, q = f32 normal(0, 1), k = f32 normal(0, 1), v = f32 normal(0, 1)," \
+			"size = f32 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, $1], sign = f32 [1, -1, -1, 1, 1, 1, -1, 1, -1, -1, -1, 1, -1], o = f32"
+	} >"$file.op"
+	"$ETALON" inputs incoherent --op "$file.op" --case at -o "$file-in.safetensors" >/dev/null
+	"$ETALON" ref "$file-in.safetensors" --op "$file.op" -o "$file-a.safetensors" >/dev/null
+	"$ETALON" ref "$file-in.safetensors" --op "$file.op" --round q8=e4m3 --round k8=e4m3 -o "$file-b.safetensors" >/dev/null
+	"$ETALON" diff "$file-a.safetensors" "$file-b.safetensors" | awk '$1 == "out.o" { print $9; exit }'
+}
+for size in 1 2 4 8 16 32 64; do echo "$size,$(incoherent $size false),$(incoherent $size true)"; done >"$work/incoherent.csv"
+picture incoherent ops/attention-incoherent "table='$work/incoherent.csv'"
+picture attention-exp2 ops/attention-exp2 ""
+picture ssd-decay ops/ssd-decay ""

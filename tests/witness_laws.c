@@ -24,11 +24,11 @@ static struct plan fault_plan(const char *arith, const struct op *op, int fault,
 void faults_show(const struct sample *s, size_t n)
 {
 	const struct op *op = op_find(s->op);
-	static struct outcome seen[8][MOST];
+	static struct outcome seen[10][MOST];
 	double largest[MOST] = { 0 };
 	int m;
 
-	assert_true(n <= 8);
+	assert_true(n <= 10);
 	for (size_t i = 0; i < n; i++) {
 		struct capture c;
 		made(&c, &s[i], i);

@@ -97,7 +97,7 @@ etalon_call *etalon_call_case(const char *op, const char *name, uint64_t seed, s
 	if (!call) return NULL;
 	const struct op *o = known(op, &e);
 	const struct test_case *k = o ? op_case(o, name) : NULL;
-	if (o && !k) error_set(&e, E_UNKNOWN_NAME, name, NO_OFFSET, "see `etalon list cases %s`", op);
+	if (o && !k) op_lacks(&e, o, "cases", name);
 	return k && case_make(&call->capture, k, seed, false, &e) ? call : failed(call, &e, error);
 }
 
@@ -213,7 +213,7 @@ static bool plan(struct plan *p, const struct op *op, const char *arithmetic, co
 	if (!arith_by_name(arithmetic, &arith, &bits)) return error_set(e, E_UNKNOWN_NAME, arithmetic, NO_OFFSET, "see `etalon list arithmetics`");
 	*p = plan_plain(arith, bits);
 	if (!fault) return true;
-	if ((at = op_fault(op, fault)) < 0) return error_set(e, E_UNKNOWN_NAME, fault, NO_OFFSET, "see `etalon list faults %s`", op->name);
+	if ((at = op_fault(op, fault)) < 0) return op_lacks(e, op, "faults", fault);
 	plan_fault(p, op, at);
 	return true;
 }

@@ -76,7 +76,7 @@ static size_t largest(const struct xray *x)
 
 bool xray_make(struct xray *x, const struct call *call, void (*tick)(const char *, size_t, size_t), struct error *e)
 {
-	*x = (struct xray){ .call = call, .strips = call_strips(call, check_strips.whole, check_strips.most), .at = SIZE_MAX, .tick = tick, .patience = UINT64_MAX, .e = e };
+	*x = (struct xray){ .call = call, .strips = check_strips(call), .at = SIZE_MAX, .tick = tick, .patience = UINT64_MAX, .e = e };
 	double **vector[] = { &x->got, &x->base, &x->centre, &x->raw, &x->r, &x->shape2, &x->floor2, &x->weight, &x->raw_weight, &x->d,
 		&x->trial };
 	enum { VECTORS = sizeof vector / sizeof *vector };

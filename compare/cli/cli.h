@@ -19,6 +19,7 @@ int cmd_logits(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_invent(int argc, char **argv);
 int cmd_list(int argc, char **argv);
+int cmd_audit(int argc, char **argv);
 int cmd_isolate(int argc, char **argv);
 int cmd_eigen(int argc, char **argv);
 int cmd_restarts(int argc, char **argv);

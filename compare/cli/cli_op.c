@@ -18,5 +18,5 @@ static error_t parse(int key, char *text, struct argp_state *state)
 }
 
 static const struct argp_option options[] = { { "op", 'O', "FILE", 0, "an op of your own, as a formula", 1 }, { 0 } };
-static const struct argp argp = { options, parse, NULL, NULL, NULL, NULL, NULL };
-const struct argp_child cli_op[] = { { &argp, 0, NULL, 0 }, { NULL, 0, NULL, 0 } };
+const struct argp cli_op_argp = { options, parse, NULL, NULL, NULL, NULL, NULL };
+const struct argp_child cli_op[] = { { &cli_op_argp, 0, NULL, 0 }, { NULL, 0, NULL, 0 } };

@@ -5,6 +5,7 @@
 #include <argp.h>
 
 /* Children of a command's argp: reads the file and adds its op; a file that is not sound ends the program with its error. */
-extern const struct argp_child cli_op[];
+extern const struct argp cli_op_argp;
+extern const struct argp_child cli_op[];        /* it alone */
 
 #endif

@@ -13,13 +13,11 @@ static error_t parse(int key, char *text, struct argp_state *state)
 {
 	struct arguments *a = state->input;
 
+	(void)text;
 	switch (key) {
-	case 'c': a->how.contract = text; return 0;
-	case 't': a->how.truth = text; return 0;
+	case ARGP_KEY_INIT: state->child_inputs[1] = &a->how; return 0;
 	case 'j': a->json = true; return 0;
-	case 'q': a->how.quick = true; return 0;
 	case 'e': a->explain = true; return 0;
-	case 'r': a->how.explained = ALL_EXPLAINED; return 0;
 	case ARGP_KEY_ARGS:
 		a->path = state->argv + state->next;
 		a->n = (size_t)(state->argc - state->next);
@@ -32,14 +30,11 @@ static error_t parse(int key, char *text, struct argp_state *state)
 int cmd_check(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{ "contract", 'c', "NAME", 0, "what the kernel may round (the capture's, else the tightest); auto: the tightest that it meets", 0 },
-		{ "truth", 't', "ARITH", 0, "f64, dd or mpfr:BITS (dd where the work allows, else f64)", 0 },
-		{ "require-explained", 'r', NULL, 0, "fail an error within the rules that nothing explains", 0 },
 		{ "explain", 'e', NULL, 0, "also the table of all suspects", 0 },
-		{ "quick", 'q', NULL, 0, "the contract's rules only, no x-ray of roundings and faults", 0 },
 		{ "json", 'j', NULL, 0, "a JSON array on stdout", 0 }, { 0 }
 	};
-	static const struct argp argp = { options, parse, "CAPTURE...", "A verdict on each capture: pass, fail or undecided, and why.", cli_op, NULL, NULL };
+	static const struct argp_child children[] = { { &cli_op_argp, 0, NULL, 0 }, { &find_argp, 0, NULL, 0 }, { 0 } };
+	static const struct argp argp = { options, parse, "CAPTURE...", "A verdict on each capture: pass, fail or undecided, and why.", children, NULL, NULL };
 	struct arguments a = { .how.tick = cli_stage };
 	int status = EXIT_PASS;
 

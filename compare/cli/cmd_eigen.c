@@ -74,7 +74,7 @@ static bool source(struct trace *t, double **y, const struct arguments *a, struc
 	*y = NULL;
 	if (a->spectrum) return synthetic(t, a, e);
 	if (a->case_name && !k)
-		return error_set(e, E_UNKNOWN_NAME, a->case_name, NO_OFFSET, "see `etalon list cases %s`", op_of_iteration()->name);
+		return op_lacks(e, op_of_iteration(), "cases", a->case_name);
 	if (!(k ? case_make(&c, k, a->seeded ? a->seed : 1, false, e) : capture_read(&c, a->path, e))) return false;
 	bool ok = trace_of(t, y, &c, a->batch, e) || (a->path && error_in_file(e, a->path));
 	capture_free(&c);

@@ -157,20 +157,16 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	struct arguments *a = state->input;
 
 	switch (key) {
-	case 'c': a->how.contract = text; return 0;
-	case 't': a->how.truth = text; return 0;
-	case 'j': a->to.json = true; return 0;
-	case 'o': a->to.file = text; return 0;
+	case ARGP_KEY_INIT:
+		state->child_inputs[1] = &a->how;
+		state->child_inputs[2] = &a->to;
+		return 0;
 	case 's': parse_shard(a, text, state); return 0;
-	case 'q': a->how.quick = true; return 0;
-	case 'r': a->how.explained = ALL_EXPLAINED; return 0;
 	case 'b': a->baseline = text; return 0;
 	case 'B': a->update = true; return 0;
 	case ARGP_KEY_END:
 		if (a->update && !a->baseline) argp_error(state, "--update-baseline needs --baseline FILE");
 		return 0;
-	case 'u': a->to.junit = text; return 0;
-	case 'm': a->to.markdown = text; return 0;
 	case ARGP_KEY_ARGS:
 		a->path = state->argv + state->next;
 		a->n = (size_t)(state->argc - state->next);
@@ -182,19 +178,12 @@ static error_t parse(int key, char *text, struct argp_state *state)
 int cmd_gate(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{ "contract", 'c', "NAME", 0, "for all captures (each one's own, else its op's tightest); auto: the tightest that each meets", 0 },
-		{ "truth", 't', "ARITH", 0, "f64, dd or mpfr:BITS (dd where the work allows, else f64)", 0 },
-		{ "quick", 'q', NULL, 0, "the contracts' rules only, no x-ray of roundings and faults", 0 },
-		{ "require-explained", 'r', NULL, 0, "fail any error within the rules that nothing explains, and not only in captures of etalon's own kernels", 0 },
-		{ "json", 'j', NULL, 0, "JSON on stdout instead of the table", 0 },
 		{ "baseline", 'b', "FILE", 0, "fail what got worse than in FILE: a larger error, a site that was not rounded", 0 },
 		{ "update-baseline", 'B', NULL, 0, "write the figures of this run into the baseline", 0 },
-		{ "shard", 's', "I/N", 0, "the I-th of N parts of the captures; see `etalon merge`", 0 },
-		{ "output", 'o', "FILE", 0, "also the JSON into a file, whole or not at all", 0 },
-		{ "junit", 'u', "FILE", 0, "also JUnit XML", 0 },
-		{ "markdown", 'm', "FILE", 0, "also Markdown, for a CI job's summary", 0 }, { 0 }
+		{ "shard", 's', "I/N", 0, "the I-th of N parts of the captures; see `etalon merge`", 0 }, { 0 }
 	};
-	static const struct argp argp = { options, parse, "[DIR|CAPTURE...]", "Many captures, one verdict. DIR is fixtures/captures unless given.", cli_op, NULL, NULL };
+	static const struct argp_child children[] = { { &cli_op_argp, 0, NULL, 0 }, { &find_argp, 0, NULL, 0 }, { &gate_output_argp, 0, NULL, 0 }, { 0 } };
+	static const struct argp argp = { options, parse, "[DIR|CAPTURE...]", "Many captures, one verdict. DIR is fixtures/captures unless given.", children, NULL, NULL };
 	static char *standard[] = { "fixtures/captures" };
 	struct arguments a = { .path = standard, .n = 1, .how.explained = OWN_EXPLAINED };
 	struct paths p = { 0 };

@@ -30,10 +30,18 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!a->what && op_added()) a->what = op_added()->name;
 		if (!a->what || !a->out || (!a->case_name && (a->seeded || op_find(a->what))))
-			argp_error(state, "expected OP, --case NAME and -o FILE, or CAPTURE and -o FILE");
+			argp_error(state, "expected OP or --op FILE, --case NAME and -o FILE, or CAPTURE and -o FILE");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
+}
+
+/* Does the case keep what its op expects of a call? */
+static bool is_sound(const struct capture *c, const struct test_case *k, struct error *e)
+{
+	struct call call;
+
+	return call_bind(&call, c, false, e) || (k->at && error_in_file(e, k->at));
 }
 
 static bool make(struct capture *c, const struct arguments *a, struct error *e)
@@ -45,8 +53,8 @@ static bool make(struct capture *c, const struct arguments *a, struct error *e)
 	if (!op)
 		return error_set(e, E_OP, a->what, NO_OFFSET, "see `etalon list ops`");
 	if (!k)
-		return error_set(e, E_UNKNOWN_NAME, a->case_name, NO_OFFSET, "see `etalon list cases %s`", a->what);
-	return case_make(c, k, a->seed, false, e) && tensors_write(&c->tensors, a->out, e);
+		return op_lacks(e, op, "cases", a->case_name);
+	return case_make(c, k, a->seed, false, e) && is_sound(c, k, e) && tensors_write(&c->tensors, a->out, e);
 }
 
 static int report(const struct capture *c, const struct arguments *a)
@@ -74,12 +82,12 @@ static int report(const struct capture *c, const struct arguments *a)
 int cmd_inputs(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{ "case", 'c', "NAME", 0, "see `etalon list cases`", 0 },
+		{ "case", 'c', "NAME", 0, "see `etalon list cases OP`, or --op FILE in place of OP", 0 },
 		{ "seed", 's', "N", 0, "of the random streams (1)", 0 },
 		{ "output", 'o', "FILE", 0, "the capture to write", 0 },
 		{ "json", 'j', NULL, 0, "say in JSON what was written", 0 }, { 0 }
 	};
-	static const struct argp argp = { options, parse, "OP --case NAME -o FILE\nCAPTURE -o FILE",
+	static const struct argp argp = { options, parse, "OP --case NAME -o FILE\n--op FILE --case NAME -o FILE\nCAPTURE -o FILE",
 		"The inputs of a case, the same on every machine; or a capture as it is, with the inputs that it leaves out.", cli_op, NULL, NULL };
 	struct arguments a = { .seed = 1 };
 	struct capture c = { 0 };

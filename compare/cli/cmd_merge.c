@@ -102,11 +102,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
 {
 	struct arguments *a = state->input;
 
+	(void)text;
 	switch (key) {
-	case 'j': a->to.json = true; return 0;
-	case 'o': a->to.file = text; return 0;
-	case 'u': a->to.junit = text; return 0;
-	case 'm': a->to.markdown = text; return 0;
+	case ARGP_KEY_INIT: state->child_inputs[0] = &a->to; return 0;
 	case ARGP_KEY_ARGS:
 		a->path = state->argv + state->next;
 		a->n = (size_t)(state->argc - state->next);
@@ -118,14 +116,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
 
 int cmd_merge(int argc, char **argv)
 {
-	static const struct argp_option options[] = {
-		{ "json", 'j', NULL, 0, "JSON on stdout instead of the table", 0 },
-		{ "output", 'o', "FILE", 0, "also the JSON into a file, whole or not at all", 0 },
-		{ "junit", 'u', "FILE", 0, "also JUnit XML", 0 },
-		{ "markdown", 'm', "FILE", 0, "also Markdown, for a CI job's summary", 0 }, { 0 }
-	};
-	static const struct argp argp = { options, parse, "FILE...", "The shards of one gate, each written by `etalon gate --shard I/N --output FILE`: none may be"
-		" missing, and none there twice.", NULL, NULL, NULL };
+	static const struct argp_child children[] = { { &gate_output_argp, 0, NULL, 0 }, { 0 } };
+	static const struct argp argp = { NULL, parse, "FILE...", "The shards of one gate, each written by `etalon gate --shard I/N --output FILE`: none may be"
+		" missing, and none there twice.", children, NULL, NULL };
 	struct arguments a = { 0 };
 	struct list l = { 0 };
 	struct error e = { 0 };

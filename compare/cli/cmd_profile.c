@@ -52,10 +52,17 @@ static void print_sums(const struct accumulators *a)
 		printf("    %-20s %14.4f %%   %s\n", accumulator_name(a, i), 100 * a->equal[i], i ? a->arith[i]->what : "double");
 }
 
+/* Where it is none, nothing of a float32 output's error is a rounding's. */
+static const char *share_said(double explained, char text[32])
+{
+	snprintf(text, 32, explained > 0 ? "%.4f %%" : "noise", 100 * explained);
+	return text;
+}
+
 static void print_profile(const struct call *call, const struct profile *p)
 {
 	static const char *const order[] = { [ROUNDED] = "rounds", [NOT_ROUNDED] = "does not round", [UNIDENTIFIABLE] = "not identifiable on these inputs" };
-	char said[MAX_SAID];
+	char said[MAX_SAID], share[32];
 
 	if (p->identified) printf("  computes in the form \"%s\"", call->op->forms[p->emulation.form].name);
 	if (p->identified && p->emulation.chunk) printf(", chunks of %zu", p->emulation.chunk);
@@ -77,7 +84,7 @@ static void print_profile(const struct call *call, const struct profile *p)
 	puts("\n  output          error explained   equal to the bit   rms left");
 	for (int i = 0; i < MAX_OUT; i++)
 		if (call->out_count[i])
-			printf("  %-14s %14.4f %% %16.4f %% %10.3g\n", call->op->out[i].name, 100 * p->out[i].explained, 100 * p->out[i].bit_equal,
+			printf("  %-14s %16s %16.4f %% %10.3g\n", call->op->out[i].name, share_said(p->out[i].explained, share), 100 * p->out[i].bit_equal,
 				p->out[i].rms);
 	if (p->identified) print_sums(&p->sums);
 }
@@ -88,15 +95,14 @@ static void print_brief(const struct arguments *a, const struct call *call, cons
 	const char *file = strrchr(a->path, '/') ? strrchr(a->path, '/') + 1 : a->path, *by = call->capture->producer;
 	const char *end = strstr(by, ", CUDA");
 	double explained = 1;
-	char share[32] = "noise";       /* nothing of a float32 output's error is a rounding's */
+	char share[32];
 	bool any = false;
 
 	if (!strncmp(by, "etalon ", 7)) by += 7;
 	for (int i = 0; i < MAX_OUT; i++)
 		if (call->out_count[i] && p->out[i].explained < explained) explained = p->out[i].explained;
-	if (explained > 0) snprintf(share, sizeof share, "%.4f %%", 100 * explained);
 	printf("%-40.*s  %-46.*s  %11s  ", (int)(strstr(file, ".etalon.") ? strstr(file, ".etalon.") - file : (long)strlen(file)), file,
-		(int)(end && end > by ? end - by : (long)strlen(by)), by, share);
+		(int)(end && end > by ? end - by : (long)strlen(by)), by, share_said(explained, share));
 	for (int j = 0; j < p->n; j++) {
 		const struct reading *r = &p->reading[j];
 		if (r->state != ROUNDED) continue;
@@ -147,7 +153,7 @@ static int report(const struct call *call, const struct arguments *a)
 	struct profile p;
 	const char *why = "a line or a table of sites";
 
-	if (!a->brief && !a->table && !structure_read(&r, call, &a->search, &why, &e)) return print_failure(&e);
+	if (!a->brief && !a->table && !structure_read(&r, call, &a->search, &why, &e)) return print_failure_of(a->path, &e);
 	bool read = !why, enough = read && r.identified && !a->json, ok = enough || by_sites(call, &p, &e);
 	ok = ok && (!a->table || write_table(a->table, call, &p, &e));
 	if (ok && a->json) {
@@ -160,7 +166,7 @@ static int report(const struct call *call, const struct arguments *a)
 		if (!enough) print_profile(call, &p);
 	}
 	structure_free(&r);
-	return ok ? EXIT_PASS : print_failure(&e);
+	return ok ? EXIT_PASS : print_failure_of(a->path, &e);
 }
 
 static int profile(const struct capture *c, const struct arguments *a)
@@ -168,9 +174,7 @@ static int profile(const struct capture *c, const struct arguments *a)
 	struct error e = { 0 };
 	struct call call;
 
-	if (call_bind(&call, c, true, &e)) return report(&call, a);
-	error_in_file(&e, a->path);
-	return print_failure(&e);
+	return call_bind(&call, c, true, &e) ? report(&call, a) : print_failure_of(a->path, &e);
 }
 
 static error_t parse(int key, char *text, struct argp_state *state)

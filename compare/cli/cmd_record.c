@@ -137,9 +137,10 @@ static bool record_all(const struct arguments *a, json_t *list, struct error *e)
 	size_t written = 0, found = 0;
 	bool all = !strcmp(a->op, "all");
 
-	if (!all && !op_find(a->op))
+	const struct op *op = all ? NULL : op_find(a->op);
+	if (!all && !op)
 		return error_set(e, E_OP, a->op, NO_OFFSET, "see `etalon list ops`");
-	for (const struct test_case *k = test_cases; k->op; k++) {
+	for (const struct test_case *k = op && op->cases ? op->cases : test_cases; k->op; k++) {
 		if ((!all && strcmp(k->op, a->op)) || (a->case_name ? strcmp(k->name, a->case_name) != 0 : k->large != a->large))
 			continue;
 		if (all && !strcmp(a->backend, "cuda") && !gpu_source_sha256(k->op)) continue;         /* other people's kernels alone */
@@ -147,6 +148,8 @@ static bool record_all(const struct arguments *a, json_t *list, struct error *e)
 		if (!record_case(k, a, &written, list, e))
 			return false;
 	}
+	if (!found && op)
+		return op_lacks(e, op, "cases", a->case_name ? a->case_name : a->op);
 	if (!found)
 		return error_set(e, E_UNKNOWN_NAME, a->case_name ? a->case_name : a->op, NO_OFFSET, "no such case; see `etalon list cases`");
 	if (!written)

@@ -14,11 +14,6 @@ struct arguments {
 	bool json, trace;
 };
 
-static bool unknown(struct error *e, const char *name, const char *list, const struct op *op)
-{
-	return error_set(e, E_UNKNOWN_NAME, name, NO_OFFSET, "see `etalon list %s %s`", list, op->name);
-}
-
 static int find_form(const struct op *op, const char *name)
 {
 	for (int i = 0; i < MAX_FORM && op->forms[i].name; i++)
@@ -35,7 +30,7 @@ static bool plan_round(struct plan *p, const struct op *op, const char *text, in
 	snprintf(name, sizeof name, "%.*s", (int)n, text);
 	int site = op_site(op, name);
 	if (site < 0)
-		return unknown(e, name, "sites", op);
+		return op_lacks(e, op, "sites", name);
 	struct site_rounding *r = &p->round[site];
 	if (!text[n] || !format_by_name(text + n + 1, &r->format, &r->rounding))
 		return error_set(e, E_UNKNOWN_NAME, text, NO_OFFSET,
@@ -79,7 +74,7 @@ static bool make_plan(struct plan *p, const struct op *op, const struct argument
 		double value;
 		int fault = fault_named(op, a->fault, &value);
 		if (fault < 0)
-			return unknown(e, a->fault, "faults", op);
+			return op_lacks(e, op, "faults", a->fault);
 		plan_fault_at(p, op, fault, value);
 		form = op->faults[fault].form;
 	}
@@ -162,15 +157,13 @@ static int answer_capture(const struct capture *c, const struct arguments *a)
 	struct answer answer = { 0 };
 	struct tensors t = { 0 };
 
-	if (!call_bind(&call, c, false, &e)) {
-		error_in_file(&e, a->capture);
-		return print_failure(&e);
-	}
+	if (!call_bind(&call, c, false, &e)) return print_failure_of(a->capture, &e);
 	if (a->trace && !call_trace(&call)) {
 		error_set(&e, E_USAGE, "--trace", NO_OFFSET, "%s does not iterate", call.op->name);
 		return print_failure(&e);
 	}
-	bool ok = make_plan(&plan, call.op, a, &e) && in_call(&call, &plan, a, &e) && ref_run(&call, &plan, &answer, &e)
+	bool ok = make_plan(&plan, call.op, a, &e) && in_call(&call, &plan, a, &e)
+		&& (ref_run(&call, &plan, &answer, &e) || (e.code == E_VALUE && error_in_file(&e, a->capture)))
 		&& write_answer(&call, &answer, a, &t, &e);
 	int status = ok ? report(&t, &plan, &call, a) : print_failure(&e);
 	answer_free(&answer);

@@ -45,3 +45,24 @@ int gate_output(json_t *captures, json_t *shard, int status, const struct gate_o
 	json_decref(captures);
 	return ok ? status : worse_exit(status, print_failure(&e));
 }
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+	struct gate_output *to = state->input;
+
+	switch (key) {
+	case 'j': to->json = true; return 0;
+	case 'o': to->file = text; return 0;
+	case 'u': to->junit = text; return 0;
+	case 'm': to->markdown = text; return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+	{ "json", 'j', NULL, 0, "JSON on stdout instead of the table", 0 },
+	{ "output", 'o', "FILE", 0, "also the JSON into a file, whole or not at all", 0 },
+	{ "junit", 'u', "FILE", 0, "also JUnit XML", 0 },
+	{ "markdown", 'm', "FILE", 0, "also Markdown, for a CI job's summary", 0 }, { 0 }
+};
+const struct argp gate_output_argp = { options, parse, NULL, NULL, NULL, NULL, NULL };

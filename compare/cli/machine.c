@@ -135,20 +135,11 @@ bool machine_ready(struct error *e)
 }
 
 /* ---- exit ---- */
-static bool guarded;
-
-static void turn_failure(int status, void *nothing)
+static void turn_failure(int status, void *guarded)
 {
-	(void)nothing;
-	if (status != EXIT_FAIL || !guarded) return;
+	if (status != EXIT_FAIL || !*(bool *)guarded) return;
 	fflush(NULL);
 	_exit(EXIT_MACHINE);
 }
 
-void machine_guard(void) { guarded = on_exit(turn_failure, NULL) == 0; }
-
-int machine_told(int status)
-{
-	guarded = false;
-	return status;
-}
+void machine_guard(bool *guarded) { *guarded = on_exit(turn_failure, guarded) == 0; }

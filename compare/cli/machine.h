@@ -13,9 +13,8 @@ void machine_begin(int argc, char **argv, char **env);
  * first product, again and again. E_MEMORY where not even one fits. Does nothing where it is not limited. */
 bool machine_ready(struct error *e);
 
-/* From now on exit(EXIT_FAIL) is no verdict, as libgomp calls it where it cannot make a thread, and becomes EXIT_MACHINE;
- * until machine_told, which returns status. */
-void machine_guard(void);
-int machine_told(int status);
+/* From now on exit(EXIT_FAIL) is no verdict, as libgomp calls it where it cannot make a thread, and becomes EXIT_MACHINE, while
+ * *guarded, which must be there at the exit. */
+void machine_guard(bool *guarded);
 
 #endif

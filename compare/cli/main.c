@@ -24,6 +24,7 @@ static const struct command { const char *name, *arguments, *what; int (*run)(in
 	{ "isolate", "[CAPTURE...]", "no request may touch another's memory: laws, scenarios, names", cmd_isolate, true },
 	{ "eigen", "[CAPTURE]", "Newton-Schulz eigenvalue by eigenvalue, iteration by iteration", cmd_eigen, true },
 	{ "restarts", "COEFFICIENTS", "where Gram Newton-Schulz should restart", cmd_restarts, true },
+	{ "audit", "INPUTS --rule RULE", "which known faults a test would pass", cmd_audit, true },
 	{ "list", "ops|cases|...", "ops, tensors, params, cases, faults, sites, contracts", cmd_list, false },
 };
 
@@ -48,19 +49,22 @@ static int finish(int status)
 	return print_failure(&e);
 }
 
-static int run(const struct command *c, int argc, char **argv)
+_Noreturn static void run(const struct command *c, int argc, char **argv)
 {
 	char name[64];
 	struct error e;
+	bool guarded;
 
-	machine_guard();
+	machine_guard(&guarded);
 	if (c->computes && !machine_ready(&e)) {
 		print_failure(&e);
 		_exit(EXIT_MACHINE);    /* exit may wait for a thread of OpenBLAS's that waits for room */
 	}
 	snprintf(name, sizeof name, "etalon %s", c->name);
 	argv[0] = name;         /* argp names it in its messages */
-	return machine_told(finish(c->run(argc, argv)));
+	int status = finish(c->run(argc, argv));
+	guarded = false;
+	exit(status);
 }
 
 #ifndef __SANITIZE_ADDRESS__
@@ -83,7 +87,7 @@ int main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		if (!strcmp(argv[1], commands[i].name))
-			return run(&commands[i], argc - 1, argv + 1);
+			run(&commands[i], argc - 1, argv + 1);
 	fprintf(stderr, "etalon: unknown command '%s'; see etalon --help\n", argv[1]);
 	return EXIT_INPUT;
 }

@@ -14,6 +14,12 @@ int print_failure(const struct error *e)
 	return error_exit(e);
 }
 
+int print_failure_of(const char *path, struct error *e)
+{
+	if (!e->file[0]) error_in_file(e, path);
+	return print_failure(e);
+}
+
 static int out_of_memory(void)
 {
 	struct error e;

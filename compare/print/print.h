@@ -9,6 +9,8 @@
 
 /* "etalon: ERROR" on stderr; returns error_exit(e). */
 int print_failure(const struct error *e);
+/* The same of an error in this file, unless it names one. */
+int print_failure_of(const char *path, struct error *e);
 
 /* Prints j and a newline on stdout and releases it. NULL is E_MEMORY. Returns an exit code. */
 int json_print(json_t *j);

@@ -7,7 +7,8 @@
 /* What comes from a file is a stranger's text. */
 static void clean(struct finding *f)
 {
-	copy_clean(f->error.file, sizeof f->error.file, f->path);
+	if (f->error.code == E_FORMULA) make_clean(f->error.file);      /* a place in the formula's file */
+	else copy_clean(f->error.file, sizeof f->error.file, f->path);
 	make_clean(f->error.item);
 	make_clean(f->error.detail);
 	for (int i = 0; i < f->verdict.n_reason; i++) make_clean(f->verdict.reason[i]);
@@ -21,6 +22,8 @@ void finding_judge(struct finding *f, const char *path, const struct capture *c,
 	copy_clean(f->op, sizeof f->op, c->op);
 	copy_clean(f->producer, sizeof f->producer, c->producer);
 	copy_clean(f->device, sizeof f->device, c->device);
+	copy_clean(f->truth, sizeof f->truth, how->truth ? how->truth : "");
+	f->quick = how->quick;
 	f->judged = judge(c, how, &f->verdict, &f->error);
 	if (f->judged && !how->quick) judge_cause(c, how, &f->verdict);
 	clean(f);

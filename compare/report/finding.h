@@ -7,7 +7,8 @@
 /* What became of one file: a verdict, or the error that prevented it. */
 struct finding {
 	char path[4096];                /* texts of files are shown as UTF-8 without control characters */
-	bool judged;
+	bool judged, quick;             /* quick: without the x-ray, as asked for */
+	char truth[32];                 /* the arithmetic that was asked for, or "" */
 	struct error error;             /* where not judged */
 	struct verdict verdict;         /* where judged */
 	char op[64], producer[128], device[64];         /* "" when the file could not be read */

@@ -7,12 +7,16 @@
 
 void replay(FILE *to, const struct finding *f)
 {
-	fputs("etalon check '", to);
+	const struct op *op = op_find(f->op);
+	char option[OP_OPTION];
+
+	fprintf(to, "etalon check%s%s%s '", op ? op_option(op, option) : "", f->verdict.required ? " --require-explained" : "", f->quick ? " --quick" : "");
 	for (const char *p = f->path; *p; p++)
 		if (*p == '\'') fputs("'\\''", to);
 		else putc(*p, to);
 	putc('\'', to);
 	if (f->judged) fprintf(to, " --contract %s", f->verdict.contract->name);
+	if (f->truth[0]) fprintf(to, " --truth %s", f->truth);
 }
 
 static void text_output(FILE *to, const struct finding *f, const struct output_verdict *o)

@@ -33,8 +33,10 @@ static void structure_lines(FILE *to, const struct verdict *v)
 	else fprintf(to, "not identified; of what is left, %.3g times float32's noise, %s\n", sqrt(v->x.left), v->x.where);
 	for (int i = 0; i < v->n_out; i++) {
 		int o = v->out[i].out;
-		fprintf(to, "            %-14s %8.4f %% of the error explained, %8.4f %% of elements equal to the emulation's to the bit\n",
-			v->op->out[o].name, 100 * p->out[o].explained, 100 * p->out[o].bit_equal);
+		fprintf(to, "            %-14s ", v->op->out[o].name);
+		if (p->out[o].explained > 0) fprintf(to, "%8.4f %% of the error explained", 100 * p->out[o].explained);
+		else fputs(v->x.identified ? "the error is float32's noise" : "nothing of the error explained", to);
+		fprintf(to, ", %8.4f %% of elements equal to the emulation's to the bit\n", 100 * p->out[o].bit_equal);
 	}
 }
 
@@ -51,16 +53,24 @@ static void names(FILE *to, const struct verdict *v, enum suspect_state state, i
 	if (seen > most) fprintf(to, " and %d more", seen - most);
 }
 
+/* Of one's own op there may be none but the one that was drawn. */
+static bool has_other_cases(const struct op *op)
+{
+	return !op->file || (op->cases && op->cases[0].op && op->cases[1].op);
+}
+
 void report_coverage(FILE *to, const struct verdict *v)
 {
 	const int *count = v->x.count;
+	char option[OP_OPTION];
 
 	if (!v->examined) return;
 	structure_lines(to, v);
-	fprintf(to, "  coverage  %d suspects ruled out, %d not identifiable on these inputs", count[RULED_OUT], count[NOT_IDENTIFIABLE]);
+	fprintf(to, "  coverage  %d suspect%s ruled out, %d not identifiable on these inputs", count[RULED_OUT], count[RULED_OUT] == 1 ? "" : "s",
+		count[NOT_IDENTIFIABLE]);
 	if (count[NOT_IDENTIFIABLE]) fputs(": ", to);
 	names(to, v, NOT_IDENTIFIABLE, 6);
-	if (count[NOT_IDENTIFIABLE]) fprintf(to, "\n            (`etalon list cases %s` has inputs that show them)", v->op->name);
+	if (count[NOT_IDENTIFIABLE] && has_other_cases(v->op)) fprintf(to, "\n            (`etalon list cases %s%s` has inputs that show them)", v->op->name, op_option(v->op, option));
 	putc('\n', to);
 }
 

@@ -144,6 +144,6 @@ void structure_print(const struct structure_reading *r, const struct call *call,
 	fputs("\n  output          error explained   equal to the bit\n", to);
 	for (int o = 0; o < MAX_OUT; o++)
 		if (r->out[o].elements)
-			fprintf(to, "  %-14s %14.4f %% %16.4f %%%s\n", call->op->out[o].name, 100 * r->out[o].explained, 100 * r->out[o].equal,
+			fprintf(to, "  %-14s %14.4f %% %16.4f %%%s\n", call->op->out[o].name, 100 * fmax(0, r->out[o].explained), 100 * r->out[o].equal,
 				r->out[o].noise && r->out[o].explained < 0.99 ? "   what is left is float32's noise" : "");
 }

@@ -3,7 +3,10 @@
 
 #include "expected.h"
 
-struct check_strips check_strips = { 1 << 18, 1 << 15 };
+size_t check_strips(const struct call *call)
+{
+	return call_strips(call, call->at_hand ? call->at_hand : 1 << 18, call->at_hand ? call->at_hand : 1 << 15);
+}
 
 enum dtype out_dtype(const struct call *call, int i)
 {

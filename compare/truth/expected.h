@@ -11,8 +11,8 @@
  * sigma: they must be the truth rounded once. */
 enum { FRESH_RUNS = 8 };        /* noisy runs judged like kernels, to learn how their figures scatter */
 /* Output elements that a check has at hand at a time: all of a call that has no more than 2^18, else some 2^15 (ref/call/op.h). Smaller
- * calls are looked at in one piece, as that takes half the time. Tests choose other numbers. */
-extern struct check_strips { size_t whole, most; } check_strips;
+ * calls are looked at in one piece, as that takes half the time. Where the call says another number, that is both. So many strips: */
+size_t check_strips(const struct call *call);
 
 struct expected {
 	double *sigma[MAX_OUT], *upstream[MAX_OUT];     /* of the strip that was added last; NULL for an output the call has not */

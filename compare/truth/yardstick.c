@@ -69,7 +69,7 @@ static bool count_work(struct yardstick *y, const struct call *call, struct erro
 /* Room for the largest strip. */
 static bool make_room(struct yardstick *y, const struct call *call, struct error *e)
 {
-	y->strips = call_strips(call, check_strips.whole, check_strips.most);
+	y->strips = check_strips(call);
 	for (size_t s = 0; s < y->strips; s++) {
 		struct strip strip = call_strip(call, s, y->strips);
 		for (int i = 0; i < MAX_OUT; i++) y->room[i] = strip.count[i] > y->room[i] ? strip.count[i] : y->room[i];

@@ -145,6 +145,7 @@ static void add_examination(const struct call *call, bool required, struct verdi
 	examine_under(&found.x, call, v->contract);
 	for (int i = 0; i < found.x.n; i++)
 		if (found.x.suspect[i].state == DETECTED) detect(&found, &found.x.suspect[i]);
+	found.required = required && !found.x.identified;
 	if (!found.x.identified && (v->outcome == FAIL || required)) say_unknown(&found, required);
 	for (int i = 0; i < v->n_reason && found.n_reason < MAX_REASON; i++)
 		memcpy(found.reason[found.n_reason++], v->reason[i], sizeof v->reason[i]);
@@ -216,7 +217,7 @@ static bool contracts_for(const struct call *call, const struct judging *how, in
 		while (call->op->contracts[*last + 1].name) (*last)++;
 	} else if (name) {
 		*first = *last = op_contract(call->op, name);
-		if (*first < 0) return error_set(e, E_UNKNOWN_NAME, name, NO_OFFSET, "expected a contract of %s: see `etalon list contracts`", call->op->name);
+		if (*first < 0) return op_lacks(e, call->op, "contracts", name);
 	}
 	return true;
 }
@@ -226,7 +227,9 @@ bool judge_by(struct yardstick *y, const struct capture *c, const struct judging
 	struct call call;
 	int first, last;
 
-	return call_bind(&call, c, true, e) && contracts_for(&call, how, &first, &last, e) && judge_all(&call, how, first, last, y, v, e);
+	if (!call_bind(&call, c, true, e)) return false;
+	call.at_hand = how->at_hand;
+	return contracts_for(&call, how, &first, &last, e) && judge_all(&call, how, first, last, y, v, e);
 }
 
 bool judge(const struct capture *c, const struct judging *how, struct verdict *v, struct error *e)

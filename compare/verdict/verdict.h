@@ -47,6 +47,7 @@ struct verdict {
 	int n_trace;                    /* of an anchored call */
 	struct trace_entries trace[MAX_OUT];
 	struct eigen_cause cause;       /* by judge_cause */
+	bool required;                  /* its error had to be explained, and is not */
 	bool examined;                  /* the x-ray was made: see suspects.h */
 	struct examination x;
 	int n_reason;
@@ -61,6 +62,7 @@ struct judging {
 	const char *truth;              /* an arithmetic, or NULL: dd where the work allows, else f64 */
 	bool quick;                     /* the contract's rules only, no x-ray */
 	enum explained explained;
+	size_t at_hand;                 /* elements of outputs at a time; 0: as many as is usual (compare/truth/expected.h) */
 	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
 };
 

@@ -16,6 +16,13 @@ const char *run_mixed_batch(capture &c);
 const char *run_qk_norm_rope(capture &c);
 const char *run_rmsnorm_fp8(capture &c);
 const char *run_gated_product(capture &c);
+const char *run_ssd(capture &c);
+const char *run_mamba3(capture &c);
+const char *run_mamba3_mimo(capture &c);
+const char *run_kda(capture &c);
+const char *run_gdn2(capture &c);
+const char *run_attention(capture &c);
+const char *run_conv_ssd_norm(capture &c);
 
 static const struct {
 	const char *op;
@@ -31,6 +38,13 @@ static const struct {
 	{ "qk_norm_rope", run_qk_norm_rope },
 	{ "rmsnorm_fp8", run_rmsnorm_fp8 },
 	{ "gated_product", run_gated_product },
+	{ "ssd", run_ssd },
+	{ "mamba3", run_mamba3 },
+	{ "mamba3_mimo", run_mamba3_mimo },
+	{ "kda", run_kda },
+	{ "gdn2", run_gdn2 },
+	{ "attention", run_attention },
+	{ "conv_ssd_norm", run_conv_ssd_norm },
 };
 
 static void run_on_first_device(capture &c)

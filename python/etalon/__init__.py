@@ -11,20 +11,22 @@ __all__ = ["Case", "Error", "Op", "Verdict", "assert_correct", "check", "inputs"
 
 
 class Error(Exception):
-    """Bad input, or a machine that failed: .item (tensor, parameter, name), .file, .offset (byte, or None), .code (2 or 4)."""
+    """Bad input, or a machine that failed: .item (tensor, parameter, name), .file, .offset (byte, or None), .code (2 or 4); .text
+    without them."""
 
     def __init__(self, message, item="", file="", offset=None, code=2):
         where = ": ".join(p for p in (file, f"'{item}'" if item else "", f"byte {offset}" if offset is not None else "") if p)
         super().__init__(f"{where}: {message}" if where else message)
-        self.item, self.file, self.offset, self.code = item, file, offset, code
+        self.text, self.item, self.file, self.offset, self.code = message, item, file, offset, code
 
 
-def check(op, inputs, outputs, *, contract=None, producer="", device="", quick=False, require_explained=False, **params):
+def check(op, inputs, outputs, *, contract=None, producer="", device="", quick=False, require_explained=False, apart=False, **params):
     """The verdict on one call. op: a name or an Op; contract: what the kernel may round ("auto": the tightest that it meets; None: the
-    op's tightest); quick: the rules alone; require_explained: what nothing explains fails. Everything else is a parameter of the op."""
-    from . import _call
+    op's tightest); quick: the rules alone; require_explained: what nothing explains fails; apart: judged in a process of its own,
+    so that this one, where the kernel runs, never holds the expected answers. Everything else is a parameter of the op."""
+    from . import _apart, _call
     call = _call.make(op, inputs, outputs, params, producer, device, contract)
-    return _call.judge(call, contract, quick, require_explained)
+    return (_apart if apart else _call).judge(call, contract, quick, require_explained)
 
 
 def save(path, op, inputs, outputs, *, contract=None, producer="", device="", **params):
@@ -41,12 +43,13 @@ def inputs(op, case, seed=1):
 
 def assert_correct(op, inputs, outputs, **how):
     """check(), whose failure is an AssertionError with the report. Under pytest the call is also recorded where --etalon-record says."""
-    from . import _call, _record
+    from . import _apart, _call, _record
     __tracebackhide__ = True
     contract, quick, explained = how.pop("contract", None), how.pop("quick", False), how.pop("require_explained", False)
+    judge = (_apart if how.pop("apart", False) else _call).judge
     call = _call.make(op, inputs, outputs, how, how.pop("producer", ""), how.pop("device", ""), contract)
     _record.keep(call)
-    verdict = _call.judge(call, contract, quick, explained)
+    verdict = judge(call, contract, quick, explained)
     if not verdict.passed:
         raise AssertionError(f"{verdict.outcome}\n{verdict}")
     return verdict

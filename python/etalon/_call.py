@@ -66,20 +66,27 @@ def make(op, inputs, outputs, params, producer, device, contract):
     return call
 
 
-class Verdict:
-    """.outcome ("pass", "fail", "undecided"), .passed, .fault (a name or None), .reasons, .json (all that is known); str() is the report."""
+def read(path):
+    return Call(_lib.ask("call_read", os.fsencode(path)))
 
-    def __init__(self, handle):
+
+class Verdict:
+    """.outcome ("pass", "fail", "undecided"), .passed, .fault (a name or None), .reasons, .json (all that is known), .text: the report, as str()
+    gives it."""
+
+    def __init__(self, outcome, fault, reasons, json, text):
+        self.outcome, self.fault, self.reasons, self.json, self.text = outcome, fault, reasons, json, text
+
+    @classmethod
+    def of(cls, handle):
         lib = _lib.lib()
         try:
-            self.outcome = ("pass", "fail", "undecided")[lib.etalon_outcome(handle)]
             fault = lib.etalon_fault(handle)
-            self.fault = fault.decode() if fault else None
-            self.reasons = []
-            while (reason := lib.etalon_reason(handle, len(self.reasons))) is not None:
-                self.reasons.append(reason.decode())
-            self.json = json.loads(_lib.ask("report", handle, b"json"))
-            self._text = _lib.ask("report", handle, b"text").decode()
+            reasons = []
+            while (reason := lib.etalon_reason(handle, len(reasons))) is not None:
+                reasons.append(reason.decode())
+            return cls(("pass", "fail", "undecided")[lib.etalon_outcome(handle)], fault.decode() if fault else None, reasons,
+                       json.loads(_lib.ask("report", handle, b"json")), _lib.ask("report", handle, b"text").decode())
         finally:
             lib.etalon_verdict_free(handle)
 
@@ -91,7 +98,7 @@ class Verdict:
         raise TypeError("a verdict is no bool: ask verdict.passed")
 
     def __str__(self):
-        return self._text
+        return self.text
 
     def __repr__(self):
         return f"<etalon.Verdict {self.outcome}{' ' + self.fault if self.fault else ''}>"
@@ -119,7 +126,7 @@ def _broken(rule):
 
 def judge(call, contract, quick, require_explained):
     how = _lib.CHow(contract.encode() if contract else None, quick, require_explained)
-    return Verdict(_lib.ask("judge", call.handle, byref(how)))
+    return Verdict.of(_lib.ask("judge", call.handle, byref(how)))
 
 
 class Tensor:

@@ -81,3 +81,8 @@ def op(path):
     if key not in _ops:
         _ops[key] = ask("op", os.fsencode(path)).decode()
     return _ops[key]
+
+
+def ops():
+    """The formulas that were read."""
+    return tuple(_ops)

@@ -111,7 +111,13 @@ static bool no_extra_tensors(const struct call *call, struct error *e)
 	for (size_t i = 0; i < t->n; i++) {
 		const char *name = t->item[i].name;
 		if (!strncmp(name, "in.", 3) ? known(call->op->in, name + 3) : !strncmp(name, "out.", 4) && known(call->op->out, name + 4)) continue;
-		return error_set(e, E_EXTRA, name, t->item[i].offset, "%s has no such tensor", call->op->name);
+		bool out = !strncmp(name, "out.", 4);
+		char all[160] = "";
+		for (const struct tensor_spec *s = out ? call->op->out : call->op->in; s->name; s++) {
+			size_t n = strlen(all);
+			snprintf(all + n, sizeof all - n, "%s%s.%s", n ? ", " : "", out ? "out" : "in", s->name);
+		}
+		return error_set(e, E_EXTRA, name, t->item[i].offset, "%s has %s", call->op->name, all);
 	}
 	return true;
 }
@@ -207,7 +213,7 @@ bool call_trace(struct call *call)
 bool call_bind(struct call *call, const struct capture *c, bool need_outputs, struct error *e)
 {
 	*call = (struct call){ .op = op_find(c->op), .capture = c };
-	if (!call->op) return error_set(e, E_OP, c->op, NO_OFFSET, "see `etalon list ops`");
+	if (!call->op) return error_set(e, E_OP, c->op, NO_OFFSET, "see `etalon list ops`; --op FILE names the formula of one's own");
 	if (!call_bind_params(call, e) || !bind_tensors(call, e) || !no_extra_tensors(call, e)) return false;
 	if (!call->op->check(call, e) || !sound_traces(call, e)) return false;
 	call->anchored = call->anchored && need_outputs;

@@ -87,6 +87,7 @@ extern const struct cut cut_rows;       /* piece i makes row i of every output, 
 /* Tables end with a NULL name. Contracts run from the tightest to the loosest. */
 struct op {
 	const char *name, *what;
+	const char *file;       /* of one's own, as the command line names it; NULL: one of etalon's */
 	const char *dims[MAX_DIM + 1];
 	const struct tensor_spec *in, *out;
 	const struct param_spec *params;
@@ -144,6 +145,13 @@ void c_leave(calc *c);
 int op_site(const struct op *op, const char *name);
 int op_fault(const struct op *op, const char *name);
 int op_contract(const struct op *op, const char *name);
+int op_size(const struct op *op, const char *name);             /* in dims */
+
+/* What a command line needs to know the op, quoted for a shell: " --op 'mine.op'", or "". */
+enum { OP_OPTION = 600 };
+const char *op_option(const struct op *op, char text[OP_OPTION]);
+/* E_UNKNOWN_NAME, with the command that lists what there is: "see `etalon list sites l2norm --op 'mine.op'`". Returns false. */
+bool op_lacks(struct error *e, const struct op *op, const char *list, const char *name);
 
 /* ---- a call: an op bound to a capture ---- */
 struct call {
@@ -158,6 +166,7 @@ struct call {
 	size_t list_first[MAX_PARAM], list_n;
 	bool no_batch;                          /* the symbol that may be missing is */
 	bool anchored;                          /* iterations start from the recorded traces of the one before */
+	size_t at_hand;                         /* elements of outputs that a check of it has at hand at a time; 0: as many as is usual */
 };
 
 /* Binds and checks everything: op, parameters, names, ranks, shapes, dtypes, zero sizes, values of

@@ -73,14 +73,24 @@ static bool list_draw(const struct made *m, const struct setting *s, struct case
 	return s->n_list > 0 || case_wrong(m, s, "a number at least");
 }
 
+/* The functions of the draw, the innermost first. */
+bool case_mapped(const struct made *m, const struct setting *s, struct case_map *map)
+{
+	*map = (struct case_map){ .tensor = s->name, .times = s->times };
+	for (int i = 0; i < s->n_map; i++) {
+		enum draw_map k = MAP_NONE + 1;
+		while (k < MAPS && strcmp(draw_map_name[k], s->map[s->n_map - 1 - i])) k++;
+		if (k == MAPS) return case_wrong(m, s, "unit, cumsum, sigmoid, log_sigmoid, softplus, log, exp or abs of a draw");
+		map->map[i] = k;
+	}
+	return true;
+}
+
 bool case_drawn(const struct made *m, const struct setting *s, struct case_tensor *t, bool integer)
 {
-	static const struct { const char *name; enum draw draw; } draws[] = {
-		{ "normal", DRAW_NORMAL }, { "uniform", DRAW_UNIFORM }, { "log_uniform", DRAW_LOG_UNIFORM }, { "graded", DRAW_GRADED }
-	};
 	size_t i = 0;
 
-	*t = (struct case_tensor){ t->name, t->shape, integer ? DT_I32 : DT_F32, DRAW_NORMAL, 0, 1 };
+	*t = (struct case_tensor){ .name = t->name, .shape = t->shape, .dtype = integer ? DT_I32 : DT_F32, .draw = DRAW_NORMAL, .b = 1 };
 	if (!s->name) return true;
 	if (s->json || (integer && s->dtype)) return case_wrong(m, s, integer ? "[its numbers] or cuts [lengths]" : "TYPE or TYPE DRAW(a, b)");
 	if (integer) return list_draw(m, s, t);
@@ -88,9 +98,9 @@ bool case_drawn(const struct made *m, const struct setting *s, struct case_tenso
 	if (t->dtype == DT_COUNT || !dtype_info[t->dtype].is_float) return case_wrong(m, s, "a floating-point type");
 	if (s->list) return list_draw(m, s, t);
 	if (!s->draw) return s->dtype || case_wrong(m, s, "TYPE, TYPE DRAW(a, b) or DRAW(a, b)");
-	for (i = 0; i < sizeof draws / sizeof *draws && strcmp(draws[i].name, s->draw); i++) ;
-	if (i == sizeof draws / sizeof *draws) return case_wrong(m, s, "normal, uniform, log_uniform, graded or cuts");
-	t->draw = draws[i].draw;
+	while (i < DRAWS && (i == DRAW_CUTS || i == DRAW_LIST || strcmp(draw_name[i], s->draw))) i++;
+	if (i == DRAWS) return case_wrong(m, s, "normal, uniform, log_uniform, graded or cuts");
+	t->draw = (enum draw)i;
 	t->a = s->number[0];
 	t->b = s->number[1];
 	return true;

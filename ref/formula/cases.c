@@ -7,22 +7,7 @@
 #define NEXT(x) ((void *)(x)->d.next)
 #define TABLE(m, type, n) ((type *)pool_make(&(m)->t->pool, ((n) + 1) * sizeof(type)))
 
-static bool is_tensor(const struct op *op, const char *name)
-{
-	for (const struct tensor_spec *t = op->in; t->name; t++)
-		if (!strcmp(t->name, name)) return true;
-	for (const struct tensor_spec *t = op->out; t->name; t++)
-		if (!strcmp(t->name, name)) return true;
-	return false;
-}
-
-static bool is_param(const struct op *op, const char *name)
-{
-	const struct param_spec *p = op->params;
-
-	while (p->name && strcmp(p->name, name)) p++;
-	return p->name != NULL;
-}
+static bool is_tensor(const struct made *m, const char *name) { return declared(m->t->in, name) || declared(m->t->out, name); }
 
 /* Of a name that is a parameter's and a tensor's: is it said of the tensor? */
 static bool of_tensor(const struct setting *s)
@@ -33,7 +18,7 @@ static bool of_tensor(const struct setting *s)
 /* What the case itself says of a tensor, or of a parameter or a size. */
 static const struct setting *set_in(const struct made *m, const struct case_decl *c, const char *name, bool tensor)
 {
-	bool both = is_tensor(m->op, name) && is_param(m->op, name);
+	bool both = is_tensor(m, name) && declared(m->t->params, name);
 
 	for (int i = 0; i < c->n; i++)
 		if (!strcmp(c->set[i].name, name) && (!both || of_tensor(&c->set[i]) == tensor)) return &c->set[i];
@@ -68,8 +53,9 @@ static bool tensor_setting(const struct made *m, const struct case_decl *c, cons
 		if (!all->name) all->name = s->name, all->line = s->line, all->column = s->column;
 		if (!all->dtype) all->dtype = s->dtype;
 		if (all->draw || all->list) continue;
-		all->draw = s->draw, all->list = s->list, all->n_list = s->n_list;
+		all->draw = s->draw, all->list = s->list, all->n_list = s->n_list, all->times = s->times, all->n_map = s->n_map;
 		memcpy(all->number, s->number, sizeof s->number);
+		memcpy(all->map, s->map, sizeof s->map);
 	}
 	return all->name != NULL;
 }
@@ -136,11 +122,12 @@ static bool inputs(const struct made *m, const struct case_decl *c, struct test_
 {
 	struct case_tensor *in = TABLE(m, struct case_tensor, MAX_IN);
 	struct case_list *lists = TABLE(m, struct case_list, MAX_IN);
+	struct case_map *maps = TABLE(m, struct case_map, MAX_IN);
 	struct setting s;
 	bool named;
-	int n = 0, n_lists = 0;
+	int n = 0, n_lists = 0, n_maps = 0;
 
-	if (!in || !lists) return false;
+	if (!in || !lists || !maps) return false;
 	for (const struct tensor_spec *t = m->op->in; t->name; t++) {
 		bool said = tensor_setting(m, c, t->name, &s, &named), integer = t->flags & INTEGER;
 		if (t->flags & OPTIONAL && !named) continue;
@@ -149,9 +136,11 @@ static bool inputs(const struct made *m, const struct case_decl *c, struct test_
 		if (integer && !said) return formula_error(m->e, m->t->path, c->d.line, c->d.column, "expected %s = [its numbers]", t->name);
 		if (!case_drawn(m, &s, &in[n++], integer)) return false;
 		if (s.list) lists[n_lists++] = (struct case_list){ t->name, s.list, (size_t)s.n_list };
+		if (s.draw && (s.n_map || s.times != 1) && !s.list && !case_mapped(m, &s, &maps[n_maps++])) return false;
 	}
 	k->in = in;
 	k->lists = lists;
+	k->maps = maps;
 	return true;
 }
 
@@ -181,22 +170,23 @@ static bool outputs(const struct made *m, const struct case_decl *c, struct test
 	return true;
 }
 
-static bool is_known(const struct op *op, const char *name)
-{
-	bool known = is_tensor(op, name) || is_param(op, name);
-
-	for (int d = 0; op->dims[d]; d++) known = known || !strcmp(op->dims[d], name);
-	return known;
-}
-
 static bool all_known(const struct made *m, const struct case_decl *c)
 {
-	for (int i = 0; i < c->n; i++)
-		if (!is_known(m->op, c->set[i].name))
-			return formula_error(m->e, m->t->path, c->set[i].line, c->set[i].column,
-				"expected a size, a parameter or a tensor; nothing is named '%s'", c->set[i].name);
+	for (int i = 0; i < c->n; i++) {
+		const struct setting *s = &c->set[i];
+		if (!is_tensor(m, s->name) && !declared(m->t->params, s->name) && op_size(m->op, s->name) < 0)
+			return formula_error(m->e, m->t->path, s->line, s->column, "expected a size, a parameter or a tensor; nothing is named '%s'", s->name);
+	}
 	if (!c->contract || op_contract(m->op, c->contract) >= 0) return true;
 	return formula_error(m->e, m->t->path, c->contract_line, c->contract_column, "expected a contract's name, got '%s'", c->contract);
+}
+
+static const char *place_of(const struct made *m, const struct case_decl *c)
+{
+	char at[512];
+
+	snprintf(at, sizeof at, "%s:%d:%d", m->t->path, c->d.line, c->d.column);
+	return pool_text(&m->t->pool, at, strlen(at));
 }
 
 bool cases_of_tree(struct tree *t, const struct op *op, const struct test_case **cases, struct error *e)
@@ -214,7 +204,7 @@ bool cases_of_tree(struct tree *t, const struct op *op, const struct test_case *
 	if (!(*cases = k = TABLE(&m, struct test_case, n))) return error_set(e, E_MEMORY, t->path, NO_OFFSET, "reading a formula");
 	for (const struct case_decl *c = t->cases; c; c = NEXT(c)) {
 		if (c->common) continue;
-		*k = (struct test_case){ .op = op->name, .name = c->d.name, .what = c->d.what, .large = c->large, .rung = c->variant, .contract = c->contract };
+		*k = (struct test_case){ .op = op->name, .name = c->d.name, .what = c->d.what, .at = place_of(&m, c), .large = c->large, .rung = c->variant, .contract = c->contract };
 		if (!sizes(&m, c, k) || !params(&m, c, k) || !inputs(&m, c, k) || !outputs(&m, c, k++))
 			return t->pool.failed ? error_set(e, E_MEMORY, t->path, NO_OFFSET, "reading a formula") : false;
 	}

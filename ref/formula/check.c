@@ -119,7 +119,7 @@ static bool rule(const struct formula *f, const struct call *call, struct lower 
 
 	if (r->range) return rule_holds(f, call, l, r, e);
 	return number(l, r->value, &value) && (value != 0 || error_set(e, of_param ? E_PARAM : E_VALUE, of_param ? r->d.name : f->op.name,
-		NO_OFFSET, "%s:%d: expected %s", f->tree.path, r->d.line, r->d.what[0] ? r->d.what : "its 'where' to hold"));
+		NO_OFFSET, "%s:%d: expected %s", f->tree.path, r->d.line, r->d.what));
 }
 
 /* How many of them the call keeps: all, or up to the first that it does not. */
@@ -281,6 +281,7 @@ bool formula_check(const struct formula *f, struct error *e)
 	struct error first = { 0 };
 	bool any = false;
 
+	if (!formula_stores(f, e)) return false;
 	/* a rule that cannot be read is an error of its own; one that does not hold is not */
 	for (int i = 0; f->op.dims[i]; i++) call.dim[i] = (size_t)i + 2;
 	for (int i = 0; f->op.out[i].name; i++) call.out_count[i] = 1;
@@ -291,6 +292,7 @@ bool formula_check(const struct formula *f, struct error *e)
 	}
 	if (!sizes(f, &call))
 		return formula_error(e, f->tree.path, f->tree.rules ? f->tree.rules->d.line : 1, 1, "expected sizes from 2 to %d that 'where' allows", LARGEST - 1);
+	if (!formula_stores_fit(f, &call, e)) return false;
 	for (size_t set = 0; set < SETS && choose(f, &call, set); set++) {
 		struct call other = call;
 		if (!allowed(f, &other)) continue;

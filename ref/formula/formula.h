@@ -17,6 +17,14 @@ size_t formula_builtins(void);
 struct formula *formula_builtin(size_t i, struct error *e);
 bool formula_builtin_check(size_t i, struct error *e);
 
+/* A file of more cases of an op that there is: `cases OP`, then lines `draw` and `case` (docs/formula.md). Its op, and its cases, which
+ * end with a NULL op, are there until it is freed; NULL with an error that has line and column. */
+struct case_file;
+struct case_file *case_file_read(const char *path, struct error *e);
+void case_file_free(struct case_file *f);
+const struct op *case_file_op(const struct case_file *f);
+const struct test_case *case_file_cases(const struct case_file *f);
+
 /* The text of the op's file; NULL where the op is none. */
 const char *formula_source(const struct op *op);
 

@@ -31,12 +31,14 @@ bool formula_sites_stand(struct formula *f, const struct site_spec *sites, struc
  * where the file has none. */
 bool cases_of_tree(struct tree *t, const struct op *op, const struct test_case **cases, struct error *e);
 /* Whose cases are made, and what all share. What is expected of a setting: an error, and false; whole numbers from 1 on; a parameter's
- * value as JSON; type and draw of an input or, of an output, which is not drawn, the type; the type's number, or DT_COUNT. */
+ * value as JSON; type and draw of an input or, of an output, which is not drawn, the type; functions of what is drawn; the type's number,
+ * or DT_COUNT. */
 struct made { struct tree *t; const struct op *op; const struct case_decl *common; struct error *e; };
 bool case_wrong(const struct made *m, const struct setting *s, const char *what);
 bool case_size(const struct made *m, const struct setting *s, size_t *n);
 bool case_param(const struct made *m, const struct setting *s, const struct param_spec *p, char *text, size_t room);
 bool case_drawn(const struct made *m, const struct setting *s, struct case_tensor *t, bool integer);
+bool case_mapped(const struct made *m, const struct setting *s, struct case_map *map);
 enum dtype case_type(const char *name);
 /* Sizes that a `let` gives; has the call this trace? */
 void formula_derive(const struct formula *f, struct call *call);
@@ -47,6 +49,10 @@ bool formula_number(const struct formula *f, const struct call *call, const stru
 bool formula_rules(const struct formula *f, const struct call *call, struct error *e);
 /* Do all forms and faults fit, for every set of optional inputs and choices that `where` allows, in sizes that differ? */
 bool formula_check(const struct formula *f, struct error *e);
+/* Does each form store something in each output, and does each index of pieces tell them apart? In sizes that all differ: is it an index
+ * of the sizes that it is put for? */
+bool formula_stores(const struct formula *f, struct error *e);
+bool formula_stores_fit(const struct formula *f, const struct call *call, struct error *e);
 const struct cut *formula_cut(const struct formula *f);         /* how its calls are cut into strips, if they are */
 /* Are the integer inputs that cut loops into sequences cut points? */
 bool formula_cuts_sound(const struct formula *f, const struct call *call, struct error *e);

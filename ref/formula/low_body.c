@@ -46,7 +46,7 @@ static bool define(struct lower *l, const struct definition *d)
 	const struct definition *other = redefined(l, d->name, NULL, '=');
 	struct symbol *s = symbol_find(l, d->name);
 	struct node *value = other ? other->value : d->value;
-	char text[2][64];
+	char text[2][SHAPE_SAID];
 
 	if (s && !(s->kind == SYMBOL_REG && s->carried))
 		return low_error(l, d->target, "expected a name of its own, or one that the loop carries; '%s' is defined already", d->name);
@@ -56,7 +56,7 @@ static bool define(struct lower *l, const struct definition *d)
 	if (!x) return false;
 	if (s && x->s.rank == SCALAR && s->s.rank != SCALAR && !(x = ex_filled(l, s->s, x))) return false;
 	if (s && !same_shape(s->s, x->s))
-		return low_error(l, value, "expected %s for '%s', got %s", shape_said(s->s, text[0], 64), d->name, shape_said(x->s, text[1], 64));
+		return low_error(l, value, "expected %s for '%s', got %s", shape_said(l->call, s->s, text[0]), d->name, shape_said(l->call, x->s, text[1]));
 	int site = formula_site(l->t, l->op, d->name);
 	/* another name for the same value */
 	if (!s && x->kind == EX_REG && !rounds(l, site) && !is_carried(l, x->reg)) return symbol_add(l, d->name, SYMBOL_REG, x->reg, x->s) != NULL;
@@ -87,7 +87,7 @@ int low_has_output(struct lower *l, const char *name)
 static bool put(struct lower *l, const struct node *target, struct ex *x)
 {
 	struct shape s;
-	char text[2][64];
+	char text[2][SHAPE_SAID];
 
 	int asked = x ? low_has_output(l, target->name) : -1;
 	if (asked < 1) return asked == 0;
@@ -96,7 +96,7 @@ static bool put(struct lower *l, const struct node *target, struct ex *x)
 	if (x->s.rank == ROW && s.rank == COLUMN && !(x = ex_flip(l, x))) return false;
 	if (x->s.rank == SCALAR && s.rank != SCALAR && !(x = ex_filled(l, s, x))) return false;
 	if (!same_shape(x->s, s))
-		return low_error(l, target, "expected %s for %s, got %s", shape_said(s, text[0], 64), target->name, shape_said(x->s, text[1], 64));
+		return low_error(l, target, "expected %s for %s, got %s", shape_said(l->call, s, text[0]), target->name, shape_said(l->call, x->s, text[1]));
 	if (!s.rows.n || !s.cols.n) return true;
 	const struct tensor_decl *out = declared(l->t->out, target->name);
 	int site = out->trace ? -1 : formula_site(l->t, l->op, target->name), reg = x->kind == EX_REG && !rounds(l, site) ? x->reg : new_reg(l, target, s);

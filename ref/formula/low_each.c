@@ -38,14 +38,13 @@ bool low_each(struct lower *l, const struct form_decl *f)
 	l->p->pieces = 1;
 	for (; x; x = (const struct each *)x->d.next) {
 		const struct node at = { .line = x->d.line, .column = x->d.column };
-		int i = 0;
 		if (!x->dim) {
 			if (x != parts) return low_error(l, &at, "expected one index at most that counts from 0");
 			if (!symbol_add(l, x->d.name, SYMBOL_NUMBER, (int)l->part, scalar)) return false;
 			continue;
 		}
-		while (l->op->dims[i] && !same_name(l->op->dims[i], x->dim)) i++;
-		if (!l->op->dims[i]) return low_error(l, &at, "expected the name of a size; no tensor has '%s'", x->dim);
+		int i = op_size(l->op, x->dim);
+		if (i < 0) return low_error(l, &at, "expected the name of a size; no tensor has '%s'", x->dim);
 		int var = l->p->n_each < MAX_EACH ? new_var(l, &at) : (low_error(l, &at, "expected at most %d indices", MAX_EACH), -1);
 		if (var < 0 || !symbol_add(l, x->d.name, SYMBOL_VAR, var, scalar)) return false;
 		l->p->pieces *= l->p->each[var] = l->call->dim[i];

@@ -147,12 +147,11 @@ static struct ix *name(struct lower *l, const struct node *x)
 		if (isnan(l->call->param[i]) && p->value) return low_ix(l, p->value);
 		return ix_number(l, l->call->param[i]);
 	}
-	for (i = 0; l->op->dims[i]; i++)
-		if (same_name(l->op->dims[i], x->name)) return ix_number(l, (double)l->call->dim[i]);
+	if ((i = op_size(l->op, x->name)) >= 0) return ix_number(l, (double)l->call->dim[i]);
 	if ((i = word(l->t, x->name)) >= 0) return ix_number(l, i);
 	if (same_name(x->name, "inf")) return ix_number(l, (double)INFINITY);
 	if (declared(l->t->in, x->name)) low_error(l, x, "expected an integer input in an index; has(%s) says whether it is given", x->name);
-	else low_error(l, x, s ? "expected an index; '%s' is a value" : "expected an index, a size or a parameter; nothing is named '%s'", x->name);
+	else low_error(l, x, s ? "expected an index; '%s' is a value" : "expected a name that is defined; nothing is named '%s'", x->name);
 	return NULL;
 }
 
@@ -165,7 +164,7 @@ static struct ix *tensor(struct lower *l, const struct node *x)
 	if (!y) return NULL;
 	if (list >= 0 && l->op->params[list].kind == PARAM_LIST) return low_list(l, x, list);
 	if (!t || !t->integer) {
-		low_error(l, x, "expected an integer input in an index, not '%s'", x->name);
+		low_error(l, x, "expected an integer input in an index or a condition, not '%s'; of values where(a > b, c, d) chooses", x->name);
 		return NULL;
 	}
 	for (const char *s = t->shape; *s; s++) rank += *s == ',';
@@ -220,7 +219,8 @@ static struct ix *given(struct lower *l, const struct node *x)
 	if (same_name(x->name, "has") && i >= 0) return ix_number(l, l->call->in[i] != NULL);
 	if (same_name(x->name, "has") && x->n == 1 && x->arg[0]->kind == NODE_NAME && declared(l->t->out, x->arg[0]->name))
 		return has_output(l, x->arg[0]->name);
-	low_error(l, x, same_name(x->name, "has") ? "expected the name of an input, an output or a list in has" : "expected a number that is known before the call runs");
+	if (same_name(x->name, "has")) low_error(l, x, "expected the name of an input, an output or a list in has");
+	else low_error(l, x, "expected a function of indices and sizes; '%s' is none", x->name);
 	return NULL;
 }
 

@@ -11,9 +11,9 @@ struct factor { struct ex *x; bool diagonal; };
 
 static struct ex *bad(struct lower *l, const struct node *at, struct ex *a, struct ex *b)
 {
-	char text[2][64];
+	char text[2][SHAPE_SAID];
 
-	low_error(l, at, "expected shapes that multiply, got %s and %s", shape_said(a->s, text[0], 64), shape_said(b->s, text[1], 64));
+	low_error(l, at, "expected shapes that multiply, got %s and %s", shape_said(l->call, a->s, text[0]), shape_said(l->call, b->s, text[1]));
 	return NULL;
 }
 

@@ -61,7 +61,7 @@ static bool fits(struct len a, struct len b, struct len *both)
 /* Lengths of 1 go with any, as in NumPy, where they are those of a scalar, a row or a column. */
 struct ex *ex_zip(struct lower *l, const struct node *at, enum binary op, struct ex *a, struct ex *b)
 {
-	char text[2][64];
+	char text[2][SHAPE_SAID];
 	struct shape s;
 
 	if (!a || !b) return NULL;
@@ -72,8 +72,8 @@ struct ex *ex_zip(struct lower *l, const struct node *at, enum binary op, struct
 		: ((r != ROW && q != ROW) ? same_len(a->s.rows, b->s.rows) : true) && ((r != COLUMN && q != COLUMN) ? same_len(a->s.cols, b->s.cols) : true));
 	ok = ok && fits(a->s.rows, b->s.rows, &s.rows) && fits(a->s.cols, b->s.cols, &s.cols);
 	if (!ok) {
-		low_error(l, at, "expected shapes that go together, got %s and %s", shape_said(a->s, text[0], sizeof text[0]),
-			shape_said(b->s, text[1], sizeof text[1]));
+		low_error(l, at, "expected shapes that go together, got %s and %s", shape_said(l->call, a->s, text[0]),
+			shape_said(l->call, b->s, text[1]));
 		return NULL;
 	}
 	struct ex *x = ex_make(l, EX_ZIP, s, a, b);
@@ -139,7 +139,8 @@ static struct ex *name(struct lower *l, const struct node *x)
 	int i;
 
 	for (struct binding *b = l->bindings; b; b = b->next)
-		if (same_name(b->name, x->name)) return b->value ? b->value : of_index(l, b->ix);
+		if (same_name(b->name, x->name))        /* a node of its own: what reuse() does with one step's is not another's */
+			return !b->value ? of_index(l, b->ix) : b->value->kind == EX_REG ? ex_reg(l, b->value->reg) : b->value;
 	const struct symbol *s = symbol_find(l, x->name);
 	if (s && s->kind == SYMBOL_REG) {
 		struct ex *e = ex_make(l, EX_REG, s->s, NULL, NULL);
@@ -199,10 +200,10 @@ static struct ex *choose(struct lower *l, const struct node *x)
 	if (!condition) return NULL;
 	if (ix_known(condition, &known)) return low_value(l, x->arg[known != 0 ? 1 : 2]);
 	struct ex *a = low_value(l, x->arg[1]), *b = a ? low_value(l, x->arg[2]) : NULL;
-	char text[2][64];
+	char text[2][SHAPE_SAID];
 	if (!a || !b) return NULL;
 	if (!same_shape(a->s, b->s) && a->s.rank != SCALAR && b->s.rank != SCALAR) {
-		low_error(l, x, "expected one shape on both sides of 'if', got %s and %s", shape_said(a->s, text[0], 64), shape_said(b->s, text[1], 64));
+		low_error(l, x, "expected one shape on both sides of 'if', got %s and %s", shape_said(l->call, a->s, text[0]), shape_said(l->call, b->s, text[1]));
 		return NULL;
 	}
 	struct shape s = a->s.rank == SCALAR ? b->s : a->s;
@@ -210,7 +211,7 @@ static struct ex *choose(struct lower *l, const struct node *x)
 		struct len rows = { l->p->chunk_size[condition->each - 1], condition->each - 1 };
 		if (s.rank == SCALAR) s = (struct shape){ COLUMN, rows, { 1, -1 } };
 		if (!same_len(s.rows, rows)) {
-			low_error(l, x, "expected a value for each index of the chunk, got %s", shape_said(s, text[0], 64));
+			low_error(l, x, "expected a value for each index of the chunk, got %s", shape_said(l->call, s, text[0]));
 			return NULL;
 		}
 	}

@@ -1,7 +1,6 @@
 /* From tree to program: names, steps, loops, faults. */
 #include "lower.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,26 +20,6 @@ void *low_make(struct lower *l, size_t n)
 
 	if (!p) error_set(l->e, E_MEMORY, l->t->path, NO_OFFSET, "preparing a formula");
 	return p;
-}
-
-static int length_said(struct len a, char *text, size_t n)
-{
-	return a.chunk < 0 ? snprintf(text, n, "%zu", a.n) : snprintf(text, n, "chunk of up to %zu", a.n);
-}
-
-const char *shape_said(struct shape s, char *text, size_t n)
-{
-	char rows[32], cols[32];
-
-	length_said(s.rows, rows, sizeof rows);
-	length_said(s.cols, cols, sizeof cols);
-	switch (s.rank) {
-	case SCALAR: snprintf(text, n, "a number"); break;
-	case COLUMN: snprintf(text, n, "a column [%s]", rows); break;
-	case ROW: snprintf(text, n, "a row [%s]", cols); break;
-	case MATRIX: snprintf(text, n, "a matrix [%s, %s]", rows, cols); break;
-	}
-	return text;
 }
 
 bool same_node(const struct node *a, const struct node *b)
@@ -196,6 +175,28 @@ static bool elsewhere(const struct lower *l, const struct fault_decl *f, const s
 	return false;
 }
 
+/* What a form has under that name, an element of an output too, or NULL. */
+static const struct definition *namesake(const struct statement *s, const char *name)
+{
+	const struct definition *d = NULL;
+
+	for (; s && !d; s = s->next)
+		if (s->loop || s->condition) d = namesake(s->body, name);
+		else if (!s->use && same_name(s->define.name, name)) d = &s->define;
+	return d;
+}
+
+/* The form has no such definition. */
+static bool none_such(struct lower *l, const struct fault_decl *f, const struct definition *d)
+{
+	const char *form = f->form[0] ? f->form : l->t->forms->d.name;
+	const struct definition *has = NULL;
+
+	for (const struct form_decl *x = form_of(l); x && !has; x = x->more) has = namesake(x->body, d->name);
+	return has ? low_error(l, d->target, "expected a definition that the form '%s' has; of '%s' it has '%s'", form, d->name, has->text)
+		: low_error(l, d->target, "expected a definition that the form '%s' has; nothing there is named '%s'", form, d->name);
+}
+
 /* Does the form have all that the plan's fault defines anew? */
 static bool all_used(struct lower *l)
 {
@@ -205,8 +206,7 @@ static bool all_used(struct lower *l)
 		if (!is_made(l, f, i)) continue;
 		for (int k = 0; k < f->n; k++, used++)
 			if (used < 64 && !(l->used >> used & 1) && !elsewhere(l, f, &f->define[k]))
-				return low_error(l, f->define[k].target, "expected a definition that the form '%s' has",
-					f->form[0] ? f->form : l->t->forms->d.name);
+				return none_such(l, f, &f->define[k]);
 	}
 	return true;
 }

@@ -47,7 +47,6 @@ struct lower {
 
 bool low_error(struct lower *l, const struct node *at, const char *what, ...) __attribute__((format(printf, 3, 4)));
 void *low_make(struct lower *l, size_t n);      /* NULL with an error */
-const char *shape_said(struct shape s, char *text, size_t n);
 
 /* The faults that the plan makes: what one of them puts in place of this declaration or definition, or NULL. `kind`: '=' a
  * definition, 'f' from, 't' to. */

@@ -160,6 +160,14 @@ bool formula_cut_in_loop(const struct op *op);
 /* The site of what is defined under this name, or -1. */
 int formula_site(const struct tree *t, const struct op *op, const char *name);
 
+/* ---- in words ---- */
+/* With the letters that the call has for sizes: "a column [D]", of a call that was recorded "a column [D] = [96]"; "D = 96";
+ * "x [R,D] = [48,96]". */
+enum { SHAPE_SAID = 160 };
+const char *shape_said(const struct call *call, struct shape s, char text[SHAPE_SAID]);
+const char *size_said(const struct call *call, size_t n, char *text, size_t room);
+const char *tensor_said(const struct call *call, const struct tensor_spec *of, char text[SHAPE_SAID]);
+
 /* ---- inside ---- */
 /* The most elements that a register holds. */
 static inline size_t most(const struct program *p, int reg)

@@ -3,21 +3,19 @@
 
 #include <math.h>
 
-void run_failed(struct program *p, const struct node *at, const char *what, ...)
+/* Index k of axis i is none. */
+static void beyond(struct frame *f, const struct slice *s, const struct tensor_spec *of, int i)
 {
-	va_list more;
+	char size[64], tensor[SHAPE_SAID], what[SHAPE_SAID + 96];
+	double last = (double)s->axis[i].size - (s->gather && s->kept[0] == i ? 1 : (double)len_now(f, s->axis[i].len));
 
-	va_start(more, what);
-	#pragma omp critical(formula_failed)
-	if (!p->failed) {
-		formula_error_list(&p->error, p->path, at->line, at->column, what, more);
-		p->failed = true;
-	}
-	va_end(more);
+	snprintf(what, sizeof what, "an index of %s in %s", size_said(f->p->call, s->axis[i].size, size, sizeof size),
+		tensor_said(f->p->call, of, tensor));
+	run_beyond(f, s->at, s->axis[i].first, 0, last, what);
 }
 
 /* The first element, as an offset; false where an index leaves its axis. */
-static bool offset(struct frame *f, const struct slice *s, const char *name, size_t *at)
+static bool offset(struct frame *f, const struct slice *s, const struct tensor_spec *of, size_t *at)
 {
 	*at = s->base;
 	for (int m = 0; m < s->n_moving; m++) {
@@ -26,7 +24,7 @@ static bool offset(struct frame *f, const struct slice *s, const char *name, siz
 		double k = gathered ? ix_again(&f->now, s->axis[i].first) : ix_value(s->axis[i].first, &f->now);
 		double last = k + (gathered ? 1 : (double)len_now(f, s->axis[i].len));
 		if (!(k >= 0 && last <= (double)s->axis[i].size && k == (double)(size_t)k)) {
-			run_failed(f->p, s->at, "expected an index from 0 to %zu on axis %d of %s, got %g", s->axis[i].size - 1, i, name, k);
+			beyond(f, s, of, i);
 			return false;
 		}
 		*at += (size_t)k * s->axis[i].stride;
@@ -35,7 +33,7 @@ static bool offset(struct frame *f, const struct slice *s, const char *name, siz
 }
 
 /* The chunk's indices one by one, each an element, or a row, of its own. */
-static bool gathered(struct frame *f, const struct slice *s, const char *name, vec y, run_line *line, void *with)
+static bool gathered(struct frame *f, const struct slice *s, const struct tensor_spec *of, vec y, run_line *line, void *with)
 {
 	double first = f->now.var[s->gather - 1];
 	size_t rows = len_now(f, s->axis[s->kept[0]].len), n = rows ? y.n / rows : 0, at;
@@ -45,22 +43,22 @@ static bool gathered(struct frame *f, const struct slice *s, const char *name, v
 	for (int m = 0; m < s->n_moving; m++) ix_settle(&f->now, s->axis[s->moving[m]].first);
 	for (size_t i = 0; i < rows && ok; i++) {
 		f->now.var[s->gather - 1] = first + (double)i;
-		if ((ok = offset(f, s, name, &at))) line(f, s->tensor, at, step, part(f, y, i * n, n), with);
+		if ((ok = offset(f, s, of, &at))) line(f, s->tensor, at, step, part(f, y, i * n, n), with);
 	}
 	f->now.var[s->gather - 1] = first;
 	ix_again(&f->now, s->axis[s->kept[0]].first);
 	return ok;
 }
 
-bool run_lines(struct frame *f, const struct slice *s, const char *name, vec y, run_line *line, void *with)
+bool run_lines(struct frame *f, const struct slice *s, const struct tensor_spec *of, vec y, run_line *line, void *with)
 {
 	int n = s->n_kept, last = n ? s->kept[n - 1] : 0, before = n == 2 ? s->kept[0] : 0;
 	size_t inner = n ? s->axis[last].stride * s->axis[last].step : 1, length = n ? len_now(f, s->axis[last].len) : 1, at;
 	size_t outer = n == 2 ? s->axis[before].stride * s->axis[before].step : 0, rows = n == 2 ? len_now(f, s->axis[before].len) : 1;
 
-	if (s->gather) return gathered(f, s, name, y, line, with);
+	if (s->gather) return gathered(f, s, of, y, line, with);
 
-	if (!offset(f, s, name, &at)) return false;
+	if (!offset(f, s, of, &at)) return false;
 	if (n == 2 && inner == 1 && outer == length) length *= rows, rows = 1;
 	for (size_t i = 0; i < rows; i++) line(f, s->tensor, at + i * outer, inner, part(f, y, i * length, length), with);
 	return true;
@@ -74,7 +72,7 @@ void run_load(struct frame *f, const struct slice *s, vec y)
 {
 	const struct tensor_spec *of = s->trace ? f->p->call->op->out : f->p->call->op->in;
 
-	if (!run_lines(f, s, of[s->tensor].name, y, s->trace ? load_trace : load, NULL)) c_set(f->c, y, (double)NAN);
+	if (!run_lines(f, s, &of[s->tensor], y, s->trace ? load_trace : load, NULL)) c_set(f->c, y, (double)NAN);
 }
 
 /* Zeros beyond its end and before its first. */
@@ -89,7 +87,7 @@ void run_memory(struct frame *f, const struct ex *x, vec y)
 
 void run_store(struct frame *f, const struct slice *s, vec y)
 {
-	run_lines(f, s, f->p->call->op->out[s->tensor].name, y, store, NULL);
+	run_lines(f, s, &f->p->call->op->out[s->tensor], y, store, NULL);
 }
 
 bool run_ends(struct frame *f, const struct step *s, span *all)
@@ -101,14 +99,14 @@ bool run_ends(struct frame *f, const struct step *s, span *all)
 		n = ix_value(l->sequence, &f->now);
 		const struct tensor *t = f->p->call->in[l->cuts];
 		if (!(n >= 0 && n + 1 < (double)t->count && n == floor(n))) {
-			run_failed(f->p, s->at, "expected a sequence from 0 to %zu, got %g", t->count - 2, n);
+			run_beyond(f, s->at, l->sequence, 0, (double)t->count - 2, "a sequence");
 			return false;
 		}
 		a = (double)c_int(f->c, l->cuts, (size_t)n);
 		b = (double)c_int(f->c, l->cuts, (size_t)n + 1);
 	}
 	if (!(a >= 0 && b < 0x1p48 && a == floor(a) && b == floor(b))) {
-		run_failed(f->p, s->at, "expected whole numbers as the ends of a loop, got %g and %g", a, b);
+		run_beyond(f, s->at, a >= 0 && a == floor(a) ? l->last : l->first, 0, (double)INFINITY, "an end of a loop, a whole number");
 		return false;
 	}
 	*all = (span){ (size_t)a, b > a ? (size_t)b : (size_t)a };

@@ -43,6 +43,9 @@ void run_place(struct frame *f, const struct ex *x, vec all, vec part, bool back
 /* Of y = a b the product of second parts is taken away. */
 void run_without_second_parts(struct frame *f, const struct ex *x, mat y, mat a, mat b);
 void run_where(struct frame *f, const struct ex *x, vec y);
+void run_chosen(struct frame *f, const struct ex *x, vec y);
+/* y <- the number x, which lies there, everywhere. */
+void run_fill(struct frame *f, vec y, const struct ex *x, vec at);
 
 /* A piece, before its first step; the ends of a loop, false where they are none; what is known of the turn that is the one at t, or
  * of a loop that goes backwards as far from the end; one step. */
@@ -53,11 +56,14 @@ void run_step(struct frame *f, const struct step *s);
 
 /* A slice of a tensor, y, line by line: element `at`, then every step-th; false where an index leaves its axis. */
 typedef void run_line(struct frame *f, int tensor, size_t at, size_t step, vec y, void *with);
-bool run_lines(struct frame *f, const struct slice *s, const char *name, vec y, run_line *line, void *with);
+bool run_lines(struct frame *f, const struct slice *s, const struct tensor_spec *of, vec y, run_line *line, void *with);
 void run_load(struct frame *f, const struct slice *s, vec y);
 void run_memory(struct frame *f, const struct ex *x, vec y);
 void run_store(struct frame *f, const struct slice *s, vec y);
 /* The call is wrong in what no shape says: an index out of its axis. The first one stays in the program. */
 void run_failed(struct program *p, const struct node *at, const char *what, ...) __attribute__((format(printf, 3, 4)));
+/* The same of the number x, of which `what` was expected, from least to most: of an element of an integer input, which is then wrong,
+ * where it is made of one. */
+void run_beyond(struct frame *f, const struct node *at, const struct ix *x, double least, double most, const char *what);
 
 #endif

@@ -27,7 +27,7 @@ static vec element(struct frame *f, const struct ex *x, size_t n)
 	vec a = run_value(f, x->a);
 	size_t rows = rows_now(f, x->a);
 
-	if (!(i >= 0 && i == floor(i))) run_failed(f->p, x->ix->at, "expected a whole number as an element's, got %g", i);
+	if (!(i >= 0 && i == floor(i))) run_beyond(f, x->ix->at, x->ix, 0, (double)INFINITY, "the number of an element");
 	else if (rows) return part(f, a, (i < (double)rows ? (size_t)i : rows - 1) * n, n);
 	return (vec){ 0 };
 }
@@ -41,7 +41,8 @@ static bool begin(struct frame *f, const struct ex *x, size_t wide, size_t n, si
 
 	*first = i >= 0 && i <= (double)wide ? (size_t)i : wide;
 	if (i == (double)*first && (!n || *first + (n - 1) * x->by < wide)) return true;
-	run_failed(f->p, x->ix->at, "expected %zu elements within %zu, got some from %g on", n, wide, i);
+	double last = (double)wide - (n ? (double)((n - 1) * x->by + 1) : 0);
+	run_beyond(f, x->ix->at, x->ix, 0, floor(last / (double)(x->in_rows && n ? n : 1)), "where a part begins");
 	return false;
 }
 

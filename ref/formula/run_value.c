@@ -31,13 +31,7 @@ static vec value_at(struct frame *f, const struct ex *x, vec y)
 	return y;
 }
 
-static void element(struct frame *f, vec to, size_t i, vec from, size_t j)
-{
-	c_copy(f->c, part(f, to, i, 1), part(f, from, j, 1));
-}
-
-/* y <- the number x, which lies there, everywhere */
-static void fill(struct frame *f, vec y, const struct ex *x, vec at)
+void run_fill(struct frame *f, vec y, const struct ex *x, vec at)
 {
 	c_set(f->c, y, x->kind == EX_NUMBER ? x->number : 0);
 	if (x->kind != EX_NUMBER) c_add(f->c, y, y, at);
@@ -52,7 +46,7 @@ static void zip_line(struct frame *f, enum binary op, vec y, const struct ex *of
 		c_binary(f->c, op, y, b, a);
 	} else {
 		vec all = c_room(f->c, y.n);
-		fill(f, all, of, a);
+		run_fill(f, all, of, a);
 		c_binary(f->c, op, y, all, b);
 	}
 }
@@ -181,35 +175,29 @@ static void tril(struct frame *f, const struct ex *x, vec y)
 	}
 }
 
-/* The power of two at or above each element, 2^-126 at least. */
-static void power_of_two(struct frame *f, const struct ex *x, vec y)
+/* The power of two at or above x, 2^-126 at least. */
+static double power_of_two(double x)
 {
-	vec a = run_value(f, x->a);
+	double p = 0x1p-126;
 
-	for (size_t i = 0; i < y.n; i++) {
-		double of = c_value(f->c, part(f, a, i, 1)), p = 0x1p-126;
-		while (p < of) p *= 2;
-		c_set(f->c, part(f, y, i, 1), p);
-	}
+	while (p < x) p *= 2;
+	return p;
 }
 
 /* What sin.approx takes is whole turns: the angle over 2 pi, in float32, loses what range reduction keeps. */
-static void fast_angle(struct frame *f, const struct ex *x, vec y)
+static double fast_angle(double x)
 {
-	vec a = run_value(f, x->a);
+	double turns = (float)(x * 0.15915494309189535);
 
-	for (size_t i = 0; i < y.n; i++) {
-		double turns = (float)(c_value(f->c, part(f, a, i, 1)) * 0.15915494309189535);
-		c_set(f->c, part(f, y, i, 1), (turns - rint(turns)) * 6.283185307179586);
-	}
+	return (turns - rint(turns)) * 6.283185307179586;
 }
 
-/* The largest whole number at or below each element. */
-static void whole(struct frame *f, const struct ex *x, vec y)
+/* Of each element, by itself, as a double. */
+static void each(struct frame *f, const struct ex *x, double (*of)(double), vec y)
 {
 	vec a = run_value(f, x->a);
 
-	for (size_t i = 0; i < y.n; i++) c_set(f->c, part(f, y, i, 1), floor(c_value(f->c, part(f, a, i, 1))));
+	for (size_t i = 0; i < y.n; i++) c_set(f->c, part(f, y, i, 1), of(c_value(f->c, part(f, a, i, 1))));
 }
 
 static void transpose(struct frame *f, const struct ex *x, vec y)
@@ -223,65 +211,6 @@ static void transpose(struct frame *f, const struct ex *x, vec y)
 static void iota(struct frame *f, const struct ex *x, vec y)
 {
 	c_ramp(f->c, y, x->ix ? ix_value(x->ix, &f->now) : 0);
-}
-
-/* 1 where a op b, else 0; of numbers that every arithmetic holds exactly, as indices are */
-void run_compare(struct frame *f, const struct ex *x, vec y)
-{
-	struct ex difference = *x;
-
-	difference.kind = EX_ZIP;
-	difference.op = OP_SUB;
-	run_zip(f, &difference, y);
-	for (size_t i = 0; i < y.n; i++) {
-		vec one = part(f, y, i, 1);
-		double d = c_value(f->c, one);
-		bool yes = x->op == NODE_EQ ? d == 0 : x->op == NODE_NE ? d != 0 : x->op == NODE_LT ? d < 0 : x->op == NODE_LE ? d <= 0
-			: x->op == NODE_GT ? d > 0 : d >= 0;
-		c_set(f->c, one, yes);
-	}
-}
-
-void run_where(struct frame *f, const struct ex *x, vec y)
-{
-	vec condition = run_value(f, x->c), a = run_value(f, x->a), b = run_value(f, x->b);
-
-	for (size_t i = 0; i < y.n; i++) {
-		vec from = c_value(f->c, part(f, condition, i, 1)) != 0 ? a : b;
-		element(f, y, i, from, from.n == 1 ? 0 : i);
-	}
-}
-
-/* Of a condition for each index of a chunk: of each row of y. */
-static void chosen_each(struct frame *f, const struct ex *x, vec y)
-{
-	int var = f->p->chunk_var[x->ix->each - 1];
-	double first = f->now.var[var];
-	vec a = run_value(f, x->a), b = run_value(f, x->b);
-	size_t rows = rows_now(f, x), n = rows ? y.n / rows : 0;
-
-	ix_settle(&f->now, x->ix);
-	for (size_t i = 0; i < rows; i++) {
-		f->now.var[var] = first + (double)i;
-		bool yes = ix_again(&f->now, x->ix) != 0;
-		vec from = yes ? a : b, to = part(f, y, i * n, n);
-		if (from.n == y.n) c_copy(f->c, to, part(f, from, i * n, n));
-		else fill(f, to, yes ? x->a : x->b, from);
-	}
-	f->now.var[var] = first;
-	ix_again(&f->now, x->ix);
-}
-
-static void chosen(struct frame *f, const struct ex *x, vec y)
-{
-	if (x->ix->each) {
-		chosen_each(f, x, y);
-		return;
-	}
-	const struct ex *z = ix_value(x->ix, &f->now) != 0 ? x->a : x->b;
-
-	if (z->s.rank == x->s.rank) run_into(f, z, y);
-	else fill(f, y, z, run_value(f, z));
 }
 
 void run_into(struct frame *f, const struct ex *x, vec y)
@@ -300,9 +229,9 @@ void run_into(struct frame *f, const struct ex *x, vec y)
 	case EX_MAP: c_map(c, y, (enum fn)x->op, value_at(f, x->a, y)); break;
 	case EX_ZIP: run_zip(f, x, y); break;
 	case EX_DOT: case EX_GEMV: case EX_GEMV_T: case EX_OUTER: case EX_GEMM: product(f, x, y); break;
-	case EX_POWER: power_of_two(f, x, y); break;
-	case EX_ANGLE: fast_angle(f, x, y); break;
-	case EX_FLOOR: whole(f, x, y); break;
+	case EX_POWER: each(f, x, power_of_two, y); break;
+	case EX_ANGLE: each(f, x, fast_angle, y); break;
+	case EX_FLOOR: each(f, x, floor, y); break;
 	case EX_TRANS: transpose(f, x, y); break;
 	case EX_SUM: case EX_MAX: case EX_LAST: reduce(f, x, y); break;
 	case EX_SCAN: scan(f, x, y); break;
@@ -318,6 +247,6 @@ void run_into(struct frame *f, const struct ex *x, vec y)
 	case EX_IOTA: iota(f, x, y); break;
 	case EX_CMP: run_compare(f, x, y); break;
 	case EX_WHERE: run_where(f, x, y); break;
-	case EX_IF: chosen(f, x, y); break;
+	case EX_IF: run_chosen(f, x, y); break;
 	}
 }

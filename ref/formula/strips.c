@@ -13,13 +13,6 @@ static bool begins_with(const char *shape, const char *dim)
 	return !strncmp(shape, dim, n) && (shape[n] == ',' || !shape[n]);
 }
 
-static int dim_index(const struct op *op, const char *name)
-{
-	for (int i = 0; op->dims[i]; i++)
-		if (!strcmp(op->dims[i], name)) return i;
-	return -1;
-}
-
 /* ---- pieces along dims[0] ---- */
 
 static span pieces_along(const struct call *call, span along)
@@ -92,7 +85,7 @@ static bool in_a_loop(const struct formula *f)
 	const struct each *first = f->tree.each;
 	int cuts = cuts_of(f);
 
-	if (!first || !first->dim || (cuts >= 0 && dim_index(&f->op, first->dim) < 0)) return false;
+	if (!first || !first->dim || (cuts >= 0 && op_size(&f->op, first->dim) < 0)) return false;
 	for (const struct form_decl *x = f->tree.forms; x; x = NEXT(x)) {
 		const struct statement *s = only_loop(f, x);
 		if (!s || !all_store(f, x->body, NULL)) return false;
@@ -115,7 +108,7 @@ static size_t cut_point(const struct call *call, size_t n)
 	return (size_t)x;
 }
 
-static size_t sequences_of(const struct call *call) { return call->dim[dim_index(call->op, formula_of(call->op)->tree.each->dim)]; }
+static size_t sequences_of(const struct call *call) { return call->dim[op_size(call->op, formula_of(call->op)->tree.each->dim)]; }
 
 /* Sequences that end in this part of dims[0], and with `begun` those that go on after it too. An empty one ends where it begins. */
 static span sequences(const struct call *call, span along, bool begun)
@@ -185,7 +178,7 @@ static bool sound(const struct formula *f, const struct call *call, const struct
 		if (s->condition && !sound(f, call, s->body, e)) return false;
 		if (!s->loop) continue;
 		int cuts = s->loop->cuts ? declared_index(f->tree.in, s->loop->cuts->name) : -1;
-		int tokens = cuts >= 0 && s->loop->range->kind == NODE_NAME ? dim_index(call->op, s->loop->range->name) : -1;
+		int tokens = cuts >= 0 && s->loop->range->kind == NODE_NAME ? op_size(call->op, s->loop->range->name) : -1;
 		if (!cuts_sound(call, cuts, tokens, e) || !sound(f, call, s->body, e)) return false;
 	}
 	return true;
@@ -198,7 +191,7 @@ static bool sequences_sound(const struct formula *f, const struct call *call, co
 		const struct node *x = a->value;
 		if (x->kind != NODE_CALL || strcmp(x->name, "sequence") || x->n != 2 || x->arg[1]->kind != NODE_NAME) continue;
 		const struct each *t = declared(form->each ? form->each : f->tree.each, x->arg[1]->name);
-		if (t && t->dim && !cuts_sound(call, declared_index(f->tree.in, x->arg[0]->name), dim_index(call->op, t->dim), e)) return false;
+		if (t && t->dim && !cuts_sound(call, declared_index(f->tree.in, x->arg[0]->name), op_size(call->op, t->dim), e)) return false;
 	}
 	return true;
 }

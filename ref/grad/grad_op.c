@@ -95,6 +95,7 @@ static bool tables(struct backward *b, const struct op *of)
 {
 	b->op.name = named(b, "", of->name, ".backward");
 	b->op.what = named(b, "the gradients of ", of->name, ", from those of its outputs");
+	b->op.file = of->file;
 	memcpy(b->op.dims, of->dims, sizeof b->op.dims);
 	b->op.params = of->params;
 	for (int i = 0; i < MAX_FORM && of->forms[i].name; i++) b->op.forms[i] = (struct form){ of->forms[i].name, grad_pieces, of->forms[i].chunked };

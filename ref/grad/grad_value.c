@@ -200,7 +200,7 @@ void grad_value(struct sweep *w, const struct ex *x, vec bar)
 		c_add(f->c, to, to, bar);
 		break;
 	}
-	case EX_LOAD: run_lines(f, x->slice, f->p->call->op->in[x->slice->tensor].name, bar, add_line, w); break;
+	case EX_LOAD: run_lines(f, x->slice, &f->p->call->op->in[x->slice->tensor], bar, add_line, w); break;
 	case EX_FLIP: grad_value(w, x->a, bar); break;
 	case EX_MAP: grad_value(w, x->a, grad_times(w, grad_map(f, (enum fn)x->op, run_value(f, x->a)), bar)); break;
 	case EX_ZIP: zip(w, x, bar); break;

@@ -76,22 +76,62 @@ int declared_index(const void *list, const char *name)
 	return -1;
 }
 
+void *append(struct parser *s, void *list, size_t size)
+{
+	struct declared **end = list;
+
+	while (*end) end = &(*end)->next;
+	if (!(*end = pool_make(s->p, size))) no_room(s);
+	return *end;
+}
+
 void *declare(struct parser *s, void *list, size_t size, const struct word *name)
 {
-	struct declared **end = list, *d;
+	struct declared *d = declared(*(struct declared **)list, name->text);
 
-	for (; *end; end = &(*end)->next)
-		if (!strcmp((*end)->name, name->text)) {
-			formula_error(s->e, s->w.path, name->line, name->column, "expected a name of its own; '%s' stands in line %d",
-				name->text, (*end)->line);
-			return NULL;
-		}
-	if (!(d = *end = pool_make(s->p, size))) {
-		no_room(s);
+	if (d) {
+		formula_error(s->e, s->w.path, name->line, name->column, "expected a name of its own; '%s' stands in line %d", name->text, d->line);
 		return NULL;
 	}
+	if (!(d = append(s, list, size))) return NULL;
 	*d = (struct declared){ NULL, name->text, name->line, name->column, "" };
 	return d;
+}
+
+bool number_here(struct parser *s, double *x)
+{
+	bool negative = take(s, "-");
+
+	if (peek(s)->kind != WORD_NUMBER) return wrong(s, "a number");
+	*x = s->w.word[s->at++].number;
+	if (negative) *x = -*x;
+	return true;
+}
+
+bool chunk_size_here(struct parser *s, size_t *n)
+{
+	const struct word *w = peek(s);
+
+	if (w->kind != WORD_NUMBER || !(w->number >= 1 && w->number <= 65536) || w->number != (double)(int)w->number)
+		return wrong(s, "a chunk's size, 1 to 65536");
+	*n = (size_t)w->number;
+	s->at++;
+	return true;
+}
+
+const char *as_written(struct parser *s, const struct word *first, const struct word *end)
+{
+	first += first->kind == WORD_OP;
+	size_t n = first < end ? end[-1].at + end[-1].n - first->at : 0, to = 0;
+	char *text = pool_make(s->p, n + 1);
+
+	for (size_t i = 0; text && i < n; i++) {
+		char c = s->w.source[first->at + i];
+		if (c == '#') i += strcspn(s->w.source + first->at + i, "\n"), c = ' ';
+		bool blank = c == ' ' || c == '\t' || c == '\n' || c == '\r';
+		if (!blank || text[to - 1] != ' ') text[to++] = blank ? ' ' : c;
+	}
+	return text ? text : (no_room(s), NULL);
 }
 
 /* The file's only form needs no line of its own. */
@@ -179,15 +219,36 @@ static bool line(struct parser *s)
 	return wrong(s, "in, out, param, let, each, def, where, iterates, form, for, if, use, NAME =, site, fault, contract, structure, draw or case");
 }
 
+/* The words, and the first line, which `kind` begins. */
+static bool begin(struct parser *s, const char *kind, const char *path, const char *text, size_t n)
+{
+	struct tree *t = s->t;
+
+	*t = (struct tree){ 0 };
+	if (!formula_words(&s->w, &t->pool, path, text, n, s->e)) return false;
+	t->path = s->w.path;
+	t->source = s->w.source;
+	return need(s, kind) && (t->name = name_here(s, "the op's name")) && line_end(s, &t->what);
+}
+
+bool formula_parse_cases(struct tree *t, const char *path, const char *text, size_t n, struct error *e)
+{
+	struct parser s = { .t = t, .p = &t->pool, .e = e };
+
+	if (!begin(&s, "cases", path, text, n)) return false;
+	while (peek(&s)->kind != WORD_STOP) {
+		bool common = is(&s, "draw");
+		if (peek(&s)->column != 1 || !(take(&s, "draw") || take(&s, "case"))) return wrong(&s, "draw or case, in column 1");
+		if (!parse_case(&s, common)) return false;
+	}
+	return true;
+}
+
 bool formula_parse(struct tree *t, const char *path, const char *text, size_t n, struct error *e)
 {
 	struct parser s = { .t = t, .p = &t->pool, .e = e };
 
-	*t = (struct tree){ 0 };
-	if (!formula_words(&s.w, &t->pool, path, text, n, e)) return false;
-	t->path = s.w.path;
-	t->source = s.w.source;
-	if (!need(&s, "op") || !(t->name = name_here(&s, "the op's name")) || !line_end(&s, &t->what)) return false;
+	if (!begin(&s, "op", path, text, n)) return false;
 	while (peek(&s)->kind != WORD_STOP)
 		if (!line(&s)) return false;
 	if (!t->in || !t->out || !t->forms)

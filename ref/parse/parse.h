@@ -16,8 +16,12 @@ bool is(const struct parser *s, const char *op);        /* an operator or a keyw
 bool take(struct parser *s, const char *op);            /* and is passed over */
 bool need(struct parser *s, const char *op);            /* or an error */
 const char *name_here(struct parser *s, const char *what);      /* a name, passed over; NULL with an error */
+bool number_here(struct parser *s, double *x);          /* one that may be negative, passed over; false with an error */
+bool chunk_size_here(struct parser *s, size_t *n);
 bool wrong(struct parser *s, const char *what);         /* "expected WHAT, got ..."; returns false */
 bool no_room(struct parser *s);                         /* out of memory; returns false */
+/* The text from one word to before another, without the ':' that it may begin with, in one line; NULL: out of memory. */
+const char *as_written(struct parser *s, const struct word *first, const struct word *end);
 /* Whatever ends here, WORD_END, and its comment. */
 bool line_end(struct parser *s, const char **comment);
 
@@ -43,6 +47,7 @@ bool parse_structure(struct parser *s);         /* a known kernel of a contract 
 bool parse_case(struct parser *s, bool common);         /* case NAME: ..., and draw ..., what all cases share */
 
 /* One more at the end of a list of declarations of this size; NULL with an error where one has its name already (in this list). */
+void *append(struct parser *s, void *list, size_t size);        /* one more, whatever its name */
 void *declare(struct parser *s, void *list, size_t size, const struct word *name);
 
 #endif

@@ -36,12 +36,8 @@ static bool carried(struct parser *s, struct loop *l)
 static bool sizes(struct parser *s, struct loop *l)
 {
 	do {
-		const struct word *w = peek(s);
-		if (w->kind != WORD_NUMBER || !(w->number >= 1 && w->number <= 65536) || w->number != (double)(int)w->number)
-			return wrong(s, "a chunk's size, 1 to 65536");
 		if (l->n_by == MAX_BY) return wrong(s, "at most 8 sizes");
-		l->by[l->n_by++] = (size_t)w->number;
-		s->at++;
+		if (!chunk_size_here(s, &l->by[l->n_by++])) return false;
 	} while (take(s, "|"));
 	return true;
 }

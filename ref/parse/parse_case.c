@@ -3,16 +3,6 @@
 
 enum { MAX_NUMBERS = 256 };
 
-static bool number_here(struct parser *s, double *x)
-{
-	bool negative = take(s, "-");
-
-	if (peek(s)->kind != WORD_NUMBER) return wrong(s, "a number");
-	*x = s->w.word[s->at++].number;
-	if (negative) *x = -*x;
-	return true;
-}
-
 /* [numbers], none too */
 static bool numbers_here(struct parser *s, struct setting *v)
 {
@@ -26,12 +16,27 @@ static bool numbers_here(struct parser *s, struct setting *v)
 	return need(s, "]");
 }
 
-/* DRAW(a, b) or DRAW [numbers] */
-static bool draw_here(struct parser *s, struct setting *v)
+/* DRAW(a, b), FUNCTION(DRAW(a, b)) or DRAW [numbers] */
+static bool drawn_here(struct parser *s, struct setting *v)
 {
-	if (!(v->draw = name_here(s, "normal, uniform, log_uniform, graded or cuts"))) return false;
+	const char *name = name_here(s, "normal, uniform, log_uniform, graded or cuts");
+
+	if (!name) return false;
+	if (is(s, "(") && peek(s)[1].kind == WORD_NAME) {
+		if (v->n_map == MAX_MAPS) return wrong(s, "at most 4 functions of a draw");
+		v->map[v->n_map++] = name;
+		return need(s, "(") && drawn_here(s, v) && need(s, ")");
+	}
+	v->draw = name;
 	if (is(s, "[")) return numbers_here(s, v);
 	return need(s, "(") && number_here(s, &v->number[0]) && (!take(s, ",") || number_here(s, &v->number[1])) && need(s, ")");
+}
+
+/* That, and a multiple of it: DRAW(a, b) * number */
+static bool draw_here(struct parser *s, struct setting *v)
+{
+	v->times = 1;
+	return drawn_here(s, v) && (!take(s, "*") || number_here(s, &v->times));
 }
 
 /* A number, true, false, a word, "text", [numbers], or, of a tensor, TYPE and DRAW or [numbers], or one of the two. */
@@ -105,5 +110,6 @@ bool parse_case(struct parser *s, bool common)
 	if (common) return settings(s, c) && line_end(s, &c->d.what);
 	if (!header(s, c)) return false;
 	if (!(c->base && peek(s)->kind == WORD_END) && !(need(s, ":") && settings(s, c))) return false;
-	return line_end(s, &c->d.what);
+	const char *said = as_written(s, w + 1, peek(s));
+	return said && line_end(s, &c->d.what) && (c->d.what[0] || (c->d.what = said));
 }

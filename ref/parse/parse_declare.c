@@ -192,13 +192,13 @@ bool parse_rule(struct parser *s)
 {
 	const struct word *w = peek(s);
 	bool of_param = w->kind == WORD_NAME && declared(s->t->params, w->text) && w[1].kind == WORD_OP && w[1].text[0] == ':';
-	struct rule **end = &s->t->rules, *r;
+	struct rule *r = append(s, &s->t->rules, sizeof *r);
 
-	while (*end) end = (struct rule **)&(*end)->d.next;
-	if (!(r = *end = pool_make(s->p, sizeof *r))) return no_room(s);
+	if (!r) return false;
 	r->d = (struct declared){ NULL, of_param ? w->text : "", w->line, w->column, "" };
 	s->at += of_param ? 2 : 0;
 	if (!(r->value = parse_value(s))) return false;
 	if (take(s, "for") && (!(r->var = name_here(s, "the name of an index")) || !need(s, "in") || !(r->range = parse_value(s)))) return false;
-	return line_end(s, &r->d.what);
+	const char *said = as_written(s, w + (of_param ? 2 : 0), peek(s));
+	return said && line_end(s, &r->d.what) && (r->d.what[0] || (r->d.what = said));
 }

@@ -39,16 +39,6 @@ static const char *seen_in(struct parser *s, const char **comment)
 	return at + strlen("; seen ");
 }
 
-static bool number(struct parser *s, double *x)
-{
-	bool negative = take(s, "-");
-
-	if (peek(s)->kind != WORD_NUMBER) return wrong(s, "a number");
-	*x = s->w.word[s->at++].number;
-	if (negative) *x = -*x;
-	return true;
-}
-
 /* SIZE, a:b or a, b, ... */
 static bool values(struct parser *s, struct fault_decl *f)
 {
@@ -56,13 +46,13 @@ static bool values(struct parser *s, struct fault_decl *f)
 
 	if (peek(s)->kind == WORD_NAME) return (f->size = name_here(s, "the name of a size")) != NULL;
 	if (!(f->list = pool_make(s->p, MAX_VALUES * sizeof *f->list))) return no_room(s);
-	if (!number(s, &f->list[f->values++])) return false;
+	if (!number_here(s, &f->list[f->values++])) return false;
 	if (is(s, ":")) {
 		f->first = f->list[0];
 		f->list = NULL;
 		s->at++;
 		const struct word *w = peek(s);
-		if (!number(s, &last)) return false;
+		if (!number_here(s, &last)) return false;
 		if (!(last - f->first >= 1 && last - f->first <= MAX_RANGE) || last != (double)(long)last || f->first != (double)(long)f->first)
 			return formula_error(s->e, s->w.path, w->line, w->column, "expected whole numbers, 1 to %d of them", MAX_RANGE);
 		f->values = (int)(last - f->first);
@@ -70,7 +60,7 @@ static bool values(struct parser *s, struct fault_decl *f)
 	}
 	while (take(s, ",")) {
 		if (f->values == MAX_VALUES) return wrong(s, "at most 32 values");
-		if (!number(s, &f->list[f->values++])) return false;
+		if (!number_here(s, &f->list[f->values++])) return false;
 	}
 	return true;
 }
@@ -127,11 +117,10 @@ static bool roundings(struct parser *s, struct round_decl **round, int *n)
 bool parse_structure(struct parser *s)
 {
 	const struct word *w = peek(s);
-	struct structure_decl **end = &s->t->structures, *k;
+	struct structure_decl *k;
 
-	while (*end) end = (struct structure_decl **)&(*end)->d.next;
 	if (!name_here(s, "a structure's name") || !need(s, "of")) return false;
-	if (!(k = *end = pool_make(s->p, sizeof *k)) || !(k->of = pool_make(s->p, MAX_BY * sizeof *k->of))) return no_room(s);
+	if (!(k = append(s, &s->t->structures, sizeof *k)) || !(k->of = pool_make(s->p, MAX_BY * sizeof *k->of))) return no_room(s);
 	k->d = (struct declared){ NULL, w->text, w->line, w->column, "" };
 	k->of_line = peek(s)->line;
 	k->of_column = peek(s)->column;
@@ -151,11 +140,9 @@ bool parse_contract(struct parser *s)
 	if (!name_here(s, "a contract's name") || !(k = declare(s, &s->t->contracts, sizeof *k, w))) return false;
 	k->form = "";
 	if (take(s, "in") && !(k->form = name_here(s, "a form's name"))) return false;
-	if (take(s, "by")) {
-		double by = peek(s)->number;
-		if (peek(s)->kind != WORD_NUMBER || !(by >= 1 && by <= 65536) || by != (double)(int)by) return wrong(s, "a chunk's size, 1 to 65536");
-		k->by = (size_t)s->w.word[s->at++].number;
-	}
+	if (take(s, "by") && !chunk_size_here(s, &k->by)) return false;
+	const struct word *first = peek(s);
 	if (take(s, ":") && !roundings(s, &k->round, &k->n)) return false;
-	return line_end(s, &k->d.what);
+	const char *said = k->n ? as_written(s, first, peek(s)) : "all in float32";
+	return said && line_end(s, &k->d.what) && (k->d.what[0] || (k->d.what = said));
 }

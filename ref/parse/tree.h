@@ -89,11 +89,13 @@ struct site_decl { struct declared d; const char **of, *stores; int n; };
 /* A kernel that is known to lie in these contracts; another contract's may have its name. */
 struct structure_decl { struct declared d; const char **of; int n_of, of_line, of_column; struct round_decl *round; int n; };
 struct contract_decl { struct declared d; const char *form; size_t by; struct round_decl *round; int n; };
-/* NAME = VALUE: a size, a parameter (json text), a tensor's type and draw; `bare`: NAME alone, a tensor that is given. */
+/* NAME = VALUE: a size, a parameter (json text), a tensor's type and draw, of which functions are taken, the outermost first, and a
+ * multiple; `bare`: NAME alone, a tensor that is given. */
+enum { MAX_MAPS = 4 };
 struct setting {
-	const char *name, *dtype, *draw, *json;
-	double number[2], *list;
-	int n_list, line, column;
+	const char *name, *dtype, *draw, *json, *map[MAX_MAPS];
+	double number[2], times, *list;
+	int n_list, n_map, line, column;
 	bool is_text, bare;
 };
 /* base: the case whose settings hold where this one has none, or NULL. */
@@ -126,6 +128,8 @@ struct tree {
 
 /* Reads the file's text [n] into *t, which is ended with formula_free whether it succeeds or not. */
 bool formula_parse(struct tree *t, const char *path, const char *text, size_t n, struct error *e);
+/* The same of a file that begins with `cases NAME` and has the lines `draw` and `case` alone: cases of an op that stands elsewhere. */
+bool formula_parse_cases(struct tree *t, const char *path, const char *text, size_t n, struct error *e);
 void formula_free(struct tree *t);
 
 static inline bool same_name(const char *a, const char *b) { return *a == *b && !strcmp(a, b); }

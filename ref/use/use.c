@@ -60,7 +60,10 @@ static bool add_macros(struct user *s)
 		m->d = (struct declared){ NULL, use_name(s, from->d.name), s->use->line, s->use->column, "" };
 		for (; m->n < from->n; m->n++)
 			if (!(m->param[m->n] = use_name(s, from->param[m->n]))) return false;
-		if (!m->d.name || !(m->value = use_value(s, from->value))) return false;
+		s->macro = from;
+		m->value = use_value(s, from->value);
+		s->macro = NULL;
+		if (!m->d.name || !m->value) return false;
 		append(&s->to->macros, m);
 	}
 	return true;

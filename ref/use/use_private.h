@@ -8,6 +8,7 @@ struct user {
 	struct tree *to;                /* the one that uses */
 	const struct tree *of;          /* the one that is used */
 	const struct use *use;
+	const struct macro *macro;      /* the function whose body is being taken: its arguments come before all else of their names; or NULL */
 	const char *once;               /* the variable of a loop of one turn, 0; or NULL */
 	const char *before[MAX_BY];     /* what that loop carries and has not defined yet: NAME.x.before */
 	int n_before;

@@ -107,6 +107,8 @@ static struct node *name(struct user *s, const struct node *x)
 	const struct definition *d = use_given(s, x->name, false);
 	const struct each *each = s->of->forms->each ? s->of->forms->each : s->of->each;
 
+	for (int i = 0; s->macro && i < s->macro->n; i++)
+		if (same_name(s->macro->param[i], x->name)) return make(s, NODE_NAME, use_name(s, x->name), 0);
 	if (s->once && same_name(s->once, x->name)) return number(s, 0);
 	if (p) return param(s, x, p);
 	if (d) return d->value;

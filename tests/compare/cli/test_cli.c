@@ -7,7 +7,7 @@
 
 static void help_fits_a_screen(void **state)
 {
-	static const char *const commands[] = { "check", "gate", "record", "inputs", "ref", "diff", "logits", "quantize", "eigen", "restarts", "list" };
+	static const char *const commands[] = { "check", "gate", "record", "inputs", "ref", "diff", "logits", "quantize", "eigen", "restarts", "audit", "list" };
 
 	(void)state;
 	expect(EXIT_PASS, "--help");

@@ -1,5 +1,6 @@
 /* gate --shard and merge: what the shards say together is what the gate says alone. */
 #define _GNU_SOURCE     /* memfd_create */
+#include <signal.h>
 #include <sys/stat.h>
 
 #include "tests/kernel_model.h"
@@ -87,6 +88,45 @@ static void a_broken_shard_is_named(void **state)
 	refused("empty.json", "merge", scratch("empty.json"));
 }
 
+/* Shard 2 into `file`, killed after so many microseconds unless it ended before: was it killed? */
+static bool killed_after(unsigned microseconds, const char *file)
+{
+	const char *arguments[] = { "etalon", "gate", "--quick", "--shard", "2/3", "--output", file, folder, NULL };
+	posix_spawn_file_actions_t actions;
+	int status;
+	pid_t pid;
+
+	assert_int_equal(posix_spawn_file_actions_init(&actions), 0);
+	assert_int_equal(posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0), 0);
+	assert_int_equal(posix_spawn(&pid, program, &actions, NULL, (char *const *)(uintptr_t)arguments, environ), 0);
+	posix_spawn_file_actions_destroy(&actions);
+	usleep(microseconds);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFSIGNALED(status);
+}
+
+/* Whenever it is killed, a shard has left nothing or all; run again, it is counted once. */
+static void a_killed_shard_is_run_again(void **state)
+{
+	const char *again = scratch("again.json");
+	bool killed = true;
+	int n = 0;
+
+	(void)state;
+	expect(EXIT_FAIL, "gate", "--quick", folder);
+	char *alone = strdup(out);
+	for (unsigned us = 500; killed && us < 60000000; us *= 2, n += killed) {
+		killed = killed_after(us, again);
+		if (access(again, F_OK)) refused("shard 2/3 is missing", "merge", shard_file[1], shard_file[3]);
+		else expect(EXIT_FAIL, "merge", shard_file[1], again, shard_file[3]);
+	}
+	assert_true(n > 0 && !killed);
+	expect(EXIT_FAIL, "merge", shard_file[1], again, shard_file[3]);
+	assert_string_equal(out, alone);
+	free(alone);
+}
+
 static int remove_all(void **state)
 {
 	char name[32];
@@ -102,7 +142,8 @@ static int remove_all(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(together_they_are_the_gate), cmocka_unit_test(none_is_missed_or_counted_twice), cmocka_unit_test(a_broken_shard_is_named)
+		cmocka_unit_test(together_they_are_the_gate), cmocka_unit_test(none_is_missed_or_counted_twice), cmocka_unit_test(a_broken_shard_is_named),
+		cmocka_unit_test(a_killed_shard_is_run_again)
 	};
 
 	(void)argc;

@@ -282,6 +282,21 @@ static void replay_survives_the_shell(void **state)
 	}
 }
 
+/* What decided the verdict is asked for again. */
+static void replay_asks_for_the_same(void **state)
+{
+	struct finding f = { .path = "x", .op = "rope", .quick = true, .truth = "f64", .judged = true,
+		.verdict = { .required = true, .contract = &(struct contract){ .name = "low" } } };
+	char line[200] = "";
+	FILE *to = fmemopen(line, sizeof line, "w");
+
+	(void)state;
+	assert_non_null(to);
+	replay(to, &f);
+	fclose(to);
+	assert_string_equal(line, "etalon check --require-explained --quick 'x' --contract low --truth f64");
+}
+
 static void the_worse_exit_counts(void **state)
 {
 	static const int order[] = { EXIT_PASS, EXIT_UNDECIDED, EXIT_FAIL, EXIT_INPUT, EXIT_MACHINE };
@@ -302,6 +317,7 @@ int main(void)
 		cmocka_unit_test(json),
 		cmocka_unit_test(figures_that_are_no_numbers),
 		cmocka_unit_test(replay_survives_the_shell),
+		cmocka_unit_test(replay_asks_for_the_same),
 		cmocka_unit_test(the_worse_exit_counts),
 	};
 	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);

@@ -55,13 +55,12 @@ static void around(const struct call *call, struct around *a)
 
 static void expect_around(const struct call *call, size_t most)
 {
-	const struct check_strips usual = check_strips;
+	struct call cut = *call;
 	struct around a, b;
 
 	around(call, &a);
-	check_strips = (struct check_strips){ most, most };
-	around(call, &b);
-	check_strips = usual;
+	cut.at_hand = most;
+	around(&cut, &b);
 	assert_true(near(a.score, b.score) && near(a.left, b.left) && near(a.tried, b.tried) && near(a.look.size, b.look.size));
 	assert_true(near(a.look.fit.value, b.look.fit.value) && near(a.look.fit.error, b.look.fit.error));
 }
@@ -70,17 +69,13 @@ static void expect_around(const struct call *call, size_t most)
 static void expect_same(const struct capture *c, const char *contract, size_t most, enum outcome outcome)
 {
 	static struct verdict whole, cut;
-	const struct judging how = { .contract = contract };
-	const struct check_strips usual = check_strips;
+	const struct judging how = { .contract = contract }, in_strips = { .contract = contract, .at_hand = most };
 	struct call call;
 	struct error e;
 
 	no_error(judge(c, &how, &whole, &e) && call_bind(&call, c, true, &e), &e);
-	check_strips = (struct check_strips){ most, most };
 	size_t strips = call_strips(&call, most, most);
-	bool ok = judge(c, &how, &cut, &e);
-	check_strips = usual;
-	no_error(ok, &e);
+	no_error(judge(c, &in_strips, &cut, &e), &e);
 	print_message("%s in %zu strips: %s\n", c->op, strips, outcome_name[cut.outcome]);
 	assert_true(strips > 2);
 	assert_int_equal(whole.outcome, outcome);

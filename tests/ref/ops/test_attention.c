@@ -17,10 +17,14 @@ static const struct asked all[] = {
 	{ { OP, "{\"causal\": true, \"softcap\": 3, \"keys\": 90}", "in.q F32 8,2,4 ~0,3; in.k F32 95,1,4 ~0,2; in.v F32 95,1,1 ~0,1; out.lse F32 2,8" },
 		true, 0, 90, 1, 0, 3 },
 	{ { OP, "{}", "in.q F32 4,4,4 ~0,1; in.k F32 150,2,4 ~0,1; in.v F32 150,2,2 ~0,1; in.sinks F32 4 ~4,1; out.lse F32 4,4" }, false, 0, 150, 1, 0, 0 },
-	{ { OP, "{\"causal\": true, \"keys\": 37, \"page\": 8}", "in.q F32 5,2,4 ~0,1; in.k F32 72,2,4 ~0,1; in.v F32 72,2,2 ~0,1; in.pages I32 5 =7,0,2,6,3;"
+	{ { OP, "{\"causal\": true, \"keys\": 37, \"page\": 8}", "in.q F32 5,2,4 ~0,1; in.k F32 72,2,4 ~0,1; in.v F32 72,2,2 ~0,1; in.pages I32 1,5 =7,0,2,6,3;"
 		"out.lse F32 2,5" }, true, 0, 37, 8, 0, 0 },
 	{ { OP, "{\"causal\": true}", "in.q F8_E4M3 6,6,4 ~0,20; in.k F8_E4M3 80,3,4 ~0,20; in.v F8_E4M3 80,3,4 ~0,20; in.q_descale F32 3 ~0.06,0.01;"
 		"in.k_descale F32 3 ~0.05,0.01; in.v_descale F32 3 ~0.04,0.01; out.lse F32 6,6" }, true, 0, 80, 1, 0, 0 },
+	{ { OP, "{\"causal\": true}", "in.q F32 9,2,4 ~0,2; in.k F32 70,1,4 ~0,1; in.v F32 70,1,2 ~0,1; in.cu_seqlens I32 4 =0,5,5,9; in.cu_keys I32 4 =0,40,47,70;"
+		"out.lse F32 2,9" }, true, 0, 0, 1, 0, 0 },
+	{ { OP, "{\"window\": 11, \"page\": 8}", "in.q F32 9,2,4 ~0,2; in.k F32 72,1,4 ~0,1; in.v F32 72,1,2 ~0,1; in.cu_seqlens I32 3 =0,5,9; in.cu_keys I32 3 =0,37,52;"
+		"in.pages I32 2,5 =7,0,2,6,3,8,1,0,0,0; out.lse F32 2,9" }, false, 11, 0, 8, 0, 0 },
 };
 
 static double given(const struct capture *c, const char *name, size_t i, double absent)
@@ -31,6 +35,15 @@ static double given(const struct capture *c, const char *name, size_t i, double 
 	return capture_in(c, name) ? at(c, full, i) : absent;
 }
 
+/* The sequence of query t. */
+static size_t sequence_of(const struct capture *c, size_t t)
+{
+	size_t n = 0;
+
+	while (capture_in(c, "cu_seqlens") && (size_t)at(c, "in.cu_seqlens", n + 1) <= t) n++;
+	return n;
+}
+
 /* o [T,Hq,Dv] and lse [Hq,T] from the definition: Σ e^s v / Σ e^s of all keys that are visible, with nothing taken off the exponents. */
 static void by_definition(const struct asked *a, const struct capture *c, long double *o, long double *lse)
 {
@@ -38,14 +51,17 @@ static void by_definition(const struct asked *a, const struct capture *c, long d
 
 	for (size_t t = 0; t < T; t++)
 		for (size_t h = 0; h < H; h++) {
-			size_t g = h * G / H, place = a->keys - T + t;
+			bool ragged = capture_in(c, "cu_keys");
+			size_t g = h * G / H, n = sequence_of(c, t), first = ragged ? (size_t)at(c, "in.cu_keys", n) : 0;
+			size_t keys = ragged ? (size_t)at(c, "in.cu_keys", n + 1) - first : a->keys, end = ragged ? (size_t)at(c, "in.cu_seqlens", n + 1) : T;
+			size_t place = t + keys - end, table = capture_in(c, "pages") ? n * extent(c, "in.pages", 1) : 0;
 			long double sum = capture_in(c, "sinks") ? expl(at(c, "in.sinks", h)) : 0, *out = o + (t * H + h) * V;
 			long double unit = (a->scale != 0 ? a->scale : 1 / sqrtl((long double)D)) * (long double)given(c, "q_descale", g, 1) * given(c, "k_descale", g, 1);
 			for (size_t d = 0; d < V; d++) out[d] = 0;
-			for (size_t i = 0; i < a->keys; i++) {
+			for (size_t i = 0; i < keys; i++) {
 				bool late = i > place, far = a->window && (late ? i - place : place - i) >= a->window;
 				if ((a->causal && late) || far) continue;
-				size_t row = capture_in(c, "pages") ? (size_t)at(c, "in.pages", i / a->page) * a->page + i % a->page : i;
+				size_t row = capture_in(c, "pages") ? (size_t)at(c, "in.pages", table + i / a->page) * a->page + i % a->page : first + i;
 				long double s = 0;
 				for (size_t d = 0; d < D; d++) s += (long double)at(c, "in.q", (t * H + h) * D + d) * at(c, "in.k", (row * G + g) * D + d);
 				s *= unit;
@@ -159,6 +175,52 @@ static void blocks_go_backwards(void **state)
 	capture_free(&c);
 }
 
+/* As FlashAttention-4's FP8 kernel of #2716 goes: blocks of 16 from the last to the first, a maximum that is kept until it grows by more
+ * than 2^4, 256 times e^(s - m) no larger than 448, the sum of what is not; and, with 2^8 and nothing cut, the form itself. */
+static void old_maxima_saturate(void **state)
+{
+	static const struct sample s = { OP, "{}", "in.q F32 5,1,4 ~0,6; in.k F32 75,1,4 ~0,1; in.v F32 75,1,2 ~0,1" };
+	const struct op *op = op_find(OP);
+	double cut = 0;
+
+	(void)state;
+	for (int fault = 0; fault < 2; fault++) {
+		struct plan p = plan_in("f64");
+		struct capture c;
+		struct outcome r;
+		made(&c, &s, 12);
+		if (fault) plan_fault(&p, op, op_fault(op, "p_clamped"));
+		for (p.form = 0; strcmp(op->forms[p.form].name, "lazy"); p.form++) {}
+		p.chunk = 16;
+		run_plan(&r, &c, &p);
+		for (size_t t = 0; t < 5; t++) {
+			double m = -INFINITY, l = 0, o[2] = { 0, 0 };
+			for (size_t b = 5; b-- > 0;) {
+				double score[16], top = m;
+				size_t n = b == 4 ? 11 : 16;
+				for (size_t i = 0; i < n; i++) {
+					score[i] = 0;
+					for (size_t d = 0; d < 4; d++) score[i] += 0.5 * at(&c, "in.q", t * 4 + d) * at(&c, "in.k", (16 * b + i) * 4 + d);
+					top = fmax(top, score[i]);
+				}
+				if ((top - m) / log(2) <= (fault ? 4 : 8)) top = m;
+				l *= exp(m - top), o[0] *= exp(m - top), o[1] *= exp(m - top);
+				for (size_t i = 0; i < n; i++) {
+					double e = exp(score[i] - top), held = fault ? fmin(256 * e, 448) / 256 : e;
+					cut += e > held;
+					l += e;
+					for (size_t d = 0; d < 2; d++) o[d] += held * at(&c, "in.v", (16 * b + i) * 2 + d);
+				}
+				m = top;
+			}
+			for (size_t d = 0; d < 2; d++) assert_true(fabs(r.a.hi[0][t * 2 + d] - o[d] / l) <= 1e-13);
+		}
+		outcome_free(&r);
+		capture_free(&c);
+	}
+	assert_true(cut > 0);
+}
+
 /* ---- faults and sites ---- */
 static void first_descale(struct capture *c)
 {
@@ -184,6 +246,16 @@ static void in_pairs(struct capture *c)
 	for (size_t i = 0; i < 5; i++) put(c, "in.pages", i, page[i]);
 }
 /* Query heads 0 1 2 3 4 5 read key heads 0 1 2 0 1 2 of three. */
+/* Keys 0 to 6 and 0 to 22 of 70 for 40 to 46 and 47 to 69. */
+static void first_keys(struct capture *c)
+{
+	static const char *const names[] = { "in.k", "in.v" };
+	static const size_t width[] = { 4, 2 };
+
+	for (size_t x = 0; x < 2; x++)
+		for (size_t i = 70; i-- > 40;)
+			for (size_t d = 0; d < width[x]; d++) put(c, names[x], i * width[x] + d, at(c, names[x], (i < 47 ? i - 40 : i - 47) * width[x] + d));
+}
 static void tiled(struct capture *c)
 {
 	static const size_t from[] = { 0, 3, 1, 4, 2, 5 };
@@ -233,6 +305,7 @@ static const struct same_as same[] = {
 	{ "descale_of_first_head", &all[7].s, NULL, first_descale, NULL },
 	{ "pages_in_order", &all[6].s, NULL, in_order, NULL },
 	{ "page_pair_adjacent", &all[6].s, NULL, in_pairs, NULL },
+	{ "keys_of_first_sequence", &all[8].s, NULL, first_keys, NULL },
 };
 
 static void faults(void **state)
@@ -260,7 +333,10 @@ static void refusals(void **state)
 		{ "{\"causal\": true}", "in.q F32 6,2,4; in.k F32 5,2,4; in.v F32 5,2,4", "a key for each query" },
 		{ "{\"window\": 2.5}", "in.q F32 2,2,4; in.k F32 5,2,4; in.v F32 5,2,4", "window, a whole number" },
 		{ "{\"keys\": 6}", "in.q F32 2,2,4; in.k F32 5,2,4; in.v F32 5,2,4", "at most as many keys as in.k has rows" },
-		{ "{\"keys\": 9, \"page\": 4}", "in.q F32 2,2,4; in.k F32 8,2,4; in.v F32 8,2,4; in.pages I32 2", "at most as many keys as in.pages names" },
+		{ "{\"keys\": 9, \"page\": 4}", "in.q F32 2,2,4; in.k F32 8,2,4; in.v F32 8,2,4; in.pages I32 1,2", "at most as many keys as in.pages names" },
+		{ "{\"causal\": true}", "in.q F32 5,2,4; in.k F32 9,2,4; in.v F32 9,2,4; in.cu_seqlens I32 3 =0,3,5; in.cu_keys I32 3 =0,2,9", "a key for each query" },
+		{ "{}", "in.q F32 5,2,4; in.k F32 9,2,4; in.v F32 9,2,4; in.cu_seqlens I32 3 =0,3,5; in.cu_keys I32 3 =0,4,10", "at most as many keys as in.k has rows" },
+		{ "{}", "in.q F32 5,2,4; in.k F32 9,2,4; in.v F32 9,2,4; in.cu_seqlens I32 3 =0,3,5; in.cu_keys I32 3 =0,4,4", "a key where there are queries" },
 		{ "{\"keys\": 0}", "in.q F32 2,2,4; in.k F32 5,2,4; in.v F32 5,2,4", "keys, a whole number of 1 or more" },
 	};
 
@@ -272,7 +348,7 @@ static void refusals(void **state)
 		struct error e = { 0 };
 		made(&c, &s, 1);
 		assert_false(call_bind(&call, &c, false, &e));
-		assert_int_equal(e.code, E_VALUE);
+		if (e.code != E_VALUE) fail_msg("%s: %s", bad[k].said, e.detail);
 		if (!strstr(e.detail, bad[k].said)) fail_msg("%s", e.detail);
 		capture_free(&c);
 	}
@@ -281,7 +357,7 @@ static void refusals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(equals_the_definition), cmocka_unit_test(forms_agree), cmocka_unit_test(blocks_go_backwards), cmocka_unit_test(heads_are_tiled),
+		cmocka_unit_test(equals_the_definition), cmocka_unit_test(forms_agree), cmocka_unit_test(blocks_go_backwards), cmocka_unit_test(old_maxima_saturate), cmocka_unit_test(heads_are_tiled),
 		cmocka_unit_test(faults), cmocka_unit_test(sites), cmocka_unit_test(refusals),
 	};
 

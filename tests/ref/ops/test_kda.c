@@ -1,20 +1,9 @@
 #include "tests/ref/ops/recurrences.h"
 
 #define OP "kda"
-#define LEN(a) (sizeof (a) / sizeof *(a))
 #define SIZES(T) "in.q F32 " T ",2,6 ~0,1; in.k F32 " T ",2,6 ~0,1; in.v F32 " T ",4,5 ~0,1; in.beta F32 " T ",4 =0.3,0.9,0.5,0.7,0.2"
 #define GIVEN(T) SIZES(T) "; in.g F32 " T ",4,6 =-0.1,-0.7,-0.02,-1.5,-0.4,-0.3,-0.05"
 #define INSIDE(T) SIZES(T) "; in.a F32 " T ",4,6 ~0,1; in.A_log F32 4 =0.53,-1.1,0.97,0.07; in.dt_bias F32 4,6 ~-1,1"
-
-static const struct sample samples[] = {
-	{ OP, "{}", GIVEN("70") "; in.initial_state F32 1,4,6,5 ~0,0.5" },
-	{ OP, "{\"qk_l2norm\": true, \"l2_eps\": 0.1}", GIVEN("12") "; in.initial_state F32 3,4,6,5 ~0,0.5; in.cu_seqlens I32 4 =0,7,8,12" },
-	{ OP, "{\"qk_l2norm\": true, \"scale\": 0.7}", INSIDE("11") },
-	{ OP, "{\"gate\": \"bounded\", \"lower_bound\": -0.6}", INSIDE("9") }
-};
-static const struct sample large = { OP, "{}",
-	SIZES("9") "; in.a F32 9,4,6 =95,3,70,99; in.A_log F32 4 =-6,-6,-7,-6; in.dt_bias F32 4,6 =0.1,0.2" };
-static const struct sample strong = { OP, "{}", SIZES("60") "; in.g F32 60,4,6 =-12,-9,-14,-3,-8" };
 
 /* The log of the decay at token t, head h, channel d. */
 static real decay(const struct capture *c, size_t t, size_t h, size_t d)
@@ -38,8 +27,10 @@ static void head(const struct capture *c, real x[6], const char *name, size_t t,
 
 /* The recurrence of Kimi Delta Attention (arXiv 2510.26692), element by element: each key channel of the state decays, what the
  * decayed state holds for the key is taken from the value, and beta of the difference is written. */
-static void by_hand(const struct capture *c, size_t T, size_t N, real *o, real *last)
+static void by_hand(const struct capture *c, size_t T, size_t N, real made[MAX_MADE][MOST_MADE])
 {
+	real *o = made[0], *last = made[1];
+
 	for (size_t n = 0; n < N; n++)
 		for (size_t h = 0; h < 4; h++) {
 			span of = tokens(c, n, T);
@@ -64,47 +55,20 @@ static void by_hand(const struct capture *c, size_t T, size_t N, real *o, real *
 		}
 }
 
-static void equals_the_recurrence(void **state)
-{
-	(void)state;
-	for (size_t k = 0; k < LEN(samples); k++) {
-		static real o[70 * 4 * 5], last[3 * 4 * 6 * 5];
-		struct capture c;
-		struct outcome r;
-		made(&c, &samples[k], 5);
-		run_in(&r, &c, "dd");
-		size_t T = extent(&c, "in.v", 0), N = given(&c, "cu_seqlens") ? count(&c, "in.cu_seqlens") - 1 : 1;
-		by_hand(&c, T, N, o, last);
-		assert_reals(&r, 0, o, T * 20, "o");
-		assert_reals(&r, 1, last, N * 120, "the state");
-		outcome_free(&r);
-		capture_free(&c);
+static const struct recurrence rule = {
+	"in.v", by_hand, { { "o", 20, 0 }, { "the state", 0, 120 } }, .equal = 4, .forms = 4, .sites = 3, .n = 6, .sample = {
+		{ OP, "{}", GIVEN("70") "; in.initial_state F32 1,4,6,5 ~0,0.5" },
+		{ OP, "{\"qk_l2norm\": true, \"l2_eps\": 0.1}", GIVEN("12") "; in.initial_state F32 3,4,6,5 ~0,0.5; in.cu_seqlens I32 4 =0,7,8,12" },
+		{ OP, "{\"qk_l2norm\": true, \"scale\": 0.7}", INSIDE("11") },
+		{ OP, "{\"gate\": \"bounded\", \"lower_bound\": -0.6}", INSIDE("9") },
+		{ OP, "{}", SIZES("9") "; in.a F32 9,4,6 =95,3,70,99; in.A_log F32 4 =-6,-6,-7,-6; in.dt_bias F32 4,6 =0.1,0.2" },
+		{ OP, "{}", SIZES("60") "; in.g F32 60,4,6 =-12,-9,-14,-3,-8" }
 	}
-}
-
-static void chunks_equal_tokens(void **state)
-{
-	(void)state;
-	forms_agree(samples, LEN(samples));
-}
-
-static void faults(void **state)
-{
-	(void)state;
-	faults_show((struct sample[]){ samples[0], samples[1], samples[2], samples[3], large, strong }, 6);
-}
-
-static void sites(void **state)
-{
-	(void)state;
-	sites_show((struct sample[]){ samples[0], samples[1], samples[2] }, 3, 32);
-}
+};
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(equals_the_recurrence), cmocka_unit_test(chunks_equal_tokens), cmocka_unit_test(faults), cmocka_unit_test(sites)
-	};
+	const struct CMUnitTest tests[] = { RECURRENCE_TESTS(&rule) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,10 @@
 #include "tests/ref/ops/recurrences.h"
 
 #define OP "mamba3"
-#define LEN(a) (sizeof (a) / sizeof *(a))
 enum { H = 2, DK = 8, DV = 5, A = 3 };
 #define SIZES(T) "in.q F32 " T ",1,8 ~0,1; in.k F32 " T ",1,8 ~0,1; in.v F32 " T ",2,5 ~0,1; in.adt F32 " T ",2 =-0.1,-0.7,-0.02,-1.5,-0.4; " \
 	"in.dt F32 " T ",2 =0.1,0.7,0.32,0.5,0.4,0.21,0.9; in.trap F32 " T ",2 ~0,1; in.q_bias F32 2,8 ~1,0.3; in.k_bias F32 2,8 ~1,0.3; in.angles F32 " T ",2,3 ~0,1"
 #define HANDED(N) "; in.initial_state F32 " N ",2,5,8 ~0,0.5; in.initial_angle F32 " N ",2,3 =0.3,5.1,2.2,4; in.initial_k F32 " N ",2,8 ~0,1; in.initial_v F32 " N ",2,5 ~0,1"
-
-static const struct sample samples[] = {
-	{ OP, "{}", SIZES("70") "; in.D F32 2 =0.3,-1.1; out.final_k F32 1,2,8; out.final_v F32 1,2,5" HANDED("1") },
-	{ OP, "{}", SIZES("12") "; in.D F32 2 =0.3,-1.1; in.z F32 12,2,5 ~0,1; in.cu_seqlens I32 4 =0,7,8,12" HANDED("3") },
-	{ OP, "{}", SIZES("9") }
-};
-/* Two key heads, each read by two. */
-static const struct sample heads = { OP, "{}", "in.q F32 9,2,8 ~0,1; in.k F32 9,2,8 ~0,1; in.v F32 9,4,5 ~0,1; in.adt F32 9,4 =-0.1,-0.7; "
-	"in.dt F32 9,4 =0.1,0.7,0.32; in.trap F32 9,4 ~0,1; in.q_bias F32 4,8 ~1,0.3; in.k_bias F32 4,8 ~1,0.3; in.angles F32 9,4,3 ~0,1; in.z F32 9,4,5 ~0,1; "
-	"in.D F32 4 =0.3,-1.1,2,0.7" };
 
 /* A turn is 2 pi in double, as in the formula. */
 static real less_turns(real x) { return x - floorl(x / 6.283185307179586L) * (real)6.283185307179586; }
@@ -63,49 +52,27 @@ static void head(const struct capture *c, size_t n, size_t h, span of, real *y, 
 	memcpy(last + m * DV * DK, S, sizeof S);
 }
 
-static void equals_the_recurrence(void **state)
+static void by_hand(const struct capture *c, size_t T, size_t N, real made[MAX_MADE][MOST_MADE])
 {
-	(void)state;
-	for (size_t k = 0; k < LEN(samples); k++) {
-		static real y[70 * H * DV], angle[3 * H * A], last[3 * H * DV * DK];
-		struct capture c;
-		struct outcome r;
-		made(&c, &samples[k], 5);
-		run_in(&r, &c, "dd");
-		size_t T = extent(&c, "in.v", 0), N = given(&c, "cu_seqlens") ? count(&c, "in.cu_seqlens") - 1 : 1;
-		for (size_t n = 0; n < N; n++)
-			for (size_t h = 0; h < H; h++) head(&c, n, h, tokens(&c, n, T), y, angle, last);
-		assert_reals(&r, 0, y, T * H * DV, "y");
-		assert_reals(&r, 1, angle, N * H * A, "the angle");
-		assert_reals(&r, 2, last, N * H * DV * DK, "the state");
-		outcome_free(&r);
-		capture_free(&c);
+	for (size_t n = 0; n < N; n++)
+		for (size_t h = 0; h < H; h++) head(c, n, h, tokens(c, n, T), made[0], made[1], made[2]);
+}
+
+/* The last one has two key heads, each read by two. */
+static const struct recurrence rule = {
+	"in.v", by_hand, { { "y", H * DV, 0 }, { "the angle", 0, H * A }, { "the state", 0, H * DV * DK } }, .equal = 3, .forms = 4, .sites = 2, .n = 4, .sample = {
+		{ OP, "{}", SIZES("70") "; in.D F32 2 =0.3,-1.1; out.final_k F32 1,2,8; out.final_v F32 1,2,5" HANDED("1") },
+		{ OP, "{}", SIZES("12") "; in.D F32 2 =0.3,-1.1; in.z F32 12,2,5 ~0,1; in.cu_seqlens I32 4 =0,7,8,12" HANDED("3") },
+		{ OP, "{}", SIZES("9") },
+		{ OP, "{}", "in.q F32 9,2,8 ~0,1; in.k F32 9,2,8 ~0,1; in.v F32 9,4,5 ~0,1; in.adt F32 9,4 =-0.1,-0.7; "
+			"in.dt F32 9,4 =0.1,0.7,0.32; in.trap F32 9,4 ~0,1; in.q_bias F32 4,8 ~1,0.3; in.k_bias F32 4,8 ~1,0.3; in.angles F32 9,4,3 ~0,1; in.z F32 9,4,5 ~0,1; "
+			"in.D F32 4 =0.3,-1.1,2,0.7" }
 	}
-}
-
-static void chunks_equal_tokens(void **state)
-{
-	(void)state;
-	forms_agree((struct sample[]){ samples[0], samples[1], samples[2], heads }, 4);
-}
-
-static void faults(void **state)
-{
-	(void)state;
-	faults_show((struct sample[]){ samples[0], samples[1], samples[2], heads }, 4);
-}
-
-static void sites(void **state)
-{
-	(void)state;
-	sites_show(samples, 2, 32);
-}
+};
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(equals_the_recurrence), cmocka_unit_test(chunks_equal_tokens), cmocka_unit_test(faults), cmocka_unit_test(sites)
-	};
+	const struct CMUnitTest tests[] = { RECURRENCE_TESTS(&rule) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

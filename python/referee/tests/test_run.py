@@ -1,0 +1,76 @@
+"""The whole way on a CPU: a right kernel passes, one with a fault fails, one that raises is said to. Needs torch, safetensors and ETALON."""
+import importlib.util
+import os
+import tempfile
+import unittest
+
+READY = os.path.exists(os.environ.get("ETALON", "")) and all(importlib.util.find_spec(m) for m in ("torch", "safetensors", "numpy"))
+
+
+@unittest.skipUnless(READY, "needs torch, safetensors, numpy and ETALON")
+class Judged(unittest.TestCase):
+    def capture(self, folder, wrong):
+        import torch
+        from referee import capture, inputs
+        t, p = inputs.norm("test", R=8, D=64, offset=1)
+        x = t["x"].double()
+        y = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + p["eps"]) * (wrong + t["weight"].double())
+        path = f"{folder}/{wrong}.safetensors"
+        capture.write(path, "rmsnorm", t, p, dict(y=y.to(torch.bfloat16)), "test")
+        return path
+
+    def test_right_and_wrong(self):
+        from referee import judge
+        with tempfile.TemporaryDirectory() as folder:
+            right, wrong = self.capture(folder, 1), self.capture(folder, 0)
+            said = judge.check(os.environ["ETALON"], right, True, "f32")
+            self.assertEqual(said["verdict"], "pass")
+            self.assertLess(judge.figures(said)["share"], 1)
+            self.assertLess(judge.relative_error(os.environ["ETALON"], right), 0.02)
+            said = judge.check(os.environ["ETALON"], wrong, True, "f32")
+            self.assertEqual(said["verdict"], "fail")
+            self.assertGreater(judge.figures(said)["share"], 1)
+            self.assertGreater(judge.relative_error(os.environ["ETALON"], wrong), 0.5)
+
+    def test_an_output_that_is_no_number_has_no_figures(self):
+        import torch
+        from referee import capture, judge
+        with tempfile.TemporaryDirectory() as folder:
+            path = self.capture(folder, 1)
+            t, p, outs = capture.read(path)
+            outs["y"][3, 5] = float("nan")
+            capture.write(path, "rmsnorm", t, p, outs, "test")
+            said = judge.check(os.environ["ETALON"], path, True, "f32")
+            self.assertEqual(said["verdict"], "fail")
+            self.assertEqual(judge.figures(said)["share"], float("inf"))
+            self.assertEqual(judge.relative_error(os.environ["ETALON"], path), float("inf"))
+
+    def test_a_bad_capture_is_refused_and_not_passed(self):
+        from referee import judge
+        with tempfile.TemporaryDirectory() as folder:
+            with open(folder + "/x.safetensors", "w") as f:
+                f.write("no capture")
+            self.assertEqual(judge.check(os.environ["ETALON"], folder + "/x.safetensors", True)["verdict"], "refused")
+
+    def test_inputs_are_the_same_again(self):
+        import torch
+        from referee import inputs
+        a, b = (inputs.delta("normal")[0] for _ in range(2))
+        self.assertTrue(all(torch.equal(a[n], b[n]) for n in a))
+        self.assertFalse(torch.equal(a["q"], inputs.delta("another")[0]["q"]))
+
+    def test_lengths_have_every_remainder(self):
+        from referee import points
+        self.assertEqual({n % 64 for n in points.LENGTHS}, set(range(64)))
+        self.assertEqual((min(points.LENGTHS), max(points.LENGTHS)), (1, 8192))
+        self.assertEqual((max(points.DECAYS), min(points.DECAYS)), (-1e-6, -60))
+
+    def test_every_kernel_has_rows_and_a_sweep(self):
+        from referee import kernel, points
+        for k in kernel.load():
+            self.assertIn(k.op, points.ROWS, k.name)
+            self.assertIn(k.op, points.SWEEPS, k.name)
+
+
+if __name__ == "__main__":
+    unittest.main()
