@@ -4,43 +4,35 @@
 
 #include "gpu/device/device.cuh"
 
-/* N elements of an operand as they are stored: a conversion would wait for its load. */
+/* N elements of an operand as they are stored, N even: a conversion would wait for its load, and so would a choice between what
+ * two loads brought. The words of N 16-bit elements, and as many more where elements are f32. */
 template <int N> struct stored {
-	uint32_t word[N];
+	pack<N / 2, uint32_t> words, more;
 	enum dtype dtype;
 
 	__device__ stored(const operand &from, size_t i) : dtype(from.dtype)
 	{
-		const char *at = static_cast<const char *>(from.data) + i * (dtype == DT_F32 ? 4 : 2);
+		const uint32_t *at = static_cast<const uint32_t *>(from.data) + i / (dtype == DT_F32 ? 1 : 2);
 
+		words = load_pack<N / 2>(at);
 		if (dtype == DT_F32)
-			take<N>(at);
-		else
-			take<N / 2>(at);
+			more = load_pack<N / 2>(at + N / 2);
 	}
 
 	__device__ void convert(float (&x)[N]) const
 	{
+		if (dtype == DT_F32)
 #pragma unroll
-		for (int i = 0; i < N; i++) {
-			uint32_t two = word[i / 2];
-			if (dtype == DT_F32)
-				x[i] = __uint_as_float(word[i]);
-			else if (dtype == DT_BF16)
-				x[i] = __uint_as_float(i % 2 ? two & 0xffff0000u : two << 16);
-			else
-				x[i] = to_float(__ushort_as_half((unsigned short)(i % 2 ? two >> 16 : two)));
-		}
-	}
-
-private:
-	template <int M> __device__ void take(const char *at)
-	{
-		pack<M, uint32_t> raw = load_pack<M>(reinterpret_cast<const uint32_t *>(at));
-
+			for (int i = 0; i < N; i++)
+				x[i] = __uint_as_float(i < N / 2 ? words.at[i % (N / 2)] : more.at[i % (N / 2)]);
+		else if (dtype == DT_BF16)
 #pragma unroll
-		for (int i = 0; i < M; i++)
-			word[i] = raw.at[i];
+			for (int i = 0; i < N; i++)
+				x[i] = __uint_as_float(i % 2 ? words.at[i / 2] & 0xffff0000u : words.at[i / 2] << 16);
+		else
+#pragma unroll
+			for (int i = 0; i < N; i++)
+				x[i] = to_float(__ushort_as_half((unsigned short)(i % 2 ? words.at[i / 2] >> 16 : words.at[i / 2])));
 	}
 };
 

@@ -145,22 +145,24 @@ template <int W, class F> struct alignas(128) conv_rows {
 	uint64_t arrived;
 };
 
-/* The rows of `count` tokens from `first` on, and those before, on their way. One warp. */
+/* The rows of `count` tokens from `first` on, and those before, on their way: each warp, one lane of it, calls every WARPS-th, for
+ * the copies of a warp's lanes go out one after the other. One barrier of the block. */
 template <int W, class F>
 __device__ void fetch_rows(conv_rows<W, F> &to, const conv<F> &m, int64_t first, int count, int channel)
 {
-	constexpr int BACK = tile_plan<W, F>::BACK;
-	int lane = (int)threadIdx.x, before = (int)min(first, (int64_t)BACK);
+	constexpr int BACK = tile_plan<W, F>::BACK, WARPS = THREADS / 32;
+	int before = (int)min(first, (int64_t)BACK);
 	unsigned bytes = min(tile_plan<W, F>::CHANNELS, m.C - channel) * sizeof(F);
 
-	if (lane == 0) {
+	if (threadIdx.x == 0) {
 		hopper::barrier_init(to.arrived, 1);
 		hopper::barrier_fence();
 		hopper::arrive_expecting(to.arrived, (before + count) * bytes);
 	}
-	__syncwarp();
-	for (int r = BACK - before + lane; r < BACK + count; r += 32)
-		hopper::copy_run(to.row[r], m.x + (first - BACK + r) * m.C + channel, bytes, to.arrived);
+	__syncthreads();
+	if (threadIdx.x % 32 == 0)
+		for (int r = BACK - before + (int)threadIdx.x / 32; r < BACK + count; r += WARPS)
+			hopper::copy_run(to.row[r], m.x + (first - BACK + r) * m.C + channel, bytes, to.arrived);
 }
 
 /* sequence_of by a warp, 32 cuts at a time. */
@@ -249,18 +251,17 @@ __global__ void __launch_bounds__(THREADS, W <= 4 ? 8 : 4) conv_tile(const __gri
 	int64_t first = at.first;
 	int c = at.channel + (int)threadIdx.x * V, count = (int)min((int64_t)RUN, m.T - first);
 
-	if (threadIdx.x < 32)
-		fetch_rows(rows, m, first, count, at.channel);
 	stored<V * W> raw(m.weight, (size_t)min(c, m.C - V) * W);
-	float taps[V * W], bias[V] = {}, window[W][V] = {}, last[BACK > 0 ? BACK : 1][V];
+	fetch_rows(rows, m, first, count, at.channel);
+	int n = first ? sequence_by_warp(m.cuts, m.N, first) : 0;
 	/* in the run, as far as it matters */
 	auto place = [=](int64_t t) { return (int)max((int64_t)-BACK, min(t - first, (int64_t)count + 1)); };
-	int n = first ? sequence_by_warp(m.cuts, m.N, first) : 0, start = place(m.cuts[n]), cut = place(m.cuts[n + 1]);
+	int start = place(m.cuts[n]), cut = place(m.cuts[n + 1]);
+	float taps[V * W], bias[V] = {}, window[W][V] = {}, last[BACK > 0 ? BACK : 1][V];
 	if (m.bias.data)
 		load(bias, m.bias, min(c, m.C - V));
-	raw.convert(taps);
-	__syncthreads();
 	hopper::wait(rows.arrived, 0);
+	raw.convert(taps);
 	if (c >= m.C)
 		return;
 	/* the sequences that have a token in the run or end in it, those of no tokens among them */
