@@ -218,6 +218,7 @@ static bool loop(struct reader *r, const struct step *s)
 	f->loop = s->loop;
 	for (int i = 0; i < s->loop->n_carry; i++) {
 		int reg = s->loop->carry[i];
+		if (!r->reg[reg]) continue;     /* no first value: nothing reads it */
 		struct sym *x = sym_make(f, SYM_CARRY, f->program->reg[reg], 0);
 		if (!x) return false;
 		f->carry[f->n_carry] = (struct sym_carry){ reg, r->reg[reg], NULL };
