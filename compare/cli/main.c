@@ -16,7 +16,7 @@ static const struct command { const char *name, *arguments, *what; int (*run)(in
 	{ "record", "--model DIR -o FILE", "run our engine on a whole model", cmd_record, true },
 	{ "inputs", "OP --case NAME -o FILE", "the inputs of a case, as a capture without outputs", cmd_inputs, false },
 	{ "ref", "CAPTURE -o FILE", "the reference's answer, exact or with a fault or a rounding", cmd_ref, true },
-	{ "profile", "CAPTURE", "which intermediates the kernel rounds, and to what", cmd_profile, true },
+	{ "profile", "CAPTURE", "what the kernel computes and rounds, from its outputs", cmd_profile, true },
 	{ "diff", "A B", "any two tensor files, element by element", cmd_diff, false },
 	{ "logits", "--got FILE:TENSOR ...", "a whole model's logits against the reference", cmd_logits, true },
 	{ "quantize", "--model DIR", "which of a model's weights survive FP8", cmd_quantize, true },

@@ -17,17 +17,17 @@ static void unbiased(calc *c)
 		{ -1, FN_SIGMOID, -1.25, 0, 0.22270013882530884, 9.25 }, { -1, FN_TANH, 0.5, 0, 0.46211715726000976, 3 },
 		{ -1, FN_SOFTPLUS, 0.5, 0, 0.97407698418010669, 10 }, { -1, FN_SILU, 1.5, 0, 1.2263617142904655, 10.5 },
 	};
-	enum { DRAWS = 40000 };
+	enum { MANY = 40000 };
 
 	for (size_t i = 0; i < LEN(rows); i++) {
 		double sum = 0, squares = 0, least = 0, most = 0, b = (float)rows[i].b;
-		vec x = c_vec(c, DRAWS), y = c_vec(c, DRAWS);
+		vec x = c_vec(c, MANY), y = c_vec(c, MANY);
 		c_set(c, x, rows[i].a);
-		for (size_t j = 0; j < DRAWS; j++) ((double *)y.at)[j] = rows[i].op >= 0 ? b : 0;
-		if (rows[i].op >= 0) c->arith->binary(c, (enum binary)rows[i].op, x.at, x.at, y.at, 1, DRAWS);
+		for (size_t j = 0; j < MANY; j++) ((double *)y.at)[j] = rows[i].op >= 0 ? b : 0;
+		if (rows[i].op >= 0) c->arith->binary(c, (enum binary)rows[i].op, x.at, x.at, y.at, 1, MANY);
 		else c_map(c, x, (enum fn)rows[i].f, x);
 		double truth = rows[i].op == OP_SUB ? rows[i].a - b : rows[i].truth;
-		for (size_t j = 0; j < DRAWS; j++) {
+		for (size_t j = 0; j < MANY; j++) {
 			double v = c_value(c, c_part(c, x, j, 1)), d = (v - truth) / (fabs(truth) * 0x1p-23);
 			assert_true(v == (float)v && fabs(d) <= rows[i].bound);
 			sum += d;
@@ -35,7 +35,7 @@ static void unbiased(calc *c)
 			least = fmin(least, d);
 			most = fmax(most, d);
 		}
-		double mean = sum / DRAWS, error = sqrt(squares / DRAWS / DRAWS);
+		double mean = sum / MANY, error = sqrt(squares / MANY / MANY);
 		if (!(fabs(mean) <= 5 * error && least < 0 && most > 0)) fail_msg("row %zu: mean %g, standard error %g", i, mean, error);
 	}
 }

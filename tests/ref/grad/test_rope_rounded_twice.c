@@ -7,7 +7,7 @@
 
 #include "tests/witness.h"
 
-enum { TOKENS = 96, HEADS = 8, DIM = 64, COUNT = TOKENS * HEADS * DIM, DRAWS = 5 };
+enum { TOKENS = 96, HEADS = 8, DIM = 64, COUNT = TOKENS * HEADS * DIM, MANY = 5 };
 
 static double in_bf16(double x)
 {
@@ -57,7 +57,7 @@ static struct errors of_draw(uint64_t seed)
 static void a_second_rounding_doubles_the_largest_error(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= DRAWS; seed++) {
+	for (uint64_t seed = 1; seed <= MANY; seed++) {
 		struct errors e = of_draw(seed);
 		print_message("|dq| up to %.1f: %.3f rounded once, %.3f twice, %.3f with a table in bf16\n", e.most, e.once, e.twice, e.table);
 		assert_true(e.most > 32 && e.most < 64);
