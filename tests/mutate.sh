@@ -33,12 +33,24 @@ folder() { case $test in *executor_faults* | *executor_cpu_faults* | *isolate_fa
 object() { find "$(folder)/tests" -name "$test.o"; }
 program() { case $test in *executor_faults* | *executor_cpu_faults* | *isolate_faults*) echo "$build/faults/$test" ;; *) echo "$build/tests/$test" ;; esac; }
 
+# The formulas of the build, as text, but the mutant in place of its file.
+formulas()
+{
+	sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' "$work/mutant.c" >"$work/mutant.text"
+	awk -v begin="{ \"$file\"," -v text="$work/mutant.text" '
+		!inside { print }
+		$0 == begin { inside = 1; while ((getline line < text) > 0) print line }
+		inside && /^},/ { inside = 0; print }' "$build/builtin_ops.h" >"$work/builtin_ops.h"
+}
+
 # The object of the mutant, and with it the test program; all other objects are the build's.
 compile()
 {
-	others=$(for o in $(objects); do [ "$o" = "$build/${file%.c}.o" ] || echo "$o"; done)
+	source=$file unit=$work/mutant.c
+	case $file in *.op) formulas && source=ref/formula/builtin.c unit=$source ;; esac
+	others=$(for o in $(objects); do [ "$o" = "$build/${source%.c}.o" ] || echo "$o"; done)
 	# shellcheck disable=SC2086
-	$CC $CFLAGS -I. -I"$build" -I"$(dirname "$file")" -c -o "$work/mutant.o" "$work/mutant.c" &&
+	$CC $CFLAGS -I"$work" -I. -I"$build" -I"$(dirname "$source")" -c -o "$work/mutant.o" "$unit" &&
 		$CC $CFLAGS -o "$work/$test" "$(object)" $HELPERS "$work/mutant.o" $others -lcmocka \
 			-Wl,--as-needed -lflint-arb -lflint $LIBS
 }
