@@ -120,7 +120,7 @@ static void experts_take_their_tokens(void **state)
 			answer_free(&b);
 		}
 	assert_null(op_find("routed.backward"));
-	tensors_free(&c.tensors);
+	capture_free(&c);
 }
 
 static size_t totals[16], n_totals;
@@ -149,7 +149,7 @@ static void pieces_wait_for_what_they_read(void **state)
 	assert_int_equal(n_totals, sizeof want / sizeof *want);
 	assert_memory_equal(totals, want, sizeof want);
 	answer_free(&a);
-	tensors_free(&c.tensors);
+	capture_free(&c);
 }
 
 /* The largest first, of equals the first; NaN is none, and where no number is left it is element 0. */
@@ -172,7 +172,7 @@ static void the_largest_are_found(void **state)
 	assert_true(ref_run(&call, &p, &a, &e));
 	assert_memory_equal(a.hi[0], want, sizeof want);
 	answer_free(&a);
-	tensors_free(&c.tensors);
+	capture_free(&c);
 }
 
 /* Sites and faults of a used op, under the names of those that use it, do there what they do in the op. */
@@ -221,8 +221,8 @@ static void sites_and_faults_are_taken_over(void **state)
 		answer_free(&a);
 		answer_free(&b);
 	}
-	tensors_free(&c.tensors);
-	tensors_free(&one.tensors);
+	capture_free(&c);
+	capture_free(&one);
 }
 
 /* `use OP` alone: that op's pieces read what is held under their inputs' names. */
@@ -252,7 +252,7 @@ static void pieces_of_another_op(void **state)
 			assert_true(fabs(a.hi[0][t * E + i] - sum) < 1e-14);
 		}
 	answer_free(&a);
-	tensors_free(&c.tensors);
+	capture_free(&c);
 }
 
 #define OP "op f\nin x [T, D]\nout y [T, D]\nheld h [T, D]\n"
@@ -309,7 +309,7 @@ static void all_is_held_once(void **state)
 		bind(&call, &c);
 		assert_false(ref_run(&call, &p, &a, &e));
 		assert_non_null(strstr(e.detail, "each element of h is stored once"));
-		tensors_free(&c.tensors);
+		capture_free(&c);
 	}
 }
 
