@@ -25,6 +25,15 @@ const char *scratch(const char *name)
 	return p;
 }
 
+const char *scratch_text(const char *name, const char *text)
+{
+	const char *path = scratch(name);
+	FILE *to = fopen(path, "w");
+
+	assert_true(to && fputs(text, to) >= 0 && fclose(to) == 0);
+	return path;
+}
+
 /* Calls visit for every file; returns their number. */
 static size_t each_file(int (*visit)(const char *path))
 {

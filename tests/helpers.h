@@ -18,6 +18,8 @@ int scratch_make(void **state);
 int scratch_remove(void **state);
 /* "FOLDER/NAME", valid until the next but three call. */
 const char *scratch(const char *name);
+/* The same, of a file that holds the text. */
+const char *scratch_text(const char *name, const char *text);
 /* Number of files in the folder. */
 size_t scratch_count(void);
 

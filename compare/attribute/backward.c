@@ -17,12 +17,12 @@ static bool try_site(struct xray *x, int site, struct site_rounding r, double ma
 }
 
 /* Takes a rounding out if the emulation does as well without; while something is left unexplained, puts
- * the best of the types in its place, unless they are settled. */
-static bool backward_site(struct xray *x, int site, bool settled)
+ * the best of the types in its place, unless plenty is explained. */
+static bool backward_site(struct xray *x, int site, bool plenty)
 {
 	struct site_rounding best = x->emulation.round[site];
 	double score = x->score;
-	bool explained = settled || emulation_explains(x);
+	bool explained = plenty || emulation_explains(x);
 	struct plan without = x->emulation;
 
 	without.round[site] = (struct site_rounding){ 0 };
@@ -56,11 +56,11 @@ static bool backward_fault(struct xray *x, int m)
 }
 
 /* Stores first: of two sites that are the same number, the one that is no store stays. */
-bool emulation_backward(struct xray *x, bool types_settled)
+bool emulation_backward(struct xray *x, bool plenty)
 {
 	for (int store = 1; store >= 0; store--)
 		for (int k = 0; x->call->op->sites[k].name; k++)
-			if (x->emulation.round[k].on && (site_store(x->call, k) > 0) == store && !backward_site(x, k, types_settled)) return false;
+			if (x->emulation.round[k].on && (site_store(x->call, k) > 0) == store && !backward_site(x, k, plenty)) return false;
 	for (int m = 0; x->call->op->faults[m].name; m++)
 		if (x->emulation.faults >> m & 1 && !backward_fault(x, m)) return false;
 	return true;

@@ -15,9 +15,9 @@ bool emulation_explains_plenty(struct xray *x, bool *yes);
  * which none can be undone alone. E_MEMORY is the only error. */
 bool emulation_turn(struct xray *x, bool *taken);
 
-/* Takes each rounding and each fault out that x->emulation does as well without; unless types are settled, or nothing is
+/* Takes each rounding and each fault out that x->emulation does as well without; unless plenty is explained, or nothing is
  * left unexplained, puts the best of the types in a rounding's place. E_MEMORY is the only error. */
-bool emulation_backward(struct xray *x, bool types_settled);
+bool emulation_backward(struct xray *x, bool plenty);
 
 /* Of what gives the same numbers x->emulation takes what the contract's plan has: its type for another of as many bits, its
  * roundings for a fault, unless the score falls by what is worth keeping without. E_MEMORY is the only error. */

@@ -22,7 +22,7 @@ struct search {
 	const struct op *op;
 	bool refused[MAX_SITE][SITE_TYPES];
 	uint64_t refused_faults;
-	bool settled;                   /* the emulation explains so much that no type is missing */
+	bool plenty;                    /* the emulation explains so much that no type is missing */
 };
 
 static bool promising(const struct coefficient *c)
@@ -193,7 +193,7 @@ static bool forward_roundings(struct search *s, bool *grew)
 			*grew = true;
 			continue;
 		}
-		if (n == 0 && !s->settled && !emulation_explains(s->x)) n = roundings(s, FIRST_TIER, SITE_TYPES, list);
+		if (n == 0 && !s->plenty && !emulation_explains(s->x)) n = roundings(s, FIRST_TIER, SITE_TYPES, list);
 		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;
 		*grew = *grew || more;
 	}
@@ -223,8 +223,8 @@ bool emulation_forward(struct xray *x)
 	if (!forward_faults(&s, gross, &grew)) return false;
 	for (int round = 0; again && round < 4; round++) {
 		again = false;
-		if (!emulation_explains_plenty(x, &s.settled)) return false;
-		if ((!x->shift && !forward_roundings(&s, &again)) || !emulation_backward(x, s.settled) || !xray_refresh(x) || !forward_faults(&s, 0, &again)) return false;
+		if (!emulation_explains_plenty(x, &s.plenty)) return false;
+		if ((!x->shift && !forward_roundings(&s, &again)) || !emulation_backward(x, s.plenty) || !xray_refresh(x) || !forward_faults(&s, 0, &again)) return false;
 	}
 	return true;
 }

@@ -5,14 +5,6 @@
 
 #include "emulation_private.h"
 
-static int form_of(const struct op *op, const char *name)
-{
-	int i = 0;
-
-	while (strcmp(op->forms[i].name, name)) i++;
-	return i;
-}
-
 /* The exact reference in the structure's form and chunks, with its faults. */
 static struct plan exact(const struct xray *x, const struct structure_reading *r, uint64_t faults, const double *value)
 {
@@ -22,7 +14,7 @@ static struct plan exact(const struct xray *x, const struct structure_reading *r
 	for (int i = 0; op->faults[i].name; i++)
 		if (faults >> i & 1) plan_fault_at(&p, op, i, value[i]);
 	if (r->fault >= 0) plan_fault(&p, op, r->fault);
-	p.form = form_of(op, r->form);
+	p.form = op_form(op, r->form);
 	p.chunk = r->chunk;
 	return p;
 }
@@ -87,7 +79,7 @@ static bool read_with(struct xray *x, const struct contract *k, uint64_t faults,
 	structure_free(&r);
 	if (!ok || !*found) return ok;
 	x->emulation = p;
-	x->settled = false;
+	x->refreshed = false;
 	if (!xray_refresh(x) || !emulation_identified(x, found)) return false;
 	x->structure->taken = *found;
 	return !*found || emulation_forward(x);
@@ -98,7 +90,7 @@ static bool unshift(struct xray *x, const struct plan *p)
 {
 	free(x->shift);
 	x->shift = NULL;
-	x->settled = false;
+	x->refreshed = false;
 	x->emulation = *p;
 	return xray_refresh(x);
 }
@@ -118,7 +110,7 @@ bool emulation_by_kept(struct xray *x)
 	x->shift = x->kept_shift;
 	x->kept_shift = NULL;
 	x->emulation = x->kept_plan;
-	x->settled = false;
+	x->refreshed = false;
 	x->structure->taken = true;
 	return xray_refresh(x);
 }

@@ -118,17 +118,17 @@ static bool same_plan(const struct plan *a, const struct plan *b)
 
 bool xray_refresh(struct xray *x)
 {
-	if (x->settled && x->settled_stride == x->stride && same_plan(&x->settled_on, &x->emulation))
+	if (x->refreshed && x->refreshed_stride == x->stride && same_plan(&x->refreshed_on, &x->emulation))
 		return (!x->moved && same_plan(&x->of_base.plan, &x->emulation)) || xray_rebase(x);
-	x->settled = false;
+	x->refreshed = false;
 	stream_begin(&x->of_base, &x->emulation);
 	stream_begin(&x->of_centre, &x->emulation);
 	x->moved = false;
 	x->have = 0;
 	if (!find_shape(x) || !xray_find_floor(x) || !xray_rebase(x)) return false;
-	x->settled_on = x->emulation;
-	x->settled_stride = x->stride;
-	return x->settled = true;
+	x->refreshed_on = x->emulation;
+	x->refreshed_stride = x->stride;
+	return x->refreshed = true;
 }
 
 /* ---- the score ---- */

@@ -70,9 +70,9 @@ struct xray {
 	double block_floor[MAX_BLOCKS], scale[MAX_BLOCKS];
 	struct stream of_base, of_centre, of_noise[FLOOR_RUNS];
 	bool moved;                     /* the emulation is another than when it was refreshed */
-	bool settled;                   /* shape and floor are those of: */
-	struct plan settled_on;
-	size_t settled_stride;
+	bool refreshed;                 /* shape and floor are those of: */
+	struct plan refreshed_on;
+	size_t refreshed_stride;
 };
 
 /* Reads the outputs of a bound call; the emulation is still to be chosen. Freed with xray_free. */

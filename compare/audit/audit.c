@@ -42,7 +42,7 @@ static bool make_faulty(const struct subject *s, const struct contract *k, const
 	struct error *e)
 {
 	const struct contract *under;
-	struct plan bad = faulty_kernel(s->call.op, k, f->fault, f->value, &under), good = faulty_kernel(s->call.op, k, f->fault, f->value, &under);
+	struct plan bad = faulty_kernel(s->call.op, k, f->fault, f->value, &under), good = bad;
 	struct answer clean;
 
 	good.faults = 0;

@@ -14,13 +14,6 @@ struct arguments {
 	bool json, trace;
 };
 
-static int find_form(const struct op *op, const char *name)
-{
-	for (int i = 0; i < MAX_FORM && op->forms[i].name; i++)
-		if (!strcmp(op->forms[i].name, name)) return i;
-	return -1;
-}
-
 /* One "SITE=TYPE" into the plan; *form becomes the one form that has the site, unless all have it. */
 static bool plan_round(struct plan *p, const struct op *op, const char *text, int *form, struct error *e)
 {
@@ -48,7 +41,7 @@ static bool plan_round(struct plan *p, const struct op *op, const char *text, in
 /* The form: as asked for, else the one that the sites and the fault need. */
 static bool plan_form(struct plan *p, const struct op *op, const struct arguments *a, int needed, struct error *e)
 {
-	int asked = a->form ? find_form(op, a->form) : -1;
+	int asked = a->form ? op_form(op, a->form) : -1;
 
 	if (a->form && asked < 0)
 		return error_set(e, E_UNKNOWN_NAME, a->form, NO_OFFSET, "%s has the form %s%s%s", op->name, op->forms[0].name,

@@ -44,7 +44,7 @@ static bool read_outputs(struct search *s, const struct candidate *c, struct str
 }
 
 /* Where all that is left of every output is float32's noise, no rounding is claimed: the form without any is taken, if it does as well. */
-static bool settled(struct search *s, struct candidate *best, struct structure_reading *r)
+static bool least_claimed(struct search *s, struct candidate *best, struct structure_reading *r)
 {
 	struct candidate bare = { .form = best->form };
 	bool explained;
@@ -101,7 +101,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 	if (ok && !*why) {
 		find_structure(s, &best);
 		r->open = polish(s, &best);
-		if (s->failed || !settled(s, &best, r) || !text_of(s, &best, r)) *why = "a form that does not run here, or more than memory holds";
+		if (s->failed || !least_claimed(s, &best, r) || !text_of(s, &best, r)) *why = "a form that does not run here, or more than memory holds";
 		r->fault = r->identified ? fault_of(s, &best) : -1;
 		if (!*why && how->answer && r->identified && !answer_of(s, &best, r)) *why = "more than memory holds";
 		list_roundings(s, &best, r);

@@ -37,6 +37,13 @@ int op_site(const struct op *op, const char *name) { FIND(op->sites, name); }
 int op_fault(const struct op *op, const char *name) { FIND(op->faults, name); }
 int op_contract(const struct op *op, const char *name) { FIND(op->contracts, name); }
 
+int op_form(const struct op *op, const char *name)
+{
+	for (int i = 0; i < MAX_FORM && op->forms[i].name; i++)
+		if (!strcmp(op->forms[i].name, name)) return i;
+	return -1;
+}
+
 int op_size(const struct op *op, const char *name)
 {
 	for (int i = 0; op->dims[i]; i++)

@@ -131,6 +131,7 @@ const struct op *op_of_slots(void);             /* the one that is */
 int op_site(const struct op *op, const char *name);
 int op_fault(const struct op *op, const char *name);
 int op_contract(const struct op *op, const char *name);
+int op_form(const struct op *op, const char *name);
 int op_size(const struct op *op, const char *name);             /* in dims */
 
 /* What a command line needs to know the op, quoted for a shell: " --op 'mine.op'", or "". */

@@ -33,11 +33,19 @@ void held_free(struct held *h, int n)
 	free(h);
 }
 
-bool program_hold(struct program *p, const struct plan *plan, struct error *e)
+/* What any of the pieces stores */
+static uint32_t written(const struct program *p)
 {
 	uint32_t writes = 0;
 
-	for (const struct program *x = p; x; x = x->next) writes |= x->writes;
+	for (; p; p = p->next) writes |= p->writes;
+	return writes;
+}
+
+bool program_hold(struct program *p, const struct plan *plan, struct error *e)
+{
+	uint32_t writes = written(p);
+
 	for (int i = 0; i < p->n_held; i++) {
 		struct held *h = &p->held[i];
 		if (!(writes >> i & 1) || !h->count) continue;
@@ -64,9 +72,8 @@ size_t program_beside(const struct program *p, size_t first)
 /* Was each element of what is held stored once? */
 bool held_done(const struct program *p, struct error *e)
 {
-	uint32_t writes = 0;
+	uint32_t writes = written(p);
 
-	for (const struct program *x = p; x; x = x->next) writes |= x->writes;
 	for (int i = 0; i < p->n_held; i++) {
 		const struct held *h = &p->held[i];
 		if (!(writes >> i & 1) || h->stored == h->count) continue;
@@ -89,9 +96,19 @@ static void store(struct frame *f, int held, size_t at, size_t step, vec x, void
 	f->stored[MAX_OUT + held] += x.n;
 }
 
+/* What messages say of it */
+static struct tensor_spec spec_of(const struct frame *f, const struct slice *s)
+{
+	const struct tensor_decl *of = f->p->held[s->tensor].of;
+
+	return (struct tensor_spec){ .name = of->d.name, .shape = of->shape };
+}
+
 void run_held(struct frame *f, const struct slice *s, vec y, bool stores)
 {
-	if (!run_lines(f, s, &(struct tensor_spec){ .name = f->p->held[s->tensor].of->d.name, .shape = f->p->held[s->tensor].of->shape }, y, stores ? store : load, NULL) && !stores) c_set(f->c, y, (double)NAN);
+	struct tensor_spec of = spec_of(f, s);
+
+	if (!run_lines(f, s, &of, y, stores ? store : load, NULL) && !stores) c_set(f->c, y, (double)NAN);
 }
 
 /* Is it in one piece there, from *at on? */
@@ -102,7 +119,8 @@ static bool in_one(struct frame *f, const struct slice *s, size_t n, size_t *at)
 	size_t outer = s->n_kept == 2 ? s->axis[s->kept[0]].stride * s->axis[s->kept[0]].step : 0;
 
 	if (!n || s->gather || inner != 1 || (s->n_kept == 2 && outer != len_now(f, s->axis[last].len))) return false;
-	return run_offset(f, s, &(struct tensor_spec){ .name = f->p->held[s->tensor].of->d.name, .shape = f->p->held[s->tensor].of->shape }, at);
+	struct tensor_spec of = spec_of(f, s);
+	return run_offset(f, s, &of, at);
 }
 
 vec run_held_in_place(struct frame *f, const struct slice *s, size_t n)

@@ -142,11 +142,7 @@ static struct ex *name(struct lower *l, const struct node *x)
 		if (same_name(b->name, x->name))        /* a node of its own: what reuse() does with one step's is not another's */
 			return !b->value ? of_index(l, b->ix) : b->value->kind == EX_REG ? ex_reg(l, b->value->reg) : b->value;
 	const struct symbol *s = symbol_find(l, x->name);
-	if (s && s->kind == SYMBOL_REG) {
-		struct ex *e = ex_make(l, EX_REG, s->s, NULL, NULL);
-		if (e) e->reg = s->index;
-		return e;
-	}
+	if (s && s->kind == SYMBOL_REG) return ex_reg(l, s->index);
 	if (s && s->kind == SYMBOL_CHUNK) {
 		low_error(l, x, "expected a value; '%s' is a range of indices: iota(%s)", x->name, x->name);
 		return NULL;

@@ -4,13 +4,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <threads.h>
 
 static const char *const names[MODEL_PARTS] = { [LINEAR_ATTENTION] = "linear_attention", [FULL_ATTENTION] = "full_attention", [PART_HEAD] = "head" };
 
 static const struct op *made[MODEL_PARTS];
 
-/* Before main, and so before anything runs beside; from then on they are as they are. */
-__attribute__((constructor)) static void make(void)
+/* All at once, when the first is asked for: from then on they are as they are. */
+static void make(void)
 {
 	for (int part = 0; part < MODEL_PARTS; part++) {
 		struct error e;
@@ -25,7 +26,13 @@ __attribute__((constructor)) static void make(void)
 	}
 }
 
-const struct op *model_op(int part) { return made[part]; }
+const struct op *model_op(int part)
+{
+	static once_flag once = ONCE_FLAG_INIT;
+
+	call_once(&once, make);
+	return made[part];
+}
 
 int model_in(const struct op *op, const char *name)
 {

@@ -12,9 +12,15 @@ def batched(*tensors):
     return [None if x is None else x[None] for x in tensors]
 
 
-def cut(t):
-    """cu_seqlens as FLA wants it, int64."""
-    return t["cu_seqlens"].long() if "cu_seqlens" in t else None
+def carried(form, t, p):
+    """What all recurrences take beside their tensors: FLA wants int64 cuts; a kernel may write the state that it is given."""
+    need(form != "chunk" or t["q"].dtype != torch.float32, "refuses float32")
+    return dict(scale=p.get("scale"), initial_state=t["initial_state"].clone() if "initial_state" in t else None,
+                output_final_state=True, cu_seqlens=t["cu_seqlens"].long() if "cu_seqlens" in t else None)
+
+
+def normed(p):
+    return dict(use_qk_l2norm_in_kernel=bool(p.get("qk_l2norm")))
 
 
 def gated(form):
@@ -23,11 +29,8 @@ def gated(form):
         from fla.ops import gated_delta_rule as ops
         take_only(t, "q", "k", "v", "g", "beta", "initial_state", "cu_seqlens")
         need(p.get("gated", True), "has a decay")
-        run = getattr(ops, f"{form}_gated_delta_rule")
-        need(form != "chunk" or t["q"].dtype != torch.float32, "refuses float32")
         q, k, v, g, beta = batched(t["q"], t["k"], t["v"], t["g"], t["beta"])
-        o, s = run(q, k, v, g=g, beta=beta, scale=p.get("scale"), initial_state=t.get("initial_state"), output_final_state=True,
-                   use_qk_l2norm_in_kernel=bool(p.get("qk_l2norm")), cu_seqlens=cut(t))
+        o, s = getattr(ops, f"{form}_gated_delta_rule")(q, k, v, g=g, beta=beta, **carried(form, t, p), **normed(p))
         return {"o": o[0], "final_state": s}
     return call
 
@@ -42,13 +45,9 @@ def plain(form):
         take_only(t, "q", "k", "v", "beta", "initial_state", "cu_seqlens")
         need(not p.get("gated", True), "has no decay")
         need(t["q"].shape[1] == t["v"].shape[1], "as many key heads as value heads")
-        need(form != "chunk" or t["q"].dtype != torch.float32, "refuses float32")
         if form == "chunk":
             t["beta"] = t["beta"].to(t["q"].dtype)
-        q, k, v, beta = batched(t["q"], t["k"], t["v"], t["beta"])
-        o, s = getattr(ops, f"{form}_delta_rule")(
-            q, k, v, beta, scale=p.get("scale"), initial_state=t.get("initial_state"), output_final_state=True,
-            use_qk_l2norm_in_kernel=bool(p.get("qk_l2norm")), cu_seqlens=cut(t))
+        o, s = getattr(ops, f"{form}_delta_rule")(*batched(t["q"], t["k"], t["v"], t["beta"]), **carried(form, t, p), **normed(p))
         return {"o": o[0], "final_state": s}
     return call
 
@@ -64,12 +63,8 @@ def kda(form):
     def call(t, p):
         from fla.ops import kda as ops
         take_only(t, "q", "k", "v", "g", "beta", "initial_state", "cu_seqlens")
-        need(form != "chunk" or t["q"].dtype != torch.float32, "refuses float32")
-        state = t["initial_state"].clone() if "initial_state" in t else None
-        q, k, v, g, beta = batched(t["q"], t["k"], t["v"], t["g"], t["beta"])
-        o, s = getattr(ops, f"{form}_kda")(
-            q, k, v, g, beta, scale=p.get("scale"), initial_state=state, output_final_state=True,
-            use_qk_l2norm_in_kernel=bool(p.get("qk_l2norm")), cu_seqlens=cut(t))[:2]
+        tensors = batched(t["q"], t["k"], t["v"], t["g"], t["beta"])
+        o, s = getattr(ops, f"{form}_kda")(*tensors, **carried(form, t, p), **normed(p))[:2]
         return {"o": o[0], "final_state": s}
     return call
 
@@ -82,11 +77,8 @@ def gdn2(form):
     def call(t, p):
         from fla.ops import gdn2 as ops
         take_only(t, "q", "k", "v", "w", "g", "b", "initial_state", "cu_seqlens")
-        need(form != "chunk" or t["q"].dtype != torch.float32, "refuses float32")
-        state = t["initial_state"].clone() if "initial_state" in t else None
-        o, s = getattr(ops, f"{form}_gdn2")(
-            *batched(t["q"], t["k"], t["v"], t["g"], t["b"], t["w"]), scale=p.get("scale"), initial_state=state,
-            output_final_state=True, cu_seqlens=cut(t))[:2]
+        tensors = batched(t["q"], t["k"], t["v"], t["g"], t["b"], t["w"])
+        o, s = getattr(ops, f"{form}_gdn2")(*tensors, **carried(form, t, p))[:2]
         return {"o": o[0], "final_state": s}
     return call
 

@@ -14,15 +14,6 @@ static const char scaled[] =
 	"contract f32\ncontract rounded: u bf16\n"
 	"case large: R = 4, D = 8\ncase small as large: x = f32 normal(0, 0.001)\n";
 
-static const char *written(const char *name, const char *text)
-{
-	const char *path = scratch(name);
-	FILE *to = fopen(path, "w");
-
-	assert_true(to && fputs(text, to) >= 0 && fclose(to) == 0);
-	return path;
-}
-
 static json_t *fault_of(json_t *all, const char *name)
 {
 	json_t *f;
@@ -40,7 +31,7 @@ static long long number(json_t *all, const char *key) { return json_integer_valu
 
 static void faults_are_caught_or_pass(void **state)
 {
-	const char *op = written("scaled.op", scaled);
+	const char *op = scratch_text("scaled.op", scaled);
 
 	(void)state;
 	expect(EXIT_FAIL, "audit", "--op", op, "scaled:large", "--rule", "allclose:1e-4,1e-4", "--json");
@@ -68,7 +59,7 @@ static void faults_are_caught_or_pass(void **state)
 
 static void exit_codes(void **state)
 {
-	const char *op = written("scaled.op", scaled);
+	const char *op = scratch_text("scaled.op", scaled);
 	char none[sizeof scaled];
 
 	(void)state;
@@ -82,7 +73,7 @@ static void exit_codes(void **state)
 	/* Nothing to catch is nothing shown. */
 	snprintf(none, sizeof none, "%.*s", (int)(strstr(scaled, "fault twice") - scaled), scaled);
 	strcat(none, "fault of_b: y[r] = u * b[r] if has(b) else u\ncase large: R = 4, D = 8\n");
-	expect(EXIT_UNDECIDED, "audit", "-q", "--op", written("none.op", none), "scaled:large", "--rule", "cosine:0.9");
+	expect(EXIT_UNDECIDED, "audit", "-q", "--op", scratch_text("none.op", none), "scaled:large", "--rule", "cosine:0.9");
 }
 
 static void a_capture_is_its_case(void **state)
@@ -105,17 +96,17 @@ static void a_capture_is_its_case(void **state)
 
 static void cases_of_a_file(void **state)
 {
-	const char *cases = written("more.cases", "cases rmsnorm\ndraw weight_offset = 0, weight = f32 [1]\n"
+	const char *cases = scratch_text("more.cases", "cases rmsnorm\ndraw weight_offset = 0, weight = f32 [1]\n"
 		"case unit: R = 2, D = 16, x = f32 unit(normal(0, 1)) * 3, y = f32\n");
 
 	(void)state;
 	expect(EXIT_FAIL, "audit", "-q", "rmsnorm:unit", "--cases", cases, "--rule", "allclose:1e-3,1e-3");
 	assert_non_null(strstr(out, "rmsnorm:unit: R = 2, D = 16"));
 	refused("unit", "audit", "-q", "rmsnorm:unit", "--rule", "allclose:1e-3,1e-3");
-	refused(":1:1", "audit", "rmsnorm:unit", "--cases", written("a.cases", "cases nope\ncase x: R = 1\n"), "--rule", "ulp:1");
-	refused("case", "audit", "rmsnorm:unit", "--cases", written("b.cases", "cases rmsnorm\n"), "--rule", "ulp:1");
-	refused(":2:1", "audit", "rmsnorm:unit", "--cases", written("c.cases", "cases rmsnorm\nfault x: y = 1\n"), "--rule", "ulp:1");
-	refused("of a draw", "audit", "rmsnorm:unit", "--cases", written("d.cases", "cases rmsnorm\ncase x: R = 1, D = 2, weight_offset = 0, x = f32 tan(normal(0, 1))\n"),
+	refused(":1:1", "audit", "rmsnorm:unit", "--cases", scratch_text("a.cases", "cases nope\ncase x: R = 1\n"), "--rule", "ulp:1");
+	refused("case", "audit", "rmsnorm:unit", "--cases", scratch_text("b.cases", "cases rmsnorm\n"), "--rule", "ulp:1");
+	refused(":2:1", "audit", "rmsnorm:unit", "--cases", scratch_text("c.cases", "cases rmsnorm\nfault x: y = 1\n"), "--rule", "ulp:1");
+	refused("of a draw", "audit", "rmsnorm:unit", "--cases", scratch_text("d.cases", "cases rmsnorm\ncase x: R = 1, D = 2, weight_offset = 0, x = f32 tan(normal(0, 1))\n"),
 		"--rule", "ulp:1");
 }
 
@@ -142,7 +133,7 @@ static void draws_are_what_they_say(void **state)
 	struct error e;
 
 	(void)state;
-	expect(EXIT_PASS, "inputs", "--op", written("drawn.op", cases), "drawn", "--case", "one", "-o", path);
+	expect(EXIT_PASS, "inputs", "--op", scratch_text("drawn.op", cases), "drawn", "--case", "one", "-o", path);
 	no_error(capture_read(&c, path, &e), &e);
 	struct tensor *x = capture_in(&c, "x"), *s = capture_in(&c, "c");
 	for (size_t r = 0; r < 3; r++) {

@@ -13,17 +13,7 @@ static const char softmax[] =
 	"fault heat_left_out: z = x[r]\nfault no_maximum: e = exp(z)\ncontract f32\ncontract low: e bf16, t bf16\n"
 	"case warm: R = 6, D = 50, heat = 2, label = [1, 50, 3]\ncase cold as warm: heat = -1\ncase beyond as warm: label = [1, 2, 51]     # the last label\n";
 
-/* A path that a shell must not take apart. */
-static const char *file(const char *name, const char *text)
-{
-	const char *path = scratch(name);
-	FILE *f = fopen(path, "w");
-
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-	return path;
-}
+/* A path that a shell must not take apart */
 static char op[512];
 static const struct formula *formula;
 
@@ -32,7 +22,7 @@ static int begin(void **state)
 	struct error e;
 
 	if (scratch_make(state)) return -1;
-	snprintf(op, sizeof op, "%s", file("it's mine.op", softmax));
+	snprintf(op, sizeof op, "%s", scratch_text("it's mine.op", softmax));
 	if ((formula = formula_read(op, &e))) op_add(formula_op(formula));
 	return formula ? 0 : -1;
 }

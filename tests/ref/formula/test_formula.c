@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "ref/formula/formula.h"
-#include "tests/helpers.h"
+#include "tests/ref/formula/broken.h"
 
 #define HEAD "op f\nin x [R, D] y [D] n [R] integer ?\nout z [R, D]\nparam eps = 1, kind = a | b\neach r in R\n"
 
 /* The first error of a text: "LINE:COLUMN", and a part of what is said. */
-static const struct { const char *text, *at, *said; } broken[] = {
+static const struct broken broken[] = {
 	{ "", ":1:1", "'op', got the end of the file" },
 	{ "op f\nin x [R]\nout y [R]\n", ":4:1", "a definition of an output" },
 	{ "op f\nin x [R]\ny[:] = x[:]\n", ":4:1", "a line 'out ...'" },
@@ -109,15 +109,7 @@ static const struct { const char *text, *at, *said; } broken[] = {
 static void errors_have_a_place(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
-		char at[64];
-		struct error e = { 0 };
-		struct formula *f = formula_of_text("f.op", broken[i].text, strlen(broken[i].text), &e);
-		if (f) fail_msg("row %zu is taken", i);
-		snprintf(at, sizeof at, "f.op%s", broken[i].at);
-		if (e.code != E_FORMULA || strcmp(e.file, at) || !strstr(e.detail, broken[i].said))
-			fail_msg("row %zu: '%s' at %s; expected '%s' at %s", i, e.detail, e.file, broken[i].said, at);
-	}
+	assert_broken(broken, sizeof broken / sizeof *broken);
 }
 
 static void what_is_hostile_is_refused(void **state)

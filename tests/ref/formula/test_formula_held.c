@@ -6,7 +6,7 @@
 
 #include "ref/formula/formula.h"
 #include "ref/grad/grad.h"
-#include "tests/helpers.h"
+#include "tests/ref/formula/broken.h"
 
 enum { T = 13, E = 5, F = 6, X = 9 };
 
@@ -256,7 +256,7 @@ static void pieces_of_another_op(void **state)
 }
 
 #define OP "op f\nin x [T, D]\nout y [T, D]\nheld h [T, D]\n"
-static const struct { const char *text, *at, *said; } broken[] = {
+static const struct broken broken[] = {
 	{ OP "form f\neach t in T\ny[t] = h[t]\n", ":7:8", "that pieces above store 'h'" },
 	{ OP "form f\neach t in T\nh[t] = x[t]\ny[t] = h[t]\n", ":8:8", "that pieces above store 'h'" },
 	{ "op f\nin x [T, D]\nheld x [T, D]\nout y [T, D]\n", ":3:6", "a name of its own" },
@@ -276,15 +276,7 @@ static const struct { const char *text, *at, *said; } broken[] = {
 static void errors_have_a_place(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
-		char at[64];
-		struct error e = { 0 };
-		struct formula *f = formula_of_text("f.op", broken[i].text, strlen(broken[i].text), &e);
-		if (f) fail_msg("row %zu is taken", i);
-		snprintf(at, sizeof at, "f.op%s", broken[i].at);
-		if (e.code != E_FORMULA || strcmp(e.file, at) || !strstr(e.detail, broken[i].said))
-			fail_msg("row %zu: '%s' at %s; expected '%s' at %s", i, e.detail, e.file, broken[i].said, at);
-	}
+	assert_broken(broken, sizeof broken / sizeof *broken);
 }
 
 /* What is held and not stored, or stored twice, makes no answer. */
