@@ -5,31 +5,15 @@
 #define ETALON_MODEL_H
 
 #include "fixtures/io/folder.h"
+#include "fixtures/io/model_config.h"
 #include "ref/call/op.h"
 
-enum layer_kind { LINEAR_ATTENTION, FULL_ATTENTION, LAYER_KINDS };
 /* What the model is made of: its kinds of layers, and the head. Each is an op, found by model_op. */
 enum model_part { PART_HEAD = LAYER_KINDS, MODEL_PARTS };
 
 /* The op of a part: "linear_attention" and "full_attention", whose y [T,E] is the hidden state behind the layer (behind the
  * final norm too where it has one), and "head", whose y [T,V] are the logits. Not among ops[]. */
 const struct op *model_op(int part);
-
-struct model_config {
-	size_t vocabulary, hidden, layers;
-	size_t intermediate;                            /* of a dense MLP; of the shared expert */
-	size_t experts, top_k, expert_intermediate;     /* experts 0: dense */
-	size_t heads, kv_heads, head_dim, rotary_dim;   /* full attention */
-	size_t key_heads, value_heads, key_dim, value_dim, taps;        /* linear attention */
-	double theta, eps;
-	bool tied;                                      /* the head is the embedding */
-	enum layer_kind *kind;                          /* [layers] */
-};
-
-/* config.json's text model, at the top or under text_config. What the reference does not compute (another activation,
- * scaled rope, biases) is refused. On failure *c is zero. */
-bool model_config_read(struct model_config *c, const char *path, struct error *e);
-void model_config_free(struct model_config *c);
 
 /* Weights by the inputs of their layer's op; NULL where the layer has none. They are the folder's own (mapped), but a
  * caller may point one to a tensor of its own of the same shape. fused: copies of experts that the folder has one by one. */
