@@ -13,8 +13,7 @@ const char *etalon_op(const char *path, struct etalon_error *error)
 	struct error e;
 	const struct formula *f = formula_read(path, &e);
 
-	if (!f) return api_error(error, &e), NULL;
-	op_add(formula_op(f));
+	if (!f || !(op_add(formula_op(f)) || error_set(&e, E_MEMORY, path, NO_OFFSET, "an op"))) return api_error(error, &e), NULL;
 	return formula_op(f)->name;
 }
 

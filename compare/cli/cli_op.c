@@ -12,8 +12,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	(void)state;
 	if (key != 'O') return ARGP_ERR_UNKNOWN;
 	const struct formula *f = formula_read(text, &e);
-	if (!f) exit(print_failure(&e));
-	op_add(formula_op(f));
+	if (!f || !(op_add(formula_op(f)) || error_set(&e, E_MEMORY, text, NO_OFFSET, "an op"))) exit(print_failure(&e));
 	return 0;
 }
 

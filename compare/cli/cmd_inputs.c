@@ -28,7 +28,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 		a->what = text;
 		return 0;
 	case ARGP_KEY_END:
-		if (!a->what && op_added()) a->what = op_added()->name;
+		if (!a->what && op_added(0)) a->what = op_added(0)->name;
 		if (!a->what || !a->out || (!a->case_name && (a->seeded || op_find(a->what))))
 			argp_error(state, "expected OP or --op FILE, --case NAME and -o FILE, or CAPTURE and -o FILE");
 		return 0;

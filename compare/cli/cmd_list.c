@@ -239,15 +239,16 @@ int cmd_list(int argc, char **argv)
 
 	cli_parse(&argp, argc, argv, &a);
 	struct list l = { .json = a.json, .table = { .columns = a.kind->columns, .heading = a.kind->heading } };
-	if (!a.op) l.only = op_added();
-	part = !a.op && l.only;
+	size_t added = 0;
+	while (!a.op && op_added(added)) added++;
 	if (a.op && !(l.only = find_op(a.op, &part))) {
 		error_set(&e, E_OP, a.op, NO_OFFSET, "see `etalon list ops`");
 		return print_failure(&e);
 	}
 	if (a.json)
 		l.rows = json_array();
-	for (size_t i = 0; ops[i] && !(a.kind->once && i); i++)
+	for (size_t i = added; i-- > 0 && !a.kind->once;) a.kind->list(&l, op_added(i));
+	for (size_t i = 0; ops[i] && !(a.kind->once ? i : added); i++)
 		if (a.kind->once || !l.only || l.only == ops[i])
 			a.kind->list(&l, ops[i]);
 	if (part && !a.kind->once)

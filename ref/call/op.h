@@ -116,9 +116,9 @@ struct op {
 extern const struct op *ops[];                  /* all of them, then NULL; made before main runs, and then as it is */
 const struct op *op_find(const char *name);     /* NULL when unknown; NAME.backward too, the derivative of an op that is a formula */
 const struct op *op_backward(const struct op *op);      /* that, or NULL */
-/* An op of the user's own, found before those of etalon: added at the start, before anything runs beside. It is not copied. */
-void op_add(const struct op *op);
-const struct op *op_added(void);                /* the last one, or NULL */
+/* An op of the user's own, found before those of etalon and those added before. It is not copied. False: memory is short. */
+bool op_add(const struct op *op);
+const struct op *op_added(size_t i);            /* the i-th last one; NULL behind the first */
 const struct test_case *op_case(const struct op *op, const char *name);  /* NULL when unknown */
 /* Is it a matrix iteration whose every entry may be recorded: what `etalon eigen` watches? The first of them. */
 static inline bool op_is_iteration(const struct op *op) { return op->iterates && op->has_trace; }

@@ -1,4 +1,5 @@
 /* All ops, and those that the command line added. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,23 +58,32 @@ __attribute__((constructor)) static void fill(void)
 	fill_cases();
 }
 
-/* Besides ops[] the only state of the program: what the command line added. */
-enum { MAX_ADDED = 16 };
-static struct { const struct op *op[MAX_ADDED], *backward[MAX_ADDED]; size_t n; } added;
+/* Besides ops[] the only state of the program: what the command line or a caller added, the last first. They stay. */
+struct added { const struct op *op, *backward; struct added *next; };
+static _Atomic(struct added *) added;
 
-void op_add(const struct op *op)
+bool op_add(const struct op *op)
 {
-	if (added.n == MAX_ADDED) return;
-	added.op[added.n] = op;
-	added.backward[added.n++] = grad_make(op);
+	struct added *a = malloc(sizeof *a);
+
+	if (!a) return false;
+	*a = (struct added){ op, grad_make(op), atomic_load(&added) };
+	while (!atomic_compare_exchange_weak(&added, &a->next, a)) {}
+	return true;
 }
 
-const struct op *op_added(void) { return added.n ? added.op[added.n - 1] : NULL; }
+const struct op *op_added(size_t i)
+{
+	const struct added *a = atomic_load(&added);
+
+	while (a && i--) a = a->next;
+	return a ? a->op : NULL;
+}
 
 static const struct op *named(const char *name, size_t n, bool back)
 {
-	for (size_t i = added.n; i-- > 0;)
-		if (strlen(added.op[i]->name) == n && !strncmp(added.op[i]->name, name, n)) return back ? added.backward[i] : added.op[i];
+	for (const struct added *a = atomic_load(&added); a; a = a->next)
+		if (strlen(a->op->name) == n && !strncmp(a->op->name, name, n)) return back ? a->backward : a->op;
 	for (size_t i = 0; ops[i]; i++)
 		if (strlen(ops[i]->name) == n && !strncmp(ops[i]->name, name, n)) return back ? backward[i] : ops[i];
 	return NULL;

@@ -165,6 +165,16 @@ static void nothing_passes_as_nothing(void **state)
 	etalon_verdict_free(NULL);
 }
 
+/* A process that stays, a notebook's, reads files again and again. */
+static void an_op_may_be_read_often(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 40; i++) assert_string_equal(etalon_op("tests/ops/gelu.op", NULL), "gelu");
+	assert_string_equal(etalon_op("tests/ops/layer_norm.op", NULL), "layer_norm");
+	etalon_call *c = of_case("layer_norm", "with_bias");
+	etalon_call_free(c);
+}
+
 static void nan_never_passes(void **state)
 {
 	etalon_call *c = of_case("rmsnorm", "plain_f32");
@@ -218,7 +228,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(faults_are_named), cmocka_unit_test(strides_are_followed), cmocka_unit_test(tensors_are_replaced),
 		cmocka_unit_test(a_file_and_back), cmocka_unit_test(errors_say_what_was_expected), cmocka_unit_test(nothing_passes_as_nothing),
-		cmocka_unit_test(nan_never_passes), cmocka_unit_test(threads_do_not_meet)
+		cmocka_unit_test(an_op_may_be_read_often), cmocka_unit_test(nan_never_passes), cmocka_unit_test(threads_do_not_meet)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

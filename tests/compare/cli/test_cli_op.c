@@ -134,6 +134,10 @@ static void lists_say_what_is_meant(void **state)
 	expect(EXIT_PASS, "list", "contracts", "--op", op);
 	assert_non_null(strstr(out, "all in float32"));
 	assert_non_null(strstr(out, "e bf16, t bf16"));
+	expect(EXIT_PASS, "list", "ops", "--op", op, "--op", "tests/ops/gelu.op");
+	assert_non_null(strstr(out, "\nrows"));
+	assert_non_null(strstr(out, "\ngelu"));
+	assert_null(strstr(out, "\nrmsnorm"));
 	expect(EXIT_PASS, "inputs", "--help");
 	assert_non_null(strstr(out, "--op FILE --case NAME -o FILE"));
 }
