@@ -6,9 +6,9 @@
 # A line of the table: the rule, the file, the text that is there (in one place only), the text that is put
 # there instead, and the test program, with tabs between. Lines that begin with # are for people.
 # A mutant is killed when a test of the program fails, at which the program stops; one that does not compile, that changes
-# nothing, or that runs into the time limit is an error. Exit: 0 when all are killed, and there is one.
+# nothing, or that runs into a time limit, of processor time or else on the clock, is an error. Exit: 0 when all are killed, and there is one.
 # As many rows of the table at a time as there are processors.
-table=$1 build=$2 row=$3 limit=60
+table=$1 build=$2 row=$3 limit=60 clock=600
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}"
 tab=$(printf '\t')
 
@@ -60,10 +60,11 @@ try()
 	change "$file" >"$work/mutant.c" || { say "$rule" "ERROR: '$from' is not in $file just once"; return; }
 	compile >"$work/log" 2>&1 || { say "$rule" "ERROR: does not compile: $(grep -m1 error "$work/log")"; return; }
 	begun=$(date +%s)
-	CMOCKA_TEST_ABORT=1 timeout $limit "$work/$test" >"$work/log" 2>&1
+	(ulimit -t $limit; CMOCKA_TEST_ABORT=1 exec timeout $clock "$work/$test") >"$work/log" 2>&1
 	status=$?
 	took="$(($(date +%s) - begun)) s"
-	if [ $status -eq 124 ]; then say "$rule" "ERROR: $test took more than $limit s"
+	if [ $status -eq 124 ]; then say "$rule" "ERROR: $test took more than $clock s"
+	elif [ $status -eq 152 ] || [ $status -eq 137 ]; then say "$rule" "ERROR: $test took more than $limit s of a processor"
 	elif [ $status -eq 0 ]; then say "$rule" "SURVIVED $test, $took"
 	elif grep -q '^\[  FAILED  \]\|: error: Failure!\|^Test failed with exception' "$work/log"; then say "$rule" "killed by $test, $took"
 	else say "$rule" "ERROR: $test exits with $status, and no test of it failed"

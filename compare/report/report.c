@@ -82,6 +82,9 @@ void report_text(FILE *to, const struct finding *f, bool explain)
 	report_coverage(to, v);
 	if (explain) report_suspects(to, v);
 	for (int i = 0; i < v->n_reason; i++) fprintf(to, "  %s\n", v->reason[i]);
+	if (v->unnamed && v->outcome == FAIL)
+		fprintf(to, "  no contract is named or declared, so %s was taken, the tightest; --contract auto takes the tightest that is met\n",
+			v->contract->name);
 	fprintf(to, "%s under contract %s\n", v->outcome == PASS ? "PASS" : v->outcome == FAIL ? "FAIL" : "UNDECIDED", v->contract->name);
 	if (v->outcome == PASS || !f->path[0]) return;
 	fputs("replay: ", to);

@@ -231,7 +231,9 @@ bool judge_by(struct yardstick *y, const struct capture *c, const struct judging
 
 	if (!call_bind(&call, c, true, e)) return false;
 	call.at_hand = how->at_hand;
-	return contracts_for(&call, how, &first, &last, e) && judge_all(&call, how, first, last, y, v, e);
+	if (!contracts_for(&call, how, &first, &last, e) || !judge_all(&call, how, first, last, y, v, e)) return false;
+	v->unnamed = !how->contract && !c->contract && call.op->contracts[1].name;
+	return true;
 }
 
 bool judge(const struct capture *c, const struct judging *how, struct verdict *v, struct error *e)

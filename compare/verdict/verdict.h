@@ -38,6 +38,7 @@ struct verdict {
 	enum outcome outcome;
 	const struct op *op;
 	const struct contract *contract;
+	bool unnamed;                   /* the op's tightest of several, as none is named or declared */
 	char truth[32], second[32];     /* arithmetics */
 	bool sampled;                   /* the truth is dd, and MPFR judged a sample of it */
 	uint64_t operations;            /* or this many elements of one piece's operations */
