@@ -2,7 +2,7 @@
 #
 # A template (bench/*.page) is the page's words. {FIGURE FORMAT} stands for a figure; lines with @ are for many:
 #   @rows TABLE TEXT        TEXT for each row of the table; a FIGURE is then a column
-#   @each A B C: TEXT       TEXT for A, B and C, for which * stands
+#   @each A B C: TEXT       TEXT for A, B and C, for which each * stands
 #   @goal WHAT | at least | FIGURE | LIMIT | FORMAT       a row of goals: LIMIT a figure too; no relation: told beside a goal
 #   @work NAME TITLE        from here on, works in this order; NAME_SIZE is one too, SIZE being TITLE's %s
 #   @works TABLE TEXT       TEXT for each row of the table, work by work
@@ -141,7 +141,7 @@ function line_of(line,    word, rest, id, w, count, list) {
 	}
 }
 
-# Lines with @each that follow each other are one, item by item.
+# Lines with @each that follow each other and have the same items are one, item by item.
 function each(    i, k, count, list, text) {
 	count = split(items, list, " ")
 	for (i = 1; i <= count; i++)
@@ -150,6 +150,7 @@ function each(    i, k, count, list, text) {
 }
 {
 	if (sub(/^@each /, "")) {
+		if (held && items != substr($0, 1, index($0, ": ") - 1)) each()
 		items = substr($0, 1, index($0, ": ") - 1)
 		hold[++held] = substr($0, index($0, ": ") + 2)
 		next
