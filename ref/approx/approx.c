@@ -60,14 +60,14 @@ static uint32_t ex2(uint32_t u)
 	return cut(at(&approx_ex2, (uint32_t)fixed >> 17 & 63, (uint32_t)fixed & X), (int)(fixed >> 23) - 40);
 }
 
-/* exponent + log2(mantissa) with 36 bits behind the point. */
+/* exponent + log2(mantissa) with 36 bits behind the point; of a negative number the complement. */
 static uint32_t lg2(uint32_t u)
 {
 	int64_t f = at(&approx_lg2, u >> 17 & 63, u & X) >> 4;
 
 	if (u == ONE) return 0;
 	f += ((int64_t)(u >> 23) - 127) * (1ll << 36);
-	return f < 0 ? SIGN | cut(-f, -36) : cut(f, -36);
+	return f < 0 ? SIGN | cut(~f, -36) : cut(f, -36);
 }
 
 static uint32_t rcp(uint32_t u)
