@@ -7,7 +7,7 @@
 
 #include "ref/approx/approx.h"
 
-enum { EXPF = 15, FAST_EXPF, EXP2F, VARIANTS };
+enum { EXPF = 15, FAST_EXPF, EXP2F, VARIANTS, KEPT = FAST_EXPF };        /* KEPT: of the first so many a record is kept */
 static const char *const variant_names[VARIANTS] = {
 	"ex2", "ex2_ftz", "lg2", "lg2_ftz", "rcp", "rcp_ftz", "rsqrt", "rsqrt_ftz", "sqrt", "sqrt_ftz", "sin", "sin_ftz", "cos", "cos_ftz",
 	"tanh", "expf", "fast_expf", "exp2f"
@@ -39,7 +39,15 @@ static uint32_t variant_mixed(uint32_t in, uint32_t out)
 	return z ^ z >> 16;
 }
 
-static uint32_t variant_sum(int variant, uint32_t first, uint32_t n)
+/* Of the i-th of 256 samples: the input, one in each pair of octaves. */
+static inline uint32_t variant_sample(uint32_t i)
+{
+	uint32_t upper = i << 8 | (variant_mixed(i, 1) & 255);
+
+	return upper << 16 | variant_mixed(upper, 0) >> 16;
+}
+
+static inline uint32_t variant_sum(int variant, uint32_t first, uint32_t n)
 {
 	uint32_t sum = 0;
 
