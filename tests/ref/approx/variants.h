@@ -8,13 +8,13 @@
 #include "ref/approx/approx.h"
 
 enum { EXPF = 15, FAST_EXPF, EXP2F, VARIANTS, KEPT = FAST_EXPF };        /* KEPT: of the first so many a record is kept */
-static const char *const variant_names[VARIANTS] = {
+__attribute__((unused)) static const char *const variant_names[VARIANTS] = {
 	"ex2", "ex2_ftz", "lg2", "lg2_ftz", "rcp", "rcp_ftz", "rsqrt", "rsqrt_ftz", "sqrt", "sqrt_ftz", "sin", "sin_ftz", "cos", "cos_ftz",
 	"tanh", "expf", "fast_expf", "exp2f"
 };
 
 /* GPUs know one NaN, 0x7fffffff. */
-static uint32_t variant_answer(int variant, uint32_t in)
+static inline uint32_t variant_answer(int variant, uint32_t in)
 {
 	uint32_t out;
 	float x, y;
@@ -30,7 +30,7 @@ static uint32_t variant_answer(int variant, uint32_t in)
 	return y != y ? 0x7fffffff : out;
 }
 
-static uint32_t variant_mixed(uint32_t in, uint32_t out)
+static inline uint32_t variant_mixed(uint32_t in, uint32_t out)
 {
 	uint32_t z = in * 0x9e3779b1u ^ out;
 
