@@ -15,7 +15,7 @@ enum cell_op {
 enum { SCAN_WARP, SCAN_IN_TURN };
 struct inverse_how { int base, store, columns, high, low, halves; };
 
-/* CELL_OP: `ex` says which. CELL_GEMM: p[0], p[1]: is the operand transposed? CELL_INVERSE: how[]. Each is [rows, cols]. */
+/* CELL_OP: `ex` says which. CELL_GEMM: p[0], p[1]: is the operand transposed? CELL_INVERSE: how[]. EX_MAP: p[2]: a way of the function. Each is [rows, cols]. */
 struct cell {
 	enum cell_op op;
 	int arg[3], p[6];
@@ -38,6 +38,11 @@ static inline struct cell cell_of(enum cell_op op, int a, int b, struct len rows
 }
 
 int cell_round(struct cells *c, int x, enum type t);            /* x, where that changes nothing */
+/* The ways, 1 … MAX_WAY, in which GPUs' programs compute f to the last bit; NULL: f has no such way. Way 0: rounded right. */
+enum { MAX_WAY = 3 };
+const char *way_name(enum fn f, int way);
+double way_value(enum fn f, int way, double x);         /* x: a float */
+
 double round_one(double x, enum type t);
 void round_cells(double *x, size_t n, enum type t);
 

@@ -42,6 +42,16 @@ struct val low_single(struct lowering_run *l, struct val v)
 	return (struct val){ cell_round(l->h->cells, v.cell, IN_F32), v.text, v.whole };
 }
 
+/* The way in which f is computed, the same at all places but of one number. */
+int choose_way(struct lowering_run *l, enum fn f, struct val of)
+{
+	bool constant = of.cell >= 0 && !cell_at(l, of)->turns && cell_at(l, of)->rows.n * cell_at(l, of)->cols.n == 1;
+	int n = 1;
+
+	while (way_name(f, n)) n++;
+	return l->wide || constant ? 0 : choose(l, (int)f, W_WAY, 0, n, CHOOSE_LAST);
+}
+
 /* Where a kernel may round; nowhere where nothing could be. */
 struct val low_site(struct lowering_run *l, struct val v, int about, enum what what, int i, enum choice_kind kind, const struct sym *of)
 {

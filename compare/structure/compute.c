@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "evaluate.h"
+#include "ref/approx/approx.h"
 #include "ref/arith/arith.h"
 
 static double function(enum fn f, double x)
 {
+	if (f > FN_COUNT) return (double)approx((enum approx)(f - FN_APPROX(0)), (float)x, false);
 	switch (f) {
 	case FN_NEG: return -x;
 	case FN_EXP: return exp(x);
@@ -244,7 +246,11 @@ static void operation(const struct evaluator *v, const struct cell *c, const str
 				y.at[i * y.cols + j] = from.at[i * down(from) + j * along(from)];
 			}
 		break;
-	case EX_MAP: for (size_t i = 0; i < n; i++) y.at[i] = function((enum fn)c->p[1], a[0].at[i]); break;
+	case EX_MAP: {
+		enum fn f = (enum fn)c->p[1];
+		for (size_t i = 0; i < n; i++) y.at[i] = c->p[2] ? way_value(f, c->p[2], a[0].at[i]) : function(f, a[0].at[i]);
+		break;
+	}
 	case EX_SUM: case EX_MAX: rows_to_one(kind, y, a[0]); break;
 	default: moved(kind, c->p[1], y, a[0]); break;
 	}

@@ -49,18 +49,31 @@ static bool matters(const struct search *s, const struct candidate *c, int k, in
 
 struct list { int n, key[MAX_KEY]; };
 
+static void one(struct search *s, struct candidate *c, int k, int key)
+{
+	for (int v = 0; v < s->keys.at[key].n && met(c, key); v++) {
+		if (same_effect(s, c, key, v) || !matters(s, c, k, key, v) || late(s)) continue;
+		struct candidate t = *c;
+		t.config.value[key] = (unsigned char)v;
+		try(s, &t, k);
+		if (t.cost < c->cost * (1 - tolerance)) *c = t;
+	}
+}
+
 static void coordinate(struct search *s, struct candidate *c, int k, const struct list *keys)
 {
 	for (int i = 0; i < keys->n; i++) {
 		int key = keys->key[i];
-		for (int v = 0; v < s->keys.at[key].n && met(c, key); v++) {
-			if (same_effect(s, c, key, v) || !matters(s, c, k, key, v) || late(s)) continue;
-			struct candidate t = *c;
-			t.config.value[key] = (unsigned char)v;
-			try(s, &t, k);
-			if (t.cost < c->cost * (1 - tolerance)) *c = t;
-		}
+		if (s->keys.at[key].kind != CHOOSE_LAST) one(s, c, k, key);
 	}
+}
+
+void last_bits(struct search *s, struct candidate *c, int k)
+{
+	const struct met met = c->met;
+
+	for (int i = 0; i < met.n; i++)
+		if (s->keys.at[met.key[i]].kind == CHOOSE_LAST) one(s, c, k, met.key[i]);
 }
 
 /* defaults first, then structure, then sites, from the operands to the innermost */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/approx/approx.h"
 #include "ref/arith/arith.h"
 
 const char *said(struct lowering_run *l, const char *form, ...)
@@ -73,6 +74,7 @@ static const char *op_text(struct lowering_run *l, const struct sym *x, const st
 	case EX_MEMORY: return call->op->in[e->op].name;
 	case EX_MAP:
 		if (e->op == FN_RECIP) return said(l, "1 / %s", in_brackets(l, a[0]));
+		if (e->op > FN_COUNT) return said(l, "%s_approx(%s)", approx_names[e->op - (int)FN_APPROX(0)], a[0].text);
 		return fn_names[e->op] ? said(l, "%s(%s)", fn_names[e->op], a[0].text) : a[0].text;
 	case EX_ZIP:
 		return e->op == OP_DIV ? said(l, "%s / %s", in_brackets(l, a[0]), in_brackets(l, a[1]))
@@ -154,12 +156,13 @@ static struct val operation(struct lowering_run *l, const struct sym *x, bool ro
 	if (e->kind == EX_TRANS || e->kind == EX_FLIP || e->kind == EX_TRIL || e->kind == EX_LAST || e->kind == EX_SUM || e->kind == EX_MAX)
 		c.ex = NULL, c.p[0] = (int)e->kind, c.p[1] = e->op;
 	if (e->kind == EX_NUMBER) c.ex = NULL, c.op = CELL_NUMBER, c.number = e->number;
-	if (e->kind == EX_MAP) c.ex = NULL, c.p[0] = (int)EX_MAP, c.p[1] = e->op;
+	if (e->kind == EX_MAP) c.ex = NULL, c.p[0] = (int)EX_MAP, c.p[1] = e->op, c.p[2] = choose_way(l, (enum fn)e->op, a[0]);
 	if (e->kind == EX_ZIP) c.ex = NULL, c.op = CELL_ZIP, c.p[0] = e->op;
 	if (e->kind == EX_SCAN) c.ex = NULL, c.op = CELL_SCAN, c.p[0] = choose(l, 0, W_SCAN, 0, 2, CHOOSE_FORM);
 	leaf(l, e, &c, a[0]);
 	bool whole = e->kind != EX_ZIP && !(e->kind == EX_MAP && e->op == FN_RECIP) && e->kind != EX_CMP;
-	struct val v = low_cell(l, &c, op_text(l, x, a), whole);
+	const char *way = e->kind == EX_MAP ? way_name((enum fn)e->op, c.p[2]) : NULL;
+	struct val v = low_cell(l, &c, way ? said(l, "%s(%s)", way, a[0].text) : op_text(l, x, a), whole || way);
 	if (x->exponent) v = low_given(l, x, v, false);
 	bool made = e->kind == EX_MAP || e->kind == EX_ZIP || e->kind == EX_SUM || e->kind == EX_SCAN || e->kind == EX_POWER || e->kind == EX_WHERE;
 	return made && !root ? low_site(l, v, x->id, W_INNER, 0, CHOOSE_INNER, x) : v;

@@ -4,11 +4,11 @@
 
 #include "cells.h"
 
-/* What a choice is about. The defaults are those of every site of a kind that chooses 0. */
-enum choice_kind { CHOOSE_DEFAULT, CHOOSE_FORM, CHOOSE_OPERAND, CHOOSE_NAME, CHOOSE_INNER, CHOICE_KINDS };
+/* What a choice is about. The defaults are those of every site of a kind that chooses 0. CHOOSE_LAST: of last bits, when all else is found. */
+enum choice_kind { CHOOSE_DEFAULT, CHOOSE_FORM, CHOOSE_OPERAND, CHOOSE_NAME, CHOOSE_INNER, CHOOSE_LAST, CHOICE_KINDS };
 enum what {
 	W_CHUNK, W_EVERY, W_OPERAND, W_NAME, W_INNER, W_DISTRIBUTED, W_ORDER, W_PLACE, W_FUSED, W_CONJUGATED, W_EXP, W_SCAN, W_BASE,
-	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_VECTOR, W_GIVEN, W_WIDE
+	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_VECTOR, W_GIVEN, W_WIDE, W_WAY
 };
 
 /* A choice: n options, `value` one of them. The same key in all candidates. */
@@ -63,6 +63,7 @@ struct val low_inverse(struct lowering_run *l, const struct sym *x);
 /* Of an input that is an exponent: as it is, or through e^x and its logarithm (in_2: of base 2), as kernels have it that take decays. */
 struct val low_given(struct lowering_run *l, const struct sym *x, struct val v, bool in_2);
 struct val low_exp(struct lowering_run *l, const struct sym *x);
+int choose_way(struct lowering_run *l, enum fn f, struct val of);
 struct val low_zip(struct lowering_run *l, enum binary op, struct val a, struct val b, struct shape s, const char *sign);
 struct val low_cell(struct lowering_run *l, const struct cell *x, const char *text, bool whole);
 const struct cell *cell_at(const struct lowering_run *l, struct val v);

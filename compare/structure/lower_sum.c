@@ -168,8 +168,9 @@ struct val low_exp(struct lowering_run *l, const struct sym *x)
 	struct cell c = cell_of(CELL_OP, a.cell, -1, x->s.rows, x->s.cols);
 	c.p[0] = (int)EX_MAP;
 	c.p[1] = how == NATURAL ? FN_EXP : FN_EXP2;
+	c.p[2] = choose_way(l, (enum fn)c.p[1], a);
 	c.grid = IN_F32;
-	return low_cell(l, &c, said(l, how == NATURAL ? "exp(%s)" : "exp2(%s)", a.text), true);
+	return low_cell(l, &c, said(l, "%s(%s)", c.p[2] ? way_name((enum fn)c.p[1], c.p[2]) : how == NATURAL ? "exp" : "exp2", a.text), true);
 }
 
 /* ---- (I + A)^-1 ---- */

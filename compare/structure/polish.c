@@ -53,7 +53,7 @@ static const char *const what_text[] = { [W_CHUNK] = "chunks", [W_EVERY] = "ever
 	[W_FUSED] = "fused multiply-add", [W_CONJUGATED] = "decay behind the inverse", [W_EXP] = "base of exponentials", [W_SCAN] = "order of running sums",
 	[W_BASE] = "blocks inverted alone", [W_STORE] = "inverse stored", [W_COLUMNS] = "order of merges", [W_HIGH] = "operands of merges",
 	[W_LOW] = "operands of lower merges", [W_HALVES] = "last merge in halves", [W_PAIR] = "order of factors", [W_NARROW] = "sum in bf16",
-	[W_WARPS] = "warps of a sum", [W_VECTOR] = "elements of a thread", [W_GIVEN] = "exponent as given", [W_WIDE] = "operations more precise than float32" };
+	[W_WARPS] = "warps of a sum", [W_VECTOR] = "elements of a thread", [W_GIVEN] = "exponent as given", [W_WIDE] = "operations more precise than float32", [W_WAY] = "last bits of a function" };
 
 static void say_value(const struct search *s, const struct candidate *c, const struct key *k, int key, int v, FILE *to)
 {
@@ -67,6 +67,7 @@ static void say_value(const struct search *s, const struct candidate *c, const s
 	else if (k->what == W_HIGH) fputs(merge[v], to);
 	else if (k->what == W_EXP) fputs(exps[v], to);
 	else if (k->what == W_COLUMNS) fputs(v ? "columns" : "doubling", to);
+	else if (k->what == W_WAY) fputs(v ? way_name((enum fn)(k->id >> 16 & 0xffffffff), v) : "rounded right", to);
 	else if (k->what == W_SCAN) fputs(v ? "in turn" : "warps", to);
 	else if (k->n == 2) fputs(v ? "yes" : "no", to);
 	else fprintf(to, "way %d", v + 1);

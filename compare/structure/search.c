@@ -177,7 +177,7 @@ static void finish(struct search *s, const struct beam *b, struct candidate *bes
 			if (c.cost > best->cost) continue;
 			descend(s, &c, last, false);
 			if (c.cost > found(last)) descend(s, &c, last, true);
-			if (c.cost < 0.1 * s->n_stage) exponents(s, &c, last);
+			if (c.cost < 0.1 * s->n_stage) exponents(s, &c, last), last_bits(s, &c, last);
 			if (c.cost >= best->cost) continue;
 			if (best->cost < 3 * c.cost + 0.05) s->rival = best->form;
 			*best = c;

@@ -70,6 +70,8 @@ bool exact_agrees(struct search *s, int form);
 bool answered_in(struct search *s, struct graph *g, const struct candidate *c, double *y[MAX_OUT]);
 
 void descend(struct search *s, struct candidate *c, int k, bool wide);
+/* How functions are computed: it decides near ties alone. */
+void last_bits(struct search *s, struct candidate *c, int k);
 void expand(struct search *s, struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with);
 void find_structure(struct search *s, struct candidate *best);
 /* The errors of each element, and what a change did to them: of all outputs and of the worst (farther - nearer) / sqrt of how many

@@ -8,21 +8,14 @@
 #include <math.h>
 
 #include "calc_private.h"
+#include "ref/approx/approx.h"
 
-/* 2^x cut to a float. ex2.approx of an H200 is that for 78 % of the 2^23 arguments k 2^-23 in (-1, 0], and
- * one unit off for the others; rounded to nearest, for 40 %. */
-static float exp2_cut(float x)
-{
-	double y = exp2((double)x);
-	float near = (float)y;
-
-	return (double)near > y && y < 0x1p128 ? nextafterf(near, 0) : near;
-}
+static float unit_exp2(float x) { return approx(APPROX_EX2, x, false); }
 
 #define E float
 #define F(name) name##f
 #define FUSED
-#define EXP2 exp2_cut
+#define EXP2 unit_exp2
 #include "arith_real.h"
 #include "warp_scan.h"
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/approx/approx.h"
 #include "ref/arith/calc_private.h"
 #include "op.h"
 
@@ -145,10 +146,21 @@ void c_mul(calc *c, vec y, vec a, vec b) { c_binary(c, OP_MUL, y, a, b); }
 void c_div(calc *c, vec y, vec a, vec b) { c_binary(c, OP_DIV, y, a, b); }
 void c_max(calc *c, vec y, vec a, vec b) { c_binary(c, OP_MAX, y, a, b); }
 void c_pow(calc *c, vec y, vec a, vec b) { c_binary(c, OP_POW, y, a, b); }
+
+static void approximated(calc *c, vec y, enum fn f, vec x)
+{
+	double *b = c->arith->plain ? y.at : calc_buffer(c, y.n);
+
+	c->arith->read(c, b, NULL, x.at, y.n);
+	for (size_t i = 0; i < y.n; i++) b[i] = (double)approx((enum approx)(f - FN_APPROX(0)), (float)b[i], false);
+	c->arith->load(c, y.at, b, y.n);
+}
+
 void c_map(calc *c, vec y, enum fn f, vec x)
 {
 	c->work += y.n;
-	c->arith->map(c, f, y.at, x.at, y.n);
+	if (f > FN_COUNT) approximated(c, y, f, x);
+	else c->arith->map(c, f, y.at, x.at, y.n);
 }
 
 void c_copy(calc *c, vec y, vec x) { c_map(c, y, FN_ID, x); }

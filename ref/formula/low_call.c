@@ -4,10 +4,15 @@
 #include <math.h>
 #include <string.h>
 
+#include "ref/approx/approx.h"
+
 static const struct { const char *name; enum fn f; } maps[] = {
 	{ "exp", FN_EXP }, { "exp2", FN_EXP2 }, { "per_ln2", FN_PER_LN2 }, { "log", FN_LOG }, { "sqrt", FN_SQRT }, { "rsqrt", FN_RSQRT }, { "sigmoid", FN_SIGMOID },
 	{ "softplus", FN_SOFTPLUS }, { "silu", FN_SILU }, { "sin", FN_SIN }, { "cos", FN_COS }, { "tanh", FN_TANH }, { "erf", FN_ERF },
-	{ "abs", FN_ABS }, { NULL, FN_ID }
+	{ "abs", FN_ABS },
+	{ "ex2_approx", FN_APPROX(APPROX_EX2) }, { "lg2_approx", FN_APPROX(APPROX_LG2) }, { "rcp_approx", FN_APPROX(APPROX_RCP) },
+	{ "rsqrt_approx", FN_APPROX(APPROX_RSQRT) }, { "sqrt_approx", FN_APPROX(APPROX_SQRT) }, { "sin_approx", FN_APPROX(APPROX_SIN) },
+	{ "cos_approx", FN_APPROX(APPROX_COS) }, { "tanh_approx", FN_APPROX(APPROX_TANH) }, { NULL, FN_ID }
 };
 
 struct ex *low_wrong(struct lower *l, const struct node *x, const char *what)

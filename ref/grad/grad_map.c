@@ -1,5 +1,6 @@
 /* Derivatives of the elementwise functions; shapes that go together. */
 #include "grad_private.h"
+#include "ref/approx/approx.h"
 
 /* c, a number */
 static vec number(struct frame *f, double x) { return c_number(f->c, x); }
@@ -45,10 +46,16 @@ static vec bell(struct frame *f, vec x)
 
 vec grad_map(struct frame *f, enum fn fn, vec x)
 {
+	/* of what is approximated */
+	static const enum fn exact[APPROXES] = { FN_EXP2, FN_LOG, FN_RECIP, FN_RSQRT, FN_SQRT, FN_SIN, FN_COS, FN_TANH };
 	calc *c = f->c;
 	vec y = c_vec(c, x.n);
 
-	switch (fn) {
+	if (fn == FN_APPROX(APPROX_LG2)) {
+		c_map(c, y, FN_PER_LN2, grad_map(f, FN_LOG, x));
+		return y;
+	}
+	switch (fn > FN_COUNT ? exact[fn - FN_APPROX(0)] : fn) {
 	case FN_NEG: c_set(c, y, -1); break;
 	case FN_EXP: c_map(c, y, FN_EXP, x); break;
 	case FN_EXP2: c_map(c, y, FN_EXP2, x), c_div(c, y, y, map(f, FN_PER_LN2, number(f, 1))); break;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/formula/formula.h"
+#include "tests/ref/approx/variants.h"
 #include "tests/ref/formula/broken.h"
 
 #define HEAD "op f\nin x [R, D] y [D] n [R] integer ?\nout z [R, D]\nparam eps = 1, kind = a | b\neach r in R\n"
@@ -354,10 +355,56 @@ static void it_computes(void **state)
 	capture_free(&c);
 }
 
+/* A formula may ask for what a GPU's instruction answers; its arithmetic does not matter. */
+static void approximate_functions_are_a_gpus(void **state)
+{
+	enum { T = 256 };
+	static const struct { const char *name; int variant; } all[] = {
+		{ "ex2", 0 }, { "lg2", 2 }, { "rcp", 4 }, { "rsqrt", 6 }, { "sqrt", 8 }, { "sin", 10 }, { "cos", 12 }, { "tanh", 14 }
+	};
+	const struct arith *const in[] = { &arith_dd, &arith_f32, &arith_f64 };
+	struct tensors recorded;
+	struct error e;
+
+	(void)state;
+	assert_true(tensors_read(&recorded, "tests/ref/approx/hopper.safetensors", &e));
+	const uint32_t *want = tensors_find(&recorded, "samples")->data;
+	for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+		char text[200];
+		snprintf(text, sizeof text, "op approximate_%s\nin x [T]\nout y [T]\nform formula\ny[:] = %s_approx(x)\n", all[k].name, all[k].name);
+		struct formula *f = formula_of_text("a.op", text, strlen(text), &e);
+		if (!f) fail_msg("%s: %s", e.file, e.detail);
+		struct capture c = { 0 };
+		struct call call;
+		op_add(formula_op(f));
+		assert_true(meta_set(&c.tensors, "etalon.op", formula_op(f)->name) && meta_set(&c.tensors, "etalon.params", "{}"));
+		float *x = tensors_add(&c.tensors, "in.x", DT_F32, 1, (size_t[]){ T })->data;
+		for (uint32_t i = 0; i < T; i++) {
+			uint32_t u = variant_sample(i);
+			memcpy(&x[i], &u, 4);
+		}
+		assert_true(capture_bind(&c, &e) && call_bind(&call, &c, false, &e));
+		for (size_t j = 0; j < sizeof in / sizeof *in; j++) {
+			struct plan plan = plan_plain(in[j], in[j]->precision);
+			struct answer a;
+			if (!ref_run(&call, &plan, &a, &e)) fail_msg("%s: %s", text, e.detail);
+			for (int i = 0; i < T; i++) {
+				float y;
+				memcpy(&y, &want[all[k].variant * T + i], 4);
+				if (a.hi[0][i] != (double)y && !(isnan(y) && isnan(a.hi[0][i])))
+					fail_msg("%s of %a in %s: %a, the GPU: %a", all[k].name, (double)x[i], in[j]->name, a.hi[0][i], (double)y);
+			}
+			answer_free(&a);
+		}
+		capture_free(&c);
+	}
+	tensors_free(&recorded);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(errors_have_a_place), cmocka_unit_test(what_is_hostile_is_refused), cmocka_unit_test(spoiled_files_are_refused),
+		cmocka_unit_test(approximate_functions_are_a_gpus), cmocka_unit_test(errors_have_a_place), cmocka_unit_test(what_is_hostile_is_refused), cmocka_unit_test(spoiled_files_are_refused),
 		cmocka_unit_test(builtin_ops_are_sound), cmocka_unit_test(sites_are_listed), cmocka_unit_test(a_file_declares_an_op), cmocka_unit_test(a_case_says_only_what_is_new),
 		cmocka_unit_test(it_computes)
 	};
