@@ -22,7 +22,7 @@ def first_line(error):
     return f"{type(error).__name__}: {lines[0].strip() if lines else ''}"[:160]
 
 
-def fewer_configurations(most=4):
+def fewer_configurations(most):
     """Triton's autotuners are offered at most so many of their configurations, evenly spread: a kernel may be given any of them."""
     try:
         from triton.runtime.autotuner import Autotuner
@@ -72,7 +72,7 @@ def sweeps(k, each):
             return
 
 
-def main(index, folder, etalon, deadline, more):
+def main(index, folder, etalon, deadline, configurations, more):
     k = kernel.load()[index]
     version = kernel.version(k.library)
     if version is None:
@@ -92,7 +92,7 @@ def main(index, folder, etalon, deadline, more):
         return run(k, version, device, label, drawn, f"{folder}/{n}.safetensors", k.contract)
 
     torch.manual_seed(1)
-    fewer_configurations()
+    fewer_configurations(configurations)
     for name, make in points.ROWS.get(k.op, []):
         drawn = make(k)
         if drawn is not None:
@@ -103,4 +103,4 @@ def main(index, folder, etalon, deadline, more):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]), "more" in sys.argv[5:])
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]), int(sys.argv[5]), "more" in sys.argv[6:])

@@ -66,7 +66,7 @@ class Referee:
                 # Inductor's workers, one a processor for each recorder, would starve all else.
                 alone = dict(os.environ, TORCHINDUCTOR_COMPILE_THREADS="1", XLA_PYTHON_CLIENT_PREALLOCATE="false")
                 p = subprocess.Popen([sys.executable, "-m", "referee.record", str(index), folder, self.args.etalon, str(self.deadline),
-                                      "more" if self.args.more else "all"],
+                                      str(self.args.configurations), "more" if self.args.more else "all"],
                                      stdout=subprocess.PIPE, stderr=errors, text=True, env=alone)
                 ending = threading.Timer(max(1, self.deadline + 20 - time.time()), p.kill)
                 ending.daemon = True
@@ -164,6 +164,8 @@ class Referee:
         for path in glob.glob(self.args.out + "/late/*.json") if self.args.late else ():
             with open(path) as f:
                 said = json.load(f)
+            if not wanted.search(f"{said['library']} {said['kernel']}"):
+                continue
             os.rename(path[:-4] + "safetensors", path[:-4] + "again")
             os.unlink(path)
             said["path"] = path[:-4] + "again"
@@ -199,6 +201,7 @@ if __name__ == "__main__":
     a.add_argument("--more", action="store_true", help="only what results/*.tsv have not")
     a.add_argument("--late", action="store_true", help="record nothing; judge what an earlier run left in OUT/late")
     a.add_argument("--threads", type=int, default=4, help="that judge a long call")
+    a.add_argument("--configurations", type=int, default=4, help="of a kernel that Triton's autotuners may choose from")
     a.add_argument("--recorders", type=int, default=8)
     a.add_argument("--judges", type=int, default=os.cpu_count())
     a.add_argument("--scratch", default=None, help="folder for captures until they are judged")

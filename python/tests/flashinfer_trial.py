@@ -1,12 +1,14 @@
-"""flashinfer-bench's own isolated runner over three solutions of one definition, on the CPU: `flashinfer_trial.py etalon|default`. A benchmark
-asks CUDA for devices, streams and times; these alone are stood in for, in this process and in those that it spawns."""
+"""flashinfer-bench's own isolated runner over four solutions of one definition: `flashinfer_trial.py etalon|default`. A benchmark asks CUDA
+for devices, streams and times; where there is no GPU these alone are stood in for, in this process and in those that it spawns."""
 import json
 import sys
 import tempfile
 
 import torch
 
-torch.cuda.set_device = torch.cuda.synchronize = lambda *a, **k: None
+GPU = torch.cuda.is_available()
+if not GPU:
+    torch.cuda.set_device = torch.cuda.synchronize = lambda *a, **k: None
 
 import flashinfer_bench.utils as utils
 from flashinfer_bench.bench import BenchmarkConfig
@@ -15,8 +17,9 @@ from flashinfer_bench.bench.runner import IsolatedRunner
 from flashinfer_bench.data import (AxisConst, AxisVar, BuildSpec, Definition, RandomInput, Solution, SourceFile, SupportedLanguages, TensorSpec,
                                    Workload)
 
-utils.list_cuda_devices = lambda: ["cpu:0"]
-default.time_runnable = lambda *a, **k: 1.0
+if not GPU:
+    utils.list_cuda_devices = lambda: ["cpu:0"]
+    default.time_runnable = lambda *a, **k: 1.0
 EVALUATOR = sys.argv[1] if len(sys.argv) > 1 else "etalon"
 if EVALUATOR == "etalon":
     import etalon.flashinfer_bench
@@ -55,7 +58,7 @@ def definition():
 
 def solution(name, source):
     return Solution(name=name, definition="rmsnorm_h128", author="a test", sources=[SourceFile(path="main.py", content=source)],
-                    spec=BuildSpec(language=SupportedLanguages.PYTHON, target_hardware=["cpu"], entry_point="main.py::run",
+                    spec=BuildSpec(language=SupportedLanguages.PYTHON, target_hardware=["cuda" if GPU else "cpu"], entry_point="main.py::run",
                                    destination_passing_style=False))
 
 
