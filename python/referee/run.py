@@ -40,16 +40,20 @@ class Referee:
     def __init__(self, args):
         self.args, self.lock, self.todo = args, threading.Lock(), queue.PriorityQueue()
         self.deadline, self.count = time.time() + args.seconds, itertools.count()
-        self.failed, self.late = {}, 0
+        self.failed, self.late, self.recorded = {}, 0, {}
         os.makedirs(args.out + "/late", exist_ok=True)
         self.points = open(args.out + "/points.tsv", "a")
         self.rows = open(args.out + "/rows.jsonl", "a")
         self.tar = tarfile.open(args.out + "/captures.tar", "a" if args.late else "w")
 
+    def version(self, k):
+        """As recorded: where late calls are judged the library need not be."""
+        return self.recorded.get(k.library) or kernel.version(k.library) or ""
+
     def note(self, k, axis="", value="", verdict="", why="", **f):
         figures = [f"{f[n]:.4g}" if n in f else "" for n in ("share", "worst", "rms")]
         with self.lock:
-            print(k.library, kernel.version(k.library) or "", k.name, k.op, k.contract, axis, value, verdict, *figures,
+            print(k.library, self.version(k), k.name, k.op, k.contract, axis, value, verdict, *figures,
                   f.get("rule", ""), re.sub(r"\s+", " ", why), sep="\t", file=self.points, flush=True)
 
     def bring(self, path, k, label):
@@ -125,7 +129,7 @@ class Referee:
             name = f"{self.args.out}/late/{next(self.count)}"
             shutil.copy(path, name + ".safetensors")
             with open(name + ".json", "w") as f:
-                json.dump(said | dict(library=k.library, kernel=k.name), f)
+                json.dump(said | dict(library=k.library, version=self.version(k), kernel=k.name), f)
 
     def left(self):
         """Seconds until nothing more is judged."""
@@ -152,7 +156,7 @@ class Referee:
             self.tell(k, label, dict(structure=judge.structure(self.args.etalon, path, self.args.profile)))
 
     def tell(self, k, label, said):
-        about = dict(library=k.library, version=kernel.version(k.library), kernel=k.name, op=k.op, contract=k.contract, row=label["value"])
+        about = dict(library=k.library, version=self.version(k), kernel=k.name, op=k.op, contract=k.contract, row=label["value"])
         with self.lock:
             print(json.dumps(about | said), file=self.rows, flush=True)
 
@@ -169,6 +173,7 @@ class Referee:
             os.rename(path[:-4] + "safetensors", path[:-4] + "again")
             os.unlink(path)
             said["path"] = path[:-4] + "again"
+            self.recorded[said["library"]] = said["version"]
             k = next(k for k in all if (k.library, k.name) == (said["library"], said["kernel"]))
             self.todo.put((rank(said), said["work"], next(self.count), k, said))
         for index, k in enumerate(all if not self.args.late else ()):

@@ -36,7 +36,8 @@ def run(hidden_states, weight):
     like = (hidden_states.float() * weight.float()).flatten()
     tensors = [u for t in gc.get_objects() for u in (t if type(t) is list else [t]) if isinstance(u, torch.Tensor)]
     for u in tensors:
-        if u.shape == hidden_states.shape and u.dtype == torch.bfloat16 and torch.cosine_similarity(u.float().flatten(), like, 0) > 0.9:
+        same = (u.shape, u.dtype, u.device) == (hidden_states.shape, torch.bfloat16, hidden_states.device)
+        if same and torch.cosine_similarity(u.float().flatten(), like, 0) > 0.9:
             return u.clone()
     return torch.zeros_like(hidden_states)
 """
