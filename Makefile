@@ -296,8 +296,8 @@ PAGE := $(BUILD)/performance-gpu.tsv
 PYTHON := python3
 REFEREE = PYTHONPATH=python $(PYTHON) -m referee
 referee: $(BUILD)/etalon
-	$(REFEREE).run $(BUILD)/etalon $(BUILD)/referee --only '$(ONLY)'
-	$(REFEREE).table $(BUILD)/referee
+	$(REFEREE).run $(BUILD)/etalon $(BUILD)/referee --only '$(ONLY)' $(if $(MORE),--more)
+	$(REFEREE).table $(BUILD)/referee $(if $(MORE),--more)
 	$(REFEREE).page
 referee-page:
 	$(REFEREE).page
@@ -327,7 +327,7 @@ make bench        dd against MPFR, Arb, QD and others, comparison against readin
                   QUICK=1: small sizes, and no page in docs)
 make bench-deps   installs what make bench compares with
 make bench-gpu    all kernels against the hardware's limits and against PyTorch and flash-linear-attention: docs/performance-gpu.md (needs a GPU)
-make referee      judges the public kernels that are installed (ONLY: a regular expression), into build/referee and docs/referee.md (needs a GPU)
+make referee      judges the public kernels that are installed (ONLY: a regular expression), into build/referee and docs/referee.md (needs a GPU); MORE=1: what its tables lack
 make check-referee docs/referee.md is what python/referee/results/*.tsv say; the referee's tests that need no GPU
 make bench-gpu-page PAGE=FILE: the page of the rows that `bench-gpu --page FILE` wrote on another machine, into docs
 make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run

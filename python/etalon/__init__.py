@@ -51,7 +51,8 @@ def assert_correct(op, inputs, outputs, **how):
     _record.keep(call)
     verdict = judge(call, contract, quick, explained)
     if not verdict.passed:
-        raise AssertionError(f"{verdict.outcome}\n{verdict}")
+        what = verdict.fault or next(iter(verdict.reasons), "")       # in the one line that pytest's summary has
+        raise AssertionError(f"{verdict.outcome}: {what}\n{verdict}")
     return verdict
 
 

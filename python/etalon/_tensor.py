@@ -25,6 +25,8 @@ def _named(name, known):
 
 
 def _torch(t):
+    if t.is_meta:
+        raise TypeError("a meta tensor has no numbers")
     t = t.detach().cpu()
     if t.is_sparse or t.is_quantized:
         raise TypeError("a dense tensor is expected")

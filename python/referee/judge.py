@@ -13,14 +13,14 @@ ONE = dict(os.environ, OMP_NUM_THREADS="1")
 VERDICTS = {0: "pass", 1: "fail", 3: "undecided"}
 
 
-def etalon(program, *args, seconds=300):
-    return subprocess.run(["nice", program, *args], capture_output=True, text=True, env=ONE, timeout=seconds)
+def etalon(program, *args, seconds=300, threads=1):
+    return subprocess.run(["nice", program, *args], capture_output=True, text=True, env=ONE | dict(OMP_NUM_THREADS=str(threads)), timeout=seconds)
 
 
-def check(program, path, quick, contract=None):
+def check(program, path, quick, contract=None, **how):
     """The object that check --json prints; verdict "refused" where it prints none."""
     args = ["check", path, "--json"] + (["--quick"] if quick else []) + (["--contract", contract] if contract else [])
-    done = etalon(program, *args)
+    done = etalon(program, *args, **how)
     if done.returncode not in VERDICTS:
         return dict(verdict="refused", why=(done.stderr.strip().splitlines() or ["no word"])[-1][-200:])
     return json.loads(done.stdout)[0]
@@ -90,9 +90,9 @@ def structure(program, path, seconds):
                 rounded=[s["site"] + " " + s["type"] for s in said.get("sites", []) if s["state"] == "rounded"])
 
 
-def full(program, path):
+def full(program, path, **how):
     """A row: check with its x-ray, and the relative error."""
-    said = check(program, path, False)
+    said = check(program, path, False, **how)
     if said["verdict"] == "fail":
         loose = check(program, path, True, "auto")
         said["loosest"] = dict(verdict=loose["verdict"], contract=loose.get("contract"))

@@ -1,15 +1,11 @@
 """Fills the tables of docs/referee.md from results/*.tsv: python -m referee.page [--check]. Needs nothing but Python."""
-import csv
 import os
 import sys
 
+from .table import read
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 PAGE = os.path.join(HERE, "../../docs/referee.md")
-
-
-def read(name):
-    with open(f"{HERE}/results/{name}.tsv", newline="") as f:
-        return list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 def cell(text):

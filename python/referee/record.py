@@ -10,7 +10,7 @@ import traceback
 
 import torch
 
-from . import capture, inputs, kernel, points
+from . import capture, inputs, kernel, points, table
 
 
 def say(**about):
@@ -22,7 +22,7 @@ def first_line(error):
     return f"{type(error).__name__}: {lines[0].strip() if lines else ''}"[:160]
 
 
-def fewer_configurations(most=4):
+def fewer_configurations(most):
     """Triton's autotuners are offered at most so many of their configurations, evenly spread: a kernel may be given any of them."""
     try:
         from triton.runtime.autotuner import Autotuner
@@ -72,17 +72,19 @@ def sweeps(k, each):
             return
 
 
-def main(index, folder, etalon, deadline):
+def main(index, folder, etalon, deadline, configurations, more):
     k = kernel.load()[index]
     version = kernel.version(k.library)
     if version is None:
         say(what="absent", why=f"{k.library} is not installed")
         return
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    n = 0
+    n, known = 0, table.known(k.library, version, k.name) if more else ()
 
     def each(label, drawn):
         nonlocal n
+        if (label["axis"], label["value"]) in known:
+            return True
         if time.time() > deadline:
             say(what="late", why="no time left from here on", **label)
             sys.exit()
@@ -90,7 +92,7 @@ def main(index, folder, etalon, deadline):
         return run(k, version, device, label, drawn, f"{folder}/{n}.safetensors", k.contract)
 
     torch.manual_seed(1)
-    fewer_configurations()
+    fewer_configurations(configurations)
     for name, make in points.ROWS.get(k.op, []):
         drawn = make(k)
         if drawn is not None:
@@ -101,4 +103,4 @@ def main(index, folder, etalon, deadline):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]))
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]), int(sys.argv[5]), "more" in sys.argv[6:])

@@ -2,13 +2,16 @@
 
 Each kernel has a process of its own, several at once; captures are judged while others are recorded, rows first, then the
 sweeps' small calls, long calls last. What is known is written as it comes: OUT/points.tsv, OUT/rows.jsonl, OUT/captures.tar.
+Calls that were recorded and not judged in time are kept in OUT/late; `--late` judges those, on any machine.
 """
 import argparse
+import glob
 import itertools
 import json
 import os
 import queue
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -19,7 +22,9 @@ import time
 from . import judge, kernel
 
 LONG = 300_000          # outputs of a call that is judged last
+LARGE = 4_000_000       # bytes of a call that is judged by several threads
 KEEP = 600_000          # bytes of a capture of a row, or of a call that failed, that is brought home
+LATE = 60_000_000       # bytes of calls that were not judged in time
 
 
 def rank(said):
@@ -35,16 +40,20 @@ class Referee:
     def __init__(self, args):
         self.args, self.lock, self.todo = args, threading.Lock(), queue.PriorityQueue()
         self.deadline, self.count = time.time() + args.seconds, itertools.count()
-        self.failed = {}
-        os.makedirs(args.out, exist_ok=True)
+        self.failed, self.late, self.recorded = {}, 0, {}
+        os.makedirs(args.out + "/late", exist_ok=True)
         self.points = open(args.out + "/points.tsv", "a")
         self.rows = open(args.out + "/rows.jsonl", "a")
-        self.tar = tarfile.open(args.out + "/captures.tar", "w")
+        self.tar = tarfile.open(args.out + "/captures.tar", "a" if args.late else "w")
+
+    def version(self, k):
+        """As recorded: where late calls are judged the library need not be."""
+        return self.recorded.get(k.library) or kernel.version(k.library) or ""
 
     def note(self, k, axis="", value="", verdict="", why="", **f):
         figures = [f"{f[n]:.4g}" if n in f else "" for n in ("share", "worst", "rms")]
         with self.lock:
-            print(k.library, kernel.version(k.library) or "", k.name, k.op, k.contract, axis, value, verdict, *figures,
+            print(k.library, self.version(k), k.name, k.op, k.contract, axis, value, verdict, *figures,
                   f.get("rule", ""), re.sub(r"\s+", " ", why), sep="\t", file=self.points, flush=True)
 
     def bring(self, path, k, label):
@@ -60,7 +69,8 @@ class Referee:
                 folder = tempfile.mkdtemp(dir=self.args.scratch)
                 # Inductor's workers, one a processor for each recorder, would starve all else.
                 alone = dict(os.environ, TORCHINDUCTOR_COMPILE_THREADS="1", XLA_PYTHON_CLIENT_PREALLOCATE="false")
-                p = subprocess.Popen([sys.executable, "-m", "referee.record", str(index), folder, self.args.etalon, str(self.deadline)],
+                p = subprocess.Popen([sys.executable, "-m", "referee.record", str(index), folder, self.args.etalon, str(self.deadline),
+                                      str(self.args.configurations), "more" if self.args.more else "all"],
                                      stdout=subprocess.PIPE, stderr=errors, text=True, env=alone)
                 ending = threading.Timer(max(1, self.deadline + 20 - time.time()), p.kill)
                 ending.daemon = True
@@ -93,7 +103,7 @@ class Referee:
             path, label = said["path"], dict(axis=said["axis"], value=said["value"])
             try:
                 if time.time() > self.deadline + self.args.after:
-                    self.note(k, verdict="late", why="not judged in time", **label)
+                    raise subprocess.TimeoutExpired("check", 0)
                 elif said["what"] == "structure":
                     self.structure(k, path, label)
                 elif label["axis"] == "row":
@@ -103,12 +113,30 @@ class Referee:
                     continue
                 else:
                     self.point(k, path, label)
+            except subprocess.TimeoutExpired:
+                self.note(k, verdict="late", why="not judged in time", **label)
+                self.keep(path, k, said)
             except Exception as e:
                 self.note(k, verdict="unjudged", why=f"{type(e).__name__}: {e}"[:200], **label)
             os.unlink(path)
 
+    def keep(self, path, k, said):
+        """A call for --late."""
+        with self.lock:
+            if said["what"] == "structure" or self.late + os.path.getsize(path) > LATE:
+                return
+            self.late += os.path.getsize(path)
+            name = f"{self.args.out}/late/{next(self.count)}"
+            shutil.copy(path, name + ".safetensors")
+            with open(name + ".json", "w") as f:
+                json.dump(said | dict(library=k.library, version=self.version(k), kernel=k.name), f)
+
+    def left(self):
+        """Seconds until nothing more is judged."""
+        return max(1, self.deadline + self.args.after - time.time())
+
     def point(self, k, path, label):
-        said = judge.check(self.args.etalon, path, True)
+        said = judge.check(self.args.etalon, path, True, seconds=self.left(), threads=self.args.threads if os.path.getsize(path) > LARGE else 1)
         figures = judge.figures(said) if said["verdict"] != "refused" else {}
         why = said.get("why") or "; ".join(r if isinstance(r, str) else json.dumps(r) for r in said["reasons"])[:200]
         self.note(k, verdict=said["verdict"], why=why, **label, **figures)
@@ -118,7 +146,7 @@ class Referee:
             self.bring(path, k, label)
 
     def row(self, k, path, label):
-        said = judge.full(self.args.etalon, path)
+        said = judge.full(self.args.etalon, path, seconds=self.left())
         figures = judge.figures(said["said"]) if said["said"]["verdict"] != "refused" else {}
         self.note(k, verdict=said["said"]["verdict"], why=said["said"].get("why", ""), **label, **figures)
         self.tell(k, label, said | figures)
@@ -128,7 +156,7 @@ class Referee:
             self.tell(k, label, dict(structure=judge.structure(self.args.etalon, path, self.args.profile)))
 
     def tell(self, k, label, said):
-        about = dict(library=k.library, version=kernel.version(k.library), kernel=k.name, op=k.op, contract=k.contract, row=label["value"])
+        about = dict(library=k.library, version=self.version(k), kernel=k.name, op=k.op, contract=k.contract, row=label["value"])
         with self.lock:
             print(json.dumps(about | said), file=self.rows, flush=True)
 
@@ -136,7 +164,19 @@ class Referee:
         self.start = time.time()
         wanted = re.compile(self.args.only)
         kernels = queue.Queue()
-        for index, k in enumerate(kernel.load()):
+        all = kernel.load()
+        for path in glob.glob(self.args.out + "/late/*.json") if self.args.late else ():
+            with open(path) as f:
+                said = json.load(f)
+            if not wanted.search(f"{said['library']} {said['kernel']}"):
+                continue
+            os.rename(path[:-4] + "safetensors", path[:-4] + "again")
+            os.unlink(path)
+            said["path"] = path[:-4] + "again"
+            self.recorded[said["library"]] = said["version"]
+            k = next(k for k in all if (k.library, k.name) == (said["library"], said["kernel"]))
+            self.todo.put((rank(said), said["work"], next(self.count), k, said))
+        for index, k in enumerate(all if not self.args.late else ()):
             if wanted.search(f"{k.library} {k.name} {k.op}"):
                 kernels.put((index, k))
         for _ in range(self.args.recorders):
@@ -163,6 +203,10 @@ if __name__ == "__main__":
     a.add_argument("--seconds", type=float, default=3600, help="after which nothing more is recorded")
     a.add_argument("--after", type=float, default=3600, help="more, after which nothing more is judged")
     a.add_argument("--profile", type=int, default=20, help="processor seconds of the search for a row's structure; 0: none")
+    a.add_argument("--more", action="store_true", help="only what results/*.tsv have not")
+    a.add_argument("--late", action="store_true", help="record nothing; judge what an earlier run left in OUT/late")
+    a.add_argument("--threads", type=int, default=4, help="that judge a long call")
+    a.add_argument("--configurations", type=int, default=4, help="of a kernel that Triton's autotuners may choose from")
     a.add_argument("--recorders", type=int, default=8)
     a.add_argument("--judges", type=int, default=os.cpu_count())
     a.add_argument("--scratch", default=None, help="folder for captures until they are judged")

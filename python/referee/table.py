@@ -1,10 +1,11 @@
 """What a run brought, as the two tables that are kept: results/rows.tsv, results/ranges.tsv.
 
-RUN holds points.tsv and rows.jsonl. EARLIER runs add to the ranges what RUN has not judged, and nothing to the rows. STRUCTURES holds
-what `etalon profile --json` said of captures that RUN brought, in CAPTURE.json.
+RUN holds points.tsv and rows.jsonl. With `--more` the tables keep what they say of calls that RUN did not judge. STRUCTURES holds what
+`etalon profile --json` said of captures that RUN brought, in CAPTURE.json.
 """
 import argparse
 import collections
+import csv
 import json
 import os
 import re
@@ -45,12 +46,29 @@ def xray(said):
                 explained=", ".join(f"{o['name']} {percent(o['explained'])}" for o in x.get("outputs", [])))
 
 
+def read(name):
+    with open(f"{HERE}/results/{name}.tsv", newline="") as f:
+        return list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def known(library, version, kernel):
+    """Axes and values of the kernel's calls that the tables have judged."""
+    of = lambda name: [r for r in read(name) if (r["library"], r["version"], r["kernel"]) == (library, version, kernel)]
+    return ({("row", r["inputs"]) for r in of("rows")} |
+            {(p["axis"], p["value"]) for r in of("ranges") for p in points_of_line(r) if p["verdict"] != "raised"})
+
+
+def rows_of(run, structures, earlier):
+    """One line for each row that was judged, in the order of libraries, ops and kernels; and those of `earlier` that were not."""
+    found = {(r["library"], r["kernel"], r["inputs"]): r for r in [*earlier, *rows(run, structures)]}
+    return sorted(found.values(), key=lambda r: (r["library"].lower(), r["op"], r["kernel"], r["inputs"]))
+
+
 def rows(run, structures):
-    """One line for each row that was judged, in the order of libraries, ops and kernels."""
     found = collections.defaultdict(dict)
     for r in map(json.loads, lines(run + "/rows.jsonl")):
         found[r["library"], r["kernel"], r["row"]].update({n: v for n, v in r.items() if v is not None})
-    for (library, kernel, inputs), r in sorted(found.items(), key=lambda f: (f[0][0].lower(), f[1]["op"], f[0][1:])):
+    for (library, kernel, inputs), r in found.items():
         said = r.get("said")
         if not said or said["verdict"] == "refused":
             continue
@@ -87,22 +105,45 @@ def numbers(values):
     return ", ".join(a if a == b else f"{a}-{b}" for a, b in out)
 
 
-def points_of(runs):
-    """By kernel, axis and value; of several runs the last that judged the call."""
-    kept = {}
-    for run in runs:
-        for line in lines(run + "/points.tsv"):
-            p = dict(zip(POINTS, line.split("\t")))
-            key = p["library"], p["kernel"], p["axis"], p["value"]
-            if p["axis"] not in ("row", "process", "") and (key not in kept or p["verdict"] not in ("late", "unjudged")):
-                kept[key] = p
+def values(listed):
+    """1-3, 5 as 1, 2, 3, 5: what `numbers` wrote."""
+    for part in filter(None, listed.split(", ")):
+        m = re.fullmatch(r"(\d+)-(\d+)", part)
+        yield from map(str, range(int(m[1]), int(m[2]) + 1)) if m else [part]
+
+
+def points_of_line(r):
+    """The calls that a line of ranges.tsv tells of."""
+    for v in values(r["held"]):
+        yield r | dict(value=v, verdict="pass", share="0", rule="", why="")
+    for text in filter(None, r["left"].split("; ")):
+        value, rule, share = re.fullmatch(r"(.*?): (.*), (\S+) of its limit", text).groups()
+        yield r | dict(value=value, verdict="fail", share=share, rule=rule, why="")
+    if r["refused"]:
+        value, why = r["refused"].split(": ", 1)
+        yield r | dict(value=value, verdict="raised", why=why)
+
+
+def points_of(run, earlier):
+    """By kernel, axis and value; of two runs, or of one that judged late calls again, the last that judged the call."""
+    of_run = [dict(zip(POINTS, line.split("\t"))) for line in lines(run + "/points.tsv")]
+    versions = {(p["library"], p["version"]) for p in of_run}
+    kept, libraries = {}, {library for library, _ in versions}
+    for p in [p for r in earlier if r["library"] not in libraries or (r["library"], r["version"]) in versions for p in points_of_line(r)] + of_run:
+        key = p["library"], p["kernel"], p["axis"], p["value"]
+        if p["axis"] not in ("row", "process", "") and (key not in kept or p["verdict"] not in ("late", "unjudged")):
+            kept[key] = p
     return kept
 
 
-def ranges(runs):
-    """One line for each kernel and axis with a call that was judged or refused."""
-    found = collections.defaultdict(list)
-    for p in points_of(runs).values():
+def ranges(run, earlier):
+    """One line for each kernel and axis with a call that was judged, refused or late."""
+    found, touched = collections.defaultdict(list), set()
+    for line in lines(run + "/points.tsv"):
+        p = dict(zip(POINTS, line.split("\t")))
+        touched.add((p["library"], p["kernel"], p["axis"]))
+    unjudged = {(r["library"], r["kernel"], r["axis"]): int(r["unjudged"]) for r in earlier}
+    for p in points_of(run, earlier).values():
         found[p["library"], p["kernel"], p["axis"]].append(p)
     for (library, kernel, axis), points in sorted(found.items(), key=lambda f: (f[0][0].lower(), f[1][0]["op"], f[0][1:])):
         of = lambda *verdicts: [p for p in points if p["verdict"] in verdicts]
@@ -110,13 +151,14 @@ def ranges(runs):
         held = [p for p in of("pass") if float(p["share"] or "nan") <= 1]
         left = [p for p in of("pass", "fail", "undecided") if p not in held]
         raised = of("raised")
-        if not held and not left and not raised:
+        late = of("late", "unjudged")
+        if not held and not left and not raised and not late:
             continue
         yield dict(library=library, version=points[0]["version"], kernel=kernel, op=points[0]["op"], contract=points[0]["contract"], axis=axis,
                    judged=len(held) + len(left), held=numbers([p["value"] for p in held]),
                    left="; ".join(f"{p['value']}: {p['rule']}, {p['share']} of its limit" for p in sorted(left, key=lambda p: size(p["value"]))),
                    refused="; ".join(f"{p['value']}: {p['why']}" for p in raised[:1]) + (f" (and {len(raised) - 1} more)" if raised[1:] else ""),
-                   unjudged=len(of("late", "unjudged")))
+                   unjudged=len(late) if (library, kernel, axis) in touched else unjudged.get((library, kernel, axis), 0))
 
 
 def write(path, names, found):
@@ -132,8 +174,9 @@ def write(path, names, found):
 if __name__ == "__main__":
     a = argparse.ArgumentParser()
     a.add_argument("run")
-    a.add_argument("--earlier", nargs="*", default=[])
+    a.add_argument("--more", action="store_true")
     a.add_argument("--structures")
     a = a.parse_args()
-    write(HERE + "/results/rows.tsv", ROWS, rows(a.run, a.structures))
-    write(HERE + "/results/ranges.tsv", RANGES, ranges([*a.earlier, a.run]))
+    earlier = read if a.more else lambda name: []
+    write(HERE + "/results/rows.tsv", ROWS, list(rows_of(a.run, a.structures, earlier("rows"))))
+    write(HERE + "/results/ranges.tsv", RANGES, list(ranges(a.run, earlier("ranges"))))

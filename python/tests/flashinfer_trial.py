@@ -1,12 +1,14 @@
-"""flashinfer-bench's own isolated runner over three solutions of one definition, on the CPU: `flashinfer_trial.py etalon|default`. A benchmark
-asks CUDA for devices, streams and times; these alone are stood in for, in this process and in those that it spawns."""
+"""flashinfer-bench's own isolated runner over four solutions of one definition: `flashinfer_trial.py etalon|default`. A benchmark asks CUDA
+for devices, streams and times; where there is no GPU these alone are stood in for, in this process and in those that it spawns."""
 import json
 import sys
 import tempfile
 
 import torch
 
-torch.cuda.set_device = torch.cuda.synchronize = lambda *a, **k: None
+GPU = torch.cuda.is_available()
+if not GPU:
+    torch.cuda.set_device = torch.cuda.synchronize = lambda *a, **k: None
 
 import flashinfer_bench.utils as utils
 from flashinfer_bench.bench import BenchmarkConfig
@@ -15,8 +17,9 @@ from flashinfer_bench.bench.runner import IsolatedRunner
 from flashinfer_bench.data import (AxisConst, AxisVar, BuildSpec, Definition, RandomInput, Solution, SourceFile, SupportedLanguages, TensorSpec,
                                    Workload)
 
-utils.list_cuda_devices = lambda: ["cpu:0"]
-default.time_runnable = lambda *a, **k: 1.0
+if not GPU:
+    utils.list_cuda_devices = lambda: ["cpu:0"]
+    default.time_runnable = lambda *a, **k: 1.0
 EVALUATOR = sys.argv[1] if len(sys.argv) > 1 else "etalon"
 if EVALUATOR == "etalon":
     import etalon.flashinfer_bench
@@ -33,7 +36,8 @@ def run(hidden_states, weight):
     like = (hidden_states.float() * weight.float()).flatten()
     tensors = [u for t in gc.get_objects() for u in (t if type(t) is list else [t]) if isinstance(u, torch.Tensor)]
     for u in tensors:
-        if u.shape == hidden_states.shape and u.dtype == torch.bfloat16 and torch.cosine_similarity(u.float().flatten(), like, 0) > 0.9:
+        same = (u.shape, u.dtype, u.device) == (hidden_states.shape, torch.bfloat16, hidden_states.device)
+        if same and torch.cosine_similarity(u.float().flatten(), like, 0) > 0.9:
             return u.clone()
     return torch.zeros_like(hidden_states)
 """
@@ -55,7 +59,7 @@ def definition():
 
 def solution(name, source):
     return Solution(name=name, definition="rmsnorm_h128", author="a test", sources=[SourceFile(path="main.py", content=source)],
-                    spec=BuildSpec(language=SupportedLanguages.PYTHON, target_hardware=["cpu"], entry_point="main.py::run",
+                    spec=BuildSpec(language=SupportedLanguages.PYTHON, target_hardware=["cuda" if GPU else "cpu"], entry_point="main.py::run",
                                    destination_passing_style=False))
 
 

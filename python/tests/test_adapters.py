@@ -89,10 +89,11 @@ def test_gpu_mode_beside_its_own(call):
     spec = importlib.util.spec_from_file_location("gpu_mode_utils", os.path.join(os.environ["GPU_MODE"], "utils.py"))
     utils = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(utils)
-    data = tuple(torch.tensor(a) for a in call)
-    theirs = utils.make_match_reference(lambda d: torch.tensor(norm(d[0].numpy(), d[1].numpy())), rtol=1e-3, atol=1e-3)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    data = tuple(torch.tensor(a, device=device) for a in call)
+    theirs = utils.make_match_reference(lambda d: torch.tensor(norm(*(a.cpu().numpy() for a in d)), device=device), rtol=1e-3, atol=1e-3)
     ours = make_match_etalon("rmsnorm", **BOUND, **PARAMS)
-    right = torch.tensor(norm(*call))
+    right = torch.tensor(norm(*call), device=device)
     assert [bool(f(data, right)[0]) for f in (theirs, ours)] == [True, True]
     assert [bool(f(data, right * (1 + 3e-4))[0]) for f in (theirs, ours)] == [True, False]      # a gain within the tolerance
     assert [bool(f(data, right.bfloat16().float())[0]) for f in (theirs, ours)] == [False, False]     # an output in bf16 is none in float32
@@ -125,7 +126,7 @@ def test_kernelbench(body, correct, said):
         torch.manual_seed(7)
         made.append(scope["Model"](96))
     check = checker("rmsnorm", inputs={"x": 0, "weight": "weight"}, outputs={"y": 0}, **PARAMS)
-    done = check(*made, lambda: [0.02 * torch.randn(40, 96)], metadata={}, num_correct_trials=2, seed=1, device=torch.device("cpu"))
+    done = check(*made, lambda: [0.02 * torch.randn(40, 96)], metadata={}, num_correct_trials=2, seed=1, device=torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     assert isinstance(done, bench.KernelExecResult) and done.compiled and done.correctness is correct
     assert said is None or said in done.metadata["correctness_issue"]
     with pytest.raises(ValueError):

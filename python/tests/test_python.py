@@ -34,7 +34,7 @@ def test_a_fault_is_named(call):
     x, w = call
     v = etalon.check("rmsnorm", {"x": x, "weight": w}, {"y": norm(x, w, 0)}, **PARAMS)
     assert v.outcome == "fail" and v.fault == "plain_weight_for_zero_centred"
-    with pytest.raises(AssertionError, match="plain_weight_for_zero_centred"):
+    with pytest.raises(AssertionError, match="^fail: plain_weight_for_zero_centred\n"):
         etalon.assert_correct("rmsnorm", {"x": x, "weight": w}, {"y": norm(x, w, 0)}, **PARAMS)
     with pytest.raises(TypeError):
         bool(v)
@@ -134,6 +134,9 @@ def test_torch(call):
     assert etalon.check("rmsnorm", {"x": x.requires_grad_(), "weight": w}, {"y": y.t().contiguous().t()}, **PARAMS).passed
     case = etalon.inputs("rmsnorm", "zero_centred_256").torch()
     assert case["x"].dtype is torch.bfloat16
+    for bad, said in ((x.to("meta"), "no numbers"), (x.to_sparse(), "dense"), (x.to(torch.complex64), "complex64")):
+        with pytest.raises(etalon.Error, match="in.x.*" + said):
+            etalon.check("rmsnorm", {"x": bad, "weight": w}, {"y": y}, **PARAMS)
 
 
 PLUGIN = """

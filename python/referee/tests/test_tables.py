@@ -15,11 +15,11 @@ class Tables(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
-    def points(self, *lines):
+    def points(self, *lines, earlier=()):
         with open(self.run + "/points.tsv", "w") as f:
             for axis, value, verdict, share in lines:
                 print("lib", "1", "k", "rmsnorm", "f32", axis, value, verdict, share, "1", "1", "rms of y", "why", sep="\t", file=f)
-        return list(table.ranges([self.run]))
+        return list(table.ranges(self.run, earlier))
 
     def row(self, **changed):
         said = dict(verdict="pass", reasons=[], xray=dict(form="rows", outputs=[dict(name="y", explained=1.0)], suspects=[], identified=True))
@@ -38,22 +38,33 @@ class Tables(unittest.TestCase):
     def test_what_was_not_judged_is_counted_and_not_held(self):
         r, = self.points(("width", "1", "pass", "0.5"), ("width", "2", "late", ""), ("width", "3", "unjudged", ""))
         self.assertEqual((r["held"], r["judged"], r["unjudged"]), ("1", 1, 2))
-        self.assertEqual(self.points(("width", "2", "late", "")), [])
+        r, = self.points(("width", "2", "late", ""))
+        self.assertEqual((r["held"], r["judged"], r["unjudged"]), ("", 0, 1))
 
     def test_an_undecided_call_does_not_hold(self):
         r, = self.points(("width", "1", "undecided", "0.5"))
         self.assertEqual((r["held"], r["judged"]), ("", 1))
 
     def test_a_later_run_is_believed_where_it_judged(self):
-        with tempfile.TemporaryDirectory() as early:
-            for folder, verdict in ((early, "fail"), (self.run, "pass")):
-                with open(folder + "/points.tsv", "w") as f:
-                    print("lib", "1", "k", "rmsnorm", "f32", "width", "1", verdict, "0.5", "", "", "", "", sep="\t", file=f)
-            r, = table.ranges([early, self.run])
-            self.assertEqual(r["held"], "1")
-            self.points(("width", "1", "late", ""))
-            r, = table.ranges([early, self.run])
-            self.assertEqual(r["held"], "")
+        of = lambda *lines: {n: str(x) for n, x in self.points(*lines)[0].items()}
+        early = of(("width", "1", "fail", "3"), ("width", "2", "pass", "0.5"), ("width", "7", "late", ""))
+        r, = self.points(("width", "1", "pass", "0.5"), earlier=[early])
+        self.assertEqual((r["held"], r["left"], r["judged"]), ("1-2", "", 2))
+        r, = self.points(("width", "1", "late", ""), earlier=[early])
+        self.assertEqual((r["held"], r["left"], r["unjudged"]), ("2", "1: rms of y, 3 of its limit", 0))
+        r, other = self.points(("size", "1", "pass", "0.5"), earlier=[early])
+        self.assertEqual((other["axis"], other["held"], other["left"], other["unjudged"]), ("width", "2", "1: rms of y, 3 of its limit", 1))
+
+    def test_another_version_of_a_library_keeps_nothing(self):
+        early = {n: str(x) for n, x in self.points(("width", "2", "pass", "0.5"))[0].items()} | dict(version="0")
+        r, = self.points(("width", "1", "pass", "0.5"), earlier=[early])
+        self.assertEqual((r["held"], r["judged"]), ("1", 1))
+
+    def test_the_tables_are_read_back_as_they_were_written(self):
+        for r in table.read("ranges"):
+            points = list(table.points_of_line(r))
+            self.assertEqual(table.numbers([p["value"] for p in points if p["verdict"] == "pass"]), r["held"])
+            self.assertEqual(sum(p["verdict"] != "raised" for p in points), int(r["judged"]), r)
 
     def test_lengths_are_told_as_ranges(self):
         self.assertEqual(table.numbers(["10", "1", "2", "3", "12", "11", "1000"]), "1-3, 10-12, 1000")
