@@ -81,7 +81,7 @@ static int dearer(const void *a, const void *b)
 	return (p < q) - (p > q);
 }
 
-enum { MAX_UNIT = 1024 };
+enum { MAX_UNIT = 4096 };
 
 /* Adds what a part came to; the unit is kept when it was the last. */
 static void add_part(struct unit *u, const struct unit *part, FILE *keep)
