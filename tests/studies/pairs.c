@@ -111,8 +111,9 @@ static bool one(const struct op *op, uint64_t *state, int n_fault, const struct 
 		struct plan plan = plan_of(&p, 3);
 		bool ok = visible(&p, &call, &yes, e);
 		bool same = false;
-		if (ok && yes) ok = model_answer(&call, &plan, e) && judge(&c, &(struct judging){ .contract = p.model.contract->name }, &v, e)
-			&& same_answer(&p, &call, &v, &same, e);
+		if (ok && yes)
+			ok = model_answer(&call, &plan, e) && judge(&c, &(struct judging){ .contract = p.model.contract->name }, &v, e)
+				&& same_answer(&p, &call, &v, &same, e);
 		capture_free(&c);
 		if (!ok) return false;
 		if (!yes) continue;

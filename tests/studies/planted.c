@@ -34,8 +34,8 @@ static bool made(struct planted *p, const char *path, struct error *e)
 			if (p->fault[i].fault >= 0) p->fault[n++] = p->fault[i];
 		p->path = path;
 		p->kase = (struct test_case){ .op = call.op->name, .name = base(path) };
-		p->unit = (struct unit){ .model = { call.op, &call.op->contracts[at], 0, false }, .kase = &p->kase, .seeds = 1, .n_fault = n, .fault = p->fault,
-			.cell = calloc((size_t)n, sizeof(struct cell)) };
+		p->unit = (struct unit){ .model = { call.op, &call.op->contracts[at], 0, false }, .kase = &p->kase, .seeds = 1, .n_fault = n,
+			.fault = p->fault, .cell = calloc((size_t)n, sizeof(struct cell)) };
 		ok = p->unit.cell || error_set(e, E_MEMORY, path, NO_OFFSET, "its faults");
 	}
 	capture_free(&c);
@@ -100,7 +100,8 @@ static void line(const char *name, const char *contract, const char *verdict, co
 	int possible = 0;
 
 	for (int f = UNSEEN; f < FATES; f++) possible += of[f];
-	printf("%-46s %-20s %-11s %8d %6d %6d %6d %6d %7d %6d\n", name, contract, verdict, possible, of[UNSEEN], of[RIGHT], of[ALIAS], of[WRONG], of[UNNAMED], of[MISSED]);
+	printf("%-48s %-20s %-11s %8d %6d %6d %6d %6d %7d %6d\n", name, contract, verdict, possible, of[UNSEEN], of[RIGHT], of[ALIAS], of[WRONG],
+		of[UNNAMED], of[MISSED]);
 }
 
 /* Does every call pass, and each fault that is to be seen fail, 97 % of them named? */
@@ -109,7 +110,8 @@ static bool page(const struct planted *p, int n)
 	int all[FATES] = { 0 }, alarms = 0, faint = 0;
 
 	fputs(head, stdout);
-	printf("%-46s %-20s %-11s %8s %6s %6s %6s %6s %7s %6s\n", "capture", "contract", "as recorded", "possible", "hidden", "right", "alias", "wrong", "unnamed", "missed");
+	printf("%-48s %-20s %-11s %8s %6s %6s %6s %6s %7s %6s\n", "capture", "contract", "as recorded", "possible", "hidden", "right", "alias", "wrong",
+		"unnamed", "missed");
 	for (int i = 0; i < n; i++) {
 		const struct unit *u = &p[i].unit;
 		int of[FATES] = { 0 };
@@ -121,15 +123,15 @@ static bool page(const struct planted *p, int n)
 	line("all", "", alarms ? "" : "pass", all);
 	int caught = all[RIGHT] + all[ALIAS] + all[WRONG] + all[UNNAMED], named = all[RIGHT] + all[ALIAS];
 	printf("```\n\nOf %d faults to be seen %d are rejected, of these %d (%.2f %%) named. %d are missed, %d of them faint: below %d of float32's noise.\n\n"
-		"## Not named right\n\n```\n%-46s %-28s %9s  %s\n", caught + all[MISSED], caught, named, caught ? 100.0 * named / caught : 100.0, all[MISSED], faint, FAINT,
+		"## Not named right\n\n```\n%-48s %-28s %9s  %s\n", caught + all[MISSED], caught, named, caught ? 100.0 * named / caught : 100.0, all[MISSED], faint, FAINT,
 		"capture", "fault", "size", "");
 	for (int i = 0; i < n; i++) {
 		const struct unit *u = &p[i].unit;
-		if (u->alarms) printf("%-46s %-28s %9s  %.120s\n", u->kase->name, "as recorded", "", u->alarm);
+		if (u->alarms) printf("%-48s %-28s %9s  %.120s\n", u->kase->name, "as recorded", "", u->alarm);
 		for (int f = 0; f < u->n_fault; f++) {
 			const struct cell *c = &u->cell[f];
 			if (c->fate < ALIAS) continue;
-			printf("%-46s %-28s %9.3g  %s", u->kase->name, u->fault[f].name, c->size, fate_name[c->fate]);
+			printf("%-48s %-28s %9.3g  %s", u->kase->name, u->fault[f].name, c->size, fate_name[c->fate]);
 			if (c->detected) printf(": %s %.3f ± %.2g", c->first, c->coefficient, c->error);
 			else if (c->fate == UNNAMED) printf(": %.100s", c->reason);
 			putchar('\n');
