@@ -66,7 +66,7 @@ FUZZER_SOURCES := $(call named,fuzz_%.c)
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all audit deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
+.PHONY: all audit deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix planted strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -188,6 +188,13 @@ strangers: $(BUILD)/strangers
 	@$< $(if $(SMALL),-s) -t $(BUILD)/strangers.tsv >$(BUILD)/strangers.md; status=$$?; cat $(BUILD)/strangers.md; \
 	[ $$status -gt 1 ] || [ "$(SMALL)" ] || ! [ -s $(BUILD)/strangers.md ] || cp $(BUILD)/strangers.md docs/ || status=4; exit $$status
 $(BUILD)/strangers: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/strangers/*.c)) $(OBJECTS)
+	$(LINK) $(LIBS)
+
+# Recorded calls of ops that are formulas of the field's other kernels; ONLY: names of captures that begin so.
+planted: $(BUILD)/planted
+	@$< $(foreach o,$(or $(ONLY),attention conv_ssd_norm gdn2 kda mamba3 rmsnorm_fp8_groups ssd),$(wildcard fixtures/captures/$o*.safetensors)) \
+		>$(BUILD)/planted.md; status=$$?; cat $(BUILD)/planted.md; [ $$status -gt 1 ] || [ "$(ONLY)" ] || cp $(BUILD)/planted.md docs/ || status=4; exit $$status
+$(BUILD)/planted: $(call objects,planted.c kill_matrix_model.c kill_matrix_unit.c kill_matrix_keep.c) $(OBJECTS)
 	$(LINK) $(LIBS)
 
 $(BUILD)/pairs: $(call objects,pairs.c kill_matrix_model.c) $(OBJECTS)
@@ -342,6 +349,7 @@ make readback     reads back random roundings of model kernels, DRAWS=100 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes (ONLY: names of ops, contracts)
 make pairs        two faults at once, PAIRS=50 random pairs for each op
 make model-faults  plants each known fault in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
+make planted      judges recorded calls as they are and with each fault of their op, and writes docs/planted.md (ONLY: captures that begin so, no page)
 make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page; ONLY=OP)
 make strangers    judges kernels that the product has never seen, correct and with faults, and writes docs/strangers.md (SMALL=1: less, no page)
 make audit        public tests, rebuilt, and the known faults that they pass: docs/audit.md, some 15 minutes

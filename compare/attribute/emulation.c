@@ -15,7 +15,8 @@ const struct site_rounding site_types[SITE_TYPES] = {
 
 static const struct model { const struct arith *arith; int form; size_t chunk; } models[] = {
 	{ &arith_f64, 0, 0 }, { &arith_f32, 0, 0 }, { &arith_f64, 1, 64 }, { &arith_f64, 1, 32 }, { &arith_f64, 1, 16 }, { &arith_f64, 1, 128 },
-	{ &arith_f64, 2, 64 }, { &arith_f64, 2, 128 },
+	{ &arith_f64, 2, 64 }, { &arith_f64, 2, 128 }, { &arith_f64, 3, 64 }, { &arith_f64, 3, 128 },
+	{ &arith_f64, 4, 64 }, { &arith_f64, 4, 128 }, { &arith_f64, 4, 32 }, { &arith_f64, 3, 32 }, { &arith_f64, 2, 32 },
 };
 enum { MODELS = sizeof models / sizeof *models };
 

@@ -1,6 +1,6 @@
 /* make kill-matrix: every fault and every forbidden rounding in every model kernel on every case that is
- * not too large, judged; and clean calls. usage: kill_matrix [-s] [-t TABLE.tsv] [-k FILE] [OP [CASE [FAULT]]]
- * -s: a small version of it. -k: what is done is kept in the file, and not done again by the next run. */
+ * not too large, judged; and clean calls. usage: kill_matrix [-s] [-t TABLE.tsv] [-k FILE [-n]] [OP,... [CASE [FAULT]]]
+ * -s: a small version of it. -k: what is done is kept in the file, and not done again by the next run. -n: only what is kept there. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ static double cost(const struct test_case *k)
 }
 
 enum { SMALL_CASES = 3 };        /* of an op, in the small version */
-struct arguments { bool small; const char *table, *keep, *op, *kase, *fault; };
+struct arguments { bool small, kept; const char *table, *keep, *op, *kase, *fault; };
 
 static int faults(const struct op *op, const char *only, struct fault *list)
 {
@@ -72,16 +72,17 @@ static int units_of(const struct op *op, const struct arguments *a, struct unit 
 	return n;
 }
 
-/* Dear ones first, so that threads end together. */
+/* Stores in bf16 before those in float32, so that a run cut short has all of the former; then dear ones first, so that threads end together. */
 static int dearer(const void *a, const void *b)
 {
 	const struct unit *x = *(const struct unit *const *)a, *y = *(const struct unit *const *)b;
+	if (x->model.narrow != y->model.narrow) return y->model.narrow - x->model.narrow;
 	double p = cost(x->kase) * (1 + 4 * x->model.contract->form), q = cost(y->kase) * (1 + 4 * y->model.contract->form);
 
 	return (p < q) - (p > q);
 }
 
-enum { MAX_UNIT = 1024 };
+enum { MAX_UNIT = 4096 };
 
 /* Adds what a part came to; the unit is kept when it was the last. */
 static void add_part(struct unit *u, const struct unit *part, FILE *keep)
@@ -120,26 +121,47 @@ static bool run(struct unit *unit, int n, FILE *keep)
 	return ok;
 }
 
+static int only_done(struct unit *unit, int n)
+{
+	int done = 0;
+
+	for (int i = 0; i < n; i++)
+		if (unit[i].parts) unit[done++] = unit[i];
+	return done;
+}
+
+/* Is the op one of those asked for, all where none is? */
+static bool asked(const char *list, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = list; at; at = strchr(at, ','), at += at != NULL)
+		if (!strncmp(at, name, n) && (at[n] == ',' || !at[n])) return true;
+	return !list;
+}
+
 int main(int argc, char **argv)
 {
 	static struct unit unit[MAX_UNIT];
 	struct arguments a = { 0 };
 	int n = 0, c;
 
-	while ((c = getopt(argc, argv, "st:k:")) != -1) {
+	while ((c = getopt(argc, argv, "st:k:n")) != -1) {
 		if (c == 's') a.small = true;
 		else if (c == 't') a.table = optarg;
 		else if (c == 'k') a.keep = optarg;
+		else if (c == 'n') a.kept = true;
 		else return EXIT_INPUT;
 	}
 	if (optind < argc) a.op = argv[optind++];
 	if (optind < argc) a.kase = argv[optind++];
 	if (optind < argc) a.fault = argv[optind++];
 	for (size_t o = 0; ops[o]; o++)
-		if (!a.op || !strcmp(a.op, ops[o]->name)) n += units_of(ops[o], &a, unit + n);
+		if (asked(a.op, ops[o]->name)) n += units_of(ops[o], &a, unit + n);
 	if (a.keep) units_kept(a.keep, unit, n);
 	FILE *keep = a.keep ? fopen(a.keep, "a") : NULL;
 	if (a.keep && (!keep || setvbuf(keep, NULL, _IOFBF, 1 << 16))) return EXIT_INPUT;        /* a unit in one piece */
+	if (a.kept) n = only_done(unit, n);
 	bool ok = run(unit, n, keep);
 	if (keep && fclose(keep)) return EXIT_INPUT;
 	if (!ok) return EXIT_MACHINE;

@@ -80,6 +80,9 @@ struct unit {
 /* A unit's faults and clean calls go in so many parts, each by one thread. */
 enum { PARTS = 2 };
 
+/* Judges every parts-th fault of the unit in this call, from number `part` on: the cells. The call's outputs are written over. */
+bool unit_faults(struct unit *u, int part, int parts, const struct call *call, struct yardstick *y, struct error *e);
+
 /* Fills the part's cells of the unit and judges its clean calls, which are added to the unit's. */
 bool unit_run(struct unit *u, int part, struct error *e);
 

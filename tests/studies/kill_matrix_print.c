@@ -71,7 +71,10 @@ static void matrix(const struct unit *u, int n, const struct op *op)
 		printf("%-30s", first->fault[f].name);
 		for (int k = 0; k < a.cases; k++) {
 			printf("  ");
-			for (int m = 0; m < a.models; m++) putchar(fate_letter[unit_at(u, n, &a.model[m], a.kase[k])->cell[f].fate]);
+			for (int m = 0; m < a.models; m++) {
+				const struct unit *at = unit_at(u, n, &a.model[m], a.kase[k]);
+				putchar(at ? fate_letter[at->cell[f].fate] : '?');
+			}
 			for (int w = a.models; w < width(&a, k) && k + 1 < a.cases; w++) putchar(' ');
 		}
 		putchar('\n');
@@ -194,7 +197,8 @@ static void never_seen(const struct unit *u, int n)
 				double most = -1;
 				bool seen = false;
 				for (int k = 0; k < a.cases; k++) {
-					const struct cell *c = &unit_at(u, n, &a.model[m], a.kase[k])->cell[f];
+					const struct unit *at = unit_at(u, n, &a.model[m], a.kase[k]);
+					const struct cell *c = at ? &at->cell[f] : &(struct cell){ .fate = FOREIGN };
 					seen = seen || c->fate > UNSEEN;
 					if (c->fate == UNSEEN && c->size > most) most = c->size;
 				}
@@ -242,7 +246,7 @@ bool print_matrix(const struct unit *u, int n)
 		"*cells*: faults judged, on all cases; *named* of them: the share of those caught. *clean*: calls without a fault; *alarms*: those "
 		"that did not pass. %d that were seen are faint: below %d on every case, and not caught.\n\nTook %.0f s of processor time.\n\n", all.faint, FAINT, cpu);
 	printf("## The matrix\n\n`R` named right, `A` named by an alias, `W` named wrong, `U` caught, not named, `M` missed, `.` not identifiable, "
-		"`-` not possible in this model.\n\n");
+		"`-` not possible in this model, `?` not run.\n\n");
 	for (size_t o = 0; ops[o]; o++)
 		if (first_of(u, n, ops[o])) matrix(u, n, ops[o]);
 	printf("## Named wrong, not named, missed\n\n");
@@ -267,7 +271,7 @@ bool write_table(const char *path, const struct unit *u, int n)
 		for (int k = 0; k < a.cases; k++)
 			for (int m = 0; m < a.models; m++) {
 				const struct unit *at = unit_at(u, n, &a.model[m], a.kase[k]);
-				for (int f = 0; f < at->n_fault; f++) {
+				for (int f = 0; at && f < at->n_fault; f++) {
 					const struct cell *c = &at->cell[f];
 					fprintf(to, "%s\t%d\t%d\t%d\t%.4g\t%s\t%s\t%s\t%s\t%s\t%s\t%.4g\t%.4g\t%.4g\t%.3f\n", ops[o]->name, k * (a.models + 1) + m, f, c->fate,
 						c->size, a.kase[k]->name, model_name(&a.model[m]), stores(&a.model[m]), at->fault[f].name, fate_name[c->fate],

@@ -118,7 +118,7 @@ static bool judge_fault(const struct unit *u, const struct fault *f, const struc
 	return judge_model(u, call, y, &v, e) && name_cell(u, f, call, &v, c, e);
 }
 
-static bool judge_faults(struct unit *u, int part, const struct call *call, struct yardstick *y, struct error *e)
+bool unit_faults(struct unit *u, int part, int parts, const struct call *call, struct yardstick *y, struct error *e)
 {
 	struct plan p = model_plan(&u->model, NULL);
 	struct xray x;
@@ -127,7 +127,7 @@ static bool judge_faults(struct unit *u, int part, const struct call *call, stru
 	if (!model_answer(call, &p, e)) return false;
 	uint64_t clean = fingerprint(call);
 	if (!model_xray(&x, &u->model, NULL, call, e)) return false;
-	for (int i = part; ok && i < u->n_fault; i += PARTS) {
+	for (int i = part; ok && i < u->n_fault; i += parts) {
 		struct cell *cell = &u->cell[i];
 		struct fault f = fault_drawn(&u->model, &u->fault[i], call);
 		double start = seconds();
@@ -166,7 +166,7 @@ bool unit_run(struct unit *u, int part, struct error *e)
 		struct call call;
 		if (!model_case(&u->model, u->kase, (uint64_t)seed, &c, &call, e)) return false;
 		ok = yardstick_make(&y, &call, &(struct yardstick_of){ .truth = NULL }, NULL, e) && (!clean || judge_clean(u, &call, &y, (uint64_t)seed, e))
-			&& (seed > 1 || judge_faults(u, part, &call, &y, e));
+			&& (seed > 1 || unit_faults(u, part, PARTS, &call, &y, e));
 		yardstick_free(&y);
 		capture_free(&c);
 	}

@@ -1,5 +1,5 @@
 /* make pairs: two faults at once, at random, in float32 model kernels on random cases, each of them visible beside the
- * other. How often are both named, and nothing else? usage: pairs [PAIRS [OP]] */
+ * other. How often are both named, or faults whose answer is the pair's within float32's noise? usage: pairs [PAIRS [OP]] */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +69,34 @@ static bool detects(const struct verdict *v, const char *name)
 	return false;
 }
 
+/* Do the faults that are detected, all at once, give the pair's answer? */
+static bool same_answer(const struct pair *p, const struct call *call, const struct verdict *v, bool *same, struct error *e)
+{
+	struct plan named = model_plan(&p->model, NULL), both = plan_of(p, 3);
+	struct xray x;
+	int n = 0;
+
+	*same = false;
+	for (int i = 0; i < v->x.n; i++) {
+		const struct suspect *s = &v->x.suspect[i];
+		if (s->state != DETECTED) continue;
+		if (s->site >= 0) return true;
+		plan_fault_at(&named, p->model.op, op_fault(p->model.op, s->name), s->value);
+		n++;
+	}
+	if (!n) return true;
+	if (!xray_make(&x, call, NULL, e)) return false;
+	named.arith = both.arith = &arith_f64;
+	named.bits = both.bits = arith_f64.precision;
+	named.form = both.form;
+	x.emulation = both;
+	struct look look = look_of(&named);
+	bool ok = xray_refresh(&x) && xray_look(&x, &look, 1, LOOK_SIZE);
+	*same = ok && !look.overflows && look.size < above_noise;
+	xray_free(&x);
+	return ok;
+}
+
 /* Draws pairs until one is visible, judges it, and prints what became of it; *named says whether both were. */
 static bool one(const struct op *op, uint64_t *state, int n_fault, const struct fault *list, bool *named, struct error *e)
 {
@@ -82,12 +110,16 @@ static bool one(const struct op *op, uint64_t *state, int n_fault, const struct 
 		if (!model_case(&p.model, p.kase, next(state, 1000) + 1, &c, &call, e)) return false;
 		struct plan plan = plan_of(&p, 3);
 		bool ok = visible(&p, &call, &yes, e);
-		if (ok && yes) ok = model_answer(&call, &plan, e) && judge(&c, &(struct judging){ .contract = p.model.contract->name }, &v, e);
+		bool same = false;
+		if (ok && yes)
+			ok = model_answer(&call, &plan, e) && judge(&c, &(struct judging){ .contract = p.model.contract->name }, &v, e)
+				&& same_answer(&p, &call, &v, &same, e);
 		capture_free(&c);
 		if (!ok) return false;
 		if (!yes) continue;
-		*named = detects(&v, p.fault[0].name) && detects(&v, p.fault[1].name);
-		printf("  %-18s %-30s %-30s %s:", p.kase->name, p.fault[0].name, p.fault[1].name, *named ? "both" : v.outcome == FAIL ? "fails" : "MISSED");
+		bool both = detects(&v, p.fault[0].name) && detects(&v, p.fault[1].name);
+		*named = both || same;
+		printf("  %-18s %-30s %-30s %s:", p.kase->name, p.fault[0].name, p.fault[1].name, both ? "both" : same ? "the same" : v.outcome == FAIL ? "fails" : "MISSED");
 		for (int i = 0; i < v.x.n; i++)
 			if (v.x.suspect[i].state == DETECTED) printf(" %s", v.x.suspect[i].name);
 		putchar('\n');
