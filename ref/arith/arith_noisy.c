@@ -14,29 +14,17 @@
 #include "arith_blas.h"
 #include "calc_private.h"
 #include "fixtures/io/bits.h"
+#include "noisy.h"
 
 #define E double
 #define AT(c, p, i) ((E *)(uintptr_t)(p) + (i))
 #define LOOP WIDE_LOOP
 
-static inline uint64_t draw(calc *c) { return random_at(c->noise++); }
-
-static inline double sr_by(uint64_t r, double x)
-{
-	union { double d; uint64_t u; } v = { x };
-	double tiny = r >> 63 ? x : 0;
-
-	v.u = (v.u + (r >> 1 & 0x1fffffff)) & ~UINT64_C(0x1fffffff);
-	return fabs(x) < 0x1p-126 ? tiny : v.d;
-}
-
-static inline double sr(calc *c, double x) { return sr_by(draw(c), x); }
-
 /* x with a uniform error of at most `ulps` units of 2^-23 |x|; results that float32 holds, such as
  * exp 0, are exact in every library. */
 static inline double within(calc *c, double x, double ulps)
 {
-	double u = (double)(int64_t)draw(c) * 0x1p-63;  /* [-1, 1) */
+	double u = uniform(c);
 
 	return x == (double)(float)x ? x : sr(c, x + x * (u * ulps * 0x1p-23));
 }
