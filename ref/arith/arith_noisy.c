@@ -75,6 +75,39 @@ static void e_map(calc *c, enum fn f, E *y, const E *px)
 }
 #include "arith_loops.h"
 
+/* y += a x as l_axpy has it, draw for draw. */
+WIDE_LOOP static void noisy_axpy(double *y, double a, const double *x, size_t n, uint64_t at)
+{
+	uint64_t z = at * RANDOM_STEP;
+
+	for (size_t i = 0; i < n; i++, z += RANDOM_STEP) y[i] = sr_by(random_mix(z), y[i] + a * x[i]);
+}
+
+static void axpy(calc *c, void *y, const void *a, const void *x, size_t n)
+{
+	noisy_axpy(y, *(const E *)a, x, n, c->noise);
+	c->noise += n;
+}
+
+static void gemv_t(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
+{
+	memset(y, 0, cols * sizeof(E));
+	for (size_t i = 0; i < rows; i++) axpy(c, y, AT(c, x, i), AT(c, A, i * cols), cols);
+}
+
+static void ger(calc *c, void *A, const void *x, const void *y, size_t rows, size_t cols)
+{
+	for (size_t i = 0; i < rows; i++) axpy(c, AT(c, A, i * cols), AT(c, x, i), y, cols);
+}
+
+/* A B and A' B, likewise. */
+static void gemm_n(calc *c, E *C, const E *A, bool ta, const E *B, size_t m, size_t n, size_t k)
+{
+	memset(C, 0, m * n * sizeof(E));
+	for (size_t i = 0; i < m; i++)
+		for (size_t l = 0; l < k; l++) axpy(c, C + i * n, A + (ta ? l * m + i : i * k + l), B + l * n, n);
+}
+
 /* A B' as l_gemm has it, draw for draw; but the sums of LANES columns go on side by side. */
 enum { LANES = 16, DEPTH = 128 };
 WIDE_LOOP static void gemm_nt(calc *c, E *C, const E *A, const E *B, size_t m, size_t n, size_t k)
@@ -207,6 +240,7 @@ static void gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool t
 {
 	if (tb && !ta && k >= LONG) gemm_long(c, C, A, B, m, n, k);
 	else if (tb && !ta && k) gemm_nt(c, C, A, B, m, n, k);
+	else if (!tb) gemm_n(c, C, A, ta, B, m, n, k);
 	else l_gemm(c, C, A, ta, B, tb, m, n, k);
 }
 
@@ -231,6 +265,6 @@ static void take(calc *c, double *hi, double *lo, const void *x, size_t n)
 const struct arith arith_noisy = {
 	.name = "noisy", .what = "f32 with every operation rounded up or down at random (Monte Carlo arithmetic)",
 	.precision = 24, .plain = true, .size = size, .init = init, .load = load, .read = take,
-	.binary = l_binary, .map = l_map, .axpy = l_axpy, .scan = l_scan, .dot = l_dot, .gemv_t = l_gemv_t,
-	.ger = l_ger, .gemm = gemm, .enter = blas_enter
+	.binary = l_binary, .map = l_map, .axpy = axpy, .scan = l_scan, .dot = l_dot, .gemv_t = gemv_t,
+	.ger = ger, .gemm = gemm, .enter = blas_enter
 };
