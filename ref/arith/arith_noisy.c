@@ -75,6 +75,35 @@ static void e_map(calc *c, enum fn f, E *y, const E *px)
 }
 #include "arith_loops.h"
 
+/* As l_binary has it, draw for draw: a OP b for a number b or a vector; y may be either, but no part of them from elsewhere on. */
+#define EACH(result) do { \
+	uint64_t z = at * RANDOM_STEP; \
+	_Pragma("GCC ivdep") \
+	for (size_t i = 0; i < n; i++, z += RANDOM_STEP) y[i] = sr_by(random_mix(z), result); \
+} while (0)
+WIDE_LOOP static void noisy_binary(enum binary op, double *y, const double *a, const double *b, bool number, size_t n, uint64_t at)
+{
+	double x = *b;
+
+	if (number) {
+		if (op == OP_MUL) EACH(a[i] * x);
+		else EACH(a[i] + (op == OP_ADD ? x : -x));
+	} else if (op == OP_MUL) EACH(a[i] * b[i]);
+	else if (op == OP_ADD) EACH(a[i] + b[i]);
+	else EACH(a[i] - b[i]);
+}
+#undef EACH
+
+static void binary(calc *c, enum binary op, void *y, const void *a, const void *b, size_t b_step, size_t n)
+{
+	if (!n || b_step > 1 || (op != OP_ADD && op != OP_SUB && op != OP_MUL)) {
+		l_binary(c, op, y, a, b, b_step, n);
+		return;
+	}
+	noisy_binary(op, y, a, b, b_step == 0, n, c->noise);
+	c->noise += n;
+}
+
 /* y += a x as l_axpy has it, draw for draw. */
 WIDE_LOOP static void noisy_axpy(double *y, double a, const double *x, size_t n, uint64_t at)
 {
@@ -265,6 +294,6 @@ static void take(calc *c, double *hi, double *lo, const void *x, size_t n)
 const struct arith arith_noisy = {
 	.name = "noisy", .what = "f32 with every operation rounded up or down at random (Monte Carlo arithmetic)",
 	.precision = 24, .plain = true, .size = size, .init = init, .load = load, .read = take,
-	.binary = l_binary, .map = l_map, .axpy = axpy, .scan = l_scan, .dot = l_dot, .gemv_t = gemv_t,
+	.binary = binary, .map = l_map, .axpy = axpy, .scan = l_scan, .dot = l_dot, .gemv_t = gemv_t,
 	.ger = ger, .gemm = gemm, .enter = blas_enter
 };
