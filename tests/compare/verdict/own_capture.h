@@ -67,4 +67,14 @@ static inline float up(float x, int ulps)
 	return x;
 }
 
+/* What operands of products are rounded to: FULL, nothing. */
+enum number { FULL, TF32, HALF, BF };
+static inline float rounded(enum number n, float x)
+{
+	union { float f; uint32_t u; } v = { x };
+
+	if (n == TF32) v.u = (v.u + 0xfff + (v.u >> 13 & 1)) & 0xffffe000;
+	return n == HALF ? in_type(DT_F16, x) : n == BF ? in_type(DT_BF16, x) : v.f;
+}
+
 #endif

@@ -2,7 +2,10 @@
  * float code of this file and share nothing with the reference. */
 #include "own_capture.h"
 
-static void passes(struct capture *c, const char *contract, const char *what, int variant) { judged_as(c, contract, true, false, what, variant); }
+static void passes(struct capture *c, const char *contract, const char *what, int variant)
+{
+	judged_as(c, contract, true, false, what, variant);
+}
 
 /* ---- attention: logits that float32 holds ---- */
 
@@ -72,7 +75,7 @@ static void attention_of_exact_logits(void **state)
 
 /* ---- norms: a mean square and an eps whose sum is a power of 4 ---- */
 
-static float inverse_root(int how, float m) { return how == 0 ? 1 / sqrtf(m) : how == 1 ? up((float)(1 / sqrt((double)m)), 1) : up((float)(1 / sqrt((double)m)), -2); }
+static float inverse_root(int how, float m) { return how == 0 ? 1 / sqrtf(m) : up((float)(1 / sqrt((double)m)), how == 1 ? 1 : -2); }
 
 static void norm(int variant, enum dtype type, bool fp8)
 {
@@ -259,7 +262,8 @@ static void permutation(void **state)
 			p = variant & 1 ? fmaf(B, p, 2.25f * p) : (2.25f + B) * p;
 		}
 		for (size_t i = 0; i < N * N; i++) y[i] = x[i] != 0 ? p : 0;
-		begin(&c, "newton_schulz", "{\"algorithm\": \"standard\", \"coefficients\": [[2.25,-1.5,0.25],[2.25,-1.5,0.25],[2.25,-1.5,0.25]], \"eps\": 0}");
+		begin(&c, "newton_schulz", "{\"algorithm\": \"standard\", \"eps\": 0, "
+			"\"coefficients\": [[2.25,-1.5,0.25],[2.25,-1.5,0.25],[2.25,-1.5,0.25]]}");
 		put(&c, "in.x", DT_F32, SHAPE(N, N), x);
 		put(&c, "out.y", DT_F32, SHAPE(N, N), y);
 		passes(&c, "f32", "newton_schulz", variant);
