@@ -109,12 +109,15 @@ bool figures_not_exact(const struct call *call, int i, const struct strip *s, co
 	double limit = worst_limit(x->runs, call->out_count[i]), sum = 0, n = 0;
 	bool beyond = false;
 
-	for (size_t j = 0; j < s->count[i] && !beyond; j++) {
+	for (size_t j = 0; j < s->count[i]; j++) {
 		double got;
-		if (!x->nearly[i][j]) continue;
 		dtype_load(t->dtype, (const char *)t->data + (s->first[i] + j) * dtype_info[t->dtype].size, 1, &got);
 		double size = excess(t->dtype, got, truth->hi[i][j], truth->lo[i] ? truth->lo[i][j] : 0, x->upstream[i][j]);
-		beyond = size > limit;
+		if (!x->nearly[i][j]) {
+			if (!(size <= limit) || !isfinite(got)) return false;
+			continue;
+		}
+		beyond = beyond || size > limit;
 		sum += size * size, n++;
 	}
 	return beyond || sum > n;
