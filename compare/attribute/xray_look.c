@@ -40,9 +40,12 @@ static bool begin(struct xray *x, struct look *l, unsigned what)
 
 static void add_noise(const struct xray *x, struct noisy *to, const float *noise, const double *weight)
 {
-	for (size_t j = 0; j < x->n; j++) to->dd += weight[j] > 0 ? weight[j] * x->d[j] * x->d[j] : 0;
-	for (int k = 0; k < FLOOR_RUNS; k++)
-		for (size_t j = 0; j < x->n; j++) to->dy[k] += weight[j] > 0 ? weight[j] * x->d[j] * (double)noise[(size_t)k * x->n + j] : 0;
+	for (size_t j = 0; j < x->n; j++) {
+		if (!(weight[j] > 0)) continue;
+		double weighed = weight[j] * x->d[j];
+		to->dd += weighed * x->d[j];
+		for (size_t k = 0; k < FLOOR_RUNS; k++) to->dy[k] += weighed * (double)noise[k * x->n + j];
+	}
 }
 
 /* What float32's noise, run after run, makes of the coefficient of d: its rms. */
@@ -82,18 +85,35 @@ static void add_raw(const struct xray *x, struct look_sums *s)
 	add_noise(x, &s->raw, x->raw_noise, x->raw_weight);
 }
 
+/* Of n elements from the one at `first` on, of type t: with d and without, as stored. */
+enum { STORED = 256 };
+static void stored_both(const struct xray *x, enum dtype t, size_t first, size_t n, double with[STORED], double without[STORED])
+{
+	for (size_t j = 0; j < n; j++) with[j] = x->base[first + j] + x->d[first + j], without[j] = x->base[first + j];
+	if (t == DT_F64) return;
+	format_round_all(dtype_info[t].format, ROUND_NEAREST_EVEN, with, n);
+	format_round_all(dtype_info[t].format, ROUND_NEAREST_EVEN, without, n);
+}
+
 static void add_size(const struct xray *x, struct look_sums *s)
 {
-	for (size_t j = 0; j < x->n; j++) {
-		enum dtype t = out_dtype(x->call, xray_out(x, j));
-		int b = x->block[j];
-		if (!(x->floor2[j] > 0)) continue;
-		s->n[b]++;
-		if (!isfinite(x->d[j])) continue;
-		double d = stored_as(t, x->base[j] + x->d[j], 0) - stored_as(t, x->base[j], 0);
-		s->d2[b] += x->d[j] * x->d[j] / x->floor2[j];
-		s->stored2[b] += d * d / x->floor2[j];
-	}
+	double with[STORED], without[STORED];
+
+	for (int i = 0; i < MAX_OUT; i++)
+		for (size_t first = x->first[i]; first < x->first[i + 1]; first += STORED) {
+			size_t n = x->first[i + 1] - first < STORED ? x->first[i + 1] - first : STORED;
+			stored_both(x, out_dtype(x->call, i), first, n, with, without);
+			for (size_t k = 0; k < n; k++) {
+				size_t j = first + k;
+				int b = x->block[j];
+				if (!(x->floor2[j] > 0)) continue;
+				s->n[b]++;
+				if (!isfinite(x->d[j])) continue;
+				double d = with[k] - without[k];
+				s->d2[b] += x->d[j] * x->d[j] / x->floor2[j];
+				s->stored2[b] += d * d / x->floor2[j];
+			}
+		}
 }
 
 static bool most_of(size_t some, size_t n) { return (double)some >= most_votes * (double)n; }

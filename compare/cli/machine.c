@@ -24,22 +24,26 @@ enum { MAIN_STACK = 1 << 20, PAGE = 4096 };
 
 static bool is_limited(struct rlimit *r) { return getrlimit(RLIMIT_AS, r) == 0 && r->rlim_cur != RLIM_INFINITY; }
 
-/* libc's environment is not there yet. */
-void machine_begin(int argc, char **argv, char **env)
-{
-	static char one_thread[] = "OPENBLAS_NUM_THREADS=1";
-	struct rlimit r;
-	size_t n = 0;
+static bool is_set(const char *entry, const char *wanted) { return !strncmp(entry, wanted, (size_t)(strchr(wanted, '=') - wanted) + 1); }
 
-	(void)argc;
-	if (!is_limited(&r)) return;
-	while (env[n] && strcmp(env[n], one_thread)) n++;
-	if (env[n]) return;
-	char *with[n + 2];
-	size_t to = 0;
+/* libc's environment is not there yet. */
+void machine_begin(char **argv, char **env, bool computes)
+{
+	static char one_thread[] = "OPENBLAS_NUM_THREADS=1", asleep[] = "OMP_WAIT_POLICY=passive";
+	struct rlimit r;
+	bool one = is_limited(&r), waits = computes;
+	size_t n = 0, to = 0;
+
+	for (; env[n]; n++) {
+		if (!strcmp(env[n], one_thread)) one = false;
+		if (is_set(env[n], asleep)) waits = false;
+	}
+	if (!one && !waits) return;
+	char *with[n + 3];
 	for (size_t i = 0; i < n; i++)
-		if (strncmp(env[i], one_thread, sizeof one_thread - 2)) with[to++] = env[i];
-	with[to++] = one_thread;
+		if (!one || !is_set(env[i], one_thread)) with[to++] = env[i];
+	if (one) with[to++] = one_thread;
+	if (waits) with[to++] = asleep;
 	with[to] = NULL;
 	execve("/proc/self/exe", argv, with);
 }

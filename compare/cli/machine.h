@@ -4,10 +4,11 @@
 
 #include "fixtures/io/error.h"
 
-/* Of a program's .preinit_array, before OpenBLAS is initialised. Where the address space is limited (setrlimit RLIMIT_AS, ulimit -v)
- * the program begins again with OPENBLAS_NUM_THREADS=1: OpenBLAS's pool of threads, which nothing here uses, asks for its buffers for
- * ever where there is no room, and the program's exit waits for it. Does nothing where it is not limited. */
-void machine_begin(int argc, char **argv, char **env);
+/* Of a program's .preinit_array, before OpenBLAS and libgomp are initialised: the program begins again where its environment lacks
+ * - OMP_WAIT_POLICY, if it computes: threads that wait sleep, as spinning ones take half of all processor time;
+ * - OPENBLAS_NUM_THREADS=1, if the address space is limited (setrlimit RLIMIT_AS, ulimit -v): OpenBLAS's pool of threads, which
+ *   nothing here uses, asks for its buffers for ever where there is no room, and the program's exit waits for it. */
+void machine_begin(char **argv, char **env, bool computes);
 
 /* Where it is limited: as many threads as half of the room is enough for, each with the buffer that OpenBLAS would ask for at its
  * first product, again and again. E_MEMORY where not even one fits. Does nothing where it is not limited. */

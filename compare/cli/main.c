@@ -67,8 +67,22 @@ _Noreturn static void run(const struct command *c, int argc, char **argv)
 	exit(status);
 }
 
+static const struct command *command_of(int argc, char **argv)
+{
+	for (size_t i = 0; argc >= 2 && i < sizeof commands / sizeof *commands; i++)
+		if (!strcmp(argv[1], commands[i].name)) return &commands[i];
+	return NULL;
+}
+
 #ifndef __SANITIZE_ADDRESS__
-__attribute__((section(".preinit_array"), used)) static void (*const begin)(int, char **, char **) = machine_begin;
+static void before_all(int argc, char **argv, char **env)
+{
+	const struct command *c = command_of(argc, argv);
+
+	machine_begin(argv, env, c && c->computes);
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const begin)(int, char **, char **) = before_all;
 #endif
 
 int main(int argc, char **argv)
@@ -85,9 +99,8 @@ int main(int argc, char **argv)
 		fputs("etalon: no command given; see etalon --help\n", stderr);
 		return EXIT_INPUT;
 	}
-	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-		if (!strcmp(argv[1], commands[i].name))
-			run(&commands[i], argc - 1, argv + 1);
+	const struct command *c = command_of(argc, argv);
+	if (c) run(c, argc - 1, argv + 1);
 	fprintf(stderr, "etalon: unknown command '%s'; see etalon --help\n", argv[1]);
 	return EXIT_INPUT;
 }

@@ -31,6 +31,13 @@ size_t out_row(const struct call *call, int i)
 	return shape[rank - 1];
 }
 
+/* Of output i: which are, of the mean squares in x->upstream. */
+static void nearly_exact(struct expected *x, int i, size_t count, const struct answer *centre)
+{
+	for (size_t j = 0; j < count; j++)
+		x->nearly[i][j] = sqrt(x->upstream[i][j]) < 0.5 * format_ulp(FMT_F32, centre->hi[i][j]);
+}
+
 /* s2 [n], mean squares of single elements, becomes the upstream error. */
 static void pool(double *s2, size_t n, size_t row)
 {
@@ -52,7 +59,7 @@ static void add_store(struct expected *x, const struct call *call, int i, size_t
 		x->sigma[i][j] = 0;
 		if (!(x->upstream[i][j] > 0)) continue;
 		x->sigma[i][j] = hypot(x->upstream[i][j], format_ulp(f, centre->hi[i][j]) / sqrt(12));
-		x->count[i]++;
+		x->count[i]++, x->scattered[i]++;
 	}
 }
 
@@ -77,7 +84,8 @@ bool expected_begin(struct expected *x, const struct call *call, const struct pl
 	bool ok = x->stream && answer_make(&x->run, room, false);
 
 	for (int i = 0; ok && i < MAX_OUT; i++)
-		if (room[i]) ok = (x->sigma[i] = calloc(room[i], sizeof(double))) && (x->upstream[i] = calloc(room[i], sizeof(double)));
+		if (room[i]) ok = (x->sigma[i] = calloc(room[i], sizeof(double))) && (x->upstream[i] = calloc(room[i], sizeof(double)))
+			&& (x->nearly[i] = calloc(room[i], 1));
 	for (int r = 0; ok && r < runs + FRESH_RUNS; r++) {
 		struct plan *p = &x->stream[r].plan;
 		*p = *model;
@@ -92,18 +100,18 @@ bool expected_begin(struct expected *x, const struct call *call, const struct pl
 	return false;
 }
 
-/* Mean squares of the runs' errors in a strip, into upstream. */
-static bool spread(struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,
-	const struct answer *centre, struct error *e)
+/* Mean squares of the errors in a strip of x->runs runs, into s2. */
+static bool spread(struct expected *x, struct stream *stream, double *const s2[MAX_OUT], const struct call *call, const struct strip *s,
+	size_t strip, size_t n, const struct answer *centre, struct error *e)
 {
 	for (int i = 0; i < MAX_OUT; i++)
-		for (size_t j = 0; j < s->count[i]; j++) x->upstream[i][j] = 0;
+		for (size_t j = 0; j < s->count[i]; j++) s2[i][j] = 0;
 	for (int r = 0; r < x->runs; r++) {
-		if (!ref_strip(call, &x->stream[r], strip, n, &x->run, e)) return false;
+		if (!ref_strip(call, &stream[r], strip, n, &x->run, e)) return false;
 		for (int i = 0; i < MAX_OUT; i++)
 			for (size_t j = 0; j < s->count[i]; j++) {
 				double d = x->run.hi[i][j] - centre->hi[i][j] - (centre->lo[i] ? centre->lo[i][j] : 0);
-				x->upstream[i][j] += d * d / x->runs;
+				s2[i][j] += d * d / x->runs;
 			}
 	}
 	return true;
@@ -112,9 +120,11 @@ static bool spread(struct expected *x, const struct call *call, const struct str
 static bool add_sigma(struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,
 	const struct answer *centre, struct error *e)
 {
-	if (!spread(x, call, s, strip, n, centre, e)) return false;
+	if (!spread(x, x->stream, x->upstream, call, s, strip, n, centre, e)) return false;
+	x->widened = false;
 	for (int i = 0; i < MAX_OUT; i++) {
 		if (!s->count[i]) continue;
+		nearly_exact(x, i, s->count[i], centre);
 		pool(x->upstream[i], s->count[i], out_row(call, i));
 		add_store(x, call, i, s->count[i], centre);
 	}
@@ -133,10 +143,52 @@ bool expected_add(struct expected *x, const struct call *call, size_t strip, siz
 	return true;
 }
 
+/* s2 [count] of output i, of runs that are noisy everywhere; the row's mean is that of its nearly exact elements. */
+static void widen(struct expected *x, int i, size_t count, size_t row, double *s2)
+{
+	for (size_t j = 0; j < count; j++) s2[j] = x->nearly[i][j] ? s2[j] : 0;
+	pool(s2, count, row);
+	for (size_t j = 0; j < count; j++) {
+		if (!(s2[j] > 0)) continue;
+		x->upstream[i][j] = fmax(x->upstream[i][j], s2[j]);
+		x->count[i] -= x->sigma[i][j] > 0;
+		x->sigma[i][j] = 0;
+	}
+}
+
+static bool begin_everywhere(struct expected *x)
+{
+	if (!x->everywhere && !(x->everywhere = calloc((size_t)x->runs, sizeof *x->everywhere))) return false;
+	for (int r = 0; r < x->runs; r++) {
+		if (x->everywhere[r].plan.arith) continue;
+		x->everywhere[r].plan = x->stream[r].plan;
+		x->everywhere[r].plan.arith = &arith_noisy_all;
+	}
+	return true;
+}
+
+bool expected_widen(struct expected *x, const struct call *call, size_t strip, size_t n, const struct answer *centre, struct error *e)
+{
+	struct strip s = call_strip(call, strip, n);
+	double *s2[MAX_OUT] = { NULL };
+	bool ok = begin_everywhere(x);
+
+	if (x->widened) return true;
+	for (int i = 0; ok && i < MAX_OUT; i++) ok = !s.count[i] || (s2[i] = calloc(s.count[i], sizeof(double)));
+	if (!ok) error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the expected error of %zu elements", call->out_count[0]);
+	ok = ok && spread(x, x->everywhere, s2, call, &s, strip, n, centre, e);
+	for (int i = 0; i < MAX_OUT; i++) {
+		if (ok && s.count[i]) widen(x, i, s.count[i], out_row(call, i), s2[i]);
+		free(s2[i]);
+	}
+	x->widened = ok;
+	return ok;
+}
+
 void expected_end(struct expected *x)
 {
 	for (int i = 0; i < MAX_OUT; i++) {
-		double n = (double)x->count[i], sum = 0, sum2 = 0, bias2 = 0;
+		double n = (double)x->scattered[i], sum = 0, sum2 = 0, bias2 = 0;
 		for (int r = 0; r < FRESH_RUNS; r++) {
 			double mean = n > 0 ? x->sum[r][i] / n : 0, square = n > 0 ? x->sum2[r][i] / n : 0;
 			sum += square;
@@ -148,6 +200,7 @@ void expected_end(struct expected *x)
 		x->freedom[i] = fmax(1, fmin(n, var > 0 ? 2 * m * m / var : n));
 	}
 	for (int r = 0; r < x->runs + FRESH_RUNS; r++) stream_end(&x->stream[r]);
+	for (int r = 0; x->everywhere && r < x->runs; r++) stream_end(&x->everywhere[r]);
 }
 
 bool expected_sigma(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
@@ -175,9 +228,11 @@ bool expected_make(struct expected *x, const struct call *call, const struct pla
 
 void expected_free(struct expected *x)
 {
-	for (int i = 0; i < MAX_OUT; i++) free(x->sigma[i]), free(x->upstream[i]);
+	for (int i = 0; i < MAX_OUT; i++) free(x->sigma[i]), free(x->upstream[i]), free(x->nearly[i]);
 	for (int r = 0; x->stream && r < x->runs + FRESH_RUNS; r++) stream_end(&x->stream[r]);
+	for (int r = 0; x->everywhere && r < x->runs; r++) stream_end(&x->everywhere[r]);
 	free(x->stream);
+	free(x->everywhere);
 	answer_free(&x->run);
 	*x = (struct expected){ 0 };
 }

@@ -8,7 +8,9 @@
  * `runs` noisy runs at element i, and a row is what shares all indices but the last.
  * sigma_i² = upstream_i² + ulp²/12, the last for the rounding to the output's own dtype. Elements with
  * s_i = 0, which float32 holds exactly on their way, take no part in their row's mean and have no
- * sigma: they must be the truth rounded once. */
+ * sigma: they must be the truth rounded once, unless a kernel in other algebra need not have them exact. That is asked only where an
+ * output is something else there (expected_widen): then those whose s_i is less than half a float32 ulp lose their sigma, and their
+ * upstream error becomes what noise has made in as many runs that are noisy where float32 is exact, too. */
 enum { FRESH_RUNS = 8 };        /* noisy runs judged like kernels, to learn how their figures scatter */
 /* Output elements that a check has at hand at a time: all of a call that has no more than 2^18, else some 2^15 (ref/call/op.h). Smaller
  * calls are looked at in one piece, as that takes half the time. Where the call says another number, that is both. So many strips: */
@@ -16,12 +18,15 @@ size_t check_strips(const struct call *call);
 
 struct expected {
 	double *sigma[MAX_OUT], *upstream[MAX_OUT];     /* of the strip that was added last; NULL for an output the call has not */
-	size_t count[MAX_OUT];          /* elements of all strips whose sigma is not 0 */
+	unsigned char *nearly[MAX_OUT]; /* of the same strip: is s_i less than half a float32 ulp? */
+	size_t count[MAX_OUT], scattered[MAX_OUT];      /* elements of all strips whose sigma is not 0; was not, before any was widened */
 	int runs;
 	double bias[MAX_OUT];           /* rms, over fresh noisy runs, of the mean error in sigma */
 	double freedom[MAX_OUT];        /* degrees of freedom of the mean square error, likewise */
 	double sum[FRESH_RUNS][MAX_OUT], sum2[FRESH_RUNS][MAX_OUT];     /* of each fresh run's errors in sigma, and of their squares */
-	struct stream *stream;              /* [runs + FRESH_RUNS] */
+	struct stream *stream;          /* [runs + FRESH_RUNS] */
+	struct stream *everywhere;      /* [runs], noisy where float32 is exact, too; NULL until a strip is widened */
+	bool widened;                   /* the strip that was added last is */
 	struct answer run;              /* room for one of them */
 };
 
@@ -46,6 +51,8 @@ bool expected_begin(struct expected *x, const struct call *call, const struct pl
 	int runs, struct error *e);
 bool expected_add(struct expected *x, const struct call *call, size_t strip, size_t n, const struct answer *centre, struct error *e);
 void expected_end(struct expected *x);
+/* Of the strip that was added last, elements that were exact in most runs. Once is enough. */
+bool expected_widen(struct expected *x, const struct call *call, size_t strip, size_t n, const struct answer *centre, struct error *e);
 /* All in one strip: sigma, upstream and count alone, without the fresh runs and what they show. */
 bool expected_sigma(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
 	int runs, struct error *e);

@@ -43,6 +43,9 @@ bool yardstick_refresh(struct yardstick *y, const struct call *call, size_t s, b
  * on each strip in order; what it says of all holds on the last. */
 const struct expected *yardstick_under(struct yardstick *y, const struct call *call, const struct contract *k, struct error *e);
 
+/* That widened (expected.h). False: out of memory. */
+bool yardstick_widen(struct yardstick *y, const struct call *call, const struct contract *k, struct error *e);
+
 /* Noisy runs behind it. */
 int yardstick_runs(const struct yardstick *y);
 

@@ -72,7 +72,7 @@ static void add_element(struct figures *f, enum dtype d, size_t j, size_t at, do
 	int i = v->out;
 	double hi = truth->hi[i][j], lo = truth->lo[i] ? truth->lo[i][j] : 0, want = stored_as(d, hi, lo);
 	bool equal = got == want, noisy = x->sigma[i][j] > 0;
-	double s = equal && (isinf(want) || !noisy) ? 0 : in_sigma(got, hi, lo, x->sigma[i][j]);
+	double s = equal && (isinf(want) || !noisy) ? 0 : in_sigma(got, hi, lo, noisy ? x->sigma[i][j] : x->upstream[i][j]);
 	struct element here = { at, hi, got, s, in_ulp(d, got, hi, lo) };
 	double apart = fabs(in_sigma(second->hi[i][j], hi, lo, x->sigma[i][j]));
 
@@ -81,7 +81,7 @@ static void add_element(struct figures *f, enum dtype d, size_t j, size_t at, do
 	v->bit_equal += equal;
 	double beyond = isnan(got) ? INFINITY : excess(d, got, hi, lo, x->upstream[i][j]);
 	if (beyond > v->rule[RULE_EXCESS].value) v->beyond = here, v->rule[RULE_EXCESS].value = beyond;
-	double size_of = isnan(s) ? INFINITY : fabs(s);
+	double size_of = isnan(s) ? INFINITY : noisy || !(x->upstream[i][j] > 0) ? fabs(s) : 0;        /* of what is widened excess decides */
 	if (at == 0 || size_of > v->rule[RULE_WORST].value) v->worst = here, v->rule[RULE_WORST].value = size_of;
 	if (!noisy) return;
 	keep(f, size_of);
@@ -101,6 +101,26 @@ void figures_add(struct figures *f, const struct call *call, const struct strip 
 		dtype_load(t->dtype, (const char *)t->data + (s->first[i] + j) * size, 1, &got);
 		add_element(f, t->dtype, j, s->first[i] + j, got, truth, second, x);
 	}
+}
+
+bool figures_not_exact(const struct call *call, int i, const struct strip *s, const struct answer *truth, const struct expected *x)
+{
+	const struct tensor *t = call->out[i];
+	double limit = worst_limit(x->runs, call->out_count[i]), sum = 0, n = 0;
+	bool beyond = false;
+
+	for (size_t j = 0; j < s->count[i]; j++) {
+		double got;
+		dtype_load(t->dtype, (const char *)t->data + (s->first[i] + j) * dtype_info[t->dtype].size, 1, &got);
+		double size = excess(t->dtype, got, truth->hi[i][j], truth->lo[i] ? truth->lo[i][j] : 0, x->upstream[i][j]);
+		if (!x->nearly[i][j]) {
+			if (!(size <= limit) || !isfinite(got)) return false;
+			continue;
+		}
+		beyond = beyond || size > limit;
+		sum += size * size, n++;
+	}
+	return beyond || sum > n;
 }
 
 void figures_end(struct figures *f, const struct expected *x)

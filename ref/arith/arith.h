@@ -49,7 +49,9 @@ struct arith {
 /* f32, f32_fma, f32_tree, f64, f64up (f64 rounding toward +infinity: its distance from f64 shows f64's
  * error), dd, mpfr:BITS, noisy. */
 extern const struct arith arith_f32, arith_f32_fma, arith_f32_tree, arith_f64, arith_f64up, arith_dd, arith_mpfr, arith_noisy;
-/* dd that keeps how far sampled elements of its operations are from MPFR's; it has no name to be found by. */
+/* noisy, also where float32 happens to be exact; neither it nor the next has a name to be found by. */
+extern const struct arith arith_noisy_all;
+/* dd that keeps how far sampled elements of its operations are from MPFR's. */
 extern const struct arith arith_judged;
 /* Of arith_judged: an element of an operation for each `stride` operations; how many were made again; the largest distance, as a
  * share of the result, and of Σ|terms| of a sum. */

@@ -14,29 +14,17 @@
 #include "arith_blas.h"
 #include "calc_private.h"
 #include "fixtures/io/bits.h"
+#include "noisy.h"
 
 #define E double
 #define AT(c, p, i) ((E *)(uintptr_t)(p) + (i))
 #define LOOP WIDE_LOOP
 
-static inline uint64_t draw(calc *c) { return random_at(c->noise++); }
-
-static inline double sr_by(uint64_t r, double x)
-{
-	union { double d; uint64_t u; } v = { x };
-	double tiny = r >> 63 ? x : 0;
-
-	v.u = (v.u + (r >> 1 & 0x1fffffff)) & ~UINT64_C(0x1fffffff);
-	return fabs(x) < 0x1p-126 ? tiny : v.d;
-}
-
-static inline double sr(calc *c, double x) { return sr_by(draw(c), x); }
-
 /* x with a uniform error of at most `ulps` units of 2^-23 |x|; results that float32 holds, such as
  * exp 0, are exact in every library. */
 static inline double within(calc *c, double x, double ulps)
 {
-	double u = (double)(int64_t)draw(c) * 0x1p-63;  /* [-1, 1) */
+	double u = uniform(c);
 
 	return x == (double)(float)x ? x : sr(c, x + x * (u * ulps * 0x1p-23));
 }
@@ -86,6 +74,68 @@ static void e_map(calc *c, enum fn f, E *y, const E *px)
 	}
 }
 #include "arith_loops.h"
+
+/* As l_binary has it, draw for draw: a OP b for a number b or a vector; y may be either, but no part of them from elsewhere on. */
+#define EACH(result) do { \
+	uint64_t z = at * RANDOM_STEP; \
+	_Pragma("GCC ivdep") \
+	for (size_t i = 0; i < n; i++, z += RANDOM_STEP) y[i] = sr_by(random_mix(z), result); \
+} while (0)
+WIDE_LOOP static void noisy_binary(enum binary op, double *y, const double *a, const double *b, bool number, size_t n, uint64_t at)
+{
+	double x = *b;
+
+	if (number) {
+		if (op == OP_MUL) EACH(a[i] * x);
+		else EACH(a[i] + (op == OP_ADD ? x : -x));
+	} else if (op == OP_MUL) EACH(a[i] * b[i]);
+	else if (op == OP_ADD) EACH(a[i] + b[i]);
+	else EACH(a[i] - b[i]);
+}
+#undef EACH
+
+static void binary(calc *c, enum binary op, void *y, const void *a, const void *b, size_t b_step, size_t n)
+{
+	if (!n || b_step > 1 || (op != OP_ADD && op != OP_SUB && op != OP_MUL)) {
+		l_binary(c, op, y, a, b, b_step, n);
+		return;
+	}
+	noisy_binary(op, y, a, b, b_step == 0, n, c->noise);
+	c->noise += n;
+}
+
+/* y += a x as l_axpy has it, draw for draw. */
+WIDE_LOOP static void noisy_axpy(double *y, double a, const double *x, size_t n, uint64_t at)
+{
+	uint64_t z = at * RANDOM_STEP;
+
+	for (size_t i = 0; i < n; i++, z += RANDOM_STEP) y[i] = sr_by(random_mix(z), y[i] + a * x[i]);
+}
+
+static void axpy(calc *c, void *y, const void *a, const void *x, size_t n)
+{
+	noisy_axpy(y, *(const E *)a, x, n, c->noise);
+	c->noise += n;
+}
+
+static void gemv_t(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
+{
+	memset(y, 0, cols * sizeof(E));
+	for (size_t i = 0; i < rows; i++) axpy(c, y, AT(c, x, i), AT(c, A, i * cols), cols);
+}
+
+static void ger(calc *c, void *A, const void *x, const void *y, size_t rows, size_t cols)
+{
+	for (size_t i = 0; i < rows; i++) axpy(c, AT(c, A, i * cols), AT(c, x, i), y, cols);
+}
+
+/* A B and A' B, likewise. */
+static void gemm_n(calc *c, E *C, const E *A, bool ta, const E *B, size_t m, size_t n, size_t k)
+{
+	memset(C, 0, m * n * sizeof(E));
+	for (size_t i = 0; i < m; i++)
+		for (size_t l = 0; l < k; l++) axpy(c, C + i * n, A + (ta ? l * m + i : i * k + l), B + l * n, n);
+}
 
 /* A B' as l_gemm has it, draw for draw; but the sums of LANES columns go on side by side. */
 enum { LANES = 16, DEPTH = 128 };
@@ -219,6 +269,7 @@ static void gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool t
 {
 	if (tb && !ta && k >= LONG) gemm_long(c, C, A, B, m, n, k);
 	else if (tb && !ta && k) gemm_nt(c, C, A, B, m, n, k);
+	else if (!tb) gemm_n(c, C, A, ta, B, m, n, k);
 	else l_gemm(c, C, A, ta, B, tb, m, n, k);
 }
 
@@ -243,6 +294,6 @@ static void take(calc *c, double *hi, double *lo, const void *x, size_t n)
 const struct arith arith_noisy = {
 	.name = "noisy", .what = "f32 with every operation rounded up or down at random (Monte Carlo arithmetic)",
 	.precision = 24, .plain = true, .size = size, .init = init, .load = load, .read = take,
-	.binary = l_binary, .map = l_map, .axpy = l_axpy, .scan = l_scan, .dot = l_dot, .gemv_t = l_gemv_t,
-	.ger = l_ger, .gemm = gemm, .enter = blas_enter
+	.binary = binary, .map = l_map, .axpy = axpy, .scan = l_scan, .dot = l_dot, .gemv_t = gemv_t,
+	.ger = ger, .gemm = gemm, .enter = blas_enter
 };

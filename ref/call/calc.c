@@ -75,8 +75,8 @@ static void round_all(calc *c, const struct site_rounding *r, vec x)
 
 	c->arith->read(c, b, lo, x.at, x.n);
 	for (size_t i = 0; i < x.n && c->arith->wide; i++) b[i] = round_to_odd(b[i], lo[i]);
-	for (size_t i = 0; i < x.n && random; i++) b[i] = format_round(r->format, ROUND_RANDOM, b[i], random_at(c->noise++));
 	if (!random) format_round_all(r->format, r->rounding, b, x.n);
+	else format_round_random(r->format, b, x.n, c->noise), c->noise += x.n;
 	c->arith->load(c, x.at, b, x.n);
 }
 
