@@ -3,7 +3,7 @@ BUILD := build
 CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off -fopenmp -fPIC -fvisibility=hidden
 NVCCFLAGS := -std=c++17 -O3 -gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_90,code=compute_90 \
 	-Xcompiler -Wall,-Wextra,-fPIC,-fvisibility=hidden
-DEBIAN := build-essential libmpfr-dev libgmp-dev libopenblas-dev libjansson-dev \
+DEBIAN := $(if $(MPI),openmpi-bin libopenmpi-dev) build-essential libmpfr-dev libgmp-dev libopenblas-dev libjansson-dev \
 	libcmocka-dev libflint-arb-dev libflint-dev gnuplot-nox $(if $(filter fuzz,$(MAKECMDGOALS)),clang) \
 	$(if $(filter analyze,$(MAKECMDGOALS)),clang clang-tidy) $(filter valgrind,$(MAKECMDGOALS)) $(if $(filter wheel,$(MAKECMDGOALS)),python3) $(if $(filter fresh,$(MAKECMDGOALS)),mmdebstrap git) \
 	$(if $(filter test-python,$(MAKECMDGOALS)),python3-venv python3-numpy python3-pytest python3-pytest-xdist)
@@ -32,7 +32,7 @@ named = $(foreach f,$(filter-out tests/strangers/%,$(FILES)),$(if $(filter $1,$(
 objects = $(patsubst %.c,$(BUILD)/%.o,$(patsubst %.cu,$(BUILD)/%.cu.o,$(call named,$1)))
 in_gpu = $(filter gpu/%,$(call named,$1))
 RECORDED := $(basename $(notdir $(filter-out $(call in_gpu,cuda%.cu model_%.cu),$(call in_gpu,%.cu))))   # ops, and model: the engine
-C := $(filter-out $(call named,main.c no_cuda.c),$(filter fixtures/%.c ref/%.c compare/%.c gpu/%.c,$(FILES)))
+C := $(filter-out $(call named,main.c no_cuda.c $(if $(MPI),ranks_none.c,ranks_mpi.c ranks_watch.c)),$(filter fixtures/%.c ref/%.c compare/%.c gpu/%.c,$(FILES)))
 ifdef NVCC
 CUDA := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CU := $(call in_gpu,%.cu)
@@ -51,6 +51,11 @@ GCCLIB = $(shell $(CC) -print-file-name=lib$(1).a)
 LIBS := $(foreach l,jansson mpfr gmp openblas gfortran quadmath,$(call GCCLIB,$(l))) -lm -ldl -lpthread
 CUDALIBS := $(subst -lstdc++,$(call GCCLIB,stdc++),$(CUDALIBS))
 OPENMP := -static-libgcc -fno-openmp $(call GCCLIB,gomp)
+endif
+# Where MPI lies its compiler says, in the recipe: behind deps.
+ifdef MPI
+$(call objects,ranks_mpi.c): private CFLAGS += $$(mpicc --showme:compile)
+LIBS += $$(mpicc --showme:link)
 endif
 OBJECTS := $(C:%.c=$(BUILD)/%.o) $(CU:%.cu=$(BUILD)/%.cu.o)
 # Of a test the object lies where its source does, the program in $(BUILD)/tests or, of the executor's faults, in $(BUILD)/faults.

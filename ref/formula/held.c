@@ -93,6 +93,7 @@ static void store(struct frame *f, int held, size_t at, size_t step, vec x, void
 {
 	(void)with;
 	c_put(f->c, f->p->held[held].values, at, step, x);
+	c_wrote(f->c, MAX_OUT + held, at, step, x.n);
 	f->stored[MAX_OUT + held] += x.n;
 }
 

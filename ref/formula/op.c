@@ -77,6 +77,7 @@ static bool make_op(struct formula *f, struct error *e)
 	f->op.prepare = prepare;
 	f->op.finish = program_done;
 	f->op.runs = program_beside;
+	f->op.sharing = &formula_sharing;
 	f->op.holds = f->tree.held || in_chunks(&f->tree);
 	f->op.derive = derive;
 	f->op.iterates = f->tree.iterates;
