@@ -118,7 +118,7 @@ static bool run(const calc *first, const struct work *w, uint64_t *operations)
 	if (chosen(w, &alone) == 1) {
 		calc c;
 		begin(&c, &t);
-		c.together = w->share && !is_shared(w) && !c.judged;
+		c.together = w->share && w->share->together;
 		take_part(&c, &t, alone);
 		end(&c, &t);
 		return t.ok;

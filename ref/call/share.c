@@ -108,6 +108,7 @@ bool share_begin(struct share *s, const calc *first, span range, size_t stride)
 {
 	*s = (struct share){ .first = first, .range = range };
 	if (ranks_count() == 1 || omp_in_parallel() || !first->program || !first->call->op->sharing || first->judged) return true;
+	s->together = range.last - range.first == 1;
 	if (range.last - range.first < 2) return true;
 	if (!(s->mine = calloc(range.last - range.first, sizeof *s->mine)) || !choose(s, stride)) return false;
 	first->call->op->sharing->stored(first->program, s->stored);
@@ -120,7 +121,8 @@ enum { AT_ONCE = 1 << 20 };             /* numbers of a rank */
 /* Where one stands in a rank's list: element i of line `row` of an item. */
 struct place { const struct written *item, *end; size_t row, i; };
 
-struct tensors_of { double *hi[MAX_OUT + MAX_HELD], *lo[MAX_OUT + MAX_HELD]; };
+/* width: doubles of a number on its way, 2 where any of these has low parts. */
+struct tensors_of { double *hi[MAX_OUT + MAX_HELD], *lo[MAX_OUT + MAX_HELD]; size_t width; };
 
 /* Up to `most` numbers from their places into, or out of, data: how many. */
 static size_t move(struct place *p, const struct tensors_of *to, double *data, size_t most, bool out)
@@ -130,13 +132,13 @@ static size_t move(struct place *p, const struct tensors_of *to, double *data, s
 	while (p->item < p->end && n < most) {
 		const struct written *w = p->item;
 		double *hi = to->hi[w->tensor], *lo = to->lo[w->tensor];
-		size_t k = w->n - p->i < most - n ? w->n - p->i : most - n, at = w->at + p->row * w->apart + p->i * w->step, width = lo ? 2 : 1;
+		size_t k = w->n - p->i < most - n ? w->n - p->i : most - n, at = w->at + p->row * w->apart + p->i * w->step;
 		for (size_t i = 0; i < k; i++, at += w->step) {
-			double *x = data + (n + i) * width;
+			double *x = data + (n + i) * to->width;
 			if (out) hi[at] = x[0];
 			else x[0] = hi[at];
 			if (lo && out) lo[at] = x[1];
-			else if (lo) x[1] = lo[at];
+			else if (to->width == 2) x[1] = lo ? lo[at] : 0;
 		}
 		n += k;
 		if ((p->i += k) == w->n) p->i = 0, p->row++;
@@ -154,10 +156,10 @@ static size_t numbers(const struct written *w, size_t n)
 }
 
 /* lists: of all ranks, one behind the other, n[r] items of each. */
-static bool values_round(const struct tensors_of *to, const struct written *lists, const size_t *n, bool wide)
+static bool values_round(const struct tensors_of *to, const struct written *lists, const size_t *n)
 {
 	int ranks = ranks_count(), me = ranks_me();
-	size_t left[ranks], now[ranks], most = 0, width = wide ? 2 : 1;
+	size_t left[ranks], now[ranks], most = 0, width = to->width;
 	struct place place[ranks];
 
 	for (int r = 0; r < ranks; lists += n[r++]) {
@@ -190,15 +192,17 @@ static bool go_round(struct share *s, uint64_t (*all)[RANK_WORDS], int items)
 {
 	int ranks = ranks_count();
 	size_t n[ranks], words[ranks], total = 0, each = sizeof(struct written) / sizeof(double);
-	struct tensors_of to = { { 0 }, { 0 } };
+	struct tensors_of to = { .width = 1 };
 
 	for (int r = 0; r < ranks; r++) n[r] = all[r][items], words[r] = n[r] * each, total += n[r];
 	struct written *lists = malloc((total + 1) * sizeof *lists);
 	if (!lists) return false;
 	for (int o = 0; o < MAX_OUT; o++) to.hi[o] = s->first->answer->hi[o], to.lo[o] = s->first->answer->lo[o];
 	s->first->call->op->sharing->held(s->first->program, to.hi + MAX_OUT, to.lo + MAX_OUT);
+	for (int i = 0; i < MAX_OUT + MAX_HELD; i++)
+		if (to.lo[i]) to.width = 2;
 	ranks_gather((const double *)(const void *)s->log.item, words, (double *)(void *)lists);
-	bool ok = values_round(&to, lists, n, s->first->arith->wide);
+	bool ok = values_round(&to, lists, n);
 	free(lists);
 	return ok;
 }

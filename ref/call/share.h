@@ -15,7 +15,8 @@ struct log { struct written *item; size_t n, room; bool no_memory; };
 struct share {
 	const calc *first;
 	span range;
-	bool *mine;             /* [last - first]; NULL: not shared, every rank runs all */
+	bool *mine;             /* [last - first]; NULL: not shared, every rank runs all, */
+	bool together;          /* at the same time */
 	struct log log;
 	size_t stored[MAX_OUT + MAX_HELD];
 	uint64_t digest;        /* of the loads */
