@@ -209,6 +209,7 @@ struct plan {
 	bool random;                            /* round at sites in a random direction */
 	const struct contract *region;          /* of noisy runs behind sigma: each is a structure of its own, see plan_draw; NULL: all are this plan */
 	uint64_t seed;                          /* of the random stream */
+	bool keep;                              /* in the checkpoint folder, where one is open (checkpoint.h) */
 	struct judged *judged;                  /* may be NULL */
 	const char *stage;                      /* what tick is told */
 	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL; called by one thread at a time */

@@ -1,7 +1,9 @@
 /* Runs the pieces of a reference, in parallel. */
+#include <omp.h>
 #include <string.h>
 #include <stdlib.h>
 
+#include "checkpoint.h"
 #include "ref/arith/calc_private.h"
 #include "op.h"
 #include "share.h"
@@ -219,8 +221,11 @@ bool ref_strip(const struct call *call, struct stream *l, size_t i, size_t n, st
 bool ref_run(const struct call *call, const struct plan *p, struct answer *a, struct error *e)
 {
 	struct stream l = { .plan = *p };
-	bool made = answer_make(a, call->out_count, p->arith->wide), ok = made ? ref_strip(call, &l, 0, 1, a, e) : no_memory(call, p, e);
+	bool ok = answer_make(a, call->out_count, p->arith->wide) || no_memory(call, p, e), keeps = p->keep && checkpoint_is_open() && !omp_in_parallel(), found = false;
+	char key[SHA256_TEXT];
 
+	ok = ok && (!keeps || checkpoint_find(call, p, a, key, &found, e));
+	if (ok && !found) ok = ref_strip(call, &l, 0, 1, a, e) && (!keeps || checkpoint_keep(call, a, key, e));
 	stream_end(&l);
 	if (!ok) answer_free(a);
 	return ok;

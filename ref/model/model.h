@@ -111,6 +111,8 @@ uint64_t model_part_work(const struct model *m, size_t part);
 bool model_run(const struct model *m, const struct model_plan *p, const size_t *ids, size_t n, struct model_memory *memory,
 	struct values **hidden, struct error *e);
 void model_hidden_free(const struct model *m, struct values *hidden);
+/* The last of these alone, without room for the others; freed with values_free. */
+bool model_run_last(const struct model *m, const struct model_plan *p, const size_t *ids, size_t n, struct values *last, struct error *e);
 
 /* Logits [n,V] of rows [first, first + n) of a hidden state behind the final norm: so that not all need be held at once.
  * Freed with values_free. */
