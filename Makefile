@@ -71,7 +71,7 @@ FUZZER_SOURCES := $(call named,fuzz_%.c)
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all audit deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
+.PHONY: all audit deps gate test check-recipe check-arrows docs check-docs kernels check-kernels test-mpi plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -175,6 +175,17 @@ $(BUILD)/false_alarms: $(call objects,false_alarms.c)
 $(BUILD)/readback: $(call objects,readback.c)
 $(BUILD)/false_alarms $(BUILD)/readback: $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
+
+# Of etalon built with MPI=1, in a folder of its own: the same bits on 1 to 4 ranks, checkpoints, ranks that are killed.
+ifdef MPI
+test-mpi: $(BUILD)/etalon $(BUILD)/rank_answers
+	tests/ranks.sh $(BUILD)
+$(BUILD)/rank_answers: $(call objects,rank_answers.c) $(OBJECTS)
+	$(LINK) $(LIBS)
+else
+test-mpi: | $(AFTER)
+	+$(MAKE) BUILD=build/mpi NVCC= MPI=1 test-mpi
+endif
 
 mutants: $(BUILD)/etalon $(MUTANT_TESTS)
 	@CC='$(CC)' CFLAGS='$(CFLAGS)' LIBS='$(CUDALIBS) $(LIBS)' OBJECTS='$(OBJECTS)' FAULTY='$(FAULTY)' HELPERS='$(HELPERS)' \

@@ -106,7 +106,7 @@ _Noreturn static void one_left(const struct meeting *all)
 	int i = 0;
 
 	while (all[i].kind != LEAVES) i++;
-	if (me == 0) say(i, all[i].said[0] ? all[i].said : "it ended while others computed");
+	if (me == 0 && i != 0) say(i, all[i].said[0] ? all[i].said : "it ended while others computed");
 	end_with(all[i].where == EXIT_INPUT ? EXIT_INPUT : EXIT_MACHINE);
 }
 
