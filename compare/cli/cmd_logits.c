@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "logits_planned.h"
 #include "gpu/host/backend.h"
 #include "compare/logits/logits_causes.h"
 #include "compare/logits/logits_pace.h"
@@ -13,7 +14,8 @@
 struct arguments {
 	const char *model, *got, *reference, *ids, *contract, *truth, *html, *checkpoint, *noise[MAX_NOISE];
 	size_t n_noise, top, runs;
-	bool quick, json, plan;
+	size_t plan;                    /* tokens; 0: not asked */
+	bool quick, json;
 };
 
 /* Everything that is read or computed; zero-initialised, freed with inputs_free. */
@@ -235,6 +237,8 @@ static int run(const struct arguments *a)
 
 static void check(const struct arguments *a, struct argp_state *state)
 {
+	if (a->plan && !a->model) argp_error(state, "--plan needs --model DIR");
+	if (a->plan) return;
 	if (!a->got) argp_error(state, "expected --got FILE:TENSOR");
 	if (!a->model == !a->reference) argp_error(state, "expected --model DIR or --ref FILE:TENSOR");
 	if (!a->model && a->contract) argp_error(state, "--contract needs --model DIR");
@@ -264,6 +268,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'j': a->json = true; return 0;
 	case 'p': progress = true; return 0;
 	case 'C': a->checkpoint = text; return 0;
+	case 'P': a->plan = cli_number(state, "--plan", text, 1, 1 << 24); return 0;
 	case ARGP_KEY_END: check(a, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -286,6 +291,7 @@ int cmd_logits(int argc, char **argv)
 		{ "html", 'h', "FILE", 0, "writes a page that stands alone (needs gnuplot)", 2 },
 		{ "progress", 'p', NULL, 0, "with --model: how far it is, and of each layer how it does, line by line on stderr", 2 },
 		{ "checkpoint", 'C', "DIR", 0, "with --model: keeps each layer's result there, and goes on from what is kept", 2 },
+		{ "plan", 'P', "TOKENS", 0, "with --model: computes nothing, but says what so many tokens would take: memory of each rank, time", 2 },
 		{ "json", 'j', NULL, 0, "all numbers, position by position", 2 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "",
@@ -293,5 +299,5 @@ int cmd_logits(int argc, char **argv)
 	struct arguments a = { .top = 10, .runs = 8, .truth = "f64" };
 
 	cli_parse(&argp, argc, argv, &a);
-	return run(&a);
+	return a.plan ? logits_planned(a.model, a.plan, a.truth, a.runs, a.json) : run(&a);
 }

@@ -124,6 +124,18 @@ void formula_end(struct formula *f)
 	free(f);
 }
 
+bool formula_sizes(const struct call *call, const struct plan *plan, size_t *held, size_t *piece, struct error *e)
+{
+	struct program *p = program_make(&formula_of(call->op)->tree, call->op, call, plan, e);
+
+	*held = *piece = 0;
+	if (!p) return false;
+	for (int i = 0; i < p->n_held; i++) *held += p->held[i].count;
+	for (const struct program *x = p; x; x = x->next) *piece = x->room > *piece ? x->room : *piece;
+	program_free(p);
+	return true;
+}
+
 const char *formula_source(const struct op *op) { return op->prepare == prepare ? formula_of(op)->tree.source : NULL; }
 
 const struct op *formula_op(const struct formula *f) { return &f->op; }

@@ -89,6 +89,9 @@ void model_memory_free(struct model_memory *m);
  * lacks, and memory may be NULL, and got, the engine's answer [T,E]. The call borrows all of them. */
 bool model_layer_call(const struct model *m, size_t layer, const struct tensor *x, const struct tensor *x_low,
 	const struct model_memory *memory, const struct tensor *got, struct call *call, struct error *e);
+/* Bytes that a run of the call takes: for what its pieces hold for those behind them, and at most in a piece. */
+struct call_bytes { uint64_t held, piece; };
+bool model_call_bytes(const struct call *call, const struct plan *plan, struct call_bytes *b, struct error *e);
 /* The same of the head: x [T,E] behind the final norm, got [T,V] or NULL. */
 bool model_head_call(const struct model *m, const struct tensor *x, const struct tensor *x_low, const struct tensor *got,
 	struct call *call, struct error *e);
