@@ -291,8 +291,9 @@ device: | $(AFTER)
 
 # Rows into bench.tsv, the page from them; QUICK=1 tries small sizes, and writes no page into docs.
 PERFORMANCE := performance
-bench: $(BENCHES)
+bench: $(BENCHES) $(if $(MPI),$(BUILD)/etalon)
 	$(if $(QUICK),QUICK=1) bench/run.sh $(BENCHES) >$(BUILD)/bench.tsv
+	$(if $(MPI),$(if $(QUICK),QUICK=1) bench/ranks.sh $(BUILD)/etalon $(BUILD)/bench-ranks >>$(BUILD)/bench.tsv)
 	awk -f bench/page.awk $(BUILD)/bench.tsv bench/performance.page | sed 's/performance\.png/$(PERFORMANCE).png/' >$(BUILD)/performance.md
 	$(if $(QUICK),,cp $(BUILD)/performance.md docs/$(PERFORMANCE).md)
 	gnuplot -e "table='$(BUILD)/bench.tsv'; picture='$(if $(QUICK),$(BUILD),docs)/$(PERFORMANCE).png'" plots/growth.gp
@@ -336,11 +337,13 @@ make              $(BUILD)/etalon; with nvcc, its CUDA kernels too (NVCC= leaves
 make deps         installs what is missing from Debian; first among others: make deps gate
 make gate         judges the captures in fixtures/captures
 make test         all tests, and that every op has its files
+make MPI=1        etalon whose check, ref and logits run as ranks of MPI, after make deps MPI=1 (docs/ranks.md); a BUILD= of its own
+make test-mpi     the same bits on 1 to 4 ranks, checkpoints, ranks that are killed: builds that in build/mpi
 make asan         the same under the address and undefined-behaviour sanitizers
 make faults       $(BUILD)/etalon-faults, whose executor has faults when told to, and their tests
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
 make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/$(PERFORMANCE).md (PERFORMANCE=;
-                  QUICK=1: small sizes, and no page in docs)
+                  QUICK=1: small sizes, and no page in docs; MPI=1: ranks against threads too)
 make bench-deps   installs what make bench compares with
 make bench-gpu    all kernels against the hardware's limits and against PyTorch and flash-linear-attention: docs/performance-gpu.md (needs a GPU)
 make referee      judges the public kernels that are installed (ONLY: a regular expression), into build/referee and docs/referee.md (needs a GPU)

@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "logits_planned.h"
+#include "ranks_said.h"
 #include "gpu/host/backend.h"
 #include "compare/logits/logits_causes.h"
 #include "compare/logits/logits_pace.h"
@@ -229,6 +230,7 @@ static int run(const struct arguments *a)
 		checkpoint_figures(&found, &kept);
 		fprintf(stderr, "checkpoint %s: %zu results found, %zu kept\n", a->checkpoint, found, kept);
 	}
+	if (ok && progress) ranks_said(stderr);
 	checkpoint_close();
 	logits_free(&r);
 	inputs_free(&in);

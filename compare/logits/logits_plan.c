@@ -10,7 +10,7 @@
 #include "ref/ranks/ranks.h"
 
 /* Tokens of the two runs that time is measured by, and of the rows that logits are asked for at a time (logits_model.c). */
-enum { FEW = 4, MORE = 12, TIMES = 2, ROWS = 128 };
+enum { FEW = 8, MORE = 64, ROWS = 128 };
 
 static double now(void)
 {
@@ -135,13 +135,8 @@ static bool expected(const struct model_question *q, const struct model_plan *pl
 	const struct model_config *c = &q->model->config;
 	double few = 0, more = 0, work = (double)model_part_work(q->model, layer);
 
-	/* The first brings the weights from the disk; of the others the fastest counts. */
-	for (int i = 0; i <= TIMES; i++) {
-		double s[2];
-		if (!timed(q, plan, layer, FEW, &s[0], e) || !timed(q, plan, layer, MORE, &s[1], e)) return false;
-		few = i < 2 || s[0] < few ? s[0] : few;
-		more = i < 2 || s[1] < more ? s[1] : more;
-	}
+	/* The first brings the weights from the disk. */
+	if (!timed(q, plan, layer, FEW, &few, e) || !timed(q, plan, layer, FEW, &few, e) || !timed(q, plan, layer, MORE, &more, e)) return false;
 	double each = more > few ? (more - few) / (MORE - FEW) : more / MORE, n = (double)q->n;
 	bool attends = layer < c->layers && c->kind[layer] == FULL_ATTENTION;
 	*seconds = few + each * (n - FEW) * (attends ? 1 + 2 * n * (double)(c->heads * c->head_dim) / work : 1);

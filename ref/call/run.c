@@ -6,6 +6,7 @@
 #include "checkpoint.h"
 #include "ref/arith/calc_private.h"
 #include "op.h"
+#include "ref/ranks/ranks.h"
 #include "share.h"
 
 struct plan plan_plain(const struct arith *a, int bits)
@@ -82,8 +83,12 @@ static void take_part(calc *c, struct team *t, size_t i)
 		t->ok = false;
 	}
 	if (c->plan->tick && w->part == op_piece) {
+		size_t all = w->range.last - w->range.first;
 		#pragma omp critical
-		c->plan->tick(c->plan->stage, ++t->done, w->range.last - w->range.first);
+		{
+			size_t done = ++t->done * (is_shared(w) ? (size_t)ranks_count() : 1);   /* the others are about as far */
+			c->plan->tick(c->plan->stage, done < all ? done : all, all);
+		}
 	}
 }
 
