@@ -54,7 +54,7 @@ OPENMP := -static-libgcc -fno-openmp $(call GCCLIB,gomp)
 endif
 # Where MPI lies its compiler says, in the recipe: behind deps.
 ifdef MPI
-$(call objects,ranks_mpi.c): private CFLAGS += $$(mpicc --showme:compile)
+$(call objects,ranks_mpi.c): private MPI_HEADERS := $$(mpicc --showme:compile)
 LIBS += $$(mpicc --showme:link)
 endif
 OBJECTS := $(C:%.c=$(BUILD)/%.o) $(CU:%.cu=$(BUILD)/%.cu.o)
@@ -105,7 +105,7 @@ $(call objects,arith_%.c scan_%.c kl_%.c executor_cpu_layer.c): private CFLAGS +
 $(call objects,dd_%.c dtype.c): private CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $<
-	@$(CC) $(CFLAGS) -I. -I$(BUILD) -MMD -MP -c -o $@ $<
+	@$(CC) $(CFLAGS) $(MPI_HEADERS) -I. -I$(BUILD) -MMD -MP -c -o $@ $<
 $(BUILD)/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo nvcc $<
 	@$(NVCC) $(NVCCFLAGS) -Xptxas -v -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $< 2>$(@:.o=.ptxas); status=$$?; \
