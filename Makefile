@@ -71,7 +71,7 @@ FUZZER_SOURCES := $(call named,fuzz_%.c)
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all audit deps gate test check-recipe check-arrows docs check-docs kernels check-kernels test-mpi plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
+.PHONY: all audit deps gate test check-recipe check-arrows docs check-docs kernels check-kernels test-mpi asan-mpi plots false-alarms kill-matrix strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -182,7 +182,11 @@ test-mpi: $(BUILD)/etalon $(BUILD)/rank_answers
 	tests/ranks.sh $(BUILD)
 $(BUILD)/rank_answers: $(call objects,rank_answers.c) $(OBJECTS)
 	$(LINK) $(LIBS)
+asan-mpi: $(BUILD)/etalon $(BUILD)/rank_answers
+	tests/ranks_asan.sh $(BUILD)
 else
+asan-mpi: | $(AFTER)
+	+$(MAKE) BUILD=build/asan-mpi NVCC= MPI=1 CFLAGS='$(CFLAGS) -fsanitize=address,undefined -fno-sanitize-recover=all' asan-mpi
 test-mpi: | $(AFTER)
 	+$(MAKE) BUILD=build/mpi NVCC= MPI=1 test-mpi
 endif
@@ -339,6 +343,7 @@ make gate         judges the captures in fixtures/captures
 make test         all tests, and that every op has its files
 make MPI=1        etalon whose check, ref and logits run as ranks of MPI, after make deps MPI=1 (docs/ranks.md); a BUILD= of its own
 make test-mpi     the same bits on 1 to 4 ranks, checkpoints, ranks that are killed: builds that in build/mpi
+make asan-mpi     two ranks under the address sanitizer, in build/asan-mpi
 make asan         the same under the address and undefined-behaviour sanitizers
 make faults       $(BUILD)/etalon-faults, whose executor has faults when told to, and their tests
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
