@@ -3,7 +3,7 @@ BUILD := build
 CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off -fopenmp -fPIC -fvisibility=hidden
 NVCCFLAGS := -std=c++17 -O3 -gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_90,code=compute_90 \
 	-Xcompiler -Wall,-Wextra,-fPIC,-fvisibility=hidden
-DEBIAN := build-essential libmpfr-dev libgmp-dev libopenblas-dev libjansson-dev \
+DEBIAN := $(if $(MPI),openmpi-bin libopenmpi-dev) build-essential libmpfr-dev libgmp-dev libopenblas-dev libjansson-dev \
 	libcmocka-dev libflint-arb-dev libflint-dev gnuplot-nox $(if $(filter fuzz,$(MAKECMDGOALS)),clang) \
 	$(if $(filter analyze,$(MAKECMDGOALS)),clang clang-tidy) $(filter valgrind,$(MAKECMDGOALS)) $(if $(filter wheel,$(MAKECMDGOALS)),python3) $(if $(filter fresh,$(MAKECMDGOALS)),mmdebstrap git) \
 	$(if $(filter test-python,$(MAKECMDGOALS)),python3-venv python3-numpy python3-pytest python3-pytest-xdist)
@@ -32,7 +32,7 @@ named = $(foreach f,$(filter-out tests/strangers/%,$(FILES)),$(if $(filter $1,$(
 objects = $(patsubst %.c,$(BUILD)/%.o,$(patsubst %.cu,$(BUILD)/%.cu.o,$(call named,$1)))
 in_gpu = $(filter gpu/%,$(call named,$1))
 RECORDED := $(basename $(notdir $(filter-out $(call in_gpu,cuda%.cu model_%.cu),$(call in_gpu,%.cu))))   # ops, and model: the engine
-C := $(filter-out $(call named,main.c no_cuda.c),$(filter fixtures/%.c ref/%.c compare/%.c gpu/%.c,$(FILES)))
+C := $(filter-out $(call named,main.c no_cuda.c $(if $(MPI),ranks_none.c,ranks_mpi.c ranks_watch.c)),$(filter fixtures/%.c ref/%.c compare/%.c gpu/%.c,$(FILES)))
 ifdef NVCC
 CUDA := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CU := $(call in_gpu,%.cu)
@@ -52,6 +52,11 @@ LIBS := $(foreach l,jansson mpfr gmp openblas gfortran quadmath,$(call GCCLIB,$(
 CUDALIBS := $(subst -lstdc++,$(call GCCLIB,stdc++),$(CUDALIBS))
 OPENMP := -static-libgcc -fno-openmp $(call GCCLIB,gomp)
 endif
+# Where MPI lies its compiler says, in the recipe: behind deps.
+ifdef MPI
+$(call objects,ranks_mpi.c): private MPI_HEADERS := $$(mpicc --showme:compile)
+LIBS += $$(mpicc --showme:link)
+endif
 OBJECTS := $(C:%.c=$(BUILD)/%.o) $(CU:%.cu=$(BUILD)/%.cu.o)
 # Of a test the object lies where its source does, the program in $(BUILD)/tests or, of the executor's faults, in $(BUILD)/faults.
 TEST_SOURCES := $(call named,test_%.c)
@@ -66,7 +71,7 @@ FUZZER_SOURCES := $(call named,fuzz_%.c)
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all audit deps gate test check-recipe check-arrows docs check-docs kernels check-kernels plots false-alarms kill-matrix planted strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
+.PHONY: all audit deps gate test check-recipe check-arrows docs check-docs kernels check-kernels test-mpi asan-mpi plots false-alarms kill-matrix planted strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -100,7 +105,7 @@ $(call objects,arith_%.c scan_%.c kl_%.c executor_cpu_layer.c): private CFLAGS +
 $(call objects,dd_%.c dtype.c): private CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $<
-	@$(CC) $(CFLAGS) -I. -I$(BUILD) -MMD -MP -c -o $@ $<
+	@$(CC) $(CFLAGS) $(MPI_HEADERS) -I. -I$(BUILD) -MMD -MP -c -o $@ $<
 $(BUILD)/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo nvcc $<
 	@$(NVCC) $(NVCCFLAGS) -Xptxas -v -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $< 2>$(@:.o=.ptxas); status=$$?; \
@@ -170,6 +175,21 @@ $(BUILD)/false_alarms: $(call objects,false_alarms.c)
 $(BUILD)/readback: $(call objects,readback.c)
 $(BUILD)/false_alarms $(BUILD)/readback: $(HELPERS) $(OBJECTS)
 	$(LINK) -lcmocka -Wl,--as-needed -lflint-arb -lflint $(LIBS)
+
+# Of etalon built with MPI=1, in a folder of its own: the same bits on 1 to 4 ranks, checkpoints, ranks that are killed.
+ifdef MPI
+test-mpi: $(BUILD)/etalon $(BUILD)/rank_answers
+	tests/ranks.sh $(BUILD)
+$(BUILD)/rank_answers: $(call objects,rank_answers.c) $(OBJECTS)
+	$(LINK) $(LIBS)
+asan-mpi: $(BUILD)/etalon $(BUILD)/rank_answers
+	tests/ranks_asan.sh $(BUILD)
+else
+asan-mpi: | $(AFTER)
+	+$(MAKE) BUILD=build/asan-mpi NVCC= MPI=1 CFLAGS='$(CFLAGS) -fsanitize=address,undefined -fno-sanitize-recover=all' asan-mpi
+test-mpi: | $(AFTER)
+	+$(MAKE) BUILD=build/mpi NVCC= MPI=1 test-mpi
+endif
 
 mutants: $(BUILD)/etalon $(MUTANT_TESTS)
 	@CC='$(CC)' CFLAGS='$(CFLAGS)' LIBS='$(CUDALIBS) $(LIBS)' OBJECTS='$(OBJECTS)' FAULTY='$(FAULTY)' HELPERS='$(HELPERS)' \
@@ -282,8 +302,9 @@ device: | $(AFTER)
 
 # Rows into bench.tsv, the page from them; QUICK=1 tries small sizes, and writes no page into docs.
 PERFORMANCE := performance
-bench: $(BENCHES)
+bench: $(BENCHES) $(if $(MPI),$(BUILD)/etalon)
 	$(if $(QUICK),QUICK=1) bench/run.sh $(BENCHES) >$(BUILD)/bench.tsv
+	$(if $(MPI),$(if $(QUICK),QUICK=1) bench/ranks.sh $(BUILD)/etalon $(BUILD)/bench-ranks >>$(BUILD)/bench.tsv)
 	awk -f bench/page.awk $(BUILD)/bench.tsv bench/performance.page | sed 's/performance\.png/$(PERFORMANCE).png/' >$(BUILD)/performance.md
 	$(if $(QUICK),,cp $(BUILD)/performance.md docs/$(PERFORMANCE).md)
 	gnuplot -e "table='$(BUILD)/bench.tsv'; picture='$(if $(QUICK),$(BUILD),docs)/$(PERFORMANCE).png'" plots/growth.gp
@@ -327,11 +348,14 @@ make              $(BUILD)/etalon; with nvcc, its CUDA kernels too (NVCC= leaves
 make deps         installs what is missing from Debian; first among others: make deps gate
 make gate         judges the captures in fixtures/captures
 make test         all tests, and that every op has its files
+make MPI=1        etalon whose check, ref and logits run as ranks of MPI, after make deps MPI=1 (docs/ranks.md); a BUILD= of its own
+make test-mpi     the same bits on 1 to 4 ranks, checkpoints, ranks that are killed: builds that in build/mpi
+make asan-mpi     two ranks under the address sanitizer, in build/asan-mpi
 make asan         the same under the address and undefined-behaviour sanitizers
 make faults       $(BUILD)/etalon-faults, whose executor has faults when told to, and their tests
 make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
 make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/$(PERFORMANCE).md (PERFORMANCE=;
-                  QUICK=1: small sizes, and no page in docs)
+                  QUICK=1: small sizes, and no page in docs; MPI=1: ranks against threads too)
 make bench-deps   installs what make bench compares with
 make bench-gpu    all kernels against the hardware's limits and against PyTorch and flash-linear-attention: docs/performance-gpu.md (needs a GPU)
 make referee      judges the public kernels that are installed (ONLY: a regular expression), into build/referee and docs/referee.md (needs a GPU); MORE=1: what its tables lack

@@ -4,13 +4,18 @@
 #include <string.h>
 
 #include "cli.h"
+#include "logits_planned.h"
+#include "ranks_said.h"
 #include "gpu/host/backend.h"
 #include "compare/logits/logits_causes.h"
 #include "compare/logits/logits_pace.h"
+#include "ref/call/checkpoint.h"
+#include "ref/model/model_checkpoint.h"
 
 struct arguments {
-	const char *model, *got, *reference, *ids, *contract, *truth, *html, *noise[MAX_NOISE];
+	const char *model, *got, *reference, *ids, *contract, *truth, *html, *checkpoint, *noise[MAX_NOISE];
 	size_t n_noise, top, runs;
+	size_t plan;                    /* tokens; 0: not asked */
 	bool quick, json;
 };
 
@@ -171,6 +176,7 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 		return error_set(e, E_DIM, c->got->name, NO_OFFSET, "%zu positions of %zu token ids", c->got->positions, in->n_ids);
 	if (!arith_by_name(a->truth, &q.truth, &q.bits))
 		return error_set(e, E_UNKNOWN_NAME, a->truth, NO_OFFSET, "see `etalon list arithmetics`");
+	if (a->checkpoint && !model_checkpoint(&in->model, a->checkpoint, in->ids, in->n_ids, a->truth, choose ? a->contract : q.contract, e)) return false;
 	c->ids = in->ids + (in->n_ids - c->got->positions);
 	c->tick = tick;
 	bool quick = a->quick || c->got->positions < in->n_ids;
@@ -219,6 +225,13 @@ static int run(const struct arguments *a)
 	ok = ok && (!a->html || logits_html(a->html, &r, &c, causes, &e));
 	int status = !ok ? print_failure(&e) : a->json ? json_print(logits_json(&r, &c, causes)) : logits_text(&r, &c, causes);
 	if (status == EXIT_PASS) status = outcome_exit(r.outcome);
+	if (a->checkpoint && progress) {
+		size_t found, kept;
+		checkpoint_figures(&found, &kept);
+		fprintf(stderr, "checkpoint %s: %zu results found, %zu kept\n", a->checkpoint, found, kept);
+	}
+	if (ok && progress) ranks_said(stderr);
+	checkpoint_close();
 	logits_free(&r);
 	inputs_free(&in);
 	return status;
@@ -226,9 +239,12 @@ static int run(const struct arguments *a)
 
 static void check(const struct arguments *a, struct argp_state *state)
 {
+	if (a->plan && !a->model) argp_error(state, "--plan needs --model DIR");
+	if (a->plan) return;
 	if (!a->got) argp_error(state, "expected --got FILE:TENSOR");
 	if (!a->model == !a->reference) argp_error(state, "expected --model DIR or --ref FILE:TENSOR");
 	if (!a->model && a->contract) argp_error(state, "--contract needs --model DIR");
+	if (!a->model && a->checkpoint) argp_error(state, "--checkpoint needs --model DIR");
 	if (a->model && a->n_noise) argp_error(state, "--noise goes with --ref; a model's noise is its contract's");
 }
 
@@ -253,6 +269,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'h': a->html = text; return 0;
 	case 'j': a->json = true; return 0;
 	case 'p': progress = true; return 0;
+	case 'C': a->checkpoint = text; return 0;
+	case 'P': a->plan = cli_number(state, "--plan", text, 1, 1 << 24); return 0;
 	case ARGP_KEY_END: check(a, state); return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -274,6 +292,8 @@ int cmd_logits(int argc, char **argv)
 		{ "top", 't', "K", 0, "how many of the largest tokens are compared (10)", 2 },
 		{ "html", 'h', "FILE", 0, "writes a page that stands alone (needs gnuplot)", 2 },
 		{ "progress", 'p', NULL, 0, "with --model: how far it is, and of each layer how it does, line by line on stderr", 2 },
+		{ "checkpoint", 'C', "DIR", 0, "with --model: keeps each layer's result there, and goes on from what is kept", 2 },
+		{ "plan", 'P', "TOKENS", 0, "with --model: computes nothing, but says what so many tokens would take: memory of each rank, time", 2 },
 		{ "json", 'j', NULL, 0, "all numbers, position by position", 2 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "",
@@ -281,5 +301,5 @@ int cmd_logits(int argc, char **argv)
 	struct arguments a = { .top = 10, .runs = 8, .truth = "f64" };
 
 	cli_parse(&argp, argc, argv, &a);
-	return run(&a);
+	return a.plan ? logits_planned(a.model, a.plan, a.truth, a.runs, a.json) : run(&a);
 }

@@ -13,6 +13,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "ref/ranks/ranks.h"
+
 /* What OpenBLAS maps for a thread on x86-64: BUFFER_SIZE of its common_x86_64.h, 32 << 22, and a page. It keeps what was mapped,
  * and its next caller on whichever thread gets it. Where these two are hidden, products take their buffers when they come. */
 static const size_t blas_buffer = ((size_t)32 << 22) + 4096;
@@ -124,6 +126,8 @@ bool machine_ready(struct error *e)
 	int n = omp_get_max_threads(), started = 0;
 	size_t each = blas_buffer + stacks();
 
+	n = ranks_threads(n);
+	omp_set_num_threads(n);
 	if (!is_limited(&r)) return true;
 	mallopt(M_ARENA_MAX, 1);                /* else each thread maps 128 MiB for malloc alone, at its first call */
 	mp_set_memory_functions(gmp_malloc, gmp_realloc, gmp_free);

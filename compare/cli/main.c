@@ -7,25 +7,26 @@
 #include "cli.h"
 #include "machine.h"
 #include "compare/api/etalon.h"
+#include "ref/ranks/ranks.h"
 
-static const struct command { const char *name, *arguments, *what; int (*run)(int argc, char **argv); bool computes; } commands[] = {
-	{ "check", "CAPTURE...", "a verdict on each capture, with its reasons", cmd_check, true },
-	{ "gate", "[DIR...]", "many captures, one verdict", cmd_gate, true },
-	{ "merge", "FILE...", "the shards of a gate, one verdict", cmd_merge, false },
-	{ "record", "OP|all -o DIR", "run the kernels on the cases and write captures", cmd_record, true },
-	{ "record", "--model DIR -o FILE", "run our engine on a whole model", cmd_record, true },
-	{ "inputs", "OP --case NAME -o FILE", "the inputs of a case, as a capture without outputs", cmd_inputs, false },
-	{ "ref", "CAPTURE -o FILE", "the reference's answer, exact or with a fault or a rounding", cmd_ref, true },
-	{ "profile", "CAPTURE", "what the kernel computes and rounds, from its outputs", cmd_profile, true },
-	{ "diff", "A B", "any two tensor files, element by element", cmd_diff, false },
-	{ "logits", "--got FILE:TENSOR ...", "a whole model's logits against the reference", cmd_logits, true },
-	{ "quantize", "--model DIR", "which of a model's weights survive FP8", cmd_quantize, true },
-	{ "invent", "CONFIG -o DIR", "a model of random weights, of any size", cmd_invent, true },
-	{ "isolate", "[CAPTURE...]", "no request may touch another's memory: laws, scenarios, names", cmd_isolate, true },
-	{ "eigen", "[CAPTURE]", "Newton-Schulz eigenvalue by eigenvalue, iteration by iteration", cmd_eigen, true },
-	{ "restarts", "COEFFICIENTS", "where Gram Newton-Schulz should restart", cmd_restarts, true },
-	{ "audit", "INPUTS --rule RULE", "which known faults a test would pass", cmd_audit, true },
-	{ "list", "ops|cases|...", "ops, tensors, params, cases, faults, sites, contracts", cmd_list, false },
+static const struct command { const char *name, *arguments, *what; int (*run)(int argc, char **argv); bool computes, by_ranks; } commands[] = {
+	{ "check", "CAPTURE...", "a verdict on each capture, with its reasons", cmd_check, true, true },
+	{ "gate", "[DIR...]", "many captures, one verdict", cmd_gate, true, false },
+	{ "merge", "FILE...", "the shards of a gate, one verdict", cmd_merge, false, false },
+	{ "record", "OP|all -o DIR", "run the kernels on the cases and write captures", cmd_record, true, false },
+	{ "record", "--model DIR -o FILE", "run our engine on a whole model", cmd_record, true, false },
+	{ "inputs", "OP --case NAME -o FILE", "the inputs of a case, as a capture without outputs", cmd_inputs, false, false },
+	{ "ref", "CAPTURE -o FILE", "the reference's answer, exact or with a fault or a rounding", cmd_ref, true, true },
+	{ "profile", "CAPTURE", "what the kernel computes and rounds, from its outputs", cmd_profile, true, false },
+	{ "diff", "A B", "any two tensor files, element by element", cmd_diff, false, false },
+	{ "logits", "--got FILE:TENSOR ...", "a whole model's logits against the reference", cmd_logits, true, true },
+	{ "quantize", "--model DIR", "which of a model's weights survive FP8", cmd_quantize, true, false },
+	{ "invent", "CONFIG -o DIR", "a model of random weights, of any size", cmd_invent, true, false },
+	{ "isolate", "[CAPTURE...]", "no request may touch another's memory: laws, scenarios, names", cmd_isolate, true, false },
+	{ "eigen", "[CAPTURE]", "Newton-Schulz eigenvalue by eigenvalue, iteration by iteration", cmd_eigen, true, false },
+	{ "restarts", "COEFFICIENTS", "where Gram Newton-Schulz should restart", cmd_restarts, true, false },
+	{ "audit", "INPUTS --rule RULE", "which known faults a test would pass", cmd_audit, true, false },
+	{ "list", "ops|cases|...", "ops, tensors, params, cases, faults, sites, contracts", cmd_list, false, false },
 };
 
 static void help(void)
@@ -56,11 +57,12 @@ _Noreturn static void run(const struct command *c, int argc, char **argv)
 	bool guarded;
 
 	machine_guard(&guarded);
+	snprintf(name, sizeof name, "etalon %s", c->name);
+	if (!ranks_begin(name, c->by_ranks, &e)) exit(print_failure(&e));
 	if (c->computes && !machine_ready(&e)) {
 		print_failure(&e);
 		_exit(EXIT_MACHINE);    /* exit may wait for a thread of OpenBLAS's that waits for room */
 	}
-	snprintf(name, sizeof name, "etalon %s", c->name);
 	argv[0] = name;         /* argp names it in its messages */
 	int status = finish(c->run(argc, argv));
 	guarded = false;

@@ -17,9 +17,11 @@ void layer_stored(const struct reader *d, const struct answer *a, double *y)
 
 bool layer_answer(const struct reader *d, const struct plan *p, double *y)
 {
+	struct plan plan = *p;
 	struct answer a;
 
-	if (!ref_run(d->call, p, &a, NULL)) return false;
+	plan.keep = d->large;
+	if (!ref_run(d->call, &plan, &a, NULL)) return false;
 	layer_stored(d, &a, y);
 	answer_free(&a);
 	return true;

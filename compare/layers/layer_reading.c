@@ -104,6 +104,7 @@ static bool read_all(struct reader *d, const struct contract *k, struct layer_re
 	struct answer truth;
 
 	*r = (struct layer_reading){ .op = d->call->op, .contract = k, .emulation = exact };
+	exact.keep = true;
 	load_rows(d);
 	if (!ref_run(d->call, &exact, &truth, NULL)) return false;
 	r->work = d->work = truth.work;

@@ -28,15 +28,8 @@ static struct model_answer answer_of(const struct model_question *q, const struc
 bool model_answer_make(struct model_answer *a, const struct model_question *q, const struct model_plan *p, const char *name,
 	struct error *e)
 {
-	size_t layers = q->model->config.layers;
-	struct values *hidden;
-
 	*a = answer_of(q, p, name, NULL);
-	if (!model_run(q->model, p, q->ids, q->n, NULL, &hidden, e)) return false;
-	a->hidden = hidden[layers];
-	hidden[layers] = (struct values){ 0 };
-	model_hidden_free(q->model, hidden);
-	return true;
+	return model_run_last(q->model, p, q->ids, q->n, &a->hidden, e);
 }
 
 void model_answer_free(struct model_answer *a)

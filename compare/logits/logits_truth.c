@@ -9,11 +9,11 @@ enum { MOST_WORK = 34 };
 static bool run(const struct model_question *q, const struct arith *a, int bits, size_t n, struct values *logits, struct error *e)
 {
 	struct model_plan p = model_plan_plain(a, bits);
-	struct values *hidden;
+	struct values hidden;
 
-	if (!model_run(q->model, &p, q->ids, n, NULL, &hidden, e)) return false;
-	bool ok = model_logits(q->model, &p, &hidden[q->model->config.layers], 0, n, logits, e);
-	model_hidden_free(q->model, hidden);
+	if (!model_run_last(q->model, &p, q->ids, n, &hidden, e)) return false;
+	bool ok = model_logits(q->model, &p, &hidden, 0, n, logits, e);
+	values_free(&hidden);
 	return ok;
 }
 

@@ -4,6 +4,7 @@
 
 #include "calc_private.h"
 #include "dd_form.h"
+#include "dd_ranks.h"
 
 static dds parts(const calc *c, const void *x) { return (dds){ (double *)(uintptr_t)x, calc_low(c, x) }; }
 static dd first(const calc *c, const void *x) { return (dd){ *parts(c, x).hi, *parts(c, x).lo }; }
@@ -79,7 +80,7 @@ static void gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool t
 {
 	struct dd_operand a = { parts(c, A), ta ? 1 : k, ta ? m : 1 }, b = { parts(c, B), tb ? 1 : n, tb ? k : 1 };
 
-	dd_form()->gemm(parts(c, C), n, a, b, m, n, k, false);
+	if (!c->together || !dd_gemm_shared(parts(c, C), a, b, m, n, k)) dd_form()->gemm(parts(c, C), n, a, b, m, n, k, false);
 }
 
 const struct arith arith_dd = {

@@ -22,6 +22,7 @@ struct plan;
 struct answer;
 struct strip;
 struct carried_state;
+struct log;
 
 struct calc {
 	const struct arith *arith;
@@ -35,6 +36,8 @@ struct calc {
 	struct answer *answer;
 	struct program *program;        /* of an op that is a formula */
 	const struct strip *strip;      /* that is computed, */
+	struct log *log;                /* of what it stores, for other ranks; NULL where none asks */
+	bool together;                  /* every rank runs this piece: it may share out what is in it */
 	size_t piece;                   /* the piece, */
 	const struct carried_state *from;      /* what the strip before carried over, */
 	struct carried_state *to;              /* and what this one does */
@@ -48,6 +51,8 @@ struct calc {
 
 /* 2n doubles for in and out, until the next call. */
 double *calc_buffer(calc *c, size_t n);
+
+void calc_free(calc *c);               /* what it has, not itself */
 
 /* The low parts of the vector at x in the arena of a split arithmetic. */
 static inline void *calc_low(const calc *c, const void *x)

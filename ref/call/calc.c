@@ -20,6 +20,15 @@ int64_t c_int(const calc *c, int in, size_t index)
 }
 
 /* ---- in and out ---- */
+void calc_free(calc *c)
+{
+	for (struct block *b = c->blocks, *next; b; b = next) {
+		next = b->next;
+		free(b);
+	}
+	free(c->buffer);
+}
+
 double *calc_buffer(calc *c, size_t n)
 {
 	if (n > c->buffer_n) {
@@ -47,11 +56,12 @@ void c_load_trace(calc *c, vec y, int out, size_t first, size_t step) { load(c, 
 size_t c_store(calc *c, int out, size_t first, size_t step, vec x)
 {
 	double *hi = c->answer->hi[out], *lo = c->answer->lo[out];
-	size_t from = first - c->strip->first[out], count = c->strip->count[out], n = 0;
+	size_t from = first - c->strip->first[out], count = c->strip->count[out], n = 0, begin = 0;
 
 	if (!hi) return 0;
 	if (step == 1 && from < count && x.n <= count - from) {
 		c->arith->read(c, hi + from, lo ? lo + from : NULL, x.at, x.n);
+		c_wrote(c, out, from, 1, x.n);
 		return x.n;
 	}
 	double *b = calc_buffer(c, x.n);
@@ -61,8 +71,9 @@ size_t c_store(calc *c, int out, size_t first, size_t step, vec x)
 		if (at >= count) continue;
 		hi[at] = b[i];
 		if (lo) lo[at] = b[x.n + i];
-		n++;
+		if (!n++) begin = at;
 	}
+	c_wrote(c, out, begin, step, n);
 	return n;
 }
 

@@ -31,6 +31,8 @@ void c_suspend(calc *c, vec x, size_t at);              /* for the next strip, w
 void c_load(calc *c, vec y, int in, size_t first, size_t step);
 void c_load_trace(calc *c, vec y, int out, size_t first, size_t step);  /* of an anchored call, as the kernel wrote it */
 size_t c_store(calc *c, int out, size_t first, size_t step, vec x);     /* how many of them are of this strip */
+/* So much was stored there: in an output, or, from MAX_OUT on, in what pieces hold. */
+void c_wrote(calc *c, int tensor, size_t first, size_t step, size_t n);
 
 /* ---- stages of a piece ---- */
 /* Values that a stage, or pieces, leave for the next, [rows,cols] row-major, in no arithmetic: hi + lo, lo NULL unless that is wide. */

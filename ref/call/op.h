@@ -9,7 +9,7 @@
 enum { MAX_IN = 24, MAX_OUT = 16, MAX_PARAM = 16, MAX_DIM = 16, MAX_SITE = 64, MAX_FORM = 6, MAX_LIST = 256 };
 /* Faults that are no rounding at a site stand first in an op's table, where it has more in all. */
 enum { MAX_FAULT = 64 };
-enum { DEFAULT_CHUNK = 64 };
+enum { DEFAULT_CHUNK = 64, MAX_HELD = 32 };
 
 /* TRACE: an output that may be recorded after each iteration, along its first axis behind an optional one. */
 enum { OPTIONAL = 1, INTEGER = 2, TRACE = 4 };
@@ -84,6 +84,19 @@ struct cut {
 };
 extern const struct cut cut_rows;       /* piece i makes row i of every output, dims[0] of them, each of rank 2 or more */
 
+/* What ranks that share out an op's pieces must tell each other of its program (share.c). */
+struct sharing {
+	/* How much there is to do in each piece, in some unit; false: as much in each. */
+	bool (*loads)(struct program *p, const calc *like, span range, double *load);
+	void (*held)(struct program *p, double *hi[MAX_HELD], double *lo[MAX_HELD]);
+	/* Elements of outputs, and from MAX_OUT on of what is held, that were stored so far, and more of them. */
+	void (*stored)(const struct program *p, size_t n[MAX_OUT + MAX_HELD]);
+	void (*add_stored)(struct program *p, const size_t n[MAX_OUT + MAX_HELD]);
+	/* Did a piece fail, and how? It did. */
+	bool (*failed)(const struct program *p, struct error *e);
+	void (*fail)(struct program *p, const struct error *e);
+};
+
 /* Tables end with a NULL name. Contracts run from the tightest to the loosest. */
 struct op {
 	const char *name, *what;
@@ -107,6 +120,7 @@ struct op {
 	bool holds;                             /* pieces hold values for those behind them, or are chunks: none is left out, none differentiated */
 	/* Frees it after a run of strip s that is `ok` so far; false with an error that the pieces left in it. */
 	bool (*finish)(struct program *program, const struct strip *s, const struct plan *plan, bool ok, struct error *e);
+	const struct sharing *sharing;          /* NULL: each rank runs all of it */
 	const struct test_case *cases;          /* of its file; NULL: those of this name among test_cases */
 	void (*derive)(struct call *call);      /* sizes that no input binds, from those that are; may be NULL */
 	/* Has this call the trace `out`? Either all that it has are recorded or none. NULL: the op has no traces. */
@@ -195,6 +209,7 @@ struct plan {
 	bool random;                            /* round at sites in a random direction */
 	const struct contract *region;          /* of noisy runs behind sigma: each is a structure of its own, see plan_draw; NULL: all are this plan */
 	uint64_t seed;                          /* of the random stream */
+	bool keep;                              /* in the checkpoint folder, where one is open (checkpoint.h) */
 	struct judged *judged;                  /* may be NULL */
 	const char *stage;                      /* what tick is told */
 	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL; called by one thread at a time */

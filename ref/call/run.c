@@ -1,9 +1,13 @@
 /* Runs the pieces of a reference, in parallel. */
+#include <omp.h>
 #include <string.h>
 #include <stdlib.h>
 
+#include "checkpoint.h"
 #include "ref/arith/calc_private.h"
 #include "op.h"
+#include "ref/ranks/ranks.h"
+#include "share.h"
 
 struct plan plan_plain(const struct arith *a, int bits)
 {
@@ -31,7 +35,7 @@ void answer_free(struct answer *a)
 }
 
 /* What n calcs of one plan do: each piece has a random stream of its own, so that threads do not matter. */
-struct work { void (*part)(calc *c, size_t i, void *with); void *with; span range; size_t stride; uint64_t seed; };
+struct work { void (*part)(calc *c, size_t i, void *with); void *with; span range; size_t stride; uint64_t seed; struct share *share; };
 
 static bool run_piece(calc *c, const struct work *w, size_t piece)
 {
@@ -49,13 +53,11 @@ static void op_piece(calc *c, size_t piece, void *with)
 	c->call->op->forms[c->plan->form].piece(c, piece);
 }
 
-static void calc_free(calc *c)
+static bool is_shared(const struct work *w) { return w->share && w->share->mine; }
+/* All pieces run, or every stride-th, or those of this rank. */
+static bool is_chosen(const struct work *w, size_t i)
 {
-	for (struct block *b = c->blocks, *next; b; b = next) {
-		next = b->next;
-		free(b);
-	}
-	free(c->buffer);
+	return is_shared(w) ? w->share->mine[i - w->range.first] : w->stride <= 1 || i % w->stride == 0;
 }
 
 /* What threads share that run pieces by calcs which begin as `first`. operations: those of elements, added up. */
@@ -64,6 +66,7 @@ struct team { const calc *first; const struct work *w; uint64_t *operations; siz
 static void begin(calc *c, const struct team *t)
 {
 	*c = *t->first;
+	if (is_shared(t->w)) c->log = calloc(1, sizeof *c->log);
 	if (c->arith->enter) c->arith->enter(c);
 }
 
@@ -74,14 +77,18 @@ static void take_part(calc *c, struct team *t, size_t i)
 
 	#pragma omp atomic read
 	go = t->ok;
-	if (!go || (w->stride > 1 && i % w->stride)) return;
-	if (!run_piece(c, w, i)) {
+	if (!go || !is_chosen(w, i)) return;
+	if ((is_shared(w) && !c->log) || !run_piece(c, w, i)) {
 		#pragma omp atomic write
 		t->ok = false;
 	}
 	if (c->plan->tick && w->part == op_piece) {
+		size_t all = w->range.last - w->range.first;
 		#pragma omp critical
-		c->plan->tick(c->plan->stage, ++t->done, w->range.last - w->range.first);
+		{
+			size_t done = ++t->done * (is_shared(w) ? (size_t)ranks_count() : 1);   /* the others are about as far */
+			c->plan->tick(c->plan->stage, done < all ? done : all, all);
+		}
 	}
 }
 
@@ -90,16 +97,22 @@ static void end(calc *c, struct team *t)
 	if (c->arith->leave) c->arith->leave(c);
 	#pragma omp atomic
 	*t->operations += c->work;
+	if (c->log) {
+		#pragma omp critical
+		log_take(&t->w->share->log, c->log);
+	}
+	free(c->log);
 	calc_free(c);
 }
 
-/* How many run, and the first of them: all, or every stride-th. */
+/* How many run, and the first of them. */
 static size_t chosen(const struct work *w, size_t *first)
 {
-	size_t stride = w->stride > 1 ? w->stride : 1;
+	size_t n = 0;
 
-	*first = (w->range.first + stride - 1) / stride * stride;
-	return *first < w->range.last ? (w->range.last - *first + stride - 1) / stride : 0;
+	for (size_t i = w->range.last; i-- > w->range.first;)
+		if (is_chosen(w, i)) n++, *first = i;
+	return n;
 }
 
 /* False when memory is short. A piece alone runs outside of any team: within one, even of one thread, each of its stages would
@@ -112,6 +125,7 @@ static bool run(const calc *first, const struct work *w, uint64_t *operations)
 	if (chosen(w, &alone) == 1) {
 		calc c;
 		begin(&c, &t);
+		c.together = w->share && w->share->together;
 		take_part(&c, &t, alone);
 		end(&c, &t);
 		return t.ok;
@@ -129,12 +143,24 @@ static bool run(const calc *first, const struct work *w, uint64_t *operations)
 
 void c_stage(calc *c, size_t n, void (*part)(calc *d, size_t i, void *with), void *with)
 {
-	struct work w = { part, with, { 0, n }, 0, random_at(c->noise++) };
+	struct work w = { part, with, { 0, n }, 0, random_at(c->noise++), NULL };
 	calc first = { .arith = c->arith, .bits = c->bits, .call = c->call, .plan = c->plan, .judged = c->judged,
 		.answer = c->answer, .program = c->program, .strip = c->strip, .element = c->element };
 
 	if (!run(&first, &w, &c->work)) longjmp(c->no_memory, 1);
 	if (c->arith->enter) c->arith->enter(c);        /* the thread that goes on has left it */
+}
+
+/* The same, shared out among ranks. */
+static bool run_shared(const calc *first, struct work *w, uint64_t *operations)
+{
+	struct share s;
+	uint64_t made = 0;
+	bool ok = share_begin(&s, first, w->range, w->stride);
+
+	w->share = &s;
+	ok = ok && run(first, w, &made);
+	return share_end(&s, ok, made, operations);
 }
 
 static bool no_memory(const struct call *call, const struct plan *p, struct error *e)
@@ -149,7 +175,7 @@ static bool run_strip(const struct call *call, struct stream *l, const struct st
 	const struct cut *cut = call->op->cut;
 	span range = cut ? cut->pieces(call, s->along) : (span){ 0, call->op->pieces(call) };
 	struct carried_state to = { range, calloc(range.last - range.first + 1, sizeof *to.kept) };
-	struct work w = { op_piece, NULL, range, call->op->holds ? 1 : p->stride, random_at(p->seed) };
+	struct work w = { op_piece, NULL, range, call->op->holds ? 1 : p->stride, random_at(p->seed), NULL };
 	calc first = { .arith = p->arith, .bits = p->bits, .call = call, .plan = p, .judged = p->judged, .answer = a,
 		.strip = s, .from = &l->carried, .to = &to };
 
@@ -163,7 +189,7 @@ static bool run_strip(const struct call *call, struct stream *l, const struct st
 	for (; ok && more; w.range.first = w.range.last) {
 		if (beside) w.range.last = call->op->runs(first.program, w.range.first);
 		more = beside && w.range.last > w.range.first;
-		if (!beside || more) ok = run(&first, &w, &a->work) || no_memory(call, p, e);
+		if (!beside || more) ok = run_shared(&first, &w, &a->work) || no_memory(call, p, e);
 	}
 	if (first.program) ok = call->op->finish(first.program, s, p, ok, e);
 	size_t next = l->next;
@@ -200,8 +226,11 @@ bool ref_strip(const struct call *call, struct stream *l, size_t i, size_t n, st
 bool ref_run(const struct call *call, const struct plan *p, struct answer *a, struct error *e)
 {
 	struct stream l = { .plan = *p };
-	bool made = answer_make(a, call->out_count, p->arith->wide), ok = made ? ref_strip(call, &l, 0, 1, a, e) : no_memory(call, p, e);
+	bool ok = answer_make(a, call->out_count, p->arith->wide) || no_memory(call, p, e), keeps = p->keep && checkpoint_is_open() && !omp_in_parallel(), found = false;
+	char key[SHA256_TEXT];
 
+	ok = ok && (!keeps || checkpoint_find(call, p, a, key, &found, e));
+	if (ok && !found) ok = ref_strip(call, &l, 0, 1, a, e) && (!keeps || checkpoint_keep(call, a, key, e));
 	stream_end(&l);
 	if (!ok) answer_free(a);
 	return ok;

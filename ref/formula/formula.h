@@ -27,6 +27,9 @@ void case_file_free(struct case_file *f);
 const struct op *case_file_op(const struct case_file *f);
 const struct test_case *case_file_cases(const struct case_file *f);
 
+/* How many numbers a run of the call holds between its pieces, and at most in one; false with an error. */
+bool formula_sizes(const struct call *call, const struct plan *plan, size_t *held, size_t *piece, struct error *e);
+
 /* The text of the op's file; NULL where the op is none. */
 const char *formula_source(const struct op *op);
 

@@ -53,6 +53,7 @@ bool formula_check(const struct formula *f, struct error *e);
  * of the sizes that it is put for? */
 bool formula_stores(const struct formula *f, struct error *e);
 bool formula_stores_fit(const struct formula *f, const struct call *call, struct error *e);
+extern const struct sharing formula_sharing;
 const struct cut *formula_cut(const struct formula *f);         /* how its calls are cut into strips, if they are */
 /* Are the integer inputs that cut loops into sequences cut points? */
 bool formula_cuts_sound(const struct formula *f, const struct call *call, struct error *e);

@@ -77,6 +77,7 @@ static bool make_op(struct formula *f, struct error *e)
 	f->op.prepare = prepare;
 	f->op.finish = program_done;
 	f->op.runs = program_beside;
+	f->op.sharing = &formula_sharing;
 	f->op.holds = f->tree.held || in_chunks(&f->tree);
 	f->op.derive = derive;
 	f->op.iterates = f->tree.iterates;
@@ -121,6 +122,18 @@ void formula_end(struct formula *f)
 {
 	if (f) formula_free(&f->tree);
 	free(f);
+}
+
+bool formula_sizes(const struct call *call, const struct plan *plan, size_t *held, size_t *piece, struct error *e)
+{
+	struct program *p = program_make(&formula_of(call->op)->tree, call->op, call, plan, e);
+
+	*held = *piece = 0;
+	if (!p) return false;
+	for (int i = 0; i < p->n_held; i++) *held += p->held[i].count;
+	for (const struct program *x = p; x; x = x->next) *piece = x->room > *piece ? x->room : *piece;
+	program_free(p);
+	return true;
 }
 
 const char *formula_source(const struct op *op) { return op->prepare == prepare ? formula_of(op)->tree.source : NULL; }

@@ -95,7 +95,6 @@ struct program_loop {
 static inline int first_of(int chunk_var) { return chunk_var + 1; }
 
 /* What pieces store for those behind them. Room is made for a run alone. */
-enum { MAX_HELD = 32 };
 struct held { const struct tensor_decl *of; field values; int rank; size_t shape[MAX_RANK], count, stored; };
 
 struct program {

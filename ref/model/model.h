@@ -73,6 +73,9 @@ void model_memory_free(struct model_memory *m);
  * lacks, and memory may be NULL, and got, the engine's answer [T,E]. The call borrows all of them. */
 bool model_layer_call(const struct model *m, size_t layer, const struct tensor *x, const struct tensor *x_low,
 	const struct model_memory *memory, const struct tensor *got, struct call *call, struct error *e);
+/* Bytes that a run of the call takes: for what its pieces hold for those behind them, and at most in a piece. */
+struct call_bytes { uint64_t held, piece; };
+bool model_call_bytes(const struct call *call, const struct plan *plan, struct call_bytes *b, struct error *e);
 /* The same of the head: x [T,E] behind the final norm, got [T,V] or NULL. */
 bool model_head_call(const struct model *m, const struct tensor *x, const struct tensor *x_low, const struct tensor *got,
 	struct call *call, struct error *e);
@@ -95,6 +98,8 @@ uint64_t model_part_work(const struct model *m, size_t part);
 bool model_run(const struct model *m, const struct model_plan *p, const size_t *ids, size_t n, struct model_memory *memory,
 	struct values **hidden, struct error *e);
 void model_hidden_free(const struct model *m, struct values *hidden);
+/* The last of these alone, without room for the others; freed with values_free. */
+bool model_run_last(const struct model *m, const struct model_plan *p, const size_t *ids, size_t n, struct values *last, struct error *e);
 
 /* Logits [n,V] of rows [first, first + n) of a hidden state behind the final norm: so that not all need be held at once.
  * Freed with values_free. */

@@ -34,6 +34,16 @@ const struct op *model_op(int part)
 	return made[part];
 }
 
+bool model_call_bytes(const struct call *call, const struct plan *plan, struct call_bytes *b, struct error *e)
+{
+	size_t held, piece;
+
+	if (!formula_sizes(call, plan, &held, &piece, e)) return false;
+	size_t each = plan->arith->wide ? 2 * sizeof(double) : sizeof(double);
+	*b = (struct call_bytes){ held * each, piece * each };
+	return true;
+}
+
 int model_in(const struct op *op, const char *name)
 {
 	int i = 0;

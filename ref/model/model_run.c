@@ -203,6 +203,7 @@ static bool run_layer(const struct model *m, const struct model_plan *p, size_t 
 	struct answer a;
 
 	plan.seed = plan.seed * 4096 + layer;
+	plan.keep = true;
 	if (!model_layer_call(m, layer, &hi, x->lo ? &lo : NULL, memory, NULL, &call, e) || !ref_run(&call, &plan, &a, e)) return false;
 	*y = (struct values){ a.hi[OUT_Y], a.lo[OUT_Y], x->rows, x->cols };
 	a.hi[OUT_Y] = a.lo[OUT_Y] = NULL;
@@ -234,6 +235,21 @@ bool model_run(const struct model *m, const struct model_plan *p, const size_t *
 	return false;
 }
 
+bool model_run_last(const struct model *m, const struct model_plan *p, const size_t *ids, size_t n, struct values *last, struct error *e)
+{
+	if (!values_make(last, n, m->config.hidden, p->part[0].arith->wide, e)) return false;
+	embed(m, p, ids, last);
+	for (size_t l = 0; l < m->config.layers; l++) {
+		struct values x = *last;
+		bool ok = run_layer(m, p, l, &x, NULL, last, e);
+		values_free(&x);
+		if (ok) continue;
+		*last = (struct values){ 0 };
+		return false;
+	}
+	return true;
+}
+
 void model_hidden_free(const struct model *m, struct values *hidden)
 {
 	for (size_t l = 0; hidden && l <= m->config.layers; l++) values_free(&hidden[l]);
@@ -251,6 +267,7 @@ bool model_logits(const struct model *m, const struct model_plan *p, const struc
 	struct answer a;
 
 	plan.seed = plan.seed * 4096 + m->config.layers + first;
+	plan.keep = true;
 	if (!model_head_call(m, &hi, hidden->lo ? &lo : NULL, NULL, &call, e) || !ref_run(&call, &plan, &a, e)) return false;
 	*logits = (struct values){ a.hi[OUT_Y], a.lo[OUT_Y], n, m->config.vocabulary };
 	return true;

@@ -1,0 +1,210 @@
+/* Ranks of MPI. */
+#define _GNU_SOURCE     /* fopencookie, on_exit */
+#include "ranks.h"
+
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fixtures/io/file.h"
+#include "ranks_watch.h"
+
+static int count = 1, me;
+static struct rank_figures figures;
+
+int ranks_count(void) { return count; }
+int ranks_me(void) { return me; }
+struct rank_figures ranks_figures(void) { return figures; }
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- what ranks other than the first say: the first line of it, for when they fail alone ---- */
+enum { SAID = 512 };
+static char said[SAID];
+static FILE *terminal;
+
+static ssize_t keep(void *with, const char *text, size_t n)
+{
+	size_t at = strlen(said);
+
+	(void)with;
+	if (!memchr(said, '\n', at) && at < SAID - 1) snprintf(said + at, SAID - at, "%.*s", (int)(n < SAID ? n : SAID), text);
+	return (ssize_t)n;
+}
+
+/* ---- ends ---- */
+static const char name[] = "etalon: ";
+
+/* The first line, without the program's name. */
+static void say(int rank, const char *text)
+{
+	int end = (int)strcspn(text, "\n");
+
+	if (!strncmp(text, name, sizeof name - 1)) text += sizeof name - 1, end -= (int)sizeof name - 1;
+	fprintf(terminal ? terminal : stderr, "%srank %d: %.*s\n", name, rank, end > 0 ? end : 10, end > 0 ? text : "it failed");
+}
+
+_Noreturn static void end_with(int status)
+{
+	fflush(NULL);
+	MPI_Finalize();
+	_exit(status);
+}
+
+static void failed(MPI_Comm *comm, int *code, ...)
+{
+	char text[MPI_MAX_ERROR_STRING];
+	int n;
+
+	(void)comm;
+	MPI_Error_string(*code, text, &n);
+	say(me, text);
+	fflush(NULL);
+	_exit(EXIT_MACHINE);
+}
+
+/* ---- waiting: asleep, for one that spins keeps others from their work where processors are shared ---- */
+enum { SPINS = 200, NAP_NS = 20000 };
+
+static double wait_for(MPI_Request *r)
+{
+	double from = now();
+	int done = 0;
+
+	for (int i = 0; MPI_Test(r, &done, MPI_STATUS_IGNORE), !done; i++)
+		if (i >= SPINS) nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+	return now() - from;
+}
+
+/* ---- meetings ---- */
+enum { COMPUTES = 1, LEAVES };
+struct meeting { uint64_t kind, where, word[RANK_WORDS]; char said[SAID]; };
+
+static struct meeting *meet(const struct meeting *mine)
+{
+	static struct meeting *all;
+	MPI_Request r;
+
+	if (!all && !(all = calloc((size_t)count, sizeof *all))) MPI_Abort(MPI_COMM_WORLD, EXIT_MACHINE);
+	MPI_Iallgather(mine, (int)sizeof *mine, MPI_BYTE, all, (int)sizeof *all, MPI_BYTE, MPI_COMM_WORLD, &r);
+	figures.waited += wait_for(&r);
+	return all;
+}
+
+/* One that leaves while others compute: its line, and its exit code, or that of the machine where it took itself to be done. */
+_Noreturn static void one_left(const struct meeting *all)
+{
+	int i = 0;
+
+	while (all[i].kind != LEAVES) i++;
+	if (me == 0 && i != 0) say(i, all[i].said[0] ? all[i].said : "it ended while others computed");
+	end_with(all[i].where == EXIT_INPUT ? EXIT_INPUT : EXIT_MACHINE);
+}
+
+void ranks_meet(uint64_t where, const uint64_t mine[RANK_WORDS], uint64_t (*all)[RANK_WORDS])
+{
+	struct meeting m = { .kind = COMPUTES, .where = where };
+
+	memcpy(m.word, mine, sizeof m.word);
+	const struct meeting *they = meet(&m);
+	for (int i = 0; i < count; i++)
+		if (they[i].kind != COMPUTES) one_left(they);
+	for (int i = 1; i < count; i++) {
+		if (they[i].where == they[0].where) continue;
+		if (me == 0) say(i, "what it computes is not what rank 0 does: other files, another etalon or another processor");
+		end_with(EXIT_MACHINE);
+	}
+	for (int i = 0; i < count; i++) memcpy(all[i], they[i].word, sizeof all[i]);
+}
+
+/* All leave, or one does: the ranks' exit codes become one, the largest of failures first. */
+static void leave(int status, void *with)
+{
+	struct meeting m = { .kind = LEAVES, .where = (uint64_t)status };
+	int worst = status, finalized;
+
+	(void)with;
+	fflush(NULL);
+	if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized) return;
+	memcpy(m.said, said, sizeof said);
+	const struct meeting *all = meet(&m);
+	for (int i = 0; i < count; i++)
+		if (all[i].kind != LEAVES) one_left(all);
+	for (int i = 0; i < count; i++) {
+		int his = (int)all[i].where;
+		if (me == 0 && his != (int)all[0].where && all[i].said[0]) say(i, all[i].said);
+		if (his == EXIT_MACHINE || (his == EXIT_INPUT && worst != EXIT_MACHINE)) worst = his;
+	}
+	if (worst != status) end_with(worst);
+	MPI_Finalize();
+}
+
+/* ---- beginning ---- */
+static bool launched(void) { return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK") || getenv("PMI_RANK"); }
+
+bool ranks_begin(const char *who, bool may, struct error *e)
+{
+	MPI_Errhandler handler;
+	int given;
+
+	if (!launched()) return true;
+	watch();
+	if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given) != MPI_SUCCESS || given < MPI_THREAD_FUNNELED)
+		return error_set(e, E_DEVICE, "MPI", NO_OFFSET, "it has no threads (MPI_THREAD_FUNNELED)");
+	MPI_Comm_create_errhandler(failed, &handler);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+	MPI_Errhandler_free(&handler);
+	MPI_Comm_size(MPI_COMM_WORLD, &count);
+	MPI_Comm_rank(MPI_COMM_WORLD, &me);
+	on_exit(leave, NULL);
+	if (me > 0) {
+		FILE *mine = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = keep });
+		if (!mine || !freopen("/dev/null", "w", stdout)) return error_set(e, E_MEMORY, NULL, NO_OFFSET, "beginning as rank %d", me);
+		setvbuf(mine, NULL, _IONBF, 0);
+		terminal = stderr;
+		stderr = mine;
+		file_write_never();
+	}
+	return may || count == 1 || error_set(e, E_USAGE, who, NO_OFFSET, "no work for %d ranks: without mpirun", count);
+}
+
+int ranks_threads(int mine)
+{
+	int least = mine;
+
+	if (count > 1) MPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+	return least == 1 ? 1 : mine;
+}
+
+/* ---- what goes round ---- */
+void ranks_gather(const double *mine, const size_t *n, double *all)
+{
+	int counts[count], at[count], next = 0;
+	MPI_Request r;
+
+	for (int i = 0; i < count; next += counts[i++]) counts[i] = (int)n[i], at[i] = next;
+	MPI_Iallgatherv(mine, counts[me], MPI_DOUBLE, all, counts, at, MPI_DOUBLE, MPI_COMM_WORLD, &r);
+	figures.sent += wait_for(&r);
+	figures.bytes += ((uint64_t)next - n[me]) * sizeof *all;
+}
+
+enum { AT_ONCE = 1 << 28 };
+
+void ranks_send(int from, void *data, size_t bytes)
+{
+	for (size_t at = 0, n; count > 1 && at < bytes; at += n) {
+		MPI_Request r;
+		n = bytes - at < AT_ONCE ? bytes - at : AT_ONCE;
+		MPI_Ibcast((char *)data + at, (int)n, MPI_BYTE, from, MPI_COMM_WORLD, &r);
+		figures.sent += wait_for(&r);
+	}
+}
