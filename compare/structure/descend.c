@@ -1,5 +1,7 @@
 /* One choice after the other; a choice of structure takes what is near along. */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "search.h"
 
@@ -49,27 +51,46 @@ static bool matters(const struct search *s, const struct candidate *c, int k, in
 
 struct list { int n, key[MAX_KEY]; };
 
-static void coordinate(struct search *s, struct candidate *c, int k, const struct list *keys)
+/* One of the values of a choice that is not taken: what the cost fell by when it was last tried, and how many changes ago that was. */
+struct change { int key, value, when; double gain; };
+enum { MAX_STEPS = 4096 };
+
+static int steps_of(const struct search *s, const struct candidate *c, int k, const struct list *keys, struct change *to)
 {
-	for (int i = 0; i < keys->n; i++) {
-		int key = keys->key[i];
-		for (int v = 0; v < s->keys.at[key].n && met(c, key); v++) {
-			if (same_effect(s, c, key, v) || !matters(s, c, k, key, v) || late(s)) continue;
-			struct candidate t = *c;
-			t.config.value[key] = (unsigned char)v;
-			try(s, &t, k);
-			if (t.cost < c->cost * (1 - tolerance)) *c = t;
-		}
-	}
+	int n = 0;
+
+	for (int i = 0; i < keys->n; i++)
+		for (int v = 0; v < s->keys.at[keys->key[i]].n && n < MAX_STEPS; v++)
+			if (met(c, keys->key[i]) && !same_effect(s, c, keys->key[i], v) && matters(s, c, k, keys->key[i], v))
+				to[n++] = (struct change){ keys->key[i], v, -1, INFINITY };
+	return n;
 }
 
-/* defaults first, then structure, then sites, from the operands to the innermost */
-static void in_order(const struct search *s, const struct candidate *c, struct list *l)
+/* The step by which the cost falls most, again and again: roundings add up, so that each that is there makes the error less by its own,
+ * whatever else is missing, and the largest hide the least. What fell by less before is not tried again until it is the best of what is left. */
+static void steepest(struct search *s, struct candidate *c, int k, const struct list *keys)
 {
-	l->n = 0;
-	for (int kind = 0; kind < CHOICE_KINDS; kind++)
-		for (int i = 0; i < c->met.n; i++)
-			if ((int)s->keys.at[c->met.key[i]].kind == kind) l->key[l->n++] = c->met.key[i];
+	struct change *step = malloc(MAX_STEPS * sizeof *step);
+	int n = step ? steps_of(s, c, k, keys, step) : 0, now = 0;
+
+	s->failed = s->failed || !step;
+	for (int best; n && !late(s);) {
+		best = 0;
+		for (int i = 1; i < n; i++)
+			if (step[i].gain > step[best].gain) best = i;
+		struct change *x = &step[best];
+		struct candidate t = *c;
+		if (x->gain <= c->cost * tolerance) break;
+		if (!met(c, x->key) || same_effect(s, c, x->key, x->value)) {
+			x->gain = 0;
+			continue;
+		}
+		t.config.value[x->key] = (unsigned char)x->value;
+		try(s, &t, k);
+		if (x->when == now) *c = t, now++, x->gain = 0;
+		else x->gain = c->cost - t.cost, x->when = now;
+	}
+	free(step);
 }
 
 /* What a change of `key` may ask for anew: what is new, what stands in the same definition, the names that it uses. */
@@ -124,7 +145,7 @@ void expand(struct search *s, struct candidate *c, int k, void (*to)(struct cand
 			try(s, &t, k);
 			if (t.cost > c->cost * 50 + 1 || (to && t.cost == c->cost)) continue;
 			neighbours(s, c, &t, key, &l);
-			coordinate(s, &t, k, &l);
+			steepest(s, &t, k, &l);
 			if (to) to(&t, with);
 			else if (t.cost < c->cost * (1 - tolerance)) *c = t;
 		}
@@ -136,17 +157,13 @@ void descend(struct search *s, struct candidate *c, int k, bool wide)
 	struct list l;
 
 	try(s, c, k);
-	for (int sweep = 0; sweep < 4 && !late(s); sweep++) {
+	for (int sweep = 0; sweep < 6 && !late(s); sweep++) {
 		double before = c->cost;
-		struct candidate was = *c;
-		in_order(s, c, &l);
-		coordinate(s, c, k, &l);
-		l.n = 0;
-		for (int i = 0; i < c->met.n; i++)
-			if (!met(&was, c->met.key[i])) l.key[l.n++] = c->met.key[i];
-		coordinate(s, c, k, &l);
+		l.n = c->met.n;
+		memcpy(l.key, c->met.key, (size_t)l.n * sizeof *l.key);
+		steepest(s, c, k, &l);
 		if (s->push) push(s, c, k);
-		if (c->cost > before * 0.98) break;
+		if (c->cost > before * 0.995) break;
 	}
 	if (wide) expand(s, c, k, NULL, NULL);
 }

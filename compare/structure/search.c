@@ -100,7 +100,7 @@ static void through(struct search *s, struct beam *b, int k)
 	log_cost(s, "leading", &b->at[0], k);
 }
 
-enum { MAX_START = 4 * MAX_FORM };
+enum { MAX_START = 6 * MAX_FORM };
 
 /* Is the form's best start far behind another form's? */
 static bool hopeless(const struct candidate *to, int n, int form)
@@ -114,24 +114,69 @@ static bool hopeless(const struct candidate *to, int n, int form)
 	return own > 1.5 * other;
 }
 
-static int starts(struct search *s, struct candidate *to)
+/* By energy first, which adds up, and then with the bits that are lost; or with both from the beginning. */
+static void by_both(struct search *s, struct candidate *c, int k)
 {
-	static const int every[][3] = { { 0, 0, 0 }, { 1, 0, 0 }, { 1, 1, 1 } };
+	struct candidate t = *c;
+
+	descend(s, c, k, false);
+	if (c->cost < found(k) / 10) return;
+	s->mix = 0;
+	descend(s, &t, k, false);
+	s->mix = 1;
+	descend(s, &t, k, false);
+	if (t.cost < c->cost) *c = t;
+}
+
+/* What all operands, names and parts in between are unless it is said: types as of_default has them. */
+static const int every[][3] = { { 0, 0, 0 }, { 1, 0, 0 }, { 1, 1, 1 }, { 2, 0, 0 }, { 3, 0, 0 }, { 2, 2, 2 } };
+enum { STARTS = sizeof every / sizeof *every };
+
+/* From now on the search is late after that share of the time that is left; returns what it had. */
+static double share_time(struct search *s, double share)
+{
+	const double all = s->seconds, used = now() - s->begin;
+
+	s->seconds = used + fmax(0, all - used) * share;
+	return all;
+}
+
+static void all_time(struct search *s, double seconds)
+{
+	s->seconds = seconds;
+	s->stopped = false;
+	late(s);
+}
+
+static bool by_token(const struct search *s, int form)
+{
+	const struct program_loop *l = s->graph[form][0].f.loop;
+
+	return l && l->chunk < 0;
+}
+
+/* Forms by token last, which take longest: where another explains the stage they are there without a rounding alone. */
+static int starts(struct search *s, struct candidate *to, int k, uint64_t forms)
+{
 	int n = 0;
 
 	s->push = false;
-	for (int i = 0; i < 3; i++) {
-		for (int f = 0; f < s->n_form; f++) {
-			bool done = false;
-			for (int j = 0; j < n; j++) done = done || to[j].cost < 1e-3;
-			if (!s->graph[f][0].made || (i && (done || hopeless(to, n, f)))) continue;
+	for (int i = 0; i < STARTS; i++) {
+		for (int f = 0; f < 2 * s->n_form && !late(s); f++) {
+			int form = f % s->n_form;
+			bool done = false, slow = f >= s->n_form;
+			for (int j = 0; j < n; j++) done = done || to[j].cost < found(k);
+			if (!s->graph[form][0].made || by_token(s, form) != slow || !(forms >> form & 1) || (i && (done || hopeless(to, n, form)))) continue;
+			double all = share_time(s, 1.0 / (STARTS - i));
 			struct candidate *c = &to[n++];
-			*c = (struct candidate){ .form = f };
+			*c = (struct candidate){ .form = form };
 			set_default(s, c, CHOOSE_OPERAND, every[i][0]);
 			set_default(s, c, CHOOSE_NAME, every[i][1]);
 			set_default(s, c, CHOOSE_INNER, every[i][2]);
-			descend(s, c, 0, false);
-			log_cost(s, "start", c, 0);
+			if (done) try(s, c, k);
+			else by_both(s, c, k);
+			all_time(s, all);
+			log_cost(s, "start", c, k);
 		}
 	}
 	s->push = true;
@@ -165,12 +210,11 @@ static void exponents(struct search *s, struct candidate *c, int k)
 static void finish(struct search *s, const struct beam *b, struct candidate *best, int last)
 {
 	forget_others(s, last);
-	for (int by_token = 0; by_token < 2; by_token++) {
+	for (int slow = 0; slow < 2; slow++) {
 		for (int f = 0; f < s->n_form; f++) {
 			int i = 0;
-			const struct program_loop *l = s->graph[f][0].f.loop;
-			while (i < b->n && b->at[i].form != f) i++;
-			if (i == b->n || (l && l->chunk < 0) != by_token) continue;
+						while (i < b->n && b->at[i].form != f) i++;
+			if (i == b->n || by_token(s, f) != slow) continue;
 			struct candidate c = b->at[i];
 			log_cost(s, "all", &c, last);
 			if (best->cost < 1e9 && c.cost < 3 * best->cost + 0.05) s->rival = f;
@@ -185,22 +229,27 @@ static void finish(struct search *s, const struct beam *b, struct candidate *bes
 	}
 }
 
-/* Where the first tokens are not explained: from other defaults, each with its own neighbours. */
-static void start_anew(struct search *s, struct beam *b)
+/* Where the first tokens are not explained too little may be seen in them: from 32 and from all. The stage that the beam then stands at. */
+static int start_later(struct search *s, struct beam *b, struct candidate *room)
 {
-	static const int every[][3] = { { 1, 0, 1 }, { 1, 1, 0 }, { 0, 1, 0 }, { 0, 0, 1 }, { 2, 0, 0 } };
+	const int last = s->n_stage - 1, at[] = { last < 2 ? last : 2, last };
+	uint64_t forms = 0;
+	int found_at = 0;
 
-	for (size_t i = 0; i < sizeof every / sizeof *every; i++) {
-		struct candidate c = { .form = b->at[0].form };
-		if (late(s)) return;
-		set_default(s, &c, CHOOSE_OPERAND, every[i][0]);
-		set_default(s, &c, CHOOSE_NAME, every[i][1]);
-		set_default(s, &c, CHOOSE_INNER, every[i][2]);
-		descend(s, &c, 0, true);
-		log_cost(s, "anew", &c, 0);
-		add(&c, b);
+	for (int i = 0; i < b->n; i++)
+		if (b->at[i].cost < 1.5 * b->at[0].cost) forms |= UINT64_C(1) << b->at[i].form;
+	for (int i = 0; i < 2 && !found_at && !late(s); i++) {
+		if (!at[i]) continue;
+		double all = share_time(s, i ? 0.8 : 0.4);
+		forget_others(s, at[i]);
+		int n = starts(s, room, at[i], forms);
+		all_time(s, all);
+		if (!n || room[0].cost > found(at[i])) continue;
+		found_at = at[i];
+		b->n = 0;
+		for (int j = 0; j < n; j++) add(&room[j], b);
 	}
-	through(s, b, 0);
+	return found_at;
 }
 
 void find_structure(struct search *s, struct candidate *best)
@@ -216,12 +265,14 @@ void find_structure(struct search *s, struct candidate *best)
 		free(b.at);
 		return;
 	}
-	n = starts(s, cand);
+	n = starts(s, cand, 0, ~UINT64_C(0));
 	for (int i = 0; i < n; i++) add(&cand[i], &b);
-	for (int k = 0; k < last || (k == 0 && !last); k++) {
-		through(s, &b, k);
-		if (k == 0 && b.at[0].cost > found(0)) start_anew(s, &b);
-	}
+	double all = share_time(s, 0.5);
+	int k = 0;
+	through(s, &b, 0);
+	all_time(s, all);
+	if (b.at[0].cost > found(0)) k = start_later(s, &b, cand);
+	for (k = k ? k : 1; k < last; k++) through(s, &b, k);
 	for (; b.n > 1 && b.at[b.n - 1].cost > 3 * b.at[0].cost + 0.01; b.n--) {}
 	for (int i = 0; i < b.n; i++) try(s, &b.at[i], last);
 	qsort(b.at, (size_t)b.n, sizeof *b.at, cheaper);
