@@ -3,134 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fixtures/io/random.h"
 #include "search.h"
 
 /* The cost below which stage k is explained, of which each stage up to it is a part. */
 static double found(int k) { return 1e-2 * (k + 1); }
 
-static void set_default(struct search *s, struct candidate *c, enum choice_kind kind, int value)
-{
-	int k = key_find(&s->keys, key_id(c->form, (int)kind, W_EVERY, 0), CHOOSE_DEFAULT, W_EVERY, kind == CHOOSE_OPERAND ? 4 : 3, -1);
-
-	if (k >= 0) c->config.value[k] = (unsigned char)value;
-}
-
 static void log_cost(const struct search *s, const char *what, const struct candidate *c, int k)
 {
-	if (s->log) fprintf(s->log, "  %-8s form %d, %zu tokens: %.5f, %zu tries, %.1f s\n", what, c->form, s->stage[k], c->cost, s->tries, now() - s->begin);
+	if (s->log)
+		fprintf(s->log, "  %-8s form %d, %zu tokens: %.5f, energy %.5f, %zu tries, %.1f s\n", what, c->form, s->stage[k], c->energy + c->bits,
+			c->energy, s->tries, now() - s->begin);
 }
-
-static int cheaper(const void *a, const void *b)
-{
-	double x = ((const struct candidate *)a)->cost, y = ((const struct candidate *)b)->cost;
-
-	return (x > y) - (x < y);
-}
-
-/* ---- a beam: the best few, each with every other choice of structure, the best few of those ---- */
-
-enum { MAX_BEAM = 12 };
-struct beam { int n, width; struct candidate *at; struct search *s; };
-
-/* In order of cost; of one form one of those that compute the same. */
-static void add(struct candidate *t, void *with)
-{
-	struct beam *b = with;
-	int i = b->n;
-
-	for (int j = 0; j < b->n; j++)
-		if (b->at[j].form == t->form && fabs(b->at[j].cost - t->cost) <= 1e-9 * t->cost) return;
-	if (i == b->width && t->cost >= b->at[i - 1].cost) return;
-	if (i == b->width) i--;
-	else b->n++;
-	for (; i > 0 && b->at[i - 1].cost > t->cost; i--) b->at[i] = b->at[i - 1];
-	b->at[i] = *t;
-}
-
-static void widen(struct search *s, struct beam *b, int k, int rounds)
-{
-	struct beam next = { .width = b->width, .s = s, .at = calloc((size_t)b->width + 1, sizeof *next.at) };
-	int idle = 0;
-
-	if (!next.at) s->failed = true;
-	for (int r = 0; r < rounds && idle < 2 && next.at && !late(s) && b->at[0].cost > found(k); r++) {
-		double best = b->at[0].cost;
-		next.n = 0;
-		while (b->n > 1 && b->at[b->n - 1].cost > 5 * best + 0.02) b->n--;
-		for (int i = 0; i < b->n; i++) add(&b->at[i], &next);
-		for (int i = 0; i < b->n && !late(s); i++) expand(s, &b->at[i], k, add, &next);
-		for (int i = 0; i < next.n && i < 3; i++) {
-			struct candidate t = next.at[i];
-			descend(s, &t, k, false);
-			add(&t, &next);
-		}
-		b->n = next.n;
-		memcpy(b->at, next.at, (size_t)next.n * sizeof *next.at);
-		log_cost(s, "beam", &b->at[0], k);
-		idle = b->at[0].cost > best * 0.99 ? idle + 1 : 0;
-	}
-	free(next.at);
-}
-
-/* What other stages keep is not asked for again. */
-static void forget_others(struct search *s, int stage)
-{
-	for (int f = 0; f < MAX_FORM; f++)
-		for (int c = 0; c < MAX_BY; c++)
-			for (int k = 0; k < s->n_stage; k++)
-				if (k != stage && s->graph[f][c].view[k].made) evaluator_clear(&s->graph[f][c].view[k].v);
-}
-
-/* Through one stage: by one measure, and where it is stuck, by the other; then more widely. */
-static void through(struct search *s, struct beam *b, int k)
-{
-	forget_others(s, k);
-	for (int i = 0; i < b->n; i++) try(s, &b->at[i], k);
-	qsort(b->at, (size_t)b->n, sizeof *b->at, cheaper);
-	for (int go = 0; go < 2 && b->at[0].cost > found(k) / 10 && !late(s); go++) {
-		struct candidate t = b->at[0];
-		s->mix = 1 - go % 2;
-		descend(s, &t, k, t.cost > found(k) && k);
-		s->mix = 1;
-		try(s, &t, k);
-		add(&t, b);
-	}
-	if (b->at[0].cost > found(k)) widen(s, b, k, k ? 2 : 12);
-	log_cost(s, "leading", &b->at[0], k);
-}
-
-enum { MAX_START = 6 * MAX_FORM };
-
-/* Is the form's best start far behind another form's? */
-static bool hopeless(const struct candidate *to, int n, int form)
-{
-	double own = 1e9, other = 1e9;
-
-	for (int i = 0; i < n; i++) {
-		double *x = to[i].form == form ? &own : &other;
-		*x = fmin(*x, to[i].cost);
-	}
-	return own > 1.5 * other;
-}
-
-/* By energy first, which adds up, and then with the bits that are lost; or with both from the beginning. */
-static void by_both(struct search *s, struct candidate *c, int k)
-{
-	struct candidate t = *c;
-
-	descend(s, c, k, false);
-	if (c->cost < found(k) / 10) return;
-	s->mix = 0;
-	descend(s, &t, k, false);
-	s->mix = 1;
-	descend(s, &t, k, false);
-	if (t.cost < c->cost) *c = t;
-}
-
-/* What all operands, names and parts in between are unless it is said: types as of_default has them. */
-static const int every[][3] = { { 0, 0, 0 }, { 1, 0, 0 }, { 1, 1, 1 }, { 2, 0, 0 }, { 3, 0, 0 }, { 2, 2, 2 } };
-enum { STARTS = sizeof every / sizeof *every };
 
 /* From now on the search is late after that share of the time that is left; returns what it had. */
 static double share_time(struct search *s, double share)
@@ -148,6 +31,127 @@ static void all_time(struct search *s, double seconds)
 	late(s);
 }
 
+/* ---- the best few, by energy (mix 0), which tells more where much is missing, and with the bits that are lost (1), which do where little is ---- */
+
+enum { WIDTH = 6 };
+struct beam { int n; double mix; struct candidate *at; };
+struct beams { struct beam by[2]; };
+
+static double worth(const struct beam *b, const struct candidate *c) { return c->energy + b->mix * c->bits; }
+
+static bool beam_make(struct beam *b, double mix)
+{
+	*b = (struct beam){ 0, mix, calloc(WIDTH + 1, sizeof *b->at) };
+	return b->at;
+}
+
+/* In order; of one form one of those that compute the same. */
+static void add(struct candidate *t, void *with)
+{
+	struct beam *b = with;
+	double w = worth(b, t);
+	int i = b->n;
+
+	for (int j = 0; j < b->n; j++)
+		if (b->at[j].form == t->form && fabs(worth(b, &b->at[j]) - w) <= 1e-9 * w) return;
+	if (i == WIDTH && w >= worth(b, &b->at[i - 1])) return;
+	if (i == WIDTH) i--;
+	else b->n++;
+	for (; i > 0 && worth(b, &b->at[i - 1]) > w; i--) b->at[i] = b->at[i - 1];
+	b->at[i] = *t;
+}
+
+static void add_to_both(struct candidate *t, struct beams *b)
+{
+	add(t, &b->by[0]);
+	add(t, &b->by[1]);
+}
+
+static bool explained(const struct beams *b, int k) { return b->by[1].n && worth(&b->by[1], &b->by[1].at[0]) <= found(k); }
+
+/* What the beams hold, at another stage. */
+static void move_on(struct search *s, struct beams *b, int k)
+{
+	for (int m = 0; m < 2; m++) {
+		struct candidate was[WIDTH];
+		int n = b->by[m].n;
+		memcpy(was, b->by[m].at, (size_t)n * sizeof *was);
+		b->by[m].n = 0;
+		for (int i = 0; i < n; i++) {
+			try(s, &was[i], k);
+			add(&was[i], &b->by[m]);
+		}
+	}
+}
+
+/* Down by that measure, and if that was energy, by both then. */
+static void down(struct search *s, struct candidate *t, int k, double mix, bool wide, struct beams *b)
+{
+	s->mix = mix;
+	descend(s, t, k, wide);
+	s->mix = 1;
+	if (mix < 1) {
+		if (b) add_to_both(t, b);
+		descend(s, t, k, false);
+	}
+	if (b) add_to_both(t, b);
+}
+
+/* Each of the best with every other choice of structure, the best of those, and again. */
+static void widen(struct search *s, struct beams *b, int k, int rounds, double mix)
+{
+	struct beam own, next;
+	bool ok = beam_make(&own, mix);
+	int idle = 0;
+
+	ok = beam_make(&next, mix) && ok;
+	s->failed = s->failed || !ok;
+	for (int i = 0; i < b->by[mix > 0].n && ok; i++) add(&b->by[mix > 0].at[i], &own);
+	for (int r = 0; r < rounds && idle < 2 && ok && !late(s) && !explained(b, k); r++) {
+		double best = worth(&own, &own.at[0]);
+		next.n = 0;
+		while (own.n > 1 && worth(&own, &own.at[own.n - 1]) > 5 * best + 0.02) own.n--;
+		for (int i = 0; i < own.n; i++) add(&own.at[i], &next);
+		s->mix = mix;
+		for (int i = 0; i < own.n && !late(s); i++) {
+			try(s, &own.at[i], k);
+			expand(s, &own.at[i], k, add, &next);
+		}
+		for (int i = 0; i < next.n && i < 3 && !explained(b, k); i++) {
+			struct candidate t = next.at[i];
+			s->mix = mix;
+			descend(s, &t, k, false);
+			add(&t, &next);
+			down(s, &t, k, mix, false, b);
+		}
+		s->mix = 1;
+		own.n = next.n;
+		memcpy(own.at, next.at, (size_t)next.n * sizeof *next.at);
+		log_cost(s, mix > 0 ? "beam" : "energy", &own.at[0], k);
+		idle = worth(&own, &own.at[0]) > best * 0.99 ? idle + 1 : 0;
+	}
+	s->mix = 1;
+	free(own.at);
+	free(next.at);
+}
+
+/* ---- starts ---- */
+
+/* What all operands, names and parts in between are unless it is said. */
+static const int every[][3] = { { IN_F32, IN_F32, IN_F32 }, { IN_BF16, IN_F32, IN_F32 }, { IN_BF16, IN_BF16, IN_BF16 }, { IN_F16, IN_F32, IN_F32 },
+	{ IN_TF32, IN_F32, IN_F32 }, { IN_F16, IN_F16, IN_F16 } };
+enum { STARTS = sizeof every / sizeof *every, USUAL = 2 };
+
+static void set_defaults(struct search *s, struct candidate *c, const int types[3])
+{
+	static const int value[] = { [IN_F32] = 0, [IN_BF16] = 1, [IN_F16] = 2, [IN_TF32] = 3 };
+
+	for (int i = 0; i < 3; i++) {
+		int kind = CHOOSE_OPERAND + i, k = key_find(&s->keys, key_id(c->form, kind, W_EVERY, 0), CHOOSE_DEFAULT, W_EVERY, i ? 3 : 4, -1);
+		if (k >= 0) c->config.value[k] = (unsigned char)value[types[i]];
+	}
+}
+
 static bool by_token(const struct search *s, int form)
 {
 	const struct program_loop *l = s->graph[form][0].f.loop;
@@ -155,33 +159,104 @@ static bool by_token(const struct search *s, int form)
 	return l && l->chunk < 0;
 }
 
-/* Forms by token last, which take longest: where another explains the stage they are there without a rounding alone. */
-static int starts(struct search *s, struct candidate *to, int k, uint64_t forms)
+/* Is the form's best start far behind another form's? */
+static bool hopeless(const struct beams *b, int form)
 {
-	int n = 0;
+	double own = 1e9;
 
+	for (int m = 0; m < 2; m++)
+		for (int i = 0; i < b->by[m].n; i++)
+			if (b->by[m].at[i].form == form) own = fmin(own, b->by[m].at[i].energy);
+	return b->by[0].n && own > 2 * b->by[0].at[0].energy + 1e-4;
+}
+
+/* Starts from..to at stage k. Forms by token last, which take longest: where another explains the stage they are there bare. */
+static void starts(struct search *s, struct beams *b, int k, int from, int to)
+{
 	s->push = false;
-	for (int i = 0; i < STARTS; i++) {
+	for (int i = from; i < to; i++) {
 		for (int f = 0; f < 2 * s->n_form && !late(s); f++) {
 			int form = f % s->n_form;
-			bool done = false, slow = f >= s->n_form;
-			for (int j = 0; j < n; j++) done = done || to[j].cost < found(k);
-			if (!s->graph[form][0].made || by_token(s, form) != slow || !(forms >> form & 1) || (i && (done || hopeless(to, n, form)))) continue;
-			double all = share_time(s, 1.0 / (STARTS - i));
-			struct candidate *c = &to[n++];
-			*c = (struct candidate){ .form = form };
-			set_default(s, c, CHOOSE_OPERAND, every[i][0]);
-			set_default(s, c, CHOOSE_NAME, every[i][1]);
-			set_default(s, c, CHOOSE_INNER, every[i][2]);
-			if (done) try(s, c, k);
-			else by_both(s, c, k);
+			bool done = explained(b, k), slow = f >= s->n_form;
+			if (!s->graph[form][0].made || by_token(s, form) != slow || (i && (done || hopeless(b, form)))) continue;
+			struct candidate c = { .form = form };
+			set_defaults(s, &c, every[i]);
+			double all = share_time(s, 1.0 / (to - i));
+			struct candidate t = c;
+			try(s, &c, k);
+			if (!done) down(s, &c, k, 1, false, b);
+			else add_to_both(&c, b);
+			if (!done && !explained(b, k)) down(s, &t, k, 0, false, b);
 			all_time(s, all);
-			log_cost(s, "start", c, k);
+			log_cost(s, "start", &c, k);
 		}
 	}
 	s->push = true;
-	qsort(to, (size_t)n, sizeof *to, cheaper);
-	return n;
+}
+
+/* Does the kernel's rounding there show in the tokens of stage k? */
+static bool shows(struct search *s, const struct candidate *c, int key, int k)
+{
+	struct candidate t = *c, u = *c;
+
+	t.config.value[key] = IN_F32;
+	u.config.value[key] = IN_BF16;
+	try(s, &t, k);
+	try(s, &u, k);
+	return t.cost != u.cost;
+}
+
+/* What the stage shows for the first time may be much at once: each chunk size, and all that is new of one kind of type. */
+static void all_that_is_new(struct search *s, struct beams *b, int k)
+{
+	struct beam next;
+	bool new[MAX_KEY];
+
+	if (!beam_make(&next, 1)) s->failed = true;
+	for (int i = 0, done = 0; i < b->by[1].n && next.at && !late(s); i++) {
+		struct candidate c = b->by[1].at[i];
+		int chunk = s->chunk_key[c.form], n = chunk < 0 ? 1 : s->n_chunk[c.form];
+		if (done >> c.form & 1) continue;
+		done |= 1 << c.form;
+		for (int j = 0; j < c.met.n; j++) new[c.met.key[j]] = is_rounding(&s->keys.at[c.met.key[j]]) && !shows(s, &c, c.met.key[j], k - 1);
+		for (int v = 0; v < n * STARTS && !late(s); v++) {
+			struct candidate t = c;
+			if (chunk >= 0) t.config.value[chunk] = (unsigned char)(v / STARTS);
+			for (int j = 0; j < c.met.n; j++)
+				if (new[c.met.key[j]]) t.config.value[c.met.key[j]] = (unsigned char)every[v % STARTS][s->keys.at[c.met.key[j]].kind - CHOOSE_OPERAND];
+			try(s, &t, k);
+			add(&t, &next);
+		}
+	}
+	for (int i = 0; i < next.n && i < 4 && !late(s) && !explained(b, k); i++) {
+		down(s, &next.at[i], k, i % 2, false, b);
+		log_cost(s, "new", &next.at[i], k);
+	}
+	free(next.at);
+}
+
+/* What other stages keep is not asked for again. */
+static void forget_others(struct search *s, int stage)
+{
+	for (int f = 0; f < MAX_FORM; f++)
+		for (int c = 0; c < MAX_BY; c++)
+			for (int k = 0; k < s->n_stage; k++)
+				if (k != stage && s->graph[f][c].view[k].made) evaluator_clear(&s->graph[f][c].view[k].v);
+}
+
+/* Through one stage: by one measure, and where it is stuck, by the other; then what is new in it; then more widely. */
+static void through(struct search *s, struct beams *b, int k)
+{
+	forget_others(s, k);
+	move_on(s, b, k);
+	for (int m = 1; m >= 0 && b->by[1].at[0].cost > found(k) / 10 && !late(s); m--) {
+		struct candidate t = b->by[m].at[0];
+		down(s, &t, k, m, k && !explained(b, k), b);
+	}
+	if (k && !explained(b, k)) all_that_is_new(s, b, k);
+	for (int mix = 0; mix < 2; mix++)
+		if (!explained(b, k)) widen(s, b, k, k ? 2 : 12, mix);
+	log_cost(s, "leading", &b->by[1].at[0], k);
 }
 
 /* How exponents are made is one choice of several parts, each of which is lost in near ties alone. */
@@ -207,77 +282,86 @@ static void exponents(struct search *s, struct candidate *c, int k)
 }
 
 /* Best first, but forms by token last, which take longest: another form only where it may do better than what is found. */
-static void finish(struct search *s, const struct beam *b, struct candidate *best, int last)
+static void finish(struct search *s, struct beams *b, struct candidate *best, int last)
 {
 	forget_others(s, last);
+	move_on(s, b, last);
 	for (int slow = 0; slow < 2; slow++) {
-		for (int f = 0; f < s->n_form; f++) {
+		for (int f = 0; f < 2 * s->n_form; f++) {
+			const struct beam *from = &b->by[f < s->n_form];
 			int i = 0;
-						while (i < b->n && b->at[i].form != f) i++;
-			if (i == b->n || by_token(s, f) != slow) continue;
-			struct candidate c = b->at[i];
+			while (i < from->n && from->at[i].form != f % s->n_form) i++;
+			if (i == from->n || by_token(s, f % s->n_form) != slow) continue;
+			struct candidate c = from->at[i];
+			if (f >= s->n_form && (explained(b, last) || c.cost > 3 * b->by[1].at[0].cost + 0.01)) continue;
 			log_cost(s, "all", &c, last);
-			if (best->cost < 1e9 && c.cost < 3 * best->cost + 0.05) s->rival = f;
+			if (best->cost < 1e9 && best->form != c.form && c.cost < 3 * best->cost + 0.05) s->rival = c.form;
 			if (c.cost > best->cost) continue;
-			descend(s, &c, last, false);
-			if (c.cost > found(last)) descend(s, &c, last, true);
+			down(s, &c, last, 1, false, NULL);
+			if (c.cost > found(last)) down(s, &c, last, 0, true, NULL);
 			if (c.cost < 0.1 * s->n_stage) exponents(s, &c, last);
 			if (c.cost >= best->cost) continue;
-			if (best->cost < 3 * c.cost + 0.05) s->rival = best->form;
+			if (best->cost < 3 * c.cost + 0.05 && best->form != c.form) s->rival = best->form;
 			*best = c;
 		}
 	}
 }
 
-/* Where the first tokens are not explained too little may be seen in them: from 32 and from all. The stage that the beam then stands at. */
-static int start_later(struct search *s, struct beam *b, struct candidate *room)
+/* Where the first tokens are not explained too little may be seen in them: from 32 and from all; else more starts at the first. The stage at
+ * which the beams then stand. */
+static int other_ways(struct search *s, struct beams *b)
 {
 	const int last = s->n_stage - 1, at[] = { last < 2 ? last : 2, last };
-	uint64_t forms = 0;
+	struct beams later;
+	bool ok = beam_make(&later.by[0], 0);
 	int found_at = 0;
 
-	for (int i = 0; i < b->n; i++)
-		if (b->at[i].cost < 1.5 * b->at[0].cost) forms |= UINT64_C(1) << b->at[i].form;
-	for (int i = 0; i < 2 && !found_at && !late(s); i++) {
-		if (!at[i]) continue;
-		double all = share_time(s, i ? 0.8 : 0.4);
+	ok = beam_make(&later.by[1], 1) && ok;
+	s->failed = s->failed || !ok;
+	for (int i = 0; i < 2 && ok && !found_at && at[i] > 0 && !late(s); i++) {
+		double all = share_time(s, i ? 0.4 : 0.2);
 		forget_others(s, at[i]);
-		int n = starts(s, room, at[i], forms);
+		later.by[0].n = later.by[1].n = 0;
+		starts(s, &later, at[i], 0, USUAL);
+		if (!explained(&later, at[i])) starts(s, &later, at[i], USUAL, STARTS);
 		all_time(s, all);
-		if (!n || room[0].cost > found(at[i])) continue;
+		if (!explained(&later, at[i])) continue;
 		found_at = at[i];
-		b->n = 0;
-		for (int j = 0; j < n; j++) add(&room[j], b);
+		b->by[0].n = b->by[1].n = 0;
+		for (int m = 0; m < 2; m++)
+			for (int j = 0; j < later.by[m].n; j++) add(&later.by[m].at[j], &b->by[m]);
 	}
-	return found_at;
+	free(later.by[0].at);
+	free(later.by[1].at);
+	if (found_at || late(s)) return found_at;
+	forget_others(s, 0);
+	double all = share_time(s, 0.5);
+	starts(s, b, 0, USUAL, STARTS);
+	for (int mix = 0; mix < 2; mix++)
+		if (!explained(b, 0)) widen(s, b, 0, 6, mix);
+	all_time(s, all);
+	return 0;
 }
 
 void find_structure(struct search *s, struct candidate *best)
 {
-	struct candidate *cand = calloc(MAX_START + 1, sizeof *cand);
-	struct beam b = { .width = 6, .s = s, .at = calloc(MAX_BEAM, sizeof *b.at) };
-	int last = s->n_stage - 1, n;
+	struct beams b;
+	bool ok = beam_make(&b.by[0], 0);
+	const int last = s->n_stage - 1;
 
 	best->cost = 1e9;
-	if (!cand || !b.at) {
+	if (beam_make(&b.by[1], 1) && ok) {
+		double all = share_time(s, 0.5);
+		starts(s, &b, 0, 0, USUAL);
+		through(s, &b, 0);
+		all_time(s, all);
+		int k = explained(&b, 0) ? 0 : other_ways(s, &b);
+		for (k = k ? k : 1; k < last; k++) through(s, &b, k);
+		finish(s, &b, best, last);
+		log_cost(s, "whole", best, last);
+	} else {
 		s->failed = true;
-		free(cand);
-		free(b.at);
-		return;
 	}
-	n = starts(s, cand, 0, ~UINT64_C(0));
-	for (int i = 0; i < n; i++) add(&cand[i], &b);
-	double all = share_time(s, 0.5);
-	int k = 0;
-	through(s, &b, 0);
-	all_time(s, all);
-	if (b.at[0].cost > found(0)) k = start_later(s, &b, cand);
-	for (k = k ? k : 1; k < last; k++) through(s, &b, k);
-	for (; b.n > 1 && b.at[b.n - 1].cost > 3 * b.at[0].cost + 0.01; b.n--) {}
-	for (int i = 0; i < b.n; i++) try(s, &b.at[i], last);
-	qsort(b.at, (size_t)b.n, sizeof *b.at, cheaper);
-	finish(s, &b, best, last);
-	log_cost(s, "whole", best, last);
-	free(cand);
-	free(b.at);
+	free(b.by[0].at);
+	free(b.by[1].at);
 }

@@ -18,9 +18,10 @@ struct view { bool made; struct evaluator v; struct put_view put[MAX_PUT]; bool 
 /* A form in one chunk size. */
 struct graph { bool made; struct program *program; struct form_symbols f; struct cells cells; struct view view[MAX_STAGE]; };
 
-struct candidate { struct config config; int form; double cost; struct met met; };
+/* energy, bits: what is left of the error, by squares and by bits that are lost; cost: energy + mix * bits, as the search weighs it. */
+struct candidate { struct config config; int form; double energy, bits, cost; struct met met; };
 
-struct seen_cost { uint64_t id; double cost; };
+struct seen_cost { uint64_t id; double energy, bits; };
 enum { SEEN = 1 << 16 };
 
 struct search {
