@@ -5,7 +5,10 @@
 
 #include "search.h"
 
-static const double tolerance = 5e-3;   /* an improvement is more than this part of the cost */
+/* An improvement is more than this part of the cost; on all of the call, where near ties are many, than a tenth of that. */
+static const double tolerance = 5e-3;
+
+static double least_gain(const struct search *s, const struct candidate *c, int k) { return c->cost * (k == s->n_stage - 1 ? tolerance / 10 : tolerance); }
 
 bool is_rounding(const struct key *k) { return k->what == W_OPERAND || k->what == W_NAME || k->what == W_INNER; }
 
@@ -80,7 +83,7 @@ static void steepest(struct search *s, struct candidate *c, int k, const struct 
 			if (step[i].gain > step[best].gain) best = i;
 		struct change *x = &step[best];
 		struct candidate t = *c;
-		if (x->gain <= c->cost * tolerance) break;
+		if (x->gain <= least_gain(s, c, k)) break;
 		if (!met(c, x->key) || same_effect(s, c, x->key, x->value)) {
 			x->gain = 0;
 			continue;
@@ -147,7 +150,7 @@ void expand(struct search *s, struct candidate *c, int k, void (*to)(struct cand
 			neighbours(s, c, &t, key, &l);
 			steepest(s, &t, k, &l);
 			if (to) to(&t, with);
-			else if (t.cost < c->cost * (1 - tolerance)) *c = t;
+			else if (t.cost < c->cost - least_gain(s, c, k)) *c = t;
 		}
 	}
 }

@@ -251,7 +251,7 @@ static void through(struct search *s, struct beams *b, int k)
 	move_on(s, b, k);
 	for (int m = 1; m >= 0 && b->by[1].at[0].cost > found(k) / 10 && !late(s); m--) {
 		struct candidate t = b->by[m].at[0];
-		down(s, &t, k, m, k && !explained(b, k), b);
+		down(s, &t, k, m, !k || !explained(b, k), b);
 	}
 	if (k && !explained(b, k)) all_that_is_new(s, b, k);
 	for (int mix = 0; mix < 2; mix++)
@@ -307,6 +307,22 @@ static void finish(struct search *s, struct beams *b, struct candidate *best, in
 	}
 }
 
+/* Two changes that only together do anything: every other structure once more, for a part of what the search took. */
+static void last_effort(struct search *s, struct candidate *best, int last)
+{
+	const double all = s->seconds, used = now() - s->begin;
+
+	struct score score[MAX_OUT];
+	bool clean = best->cost < 1e9 && measured(s, best, score, NULL);
+
+	for (int o = 0; o < MAX_OUT && clean; o++) clean = score[o].raw <= 1e-4 * score[o].raw_base;
+	if (clean || late(s)) return;
+	s->seconds = fmin(all, 1.25 * used + 0.5);
+	expand(s, best, last, NULL, NULL);
+	descend(s, best, last, false);
+	all_time(s, all);
+}
+
 /* Where the first tokens are not explained too little may be seen in them: from 32 and from all; else more starts at the first. The stage at
  * which the beams then stand. */
 static int other_ways(struct search *s, struct beams *b)
@@ -358,6 +374,7 @@ void find_structure(struct search *s, struct candidate *best)
 		int k = explained(&b, 0) ? 0 : other_ways(s, &b);
 		for (k = k ? k : 1; k < last; k++) through(s, &b, k);
 		finish(s, &b, best, last);
+		last_effort(s, best, last);
 		log_cost(s, "whole", best, last);
 	} else {
 		s->failed = true;
