@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fixtures/io/random.h"
 #include "search.h"
 
 /* An improvement is more than this part of the cost; on all of the call, where near ties are many, than a tenth of that. */
@@ -36,11 +37,12 @@ static bool met(const struct candidate *c, int key)
 	return false;
 }
 
-static bool same_effect(const struct search *s, const struct candidate *c, int key, int value)
+/* Is there nothing to try? */
+static bool idle(const struct search *s, const struct candidate *c, int key, int value)
 {
 	int was = c->config.value[key];
 
-	return value == was || (is_rounding(&s->keys.at[key]) && type_of(s, c, key, value) == type_of(s, c, key, was));
+	return value == was || banned(s, c, key, value) || (is_rounding(&s->keys.at[key]) && type_of(s, c, key, value) == type_of(s, c, key, was));
 }
 
 /* Chunks that are longer than the stage compute alike. */
@@ -58,14 +60,21 @@ struct list { int n, key[MAX_KEY]; };
 struct change { int key, value, when; double gain; };
 enum { MAX_STEPS = 4096 };
 
-static int steps_of(const struct search *s, const struct candidate *c, int k, const struct list *keys, struct change *to)
+/* Where the i-th of n goes that are put in another order, one after the other. */
+static int place(struct search *s, int i) { return s->order ? (int)(random_next(&s->order) % (uint64_t)(i + 1)) : i; }
+
+static int steps_of(struct search *s, const struct candidate *c, int k, const struct list *keys, struct change *to)
 {
 	int n = 0;
 
 	for (int i = 0; i < keys->n; i++)
 		for (int v = 0; v < s->keys.at[keys->key[i]].n && n < MAX_STEPS; v++)
-			if (met(c, keys->key[i]) && !same_effect(s, c, keys->key[i], v) && matters(s, c, k, keys->key[i], v))
-				to[n++] = (struct change){ keys->key[i], v, -1, INFINITY };
+			if (met(c, keys->key[i]) && !idle(s, c, keys->key[i], v) && matters(s, c, k, keys->key[i], v)) {
+				int at = place(s, n);
+				to[n] = to[at];
+				to[at] = (struct change){ keys->key[i], v, -1, INFINITY };
+				n++;
+			}
 	return n;
 }
 
@@ -84,7 +93,7 @@ static void steepest(struct search *s, struct candidate *c, int k, const struct 
 		struct change *x = &step[best];
 		struct candidate t = *c;
 		if (x->gain <= least_gain(s, c, k)) break;
-		if (!met(c, x->key) || same_effect(s, c, x->key, x->value)) {
+		if (!met(c, x->key) || idle(s, c, x->key, x->value)) {
 			x->gain = 0;
 			continue;
 		}
@@ -120,6 +129,7 @@ static void push(struct search *s, struct candidate *c, int k)
 		if (x->what != W_NAME || x->def < 0 || (type != IN_BF16 && type != IN_F16)) continue;
 		struct candidate t = *c;
 		bool any = false;
+		if (s->ban != -2) continue;
 		t.config.value[key] = IN_F32;
 		for (int j = 0; j < s->keys.n; j++) {
 			if (s->keys.at[j].what != W_OPERAND || !(s->keys.at[j].reads >> x->def & 1) || s->keys.at[j].id >> 56 != (uint64_t)(unsigned)c->form) continue;
@@ -137,12 +147,17 @@ void expand(struct search *s, struct candidate *c, int k, void (*to)(struct cand
 {
 	struct list forms = { 0 }, l;
 
-	for (int i = 0; i < c->met.n; i++)
-		if (s->keys.at[c->met.key[i]].kind == CHOOSE_FORM) forms.key[forms.n++] = c->met.key[i];
+	for (int i = 0; i < c->met.n; i++) {
+		if (s->keys.at[c->met.key[i]].kind != CHOOSE_FORM) continue;
+		int at = place(s, forms.n);
+		forms.key[forms.n] = forms.key[at];
+		forms.key[at] = c->met.key[i];
+		forms.n++;
+	}
 	for (int i = 0; i < forms.n; i++) {
 		int key = forms.key[i];
 		for (int v = 0; v < s->keys.at[key].n && met(c, key); v++) {
-			if (v == c->config.value[key] || !matters(s, c, k, key, v) || late(s)) continue;
+			if (idle(s, c, key, v) || !matters(s, c, k, key, v) || late(s)) continue;
 			struct candidate t = *c;
 			t.config.value[key] = (unsigned char)v;
 			try(s, &t, k);

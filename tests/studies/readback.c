@@ -1,5 +1,6 @@
 /* How often a random structure is read back from its outputs: DRAWS draws (first argument, 40) from the draw FIRST on (second, 1), of one op
- * (third, all that the search reads: "-"), in that many seconds of processor time each (fourth, 10). */
+ * (third, all that the search reads: "-"), in that many seconds of processor time each (fourth, 10). "orders N FILE...": in how many of N
+ * orders of the search each recorded call is read. */
 #include <stdlib.h>
 
 #include "tests/studies/readback.h"
@@ -7,8 +8,42 @@
 enum { MAX_READ = 64 };
 struct of_op { const char *op; size_t draws, back, claimed; };
 
+/* In how many of the first n orders of the search a recorded call's structure is identified, and the least that is explained then. */
+static int orders(uint64_t n, char **file, double seconds)
+{
+	int missed = 0;
+
+	for (; *file; file++) {
+		double least[MAX_OUT], most_seconds = 0;
+		size_t found = 0;
+		struct capture c;
+		struct call call;
+		struct error e;
+		no_error(capture_read(&c, *file, &e) && call_bind(&call, &c, true, &e), &e);
+		for (int o = 0; o < MAX_OUT; o++) least[o] = 1;
+		for (uint64_t i = 0; i < n; i++) {
+			struct structure_reading r;
+			const char *why;
+			no_error(structure_read(&r, &call, &(struct structure_search){ .seconds = seconds, .order = i }, &why, &e), &e);
+			found += r.identified;
+			for (int o = 0; o < MAX_OUT; o++) least[o] = fmin(least[o], r.out[o].noise ? 1 : r.out[o].explained);
+			most_seconds = fmax(most_seconds, r.seconds);
+			structure_free(&r);
+		}
+		printf("%s: identified in %zu of %llu orders, at most %.1f s of processor time; least explained:", *file, found, (unsigned long long)n, most_seconds);
+		for (int o = 0; o < MAX_OUT; o++)
+			if (call.out_count[o]) printf(" %s %.4f %%", call.op->out[o].name, 100 * least[o]);
+		putchar('\n');
+		fflush(stdout);
+		missed += found < n;
+		capture_free(&c);
+	}
+	return missed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
+	if (argc > 3 && !strcmp(argv[1], "orders")) return orders(strtoull(argv[2], NULL, 10), argv + 3, 20);
 	uint64_t draws = argc > 1 ? strtoull(argv[1], NULL, 10) : 40, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
 	const char *only = argc > 3 && strcmp(argv[3], "-") ? argv[3] : NULL;
 	double seconds = argc > 4 ? strtod(argv[4], NULL) : 10, used = 0;
