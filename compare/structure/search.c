@@ -281,6 +281,15 @@ static void exponents(struct search *s, struct candidate *c, int k)
 	}
 }
 
+/* So much that to try every choice once takes seconds. */
+static bool large(const struct search *s)
+{
+	size_t n = 0;
+
+	for (int o = 0; o < MAX_OUT; o++) n += s->call->out_count[o];
+	return n > 1 << 16;
+}
+
 /* Best first, but forms by token last, which take longest: another form only where it may do better than what is found. */
 static void finish(struct search *s, struct beams *b, struct candidate *best, int last)
 {
@@ -297,7 +306,7 @@ static void finish(struct search *s, struct beams *b, struct candidate *best, in
 			log_cost(s, "all", &c, last);
 			if (best->cost < 1e9 && best->form != c.form && c.cost < 3 * best->cost + 0.05) s->rival = c.form;
 			if (c.cost > best->cost) continue;
-			down(s, &c, last, 1, false, NULL);
+			if (!large(s) || c.cost > found(last) / 2.5) down(s, &c, last, 1, false, NULL);      /* else sign tests do as well: polish.c */
 			if (c.cost > found(last)) down(s, &c, last, 0, true, NULL);
 			if (c.cost < 0.1 * s->n_stage) exponents(s, &c, last);
 			if (c.cost >= best->cost) continue;
@@ -317,7 +326,7 @@ static void last_effort(struct search *s, struct candidate *best, int last)
 
 	for (int o = 0; o < MAX_OUT && clean; o++) clean = score[o].raw <= 1e-4 * score[o].raw_base;
 	if (clean || late(s)) return;
-	s->seconds = fmin(all, 1.25 * used + 0.5);
+	s->seconds = fmin(all, used + fmin(0.25 * used + 0.5, 1.5));
 	expand(s, best, last, NULL, NULL);
 	descend(s, best, last, false);
 	all_time(s, all);
