@@ -10,7 +10,7 @@ DEBIAN := $(if $(MPI),openmpi-bin libopenmpi-dev) build-essential libmpfr-dev li
 FUZZ_SECONDS := 60
 COMMA := ,
 SEEDS := 5
-DRAWS := 100
+DRAWS := 40
 PAIRS := 50
 ifeq ($(origin NVCC),undefined)
 NVCC := $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
@@ -369,7 +369,7 @@ make check-kernels no kernel spills that docs/kernels.md does not list
 make docs         fills the generated blocks of the pages (make test checks them)
 make mutants      breaks each rule of the verdict in turn; a test must notice
 make plots        the pictures of docs/newton-schulz.md and docs/quantize.md, and SVG in $(BUILD)/plots; a minute
-make readback     reads back random roundings of model kernels, DRAWS=100 draws
+make readback     reads back random structures of kernels, DRAWS=40 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes (ONLY: names of ops, contracts)
 make pairs        two faults at once, PAIRS=50 random pairs for each op
 make model-faults  plants each known fault in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)

@@ -55,6 +55,15 @@ static bool allows(const struct call *call, const struct contract *k, const stru
 	return false;
 }
 
+struct allowing { const struct call *call; const struct contract *k; };
+
+static bool is_allowed(const struct structure_rounding *r, const void *with)
+{
+	const struct allowing *a = with;
+
+	return allows(a->call, a->k, r);
+}
+
 bool structure_within(const struct structure_said *s, const struct call *call, const struct contract *k)
 {
 	for (int i = 0; i < s->n_rounding; i++)
@@ -69,7 +78,10 @@ static bool read_with(struct xray *x, const struct contract *k, uint64_t faults,
 	const char *why;
 
 	*found = false;
-	if (!structure_read(&r, x->call, &(struct structure_search){ x->lawless ? structure_seconds_lawless : structure_seconds, NULL, faults, value, true }, &why, x->e)) return false;
+	const struct allowing a = { x->call, k };
+	const struct structure_search how = { .seconds = x->lawless ? structure_seconds_lawless : structure_seconds, .faults = faults, .value = value,
+		.answer = true, .allows = k ? is_allowed : NULL, .with = &a };
+	if (!structure_read(&r, x->call, &how, &why, x->e)) return false;
 	if (why) return true;
 	struct plan p = exact(x, &r, faults, value);
 	say(x->structure, &r);

@@ -105,6 +105,24 @@ static struct look of_fault(const struct xray *x, int m)
 	return look_of(&p);
 }
 
+/* Of a structure that was read: roundings that no contract to be tried allows and that no structure does without that explains as well. */
+static void read_needed(struct examination *ex, const struct xray *x, const struct rules_say *rules)
+{
+	const struct structure_said *s = &ex->structure;
+	bool avoidable = !s->taken || !ex->identified;
+
+	for (const struct contract *k = rules->first; !avoidable && k <= rules->last; k++) avoidable = structure_within(s, x->call, k);
+	for (int i = 0; i < s->n_rounding && !avoidable; i++) {
+		const struct structure_rounding *r = &s->rounding[i];
+		bool again = false;
+		for (int j = 0; j < i; j++) again = again || (s->rounding[j].needed && s->rounding[j].site == r->site);
+		if (!r->needed || again || ex->n == MAX_SUSPECT) continue;
+		const struct reading at = { r->site, r->type.format, r->type.rounding, 1, 0, ROUNDED };
+		ex->suspect[ex->n++] = (struct suspect){ .name = rounding_fault(x->call->op, &at), .what = x->call->op->sites[r->site].what, .site = r->site,
+			.format = at.format, .rounding = at.rounding, .coefficient = 1, .size = r->effect, .told = true, .state = DETECTED };
+	}
+}
+
 static bool read_suspects(struct examination *ex, struct xray *x, const struct contract *k, const struct earned *named)
 {
 	const struct op *op = x->call->op;
@@ -152,6 +170,7 @@ static bool examine_all(struct examination *ex, struct xray *x, const struct rul
 	ex->identified = ex->profile.identified;
 	ex->runs_free = runs_free(x);
 	if (!read_suspects(ex, x, rules->contract, &named)) return false;
+	read_needed(ex, x, rules);
 	sort(ex->suspect, ex->n);
 	return ex->identified || (where_left(x, ex->where, sizeof ex->where) && generic_suspect(x, &ex->generic));
 }

@@ -46,8 +46,7 @@ static bool more_slots(struct cells *c)
 	if (!table) return false;
 	for (int i = 0; i < slots; i++) table[i] = -1;
 	for (int i = 0; i < c->n; i++) {
-		struct identity id = identity(&c->at[i]);
-		int s = (int)(hash(&id) & (uint64_t)(slots - 1));
+		int s = (int)(c->at[i].hash & (uint64_t)(slots - 1));
 		while (table[s] >= 0) s = (s + 1) & (slots - 1);
 		table[s] = i;
 	}
@@ -77,13 +76,16 @@ int cell_add(struct cells *c, const struct cell *x)
 		c->failed = true;
 		return -1;
 	}
-	int s = (int)(hash(&id) & (uint64_t)(c->slots - 1));
+	const uint64_t h = hash(&id);
+	int s = (int)(h & (uint64_t)(c->slots - 1));
 	for (; c->table[s] >= 0; s = (s + 1) & (c->slots - 1)) {
+		if (c->at[c->table[s]].hash != h) continue;
 		other = identity(&c->at[c->table[s]]);
 		if (!memcmp(&id, &other, sizeof id)) return c->table[s];
 	}
 	struct cell *y = &c->at[c->n];
 	*y = *x;
+	y->hash = h;
 	for (int i = 0; i < 3; i++) {
 		if (y->arg[i] < 0) continue;
 		const struct cell *a = &c->at[y->arg[i]];

@@ -24,6 +24,7 @@ struct cell {
 	const struct ex *ex;
 	struct len rows, cols;
 	bool turns, carried, after;     /* another value for each turn; depends on what is carried; on what is left after the loop */
+	uint64_t hash;
 	enum type grid;         /* all its values are numbers of this type: IN_F32, IN_BF16, IN_F16, or nothing is known */
 };
 

@@ -1,9 +1,15 @@
 /* One choice after the other; a choice of structure takes what is near along. */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "fixtures/io/random.h"
 #include "search.h"
 
-static const double tolerance = 5e-3;   /* an improvement is more than this part of the cost */
+/* An improvement is more than this part of the cost; on all of the call, where near ties are many, than a tenth of that. */
+static const double tolerance = 5e-3;
+
+static double least_gain(const struct search *s, const struct candidate *c, int k) { return c->cost * (k == s->n_stage - 1 ? tolerance / 10 : tolerance); }
 
 bool is_rounding(const struct key *k) { return k->what == W_OPERAND || k->what == W_NAME || k->what == W_INNER; }
 
@@ -31,11 +37,12 @@ static bool met(const struct candidate *c, int key)
 	return false;
 }
 
-static bool same_effect(const struct search *s, const struct candidate *c, int key, int value)
+/* Is there nothing to try? */
+static bool idle(const struct search *s, const struct candidate *c, int key, int value)
 {
 	int was = c->config.value[key];
 
-	return value == was || (is_rounding(&s->keys.at[key]) && type_of(s, c, key, value) == type_of(s, c, key, was));
+	return value == was || banned(s, c, key, value) || (is_rounding(&s->keys.at[key]) && type_of(s, c, key, value) == type_of(s, c, key, was));
 }
 
 /* Chunks that are longer than the stage compute alike. */
@@ -49,40 +56,53 @@ static bool matters(const struct search *s, const struct candidate *c, int k, in
 
 struct list { int n, key[MAX_KEY]; };
 
-static void one(struct search *s, struct candidate *c, int k, int key)
+/* One of the values of a choice that is not taken: what the cost fell by when it was last tried, and how many changes ago that was. */
+struct change { int key, value, when; double gain; };
+enum { MAX_STEPS = 4096 };
+
+/* Where the i-th of n goes that are put in another order, one after the other. */
+static int place(struct search *s, int i) { return s->order ? (int)(random_next(&s->order) % (uint64_t)(i + 1)) : i; }
+
+static int steps_of(struct search *s, const struct candidate *c, int k, const struct list *keys, struct change *to)
 {
-	for (int v = 0; v < s->keys.at[key].n && met(c, key); v++) {
-		if (same_effect(s, c, key, v) || !matters(s, c, k, key, v) || late(s)) continue;
+	int n = 0;
+
+	for (int i = 0; i < keys->n; i++)
+		for (int v = 0; v < s->keys.at[keys->key[i]].n && n < MAX_STEPS; v++)
+			if (met(c, keys->key[i]) && !idle(s, c, keys->key[i], v) && matters(s, c, k, keys->key[i], v)) {
+				int at = place(s, n);
+				to[n] = to[at];
+				to[at] = (struct change){ keys->key[i], v, -1, INFINITY };
+				n++;
+			}
+	return n;
+}
+
+/* The step by which the cost falls most, again and again: roundings add up, so that each that is there makes the error less by its own,
+ * whatever else is missing, and the largest hide the least. What fell by less before is not tried again until it is the best of what is left. */
+static void steepest(struct search *s, struct candidate *c, int k, const struct list *keys)
+{
+	struct change *step = malloc(MAX_STEPS * sizeof *step);
+	int n = step ? steps_of(s, c, k, keys, step) : 0, now = 0;
+
+	s->failed = s->failed || !step;
+	for (int best; n && !late(s);) {
+		best = 0;
+		for (int i = 1; i < n; i++)
+			if (step[i].gain > step[best].gain) best = i;
+		struct change *x = &step[best];
 		struct candidate t = *c;
-		t.config.value[key] = (unsigned char)v;
+		if (x->gain <= least_gain(s, c, k)) break;
+		if (!met(c, x->key) || idle(s, c, x->key, x->value)) {
+			x->gain = 0;
+			continue;
+		}
+		t.config.value[x->key] = (unsigned char)x->value;
 		try(s, &t, k);
-		if (t.cost < c->cost * (1 - tolerance)) *c = t;
+		if (x->when == now) *c = t, now++, x->gain = 0;
+		else x->gain = c->cost - t.cost, x->when = now;
 	}
-}
-
-static void coordinate(struct search *s, struct candidate *c, int k, const struct list *keys)
-{
-	for (int i = 0; i < keys->n; i++) {
-		int key = keys->key[i];
-		if (s->keys.at[key].kind != CHOOSE_LAST) one(s, c, k, key);
-	}
-}
-
-void last_bits(struct search *s, struct candidate *c, int k)
-{
-	const struct met met = c->met;
-
-	for (int i = 0; i < met.n; i++)
-		if (s->keys.at[met.key[i]].kind == CHOOSE_LAST) one(s, c, k, met.key[i]);
-}
-
-/* defaults first, then structure, then sites, from the operands to the innermost */
-static void in_order(const struct search *s, const struct candidate *c, struct list *l)
-{
-	l->n = 0;
-	for (int kind = 0; kind < CHOICE_KINDS; kind++)
-		for (int i = 0; i < c->met.n; i++)
-			if ((int)s->keys.at[c->met.key[i]].kind == kind) l->key[l->n++] = c->met.key[i];
+	free(step);
 }
 
 /* What a change of `key` may ask for anew: what is new, what stands in the same definition, the names that it uses. */
@@ -109,6 +129,7 @@ static void push(struct search *s, struct candidate *c, int k)
 		if (x->what != W_NAME || x->def < 0 || (type != IN_BF16 && type != IN_F16)) continue;
 		struct candidate t = *c;
 		bool any = false;
+		if (s->ban != -2) continue;
 		t.config.value[key] = IN_F32;
 		for (int j = 0; j < s->keys.n; j++) {
 			if (s->keys.at[j].what != W_OPERAND || !(s->keys.at[j].reads >> x->def & 1) || s->keys.at[j].id >> 56 != (uint64_t)(unsigned)c->form) continue;
@@ -126,22 +147,43 @@ void expand(struct search *s, struct candidate *c, int k, void (*to)(struct cand
 {
 	struct list forms = { 0 }, l;
 
-	for (int i = 0; i < c->met.n; i++)
-		if (s->keys.at[c->met.key[i]].kind == CHOOSE_FORM) forms.key[forms.n++] = c->met.key[i];
+	for (int i = 0; i < c->met.n; i++) {
+		if (s->keys.at[c->met.key[i]].kind != CHOOSE_FORM) continue;
+		int at = place(s, forms.n);
+		forms.key[forms.n] = forms.key[at];
+		forms.key[at] = c->met.key[i];
+		forms.n++;
+	}
 	for (int i = 0; i < forms.n; i++) {
 		int key = forms.key[i];
 		for (int v = 0; v < s->keys.at[key].n && met(c, key); v++) {
-			if (v == c->config.value[key] || !matters(s, c, k, key, v) || late(s)) continue;
+			if (idle(s, c, key, v) || !matters(s, c, k, key, v) || late(s)) continue;
 			struct candidate t = *c;
 			t.config.value[key] = (unsigned char)v;
 			try(s, &t, k);
 			if (t.cost > c->cost * 50 + 1 || (to && t.cost == c->cost)) continue;
 			neighbours(s, c, &t, key, &l);
-			coordinate(s, &t, k, &l);
+			steepest(s, &t, k, &l);
 			if (to) to(&t, with);
-			else if (t.cost < c->cost * (1 - tolerance)) *c = t;
+			else if (t.cost < c->cost - least_gain(s, c, k)) *c = t;
 		}
 	}
+}
+
+/* What is chosen of c: of last bits alone, or all else. */
+static void chosen(const struct search *s, const struct candidate *c, bool last, struct list *l)
+{
+	l->n = 0;
+	for (int i = 0; i < c->met.n; i++)
+		if ((s->keys.at[c->met.key[i]].kind == CHOOSE_LAST) == last) l->key[l->n++] = c->met.key[i];
+}
+
+void last_bits(struct search *s, struct candidate *c, int k)
+{
+	struct list l;
+
+	chosen(s, c, true, &l);
+	steepest(s, c, k, &l);
 }
 
 void descend(struct search *s, struct candidate *c, int k, bool wide)
@@ -149,17 +191,12 @@ void descend(struct search *s, struct candidate *c, int k, bool wide)
 	struct list l;
 
 	try(s, c, k);
-	for (int sweep = 0; sweep < 4 && !late(s); sweep++) {
+	for (int sweep = 0; sweep < 6 && !late(s); sweep++) {
 		double before = c->cost;
-		struct candidate was = *c;
-		in_order(s, c, &l);
-		coordinate(s, c, k, &l);
-		l.n = 0;
-		for (int i = 0; i < c->met.n; i++)
-			if (!met(&was, c->met.key[i])) l.key[l.n++] = c->met.key[i];
-		coordinate(s, c, k, &l);
+		chosen(s, c, false, &l);
+		steepest(s, c, k, &l);
 		if (s->push) push(s, c, k);
-		if (c->cost > before * 0.98) break;
+		if (c->cost > before * 0.995) break;
 	}
 	if (wide) expand(s, c, k, NULL, NULL);
 }

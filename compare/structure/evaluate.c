@@ -63,14 +63,20 @@ static struct kept_key key_of(const struct evaluator *v, int cell, int recurrenc
 	return (struct kept_key){ cell, c->carried || c->after ? recurrence : 0 };
 }
 
+/* Cells that a run looks at: bits by cell, and which have any. */
+struct marks { unsigned char *seen; int *at, n; };
+
 /* The cells that are needed for it, down to what is there. */
-static void mark(const struct evaluator *v, int cell, int r, unsigned char *seen, unsigned char bit)
+static void mark(const struct evaluator *v, int cell, int r, struct marks *m, unsigned char bit)
 {
-	if (cell < 0 || (seen[cell] & bit)) return;
-	seen[cell] |= bit;
+	if (cell < 0 || (m->seen[cell] & bit)) return;
+	if (!m->seen[cell]) m->at[m->n++] = cell;
+	m->seen[cell] |= bit;
 	if (kept_there(v, key_of(v, cell, r))) return;
-	for (int i = 0; i < 3; i++) mark(v, v->cells->at[cell].arg[i], r, seen, bit);
+	for (int i = 0; i < 3; i++) mark(v, v->cells->at[cell].arg[i], r, m, bit);
 }
+
+static int in_order(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
 static struct block block_of(const struct evaluator *v, const struct cell *c, const struct value *x, int piece, int turn)
 {
@@ -156,10 +162,10 @@ static int special(struct evaluator *v, enum cell_op op, int reg)
 	return cell_add(v->cells, &c);
 }
 
-static void age_all(struct evaluator *v, const unsigned char *seen, int r)
+static void age_all(struct evaluator *v, const struct marks *m, int r)
 {
-	for (int i = 0; i < v->cells->n; i++) {
-		struct value *x = seen[i] ? kept_find(v, key_of(v, i, r)) : NULL;
+	for (int i = 0; i < m->n; i++) {
+		struct value *x = kept_find(v, key_of(v, m->at[i], r));
 		if (x) x->age = v->age;
 	}
 }
@@ -176,7 +182,7 @@ static size_t weight(const struct evaluator *v, const struct jobs *js)
 	return n * (size_t)(v->turns.pieces ? v->turns.first[v->turns.pieces] + v->turns.pieces : 0);
 }
 
-static bool run(struct evaluator *v, const struct lowered *to, const bool *wanted, struct jobs *js, unsigned char *seen, int r)
+static bool run(struct evaluator *v, const struct lowered *to, const bool *wanted, struct jobs *js, struct marks *m, int r)
 {
 	enum { OUT = 1, STATE = 2 };
 	struct carry_values c[MAX_CARRY];
@@ -184,29 +190,29 @@ static bool run(struct evaluator *v, const struct lowered *to, const bool *wante
 	bool again = false, ok = true, ends = false, turns = false;
 
 	for (int i = 0; i < v->f->n_put; i++)
-		if (!wanted || wanted[i]) mark(v, to->put[i], r, seen, OUT);
+		if (!wanted || wanted[i]) mark(v, to->put[i], r, m, OUT);
 	for (int i = 0; i < n; i++) {
 		if ((carry[i] = special(v, CELL_CARRY, i)) < 0 || (final[i] = special(v, CELL_FINAL, i)) < 0) return false;
-		ends = ends || seen[final[i]];
-		again = again || (seen[carry[i]] && !kept_there(v, key_of(v, carry[i], r))) || (seen[final[i]] && !kept_there(v, key_of(v, final[i], r)));
+		ends = ends || m->seen[final[i]];
+		again = again || (m->seen[carry[i]] && !kept_there(v, key_of(v, carry[i], r))) || (m->seen[final[i]] && !kept_there(v, key_of(v, final[i], r)));
 	}
 	for (int i = 0; i < v->turns.pieces; i++) turns = turns || v->turns.first[i + 1] - v->turns.first[i] > 1;
 	for (int i = 0; i < n && again; i++) {
-		if (turns || ends) mark(v, to->next[i], r, seen, STATE);
-		mark(v, to->first[i], r, seen, OUT);
-		seen[carry[i]] |= OUT;
-		if (ends) seen[final[i]] |= OUT;
+		if (turns || ends) mark(v, to->next[i], r, m, STATE);
+		mark(v, to->first[i], r, m, OUT);
 		for (int k = 0; k < 2 && ok; k++) {
 			int x = k ? final[i] : carry[i];
 			if (!k || ends) ok = kept_make(v, key_of(v, x, r));
 		}
 	}
-	age_all(v, seen, r);
-	for (int i = 0; i < v->cells->n && ok; i++) {
+	qsort(m->at, (size_t)m->n, sizeof *m->at, in_order);    /* arguments before what reads them */
+	age_all(v, m, r);
+	for (int k = 0; k < m->n && ok; k++) {
+		const int i = m->at[k];
 		const struct cell *x = &v->cells->at[i];
-		if (!seen[i] || x->op == CELL_CARRY || x->op == CELL_FINAL) continue;
+		if (x->op == CELL_CARRY || x->op == CELL_FINAL) continue;
 		if (kept_there(v, key_of(v, i, r))) continue;
-		bool by_turn = (seen[i] & STATE) || (again && v->f->loop->chunk < 0);
+		bool by_turn = (m->seen[i] & STATE) || (again && v->f->loop->chunk < 0);
 		ok = add_job(v, js, x->after ? 3 : !x->carried ? 0 : by_turn ? 1 : 2, i, r);
 	}
 	if (!ok) return false;
@@ -229,14 +235,15 @@ bool evaluate(struct evaluator *v, const struct lowered *to, const bool *wanted)
 
 	for (int i = 0; i < v->f->n_carry; i++) { special(v, CELL_CARRY, i); special(v, CELL_FINAL, i); }
 	room = v->cells->n + 1;
-	unsigned char *seen = calloc((size_t)room, 1);
-	bool ok = r >= 0 && seen && !v->cells->failed;
+	struct marks m = { calloc((size_t)room, 1), malloc((size_t)room * sizeof *m.at), 0 };
+	bool ok = r >= 0 && m.seen && m.at && !v->cells->failed;
 	v->age++;
 	for (int p = 0; p < PHASES; p++) ok = (js.at[p] = malloc((size_t)room * sizeof *js.at[p])) && ok;
 	if (v->bytes > v->budget) ok = kept_trim(v, v->slots, v->age > 3 ? v->age - 3 : 0) && ok;
-	ok = ok && run(v, to, wanted, &js, seen, r);
+	ok = ok && run(v, to, wanted, &js, &m, r);
 	for (int p = 0; p < PHASES; p++) free(js.at[p]);
-	free(seen);
+	free(m.seen);
+	free(m.at);
 	v->failed = v->failed || !ok;
 	return ok;
 }

@@ -185,7 +185,8 @@ static bool all_made(struct search *s, const char **why)
 bool search_make(struct search *s, const struct call *call, const struct structure_search *how, const char **why, struct error *e)
 {
 	*why = NULL;
-	*s = (struct search){ .call = call, .mix = 1, .push = true, .rival = -1, .begin = now(), .e = e, .seconds = how->seconds, .log = how->log, .faults = how->faults };
+	*s = (struct search){ .call = call, .mix = 1, .push = true, .rival = -1, .begin = now(), .e = e, .seconds = how->seconds, .log = how->log, .faults = how->faults,
+		.order = how->order, .how = how, .ban = -2 };
 	for (int i = 0; i < MAX_FAULT; i++) s->value[i] = how->value ? how->value[i] : (double)NAN;
 	if (!formula_source(call->op) || call->op->holds) {
 		*why = call->op->holds ? "an op whose pieces hold values for others" : "an op that is no formula";

@@ -58,19 +58,14 @@ static bool least_claimed(struct search *s, struct candidate *best, struct struc
 }
 
 /* What is rounded beyond float32, the inverse's parts too. */
-static void list_roundings(const struct search *s, const struct candidate *c, struct structure_reading *r)
+static void list_roundings(const struct search *s, const struct candidate *c, const double effect[MAX_SITE], struct structure_reading *r)
 {
-	static const struct site_rounding as[TYPES] = { [IN_BF16] = { true, FMT_BF16, ROUND_NEAREST_EVEN }, [IN_F16] = { true, FMT_F16, ROUND_NEAREST_EVEN },
-		[IN_TF32] = { true, FMT_TF32, ROUND_ZERO }, [IN_TF32_RN] = { true, FMT_TF32, ROUND_NEAREST_EVEN } };
-	static const enum type merged[] = { IN_F32, IN_TF32, IN_TF32_RN, IN_F16, IN_BF16 }, stored[] = { IN_F32, IN_F16, IN_BF16 };
-
-	for (int i = 0; i < c->met.n; i++) {
-		const struct key *k = &s->keys.at[c->met.key[i]];
-		int v = c->config.value[c->met.key[i]];
-		enum type t = is_rounding(k) ? (enum type)type_of(s, c, c->met.key[i], v) : k->what == W_HIGH ? merged[v] : k->what == W_STORE ? stored[v]
-			: k->what == W_NARROW && v ? IN_BF16 : IN_F32;
-		if (as[t].on && r->n_rounding < MAX_STRUCTURE_ROUNDING)
-			r->rounding[r->n_rounding++] = (struct structure_rounding){ k->site, k->arranged && k->what != W_NARROW, as[t] };
+	for (int i = 0; i < c->met.n && r->n_rounding < MAX_STRUCTURE_ROUNDING; i++) {
+		struct structure_rounding *to = &r->rounding[r->n_rounding];
+		if (!rounding_at(s, c, c->met.key[i], c->config.value[c->met.key[i]], to)) continue;
+		to->effect = to->site >= 0 ? effect[to->site] : 0;
+		to->needed = to->effect > 0 && !s->how->allows(to, s->how->with);
+		r->n_rounding++;
 	}
 }
 
@@ -93,6 +88,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 {
 	struct search *s = calloc(1, sizeof *s);
 	struct candidate best = { 0 };
+	double effect[MAX_SITE] = { 0 };
 
 	*r = (struct structure_reading){ .fault = -1 };
 	*why = NULL;
@@ -101,10 +97,11 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 	if (ok && !*why) {
 		find_structure(s, &best);
 		r->open = polish(s, &best);
+		if (how->allows && !s->failed) needed_roundings(s, &best, effect);
 		if (s->failed || !least_claimed(s, &best, r) || !text_of(s, &best, r)) *why = "a form that does not run here, or more than memory holds";
 		r->fault = r->identified ? fault_of(s, &best) : -1;
 		if (!*why && how->answer && r->identified && !answer_of(s, &best, r)) *why = "more than memory holds";
-		list_roundings(s, &best, r);
+		list_roundings(s, &best, effect, r);
 		r->form = call->op->forms[best.form].name;
 		r->chunk = s->chunk_key[best.form] >= 0 ? graph_of(s, &best)->f.loop->by : 0;
 		r->tries = s->tries;

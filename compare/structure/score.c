@@ -155,19 +155,19 @@ static bool scored(struct search *s, struct graph *g, struct view *v, const stru
 }
 
 /* Energy, which a few near ties can rule, and bits, which they cannot: of each output, and of each prefix of it. */
-static double cost_of(const struct search *s, const struct score score[MAX_OUT], int k)
+static void cost_of(const struct search *s, const struct score score[MAX_OUT], int k, struct candidate *c)
 {
-	double cost = 0;
-
+	c->energy = c->bits = 0;
 	for (int o = 0; o < MAX_OUT; o++) {
 		double left = 0, base = 0, bits = 0, count = 0;
 		for (int i = 0; i <= k; i++) {
 			left += score[o].left[i], base += score[o].base[i], bits += score[o].bits[i], count += score[o].count[i];
 			if (count == 0 || (!s->along[o] && i < k)) continue;
-			cost += left / fmax(base, 0x1p-44 * count) + s->mix * bits / count / 26;
+			c->energy += left / fmax(base, 0x1p-44 * count);
+			c->bits += bits / count / 26;
 		}
 	}
-	return cost < 1e9 ? cost : 1e9;
+	c->energy = c->energy < 1e9 ? c->energy : 1e9;
 }
 
 struct graph *graph_of(struct search *s, const struct candidate *c)
@@ -184,9 +184,10 @@ void try(struct search *s, struct candidate *c, int k)
 	struct graph *g = graph_of(s, c);
 	struct lowered l;
 	struct score score[MAX_OUT] = { 0 };
-	uint64_t id = mixed(mixed((uint64_t)(k + 1) << 32 | (uint64_t)(s->mix * 64), c->form), (int)(g - s->graph[0]));
+	uint64_t id = mixed(mixed((uint64_t)(k + 1) << 32, c->form), (int)(g - s->graph[0]));
 
-	c->cost = 1e9;
+	c->cost = c->energy = 1e9;
+	c->bits = 0;
 	if (s->failed) return;
 	if (!lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, NULL }, &l)) {
 		s->failed = true;
@@ -198,7 +199,8 @@ void try(struct search *s, struct candidate *c, int k)
 	for (int i = 0; i < g->f.n_carry; i++) id = mixed(mixed(id, l.next[i]), l.first[i]);
 	struct seen_cost *x = &s->seen[id % SEEN];
 	if (x->id == id) {
-		c->cost = x->cost;
+		c->energy = x->energy, c->bits = x->bits;
+		c->cost = c->energy + s->mix * c->bits;
 		return;
 	}
 	s->tries++;
@@ -207,8 +209,9 @@ void try(struct search *s, struct candidate *c, int k)
 		s->failed = true;
 		return;
 	}
-	c->cost = cost_of(s, score, k);
-	*x = (struct seen_cost){ id, c->cost };
+	cost_of(s, score, k, c);
+	c->cost = c->energy + s->mix * c->bits;
+	*x = (struct seen_cost){ id, c->energy, c->bits };
 }
 
 bool measured_in(struct search *s, struct graph *g, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT])

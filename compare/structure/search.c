@@ -3,140 +3,58 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fixtures/io/random.h"
-#include "search.h"
+#include "beam.h"
 
-/* The cost below which stage k is explained, of which each stage up to it is a part. */
-static double found(int k) { return 1e-2 * (k + 1); }
-
-static void set_default(struct search *s, struct candidate *c, enum choice_kind kind, int value)
+static void set_defaults(struct search *s, struct candidate *c, const int types[3])
 {
-	int k = key_find(&s->keys, key_id(c->form, (int)kind, W_EVERY, 0), CHOOSE_DEFAULT, W_EVERY, kind == CHOOSE_OPERAND ? 4 : 3, -1);
+	static const int value[] = { [IN_F32] = 0, [IN_BF16] = 1, [IN_F16] = 2, [IN_TF32] = 3 };
 
-	if (k >= 0) c->config.value[k] = (unsigned char)value;
-}
-
-static void log_cost(const struct search *s, const char *what, const struct candidate *c, int k)
-{
-	if (s->log) fprintf(s->log, "  %-8s form %d, %zu tokens: %.5f, %zu tries, %.1f s\n", what, c->form, s->stage[k], c->cost, s->tries, now() - s->begin);
-}
-
-static int cheaper(const void *a, const void *b)
-{
-	double x = ((const struct candidate *)a)->cost, y = ((const struct candidate *)b)->cost;
-
-	return (x > y) - (x < y);
-}
-
-/* ---- a beam: the best few, each with every other choice of structure, the best few of those ---- */
-
-enum { MAX_BEAM = 12 };
-struct beam { int n, width; struct candidate *at; struct search *s; };
-
-/* In order of cost; of one form one of those that compute the same. */
-static void add(struct candidate *t, void *with)
-{
-	struct beam *b = with;
-	int i = b->n;
-
-	for (int j = 0; j < b->n; j++)
-		if (b->at[j].form == t->form && fabs(b->at[j].cost - t->cost) <= 1e-9 * t->cost) return;
-	if (i == b->width && t->cost >= b->at[i - 1].cost) return;
-	if (i == b->width) i--;
-	else b->n++;
-	for (; i > 0 && b->at[i - 1].cost > t->cost; i--) b->at[i] = b->at[i - 1];
-	b->at[i] = *t;
-}
-
-static void widen(struct search *s, struct beam *b, int k, int rounds)
-{
-	struct beam next = { .width = b->width, .s = s, .at = calloc((size_t)b->width + 1, sizeof *next.at) };
-	int idle = 0;
-
-	if (!next.at) s->failed = true;
-	for (int r = 0; r < rounds && idle < 2 && next.at && !late(s) && b->at[0].cost > found(k); r++) {
-		double best = b->at[0].cost;
-		next.n = 0;
-		while (b->n > 1 && b->at[b->n - 1].cost > 5 * best + 0.02) b->n--;
-		for (int i = 0; i < b->n; i++) add(&b->at[i], &next);
-		for (int i = 0; i < b->n && !late(s); i++) expand(s, &b->at[i], k, add, &next);
-		for (int i = 0; i < next.n && i < 3; i++) {
-			struct candidate t = next.at[i];
-			descend(s, &t, k, false);
-			add(&t, &next);
-		}
-		b->n = next.n;
-		memcpy(b->at, next.at, (size_t)next.n * sizeof *next.at);
-		log_cost(s, "beam", &b->at[0], k);
-		idle = b->at[0].cost > best * 0.99 ? idle + 1 : 0;
+	for (int i = 0; i < 3; i++) {
+		int kind = CHOOSE_OPERAND + i, k = key_find(&s->keys, key_id(c->form, kind, W_EVERY, 0), CHOOSE_DEFAULT, W_EVERY, i ? 3 : 4, -1);
+		if (k >= 0) c->config.value[k] = (unsigned char)value[types[i]];
 	}
-	free(next.at);
 }
 
-/* What other stages keep is not asked for again. */
-static void forget_others(struct search *s, int stage)
+static bool by_token(const struct search *s, int form)
 {
-	for (int f = 0; f < MAX_FORM; f++)
-		for (int c = 0; c < MAX_BY; c++)
-			for (int k = 0; k < s->n_stage; k++)
-				if (k != stage && s->graph[f][c].view[k].made) evaluator_clear(&s->graph[f][c].view[k].v);
-}
+	const struct program_loop *l = s->graph[form][0].f.loop;
 
-/* Through one stage: by one measure, and where it is stuck, by the other; then more widely. */
-static void through(struct search *s, struct beam *b, int k)
-{
-	forget_others(s, k);
-	for (int i = 0; i < b->n; i++) try(s, &b->at[i], k);
-	qsort(b->at, (size_t)b->n, sizeof *b->at, cheaper);
-	for (int go = 0; go < 2 && b->at[0].cost > found(k) / 10 && !late(s); go++) {
-		struct candidate t = b->at[0];
-		s->mix = 1 - go % 2;
-		descend(s, &t, k, t.cost > found(k) && k);
-		s->mix = 1;
-		try(s, &t, k);
-		add(&t, b);
-	}
-	if (b->at[0].cost > found(k)) widen(s, b, k, k ? 2 : 12);
-	log_cost(s, "leading", &b->at[0], k);
+	return l && l->chunk < 0;
 }
-
-enum { MAX_START = 4 * MAX_FORM };
 
 /* Is the form's best start far behind another form's? */
-static bool hopeless(const struct candidate *to, int n, int form)
+static bool hopeless(const struct beams *b, int form)
 {
-	double own = 1e9, other = 1e9;
+	double own = 1e9;
 
-	for (int i = 0; i < n; i++) {
-		double *x = to[i].form == form ? &own : &other;
-		*x = fmin(*x, to[i].cost);
-	}
-	return own > 1.5 * other;
+	for (int m = 0; m < 2; m++)
+		for (int i = 0; i < b->by[m].n; i++)
+			if (b->by[m].at[i].form == form) own = fmin(own, b->by[m].at[i].energy);
+	return b->by[0].n && own > 2 * b->by[0].at[0].energy + 1e-4;
 }
 
-static int starts(struct search *s, struct candidate *to)
+/* Starts from..to at stage k. Forms by token last, which take longest: where another explains the stage they are there bare. */
+static void starts(struct search *s, struct beams *b, int k, int from, int to)
 {
-	static const int every[][3] = { { 0, 0, 0 }, { 1, 0, 0 }, { 1, 1, 1 } };
-	int n = 0;
-
 	s->push = false;
-	for (int i = 0; i < 3; i++) {
-		for (int f = 0; f < s->n_form; f++) {
-			bool done = false;
-			for (int j = 0; j < n; j++) done = done || to[j].cost < 1e-3;
-			if (!s->graph[f][0].made || (i && (done || hopeless(to, n, f)))) continue;
-			struct candidate *c = &to[n++];
-			*c = (struct candidate){ .form = f };
-			set_default(s, c, CHOOSE_OPERAND, every[i][0]);
-			set_default(s, c, CHOOSE_NAME, every[i][1]);
-			set_default(s, c, CHOOSE_INNER, every[i][2]);
-			descend(s, c, 0, false);
-			log_cost(s, "start", c, 0);
+	for (int i = from; i < to; i++) {
+		for (int f = 0; f < 2 * s->n_form && !late(s); f++) {
+			int form = f % s->n_form;
+			bool done = explained(b, k), slow = f >= s->n_form;
+			if (!s->graph[form][0].made || by_token(s, form) != slow || (i && (done || hopeless(b, form)))) continue;
+			struct candidate c = { .form = form };
+			set_defaults(s, &c, every[i]);
+			double all = share_time(s, 1.0 / (to - i));
+			struct candidate t = c;
+			try(s, &c, k);
+			if (!done) down(s, &c, k, 1, false, b);
+			else add_to_both(&c, b);
+			if (!done && !explained(b, k)) down(s, &t, k, 0, false, b);
+			all_time(s, all);
+			log_cost(s, "start", &c, k);
 		}
 	}
 	s->push = true;
-	qsort(to, (size_t)n, sizeof *to, cheaper);
-	return n;
 }
 
 /* How exponents are made is one choice of several parts, each of which is lost in near ties alone. */
@@ -161,72 +79,113 @@ static void exponents(struct search *s, struct candidate *c, int k)
 	}
 }
 
+/* So much that to try every choice once takes seconds. */
+static bool large(const struct search *s)
+{
+	size_t n = 0;
+
+	for (int o = 0; o < MAX_OUT; o++) n += s->call->out_count[o];
+	return n > 1 << 16;
+}
+
 /* Best first, but forms by token last, which take longest: another form only where it may do better than what is found. */
-static void finish(struct search *s, const struct beam *b, struct candidate *best, int last)
+static void finish(struct search *s, struct beams *b, struct candidate *best, int last)
 {
 	forget_others(s, last);
-	for (int by_token = 0; by_token < 2; by_token++) {
-		for (int f = 0; f < s->n_form; f++) {
+	move_on(s, b, last);
+	for (int slow = 0; slow < 2; slow++) {
+		for (int f = 0; f < 2 * s->n_form; f++) {
+			const struct beam *from = &b->by[f < s->n_form];
 			int i = 0;
-			const struct program_loop *l = s->graph[f][0].f.loop;
-			while (i < b->n && b->at[i].form != f) i++;
-			if (i == b->n || (l && l->chunk < 0) != by_token) continue;
-			struct candidate c = b->at[i];
+			while (i < from->n && from->at[i].form != f % s->n_form) i++;
+			if (i == from->n || by_token(s, f % s->n_form) != slow) continue;
+			struct candidate c = from->at[i];
+			if (f >= s->n_form && (explained(b, last) || c.cost > 3 * b->by[1].at[0].cost + 0.01)) continue;
 			log_cost(s, "all", &c, last);
-			if (best->cost < 1e9 && c.cost < 3 * best->cost + 0.05) s->rival = f;
+			if (best->cost < 1e9 && best->form != c.form && c.cost < 3 * best->cost + 0.05) s->rival = c.form;
 			if (c.cost > best->cost) continue;
-			descend(s, &c, last, false);
-			if (c.cost > found(last)) descend(s, &c, last, true);
+			if (!large(s) || c.cost > found(last) / 2.5) down(s, &c, last, 1, false, NULL);      /* else sign tests do as well: polish.c */
+			if (c.cost > found(last)) down(s, &c, last, 0, true, NULL);
 			if (c.cost < 0.1 * s->n_stage) exponents(s, &c, last), last_bits(s, &c, last);
 			if (c.cost >= best->cost) continue;
-			if (best->cost < 3 * c.cost + 0.05) s->rival = best->form;
+			if (best->cost < 3 * c.cost + 0.05 && best->form != c.form) s->rival = best->form;
 			*best = c;
 		}
 	}
 }
 
-/* Where the first tokens are not explained: from other defaults, each with its own neighbours. */
-static void start_anew(struct search *s, struct beam *b)
+/* Two changes that only together do anything: every other structure once more, for a part of what the search took. */
+static void last_effort(struct search *s, struct candidate *best, int last)
 {
-	static const int every[][3] = { { 1, 0, 1 }, { 1, 1, 0 }, { 0, 1, 0 }, { 0, 0, 1 }, { 2, 0, 0 } };
+	const double all = s->seconds, used = now() - s->begin;
 
-	for (size_t i = 0; i < sizeof every / sizeof *every; i++) {
-		struct candidate c = { .form = b->at[0].form };
-		if (late(s)) return;
-		set_default(s, &c, CHOOSE_OPERAND, every[i][0]);
-		set_default(s, &c, CHOOSE_NAME, every[i][1]);
-		set_default(s, &c, CHOOSE_INNER, every[i][2]);
-		descend(s, &c, 0, true);
-		log_cost(s, "anew", &c, 0);
-		add(&c, b);
+	struct score score[MAX_OUT];
+	bool clean = best->cost < 1e9 && measured(s, best, score, NULL);
+
+	for (int o = 0; o < MAX_OUT && clean; o++) clean = score[o].raw <= 1e-4 * score[o].raw_base;
+	if (clean || late(s)) return;
+	s->seconds = fmin(all, used + fmin(0.25 * used + 0.5, 1.5));
+	expand(s, best, last, NULL, NULL);
+	descend(s, best, last, false);
+	all_time(s, all);
+}
+
+/* Where the first tokens are not explained too little may be seen in them: from 32 and from all; else more starts at the first. The stage at
+ * which the beams then stand. */
+static int other_ways(struct search *s, struct beams *b)
+{
+	const int last = s->n_stage - 1, at[] = { last < 2 ? last : 2, last };
+	struct beams later;
+	bool ok = beam_make(&later.by[0], 0);
+	int found_at = 0;
+
+	ok = beam_make(&later.by[1], 1) && ok;
+	s->failed = s->failed || !ok;
+	for (int i = 0; i < 2 && ok && !found_at && at[i] > 0 && !late(s); i++) {
+		double all = share_time(s, i ? 0.4 : 0.2);
+		forget_others(s, at[i]);
+		later.by[0].n = later.by[1].n = 0;
+		starts(s, &later, at[i], 0, USUAL);
+		if (!explained(&later, at[i])) starts(s, &later, at[i], USUAL, STARTS);
+		all_time(s, all);
+		if (!explained(&later, at[i])) continue;
+		found_at = at[i];
+		b->by[0].n = b->by[1].n = 0;
+		for (int m = 0; m < 2; m++)
+			for (int j = 0; j < later.by[m].n; j++) add(&later.by[m].at[j], &b->by[m]);
 	}
-	through(s, b, 0);
+	free(later.by[0].at);
+	free(later.by[1].at);
+	if (found_at || late(s)) return found_at;
+	forget_others(s, 0);
+	double all = share_time(s, 0.5);
+	starts(s, b, 0, USUAL, STARTS);
+	for (int mix = 0; mix < 2; mix++)
+		if (!explained(b, 0)) widen(s, b, 0, 6, mix);
+	all_time(s, all);
+	return 0;
 }
 
 void find_structure(struct search *s, struct candidate *best)
 {
-	struct candidate *cand = calloc(MAX_START + 1, sizeof *cand);
-	struct beam b = { .width = 6, .s = s, .at = calloc(MAX_BEAM, sizeof *b.at) };
-	int last = s->n_stage - 1, n;
+	struct beams b;
+	bool ok = beam_make(&b.by[0], 0);
+	const int last = s->n_stage - 1;
 
 	best->cost = 1e9;
-	if (!cand || !b.at) {
+	if (beam_make(&b.by[1], 1) && ok) {
+		double all = share_time(s, 0.5);
+		starts(s, &b, 0, 0, USUAL);
+		through(s, &b, 0);
+		all_time(s, all);
+		int k = explained(&b, 0) ? 0 : other_ways(s, &b);
+		for (k = k ? k : 1; k < last; k++) through(s, &b, k);
+		finish(s, &b, best, last);
+		last_effort(s, best, last);
+		log_cost(s, "whole", best, last);
+	} else {
 		s->failed = true;
-		free(cand);
-		free(b.at);
-		return;
 	}
-	n = starts(s, cand);
-	for (int i = 0; i < n; i++) add(&cand[i], &b);
-	for (int k = 0; k < last || (k == 0 && !last); k++) {
-		through(s, &b, k);
-		if (k == 0 && b.at[0].cost > found(0)) start_anew(s, &b);
-	}
-	for (; b.n > 1 && b.at[b.n - 1].cost > 3 * b.at[0].cost + 0.01; b.n--) {}
-	for (int i = 0; i < b.n; i++) try(s, &b.at[i], last);
-	qsort(b.at, (size_t)b.n, sizeof *b.at, cheaper);
-	finish(s, &b, best, last);
-	log_cost(s, "whole", best, last);
-	free(cand);
-	free(b.at);
+	free(b.by[0].at);
+	free(b.by[1].at);
 }

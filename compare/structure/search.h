@@ -18,9 +18,10 @@ struct view { bool made; struct evaluator v; struct put_view put[MAX_PUT]; bool 
 /* A form in one chunk size. */
 struct graph { bool made; struct program *program; struct form_symbols f; struct cells cells; struct view view[MAX_STAGE]; };
 
-struct candidate { struct config config; int form; double cost; struct met met; };
+/* energy, bits: what is left of the error, by squares and by bits that are lost; cost: energy + mix * bits, as the search weighs it. */
+struct candidate { struct config config; int form; double energy, bits, cost; struct met met; };
 
-struct seen_cost { uint64_t id; double cost; };
+struct seen_cost { uint64_t id; double energy, bits; };
 enum { SEEN = 1 << 16 };
 
 struct search {
@@ -39,6 +40,9 @@ struct search {
 	bool push;
 	size_t tries;
 	double begin, seconds;
+	const struct structure_search *how;
+	int ban;                        /* roundings that are not allowed: nowhere (-2), of no site (-1), not of this one */
+	uint64_t order;                 /* 0, or the state from which orders of choices are drawn */
 	uint64_t faults;                /* of the formula that is read, at these values */
 	double value[MAX_FAULT];
 	int rival;                      /* a form that fits about as well, or -1 */
@@ -88,6 +92,11 @@ int fault_of(struct search *s, const struct candidate *c);
 bool graph_with(struct search *s, struct graph *g, const struct candidate *c, int fault, const char **why);
 static inline bool form_has(const struct op *op, int fault, int form) { return op->faults[fault].form < 0 || op->faults[fault].form == form; }
 
+/* What a choice's value rounds to beyond float32, if it does. */
+bool rounding_at(const struct search *s, const struct candidate *c, int key, int value, struct structure_rounding *r);
+bool banned(const struct search *s, const struct candidate *c, int key, int value);
+/* effect[site]: of a rounding that is not allowed and in every structure that explains as well, else 0; *best may become one that is allowed. */
+void needed_roundings(struct search *s, struct candidate *best, double effect[MAX_SITE]);
 char *polish(struct search *s, struct candidate *c);      /* returns what stays open, a choice a line, freed with free */
 int type_of(const struct search *s, const struct candidate *c, int key, int value);       /* what a rounding's value means: of its default where it is 0 */
 bool is_rounding(const struct key *k);

@@ -13,8 +13,9 @@
 struct structure_output { double explained, by_size, equal; size_t elements; bool noise; };
 
 /* A rounding of the structure; site: the op's, or -1 where it is at none that has a name; arranged: at an operand or a result of a product
- * of matrices, or inside an inverse. */
-struct structure_rounding { int site; bool arranged; struct site_rounding type; };
+ * of matrices, or inside an inverse. needed: it is not allowed, and in every structure that explains as well; effect: what is then left of
+ * outputs without it, as rms of relative errors in units of 2^-24. */
+struct structure_rounding { int site; bool arranged; struct site_rounding type; bool needed; double effect; };
 enum { MAX_STRUCTURE_ROUNDING = 128 };
 
 struct structure_reading {
@@ -33,8 +34,19 @@ struct structure_reading {
 };
 
 /* seconds: of processor time; log: gets each step of the search, NULL: nothing does. faults: bit i: fault i of the op is in the formula that is
- * read, at value[i] of its parameter; what is explained is then the error beside it. answer: is it asked for? */
-struct structure_search { double seconds; FILE *log; uint64_t faults; const double *value; bool answer; };
+ * read, at value[i] of its parameter; what is explained is then the error beside it. answer: is it asked for? order: choices are tried in
+ * another order for each number, 0: as they are met; what is found should not depend on it. allows, with: is that rounding legal? Where
+ * not it is said whether it is needed; NULL: nothing is said. */
+struct structure_search {
+	double seconds;
+	FILE *log;
+	uint64_t faults;
+	const double *value;
+	bool answer;
+	uint64_t order;
+	bool (*allows)(const struct structure_rounding *r, const void *with);
+	const void *with;
+};
 
 /* Reads the structure of the bound call's kernel, from nothing. *why: NULL, or what of the formula cannot be
  * read here (a constant text), and *r is then empty. False: no memory, with an error. The call has outputs. */

@@ -1,32 +1,34 @@
-/* Kernel models that round a random subset of sites to random types, and what the x-ray reads of them.
+/* Kernels with structures drawn by lot, in all seven freedoms of docs/structure.md, and what the search reads of their outputs.
  *
- * What counts. Let P be the planted emulation and floor2 the variance that float32 leaves around it. Two
- * plans differ visibly where the mean of (difference of what they store)² / floor2 is above 1. A planted
- * site is read back when it is found with its type, or when putting into P what was found at this
- * site, or nothing, makes no visible difference; likewise the form. A site found that was not planted
- * is always an error, and so is an emulation that differs visibly from P. */
+ * What counts. A draw is read back where the search claims a structure (identified) and the emulation it prints explains at least 99.99 %
+ * of each output's error, or every element to float32's noise where float32's noise is all that the planted kernel's error is. Structures
+ * that answer alike are one class; which of them is printed is the search's choice. Nothing claimed is a miss; a claim that explains less
+ * is counted apart. Choices are drawn here, from what a lowering meets, by weights that no part of the search knows. */
 #ifndef ETALON_TEST_READBACK_H
 #define ETALON_TEST_READBACK_H
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "compare/attribute/profile.h"
+#include "compare/structure/search.h"
+#include "fixtures/io/random.h"
 #include "tests/kernel_model.h"
 
-enum { READBACK_ELEMENTS = 1 << 17 };   /* cases with larger outputs are left to captures */
+enum { READBACK_LEAST = 1 << 8, READBACK_MOST = 1 << 15 };      /* output elements of a case that is drawn from */
+static const double read_back = 0.9999;
 
 struct readback {
 	const struct test_case *k;
-	struct plan planted, found;
-	size_t sites, visible;          /* planted; and those whose removal is visible */
-	double left;                    /* xray_left of the found emulation */
-	double behind;                  /* its score less that of the planted one, with the planted one's floor */
-	double apart;                   /* their difference in floor2 */
-	bool exact;
+	struct structure_reading found;
+	char *planted;                  /* the formula, freed with readback_free */
+	int drawn;                      /* choices that are not the first of theirs */
+	double planted_noise;           /* share of outputs of which all that is planted is float32's noise */
+	const char *why;                /* the op is not read, and why; else NULL */
+	bool back;
 };
 
-static inline size_t readback_below(uint64_t *random, size_t n) { return (size_t)(random_bits(random) % n); }
+static inline size_t readback_below(uint64_t *random, size_t n) { return (size_t)(random_next(random) % n); }
+static inline bool readback_chance(uint64_t *random, double p) { return (double)(random_next(random) >> 11) * 0x1p-53 < p; }
 
 static inline bool readback_finite(const struct call *call)
 {
@@ -39,154 +41,198 @@ static inline bool readback_finite(const struct call *call)
 	return true;
 }
 
-/* A case whose outputs are small, and its inputs. */
-static inline void readback_case(struct capture *c, struct call *call, const struct test_case **k, uint64_t *random)
+/* A kernel's habits: the type of products' operands, how often one is in another, how often names and what lies between are rounded. */
+struct habits { int operand, narrow; double other, name, inner, form; };
+
+static inline struct habits readback_habits(uint64_t *random)
 {
-	size_t n = 0;
+	static const int operands[] = { IN_BF16, IN_BF16, IN_BF16, IN_F16, IN_TF32, IN_F32 };
+	struct habits h = { operands[readback_below(random, 6)], IN_BF16, 0.2, 0.15, 0.05, 0.5 };
+
+	if (h.operand == IN_F16) h.narrow = IN_F16;
+	if (readback_chance(random, 0.1)) h.name = h.inner = 1;        /* every value rounded, as eager code does */
+	return h;
+}
+
+static inline int readback_value(const struct key *k, const struct habits *h, uint64_t *random)
+{
+	static const int types[] = { IN_F32, IN_BF16, IN_F16, IN_TF32, IN_TF32_RN };
+
+	switch (k->kind) {
+	case CHOOSE_DEFAULT: return 0;
+	case CHOOSE_OPERAND: return readback_chance(random, h->other) ? types[readback_below(random, 5)] : h->operand;
+	case CHOOSE_NAME: return readback_chance(random, h->name) ? h->narrow : IN_F32;
+	case CHOOSE_INNER: return readback_chance(random, h->inner) ? h->narrow : IN_F32;
+	default:
+		if (k->what == W_NARROW || k->what == W_WIDE) return readback_chance(random, 0.05);
+		return readback_chance(random, h->form) ? (int)readback_below(random, (size_t)k->n) : 0;
+	}
+}
+
+/* Every choice that the candidate meets, until it meets no other; how many are not the first. */
+static inline int readback_draw(struct search *s, struct candidate *c, uint64_t *random)
+{
+	const struct habits h = readback_habits(random);
+	bool drawn[MAX_KEY] = { false };
+	struct lowered l;
+	int n = 0;
+
+	if (s->chunk_key[c->form] >= 0)
+		n += (c->config.value[s->chunk_key[c->form]] = (unsigned char)readback_below(random, (size_t)s->n_chunk[c->form])) > 0;
+	for (bool more = true; more;) {
+		struct graph *g = graph_of(s, c);
+		more = false;
+		assert_true(lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, NULL }, &l));
+		for (int i = 0; i < l.met.n && !more; i++) {
+			int k = l.met.key[i];
+			if (drawn[k]) continue;
+			drawn[k] = more = true;
+			int v = readback_value(&s->keys.at[k], &h, random);
+			c->config.value[k] = (unsigned char)v;
+			n += v > (s->keys.at[k].kind == CHOOSE_FORM ? 0 : (int)IN_F32);
+		}
+	}
+	return n;
+}
+
+struct readback_storing { const struct tensor *t; const double *from; };
+
+static inline void readback_line(size_t at, size_t step, size_t n, void *with)
+{
+	struct readback_storing *s = with;
+	size_t size = dtype_info[s->t->dtype].size;
+
+	for (size_t i = 0; i < n; i++, at += step) dtype_store(s->t->dtype, s->from++, 1, (char *)s->t->data + at * size);
+}
+
+/* What the candidate answers, into the call's outputs. */
+static inline void readback_store(struct search *s, struct graph *g, const struct lowered *l)
+{
+	struct view *v = view_of(s, g, s->n_stage - 1);
+	const struct stage_turns *t = &v->v.turns;
+
+	assert_true(evaluate(&v->v, l, NULL));
+	for (int i = 0; i < g->f.n_put; i++) {
+		const struct sym_put *p = &g->f.put[i];
+		const struct value *x = put_value(&v->v, l, l->put[i]);
+		for (int piece = 0; piece < t->pieces; piece++) {
+			int first = p->in_loop ? t->first[piece] : piece, last = p->in_loop ? t->first[piece + 1] : piece + 1;
+			for (int j = first; j < last; j++) {
+				struct readback_storing w = { s->call->out[p->slice->tensor], x->at + x->n * (size_t)(x->by_turn ? j : piece) };
+				assert_true(slice_lines(p->slice, p->in_loop ? &t->turn[j] : &t->piece[j], readback_line, &w));
+			}
+		}
+	}
+}
+
+/* Makes the outputs of c those of a structure drawn by lot; form < 0: of any form. *why: the op is not read. */
+static inline char *readback_plant(struct capture *c, int form, uint64_t faults, uint64_t *random, int *drawn, const char **why)
+{
+	struct search *s = calloc(1, sizeof *s);
+	struct candidate x = { 0 };
+	struct plan plain = plan_plain(&arith_f32, 24);
+	struct lowered l;
+	struct call call;
 	struct error e;
+	char *text = NULL;
+	size_t size = 0;
 
-	while (test_cases[n].op) n++;
-	for (;;) {
-		*k = &test_cases[readback_below(random, n)];
-		if ((*k)->large || op_find((*k)->op)->iterates) continue;     /* an iteration that runs free amplifies noise: x-ray.md */
-		no_error(case_make(c, *k, random_bits(random), true, &e) && call_bind(call, c, true, &e), &e);
-		size_t elements = 0;
-		for (int i = 0; i < MAX_OUT; i++) elements += call->out_count[i];
-		if (elements <= READBACK_ELEMENTS) return;
-		capture_free(c);
+	assert_non_null(s);
+	answer_by(c, &plain);
+	no_error(call_bind(&call, c, true, &e) && search_make(s, &call, &(struct structure_search){ .seconds = 1e9, .faults = faults }, why, &e), &e);
+	if (!*why) {
+		x.form = form >= 0 ? form : (int)readback_below(random, (size_t)s->n_form);
+		if (!s->graph[x.form][0].made) x.form = 0;
+		*drawn = readback_draw(s, &x, random);
+		struct graph *g = graph_of(s, &x);
+		FILE *to = open_memstream(&text, &size);
+		assert_true(to && lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &x.config, x.form, false, to }, &l));
+		fprintf(to, "form %s, chunks of %zu\n", call.op->forms[x.form].name, s->chunk_key[x.form] >= 0 ? g->f.loop->by : (size_t)0);
+		fclose(to);
+		readback_store(s, g, &l);
 	}
+	search_free(s);
+	free(s);
+	return text;
 }
 
-/* A form, and 0 to 4 of its sites (chunked: 0 to 6), none of them a store, each with a type. */
-static inline size_t readback_plant(struct plan *p, const struct op *op, uint64_t *random)
+/* A small case of an op whose name has `only` in it, each op as often as another. */
+static inline const struct test_case *readback_case(const char *only, uint64_t *random)
 {
-	static const struct site_rounding types[] = {
-		{ true, FMT_BF16, ROUND_NEAREST_EVEN }, { true, FMT_F16, ROUND_NEAREST_EVEN }, { true, FMT_TF32, ROUND_NEAREST_EVEN },
-		{ true, FMT_TF32, ROUND_ZERO }, { true, FMT_BF16, ROUND_ZERO }, { true, FMT_E4M3, ROUND_NEAREST_EVEN },
-	};
-	int sites[MAX_SITE];
-	size_t n = 0, chosen = op->forms[1].name ? readback_below(random, 4) : 0;
+	const struct test_case *one[256];
 
-	*p = plan_plain(&arith_f32, arith_f32.precision);
-	p->form = chosen > 0;
-	p->chunk = chosen ? (size_t)8 << chosen : 0;
-	for (int i = 0; op->sites[i].name; i++)
-		if (site_in_form(op, i, p->form) && !op->sites[i].store) sites[n++] = i;
-	size_t most = p->form ? 6 : 4, count = readback_below(random, (most < n ? most : n) + 1);
-	for (size_t i = 0; i < count; i++) {
-		size_t at = i + readback_below(random, n - i);
-		int site = sites[at];
-		sites[at] = sites[i];
-		p->round[site] = types[readback_below(random, sizeof types / sizeof *types)];
+	for (int go = 0; go < 4096; go++) {
+		size_t all = 0, n = 0;
+		while (test_cases[all].op) all++;
+		const char *op = test_cases[readback_below(random, all)].op;
+		for (size_t i = 0; i < all; i++) {
+			struct capture c;
+			struct call call;
+			struct error e;
+			if (strcmp(test_cases[i].op, op) || test_cases[i].large || n == 256 || (only && strcmp(op, only))) continue;
+			if (!case_make(&c, &test_cases[i], 1, true, &e)) continue;
+			size_t elements = 0;
+			if (call_bind(&call, &c, true, &e))
+				for (int o = 0; o < MAX_OUT; o++) elements += call.out_count[o];
+			if (elements >= READBACK_LEAST && elements <= READBACK_MOST) one[n++] = &test_cases[i];
+			capture_free(&c);
+		}
+		if (n) return one[readback_below(random, n)];
 	}
-	return count;
+	return NULL;
 }
 
-/* The planted x-ray with another emulation: mean of (difference)² / floor2. `stored` [n]: of the planted. */
-static inline double readback_apart(struct xray *x, const struct plan *p, const double *stored, struct error *e)
+static inline bool readback_counts(const struct structure_reading *r)
 {
-	struct stream l = { .plan = *p };
-	double sum = 0, n = 0;
+	bool back = r->identified;
 
-	assert_int_equal(x->strips, 1);
-	no_error(xray_direction(x, &l), e);
-	stream_end(&l);
-	for (size_t j = 0; j < x->n; j++) {
-		double y = stored_as(out_dtype(x->call, xray_out(x, j)), x->base[j] + x->d[j], 0);
-		if (!(x->floor2[j] > 0)) continue;
-		if (!isfinite(y)) return INFINITY;
-		sum += (y - stored[j]) * (y - stored[j]) / x->floor2[j];
-		n++;
-	}
-	return n > 0 ? sum / n : 0;
+	for (int o = 0; o < MAX_OUT; o++)
+		if (r->out[o].elements) back = back && (r->out[o].explained >= read_back || r->out[o].equal == 1 || r->out[o].noise);
+	return back;
 }
 
-static inline bool readback_same(const struct site_rounding *a, const struct site_rounding *b)
+/* The draw of this number. False: of an op that is not read. */
+static inline bool readback(struct readback *r, uint64_t number, const char *only, double seconds, FILE *log)
 {
-	return a->on == b->on && (!a->on || (a->format == b->format && a->rounding == b->rounding));
-}
-
-/* Fills r's figures; x is settled on the planted emulation. */
-static inline void readback_compare(struct readback *r, struct xray *x, struct error *e)
-{
-	const struct op *op = x->call->op;
-	double *stored = malloc(x->n * sizeof *stored), score = x->score;
-	struct plan p = r->planted;
-
-	assert_non_null(stored);
-	for (size_t j = 0; j < x->n; j++) stored[j] = stored_as(out_dtype(x->call, xray_out(x, j)), x->base[j], 0);
-	r->apart = readback_apart(x, &r->found, stored, e);
-	r->exact = r->apart <= 1 && !r->found.faults;
-	for (int i = 0; op->sites[i].name; i++) {
-		bool as_planted = readback_same(&r->planted.round[i], &r->found.round[i]);
-		p = r->planted;
-		p.round[i] = (struct site_rounding){ 0 };
-		if (r->planted.round[i].on) r->visible += readback_apart(x, &p, stored, e) > 1;
-		p.round[i] = r->found.round[i];
-		if (!as_planted && (!r->planted.round[i].on || readback_apart(x, &p, stored, e) > 1)) r->exact = false;
-	}
-	p = r->planted;
-	p.form = r->found.form;
-	p.chunk = r->found.chunk;
-	r->exact = r->exact && readback_apart(x, &p, stored, e) <= 1;
-	x->emulation = r->found;
-	no_error(xray_rebase(x), e);
-	r->behind = x->score - score;
-	free(stored);
-}
-
-/* The draw of this number: planted, run in float32, and read from its outputs. */
-static inline void readback(struct readback *r, uint64_t number)
-{
-	uint64_t random = number;
+	uint64_t random = number * UINT64_C(0x9e3779b97f4a7c15);
 	struct capture c;
 	struct call call;
-	struct profile p;
-	struct xray x;
 	struct error e;
 
-	*r = (struct readback){ 0 };
-	readback_case(&c, &call, &r->k, &random);
-	do {
-		r->sites = readback_plant(&r->planted, call.op, &random);
-		answer_by(&c, &r->planted);
-	} while (!readback_finite(&call));
-	r->planted.arith = &arith_f64;
-	r->planted.bits = arith_f64.precision;
-	no_error(xray_make(&x, &call, NULL, &e) && emulation_search(&x, NULL) && profile_read(&p, &x), &e);
-	r->left = xray_left(&x);
-	r->found = p.emulation;
-	r->found.arith = &arith_f64;
-	r->found.bits = arith_f64.precision;
-	for (int j = 0; j < p.n; j++)
-		if (p.reading[j].state != ROUNDED) r->found.round[p.reading[j].site].on = false;
-	x.emulation = r->planted;
-	no_error(xray_refresh(&x), &e);
-	readback_compare(r, &x, &e);
-	xray_free(&x);
+	*r = (struct readback){ .k = readback_case(only, &random) };
+	if (!r->k) return false;
+	for (bool ok = false; !ok;) {
+		no_error(case_make(&c, r->k, random_next(&random), true, &e), &e);
+		r->planted = readback_plant(&c, -1, 0, &random, &r->drawn, &r->why);
+		if (r->why) break;
+		no_error(call_bind(&call, &c, true, &e), &e);
+		if ((ok = readback_finite(&call))) break;
+		capture_free(&c);
+		free(r->planted);
+	}
+	if (!r->why) {
+		const char *why;
+		no_error(structure_read(&r->found, &call, &(struct structure_search){ .seconds = seconds, .log = log }, &why, &e), &e);
+		r->back = !why && readback_counts(&r->found);
+	}
 	capture_free(&c);
+	return !r->why;
 }
 
-static inline void readback_sites(FILE *to, const struct op *op, const struct plan *p)
+static inline void readback_free(struct readback *r)
 {
-	fprintf(to, "%s", op->forms[p->form].name);
-	if (p->chunk) fprintf(to, " %zu", p->chunk);
-	for (int i = 0; op->sites[i].name; i++)
-		if (p->round[i].on) fprintf(to, " %s=%s", op->sites[i].name, rounding_name(p->round[i].format, p->round[i].rounding));
-	for (int m = 0; op->faults[m].name; m++)
-		if (p->faults >> m & 1) fprintf(to, " %s", op->faults[m].name);
+	free(r->planted);
+	structure_free(&r->found);
 }
 
-/* A failed draw, in two lines. */
 static inline void readback_print(FILE *to, const struct readback *r, uint64_t number)
 {
-	const struct op *op = op_find(r->k->op);
-
-	fprintf(to, "%llu %s %s: planted ", (unsigned long long)number, r->k->op, r->k->name);
-	readback_sites(to, op, &r->planted);
-	fprintf(to, "\n    found ");
-	readback_sites(to, op, &r->found);
-	fprintf(to, "; left %.3g, score %+.4g, apart %.3g%s\n", r->left, r->behind, r->apart, r->behind < 30 ? " (explains as well)" : "");
+	fprintf(to, "%llu %s %s: %s, %d drawn, %zu candidates, %.1f s%s;", (unsigned long long)number, r->k->op, r->k->name,
+		r->back ? "read back" : r->found.identified ? "CLAIMED" : "missed", r->drawn, r->found.tries, r->found.seconds, r->found.stopped ? ", stopped" : "");
+	for (int o = 0; o < MAX_OUT; o++)
+		if (r->found.out[o].elements)
+			fprintf(to, " %s %.6f%s", op_find(r->k->op)->out[o].name, r->found.out[o].explained, r->found.out[o].noise ? " (noise)" : "");
+	fputc('\n', to);
 }
 
 #endif

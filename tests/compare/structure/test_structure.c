@@ -1,10 +1,6 @@
 /* Structures read back: of kernels that the reference emulates, of random structures, of kernels with an error that no structure has. */
-#include <stdlib.h>
-
 #include "compare/attribute/suspects.h"
-#include "compare/structure/search.h"
-#include "fixtures/io/random.h"
-#include "tests/kernel_model.h"
+#include "tests/studies/readback.h"
 
 static struct structure_reading read_capture(struct capture *c, double seconds)
 {
@@ -68,37 +64,9 @@ static void the_references_roundings(void **state)
 	}
 }
 
-struct storing { const struct tensor *t; const double *from; };
-
-static void store_line(size_t at, size_t step, size_t n, void *with)
-{
-	struct storing *s = with;
-	size_t size = dtype_info[s->t->dtype].size;
-
-	for (size_t i = 0; i < n; i++, at += step) dtype_store(s->t->dtype, s->from++, 1, (char *)s->t->data + at * size);
-}
-
-static void store(struct search *s, struct graph *g, const struct lowered *l)
-{
-	struct view *v = view_of(s, g, s->n_stage - 1);
-	const struct stage_turns *t = &v->v.turns;
-
-	assert_true(evaluate(&v->v, l, NULL));
-	for (int i = 0; i < g->f.n_put; i++) {
-		const struct sym_put *p = &g->f.put[i];
-		const struct value *x = put_value(&v->v, l, l->put[i]);
-		for (int piece = 0; piece < t->pieces; piece++) {
-			int first = p->in_loop ? t->first[piece] : piece, last = p->in_loop ? t->first[piece + 1] : piece + 1;
-			for (int j = first; j < last; j++) {
-				struct storing w = { s->call->out[p->slice->tensor], x->at + x->n * (size_t)(x->by_turn ? j : piece) };
-				assert_true(slice_lines(p->slice, p->in_loop ? &t->turn[j] : &t->piece[j], store_line, &w));
-			}
-		}
-	}
-}
-
-/* Makes the outputs of c those of a structure drawn by lot, with bf16 operands, that has these faults. */
-static void plant(struct capture *c, int form, uint64_t seed, uint64_t faults)
+/* Makes the outputs of c those of a structure drawn by lot, with bf16 operands, that has these faults, and rounds to that type at that
+ * site (NULL: as it is drawn). */
+static void plant(struct capture *c, int form, uint64_t seed, uint64_t faults, const char *site, enum type at_site)
 {
 	struct search *s = calloc(1, sizeof *s);
 	struct candidate x = { .form = form };
@@ -123,8 +91,10 @@ static void plant(struct capture *c, int form, uint64_t seed, uint64_t faults)
 			else if (y->kind != CHOOSE_DEFAULT) x.config.value[k] = (unsigned char)(1 + random_next(&seed) % 2);
 		}
 	}
+	for (int i = 0; i < l.met.n && site; i++)
+		if (is_rounding(&s->keys.at[l.met.key[i]]) && s->keys.at[l.met.key[i]].site == op_site(call.op, site)) x.config.value[l.met.key[i]] = (unsigned char)at_site;
 	assert_true(lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &x.config, form, false, NULL }, &l));
-	store(s, g, &l);
+	readback_store(s, g, &l);
 	search_free(s);
 	free(s);
 }
@@ -138,7 +108,7 @@ static void random_structures_come_back(void **state)
 		struct capture c;
 		struct error e;
 		no_error(case_make(&c, &delta, seed, true, &e), &e);
-		plant(&c, 1, seed, 0);
+		plant(&c, 1, seed, 0, NULL, IN_F32);
 		struct structure_reading r = read_capture(&c, 20);
 		bool all = r.identified;
 		for (int o = 0; o < 2; o++) {
@@ -182,7 +152,7 @@ static void faults_are_judged_around_it(void **state)
 		struct call call;
 		struct error e;
 		no_error(case_make(&c, &delta, 2, true, &e), &e);
-		plant(&c, 1, 2, made ? UINT64_C(1) << fault : 0);
+		plant(&c, 1, 2, made ? UINT64_C(1) << fault : 0, NULL, IN_F32);
 		no_error(call_bind(&call, &c, true, &e), &e);
 		no_error(examine(&x, &(struct rules_say){ !made, no_rule, &call, k, k, k, NULL }, &e), &e);
 		const struct suspect *s = detected(&x);
@@ -190,6 +160,37 @@ static void faults_are_judged_around_it(void **state)
 		assert_true(x.identified && x.structure.taken && strstr(x.structure.formula, "@ bf16("));
 		assert_true(made ? s && !strcmp(s->name, "read_before_update") : !s);
 		capture_free(&c);
+	}
+}
+
+/* A structure that no contract lists, and in it a rounding that the contract forbids: that is detected; where it is not made, nothing is. */
+static void forbidden_roundings_are_claimed(void **state)
+{
+	const struct op *op = op_find("gated_delta_rule");
+	const struct contract *k = &op->contracts[op_contract(op, "bf16_operands")];
+
+	(void)state;
+	for (uint64_t seed = 2; seed <= 3; seed++) {
+		for (int made = 0; made < 2; made++) {
+			static struct examination x;
+			struct capture c;
+			struct call call;
+			struct error e;
+			int n = 0, right = 0;
+			no_error(case_make(&c, &delta, seed, true, &e), &e);
+			plant(&c, 1, seed, 0, "state", made ? IN_BF16 : IN_F32);
+			no_error(call_bind(&call, &c, true, &e), &e);
+			no_error(examine(&x, &(struct rules_say){ true, no_rule, &call, k, k, k, NULL }, &e), &e);
+			for (int i = 0; i < x.n; i++) {
+				if (x.suspect[i].state != DETECTED) continue;
+				n++;
+				right += x.suspect[i].site == op_site(op, "state") && x.suspect[i].format == FMT_BF16;
+			}
+			if (!x.structure.taken || n != made || right != made)
+				print_error("seed %d, made %d: taken %d, %d named, %d right\n%s", (int)seed, made, x.structure.taken, n, right, x.structure.formula);
+			assert_true(x.identified && n == made && right == made);
+			capture_free(&c);
+		}
 	}
 }
 
@@ -260,7 +261,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_references_roundings), cmocka_unit_test(nothing_is_claimed_of_what_is_not_explained),
-		cmocka_unit_test(random_structures_come_back), cmocka_unit_test(faults_are_judged_around_it), cmocka_unit_test(kernels_of_libraries),
+		cmocka_unit_test(random_structures_come_back), cmocka_unit_test(faults_are_judged_around_it),
+		cmocka_unit_test(forbidden_roundings_are_claimed), cmocka_unit_test(kernels_of_libraries),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

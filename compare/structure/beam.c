@@ -1,0 +1,201 @@
+/* The best few candidates of a search, and what is made of them at one stage. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "beam.h"
+
+/* The cost below which stage k is explained, of which each stage up to it is a part. */
+double found(int k) { return 1e-2 * (k + 1); }
+
+void log_cost(const struct search *s, const char *what, const struct candidate *c, int k)
+{
+	if (s->log)
+		fprintf(s->log, "  %-8s form %d, %zu tokens: %.5f, energy %.5f, %zu tries, %.1f s\n", what, c->form, s->stage[k], c->energy + c->bits,
+			c->energy, s->tries, now() - s->begin);
+}
+
+/* From now on the search is late after that share of the time that is left; returns what it had. */
+double share_time(struct search *s, double share)
+{
+	const double all = s->seconds, used = now() - s->begin;
+
+	s->seconds = used + fmax(0, all - used) * share;
+	return all;
+}
+
+void all_time(struct search *s, double seconds)
+{
+	s->seconds = seconds;
+	s->stopped = false;
+	late(s);
+}
+
+/* ---- the best few, by energy (mix 0), which tells more where much is missing, and with the bits that are lost (1), which do where little is ---- */
+
+static double worth(const struct beam *b, const struct candidate *c) { return c->energy + b->mix * c->bits; }
+
+bool beam_make(struct beam *b, double mix)
+{
+	*b = (struct beam){ 0, mix, calloc(WIDTH + 1, sizeof *b->at) };
+	return b->at;
+}
+
+/* In order; of one form one of those that compute the same. */
+void add(struct candidate *t, void *with)
+{
+	struct beam *b = with;
+	double w = worth(b, t);
+	int i = b->n;
+
+	for (int j = 0; j < b->n; j++)
+		if (b->at[j].form == t->form && fabs(worth(b, &b->at[j]) - w) <= 1e-9 * w) return;
+	if (i == WIDTH && w >= worth(b, &b->at[i - 1])) return;
+	if (i == WIDTH) i--;
+	else b->n++;
+	for (; i > 0 && worth(b, &b->at[i - 1]) > w; i--) b->at[i] = b->at[i - 1];
+	b->at[i] = *t;
+}
+
+void add_to_both(struct candidate *t, struct beams *b)
+{
+	add(t, &b->by[0]);
+	add(t, &b->by[1]);
+}
+
+bool explained(const struct beams *b, int k) { return b->by[1].n && worth(&b->by[1], &b->by[1].at[0]) <= found(k); }
+
+/* What the beams hold, at another stage. */
+void move_on(struct search *s, struct beams *b, int k)
+{
+	for (int m = 0; m < 2; m++) {
+		struct candidate was[WIDTH];
+		int n = b->by[m].n;
+		memcpy(was, b->by[m].at, (size_t)n * sizeof *was);
+		b->by[m].n = 0;
+		for (int i = 0; i < n; i++) {
+			try(s, &was[i], k);
+			add(&was[i], &b->by[m]);
+		}
+	}
+}
+
+/* Down by that measure, and if that was energy, by both then. */
+void down(struct search *s, struct candidate *t, int k, double mix, bool wide, struct beams *b)
+{
+	s->mix = mix;
+	descend(s, t, k, wide);
+	s->mix = 1;
+	if (mix < 1) {
+		if (b) add_to_both(t, b);
+		descend(s, t, k, false);
+	}
+	if (b) add_to_both(t, b);
+}
+
+/* Each of the best with every other choice of structure, the best of those, and again. */
+void widen(struct search *s, struct beams *b, int k, int rounds, double mix)
+{
+	struct beam own, next;
+	bool ok = beam_make(&own, mix);
+	int idle = 0;
+
+	ok = beam_make(&next, mix) && ok;
+	s->failed = s->failed || !ok;
+	for (int i = 0; i < b->by[mix > 0].n && ok; i++) add(&b->by[mix > 0].at[i], &own);
+	for (int r = 0; r < rounds && idle < 2 && ok && !late(s) && !explained(b, k); r++) {
+		double best = worth(&own, &own.at[0]);
+		next.n = 0;
+		while (own.n > 1 && worth(&own, &own.at[own.n - 1]) > 5 * best + 0.02) own.n--;
+		for (int i = 0; i < own.n; i++) add(&own.at[i], &next);
+		s->mix = mix;
+		for (int i = 0; i < own.n && !late(s); i++) {
+			try(s, &own.at[i], k);
+			expand(s, &own.at[i], k, add, &next);
+		}
+		for (int i = 0; i < next.n && i < 3 && !explained(b, k); i++) {
+			struct candidate t = next.at[i];
+			s->mix = mix;
+			descend(s, &t, k, false);
+			add(&t, &next);
+			down(s, &t, k, mix, false, b);
+		}
+		s->mix = 1;
+		own.n = next.n;
+		memcpy(own.at, next.at, (size_t)next.n * sizeof *next.at);
+		log_cost(s, mix > 0 ? "beam" : "energy", &own.at[0], k);
+		idle = worth(&own, &own.at[0]) > best * 0.99 ? idle + 1 : 0;
+	}
+	s->mix = 1;
+	free(own.at);
+	free(next.at);
+}
+
+/* What all operands, names and parts in between are unless it is said. */
+const int every[STARTS][3] = { { IN_F32, IN_F32, IN_F32 }, { IN_BF16, IN_F32, IN_F32 }, { IN_BF16, IN_BF16, IN_BF16 }, { IN_F16, IN_F32, IN_F32 },
+	{ IN_TF32, IN_F32, IN_F32 }, { IN_F16, IN_F16, IN_F16 } };
+
+/* Does the kernel's rounding there show in the tokens of stage k? */
+static bool shows(struct search *s, const struct candidate *c, int key, int k)
+{
+	struct candidate t = *c, u = *c;
+
+	t.config.value[key] = IN_F32;
+	u.config.value[key] = IN_BF16;
+	try(s, &t, k);
+	try(s, &u, k);
+	return t.cost != u.cost;
+}
+
+/* What the stage shows for the first time may be much at once: each chunk size, and all that is new of one kind of type. */
+static void all_that_is_new(struct search *s, struct beams *b, int k)
+{
+	struct beam next;
+	bool new[MAX_KEY];
+
+	if (!beam_make(&next, 1)) s->failed = true;
+	for (int i = 0, done = 0; i < b->by[1].n && next.at && !late(s); i++) {
+		struct candidate c = b->by[1].at[i];
+		int chunk = s->chunk_key[c.form], n = chunk < 0 ? 1 : s->n_chunk[c.form];
+		if (done >> c.form & 1) continue;
+		done |= 1 << c.form;
+		for (int j = 0; j < c.met.n; j++) new[c.met.key[j]] = is_rounding(&s->keys.at[c.met.key[j]]) && !shows(s, &c, c.met.key[j], k - 1);
+		for (int v = 0; v < n * STARTS && !late(s); v++) {
+			struct candidate t = c;
+			if (chunk >= 0) t.config.value[chunk] = (unsigned char)(v / STARTS);
+			for (int j = 0; j < c.met.n; j++)
+				if (new[c.met.key[j]]) t.config.value[c.met.key[j]] = (unsigned char)every[v % STARTS][s->keys.at[c.met.key[j]].kind - CHOOSE_OPERAND];
+			try(s, &t, k);
+			add(&t, &next);
+		}
+	}
+	for (int i = 0; i < next.n && i < 4 && !late(s) && !explained(b, k); i++) {
+		down(s, &next.at[i], k, i % 2, false, b);
+		log_cost(s, "new", &next.at[i], k);
+	}
+	free(next.at);
+}
+
+/* What other stages keep is not asked for again. */
+void forget_others(struct search *s, int stage)
+{
+	for (int f = 0; f < MAX_FORM; f++)
+		for (int c = 0; c < MAX_BY; c++)
+			for (int k = 0; k < s->n_stage; k++)
+				if (k != stage && s->graph[f][c].view[k].made) evaluator_clear(&s->graph[f][c].view[k].v);
+}
+
+/* Through one stage: by one measure, and where it is stuck, by the other; then what is new in it; then more widely. */
+void through(struct search *s, struct beams *b, int k)
+{
+	forget_others(s, k);
+	move_on(s, b, k);
+	for (int m = 1; m >= 0 && b->by[1].at[0].cost > found(k) / 10 && !late(s); m--) {
+		struct candidate t = b->by[m].at[0];
+		down(s, &t, k, m, !k || !explained(b, k), b);
+	}
+	if (k && !explained(b, k)) all_that_is_new(s, b, k);
+	for (int mix = 0; mix < 2; mix++)
+		if (!explained(b, k)) widen(s, b, k, k ? 2 : 12, mix);
+	log_cost(s, "leading", &b->by[1].at[0], k);
+}

@@ -1,0 +1,96 @@
+/* Roundings that are not allowed: which are in every structure that explains as well? Each is searched around, with the rest free. */
+#include <math.h>
+#include <string.h>
+
+#include "compare/limits/limits.h"
+#include "search.h"
+
+enum { NOWHERE = -2, EVERYWHERE = -1 };
+
+bool rounding_at(const struct search *s, const struct candidate *c, int key, int value, struct structure_rounding *r)
+{
+	static const struct site_rounding as[TYPES] = { [IN_BF16] = { true, FMT_BF16, ROUND_NEAREST_EVEN }, [IN_F16] = { true, FMT_F16, ROUND_NEAREST_EVEN },
+		[IN_TF32] = { true, FMT_TF32, ROUND_ZERO }, [IN_TF32_RN] = { true, FMT_TF32, ROUND_NEAREST_EVEN } };
+	static const enum type merged[] = { IN_F32, IN_TF32, IN_TF32_RN, IN_F16, IN_BF16 }, stored[] = { IN_F32, IN_F16, IN_BF16 };
+	const struct key *k = &s->keys.at[key];
+	enum type t = is_rounding(k) ? (enum type)type_of(s, c, key, value) : k->what == W_HIGH ? merged[value] : k->what == W_STORE ? stored[value]
+		: k->what == W_NARROW && value ? IN_BF16 : IN_F32;
+
+	*r = (struct structure_rounding){ .site = k->site, .arranged = k->arranged && k->what != W_NARROW, .type = as[t] };
+	return as[t].on;
+}
+
+static bool forbidden(const struct search *s, const struct candidate *c, int key, int value)
+{
+	struct structure_rounding r;
+
+	return s->how->allows && is_rounding(&s->keys.at[key]) && rounding_at(s, c, key, value, &r) && r.site >= 0 && !s->how->allows(&r, s->how->with);
+}
+
+bool banned(const struct search *s, const struct candidate *c, int key, int value)
+{
+	if (s->ban == NOWHERE) return false;
+	if (s->keys.at[key].kind == CHOOSE_DEFAULT) return true;
+	return (s->ban == EVERYWHERE || s->ban == s->keys.at[key].site) && forbidden(s, c, key, value);
+}
+
+/* The best that is found without what is banned; false: the time was over before. */
+static bool without(struct search *s, const struct candidate *best, int ban, struct candidate *to)
+{
+	const int last = s->n_stage - 1;
+	struct candidate t = *best;
+
+	s->ban = ban;
+	for (int i = 0; i < t.met.n; i++) {
+		int key = t.met.key[i];
+		if (!is_rounding(&s->keys.at[key])) continue;
+		bool out = banned(s, best, key, best->config.value[key]);
+		t.config.value[key] = (unsigned char)(out ? (int)IN_F32 : type_of(s, best, key, best->config.value[key]));
+	}
+	*to = t;
+	descend(s, to, last, true);
+	s->mix = 0;
+	descend(s, &t, last, false);
+	s->mix = 1;
+	descend(s, &t, last, false);
+	if (t.cost < to->cost) *to = t;
+	s->ban = NOWHERE;
+	return !late(s);
+}
+
+static bool as_good(struct search *s, const struct candidate *t, const struct errors *base, struct errors *e, double *effect)
+{
+	struct score score[MAX_OUT];
+	double sum = 0, n = 0;
+
+	if (!measured(s, t, score, e->of)) return true;
+	struct contrast c = contrast(s, e, base);
+	for (int o = 0; o < MAX_OUT; o++)
+		for (int k = 0; k < s->n_stage; k++) sum += score[o].left[k], n += score[o].count[k];
+	*effect = sqrt(sum / fmax(n, 1)) * 0x1p24;
+	return c.worst < sign_test && !c.louder;
+}
+
+/* Does what is allowed explain as well? Then *best becomes that. */
+void needed_roundings(struct search *s, struct candidate *best, double effect[MAX_SITE])
+{
+	struct errors base, other;
+	struct score score[MAX_OUT];
+	struct candidate t;
+	bool at[MAX_SITE] = { false }, any = false, ok = errors_make(s, &base), two = errors_make(s, &other);
+	double size;
+
+	memset(effect, 0, MAX_SITE * sizeof *effect);
+	for (int i = 0; i < best->met.n; i++) {
+		int key = best->met.key[i];
+		if (forbidden(s, best, key, best->config.value[key])) any = at[s->keys.at[key].site] = true;
+	}
+	if (any && ok && two && measured(s, best, score, base.of) && without(s, best, EVERYWHERE, &t)) {
+		if (as_good(s, &t, &base, &other, &size)) *best = t;
+		else
+			for (int site = 0; site < MAX_SITE; site++)
+				if (at[site] && without(s, best, site, &t) && !as_good(s, &t, &base, &other, &size)) effect[site] = size;
+	}
+	errors_free(&base);
+	errors_free(&other);
+}
