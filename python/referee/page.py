@@ -52,11 +52,22 @@ def note(notes, r, value):
     return "unknown"
 
 
+def held(r):
+    """Of many values that all held, each judged, the first and the last; results/ranges.tsv has them one by one."""
+    all = r["held"].split(", ")
+    if len(all) < 6 or r["left"] or r["unjudged"] != "0":
+        return r["held"]
+    return f"all {r['judged']}" + (f", {all[0]} to {all[-1]}" if all[0][-1].isdigit() and all[0].split("-")[-1].isdigit() and " " not in all[0] else "")
+
+
 def ranges():
     notes, lines = read("notes"), []
     for r in read("ranges"):
-        left = [f"{x} ({note(notes, r, x.split(': ')[0])})" for x in r["left"].split("; ") if x]
-        lines.append((f"{r['library']} {r['version']}", r["kernel"], r["op"], r["axis"], r["judged"], r["held"], "; ".join(left), r["refused"],
+        of_note = {}
+        for x in filter(None, r["left"].split("; ")):
+            of_note.setdefault(note(notes, r, x.split(": ")[0]), []).append(x)
+        left = [f"{'; '.join(values)} ({why})" for why, values in of_note.items()]
+        lines.append((f"{r['library']} {r['version']}", r["kernel"], r["op"], r["axis"], r["judged"], held(r), "; ".join(left), r["refused"],
                       r["unjudged"]))
     return table(("library", "kernel", "op", "over", "judged", "within its contract at", "outside it at (whose: why)", "refused", "not judged"),
                  lines)
