@@ -7,7 +7,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # As root, as CI may be; on fewer processors than ranks. -q: mpirun adds no lines of its own to etalon's.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_WAIT_POLICY=passive
-ranks() { n=$1; shift; timeout 100 mpirun -q --oversubscribe --bind-to none -n "$n" "$@"; }
+ranks() { n=$1; shift; timeout 300 mpirun -q --oversubscribe --bind-to none -n "$n" "$@"; }
 bad=0
 fail() { echo "ranks: $*" >&2; bad=1; }
 # expect WHAT STATUS LINES: of the last command's exit code $got and what it said, $work/said

@@ -58,10 +58,11 @@ static bool layer_bytes(struct logits_plan *p, const struct model_question *q, s
 	double *nothing = calloc(1, sizeof *nothing);
 	struct tensor x = tensor_of(nothing, q->n, q->model->config.hidden);
 	struct plan plan = plan_plain(q->truth, q->bits);
-	struct call call;
+	struct call call = { 0 };
 	struct call_bytes b = { 0 };
 
-	bool ok = nothing && model_layer_call(q->model, layer, &x, q->truth->wide ? &x : NULL, NULL, NULL, &call, e) && model_call_bytes(&call, &plan, &b, e);
+	bool ok = nothing && model_layer_call(q->model, layer, &x, q->truth->wide ? &x : NULL, NULL, NULL, &call, e)
+		&& model_call_bytes(&call, &plan, &b, e);
 	free(nothing);
 	if (b.held > p->held) p->held = b.held;
 	if (b.piece * (uint64_t)omp_get_max_threads() > p->pieces) p->pieces = b.piece * (uint64_t)omp_get_max_threads();
@@ -87,7 +88,8 @@ static bool memory(struct logits_plan *p, const struct model_question *q, struct
 	p->round = p->round / (uint64_t)p->ranks * (uint64_t)(p->ranks - 1);
 	p->kept = numbers(q->n * c->hidden, wide);
 	p->hidden = (3 + 1) * p->kept + numbers(q->n * c->hidden, false) * q->runs;      /* what goes in, comes out, and is kept of each run */
-	p->rows = numbers((q->n < ROWS ? q->n : ROWS) * c->vocabulary, wide) * 2 + numbers((q->n < ROWS ? q->n : ROWS) * c->vocabulary, false) * q->runs;
+	size_t logits = (q->n < ROWS ? q->n : ROWS) * c->vocabulary;
+	p->rows = numbers(logits, wide) * 2 + numbers(logits, false) * q->runs;
 	return true;
 }
 

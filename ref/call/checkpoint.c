@@ -134,7 +134,8 @@ static void add_plan(struct sha256 *h, const struct plan *p)
 	add_number(h, p->chunk);
 	add_number(h, p->faults);
 	sha256_add(h, p->value, sizeof p->value);
-	for (int i = 0; i < MAX_SITE; i++) add_number(h, p->round[i].on ? 1 + (uint64_t)p->round[i].format * 16 + (uint64_t)p->round[i].rounding : 0);
+	for (int i = 0; i < MAX_SITE; i++)
+		add_number(h, p->round[i].on ? 1 + (uint64_t)p->round[i].format * 16 + (uint64_t)p->round[i].rounding : 0);
 	add_number(h, p->stride);
 	add_number(h, p->random);
 	add_text(h, p->region ? p->region->name : NULL);

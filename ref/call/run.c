@@ -226,7 +226,8 @@ bool ref_strip(const struct call *call, struct stream *l, size_t i, size_t n, st
 bool ref_run(const struct call *call, const struct plan *p, struct answer *a, struct error *e)
 {
 	struct stream l = { .plan = *p };
-	bool ok = answer_make(a, call->out_count, p->arith->wide) || no_memory(call, p, e), keeps = p->keep && checkpoint_is_open() && !omp_in_parallel(), found = false;
+	bool ok = answer_make(a, call->out_count, p->arith->wide) || no_memory(call, p, e), found = false;
+	bool keeps = p->keep && checkpoint_is_open() && !omp_in_parallel();
 	char key[SHA256_TEXT];
 
 	ok = ok && (!keeps || checkpoint_find(call, p, a, key, &found, e));

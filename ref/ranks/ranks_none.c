@@ -11,7 +11,8 @@ bool ranks_begin(const char *who, bool may, struct error *e)
 	(void)who, (void)may;
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		const char *n = getenv(sizes[i]);
-		if (n && atoi(n) > 1) return error_set(e, E_USAGE, NULL, NO_OFFSET, "started as one of %d ranks, but built without MPI: make deps MPI=1", atoi(n));
+		if (n && atoi(n) > 1)
+			return error_set(e, E_USAGE, NULL, NO_OFFSET, "started as one of %d ranks, but built without MPI: make deps MPI=1", atoi(n));
 	}
 	return true;
 }
