@@ -103,22 +103,70 @@ static void load_line(size_t at, size_t step, size_t n, void *with)
 
 static void load(const struct program *p, const struct ex *x, struct block y, const struct turn *t)
 {
-	struct loading l = { p->call->in[x->slice->tensor], y.at };
+	struct loading l = { (x->slice->trace ? p->call->out : p->call->in)[x->slice->tensor], y.at };
 
 	if (!slice_lines(x->slice, t, load_line, &l))
 		for (size_t i = 0; i < y.rows * y.cols; i++) y.at[i] = (double)NAN;
 }
 
+/* Of an input from there on; zeros beyond its end and before its first. */
+static void memory_from(const struct tensor *in, double first, size_t by, size_t n, double *y)
+{
+	memset(y, 0, n * sizeof *y);
+	if (!(first >= 0 && first < (double)in->count && first == floor(first))) return;
+	size_t at = (size_t)first, there = (in->count - at + by - 1) / by;
+	dtype_load_every(in->dtype, (const char *)in->data + at * dtype_info[in->dtype].size, by, there < n ? there : n, y);
+}
+
 static void memory(const struct program *p, const struct ex *x, struct block y, const struct turn *t)
 {
 	const struct tensor *in = p->call->in[x->op];
-	double first = ix_value(x->ix, t->now);
-	size_t n = y.rows * y.cols;
+	size_t by = x->by ? x->by : 1;
 
-	memset(y.at, 0, n * sizeof *y.at);
-	if (!(first >= 0 && first < (double)in->count && first == floor(first))) return;
-	size_t left = in->count - (size_t)first;
-	dtype_load(in->dtype, (const char *)in->data + (size_t)first * dtype_info[in->dtype].size, left < n ? left : n, y.at);
+	if (!x->ix->each) {
+		memory_from(in, ix_value(x->ix, t->now), by, y.rows * y.cols, y.at);
+		return;
+	}
+	int var = p->chunk_var[x->ix->each - 1];
+	double first = t->now->var[var];
+	ix_settle(t->now, x->ix);
+	for (size_t i = 0; i < y.rows; i++) {
+		t->now->var[var] = first + (double)i;
+		memory_from(in, ix_again(t->now, x->ix), by, y.cols, y.at + i * y.cols);
+	}
+	t->now->var[var] = first;
+	ix_again(t->now, x->ix);
+}
+
+/* The lower triangle, tile by tile (0: element by element), on both sides of the diagonal. */
+static void mirrored(struct block y, struct block a, size_t tile)
+{
+	size_t n = y.rows, by = tile ? tile : 1;
+
+	memcpy(y.at, a.at, n * y.cols * sizeof *y.at);
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < y.cols; j++) {
+			size_t r = i / by, q = j / by;
+			if (q <= r || (tile && (q + 1) * by > y.cols)) continue;
+			y.at[i * y.cols + j] = tile ? a.at[(q * by + j % by) * y.cols + r * by + i % by] : a.at[j * y.cols + i];
+		}
+}
+
+/* The indices of the largest, the largest first, of equals the first. */
+static void top(struct block y, struct block a)
+{
+	size_t n = y.rows * y.cols, all = a.rows * a.cols;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t at = 0;
+		double most = -INFINITY;
+		for (size_t k = 0; k < all; k++) {
+			bool taken = false;
+			for (size_t j = 0; j < i; j++) taken = taken || y.at[j] == (double)k;
+			if (a.at[k] > most && !taken) most = a.at[k], at = k;
+		}
+		y.at[i] = (double)at;
+	}
 }
 
 /* One condition, or one for each row. */
@@ -236,6 +284,12 @@ static void operation(const struct evaluator *v, const struct cell *c, const str
 	case EX_POWER: for (size_t i = 0; i < n; i++) y.at[i] = power_of_two(a[0].at[i]); break;
 	case EX_ANGLE: for (size_t i = 0; i < n; i++) y.at[i] = fast_angle(a[0].at[i]); break;
 	case EX_FLOOR: for (size_t i = 0; i < n; i++) y.at[i] = floor(a[0].at[i]); break;
+	case EX_MIRRORED: mirrored(y, a[0], (size_t)c->ex->op); break;
+	case EX_ROUNDED:
+		memcpy(y.at, a[0].at, n * sizeof *y.at);
+		format_round_all((enum format)c->ex->op, ROUND_NEAREST_EVEN, y.at, n);
+		break;
+	case EX_TOP: top(y, a[0]); break;
 	case EX_CMP: compare(c->ex->op, y, a[0], a[1]); break;
 	case EX_WHERE:
 		for (size_t i = 0; i < y.rows; i++)

@@ -35,20 +35,36 @@ static void view_line(size_t at, size_t step, size_t n, void *with)
 	}
 }
 
+/* The loop over tokens around loop `in`, or it; 0: none. */
+static int main_loop(const struct form_symbols *f, int in)
+{
+	for (; in; in = f->in[in].up)
+		if (f->in[in].of == f->loop && over_tokens(f->program, f->loop)) return in;
+	return 0;
+}
+
+/* Of the sequence that the turn is of. */
+static size_t first_token(const struct stage_turns *t, const struct form_symbols *f, int main, int in, int turn)
+{
+	int up = f->in[main].up, first = t->first[main][turn_around(t, f, in, turn, up)];
+
+	return (size_t)t->of[main][first].now->var[f->in[main].of->var];
+}
+
 static bool view_put(struct search *s, const struct graph *g, const struct view *v, const struct sym_put *put, struct put_view *p)
 {
 	const struct stage_turns *t = &v->v.turns;
-	int n = put->in_loop ? t->first[t->pieces] : t->pieces;
+	int n = t->n[put->in], main = main_loop(&g->f, put->in);
 	const struct shape shape = put->value->s;
 	size_t all = 0;
 	bool ok = true;
 
 	*p = (struct put_view){ .out = put->slice->tensor };
-	p->counts = s->along[p->out] || v->v.whole;
+	p->counts = s->along[p->out] || t->whole;
 	p->start = calloc((size_t)n + 1, sizeof *p->start);
 	if (!p->start) return false;
 	for (int i = 0; i < n; i++) {
-		const struct turn *x = put->in_loop ? &t->turn[i] : &t->piece[i];
+		const struct turn *x = &t->of[put->in][i];
 		p->start[i] = all;
 		all += len_in(x, shape.rows) * len_in(x, shape.cols);
 	}
@@ -56,15 +72,9 @@ static bool view_put(struct search *s, const struct graph *g, const struct view 
 	p->y = malloc((all + 1) * sizeof *p->y), p->truth = malloc((all + 1) * sizeof *p->truth), p->weight = malloc((all + 1) * sizeof *p->weight);
 	p->stage = malloc(all + 1);
 	if (!p->y || !p->truth || !p->weight || !p->stage) return false;
-	for (int piece = 0; piece < t->pieces && ok; piece++) {
-		int first = put->in_loop ? t->first[piece] : piece, last = put->in_loop ? t->first[piece + 1] : piece + 1;
-		for (int i = first; i < last && ok; i++) {
-			const struct turn *x = put->in_loop ? &t->turn[i] : &t->piece[i];
-			struct viewing w = { s, p, p->start[i], 0, &ok };
-			if (g->f.loop && put->in_loop) w.begin = (size_t)t->turn[first].now->var[g->f.loop->var];
-			if (!over_tokens(g->program, g->f.loop)) w.begin = 0;
-			ok = slice_lines(put->slice, x, view_line, &w) && ok;
-		}
+	for (int i = 0; i < n && ok; i++) {
+		struct viewing w = { s, p, p->start[i], main ? first_token(t, &g->f, main, put->in, i) : 0, &ok };
+		ok = slice_lines(put->slice, &t->of[put->in][i], view_line, &w) && ok;
 	}
 	if (!ok) error_set(s->e, E_FORMULA, s->call->op->name, NO_OFFSET, "an output's elements do not lie where the formula stores them");
 	return ok;
@@ -121,14 +131,11 @@ static bool compare(struct search *s, const struct view *v, const struct put_vie
 	struct score sum = { 0 };
 
 	if (!room) return false;
-	for (int piece = 0; piece < t->pieces; piece++) {
-		int first = put->in_loop ? t->first[piece] : piece, last = put->in_loop ? t->first[piece + 1] : piece + 1;
-		for (int i = first; i < last; i++) {
-			size_t n = p->start[i + 1] - p->start[i], at = x->n * (size_t)(x->by_turn ? i : piece);
-			memcpy(room, x->at + at, n * sizeof *room);
-			store_type(s->call->out[p->out]->dtype, room, n);
-			compare_block(p, p->start[i], room, n, &sum, errors);
-		}
+	for (int i = 0; i < t->n[put->in]; i++) {
+		size_t n = p->start[i + 1] - p->start[i];
+		memcpy(room, value_in(&v->v, x, put->in, i), n * sizeof *room);
+		store_type(s->call->out[p->out]->dtype, room, n);
+		compare_block(p, p->start[i], room, n, &sum, errors);
 	}
 	free(room);
 	to->raw += sum.raw, to->raw_base += sum.raw_base;
@@ -195,7 +202,7 @@ void try(struct search *s, struct candidate *c, int k)
 	c->met = l.met;
 	if (s->chunk_key[c->form] >= 0) c->met.key[c->met.n++] = s->chunk_key[c->form];
 	for (int i = 0; i < g->f.n_put; i++) id = mixed(id, l.put[i]);
-	for (int i = 0; i < g->f.n_carry; i++) id = mixed(mixed(id, l.next[i]), l.first[i]);
+	for (int i = 1; i < g->f.n_in; i++) id = mixed(id, l.recurrence[i]);
 	struct seen_cost *x = &s->seen[id % SEEN];
 	if (x->id == id) {
 		c->cost = x->cost;
@@ -242,13 +249,10 @@ bool exact_agrees(struct search *s, int form)
 		const struct put_view *p = &v->put[i];
 		const struct value *x = put_value(&v->v, &l, l.put[i]);
 		const struct stage_turns *t = &v->v.turns;
-		for (int piece = 0; piece < t->pieces && x && ok; piece++) {
-			int first = g->f.put[i].in_loop ? t->first[piece] : piece, last = g->f.put[i].in_loop ? t->first[piece + 1] : piece + 1;
-			for (int j = first; j < last && ok; j++)
-				for (size_t k = p->start[j]; k < p->start[j + 1] && ok; k++) {
-					double a = x->at[x->n * (size_t)(x->by_turn ? j : piece) + k - p->start[j]];
-					ok = fabs(a - (double)p->truth[k]) * (double)p->weight[k] < 1e-5;
-				}
+		for (int j = 0; j < t->n[g->f.put[i].in] && x && ok; j++) {
+			const double *a = value_in(&v->v, x, g->f.put[i].in, j);
+			for (size_t k = p->start[j]; k < p->start[j + 1] && ok; k++)
+				ok = fabs(a[k - p->start[j]] - (double)p->truth[k]) * (double)p->weight[k] < 1e-5;
 		}
 		ok = ok && x;
 	}

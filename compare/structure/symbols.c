@@ -6,14 +6,14 @@
 
 #include "ref/arith/arith.h"
 
-struct reader { struct form_symbols *f; struct sym *reg[MAX_REG]; int uses[MAX_REG]; int carry_of[MAX_REG]; bool begins[MAX_REG], in_loop; };
+struct reader { struct form_symbols *f; struct sym *reg[MAX_REG]; int uses[MAX_REG]; int carry_of[MAX_REG]; bool begins[MAX_REG]; };
 
 struct sym *sym_make(struct form_symbols *f, enum sym_kind kind, struct shape s, int n)
 {
 	struct sym *x = pool_make(&f->pool, sizeof *x);
 
 	if (!x) return NULL;
-	*x = (struct sym){ .kind = kind, .index = f->n_sym++, .id = f->line << 10 | (f->in_line[f->line]++ & 0x3ff), .s = s, .n = n, .reg = -1, .def = -1, .site = -1 };
+	*x = (struct sym){ .kind = kind, .index = f->n_sym++, .in = f->now_in, .id = f->line << 10 | (f->in_line[f->line]++ & 0x3ff), .s = s, .n = n, .reg = -1, .def = -1, .site = -1 };
 	x->arg = pool_make(&f->pool, (size_t)(n ? n : 1) * sizeof *x->arg);
 	x->sign = pool_make(&f->pool, (size_t)(n ? n : 1));
 	x->role = pool_make(&f->pool, (size_t)(n ? n : 1) * sizeof *x->role);
@@ -62,8 +62,11 @@ static void count_all(const struct step *s, int *uses)
 /* Registers that hold what a loop begins with. */
 static void begins(const struct step *s, bool *is)
 {
-	for (; s; s = s->next)
-		for (int i = 0; s->kind == STEP_LOOP && i < s->loop->n_carry; i++) is[s->loop->carry[i]] = true;
+	for (; s; s = s->next) {
+		if (s->kind != STEP_LOOP) continue;
+		for (int i = 0; i < s->loop->n_carry; i++) is[s->loop->carry[i]] = true;
+		begins(s->loop->body, is);
+	}
 }
 
 static struct sym *read(struct reader *r, const struct ex *x);
@@ -133,9 +136,12 @@ static struct sym *read(struct reader *r, const struct ex *x)
 		b = !a ? NULL : x->b == x->a ? a : read(r, x->b);
 		return b ? sym_op(f, x, x->s, a, b, NULL) : NULL;
 	case EX_NUMBER: case EX_IX: case EX_LOAD: case EX_MEMORY: case EX_IOTA: return sym_op(f, x, x->s, NULL, NULL, NULL);
-	case EX_AXPY: case EX_MIRRORED: case EX_ROUNDED:
-		f->missing = "an operation that is not taken apart";
-		return NULL;
+	case EX_AXPY:   /* a + b c */
+		a = read(r, x->a);
+		b = a ? read(r, x->b) : NULL;
+		c = b ? read(r, x->c) : NULL;
+		b = c ? sym_times(f, x->s, b, c) : NULL;
+		return b ? sym_add(f, x->s, a, b, 1) : NULL;
 	default:
 		a = x->a ? read(r, x->a) : NULL;
 		b = x->b && a ? read(r, x->b) : NULL;
@@ -183,7 +189,7 @@ static bool set(struct reader *r, const struct step *s)
 
 	if (!x) return false;
 	mark_site(r->f, x, name);
-	bool carried = r->in_loop && r->carry_of[s->reg] >= 0;
+	bool carried = r->carry_of[s->reg] >= 0;
 	if (carried || (!r->begins[s->reg] && r->uses[s->reg] > 1 && !is_plain(r->f, x))) x = named(r, name, x);
 	r->reg[s->reg] = x;
 	return x != NULL;
@@ -201,47 +207,90 @@ static bool put(struct reader *r, const struct step *s)
 	}
 	/* a value that is stored is a definition of its own */
 	mark_site(f, x, s->slice->at->name);
-	f->put[f->n_put++] = (struct sym_put){ x, s->slice, r->in_loop };
+	f->put[f->n_put++] = (struct sym_put){ x, s->slice, f->now_in };
 	return true;
 }
 
 static bool steps(struct reader *r, const struct step *s);
 
-static bool loop(struct reader *r, const struct step *s)
+/* Registers that the loop's body gives another value, of those that have one: what it carries, and what loops around it do. */
+static int changed(const struct reader *r, const struct step *s, int *reg, int n)
+{
+	for (; s; s = s->next) {
+		if (s->kind == STEP_LOOP) n = changed(r, s->loop->body, reg, n);
+		if (s->kind != STEP_SET || !s->carried || !r->reg[s->reg] || n == MAX_CARRY) continue;
+		int i = 0;
+		while (i < n && reg[i] != s->reg) i++;
+		if (i == n) reg[n++] = s->reg;
+	}
+	return n;
+}
+
+/* What a register is called that the loop carries. */
+static const char *carried_as(const struct step *s, int reg)
+{
+	const char *name = NULL;
+
+	for (; s && !name; s = s->next) {
+		if (s->kind == STEP_LOOP) name = carried_as(s->loop->body, reg);
+		else if (s->kind == STEP_SET && s->reg == reg && s->at->kind == NODE_NAME) name = s->at->name;
+	}
+	return name;
+}
+
+static bool carries(struct reader *r, const struct step *s, struct sym_loop *to, const int *reg, int n)
 {
 	struct form_symbols *f = r->f;
 
-	if (f->loop || r->in_loop) {
-		f->missing = "a loop beside or in another";
-		return false;
-	}
-	f->loop = s->loop;
-	for (int i = 0; i < s->loop->n_carry; i++) {
-		int reg = s->loop->carry[i];
-		if (!r->reg[reg]) continue;     /* no first value: nothing reads it */
-		struct sym *x = sym_make(f, SYM_CARRY, f->program->reg[reg], 0);
+	for (int i = 0; i < n; i++) {
+		struct sym *x = sym_make(f, SYM_CARRY, f->program->reg[reg[i]], 0);
 		if (!x) return false;
-		f->carry[f->n_carry] = (struct sym_carry){ reg, r->reg[reg], NULL };
-		r->carry_of[reg] = f->n_carry;
-		x->reg = f->n_carry++;
-		x->name = "S";
-		for (const struct step *b = s->loop->body; b; b = b->next)
-			if (b->kind == STEP_SET && b->reg == reg && b->at->kind == NODE_NAME) x->name = b->at->name;
-		r->reg[reg] = x;
-	}
-	r->in_loop = true;
-	if (!steps(r, s->loop->body)) return false;
-	r->in_loop = false;
-	for (int i = 0; i < f->n_carry; i++) {
-		int reg = f->carry[i].reg;
-		struct sym *x = sym_make(f, SYM_FINAL, f->program->reg[reg], 0);
-		if (!x) return false;
-		f->carry[i].next = r->reg[reg];
-		x->reg = i;
-		x->name = r->reg[reg]->name ? r->reg[reg]->name : "S";
-		r->reg[reg] = x;
+		const char *name = carried_as(s->loop->body, reg[i]);
+		x->reg = to->carry + i;
+		x->name = name ? name : "S";
+		f->carry[x->reg] = (struct sym_carry){ reg[i], f->now_in, r->reg[reg[i]], NULL };
+		r->carry_of[reg[i]] = x->reg;
+		r->reg[reg[i]] = x;
 	}
 	return true;
+}
+
+static bool loop(struct reader *r, const struct step *s)
+{
+	struct form_symbols *f = r->f;
+	int reg[MAX_CARRY], was[MAX_CARRY], n = 0, up = f->now_in;
+
+	for (int i = 0; i < s->loop->n_carry; i++)
+		if (r->reg[s->loop->carry[i]]) reg[n++] = s->loop->carry[i];    /* no first value: nothing reads it */
+	n = changed(r, s->loop->body, reg, n);
+	if (f->n_in == MAX_LOOP || f->n_carry + n > MAX_CARRY) {
+		f->missing = "more loops than are told apart";
+		return false;
+	}
+	struct sym_loop *to = &f->in[f->n_in];
+	*to = (struct sym_loop){ s->loop, up, f->in[up].level + 1, f->n_carry, n };
+	if (!up && (!f->loop || (!over_tokens(f->program, f->loop) && over_tokens(f->program, s->loop)))) f->loop = s->loop;
+	f->now_in = f->n_in++;
+	f->n_carry += n;
+	for (int i = 0; i < n; i++) was[i] = r->carry_of[reg[i]];
+	if (!carries(r, s, to, reg, n) || !steps(r, s->loop->body)) return false;
+	f->now_in = up;
+	for (int i = 0; i < n; i++) {
+		struct sym *x = sym_make(f, SYM_FINAL, f->program->reg[reg[i]], 0);
+		if (!x) return false;
+		f->carry[to->carry + i].next = r->reg[reg[i]];
+		x->reg = to->carry + i;
+		x->name = r->reg[reg[i]]->name ? r->reg[reg[i]]->name : "S";
+		r->reg[reg[i]] = x;
+		r->carry_of[reg[i]] = was[i];
+	}
+	return true;
+}
+
+int in_level(const struct form_symbols *f, int in, int level)
+{
+	while (f->in[in].level > level) in = f->in[in].up;
+	return in;
 }
 
 static bool steps(struct reader *r, const struct step *s)
@@ -276,7 +325,7 @@ void symbols_make(struct form_symbols *f, const struct tree *tree, struct progra
 {
 	struct reader *r = calloc(1, sizeof *r);
 
-	*f = (struct form_symbols){ .program = p, .tree = tree, .failed = !r };
+	*f = (struct form_symbols){ .program = p, .tree = tree, .n_in = 1, .failed = !r };
 	if (!r) return;
 	r->f = f;
 	for (int i = 0; i < MAX_REG; i++) r->carry_of[i] = -1;
