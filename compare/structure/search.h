@@ -62,6 +62,7 @@ bool measured(struct search *s, const struct candidate *c, struct score score[MA
 /* A form in chunks of that size with those faults beside the search's; *why: what of it cannot be read. False with an error. */
 bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint64_t faults, const char **why);
 void graph_free(struct graph *g);
+void view_free(struct view *v);
 bool measured_in(struct search *s, struct graph *g, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT]);
 struct graph *graph_of(struct search *s, const struct candidate *c);
 struct view *view_of(struct search *s, struct graph *g, int k);
