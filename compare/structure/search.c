@@ -161,6 +161,17 @@ static void exponents(struct search *s, struct candidate *c, int k)
 	}
 }
 
+/* Of a form whose chunks are no tokens the first pieces may all lie in one: the size that does best on all of them. */
+static void in_chunks(struct search *s, struct candidate *c, int k)
+{
+	for (int v = 0; v < s->n_chunk[c->form] && s->chunk_key[c->form] >= 0 && !late(s); v++) {
+		struct candidate t = *c;
+		t.config.value[s->chunk_key[c->form]] = (unsigned char)v;
+		try(s, &t, k);
+		if (t.cost < c->cost) *c = t;
+	}
+}
+
 /* Best first, but forms by token last, which take longest: another form only where it may do better than what is found. */
 static void finish(struct search *s, const struct beam *b, struct candidate *best, int last)
 {
@@ -223,7 +234,7 @@ void find_structure(struct search *s, struct candidate *best)
 		if (k == 0 && b.at[0].cost > found(0)) start_anew(s, &b);
 	}
 	for (; b.n > 1 && b.at[b.n - 1].cost > 3 * b.at[0].cost + 0.01; b.n--) {}
-	for (int i = 0; i < b.n; i++) try(s, &b.at[i], last);
+	for (int i = 0; i < b.n; i++) try(s, &b.at[i], last), in_chunks(s, &b.at[i], last);
 	qsort(b.at, (size_t)b.n, sizeof *b.at, cheaper);
 	finish(s, &b, best, last);
 	log_cost(s, "whole", best, last);
