@@ -12,6 +12,7 @@ struct scheduling {
 	struct evaluator *v;
 	const struct lowered *to;
 	unsigned char *seen;            /* by cell: READ, DONE */
+	int *read, n_read;              /* cells that are read */
 	bool open[MAX_LOOP], failed;
 };
 enum { READ = 1, DONE = 2 };
@@ -52,6 +53,7 @@ static void mark(struct scheduling *g, int cell)
 
 	if (g->seen[cell] & READ) return;
 	g->seen[cell] |= READ;
+	g->read[g->n_read++] = cell;
 	if (there(g, cell)) return;
 	for (int i = 0; i < 3 && c->arg[i] >= 0; i++) mark(g, c->arg[i]);
 	if (c->op != CELL_CARRY && c->op != CELL_FINAL) return;
@@ -88,12 +90,9 @@ static void need(struct scheduling *g, int cell);
 /* All cells of a candidate that are read in the loop: one kept for a turn alone is used in that turn. */
 static void need_inside(struct scheduling *g, int in)
 {
-	int n = g->v->cells->n;
-
-	for (int i = 0; i < n && !g->failed; i++) {
-		const struct cell *c = &g->v->cells->at[i];
-		bool by_turn = c->carried >> in & 1 || (c->in == in && kept_is_transient(g->v, c));
-		if ((g->seen[i] & READ) && by_turn) need(g, i);
+	for (int i = 0; i < g->n_read && !g->failed; i++) {
+		const struct cell *c = &g->v->cells->at[g->read[i]];
+		if (c->carried >> in & 1 || (c->in == in && kept_is_transient(g->v, c))) need(g, g->read[i]);
 	}
 }
 
@@ -190,8 +189,8 @@ static void resolve(struct scheduling *g)
 
 static void age_all(const struct scheduling *g)
 {
-	for (int i = 0; i < g->v->cells->n; i++) {
-		struct value *x = g->seen[i] & READ ? kept_find(g->v, key_of(g->v, g->to, i)) : NULL;
+	for (int i = 0; i < g->n_read; i++) {
+		struct value *x = kept_find(g->v, key_of(g->v, g->to, g->read[i]));
 		if (x) x->age = g->v->age;
 	}
 }
@@ -204,14 +203,17 @@ bool schedule_make(struct schedule *s, struct evaluator *v, const struct lowered
 	for (int in = 1; in < v->f->n_in; in++)
 		for (int i = 0; i < v->f->in[in].n_carry; i++)
 			special(&g, CELL_CARRY, in, v->f->in[in].carry + i), special(&g, CELL_FINAL, in, v->f->in[in].carry + i);
-	if (v->cells->failed || !(g.seen = calloc((size_t)v->cells->n + 1, 1))) return false;
-	for (int i = 0; i < v->f->n_put; i++)
+	g.seen = calloc((size_t)v->cells->n + 1, 1);
+	g.read = malloc(((size_t)v->cells->n + 1) * sizeof *g.read);
+	g.failed = v->cells->failed || !g.seen || !g.read;
+	for (int i = 0; i < v->f->n_put && !g.failed; i++)
 		if (!wanted || wanted[i]) mark(&g, to->put[i]);
-	age_all(&g);
+	if (!g.failed) age_all(&g);
 	for (int i = 0; i < v->f->n_put; i++)
 		if (!wanted || wanted[i]) need(&g, to->put[i]);
 	if (!g.failed) resolve(&g);
 	free(g.seen);
+	free(g.read);
 	return !g.failed && !v->cells->failed;
 }
 

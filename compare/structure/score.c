@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare/limits/limits.h"
 #include "search.h"
 
 struct viewing { struct search *s; struct put_view *p; size_t at; size_t begin; bool *ok; };
@@ -95,14 +96,15 @@ struct view *view_of(struct search *s, struct graph *g, int k)
 	return v;
 }
 
-static void store_type(enum dtype d, double *x, size_t n)
+void store_type(enum dtype d, double *x, size_t n)
 {
 	round_cells(x, n, IN_F32);
 	if (d == DT_BF16) round_cells(x, n, IN_BF16);
 	else if (d != DT_F32 && d != DT_F64 && dtype_info[d].is_float) format_round_all(dtype_info[d].format, ROUND_NEAREST_EVEN, x, n);
 }
 
-static void compare_block(const struct put_view *p, size_t from, const double *x, size_t n, struct score *s, float *errors)
+/* unit: what no bit is lost below */
+static void compare_block(const struct put_view *p, size_t from, const double *x, size_t n, struct score *s, float *errors, double unit)
 {
 	for (size_t i = 0; i < n; i++) {
 		size_t k = from + i;
@@ -117,7 +119,7 @@ static void compare_block(const struct put_view *p, size_t from, const double *x
 			if (!(d < 1e6)) d = 1e6;
 			s->left[st] += d * d;
 			s->raw += (d / w) * (d / w);
-			s->bits[st] += log2(1 + d * 0x1p22);
+			s->bits[st] += log2(1 + d * unit);
 		}
 		if (errors) errors[k] = (float)d;
 	}
@@ -126,6 +128,7 @@ static void compare_block(const struct put_view *p, size_t from, const double *x
 static bool compare(struct search *s, const struct view *v, const struct put_view *p, const struct value *x, const struct sym_put *put,
 	struct score *to, float *errors)
 {
+	const double unit = fmin(0x1p22, 1 / (sums_in_order * sqrt(s->noise[p->out]) + 1e-30));
 	const struct stage_turns *t = &v->v.turns;
 	double *room = malloc((x->n + 1) * sizeof *room);
 	struct score sum = { 0 };
@@ -135,7 +138,7 @@ static bool compare(struct search *s, const struct view *v, const struct put_vie
 		size_t n = p->start[i + 1] - p->start[i];
 		memcpy(room, value_in(&v->v, x, put->in, i), n * sizeof *room);
 		store_type(s->call->out[p->out]->dtype, room, n);
-		compare_block(p, p->start[i], room, n, &sum, errors);
+		compare_block(p, p->start[i], room, n, &sum, errors, unit);
 	}
 	free(room);
 	to->raw += sum.raw, to->raw_base += sum.raw_base;
@@ -171,7 +174,7 @@ static double cost_of(const struct search *s, const struct score score[MAX_OUT],
 		for (int i = 0; i <= k; i++) {
 			left += score[o].left[i], base += score[o].base[i], bits += score[o].bits[i], count += score[o].count[i];
 			if (count == 0 || (!s->along[o] && i < k)) continue;
-			cost += left / fmax(base, 0x1p-44 * count) + s->mix * bits / count / 26;
+			cost += left / fmax(base, fmax(0x1p-44, most_of_noise * s->noise[o]) * count) + s->mix * bits / count / 26;
 		}
 	}
 	return cost < 1e9 ? cost : 1e9;
