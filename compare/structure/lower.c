@@ -171,7 +171,8 @@ static struct val operation(struct lowering_run *l, const struct sym *x, bool ro
 	bool whole = e->kind != EX_ZIP && !(e->kind == EX_MAP && e->op == FN_RECIP) && e->kind != EX_CMP;
 	struct val v = low_cell(l, &c, op_text(l, x, a), whole);
 	if (x->exponent) v = low_given(l, x, v, false);
-	bool made = e->kind == EX_MAP || e->kind == EX_ZIP || e->kind == EX_SUM || e->kind == EX_SCAN || e->kind == EX_POWER || e->kind == EX_WHERE;
+	bool made = e->kind == EX_MAP || e->kind == EX_ZIP || e->kind == EX_SUM || e->kind == EX_SCAN || e->kind == EX_POWER || e->kind == EX_WHERE
+		|| (e->kind == EX_LOAD && x->site >= 0);
 	return made && !root ? low_site(l, v, x->id, W_INNER, 0, CHOOSE_INNER, x) : v;
 }
 
@@ -201,13 +202,12 @@ static struct val name(struct lowering_run *l, const struct sym *x)
 	return l->memo[x->index] = v;
 }
 
-/* Loops around it, and itself, that carry something: what one carries may follow from what those around it do. */
+/* The loops around it, and itself: what one carries may follow from what those around it do. */
 static uint32_t carrying(const struct form_symbols *f, int in)
 {
 	uint32_t is = 0;
 
-	for (; in; in = f->in[in].up)
-		if (f->in[in].n_carry) is |= UINT32_C(1) << in;
+	for (; in; in = f->in[in].up) is |= UINT32_C(1) << in;
 	return is;
 }
 

@@ -13,6 +13,7 @@ struct scheduling {
 	const struct lowered *to;
 	unsigned char *seen;            /* by cell: READ, DONE */
 	int *read, n_read;              /* cells that are read */
+	uint32_t *by;                   /* by cell: bit i: known in a turn of loop i alone, as it depends on what that carries or keeps for one turn */
 	bool open[MAX_LOOP], failed;
 };
 enum { READ = 1, DONE = 2 };
@@ -39,8 +40,7 @@ static int special(const struct scheduling *g, enum cell_op op, int in, int carr
 	c.p[1] = op == CELL_FINAL ? g->to->recurrence[in] : 0;
 	c.grid = IN_F32;
 	c.in = op == CELL_FINAL ? f->in[in].up : in;
-	for (int i = c.in; i; i = f->in[i].up)
-		if (f->in[i].n_carry) c.carried |= UINT32_C(1) << i;
+	for (int i = c.in; i; i = f->in[i].up) c.carried |= UINT32_C(1) << i;
 	return cell_add(g->v->cells, &c);
 }
 
@@ -54,8 +54,13 @@ static void mark(struct scheduling *g, int cell)
 	if (g->seen[cell] & READ) return;
 	g->seen[cell] |= READ;
 	g->read[g->n_read++] = cell;
+	g->by[cell] = c->carried;
 	if (there(g, cell)) return;
-	for (int i = 0; i < 3 && c->arg[i] >= 0; i++) mark(g, c->arg[i]);
+	if (kept_is_transient(g->v, c)) g->by[cell] |= UINT32_C(1) << c->in;
+	for (int i = 0; i < 3 && c->arg[i] >= 0; i++) {
+		mark(g, c->arg[i]);
+		g->by[cell] |= g->by[c->arg[i]];
+	}
 	if (c->op != CELL_CARRY && c->op != CELL_FINAL) return;
 	int in = g->v->f->carry[c->p[0]].loop;
 	const struct recurrence *r = recurrence_of(g, in);
@@ -87,12 +92,11 @@ static int list_of(const struct scheduling *g, int in, uint32_t is)
 
 static void need(struct scheduling *g, int cell);
 
-/* All cells of a candidate that are read in the loop: one kept for a turn alone is used in that turn. */
+/* All cells that are known in the loop's turns alone. */
 static void need_inside(struct scheduling *g, int in)
 {
 	for (int i = 0; i < g->n_read && !g->failed; i++) {
-		const struct cell *c = &g->v->cells->at[g->read[i]];
-		if (c->carried >> in & 1 || (c->in == in && kept_is_transient(g->v, c))) need(g, g->read[i]);
+		if (g->by[g->read[i]] >> in & 1) need(g, g->read[i]);
 	}
 }
 
@@ -103,10 +107,7 @@ static void need_loop(struct scheduling *g, int in)
 	const struct sym_loop *l = &f->in[in];
 	uint32_t around = 0;
 
-	for (int up = l->up; up; up = f->in[up].up) {
-		if (!f->in[up].n_carry) continue;
-		around |= UINT32_C(1) << up;
-	}
+	for (int up = l->up; up; up = f->in[up].up) around |= UINT32_C(1) << up;
 	/* a loop around it whose carries are not there comes first, and does this one too */
 	for (int up = 1; up < in; up++) {
 		if (!(around >> up & 1) || g->open[up] || g->s->run[up]) continue;
@@ -155,8 +156,7 @@ static void need(struct scheduling *g, int cell)
 	if (g->failed || (g->seen[cell] & DONE)) return;
 	g->seen[cell] |= DONE;
 	c = &g->v->cells->at[cell];
-	uint32_t is = c->carried | (kept_is_transient(g->v, c) ? UINT32_C(1) << c->in : 0);
-	g->failed = !kept_make(g->v, key_of(g->v, g->to, cell)) || !add(g, list_of(g, c->in, is), (struct job){ .cell = cell });
+	g->failed = !kept_make(g->v, key_of(g->v, g->to, cell)) || !add(g, list_of(g, c->in, g->by[cell]), (struct job){ .cell = cell });
 }
 
 static struct value found(const struct scheduling *g, int cell) { return *kept_find(g->v, key_of(g->v, g->to, cell)); }
@@ -205,7 +205,8 @@ bool schedule_make(struct schedule *s, struct evaluator *v, const struct lowered
 			special(&g, CELL_CARRY, in, v->f->in[in].carry + i), special(&g, CELL_FINAL, in, v->f->in[in].carry + i);
 	g.seen = calloc((size_t)v->cells->n + 1, 1);
 	g.read = malloc(((size_t)v->cells->n + 1) * sizeof *g.read);
-	g.failed = v->cells->failed || !g.seen || !g.read;
+	g.by = calloc((size_t)v->cells->n + 1, sizeof *g.by);
+	g.failed = v->cells->failed || !g.seen || !g.read || !g.by;
 	for (int i = 0; i < v->f->n_put && !g.failed; i++)
 		if (!wanted || wanted[i]) mark(&g, to->put[i]);
 	if (!g.failed) age_all(&g);
@@ -214,6 +215,7 @@ bool schedule_make(struct schedule *s, struct evaluator *v, const struct lowered
 	if (!g.failed) resolve(&g);
 	free(g.seen);
 	free(g.read);
+	free(g.by);
 	return !g.failed && !v->cells->failed;
 }
 

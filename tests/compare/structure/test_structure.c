@@ -87,12 +87,9 @@ static void store(struct search *s, struct graph *g, const struct lowered *l)
 	for (int i = 0; i < g->f.n_put; i++) {
 		const struct sym_put *p = &g->f.put[i];
 		const struct value *x = put_value(&v->v, l, l->put[i]);
-		for (int piece = 0; piece < t->pieces; piece++) {
-			int first = p->in_loop ? t->first[piece] : piece, last = p->in_loop ? t->first[piece + 1] : piece + 1;
-			for (int j = first; j < last; j++) {
-				struct storing w = { s->call->out[p->slice->tensor], x->at + x->n * (size_t)(x->by_turn ? j : piece) };
-				assert_true(slice_lines(p->slice, p->in_loop ? &t->turn[j] : &t->piece[j], store_line, &w));
-			}
+		for (int j = 0; j < t->n[p->in]; j++) {
+			struct storing w = { s->call->out[p->slice->tensor], value_in(&v->v, x, p->in, j) };
+			assert_true(slice_lines(p->slice, &t->of[p->in][j], store_line, &w));
 		}
 	}
 }
