@@ -253,7 +253,7 @@ static bool agrees(struct search *s, struct graph *g, const struct lowered *l)
 		for (int j = 0; j < t->n[g->f.put[i].in] && x && ok; j++) {
 			const double *a = value_in(&v->v, x, g->f.put[i].in, j);
 			for (size_t k = p->start[j]; k < p->start[j + 1] && ok; k++)
-				ok = fabs(a[k - p->start[j]] - (double)p->truth[k]) * (double)p->weight[k] < most;
+				ok = fabs(a[k - p->start[j]] - (double)p->truth[k]) < most * fmax(fabs((double)p->truth[k]), 1 / (double)p->weight[k]);
 		}
 		ok = ok && x;
 	}
