@@ -71,6 +71,8 @@ bool kept_trim(struct evaluator *v, int slots, uint64_t oldest);        /* into 
 /* ---- inside: one cell in one turn; a[i]: its arguments, shaped as they are now ---- */
 struct block { double *at; size_t rows, cols; };
 void compute(const struct evaluator *v, const struct cell *c, const struct block *a, struct block y, const struct turn *t);
+void load_slice(const struct program *p, const struct ex *x, struct block y, const struct turn *t);
+void load_memory(const struct program *p, const struct ex *x, struct block y, const struct turn *t);
 void sum_scan(const struct cell *c, struct block y, struct block a);
 void sum_narrow(const struct cell *c, struct block y, struct block a);
 void invert(struct block y, struct block a, const int *how, size_t full, bool exact);

@@ -59,6 +59,8 @@ struct val low_single(struct lowering_run *l, struct val v);            /* to f3
 struct val low_site(struct lowering_run *l, struct val v, int about, enum what what, int i, enum choice_kind kind, const struct sym *of);
 struct val low_product(struct lowering_run *l, const struct entry *e, int n, int about, struct shape s);
 struct val low_load(struct lowering_run *l, const struct sym *x);
+struct val low_carried(struct lowering_run *l, const struct sym *x);
+bool low_loop(struct lowering_run *l, int in);         /* its recurrence */
 struct val low_sum(struct lowering_run *l, const struct sym *x, bool root);
 struct val low_times(struct lowering_run *l, const struct sym *x);
 struct val low_inverse(struct lowering_run *l, const struct sym *x);

@@ -1,12 +1,10 @@
 /* From a program to symbols: each step once, in order. */
-#include "symbols.h"
+#include "symbols_read.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/arith/arith.h"
-
-struct reader { struct form_symbols *f; struct sym *reg[MAX_REG]; int uses[MAX_REG]; int carry_of[MAX_REG]; bool begins[MAX_REG]; };
 
 struct sym *sym_make(struct form_symbols *f, enum sym_kind kind, struct shape s, int n)
 {
@@ -211,96 +209,14 @@ static bool put(struct reader *r, const struct step *s)
 	return true;
 }
 
-static bool steps(struct reader *r, const struct step *s);
-
-/* Registers that the loop's body gives another value, of those that have one: what it carries, and what loops around it do. */
-static int changed(const struct reader *r, const struct step *s, int *reg, int n)
-{
-	for (; s; s = s->next) {
-		if (s->kind == STEP_LOOP) n = changed(r, s->loop->body, reg, n);
-		if (s->kind != STEP_SET || !s->carried || !r->reg[s->reg] || n == MAX_CARRY) continue;
-		int i = 0;
-		while (i < n && reg[i] != s->reg) i++;
-		if (i == n) reg[n++] = s->reg;
-	}
-	return n;
-}
-
-/* What a register is called that the loop carries. */
-static const char *carried_as(const struct step *s, int reg)
-{
-	const char *name = NULL;
-
-	for (; s && !name; s = s->next) {
-		if (s->kind == STEP_LOOP) name = carried_as(s->loop->body, reg);
-		else if (s->kind == STEP_SET && s->reg == reg && s->at->kind == NODE_NAME) name = s->at->name;
-	}
-	return name;
-}
-
-static bool carries(struct reader *r, const struct step *s, struct sym_loop *to, const int *reg, int n)
-{
-	struct form_symbols *f = r->f;
-
-	for (int i = 0; i < n; i++) {
-		struct sym *x = sym_make(f, SYM_CARRY, f->program->reg[reg[i]], 0);
-		if (!x) return false;
-		const char *name = carried_as(s->loop->body, reg[i]);
-		x->reg = to->carry + i;
-		x->name = name ? name : "S";
-		f->carry[x->reg] = (struct sym_carry){ reg[i], f->now_in, r->reg[reg[i]], NULL };
-		r->carry_of[reg[i]] = x->reg;
-		r->reg[reg[i]] = x;
-	}
-	return true;
-}
-
-static bool loop(struct reader *r, const struct step *s)
-{
-	struct form_symbols *f = r->f;
-	int reg[MAX_CARRY], was[MAX_CARRY], n = 0, up = f->now_in;
-
-	for (int i = 0; i < s->loop->n_carry; i++)
-		if (r->reg[s->loop->carry[i]]) reg[n++] = s->loop->carry[i];    /* no first value: nothing reads it */
-	n = changed(r, s->loop->body, reg, n);
-	if (f->n_in == MAX_LOOP || f->n_carry + n > MAX_CARRY) {
-		f->missing = "more loops than are told apart";
-		return false;
-	}
-	struct sym_loop *to = &f->in[f->n_in];
-	*to = (struct sym_loop){ s->loop, up, f->in[up].level + 1, f->n_carry, n };
-	if (!up && (!f->loop || (!over_tokens(f->program, f->loop) && over_tokens(f->program, s->loop)))) f->loop = s->loop;
-	f->now_in = f->n_in++;
-	f->n_carry += n;
-	for (int i = 0; i < n; i++) was[i] = r->carry_of[reg[i]];
-	if (!carries(r, s, to, reg, n) || !steps(r, s->loop->body)) return false;
-	f->now_in = up;
-	for (int i = 0; i < n; i++) {
-		struct sym *x = sym_make(f, SYM_FINAL, f->program->reg[reg[i]], 0);
-		if (!x) return false;
-		f->carry[to->carry + i].next = r->reg[reg[i]];
-		x->reg = to->carry + i;
-		x->name = r->reg[reg[i]]->name ? r->reg[reg[i]]->name : "S";
-		r->reg[reg[i]] = x;
-		r->carry_of[reg[i]] = was[i];
-	}
-	return true;
-}
-
-int in_level(const struct form_symbols *f, int in, int level)
-{
-	while (f->in[in].level > level) in = f->in[in].up;
-	return in;
-}
-
-static bool steps(struct reader *r, const struct step *s)
+bool read_steps(struct reader *r, const struct step *s)
 {
 	struct form_symbols *f = r->f;
 	bool ok = true;
 
 	for (; s && ok; s = s->next) {
 		f->line = s->at ? s->at->line % MAX_LINE : 0;
-		ok = s->kind == STEP_LOOP ? loop(r, s) : s->kind == STEP_PUT ? put(r, s) : set(r, s);
+		ok = s->kind == STEP_LOOP ? read_loop(r, s) : s->kind == STEP_PUT ? put(r, s) : set(r, s);
 	}
 	return ok;
 }
@@ -338,7 +254,7 @@ void symbols_make(struct form_symbols *f, const struct tree *tree, struct progra
 		*x = (struct ex){ .kind = EX_NUMBER, .number = p->constant[i], .s = p->reg[i], .reg = i };
 		r->reg[i] = sym_op(f, x, x->s, NULL, NULL, NULL);
 	}
-	bool ok = steps(r, p->step);
+	bool ok = read_steps(r, p->step);
 	for (int i = 0; i < f->n_put && ok; i++) uses_of(f, f->put[i].value);
 	for (int i = 0; i < f->n_carry && ok; i++) uses_of(f, f->carry[i].next);
 	f->failed = f->pool.failed || (!ok && !f->missing);
