@@ -154,6 +154,7 @@ static int report(const struct call *call, const struct arguments *a)
 	const char *why = "a line or a table of sites";
 
 	if (!a->brief && !a->table && !structure_read(&r, call, &a->search, &why, &e)) return print_failure_of(a->path, &e);
+	if (a->verbose && why) fprintf(stderr, "  not read as a formula: %s\n", why);
 	bool read = !why, enough = read && r.identified && !a->json, ok = enough || by_sites(call, &p, &e);
 	ok = ok && (!a->table || write_table(a->table, call, &p, &e));
 	if (ok && a->json) {

@@ -26,6 +26,9 @@ const double saturated = 0.1;
 const double float32s_size = 16;
 /* What is left of an element, relative to it or to its row, that is float32's own: four roundings to float32. */
 const double float32s_share = 0x1p-22;
+/* Or as many times what the form in float32 with exact sums leaves, as a root mean square: sums in order of some hundred terms leave four
+ * times what one rounding does (float32s_size is its square). A search counts what is left against so much more of that mean square. */
+const double sums_in_order = 4, most_of_noise = 64;
 
 /* ---- a name is earned: docs/verdict.md, section 5 ---- */
 

@@ -24,12 +24,9 @@ bool answered_in(struct search *s, struct graph *g, const struct candidate *c, d
 		const struct value *x = put_value(&v->v, &l, l.put[i]);
 		const struct stage_turns *t = &v->v.turns;
 		ok = x != NULL;
-		for (int piece = 0; piece < t->pieces && ok && y[p->slice->tensor]; piece++) {
-			int first = p->in_loop ? t->first[piece] : piece, last = p->in_loop ? t->first[piece + 1] : piece + 1;
-			for (int j = first; j < last && ok; j++) {
-				struct writing w = { y[p->slice->tensor], x->at + x->n * (size_t)(x->by_turn ? j : piece) };
-				ok = slice_lines(p->slice, p->in_loop ? &t->turn[j] : &t->piece[j], write_line, &w);
-			}
+		for (int j = 0; j < t->n[p->in] && ok && y[p->slice->tensor]; j++) {
+			struct writing w = { y[p->slice->tensor], value_in(&v->v, x, p->in, j) };
+			ok = slice_lines(p->slice, &t->of[p->in][j], write_line, &w);
 		}
 	}
 	s->failed = s->failed || !ok;

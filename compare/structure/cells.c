@@ -89,15 +89,29 @@ int cell_add(struct cells *c, const struct cell *x)
 	for (int i = 0; i < 3; i++) {
 		if (y->arg[i] < 0) continue;
 		const struct cell *a = &c->at[y->arg[i]];
-		y->turns = y->turns || a->turns;
-		y->carried = y->carried || a->carried;
-		y->after = y->after || a->after;
+		if (a->in > y->in) y->in = a->in;       /* loops around each other: the inner one has the higher number */
+		y->carried |= a->carried;
 	}
 	return c->table[s] = c->n++;
 }
 
+int cells_recurrence(struct cells *c, const struct recurrence *r)
+{
+	for (int i = 0; i < c->n_recurrence; i++)
+		if (!memcmp(&c->recurrence[i], r, sizeof *r)) return i;
+	struct recurrence *more = realloc(c->recurrence, (size_t)(c->n_recurrence + 1) * sizeof *more);
+	if (!more) {
+		c->failed = true;
+		return -1;
+	}
+	c->recurrence = more;
+	c->recurrence[c->n_recurrence] = *r;
+	return c->n_recurrence++;
+}
+
 void cells_free(struct cells *c)
 {
+	free(c->recurrence);
 	free(c->at);
 	free(c->table);
 	*c = (struct cells){ 0 };

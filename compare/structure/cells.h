@@ -15,7 +15,8 @@ enum cell_op {
 enum { SCAN_WARP, SCAN_IN_TURN };
 struct inverse_how { int base, store, columns, high, low, halves; };
 
-/* CELL_OP: `ex` says which. CELL_GEMM: p[0], p[1]: is the operand transposed? CELL_INVERSE: how[]. EX_MAP: p[2]: a way of the function. Each is [rows, cols]. */
+/* CELL_OP: `ex` says which. CELL_CARRY: p[0] the carry. CELL_FINAL: p[0] the carry, p[1] the recurrence that it ends; no rounding.
+ * CELL_GEMM: p[0], p[1]: is the operand transposed? CELL_INVERSE: how[]. EX_MAP: p[2]: a way of the function. Each is [rows, cols]. */
 struct cell {
 	enum cell_op op;
 	int arg[3], p[6];
@@ -23,14 +24,21 @@ struct cell {
 	double number;
 	const struct ex *ex;
 	struct len rows, cols;
-	bool turns, carried, after;     /* another value for each turn; depends on what is carried; on what is left after the loop */
+	int in;                 /* another value for each turn of this loop of the symbols' (0: of each piece) */
+	uint32_t carried;       /* bit i: depends on what loop i carries */
+	bool stored;            /* an output's: kept for all turns */
 	uint64_t hash;
 	enum type grid;         /* all its values are numbers of this type: IN_F32, IN_BF16, IN_F16, or nothing is known */
 };
 
-struct cells { struct cell *at; int n, room, *table, slots; bool failed; };
+/* What a loop carries from turn to turn follows from these cells. */
+struct recurrence { int loop, first[MAX_CARRY], next[MAX_CARRY]; };
+
+struct cells { struct cell *at; int n, room, *table, slots, n_recurrence; struct recurrence *recurrence; bool failed; };
 
 int cell_add(struct cells *c, const struct cell *x);            /* its number; -1: no memory */
+/* The number of a recurrence, the same for the same; -1: no memory. */
+int cells_recurrence(struct cells *c, const struct recurrence *r);
 void cells_free(struct cells *c);
 
 static inline struct cell cell_of(enum cell_op op, int a, int b, struct len rows, struct len cols)

@@ -45,7 +45,7 @@ struct val low_single(struct lowering_run *l, struct val v)
 /* The way in which f is computed, the same at all places but of one number. */
 int choose_way(struct lowering_run *l, enum fn f, struct val of)
 {
-	bool constant = of.cell >= 0 && !cell_at(l, of)->turns && cell_at(l, of)->rows.n * cell_at(l, of)->cols.n == 1;
+	bool constant = of.cell >= 0 && !cell_at(l, of)->in && cell_at(l, of)->rows.n * cell_at(l, of)->cols.n == 1;
 	int n = 1;
 
 	while (way_name(f, n)) n++;
@@ -59,7 +59,8 @@ struct val low_site(struct lowering_run *l, struct val v, int about, enum what w
 	bool operand = kind == CHOOSE_OPERAND;
 
 	if (l->h->exact || v.cell < 0 || cell_at(l, v)->grid == IN_BF16) return v;
-	int c = choose(l, about, what, i, operand ? TYPES : IN_F16 + 1, kind), k = l->asked;
+	/* a part that the op has a name for may be an operand of a sum that tensor cores make */
+	int c = choose(l, about, what, i, operand || (kind == CHOOSE_INNER && of && of->site >= 0) ? TYPES : IN_F16 + 1, kind), k = l->asked;
 	enum type t = c ? (enum type)c : of_default[choose(l, (int)kind, W_EVERY, 0, operand ? 4 : 3, CHOOSE_DEFAULT)];
 	if (of && k >= 0) l->h->keys->at[k].site = of->site, l->h->keys->at[k].arranged = operand || of->kind == SYM_PRODUCT;
 	if (of && k >= 0 && operand) l->h->keys->at[k].reads = reads(of);

@@ -93,34 +93,35 @@ static void gemm(const struct cell *c, struct block y, struct block a, struct bl
 		a.at, (int)a.cols, b.at, (int)b.cols, 0, y.at, (int)y.cols);
 }
 
-struct loading { const struct tensor *t; double *to; };
-static void load_line(size_t at, size_t step, size_t n, void *with)
+/* The lower triangle, tile by tile (0: element by element), on both sides of the diagonal. */
+static void mirrored(struct block y, struct block a, size_t tile)
 {
-	struct loading *l = with;
-	size_t size = dtype_info[l->t->dtype].size;
+	size_t n = y.rows, by = tile ? tile : 1;
 
-	dtype_load_every(l->t->dtype, (const char *)l->t->data + at * size, step, n, l->to);
-	l->to += n;
+	memcpy(y.at, a.at, n * y.cols * sizeof *y.at);
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < y.cols; j++) {
+			size_t r = i / by, q = j / by;
+			if (q <= r || (tile && (q + 1) * by > y.cols)) continue;
+			y.at[i * y.cols + j] = tile ? a.at[(q * by + j % by) * y.cols + r * by + i % by] : a.at[j * y.cols + i];
+		}
 }
 
-static void load(const struct program *p, const struct ex *x, struct block y, const struct turn *t)
+/* The indices of the largest, the largest first, of equals the first. */
+static void top(struct block y, struct block a)
 {
-	struct loading l = { p->call->in[x->slice->tensor], y.at };
+	size_t n = y.rows * y.cols, all = a.rows * a.cols;
 
-	if (!slice_lines(x->slice, t, load_line, &l))
-		for (size_t i = 0; i < y.rows * y.cols; i++) y.at[i] = (double)NAN;
-}
-
-static void memory(const struct program *p, const struct ex *x, struct block y, const struct turn *t)
-{
-	const struct tensor *in = p->call->in[x->op];
-	double first = ix_value(x->ix, t->now);
-	size_t n = y.rows * y.cols;
-
-	memset(y.at, 0, n * sizeof *y.at);
-	if (!(first >= 0 && first < (double)in->count && first == floor(first))) return;
-	size_t left = in->count - (size_t)first;
-	dtype_load(in->dtype, (const char *)in->data + (size_t)first * dtype_info[in->dtype].size, left < n ? left : n, y.at);
+	for (size_t i = 0; i < n; i++) {
+		size_t at = 0;
+		double most = -INFINITY;
+		for (size_t k = 0; k < all; k++) {
+			bool taken = false;
+			for (size_t j = 0; j < i; j++) taken = taken || y.at[j] == (double)k;
+			if (a.at[k] > most && !taken) most = a.at[k], at = k;
+		}
+		y.at[i] = (double)at;
+	}
 }
 
 /* One condition, or one for each row. */
@@ -222,8 +223,8 @@ static void operation(const struct evaluator *v, const struct cell *c, const str
 	size_t n = y.rows * y.cols;
 
 	switch (kind) {
-	case EX_LOAD: load(p, c->ex, y, t); break;
-	case EX_MEMORY: memory(p, c->ex, y, t); break;
+	case EX_LOAD: load_slice(p, c->ex, y, t); break;
+	case EX_MEMORY: load_memory(p, c->ex, y, t); break;
 	case EX_IX: y.at[0] = ix_value(c->ex->ix, t->now); break;
 	case EX_IOTA: for (size_t i = 0; i < n; i++) y.at[i] = (c->ex->ix ? ix_value(c->ex->ix, t->now) : 0) + (double)i; break;
 	case EX_IF: choice(p, c->ex, y, a[0], a[1], t); break;
@@ -238,6 +239,12 @@ static void operation(const struct evaluator *v, const struct cell *c, const str
 	case EX_POWER: for (size_t i = 0; i < n; i++) y.at[i] = power_of_two(a[0].at[i]); break;
 	case EX_ANGLE: for (size_t i = 0; i < n; i++) y.at[i] = fast_angle(a[0].at[i]); break;
 	case EX_FLOOR: for (size_t i = 0; i < n; i++) y.at[i] = floor(a[0].at[i]); break;
+	case EX_MIRRORED: mirrored(y, a[0], (size_t)c->ex->op); break;
+	case EX_ROUNDED:
+		memcpy(y.at, a[0].at, n * sizeof *y.at);
+		format_round_all((enum format)c->ex->op, ROUND_NEAREST_EVEN, y.at, n);
+		break;
+	case EX_TOP: top(y, a[0]); break;
 	case EX_CMP: compare(c->ex->op, y, a[0], a[1]); break;
 	case EX_WHERE:
 		for (size_t i = 0; i < y.rows; i++)

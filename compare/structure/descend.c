@@ -50,7 +50,8 @@ static bool matters(const struct search *s, const struct candidate *c, int k, in
 {
 	size_t tokens = s->stage[k];
 
-	if (s->keys.at[key].what != W_CHUNK) return true;
+	const struct graph *g = &s->graph[c->form][0];
+	if (s->keys.at[key].what != W_CHUNK || !over_tokens(g->program, g->f.loop)) return true;
 	return s->chunk[c->form][value] < tokens || s->chunk[c->form][c->config.value[key]] < tokens;
 }
 

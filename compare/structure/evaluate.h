@@ -6,22 +6,21 @@
 
 enum { MAX_STAGE = 8, MAX_CHUNK_OPTION = 8 };
 
-/* One turn of a piece's loop, or the piece where it has none: its numbers, which get their values when first read, and the lengths of its
- * chunks. Only one thread at a time looks at a piece. */
-struct turn { struct numbers *now; size_t len[MAX_PROGRAM_CHUNK]; };
+/* One turn of a loop, or a piece: its numbers, which get their values when first read, the lengths of its chunks, the turn of the loop
+ * around it (or the piece) that it is in, and the piece. Only one thread at a time looks at a piece. */
+struct turn { struct numbers *now; size_t len[MAX_PROGRAM_CHUNK]; int up, piece; };
 
-/* What a stage computes with one form in one chunk size: every piece's turns that begin before token `tokens`. */
-struct stage_turns { struct turn *turn, *piece; int *first, pieces; bool *complete; size_t most[MAX_PROGRAM_CHUNK]; };
-/* piece p: piece[p]; its turns: turn[first[p]] up to turn[first[p + 1]]; complete[p]: they are all; most: the longest of each chunk */
+/* What a stage computes with one form in one chunk size. of[i]: all turns, in order, of loop i of the symbols', with those of tokens below
+ * `tokens` alone; of[0]: the pieces. first[i][u]: the first in turn u of the loop around; [n[up]]: how many. */
+struct stage_turns { struct turn *of[MAX_LOOP]; int n[MAX_LOOP], *first[MAX_LOOP]; bool whole; size_t most[MAX_PROGRAM_CHUNK]; };
+/* whole: all of the call; most: the longest of each chunk */
 
-/* A value: for each turn (or piece) n elements. age: when it was last used. */
-struct value { double *at; size_t n; bool by_turn; uint64_t age; };
+/* A value: for each turn of loop `in` (of a piece, where it is kept for one turn alone) n elements. age: when it was last used. */
+struct value { double *at; size_t n; int in; uint64_t age; };
 
-struct kept_key { int cell, recurrence; };
+/* recurrence: what those follow from that the cell depends on */
+struct kept_key { int cell; uint64_t recurrence; };
 struct kept_value { struct kept_key key; struct value v; };
-
-/* What was carried from turn to turn follows from these. */
-struct recurrence { int first[MAX_CARRY], next[MAX_CARRY]; };
 
 enum { MAX_SPARE = 256 };
 struct spare { double *at; size_t bytes; };
@@ -30,11 +29,9 @@ struct evaluator {
 	struct form_symbols *f;
 	struct cells *cells;
 	struct stage_turns turns;
-	bool whole;                     /* the stage is all of the call */
 	struct kept_value *kept;        /* by open addressing */
 	int slots, n_kept;
-	struct recurrence *recurrence;
-	int n_recurrence, n_spare;
+	int n_spare;
 	struct spare spare[MAX_SPARE];
 	size_t bytes, budget;
 	uint64_t age;
@@ -42,8 +39,12 @@ struct evaluator {
 };
 
 /* The turns of the first `tokens` tokens. */
-bool turns_make(struct stage_turns *s, const struct program *p, const struct program_loop *loop, size_t tokens);
-void turns_free(struct stage_turns *s);
+bool turns_make(struct stage_turns *s, const struct form_symbols *f, size_t tokens);
+void turns_free(struct stage_turns *s, const struct form_symbols *f);
+/* The turns of loop `in` in turn `turn` of loop `around`, which is around it or itself: [*first, *last). */
+void turns_in(const struct stage_turns *s, const struct form_symbols *f, int in, int around, int turn, int *first, int *last);
+/* The turn of loop `around` that turn `turn` of loop `in` is in. */
+int turn_around(const struct stage_turns *s, const struct form_symbols *f, int in, int turn, int around);
 
 bool evaluator_make(struct evaluator *v, struct form_symbols *f, struct cells *cells, size_t tokens, size_t budget);
 void evaluator_clear(struct evaluator *v);      /* forgets all values */
@@ -53,6 +54,8 @@ void evaluator_free(struct evaluator *v);
  * memory. */
 bool evaluate(struct evaluator *v, const struct lowered *to, const bool *wanted);
 const struct value *put_value(struct evaluator *v, const struct lowered *to, int cell);
+/* x as it is in that turn of the loop. */
+const double *value_in(const struct evaluator *v, const struct value *x, int in, int turn);
 
 /* The elements of tensor or output that a slice means in that turn, in order: calls with where each line begins, its step and length. */
 typedef void slice_line(size_t at, size_t step, size_t n, void *with);
@@ -61,12 +64,15 @@ bool slice_lines(const struct slice *s, const struct turn *t, slice_line *line, 
 /* ---- inside: values by cell and recurrence ---- */
 struct value *kept_find(const struct evaluator *v, struct kept_key k);  /* NULL: none */
 bool kept_there(const struct evaluator *v, struct kept_key k);          /* for all turns? */
+bool kept_is_transient(const struct evaluator *v, const struct cell *c);        /* too much to keep for each turn: there for the one that is computed */
 bool kept_make(struct evaluator *v, struct kept_key k);                 /* room for it, if there is none; false: no memory */
 bool kept_trim(struct evaluator *v, int slots, uint64_t oldest);        /* into a table of that size, but what was not used since `oldest` */
 
 /* ---- inside: one cell in one turn; a[i]: its arguments, shaped as they are now ---- */
 struct block { double *at; size_t rows, cols; };
 void compute(const struct evaluator *v, const struct cell *c, const struct block *a, struct block y, const struct turn *t);
+void load_slice(const struct program *p, const struct ex *x, struct block y, const struct turn *t);
+void load_memory(const struct program *p, const struct ex *x, struct block y, const struct turn *t);
 void sum_scan(const struct cell *c, struct block y, struct block a);
 void sum_narrow(const struct cell *c, struct block y, struct block a);
 void invert(struct block y, struct block a, const int *how, size_t full, bool exact);

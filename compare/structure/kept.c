@@ -7,7 +7,7 @@
 
 static int slot_of(const struct kept_value *kept, int slots, struct kept_key k)
 {
-	int s = (int)(random_mix((uint64_t)(unsigned)k.cell << 32 | (unsigned)k.recurrence) & (uint64_t)(slots - 1));
+	int s = (int)(random_mix((uint64_t)(unsigned)k.cell << 32 ^ k.recurrence) & (uint64_t)(slots - 1));
 
 	while (kept[s].v.at && (kept[s].key.cell != k.cell || kept[s].key.recurrence != k.recurrence)) s = (s + 1) & (slots - 1);
 	return s;
@@ -43,7 +43,7 @@ static double *room(struct evaluator *v, size_t bytes)
 
 static size_t bytes_of(const struct evaluator *v, const struct value *x)
 {
-	return x->n * (size_t)(x->by_turn ? v->turns.first[v->turns.pieces] : v->turns.pieces) * sizeof(double);
+	return x->n * (size_t)v->turns.n[x->in] * sizeof(double);
 }
 
 /* Into a table of that size, but what was not used since `oldest`. */
@@ -73,18 +73,17 @@ bool kept_trim(struct evaluator *v, int slots, uint64_t oldest)
 
 static size_t most_of(const struct evaluator *v, struct len l) { return l.chunk < 0 ? l.n : v->turns.most[l.chunk]; }
 
-/* Too much to keep for each token: there only for the turn that is computed. */
-static bool is_transient(const struct evaluator *v, const struct cell *c)
+bool kept_is_transient(const struct evaluator *v, const struct cell *c)
 {
 	size_t n = most_of(v, c->rows) * most_of(v, c->cols);
 
-	return c->carried && !c->after && v->f->loop->chunk < 0 && n * (size_t)v->turns.first[v->turns.pieces] > (size_t)1 << 18;
+	return c->in && !c->stored && n >= 256 && v->f->in[c->in].of->chunk < 0 && n * (size_t)v->turns.n[c->in] > (size_t)1 << 18;
 }
 
 /* Is the value there, for all turns? */
 bool kept_there(const struct evaluator *v, struct kept_key k)
 {
-	return kept_find(v, k) && !is_transient(v, &v->cells->at[k.cell]);
+	return kept_find(v, k) && !kept_is_transient(v, &v->cells->at[k.cell]);
 }
 
 bool kept_make(struct evaluator *v, struct kept_key k)
@@ -93,7 +92,7 @@ bool kept_make(struct evaluator *v, struct kept_key k)
 	struct value x = { .n = most_of(v, c->rows) * most_of(v, c->cols), .age = v->age };
 	struct value *old = kept_find(v, k);
 
-	x.by_turn = (c->turns || (c->carried && !c->after)) && !is_transient(v, c);
+	x.in = kept_is_transient(v, c) ? 0 : c->in;
 	if (old) {
 		old->age = v->age;
 		return true;

@@ -23,13 +23,25 @@ const char *said(struct lowering_run *l, const char *form, ...)
 const char *in_brackets(struct lowering_run *l, struct val v) { return v.whole ? v.text : said(l, "(%s)", v.text); }
 const struct cell *cell_at(const struct lowering_run *l, struct val v) { return &l->h->cells->at[v.cell < 0 ? 0 : v.cell]; }
 
+static void within(struct cell *c, int in) { c->in = in > c->in ? in : c->in; }
+
+/* What has a chunk's length changes with that chunk's turns; a piece's own chunk is the piece's. */
+static void in_chunk(const struct lowering_run *l, struct cell *c, int chunk)
+{
+	const struct form_symbols *f = l->h->f;
+
+	for (int i = 1; i < f->n_in && chunk >= 0; i++)
+		if (f->in[i].of->chunk == chunk) within(c, i);
+}
+
 struct val low_cell(struct lowering_run *l, const struct cell *x, const char *text, bool whole)
 {
 	struct cell y = *x;
 
 	y.exact = y.exact || l->h->exact || l->wide;
 	if (y.exact && y.grid == IN_F32) y.grid = AS_IT_IS;
-	y.turns = y.turns || y.rows.chunk >= 0 || y.cols.chunk >= 0;
+	in_chunk(l, &y, y.rows.chunk);
+	in_chunk(l, &y, y.cols.chunk);
 	return (struct val){ cell_add(l->h->cells, &y), text, whole };
 }
 
@@ -47,14 +59,17 @@ struct val low_zip(struct lowering_run *l, enum binary op, struct val a, struct 
 	return low_cell(l, &z, said(l, "%s%s%s", sum ? a.text : in_brackets(l, a), sign, sum && op == OP_ADD ? b.text : in_brackets(l, b)), false);
 }
 
-static bool by_turn(const struct ix *x) { return x && x->kind != IX_NUMBER && x->level > 0; }
-
-static bool moves(const struct slice *s)
+/* A number that is read in loop `in` changes with the turns of one around it, or of that loop. */
+void low_by_ix(const struct lowering_run *l, struct cell *c, const struct ix *x, int in)
 {
-	bool yes = s->gather != 0;
+	if (x && x->kind != IX_NUMBER) within(c, in_level(l->h->f, in, x->level));
+}
 
-	for (int i = 0; i < s->rank; i++) yes = yes || by_turn(s->axis[i].first) || s->axis[i].len.chunk >= 0;
-	return yes;
+static void by_slice(const struct lowering_run *l, struct cell *c, const struct slice *s, int in)
+{
+	for (int i = 0; i < s->rank; i++) low_by_ix(l, c, s->axis[i].first, in), in_chunk(l, c, s->axis[i].len.chunk);
+	for (int i = 1; i < l->h->f->n_in && s->gather; i++)
+		if (l->h->f->in[i].of->var == s->gather - 1) within(c, i);
 }
 
 static enum type grid_of(enum dtype d) { return d == DT_BF16 || d == DT_F8_E4M3 || d == DT_F8_E5M2 ? IN_BF16 : d == DT_F16 ? IN_F16 : IN_F32; }
@@ -89,6 +104,10 @@ static const char *op_text(struct lowering_run *l, const struct sym *x, const st
 	case EX_ELEMENT: return said(l, "element(%s)", a[0].text);
 	case EX_TRIL: return e->op ? said(l, "tril(%s, %d)", a[0].text, e->op) : said(l, "tril(%s)", a[0].text);
 	case EX_IOTA: return "iota";
+	case EX_MIRRORED: return said(l, "mirrored(%s)", a[0].text);
+	case EX_REPLACED: return said(l, "replaced(%s, ..., %s)", a[0].text, a[1].text);
+	case EX_FLOOR: return said(l, "floor(%s)", a[0].text);
+	case EX_TOP: return said(l, "top(%s)", a[0].text);
 	case EX_IX: return "index";
 	case EX_IF: return x->arg[0] == x->arg[1] ? a[0].text : said(l, "(%s if ... else %s)", a[0].text, a[1].text);
 	case EX_WHERE: return said(l, "where(%s, %s, %s)", a[2].text, a[0].text, a[1].text);
@@ -98,28 +117,19 @@ static const char *op_text(struct lowering_run *l, const struct sym *x, const st
 }
 
 /* e is a leaf, an elementwise operation, or moves numbers about: what is known of its values, and of what they depend on */
-static void leaf(struct lowering_run *l, const struct ex *e, struct cell *c, struct val a)
+static void leaf(struct lowering_run *l, const struct ex *e, int in, struct cell *c, struct val a)
 {
 	const struct call *call = l->h->f->program->call;
 
 	c->grid = IN_F32;
 	if (e->kind == EX_LOAD) {
-		c->grid = grid_of(call->in[e->slice->tensor]->dtype);
-		c->turns = moves(e->slice);
-	} else if (e->kind == EX_MEMORY) {
-		c->grid = grid_of(call->in[e->op]->dtype);
-		c->turns = by_turn(e->ix);
-	} else if (e->kind == EX_IX || e->kind == EX_ELEMENT || e->kind == EX_IF) {
-		c->turns = by_turn(e->ix);
-	} else if (e->kind == EX_PART || e->kind == EX_REPLACED) {
-		c->turns = e->ix && by_turn(e->ix);
-	} else if (e->kind == EX_IOTA) {
-		c->turns = e->ix != NULL;
-	} else if (e->kind == EX_NUMBER) {
-		c->grid = round_one(e->number, IN_BF16) == e->number ? IN_BF16 : IN_F32;
-	}
+		c->grid = grid_of((e->slice->trace ? call->out : call->in)[e->slice->tensor]->dtype);
+		by_slice(l, c, e->slice, in);
+	} else low_by_ix(l, c, e->ix, in);
+	if (e->kind == EX_MEMORY) c->grid = grid_of(call->in[e->op]->dtype);
+	if (e->kind == EX_NUMBER) c->grid = round_one(e->number, IN_BF16) == e->number ? IN_BF16 : IN_F32;
 	bool moved = e->kind == EX_TRANS || e->kind == EX_FLIP || e->kind == EX_LAST || e->kind == EX_PART || e->kind == EX_SHIFTED || e->kind == EX_ELEMENT
-		|| e->kind == EX_TRIL || e->kind == EX_MAX;
+		|| e->kind == EX_TRIL || e->kind == EX_MAX || e->kind == EX_MIRRORED || e->kind == EX_ROUNDED;
 	if (moved && a.cell >= 0) c->grid = cell_at(l, a)->grid;
 	if (e->kind == EX_IF && e->a == e->b && a.cell >= 0) c->grid = cell_at(l, a)->grid;
 	c->exact = moved || e->kind == EX_LOAD || e->kind == EX_IOTA || e->kind == EX_IF || e->kind == EX_WHERE || e->kind == EX_REPLACED;
@@ -133,7 +143,7 @@ struct val low_load(struct lowering_run *l, const struct sym *x)
 	struct cell c = cell_of(CELL_OP, -1, -1, x->s.rows, x->s.cols);
 
 	c.ex = x->ex;
-	leaf(l, x->ex, &c, (struct val){ -1, "", true });
+	leaf(l, x->ex, x->in, &c, (struct val){ -1, "", true });
 	return low_cell(l, &c, op_text(l, x, NULL), true);
 }
 
@@ -159,12 +169,13 @@ static struct val operation(struct lowering_run *l, const struct sym *x, bool ro
 	if (e->kind == EX_MAP) c.ex = NULL, c.p[0] = (int)EX_MAP, c.p[1] = e->op, c.p[2] = choose_way(l, (enum fn)e->op, a[0]);
 	if (e->kind == EX_ZIP) c.ex = NULL, c.op = CELL_ZIP, c.p[0] = e->op;
 	if (e->kind == EX_SCAN) c.ex = NULL, c.op = CELL_SCAN, c.p[0] = choose(l, 0, W_SCAN, 0, 2, CHOOSE_FORM);
-	leaf(l, e, &c, a[0]);
+	leaf(l, e, x->in, &c, a[0]);
 	bool whole = e->kind != EX_ZIP && !(e->kind == EX_MAP && e->op == FN_RECIP) && e->kind != EX_CMP;
 	const char *way = e->kind == EX_MAP ? way_name((enum fn)e->op, c.p[2]) : NULL;
 	struct val v = low_cell(l, &c, way ? said(l, "%s(%s)", way, a[0].text) : op_text(l, x, a), whole || way);
 	if (x->exponent) v = low_given(l, x, v, false);
-	bool made = e->kind == EX_MAP || e->kind == EX_ZIP || e->kind == EX_SUM || e->kind == EX_SCAN || e->kind == EX_POWER || e->kind == EX_WHERE;
+	bool made = e->kind == EX_MAP || e->kind == EX_ZIP || e->kind == EX_SUM || e->kind == EX_SCAN || e->kind == EX_POWER || e->kind == EX_WHERE
+		|| (e->kind == EX_LOAD && x->site >= 0);
 	return made && !root ? low_site(l, v, x->id, W_INNER, 0, CHOOSE_INNER, x) : v;
 }
 
@@ -194,18 +205,6 @@ static struct val name(struct lowering_run *l, const struct sym *x)
 	return l->memo[x->index] = v;
 }
 
-static struct val carried(struct lowering_run *l, const struct sym *x)
-{
-	struct cell c = cell_of(x->kind == SYM_CARRY ? CELL_CARRY : CELL_FINAL, -1, -1, x->s.rows, x->s.cols);
-
-	c.p[0] = x->reg;
-	c.grid = IN_F32;
-	c.turns = c.carried = x->kind == SYM_CARRY;
-	c.after = x->kind == SYM_FINAL;
-	struct val v = { cell_add(l->h->cells, &c), x->name, true };
-	return c.after ? low_site(l, v, x->id, W_INNER, 0, CHOOSE_INNER, x) : v;
-}
-
 struct val low_sym(struct lowering_run *l, const struct sym *x, bool root)
 {
 	struct entry e[MAX_FACTORS];
@@ -213,7 +212,7 @@ struct val low_sym(struct lowering_run *l, const struct sym *x, bool root)
 
 	switch (x->kind) {
 	case SYM_NAME: return name(l, x);
-	case SYM_CARRY: case SYM_FINAL: return carried(l, x);
+	case SYM_CARRY: case SYM_FINAL: return low_carried(l, x);
 	case SYM_OP: return operation(l, x, root);
 	case SYM_SUM: return low_sum(l, x, root);
 	case SYM_TIMES: v = low_times(l, x); break;
@@ -234,7 +233,7 @@ static void target(const struct slice *s, FILE *to)
 bool lower(const struct lowering *how, struct lowered *to)
 {
 	struct form_symbols *f = how->f;
-	struct lowering_run l = { .h = how, .to = to, .def = -1 };
+	struct lowering_run l = { .h = how, .to = to, .def = -1 };      /* of loops: LOOP_NEW */
 
 	to->met.n = 0;
 	l.memo = calloc((size_t)f->n_sym, sizeof *l.memo);
@@ -243,14 +242,15 @@ bool lower(const struct lowering *how, struct lowered *to)
 	/* what a recurrence carries is float32's; there a first guess of more would hide what is rounded */
 	l.wide = !over_tokens(f->program, f->loop) && choose(&l, 0, W_WIDE, 0, 2, CHOOSE_FORM);
 	if (how->text && l.wide) fputs("# operations are more precise than float32\n", how->text);
-	for (int i = 0; i < f->n_carry && ok; i++) to->first[i] = low_single(&l, low_sym(&l, f->carry[i].first, true)).cell;
-	for (int i = 0; i < f->n_carry && ok; i++) to->next[i] = low_single(&l, low_sym(&l, f->carry[i].next, true)).cell;
+	for (int i = 0; i < f->n_in; i++) to->recurrence[i] = -1;
+	for (int i = 1; i < f->n_in && ok; i++) ok = low_loop(&l, i);
 	for (int i = 0; i < f->n_put && ok; i++) {
 		struct sym *x = f->put[i].value;
 		l.def = -1;
 		struct val v = low_single(&l, low_sym(&l, x, true));
 		if (x->kind != SYM_NAME && x->kind != SYM_FINAL && !is_ex(x, EX_LOAD)) v = low_site(&l, v, x->id, W_NAME, 1, CHOOSE_NAME, x);
 		to->put[i] = v.cell;
+		if (v.cell >= 0) how->cells->at[v.cell].stored = true;
 		if (!how->text) continue;
 		target(f->put[i].slice, how->text);
 		fprintf(how->text, " = %s\n", v.text);
@@ -259,6 +259,5 @@ bool lower(const struct lowering *how, struct lowered *to)
 	free(l.done);
 	pool_free(&l.pool);
 	for (int i = 0; i < f->n_put; i++) ok = ok && to->put[i] >= 0;
-	for (int i = 0; i < f->n_carry; i++) ok = ok && to->first[i] >= 0 && to->next[i] >= 0;
-	return ok && !how->cells->failed && !f->pool.failed && !f->missing;
+	return ok && !l.failed && !how->cells->failed && !f->pool.failed && !f->missing;
 }

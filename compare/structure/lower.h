@@ -20,8 +20,8 @@ struct config { unsigned char value[MAX_KEY]; };
 
 struct met { int n, key[MAX_KEY]; };            /* the choices that a candidate meets */
 
-/* What a candidate computes, as cells; put and next in the order of the symbols'. */
-struct lowered { int put[MAX_PUT], first[MAX_CARRY], next[MAX_CARRY]; struct met met; };
+/* What a candidate computes, as cells, in the order of the symbols'; recurrence: of each loop, -1 where nothing reads what it carries. */
+struct lowered { int put[MAX_PUT], recurrence[MAX_LOOP]; struct met met; };
 
 /* exact: no rounding, no choice but the first. text: also what is computed, as lines. */
 struct lowering { struct form_symbols *f; struct cells *cells; struct keys *keys; const struct config *config; int form; bool exact; FILE *text; };
@@ -45,6 +45,8 @@ struct lowering_run {
 	const struct sym *skip; /* a factor that stands elsewhere */
 	bool wide;              /* operations are more precise than float32, and are rounded at sites alone */
 	int def;                /* the definition that is lowered */
+	bool failed;            /* a loop that needs itself, or no memory */
+	enum { LOOP_NEW, LOOP_BEGUN, LOOP_DONE } loop[MAX_LOOP];
 	int asked;              /* the choice that was asked for last, or -1 */
 	uint64_t met[MAX_KEY / 64 + 1];
 };
@@ -57,6 +59,8 @@ struct val low_single(struct lowering_run *l, struct val v);            /* to f3
 struct val low_site(struct lowering_run *l, struct val v, int about, enum what what, int i, enum choice_kind kind, const struct sym *of);
 struct val low_product(struct lowering_run *l, const struct entry *e, int n, int about, struct shape s);
 struct val low_load(struct lowering_run *l, const struct sym *x);
+struct val low_carried(struct lowering_run *l, const struct sym *x);
+bool low_loop(struct lowering_run *l, int in);         /* its recurrence */
 struct val low_sum(struct lowering_run *l, const struct sym *x, bool root);
 struct val low_times(struct lowering_run *l, const struct sym *x);
 struct val low_inverse(struct lowering_run *l, const struct sym *x);
@@ -64,6 +68,8 @@ struct val low_inverse(struct lowering_run *l, const struct sym *x);
 struct val low_given(struct lowering_run *l, const struct sym *x, struct val v, bool in_2);
 struct val low_exp(struct lowering_run *l, const struct sym *x);
 int choose_way(struct lowering_run *l, enum fn f, struct val of);
+/* A number that is read in loop `in` changes with the turns of one around it, or of that loop. */
+void low_by_ix(const struct lowering_run *l, struct cell *c, const struct ix *x, int in);
 struct val low_zip(struct lowering_run *l, enum binary op, struct val a, struct val b, struct shape s, const char *sign);
 struct val low_cell(struct lowering_run *l, const struct cell *x, const char *text, bool whole);
 const struct cell *cell_at(const struct lowering_run *l, struct val v);

@@ -151,7 +151,7 @@ static struct val exponent(struct lowering_run *l, const struct sym *x, int how)
 	struct cell c = cell_of(CELL_OP, a.cell, -1, x->s.rows, x->s.cols);
 	c.grid = IN_F32;
 	if (is_ex(x, EX_SCAN)) c.op = CELL_SCAN, c.p[0] = choose(l, 0, W_SCAN, 0, 2, CHOOSE_FORM);
-	else if (is_ex(x, EX_SHIFTED) || is_ex(x, EX_ELEMENT)) c.ex = x->ex;
+	else if (is_ex(x, EX_SHIFTED) || is_ex(x, EX_ELEMENT)) c.ex = x->ex, low_by_ix(l, &c, x->ex->ix, x->in);
 	else c.p[0] = (int)x->ex->kind, c.p[1] = x->ex->op;
 	c.exact = c.op != CELL_SCAN;
 	bool turned = is_ex(x, EX_TRANS) || is_ex(x, EX_FLIP);

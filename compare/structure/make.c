@@ -161,12 +161,42 @@ static bool outputs_weighed(struct search *s, const char **why)
 	return true;
 }
 
+/* By a run whose operations are rounded to float32 up or down at random, and whose functions err as a GPU's may. */
+static bool noise_made(struct search *s)
+{
+	const struct op *op = s->call->op;
+	struct plan plan = plan_plain(&arith_noisy, arith_noisy.precision);
+	struct answer a;
+
+	while (op->forms[plan.form + 1].name && !has_faults(s, plan.form)) plan.form++;
+	plan.chunk = op->forms[plan.form].chunked ? DEFAULT_CHUNK : 0;
+	plan.faults = s->faults;
+	memcpy(plan.value, s->value, sizeof plan.value);
+	plan.seed = 1;
+	if (!ref_run(s->call, &plan, &a, s->e)) return false;
+	for (int o = 0; o < MAX_OUT; o++) {
+		size_t n = s->call->out_count[o];
+		double sum = 0, stored = 0;
+		for (size_t i = 0; i < n; i++) {
+			double y[2] = { a.hi[o][i], s->truth.hi[o][i] }, w = (double)s->weight[o][i], e = (y[0] - y[1]) * w;
+			store_type(s->call->out[o]->dtype, y, 2);
+			sum += isfinite(e) ? e * e : 0;
+			stored += isfinite(e) ? (y[0] - y[1]) * (y[0] - y[1]) * w * w : 0;
+		}
+		s->noise[o] = n ? sum / (double)n : 0;
+		s->flips[o] = n ? stored / (double)n : 0;
+	}
+	answer_free(&a);
+	return true;
+}
+
 static bool all_made(struct search *s, const char **why)
 {
 	if (!truth_made(s)) return false;
 	stages(s);
 	if (!outputs_weighed(s, why)) return false;
 	if (*why) return true;
+	if (!noise_made(s)) return false;
 	int n = 0;
 	for (const struct form_decl *d = s->formula->tree.forms; d && n < MAX_FORM; d = (const struct form_decl *)d->d.next, n++) {
 		if (!has_faults(s, n)) continue;
@@ -198,16 +228,19 @@ bool search_make(struct search *s, const struct call *call, const struct structu
 	return all_made(s, why);
 }
 
+void view_free(struct view *v)
+{
+	if (v->made) evaluator_free(&v->v);
+	for (int i = 0; i < MAX_PUT && v->made; i++) {
+		struct put_view *p = &v->put[i];
+		free(p->start), free(p->y), free(p->truth), free(p->weight), free(p->stage);
+	}
+	*v = (struct view){ 0 };
+}
+
 void graph_free(struct graph *g)
 {
-	for (int k = 0; k < MAX_STAGE; k++) {
-		if (!g->view[k].made) continue;
-		evaluator_free(&g->view[k].v);
-		for (int i = 0; i < MAX_PUT; i++) {
-			struct put_view *p = &g->view[k].put[i];
-			free(p->start), free(p->y), free(p->truth), free(p->weight), free(p->stage);
-		}
-	}
+	for (int k = 0; k < MAX_STAGE; k++) view_free(&g->view[k]);
 	cells_free(&g->cells);
 	symbols_free(&g->f);
 	program_free(g->program);

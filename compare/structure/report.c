@@ -34,8 +34,11 @@ static bool read_outputs(struct search *s, const struct candidate *c, struct str
 		for (int k = 0; k < s->n_stage; k++)
 			left += score[o].left[k], base += score[o].base[k], equal += score[o].equal[k], count += score[o].count[k];
 		if (count == 0) continue;
+		const enum dtype d = s->call->out[o]->dtype;
+		/* an element that flips in a narrow type goes by one unit, however large what flips it was: more of them do */
+		double noise = d == DT_F32 || d == DT_F64 ? sums_in_order * sums_in_order * s->noise[o] : sums_in_order * s->flips[o];
 		r->out[o] = (struct structure_output){ share(score[o].raw, score[o].raw_base), share(left, base), equal / count, (size_t)count,
-			left < float32s_share * float32s_share * count };
+			left < fmax(float32s_share * float32s_share, noise) * count };
 		bool well = fmin(r->out[o].explained, r->out[o].by_size) >= explained_enough;
 		*explained = *explained || well;
 		r->identified = r->identified && (well || r->out[o].noise);

@@ -88,6 +88,17 @@ static bool large(const struct search *s)
 	return n > 1 << 16;
 }
 
+/* Of a form whose chunks are no tokens the first pieces may all lie in one: the size that does best on all of them. */
+static void in_chunks(struct search *s, struct candidate *c, int k)
+{
+	for (int v = 0; v < s->n_chunk[c->form] && s->chunk_key[c->form] >= 0 && !late(s); v++) {
+		struct candidate t = *c;
+		t.config.value[s->chunk_key[c->form]] = (unsigned char)v;
+		try(s, &t, k);
+		if (t.cost < c->cost) *c = t;
+	}
+}
+
 /* Best first, but forms by token last, which take longest: another form only where it may do better than what is found. */
 static void finish(struct search *s, struct beams *b, struct candidate *best, int last)
 {
@@ -100,6 +111,7 @@ static void finish(struct search *s, struct beams *b, struct candidate *best, in
 			while (i < from->n && from->at[i].form != f % s->n_form) i++;
 			if (i == from->n || by_token(s, f % s->n_form) != slow) continue;
 			struct candidate c = from->at[i];
+			in_chunks(s, &c, last);
 			if (f >= s->n_form && (explained(b, last) || c.cost > 3 * b->by[1].at[0].cost + 0.01)) continue;
 			log_cost(s, "all", &c, last);
 			if (best->cost < 1e9 && best->form != c.form && c.cost < 3 * best->cost + 0.05) s->rival = c.form;

@@ -30,6 +30,8 @@ struct search {
 	struct answer truth;            /* in f64 */
 	float *weight[MAX_OUT], *recorded[MAX_OUT];
 	bool along[MAX_OUT];            /* the output goes along the tokens */
+	/* What operations in float32 do to an element of an output, relative to its size, as a mean square; and to what is stored of it. */
+	double noise[MAX_OUT], flips[MAX_OUT];
 	int n_form, n_stage;
 	size_t stage[MAX_STAGE], chunk[MAX_FORM][MAX_BY];
 	int n_chunk[MAX_FORM], chunk_key[MAX_FORM];
@@ -66,10 +68,12 @@ bool measured(struct search *s, const struct candidate *c, struct score score[MA
 /* A form in chunks of that size with those faults beside the search's; *why: what of it cannot be read. False with an error. */
 bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint64_t faults, const char **why);
 void graph_free(struct graph *g);
+void view_free(struct view *v);
 bool measured_in(struct search *s, struct graph *g, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT]);
 struct graph *graph_of(struct search *s, const struct candidate *c);
 struct view *view_of(struct search *s, struct graph *g, int k);
 bool exact_agrees(struct search *s, int form);
+void store_type(enum dtype d, double *x, size_t n);      /* as an output of that type has them */
 /* y[o], where not NULL: what the candidate answers on all of the call, not stored. */
 bool answered_in(struct search *s, struct graph *g, const struct candidate *c, double *y[MAX_OUT]);
 

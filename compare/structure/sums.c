@@ -10,7 +10,7 @@ void sum_scan(const struct cell *c, struct block y, struct block a)
 {
 	size_t n = a.rows * a.cols;
 
-	if (a.cols > 1 && a.rows > 1) {
+	if (c->cols.n > 1 && c->rows.n > 1) {
 		for (size_t i = 0; i < n; i++) y.at[i] = a.at[i] + (i >= a.cols ? y.at[i - a.cols] : 0), y.at[i] = c->exact ? y.at[i] : round_one(y.at[i], IN_F32);
 		return;
 	}

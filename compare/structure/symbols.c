@@ -1,19 +1,17 @@
 /* From a program to symbols: each step once, in order. */
-#include "symbols.h"
+#include "symbols_read.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/arith/arith.h"
 
-struct reader { struct form_symbols *f; struct sym *reg[MAX_REG]; int uses[MAX_REG]; int carry_of[MAX_REG]; bool begins[MAX_REG], in_loop; };
-
 struct sym *sym_make(struct form_symbols *f, enum sym_kind kind, struct shape s, int n)
 {
 	struct sym *x = pool_make(&f->pool, sizeof *x);
 
 	if (!x) return NULL;
-	*x = (struct sym){ .kind = kind, .index = f->n_sym++, .id = f->line << 10 | (f->in_line[f->line]++ & 0x3ff), .s = s, .n = n, .reg = -1, .def = -1, .site = -1 };
+	*x = (struct sym){ .kind = kind, .index = f->n_sym++, .in = f->now_in, .id = f->line << 10 | (f->in_line[f->line]++ & 0x3ff), .s = s, .n = n, .reg = -1, .def = -1, .site = -1 };
 	x->arg = pool_make(&f->pool, (size_t)(n ? n : 1) * sizeof *x->arg);
 	x->sign = pool_make(&f->pool, (size_t)(n ? n : 1));
 	x->role = pool_make(&f->pool, (size_t)(n ? n : 1) * sizeof *x->role);
@@ -62,8 +60,11 @@ static void count_all(const struct step *s, int *uses)
 /* Registers that hold what a loop begins with. */
 static void begins(const struct step *s, bool *is)
 {
-	for (; s; s = s->next)
-		for (int i = 0; s->kind == STEP_LOOP && i < s->loop->n_carry; i++) is[s->loop->carry[i]] = true;
+	for (; s; s = s->next) {
+		if (s->kind != STEP_LOOP) continue;
+		for (int i = 0; i < s->loop->n_carry; i++) is[s->loop->carry[i]] = true;
+		begins(s->loop->body, is);
+	}
 }
 
 static struct sym *read(struct reader *r, const struct ex *x);
@@ -133,9 +134,12 @@ static struct sym *read(struct reader *r, const struct ex *x)
 		b = !a ? NULL : x->b == x->a ? a : read(r, x->b);
 		return b ? sym_op(f, x, x->s, a, b, NULL) : NULL;
 	case EX_NUMBER: case EX_IX: case EX_LOAD: case EX_MEMORY: case EX_IOTA: return sym_op(f, x, x->s, NULL, NULL, NULL);
-	case EX_AXPY: case EX_MIRRORED: case EX_ROUNDED:
-		f->missing = "an operation that is not taken apart";
-		return NULL;
+	case EX_AXPY:   /* a + b c */
+		a = read(r, x->a);
+		b = a ? read(r, x->b) : NULL;
+		c = b ? read(r, x->c) : NULL;
+		b = c ? sym_times(f, x->s, b, c) : NULL;
+		return b ? sym_add(f, x->s, a, b, 1) : NULL;
 	default:
 		a = x->a ? read(r, x->a) : NULL;
 		b = x->b && a ? read(r, x->b) : NULL;
@@ -183,7 +187,7 @@ static bool set(struct reader *r, const struct step *s)
 
 	if (!x) return false;
 	mark_site(r->f, x, name);
-	bool carried = r->in_loop && r->carry_of[s->reg] >= 0;
+	bool carried = r->carry_of[s->reg] >= 0;
 	if (carried || (!r->begins[s->reg] && r->uses[s->reg] > 1 && !is_plain(r->f, x))) x = named(r, name, x);
 	r->reg[s->reg] = x;
 	return x != NULL;
@@ -201,57 +205,18 @@ static bool put(struct reader *r, const struct step *s)
 	}
 	/* a value that is stored is a definition of its own */
 	mark_site(f, x, s->slice->at->name);
-	f->put[f->n_put++] = (struct sym_put){ x, s->slice, r->in_loop };
+	f->put[f->n_put++] = (struct sym_put){ x, s->slice, f->now_in };
 	return true;
 }
 
-static bool steps(struct reader *r, const struct step *s);
-
-static bool loop(struct reader *r, const struct step *s)
-{
-	struct form_symbols *f = r->f;
-
-	if (f->loop || r->in_loop) {
-		f->missing = "a loop beside or in another";
-		return false;
-	}
-	f->loop = s->loop;
-	for (int i = 0; i < s->loop->n_carry; i++) {
-		int reg = s->loop->carry[i];
-		if (!r->reg[reg]) continue;     /* no first value: nothing reads it */
-		struct sym *x = sym_make(f, SYM_CARRY, f->program->reg[reg], 0);
-		if (!x) return false;
-		f->carry[f->n_carry] = (struct sym_carry){ reg, r->reg[reg], NULL };
-		r->carry_of[reg] = f->n_carry;
-		x->reg = f->n_carry++;
-		x->name = "S";
-		for (const struct step *b = s->loop->body; b; b = b->next)
-			if (b->kind == STEP_SET && b->reg == reg && b->at->kind == NODE_NAME) x->name = b->at->name;
-		r->reg[reg] = x;
-	}
-	r->in_loop = true;
-	if (!steps(r, s->loop->body)) return false;
-	r->in_loop = false;
-	for (int i = 0; i < f->n_carry; i++) {
-		int reg = f->carry[i].reg;
-		struct sym *x = sym_make(f, SYM_FINAL, f->program->reg[reg], 0);
-		if (!x) return false;
-		f->carry[i].next = r->reg[reg];
-		x->reg = i;
-		x->name = r->reg[reg]->name ? r->reg[reg]->name : "S";
-		r->reg[reg] = x;
-	}
-	return true;
-}
-
-static bool steps(struct reader *r, const struct step *s)
+bool read_steps(struct reader *r, const struct step *s)
 {
 	struct form_symbols *f = r->f;
 	bool ok = true;
 
 	for (; s && ok; s = s->next) {
 		f->line = s->at ? s->at->line % MAX_LINE : 0;
-		ok = s->kind == STEP_LOOP ? loop(r, s) : s->kind == STEP_PUT ? put(r, s) : set(r, s);
+		ok = s->kind == STEP_LOOP ? read_loop(r, s) : s->kind == STEP_PUT ? put(r, s) : set(r, s);
 	}
 	return ok;
 }
@@ -276,7 +241,7 @@ void symbols_make(struct form_symbols *f, const struct tree *tree, struct progra
 {
 	struct reader *r = calloc(1, sizeof *r);
 
-	*f = (struct form_symbols){ .program = p, .tree = tree, .failed = !r };
+	*f = (struct form_symbols){ .program = p, .tree = tree, .n_in = 1, .failed = !r };
 	if (!r) return;
 	r->f = f;
 	for (int i = 0; i < MAX_REG; i++) r->carry_of[i] = -1;
@@ -289,7 +254,7 @@ void symbols_make(struct form_symbols *f, const struct tree *tree, struct progra
 		*x = (struct ex){ .kind = EX_NUMBER, .number = p->constant[i], .s = p->reg[i], .reg = i };
 		r->reg[i] = sym_op(f, x, x->s, NULL, NULL, NULL);
 	}
-	bool ok = steps(r, p->step);
+	bool ok = read_steps(r, p->step);
 	for (int i = 0; i < f->n_put && ok; i++) uses_of(f, f->put[i].value);
 	for (int i = 0; i < f->n_carry && ok; i++) uses_of(f, f->carry[i].next);
 	f->failed = f->pool.failed || (!ok && !f->missing);

@@ -19,7 +19,7 @@ enum role { DENSE, DIAGONAL, NUMBER };
 
 struct sym {
 	enum sym_kind kind;
-	int index, id;          /* counted; by line and number in the line, the same for every chunk size and with a fault elsewhere */
+	int index, in, id;      /* counted; the loop around it, of form_symbols, 0: none; by line and number in the line, the same for every chunk size and with a fault elsewhere */
 	struct shape s;
 	const struct ex *ex;    /* SYM_OP */
 	bool exponent;          /* an input that is read as a term of exponents: it may have come as e^x */
@@ -29,18 +29,22 @@ struct sym {
 	enum role *role;
 	const char *name;       /* SYM_NAME, SYM_CARRY, SYM_FINAL */
 	struct sym *other;      /* SYM_NAME: that of what is no longer scaled, where one was made */
-	int reg, def;           /* what is carried: its number; SYM_NAME: number of the definition */
+	int reg, def;           /* what is carried: its number in carry[]; SYM_NAME: number of the definition */
 	int site;               /* the op's, which a definition of this value is; -1: none */
 };
 
 /* What a form computes: its outputs, and what it carries from turn to turn. */
-struct sym_put { struct sym *value; const struct slice *slice; bool in_loop; };
-struct sym_carry { int reg; struct sym *first, *next; };
-enum { MAX_LINE = 1024, MAX_PUT = 24, MAX_DEF = 64, MAX_CARRY = MAX_BY };
+struct sym_put { struct sym *value; const struct slice *slice; int in; };       /* in: the loop around it */
+struct sym_carry { int reg, loop; struct sym *first, *next; };
+/* A loop, or statements under a condition (a loop of one turn or none): the one around it, how deep it is, its first carry and how many. */
+struct sym_loop { const struct program_loop *of; int up, level, carry, n_carry; };
+enum { MAX_LINE = 1024, MAX_PUT = 24, MAX_DEF = 64, MAX_CARRY = 48, MAX_LOOP = 24 };
 struct form_symbols {
 	struct program *program;        /* these pieces alone */
 	const struct tree *tree;
-	const struct program_loop *loop;        /* NULL: none */
+	const struct program_loop *loop;        /* that over tokens, or the first; NULL: none */
+	struct sym_loop in[MAX_LOOP];             /* in[0]: the piece; each behind those around it */
+	int n_in, now_in;
 	struct pool pool;
 	struct sym_put put[MAX_PUT];
 	int n_put;
@@ -70,5 +74,7 @@ struct sym *sym_trans(struct form_symbols *f, struct sym *a);
 struct sym *sym_exp(struct form_symbols *f, struct sym *a, bool base2);         /* NULL: no exponent that was scaled */
 const struct ex *op_like(struct form_symbols *f, enum ex_kind kind, struct shape s, int op);
 bool is_ex(const struct sym *x, enum ex_kind kind);
+/* The loop of that level around, or at, loop `in`. */
+int in_level(const struct form_symbols *f, int in, int level);
 
 #endif

@@ -42,67 +42,117 @@ static struct numbers *numbers_of(const struct program *p, const struct numbers 
 	return n;
 }
 
-static bool add_turns(struct stage_turns *s, const struct program *p, const struct program_loop *l, int piece, size_t tokens, int *n, int *room)
+static bool add_turn(struct stage_turns *s, const struct program *p, int in, const struct turn *up, int *room, struct turn **new)
 {
+	if (s->n[in] == *room) {
+		struct turn *more = realloc(s->of[in], (size_t)(*room = 2 * *room + 16) * sizeof *more);
+		if (!more) return false;
+		s->of[in] = more;
+	}
+	struct turn *t = *new = &s->of[in][s->n[in]];
+	*t = (struct turn){ .now = numbers_of(p, up ? up->now : NULL) };
+	if (up) memcpy(t->len, up->len, sizeof t->len), t->piece = up->piece;
+	return t->now != NULL && ++s->n[in];
+}
+
+/* The turns of loop `in` in turn u of that around it. */
+static bool add_turns(struct stage_turns *s, const struct form_symbols *f, int in, int u, size_t tokens, int *room)
+{
+	const struct program *p = f->program;
+	const struct program_loop *l = f->in[in].of;
 	size_t first = 0, last = 0, end;
 
-	if (!ends(p, l, s->piece[piece].now, &first, &last)) return false;
-	end = over_tokens(p, l) && last - first > tokens ? first + tokens : last;
-	s->complete[piece] = end == last;
-	for (size_t t = first; t < end; t += l->by, ++*n) {
-		if (*n == *room) {
-			struct turn *more = realloc(s->turn, (size_t)(*room = 2 * *room + 16) * sizeof *more);
-			if (!more) return false;
-			s->turn = more;
-		}
-		struct numbers *now = numbers_of(p, s->piece[piece].now);
-		s->turn[*n] = (struct turn){ .now = now };
-		if (!now) return false;
-		now->var[l->var] = (double)t;
-		numbers_turn(now, l->level);
-		if (l->chunk >= 0) {
-			size_t len = end - t < l->by ? end - t : l->by;
-			s->turn[*n].len[l->chunk] = len;
-			now->var[first_of(l->var)] = (double)t;
-			if (len > s->most[l->chunk]) s->most[l->chunk] = len;
-		}
+	const struct turn *up = &s->of[f->in[in].up][u];
+	if (!ends(p, l, up->now, &first, &last)) return false;
+	end = l == f->loop && over_tokens(p, l) && last - first > tokens ? first + tokens : last;
+	s->whole = s->whole && end == last;
+	for (size_t k = first; k < end; k += l->by) {
+		struct turn *t;
+		if (!add_turn(s, p, in, up, room, &t)) return false;
+		size_t at = l->backwards ? first + (end - 1 - first) / l->by * l->by - (k - first) : k;
+		t->up = u;
+		t->now->var[l->var] = (double)at;
+		numbers_turn(t->now, l->level);
+		if (l->chunk < 0) continue;
+		size_t len = end - at < l->by ? end - at : l->by;
+		t->len[l->chunk] = len;
+		t->now->var[first_of(l->var)] = (double)at;
+		if (len > s->most[l->chunk]) s->most[l->chunk] = len;
 	}
 	return true;
 }
 
-bool turns_make(struct stage_turns *s, const struct program *p, const struct program_loop *loop, size_t tokens)
+/* Of a piece that has an index in chunks: its first one, and how many. */
+static void in_chunks(struct stage_turns *s, const struct program *p, struct turn *t)
 {
-	size_t pieces = p->pieces, along = p->n_each && p->each[0] == p->call->dim[0] && !over_tokens(p, loop) ? p->each[0] : 0;
-	int n = 0, room = 0;
+	for (int i = 0; i < p->n_each; i++) {
+		size_t by = p->in_chunks[i].by, first = (size_t)t->now->var[i] * by;
+		int chunk = p->in_chunks[i].chunk;
+		if (!by) continue;
+		t->now->var[i] = t->now->var[first_of(i)] = (double)first;
+		t->len[chunk] = p->in_chunks[i].of - first < by ? p->in_chunks[i].of - first : by;
+		if (t->len[chunk] > s->most[chunk]) s->most[chunk] = t->len[chunk];
+	}
+}
+
+static bool add_pieces(struct stage_turns *s, const struct program *p, size_t pieces)
+{
+	int room = 0;
+
+	for (size_t i = 0; i < pieces; i++) {
+		size_t rest = i;
+		struct turn *t;
+		if (!add_turn(s, p, 0, NULL, &room, &t)) return false;
+		t->piece = (int)i;
+		for (int k = p->n_each; k-- > 0; rest /= p->each[k]) t->now->var[k] = (double)(rest % p->each[k]);
+		in_chunks(s, p, t);
+	}
+	return true;
+}
+
+bool turns_make(struct stage_turns *s, const struct form_symbols *f, size_t tokens)
+{
+	const struct program *p = f->program;
+	bool tokens_first = p->n_each && p->each[0] == p->call->dim[0] && !p->in_chunks[0].by && !over_tokens(p, f->loop);
+	size_t pieces = p->pieces;
 
 	*s = (struct stage_turns){ 0 };
-	if (along > tokens) pieces = pieces / along * tokens;
-	s->piece = calloc(pieces + 1, sizeof *s->piece);
-	s->first = calloc(pieces + 1, sizeof *s->first);
-	s->complete = calloc(pieces + 1, sizeof *s->complete);
-	bool ok = s->piece && s->first && s->complete;
-	for (size_t i = 0; i < pieces && ok; i++) {
-		size_t rest = i;
-		struct numbers *now = s->piece[i].now = numbers_of(p, NULL);
-		ok = now != NULL;
-		for (int k = p->n_each; k-- > 0 && ok; rest /= p->each[k]) now->var[k] = (double)(rest % p->each[k]);
-		s->pieces++;
-		s->complete[i] = true;
-		if (ok && loop) ok = add_turns(s, p, loop, (int)i, tokens, &n, &room);
-		s->first[i + 1] = n;
+	if (tokens_first && p->each[0] > tokens) pieces = pieces / p->each[0] * tokens;
+	s->whole = pieces == p->pieces;
+	bool ok = add_pieces(s, p, pieces);
+	for (int in = 1; in < f->n_in && ok; in++) {
+		int up = f->in[in].up, room = 0;
+		ok = (s->first[in] = calloc((size_t)s->n[up] + 1, sizeof *s->first[in])) != NULL;
+		for (int u = 0; u < s->n[up] && ok; u++) {
+			ok = add_turns(s, f, in, u, tokens, &room);
+			s->first[in][u + 1] = s->n[in];
+		}
 	}
 	return ok;
 }
 
-void turns_free(struct stage_turns *s)
+void turns_free(struct stage_turns *s, const struct form_symbols *f)
 {
-	for (int i = 0; s->first && i < s->first[s->pieces]; i++) free(s->turn[i].now);
-	for (int i = 0; i < s->pieces; i++) free(s->piece[i].now);
-	free(s->turn);
-	free(s->piece);
-	free(s->first);
-	free(s->complete);
+	for (int in = 0; in < f->n_in; in++) {
+		for (int i = 0; i < s->n[in]; i++) free(s->of[in][i].now);
+		free(s->of[in]);
+		free(s->first[in]);
+	}
 	*s = (struct stage_turns){ 0 };
+}
+
+void turns_in(const struct stage_turns *s, const struct form_symbols *f, int in, int around, int turn, int *first, int *last)
+{
+	*first = turn, *last = turn + 1;
+	if (in == around) return;
+	turns_in(s, f, f->in[in].up, around, turn, first, last);
+	*first = s->first[in][*first], *last = s->first[in][*last];
+}
+
+int turn_around(const struct stage_turns *s, const struct form_symbols *f, int in, int turn, int around)
+{
+	for (; in > around; in = f->in[in].up) turn = s->of[in][turn].up;
+	return turn;
 }
 
 /* ---- slices ---- */

@@ -115,12 +115,9 @@ static inline void readback_store(struct search *s, struct graph *g, const struc
 	for (int i = 0; i < g->f.n_put; i++) {
 		const struct sym_put *p = &g->f.put[i];
 		const struct value *x = put_value(&v->v, l, l->put[i]);
-		for (int piece = 0; piece < t->pieces; piece++) {
-			int first = p->in_loop ? t->first[piece] : piece, last = p->in_loop ? t->first[piece + 1] : piece + 1;
-			for (int j = first; j < last; j++) {
-				struct readback_storing w = { s->call->out[p->slice->tensor], x->at + x->n * (size_t)(x->by_turn ? j : piece) };
-				assert_true(slice_lines(p->slice, p->in_loop ? &t->turn[j] : &t->piece[j], readback_line, &w));
-			}
+		for (int j = 0; j < t->n[p->in]; j++) {
+			struct readback_storing w = { s->call->out[p->slice->tensor], value_in(&v->v, x, p->in, j) };
+			assert_true(slice_lines(p->slice, &t->of[p->in][j], readback_line, &w));
 		}
 	}
 }

@@ -1,0 +1,168 @@
+/* Loops in the graph of a form: in each other, beside each other, under conditions, backwards. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "compare/structure/search.h"
+#include "tests/kernel_model.h"
+
+static const char *const read_ops[] = { "attention", "conv_ssd_norm", "gdn2", "kda", "mamba3", "mamba3_mimo", "mixed_batch", "muon_step", "newton_schulz", NULL };
+
+/* What a search begins with, of a small case that the reference answered in float64 with these faults. */
+static struct search *begun(struct capture *c, struct call *call, const struct test_case *of, uint64_t faults, const char **why)
+{
+	struct search *s = calloc(1, sizeof *s);
+	struct plan plain = plan_plain(&arith_f64, 53);
+	struct error e;
+
+	assert_non_null(s);
+	no_error(case_make(c, of, 1, true, &e), &e);
+	answer_by(c, &plain);
+	no_error(call_bind(call, c, true, &e) && search_make(s, call, &(struct structure_search){ .seconds = 5, .faults = faults }, why, &e), &e);
+	return s;
+}
+
+static void ended(struct search *s, struct capture *c)
+{
+	search_free(s);
+	free(s);
+	capture_free(c);
+}
+
+/* What is not read of a case is said: the forms that are read gave what the reference gives. */
+static bool is_read(const struct test_case *t, const char *fault, const char *why)
+{
+	bool known = !why || !strcmp(why, "pieces of more than one kind") || !strcmp(why, "a call of this size") || !strcmp(why, "an output that is not finite");
+
+	if (!known) print_error("%s, %s, fault %s: %s\n", t->op, t->name, fault ? fault : "none", why);
+	assert_true(known);
+	return !why;
+}
+
+static void forms_are_the_references(void **state)
+{
+	(void)state;
+	for (int i = 0; read_ops[i]; i++) {
+		int n = 0;
+		for (const struct test_case *t = test_cases; t->op; t++) {
+			struct capture c;
+			struct call call;
+			const char *why;
+			if (t->large || strcmp(t->op, read_ops[i])) continue;
+			struct search *s = begun(&c, &call, t, 0, &why);
+			n += is_read(t, NULL, why);
+			ended(s, &c);
+		}
+		print_message("%s: %d cases\n", read_ops[i], n);
+		assert_true(n > 0);
+	}
+}
+
+static const struct test_case *first_case(const char *op)
+{
+	const struct test_case *t = test_cases;
+
+	while (strcmp(t->op, op)) t++;
+	return t;
+}
+
+/* How far the search's own truth is from `a`, as its weights have it. */
+static double apart(const struct search *s, const struct answer *a)
+{
+	double most = 0;
+
+	for (int o = 0; o < MAX_OUT; o++)
+		for (size_t i = 0; i < s->call->out_count[o]; i++) {
+			double d = fabs(a->hi[o][i] - s->truth.hi[o][i]) * (double)s->weight[o][i];
+			most = d > most || !isfinite(d) ? (isfinite(d) ? d : INFINITY) : most;
+		}
+	return most;
+}
+
+/* The formula with a fault is the reference with that fault, and the one without it is not: what stands between would find a graph wrong
+ * that is. */
+static void a_fault_is_told(void **state)
+{
+	(void)state;
+	for (int i = 0; read_ops[i]; i++) {
+		const struct op *op = op_find(read_ops[i]);
+		const struct test_case *t = first_case(read_ops[i]);
+		int told = 0;
+		for (int f = 0; f < MAX_FAULT && op->faults[f].name; f++) {
+			struct capture c;
+			struct call call;
+			struct error e;
+			struct answer a;
+			const char *why;
+			struct plan p = plan_plain(&arith_f64, 53);
+			if (op->faults[f].is_rounding) continue;
+			plan_fault(&p, op, f);
+			if (op->faults[f].form >= 0) p.form = op->faults[f].form;
+			p.chunk = op->forms[p.form].chunked ? DEFAULT_CHUNK : 0;
+			struct search *s = begun(&c, &call, t, UINT64_C(1) << f, &why);
+			/* newton_schulz with mirror_not_transposed is not read yet, and that is said */
+			if (strcmp(op->name, "newton_schulz") || strcmp(op->faults[f].name, "mirror_not_transposed")) is_read(t, op->faults[f].name, why);
+			else assert_non_null(why);
+			ended(s, &c);
+			s = begun(&c, &call, t, 0, &why);
+			no_error(ref_run(&call, &p, &a, &e), &e);
+			double d = why ? 0 : apart(s, &a);
+			if (d > 1e-3 && isfinite(d)) {
+				struct answer truth = s->truth;
+				call.anchored = false;  /* else what differs between forms is asked of the reference */
+				s->truth = a;
+				view_free(&s->graph[p.form][0].view[s->n_stage - 1]);
+				if (exact_agrees(s, p.form)) print_error("%s: %s is not told\n", op->name, op->faults[f].name);
+				assert_false(exact_agrees(s, p.form));
+				s->truth = truth;
+				told++;
+			}
+			answer_free(&a);
+			ended(s, &c);
+		}
+		print_message("%s: %d faults\n", read_ops[i], told);
+		assert_true(told >= 3);
+	}
+}
+
+static void recorded(const char *file, const char *form, size_t chunk, const char *has, double least)
+{
+	struct capture c;
+	struct call call;
+	struct error e;
+	struct structure_reading r;
+	const char *why;
+	char path[256];
+
+	snprintf(path, sizeof path, "fixtures/captures/%s.safetensors", file);
+	no_error(capture_read(&c, path, &e) && call_bind(&call, &c, true, &e), &e);
+	no_error(structure_read(&r, &call, &(struct structure_search){ .seconds = 30 }, &why, &e), &e);
+	assert_null(why);
+	if (!r.identified || !(r.out[0].explained >= least)) print_error("%s, %.6f: %s", file, r.out[0].explained, r.text);
+	assert_true(r.identified && r.out[0].explained >= least);
+	if (form) assert_string_equal(r.form, form);
+	if (chunk) assert_int_equal(r.chunk, chunk);
+	if (has && !strstr(r.text, has)) print_error("%s: %s", file, r.text);
+	if (has) assert_non_null(strstr(r.text, has));
+	structure_free(&r);
+	capture_free(&c);
+}
+
+/* FlashAttention-4's blocks are of 128 keys, as its source has them; its exponentials are rounded to bf16 for their product, its sums not. */
+static void kernels_of_libraries(void **state)
+{
+	(void)state;
+	recorded("attention.fa4", NULL, 128, "v' @ bf16(e)", 0.9999);
+	recorded("attention.torch_flash", NULL, 128, "v' @ bf16(e)", 0.999);
+	recorded("attention.torch_math", NULL, 0, NULL, 0.9999);
+	recorded("attention.torch_flex", NULL, 0, NULL, 0.9999);
+	recorded("kda.fla_recurrent_150", NULL, 0, NULL, 0.97);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(forms_are_the_references), cmocka_unit_test(a_fault_is_told), cmocka_unit_test(kernels_of_libraries),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
