@@ -3,7 +3,7 @@
 #ifndef ETALON_STRUCTURE_CELLS_H
 #define ETALON_STRUCTURE_CELLS_H
 
-#include "symbols.h"
+#include "compare/symbols/symbols.h"
 
 /* Rounded on the way out: CELL_ROUND by p[0], others to f32 unless p[3] says that they are not. */
 enum type { AS_IT_IS, IN_F32, IN_BF16, IN_F16, IN_TF32, IN_TF32_RN, TYPES };

@@ -4,7 +4,6 @@
 
 #include "calc_private.h"
 #include "dd_form.h"
-#include "dd_ranks.h"
 
 static dds parts(const calc *c, const void *x) { return (dds){ (double *)(uintptr_t)x, calc_low(c, x) }; }
 static dd first(const calc *c, const void *x) { return (dd){ *parts(c, x).hi, *parts(c, x).lo }; }

@@ -44,4 +44,10 @@ const struct dd_form *dd_form(void);
 /* For tests and timing; NULL: the first that runs here. Not while another thread computes. */
 void dd_use(const struct dd_form *f);
 
+/* ---- a product whose rows are shared out among ranks: dd_ranks.c ---- */
+
+/* C [m,n] = A B over k terms, the same bits as dd_form()->gemm gives, for ranks that all call it; false, and nothing is done, where there
+ * is one rank, or too little to do. */
+bool dd_gemm_shared(dds C, struct dd_operand A, struct dd_operand B, size_t m, size_t n, size_t k);
+
 #endif

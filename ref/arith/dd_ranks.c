@@ -1,4 +1,4 @@
-#include "dd_ranks.h"
+#include "dd_form.h"
 
 #include <stdlib.h>
 #include <string.h>
