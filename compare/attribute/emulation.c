@@ -286,8 +286,11 @@ bool emulation_search(struct xray *x, const struct contract *k)
 	if (k && !search_known(x, k, &first, &found)) return false;
 	if (found) return true;
 	if (!x->kept_shift && x->structure && !emulation_by_structure(x, k, &found)) return false;
-	if (x->kept_shift) return emulation_by_kept(x);
-	return found || (x->structure && x->structure->asked) || search_all(x, k, &first);
+	const bool alone = x->structure && x->structure->alone;
+	if (x->kept_shift && alone) return emulation_by_kept(x);
+	if (found || alone) return true;
+	if (!search_all(x, k, &first)) return false;
+	return !x->kept_shift || (emulation_identified(x, &found) && (found || emulation_by_kept(x)));
 }
 
 bool emulation_without(struct xray *x, const struct plan *without)

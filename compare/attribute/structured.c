@@ -37,7 +37,8 @@ static void say(struct structure_said *to, const struct structure_reading *r)
 {
 	size_t n = r->text ? strlen(r->text) : 0;
 
-	*to = (struct structure_said){ true, r->identified, false, r->stopped, r->seconds, r->tries, r->form, r->chunk, .n_rounding = r->n_rounding };
+	*to = (struct structure_said){ .asked = true, .alone = r->by_token, .identified = r->identified, .stopped = r->stopped, .seconds = r->seconds,
+		.tries = r->tries, .form = r->form, .chunk = r->chunk, .n_rounding = r->n_rounding };
 	memcpy(to->rounding, r->rounding, sizeof to->rounding);
 	if (n >= sizeof to->formula)
 		for (n = sizeof to->formula - 1; n && r->text[n - 1] != '\n'; n--) {}
@@ -46,13 +47,14 @@ static void say(struct structure_said *to, const struct structure_reading *r)
 }
 
 /* Does the contract clearly allow the rounding? At a site as it says. Where there is no name its region is one of arrangements of products,
- * in the types that it allows at some site. */
+ * in the types that it allows at more than one site: of a single one, the state's, nothing is arranged. */
 static bool allows(const struct call *call, const struct contract *k, const struct structure_rounding *r)
 {
+	int n = 0;
+
 	if (r->site >= 0) return contract_allows(k, r->site, &r->type) || is_store(call, r->site, r->type.format);
-	for (int i = 0; call->op->sites[i].name && r->arranged; i++)
-		if (contract_allows(k, i, &r->type)) return true;
-	return false;
+	for (int i = 0; call->op->sites[i].name && r->arranged; i++) n += contract_allows(k, i, &r->type);
+	return n > 1;
 }
 
 struct allowing { const struct call *call; const struct contract *k; };
@@ -134,7 +136,7 @@ bool emulation_by_structure(struct xray *x, const struct contract *k, bool *foun
 
 	*found = false;
 	if (legal && !read_with(x, k, 0, before.value, found, &allowed)) return false;
-	if (*found && !allowed) {
+	if (*found && (!allowed || !x->structure->alone)) {
 		*found = false;
 		return keep_for_later(x, &before);
 	}

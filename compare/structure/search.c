@@ -115,7 +115,8 @@ static void finish(struct search *s, struct beams *b, struct candidate *best, in
 			if (f >= s->n_form && (explained(b, last) || c.cost > 3 * b->by[1].at[0].cost + 0.01)) continue;
 			log_cost(s, "all", &c, last);
 			if (best->cost < 1e9 && best->form != c.form && c.cost < 3 * best->cost + 0.05) s->rival = c.form;
-			if (c.cost > best->cost) continue;
+			/* what began worse may end better, but a form by token takes long */
+			if (c.cost > best->cost && best->cost <= found(last) / (slow ? 1 : 10)) continue;
 			if (!large(s) || c.cost > found(last) / 2.5) down(s, &c, last, 1, false, NULL);      /* else sign tests do as well: polish.c */
 			if (c.cost > found(last)) down(s, &c, last, 0, true, NULL);
 			if (c.cost < 0.1 * s->n_stage) exponents(s, &c, last), last_bits(s, &c, last);
