@@ -4,15 +4,15 @@
 
 /* ---- attention: keys in parts, each by blocks with a running maximum; base 2; parts joined by their lse in base 2 ---- */
 
-enum { AT = 10, AS = 70, AH = 4, AD = 32 };
-struct attention { enum number p; size_t parts, block; bool forwards; int fault; };
+enum { AT = 10, KEYS = 300, AH = 4, AD = 32 };
+struct attention { enum number p; size_t parts, block; bool forwards; int fault; float size; size_t keys; };   /* size: of q */
 enum { LAST_PART_LOST = 1, MAXIMUM_OF_BLOCK_BEFORE, ONE_KEY_TWICE, HEAD_WITHOUT_RESCALE };
 
 static void attend(const struct attention *a, size_t head, size_t seen, const float *q, const float *k, const float *v, float *o,
 	float *lse)
 {
 	float top = -INFINITY, total = 0, scale = 1 / sqrtf(AD) * log2e, out[AD] = { 0 };
-	size_t each = (AS + a->parts - 1) / a->parts;
+	size_t each = (a->keys + a->parts - 1) / a->parts;
 
 	for (size_t p = 0; p < a->parts - (a->fault == LAST_PART_LOST); p++) {
 		size_t from = p * each, to = from + each < seen ? from + each : seen;
@@ -21,7 +21,7 @@ static void attend(const struct attention *a, size_t head, size_t seen, const fl
 		for (size_t i = 0; i < blocks; i++) {
 			size_t b = a->forwards ? i : blocks - 1 - i, first = from + b * a->block;
 			size_t last = first + a->block < to ? first + a->block : to;
-			float s[AS], high = m;
+			float s[KEYS], high = m;
 			for (size_t j = first; j < last; j++) {
 				s[j] = 0;
 				for (size_t d = 0; d < AD; d++) s[j] = fmaf(q[d], k[j * AD + d], s[j]);
@@ -51,25 +51,26 @@ static void attend(const struct attention *a, size_t head, size_t seen, const fl
 
 static void attention(const struct attention *a, const char *contract, enum dtype type, int variant)
 {
-	static float q[AT * AH * AD], k[2 * AS * AD], v[2 * AS * AD], o[AT * AH * AD], lse[AH * AT], kk[AS * 2 * AD], vv[AS * 2 * AD];
+	static float q[AT * AH * AD], k[2 * KEYS * AD], v[2 * KEYS * AD], o[AT * AH * AD], lse[AH * AT], kk[KEYS * 2 * AD], vv[KEYS * 2 * AD];
+	const size_t S = a->keys;
 	struct capture c;
 
-	for (size_t i = 0; i < AT * AH * AD; i++) q[i] = in_type(type, normal(2));
-	for (size_t i = 0; i < 2 * AS * AD; i++) k[i] = in_type(type, normal(1)), v[i] = in_type(type, normal(1));
-	for (size_t j = 0; j < AS; j++)
+	for (size_t i = 0; i < AT * AH * AD; i++) q[i] = in_type(type, normal(a->size));
+	for (size_t i = 0; i < 2 * S * AD; i++) k[i] = in_type(type, normal(1)), v[i] = in_type(type, normal(1));
+	for (size_t j = 0; j < S; j++)
 		for (size_t h = 0; h < 2; h++) {
-			memcpy(kk + (j * 2 + h) * AD, k + (h * AS + j) * AD, AD * sizeof *k);
-			memcpy(vv + (j * 2 + h) * AD, v + (h * AS + j) * AD, AD * sizeof *v);
+			memcpy(kk + (j * 2 + h) * AD, k + (h * S + j) * AD, AD * sizeof *k);
+			memcpy(vv + (j * 2 + h) * AD, v + (h * S + j) * AD, AD * sizeof *v);
 		}
 	for (size_t t = 0; t < AT; t++)
 		for (size_t h = 0; h < AH; h++) {
 			size_t at = t * AH + h;
-			attend(a, h, AS - AT + t + 1, q + at * AD, k + h / 2 * AS * AD, v + h / 2 * AS * AD, o + at * AD, lse + h * AT + t);
+			attend(a, h, S - AT + t + 1, q + at * AD, k + h / 2 * S * AD, v + h / 2 * S * AD, o + at * AD, lse + h * AT + t);
 		}
 	begin(&c, "attention", "{\"causal\": true}");
 	put(&c, "in.q", type, SHAPE(AT, AH, AD), q);
-	put(&c, "in.k", type, SHAPE(AS, 2, AD), kk);
-	put(&c, "in.v", type, SHAPE(AS, 2, AD), vv);
+	put(&c, "in.k", type, SHAPE(S, 2, AD), kk);
+	put(&c, "in.v", type, SHAPE(S, 2, AD), vv);
 	put(&c, "out.o", type, SHAPE(AT, AH, AD), o);
 	put(&c, "out.lse", DT_F32, SHAPE(AH, AT), lse);
 	judged_as(&c, contract, !a->fault, variant % 8 != 0, "attention", variant);
@@ -81,17 +82,28 @@ static void attention_in_parts(void **state)
 
 	(void)state;
 	for (int i = 0; i < 12; i++) {
-		struct attention a = { (const enum number[]){ FULL, BF, HALF }[i % 3], 1 + (size_t)i / 3, blocks[(i + i / 3) % 3], i % 2, 0 };
+		struct attention a = { (const enum number[]){ FULL, BF, HALF }[i % 3], 1 + (size_t)i / 3, blocks[(i + i / 3) % 3], i % 2, 0, 2, 70 };
 		dice = 100 + (uint64_t)i;
 		const char *contract = a.p == FULL ? "f32" : a.parts > 1 ? "bf16_operands_split" : "bf16_operands";
 		attention(&a, contract, a.p == FULL && i % 2 ? DT_F32 : DT_BF16, i);
 	}
 	for (int fault = 1; fault <= HEAD_WITHOUT_RESCALE; fault++)
 		for (int i = 0; i < 2; i++) {
-			struct attention a = { i ? BF : FULL, fault == LAST_PART_LOST ? 3 : 1, 16, true, fault };
+			struct attention a = { i ? BF : FULL, fault == LAST_PART_LOST ? 3 : 1, 16, true, fault, 2, 70 };
 			dice = 200 + (uint64_t)fault;
 			attention(&a, i ? "auto" : "f32", DT_BF16, -fault);
 		}
+}
+
+/* Where logits are large a few keys have all the weight, and it matters which block came first: torch's cuDNN and efficient kernels. */
+static void attention_of_large_logits(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct attention a = { BF, 1, 128, true, 0, (const float[]){ 10, 100 }[i % 2], KEYS };
+		dice = 300 + (uint64_t)i;
+		attention(&a, i == 3 ? "auto" : "bf16_operands_ascending", DT_BF16, i + 1);
+	}
 }
 
 /* ---- fp8 in groups ---- */
@@ -157,7 +169,7 @@ static void norms_to_fp8(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(attention_in_parts),
+		cmocka_unit_test(attention_in_parts), cmocka_unit_test(attention_of_large_logits),
 		cmocka_unit_test(norms_to_fp8),
 	};
 
