@@ -1,3 +1,4 @@
+#include "ref/formula/formula.h"
 #include "tests/helpers.h"
 
 #include <dirent.h>
@@ -189,4 +190,14 @@ double stored(enum dtype d, double x)
 	dtype_store(d, &x, 1, b);
 	dtype_load(d, b, 1, &y);
 	return y;
+}
+
+const struct formula *op_added_from(const char *path)
+{
+	struct error e;
+	const struct formula *f = formula_read(path, &e);
+
+	if (!f) fail_msg("%s: %s", e.file, e.detail);
+	op_add(formula_op(f));
+	return f;
 }

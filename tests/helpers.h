@@ -72,4 +72,7 @@ double stored(enum dtype d, double x);
 /* Fails unless found and expected, what(x) in this format, are the same. */
 void expect_double(const struct layout *l, const char *what, double x, double found, double expected);
 
+/* The op of the formula at path, added to the others; fails the test where it cannot be read. Returns it. */
+const struct formula *op_added_from(const char *path);
+
 #endif

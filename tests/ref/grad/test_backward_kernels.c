@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "ref/formula/formula.h"
+#include "tests/helpers.h"
 #include "tests/judged.h"
 
 enum kind { RIGHT, MEAN_FOR_SUM, TERM_MISSING };
@@ -49,12 +50,8 @@ static void a_kernel_is_judged(void **state)
 
 static int load(void **state)
 {
-	struct error e;
-	struct formula *f = formula_read("tests/ops/l2norm.op", &e);
-
 	(void)state;
-	if (!f) fail_msg("%s: %s", e.file, e.detail);
-	op_add(formula_op(f));
+	op_added_from("tests/ops/l2norm.op");
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/formula/formula.h"
+#include "tests/helpers.h"
 #include "tests/witness.h"
 
 #define OP "gated_delta_rule_backward"
@@ -75,12 +76,8 @@ static void forms_are_the_derivative(void **state)
 
 static int load(void **state)
 {
-	struct error e;
-	struct formula *f = formula_read("tests/ops/gated_delta_rule_backward.op", &e);
-
 	(void)state;
-	if (!f) fail_msg("%s: %s", e.file, e.detail);
-	op_add(formula_op(f));
+	op_added_from("tests/ops/gated_delta_rule_backward.op");
 	return 0;
 }
 
