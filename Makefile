@@ -131,7 +131,7 @@ $(BUILD)/flags: FORCE
 
 # Which sources made a capture: those of the op or the engine, those of others that it calls, and all that these include.
 CALLED := cuda.cu
-CALLED_mixed_batch := executor.c
+CALLED_mixed_batch := executor.c gated_delta_rule.cu
 CALLED_model := model_%.cu causal_conv1d.cu gated_delta_rule.cu gated_product.cu qk_norm_rope.cu rmsnorm.cu
 SOURCES = $(call in_gpu,$1.cu $1_%.c $(CALLED_$1) $(CALLED))
 HASHED = hash=$$(CXX='$(CXX)' sh gpu/sources.sh $(call SOURCES,$1)) && printf '\t{ "%s", "%s" },\n' $1 $$hash

@@ -1,6 +1,7 @@
 /* bench-gpu: decoding steps of the executor at Qwen3.5-27B's sizes: 16 key and 48 value heads of
  * 128, data bf16, slots in no order. Times are those of one layer in a step of as many that no
  * cache holds their states. */
+#include <memory>
 #include <numeric>
 #include <random>
 
@@ -156,12 +157,73 @@ private:
 	size_t slot_bytes() const { return executor_state_bytes(&s) + executor_ring_bytes(&s); }
 };
 
+/* A row that prefills T tokens from its slot into it, one layer of a 27B's: token by token, and in chunks. */
+class prefilling {
+public:
+	explicit prefilling(int T) : T_(T), s(shape_of(1, DT_F32))
+	{
+		s.layers = 1, s.max_tokens = T;
+		weights_.resize(executor_channels(&s) * s.W, 0.3f);
+		const float *w = weights_.data();
+		struct executor_weights all = { w, w, w, w };
+		for (bool chunks : { false, true }) {
+			ways_.push_back(std::make_unique<device_executor>(s, all));
+			ways_.back()->in_chunks = chunks;
+			give(*ways_.back());
+		}
+	}
+
+	void measure()
+	{
+		double C = (double)executor_channels(&s), heads = (double)s.Hv * s.Dv;
+		double bytes = 2.0 * T_ * (C + 2 * heads) + 2.0 * (double)executor_state_bytes(&s);
+		cudaStream_t stream = ways_[0]->stream();
+		std::vector<way> ways;
+
+		for (int i : { 0, 1 })
+			ways.push_back({ "executor_" + std::to_string(T_), i ? "in chunks" : "token by token", bytes, [this, i, stream] {
+				ways_[i]->enqueue_on(stream, 1);
+			} });
+		race(stream, bytes, ways, 1);
+	}
+
+private:
+	int T_;
+	struct executor_shape s;
+	std::vector<float> weights_;
+	std::vector<std::unique_ptr<device_executor>> ways_;
+
+	void give(device_executor &x)
+	{
+		std::vector<int32_t> write(T_, -1);
+		std::vector<uint16_t> in((size_t)T_ * executor_channels(&s)), y((size_t)T_ * s.Hv * s.Dv);
+		const int32_t kind = ROW_PREFILL, slot = 0, position = 9, cuts[] = { 0, T_ };
+		struct executor_step step = { 1, T_, 0, &kind, cuts, &slot, write.data(), &slot, write.data(), &position };
+		struct executor_data all = { in.data(), in.data(), in.data(), in.data(), y.data() };
+		std::mt19937 from(5);
+		std::normal_distribution<double> normal;
+
+		write.back() = 0;
+		for (size_t i = 0; i < in.size(); i++) {
+			double v = i < 1 << 16 ? normal(from) : 0;
+			if (i < 1 << 16)
+				dtype_store(DT_BF16, &v, 1, &in[i]);
+			else
+				in[i] = in[i % (1 << 16) * 31 % (1 << 16)];
+		}
+		x.upload(step, all);
+		check(cudaStreamSynchronize(x.stream()), "data");
+	}
+};
+
 void bench_executor()
 {
 	if (!limits().hopper) {
 		fprintf(stderr, "bench-gpu: no decoding, for in one launch it needs a Hopper GPU\n");
 		return;
 	}
+	for (int T : { 32, 64, 1024, 4096 })
+		prefilling(T).measure();
 	for (enum dtype state : { DT_F32, DT_BF16 })
 		for (int rows : { 1, 16, 64, 256 }) {
 			decoding d(rows, state);

@@ -7,7 +7,8 @@
 #   @work NAME TITLE        from here on, works in this order; NAME_SIZE is one too, SIZE being TITLE's %s
 #   @works TABLE TEXT       TEXT for each row of the table, work by work
 #   @gains WORK...          how many times as fast as its first kernel each kernel of a work is
-# FIGURE: COLUMN@TABLE@ROW@WAY, of the last such row where the end is left out, or A / B; least.COLUMN@TABLE and most.
+# FIGURE: COLUMN@TABLE@ROW@WAY, of the last such row where the end is left out, or A / B; least.COLUMN@TABLE and most;
+# COLUMN@best:TABLE+TABLE@ROW, of the fastest of that row.
 # FORMAT: printf's, a factor before it perhaps, or s, seconds. A figure that is not there is empty; nan: missing.
 BEGIN {
 	FS = "\t"
@@ -36,14 +37,23 @@ function extreme(which, name, table,    id, x, best) {
 	return best
 }
 
+# The fastest of a row in TABLE+TABLE...
+function best(tables, row,    id, found) {
+	for (id = 1; id <= rows; id++)
+		if (of(id, "row") == row && index("+" tables "+", "+" of(id, "table") "+") && of(id, "ours") != "nan")
+			if (!found || of(id, "ours") + 0 < of(found, "ours") + 0) found = id
+	return found
+}
+
 function value(what, id,    part, count, list) {
 	if (what ~ /^[0-9.]+$/) return what
 	if (split(what, part, " / ") == 2) return quotient(value(part[1], id), value(part[2], id))
 	count = split(what, part, "@")
 	if (what ~ /^(least|most)\./) return extreme(substr(what, 1, index(what, ".") - 1), substr(part[1], index(part[1], ".") + 1), part[2])
-	if (count == 2) id = last[part[2]]
-	if (count == 3) id = last[part[2], part[3]]
-	if (count == 4) id = exact[part[2], part[3], part[4]]
+	if (part[2] ~ /^best:/) id = best(substr(part[2], 6), part[3])
+	else if (count == 2) id = last[part[2]]
+	else if (count == 3) id = last[part[2], part[3]]
+	else if (count == 4) id = exact[part[2], part[3], part[4]]
 	if (!id) return "nan"
 	what = part[1]
 	if (what in column) return of(id, what)
@@ -111,7 +121,7 @@ function goal(line,    part, reached, limit, met) {
 	split(line, part, / *\| */)
 	reached = value(part[3]); limit = value(part[4])
 	met = reached != "nan" && limit != "nan" && (part[2] == "at least" ? reached + 0 >= limit + 0 : reached + 0 <= limit + 0)
-	printf "| %s | %s | %s | %s |\n", part[1], part[2] == "" ? "" : part[2] " " show(limit, part[5]), show(reached, part[5]),
+	printf "| %s | %s | %s | %s |\n", fill(part[1]), part[2] == "" ? "" : part[2] " " show(limit, part[5]), show(reached, part[5]),
 		part[2] == "" ? "" : met ? "met" : "**not met**"
 }
 

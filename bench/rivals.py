@@ -7,6 +7,7 @@
 import importlib.metadata
 import json
 import math
+import os
 import pathlib
 import statistics
 import sys
@@ -15,7 +16,9 @@ import time
 import torch
 from safetensors import safe_open
 
+os.environ.setdefault("FLA_FLASH_QLA", "0")        # or it hands over to FlashQLA, which has a row of its own
 import rival_ops as ops
+import rivals_gdn
 
 WARM, ROUNDS, MICROSECONDS, MOST = 3, 15, 1500, 32
 GPU = torch.cuda.is_available()
@@ -141,6 +144,18 @@ def do_rmsnorm(work, t, right, params):
             row(work, "Liger", lambda: rms_norm_forward(t["x"], t["weight"], eps, float(offset), "gemma", None)[:1], right)
     except ImportError as e:
         gap(work, "fla" if "gate" in t else "Liger", e)
+    if "gate" not in t:
+        later.insert(0, lambda: quack_norm(work, t, right, eps, offset))
+
+
+def quack_norm(work, t, right, eps, offset):
+    try:
+        from quack.rmsnorm import rmsnorm_fwd
+    except Exception as e:      # where there is no device it fails otherwise than by ImportError
+        return gap(work, "quack", e)
+    weight = t["weight"].float() + offset
+    run = lambda: tuple(y for y in rmsnorm_fwd(t["x"], weight, residual=t.get("residual"), eps=eps)[:2] if y is not None)
+    row(work, "quack", run, right)
 
 
 def do_rmsnorm_fp8(work, t, right, params):
@@ -192,9 +207,10 @@ def do_newton_schulz(work, t, right, params):
         from gram_newton_schulz import GramNewtonSchulz
     except ImportError as e:
         return gap(work, "gram-newton-schulz, cuBLAS", e)
-    gram = GramNewtonSchulz(ns_use_kernels=False, ns_coefficients=params["coefficients"], gram_newton_schulz_reset_iterations=[2],
-                            compile_kwargs=None)
-    row(work, "gram-newton-schulz, cuBLAS", lambda: (gram(x),), right)
+    grams = [GramNewtonSchulz(ns_use_kernels=kernels, ns_coefficients=params["coefficients"], gram_newton_schulz_reset_iterations=[2],
+                              compile_kwargs=None) for kernels in (False, True)]
+    row(work, "gram-newton-schulz, cuBLAS", lambda: (grams[0](x),), right)
+    later.insert(0, lambda: row(work, "gram-newton-schulz, quack's symmetric products", lambda: (grams[1](x),), right))
 
 
 def do_gated_delta_rule(work, t, right, params):
@@ -215,6 +231,7 @@ def do_gated_delta_rule(work, t, right, params):
     row(work, "fla, gates inside", lambda: chunk_gated_delta_rule(q, k, v, t["a"][None], t["b"][None], **common, **within), right)
     row(work, "fla, launched from Python", given, right, timer=lambda runs: launched(runs[0]))
     row(work, "fla, token by token", lambda: fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, **common), right)
+    others(work, [x[0] for x in (q, k, v, g, beta)], t["initial_state"], torch.tensor([0, len(t["q"])], device=DEVICE), right)
     for T, N in ((1024, 1), (16384, 1), (65536, 1), (16384, RAGGED)) if GPU else ():
         # the same tokens again and again, whose answer is not compared
         some = [x.repeat(1, -(-T // x.shape[1]), *[1] * (x.dim() - 2))[:, :T].contiguous() for x in (q, k, v, g, beta)]
@@ -222,7 +239,22 @@ def do_gated_delta_rule(work, t, right, params):
         if N > 1:
             own["cu_seqlens"] = torch.tensor([ragged_cut(i, T) for i in range(N + 1)], device=DEVICE)
         run = lambda some=some, own=own: chunk_gated_delta_rule(*some, **own)
-        row(f"prefill_{'ragged_' if N > 1 else ''}{T}", "fla", run, [], compared=False)
+        name, cuts = f"prefill_{'ragged_' if N > 1 else ''}{T}", torch.tensor([ragged_cut(i, T) if N > 1 else i * T for i in range(N + 1)],
+                                                                              device=DEVICE)
+        row(name, "fla", run, [], compared=False)
+        others(name, [x[0] for x in some], own["initial_state"], cuts, None)
+
+
+def others(work, every, S, cuts, right):
+    for name, make in rivals_gdn.PREFILLS.items():
+        if "along" in name and len(cuts) > 2:
+            continue
+        try:
+            run = make(*every, S, cuts)
+        except Exception as e:
+            gap(work, name, e)
+            continue
+        row(work, name, run, right or [], compared=right is not None)
 
 
 RAGGED = 32
@@ -244,6 +276,17 @@ def rows_of(t, right, names, rows):
     return {n: x[index] if n in names else x for n, x in t.items()}, [r[index] for r in right]
 
 
+def rivals_gdn_run(t, S):
+    try:
+        return rivals_gdn.decode(t, S)
+    except Exception as e:
+        why = e
+
+        def fails():
+            raise why
+        return fails
+
+
 def recurrence(work, t, right):
     """Decoding by flash-linear-attention: the bare recurrence, gates given."""
     if t["initial_state"].dtype != torch.float32:
@@ -261,6 +304,10 @@ def recurrence(work, t, right):
                                                                  use_qk_l2norm_in_kernel=True)
         row(f"decode_f32_{rows}", "fla", run(some["initial_state"]), true,
             [run(some["initial_state"].clone()) for _ in range(states_of(rows))])
+        for kind, S in (("f32", some["initial_state"]), ("bf16", some["initial_state"].bfloat16())):
+            first = dict(some)
+            row(f"decode_{kind}_{rows}", "FlashInfer, the recurrence", rivals_gdn_run(first, S), true,
+                [rivals_gdn_run(first, S) for _ in range(states_of(rows))])
         if rows == 1:
             row("decode_f32_1", "fla, launched from Python", run(some["initial_state"]), true, timer=lambda runs: launched(runs[0]))
 
@@ -290,7 +337,8 @@ def do_mixed_batch(work, t, right, params):
 
 def main(folder, *only):
     rivals = ["PyTorch " + torch.__version__]
-    for package, name in (("fla-core", "flash-linear-attention"), ("liger-kernel", "Liger"), ("gram-newton-schulz",) * 2):
+    for package, name in (("fla-core", "flash-linear-attention"), ("liger-kernel", "Liger"), ("gram-newton-schulz",) * 2,
+                          ("flashinfer-python", "FlashInfer"), ("flash-qla", "FlashQLA"), ("quack-kernels", "quack")):
         try:
             rivals.append(f"{name} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:

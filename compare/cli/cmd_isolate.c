@@ -13,7 +13,7 @@ struct arguments {
 	uint64_t seed, seeds;
 	int steps, law;
 	const char *state, *data;
-	bool thorough, json, plays;      /* plays: an option for plays was given */
+	bool thorough, heads, json, plays;      /* plays: an option for plays was given */
 	char **path;
 	size_t n;
 };
@@ -42,6 +42,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'l':
 		if ((a->law = law_find(text)) < 0) argp_error(state, "--law: unknown law '%s'; they are the first column of the report", text);
 		return 0;
+	case 'H': a->heads = cli_number(state, "--heads", text, 128, 128); return 0;
 	case 't': a->thorough = true; return 0;
 	case 'j': a->json = true; return 0;
 	case ARGP_KEY_END:
@@ -104,8 +105,9 @@ static bool play_seed(struct isolate_run *r, const struct arguments *a, const st
 	struct setup s;
 
 	choose_types(a, seed, &r->state, &r->data);
-	struct executor_shape shape = setup_small(r->state, r->data);
+	struct executor_shape shape = (a->heads ? setup_heads : setup_small)(r->state, r->data);
 	if (!(a->play ? scenario_parse(&scenario, a->play, e) : scenario_draw(&scenario, seed, a->steps, e))) return false;
+	if (a->heads && !a->play) scenario_stretch(&scenario);
 	bool ok = setup_make(&s, backend, &shape, seed, e) && isolate_scenario(&r->laws, &s, &scenario, a->law, e);
 	if (a->play) r->steps = scenario.steps;
 	if (ok && r->laws.broken < 0 && (a->law < 0 || a->law == LAW_VALUES)) ok = find_coverage(r, &s, &scenario, e);
@@ -150,7 +152,7 @@ static bool tried(const struct isolate_run *r, const struct arguments *a, struct
 
 static int play(const struct arguments *a)
 {
-	struct isolate_run r = { .backend = a->backend, .inject = a->inject, .first_seed = a->seed, .seeds = a->play ? 1 : a->seeds,
+	struct isolate_run r = { .backend = a->backend, .inject = a->inject, .first_seed = a->seed, .seeds = a->play ? 1 : a->seeds, .heads = a->heads,
 		.steps = a->steps, .play = a->play, .laws.broken = -1 };
 	struct error e = { 0 };
 
@@ -181,6 +183,7 @@ int cmd_isolate(int argc, char **argv)
 		{ "law", 'l', "NAME", 0, "this law only, and those of every step", 0 },
 		{ "state", 'S', "TYPE", 0, "F32 or BF16 (by turns)", 0 },
 		{ "data", 'D', "TYPE", 0, "F32 or BF16 (by turns)", 0 },
+		{ "heads", 'H', "128", 0, "heads of 128, and 13 times as long prefills: those of 32 tokens and more run in chunks on cuda", 0 },
 		{ "thorough", 't', NULL, 0, "scratch at all lengths from 1 to 600", 0 },
 		{ "inject", 'i', "FAULT", 0, "make this fault on purpose (a build by `make faults` only)", 0 },
 		{ "output", 'o', "FILE", 0, "write the shortest failing scenario as a capture of mixed_batch", 0 },

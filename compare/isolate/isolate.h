@@ -20,6 +20,9 @@ struct setup {
 
 /* The small model that scenarios are played with: it has room for any that scenario_draw makes. */
 struct executor_shape setup_small(enum dtype state, enum dtype data);
+/* The same with heads of 128, for scenarios whose prefills are stretched: with data in bf16 the CUDA backend prefills such rows
+ * in chunks. */
+struct executor_shape setup_heads(enum dtype state, enum dtype data);
 
 /* Weights drawn from the seed. Freed with setup_free. */
 bool setup_make(struct setup *s, const struct executor_backend *backend, const struct executor_shape *shape, uint64_t seed, struct error *e);

@@ -89,6 +89,14 @@ static void add_tables(struct capture *c, bool *ok, const struct play *p)
 		for (size_t k = 0; k < p->tokens; k++) ((int32_t *)t->data)[k] = p->token[k].write_slot;
 }
 
+/* What the backend may round with this shape. */
+static const char *contract_of(const struct setup *s)
+{
+	bool f32 = s->backend->promises(&s->shape) & PROMISE_F32, pool = s->shape.state == DT_BF16;
+
+	return f32 ? (pool ? "pool_bf16" : "f32") : pool ? "scratch_bf16" : "chunks";
+}
+
 static bool set_meta(struct capture *c, const struct play *p)
 {
 	char producer[64], params[128];
@@ -97,7 +105,7 @@ static bool set_meta(struct capture *c, const struct play *p)
 	snprintf(params, sizeof params, "{\"l2_eps\": %.9g, \"norm_eps\": %.9g}", (double)p->setup->shape.l2_eps, (double)p->setup->shape.norm_eps);
 	return meta_set(&c->tensors, "etalon.op", op_of_slots()->name) && meta_set(&c->tensors, "etalon.params", params)
 		&& meta_set(&c->tensors, "etalon.producer", producer)
-		&& meta_set(&c->tensors, "etalon.contract", p->setup->shape.state == DT_BF16 ? "pool_bf16" : "f32");
+		&& meta_set(&c->tensors, "etalon.contract", contract_of(p->setup));
 }
 
 bool play_capture(struct capture *c, const struct play *p, struct error *e)

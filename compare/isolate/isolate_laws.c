@@ -106,7 +106,7 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 static bool to_the_bit(const struct setup *s, const struct variant *v)
 {
 	if (v->promise == PROMISE_SPLIT && s->shape.state != DT_F32) return false;
-	return !v->promise || s->backend->promises & v->promise;
+	return !v->promise || s->backend->promises(&s->shape) & v->promise;
 }
 
 static bool hold_variant(struct isolation *x, const struct setup *s, const struct scenario *scenario, const struct play *base,

@@ -77,8 +77,8 @@ static void replay(FILE *to, const struct isolate_run *r)
 {
 	fprintf(to, "etalon isolate --backend %s", r->backend);
 	if (r->shrunk) {
-		fprintf(to, " --seed %llu --state %s --data %s --play '", (unsigned long long)r->seed, dtype_info[r->state].name,
-			dtype_info[r->data].name);
+		fprintf(to, "%s --seed %llu --state %s --data %s --play '", r->heads ? " --heads 128" : "", (unsigned long long)r->seed,
+			dtype_info[r->state].name, dtype_info[r->data].name);
 		scenario_print(to, &r->shortest);
 		putc('\'', to);
 	} else {

@@ -15,6 +15,7 @@ struct isolate_run {
 	bool visible[64];                       /* faults of mixed_batch that would have shown in the plays */
 	/* where a law was broken: */
 	uint64_t seed;
+	bool heads;                     /* of 128, scenarios stretched */
 	enum dtype state, data;
 	struct explanation why;
 	struct scenario shortest;

@@ -82,6 +82,15 @@ struct executor_shape setup_small(enum dtype state, enum dtype data)
 	};
 }
 
+struct executor_shape setup_heads(enum dtype state, enum dtype data)
+{
+	struct executor_shape s = setup_small(state, data);
+
+	s.Dk = s.Dv = 128;
+	s.max_tokens = LIVE_REQUESTS * CHUNK * STRETCH + 2 * MOST_PADDED;
+	return s;
+}
+
 /* As of trained models: A = exp(A_log), up to 2 here so that memories last for a scenario. */
 bool setup_make(struct setup *s, const struct executor_backend *backend, const struct executor_shape *shape, uint64_t seed, struct error *e)
 {

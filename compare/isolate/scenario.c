@@ -132,6 +132,12 @@ bool scenario_draw(struct scenario *s, uint64_t seed, int steps, struct error *e
 	return error_set(e, E_MEMORY, "scenario", NO_OFFSET, "%d steps", steps);
 }
 
+void scenario_stretch(struct scenario *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->event[i].kind == EVENT_RUN && s->event[i].tokens > 1) s->event[i].tokens *= STRETCH;
+}
+
 static bool acts(const struct event *event) { return event->kind != EVENT_PAD && event->kind != EVENT_REPLAY; }
 
 bool scenario_select(struct scenario *to, const struct scenario *from, const bool *keep, struct error *e)

@@ -30,11 +30,14 @@ struct event { int step; enum event_kind kind; int request, checkpoint, tokens, 
 struct scenario { int steps; size_t n; struct event *event; };  /* events by step, then by kind */
 
 /* No more than this many of a drawn scenario at once, nor numbers in a text. */
-enum { LIVE_REQUESTS = 6, LIVE_CHECKPOINTS = 3, DRAFTS = 4, CHUNK = 12, MOST_PADDED = 8, MOST_NUMBER = 1 << 20 };
+enum { LIVE_REQUESTS = 6, LIVE_CHECKPOINTS = 3, DRAFTS = 4, CHUNK = 12, STRETCH = 13, MOST_PADDED = 8, MOST_NUMBER = 1 << 20 };
 
 /* Arrivals, prefills in chunks, decodes, speculation, preemption, prefix hits, slot reuse and padding, all drawn from
  * the seed: the same on every machine. Freed with scenario_free. The only error is E_MEMORY. */
 bool scenario_draw(struct scenario *s, uint64_t seed, int steps, struct error *e);
+
+/* Runs of several tokens get STRETCH times as many: the longest then has CHUNK STRETCH. */
+void scenario_stretch(struct scenario *s);
 
 /* From text; E_USAGE tells the byte. */
 bool scenario_parse(struct scenario *s, const char *text, struct error *e);

@@ -77,12 +77,14 @@ struct executor_data {
 };
 
 /* What a backend promises of a request's y and memory, to the bit. BATCH: the same whatever other rows, their order and
- * padding are in the step. SPLIT: and into whatever steps its tokens are split, if states are kept in float32. */
-enum { PROMISE_BATCH = 1, PROMISE_SPLIT = 2 };
+ * padding are in the step. SPLIT: and into whatever steps its tokens are split, if states are kept in float32. A backend that prefills in
+ * chunks promises no SPLIT for shapes that it does so with: the chunks of another split are others. F32: nothing is rounded
+ * between load and store; without it, the convolution's output and o may be, to the type of data. */
+enum { PROMISE_BATCH = 1, PROMISE_SPLIT = 2, PROMISE_F32 = 4 };
 
 struct executor_backend {
 	const char *name;
-	unsigned promises;
+	unsigned (*promises)(const struct executor_shape *s);
 	/* Copies weights. The pools are zero at first. */
 	void *(*open)(const struct executor_shape *s, const struct executor_weights *w, struct error *e);
 	void (*close)(void *b);         /* NULL is allowed */

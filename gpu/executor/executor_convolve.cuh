@@ -158,9 +158,10 @@ template <class F> __device__ gate_inputs load_gates(const layer_view &v, int64_
 
 __device__ inline float log_decay(const gate_inputs &x) { return -expf(x.A_log) * softplus(x.a + x.dt_bias); }
 
-template <class F> __device__ void gates(const layer_view &v, int row)
+/* g and beta of tokens begin .. end-1. */
+template <class F> __device__ void gates(const layer_view &v, int64_t begin, int64_t end)
 {
-	int begin = v.step.cu_seqlens[row], Hv = v.m.Hv, count = (v.step.cu_seqlens[row + 1] - begin) * Hv;
+	int Hv = v.m.Hv, count = (int)(end - begin) * Hv;
 
 	for (int i = (int)threadIdx.x; i < count; i += THREADS) {
 		int64_t t = begin + i / Hv;
@@ -180,7 +181,7 @@ template <int W, int V, class F> __global__ void __launch_bounds__(THREADS) conv
 		return;
 	dawdle(v);
 	if (blockIdx.y + 1 == gridDim.y)
-		gates<F>(v, row);
+		gates<F>(v, v.step.cu_seqlens[row], v.step.cu_seqlens[row + 1]);
 	else if (c < v.C)
 		convolve_channels<W, V, F>(v, row, c);
 }

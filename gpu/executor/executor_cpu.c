@@ -207,4 +207,10 @@ static bool cpu_guards(void *backend, struct error *e)
 	return true;
 }
 
-const struct executor_backend executor_cpu = { "cpu", PROMISE_BATCH | PROMISE_SPLIT, cpu_open, cpu_close, cpu_run, cpu_read, cpu_write, cpu_guards };
+static unsigned cpu_promises(const struct executor_shape *s)
+{
+	(void)s;
+	return PROMISE_BATCH | PROMISE_SPLIT | PROMISE_F32;
+}
+
+const struct executor_backend executor_cpu = { "cpu", cpu_promises, cpu_open, cpu_close, cpu_run, cpu_read, cpu_write, cpu_guards };

@@ -1,7 +1,8 @@
 /* The executor's memory on the device, and its steps: gpu/executor.h says what is computed,
  * gpu/executor_kernels.cuh how.
  *
- * One stream. A step runs its decode part (the first decode_rows rows), layer by layer, then its other rows. The
+ * One stream. A step runs its decode part (the first decode_rows rows), layer by layer, then its other rows, those that are
+ * long in chunks (gpu/executor_chunks.cuh). The
  * decode part's launches depend on decode_rows alone, all else is read from the tables: a graph of them, captured at
  * the first replay with that many rows, serves all later ones. Nothing else is allocated after the constructor. */
 #ifndef ETALON_EXECUTOR_CUDA_CUH
@@ -15,6 +16,7 @@
 #include "gpu/host/cuda.cuh"
 #include "gpu/executor/executor_faults.h"
 #include "gpu/executor/executor_decode_few.cuh"
+#include "gpu/executor/executor_chunks.cuh"
 #include "gpu/executor/guarded.cuh"
 
 /* How rows of the decode part are computed: by convolve, recur and gate_norm; in one launch, as is best where few blocks run or
@@ -33,6 +35,13 @@ public:
 	void upload(const struct executor_step &step, const struct executor_data &data);
 	void enqueue(int rows, int decode_rows, bool replay);
 	void download(int tokens, void *y);
+	/* For measurements: the rows of the step that has been uploaded, none of which decodes, on another stream. */
+	void enqueue_on(cudaStream_t stream, int rows)
+	{
+		std::swap(stream, stream_);
+		enqueue(rows, 0, false);
+		std::swap(stream, stream_);
+	}
 
 	void read(size_t slot, void *states, void *rings) { move_slot(slot, states, rings, false); }
 	void write(size_t slot, const void *states, const void *rings)
@@ -46,6 +55,7 @@ public:
 	 * DECODE_IN_THREE; and a grid of it begins while the one before it ends. */
 	enum decode_way decode = DECODE_IN_THREE;
 	bool overlap = true;
+	bool in_chunks = false;         /* true where the device and the sizes are those of the chunks' kernels; asked by upload */
 
 private:
 	struct part { void *data; size_t each; };       /* bytes for each token */
@@ -54,6 +64,7 @@ private:
 	size_t C, heads;                /* channels; Hv Dv */
 	size_t state_bytes, ring_bytes; /* of a slot */
 	int processors = 0;
+	bool hopper;
 	cudaStream_t stream_ = nullptr, beside_ = nullptr;
 	cudaEvent_t fork_ = nullptr, join_ = nullptr;   /* beside_, fork_, join_: for missing_barrier */
 	int32_t *staged_ = nullptr;     /* the tables on the host, pinned */
@@ -61,13 +72,17 @@ private:
 
 	guarded states, rings, conv, g, beta, o, x, z, a, b, y, tables;
 	guarded conv_weight, A_log, dt_bias, norm_weight;
+	chunk_rows chunks;
 
 	size_t data_bytes(size_t each) const { return (size_t)s.max_tokens * s.layers * each * dtype_info[s.data].size; }
 	size_t scratch_bytes(size_t each) const { return (size_t)s.max_tokens * each * sizeof(float); }
 	std::vector<const guarded *> all() const
 	{
-		return { &states, &rings, &conv, &g, &beta, &o, &x, &z, &a, &b, &y, &tables, &conv_weight, &A_log, &dt_bias,
-		         &norm_weight };
+		std::vector<const guarded *> list = { &states, &rings, &conv, &g, &beta, &o, &x, &z, &a, &b, &y, &tables, &conv_weight,
+			&A_log, &dt_bias, &norm_weight }, more = chunks.all();
+
+		list.insert(list.end(), more.begin(), more.end());
+		return list;
 	}
 	step_tables device_tables() const;
 	void move_slot(size_t slot, void *state, void *ring, bool up);
@@ -85,6 +100,7 @@ private:
 	template <class Call> void view(int layer, int first_row, Call f) const;
 	void check_step(const struct executor_step &step) const;
 	void run_rows(int first, int rows, bool one_token);
+	void run_chunks();
 	void launch_decode(const layer_view &v, int rows);
 	template <class plan, class F> void launch_decode(const layer_view &v, int rows);
 	void launch_layer(void (*kernel)(layer_view), const layer_view &v, int blocks, int threads, int shared);
@@ -111,17 +127,27 @@ inline size_t before_pool(const struct executor_shape &s, size_t slot_bytes)
 #endif
 }
 
+inline bool device_is_hopper()
+{
+	int major, device;
+
+	check(cudaGetDevice(&device), "device");
+	check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
+	return major == 9;
+}
+
 inline device_executor::device_executor(const struct executor_shape &shape, const struct executor_weights &w)
 	: s(shape), C(executor_channels(&s)), heads((size_t)s.Hv * s.Dv),
 	  state_bytes((size_t)s.layers * heads * s.Dk * dtype_info[s.state].size),
-	  ring_bytes(s.layers * C * s.W * dtype_info[s.data].size), graphs(s.max_rows + 1),
+	  ring_bytes(s.layers * C * s.W * dtype_info[s.data].size), hopper(device_is_hopper()), graphs(s.max_rows + 1),
 	  states("states", s.slots * state_bytes, before_pool(s, state_bytes)), rings("rings", s.slots * ring_bytes),
 	  conv("conv", scratch_bytes(C)), g("g", scratch_bytes(s.Hv)), beta("beta", scratch_bytes(s.Hv)),
 	  o("o", scratch_bytes(heads)), x("x", data_bytes(C)), z("z", data_bytes(heads)), a("a", data_bytes(s.Hv)),
 	  b("b", data_bytes(s.Hv)), y("y", data_bytes(heads)),
 	  tables("tables", sizeof(int32_t) * (5 * (size_t)s.max_rows + 1 + 2 * (size_t)s.max_tokens)),
 	  conv_weight("conv_weight", sizeof(float) * s.layers * C * s.W), A_log("A_log", sizeof(float) * s.layers * s.Hv),
-	  dt_bias("dt_bias", sizeof(float) * s.layers * s.Hv), norm_weight("norm_weight", sizeof(float) * s.layers * s.Dv)
+	  dt_bias("dt_bias", sizeof(float) * s.layers * s.Hv), norm_weight("norm_weight", sizeof(float) * s.layers * s.Dv),
+	  chunks(s, hopper && prefills_in_chunks(s))
 {
 	small(s.Dk, "Dk", MAX_DK);
 	small(s.W, "W", MAX_W);
@@ -142,11 +168,13 @@ inline device_executor::device_executor(const struct executor_shape &shape, cons
 	};
 	for (const auto &one : list)
 		check(cudaMemcpy(one.to.as<void>(), one.from, one.to.bytes(), cudaMemcpyHostToDevice), one.to.name());
-	int major, device;
+	int device;
 	check(cudaGetDevice(&device), "device");
-	check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
 	check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "device");
-	if (major == 9 && s.Dk == DECODE_D && s.Dv == DECODE_D && s.W == DECODE_W)
+	in_chunks = hopper && prefills_in_chunks(s);
+	if (in_chunks)
+		view(0, 0, [](const layer_view &v) { chunked::make_ready<2>(v.m); });
+	if (hopper && s.Dk == DECODE_D && s.Dv == DECODE_D && s.W == DECODE_W)
 		decode = DECODE_IN_ONE;
 	check(cudaDeviceSynchronize(), "open");         /* the stream does not wait for the default one */
 }
@@ -227,6 +255,8 @@ inline void device_executor::upload(const struct executor_step &step, const stru
 	memset(staged_, 0xff, tables.bytes());
 	for (const auto &l : lists)
 		memcpy(staged_ + (l.to - tables.as<const int32_t>()), l.from, l.count * sizeof *l.from);
+	chunks.plan(step, staged_, in_chunks && !any_fault() ? (int64_t)(state_bytes / dtype_info[s.state].size) : 0);
+	chunks.upload([&](void *to, const void *from, size_t bytes) { copy(to, from, bytes, cudaMemcpyHostToDevice); });
 	copy(tables.as<void>(), staged_, tables.bytes(), cudaMemcpyHostToDevice);
 	/* y too: what no row computes has to come back as it was */
 	const struct { const guarded &to; const void *from; size_t each; } parts[] = {
@@ -269,8 +299,10 @@ inline void device_executor::enqueue(int rows, int decode_rows, bool replay)
 	} else if (decode_rows) {
 		run_rows(0, decode_rows, true);
 	}
-	if (rows > decode_rows)
+	if (rows - decode_rows > chunks.rows())
 		run_rows(decode_rows, rows - decode_rows, false);
+	if (chunks.rows())
+		run_chunks();
 }
 
 inline void device_executor::run_rows(int first, int rows, bool one_token)

@@ -95,6 +95,23 @@ inline void device_executor::launch_norm(const layer_view &v, int rows, int slic
 	});
 }
 
+/* All layers of the rows that prefill in chunks. */
+inline void device_executor::run_chunks()
+{
+	constexpr int V = 4;
+	dim3 grid(chunks.chunks(), blocks(C, (size_t)THREADS * V, 65534) + 1);
+	chunk_view scratch = chunks.view();
+	tokens<bf16> in = { scratch.q, scratch.k, scratch.v, scratch.o };
+
+	for (int layer = 0; layer < s.layers; layer++)
+		view(layer, 0, [&](const layer_view &v) {
+			char *pool = states.as<char>() + (size_t)layer * heads * s.Dk * dtype_info[s.state].size;
+			launch_on(stream_, "convolve_chunks", convolve_chunks<CHUNKED_W, V>, grid, THREADS, 0, v, scratch);
+			chunked::enqueue<2>(v.m, chunks.memory(), in, operand{ pool, s.state }, result{ pool, s.state }, stream_);
+			launch_on(stream_, "finish_chunks", finish_chunks, dim3(chunks.chunks(), s.Hv), THREADS, 0, v, scratch);
+		});
+}
+
 /* A kernel of a whole layer, which may begin before the layer before it is done. */
 inline void device_executor::launch_layer(void (*kernel)(layer_view), const layer_view &v, int blocks, int threads, int shared)
 {

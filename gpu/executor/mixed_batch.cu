@@ -8,6 +8,11 @@
 /* How executors that are opened decode. */
 static thread_local enum decode_way asked = DECODE_IN_ONE;
 
+static unsigned promises(const struct executor_shape *s)
+{
+	return PROMISE_BATCH | (prefills_in_chunks(*s) ? 0 : PROMISE_SPLIT | PROMISE_F32);
+}
+
 static device_executor *of(void *b) { return static_cast<device_executor *>(b); }
 
 static void *open(const struct executor_shape *s, const struct executor_weights *w, struct error *e)
@@ -50,7 +55,7 @@ static bool guards(void *b, struct error *e)
 
 const struct executor_backend *executor_cuda(struct error *)
 {
-	static const struct executor_backend backend = { "cuda", PROMISE_BATCH | PROMISE_SPLIT, open, close, run, read, write, guards };
+	static const struct executor_backend backend = { "cuda", promises, open, close, run, read, write, guards };
 
 	return &backend;
 }

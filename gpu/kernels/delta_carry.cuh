@@ -300,12 +300,22 @@ __device__ inline size_t state_at(int n, int e, int first_column, int lane)
 	return (size_t)(8 * n + lane % 4 * 2 + e % 2) * D + first_column + e / 2 * 8 + lane / 4;
 }
 
+/* Where the states [Hv,D,D] of sequence n begin, in elements; -1: zeros, or nowhere. NULL: one after the other. */
+struct places { const int64_t *from, *to; };
+
+__device__ inline int64_t place_of(const int64_t *table, const rule &m, int h)
+{
+	int64_t first = table ? table[blockIdx.x] : (int64_t)blockIdx.x * m.Hv * D * D;
+
+	return first < 0 ? first : first + (int64_t)h * D * D;
+}
+
 enum { CARRY_THREADS = WARPS * 32 + 32 };
 
 /* Grid: sequences x value heads x slices. Chunks [firsts[n], firsts[n+1]) are sequence n's; initial.data NULL: zeros. */
 template <int PARTS> __global__ void __launch_bounds__(CARRY_THREADS, 1)
 delta_carry(rule m, tokens<bf16> all, const extent *extents, const int *firsts, const key_record *keys,
-            const head_record<PARTS> *heads, operand initial, result final_state)
+            const head_record<PARTS> *heads, operand initial, result final_state, places states)
 {
 	extern __shared__ __align__(1024) char bytes[];
 	ring<PARTS> &r = *reinterpret_cast<ring<PARTS> *>(bytes);
@@ -313,7 +323,6 @@ delta_carry(rule m, tokens<bf16> all, const extent *extents, const int *firsts, 
 	int h = (int)blockIdx.y, hk = h / (m.Hv / m.Hk), slice = (int)blockIdx.z;
 	int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0), lane = (int)threadIdx.x % 32, column = (slice * WARPS + warp) * 16;
 	int first = firsts[blockIdx.x], count = firsts[blockIdx.x + 1] - first;
-	size_t state = ((size_t)blockIdx.x * m.Hv + h) * D * D;
 
 	clear_upper(r);
 	if (threadIdx.x == 0) {
@@ -335,18 +344,20 @@ delta_carry(rule m, tokens<bf16> all, const extent *extents, const int *firsts, 
 		}
 	} else {
 		float S[D / 8][4];
+		int64_t from = initial.data ? place_of(states.from, m, h) : -1;
 
 #pragma unroll
 		for (int n = 0; n < D / 8; n++)
 #pragma unroll
 			for (int e = 0; e < 4; e++)
-				S[n][e] = initial.data ? initial.at(state + state_at(n, e, column, lane)) : 0.0f;
+				S[n][e] = from >= 0 ? initial.at(from + state_at(n, e, column, lane)) : 0.0f;
 		pass_chunks(S, r, extents + first, count, all.o + h * D + column, (size_t)m.Hv * D, m.scale, warp, lane);
+		int64_t to = final_state.data ? place_of(states.to, m, h) : -1;
 #pragma unroll
-		for (int n = 0; n < D / 8 && final_state.data; n++)
+		for (int n = 0; n < D / 8 && to >= 0; n++)
 #pragma unroll
 			for (int e = 0; e < 4; e++) {
-				size_t at = state + state_at(n, e, column, lane);
+				size_t at = to + state_at(n, e, column, lane);
 				if (final_state.dtype == DT_BF16)
 					from_float(static_cast<bf16 *>(final_state.data)[at], S[n][e]);
 				else

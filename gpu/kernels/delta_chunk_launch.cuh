@@ -8,13 +8,28 @@
 
 namespace chunked {
 
+/* What one call's kernels work on, all of it on the device. */
+struct call_memory {
+	const extent *extents;          /* [chunks], sequence by sequence */
+	const int *firsts;              /* [sequences+1]: each sequence's first chunk */
+	unsigned chunks, sequences;
+	key_record *keys;               /* [chunks,Hk] */
+	void *heads;                    /* [chunks,Hv] of head_record<PARTS> */
+	places states;
+};
+
+/* Refuses with E_DIM what the kernels are not made for (Dk = Dv = D), and with E_DEVICE a device before sm_90. */
+template <int PARTS> void make_ready(const rule &m);
+
+/* The launches, after make_ready. q, k, v, o and states as in gated_delta_rule.cu; on the device, 16-byte aligned. */
+template <int PARTS>
+void enqueue(const rule &m, const call_memory &memory, const tokens<bf16> &x, const operand &initial, const result &final_state,
+             cudaStream_t stream);
+
 /* Sequences are cut where cuts [N+1] say, from 0 to the call's tokens. */
 template <int PARTS> class prefill {
 public:
-	/* Sizes of m: Dk = Dv = D. Refuses with E_DIM others, and with E_DEVICE a device before sm_90. */
-	prefill(const rule &m, const std::vector<int64_t> &cuts);
-
-	/* q, k, v, o and states as in gated_delta_rule.cu; on the device, 16-byte aligned. */
+	prefill(const rule &m, const std::vector<int64_t> &cuts);       /* refuses as make_ready does */
 	void enqueue(const tokens<bf16> &x, const operand &initial, const result &final_state, cudaStream_t stream);
 
 private:

@@ -11,8 +11,8 @@ namespace chunked {
 
 enum { CHUNK = 64, D = 128, WARPS = 4, BLOCK = 16, BLOCKS = CHUNK / BLOCK, STEPS = D / 16, LOWER = BLOCKS * (BLOCKS + 1) / 2 };
 
-/* Tokens [start, start + length) of the call, length 1 .. CHUNK. */
-struct extent { int64_t start; int length; };
+/* Tokens [start, start + length) of the call, length 1 .. CHUNK, all of one of its sequences. */
+struct extent { int64_t start; int length, sequence; };
 
 using matrix = unsigned[32];     /* 8 x 8 in bf16, a word a lane as of b: lane l has (l/4, 2(l%4) + {0,1}) */
 using block = matrix[4];        /* 16 x 16: rows 0-7 of columns 0-7, of columns 8-15, rows 8-15 of the same */

@@ -157,7 +157,7 @@ template void prefill_token_by_token(const rule &, const tokens<float> &, const 
 
 namespace chunked {
 
-template <int PARTS> prefill<PARTS>::prefill(const rule &m, const std::vector<int64_t> &cuts) : m_(m), firsts_(1, 0)
+template <int PARTS> void make_ready(const rule &m)
 {
 	int device = 0, major = 0;
 
@@ -167,42 +167,58 @@ template <int PARTS> prefill<PARTS>::prefill(const rule &m, const std::vector<in
 	check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
 	if (major < 9)
 		refuse(E_DEVICE, nullptr, "the chunked kernel needs compute capability 9.0");
+	check(cudaFuncSetAttribute(delta_chunks<PARTS>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(workspace)), "delta_chunks");
+	check(cudaFuncSetAttribute(delta_carry<PARTS>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(ring<PARTS>)), "delta_carry");
+}
+
+template <int PARTS>
+void enqueue(const rule &m, const call_memory &at, const tokens<bf16> &x, const operand &initial, const result &final_state,
+             cudaStream_t stream)
+{
+	head_record<PARTS> *heads = static_cast<head_record<PARTS> *>(at.heads);
+	cudaLaunchAttribute early = {};
+	cudaLaunchConfig_t config = {};
+
+	if (at.chunks)
+		launch_on(stream, "delta_chunks", delta_chunks<PARTS>, blocks(at.chunks, 1, INT32_MAX / m.Hk) * m.Hk, WARPS * 32,
+		          sizeof(workspace), m, x, at.extents, at.keys, heads);
+	early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+	early.val.programmaticStreamSerializationAllowed = 1;
+	config.gridDim = dim3(at.sequences, (unsigned)m.Hv, SLICES);
+	config.blockDim = dim3(CARRY_THREADS);
+	config.dynamicSmemBytes = sizeof(ring<PARTS>);
+	config.stream = stream;
+	config.attrs = &early;
+	config.numAttrs = at.chunks > 0;
+	check(cudaLaunchKernelEx(&config, delta_carry<PARTS>, m, x, at.extents, at.firsts, (const key_record *)at.keys,
+	                         (const head_record<PARTS> *)heads, initial, final_state, at.states), "delta_carry");
+}
+
+template <int PARTS> prefill<PARTS>::prefill(const rule &m, const std::vector<int64_t> &cuts) : m_(m), firsts_(1, 0)
+{
+	make_ready<PARTS>(m);
 	for (size_t n = 0; n + 1 < cuts.size(); n++) {
 		for (int64_t t = cuts[n]; t < cuts[n + 1]; t += CHUNK)
-			extents_.push_back({ t, (int)std::min<int64_t>(CHUNK, cuts[n + 1] - t) });
+			extents_.push_back({ t, (int)std::min<int64_t>(CHUNK, cuts[n + 1] - t), (int)n });
 		firsts_.push_back(small(extents_.size(), "chunks"));
 	}
 	device_extents_ = uploaded(extents_);
 	device_firsts_ = uploaded(firsts_);
 	keys_ = buffer(extents_.size() * m.Hk * sizeof(key_record));
 	heads_ = buffer(extents_.size() * m.Hv * sizeof(head_record<PARTS>));
-	check(cudaFuncSetAttribute(delta_chunks<PARTS>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(workspace)), "delta_chunks");
-	check(cudaFuncSetAttribute(delta_carry<PARTS>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(ring<PARTS>)), "delta_carry");
 }
 
 template <int PARTS>
 void prefill<PARTS>::enqueue(const tokens<bf16> &x, const operand &initial, const result &final_state, cudaStream_t stream)
 {
-	unsigned chunks = (unsigned)extents_.size();
-	cudaLaunchAttribute early = {};
-	cudaLaunchConfig_t config = {};
+	call_memory at = { device_extents_.as<const extent>(), device_firsts_.as<const int>(), (unsigned)extents_.size(),
+		(unsigned)firsts_.size() - 1, keys_.as<key_record>(), heads_.as<void>(), {} };
 
-	if (chunks)
-		launch_on(stream, "delta_chunks", delta_chunks<PARTS>, blocks(chunks, 1, INT32_MAX / m_.Hk) * m_.Hk, WARPS * 32,
-		          sizeof(workspace), m_, x, device_extents_.as<const extent>(), keys_.as<key_record>(),
-		          heads_.as<head_record<PARTS>>());
-	early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-	early.val.programmaticStreamSerializationAllowed = 1;
-	config.gridDim = dim3((unsigned)firsts_.size() - 1, (unsigned)m_.Hv, SLICES);
-	config.blockDim = dim3(CARRY_THREADS);
-	config.dynamicSmemBytes = sizeof(ring<PARTS>);
-	config.stream = stream;
-	config.attrs = &early;
-	config.numAttrs = chunks > 0;
-	check(cudaLaunchKernelEx(&config, delta_carry<PARTS>, m_, x, device_extents_.as<const extent>(), device_firsts_.as<const int>(),
-	                         keys_.as<const key_record>(), heads_.as<const head_record<PARTS>>(), initial, final_state), "delta_carry");
+	chunked::enqueue<PARTS>(m_, at, x, initial, final_state, stream);
 }
 
+template void make_ready<2>(const rule &);
+template void enqueue<2>(const rule &, const call_memory &, const tokens<bf16> &, const operand &, const result &, cudaStream_t);
 template class prefill<1>;
 template class prefill<2>;
 

@@ -117,8 +117,14 @@ static bool ledger_guards(void *b, struct error *e)
 	return b != NULL;
 }
 
+static unsigned ledger_promises(const struct executor_shape *s)
+{
+	(void)s;
+	return 0;
+}
+
 static const struct executor_backend ledger = {
-	"ledger", 0, ledger_open, ledger_close, ledger_run, ledger_read, ledger_write, ledger_guards
+	"ledger", ledger_promises, ledger_open, ledger_close, ledger_run, ledger_read, ledger_write, ledger_guards
 };
 
 /* x takes 16 bytes per token, z, y, a and b 8. */

@@ -290,10 +290,75 @@ static void every_way_gives_the_same_bits(void **state)
 	}
 }
 
+enum { LONG = 108, LONG_ROWS = 3, LONG_STEPS = 2 };
+
+/* y of two steps, all slots' states and rings: rows of 70, 33 and 5 tokens that are new; then the first goes on with 40, in its slot. */
+static void prefill_long_rows(const struct executor_backend *backend, const struct executor_shape *s, unsigned char *y, unsigned char *states,
+                              unsigned char *rings)
+{
+	static const int tokens[LONG_STEPS][LONG_ROWS] = { { 70, 33, 5 }, { 40 } };
+	struct executor_weights w = { weights(executor_channels(s) * 4, 0, 0.5f, 0), weights((size_t)s->Hv, 1, 0.5f, 0),
+		weights((size_t)s->Hv, 2, 1, -2), weights((size_t)s->Dv, 3, 0.2f, 1) };
+	size_t heads = (size_t)s->Hv * (size_t)s->Dv, each[] = { executor_channels(s), heads, (size_t)s->Hv, (size_t)s->Hv, heads };
+	struct error e = { 0 };
+	void *b = backend->open(s, &w, &e);
+
+	need(b, &e);
+	for (int k = 0; k < LONG_STEPS; k++) {
+		int32_t kinds[LONG_ROWS], cuts[LONG_ROWS + 1] = { 0 }, read[LONG_ROWS], write[LONG], position[LONG_ROWS];
+		uint16_t *part[5];
+		int rows = 0;
+		for (; rows < LONG_ROWS && tokens[k][rows]; rows++) {
+			cuts[rows + 1] = cuts[rows] + tokens[k][rows];
+			kinds[rows] = ROW_PREFILL, read[rows] = k ? rows : -1, position[rows] = k ? tokens[0][rows] : 0;
+			for (int t = cuts[rows]; t < cuts[rows + 1]; t++) write[t] = t + 1 < cuts[rows + 1] ? -1 : rows;
+		}
+		for (int i = 0; i < 5; i++) {
+			part[i] = calloc(LONG * each[i], sizeof *part[i]);
+			for (size_t j = 0; i < 4 && j < LONG * each[i]; j++) {
+				double v = drawn(k, 0, 20 + i, j);
+				dtype_store(DT_BF16, &v, 1, &part[i][j]);
+			}
+		}
+		struct executor_step step = { rows, cuts[rows], 0, kinds, cuts, read, write, read, write, position };
+		need(backend->run(b, &step, &(struct executor_data){ part[0], part[1], part[2], part[3], part[4] }, false, &e), &e);
+		need(backend->guards(b, &e), &e);
+		memcpy(y + (size_t)k * LONG * heads * 2, part[4], LONG * heads * 2);
+		for (int i = 0; i < 5; i++) free(part[i]);
+	}
+	for (size_t r = 0; r < LONG_ROWS; r++)
+		need(backend->read(b, r, states + r * executor_state_bytes(s), rings + r * executor_ring_bytes(s), &e), &e);
+	backend->close(b);
+	free((void *)w.conv), free((void *)w.A_log), free((void *)w.dt_bias), free((void *)w.norm);
+}
+
+/* Rows of 32 tokens and more run in chunks there, where q, k, v and o are bf16: within 2^-6 of the largest; rings to the bit. */
+static void long_rows_are_as_the_cpu_computes(void **state)
+{
+	struct error e = { 0 };
+
+	(void)state;
+	if (!device()) skip();
+	for (int pool = 0; pool < 2; pool++) {
+		struct executor_shape s = shape(1, 2, 128, 128, 4, pool ? DT_BF16 : DT_F32, DT_BF16);
+		s.layers = 1, s.max_tokens = LONG;
+		size_t y = LONG_STEPS * LONG * 2 * 128 * 2, states = LONG_ROWS * executor_state_bytes(&s), rings = LONG_ROWS * executor_ring_bytes(&s);
+		unsigned char *a = calloc(2, y + states + rings), *b = a + y + states + rings;
+		prefill_long_rows(&executor_cpu, &s, a, a + y, a + y + states);
+		prefill_long_rows(executor_cuda(&e), &s, b, b + y, b + y + states);
+		double of_y = distance(DT_BF16, a, b, y), of_states = distance(s.state, a + y, b + y, states);
+		print_message("%s: y %.3g, states %.3g\n", dtype_info[s.state].name, of_y, of_states);
+		assert_true(of_y <= 0x1p-6 && of_states <= 0x1p-6);
+		assert_int_equal(differing(a + y + states, b + y + states, rings), 0);
+		free(a);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(as_the_cpu_computes), cmocka_unit_test(every_way_gives_the_same_bits),
+		cmocka_unit_test(long_rows_are_as_the_cpu_computes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

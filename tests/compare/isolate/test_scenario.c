@@ -70,6 +70,27 @@ static void a_drawn_scenario_has_everything(void **state)
 	scenario_free(&s);
 }
 
+static void a_stretched_one_has_longer_prefills(void **state)
+{
+	struct scenario s, long_one;
+	struct error e;
+	int longest = 0;
+
+	(void)state;
+	assert_true(scenario_draw(&s, 3, 60, &e) && scenario_draw(&long_one, 3, 60, &e));
+	scenario_stretch(&long_one);
+	assert_int_equal(s.n, long_one.n);
+	for (size_t i = 0; i < s.n; i++) {
+		bool several = s.event[i].kind == EVENT_RUN && s.event[i].tokens > 1;
+		assert_int_equal(long_one.event[i].kind, s.event[i].kind);
+		assert_int_equal(long_one.event[i].tokens, several ? s.event[i].tokens * STRETCH : s.event[i].tokens);
+		if (long_one.event[i].tokens > longest) longest = long_one.event[i].tokens;
+	}
+	assert_in_range(longest, 64, CHUNK * STRETCH);
+	scenario_free(&s);
+	scenario_free(&long_one);
+}
+
 static void the_seed_decides(void **state)
 {
 	struct scenario a, b, c;
@@ -141,7 +162,7 @@ static void steps_that_do_nothing_any_more_go(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_text_is_read_back), cmocka_unit_test(a_drawn_scenario_has_everything), cmocka_unit_test(the_seed_decides),
+		cmocka_unit_test(a_text_is_read_back), cmocka_unit_test(a_drawn_scenario_has_everything), cmocka_unit_test(a_stretched_one_has_longer_prefills), cmocka_unit_test(the_seed_decides),
 		cmocka_unit_test(what_is_wrong_is_told_with_its_byte), cmocka_unit_test(events_take_effect_by_kind),
 		cmocka_unit_test(steps_that_do_nothing_any_more_go)
 	};
