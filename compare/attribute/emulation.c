@@ -149,20 +149,35 @@ static bool search_known(struct xray *x, const struct contract *k, bool *found)
 	return grow_start(x, &p, k) && emulation_identified(x, found);
 }
 
-/* From the known structure, of all contracts', by which the score is least. */
+static bool refreshed_score(struct xray *x, const struct plan *p, struct grown *least)
+{
+	x->emulation = *p;
+	if (!xray_refresh(x)) return false;
+	if (!least->plan.arith || x->score < least->score) *least = (struct grown){ *p, x->score };
+	return true;
+}
+
+/* From the known structure, of all contracts', by which the score is least; where that does not do, from its form without roundings. */
 static bool search_any(struct xray *x)
 {
-	struct grown best = { .score = INFINITY };
+	struct grown nearest = { .score = INFINITY };
+	struct plan bare = plan_plain(&arith_f64, arith_f64.precision), p;
+	bool found;
 
-	for (const struct contract *k = x->call->op->contracts; k->name; k++) {
-		struct plan p;
-		if (!nearest_known(x, k, &p)) return false;
-		x->emulation = p;
-		if (!xray_refresh(x)) return false;
-		if (x->score < best.score) best = (struct grown){ p, x->score };
-	}
+	if (!refreshed_score(x, &bare, &nearest)) return false;
+	for (const struct contract *k = x->call->op->contracts; k->name; k++)
+		if (!nearest_known(x, k, &p) || !refreshed_score(x, &p, &nearest)) return false;
 	x->patience = x->work + growth;
-	return grow_start(x, &best.plan, NULL);
+	if (!grow_start(x, &nearest.plan, NULL) || !emulation_identified(x, &found)) return false;
+	if (found) return true;
+	const struct grown first = { x->emulation, x->score };
+	bare.form = first.plan.form;
+	bare.chunk = first.plan.chunk;
+	x->patience = x->work + growth;
+	if (!grow_start(x, &bare, NULL)) return false;
+	if (x->score <= first.score) return true;
+	x->emulation = first.plan;
+	return xray_refresh(x);
 }
 
 bool emulation_search(struct xray *x, const struct contract *k)

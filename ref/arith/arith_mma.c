@@ -8,17 +8,11 @@
 #include <math.h>
 
 #include "calc_private.h"
-#include "ref/approx/approx.h"
-
-/* As PyTorch has it: above 20 it is x. */
-static float softplus(float x) { return x > 20 ? x : log1pf(approx_expf(x)); }
+#include "gpu_functions.h"
 
 #define E float
 #define F(name) name##f
 #define FUSED
-#define EXP2(x) approx(APPROX_EX2, x, false)
-#define EXP approx_expf
-#define SOFTPLUS softplus
 #include "arith_real.h"
 #include "warp_scan.h"
 
