@@ -259,7 +259,20 @@ void ranks_gather(const double *mine, const size_t *n, double *all)
 	figures.bytes += ((uint64_t)next - n[me]) * sizeof *all;
 }
 
-enum { AT_ONCE = 1 << 28 };
+enum { AT_ONCE = 1 << 28 };             /* bytes */
+
+void ranks_union(double *data, size_t n)
+{
+	enum { NUMBERS = AT_ONCE / sizeof *data };
+
+	for (size_t at = 0, some; count > 1 && at < n; at += some) {
+		MPI_Request r;
+		some = n - at < NUMBERS ? n - at : NUMBERS;
+		MPI_Iallreduce(MPI_IN_PLACE, data + at, (int)some, MPI_UINT64_T, MPI_BOR, MPI_COMM_WORLD, &r);
+		figures.sent += wait_for(&r, 1, -1, YIELDS);
+		figures.bytes += some * sizeof *data;
+	}
+}
 
 void ranks_send(int from, void *data, size_t bytes)
 {
