@@ -63,12 +63,12 @@ def sdpa(backend):
     return call
 
 
-for backend, contract in (("FLASH_ATTENTION", "bf16_operands_split"), ("CUDNN_ATTENTION", "bf16_operands"),
-                          ("EFFICIENT_ATTENTION", "bf16_operands"), ("MATH", "bf16")):
+for backend, contract in (("FLASH_ATTENTION", "bf16_operands_split"), ("CUDNN_ATTENTION", "bf16_operands_ascending"),
+                          ("EFFICIENT_ATTENTION", "bf16_operands_ascending"), ("MATH", "bf16")):
     kernel(LIB, f"SDPA {backend.split('_')[0].lower()}", "attention", contract)(sdpa(backend))
 
 
-@kernel(LIB, "flex_attention, compiled", "attention", "bf16_operands_split")
+@kernel(LIB, "flex_attention, compiled", "attention", "bf16_operands_ascending")
 def flex(t, p):
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
     fits(t, p)
@@ -103,3 +103,16 @@ def muon(t, p):
     w.grad = t["grad"].clone()
     o.step()
     return {"weight": w.detach(), "momentum": o.state[w]["momentum_buffer"]}
+
+
+def compiled_gate(compiled):
+    def call(t, p):
+        """Qwen3.5's line behind attention."""
+        take_only(t, "x", "gate")
+        f = lambda x, g: x * torch.sigmoid(g)
+        return {"y": (torch.compile(f) if compiled else f)(t["x"], t["gate"])}
+    return call
+
+
+kernel(LIB, "x * sigmoid(gate)", "gated_product", "bf16")(compiled_gate(False))
+kernel(LIB, "compile of x * sigmoid(gate)", "gated_product", "f32")(compiled_gate(True))
