@@ -154,7 +154,7 @@ def quack_norm(work, t, right, eps, offset):
     except Exception as e:      # where there is no device it fails otherwise than by ImportError
         return gap(work, "quack", e)
     weight = t["weight"].float() + offset
-    run = lambda: tuple(y for y in rmsnorm_fwd(t["x"], weight, residual=t.get("residual"), eps=eps)[:2] if y is not None)
+    run = lambda: tuple(y for y in rmsnorm_fwd(t["x"], weight, residual=t.get("residual"), eps=eps)[:len(right)])
     row(work, "quack", run, right)
 
 
