@@ -31,7 +31,7 @@ def counts():
     of = lambda name: len({r[name] for r in all})
     return (f"{len(all)} rows: {len({(r['library'], r['kernel']) for r in all})} kernels of {of('library')} libraries, {of('op')} ops; "
             f"{of_verdict('pass')} pass, {of_verdict('fail')} fail, {len(all) - of_verdict('pass') - of_verdict('fail')} unsettled. In the sweeps {judged} more calls were judged, "
-            f"{sum(int(r['unjudged']) for r in found)} that were recorded were not.")
+            f"{sum(int(r['unjudged']) for r in found)} were not.")
 
 
 def formulas():

@@ -79,15 +79,15 @@ def main(index, folder, etalon, deadline, configurations, more):
         say(what="absent", why=f"{k.library} is not installed")
         return
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    n, known = 0, table.known(k.library, version, k.name) if more else ()
+    n, known = 0, table.known(k.library, version, k.name, k.contract) if more else ()
 
     def each(label, drawn):
         nonlocal n
         if (label["axis"], label["value"]) in known:
             return True
         if time.time() > deadline:
-            say(what="late", why="no time left from here on", **label)
-            sys.exit()
+            say(what="late", why="no time to record it", **label)
+            return True
         n += 1
         return run(k, version, device, label, drawn, f"{folder}/{n}.safetensors", k.contract)
 

@@ -203,7 +203,7 @@ if __name__ == "__main__":
     a.add_argument("--seconds", type=float, default=3600, help="after which nothing more is recorded")
     a.add_argument("--after", type=float, default=3600, help="more, after which nothing more is judged")
     a.add_argument("--profile", type=int, default=20, help="processor seconds of the search for a row's structure; 0: none")
-    a.add_argument("--more", action="store_true", help="only what results/*.tsv have not")
+    a.add_argument("--more", action="store_true", help="only what results/*.tsv do not say held the kernel's contract")
     a.add_argument("--late", action="store_true", help="record nothing; judge what an earlier run left in OUT/late")
     a.add_argument("--threads", type=int, default=4, help="that judge a long call")
     a.add_argument("--configurations", type=int, default=4, help="of a kernel that Triton's autotuners may choose from")

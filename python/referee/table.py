@@ -51,11 +51,11 @@ def read(name):
         return list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def known(library, version, kernel):
-    """Axes and values of the kernel's calls that the tables have judged."""
-    of = lambda name: [r for r in read(name) if (r["library"], r["version"], r["kernel"]) == (library, version, kernel)]
-    return ({("row", r["inputs"]) for r in of("rows")} |
-            {(p["axis"], p["value"]) for r in of("ranges") for p in points_of_line(r) if p["verdict"] != "raised"})
+def known(library, version, kernel, contract):
+    """Axes and values of the kernel's calls that the tables say held that contract: what failed is asked again, for etalon changes too."""
+    of = lambda name: [r for r in read(name) if (r["library"], r["version"], r["kernel"], r["contract"]) == (library, version, kernel, contract)]
+    return ({("row", r["inputs"]) for r in of("rows") if r["verdict"] == "pass"} |
+            {(p["axis"], p["value"]) for r in of("ranges") for p in points_of_line(r) if p["verdict"] == "pass"})
 
 
 def rows_of(run, structures, earlier):
@@ -125,11 +125,14 @@ def points_of_line(r):
 
 
 def points_of(run, earlier):
-    """By kernel, axis and value; of two runs, or of one that judged late calls again, the last that judged the call."""
+    """By kernel, axis and value; of two runs, or of one that judged late calls again, the last that judged the call. Of a library whose
+    version is another now, or a kernel held to another contract, the earlier run's are not kept."""
     of_run = [dict(zip(POINTS, line.split("\t"))) for line in lines(run + "/points.tsv")]
-    versions = {(p["library"], p["version"]) for p in of_run}
-    kept, libraries = {}, {library for library, _ in versions}
-    for p in [p for r in earlier if r["library"] not in libraries or (r["library"], r["version"]) in versions for p in points_of_line(r)] + of_run:
+    now = {p["library"]: p["version"] for p in of_run} | {(p["library"], p["kernel"]): p["contract"] for p in of_run}
+    same = lambda r: (now.get(r["library"], r["version"]) == r["version"] and
+                      now.get((r["library"], r["kernel"]), r["contract"]) == r["contract"])
+    kept = {}
+    for p in [p for r in filter(same, earlier) for p in points_of_line(r)] + of_run:
         key = p["library"], p["kernel"], p["axis"], p["value"]
         if p["axis"] not in ("row", "process", "") and (key not in kept or p["verdict"] not in ("late", "unjudged")):
             kept[key] = p

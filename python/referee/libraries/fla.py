@@ -158,7 +158,7 @@ def rotary(t, p):
     return {"y": f(t["x"][None].clone(), cos, sin, interleaved=p.get("layout") == "interleaved")[0]}
 
 
-@kernel(LIB, "parallel_attn", "attention", "bf16_operands")
+@kernel(LIB, "parallel_attn", "attention", "bf16_operands_ascending")
 def parallel_attn(t, p):
     from fla.ops.attn.parallel import parallel_attn as f
     take_only(t, "q", "k", "v")

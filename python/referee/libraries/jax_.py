@@ -26,7 +26,7 @@ def attention(way):
 
 
 kernel("jax", "nn.dot_product_attention, xla", "attention", "bf16")(attention("xla"))
-kernel("jax", "nn.dot_product_attention, cudnn", "attention", "bf16_operands")(attention("cudnn"))
+kernel("jax", "nn.dot_product_attention, cudnn", "attention", "bf16_operands_ascending")(attention("cudnn"))
 
 
 @kernel("flax", "linen.RMSNorm", "rmsnorm", "f32")

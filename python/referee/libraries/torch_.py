@@ -63,12 +63,12 @@ def sdpa(backend):
     return call
 
 
-for backend, contract in (("FLASH_ATTENTION", "bf16_operands_split"), ("CUDNN_ATTENTION", "bf16_operands"),
-                          ("EFFICIENT_ATTENTION", "bf16_operands"), ("MATH", "bf16")):
+for backend, contract in (("FLASH_ATTENTION", "bf16_operands_split"), ("CUDNN_ATTENTION", "bf16_operands_ascending"),
+                          ("EFFICIENT_ATTENTION", "bf16_operands_ascending"), ("MATH", "bf16")):
     kernel(LIB, f"SDPA {backend.split('_')[0].lower()}", "attention", contract)(sdpa(backend))
 
 
-@kernel(LIB, "flex_attention, compiled", "attention", "bf16_operands_split")
+@kernel(LIB, "flex_attention, compiled", "attention", "bf16_operands_ascending")
 def flex(t, p):
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
     fits(t, p)

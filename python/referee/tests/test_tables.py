@@ -3,6 +3,7 @@ import json
 import os
 import tempfile
 import unittest
+import unittest.mock
 
 from referee import page, table
 
@@ -54,6 +55,18 @@ class Tables(unittest.TestCase):
         self.assertEqual((r["held"], r["left"], r["unjudged"]), ("2", "1: rms of y, 3 of its limit", 0))
         r, other = self.points(("size", "1", "pass", "0.5"), earlier=[early])
         self.assertEqual((other["axis"], other["held"], other["left"], other["unjudged"]), ("width", "2", "1: rms of y, 3 of its limit", 1))
+
+    def test_another_contract_of_a_kernel_keeps_nothing(self):
+        early = {n: str(x) for n, x in self.points(("width", "2", "pass", "0.5"))[0].items()} | dict(contract="bf16")
+        r, = self.points(("width", "1", "pass", "0.5"), earlier=[early])
+        self.assertEqual((r["held"], r["judged"], r["contract"]), ("1", 1, "f32"))
+
+    def test_what_held_is_known_and_what_failed_is_asked_again(self):
+        line = dict(library="lib", version="1", kernel="k", contract="f32", axis="width", held="1-2", left="3: rms of y, 3 of its limit", refused="4: no")
+        rows = [dict(line, inputs="plain", verdict="pass"), dict(line, inputs="far", verdict="fail")]
+        with unittest.mock.patch.object(table, "read", lambda name: rows if name == "rows" else [line]):
+            self.assertEqual(table.known("lib", "1", "k", "f32"), {("row", "plain"), ("width", "1"), ("width", "2")})
+            self.assertEqual(table.known("lib", "1", "k", "bf16"), set())
 
     def test_another_version_of_a_library_keeps_nothing(self):
         early = {n: str(x) for n, x in self.points(("width", "2", "pass", "0.5"))[0].items()} | dict(version="0")
