@@ -67,7 +67,8 @@ kernel(LIB, "fused_sigmoid_gating_delta_rule_update", "gated_delta_rule", "f32",
 kernel(LIB, "fused_sigmoid_gating_delta_rule_update, is_kda", "kda", "f32", l2norm=True)(gating(True))
 
 
-@kernel(LIB, "causal_conv1d_fn, Triton", "causal_conv1d", "f32")
+# Products of x and weight in their own type (causal_conv1d_triton.py: matrix_x * matrix_w of bf16), summed in float32.
+@kernel(LIB, "causal_conv1d_fn, Triton", "causal_conv1d", "bf16")
 def conv(t, p):
     from sglang.srt.layers.attention.mamba.causal_conv1d_triton import causal_conv1d_fn as f
     take_only(t, "x", "weight", "bias")
