@@ -57,15 +57,12 @@ static bool beats_exact(const struct xray *x, const int *ahead)
 	return wins - losses > more_than_chance * sqrt(wins + losses);
 }
 
-/* All pieces of the call, whatever the search had looked at. */
 static bool add_all(struct xray *x, struct equals *sum)
 {
 	struct stream stream[ACCUMULATORS];
 	uint8_t *exact = malloc(2 * x->most), *equal = exact + x->most;
 	bool ok = exact || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu outputs", x->most);
-	size_t stride = x->stride;
 
-	x->stride = 0;
 	for (int i = 0; i < ACCUMULATORS; i++) {
 		stream[i] = (struct stream){ .plan = x->emulation };
 		stream[i].plan.arith = tried[i];
@@ -73,7 +70,6 @@ static bool add_all(struct xray *x, struct equals *sum)
 	}
 	for (size_t s = 0; ok && s < x->strips; s++) ok = xray_refresh_strip(x, s, 0) && add_strip(x, stream, exact, equal, sum);
 	for (int i = 0; i < ACCUMULATORS; i++) stream_end(&stream[i]);
-	x->stride = stride;
 	free(exact);
 	return ok;
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "emulation_private.h"
+#include "fault_value.h"
 
 /* Element operations of the reference that growing may spend, some five seconds of one core. */
 static const uint64_t growth = UINT64_C(1) << 35;
@@ -127,6 +128,47 @@ static bool nearest_known(struct xray *x, const struct contract *k, struct plan 
 	return true;
 }
 
+static bool refreshed_score(struct xray *x, const struct plan *p, struct grown *least)
+{
+	x->emulation = *p;
+	if (!xray_refresh(x)) return false;
+	if (!least->plan.arith || x->score < least->score) *least = (struct grown){ *p, x->score };
+	return true;
+}
+
+/* From start with each fault alone, the one by which the score is least: where growing went wrong at its first step, as of two faults that do
+ * much alike the one that is not made may explain more of what roundings leave. */
+static bool grow_from_fault(struct xray *x, const struct plan *start)
+{
+	const struct grown before = { x->emulation, x->score };
+	struct look look[MAX_FAULT];
+	size_t n = 0, best = 0;
+
+	x->emulation = *start;
+	if (!xray_refresh(x)) return false;
+	for (int m = 0; x->call->op->faults[m].name; m++) {
+		const struct fault_spec *f = &x->call->op->faults[m];
+		struct plan p = *start;
+		double value = NAN;
+		bool found = true;
+		if (f->is_rounding) continue;
+		if (f->parameter && !fault_value_search(x, m, &value, &found)) return false;
+		if (!found) continue;
+		plan_fault_at(&p, x->call->op, m, value);
+		look[n++] = look_of(&p);
+	}
+	if (!xray_try(x, look, n)) return false;
+	for (size_t i = 1; i < n; i++)
+		if (look[i].score < look[best].score) best = i;
+	if (n && look[best].score < before.score - worth_keeping) {
+		x->patience = x->work + growth;
+		if (!grow_from(x, &look[best].stream.plan)) return false;
+		if (x->score < before.score - worth_keeping) return true;
+	}
+	x->emulation = before.plan;
+	return xray_refresh(x);
+}
+
 /* A kernel that keeps the rules is rather another correct one than what is known with a fault: its structure is asked for first. */
 static bool search_unknown(struct xray *x, const struct contract *k, const struct plan *p, bool *found)
 {
@@ -138,23 +180,13 @@ static bool search_unknown(struct xray *x, const struct contract *k, const struc
 	return known || emulation_by_structure(x, k, found);
 }
 
-/* From where the contract says. */
-static bool search_known(struct xray *x, const struct contract *k, bool *found)
+/* From where the contract says: *from. */
+static bool search_known(struct xray *x, const struct contract *k, struct plan *from, bool *found)
 {
-	struct plan p;
-
 	x->patience = x->work + growth;
-	if (!nearest_known(x, k, &p) || !search_unknown(x, k, &p, found)) return false;
+	if (!nearest_known(x, k, from) || !search_unknown(x, k, from, found)) return false;
 	if (*found) return true;
-	return grow_start(x, &p, k) && emulation_identified(x, found);
-}
-
-static bool refreshed_score(struct xray *x, const struct plan *p, struct grown *least)
-{
-	x->emulation = *p;
-	if (!xray_refresh(x)) return false;
-	if (!least->plan.arith || x->score < least->score) *least = (struct grown){ *p, x->score };
-	return true;
+	return grow_start(x, from, k) && emulation_identified(x, found);
 }
 
 /* From the known structure, of all contracts', by which the score is least; where that does not do, from its form without roundings. */
@@ -182,13 +214,15 @@ static bool search_any(struct xray *x)
 
 bool emulation_search(struct xray *x, const struct contract *k)
 {
+	struct plan from;
 	bool found = false;
 
 	if (!k) return search_any(x);
-	if (!search_known(x, k, &found)) return false;
+	if (!search_known(x, k, &from, &found)) return false;
 	if (found) return true;
 	if (!x->kept_shift && x->structure && !emulation_by_structure(x, k, &found)) return false;
-	return !x->kept_shift || emulation_by_kept(x);
+	if (x->kept_shift) return emulation_by_kept(x);
+	return found || !x->lawless || grow_from_fault(x, &from);
 }
 
 bool emulation_without(struct xray *x, const struct plan *without)

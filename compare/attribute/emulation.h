@@ -15,12 +15,10 @@ enum { SITE_TYPES = 9 };
 bool emulation_forward(struct xray *x);
 
 
-/* From the nearest of the contract's known structures, where k is not NULL; if that does not identify the call's, emulation_forward from each
- * way to compute in turn (token by token with exact sums, the same in float32, in chunks of 64, 32, 16, 128, in a second form that
- * has no chunks, in a third one's chunks of 64, 128; those of the contract's form first) until one explains all. Of what gives the same
- * numbers it takes what the contract has, or without one the op's contracts. If none explains all, emulation_descend from what each has become and from the bare model, the
- * best first: a fault is thought of only when no roundings explain the outputs. It ends, whatever is
- * left, after some 2^37 element operations. */
+/* From the nearest of the contract's known structures by emulation_forward; if that does not identify the call's, by the structure that is read;
+ * if neither does and the rules are broken, by emulation_forward from the known structure with each fault alone, the best of them. k NULL:
+ * from the nearest known structure of all contracts, or its form without roundings. Of what gives the same numbers it takes what the
+ * contract has, or without one the op's contracts. It ends, whatever is left, after some 2^36 element operations. */
 bool emulation_search(struct xray *x, const struct contract *k);
 
 /* Where x->structure asks for it: the structure that compare/structure reads from the outputs, from nothing, with the faults that the

@@ -37,7 +37,7 @@ static void say(struct structure_said *to, const struct structure_reading *r)
 {
 	size_t n = r->text ? strlen(r->text) : 0;
 
-	*to = (struct structure_said){ .asked = true, .alone = r->by_token, .identified = r->identified, .stopped = r->stopped, .seconds = r->seconds,
+	*to = (struct structure_said){ .asked = true, .identified = r->identified, .stopped = r->stopped, .seconds = r->seconds,
 		.tries = r->tries, .form = r->form, .chunk = r->chunk, .n_rounding = r->n_rounding };
 	memcpy(to->rounding, r->rounding, sizeof to->rounding);
 	if (n >= sizeof to->formula)
@@ -136,7 +136,7 @@ bool emulation_by_structure(struct xray *x, const struct contract *k, bool *foun
 
 	*found = false;
 	if (legal && !read_with(x, k, 0, before.value, found, &allowed)) return false;
-	if (*found && (!allowed || !x->structure->alone)) {
+	if (*found && !allowed) {
 		*found = false;
 		return keep_for_later(x, &before);
 	}

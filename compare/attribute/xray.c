@@ -107,18 +107,11 @@ static bool find_shape(struct xray *x)
 	return ok;
 }
 
-/* Are the two the same, but for the pieces that are run? */
-static bool same_plan(const struct plan *a, const struct plan *b)
-{
-	struct plan p = *a;
-
-	p.stride = b->stride;
-	return !memcmp(&p, b, sizeof p);
-}
+static bool same_plan(const struct plan *a, const struct plan *b) { return !memcmp(a, b, sizeof *a); }
 
 bool xray_refresh(struct xray *x)
 {
-	if (x->refreshed && x->refreshed_stride == x->stride && same_plan(&x->refreshed_on, &x->emulation))
+	if (x->refreshed && same_plan(&x->refreshed_on, &x->emulation))
 		return (!x->moved && same_plan(&x->of_base.plan, &x->emulation)) || xray_rebase(x);
 	x->refreshed = false;
 	stream_begin(&x->of_base, &x->emulation);
@@ -127,7 +120,6 @@ bool xray_refresh(struct xray *x)
 	x->have = 0;
 	if (!find_shape(x) || !xray_find_floor(x) || !xray_rebase(x)) return false;
 	x->refreshed_on = x->emulation;
-	x->refreshed_stride = x->stride;
 	return x->refreshed = true;
 }
 

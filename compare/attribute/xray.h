@@ -20,7 +20,7 @@ enum { XRAY_BASE = 1, XRAY_FLOOR = 2, XRAY_WEIGHTS = 4, XRAY_NOISE = 8 };
 
 /* What was read of a kernel whose structure is none of a contract's known ones: its formula, line by line, cut where it is longer. */
 struct structure_said {
-	bool asked, alone, identified, taken, stopped;  /* alone: nothing else is asked where it finds nothing; identified: explains the call; taken: the emulation is its; stopped: the time was over before the search was */
+	bool asked, identified, taken, stopped;  /* identified: explains the call; taken: the emulation is its; stopped: the time was over before the search was */
 	double seconds;                 /* of processor time */
 	size_t tries;
 	const char *form;
@@ -51,7 +51,6 @@ struct xray {
 	double *trial;                  /* [n] */
 	float *noise, *raw_noise;       /* [FLOOR_RUNS,n] what float32 made of r and of raw, run after run */
 	double score, left;             /* see xray_rebase, xray_left */
-	size_t stride;                  /* where above 1, only every stride-th piece of the call is looked at */
 	size_t runs;
 	uint64_t work, patience;        /* element operations of the reference: spent, and when to give up */
 	double *shift;                  /* [all] added to every run's answer, see emulation_by_structure; NULL: nothing is */
@@ -72,7 +71,6 @@ struct xray {
 	bool moved;                     /* the emulation is another than when it was refreshed */
 	bool refreshed;                 /* shape and floor are those of: */
 	struct plan refreshed_on;
-	size_t refreshed_stride;
 };
 
 /* Reads the outputs of a bound call; the emulation is still to be chosen. Freed with xray_free. */
@@ -87,9 +85,6 @@ bool xray_refresh_strip(struct xray *x, size_t s, unsigned want);
  * Σ log v + r²/v, twice the negative log likelihood: it falls as an emulation explains more. Where the
  * emulation and the kernel are both not finite they agree; where one is, they do not. */
 bool xray_rebase(struct xray *x);
-
-/* Chooses stride such that a run takes about `most` element operations; 0: all pieces. */
-bool xray_sample_pieces(struct xray *x, uint64_t most);
 
 /* Runs the emulation and models what is left around it, then rebases.
  * shape2: the squared effect of a rounding at each site of its form but the stores, one at a time (to

@@ -193,8 +193,7 @@ void xray_floor_of_strip(struct xray *x)
 	for (int i = 0; i < MAX_OUT; i++)
 		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
 			double unit = xray_unit(x, i, j, x->centre[j]);
-			if (x->stride > 1 && x->centre[j] == 0) x->floor2[j] = 0;
-			else if (x->shape2[j] > 0) x->floor2[j] = x->row_floor[xray_row(x, i, j)] + x->block_floor[x->block[j]] * unit * unit;
+			if (x->shape2[j] > 0) x->floor2[j] = x->row_floor[xray_row(x, i, j)] + x->block_floor[x->block[j]] * unit * unit;
 			else x->floor2[j] = exact * unit * unit;
 		}
 }

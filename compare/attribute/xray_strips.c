@@ -125,7 +125,6 @@ bool xray_run(struct xray *x, struct stream *l, double *y)
 
 	if (x->tick) x->tick("x-ray", x->runs, x->runs + 1);
 	x->runs++;
-	l->plan.stride = x->stride;
 	for (int i = 0; i < MAX_OUT; i++) a.hi[i] = x->call->out_count[i] ? y + x->first[i] : NULL;
 	if (!ref_strip(x->call, l, x->at, x->strips, &a, x->e)) return false;
 	x->work += a.work + overhead * x->n;
@@ -226,18 +225,4 @@ bool xray_refresh_strip(struct xray *x, size_t s, unsigned want)
 	if (make & XRAY_WEIGHTS) make_weights(x);
 	x->have |= want;
 	return true;
-}
-
-bool xray_sample_pieces(struct xray *x, uint64_t most)
-{
-	struct stream plain = { .plan = plan_plain(&arith_f64, arith_f64.precision) };
-	uint64_t before = x->work;
-	bool ok = true;
-
-	x->stride = 0;
-	if (!most || x->call->anchored) return true;    /* iterations are unlike each other */
-	for (size_t s = 0; ok && s < x->strips; s++) ok = xray_refresh_strip(x, s, 0) && xray_run(x, &plain, x->d);
-	stream_end(&plain);
-	x->stride = (x->work - before - overhead * x->all + most - 1) / most;
-	return ok;
 }

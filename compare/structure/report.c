@@ -86,15 +86,6 @@ static bool answer_of(struct search *s, const struct candidate *best, struct str
 	return ok;
 }
 
-static bool loops_by_token(const struct search *s)
-{
-	for (int form = 0; form < s->n_form; form++) {
-		const struct form_symbols *f = &s->graph[form][0].f;
-		if (s->graph[form][0].made && (f->n_in > 2 || (f->n_in == 2 && !over_tokens(f->program, f->loop)))) return false;
-	}
-	return true;
-}
-
 bool structure_read(struct structure_reading *r, const struct call *call, const struct structure_search *how, const char **why, struct error *e)
 {
 	struct search *s = calloc(1, sizeof *s);
@@ -118,7 +109,6 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 		r->tries = s->tries;
 		r->seconds = now() - s->begin;
 		r->stopped = s->stopped;
-		r->by_token = loops_by_token(s);
 	}
 	if (*why) structure_free(r);
 	search_free(s);

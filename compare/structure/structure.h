@@ -28,7 +28,6 @@ struct structure_reading {
 	size_t chunk, tries;            /* chunk: 0 where the form has none */
 	double seconds;
 	bool stopped;                   /* the budget of seconds was used up */
-	bool by_token;                  /* no form has loops but one over tokens: what docs/structure.md calls reliable */
 	struct structure_output out[MAX_OUT];
 	int fault;                      /* one of the op's that the kernel has too, or -1 */
 	char *open;                     /* choices that the call cannot tell apart, one a line */
