@@ -171,8 +171,8 @@ bool trace_emulate(struct trace *t, const struct iteration *how, const double *x
 {
 	size_t entries = how->polynomials.n + 1, square = s * s * sizeof(double);
 	bool grams = how->algorithm != NS_STANDARD;
-	struct state w = { .s = s, .l = l, .X = malloc(s * l * sizeof(double)), .R = calloc(1, square), .Q = calloc(1, square),
-		.Z = malloc(square), .T = malloc(square) };
+	double *room = calloc(s * l + 4 * s * s, sizeof *room);
+	struct state w = { .s = s, .l = l };
 
 	*t = (struct trace){ .how = *how, .s = s, .l = l, .X = malloc(entries * s * l * sizeof(double)),
 		.y = malloc(s * l * sizeof(double)) };
@@ -181,17 +181,19 @@ bool trace_emulate(struct trace *t, const struct iteration *how, const double *x
 		t->R = malloc(entries * square);
 		t->Q = malloc(entries * square);
 	}
-	bool ok = (machine_make(&w.m, how->iterate, s * l) && w.X && w.R && w.Q && w.Z && w.T && t->X && t->y
-		&& (!grams || (t->R && t->Q)))
+	bool ok = (machine_make(&w.m, how->iterate, s * l) && room && t->X && t->y && (!grams || (t->R && t->Q)))
 		|| error_set(e, E_MEMORY, "x", NO_OFFSET, "an emulation of [%zu,%zu]", s, l);
+	if (ok) {
+		w.X = room;
+		w.R = w.X + s * l;
+		w.Q = w.R + s * s;
+		w.Z = w.Q + s * s;
+		w.T = w.Z + s * s;
+	}
 	ok = ok && iterate_begin(w.X, how, x, s, l, e);
 	if (ok) run(t, &w);
 	machine_free(&w.m);
-	free(w.X);
-	free(w.R);
-	free(w.Q);
-	free(w.Z);
-	free(w.T);
+	free(room);
 	if (!ok) trace_free(t);
 	return ok;
 }
