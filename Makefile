@@ -71,7 +71,7 @@ FUZZER_SOURCES := $(call named,fuzz_%.c)
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all audit deps gate test check-recipe check-arrows docs check-docs kernels check-kernels test-mpi asan-mpi plots false-alarms kill-matrix planted strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
+.PHONY: all audit deps gate test check-recipe check-arrows check-globals docs check-docs kernels check-kernels test-mpi asan-mpi plots false-alarms kill-matrix planted strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -157,7 +157,7 @@ gate: $(BUILD)/etalon
 	$(BUILD)/etalon gate fixtures/captures
 
 test: $(BUILD)/etalon $(TESTS) $(FAULT_TESTS) $(PLUGINS)
-	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-arrows $(if $(WITHOUT),,check-docs) check-kernels; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS) && exit $$recipe
+	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-arrows check-globals $(if $(WITHOUT),,check-docs) check-kernels; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS) && exit $$recipe
 
 docs: $(BUILD)/etalon
 	ETALON=$(BUILD)/etalon docs/generate.sh
@@ -255,6 +255,10 @@ check-recipe: $(BUILD)/etalon
 MOST := 35
 check-arrows:
 	@sh tests/arrows.sh $(MOST)
+
+# The sanitizers add variables of their own.
+check-globals: $(BUILD)/etalon
+	@$(if $(findstring -fsanitize,$(CFLAGS)),:,BUILD=$(BUILD) sh tests/globals.sh $(filter $(BUILD)/fixtures/% $(BUILD)/ref/% $(BUILD)/compare/%,$(OBJECTS)))
 
 # Without the studies of made-up faults, suspects, profiles and variants, and the pages, and what takes a minute and more there: other tests run the same code.
 ASAN_WITHOUT := test_invented_% test_profile test_variants test_suspects test_traces test_verdict_contracts test_verdict_forms test_rules_xray test_%_suspects \
@@ -364,6 +368,7 @@ make bench-gpu-page PAGE=FILE: the page of the rows that `bench-gpu --page FILE`
 make device       build/device/etalon and bench-gpu: static libraries, for a GPU machine without them; cuBLAS is found when run
 make check-recipe every op has its formula, and a kernel or a recorded capture; one in C its reference, kernel, test and page
 make check-arrows no folder includes what stands below it (tests/arrows.txt), or has more than MOST=$(MOST) files
+make check-globals no variable may change while etalon runs but those of tests/globals.txt
 make kernels      docs/kernels.md: registers, shared memory and spills of every kernel, as nvcc says
 make check-kernels no kernel spills that docs/kernels.md does not list
 make docs         fills the generated blocks of the pages (make test checks them)

@@ -14,11 +14,17 @@ seconds() {
 	OMP_NUM_THREADS=$2 OPENBLAS_NUM_THREADS=1 mpirun -q --oversubscribe --bind-to none -n "$1" "$etalon" logits --model "$folder/model" --plan 64 \
 		--truth dd --runs 1 --json | sed -n '/"run": "exact"/,/"logits"/s/.*"layers": \([0-9.e+-]*\).*/\1/p'
 }
-# Both turns of a row share its moment.
+middle() { sort -g | sed -n 2p; }
+# From the most on. Turns of a row alternate and share its moment; of the row with a goal the medians of three are taken.
 n=1
-while [ $n -le "$cores" ]; do
+while [ $((n * 2)) -le "$cores" ]; do n=$((n * 2)); done
+while [ $n -ge 1 ]; do
 	one=$(seconds 1 $n)
-	many=$(seconds $n 1)
+	if [ $n = 1 ]; then many=$one; else many=$(seconds $n 1); fi
+	if [ $n = "$cores" ]; then
+		many2=$(seconds $n 1) one2=$(seconds 1 $n) one3=$(seconds 1 $n) many3=$(seconds $n 1)
+		one=$(printf '%s\n' $one $one2 $one3 | middle) many=$(printf '%s\n' $many $many2 $many3 | middle)
+	fi
 	printf 'ranks\t%s\t\t%s\t\t\ts\t%s threads\t%s\t%s\t%s\t\n' "$n" "$many" "$n" "$one" "$(awk "BEGIN { print $one / $many }")" "$([ $n = "$cores" ] && echo 0.9)"
-	n=$((n * 2))
+	n=$((n / 2))
 done

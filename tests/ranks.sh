@@ -69,6 +69,7 @@ begin() {
 	for g in $guards; do set -- "$@" $(children $g); done
 	ranks=$*
 	[ $# = 3 ] || fail "expected three ranks, got processes $*"
+	last=${ranks##* } first=${ranks%% *}
 }
 again() {
 	before=$(kept $1)
@@ -79,7 +80,7 @@ again() {
 	echo "ranks: after $3 on $2 ranks: $found results found, the same answer"
 }
 begin one 3
-kill -9 ${ranks##* }
+kill -9 $last
 wait $launcher; got=$?
 expect 'kill -9 of a rank' 4 1
 cat "$work/said"
@@ -90,6 +91,29 @@ wait $launcher 2>/dev/null
 sleep 0.2
 for p in $ranks; do [ ! -d /proc/$p ] || grep -q 'State:.*Z' /proc/$p/status || fail "rank $p outlived its end"; done
 again all 4 'kill -9 of all'
+# ---- ranks that hang: their name, an end where one is asked for, and none where they go on ----
+export ETALON_WAIT=4
+for silent in last first; do
+	begin $silent 3
+	kill -STOP $(eval echo \$$silent)
+	wait $launcher; got=$?
+	expect "a hanging rank, the $silent" 4 2
+	grep -q "given up" "$work/said" && grep -q "for rank $([ $silent = last ] && echo 2 || echo 0) on" "$work/said" || fail "the $silent rank that hangs is not named"
+	cat "$work/said"
+done
+export ETALON_WAIT=30
+begin pause 3
+kill -STOP $last
+while [ ! -s "$work/said" ] && kill -0 $launcher 2>/dev/null; do sleep 0.2; done
+kill -CONT $last
+wait $launcher; got=$?
+expect 'a rank that was silent for a while' $alone 1
+cmp "$work/want" "$work/got" || fail "after a silent while: another answer"
+unset ETALON_WAIT
+again last 3 'a rank that hung'
+ETALON_WAIT=soon ranks 2 $etalon check none >"$work/said" 2>&1; got=$?
+expect 'a wait that is no number' 2 1
+
 $etalon $long --checkpoint "$work/one" >"$work/got" && cmp "$work/want" "$work/got" || fail "a checkpoint of ranks for one process: another answer"
 # A damaged result is computed again; another run's folder is refused.
 for f in "$work"/one/*.safetensors; do printf x | dd of="$f" bs=1 seek=400 conv=notrunc 2>/dev/null; break; done

@@ -3,22 +3,14 @@
 
 #include "emulation_private.h"
 
-/* Element operations of the reference: of one run of the search; that growing and that descending may spend, some five and some
- * seven seconds of one core. */
-static const uint64_t enough_work = UINT64_C(1) << 24, growth = UINT64_C(1) << 35, descent = UINT64_C(1) << 34;
+/* Element operations of the reference that growing may spend, some five seconds of one core. */
+static const uint64_t growth = UINT64_C(1) << 35;
 
 const struct site_rounding site_types[SITE_TYPES] = {
 	{ true, FMT_BF16, ROUND_NEAREST_EVEN }, { true, FMT_F16, ROUND_NEAREST_EVEN }, { true, FMT_TF32, ROUND_ZERO },
 	{ true, FMT_TF32, ROUND_NEAREST_EVEN }, { true, FMT_BF16, ROUND_ZERO }, { true, FMT_F16, ROUND_ZERO },
 	{ true, FMT_E4M3, ROUND_NEAREST_EVEN }, { true, FMT_E5M2, ROUND_NEAREST_EVEN }, { true, FMT_E4M3, ROUND_VIA_BF16 },
 };
-
-static const struct model { const struct arith *arith; int form; size_t chunk; } models[] = {
-	{ &arith_f64, 0, 0 }, { &arith_f32, 0, 0 }, { &arith_f64, 1, 64 }, { &arith_f64, 1, 32 }, { &arith_f64, 1, 16 }, { &arith_f64, 1, 128 },
-	{ &arith_f64, 2, 64 }, { &arith_f64, 2, 128 }, { &arith_f64, 3, 64 }, { &arith_f64, 3, 128 },
-	{ &arith_f64, 4, 64 }, { &arith_f64, 4, 128 }, { &arith_f64, 4, 32 }, { &arith_f64, 3, 32 }, { &arith_f64, 2, 32 },
-};
-enum { MODELS = sizeof models / sizeof *models };
 
 bool emulation_explains(const struct xray *x)
 {
@@ -60,79 +52,6 @@ static bool grow_from(struct xray *x, const struct plan *p)
 	return xray_refresh(x) && emulation_forward(x);
 }
 
-/* Adds the emulation to the list, the best first. */
-static void keep(const struct xray *x, struct grown *list, int *n)
-{
-	int at = (*n)++;
-
-	for (; at > 0 && list[at - 1].score > x->score; at--) list[at] = list[at - 1];
-	list[at] = (struct grown){ x->emulation, x->score };
-}
-
-/* What is grown from each way to compute, those of form `first` before the others, until one explains all, or nearly. -1: failed. */
-static int grow_models(struct xray *x, int first, struct grown *list, bool *done)
-{
-	int n = 0;
-
-	*done = false;
-	for (int i = 0; i < 2 * MODELS && !*done && (!n || x->work < x->patience); i++) {
-		const struct model *m = &models[i % MODELS];
-		const struct form *form = &x->call->op->forms[m->form];
-		if ((m->form == first) != (i < MODELS) || !form->name || (m->chunk && (m->chunk != DEFAULT_CHUNK || m->form > 1) && !form->chunked)) continue;
-		struct plan p = plan_plain(m->arith, m->arith->precision);
-		p.form = m->form;
-		p.chunk = form->chunked ? m->chunk : 0;
-		if (!grow_from(x, &p) || !emulation_explains_plenty(x, done)) return -1;
-		keep(x, list, &n);
-		*done = *done || emulation_explains(x);
-	}
-	return n;
-}
-
-/* Descends from p; *best keeps the better. */
-static bool descend_from(struct xray *x, const struct plan *p, bool faults, struct grown *best)
-{
-	if (emulation_explains(x)) return true;
-	x->emulation = *p;
-	if (!xray_refresh(x) || !emulation_descend(x, faults)) return false;
-	if (x->score < best->score) *best = (struct grown){ x->emulation, x->score };
-	return true;
-}
-
-static struct plan bare(const struct plan *p)
-{
-	struct plan plain = plan_plain(p->arith, p->bits);
-
-	plain.form = p->form;
-	plain.chunk = p->chunk;
-	return plain;
-}
-
-/* From each rounding alone: where the first step of a descent is wrong, it ends beside the bottom. */
-static bool descend_singles(struct xray *x, const struct plan *model, struct grown *best)
-{
-	uint64_t limit = x->work + descent / 8;
-
-	for (int site = 0; x->call->op->sites[site].name; site++)
-		for (int t = 0; t < SITE_TYPES && site_in_form(x->call->op, site, model->form); t++) {
-			struct plan p = bare(model);
-			p.round[site] = site_types[t];
-			if (emulation_explains(x) || x->work >= limit) return true;
-			if (!is_store(x->call, site, site_types[t].format) && !descend_from(x, &p, false, best)) return false;
-		}
-	return true;
-}
-
-/* From what each model has grown to, and from the bare model. */
-static bool descend_all(struct xray *x, const struct grown *list, int n, bool faults, struct grown *best)
-{
-	for (int i = 0; i < n; i++) {
-		struct plan plain = bare(&list[i].plan);
-		if (!descend_from(x, &list[i].plan, faults, best) || !descend_from(x, &plain, faults, best)) return false;
-	}
-	return true;
-}
-
 /* Is p an emulation whose own error is largely float32's noise, amplified, and does it explain the call? Then any
  * change of a rounding draws that noise anew and none can be told from another: p stands. */
 static bool is_noise(struct xray *x, const struct plan *p, bool *noise)
@@ -153,37 +72,6 @@ static struct plan known(const struct contract *k, int i)
 
 	plan_structure(&p, k, i);
 	return p;
-}
-
-static bool noise_of_contracts(struct xray *x, bool *noise)
-{
-	*noise = false;
-	for (const struct contract *k = x->call->op->contracts; k->name && !*noise && x->call->op->iterates; k++) {
-		struct plan p = known(k, 0);
-		if (!is_noise(x, &p, noise)) return false;
-	}
-	return true;
-}
-
-/* From each way to compute, on what is looked at of the call. */
-static bool search(struct xray *x, int first, struct grown *best)
-{
-	struct grown list[MODELS];
-	bool noise, done;
-
-	x->patience = x->work + growth;
-	int n = grow_models(x, first, list, &done);
-	if (n < 0) return false;
-	*best = list[0];
-	if (done || isinf(xray_left(x))) return true;        /* where one alone is infinite nothing descends */
-	if (!noise_of_contracts(x, &noise)) return false;
-	if (noise) {
-		*best = (struct grown){ x->emulation, x->score };
-		return true;
-	}
-	x->patience = x->work + descent;
-	if (!descend_all(x, list, n, false, best) || !descend_singles(x, &best->plan, best)) return false;
-	return x->no_faults || descend_all(x, list, n, true, best);
 }
 
 static bool explains_evenly(struct xray *x, bool *yes)
@@ -251,46 +139,56 @@ static bool search_unknown(struct xray *x, const struct contract *k, const struc
 }
 
 /* From where the contract says. */
-static bool search_known(struct xray *x, const struct contract *k, struct grown *best, bool *found)
+static bool search_known(struct xray *x, const struct contract *k, bool *found)
 {
 	struct plan p;
 
 	x->patience = x->work + growth;
 	if (!nearest_known(x, k, &p) || !search_unknown(x, k, &p, found)) return false;
 	if (*found) return true;
-	if (!grow_start(x, &p, k) || !emulation_identified(x, found)) return false;
-	*best = (struct grown){ x->emulation, x->score };
+	return grow_start(x, &p, k) && emulation_identified(x, found);
+}
+
+static bool refreshed_score(struct xray *x, const struct plan *p, struct grown *least)
+{
+	x->emulation = *p;
+	if (!xray_refresh(x)) return false;
+	if (!least->plan.arith || x->score < least->score) *least = (struct grown){ *p, x->score };
 	return true;
 }
 
-/* From nothing. */
-static bool search_all(struct xray *x, const struct contract *k, const struct grown *first)
+/* From the known structure, of all contracts', by which the score is least; where that does not do, from its form without roundings. */
+static bool search_any(struct xray *x)
 {
-	struct grown best;
-	bool noise;
+	struct grown nearest = { .score = INFINITY };
+	struct plan bare = plan_plain(&arith_f64, arith_f64.precision), p;
+	bool found;
 
-	if (!xray_sample_pieces(x, enough_work) || !search(x, k ? k->form : 0, &best)) return false;
-	bool sampled = x->stride > 1;
+	if (!refreshed_score(x, &bare, &nearest)) return false;
+	for (const struct contract *k = x->call->op->contracts; k->name; k++)
+		if (!nearest_known(x, k, &p) || !refreshed_score(x, &p, &nearest)) return false;
 	x->patience = x->work + growth;
-	if (!xray_sample_pieces(x, 0) || !is_noise(x, &best.plan, &noise) || (sampled && !noise && !grow_from(x, &best.plan))) return false;
-	if (emulation_explains(x) || x->score <= first->score) return prefer(x, k);
-	x->emulation = first->plan;
+	if (!grow_start(x, &nearest.plan, NULL) || !emulation_identified(x, &found)) return false;
+	if (found) return true;
+	const struct grown first = { x->emulation, x->score };
+	bare.form = first.plan.form;
+	bare.chunk = first.plan.chunk;
+	x->patience = x->work + growth;
+	if (!grow_start(x, &bare, NULL)) return false;
+	if (x->score <= first.score) return true;
+	x->emulation = first.plan;
 	return xray_refresh(x);
 }
 
 bool emulation_search(struct xray *x, const struct contract *k)
 {
-	struct grown first = { .score = INFINITY };
 	bool found = false;
 
-	if (k && !search_known(x, k, &first, &found)) return false;
+	if (!k) return search_any(x);
+	if (!search_known(x, k, &found)) return false;
 	if (found) return true;
 	if (!x->kept_shift && x->structure && !emulation_by_structure(x, k, &found)) return false;
-	const bool alone = x->structure && x->structure->alone;
-	if (x->kept_shift && alone) return emulation_by_kept(x);
-	if (found || alone) return true;
-	if (!search_all(x, k, &first)) return false;
-	return !x->kept_shift || (emulation_identified(x, &found) && (found || emulation_by_kept(x)));
+	return !x->kept_shift || emulation_by_kept(x);
 }
 
 bool emulation_without(struct xray *x, const struct plan *without)

@@ -14,11 +14,6 @@ enum { SITE_TYPES = 9 };
  * roundings, then smaller faults. E_MEMORY is the only error of both. */
 bool emulation_forward(struct xray *x);
 
-/* Changes x->emulation, which is refreshed, one site (or, where asked, one fault) at a time, always by what
- * makes the score fall most, until nothing does. Where emulation_forward goes by coefficients, which are
- * scrambled while roundings upstream are missing, this tries every type at every site. It stops when
- * x->work reaches x->patience. */
-bool emulation_descend(struct xray *x, bool faults);
 
 /* From the nearest of the contract's known structures, where k is not NULL; if that does not identify the call's, emulation_forward from each
  * way to compute in turn (token by token with exact sums, the same in float32, in chunks of 64, 32, 16, 128, in a second form that

@@ -5,8 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "compare/layers/model_reading.h"
 
 static ssize_t first_line(void *to, const char *text, size_t n)
 {
@@ -69,21 +70,28 @@ void cli_stage(const char *stage, size_t done, size_t total)
 		fputs("\r\033[K", stderr);
 }
 
-void cli_pace(const char *now, double share, bool lines)
+static void stage(const struct watch *w, const char *name, size_t done, size_t total)
+{
+	(void)w;
+	cli_stage(name, done, total);
+}
+
+const struct watch cli_watch = { stage, NULL };
+
+void cli_pace(struct timespec *start, const char *now, double share, bool lines)
 {
 	/* Before, an estimate says nothing. */
 	static const double known = 0.01;
-	static struct timespec start;
 	struct timespec t;
 	char left[64] = "";
 	bool terminal = isatty(STDERR_FILENO);
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	if (!(share > 0))
-		start = t;
+		*start = t;
 	if (!terminal && !lines)
 		return;
-	double passed = (double)(t.tv_sec - start.tv_sec) + 1e-9 * (double)(t.tv_nsec - start.tv_nsec);
+	double passed = (double)(t.tv_sec - start->tv_sec) + 1e-9 * (double)(t.tv_nsec - start->tv_nsec);
 	if (share >= known)
 		snprintf(left, sizeof left, ", some %.0f s left", passed / share - passed);
 	if (share >= 1 && terminal)

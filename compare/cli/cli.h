@@ -4,6 +4,7 @@
 #define ETALON_CLI_H
 
 #include <argp.h>
+#include <time.h>
 
 #include "compare/print/print.h"
 
@@ -24,6 +25,8 @@ int cmd_isolate(int argc, char **argv);
 int cmd_eigen(int argc, char **argv);
 int cmd_restarts(int argc, char **argv);
 
+struct watch;
+
 /* argp_parse; argv[0] is "etalon COMMAND". On bad usage one line and exit(EXIT_INPUT). */
 void cli_parse(const struct argp *a, int argc, char **argv, void *input);
 
@@ -32,8 +35,9 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *te
 
 /* "stage done/total" on stderr, where that is a terminal; clears the line at the end. */
 void cli_stage(const char *stage, size_t done, size_t total);
-/* The same of a long task by the share that is done, with the time that it has taken and will: 0 begins, 1 ends. Where stderr is
+/* The same of a long task by the share that is done, with the time that it has taken since *start and will: 0 begins, 1 ends. Where stderr is
  * no terminal, a line each, if `lines`. */
-void cli_pace(const char *now, double share, bool lines);
+void cli_pace(struct timespec *start, const char *now, double share, bool lines);
+extern const struct watch cli_watch;    /* cli_stage */
 
 #endif

@@ -155,7 +155,7 @@ int cmd_eigen(int argc, char **argv)
 		{ "algorithm", 'a', "NAME", 0, "standard, gram_naive or gram; gram by default", 1 },
 		{ "restarts", 'r', "STEPS", 0, "Gram forms: before these iterations, counted from 0, like 2,5; none by default", 1 },
 		{ "iterate", 'i', "TYPE", 0, "what products are rounded to: f64, f32, f16 or bf16; bf16 by default", 1 },
-		{ "round-r0", 'R', "TYPE", 0, "Gram forms: rounds R_0 alone to this as well", 1 }, { 0 }
+		{ "round-r0", 'R', "TYPE", 0, "Gram forms: rounds R = XX' alone to this as well", 1 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "[CAPTURE]",
 		"The spectra of R, Q and X after each iteration of Newton-Schulz, against the exact recurrence.", NULL, NULL, NULL };

@@ -184,7 +184,7 @@ int cmd_gate(int argc, char **argv)
 	};
 	static const struct argp_child children[] = { { &cli_op_argp, 0, NULL, 0 }, { &find_argp, 0, NULL, 0 }, { &gate_output_argp, 0, NULL, 0 }, { 0 } };
 	static const struct argp argp = { options, parse, "[DIR|CAPTURE...]", "Many captures, one verdict. DIR is fixtures/captures unless given.", children, NULL, NULL };
-	static char *standard[] = { "fixtures/captures" };
+	char *standard[] = { "fixtures/captures" };
 	struct arguments a = { .path = standard, .n = 1, .how.explained = OWN_EXPLAINED };
 	struct paths p = { 0 };
 	struct error e = { 0 };

@@ -16,8 +16,11 @@ struct arguments {
 	const char *model, *got, *reference, *ids, *contract, *truth, *html, *checkpoint, *noise[MAX_NOISE];
 	size_t n_noise, top, runs;
 	size_t plan;                    /* tokens; 0: not asked */
-	bool quick, json;
+	bool quick, json, progress;
 };
+
+/* A watch that knows what share of the run is done. */
+struct watched { struct watch watch; struct logits_pace *pace; struct timespec *start; bool lines; };
 
 /* Everything that is read or computed; zero-initialised, freed with inputs_free. */
 struct inputs {
@@ -29,6 +32,7 @@ struct inputs {
 	struct truth_error truth;
 	size_t *ids, n_ids;
 	char under[256];
+	struct watched watched;
 };
 
 static bool source(struct logit_source *s, struct tensors *file, const char *place, struct error *e)
@@ -73,23 +77,21 @@ static bool compare_files(struct inputs *in, struct logit_comparison *c, struct 
 }
 
 /* ---- against a model ---- */
-static struct logits_pace pace;
-static bool progress;
-
-static void tick(const char *stage, size_t done, size_t total)
+static void tick(const struct watch *w, const char *stage, size_t done, size_t total)
 {
+	const struct watched *x = (const struct watched *)(const void *)w;
 	char text[96];
 
-	logits_pace_text(&pace, stage, done, total, text, sizeof text);
-	cli_pace(text, logits_pace_share(&pace, stage, done, total), progress);
+	logits_pace_text(x->pace, stage, done, total, text, sizeof text);
+	cli_pace(x->start, text, logits_pace_share(x->pace, stage, done, total), x->lines);
 }
 
 /* So that what is known of a long run is known when it ends early. */
-static void part_read(const struct model_reading *r, size_t part)
+static void part_read(const struct watch *w, const struct model_reading *r, size_t part)
 {
 	char text[256];
 
-	if (progress) fprintf(stderr, "%s\n", model_part_sentence(r, part, text, sizeof text));
+	if (((const struct watched *)(const void *)w)->lines) fprintf(stderr, "%s\n", model_part_sentence(r, part, text, sizeof text));
 }
 
 /* The layers first: they say how the engine adds, and with that the emulation does it too. */
@@ -101,8 +103,9 @@ static bool under_contract(struct inputs *in, struct logit_comparison *c, struct
 	model_reference_free(runs);
 	causes_free(&in->causes);
 	logits_free(r);
-	pace = (struct logits_pace){ q->model, q->n, q->positions, q->runs, !quick && causes_readable(&in->got, c->got->tensor) };
-	if (!pace.layers) cli_pace("the exact model", 0, progress);
+	const struct watched *w = (const struct watched *)(const void *)q->watch;
+	*w->pace = (struct logits_pace){ q->model, q->n, q->positions, q->runs, !quick && causes_readable(&in->got, c->got->tensor) };
+	if (!w->pace->layers) cli_pace(w->start, "the exact model", 0, w->lines);
 	if (!quick && !causes_read(&in->causes, &in->got, c->got->tensor, q, e)) return false;
 	if (!model_reference_make(runs, q, e)) return false;
 	c->reference = &runs->truth.source;
@@ -167,7 +170,7 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 	const char *declared = meta_get(&in->got, "etalon.contract");
 	struct model_question q = { .model = &in->model, .ids = in->ids, .n = in->n_ids, .positions = c->got->positions, .runs = a->runs,
 		.contract = a->contract && !choose ? a->contract : !choose && declared ? declared
-		: model_op(PART_HEAD)->contracts->name, .tick = tick, .part_read = part_read };
+		: model_op(PART_HEAD)->contracts->name, .watch = c->watch };
 
 	if (c->got->vocabulary != in->model.config.vocabulary)
 		return error_set(e, E_DIM, c->got->name, NO_OFFSET, "a vocabulary of %zu, the model's is %zu", c->got->vocabulary,
@@ -178,7 +181,6 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 		return error_set(e, E_UNKNOWN_NAME, a->truth, NO_OFFSET, "see `etalon list arithmetics`");
 	if (a->checkpoint && !model_checkpoint(&in->model, a->checkpoint, in->ids, in->n_ids, a->truth, choose ? a->contract : q.contract, e)) return false;
 	c->ids = in->ids + (in->n_ids - c->got->positions);
-	c->tick = tick;
 	bool quick = a->quick || c->got->positions < in->n_ids;
 	if (!model_truth_error(&q, &in->truth, e) || !(choose ? under_nearest : under_contract)(in, c, r, &q, quick, e)) return false;
 	if (!quick && !in->causes.has_layers && r->outcome == FAIL && !r->bad && !causes_try(&in->causes, c->got->tensor, &q,
@@ -207,7 +209,7 @@ static void inputs_free(struct inputs *in)
 static bool compare(struct inputs *in, struct logit_comparison *c, struct logit_report *r, const struct arguments *a,
 	struct error *e)
 {
-	*c = (struct logit_comparison){ .got = &in->source[1], .top = a->top, .tick = cli_stage };
+	*c = (struct logit_comparison){ .got = &in->source[1], .top = a->top, .watch = a->model ? &in->watched.watch : &cli_watch };
 	if ((a->model && !model_load(&in->model, a->model, e)) || !source(c->got, &in->got, a->got, e) || !read_ids(in, a, c->got,
 		e)) return false;
 	return a->model ? compare_model(in, c, r, a, e) : compare_files(in, c, r, a, e);
@@ -215,7 +217,9 @@ static bool compare(struct inputs *in, struct logit_comparison *c, struct logit_
 
 static int run(const struct arguments *a)
 {
-	struct inputs in = { 0 };
+	struct logits_pace pace = { 0 };
+	struct timespec start = { 0 };
+	struct inputs in = { .watched = { { tick, part_read }, &pace, &start, a->progress } };
 	struct logit_comparison c;
 	struct logit_report r = { 0 };
 	struct error e;
@@ -225,12 +229,12 @@ static int run(const struct arguments *a)
 	ok = ok && (!a->html || logits_html(a->html, &r, &c, causes, &e));
 	int status = !ok ? print_failure(&e) : a->json ? json_print(logits_json(&r, &c, causes)) : logits_text(&r, &c, causes);
 	if (status == EXIT_PASS) status = outcome_exit(r.outcome);
-	if (a->checkpoint && progress) {
+	if (a->checkpoint && a->progress) {
 		size_t found, kept;
 		checkpoint_figures(&found, &kept);
 		fprintf(stderr, "checkpoint %s: %zu results found, %zu kept\n", a->checkpoint, found, kept);
 	}
-	if (ok && progress) ranks_said(stderr);
+	if (ok && a->progress) ranks_said(stderr);
 	checkpoint_close();
 	logits_free(&r);
 	inputs_free(&in);
@@ -268,7 +272,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 't': a->top = cli_number(state, "--top", text, 1, LOGIT_TOP); return 0;
 	case 'h': a->html = text; return 0;
 	case 'j': a->json = true; return 0;
-	case 'p': progress = true; return 0;
+	case 'p': a->progress = true; return 0;
 	case 'C': a->checkpoint = text; return 0;
 	case 'P': a->plan = cli_number(state, "--plan", text, 1, 1 << 24); return 0;
 	case ARGP_KEY_END: check(a, state); return 0;

@@ -116,7 +116,7 @@ static int run(const struct arguments *a)
 	bool ok = model_load(&m, a->model, &e) && (ids = make_ids(a, &file, m.config.vocabulary, &n, &e));
 	if (ok) {
 		struct model_question q = { .model = &m, .ids = ids, .n = n, .positions = n, .truth = &arith_f64, .bits = arith_f64.precision,
-			.tick = cli_stage };
+			.watch = &cli_watch };
 		ok = quantize_make(&r, &q, &e);
 	}
 	if (ok) qsort(r.row, r.n - 2, sizeof *r.row, order);

@@ -31,7 +31,7 @@ static bool is_set(const char *entry, const char *wanted) { return !strncmp(entr
 /* libc's environment is not there yet. */
 void machine_begin(char **argv, char **env, bool computes)
 {
-	static char one_thread[] = "OPENBLAS_NUM_THREADS=1", asleep[] = "OMP_WAIT_POLICY=passive";
+	char one_thread[] = "OPENBLAS_NUM_THREADS=1", asleep[] = "OMP_WAIT_POLICY=passive";
 	struct rlimit r;
 	bool one = is_limited(&r), waits = computes;
 	size_t n = 0, to = 0;

@@ -160,13 +160,13 @@ bool model_read(const struct model *m, const char *contract, const size_t *ids, 
 	r->grown = calloc(r->parts + 1, sizeof *r->grown);
 	bool ok = (r->part && r->grown) || error_set(e, E_MEMORY, NULL, NO_OFFSET, "%zu layers", layers);
 	for (size_t l = 0; ok && l < r->parts; l++) {
-		if (engine->tick) engine->tick("layers", l, r->parts + 1);
+		watch_tick(engine->watch, "layers", l, r->parts + 1);
 		ok = read_part(r, engine, l, e);
-		if (ok && engine->part_read) engine->part_read(r, l);
+		if (ok && engine->watch && engine->watch->part_read) engine->watch->part_read(engine->watch, r, l);
 	}
-	if (ok && engine->tick) engine->tick("layers", r->parts, r->parts + 1);
+	if (ok) watch_tick(engine->watch, "layers", r->parts, r->parts + 1);
 	ok = ok && read_grown(r, ids, engine, e);
-	if (engine->tick) engine->tick("layers", r->parts + 1, r->parts + 1);
+	watch_tick(engine->watch, "layers", r->parts + 1, r->parts + 1);
 	if (!ok) model_reading_free(r);
 	return ok;
 }

@@ -10,11 +10,20 @@
 
 /* An engine's tensors: "hidden.0" .. "hidden.L", the last behind the final norm, and "logits", behind a prefix ("" or "NAME."). */
 struct model_reading;
+/* Who is told how far a run is, and of each part that is read; each may be NULL. */
+struct watch {
+	void (*tick)(const struct watch *w, const char *stage, size_t done, size_t total);
+	void (*part_read)(const struct watch *w, const struct model_reading *r, size_t part);
+};
+static inline void watch_tick(const struct watch *w, const char *stage, size_t done, size_t total)
+{
+	if (w && w->tick) w->tick(w, stage, done, total);
+}
+
 struct engine {
 	const struct tensors *file;
 	const char *prefix;
-	void (*part_read)(const struct model_reading *r, size_t part);  /* called after each; may be NULL */
-	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
+	const struct watch *watch;      /* may be NULL */
 };
 
 /* Free-running: of hidden state l, or, behind the last, the logits. */

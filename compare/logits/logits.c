@@ -147,7 +147,7 @@ static bool stream(struct logit_report *r, struct state *s, struct error *e)
 		if (s->bad < T)
 			return error_set(e, E_VALUE, s->ref.s->name, NO_OFFSET, "the reference's position %zu has a NaN, +inf or no number at all",
 				s->bad);
-		if (s->c->tick) s->c->tick("positions", first + n, T);
+		watch_tick(s->c->watch, "positions", first + n, T);
 	}
 	return true;
 }

@@ -6,6 +6,7 @@
 
 #include "fixtures/io/tensor.h"
 #include "logit_row.h"
+#include "compare/layers/model_reading.h"
 #include "compare/verdict/verdict.h"
 
 /* ---- where rows of logits come from ---- */
@@ -99,7 +100,7 @@ struct logit_comparison {
 	const char *under;                      /* "contract bf16": what the noise stands for; NULL where there is none */
 	const size_t *ids;                      /* [positions] or NULL */
 	size_t top;                             /* 1 to LOGIT_TOP */
-	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
+	const struct watch *watch;              /* compare/layers/model_reading.h's; may be NULL */
 };
 
 /* Streams all rows once; memory is that of a block of rows. All sources have one shape; a reference that holds a NaN or

@@ -36,7 +36,7 @@ bool causes_read(struct logit_causes *x, const struct tensors *file, const struc
 	struct error *e)
 {
 	char prefix[128];
-	struct engine engine = { .file = file, .prefix = prefix, .part_read = q->part_read, .tick = q->tick };
+	struct engine engine = { .file = file, .prefix = prefix, .watch = q->watch };
 
 	if (!causes_readable(file, logits) || !prefix_of(logits, prefix, sizeof prefix)) return true;
 	if (!model_read(q->model, q->contract, q->ids, q->n, &engine, &x->layers, e)) return false;

@@ -85,10 +85,10 @@ static bool make(struct model_reference *r, const struct model_question *q, stru
 	r->has_emulation = rounds(&emulation);
 	if (r->has_emulation && !take_or_make(&r->emulation, q, &emulation, "the emulation", q->emulation, e)) return false;
 	for (; r->n_noise < q->runs; r->n_noise++) {
-		if (q->tick) q->tick("noisy runs", r->n_noise, q->runs);
+		watch_tick(q->watch, "noisy runs", r->n_noise, q->runs);
 		if (!noisy_run(&r->noise[r->n_noise], q, r->n_noise, e)) return false;
 	}
-	if (q->tick) q->tick("noisy runs", q->runs, q->runs);
+	watch_tick(q->watch, "noisy runs", q->runs, q->runs);
 	return true;
 }
 

@@ -37,8 +37,7 @@ struct model_question {
 	/* The last hidden state of all tokens in f64, exact and of the contract's emulation, where it is known: taken over in place of
 	 * a run, if truth is f64. May be NULL or empty. */
 	struct values *exact, *emulation;
-	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
-	void (*part_read)(const struct model_reading *r, size_t part);  /* compare/layers/model_reading.h's; may be NULL */
+	const struct watch *watch;              /* compare/layers/model_reading.h's; may be NULL */
 };
 bool model_reference_make(struct model_reference *r, const struct model_question *q, struct error *e);
 void model_reference_free(struct model_reference *r);

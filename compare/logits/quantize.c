@@ -220,10 +220,10 @@ static bool make(struct quantize *r, const struct model_question *q, struct erro
 	bool ok = model_answer_make(&exact, q, &plan, "the model as it is", e);
 	for (size_t i = 0; ok && i < r->n; i++)
 		for (int g = 0; ok && g < GRAINS; g++) {
-			if (q->tick) q->tick("classes", i, r->n);
+			watch_tick(q->watch, "classes", i, r->n);
 			ok = measure(&r->row[i], i + 2 < r->n ? ONE : i + 2 == r->n ? KEPT : OTHERS, (enum grain)g, &exact, q, e);
 		}
-	if (q->tick) q->tick("classes", r->n, r->n);
+	watch_tick(q->watch, "classes", r->n, r->n);
 	model_answer_free(&exact);
 	return ok;
 }

@@ -182,7 +182,8 @@ void forget_others(struct search *s, int stage)
 	for (int f = 0; f < MAX_FORM; f++)
 		for (int c = 0; c < MAX_BY; c++)
 			for (int k = 0; k < s->n_stage; k++)
-				if (k != stage && s->graph[f][c].view[k].made) evaluator_clear(&s->graph[f][c].view[k].v);
+				for (struct graph *g = &s->graph[f][c]; g && k != stage; g = g->next)
+					if (g->view[k].made) evaluator_clear(&g->view[k].v);
 }
 
 /* Through one stage: by one measure, and where it is stuck, by the other; then what is new in it; then more widely. */

@@ -6,7 +6,7 @@
 
 #include "fixtures/io/random.h"
 
-const char *const type_names[TYPES] = { "as it is", "f32", "bf16", "f16", "tf32_rz", "tf32" };
+const char *const type_names[TYPES] = { "as it is", "f32", "bf16", "f16", "tf32_rz", "tf32", "e4m3" };
 
 /* the fields that say what is computed */
 struct identity { int op, arg[3], p[6], exact; double number; const struct ex *ex; size_t rows, cols; int chunks[2]; };
@@ -120,6 +120,7 @@ void cells_free(struct cells *c)
 /* Is every number of type a one of type t? */
 static bool within(enum type a, enum type t)
 {
+	if (t == IN_E4M3) return false;
 	return a == t || t == IN_F32 ? a != AS_IT_IS : a == IN_BF16 ? t == IN_TF32 || t == IN_TF32_RN : a == IN_F16 && (t == IN_TF32 || t == IN_TF32_RN);
 }
 
@@ -130,7 +131,7 @@ int cell_round(struct cells *c, int x, enum type t)
 	if (within(a->grid, t)) return x;
 	struct cell r = cell_of(CELL_ROUND, x, -1, a->rows, a->cols);
 	r.p[0] = (int)t;
-	r.grid = t == IN_BF16 || t == IN_F16 ? t : IN_F32;
+	r.grid = t == IN_E4M3 ? IN_BF16 : t == IN_BF16 || t == IN_F16 ? t : IN_F32;
 	return cell_add(c, &r);
 }
 
@@ -161,6 +162,7 @@ double round_one(double x, enum type t)
 	case IN_TF32: return to_grid(x, 0, 0xffffe000, -1);
 	case IN_TF32_RN: return to_grid(x, 0x1000, 0xffffe000, -1);
 	case IN_F16: return format_round(FMT_F16, ROUND_NEAREST_EVEN, (double)(float)x, 0);
+	case IN_E4M3: return format_round(FMT_E4M3, ROUND_NEAREST_EVEN, (double)(float)x, 0);
 	default: return x;
 	}
 }
@@ -172,9 +174,9 @@ void round_cells(double *x, size_t n, enum type t)
 	case IN_BF16: for (size_t i = 0; i < n; i++) x[i] = to_grid(x[i], 0x7fff, 0xffff0000, 16); break;
 	case IN_TF32: for (size_t i = 0; i < n; i++) x[i] = to_grid(x[i], 0, 0xffffe000, -1); break;
 	case IN_TF32_RN: for (size_t i = 0; i < n; i++) x[i] = to_grid(x[i], 0x1000, 0xffffe000, -1); break;
-	case IN_F16:
+	case IN_F16: case IN_E4M3:
 		for (size_t i = 0; i < n; i++) x[i] = (double)(float)x[i];
-		format_round_all(FMT_F16, ROUND_NEAREST_EVEN, x, n);
+		format_round_all(t == IN_F16 ? FMT_F16 : FMT_E4M3, ROUND_NEAREST_EVEN, x, n);
 		break;
 	default: break;
 	}

@@ -6,7 +6,7 @@
 #include "compare/symbols/symbols.h"
 
 /* Rounded on the way out: CELL_ROUND by p[0], others to f32 unless p[3] says that they are not. */
-enum type { AS_IT_IS, IN_F32, IN_BF16, IN_F16, IN_TF32, IN_TF32_RN, TYPES };
+enum type { AS_IT_IS, IN_F32, IN_BF16, IN_F16, IN_TF32, IN_TF32_RN, IN_E4M3, TYPES };
 extern const char *const type_names[TYPES];
 
 enum cell_op {

@@ -52,6 +52,14 @@ int choose_way(struct lowering_run *l, enum fn f, struct val of)
 	return l->wide || constant ? 0 : choose(l, (int)f, W_WAY, 0, n, CHOOSE_LAST);
 }
 
+/* Types of operands; that of eight bits where an input has it. */
+static int operand_types(const struct call *c)
+{
+	for (int i = 0; i < MAX_IN; i++)
+		if (c->in[i] && c->in[i]->dtype == DT_F8_E4M3) return TYPES;
+	return IN_E4M3;
+}
+
 /* Where a kernel may round; nowhere where nothing could be. */
 struct val low_site(struct lowering_run *l, struct val v, int about, enum what what, int i, enum choice_kind kind, const struct sym *of)
 {
@@ -60,7 +68,7 @@ struct val low_site(struct lowering_run *l, struct val v, int about, enum what w
 
 	if (l->h->exact || v.cell < 0 || cell_at(l, v)->grid == IN_BF16) return v;
 	/* a part that the op has a name for may be an operand of a sum that tensor cores make */
-	int c = choose(l, about, what, i, operand || (kind == CHOOSE_INNER && of && of->site >= 0) ? TYPES : IN_F16 + 1, kind), k = l->asked;
+	int c = choose(l, about, what, i, operand || (kind == CHOOSE_INNER && of && of->site >= 0) ? operand_types(l->h->f->program->call) : IN_F16 + 1, kind), k = l->asked;
 	enum type t = c ? (enum type)c : of_default[choose(l, (int)kind, W_EVERY, 0, operand ? 4 : 3, CHOOSE_DEFAULT)];
 	if (of && k >= 0) l->h->keys->at[k].site = of->site, l->h->keys->at[k].arranged = operand || of->kind == SYM_PRODUCT;
 	if (of && k >= 0 && operand) l->h->keys->at[k].reads = reads(of);

@@ -82,12 +82,15 @@ bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint6
 	memcpy(plan.value, s->value, sizeof plan.value);
 	g->made = true;
 	if (!(g->program = program_make_kept(&s->formula->tree, s->call->op, s->call, &plan, s->e))) return false;
-	if (g->program->next && g->program->next->step) *why = "pieces of more than one kind";
 	if (g->program->grad) *why = "a derivative";
-	if (*why) return true;
-	symbols_make(&g->f, &s->formula->tree, g->program);
-	if (g->f.failed) return error_set(s->e, E_MEMORY, s->call->op->name, NO_OFFSET, "symbols");
-	if (!*why) *why = g->f.missing;
+	for (struct program *p = g->program; !*why; g = g->next) {
+		symbols_make(&g->f, &s->formula->tree, p);
+		*why = g->f.missing;
+		do p = p->next; while (p && !p->step);
+		if (g->f.failed || (p && !(g->next = calloc(1, sizeof *g)))) return error_set(s->e, E_MEMORY, s->call->op->name, NO_OFFSET, "symbols");
+		if (!p) break;
+		g->next->program = p;
+	}
 	return true;
 }
 
@@ -117,13 +120,17 @@ static void stages(struct search *s)
 /* Would what is carried, kept for each chunk, or the outputs, need more than some 256 MiB? */
 static bool too_large(const struct search *s, int form)
 {
-	const struct graph *g = &s->graph[form][0];
-	const struct program_loop *l = g->f.loop;
-	size_t carried = 0, kept = l && l->chunk >= 0 ? s->call->dim[0] / l->by + 1 : 1, out = 0;
+	double all = 0;
+	size_t out = 0;
 
-	for (int i = 0; i < g->f.n_carry; i++) carried += g->program->reg[g->f.carry[i].reg].rows.n * g->program->reg[g->f.carry[i].reg].cols.n;
+	for (const struct graph *g = &s->graph[form][0]; g; g = g->next) {
+		const struct program_loop *l = g->f.loop;
+		size_t carried = 0, kept = l && l->chunk >= 0 ? s->call->dim[0] / l->by + 1 : 1;
+		for (int i = 0; i < g->f.n_carry; i++) carried += g->program->reg[g->f.carry[i].reg].rows.n * g->program->reg[g->f.carry[i].reg].cols.n;
+		all += (double)carried * (double)g->program->pieces * (double)kept;
+	}
 	for (int o = 0; o < MAX_OUT; o++) out += s->call->out_count[o];
-	return (double)carried * (double)g->program->pieces * (double)kept > 0x1p24 || out > (size_t)1 << 24;
+	return all > 0x1p24 || out > (size_t)1 << 24;
 }
 
 /* Can the form make all of the faults? */
@@ -208,7 +215,8 @@ static bool all_made(struct search *s, const char **why)
 		if (!*why && too_large(s, n)) *why = "a call of this size";
 		if (*why) return true;
 		if (!exact_agrees(s, n)) *why = "a form whose exact value comes out otherwise here";
-		for (int k = 0; k < s->n_chunk[n]; k++) view_of(s, &s->graph[n][k], s->n_stage - 1);
+		for (int k = 0; k < s->n_chunk[n]; k++)
+			for (struct graph *g = &s->graph[n][k]; g; g = g->next) view_of(s, g, s->n_stage - 1);
 	}
 	s->n_form = n;
 	return true;
@@ -242,10 +250,11 @@ void view_free(struct view *v)
 
 void graph_free(struct graph *g)
 {
+	if (g->next) graph_free(g->next), free(g->next);
 	for (int k = 0; k < MAX_STAGE; k++) view_free(&g->view[k]);
 	cells_free(&g->cells);
 	symbols_free(&g->f);
-	program_free(g->program);
+	if (g->made) program_free(g->program);
 }
 
 void search_free(struct search *s)

@@ -10,7 +10,8 @@ enum { NOWHERE = -2, EVERYWHERE = -1 };
 bool rounding_at(const struct search *s, const struct candidate *c, int key, int value, struct structure_rounding *r)
 {
 	static const struct site_rounding as[TYPES] = { [IN_BF16] = { true, FMT_BF16, ROUND_NEAREST_EVEN }, [IN_F16] = { true, FMT_F16, ROUND_NEAREST_EVEN },
-		[IN_TF32] = { true, FMT_TF32, ROUND_ZERO }, [IN_TF32_RN] = { true, FMT_TF32, ROUND_NEAREST_EVEN } };
+		[IN_TF32] = { true, FMT_TF32, ROUND_ZERO }, [IN_TF32_RN] = { true, FMT_TF32, ROUND_NEAREST_EVEN },
+		[IN_E4M3] = { true, FMT_E4M3, ROUND_NEAREST_EVEN } };
 	static const enum type merged[] = { IN_F32, IN_TF32, IN_TF32_RN, IN_F16, IN_BF16 }, stored[] = { IN_F32, IN_F16, IN_BF16 };
 	const struct key *k = &s->keys.at[key];
 	enum type t = is_rounding(k) ? (enum type)type_of(s, c, key, value) : k->what == W_HIGH ? merged[value] : k->what == W_STORE ? stored[value]

@@ -9,14 +9,13 @@
 
 static bool text_of(struct search *s, const struct candidate *c, struct structure_reading *r)
 {
-	struct graph *g = graph_of(s, c);
 	struct lowered l;
 	size_t size = 0;
 	FILE *to = open_memstream(&r->text, &size);
+	bool ok = to;
 
-	if (!to) return false;
-	bool ok = lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, to }, &l);
-	return fclose(to) == 0 && ok;
+	for (struct graph *g = graph_of(s, c); g && ok; g = g->next) ok = lower_in(s, g, c, to, &l);
+	return to && fclose(to) == 0 && ok;
 }
 
 static double share(double left, double base) { return base > 0 ? 1 - left / base : left > 0 ? -INFINITY : 1; }

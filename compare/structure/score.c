@@ -149,10 +149,10 @@ static bool compare(struct search *s, const struct view *v, const struct put_vie
 	return true;
 }
 
-static bool scored(struct search *s, struct graph *g, struct view *v, const struct lowered *l, struct score score[MAX_OUT], float *errors[MAX_OUT])
+/* used: of the errors, by pieces of other kinds */
+static bool scored(struct search *s, struct graph *g, struct view *v, const struct lowered *l, struct score score[MAX_OUT], float *errors[MAX_OUT],
+	size_t used[MAX_OUT])
 {
-	size_t used[MAX_OUT] = { 0 };
-
 	for (int i = 0; i < g->f.n_put; i++) {
 		struct put_view *p = &v->put[i];
 		if (!p->counts) continue;
@@ -187,26 +187,57 @@ struct graph *graph_of(struct search *s, const struct candidate *c)
 	return &s->graph[c->form][n < s->n_chunk[c->form] ? n : 0];
 }
 
+bool lower_in(struct search *s, struct graph *g, const struct candidate *c, FILE *text, struct lowered *to)
+{
+	return lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, text }, to);
+}
+
+/* The pieces of that kind; l: what the candidate does there, or NULL. */
+static bool scored_by(struct search *s, struct graph *g, const struct candidate *c, const struct lowered *l, int k, struct score score[MAX_OUT],
+	float *errors[MAX_OUT], size_t used[MAX_OUT])
+{
+	struct lowered own;
+	bool ok = l || lower_in(s, g, c, NULL, &own);
+	struct view *v = ok ? view_of(s, g, k) : NULL;
+
+	if (!l) l = &own;
+	ok = ok && !s->failed && evaluate(&v->v, l, v->wanted) && scored(s, g, v, l, score, errors, used);
+	s->failed = s->failed || !ok;
+	return ok;
+}
+
+/* In the order in which they are met, each once. */
+static void add_met(struct met *to, const struct met *from)
+{
+	for (int i = 0, n = to->n; i < from->n; i++) {
+		int j = 0;
+		while (j < n && to->key[j] != from->key[i]) j++;
+		if (j == n) to->key[to->n++] = from->key[i];
+	}
+}
+
 static uint64_t mixed(uint64_t h, int x) { return (h ^ (uint64_t)(unsigned)x) * UINT64_C(0x9e3779b97f4a7c15) ^ h >> 29; }
 
 void try(struct search *s, struct candidate *c, int k)
 {
-	struct graph *g = graph_of(s, c);
+	struct graph *first = graph_of(s, c);
 	struct lowered l;
 	struct score score[MAX_OUT] = { 0 };
-	uint64_t id = mixed(mixed((uint64_t)(k + 1) << 32, c->form), (int)(g - s->graph[0]));
+	size_t used[MAX_OUT] = { 0 };
+	uint64_t id = mixed(mixed((uint64_t)(k + 1) << 32, c->form), (int)(first - s->graph[0]));
 
 	c->cost = c->energy = 1e9;
 	c->bits = 0;
-	if (s->failed) return;
-	if (!lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, NULL }, &l)) {
-		s->failed = true;
-		return;
+	c->met.n = 0;
+	for (struct graph *g = first; g && !s->failed; g = g->next) {
+		if (!lower_in(s, g, c, NULL, &l)) s->failed = true;
+		if (s->failed) return;
+		add_met(&c->met, &l.met);
+		for (int i = 0; i < g->f.n_put; i++) id = mixed(id, l.put[i]);
+		for (int i = 1; i < g->f.n_in; i++) id = mixed(id, l.recurrence[i]);
 	}
-	c->met = l.met;
+	if (s->failed) return;
 	if (s->chunk_key[c->form] >= 0) c->met.key[c->met.n++] = s->chunk_key[c->form];
-	for (int i = 0; i < g->f.n_put; i++) id = mixed(id, l.put[i]);
-	for (int i = 1; i < g->f.n_in; i++) id = mixed(id, l.recurrence[i]);
 	struct seen_cost *x = &s->seen[id % SEEN];
 	if (x->id == id) {
 		c->energy = x->energy, c->bits = x->bits;
@@ -214,11 +245,8 @@ void try(struct search *s, struct candidate *c, int k)
 		return;
 	}
 	s->tries++;
-	struct view *v = view_of(s, g, k);
-	if (s->failed || !evaluate(&v->v, &l, v->wanted) || !scored(s, g, v, &l, score, NULL)) {
-		s->failed = true;
-		return;
-	}
+	for (struct graph *g = first; g; g = g->next)
+		if (!scored_by(s, g, c, g == first && !g->next ? &l : NULL, k, score, NULL, used)) return;
 	cost_of(s, score, k, c);
 	c->cost = c->energy + s->mix * c->bits;
 	*x = (struct seen_cost){ id, c->energy, c->bits };
@@ -226,71 +254,15 @@ void try(struct search *s, struct candidate *c, int k)
 
 bool measured_in(struct search *s, struct graph *g, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT])
 {
-	struct lowered l;
+	size_t used[MAX_OUT] = { 0 };
+	bool ok = !s->failed;
 
 	memset(score, 0, MAX_OUT * sizeof *score);
-	bool ok = lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, NULL }, &l);
-	struct view *v = ok ? view_of(s, g, s->n_stage - 1) : NULL;
-	ok = ok && !s->failed && evaluate(&v->v, &l, v->wanted) && scored(s, g, v, &l, score, errors);
-	s->failed = s->failed || !ok;
+	for (; g && ok; g = g->next) ok = scored_by(s, g, c, NULL, s->n_stage - 1, score, errors, used);
 	return ok;
 }
 
 bool measured(struct search *s, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT])
 {
 	return measured_in(s, graph_of(s, c), c, score, errors);
-}
-
-/* Without roundings, on all of the call: the answers of s->truth? */
-static bool agrees(struct search *s, struct graph *g, const struct lowered *l)
-{
-	struct view *v = view_of(s, g, s->n_stage - 1);
-	bool ok = !s->failed && evaluate(&v->v, l, v->wanted);
-
-	for (int i = 0; i < g->f.n_put && ok; i++) {
-		const struct put_view *p = &v->put[i];
-		/* an iteration that makes float32's noise large does the same to that of doubles */
-		const double most = fmax(1e-5, fmin(1e-3, 1e-3 * sqrt(s->noise[p->out])));
-		const struct value *x = put_value(&v->v, l, l->put[i]);
-		const struct stage_turns *t = &v->v.turns;
-		for (int j = 0; j < t->n[g->f.put[i].in] && x && ok; j++) {
-			const double *a = value_in(&v->v, x, g->f.put[i].in, j);
-			for (size_t k = p->start[j]; k < p->start[j + 1] && ok; k++)
-				ok = fabs(a[k - p->start[j]] - (double)p->truth[k]) < most * fmax(fabs((double)p->truth[k]), 1 / (double)p->weight[k]);
-		}
-		ok = ok && x;
-	}
-	return ok;
-}
-
-/* Where a kernel recorded its iterations, which are not symmetric to the last bit, or with a fault, forms differ that are otherwise the same:
- * the answers of the reference in that form? */
-static bool agrees_with_form(struct search *s, struct graph *g, const struct lowered *l, int form)
-{
-	struct plan plan = plan_plain(&arith_f64, 53);
-	struct answer all = s->truth, own;
-
-	plan.form = form;
-	plan.chunk = s->call->op->forms[form].chunked ? s->chunk[form][0] : 0;
-	plan.faults = s->faults;
-	memcpy(plan.value, s->value, sizeof plan.value);
-	if (s->failed || !ref_run(s->call, &plan, &own, s->e)) return false;
-	s->truth = own;
-	view_free(&g->view[s->n_stage - 1]);
-	bool ok = agrees(s, g, l);
-	s->truth = all;
-	view_free(&g->view[s->n_stage - 1]);
-	answer_free(&own);
-	return ok;
-}
-
-/* Without roundings the symbols give what the reference gives: the way here changed no formula. */
-bool exact_agrees(struct search *s, int form)
-{
-	struct graph *g = &s->graph[form][0];
-	struct config none = { 0 };
-	struct lowered l;
-	bool ok = lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &none, form, true, NULL }, &l);
-
-	return ok && (agrees(s, g, &l) || ((s->call->anchored || s->faults) && agrees_with_form(s, g, &l, form)));
 }

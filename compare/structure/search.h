@@ -15,8 +15,8 @@ struct score { double left[MAX_STAGE], base[MAX_STAGE], bits[MAX_STAGE], count[M
 struct put_view { size_t n, *start; float *y, *truth, *weight; unsigned char *stage; int out; bool counts; };
 struct view { bool made; struct evaluator v; struct put_view put[MAX_PUT]; bool wanted[MAX_PUT]; };
 
-/* A form in one chunk size. */
-struct graph { bool made; struct program *program; struct form_symbols f; struct cells cells; struct view view[MAX_STAGE]; };
+/* A form in one chunk size: pieces of one kind, and those behind them. All kinds share choices. program: the first one's own. */
+struct graph { bool made; struct program *program; struct form_symbols f; struct cells cells; struct view view[MAX_STAGE]; struct graph *next; };
 
 /* energy, bits: what is left of the error, by squares and by bits that are lost; cost: energy + mix * bits, as the search weighs it. */
 struct candidate { struct config config; int form; double energy, bits, cost; struct met met; };
@@ -72,6 +72,8 @@ void view_free(struct view *v);
 bool measured_in(struct search *s, struct graph *g, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT]);
 struct graph *graph_of(struct search *s, const struct candidate *c);
 struct view *view_of(struct search *s, struct graph *g, int k);
+/* What the candidate does in pieces of this kind. */
+bool lower_in(struct search *s, struct graph *g, const struct candidate *c, FILE *text, struct lowered *to);
 bool exact_agrees(struct search *s, int form);
 void store_type(enum dtype d, double *x, size_t n);      /* as an output of that type has them */
 /* y[o], where not NULL: what the candidate answers on all of the call, not stored. */

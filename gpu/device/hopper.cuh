@@ -67,6 +67,19 @@ __device__ inline void copy_run([[maybe_unused]] void *to, [[maybe_unused]] cons
 	            :: "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(&b)) : "memory");
 }
 
+/* `bytes` of shared memory, as copy_run has them, to memory; this thread's such copies belong to one group once committed. */
+__device__ inline void store_run([[maybe_unused]] void *to, [[maybe_unused]] const void *from, [[maybe_unused]] unsigned bytes)
+{
+	FROM_HOPPER("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+	            :: "l"(to), "r"(shared_address(from)), "r"(bytes) : "memory");
+}
+
+__device__ inline void stores_commit() { FROM_HOPPER("cp.async.bulk.commit_group;" ::: "memory"); }
+
+/* Until this thread's groups have read what they store; until they have stored it. */
+__device__ inline void stores_have_read() { FROM_HOPPER("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+__device__ inline void stores_done() { FROM_HOPPER("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
 /* The box of map that begins at column x, row y of matrix z, to `to`; its bytes arrive at b. */
 __device__ inline void copy_box([[maybe_unused]] void *to, [[maybe_unused]] const CUtensorMap &map, [[maybe_unused]] int x,
                                 [[maybe_unused]] int y, [[maybe_unused]] int z, [[maybe_unused]] uint64_t &b)
@@ -158,8 +171,16 @@ template <class F> __device__ void multiply([[maybe_unused]] float (&d)[N / 2], 
 		WGMMA(N, "bf16", sums, factors, __VA_ARGS__); \
 }
 
+/* The same with K down the rows: rows of 64 elements, those beyond 64 a multiple of 1024 bytes later, `beyond`; a step of 16 of K
+ * is 2048 bytes. */
+__device__ inline uint64_t turned_descriptor(const void *p, unsigned beyond)
+{
+	return ((uint64_t)1 << 30 | 1024 >> 4) << 32 | beyond >> 4 << 16 | shared_address(p) >> 4;
+}
+
 /* d [64,N] += a [64,16] b' [N,16]; a, b: matrix places. Warp w, lane l holds rows
  * 16w + l/4 + {0,8}, columns 8j + 2(l%4) + {0,1}, as d[4j + {0,1}] and d[4j + 2 + {0,1}]. */
+MULTIPLY(64, THIRTY "%30, %31", "%32, %33", OUT32(0))
 MULTIPLY(72, THIRTY "%30, %31, %32, %33, %34, %35", "%36, %37", OUT32(0), OUT4(32))
 MULTIPLY(144, THIRTY TEN(3) TEN(4) TEN(5) TEN(6) "%70, %71", "%72, %73", OUT32(0), OUT32(32), OUT4(64), OUT4(68))
 MULTIPLY(192, THIRTY TEN(3) TEN(4) TEN(5) TEN(6) TEN(7) TEN(8) "%90, %91, %92, %93, %94, %95", "%96, %97",
@@ -171,18 +192,20 @@ __device__ inline uint64_t matrices_descriptor(const void *p)
 	return (uint64_t)(256 >> 4) << 32 | 128 >> 4 << 16 | shared_address(p) >> 4;
 }
 
-/* d [64,N] = a [64,16] b' [N,16] in bf16, or += if `add`; b: a descriptor. a: of each warp sixteen rows as mma.cuh has a. */
-#define MULTIPLY_HELD(N, sums, a0, a1, a2, a3, b0, yes, ...) \
-__device__ inline void multiply([[maybe_unused]] float (&d)[N / 2], [[maybe_unused]] const unsigned (&a)[4], \
+/* d [64,N] = a [64,16] b' [N,16] in bf16, or += if `add`; b: a descriptor, TURNED if K is down its rows. a: of each warp sixteen
+ * rows as mma.cuh has a. */
+#define MULTIPLY_HELD(N, sums, a0, a1, a2, a3, b0, yes, turned, ...) \
+template <int TURNED = 0> __device__ void multiply([[maybe_unused]] float (&d)[N / 2], [[maybe_unused]] const unsigned (&a)[4], \
                                 [[maybe_unused]] uint64_t b, [[maybe_unused]] int add) \
 { \
 	ON_HOPPER("{\n.reg .pred yes;\nsetp.ne.b32 yes, " yes ", 0;\n" \
 	          "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.bf16.bf16 {" sums "}, " \
-	          "{" a0 ", " a1 ", " a2 ", " a3 "}, " b0 ", yes, 1, 1, 0;\n}" \
-	          : __VA_ARGS__ : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add)); \
+	          "{" a0 ", " a1 ", " a2 ", " a3 "}, " b0 ", yes, 1, 1, " turned ";\n}" \
+	          : __VA_ARGS__ : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(TURNED)); \
 }
-MULTIPLY_HELD(64, THIRTY "%30, %31", "%32", "%33", "%34", "%35", "%36", "%37", OUT32(0))
-MULTIPLY_HELD(128, THIRTY TEN(3) TEN(4) TEN(5) "%60, %61, %62, %63", "%64", "%65", "%66", "%67", "%68", "%69", OUT32(0), OUT32(32))
+MULTIPLY_HELD(64, THIRTY "%30, %31", "%32", "%33", "%34", "%35", "%36", "%37", "%38", OUT32(0))
+MULTIPLY_HELD(128, THIRTY TEN(3) TEN(4) TEN(5) "%60, %61, %62, %63", "%64", "%65", "%66", "%67", "%68", "%69", "%70",
+              OUT32(0), OUT32(32))
 
 /* Products run on: what they read is not overwritten before this. */
 template <int M, int N> __device__ void keep(unsigned (&a)[M][N][4])

@@ -1,9 +1,11 @@
-/* The weights of a model by the layers of the engine. */
+/* The sizes of a model, and its weights by the layers of the engine. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "fixtures/io/model_config.h"
 #include "gpu/engine/model_folder.h"
 
+enum { MAX_SIZE = 1 << 24 };
 enum { LINEAR = 1, FULL = 2, DENSE = 4, MIXTURE = 8, PRODUCT = 16 };   /* whose it is; PRODUCT: cuBLAS multiplies by it */
 enum { NOTHING, ONE, E, I, X, J, J2, D, D2H, DG, DH, C, Z, N, B, W, DIMS };
 
@@ -144,7 +146,7 @@ static bool find_ends(struct engine_folder *f, const char *prefix, struct error 
 	return fits(f->final_norm, name, false, 1, table + 1, e);
 }
 
-static bool find_all(struct engine_folder *f, const bool *full, struct error *e)
+static bool find_all(struct engine_folder *f, const struct model_config *c, struct error *e)
 {
 	char prefix[128];
 	size_t dim[DIMS];
@@ -154,22 +156,50 @@ static bool find_all(struct engine_folder *f, const bool *full, struct error *e)
 	dims_of(&f->sizes, dim);
 	if (!find_ends(f, prefix_of(&f->files, prefix, sizeof prefix), e)) return false;
 	for (int l = 0; l < f->sizes.layers; l++) {
-		f->layer[l].full = full[l];
+		f->layer[l].full = c->kind[l] == FULL_ATTENTION;
 		if (!find_layer(f, l, prefix, dim, e)) return false;
 	}
+	return true;
+}
+
+/* What the engine's kernels are made for. */
+static bool take_sizes(struct engine_sizes *s, const struct model_config *c, struct error *e)
+{
+	const struct { const char *name; size_t got, least, most; int *to; } sizes[] = {
+		{ "vocab_size", c->vocabulary, 1, MAX_SIZE, &s->V }, { "hidden_size", c->hidden, 1, MAX_SIZE, &s->E },
+		{ "num_hidden_layers", c->layers, 1, MAX_SIZE, &s->layers }, { "intermediate_size", c->intermediate, 1, MAX_SIZE, &s->I },
+		{ "num_experts", c->experts, 0, 1024, &s->X }, { "num_experts_per_tok", c->top_k, 0, 32, &s->K },
+		{ "moe_intermediate_size", c->expert_intermediate, 0, MAX_SIZE, &s->J },
+		{ "num_attention_heads", c->heads, 1, MAX_SIZE, &s->H }, { "num_key_value_heads", c->kv_heads, 1, MAX_SIZE, &s->G },
+		{ "head_dim", c->head_dim, 1, 256, &s->D }, { "partial_rotary_factor", c->rotary_dim, 2, 256, &s->R },
+		{ "linear_num_key_heads", c->key_heads, 1, MAX_SIZE, &s->M }, { "linear_key_head_dim", c->key_dim, 1, 256, &s->A },
+		{ "linear_num_value_heads", c->value_heads, 1, MAX_SIZE, &s->N },
+		{ "linear_value_head_dim", c->value_dim, 1, MAX_SIZE, &s->B }, { "linear_conv_kernel_dim", c->taps, 2, 8, &s->W },
+	};
+
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		if (sizes[i].got < sizes[i].least || sizes[i].got > sizes[i].most)
+			return error_set(e, E_PARAM, sizes[i].name, NO_OFFSET, "%zu; the engine's kernels take %zu to %zu", sizes[i].got,
+				sizes[i].least, sizes[i].most);
+		*sizes[i].to = (int)sizes[i].got;
+	}
+	s->theta = c->theta;
+	s->eps = c->eps;
+	s->tied = c->tied;
 	return true;
 }
 
 bool engine_folder_read(struct engine_folder *f, const char *path, struct error *e)
 {
 	char *config = folder_path(path, "config.json");
-	bool *full = NULL;
+	struct model_config c = { 0 };
 
 	*f = (struct engine_folder){ 0 };
-	bool ok = config ? engine_sizes_read(&f->sizes, &full, config, e) : error_set(e, E_MEMORY, NULL, NO_OFFSET, "a path");
-	ok = ok && folder_read(&f->files, path, e) && (find_all(f, full, e) || error_in_file(e, path));
+	bool ok = config ? model_config_read(&c, config, e) && (take_sizes(&f->sizes, &c, e) || error_in_file(e, config))
+		: error_set(e, E_MEMORY, NULL, NO_OFFSET, "a path");
+	ok = ok && folder_read(&f->files, path, e) && (find_all(f, &c, e) || error_in_file(e, path));
 	free(config);
-	free(full);
+	model_config_free(&c);
 	if (!ok) engine_folder_free(f);
 	return ok;
 }

@@ -47,9 +47,6 @@ struct engine_folder {
 bool engine_folder_read(struct engine_folder *f, const char *path, struct error *e);
 void engine_folder_free(struct engine_folder *f);
 
-/* Of config.json: the sizes, and, allocated, which layers are full attention [layers]. */
-bool engine_sizes_read(struct engine_sizes *s, bool **full, const char *path, struct error *e);
-
 #ifdef __cplusplus
 }
 #endif

@@ -1,5 +1,5 @@
 /* T = (I + A)^-1 of a chunk, A [64,64] strictly lower, in blocks of 16 x 16: those on the diagonal by substitution in f32, in
- * place; those below by products of three parts (24 bits), kept above the diagonal: T_rs, s < r, in the place of block (s, r),
+ * place; those below by products of FINE parts of bf16, kept above the diagonal: T_rs, s < r, in the place of block (s, r),
  * since A is read until all are done. */
 #ifndef ETALON_DELTA_INVERSE_CUH
 #define ETALON_DELTA_INVERSE_CUH
@@ -13,29 +13,29 @@ enum { STRIDE = CHUNK + 8 };
 /* Element (i, j), j <= i, i in block row m and j in block column s, of T. */
 __device__ inline float *inverse_at(float (*T)[STRIDE], int m, int s, int i, int j) { return &T[BLOCK * s + i][BLOCK * m + j]; }
 
-/* Within the blocks on the diagonal: a thread on a column of a block, sixteen threads of one warp on a block. */
-__device__ inline void invert_blocks(float (*T)[STRIDE], int thread)
+/* Block `warp` on the diagonal, by that warp: a lane on a column. */
+__device__ inline void invert_block(float (*T)[STRIDE], int warp, int lane)
 {
-	int first = thread / BLOCK * BLOCK, column = thread % BLOCK;
+	int first = warp * BLOCK;
 	float t[BLOCK];
 
+	if (lane >= BLOCK)
+		return;
 #pragma unroll
 	for (int i = 0; i < BLOCK; i++) {
-		t[i] = i == column;
+		t[i] = i == lane;
 #pragma unroll
 		for (int p = 0; p < i; p++)
 			t[i] -= T[first + i][first + p] * t[p];
 	}
-	__syncwarp();
+	__syncwarp(0xffffu);
 #pragma unroll
 	for (int i = 0; i < BLOCK; i++)
-		T[first + i][first + column] = t[i];
+		T[first + i][first + lane] = t[i];
 }
 
-enum { FINE = 3 };
-
 /* A block of T or A, row-major, as parts of an operand b of its rows. */
-__device__ inline void rows_as_b(unsigned (&b)[2][2][FINE], const float (*block_of)[STRIDE], int lane)
+template <int FINE> __device__ void rows_as_b(unsigned (&b)[2][2][FINE], const float (*block_of)[STRIDE], int lane)
 {
 #pragma unroll
 	for (int n = 0; n < 2; n++)
@@ -47,8 +47,8 @@ __device__ inline void rows_as_b(unsigned (&b)[2][2][FINE], const float (*block_
 }
 
 /* large + small += a b', products of smaller parts to small. */
-__device__ inline void multiply_fine(float (&large)[2][4], float (&small)[2][4], const unsigned (&a)[FINE][1][4],
-                                     const unsigned (&b)[2][2][FINE])
+template <int FINE> __device__ void multiply_fine(float (&large)[2][4], float (&small)[2][4], const unsigned (&a)[FINE][1][4],
+                                                   const unsigned (&b)[2][2][FINE])
 {
 #pragma unroll
 	for (int order = FINE - 1; order >= 0; order--)
@@ -59,8 +59,8 @@ __device__ inline void multiply_fine(float (&large)[2][4], float (&small)[2][4],
 				mma_form::multiply(order ? small[n] : large[n], a[p][0], b[n][0][order - p], b[n][1][order - p], bf16{});
 }
 
-/* Blocks below the diagonal of block column s, by a warp: T_rs = -T_rr sum_{s<=p<r} A_rp T_ps, turned. */
-__device__ inline void substitute(float (*T)[STRIDE], int s, int lane)
+/* Blocks below the diagonal of block column s < BLOCKS - 1, by a warp: T_rs = -T_rr sum_{s<=p<r} A_rp T_ps, turned. */
+template <int FINE> __device__ void substitute(float (*T)[STRIDE], int s, int lane)
 {
 	unsigned column[BLOCKS - 1][FINE][1][4], b[2][2][FINE];
 	float first[2][4];

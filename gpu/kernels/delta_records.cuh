@@ -3,6 +3,8 @@
 #ifndef ETALON_DELTA_RECORDS_CUH
 #define ETALON_DELTA_RECORDS_CUH
 
+#include <type_traits>
+
 #include "gpu/device/mma.cuh"
 
 namespace chunked {
@@ -15,18 +17,25 @@ struct extent { int64_t start; int length; };
 using matrix = unsigned[32];     /* 8 x 8 in bf16, a word a lane as of b: lane l has (l/4, 2(l%4) + {0,1}) */
 using block = matrix[4];        /* 16 x 16: rows 0-7 of columns 0-7, of columns 8-15, rows 8-15 of the same */
 
-/* Of a key head and chunk. q: tokens 16m by dk 16j; k: dk 16p by tokens 16s, zeros past the end. */
-struct alignas(128) key_record {
-	block q[STEPS][BLOCKS], k[BLOCKS][STEPS];
+/* [64,128] as operands of wgmma: two halves of 64 columns, rows of 128 bytes in pieces of 16, piece c of row r at c ^ r % 8. */
+struct alignas(1024) tile {
+	bf16 at[2][CHUNK][D / 2];
+
+	__device__ bf16 *piece(int row, int c) { return &at[c / 8][row][(c % 8 ^ row % 8) * 8]; }
 };
+
+/* Of a key head and chunk, as they were given; zeros past the end. */
+struct key_record { tile q, k; };
 
 /* Of a value head and chunk. W: tokens 16m by dk 16j; P: tokens i 16m by tokens j 16s, s <= m.
  * read: e^G, times q's norm; write: e^(G_L - G), times k's norm; end: e^G_L.
- * U: sums of dv 16d by tokens 8n, f32, or two n in bf16. */
+ * U: tokens 16m by dv 16d, in bf16; or, where PARTS is 2, in f32: row r of a matrix is the r/2 + r%2*4-th, so that a warp reads
+ * a column's two neighbours from all banks. */
+template <int PARTS> using values = std::conditional_t<PARTS == 1, block, float[4][64]>;
 template <int PARTS> struct alignas(128) head_record {
 	block W[PARTS][STEPS][BLOCKS], P[PARTS][LOWER];
 	float read[CHUNK], write[CHUNK], end[4];
-	uint4 U[D / 16][PARTS == 1 ? BLOCKS : 2 * BLOCKS][32];
+	values<PARTS> U[D / 16][BLOCKS];
 };
 
 __device__ constexpr int lower_block(int m, int s) { return s * (2 * BLOCKS + 1 - s) / 2 + m - s; }
@@ -82,20 +91,6 @@ template <int PARTS> __device__ void store_split(block *to, int stride, const fl
 		for (int i = 0; i < 4; i++)
 			to[p * stride][i][lane] = word[i][p];
 }
-
-/* Rows of 128 in 16 pieces of 16 bytes; piece c of row r is kept at c ^ r % 8. */
-struct alignas(128) tile {
-	bf16 at[CHUNK * D];
-
-	__device__ bf16 *piece(int row, int c) { return at + row * D + (c ^ row % 8) * 8; }
-
-	/* What a lane names for a of rows 16m by columns 16j; for b of rows 16m + {0,8} by columns 16j; for b of columns
-	 * 16p + {0,8} by rows 16s and a of columns 16d by rows 16s, both turned. */
-	__device__ bf16 *rows_a(int m, int j, int lane) { return piece(16 * m + lane % 16, 2 * j + lane / 16); }
-	__device__ bf16 *rows_b(int m, int j, int lane) { return piece(16 * m + lane / 16 * 8 + lane % 8, 2 * j + lane / 8 % 2); }
-	__device__ bf16 *columns_b(int s, int p, int lane) { return piece(16 * s + lane / 8 % 2 * 8 + lane % 8, 2 * p + lane / 16); }
-	__device__ bf16 *columns_a(int s, int d, int lane) { return piece(16 * s + lane / 16 * 8 + lane % 8, 2 * d + lane / 8 % 2); }
-};
 
 }
 #endif

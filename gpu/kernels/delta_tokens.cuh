@@ -7,13 +7,16 @@
 
 namespace chunked {
 
+/* Value heads whose gates are known at a time. */
+enum { GATED = WARPS };
+
 struct workspace {
-	tile k, v;
+	tile k, v[2];
 	union {
 		tile q;
 		float T[CHUNK][STRIDE];         /* A below the diagonal; T as delta_inverse.cuh has it */
 	};
-	float G[CHUNK], beta[CHUNK], q_norm[CHUNK], k_norm[CHUNK], beta_k[CHUNK], beta_decay_k[CHUNK];
+	float q_norm[CHUNK], k_norm[CHUNK], G[GATED][CHUNK], beta[GATED][CHUNK], beta_decay_k[GATED][CHUNK];
 };
 
 __device__ inline void fetch(tile &to, const bf16 *from, size_t row_stride, int length)
@@ -24,28 +27,30 @@ __device__ inline void fetch(tile &to, const bf16 *from, size_t row_stride, int 
 	}
 }
 
-/* G and beta, by one warp; past the end nothing decays and nothing is written. */
-__device__ inline void gates(workspace &w, const rule &m, const extent &x, int h, int lane)
+/* G and beta of value head h as the g-th, by one warp; past the end nothing decays and nothing is written. */
+__device__ inline void gates(workspace &w, int g, const rule &m, const extent &x, int h, int lane)
 {
+	float *G = w.G[g], *beta = w.beta[g];
+
 	for (int t = lane; t < CHUNK; t += 32) {
 		size_t at = (size_t)(x.start + t) * m.Hv + h;
-		w.G[t] = w.beta[t] = 0.0f;
+		G[t] = beta[t] = 0.0f;
 		if (t < x.length) {
 			if (m.gated)
-				w.G[t] = log_decay_of(m, at, h);
-			w.beta[t] = beta_of(m, at);
+				G[t] = log_decay_of(m, at, h);
+			beta[t] = beta_of(m, at);
 		}
 	}
 	__syncwarp();
-	float first = w.G[2 * lane], sum = first + w.G[2 * lane + 1];
+	float first = G[2 * lane], sum = first + G[2 * lane + 1];
 	for (int d = 1; d < 32; d *= 2) {
 		float below = __shfl_up_sync(0xffffffffu, sum, d);
 		if (lane >= d)
 			sum += below;
 	}
 	float before = __shfl_up_sync(0xffffffffu, sum, 1);
-	w.G[2 * lane] = (lane ? before : 0.0f) + first;
-	w.G[2 * lane + 1] = sum;
+	G[2 * lane] = (lane ? before : 0.0f) + first;
+	G[2 * lane + 1] = sum;
 }
 
 /* Of half a row the piece c, in an order that keeps two neighbouring lanes off each other's banks. */
@@ -67,42 +72,30 @@ __device__ inline float norm_of(tile &x, int row, int half, float eps)
 	return 1.0f / sqrtf(lane_sum(squares, 1, 2) + eps);
 }
 
-__device__ inline void store_keys(workspace &w, key_record &to, int warp, int lane)
-{
-	unsigned x[4];
-
-#pragma unroll
-	for (int j = 0; j < STEPS; j++) {
-		mma_form::load_matrices(x, w.q.rows_b(warp, j, lane));
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			to.q[j][warp][i][lane] = x[i];
-		mma_form::load_turned(x, w.k.columns_b(warp, j, lane));
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			to.k[warp][j][i][lane] = x[i];
-	}
-}
-
-/* Norms, and what else is one number a token. */
-template <int PARTS> __device__ void token_factors(workspace &w, head_record<PARTS> &to, const rule &m, int length, int thread)
+/* Norms of q and k. */
+__device__ inline void norms(workspace &w, const rule &m, int length, int thread)
 {
 	int t = thread / 2, half = thread % 2;
 	float q = m.l2norm ? norm_of(w.q, t, half, m.l2_eps) : 1.0f, k = m.l2norm ? norm_of(w.k, t, half, m.l2_eps) : 1.0f;
-	if (t >= length)
-		q = k = 0.0f;           /* l2_eps may be 0 */
-	float decay = expf(w.G[t]), left = expf(w.G[CHUNK - 1] - w.G[t]);
 
 	if (half)
 		return;
-	w.q_norm[t] = q;
-	w.k_norm[t] = k;
-	w.beta_k[t] = w.beta[t] * k;
-	w.beta_decay_k[t] = w.beta[t] * decay * k;
-	to.read[t] = decay * q;
-	to.write[t] = left * k;
-	if (t == 0)
-		to.end[0] = expf(w.G[CHUNK - 1]);
+	w.q_norm[t] = t < length ? q : 0.0f;    /* l2_eps may be 0 */
+	w.k_norm[t] = t < length ? k : 0.0f;
+}
+
+/* What else is one number a token, of the g-th value head. */
+template <int PARTS> __device__ void token_factors(workspace &w, int g, head_record<PARTS> &to, int thread)
+{
+	if (thread >= CHUNK)
+		return;
+	float decay = expf(w.G[g][thread]), left = expf(w.G[g][CHUNK - 1] - w.G[g][thread]), k = w.k_norm[thread];
+
+	w.beta_decay_k[g][thread] = w.beta[g][thread] * decay * k;
+	to.read[thread] = decay * w.q_norm[thread];
+	to.write[thread] = left * k;
+	if (thread == 0)
+		to.end[0] = expf(w.G[g][CHUNK - 1]);
 }
 
 }

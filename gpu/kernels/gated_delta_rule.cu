@@ -183,14 +183,24 @@ template <int PARTS> prefill<PARTS>::prefill(const rule &m, const std::vector<in
 template <int PARTS>
 void prefill<PARTS>::enqueue(const tokens<bf16> &x, const operand &initial, const result &final_state, cudaStream_t stream)
 {
-	dim3 chunks((unsigned)extents_.size(), (unsigned)m_.Hv), slices((unsigned)firsts_.size() - 1, (unsigned)m_.Hv, SLICES);
+	unsigned chunks = (unsigned)extents_.size();
+	cudaLaunchAttribute early = {};
+	cudaLaunchConfig_t config = {};
 
-	if (chunks.x)
-		launch_on(stream, "delta_chunks", delta_chunks<PARTS>, chunks, WARPS * 32, sizeof(workspace), m_, x,
-		          device_extents_.as<const extent>(), keys_.as<key_record>(), heads_.as<head_record<PARTS>>());
-	launch_on(stream, "delta_carry", delta_carry<PARTS>, slices, WARPS * 32, sizeof(ring<PARTS>), m_, x,
-	          device_extents_.as<const extent>(), device_firsts_.as<const int>(), keys_.as<const key_record>(),
-	          heads_.as<const head_record<PARTS>>(), initial, final_state);
+	if (chunks)
+		launch_on(stream, "delta_chunks", delta_chunks<PARTS>, blocks(chunks, 1, INT32_MAX / m_.Hk) * m_.Hk, WARPS * 32,
+		          sizeof(workspace), m_, x, device_extents_.as<const extent>(), keys_.as<key_record>(),
+		          heads_.as<head_record<PARTS>>());
+	early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+	early.val.programmaticStreamSerializationAllowed = 1;
+	config.gridDim = dim3((unsigned)firsts_.size() - 1, (unsigned)m_.Hv, SLICES);
+	config.blockDim = dim3(CARRY_THREADS);
+	config.dynamicSmemBytes = sizeof(ring<PARTS>);
+	config.stream = stream;
+	config.attrs = &early;
+	config.numAttrs = chunks > 0;
+	check(cudaLaunchKernelEx(&config, delta_carry<PARTS>, m_, x, device_extents_.as<const extent>(), device_firsts_.as<const int>(),
+	                         keys_.as<const key_record>(), heads_.as<const head_record<PARTS>>(), initial, final_state), "delta_carry");
 }
 
 template class prefill<1>;

@@ -76,12 +76,30 @@ def decoding(name, T=5, decay=-0.3, **about):
     return t, p
 
 
+def chain(name, T=150, H=4, P=32, M=32, W=4):
+    """conv_ssd_norm of one group."""
+    r, E = Draw(name), H * P + 2 * M
+    t = dict(xBC=r.normal(T, E).to(BF16), z=r.normal(T, H, P).to(BF16), dt=r.normal(T, H).to(BF16), conv_weight=0.5 * r.normal(E, W),
+             conv_bias=0.2 * r.normal(E), A=-r.uniform(1, 8, H), D=r.normal(H), dt_bias=r.uniform(-4, -1, H), norm_weight=1 + 0.2 * r.normal(H * P),
+             initial_state=0.3 * r.normal(1, H, P, M))
+    return t, dict(eps=1e-5)
+
+
 def mamba3(name, T=150, decay=-0.3, h=2, dk=128, dv=64, a=32):
     r = Draw(name)
     t = dict(q=r.normal(T, 1, dk).to(BF16), k=r.normal(T, 1, dk).to(BF16), v=r.normal(T, h, dv).to(BF16),
              adt=decay * r.uniform(0.5, 1.5, T, h), dt=r.uniform(0.01, 0.3, T, h), trap=r.normal(T, h),
              q_bias=1 + 0.1 * r.normal(h, dk), k_bias=1 + 0.1 * r.normal(h, dk), angles=r.normal(T, h, a), D=r.normal(h))
     return t, {}
+
+
+def mamba3_step(name, T=5, h=2, **about):
+    """mamba3, T sequences of one token."""
+    t, p = mamba3(name, T, h=h, **about)
+    (dk, dv, a), r = (t["q_bias"].shape[1], t["v"].shape[2], t["angles"].shape[2]), Draw(name + " states")
+    t |= dict(initial_angle=r.uniform(0, 6.28, T, h, a), initial_state=0.3 * r.normal(T, h, dv, dk), initial_k=r.normal(T, h, dk),
+              initial_v=r.normal(T, h, dv).to(BF16), cu_seqlens=torch.arange(T + 1, dtype=torch.int32))
+    return t, p
 
 
 def attention(name, T=160, S=None, heads=(4, 2), d=64, causal=True, size=1.0):
@@ -108,6 +126,20 @@ def norm(name, R=16, D=1024, size=None, offset=0, gate=False, residual=False, dy
 def rope(name, T=64, first=0, h=2, d=128):
     t = dict(x=Draw(name).normal(T, h, d).to(BF16), positions=torch.arange(first, first + T, dtype=torch.int32))
     return t, dict(rotary_dim=d, theta=1e6)
+
+
+def head_norms(name, T=64, first=0, heads=(4, 2), d=128, rotary=64):
+    """qk_norm_rope."""
+    r = Draw(name)
+    t = dict(qg=r.normal(T, heads[0], 2 * d).to(BF16), k=r.normal(T, heads[1], d).to(BF16), q_weight=(0.2 * r.normal(d)).to(BF16),
+             k_weight=(0.2 * r.normal(d)).to(BF16), positions=torch.arange(first, first + T, dtype=torch.int32))
+    return t, dict(rotary_dim=rotary, theta=1e7, eps=1e-6)
+
+
+def gate(name, R=64, D=1024):
+    """gated_product."""
+    r = Draw(name)
+    return dict(x=r.normal(R, D).to(BF16), gate=(2 * r.normal(R, D)).to(BF16)), {}
 
 
 def conv(name, T=150, C=96, W=4, size=1.0):

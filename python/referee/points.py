@@ -144,7 +144,7 @@ ROWS = {
             ("strong decay", lambda k: inputs.channelwise("strong", T=230, decay=-2.0))],
     "gdn2": [("weak decay", lambda k: inputs.two_gates("weak", decay=-0.02)), ("strong decay", lambda k: inputs.two_gates("strong", decay=-2.0))],
     "ssd": [("prefill", lambda k: inputs.mamba2("prefill", T=300)), ("decode", lambda k: inputs.decoding("decode"))],
-    "mamba3": [("prefill", lambda k: inputs.mamba3("prefill", T=200))],
+    "mamba3": [("prefill", lambda k: inputs.mamba3("prefill", T=200)), ("decode", lambda k: inputs.mamba3_step("decode"))],
     "attention": [("causal", lambda k: inputs.attention("causal", T=200, d=128, heads=(2, 1), size=2.0)),
                   ("full", lambda k: inputs.attention("full", T=40, S=300, causal=False))],
     "rmsnorm": [("plain", lambda k: inputs.norm("plain", D=4096)), ("zero-centred", lambda k: inputs.norm("centred", D=4096, offset=1)),
@@ -155,6 +155,9 @@ ROWS = {
     "causal_conv1d": [("silu", lambda k: inputs.conv("silu"))],
     "newton_schulz": [("three decades", lambda k: inputs.matrix("three", 64, 128)), ("256 rows", lambda k: inputs.matrix("256", 256, 320, 2.0) if k.library == "gram-newton-schulz" else None),
                       ("tall", lambda k: inputs.matrix("tall", 96, 48, 2.0))],
+    "conv_ssd_norm": [("chain", lambda k: inputs.chain("chain"))],
+    "qk_norm_rope": [("near", lambda k: inputs.head_norms("near")), ("far", lambda k: inputs.head_norms("far", first=131008))],
+    "gated_product": [("gate", lambda k: inputs.gate("gate"))],
     "muon_step": [("step", lambda k: inputs.step("step", 96, 160))],
     "gated_delta_rule.backward": [("normal", lambda k: inputs.delta_backward("normal"))],
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "calc_private.h"
+#include "gpu_functions.h"
 
 #define E float
 #define F(name) name##f

@@ -8,21 +8,11 @@
 #include <math.h>
 
 #include "calc_private.h"
-
-/* 2^x cut to a float: ex2.approx (ref/approx) is that for 78 % of the 2^23 arguments k 2^-23 in (-1, 0]. Of FLA's recorded chunks this
- * gives 99.4 % of the state to the bit, ex2.approx itself 89.2 %: why is not known. */
-static float exp2_cut(float x)
-{
-	double y = exp2((double)x);
-	float near = (float)y;
-
-	return (double)near > y && y < 0x1p128 ? nextafterf(near, 0) : near;
-}
+#include "gpu_functions.h"
 
 #define E float
 #define F(name) name##f
 #define FUSED
-#define EXP2 exp2_cut
 #include "arith_real.h"
 #include "warp_scan.h"
 

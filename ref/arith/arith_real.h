@@ -1,8 +1,10 @@
 /* The elements of an arithmetic on a C type. The including file defines E, the type; F(f), the function
- * f of <math.h> on it; FUSED where y + a x is rounded once; EXP2 where 2^x is not F(exp2). See
+ * f of <math.h> on it; FUSED where y + a x is rounded once; EXP, EXP2 and SOFTPLUS where they are not F's. See
  * arith_loops.h for what this makes of them. */
 #ifndef EXP2
 #define EXP2 F(exp2)
+#define EXP F(exp)
+#define SOFTPLUS(x) ((x > 0 ? x : 0) + F(log1p)(F(exp)(-F(fabs)(x))))
 #endif
 #define AT(c, p, i) ((E *)(uintptr_t)(p) + (i))
 #define LOOP WIDE_LOOP
@@ -26,12 +28,12 @@ static void e_map(calc *c, enum fn f, E *y, const E *px)
 	switch (f) {
 	case FN_ID: *y = x; break;
 	case FN_NEG: *y = -x; break;
-	case FN_EXP: *y = F(exp)(x); break;
+	case FN_EXP: *y = EXP(x); break;
 	case FN_EXP2: *y = EXP2(x); break;
 	case FN_PER_LN2: *y = x * (E)1.4426950408889634; break;
-	case FN_SIGMOID: *y = 1 / (1 + F(exp)(-x)); break;
-	case FN_SOFTPLUS: *y = (x > 0 ? x : 0) + F(log1p)(F(exp)(-F(fabs)(x))); break;
-	case FN_SILU: *y = x / (1 + F(exp)(-x)); break;
+	case FN_SIGMOID: *y = 1 / (1 + EXP(-x)); break;
+	case FN_SOFTPLUS: *y = SOFTPLUS(x); break;
+	case FN_SILU: *y = x / (1 + EXP(-x)); break;
 	case FN_SQRT: *y = F(sqrt)(x); break;
 	case FN_RSQRT: *y = 1 / F(sqrt)(x); break;
 	case FN_RECIP: *y = 1 / x; break;

@@ -15,7 +15,4 @@ static inline int symbols_in(const char *s)
 	return n;
 }
 
-/* param and list from the capture's; false with *e filled where one is missing, unknown or of the wrong kind. */
-bool call_bind_params(struct call *call, struct error *e);
-
 #endif

@@ -175,6 +175,9 @@ struct call {
  * without, they may be absent, and it is not. The call borrows the capture. */
 bool call_bind(struct call *call, const struct capture *c, bool need_outputs, struct error *e);
 
+/* param and list from the capture's; false with *e filled where one is missing, unknown or of the wrong kind. */
+bool call_bind_params(struct call *call, struct error *e);
+
 /* For an op's check: cut points [N+1] begin at 0, never fall, and end at the number of tokens. */
 bool call_check_cuts(const struct call *call, int in, int dim_tokens, int dim_n, struct error *e);
 

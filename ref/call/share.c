@@ -211,28 +211,29 @@ static bool go_round(struct share *s, uint64_t (*all)[RANK_WORDS], int items)
 enum { OK = MAX_OUT + MAX_HELD, FAILED, WORK, ITEMS, USED };
 _Static_assert((int)USED <= (int)RANK_WORDS, "a meeting has room for what is said");
 
-static uint64_t where(const struct share *s)
+/* The same on all ranks where all do the same: what they run, and how often they met. */
+static uint64_t where(const calc *c, span range, uint64_t digest)
 {
 	static uint64_t times;
 	uint64_t h = random_at(++times);
 
-	for (const char *c = s->first->call->op->name; *c; c++) h = random_mix(h ^ (unsigned char)*c);
-	for (const char *c = s->first->arith->name; *c; c++) h = random_mix(h ^ (unsigned char)*c);
-	return random_mix(random_mix(h ^ s->range.first ^ s->digest) ^ s->range.last) ^ s->first->plan->seed;
+	for (const char *n = c->call->op->name; *n; n++) h = random_mix(h ^ (unsigned char)*n);
+	for (const char *n = c->arith->name; *n; n++) h = random_mix(h ^ (unsigned char)*n);
+	return random_mix(random_mix(h ^ range.first ^ digest) ^ range.last) ^ c->plan->seed;
 }
 
 /* The first failing rank's error becomes that of all. */
-static void one_error(const struct share *s, uint64_t (*all)[RANK_WORDS])
+static void one_error(const calc *c, uint64_t (*all)[RANK_WORDS])
 {
-	const struct sharing *f = s->first->call->op->sharing;
+	const struct sharing *f = c->call->op->sharing;
 	struct error e = { 0 };
 	int r = 0;
 
 	while (r < ranks_count() && !all[r][FAILED]) r++;
 	if (r == ranks_count()) return;
-	f->failed(s->first->program, &e);
+	f->failed(c->program, &e);
 	ranks_send(r, &e, sizeof e);
-	f->fail(s->first->program, &e);
+	f->fail(c->program, &e);
 }
 
 bool share_end(struct share *s, bool ok, uint64_t made, uint64_t *operations)
@@ -250,7 +251,7 @@ bool share_end(struct share *s, bool ok, uint64_t made, uint64_t *operations)
 	mine[FAILED] = f->failed(s->first->program, &e);
 	mine[WORK] = made;
 	mine[ITEMS] = s->log.n;
-	ranks_meet(where(s), mine, all);
+	ranks_meet(where(s->first, s->range, s->digest), mine, all);
 	ok = true;
 	memset(now, 0, sizeof now);
 	for (int r = 0; r < ranks_count(); r++) {
@@ -260,9 +261,30 @@ bool share_end(struct share *s, bool ok, uint64_t made, uint64_t *operations)
 		for (int i = 0; i < MAX_OUT + MAX_HELD; i++) now[i] += all[r][i];
 	}
 	f->add_stored(s->first->program, now);
-	one_error(s, all);
+	one_error(s->first, all);
 	ok = ok && go_round(s, all, ITEMS);
 	free(s->mine);
 	log_free(&s->log);
 	return ok;
+}
+
+/* ---- parts of a piece ---- */
+bool share_parts(const calc *c) { return c->together && ranks_count() > 1 && !omp_in_parallel(); }
+bool share_part(size_t i) { return i % (size_t)ranks_count() == (size_t)ranks_me(); }
+
+void share_parts_end(calc *c, const field *f, size_t n, uint64_t before)
+{
+	uint64_t mine[RANK_WORDS] = { 0 }, all[ranks_count()][RANK_WORDS];
+	struct error e;
+
+	mine[FAILED] = c->call->op->sharing->failed(c->program, &e);
+	mine[WORK] = c->work - before;
+	ranks_meet(where(c, (span){ c->piece, c->piece + n }, before), mine, all);
+	for (int r = 0; r < ranks_count(); r++)
+		if (r != ranks_me()) c->work += all[r][WORK];
+	one_error(c, all);
+	for (size_t i = 0; i < n; i++) {
+		ranks_union(f[i].hi, f[i].rows * f[i].cols);
+		if (f[i].lo) ranks_union(f[i].lo, f[i].rows * f[i].cols);
+	}
 }

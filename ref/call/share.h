@@ -27,6 +27,12 @@ bool share_begin(struct share *s, const calc *first, span range, size_t stride);
 /* All ranks get what each made, its work and how it went: `ok` is all of theirs, *operations grows by the others'. */
 bool share_end(struct share *s, bool ok, uint64_t made, uint64_t *operations);
 
+/* A piece that every rank runs at the same time shares out its parts: asked of it, not within a team. Is part i this rank's? */
+bool share_parts(const calc *c);
+bool share_part(size_t i);
+/* All get what each made of these fields, which are 0 where it made nothing, and the work since it was `before`. */
+void share_parts_end(calc *c, const field *f, size_t n, uint64_t before);
+
 /* Of a thread, into the rank's. */
 void log_take(struct log *all, struct log *one);
 void log_free(struct log *l);

@@ -1,5 +1,5 @@
-/* Newton-Schulz run matrix by matrix, every iterate kept: where eigenvalues are watched, from a capture's traces
- * or from the emulation here. Not the op's reference, which knows sites and faults. */
+/* Newton-Schulz matrix by matrix, every iterate kept: where eigenvalues are watched, from a capture's traces or from the op's formula
+ * with its products rounded. */
 #ifndef ETALON_ITERATE_H
 #define ETALON_ITERATE_H
 
@@ -8,18 +8,18 @@
 #include "polynomials.h"
 
 enum ns_algorithm { NS_STANDARD, NS_GRAM_NAIVE, NS_GRAM };
-extern const char *const ns_algorithm_name[];           /* as in a capture's parameters; then NULL */
+extern const char *const ns_algorithm_name[], *const ns_eps_name[];      /* as in a capture's parameters; then NULL */
 
 struct iteration {
 	enum ns_algorithm algorithm;
 	struct schedule polynomials;
 	uint64_t restarts;              /* bit t: before iteration t */
 	enum format iterate;            /* what every product is rounded to: FMT_F64, _F32, _F16, _BF16 */
-	bool rounds_r0;                 /* R_0, and no other, is rounded to r0 as well */
+	bool rounds_r0;                 /* R = XX', at the start and at restarts, is rounded to r0 as well */
 	enum format r0;
 	double eps;
-	bool eps_is_least;              /* max(|X|_F, eps) for |X|_F + eps */
-	double largest;                 /* 0: X / (|X|_F + eps); else X scaled so that its largest singular value is this */
+	int eps_kind;                   /* of ns_eps_name: |X|_F + eps, max(|X|_F, eps), eps alone */
+	double largest;                 /* 0: X divided as eps_kind says; else X scaled so that its largest singular value is this */
 };
 
 /* The one that a capture's parameters ask for, bound or not. E_PARAM. */
@@ -36,13 +36,9 @@ struct trace {
 	bool recorded;                  /* from a capture, else emulated */
 };
 
-/* Emulates: x [s,l], s <= l. Below f64 each product is a float32 one (OpenBLAS sgemm: its order of sums), its
- * epilogue α AB + β C + γ I in float32, rounded once to `iterate`; f64: all in double. X is normalised in float32,
- * then rounded. E_MEMORY. */
+/* Emulates: x [s,l], s <= l, by the op's formula in f32, each product with its terms rounded once to `iterate`; f64: all in f64.
+ * E_MEMORY, E_PARAM. */
 bool trace_emulate(struct trace *t, const struct iteration *how, const double *x, size_t s, size_t l, struct error *e);
-
-/* X_0 alone, [s,l], as the emulation begins. */
-bool iterate_begin(double *X0, const struct iteration *how, const double *x, size_t s, size_t l, struct error *e);
 
 /* What the answer would be after iteration t: X_t, or Q_t X_t in double. X [s,l]. */
 void trace_answer(double *X, const struct trace *t, size_t at);

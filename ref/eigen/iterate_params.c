@@ -37,7 +37,6 @@ bool iteration_asked(struct iteration *how, const struct capture *c, struct erro
 {
 	static const char *const dtypes[] = { "F16", "BF16", "F32", NULL };
 	static const enum format formats[] = { FMT_F16, FMT_BF16, FMT_F32 };
-	static const char *const eps_kinds[] = { "sum", "max", NULL };
 	const json_t *eps = json_object_get(c->params, "eps");
 	int which;
 
@@ -49,8 +48,7 @@ bool iteration_asked(struct iteration *how, const struct capture *c, struct erro
 	if (eps && !(json_is_number(eps) && json_number_value(eps) >= 0))
 		return error_set(e, E_PARAM, "eps", NO_OFFSET, "expected a number, 0 or more");
 	how->eps = capture_number(c, "eps", 1e-7);
-	if (!choice(c, "eps_kind", "sum", eps_kinds, &which, e)) return false;
-	how->eps_is_least = which == 1;
+	if (!choice(c, "eps_kind", "sum", ns_eps_name, &how->eps_kind, e)) return false;
 	return schedule_json(&how->polynomials, json_object_get(c->params, "coefficients"), "coefficients", e)
 		&& restarts_of(how, json_object_get(c->params, "restarts"), e);
 }

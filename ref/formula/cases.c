@@ -101,6 +101,31 @@ static bool has_size(const struct test_case *k, const char *symbol, size_t n)
 	return d->name != NULL;
 }
 
+/* Sizes that a `let` gives follow from the others, the parameters and which inputs the case gives; said, they must be those. */
+static bool derived_sizes(const struct made *m, const struct case_decl *c, struct test_case *k)
+{
+	struct capture capture = { .params = json_loads(k->params, 0, NULL) };
+	struct call call = { .op = m->op, .capture = &capture };
+	static const struct tensor given;
+	struct case_dim *d = (struct case_dim *)(void *)k->dims;        /* room for all: sizes() */
+	struct setting s;
+	bool named, ok = true;
+	int n = 0;
+
+	for (; d[n].name; n++) call.dim[op_size(m->op, d[n].name)] = d[n].size;
+	for (int i = 0; m->op->in[i].name; i++)
+		if ((tensor_setting(m, c, m->op->in[i].name, &s, &named) && named) || !(m->op->in[i].flags & OPTIONAL)) call.in[i] = &given;
+	struct call said = call;
+	if (m->op->derive && call_bind_params(&call, NULL)) m->op->derive(&call);
+	for (int i = 0; m->op->dims[i] && ok; i++) {
+		if (call.dim[i] == said.dim[i]) continue;
+		if (said.dim[i]) ok = formula_error(m->e, m->t->path, c->d.line, c->d.column, "expected %s = %zu, or nothing of it, got %zu", m->op->dims[i], call.dim[i], said.dim[i]);
+		else d[n++] = (struct case_dim){ m->op->dims[i], call.dim[i] };
+	}
+	json_decref(capture.params);
+	return ok;
+}
+
 /* The shape without a first symbol that may be missing and is; NULL with an error where there is no size for another. */
 static const char *shape_in(const struct made *m, const struct case_decl *c, const struct test_case *k, const char *shape)
 {
@@ -223,7 +248,7 @@ bool cases_of_tree(struct tree *t, const struct op *op, const struct test_case *
 	for (const struct case_decl *c = t->cases; c; c = NEXT(c)) {
 		if (c->common) continue;
 		*k = (struct test_case){ .op = op->name, .name = c->d.name, .what = c->d.what, .at = place_of(&m, c), .large = c->large, .rung = c->variant, .contract = c->contract };
-		if (!sizes(&m, c, k) || !params(&m, c, k) || !inputs(&m, c, k) || !outputs(&m, c, k++))
+		if (!sizes(&m, c, k) || !params(&m, c, k) || !derived_sizes(&m, c, k) || !inputs(&m, c, k) || !outputs(&m, c, k++))
 			return t->pool.failed ? error_set(e, E_MEMORY, t->path, NO_OFFSET, "reading a formula") : false;
 	}
 	return true;

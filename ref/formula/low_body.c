@@ -49,7 +49,7 @@ static bool define(struct lower *l, const struct definition *d)
 	char text[2][SHAPE_SAID];
 
 	if (s && !(s->kind == SYMBOL_REG && s->carried))
-		return low_error(l, d->target, "expected a name of its own, or one that the loop carries; '%s' is defined already", d->name);
+		return low_error(l, d->target, "expected a name of its own, or one that a loop carries ('for ..., %s from ...'); '%s' is defined already", d->name, d->name);
 	if (declared(l->t->in, d->name) || declared(l->t->held, d->name) || declared(l->t->params, d->name) || declared(l->t->lets, d->name) || declared(l->t->aliases, d->name))
 		return low_error(l, d->target, "expected a name of its own; '%s' is declared above", d->name);
 	struct ex *x = low_value(l, value);

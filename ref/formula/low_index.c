@@ -151,7 +151,7 @@ static struct ix *name(struct lower *l, const struct node *x)
 	if ((i = word(l->t, x->name)) >= 0) return ix_number(l, i);
 	if (same_name(x->name, "inf")) return ix_number(l, (double)INFINITY);
 	if (declared(l->t->in, x->name)) low_error(l, x, "expected an integer input in an index; has(%s) says whether it is given", x->name);
-	else low_error(l, x, s ? "expected an index; '%s' is a value" : "expected a name that is defined; nothing is named '%s'", x->name);
+	else low_error(l, x, s ? "expected an index, which each, let and loops name; '%s' is a value" : "expected a name that is defined above; nothing is named '%s'", x->name);
 	return NULL;
 }
 
@@ -242,6 +242,9 @@ struct ix *low_ix(struct lower *l, const struct node *x)
 		y = m ? macro(l, x, m) : low_folds(x) ? low_fold(l, x) : given(l, x);
 		break;
 	case NODE_IN: y = low_in_list(l, x); break;
+	case NODE_CHAIN:
+		low_error(l, x, "expected '*' between factors here, or a comma");
+		break;
 	case NODE_TRANS: case NODE_ALT: case NODE_RANGE: case NODE_ALL:
 		low_error(l, x, "expected a number that is known before the call runs");
 		break;

@@ -11,7 +11,7 @@ static bool part(struct lower *l, struct slice *s, int i, const struct node *x, 
 	double n;
 
 	if (x->n > 2 || end->kind != NODE_ADD || !same_node(x->arg[0], end->arg[0]))
-		return low_error(l, x, "expected a range whose ends are known before the call runs, or first:first + n");
+		return low_error(l, x, "expected a range whose ends are known before the call runs, or first:first + n, or 'for c in chunks of a:b by 128'");
 	if (!low_known(l, end->arg[1], &n)) return false;
 	if (!(n >= 0 && n <= (double)s->axis[i].size)) return low_error(l, x, "expected at most %zu elements, got %g", s->axis[i].size, n);
 	s->axis[i].first = first;
@@ -27,7 +27,7 @@ static bool range(struct lower *l, struct slice *s, int i, const struct node *x)
 
 	if (!end || !by || !(s->axis[i].first = low_ix(l, x->arg[0]))) return false;
 	if (!ix_known(s->axis[i].first, &first)) return part(l, s, i, x, s->axis[i].first);
-	if (!ix_known(end, &last) || !ix_known(by, &step)) return low_error(l, x, "expected a range whose ends are known before the call runs");
+	if (!ix_known(end, &last) || !ix_known(by, &step)) return low_error(l, x, "expected a range whose ends are known before the call runs; 'for c in chunks of a:b by 128' takes others");
 	if (!(first >= 0 && last >= first && last <= (double)s->axis[i].size))
 		return low_error(l, x, "expected a range within 0:%zu, got %g:%g", s->axis[i].size, first, last);
 	if (!(step >= 1 && step == floor(step))) return low_error(l, x, "expected a step of 1 or more, got %g", step);
@@ -124,7 +124,7 @@ struct slice *low_slice(struct lower *l, const struct node *x, bool out, struct 
 		return NULL;
 	}
 	if (!out && !s->held && !l->call->in[s->tensor]) {
-		low_error(l, x, "expected that this is not read where %s is missing", x->name);
+		low_error(l, x, "expected that this is not read where %s is missing, as in '%s[...] if has(%s) else 0'", x->name, x->name, x->name);
 		return NULL;
 	}
 	const struct node whole = { NODE_ALL, x->line, x->column, NULL, 0, 0, NULL };

@@ -1,5 +1,6 @@
 /* What the pieces of a form store, as it is written: is there something for each output, and does each index of pieces tell them apart? */
 #include "formula_private.h"
+#include "lower.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -116,6 +117,28 @@ static bool all_stored(const struct tree *t, const struct form_decl *f, struct e
 	return true;
 }
 
+/* A statement that stores the same place as one before it in its block, or NULL. */
+static const struct definition *stored_again(const struct statement *s)
+{
+	const struct definition *d = NULL;
+
+	for (; s && !d; s = s->next) {
+		if (s->loop || s->condition) d = stored_again(s->body);
+		else if (s->define.indexed)
+			for (const struct statement *x = s->next; x && !d; x = x->next)
+				if (!x->loop && !x->condition && x->define.indexed && same_node(s->define.target, x->define.target)) d = &x->define;
+	}
+	return d;
+}
+
+static bool stored_once(const struct tree *t, const struct form_decl *f, struct error *e)
+{
+	const struct definition *d = NULL;
+
+	for (; f && !d; f = f->more) d = stored_again(f->body);
+	return !d || formula_error(e, t->path, d->line, d->column, "expected that each element of %s is stored once: a line above stores these", d->name);
+}
+
 static bool holds_store(const struct stored *s, void *with) { (void)s; (void)with; return false; }
 
 static bool of_index(const struct stored *s, void *with)
@@ -151,7 +174,7 @@ static bool pieces_apart(const struct formula *f, const struct form_decl *y, str
 bool formula_stores(const struct formula *f, struct error *e)
 {
 	for (const struct form_decl *x = f->tree.forms; x; x = NEXT(x)) {
-		if (!all_stored(&f->tree, x, e)) return false;
+		if (!all_stored(&f->tree, x, e) || !stored_once(&f->tree, x, e)) return false;
 		for (const struct form_decl *y = x; y; y = y->more)
 			if (!pieces_apart(f, y, e)) return false;
 	}

@@ -105,6 +105,7 @@ static bool tables(struct backward *b, const struct op *of)
 	b->op.pieces = all_at_once;
 	b->op.prepare = grad_prepare;
 	b->op.finish = grad_finish;
+	b->op.sharing = &formula_sharing;
 	return inputs(b, of) && outputs(b, of) && grad_sites(b) && grad_faults(b) && grad_contracts(b) && grad_cases(b) && !b->pool.failed;
 }
 

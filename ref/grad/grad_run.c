@@ -1,8 +1,9 @@
 /* All pieces of a derivative. Where several add to the same element, as rows do to the gradient of a weight, each of at most BLOCKS runs of
- * pieces adds up its own, and these are added in their order: the sum does not depend on threads. */
+ * pieces adds up its own, and these are added in their order: the sum does not depend on threads, nor on the ranks that share them out. */
 #include <string.h>
 
 #include "grad_private.h"
+#include "ref/call/share.h"
 
 enum { BLOCKS = 64, SEGMENT = 4096 };
 /* Bytes for the gradients of the blocks that run beside each other. */
@@ -11,6 +12,7 @@ static const size_t ROOM = (size_t)1 << 28;
 struct pieces {
 	struct program *p;
 	size_t pieces, blocks, first;   /* the block that is the first of those that run now */
+	bool parted;                    /* blocks are shared out among ranks */
 	field total[MAX_OUT];
 	field *own;                     /* of each block that runs now, [MAX_OUT] */
 };
@@ -37,6 +39,7 @@ static void block(calc *c, size_t i, void *with)
 	size_t at = q->first + i;
 	field into[MAX_OUT] = { 0 };
 
+	if (q->parted && !share_part(at)) return;
 	for (int o = 0; o < MAX_OUT; o++) into[o] = q->p->grad->shared[o] ? q->own[i * MAX_OUT + (size_t)o] : q->total[o];
 	for (size_t k = at * q->pieces / q->blocks; k < (at + 1) * q->pieces / q->blocks; k++) one(q, c, k, into);
 }
@@ -79,7 +82,7 @@ static size_t beside(const struct pieces *q, size_t shared)
 void grad_pieces(calc *c, size_t piece)
 {
 	struct program *p = c_program(c);
-	struct pieces q = { .p = p };
+	struct pieces q = { .p = p, .parted = share_parts(c) };
 	size_t shared = 0;
 
 	(void)piece;
@@ -95,7 +98,9 @@ void grad_pieces(calc *c, size_t piece)
 		if (p->grad->shared[i % MAX_OUT]) q.own[i] = c_field(c, 1, count(&q, (int)(i % MAX_OUT)));
 	for (q.first = 0; q.first < q.blocks; q.first += step) {
 		size_t n = q.blocks - q.first < step ? q.blocks - q.first : step;
+		uint64_t before = c->work;
 		c_stage(c, n, block, &q);
+		if (q.parted) share_parts_end(c, q.total, MAX_OUT, before), share_parts_end(c, q.own, n * MAX_OUT, c->work);
 		for (size_t i = 0; i < n * MAX_OUT; i++) {
 			size_t bytes = count(&q, (int)(i % MAX_OUT)) * sizeof(double);
 			if (!p->grad->shared[i % MAX_OUT] || !bytes) continue;

@@ -114,6 +114,24 @@ static bool quoted(struct lexer *l, struct error *e)
 	return true;
 }
 
+/* The bytes of a character of UTF-8 that is printed, or 0. */
+static size_t printed(const unsigned char *s)
+{
+	size_t n = *s > 0x20 && *s < 0x7f ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : *s >= 0xe0 && *s < 0xf0 ? 3 : 0;
+
+	for (size_t i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80) return 0;
+	return n == 2 && *s == 0xc2 && s[1] < 0xa1 ? 0 : n;     /* controls, and the space that is none */
+}
+
+static bool strange(struct lexer *l, const char *s, struct error *e)
+{
+	size_t n = printed((const unsigned char *)s);
+
+	if (!n) return formula_error(e, l->path, l->line, column_of(l, l->at), "expected a name, a number or an operator, got byte 0x%02x", (unsigned)(unsigned char)*s);
+	return formula_error(e, l->path, l->line, column_of(l, l->at), "expected a name, a number or an operator%s, got '%.*s'", n > 1 ? " of ASCII" : "", (int)n, s);
+}
+
 static bool next(struct lexer *l, struct error *e)
 {
 	const char *s = l->text + l->at;
@@ -138,8 +156,7 @@ static bool next(struct lexer *l, struct error *e)
 		if (!add(l, WORD_NAME, l->at, n)) return false;
 	} else {
 		if (!(n = op_length(s)))
-			return formula_error(e, l->path, l->line, column_of(l, l->at), "expected a name, a number or an operator, got byte 0x%02x",
-				(unsigned)(unsigned char)*s);
+			return strange(l, s, e);
 		l->open += *s == '(' || *s == '[';
 		l->open -= *s == ')' || *s == ']';
 		if (!add(l, WORD_OP, l->at, n)) return false;
@@ -163,6 +180,7 @@ bool formula_words(struct words *w, struct pool *p, const char *path, const char
 	}
 	l.text = l.line_at = w->source = pool_text(p, text, n);
 	if (!w->word || !l.text) return error_set(e, E_MEMORY, path, NO_OFFSET, "reading a formula");
+	if (!strncmp(l.text, "\xef\xbb\xbf", 3)) l.at = 3;         /* the mark that some editors put first */
 	while (l.at < n)
 		if (!next(&l, e)) return p->failed ? error_set(e, E_MEMORY, path, NO_OFFSET, "reading a formula") : false;
 	l.open = 0;

@@ -19,12 +19,17 @@ int ranks_threads(int mine);
 int ranks_count(void);                  /* 1 where this process is alone */
 int ranks_me(void);                     /* from 0 on */
 
-/* Where ranks meet, all call the same in the same order, from the main thread, outside parallel regions. Where one of them is elsewhere
+/* Where a rank has waited a minute for another, rank 0 says for which, and again after twice the time; after ETALON_WAIT seconds, where
+ * the environment has them, all end with that line. What was waiting shows as time, so a busy rank is waited for like a silent one.
+ *
+ * Where ranks meet, all call the same in the same order, from the main thread, outside parallel regions. Where one of them is elsewhere
  * (it failed, or has another program), all end with one line. all [count][RANK_WORDS]: what each gives. */
 enum { RANK_WORDS = 64 };
 void ranks_meet(uint64_t where, const uint64_t mine[RANK_WORDS], uint64_t (*all)[RANK_WORDS]);
 /* n[i] doubles of rank i, one rank behind the other in all: some 2^30 at most. */
 void ranks_gather(const double *mine, const size_t *n, double *all);
+/* n doubles of which each is other than 0, to the bit, on at most one rank, or the same on all: everywhere what is not 0. */
+void ranks_union(double *data, size_t n);
 /* To all others. */
 void ranks_send(int from, void *data, size_t bytes);
 

@@ -2,7 +2,9 @@
 #define _GNU_SOURCE     /* fopencookie, on_exit */
 #include "ranks.h"
 
+#include <math.h>
 #include <mpi.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,31 +74,75 @@ static void failed(MPI_Comm *comm, int *code, ...)
 	_exit(EXIT_MACHINE);
 }
 
-/* ---- waiting: asleep, for one that spins keeps others from their work where processors are shared ---- */
-enum { SPINS = 200, NAP_NS = 20000 };
+/* ---- waiting: asleep, for one that spins keeps others from their work where processors are shared; what is on its way is soon there ---- */
+enum { SPINS = 200, YIELDS = 20000, NAP_NS = 20000, WORD_S = 60, HOST = 64 };
+static char (*host)[HOST];
+static double patience = INFINITY;      /* seconds: ETALON_WAIT */
 
-static double wait_for(MPI_Request *r)
+/* Those whose request is not done: r[i] is of rank first + i; first < 0: of all others. */
+static void say_waiting(const MPI_Request *r, int n, int first, double seconds)
 {
-	double from = now();
+	int done, others = 0, who = -1;
+
+	for (int i = 0; i < n && first >= 0; i++) {
+		if (r[i] == MPI_REQUEST_NULL || (MPI_Request_get_status(r[i], &done, MPI_STATUS_IGNORE), done)) continue;
+		if (who < 0) who = first + i;
+		else others++;
+	}
+	FILE *to = terminal ? terminal : stderr;
+	if (who < 0 && first >= 0) return;
+	fprintf(to, "%srank %d has waited %.3g s for ", name, me, seconds);
+	if (first < 0) fputs("what the others computed", to);
+	else fprintf(to, "rank %d on %s", who, host[who]);
+	if (others) fprintf(to, " and %d more", others);
+	fputs(seconds < patience ? "\n" : ": given up (ETALON_WAIT)\n", to);
+}
+
+/* Rank 0 says for whom it waits, and rank 1 that it waits for rank 0, which may be the silent one; they give up in this order, so that the
+ * line names the one that is silent. Not by MPI_Finalize, where all would meet. */
+static void be_patient(const MPI_Request *r, int n, int first, double seconds, double *word)
+{
+	double later = 1 + 0.5 * (me < 2 ? me : 2);
+
+	if (seconds < *word && seconds < patience * later) return;
+	if (me < 2 || seconds >= patience * later) say_waiting(r, n, first, seconds);
+	*word *= 2;
+	if (seconds < patience * later) return;
+	fflush(NULL);
+	_exit(EXIT_MACHINE);
+}
+
+static double wait_for(MPI_Request *r, int n, int first, int yields)
+{
+	double from = now(), seconds = 0, word = (patience / 2 < WORD_S ? patience / 2 : WORD_S) * (me == 0 ? 1 : 2.5);
 	int done = 0;
 
-	for (int i = 0; MPI_Test(r, &done, MPI_STATUS_IGNORE), !done; i++)
-		if (i >= SPINS) nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+	for (int i = 0; MPI_Testall(n, r, &done, MPI_STATUSES_IGNORE), !done; i++) {
+		if (i < SPINS) continue;
+		if (i < yields) sched_yield();
+		else nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+		seconds = now() - from;
+		be_patient(r, n, first, seconds, &word);
+	}
 	return now() - from;
 }
 
-/* ---- meetings ---- */
+/* ---- meetings: at rank 0, which so knows who is missing ---- */
 enum { COMPUTES = 1, LEAVES };
 struct meeting { uint64_t kind, where, word[RANK_WORDS]; char said[SAID]; };
 
 static struct meeting *meet(const struct meeting *mine)
 {
 	static struct meeting *all;
-	MPI_Request r;
+	MPI_Request r[count];
 
 	if (!all && !(all = calloc((size_t)count, sizeof *all))) MPI_Abort(MPI_COMM_WORLD, EXIT_MACHINE);
-	MPI_Iallgather(mine, (int)sizeof *mine, MPI_BYTE, all, (int)sizeof *all, MPI_BYTE, MPI_COMM_WORLD, &r);
-	figures.waited += wait_for(&r);
+	all[me] = *mine;
+	for (int i = 1; me == 0 && i < count; i++) MPI_Irecv(&all[i], (int)sizeof *all, MPI_BYTE, i, 0, MPI_COMM_WORLD, &r[i - 1]);
+	if (me > 0) MPI_Isend(mine, (int)sizeof *mine, MPI_BYTE, 0, 0, MPI_COMM_WORLD, r);
+	figures.waited += wait_for(r, me == 0 ? count - 1 : 1, me == 0, SPINS);
+	MPI_Ibcast(all, count * (int)sizeof *all, MPI_BYTE, 0, MPI_COMM_WORLD, r);
+	figures.waited += wait_for(r, 1, 0, SPINS);
 	return all;
 }
 
@@ -151,6 +197,18 @@ static void leave(int status, void *with)
 /* ---- beginning ---- */
 static bool launched(void) { return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK") || getenv("PMI_RANK"); }
 
+static bool read_patience(struct error *e)
+{
+	const char *text = getenv("ETALON_WAIT");
+	char *end;
+
+	if (!text) return true;
+	patience = strtod(text, &end);
+	if (patience > 0 && end != text && !*end) return true;
+	patience = INFINITY;
+	return error_set(e, E_USAGE, "ETALON_WAIT", NO_OFFSET, "expected seconds above 0, got '%s'", text);
+}
+
 bool ranks_begin(const char *who, bool may, struct error *e)
 {
 	MPI_Errhandler handler;
@@ -165,6 +223,9 @@ bool ranks_begin(const char *who, bool may, struct error *e)
 	MPI_Errhandler_free(&handler);
 	MPI_Comm_size(MPI_COMM_WORLD, &count);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
+	if (!(host = calloc((size_t)count, sizeof *host))) return error_set(e, E_MEMORY, NULL, NO_OFFSET, "beginning as rank %d", me);
+	gethostname(host[me], HOST - 1);
+	MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, host, HOST, MPI_BYTE, MPI_COMM_WORLD);
 	on_exit(leave, NULL);
 	if (me > 0) {
 		FILE *mine = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = keep });
@@ -174,6 +235,7 @@ bool ranks_begin(const char *who, bool may, struct error *e)
 		stderr = mine;
 		file_write_never();
 	}
+	if (!read_patience(e)) return false;
 	return may || count == 1 || error_set(e, E_USAGE, who, NO_OFFSET, "no work for %d ranks: without mpirun", count);
 }
 
@@ -193,11 +255,24 @@ void ranks_gather(const double *mine, const size_t *n, double *all)
 
 	for (int i = 0; i < count; next += counts[i++]) counts[i] = (int)n[i], at[i] = next;
 	MPI_Iallgatherv(mine, counts[me], MPI_DOUBLE, all, counts, at, MPI_DOUBLE, MPI_COMM_WORLD, &r);
-	figures.sent += wait_for(&r);
+	figures.sent += wait_for(&r, 1, -1, YIELDS);
 	figures.bytes += ((uint64_t)next - n[me]) * sizeof *all;
 }
 
-enum { AT_ONCE = 1 << 28 };
+enum { AT_ONCE = 1 << 28 };             /* bytes */
+
+void ranks_union(double *data, size_t n)
+{
+	enum { NUMBERS = AT_ONCE / sizeof *data };
+
+	for (size_t at = 0, some; count > 1 && at < n; at += some) {
+		MPI_Request r;
+		some = n - at < NUMBERS ? n - at : NUMBERS;
+		MPI_Iallreduce(MPI_IN_PLACE, data + at, (int)some, MPI_UINT64_T, MPI_BOR, MPI_COMM_WORLD, &r);
+		figures.sent += wait_for(&r, 1, -1, YIELDS);
+		figures.bytes += some * sizeof *data;
+	}
+}
 
 void ranks_send(int from, void *data, size_t bytes)
 {
@@ -205,6 +280,6 @@ void ranks_send(int from, void *data, size_t bytes)
 		MPI_Request r;
 		n = bytes - at < AT_ONCE ? bytes - at : AT_ONCE;
 		MPI_Ibcast((char *)data + at, (int)n, MPI_BYTE, from, MPI_COMM_WORLD, &r);
-		figures.sent += wait_for(&r);
+		figures.sent += wait_for(&r, 1, from == me ? -1 : from, YIELDS);
 	}
 }

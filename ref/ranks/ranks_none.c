@@ -22,5 +22,6 @@ int ranks_count(void) { return 1; }
 int ranks_me(void) { return 0; }
 void ranks_meet(uint64_t where, const uint64_t mine[RANK_WORDS], uint64_t (*all)[RANK_WORDS]) { (void)where, (void)mine, (void)all; }
 void ranks_gather(const double *mine, const size_t *n, double *all) { (void)mine, (void)n, (void)all; }
+void ranks_union(double *data, size_t n) { (void)data, (void)n; }
 void ranks_send(int from, void *data, size_t bytes) { (void)from, (void)data, (void)bytes; }
 struct rank_figures ranks_figures(void) { return (struct rank_figures){ 0 }; }

@@ -181,7 +181,7 @@ static void bad_folders_are_refused(void **state)
 		{ { .edit = another_activation }, E_PARAM, "hidden_act" },
 		{ { .edit = another_layer }, E_PARAM, "layer_types" },
 		{ { .edit = another_width }, E_DIM, "model.layers.0.mlp.gate_proj.weight" },
-		{ { .edit = no_size }, E_PARAM, "" },
+		{ { .edit = no_size }, E_PARAM, "hidden_size" },
 		{ { .rename = without_a_log }, E_MISSING, "model.layers.2.linear_attn.A_log" },
 		{ { .reshape_head = true }, E_DIM, "lm_head.weight" },
 	};

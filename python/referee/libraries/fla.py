@@ -59,6 +59,34 @@ kernel(LIB, "fused_recurrent_delta_rule, use_qk_l2norm_in_kernel", "gated_delta_
        axes=("decay",))(plain("fused_recurrent"))
 
 
+@kernel(LIB, "chunk_gated_delta_product, one reflection", "gated_delta_rule", "bf16_operands", l2norm=True)
+def product(t, p):
+    """With one Householder reflection a token it is the gated delta rule; by kernels of its own around those of that rule."""
+    from fla.ops.gated_delta_product import chunk_gated_delta_product as f
+    take_only(t, "q", "k", "v", "g", "beta", "initial_state")
+    need(p.get("gated", True), "has a decay")
+    for name in "qk":
+        t[name] = t[name].repeat_interleave(t["v"].shape[1] // t[name].shape[1], 1)
+    o, s = f(*batched(t["q"], t["k"], t["v"], t["g"], t["beta"]), num_householder=1, **carried("chunk", t, p), **normed(p))
+    return {"o": o[0], "final_state": s}
+
+
+@kernel(LIB, "chunk_simple_gla", "ssd", "bf16_operands")
+def simple_gla(t, p):
+    """Values d x and decays A d, of step sizes that are powers of two, so that the caller's products are exact."""
+    from fla.ops.simple_gla import chunk_simple_gla as f
+    take_only(t, "x", "dt", "A", "B", "C", "D", "dt_bias", "initial_state")
+    d = torch.nn.functional.softplus(t["dt"].float() + t.pop("dt_bias"))
+    t["dt"] = d = torch.exp2(torch.round(torch.log2(d)))
+    p.pop("dt_softplus")
+    t.pop("D")
+    wide = lambda x: x.repeat_interleave(t["x"].shape[1] // x.shape[1], 1)
+    v = (t["x"] * d[..., None]).to(t["x"].dtype)
+    o, s = f(*batched(wide(t["C"]), wide(t["B"]), v, t["A"] * d), scale=1.0, initial_state=t["initial_state"].transpose(-1, -2).contiguous(),
+             output_final_state=True)
+    return {"y": o[0], "final_state": s.transpose(-1, -2)}
+
+
 def kda(form):
     def call(t, p):
         from fla.ops import kda as ops

@@ -43,6 +43,17 @@ def mamba3(t, p):
     return {"y": r[0][0], "final_angle": r[1], "final_state": r[2]}
 
 
+@kernel(LIB, "mamba3_siso_step", "mamba3", "f32")
+def step(t, p):
+    """One token of each sequence."""
+    from mamba_ssm.ops.triton.mamba3.mamba3_siso_step import mamba3_siso_step as f
+    before = ("initial_angle", "initial_state", "initial_k", "initial_v")
+    need(set(before) <= set(t) and len(t["q"]) == len(t["initial_state"]), "one token a sequence, each with what it carries")
+    y, states = f(*(t[n] for n in ("q", "k", "v", "adt", "dt", "trap", "q_bias", "k_bias", "angles")), D=t.get("D"), Z=t.get("z"),
+                  Input_States=tuple(t[n] for n in before))
+    return {"y": y} | dict(zip(("final_angle", "final_state", "final_k", "final_v"), states))
+
+
 @kernel(LIB, "layer_norm.rms_norm_fn", "rmsnorm", "f32")
 def rms_norm(t, p):
     from mamba_ssm.ops.triton.layer_norm import rms_norm_fn as f

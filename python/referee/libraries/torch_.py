@@ -103,3 +103,16 @@ def muon(t, p):
     w.grad = t["grad"].clone()
     o.step()
     return {"weight": w.detach(), "momentum": o.state[w]["momentum_buffer"]}
+
+
+def compiled_gate(compiled):
+    def call(t, p):
+        """Qwen3.5's line behind attention."""
+        take_only(t, "x", "gate")
+        f = lambda x, g: x * torch.sigmoid(g)
+        return {"y": (torch.compile(f) if compiled else f)(t["x"], t["gate"])}
+    return call
+
+
+kernel(LIB, "x * sigmoid(gate)", "gated_product", "bf16")(compiled_gate(False))
+kernel(LIB, "compile of x * sigmoid(gate)", "gated_product", "f32")(compiled_gate(True))

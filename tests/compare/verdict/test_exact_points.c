@@ -73,6 +73,73 @@ static void attention_of_exact_logits(void **state)
 				}
 }
 
+/* ---- answers half way between two numbers of the output's type ---- */
+
+/* Three equal keys: values (1 + a/128, 1 + a/128, c/256) whose mean, 1 + (2 j + 1)/256, no bf16 number is nearest to. */
+static void means_half_way(void **state)
+{
+	static const char *const contracts[] = { "f32", "bf16_operands", "bf16_operands_split" };
+
+	(void)state;
+	for (int base = 0; base < 3 * ATTENTIONS; base++)
+		for (int divide = 0; divide < 2; divide++) {
+			float q[T * H * D], k[3 * D], v[3 * D], o[T * H * D], lse[H * T];
+			struct capture c;
+			dice = 5;
+			for (size_t i = 0; i < T * H * D; i++) q[i] = (float)draw(-24, 24) / 8;
+			for (size_t i = 0; i < 3 * D; i++) k[i] = i < D ? (float)draw(-24, 24) / 8 : k[i - D];
+			for (size_t i = 0; i < D; i++) {
+				int j = draw(0, 12), a = draw(20, 30);
+				v[i] = v[D + i] = 1 + (float)a / 128;
+				v[2 * D + i] = (float)(257 + 6 * j - 4 * a) / 256;
+			}
+			for (size_t t = 0; t < T; t++)
+				for (size_t h = 0; h < H; h++) attend(base % ATTENTIONS, divide, q + (t * H + h) * D, k, v, 3, 0.25f, o + (t * H + h) * D, lse + h * T + t);
+			for (size_t i = 0; i < T * H * D; i++) o[i] = up(o[i], (int)i % 3 - 1);        /* the sum's last bit is any kernel's own */
+			begin(&c, "attention", "{}");
+			put(&c, "in.q", DT_BF16, SHAPE(T, H, D), q);
+			put(&c, "in.k", DT_BF16, SHAPE(3, 1, D), k);
+			put(&c, "in.v", DT_BF16, SHAPE(3, 1, D), v);
+			put(&c, "out.o", DT_BF16, SHAPE(T, H, D), o);
+			put(&c, "out.lse", DT_F32, SHAPE(H, T), lse);
+			passes(&c, contracts[base / ATTENTIONS], "means half way", base * 2 + divide);
+		}
+}
+
+/* silu(x) is below x by x e^-x: nothing that float32 holds, but enough to decide to which side of a tie the exact answer lies. Beside an
+ * element that is wrong the ties are no worse than they are. */
+static void large_activations_half_way(void **state)
+{
+	enum { C = 24, W = 4, N = 5, WRONG = C - 1 };
+	const struct judging how = { .contract = "f32", .quick = true };
+	struct verdict v;
+	struct error e;
+	float x[N * C], w[C * W] = { 0 }, y[N * C];
+	struct capture c;
+
+	(void)state;
+	for (size_t i = 0; i < C; i++) {
+		w[i * W + W - 1] = w[i * W + W - 2] = 1;
+		for (size_t t = 0; t < N; t++) x[t * C + i] = i == WRONG ? 0.375f : t & 1 ? 310 : 320 + 4 * (float)(i % 7);        /* sums of 630 + 4 i, half way */
+		for (size_t t = 0; t < N; t++) {
+			float sum = x[t * C + i] + (t ? x[(t - 1) * C + i] : 0);
+			y[t * C + i] = i & 1 ? sum / (1 + expf(-sum)) : sum * (1 / (1 + exp2f(-sum * log2e)));
+		}
+	}
+	begin(&c, "causal_conv1d", "{\"activation\": \"silu\"}");
+	put(&c, "in.x", DT_BF16, SHAPE(N, C), x);
+	put(&c, "in.weight", DT_BF16, SHAPE(C, W), w);
+	put(&c, "out.y", DT_BF16, SHAPE(N, C), y);
+	no_error(capture_bind(&c, &e) && judge(&c, &how, &v, &e), &e);
+	assert_int_equal(v.outcome, PASS);
+	step_up(capture_out(&c, "y"), WRONG);
+	step_up(capture_out(&c, "y"), WRONG);
+	no_error(judge(&c, &how, &v, &e), &e);
+	assert_int_equal(v.outcome, FAIL);
+	assert_int_equal(v.out[0].worst.index, WRONG);
+	capture_free(&c);
+}
+
 /* ---- norms: a mean square and an eps whose sum is a power of 4 ---- */
 
 static float inverse_root(int how, float m) { return how == 0 ? 1 / sqrtf(m) : up((float)(1 / sqrt((double)m)), how == 1 ? 1 : -2); }
@@ -305,6 +372,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(attention_of_exact_logits),
+		cmocka_unit_test(means_half_way),
+		cmocka_unit_test(large_activations_half_way),
 		cmocka_unit_test(norms_of_exact_rows),
 		cmocka_unit_test(group_scales_on_the_edge),
 		cmocka_unit_test(rope_that_stays),

@@ -16,7 +16,7 @@ static const struct broken broken[] = {
 	{ "op f\nin x [R]\ny[:] = x[:]\n", ":4:1", "a line 'out ...'" },
 	{ "op f\nin x [R\nout y [R]\n", ":3:1", "']', got 'out'" },
 	{ HEAD "z[r] = x[r] +\n", ":7:1", "a value, got the end of the file" },
-	{ HEAD "z[r] = x[r] $ 2\n", ":6:13", "byte 0x24" },
+	{ HEAD "z[r] = x[r] $ 2\n", ":6:13", "operator, got '$'" },
 	{ HEAD "z[r] = x[r] + 1.2.3\n", ":6:15", "a number, got '1.2.3'" },
 	{ HEAD "z[r] = q[r]\n", ":6:8", "nothing is named 'q'" },
 	{ HEAD "z[r] = foo(x[r])\n", ":6:8", "nothing is named 'foo'" },
@@ -35,7 +35,25 @@ static const struct broken broken[] = {
 	{ HEAD "z[r] = x[r] y[:]\n", ":6:8", "shapes that multiply" },
 	{ HEAD "z[r] = x[r, 0, 0] + y[:]\n", ":6:8", "at most 2 indices of x [R,D], got 3" },
 	{ HEAD "z[r] = x[y] + y[:]\n", ":6:10", "expected an integer input" },
-	{ HEAD "z[r] = x[r] + n[r]\n", ":6:15", "is not read where n is missing" },
+	{ HEAD "z[r] = x[r] + n[r]\n", ":6:15", "is not read where n is missing, as in 'n[...] if has(n) else 0'" },
+	{ HEAD "z[r] = x[r % 2]\n", ":6:12", "operator, got '%'" },
+	{ HEAD "\xcf\x83 = x[r]\n", ":6:1", "operator of ASCII, got '\xcf\x83'" },
+	{ HEAD "z[r] =\xc2\xa0x[r]\n", ":6:7", "operator, got byte 0xc2" },
+	{ HEAD "z[r] = x[r]\xcf\n", ":6:12", "operator, got byte 0xcf" },
+	{ HEAD "z[r] = x[r 0]\n", ":6:10", "'*' between factors here, or a comma" },
+	{ HEAD "t = r + 1\nz[r] = x[t]\n", ":7:10", "an index, which each, let and loops name; 't' is a value" },
+	{ HEAD "z[r] = x[r] * s\ns = sum(x[r])\n", ":6:15", "defined above; nothing is named 's'" },
+	{ HEAD "z[r] = x[r]\nz[r] = y[:]\n", ":7:1", "each element of z is stored once: a line above stores these" },
+	{ HEAD "s = 0\nfor d in D\n  s = s + x[r, d]\nz[r] = s\n", ":8:3", "one that a loop carries ('for ..., s from ...')" },
+	{ HEAD "z[r] = x[r] ** 2\n", ":6:14", "a value, got '*'" },
+	{ HEAD "z[r] = softmax(x[r])\n", ":6:8", "a function; nothing is named 'softmax'" },
+	{ HEAD "z[r] = x[r] if x[r] > 0 else 0\n", ":6:16", "of values where(a > b, c, d) chooses" },
+	{ HEAD "z[r] = x * 2\n", ":6:1", "a column [D] for z, got a matrix [R, D]" },
+	{ HEAD "z[r] = x[r] if R = 1 else 0\n", ":6:18", "'else', got '='" },
+	{ HEAD "for d in 0:D:\n  s = x[r, d]\nz[r] = s\n", ":6:13", "the end of the line, got ':'" },
+	{ "op f\nin x [R, 128]\nout z [R]\neach r in R\nz[r] = sum(x[r])\n", ":2:10", "the name of a size, got '128'" },
+	{ "op f\nin x [A, B, C, D]\nout z [A]\neach a in A\nz[a] = sum(x[a])\n", ":5:12", "at most two axes that are kept" },
+	{ "op f\nin x [R]\nout z [S]\nlet S = R div 2\neach s in S\nz[s] = x[s]\ncase k: R = 6, S = 4\n", ":7:6", "S = 3, or nothing of it, got 4" },
 	{ HEAD "z[r] = x[r] * x[n[0]]\nwhere has(n\n", ":8:1", "')', got the end of the line" },
 	{ HEAD "a = x[r]\na = y[:]\nz[r] = a\n", ":7:1", "'a' is defined already" },
 	{ HEAD "r = x[r]\nz[r] = r\n", ":6:1", "'r' is defined already" },
@@ -111,6 +129,23 @@ static void errors_have_a_place(void **state)
 {
 	(void)state;
 	assert_broken(broken, sizeof broken / sizeof *broken);
+}
+
+/* What an editor may do to a file that is sound: a mark first, lines that end in CR LF, tabs; and a size of a case that a let gives. */
+static void what_editors_write_is_taken(void **state)
+{
+	static const char text[] = "\xef\xbb\xbfop f\r\nin x [R]\t# \xcf\x83\r\nout z [S]\r\nparam half = 2\r\nlet S = R div half\r\neach s in S\r\nz[s] = x[s]\r\n"
+		"case k: R = 6\r\ncase l: R = 12, half = 3, S = 4";
+	struct error e;
+	struct formula *f = formula_of_text("f.op", text, sizeof text - 1, &e);
+
+	(void)state;
+	if (!f) fail_msg("%s: %s", e.file, e.detail);
+	const struct test_case *k = formula_op(f)->cases;
+	assert_string_equal(k[0].dims[1].name, "S");
+	assert_int_equal(k[0].dims[1].size, 3);
+	assert_int_equal(k[1].dims[1].size, 4);
+	formula_end(f);
 }
 
 static void what_is_hostile_is_refused(void **state)
@@ -404,7 +439,7 @@ static void approximate_functions_are_a_gpus(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(approximate_functions_are_a_gpus), cmocka_unit_test(errors_have_a_place), cmocka_unit_test(what_is_hostile_is_refused), cmocka_unit_test(spoiled_files_are_refused),
+		cmocka_unit_test(approximate_functions_are_a_gpus), cmocka_unit_test(errors_have_a_place), cmocka_unit_test(what_editors_write_is_taken), cmocka_unit_test(what_is_hostile_is_refused), cmocka_unit_test(spoiled_files_are_refused),
 		cmocka_unit_test(builtin_ops_are_sound), cmocka_unit_test(sites_are_listed), cmocka_unit_test(a_file_declares_an_op), cmocka_unit_test(a_case_says_only_what_is_new),
 		cmocka_unit_test(it_computes)
 	};

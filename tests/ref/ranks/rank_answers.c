@@ -90,6 +90,9 @@ static void wide_answers(void)
 		{ "causal_conv1d", "prefill_silu", { { "T", 50 }, { "N", 1 }, { "C", 10240 }, { "W", 4 }, { 0 } } },
 		{ "attention", "causal", { { "T", 40 }, { "S", 160 }, { "Hq", 24 }, { "Hk", 4 }, { "D", 256 }, { "Dv", 256 }, { 0 } } },
 		{ "newton_schulz", "tall_standard_f32", { { "N", 192 }, { "M", 520 }, { 0 } } },
+		{ "rmsnorm.backward", "zero_centred_5120", { { "R", 150 }, { "D", 5120 }, { 0 } } },
+		{ "gated_delta_rule.backward", "prefill", { { "T", 12 }, { "N", 1 }, { "Hk", 4 }, { "Hv", 12 }, { "Dk", 64 }, { "Dv", 64 }, { 0 } } },
+		{ "causal_conv1d.backward", "prefill_silu", { { "T", 50 }, { "N", 1 }, { "C", 1024 }, { "W", 4 }, { 0 } } },
 	};
 	struct capture c;
 	struct call call;
