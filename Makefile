@@ -140,7 +140,7 @@ $(BUILD)/gpu_sources.h: gpu/sources.sh $(filter gpu/%,$(FILES)) Makefile | $(AFT
 	@{ echo 'static const struct { const char *op, *sha256; } gpu_sources[] = {' \
 		$(foreach o,$(RECORDED),&& $(call HASHED,$o)) && echo '};'; } >$@
 
--include $(shell find $(BUILD) -mindepth 1 \( -path build/asan -o -path build/device \) -prune -o -name '*.d' -print 2>/dev/null)
+-include $(shell find $(BUILD) -mindepth 1 \( -path build/asan -o -path build/device -o -path build/fresh \) -prune -o -type f -name '*.d' -print 2>/dev/null)
 
 # ---- what is run ----
 deps:

@@ -15,7 +15,7 @@ base=$folder/debian-12.tar
 
 if [ ! -f "$base" ]; then
 	if command -v mmdebstrap >/dev/null; then
-		mmdebstrap --quiet --variant=minbase bookworm "$base.new"
+		mmdebstrap --quiet --format=tar --variant=minbase bookworm "$base.new"     # else NAME.new is a folder
 	elif command -v debootstrap >/dev/null; then
 		debootstrap --variant=minbase bookworm "$folder/first" >/dev/null
 		tar -C "$folder/first" -cf "$base.new" . && rm -rf "$folder/first"

@@ -117,7 +117,7 @@ bool cause_find(struct eigen *g, struct eigen_basis *b, const struct trace *t, s
 	g->exact_diverges = g->sigma_max > 1 && !(most <= 1.01 * fmax(1, reach(&t->how.polynomials, b->K, true)));
 	while (at <= g->K && g->step[at].finite && g->step[at].departure <= g->leave) at++;
 	g->left = at;
-	if (at > g->K) return true;
+	if (at > g->K || !s) return true;
 	g->overflows = !g->step[at].finite;
 	if (at && g->overflows) at--;            /* the last that can be looked at */
 	if (!(v = calloc(s, sizeof *v))) return error_set(e, E_MEMORY, "X", NO_OFFSET, "a direction");

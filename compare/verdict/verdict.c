@@ -128,6 +128,8 @@ static void say_unknown(struct verdict *v, bool required)
 {
 	const struct examination *x = &v->x;
 
+	for (int i = 0; i < v->n_out; i++)
+		if (v->out[i].not_finite) return;       /* that is said, and what is left has no size */
 	reason(v, FAIL, "%s, %.3g times float32's noise is left: %s", required ? "an explanation is required, and the structure is not identified"
 		: v->n_reason ? "besides, the structure is not identified"
 		: "the structure is not identified, and no known fault explains the error", sqrt(x->left), x->where);

@@ -54,7 +54,10 @@ class Call:
 
 def make(op, inputs, outputs, params, producer, device, contract):
     name = op.name if isinstance(op, Op) else op
-    call = Call(_lib.ask("call_new", name.encode(), json.dumps(params).encode()))
+    for what, tensors in (("inputs", inputs), ("outputs", outputs)):
+        if not hasattr(tensors, "items"):
+            raise Error(f"expected tensors by name, as {{'x': x}}, got {type(tensors).__name__}", what)
+    call = Call(_lib.ask("call_new", name.encode(), json.dumps({k: _param(k, x) for k, x in params.items()}).encode()))
     for prefix, tensors in (("in.", inputs), ("out.", outputs)):
         for key, x in tensors.items():
             if x is not None:
@@ -64,6 +67,16 @@ def make(op, inputs, outputs, params, producer, device, contract):
     if contract and contract != "auto":
         call.note("contract", contract)
     return call
+
+
+def _param(name, x):
+    """A parameter as JSON has it: arrays of one number or more as numbers."""
+    try:
+        x = x.tolist() if hasattr(x, "tolist") else x
+        json.dumps(x, allow_nan=False)
+        return x
+    except (TypeError, ValueError, RuntimeError):
+        raise Error(f"no parameter's value: {x!r:.60}", name) from None
 
 
 def read(path):

@@ -23,11 +23,11 @@ static const struct operand { uint32_t low; float most; int least; size_t bytes;
 };
 enum { BF16, F16, TF32, OPERANDS };
 
-/* fraction: F; bytes: of a row's elements in one step; types: bit i for operands[i]. */
-static const struct unit { int fraction; size_t bytes; unsigned types; } units[MMA_ARCHES] = {
-	[MMA_VOLTA] = { 23, 8, 1 << F16 }, [MMA_TURING] = { 24, 16, 1 << F16 },
-	[MMA_AMPERE] = { 24, 16, 7 }, [MMA_ADA] = { 24, 16, 7 },
-	[MMA_HOPPER] = { 25, 32, 7 }, [MMA_BLACKWELL] = { 25, 32, 7 },
+/* bytes: of a row's elements in one step; fraction: F; types: bit i for operands[i]. */
+static const struct unit { size_t bytes; int fraction; unsigned types; } units[MMA_ARCHES] = {
+	[MMA_VOLTA] = { 8, 23, 1 << F16 }, [MMA_TURING] = { 16, 24, 1 << F16 },
+	[MMA_AMPERE] = { 16, 24, 7 }, [MMA_ADA] = { 16, 24, 7 },
+	[MMA_HOPPER] = { 32, 25, 7 }, [MMA_BLACKWELL] = { 32, 25, 7 },
 };
 
 static bool holds(const struct operand *t, const float *x, size_t n)

@@ -160,6 +160,7 @@ static bool run_shared(const calc *first, struct work *w, uint64_t *operations)
 
 	w->share = &s;
 	ok = ok && run(first, w, &made);
+	w->share = NULL;
 	return share_end(&s, ok, made, operations);
 }
 

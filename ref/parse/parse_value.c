@@ -200,7 +200,10 @@ static struct node *negation(struct parser *s)
 	const struct word *at = peek(s);
 
 	if (!take(s, "not")) return compare(s);
-	if (++s->depth > MAX_DEPTH) return wrong(s, "at most 64 levels") ? NULL : NULL;
+	if (++s->depth > MAX_DEPTH) {
+		wrong(s, "at most 64 levels");
+		return NULL;
+	}
 	struct node *x = with(s, NODE_NOT, at, negation(s), NULL, NULL);
 	s->depth--;
 	return x;

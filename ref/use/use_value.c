@@ -14,7 +14,7 @@ const struct definition *use_given(const struct user *s, const char *name, bool 
 
 bool use_has_size(const char *shape, const char *name)
 {
-	for (size_t n; *shape; shape += n + strspn(shape + n, "+-0123456789,?"), n = 0)
+	for (size_t n; *shape; shape += n + strspn(shape + n, "+-0123456789,?"))
 		if ((n = strcspn(shape, ",+-?")) == strlen(name) && !strncmp(shape, name, n)) return true;
 	return false;
 }
@@ -91,11 +91,9 @@ struct node *use_named(struct user *s, const char *name)
 		if (!same_name(s->before[i], name)) continue;
 		const char *before = use_name(s, name);
 		char text[256];
-		size_t n = before ? strlen(before) : sizeof text;
-		if (n + sizeof ".before" > sizeof text) return NULL;
-		memcpy(text, before, n);
-		memcpy(text + n, ".before", sizeof ".before");
-		return make(s, NODE_NAME, pool_text(&s->to->pool, text, n + strlen(".before")), 0);
+		int n = before ? snprintf(text, sizeof text, "%s.before", before) : -1;
+		if (n < 0 || (size_t)n >= sizeof text) return NULL;
+		return make(s, NODE_NAME, pool_text(&s->to->pool, text, (size_t)n), 0);
 	}
 	const char *own = use_name(s, name);
 	return own ? make(s, NODE_NAME, own, 0) : NULL;
