@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "bench/call.h"
-#include "ref/arith/dd_form.h"
+#include "ref/dd/dd_form.h"
 
 enum { N = BENCH_STATE, M = BENCH_M, L = BENCH_N, K = BENCH_K, HEADS = 128 };
 static double S[2][N * N], vectors[6][2][N], A[2][M * K], B[2][K * L], C[2][M * L];

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "bench/bench.h"
-#include "ref/arith/dd_form.h"
+#include "ref/dd/dd_form.h"
 #include "ref/eigen/spectrum.h"
 
 enum { N = BENCH_STATE };

@@ -3,8 +3,8 @@
 #define ETALON_LOAD_H
 
 #include "fixtures/io/dtype.h"
-#include "ref/arith/dd.h"
-#include "ref/arith/dd_simd.h"
+#include "ref/dd/dd.h"
+#include "ref/dd/dd_simd.h"
 
 enum { AHEAD = 8192, LINE = 64 };       /* bytes: asked for before they are read; of the cache */
 

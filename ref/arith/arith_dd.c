@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "calc_private.h"
-#include "dd_form.h"
+#include "ref/dd/dd_form.h"
 
 static dds parts(const calc *c, const void *x) { return (dds){ (double *)(uintptr_t)x, calc_low(c, x) }; }
 static dd first(const calc *c, const void *x) { return (dd){ *parts(c, x).hi, *parts(c, x).lo }; }

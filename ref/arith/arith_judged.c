@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "calc_private.h"
-#include "dd_form.h"
+#include "ref/dd/dd_form.h"
 
 enum { BITS = 256 };
 #define RN MPFR_RNDN

@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#include "ref/arith/dd.h"
+#include "ref/dd/dd.h"
 #include "fixtures/io/error.h"
 
 enum { MAX_ITERATIONS = 63 };

@@ -5,7 +5,7 @@
 #ifndef ETALON_SPECTRUM_H
 #define ETALON_SPECTRUM_H
 
-#include "ref/arith/dd_matrix.h"
+#include "ref/dd/dd_matrix.h"
 #include "fixtures/io/error.h"
 
 /* Bound: with B = U'AU, G = U'U and η >= |G - I|, Ostrowski has λ_i(B) = θ_i λ_i(A) with |θ_i - 1| <= η and Weyl

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "compare/verdict/verdict.h"
-#include "ref/arith/dd_form.h"
+#include "ref/dd/dd_form.h"
 #include "tests/kernel_model.h"
 
 static struct answer answer_in(const struct call *call, const char *spec, size_t stride)

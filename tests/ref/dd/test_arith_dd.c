@@ -1,7 +1,7 @@
 /* The elements of double-double within the bounds of dd_form.h and dd_functions.h. The worst that was found is printed:
  * a sampled bound. */
-#include "ref/arith/dd_functions.h"
-#include "tests/ref/arith/dd_units.h"
+#include "ref/dd/dd_functions.h"
+#include "tests/ref/dd/dd_units.h"
 
 enum { MANY = 3000 };
 

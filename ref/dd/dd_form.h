@@ -3,10 +3,11 @@
 #ifndef ETALON_DD_FORM_H
 #define ETALON_DD_FORM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-#include "arith.h"
 #include "dd.h"
+#include "ref/approx/fn.h"
 
 /* n high parts and n low parts. */
 typedef struct { double *hi, *lo; } dds;
@@ -14,7 +15,7 @@ typedef struct { double *hi, *lo; } dds;
 /* A matrix as an operand: element (i, j) is at i row + j column of both parts. */
 struct dd_operand { dds at; size_t row, column; };
 
-/* Shapes and results are arith.h's. Bounds, with u^2 = 2^-106 and S = Σ|terms|, hold barring underflow; those of the
+/* Shapes and results are ref/arith/arith.h's. Bounds, with u^2 = 2^-106 and S = Σ|terms|, hold barring underflow; those of the
  * functions are in dd_functions.h.
  *   binary        add, sub 3 u^2, mul 5 u^2, div 15 u^2 of the result; max exact
  *   axpy, ger     7 u^2 |a x| + 4 u^2 (|y| + |a x|)

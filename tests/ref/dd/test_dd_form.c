@@ -1,6 +1,6 @@
 /* Sums and products in double-double within the bound of dd_form.h, the worst printed; and the forms of one source
  * against each other, bit by bit. */
-#include "tests/ref/arith/dd_units.h"
+#include "tests/ref/dd/dd_units.h"
 
 /* ---- sums ---- */
 enum { M = 67, N = 70, K = 300 };

@@ -6,7 +6,7 @@
 #include <mpfr.h>
 #include <string.h>
 
-#include "ref/arith/dd_form.h"
+#include "ref/dd/dd_form.h"
 #include "tests/helpers.h"
 
 #define LEN(a) (sizeof (a) / sizeof *(a))
