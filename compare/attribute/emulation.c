@@ -169,6 +169,20 @@ static bool grow_from_fault(struct xray *x, const struct plan *start)
 	return xray_refresh(x);
 }
 
+bool emulation_nearest(struct xray *x, const struct contract *first, const struct contract *last, const struct contract **k)
+{
+	double least = INFINITY;
+	struct plan p;
+
+	for (const struct contract *each = first; first < last && each <= last; each++) {
+		if (!nearest_known(x, each, &p)) return false;
+		x->emulation = p;
+		if (!xray_refresh(x)) return false;
+		if (x->score < least - worth_keeping) least = x->score, *k = each;
+	}
+	return true;
+}
+
 /* A kernel that keeps the rules is rather another correct one than what is known with a fault: its structure is asked for first. */
 static bool search_unknown(struct xray *x, const struct contract *k, const struct plan *p, bool *found)
 {

@@ -196,7 +196,8 @@ bool examine(struct examination *ex, const struct rules_say *rules, struct error
 	if (!xray_make(&x, rules->call, rules->tick, e)) return false;
 	x.structure = &ex->structure;
 	x.lawless = !rules->hold;
-	bool ok = emulation_search(&x, rules->contract) && examine_all(ex, &x, rules, e);
+	const struct contract *k = rules->contract;
+	bool ok = emulation_nearest(&x, rules->first, rules->last, &k) && emulation_search(&x, k) && examine_all(ex, &x, rules, e);
 	if (rules->tick) rules->tick("x-ray", 1, 1);
 	xray_free(&x);
 	return ok;
