@@ -172,13 +172,14 @@ static bool grow_from_fault(struct xray *x, const struct plan *start)
 bool emulation_nearest(struct xray *x, const struct contract *first, const struct contract *last, const struct contract **k)
 {
 	double least = INFINITY;
+	bool found = first == last;
 	struct plan p;
 
-	for (const struct contract *each = first; first < last && each <= last; each++) {
+	for (const struct contract *each = first; !found && each <= last; each++) {
 		if (!nearest_known(x, each, &p)) return false;
 		x->emulation = p;
-		if (!xray_refresh(x)) return false;
-		if (x->score < least - worth_keeping) least = x->score, *k = each;
+		if (!xray_refresh(x) || !emulation_identified(x, &found)) return false;
+		if (found || x->score < least) least = x->score, *k = each;
 	}
 	return true;
 }

@@ -21,8 +21,8 @@ bool emulation_forward(struct xray *x);
  * contract has, or without one the op's contracts. It ends, whatever is left, after some 2^36 element operations. */
 bool emulation_search(struct xray *x, const struct contract *k);
 
-/* Of several contracts *k becomes the first one with the known structure by which the score is least, but for what is not
- * worth keeping; of one alone it stays. E_MEMORY is the only error. */
+/* Of several contracts *k becomes the first one with a known structure that explains the call, else the one with that by which the score is
+ * least; of one alone it stays. E_MEMORY is the only error. */
 bool emulation_nearest(struct xray *x, const struct contract *first, const struct contract *last, const struct contract **k);
 
 /* Where x->structure asks for it: the structure that compare/structure reads from the outputs, from nothing, with the faults that the
