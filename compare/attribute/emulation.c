@@ -93,16 +93,22 @@ static bool prefer(struct xray *x, const struct contract *only)
 }
 
 /* emulation_forward from start. What start explained must still be explained by what it has grown to. */
-static bool grow_start(struct xray *x, const struct plan *start, const struct contract *k)
+static bool grow_still(struct xray *x, const struct plan *start, const struct contract *k)
 {
-	bool noise, explained, still;
+	bool explained, still;
 
-	if (!is_noise(x, start, &noise)) return false;
-	if (noise) return true;
-	if (!explains_evenly(x, &explained) || !grow_from(x, start) || !prefer(x, k) || !explains_evenly(x, &still)) return false;
+	x->emulation = *start;
+	if (!xray_refresh(x) || !explains_evenly(x, &explained) || !grow_from(x, start) || !prefer(x, k) || !explains_evenly(x, &still)) return false;
 	if (!explained || still) return true;
 	x->emulation = *start;
 	return xray_refresh(x);
+}
+
+static bool grow_start(struct xray *x, const struct plan *start, const struct contract *k)
+{
+	bool noise;
+
+	return is_noise(x, start, &noise) && (noise || grow_still(x, start, k));
 }
 
 bool emulation_identified(struct xray *x, bool *yes)
@@ -185,23 +191,25 @@ bool emulation_nearest(struct xray *x, const struct contract *first, const struc
 }
 
 /* A kernel that keeps the rules is rather another correct one than what is known with a fault: its structure is asked for first. */
-static bool search_unknown(struct xray *x, const struct contract *k, const struct plan *p, bool *found)
+static bool search_unknown(struct xray *x, const struct contract *k, bool *found)
 {
 	bool known = x->lawless || !x->structure;
 
 	*found = false;
-	x->emulation = *p;
-	if (!known && (!xray_refresh(x) || !emulation_identified(x, &known))) return false;
+	if (!known && !emulation_identified(x, &known)) return false;
 	return known || emulation_by_structure(x, k, found);
 }
 
 /* From where the contract says: *from. */
 static bool search_known(struct xray *x, const struct contract *k, struct plan *from, bool *found)
 {
+	bool noise;
+
 	x->patience = x->work + growth;
-	if (!nearest_known(x, k, from) || !search_unknown(x, k, from, found)) return false;
-	if (*found) return true;
-	return grow_start(x, from, k) && emulation_identified(x, found);
+	if (!nearest_known(x, k, from) || !is_noise(x, from, &noise)) return false;
+	if (noise) return emulation_identified(x, found);
+	if (!search_unknown(x, k, found)) return false;
+	return *found || (grow_still(x, from, k) && emulation_identified(x, found));
 }
 
 /* From the known structure, of all contracts', by which the score is least; where that does not do, from its form without roundings. */
