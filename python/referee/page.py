@@ -19,9 +19,22 @@ def table(heads, lines):
 
 def rows():
     return table(("library", "kernel", "op", "inputs", "contract", "verdict", "worst σ", "rms σ", "of its limit", "largest error",
-                  "structure", "explained"),
+                  "structure", "explained", "run"),
                  [(f"{r['library']} {r['version']}", r["kernel"], r["op"], r["inputs"], r["contract"], r["verdict"], r["worst"], r["rms"],
-                   r["share"], r["relative"], f"{r['form']}; {r['rounds']}", r["explained"]) for r in read("rows")])
+                   r["share"], r["relative"], f"{r['form']}; {r['rounds']}", r["explained"], r["run"]) for r in read("rows")])
+
+
+def runs():
+    """Of each run how many rows the table has of it, and of how many libraries. A row of a run that runs.tsv lacks is an error."""
+    of_run, known = {}, {r["run"]: r for r in read("runs")}
+    for r in read("rows"):
+        of_run.setdefault(r["run"], []).append(r)
+    if set(of_run) - set(known):
+        raise SystemExit(f"results/runs.tsv: no line for the runs {sorted(set(of_run) - set(known))}")
+    return table(("run", "of", "etalon", "rows", "kernels", "libraries", "what it was"),
+                 [(n, k["day"], k["etalon"], *(str(len({f(r) for r in of_run.get(n, ())})) for f in (
+                     lambda r: (r["library"], r["kernel"], r["inputs"]), lambda r: (r["library"], r["kernel"]), lambda r: r["library"])), k["what"])
+                  for n, k in known.items()])
 
 
 def counts():
@@ -73,7 +86,7 @@ def ranges():
                  lines)
 
 
-BLOCKS = dict(rows=rows, counts=counts, formulas=formulas, ranges=ranges)
+BLOCKS = dict(rows=rows, counts=counts, runs=runs, formulas=formulas, ranges=ranges)
 
 
 def fill(text):

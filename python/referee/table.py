@@ -1,7 +1,8 @@
 """What a run brought, as the two tables that are kept: results/rows.tsv, results/ranges.tsv.
 
 RUN holds points.tsv and rows.jsonl. With `--more` the tables keep what they say of calls that RUN did not judge. STRUCTURES holds what
-`etalon profile --json` said of captures that RUN brought, in CAPTURE.json.
+`etalon profile --json` said of captures that RUN brought, in CAPTURE.json. A row says which run it is of, by `--name`; results/runs.tsv says of
+each what it was.
 """
 import argparse
 import collections
@@ -9,10 +10,11 @@ import csv
 import json
 import os
 import re
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROWS = ("library", "version", "kernel", "op", "inputs", "contract", "verdict", "worst", "rms", "share", "rule", "relative", "form", "rounds",
-        "explained", "structure", "why")
+        "explained", "structure", "why", "run")
 RANGES = ("library", "version", "kernel", "op", "contract", "axis", "judged", "held", "left", "refused", "unjudged")
 POINTS = ("library", "version", "kernel", "op", "contract", "axis", "value", "verdict", "share", "worst", "rms", "rule", "why")
 
@@ -58,9 +60,10 @@ def known(library, version, kernel, contract):
             {(p["axis"], p["value"]) for r in of("ranges") for p in points_of_line(r) if p["verdict"] == "pass"})
 
 
-def rows_of(run, structures, earlier):
+def rows_of(run, structures, earlier, name):
     """One line for each row that was judged, in the order of libraries, ops and kernels; and those of `earlier` that were not."""
-    found = {(r["library"], r["kernel"], r["inputs"]): r for r in [*earlier, *rows(run, structures)]}
+    now = [r | dict(run=name) for r in rows(run, structures)]
+    found = {(r["library"], r["kernel"], r["inputs"]): r for r in [*earlier, *now]}
     return sorted(found.values(), key=lambda r: (r["library"].lower(), r["op"], r["kernel"], r["inputs"]))
 
 
@@ -179,7 +182,9 @@ if __name__ == "__main__":
     a.add_argument("run")
     a.add_argument("--more", action="store_true")
     a.add_argument("--structures")
+    a.add_argument("--name", help="of the run, as in results/runs.tsv (default: the day on which it ended)")
     a = a.parse_args()
+    name = a.name or time.strftime("%Y-%m-%d", time.gmtime(os.path.getmtime(a.run + "/points.tsv")))
     earlier = read if a.more else lambda name: []
-    write(HERE + "/results/rows.tsv", ROWS, list(rows_of(a.run, a.structures, earlier("rows"))))
+    write(HERE + "/results/rows.tsv", ROWS, list(rows_of(a.run, a.structures, earlier("rows"), name)))
     write(HERE + "/results/ranges.tsv", RANGES, list(ranges(a.run, earlier("ranges"))))

@@ -90,6 +90,18 @@ class Tables(unittest.TestCase):
         said = dict(verdict="fail", reasons=["worst"], xray=None)
         self.assertEqual(self.row(relative=5.0, said=said)[0]["verdict"], "fail")
 
+    def test_a_row_is_of_the_run_that_judged_it(self):
+        self.row()
+        earlier = [dict(library="lib", kernel="k", inputs=inputs, op="rmsnorm", run="1", verdict="fail") for inputs in ("plain", "far")]
+        found = {r["inputs"]: r for r in table.rows_of(self.run, None, earlier, "2")}
+        self.assertEqual({n: (r["run"], r["verdict"]) for n, r in found.items()}, dict(plain=("2", "pass"), far=("1", "fail")))
+
+    def test_a_row_of_a_run_that_nobody_describes_is_refused(self):
+        known = table.read
+        lost = lambda name: [r for r in known(name) if name != "runs" or r["run"] != "2"]
+        with unittest.mock.patch.object(page, "read", lost), self.assertRaises(SystemExit):
+            page.runs()
+
     def test_cells_hold_no_tab_and_no_colour(self):
         self.assertEqual(table.clean("\x1b[91ma\tb\n c\x1b[0m "), "a b c")
 
