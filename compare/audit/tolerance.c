@@ -91,11 +91,19 @@ static bool quantile(const struct compared *c, const double *number)
 	return n && (double)held >= number[0] * (double)n;
 }
 
-/* The least numbers that are to be given, and the most; those left out are -1, which nothing is at or below. */
-static const struct { const char *name, *numbers; int least, most; bool (*holds)(const struct compared *c, const double *number); } kinds[] = {
-	{ "allclose", "rtol,atol", 2, 2, allclose }, { "cosine", "x", 1, 1, cosine }, { "rms_ratio", "x[,atol]", 1, 2, rms_ratio },
-	{ "nmse", "x", 1, 1, nmse }, { "match", "share,rtol,atol", 3, 3, match }, { "ulp", "n", 1, 1, ulp },
-	{ "quantile", "share,x,least", 3, 3, quantile }
+/* The least numbers that are to be given, and the most; those left out are -1, which nothing is at or below. The first is from `from` to `to`:
+ * beyond, a rule would pass everything or nothing. */
+static const struct {
+	const char *name, *numbers;
+	int least, most;
+	bool (*holds)(const struct compared *c, const double *number);
+	double from, to;
+	const char *range;
+} kinds[] = {
+	{ "allclose", "rtol,atol", 2, 2, allclose, 0, INFINITY, "" }, { "cosine", "x", 1, 1, cosine, -1, 1, ", x from -1 to 1" },
+	{ "rms_ratio", "x[,atol]", 1, 2, rms_ratio, 0, INFINITY, "" }, { "nmse", "x", 1, 1, nmse, 0, INFINITY, "" },
+	{ "match", "share,rtol,atol", 3, 3, match, 0, 1, ", a share of at most 1" }, { "ulp", "n", 1, 1, ulp, 0, INFINITY, "" },
+	{ "quantile", "share,x,least", 3, 3, quantile, 0, 1, ", a share of at most 1" }
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -113,7 +121,8 @@ static bool numbers(struct part *p, const char *text, const char *end)
 	while (n < kinds[p->kind].most) {
 		char *after;
 		p->number[n] = strtod(text, &after);
-		if (after == text || after > end || !isfinite(p->number[n]) || (p->number[n] < 0 && kinds[p->kind].holds != cosine)) return false;
+		if (after == text || after > end || !isfinite(p->number[n])) return false;
+		if (n ? p->number[n] < 0 : p->number[0] < kinds[p->kind].from || p->number[0] > kinds[p->kind].to) return false;
 		n++;
 		text = after;
 		if (text == end) break;
@@ -140,12 +149,15 @@ static bool part_of(struct tolerance *t, const char *text, const char *end, cons
 	p->out = equals ? output_named(op, text, (size_t)(equals - text)) : -1;
 	if (equals && p->out < 0) return error_set(e, E_UNKNOWN_NAME, t->text, NO_OFFSET, "%.*s is no output of %s; see `etalon list tensors %s`",
 		(int)(equals - text), text, op->name, op->name);
+	for (int i = 0; i < t->n - 1; i++)
+		if (t->part[i].out == p->out) return error_set(e, E_USAGE, t->text, NO_OFFSET, "%s has two rules", p->out < 0 ? "every output" : op->out[p->out].name);
 	if (!colon) return wrong(t->text, e);
 	for (p->kind = 0; p->kind < KINDS; p->kind++)
 		if (strlen(kinds[p->kind].name) == (size_t)(colon - kind) && !strncmp(kinds[p->kind].name, kind, (size_t)(colon - kind))) break;
 	if (p->kind == KINDS) return wrong(t->text, e);
 	if (numbers(p, colon + 1, end)) return true;
-	return error_set(e, E_USAGE, t->text, NO_OFFSET, "expected %s:%s, numbers of 0 or more", kinds[p->kind].name, kinds[p->kind].numbers);
+	return error_set(e, E_USAGE, t->text, NO_OFFSET, "expected %s:%s, numbers%s%s", kinds[p->kind].name, kinds[p->kind].numbers,
+		kinds[p->kind].from < 0 ? "" : " of 0 or more", kinds[p->kind].range);
 }
 
 bool tolerance_parse(struct tolerance *t, const char *text, const struct op *op, struct error *e)

@@ -41,6 +41,7 @@ static bool read_inputs(struct inputs *in, const struct arguments *a, struct err
 	const char *colon = strrchr(a->inputs, ':');
 
 	if (a->cases && !(in->file = case_file_read(a->cases, e))) return false;
+	if (op_find(a->inputs)) return error_set(e, E_USAGE, a->inputs, NO_OFFSET, "expected %s:CASE; see `etalon list cases %s`", a->inputs, a->inputs);
 	return colon ? case_inputs(in, a, colon, e) : capture_read(&in->c, a->inputs, e);
 }
 

@@ -104,7 +104,8 @@ static void bad_rules_are_refused(void **state)
 {
 	static const char *const bad[] = {
 		"", "allclose", "allclose:", "allclose:1", "allclose:1,", "allclose:1,2,3", "allclose:1,-2", "allclose:nan,1", "allclose:inf,1",
-		"allclose:1,1;", "nope:1", "cosine:1,2", "match:1,1", "z=allclose:1,1", "y=", "ulp:x", "rms_ratio:1,2,3", "allclose:1;2"
+		"allclose:1,1;", "nope:1", "cosine:1,2", "match:1,1", "z=allclose:1,1", "y=", "ulp:x", "rms_ratio:1,2,3", "allclose:1;2",
+		"cosine:1.1", "cosine:-1.1", "match:1.1,1,1", "quantile:1.1,1,1", "quantile:0.5,-1,1", "y=ulp:1;y=ulp:2", "ulp:1;ulp:2"
 	};
 	struct tolerance t;
 	struct error e;
