@@ -103,6 +103,25 @@ def conv(kernel):
         yield "outliers", f"{o[0]} {o[1]} x{o[2]:g}", lambda o=o: with_outlier(inputs.conv("outliers"), o)
 
 
+def heads_turned(kernel):
+    for n in LENGTHS[:-2]:
+        yield "length", str(n), lambda n=n: inputs.head_norms(f"length {n}", T=n)
+    for n in (0, 1000, 131008, 1048000, 16777152):
+        yield "first position", str(n), lambda n=n: inputs.head_norms(f"position {n}", first=n)
+
+
+def gates(kernel):
+    for d in WIDTHS:
+        yield "width", str(d), lambda d=d: inputs.gate(f"width {d}", R=4, D=d)
+    for o in OUTLIERS:
+        yield "outliers", f"{o[0]} {o[1]} x{o[2]:g}", lambda o=o: with_outlier(inputs.gate("outliers", R=16), o)
+
+
+def chains(kernel):
+    for n in LENGTHS:
+        yield "length", str(n), lambda n=n: inputs.chain(f"length {n}", T=n, H=1)
+
+
 def newton_schulz(kernel):
     for s in (1e-12, 1e-8, 1e-7, 1e-4, 1, 1e4, 1e10):
         yield "norm", f"{s:g}", lambda s=s: inputs.matrix(f"norm {s}", size=s)
@@ -182,5 +201,5 @@ SWEEPS = {
     "ssd": [lambda k: recurrent(inputs.mamba2, heads=1)(k, ())], "mamba3": [lambda k: recurrent(inputs.mamba3, h=1)(k, ())],
     "attention": [attention], "rmsnorm": [norm(v) for v in norm_variants()], "rmsnorm.backward": [norm(v) for v in norm_variants(True)],
     "rope": [rope], "causal_conv1d": [conv], "newton_schulz": [newton_schulz], "muon_step": [muon],
-    "gated_delta_rule.backward": [gated_backward],
+    "gated_delta_rule.backward": [gated_backward], "qk_norm_rope": [heads_turned], "gated_product": [gates], "conv_ssd_norm": [chains],
 }
