@@ -12,7 +12,7 @@ def attention_only(t, p):
     need(t["q"].shape[2] == t["v"].shape[2], "keys and values of one width")
 
 
-# In blocks of keys from the first on, each block's exponentials divided by the sum so far before they are rounded (prefill_attention.py:138).
+# In blocks of keys from the first on, each block's exponentials divided by the sum so far before they are rounded (prefill_attention.py:141-153).
 @kernel(LIB, "context_attention_fwd", "attention", "bf16_operands_ascending")
 def prefill(t, p):
     from sglang.srt.layers.attention.triton_ops.prefill_attention import context_attention_fwd as f
@@ -67,7 +67,7 @@ kernel(LIB, "fused_sigmoid_gating_delta_rule_update", "gated_delta_rule", "f32",
 kernel(LIB, "fused_sigmoid_gating_delta_rule_update, is_kda", "kda", "f32", l2norm=True)(gating(True))
 
 
-# Products of x and weight in their own type (causal_conv1d_triton.py: matrix_x * matrix_w of bf16), summed in float32.
+# Products of x and weight in their own type (causal_conv1d_triton.py:352, matrix_x * matrix_w of bf16), summed in float32.
 @kernel(LIB, "causal_conv1d_fn, Triton", "causal_conv1d", "bf16")
 def conv(t, p):
     from sglang.srt.layers.attention.mamba.causal_conv1d_triton import causal_conv1d_fn as f
