@@ -69,6 +69,13 @@ class Judged(unittest.TestCase):
         self.assertTrue(all(torch.equal(a[n], b[n]) for n in a))
         self.assertFalse(torch.equal(a["q"], inputs.delta("another")[0]["q"]))
 
+    def test_a_tensor_core_cuts_off_and_a_scan_adds_all(self):
+        import numpy as np
+        from referee import causes
+        one = lambda x: float(causes.tensor_core(np.ones((1, 1)), np.full((1, 1), x), np.ones((1, 1)))[0, 0])
+        self.assertEqual([one(-2.0**-25), one(-2.0**-26), one(2.0**-24), one(2.0**-23)], [1 - 2.0**-24, 1, 1, 1 + 2.0**-23])
+        self.assertEqual(causes.cub_scan(np.ones(64, np.float32), 15).tolist(), list(range(1, 65)))
+
     def test_lengths_have_every_remainder(self):
         from referee import points
         self.assertEqual({n % 64 for n in points.LENGTHS}, set(range(64)))
