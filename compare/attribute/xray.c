@@ -205,6 +205,7 @@ bool xray_rebase(struct xray *x)
 {
 	struct scoring s = { 0 };
 	double sum = 0, n = 0;
+	bool impossible = false;
 
 	if (!same_plan(&x->of_base.plan, &x->emulation)) {
 		stream_begin(&x->of_base, &x->emulation);
@@ -216,13 +217,14 @@ bool xray_rebase(struct xray *x)
 		memcpy(x->scale, s.start, sizeof x->scale);
 		for (size_t at = 0; at < x->strips; at++) {
 			if (!xray_refresh_strip(x, at, XRAY_BASE | XRAY_FLOOR)) return false;
+			impossible = impossible || x->base_impossible;
 			scoring_add(x, &s, x->r);
 			if (s.pass == SCORE_PASSES - 1) add_left(x, &sum, &n);
 		}
 		scoring_pass(x, &s);
 	}
-	x->score = s.score;
-	x->left = isinf(sum) ? INFINITY : n > 0 ? sum / n : 0;
+	x->score = impossible ? INFINITY : s.score;
+	x->left = impossible ? DBL_MAX : isinf(sum) ? INFINITY : n > 0 ? sum / n : 0;
 	return true;
 }
 

@@ -226,6 +226,9 @@ struct plan plan_plain(const struct arith *a, int bits);
 void plan_fault(struct plan *p, const struct op *op, int fault);
 void plan_fault_at(struct plan *p, const struct op *op, int fault, double value);
 void plan_no_fault(struct plan *p, int fault);
+/* Does the error of a run tell that with the plan's faults or roundings an index leaves its axis on these inputs? Without them it is the
+ * call's, or the op's. */
+bool plan_impossible(const struct plan *p, const struct error *e);
 /* How many values the fault's parameter has in this call, 0 without one; number i; what a plan's value stands for. */
 size_t fault_values(const struct call *call, int fault);
 double fault_value(const struct call *call, int fault, size_t i);
