@@ -238,6 +238,25 @@ static void sites_are_listed(void **state)
 	formula_end(f);
 }
 
+/* Else each name that is read and no index, whose definitions may be read by others that are not read. */
+static void sites_are_what_is_computed(void **state)
+{
+	static const char text[] = "op f\nin x [R, D]\nout y [R, D]\nheld i [R, K] integer\nlet K = 2\nform f\neach r in R\na = exp(x[r])\nb = a + 1\n"
+		"c = b * 2\nd = 2 a\nbest = top(a, K)\nnext = best\ni[r] = next\neach r in R\nfor k in K, s from 0\n  w = x[r, i[r, k]]\n  s = s + w\ny[r] = s x[r]\n";
+	static const char *const names[] = { "w", "s", "y" };
+	struct error e;
+	struct formula *f = formula_of_text("f.op", text, sizeof text - 1, &e);
+
+	(void)state;
+	if (!f) fail_msg("%s: %s", e.file, e.detail);
+	const struct op *op = formula_op(f);
+	/* a is read by what stands in an index alone: rounded it may be another one */
+	assert_string_equal(op->sites[0].name, "a");
+	for (int k = 0; k < 3; k++) assert_string_equal(op->sites[1 + k].name, names[k]);
+	assert_null(op->sites[4].name);
+	formula_end(f);
+}
+
 static const char file[] =
 	"op f   # what it is\n"
 	"in  x, w [R, D] k [N+1] integer ?     # the inputs\n"
@@ -440,7 +459,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(approximate_functions_are_a_gpus), cmocka_unit_test(errors_have_a_place), cmocka_unit_test(what_editors_write_is_taken), cmocka_unit_test(what_is_hostile_is_refused), cmocka_unit_test(spoiled_files_are_refused),
-		cmocka_unit_test(builtin_ops_are_sound), cmocka_unit_test(sites_are_listed), cmocka_unit_test(a_file_declares_an_op), cmocka_unit_test(a_case_says_only_what_is_new),
+		cmocka_unit_test(builtin_ops_are_sound), cmocka_unit_test(sites_are_listed), cmocka_unit_test(sites_are_what_is_computed), cmocka_unit_test(a_file_declares_an_op), cmocka_unit_test(a_case_says_only_what_is_new),
 		cmocka_unit_test(it_computes)
 	};
 
