@@ -128,7 +128,7 @@ static bool has_output(const struct call *call, int i)
 	const struct tensor_spec *spec = &call->op->out[i];
 
 	if (spec->flags & (OPTIONAL | TRACE)) return call->out[i] != NULL;
-	return !spec->what[0] || capture_in(call->capture, spec->what);
+	return !spec->with || capture_in(call->capture, spec->with);
 }
 
 int call_shape(const struct call *call, const char *all, size_t shape[MAX_RANK])
@@ -219,7 +219,7 @@ bool call_bind(struct call *call, const struct capture *c, bool need_outputs, st
 	call->anchored = call->anchored && need_outputs;
 	for (int i = 0; call->op->out[i].name; i++) {
 		if (call->out[i] && !has_output(call, i))
-			return error_set(e, E_EXTRA, call->out[i]->name, call->out[i]->offset, "it comes only with in.%s", call->op->out[i].what);
+			return error_set(e, E_EXTRA, call->out[i]->name, call->out[i]->offset, "it comes only with in.%s", call->op->out[i].with);
 		if (!has_output(call, i)) continue;
 		call->out_count[i] = output_count(call, i);
 		if (need_outputs && call->out_count[i] && !call->out[i]) {

@@ -194,6 +194,12 @@ static bool is_given(const struct test_case *k, const char *input)
 	return false;
 }
 
+static bool whole_numbers(const struct made *m, const struct setting *s, struct case_tensor *t)
+{
+	t->dtype = s->dtype ? case_type(s->dtype) : DT_I32;
+	return (!s->draw && !s->list && (t->dtype == DT_I32 || t->dtype == DT_I64)) || case_wrong(m, s, "i32 or i64");
+}
+
 static bool outputs(const struct made *m, const struct case_decl *c, struct test_case *k)
 {
 	struct case_tensor *out = TABLE(m, struct case_tensor, MAX_OUT);
@@ -204,9 +210,10 @@ static bool outputs(const struct made *m, const struct case_decl *c, struct test
 	if (!out) return false;
 	for (const struct tensor_spec *t = m->op->out; t->name; t++) {
 		tensor_setting(m, c, t->name, &s, &named);
-		if ((t->flags & (OPTIONAL | TRACE) && !named) || (t->what[0] && !is_given(k, t->what))) continue;
+		if ((t->flags & (OPTIONAL | TRACE) && !named) || (t->with && !is_given(k, t->with))) continue;
 		out[n] = (struct case_tensor){ .name = t->name, .shape = shape_in(m, c, k, t->shape) };
-		if (!out[n].shape || !case_drawn(m, &s, &out[n], false)) return false;
+		if (!out[n].shape) return false;
+		if (!(t->flags & INTEGER ? whole_numbers(m, &s, &out[n]) : case_drawn(m, &s, &out[n], false))) return false;
 		n++;
 	}
 	k->out = out;

@@ -66,11 +66,12 @@ static bool tensors(struct formula *f, struct error *e)
 	if (n_out > MAX_OUT) return wrong(f, &t->out->d, e, "at most 16 outputs");
 	if (!in || !out) return false;
 	for (const struct tensor_decl *x = t->in; x; x = NEXT(x), i++)
-		in[i] = (struct tensor_spec){ x->d.name, x->shape, (x->optional ? OPTIONAL : 0) | (x->integer ? INTEGER : 0), x->d.what };
+		in[i] = (struct tensor_spec){ x->d.name, x->shape, (x->optional ? OPTIONAL : 0) | (x->integer ? INTEGER : 0), x->d.what, NULL };
 	i = 0;
 	for (const struct tensor_decl *x = t->out; x; x = NEXT(x), i++) {
 		if (x->with[0] && !declared(t->in, x->with)) return wrong(f, &x->d, e, "an input's name after 'with', got '%s'", x->with);
-		out[i] = (struct tensor_spec){ x->d.name, x->shape, (x->optional ? OPTIONAL : 0) | (x->trace ? TRACE : 0), x->with };
+		out[i] = (struct tensor_spec){ x->d.name, x->shape, (x->optional ? OPTIONAL : 0) | (x->integer ? INTEGER : 0) | (x->trace ? TRACE : 0), x->d.what,
+			x->with[0] ? x->with : NULL };
 	}
 	f->op.in = in;
 	f->op.out = out;

@@ -39,7 +39,7 @@ static const char *shape(struct parser *s)
 	return need(s, "]") ? pool_text(s->p, text, n) : NULL;
 }
 
-/* NAME {, NAME} [SIZES] ?, integer, with NAME, trace [if CONDITION] */
+/* NAME {, NAME} [SIZES] integer ? with NAME trace [if CONDITION] */
 bool parse_tensors(struct parser *s, struct tensor_decl **list, bool output)
 {
 	struct tensor_decl *group[MAX_ARGS];
@@ -61,9 +61,9 @@ bool parse_tensors(struct parser *s, struct tensor_decl **list, bool output)
 		} while (take(s, ","));
 		const char *text = shape(s);
 		if (!text) return false;
-		bool integer = !output && take(s, "integer"), optional = take(s, "?"), with_input = output && take(s, "with");
+		bool integer = take(s, "integer"), optional = take(s, "?"), with_input = output && take(s, "with");
 		const char *with = with_input ? name_here(s, "an input's name") : "";
-		bool trace = output && take(s, "trace"), sometimes = trace && take(s, "if");
+		bool trace = output && !integer && take(s, "trace"), sometimes = trace && take(s, "if");
 		struct node *traced = sometimes ? parse_value(s) : NULL;
 		if (!with || (sometimes && !traced)) return false;
 		for (int i = first; i < n; i++) {

@@ -76,12 +76,22 @@ static void a_fault_that_leaves_its_axis(void **state)
 	assert_null(strstr(out, "not possible"));
 }
 
+static const char *of_type(const char *type, char text[2048])
+{
+	snprintf(text, 2048, "%.*s integer%s, index = %s\n", (int)(strstr(gate, "index [T, K]") - gate) + 12, gate, strstr(gate, "\nlet"), type);
+	char *end = strstr(text, "16\n, index");
+	memmove(end + 2, end + 3, strlen(end + 3) + 1);
+	return text;
+}
+
 /* A kernel's answer; swapped: the second expert before the first; off: token 5 names another one beside. */
 static const char *gated(const char *op, bool swapped, bool off)
 {
 	struct capture c = inputs(op, "plain");
 	const float *x = capture_in(&c, "logits")->data;
-	float *w = capture_out(&c, "w")->data, *index = capture_out(&c, "index")->data;
+	float *w = capture_out(&c, "w")->data;
+	struct tensor *index = capture_out(&c, "index");
+	double named[80];
 
 	for (int t = 0; t < 40; t++) {
 		float most = -INFINITY, sum = 0, p[16];
@@ -94,10 +104,11 @@ static const char *gated(const char *op, bool swapped, bool off)
 		for (int i = 0; i < 16; i++) best[1] = i != best[0] && p[i] > p[best[1]] ? i : best[1];
 		for (int k = 0; k < 2; k++) {
 			w[2 * t + k] = p[best[swapped ? 1 - k : k]] / (p[best[0]] + p[best[1]]);
-			index[2 * t + k] = (float)best[swapped ? 1 - k : k];
+			named[2 * t + k] = best[swapped ? 1 - k : k];
 		}
 	}
-	if (off) index[11] = index[11] > 0 ? index[11] - 1 : 1;
+	if (off) named[11] = named[11] > 0 ? named[11] - 1 : 1;
+	dtype_store(index->dtype, named, 80, index->data);
 	return written("gated", &c);
 }
 
@@ -120,6 +131,45 @@ static void an_index_is_not_rounded(void **state)
 	assert_null(strstr(out, "route "));
 }
 
+/* As whole numbers, of which float32 moves none: equal, or not. */
+static void an_output_of_whole_numbers(void **state)
+{
+	char text[2048], op[512];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		snprintf(op, sizeof op, "%s", scratch_text("whole.op", i == 2 ? gate : of_type(i ? "i64" : "i32", text)));
+		expect(EXIT_PASS, "check", "--op", op, gated(op, false, false));
+		assert_non_null(strstr(out, "  exact: 0 of 80 differ"));
+		const char *path = gated(op, false, true);
+		expect(EXIT_FAIL, "check", "--op", op, path);
+		assert_non_null(strstr(out, "  exact: 1 of 80 differ"));
+		assert_non_null(strstr(out, "out.index: 1 of 80 elements differ"));
+		assert_null(strstr(out, "inf"));
+		expect(EXIT_PASS, "profile", "--op", op, path);
+		expect(EXIT_PASS, "ref", "--op", op, path, "-o", scratch("answer"), "--json");
+		assert_non_null(strstr(out, i == 0 ? "\"I32\"" : i == 1 ? "\"I64\"" : "\"F32\""));
+		expect(EXIT_PASS, "check", "--op", op, scratch("answer"), "--json");
+		json_t *j = json_out(), *outputs = json_object_get(json_array_get(j, 0), "outputs");
+		assert_false(json_is_true(json_object_get(json_array_get(outputs, 0), "exact")));
+		assert_true(json_is_true(json_object_get(json_array_get(outputs, 1), "exact")));
+		json_decref(j);
+	}
+	snprintf(op, sizeof op, "%s", scratch_text("whole.op", of_type("i32", text)));
+	expect(EXIT_PASS, "list", "tensors", "--op", op);
+	assert_non_null(strstr(out, "integer"));
+	expect(EXIT_PASS, "inputs", "--op", op, "--case", "plain", "-o", scratch("in"));
+	expect(EXIT_PASS, "ref", "--op", op, scratch("in"), "-o", scratch("answer"), "--json");
+	assert_non_null(strstr(out, "\"I32\""));
+	/* what is no whole number is none of an integer output */
+	snprintf(op, sizeof op, "%s", scratch_text("half.op", "op half\nin x [R]\nout y [R] integer\neach r in R\ny[r] = x[r]\ncase k: R = 4, x = [1, 2, 2.5]\ncase l: R = 2, x = [1, -7]\n"));
+	expect(EXIT_PASS, "inputs", "--op", op, "--case", "k", "-o", scratch("in"));
+	refused("element 2 is 2.5", "ref", "--op", op, scratch("in"), "-o", scratch("answer"));
+	expect(EXIT_PASS, "inputs", "--op", op, "--case", "l", "-o", scratch("in"));
+	expect(EXIT_PASS, "ref", "--op", op, scratch("in"), "-o", scratch("answer"));
+	expect(EXIT_PASS, "check", "--op", op, scratch("answer"));
+}
+
 /* With sites of its own the file may say that one is rounded; what then leaves its axis is no candidate. */
 static void a_rounding_that_leaves_its_axis(void **state)
 {
@@ -136,7 +186,8 @@ static void a_rounding_that_leaves_its_axis(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_fault_that_leaves_its_axis), cmocka_unit_test(an_index_is_not_rounded), cmocka_unit_test(a_rounding_that_leaves_its_axis)
+		cmocka_unit_test(a_fault_that_leaves_its_axis), cmocka_unit_test(an_index_is_not_rounded), cmocka_unit_test(an_output_of_whole_numbers),
+		cmocka_unit_test(a_rounding_that_leaves_its_axis)
 	};
 
 	(void)argc;

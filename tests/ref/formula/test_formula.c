@@ -260,7 +260,7 @@ static void sites_are_what_is_computed(void **state)
 static const char file[] =
 	"op f   # what it is\n"
 	"in  x, w [R, D] k [N+1] integer ?     # the inputs\n"
-	"out y [R, D]  s [R] with k\n"
+	"out y [R, D]  s [R] with k     # what is made\n"
 	"param eps = 1e-5, on = true     # small\n"
 	"param kind = first | second, scale = D^-0.5, table [a, b, c]\n"
 	"where not on or eps > 0         # eps above 0\n"
@@ -296,7 +296,8 @@ static void a_file_declares_an_op(void **state)
 	assert_string_equal(op->in[2].shape, "N+1");
 	assert_int_equal(op->in[2].flags, OPTIONAL | INTEGER);
 	assert_string_equal(op->in[1].what, "the inputs");
-	assert_string_equal(op->out[1].what, "k");
+	assert_string_equal(op->out[1].with, "k");
+	assert_string_equal(op->out[0].what, "what is made");
 	assert_true(op->params[0].absent == 1e-5);
 	assert_int_equal(op->params[1].kind, PARAM_BOOL);
 	assert_string_equal(op->params[2].choices, "first|second");
