@@ -261,6 +261,8 @@ static struct program *all_made(const struct tree *t, const struct op *op, const
 		size_t parts = 0;
 		uint32_t held = 0;
 		bool ok = program_parts(t, op, call, plan, f, &parts, e);
+		l.parts = parts > MAX_PART ? parts : 0;
+		if (l.parts) parts = 1;
 		for (l.part = 0; ok && l.part < parts; l.part++) {
 			if (!(ok = (*end = make(&l, f, &l.used)) != NULL)) break;
 			held |= (*end)->writes;
