@@ -88,6 +88,8 @@ bool low_each(struct lower *l, const struct form_decl *f)
 			continue;
 		}
 		int i = op_size(l->op, x->dim);
+		if (i < 0 && (declared(l->t->params, x->dim) || declared(l->t->lets, x->dim)))
+			return low_error(l, &at, "expected the name of a size, and no tensor has '%s': write '%s in 0:%s'", x->dim, x->d.name, x->dim);
 		if (i < 0) return low_error(l, &at, "expected the name of a size; no tensor has '%s'", x->dim);
 		int var = l->p->n_each < MAX_EACH ? new_var(l, &at) : (low_error(l, &at, "expected at most %d indices", MAX_EACH), -1);
 		const struct shape s = x->by ? (struct shape){ COLUMN, { x->by, l->p->n_chunk }, { 1, -1 } } : scalar;

@@ -10,10 +10,12 @@ static const char *shape(struct parser *s)
 	size_t n = 0;
 	int rank = 0;
 
+	const struct word *open = peek(s);
+
 	if (!need(s, "[")) return NULL;
 	do {
 		const struct word *w = peek(s);
-		const char *name = name_here(s, "the name of a size");
+		const char *name = name_here(s, w->kind == WORD_NUMBER ? "the name of a size, which may be a number: 'let K = 2', then K" : "the name of a size");
 		if (!name) return NULL;
 		if (++rank > 6) {
 			formula_error(s->e, s->w.path, w->line, w->column, "expected at most 6 sizes");
@@ -36,7 +38,7 @@ static const char *shape(struct parser *s)
 		}
 		n += (size_t)more;
 	} while (take(s, ","));
-	return need(s, "]") ? pool_text(s->p, text, n) : NULL;
+	return need_end(s, "]", open) ? pool_text(s->p, text, n) : NULL;
 }
 
 /* NAME {, NAME} [SIZES] integer ? with NAME trace [if CONDITION] */
