@@ -27,9 +27,12 @@ bool is_store(const struct call *call, int site, enum format f)
 	return store && format_info[f].precision >= format_info[dtype_info[out_dtype(call, store - 1)].format].precision;
 }
 
+/* Its square is a number, where float64's at 0 is none. */
 double xray_ulp(const struct xray *x, size_t j, double y)
 {
-	return format_ulp(dtype_info[out_dtype(x->call, xray_out(x, j))].format, y);
+	const struct dtype_info *d = &dtype_info[out_dtype(x->call, xray_out(x, j))];
+
+	return d->is_float ? fmax(format_ulp(d->format, y), 0x1p-500) : 1;
 }
 
 bool xray_takes_part(const struct xray *x, size_t j, double r)

@@ -126,8 +126,9 @@ static bool no_extra_tensors(const struct call *call, struct error *e)
 			size_t n = strlen(all);
 			snprintf(all + n, sizeof all - n, "%s%s.%s", n ? ", " : "", out ? "out" : "in", s->name);
 		}
-		if (!out && strncmp(name, "in.", 3)) return error_set(e, E_EXTRA, name, t->item[i].offset, "names begin with in. or out.");
-		return error_set(e, E_EXTRA, name, t->item[i].offset, "%s has %s", call->op->name, all);
+		bool neither = !out && strncmp(name, "in.", 3);
+		return error_set(e, E_EXTRA, name, t->item[i].offset, "%s%s%s", neither ? "names begin with in. or out." : call->op->name, neither ? "" : " has ",
+			neither ? "" : all);
 	}
 	return true;
 }
