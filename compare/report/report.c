@@ -39,7 +39,8 @@ static void text_worst(FILE *to, const struct finding *f, const struct output_ve
 {
 	if (o->exact) {
 		if (o->bit_equal < o->count)
-			fprintf(to, "  %s differs first at %s: %.9g, expected %.9g\n", f->verdict.op->out[o->out].name, o->worst_at, o->worst.got, o->worst.expected);
+			fprintf(to, "  %s differs first at %s: %.9g, expected %.9g\n",
+				f->verdict.op->out[o->out].name, o->worst_at, o->worst.got, o->worst.expected);
 		return;
 	}
 	fprintf(to, "  worst of %s: %s is %.9g, expected %.9g: %.3g sigma, %.3g ulp\n", f->verdict.op->out[o->out].name, o->worst_at,
@@ -95,7 +96,8 @@ void report_text(FILE *to, const struct finding *f, bool explain)
 	if (explain) report_suspects(to, v);
 	for (int i = 0; i < v->n_reason; i++) fprintf(to, "  %s\n", v->reason[i]);
 	if (v->unnamed && v->outcome == FAIL)
-		fprintf(to, "  neither the capture nor --contract names a contract, so the op's first was taken, %s; --contract auto takes the tightest that is met\n",
+		fprintf(to, "  neither the capture nor --contract names a contract, so the op's first was taken, %s; "
+			"--contract auto takes the tightest that is met\n",
 			v->contract->name);
 	fprintf(to, "%s under contract %s\n", v->outcome == PASS ? "PASS" : v->outcome == FAIL ? "FAIL" : "UNDECIDED", v->contract->name);
 	if (v->outcome == PASS || !f->path[0]) return;

@@ -127,7 +127,8 @@ static bool no_extra_tensors(const struct call *call, struct error *e)
 			snprintf(all + n, sizeof all - n, "%s%s.%s", n ? ", " : "", out ? "out" : "in", s->name);
 		}
 		bool neither = !out && strncmp(name, "in.", 3);
-		return error_set(e, E_EXTRA, name, t->item[i].offset, "%s%s%s", neither ? "names begin with in. or out." : call->op->name, neither ? "" : " has ",
+		return error_set(e, E_EXTRA, name, t->item[i].offset, "%s%s%s", neither ? "names begin with in. or out." : call->op->name,
+			neither ? "" : " has ",
 			neither ? "" : all);
 	}
 	return true;
@@ -226,7 +227,8 @@ static bool no_op(const char *name, struct error *e)
 	const struct op *own = op_added(0);
 
 	if (!own) return error_set(e, E_OP, name, NO_OFFSET, "see `etalon list ops`; --op FILE names the formula of one's own");
-	return error_set(e, E_OP, name, NO_OFFSET, "%s has %s; etalon.op in the capture's metadata names the op", own->file ? own->file : "--op", own->name);
+	return error_set(e, E_OP, name, NO_OFFSET, "%s has %s; etalon.op in the capture's metadata names the op",
+		own->file ? own->file : "--op", own->name);
 }
 
 bool call_bind(struct call *call, const struct capture *c, bool need_outputs, struct error *e)

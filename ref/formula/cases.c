@@ -1,6 +1,5 @@
 /* The cases of an op's file: sizes, parameters, and how each input is drawn. */
 #include "formula_private.h"
-#include "ref/parse/nearest.h"
 
 #include <stdlib.h>
 #include <stdio.h>
@@ -221,61 +220,12 @@ static bool outputs(const struct made *m, const struct case_decl *c, struct test
 	return true;
 }
 
-static bool no_such(const struct made *m, const struct setting *s)
-{
-	struct nearest near = nearest_to(s->name);
-	char meant[NEAREST_SAID];
-
-	for (const struct tensor_spec *t = m->op->in; t->name; t++) nearest_try(&near, t->name);
-	for (const struct tensor_spec *t = m->op->out; t->name; t++) nearest_try(&near, t->name);
-	for (const struct param_spec *p = m->op->params; p->name; p++) nearest_try(&near, p->name);
-	for (int i = 0; m->op->dims[i]; i++) nearest_try(&near, m->op->dims[i]);
-	return formula_error(m->e, m->t->path, s->line, s->column, "expected a size, a parameter or a tensor; nothing is named '%s'%s", s->name,
-		nearest_said(&near, meant));
-}
-
-/* Has an input of the case this size? One that none has is 1. */
-static bool has_input(const struct test_case *k, const char *size)
-{
-	for (const struct case_tensor *t = k->in; t->name; t++)
-		for (const char *s = t->shape; *s; s += *s == ',') {
-			if (strcspn(s, ",+-?") == strlen(size) && !strncmp(s, size, strlen(size))) return true;
-			s += strcspn(s, ",");
-		}
-	return false;
-}
-
-/* Of one's own op: has the case all parameters, and does it keep the `where` lines that need no numbers of inputs? */
-static bool is_call(const struct made *m, const struct case_decl *c, const struct test_case *k)
-{
-	if (!m->op->file || !formula_source(m->op)) return true;
-	struct capture capture = { .params = json_loads(k->params, 0, NULL) };
-	struct call call = { .op = m->op, .capture = &capture };
-	static const struct tensor given;
-	struct error why = { 0 };
-
-	for (int i = 0; m->op->dims[i]; i++) call.dim[i] = 1;
-	for (const struct case_dim *d = k->dims; d->name; d++)
-		if (has_input(k, d->name)) call.dim[op_size(m->op, d->name)] = d->size;
-	for (int i = 0; m->op->in[i].name; i++) call.in[i] = is_given(k, m->op->in[i].name) ? &given : NULL;
-	for (int i = 0; m->op->out[i].name; i++)
-		for (const struct case_tensor *t = k->out; t->name; t++) call.out_count[i] += !strcmp(t->name, m->op->out[i].name);
-	bool ok = call_bind_params(&call, &why);
-	call.capture = NULL;
-	if (ok) m->op->derive(&call);
-	ok = ok && formula_rules(formula_of(m->op), &call, &why);
-	json_decref(capture.params);
-	if (ok) return true;
-	return formula_error(m->e, m->t->path, c->d.line, c->d.column, "expected a call of the op%s%s%s: %s", why.code == E_PARAM ? ", with its '" : "",
-		why.code == E_PARAM ? why.item : "", why.code == E_PARAM ? "'" : "", why.detail);
-}
-
 static bool all_known(const struct made *m, const struct case_decl *c)
 {
 	for (int i = 0; i < c->n; i++) {
 		const struct setting *s = &c->set[i];
 		if (!is_tensor(m->op, s->name) && !is_param(m->op, s->name) && op_size(m->op, s->name) < 0)
-			return no_such(m, s);
+			return case_no_such(m, s);
 	}
 	if (!c->contract || op_contract(m->op, c->contract) >= 0) return true;
 	return formula_error(m->e, m->t->path, c->contract_line, c->contract_column, "expected a contract's name, got '%s'", c->contract);
@@ -305,7 +255,7 @@ bool cases_of_tree(struct tree *t, const struct op *op, const struct test_case *
 	for (const struct case_decl *c = t->cases; c; c = NEXT(c)) {
 		if (c->common) continue;
 		*k = (struct test_case){ .op = op->name, .name = c->d.name, .what = c->d.what, .at = place_of(&m, c), .large = c->large, .rung = c->variant, .contract = c->contract };
-		if (!sizes(&m, c, k) || !params(&m, c, k) || !derived_sizes(&m, c, k) || !inputs(&m, c, k) || !outputs(&m, c, k) || !is_call(&m, c, k++))
+		if (!sizes(&m, c, k) || !params(&m, c, k) || !derived_sizes(&m, c, k) || !inputs(&m, c, k) || !outputs(&m, c, k) || !case_is_call(&m, c, k++))
 			return t->pool.failed ? error_set(e, E_MEMORY, t->path, NO_OFFSET, "reading a formula") : false;
 	}
 	return true;

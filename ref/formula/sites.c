@@ -141,7 +141,8 @@ enum { NOWHERE = -2 };
 
 /* Each name that a form defines and reads, and that is no index, is a site, unless the file lists its sites; an output's is where it is
  * stored, and so is one that has an output's name. */
-static bool site(struct formula *f, const struct reads *r, struct site_spec *sites, size_t *n, const char *name, const char *what, int form, struct error *e)
+static bool site(struct formula *f, const struct reads *r, struct site_spec *sites, size_t *n, const char *name,
+	const char *what, int form, struct error *e)
 {
 	int out = declared_index(f->tree.out, name), i = formula_site(&f->tree, &f->op, name), listed;
 	const struct site_decl *says;
@@ -190,7 +191,8 @@ static const char *inner_site(const struct node *x)
 	return name;
 }
 
-static bool sites_of(struct formula *f, const struct reads *r, struct site_spec *sites, size_t *n, const struct statement *s, int form, struct error *e)
+static bool sites_of(struct formula *f, const struct reads *r, struct site_spec *sites, size_t *n,
+	const struct statement *s, int form, struct error *e)
 {
 	for (; s; s = s->next) {
 		if (s->condition && !sites_of(f, r, sites, n, s->body, form, e)) return false;

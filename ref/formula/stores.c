@@ -169,8 +169,10 @@ static bool pieces_apart(const struct formula *f, const struct form_decl *y, str
 		if ((x->dim && op_size(&f->op, x->dim) < 0) || tells_apart(&w, y->body)) continue;
 		struct stored first = { NULL, NULL, false };
 		walk(t, y->body, false, first_stored, &first);
-		if (!first.of) return formula_error(e, t->path, x->d.line, x->d.column, "expected that the pieces for each %s store something", x->d.name);
-		return formula_error(e, t->path, first.target->line, first.target->column, "expected the index '%s' in an index of %s: the pieces for each %s in"
+		if (!first.of)
+			return formula_error(e, t->path, x->d.line, x->d.column, "expected that the pieces for each %s store something", x->d.name);
+		return formula_error(e, t->path, first.target->line, first.target->column,
+			"expected the index '%s' in an index of %s: the pieces for each %s in"
 			" %s would all store the same elements", x->d.name, first.of->d.name, x->d.name, x->dim ? x->dim : "0:...");
 	}
 	return true;

@@ -46,7 +46,8 @@ bool need_end(struct parser *s, const char *op, const struct word *open)
 	const struct word *w = peek(s);
 
 	if (is(s, op) || (w->line == open->line && w->kind != WORD_STOP)) return need(s, op);
-	return formula_error(s->e, s->w.path, open->line, open->column, "the '%s' here is not closed; expected '%s' before line %d", open->text, op, w->line);
+	return formula_error(s->e, s->w.path, open->line, open->column, "the '%s' here is not closed; expected '%s' before line %d",
+		open->text, op, w->line);
 }
 
 const char *name_here(struct parser *s, const char *what)
@@ -163,7 +164,8 @@ static bool form(struct parser *s, const struct word *name)
 			if (!s->t->each && take(s, "each") && !(parse_each(s, &f->each) && line_end(s, &comment))) return false;
 			const struct word *w = peek(s);
 			if (s->t->each && is(s, "each"))
-				return formula_error(s->e, s->w.path, w->line, w->column, "expected 'each' above all forms or in each of them; line %d has one above", s->t->each->d.line);
+				return formula_error(s->e, s->w.path, w->line, w->column,
+					"expected 'each' above all forms or in each of them; line %d has one above", s->t->each->d.line);
 			f->body = parse_body(s, w->column, &ok);
 			if (ok && !f->body) return wrong(s, "NAME = VALUE");
 		}
@@ -212,7 +214,8 @@ static bool iterates(struct parser *s)
 
 static bool line(struct parser *s)
 {
-	static const char *const begins[] = { "in", "out", "held", "param", "let", "each", "def", "where", "iterates", "form", "site", "sites", "fault", "faults",
+	static const char *const begins[] = { "in", "out", "held", "param", "let", "each", "def", "where",
+		"iterates", "form", "site", "sites", "fault", "faults",
 		"contract", "structure", "draw", "case" };
 	const struct word *w = peek(s);
 	const char *comment = "";
@@ -229,7 +232,8 @@ static bool line(struct parser *s)
 	if (!strcmp(w->text, "let")) return parse_alias(s, &s->t->lets) && line_end(s, &comment);
 	if (!strcmp(w->text, "each") && s->t->forms) {
 		s->at--;
-		return formula_error(s->e, s->w.path, w->line, w->column, "expected 'each' above all statements; other pieces behind them need 'form NAME' above the first 'each'");
+		return formula_error(s->e, s->w.path, w->line, w->column,
+			"expected 'each' above all statements; other pieces behind them need 'form NAME' above the first 'each'");
 	}
 	if (!strcmp(w->text, "each")) return parse_each(s, &s->t->each) && line_end(s, &comment);
 	if (!strcmp(w->text, "def")) return parse_macro(s) && line_end(s, &comment);

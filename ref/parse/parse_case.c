@@ -42,7 +42,8 @@ static bool drawn_here(struct parser *s, struct setting *v)
 	}
 	v->draw = name;
 	if (is(s, "[")) return numbers_here(s, v);
-	return need(s, "(") && number_here(s, &v->number[0]) && need(s, ",") && number_here(s, &v->number[1]) && need(s, ")") && is_distribution(s, v, at);
+	return need(s, "(") && number_here(s, &v->number[0]) && need(s, ",") && number_here(s, &v->number[1]) && need(s, ")")
+		&& is_distribution(s, v, at);
 }
 
 /* That, and a multiple of it: DRAW(a, b) * number */

@@ -15,7 +15,8 @@ static const char *shape(struct parser *s)
 	if (!need(s, "[")) return NULL;
 	do {
 		const struct word *w = peek(s);
-		const char *name = name_here(s, w->kind == WORD_NUMBER ? "the name of a size, which may be a number: 'let K = 2', then K" : "the name of a size");
+		const char *name = name_here(s, w->kind == WORD_NUMBER ? "the name of a size, which may be a number: 'let K = 2', then K"
+			: "the name of a size");
 		if (!name) return NULL;
 		if (++rank > 6) {
 			formula_error(s->e, s->w.path, w->line, w->column, "expected at most 6 sizes");

@@ -114,7 +114,9 @@ static const char *gated(const char *op, bool swapped, bool off)
 
 static void an_index_is_not_rounded(void **state)
 {
-	const struct { bool swapped, off; int exit; } call[] = { { false, false, EXIT_PASS }, { true, false, EXIT_FAIL }, { false, true, EXIT_FAIL } };
+	const struct { bool swapped, off; int exit; } call[] = {
+		{ false, false, EXIT_PASS }, { true, false, EXIT_FAIL }, { false, true, EXIT_FAIL }
+	};
 
 	char op[512];
 
@@ -162,7 +164,8 @@ static void an_output_of_whole_numbers(void **state)
 	expect(EXIT_PASS, "ref", "--op", op, scratch("in"), "-o", scratch("answer"), "--json");
 	assert_non_null(strstr(out, "\"I32\""));
 	/* what is no whole number is none of an integer output */
-	snprintf(op, sizeof op, "%s", scratch_text("half.op", "op half\nin x [R]\nout y [R] integer\neach r in R\ny[r] = x[r]\ncase k: R = 4, x = [1, 2, 2.5]\ncase l: R = 2, x = [1, -7]\n"));
+	snprintf(op, sizeof op, "%s", scratch_text("half.op", "op half\nin x [R]\nout y [R] integer\neach r in R\ny[r] = x[r]\n"
+		"case k: R = 4, x = [1, 2, 2.5]\ncase l: R = 2, x = [1, -7]\n"));
 	expect(EXIT_PASS, "inputs", "--op", op, "--case", "k", "-o", scratch("in"));
 	refused("element 2 is 2.5", "ref", "--op", op, scratch("in"), "-o", scratch("answer"));
 	expect(EXIT_PASS, "inputs", "--op", op, "--case", "l", "-o", scratch("in"));

@@ -13,7 +13,8 @@ static struct formula *grouped(const char *name, const char *pieces)
 	char text[1024];
 	struct error e;
 
-	snprintf(text, sizeof text, "op %s\nin x [N, C, L]  w [C]\nout y [N, C, L]\nparam groups\nwhere C mod groups == 0\nlet per = C div groups\n%s", name, pieces);
+	snprintf(text, sizeof text, "op %s\nin x [N, C, L]  w [C]\nout y [N, C, L]\nparam groups\nwhere C mod groups == 0\n"
+		"let per = C div groups\n%s", name, pieces);
 	struct formula *f = formula_of_text("g.op", text, strlen(text), &e);
 	if (!f) fail_msg("%s: %s", e.file, e.detail);
 	op_add(formula_op(f));
@@ -92,7 +93,8 @@ static void a_wrong_count_is_the_calls(void **state)
 
 static void numbers_are_joined(void **state)
 {
-	static const char text[] = "op pairs\nin x [R, D]\nout y [R, K] z [R, M]\nlet K = 2\nlet M = D + 1\neach r in R\na = max(x[r])\nb = sum(x[r])\n"
+	static const char text[] = "op pairs\nin x [R, D]\nout y [R, K] z [R, M]\nlet K = 2\nlet M = D + 1\n"
+		"each r in R\na = max(x[r])\nb = sum(x[r])\n"
 		"y[r] = joined(a, b)\nz[r] = joined(x[r], b)\n";
 	struct plan plan = plan_plain(&arith_dd, arith_dd.precision);
 	const float x[6] = { 1, 5, -2, 4, 0, 3 };
