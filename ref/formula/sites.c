@@ -220,6 +220,6 @@ bool formula_sites_of(struct formula *f, struct site_spec *sites, size_t *n, con
 {
 	struct reads r = { .n = 0 };
 
-	find_reads(&f->tree, &r);
+	if (!f->tree.sites) find_reads(&f->tree, &r);
 	return sites_of(f, &r, sites, n, s, form, e);
 }
