@@ -289,12 +289,17 @@ fuzz: $(FUZZERS:$(BUILD)/fuzz/%=fuzz-%)
 fuzz-%: $(BUILD)/fuzz/%
 	mkdir -p $(BUILD)/corpus/$*
 	if [ -d tests/corpus/$* ]; then cp -r tests/corpus/$*/. $(BUILD)/corpus/$*; fi
+	if [ $* = formula ]; then cp tests/ops/*.op $(BUILD)/corpus/formula; fi
 	cd $(BUILD)/fuzz && ./$* -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 ../corpus/$*
 $(foreach f,$(FUZZER_SOURCES),$(eval $(BUILD)/fuzz/$(patsubst fuzz_%.c,%,$(notdir $f)): $f))
+# Of the reader of formulas what it is made of is watched; the rest, which no text reaches but through it, are the program's objects.
+FUZZED := $(filter ref/parse/%.c ref/use/%.c ref/formula/%.c,$(C))
+$(BUILD)/fuzz/formula: $(FUZZED) $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(FUZZED) fixtures/%.c,$(C))) $(BUILD)/builtin_ops.h
+$(BUILD)/fuzz/formula: private FUZZ_LIBS = -I$(BUILD) $(filter %.o,$^) -lgomp $(LIBS)
 $(FUZZERS): $(filter fixtures/%,$(FILES)) | $(AFTER)
 	@mkdir -p $(@D); echo clang $(@F)
 	@clang -std=gnu11 -O1 -g -ffp-contract=off -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-		-I. -o $@ $(filter %.c,$^) -ljansson -lm
+		-I. -o $@ $(filter %.c,$^) $(FUZZ_LIBS) -ljansson -lm
 
 include package/install.mk
 include package/ci.mk

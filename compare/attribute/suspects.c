@@ -6,7 +6,7 @@
 #include "earned.h"
 #include "fault_value.h"
 
-const char *const suspect_name[] = { "ruled out", "detected", "allowed", "not identifiable" };
+const char *const suspect_name[] = { "ruled out", "detected", "allowed", "not identifiable", "not possible" };
 
 /* Does the plan explain as well as the emulation? */
 static bool explains_as_well(struct xray *x, const struct plan *other, bool *yes)
@@ -53,6 +53,7 @@ static bool try_fault(struct xray *x, int m, const struct look *look, bool named
 	s->coefficient = made ? 1 - c.value : c.value;
 	s->error = c.error;
 	if (made) s->state = named ? DETECTED : NOT_IDENTIFIABLE;
+	else if (look->impossible) s->state = NOT_POSSIBLE, s->coefficient = 0;
 	else if (look->overflows < 0) s->state = RULED_OUT, s->coefficient = s->error = 0;
 	else s->state = s->size >= above_noise && c.error < 1 / certain && c.value + certain * c.error < 1 ? RULED_OUT : NOT_IDENTIFIABLE;
 	if (!made && look->overflows >= 0 && !in_its_place(x, m, &s->alike)) return false;
@@ -84,7 +85,7 @@ static struct suspect read_site(const struct op *op, const struct reading *r, co
 	bool told = is_rounded(r->coefficient, r->error) ? look_told(look) : look_told_closely(look), made = (named && told) || allowed;
 
 	return (struct suspect){ rounding_fault(op, r), op->sites[r->site].what, r->site, r->format, r->rounding, r->coefficient, r->error,
-		look->size, look->votes, told, r->state == ROUNDED && made ? DETECTED : r->state == NOT_ROUNDED ? RULED_OUT : NOT_IDENTIFIABLE, NULL, NULL, 0, 0 };
+		look->size, look->votes, told, look->impossible ? NOT_POSSIBLE : r->state == ROUNDED && made ? DETECTED : r->state == NOT_ROUNDED ? RULED_OUT : NOT_IDENTIFIABLE, NULL, NULL, 0, 0 };
 }
 
 /* The emulation with or without the rounding that was read, or the fault. */

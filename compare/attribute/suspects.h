@@ -5,8 +5,9 @@
 
 #include "profile.h"
 
-enum suspect_state { RULED_OUT, DETECTED, ALLOWED, NOT_IDENTIFIABLE };
-extern const char *const suspect_name[];        /* "ruled out", "detected", "allowed", "not identifiable" */
+/* NOT_POSSIBLE: with it an index of these inputs leaves its axis. */
+enum suspect_state { RULED_OUT, DETECTED, ALLOWED, NOT_IDENTIFIABLE, NOT_POSSIBLE };
+extern const char *const suspect_name[];        /* "ruled out", "detected", "allowed", "not identifiable", "not possible" */
 
 /* A fault of the op, or a rounding at a site. */
 struct suspect {
@@ -37,7 +38,7 @@ struct examination {
 	struct profile profile;
 	struct structure_said structure;
 	struct suspect suspect[MAX_SUSPECT];    /* those that are made come first, by size */
-	int n, count[NOT_IDENTIFIABLE + 1];    /* suspects by state */
+	int n, count[NOT_POSSIBLE + 1];    /* suspects by state */
 	double left;                    /* mean square of what is left, in units of float32's noise: near or below 1 */
 	bool identified;                /* the structure: see emulation_identified; of another no rounding is said */
 	bool runs_free;                 /* an iteration that is not anchored and rounds inside: noise is amplified, and need not be explained */

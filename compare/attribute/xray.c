@@ -27,9 +27,12 @@ bool is_store(const struct call *call, int site, enum format f)
 	return store && format_info[f].precision >= format_info[dtype_info[out_dtype(call, store - 1)].format].precision;
 }
 
+/* Its square is a number, where float64's at 0 is none. */
 double xray_ulp(const struct xray *x, size_t j, double y)
 {
-	return format_ulp(dtype_info[out_dtype(x->call, xray_out(x, j))].format, y);
+	const struct dtype_info *d = &dtype_info[out_dtype(x->call, xray_out(x, j))];
+
+	return d->is_float ? fmax(format_ulp(d->format, y), 0x1p-500) : 1;
 }
 
 bool xray_takes_part(const struct xray *x, size_t j, double r)
@@ -205,6 +208,7 @@ bool xray_rebase(struct xray *x)
 {
 	struct scoring s = { 0 };
 	double sum = 0, n = 0;
+	bool impossible = false;
 
 	if (!same_plan(&x->of_base.plan, &x->emulation)) {
 		stream_begin(&x->of_base, &x->emulation);
@@ -216,13 +220,14 @@ bool xray_rebase(struct xray *x)
 		memcpy(x->scale, s.start, sizeof x->scale);
 		for (size_t at = 0; at < x->strips; at++) {
 			if (!xray_refresh_strip(x, at, XRAY_BASE | XRAY_FLOOR)) return false;
+			impossible = impossible || x->base_impossible;
 			scoring_add(x, &s, x->r);
 			if (s.pass == SCORE_PASSES - 1) add_left(x, &sum, &n);
 		}
 		scoring_pass(x, &s);
 	}
-	x->score = s.score;
-	x->left = isinf(sum) ? INFINITY : n > 0 ? sum / n : 0;
+	x->score = impossible ? INFINITY : s.score;
+	x->left = impossible ? DBL_MAX : isinf(sum) ? INFINITY : n > 0 ? sum / n : 0;
 	return true;
 }
 

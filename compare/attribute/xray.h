@@ -69,6 +69,7 @@ struct xray {
 	double block_floor[MAX_BLOCKS], scale[MAX_BLOCKS];
 	struct stream of_base, of_centre, of_noise[FLOOR_RUNS];
 	bool moved;                     /* the emulation is another than when it was refreshed */
+	bool impossible, base_impossible;       /* with the plan run last, with the emulation, an index leaves its axis: there is no answer */
 	bool refreshed;                 /* shape and floor are those of: */
 	struct plan refreshed_on;
 };
@@ -116,6 +117,7 @@ struct look {
 	 * them may hang on one number that tipped over, and the row is counted once. */
 	struct votes { size_t all, of_base, close; } votes;
 	double score;                   /* of base + d: xray_try's */
+	bool impossible;                /* with the plan an index leaves its axis, and no kernel can have followed it: all of this says nothing */
 	struct look_sums *sums;
 };
 static inline struct look look_of(const struct plan *p) { return (struct look){ .stream.plan = *p }; }

@@ -11,7 +11,9 @@ static const double exact = 0x1p-6;
 
 double xray_unit(const struct xray *x, int i, size_t j, double y)
 {
-	return fmax(format_ulp(x->grid[i], fmax(fabs(y), x->typical[i])), 0x1p-16 * sqrt(x->shape2[j]));
+	double ulp = dtype_info[out_dtype(x->call, i)].is_float ? format_ulp(x->grid[i], fmax(fabs(y), x->typical[i])) : 1;
+
+	return fmax(ulp, 0x1p-16 * sqrt(x->shape2[j]));
 }
 
 /* ---- the grid ---- */

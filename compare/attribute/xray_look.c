@@ -32,6 +32,7 @@ static bool begin(struct xray *x, struct look *l, unsigned what)
 
 	l->size = 0;
 	l->overflows = 0;
+	l->impossible = false;
 	l->votes = (struct votes){ 0 };
 	if (s && what & LOOK_FIT) s->of_stored = fit_begin(x->blocks, 1), s->of_raw = fit_begin(x->blocks, 1);
 	if (s && (!(what & LOOK_FIT) || (s->of_stored && s->of_raw))) return true;
@@ -173,7 +174,8 @@ static double size_of(const struct xray *x, const struct look_sums *s)
 
 static void add(const struct xray *x, struct look *l, unsigned what)
 {
-	if (what & LOOK_SIZE) add_size(x, l->sums), l->overflows = overflows(x, l->overflows);
+	l->impossible = l->impossible || x->impossible;
+	if (what & LOOK_SIZE) add_size(x, l->sums), l->overflows = x->impossible ? -1 : overflows(x, l->overflows);
 	if (what & LOOK_VOTES) add_votes(x, &l->votes);
 	if (what & LOOK_FIT) add_stored(x, l->sums), add_raw(x, l->sums);
 }
@@ -256,10 +258,11 @@ bool xray_fit_together(struct xray *x, struct stream *stream, int n, struct coef
 	return ok;
 }
 
-/* trial: what is left, stored, with the stream's direction. */
-static bool try_of_strip(struct xray *x, struct stream *l)
+/* trial: what is left, stored, with the look's direction. */
+static bool try_of_strip(struct xray *x, struct look *l)
 {
-	if (!xray_direction(x, l)) return false;
+	if (!xray_direction(x, &l->stream)) return false;
+	l->impossible = l->impossible || x->impossible;
 	for (size_t j = 0; j < x->n; j++) x->trial[j] = x->base[j] + x->d[j];
 	xray_store(x, x->trial, x->trial);
 	#pragma omp parallel for
@@ -275,7 +278,7 @@ static bool try_pass(struct xray *x, struct look *list, struct scoring *s, size_
 	for (size_t at = 0; at < x->strips; at++) {
 		if (!xray_refresh_strip(x, at, XRAY_BASE | XRAY_FLOOR)) return false;
 		for (size_t i = 0; i < n; i++) {
-			if (!made && !try_of_strip(x, &list[i].stream)) return false;
+			if (!made && !try_of_strip(x, &list[i])) return false;
 			scoring_add(x, &s[i], x->trial);
 		}
 	}
@@ -292,7 +295,7 @@ bool xray_try(struct xray *x, struct look *list, size_t n)
 		m = n - from < at_once(x) ? n - from : at_once(x);
 		memset(s, 0, m * sizeof *s);
 		while (ok && s->pass < SCORE_PASSES) ok = try_pass(x, list + from, s, m);
-		for (size_t i = 0; i < m; i++) list[from + i].score = s[i].score, stream_end(&list[from + i].stream);
+		for (size_t i = 0; i < m; i++) list[from + i].score = list[from + i].impossible ? INFINITY : s[i].score, stream_end(&list[from + i].stream);
 	}
 	free(s);
 	return ok;

@@ -12,7 +12,7 @@ enum { UNREACHED, BY_ROW, BY_FLOAT32 };
 /* Another plan for the stream. */
 void stream_begin(struct stream *l, const struct plan *p);
 
-/* The stream's answer in the strip held: y [n]. */
+/* The stream's answer in the strip held: y [n]; where there is none, x->impossible, the emulation's, or 0. */
 bool xray_run(struct xray *x, struct stream *l, double *y);
 
 /* y [n] rounded to the outputs' dtypes; may be in place. */

@@ -119,14 +119,29 @@ void xray_free(struct xray *x)
 	*x = (struct xray){ 0 };
 }
 
+/* In the place of an answer that there is not. */
+static bool no_answer(struct xray *x, const struct plan *p, const struct error *e, double *y)
+{
+	x->impossible = plan_impossible(p, e);
+	if (!x->impossible) {
+		if (x->e) *x->e = *e;
+		return false;
+	}
+	if (y == x->base || !(x->have & XRAY_BASE)) memset(y, 0, x->n * sizeof *y);
+	else memcpy(y, x->base, x->n * sizeof *y);
+	return true;
+}
+
 bool xray_run(struct xray *x, struct stream *l, double *y)
 {
 	struct answer a = { 0 };
+	struct error e = { 0 };
 
 	if (x->tick) x->tick("x-ray", x->runs, x->runs + 1);
 	x->runs++;
 	for (int i = 0; i < MAX_OUT; i++) a.hi[i] = x->call->out_count[i] ? y + x->first[i] : NULL;
-	if (!ref_strip(x->call, l, x->at, x->strips, &a, x->e)) return false;
+	x->impossible = false;
+	if (!ref_strip(x->call, l, x->at, x->strips, &a, &e)) return no_answer(x, &l->plan, &e, y);
 	x->work += a.work + overhead * x->n;
 	for (int i = 0; x->shift && i < MAX_OUT; i++)
 		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) y[j] += x->shift[x->first_element[i] + xray_place(x, i, j)];
@@ -182,6 +197,7 @@ static void go(struct xray *x, size_t s)
 static bool make_base(struct xray *x)
 {
 	if (!xray_run(x, &x->of_base, x->base)) return false;
+	x->base_impossible = x->impossible;
 	xray_store(x, x->base, x->r);
 	for (size_t j = 0; j < x->n; j++) {
 		x->raw[j] = x->got[j] - x->base[j];

@@ -37,7 +37,8 @@ static bool list_faults(struct audit *a, struct error *e)
 
 /* ---- one kernel with a fault on one call ---- */
 
-/* The kernel's outputs and, by the same plan without the fault, those of the correct one. *alike: they are the same. */
+/* The kernel's outputs and, by the same plan without the fault, those of the correct one; with a fault that these
+ * inputs do not have the correct one's. */
 static bool make_faulty(const struct subject *s, const struct contract *k, const struct audited_fault *f, struct answer *got, double *effect,
 	struct error *e)
 {
@@ -50,7 +51,10 @@ static bool make_faulty(const struct subject *s, const struct contract *k, const
 		int site = s->call.op->faults[f->fault].site;
 		good.round[site] = under == k ? (k->structures ? k->structures[0].site : k->site)[site] : (struct site_rounding){ 0 };
 	}
-	if (!subject_answer(s, &bad, got, e)) return false;
+	if (!subject_answer(s, &bad, got, e)) {
+		*effect = 0;
+		return plan_impossible(&bad, e) && subject_answer(s, &good, got, e);
+	}
 	if (!subject_answer(s, &good, &clean, e)) {
 		answer_free(got);
 		return false;

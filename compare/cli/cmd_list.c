@@ -61,16 +61,14 @@ static void list_sites(struct list *l, const struct op *op)
 		ROW(l, op->name, s->name, form_name(op, s->form), s->what);
 }
 
-/* Outputs that come with an input only; in the table an output's `what` names it. */
 static void list_tensor(struct list *l, const struct op *op, const char *side, const struct tensor_spec *t)
 {
 	static const char *const kind[] = { "", "optional", "integer", "optional integer", "trace" };
-	bool with = !strcmp(side, "out") && t->what[0];
-	char shape[32], what[64];
+	char shape[32], what[512];
 
 	snprintf(shape, sizeof shape, "[%s]", t->shape);
-	snprintf(what, sizeof what, "only where in.%s is given", t->what);
-	ROW(l, op->name, side, t->name, shape, kind[t->flags], with ? what : t->what);
+	snprintf(what, sizeof what, "only where in.%s is given%s%s", t->with ? t->with : "", t->what[0] ? "; " : "", t->what);
+	ROW(l, op->name, side, t->name, shape, kind[t->flags], t->with ? what : t->what);
 }
 
 static void list_tensors(struct list *l, const struct op *op)

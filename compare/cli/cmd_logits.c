@@ -188,7 +188,7 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 	causes_judge(&in->causes, r);
 	judge_source(&in->got, r);
 	if (!a->contract && !declared && r->outcome == FAIL)
-		logits_reason(r, FAIL, "no contract is named or declared, so %s was taken; --contract auto takes the tightest that is met, "
+		logits_reason(r, FAIL, "--contract names none, so the first was taken, %s; --contract auto takes the tightest that is met, "
 			"or the nearest", q.contract);
 	return true;
 }

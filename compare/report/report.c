@@ -19,17 +19,30 @@ void replay(FILE *to, const struct finding *f)
 	if (f->truth[0]) fprintf(to, " --truth %s", f->truth);
 }
 
+enum { RULE_WIDE = 19 };        /* "  %9.4g (%5.3g)" */
+
 static void text_output(FILE *to, const struct finding *f, const struct output_verdict *o)
 {
 	const char *name = f->verdict.op->out[o->out].name;
+	char differ[80];
 
 	fprintf(to, "  %-14s %10zu", name, o->count);
-	for (int r = 0; r < RULE_COUNT; r++) fprintf(to, "  %9.4g (%5.3g)", o->rule[r].value, o->rule[r].limit);
+	for (int r = 0; r < RULE_COUNT && !o->exact; r++) fprintf(to, "  %9.4g (%5.3g)", o->rule[r].value, o->rule[r].limit);
+	if (o->exact) {
+		snprintf(differ, sizeof differ, "  exact: %zu of %zu differ", o->count - o->bit_equal, o->count);
+		fprintf(to, "%-*s", RULE_COUNT * RULE_WIDE, differ);
+	}
 	fprintf(to, "  %7.3f %%\n", 100 * (double)o->bit_equal / (double)o->count);
 }
 
 static void text_worst(FILE *to, const struct finding *f, const struct output_verdict *o)
 {
+	if (o->exact) {
+		if (o->bit_equal < o->count)
+			fprintf(to, "  %s differs first at %s: %.9g, expected %.9g\n",
+				f->verdict.op->out[o->out].name, o->worst_at, o->worst.got, o->worst.expected);
+		return;
+	}
 	fprintf(to, "  worst of %s: %s is %.9g, expected %.9g: %.3g sigma, %.3g ulp\n", f->verdict.op->out[o->out].name, o->worst_at,
 		o->worst.got, o->worst.expected, o->worst.sigma, o->worst.ulp);
 }
@@ -83,7 +96,8 @@ void report_text(FILE *to, const struct finding *f, bool explain)
 	if (explain) report_suspects(to, v);
 	for (int i = 0; i < v->n_reason; i++) fprintf(to, "  %s\n", v->reason[i]);
 	if (v->unnamed && v->outcome == FAIL)
-		fprintf(to, "  no contract is named or declared, so %s was taken, the tightest; --contract auto takes the tightest that is met\n",
+		fprintf(to, "  neither the capture nor --contract names a contract, so the op's first was taken, %s; "
+			"--contract auto takes the tightest that is met\n",
 			v->contract->name);
 	fprintf(to, "%s under contract %s\n", v->outcome == PASS ? "PASS" : v->outcome == FAIL ? "FAIL" : "UNDECIDED", v->contract->name);
 	if (v->outcome == PASS || !f->path[0]) return;
@@ -118,8 +132,8 @@ static json_t *json_output(const struct finding *f, const struct output_verdict 
 
 	for (int r = 0; r < RULE_COUNT; r++)
 		json_object_set_new(rules, rule_name[r], json_pack("{s:o, s:o}", "value", report_number(o->rule[r].value), "limit", report_number(o->rule[r].limit)));
-	return json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:{s:s, s:o, s:o, s:o, s:o}}", "name", f->verdict.op->out[o->out].name,
-		"elements", (json_int_t)o->count, "bit_equal", (json_int_t)o->bit_equal, "not_finite", (json_int_t)o->not_finite,
+	return json_pack("{s:s, s:I, s:b, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:{s:s, s:o, s:o, s:o, s:o}}", "name", f->verdict.op->out[o->out].name,
+		"elements", (json_int_t)o->count, "exact", o->exact, "bit_equal", (json_int_t)o->bit_equal, "not_finite", (json_int_t)o->not_finite,
 		"truth_error", report_number(o->truth_error), "sampled", (json_int_t)o->sample.count, "judged_operations", (json_int_t)f->verdict.operations,
 		"sample_share", report_number(o->sample.share), "sample_sigma", report_number(o->sample.sigma), "rules", rules, "worst", "index", o->worst_at,
 		"expected", report_number(o->worst.expected), "got", report_number(o->worst.got), "sigma", report_number(o->worst.sigma), "ulp", report_number(o->worst.ulp));

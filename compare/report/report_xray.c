@@ -83,6 +83,8 @@ void report_coverage(FILE *to, const struct verdict *v)
 		count[NOT_IDENTIFIABLE]);
 	if (count[NOT_IDENTIFIABLE]) fputs(": ", to);
 	names(to, v, NOT_IDENTIFIABLE, 6);
+	if (count[NOT_POSSIBLE]) fprintf(to, "; %d not possible on these inputs: ", count[NOT_POSSIBLE]);
+	names(to, v, NOT_POSSIBLE, 6);
 	if (count[NOT_IDENTIFIABLE] && has_other_cases(v->op)) fprintf(to, "\n            (`etalon list cases %s%s` has inputs that show them)", v->op->name, op_option(v->op, option));
 	putc('\n', to);
 }
@@ -93,7 +95,7 @@ void report_suspects(FILE *to, const struct verdict *v)
 
 	if (!v->examined) return;
 	fprintf(to, "\n  %-30s %-9s %18s  %12s  %s\n", "suspect", "type", "coefficient", "size in noise", "state");
-	for (int state = NOT_IDENTIFIABLE; state >= RULED_OUT; state--)
+	for (int state = NOT_POSSIBLE; state >= RULED_OUT; state--)
 		for (int i = 0; i < v->x.n; i++) {
 			const struct suspect *s = &v->x.suspect[i];
 			if ((int)s->state == state)

@@ -10,7 +10,7 @@ size_t check_strips(const struct call *call)
 
 enum dtype out_dtype(const struct call *call, int i)
 {
-	return call->out[i] ? call->out[i]->dtype : DT_F64;
+	return call->out[i] ? call->out[i]->dtype : call->op->out[i].flags & INTEGER ? DT_I32 : DT_F64;
 }
 
 double stored_as(enum dtype d, double hi, double lo)

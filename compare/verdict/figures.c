@@ -34,7 +34,7 @@ static double in_ulp(enum dtype d, double got, double hi, double lo)
  * (silu(630) is below 630 by 1e-271), also that of what float32 holds. */
 static bool rounded_right(enum dtype d, double got, double hi, double lo, double upstream)
 {
-	return got == stored_as(d, hi, lo) || (!(upstream > 0) && got == stored_as(d, stored_as(DT_F32, hi, lo), 0));
+	return got == stored_as(d, hi, lo) || (!(upstream > 0) && dtype_info[d].is_float && got == stored_as(d, stored_as(DT_F32, hi, lo), 0));
 }
 
 /* |e| beyond what rounding to d can make of a number near the truth, in units of the upstream error. */
@@ -83,6 +83,7 @@ static void add_element(struct figures *f, enum dtype d, size_t j, size_t at, do
 	struct element here = { at, hi, got, s, in_ulp(d, got, hi, lo) };
 	double apart = fabs(in_sigma(second->hi[i][j], hi, lo, x->sigma[i][j]));
 
+	f->moved = f->moved || noisy || x->upstream[i][j] > 0;
 	if (noisy && !(apart <= v->truth_error)) v->truth_error = apart;
 	if (!isfinite(got) && !equal && !v->not_finite++) v->first_not_finite = here;
 	v->bit_equal += equal;
@@ -135,6 +136,7 @@ void figures_end(struct figures *f, const struct expected *x)
 	struct output_verdict *v = f->v;
 	double n = fmax(1, (double)f->counted);
 
+	v->exact = !f->moved;
 	v->freedom = x->freedom[v->out];
 	v->rule[RULE_RMS].value = sqrt(f->sum2 / n);
 	v->rule[RULE_BIAS].value = fabs(f->sum / n);

@@ -9,6 +9,7 @@ struct figures {
 	struct output_verdict *v;
 	double *largest;                /* [2 most] of the errors in sigma, of which the `most` largest count */
 	size_t kept, most, counted;
+	bool moved;                     /* an element that float32 moves */
 	double sum, sum2;
 };
 

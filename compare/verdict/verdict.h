@@ -24,6 +24,7 @@ struct output_verdict {
 	int out;                        /* index in the op's outputs */
 	size_t count;
 	size_t bit_equal;               /* elements equal to the truth rounded once to the dtype */
+	bool exact;                     /* float32 moves no element: each is that or wrong, and there is no sigma */
 	size_t not_finite;              /* NaN or infinite where the truth is a number that fits */
 	struct element first_not_finite, worst, beyond;          /* beyond: of the rule excess */
 	char worst_at[96], beyond_at[96];       /* "[12,3,44]" */

@@ -56,6 +56,11 @@ static void decide(const struct call *call, struct verdict *v, struct output_ver
 	for (int r = 0; r < RULE_COUNT; r++) {
 		const struct element *at = r == RULE_EXCESS ? &o->beyond : &o->worst;
 		if (o->rule[r].value <= o->rule[r].limit) continue;
+		if (o->exact) {
+			reason(v, FAIL, "out.%s: %zu of %zu elements differ, where nothing that is rounded could move them; %s is %.9g, expected %.9g", name,
+				o->count - o->bit_equal, o->count, o->worst_at, o->worst.got, o->worst.expected);
+			break;
+		}
 		if (r == RULE_WORST || r == RULE_EXCESS)
 			reason(v, FAIL, "out.%s: %s is %.9g, expected %.9g: %.4g sigma, %.4g ulp; %s %.4g, at most %.3g", name,
 				r == RULE_EXCESS ? o->beyond_at : o->worst_at, at->got, at->expected, at->sigma, at->ulp, rule_name[r],

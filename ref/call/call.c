@@ -70,6 +70,15 @@ static bool right_kind(const struct tensor_spec *spec, enum dtype d)
 	return spec->flags & INTEGER ? d == DT_I32 || d == DT_I64 : dtype_info[d].is_float;
 }
 
+/* The capture has no `name`; a tensor of its bare name? */
+static bool lacks(const struct call *call, const char *name, const char *bare, const char *shape, struct error *e)
+{
+	bool found = tensors_find(&call->capture->tensors, bare) != NULL;
+
+	return error_set(e, E_MISSING, name, NO_OFFSET, "expected [%s]%s%s%s", shape, found ? "; found '" : "", found ? bare : "",
+		found ? "', and names begin with in. or out." : "");
+}
+
 static bool bind_tensors(struct call *call, struct error *e)
 {
 	bool bound[MAX_DIM] = { false }, batch = false;
@@ -84,7 +93,7 @@ static bool bind_tensors(struct call *call, struct error *e)
 			snprintf(name, sizeof name, "%s.%s", pass ? "out" : "in", spec[i].name);
 			*(pass ? &call->out[i] : &call->in[i]) = t;
 			if (!t && (pass || spec[i].flags & OPTIONAL)) continue;
-			if (!t) return error_set(e, E_MISSING, name, NO_OFFSET, "expected [%s]", spec[i].shape);
+			if (!t) return lacks(call, name, spec[i].name, spec[i].shape, e);
 			if (!right_kind(&spec[i], t->dtype))
 				return error_set(e, E_KIND, name, t->offset, "expected %s, got %s",
 					spec[i].flags & INTEGER ? "I32 or I64" : "a floating-point type", dtype_info[t->dtype].name);
@@ -117,7 +126,10 @@ static bool no_extra_tensors(const struct call *call, struct error *e)
 			size_t n = strlen(all);
 			snprintf(all + n, sizeof all - n, "%s%s.%s", n ? ", " : "", out ? "out" : "in", s->name);
 		}
-		return error_set(e, E_EXTRA, name, t->item[i].offset, "%s has %s", call->op->name, all);
+		bool neither = !out && strncmp(name, "in.", 3);
+		return error_set(e, E_EXTRA, name, t->item[i].offset, "%s%s%s", neither ? "names begin with in. or out." : call->op->name,
+			neither ? "" : " has ",
+			neither ? "" : all);
 	}
 	return true;
 }
@@ -128,7 +140,7 @@ static bool has_output(const struct call *call, int i)
 	const struct tensor_spec *spec = &call->op->out[i];
 
 	if (spec->flags & (OPTIONAL | TRACE)) return call->out[i] != NULL;
-	return !spec->what[0] || capture_in(call->capture, spec->what);
+	return !spec->with || capture_in(call->capture, spec->with);
 }
 
 int call_shape(const struct call *call, const char *all, size_t shape[MAX_RANK])
@@ -210,22 +222,31 @@ bool call_trace(struct call *call)
 	return any;
 }
 
+static bool no_op(const char *name, struct error *e)
+{
+	const struct op *own = op_added(0);
+
+	if (!own) return error_set(e, E_OP, name, NO_OFFSET, "see `etalon list ops`; --op FILE names the formula of one's own");
+	return error_set(e, E_OP, name, NO_OFFSET, "%s has %s; etalon.op in the capture's metadata names the op",
+		own->file ? own->file : "--op", own->name);
+}
+
 bool call_bind(struct call *call, const struct capture *c, bool need_outputs, struct error *e)
 {
 	*call = (struct call){ .op = op_find(c->op), .capture = c };
-	if (!call->op) return error_set(e, E_OP, c->op, NO_OFFSET, "see `etalon list ops`; --op FILE names the formula of one's own");
+	if (!call->op) return no_op(c->op, e);
 	if (!call_bind_params(call, e) || !bind_tensors(call, e) || !no_extra_tensors(call, e)) return false;
 	if (!call->op->check(call, e) || !sound_traces(call, e)) return false;
 	call->anchored = call->anchored && need_outputs;
 	for (int i = 0; call->op->out[i].name; i++) {
 		if (call->out[i] && !has_output(call, i))
-			return error_set(e, E_EXTRA, call->out[i]->name, call->out[i]->offset, "it comes only with in.%s", call->op->out[i].what);
+			return error_set(e, E_EXTRA, call->out[i]->name, call->out[i]->offset, "it comes only with in.%s", call->op->out[i].with);
 		if (!has_output(call, i)) continue;
 		call->out_count[i] = output_count(call, i);
 		if (need_outputs && call->out_count[i] && !call->out[i]) {
 			char name[64];
 			snprintf(name, sizeof name, "out.%s", call->op->out[i].name);
-			return error_set(e, E_MISSING, name, NO_OFFSET, "expected [%s]", call->op->out[i].shape);
+			return lacks(call, name, call->op->out[i].name, call->op->out[i].shape, e);
 		}
 	}
 	return true;

@@ -55,6 +55,14 @@ void plan_no_fault(struct plan *p, int fault)
 	p->value[fault] = 0;
 }
 
+bool plan_impossible(const struct plan *p, const struct error *e)
+{
+	bool plain = !p->faults;
+
+	for (int k = 0; k < MAX_SITE; k++) plain = plain && !p->round[k].on;
+	return !plain && (e->code == E_VALUE || e->code == E_FORMULA);
+}
+
 /* Is it one of the parameter's values? Of a size any whole number may be. */
 static bool is_value(const struct fault_spec *m, double value)
 {

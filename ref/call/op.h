@@ -11,7 +11,7 @@ enum { MAX_IN = 24, MAX_OUT = 16, MAX_PARAM = 16, MAX_DIM = 16, MAX_SITE = 64, M
 enum { MAX_FAULT = 64 };
 enum { DEFAULT_CHUNK = 64, MAX_HELD = 32 };
 
-/* TRACE: an output that may be recorded after each iteration, along its first axis behind an optional one. */
+/* INTEGER: of an output too, whose values are whole numbers. TRACE: an output that may be recorded after each iteration, along its first axis behind an optional one. */
 enum { OPTIONAL = 1, INTEGER = 2, TRACE = 4 };
 
 struct tensor_spec {
@@ -19,7 +19,8 @@ struct tensor_spec {
 	const char *shape;      /* "T,Hk,Dk"; a symbol may carry +1 or -1; a first one that carries ? may be missing, in all
 	                           tensors of a call or in none */
 	int flags;
-	const char *what;       /* outputs: "" or the input that this output comes with */
+	const char *what;
+	const char *with;       /* of an output: the input that it comes with; NULL: it always comes */
 };
 
 enum param_kind { PARAM_BOOL, PARAM_REAL, PARAM_CHOICE, PARAM_LIST };
@@ -226,6 +227,9 @@ struct plan plan_plain(const struct arith *a, int bits);
 void plan_fault(struct plan *p, const struct op *op, int fault);
 void plan_fault_at(struct plan *p, const struct op *op, int fault, double value);
 void plan_no_fault(struct plan *p, int fault);
+/* Does the error of a run tell that with the plan's faults or roundings an index leaves its axis on these inputs? Without them it is the
+ * call's, or the op's. */
+bool plan_impossible(const struct plan *p, const struct error *e);
 /* How many values the fault's parameter has in this call, 0 without one; number i; what a plan's value stands for. */
 size_t fault_values(const struct call *call, int fault);
 double fault_value(const struct call *call, int fault, size_t i);

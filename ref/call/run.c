@@ -1,4 +1,5 @@
 /* Runs the pieces of a reference, in parallel. */
+#include <math.h>
 #include <omp.h>
 #include <string.h>
 #include <stdlib.h>
@@ -169,6 +170,34 @@ static bool no_memory(const struct call *call, const struct plan *p, struct erro
 	return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "running the reference in %s", p->arith->name);
 }
 
+/* What is wrong is so in a fault that the plan makes. */
+static bool in_fault(const struct op *op, const struct plan *p, struct error *e)
+{
+	char detail[sizeof e->detail], name[64];
+	int m = 0;
+
+	if (!e || !p->faults || !plan_impossible(p, e)) return false;
+	while (!(p->faults >> m & 1)) m++;
+	fault_said(op, m, p->value[m], name, sizeof name);
+	memcpy(detail, e->detail, sizeof detail);
+	snprintf(e->detail, sizeof e->detail, "in the fault %s: %.*s", name, (int)(sizeof detail - sizeof name - 16), detail);
+	return false;
+}
+
+/* An integer output has whole numbers, or none. */
+static bool are_whole(const struct call *call, const struct strip *s, const struct answer *a, struct error *e)
+{
+	for (int i = 0; i < MAX_OUT && call->op->out[i].name; i++)
+		for (size_t j = 0; call->op->out[i].flags & INTEGER && a->hi[i] && j < s->count[i]; j++) {
+			double x = a->hi[i][j], lo = a->lo[i] ? a->lo[i][j] : 0;
+			if (!isfinite(x) || (x == floor(x) && lo == floor(lo))) continue;
+			error_set(e, E_FORMULA, NULL, NO_OFFSET, "expected whole numbers for %s, an integer output; element %zu is %.17g", call->op->out[i].name,
+				s->first[i] + j, x + lo);
+			return error_in_file(e, call->op->file ? call->op->file : call->op->name);
+		}
+	return true;
+}
+
 /* One strip, into *a. */
 static bool run_strip(const struct call *call, struct stream *l, const struct strip *s, struct answer *a, struct error *e)
 {
@@ -183,7 +212,7 @@ static bool run_strip(const struct call *call, struct stream *l, const struct st
 	if (!to.kept) return no_memory(call, p, e);
 	if (call->op->prepare && !(first.program = call->op->prepare(call, p, e))) {
 		free(to.kept);
-		return false;
+		return in_fault(call->op, p, e);
 	}
 	first.element = p->arith->size(&first);
 	bool ok = true, beside = first.program && call->op->runs && !cut, more = true;
@@ -192,7 +221,7 @@ static bool run_strip(const struct call *call, struct stream *l, const struct st
 		more = beside && w.range.last > w.range.first;
 		if (!beside || more) ok = run_shared(&first, &w, &a->work) || no_memory(call, p, e);
 	}
-	if (first.program) ok = call->op->finish(first.program, s, p, ok, e);
+	if (first.program) ok = (call->op->finish(first.program, s, p, ok, e) && are_whole(call, s, a, e)) || in_fault(call->op, p, e);
 	size_t next = l->next;
 	stream_end(l);
 	l->carried = to;

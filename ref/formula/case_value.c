@@ -1,5 +1,6 @@
-/* What a case's settings say: a size, a parameter, a type and a draw. */
+/* What a case's settings say: a size, a parameter, a type and a draw; and whether all of it is a call of the op. */
 #include "formula_private.h"
+#include "ref/parse/nearest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,4 +105,57 @@ bool case_drawn(const struct made *m, const struct setting *s, struct case_tenso
 	t->a = s->number[0];
 	t->b = s->number[1];
 	return true;
+}
+
+static bool has(const struct case_tensor *t, const char *name)
+{
+	while (t->name && strcmp(t->name, name)) t++;
+	return t->name != NULL;
+}
+
+bool case_no_such(const struct made *m, const struct setting *s)
+{
+	struct nearest near = nearest_to(s->name);
+	char meant[NEAREST_SAID];
+
+	for (const struct tensor_spec *t = m->op->in; t->name; t++) nearest_try(&near, t->name);
+	for (const struct tensor_spec *t = m->op->out; t->name; t++) nearest_try(&near, t->name);
+	for (const struct param_spec *p = m->op->params; p->name; p++) nearest_try(&near, p->name);
+	for (int i = 0; m->op->dims[i]; i++) nearest_try(&near, m->op->dims[i]);
+	return formula_error(m->e, m->t->path, s->line, s->column, "expected a size, a parameter or a tensor; nothing is named '%s'%s", s->name,
+		nearest_said(&near, meant));
+}
+
+/* Has an input of the case this size? One that none has is 1. */
+static bool has_input(const struct test_case *k, const char *size)
+{
+	for (const struct case_tensor *t = k->in; t->name; t++)
+		for (const char *s = t->shape; *s; s += *s == ',') {
+			if (strcspn(s, ",+-?") == strlen(size) && !strncmp(s, size, strlen(size))) return true;
+			s += strcspn(s, ",");
+		}
+	return false;
+}
+
+bool case_is_call(const struct made *m, const struct case_decl *c, const struct test_case *k)
+{
+	if (!m->op->file || !formula_source(m->op)) return true;
+	struct capture capture = { .params = json_loads(k->params, 0, NULL) };
+	struct call call = { .op = m->op, .capture = &capture };
+	static const struct tensor given;
+	struct error why = { 0 };
+
+	for (int i = 0; m->op->dims[i]; i++) call.dim[i] = 1;
+	for (const struct case_dim *d = k->dims; d->name; d++)
+		if (has_input(k, d->name)) call.dim[op_size(m->op, d->name)] = d->size;
+	for (int i = 0; m->op->in[i].name; i++) call.in[i] = has(k->in, m->op->in[i].name) ? &given : NULL;
+	for (int i = 0; m->op->out[i].name; i++) call.out_count[i] = has(k->out, m->op->out[i].name);
+	bool ok = call_bind_params(&call, &why);
+	call.capture = NULL;
+	if (ok) m->op->derive(&call);
+	ok = ok && formula_rules(formula_of(m->op), &call, &why);
+	json_decref(capture.params);
+	if (ok) return true;
+	return formula_error(m->e, m->t->path, c->d.line, c->d.column, "expected a call of the op%s%s%s: %s", why.code == E_PARAM ? ", with its '" : "",
+		why.code == E_PARAM ? why.item : "", why.code == E_PARAM ? "'" : "", why.detail);
 }

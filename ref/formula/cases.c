@@ -194,6 +194,12 @@ static bool is_given(const struct test_case *k, const char *input)
 	return false;
 }
 
+static bool whole_numbers(const struct made *m, const struct setting *s, struct case_tensor *t)
+{
+	t->dtype = s->dtype ? case_type(s->dtype) : DT_I32;
+	return (!s->draw && !s->list && (t->dtype == DT_I32 || t->dtype == DT_I64)) || case_wrong(m, s, "i32 or i64");
+}
+
 static bool outputs(const struct made *m, const struct case_decl *c, struct test_case *k)
 {
 	struct case_tensor *out = TABLE(m, struct case_tensor, MAX_OUT);
@@ -204,9 +210,10 @@ static bool outputs(const struct made *m, const struct case_decl *c, struct test
 	if (!out) return false;
 	for (const struct tensor_spec *t = m->op->out; t->name; t++) {
 		tensor_setting(m, c, t->name, &s, &named);
-		if ((t->flags & (OPTIONAL | TRACE) && !named) || (t->what[0] && !is_given(k, t->what))) continue;
+		if ((t->flags & (OPTIONAL | TRACE) && !named) || (t->with && !is_given(k, t->with))) continue;
 		out[n] = (struct case_tensor){ .name = t->name, .shape = shape_in(m, c, k, t->shape) };
-		if (!out[n].shape || !case_drawn(m, &s, &out[n], false)) return false;
+		if (!out[n].shape) return false;
+		if (!(t->flags & INTEGER ? whole_numbers(m, &s, &out[n]) : case_drawn(m, &s, &out[n], false))) return false;
 		n++;
 	}
 	k->out = out;
@@ -218,7 +225,7 @@ static bool all_known(const struct made *m, const struct case_decl *c)
 	for (int i = 0; i < c->n; i++) {
 		const struct setting *s = &c->set[i];
 		if (!is_tensor(m->op, s->name) && !is_param(m->op, s->name) && op_size(m->op, s->name) < 0)
-			return formula_error(m->e, m->t->path, s->line, s->column, "expected a size, a parameter or a tensor; nothing is named '%s'", s->name);
+			return case_no_such(m, s);
 	}
 	if (!c->contract || op_contract(m->op, c->contract) >= 0) return true;
 	return formula_error(m->e, m->t->path, c->contract_line, c->contract_column, "expected a contract's name, got '%s'", c->contract);
@@ -248,7 +255,7 @@ bool cases_of_tree(struct tree *t, const struct op *op, const struct test_case *
 	for (const struct case_decl *c = t->cases; c; c = NEXT(c)) {
 		if (c->common) continue;
 		*k = (struct test_case){ .op = op->name, .name = c->d.name, .what = c->d.what, .at = place_of(&m, c), .large = c->large, .rung = c->variant, .contract = c->contract };
-		if (!sizes(&m, c, k) || !params(&m, c, k) || !derived_sizes(&m, c, k) || !inputs(&m, c, k) || !outputs(&m, c, k++))
+		if (!sizes(&m, c, k) || !params(&m, c, k) || !derived_sizes(&m, c, k) || !inputs(&m, c, k) || !outputs(&m, c, k) || !case_is_call(&m, c, k++))
 			return t->pool.failed ? error_set(e, E_MEMORY, t->path, NO_OFFSET, "reading a formula") : false;
 	}
 	return true;

@@ -40,6 +40,10 @@ bool case_param(const struct made *m, const struct setting *s, const struct para
 bool case_drawn(const struct made *m, const struct setting *s, struct case_tensor *t, bool integer);
 bool case_mapped(const struct made *m, const struct setting *s, struct case_map *map);
 enum dtype case_type(const char *name);
+/* A setting of nothing that the op has: an error, and false. Of one's own op: has the case all parameters, and does it keep the `where`
+ * lines that need no numbers of inputs? */
+bool case_no_such(const struct made *m, const struct setting *s);
+bool case_is_call(const struct made *m, const struct case_decl *c, const struct test_case *k);
 /* Sizes that a `let` gives; has the call this trace? */
 void formula_derive(const struct formula *f, struct call *call);
 bool formula_has_trace(const struct formula *f, const struct call *call, int out);

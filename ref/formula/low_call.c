@@ -1,5 +1,6 @@
 /* Functions: those of the language, and the file's own. */
 #include "lower.h"
+#include "ref/parse/nearest.h"
 
 #include <math.h>
 #include <string.h>
@@ -242,6 +243,31 @@ static struct ex *macro(struct lower *l, const struct node *x, const struct macr
 	return e;
 }
 
+/* What other languages have as a function, written out. */
+static const char *recipe(const char *name)
+{
+	static const struct { const char *name, *said; } all[] = {
+		{ "softmax", "e = exp(s - max(s)), then e / sum(e)" }, { "relu", "maximum(x, 0)" }, { "pow", "x ^ n" }, { "min", "-max(-x)" },
+		{ "argmax", "top(x, 1)" }, { "var", "mean((x - mean(x))^2)" }, { "dot", "x' y" }, { "matmul", "A B" }, { "transpose", "A'" },
+	};
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (same_name(all[i].name, name)) return all[i].said;
+	return NULL;
+}
+
+static struct ex *no_function(struct lower *l, const struct node *x, struct nearest *near)
+{
+	const char *said = recipe(x->name);
+	char meant[NEAREST_SAID];
+
+	for (int i = 0; maps[i].name; i++) nearest_try(near, maps[i].name);
+	nearest_declared(near, l->t->macros);
+	if (said) low_error(l, x, "expected a function; nothing is named '%s': write %s", x->name, said);
+	else low_error(l, x, "expected a function; nothing is named '%s'%s", x->name, nearest_said(near, meant));
+	return NULL;
+}
+
 struct ex *low_call(struct lower *l, const struct node *x)
 {
 	static const enum format rounded[] = { FMT_BF16, FMT_F16, FMT_F32 };
@@ -264,8 +290,9 @@ struct ex *low_call(struct lower *l, const struct node *x)
 	int k = 0;
 	while (known[k].name && !same_name(known[k].name, x->name)) k++;
 	if (!known[k].name) {
-		low_error(l, x, "expected a function; nothing is named '%s'", x->name);
-		return NULL;
+		struct nearest near = nearest_to(x->name);
+		for (int i = 0; known[i].name; i++) nearest_try(&near, known[i].name);
+		return no_function(l, x, &near);
 	}
 	if (x->n < known[k].least || x->n > known[k].most) return low_wrong(l, x, known[k].least == 1 ? "one argument" : "more arguments");
 	return known[k].make(l, x);

@@ -2,7 +2,25 @@
 #include "lower.h"
 
 /* Of so many pieces a file is checked before there is a call. */
-enum { CHECKED = 8 };
+enum { CHECKED = 8, MOST = 1 << 20 };
+
+/* The parameter that a number is made of, the first, or NULL. */
+static const char *param_in(const struct tree *t, const struct node *x)
+{
+	const char *name = x->kind == NODE_NAME && declared(t->params, x->name) ? x->name : NULL;
+
+	for (int i = 0; i < x->n && !name; i++) name = param_in(t, x->arg[i]);
+	return name;
+}
+
+/* Of a call it is the parameter that is wrong. */
+static bool wrong_parts(struct lower *l, const struct node *x, double parts)
+{
+	const char *name = l->call->capture ? param_in(l->t, x) : NULL;
+
+	if (!name) return low_error(l, x, "expected 1 to %d pieces, got %g", MOST, parts);
+	return error_set(l->e, E_PARAM, name, NO_OFFSET, "%s:%d:%d: expected 1 to %d pieces, got %g", l->t->path, x->line, x->column, MOST, parts);
+}
 
 /* Of indices that count pieces of shapes of their own: the one, or NULL. */
 static const struct each *parts_of(const struct tree *t, const struct form_decl *f)
@@ -24,8 +42,7 @@ bool program_parts(const struct tree *t, const struct op *op, const struct call 
 	double parts = 1;
 	bool ok = low_known(&l, x->last, &parts);
 
-	if (ok && !(parts >= 1 && parts <= MAX_PART && parts == (double)(size_t)parts))
-		ok = low_error(&l, x->last, "expected 1 to %d pieces, got %g", MAX_PART, parts);
+	if (ok && !(parts >= 1 && parts <= MOST && parts == (double)(size_t)parts)) ok = wrong_parts(&l, x->last, parts);
 	if (ok) *n = !call->capture && parts > CHECKED ? CHECKED : (size_t)parts;
 	pool_free(&p.pool);
 	return ok;
@@ -48,6 +65,16 @@ static bool in_chunks(struct lower *l, const struct node *at, int var, size_t by
 	return true;
 }
 
+/* An index like one of a size. */
+static bool one_shape(struct lower *l, const struct each *x, const struct node *at)
+{
+	int var = l->p->n_each < MAX_EACH ? new_var(l, at) : (low_error(l, at, "expected at most %d indices", MAX_EACH), -1);
+
+	if (var < 0 || !symbol_add(l, x->d.name, SYMBOL_VAR, var, scalar)) return false;
+	l->p->pieces *= l->p->each[l->p->n_each++] = l->parts;
+	return true;
+}
+
 bool low_each(struct lower *l, const struct form_decl *f)
 {
 	const struct each *x = f->each ? f->each : l->t->each, *parts = parts_of(l->t, f);
@@ -57,10 +84,12 @@ bool low_each(struct lower *l, const struct form_decl *f)
 		const struct node at = { .line = x->d.line, .column = x->d.column };
 		if (!x->dim) {
 			if (x != parts) return low_error(l, &at, "expected one index at most that counts from 0");
-			if (!symbol_add(l, x->d.name, SYMBOL_NUMBER, (int)l->part, scalar)) return false;
+			if (!(l->parts ? one_shape(l, x, &at) : symbol_add(l, x->d.name, SYMBOL_NUMBER, (int)l->part, scalar) != NULL)) return false;
 			continue;
 		}
 		int i = op_size(l->op, x->dim);
+		if (i < 0 && (declared(l->t->params, x->dim) || declared(l->t->lets, x->dim)))
+			return low_error(l, &at, "expected the name of a size, and no tensor has '%s': write '%s in 0:%s'", x->dim, x->d.name, x->dim);
 		if (i < 0) return low_error(l, &at, "expected the name of a size; no tensor has '%s'", x->dim);
 		int var = l->p->n_each < MAX_EACH ? new_var(l, &at) : (low_error(l, &at, "expected at most %d indices", MAX_EACH), -1);
 		const struct shape s = x->by ? (struct shape){ COLUMN, { x->by, l->p->n_chunk }, { 1, -1 } } : scalar;

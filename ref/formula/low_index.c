@@ -1,5 +1,6 @@
 /* Indices and conditions: numbers that are known exactly. What they are in a run: run_index.c. */
 #include "lower.h"
+#include "ref/parse/nearest.h"
 
 #include <math.h>
 #include <string.h>
@@ -125,6 +126,18 @@ static struct ix *alias(struct lower *l, const struct alias *a)
 	return x;
 }
 
+static void no_name(struct lower *l, const struct node *x)
+{
+	struct nearest near = nearest_to(x->name);
+	const void *const lists[] = { l->t->in, l->t->params, l->t->lets, l->t->aliases };
+	char meant[NEAREST_SAID];
+
+	for (const struct symbol *s = l->symbols; s; s = s->outer) nearest_try(&near, s->name);
+	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) nearest_declared(&near, lists[i]);
+	for (int i = 0; l->op->dims[i]; i++) nearest_try(&near, l->op->dims[i]);
+	low_error(l, x, "expected a name that is defined above; nothing is named '%s'%s", x->name, nearest_said(&near, meant));
+}
+
 static struct ix *name(struct lower *l, const struct node *x)
 {
 	const struct symbol *s = symbol_find(l, x->name);
@@ -151,7 +164,8 @@ static struct ix *name(struct lower *l, const struct node *x)
 	if ((i = word(l->t, x->name)) >= 0) return ix_number(l, i);
 	if (same_name(x->name, "inf")) return ix_number(l, (double)INFINITY);
 	if (declared(l->t->in, x->name)) low_error(l, x, "expected an integer input in an index; has(%s) says whether it is given", x->name);
-	else low_error(l, x, s ? "expected an index, which each, let and loops name; '%s' is a value" : "expected a name that is defined above; nothing is named '%s'", x->name);
+	else if (s) low_error(l, x, "expected an index, which each, let and loops name; '%s' is a value", x->name);
+	else no_name(l, x);
 	return NULL;
 }
 

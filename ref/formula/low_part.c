@@ -135,7 +135,7 @@ struct ex *low_with_row(struct lower *l, const struct node *x)
 	return e;
 }
 
-/* joined(A, B, ...): vectors end to end, matrices side by side */
+/* joined(A, B, ...): vectors end to end, a number being one of 1, matrices side by side */
 struct ex *low_joined(struct lower *l, const struct node *x)
 {
 	struct ex *part[MAX_GIVEN] = { NULL }, *all;
@@ -143,6 +143,8 @@ struct ex *low_joined(struct lower *l, const struct node *x)
 
 	for (int i = 0; i < x->n; i++) {
 		if (!(part[i] = low_value(l, x->arg[i]))) return NULL;
+		if (part[i]->s.rank == SCALAR) part[i] = ex_filled(l, (struct shape){ COLUMN, { 1, -1 }, { 1, -1 } }, part[i]);
+		if (!part[i]) return NULL;
 		struct shape s = part[i]->s, same = s;
 		*axis_of(&same) = *axis_of(&part[0]->s);
 		if (s.rank == SCALAR || axis_of(&s)->chunk >= 0 || !same_shape(same, part[0]->s))

@@ -19,6 +19,17 @@ static bool part(struct lower *l, struct slice *s, int i, const struct node *x, 
 	return true;
 }
 
+/* Before there is a call, sizes are tried: with which letter the range was compared. */
+static bool outside(struct lower *l, const struct slice *s, int i, const struct node *x, double first, double last)
+{
+	size_t size = s->axis[i].size;
+	char text[64];
+
+	if (l->call->capture) return low_error(l, x, "expected a range within 0:%zu, got %g:%g", size, first, last);
+	size_said(l->call, size, text, sizeof text);
+	return low_error(l, x, "expected a range within 0:%s, got %g:%g where that is 0:%zu", text, first, last, size);
+}
+
 /* first:last, or every step-th from first on below last */
 static bool range(struct lower *l, struct slice *s, int i, const struct node *x)
 {
@@ -29,7 +40,7 @@ static bool range(struct lower *l, struct slice *s, int i, const struct node *x)
 	if (!ix_known(s->axis[i].first, &first)) return part(l, s, i, x, s->axis[i].first);
 	if (!ix_known(end, &last) || !ix_known(by, &step)) return low_error(l, x, "expected a range whose ends are known before the call runs; 'for c in chunks of a:b by 128' takes others");
 	if (!(first >= 0 && last >= first && last <= (double)s->axis[i].size))
-		return low_error(l, x, "expected a range within 0:%zu, got %g:%g", s->axis[i].size, first, last);
+		return outside(l, s, i, x, first, last);
 	if (!(step >= 1 && step == floor(step))) return low_error(l, x, "expected a step of 1 or more, got %g", step);
 	s->axis[i].step = (size_t)fmin(step, 0x1p32);
 	s->axis[i].len.n = (size_t)ceil((last - first) / step);

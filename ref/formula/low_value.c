@@ -172,7 +172,7 @@ static struct ex *load(struct lower *l, const struct node *x)
 	int list = declared_index(l->t->params, x->name);
 	if (list >= 0 && l->op->params[list].kind == PARAM_LIST) return made_from_ix(l, x);
 	if (y) {
-		low_error(l, x, "expected an input; '%s' has no indices", x->name);
+		low_error(l, x, "expected an input, or what pieces above hold ('held %s [...]'); '%s' is a value, of which element(%s, i) takes one", x->name, x->name, x->name);
 		return NULL;
 	}
 	struct slice *slice = low_slice(l, kept, false, &s);

@@ -1,5 +1,6 @@
 /* From tree to program: names, steps, loops, faults. */
 #include "lower.h"
+#include "ref/parse/nearest.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -186,15 +187,26 @@ static const struct definition *namesake(const struct statement *s, const char *
 	return d;
 }
 
+static void near_names(struct nearest *near, const struct statement *s)
+{
+	for (; s; s = s->next) {
+		if (s->loop || s->condition) near_names(near, s->body);
+		else if (!s->use) nearest_try(near, s->define.name);
+	}
+}
+
 /* The form has no such definition. */
 static bool none_such(struct lower *l, const struct fault_decl *f, const struct definition *d)
 {
 	const char *form = f->form[0] ? f->form : l->t->forms->d.name;
 	const struct definition *has = NULL;
 
-	for (const struct form_decl *x = form_of(l); x && !has; x = x->more) has = namesake(x->body, d->name);
+	struct nearest near = nearest_to(d->name);
+	char meant[NEAREST_SAID];
+
+	for (const struct form_decl *x = form_of(l); x && !has; x = x->more) has = namesake(x->body, d->name), near_names(&near, x->body);
 	return has ? low_error(l, d->target, "expected a definition that the form '%s' has; of '%s' it has '%s'", form, d->name, has->text)
-		: low_error(l, d->target, "expected a definition that the form '%s' has; nothing there is named '%s'", form, d->name);
+		: low_error(l, d->target, "expected a definition that the form '%s' has; nothing there is named '%s'%s", form, d->name, nearest_said(&near, meant));
 }
 
 /* Does the form have all that the plan's fault defines anew? */
@@ -261,6 +273,8 @@ static struct program *all_made(const struct tree *t, const struct op *op, const
 		size_t parts = 0;
 		uint32_t held = 0;
 		bool ok = program_parts(t, op, call, plan, f, &parts, e);
+		l.parts = parts > MAX_PART ? parts : 0;
+		if (l.parts) parts = 1;
 		for (l.part = 0; ok && l.part < parts; l.part++) {
 			if (!(ok = (*end = make(&l, f, &l.used)) != NULL)) break;
 			held |= (*end)->writes;

@@ -29,7 +29,7 @@ struct lower {
 	const struct plan *plan;
 	int form;
 	const struct form_decl *anew;   /* the form, where it is another one with some things defined anew, or NULL */
-	size_t part;            /* of pieces that have shapes of their own */
+	size_t part, parts;     /* of pieces that may have shapes of their own; parts: not 0: so many, all of one shape */
 	bool keep;              /* the program is one in which values stay */
 	struct program *p;
 	struct symbol *symbols;

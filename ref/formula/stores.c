@@ -158,15 +158,22 @@ static bool tells_apart(struct sought *w, const struct statement *s)
 	return !walk(w->t, s, false, of_index, w);
 }
 
+static bool first_stored(const struct stored *s, void *with) { *(struct stored *)with = *s; return false; }
+
 static bool pieces_apart(const struct formula *f, const struct form_decl *y, struct error *e)
 {
 	const struct tree *t = &f->tree;
 
 	for (const struct each *x = y->each ? y->each : t->each; x; x = NEXT(x)) {
 		struct sought w = { .t = t, .name = x->d.name };
-		if (x->dim && op_size(&f->op, x->dim) >= 0 && !tells_apart(&w, y->body))
-			return formula_error(e, t->path, x->d.line, x->d.column, "expected '%s' in an index of what is stored: the pieces for each %s in %s"
-				" would all store the same elements", x->d.name, x->d.name, x->dim);
+		if ((x->dim && op_size(&f->op, x->dim) < 0) || tells_apart(&w, y->body)) continue;
+		struct stored first = { NULL, NULL, false };
+		walk(t, y->body, false, first_stored, &first);
+		if (!first.of)
+			return formula_error(e, t->path, x->d.line, x->d.column, "expected that the pieces for each %s store something", x->d.name);
+		return formula_error(e, t->path, first.target->line, first.target->column,
+			"expected the index '%s' in an index of %s: the pieces for each %s in"
+			" %s would all store the same elements", x->d.name, first.of->d.name, x->d.name, x->dim ? x->dim : "0:...");
 	}
 	return true;
 }

@@ -1,5 +1,6 @@
 /* The tables of an op, from its formula. */
 #include "formula_private.h"
+#include "ref/parse/nearest.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -42,6 +43,15 @@ bool formula_format(const char *name, enum format *format, enum rounding *roundi
 	return false;
 }
 
+static bool has_symbol(const char *shape, const char *symbol, size_t n)
+{
+	for (const char *s = shape; *s; s += *s == ',') {
+		if (strcspn(s, ",+-?") == n && !strncmp(s, symbol, n)) return true;
+		s += strcspn(s, ",");
+	}
+	return false;
+}
+
 static bool sizes(struct formula *f, const struct tensor_decl *t, struct error *e)
 {
 	for (; t; t = NEXT(t))
@@ -56,6 +66,21 @@ static bool sizes(struct formula *f, const struct tensor_decl *t, struct error *
 	return true;
 }
 
+/* Each size of what is stored is an input's, or a `let` says it. */
+static bool sizes_bound(struct formula *f, const struct tensor_decl *t, struct error *e)
+{
+	for (; t; t = NEXT(t))
+		for (const char *s = t->shape; *s; s += *s == ',') {
+			size_t n = strcspn(s, ",+-?");
+			bool bound = false;
+			for (const struct tensor_decl *in = f->tree.in; in && !bound; in = NEXT(in)) bound = has_symbol(in->shape, s, n);
+			for (const struct alias *a = f->tree.lets; a && !bound; a = NEXT(a)) bound = strlen(a->d.name) == n && !strncmp(a->d.name, s, n);
+			if (!bound && !t->trace) return wrong(f, &t->d, e, "a size of an input in %s [%s], or 'let %.*s = ...'; no input has %.*s", t->d.name, t->shape, (int)n, s, (int)n, s);
+			s += strcspn(s, ",");
+		}
+	return true;
+}
+
 static bool tensors(struct formula *f, struct error *e)
 {
 	const struct tree *t = &f->tree;
@@ -66,15 +91,16 @@ static bool tensors(struct formula *f, struct error *e)
 	if (n_out > MAX_OUT) return wrong(f, &t->out->d, e, "at most 16 outputs");
 	if (!in || !out) return false;
 	for (const struct tensor_decl *x = t->in; x; x = NEXT(x), i++)
-		in[i] = (struct tensor_spec){ x->d.name, x->shape, (x->optional ? OPTIONAL : 0) | (x->integer ? INTEGER : 0), x->d.what };
+		in[i] = (struct tensor_spec){ x->d.name, x->shape, (x->optional ? OPTIONAL : 0) | (x->integer ? INTEGER : 0), x->d.what, NULL };
 	i = 0;
 	for (const struct tensor_decl *x = t->out; x; x = NEXT(x), i++) {
 		if (x->with[0] && !declared(t->in, x->with)) return wrong(f, &x->d, e, "an input's name after 'with', got '%s'", x->with);
-		out[i] = (struct tensor_spec){ x->d.name, x->shape, (x->optional ? OPTIONAL : 0) | (x->trace ? TRACE : 0), x->with };
+		out[i] = (struct tensor_spec){ x->d.name, x->shape, (x->optional ? OPTIONAL : 0) | (x->integer ? INTEGER : 0) | (x->trace ? TRACE : 0), x->d.what,
+			x->with[0] ? x->with : NULL };
 	}
 	f->op.in = in;
 	f->op.out = out;
-	return sizes(f, t->in, e) && sizes(f, t->out, e) && sizes(f, t->held, e);
+	return sizes(f, t->in, e) && sizes(f, t->out, e) && sizes(f, t->held, e) && sizes_bound(f, t->out, e) && sizes_bound(f, t->held, e);
 }
 
 static bool params(struct formula *f, struct error *e)
@@ -163,10 +189,19 @@ static bool parameter(const struct formula *f, const struct fault_decl *x, struc
 	return true;
 }
 
+static const char *near_site(const struct op *op, const char *name, char meant[NEAREST_SAID])
+{
+	struct nearest near = nearest_to(name);
+
+	for (const struct site_spec *s = op->sites; s->name; s++) nearest_try(&near, s->name);
+	return nearest_said(&near, meant);
+}
+
 static bool faults(struct formula *f, struct error *e)
 {
 	size_t n = length(f->tree.faults), i = 0;
 	struct fault_spec *m = TABLE(f, struct fault_spec, n);
+	char meant[NEAREST_SAID];
 	enum rounding r;
 
 	if (!m) return false;
@@ -178,7 +213,7 @@ static bool faults(struct formula *f, struct error *e)
 		if (x->parameter && !parameter(f, x, &m[i], e)) return false;
 		if (!x->site) continue;
 		m[i].site = op_site(&f->op, x->site);
-		if (m[i].site < 0) return wrong(f, &x->d, e, "a name that is defined, after 'round'; nothing is named '%s'", x->site);
+		if (m[i].site < 0) return wrong(f, &x->d, e, "a name that is defined and read, after 'round'; nothing is named '%s'%s", x->site, near_site(&f->op, x->site, meant));
 		if (!formula_format(x->format, &m[i].format, &r) || r) return wrong(f, &x->d, e, "bf16, f16, tf32, f32, e4m3 or e5m2 after 'to', got '%s'", x->format);
 	}
 	f->op.faults = m;
@@ -187,9 +222,11 @@ static bool faults(struct formula *f, struct error *e)
 
 static bool roundings(struct formula *f, const struct round_decl *r, int n, struct site_rounding *site, struct error *e)
 {
+	char meant[NEAREST_SAID];
+
 	for (int i = 0; i < n; i++, r++) {
 		int at = op_site(&f->op, r->site);
-		if (at < 0) return formula_error(e, f->tree.path, r->line, r->column, "expected a name that is defined, got '%s'", r->site);
+		if (at < 0) return formula_error(e, f->tree.path, r->line, r->column, "expected a name that is defined and read, got '%s'%s", r->site, near_site(&f->op, r->site, meant));
 		site[at].on = true;
 		if (!formula_format(r->format, &site[at].format, &site[at].rounding))
 			return formula_error(e, f->tree.path, r->line, r->column, "expected bf16, f16, tf32, tf32_rz, f32, bf16x2, e4m3 or e5m2, got '%s'", r->format);

@@ -32,9 +32,9 @@ static bool inputs(struct backward *b, const struct op *of)
 	memcpy(in, of->in, (size_t)b->n_in * sizeof *in);
 	for (int i = 0; i < b->n_out; i++) {
 		const struct tensor_spec *out = &of->out[i];
-		bool alone = b->n_out == 1 && !out->what[0];
+		bool alone = b->n_out == 1 && !out->with;
 		in[b->n_in + i] = (struct tensor_spec){ grad_name(b, out->name), out->shape, alone ? 0 : OPTIONAL,
-			named(b, "the gradient of ", out->name, alone ? "" : "; 0 where it is missing") };
+			named(b, "the gradient of ", out->name, alone ? "" : "; 0 where it is missing"), NULL };
 	}
 	b->op.in = in;
 	return true;
@@ -49,7 +49,7 @@ static bool outputs(struct backward *b, const struct op *of)
 		b->output_of[i] = -1;
 		if (!has_gradient(&of->in[i])) continue;
 		if (n == MAX_OUT) return false;
-		out[n] = (struct tensor_spec){ grad_name(b, of->in[i].name), of->in[i].shape, 0, of->in[i].flags & OPTIONAL ? of->in[i].name : "" };
+		out[n] = (struct tensor_spec){ grad_name(b, of->in[i].name), of->in[i].shape, 0, "", of->in[i].flags & OPTIONAL ? of->in[i].name : NULL };
 		b->gradient_of[n] = i;
 		b->output_of[i] = n++;
 	}
@@ -65,9 +65,9 @@ static bool given(const struct backward *b, const struct call *call, struct erro
 
 	for (int i = 0; i < b->n_out; i++) {
 		const struct tensor *t = call->in[b->n_in + i];
-		const char *with = of->out[i].what;
+		const char *with = of->out[i].with;
 		any = any || t;
-		if (t && with[0] && !capture_in(call->capture, with)) return error_set(e, E_EXTRA, t->name, t->offset, "it comes only with in.%s", with);
+		if (t && with && !capture_in(call->capture, with)) return error_set(e, E_EXTRA, t->name, t->offset, "it comes only with in.%s", with);
 	}
 	return any || error_set(e, E_MISSING, call->op->in[b->n_in].name, NO_OFFSET, "expected the gradient of an output of %s", of->name);
 }
@@ -111,7 +111,9 @@ static bool tables(struct backward *b, const struct op *of)
 
 const struct op *grad_make(const struct op *op)
 {
-	struct backward *b = formula_source(op) && !op->holds ? calloc(1, sizeof *b) : NULL;
+	bool whole = false;     /* whole numbers have no gradient */
+	for (const struct tensor_spec *t = op->out; t->name; t++) whole = whole || t->flags & INTEGER;
+	struct backward *b = formula_source(op) && !op->holds && !whole ? calloc(1, sizeof *b) : NULL;
 
 	if (!b) return NULL;
 	b->of = formula_of(op);

@@ -98,6 +98,10 @@ static bool number(struct lexer *l, struct error *e)
 	struct word *word = add(l, WORD_NUMBER, l->at, n);
 	if (!word) return false;
 	word->number = strtod(word->text, &end);
+	const char *behind = s + n;
+	if (strpbrk(word->text, ".e") && (*behind == 'f' || *behind == 'F') && !isalnum((unsigned char)behind[1]) && behind[1] != '_')
+		return formula_error(e, l->path, l->line, column_of(l, l->at), "expected a number, which has no type: '%s' without its '%c'",
+			word->text, *behind);
 	if (*end) return formula_error(e, l->path, l->line, column_of(l, l->at), "expected a number, got '%s'", word->text);
 	l->at += n;
 	return true;

@@ -1,4 +1,5 @@
 /* A formula file: its lines. */
+#include "nearest.h"
 #include "parse.h"
 
 #include <stdint.h>
@@ -38,6 +39,15 @@ bool need(struct parser *s, const char *op)
 	if (take(s, op)) return true;
 	snprintf(text, sizeof text, "'%s'", op);
 	return wrong(s, text);
+}
+
+bool need_end(struct parser *s, const char *op, const struct word *open)
+{
+	const struct word *w = peek(s);
+
+	if (is(s, op) || (w->line == open->line && w->kind != WORD_STOP)) return need(s, op);
+	return formula_error(s->e, s->w.path, open->line, open->column, "the '%s' here is not closed; expected '%s' before line %d",
+		open->text, op, w->line);
 }
 
 const char *name_here(struct parser *s, const char *what)
@@ -152,7 +162,11 @@ static bool form(struct parser *s, const struct word *name)
 			if (!line_end(s, &comment)) return false;
 		} else {
 			if (!s->t->each && take(s, "each") && !(parse_each(s, &f->each) && line_end(s, &comment))) return false;
-			f->body = parse_body(s, peek(s)->column, &ok);
+			const struct word *w = peek(s);
+			if (s->t->each && is(s, "each"))
+				return formula_error(s->e, s->w.path, w->line, w->column,
+					"expected 'each' above all forms or in each of them; line %d has one above", s->t->each->d.line);
+			f->body = parse_body(s, w->column, &ok);
 			if (ok && !f->body) return wrong(s, "NAME = VALUE");
 		}
 		more = ok && !s->t->each && (is(s, "each") || parse_is_op(s));
@@ -200,6 +214,9 @@ static bool iterates(struct parser *s)
 
 static bool line(struct parser *s)
 {
+	static const char *const begins[] = { "in", "out", "held", "param", "let", "each", "def", "where",
+		"iterates", "form", "site", "sites", "fault", "faults",
+		"contract", "structure", "draw", "case" };
 	const struct word *w = peek(s);
 	const char *comment = "";
 
@@ -213,6 +230,11 @@ static bool line(struct parser *s)
 	if (!strcmp(w->text, "held")) return parse_tensors(s, &s->t->held, false);
 	if (!strcmp(w->text, "param")) return parse_params(s);
 	if (!strcmp(w->text, "let")) return parse_alias(s, &s->t->lets) && line_end(s, &comment);
+	if (!strcmp(w->text, "each") && s->t->forms) {
+		s->at--;
+		return formula_error(s->e, s->w.path, w->line, w->column,
+			"expected 'each' above all statements; other pieces behind them need 'form NAME' above the first 'each'");
+	}
 	if (!strcmp(w->text, "each")) return parse_each(s, &s->t->each) && line_end(s, &comment);
 	if (!strcmp(w->text, "def")) return parse_macro(s) && line_end(s, &comment);
 	if (!strcmp(w->text, "where")) return parse_rule(s);
@@ -225,8 +247,13 @@ static bool line(struct parser *s)
 	if (!strcmp(w->text, "case")) return parse_case(s, false);
 	if (!strcmp(w->text, "draw")) return parse_case(s, true);
 	if (!strcmp(w->text, "form")) return named_form(s);
+	struct nearest near = nearest_to(w->text);
+	char meant[NEAREST_SAID];
+	for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) nearest_try(&near, begins[i]);
 	s->at--;
-	return wrong(s, "in, out, held, param, let, each, def, where, iterates, form, for, if, use, NAME =, site, fault, contract, structure, draw or case");
+	return formula_error(s->e, s->w.path, w->line, w->column, "expected %s, got '%s'%s",
+		"in, out, held, param, let, each, def, where, iterates, form, for, if, use, NAME =, site, fault, contract, structure, draw or case",
+		w->text, nearest_said(&near, meant));
 }
 
 /* The words, and the first line, which `kind` begins. */

@@ -15,6 +15,7 @@ static inline const struct word *peek(const struct parser *s) { return &s->w.wor
 bool is(const struct parser *s, const char *op);        /* an operator or a keyword stands here */
 bool take(struct parser *s, const char *op);            /* and is passed over */
 bool need(struct parser *s, const char *op);            /* or an error */
+bool need_end(struct parser *s, const char *op, const struct word *open);       /* the same, of a bracket that was opened there */
 const char *name_here(struct parser *s, const char *what);      /* a name, passed over; NULL with an error */
 bool number_here(struct parser *s, double *x);          /* one that may be negative, passed over; false with an error */
 bool chunk_size_here(struct parser *s, size_t *n);

@@ -16,9 +16,22 @@ static bool numbers_here(struct parser *s, struct setting *v)
 	return need(s, "]");
 }
 
+/* Of the draws that there are: do the two numbers say one? */
+static bool is_distribution(struct parser *s, const struct setting *v, const struct word *at)
+{
+	double a = v->number[0], b = v->number[1];
+	const char *what = !strcmp(v->draw, "normal") && !(b >= 0) ? "a deviation of 0 or more"
+		: !strcmp(v->draw, "uniform") && !(a < b) ? "a number below another"
+		: !strcmp(v->draw, "log_uniform") && !(a > 0 && a < b) ? "a number above 0 and one above that"
+		: !strcmp(v->draw, "graded") && !(a > 0 && b >= 0) ? "a factor above 0 and a deviation of 0 or more" : NULL;
+
+	return !what || formula_error(s->e, s->w.path, at->line, at->column, "expected %s in %s(...), got %g, %g", what, v->draw, a, b);
+}
+
 /* DRAW(a, b), FUNCTION(DRAW(a, b)) or DRAW [numbers] */
 static bool drawn_here(struct parser *s, struct setting *v)
 {
+	const struct word *at = peek(s);
 	const char *name = name_here(s, "normal, uniform, log_uniform, graded or cuts");
 
 	if (!name) return false;
@@ -29,7 +42,8 @@ static bool drawn_here(struct parser *s, struct setting *v)
 	}
 	v->draw = name;
 	if (is(s, "[")) return numbers_here(s, v);
-	return need(s, "(") && number_here(s, &v->number[0]) && (!take(s, ",") || number_here(s, &v->number[1])) && need(s, ")");
+	return need(s, "(") && number_here(s, &v->number[0]) && need(s, ",") && number_here(s, &v->number[1]) && need(s, ")")
+		&& is_distribution(s, v, at);
 }
 
 /* That, and a multiple of it: DRAW(a, b) * number */

@@ -10,10 +10,13 @@ static const char *shape(struct parser *s)
 	size_t n = 0;
 	int rank = 0;
 
+	const struct word *open = peek(s);
+
 	if (!need(s, "[")) return NULL;
 	do {
 		const struct word *w = peek(s);
-		const char *name = name_here(s, "the name of a size");
+		const char *name = name_here(s, w->kind == WORD_NUMBER ? "the name of a size, which may be a number: 'let K = 2', then K"
+			: "the name of a size");
 		if (!name) return NULL;
 		if (++rank > 6) {
 			formula_error(s->e, s->w.path, w->line, w->column, "expected at most 6 sizes");
@@ -36,10 +39,10 @@ static const char *shape(struct parser *s)
 		}
 		n += (size_t)more;
 	} while (take(s, ","));
-	return need(s, "]") ? pool_text(s->p, text, n) : NULL;
+	return need_end(s, "]", open) ? pool_text(s->p, text, n) : NULL;
 }
 
-/* NAME {, NAME} [SIZES] ?, integer, with NAME, trace [if CONDITION] */
+/* NAME {, NAME} [SIZES] integer ? with NAME trace [if CONDITION] */
 bool parse_tensors(struct parser *s, struct tensor_decl **list, bool output)
 {
 	struct tensor_decl *group[MAX_ARGS];
@@ -61,9 +64,9 @@ bool parse_tensors(struct parser *s, struct tensor_decl **list, bool output)
 		} while (take(s, ","));
 		const char *text = shape(s);
 		if (!text) return false;
-		bool integer = !output && take(s, "integer"), optional = take(s, "?"), with_input = output && take(s, "with");
+		bool integer = take(s, "integer"), optional = take(s, "?"), with_input = output && take(s, "with");
 		const char *with = with_input ? name_here(s, "an input's name") : "";
-		bool trace = output && take(s, "trace"), sometimes = trace && take(s, "if");
+		bool trace = output && !integer && take(s, "trace"), sometimes = trace && take(s, "if");
 		struct node *traced = sometimes ? parse_value(s) : NULL;
 		if (!with || (sometimes && !traced)) return false;
 		for (int i = first; i < n; i++) {

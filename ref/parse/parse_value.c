@@ -74,11 +74,13 @@ static struct node *argument(struct parser *s)
 
 static bool list(struct parser *s, struct node *x, const char *end, struct node *(*part)(struct parser *s))
 {
+	const struct word *open = peek(s) - 1;
+
 	if (take(s, end)) return true;
 	do {
 		if (!add(s, x, part(s))) return false;
 	} while (take(s, ","));
-	return need(s, end);
+	return need_end(s, end, open);
 }
 
 static struct node *atom(struct parser *s)
@@ -88,7 +90,7 @@ static struct node *atom(struct parser *s)
 
 	if (take(s, "(")) {
 		x = parse_value(s);
-		return x && need(s, ")") ? x : NULL;
+		return x && need_end(s, ")", at) ? x : NULL;
 	}
 	if (at->kind == WORD_NUMBER) {
 		s->at++;
@@ -100,7 +102,8 @@ static struct node *atom(struct parser *s)
 		return make(s, NODE_NAME, at);
 	}
 	if (at->kind != WORD_NAME) {
-		wrong(s, "a value");
+		bool power = s->at && is(s, "*") && at[-1].kind == WORD_OP && at[-1].text[0] == '*' && !at->spaced;
+		wrong(s, power ? "a value, and a power is written x^2" : "a value");
 		return NULL;
 	}
 	s->at++;

@@ -6,12 +6,12 @@
 #include "tests/kernel_model.h"
 #include "tests/program.h"
 
-/* A row's softmax; the second case breaks the op's own rule. */
+/* A row's softmax. */
 static const char softmax[] =
 	"op rows  # e^x / sum e^x\nin x [R, D]  label [R] integer\nout p [R, D]  s [R]\nparam heat = 1\nwhere heat > 0\neach r in R\n"
 	"z = x[r] / heat\ne = exp(z - max(z))\nt = e / sum(e)\np[r] = t\ns[r] = element(t, 0) + x[r, label[r] - 1]\n"
 	"fault heat_left_out: z = x[r]\nfault no_maximum: e = exp(z)\ncontract f32\ncontract low: e bf16, t bf16\n"
-	"case warm: R = 6, D = 50, heat = 2, label = [1, 50, 3]\ncase cold as warm: heat = -1\ncase beyond as warm: label = [1, 2, 51]     # the last label\n";
+	"case warm: R = 6, D = 50, heat = 2, label = [1, 50, 3]\ncase tepid as warm: heat = 1\ncase beyond as warm: label = [1, 2, 51]     # the last label\n";
 
 /* A path that a shell must not take apart */
 static char op[512];
@@ -105,10 +105,14 @@ static void a_label_beyond_its_axis(void **state)
 
 static void a_case_must_be_a_call_of_its_op(void **state)
 {
+	char text[2048], cold[512];
+
 	(void)state;
+	snprintf(text, sizeof text, "%scase cold as warm: heat = -1\n", softmax);
+	snprintf(cold, sizeof cold, "%s", scratch_text("cold.op", text));
 	size_t files = scratch_count();
-	refused("it's mine.op:17:6: ", "inputs", "--op", op, "--case", "cold", "-o", scratch("none"));
-	assert_non_null(strstr(err, "it's mine.op:5: expected heat > 0"));
+	refused("cold.op:19:6: expected a call of the op: ", "inputs", "--op", cold, "--case", "warm", "-o", scratch("none"));
+	assert_non_null(strstr(err, "cold.op:5: expected heat > 0"));
 	assert_int_equal(scratch_count(), files);
 }
 
@@ -129,7 +133,7 @@ static void lists_say_what_is_meant(void **state)
 	(void)state;
 	expect(EXIT_PASS, "list", "cases", "--op", op);
 	assert_non_null(strstr(out, "R = 6, D = 50, heat = 2, label = [1, 50, 3]"));
-	assert_non_null(strstr(out, "as warm: heat = -1"));
+	assert_non_null(strstr(out, "as warm: heat = 1"));
 	assert_non_null(strstr(out, "the last label\n"));
 	expect(EXIT_PASS, "list", "contracts", "--op", op);
 	assert_non_null(strstr(out, "all in float32"));

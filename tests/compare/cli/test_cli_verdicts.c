@@ -83,9 +83,9 @@ static void check_has_an_exit_for_each_verdict(void **state)
 	}
 	expect(EXIT_FAIL, "check", file(GOOD), file(CHANGED));
 	assert_non_null(strstr(out, "[1,0,44]"));
-	assert_non_null(strstr(out, "\n  no contract is named or declared, so f32 was taken"));
+	assert_non_null(strstr(out, "\n  neither the capture nor --contract names a contract, so the op's first was taken, f32"));
 	expect(EXIT_FAIL, "check", "--contract", "f32", file(CHANGED));
-	assert_null(strstr(out, "no contract is named"));
+	assert_null(strstr(out, "nor --contract names"));
 	expect(EXIT_FAIL, "check", file(CHANGED), file(GOOD), file(UNSURE));
 	expect(EXIT_UNDECIDED, "check", file(UNSURE), file(GOOD));
 	expect(EXIT_INPUT, "check", file(CHANGED), file(TRUNCATED), file(GOOD));

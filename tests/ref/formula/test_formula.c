@@ -14,7 +14,10 @@ static const struct broken broken[] = {
 	{ "", ":1:1", "'op', got the end of the file" },
 	{ "op f\nin x [R]\nout y [R]\n", ":4:1", "a definition of an output" },
 	{ "op f\nin x [R]\ny[:] = x[:]\n", ":4:1", "a line 'out ...'" },
-	{ "op f\nin x [R\nout y [R]\n", ":3:1", "']', got 'out'" },
+	{ "op f\nin x [R\nout y [R]\n", ":2:6", "the '[' here is not closed; expected ']' before line 3" },
+	{ HEAD "z[r] = exp(x[r]\nu = 1\n", ":6:11", "the '(' here is not closed; expected ')' before line 7" },
+	{ HEAD "z[r] = (x[r] + 1\n", ":6:8", "the '(' here is not closed" },
+	{ HEAD "z[r] = (x[r] + 1 ]\n", ":6:18", "')', got ']'" },
 	{ HEAD "z[r] = x[r] +\n", ":7:1", "a value, got the end of the file" },
 	{ HEAD "z[r] = x[r] $ 2\n", ":6:13", "operator, got '$'" },
 	{ HEAD "z[r] = x[r] + 1.2.3\n", ":6:15", "a number, got '1.2.3'" },
@@ -25,8 +28,30 @@ static const struct broken broken[] = {
 	{ HEAD "z = x[r]\n", ":6:1", "'z[r] = ...': z is an output" },
 	{ HEAD "w = x[r]\n", ":3:5", "'z[r] = ...' in the form 'formula': nothing there stores z" },
 	{ "op f\nin x [R, D]\nout z [R, D]\nz = x\n", ":4:1", "'z[:, :] = ...': z is an output" },
-	{ HEAD "z[0] = x[0]\n", ":5:6", "'r' in an index of what is stored" },
-	{ HEAD "for t in 0:r\n  s = x[t]\nz[0] = x[0]\n", ":5:6", "'r' in an index of what is stored" },
+	{ HEAD "z[0] = x[0]\n", ":6:1", "the index 'r' in an index of z: the pieces for each r in R" },
+	{ "op f\nin x [R, D]\nout z [R, D]\nparam n = 2\neach r in R, g in 0:n\nz[r] = x[r]\n", ":6:1", "the index 'g' in an index of z" },
+	{ "op f\nin x [R, D]\nout z [R, D]\nparam n = 2\neach r in R, g in n\nz[r] = x[r]\n", ":5:14", "write 'g in 0:n'" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, x = normal(0)\n", ":7:35", "',', got ')'" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, x = f16 normal(0, -1)\n", ":7:31", "a deviation of 0 or more in normal(...), got 0, -1" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, x = uniform(2, 1)\n", ":7:27", "a number below another in uniform" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, x = unit(uniform(1))\n", ":7:41", "',', got ')'" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, x = log_uniform(-1, 1)\n", ":7:27", "a number above 0" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, x = graded(0, 1)\n", ":7:27", "a factor above 0" },
+	{ HEAD "z[r] = x[r] * 1e-5f\n", ":6:15", "which has no type: '1e-5' without its 'f'" },
+	{ HEAD "z[r] = summ(x[r]) * y[:]\n", ":6:8", "did you mean 'sum'?" },
+	{ HEAD "total = sum(x[r])\nz[r] = totl y[:]\n", ":7:8", "nothing is named 'totl'; did you mean 'total'?" },
+	{ HEAD "total = sum(x[r])\nz[r] = total y[:]\nfault q: totel = 1\n", ":8:10", "did you mean 'total'?" },
+	{ HEAD "total = sum(x[r])\nz[r] = total y[:]\ncontract k: totla bf16\n", ":8:13", "did you mean 'total'?" },
+	{ HEAD "total = sum(x[r])\nz[r] = total y[:]\nfault q: round totla to bf16\n", ":8:7", "did you mean 'total'?" },
+	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, kynd = a\n", ":7:23", "did you mean 'kind'?" },
+	{ HEAD "z[r] = x[r]\nfualt q: z[r] = y[:]\n", ":7:1", "did you mean 'fault'?" },
+	{ HEAD "unread = sum(x[r])\nz[r] = x[r]\ncontract k: unread bf16\n", ":8:13", "a name that is defined and read, got 'unread'" },
+	{ "op f\nin x [R, D]\nout z [R, M]\neach r in R\nz[r] = x[r]\n", ":3:5", "no input has M" },
+	{ "op f\nin x [R, D]\nout z [R, D]\nheld h [R, M]\nform a\neach r in R\nz[r] = x[r]\n", ":4:6", "no input has M" },
+	{ HEAD "p = exp(x[r])\nz[r] = p[r] y[:]\n", ":7:8", "what pieces above hold ('held p [...]')" },
+	{ HEAD "z[r] = x[r]\nwhere R == 3 # three\ncase k: R = 4, D = 3\n", ":8:6", "a call of the op: f.op:7: expected three" },
+	{ "op f\nin x [R]\nout z [R]\nparam n\neach r in R\nz[r] = n x[r]\ncase k: R = 4\n", ":7:6", "with its 'n': missing" },
+	{ HEAD "for t in 0:r\n  s = x[t]\nz[0] = x[0]\n", ":8:1", "the index 'r' in an index of z" },
 	{ "op f\nin x [R, D]\nout z [R]\neach d in D\nz[d] = sum(x[:, d])\n", ":5:3", "an index of R in z [R]; 'd' counts D" },
 	{ HEAD "z[r] = x[:, 0]\n", ":6:1", "expected a column [D] for z, got a column [R]" },
 	{ HEAD "z[r] = x[r] + x[:, 0]\n", ":6:13", "shapes that go together, got a column [D] and a column [R]" },
@@ -45,16 +70,16 @@ static const struct broken broken[] = {
 	{ HEAD "z[r] = x[r] * s\ns = sum(x[r])\n", ":6:15", "defined above; nothing is named 's'" },
 	{ HEAD "z[r] = x[r]\nz[r] = y[:]\n", ":7:1", "each element of z is stored once: a line above stores these" },
 	{ HEAD "s = 0\nfor d in D\n  s = s + x[r, d]\nz[r] = s\n", ":8:3", "one that a loop carries ('for ..., s from ...')" },
-	{ HEAD "z[r] = x[r] ** 2\n", ":6:14", "a value, got '*'" },
-	{ HEAD "z[r] = softmax(x[r])\n", ":6:8", "a function; nothing is named 'softmax'" },
+	{ HEAD "z[r] = x[r] ** 2\n", ":6:14", "a value, and a power is written x^2, got '*'" },
+	{ HEAD "z[r] = softmax(x[r])\n", ":6:8", "nothing is named 'softmax': write e = exp(s - max(s)), then e / sum(e)" },
 	{ HEAD "z[r] = x[r] if x[r] > 0 else 0\n", ":6:16", "of values where(a > b, c, d) chooses" },
 	{ HEAD "z[r] = x * 2\n", ":6:1", "a column [D] for z, got a matrix [R, D]" },
 	{ HEAD "z[r] = x[r] if R = 1 else 0\n", ":6:18", "'else', got '='" },
 	{ HEAD "for d in 0:D:\n  s = x[r, d]\nz[r] = s\n", ":6:13", "the end of the line, got ':'" },
-	{ "op f\nin x [R, 128]\nout z [R]\neach r in R\nz[r] = sum(x[r])\n", ":2:10", "the name of a size, got '128'" },
+	{ "op f\nin x [R, 128]\nout z [R]\neach r in R\nz[r] = sum(x[r])\n", ":2:10", "the name of a size, which may be a number: 'let K = 2', then K, got '128'" },
 	{ "op f\nin x [A, B, C, D]\nout z [A]\neach a in A\nz[a] = sum(x[a])\n", ":5:12", "at most two axes that are kept" },
 	{ "op f\nin x [R]\nout z [S]\nlet S = R div 2\neach s in S\nz[s] = x[s]\ncase k: R = 6, S = 4\n", ":7:6", "S = 3, or nothing of it, got 4" },
-	{ HEAD "z[r] = x[r] * x[n[0]]\nwhere has(n\n", ":8:1", "')', got the end of the line" },
+	{ HEAD "z[r] = x[r] * x[n[0]]\nwhere has(n\n", ":7:10", "the '(' here is not closed" },
 	{ HEAD "a = x[r]\na = y[:]\nz[r] = a\n", ":7:1", "'a' is defined already" },
 	{ HEAD "r = x[r]\nz[r] = r\n", ":6:1", "'r' is defined already" },
 	{ HEAD "eps = x[r]\nz[r] = eps\n", ":6:1", "'eps' is declared above" },
@@ -65,7 +90,7 @@ static const struct broken broken[] = {
 	{ HEAD "z[r] = x[r]\nfault q: round w to bf16\n", ":7:7", "after 'round'; nothing is named 'w'" },
 	{ HEAD "z[r] = x[r]\nfault q: round z to bf17\n", ":7:7", "after 'to', got 'bf17'" },
 	{ HEAD "z[r] = x[r]\nfault q: z[r] = y[0]\nfault q: z[r] = y[1]\n", ":8:7", "stands in line 7" },
-	{ HEAD "z[r] = x[r]\ncontract k: w bf16\n", ":7:13", "a name that is defined, got 'w'" },
+	{ HEAD "z[r] = x[r]\ncontract k: w bf16\n", ":7:13", "a name that is defined and read, got 'w'" },
 	{ HEAD "z[r] = x[r]\ncontract k: z bf17\n", ":7:13", "bf16, f16, tf32" },
 	{ HEAD "z[r] = x[r]\ncase k: R = 3\n", ":7:6", "a size for D" },
 	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 0.5\n", ":7:16", "a size, 1 or more for 'D'" },
@@ -91,7 +116,8 @@ static const struct broken broken[] = {
 	{ HEAD "z[r] = x[r]\nfault q(k in R): round z to bf16\n", ":7:7", "definitions of a fault that has a parameter" },
 	{ HEAD "z[r] = x[r] * k\nfault q(k in R): z[r] = y[:] * k\n", ":6:15", "nothing is named 'k'" },
 	{ HEAD "z[r] = x[r]\nwhere R == 1\nwhere R == 2\n", ":7:1", "sizes from 2 to 31 that 'where' allows" },
-	{ HEAD "z[r] = x[r]\neach q in Q\n", ":7:6", "no tensor has 'Q'" },
+	{ HEAD "z[r] = x[r]\neach q in R\n", ":7:1", "need 'form NAME' above the first 'each'" },
+	{ HEAD "form one\neach q in Q\nz[r] = x[r]\n", ":7:1", "'each' above all forms or in each of them; line 5 has one above" },
 	{ HEAD "for t in R, S from 0 to s[r]\n  S = S\nz[r] = x[r]\n", ":6:25", "nothing is named 's'" },
 	{ HEAD "for t in R\nz[r] = x[r]\n", ":7:1", "a body, further in" },
 	{ HEAD "for c in chunks of D by 0, S from 0\n  S = S\n", ":6:25", "a chunk's size" },
@@ -238,10 +264,29 @@ static void sites_are_listed(void **state)
 	formula_end(f);
 }
 
+/* Else each name that is read and no index, whose definitions may be read by others that are not read. */
+static void sites_are_what_is_computed(void **state)
+{
+	static const char text[] = "op f\nin x [R, D]\nout y [R, D]\nheld i [R, K] integer\nlet K = 2\nform f\neach r in R\na = exp(x[r])\nb = a + 1\n"
+		"c = b * 2\nd = 2 a\nbest = top(a, K)\nnext = best\ni[r] = next\neach r in R\nfor k in K, s from 0\n  w = x[r, i[r, k]]\n  s = s + w\ny[r] = s x[r]\n";
+	static const char *const names[] = { "w", "s", "y" };
+	struct error e;
+	struct formula *f = formula_of_text("f.op", text, sizeof text - 1, &e);
+
+	(void)state;
+	if (!f) fail_msg("%s: %s", e.file, e.detail);
+	const struct op *op = formula_op(f);
+	/* a is read by what stands in an index alone: rounded it may be another one */
+	assert_string_equal(op->sites[0].name, "a");
+	for (int k = 0; k < 3; k++) assert_string_equal(op->sites[1 + k].name, names[k]);
+	assert_null(op->sites[4].name);
+	formula_end(f);
+}
+
 static const char file[] =
 	"op f   # what it is\n"
 	"in  x, w [R, D] k [N+1] integer ?     # the inputs\n"
-	"out y [R, D]  s [R] with k\n"
+	"out y [R, D]  s [R] with k     # what is made\n"
 	"param eps = 1e-5, on = true     # small\n"
 	"param kind = first | second, scale = D^-0.5, table [a, b, c]\n"
 	"where not on or eps > 0         # eps above 0\n"
@@ -277,7 +322,8 @@ static void a_file_declares_an_op(void **state)
 	assert_string_equal(op->in[2].shape, "N+1");
 	assert_int_equal(op->in[2].flags, OPTIONAL | INTEGER);
 	assert_string_equal(op->in[1].what, "the inputs");
-	assert_string_equal(op->out[1].what, "k");
+	assert_string_equal(op->out[1].with, "k");
+	assert_string_equal(op->out[0].what, "what is made");
 	assert_true(op->params[0].absent == 1e-5);
 	assert_int_equal(op->params[1].kind, PARAM_BOOL);
 	assert_string_equal(op->params[2].choices, "first|second");
@@ -307,7 +353,7 @@ static const struct case_tensor *of(const struct case_tensor *t, const char *nam
 
 /* x is a tensor and a parameter. */
 static const char many_cases[] =
-	"op f\nin x [R] n [C+1] integer ? w [R] ?\nout y [R] z [R] ?\nparam x = 1, t [a]\neach r in R\ny[r] = x[r]\nz[r] = x[r]\n"
+	"op f\nin x [R] n [C+1] integer ? w [R] ?\nout y [R] z [R] ?\nparam x = 1, t [a] ?\neach r in R\ny[r] = x[r]\nz[r] = x[r]\n"
 	"contract f32\ncontract low: y bf16\n"
 	"draw x = f16 normal(3, 0.5), x = 2, w = uniform(-1, 1)\n"
 	"case base: R = 4, C = 2, n = cuts [1, 3]       # the base\n"
@@ -440,7 +486,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(approximate_functions_are_a_gpus), cmocka_unit_test(errors_have_a_place), cmocka_unit_test(what_editors_write_is_taken), cmocka_unit_test(what_is_hostile_is_refused), cmocka_unit_test(spoiled_files_are_refused),
-		cmocka_unit_test(builtin_ops_are_sound), cmocka_unit_test(sites_are_listed), cmocka_unit_test(a_file_declares_an_op), cmocka_unit_test(a_case_says_only_what_is_new),
+		cmocka_unit_test(builtin_ops_are_sound), cmocka_unit_test(sites_are_listed), cmocka_unit_test(sites_are_what_is_computed), cmocka_unit_test(a_file_declares_an_op), cmocka_unit_test(a_case_says_only_what_is_new),
 		cmocka_unit_test(it_computes)
 	};
 

@@ -102,7 +102,7 @@ static void what_is_refused(void **state)
 		{ "op f\nin x [N]\nout y [N]\nparam p [t]\ny[:] = x * p[0, 1]\n", "expected 1 indices of p" },
 		{ "op f\nin x [N]\nout y [N]\nif N in N\n  y[:] = x\n", "expected a parameter that is a list" },
 		{ "op f\nin x [N]\nout y [N]\nif N == 2\ny[:] = x\n", "further in than their 'if'" },
-		{ "op f\nin x [N]\nout y [N]\neach i in 0:N, k in 0:2\ny[:] = x\n", "one index at most" },
+		{ "op f\nin x [N]\nout y [N]\neach i in 0:N, k in 0:2\ny[i * k] = x[i]\n", "one index at most" },
 		{ "op f\nin x [N]\nout y [N]\nsite s of y stores z\ny[:] = x\n", "an output's name" }
 	};
 
