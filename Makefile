@@ -71,7 +71,7 @@ FUZZER_SOURCES := $(call named,fuzz_%.c)
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all audit deps gate test check-recipe check-arrows check-globals docs check-docs kernels check-kernels test-mpi asan-mpi plots false-alarms kill-matrix planted strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
+.PHONY: all audit deps gate test check-recipe check-arrows check-globals docs check-docs settled kernels check-kernels test-mpi asan-mpi plots false-alarms kill-matrix planted strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -166,6 +166,8 @@ check-docs: $(BUILD)/etalon
 
 plots: $(BUILD)/etalon
 	ETALON=$(BUILD)/etalon plots/plots.sh $(BUILD)/plots docs
+settled: $(BUILD)/etalon
+	@ETALON=$(BUILD)/etalon python3 plots/settled.py $(ONLY)
 
 false-alarms: $(BUILD)/false_alarms
 	$(BUILD)/false_alarms $(SEEDS) $(ONLY)
@@ -373,6 +375,7 @@ make kernels      docs/kernels.md: registers, shared memory and spills of every 
 make check-kernels no kernel spills that docs/kernels.md does not list
 make docs         fills the generated blocks of the pages (make test checks them)
 make mutants      breaks each rule of the verdict in turn; a test must notice
+make settled      two public issues about Mamba-3's and FlashAttention-4's errors, emulated: the tables of docs/ops; a minute (ONLY=mamba, attention)
 make plots        the pictures of docs/newton-schulz.md and docs/quantize.md, and SVG in $(BUILD)/plots; a minute
 make readback     reads back random structures of kernels, DRAWS=40 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes (ONLY: names of ops, contracts)
