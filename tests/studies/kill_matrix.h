@@ -75,6 +75,8 @@ struct unit {
 	char alarm[160];                /* the first alarm's reason */
 	double seconds;                 /* of processor time, all in all */
 	int parts;                      /* that are done */
+	int round;                      /* of the run */
+	const char *commit;             /* of the program that did it */
 };
 
 /* A unit's faults and clean calls go in so many parts, each by one thread. */
