@@ -172,7 +172,8 @@ static bool of_unknown(struct xray *x, const struct rules_say *rules, uint64_t *
 	if (!*faults) return true;
 	if (rules->hold) return unrivalled(x, faults);
 	struct plan with = less(&x->emulation, ~*faults);
-	if (!(isinf(xray_left(x)) ? overflows_as_either(x, rules->contract, *faults, &hold) : rules->hold_with(rules, &with, &hold, e))) return false;
+	if (!isinf(xray_left(x)) && !rules->hold_with(rules, &with, &hold, e)) return false;
+	if ((isinf(xray_left(x)) || !hold) && !overflows_as_either(x, rules->contract, *faults, &hold)) return false;
 	if (!hold) *faults = 0;
 	return true;
 }
