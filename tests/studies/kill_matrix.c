@@ -1,6 +1,6 @@
 /* make kill-matrix: every fault and every forbidden rounding in every model kernel on every case that is
- * not too large, judged; and clean calls. usage: kill_matrix [-s] [-t TABLE.tsv] [-c COMMIT] [-r ROUNDS] [-k FILE [-n]] [OP,... [CASE [FAULT]]]
- * -s: a small version of it. -r: as many cases of each model. -k: what is done is kept in the file, with the commit, and not done again by the next run. -n: only what is kept there. */
+ * not too large, judged; and clean calls. usage: kill_matrix [-s] [-t TABLE.tsv] [-p PAGE] [-c COMMIT] [-r ROUNDS] [-k FILE [-n]] [OP,... [CASE [FAULT]]]
+ * -s: a small version of it. -p: the page says that this is its name. -r: as many cases of each model. -k: what is done is kept in the file, with the commit, and not done again by the next run. -n: only what is kept there. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ static double cost(const struct test_case *k)
 }
 
 enum { SMALL_CASES = 3 };        /* of an op, in the small version */
-struct arguments { bool small, kept; int rounds; const char *table, *keep, *commit, *op, *kase, *fault; };
+struct arguments { bool small, kept; int rounds; const char *table, *page, *keep, *commit, *op, *kase, *fault; };
 
 static int faults(const struct op *op, const char *only, struct fault *list)
 {
@@ -158,12 +158,13 @@ static bool asked(const char *list, const char *name)
 int main(int argc, char **argv)
 {
 	static struct unit unit[MAX_UNIT];
-	struct arguments a = { .commit = "-" };
+	struct arguments a = { .commit = "-", .page = "kill-matrix" };
 	int n = 0, c;
 
-	while ((c = getopt(argc, argv, "st:c:r:k:n")) != -1) {
+	while ((c = getopt(argc, argv, "st:p:c:r:k:n")) != -1) {
 		if (c == 's') a.small = true;
 		else if (c == 't') a.table = optarg;
+		else if (c == 'p') a.page = optarg;
 		else if (c == 'c') a.commit = optarg;
 		else if (c == 'r') a.rounds = atoi(optarg);
 		else if (c == 'k') a.keep = optarg;
@@ -179,10 +180,11 @@ int main(int argc, char **argv)
 	if (a.keep) units_kept(a.keep, unit, n);
 	FILE *keep = a.keep ? fopen(a.keep, "a") : NULL;
 	if (a.keep && (!keep || setvbuf(keep, NULL, _IOFBF, 1 << 16))) return EXIT_INPUT;        /* a unit in one piece */
+	const struct page page = { a.page, a.op, n };
 	if (a.kept) n = only_done(unit, n);
 	bool ok = run(unit, n, keep);
 	if (keep && fclose(keep)) return EXIT_INPUT;
 	if (!ok) return EXIT_MACHINE;
 	if (a.table && !write_table(a.table, unit, n)) return EXIT_INPUT;
-	return print_matrix(unit, n) ? EXIT_PASS : EXIT_FAIL;
+	return print_matrix(unit, n, &page) ? EXIT_PASS : EXIT_FAIL;
 }
