@@ -71,7 +71,7 @@ FUZZER_SOURCES := $(call named,fuzz_%.c)
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all audit deps gate test check-recipe check-arrows check-globals docs check-docs kernels check-kernels test-mpi asan-mpi plots false-alarms kill-matrix planted strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
+.PHONY: all audit deps gate test check-recipe check-arrows check-globals docs check-docs settled kernels check-kernels test-mpi asan-mpi plots false-alarms kill-matrix planted strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -166,6 +166,8 @@ check-docs: $(BUILD)/etalon
 
 plots: $(BUILD)/etalon
 	ETALON=$(BUILD)/etalon plots/plots.sh $(BUILD)/plots docs
+settled: $(BUILD)/etalon
+	@ETALON=$(BUILD)/etalon python3 plots/settled.py $(ONLY)
 
 false-alarms: $(BUILD)/false_alarms
 	$(BUILD)/false_alarms $(SEEDS) $(ONLY)
@@ -197,9 +199,10 @@ mutants: $(BUILD)/etalon $(MUTANT_TESTS)
 
 # The page is written even when the matrix is not good enough; SMALL=1 writes none.
 kill-matrix: $(BUILD)/kill_matrix
-	@$< $(if $(SMALL),-s) -t $(BUILD)/kill-matrix.tsv $(ONLY) >$(BUILD)/kill-matrix.md; status=$$?; cat $(BUILD)/kill-matrix.md; \
-	[ $$status -gt 1 ] || [ "$(SMALL)$(ONLY)" ] || { cp $(BUILD)/kill-matrix.md docs/ && \
-		gnuplot -e "table='$(BUILD)/kill-matrix.tsv'; picture='docs/kill-matrix.png'" plots/kill-matrix.gp; } || status=4; exit $$status
+	@page=$(or $(MATRIX),kill-matrix); $< $(if $(SMALL),-s) $(if $(KEEP),-k $(KEEP) $(if $(KEPT),-n)) -c "$$(git rev-parse --short HEAD 2>/dev/null || echo -)" -p $$page \
+		-t $(BUILD)/kill-matrix.tsv $(ONLY) >$(BUILD)/kill-matrix.md; status=$$?; cat $(BUILD)/kill-matrix.md; \
+	[ $$status -gt 1 ] || [ "$(SMALL)$(if $(MATRIX),,$(ONLY))" ] || { cp $(BUILD)/kill-matrix.md docs/$$page.md && \
+		gnuplot -e "table='$(BUILD)/kill-matrix.tsv'; picture='docs/$$page.png'" plots/kill-matrix.gp; } || status=4; exit $$status
 $(BUILD)/kill_matrix: $(call objects,kill_matrix%.c) $(OBJECTS)
 	$(LINK) $(LIBS)
 
@@ -378,13 +381,15 @@ make kernels      docs/kernels.md: registers, shared memory and spills of every 
 make check-kernels no kernel spills that docs/kernels.md does not list
 make docs         fills the generated blocks of the pages (make test checks them)
 make mutants      breaks each rule of the verdict in turn; a test must notice
+make settled      two public issues about Mamba-3's and FlashAttention-4's errors, emulated: the tables of docs/ops; a minute (ONLY=mamba, attention)
 make plots        the pictures of docs/newton-schulz.md and docs/quantize.md, and SVG in $(BUILD)/plots; a minute
 make readback     reads back random structures of kernels, DRAWS=40 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes (ONLY: names of ops, contracts)
 make pairs        two faults at once, PAIRS=50 random pairs for each op
 make model-faults  plants each known fault in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
 make planted      judges recorded calls as they are and with each fault of their op, and writes docs/planted.md (ONLY: captures that begin so, no page)
-make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page; ONLY=OP)
+make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (SMALL=1: less, no page; ONLY=OP,...: no page,
+                  but for MATRIX=NAME, docs/NAME.md; KEEP=FILE: what is done stays there, for a run that is cut; KEPT=1: only that)
 make strangers    judges kernels that the product has never seen, correct and with faults, and writes docs/strangers.md (SMALL=1: less, no page)
 make audit        public tests, rebuilt, and the known faults that they pass: docs/audit.md, some 15 minutes
 make install      the program, libetalon, etalon.h, man pages and completion into PREFIX=/usr/local, below DESTDIR=; make uninstall

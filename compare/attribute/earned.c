@@ -111,28 +111,6 @@ static bool unrivalled(struct xray *x, uint64_t *faults)
 	return true;
 }
 
-/* Is the kernel not finite just where the plan is, in float32? */
-static bool overflows_alike(struct xray *x, const struct plan *plan, bool *yes)
-{
-	struct stream stream = { .plan = *plan };
-	size_t both = 0, one = 0;
-	bool ok = true;
-
-	stream.plan.arith = &arith_f32;
-	stream.plan.bits = arith_f32.precision;
-	for (size_t s = 0; ok && s < x->strips; s++) {
-		ok = xray_refresh_strip(x, s, XRAY_BASE) && xray_run(x, &stream, x->d);
-		for (size_t j = 0; ok && j < x->n; j++) {
-			bool overflows = !isfinite((float)x->d[j]);
-			both += overflows && !isfinite(x->got[j]);
-			one += overflows != !isfinite(x->got[j]);
-		}
-	}
-	stream_end(&stream);
-	*yes = both > 0 && (double)one <= else_finite * (double)both;
-	return ok;
-}
-
 /* Of an identified structure. Where the rules do not hold nothing that is legal can explain as well. */
 static bool of_known(struct xray *x, const struct rules_say *rules, uint64_t *faults)
 {
@@ -144,25 +122,6 @@ static bool of_known(struct xray *x, const struct rules_say *rules, uint64_t *fa
 	return true;
 }
 
-/* The contract's first structure, with these faults. */
-static struct plan contract_with(const struct xray *x, const struct contract *k, uint64_t faults)
-{
-	struct plan p = plan_plain(&arith_f64, arith_f64.precision);
-
-	plan_structure(&p, k, 0);
-	for (int m = 0; x->call->op->faults[m].name; m++)
-		if (faults >> m & 1) plan_fault_at(&p, x->call->op, m, x->emulation.value[m]);
-	return p;
-}
-
-/* As the emulation does with these faults, or the contract. */
-static bool overflows_as_either(struct xray *x, const struct contract *k, uint64_t faults, bool *yes)
-{
-	struct plan with = less(&x->emulation, ~faults), legal = contract_with(x, k, faults);
-
-	return overflows_alike(x, &with, yes) && (*yes || overflows_alike(x, &legal, yes));
-}
-
 /* Of a structure that is not identified. */
 static bool of_unknown(struct xray *x, const struct rules_say *rules, uint64_t *faults, struct error *e)
 {
@@ -172,7 +131,8 @@ static bool of_unknown(struct xray *x, const struct rules_say *rules, uint64_t *
 	if (!*faults) return true;
 	if (rules->hold) return unrivalled(x, faults);
 	struct plan with = less(&x->emulation, ~*faults);
-	if (!(isinf(xray_left(x)) ? overflows_as_either(x, rules->contract, *faults, &hold) : rules->hold_with(rules, &with, &hold, e))) return false;
+	if (!isinf(xray_left(x)) && !rules->hold_with(rules, &with, &hold, e)) return false;
+	if ((isinf(xray_left(x)) || !hold) && !overflows_as(x, rules->contract, &with, faults, &hold)) return false;
 	if (!hold) *faults = 0;
 	return true;
 }

@@ -12,4 +12,8 @@ struct earned { uint64_t faults, sites; };
  * which is then grown by roundings alone. x->emulation stays refreshed. E_MEMORY is the only error. */
 bool earned_names(struct earned *n, struct xray *x, const struct rules_say *rules, struct error *e);
 
+/* Is the kernel not finite just where the plan is, in float32, or where one fault alone is in the contract's first structure? Then x->emulation and
+ * *faults become that one. E_MEMORY is the only error. */
+bool overflows_as(struct xray *x, const struct contract *k, const struct plan *with, uint64_t *faults, bool *yes);
+
 #endif

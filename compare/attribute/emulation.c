@@ -175,6 +175,32 @@ static bool grow_from_fault(struct xray *x, const struct plan *start)
 	return xray_refresh(x);
 }
 
+/* Of two faults that do much alike growth takes one by its coefficient, beside roundings that are not all there yet: in the place of the one
+ * that is made, each other alone, where the score falls by what is worth keeping. */
+static bool exchange_fault(struct xray *x)
+{
+	const uint64_t made = x->emulation.faults;
+	struct look look[MAX_FAULT];
+	size_t n = 0, best = 0;
+
+	if (!x->lawless || x->shift || !made || made & (made - 1)) return true;
+	for (int m = 0; x->call->op->faults[m].name; m++) {
+		const struct fault_spec *f = &x->call->op->faults[m];
+		struct plan p = x->emulation;
+		if (f->is_rounding || f->parameter || made >> m & 1 || (f->form >= 0 && f->form != p.form)) continue;
+		for (int k = 0; k < MAX_FAULT; k++)
+			if (made >> k & 1) plan_no_fault(&p, k);
+		plan_fault(&p, x->call->op, m);
+		look[n++] = look_of(&p);
+	}
+	if (!xray_try(x, look, n)) return false;
+	for (size_t i = 1; i < n; i++)
+		if (look[i].score < look[best].score) best = i;
+	if (!n || !(look[best].score < x->score - worth_keeping)) return true;
+	x->emulation = look[best].stream.plan;
+	return xray_refresh(x);
+}
+
 bool emulation_nearest(struct xray *x, const struct contract *first, const struct contract *last, const struct contract **k)
 {
 	double least = INFINITY;
@@ -235,7 +261,7 @@ static bool search_any(struct xray *x)
 	return xray_refresh(x);
 }
 
-bool emulation_search(struct xray *x, const struct contract *k)
+static bool search(struct xray *x, const struct contract *k)
 {
 	struct plan from;
 	bool found = false;
@@ -247,6 +273,8 @@ bool emulation_search(struct xray *x, const struct contract *k)
 	if (x->kept_shift) return emulation_by_kept(x);
 	return found || !x->lawless || grow_from_fault(x, &from);
 }
+
+bool emulation_search(struct xray *x, const struct contract *k) { return search(x, k) && exchange_fault(x); }
 
 bool emulation_without(struct xray *x, const struct plan *without)
 {

@@ -147,12 +147,12 @@ static void jackknife(const struct equations *block, int blocks, const struct eq
 	}
 }
 
-/* Where all of a column is in one block there is no scatter, but no residual of the block's size, were
- * it the same everywhere, could move c by more than formal times its root (Cauchy and Schwarz). */
-static double error_of(const struct equations *block, const struct jackknife *k, int p, const double *c, int j, double formal)
+/* No residual of this size, were it the same everywhere, moves c by more than formal times its root (Cauchy and Schwarz): of a column that lies
+ * in one block, where there is no scatter, the block's; of one that lies nearly all in one, of which the others tell nothing, all of it. */
+static double error_of(const struct equations *block, const struct equations *all, const struct jackknife *k, int p, const double *c, int j, double formal)
 {
 	if (k->only[j] >= 0) return formal * fmax(1, sqrt(left(&block[k->only[j]], p, c)));
-	return fmax(formal, sqrt(k->square[j] * (k->used[j] - 1) / k->used[j]));
+	return fmax(formal, fmin(formal * sqrt(left(all, p, c)), sqrt(k->square[j] * (k->used[j] - 1) / k->used[j])));
 }
 
 double fit_end(struct fitting *f, struct coefficient *c)
@@ -169,7 +169,7 @@ double fit_end(struct fitting *f, struct coefficient *c)
 	jackknife(block, f->blocks, all, p, value, rest, &k);
 	for (int j = 0; j < p; j++) {
 		double own = all->G[j * p + j], alone = own > 0 && all->yy > 0 ? all->g[j] * all->g[j] / (own * all->yy) : 0;
-		double error = keep[j] ? error_of(block, &k, p, value, j, formal_error(whole, p, keep, j)) : INFINITY;
+		double error = keep[j] ? error_of(block, all, &k, p, value, j, formal_error(whole, p, keep, j)) : INFINITY;
 		c[j] = (struct coefficient){ value[j], error, alone, keep[j] };
 		explained += value[j] * all->g[j];
 	}

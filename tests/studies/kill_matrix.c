@@ -1,6 +1,6 @@
 /* make kill-matrix: every fault and every forbidden rounding in every model kernel on every case that is
- * not too large, judged; and clean calls. usage: kill_matrix [-s] [-t TABLE.tsv] [-k FILE [-n]] [OP,... [CASE [FAULT]]]
- * -s: a small version of it. -k: what is done is kept in the file, and not done again by the next run. -n: only what is kept there. */
+ * not too large, judged; and clean calls. usage: kill_matrix [-s] [-t TABLE.tsv] [-p PAGE] [-c COMMIT] [-r ROUNDS] [-k FILE [-n]] [OP,... [CASE [FAULT]]]
+ * -s: a small version of it. -p: the page says that this is its name. -r: as many cases of each model. -k: what is done is kept in the file, with the commit, and not done again by the next run. -n: only what is kept there. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ static double cost(const struct test_case *k)
 }
 
 enum { SMALL_CASES = 3 };        /* of an op, in the small version */
-struct arguments { bool small, kept; const char *table, *keep, *op, *kase, *fault; };
+struct arguments { bool small, kept; int rounds; const char *table, *page, *keep, *commit, *op, *kase, *fault; };
 
 static int faults(const struct op *op, const char *only, struct fault *list)
 {
@@ -51,35 +51,50 @@ static bool wanted(const struct test_case *k, const struct op *op, const struct 
 	return a->kase ? !strcmp(k->name, a->kase) : cost(k) <= (a->small ? small : most);
 }
 
+/* In round r each model has the case r places after its own first: a run that is cut has every model, and all cases, in about equal parts. */
+static void deal(struct unit *unit, int cases, int model)
+{
+	for (int i = 0; i < cases; i++) unit[i].round = (i + model) % cases;
+}
+
 /* All units of an op; returns how many. */
 static int units_of(const struct op *op, const struct arguments *a, struct unit *unit)
 {
 	struct fault *list = calloc(MAX_PLANTED, sizeof *list);
-	int n = 0, n_fault = list ? faults(op, a->fault, list) : 0;
+	int n = 0, models = 0, n_fault = list ? faults(op, a->fault, list) : 0;
 
 	for (const struct contract *k = op->contracts; k->name; k++)
 		for (int i = 0; i < 2 * contract_structures(k); i++) {
 			const struct model model = { op, k, i / 2, i % 2 == 0 };
-			int cases = 0;
+			int cases = 0, first = n;
 			for (const struct test_case *t = op->cases ? op->cases : test_cases; t->op; t++) {
 				int seeds = !model_fits(&model, t) ? 0 : a->small || a->fault || op->iterates ? 1 : cost(t) < cheap ? CHEAP_SEEDS : SEEDS;
 				if (!wanted(t, op, a) || (op->iterates ? model.narrow || a->small : a->small && !model.narrow)) continue;
 				if (a->small && ++cases > SMALL_CASES) break;
 				unit[n++] = (struct unit){ .model = model, .kase = t, .seeds = seeds, .n_fault = n_fault,
-					.fault = list, .cell = calloc((size_t)n_fault, sizeof(struct cell)) };
+					.fault = list, .cell = calloc((size_t)n_fault, sizeof(struct cell)), .commit = a->commit };
 			}
+			deal(unit + first, n - first, models++);
 		}
 	return n;
 }
 
-/* Stores in bf16 before those in float32, so that a run cut short has all of the former; then dear ones first, so that threads end together. */
-static int dearer(const void *a, const void *b)
+static int in_rounds(struct unit *unit, int n, int rounds)
+{
+	int kept = 0;
+
+	for (int i = 0; i < n; i++)
+		if (unit[i].round < rounds) unit[kept++] = unit[i];
+	return kept;
+}
+
+/* Round by round, in case the run is cut; in a round dear ones first, so that threads end together. */
+static int sooner(const void *a, const void *b)
 {
 	const struct unit *x = *(const struct unit *const *)a, *y = *(const struct unit *const *)b;
-	if (x->model.narrow != y->model.narrow) return y->model.narrow - x->model.narrow;
 	double p = cost(x->kase) * (1 + 4 * x->model.contract->form), q = cost(y->kase) * (1 + 4 * y->model.contract->form);
 
-	return (p < q) - (p > q);
+	return x->round != y->round ? x->round - y->round : (p < q) - (p > q);
 }
 
 enum { MAX_UNIT = 4096 };
@@ -102,7 +117,7 @@ static bool run(struct unit *unit, int n, FILE *keep)
 
 	for (int i = 0; i < n; i++)
 		if (!unit[i].parts) order[left++] = &unit[i];
-	qsort(order, (size_t)left, sizeof *order, dearer);
+	qsort(order, (size_t)left, sizeof *order, sooner);
 	#pragma omp parallel for schedule(dynamic)
 	for (int i = 0; i < left * PARTS; i++) {
 		struct unit *u = order[i / PARTS], part = { .model = u->model, .kase = u->kase, .seeds = u->seeds, .n_fault = u->n_fault,
@@ -143,12 +158,15 @@ static bool asked(const char *list, const char *name)
 int main(int argc, char **argv)
 {
 	static struct unit unit[MAX_UNIT];
-	struct arguments a = { 0 };
+	struct arguments a = { .commit = "-", .page = "kill-matrix" };
 	int n = 0, c;
 
-	while ((c = getopt(argc, argv, "st:k:n")) != -1) {
+	while ((c = getopt(argc, argv, "st:p:c:r:k:n")) != -1) {
 		if (c == 's') a.small = true;
 		else if (c == 't') a.table = optarg;
+		else if (c == 'p') a.page = optarg;
+		else if (c == 'c') a.commit = optarg;
+		else if (c == 'r') a.rounds = atoi(optarg);
 		else if (c == 'k') a.keep = optarg;
 		else if (c == 'n') a.kept = true;
 		else return EXIT_INPUT;
@@ -158,13 +176,15 @@ int main(int argc, char **argv)
 	if (optind < argc) a.fault = argv[optind++];
 	for (size_t o = 0; ops[o]; o++)
 		if (asked(a.op, ops[o]->name)) n += units_of(ops[o], &a, unit + n);
+	if (a.rounds) n = in_rounds(unit, n, a.rounds);
 	if (a.keep) units_kept(a.keep, unit, n);
 	FILE *keep = a.keep ? fopen(a.keep, "a") : NULL;
 	if (a.keep && (!keep || setvbuf(keep, NULL, _IOFBF, 1 << 16))) return EXIT_INPUT;        /* a unit in one piece */
+	const struct page page = { a.page, a.op, n };
 	if (a.kept) n = only_done(unit, n);
 	bool ok = run(unit, n, keep);
 	if (keep && fclose(keep)) return EXIT_INPUT;
 	if (!ok) return EXIT_MACHINE;
 	if (a.table && !write_table(a.table, unit, n)) return EXIT_INPUT;
-	return print_matrix(unit, n) ? EXIT_PASS : EXIT_FAIL;
+	return print_matrix(unit, n, &page) ? EXIT_PASS : EXIT_FAIL;
 }

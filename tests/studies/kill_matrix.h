@@ -75,6 +75,8 @@ struct unit {
 	char alarm[160];                /* the first alarm's reason */
 	double seconds;                 /* of processor time, all in all */
 	int parts;                      /* that are done */
+	int round;                      /* of the run */
+	const char *commit;             /* of the program that did it */
 };
 
 /* A unit's faults and clean calls go in so many parts, each by one thread. */
@@ -92,9 +94,12 @@ void unit_keep(FILE *to, const struct unit *u);
 /* Fills the units that the file holds and says that all their parts are done; returns how many. No file: none. */
 int units_kept(const char *path, struct unit *u, int n);
 
+/* How the page is made again: its name in docs, the ops asked for (NULL: all); and how many units those have. */
+struct page { const char *name, *ops; int wanted; };
+
 /* The page on stdout; whether every visible fault is caught somewhere, 97 % of what is caught is named, and no
  * clean call fails. The cells as a table for gnuplot. */
-bool print_matrix(const struct unit *unit, int n);
+bool print_matrix(const struct unit *unit, int n, const struct page *page);
 bool write_table(const char *path, const struct unit *unit, int n);
 
 #endif

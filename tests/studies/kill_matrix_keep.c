@@ -14,8 +14,8 @@ static void keep_cell(FILE *to, const struct fault *f, const struct cell *c)
 
 void unit_keep(FILE *to, const struct unit *u)
 {
-	fprintf(to, "unit\t%s\t%s\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%.3f\t%s\n", u->model.op->name, u->model.contract->name, u->model.structure, u->model.narrow,
-		u->kase->name, u->n_fault, u->seeds, u->clean, u->alarms, u->seconds, u->alarm);
+	fprintf(to, "unit\t%s\t%s\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%.3f\t%s\t%s\n", u->model.op->name, u->model.contract->name, u->model.structure, u->model.narrow,
+		u->kase->name, u->n_fault, u->seeds, u->clean, u->alarms, u->seconds, u->commit ? u->commit : "-", u->alarm);
 	for (int f = 0; f < u->n_fault; f++) keep_cell(to, &u->fault[f], &u->cell[f]);
 	fflush(to);
 }
@@ -66,12 +66,13 @@ int units_kept(const char *path, struct unit *u, int n)
 
 	if (!from) return 0;
 	for (int k; (k = words(from, line, word)) > 0;) {
-		struct unit *at = k == 12 && !strcmp(word[0], "unit") ? unit_of(u, n, word) : NULL;
+		struct unit *at = k == 13 && !strcmp(word[0], "unit") ? unit_of(u, n, word) : NULL;
 		if (!at || at->parts) continue;
 		at->clean = atoi(word[8]);
 		at->alarms = atoi(word[9]);
 		at->seconds = strtod(word[10], NULL);
-		snprintf(at->alarm, sizeof at->alarm, "%s", word[11]);
+		at->commit = strdup(word[11]);
+		snprintf(at->alarm, sizeof at->alarm, "%s", word[12]);
 		at->parts = PARTS;
 		for (int f = 0; f < at->n_fault && at->parts; f++)
 			if (!read_cell(from, &at->fault[f], &at->cell[f])) at->parts = 0;

@@ -218,29 +218,55 @@ static void alarms(const struct unit *u, int n)
 	printf("```\n");
 }
 
-static const char head[] =
-"# The kill matrix\n\n"
-"Model kernels are given one fault each, and `etalon check` says what it makes of them. This page is\n"
-"generated; the first command writes it and the picture, the second is a small version for CI.\n\n"
-"```\nmake kill-matrix\nmake kill-matrix SMALL=1\n```\n\n"
-"A **model kernel** is the reference run in float32 that rounds, to nearest, just where its contract lets it.\n"
-"It stores y, o and residual_out in bf16, or everything in float32. A **fault** is a fault of the op's table,\n"
-"or a site rounded to bf16 that the contract does not allow. The faulty model is judged under the model's\n"
-"contract on each of etalon's cases that is not too dear (`etalon list cases` says what each is for).\n\n"
-"The **size** of a fault on a case is the rms of its effect on the outputs, in units of float32's noise around\n"
-"the clean model (docs/x-ray.md). A fault below 1, or one that changes no bit of what is stored, is *not\n"
-"identifiable* there and is not judged. Else the check **catches** it (FAIL) or **misses** it. It is **named right**\n"
-"when the first suspect that the report detects is the fault, and **by an alias** when the answer of the first\n"
-"detected is the fault's within float32's noise (size below 1): on these inputs they are the same number.\n\n"
-"Not here: `mrope_sections_blocked_for_interleaved`, which positions of one dimension cannot show.\n\n"
-"![A row for each fault, a column for each model on each case](kill-matrix.png)\n\n";
+static void head(const struct page *page)
+{
+	bool named = strcmp(page->name, "kill-matrix");
 
-bool print_matrix(const struct unit *u, int n)
+	printf("# The kill matrix%s\n\n"
+		"Model kernels are given one fault each, and `etalon check` says what it makes of them. This page is\n"
+		"generated; the first command writes it and the picture, the second is a small version for CI.\n\n"
+		"```\nmake kill-matrix%s%s%s%s\nmake kill-matrix SMALL=1\n```\n\n", named ? ": newer ops" : "", named ? " MATRIX=" : "", named ? page->name : "",
+		page->ops ? " ONLY=" : "", page->ops ? page->ops : "");
+	printf("A **model kernel** is the reference run in float32 that rounds, to nearest, just where its contract lets it.\n"
+		"It stores y, o and residual_out in bf16, or everything in float32. A **fault** is a fault of the op's table,\n"
+		"or a site rounded to bf16 that the contract does not allow. The faulty model is judged under the model's\n"
+		"contract on each of etalon's cases that is not too dear (`etalon list cases` says what each is for).\n\n"
+		"The **size** of a fault on a case is the rms of its effect on the outputs, in units of float32's noise around\n"
+		"the clean model (docs/x-ray.md). A fault below 1, or one that changes no bit of what is stored, is *not\n"
+		"identifiable* there and is not judged. Else the check **catches** it (FAIL) or **misses** it. It is **named right**\n"
+		"when the first suspect that the report detects is the fault, and **by an alias** when the answer of the first\n"
+		"detected is the fault's within float32's noise (size below 1): on these inputs they are the same number.\n\n"
+		"Not here: `mrope_sections_blocked_for_interleaved`, which positions of one dimension cannot show.\n\n"
+		"![A row for each fault, a column for each model on each case](%s.png)\n\n", page->name);
+}
+
+/* Which commits' programs did how many of the units. */
+static void by_commit(const struct unit *u, int n, int wanted)
+{
+	int done = 0;
+
+	for (int i = 0; i < n; i++) done += u[i].seeds > 0;
+	printf("%d of %d units (a model on a case) were run", done, wanted);
+	for (int i = 0; i < n; i++) {
+		int same = 0;
+		bool first = u[i].seeds > 0;
+		for (int j = 0; j < n; j++) {
+			bool equal = u[j].seeds > 0 && !strcmp(u[j].commit, u[i].commit);
+			same += equal;
+			first = first && !(equal && j < i);
+		}
+		if (first) printf("%s %d by the program of commit %s", same < done || i ? "," : ":", same, u[i].commit);
+	}
+	printf(".\n\n");
+}
+
+bool print_matrix(const struct unit *u, int n, const struct page *page)
 {
 	double cpu = 0;
 
 	for (int i = 0; i < n; i++) cpu += u[i].seconds;
-	fputs(head, stdout);
+	head(page);
+	by_commit(u, n, page->wanted);
 	struct sum all = totals(u, n);
 	printf("*faults*: possible in that model; *seen*, *caught*, *named*: on one case or more, named right or by an alias. "
 		"*cells*: faults judged, on all cases; *named* of them: the share of those caught. *clean*: calls without a fault; *alarms*: those "

@@ -240,6 +240,29 @@ static void no_residual_the_formal_error(void **state)
 	}
 }
 
+/* Nine blocks of ten see a column a thousandth as well as the first does: without the first c is anything, and that says nothing of c. The error
+ * bar holds what c is really off by, and is no larger than root N of what the weights stand for. */
+static void a_column_nearly_in_one_block(void **state)
+{
+	static const double planted[P] = { 1 };
+	struct problem m;
+	struct coefficient c[P];
+	long double x[P];
+
+	(void)state;
+	for (uint64_t seed = 31; seed < 51; seed++) {
+		draw(&m, 1, 10, seed);
+		for (size_t i = 0; i < N; i++) {
+			m.weight[i] = 1;
+			if (m.block[i]) m.d[0][i] *= 1e-3;
+		}
+		plant(&m, planted, 1);
+		fit_it(&m, c);
+		solution(&m, 0, x);
+		assert_true(fabs(c[0].value - 1) < c[0].error && c[0].error < 1.2 * sqrt(N * (double)x[0]));
+	}
+}
+
 static void nothing_to_fit(void **state)
 {
 	static const double planted[P] = { 1, 1 };
@@ -302,6 +325,7 @@ int main(void)
 		cmocka_unit_test(error_bars_are_the_scatter),
 		cmocka_unit_test(no_residual_the_formal_error),
 		cmocka_unit_test(one_block_has_a_bound),
+		cmocka_unit_test(a_column_nearly_in_one_block),
 		cmocka_unit_test(nothing_to_fit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

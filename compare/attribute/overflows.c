@@ -1,0 +1,74 @@
+/* A kernel whose outputs are not all finite: which fault, in float32, is not finite just there? */
+#include <math.h>
+
+#include "earned.h"
+#include "xray_private.h"
+
+/* Elements of the kernel and of the plan in float32: both are not finite, one is, both are and differ as stored. */
+struct agreement { size_t both, one, differ; };
+
+static bool agree_in_float32(struct xray *x, const struct plan *plan, struct agreement *a)
+{
+	struct stream stream = { .plan = *plan };
+	bool ok = true;
+
+	*a = (struct agreement){ 0 };
+	stream.plan.arith = &arith_f32;
+	stream.plan.bits = arith_f32.precision;
+	for (size_t s = 0; ok && s < x->strips; s++) {
+		ok = xray_refresh_strip(x, s, XRAY_BASE) && xray_run(x, &stream, x->d);
+		if (ok) xray_store(x, x->d, x->d);
+		for (size_t j = 0; ok && j < x->n; j++) {
+			bool overflows = !isfinite((float)x->d[j]);
+			a->both += overflows && !isfinite(x->got[j]);
+			a->one += overflows != !isfinite(x->got[j]);
+			a->differ += !overflows && isfinite(x->got[j]) && x->d[j] != x->got[j];
+		}
+	}
+	stream_end(&stream);
+	return ok;
+}
+
+static bool alike(const struct agreement *a) { return a->both > 0 && (double)a->one <= else_finite * (double)a->both; }
+
+/* The contract's first structure, with these faults. */
+static struct plan contract_with(const struct xray *x, const struct contract *k, uint64_t faults)
+{
+	struct plan p = plan_plain(&arith_f64, arith_f64.precision);
+
+	plan_structure(&p, k, 0);
+	for (int m = 0; x->call->op->faults[m].name; m++)
+		if (faults >> m & 1) plan_fault_at(&p, x->call->op, m, x->emulation.value[m]);
+	return p;
+}
+
+/* Of a kernel that is not finite as faults in float32 are the emulation in float64 tells little, and growth piles one fault on another: the one
+ * fault in the contract's structure that is not finite where the kernel is, and of such that differs least elsewhere, takes its place. */
+static bool overflows_as_one(struct xray *x, const struct contract *k, uint64_t *faults, bool *found)
+{
+	struct agreement least = { .one = SIZE_MAX }, a;
+	int best = -1;
+
+	for (int m = 0; x->call->op->faults[m].name; m++) {
+		const struct fault_spec *f = &x->call->op->faults[m];
+		if (f->is_rounding || (f->parameter && !(x->emulation.faults >> m & 1)) || (f->form >= 0 && f->form != k->form)) continue;
+		struct plan p = contract_with(x, k, UINT64_C(1) << m);
+		if (!agree_in_float32(x, &p, &a)) return false;
+		if (alike(&a) && (a.one < least.one || (a.one == least.one && a.differ < least.differ))) least = a, best = m;
+	}
+	*found = best >= 0;
+	if (!*found) return true;
+	*faults = UINT64_C(1) << best;
+	x->emulation = contract_with(x, k, *faults);
+	return xray_refresh(x);
+}
+
+bool overflows_as(struct xray *x, const struct contract *k, const struct plan *with, uint64_t *faults, bool *yes)
+{
+	struct agreement a;
+	bool one;
+
+	if (!agree_in_float32(x, with, &a) || !overflows_as_one(x, k, faults, &one)) return false;
+	*yes = one || alike(&a);
+	return true;
+}
