@@ -8,6 +8,12 @@ $(BUILD)/analyzed/%.ok: %.c .clang-tidy $(filter %.h,$(FILES)) $(addprefix $(BUI
 	@mkdir -p $(@D); clang-tidy --quiet $< -- -std=gnu11 -fopenmp -I. -I$(BUILD) >$@.new 2>$@.err || { cat $@.new; grep -v 'warnings\? generated\|^Suppressed\|^Use -' $@.err; exit 1; }
 	@mv $@.new $@
 
+# gpu/ is not formatted: captures carry the hash of its text (gpu/sources.sh).
+CLANG_FORMAT := clang-format
+FORMATTED = $(sort $(wildcard bench/*.[ch]) $(filter-out gpu/%,$(filter %.c %.h,$(FILES))))
+format check-format: | $(AFTER)
+	@python3 package/format.py $(CLANG_FORMAT) $(if $(filter check-%,$@),--check) $(FORMATTED)
+
 # Small calls, one thread: some ten seconds of one processor.
 VALGRIND_CAPTURES := newton_schulz.one_row newton_schulz.tiny_f32 causal_conv1d.bias_f32 rmsnorm_fp8.tiny_rows rope.full
 valgrind: $(BUILD)/etalon | $(AFTER)
