@@ -385,7 +385,7 @@ make audit        public tests, rebuilt, and the known faults that they pass: do
 make install      the program, libetalon, etalon.h, man pages and completion into PREFIX=/usr/local, below DESTDIR=; make uninstall
 make deb          a package for Debian 12, in $(BUILD); make wheel: a wheel for Python, in $(BUILD)/dist
 make check-install compiles and runs docs/library.md against an installed copy; make test-python: the wheel, in an environment of its own
-make analyze      clang-tidy over all C, by .clang-tidy; make valgrind: a gate of five small calls, no error and no leak
+make analyze      clang-tidy over all C, by .clang-tidy (ONLY: folders); make valgrind: a gate of five small calls, no error and no leak
 make format       spaces and indentation by .clang-format, line breaks as they are; make check-format: whether that is done
 make fresh        make deps gate and test, the package and the wheel, each in an empty Debian 12 root (root; WHAT=gate test deb wheel)
 make clean        removes build

@@ -1,6 +1,6 @@
 /* etalon merge: the shards of one gate, each the JSON that `gate --shard I/N --output FILE` wrote, as the whole that they are. */
-#include <stdlib.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
