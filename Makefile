@@ -5,7 +5,7 @@ NVCCFLAGS := -std=c++17 -O3 -gencode=arch=compute_90,code=sm_90 -gencode=arch=co
 	-Xcompiler -Wall,-Wextra,-fPIC,-fvisibility=hidden
 DEBIAN := $(if $(MPI),openmpi-bin libopenmpi-dev) build-essential libmpfr-dev libgmp-dev libopenblas-dev libjansson-dev \
 	libcmocka-dev libflint-arb-dev libflint-dev gnuplot-nox $(if $(filter fuzz,$(MAKECMDGOALS)),clang) \
-	$(if $(filter analyze,$(MAKECMDGOALS)),clang clang-tidy) $(filter valgrind,$(MAKECMDGOALS)) $(if $(filter wheel,$(MAKECMDGOALS)),python3) $(if $(filter fresh,$(MAKECMDGOALS)),mmdebstrap git) \
+	$(if $(filter analyze,$(MAKECMDGOALS)),clang clang-tidy) $(if $(filter format check-format,$(MAKECMDGOALS)),clang-format python3) $(filter valgrind,$(MAKECMDGOALS)) $(if $(filter wheel,$(MAKECMDGOALS)),python3) $(if $(filter fresh,$(MAKECMDGOALS)),mmdebstrap git) \
 	$(if $(filter test-python,$(MAKECMDGOALS)),python3-venv python3-numpy python3-pytest python3-pytest-xdist)
 FUZZ_SECONDS := 60
 COMMA := ,
@@ -71,7 +71,7 @@ FUZZER_SOURCES := $(call named,fuzz_%.c)
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all audit deps gate test check-recipe check-arrows check-globals docs check-docs settled kernels check-kernels test-mpi asan-mpi plots false-alarms kill-matrix planted strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze valgrind fresh referee referee-page check-referee clean help FORCE
+.PHONY: all audit deps gate test check-recipe check-arrows check-globals docs check-docs settled kernels check-kernels test-mpi asan-mpi plots false-alarms kill-matrix planted strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze format check-format valgrind fresh referee referee-page check-referee clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -395,7 +395,8 @@ make audit        public tests, rebuilt, and the known faults that they pass: do
 make install      the program, libetalon, etalon.h, man pages and completion into PREFIX=/usr/local, below DESTDIR=; make uninstall
 make deb          a package for Debian 12, in $(BUILD); make wheel: a wheel for Python, in $(BUILD)/dist
 make check-install compiles and runs docs/library.md against an installed copy; make test-python: the wheel, in an environment of its own
-make analyze      clang-tidy over all C, by .clang-tidy; make valgrind: a gate of five small calls, no error and no leak
+make analyze      clang-tidy over all C, by .clang-tidy (ONLY: folders); make valgrind: a gate of five small calls, no error and no leak
+make format       spaces and indentation by .clang-format, line breaks as they are; make check-format: whether that is done
 make fresh        make deps gate and test, the package and the wheel, each in an empty Debian 12 root (root; WHAT=gate test deb wheel)
 make clean        removes build
 endef

@@ -184,7 +184,7 @@ static void params(struct changes *s, const struct test_case *of)
 	json_t *own = json_loads(s->from->params, 0, NULL), *other = json_loads(of->params, 0, NULL), *value;
 	const char *name;
 
-	if (own && other) json_object_foreach(other, name, value) {
+	json_object_foreach(own ? other : NULL, name, value) {
 		const json_t *is = json_object_get(own, name);
 		if (!is || !json_equal(is, value)) param(s, own, name, value);
 	}

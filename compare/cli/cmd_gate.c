@@ -18,6 +18,7 @@ struct arguments {
 	struct judging how;
 	struct gate_output to;
 	const char *baseline;
+	json_t *old;                    /* what it says; NULL: --update-baseline makes it */
 	char **path;
 	size_t n;
 	bool update;
@@ -67,13 +68,10 @@ static bool collect(struct paths *p, const char *path, struct error *e)
 /* The baseline's word on the findings, or, to update it, theirs in it. */
 static bool ratchet(const struct arguments *a, struct finding *f, size_t n, int *status, struct error *e)
 {
-	bool fresh = a->update && access(a->baseline, F_OK) != 0;
-	json_t *old = fresh ? NULL : baseline_read(a->baseline, e);
-	bool ok = (fresh || old) && (!a->update || baseline_write(a->baseline, old, f, n, e));
+	bool ok = !a->update || baseline_write(a->baseline, a->old, f, n, e);
 
-	if (ok && !a->update) baseline_compare(old, f, n);
+	if (ok && !a->update) baseline_compare(a->old, f, n);
 	for (size_t i = 0; i < n; i++) *status = worse_exit(*status, finding_exit(&f[i]));
-	json_decref(old);
 	return ok;
 }
 
@@ -191,9 +189,11 @@ int cmd_gate(int argc, char **argv)
 	bool ok = true;
 
 	cli_parse(&argp, argc, argv, &a);
+	if (a.baseline && !(a.update && access(a.baseline, F_OK) != 0)) ok = (a.old = baseline_read(a.baseline, &e)) != NULL;
 	for (size_t i = 0; ok && i < a.n; i++) ok = collect(&p, a.path[i], &e);
 	int status = ok ? judge_all(&p, &a) : print_failure(&e);
 	for (size_t i = 0; i < p.n; i++) free(p.item[i]);
 	free(p.item);
+	json_decref(a.old);
 	return status;
 }

@@ -1,4 +1,5 @@
 /* etalon merge: the shards of one gate, each the JSON that `gate --shard I/N --output FILE` wrote, as the whole that they are. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,8 @@ static json_t *read_shard(const char *path, struct error *e)
 	json_error_t why;
 	json_t *j = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
 
-	if (!j) error_set(e, E_FORMAT, path, NO_OFFSET, "expected what `etalon gate --shard I/N --output FILE` writes: line %d: %s", why.line, why.text);
+	if (!j && why.line < 0) error_set(e, E_OPEN, path, NO_OFFSET, "%s", strerror(errno));
+	else if (!j) error_set(e, E_FORMAT, path, NO_OFFSET, "expected what `etalon gate --shard I/N --output FILE` writes: line %d: %s", why.line, why.text);
 	else if (!json_is_array(json_object_get(j, "captures")) || !whole_number(json_object_get(j, "shard"), "number")) {
 		error_set(e, E_FORMAT, path, NO_OFFSET, "expected what `etalon gate --shard I/N --output FILE` writes");
 		json_decref(j);

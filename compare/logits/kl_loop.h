@@ -46,10 +46,11 @@ INLINE void v_series(int n, struct some *y, const struct some *x, const struct s
 
 	EACH y->v[i] = v_set(c[(terms - 1) / 2 * 2]), odd.v[i] = v_set(c[terms / 2 * 2 - 1]);
 	#pragma GCC unroll 16
-	for (int j = terms - 3; j >= 0; j--) EACH {
-		if (j % 2) odd.v[i] = v_fma(odd.v[i], x2->v[i], v_set(c[j]));
-		else y->v[i] = v_fma(y->v[i], x2->v[i], v_set(c[j]));
-	}
+	for (int j = terms - 3; j >= 0; j--)
+		EACH {
+			if (j % 2) odd.v[i] = v_fma(odd.v[i], x2->v[i], v_set(c[j]));
+			else y->v[i] = v_fma(y->v[i], x2->v[i], v_set(c[j]));
+		}
 	EACH y->v[i] = v_fma(odd.v[i], x->v[i], y->v[i]);
 }
 

@@ -121,8 +121,7 @@ void logits_reason(struct logit_report *r, enum outcome outcome, const char *for
 
 /* ---- reports; causes may be NULL ---- */
 struct logit_causes;            /* logits_causes.h */
-int logits_text(const struct logit_report *r, const struct logit_comparison *c, const struct logit_causes *causes);
-     /* an exit code */
+int logits_text(const struct logit_report *r, const struct logit_comparison *c, const struct logit_causes *causes); /* an exit code */
 json_t *logits_json(const struct logit_report *r, const struct logit_comparison *c, const struct logit_causes *causes);
 /* A page that stands alone. Pictures by gnuplot; where there is none, E_NO_BACKEND. */
 bool logits_html(const char *path, const struct logit_report *r, const struct logit_comparison *c,

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@ json_t *baseline_read(const char *path, struct error *e)
 
 	if (json_is_object(j)) return j;
 	if (j) error_set(e, E_FORMAT, "", 0, "expected a JSON object, as --update-baseline writes it");
+	else if (why.line < 0) error_set(e, E_OPEN, "", NO_OFFSET, "%s; --update-baseline makes one", strerror(errno));
 	else error_set(e, E_HEADER_JSON, "", why.position < 0 ? NO_OFFSET : (uint64_t)why.position, "%s", why.text);
 	json_decref(j);
 	error_in_file(e, path);

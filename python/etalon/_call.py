@@ -53,7 +53,7 @@ class Call:
 
 
 def make(op, inputs, outputs, params, producer, device, contract):
-    name = op.name if isinstance(op, Op) else op
+    name = _name(op)
     for what, tensors in (("inputs", inputs), ("outputs", outputs)):
         if not hasattr(tensors, "items"):
             raise Error(f"expected tensors by name, as {{'x': x}}, got {type(tensors).__name__}", what)
@@ -61,12 +61,18 @@ def make(op, inputs, outputs, params, producer, device, contract):
     for prefix, tensors in (("in.", inputs), ("out.", outputs)):
         for key, x in tensors.items():
             if x is not None:
-                call.set(prefix + key, x)
+                call.set(f"{prefix}{key}", x)
     call.note("producer", producer)
     call.note("device", device)
     if contract and contract != "auto":
         call.note("contract", contract)
     return call
+
+
+def _name(op):
+    if isinstance(op, (str, Op)):
+        return getattr(op, "name", op)
+    raise Error(f"expected an op's name or an etalon.Op, got {type(op).__name__}", "op")
 
 
 def _param(name, x):
@@ -205,4 +211,4 @@ class _Bytes:
 
 
 def case(op, name, seed):
-    return Case(op.name if isinstance(op, Op) else op, name, seed)
+    return Case(_name(op), name, seed)

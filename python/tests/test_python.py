@@ -84,6 +84,10 @@ def test_errors_say_where():
         etalon.check("rmsnorm", {"x": np.zeros((2, 3), dtype=np.float32)}, {}, **PARAMS)
     with pytest.raises(etalon.Error, match="no_such"):
         etalon.check("rmsnorm", {"x": np.zeros((2, 3), dtype=np.float32)}, {}, no_such=1, **PARAMS)
+    with pytest.raises(etalon.Error, match="'op': expected an op's name or an etalon.Op, got function"):
+        etalon.check(norm, {}, {})
+    with pytest.raises(etalon.Error, match="'in.0': unexpected tensor"):
+        etalon.check("rmsnorm", {0: np.ones(3), "x": np.ones((2, 3)), "weight": np.ones(3)}, {"y": np.ones((2, 3))}, **PARAMS)
 
 
 def test_a_case_and_its_answer():
@@ -137,6 +141,29 @@ def test_torch(call):
     for bad, said in ((x.to("meta"), "no numbers"), (x.to_sparse(), "dense"), (x.to(torch.complex64), "complex64")):
         with pytest.raises(etalon.Error, match="in.x.*" + said):
             etalon.check("rmsnorm", {"x": bad, "weight": w}, {"y": y}, **PARAMS)
+
+
+TORCH = """
+import etalon, torch
+def norm(x, w):
+    h = x.float()
+    return (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6) * w.float()).to(x.dtype)
+def run(w_of_kernel):
+    torch.manual_seed(0)
+    x, w = torch.randn(64, 256).bfloat16(), (0.1 * torch.randn(256)).bfloat16()
+    etalon.assert_correct("rmsnorm", {"x": x, "weight": w}, {"y": norm(x, w_of_kernel(w))}, eps=1e-6, weight_offset=1)
+def test_right(): run(lambda w: 1 + w.float())
+def test_planted(): run(lambda w: w)
+"""
+
+
+def test_a_torch_test_fails_with_the_faults_name(tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "test_it.py").write_text(TORCH)
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"], cwd=tmp_path, capture_output=True,
+                          text=True, env={**os.environ, "PYTEST_ADDOPTS": "", "COLUMNS": "120"})
+    assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout
+    assert "FAILED test_it.py::test_planted - AssertionError: fail: plain_weight_for_zero_centred" in done.stdout
 
 
 PLUGIN = """

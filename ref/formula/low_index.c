@@ -240,30 +240,36 @@ static struct ix *given(struct lower *l, const struct node *x)
 	return NULL;
 }
 
-struct ix *low_ix(struct lower *l, const struct node *x)
+static struct ix *of_kind(struct lower *l, const struct node *x)
 {
 	const struct macro *m;
-	struct ix *y = NULL;
 
-	if (++l->depth > 200) low_error(l, x, "expected no definition that leads back to itself");
-	else switch (x->kind) {
-	case NODE_NUMBER: y = ix_number(l, x->number); break;
-	case NODE_NAME: y = name(l, x); break;
-	case NODE_GIVEN: y = ix_number(l, fault_value_in(l->call, (int)x->number, l->plan->value[(int)x->number])); break;
-	case NODE_INDEX: y = tensor(l, x); break;
+	switch (x->kind) {
+	case NODE_NUMBER: return ix_number(l, x->number);
+	case NODE_NAME: return name(l, x);
+	case NODE_GIVEN: return ix_number(l, fault_value_in(l->call, (int)x->number, l->plan->value[(int)x->number]));
+	case NODE_INDEX: return tensor(l, x);
 	case NODE_CALL:
 		m = declared(l->t->macros, x->name);
-		y = m ? macro(l, x, m) : low_folds(x) ? low_fold(l, x) : given(l, x);
-		break;
-	case NODE_IN: y = low_in_list(l, x); break;
+		return m ? macro(l, x, m) : low_folds(x) ? low_fold(l, x) : given(l, x);
+	case NODE_IN: return low_in_list(l, x);
 	case NODE_CHAIN:
 		low_error(l, x, "expected '*' between factors here, or a comma");
 		break;
 	case NODE_TRANS: case NODE_ALT: case NODE_RANGE: case NODE_ALL:
 		low_error(l, x, "expected a number that is known before the call runs");
 		break;
-	default: y = operation(l, x); break;
+	default: return operation(l, x);
 	}
+	return NULL;
+}
+
+struct ix *low_ix(struct lower *l, const struct node *x)
+{
+	struct ix *y = NULL;
+
+	if (++l->depth > 200) low_error(l, x, "expected no definition that leads back to itself");
+	else y = of_kind(l, x);
 	l->depth--;
 	return y;
 }

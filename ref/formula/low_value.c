@@ -259,27 +259,33 @@ static struct ex *operation(struct lower *l, const struct node *x)
 	return ex_zip(l, x, op, a, b);
 }
 
+static struct ex *of_kind(struct lower *l, const struct node *x)
+{
+	switch (x->kind) {
+	case NODE_NUMBER: return ex_number(l, x->number);
+	case NODE_NAME: return name(l, x);
+	case NODE_INDEX: return load(l, x);
+	case NODE_CALL: return low_folds(x) ? made_from_ix(l, x) : low_call(l, x);
+	case NODE_NEG: return ex_map(l, FN_NEG, low_value(l, x->arg[0]));
+	case NODE_TRANS: return ex_flip(l, low_value(l, x->arg[0]));
+	case NODE_CHAIN: return low_chain(l, x);
+	case NODE_POW: return power(l, x);
+	case NODE_IF: return choose(l, x);
+	case NODE_ALT: return low_value(l, alternative(l, x));
+	case NODE_ADD: case NODE_SUB: case NODE_MUL: case NODE_DIV: return operation(l, x);
+	case NODE_EQ: case NODE_NE: case NODE_LT: case NODE_LE: case NODE_GT: case NODE_GE: return compare(l, x);
+	case NODE_IDIV: case NODE_MOD: case NODE_AND: case NODE_OR: case NODE_NOT: case NODE_GIVEN: case NODE_IN: return made_from_ix(l, x);
+	case NODE_RANGE: case NODE_ALL: low_error(l, x, "expected a value, not a range"); break;
+	}
+	return NULL;
+}
+
 struct ex *low_value(struct lower *l, const struct node *x)
 {
 	struct ex *y = NULL;
 
 	if (++l->depth > 200) low_error(l, x, "expected no definition that leads back to itself");
-	else switch (x->kind) {
-	case NODE_NUMBER: y = ex_number(l, x->number); break;
-	case NODE_NAME: y = name(l, x); break;
-	case NODE_INDEX: y = load(l, x); break;
-	case NODE_CALL: y = low_folds(x) ? made_from_ix(l, x) : low_call(l, x); break;
-	case NODE_NEG: y = ex_map(l, FN_NEG, low_value(l, x->arg[0])); break;
-	case NODE_TRANS: y = ex_flip(l, low_value(l, x->arg[0])); break;
-	case NODE_CHAIN: y = low_chain(l, x); break;
-	case NODE_POW: y = power(l, x); break;
-	case NODE_IF: y = choose(l, x); break;
-	case NODE_ALT: y = low_value(l, alternative(l, x)); break;
-	case NODE_ADD: case NODE_SUB: case NODE_MUL: case NODE_DIV: y = operation(l, x); break;
-	case NODE_EQ: case NODE_NE: case NODE_LT: case NODE_LE: case NODE_GT: case NODE_GE: y = compare(l, x); break;
-	case NODE_IDIV: case NODE_MOD: case NODE_AND: case NODE_OR: case NODE_NOT: case NODE_GIVEN: case NODE_IN: y = made_from_ix(l, x); break;
-	case NODE_RANGE: case NODE_ALL: low_error(l, x, "expected a value, not a range"); break;
-	}
+	else y = of_kind(l, x);
 	l->depth--;
 	return y;
 }

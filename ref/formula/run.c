@@ -193,6 +193,14 @@ static void in_strip(struct frame *f, const struct program_loop *l, span all)
 /* The random stream of an anchored loop's turn; 0: what is before the loop, turns + 1: what is behind it. */
 static void stream_of(struct frame *f, size_t turn) { c_stream(f->c, f->piece * (f->turns + 2) + turn); }
 
+static void turns(struct frame *f, const struct program_loop *l, span all)
+{
+	for (size_t t = all.first; t < all.last; t += l->by) {
+		if (l->anchored) stream_of(f, 1 + (t - all.first) / l->by);
+		turn(f, l, t, all);
+	}
+}
+
 static void loop(struct frame *f, const struct step *s)
 {
 	const struct program_loop *l = s->loop;
@@ -200,10 +208,7 @@ static void loop(struct frame *f, const struct step *s)
 
 	if (!run_ends(f, s, &all)) return;
 	if (l->strips) in_strip(f, l, all);
-	else for (size_t t = all.first; t < all.last; t += l->by) {
-		if (l->anchored) stream_of(f, 1 + (t - all.first) / l->by);
-		turn(f, l, t, all);
-	}
+	else turns(f, l, all);
 	if (l->anchored) stream_of(f, f->turns + 1);
 }
 

@@ -1,6 +1,15 @@
 /* Sites, faults and contracts. */
 #include "parse.h"
 
+static bool definitions_of(struct parser *s, struct site_decl *x)
+{
+	do {
+		if (x->n == MAX_BY) return wrong(s, "at most 8 definitions");
+		if (!(x->of[x->n++] = name_here(s, "the name of a definition"))) return false;
+	} while (take(s, ","));
+	return true;
+}
+
 /* NAME [of DEFINITION, ...] [stores OUTPUT] */
 bool parse_site(struct parser *s)
 {
@@ -10,10 +19,7 @@ bool parse_site(struct parser *s)
 	if (!name_here(s, "a site's name") || !(x = declare(s, &s->t->sites, sizeof *x, w))) return false;
 	if (!(x->of = pool_make(s->p, MAX_BY * sizeof *x->of))) return no_room(s);
 	if (!take(s, "of")) x->of[x->n++] = w->text;
-	else do {
-		if (x->n == MAX_BY) return wrong(s, "at most 8 definitions");
-		if (!(x->of[x->n++] = name_here(s, "the name of a definition"))) return false;
-	} while (take(s, ","));
+	else if (!definitions_of(s, x)) return false;
 	if (take(s, "stores") && !(x->stores = name_here(s, "an output's name"))) return false;
 	return line_end(s, &x->d.what);
 }

@@ -178,7 +178,7 @@ static void forms_agree_on(enum dtype t, size_t n, size_t what)
 			forms[f].scan(&s, t, ga.bytes, gb.bytes, n, &l);
 			if (f == 0) first = s;
 			assert_true(s.differ == first.differ);
-			if (k % 3 != 1 || fabs(shares[k / 3] - 1) > 0x1p-40) if (s.past != passes(&a, &b, &l))
+			if ((k % 3 != 1 || fabs(shares[k / 3] - 1) > 0x1p-40) && s.past != passes(&a, &b, &l))
 				fail_msg("%s %s, %zu, form %zu, limit %zu of %g: past is %d", dtype_info[t].name, whats[what], n, f, k % 3, shares[k / 3],
 					s.past);
 			assert_memory_equal(s.bin, first.bin, sizeof s.bin);

@@ -90,6 +90,7 @@ static void what_is_no_baseline_is_refused(void **state)
 		assert_non_null(strstr(e.file, "bad.json"));
 	}
 	assert_null(baseline_read(scratch("none.json"), &e));
+	assert_true(e.code == E_OPEN && strstr(e.detail, "--update-baseline"));
 }
 
 /* A kernel whose structure was identified has to stay so; one whose was not may be either. */
