@@ -59,6 +59,7 @@ const char *sums_name(int way);                         /* NULL: there is no suc
 bool sums_of_half(int way);                             /* only of operands in float16 */
 
 double round_one(double x, enum type t);
+void round_into(double *y, const double *x, size_t n, enum type t);
 void round_cells(double *x, size_t n, enum type t);
 
 #endif

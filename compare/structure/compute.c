@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "evaluate.h"
+#include "fixtures/io/wide.h"
 #include "ref/approx/approx.h"
 #include "ref/arith/arith.h"
 
@@ -60,15 +61,18 @@ static bool compared(enum node_kind op, double a, double b)
 static size_t down(struct block a) { return a.rows > 1 ? a.cols : 0; }
 static size_t along(struct block a) { return a.cols > 1 ? 1 : 0; }
 
+#define ROW(u_step, w_step, expression) for (size_t j = 0; j < y.cols; j++) { double u = p[j * (u_step)], w = q[j * (w_step)]; to[j] = (expression); }
 #define ROWS(expression) do { \
 	for (size_t i = 0; i < y.rows; i++) { \
 		double *to = y.at + i * y.cols; \
 		const double *p = a.at + i * down(a), *q = b.at + i * down(b); \
-		size_t sa = along(a), sb = along(b); \
-		for (size_t j = 0; j < y.cols; j++) { double u = p[j * sa], w = q[j * sb]; to[j] = (expression); } \
+		if (along(a) && along(b)) ROW(1, 1, expression) \
+		else if (along(a)) ROW(1, 0, expression) \
+		else if (along(b)) ROW(0, 1, expression) \
+		else ROW(0, 0, expression) \
 	} } while (0)
 
-static void zip(int op, struct block y, struct block a, struct block b)
+WIDE_LOOP static void zip(int op, struct block y, struct block a, struct block b)
 {
 	switch ((enum binary)op) {
 	case OP_ADD: ROWS(u + w); break;
@@ -264,8 +268,7 @@ void compute(const struct evaluator *v, const struct cell *c, const struct block
 	switch (c->op) {
 	case CELL_NUMBER: for (size_t i = 0; i < n; i++) y.at[i] = c->number; break;
 	case CELL_ROUND:
-		memcpy(y.at, a[0].at, n * sizeof *y.at);
-		round_cells(y.at, n, (enum type)c->p[0]);
+		round_into(y.at, a[0].at, n, (enum type)c->p[0]);
 		rounds = false;
 		break;
 	case CELL_ZIP: zip(c->p[0], y, a[0], a[1]); break;
