@@ -5,11 +5,12 @@
 #include <string.h>
 
 #include "fixtures/io/random.h"
+#include "fixtures/io/wide.h"
 
 const char *const type_names[TYPES] = { "as it is", "f32", "bf16", "f16", "tf32_rz", "tf32", "e4m3" };
 
-/* the fields that say what is computed */
-struct identity { int op, arg[3], p[6], exact; double number; const struct ex *ex; size_t rows, cols; int chunks[2]; };
+/* the fields that say what is computed; none: that there is no padding */
+struct identity { int op, arg[3], p[6], exact, none; double number; const struct ex *ex; size_t rows, cols; int chunks[2]; };
 
 static struct identity identity(const struct cell *x)
 {
@@ -144,40 +145,42 @@ static inline float as_bits(uint32_t b)
 }
 
 /* x is finite or not: NaN stays one, as its quiet bit is kept. */
-static inline double to_grid(double x, uint32_t add, uint32_t keep, int odd)
+static inline double to_grid(double x, uint32_t add, uint32_t keep, uint32_t even)
 {
 	float y = (float)x;
-	uint32_t b;
+	uint32_t b, rounded;
 
 	memcpy(&b, &y, sizeof b);
-	if ((b & 0x7f800000) == 0x7f800000) return (double)y;
-	return (double)as_bits((b + add + (odd >= 0 ? b >> odd & 1 : 0)) & keep);
+	rounded = (b + add + (b >> 16 & even)) & keep;
+	return (double)as_bits((b & 0x7f800000) == 0x7f800000 ? b : rounded);
 }
 
 double round_one(double x, enum type t)
 {
 	switch (t) {
 	case IN_F32: return (double)(float)x;
-	case IN_BF16: return to_grid(x, 0x7fff, 0xffff0000, 16);
-	case IN_TF32: return to_grid(x, 0, 0xffffe000, -1);
-	case IN_TF32_RN: return to_grid(x, 0x1000, 0xffffe000, -1);
+	case IN_BF16: return to_grid(x, 0x7fff, 0xffff0000, 1);
+	case IN_TF32: return to_grid(x, 0, 0xffffe000, 0);
+	case IN_TF32_RN: return to_grid(x, 0x1000, 0xffffe000, 0);
 	case IN_F16: return format_round(FMT_F16, ROUND_NEAREST_EVEN, (double)(float)x, 0);
 	case IN_E4M3: return format_round(FMT_E4M3, ROUND_NEAREST_EVEN, (double)(float)x, 0);
 	default: return x;
 	}
 }
 
-void round_cells(double *x, size_t n, enum type t)
+WIDE_LOOP void round_into(double *y, const double *x, size_t n, enum type t)
 {
 	switch (t) {
-	case IN_F32: for (size_t i = 0; i < n; i++) x[i] = (double)(float)x[i]; break;
-	case IN_BF16: for (size_t i = 0; i < n; i++) x[i] = to_grid(x[i], 0x7fff, 0xffff0000, 16); break;
-	case IN_TF32: for (size_t i = 0; i < n; i++) x[i] = to_grid(x[i], 0, 0xffffe000, -1); break;
-	case IN_TF32_RN: for (size_t i = 0; i < n; i++) x[i] = to_grid(x[i], 0x1000, 0xffffe000, -1); break;
+	case IN_F32: for (size_t i = 0; i < n; i++) y[i] = (double)(float)x[i]; break;
+	case IN_BF16: for (size_t i = 0; i < n; i++) y[i] = to_grid(x[i], 0x7fff, 0xffff0000, 1); break;
+	case IN_TF32: for (size_t i = 0; i < n; i++) y[i] = to_grid(x[i], 0, 0xffffe000, 0); break;
+	case IN_TF32_RN: for (size_t i = 0; i < n; i++) y[i] = to_grid(x[i], 0x1000, 0xffffe000, 0); break;
 	case IN_F16: case IN_E4M3:
-		for (size_t i = 0; i < n; i++) x[i] = (double)(float)x[i];
-		format_round_all(t == IN_F16 ? FMT_F16 : FMT_E4M3, ROUND_NEAREST_EVEN, x, n);
+		for (size_t i = 0; i < n; i++) y[i] = (double)(float)x[i];
+		format_round_all(t == IN_F16 ? FMT_F16 : FMT_E4M3, ROUND_NEAREST_EVEN, y, n);
 		break;
-	default: break;
+	default: if (y != x) memcpy(y, x, n * sizeof *y);
 	}
 }
+
+void round_cells(double *x, size_t n, enum type t) { round_into(x, x, n, t); }

@@ -16,7 +16,7 @@ enum { SCAN_WARP, SCAN_IN_TURN };
 struct inverse_how { int base, store, columns, high, low, halves; };
 
 /* CELL_OP: `ex` says which. CELL_CARRY: p[0] the carry. CELL_FINAL: p[0] the carry, p[1] the recurrence that it ends; no rounding.
- * CELL_GEMM: p[0], p[1]: is the operand transposed? CELL_INVERSE: how[]. EX_MAP: p[2]: a way of the function. Each is [rows, cols]. */
+ * CELL_GEMM: p[0], p[1]: is the operand transposed? p[2]: how sums are added, arg[2]: onto what. CELL_INVERSE: how[]. EX_MAP: p[2]: a way of the function. Each is [rows, cols]. */
 struct cell {
 	enum cell_op op;
 	int arg[3], p[6];
@@ -52,7 +52,14 @@ enum { MAX_WAY = 3 };
 const char *way_name(enum fn f, int way);
 double way_value(enum fn f, int way, double x);         /* x: a float */
 
+/* y [m, n] = a [m, k] b [k, n], or onto + a b, added in way `sums`; ta: a is stored [k, m], tb: b is stored [n, k]. Exact: without `onto`. */
+struct product { int sums; double *y; const double *a, *b, *onto; bool ta, tb; size_t m, k, n; };
+void multiply(const struct product *p);
+const char *sums_name(int way);                         /* NULL: there is no such way. 0: exact */
+bool sums_of_half(int way);                             /* only of operands in float16 */
+
 double round_one(double x, enum type t);
+void round_into(double *y, const double *x, size_t n, enum type t);
 void round_cells(double *x, size_t n, enum type t);
 
 #endif

@@ -52,6 +52,14 @@ int choose_way(struct lowering_run *l, enum fn f, struct val of)
 	return l->wide || constant ? 0 : choose(l, (int)f, W_WAY, 0, n, CHOOSE_LAST);
 }
 
+int choose_sums(struct lowering_run *l)
+{
+	int n = 1;
+
+	while (sums_name(n)) n++;
+	return l->sums = l->wide ? 0 : choose(l, 0, W_SUMS, 0, n, CHOOSE_SUMS);
+}
+
 /* Types of operands; that of eight bits where an input has it. */
 static int operand_types(const struct call *c)
 {

@@ -1,10 +1,10 @@
 /* One cell in one turn: operations on doubles, rounded to f32 behind each that rounds. */
-#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "evaluate.h"
+#include "fixtures/io/wide.h"
 #include "ref/approx/approx.h"
 #include "ref/arith/arith.h"
 
@@ -61,15 +61,18 @@ static bool compared(enum node_kind op, double a, double b)
 static size_t down(struct block a) { return a.rows > 1 ? a.cols : 0; }
 static size_t along(struct block a) { return a.cols > 1 ? 1 : 0; }
 
+#define ROW(u_step, w_step, expression) for (size_t j = 0; j < y.cols; j++) { double u = p[j * (u_step)], w = q[j * (w_step)]; to[j] = (expression); }
 #define ROWS(expression) do { \
 	for (size_t i = 0; i < y.rows; i++) { \
 		double *to = y.at + i * y.cols; \
 		const double *p = a.at + i * down(a), *q = b.at + i * down(b); \
-		size_t sa = along(a), sb = along(b); \
-		for (size_t j = 0; j < y.cols; j++) { double u = p[j * sa], w = q[j * sb]; to[j] = (expression); } \
+		if (along(a) && along(b)) ROW(1, 1, expression) \
+		else if (along(a)) ROW(1, 0, expression) \
+		else if (along(b)) ROW(0, 1, expression) \
+		else ROW(0, 0, expression) \
 	} } while (0)
 
-static void zip(int op, struct block y, struct block a, struct block b)
+WIDE_LOOP static void zip(int op, struct block y, struct block a, struct block b)
 {
 	switch ((enum binary)op) {
 	case OP_ADD: ROWS(u + w); break;
@@ -81,16 +84,10 @@ static void zip(int op, struct block y, struct block a, struct block b)
 
 static void compare(int op, struct block y, struct block a, struct block b) { ROWS(compared((enum node_kind)op, u, w) ? 1.0 : 0.0); }
 
-static void gemm(const struct cell *c, struct block y, struct block a, struct block b)
+static void gemm(const struct cell *c, struct block y, const struct block *a)
 {
-	size_t k = c->p[0] ? a.rows : a.cols;
-
-	if (!y.rows || !y.cols || !k) {
-		memset(y.at, 0, y.rows * y.cols * sizeof *y.at);
-		return;
-	}
-	cblas_dgemm(CblasRowMajor, c->p[0] ? CblasTrans : CblasNoTrans, c->p[1] ? CblasTrans : CblasNoTrans, (int)y.rows, (int)y.cols, (int)k, 1,
-		a.at, (int)a.cols, b.at, (int)b.cols, 0, y.at, (int)y.cols);
+	multiply(&(struct product){ c->p[2], y.at, a[0].at, a[1].at, c->arg[2] < 0 ? NULL : a[2].at, c->p[0], c->p[1], y.rows,
+		c->p[0] ? a[0].rows : a[0].cols, y.cols });
 }
 
 /* The lower triangle, tile by tile (0: element by element), on both sides of the diagonal. */
@@ -271,14 +268,17 @@ void compute(const struct evaluator *v, const struct cell *c, const struct block
 	switch (c->op) {
 	case CELL_NUMBER: for (size_t i = 0; i < n; i++) y.at[i] = c->number; break;
 	case CELL_ROUND:
-		memcpy(y.at, a[0].at, n * sizeof *y.at);
-		round_cells(y.at, n, (enum type)c->p[0]);
+		round_into(y.at, a[0].at, n, (enum type)c->p[0]);
 		rounds = false;
 		break;
 	case CELL_ZIP: zip(c->p[0], y, a[0], a[1]); break;
-	case CELL_GEMM: gemm(c, y, a[0], a[1]); break;
+	case CELL_GEMM: gemm(c, y, a); break;
 	case CELL_NEG: for (size_t i = 0; i < n; i++) y.at[i] = -a[0].at[i]; break;
-	case CELL_PER_LN2: for (size_t i = 0; i < n; i++) y.at[i] = a[0].at[i] * M_LOG2E; break;
+	case CELL_PER_LN2: {
+		const double by = c->exact || c->p[0] ? M_LOG2E : (double)(float)M_LOG2E;
+		for (size_t i = 0; i < n; i++) y.at[i] = a[0].at[i] * by;
+		break;
+	}
 	case CELL_SCAN: sum_scan(c, y, a[0]); break;
 	case CELL_INVERSE: invert(y, a[0], c->p, c->cols.n, c->exact); break;
 	case CELL_NARROW: sum_narrow(c, y, a[0]); break;

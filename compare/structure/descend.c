@@ -55,8 +55,6 @@ static bool matters(const struct search *s, const struct candidate *c, int k, in
 	return s->chunk[c->form][value] < tokens || s->chunk[c->form][c->config.value[key]] < tokens;
 }
 
-struct list { int n, key[MAX_KEY]; };
-
 /* One of the values of a choice that is not taken: what the cost fell by when it was last tried, and how many changes ago that was. */
 struct change { int key, value, when; double gain; };
 enum { MAX_STEPS = 4096 };
@@ -81,7 +79,7 @@ static int steps_of(struct search *s, const struct candidate *c, int k, const st
 
 /* The step by which the cost falls most, again and again: roundings add up, so that each that is there makes the error less by its own,
  * whatever else is missing, and the largest hide the least. What fell by less before is not tried again until it is the best of what is left. */
-static void steepest(struct search *s, struct candidate *c, int k, const struct list *keys)
+void steepest(struct search *s, struct candidate *c, int k, const struct list *keys)
 {
 	struct change *step = malloc(MAX_STEPS * sizeof *step);
 	int n = step ? steps_of(s, c, k, keys, step) : 0, now = 0;
@@ -117,7 +115,7 @@ static void neighbours(const struct search *s, const struct candidate *old, cons
 	for (int i = 0; i < new->met.n; i++) {
 		int j = new->met.key[i], d = s->keys.at[j].def;
 		bool named = s->keys.at[j].what == W_NAME && d >= 0 && (uses >> d & 1);
-		if (j != key && (!met(old, j) || d == def || named)) l->key[l->n++] = j;
+		if (j != key && s->keys.at[j].kind != CHOOSE_SUMS && (!met(old, j) || d == def || named)) l->key[l->n++] = j;
 	}
 }
 
@@ -171,20 +169,12 @@ void expand(struct search *s, struct candidate *c, int k, void (*to)(struct cand
 	}
 }
 
-/* What is chosen of c: of last bits alone, or all else. */
-static void chosen(const struct search *s, const struct candidate *c, bool last, struct list *l)
+/* All but last bits and sums. */
+static void chosen(const struct search *s, const struct candidate *c, struct list *l)
 {
 	l->n = 0;
 	for (int i = 0; i < c->met.n; i++)
-		if ((s->keys.at[c->met.key[i]].kind == CHOOSE_LAST) == last) l->key[l->n++] = c->met.key[i];
-}
-
-void last_bits(struct search *s, struct candidate *c, int k)
-{
-	struct list l;
-
-	chosen(s, c, true, &l);
-	steepest(s, c, k, &l);
+		if (s->keys.at[c->met.key[i]].kind < CHOOSE_LAST) l->key[l->n++] = c->met.key[i];
 }
 
 void descend(struct search *s, struct candidate *c, int k, bool wide)
@@ -194,7 +184,7 @@ void descend(struct search *s, struct candidate *c, int k, bool wide)
 	try(s, c, k);
 	for (int sweep = 0; sweep < 6 && !late(s); sweep++) {
 		double before = c->cost;
-		chosen(s, c, false, &l);
+		chosen(s, c, &l);
 		steepest(s, c, k, &l);
 		if (s->push) push(s, c, k);
 		if (c->cost > before * 0.995) break;

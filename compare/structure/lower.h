@@ -4,11 +4,12 @@
 
 #include "cells.h"
 
-/* What a choice is about. The defaults are those of every site of a kind that chooses 0. CHOOSE_LAST: of last bits, when all else is found. */
-enum choice_kind { CHOOSE_DEFAULT, CHOOSE_FORM, CHOOSE_OPERAND, CHOOSE_NAME, CHOOSE_INNER, CHOOSE_LAST, CHOICE_KINDS };
+/* What a choice is about. The defaults are those of every site of a kind that chooses 0. CHOOSE_LAST: of a function's last bits, when all
+ * else is found; CHOOSE_SUMS: of the sums of products, when that is. */
+enum choice_kind { CHOOSE_DEFAULT, CHOOSE_FORM, CHOOSE_OPERAND, CHOOSE_NAME, CHOOSE_INNER, CHOOSE_LAST, CHOOSE_SUMS, CHOICE_KINDS };
 enum what {
 	W_CHUNK, W_EVERY, W_OPERAND, W_NAME, W_INNER, W_DISTRIBUTED, W_ORDER, W_PLACE, W_FUSED, W_CONJUGATED, W_EXP, W_SCAN, W_BASE,
-	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_VECTOR, W_GIVEN, W_WIDE, W_WAY
+	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_VECTOR, W_GIVEN, W_WIDE, W_WAY, W_SUMS, W_ONTO, W_ALONE
 };
 
 /* A choice: n options, `value` one of them. The same key in all candidates. */
@@ -21,7 +22,8 @@ struct config { unsigned char value[MAX_KEY]; };
 struct met { int n, key[MAX_KEY]; };            /* the choices that a candidate meets */
 
 /* What a candidate computes, as cells, in the order of the symbols'; recurrence: of each loop, -1 where nothing reads what it carries. */
-struct lowered { int put[MAX_PUT], recurrence[MAX_LOOP]; struct met met; };
+/* wide: products of which an operand is float32; half: of which one is float16. */
+struct lowered { int put[MAX_PUT], recurrence[MAX_LOOP], wide, half; struct met met; };
 
 /* exact: no rounding, no choice but the first. text: also what is computed, as lines. */
 struct lowering { struct form_symbols *f; struct cells *cells; struct keys *keys; const struct config *config; int form; bool exact; FILE *text; };
@@ -44,6 +46,7 @@ struct lowering_run {
 	bool *done;
 	const struct sym *skip; /* a factor that stands elsewhere */
 	bool wide;              /* operations are more precise than float32, and are rounded at sites alone */
+	int sums;               /* how products' sums are added */
 	int def;                /* the definition that is lowered */
 	bool failed;            /* a loop that needs itself, or no memory */
 	enum { LOOP_NEW, LOOP_BEGUN, LOOP_DONE } loop[MAX_LOOP];
@@ -68,6 +71,7 @@ struct val low_inverse(struct lowering_run *l, const struct sym *x);
 struct val low_given(struct lowering_run *l, const struct sym *x, struct val v, bool in_2);
 struct val low_exp(struct lowering_run *l, const struct sym *x);
 int choose_way(struct lowering_run *l, enum fn f, struct val of);
+int choose_sums(struct lowering_run *l);         /* the way in which all products' sums are added */
 /* A number that is read in loop `in` changes with the turns of one around it, or of that loop. */
 void low_by_ix(const struct lowering_run *l, struct cell *c, const struct ix *x, int in);
 struct val low_zip(struct lowering_run *l, enum binary op, struct val a, struct val b, struct shape s, const char *sign);

@@ -161,6 +161,16 @@ static struct val gemm(struct lowering_run *l, struct chain *c, int n)
 		g.p[i] = 1;
 		*side[i] = x->arg[0];
 	}
+	bool narrow = true, half = false;
+	for (int i = 0; i < 2; i++) {
+		const struct cell *x = &l->h->cells->at[*side[i]];
+		narrow = narrow && (x->grid == IN_BF16 || x->grid == IN_F16 || (x->op == CELL_ROUND && x->p[0] != IN_F32));
+		half = half || x->grid == IN_F16;
+	}
+	l->to->wide += !narrow;
+	l->to->half += half;
+	g.p[2] = choose_sums(l);
+	g.grid = g.p[2] ? IN_F32 : AS_IT_IS;
 	g.exact = true;
 	return low_cell(l, &g, said(l, "%s @ %s", in_brackets(l, a), in_brackets(l, b)), false);
 }

@@ -29,6 +29,29 @@ static bool is_product(const struct lowering_run *l, struct val v)
 	return c->op == CELL_ZIP && c->p[0] == OP_MUL && !c->exact;
 }
 
+/* A product of matrices whose sum goes on from v. */
+static struct val onto(struct lowering_run *l, struct val v, struct val product)
+{
+	struct cell c = *cell_at(l, product);
+
+	if (v.cell < 0) return v;
+	c.arg[2] = v.cell;
+	return low_cell(l, &c, said(l, "%s + fma[%s]", v.text, product.text), false);
+}
+
+/* Of the terms the product that goes on from the sum of the others, or -1. */
+static int last_product(struct lowering_run *l, const struct sym *x, const struct val *t, int n)
+{
+	int at[16], k = 0;
+
+	for (int i = 0; i < n && n > 1; i++) {
+		const struct cell *c = cell_at(l, t[i]);
+		if (x->sign[i] > 0 && c->op == CELL_GEMM && c->p[2]) at[k++] = i;
+	}
+	int taken = k ? choose(l, x->id, W_ONTO, 0, k + 1, CHOOSE_SUMS) : 0;
+	return taken ? at[taken - 1] : -1;
+}
+
 static bool has_site(const struct sym *x) { return x->kind == SYM_NAME || x->kind == SYM_CARRY || x->kind == SYM_FINAL; }
 
 struct val low_sum(struct lowering_run *l, const struct sym *x, bool root)
@@ -44,12 +67,15 @@ struct val low_sum(struct lowering_run *l, const struct sym *x, bool root)
 		if (t[i].cell < 0) return t[i];
 		if (n > 1 && is_product(l, t[i])) fused[k++] = i;
 	}
-	int f = k ? choose(l, x->id, W_FUSED, 0, k + 1, CHOOSE_FORM) : 0;
+	int f = k ? choose(l, x->id, W_FUSED, 0, k + 1, CHOOSE_FORM) : 0, end = last_product(l, x, t, n);
 	if (f) t[fused[f - 1]] = unrounded(l, t[fused[f - 1]]);
-	for (int i = 0; i < n && (!i || v.cell >= 0); i++) {
-		if (i) v = low_zip(l, x->sign[i] > 0 ? OP_ADD : OP_SUB, v, t[i], x->s, x->sign[i] > 0 ? " + " : " - ");
-		else v = x->sign[0] > 0 ? t[0] : negative(l, t[0]);
+	for (int i = 0, first = 1; i < n && (first || v.cell >= 0); i++) {
+		if (i == end) continue;
+		if (!first) v = low_zip(l, x->sign[i] > 0 ? OP_ADD : OP_SUB, v, t[i], x->s, x->sign[i] > 0 ? " + " : " - ");
+		else v = x->sign[i] > 0 ? t[i] : negative(l, t[i]);
+		first = 0;
 	}
+	if (end >= 0) v = onto(l, low_single(l, v), t[end]);
 	v = low_single(l, v);
 	return root ? v : low_site(l, v, x->id, W_INNER, 0, CHOOSE_INNER, x);
 }
@@ -88,10 +114,12 @@ struct val low_times(struct lowering_run *l, const struct sym *x)
 static const struct len scalar_len = { 1, -1 };
 enum { NATURAL, LATE, EACH_SUM, EACH_TERM };
 
-static struct val per_ln2(struct lowering_run *l, struct val v)
+/* Times a float, or (log2) exactly. */
+static struct val per_ln2(struct lowering_run *l, struct val v, bool log2)
 {
 	struct cell c = cell_of(CELL_PER_LN2, v.cell, -1, cell_at(l, v)->rows, cell_at(l, v)->cols);
 
+	c.p[0] = log2;
 	c.grid = IN_F32;
 	return low_cell(l, &c, said(l, "log2(e) * %s", in_brackets(l, v)), false);
 }
@@ -102,7 +130,7 @@ struct val low_given(struct lowering_run *l, const struct sym *x, struct val v, 
 	const struct cell *of = cell_at(l, v);
 	struct cell e = cell_of(CELL_OP, v.cell, -1, of->rows, of->cols), log = e, small = cell_of(CELL_NUMBER, -1, -1, scalar_len, scalar_len);
 
-	if (!how) return in_2 ? per_ln2(l, v) : v;
+	if (!how) return in_2 ? per_ln2(l, v, false) : v;
 	e.p[0] = log.p[0] = (int)EX_MAP;
 	e.p[1] = FN_EXP;
 	e.grid = small.grid = IN_F32;
@@ -117,7 +145,7 @@ struct val low_given(struct lowering_run *l, const struct sym *x, struct val v, 
 	y = low_cell(l, &log, said(l, "log%s(%s)", in_2 ? "2" : "", y.text), true);
 	if (!in_2 || y.cell < 0) return y;
 	const char *text = y.text;
-	y = per_ln2(l, y);
+	y = per_ln2(l, y, true);
 	y.text = text;
 	y.whole = true;
 	return y;
@@ -145,7 +173,7 @@ static struct val exponent(struct lowering_run *l, const struct sym *x, int how)
 		return l->memo[x->index] = (struct val){ v.cell, x->name, true };
 	}
 	if (x->exponent && how == EACH_TERM) return low_given(l, x, low_load(l, x), true);
-	if (!linear) return per_ln2(l, low_single(l, low_sym(l, x, true)));
+	if (!linear) return per_ln2(l, low_single(l, low_sym(l, x, true)), false);
 	struct val a = exponent(l, x->arg[0], how);
 	if (a.cell < 0) return a;
 	struct cell c = cell_of(CELL_OP, a.cell, -1, x->s.rows, x->s.cols);
@@ -164,7 +192,7 @@ struct val low_exp(struct lowering_run *l, const struct sym *x)
 	struct val a = how < EACH_SUM ? low_single(l, low_sym(l, x->arg[0], false)) : exponent(l, x->arg[0], how);
 
 	if (a.cell < 0) return a;
-	if (how == LATE) a = per_ln2(l, a);
+	if (how == LATE) a = per_ln2(l, a, false);
 	struct cell c = cell_of(CELL_OP, a.cell, -1, x->s.rows, x->s.cols);
 	c.p[0] = (int)EX_MAP;
 	c.p[1] = how == NATURAL ? FN_EXP : FN_EXP2;
@@ -205,13 +233,14 @@ static struct val inverted(struct lowering_run *l, const struct sym *x, struct v
 	bool merged = (size_t)base < s.rows.n;
 	int columns = merged ? choose(l, x->id, W_COLUMNS, 0, 2, CHOOSE_FORM) : 0, high = merged ? choose(l, x->id, W_HIGH, 0, 5, CHOOSE_FORM) : 0;
 	bool levels = merged && !columns && 2 * (size_t)base < s.rows.n;
-	int low = levels ? choose(l, x->id, W_LOW, 0, 6, CHOOSE_FORM) : 0, halves = merged && !columns ? choose(l, x->id, W_HALVES, 0, 2, CHOOSE_FORM) : 0;
+	int low = levels ? choose(l, x->id, W_LOW, 0, 5, CHOOSE_FORM) : high, halves = merged && !columns ? choose(l, x->id, W_HALVES, 0, 2, CHOOSE_FORM) : 0;
+	int sums = choose_sums(l), fused = sums ? choose(l, x->id, W_ALONE, 0, 2, CHOOSE_SUMS) : 0;
 
-	c.p[0] = base, c.p[1] = store, c.p[2] = columns, c.p[4] = high, c.p[5] = (low ? low - 1 : high) * 2 + halves;
+	c.p[0] = base, c.p[1] = store, c.p[2] = columns, c.p[3] = sums * 2 + fused, c.p[4] = high, c.p[5] = low * 2 + halves;
 	c.grid = store == 2 ? IN_BF16 : store == 1 ? IN_F16 : IN_F32;
 	const char *merge = !merged ? "" : said(l, ", merged by %s%s, operands %s%s%s", columns ? "columns" : "doubling", halves ? ", halves" : "", types[high],
-		low ? ", below " : "", low ? types[low - 1] : "");
-	return low_cell(l, &c, said(l, "inverse[blocks of %d%s, stored %s](I + %s)", base, merge, stores[store], a.text), true);
+		low != high ? ", below " : "", low != high ? types[low] : "");
+	return low_cell(l, &c, said(l, "inverse[blocks of %d%s, stored %s%s](I + %s)", base, merge, stores[store], fused ? ", fma" : "", a.text), true);
 }
 
 struct val low_inverse(struct lowering_run *l, const struct sym *x)

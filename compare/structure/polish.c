@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "compare/limits/limits.h"
-#include "search.h"
+#include "beam.h"
 
 bool errors_make(const struct search *s, struct errors *e)
 {
@@ -46,14 +46,23 @@ struct contrast contrast(const struct search *s, const struct errors *a, const s
 	return c;
 }
 
-bool better(const struct contrast *c) { return c->all < -sign_test && c->worst < no_worse && !c->louder; }
+/* Last bits decide near ties, of which one that flips may be loud in its output. */
+static bool nearer(const struct contrast *c, enum choice_kind kind)
+{
+	bool loud = kind < CHOOSE_LAST ? c->louder : c->energy > much_louder;
+
+	return c->all < -sign_test && c->worst < no_worse && !loud;
+}
+
+bool better(const struct contrast *c) { return nearer(c, CHOOSE_FORM); }
 
 static const char *const what_text[] = { [W_CHUNK] = "chunks", [W_EVERY] = "every", [W_OPERAND] = "operand", [W_NAME] = "value",
 	[W_INNER] = "part", [W_DISTRIBUTED] = "product spread over the sum", [W_ORDER] = "order of products", [W_PLACE] = "place of a factor",
 	[W_FUSED] = "fused multiply-add", [W_CONJUGATED] = "decay behind the inverse", [W_EXP] = "base of exponentials", [W_SCAN] = "order of running sums",
 	[W_BASE] = "blocks inverted alone", [W_STORE] = "inverse stored", [W_COLUMNS] = "order of merges", [W_HIGH] = "operands of merges",
 	[W_LOW] = "operands of lower merges", [W_HALVES] = "last merge in halves", [W_PAIR] = "order of factors", [W_NARROW] = "sum in bf16",
-	[W_WARPS] = "warps of a sum", [W_VECTOR] = "elements of a thread", [W_GIVEN] = "exponent as given", [W_WIDE] = "operations more precise than float32", [W_WAY] = "last bits of a function" };
+	[W_WARPS] = "warps of a sum", [W_VECTOR] = "elements of a thread", [W_GIVEN] = "exponent as given", [W_WIDE] = "operations more precise than float32", [W_WAY] = "last bits of a function",
+	[W_SUMS] = "sums of products", [W_ONTO] = "sum goes on from the others", [W_ALONE] = "fused multiply-adds of blocks inverted alone" };
 
 static void say_value(const struct search *s, const struct candidate *c, const struct key *k, int key, int v, FILE *to)
 {
@@ -64,10 +73,11 @@ static void say_value(const struct search *s, const struct candidate *c, const s
 	else if (k->what == W_CHUNK) fprintf(to, "%zu", s->chunk[c->form][v]);
 	else if (k->what == W_BASE) fputs(base[v], to);
 	else if (k->what == W_STORE) fputs(store[v], to);
-	else if (k->what == W_HIGH) fputs(merge[v], to);
+	else if (k->what == W_HIGH || k->what == W_LOW) fputs(merge[v], to);
 	else if (k->what == W_EXP) fputs(exps[v], to);
 	else if (k->what == W_COLUMNS) fputs(v ? "columns" : "doubling", to);
 	else if (k->what == W_WAY) fputs(v ? way_name((enum fn)(k->id >> 16 & 0xffffffff), v) : "rounded right", to);
+	else if (k->what == W_SUMS) fputs(sums_name(v), to);
 	else if (k->what == W_SCAN) fputs(v ? "in turn" : "warps", to);
 	else if (k->n == 2) fputs(v ? "yes" : "no", to);
 	else fprintf(to, "way %d", v + 1);
@@ -88,13 +98,23 @@ static void say_open(const struct search *s, const struct candidate *c, int key,
 	fputs(same ? " (the same to the bit)" : "", to);
 }
 
-struct polishing { struct search *s; struct candidate *c; struct errors base, other; FILE *open; };
+/* left: the choices that stay open */
+struct polishing { struct search *s; struct candidate *c; struct errors base, other; FILE *open; struct list left; };
 
 static bool is_met(const struct candidate *c, int key)
 {
 	for (int i = 0; i < c->met.n; i++)
 		if (c->met.key[i] == key) return true;
 	return false;
+}
+
+static void take(struct polishing *p, const struct candidate *t)
+{
+	struct errors e = p->base;
+
+	p->base = p->other;
+	p->other = e;
+	*p->c = *t;
 }
 
 /* Takes a better value, or a simpler one that is no worse; else says which are as good. Did anything change? */
@@ -106,6 +126,7 @@ static bool settle(struct polishing *p, int key)
 	bool first = true, moved = false;
 
 	for (int v = 0; v < k->n && is_met(p->c, key) && !late(s); v++) {
+		if (k->what == W_SUMS && sums_of_half(v) && !products(s, p->c, true)) continue;
 		int was = p->c->config.value[key];
 		if (v == was || (is_rounding(k) && type_of(s, p->c, key, v) == type_of(s, p->c, key, was))) continue;
 		struct candidate t = *p->c;
@@ -113,44 +134,128 @@ static bool settle(struct polishing *p, int key)
 		if (!measured(s, &t, score, p->other.of)) return false;
 		struct contrast c = contrast(s, &p->other, &p->base);
 		bool simpler = is_rounding(k) && type_of(s, p->c, key, v) == IN_F32;
-		if (better(&c) || (simpler && c.worst < sign_test && !c.louder)) {
-			struct errors e = p->base;
-			p->base = p->other;
-			p->other = e;
+		if (nearer(&c, k->kind) || (simpler && c.worst < sign_test && !c.louder)) {
 			try(s, &t, s->n_stage - 1);
-			*p->c = t;
+			take(p, &t);
 			moved = true;
 			first = true;
-		} else if (p->open && c.worst < sign_test && !c.louder) {
+		} else if (c.worst < sign_test && !c.louder) {
 			say_open(s, p->c, key, v, c.changed == 0, first, p->open);
 			first = false;
 		}
 	}
-	if (p->open && !first) fputc('\n', p->open);
+	if (first) return moved;
+	fputc('\n', p->open);
+	p->left.key[p->left.n++] = key;
 	return moved;
+}
+
+/* Each of these choices in turn; *text: what stays open. */
+static bool settle_all(struct polishing *p, const struct list *keys, char **text)
+{
+	struct search *s = p->s;
+	size_t size = 0;
+	bool moved = false;
+
+	free(*text);
+	*text = NULL;
+	p->open = open_memstream(text, &size);
+	p->left.n = 0;
+	if (p->open && s->rival >= 0) fprintf(p->open, "form: %s or %s\n", s->call->op->forms[p->c->form].name, s->call->op->forms[s->rival].name);
+	for (int i = 0; i < keys->n && p->open && !s->failed; i++) moved = settle(p, keys->key[i]) || moved;
+	if (!p->open || fclose(p->open) != 0) s->failed = true;
+	return moved;
+}
+
+/* All that is chosen but how sums of products are added. */
+static void chosen(const struct search *s, const struct candidate *c, struct list *l)
+{
+	l->n = 0;
+	for (int i = 0; i < c->met.n; i++) {
+		const struct key *k = &s->keys.at[c->met.key[i]];
+		if (k->kind != CHOOSE_DEFAULT && k->kind != CHOOSE_SUMS) l->key[l->n++] = c->met.key[i];
+	}
+}
+
+static void also(struct list *l, int key)
+{
+	for (int i = 0; i < l->n; i++)
+		if (l->key[i] == key) return;
+	l->key[l->n++] = key;
+}
+
+/* The way of adding up products with which most elements come nearer, if any do. */
+static bool take_sums(struct polishing *p)
+{
+	struct search *s = p->s;
+	struct candidate from = *p->c, best;
+	struct score score[MAX_OUT];
+	double least = 0;
+	int key = 0;
+
+	while (key < from.met.n && s->keys.at[from.met.key[key]].what != W_SUMS) key++;
+	if (key == from.met.n) return false;
+	key = from.met.key[key];
+	factors_on_results(s, &from, s->n_stage - 1);
+	bool half = products(s, &from, true);
+	for (int v = 1; sums_name(v) && !late(s); v++) {
+		struct candidate t = from;
+		t.config.value[key] = (unsigned char)v;
+		if ((sums_of_half(v) && !half) || !measured(s, &t, score, p->other.of)) continue;
+		struct contrast x = contrast(s, &p->other, &p->base);
+		if (!nearer(&x, CHOOSE_SUMS) || x.all > least) continue;
+		best = t;
+		least = x.all;
+	}
+	if (least == 0 || !measured(s, &best, score, p->other.of)) return false;
+	try(s, &best, s->n_stage - 1);
+	take(p, &best);
+	return true;
+}
+
+/* How sums are added, with what is new then; then what was open may be no longer. */
+static void settle_sums(struct polishing *p, char **text)
+{
+	struct search *s = p->s;
+	struct candidate before = *p->c;
+	struct list open = p->left, l = { 0 };
+	bool moved = true;
+
+	if (late(s) || !take_sums(p)) return;
+	for (int sweep = 0; sweep < 3 && moved && !s->failed && !late(s); sweep++) {
+		l.n = 0;
+		for (int i = 0; i < p->c->met.n; i++) {
+			const struct key *k = &s->keys.at[p->c->met.key[i]];
+			bool new = k->kind != CHOOSE_DEFAULT && !is_met(&before, p->c->met.key[i]);
+			if (k->what != W_SUMS && (k->kind >= CHOOSE_LAST || new)) also(&l, p->c->met.key[i]);
+		}
+		moved = settle_all(p, &l, text);
+	}
+	for (int i = 0; i < open.n; i++) also(&p->left, open.key[i]);
+	for (int i = 0; i < p->c->met.n; i++)
+		if (s->keys.at[p->c->met.key[i]].what == W_SUMS) also(&p->left, p->c->met.key[i]);
+	l = p->left;
+	settle_all(p, &l, text);
+	log_cost(s, "sums", p->c, s->n_stage - 1);
 }
 
 char *polish(struct search *s, struct candidate *c)
 {
 	struct polishing p = { .s = s, .c = c };
 	struct score score[MAX_OUT];
+	struct list l;
 	char *text = NULL;
-	size_t size = 0;
-	bool ok = errors_make(s, &p.base) && errors_make(s, &p.other), moved = true;
+	bool ok = errors_make(s, &p.base), two = errors_make(s, &p.other), moved = true;
 
 	try(s, c, s->n_stage - 1);
-	ok = ok && measured(s, c, score, p.base.of);
+	ok = ok && two && measured(s, c, score, p.base.of);
 	for (int sweep = 0; sweep < 3 && ok && moved && !late(s); sweep++) {
-		struct met met = c->met;
-		moved = false;
-		free(text);
-		text = NULL;
-		p.open = open_memstream(&text, &size);
-		if (p.open && s->rival >= 0) fprintf(p.open, "form: %s or %s\n", s->call->op->forms[c->form].name, s->call->op->forms[s->rival].name);
-		for (int i = 0; i < met.n && ok; i++)
-			if (s->keys.at[met.key[i]].kind != CHOOSE_DEFAULT) moved = settle(&p, met.key[i]) || moved;
-		ok = !s->failed && p.open && fclose(p.open) == 0;
+		chosen(s, c, &l);
+		moved = settle_all(&p, &l, &text);
+		ok = !s->failed;
 	}
+	log_cost(s, "polished", c, s->n_stage - 1);
+	if (ok) settle_sums(&p, &text);
 	if (!ok) s->failed = true;
 	errors_free(&p.base);
 	errors_free(&p.other);

@@ -80,8 +80,14 @@ void store_type(enum dtype d, double *x, size_t n);      /* as an output of that
 bool answered_in(struct search *s, struct graph *g, const struct candidate *c, double *y[MAX_OUT]);
 
 void descend(struct search *s, struct candidate *c, int k, bool wide);
-/* How functions are computed: it decides near ties alone. */
+struct list { int n, key[MAX_KEY]; };
+/* Of all values of these choices the one by which the cost falls most, again and again. */
+void steepest(struct search *s, struct candidate *c, int k, const struct list *keys);
+/* What decides near ties alone: how functions are computed. */
 void last_bits(struct search *s, struct candidate *c, int k);
+/* Products of which an operand is float32, or (half) of which one is float16. */
+int products(struct search *s, const struct candidate *c, bool half);
+void factors_on_results(struct search *s, struct candidate *c, int k);
 void expand(struct search *s, struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with);
 void find_structure(struct search *s, struct candidate *best);
 /* The errors of each element, and what a change did to them: of all outputs and of the worst (farther - nearer) / sqrt of how many

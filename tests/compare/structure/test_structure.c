@@ -64,9 +64,23 @@ static void the_references_roundings(void **state)
 	}
 }
 
-/* Makes the outputs of c those of a structure drawn by lot, with bf16 operands, that has these faults, and rounds to that type at that
- * site (NULL: as it is drawn). */
-static void plant(struct capture *c, int form, uint64_t seed, uint64_t faults, const char *site, enum type at_site)
+/* Every choice of how sums are added: all products as `sums`, each going on from what it is added to. */
+static void plant_sums(struct search *s, struct graph *g, struct candidate *x, int sums)
+{
+	struct lowered l;
+
+	for (int pass = 0; pass < 2; pass++) {
+		assert_true(lower_in(s, g, x, NULL, &l));
+		for (int i = 0; i < l.met.n; i++) {
+			const struct key *k = &s->keys.at[l.met.key[i]];
+			if (k->kind == CHOOSE_SUMS) x->config.value[l.met.key[i]] = (unsigned char)(k->what == W_SUMS ? sums : sums > 0);
+		}
+	}
+}
+
+/* Makes the outputs of c those of a structure drawn by lot, with bf16 operands and sums added so, that has these faults, and rounds to that
+ * type at that site (NULL: as it is drawn). */
+static void plant(struct capture *c, int form, uint64_t seed, uint64_t faults, const char *site, enum type at_site, int sums)
 {
 	struct search *s = calloc(1, sizeof *s);
 	struct candidate x = { .form = form };
@@ -88,11 +102,12 @@ static void plant(struct capture *c, int form, uint64_t seed, uint64_t faults, c
 		for (int m = 0; m < 3 && l.met.n; m++) {
 			const struct key *y = &s->keys.at[k = l.met.key[random_next(&seed) % (uint64_t)l.met.n]];
 			if (y->kind == CHOOSE_FORM) x.config.value[k] = (unsigned char)(random_next(&seed) % (uint64_t)y->n);
-			else if (y->kind != CHOOSE_DEFAULT) x.config.value[k] = (unsigned char)(1 + random_next(&seed) % 2);
+			else if (y->kind != CHOOSE_DEFAULT && y->kind != CHOOSE_SUMS) x.config.value[k] = (unsigned char)(1 + random_next(&seed) % 2);
 		}
 	}
 	for (int i = 0; i < l.met.n && site; i++)
 		if (is_rounding(&s->keys.at[l.met.key[i]]) && s->keys.at[l.met.key[i]].site == op_site(call.op, site)) x.config.value[l.met.key[i]] = (unsigned char)at_site;
+	plant_sums(s, g, &x, sums);
 	assert_true(lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &x.config, form, false, NULL }, &l));
 	readback_store(s, g, &l);
 	search_free(s);
@@ -108,7 +123,7 @@ static void random_structures_come_back(void **state)
 		struct capture c;
 		struct error e;
 		no_error(case_make(&c, &delta, seed, true, &e), &e);
-		plant(&c, 1, seed, 0, NULL, IN_F32);
+		plant(&c, 1, seed, 0, NULL, IN_F32, 0);
 		struct structure_reading r = read_capture(&c, 20);
 		bool all = r.identified;
 		for (int o = 0; o < 2; o++) {
@@ -121,6 +136,26 @@ static void random_structures_come_back(void **state)
 		capture_free(&c);
 	}
 	assert_int_equal(n, 4);
+}
+
+/* How tensor cores add is found where a kernel's sums are added so, and is not said where they are exact. */
+static void sums_are_read(void **state)
+{
+	(void)state;
+	for (int sums = 0; sums_name(sums) && sums < 3; sums++) {
+		struct capture c;
+		struct error e;
+		char line[64];
+		no_error(case_make(&c, &delta, 6, true, &e), &e);
+		plant(&c, 1, 6, 0, NULL, IN_F32, sums);
+		struct structure_reading r = read_capture(&c, 20);
+		snprintf(line, sizeof line, "# A @ B: sums as %s\n", sums_name(sums));
+		if (!strstr(r.text, line) != !sums) print_error("%s: o %.5f equal, state %.5f\n%s", sums_name(sums), r.out[0].equal, r.out[1].equal, r.text);
+		explained(&r, 0.999);
+		assert_true(sums ? strstr(r.text, line) && r.out[1].equal > 0.9 : !strstr(r.text, "sums as"));
+		structure_free(&r);
+		capture_free(&c);
+	}
 }
 
 /* Nobody's rules hold with it. */
@@ -152,7 +187,7 @@ static void faults_are_judged_around_it(void **state)
 		struct call call;
 		struct error e;
 		no_error(case_make(&c, &delta, 2, true, &e), &e);
-		plant(&c, 1, 2, made ? UINT64_C(1) << fault : 0, NULL, IN_F32);
+		plant(&c, 1, 2, made ? UINT64_C(1) << fault : 0, NULL, IN_F32, 0);
 		no_error(call_bind(&call, &c, true, &e), &e);
 		no_error(examine(&x, &(struct rules_say){ !made, no_rule, &call, k, k, k, NULL }, &e), &e);
 		const struct suspect *s = detected(&x);
@@ -178,7 +213,7 @@ static void forbidden_roundings_are_claimed(void **state)
 			struct error e;
 			int n = 0, right = 0;
 			no_error(case_make(&c, &delta, seed, true, &e), &e);
-			plant(&c, 1, seed, 0, "state", made ? IN_BF16 : IN_F32);
+			plant(&c, 1, seed, 0, "state", made ? IN_BF16 : IN_F32, 0);
 			no_error(call_bind(&call, &c, true, &e), &e);
 			no_error(examine(&x, &(struct rules_say){ true, no_rule, &call, k, k, k, NULL }, &e), &e);
 			for (int i = 0; i < x.n; i++) {
@@ -231,7 +266,8 @@ static void nothing_is_claimed_of_what_is_not_explained(void **state)
 	capture_free(&c);
 }
 
-static void recorded(const char *file, double least, bool to_the_bit)
+/* equal: share of each output's elements */
+static void recorded(const char *file, double least, double equal)
 {
 	struct capture c;
 	struct error e;
@@ -241,7 +277,11 @@ static void recorded(const char *file, double least, bool to_the_bit)
 	no_error(capture_read(&c, path, &e), &e);
 	struct structure_reading r = read_capture(&c, 30);
 	explained(&r, least);
-	if (to_the_bit) assert_true(r.out[0].equal == 1);
+	for (int o = 0; o < MAX_OUT; o++)
+		if (r.out[o].elements && !(r.out[o].equal >= equal)) {
+			print_error("%s, output %d: %.6f equal\n%s", file, o, r.out[o].equal, r.text);
+			fail();
+		}
 	structure_free(&r);
 	capture_free(&c);
 }
@@ -249,19 +289,20 @@ static void recorded(const char *file, double least, bool to_the_bit)
 static void kernels_of_libraries(void **state)
 {
 	(void)state;
-	recorded("rope.liger", 0.9999, true);
-	recorded("rmsnorm.liger_none_896", 0.9999, true);
-	recorded("causal_conv1d.fla_triton", 0.9999, true);
-	recorded("gated_delta_rule.flashinfer_normal", 0.999, false);
-	recorded("gated_delta_rule.flashqla_192_normal", 0.998, false);       /* near ties that its tensor cores' sums decide */
-	recorded("gated_delta_rule.prefill.chunk", 0.999, false);
+	recorded("rope.liger", 0.9999, 1);
+	recorded("rmsnorm.liger_none_896", 0.9999, 1);
+	recorded("causal_conv1d.fla_triton", 0.9999, 1);
+	/* tensor cores' sums decide near ties, and the last bits of the state: with exact sums 54 % of FlashQLA's are equal */
+	recorded("gated_delta_rule.flashinfer_normal", 0.999, 0.98);
+	recorded("gated_delta_rule.flashqla_192_normal", 0.9999, 0.999);
+	recorded("gated_delta_rule.prefill.chunk", 0.999, 0.95);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_references_roundings), cmocka_unit_test(nothing_is_claimed_of_what_is_not_explained),
-		cmocka_unit_test(random_structures_come_back), cmocka_unit_test(faults_are_judged_around_it),
+		cmocka_unit_test(random_structures_come_back), cmocka_unit_test(sums_are_read), cmocka_unit_test(faults_are_judged_around_it),
 		cmocka_unit_test(forbidden_roundings_are_claimed), cmocka_unit_test(kernels_of_libraries),
 	};
 

@@ -1,0 +1,49 @@
+/* When all else is found, what decides near ties: how functions are computed, and how the sums of products are added. */
+#include "search.h"
+
+static void of_what(const struct search *s, const struct candidate *c, enum what what, struct list *l)
+{
+	l->n = 0;
+	for (int i = 0; i < c->met.n; i++)
+		if (s->keys.at[c->met.key[i]].what == what) l->key[l->n++] = c->met.key[i];
+}
+
+void last_bits(struct search *s, struct candidate *c, int k)
+{
+	struct list l;
+
+	of_what(s, c, W_WAY, &l);
+	steepest(s, c, k, &l);
+}
+
+int products(struct search *s, const struct candidate *c, bool half)
+{
+	struct lowered l;
+	int n = 0;
+
+	for (struct graph *g = graph_of(s, c); g && !s->failed; g = g->next) {
+		s->failed = s->failed || !lower_in(s, g, c, NULL, &l);
+		n += half ? l.half : l.wide;
+	}
+	return n;
+}
+
+/* Tensor cores multiply nothing in float32: a factor that makes an operand that stands on the result, where it is about as well there. */
+void factors_on_results(struct search *s, struct candidate *c, int k)
+{
+	struct list l;
+	int least = products(s, c, false);
+
+	of_what(s, c, W_PLACE, &l);
+	for (int i = 0; i < l.n && least; i++)
+		for (int v = 0; v < s->keys.at[l.key[i]].n && !late(s); v++) {
+			struct candidate t = *c;
+			t.config.value[l.key[i]] = (unsigned char)v;
+			int n = products(s, &t, false);
+			if (n >= least) continue;
+			try(s, &t, k);
+			if (t.cost > c->cost * 1.05) continue;
+			*c = t;
+			least = n;
+		}
+}

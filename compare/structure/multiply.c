@@ -1,0 +1,50 @@
+/* Products of matrices, and how their sums are added: exactly, or as one of the arithmetics of ref/arith adds floats. */
+#include <cblas.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cells.h"
+#include "ref/arith/calc_private.h"
+
+/* Ada's tensor cores add as Ampere's, Blackwell's as Hopper's. half: those multiply float16 alone. */
+static const struct { const struct arith *as; const char *said; bool half; } sums[] = {
+	{ NULL, "exact", false }, { &arith_mma[MMA_HOPPER], "mma:hopper", false }, { &arith_mma[MMA_AMPERE], "mma:ampere", false },
+	{ &arith_mma[MMA_TURING], "mma:turing", true }, { &arith_mma[MMA_VOLTA], "mma:volta", true }, { &arith_f32_fma, "f32_fma", false },
+	{ &arith_f32, "f32", false }, { &arith_f32_tree, "f32_tree", false },
+};
+
+const char *sums_name(int way) { return way < 0 || (size_t)way >= sizeof sums / sizeof *sums ? NULL : sums[way].said; }
+bool sums_of_half(int way) { return sums[way].half; }
+
+static bool added(calc *c, const struct product *p, float *room)
+{
+	size_t na = p->m * p->k, nb = p->k * p->n, ny = p->m * p->n;
+	float *a = room, *b = a + na, *y = b + nb;
+
+	if (setjmp(c->no_memory)) return false;
+	for (size_t i = 0; i < na; i++) a[i] = (float)p->a[i];
+	for (size_t i = 0; i < nb; i++) b[i] = (float)p->b[i];
+	for (size_t i = 0; i < ny && p->onto; i++) y[i] = (float)p->onto[i];
+	bool on = p->onto && c->arith->gemm_add;
+	(on ? c->arith->gemm_add : c->arith->gemm)(c, y, a, p->ta, b, p->tb, p->m, p->n, p->k);
+	for (size_t i = 0; i < ny; i++) p->y[i] = (double)(p->onto && !on ? (float)p->onto[i] + y[i] : y[i]);
+	return true;
+}
+
+void multiply(const struct product *p)
+{
+	calc c = { .arith = sums[p->sums].as, .element = sizeof(float) };
+	float *room;
+
+	if (!p->m || !p->n || !p->k) {
+		for (size_t i = 0; i < p->m * p->n; i++) p->y[i] = p->onto ? p->onto[i] : 0;
+	} else if (!p->sums) {
+		cblas_dgemm(CblasRowMajor, p->ta ? CblasTrans : CblasNoTrans, p->tb ? CblasTrans : CblasNoTrans, (int)p->m, (int)p->n, (int)p->k, 1,
+			p->a, (int)(p->ta ? p->m : p->k), p->b, (int)(p->tb ? p->k : p->n), 0, p->y, (int)p->n);
+	} else {
+		room = malloc((p->m * p->k + p->k * p->n + p->m * p->n) * sizeof *room);
+		if (!room || !added(&c, p, room)) p->y[0] = (double)__builtin_nan("");
+		free(room);
+		calc_free(&c);
+	}
+}
