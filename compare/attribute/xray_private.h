@@ -15,6 +15,11 @@ void stream_begin(struct stream *l, const struct plan *p);
 /* The stream's answer in the strip held: y [n]. */
 bool xray_run(struct xray *x, struct stream *l, double *y);
 
+/* The plan's answer, before any shift: y [n] and the work that it was, where it is kept; keeps it, where there is room; forgets all. */
+bool xray_kept(struct xray *x, const struct plan *p, double *y, uint64_t *work);
+void xray_keep(struct xray *x, const struct plan *p, const double *y, uint64_t work);
+void xray_forget(struct xray *x);
+
 /* y [n] rounded to the outputs' dtypes; may be in place. */
 void xray_store(const struct xray *x, const double *y, double *stored);
 

@@ -116,6 +116,7 @@ void xray_free(struct xray *x)
 	free(x->row_shape);
 	free(x->shift);
 	free(x->kept_shift);
+	xray_forget(x);
 	*x = (struct xray){ 0 };
 }
 
@@ -126,8 +127,11 @@ bool xray_run(struct xray *x, struct stream *l, double *y)
 	if (x->tick) x->tick("x-ray", x->runs, x->runs + 1);
 	x->runs++;
 	for (int i = 0; i < MAX_OUT; i++) a.hi[i] = x->call->out_count[i] ? y + x->first[i] : NULL;
-	if (!ref_strip(x->call, l, x->at, x->strips, &a, x->e)) return false;
-	x->work += a.work + overhead * x->n;
+	if (!xray_kept(x, &l->plan, y, &a.work)) {
+		if (!ref_strip(x->call, l, x->at, x->strips, &a, x->e)) return false;
+		xray_keep(x, &l->plan, y, a.work);
+	}
+	x->work += a.work + overhead * x->n;            /* whether it was made now or before: what is given up must not depend on it */
 	for (int i = 0; x->shift && i < MAX_OUT; i++)
 		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) y[j] += x->shift[x->first_element[i] + xray_place(x, i, j)];
 	return true;

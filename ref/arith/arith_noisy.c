@@ -75,12 +75,17 @@ static void e_map(calc *c, enum fn f, E *y, const E *px)
 }
 #include "arith_loops.h"
 
-/* As l_binary has it, draw for draw: a OP b for a number b or a vector; y may be either, but no part of them from elsewhere on. */
+/* Element i of `from` .. `from` + m by the i-th number from `at` on; y may be an operand, but no part of one from elsewhere on. */
 #define EACH(result) do { \
-	uint64_t z = at * RANDOM_STEP; \
-	_Pragma("GCC ivdep") \
-	for (size_t i = 0; i < n; i++, z += RANDOM_STEP) y[i] = sr_by(random_mix(z), result); \
+	struct halves drawn; \
+	for (size_t from = 0, m; from < n; from += m) { \
+		m = n - from < HALVES ? n - from : HALVES; \
+		const uint32_t *r = random_halves(&drawn, at + from, m); \
+		_Pragma("GCC ivdep") \
+		for (size_t i = from; i < from + m; i++) y[i] = sr_by(r[i - from], result); \
+	} \
 } while (0)
+/* As l_binary has it, draw for draw: a OP b for a number b or a vector. */
 WIDE_LOOP static void noisy_binary(enum binary op, double *y, const double *a, const double *b, bool number, size_t n, uint64_t at)
 {
 	double x = *b;
@@ -92,7 +97,6 @@ WIDE_LOOP static void noisy_binary(enum binary op, double *y, const double *a, c
 	else if (op == OP_ADD) EACH(a[i] + b[i]);
 	else EACH(a[i] - b[i]);
 }
-#undef EACH
 
 static void binary(calc *c, enum binary op, void *y, const void *a, const void *b, size_t b_step, size_t n)
 {
@@ -107,10 +111,11 @@ static void binary(calc *c, enum binary op, void *y, const void *a, const void *
 /* y += a x as l_axpy has it, draw for draw. */
 WIDE_LOOP static void noisy_axpy(double *y, double a, const double *x, size_t n, uint64_t at)
 {
-	uint64_t z = at * RANDOM_STEP;
-
-	for (size_t i = 0; i < n; i++, z += RANDOM_STEP) y[i] = sr_by(random_mix(z), y[i] + a * x[i]);
+	EACH(y[i] + a * x[i]);
 }
+
+WIDE_LOOP static void round_each(double *y, const double *x, size_t n, uint64_t at) { EACH(x[i]); }
+#undef EACH
 
 static void axpy(calc *c, void *y, const void *a, const void *x, size_t n)
 {
@@ -129,37 +134,51 @@ static void ger(calc *c, void *A, const void *x, const void *y, size_t rows, siz
 	for (size_t i = 0; i < rows; i++) axpy(c, AT(c, A, i * cols), AT(c, x, i), y, cols);
 }
 
-/* A B and A' B, likewise. */
+/* Of a product the draws of row i and term l are those of its n columns from where even(noise) + (i k + l) even(n) is. */
+static uint64_t even(uint64_t n) { return n + (n & 1); }
+
+/* A B and A' B. */
 static void gemm_n(calc *c, E *C, const E *A, bool ta, const E *B, size_t m, size_t n, size_t k)
 {
+	uint64_t at = even(c->noise);
+
 	memset(C, 0, m * n * sizeof(E));
 	for (size_t i = 0; i < m; i++)
-		for (size_t l = 0; l < k; l++) axpy(c, C + i * n, A + (ta ? l * m + i : i * k + l), B + l * n, n);
+		for (size_t l = 0; l < k; l++, at += even(n)) noisy_axpy(C + i * n, A[ta ? l * m + i : i * k + l], B + l * n, n, at);
+	c->noise = at;
 }
 
-/* A B' as l_gemm has it, draw for draw; but the sums of LANES columns go on side by side. */
+/* A B', the sums of LANES columns side by side. */
 enum { LANES = 16, DEPTH = 128 };
 WIDE_LOOP static void gemm_nt(calc *c, E *C, const E *A, const E *B, size_t m, size_t n, size_t k)
 {
+	uint64_t begin = even(c->noise), row = even(n);
+
 	for (size_t j = 0; j < n; j += LANES)
 		for (size_t first = 0; first < k; first += DEPTH) {
 			size_t lanes = n - j < LANES ? n - j : LANES, depth = k - first < DEPTH ? k - first : DEPTH;
 			double b[DEPTH][LANES] = { 0 };
+			uint64_t drawn[DEPTH][LANES / 2];
 			for (size_t v = 0; v < lanes; v++)
 				for (size_t l = 0; l < depth; l++) b[l][v] = B[(j + v) * k + first + l];
 			for (size_t i = 0; i < m; i++) {
 				double sum[LANES] = { 0 };
 				for (size_t v = 0; first && v < lanes; v++) sum[v] = C[i * n + j + v];
 				for (size_t l = 0; l < depth; l++) {
-					double a = A[i * k + first + l];
-					uint64_t at = c->noise + (i * n + j) * k + first + l;
+					uint64_t at = (begin + (i * k + first + l) * row + j) / 2;
 					#pragma omp simd
-					for (size_t v = 0; v < LANES; v++) sum[v] = sr_by(random_at(at + v * k), sum[v] + a * b[l][v]);
+					for (size_t v = 0; v < LANES / 2; v++) drawn[l][v] = random_at(at + v);
+				}
+				for (size_t l = 0; l < depth; l++) {
+					double a = A[i * k + first + l];
+					const uint32_t *r = (const uint32_t *)(const void *)drawn[l];
+					#pragma omp simd
+					for (size_t v = 0; v < LANES; v++) sum[v] = sr_by(r[v], sum[v] + a * b[l][v]);
 				}
 				memcpy(C + i * n + j, sum, lanes * sizeof *sum);
 			}
 		}
-	c->noise += m * n * k;
+	c->noise = begin + m * k * row;
 }
 
 /* ---- long sums ---- */
@@ -237,11 +256,6 @@ WIDE_LOOP static void disturb(double *y, size_t n, const double *deviation, doub
 	if (n % 2) y[n / 2] = disturbed(y[n / 2], deviation, scale * pair(random_at(at + n / 2) >> 32));
 }
 
-WIDE_LOOP static void settle(double *y, size_t n, uint64_t at)
-{
-	for (size_t i = 0; i < n; i++) y[i] = sr_by(random_at(at + i), y[i]);
-}
-
 /* The sums at a block's two ends stand for those inside, half and half. */
 static void gemm_long(calc *c, E *C, const E *A, const E *B, size_t m, size_t n, size_t k)
 {
@@ -260,7 +274,7 @@ static void gemm_long(calc *c, E *C, const E *A, const E *B, size_t m, size_t n,
 		for (size_t i = 0; i < m; i++) disturb(C + i * n, n, deviation + i * EXPONENTS, (double)(depth + next) / 2, c->noise + i * n);
 		c->noise += m * n;
 	}
-	settle(C, m * n, c->noise);
+	round_each(C, C, m * n, c->noise);
 	c->noise += m * n;
 	c_release(c, mark);
 }
@@ -276,11 +290,9 @@ static void gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool t
 static size_t size(const calc *c) { (void)c; return sizeof(E); }
 static void init(calc *c, void *y, size_t n) { (void)c; memset(y, 0, n * sizeof(E)); }
 
-WIDE_LOOP static void load(calc *c, void *y, const double *x, size_t n)
+static void load(calc *c, void *y, const double *x, size_t n)
 {
-	uint64_t at = c->noise;
-
-	for (size_t i = 0; i < n; i++) ((E *)y)[i] = sr_by(random_at(at + i), x[i]);
+	round_each(y, x, n, c->noise);
 	c->noise += n;
 }
 
