@@ -80,7 +80,7 @@ static void e_map(calc *c, enum fn f, E *y, const E *px)
 	struct halves drawn; \
 	for (size_t from = 0, m; from < n; from += m) { \
 		m = n - from < HALVES ? n - from : HALVES; \
-		const uint32_t *r = random_halves(&drawn, at + from, m); \
+		const half_word *r = random_halves(&drawn, at + from, m); \
 		_Pragma("GCC ivdep") \
 		for (size_t i = from; i < from + m; i++) y[i] = sr_by(r[i - from], result); \
 	} \
@@ -171,7 +171,7 @@ WIDE_LOOP static void gemm_nt(calc *c, E *C, const E *A, const E *B, size_t m, s
 				}
 				for (size_t l = 0; l < depth; l++) {
 					double a = A[i * k + first + l];
-					const uint32_t *r = (const uint32_t *)(const void *)drawn[l];
+					const half_word *r = (const half_word *)drawn[l];
 					#pragma omp simd
 					for (size_t v = 0; v < LANES; v++) sum[v] = sr_by(r[v], sum[v] + a * b[l][v]);
 				}
