@@ -102,7 +102,7 @@ $(PLUGINS): $(BUILD)/flags | $(AFTER)
 
 $(call objects,arith_%.c scan_%.c kl_%.c executor_cpu_layer.c): private CFLAGS += -O3
 # Neither flag changes a result; with either effect kept, loops with roots or choices are no vector code.
-$(call objects,dd_%.c dtype.c): private CFLAGS += -O3 -fno-math-errno -fno-trapping-math
+$(call objects,dd_%.c dtype.c xray_terms.c): private CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $<
 	@$(CC) $(CFLAGS) $(MPI_HEADERS) -I. -I$(BUILD) -MMD -MP -c -o $@ $<

@@ -68,7 +68,7 @@ struct xray {
 	/* Of the whole call: by element (how it is reached: see xray_floor.c), by row of all outputs, by block. */
 	uint8_t *reach;
 	double *row_shape, *row_floor;
-	size_t first_element[MAX_OUT], first_row[MAX_OUT];
+	size_t first_element[MAX_OUT], first_row[MAX_OUT], row[MAX_OUT];        /* row: elements in one */
 	double block_floor[MAX_BLOCKS], scale[MAX_BLOCKS];
 	struct stream of_base, of_centre, of_noise[FLOOR_RUNS];
 	bool moved;                     /* the emulation is another than when it was refreshed */

@@ -26,7 +26,7 @@ void xray_store(const struct xray *x, const double *y, double *stored);
 /* got - y of element j, y being stored: NAN where neither is finite, INFINITY where one is. */
 double xray_residual(const struct xray *x, size_t j, double y);
 bool xray_takes_part(const struct xray *x, size_t j, double r);
-double xray_ulp(const struct xray *x, size_t j, double y);
+enum format xray_format(const struct xray *x, int out);         /* that output `out` is stored in */
 
 /* The row, counted over all outputs, that element j of output i, in the strip held, is in. */
 size_t xray_row(const struct xray *x, int i, size_t j);
