@@ -306,8 +306,9 @@ device: | $(AFTER)
 
 # Rows into bench.tsv, the page from them; QUICK=1 tries small sizes, and writes no page into docs.
 PERFORMANCE := performance
-bench: $(BENCHES) $(if $(MPI),$(BUILD)/etalon)
+bench: $(BENCHES) $(BUILD)/etalon
 	$(if $(QUICK),QUICK=1) bench/run.sh $(BENCHES) >$(BUILD)/bench.tsv
+	$(if $(QUICK),QUICK=1) bench/verdicts.sh $(BUILD)/etalon $(BUILD)/bench-verdicts >>$(BUILD)/bench.tsv
 	$(if $(MPI),$(if $(QUICK),QUICK=1) bench/ranks.sh $(BUILD)/etalon $(BUILD)/bench-ranks >>$(BUILD)/bench.tsv)
 	awk -f bench/page.awk $(BUILD)/bench.tsv bench/performance.page | sed 's/performance\.png/$(PERFORMANCE).png/' >$(BUILD)/performance.md
 	$(if $(QUICK),,cp $(BUILD)/performance.md docs/$(PERFORMANCE).md)

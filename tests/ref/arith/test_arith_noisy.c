@@ -59,24 +59,38 @@ static void flushes(calc *c)
 	assert_true(fabs((double)kept - 2500) <= 5 * sqrt(10000 * 0.25 * 0.75));
 }
 
-/* A product A B' is its dot products one after the other, draw for draw, however it is cut and vectorised. */
+/* Products are rows that grow term by term, draw for draw, however they are stored, cut and vectorised: row i and term l of C begin at an even
+ * number of their own. */
 static void products(calc *c)
 {
-	static const size_t sizes[][3] = { { 1, 1, 1 }, { 3, 17, 129 }, { 5, 16, 128 }, { 7, 33, 5 }, { 2, 40, 300 } };
+	static const size_t sizes[][3] = { { 1, 1, 1 }, { 3, 17, 129 }, { 5, 16, 128 }, { 7, 33, 5 }, { 2, 40, 300 }, { 2, 300, 3 } };
 
 	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
 		size_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
-		mat A = c_mat(c, m, k), B = c_mat(c, n, k), C = c_mat(c, m, n), D = c_mat(c, m, n);
+		mat A = c_mat(c, m, k), At = c_mat(c, k, m), B = c_mat(c, k, n), Bt = c_mat(c, n, k), C = c_mat(c, m, n), D = c_mat(c, m, n);
 		for (size_t i = 0; i < m * k; i++) c_set(c, c_part(c, flat(A), i, 1), (double)(i * 7919 % 1000) / 700 - 0.7);
 		for (size_t i = 0; i < n * k; i++) c_set(c, c_part(c, flat(B), i, 1), (double)(i * 3571 % 1000) / 900 - 0.5);
-		c_set(c, flat(C), 5);
-		uint64_t before = c->noise;
-		c_gemm(c, C, NT, A, B);
-		uint64_t after = c->noise;
-		c->noise = before;
-		for (size_t i = 0; i < m * n; i++) c_dot(c, c_part(c, flat(D), i, 1), c_row(c, A, i / n), c_row(c, B, i % n));
-		assert_true(c->noise == after && after == before + m * n * k);
-		assert_memory_equal(C.at, D.at, m * n * sizeof(double));
+		c_transpose(c, At, A);
+		c_transpose(c, Bt, B);
+		for (uint64_t before = 1000; before < 1002; before++) {
+			uint64_t at = before + before % 2, after[3];
+			c_set(c, flat(D), 0);
+			for (size_t i = 0; i < m; i++)
+				for (size_t l = 0; l < k; l++, at += n + n % 2) {
+					c->noise = at;
+					for (size_t j = 0; j < n; j++)
+						c->arith->axpy(c, c_part(c, flat(D), i * n + j, 1).at, c_part(c, flat(A), i * k + l, 1).at,
+							c_part(c, flat(B), l * n + j, 1).at, 1);
+				}
+			for (int t = NN; t <= TN; t++) {
+				c_set(c, flat(C), 5);
+				c->noise = before;
+				c_gemm(c, C, (enum trans)t, t == TN ? At : A, t == NT ? Bt : B);
+				after[t] = c->noise;
+				assert_memory_equal(C.at, D.at, m * n * sizeof(double));
+			}
+			assert_true(after[NN] == at && after[NT] == at && after[TN] == at);
+		}
 	}
 }
 
