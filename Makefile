@@ -102,7 +102,7 @@ $(PLUGINS): $(BUILD)/flags | $(AFTER)
 
 $(call objects,arith_%.c scan_%.c kl_%.c executor_cpu_layer.c cells.c compute.c): private CFLAGS += -O3
 # Neither flag changes a result; with either effect kept, loops with roots or choices are no vector code.
-$(call objects,dd_%.c dtype.c): private CFLAGS += -O3 -fno-math-errno -fno-trapping-math
+$(call objects,dd_%.c dtype.c xray_terms.c): private CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $<
 	@$(CC) $(CFLAGS) $(MPI_HEADERS) -I. -I$(BUILD) -MMD -MP -c -o $@ $<
@@ -314,8 +314,9 @@ device: | $(AFTER)
 
 # Rows into bench.tsv, the page from them; QUICK=1 tries small sizes, and writes no page into docs.
 PERFORMANCE := performance
-bench: $(BENCHES) $(if $(MPI),$(BUILD)/etalon)
+bench: $(BENCHES) $(BUILD)/etalon
 	$(if $(QUICK),QUICK=1) bench/run.sh $(BENCHES) >$(BUILD)/bench.tsv
+	$(if $(QUICK),QUICK=1) bench/verdicts.sh $(BUILD)/etalon $(BUILD)/bench-verdicts >>$(BUILD)/bench.tsv
 	$(if $(MPI),$(if $(QUICK),QUICK=1) bench/ranks.sh $(BUILD)/etalon $(BUILD)/bench-ranks >>$(BUILD)/bench.tsv)
 	awk -f bench/page.awk $(BUILD)/bench.tsv bench/performance.page | sed 's/performance\.png/$(PERFORMANCE).png/' >$(BUILD)/performance.md
 	$(if $(QUICK),,cp $(BUILD)/performance.md docs/$(PERFORMANCE).md)

@@ -75,10 +75,32 @@ struct fitting *fit_begin(int blocks, int p)
 	return f;
 }
 
+/* Of one direction. Neighbours are mostly of one block. */
+static void add_one(struct fitting *f, const struct sample *s, const double *y, const double *d)
+{
+	for (size_t i = 0; i < s->n;) {
+		struct equations *b = &f->of[s->block[i]];
+		double yy = b->yy, g = b->g[0], G = b->G[0];
+		for (uint8_t block = s->block[i]; i < s->n && s->block[i] == block; i++) {
+			double w = s->weight[i], wd = w * d[i];
+			if (!(w > 0)) continue;
+			yy += w * y[i] * y[i];
+			if (wd == 0) continue;
+			g += wd * y[i];
+			G += wd * d[i];
+		}
+		b->yy = yy, b->g[0] = g, b->G[0] = G;
+	}
+}
+
 void fit_add(struct fitting *f, const struct sample *s, const double *y, const double *const *d)
 {
 	int p = f->p;
 
+	if (p == 1) {
+		add_one(f, s, y, d[0]);
+		return;
+	}
 	for (size_t i = 0; i < s->n; i++) {
 		struct equations *b = &f->of[s->block[i]];
 		double w = s->weight[i];

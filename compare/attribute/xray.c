@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "xray_private.h"
+#include "xray_terms.h"
 
 /* In the score, of an element that is not finite in both, and of one that is finite in one only. */
 static const double agree = -20, disagree = 200;
@@ -27,10 +28,10 @@ bool is_store(const struct call *call, int site, enum format f)
 	return store && format_info[f].precision >= format_info[dtype_info[out_dtype(call, store - 1)].format].precision;
 }
 
-/* Its square is a number, where float64's at 0 is none. */
-double xray_ulp(const struct xray *x, size_t j, double y)
+/* Of output `out`. Its square is a number, where float64's at 0 is none. */
+double xray_ulp(const struct xray *x, int out, double y)
 {
-	const struct dtype_info *d = &dtype_info[out_dtype(x->call, xray_out(x, j))];
+	const struct dtype_info *d = &dtype_info[out_dtype(x->call, out)];
 
 	return d->is_float ? fmax(format_ulp(d->format, y), 0x1p-500) : 1;
 }
@@ -78,7 +79,7 @@ static bool shape_of_strip(struct xray *x, struct stream *stream, int n)
 /* Each of shape2, output i, becomes the mean over those of its row that are not 0; 0 stays. */
 static void pool_rows(struct xray *x, int i)
 {
-	size_t row = out_row(x->call, i);
+	size_t row = x->row[i];
 
 	for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) {
 		double sum = 0;
@@ -147,12 +148,13 @@ static void add_step(const struct xray *x, struct scoring *s, const double *r)
 {
 	#pragma omp parallel for ordered schedule(static, 1)
 	for (size_t at = 0; at < x->n; at += PART) {
-		double part[MAX_BLOCKS] = { 0 }, part_weight[MAX_BLOCKS] = { 0 };
-		for (size_t j = at; j < part_end(x, at); j++) {
-			if (!xray_takes_part(x, j, r[j])) continue;
-			double r2 = r[j] * r[j], shape = x->shape2[j], v = x->floor2[j] + shape * s->a[x->block[j]];
-			part[x->block[j]] += shape * (2 * v / (v + r2) * r2 - x->floor2[j]) / (v * v);
-			part_weight[x->block[j]] += shape * shape / (v * v);
+		double part[MAX_BLOCKS] = { 0 }, part_weight[MAX_BLOCKS] = { 0 }, scale[TERMS], term[TERMS], weight[TERMS];
+		for (size_t from = at, n; from < part_end(x, at); from += n) {
+			const uint8_t *block = x->block + from;
+			n = part_end(x, at) - from < TERMS ? part_end(x, at) - from : TERMS;
+			for (size_t j = 0; j < n; j++) scale[j] = s->a[block[j]];
+			terms_of_step(r + from, x->shape2 + from, x->floor2 + from, scale, n, term, weight);
+			for (size_t j = 0; j < n; j++) part[block[j]] += term[j], part_weight[block[j]] += weight[j];
 		}
 		#pragma omp ordered
 		for (int b = 0; b < x->blocks; b++) s->sum[b] += part[b], s->weight[b] += part_weight[b];
@@ -166,8 +168,10 @@ static void add_score(const struct xray *x, struct scoring *s, const double *r)
 	#pragma omp parallel for ordered schedule(static, 1)
 	for (size_t at = 0; at < x->n; at += PART) {
 		double part = 0;
+		int out = xray_out(x, at);
 		for (size_t j = at; j < part_end(x, at); j++) {
-			double v = x->floor2[j] + x->shape2[j] * s->a[x->block[j]], ulp = xray_ulp(x, j, x->got[j]), w = v + r[j] * r[j];
+			while (j >= x->first[out + 1]) out++;
+			double v = x->floor2[j] + x->shape2[j] * s->a[x->block[j]], ulp = xray_ulp(x, out, x->got[j]), w = v + r[j] * r[j];
 			if (xray_takes_part(x, j, r[j])) part += log(w / v * (w / (ulp * ulp)));
 			else part += isfinite(r[j]) ? 0 : isnan(r[j]) ? agree : disagree;
 		}

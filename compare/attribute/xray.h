@@ -14,6 +14,8 @@
 
 /* Runs that show float32's noise: noisy ones, and the last to nearest with sums in order, whose errors are systematic. */
 enum { FLOOR_RUNS = 5 };
+/* Bytes of answers that are kept of a call that is one strip. */
+enum { XRAY_KEPT = 192 << 20 };
 
 /* What the strip held has, beside the kernel's outputs: base, raw and r; shape2 and floor2; the weights; the noise. */
 enum { XRAY_BASE = 1, XRAY_FLOOR = 2, XRAY_WEIGHTS = 4, XRAY_NOISE = 8 };
@@ -52,6 +54,7 @@ struct xray {
 	float *noise, *raw_noise;       /* [FLOOR_RUNS,n] what float32 made of r and of raw, run after run */
 	double score, left;             /* see xray_rebase, xray_left */
 	size_t runs;
+	struct kept_runs *kept;         /* xray_kept.c */
 	uint64_t work, patience;        /* element operations of the reference: spent, and when to give up */
 	double *shift;                  /* [all] added to every run's answer, see emulation_by_structure; NULL: nothing is */
 	double *kept_shift;             /* of a structure that explains the call and that the contract does not allow, with its plan; or NULL */
@@ -65,7 +68,7 @@ struct xray {
 	/* Of the whole call: by element (how it is reached: see xray_floor.c), by row of all outputs, by block. */
 	uint8_t *reach;
 	double *row_shape, *row_floor;
-	size_t first_element[MAX_OUT], first_row[MAX_OUT];
+	size_t first_element[MAX_OUT], first_row[MAX_OUT], row[MAX_OUT];        /* row: elements in one */
 	double block_floor[MAX_BLOCKS], scale[MAX_BLOCKS];
 	struct stream of_base, of_centre, of_noise[FLOOR_RUNS];
 	bool moved;                     /* the emulation is another than when it was refreshed */

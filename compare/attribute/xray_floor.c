@@ -159,7 +159,7 @@ struct tips { double units[MAX_BLOCKS][FLOOR_RUNS], count[MAX_BLOCKS]; };
 /* Of output i's part of the strip held: the mean square over each row, and the units over its block. */
 static void add_rows(struct xray *x, int i, struct tips *t)
 {
-	size_t row = out_row(x->call, i);
+	size_t row = x->row[i];
 
 	for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) {
 		double mean = row_unit2(x, i, at, row);

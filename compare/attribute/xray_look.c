@@ -5,6 +5,7 @@
 
 #include "compare/limits/limits.h"
 #include "xray_private.h"
+#include "xray_terms.h"
 
 /* Plans that go through a call together, where it has many strips. */
 enum { AT_ONCE = 64 };
@@ -41,12 +42,15 @@ static bool begin(struct xray *x, struct look *l, unsigned what)
 
 static void add_noise(const struct xray *x, struct noisy *to, const float *noise, const double *weight)
 {
+	struct noisy sum = *to;
+
 	for (size_t j = 0; j < x->n; j++) {
 		if (!(weight[j] > 0)) continue;
 		double weighed = weight[j] * x->d[j];
-		to->dd += weighed * x->d[j];
-		for (size_t k = 0; k < FLOOR_RUNS; k++) to->dy[k] += weighed * (double)noise[k * x->n + j];
+		sum.dd += weighed * x->d[j];
+		for (size_t k = 0; k < FLOOR_RUNS; k++) sum.dy[k] += weighed * (double)noise[k * x->n + j];
 	}
+	*to = sum;
 }
 
 /* What float32's noise, run after run, makes of the coefficient of d: its rms. */
@@ -87,7 +91,7 @@ static void add_raw(const struct xray *x, struct look_sums *s)
 }
 
 /* Of n elements from the one at `first` on, of type t: with d and without, as stored. */
-enum { STORED = 256 };
+enum { STORED = TERMS };
 static void stored_both(const struct xray *x, enum dtype t, size_t first, size_t n, double with[STORED], double without[STORED])
 {
 	for (size_t j = 0; j < n; j++) with[j] = x->base[first + j] + x->d[first + j], without[j] = x->base[first + j];
@@ -98,21 +102,18 @@ static void stored_both(const struct xray *x, enum dtype t, size_t first, size_t
 
 static void add_size(const struct xray *x, struct look_sums *s)
 {
-	double with[STORED], without[STORED];
+	double with[STORED], without[STORED], d2[STORED], stored2[STORED];
 
 	for (int i = 0; i < MAX_OUT; i++)
 		for (size_t first = x->first[i]; first < x->first[i + 1]; first += STORED) {
 			size_t n = x->first[i + 1] - first < STORED ? x->first[i + 1] - first : STORED;
 			stored_both(x, out_dtype(x->call, i), first, n, with, without);
+			terms_of_size(x->d + first, with, without, x->floor2 + first, n, d2, stored2);
 			for (size_t k = 0; k < n; k++) {
-				size_t j = first + k;
-				int b = x->block[j];
-				if (!(x->floor2[j] > 0)) continue;
-				s->n[b]++;
-				if (!isfinite(x->d[j])) continue;
-				double d = with[k] - without[k];
-				s->d2[b] += x->d[j] * x->d[j] / x->floor2[j];
-				s->stored2[b] += d * d / x->floor2[j];
+				int b = x->block[first + k];
+				s->n[b] += x->floor2[first + k] > 0;
+				s->d2[b] += d2[k];
+				s->stored2[b] += stored2[k];
 			}
 		}
 }
@@ -146,7 +147,7 @@ static struct votes row_votes(const struct xray *x, enum dtype t, size_t at, siz
 static void add_votes(const struct xray *x, struct votes *to)
 {
 	for (int i = 0; i < MAX_OUT; i++) {
-		size_t row = x->call->out_count[i] ? out_row(x->call, i) : 1;
+		size_t row = x->row[i];
 		for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) {
 			struct votes v = row_votes(x, out_dtype(x->call, i), at, row);
 			to->all += v.all, to->of_base += v.of_base, to->close += v.close;

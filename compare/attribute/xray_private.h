@@ -15,13 +15,18 @@ void stream_begin(struct stream *l, const struct plan *p);
 /* The stream's answer in the strip held: y [n]; where there is none, x->impossible, the emulation's, or 0. */
 bool xray_run(struct xray *x, struct stream *l, double *y);
 
+/* The plan's answer, before any shift: y [n] and the work that it was, where it is kept; keeps it, where there is room; forgets all. */
+bool xray_kept(struct xray *x, const struct plan *p, double *y, uint64_t *work);
+void xray_keep(struct xray *x, const struct plan *p, const double *y, uint64_t work);
+void xray_forget(struct xray *x);
+
 /* y [n] rounded to the outputs' dtypes; may be in place. */
 void xray_store(const struct xray *x, const double *y, double *stored);
 
 /* got - y of element j, y being stored: NAN where neither is finite, INFINITY where one is. */
 double xray_residual(const struct xray *x, size_t j, double y);
 bool xray_takes_part(const struct xray *x, size_t j, double r);
-double xray_ulp(const struct xray *x, size_t j, double y);
+double xray_ulp(const struct xray *x, int out, double y);
 
 /* The row, counted over all outputs, that element j of output i, in the strip held, is in. */
 size_t xray_row(const struct xray *x, int i, size_t j);

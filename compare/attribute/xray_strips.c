@@ -58,7 +58,7 @@ int xray_out(const struct xray *x, size_t j)
 	return i;
 }
 
-size_t xray_row(const struct xray *x, int i, size_t j) { return x->first_row[i] + xray_place(x, i, j) / out_row(x->call, i); }
+size_t xray_row(const struct xray *x, int i, size_t j) { return x->first_row[i] + xray_place(x, i, j) / x->row[i]; }
 
 /* The strip with the most elements. */
 static size_t largest(const struct xray *x)
@@ -86,8 +86,10 @@ bool xray_make(struct xray *x, const struct call *call, void (*tick)(const char 
 		x->first_element[i] = x->all;
 		x->first_row[i] = rows;
 		x->all += call->out_count[i];
+		x->row[i] = 1;
 		if (!call->out_count[i]) continue;
-		rows += call->out_count[i] / out_row(call, i);
+		x->row[i] = out_row(call, i);
+		rows += call->out_count[i] / x->row[i];
 		count_blocks(x, i);
 	}
 	x->got = calloc(VECTORS * n, sizeof *x->got);
@@ -116,6 +118,7 @@ void xray_free(struct xray *x)
 	free(x->row_shape);
 	free(x->shift);
 	free(x->kept_shift);
+	xray_forget(x);
 	*x = (struct xray){ 0 };
 }
 
@@ -141,8 +144,11 @@ bool xray_run(struct xray *x, struct stream *l, double *y)
 	x->runs++;
 	for (int i = 0; i < MAX_OUT; i++) a.hi[i] = x->call->out_count[i] ? y + x->first[i] : NULL;
 	x->impossible = false;
-	if (!ref_strip(x->call, l, x->at, x->strips, &a, &e)) return no_answer(x, &l->plan, &e, y);
-	x->work += a.work + overhead * x->n;
+	if (!xray_kept(x, &l->plan, y, &a.work)) {
+		if (!ref_strip(x->call, l, x->at, x->strips, &a, &e)) return no_answer(x, &l->plan, &e, y);
+		xray_keep(x, &l->plan, y, a.work);
+	}
+	x->work += a.work + overhead * x->n;            /* whether it was made now or before: what is given up must not depend on it */
 	for (int i = 0; x->shift && i < MAX_OUT; i++)
 		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) y[j] += x->shift[x->first_element[i] + xray_place(x, i, j)];
 	return true;
@@ -217,12 +223,13 @@ static void make_shape(struct xray *x)
 
 static void make_weights(struct xray *x)
 {
-	for (size_t j = 0; j < x->n; j++) {
-		double v = x->floor2[j] + x->shape2[j] * x->scale[x->block[j]], ulp = xray_ulp(x, j, x->got[j]);
-		bool in = xray_takes_part(x, j, x->r[j]);
-		x->weight[j] = in ? 1 / v : 0;
-		x->raw_weight[j] = in ? 1 / (v + ulp * ulp / 12) : 0;
-	}
+	for (int i = 0; i < MAX_OUT; i++)
+		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
+			double v = x->floor2[j] + x->shape2[j] * x->scale[x->block[j]], ulp = xray_ulp(x, i, x->got[j]);
+			bool in = xray_takes_part(x, j, x->r[j]);
+			x->weight[j] = in ? 1 / v : 0;
+			x->raw_weight[j] = in ? 1 / (v + ulp * ulp / 12) : 0;
+		}
 }
 
 bool xray_refresh_strip(struct xray *x, size_t s, unsigned want)

@@ -75,17 +75,32 @@ static bool ratchet(const struct arguments *a, struct finding *f, size_t n, int 
 	return ok;
 }
 
-/* Two captures at a time, each by half of the threads: what one does alone, the other fills. */
-static void find_all(const struct paths *p, const struct arguments *a, struct finding *f, int *status)
+struct size { size_t i; off_t bytes; };
+
+static int larger_first(const void *a, const void *b)
+{
+	const struct size *x = a, *y = b;
+
+	return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : (x->i > y->i) - (x->i < y->i);
+}
+
+/* Two captures at a time, each by half of the threads: what one does alone, the other fills. The largest first, that none of them is
+ * the last, beside which nothing is left to be done. */
+static void find_all(const struct paths *p, const struct arguments *a, struct finding *f, struct size *order, int *status)
 {
 	int threads = omp_get_max_threads(), lanes = threads > 1 ? 2 : 1;
+	struct stat s;
 	size_t done = 0;
+
+	for (size_t i = 0; i < p->n; i++) order[i] = (struct size){ i, stat(p->item[i], &s) ? 0 : s.st_size };
+	qsort(order, p->n, sizeof *order, larger_first);
 
 	omp_set_max_active_levels(2);
 	omp_set_num_threads(threads / lanes);
 	cli_stage("gate", 0, p->n);
 	#pragma omp parallel for num_threads(lanes) schedule(dynamic, 1)
-	for (size_t i = 0; i < p->n; i++) {
+	for (size_t k = 0; k < p->n; k++) {
+		size_t i = order[k].i;
 		int one = find(p->item[i], &a->how, &f[i]);
 		#pragma omp critical(gate)
 		{
@@ -127,14 +142,18 @@ static int judge_all(struct paths *p, const struct arguments *a)
 {
 	json_t *shard = a->shards ? choose(p, a) : NULL;
 	struct finding *f = calloc(p->n ? p->n : 1, sizeof *f);
+	struct size *order = calloc(p->n ? p->n : 1, sizeof *order);
 	struct error e = { 0 };
 	int status = EXIT_PASS;
 
-	if (!f) {
+	if (!f || !order) {
+		free(f);
+		free(order);
 		error_set(&e, E_MEMORY, NULL, NO_OFFSET, "%zu captures", p->n);
 		return print_failure(&e);
 	}
-	find_all(p, a, f, &status);
+	find_all(p, a, f, order, &status);
+	free(order);
 	bool ok = !a->baseline || ratchet(a, f, p->n, &status, &e);
 	if (ok) status = gate_output(records(f, p->n), shard, status, &a->to);
 	else json_decref(shard);

@@ -12,13 +12,6 @@ static size_t matrix_size(const struct call *call, int i, size_t *entries)
 	return shape[rank - 2] * shape[rank - 1];
 }
 
-size_t trace_entry(const struct call *call, int i, size_t j)
-{
-	size_t entries, n = matrix_size(call, i, &entries);
-
-	return j / n % entries;
-}
-
 static bool holds(const struct format_info *wide, const struct format_info *narrow)
 {
 	return wide->precision >= narrow->precision && wide->emin <= narrow->emin && wide->max >= narrow->max;
@@ -49,10 +42,10 @@ void trace_figures(struct trace_entries *t, const struct call *call, int i, cons
 	size_t counted[MAX_ENTRY] = { 0 }, size = dtype_info[out->dtype].size;
 
 	*t = (struct trace_entries){ .out = i };
-	matrix_size(call, i, &t->n);
+	size_t each = matrix_size(call, i, &t->n);
 	double n = (double)call->out_count[i] / (double)t->n;
 	for (size_t j = 0; j < call->out_count[i]; j++) {
-		size_t k = trace_entry(call, i, j);
+		size_t k = j / each % t->n;
 		double got;
 		dtype_load(out->dtype, (const char *)out->data + j * size, 1, &got);
 		double d2 = squared_distance(got, anchored, i, j), s = x->sigma[i][j];

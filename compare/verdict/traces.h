@@ -18,9 +18,6 @@ struct trace_entries {
 	double limit;                   /* of sigma */
 };
 
-/* The entry of a trace that element j of output i is in. */
-size_t trace_entry(const struct call *call, int i, size_t j);
-
 /* The first of the call's traces whose type does not hold every number that the contract iterates on, or -1: what such a
  * record lacks would be held against the iteration that is judged from it. */
 int trace_too_narrow(const struct call *call, const struct contract *k);
