@@ -12,7 +12,7 @@
 static const struct case_tensor in[] = { { "x", "B,N,M", DT_F32, DRAW_UNIFORM, -1, 1 }, { 0 } };
 static const struct case_tensor out[] = { { .name = "y", .shape = "B,N,M", .dtype = DT_F32 },
 	{ .name = "X", .shape = "B,K+1,S,L", .dtype = DT_F32 },
-		{ .name = "R", .shape = "B,K+1,S,S", .dtype = DT_F32 },
+	{ .name = "R", .shape = "B,K+1,S,S", .dtype = DT_F32 },
 	{ .name = "Q", .shape = "B,K+1,S,S", .dtype = DT_F32 }, { 0 } };
 
 static const struct form_tested { const char *algorithm, *more; int outputs; } forms[] = {
@@ -58,10 +58,10 @@ bool test_iterations(judge_error *judge, struct error *e)
 		{ 64, 96 }, { 40, 200 }, { 150, 33 } };
 	static const struct { int form; const char *type; double bound; bool wide; } tests[] = {
 		{ STANDARD, "F32", 2e-3, false }, { NAIVE, "F32", 2e-3, false },
-			{ GRAM, "F32", 2e-3, false },
+		{ GRAM, "F32", 2e-3, false },
 		/* half precision amplifies too much elsewhere for a bound that says anything */
 		{ STANDARD, "F16", 0.05, true }, { GRAM, "F16", 0.05, true },
-			{ STANDARD, "BF16", 0.3, true }
+		{ STANDARD, "BF16", 0.3, true }
 	};
 
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)

@@ -63,7 +63,7 @@ static void lay_out(struct test_case *k)
 	static const struct case_list one_step[] = { { "steps", many, 1 },
 		{ "cu_seqlens", ones, ROWS }, { "kinds", kind, 1 },
 		{ "read_slot", slots, ROWS }, { "write_slot", slots, ROWS },
-			{ "position", position, 1 }, { 0 } };
+		{ "position", position, 1 }, { 0 } };
 	static const struct case_list one_each[] = { { "cu_seqlens", ones, ROWS }, { 0 } };
 	static const struct case_list lengths[] = { { "cu_seqlens", ragged, RAGGED }, { 0 } };
 
@@ -120,7 +120,7 @@ double tensor_error(const struct tensor *t, const double *y)
 /* The capture with what is right beside it. */
 static bool share(const char *dir, const struct work *w, struct capture *c, const struct call *call,
 	const struct answer *right,
-                  struct error *e)
+	struct error *e)
 {
 	char path[4096], name[64];
 

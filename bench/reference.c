@@ -32,13 +32,13 @@ static void arithmetics(void)
 {
 	static const struct { const char *name; size_t tokens, rows; } costs[] = {
 		{ "f32", 64, 512 }, { "f64", 64, 512 }, { "dd", 16, 128 }, { "noisy", 16, 128 },
-			{ "mpfr:128", 2, 16 }
+		{ "mpfr:128", 2, 16 }
 	};
 
 	for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) {
 		size_t T = costs[i].tokens, R = costs[i].rows, n;
 		const struct { const char *op, *name; size_t each; struct case_dim dims[MAX_DIMS];
-			} timed[] = {
+		} timed[] = {
 			{ "gated_delta_rule", "prefill", 128, DELTA(T, 16, HEADS, 128) },
 			{ "rmsnorm", "zero_centred_5120", 1, { { "R", R }, { "D", 5120 }, { 0 } } },
 			{ "rope", "partial", 1, { { "T", R }, { "H", 24 }, { "D", 256 }, { 0 } } },

@@ -105,7 +105,7 @@ static double effect(const struct capture *c, const char *arith, int form, size_
 void sites_show(const struct sample *s, size_t n, size_t chunk)
 {
 	const struct op *op = op_find(s->op);
-	double largest[MAX_FORM][MAX_SITE] = {{ 0 }};
+	double largest[MAX_FORM][MAX_SITE] = { { 0 } };
 
 	for (size_t i = 0; i < n; i++) {
 		struct capture c;

@@ -79,7 +79,7 @@ static struct look *look_with(const struct search *s, const struct candidate *k,
 /* All promising roundings of types [first, last), best first; at most one for each site. -1: failed. */
 static int roundings(struct search *s, int first, int last, struct candidate *list)
 {
-	struct candidate all[MAX_SITE * SITE_TYPES] = {{ 0 }};
+	struct candidate all[MAX_SITE * SITE_TYPES] = { { 0 } };
 	int n = 0, tried = untried(s, first, last, all);
 	struct look *look = look_with(s, all, tried, LOOK_FIT);
 
@@ -112,7 +112,7 @@ static bool overflow_fit(struct search *s, const struct plan *p, struct coeffici
 /* All promising faults that are not doubtful, best first, that explain at least this share of what is left. */
 static int faults(struct search *s, double least, struct candidate *list)
 {
-	struct candidate all[MAX_FAULT] = {{ 0 }};
+	struct candidate all[MAX_FAULT] = { { 0 } };
 	int n = 0, tried = 0;
 
 	for (int m = 0; s->op->faults[m].name; m++) {

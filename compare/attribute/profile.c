@@ -119,7 +119,7 @@ bool profile_read(struct profile *p, struct xray *x)
 
 	*p = (struct profile){ .emulation = x->emulation };
 	if (!emulation_identified(x, &p->identified) || !xray_amplified(x, &p->amplified) || (!x->shift && !read_sites(x, p)) || !xray_explained(x, share) || !measure(x, p, share)
-			|| !read_stores(x, p)) return false;
+		|| !read_stores(x, p)) return false;
 	blind(p);
 	return true;
 }

@@ -40,7 +40,7 @@ static void add_typical(const struct xray *x, int i, double *sum)
  * put them there was not the store, and what float32 made of them before is then no smaller where they are small. */
 static bool find_grids(struct xray *x)
 {
-	bool off[MAX_OUT][COARSER] = {{ false }};
+	bool off[MAX_OUT][COARSER] = { { false } };
 	double typical[MAX_OUT] = { 0 };
 
 	for (int i = 0; i < MAX_OUT; i++)

@@ -74,7 +74,7 @@ struct plan faulty_kernel(const struct op *op, const struct contract *k, int m, 
 
 	*under = k;
 	if (form >= 0 && form != k->form) {
-		for (*under = op->contracts; (*under)->name && (*under)->form != form; ) ++*under;
+		for (*under = op->contracts; (*under)->name && (*under)->form != form;) ++*under;
 		p.form = form;
 		p.chunk = op->forms[form].chunked ? DEFAULT_CHUNK : 0;
 		if (!(*under)->name) *under = k;

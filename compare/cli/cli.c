@@ -39,7 +39,7 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *te
 	unsigned long long x = strtoull(text, &end, 10);
 	if (errno || end == text || *end || *text == '-' || x < least || x > most)
 		argp_error(state, "%s: expected a whole number from %llu to %llu, got '%s'", option,
-		           (unsigned long long)least, (unsigned long long)most, text);
+			(unsigned long long)least, (unsigned long long)most, text);
 	return x;
 }
 

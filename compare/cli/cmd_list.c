@@ -142,7 +142,7 @@ static char *roundings(const struct op *op, const struct contract *c)
 	for (int i = 0; op->sites[i].name; i++)
 		if (c->site[i].on)
 			fprintf(to, "%s%s=%s", ftell(to) > 0 ? " " : "", op->sites[i].name,
-			        rounding_name(c->site[i].format, c->site[i].rounding));
+				rounding_name(c->site[i].format, c->site[i].rounding));
 	fclose(to);
 	return text;
 }

@@ -88,7 +88,7 @@ static bool all_written(const struct capture *c, struct error *e)
 			dtype_load(t->dtype, (const char *)t->data + k * dtype_info[t->dtype].size, 1, &x);
 			if (isnan(x))
 				return error_set(e, E_DEVICE, t->name, NO_OFFSET, "the kernel left NaN in element %zu of %zu (case %s)",
-				                 k, t->count, c->case_name);
+					k, t->count, c->case_name);
 		}
 	}
 	return true;

@@ -27,12 +27,12 @@ static bool plan_round(struct plan *p, const struct op *op, const char *text, in
 	struct site_rounding *r = &p->round[site];
 	if (!text[n] || !format_by_name(text + n + 1, &r->format, &r->rounding))
 		return error_set(e, E_UNKNOWN_NAME, text, NO_OFFSET,
-		                 "expected SITE=TYPE, TYPE one of bf16 f16 tf32 bf16x2 f32 e4m3 e5m2, or with _rz (towards 0) or _via_bf16 (rounded twice)");
+			"expected SITE=TYPE, TYPE one of bf16 f16 tf32 bf16x2 f32 e4m3 e5m2, or with _rz (towards 0) or _via_bf16 (rounded twice)");
 	r->on = true;
 	int own = op->sites[site].form;
 	if (own >= 0 && *form >= 0 && own != *form)
 		return error_set(e, E_USAGE, text, NO_OFFSET, "this site belongs to the form %s, the fault or another site to %s",
-		                 op->forms[own].name, op->forms[*form].name);
+			op->forms[own].name, op->forms[*form].name);
 	if (own >= 0)
 		*form = own;
 	return true;
@@ -45,7 +45,7 @@ static bool plan_form(struct plan *p, const struct op *op, const struct argument
 
 	if (a->form && asked < 0)
 		return error_set(e, E_UNKNOWN_NAME, a->form, NO_OFFSET, "%s has the form %s%s%s", op->name, op->forms[0].name,
-		                 op->forms[1].name ? " and the form " : "", op->forms[1].name ? op->forms[1].name : "");
+			op->forms[1].name ? " and the form " : "", op->forms[1].name ? op->forms[1].name : "");
 	if (asked >= 0 && needed >= 0 && asked != needed)
 		return error_set(e, E_USAGE, a->form, NO_OFFSET, "the fault or a site belongs to the form %s", op->forms[needed].name);
 	p->form = asked >= 0 ? asked : needed >= 0 ? needed : 0;
@@ -97,7 +97,7 @@ static char *producer(const struct arguments *a)
 }
 
 static bool write_answer(const struct call *call, const struct answer *answer, const struct arguments *a,
-                         struct tensors *t, struct error *e)
+	struct tensors *t, struct error *e)
 {
 	char *by = producer(a);
 	bool ok = by && answered(t, call, answer, by);

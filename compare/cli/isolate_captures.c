@@ -149,7 +149,7 @@ static void print(const char *path, const struct one *o)
 		const struct outcome_of_law *l = &x->law[shown[i]];
 		printf("  %-10s %8zu %-7s %s", laws[shown[i]].name, l->counted, laws[shown[i]].unit,
 			o->broken[shown[i]] ? "BROKEN" : !l->plays ? "not tried: one capture of these inputs" : !l->counted ? "not identifiable here"
-			: shown[i] == LAW_VALUES ? "" : "bit for bit");
+				: shown[i] == LAW_VALUES ? "" : "bit for bit");
 		if (shown[i] == LAW_VALUES && !o->broken[LAW_VALUES] && l->counted) printf("within the expected error: %.3g sigma at most", l->worst);
 		putchar('\n');
 	}

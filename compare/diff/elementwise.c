@@ -63,7 +63,7 @@ static void count_error(struct part *p, double ulps)
 /* Adds n elements to the sums and the count; true when some element passes a limit of p, which then has to be looked
  * at. *special: some element is not finite, or its square, and nothing was added. */
 static bool scan(struct part *p, struct sums *s, const struct grid *g, enum dtype t, const void *a, const void *b, size_t n,
-                 bool *special)
+	bool *special)
 {
 	const struct limits l = { threshold(p), p->max_rel * (1 + 0x1p-52), p->max_ulp * g->scale, g->least, g->scale };
 	struct scanned x;
@@ -153,7 +153,7 @@ static long double exact(const struct tensor *t, size_t i)
 }
 
 static void look_at_wide(struct part *p, const struct grid *g, const struct tensor *a, const struct tensor *b, size_t first,
-                         const double *x, const double *y, size_t n)
+	const double *x, const double *y, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (to_bits(x[i]) != to_bits(y[i]) || !(fabs(x[i]) >= 0x1p53))

@@ -33,7 +33,7 @@ static const double weight_term[] = {
 static const long long roots[] = { 0x3ff0000000000000, 0x3fef06fe0a31b715, 0x3feea09e667f3bcd, 0x3feee89f995ad3ad };
 enum { STEPS = 4, TOGETHER = 2 };
 #endif
-#define LEN(a) ((int)(sizeof (a) / sizeof *(a)))
+#define LEN(a) ((int)(sizeof(a) / sizeof *(a)))
 
 /* A step for TOGETHER vectors, one after the other: what each waits for, the others fill. */
 #define EACH _Pragma("GCC unroll 8") for (int i = 0; i < n; i++)
@@ -152,10 +152,10 @@ static void any(struct lanes *s, enum dtype t, const void *a, const void *b, siz
 	#define CASE(type, load, size) \
 		case type: if (near) all(s, load, size, a, b, n, m, c, true); else all(s, load, size, a, b, n, m, c, false); break
 	switch (t) {
-	CASE(DT_F64, load_f64, 8);
-	CASE(DT_F32, load_f32, 4);
-	CASE(DT_F16, load_f16, 2);
-	CASE(DT_BF16, load_bf16, 2);
+		CASE(DT_F64, load_f64, 8);
+		CASE(DT_F32, load_f32, 4);
+		CASE(DT_F16, load_f16, 2);
+		CASE(DT_BF16, load_bf16, 2);
 	default: break;
 	}
 }

@@ -16,7 +16,7 @@ extern char **environ;
 
 static const char script[] =
 #include "logits_gp.h"
-;
+	;
 static const char *const files[] = { "positions.tsv", "histogram.tsv", "logits.gp", "kl.svg", "errors.svg", "histogram.svg",
 	"log" };
 

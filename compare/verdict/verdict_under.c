@@ -119,7 +119,7 @@ static bool add_strips(const struct call *call, const struct contract *k, struct
 static bool measure(const struct call *call, const struct contract *k, struct yardstick *y, struct verdict *v,
 	const struct expected **x, struct error *e)
 {
-	struct figures f[MAX_OUT] = {{ 0 }};
+	struct figures f[MAX_OUT] = { { 0 } };
 	bool ok = true;
 
 	for (int i = 0; ok && i < MAX_OUT; i++)

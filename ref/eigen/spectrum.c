@@ -179,7 +179,7 @@ static bool solve(struct work *w, const struct ddm *A, double *bound, double *et
 
 	memcpy(w->U.hi, A->hi, n * n * sizeof(double));
 	if (!lapack(w->U.hi, w->d, n)) return false;
-	for (int step = 0; ; step++) {
+	for (int step = 0;; step++) {
 		orthonormalise(w);
 		ddm_product(&w->T, true, A, &w->U, false);
 		ddm_product(&w->B, true, &w->U, &w->T, true);

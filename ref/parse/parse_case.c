@@ -67,7 +67,7 @@ static bool setting_value(struct parser *s, struct setting *v)
 	}
 	if (w->kind != WORD_NAME) return number_here(s, &v->number[0]);
 	if (w[1].kind == WORD_OP && strchr("([", w[1].text[0])
-	    && !(w[1].text[0] == '[' && strcmp(w->text, "cuts"))) return draw_here(s, v);
+		&& !(w[1].text[0] == '[' && strcmp(w->text, "cuts"))) return draw_here(s, v);
 	v->dtype = w->text;
 	s->at++;
 	if (is(s, "[")) return numbers_here(s, v);

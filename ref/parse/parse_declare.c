@@ -180,7 +180,7 @@ bool parse_each(struct parser *s, struct each **list)
 		}
 		struct each *x;
 		if (!name_here(s, "a name") || !(x = declare(s, list, sizeof *x, w)) || !need(s, "in")
-		    || !range_of(s, x)) return false;
+			|| !range_of(s, x)) return false;
 	} while (take(s, ","));
 	return true;
 }

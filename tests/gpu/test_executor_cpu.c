@@ -42,7 +42,7 @@ static void offsets_have_64_bits(void **state)
 	struct executor_shape s = { .layers = 1, .Hk = 1, .Hv = 1, .Dk = D, .Dv = D, .W = 2, .slots = 4096, .max_tokens = 4,
 		.max_rows = 4, .state = DT_F32, .data = DT_BF16, .l2_eps = 1e-6f, .norm_eps = 1e-6f };
 	float *states[2] = { malloc(SLOT * sizeof(float)), malloc(SLOT * sizeof(float)) };
-	unsigned char rings[2][3 * D * 2 * 2], y[2][4 * D * 2] = {{ 0 }};
+	unsigned char rings[2][3 * D * 2 * 2], y[2][4 * D * 2] = { { 0 } };
 
 	(void)state;
 	for (int small = 0; small < 2; small++) {

@@ -154,7 +154,7 @@ static void do_step(struct player *p, const struct job *jobs, int n)
 	run_jobs(p, second, n_second);
 }
 
-#define STEP(p, ...) do_step(p, (struct job[]){ __VA_ARGS__ }, (int)(sizeof (struct job[]){ __VA_ARGS__ } / sizeof(struct job)))
+#define STEP(p, ...) do_step(p, (struct job[]){ __VA_ARGS__ }, (int)(sizeof(struct job[]){ __VA_ARGS__ } / sizeof(struct job)))
 
 static void admit(struct player *p, int request, int checkpoint)
 {
@@ -256,7 +256,7 @@ static void as_the_cpu_computes(void **state)
 		double y = distance(s->data, a.y, b.y, a.y_bytes), states = distance(s->state, a.states, b.states, REQUESTS * a.state_bytes);
 
 		print_message("Dk %3d Dv %3d W %d %s %s: y %.3g, states %.3g\n", s->Dk, s->Dv, s->W, dtype_info[s->state].name,
-		              dtype_info[s->data].name, y, states);
+			dtype_info[s->data].name, y, states);
 		assert_true(y <= (s->state == DT_BF16 || s->data == DT_BF16 ? 0x1p-7 : 0x1p-15));
 		assert_true(states <= (s->state == DT_BF16 ? 0x1p-7 : 0x1p-15));
 		assert_true(s->state != DT_BF16 || differing(a.states, b.states, REQUESTS * a.state_bytes) * 50 <= REQUESTS * a.state_bytes);
@@ -282,8 +282,8 @@ static void every_way_gives_the_same_bits(void **state)
 			if (differing(h.y, right.y, h.y_bytes) || differing(h.states, right.states, REQUESTS * h.state_bytes) ||
 			    differing(h.rings, right.rings, REQUESTS * h.ring_bytes))
 				fail_msg("shape %zu, %s: %zu bytes of y, %zu of states, %zu of rings differ", i, ways[w].name,
-				         differing(h.y, right.y, h.y_bytes), differing(h.states, right.states, REQUESTS * h.state_bytes),
-				         differing(h.rings, right.rings, REQUESTS * h.ring_bytes));
+					differing(h.y, right.y, h.y_bytes), differing(h.states, right.states, REQUESTS * h.state_bytes),
+					differing(h.rings, right.rings, REQUESTS * h.ring_bytes));
 			free_history(&h);
 		}
 		free_history(&right);
@@ -294,7 +294,7 @@ enum { LONG = 108, LONG_ROWS = 3, LONG_STEPS = 2 };
 
 /* y of two steps, all slots' states and rings: rows of 70, 33 and 5 tokens that are new; then the first goes on with 40, in its slot. */
 static void prefill_long_rows(const struct executor_backend *backend, const struct executor_shape *s, unsigned char *y, unsigned char *states,
-                              unsigned char *rings)
+	unsigned char *rings)
 {
 	static const int tokens[LONG_STEPS][LONG_ROWS] = { { 70, 33, 5 }, { 40 } };
 	struct executor_weights w = { weights(executor_channels(s) * 4, 0, 0.5f, 0), weights((size_t)s->Hv, 1, 0.5f, 0),

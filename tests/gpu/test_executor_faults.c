@@ -31,14 +31,14 @@ static const struct handing handings[] = {
 	{ "prefill_overwrites_decode_slot", STEP, KINDS, CUTS, BOTH(READ), BOTH({ 0, 15, -1, -1, 0, 0, 13, 3 }), POSITION },
 	{ "read_slot_is_not_write_slot", STEP, KINDS, CUTS, BOTH(READ), BOTH({ 15, 0, -1, -1, 14, 2, 13, 3 }), POSITION },
 	{ "pad_minus_one_hits_slot_zero", STEP, { D, D, D, P, P, S }, CUTS, BOTH({ 0, 15, 0, -1, -1, 1 }),
-	  BOTH({ 0, 15, 0, -1, 14, 2, 13, 3 }), POSITION },
+		BOTH({ 0, 15, 0, -1, 14, 2, 13, 3 }), POSITION },
 	{ "slot_zero_means_pad", STEP, { N, D, N, P, P, S }, CUTS, BOTH({ -1, 15, -1, -1, -1, 1 }),
-	  BOTH({ -1, 15, -1, -1, 14, 2, 13, 3 }), POSITION },
+		BOTH({ -1, 15, -1, -1, 14, 2, 13, 3 }), POSITION },
 	{ "slot_not_zeroed_on_reuse", STEP, KINDS, CUTS, BOTH({ 0, 15, -1, 14, 2, 1 }), BOTH(WRITE), POSITION },
 	{ "one_token_prefill_taken_for_decode", STEP, KINDS, CUTS, BOTH({ 0, 15, -1, -1, 2, 1 }), BOTH(WRITE), POSITION },
 	{ "state_written_to_a_copy", STEP, KINDS, CUTS, BOTH(READ), BOTH({ -1, -1, -1, -1, 14, 2, 13, 3 }), POSITION },
 	{ "conv_and_state_slots_differ", STEP, KINDS, CUTS, READ, { 15, 0, -1, -1, -1, 1 }, WRITE,
-	  { 15, 0, -1, -1, 14, 2, 13, 3 }, POSITION },
+		{ 15, 0, -1, -1, 14, 2, 13, 3 }, POSITION },
 };
 
 static void expect_handed(const struct handing *h)

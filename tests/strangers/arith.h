@@ -51,6 +51,6 @@ size_t pick(struct dice *d, size_t n);                          /* 0 .. n-1 */
 size_t between(struct dice *d, size_t low, size_t high);        /* low .. high */
 bool chance(struct dice *d, int percent);
 /* One of a few sizes. */
-#define ONE_OF(d, ...) ((const size_t[]){ __VA_ARGS__ })[pick(d, sizeof (size_t[]){ __VA_ARGS__ } / sizeof(size_t))]
+#define ONE_OF(d, ...) ((const size_t[]){ __VA_ARGS__ })[pick(d, sizeof(size_t[]){ __VA_ARGS__ } / sizeof(size_t))]
 
 #endif

@@ -133,7 +133,7 @@ bool point_capture(const struct point *p, struct capture *c, struct error *e)
 
 const struct family *const families[] = {
 	&delta_family, &rmsnorm_family, &rope_family, &conv_family, &newton_schulz_family, &muon_family, &mixed_family,
-		&qk_family,
+	&qk_family,
 	&fp8_family, &product_family, NULL
 };
 

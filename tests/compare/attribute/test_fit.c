@@ -80,7 +80,7 @@ static void eliminate(long double A[P][P + 1], int p, long double *x)
 /* The normal equations, their right side being that of y, or the unit vector j. */
 static void solution(const struct problem *m, int unit, long double *x)
 {
-	long double A[P][P + 1] = {{ 0 }};
+	long double A[P][P + 1] = { { 0 } };
 
 	for (int j = 0; j < m->p; j++) {
 		for (size_t i = 0; i < N; i++) {
@@ -105,7 +105,7 @@ static void agrees_with_elimination(void **state)
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 20; seed++) {
-		long double x[P], residual = 0, square = 0, share[P][2] = {{ 0 }};
+		long double x[P], residual = 0, square = 0, share[P][2] = { { 0 } };
 		draw(&m, 1 + (int)(seed % P), 7, seed);
 		plant(&m, planted, 3);
 		double explained = fit_it(&m, c);

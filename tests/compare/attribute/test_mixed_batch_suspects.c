@@ -2,7 +2,7 @@
 #include "tests/judged.h"
 
 #define OP "mixed_batch"
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 
 static void each_is_named(void **state)
 {

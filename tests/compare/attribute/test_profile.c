@@ -13,7 +13,7 @@ static void profile_capture(struct profiled *k)
 	struct error e;
 
 	no_error(call_bind(&k->call, &k->c, true, &e) && xray_make(&x, &k->call, NULL, &e) && emulation_search(&x, NULL)
-		&& profile_read(&k->p, &x), &e);
+			&& profile_read(&k->p, &x), &e);
 	xray_free(&x);
 }
 

@@ -7,7 +7,7 @@
 #include "compare/diff/scan.h"
 #include "tests/helpers.h"
 
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 static uint64_t stream = 5;
 static double uniform(void) { return (double)(int64_t)random_bits(&stream) * 0x1p-63; }
 

@@ -8,7 +8,7 @@
 #include "fixtures/io/tensor.h"
 #include "tests/helpers.h"
 
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 enum { BITS = 300, K = 10 };
 static uint64_t stream = 3;
 static double uniform(void) { return (double)(int64_t)random_bits(&stream) * 0x1p-63; }

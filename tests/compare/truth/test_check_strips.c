@@ -28,7 +28,7 @@ static void expect_suspects(const struct examination *a, const struct examinatio
 	for (int i = 0; i < a->n; i++) {
 		const struct suspect *p = &a->suspect[i], *q = &b->suspect[i];
 		if (strcmp(p->name, q->name) || p->state != q->state || !near(p->size, q->size)
-				|| (p->state != NOT_IDENTIFIABLE && (!near(p->coefficient, q->coefficient) || !near(p->error, q->error))))
+			|| (p->state != NOT_IDENTIFIABLE && (!near(p->coefficient, q->coefficient) || !near(p->error, q->error))))
 			fail_msg("%s %s: %.17g ± %.17g, size %.17g; %s %s: %.17g ± %.17g, size %.17g", p->name, suspect_name[p->state], p->coefficient,
 				p->error, p->size, q->name, suspect_name[q->state], q->coefficient, q->error, q->size);
 	}

@@ -6,7 +6,7 @@
 
 #include "tests/witness.h"
 
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 enum { EXACT = 200 };
 
 /* half: the error of one rounding, in units; 1 where it may go either way. */

@@ -8,7 +8,7 @@
 #include "ref/approx/approx.h"
 #include "tests/witness.h"
 
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 
 /* What a test's body is about; in_calc gives it the arithmetic alone. */
 static struct { const char *type; struct tensors recorded; size_t differ, elements; uint64_t stream; } now;

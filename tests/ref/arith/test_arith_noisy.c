@@ -3,7 +3,7 @@
 
 #include "tests/witness.h"
 
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 
 /* draws of a OP b or of f(a), in units of 2^-23 |truth|: on the 24-bit grid; within the bound, on
  * both sides; mean within 5 standard errors of 0 */

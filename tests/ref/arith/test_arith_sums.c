@@ -3,7 +3,7 @@
 
 #include "tests/witness.h"
 
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 
 /* unit: the largest relative error of one operation */
 static const struct arithmetic { const char *spec; double unit; } tried[] = {

@@ -3,7 +3,7 @@
 
 #include "tests/witness.h"
 
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 
 static const char *const names[] = { "f32", "f32_fma", "f32_tree", "mma:hopper", "f64", "f64up", "dd", "mpfr:128", "mpfr:24", "noisy" };
 

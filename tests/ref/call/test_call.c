@@ -2,7 +2,7 @@
 
 #include "tests/witness.h"
 
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 
 #define GDR "gated_delta_rule"
 #define QKV "in.q F32 4,2,3; in.k F32 4,2,3; in.v F32 4,4,5;"

@@ -4,7 +4,7 @@
 
 #include <omp.h>
 
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 
 static const struct sample rows = { "rmsnorm", "{\"weight_offset\": 1, \"gate\": \"silu\"}",
 	"in.x F32 23,40 ~0,1; in.weight F32 40 ~0,1; in.gate F32 23,40 ~0,1" };

@@ -25,7 +25,7 @@ static void expect_strips(const struct call *call, const struct plan *p, size_t 
 			assert_int_equal(s.first[o], seen[o]);
 			seen[o] += s.count[o];
 			if (!same_bits(part.hi[o], whole.hi[o] + s.first[o], s.count[o])
-					|| (p->arith->wide && !same_bits(part.lo[o], whole.lo[o] + s.first[o], s.count[o])))
+				|| (p->arith->wide && !same_bits(part.lo[o], whole.lo[o] + s.first[o], s.count[o])))
 				fail_msg("%s in %s, form %d, chunks of %zu: strip %zu of %zu differs in %s", call->op->name, p->arith->name, p->form,
 					p->chunk, i, n, call->op->out[o].name);
 		}

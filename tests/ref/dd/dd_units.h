@@ -9,7 +9,7 @@
 #include "ref/dd/dd_form.h"
 #include "tests/helpers.h"
 
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 enum { EXACT = 400 };
 
 static uint64_t stream = 7;

@@ -29,7 +29,7 @@ enum {
 };
 
 #define OP "gated_delta_rule"
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 #define UNUSED_HERE __attribute__((unused))
 
 /* Raw gates, one sequence, Hv/Hk = 2, Dk != Dv. */

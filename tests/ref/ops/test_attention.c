@@ -4,7 +4,7 @@
 #include "tests/witness.h"
 
 #define OP "attention"
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 
 /* A call, and what it asks for in numbers of the witness's own. */
 struct asked { struct sample s; bool causal; size_t window, keys, page; double scale, softcap; };

@@ -5,7 +5,7 @@
 #include "tests/witness.h"
 
 #define OP "causal_conv1d"
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 
 /* Four sequences of 4, 0, 1 and 6 tokens: two of them shorter than W-1. */
 static const struct sample all = { OP, "{\"activation\": \"silu\"}",

@@ -1,7 +1,7 @@
 #include "tests/ref/ops/recurrence_tests.h"
 
 #define OP "conv_ssd_norm"
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 enum { H = 4, P = 3, M = 5, W = 4, G = 2, E = H * P + 2 * G * M };
 #define SIZES(T) "in.xBC F32 " T ",32 ~0,1; in.z F32 " T ",4,3 ~0,1; in.dt F32 " T ",4 ~0,1; in.conv_weight F32 32,4 ~0,0.5; in.A F32 4 =-1.3,-0.2,-4.1,-0.7; " \
 	"in.dt_bias F32 4 =-2.1,-1.3,-3.3,0.6; in.norm_weight F32 12 ~1,0.3"
@@ -62,10 +62,10 @@ static const struct recurrence rule = {
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { 
+	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_prestate(equals_the_recurrence, AS_STATE(&rule)), cmocka_unit_test_prestate(faults, AS_STATE(&rule)),
 		cmocka_unit_test_prestate(sites, AS_STATE(&rule))
-	 };
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,7 +139,7 @@ static double inner(const double *a, const double *b) { return a[0] * b[0] + a[1
 /* V [L,DV] = Y (beta v) - Y (beta e^G k) S */
 static void new_values(const struct token *x, const double *G, size_t L, double Sop[DK][DV], double V[CHUNK][DV])
 {
-	double A[CHUNK][CHUNK] = {{ 0 }}, Y[CHUNK][CHUNK];
+	double A[CHUNK][CHUNK] = { { 0 } }, Y[CHUNK][CHUNK];
 	bool late = fault == CHUNK_W_FROM_DECAYED_GRAM;
 
 	for (size_t i = 0; i < L; i++)

@@ -4,7 +4,7 @@
 #include "tests/witness.h"
 
 #define OP "gated_product"
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 
 static const struct sample each = { OP, "{}", "in.x F32 4,7 ~0,1; in.gate F32 4,7 ~0,3" };
 static const struct sample one = { OP, "{}", "in.x F32 4,7 ~0,1; in.gate BF16 4,1 =-40,0,1e-3,30; in.addend F32 4,7 ~0,1" };

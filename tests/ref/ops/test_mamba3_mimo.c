@@ -1,7 +1,7 @@
 #include "tests/ref/ops/recurrence_tests.h"
 
 #define OP "mamba3_mimo"
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 enum { H = 2, R = 3, DK = 8, DV = 5, A = 3 };
 #define STEPS(T) "in.v F32 " T ",2,5 ~0,1; in.adt F32 " T ",2 =-0.1,-0.7,-0.02,-1.5,-0.4; in.dt F32 " T ",2 =0.1,0.7,0.32,0.5,0.4,0.21,0.9; " \
 	"in.trap F32 " T ",2 ~0,1; in.angles F32 " T ",2,3 ~0,1"

@@ -6,7 +6,7 @@
 #include "tests/ref/ops/mixed_batch_samples.h"
 #include "tests/kernel_model.h"
 
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 enum { MOST = 64 };
 
 /* ---- the witness ---- */

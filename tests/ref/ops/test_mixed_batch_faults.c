@@ -3,7 +3,7 @@
 
 #include "tests/ref/ops/mixed_batch_samples.h"
 
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 
 /* ---- what each fault is ---- */
 struct entry { const char *tensor; size_t i; double x; };

@@ -5,7 +5,7 @@
 #include "tests/witness.h"
 
 #define OP "muon_step"
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 #define RMS "\"0.2*sqrt(max(n,m))\""
 #define SPECTRAL "\"sqrt(max(1,n/m))\""
 #define TWO "\"coefficients\": [[3.5, -4.75, 2], [2.5, -2.75, 1.0625]]"

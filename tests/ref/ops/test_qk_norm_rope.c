@@ -5,7 +5,7 @@
 #include "tests/witness.h"
 
 #define OP "qk_norm_rope"
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 #define TENSORS(T, Hq, E, Hk, D, type, deviation, positions) \
 	"in.qg " type " " T "," Hq "," E " ~0," deviation "; in.k " type " " T "," Hk "," D " ~0," deviation \
 	"; in.q_weight " type " " D " ~0,0.3; in.k_weight " type " " D " ~0,0.3; in.positions I32 " T " =" positions

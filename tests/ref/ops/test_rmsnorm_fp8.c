@@ -3,7 +3,7 @@
 #include "tests/witness.h"
 
 #define OP "rmsnorm_fp8"
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 
 static const struct sample plain = { OP, "{\"weight_offset\": 0}", "in.x F32 4,7 ~0,1; in.weight F32 7 ~1,0.3" };
 static const struct sample added = { OP, "{\"weight_offset\": 1, \"eps\": 0.001}",

@@ -4,7 +4,7 @@
 #include "tests/witness.h"
 
 #define OP "rmsnorm_fp8_groups"
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 
 static const struct sample plain = { OP, "{\"weight_offset\": 0}", "in.x F32 4,3,8 ~0.3,2; in.weight F32 3,8 ~1,0.3" };
 static const struct sample joined = { OP, "{\"weight_offset\": 1, \"eps\": 1e-5}",

@@ -4,7 +4,7 @@
 #include "tests/witness.h"
 
 #define OP "rope"
-#define LEN(a) (sizeof (a) / sizeof *(a))
+#define LEN(a) (sizeof(a) / sizeof *(a))
 
 static const struct sample half = { OP, "{\"rotary_dim\": 8, \"theta\": 10000000}",
 	"in.x F32 5,2,8 ~0,1; in.positions I64 5 =0,1,77,4096,131071" };
