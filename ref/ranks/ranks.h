@@ -20,7 +20,8 @@ int ranks_count(void);                  /* 1 where this process is alone */
 int ranks_me(void);                     /* from 0 on */
 
 /* Where a rank has waited a minute for another, rank 0 says for which, and again after twice the time; after ETALON_WAIT seconds, where
- * the environment has them, all end with that line. What was waiting shows as time, so a busy rank is waited for like a silent one.
+ * the environment has them, all end with that line. Each rank that waits says so to the others, so the one named is one that computes or hangs:
+ * a busy rank is waited for like a silent one.
  *
  * Where ranks meet, all call the same in the same order, from the main thread, outside parallel regions. Where one of them is elsewhere
  * (it failed, or has another program), all end with one line. all [count][RANK_WORDS]: what each gives. */

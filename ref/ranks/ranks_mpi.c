@@ -76,53 +76,88 @@ static void failed(MPI_Comm *comm, int *code, ...)
 
 /* ---- waiting: asleep, for one that spins keeps others from their work where processors are shared; what is on its way is soon there ---- */
 enum { SPINS = 200, YIELDS = 20000, NAP_NS = 20000, WORD_S = 60, HOST = 64 };
+enum { MEETING, WAITS };                /* tags */
 static char (*host)[HOST];
+static double *heard;                   /* [count] when rank 0 or 1 last heard that each waits */
 static double patience = INFINITY;      /* seconds: ETALON_WAIT */
+static const double stopped = 0.5;      /* seconds: of naps that take so long this process itself was stopped */
 
-/* Those whose request is not done: r[i] is of rank first + i; first < 0: of all others. */
-static void say_waiting(const MPI_Request *r, int n, int first, double seconds)
+static double first_word(void) { return patience / 2 < WORD_S ? patience / 2 : WORD_S; }
+static double every(void) { return first_word() / 8; }
+
+/* Who waits says so, again and again: all to rank 0, rank 0 to rank 1. So these know who does not, wherever the others wait. */
+static void say_alive(void)
 {
-	int done, others = 0, who = -1;
+	MPI_Request r;
 
-	for (int i = 0; i < n && first >= 0; i++) {
-		if (r[i] == MPI_REQUEST_NULL || (MPI_Request_get_status(r[i], &done, MPI_STATUS_IGNORE), done)) continue;
-		if (who < 0) who = first + i;
+	MPI_Isend(NULL, 0, MPI_BYTE, me == 0, WAITS, MPI_COMM_WORLD, &r);
+	MPI_Request_free(&r);
+}
+
+static void listen_to_all(void)
+{
+	MPI_Status s;
+	int there;
+
+	while (MPI_Iprobe(MPI_ANY_SOURCE, WAITS, MPI_COMM_WORLD, &there, &s), there) {
+		MPI_Recv(NULL, 0, MPI_BYTE, s.MPI_SOURCE, WAITS, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		heard[s.MPI_SOURCE] = now();
+	}
+}
+
+/* Not by rank 1 of a rank 0 that waits too, and says it, or has just given up: then the launcher ends all. */
+static void say_waiting(double seconds, bool ends)
+{
+	int others = 0, who = -1;
+
+	for (int i = me == 0; i < (me == 0 ? count : me == 1); i++) {
+		if (now() - heard[i] <= (me == 0 ? 3 * every() : first_word())) continue;
+		if (who < 0) who = i;
 		else others++;
 	}
+	if (me == 1 && who < 0 && !ends) return;
 	FILE *to = terminal ? terminal : stderr;
-	if (who < 0 && first >= 0) return;
 	fprintf(to, "%srank %d has waited %.3g s for ", name, me, seconds);
-	if (first < 0) fputs("what the others computed", to);
+	if (who < 0) fputs("what the others send", to);
 	else fprintf(to, "rank %d on %s", who, host[who]);
 	if (others) fprintf(to, " and %d more", others);
-	fputs(seconds < patience ? "\n" : ": given up (ETALON_WAIT)\n", to);
+	fputs(ends ? ": given up (ETALON_WAIT)\n" : "\n", to);
 }
 
 /* Rank 0 says for whom it waits, and rank 1 that it waits for rank 0, which may be the silent one; they give up in this order, so that the
  * line names the one that is silent. Not by MPI_Finalize, where all would meet. */
-static void be_patient(const MPI_Request *r, int n, int first, double seconds, double *word)
+static void be_patient(double seconds, double *word)
 {
-	double later = 1 + 0.5 * (me < 2 ? me : 2);
+	double later = me == 0 ? 1 : me == 1 ? 2 : 2.5;
 
-	if (seconds < *word && seconds < patience * later) return;
-	if (me < 2 || seconds >= patience * later) say_waiting(r, n, first, seconds);
+	bool ends = seconds >= patience * later;
+
+	if (seconds < *word && !ends) return;
+	if (me < 2 || ends) say_waiting(seconds, ends);
 	*word *= 2;
-	if (seconds < patience * later) return;
+	if (!ends) return;
 	fflush(NULL);
 	_exit(EXIT_MACHINE);
 }
 
-static double wait_for(MPI_Request *r, int n, int first, int yields)
+static double wait_for(MPI_Request *r, int n, int yields)
 {
-	double from = now(), seconds = 0, word = (patience / 2 < WORD_S ? patience / 2 : WORD_S) * (me == 0 ? 1 : 2.5);
+	double from = now(), last = from, lost = 0, beat = from + every(), word = first_word() * (me == 0 ? 1 : 2.5);
 	int done = 0;
 
 	for (int i = 0; MPI_Testall(n, r, &done, MPI_STATUSES_IGNORE), !done; i++) {
 		if (i < SPINS) continue;
 		if (i < yields) sched_yield();
 		else nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
-		seconds = now() - from;
-		be_patient(r, n, first, seconds, &word);
+		double time = now();
+		if (time - last > stopped) lost += time - last;
+		last = time;
+		if (time >= beat) {
+			say_alive();
+			if (me < 2) listen_to_all();
+			beat = time + every();
+		}
+		be_patient(time - from - lost, &word);
 	}
 	return now() - from;
 }
@@ -138,11 +173,11 @@ static struct meeting *meet(const struct meeting *mine)
 
 	if (!all && !(all = calloc((size_t)count, sizeof *all))) MPI_Abort(MPI_COMM_WORLD, EXIT_MACHINE);
 	all[me] = *mine;
-	for (int i = 1; me == 0 && i < count; i++) MPI_Irecv(&all[i], (int)sizeof *all, MPI_BYTE, i, 0, MPI_COMM_WORLD, &r[i - 1]);
-	if (me > 0) MPI_Isend(mine, (int)sizeof *mine, MPI_BYTE, 0, 0, MPI_COMM_WORLD, r);
-	figures.waited += wait_for(r, me == 0 ? count - 1 : 1, me == 0, SPINS);
+	for (int i = 1; me == 0 && i < count; i++) MPI_Irecv(&all[i], (int)sizeof *all, MPI_BYTE, i, MEETING, MPI_COMM_WORLD, &r[i - 1]);
+	if (me > 0) MPI_Isend(mine, (int)sizeof *mine, MPI_BYTE, 0, MEETING, MPI_COMM_WORLD, r);
+	figures.waited += wait_for(r, me == 0 ? count - 1 : 1, SPINS);
 	MPI_Ibcast(all, count * (int)sizeof *all, MPI_BYTE, 0, MPI_COMM_WORLD, r);
-	figures.waited += wait_for(r, 1, 0, SPINS);
+	figures.waited += wait_for(r, 1, SPINS);
 	return all;
 }
 
@@ -191,6 +226,7 @@ static void leave(int status, void *with)
 		if (his == EXIT_MACHINE || (his == EXIT_INPUT && worst != EXIT_MACHINE)) worst = his;
 	}
 	if (worst != status) end_with(worst);
+	if (me < 2) listen_to_all();
 	MPI_Finalize();
 }
 
@@ -223,7 +259,8 @@ bool ranks_begin(const char *who, bool may, struct error *e)
 	MPI_Errhandler_free(&handler);
 	MPI_Comm_size(MPI_COMM_WORLD, &count);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
-	if (!(host = calloc((size_t)count, sizeof *host))) return error_set(e, E_MEMORY, NULL, NO_OFFSET, "beginning as rank %d", me);
+	if (!(host = calloc((size_t)count, sizeof *host)) || !(heard = calloc((size_t)count, sizeof *heard)))
+		return error_set(e, E_MEMORY, NULL, NO_OFFSET, "beginning as rank %d", me);
 	gethostname(host[me], HOST - 1);
 	MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, host, HOST, MPI_BYTE, MPI_COMM_WORLD);
 	on_exit(leave, NULL);
@@ -255,7 +292,7 @@ void ranks_gather(const double *mine, const size_t *n, double *all)
 
 	for (int i = 0; i < count; next += counts[i++]) counts[i] = (int)n[i], at[i] = next;
 	MPI_Iallgatherv(mine, counts[me], MPI_DOUBLE, all, counts, at, MPI_DOUBLE, MPI_COMM_WORLD, &r);
-	figures.sent += wait_for(&r, 1, -1, YIELDS);
+	figures.sent += wait_for(&r, 1, YIELDS);
 	figures.bytes += ((uint64_t)next - n[me]) * sizeof *all;
 }
 
@@ -269,7 +306,7 @@ void ranks_union(double *data, size_t n)
 		MPI_Request r;
 		some = n - at < NUMBERS ? n - at : NUMBERS;
 		MPI_Iallreduce(MPI_IN_PLACE, data + at, (int)some, MPI_UINT64_T, MPI_BOR, MPI_COMM_WORLD, &r);
-		figures.sent += wait_for(&r, 1, -1, YIELDS);
+		figures.sent += wait_for(&r, 1, YIELDS);
 		figures.bytes += some * sizeof *data;
 	}
 }
@@ -280,6 +317,6 @@ void ranks_send(int from, void *data, size_t bytes)
 		MPI_Request r;
 		n = bytes - at < AT_ONCE ? bytes - at : AT_ONCE;
 		MPI_Ibcast((char *)data + at, (int)n, MPI_BYTE, from, MPI_COMM_WORLD, &r);
-		figures.sent += wait_for(&r, 1, from == me ? -1 : from, YIELDS);
+		figures.sent += wait_for(&r, 1, YIELDS);
 	}
 }
