@@ -297,7 +297,7 @@ fuzz-%: $(BUILD)/fuzz/%
 $(foreach f,$(FUZZER_SOURCES),$(eval $(BUILD)/fuzz/$(patsubst fuzz_%.c,%,$(notdir $f)): $f))
 # Of the reader of formulas what it is made of is watched; the rest, which no text reaches but through it, are the program's objects.
 FUZZED := $(filter ref/parse/%.c ref/use/%.c ref/formula/%.c,$(C))
-$(BUILD)/fuzz/formula: $(FUZZED) $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(FUZZED) fixtures/%.c,$(C))) $(BUILD)/builtin_ops.h
+$(BUILD)/fuzz/formula: $(FUZZED) $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(FUZZED),$(filter ref/%.c,$(C)))) $(BUILD)/builtin_ops.h
 $(BUILD)/fuzz/formula: private FUZZ_LIBS = -I$(BUILD) $(filter %.o,$^) -lgomp $(LIBS)
 $(FUZZERS): $(filter fixtures/%,$(FILES)) | $(AFTER)
 	@mkdir -p $(@D); echo clang $(@F)
