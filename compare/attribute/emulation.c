@@ -188,8 +188,7 @@ static bool exchange_fault(struct xray *x)
 		const struct fault_spec *f = &x->call->op->faults[m];
 		struct plan p = x->emulation;
 		if (f->is_rounding || f->parameter || made >> m & 1 || (f->form >= 0 && f->form != p.form)) continue;
-		for (int k = 0; k < MAX_FAULT; k++)
-			if (made >> k & 1) plan_no_fault(&p, k);
+		plan_no_fault(&p, __builtin_ctzll(made));
 		plan_fault(&p, x->call->op, m);
 		look[n++] = look_of(&p);
 	}

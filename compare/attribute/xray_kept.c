@@ -29,10 +29,10 @@ static uint64_t hash_of(const struct plan *key)
 	return h;
 }
 
-static struct kept_run *find(const struct kept_runs *k, const struct plan *key, uint64_t hash)
+static struct kept_run *find(struct kept_runs *k, const struct plan *key, uint64_t hash)
 {
 	for (size_t i = 0; k && i < k->n; i++)
-		if (k->of[i].hash == hash && !memcmp(&k->of[i].plan, key, sizeof *key)) return (struct kept_run *)(uintptr_t)&k->of[i];
+		if (k->of[i].hash == hash && !memcmp(&k->of[i].plan, key, sizeof *key)) return &k->of[i];
 	return NULL;
 }
 

@@ -121,15 +121,13 @@ static bool no_extra_tensors(const struct call *call, struct error *e)
 		const char *name = t->item[i].name;
 		if (!strncmp(name, "in.", 3) ? known(call->op->in, name + 3) : !strncmp(name, "out.", 4) && known(call->op->out, name + 4)) continue;
 		bool out = !strncmp(name, "out.", 4);
+		if (!out && strncmp(name, "in.", 3)) return error_set(e, E_EXTRA, name, t->item[i].offset, "names begin with in. or out.");
 		char all[160] = "";
 		for (const struct tensor_spec *s = out ? call->op->out : call->op->in; s->name; s++) {
 			size_t n = strlen(all);
 			snprintf(all + n, sizeof all - n, "%s%s.%s", n ? ", " : "", out ? "out" : "in", s->name);
 		}
-		bool neither = !out && strncmp(name, "in.", 3);
-		return error_set(e, E_EXTRA, name, t->item[i].offset, "%s%s%s", neither ? "names begin with in. or out." : call->op->name,
-			neither ? "" : " has ",
-			neither ? "" : all);
+		return error_set(e, E_EXTRA, name, t->item[i].offset, "%s has %s", call->op->name, all);
 	}
 	return true;
 }

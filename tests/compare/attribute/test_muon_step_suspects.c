@@ -3,6 +3,7 @@
 
 #include "compare/verdict/verdict.h"
 #include "tests/kernel_model.h"
+#include "tests/state_of.h"
 
 #define OP "muon_step"
 
@@ -22,14 +23,6 @@ static struct verdict judged(const char *name, const char *contract, const char 
 	no_error(judge(&c, &how, &v, &e), &e);
 	capture_free(&c);
 	return v;
-}
-
-static enum suspect_state state_of(const struct verdict *v, const char *name)
-{
-	for (int i = 0; i < v->x.n; i++)
-		if (!strcmp(v->x.suspect[i].name, name)) return v->x.suspect[i].state;
-	fail_msg("no suspect %s", name);
-	return NOT_IDENTIFIABLE;
 }
 
 /* `as`: where it is another suspect's number, that one. */

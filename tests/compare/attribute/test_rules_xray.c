@@ -2,6 +2,7 @@
  * the rules one at a time; this test, with test_rules, is what notices. */
 #include "compare/verdict/verdict.h"
 #include "tests/kernel_model.h"
+#include "tests/state_of.h"
 
 /* 16 rows of 256, float32 in and out, judged under xhat_bf16: its sigma is that of a rounding to bf16, so
  * that the five rules see nothing of what the x-ray sees. */
@@ -149,14 +150,6 @@ static void auto_takes_a_contract_that_allows_it(void **state)
 }
 
 /* ---- what is seen and what is not ---- */
-
-static enum suspect_state state_of(const struct verdict *v, const char *name)
-{
-	for (int i = 0; i < v->x.n; i++)
-		if (!strcmp(v->x.suspect[i].name, name)) return v->x.suspect[i].state;
-	fail_msg("no suspect %s", name);
-	return NOT_IDENTIFIABLE;
-}
 
 /* Next to a mean square of 1 an eps of 1e-5 for 1e-6 is many times float32's noise; next to 50, less than
  * that. Without a gate its faults change nothing. */

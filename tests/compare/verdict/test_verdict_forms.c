@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tests/judged.h"
+#include "tests/state_of.h"
 
 /* A kernel that mirrors: Q is 2 sigma and more from the form full at entry 5, and fails under its contract. */
 static void forms_are_told_apart(void **state)
@@ -48,14 +49,6 @@ static void auto_takes_the_form_that_was_seen(void **state)
 	model_case(&c, "newton_schulz", "batch_f16", "lower_f16");
 	assert_int_equal(judged(&c, "f16", true).outcome, PASS);
 	capture_free(&c);
-}
-
-static enum suspect_state state_of(const struct verdict *v, const char *name)
-{
-	for (int i = 0; i < v->x.n; i++)
-		if (!strcmp(v->x.suspect[i].name, name)) return v->x.suspect[i].state;
-	fail_msg("no suspect %s", name);
-	return DETECTED;
 }
 
 /* All in bf16: what the contract bf16 allows is the fault iterate_in_bf16_for_f16, number for number. Under f16 it fails, but for

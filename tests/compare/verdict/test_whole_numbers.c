@@ -4,6 +4,7 @@
 #include "compare/verdict/verdict.h"
 #include "ref/formula/formula.h"
 #include "tests/kernel_model.h"
+#include "tests/state_of.h"
 
 static const char gather[] =
 	"op gather\nin table [V, D] slot [T] integer\nout y [T, D] from [T] integer\neach t in T\nrow = table[slot[t]]\ny[t] = 0.3 row\nfrom[t] = slot[t]\n"
@@ -40,14 +41,6 @@ static struct verdict judged(float scale, int less)
 	no_error(judge(&c, &how, &v, &e), &e);
 	capture_free(&c);
 	return v;
-}
-
-static enum suspect_state state_of(const struct verdict *v, const char *name)
-{
-	for (int i = 0; i < v->x.n; i++)
-		if (!strcmp(v->x.suspect[i].name, name)) return v->x.suspect[i].state;
-	fail_msg("no suspect %s", name);
-	return DETECTED;
 }
 
 /* Slot 8 is the last. No number stands in the place of what is not there: one that is no number is not that fault's either. */
