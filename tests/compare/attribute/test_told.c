@@ -124,6 +124,61 @@ static void faults_that_answer_alike_are_told_together(void **state)
 	assert_non_null(strstr(v.reason[0], "on these inputs the same as decay_as_positive"));
 }
 
+/* Attention's lse of so many tokens and one head, rounded to bf16, in a float32 tensor. */
+static void short_lse(struct capture *c, struct plan *p, size_t tokens)
+{
+	struct test_case k = *case_find("attention", "rising");
+	struct case_dim dims[8] = { { 0 } };
+	struct error e;
+
+	for (int i = 0; k.dims[i].name; i++)
+		dims[i] = (struct case_dim){ k.dims[i].name, !strcmp(k.dims[i].name, "T") ? tokens : !strcmp(k.dims[i].name, "Hq") ? 1 : k.dims[i].size };
+	k.dims = dims;
+	no_error(case_make(c, &k, 1, true, &e), &e);
+	*p = kernel("attention", "f32");
+	bf16_at(p, "attention", "lse");
+	answer_by(c, p);
+}
+
+/* Could a kernel that rounds nothing have made them, however near its numbers are? */
+static bool may_be_unrounded(size_t tokens)
+{
+	struct capture c;
+	struct call call;
+	struct plan p;
+	struct xray x;
+	struct error e;
+	bool may;
+
+	short_lse(&c, &p, tokens);
+	no_error(call_bind(&call, &c, true, &e) && xray_make(&x, &call, NULL, &e), &e);
+	x.e = &e;
+	x.emulation = p;
+	x.emulation.arith = &arith_f64;
+	no_error(xray_refresh(&x) && xray_scores(&x, INFINITY, &may), &e);
+	assert_true(may);
+	x.emulation = plan_plain(&arith_f64, arith_f64.precision);
+	no_error(xray_rebase(&x) && xray_scores(&x, INFINITY, &may), &e);
+	xray_free(&x);
+	capture_free(&c);
+	return may;
+}
+
+/* Eight are too few for a coefficient, but where each of them is float32's numbers lie once in 65536. */
+static void numbers_on_a_grid_tell_what_put_them_there(void **state)
+{
+	struct capture c;
+	struct plan p;
+
+	(void)state;
+	assert_true(may_be_unrounded(1));
+	assert_false(may_be_unrounded(2));
+	short_lse(&c, &p, 8);
+	struct verdict v = judged(&c, "f32");
+	assert_int_equal(v.outcome, FAIL);
+	assert_true(detected(&v, "lse"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -131,6 +186,7 @@ int main(void)
 		cmocka_unit_test(a_rounding_that_few_elements_show_is_named),
 		cmocka_unit_test(a_part_of_a_rounding_is_none),
 		cmocka_unit_test(faults_that_answer_alike_are_told_together),
+		cmocka_unit_test(numbers_on_a_grid_tell_what_put_them_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
