@@ -179,6 +179,25 @@ static void numbers_on_a_grid_tell_what_put_them_there(void **state)
 	assert_true(detected(&v, "lse"));
 }
 
+/* The structure's bf16(C @ B') stands beside tf32(.. diag(d)), which is the contract's attention and not decayed_scores, what the factor d stands on. */
+static void a_factor_takes_the_name_along(void **state)
+{
+	struct plan p = kernel("ssd", "tf32_operands");
+	bool attention = false;
+	struct capture c;
+	struct error e;
+
+	(void)state;
+	bf16_at(&p, "ssd", "scores");
+	no_error(case_make(&c, case_find("ssd", "decode"), 1, true, &e), &e);
+	answer_by(&c, &p);
+	struct verdict v = judged(&c, "tf32_operands");
+	assert_true(v.x.structure.taken);
+	for (int i = 0; i < v.x.structure.n_rounding; i++) attention = attention || v.x.structure.rounding[i].site == op_site(op_find("ssd"), "attention");
+	assert_true(attention);
+	assert_false(detected(&v, "decayed_scores"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -187,6 +206,7 @@ int main(void)
 		cmocka_unit_test(a_part_of_a_rounding_is_none),
 		cmocka_unit_test(faults_that_answer_alike_are_told_together),
 		cmocka_unit_test(numbers_on_a_grid_tell_what_put_them_there),
+		cmocka_unit_test(a_factor_takes_the_name_along),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
