@@ -10,9 +10,11 @@ static const double least_rounding = 1;
 /* Tries the emulation with this site rounded otherwise; *best and *score keep the better. */
 static bool try_site(struct xray *x, int site, struct site_rounding r, double margin, struct site_rounding *best, double *score)
 {
+	bool kept;
+
 	x->emulation.round[site] = r;
-	if (!xray_rebase(x)) return false;
-	if (x->score < *score + margin) *score = x->score, *best = r;
+	if (!xray_rebase(x) || !xray_scores(x, *score + margin, &kept)) return false;
+	if (kept) *score = x->score, *best = r;
 	return true;
 }
 
@@ -48,9 +50,10 @@ static bool backward_fault(struct xray *x, int m)
 	struct look look = look_of(&without);
 	if (!xray_look(x, &look, 1, LOOK_FIT)) return false;
 	bool doubtful = emulation_doubtful(x, 1 - look.fit.value, look.fit.error, likely);
+	bool as_well;
 	x->emulation = without;
-	if (!xray_rebase(x)) return false;
-	if ((doubtful && isfinite(xray_left(x))) || x->score < score + worth_keeping) return true;
+	if (!xray_rebase(x) || !xray_scores(x, score + worth_keeping, &as_well)) return false;
+	if ((doubtful && isfinite(xray_left(x))) || as_well) return true;
 	x->emulation = before;
 	return xray_rebase(x);
 }
@@ -96,8 +99,9 @@ static bool excuse_fault(struct xray *x, const struct plan *contract, int m)
 	plan_no_fault(&x->emulation, m);
 	for (int k = 0; x->call->op->sites[k].name; k++)
 		if (site_in_form(x->call->op, k, before.form) && !before.round[k].on) x->emulation.round[k] = contract->round[k];
-	if (!xray_rebase(x)) return false;
-	if (x->score < score + worth_keeping) return emulation_backward(x, false);
+	bool as_well;
+	if (!xray_rebase(x) || !xray_scores(x, score + worth_keeping, &as_well)) return false;
+	if (as_well) return emulation_backward(x, false);
 	x->emulation = before;
 	return xray_rebase(x);
 }

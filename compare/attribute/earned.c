@@ -64,15 +64,14 @@ static bool among_roundings(struct xray *x, int m, bool *one)
 }
 
 /* Does the plan explain as well as the refreshed emulation, to which the call returns? */
-static bool as_good(struct xray *x, const struct plan *emulation, const struct plan *other, bool *yes)
+static bool as_good(struct xray *x, const struct plan *other, bool *yes)
 {
-	x->emulation = *emulation;
-	if (!xray_refresh(x)) return false;
+	struct plan emulation = x->emulation;
 	double score = x->score;
+
 	x->emulation = *other;
-	if (!xray_rebase(x)) return false;
-	*yes = x->score < score + worth_keeping;
-	x->emulation = *emulation;
+	if (!xray_rebase(x) || !xray_scores(x, score + worth_keeping, yes)) return false;
+	x->emulation = emulation;
 	return xray_rebase(x);
 }
 
@@ -83,7 +82,8 @@ static bool another_explains(struct xray *x, const struct plan *from, struct pla
 
 	if (!emulation_without(x, from)) return false;
 	*grown = x->emulation;
-	return as_good(x, &emulation, grown, yes);
+	x->emulation = emulation;
+	return xray_refresh(x) && as_good(x, grown, yes);
 }
 
 /* Do roundings alone explain as well as with the faults? Then the emulation becomes theirs. */
@@ -186,8 +186,8 @@ static bool stands_for(struct xray *x, int site, bool *yes)
 	for (size_t i = 0; i < n && !*yes; i++) {
 		struct look other = look_of(&look[i].stream.plan);
 		if (!(look[i].score < score + worth_keeping)) continue;
-		if (!xray_look(x, &other, 1, LOOK_SIZE)) return false;
-		*yes = other.size >= above_noise;
+		if (!as_good(x, &other.stream.plan, yes) || !xray_look(x, &other, 1, LOOK_SIZE)) return false;
+		*yes = *yes && other.size >= above_noise;
 	}
 	return true;
 }

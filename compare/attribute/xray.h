@@ -147,6 +147,10 @@ struct coefficient xray_fit_end(struct look *l);
 /* Mean of r²/floor2 over the elements that take part: 1 when nothing but float32 is left. Found by xray_rebase. */
 double xray_left(const struct xray *x);
 
+/* Is the score of the emulation, as it was rebased, below `most`? Where all numbers of an output, the kernel's and the refreshed emulation's, are
+ * on a coarser grid than its type's, the emulation must be there too: else it is not what put them there, however near it is. */
+bool xray_scores(struct xray *x, double most, bool *yes);
+
 /* *share: of the emulation's own error (the mean square of its distance from the exact answer, stored) that float32's
  * noise makes of it, run after run: no emulation can explain more than the rest. 0 for one that rounds nothing
  * inside, and of an op that does not iterate: there noise is not amplified, a rounding may only be small. Around a

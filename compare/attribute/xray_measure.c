@@ -1,8 +1,10 @@
 /* What the emulation leaves and explains. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare/limits/limits.h"
 #include "xray_private.h"
 
 bool xray_rounds_inside(const struct xray *x)
@@ -128,4 +130,41 @@ bool xray_is_even(struct xray *x, bool *even)
 	}
 	free(count);
 	return ok;
+}
+
+/* Twice the log of the chance that element j of output i, in the strip held, lies on the output's coarser grid, were the emulation as it was
+ * rebased the kernel: 0 where it is there itself, but for what is float32's own of it, or what it may flush to 0. */
+static double by_chance(const struct xray *x, int i, size_t j)
+{
+	const struct format_info *store = &format_info[dtype_info[out_dtype(x->call, i)].format], *grid = &format_info[x->grid[i]];
+	double y = x->base[j], off = fabs(y - format_round(x->grid[i], ROUND_NEAREST_EVEN, y, 0));
+
+	if (!isfinite(y) || !isfinite(x->got[j]) || off <= float32s_share * fmax(fabs(y), x->typical[i]) + FLT_MIN) return 0;
+	return 2 * M_LN2 * (store->precision - grid->precision);
+}
+
+/* Is the emulation off a grid that the kernel and the refreshed emulation are on? */
+static bool misses_grid(struct xray *x, bool *yes)
+{
+	double unlikely = 0;
+
+	for (int i = 0; i < MAX_OUT; i++) {
+		if (!x->call->out_count[i] || x->grid[i] == dtype_info[out_dtype(x->call, i)].format) continue;
+		for (size_t s = 0; s < x->strips && unlikely < worth_keeping; s++) {
+			if (!xray_refresh_strip(x, s, XRAY_BASE)) return false;
+			for (size_t j = x->first[i]; j < x->first[i + 1]; j++) unlikely += by_chance(x, i, j);
+		}
+	}
+	*yes = unlikely >= worth_keeping;
+	return true;
+}
+
+bool xray_scores(struct xray *x, double most, bool *yes)
+{
+	bool missed = false;
+
+	*yes = x->score < most;
+	if (*yes && !misses_grid(x, &missed)) return false;
+	*yes = *yes && !missed;
+	return true;
 }

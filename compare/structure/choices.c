@@ -9,8 +9,23 @@ int key_find(struct keys *k, uint64_t id, enum choice_kind kind, enum what what,
 		k->full = true;
 		return -1;
 	}
-	k->at[k->n] = (struct key){ id, kind, what, n, def, -1, true, 0 };
+	k->at[k->n] = (struct key){ id, kind, what, n, def, true, 0 };
 	return k->n++;
+}
+
+static int met_at(const struct met *m, int key)
+{
+	int i = m->n - 1;
+
+	while (i >= 0 && m->key[i] != key) i--;
+	return i;
+}
+
+int met_site(const struct met *m, int key)
+{
+	int i = met_at(m, key);
+
+	return i < 0 ? -1 : m->site[i];
 }
 
 int choose(struct lowering_run *l, int about, enum what what, int i, int n, enum choice_kind kind)
@@ -22,6 +37,7 @@ int choose(struct lowering_run *l, int about, enum what what, int i, int n, enum
 	if (l->h->keys->at[k].n < n) l->h->keys->at[k].n = n;
 	if (!(l->met[k / 64] >> (k % 64) & 1)) {
 		l->met[k / 64] |= UINT64_C(1) << (k % 64);
+		l->to->met.site[l->to->met.n] = -1;
 		l->to->met.key[l->to->met.n++] = k;
 	}
 	int v = l->h->config->value[k];
@@ -78,7 +94,7 @@ struct val low_site(struct lowering_run *l, struct val v, int about, enum what w
 	/* a part that the op has a name for may be an operand of a sum that tensor cores make */
 	int c = choose(l, about, what, i, operand || (kind == CHOOSE_INNER && of && of->site >= 0) ? operand_types(l->h->f->program->call) : IN_F16 + 1, kind), k = l->asked;
 	enum type t = c ? (enum type)c : of_default[choose(l, (int)kind, W_EVERY, 0, operand ? 4 : 3, CHOOSE_DEFAULT)];
-	if (of && k >= 0) l->h->keys->at[k].site = of->site, l->h->keys->at[k].arranged = operand || of->kind == SYM_PRODUCT;
+	if (of && k >= 0) l->to->met.site[met_at(&l->to->met, k)] = (short)of->site, l->h->keys->at[k].arranged = operand || of->kind == SYM_PRODUCT;
 	if (of && k >= 0 && operand) l->h->keys->at[k].reads = reads(of);
 	if (t == IN_F32) return v;
 	int x = cell_round(l->h->cells, low_single(l, v).cell, t);

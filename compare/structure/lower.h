@@ -14,12 +14,14 @@ enum what {
 
 /* A choice: n options, `value` one of them. The same key in all candidates. */
 enum { MAX_KEY = 512 };
-/* site: the op's that a rounding is at, or -1; arranged: it is at an operand or a result of a product of matrices */
-struct key { uint64_t id; enum choice_kind kind; enum what what; int n, def, site; bool arranged; uint64_t reads; };
+/* arranged: a rounding is at an operand or a result of a product of matrices */
+struct key { uint64_t id; enum choice_kind kind; enum what what; int n, def; bool arranged; uint64_t reads; };
 struct keys { struct key at[MAX_KEY]; int n; bool full; };
 struct config { unsigned char value[MAX_KEY]; };
 
-struct met { int n, key[MAX_KEY]; };            /* the choices that a candidate meets */
+/* The choices that a candidate meets; site: the op's that a rounding of it is at, or -1. */
+struct met { int n, key[MAX_KEY]; short site[MAX_KEY]; };
+int met_site(const struct met *m, int key);     /* -1 where it is not met */
 
 /* What a candidate computes, as cells, in the order of the symbols'; recurrence: of each loop, -1 where nothing reads what it carries. */
 /* wide: products of which an operand is float32; half: of which one is float16. */

@@ -194,6 +194,38 @@ static struct val leaf(struct lowering_run *l, struct chain *c, int n)
 	return low_single(l, low_sym(l, x, !touched));
 }
 
+/* Is `scaled`, as it is or transposed, the leaf with the factors that stand on it, and no other? */
+static bool is_scaled(const struct sym *scaled, const struct chain *c, int n)
+{
+	const struct sym *x = c->dense[c->t.node[n].first].x, *turned = is_ex(x, EX_TRANS) ? x->arg[0] : NULL;
+	int dense = 0, others = 0, found = 0;
+
+	while (scaled->role[dense] != DENSE) dense++;
+	const struct sym *d = scaled->arg[dense];
+	bool flipped = d == turned || (is_ex(d, EX_TRANS) && d->arg[0] == x);
+	for (int i = 0; i < c->n_factor && (d == x || flipped); i++) {
+		const struct factor *f = &c->factor[i];
+		if (f->place.node != n) continue;
+		others++;
+		for (int j = 0; j < scaled->n; j++)
+			found += j != dense && scaled->arg[j] == f->e.x && (f->e.role == NUMBER || (j > dense) == (f->place.columns != flipped));
+	}
+	return others && found == others && others == scaled->n - 1;
+}
+
+/* What is rounded at a leaf: with a factor on it another value than the leaf's own, and perhaps one that the op has a name for. */
+static struct sym leaf_named(const struct lowering_run *l, const struct chain *c, int n)
+{
+	const struct form_symbols *f = l->h->f;
+	struct sym x = *c->dense[c->t.node[n].first].x;
+
+	for (int i = 0; i < c->n_factor; i++)
+		if (c->factor[i].place.node == n) x.site = -1;
+	for (int i = 0; i < f->n_scaled; i++)
+		if (is_scaled(f->scaled[i], c, n)) x.site = f->scaled[i]->site;
+	return x;
+}
+
 static struct val node(struct lowering_run *l, struct chain *c, int n, bool top)
 {
 	bool is_leaf = c->t.node[n].left < 0;
@@ -208,7 +240,8 @@ static struct val node(struct lowering_run *l, struct chain *c, int n, bool top)
 	}
 	if (top || v.cell < 0) return v;
 	int range = c->t.node[n].first * 16 + c->t.node[n].last;
-	return low_site(l, low_single(l, v), c->about, W_OPERAND, range, CHOOSE_OPERAND, is_leaf ? c->dense[c->t.node[n].first].x : NULL);
+	struct sym named = is_leaf ? leaf_named(l, c, n) : (struct sym){ .site = -1 };
+	return low_site(l, low_single(l, v), c->about, W_OPERAND, range, CHOOSE_OPERAND, is_leaf ? &named : NULL);
 }
 
 /* (a + b) C -> a C + b C */

@@ -17,7 +17,7 @@ bool rounding_at(const struct search *s, const struct candidate *c, int key, int
 	enum type t = is_rounding(k) ? (enum type)type_of(s, c, key, value) : k->what == W_HIGH ? merged[value] : k->what == W_STORE ? stored[value]
 		: k->what == W_NARROW && value ? IN_BF16 : IN_F32;
 
-	*r = (struct structure_rounding){ .site = k->site, .arranged = k->arranged && k->what != W_NARROW, .type = as[t] };
+	*r = (struct structure_rounding){ .site = met_site(&c->met, key), .arranged = k->arranged && k->what != W_NARROW, .type = as[t] };
 	return as[t].on;
 }
 
@@ -28,11 +28,22 @@ static bool forbidden(const struct search *s, const struct candidate *c, int key
 	return s->how->allows && is_rounding(&s->keys.at[key]) && rounding_at(s, c, key, value, &r) && r.site >= 0 && !s->how->allows(&r, s->how->with);
 }
 
+static bool banned_here(const struct search *s, const struct candidate *c, int key, int value)
+{
+	return (s->ban == EVERYWHERE || s->ban == met_site(&c->met, key)) && forbidden(s, c, key, value);
+}
+
 bool banned(const struct search *s, const struct candidate *c, int key, int value)
 {
-	if (s->ban == NOWHERE) return false;
-	if (s->keys.at[key].kind == CHOOSE_DEFAULT) return true;
-	return (s->ban == EVERYWHERE || s->ban == s->keys.at[key].site) && forbidden(s, c, key, value);
+	return s->ban != NOWHERE && (s->keys.at[key].kind == CHOOSE_DEFAULT || banned_here(s, c, key, value));
+}
+
+bool any_banned(const struct search *s, const struct candidate *c)
+{
+	bool any = false;
+
+	for (int i = 0; i < c->met.n && s->ban != NOWHERE && !any; i++) any = banned_here(s, c, c->met.key[i], c->config.value[c->met.key[i]]);
+	return any;
 }
 
 /* The best that is found without what is banned; false: the time was over before. */
@@ -84,7 +95,7 @@ void needed_roundings(struct search *s, struct candidate *best, double effect[MA
 	memset(effect, 0, MAX_SITE * sizeof *effect);
 	for (int i = 0; i < best->met.n; i++) {
 		int key = best->met.key[i];
-		if (forbidden(s, best, key, best->config.value[key])) any = at[s->keys.at[key].site] = true;
+		if (forbidden(s, best, key, best->config.value[key])) any = at[best->met.site[i]] = true;
 	}
 	if (any && ok && two && measured(s, best, score, base.of) && without(s, best, EVERYWHERE, &t)) {
 		if (as_good(s, &t, &base, &other, &size)) *best = t;

@@ -212,7 +212,9 @@ static void add_met(struct met *to, const struct met *from)
 	for (int i = 0, n = to->n; i < from->n; i++) {
 		int j = 0;
 		while (j < n && to->key[j] != from->key[i]) j++;
-		if (j == n) to->key[to->n++] = from->key[i];
+		if (j < n) continue;
+		to->site[to->n] = from->site[i];
+		to->key[to->n++] = from->key[i];
 	}
 }
 
@@ -237,7 +239,8 @@ void try(struct search *s, struct candidate *c, int k)
 		for (int i = 1; i < g->f.n_in; i++) id = mixed(id, l.recurrence[i]);
 	}
 	if (s->failed) return;
-	if (s->chunk_key[c->form] >= 0) c->met.key[c->met.n++] = s->chunk_key[c->form];
+	if (s->chunk_key[c->form] >= 0) c->met.site[c->met.n] = -1, c->met.key[c->met.n++] = s->chunk_key[c->form];
+	if (any_banned(s, c)) return;
 	struct seen_cost *x = &s->seen[id % SEEN];
 	if (x->id == id) {
 		c->energy = x->energy, c->bits = x->bits;

@@ -175,9 +175,14 @@ static struct sym *named(struct reader *r, const char *name, struct sym *value)
 }
 
 /* Of several names for one value the first that is a site. */
-static void mark_site(const struct form_symbols *f, struct sym *x, const char *name)
+static void mark_site(struct form_symbols *f, struct sym *x, const char *name)
 {
-	if (x->site < 0) x->site = formula_site(f->tree, f->program->call->op, name);
+	int dense = 0;
+
+	if (x->site >= 0) return;
+	x->site = formula_site(f->tree, f->program->call->op, name);
+	for (int i = 0; i < x->n && x->kind == SYM_PRODUCT; i++) dense += x->role[i] == DENSE;
+	if (x->site >= 0 && dense == 1 && f->n_scaled < MAX_DEF) f->scaled[f->n_scaled++] = x;
 }
 
 static bool set(struct reader *r, const struct step *s)

@@ -53,6 +53,8 @@ struct form_symbols {
 	unsigned short in_line[MAX_LINE];
 	const char *def_name[MAX_DEF];
 	uint64_t def_uses[MAX_DEF];     /* bit i: reads definition i */
+	struct sym *scaled[MAX_DEF];    /* sites that are one matrix between diagonals and numbers: in a longer chain these go where they like */
+	int n_scaled;
 	const char *missing;            /* what the formula has that is not read here; NULL: nothing */
 	bool failed;                    /* memory is short */
 };

@@ -180,7 +180,7 @@ int main(int argc, char **argv)
 	if (a.keep) units_kept(a.keep, unit, n);
 	FILE *keep = a.keep ? fopen(a.keep, "a") : NULL;
 	if (a.keep && (!keep || setvbuf(keep, NULL, _IOFBF, 1 << 16))) return EXIT_INPUT;        /* a unit in one piece */
-	const struct page page = { a.page, a.op, n };
+	const struct page page = { a.page, n };
 	if (a.kept) n = only_done(unit, n);
 	bool ok = run(unit, n, keep);
 	if (keep && fclose(keep)) return EXIT_INPUT;

@@ -79,8 +79,8 @@ struct unit {
 	const char *commit;             /* of the program that did it */
 };
 
-/* A unit's faults and clean calls go in so many parts, each by one thread. */
-enum { PARTS = 2 };
+/* A unit's faults and clean calls go in so many parts, each by one thread: the dearest unit takes minutes. */
+enum { PARTS = 4 };
 
 /* Judges every parts-th fault of the unit in this call, from number `part` on: the cells. The call's outputs are written over. */
 bool unit_faults(struct unit *u, int part, int parts, const struct call *call, struct yardstick *y, struct error *e);
@@ -94,8 +94,8 @@ void unit_keep(FILE *to, const struct unit *u);
 /* Fills the units that the file holds and says that all their parts are done; returns how many. No file: none. */
 int units_kept(const char *path, struct unit *u, int n);
 
-/* How the page is made again: its name in docs, the ops asked for (NULL: all); and how many units those have. */
-struct page { const char *name, *ops; int wanted; };
+/* The page's name in docs, and how many units its ops have. */
+struct page { const char *name; int wanted; };
 
 /* The page on stdout; whether every visible fault is caught somewhere, 97 % of what is caught is named, and no
  * clean call fails. The cells as a table for gnuplot. */

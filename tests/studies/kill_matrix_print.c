@@ -225,8 +225,7 @@ static void head(const struct page *page)
 	printf("# The kill matrix%s\n\n"
 		"Model kernels are given one fault each, and `etalon check` says what it makes of them. This page is\n"
 		"generated; the first command writes it and the picture, the second is a small version for CI.\n\n"
-		"```\nmake kill-matrix%s%s%s%s\nmake kill-matrix SMALL=1\n```\n\n", named ? ": newer ops" : "", named ? " MATRIX=" : "", named ? page->name : "",
-		page->ops ? " ONLY=" : "", page->ops ? page->ops : "");
+		"```\nmake kill-matrix%s%s\nmake kill-matrix SMALL=1\n```\n\n", named ? ": newer ops" : "", named ? " MATRIX=" : "", named ? page->name : "");
 	printf("A **model kernel** is the reference run in float32 that rounds, to nearest, just where its contract lets it.\n"
 		"It stores y, o and residual_out in bf16, or everything in float32. A **fault** is a fault of the op's table,\n"
 		"or a site rounded to bf16 that the contract does not allow. The faulty model is judged under the model's\n"

@@ -124,6 +124,80 @@ static void faults_that_answer_alike_are_told_together(void **state)
 	assert_non_null(strstr(v.reason[0], "on these inputs the same as decay_as_positive"));
 }
 
+/* Attention's lse of so many tokens and one head, rounded to bf16, in a float32 tensor. */
+static void short_lse(struct capture *c, struct plan *p, size_t tokens)
+{
+	struct test_case k = *case_find("attention", "rising");
+	struct case_dim dims[8] = { { 0 } };
+	struct error e;
+
+	for (int i = 0; k.dims[i].name; i++)
+		dims[i] = (struct case_dim){ k.dims[i].name, !strcmp(k.dims[i].name, "T") ? tokens : !strcmp(k.dims[i].name, "Hq") ? 1 : k.dims[i].size };
+	k.dims = dims;
+	no_error(case_make(c, &k, 1, true, &e), &e);
+	*p = kernel("attention", "f32");
+	bf16_at(p, "attention", "lse");
+	answer_by(c, p);
+}
+
+/* Could a kernel that rounds nothing have made them, however near its numbers are? */
+static bool may_be_unrounded(size_t tokens)
+{
+	struct capture c;
+	struct call call;
+	struct plan p;
+	struct xray x;
+	struct error e;
+	bool may;
+
+	short_lse(&c, &p, tokens);
+	no_error(call_bind(&call, &c, true, &e) && xray_make(&x, &call, NULL, &e), &e);
+	x.e = &e;
+	x.emulation = p;
+	x.emulation.arith = &arith_f64;
+	no_error(xray_refresh(&x) && xray_scores(&x, INFINITY, &may), &e);
+	assert_true(may);
+	x.emulation = plan_plain(&arith_f64, arith_f64.precision);
+	no_error(xray_rebase(&x) && xray_scores(&x, INFINITY, &may), &e);
+	xray_free(&x);
+	capture_free(&c);
+	return may;
+}
+
+/* Eight are too few for a coefficient, but where each of them is float32's numbers lie once in 65536. */
+static void numbers_on_a_grid_tell_what_put_them_there(void **state)
+{
+	struct capture c;
+	struct plan p;
+
+	(void)state;
+	assert_true(may_be_unrounded(1));
+	assert_false(may_be_unrounded(2));
+	short_lse(&c, &p, 8);
+	struct verdict v = judged(&c, "f32");
+	assert_int_equal(v.outcome, FAIL);
+	assert_true(detected(&v, "lse"));
+}
+
+/* The structure's bf16(C @ B') stands beside tf32(.. diag(d)), which is the contract's attention and not decayed_scores, what the factor d stands on. */
+static void a_factor_takes_the_name_along(void **state)
+{
+	struct plan p = kernel("ssd", "tf32_operands");
+	bool attention = false;
+	struct capture c;
+	struct error e;
+
+	(void)state;
+	bf16_at(&p, "ssd", "scores");
+	no_error(case_make(&c, case_find("ssd", "decode"), 1, true, &e), &e);
+	answer_by(&c, &p);
+	struct verdict v = judged(&c, "tf32_operands");
+	assert_true(v.x.structure.taken);
+	for (int i = 0; i < v.x.structure.n_rounding; i++) attention = attention || v.x.structure.rounding[i].site == op_site(op_find("ssd"), "attention");
+	assert_true(attention);
+	assert_false(detected(&v, "decayed_scores"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -131,6 +205,8 @@ int main(void)
 		cmocka_unit_test(a_rounding_that_few_elements_show_is_named),
 		cmocka_unit_test(a_part_of_a_rounding_is_none),
 		cmocka_unit_test(faults_that_answer_alike_are_told_together),
+		cmocka_unit_test(numbers_on_a_grid_tell_what_put_them_there),
+		cmocka_unit_test(a_factor_takes_the_name_along),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
