@@ -2,6 +2,8 @@
 #define _GNU_SOURCE     /* fopencookie, on_exit */
 #include "ranks.h"
 
+#include <limits.h>
+#include <malloc.h>
 #include <math.h>
 #include <mpi.h>
 #include <sched.h>
@@ -259,6 +261,8 @@ bool ranks_begin(const char *who, bool may, struct error *e)
 	MPI_Errhandler_free(&handler);
 	MPI_Comm_size(MPI_COMM_WORLD, &count);
 	MPI_Comm_rank(MPI_COMM_WORLD, &me);
+	/* Each rank holds what all computed: memory that goes back after each piece is zeroed by the system again, 2 s a rank of four layers. */
+	mallopt(M_MMAP_THRESHOLD, INT_MAX), mallopt(M_TRIM_THRESHOLD, INT_MAX);
 	if (!(host = calloc((size_t)count, sizeof *host)) || !(heard = calloc((size_t)count, sizeof *heard)))
 		return error_set(e, E_MEMORY, NULL, NO_OFFSET, "beginning as rank %d", me);
 	gethostname(host[me], HOST - 1);
