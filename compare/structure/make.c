@@ -229,7 +229,7 @@ bool search_make(struct search *s, const struct call *call, const struct structu
 	*why = NULL;
 	*s = (struct search){ .call = call, .mix = 1, .push = true, .rival = -1, .begin = now(), .e = e, .seconds = how->seconds, .log = how->log, .faults = how->faults,
 		.order = how->order, .how = how, .ban = -2 };
-	for (int i = 0; i < MAX_FAULT; i++) s->value[i] = how->value ? how->value[i] : (double)NAN;
+	for (int i = 0; i < MAX_FAULT && call->op->faults[i].name; i++) s->value[i] = how->value && how->faults >> i & 1 ? how->value[i] : fault_usual(call->op, i);
 	if (!formula_source(call->op) || call->op->holds) {
 		*why = call->op->holds ? "an op whose pieces hold values for others" : "an op that is no formula";
 		return true;

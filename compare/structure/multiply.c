@@ -14,6 +14,7 @@ static const struct { const struct arith *as; const char *said; bool half; } sum
 };
 
 const char *sums_name(int way) { return way < 0 || (size_t)way >= sizeof sums / sizeof *sums ? NULL : sums[way].said; }
+const struct arith *sums_arith(int way) { return sums[way].as; }
 bool sums_of_half(int way) { return sums[way].half; }
 
 static bool added(calc *c, const struct product *p, float *room)

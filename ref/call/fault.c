@@ -42,12 +42,14 @@ void plan_fault_at(struct plan *p, const struct op *op, int fault, double value)
 	if (op->forms[p->form].chunked && !p->chunk) p->chunk = DEFAULT_CHUNK;
 }
 
-void plan_fault(struct plan *p, const struct op *op, int fault)
+double fault_usual(const struct op *op, int fault)
 {
 	const struct fault_spec *m = &op->faults[fault];
 
-	plan_fault_at(p, op, fault, !m->parameter ? 0 : m->size ? (double)NAN : m->list ? m->list[0] : m->first);
+	return !m->parameter ? 0 : m->size ? (double)NAN : m->list ? m->list[0] : m->first;
 }
+
+void plan_fault(struct plan *p, const struct op *op, int fault) { plan_fault_at(p, op, fault, fault_usual(op, fault)); }
 
 void plan_no_fault(struct plan *p, int fault)
 {

@@ -225,6 +225,7 @@ struct plan plan_plain(const struct arith *a, int bits);
 /* Adds a fault to the plan; chooses the form, where only one that is not the first can make it. One with a parameter is made at
  * the first of its values, of a size's at the middle. */
 void plan_fault(struct plan *p, const struct op *op, int fault);
+double fault_usual(const struct op *op, int fault);             /* that value; NAN: a size's middle; 0: no parameter */
 void plan_fault_at(struct plan *p, const struct op *op, int fault, double value);
 void plan_no_fault(struct plan *p, int fault);
 /* Does the error of a run tell that with the plan's faults or roundings an index leaves its axis on these inputs? Without them it is the

@@ -1,4 +1,5 @@
 /* What elements tell of a name: see struct votes in compare/attribute/xray.h, and docs/verdict.md, section 5. */
+#include "compare/structure/structure.h"
 #include "compare/verdict/verdict.h"
 #include "tests/kernel_model.h"
 
@@ -198,6 +199,48 @@ static void a_factor_takes_the_name_along(void **state)
 	assert_false(detected(&v, "decayed_scores"));
 }
 
+/* odd_1007 with such sums, without a fault or with one at a value of its parameter; *beside: the fault that is read beside its structure, or -1. */
+static struct verdict odd_rows(const struct arith *sums, uint64_t seed, const char *fault, double value, int *beside)
+{
+	const struct op *op = op_find("rmsnorm");
+	struct plan p = kernel("rmsnorm", "f32");
+	struct structure_reading r;
+	struct capture c;
+	struct call call;
+	struct error e;
+	const char *why;
+
+	p.arith = sums;
+	if (fault) plan_fault_at(&p, op, op_fault(op, fault), value);
+	answered(&c, "rmsnorm", "odd_1007", seed, DT_F32, &p);
+	no_error(call_bind(&call, &c, true, &e) && structure_read(&r, &call, &(struct structure_search){ .seconds = 20 }, &why, &e), &e);
+	assert_null(why);
+	*beside = r.fault;
+	structure_free(&r);
+	return judged(&c, "f32");
+}
+
+/* Squares of 8 bits tie to even, so that 1007 of them in order come out 1.3e-6 too small, as if eps were 0. By a tree they do not: there an
+ * eps of 1e-5 is told, and one of 0 is not taken for it. */
+static void a_drift_of_sums_is_no_eps(void **state)
+{
+	const struct op *op = op_find("rmsnorm");
+	int beside;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		struct verdict v = odd_rows(&arith_f32, seed, NULL, 0, &beside);
+		assert_int_equal(v.outcome, PASS);
+		assert_int_equal(v.x.count[DETECTED], 0);
+		assert_int_equal(beside, -1);
+		v = odd_rows(&arith_f32_tree, seed, "eps_wrong", 1e-5, &beside);
+		assert_true(detected(&v, "eps_wrong"));
+		v = odd_rows(&arith_f32_tree, seed, "eps_missing", 0, &beside);
+		assert_false(detected(&v, "eps_wrong"));
+		assert_int_equal(beside, op_fault(op, "eps_missing"));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +250,7 @@ int main(void)
 		cmocka_unit_test(faults_that_answer_alike_are_told_together),
 		cmocka_unit_test(numbers_on_a_grid_tell_what_put_them_there),
 		cmocka_unit_test(a_factor_takes_the_name_along),
+		cmocka_unit_test(a_drift_of_sums_is_no_eps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
