@@ -53,6 +53,7 @@ struct form_symbols {
 	unsigned short in_line[MAX_LINE];
 	const char *def_name[MAX_DEF];
 	uint64_t def_uses[MAX_DEF];     /* bit i: reads definition i */
+	uint64_t in_exponents;          /* bit f: enum fn's f is computed in an exponent, element by element */
 	const char *missing;            /* what the formula has that is not read here; NULL: nothing */
 	bool failed;                    /* memory is short */
 };
