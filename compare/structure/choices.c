@@ -58,14 +58,14 @@ struct val low_single(struct lowering_run *l, struct val v)
 	return (struct val){ cell_round(l->h->cells, v.cell, IN_F32), v.text, v.whole };
 }
 
-/* The way in which f is computed, the same at all places but of one number. */
-int choose_way(struct lowering_run *l, enum fn f, struct val of)
+/* The way in which f is computed, the same at all places that are not made apart; of one number only there. */
+int choose_way(struct lowering_run *l, enum fn f, struct val of, bool apart)
 {
 	bool constant = of.cell >= 0 && !cell_at(l, of)->in && cell_at(l, of)->rows.n * cell_at(l, of)->cols.n == 1;
 	int n = 1;
 
 	while (way_name(f, n)) n++;
-	return l->wide || constant ? 0 : choose(l, (int)f, W_WAY, 0, n, CHOOSE_LAST);
+	return l->wide || (constant && !apart) ? 0 : choose(l, (int)f, W_WAY, apart, n, CHOOSE_LAST);
 }
 
 int choose_sums(struct lowering_run *l)

@@ -119,6 +119,20 @@ static void neighbours(const struct search *s, const struct candidate *old, cons
 	}
 }
 
+void round_nothing_new(struct search *s, const struct candidate *old, struct candidate *new, int k)
+{
+	bool any = false;
+
+	try(s, new, k);
+	for (int i = 0; i < new->met.n; i++) {
+		int key = new->met.key[i];
+		if (!is_rounding(&s->keys.at[key]) || met(old, key) || type_of(s, new, key, new->config.value[key]) == IN_F32) continue;
+		new->config.value[key] = IN_F32;
+		any = true;
+	}
+	if (any) try(s, new, k);
+}
+
 /* A rounded name: round where it is used instead, and each use may choose. */
 static void push(struct search *s, struct candidate *c, int k)
 {

@@ -16,6 +16,7 @@ static float cosine(float x) { return approx(APPROX_COS, x, false); }
 static float hyperbolic(float x) { return approx(APPROX_TANH, x, false); }
 static float sigmoid(float x) { return over(1 + approx_expf(-x)); }
 static float fast_sigmoid(float x) { return over(1 + approx_fast_expf(-x)); }
+static float softplus(float x) { return x > 20 ? x : (float)log1p((double)approx_expf(x)); }      /* PyTorch's */
 static float silu(float x) { return x * sigmoid(x); }
 static float fast_silu(float x) { return x * fast_sigmoid(x); }
 
@@ -31,6 +32,7 @@ static const struct { float (*of)(float x); const char *said; } ways[FN_COUNT][M
 	[FN_COS] = { { cosine, "cos_approx" } },
 	[FN_TANH] = { { hyperbolic, "tanh_approx" } },
 	[FN_SIGMOID] = { { sigmoid, "sigmoid_expf" }, { fast_sigmoid, "sigmoid_fast_expf" } },
+	[FN_SOFTPLUS] = { { softplus, "log1p_expf" } },
 	[FN_SILU] = { { silu, "silu_expf" }, { fast_silu, "silu_fast_expf" } },
 };
 

@@ -166,7 +166,7 @@ static struct val operation(struct lowering_run *l, const struct sym *x, bool ro
 	if (e->kind == EX_TRANS || e->kind == EX_FLIP || e->kind == EX_TRIL || e->kind == EX_LAST || e->kind == EX_SUM || e->kind == EX_MAX)
 		c.ex = NULL, c.p[0] = (int)e->kind, c.p[1] = e->op;
 	if (e->kind == EX_NUMBER) c.ex = NULL, c.op = CELL_NUMBER, c.number = e->number;
-	if (e->kind == EX_MAP) c.ex = NULL, c.p[0] = (int)EX_MAP, c.p[1] = e->op, c.p[2] = choose_way(l, (enum fn)e->op, a[0]);
+	if (e->kind == EX_MAP) c.ex = NULL, c.p[0] = (int)EX_MAP, c.p[1] = e->op, c.p[2] = choose_way(l, (enum fn)e->op, a[0], false);
 	if (e->kind == EX_ZIP) c.ex = NULL, c.op = CELL_ZIP, c.p[0] = e->op;
 	if (e->kind == EX_SCAN) c.ex = NULL, c.op = CELL_SCAN, c.p[0] = choose(l, 0, W_SCAN, 0, 2, CHOOSE_FORM);
 	leaf(l, e, x->in, &c, a[0]);

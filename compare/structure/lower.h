@@ -72,7 +72,7 @@ struct val low_inverse(struct lowering_run *l, const struct sym *x);
 /* Of an input that is an exponent: as it is, or through e^x and its logarithm (in_2: of base 2), as kernels have it that take decays. */
 struct val low_given(struct lowering_run *l, const struct sym *x, struct val v, bool in_2);
 struct val low_exp(struct lowering_run *l, const struct sym *x);
-int choose_way(struct lowering_run *l, enum fn f, struct val of);
+int choose_way(struct lowering_run *l, enum fn f, struct val of, bool apart);
 int choose_sums(struct lowering_run *l);         /* the way in which all products' sums are added */
 /* A number that is read in loop `in` changes with the turns of one around it, or of that loop. */
 void low_by_ix(const struct lowering_run *l, struct cell *c, const struct ix *x, int in);

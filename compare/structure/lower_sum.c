@@ -188,7 +188,9 @@ static struct val exponent(struct lowering_run *l, const struct sym *x, int how)
 
 struct val low_exp(struct lowering_run *l, const struct sym *x)
 {
-	int how = choose(l, 0, W_EXP, 0, 4, CHOOSE_FORM);
+	/* an input's own exponential has nothing to be scaled before: that of 2, late, is a way to compute it */
+	bool apart = is_ex(x->arg[0], EX_LOAD);
+	int how = apart ? NATURAL : choose(l, 0, W_EXP, 0, 4, CHOOSE_FORM);
 	struct val a = how < EACH_SUM ? low_single(l, low_sym(l, x->arg[0], false)) : exponent(l, x->arg[0], how);
 
 	if (a.cell < 0) return a;
@@ -196,7 +198,7 @@ struct val low_exp(struct lowering_run *l, const struct sym *x)
 	struct cell c = cell_of(CELL_OP, a.cell, -1, x->s.rows, x->s.cols);
 	c.p[0] = (int)EX_MAP;
 	c.p[1] = how == NATURAL ? FN_EXP : FN_EXP2;
-	c.p[2] = choose_way(l, (enum fn)c.p[1], a);
+	c.p[2] = choose_way(l, (enum fn)c.p[1], a, apart);
 	c.grid = IN_F32;
 	return low_cell(l, &c, said(l, "%s(%s)", c.p[2] ? way_name((enum fn)c.p[1], c.p[2]) : how == NATURAL ? "exp" : "exp2", a.text), true);
 }

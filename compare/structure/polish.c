@@ -47,7 +47,7 @@ struct contrast contrast(const struct search *s, const struct errors *a, const s
 }
 
 /* Last bits decide near ties, of which one that flips may be loud in its output. */
-static bool nearer(const struct contrast *c, enum choice_kind kind)
+bool nearer(const struct contrast *c, enum choice_kind kind)
 {
 	bool loud = kind < CHOOSE_LAST ? c->louder : c->energy > much_louder;
 
@@ -131,6 +131,7 @@ static bool settle(struct polishing *p, int key)
 		if (v == was || (is_rounding(k) && type_of(s, p->c, key, v) == type_of(s, p->c, key, was))) continue;
 		struct candidate t = *p->c;
 		t.config.value[key] = (unsigned char)v;
+		if (k->kind == CHOOSE_FORM) round_nothing_new(s, p->c, &t, s->n_stage - 1);
 		if (!measured(s, &t, score, p->other.of)) return false;
 		struct contrast c = contrast(s, &p->other, &p->base);
 		bool simpler = is_rounding(k) && type_of(s, p->c, key, v) == IN_F32;
@@ -222,6 +223,7 @@ static void settle_sums(struct polishing *p, char **text)
 	bool moved = true;
 
 	if (late(s) || !take_sums(p)) return;
+	settle_exponents(s, p->c, &p->base, &p->other);
 	for (int sweep = 0; sweep < 3 && moved && !s->failed && !late(s); sweep++) {
 		l.n = 0;
 		for (int i = 0; i < p->c->met.n; i++) {

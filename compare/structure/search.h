@@ -83,6 +83,8 @@ void descend(struct search *s, struct candidate *c, int k, bool wide);
 struct list { int n, key[MAX_KEY]; };
 /* Of all values of these choices the one by which the cost falls most, again and again. */
 void steepest(struct search *s, struct candidate *c, int k, const struct list *keys);
+/* Where *new may round and *old could not: in float32, whatever the default is. */
+void round_nothing_new(struct search *s, const struct candidate *old, struct candidate *new, int k);
 /* What decides near ties alone: how functions are computed. */
 void last_bits(struct search *s, struct candidate *c, int k);
 /* Products of which an operand is float32, or (half) of which one is float16. */
@@ -97,7 +99,10 @@ struct contrast { double all, worst, changed, energy; bool louder; };
 bool errors_make(const struct search *s, struct errors *e);
 void errors_free(struct errors *e);
 struct contrast contrast(const struct search *s, const struct errors *a, const struct errors *base);
-bool better(const struct contrast *c);
+bool nearer(const struct contrast *c, enum choice_kind kind);
+bool better(const struct contrast *c);           /* as a choice of structure has to be */
+/* How exponents are made, all of it at once; base: the errors of *c, other: room for others'. */
+void settle_exponents(struct search *s, struct candidate *c, struct errors *base, struct errors *other);
 /* A fault with which the candidate does better, or -1. */
 int fault_of(struct search *s, const struct candidate *c);
 /* The candidate's own form and chunks with one fault more. */

@@ -55,6 +55,7 @@ struct form_symbols {
 	uint64_t def_uses[MAX_DEF];     /* bit i: reads definition i */
 	struct sym *scaled[MAX_DEF];    /* sites that are one matrix between diagonals and numbers: in a longer chain these go where they like */
 	int n_scaled;
+	uint64_t in_exponents;          /* bit f: enum fn's f is computed in an exponent, element by element */
 	const char *missing;            /* what the formula has that is not read here; NULL: nothing */
 	bool failed;                    /* memory is short */
 };

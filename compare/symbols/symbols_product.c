@@ -217,6 +217,17 @@ static void mark_exponents(struct sym *x)
 	for (int i = 0; linear && i < x->n; i++) mark_exponents(x->arg[i]);
 }
 
+static void mark_functions(struct form_symbols *f, const struct sym *x)
+{
+	bool map = is_ex(x, EX_MAP);
+
+	if (map && x->ex->op < 64) f->in_exponents |= UINT64_C(1) << x->ex->op;
+	if (x->kind == SYM_EXP) f->in_exponents |= UINT64_C(1) << FN_EXP | UINT64_C(1) << FN_EXP2;
+	bool through = map || x->kind == SYM_SUM || x->kind == SYM_NAME || x->kind == SYM_TIMES || x->kind == SYM_EXP || is_ex(x, EX_TRANS) || is_ex(x, EX_FLIP)
+		|| is_ex(x, EX_LAST) || is_ex(x, EX_SCAN);
+	for (int i = 0; through && i < x->n; i++) mark_functions(f, x->arg[i]);
+}
+
 struct sym *sym_exp(struct form_symbols *f, struct sym *a, bool base2)
 {
 	struct sym *of = base2 ? unscaled(f, a) : a, *x = of ? sym_make(f, SYM_EXP, of->s, 1) : NULL;
@@ -224,5 +235,6 @@ struct sym *sym_exp(struct form_symbols *f, struct sym *a, bool base2)
 	if (!x) return NULL;
 	x->arg[0] = of;
 	mark_exponents(of);
+	mark_functions(f, of);
 	return x;
 }

@@ -22,7 +22,7 @@ static void limits(struct output_verdict *v, const struct expected *x, int i)
 	v->rule[RULE_EXCESS].limit = v->rule[RULE_WORST].limit;
 	v->rule[RULE_P99].limit = rms * student_quantile(x->runs, 0.01);
 	v->rule[RULE_RMS].limit = rms;
-	v->rule[RULE_BIAS].limit = harmless_bias + x->bias[i] * student_quantile(FRESH_RUNS, alpha);
+	v->rule[RULE_BIAS].limit = harmless_bias + x->shift[i] + x->bias[i] * student_quantile(FRESH_RUNS, alpha);
 }
 
 static double in_ulp(enum dtype d, double got, double hi, double lo)

@@ -50,9 +50,10 @@ extern const struct arith arith_judged;
 /* Of arith_judged: an element of an operation for each `stride` operations; how many were made again; the largest distance, as a
  * share of the result, and of Σ|terms| of a sum. */
 struct judged { uint64_t stride, elements; double apart; };
-/* mma:ARCH: products of matrices as NVIDIA's tensor cores add. */
+/* mma:ARCH: products of matrices as NVIDIA's tensor cores add. From MMA_ARCHES on those of vectors, too, as they are rows of one matrix in a
+ * kernel that has many; these have no name to be found by. */
 enum { MMA_VOLTA, MMA_TURING, MMA_AMPERE, MMA_ADA, MMA_HOPPER, MMA_BLACKWELL, MMA_ARCHES };
-extern const struct arith arith_mma[MMA_ARCHES];
+extern const struct arith arith_mma[2 * MMA_ARCHES];
 extern const struct arith *const ariths[];      /* all of them, then NULL */
 
 /* "mpfr:128" -> &arith_mpfr and 128; bits is the arithmetic's own where it has no parameter.

@@ -117,7 +117,7 @@ LOOP static void step(double *d, size_t n, struct spread a, struct spread b, siz
 
 static void gemm_add(calc *c, void *C, const void *A, bool ta, const void *B, bool tb, size_t m, size_t n, size_t k)
 {
-	const struct unit *u = &units[c->arith - arith_mma];
+	const struct unit *u = &units[(c->arith - arith_mma) % MMA_ARCHES];
 	const struct operand *t = operand_of(u, A, m * k, B, k * n);
 	size_t mark = c_mark(c), length = t ? u->bytes / t->bytes : 0;
 
@@ -147,10 +147,15 @@ static void gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool t
 	gemm_add(c, C, A, ta, B, tb, m, n, k);
 }
 
-#define MMA(arch, text) { .name = "mma:" arch, .what = "float, fused multiply-adds, products of matrices as " text " tensor cores add", \
+/* Of a vector as one row of many. */
+static void dot(calc *c, void *y, const void *a, const void *b, size_t n) { gemm(c, y, a, false, b, false, 1, 1, n); }
+static void gemv_t(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols) { gemm(c, y, x, false, A, false, 1, cols, rows); }
+
+#define MMA(arch, text, dots, vectors) { .name = "mma:" arch, .what = "float, fused multiply-adds, products of matrices as " text " tensor cores add", \
 	.precision = 24, .size = size, .init = init, .load = load, .read = take, .binary = l_binary, .map = l_map, .axpy = l_axpy, \
-	.scan = warp_scan, .ger = l_ger, .dot = l_dot, .gemv_t = l_gemv_t, .gemm = gemm, .gemm_add = gemm_add }
-const struct arith arith_mma[MMA_ARCHES] = {
-	[MMA_VOLTA] = MMA("volta", "Volta's"), [MMA_TURING] = MMA("turing", "Turing's"), [MMA_AMPERE] = MMA("ampere", "Ampere's"),
-	[MMA_ADA] = MMA("ada", "Ada's"), [MMA_HOPPER] = MMA("hopper", "Hopper's"), [MMA_BLACKWELL] = MMA("blackwell", "Blackwell's"),
+	.scan = warp_scan, .ger = l_ger, .dot = dots, .gemv_t = vectors, .gemm = gemm, .gemm_add = gemm_add }
+#define BOTH(i, arch, text) [i] = MMA(arch, text, l_dot, l_gemv_t), [MMA_ARCHES + i] = MMA(arch " with vectors", text, dot, gemv_t)
+const struct arith arith_mma[2 * MMA_ARCHES] = {
+	BOTH(MMA_VOLTA, "volta", "Volta's"), BOTH(MMA_TURING, "turing", "Turing's"), BOTH(MMA_AMPERE, "ampere", "Ampere's"),
+	BOTH(MMA_ADA, "ada", "Ada's"), BOTH(MMA_HOPPER, "hopper", "Hopper's"), BOTH(MMA_BLACKWELL, "blackwell", "Blackwell's"),
 };

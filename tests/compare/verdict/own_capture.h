@@ -8,7 +8,7 @@
 #include "compare/verdict/verdict.h"
 #include "tests/kernel_model.h"
 
-enum { MOST = 1 << 15 };
+enum { MOST = 1 << 16 };
 static const float log2e = 1.44269504f, ln2 = 0.69314718f;
 
 static inline void begin(struct capture *c, const char *op, const char *params)

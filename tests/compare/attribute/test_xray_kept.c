@@ -1,0 +1,141 @@
+/* Answers that the x-ray keeps: made or kept, they are the same to the bit, and a plan that differs in one bit of what an answer depends on
+ * finds none. */
+#include "compare/attribute/xray_private.h"
+#include "tests/kernel_model.h"
+
+struct bed { struct capture c; struct call call; struct xray x; struct plan plan; struct error e; double *kept, *made; uint64_t work; };
+
+static void begin(struct bed *b, const struct arith *a)
+{
+	struct test_case k = *case_find("rmsnorm", "zero_centred_256");
+
+	no_error(case_make(&b->c, &k, 1, true, &b->e), &b->e);
+	b->plan = plan_plain(a, a->precision);
+	b->plan.seed = 5;
+	answer_by(&b->c, &b->plan);
+	no_error(call_bind(&b->call, &b->c, true, &b->e) && xray_make(&b->x, &b->call, NULL, &b->e), &b->e);
+	b->x.e = &b->e;
+	assert_true(b->x.strips == 1 && b->x.n > 0);
+	b->kept = calloc(b->x.n, sizeof *b->kept);
+	b->made = calloc(b->x.n, sizeof *b->made);
+	assert_true(b->kept && b->made);
+}
+
+static void end(struct bed *b)
+{
+	free(b->kept);
+	free(b->made);
+	xray_free(&b->x);
+	capture_free(&b->c);
+}
+
+static void run(struct bed *b, double *y)
+{
+	struct stream l = { .plan = b->plan };
+
+	no_error(xray_run(&b->x, &l, y), &b->e);
+	stream_end(&l);
+}
+
+static bool found(struct bed *b, const struct plan *p) { return xray_kept(&b->x, p, b->kept, &b->work); }
+
+/* The same work is counted, too: what is given up must not depend on it. */
+static void a_hit_is_the_miss_to_the_bit(void **state)
+{
+	static const struct arith *const by[] = { &arith_f32, &arith_f64, &arith_noisy };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+		struct bed b = { 0 };
+		struct answer direct;
+		begin(&b, by[i]);
+		xray_forget(&b.x);
+		assert_false(found(&b, &b.plan));
+		uint64_t before = b.x.work;
+		run(&b, b.made);
+		uint64_t made = b.x.work - before;
+		assert_true(found(&b, &b.plan));
+		memset(b.kept, 0, b.x.n * sizeof *b.kept);
+		before = b.x.work;
+		run(&b, b.kept);
+		assert_true(b.x.work - before == made);
+		assert_memory_equal(b.kept, b.made, b.x.n * sizeof *b.made);
+		no_error(ref_run(&b.call, &b.plan, &direct, &b.e), &b.e);
+		for (int o = 0; o < MAX_OUT; o++)
+			if (b.call.out_count[o]) assert_memory_equal(b.kept + b.x.first[o], direct.hi[o], b.call.out_count[o] * sizeof *b.kept);
+		answer_free(&direct);
+		end(&b);
+	}
+}
+
+/* Each bit of each of these. */
+static void flip_all(struct bed *b, size_t at, size_t bytes, const char *what)
+{
+	for (size_t bit = 0; bit < 8 * bytes; bit++) {
+		struct plan p = b->plan;
+		((unsigned char *)&p)[at + bit / 8] ^= (unsigned char)(1 << bit % 8);
+		if (found(b, &p)) fail_msg("%s: bit %zu is not looked at", what, bit);
+	}
+}
+#define FLIP(field) flip_all(&b, offsetof(struct plan, field), sizeof b.plan.field, #field)
+
+static void one_bit_makes_another_plan(void **state)
+{
+	struct bed b = { 0 };
+
+	(void)state;
+	begin(&b, &arith_noisy);
+	b.plan.value[0] = 0.3, b.plan.value[MAX_FAULT - 1] = 7;
+	run(&b, b.made);
+	assert_true(found(&b, &b.plan));
+	FLIP(arith);
+	FLIP(bits);
+	FLIP(form);
+	FLIP(chunk);
+	FLIP(faults);
+	FLIP(value);
+	FLIP(stride);
+	FLIP(seed);
+	for (int i = 0; i < MAX_SITE; i++) {
+		flip_all(&b, offsetof(struct plan, round[i].format), sizeof b.plan.round[i].format, "a site's format");
+		flip_all(&b, offsetof(struct plan, round[i].rounding), sizeof b.plan.round[i].rounding, "a site's rounding");
+		struct plan p = b.plan;
+		p.round[i].on = !p.round[i].on;
+		assert_false(found(&b, &p));
+	}
+	struct plan p = b.plan;
+	p.random = true;
+	assert_false(found(&b, &p));
+	assert_true(found(&b, &b.plan));
+	xray_forget(&b.x);
+	assert_false(found(&b, &b.plan));
+	end(&b);
+}
+
+/* Nothing is drawn in float32, so that a seed makes no other answer; at random sites it does. */
+static void a_seed_counts_where_it_is_drawn_from(void **state)
+{
+	struct bed b = { 0 };
+
+	(void)state;
+	begin(&b, &arith_f32);
+	run(&b, b.made);
+	struct plan p = b.plan;
+	p.seed++;
+	assert_true(found(&b, &p));
+	b.plan.random = p.random = true;
+	run(&b, b.made);
+	assert_true(found(&b, &b.plan));
+	assert_false(found(&b, &p));
+	end(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_hit_is_the_miss_to_the_bit), cmocka_unit_test(one_bit_makes_another_plan),
+		cmocka_unit_test(a_seed_counts_where_it_is_drawn_from),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
