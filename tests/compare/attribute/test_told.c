@@ -198,6 +198,23 @@ static void a_factor_takes_the_name_along(void **state)
 	assert_false(detected(&v, "decayed_scores"));
 }
 
+/* An initial state that has decayed to 1e-5 when it is first read: twelve elements of a row, among some thousand that are to the bit. The
+ * coefficient's error is 0.4, of noise that others of the block have; each of the twelve is where the fault takes it. */
+static void elements_tell_a_fault_that_no_coefficient_does(void **state)
+{
+	const struct op *op = op_find("ssd");
+	struct plan p = plan_plain(&arith_f32, arith_f32.precision);
+	struct capture c;
+
+	(void)state;
+	plan_structure(&p, contract_of("ssd", "bf16_operands"), 1);
+	plan_fault(&p, op, op_fault(op, "initial_state_ignored"));
+	answered(&c, "ssd", "strong_decay", 1, DT_F32, &p);
+	struct verdict v = judged(&c, "bf16_operands");
+	assert_int_equal(v.outcome, FAIL);
+	assert_true(detected(&v, "initial_state_ignored"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +224,7 @@ int main(void)
 		cmocka_unit_test(faults_that_answer_alike_are_told_together),
 		cmocka_unit_test(numbers_on_a_grid_tell_what_put_them_there),
 		cmocka_unit_test(a_factor_takes_the_name_along),
+		cmocka_unit_test(elements_tell_a_fault_that_no_coefficient_does),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
