@@ -218,7 +218,7 @@ $(BUILD)/strangers: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/strangers/*.c))
 
 # Recorded calls of ops that are formulas of the field's other kernels; ONLY: names of captures that begin so.
 planted: $(BUILD)/planted
-	@$< $(foreach o,$(or $(ONLY),attention conv_ssd_norm gdn2 kda mamba3 rmsnorm_fp8_groups ssd),$(wildcard fixtures/captures/$o*.safetensors)) \
+	@$< $(if $(KEEP),-k $(KEEP) $(if $(KEPT),-n)) $(foreach o,$(or $(ONLY),$(kill-matrix-newer.ops:%=%.)),$(wildcard fixtures/captures/$o*.safetensors)) \
 		>$(BUILD)/planted.md; status=$$?; cat $(BUILD)/planted.md; [ $$status -gt 1 ] || [ "$(ONLY)" ] || cp $(BUILD)/planted.md docs/ || status=4; exit $$status
 $(BUILD)/planted: $(call objects,planted.c kill_matrix_model.c kill_matrix_unit.c kill_matrix_keep.c) $(OBJECTS)
 	$(LINK) $(LIBS)
@@ -391,7 +391,7 @@ make readback     reads back random structures of kernels, DRAWS=40 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes (ONLY: names of ops, contracts)
 make pairs        two faults at once, PAIRS=50 random pairs for each op
 make model-faults  plants each known fault in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
-make planted      judges recorded calls as they are and with each fault of their op, and writes docs/planted.md (ONLY: captures that begin so, no page)
+make planted      judges recorded calls as they are and with each fault of their op, and writes docs/planted.md (ONLY: captures that begin so, no page; KEEP, KEPT as below)
 make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (MATRIX=kill-matrix-newer: that page, of the newer
                   ops; SMALL=1: less, no page; ONLY=OP,...: no page; KEEP=FILE: what is done stays there, for a run that is cut; KEPT=1: only that)
 make strangers    judges kernels that the product has never seen, correct and with faults, and writes docs/strangers.md (SMALL=1: less, no page)

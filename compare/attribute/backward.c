@@ -48,8 +48,8 @@ static bool backward_fault(struct xray *x, int m)
 
 	plan_no_fault(&without, m);
 	struct look look = look_of(&without);
-	if (!xray_look(x, &look, 1, LOOK_FIT)) return false;
-	bool doubtful = emulation_doubtful(x, 1 - look.fit.value, look.fit.error, likely);
+	if (!xray_look(x, &look, 1, LOOK_FIT | LOOK_VOTES)) return false;
+	bool doubtful = emulation_doubtful(x, 1 - look.fit.value, look.fit.error, likely) && !look_told_closely(&look);
 	bool as_well;
 	x->emulation = without;
 	if (!xray_rebase(x) || !xray_scores(x, score + worth_keeping, &as_well)) return false;

@@ -15,7 +15,8 @@ static const double gross = 0.3;
 
 enum { FIRST_TIER = 1 };        /* types tried at all sites before the others */
 
-struct candidate { int site, type, fault; double value; struct coefficient c; };        /* fault: -1 for a rounding; value: of its parameter */
+/* fault: -1 for a rounding; value: of its parameter; doubtful: its coefficient tells too little of it, and elements must */
+struct candidate { int site, type, fault; double value; struct coefficient c; bool doubtful; };
 
 struct search {
 	struct xray *x;
@@ -25,10 +26,8 @@ struct search {
 	bool plenty;                    /* the emulation explains so much that no type is missing */
 };
 
-static bool promising(const struct coefficient *c)
-{
-	return c->determined && c->value > worth_trying * c->error && fabs(c->value - 1) < half && c->gain > 0;
-}
+static bool near_one(const struct coefficient *c) { return c->determined && fabs(c->value - 1) < half && c->gain > 0; }
+static bool promising(const struct coefficient *c) { return near_one(c) && c->value > worth_trying * c->error; }
 
 static struct plan with(const struct search *s, const struct candidate *k)
 {
@@ -109,7 +108,7 @@ static bool overflow_fit(struct search *s, const struct plan *p, struct coeffici
 	return xray_rebase(s->x);
 }
 
-/* All promising faults that are not doubtful, best first, that explain at least this share of what is left. */
+/* All promising faults, best first, that explain at least this share of what is left, and that the coefficient or elements could tell. */
 static int faults(struct search *s, double least, struct candidate *list)
 {
 	struct candidate all[MAX_FAULT] = { { 0 } };
@@ -122,13 +121,14 @@ static int faults(struct search *s, double least, struct candidate *list)
 		if (s->op->faults[m].parameter && !fault_value_search(s->x, m, &k.value, &found)) return -1;
 		if (found) all[tried++] = k;
 	}
-	struct look *look = look_with(s, all, tried, LOOK_SIZE | LOOK_FIT);
+	struct look *look = look_with(s, all, tried, LOOK_SIZE | LOOK_FIT | LOOK_VOTES);
 	if (!look) return -1;
 	for (int i = 0; n >= 0 && i < tried; i++) {
 		struct candidate k = { .fault = all[i].fault, .value = all[i].value, .c = look[i].fit };
 		if (look[i].overflows < 0 || (!look[i].overflows && look[i].size < above_noise)) continue;
 		if (look[i].overflows && !overflow_fit(s, &look[i].stream.plan, &k.c)) n = -1;
-		else if (promising(&k.c) && k.c.gain >= least && !emulation_doubtful(s->x, k.c.value, k.c.error, certain)) insert(list, &n, &k);
+		k.doubtful = !promising(&k.c) || emulation_doubtful(s->x, k.c.value, k.c.error, certain);
+		if (n >= 0 && near_one(&k.c) && k.c.gain >= least && (!k.doubtful || (double)look[i].votes.all >= least_votes)) insert(list, &n, &k);
 	}
 	free(look);
 	return n;
@@ -146,6 +146,16 @@ static void forgive(struct search *s)
 	s->refused_faults = 0;
 }
 
+/* Do elements tell closely that the emulation is nearer the kernel than the plan? */
+static bool told_closely(struct xray *x, const struct plan *other, bool *yes)
+{
+	struct look look = look_of(other);
+	bool ok = xray_look(x, &look, 1, LOOK_VOTES);
+
+	*yes = ok && look_told_closely(&look);
+	return ok;
+}
+
 /* Takes the first n candidates if the score falls by enough, and no fault is doubtful then; else leaves the emulation as it was. */
 static bool take(struct search *s, const struct candidate *list, int n, bool *taken)
 {
@@ -154,9 +164,10 @@ static bool take(struct search *s, const struct candidate *list, int n, bool *ta
 
 	for (int i = 0; i < n; i++) s->x->emulation = with(s, &list[i]);
 	if (!xray_rebase(s->x)) return false;
-	bool doubtful = list[0].fault >= 0 && emulation_doubtful(s->x, list[0].c.value, list[0].c.error, likely);
+	bool doubtful = list[0].fault >= 0 && (list[0].doubtful || emulation_doubtful(s->x, list[0].c.value, list[0].c.error, likely));
 	double price = list[0].fault >= 0 ? fault_value_price(s->x->call, list[0].fault) : 0;
-	*taken = s->x->score < score - worth_keeping - price && !doubtful;
+	*taken = s->x->score < score - worth_keeping - price;
+	if (*taken && doubtful && !told_closely(s->x, &before, taken)) return false;
 	if (*taken) return true;
 	s->x->emulation = before;
 	return xray_rebase(s->x);
