@@ -199,7 +199,6 @@ static void a_factor_takes_the_name_along(void **state)
 	assert_false(detected(&v, "decayed_scores"));
 }
 
-<<<<<<< HEAD
 /* odd_1007 with such sums, without a fault or with one at a value of its parameter; *beside: the fault that is read beside its structure, or -1. */
 static struct verdict odd_rows(const struct arith *sums, uint64_t seed, const char *fault, double value, int *beside)
 {
@@ -240,7 +239,8 @@ static void a_drift_of_sums_is_no_eps(void **state)
 		assert_false(detected(&v, "eps_wrong"));
 		assert_int_equal(beside, op_fault(op, "eps_missing"));
 	}
-=======
+}
+
 /* An initial state that has decayed to 1e-5 when it is first read: twelve elements of a row, among some thousand that are to the bit. The
  * coefficient's error is 0.4, of noise that others of the block have; each of the twelve is where the fault takes it. */
 static void elements_tell_a_fault_that_no_coefficient_does(void **state)
@@ -256,7 +256,6 @@ static void elements_tell_a_fault_that_no_coefficient_does(void **state)
 	struct verdict v = judged(&c, "bf16_operands");
 	assert_int_equal(v.outcome, FAIL);
 	assert_true(detected(&v, "initial_state_ignored"));
->>>>>>> trust
 }
 
 int main(void)
@@ -268,11 +267,8 @@ int main(void)
 		cmocka_unit_test(faults_that_answer_alike_are_told_together),
 		cmocka_unit_test(numbers_on_a_grid_tell_what_put_them_there),
 		cmocka_unit_test(a_factor_takes_the_name_along),
-<<<<<<< HEAD
 		cmocka_unit_test(a_drift_of_sums_is_no_eps),
-=======
 		cmocka_unit_test(elements_tell_a_fault_that_no_coefficient_does),
->>>>>>> trust
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
