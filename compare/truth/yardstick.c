@@ -2,8 +2,8 @@
 
 #include "yardstick.h"
 
-/* Element operations, counted by the reference: MPFR does some 25 million a second and core, dd 4,000 million. */
-static const uint64_t mpfr_work = UINT64_C(1) << 29, dd_work = UINT64_C(1) << 36, noisy_work = UINT64_C(1) << 31;
+/* Element operations, counted by the reference: MPFR does some 25 million a second and core, dd 4,000 million; few_work is a tenth of a second. */
+static const uint64_t mpfr_work = UINT64_C(1) << 29, dd_work = UINT64_C(1) << 36, noisy_work = UINT64_C(1) << 31, few_work = UINT64_C(1) << 26;
 enum { MIN_RUNS = 16, MAX_RUNS = 64 };
 
 /* Truths from the quickest to the most exact. The one below is each one's second opinion. */
@@ -154,9 +154,9 @@ bool yardstick_refresh(struct yardstick *y, const struct call *call, size_t s, b
 
 int yardstick_runs(const struct yardstick *y, bool all)
 {
-	uint64_t work = y->truth.work, runs = work ? noisy_work / work : MAX_RUNS;
+	uint64_t work = y->truth.work, runs = work ? (all ? noisy_work : few_work) / work : MAX_RUNS;
 
-	return !all || runs < MIN_RUNS ? MIN_RUNS : runs > MAX_RUNS ? MAX_RUNS : (int)runs;
+	return runs < MIN_RUNS ? MIN_RUNS : runs > MAX_RUNS ? MAX_RUNS : (int)runs;
 }
 
 /* Its runs, where it is the call's first strip or the only one. */

@@ -39,8 +39,8 @@ void yardstick_free(struct yardstick *y);
 /* Holds strip s of the call: the truth, and unless it is wanted alone what else tells of it. */
 bool yardstick_refresh(struct yardstick *y, const struct call *call, size_t s, bool truth_alone, struct error *e);
 
-/* The expected error of the strip held under the contract, which is the call's op's, from all noisy runs that the work allows or from the
- * fewest; NULL: out of memory. To be asked for on each strip in order; what it says of all holds on the last. */
+/* The expected error of the strip held under the contract, which is the call's op's, from all noisy runs that the work allows or from
+ * few; NULL: out of memory. To be asked for on each strip in order; what it says of all holds on the last. */
 const struct expected *yardstick_under(struct yardstick *y, const struct call *call, const struct contract *k, bool all, struct error *e);
 
 /* That widened (expected.h). False: out of memory. */

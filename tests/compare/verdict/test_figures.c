@@ -3,12 +3,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "compare/verdict/figures.h"
+#include "compare/verdict/verdict.h"
 #include "tests/kernel_model.h"
 
 /* rmsnorm's case plain_f32 with y in float64, R rows of D, under a contract whose errors are each
  * element's own. */
-enum { R = 16, D = 500, N = R * D, RUNS = 64, FEW = 16 };
+enum { R = 16, D = 500, N = R * D, RUNS = 64 };
 static const char contract[] = "xhat_bf16";
 struct bench { struct capture c; struct call call; struct answer truth; struct expected x; struct tensor *y; };
 
@@ -58,17 +58,8 @@ static struct verdict judged(const struct capture *c)
 	struct error e;
 
 	no_error(judge(c, &how, &v, &e), &e);
-	assert_true(v.n_out == 1 && (v.runs == RUNS || v.runs == FEW));
+	assert_true(v.n_out == 1 && v.runs == RUNS);
 	return v;
-}
-
-/* With all runs, as it is near the limits. */
-static double limit_of(const struct bench *b, int r)
-{
-	double limit[RULE_COUNT];
-
-	figures_limits(limit, &b->x, 0, RUNS);
-	return limit[r];
 }
 
 /* The rules that the verdict's reasons name, as bits. */
@@ -115,7 +106,7 @@ static void one_element(void **state)
 	struct bench *b = *state;
 
 	put_all(b, 0);
-	double limit = limit_of(b, RULE_WORST);
+	double limit = judged(&b->c).out[0].rule[RULE_WORST].limit;
 	for (int sign = -1; sign <= 1; sign += 2) {
 		put(b, 3 * D + 77, 0.99 * sign * limit);
 		struct verdict v = judged(&b->c);
@@ -136,7 +127,7 @@ static void the_99th_percentile(void **state)
 	struct bench *b = *state;
 
 	put_all(b, 0);
-	double limit = limit_of(b, RULE_P99);
+	double limit = judged(&b->c).out[0].rule[RULE_P99].limit;
 	for (size_t i = 0; i < 79; i++) put(b, i * 97, i % 2 ? 1.01 * limit : -1.01 * limit);
 	struct verdict v = judged(&b->c);
 	expect_broken(&v, 0, "79 errors above");
@@ -155,7 +146,7 @@ static void the_mean_square(void **state)
 	struct bench *b = *state;
 
 	put_all(b, 0);
-	double limit = limit_of(b, RULE_RMS);
+	double limit = judged(&b->c).out[0].rule[RULE_RMS].limit;
 	for (int above = 0; above < 2; above++) {
 		double z = above ? 1.01 * limit : 0.99 * limit;
 		for (size_t i = 0; i < N; i++) put(b, i, i % 2 ? z : -z);
@@ -173,7 +164,7 @@ static void the_mean(void **state)
 	struct bench *b = *state;
 
 	put_all(b, 0);
-	double limit = limit_of(b, RULE_BIAS);
+	double limit = judged(&b->c).out[0].rule[RULE_BIAS].limit;
 	for (int above = 0; above < 2; above++)
 		for (int sign = -1; sign <= 1; sign += 2) {
 			double z = above ? 1.01 * limit : 0.99 * limit;
