@@ -161,7 +161,8 @@ gate: $(BUILD)/etalon
 	$(BUILD)/etalon gate fixtures/captures
 
 test: $(BUILD)/etalon $(TESTS) $(FAULT_TESTS) $(PLUGINS)
-	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-arrows check-globals $(if $(WITHOUT),,check-docs) check-kernels; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS) && exit $$recipe
+	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-arrows check-globals $(if $(WITHOUT),,check-docs) check-kernels & recipe=$$!; \
+		ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS); tests=$$?; wait $$recipe && exit $$tests
 
 docs: $(BUILD)/etalon
 	ETALON=$(BUILD)/etalon docs/generate.sh
