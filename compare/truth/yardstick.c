@@ -2,7 +2,7 @@
 
 #include "yardstick.h"
 
-/* Element operations, counted by the reference: MPFR does some 25 million a second and core, dd 4,000 million; few_work is a tenth of a second. */
+/* Element operations, counted by the reference: MPFR does some 25 million a second and core, dd 4,000 million, noisy runs 600 million. */
 static const uint64_t mpfr_work = UINT64_C(1) << 29, dd_work = UINT64_C(1) << 36, noisy_work = UINT64_C(1) << 31, few_work = UINT64_C(1) << 26;
 enum { MIN_RUNS = 16, MAX_RUNS = 64 };
 

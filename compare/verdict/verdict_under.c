@@ -96,8 +96,8 @@ static bool judge_traces(const struct call *call, const struct answer *truth, co
 }
 
 /* The outputs' figures under contract k, strip by strip; *x: what is expected, of the last. */
-static bool add_strips(const struct call *call, const struct contract *k, struct yardstick *y, bool all, struct verdict *v, struct figures *f,
-	const struct expected **x, struct error *e)
+static bool add_strips(const struct call *call, const struct contract *k, struct yardstick *y, bool all, struct verdict *v,
+	struct figures *f, const struct expected **x, struct error *e)
 {
 	const struct truth *t = &y->truth;
 
@@ -133,8 +133,8 @@ static bool measure(const struct call *call, const struct contract *k, struct ya
 	return ok;
 }
 
-/* *clear: with all the noisy runs that the work allows it would say the same. What fails does so by a margin; what passes, too, of the limits
- * of those runs, which are the lower and then its own. */
+/* *clear: with all the noisy runs that the work allows it would say the same. What fails does so by a margin; what passes, too, of the
+ * limits of those runs, which are the lower and then its own. */
 static void see_clear(struct verdict *v, const struct expected *x, int runs, bool *clear)
 {
 	bool within = true, beyond = false;

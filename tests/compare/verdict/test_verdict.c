@@ -100,7 +100,8 @@ static void near_a_limit_all_runs_decide(void **state)
 		set(t, AT, expected + far[k].of_limit * limit * sigma);
 		v = judged(&c, "f64");
 		if (v.runs != far[k].runs || v.outcome != far[k].o)
-			fail_msg("%g of the limit: %s by %d runs; %.4g, at most %.4g", far[k].of_limit, outcome_name[v.outcome], v.runs, o->rule[RULE_WORST].value, limit);
+			fail_msg("%g of the limit: %s by %d runs; %.4g, at most %.4g", far[k].of_limit, outcome_name[v.outcome], v.runs,
+				o->rule[RULE_WORST].value, limit);
 		assert_float_equal(o->rule[RULE_WORST].limit, worst_limit(v.outcome == PASS ? 64 : v.runs, o->count), 1e-12);
 	}
 	capture_free(&c);
