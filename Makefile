@@ -106,7 +106,7 @@ $(call objects,dd_%.c dtype.c xray_terms.c): private CFLAGS += -O3 -fno-math-err
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $<
 	@$(CC) $(CFLAGS) $(MPI_HEADERS) -I. -I$(BUILD) -MMD -MP -c -o $@ $<
-$(BUILD)/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
+$(BUILD)/%.cu.o: %.cu $(BUILD)/nvcc | $(AFTER)
 	@mkdir -p $(@D); echo nvcc $<
 	@$(NVCC) $(NVCCFLAGS) -Xptxas -v -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $< 2>$(@:.o=.ptxas); status=$$?; \
 		grep -v '^ptxas info\|^ *[0-9]* bytes stack frame' $(@:.o=.ptxas) >&2; exit $$status
@@ -124,10 +124,14 @@ $(BUILD)/builtin_ops.h: FORCE
 		for f in $$(ls ref/ops/$$([ $$d = ops ] || echo $$d)/*.op); do echo "{ \"$$f\","; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $$f; echo '},'; \
 		done; echo '};'; done >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-# Rebuilds everything when the flags change.
+# Compiles everything anew when the flags change, links when what is linked does: programs with MPI=1 or NVCC= share one BUILD's objects with those without.
+WRITTEN = @mkdir -p $(@D); [ ! -f $(BUILD)/bench ] || rm $(BUILD)/bench; echo '$1' >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(BUILD)/flags: FORCE
-	@mkdir -p $(@D); [ ! -f $(BUILD)/bench ] || rm $(BUILD)/bench
-	@echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(LIBS) $(NVCC)' >$@
+	$(call WRITTEN,$(CC) $(CFLAGS))
+$(BUILD)/nvcc: FORCE
+	$(call WRITTEN,$(NVCC) $(NVCCFLAGS))
+$(BUILD)/links: FORCE
+	$(call WRITTEN,$(OPENMP) $(CUDALIBS) $(LIBS))
 
 # Which sources made a capture: those of the op or the engine, those of others that it calls, and all that these include.
 CALLED := cuda.cu
@@ -157,7 +161,8 @@ gate: $(BUILD)/etalon
 	$(BUILD)/etalon gate fixtures/captures
 
 test: $(BUILD)/etalon $(TESTS) $(FAULT_TESTS) $(PLUGINS)
-	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-arrows check-globals $(if $(WITHOUT),,check-docs) check-kernels; recipe=$$?; ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS) && exit $$recipe
+	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-arrows check-globals $(if $(WITHOUT),,check-docs) check-kernels & recipe=$$!; \
+		ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS); tests=$$?; wait $$recipe && exit $$tests
 
 docs: $(BUILD)/etalon
 	ETALON=$(BUILD)/etalon docs/generate.sh
@@ -279,7 +284,7 @@ asan: | $(AFTER)
 $(BUILD)/faults/%.o: %.c $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc -DETALON_FAULTS $<
 	@$(CC) $(CFLAGS) -DETALON_FAULTS -I. -I$(BUILD) -MMD -MP -c -o $@ $<
-$(BUILD)/faults/%.cu.o: %.cu $(BUILD)/flags | $(AFTER)
+$(BUILD)/faults/%.cu.o: %.cu $(BUILD)/nvcc | $(AFTER)
 	@mkdir -p $(@D); echo nvcc -DETALON_FAULTS $<
 	@$(NVCC) $(NVCCFLAGS) -DETALON_FAULTS -I. -I$(BUILD) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 FAULTY := $(foreach o,$(OBJECTS),$(if $(filter executor% mixed_batch.cu.o,$(notdir $o)),$(o:$(BUILD)/%=$(BUILD)/faults/%),$o))
@@ -309,6 +314,9 @@ $(FUZZERS): $(filter fixtures/%,$(FILES)) | $(AFTER)
 
 include package/install.mk
 include package/ci.mk
+
+$(BUILD)/etalon $(BUILD)/etalon-faults $(BENCHES) $(BUILD)/bench-gpu $(patsubst %,$(BUILD)/%,false_alarms readback rank_answers kill_matrix strangers planted pairs model_faults) \
+	$(patsubst %.c,$(BUILD)/tests/%,$(notdir $(TEST_SOURCES))) $(FAULT_TESTS) $(LIBRARY) $(BUILD)/libetalon.a $(BUILD)/beside/etalon $(BUILD)/beside/$(SONAME): $(BUILD)/links
 
 DEVICE := build/device/etalon $(if $(NVCC),build/device/bench-gpu)
 device: | $(AFTER)

@@ -10,6 +10,14 @@
 
 static char folder[] = "/tmp/etalon.XXXXXX";
 
+/* Of each program's tests that one alone, where mutate.sh asks. */
+__attribute__((constructor)) static void one_test(void)
+{
+	const char *name = getenv("ETALON_TEST");
+
+	if (name) cmocka_set_test_filter(name);
+}
+
 int scratch_make(void **state)
 {
 	(void)state;

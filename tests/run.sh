@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs cmocka programs, as many at a time as there are processors, prints the whole output of those that fail, and one
-# line of totals. usage: run.sh PROGRAM...
+# line of totals. PROGRAM.passed is when it last passed. usage: run.sh PROGRAM...
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0
@@ -9,7 +9,9 @@ export work OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OPENBLAS_NUM_THREADS=${OPENBLA
 printf '%s\n' "$@" | xargs -P "$(getconf _NPROCESSORS_ONLN)" -I{} sh -c '
 	begun=$(date +%s)
 	"{}" >"$work/$(basename "{}").out" 2>&1
-	echo $? $(($(date +%s) - begun)) >"$work/$(basename "{}").status"'
+	status=$?
+	[ $status -ne 0 ] || touch "{}.passed"
+	echo $status $(($(date +%s) - begun)) >"$work/$(basename "{}").status"'
 for program in "$@"; do
 	out=$work/$(basename "$program").out
 	read -r status seconds <"$work/$(basename "$program").status"

@@ -22,7 +22,7 @@ struct yardstick {
 	size_t strips, at, room[MAX_OUT];               /* of the call; the one that is held; elements of the largest */
 	struct truth truth;                             /* of the strip that is held */
 	bool whole;                                     /* its second opinion and its sample too */
-	struct expected expected[MAX_CONTRACT];         /* made when first asked for: runs is 0 before */
+	struct expected expected[MAX_CONTRACT][2];      /* of few runs, and of all; made when first asked for: runs is 0 before */
 	struct plan model;                              /* its form and faults are the truth's and the noisy runs' */
 	void (*tick)(const char *stage, size_t done, size_t total);
 };
@@ -39,15 +39,15 @@ void yardstick_free(struct yardstick *y);
 /* Holds strip s of the call: the truth, and unless it is wanted alone what else tells of it. */
 bool yardstick_refresh(struct yardstick *y, const struct call *call, size_t s, bool truth_alone, struct error *e);
 
-/* The expected error of the strip held under the contract, which is the call's op's; NULL: out of memory. To be asked for
- * on each strip in order; what it says of all holds on the last. */
-const struct expected *yardstick_under(struct yardstick *y, const struct call *call, const struct contract *k, struct error *e);
+/* The expected error of the strip held under the contract, which is the call's op's, from all noisy runs that the work allows or from
+ * few; NULL: out of memory. To be asked for on each strip in order; what it says of all holds on the last. */
+const struct expected *yardstick_under(struct yardstick *y, const struct call *call, const struct contract *k, bool all, struct error *e);
 
 /* That widened (expected.h). False: out of memory. */
-bool yardstick_widen(struct yardstick *y, const struct call *call, const struct contract *k, struct error *e);
+bool yardstick_widen(struct yardstick *y, const struct call *call, const struct contract *k, bool all, struct error *e);
 
 /* Noisy runs behind it. */
-int yardstick_runs(const struct yardstick *y);
+int yardstick_runs(const struct yardstick *y, bool all);
 
 /* A more exact truth, where the work allows; *climbed says whether. */
 bool yardstick_climb(struct yardstick *y, bool *climbed, struct error *e);

@@ -14,15 +14,15 @@ double rms_limit(double freedom) { return slack * sqrt(mean_square_bound(freedom
 
 double worst_limit(int runs, size_t n) { return slack * student_quantile(runs, alpha / fmax(1, (double)n)); }
 
-static void limits(struct output_verdict *v, const struct expected *x, int i)
+void figures_limits(double limit[RULE_COUNT], const struct expected *x, int i, int runs)
 {
 	double rms = rms_limit(x->freedom[i]);
 
-	v->rule[RULE_WORST].limit = worst_limit(x->runs, x->count[i]);
-	v->rule[RULE_EXCESS].limit = v->rule[RULE_WORST].limit;
-	v->rule[RULE_P99].limit = rms * student_quantile(x->runs, 0.01);
-	v->rule[RULE_RMS].limit = rms;
-	v->rule[RULE_BIAS].limit = harmless_bias + x->shift[i] + x->bias[i] * student_quantile(FRESH_RUNS, alpha);
+	limit[RULE_WORST] = worst_limit(runs, x->count[i]);
+	limit[RULE_EXCESS] = limit[RULE_WORST];
+	limit[RULE_P99] = rms * student_quantile(runs, 0.01);
+	limit[RULE_RMS] = rms;
+	limit[RULE_BIAS] = harmless_bias + x->shift[i] + x->bias[i] * student_quantile(FRESH_RUNS, alpha);
 }
 
 static double in_ulp(enum dtype d, double got, double hi, double lo)
@@ -134,14 +134,15 @@ bool figures_not_exact(const struct call *call, int i, const struct strip *s, co
 void figures_end(struct figures *f, const struct expected *x)
 {
 	struct output_verdict *v = f->v;
-	double n = fmax(1, (double)f->counted);
+	double n = fmax(1, (double)f->counted), limit[RULE_COUNT];
 
 	v->exact = !f->moved;
 	v->freedom = x->freedom[v->out];
 	v->rule[RULE_RMS].value = sqrt(f->sum2 / n);
 	v->rule[RULE_BIAS].value = fabs(f->sum / n);
 	v->rule[RULE_P99].value = f->kept ? select_smallest(f->largest, f->kept, f->kept - 1 - above_p99(f->counted)) : 0;
-	limits(v, x, v->out);
+	figures_limits(limit, x, v->out, x->runs);
+	for (int r = 0; r < RULE_COUNT; r++) v->rule[r].limit = limit[r];
 	figures_free(f);
 }
 

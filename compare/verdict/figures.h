@@ -29,6 +29,9 @@ void figures_free(struct figures *f);
 bool figures(struct output_verdict *v, const struct call *call, int i, const struct answer *truth,
 	const struct answer *second, const struct expected *x, struct error *e);
 
+/* The rules' limits for output i, were sigma known from `runs` noisy runs and not from x->runs. */
+void figures_limits(double limit[RULE_COUNT], const struct expected *x, int i, int runs);
+
 /* What the largest of n errors in sigma of a correct kernel stays below, sigma being known from `runs` noisy runs. */
 double worst_limit(int runs, size_t n);
 

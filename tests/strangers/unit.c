@@ -162,8 +162,8 @@ static bool judge_fault(struct unit *u, struct yardstick *y, const struct call *
 	if (!point_capture(&u->point, &c, e)) return false;
 	bool ok = call_bind(&call, &c, true, e) && judge_by(y, &c, &(struct judging){ .contract = u->point.contract }, &w, e);
 	if (ok) see(&u->seen, &w);
-	if (ok && (ok = (x = yardstick_under(y, right, v->contract, e)))) u->effect = measure(right, &call, x, v);
-	if (ok && (ok = (x = yardstick_under(y, right, w.contract, e)))) u->there = measure(right, &call, x, &w);
+	if (ok && (ok = (x = yardstick_under(y, right, v->contract, false, e)))) u->effect = measure(right, &call, x, v);
+	if (ok && (ok = (x = yardstick_under(y, right, w.contract, false, e)))) u->there = measure(right, &call, x, &w);
 	capture_free(&c);
 	return ok;
 }

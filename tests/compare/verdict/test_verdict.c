@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "compare/verdict/verdict.h"
+#include "compare/verdict/figures.h"
 #include "tests/kernel_model.h"
 
 static struct verdict judged(const struct capture *c, const char *truth)
@@ -76,6 +76,35 @@ static void one_changed_element_fails_and_is_named(void **state)
 		if (!strstr(v.reason[0], d->index) || !strstr(v.reason[0], d->output)) fail_msg("%s: %s", what, v.reason[0]);
 		capture_free(&c);
 	}
+}
+
+/* What is far from the limit of 64 noisy runs is decided by 16, what is near it by all. */
+static void near_a_limit_all_runs_decide(void **state)
+{
+	static const struct { double of_limit; int runs; enum outcome o; } far[] = {
+		{ 0.3, 16, PASS }, { 0.6, 16, PASS }, { 0.85, 64, PASS }, { 1.3, 64, FAIL }, { 2.4, 64, FAIL }, { 3, 16, FAIL }, { 1e4, 16, FAIL },
+	};
+	enum { AT = 7000 };
+	struct capture c;
+
+	(void)state;
+	model_case(&c, "gated_delta_rule", "odd_sizes", "f32");
+	struct tensor *t = capture_out(&c, "final_state");
+	double own = get(t, AT);
+	set(t, AT, 1.5 * own);
+	struct verdict v = judged(&c, "f64");
+	const struct output_verdict *o = &v.out[1];
+	assert_int_equal(o->worst.index, AT);
+	double expected = o->worst.expected, sigma = (o->worst.got - expected) / o->worst.sigma, limit = worst_limit(64, o->count);
+	for (size_t k = 0; k < sizeof far / sizeof *far; k++) {
+		set(t, AT, expected + far[k].of_limit * limit * sigma);
+		v = judged(&c, "f64");
+		if (v.runs != far[k].runs || v.outcome != far[k].o)
+			fail_msg("%g of the limit: %s by %d runs; %.4g, at most %.4g", far[k].of_limit, outcome_name[v.outcome], v.runs,
+				o->rule[RULE_WORST].value, limit);
+		assert_float_equal(o->rule[RULE_WORST].limit, worst_limit(v.outcome == PASS ? 64 : v.runs, o->count), 1e-12);
+	}
+	capture_free(&c);
 }
 
 /* One bf16 ulp is under 6 sigma: only `excess` sees it, also where the wrong neighbour is no more
@@ -288,6 +317,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_changed_element_fails_and_is_named),
+		cmocka_unit_test(near_a_limit_all_runs_decide),
 		cmocka_unit_test(one_ulp_is_seen_by_excess_alone),
 		cmocka_unit_test(a_copy_is_exact_or_wrong),
 		cmocka_unit_test(truncation_fails_where_rounding_passes),

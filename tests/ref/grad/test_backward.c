@@ -1,4 +1,4 @@
-/* Derivatives against central finite differences of the formula itself, in MPFR with 256 bits. Of Σ d_k out_k at x + h e, the six values at
+/* Derivatives against central finite differences of the formula itself, in MPFR with 128 bits. Of Σ d_k out_k at x + h e, the six values at
  * ±h, ±2h, ±3h give the derivative to h^6/140 times the seventh one (Fornberg 1988, table 1): 2^-91 at h = 2^-14; answers are read to
  * 2^-106, which is 2^-92 of a difference. */
 #include <mpfr.h>
@@ -72,7 +72,7 @@ static double compared(const struct shown *s, const char *text, int form, size_t
 	struct capture forward, backward;
 	struct call call;
 	struct outcome r;
-	struct plan dd = plan_of("dd", form, chunk), wide = plan_of("mpfr:256", form, chunk);
+	struct plan dd = plan_of("dd", form, chunk), wide = plan_of("mpfr:128", form, chunk);
 	struct error e;
 	double worst = -1;
 
@@ -89,7 +89,7 @@ static double compared(const struct shown *s, const char *text, int form, size_t
 			size_t n = r.call.out_count[i];
 			snprintf(name, sizeof name, "in.%s", r.call.op->out[i].name + 1);
 			for (size_t k = 0; k < n; k++) rms += r.a.hi[i][k] * r.a.hi[i][k] / (double)n;
-			for (size_t k = 0; k < n; k += n < SAMPLES ? 1 : n / SAMPLES) {
+			for (size_t k = 0; k < n; k += (n + SAMPLES - 1) / SAMPLES) {
 				double d = difference(&forward, &call, &backward, &wide, name, k, r.a.hi[i][k], r.a.lo[i][k]) / (rms > 0 ? sqrt(rms) : 1);
 				if (!(d <= CLOSE)) print_message("%s %s [%zu]: %g of %g\n", back, name, k, d, sqrt(rms));
 				worst = fmax(worst, isnan(d) ? (double)INFINITY : d);
