@@ -90,7 +90,7 @@ static void gemm(const struct cell *c, struct block y, const struct block *a)
 		c->p[0] ? a[0].rows : a[0].cols, y.cols });
 }
 
-/* The lower triangle, tile by tile (0: element by element), on both sides of the diagonal. */
+/* The lower triangle on both sides of the diagonal; tile: so many elements at a time, which are not transposed (0: each element). */
 static void mirrored(struct block y, struct block a, size_t tile)
 {
 	size_t n = y.rows, by = tile ? tile : 1;
@@ -100,7 +100,7 @@ static void mirrored(struct block y, struct block a, size_t tile)
 		for (size_t j = 0; j < y.cols; j++) {
 			size_t r = i / by, q = j / by;
 			if (q <= r || (tile && (q + 1) * by > y.cols)) continue;
-			y.at[i * y.cols + j] = tile ? a.at[(q * by + j % by) * y.cols + r * by + i % by] : a.at[j * y.cols + i];
+			y.at[i * y.cols + j] = tile ? a.at[(q * by + i % by) * y.cols + r * by + j % by] : a.at[j * y.cols + i];
 		}
 }
 
