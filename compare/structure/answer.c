@@ -1,5 +1,6 @@
 /* What a candidate answers, where the outputs' elements lie; and does the graph, without roundings, answer what the reference does? */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "search.h"
@@ -30,6 +31,15 @@ static bool answered_by(struct search *s, struct graph *g, const struct candidat
 			ok = slice_lines(p->slice, &t->of[p->in][j], write_line, &w);
 		}
 	}
+	return ok;
+}
+
+bool answers_make(const struct search *s, double *y[MAX_OUT])
+{
+	bool ok = true;
+
+	for (int o = 0; o < MAX_OUT && ok; o++)
+		if (s->call->out_count[o]) ok = (y[o] = malloc(s->call->out_count[o] * sizeof **y)) != NULL;
 	return ok;
 }
 
@@ -78,13 +88,9 @@ static bool agrees(struct search *s, struct graph *g, int form)
  * the answers of the reference in that form? */
 static bool agrees_with_form(struct search *s, struct graph *g, int form)
 {
-	struct plan plan = plan_plain(&arith_f64, 53);
+	struct plan plan = search_plan(s, &arith_f64, form, s->chunk[form][0]);
 	struct answer all = s->truth, own;
 
-	plan.form = form;
-	plan.chunk = s->call->op->forms[form].chunked ? s->chunk[form][0] : 0;
-	plan.faults = s->faults;
-	memcpy(plan.value, s->value, sizeof plan.value);
 	if (s->failed || !ref_run(s->call, &plan, &own, s->e)) return false;
 	s->truth = own;
 	for (struct graph *i = g; i; i = i->next) view_free(&i->view[s->n_stage - 1]);

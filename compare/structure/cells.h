@@ -56,7 +56,7 @@ double way_value(enum fn f, int way, double x);         /* x: a float */
 struct product { int sums; double *y; const double *a, *b, *onto; bool ta, tb; size_t m, k, n; };
 void multiply(const struct product *p);
 const char *sums_name(int way);                         /* NULL: there is no such way. 0: exact */
-const struct arith *sums_arith(int way);            /* NULL of 0, exact */
+const struct arith *sums_arith(int way);                /* NULL of 0, exact */
 bool sums_of_half(int way);                             /* only of operands in float16 */
 
 double round_one(double x, enum type t);

@@ -1,17 +1,21 @@
 /* Does the kernel that was read also have a fault? One with which what it left unexplained shrinks. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "compare/limits/limits.h"
 #include "search.h"
 
-bool graph_with(struct search *s, struct graph *g, const struct candidate *c, int fault, const char **why)
+static size_t own_chunk(struct search *s, const struct candidate *c)
 {
 	const struct program_loop *l = graph_of(s, c)->f.loop;
 
+	return l && l->chunk >= 0 ? l->by : DEFAULT_CHUNK;
+}
+
+bool graph_with(struct search *s, struct graph *g, const struct candidate *c, int fault, const char **why)
+{
 	*g = (struct graph){ 0 };
-	return graph_make(s, g, c->form, l && l->chunk >= 0 ? l->by : DEFAULT_CHUNK, UINT64_C(1) << fault, why);
+	return graph_make(s, g, c->form, own_chunk(s, c), UINT64_C(1) << fault, why);
 }
 
 static double tried(struct search *s, const struct candidate *c, int fault, const struct errors *base, struct errors *e)
@@ -56,22 +60,14 @@ static double left_by_sums(struct search *s, struct plan *p, const struct answer
  * explain half, too. */
 static bool by_sums(struct search *s, const struct candidate *c, double least)
 {
-	const struct program_loop *l = graph_of(s, c)->f.loop;
-	struct plan p = plan_plain(&arith_f64, 53);
+	struct plan p = search_plan(s, &arith_f64, c->form, own_chunk(s, c));
 	double *answer[MAX_OUT] = { 0 };
 	struct answer exact;
 	struct error ignored, *to = s->e;
-	bool ok = true, yes = false;
+	bool yes = false;
 
-	p.form = c->form;
-	p.chunk = !s->call->op->forms[c->form].chunked ? 0 : l && l->chunk >= 0 ? l->by : DEFAULT_CHUNK;
-	p.faults = s->faults;
-	memcpy(p.value, s->value, sizeof p.value);
 	s->e = &ignored;
-	for (int o = 0; o < MAX_OUT; o++)
-		if (s->call->out_count[o]) ok = (answer[o] = calloc(s->call->out_count[o], sizeof *answer[o])) && ok;
-	ok = ok && answered_in(s, graph_of(s, c), c, answer);
-	if (ok && ref_run(s->call, &p, &exact, s->e)) {
+	if (answers_make(s, answer) && answered_in(s, graph_of(s, c), c, answer) && ref_run(s->call, &p, &exact, s->e)) {
 		for (int i = 1; sums_name(i) && !yes; i++) yes = !sums_of_half(i) && least > fault_shrinks * left_by_sums(s, &p, &exact, answer, sums_arith(i));
 		answer_free(&exact);
 	}

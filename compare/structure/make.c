@@ -74,14 +74,23 @@ static void chunks_of(struct search *s, int form, const struct form_decl *d)
 	s->chunk_key[form] = key_find(&s->keys, key_id(form, 0, W_CHUNK, 0), CHOOSE_FORM, W_CHUNK, s->n_chunk[form], -1);
 }
 
+struct plan search_plan(const struct search *s, const struct arith *as, int form, size_t chunk)
+{
+	struct plan p = plan_plain(as, as->precision);
+
+	p.form = form;
+	p.chunk = s->call->op->forms[form].chunked ? chunk : 0;
+	p.faults = s->faults;
+	memcpy(p.value, s->value, sizeof p.value);
+	return p;
+}
+
 bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint64_t faults, const char **why)
 {
-	struct plan plan = plan_plain(&arith_f64, 53);
+	struct plan plan = search_plan(s, &arith_f64, form, chunk);
 
-	plan.form = form;
 	plan.chunk = chunk;
-	plan.faults = s->faults | faults;
-	memcpy(plan.value, s->value, sizeof plan.value);
+	plan.faults |= faults;
 	g->made = true;
 	if (!(g->program = program_make_kept(&s->formula->tree, s->call->op, s->call, &plan, s->e))) return false;
 	if (g->program->grad) *why = "a derivative";
@@ -143,16 +152,20 @@ static bool has_faults(const struct search *s, int form)
 	return true;
 }
 
+/* The first form that can. */
+static int form_with_faults(const struct search *s)
+{
+	int form = 0;
+
+	while (s->call->op->forms[form + 1].name && !has_faults(s, form)) form++;
+	return form;
+}
+
 /* The exact answer; of a fault that one form alone makes, in that form. */
 static bool truth_made(struct search *s)
 {
-	const struct op *op = s->call->op;
-	struct plan plan = plan_plain(&arith_f64, 53);
+	struct plan plan = search_plan(s, &arith_f64, form_with_faults(s), DEFAULT_CHUNK);
 
-	while (op->forms[plan.form + 1].name && !has_faults(s, plan.form)) plan.form++;
-	plan.chunk = op->forms[plan.form].chunked ? DEFAULT_CHUNK : 0;
-	plan.faults = s->faults;
-	memcpy(plan.value, s->value, sizeof plan.value);
 	return ref_run(s->call, &plan, &s->truth, s->e);
 }
 
@@ -174,15 +187,11 @@ static bool outputs_weighed(struct search *s, const char **why)
 static bool noise_made(struct search *s)
 {
 	const struct op *op = s->call->op;
-	struct plan plan = plan_plain(&arith_noisy, arith_noisy.precision);
+	struct plan plan = search_plan(s, &arith_noisy, form_with_faults(s), DEFAULT_CHUNK);
 	struct answer a;
 
 	/* an iteration that runs free makes of float32's noise whatever it makes of roundings: nothing is told by it */
 	if (op->iterates && !s->call->anchored) return true;
-	while (op->forms[plan.form + 1].name && !has_faults(s, plan.form)) plan.form++;
-	plan.chunk = op->forms[plan.form].chunked ? DEFAULT_CHUNK : 0;
-	plan.faults = s->faults;
-	memcpy(plan.value, s->value, sizeof plan.value);
 	plan.seed = 1;
 	if (!ref_run(s->call, &plan, &a, s->e)) return false;
 	for (int o = 0; o < MAX_OUT; o++) {

@@ -76,10 +76,8 @@ static bool answer_of(struct search *s, const struct candidate *best, struct str
 {
 	struct graph g;
 	const char *why = NULL;
-	bool ok = true;
+	bool ok = answers_make(s, r->answer);
 
-	for (int o = 0; o < MAX_OUT && ok; o++)
-		if (s->call->out_count[o]) ok = (r->answer[o] = malloc(s->call->out_count[o] * sizeof **r->answer)) != NULL;
 	if (!ok || r->fault < 0) return ok && answered_in(s, graph_of(s, best), best, r->answer);
 	ok = graph_with(s, &g, best, r->fault, &why) && !why && answered_in(s, &g, best, r->answer);
 	graph_free(&g);

@@ -65,6 +65,8 @@ void search_free(struct search *s);
 void try(struct search *s, struct candidate *c, int k);
 /* The same on all of the call: per output; errors, where not NULL: |error| weight of each element of outputs. */
 bool measured(struct search *s, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT]);
+/* The reference in that form, in chunks of that size where it has chunks, with the search's faults. */
+struct plan search_plan(const struct search *s, const struct arith *as, int form, size_t chunk);
 /* A form in chunks of that size with those faults beside the search's; *why: what of it cannot be read. False with an error. */
 bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint64_t faults, const char **why);
 void graph_free(struct graph *g);
@@ -78,6 +80,7 @@ bool exact_agrees(struct search *s, int form);
 void store_type(enum dtype d, double *x, size_t n);      /* as an output of that type has them */
 /* y[o], where not NULL: what the candidate answers on all of the call, not stored. */
 bool answered_in(struct search *s, struct graph *g, const struct candidate *c, double *y[MAX_OUT]);
+bool answers_make(const struct search *s, double *y[MAX_OUT]);          /* room for it, of each output; freed by the caller, of false too */
 
 void descend(struct search *s, struct candidate *c, int k, bool wide);
 struct list { int n, key[MAX_KEY]; };
