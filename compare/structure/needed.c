@@ -25,7 +25,7 @@ static bool forbidden(const struct search *s, const struct candidate *c, int key
 {
 	struct structure_rounding r;
 
-	return s->how->allows && is_rounding(&s->keys.at[key]) && rounding_at(s, c, key, value, &r) && r.site >= 0 && !s->how->allows(&r, s->how->with);
+	return s->how->allows && is_rounding(&s->keys.at[key]) && rounding_at(s, c, key, value, &r) && !s->how->allows(&r, s->how->with);
 }
 
 static bool banned_here(const struct search *s, const struct candidate *c, int key, int value)
@@ -95,7 +95,9 @@ void needed_roundings(struct search *s, struct candidate *best, double effect[MA
 	memset(effect, 0, MAX_SITE * sizeof *effect);
 	for (int i = 0; i < best->met.n; i++) {
 		int key = best->met.key[i];
-		if (forbidden(s, best, key, best->config.value[key])) any = at[best->met.site[i]] = true;
+		if (!forbidden(s, best, key, best->config.value[key])) continue;
+		any = true;
+		if (best->met.site[i] >= 0) at[best->met.site[i]] = true;
 	}
 	if (any && ok && two && measured(s, best, score, base.of) && without(s, best, EVERYWHERE, &t)) {
 		if (as_good(s, &t, &base, &other, &size)) *best = t;
