@@ -145,6 +145,15 @@ static int only_done(struct unit *unit, int n)
 	return done;
 }
 
+/* Units whose model can run the case. */
+static int possible(const struct unit *unit, int n)
+{
+	int count = 0;
+
+	for (int i = 0; i < n; i++) count += unit[i].seeds > 0;
+	return count;
+}
+
 /* Is the op one of those asked for, all where none is? */
 static bool asked(const char *list, const char *name)
 {
@@ -180,7 +189,7 @@ int main(int argc, char **argv)
 	if (a.keep) units_kept(a.keep, unit, n);
 	FILE *keep = a.keep ? fopen(a.keep, "a") : NULL;
 	if (a.keep && (!keep || setvbuf(keep, NULL, _IOFBF, 1 << 16))) return EXIT_INPUT;        /* a unit in one piece */
-	const struct page page = { a.page, n };
+	const struct page page = { a.page, possible(unit, n) };
 	if (a.kept) n = only_done(unit, n);
 	bool ok = run(unit, n, keep);
 	if (keep && fclose(keep)) return EXIT_INPUT;
