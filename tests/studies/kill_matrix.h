@@ -27,6 +27,7 @@ int faults_of(const struct op *op, struct fault *list);
 /* The model's plan with the fault; NULL: clean. */
 /* The structure's name, or the contract's where it has one only. */
 const char *model_name(const struct model *m);
+static inline const char *stores(const struct model *m) { return m->narrow ? "bf16" : "f32"; }
 
 struct plan model_plan(const struct model *m, const struct fault *f);
 
@@ -100,6 +101,8 @@ struct page { const char *name; int wanted; };
 /* The page on stdout; whether every visible fault is caught somewhere, 97 % of what is caught is named, and no
  * clean call fails. The cells as a table for gnuplot. */
 bool print_matrix(const struct unit *unit, int n, const struct page *page);
+void print_failed(const struct unit *u, int n);
+void print_aliases(const struct unit *u, int n);
 bool write_table(const char *path, const struct unit *unit, int n);
 
 #endif

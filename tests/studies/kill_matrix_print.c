@@ -13,8 +13,6 @@ static bool same_model(const struct model *a, const struct model *b)
 	return a->op == b->op && a->contract == b->contract && a->structure == b->structure && a->narrow == b->narrow;
 }
 
-static const char *stores(const struct model *m) { return m->narrow ? "bf16" : "f32"; }
-
 /* The unit of the model on the case, or NULL. */
 static const struct unit *unit_at(const struct unit *u, int n, const struct model *m, const struct test_case *k)
 {
@@ -167,25 +165,6 @@ static struct sum totals(const struct unit *u, int n)
 
 /* ---- what went otherwise ---- */
 
-static void cell_line(const struct unit *u, int f)
-{
-	const struct cell *c = &u->cell[f];
-
-	printf("%-28s %-34s %-4s %-18s %9.3g  %-17s", u->fault[f].name, model_name(&u->model), stores(&u->model), u->kase->name, c->size, fate_name[c->fate]);
-	if (c->detected) printf(" %s %.3f ± %.2g%s", c->first, c->coefficient, c->error, c->detected > 1 ? " and others" : "");
-	if (c->fate == UNNAMED) printf(" %.100s", c->reason);
-	putchar('\n');
-}
-
-static void cells_that_are(const struct unit *u, int n, enum fate from, enum fate to)
-{
-	printf("```\n%-28s %-34s %-4s %-18s %9s\n", "", "model", "to", "case", "size");
-	for (int i = 0; i < n; i++)
-		for (int f = 0; f < u[i].n_fault; f++)
-			if (u[i].cell[f].fate >= from && u[i].cell[f].fate <= to) cell_line(&u[i], f);
-	printf("```\n\n");
-}
-
 static void never_seen(const struct unit *u, int n)
 {
 	printf("```\n%-17s %-28s %-34s %-5s %s\n", "", "", "model", "to", "largest size");
@@ -275,11 +254,11 @@ bool print_matrix(const struct unit *u, int n, const struct page *page)
 	for (size_t o = 0; ops[o]; o++)
 		if (first_of(u, n, ops[o])) matrix(u, n, ops[o]);
 	printf("## Named wrong, not named, missed\n\n");
-	cells_that_are(u, n, WRONG, MISSED);
+	print_failed(u, n);
 	printf("## Not identifiable on any case\n\n");
 	never_seen(u, n);
 	printf("## Named by an alias\n\n");
-	cells_that_are(u, n, ALIAS, ALIAS);
+	print_aliases(u, n);
 	printf("## False alarms\n\n%d in %d clean calls.\n", all.alarms, all.clean);
 	if (all.alarms) alarms(u, n);
 	return !all.alarms && all.caught + all.faint == all.seen && all.named >= enough * all.caught;
