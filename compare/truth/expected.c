@@ -3,7 +3,7 @@
 
 #include "compare/limits/limits.h"
 #include "expected.h"
-#include "sums.h"
+#include "others.h"
 
 size_t check_strips(const struct call *call)
 {
@@ -82,13 +82,14 @@ static void scatter(struct expected *x, const struct call *call, int i, size_t c
 bool expected_begin(struct expected *x, const struct call *call, const struct plan *model, const size_t room[MAX_OUT],
 	int runs, struct error *e)
 {
-	*x = (struct expected){ .runs = runs, .sums = sums_of(model->region), .stream = calloc((size_t)runs + FRESH_RUNS + SUM_RUNS, sizeof *x->stream) };
+	*x = (struct expected){ .runs = runs, .stream = calloc((size_t)runs + FRESH_RUNS + OTHER_RUNS, sizeof *x->stream) };
+	x->others = others_of(x, model);
 	bool ok = x->stream && answer_make(&x->run, room, false);
 
 	for (int i = 0; ok && i < MAX_OUT; i++)
 		if (room[i]) ok = (x->sigma[i] = calloc(room[i], sizeof(double))) && (x->upstream[i] = calloc(room[i], sizeof(double)))
 			&& (x->nearly[i] = calloc(room[i], 1));
-	for (int r = 0; ok && r < x->sums; r++) sums_plan(&x->stream[runs + FRESH_RUNS + r].plan, model, r);
+	for (int r = 0; ok && r < x->others; r++) others_plan(&x->stream[runs + FRESH_RUNS + r].plan, model, x->other[r], r);
 	for (int r = 0; ok && r < runs + FRESH_RUNS; r++) {
 		struct plan *p = &x->stream[r].plan;
 		*p = *model;
@@ -205,10 +206,10 @@ void expected_end(struct expected *x)
 		}
 		double m = sum / FRESH_RUNS, var = (sum2 - m * sum) / (FRESH_RUNS - 1);
 		x->bias[i] = sqrt(bias2 / FRESH_RUNS);
-		x->shift[i] = sums_shift(x, i);
+		x->shift[i] = others_shift(x, i);
 		x->freedom[i] = fmax(1, fmin(n, var > 0 ? 2 * m * m / var : n));
 	}
-	for (int r = 0; r < x->runs + FRESH_RUNS + x->sums; r++) stream_end(&x->stream[r]);
+	for (int r = 0; r < x->runs + FRESH_RUNS + x->others; r++) stream_end(&x->stream[r]);
 	for (int r = 0; x->everywhere && r < x->runs; r++) stream_end(&x->everywhere[r]);
 }
 
@@ -238,7 +239,7 @@ bool expected_make(struct expected *x, const struct call *call, const struct pla
 void expected_free(struct expected *x)
 {
 	for (int i = 0; i < MAX_OUT; i++) free(x->sigma[i]), free(x->upstream[i]), free(x->nearly[i]);
-	for (int r = 0; x->stream && r < x->runs + FRESH_RUNS + x->sums; r++) stream_end(&x->stream[r]);
+	for (int r = 0; x->stream && r < x->runs + FRESH_RUNS + x->others; r++) stream_end(&x->stream[r]);
 	for (int r = 0; x->everywhere && r < x->runs; r++) stream_end(&x->everywhere[r]);
 	free(x->stream);
 	free(x->everywhere);

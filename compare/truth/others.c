@@ -3,32 +3,39 @@
 #include <string.h>
 
 #include "compare/limits/limits.h"
-#include "sums.h"
+#include "others.h"
 
-int sums_of(const struct contract *region)
+/* As plan_draw's largest. Sums over a chunk grow with it, and so do their errors. */
+enum { LONG_CHUNK = 128 };
+
+int others_of(struct expected *x, const struct plan *model)
 {
-	bool rounds = false;
+	bool rounds = false, longer = model->region && model->chunk && model->chunk < LONG_CHUNK;
+	int n = 0;
 
-	for (int i = 0; region && i < MAX_SITE; i++) rounds = rounds || region->site[i].on;
-	return rounds ? SUM_RUNS : ORDER_RUNS;
+	for (int i = 0; model->region && i < MAX_SITE; i++) rounds = rounds || model->region->site[i].on;
+	x->other[n++] = IN_ORDER, x->other[n++] = BY_FMA;
+	for (int r = 0; r < 2 && longer; r++) x->other[n++] = LONG_CHUNKS;
+	for (int r = 0; r < 2 && rounds; r++) x->other[n++] = ON_CORES;
+	return n;
 }
 
-void sums_plan(struct plan *p, const struct plan *model, int r)
+void others_plan(struct plan *p, const struct plan *model, enum other kind, int r)
 {
-	const struct arith *const as[SUM_RUNS] = { &arith_f32, &arith_f32_fma, &arith_mma[MMA_ARCHES + MMA_HOPPER], &arith_mma[MMA_ARCHES + MMA_AMPERE] };
-
 	*p = *model;
-	p->arith = as[r];
+	p->arith = kind == IN_ORDER ? &arith_f32 : kind == BY_FMA ? &arith_f32_fma : kind == LONG_CHUNKS ? &arith_noisy
+		: &arith_mma[MMA_ARCHES + (r % 2 ? MMA_AMPERE : MMA_HOPPER)];
 	p->bits = p->arith->precision;
 	p->seed = (uint64_t)r + 1;
-	if (model->region && r < ORDER_RUNS) memset(p->round, 0, sizeof p->round);
+	if (model->region && (kind == IN_ORDER || kind == BY_FMA)) memset(p->round, 0, sizeof p->round);
+	if (kind == LONG_CHUNKS) p->chunk = LONG_CHUNK;
 }
 
 bool off_by_make(struct off_by *o, struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,
 	const struct answer *centre, struct error *e)
 {
 	*o = (struct off_by){ 0 };
-	for (int r = 0; r < x->sums; r++) {
+	for (int r = 0; r < x->others; r++) {
 		if (!ref_strip(call, &x->stream[x->runs + FRESH_RUNS + r], strip, n, &x->run, e)) return false;
 		for (int i = 0; i < MAX_OUT; i++) {
 			double *d = s->count[i] ? o->d[r][i] = malloc(s->count[i] * sizeof *d) : NULL;
@@ -44,7 +51,7 @@ bool off_by_make(struct off_by *o, struct expected *x, const struct call *call, 
 
 void off_by_free(struct off_by *o)
 {
-	for (int r = 0; r < SUM_RUNS; r++)
+	for (int r = 0; r < OTHER_RUNS; r++)
 		for (int i = 0; i < MAX_OUT; i++) free(o->d[r][i]);
 }
 
@@ -73,7 +80,7 @@ static double row_squares(const struct kind *k, int i, size_t r, size_t row, con
 /* Rows whose squares are more than beyond² times the noise's. */
 static void raise_rows(const struct kind *k, int i, double *s2, size_t n, size_t row, double beyond)
 {
-	for (size_t r = 0; r < n && k->end > k->first; r += row) {
+	for (size_t r = 0; r < n; r += row) {
 		double noise, squares = row_squares(k, i, r, row, s2, &noise);
 		if (squares <= beyond * beyond * noise) continue;
 		for (size_t j = r; j < r + row; j++) s2[j] = s2[j] > 0 ? fmax(s2[j], fmax(square(k, i, j, s2), squares / (double)row)) : 0;
@@ -92,33 +99,32 @@ static bool all_rows(const struct kind *k, int i, const double *s2, size_t n, si
 	return rows > 1 && sum > slack * slack * rows;
 }
 
-/* One run in order is one draw: a row may be far off in it by chance, by which noisy runs differ, too. What all rows have is not chance. */
+/* A run or two may be far off in a row by chance, by which noisy runs differ, too. What all rows have is not chance. Tensor cores cut, which
+ * is none anywhere. */
 void off_by_rows(struct expected *x, const struct off_by *o, int i, size_t n, size_t row)
 {
-	const struct kind cores = { o, ORDER_RUNS, x->sums };
-	double *s2 = x->upstream[i];
-
-	for (int r = 0; r < ORDER_RUNS; r++) {
-		const struct kind order = { o, r, r + 1 };
-		raise_rows(&order, i, s2, n, row, all_rows(&order, i, s2, n, row) ? slack : likely);
+	for (int first = 0, end; first < x->others; first = end) {
+		for (end = first + 1; end < x->others && x->other[end] == x->other[first]; end++) {}
+		const struct kind k = { o, first, end };
+		bool all = x->other[first] == ON_CORES || all_rows(&k, i, x->upstream[i], n, row);
+		raise_rows(&k, i, x->upstream[i], n, row, all ? slack : likely);
 	}
-	raise_rows(&cores, i, s2, n, row, slack);
 }
 
 void off_by_shift(struct expected *x, const struct off_by *o, int i, size_t n)
 {
-	for (int k = 0; k < x->sums; k++)
-		for (size_t j = 0; j < n; j++) x->shifted[k][i] += x->sigma[i][j] > 0 ? o->d[k][i][j] / x->sigma[i][j] : 0;
+	for (int k = 0; k < x->others; k++)
+		for (size_t j = 0; j < n && x->other[k] != LONG_CHUNKS; j++) x->shifted[k][i] += x->sigma[i][j] > 0 ? o->d[k][i][j] / x->sigma[i][j] : 0;
 }
 
 /* Of sums in order a mean that is allowed anyway is none. */
-double sums_shift(const struct expected *x, int i)
+double others_shift(const struct expected *x, int i)
 {
 	double most = 0, n = (double)x->scattered[i];
 
-	for (int k = 0; k < x->sums && n > 0; k++) {
+	for (int k = 0; k < x->others && n > 0; k++) {
 		double shift = fabs(x->shifted[k][i] / n);
-		if (k >= ORDER_RUNS || shift > harmless_bias) most = fmax(most, shift);
+		if (x->other[k] == ON_CORES || shift > harmless_bias) most = fmax(most, shift);
 	}
 	return most;
 }
