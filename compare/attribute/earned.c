@@ -75,7 +75,21 @@ static bool as_good(struct xray *x, const struct plan *other, bool *yes)
 	return xray_rebase(x);
 }
 
-/* Does what grows from `from` under the bans that x has? *grown: what it has grown to. */
+/* Does the plan, its sums made in float32 in one order or another? Then *p becomes that. */
+static bool in_order(struct xray *x, struct plan *p, bool *yes)
+{
+	static const struct arith *const order[] = { &arith_f32, &arith_f32_fma, &arith_f32_tree };
+
+	for (size_t i = 0; i < sizeof order / sizeof *order && !*yes; i++) {
+		struct plan q = *p;
+		q.arith = order[i], q.bits = q.arith->precision;
+		if (!as_good(x, &q, yes)) return false;
+		if (*yes) *p = q;
+	}
+	return true;
+}
+
+/* Does what grows from `from` under the bans that x has, exactly or in float32? *grown: what it has grown to. */
 static bool another_explains(struct xray *x, const struct plan *from, struct plan *grown, bool *yes)
 {
 	struct plan emulation = x->emulation;
@@ -83,7 +97,7 @@ static bool another_explains(struct xray *x, const struct plan *from, struct pla
 	if (!emulation_without(x, from)) return false;
 	*grown = x->emulation;
 	x->emulation = emulation;
-	return xray_refresh(x) && as_good(x, grown, yes);
+	return xray_refresh(x) && as_good(x, grown, yes) && in_order(x, grown, yes);
 }
 
 /* Do roundings alone explain as well as with the faults? Then the emulation becomes theirs. */

@@ -3,6 +3,7 @@
 
 #include "compare/limits/limits.h"
 #include "expected.h"
+#include "others.h"
 
 size_t check_strips(const struct call *call)
 {
@@ -78,31 +79,21 @@ static void scatter(struct expected *x, const struct call *call, int i, size_t c
 	}
 }
 
-/* Does a kernel of the region have operands that tensor cores multiply? */
-static bool has_cores(const struct contract *k)
-{
-	bool rounds = false;
-
-	for (int i = 0; k && i < MAX_SITE; i++) rounds = rounds || k->site[i].on;
-	return rounds;
-}
-
 bool expected_begin(struct expected *x, const struct call *call, const struct plan *model, const size_t room[MAX_OUT],
 	int runs, struct error *e)
 {
-	static const int core[CORE_RUNS] = { MMA_ARCHES + MMA_HOPPER, MMA_ARCHES + MMA_AMPERE };
-
-	*x = (struct expected){ .runs = runs, .cores = has_cores(model->region) ? CORE_RUNS : 0,
-		.stream = calloc((size_t)runs + FRESH_RUNS + CORE_RUNS, sizeof *x->stream) };
+	*x = (struct expected){ .runs = runs, .stream = calloc((size_t)runs + FRESH_RUNS + OTHER_RUNS, sizeof *x->stream) };
+	x->others = others_of(x, model);
 	bool ok = x->stream && answer_make(&x->run, room, false);
 
 	for (int i = 0; ok && i < MAX_OUT; i++)
 		if (room[i]) ok = (x->sigma[i] = calloc(room[i], sizeof(double))) && (x->upstream[i] = calloc(room[i], sizeof(double)))
 			&& (x->nearly[i] = calloc(room[i], 1));
-	for (int r = 0; ok && r < runs + FRESH_RUNS + x->cores; r++) {
+	for (int r = 0; ok && r < x->others; r++) others_plan(&x->stream[runs + FRESH_RUNS + r].plan, model, x->other[r], r);
+	for (int r = 0; ok && r < runs + FRESH_RUNS; r++) {
 		struct plan *p = &x->stream[r].plan;
 		*p = *model;
-		p->arith = r < runs + FRESH_RUNS ? &arith_noisy : &arith_mma[core[r - runs - FRESH_RUNS]];
+		p->arith = &arith_noisy;
 		p->bits = p->arith->precision;
 		p->seed = (uint64_t)r + 1;
 		if (p->region && r < runs) plan_draw(p, p->region, p->seed);    /* fresh runs scatter by chance alone, as runs of one structure do */
@@ -130,69 +121,22 @@ static bool spread(struct expected *x, struct stream *stream, double *const s2[M
 	return true;
 }
 
-/* What runs with tensor cores' sums are off by: NULL where an output has nothing here. */
-struct cut_off { double *d[CORE_RUNS][MAX_OUT]; };
-
-static void cut_off_free(struct cut_off *o)
-{
-	for (int r = 0; r < CORE_RUNS; r++)
-		for (int i = 0; i < MAX_OUT; i++) free(o->d[r][i]);
-}
-
-static bool cut_off_make(struct cut_off *o, struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,
-	const struct answer *centre, struct error *e)
-{
-	*o = (struct cut_off){ 0 };
-	for (int r = 0; r < x->cores; r++) {
-		if (!ref_strip(call, &x->stream[x->runs + FRESH_RUNS + r], strip, n, &x->run, e)) return false;
-		for (int i = 0; i < MAX_OUT; i++) {
-			double *d = s->count[i] ? o->d[r][i] = malloc(s->count[i] * sizeof *d) : NULL;
-			if (s->count[i] && !d) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "%zu errors", s->count[i]);
-			for (size_t j = 0; j < s->count[i]; j++) {
-				d[j] = x->run.hi[i][j] - centre->hi[i][j] - (centre->lo[i] ? centre->lo[i][j] : 0);
-				if (!isfinite(d[j])) d[j] = 0;
-			}
-		}
-	}
-	return true;
-}
-
-/* Of output i; s2: mean squares of the noisy runs' errors. */
-static void cut_rows_off(const struct expected *x, const struct cut_off *o, int i, double *s2, size_t n, size_t row)
-{
-	for (size_t r = 0; r < n && x->cores; r += row) {
-		double noise = 0, cut = 0;
-		for (size_t j = r; j < r + row; j++) {
-			noise += s2[j];
-			for (int k = 0; k < x->cores; k++) cut += s2[j] > 0 ? o->d[k][i][j] * o->d[k][i][j] / x->cores : 0;
-		}
-		if (cut <= slack * slack * noise) continue;
-		for (size_t j = r; j < r + row; j++) s2[j] = s2[j] > 0 ? fmax(s2[j], cut / (double)row) : 0;
-	}
-}
-
-static void add_shift(struct expected *x, const struct cut_off *o, int i, size_t n)
-{
-	for (int k = 0; k < x->cores; k++)
-		for (size_t j = 0; j < n; j++) x->shifted[k][i] += x->sigma[i][j] > 0 ? o->d[k][i][j] / x->sigma[i][j] : 0;
-}
-
 static bool add_sigma(struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,
 	const struct answer *centre, struct error *e)
 {
-	struct cut_off o = { 0 };
-	bool ok = spread(x, x->stream, x->upstream, call, s, strip, n, centre, e) && cut_off_make(&o, x, call, s, strip, n, centre, e);
+	struct off_by o = { 0 };
+	bool ok = spread(x, x->stream, x->upstream, call, s, strip, n, centre, e) && off_by_make(&o, x, call, s, strip, n, centre, e);
 
 	x->widened = false;
 	for (int i = 0; i < MAX_OUT && ok; i++) {
 		if (!s->count[i]) continue;
 		nearly_exact(x, i, s->count[i], centre);
-		cut_rows_off(x, &o, i, x->upstream[i], s->count[i], out_row(call, i));
+		off_by_rows(x, &o, i, s->count[i], out_row(call, i));
 		pool(x->upstream[i], s->count[i], out_row(call, i));
 		add_store(x, call, i, s->count[i], centre);
-		add_shift(x, &o, i, s->count[i]);
+		off_by_shift(x, &o, i, s->count[i]);
 	}
-	cut_off_free(&o);
+	off_by_free(&o);
 	return ok;
 }
 
@@ -262,10 +206,10 @@ void expected_end(struct expected *x)
 		}
 		double m = sum / FRESH_RUNS, var = (sum2 - m * sum) / (FRESH_RUNS - 1);
 		x->bias[i] = sqrt(bias2 / FRESH_RUNS);
-		for (int k = 0; k < x->cores && n > 0; k++) x->shift[i] = fmax(x->shift[i], fabs(x->shifted[k][i] / n));
+		x->shift[i] = others_shift(x, i);
 		x->freedom[i] = fmax(1, fmin(n, var > 0 ? 2 * m * m / var : n));
 	}
-	for (int r = 0; r < x->runs + FRESH_RUNS + x->cores; r++) stream_end(&x->stream[r]);
+	for (int r = 0; r < x->runs + FRESH_RUNS + x->others; r++) stream_end(&x->stream[r]);
 	for (int r = 0; x->everywhere && r < x->runs; r++) stream_end(&x->everywhere[r]);
 }
 
@@ -295,7 +239,7 @@ bool expected_make(struct expected *x, const struct call *call, const struct pla
 void expected_free(struct expected *x)
 {
 	for (int i = 0; i < MAX_OUT; i++) free(x->sigma[i]), free(x->upstream[i]), free(x->nearly[i]);
-	for (int r = 0; x->stream && r < x->runs + FRESH_RUNS + x->cores; r++) stream_end(&x->stream[r]);
+	for (int r = 0; x->stream && r < x->runs + FRESH_RUNS + x->others; r++) stream_end(&x->stream[r]);
 	for (int r = 0; x->everywhere && r < x->runs; r++) stream_end(&x->everywhere[r]);
 	free(x->stream);
 	free(x->everywhere);

@@ -11,9 +11,12 @@
  * sigma: they must be the truth rounded once, unless a kernel in other algebra need not have them exact. That is asked only where an
  * output is something else there (expected_widen): then those whose s_i is less than half a float32 ulp lose their sigma, and their
  * upstream error becomes what noise has made in as many runs that are noisy where float32 is exact, too. */
-/* Under a contract that rounds, products may be made on tensor cores, which cut off what float32 would round: of a row whose mean square
- * in CORE_RUNS runs with such sums is larger than slack² times that of the noisy runs, s_i² is at least that. */
-enum { CORE_RUNS = 2 };         /* Hopper's and Ampere's */
+/* Nor is noise without bias, in the contract's usual structure, all that correct kernels do (others.h): in order, in float32, many numbers
+ * alike are all rounded one way, and what is far below the sum is lost; sums over longer chunks are longer; on tensor cores, which multiply
+ * under a contract that rounds, all is cut. Of a row whose mean square in such runs is so much larger than that of the noisy runs, s_i²
+ * is at least that. */
+enum other { IN_ORDER, BY_FMA, LONG_CHUNKS, ON_CORES };
+enum { OTHER_RUNS = 6 };
 enum { FRESH_RUNS = 8 };        /* noisy runs judged like kernels, to learn how their figures scatter */
 /* Output elements that a check has at hand at a time: all of a call that has no more than 2^18, else some 2^15 (ref/call/op.h). Smaller
  * calls are looked at in one piece, as that takes half the time. Where the call says another number, that is both. So many strips: */
@@ -25,12 +28,13 @@ struct expected {
 	size_t count[MAX_OUT], scattered[MAX_OUT];      /* elements of all strips whose sigma is not 0; was not, before any was widened */
 	int runs;
 	double bias[MAX_OUT];           /* rms, over fresh noisy runs, of the mean error in sigma */
-	int cores;                      /* CORE_RUNS, or 0: of this contract no product is made on tensor cores */
-	double shift[MAX_OUT];          /* the largest mean error in sigma of a run with their sums */
-	double shifted[CORE_RUNS][MAX_OUT];
+	enum other other[OTHER_RUNS];
+	int others;
+	double shift[MAX_OUT];          /* the largest mean error in sigma of such a run */
+	double shifted[OTHER_RUNS][MAX_OUT];
 	double freedom[MAX_OUT];        /* degrees of freedom of the mean square error, likewise */
 	double sum[FRESH_RUNS][MAX_OUT], sum2[FRESH_RUNS][MAX_OUT];     /* of each fresh run's errors in sigma, and of their squares */
-	struct stream *stream;          /* [runs + FRESH_RUNS + cores] */
+	struct stream *stream;          /* [runs + FRESH_RUNS + others] */
 	struct stream *everywhere;      /* [runs], noisy where float32 is exact, too; NULL until a strip is widened */
 	bool widened;                   /* the strip that was added last is */
 	struct answer run;              /* room for one of them */

@@ -1,0 +1,130 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/limits/limits.h"
+#include "others.h"
+
+/* As plan_draw's largest. Sums over a chunk grow with it, and so do their errors. */
+enum { LONG_CHUNK = 128 };
+
+int others_of(struct expected *x, const struct plan *model)
+{
+	bool rounds = false, longer = model->region && model->chunk && model->chunk < LONG_CHUNK;
+	int n = 0;
+
+	for (int i = 0; model->region && i < MAX_SITE; i++) rounds = rounds || model->region->site[i].on;
+	x->other[n++] = IN_ORDER, x->other[n++] = BY_FMA;
+	for (int r = 0; r < 2 && longer; r++) x->other[n++] = LONG_CHUNKS;
+	for (int r = 0; r < 2 && rounds; r++) x->other[n++] = ON_CORES;
+	return n;
+}
+
+void others_plan(struct plan *p, const struct plan *model, enum other kind, int r)
+{
+	*p = *model;
+	p->arith = kind == IN_ORDER ? &arith_f32 : kind == BY_FMA ? &arith_f32_fma : kind == LONG_CHUNKS ? &arith_noisy
+		: &arith_mma[MMA_ARCHES + (r % 2 ? MMA_AMPERE : MMA_HOPPER)];
+	p->bits = p->arith->precision;
+	p->seed = (uint64_t)r + 1;
+	if (model->region && (kind == IN_ORDER || kind == BY_FMA)) memset(p->round, 0, sizeof p->round);
+	if (kind == LONG_CHUNKS) p->chunk = LONG_CHUNK;
+}
+
+bool off_by_make(struct off_by *o, struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,
+	const struct answer *centre, struct error *e)
+{
+	*o = (struct off_by){ 0 };
+	for (int r = 0; r < x->others; r++) {
+		if (!ref_strip(call, &x->stream[x->runs + FRESH_RUNS + r], strip, n, &x->run, e)) return false;
+		for (int i = 0; i < MAX_OUT; i++) {
+			double *d = s->count[i] ? o->d[r][i] = malloc(s->count[i] * sizeof *d) : NULL;
+			if (s->count[i] && !d) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "%zu errors", s->count[i]);
+			for (size_t j = 0; j < s->count[i]; j++) {
+				d[j] = x->run.hi[i][j] - centre->hi[i][j] - (centre->lo[i] ? centre->lo[i][j] : 0);
+				if (!isfinite(d[j])) d[j] = 0;
+			}
+		}
+	}
+	return true;
+}
+
+void off_by_free(struct off_by *o)
+{
+	for (int r = 0; r < OTHER_RUNS; r++)
+		for (int i = 0; i < MAX_OUT; i++) free(o->d[r][i]);
+}
+
+/* Runs from `first` to `end` of one kind. */
+struct kind { const struct off_by *o; int first, end; };
+
+/* Of an element of output i, the mean over them of its square, where there is noise. */
+static double square(const struct kind *k, int i, size_t j, const double *s2)
+{
+	double sum = 0;
+
+	for (int r = k->first; r < k->end && s2[j] > 0; r++) sum += k->o->d[r][i][j] * k->o->d[r][i][j] / (k->end - k->first);
+	return sum;
+}
+
+/* Of a row, their sum; *noise: of the noisy runs. */
+static double row_squares(const struct kind *k, int i, size_t r, size_t row, const double *s2, double *noise)
+{
+	double sum = 0;
+
+	*noise = 0;
+	for (size_t j = r; j < r + row; j++) *noise += s2[j], sum += square(k, i, j, s2);
+	return sum;
+}
+
+/* Rows whose squares are more than beyond² times the noise's. */
+static void raise_rows(const struct kind *k, int i, double *s2, size_t n, size_t row, double beyond)
+{
+	for (size_t r = 0; r < n; r += row) {
+		double noise, squares = row_squares(k, i, r, row, s2, &noise);
+		if (squares <= beyond * beyond * noise) continue;
+		for (size_t j = r; j < r + row; j++) s2[j] = s2[j] > 0 ? fmax(s2[j], fmax(square(k, i, j, s2), squares / (double)row)) : 0;
+	}
+}
+
+/* Has the mean row slack² times the noise? */
+static bool all_rows(const struct kind *k, int i, const double *s2, size_t n, size_t row)
+{
+	double sum = 0, rows = 0;
+
+	for (size_t r = 0; r < n; r += row) {
+		double noise, squares = row_squares(k, i, r, row, s2, &noise);
+		if (noise > 0) sum += squares / noise, rows++;
+	}
+	return rows > 1 && sum > slack * slack * rows;
+}
+
+/* A run or two may be far off in a row by chance, by which noisy runs differ, too. What all rows have is not chance. Tensor cores cut, which
+ * is none anywhere. */
+void off_by_rows(struct expected *x, const struct off_by *o, int i, size_t n, size_t row)
+{
+	for (int first = 0, end; first < x->others; first = end) {
+		for (end = first + 1; end < x->others && x->other[end] == x->other[first]; end++) {}
+		const struct kind k = { o, first, end };
+		bool all = x->other[first] == ON_CORES || all_rows(&k, i, x->upstream[i], n, row);
+		raise_rows(&k, i, x->upstream[i], n, row, all ? slack : likely);
+	}
+}
+
+void off_by_shift(struct expected *x, const struct off_by *o, int i, size_t n)
+{
+	for (int k = 0; k < x->others; k++)
+		for (size_t j = 0; j < n && x->other[k] != LONG_CHUNKS; j++) x->shifted[k][i] += x->sigma[i][j] > 0 ? o->d[k][i][j] / x->sigma[i][j] : 0;
+}
+
+/* Of sums in order a mean that is allowed anyway is none. */
+double others_shift(const struct expected *x, int i)
+{
+	double most = 0, n = (double)x->scattered[i];
+
+	for (int k = 0; k < x->others && n > 0; k++) {
+		double shift = fabs(x->shifted[k][i] / n);
+		if (x->other[k] == ON_CORES || shift > harmless_bias) most = fmax(most, shift);
+	}
+	return most;
+}
