@@ -142,13 +142,11 @@ static bool refreshed_score(struct xray *x, const struct plan *p, struct grown *
 	return true;
 }
 
-/* From start with each fault alone, the one by which the score is least: where growing went wrong at its first step, as of two faults that do
- * much alike the one that is not made may explain more of what roundings leave. */
-static bool grow_from_fault(struct xray *x, const struct plan *start)
+/* *least: of start with each fault alone the one by which the score is least, if it is less. */
+static bool least_fault(struct xray *x, const struct plan *start, struct grown *least)
 {
-	const struct grown before = { x->emulation, x->score };
 	struct look look[MAX_FAULT];
-	size_t n = 0, best = 0;
+	size_t n = 0;
 
 	x->emulation = *start;
 	if (!xray_refresh(x)) return false;
@@ -164,11 +162,25 @@ static bool grow_from_fault(struct xray *x, const struct plan *start)
 		look[n++] = look_of(&p);
 	}
 	if (!xray_try(x, look, n)) return false;
-	for (size_t i = 1; i < n; i++)
-		if (look[i].score < look[best].score) best = i;
-	if (n && look[best].score < before.score - worth_keeping) {
+	for (size_t i = 0; i < n; i++)
+		if (look[i].score < least->score) *least = (struct grown){ look[i].stream.plan, look[i].score };
+	return true;
+}
+
+/* From the contract's known structures with each fault alone, the one by which the score is least: where growing went wrong at its first
+ * step, as of two faults that do much alike the one that is not made may explain more of what roundings leave. */
+static bool grow_from_fault(struct xray *x, const struct contract *k)
+{
+	const struct grown before = { x->emulation, x->score };
+	struct grown least = { .score = before.score - worth_keeping };
+
+	for (int i = 0; i < contract_structures(k); i++) {
+		struct plan start = known(k, i);
+		if (!least_fault(x, &start, &least)) return false;
+	}
+	if (least.plan.arith) {
 		x->patience = x->work + growth;
-		if (!grow_from(x, &look[best].stream.plan)) return false;
+		if (!grow_from(x, &least.plan)) return false;
 		if (x->score < before.score - worth_keeping) return true;
 	}
 	x->emulation = before.plan;
@@ -267,10 +279,10 @@ static bool search(struct xray *x, const struct contract *k)
 
 	if (!k) return search_any(x);
 	if (!search_known(x, k, &from, &found)) return false;
-	if (found) return true;
+	if (found) return !x->lawless || x->shift || xray_left(x) <= float32s_size || grow_from_fault(x, k);
 	if (!x->kept_shift && x->structure && !emulation_by_structure(x, k, &found)) return false;
 	if (x->kept_shift) return emulation_by_kept(x);
-	return found || !x->lawless || grow_from_fault(x, &from);
+	return found || !x->lawless || grow_from_fault(x, k);
 }
 
 bool emulation_search(struct xray *x, const struct contract *k) { return search(x, k) && exchange_fault(x); }

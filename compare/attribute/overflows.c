@@ -31,35 +31,37 @@ static bool agree_in_float32(struct xray *x, const struct plan *plan, struct agr
 
 static bool alike(const struct agreement *a) { return a->both > 0 && (double)a->one <= else_finite * (double)a->both; }
 
-/* The contract's first structure, with these faults. */
-static struct plan contract_with(const struct xray *x, const struct contract *k, uint64_t faults)
+/* Known structure i of the contract, with these faults. */
+static struct plan contract_with(const struct xray *x, const struct contract *k, int i, uint64_t faults)
 {
 	struct plan p = plan_plain(&arith_f64, arith_f64.precision);
 
-	plan_structure(&p, k, 0);
+	plan_structure(&p, k, i);
 	for (int m = 0; x->call->op->faults[m].name; m++)
 		if (faults >> m & 1) plan_fault_at(&p, x->call->op, m, x->emulation.value[m]);
 	return p;
 }
 
 /* Of a kernel that is not finite as faults in float32 are the emulation in float64 tells little, and growth piles one fault on another: the one
- * fault in the contract's structure that is not finite where the kernel is, and of such that differs least elsewhere, takes its place. */
+ * fault in a known structure of the contract that is not finite where the kernel is, and of such that differs least elsewhere, takes its place. */
 static bool overflows_as_one(struct xray *x, const struct contract *k, uint64_t *faults, bool *found)
 {
 	struct agreement least = { .one = SIZE_MAX }, a;
-	int best = -1;
+	struct plan best;
 
+	*found = false;
 	for (int m = 0; x->call->op->faults[m].name; m++) {
 		const struct fault_spec *f = &x->call->op->faults[m];
 		if (f->is_rounding || (f->parameter && !(x->emulation.faults >> m & 1)) || (f->form >= 0 && f->form != k->form)) continue;
-		struct plan p = contract_with(x, k, UINT64_C(1) << m);
-		if (!agree_in_float32(x, &p, &a)) return false;
-		if (alike(&a) && (a.one < least.one || (a.one == least.one && a.differ < least.differ))) least = a, best = m;
+		for (int i = 0; i < contract_structures(k); i++) {
+			struct plan p = contract_with(x, k, i, UINT64_C(1) << m);
+			if (!agree_in_float32(x, &p, &a)) return false;
+			if (alike(&a) && (a.one < least.one || (a.one == least.one && a.differ < least.differ))) least = a, best = p, *found = true;
+		}
 	}
-	*found = best >= 0;
 	if (!*found) return true;
-	*faults = UINT64_C(1) << best;
-	x->emulation = contract_with(x, k, *faults);
+	*faults = best.faults;
+	x->emulation = best;
 	return xray_refresh(x);
 }
 

@@ -16,6 +16,12 @@ const double clear_share = 0.75;
 const double truth_share = 0.1;
 /* And what was sampled of it by far less, as it speaks for the rest. */
 const double sample_share = 1e-6;
+/* Noise where float32 is exact, too, is of another kind where a row's mean square is more than this many times that of noise where it rounds:
+ * one rounding has u²/6, and operands off by up to half a unit each way add u²/3 at most, unless what was summed is larger than the sum. */
+const double loose = 3;
+/* Only errors up to this share of their row's largest number are worth that noise's runs, which take as long as all others: it is 2^-24 of
+ * exponents of 2^14, or of what was summed where 2^-14 of it is left. What is further off fails without them. */
+const double algebra_reach = 0x1p-10;
 
 /* ---- a structure is identified: docs/x-ray.md, docs/structure.md ---- */
 

@@ -3,7 +3,7 @@
 #define ETALON_LIMITS_H
 
 /* rules */
-extern const double alpha, slack, harmless_bias, clear_share, truth_share, sample_share;
+extern const double alpha, slack, harmless_bias, clear_share, truth_share, sample_share, loose, algebra_reach;
 /* a structure is identified */
 extern const double explained_enough, explained_plenty, tips, saturated, float32s_size, float32s_share, sums_in_order, most_of_noise;
 /* a name is earned */

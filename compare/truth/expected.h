@@ -9,8 +9,9 @@
  * sigma_i² = upstream_i² + ulp²/12, the last for the rounding to the output's own dtype. Elements with
  * s_i = 0, which float32 holds exactly on their way, take no part in their row's mean and have no
  * sigma: they must be the truth rounded once, unless a kernel in other algebra need not have them exact. That is asked only where an
- * output is something else there (expected_widen): then those whose s_i is less than half a float32 ulp lose their sigma, and their
- * upstream error becomes what noise has made in as many runs that are noisy where float32 is exact, too. */
+ * output is something else there, or further off than noise elsewhere (expected_widen): then those whose s_i is less than half a float32
+ * ulp lose their sigma, and their upstream error becomes what noise has made in as many runs that are noisy where float32 is exact, too,
+ * and round to nearest at sites. Of others s_i² becomes that of these runs, in rows where it is more than `loose` times as large. */
 /* Nor is noise without bias, in the contract's usual structure, all that correct kernels do (others.h): in order, in float32, many numbers
  * alike are all rounded one way, and what is far below the sum is lost; sums over longer chunks are longer; on tensor cores, which multiply
  * under a contract that rounds, all is cut. Of a row whose mean square in such runs is so much larger than that of the noisy runs, s_i²
@@ -61,8 +62,9 @@ bool expected_begin(struct expected *x, const struct call *call, const struct pl
 	int runs, struct error *e);
 bool expected_add(struct expected *x, const struct call *call, size_t strip, size_t n, const struct answer *centre, struct error *e);
 void expected_end(struct expected *x);
-/* Of the strip that was added last, elements that were exact in most runs. Once is enough. */
-bool expected_widen(struct expected *x, const struct call *call, size_t strip, size_t n, const struct answer *centre, struct error *e);
+/* Of the strip that was added last, outputs of which the bit is set, by noise where float32 is exact. Once is enough. */
+bool expected_widen(struct expected *x, const struct call *call, size_t strip, size_t n, unsigned outputs, const struct answer *centre,
+	struct error *e);
 /* All in one strip: sigma, upstream and count alone, without the fresh runs and what they show. */
 bool expected_sigma(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
 	int runs, struct error *e);

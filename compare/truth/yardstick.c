@@ -190,10 +190,10 @@ const struct expected *yardstick_under(struct yardstick *y, const struct call *c
 	return x;
 }
 
-bool yardstick_widen(struct yardstick *y, const struct call *call, const struct contract *k, bool all, struct error *e)
+bool yardstick_widen(struct yardstick *y, const struct call *call, const struct contract *k, bool all, unsigned outputs, struct error *e)
 {
 	struct expected *x = &y->expected[k - call->op->contracts][all];
 
 	if (y->tick) y->tick("noise where float32 is exact", y->at, y->strips);
-	return expected_widen(x, call, y->at, y->strips, &y->truth.first, e);
+	return expected_widen(x, call, y->at, y->strips, outputs, &y->truth.first, e);
 }

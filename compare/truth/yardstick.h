@@ -43,8 +43,8 @@ bool yardstick_refresh(struct yardstick *y, const struct call *call, size_t s, b
  * few; NULL: out of memory. To be asked for on each strip in order; what it says of all holds on the last. */
 const struct expected *yardstick_under(struct yardstick *y, const struct call *call, const struct contract *k, bool all, struct error *e);
 
-/* That widened (expected.h). False: out of memory. */
-bool yardstick_widen(struct yardstick *y, const struct call *call, const struct contract *k, bool all, struct error *e);
+/* That, those outputs widened (expected.h). False: out of memory. */
+bool yardstick_widen(struct yardstick *y, const struct call *call, const struct contract *k, bool all, unsigned outputs, struct error *e);
 
 /* Noisy runs behind it. */
 int yardstick_runs(const struct yardstick *y, bool all);

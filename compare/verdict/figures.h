@@ -19,8 +19,9 @@ struct figures {
 bool figures_begin(struct figures *f, struct output_verdict *v, const struct call *call, int i, struct error *e);
 void figures_add(struct figures *f, const struct call *call, const struct strip *s, const struct answer *truth,
 	const struct answer *second, const struct expected *x);
-/* Is output i, in the strip that *x is of, something else than it must be where float32 is exact, and only there? */
-bool figures_not_exact(const struct call *call, int i, const struct strip *s, const struct answer *truth, const struct expected *x);
+/* Is output i, in the strip that *x is of, further off than noise where float32 rounds, but by no more than a kernel in other algebra
+ * may be, which is noise where float32 is exact, too? */
+bool figures_beyond(const struct call *call, int i, const struct strip *s, const struct answer *truth, const struct expected *x);
 void figures_end(struct figures *f, const struct expected *x);
 void figures_free(struct figures *f);
 

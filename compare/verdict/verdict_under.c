@@ -104,9 +104,9 @@ static bool add_strips(const struct call *call, const struct contract *k, struct
 	for (size_t s = 0; s < y->strips; s++) {
 		struct strip strip = call_strip(call, s, y->strips);
 		if (!yardstick_refresh(y, call, s, false, e) || !(*x = yardstick_under(y, call, k, all, e))) return false;
-		bool exact = true;
-		for (int o = 0; o < v->n_out && exact; o++) exact = !figures_not_exact(call, v->out[o].out, &strip, &t->first, *x);
-		if (!exact && !yardstick_widen(y, call, k, all, e)) return false;
+		unsigned beyond = 0;
+		for (int o = 0; o < v->n_out; o++) beyond |= (unsigned)figures_beyond(call, v->out[o].out, &strip, &t->first, *x) << v->out[o].out;
+		if (beyond && !yardstick_widen(y, call, k, all, beyond, e)) return false;
 		for (int o = 0; o < v->n_out; o++) {
 			int i = v->out[o].out;
 			figures_add(&f[o], call, &strip, &t->first, &t->second, *x);

@@ -61,6 +61,16 @@ static bool same_answer(const struct model *m, const struct fault *f, const stru
 	return ok && (*same || !isinf(c->size) || same_infinities(m, f, &other, call, same, e));
 }
 
+/* Does the report say of the fault that the one it names, s, stands for it? */
+static bool stands_for(const struct verdict *v, const struct suspect *s, const struct fault *f)
+{
+	for (int i = 0; i < v->x.n; i++) {
+		const struct suspect *other = &v->x.suspect[i];
+		if (other->alike && !strcmp(other->alike, s->name) && !strcmp(other->name, f->name)) return true;
+	}
+	return false;
+}
+
 static bool name_cell(const struct unit *u, const struct fault *f, const struct call *call, const struct verdict *v, struct cell *c, struct error *e)
 {
 	const struct suspect *s = first_detected(v, &c->detected);
@@ -78,7 +88,7 @@ static bool name_cell(const struct unit *u, const struct fault *f, const struct 
 		return true;
 	}
 	if (!same_answer(&u->model, f, s, call, c, &same, e)) return false;
-	c->fate = same ? ALIAS : WRONG;
+	c->fate = same || stands_for(v, s, f) ? ALIAS : WRONG;
 	return true;
 }
 
