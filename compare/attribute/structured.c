@@ -37,7 +37,7 @@ static void say(struct structure_said *to, const struct structure_reading *r)
 {
 	size_t n = r->text ? strlen(r->text) : 0;
 
-	*to = (struct structure_said){ .asked = true, .identified = r->identified, .stopped = r->stopped, .seconds = r->seconds,
+	*to = (struct structure_said){ .asked = true, .identified = r->identified, .stopped = r->stopped, .work = r->work,
 		.tries = r->tries, .form = r->form, .chunk = r->chunk, .n_rounding = r->n_rounding };
 	memcpy(to->rounding, r->rounding, sizeof to->rounding);
 	if (n >= sizeof to->formula)
@@ -81,7 +81,7 @@ static bool read_with(struct xray *x, const struct contract *k, uint64_t faults,
 
 	*found = false;
 	const struct allowing a = { x->call, k };
-	const struct structure_search how = { .seconds = x->lawless ? structure_seconds_lawless : structure_seconds, .faults = faults, .value = value,
+	const struct structure_search how = { .work = x->lawless ? structure_work_lawless : structure_work, .faults = faults, .value = value,
 		.answer = true, .allows = k ? is_allowed : NULL, .with = &a };
 	if (!structure_read(&r, x->call, &how, &why, x->e)) return false;
 	if (why) return true;

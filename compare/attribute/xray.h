@@ -22,8 +22,8 @@ enum { XRAY_BASE = 1, XRAY_FLOOR = 2, XRAY_WEIGHTS = 4, XRAY_NOISE = 8 };
 
 /* What was read of a kernel whose structure is none of a contract's known ones: its formula, line by line, cut where it is longer. */
 struct structure_said {
-	bool asked, identified, taken, stopped;  /* identified: explains the call; taken: the emulation is its; stopped: the time was over before the search was */
-	double seconds;                 /* of processor time */
+	bool asked, identified, taken, stopped;  /* identified: explains the call; taken: the emulation is its; stopped: the budget was used up before the search was over */
+	double work;                    /* elementary operations */
 	size_t tries;
 	const char *form;
 	size_t chunk;

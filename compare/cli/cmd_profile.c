@@ -5,6 +5,7 @@
 #include "cli.h"
 #include "cli_op.h"
 #include "compare/attribute/profile.h"
+#include "compare/limits/limits.h"
 #include "compare/structure/structure.h"
 
 enum { MAX_BRIEF = 64, MAX_SAID = 128 };
@@ -187,6 +188,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 't': a->table = text; return 0;
 	case 'b': a->brief = true; return 0;
 	case 'v': a->verbose = true; return 0;
+	case 'w': a->search.work = 1e9 * (double)cli_number(state, "--work", text, 1, 100000); return 0;
 	case 's': a->search.seconds = (double)cli_number(state, "--seconds", text, 1, 100000); return 0;
 	case ARGP_KEY_ARG:
 		if (a->n == MAX_BRIEF) return ARGP_ERR_UNKNOWN;
@@ -217,13 +219,14 @@ int cmd_profile(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "brief", 'b', NULL, 0, "a line for each capture: its kernel, how much of the error is explained, what it rounds", 0 },
 		{ "table", 't', "FILE", 0, "also the sites as tab-separated text, for plots/profile.gp", 0 },
-		{ "seconds", 's', "N", 0, "for the search for the structure, of processor time (default 20)", 0 },
+		{ "work", 'w', "N", 0, "for the search for the structure, in billions of operations, each of some nanosecond (default 24)", 0 },
+		{ "seconds", 's', "N", 0, "for the search for the structure, of processor time: the report then depends on the machine", 0 },
 		{ "verbose", 'v', NULL, 0, "each step of that search on stderr", 0 },
 		{ "json", 'j', NULL, 0, "JSON on stdout", 0 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "CAPTURE...",
 		"Which intermediates the kernel rounds, and to what, read from its outputs alone.", cli_op, NULL, NULL };
-	struct arguments a = { .search.seconds = 20 };
+	struct arguments a = { .search.work = structure_work_profile };
 	int status = EXIT_PASS;
 
 	cli_parse(&argp, argc, argv, &a);

@@ -74,8 +74,9 @@ const double much_louder = 1.5;
 /* A fault beside a structure explains at least half of what that leaves; what explains less may be any rounding's. */
 const double fault_shrinks = 0.5;
 
-/* ---- time ---- */
+/* ---- a search's budget ---- */
 
-/* For one search of a structure in a check: it found all that it ever found of a recorded call of a megabyte in seven. Of a call that
- * breaks the rules, whose error is seldom one of roundings, half. */
-const double structure_seconds = 8, structure_seconds_lawless = 4;
+/* Of one search of a structure in a check, in operations as compare/structure/schedule.h weighs them, some 1e9 a second: it found all that it
+ * ever found of a recorded call of a megabyte in 12e9. Of a call that breaks the rules, whose error is seldom one of roundings, half. A profile,
+ * which is asked for, has half as much again. */
+const double structure_work = 16e9, structure_work_lawless = 8e9, structure_work_profile = 24e9;

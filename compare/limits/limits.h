@@ -10,7 +10,7 @@ extern const double explained_enough, explained_plenty, tips, saturated, float32
 extern const double certain, likely, above_noise, worth_keeping, off_one, flips_off_one, errors_off_one, well_known, else_finite, least_votes, most_votes;
 /* a choice of structure, or a fault beside it, is better than another */
 extern const double sign_test, no_worse, much_louder, fault_shrinks;
-/* of processor time */
-extern const double structure_seconds, structure_seconds_lawless;
+/* a search's budget */
+extern const double structure_work, structure_work_lawless, structure_work_profile;
 
 #endif

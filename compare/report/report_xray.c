@@ -29,7 +29,7 @@ static void formula_lines(FILE *to, const struct structure_said *s)
 {
 	fprintf(to, "identified: form %s", s->form);
 	if (s->chunk) fprintf(to, ", chunks of %zu", s->chunk);
-	fprintf(to, "; of %zu candidates%s\n", s->tries, s->stopped ? ", before the time was over" : "");
+	fprintf(to, "; of %zu candidates%s\n", s->tries, s->stopped ? ", before the budget was used up" : "");
 	structure_lines_print(s->formula, "            ", to);
 }
 
@@ -43,7 +43,7 @@ static void structure_lines(FILE *to, const struct verdict *v)
 	if (v->x.identified && s->taken) formula_lines(to, s);
 	else if (v->x.identified) identified_line(to, v);
 	else fprintf(to, "not identified%s; of what is left, %.3g times float32's noise, %s\n",
-		s->stopped ? " in the time that there is" : "", sqrt(v->x.left), v->x.where);
+		s->stopped ? " within the budget" : "", sqrt(v->x.left), v->x.where);
 	for (int i = 0; i < v->n_out; i++) {
 		int o = v->out[i].out;
 		fprintf(to, "            %-14s ", v->op->out[o].name);
@@ -110,7 +110,7 @@ static json_t *structure_said_json(const struct structure_said *s)
 {
 	if (!s->asked) return json_null();
 	return json_pack("{s:b, s:s, s:I, s:o, s:I, s:f, s:b}", "identified", s->taken, "form", s->form, "chunk", (json_int_t)s->chunk,
-		"formula", structure_lines_json(s->taken ? s->formula : NULL), "tries", (json_int_t)s->tries, "seconds", s->seconds, "stopped", s->stopped);
+		"formula", structure_lines_json(s->taken ? s->formula : NULL), "tries", (json_int_t)s->tries, "operations", s->work, "stopped", s->stopped);
 }
 
 json_t *report_xray_json(const struct verdict *v)

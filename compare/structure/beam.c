@@ -11,22 +11,22 @@ double found(int k) { return 1e-2 * (k + 1); }
 void log_cost(const struct search *s, const char *what, const struct candidate *c, int k)
 {
 	if (s->log)
-		fprintf(s->log, "  %-8s form %d, %zu tokens: %.5f, energy %.5f, %zu tries, %.1f s\n", what, c->form, s->stage[k], c->energy + c->bits,
-			c->energy, s->tries, now() - s->begin);
+		fprintf(s->log, "  %-8s form %d, %zu tokens: %.5f, energy %.5f, %zu tries, %.2f G operations\n", what, c->form, s->stage[k], c->energy + c->bits,
+			c->energy, s->tries, s->work * 1e-9);
 }
 
-/* From now on the search is late after that share of the time that is left; returns what it had. */
-double share_time(struct search *s, double share)
+/* From now on the search is late after that share of the budget that is left; returns what it had. */
+double share_budget(struct search *s, double share)
 {
-	const double all = s->seconds, used = now() - s->begin;
+	const double all = s->budget, gone = used(s);
 
-	s->seconds = used + fmax(0, all - used) * share;
+	s->budget = gone + fmax(0, all - gone) * share;
 	return all;
 }
 
-void all_time(struct search *s, double seconds)
+void all_budget(struct search *s, double all)
 {
-	s->seconds = seconds;
+	s->budget = all;
 	s->stopped = false;
 	late(s);
 }

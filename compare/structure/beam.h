@@ -27,9 +27,9 @@ void down(struct search *s, struct candidate *t, int k, double mix, bool wide, s
 void widen(struct search *s, struct beams *b, int k, int rounds, double mix);
 void through(struct search *s, struct beams *b, int k);
 
-/* From now on the search is late after that share of the time that is left; returns what it had, for all_time. */
-double share_time(struct search *s, double share);
-void all_time(struct search *s, double seconds);
+/* From now on the search is late after that share of the budget that is left; returns what it had, for all_budget. */
+double share_budget(struct search *s, double share);
+void all_budget(struct search *s, double all);
 
 void log_cost(const struct search *s, const char *what, const struct candidate *c, int k);
 

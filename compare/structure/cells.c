@@ -28,61 +28,91 @@ static struct identity identity(const struct cell *x)
 	return i;
 }
 
-static uint64_t hash(const struct identity *i)
+static uint64_t hash(const void *of, size_t bytes)
 {
-	const unsigned char *b = (const unsigned char *)i;
+	const unsigned char *b = of;
 	uint64_t h = 0, w;
 
-	for (size_t k = 0; k + 8 <= sizeof *i; k += 8) {
-		memcpy(&w, b + k, 8);
+	for (size_t k = 0; k + 4 <= bytes; k += 8) {
+		w = 0;
+		memcpy(&w, b + k, bytes - k < 8 ? 4 : 8);
 		h = random_mix(h ^ w);
 	}
 	return h;
 }
 
-static bool more_slots(struct cells *c)
+/* The first slot from where the hash says on that holds its tag or nothing. */
+static int slot_of(const struct cell_table *t, uint64_t h, int from)
 {
-	int slots = c->slots ? 2 * c->slots : 1024, *table = malloc((size_t)slots * sizeof *table);
+	int s = from < 0 ? (int)(h & (uint64_t)(t->slots - 1)) : (from + 1) & (t->slots - 1);
 
-	if (!table) return false;
-	for (int i = 0; i < slots; i++) table[i] = -1;
-	for (int i = 0; i < c->n; i++) {
-		int s = (int)(c->at[i].hash & (uint64_t)(slots - 1));
-		while (table[s] >= 0) s = (s + 1) & (slots - 1);
-		table[s] = i;
+	while (t->slot[s].at >= 0 && t->slot[s].tag != (uint32_t)(h >> 32)) s = (s + 1) & (t->slots - 1);
+	return s;
+}
+
+/* Room for one more than n; of: the hash of each that is there. */
+static bool table_room(struct cell_table *t, int n, uint64_t (*of)(const struct cells *c, int i), const struct cells *c)
+{
+	struct cell_table new = { .slots = t->slots ? 2 * t->slots : 1024 };
+
+	if (2 * n < t->slots) return true;
+	if (!(new.slot = malloc((size_t)new.slots * sizeof *new.slot))) return false;
+	for (int i = 0; i < new.slots; i++) new.slot[i].at = -1;
+	for (int i = 0; i < n; i++) {
+		uint64_t h = of(c, i);
+		int s = (int)(h & (uint64_t)(new.slots - 1));
+		while (new.slot[s].at >= 0) s = (s + 1) & (new.slots - 1);
+		new.slot[s] = (struct cell_slot){ (uint32_t)(h >> 32), i };
 	}
-	free(c->table);
-	c->table = table;
-	c->slots = slots;
+	free(t->slot);
+	*t = new;
 	return true;
 }
 
-static bool more_room(struct cells *c)
-{
-	int room = c->room ? 2 * c->room : 512;
-	struct cell *at = realloc(c->at, (size_t)room * sizeof *at);
+static uint64_t cell_hash(const struct cells *c, int i) { return c->at[i].hash; }
+static uint64_t recurrence_hash(const struct cells *c, int i) { return hash(&c->recurrence[i], sizeof *c->recurrence); }
 
-	if (!at) return false;
-	c->at = at;
-	c->room = room;
-	return true;
+/* at, with room for twice as many; NULL: no memory, and at stays */
+static void *more_room(void *at, int *room, size_t size)
+{
+	int n = *room ? 2 * *room : 512;
+	void *more = realloc(at, (size_t)n * size);
+
+	if (more) *room = n;
+	return more;
+}
+
+static bool cell_room(struct cells *c)
+{
+	struct cell *at = c->n < c->room ? c->at : more_room(c->at, &c->room, sizeof *at);
+
+	if (at) c->at = at;
+	return at && table_room(&c->by_cell, c->n, cell_hash, c);
+}
+
+static bool recurrence_room(struct cells *c)
+{
+	struct recurrence *at = c->n_recurrence < c->room_recurrence ? c->recurrence : more_room(c->recurrence, &c->room_recurrence, sizeof *at);
+
+	if (at) c->recurrence = at;
+	return at && table_room(&c->by_recurrence, c->n_recurrence, recurrence_hash, c);
 }
 
 int cell_add(struct cells *c, const struct cell *x)
 {
 	struct identity id = identity(x), other;
 	bool bad = c->failed || (x->arg[0] < -1 || x->arg[1] < -1 || x->arg[2] < -1);
+	struct cell_table *t = &c->by_cell;
 
-	if (bad || (c->n == c->room && !more_room(c)) || (2 * c->n >= c->slots && !more_slots(c))) {
+	if (bad || !cell_room(c)) {
 		c->failed = true;
 		return -1;
 	}
-	const uint64_t h = hash(&id);
-	int s = (int)(h & (uint64_t)(c->slots - 1));
-	for (; c->table[s] >= 0; s = (s + 1) & (c->slots - 1)) {
-		if (c->at[c->table[s]].hash != h) continue;
-		other = identity(&c->at[c->table[s]]);
-		if (!memcmp(&id, &other, sizeof id)) return c->table[s];
+	const uint64_t h = hash(&id, sizeof id);
+	int s = slot_of(t, h, -1);
+	for (; t->slot[s].at >= 0; s = slot_of(t, h, s)) {
+		other = identity(&c->at[t->slot[s].at]);
+		if (!memcmp(&id, &other, sizeof id)) return t->slot[s].at;
 	}
 	struct cell *y = &c->at[c->n];
 	*y = *x;
@@ -93,20 +123,24 @@ int cell_add(struct cells *c, const struct cell *x)
 		if (a->in > y->in) y->in = a->in;       /* loops around each other: the inner one has the higher number */
 		y->carried |= a->carried;
 	}
-	return c->table[s] = c->n++;
+	t->slot[s] = (struct cell_slot){ (uint32_t)(h >> 32), c->n };
+	return c->n++;
 }
 
 int cells_recurrence(struct cells *c, const struct recurrence *r)
 {
-	for (int i = 0; i < c->n_recurrence; i++)
-		if (!memcmp(&c->recurrence[i], r, sizeof *r)) return i;
-	struct recurrence *more = realloc(c->recurrence, (size_t)(c->n_recurrence + 1) * sizeof *more);
-	if (!more) {
+	struct cell_table *t = &c->by_recurrence;
+
+	if (!recurrence_room(c)) {
 		c->failed = true;
 		return -1;
 	}
-	c->recurrence = more;
+	const uint64_t h = hash(r, sizeof *r);
+	int s = slot_of(t, h, -1);
+	for (; t->slot[s].at >= 0; s = slot_of(t, h, s))
+		if (!memcmp(&c->recurrence[t->slot[s].at], r, sizeof *r)) return t->slot[s].at;
 	c->recurrence[c->n_recurrence] = *r;
+	t->slot[s] = (struct cell_slot){ (uint32_t)(h >> 32), c->n_recurrence };
 	return c->n_recurrence++;
 }
 
@@ -114,7 +148,8 @@ void cells_free(struct cells *c)
 {
 	free(c->recurrence);
 	free(c->at);
-	free(c->table);
+	free(c->by_cell.slot);
+	free(c->by_recurrence.slot);
 	*c = (struct cells){ 0 };
 }
 

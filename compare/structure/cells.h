@@ -34,7 +34,10 @@ struct cell {
 /* What a loop carries from turn to turn follows from these cells. */
 struct recurrence { int loop, first[MAX_CARRY], next[MAX_CARRY]; };
 
-struct cells { struct cell *at; int n, room, *table, slots, n_recurrence; struct recurrence *recurrence; bool failed; };
+/* Both are found by tables of open addressing, whose slots hold a part of the hash beside the number, -1 where there is none. */
+struct cell_slot { uint32_t tag; int at; };
+struct cell_table { struct cell_slot *slot; int slots; };
+struct cells { struct cell *at; int n, room; struct recurrence *recurrence; int n_recurrence, room_recurrence; struct cell_table by_cell, by_recurrence; bool failed; };
 
 int cell_add(struct cells *c, const struct cell *x);            /* its number; -1: no memory */
 /* The number of a recurrence, the same for the same; -1: no memory. */

@@ -109,11 +109,12 @@ bool evaluate(struct evaluator *v, const struct lowered *to, const bool *wanted)
 	v->age++;
 	if (v->bytes > v->budget) ok = kept_trim(v, v->slots, v->age > 3 ? v->age - 3 : 0) && ok;
 	ok = schedule_make(&s, v, to, wanted) && ok;
-	#pragma omp parallel for schedule(dynamic, 1) if (ok && s.heavy)
+	#pragma omp parallel for schedule(dynamic, 1) if (ok && s.work > WORK_HEAVY)
 	for (int p = 0; p < (ok ? v->turns.n[0] : 0); p++) {
 		struct place place = { { p } };
 		run_list(v, &s, 0, &place);
 	}
+	v->work += ok ? s.work : 0;
 	schedule_free(&s);
 	v->failed = v->failed || !ok;
 	return ok;

@@ -35,6 +35,7 @@ struct evaluator {
 	struct spare spare[MAX_SPARE];
 	size_t bytes, budget;
 	uint64_t age;
+	double work;                    /* what evaluate() has done, as schedule.h weighs it */
 	bool failed;
 };
 

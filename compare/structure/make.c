@@ -8,7 +8,7 @@
 #include "ref/formula/formula_private.h"
 #include "search.h"
 
-double now(void)
+static double now(void)
 {
 	struct timespec t;
 
@@ -16,6 +16,8 @@ double now(void)
 	clock_gettime(omp_get_level() ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID, &t);
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
+
+double used(const struct search *s) { return s->how->seconds > 0 ? now() - s->begin : s->work; }
 
 /* w = 1 / max(|t|, root mean square of t over the last axis) */
 static bool weigh(struct search *s, int o)
@@ -236,7 +238,8 @@ static bool all_made(struct search *s, const char **why)
 bool search_make(struct search *s, const struct call *call, const struct structure_search *how, const char **why, struct error *e)
 {
 	*why = NULL;
-	*s = (struct search){ .call = call, .mix = 1, .push = true, .rival = -1, .begin = now(), .e = e, .seconds = how->seconds, .log = how->log, .faults = how->faults,
+	*s = (struct search){ .call = call, .mix = 1, .push = true, .rival = -1, .begin = how->seconds > 0 ? now() : 0, .e = e, .log = how->log, .faults = how->faults,
+		.budget = how->seconds > 0 ? how->seconds : how->work,
 		.order = how->order, .how = how, .ban = -2 };
 	for (int i = 0; i < MAX_FAULT && call->op->faults[i].name; i++) s->value[i] = how->value && how->faults >> i & 1 ? how->value[i] : fault_usual(call->op, i);
 	if (!formula_source(call->op) || call->op->holds) {

@@ -46,7 +46,7 @@ bool any_banned(const struct search *s, const struct candidate *c)
 	return any;
 }
 
-/* The best that is found without what is banned; false: the time was over before. */
+/* The best that is found without what is banned; false: the budget was used up before. */
 static bool without(struct search *s, const struct candidate *best, int ban, struct candidate *to)
 {
 	const int last = s->n_stage - 1;

@@ -105,7 +105,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 		r->form = call->op->forms[best.form].name;
 		r->chunk = s->chunk_key[best.form] >= 0 ? graph_of(s, &best)->f.loop->by : 0;
 		r->tries = s->tries;
-		r->seconds = now() - s->begin;
+		r->work = s->work;
 		r->stopped = s->stopped;
 	}
 	if (*why) structure_free(r);
@@ -149,7 +149,7 @@ json_t *structure_json(const struct structure_reading *r, const struct call *cal
 	const char *fault = r->fault < 0 ? NULL : call->op->faults[r->fault].name;
 	return json_pack("{s:b, s:s?, s:s, s:I, s:o, s:o, s:o, s:I, s:f, s:b}", "identified", r->identified, "fault", fault, "form",
 		r->form ? r->form : "", "chunk", (json_int_t)r->chunk, "outputs", outputs, "formula", lines, "open", open,
-		"tries", (json_int_t)r->tries, "seconds", r->seconds, "stopped", r->stopped);
+		"tries", (json_int_t)r->tries, "operations", r->work, "stopped", r->stopped);
 }
 
 void structure_lines_print(const char *t, const char *before, FILE *to)
@@ -165,7 +165,8 @@ void structure_print(const struct structure_reading *r, const struct call *call,
 {
 	fprintf(to, "  structure, form \"%s\"", r->form);
 	if (r->chunk) fprintf(to, " in chunks of %zu", r->chunk);
-	fprintf(to, ", %zu candidates in %.1f s%s\n", r->tries, r->seconds, r->stopped ? ": the time was over before the search was" : "");
+	fprintf(to, ", %zu candidates in %.2f G operations%s\n", r->tries, r->work * 1e-9,
+		r->stopped ? ": the budget was used up before the search was over" : "");
 	structure_lines_print(r->identified ? r->text : NULL, "    ", to);
 	if (!r->identified) fputs("  the structure is not identified: nothing is said of what it rounds\n", to);
 	if (r->identified && r->open && *r->open) fputs("\n  cannot be told apart\n", to);

@@ -2,6 +2,7 @@
  * out as its arguments are, so that loops alone are done turn by turn whose next turn it is about. */
 #include "schedule.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,11 +162,25 @@ static void need(struct scheduling *g, int cell)
 
 static struct value found(const struct scheduling *g, int cell) { return *kept_find(g->v, key_of(g->v, g->to, cell)); }
 
+/* In one turn. */
+static double work_of(const struct cell *c, const struct job *j)
+{
+	double n = (double)j->y.n, read = j->n_arg ? (double)j->a[0].n : 0;
+	enum ex_kind kind = c->ex ? c->ex->kind : (enum ex_kind)c->p[0];
+
+	switch (c->op) {
+	/* [m, k] [k, n] */
+	case CELL_GEMM: return WORK_JOB + sqrt(n * read * (double)j->a[1].n) * (c->p[2] ? WORK_PRODUCT_IN_ORDER : WORK_PRODUCT);
+	case CELL_INVERSE: return WORK_JOB + n * sqrt(n) * WORK_PRODUCT_IN_ORDER;
+	case CELL_OP: return WORK_JOB + fmax(n, read) * (kind == EX_MAP ? WORK_FUNCTION : 1);
+	default: return WORK_JOB + fmax(n, read);
+	}
+}
+
 /* Values lie still from here on: the table no longer moves. */
 static void resolve(struct scheduling *g)
 {
 	const struct evaluator *v = g->v;
-	size_t weight = 0;
 
 	for (int in = 0; in < v->f->n_in; in++) {
 		for (int i = 0; i < g->s->n[in]; i++) {
@@ -174,7 +189,7 @@ static void resolve(struct scheduling *g)
 			const struct cell *c = &v->cells->at[j->cell];
 			j->y = found(g, j->cell);
 			for (int k = 0; k < 3 && c->arg[k] >= 0; k++) j->a[j->n_arg++] = found(g, c->arg[k]);
-			weight += j->y.n * (c->op == CELL_GEMM || c->op == CELL_INVERSE ? 16 : 1) * (size_t)v->turns.n[c->in];
+			g->s->work += work_of(c, j) * (double)v->turns.n[c->in];
 		}
 		struct loop_run *l = g->s->run[in];
 		for (int i = 0; l && i < l->n_carry; i++) {
@@ -184,7 +199,6 @@ static void resolve(struct scheduling *g)
 				found(g, special(g, CELL_FINAL, in, carry)) };
 		}
 	}
-	g->s->heavy = weight > 30000000;
 }
 
 static void age_all(const struct scheduling *g)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compare/limits/limits.h"
+#include "schedule.h"
 #include "search.h"
 
 struct viewing { struct search *s; struct put_view *p; size_t at; size_t begin; bool *ok; };
@@ -160,6 +161,7 @@ static bool scored(struct search *s, struct graph *g, struct view *v, const stru
 		float *e = errors && errors[p->out] ? errors[p->out] + used[p->out] : NULL;
 		if (!x || !compare(s, v, p, x, &g->f.put[i], &score[p->out], e)) return false;
 		used[p->out] += p->n;
+		s->work += WORK_COMPARED * (double)p->n;
 	}
 	return true;
 }
@@ -189,6 +191,7 @@ struct graph *graph_of(struct search *s, const struct candidate *c)
 
 bool lower_in(struct search *s, struct graph *g, const struct candidate *c, FILE *text, struct lowered *to)
 {
+	s->work += WORK_LOWERED;
 	return lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, text }, to);
 }
 
@@ -202,6 +205,7 @@ static bool scored_by(struct search *s, struct graph *g, const struct candidate 
 
 	if (!l) l = &own;
 	ok = ok && !s->failed && evaluate(&v->v, l, v->wanted) && scored(s, g, v, l, score, errors, used);
+	if (v) s->work += v->v.work, v->v.work = 0;
 	s->failed = s->failed || !ok;
 	return ok;
 }

@@ -44,13 +44,13 @@ static void starts(struct search *s, struct beams *b, int k, int from, int to)
 			if (!s->graph[form][0].made || by_token(s, form) != slow || (i && (done || hopeless(b, form)))) continue;
 			struct candidate c = { .form = form };
 			set_defaults(s, &c, every[i]);
-			double all = share_time(s, 1.0 / (to - i));
+			double all = share_budget(s, 1.0 / (to - i));
 			struct candidate t = c;
 			try(s, &c, k);
 			if (!done) down(s, &c, k, 1, false, b);
 			else add_to_both(&c, b);
 			if (!done && !explained(b, k)) down(s, &t, k, 0, false, b);
-			all_time(s, all);
+			all_budget(s, all);
 			log_cost(s, "start", &c, k);
 		}
 	}
@@ -130,17 +130,16 @@ static void finish(struct search *s, struct beams *b, struct candidate *best, in
 /* Two changes that only together do anything: every other structure once more, for a part of what the search took. */
 static void last_effort(struct search *s, struct candidate *best, int last)
 {
-	const double all = s->seconds, used = now() - s->begin;
-
+	const double all = s->budget, gone = used(s);
 	struct score score[MAX_OUT];
 	bool clean = best->cost < 1e9 && measured(s, best, score, NULL);
 
 	for (int o = 0; o < MAX_OUT && clean; o++) clean = score[o].raw <= 1e-4 * score[o].raw_base;
 	if (clean || late(s)) return;
-	s->seconds = fmin(all, used + fmin(0.25 * used + 0.5, 1.5));
+	s->budget = fmin(all, gone + fmin(0.25 * gone + all / 16, all * 3 / 16));
 	expand(s, best, last, NULL, NULL);
 	descend(s, best, last, false);
-	all_time(s, all);
+	all_budget(s, all);
 }
 
 /* Where the first tokens are not explained too little may be seen in them: from 32 and from all; else more starts at the first. The stage at
@@ -155,12 +154,12 @@ static int other_ways(struct search *s, struct beams *b)
 	ok = beam_make(&later.by[1], 1) && ok;
 	s->failed = s->failed || !ok;
 	for (int i = 0; i < 2 && ok && !found_at && at[i] > 0 && !late(s); i++) {
-		double all = share_time(s, i ? 0.4 : 0.2);
+		double all = share_budget(s, i ? 0.4 : 0.2);
 		forget_others(s, at[i]);
 		later.by[0].n = later.by[1].n = 0;
 		starts(s, &later, at[i], 0, USUAL);
 		if (!explained(&later, at[i])) starts(s, &later, at[i], USUAL, STARTS);
-		all_time(s, all);
+		all_budget(s, all);
 		if (!explained(&later, at[i])) continue;
 		found_at = at[i];
 		b->by[0].n = b->by[1].n = 0;
@@ -171,11 +170,11 @@ static int other_ways(struct search *s, struct beams *b)
 	free(later.by[1].at);
 	if (found_at || late(s)) return found_at;
 	forget_others(s, 0);
-	double all = share_time(s, 0.5);
+	double all = share_budget(s, 0.5);
 	starts(s, b, 0, USUAL, STARTS);
 	for (int mix = 0; mix < 2; mix++)
 		if (!explained(b, 0)) widen(s, b, 0, 6, mix);
-	all_time(s, all);
+	all_budget(s, all);
 	return 0;
 }
 
@@ -187,10 +186,10 @@ void find_structure(struct search *s, struct candidate *best)
 
 	best->cost = 1e9;
 	if (beam_make(&b.by[1], 1) && ok) {
-		double all = share_time(s, 0.5);
+		double all = share_budget(s, 0.5);
 		starts(s, &b, 0, 0, USUAL);
 		through(s, &b, 0);
-		all_time(s, all);
+		all_budget(s, all);
 		int k = explained(&b, 0) ? 0 : other_ways(s, &b);
 		for (k = k ? k : 1; k < last; k++) through(s, &b, k);
 		finish(s, &b, best, last);

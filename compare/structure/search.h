@@ -41,21 +41,22 @@ struct search {
 	double mix;                     /* how much lost bits count beside energy */
 	bool push;
 	size_t tries;
-	double begin, seconds;
+	double work, begin;             /* done so far; what the processor's clock said then, where a budget of seconds is asked for */
+	double budget;                  /* of the two the one that counts */
 	const struct structure_search *how;
 	int ban;                        /* roundings that are not allowed: nowhere (-2), of no site (-1), not of this one */
 	uint64_t order;                 /* 0, or the state from which orders of choices are drawn */
 	uint64_t faults;                /* of the formula that is read, at these values */
 	double value[MAX_FAULT];
 	int rival;                      /* a form that fits about as well, or -1 */
-	bool stopped;                   /* the time was over before the search was */
+	bool stopped;                   /* the budget was used up before the search was over */
 	struct error *e;
 	bool failed;
 	FILE *log;
 };
 
-double now(void);
-static inline bool late(struct search *s) { return s->stopped = s->stopped || now() - s->begin > s->seconds; }
+double used(const struct search *s);             /* of what is budgeted */
+static inline bool late(struct search *s) { return s->stopped = s->stopped || used(s) > s->budget; }
 
 /* Everything that the formula says is made ready, or *why says what is missing (in a constant text). */
 bool search_make(struct search *s, const struct call *call, const struct structure_search *how, const char **why, struct error *e);

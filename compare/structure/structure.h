@@ -26,19 +26,20 @@ struct structure_reading {
 	char *text;                     /* the formula, a definition a line; freed with structure_free */
 	const char *form;
 	size_t chunk, tries;            /* chunk: 0 where the form has none */
-	double seconds;
-	bool stopped;                   /* the budget of seconds was used up */
+	double work;                    /* elementary operations, as schedule.h weighs them */
+	bool stopped;                   /* the budget was used up before the search was over */
 	struct structure_output out[MAX_OUT];
 	int fault;                      /* one of the op's that the kernel has too, or -1 */
 	char *open;                     /* choices that the call cannot tell apart, one a line */
 };
 
-/* seconds: of processor time; log: gets each step of the search, NULL: nothing does. faults: bit i: fault i of the op is in the formula that is
+/* work: the budget in elementary operations, as schedule.h weighs them, so that a call's report is the same on every machine; seconds, where
+ * not 0: of processor time, in place of it. log: gets each step of the search, NULL: nothing does. faults: bit i: fault i of the op is in the formula that is
  * read, at value[i] of its parameter; what is explained is then the error beside it. answer: is it asked for? order: choices are tried in
  * another order for each number, 0: as they are met; what is found should not depend on it. allows, with: is that rounding legal? Where
  * not it is said whether it is needed; NULL: nothing is said. */
 struct structure_search {
-	double seconds;
+	double work, seconds;
 	FILE *log;
 	uint64_t faults;
 	const double *value;

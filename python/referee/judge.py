@@ -78,9 +78,9 @@ def json_op(path):
         return f.metadata()["etalon.op"]
 
 
-def structure(program, path, seconds):
+def structure(program, path, work):
     """The structure that `profile` finds: the formula with its roundings, or None, and what it explains."""
-    done = etalon(program, "profile", path, "--json", "--seconds", str(seconds))
+    done = etalon(program, "profile", path, "--json", "--work", str(work))
     if done.returncode:
         return None
     said = json.loads(done.stdout)

@@ -202,7 +202,7 @@ if __name__ == "__main__":
     a.add_argument("--only", default="", help="kernels whose library, name and op have this in them, a regular expression")
     a.add_argument("--seconds", type=float, default=3600, help="after which nothing more is recorded")
     a.add_argument("--after", type=float, default=3600, help="more, after which nothing more is judged")
-    a.add_argument("--profile", type=int, default=20, help="processor seconds of the search for a row's structure; 0: none")
+    a.add_argument("--profile", type=int, default=20, help="billions of operations of the search for a row's structure; 0: none")
     a.add_argument("--more", action="store_true", help="only what results/*.tsv do not say held the kernel's contract")
     a.add_argument("--late", action="store_true", help="record nothing; judge what an earlier run left in OUT/late")
     a.add_argument("--threads", type=int, default=4, help="that judge a long call")

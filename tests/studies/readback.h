@@ -136,7 +136,7 @@ static inline char *readback_plant(struct capture *c, int form, uint64_t faults,
 
 	assert_non_null(s);
 	answer_by(c, &plain);
-	no_error(call_bind(&call, c, true, &e) && search_make(s, &call, &(struct structure_search){ .seconds = 1e9, .faults = faults }, why, &e), &e);
+	no_error(call_bind(&call, c, true, &e) && search_make(s, &call, &(struct structure_search){ .work = 1e18, .faults = faults }, why, &e), &e);
 	if (!*why) {
 		x.form = form >= 0 ? form : (int)readback_below(random, (size_t)s->n_form);
 		if (!s->graph[x.form][0].made) x.form = 0;
@@ -189,7 +189,7 @@ static inline bool readback_counts(const struct structure_reading *r)
 }
 
 /* The draw of this number. False: of an op that is not read. */
-static inline bool readback(struct readback *r, uint64_t number, const char *only, double seconds, FILE *log)
+static inline bool readback(struct readback *r, uint64_t number, const char *only, double work, FILE *log)
 {
 	uint64_t random = number * UINT64_C(0x9e3779b97f4a7c15);
 	struct capture c;
@@ -209,7 +209,7 @@ static inline bool readback(struct readback *r, uint64_t number, const char *onl
 	}
 	if (!r->why) {
 		const char *why;
-		no_error(structure_read(&r->found, &call, &(struct structure_search){ .seconds = seconds, .log = log }, &why, &e), &e);
+		no_error(structure_read(&r->found, &call, &(struct structure_search){ .work = work, .log = log }, &why, &e), &e);
 		r->back = !why && readback_counts(&r->found);
 	}
 	capture_free(&c);
@@ -224,8 +224,8 @@ static inline void readback_free(struct readback *r)
 
 static inline void readback_print(FILE *to, const struct readback *r, uint64_t number)
 {
-	fprintf(to, "%llu %s %s: %s, %d drawn, %zu candidates, %.1f s%s;", (unsigned long long)number, r->k->op, r->k->name,
-		r->back ? "read back" : r->found.identified ? "CLAIMED" : "missed", r->drawn, r->found.tries, r->found.seconds, r->found.stopped ? ", stopped" : "");
+	fprintf(to, "%llu %s %s: %s, %d drawn, %zu candidates, %.2f G operations%s;", (unsigned long long)number, r->k->op, r->k->name,
+		r->back ? "read back" : r->found.identified ? "CLAIMED" : "missed", r->drawn, r->found.tries, r->found.work * 1e-9, r->found.stopped ? ", stopped" : "");
 	for (int o = 0; o < MAX_OUT; o++)
 		if (r->found.out[o].elements)
 			fprintf(to, " %s %.6f%s", op_find(r->k->op)->out[o].name, r->found.out[o].explained, r->found.out[o].noise ? " (noise)" : "");

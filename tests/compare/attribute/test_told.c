@@ -213,7 +213,7 @@ static struct verdict odd_rows(const struct arith *sums, uint64_t seed, const ch
 	p.arith = sums;
 	if (fault) plan_fault_at(&p, op, op_fault(op, fault), value);
 	answered(&c, "rmsnorm", "odd_1007", seed, DT_F32, &p);
-	no_error(call_bind(&call, &c, true, &e) && structure_read(&r, &call, &(struct structure_search){ .seconds = 20 }, &why, &e), &e);
+	no_error(call_bind(&call, &c, true, &e) && structure_read(&r, &call, &(struct structure_search){ .work = 20e9 }, &why, &e), &e);
 	assert_null(why);
 	*beside = r.fault;
 	structure_free(&r);

@@ -2,14 +2,14 @@
 #include "compare/attribute/suspects.h"
 #include "tests/studies/readback.h"
 
-static struct structure_reading read_capture(struct capture *c, double seconds)
+static struct structure_reading read_capture(struct capture *c, double work)
 {
 	struct structure_reading r;
 	struct call call;
 	struct error e;
 	const char *why;
 
-	no_error(call_bind(&call, c, true, &e) && structure_read(&r, &call, &(struct structure_search){ .seconds = seconds }, &why, &e), &e);
+	no_error(call_bind(&call, c, true, &e) && structure_read(&r, &call, &(struct structure_search){ .work = work }, &why, &e), &e);
 	assert_null(why);
 	return r;
 }
@@ -55,7 +55,7 @@ static void the_references_roundings(void **state)
 		no_error(case_make(&c, &norm, 3, true, &e), &e);
 		p.round[op_site(op_find("rmsnorm"), known[i].site)] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
 		answer_by(&c, &p);
-		struct structure_reading r = read_capture(&c, 10);
+		struct structure_reading r = read_capture(&c, 10e9);
 		if (!r.identified || !strstr(r.text, known[i].has)) print_error("%s, %.5f explained: %s", known[i].site, r.out[0].explained, r.text);
 		explained(&r, 0.999);
 		assert_non_null(strstr(r.text, known[i].has));
@@ -91,7 +91,7 @@ static void plant(struct capture *c, int form, uint64_t seed, uint64_t faults, c
 
 	assert_non_null(s);
 	answer_by(c, &plain);
-	no_error(call_bind(&call, c, true, &e) && search_make(s, &call, &(struct structure_search){ .seconds = 20, .faults = faults }, &why, &e), &e);
+	no_error(call_bind(&call, c, true, &e) && search_make(s, &call, &(struct structure_search){ .work = 20e9, .faults = faults }, &why, &e), &e);
 	assert_null(why);
 	struct graph *g = &s->graph[form][0];
 	struct lowered l;
@@ -124,7 +124,7 @@ static void random_structures_come_back(void **state)
 		struct error e;
 		no_error(case_make(&c, &delta, seed, true, &e), &e);
 		plant(&c, 1, seed, 0, NULL, IN_F32, 0);
-		struct structure_reading r = read_capture(&c, 20);
+		struct structure_reading r = read_capture(&c, 20e9);
 		bool all = r.identified;
 		for (int o = 0; o < 2; o++) {
 			all = all && r.out[o].explained > 0.999;
@@ -148,7 +148,7 @@ static void sums_are_read(void **state)
 		char line[64];
 		no_error(case_make(&c, &delta, 6, true, &e), &e);
 		plant(&c, 1, 6, 0, NULL, IN_F32, sums);
-		struct structure_reading r = read_capture(&c, 20);
+		struct structure_reading r = read_capture(&c, 20e9);
 		snprintf(line, sizeof line, "# A @ B: sums as %s\n", sums_name(sums));
 		if (!strstr(r.text, line) != !sums) print_error("%s: o %.5f equal, state %.5f\n%s", sums_name(sums), r.out[0].equal, r.out[1].equal, r.text);
 		explained(&r, 0.999);
@@ -248,7 +248,7 @@ static void nothing_is_claimed_of_what_is_not_explained(void **state)
 		for (int j = 0; j < 64; j++) y[j] *= 1 + 0.02 * ((double)(random_next(&seed) >> 11) * 0x1p-53 - 0.5);
 		dtype_store(t->dtype, y, 64, at);
 	}
-	struct structure_reading r = read_capture(&c, 5);
+	struct structure_reading r = read_capture(&c, 5e9);
 	assert_false(r.identified);
 	struct call call;
 	no_error(call_bind(&call, &c, true, &e), &e);
@@ -275,7 +275,7 @@ static void recorded(const char *file, double least, double equal, const char *c
 
 	snprintf(path, sizeof path, "fixtures/captures/%s.safetensors", file);
 	no_error(capture_read(&c, path, &e), &e);
-	struct structure_reading r = read_capture(&c, 30);
+	struct structure_reading r = read_capture(&c, 30e9);
 	explained(&r, least);
 	for (int o = 0; o < MAX_OUT; o++)
 		if (r.out[o].elements && !(r.out[o].equal >= equal)) {

@@ -17,7 +17,7 @@ static struct search *begun(struct capture *c, struct call *call, const struct t
 	assert_non_null(s);
 	no_error(case_make(c, of, 1, true, &e), &e);
 	answer_by(c, &plain);
-	no_error(call_bind(call, c, true, &e) && search_make(s, call, &(struct structure_search){ .seconds = 5, .faults = faults }, why, &e), &e);
+	no_error(call_bind(call, c, true, &e) && search_make(s, call, &(struct structure_search){ .work = 5e9, .faults = faults }, why, &e), &e);
 	return s;
 }
 
@@ -133,7 +133,7 @@ static void recorded(const char *file, const char *form, size_t chunk, const cha
 
 	snprintf(path, sizeof path, "fixtures/captures/%s.safetensors", file);
 	no_error(capture_read(&c, path, &e) && call_bind(&call, &c, true, &e), &e);
-	no_error(structure_read(&r, &call, &(struct structure_search){ .seconds = 30 }, &why, &e), &e);
+	no_error(structure_read(&r, &call, &(struct structure_search){ .work = 30e9 }, &why, &e), &e);
 	assert_null(why);
 	if (!r.identified || !(r.out[0].explained >= least)) print_error("%s, %.6f: %s", file, r.out[0].explained, r.text);
 	assert_true(r.identified && r.out[0].explained >= least);

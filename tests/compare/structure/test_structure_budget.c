@@ -1,0 +1,117 @@
+/* A search's budget is of work: what it finds, and where it ends, depends neither on threads nor on any clock. */
+#include <omp.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "compare/structure/search.h"
+#include "tests/kernel_model.h"
+
+static int asked;       /* how often a clock was */
+
+/* In place of libc's, for all of this program. */
+int clock_gettime(clockid_t which, struct timespec *t)
+{
+	asked++;
+	return (int)syscall(SYS_clock_gettime, which, t);
+}
+
+static struct structure_reading reading(const char *path, const struct structure_search *how)
+{
+	struct structure_reading r;
+	struct capture c;
+	struct call call;
+	struct error e;
+	const char *why;
+
+	no_error(capture_read(&c, path, &e) && call_bind(&call, &c, true, &e) && structure_read(&r, &call, how, &why, &e), &e);
+	assert_null(why);
+	capture_free(&c);
+	return r;
+}
+
+static void are_alike(const struct structure_reading *a, const struct structure_reading *b)
+{
+	assert_int_equal(a->tries, b->tries);
+	assert_true(a->work == b->work);
+	assert_int_equal(a->stopped, b->stopped);
+	assert_string_equal(a->text ? a->text : "", b->text ? b->text : "");
+	assert_string_equal(a->open ? a->open : "", b->open ? b->open : "");
+	for (int o = 0; o < MAX_OUT; o++) assert_true(a->out[o].explained == b->out[o].explained);
+}
+
+/* One that is ended by its budget, one that is not; the largest products of the first are worth all cores. */
+static void it_ends_alike(void **state)
+{
+	static const struct { const char *path; double work; bool stopped; } call[] = {
+		{ "fixtures/captures/gated_delta_rule.flashinfer_normal.safetensors", 5e8, true },
+		{ "fixtures/captures/causal_conv1d.fla_triton.safetensors", 1e10, false },
+	};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct structure_reading r[2];
+		const struct structure_search how = { .work = call[i].work };
+		for (int threads = 1; threads <= 2; threads++) {
+			omp_set_num_threads(threads);
+			asked = 0;
+			r[threads - 1] = reading(call[i].path, &how);
+			assert_int_equal(asked, 0);
+		}
+		are_alike(&r[0], &r[1]);
+		assert_int_equal(r[0].stopped, call[i].stopped);
+		/* by no more than what is done between two looks, and what is read in the end */
+		assert_true(r[0].work > 0 && (!call[i].stopped || r[0].work < 2 * call[i].work));
+		for (int k = 0; k < 2; k++) structure_free(&r[k]);
+	}
+}
+
+/* What is computed is paid for, what is kept is not: the second time only what is looked at. */
+static void work_is_what_is_computed(void **state)
+{
+	struct search *s = calloc(1, sizeof *s);
+	const struct candidate bare = { 0 };
+	const struct structure_search how = { .work = 1e10 };
+	struct score score[MAX_OUT];
+	struct capture c;
+	struct call call;
+	struct error e;
+	const char *why;
+	double work[3] = { 0 }, n = 0;
+
+	(void)state;
+	assert_non_null(s);
+	no_error(capture_read(&c, "fixtures/captures/causal_conv1d.fla_triton.safetensors", &e) && call_bind(&call, &c, true, &e), &e);
+	no_error(search_make(s, &call, &how, &why, &e), &e);
+	for (int k = 0; k < s->n_stage; k++)
+		if (s->graph[0][0].view[k].made) evaluator_clear(&s->graph[0][0].view[k].v);
+	for (int i = 0; i < 3; i++) {
+		assert_true(measured(s, &bare, score, NULL));
+		work[i] = s->work;
+	}
+	for (int o = 0; o < MAX_OUT; o++) n += (double)call.out_count[o];
+	assert_true(n > 0 && work[2] > work[1] && work[0] > work[2] - work[1] + n);
+	search_free(s);
+	free(s);
+	capture_free(&c);
+}
+
+/* A budget of seconds is a user's wish. */
+static void seconds_are_kept_where_asked_for(void **state)
+{
+	const struct structure_search how = { .work = 1e18, .seconds = 0.05 };
+
+	(void)state;
+	asked = 0;
+	struct structure_reading r = reading("fixtures/captures/gated_delta_rule.flashinfer_normal.safetensors", &how);
+	assert_true(r.stopped && asked > 0);
+	structure_free(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(it_ends_alike), cmocka_unit_test(work_is_what_is_computed), cmocka_unit_test(seconds_are_kept_where_asked_for) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
