@@ -105,31 +105,34 @@ static void ssd_in_chunks(void **state)
 /* ---- kda: WY in chunks, decays in base 2, each exponent the difference itself or from the chunk's first row ---- */
 /* A solve that stops 12 tokens back leaves out less than the noise of bf16 operands; 6 are more. */
 
-enum { KT = 52, KD = 16, KV = 8 };
-struct kda { enum number operands; size_t chunk; bool anchored; int fault; };
+enum { KT = 70, KD = 16, KV = 8 };
+struct kda { enum number operands; size_t chunk; bool anchored; int fault; size_t tokens; bool scanned; };   /* scanned: decays, as a block of threads adds them */
 enum { BETA_OF_TOKEN_BEFORE = 1, CHANNEL_3_NO_DECAY, DIAGONAL_DECAYED, SOLVE_STOPS_EARLY, SCALE_BY_DV };
 
 static void kda_run(const struct kda *o, const float *q, const float *k, const float *v, const float *g, const float *beta, float *S,
 	float *out)
 {
-	static float G[64][KD], A[64][64], P[64][64], U[64][KV], kn[64][KD], qn[64][KD];
+	static float G[KT][KD], A[KT][KT], P[KT][KT], U[KT][KV], kn[KT][KD], qn[KT][KD];
 	enum number r = o->operands;
 
-	for (size_t first = 0; first < KT; first += o->chunk) {
-		size_t n = first + o->chunk < KT ? o->chunk : KT - first;
+	for (size_t first = 0; first < o->tokens; first += o->chunk) {
+		size_t n = first + o->chunk < o->tokens ? o->chunk : o->tokens - first;
 		for (size_t i = 0; i < n; i++) {
 			float q2 = 1e-6f, k2 = 1e-6f;
 			for (size_t d = 0; d < KD; d++) {
 				size_t at = (first + i) * KD + d;
 				q2 = fmaf(q[at], q[at], q2), k2 = fmaf(k[at], k[at], k2);
 				float step = o->fault == CHANNEL_3_NO_DECAY && d == 3 ? 0 : g[at] * log2e;
-				G[i][d] = (i ? G[i - 1][d] : 0) + step;
+				G[i][d] = (i && !o->scanned ? G[i - 1][d] : 0) + step;
 			}
 			for (size_t d = 0; d < KD; d++) {
 				size_t at = (first + i) * KD + d;
 				qn[i][d] = q[at] / sqrtf(q2) / sqrtf(o->fault == SCALE_BY_DV ? KV : KD), kn[i][d] = k[at] / sqrtf(k2);
 			}
 		}
+		for (size_t apart = 1; apart < n && o->scanned; apart += apart)
+			for (size_t i = n - 1; i >= apart; i--)
+				for (size_t d = 0; d < KD; d++) G[i][d] += G[i - apart][d];
 		for (size_t i = 0; i < n; i++)
 			for (size_t j = 0; j <= i; j++) {
 				float a = 0, p = 0;
@@ -170,42 +173,54 @@ static void kda_run(const struct kda *o, const float *q, const float *k, const f
 static void kda(const struct kda *o, const char *contract, int variant)
 {
 	static float q[KT * KD], k[KT * KD], v[KT * KV], g[KT * KD], beta[KT], out[KT * KV], S[KD * KV], S0[KD * KV];
+	const size_t T = o->tokens;
 	struct capture c;
 
-	for (size_t i = 0; i < KT * KD; i++) q[i] = in_type(DT_BF16, normal(1)), k[i] = in_type(DT_BF16, normal(1));
-	for (size_t i = 0; i < KT * KD; i++) g[i] = -uniform(0.002f, 0.6f);
-	for (size_t i = 0; i < KT * KV; i++) v[i] = in_type(DT_BF16, normal(1));
-	for (size_t i = 0; i < KT; i++) beta[i] = uniform(0.05f, 0.95f);
+	for (size_t i = 0; i < T * KD; i++) q[i] = in_type(DT_BF16, normal(1)), k[i] = in_type(DT_BF16, normal(1));
+	for (size_t i = 0; i < T * KD; i++) g[i] = -uniform(0.002f, 0.6f);
+	for (size_t i = 0; i < T * KV; i++) v[i] = in_type(DT_BF16, normal(1));
+	for (size_t i = 0; i < T; i++) beta[i] = uniform(0.05f, 0.95f);
 	for (size_t i = 0; i < KD * KV; i++) S0[i] = S[i] = normal(0.3f);
 	kda_run(o, q, k, v, g, beta, S, out);
 	begin(&c, "kda", "{\"qk_l2norm\": true, \"l2_eps\": 1e-6}");
-	put(&c, "in.q", DT_BF16, SHAPE(KT, 1, KD), q);
-	put(&c, "in.k", DT_BF16, SHAPE(KT, 1, KD), k);
-	put(&c, "in.v", DT_BF16, SHAPE(KT, 1, KV), v);
-	put(&c, "in.g", DT_F32, SHAPE(KT, 1, KD), g);
-	put(&c, "in.beta", DT_F32, SHAPE(KT, 1), beta);
+	put(&c, "in.q", DT_BF16, SHAPE(T, 1, KD), q);
+	put(&c, "in.k", DT_BF16, SHAPE(T, 1, KD), k);
+	put(&c, "in.v", DT_BF16, SHAPE(T, 1, KV), v);
+	put(&c, "in.g", DT_F32, SHAPE(T, 1, KD), g);
+	put(&c, "in.beta", DT_F32, SHAPE(T, 1), beta);
 	put(&c, "in.initial_state", DT_F32, SHAPE(1, 1, KD, KV), S0);
-	put(&c, "out.o", o->operands == FULL ? DT_F32 : DT_BF16, SHAPE(KT, 1, KV), out);
+	put(&c, "out.o", o->operands == FULL ? DT_F32 : DT_BF16, SHAPE(T, 1, KV), out);
 	put(&c, "out.final_state", DT_F32, SHAPE(1, 1, KD, KV), S);
 	judged_as(&c, contract, !o->fault, variant % 8 != 0, "kda", variant);
 }
 
 static void kda_in_chunks(void **state)
 {
-	static const size_t chunks[] = { 16, 32, 20, 52 };
+	static const size_t chunks[] = { 16, 32, 20, 52, false };
 
 	(void)state;
 	for (int i = 0; i < 16; i++) {
-		struct kda o = { (const enum number[]){ FULL, BF, TF32, HALF }[i % 4], chunks[i / 4], i / 4 < 2 && i % 2, 0 };
+		struct kda o = { (const enum number[]){ FULL, BF, TF32, HALF }[i % 4], chunks[i / 4], i / 4 < 2 && i % 2, 0, 52, false };
 		dice = 500 + (uint64_t)i;
 		kda(&o, o.operands == FULL ? "chunk_f32" : "bf16_operands", i);
 	}
 	for (int fault = 1; fault <= SCALE_BY_DV; fault++)
 		for (int i = 0; i < 2; i++) {
-			struct kda o = { i ? BF : FULL, 32, false, fault };
+			struct kda o = { i ? BF : FULL, 32, false, fault, 52, false };
 			dice = 600 + (uint64_t)fault;
 			kda(&o, i ? "auto" : "chunk_f32", -fault);
 		}
+}
+
+/* The contract's usual chunk is 64: its state has sums over 6 tokens in it, this kernel's over 70. */
+static void kda_in_one_chunk(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 12; i++) {
+		struct kda o = { FULL, KT, false, 0, KT, true };
+		dice = 700 + (uint64_t)i;
+		kda(&o, "chunk_f32", 8 * i);
+	}
 }
 
 int main(void)
@@ -213,6 +228,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ssd_in_chunks),
 		cmocka_unit_test(kda_in_chunks),
+		cmocka_unit_test(kda_in_one_chunk),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,117 @@
+/* Norms whose squares are added in order, where all additions are rounded one way: they must pass and be given no name. */
+#include "own_capture.h"
+
+enum { LONG = 16384, SD = 4099, R = 6, SG = 6, SW = 128 };
+
+/* One number in all columns, a little more in the next row: each addition is rounded the same way. */
+static void squares_alike(enum dtype type, size_t rows, size_t D, float more, bool fused)
+{
+	static float x[2 * LONG], w[LONG], y[2 * LONG];
+	struct capture c;
+
+	for (size_t i = 0; i < D; i++) w[i] = in_type(type, 1 + normal(0.2f));
+	for (size_t r = 0; r < rows; r++) {
+		float sum = 0, value = in_type(type, 1.37f + more * (float)r);
+		for (size_t i = 0; i < D; i++) sum = fused ? fmaf(value, value, sum) : sum + value * value;
+		for (size_t i = 0; i < D; i++) x[r * D + i] = value, y[r * D + i] = in_type(type, value * (1 / sqrtf(sum / (float)D + 1e-6f)) * w[i]);
+	}
+	begin(&c, "rmsnorm", "{\"weight_offset\": 0}");
+	put(&c, "in.x", type, SHAPE(rows, D), x);
+	put(&c, "in.weight", type, SHAPE(D), w);
+	put(&c, "out.y", type, SHAPE(rows, D), y);
+	judged_as(&c, "f32", true, false, "rmsnorm of numbers alike", (int)D);
+}
+
+/* The largest first: what comes after it is half an ulp of the sum, and lost. */
+static void largest_first(void)
+{
+	static float x[LONG], w[LONG], y[LONG];
+	struct capture c;
+	float sum = 0;
+
+	for (size_t i = 0; i < LONG; i++) x[i] = i ? normal(1) : 4505.6f, w[i] = 1 + normal(0.2f), sum += x[i] * x[i];
+	for (size_t i = 0; i < LONG; i++) y[i] = x[i] * (1 / sqrtf(sum / LONG + 1e-6f)) * w[i];
+	begin(&c, "rmsnorm", "{\"weight_offset\": 0}");
+	put(&c, "in.x", DT_F32, SHAPE(1, LONG), x);
+	put(&c, "in.weight", DT_F32, SHAPE(LONG), w);
+	put(&c, "out.y", DT_F32, SHAPE(1, LONG), y);
+	judged_as(&c, "f32", true, false, "rmsnorm, the largest first", 0);
+}
+
+/* A bf16 number of [1/2, 1) has a square that is 1 mod 8 in units of its last place: where a sum has coarser ones, it is rounded down. */
+static void squares_of_bf16(bool backwards)
+{
+	static float x[R * SG * SW], w[SG * SW], y[R * SG * SW], scale[R * SG];
+	const size_t D = SG * SW;
+	struct capture c;
+
+	for (size_t i = 0; i < R * D; i++) x[i] = in_type(DT_BF16, normal(1));
+	for (size_t i = 0; i < D; i++) w[i] = in_type(DT_BF16, 1 + normal(0.2f));
+	for (size_t r = 0; r < R; r++) {
+		float sum = 0;
+		for (size_t i = 0; i < D; i++) {
+			float v = x[r * D + (backwards ? D - 1 - i : i)];
+			sum += v * v;
+		}
+		float root = 1 / sqrtf(sum / (float)D + 1e-6f);
+		for (size_t g = 0; g < SG; g++) {
+			float z[SW], most = 0;
+			for (size_t i = 0; i < SW; i++) z[i] = x[r * D + g * SW + i] * root * w[g * SW + i], most = fmaxf(most, fabsf(z[i]));
+			scale[r * SG + g] = most / 448;
+			for (size_t i = 0; i < SW; i++) y[r * D + g * SW + i] = in_type(DT_F8_E4M3, fmaxf(-448, fminf(448, z[i] / scale[r * SG + g])));
+		}
+	}
+	begin(&c, "rmsnorm_fp8_groups", "{\"weight_offset\": 0}");
+	put(&c, "in.x", DT_BF16, SHAPE(R, SG, SW), x);
+	put(&c, "in.weight", DT_BF16, SHAPE(SG, SW), w);
+	put(&c, "out.y", DT_F8_E4M3, SHAPE(R, SG, SW), y);
+	put(&c, "out.scale", DT_F32, SHAPE(R, SG), scale);
+	judged_as(&c, "f32", true, false, "squares of bf16 added in order", backwards);
+}
+
+static void squares_in_order(void **state)
+{
+	(void)state;
+	dice = 900;
+	for (int i = 0; i < 4; i++) squares_alike(i / 2 ? DT_BF16 : DT_F32, 4, SD, 0.1f, i % 2), squares_of_bf16(i % 2);
+	largest_first();
+}
+
+/* What is lost of the sum has the size of the mean square's rounding to float16, in both rows; it is a sum's, and legal. */
+static void no_rounding_is_named(void **state)
+{
+	(void)state;
+	dice = 970;
+	squares_alike(DT_F32, 2, LONG, 0, true);
+}
+
+/* x is one number: its last bits are where a float32's of the sum are not, and all sums are rounded alike. */
+static void residual_of_one_number(void **state)
+{
+	static float x[3 * SD], a[3 * SD], w[SD], y[3 * SD], sum[3 * SD];
+	struct capture c;
+
+	(void)state;
+	dice = 950;
+	for (size_t i = 0; i < SD; i++) w[i] = 1 + normal(0.2f);
+	for (size_t r = 0; r < 3; r++) {
+		float square = 0;
+		for (size_t i = r * SD; i < (r + 1) * SD; i++) x[i] = 1.37f, a[i] = normal(1) * 4.321f, sum[i] = x[i] + a[i], square = fmaf(sum[i], sum[i], square);
+		for (size_t i = 0; i < SD; i++) y[r * SD + i] = sum[r * SD + i] * (1 / sqrtf(square / SD + 1e-6f)) * w[i];
+	}
+	begin(&c, "rmsnorm", "{\"weight_offset\": 0}");
+	put(&c, "in.x", DT_F32, SHAPE(3, SD), x);
+	put(&c, "in.residual", DT_F32, SHAPE(3, SD), a);
+	put(&c, "in.weight", DT_F32, SHAPE(SD), w);
+	put(&c, "out.y", DT_F32, SHAPE(3, SD), y);
+	put(&c, "out.residual_out", DT_F32, SHAPE(3, SD), sum);
+	judged_as(&c, "f32", true, false, "a residual of one number", 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(squares_in_order), cmocka_unit_test(no_rounding_is_named),
+		cmocka_unit_test(residual_of_one_number) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
