@@ -5,7 +5,7 @@
 #include "fixtures/io/random.h"
 #include "xray_private.h"
 
-struct kept_run { struct plan plan; uint64_t hash, work; size_t used; double *y; };
+struct kept_run { struct plan plan; uint64_t hash, work; size_t strip, used; double *y; };
 /* most: as many as XRAY_KEPT bytes hold. */
 struct kept_runs { size_t n, most; struct kept_run of[]; };
 
@@ -29,17 +29,30 @@ static uint64_t hash_of(const struct plan *key)
 	return h;
 }
 
-static struct kept_run *find(struct kept_runs *k, const struct plan *key, uint64_t hash)
+static struct kept_run *find(struct kept_runs *k, size_t strip, const struct plan *key, uint64_t hash)
 {
 	for (size_t i = 0; k && i < k->n; i++)
-		if (k->of[i].hash == hash && !memcmp(&k->of[i].plan, key, sizeof *key)) return &k->of[i];
+		if (k->of[i].hash == hash && k->of[i].strip == strip && !memcmp(&k->of[i].plan, key, sizeof *key)) return &k->of[i];
 	return NULL;
+}
+
+static size_t room_for(const struct xray *x)
+{
+	size_t most = XRAY_KEPT / (x->most * sizeof(double) + sizeof(struct kept_run));
+
+	return most < MOST ? most : MOST;
+}
+
+/* Of a call of many strips the floor's runs alone, which each pass asks for, if there is room for all: of a pass of more none would stay. */
+static bool is_kept(const struct xray *x, const struct plan *p)
+{
+	return x->strips == 1 || (p->arith != &arith_f64 && FLOOR_RUNS * x->strips <= room_for(x));
 }
 
 bool xray_kept(struct xray *x, const struct plan *p, double *y, uint64_t *work)
 {
 	struct plan key = key_of(p);
-	struct kept_run *r = x->strips == 1 ? find(x->kept, &key, hash_of(&key)) : NULL;
+	struct kept_run *r = is_kept(x, p) ? find(x->kept, x->at, &key, hash_of(&key)) : NULL;
 
 	if (!r) return false;
 	r->used = x->runs;
@@ -55,14 +68,13 @@ static struct kept_run *room(struct xray *x)
 	struct kept_run *oldest;
 
 	if (!k) {
-		size_t most = XRAY_KEPT / (x->n * sizeof(double) + sizeof *k->of);
-		if (most > MOST) most = MOST;
+		size_t most = room_for(x);
 		if (!most || !(k = x->kept = malloc(sizeof *k + most * sizeof *k->of))) return NULL;
 		k->n = 0;
 		k->most = most;
 	}
 	if (k->n < k->most) {
-		double *y = malloc(x->n * sizeof *y);
+		double *y = malloc(x->most * sizeof *y);
 		if (!y) return NULL;
 		k->of[k->n].y = y;
 		return &k->of[k->n++];
@@ -75,12 +87,13 @@ static struct kept_run *room(struct xray *x)
 
 void xray_keep(struct xray *x, const struct plan *p, const double *y, uint64_t work)
 {
-	struct kept_run *r = x->strips == 1 && x->n ? room(x) : NULL;
+	struct kept_run *r = x->n && is_kept(x, p) ? room(x) : NULL;
 
 	if (!r) return;
 	r->plan = key_of(p);
 	r->hash = hash_of(&r->plan);
 	r->work = work;
+	r->strip = x->at;
 	r->used = x->runs;
 	memcpy(r->y, y, x->n * sizeof *y);
 }

@@ -135,6 +135,24 @@ static bool no_answer(struct xray *x, const struct plan *p, const struct error *
 	return true;
 }
 
+/* A stream whose strips before this one were kept has to make them all the same, as this one goes on from them. */
+static bool catch_up(struct xray *x, struct stream *l, struct error *e)
+{
+	struct answer passed = { 0 };
+	size_t room[MAX_OUT] = { 0 };
+
+	if (l->next > x->at) stream_end(l);
+	if (l->next == x->at) return true;
+	for (size_t s = l->next; s < x->at; s++) {
+		struct strip strip = call_strip(x->call, s, x->strips);
+		for (int i = 0; i < MAX_OUT; i++) room[i] = strip.count[i] > room[i] ? strip.count[i] : room[i];
+	}
+	bool ok = answer_make(&passed, room, false) || error_set(e, E_MEMORY, x->call->op->name, NO_OFFSET, "strips that are passed over");
+	ok = ok && ref_strip(x->call, l, x->at - 1, x->strips, &passed, e);
+	answer_free(&passed);
+	return ok;
+}
+
 bool xray_run(struct xray *x, struct stream *l, double *y)
 {
 	struct answer a = { 0 };
@@ -145,7 +163,7 @@ bool xray_run(struct xray *x, struct stream *l, double *y)
 	for (int i = 0; i < MAX_OUT; i++) a.hi[i] = x->call->out_count[i] ? y + x->first[i] : NULL;
 	x->impossible = false;
 	if (!xray_kept(x, &l->plan, y, &a.work)) {
-		if (!ref_strip(x->call, l, x->at, x->strips, &a, &e)) return no_answer(x, &l->plan, &e, y);
+		if (!catch_up(x, l, &e) || !ref_strip(x->call, l, x->at, x->strips, &a, &e)) return no_answer(x, &l->plan, &e, y);
 		xray_keep(x, &l->plan, y, a.work);
 	}
 	x->work += a.work + overhead * x->n;            /* whether it was made now or before: what is given up must not depend on it */

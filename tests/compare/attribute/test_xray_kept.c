@@ -3,6 +3,7 @@
 #include "compare/attribute/xray_private.h"
 #include "tests/kernel_model.h"
 
+enum { MAX_STRIPS = 256 };
 struct bed { struct capture c; struct call call; struct xray x; struct plan plan; struct error e; double *kept, *made; uint64_t work; };
 
 static void begin(struct bed *b, const struct arith *a)
@@ -66,6 +67,45 @@ static void a_hit_is_the_miss_to_the_bit(void **state)
 		answer_free(&direct);
 		end(&b);
 	}
+}
+
+/* Of a call of many strips: from strips that were kept a stream goes on as if it had made them, and an answer is of its own strip. */
+static void strips_go_on_from_kept_ones(void **state)
+{
+	struct bed b = { 0 };
+	double *y[MAX_STRIPS] = { NULL };
+	uint64_t work[MAX_STRIPS] = { 0 };
+
+	(void)state;
+	no_error(case_make(&b.c, case_find("gated_delta_rule", "long"), 1, true, &b.e), &b.e);
+	b.plan = plan_plain(&arith_noisy, arith_noisy.precision);
+	answer_by(&b.c, &b.plan);
+	no_error(call_bind(&b.call, &b.c, true, &b.e), &b.e);
+	b.call.at_hand = 1 << 12;
+	no_error(xray_make(&b.x, &b.call, NULL, &b.e), &b.e);
+	b.x.e = &b.e;
+	const size_t n = b.x.strips;
+	if (n < 3 || n > MAX_STRIPS) fail_msg("%zu strips", n);
+	/* made in order; then the first alone is kept, and all are asked for again */
+	for (int pass = 0; pass < 2; pass++) {
+		struct stream l = { .plan = b.plan };
+		for (size_t s = 0; s < n; s++) {
+			double *to = pass ? b.x.d : (y[s] = calloc(b.x.most, sizeof *y[s]));
+			no_error(xray_refresh_strip(&b.x, s, 0), &b.e);
+			uint64_t before = b.x.work;
+			no_error(xray_run(&b.x, &l, to), &b.e);
+			if (!pass) work[s] = b.x.work - before;
+			assert_true(b.x.work - before == work[s]);
+			assert_memory_equal(to, y[s], b.x.n * sizeof *to);
+		}
+		stream_end(&l);
+		xray_forget(&b.x);
+		l = (struct stream){ .plan = b.plan };
+		no_error(xray_refresh_strip(&b.x, 0, 0) && xray_run(&b.x, &l, b.x.d), &b.e);
+		stream_end(&l);
+	}
+	for (size_t s = 0; s < n; s++) free(y[s]);
+	end(&b);
 }
 
 /* Each bit of each of these. */
@@ -133,7 +173,7 @@ static void a_seed_counts_where_it_is_drawn_from(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_hit_is_the_miss_to_the_bit), cmocka_unit_test(one_bit_makes_another_plan),
+		cmocka_unit_test(a_hit_is_the_miss_to_the_bit), cmocka_unit_test(strips_go_on_from_kept_ones), cmocka_unit_test(one_bit_makes_another_plan),
 		cmocka_unit_test(a_seed_counts_where_it_is_drawn_from),
 	};
 
