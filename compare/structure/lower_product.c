@@ -217,8 +217,10 @@ static bool is_scaled(const struct sym *scaled, const struct chain *c, int n)
 static struct sym leaf_named(const struct lowering_run *l, const struct chain *c, int n)
 {
 	const struct form_symbols *f = l->h->f;
-	struct sym x = *c->dense[c->t.node[n].first].x;
+	const struct sym *dense = c->dense[c->t.node[n].first].x, *of = is_ex(dense, EX_TRANS) ? dense->arg[0] : dense;
+	struct sym x = *dense;
 
+	x.site = of->operand >= 0 ? of->operand : of->site;
 	for (int i = 0; i < c->n_factor; i++)
 		if (c->factor[i].place.node == n) x.site = -1;
 	for (int i = 0; i < f->n_scaled; i++)

@@ -7,11 +7,17 @@
 
 enum { NOWHERE = -2, EVERYWHERE = -1 };
 
+static const struct site_rounding as[TYPES] = { [IN_BF16] = { true, FMT_BF16, ROUND_NEAREST_EVEN }, [IN_F16] = { true, FMT_F16, ROUND_NEAREST_EVEN },
+	[IN_TF32] = { true, FMT_TF32, ROUND_ZERO }, [IN_TF32_RN] = { true, FMT_TF32, ROUND_NEAREST_EVEN }, [IN_E4M3] = { true, FMT_E4M3, ROUND_NEAREST_EVEN } };
+
+void round_as(const struct search *s, struct candidate *c, int key, const struct site_rounding *r)
+{
+	for (int t = 0; t < s->keys.at[key].n && t < TYPES && is_rounding(&s->keys.at[key]) && r->on; t++)
+		if (as[t].on && as[t].format == r->format && as[t].rounding == r->rounding) c->config.value[key] = (unsigned char)t;
+}
+
 bool rounding_at(const struct search *s, const struct candidate *c, int key, int value, struct structure_rounding *r)
 {
-	static const struct site_rounding as[TYPES] = { [IN_BF16] = { true, FMT_BF16, ROUND_NEAREST_EVEN }, [IN_F16] = { true, FMT_F16, ROUND_NEAREST_EVEN },
-		[IN_TF32] = { true, FMT_TF32, ROUND_ZERO }, [IN_TF32_RN] = { true, FMT_TF32, ROUND_NEAREST_EVEN },
-		[IN_E4M3] = { true, FMT_E4M3, ROUND_NEAREST_EVEN } };
 	static const enum type merged[] = { IN_F32, IN_TF32, IN_TF32_RN, IN_F16, IN_BF16 }, stored[] = { IN_F32, IN_F16, IN_BF16 };
 	const struct key *k = &s->keys.at[key];
 	enum type t = is_rounding(k) ? (enum type)type_of(s, c, key, value) : k->what == W_HIGH ? merged[value] : k->what == W_STORE ? stored[value]

@@ -14,7 +14,7 @@ struct job { int cell; struct loop_run *loop; struct value y, a[3]; int n_arg; }
 struct schedule { struct job *job[MAX_LOOP]; int n[MAX_LOOP], room[MAX_LOOP]; struct loop_run *run[MAX_LOOP]; double work; };
 
 /* A search's budget is of work, not of time, so that it ends alike on every machine: in operations, each an element that is computed and
- * rounded (about a nanosecond). Fitted to the times of thirteen searches of seven ops, to 30 % each. Of a function's element; of a product in
+ * rounded (about a nanosecond). Fitted to the times of thirteen searches of six ops, to 30 % each. Of a function's element; of a product in
  * an exact sum, in one that is added as GPUs add, and in an inverse; of an element beside the recorded one; of a job in a turn; of lowering. */
 #define WORK_FUNCTION 4.0
 #define WORK_PRODUCT 0.0625

@@ -57,6 +57,57 @@ static void starts(struct search *s, struct beams *b, int k, int from, int to)
 	s->push = true;
 }
 
+/* What the candidate has a name for is rounded as the plan says; how many sites of the plan's it has. */
+static int try_as(struct search *s, struct candidate *c, const struct plan *p, int k)
+{
+	uint64_t sites = 0;
+
+	try(s, c, k);
+	for (int j = 0; j < c->met.n; j++) {
+		if (c->met.site[j] < 0 || !p->round[c->met.site[j]].on) continue;
+		round_as(s, c, c->met.key[j], &p->round[c->met.site[j]]);
+		sites |= UINT64_C(1) << c->met.site[j];
+	}
+	try(s, c, k);
+	return __builtin_popcountll(sites);
+}
+
+/* Which values there are to round hangs on where factors stand: each choice of structure by which there are more of the plan's sites, or the
+ * cost is less, twice. */
+static void arrange_as(struct search *s, struct candidate *c, const struct plan *p, int k)
+{
+	int sites = try_as(s, c, p, k);
+
+	for (int i = 0; i < 2 * c->met.n && !late(s); i++) {
+		int key = c->met.key[i % c->met.n];
+		for (int v = 0; v < s->keys.at[key].n && s->keys.at[key].kind == CHOOSE_FORM; v++) {
+			struct candidate t = *c;
+			t.config.value[key] = (unsigned char)v;
+			int n = try_as(s, &t, p, k);
+			if (n > sites || (n == sites && t.cost < c->cost)) *c = t, sites = n;
+		}
+	}
+}
+
+/* Of what the op's file knows: each structure of its contracts. */
+static void known_starts(struct search *s, struct beams *b, int k)
+{
+	s->push = false;
+	for (const struct contract *known = s->call->op->contracts; known->name && !explained(b, k); known++)
+		for (int i = 0; i < contract_structures(known) && !late(s); i++) {
+			struct candidate c = { .form = known->form };
+			struct plan p = plan_plain(&arith_f64, arith_f64.precision);
+			if (!s->graph[c.form][0].made) continue;
+			plan_structure(&p, known, i);
+			set_defaults(s, &c, every[0]);
+			arrange_as(s, &c, &p, k);
+			log_cost(s, "known", &c, k);
+			down(s, &c, k, 1, false, b);
+			log_cost(s, "known", &c, k);
+		}
+	s->push = true;
+}
+
 /* How exponents are made is one choice of several parts, each of which is lost in near ties alone. */
 static void exponents(struct search *s, struct candidate *c, int k)
 {
@@ -147,6 +198,10 @@ static void last_effort(struct search *s, struct candidate *best, int last)
 static int other_ways(struct search *s, struct beams *b)
 {
 	const int last = s->n_stage - 1, at[] = { last < 2 ? last : 2, last };
+
+	known_starts(s, b, 0);
+	if (explained(b, 0)) return 0;
+
 	struct beams later;
 	bool ok = beam_make(&later.by[0], 0);
 	int found_at = 0;

@@ -115,6 +115,8 @@ static inline bool form_has(const struct op *op, int fault, int form) { return o
 
 /* What a choice's value rounds to beyond float32, if it does. */
 bool rounding_at(const struct search *s, const struct candidate *c, int key, int value, struct structure_rounding *r);
+/* Chooses that value, where the choice is of a rounding that has it. */
+void round_as(const struct search *s, struct candidate *c, int key, const struct site_rounding *r);
 bool banned(const struct search *s, const struct candidate *c, int key, int value);
 bool any_banned(const struct search *s, const struct candidate *c);     /* where its factors stand, after it was lowered */
 /* effect[site]: of a rounding that is not allowed and in every structure that explains as well, else 0; *best may become one that is allowed. */

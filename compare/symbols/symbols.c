@@ -11,7 +11,7 @@ struct sym *sym_make(struct form_symbols *f, enum sym_kind kind, struct shape s,
 	struct sym *x = pool_make(&f->pool, sizeof *x);
 
 	if (!x) return NULL;
-	*x = (struct sym){ .kind = kind, .index = f->n_sym++, .in = f->now_in, .id = f->line << 10 | (f->in_line[f->line]++ & 0x3ff), .s = s, .n = n, .reg = -1, .def = -1, .site = -1 };
+	*x = (struct sym){ .kind = kind, .index = f->n_sym++, .in = f->now_in, .id = f->line << 10 | (f->in_line[f->line]++ & 0x3ff), .s = s, .n = n, .reg = -1, .def = -1, .site = -1, .operand = -1 };
 	x->arg = pool_make(&f->pool, (size_t)(n ? n : 1) * sizeof *x->arg);
 	x->sign = pool_make(&f->pool, (size_t)(n ? n : 1));
 	x->role = pool_make(&f->pool, (size_t)(n ? n : 1) * sizeof *x->role);
@@ -168,6 +168,7 @@ static struct sym *named(struct reader *r, const char *name, struct sym *value)
 	if (!x) return NULL;
 	x->arg[0] = value;
 	x->site = value->site;
+	x->operand = value->operand;
 	x->name = name;
 	x->def = f->n_def;
 	f->def_name[f->n_def++] = name;
@@ -177,10 +178,13 @@ static struct sym *named(struct reader *r, const char *name, struct sym *value)
 /* Of several names for one value the first that is a site. */
 static void mark_site(struct form_symbols *f, struct sym *x, const char *name)
 {
-	int dense = 0;
+	int dense = 0, site = formula_site(f->tree, f->program->call->op, name);
 
-	if (x->site >= 0) return;
-	x->site = formula_site(f->tree, f->program->call->op, name);
+	if (x->site >= 0) {
+		if (site >= 0) x->operand = site;
+		return;
+	}
+	x->site = site;
 	for (int i = 0; i < x->n && x->kind == SYM_PRODUCT; i++) dense += x->role[i] == DENSE;
 	if (x->site >= 0 && dense == 1 && f->n_scaled < MAX_DEF) f->scaled[f->n_scaled++] = x;
 }

@@ -30,7 +30,7 @@ struct sym {
 	const char *name;       /* SYM_NAME, SYM_CARRY, SYM_FINAL */
 	struct sym *other;      /* SYM_NAME: that of what is no longer scaled, where one was made */
 	int reg, def;           /* what is carried: its number in carry[]; SYM_NAME: number of the definition */
-	int site;               /* the op's, which a definition of this value is; -1: none */
+	int site, operand;      /* the op's, which a definition of this value is; which another name of it is, that a product reads; -1: none */
 };
 
 /* What a form computes: its outputs, and what it carries from turn to turn. */

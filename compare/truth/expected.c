@@ -52,6 +52,9 @@ static void pool(double *s2, size_t n, size_t row)
 	}
 }
 
+/* sigma of an element whose upstream error is this: with the rounding to its store's format. */
+static double with_store(double upstream, enum format f, double value) { return hypot(upstream, format_ulp(f, value) / sqrt(12)); }
+
 /* Of output i, `count` elements. */
 static void add_store(struct expected *x, const struct call *call, int i, size_t count, const struct answer *centre)
 {
@@ -60,7 +63,7 @@ static void add_store(struct expected *x, const struct call *call, int i, size_t
 	for (size_t j = 0; j < count; j++) {
 		x->sigma[i][j] = 0;
 		if (!(x->upstream[i][j] > 0)) continue;
-		x->sigma[i][j] = hypot(x->upstream[i][j], format_ulp(f, centre->hi[i][j]) / sqrt(12));
+		x->sigma[i][j] = with_store(x->upstream[i][j], f, centre->hi[i][j]);
 		x->count[i]++, x->scattered[i]++;
 	}
 }
@@ -183,7 +186,7 @@ static void widen_rows(struct expected *x, const struct call *call, int i, size_
 		for (size_t j = r; j < r + row; j++) {
 			if (!(s2[j] > 0)) continue;
 			x->upstream[i][j] = fmax(x->upstream[i][j], s2[j]);
-			x->sigma[i][j] = hypot(x->upstream[i][j], format_ulp(f, centre->hi[i][j]) / sqrt(12));
+			x->sigma[i][j] = with_store(x->upstream[i][j], f, centre->hi[i][j]);
 		}
 	}
 }

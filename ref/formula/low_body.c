@@ -58,9 +58,10 @@ static bool define(struct lower *l, const struct definition *d)
 	if (s && !same_shape(s->s, x->s))
 		return low_error(l, value, "expected %s for '%s', got %s", shape_said(l->call, s->s, text[0]), d->name, shape_said(l->call, x->s, text[1]));
 	int site = formula_site(l->t, l->op, d->name);
-	/* another name for the same value */
-	if (!s && x->kind == EX_REG && !rounds(l, site) && !is_carried(l, x->reg)) return symbol_add(l, d->name, SYMBOL_REG, x->reg, x->s) != NULL;
-	bool product = !s && !rounds(l, site) && is_product(l, value);
+	/* another name for the same value; where values stay each site is one of its own */
+	bool apart = rounds(l, site) || (l->keep && site >= 0);
+	if (!s && x->kind == EX_REG && !apart && !is_carried(l, x->reg)) return symbol_add(l, d->name, SYMBOL_REG, x->reg, x->s) != NULL;
+	bool product = !s && !apart && is_product(l, value);
 	int reg = s ? s->index : new_reg(l, d->target, x->s);
 	struct symbol *y = s || reg < 0 ? s : symbol_add(l, d->name, SYMBOL_REG, reg, x->s);
 	if (reg < 0 || !y) return false;

@@ -146,8 +146,8 @@ static void sums_are_read(void **state)
 		struct capture c;
 		struct error e;
 		char line[64];
-		no_error(case_make(&c, &delta, 6, true, &e), &e);
-		plant(&c, 1, 6, 0, NULL, IN_F32, sums);
+		no_error(case_make(&c, &delta, 8, true, &e), &e);
+		plant(&c, 1, 8, 0, NULL, IN_F32, sums);
 		struct structure_reading r = read_capture(&c, 20e9);
 		snprintf(line, sizeof line, "# A @ B: sums as %s\n", sums_name(sums));
 		if (!strstr(r.text, line) != !sums) print_error("%s: o %.5f equal, state %.5f\n%s", sums_name(sums), r.out[0].equal, r.out[1].equal, r.text);
