@@ -87,27 +87,14 @@ static void raise_rows(const struct kind *k, int i, double *s2, size_t n, size_t
 	}
 }
 
-/* Has the mean row slack² times the noise? */
-static bool all_rows(const struct kind *k, int i, const double *s2, size_t n, size_t row)
-{
-	double sum = 0, rows = 0;
-
-	for (size_t r = 0; r < n; r += row) {
-		double noise, squares = row_squares(k, i, r, row, s2, &noise);
-		if (noise > 0) sum += squares / noise, rows++;
-	}
-	return rows > 1 && sum > slack * slack * rows;
-}
-
-/* A run or two may be far off in a row by chance, by which noisy runs differ, too. What all rows have is not chance. Tensor cores cut, which
- * is none anywhere. */
+/* A run or two may be far off in a row by chance, by which noisy runs differ, too; tensor cores cut, which is none anywhere. Row by row, as a
+ * strip knows no more. */
 void off_by_rows(struct expected *x, const struct off_by *o, int i, size_t n, size_t row)
 {
 	for (int first = 0, end; first < x->others; first = end) {
 		for (end = first + 1; end < x->others && x->other[end] == x->other[first]; end++) {}
 		const struct kind k = { o, first, end };
-		bool all = x->other[first] == ON_CORES || all_rows(&k, i, x->upstream[i], n, row);
-		raise_rows(&k, i, x->upstream[i], n, row, all ? slack : likely);
+		raise_rows(&k, i, x->upstream[i], n, row, x->other[first] == ON_CORES ? slack : likely);
 	}
 }
 
