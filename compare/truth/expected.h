@@ -11,8 +11,8 @@
  * sigma: they must be the truth rounded once, unless a kernel in other algebra need not have them exact. That is asked only where an
  * output is something else there, or further off than noise elsewhere (expected_widen): then those whose s_i is less than half a float32
  * ulp lose their sigma, and their upstream error becomes what noise has made in as many runs that are noisy where float32 is exact, too,
- * and round to nearest at sites. Of others s_i² becomes that of these runs, in rows where it is more than `loose` times as large. */
-/* Nor is noise without bias, in the contract's usual structure, all that correct kernels do (others.h): in order, in float32, many numbers
+ * and round to nearest at sites. Of others s_i² becomes that of these runs, in rows where it is more than `loose` times as large.
+ * Nor is noise without bias, in the contract's usual structure, all that correct kernels do (others.h): in order, in float32, many numbers
  * alike are all rounded one way, and what is far below the sum is lost; sums over longer chunks are longer; on tensor cores, which multiply
  * under a contract that rounds, all is cut. Of a row whose mean square in such runs is so much larger than that of the noisy runs, s_i²
  * is at least that. */

@@ -5,12 +5,9 @@
 #include "compare/limits/limits.h"
 #include "others.h"
 
-/* As plan_draw's largest. Sums over a chunk grow with it, and so do their errors. */
-enum { LONG_CHUNK = 128 };
-
 int others_of(struct expected *x, const struct plan *model)
 {
-	bool rounds = false, longer = model->region && model->chunk && model->chunk < LONG_CHUNK;
+	bool rounds = false, longer = model->region && model->chunk && model->chunk < LONGEST_CHUNK;
 	int n = 0;
 
 	for (int i = 0; model->region && i < MAX_SITE; i++) rounds = rounds || model->region->site[i].on;
@@ -28,7 +25,7 @@ void others_plan(struct plan *p, const struct plan *model, enum other kind, int 
 	p->bits = p->arith->precision;
 	p->seed = (uint64_t)r + 1;
 	if (model->region && (kind == IN_ORDER || kind == BY_FMA)) memset(p->round, 0, sizeof p->round);
-	if (kind == LONG_CHUNKS) p->chunk = LONG_CHUNK;
+	if (kind == LONG_CHUNKS) p->chunk = LONGEST_CHUNK;       /* sums over a chunk grow with it, and so do their errors */
 }
 
 bool off_by_make(struct off_by *o, struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,

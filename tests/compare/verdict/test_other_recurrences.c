@@ -196,7 +196,7 @@ static void kda(const struct kda *o, const char *contract, int variant)
 
 static void kda_in_chunks(void **state)
 {
-	static const size_t chunks[] = { 16, 32, 20, 52, false };
+	static const size_t chunks[] = { 16, 32, 20, 52 };
 
 	(void)state;
 	for (int i = 0; i < 16; i++) {
