@@ -53,12 +53,38 @@ template <int W, int V, class F> __global__ void __launch_bounds__(THREADS) conv
 
 /* ---- launches ---- */
 
-template <int W, class F> static void launch_tiles(const conv<F> &m, dim3 grid, bool keeps, cudaStream_t stream)
+template <int W, int TOKENS, class F> static void launch_runs(const conv<F> &m, bool keeps, cudaStream_t stream)
 {
-	auto kernel = keeps ? conv_tile<W, W != 1, F> : conv_tile<W, false, F>;
+	auto kernel = keeps ? conv_tile<W, W != 1, TOKENS, F> : conv_tile<W, false, TOKENS, F>;
+	dim3 grid(small(blocks(m.C, tile_plan<W, F>::CHANNELS) * blocks((size_t)m.T, TOKENS), "blocks"));
 
 	check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100), "conv_tile");
 	launch_on(stream, "conv_tile", kernel, grid, THREADS, 0, m);
+}
+
+static size_t multiprocessors()
+{
+	int device, n;
+
+	check(cudaGetDevice(&device), "device");
+	check(cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device), "device");
+	return (size_t)n;
+}
+
+/* The most tokens that blocks of `run` at one place of a multiprocessor take in turn. */
+template <int W, class F> static size_t tokens_in_turn(const conv<F> &m, size_t run)
+{
+	size_t n = blocks(m.C, tile_plan<W, F>::CHANNELS) * (size_t)blocks((size_t)m.T, run);
+
+	return blocks(n, multiprocessors() * tiles_together<W>) * run;
+}
+
+template <int W, class F> static void launch_tiles(const conv<F> &m, bool keeps, cudaStream_t stream)
+{
+	if (tokens_in_turn<W>(m, LONG_RUN) < tokens_in_turn<W>(m, RUN))
+		launch_runs<W, LONG_RUN>(m, keeps, stream);
+	else
+		launch_runs<W, RUN>(m, keeps, stream);
 }
 
 /* Final states in place of the initial ones are written when all tokens are done. */
@@ -66,13 +92,11 @@ template <int W, class F> static const char *launch_prefill(const conv<F> &m, cu
 {
 	bool tiles = m.C % (16 / sizeof(F)) == 0, states = W > 1 && m.final_state.data;
 	bool keeps = tiles && states && m.final_state.data != m.initial.data;
-	size_t pieces = blocks(m.C, tiles ? tile_plan<W, F>::CHANNELS : THREADS);
-	dim3 grid(small(pieces * blocks((size_t)m.T, RUN), "blocks"));
 
 	if (tiles)
-		launch_tiles<W>(m, grid, keeps, stream);
+		launch_tiles<W>(m, keeps, stream);
 	else
-		launch_on(stream, "conv_channel", conv_channel<W, F>, grid, THREADS, 0, m);
+		launch_on(stream, "conv_channel", conv_channel<W, F>, dim3(small(blocks(m.C, THREADS) * blocks((size_t)m.T, RUN), "blocks")), THREADS, 0, m);
 	if (states && !keeps)
 		launch_on(stream, "conv_states", conv_states<W, F>, dim3((unsigned)m.N, blocks(m.C, THREADS, 65535)), THREADS, 0, m);
 	return tiles ? "causal_conv1d prefill" : "causal_conv1d prefill, any width";

@@ -7,7 +7,8 @@
 #include "gpu/device/stored.cuh"
 #include "gpu/kernels/causal_conv1d.cuh"
 
-enum { THREADS = 128, RUN = 16, MAX_W = 8 };
+/* RUN: tokens of a block; LONG_RUN where a grid of those ends sooner. */
+enum { THREADS = 128, RUN = 16, LONG_RUN = 20, MAX_W = 8 };
 
 /* The input of channel c at token t < cuts[n+1]; t may reach back W-1 before cuts[n]. */
 template <int W, class F> __device__ float input_at(const conv<F> &m, int n, int c, int64_t t)
@@ -66,11 +67,11 @@ struct run_place {
 	int64_t first;
 	int channel;
 
-	__device__ run_place(int C, int width)
+	__device__ run_place(int C, int width, int run)
 	{
 		unsigned pieces = (C + width - 1) / width;
 
-		first = (int64_t)(blockIdx.x / pieces) * RUN;
+		first = (int64_t)(blockIdx.x / pieces) * run;
 		channel = (int)(blockIdx.x % pieces) * width;
 	}
 };
@@ -107,7 +108,7 @@ template <int W, class F> __device__ void look_back(float (&window)[W][1], const
 
 template <int W, class F> __global__ void __launch_bounds__(THREADS) conv_channel(conv<F> m)
 {
-	run_place at(m.C, THREADS);
+	run_place at(m.C, THREADS, RUN);
 	int c = at.channel + (int)threadIdx.x;
 	int64_t t = at.first, end = min(t + RUN, m.T);
 	float taps[W], bias[1], window[W][1] = {};
@@ -139,16 +140,16 @@ template <int W, class F> struct tile_plan {
 };
 
 /* Row r is the token BACK before the run's r-th; the last GROUP - 1 are read for nothing. */
-template <int W, class F> struct alignas(128) conv_rows {
+template <int W, int TOKENS, class F> struct alignas(128) conv_rows {
 	using plan = tile_plan<W, F>;
-	F row[plan::BACK + RUN + plan::GROUP - 1][plan::CHANNELS];
+	F row[plan::BACK + TOKENS + plan::GROUP - 1][plan::CHANNELS];
 	uint64_t arrived;
 };
 
 /* The rows of `count` tokens from `first` on, and those before, on their way: each warp, one lane of it, calls every WARPS-th, for
  * the copies of a warp's lanes go out one after the other. One barrier of the block. */
-template <int W, class F>
-__device__ void fetch_rows(conv_rows<W, F> &to, const conv<F> &m, int64_t first, int count, int channel)
+template <int W, int TOKENS, class F>
+__device__ void fetch_rows(conv_rows<W, TOKENS, F> &to, const conv<F> &m, int64_t first, int count, int channel)
 {
 	constexpr int BACK = tile_plan<W, F>::BACK, WARPS = THREADS / 32;
 	int before = (int)min(first, (int64_t)BACK);
@@ -202,8 +203,8 @@ __device__ void fill_from_history(float (&last)[W - 1][V], const conv<F> &m, int
 
 /* A sequence's last W - 1 inputs before the run's token a, oldest first, to last[s][j]. `count` tokens of it, or W - 1 and more,
  * stand before a. */
-template <int W, int V, class F>
-__device__ void inputs_before(float (&last)[W > 1 ? W - 1 : 1][V], const conv<F> &m, const conv_rows<W, F> &rows, int a, int n,
+template <int W, int V, int TOKENS, class F>
+__device__ void inputs_before(float (&last)[W > 1 ? W - 1 : 1][V], const conv<F> &m, const conv_rows<W, TOKENS, F> &rows, int a, int n,
                               int count, int c)
 {
 	if constexpr (W > 1) {
@@ -216,8 +217,8 @@ __device__ void inputs_before(float (&last)[W > 1 ? W - 1 : 1][V], const conv<F>
 }
 
 /* Outputs of the run's tokens [a, stop), of one sequence, to `to`. */
-template <int W, int V, class F>
-__device__ void convolve_rows(F *to, float (&window)[W][V], const conv<F> &m, const conv_rows<W, F> &rows, int a, int stop,
+template <int W, int V, int TOKENS, class F>
+__device__ void convolve_rows(F *to, float (&window)[W][V], const conv<F> &m, const conv_rows<W, TOKENS, F> &rows, int a, int stop,
                               const float (&taps)[V * W], const float (&bias)[V])
 {
 	using plan = tile_plan<W, F>;
@@ -240,16 +241,19 @@ __device__ void convolve_rows(F *to, float (&window)[W][V], const conv<F> &m, co
 	}
 }
 
+/* Blocks on a multiprocessor. */
+template <int W> constexpr int tiles_together = W <= 4 ? 8 : 4;
+
 /* KEEPS: final_state too. */
-template <int W, bool KEEPS, class F>
-__global__ void __launch_bounds__(THREADS, W <= 4 ? 8 : 4) conv_tile(const __grid_constant__ conv<F> m)
+template <int W, bool KEEPS, int TOKENS, class F>
+__global__ void __launch_bounds__(THREADS, tiles_together<W>) conv_tile(const __grid_constant__ conv<F> m)
 {
 	using plan = tile_plan<W, F>;
 	constexpr int V = plan::V, BACK = plan::BACK;
-	__shared__ conv_rows<W, F> rows;
-	run_place at(m.C, plan::CHANNELS);
+	__shared__ conv_rows<W, TOKENS, F> rows;
+	run_place at(m.C, plan::CHANNELS, TOKENS);
 	int64_t first = at.first;
-	int c = at.channel + (int)threadIdx.x * V, count = (int)min((int64_t)RUN, m.T - first);
+	int c = at.channel + (int)threadIdx.x * V, count = (int)min((int64_t)TOKENS, m.T - first);
 
 	stored<V * W> raw(m.weight, (size_t)min(c, m.C - V) * W);
 	fetch_rows(rows, m, first, count, at.channel);

@@ -58,13 +58,11 @@ template <int PARTS> __device__ void clear_upper(ring<PARTS> &r)
 	hopper::shared_fence();
 }
 
-/* This warp is done with a stage that it has read and written. */
-__device__ inline void release(uint64_t &empty, int lane)
+/* This lane is done with a stage that it has read and written. Each lane arrives: racecheck does not carry a warp's barrier into one lane's arrival. */
+__device__ inline void release(uint64_t &empty)
 {
 	hopper::shared_fence();
-	__syncwarp();
-	if (lane == 0)
-		hopper::arrive(empty);
+	hopper::arrive(empty);
 }
 
 /* Part p of tiles of which the parts before p are known. */
@@ -254,7 +252,7 @@ __device__ void pass_chunks(float (&S)[D / 8][4], ring<PARTS> &r, const extent *
 		arrived<PARTS> &x = r.stage[n % STAGES];
 		store_outputs(o + tokens_of.start * row_stride, row_stride, rounded, tokens_of.length,
 		              reinterpret_cast<uint4 *>(x.U[warp]), lane);
-		release(r.empty[n % STAGES], lane);
+		release(r.empty[n % STAGES]);
 	};
 
 	for (int n = 0; n < count; n++) {
@@ -328,7 +326,7 @@ delta_carry(rule m, tokens<bf16> all, const extent *extents, const int *firsts, 
 	if (threadIdx.x == 0) {
 		for (int n = 0; n < STAGES; n++) {
 			hopper::barrier_init(r.full[n], 1);
-			hopper::barrier_init(r.empty[n], WARPS);
+			hopper::barrier_init(r.empty[n], WARPS * 32);
 		}
 		hopper::barrier_fence();
 	}
