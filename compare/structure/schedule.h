@@ -22,8 +22,8 @@ struct schedule { struct job *job[MAX_LOOP]; int n[MAX_LOOP], room[MAX_LOOP]; st
 #define WORK_COMPARED 8.0
 #define WORK_JOB 128.0
 #define WORK_LOWERED 16000.0
-/* worth all cores */
-#define WORK_HEAVY 3e7
+/* worth all cores: threads that sleep take some 50 us to wake */
+#define WORK_HEAVY 2e5
 
 /* What is wanted (NULL: all) and not there, with memory for it; false: no memory. Freed with schedule_free in any case. */
 bool schedule_make(struct schedule *s, struct evaluator *v, const struct lowered *to, const bool *wanted);

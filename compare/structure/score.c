@@ -126,28 +126,39 @@ static void compare_block(const struct put_view *p, size_t from, const double *x
 	}
 }
 
+static void add_part(struct score *to, const struct score *from)
+{
+	to->raw += from->raw, to->raw_base += from->raw_base;
+	for (int k = 0; k < MAX_STAGE; k++) {
+		to->left[k] += from->left[k], to->base[k] += from->base[k], to->bits[k] += from->bits[k], to->count[k] += from->count[k];
+		to->equal[k] += from->equal[k];
+	}
+}
+
+/* In parts that are the same whatever the number of threads is. */
 static bool compare(struct search *s, const struct view *v, const struct put_view *p, const struct value *x, const struct sym_put *put,
 	struct score *to, float *errors)
 {
+	enum { PARTS = 16, WORTH = 1 << 13 };
 	const double unit = fmin(0x1p22, 1 / (sums_in_order * sqrt(s->noise[p->out]) + 1e-30));
-	const struct stage_turns *t = &v->v.turns;
-	double *room = malloc((x->n + 1) * sizeof *room);
-	struct score sum = { 0 };
+	const size_t turns = (size_t)v->v.turns.n[put->in];
+	struct score sum[PARTS] = { 0 };
+	bool ok = true;
 
-	if (!room) return false;
-	for (int i = 0; i < t->n[put->in]; i++) {
-		size_t n = p->start[i + 1] - p->start[i];
-		memcpy(room, value_in(&v->v, x, put->in, i), n * sizeof *room);
-		store_type(s->call->out[p->out]->dtype, room, n);
-		compare_block(p, p->start[i], room, n, &sum, errors, unit);
+	#pragma omp parallel for schedule(static, 1) reduction(&&: ok) if (p->n > WORTH)
+	for (size_t part = 0; part < PARTS; part++) {
+		double *room = malloc((x->n + 1) * sizeof *room);
+		ok = room != NULL;
+		for (size_t i = turns * part / PARTS; i < turns * (part + 1) / PARTS && ok; i++) {
+			size_t n = p->start[i + 1] - p->start[i];
+			memcpy(room, value_in(&v->v, x, put->in, (int)i), n * sizeof *room);
+			store_type(s->call->out[p->out]->dtype, room, n);
+			compare_block(p, p->start[i], room, n, &sum[part], errors, unit);
+		}
+		free(room);
 	}
-	free(room);
-	to->raw += sum.raw, to->raw_base += sum.raw_base;
-	for (int k = 0; k < MAX_STAGE; k++) {
-		to->left[k] += sum.left[k], to->base[k] += sum.base[k], to->bits[k] += sum.bits[k], to->count[k] += sum.count[k];
-		to->equal[k] += sum.equal[k];
-	}
-	return true;
+	for (int part = 0; part < PARTS; part++) add_part(to, &sum[part]);
+	return ok;
 }
 
 /* used: of the errors, by pieces of other kinds */
