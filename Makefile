@@ -112,7 +112,7 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/nvcc | $(AFTER)
 		grep -v '^ptxas info\|^ *[0-9]* bytes stack frame' $(@:.o=.ptxas) >&2; exit $$status
 $(call objects,backend.c): $(BUILD)/gpu_sources.h
 $(call objects,logits_pictures.c): $(BUILD)/logits_gp.h
-$(call objects,builtin.c): $(BUILD)/builtin_ops.h
+$(BUILD)/ref/formula/op.o: $(BUILD)/builtin_ops.h
 
 # A script as a string of C.
 $(BUILD)/%_gp.h: plots/%.gp

@@ -47,7 +47,7 @@ formulas()
 compile()
 {
 	source=$file unit=$work/mutant.c
-	case $file in *.op) formulas && source=ref/formula/builtin.c unit=$source ;; esac
+	case $file in *.op) formulas && source=ref/formula/op.c unit=$source ;; esac
 	others=$(for o in $(objects); do [ "$o" = "$build/${source%.c}.o" ] || echo "$o"; done)
 	# shellcheck disable=SC2086
 	$CC $CFLAGS -I"$work" -I. -I"$build" -I"$(dirname "$source")" -c -o "$work/mutant.o" "$unit" &&

@@ -39,14 +39,16 @@ static void count_blocks(struct xray *x, int i)
 	x->blocks += x->segments[i] ? SEGMENTS : HEADS * PARTS;
 }
 
+/* Of a strip, which is whole rows: of rank 2 and more each is of one block. */
 static void set_blocks(struct xray *x, int i)
 {
 	size_t shape[MAX_RANK], all = x->call->out_count[i];
 	int rank = call_out_shape(x->call, i, shape);
+	size_t step = rank > 1 && !x->segments[i] ? x->row[i] : 1;
 
-	for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
+	for (size_t j = x->first[i]; j < x->first[i + 1]; j += step) {
 		size_t at = xray_place(x, i, j), b = x->segments[i] ? at * SEGMENTS / all : block_of(at, shape, rank);
-		x->block[j] = (uint8_t)((size_t)x->first_block[i] + b);
+		memset(x->block + j, (int)((size_t)x->first_block[i] + b), step);
 	}
 }
 

@@ -5,11 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fixtures/io/random.h"
 #include "lower.h"
 
 #define NEXT(x) ((void *)(x)->d.next)
-enum { SETS = 1024, TRIES = 20000, LARGEST = 32, OTHERS = 1000, AGAIN = 200 };
 
 static struct lower lower_of(const struct formula *f, const struct call *call, const struct plan *plan, struct program *p, struct error *e)
 {
@@ -122,8 +120,7 @@ static bool rule(const struct formula *f, const struct call *call, struct lower 
 		NO_OFFSET, "%s:%d: expected %s", f->tree.path, r->d.line, r->d.what));
 }
 
-/* How many of them the call keeps: all, or up to the first that it does not. */
-static int rules_kept(const struct formula *f, const struct call *call, bool all, struct error *e)
+int rules_kept(const struct formula *f, const struct call *call, bool all, struct error *e)
 {
 	struct plan plan = plan_plain(&arith_f64, 0);
 	struct program p = { .call = call, .path = f->tree.path };
@@ -139,7 +136,7 @@ static int rules_kept(const struct formula *f, const struct call *call, bool all
 	return n;
 }
 
-static int rules_of(const struct formula *f)
+int rules_of(const struct formula *f)
 {
 	int n = 0;
 
@@ -150,103 +147,6 @@ static int rules_of(const struct formula *f)
 bool formula_rules(const struct formula *f, const struct call *call, struct error *e)
 {
 	return rules_kept(f, call, false, e) == rules_of(f);
-}
-
-/* Number `set` of the ways to give optional inputs, switches and choices; false where there are fewer. */
-static bool choose(const struct formula *f, struct call *call, size_t set)
-{
-	static const struct tensor given = { .count = 2 };
-
-	for (int i = 0; f->op.in[i].name; i++) {
-		bool optional = f->op.in[i].flags & OPTIONAL;
-		call->in[i] = !optional || set % 2 ? &given : NULL;
-		if (optional) set /= 2;
-	}
-	for (int i = 0; f->op.params[i].name; i++) {
-		const struct param_spec *p = &f->op.params[i];
-		size_t n = p->kind == PARAM_BOOL ? 2 : 1;
-		for (const char *s = p->kind == PARAM_CHOICE ? p->choices : ""; *s; s++) n += *s == '|';
-		bool list = p->kind == PARAM_LIST && !p->required;
-		if (list) n = 2;
-		if (n > 1 || !p->required) call->param[i] = list ? set % n ? 2 : p->absent : n > 1 ? (double)(set % n) : p->absent;
-		set /= n;
-	}
-	return set == 0;
-}
-
-/* 1, 2, ... */
-static void lists(const struct formula *f, struct call *call)
-{
-	call->list_n = 0;
-	for (int i = 0; f->op.params[i].name; i++) {
-		if (f->op.params[i].kind != PARAM_LIST) continue;
-		call->list_first[i] = call->list_n;
-		for (int k = 0; k < 16 && call->list_n < MAX_LIST; k++) call->list[call->list_n++] = k + 1;
-	}
-}
-
-/* Size i, from 2 on and another than all others; where `any`, one that may be 1 or the same as another. */
-static void draw_size(const struct formula *f, struct call *call, int i, bool any, uint64_t *random)
-{
-	bool other = false;
-
-	while (!other) {
-		call->dim[i] = 2 + random_next(random) % (LARGEST - 2);
-		other = true;
-		for (int k = 0; f->op.dims[k]; k++) other = other && (k == i || call->dim[k] != call->dim[i]);
-	}
-	size_t same = any ? random_next(random) % (size_t)(2 * i + 2) : 2 * MAX_DIM;
-	if (same < (size_t)i) call->dim[i] = call->dim[same];
-	else if (same == (size_t)i) call->dim[i] = 1;
-}
-
-/* Whole numbers for parameters that must be given, and the sizes that follow from others. */
-static void draw_params(const struct formula *f, struct call *call, uint64_t *random)
-{
-	for (int i = 0; f->op.params[i].name; i++)
-		if (f->op.params[i].required && f->op.params[i].kind != PARAM_CHOICE && f->op.params[i].kind != PARAM_BOOL) call->param[i] = f->op.params[i].kind == PARAM_LIST ? 4 : (double)(random_next(random) % LARGEST);
-	lists(f, call);
-	formula_derive(f, call);
-}
-
-/* Sizes that `where` allows, found by changing one after the other, where no fewer lines hold then; with other sets of inputs too, of
- * so many ways, if there are more than one. */
-static bool search(const struct formula *f, struct call *call, bool any, size_t ways, int tries)
-{
-	uint64_t random = 1;
-	int n = 0, all = rules_of(f), best = -1;
-
-	while (f->op.dims[n]) n++;
-	for (int t = 0; t < tries * 16 / (16 + all); t++) {
-		struct call before = *call;
-		if (t % AGAIN == 0) {
-			for (int i = 0; i < n; i++) draw_size(f, call, i, any, &random);
-			best = -1;
-		} else draw_size(f, call, (int)(random_next(&random) % (size_t)n), any, &random);
-		while (ways > 1 && !choose(f, call, random_next(&random) % ways)) ;
-		draw_params(f, call, &random);
-		int kept = rules_kept(f, call, true, NULL);
-		if (kept == all) return true;
-		if (kept < best) *call = before;
-		else best = kept;
-	}
-	return false;
-}
-
-/* Sizes that all differ and that `where` allows, for some set of inputs. */
-static bool sizes(const struct formula *f, struct call *call)
-{
-	size_t ways = 1;
-
-	while (ways < SETS && choose(f, call, ways)) ways++;
-	return search(f, call, false, ways, TRIES);
-}
-
-/* Does `where` allow this set of inputs in these sizes, or in others, which *call then has? */
-static bool allowed(const struct formula *f, struct call *call)
-{
-	formula_derive(f, call);
-	return formula_rules(f, call, NULL) || search(f, call, true, 1, OTHERS);
 }
 
 static bool fits(const struct formula *f, const struct call *call, const struct plan *plan, struct error *e)
@@ -285,17 +185,17 @@ bool formula_check(const struct formula *f, struct error *e)
 	/* a rule that cannot be read is an error of its own; one that does not hold is not */
 	for (int i = 0; f->op.dims[i]; i++) call.dim[i] = (size_t)i + 2;
 	for (int i = 0; f->op.out[i].name; i++) call.out_count[i] = 1;
-	choose(f, &call, 0);
+	check_set(f, &call, 0);
 	if (!formula_rules(f, &call, &first) && first.code == E_FORMULA) {
 		if (e) *e = first;
 		return false;
 	}
-	if (!sizes(f, &call))
+	if (!check_sizes(f, &call))
 		return formula_error(e, f->tree.path, f->tree.rules ? f->tree.rules->d.line : 1, 1, "expected sizes from 2 to %d that 'where' allows", LARGEST - 1);
 	if (!formula_stores_fit(f, &call, e)) return false;
-	for (size_t set = 0; set < SETS && choose(f, &call, set); set++) {
+	for (size_t set = 0; set < SETS && check_set(f, &call, set); set++) {
 		struct call other = call;
-		if (!allowed(f, &other)) continue;
+		if (!check_allowed(f, &other)) continue;
 		any = true;
 		if (!all_fit(f, &other, e)) return false;
 	}

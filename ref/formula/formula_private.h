@@ -63,4 +63,19 @@ const struct cut *formula_cut(const struct formula *f);         /* how its calls
 bool formula_cuts_sound(const struct formula *f, const struct call *call, struct error *e);
 bool formula_format(const char *name, enum format *format, enum rounding *rounding);
 
+/* ---- inside formula_check: calls of no numbers ---- */
+/* Sets of inputs that are looked at; sizes are below LARGEST. */
+enum { SETS = 1024, LARGEST = 32 };
+
+/* How many lines the call keeps: all, or up to the first that it does not; and how many there are. */
+int rules_kept(const struct formula *f, const struct call *call, bool all, struct error *e);
+int rules_of(const struct formula *f);
+
+/* Number `set` of the ways to give optional inputs, switches and choices; false where there are fewer. */
+bool check_set(const struct formula *f, struct call *call, size_t set);
+/* Sizes that all differ and that the lines allow, for some set of inputs. */
+bool check_sizes(const struct formula *f, struct call *call);
+/* Do they allow this set of inputs in these sizes, or in others, which *call then has? */
+bool check_allowed(const struct formula *f, struct call *call);
+
 #endif
