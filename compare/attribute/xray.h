@@ -14,8 +14,8 @@
 
 /* Runs that show float32's noise: noisy ones, and the last to nearest with sums in order, whose errors are systematic. */
 enum { FLOOR_RUNS = 5 };
-/* Bytes of answers that are kept of a call that is one strip. */
-enum { XRAY_KEPT = 192 << 20 };
+/* Bytes of answers that are kept; where they hold few runs of all strips, more. */
+enum { XRAY_KEPT = 192 << 20, XRAY_KEPT_OF_FEW = 1 << 30 };
 
 /* What the strip held has, beside the kernel's outputs: base, raw and r; shape2 and floor2; the weights; the noise. */
 enum { XRAY_BASE = 1, XRAY_FLOOR = 2, XRAY_WEIGHTS = 4, XRAY_NOISE = 8 };

@@ -6,10 +6,10 @@
 #include "xray_private.h"
 
 struct kept_run { struct plan plan; uint64_t hash, work; size_t strip, used; double *y; };
-/* most: as many as XRAY_KEPT bytes hold. */
+/* most: as there is room for. */
 struct kept_runs { size_t n, most; struct kept_run of[]; };
 
-enum { MOST = 512 };
+enum { MOST = 512, FEW = 20, SOME = 2 * FLOOR_RUNS };
 
 /* What an answer depends on. */
 static struct plan key_of(const struct plan *p)
@@ -38,15 +38,18 @@ static struct kept_run *find(struct kept_runs *k, size_t strip, const struct pla
 
 static size_t room_for(const struct xray *x)
 {
-	size_t most = XRAY_KEPT / (x->most * sizeof(double) + sizeof(struct kept_run));
+	size_t bytes = x->most * sizeof(double) + sizeof(struct kept_run), few = FEW * x->strips * bytes;
+	size_t most = (few < XRAY_KEPT ? XRAY_KEPT : few < XRAY_KEPT_OF_FEW ? few : XRAY_KEPT_OF_FEW) / bytes;
 
 	return most < MOST ? most : MOST;
 }
 
-/* Of a call of many strips the floor's runs alone, which each pass asks for, if there is room for all: of a pass of more none would stay. */
+/* Of a call of many strips, if there is room for few plans, the floor's runs alone, which each pass asks for: of a pass of more none would stay. */
 static bool is_kept(const struct xray *x, const struct plan *p)
 {
-	return x->strips == 1 || (p->arith != &arith_f64 && FLOOR_RUNS * x->strips <= room_for(x));
+	size_t plans = room_for(x) / x->strips;
+
+	return x->strips == 1 || plans >= SOME || (p->arith != &arith_f64 && plans >= FLOOR_RUNS);
 }
 
 bool xray_kept(struct xray *x, const struct plan *p, double *y, uint64_t *work)

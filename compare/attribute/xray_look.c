@@ -7,10 +7,6 @@
 #include "xray_private.h"
 #include "xray_terms.h"
 
-/* Plans that go through a call together, where it has many strips. */
-enum { AT_ONCE = 64 };
-static size_t at_once(const struct xray *x) { return x->strips > 1 ? AT_ONCE : 1; }
-
 /* dd = Σ w d², dy of each noisy run: Σ w d noise. */
 struct noisy { double dd, dy[FLOOR_RUNS]; };
 struct look_sums {
@@ -256,48 +252,5 @@ bool xray_fit_together(struct xray *x, struct stream *stream, int n, struct coef
 	else fit_free(f);
 	free(all);
 	for (int i = 0; i < n; i++) stream_end(&stream[i]);
-	return ok;
-}
-
-/* trial: what is left, stored, with the look's direction. */
-static bool try_of_strip(struct xray *x, struct look *l)
-{
-	if (!xray_direction(x, &l->stream)) return false;
-	l->impossible = l->impossible || x->impossible;
-	for (size_t j = 0; j < x->n; j++) x->trial[j] = x->base[j] + x->d[j];
-	xray_store(x, x->trial, x->trial);
-	#pragma omp parallel for
-	for (size_t j = 0; j < x->n; j++) x->trial[j] = xray_residual(x, j, x->trial[j]);
-	return true;
-}
-
-/* One pass of the scores of n looks; a trial that is there is not made again. */
-static bool try_pass(struct xray *x, struct look *list, struct scoring *s, size_t n)
-{
-	bool made = x->strips == 1 && s->pass > 0;
-
-	for (size_t at = 0; at < x->strips; at++) {
-		if (!xray_refresh_strip(x, at, XRAY_BASE | XRAY_FLOOR)) return false;
-		for (size_t i = 0; i < n; i++) {
-			if (!made && !try_of_strip(x, &list[i])) return false;
-			scoring_add(x, &s[i], x->trial);
-		}
-	}
-	for (size_t i = 0; i < n; i++) scoring_pass(x, &s[i]);
-	return true;
-}
-
-bool xray_try(struct xray *x, struct look *list, size_t n)
-{
-	struct scoring *s = malloc(at_once(x) * sizeof *s);
-	bool ok = s || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu scores", n);
-
-	for (size_t from = 0, m; ok && from < n; from += m) {
-		m = n - from < at_once(x) ? n - from : at_once(x);
-		memset(s, 0, m * sizeof *s);
-		while (ok && s->pass < SCORE_PASSES) ok = try_pass(x, list + from, s, m);
-		for (size_t i = 0; i < m; i++) list[from + i].score = list[from + i].impossible ? INFINITY : s[i].score, stream_end(&list[from + i].stream);
-	}
-	free(s);
 	return ok;
 }

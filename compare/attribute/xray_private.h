@@ -9,6 +9,10 @@ enum { XRAY_CENTRE = 16, XRAY_SHAPE = 32 };
 /* How an element is reached: not at all, by the roundings of its row, by float32 alone. */
 enum { UNREACHED, BY_ROW, BY_FLOAT32 };
 
+/* Plans that go through a call together, where it has many strips. */
+enum { AT_ONCE = 64 };
+static inline size_t at_once(const struct xray *x) { return x->strips > 1 ? AT_ONCE : 1; }
+
 /* Another plan for the stream. */
 void stream_begin(struct stream *l, const struct plan *p);
 

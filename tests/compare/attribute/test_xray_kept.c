@@ -109,6 +109,33 @@ static void strips_go_on_from_kept_ones(void **state)
 	end(&b);
 }
 
+/* Of a call of few strips all answers are kept, of whatever arithmetic. */
+static void a_few_strips_are_kept(void **state)
+{
+	struct bed b = { 0 };
+
+	(void)state;
+	no_error(case_make(&b.c, case_find("gated_delta_rule", "long"), 1, true, &b.e), &b.e);
+	b.plan = plan_plain(&arith_f64, arith_f64.precision);
+	answer_by(&b.c, &b.plan);
+	no_error(call_bind(&b.call, &b.c, true, &b.e), &b.e);
+	b.call.at_hand = 1 << 14;
+	no_error(xray_make(&b.x, &b.call, NULL, &b.e), &b.e);
+	b.x.e = &b.e;
+	if (b.x.strips < 2 || b.x.strips > 50) fail_msg("%zu strips", b.x.strips);
+	for (int pass = 0; pass < 2; pass++) {
+		struct stream l = { .plan = b.plan };
+		for (size_t s = 0; s < b.x.strips; s++) {
+			uint64_t work;
+			no_error(xray_refresh_strip(&b.x, s, 0), &b.e);
+			assert_true(xray_kept(&b.x, &b.plan, b.x.d, &work) == (pass > 0));
+			no_error(xray_run(&b.x, &l, b.x.d), &b.e);
+		}
+		stream_end(&l);
+	}
+	end(&b);
+}
+
 /* Each bit of each of these. */
 static void flip_all(struct bed *b, size_t at, size_t bytes, const char *what)
 {
@@ -174,8 +201,8 @@ static void a_seed_counts_where_it_is_drawn_from(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_hit_is_the_miss_to_the_bit), cmocka_unit_test(strips_go_on_from_kept_ones), cmocka_unit_test(one_bit_makes_another_plan),
-		cmocka_unit_test(a_seed_counts_where_it_is_drawn_from),
+		cmocka_unit_test(a_hit_is_the_miss_to_the_bit), cmocka_unit_test(strips_go_on_from_kept_ones),
+		cmocka_unit_test(a_few_strips_are_kept), cmocka_unit_test(one_bit_makes_another_plan), cmocka_unit_test(a_seed_counts_where_it_is_drawn_from),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
