@@ -133,6 +133,14 @@ void round_nothing_new(struct search *s, const struct candidate *old, struct can
 	if (any) try(s, new, k);
 }
 
+void choose_near(struct search *s, const struct candidate *old, struct candidate *new, int key, int k)
+{
+	struct list l;
+
+	neighbours(s, old, new, key, &l);
+	steepest(s, new, k, &l);
+}
+
 /* A rounded name: round where it is used instead, and each use may choose. */
 static void push(struct search *s, struct candidate *c, int k)
 {
@@ -158,7 +166,7 @@ static void push(struct search *s, struct candidate *c, int k)
 /* Every other choice of structure, with what is near it chosen anew: `to` is shown each; NULL: *c becomes the best of them. */
 void expand(struct search *s, struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with)
 {
-	struct list forms = { 0 }, l;
+	struct list forms = { 0 };
 
 	for (int i = 0; i < c->met.n; i++) {
 		if (s->keys.at[c->met.key[i]].kind != CHOOSE_FORM) continue;
@@ -175,8 +183,7 @@ void expand(struct search *s, struct candidate *c, int k, void (*to)(struct cand
 			t.config.value[key] = (unsigned char)v;
 			try(s, &t, k);
 			if (t.cost > c->cost * 50 + 1 || (to && t.cost == c->cost)) continue;
-			neighbours(s, c, &t, key, &l);
-			steepest(s, &t, k, &l);
+			choose_near(s, c, &t, key, k);
 			if (to) to(&t, with);
 			else if (t.cost < c->cost - least_gain(s, c, k)) *c = t;
 		}

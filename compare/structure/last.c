@@ -28,6 +28,41 @@ int products(struct search *s, const struct candidate *c, bool half)
 	return n;
 }
 
+static bool is_met(const struct candidate *c, int key)
+{
+	for (int i = 0; i < c->met.n; i++)
+		if (c->met.key[i] == key) return true;
+	return false;
+}
+
+static int on_operands(struct search *s, const struct candidate *c)
+{
+	struct lowered l;
+	int n = 0;
+
+	for (struct graph *g = graph_of(s, c); g && !s->failed; g = g->next) {
+		s->failed = s->failed || !lower_in(s, g, c, NULL, &l);
+		n += l.on_operands;
+	}
+	return n;
+}
+
+void new_factors_on_results(struct search *s, const struct candidate *old, struct candidate *new)
+{
+	struct list l;
+
+	of_what(s, new, W_PLACE, &l);
+	for (int i = 0; i < l.n; i++) {
+		int least = on_operands(s, new);
+		for (int v = 0; v < s->keys.at[l.key[i]].n && !is_met(old, l.key[i]); v++) {
+			struct candidate t = *new;
+			t.config.value[l.key[i]] = (unsigned char)v;
+			int n = on_operands(s, &t);
+			if (n < least) *new = t, least = n;
+		}
+	}
+}
+
 /* Tensor cores multiply nothing in float32: a factor that makes an operand that stands on the result, where it is about as well there. */
 void factors_on_results(struct search *s, struct candidate *c, int k)
 {

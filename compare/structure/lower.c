@@ -235,7 +235,7 @@ bool lower(const struct lowering *how, struct lowered *to)
 	struct form_symbols *f = how->f;
 	struct lowering_run l = { .h = how, .to = to, .def = -1 };      /* of loops: LOOP_NEW */
 
-	to->met.n = to->wide = to->half = 0;
+	to->met.n = to->wide = to->half = to->on_operands = 0;
 	l.memo = calloc((size_t)f->n_sym, sizeof *l.memo);
 	l.done = calloc((size_t)f->n_sym, sizeof *l.done);
 	bool ok = l.memo && l.done;

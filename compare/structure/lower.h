@@ -24,8 +24,8 @@ struct met { int n, key[MAX_KEY]; short site[MAX_KEY]; };
 int met_site(const struct met *m, int key);     /* -1 where it is not met */
 
 /* What a candidate computes, as cells, in the order of the symbols'; recurrence: of each loop, -1 where nothing reads what it carries. */
-/* wide: products of which an operand is float32; half: of which one is float16. */
-struct lowered { int put[MAX_PUT], recurrence[MAX_LOOP], wide, half; struct met met; };
+/* wide: products of which an operand is float32; half: of which one is float16; on_operands: factors that stand on operands. */
+struct lowered { int put[MAX_PUT], recurrence[MAX_LOOP], wide, half, on_operands; struct met met; };
 
 /* exact: no rounding, no choice but the first. text: also what is computed, as lines. */
 struct lowering { struct form_symbols *f; struct cells *cells; struct keys *keys; const struct config *config; int form; bool exact; FILE *text; };
@@ -66,7 +66,9 @@ struct val low_product(struct lowering_run *l, const struct entry *e, int n, int
 struct val low_load(struct lowering_run *l, const struct sym *x);
 struct val low_carried(struct lowering_run *l, const struct sym *x);
 bool low_loop(struct lowering_run *l, int in);         /* its recurrence */
+enum { MAX_TERMS = 16 };
 struct val low_sum(struct lowering_run *l, const struct sym *x, bool root);
+struct val low_added(struct lowering_run *l, const struct sym *x, struct val *t, int n, int about, struct shape s);
 struct val low_times(struct lowering_run *l, const struct sym *x);
 struct val low_inverse(struct lowering_run *l, const struct sym *x);
 /* Of an input that is an exponent: as it is, or through e^x and its logarithm (in_2: of base 2), as kernels have it that take decays. */

@@ -250,7 +250,7 @@ static struct val node(struct lowering_run *l, struct chain *c, int n, bool top)
 static struct val spread(struct lowering_run *l, const struct entry *e, int n, int at, int about, struct shape s)
 {
 	const struct sym *sum = e[at].x;
-	struct val v = { -1, "", true };
+	struct val p[MAX_TERMS];
 
 	for (int j = 0; j < sum->n; j++) {
 		const struct sym *t = sum->arg[j];
@@ -261,21 +261,11 @@ static struct val spread(struct lowering_run *l, const struct entry *e, int n, i
 			else if (t->kind != SYM_PRODUCT) part[k++] = (struct entry){ sum->arg[j], DENSE };
 			else for (int m = 0; m < t->n && k < MAX_FACTORS; m++) part[k++] = (struct entry){ t->arg[m], t->role[m] };
 		}
-		struct val p = low_product(l, part, k, about + j + 1, s);
-		p = low_site(l, p, about + j + 1, W_INNER, 1, CHOOSE_INNER, NULL);
-		if (p.cell < 0) return p;
-		if (j) {
-			v = low_zip(l, sum->sign[j] > 0 ? OP_ADD : OP_SUB, v, p, s, sum->sign[j] > 0 ? " + " : " - ");
-			continue;
-		}
-		v = p;
-		if (sum->sign[0] > 0) continue;
-		struct cell c = cell_of(CELL_NEG, p.cell, -1, s.rows, s.cols);
-		c.exact = true;
-		c.grid = cell_at(l, p)->grid;
-		v = low_cell(l, &c, said(l, "-%s", in_brackets(l, p)), false);
+		p[j] = low_product(l, part, k, about + j + 1, s);
+		p[j] = low_site(l, p[j], about + j + 1, W_INNER, 1, CHOOSE_INNER, NULL);
+		if (p[j].cell < 0) return p[j];
 	}
-	return low_single(l, v);
+	return low_added(l, sum, p, sum->n, about, s);
 }
 
 static struct val numbers_only(struct lowering_run *l, const struct entry *e, int n, struct shape s)
@@ -314,6 +304,7 @@ struct val low_product(struct lowering_run *l, const struct entry *e, int n, int
 		int k = places(&c, &c.factor[i], p);
 		if (!k) return (struct val){ -1, "", true };
 		c.factor[i].place = p[choose(l, about, W_PLACE, mixed(c.factor[i].e.x->id) << 4 | taken, k, CHOOSE_FORM)];
+		l->to->on_operands += c.t.node[c.factor[i].place.node].left < 0;
 	}
 	return node(l, &c, c.t.n - 1, true);
 }

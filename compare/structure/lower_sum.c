@@ -54,29 +54,38 @@ static int last_product(struct lowering_run *l, const struct sym *x, const struc
 
 static bool has_site(const struct sym *x) { return x->kind == SYM_NAME || x->kind == SYM_CARRY || x->kind == SYM_FINAL; }
 
-struct val low_sum(struct lowering_run *l, const struct sym *x, bool root)
+/* The terms t [n] of the sum x, of which one may be a product that is not rounded, and one of matrices goes on from the others. */
+struct val low_added(struct lowering_run *l, const struct sym *x, struct val *t, int n, int about, struct shape s)
 {
-	enum { MOST = 16 };
-	struct val t[MOST], v = { -1, "", true };
-	int n = x->n < MOST ? x->n : MOST, fused[MOST], k = 0;
+	int fused[MAX_TERMS], k = 0;
+	struct val v = { -1, "", true };
 
-	if (x->n > MOST) l->h->f->missing = "a longer sum than is taken apart";
-	for (int i = 0; i < n; i++) {
-		t[i] = low_sym(l, x->arg[i], true);
-		if (t[i].cell >= 0 && !has_site(x->arg[i])) t[i] = low_site(l, t[i], x->id, W_INNER, 1 + i, CHOOSE_INNER, x->arg[i]);
-		if (t[i].cell < 0) return t[i];
-		if (n > 1 && is_product(l, t[i])) fused[k++] = i;
-	}
-	int f = k ? choose(l, x->id, W_FUSED, 0, k + 1, CHOOSE_FORM) : 0, end = last_product(l, x, t, n);
+	for (int i = 0; i < n && n > 1; i++)
+		if (is_product(l, t[i])) fused[k++] = i;
+	int f = k ? choose(l, about, W_FUSED, 0, k + 1, CHOOSE_FORM) : 0, end = about == x->id ? last_product(l, x, t, n) : -1;
 	if (f) t[fused[f - 1]] = unrounded(l, t[fused[f - 1]]);
 	for (int i = 0, first = 1; i < n && (first || v.cell >= 0); i++) {
 		if (i == end) continue;
-		if (!first) v = low_zip(l, x->sign[i] > 0 ? OP_ADD : OP_SUB, v, t[i], x->s, x->sign[i] > 0 ? " + " : " - ");
+		if (!first) v = low_zip(l, x->sign[i] > 0 ? OP_ADD : OP_SUB, v, t[i], s, x->sign[i] > 0 ? " + " : " - ");
 		else v = x->sign[i] > 0 ? t[i] : negative(l, t[i]);
 		first = 0;
 	}
 	if (end >= 0) v = onto(l, low_single(l, v), t[end]);
-	v = low_single(l, v);
+	return low_single(l, v);
+}
+
+struct val low_sum(struct lowering_run *l, const struct sym *x, bool root)
+{
+	struct val t[MAX_TERMS];
+	int n = x->n < MAX_TERMS ? x->n : MAX_TERMS;
+
+	if (x->n > MAX_TERMS) l->h->f->missing = "a longer sum than is taken apart";
+	for (int i = 0; i < n; i++) {
+		t[i] = low_sym(l, x->arg[i], true);
+		if (t[i].cell >= 0 && !has_site(x->arg[i])) t[i] = low_site(l, t[i], x->id, W_INNER, 1 + i, CHOOSE_INNER, x->arg[i]);
+		if (t[i].cell < 0) return t[i];
+	}
+	struct val v = low_added(l, x, t, n, x->id, x->s);
 	return root ? v : low_site(l, v, x->id, W_INNER, 0, CHOOSE_INNER, x);
 }
 

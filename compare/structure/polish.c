@@ -117,6 +117,14 @@ static void take(struct polishing *p, const struct candidate *t)
 	*p->c = *t;
 }
 
+/* A product is spread over a sum as it was: factors on what is multiplied, and what is near chosen anew. */
+static void spread_over(struct search *s, const struct candidate *old, struct candidate *new, int key)
+{
+	new_factors_on_results(s, old, new);
+	try(s, new, s->n_stage - 1);
+	choose_near(s, old, new, key, s->n_stage - 1);
+}
+
 /* Takes a better value, or a simpler one that is no worse; else says which are as good. Did anything change? */
 static bool settle(struct polishing *p, int key)
 {
@@ -132,6 +140,7 @@ static bool settle(struct polishing *p, int key)
 		struct candidate t = *p->c;
 		t.config.value[key] = (unsigned char)v;
 		if (k->kind == CHOOSE_FORM) round_nothing_new(s, p->c, &t, s->n_stage - 1);
+		if (k->what == W_DISTRIBUTED) spread_over(s, p->c, &t, key);
 		if (!measured(s, &t, score, p->other.of)) return false;
 		struct contrast c = contrast(s, &p->other, &p->base);
 		bool simpler = is_rounding(k) && type_of(s, p->c, key, v) == IN_F32;

@@ -89,10 +89,14 @@ struct list { int n, key[MAX_KEY]; };
 void steepest(struct search *s, struct candidate *c, int k, const struct list *keys);
 /* Where *new may round and *old could not: in float32, whatever the default is. */
 void round_nothing_new(struct search *s, const struct candidate *old, struct candidate *new, int k);
+/* What is near a choice that *new has otherwise than *old, chosen anew. */
+void choose_near(struct search *s, const struct candidate *old, struct candidate *new, int key, int k);
 /* What decides near ties alone: how functions are computed. */
 void last_bits(struct search *s, struct candidate *c, int k);
 /* Products of which an operand is float32, or (half) of which one is float16. */
 int products(struct search *s, const struct candidate *c, bool half);
+/* Factors whose place *old had no choice of. */
+void new_factors_on_results(struct search *s, const struct candidate *old, struct candidate *new);
 void factors_on_results(struct search *s, struct candidate *c, int k);
 void expand(struct search *s, struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with);
 void find_structure(struct search *s, struct candidate *best);
