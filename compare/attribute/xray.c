@@ -67,6 +67,7 @@ static bool shape_of_strip(struct xray *x, struct stream *stream, int n)
 	memset(x->shape2, 0, x->n * sizeof *x->shape2);
 	for (int k = 0; k < n; k++) {
 		if (!xray_direction(x, &stream[k])) return false;
+		#pragma omp parallel for if (x->n > WORTH)
 		for (size_t j = 0; j < x->n; j++)
 			if (isfinite(x->d[j])) x->shape2[j] += x->d[j] * x->d[j];
 	}
@@ -81,6 +82,7 @@ static void pool_rows(struct xray *x, int i)
 {
 	size_t row = x->row[i];
 
+	#pragma omp parallel for if (x->first[i + 1] - x->first[i] > WORTH)
 	for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) {
 		double sum = 0;
 		size_t n = 0;
@@ -133,14 +135,25 @@ bool xray_refresh(struct xray *x)
 enum { PART = 1 << 14 };
 static size_t part_end(const struct xray *x, size_t at) { return at + PART < x->n ? at + PART : x->n; }
 
-/* Of the mean over each block of what is beyond the floor. */
+/* Of the mean over each block of what is beyond the floor: sums, and behind those of all blocks their elements. */
+static void add_mean(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum)
+{
+	const double *r = with;
+
+	(void)i;
+	for (size_t j = from; j < to; j++) {
+		if (!xray_takes_part(x, j, r[j])) continue;
+		sum[x->block[j]] += fmax(0, r[j] * r[j] - x->floor2[j]) / (x->shape2[j] + x->floor2[j]);
+		sum[MAX_BLOCKS + x->block[j]]++;
+	}
+}
+
 static void add_means(const struct xray *x, struct scoring *s, const double *r)
 {
-	for (size_t j = 0; j < x->n; j++) {
-		if (!xray_takes_part(x, j, r[j])) continue;
-		s->sum[x->block[j]] += fmax(0, r[j] * r[j] - x->floor2[j]) / (x->shape2[j] + x->floor2[j]);
-		s->weight[x->block[j]]++;
-	}
+	double sum[2 * MAX_BLOCKS] = { 0 };
+
+	for (int i = 0; i < MAX_OUT; i++) xray_add_up(x, i, add_mean, r, sum, 2 * MAX_BLOCKS);
+	for (int b = 0; b < x->blocks; b++) s->sum[b] += sum[b], s->weight[b] += sum[MAX_BLOCKS + b];
 }
 
 /* Of one step of Fisher's scoring towards the scales under which the residuals are likeliest, if they are Cauchy's. */
@@ -198,20 +211,21 @@ void scoring_pass(const struct xray *x, struct scoring *s)
 	s->pass++;
 }
 
-/* What is left around the emulation: Σ r²/floor2 and the number in it, of the strip held. */
-static void add_left(const struct xray *x, double *sum, double *n)
+/* What is left around the emulation: Σ r²/floor2 and the number in it. */
+static void add_left(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum)
 {
-	for (size_t j = 0; j < x->n; j++) {
+	(void)i, (void)with;
+	for (size_t j = from; j < to; j++) {
 		double v = x->floor2[j] + x->shape2[j] * x->scale[x->block[j]];
-		if (xray_takes_part(x, j, x->r[j]) && 1 / v > 0) *sum += x->r[j] * x->r[j] / x->floor2[j], *n += 1;
-		else if (isinf(x->r[j])) *sum = INFINITY;
+		if (xray_takes_part(x, j, x->r[j]) && 1 / v > 0) sum[0] += x->r[j] * x->r[j] / x->floor2[j], sum[1] += 1;
+		else if (isinf(x->r[j])) sum[0] = INFINITY;
 	}
 }
 
 bool xray_rebase(struct xray *x)
 {
 	struct scoring s = { 0 };
-	double sum = 0, n = 0;
+	double left[2] = { 0 };
 	bool impossible = false;
 
 	if (!same_plan(&x->of_base.plan, &x->emulation)) {
@@ -226,12 +240,12 @@ bool xray_rebase(struct xray *x)
 			if (!xray_refresh_strip(x, at, XRAY_BASE | XRAY_FLOOR)) return false;
 			impossible = impossible || x->base_impossible;
 			scoring_add(x, &s, x->r);
-			if (s.pass == SCORE_PASSES - 1) add_left(x, &sum, &n);
+			for (int i = 0; i < MAX_OUT && s.pass == SCORE_PASSES - 1; i++) xray_add_up(x, i, add_left, NULL, left, 2);
 		}
 		scoring_pass(x, &s);
 	}
 	x->score = impossible ? INFINITY : s.score;
-	x->left = impossible ? DBL_MAX : isinf(sum) ? INFINITY : n > 0 ? sum / n : 0;
+	x->left = impossible ? DBL_MAX : isinf(left[0]) ? INFINITY : left[1] > 0 ? left[0] / left[1] : 0;
 	return true;
 }
 

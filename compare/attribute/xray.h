@@ -49,6 +49,7 @@ struct xray {
 	double *raw, *r;                /* [n] the kernel's distance from base; r: from what it stores */
 	double *shape2, *floor2;        /* [n] see xray_refresh */
 	double *weight, *raw_weight;    /* [n] of r and of raw: inverse variances, 0 for what takes no part */
+	double *stored;                 /* [n] base, stored */
 	double *d;                      /* [n] xray_direction */
 	double *trial;                  /* [n] */
 	float *noise, *raw_noise;       /* [FLOOR_RUNS,n] what float32 made of r and of raw, run after run */
@@ -142,7 +143,7 @@ bool xray_fit_together(struct xray *x, struct stream *stream, int n, struct coef
 /* How well a direction that is no plan's explains r, alone: begun, filled strip by strip from x->d, ended. */
 bool xray_fit_begin(struct xray *x, struct look *l);
 void xray_fit_add(struct xray *x, struct look *l);      /* of a strip with weights and noise */
-struct coefficient xray_fit_end(struct look *l);
+bool xray_fit_end(struct xray *x, struct look *l, struct coefficient *c);   /* c NULL: of no use */
 
 /* Mean of r²/floor2 over the elements that take part: 1 when nothing but float32 is left. Found by xray_rebase. */
 double xray_left(const struct xray *x);

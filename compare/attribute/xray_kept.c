@@ -57,7 +57,7 @@ bool xray_kept(struct xray *x, const struct plan *p, double *y, uint64_t *work)
 	if (!r) return false;
 	r->used = x->runs;
 	*work = r->work;
-	memcpy(y, r->y, x->n * sizeof *y);
+	xray_copy(y, r->y, x->n);
 	return true;
 }
 
@@ -95,7 +95,7 @@ void xray_keep(struct xray *x, const struct plan *p, const double *y, uint64_t w
 	r->work = work;
 	r->strip = x->at;
 	r->used = x->runs;
-	memcpy(r->y, y, x->n * sizeof *y);
+	xray_copy(r->y, y, x->n);
 }
 
 void xray_forget(struct xray *x)

@@ -2,7 +2,10 @@
 #ifndef ETALON_XRAY_PRIVATE_H
 #define ETALON_XRAY_PRIVATE_H
 
+#include <assert.h>
+
 #include "xray.h"
+#include "xray_terms.h"
 
 /* Made inside: the answer of the refreshed emulation; shape2. */
 enum { XRAY_CENTRE = 16, XRAY_SHAPE = 32 };
@@ -19,6 +22,12 @@ bool xray_run(struct xray *x, struct stream *l, double *y);
 bool xray_kept(struct xray *x, const struct plan *p, double *y, uint64_t *work);
 void xray_keep(struct xray *x, const struct plan *p, const double *y, uint64_t work);
 void xray_forget(struct xray *x);
+
+/* Elements that are worth all threads. */
+enum { WORTH = 1 << 13 };
+
+/* n numbers. */
+void xray_copy(double *to, const double *from, size_t n);
 
 /* y [n] rounded to the outputs' dtypes; may be in place. */
 void xray_store(const struct xray *x, const double *y, double *stored);
@@ -43,6 +52,11 @@ bool xray_find_floor(struct xray *x);
 /* floor2 and the noise of the strip held, whose centre and shape2 are there. */
 void xray_floor_of_strip(struct xray *x);
 bool xray_noise_of_strip(struct xray *x);
+
+/* Adds to sum [n], n <= MOST_SUMS, what `add` adds up over parts of output i in the strip held, whole rows from `from` to `to`, on all threads. */
+enum { MOST_SUMS = 5 + 19 * MAX_BLOCKS };
+typedef void xray_adder(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum);
+void xray_add_up(const struct xray *x, int i, xray_adder *add, const void *with, double *sum, size_t n);
 
 /* The scales of blocks, and then the score, of residuals; see xray_rebase. Passes over the call, each of which adds the strips'
  * residuals r [n]; on a strip with floor2. */

@@ -77,8 +77,8 @@ static size_t largest(const struct xray *x)
 bool xray_make(struct xray *x, const struct call *call, void (*tick)(const char *, size_t, size_t), struct error *e)
 {
 	*x = (struct xray){ .call = call, .strips = check_strips(call), .at = SIZE_MAX, .tick = tick, .patience = UINT64_MAX, .e = e };
-	double **vector[] = { &x->got, &x->base, &x->centre, &x->raw, &x->r, &x->shape2, &x->floor2, &x->weight, &x->raw_weight, &x->d,
-		&x->trial };
+	double **vector[] = { &x->got, &x->base, &x->centre, &x->raw, &x->r, &x->shape2, &x->floor2, &x->weight, &x->raw_weight, &x->stored,
+		&x->d, &x->trial };
 	enum { VECTORS = sizeof vector / sizeof *vector };
 	size_t n = x->most = largest(x), rows = 0;
 
@@ -167,8 +167,11 @@ bool xray_run(struct xray *x, struct stream *l, double *y)
 		xray_keep(x, &l->plan, y, a.work);
 	}
 	x->work += a.work + overhead * x->n;            /* whether it was made now or before: what is given up must not depend on it */
-	for (int i = 0; x->shift && i < MAX_OUT; i++)
-		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) y[j] += x->shift[x->first_element[i] + xray_place(x, i, j)];
+	for (int i = 0; x->shift && i < MAX_OUT; i++) {
+		const double *shift = x->shift + x->first_element[i] + x->offset[i];
+		#pragma omp parallel for if (x->first[i + 1] - x->first[i] > WORTH)
+		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) y[j] += shift[j - x->first[i]];
+	}
 	return true;
 }
 
@@ -181,16 +184,9 @@ void stream_begin(struct stream *l, const struct plan *p)
 bool xray_direction(struct xray *x, struct stream *l)
 {
 	if (!xray_run(x, l, x->d)) return false;
+	#pragma omp parallel for if (x->n > WORTH)
 	for (size_t j = 0; j < x->n; j++) x->d[j] -= x->base[j];
 	return true;
-}
-
-void xray_store(const struct xray *x, const double *y, double *stored)
-{
-	if (stored != y) memcpy(stored, y, x->n * sizeof *y);
-	for (int i = 0; i < MAX_OUT; i++)
-		if (x->first[i + 1] > x->first[i])
-			format_round_all(dtype_info[out_dtype(x->call, i)].format, ROUND_NEAREST_EVEN, stored + x->first[i], x->first[i + 1] - x->first[i]);
 }
 
 double xray_residual(const struct xray *x, size_t j, double y)
@@ -222,32 +218,37 @@ static bool make_base(struct xray *x)
 {
 	if (!xray_run(x, &x->of_base, x->base)) return false;
 	x->base_impossible = x->impossible;
-	xray_store(x, x->base, x->r);
+	xray_store(x, x->base, x->stored);
+	#pragma omp parallel for if (x->n > WORTH)
 	for (size_t j = 0; j < x->n; j++) {
 		x->raw[j] = x->got[j] - x->base[j];
-		x->r[j] = xray_residual(x, j, x->r[j]);
+		x->r[j] = xray_residual(x, j, x->stored[j]);
 	}
 	return true;
 }
 
 static void make_shape(struct xray *x)
 {
-	for (int i = 0; i < MAX_OUT; i++)
+	for (int i = 0; i < MAX_OUT; i++) {
+		#pragma omp parallel for if (x->first[i + 1] - x->first[i] > WORTH)
 		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
 			uint8_t how = x->reach[x->first_element[i] + xray_place(x, i, j)];
 			x->shape2[j] = how == UNREACHED ? 0 : how == BY_ROW ? x->row_shape[xray_row(x, i, j)] : DBL_MIN;
 		}
+	}
 }
 
 static void make_weights(struct xray *x)
 {
-	for (int i = 0; i < MAX_OUT; i++)
+	for (int i = 0; i < MAX_OUT; i++) {
+		#pragma omp parallel for if (x->first[i + 1] - x->first[i] > WORTH)
 		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
 			double v = x->floor2[j] + x->shape2[j] * x->scale[x->block[j]], ulp = xray_ulp(x, i, x->got[j]);
 			bool in = xray_takes_part(x, j, x->r[j]);
 			x->weight[j] = in ? 1 / v : 0;
 			x->raw_weight[j] = in ? 1 / (v + ulp * ulp / 12) : 0;
 		}
+	}
 }
 
 bool xray_refresh_strip(struct xray *x, size_t s, unsigned want)
@@ -258,7 +259,7 @@ bool xray_refresh_strip(struct xray *x, size_t s, unsigned want)
 	if (want & XRAY_CENTRE && !x->moved) want |= XRAY_BASE;
 	unsigned make = want & ~x->have;
 	if (make & XRAY_BASE && !make_base(x)) return false;
-	if (make & XRAY_CENTRE && !x->moved) memcpy(x->centre, x->base, x->n * sizeof *x->base);
+	if (make & XRAY_CENTRE && !x->moved) xray_copy(x->centre, x->base, x->n);
 	if (make & XRAY_CENTRE && x->moved && !xray_run(x, &x->of_centre, x->centre)) return false;
 	if (make & XRAY_SHAPE) make_shape(x);
 	if (make & XRAY_FLOOR) xray_floor_of_strip(x);
