@@ -6,8 +6,7 @@
 #include "xray_private.h"
 #include "xray_terms.h"
 
-/* In the score, of an element that is not finite in both, and of one that is finite in one only. */
-static const double agree = -20, disagree = 200;
+const double xray_agree = -20, xray_disagree = 200;
 
 bool site_in_form(const struct op *op, int site, int form)
 {
@@ -43,14 +42,13 @@ bool xray_takes_part(const struct xray *x, size_t j, double r)
 
 /* ---- the shape ---- */
 
-/* Plans of a rounding at each site, then of none at any. */
-static int shape_streams(const struct xray *x, struct stream *stream)
+int xray_shape_streams(const struct xray *x, const struct plan *around, struct stream *stream)
 {
-	struct plan bare = x->emulation;
+	struct plan bare = *around;
 	int n = 0;
 
 	for (int k = 0; x->call->op->sites[k].name; k++) {
-		struct plan p = x->emulation;
+		struct plan p = *around;
 		if (!site_in_form(x->call->op, k, p.form) || site_store(x->call, k)) continue;
 		p.round[k] = p.round[k].on ? (struct site_rounding){ 0 } : (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
 		stream[n++] = (struct stream){ .plan = p };
@@ -100,7 +98,7 @@ static void pool_rows(struct xray *x, int i)
 static bool find_shape(struct xray *x)
 {
 	struct stream stream[MAX_SITE + 1];
-	int n = shape_streams(x, stream);
+	int n = xray_shape_streams(x, &x->emulation, stream);
 	bool ok = true;
 
 	for (size_t s = 0; ok && s < x->strips; s++) {
@@ -186,7 +184,7 @@ static void add_score(const struct xray *x, struct scoring *s, const double *r)
 			while (j >= x->first[out + 1]) out++;
 			double v = x->floor2[j] + x->shape2[j] * s->a[x->block[j]], ulp = xray_ulp(x, out, x->got[j]), w = v + r[j] * r[j];
 			if (xray_takes_part(x, j, r[j])) part += log(w / v * (w / (ulp * ulp)));
-			else part += isfinite(r[j]) ? 0 : isnan(r[j]) ? agree : disagree;
+			else part += isfinite(r[j]) ? 0 : isnan(r[j]) ? xray_agree : xray_disagree;
 		}
 		#pragma omp ordered
 		sum += part;

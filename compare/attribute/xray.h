@@ -145,6 +145,10 @@ bool xray_fit_begin(struct xray *x, struct look *l);
 void xray_fit_add(struct xray *x, struct look *l);      /* of a strip with weights and noise */
 bool xray_fit_end(struct xray *x, struct look *l, struct coefficient *c);   /* c NULL: of no use */
 
+/* The score would be no less than this, were the plan the emulation, refreshed: by what the answer leaves alone, whatever its noise is.
+ * -INFINITY of a call of many strips. x->d is lost. */
+bool xray_score_at_least(struct xray *x, const struct plan *p, double *least);
+
 /* Mean of r²/floor2 over the elements that take part: 1 when nothing but float32 is left. Found by xray_rebase. */
 double xray_left(const struct xray *x);
 

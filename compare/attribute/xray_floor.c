@@ -6,8 +6,7 @@
 
 #include "xray_private.h"
 
-/* The variance, in ulp², of an element that no site reaches: it should be equal to the bit. */
-static const double exact = 0x1p-6;
+const double xray_exact = 0x1p-6;
 
 double xray_unit(const struct xray *x, int i, size_t j, double y)
 {
@@ -204,7 +203,7 @@ void xray_floor_of_strip(struct xray *x)
 		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
 			double unit = xray_unit(x, i, j, x->centre[j]);
 			if (x->shape2[j] > 0) x->floor2[j] = x->row_floor[xray_row(x, i, j)] + x->block_floor[x->block[j]] * unit * unit;
-			else x->floor2[j] = exact * unit * unit;
+			else x->floor2[j] = xray_exact * unit * unit;
 		}
 	}
 }

@@ -23,6 +23,14 @@ bool xray_kept(struct xray *x, const struct plan *p, double *y, uint64_t *work);
 void xray_keep(struct xray *x, const struct plan *p, const double *y, uint64_t work);
 void xray_forget(struct xray *x);
 
+/* In the score, of an element that is not finite in both, and of one that is finite in one only. */
+extern const double xray_agree, xray_disagree;
+/* The variance, in ulp², of an element that no site reaches: it should be equal to the bit. */
+extern const double xray_exact;
+
+/* Around a plan, those of a rounding at each site of its form, then of none at any: their number less one. stream [MAX_SITE + 1]. */
+int xray_shape_streams(const struct xray *x, const struct plan *around, struct stream *stream);
+
 /* Elements that are worth all threads. */
 enum { WORTH = 1 << 13 };
 
