@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "xray_private.h"
-#include "xray_terms.h"
 
 const double xray_agree = -20, xray_disagree = 200;
 
@@ -129,14 +128,14 @@ bool xray_refresh(struct xray *x)
 
 /* ---- the score ---- */
 
-/* Sums go part by part, in order, so that no answer depends on the number of threads. */
-enum { PART = 1 << 14 };
-static size_t part_end(const struct xray *x, size_t at) { return at + PART < x->n ? at + PART : x->n; }
+/* What passes add up: of each block, and behind those of all a weight. */
+struct pass { const struct scoring *s; const double *r; };
+enum { PASS_SUMS = 2 * MAX_BLOCKS };
 
-/* Of the mean over each block of what is beyond the floor: sums, and behind those of all blocks their elements. */
+/* Of the mean over each block of what is beyond the floor. */
 static void add_mean(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum)
 {
-	const double *r = with;
+	const double *r = ((const struct pass *)with)->r;
 
 	(void)i;
 	for (size_t j = from; j < to; j++) {
@@ -146,67 +145,70 @@ static void add_mean(const struct xray *x, int i, size_t from, size_t to, const 
 	}
 }
 
-static void add_means(const struct xray *x, struct scoring *s, const double *r)
-{
-	double sum[2 * MAX_BLOCKS] = { 0 };
-
-	for (int i = 0; i < MAX_OUT; i++) xray_add_up(x, i, add_mean, r, sum, 2 * MAX_BLOCKS);
-	for (int b = 0; b < x->blocks; b++) s->sum[b] += sum[b], s->weight[b] += sum[MAX_BLOCKS + b];
-}
-
 /* Of one step of Fisher's scoring towards the scales under which the residuals are likeliest, if they are Cauchy's. */
-static void add_step(const struct xray *x, struct scoring *s, const double *r)
+static void add_step(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum)
 {
-	#pragma omp parallel for ordered schedule(static, 1)
-	for (size_t at = 0; at < x->n; at += PART) {
-		double part[MAX_BLOCKS] = { 0 }, part_weight[MAX_BLOCKS] = { 0 }, scale[TERMS], term[TERMS], weight[TERMS];
-		for (size_t from = at, n; from < part_end(x, at); from += n) {
-			const uint8_t *block = x->block + from;
-			n = part_end(x, at) - from < TERMS ? part_end(x, at) - from : TERMS;
-			for (size_t j = 0; j < n; j++) scale[j] = s->a[block[j]];
-			terms_of_step(r + from, x->shape2 + from, x->floor2 + from, scale, n, term, weight);
-			for (size_t j = 0; j < n; j++) part[block[j]] += term[j], part_weight[block[j]] += weight[j];
-		}
-		#pragma omp ordered
-		for (int b = 0; b < x->blocks; b++) s->sum[b] += part[b], s->weight[b] += part_weight[b];
+	const struct pass *p = with;
+
+	(void)i;
+	for (size_t at = from, n; at < to; at += n) {
+		int b = x->block[at];
+		n = xray_in_block(x, at, to);
+		sums_of_step(p->r + at, x->shape2 + at, x->floor2 + at, p->s->a[b], n, &sum[b], &sum[MAX_BLOCKS + b]);
 	}
 }
 
-static void add_score(const struct xray *x, struct scoring *s, const double *r)
+/* Logarithms are taken of products, a few numbers at a time. */
+struct product { double of, sum; int n; };
+static void multiply(struct product *p, double y)
 {
-	double sum = s->score;
+	enum { AT_ONCE = 8 };
+	bool fits = y > 0x1p-100 && y < 0x1p100;
 
-	#pragma omp parallel for ordered schedule(static, 1)
-	for (size_t at = 0; at < x->n; at += PART) {
-		double part = 0;
-		int out = xray_out(x, at);
-		for (size_t j = at; j < part_end(x, at); j++) {
-			while (j >= x->first[out + 1]) out++;
-			double v = x->floor2[j] + x->shape2[j] * s->a[x->block[j]], ulp = xray_ulp(x, out, x->got[j]), w = v + r[j] * r[j];
-			if (xray_takes_part(x, j, r[j])) part += log(w / v * (w / (ulp * ulp)));
-			else part += isfinite(r[j]) ? 0 : isnan(r[j]) ? xray_agree : xray_disagree;
-		}
-		#pragma omp ordered
-		sum += part;
+	if (!fits) p->sum += log(y);
+	else p->of *= y, p->n++;
+	if (p->n < AT_ONCE) return;
+	p->sum += log(p->of);
+	p->of = 1, p->n = 0;
+}
+
+static void add_score(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum)
+{
+	const struct pass *p = with;
+	struct product terms = { 1, 0, 0 };
+
+	for (size_t j = from; j < to; j++) {
+		double r = p->r[j], v = x->floor2[j] + x->shape2[j] * p->s->a[x->block[j]], ulp = xray_ulp(x, i, x->got[j]), w = v + r * r;
+		if (xray_takes_part(x, j, r)) multiply(&terms, w / v * (w / (ulp * ulp)));
+		else sum[0] += isfinite(r) ? 0 : isnan(r) ? xray_agree : xray_disagree;
 	}
-	s->score = sum;
+	sum[0] += terms.sum + log(terms.of);
 }
 
 void scoring_add(const struct xray *x, struct scoring *s, const double *r)
 {
-	if (s->pass == 0) add_means(x, s, r);
-	else if (s->pass <= SCORE_STEPS) add_step(x, s, r);
-	else add_score(x, s, r);
+	double part[PASS_SUMS] = { 0 }, sum = s->score;
+	bool scores = s->pass == SCORE_PASSES - 1;
+
+	for (int i = 0; i < MAX_OUT && s->pass < SCORE_PASSES; i++)
+		xray_add_up(x, i, scores ? add_score : s->pass ? add_step : add_mean, &(struct pass){ s, r }, scores ? &sum : part, scores ? 1 : PASS_SUMS);
+	for (int b = 0; b < x->blocks; b++) s->sum[b] += part[b], s->weight[b] += part[MAX_BLOCKS + b];
+	s->score = sum;
 }
 
+/* Scales that a step has left as they were stay. */
 void scoring_pass(const struct xray *x, struct scoring *s)
 {
+	double before[MAX_BLOCKS];
+
+	memcpy(before, s->a, sizeof before);
 	for (int b = 0; b < x->blocks && s->pass <= SCORE_STEPS; b++) {
 		s->a[b] = s->weight[b] > 0 ? fmax(0, fmin(1, s->sum[b] / s->weight[b])) : 0;
 		s->sum[b] = s->weight[b] = 0;
 	}
 	if (s->pass == 0) memcpy(s->start, s->a, sizeof s->a);
-	s->pass++;
+	bool stay = s->pass > 0 && !memcmp(before, s->a, sizeof before);
+	s->pass = stay && s->pass < SCORE_STEPS ? SCORE_PASSES - 1 : s->pass < SCORE_PASSES ? s->pass + 1 : SCORE_PASSES;
 }
 
 /* What is left around the emulation: Σ r²/floor2 and the number in it. */

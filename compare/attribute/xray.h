@@ -52,6 +52,7 @@ struct xray {
 	double *stored;                 /* [n] base, stored */
 	double *d;                      /* [n] xray_direction */
 	double *trial;                  /* [n] */
+	struct held_sums { double reached[MAX_BLOCKS], yy[MAX_BLOCKS], raw_yy[MAX_BLOCKS]; } held;      /* by block: elements with floor2; Σ weight r², Σ raw_weight raw² */
 	float *noise, *raw_noise;       /* [FLOOR_RUNS,n] what float32 made of r and of raw, run after run */
 	double score, left;             /* see xray_rebase, xray_left */
 	size_t runs;

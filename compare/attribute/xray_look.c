@@ -138,12 +138,21 @@ static bool try_pass(struct xray *x, struct look *list, struct scoring *s, size_
 	for (size_t at = 0; at < x->strips; at++) {
 		if (!xray_refresh_strip(x, at, XRAY_BASE | XRAY_FLOOR)) return false;
 		for (size_t i = 0; i < n; i++) {
+			if (s[i].pass == SCORE_PASSES) continue;
 			if (!made && !try_of_strip(x, &list[i])) return false;
 			scoring_add(x, &s[i], x->trial);
 		}
 	}
 	for (size_t i = 0; i < n; i++) scoring_pass(x, &s[i]);
 	return true;
+}
+
+static bool all_scored(const struct scoring *s, size_t n)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < n; i++) all = all && s[i].pass == SCORE_PASSES;
+	return all;
 }
 
 bool xray_try(struct xray *x, struct look *list, size_t n)
@@ -154,7 +163,7 @@ bool xray_try(struct xray *x, struct look *list, size_t n)
 	for (size_t from = 0, m; ok && from < n; from += m) {
 		m = n - from < at_once(x) ? n - from : at_once(x);
 		memset(s, 0, m * sizeof *s);
-		while (ok && s->pass < SCORE_PASSES) ok = try_pass(x, list + from, s, m);
+		while (ok && !all_scored(s, m)) ok = try_pass(x, list + from, s, m);
 		for (size_t i = 0; i < m; i++) list[from + i].score = list[from + i].impossible ? INFINITY : s[i].score, stream_end(&list[from + i].stream);
 	}
 	free(s);

@@ -18,8 +18,8 @@ void stream_begin(struct stream *l, const struct plan *p);
 /* The stream's answer in the strip held: y [n]; where there is none, x->impossible, the emulation's, or 0. */
 bool xray_run(struct xray *x, struct stream *l, double *y);
 
-/* The plan's answer, before any shift: y [n] and the work that it was, where it is kept; keeps it, where there is room; forgets all. */
-bool xray_kept(struct xray *x, const struct plan *p, double *y, uint64_t *work);
+/* The plan's answer, before any shift: [n], until the next one is kept, and the work that it was, or NULL; keeps it, where there is room; forgets all. */
+const double *xray_kept(struct xray *x, const struct plan *p, uint64_t *work);
 void xray_keep(struct xray *x, const struct plan *p, const double *y, uint64_t work);
 void xray_forget(struct xray *x);
 
@@ -66,8 +66,17 @@ enum { MOST_SUMS = 5 + 19 * MAX_BLOCKS };
 typedef void xray_adder(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum);
 void xray_add_up(const struct xray *x, int i, xray_adder *add, const void *with, double *sum, size_t n);
 
-/* The scales of blocks, and then the score, of residuals; see xray_rebase. Passes over the call, each of which adds the strips'
- * residuals r [n]; on a strip with floor2. */
+/* Elements from `at` on that are of its block, as far as `end`. */
+static inline size_t xray_in_block(const struct xray *x, size_t at, size_t end)
+{
+	size_t n = 1;
+
+	while (at + n < end && x->block[at + n] == x->block[at]) n++;
+	return n;
+}
+
+/* The scales of blocks, and then the score, of residuals; see xray_rebase. Passes over the call, until there were SCORE_PASSES or what is left of
+ * them would say nothing else, each of which adds the strips' residuals r [n]; on a strip with floor2. */
 enum { SCORE_STEPS = 6, SCORE_PASSES = SCORE_STEPS + 2 };
 struct scoring { int pass; double a[MAX_BLOCKS], start[MAX_BLOCKS], sum[MAX_BLOCKS], weight[MAX_BLOCKS], score; };
 void scoring_add(const struct xray *x, struct scoring *s, const double *r);

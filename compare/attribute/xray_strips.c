@@ -9,9 +9,6 @@
 
 enum { HEADS = 16, PARTS = 4, FEWEST = 8, SEGMENTS = 16 };
 
-/* What is done around a run, in element operations of the reference for each output element. */
-static const uint64_t overhead = 64;
-
 /* A block is a head (the second axis, modulo 16) and a quarter of the longest other leading axis, or, of
  * an output of rank 1 or 2, a 64th of its rows. */
 static size_t block_of(size_t j, const size_t *shape, int rank)
@@ -122,73 +119,6 @@ void xray_free(struct xray *x)
 	*x = (struct xray){ 0 };
 }
 
-/* In the place of an answer that there is not. */
-static bool no_answer(struct xray *x, const struct plan *p, const struct error *e, double *y)
-{
-	x->impossible = plan_impossible(p, e);
-	if (!x->impossible) {
-		if (x->e) *x->e = *e;
-		return false;
-	}
-	if (y == x->base || !(x->have & XRAY_BASE)) memset(y, 0, x->n * sizeof *y);
-	else memcpy(y, x->base, x->n * sizeof *y);
-	return true;
-}
-
-/* A stream whose strips before this one were kept has to make them all the same, as this one goes on from them. */
-static bool catch_up(struct xray *x, struct stream *l, struct error *e)
-{
-	struct answer passed = { 0 };
-	size_t room[MAX_OUT] = { 0 };
-
-	if (l->next > x->at) stream_end(l);
-	if (l->next == x->at) return true;
-	for (size_t s = l->next; s < x->at; s++) {
-		struct strip strip = call_strip(x->call, s, x->strips);
-		for (int i = 0; i < MAX_OUT; i++) room[i] = strip.count[i] > room[i] ? strip.count[i] : room[i];
-	}
-	bool ok = answer_make(&passed, room, false) || error_set(e, E_MEMORY, x->call->op->name, NO_OFFSET, "strips that are passed over");
-	ok = ok && ref_strip(x->call, l, x->at - 1, x->strips, &passed, e);
-	answer_free(&passed);
-	return ok;
-}
-
-bool xray_run(struct xray *x, struct stream *l, double *y)
-{
-	struct answer a = { 0 };
-	struct error e = { 0 };
-
-	if (x->tick) x->tick("x-ray", x->runs, x->runs + 1);
-	x->runs++;
-	for (int i = 0; i < MAX_OUT; i++) a.hi[i] = x->call->out_count[i] ? y + x->first[i] : NULL;
-	x->impossible = false;
-	if (!xray_kept(x, &l->plan, y, &a.work)) {
-		if (!catch_up(x, l, &e) || !ref_strip(x->call, l, x->at, x->strips, &a, &e)) return no_answer(x, &l->plan, &e, y);
-		xray_keep(x, &l->plan, y, a.work);
-	}
-	x->work += a.work + overhead * x->n;            /* whether it was made now or before: what is given up must not depend on it */
-	for (int i = 0; x->shift && i < MAX_OUT; i++) {
-		const double *shift = x->shift + x->first_element[i] + x->offset[i];
-		#pragma omp parallel for if (x->first[i + 1] - x->first[i] > WORTH)
-		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) y[j] += shift[j - x->first[i]];
-	}
-	return true;
-}
-
-void stream_begin(struct stream *l, const struct plan *p)
-{
-	stream_end(l);
-	l->plan = *p;
-}
-
-bool xray_direction(struct xray *x, struct stream *l)
-{
-	if (!xray_run(x, l, x->d)) return false;
-	#pragma omp parallel for if (x->n > WORTH)
-	for (size_t j = 0; j < x->n; j++) x->d[j] -= x->base[j];
-	return true;
-}
-
 double xray_residual(const struct xray *x, size_t j, double y)
 {
 	double r = x->got[j] - y;
@@ -251,6 +181,30 @@ static void make_weights(struct xray *x)
 	}
 }
 
+/* By block: elements with floor2, and, where there are weights, squares. */
+static void add_held(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum)
+{
+	const bool weighed = *(const bool *)with;
+	struct held_sums *h = (struct held_sums *)sum;
+
+	(void)i;
+	for (size_t at = from, n; at < to; at += n) {
+		n = xray_in_block(x, at, to);
+		if (weighed) h->yy[x->block[at]] += sum_of_squares(x->weight + at, x->r + at, n);
+		if (weighed) h->raw_yy[x->block[at]] += sum_of_squares(x->raw_weight + at, x->raw + at, n);
+		for (size_t j = at; j < at + n && !weighed; j++) h->reached[x->block[at]] += x->floor2[j] > 0;
+	}
+}
+
+static void hold(struct xray *x, bool weighed)
+{
+	struct held_sums h = { .yy = { 0 } };
+
+	for (int i = 0; i < MAX_OUT; i++) xray_add_up(x, i, add_held, &weighed, (double *)&h, sizeof h / sizeof(double));
+	if (!weighed) memcpy(x->held.reached, h.reached, sizeof h.reached);
+	else memcpy(x->held.yy, h.yy, sizeof h.yy), memcpy(x->held.raw_yy, h.raw_yy, sizeof h.raw_yy);
+}
+
 bool xray_refresh_strip(struct xray *x, size_t s, unsigned want)
 {
 	if (s != x->at) go(x, s);
@@ -262,9 +216,9 @@ bool xray_refresh_strip(struct xray *x, size_t s, unsigned want)
 	if (make & XRAY_CENTRE && !x->moved) xray_copy(x->centre, x->base, x->n);
 	if (make & XRAY_CENTRE && x->moved && !xray_run(x, &x->of_centre, x->centre)) return false;
 	if (make & XRAY_SHAPE) make_shape(x);
-	if (make & XRAY_FLOOR) xray_floor_of_strip(x);
+	if (make & XRAY_FLOOR) xray_floor_of_strip(x), hold(x, false);
 	if (make & XRAY_NOISE && !xray_noise_of_strip(x)) return false;
-	if (make & XRAY_WEIGHTS) make_weights(x);
+	if (make & XRAY_WEIGHTS) make_weights(x), hold(x, true);
 	x->have |= want;
 	return true;
 }

@@ -74,24 +74,21 @@ static void add_part(const struct xray *x, int i, size_t from, size_t to, const 
 	for (size_t at = from, n; at < to; at += n) {
 		double room[TERMS];
 		int64_t vote[TERMS] = { 0 };
-		const double *with = x->stored + at;
 		bool finite, moved;
 		n = to - at < TERMS ? to - at : TERMS;
 		moved = moves(x->d + at, n, &finite);
 		if (moved && what & (LOOK_SIZE | LOOK_VOTES)) {
 			for (size_t j = 0; j < n; j++) room[j] = x->base[at + j] + x->d[at + j];
 			format_round_all(dtype_info[out_dtype(x->call, i)].format, ROUND_NEAREST_EVEN, room, n);
-			with = room;
 		}
 		if (what & LOOK_SIZE && !finite) add_overflows(x, s, at, n);
 		if (what & LOOK_VOTES) {
-			if (moved) terms_of_votes(x->got + at, x->d + at, with, x->stored + at, x->floor2 + at, x->noise + at, x->n, n, vote);
+			if (moved) terms_of_votes(x->got + at, x->d + at, room, x->stored + at, x->floor2 + at, x->noise + at, x->n, n, vote);
 			add_votes(s, &row, x->row[i], vote, n);
 		}
-		for (size_t j = 0, m; j < n; j += m) {
-			uint8_t block = x->block[at + j];
-			for (m = 1; j + m < n && x->block[at + j + m] == block;) m++;
-			add_block(x, &s->of[block - x->first_block[i]], at + j, m, with + j, what);
+		for (size_t j = 0, m; moved && j < n; j += m) {
+			m = xray_in_block(x, at + j, at + n);
+			add_block(x, &s->of[x->block[at + j] - x->first_block[i]], at + j, m, room + j, what);
 		}
 	}
 }
@@ -115,6 +112,10 @@ void look_sums_add(const struct xray *x, struct look_sums *s, unsigned what)
 		for (size_t k = 0; k < BESIDE; k++) ((double *)s)[k] += ((double *)&of)[k];
 		for (size_t k = 0; k < blocks * IN_BLOCK; k++) ((double *)&s->of[x->first_block[i]])[k] += ((double *)of.of)[k];
 	}
+	for (int b = 0; b < x->blocks; b++) {
+		s->of[b].reached += x->held.reached[b];
+		if (what & (LOOK_FIT | LOOK_FIT_STORED)) s->of[b].yy += x->held.yy[b], s->of[b].raw_yy += x->held.raw_yy[b];
+	}
 }
 
 /* ---- what they say ---- */
@@ -124,7 +125,7 @@ double look_sums_size(const struct xray *x, const struct look_sums *s)
 
 	for (int b = 0; b < x->blocks; b++) {
 		const struct sums_of_size *of = &s->of[b].size;
-		if (of->n > 0) largest = fmax(largest, fmax(of->d2, of->stored2) / of->n);
+		if (s->of[b].reached > 0) largest = fmax(largest, fmax(of->d2, of->stored2) / s->of[b].reached);
 	}
 	return sqrt(largest);
 }
@@ -146,7 +147,7 @@ bool look_sums_fit(const struct xray *x, const struct look_sums *s, bool raw, st
 	if (!f) return error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "the sums of a direction");
 	for (int b = 0; b < x->blocks; b++) {
 		const struct sums_of_fit *of = raw ? &s->of[b].raw : &s->of[b].stored;
-		fit_add_sums(f, b, of->yy, of->dy, of->dd);
+		fit_add_sums(f, b, raw ? s->of[b].raw_yy : s->of[b].yy, of->dy, of->dd);
 		for (int k = 0; k < NOISE_RUNS; k++) noise[k] += of->noise[k];
 		dd += of->dd;
 	}

@@ -7,8 +7,9 @@
 /* What is asked of a look, and of its fit that of r alone. */
 enum { LOOK_FIT_STORED = 8 };
 
-/* Votes; elements that the direction would make infinite or NaN, of which the kernel has a number and has none; of each block. All doubles. */
-struct block_sums { struct sums_of_size size; struct sums_of_fit stored, raw; };
+/* Votes; elements that the direction would make infinite or NaN, of which the kernel has a number and has none; of each block, beside
+ * what the direction adds up to, what strips have (struct held_sums). All doubles. */
+struct block_sums { struct sums_of_size size; struct sums_of_fit stored, raw; double reached, yy, raw_yy; };
 struct look_sums {
 	double all, of_base, close, numbers, none;
 	struct block_sums of[MAX_BLOCKS];
