@@ -119,6 +119,27 @@ void xray_free(struct xray *x)
 	*x = (struct xray){ 0 };
 }
 
+static size_t part_end(size_t at, size_t end) { return end - at < WORTH ? end : at + WORTH; }
+
+void xray_copy(double *to, const double *from, size_t n)
+{
+	#pragma omp parallel for if (n > WORTH)
+	for (size_t at = 0; at < n; at += WORTH) memcpy(to + at, from + at, (part_end(at, n) - at) * sizeof *to);
+}
+
+void xray_store(const struct xray *x, const double *y, double *stored)
+{
+	for (int i = 0; i < MAX_OUT; i++) {
+		const size_t first = x->first[i], end = x->first[i + 1];
+		#pragma omp parallel for if (end - first > WORTH)
+		for (size_t at = first; at < end; at += WORTH) {
+			size_t n = part_end(at, end) - at;
+			if (stored != y) memcpy(stored + at, y + at, n * sizeof *y);
+			format_round_all(dtype_info[out_dtype(x->call, i)].format, ROUND_NEAREST_EVEN, stored + at, n);
+		}
+	}
+}
+
 double xray_residual(const struct xray *x, size_t j, double y)
 {
 	double r = x->got[j] - y;

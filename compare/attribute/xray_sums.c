@@ -10,6 +10,21 @@ static_assert(BESIDE + MAX_BLOCKS * IN_BLOCK <= MOST_SUMS && sizeof(struct look_
 	"all that is added up is doubles, for which there is room");
 static_assert((int)NOISE_RUNS == (int)FLOOR_RUNS, "each run's noise has a sum");
 
+/* Parts are whole rows. What each adds up goes to the sums in order, so that none depends on the number of threads. */
+void xray_add_up(const struct xray *x, int i, xray_adder *add, const void *with, double *sum, size_t n)
+{
+	const size_t row = x->row[i], step = row < WORTH ? WORTH / row * row : row, end = x->first[i + 1];
+
+	#pragma omp parallel for ordered schedule(static, 1) if (end - x->first[i] > step)
+	for (size_t at = x->first[i]; at < end; at += step) {
+		double part[MOST_SUMS];
+		memset(part, 0, n * sizeof *part);
+		add(x, i, at, end - at < step ? end : at + step, with, part);
+		#pragma omp ordered
+		for (size_t k = 0; k < n; k++) sum[k] += part[k];
+	}
+}
+
 /* ---- elements that agree ---- */
 /* Of the row that is gone through: how many of it were seen. */
 struct in_row { size_t seen, all, of_base, close; };

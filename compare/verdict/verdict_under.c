@@ -108,6 +108,7 @@ static bool add_strips(const struct call *call, const struct contract *k, struct
 		#pragma omp parallel for schedule(dynamic) reduction(|: beyond)
 		for (int o = 0; o < v->n_out; o++) beyond |= (unsigned)figures_beyond(call, v->out[o].out, &strip, &t->first, *x) << v->out[o].out;
 		if (beyond && !yardstick_widen(y, call, k, all, beyond, e)) return false;
+		if (!sample_wait(&y->truth.sample, e)) return false;
 		#pragma omp parallel for schedule(dynamic)
 		for (int o = 0; o < v->n_out; o++) {
 			int i = v->out[o].out;
