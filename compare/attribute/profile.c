@@ -47,7 +47,7 @@ static void add_store(struct xray *x, struct fitting *f, int o)
 	double *d = x->trial + from, *weight = x->d + from;
 	const double *only = d;
 
-	#pragma omp parallel for
+	#pragma omp parallel for if (n > 1 << 13)
 	for (size_t i = 0; i < n; i++) {
 		double base = x->base[from + i], ulp = format_ulp(dtype_info[t].format, base);
 		d[i] = x->stored[from + i] - base;
