@@ -53,10 +53,12 @@ static void *judge_aside(void *sample)
 	return NULL;
 }
 
-/* Would all threads but one wait for it? */
+/* Would all threads but one wait for it? Pieces of an op with more than one have no stages (ref/grad/grad_run.c) that threads share out. */
 static bool is_alone(const struct truth_sample *s, const struct call *call, size_t n)
 {
-	return n == 1 && s->stride >= call->op->pieces(call) && omp_get_max_threads() > 1 && !omp_in_parallel() && ranks_count() == 1;
+	size_t pieces = call->op->pieces(call);
+
+	return n == 1 && pieces > 1 && s->stride >= pieces && !call->op->holds && omp_get_max_threads() > 1 && !omp_in_parallel() && ranks_count() == 1;
 }
 
 bool sample_refresh(struct truth_sample *s, const struct call *call, size_t strip, size_t n, struct error *e)
