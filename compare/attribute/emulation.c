@@ -127,7 +127,11 @@ static bool nearest_known(struct xray *x, const struct contract *k, struct plan 
 
 	*p = known(k, 0);
 	for (int i = 0, n = contract_structures(k); i < n && n > 1; i++) {
-		x->emulation = known(k, i);
+		const struct plan each = known(k, i);
+		double at_least = -INFINITY;
+		if (i && !xray_score_at_least(x, &each, &at_least)) return false;
+		if (at_least >= least) continue;
+		x->emulation = each;
 		if (!xray_refresh(x)) return false;
 		if (x->score < least) least = x->score, *p = x->emulation;
 	}

@@ -75,43 +75,36 @@ struct fitting *fit_begin(int blocks, int p)
 	return f;
 }
 
-/* Of one direction. Neighbours are mostly of one block. */
-static void add_one(struct fitting *f, const struct sample *s, const double *y, const double *d)
+void fit_add_sums(struct fitting *f, int block, double yy, double dy, double dd)
 {
-	for (size_t i = 0; i < s->n;) {
-		struct equations *b = &f->of[s->block[i]];
-		double yy = b->yy, g = b->g[0], G = b->G[0];
-		for (uint8_t block = s->block[i]; i < s->n && s->block[i] == block; i++) {
-			double w = s->weight[i], wd = w * d[i];
-			if (!(w > 0)) continue;
-			yy += w * y[i] * y[i];
-			if (wd == 0) continue;
-			g += wd * y[i];
-			G += wd * d[i];
-		}
-		b->yy = yy, b->g[0] = g, b->G[0] = G;
-	}
+	f->of[block].yy += yy, f->of[block].g[0] += dy, f->of[block].G[0] += dd;
 }
 
-void fit_add(struct fitting *f, const struct sample *s, const double *y, const double *const *d)
+/* Of n elements from `at` on, row j of the equations; with the first row, yy. */
+static void add_row(struct fitting *f, const struct sample *s, const double *y, const double *const *d, size_t at, size_t n, int j)
 {
 	int p = f->p;
 
-	if (p == 1) {
-		add_one(f, s, y, d[0]);
-		return;
-	}
-	for (size_t i = 0; i < s->n; i++) {
+	for (size_t i = at; i < at + n; i++) {
 		struct equations *b = &f->of[s->block[i]];
-		double w = s->weight[i];
+		double w = s->weight[i], wd = w * d[j][i];
 		if (!(w > 0)) continue;
-		b->yy += w * y[i] * y[i];
-		for (int j = 0; j < p; j++) {
-			double wd = w * d[j][i];
-			if (wd == 0) continue;
-			b->g[j] += wd * y[i];
-			for (int k = 0; k <= j; k++) b->G[j * p + k] += wd * d[k][i];
-		}
+		if (j == 0) b->yy += w * y[i] * y[i];
+		if (wd == 0) continue;
+		b->g[j] += wd * y[i];
+		for (int k = 0; k <= j; k++) b->G[j * p + k] += wd * d[k][i];
+	}
+}
+
+/* Each thread has rows of the equations of its own, and goes through all elements, as many at a time as its cache holds. */
+void fit_add(struct fitting *f, const struct sample *s, const double *y, const double *const *d)
+{
+	enum { AT_A_TIME = 1 << 10, WORTH = 1 << 12 };
+
+	#pragma omp parallel if (f->p > 1 && s->n > WORTH)
+	for (size_t at = 0; at < s->n; at += AT_A_TIME) {
+		#pragma omp for schedule(static, 1) nowait
+		for (int j = 0; j < f->p; j++) add_row(f, s, y, d, at, s->n - at < AT_A_TIME ? s->n - at : AT_A_TIME, j);
 	}
 }
 

@@ -30,6 +30,7 @@ struct coefficient {
  * squares of y that all explain together, 0 where y is 0. */
 struct fitting *fit_begin(int blocks, int p);
 void fit_add(struct fitting *f, const struct sample *s, const double *y, const double *const *d);
+void fit_add_sums(struct fitting *f, int block, double yy, double dy, double dd);      /* of one direction: what a block's samples add up to */
 double fit_end(struct fitting *f, struct coefficient *c);
 void fit_free(struct fitting *f);
 

@@ -71,15 +71,14 @@ static bool fit_slice(struct xray *x, int o, int kind, const struct slices *s, s
 
 	if (!xray_fit_begin(x, &look)) return false;
 	for (size_t i = 0; i < x->strips; i++) {
-		if (!xray_refresh_strip(x, i, XRAY_WEIGHTS | XRAY_NOISE)) return xray_fit_end(&look), false;
+		if (!xray_refresh_strip(x, i, XRAY_WEIGHTS | XRAY_NOISE)) return xray_fit_end(x, &look, NULL), false;
 		for (size_t j = 0; j < x->n; j++) {
 			bool in = j >= x->first[o] && j < x->first[o + 1] && slice_of(s, xray_place(x, o, j)) == at;
 			x->d[j] = in ? effect(x, kind, j) : 0;
 		}
 		xray_fit_add(x, &look);
 	}
-	*c = xray_fit_end(&look);
-	return true;
+	return xray_fit_end(x, &look, c);
 }
 
 /* The best slice, with its coefficient, to g if it explains more than what is there. */

@@ -47,9 +47,10 @@ static void add_store(struct xray *x, struct fitting *f, int o)
 	double *d = x->trial + from, *weight = x->d + from;
 	const double *only = d;
 
+	#pragma omp parallel for if (n > 1 << 13)
 	for (size_t i = 0; i < n; i++) {
 		double base = x->base[from + i], ulp = format_ulp(dtype_info[t].format, base);
-		d[i] = stored_as(t, base, 0) - base;
+		d[i] = x->stored[from + i] - base;
 		weight[i] = x->floor2[from + i] > 0 ? 1 / (ulp * ulp) : 0;
 	}
 	fit_add(f, &(struct sample){ n, x->blocks, x->block + from, weight }, x->raw + from, &only);

@@ -4,10 +4,8 @@
 #include <string.h>
 
 #include "xray_private.h"
-#include "xray_terms.h"
 
-/* In the score, of an element that is not finite in both, and of one that is finite in one only. */
-static const double agree = -20, disagree = 200;
+const double xray_agree = -20, xray_disagree = 200;
 
 bool site_in_form(const struct op *op, int site, int form)
 {
@@ -43,14 +41,13 @@ bool xray_takes_part(const struct xray *x, size_t j, double r)
 
 /* ---- the shape ---- */
 
-/* Plans of a rounding at each site, then of none at any. */
-static int shape_streams(const struct xray *x, struct stream *stream)
+int xray_shape_streams(const struct xray *x, const struct plan *around, struct stream *stream)
 {
-	struct plan bare = x->emulation;
+	struct plan bare = *around;
 	int n = 0;
 
 	for (int k = 0; x->call->op->sites[k].name; k++) {
-		struct plan p = x->emulation;
+		struct plan p = *around;
 		if (!site_in_form(x->call->op, k, p.form) || site_store(x->call, k)) continue;
 		p.round[k] = p.round[k].on ? (struct site_rounding){ 0 } : (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
 		stream[n++] = (struct stream){ .plan = p };
@@ -67,6 +64,7 @@ static bool shape_of_strip(struct xray *x, struct stream *stream, int n)
 	memset(x->shape2, 0, x->n * sizeof *x->shape2);
 	for (int k = 0; k < n; k++) {
 		if (!xray_direction(x, &stream[k])) return false;
+		#pragma omp parallel for if (x->n > WORTH)
 		for (size_t j = 0; j < x->n; j++)
 			if (isfinite(x->d[j])) x->shape2[j] += x->d[j] * x->d[j];
 	}
@@ -81,6 +79,7 @@ static void pool_rows(struct xray *x, int i)
 {
 	size_t row = x->row[i];
 
+	#pragma omp parallel for if (x->first[i + 1] - x->first[i] > WORTH)
 	for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) {
 		double sum = 0;
 		size_t n = 0;
@@ -98,7 +97,7 @@ static void pool_rows(struct xray *x, int i)
 static bool find_shape(struct xray *x)
 {
 	struct stream stream[MAX_SITE + 1];
-	int n = shape_streams(x, stream);
+	int n = xray_shape_streams(x, &x->emulation, stream);
 	bool ok = true;
 
 	for (size_t s = 0; ok && s < x->strips; s++) {
@@ -129,89 +128,104 @@ bool xray_refresh(struct xray *x)
 
 /* ---- the score ---- */
 
-/* Sums go part by part, in order, so that no answer depends on the number of threads. */
-enum { PART = 1 << 14 };
-static size_t part_end(const struct xray *x, size_t at) { return at + PART < x->n ? at + PART : x->n; }
+/* What passes add up: of each block, and behind those of all a weight. */
+struct pass { const struct scoring *s; const double *r; };
+enum { PASS_SUMS = 2 * MAX_BLOCKS };
 
 /* Of the mean over each block of what is beyond the floor. */
-static void add_means(const struct xray *x, struct scoring *s, const double *r)
+static void add_mean(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum)
 {
-	for (size_t j = 0; j < x->n; j++) {
+	const double *r = ((const struct pass *)with)->r;
+
+	(void)i;
+	for (size_t j = from; j < to; j++) {
 		if (!xray_takes_part(x, j, r[j])) continue;
-		s->sum[x->block[j]] += fmax(0, r[j] * r[j] - x->floor2[j]) / (x->shape2[j] + x->floor2[j]);
-		s->weight[x->block[j]]++;
+		sum[x->block[j]] += fmax(0, r[j] * r[j] - x->floor2[j]) / (x->shape2[j] + x->floor2[j]);
+		sum[MAX_BLOCKS + x->block[j]]++;
 	}
 }
 
 /* Of one step of Fisher's scoring towards the scales under which the residuals are likeliest, if they are Cauchy's. */
-static void add_step(const struct xray *x, struct scoring *s, const double *r)
+static void add_step(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum)
 {
-	#pragma omp parallel for ordered schedule(static, 1)
-	for (size_t at = 0; at < x->n; at += PART) {
-		double part[MAX_BLOCKS] = { 0 }, part_weight[MAX_BLOCKS] = { 0 }, scale[TERMS], term[TERMS], weight[TERMS];
-		for (size_t from = at, n; from < part_end(x, at); from += n) {
-			const uint8_t *block = x->block + from;
-			n = part_end(x, at) - from < TERMS ? part_end(x, at) - from : TERMS;
-			for (size_t j = 0; j < n; j++) scale[j] = s->a[block[j]];
-			terms_of_step(r + from, x->shape2 + from, x->floor2 + from, scale, n, term, weight);
-			for (size_t j = 0; j < n; j++) part[block[j]] += term[j], part_weight[block[j]] += weight[j];
-		}
-		#pragma omp ordered
-		for (int b = 0; b < x->blocks; b++) s->sum[b] += part[b], s->weight[b] += part_weight[b];
+	const struct pass *p = with;
+
+	(void)i;
+	for (size_t at = from, n; at < to; at += n) {
+		int b = x->block[at];
+		n = xray_in_block(x, at, to);
+		sums_of_step(p->r + at, x->shape2 + at, x->floor2 + at, p->s->a[b], n, &sum[b], &sum[MAX_BLOCKS + b]);
 	}
 }
 
-static void add_score(const struct xray *x, struct scoring *s, const double *r)
+/* Logarithms are taken of products, a few numbers at a time. */
+struct product { double of, sum; int n; };
+static void multiply(struct product *p, double y)
 {
-	double sum = s->score;
+	enum { AT_ONCE = 8 };
+	bool fits = y > 0x1p-100 && y < 0x1p100;
 
-	#pragma omp parallel for ordered schedule(static, 1)
-	for (size_t at = 0; at < x->n; at += PART) {
-		double part = 0;
-		int out = xray_out(x, at);
-		for (size_t j = at; j < part_end(x, at); j++) {
-			while (j >= x->first[out + 1]) out++;
-			double v = x->floor2[j] + x->shape2[j] * s->a[x->block[j]], ulp = xray_ulp(x, out, x->got[j]), w = v + r[j] * r[j];
-			if (xray_takes_part(x, j, r[j])) part += log(w / v * (w / (ulp * ulp)));
-			else part += isfinite(r[j]) ? 0 : isnan(r[j]) ? agree : disagree;
-		}
-		#pragma omp ordered
-		sum += part;
+	if (!fits) p->sum += log(y);
+	else p->of *= y, p->n++;
+	if (p->n < AT_ONCE) return;
+	p->sum += log(p->of);
+	p->of = 1, p->n = 0;
+}
+
+static void add_score(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum)
+{
+	const struct pass *p = with;
+	struct product terms = { 1, 0, 0 };
+
+	for (size_t j = from; j < to; j++) {
+		double r = p->r[j], v = x->floor2[j] + x->shape2[j] * p->s->a[x->block[j]], ulp = xray_ulp(x, i, x->got[j]), w = v + r * r;
+		if (xray_takes_part(x, j, r)) multiply(&terms, w / v * (w / (ulp * ulp)));
+		else sum[0] += isfinite(r) ? 0 : isnan(r) ? xray_agree : xray_disagree;
 	}
-	s->score = sum;
+	sum[0] += terms.sum + log(terms.of);
 }
 
 void scoring_add(const struct xray *x, struct scoring *s, const double *r)
 {
-	if (s->pass == 0) add_means(x, s, r);
-	else if (s->pass <= SCORE_STEPS) add_step(x, s, r);
-	else add_score(x, s, r);
+	double part[PASS_SUMS] = { 0 }, sum = s->score;
+	bool scores = s->pass == SCORE_PASSES - 1;
+
+	for (int i = 0; i < MAX_OUT && s->pass < SCORE_PASSES; i++)
+		xray_add_up(x, i, scores ? add_score : s->pass ? add_step : add_mean, &(struct pass){ s, r }, scores ? &sum : part, scores ? 1 : PASS_SUMS);
+	for (int b = 0; b < x->blocks; b++) s->sum[b] += part[b], s->weight[b] += part[MAX_BLOCKS + b];
+	s->score = sum;
 }
 
+/* Scales that a step has left as they were stay. */
 void scoring_pass(const struct xray *x, struct scoring *s)
 {
+	double before[MAX_BLOCKS];
+
+	memcpy(before, s->a, sizeof before);
 	for (int b = 0; b < x->blocks && s->pass <= SCORE_STEPS; b++) {
 		s->a[b] = s->weight[b] > 0 ? fmax(0, fmin(1, s->sum[b] / s->weight[b])) : 0;
 		s->sum[b] = s->weight[b] = 0;
 	}
 	if (s->pass == 0) memcpy(s->start, s->a, sizeof s->a);
-	s->pass++;
+	bool stay = s->pass > 0 && !memcmp(before, s->a, sizeof before);
+	s->pass = stay && s->pass < SCORE_STEPS ? SCORE_PASSES - 1 : s->pass < SCORE_PASSES ? s->pass + 1 : SCORE_PASSES;
 }
 
-/* What is left around the emulation: Σ r²/floor2 and the number in it, of the strip held. */
-static void add_left(const struct xray *x, double *sum, double *n)
+/* What is left around the emulation: Σ r²/floor2 and the number in it. */
+static void add_left(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum)
 {
-	for (size_t j = 0; j < x->n; j++) {
+	(void)i, (void)with;
+	for (size_t j = from; j < to; j++) {
 		double v = x->floor2[j] + x->shape2[j] * x->scale[x->block[j]];
-		if (xray_takes_part(x, j, x->r[j]) && 1 / v > 0) *sum += x->r[j] * x->r[j] / x->floor2[j], *n += 1;
-		else if (isinf(x->r[j])) *sum = INFINITY;
+		if (xray_takes_part(x, j, x->r[j]) && 1 / v > 0) sum[0] += x->r[j] * x->r[j] / x->floor2[j], sum[1] += 1;
+		else if (isinf(x->r[j])) sum[0] = INFINITY;
 	}
 }
 
 bool xray_rebase(struct xray *x)
 {
 	struct scoring s = { 0 };
-	double sum = 0, n = 0;
+	double left[2] = { 0 };
 	bool impossible = false;
 
 	if (!same_plan(&x->of_base.plan, &x->emulation)) {
@@ -226,12 +240,12 @@ bool xray_rebase(struct xray *x)
 			if (!xray_refresh_strip(x, at, XRAY_BASE | XRAY_FLOOR)) return false;
 			impossible = impossible || x->base_impossible;
 			scoring_add(x, &s, x->r);
-			if (s.pass == SCORE_PASSES - 1) add_left(x, &sum, &n);
+			for (int i = 0; i < MAX_OUT && s.pass == SCORE_PASSES - 1; i++) xray_add_up(x, i, add_left, NULL, left, 2);
 		}
 		scoring_pass(x, &s);
 	}
 	x->score = impossible ? INFINITY : s.score;
-	x->left = impossible ? DBL_MAX : isinf(sum) ? INFINITY : n > 0 ? sum / n : 0;
+	x->left = impossible ? DBL_MAX : isinf(left[0]) ? INFINITY : left[1] > 0 ? left[0] / left[1] : 0;
 	return true;
 }
 

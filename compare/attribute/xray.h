@@ -49,8 +49,10 @@ struct xray {
 	double *raw, *r;                /* [n] the kernel's distance from base; r: from what it stores */
 	double *shape2, *floor2;        /* [n] see xray_refresh */
 	double *weight, *raw_weight;    /* [n] of r and of raw: inverse variances, 0 for what takes no part */
+	double *stored;                 /* [n] base, stored */
 	double *d;                      /* [n] xray_direction */
 	double *trial;                  /* [n] */
+	struct held_sums { double reached[MAX_BLOCKS], yy[MAX_BLOCKS], raw_yy[MAX_BLOCKS]; } held;      /* by block: elements with floor2; Σ weight r², Σ raw_weight raw² */
 	float *noise, *raw_noise;       /* [FLOOR_RUNS,n] what float32 made of r and of raw, run after run */
 	double score, left;             /* see xray_rebase, xray_left */
 	size_t runs;
@@ -142,7 +144,11 @@ bool xray_fit_together(struct xray *x, struct stream *stream, int n, struct coef
 /* How well a direction that is no plan's explains r, alone: begun, filled strip by strip from x->d, ended. */
 bool xray_fit_begin(struct xray *x, struct look *l);
 void xray_fit_add(struct xray *x, struct look *l);      /* of a strip with weights and noise */
-struct coefficient xray_fit_end(struct look *l);
+bool xray_fit_end(struct xray *x, struct look *l, struct coefficient *c);   /* c NULL: of no use */
+
+/* The score would be no less than this, were the plan the emulation, refreshed: by what the answer leaves alone, whatever its noise is.
+ * -INFINITY of a call of many strips. x->d is lost. */
+bool xray_score_at_least(struct xray *x, const struct plan *p, double *least);
 
 /* Mean of r²/floor2 over the elements that take part: 1 when nothing but float32 is left. Found by xray_rebase. */
 double xray_left(const struct xray *x);

@@ -6,8 +6,7 @@
 
 #include "xray_private.h"
 
-/* The variance, in ulp², of an element that no site reaches: it should be equal to the bit. */
-static const double exact = 0x1p-6;
+const double xray_exact = 0x1p-6;
 
 double xray_unit(const struct xray *x, int i, size_t j, double y)
 {
@@ -90,8 +89,10 @@ bool xray_noise_of_strip(struct xray *x)
 	for (size_t k = 0; k < FLOOR_RUNS; k++) {
 		float *raw = x->raw_noise + k * x->n, *noise = x->noise + k * x->n;
 		if (!xray_run(x, &x->of_noise[k], y)) return false;
+		#pragma omp parallel for if (x->n > WORTH)
 		for (size_t j = 0; j < x->n; j++) raw[j] = number(y[j] - x->centre[j]);
 		xray_store(x, y, y);
+		#pragma omp parallel for if (x->n > WORTH)
 		for (size_t j = 0; j < x->n; j++) noise[j] = number(y[j] - stored[j]);
 	}
 	return true;
@@ -100,13 +101,15 @@ bool xray_noise_of_strip(struct xray *x)
 /* What float32 moves is no copy, although no site but its store reaches it: a product of recorded matrices. */
 static void mark_computed(struct xray *x)
 {
-	for (int i = 0; i < MAX_OUT; i++)
+	for (int i = 0; i < MAX_OUT; i++) {
+		#pragma omp parallel for if (x->first[i + 1] - x->first[i] > WORTH)
 		for (size_t j = x->first[i]; j < x->first[i + 1]; j++)
 			for (size_t k = 0; k < FLOOR_RUNS; k++) {
 				if (x->shape2[j] != 0 || x->raw_noise[k * x->n + j] == 0) continue;
 				x->shape2[j] = DBL_MIN;
 				x->reach[x->first_element[i] + xray_place(x, i, j)] = BY_FLOAT32;
 			}
+	}
 }
 
 /* ---- the floor ---- */
@@ -153,15 +156,18 @@ static double in_units(double noise2, double unit2, double row_unit2)
 	return tip / unit2 + (noise2 - tip) / row_unit2;
 }
 
-/* Noise in units, run by run, and elements that are reached. */
+/* Noise in units, run by run, and elements that are reached. All doubles. */
 struct tips { double units[MAX_BLOCKS][FLOOR_RUNS], count[MAX_BLOCKS]; };
+enum { TIPS = sizeof(struct tips) / sizeof(double) };
 
-/* Of output i's part of the strip held: the mean square over each row, and the units over its block. */
-static void add_rows(struct xray *x, int i, struct tips *t)
+/* The mean square over each row, and the units over its block. */
+static void add_rows(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum)
 {
+	struct tips *t = (struct tips *)sum;
 	size_t row = x->row[i];
 
-	for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) {
+	(void)with;
+	for (size_t at = from; at < to; at += row) {
 		double mean = row_unit2(x, i, at, row);
 		for (size_t j = at; j < at + row; j++) {
 			double unit = xray_unit(x, i, j, x->centre[j]);
@@ -184,7 +190,7 @@ bool xray_find_floor(struct xray *x)
 		if (!xray_refresh_strip(x, s, XRAY_NOISE)) return false;
 		mark_computed(x);
 		for (int i = 0; i < MAX_OUT; i++)
-			if (x->call->out_count[i]) add_rows(x, i, &t);
+			if (x->call->out_count[i]) xray_add_up(x, i, add_rows, NULL, (double *)&t, TIPS);
 	}
 	for (int b = 0; b < x->blocks; b++) x->block_floor[b] = (tame_mean(t.units[b], 1) + 1.0 / FLOOR_RUNS) / t.count[b];
 	return true;
@@ -192,10 +198,12 @@ bool xray_find_floor(struct xray *x)
 
 void xray_floor_of_strip(struct xray *x)
 {
-	for (int i = 0; i < MAX_OUT; i++)
+	for (int i = 0; i < MAX_OUT; i++) {
+		#pragma omp parallel for if (x->first[i + 1] - x->first[i] > WORTH)
 		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
 			double unit = xray_unit(x, i, j, x->centre[j]);
 			if (x->shape2[j] > 0) x->floor2[j] = x->row_floor[xray_row(x, i, j)] + x->block_floor[x->block[j]] * unit * unit;
-			else x->floor2[j] = exact * unit * unit;
+			else x->floor2[j] = xray_exact * unit * unit;
 		}
+	}
 }

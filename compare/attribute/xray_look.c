@@ -4,186 +4,42 @@
 #include <string.h>
 
 #include "compare/limits/limits.h"
-#include "xray_private.h"
-#include "xray_terms.h"
-
-/* dd = Σ w d², dy of each noisy run: Σ w d noise. */
-struct noisy { double dd, dy[FLOOR_RUNS]; };
-struct look_sums {
-	struct fitting *of_stored, *of_raw;
-	struct noisy stored, raw;
-	double d2[MAX_BLOCKS], stored2[MAX_BLOCKS], n[MAX_BLOCKS];      /* of a block: squares of d, and of what it stores; elements */
-};
+#include "xray_sums.h"
 
 static void sums_free(struct look *l)
 {
-	if (l->sums) fit_free(l->sums->of_stored), fit_free(l->sums->of_raw);
 	free(l->sums);
 	l->sums = NULL;
 	stream_end(&l->stream);
 }
 
-static bool begin(struct xray *x, struct look *l, unsigned what)
+static bool begin(struct xray *x, struct look *l)
 {
-	struct look_sums *s = l->sums = calloc(1, sizeof *s);
-
+	l->sums = calloc(1, sizeof *l->sums);
 	l->size = 0;
 	l->overflows = 0;
 	l->impossible = false;
 	l->votes = (struct votes){ 0 };
-	if (s && what & LOOK_FIT) s->of_stored = fit_begin(x->blocks, 1), s->of_raw = fit_begin(x->blocks, 1);
-	if (s && (!(what & LOOK_FIT) || (s->of_stored && s->of_raw))) return true;
-	return error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "the sums of a direction");
-}
-
-static void add_noise(const struct xray *x, struct noisy *to, const float *noise, const double *weight)
-{
-	struct noisy sum = *to;
-
-	for (size_t j = 0; j < x->n; j++) {
-		if (!(weight[j] > 0)) continue;
-		double weighed = weight[j] * x->d[j];
-		sum.dd += weighed * x->d[j];
-		for (size_t k = 0; k < FLOOR_RUNS; k++) sum.dy[k] += weighed * (double)noise[k * x->n + j];
-	}
-	*to = sum;
-}
-
-/* What float32's noise, run after run, makes of the coefficient of d: its rms. */
-static double noise_error(const struct noisy *s)
-{
-	double square = 0;
-
-	for (int k = 0; k < FLOOR_RUNS; k++) square += s->dy[k] * s->dy[k] / FLOOR_RUNS;
-	return s->dd > 0 ? sqrt(square) / s->dd : 0;
-}
-
-static struct coefficient end_fit(struct fitting **f, const struct noisy *s)
-{
-	struct coefficient c;
-
-	fit_end(*f, &c);
-	*f = NULL;
-	if (c.determined) c.error = fmax(c.error, noise_error(s));
-	return c;
-}
-
-static void add_stored(const struct xray *x, struct look_sums *s)
-{
-	struct sample sample = xray_sample(x);
-	const double *d = x->d;
-
-	fit_add(s->of_stored, &sample, x->r, &d);
-	add_noise(x, &s->stored, x->noise, x->weight);
-}
-
-static void add_raw(const struct xray *x, struct look_sums *s)
-{
-	struct sample sample = { x->n, x->blocks, x->block, x->raw_weight };
-	const double *d = x->d;
-
-	fit_add(s->of_raw, &sample, x->raw, &d);
-	add_noise(x, &s->raw, x->raw_noise, x->raw_weight);
-}
-
-/* Of n elements from the one at `first` on, of type t: with d and without, as stored. */
-enum { STORED = TERMS };
-static void stored_both(const struct xray *x, enum dtype t, size_t first, size_t n, double with[STORED], double without[STORED])
-{
-	for (size_t j = 0; j < n; j++) with[j] = x->base[first + j] + x->d[first + j], without[j] = x->base[first + j];
-	if (t == DT_F64) return;
-	format_round_all(dtype_info[t].format, ROUND_NEAREST_EVEN, with, n);
-	format_round_all(dtype_info[t].format, ROUND_NEAREST_EVEN, without, n);
-}
-
-static void add_size(const struct xray *x, struct look_sums *s)
-{
-	double with[STORED], without[STORED], d2[STORED], stored2[STORED];
-
-	for (int i = 0; i < MAX_OUT; i++)
-		for (size_t first = x->first[i]; first < x->first[i + 1]; first += STORED) {
-			size_t n = x->first[i + 1] - first < STORED ? x->first[i + 1] - first : STORED;
-			stored_both(x, out_dtype(x->call, i), first, n, with, without);
-			terms_of_size(x->d + first, with, without, x->floor2 + first, n, d2, stored2);
-			for (size_t k = 0; k < n; k++) {
-				int b = x->block[first + k];
-				s->n[b] += x->floor2[first + k] > 0;
-				s->d2[b] += d2[k];
-				s->stored2[b] += stored2[k];
-			}
-		}
-}
-
-static bool most_of(size_t some, size_t n) { return (double)some >= most_votes * (double)n; }
-
-/* The largest of float32's noise, run after run, in element j as stored. */
-static double noise_at(const struct xray *x, size_t j)
-{
-	double most = 0;
-
-	for (size_t k = 0; k < FLOOR_RUNS; k++) most = fmax(most, fabs((double)x->noise[k * x->n + j]));
-	return most;
-}
-
-static struct votes row_votes(const struct xray *x, enum dtype t, size_t at, size_t row)
-{
-	struct votes v = { 0 };
-
-	for (size_t j = at; j < at + row; j++) {
-		if (!(x->floor2[j] > 0) || !isfinite(x->d[j])) continue;
-		double of_base = stored_as(t, x->base[j], 0), apart = stored_as(t, x->base[j] + x->d[j], 0) - of_base;
-		if (apart == 0 || !(fabs(apart) >= 8 * noise_at(x, j))) continue;
-		v.all++;
-		v.of_base += fabs(x->got[j] - of_base) < 0.25 * fabs(apart);
-		v.close += fabs(x->got[j] - of_base) <= 0.05 * fabs(apart);
-	}
-	return 4 * v.all >= row ? v : (struct votes){ v.all > 0, v.all > 0 && most_of(v.of_base, v.all), v.all > 0 && most_of(v.close, v.all) };
-}
-
-static void add_votes(const struct xray *x, struct votes *to)
-{
-	for (int i = 0; i < MAX_OUT; i++) {
-		size_t row = x->row[i];
-		for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) {
-			struct votes v = row_votes(x, out_dtype(x->call, i), at, row);
-			to->all += v.all, to->of_base += v.of_base, to->close += v.close;
-		}
-	}
-}
-
-static int overflows(const struct xray *x, int before)
-{
-	for (size_t j = 0; j < x->n && before >= 0; j++) {
-		if (isfinite(x->d[j]) || !isfinite(x->base[j])) continue;
-		before = isfinite(x->got[j]) ? -1 : 1;
-	}
-	return before;
-}
-
-static double size_of(const struct xray *x, const struct look_sums *s)
-{
-	double largest = 0;
-
-	for (int b = 0; b < x->blocks; b++)
-		if (s->n[b] > 0) largest = fmax(largest, fmax(s->d2[b], s->stored2[b]) / s->n[b]);
-	return sqrt(largest);
+	return l->sums || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "the sums of a direction");
 }
 
 static void add(const struct xray *x, struct look *l, unsigned what)
 {
 	l->impossible = l->impossible || x->impossible;
-	if (what & LOOK_SIZE) add_size(x, l->sums), l->overflows = x->impossible ? -1 : overflows(x, l->overflows);
-	if (what & LOOK_VOTES) add_votes(x, &l->votes);
-	if (what & LOOK_FIT) add_stored(x, l->sums), add_raw(x, l->sums);
+	look_sums_add(x, l->sums, what);
 }
 
-static void end(const struct xray *x, struct look *l, unsigned what)
+static bool end(const struct xray *x, struct look *l, unsigned what)
 {
-	if (what & LOOK_SIZE) l->size = size_of(x, l->sums);
-	if (what & LOOK_FIT) {
-		struct coefficient a = end_fit(&l->sums->of_stored, &l->sums->stored), b = end_fit(&l->sums->of_raw, &l->sums->raw);
-		l->fit = fabs(a.value - 1) / a.error < fabs(b.value - 1) / b.error || a.gain > b.gain ? a : b;
-	}
+	const struct look_sums *s = l->sums;
+	struct coefficient a, b;
+
+	if (what & LOOK_SIZE) l->size = look_sums_size(x, s), l->overflows = l->impossible || s->numbers > 0 ? -1 : s->none > 0;
+	if (what & LOOK_VOTES) l->votes = (struct votes){ (size_t)s->all, (size_t)s->of_base, (size_t)s->close };
+	if (!(what & LOOK_FIT)) return true;
+	if (!look_sums_fit(x, s, false, &a) || !look_sums_fit(x, s, true, &b)) return false;
+	l->fit = fabs(a.value - 1) / a.error < fabs(b.value - 1) / b.error || a.gain > b.gain ? a : b;
+	return true;
 }
 
 static bool look_together(struct xray *x, struct look *list, size_t n, unsigned what)
@@ -191,18 +47,20 @@ static bool look_together(struct xray *x, struct look *list, size_t n, unsigned 
 	unsigned want = what & LOOK_FIT ? XRAY_WEIGHTS | XRAY_NOISE : what & LOOK_VOTES ? XRAY_BASE | XRAY_FLOOR | XRAY_NOISE : XRAY_BASE | XRAY_FLOOR;
 	bool ok = true;
 
-	for (size_t i = 0; ok && i < n; i++) ok = begin(x, &list[i], what);
+	for (size_t i = 0; ok && i < n; i++) ok = begin(x, &list[i]);
 	for (size_t s = 0; ok && s < x->strips; s++) {
 		ok = xray_refresh_strip(x, s, want);
 		for (size_t i = 0; ok && i < n; i++)
 			if ((ok = xray_direction(x, &list[i].stream))) add(x, &list[i], what);
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (ok) end(x, &list[i], what);
+		ok = ok && end(x, &list[i], what);
 		sums_free(&list[i]);
 	}
 	return ok;
 }
+
+static bool most_of(size_t some, size_t n) { return (double)some >= most_votes * (double)n; }
 
 bool look_told(const struct look *l) { return (double)l->votes.all >= least_votes && most_of(l->votes.of_base, l->votes.all); }
 bool look_told_closely(const struct look *l) { return look_told(l) && most_of(l->votes.close, l->votes.all); }
@@ -216,14 +74,14 @@ bool xray_look(struct xray *x, struct look *list, size_t n, unsigned what)
 	return true;
 }
 
-bool xray_fit_begin(struct xray *x, struct look *l) { return begin(x, l, LOOK_FIT) || (sums_free(l), false); }
-void xray_fit_add(struct xray *x, struct look *l) { add_stored(x, l->sums); }
-struct coefficient xray_fit_end(struct look *l)
+bool xray_fit_begin(struct xray *x, struct look *l) { return begin(x, l); }
+void xray_fit_add(struct xray *x, struct look *l) { look_sums_add(x, l->sums, LOOK_FIT_STORED); }
+bool xray_fit_end(struct xray *x, struct look *l, struct coefficient *c)
 {
-	struct coefficient c = end_fit(&l->sums->of_stored, &l->sums->stored);
+	bool ok = !c || look_sums_fit(x, l->sums, false, c);
 
 	sums_free(l);
-	return c;
+	return ok;
 }
 
 /* d [n], [most] of the strip held each. */
@@ -231,7 +89,7 @@ static bool directions(struct xray *x, struct stream *stream, int n, double *con
 {
 	for (int i = 0; i < n; i++) {
 		if (!xray_direction(x, &stream[i])) return false;
-		memcpy(d[i], x->d, x->n * sizeof *x->d);
+		xray_copy(d[i], x->d, x->n);
 	}
 	return true;
 }
@@ -252,5 +110,77 @@ bool xray_fit_together(struct xray *x, struct stream *stream, int n, struct coef
 	else fit_free(f);
 	free(all);
 	for (int i = 0; i < n; i++) stream_end(&stream[i]);
+	return ok;
+}
+
+/* ---- scores ---- */
+
+/* trial: what is left, stored, with the look's direction; of as many looks as there is room for, of the whole call. */
+struct trials { double *of_call; size_t most; };
+
+static bool try_of_strip(struct xray *x, struct look *l, double *trial)
+{
+	if (!xray_direction(x, &l->stream)) return false;
+	l->impossible = l->impossible || x->impossible;
+	#pragma omp parallel for if (x->n > WORTH)
+	for (size_t j = 0; j < x->n; j++) trial[j] = x->base[j] + x->d[j];
+	xray_store(x, trial, trial);
+	#pragma omp parallel for if (x->n > WORTH)
+	for (size_t j = 0; j < x->n; j++) trial[j] = xray_residual(x, j, trial[j]);
+	return true;
+}
+
+/* One pass of the scores of n looks; a trial that is there is not made again. */
+static bool try_pass(struct xray *x, struct look *list, struct scoring *s, size_t n, const struct trials *t)
+{
+	bool made = t->most && s->pass > 0;
+
+	for (size_t at = 0, first = 0; at < x->strips; at++, first += x->n) {
+		if (!xray_refresh_strip(x, at, XRAY_BASE | XRAY_FLOOR)) return false;
+		for (size_t i = 0; i < n; i++) {
+			if (s[i].pass == SCORE_PASSES) continue;
+			double *trial = t->most ? t->of_call + i * x->all + first : x->trial;
+			if (!made && !try_of_strip(x, &list[i], trial)) return false;
+			scoring_add(x, &s[i], trial);
+		}
+	}
+	for (size_t i = 0; i < n; i++) scoring_pass(x, &s[i]);
+	return true;
+}
+
+static bool all_scored(const struct scoring *s, size_t n)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < n; i++) all = all && s[i].pass == SCORE_PASSES;
+	return all;
+}
+
+enum { TRIALS = 256 << 20 };
+static struct trials trials_of(const struct xray *x, size_t n)
+{
+	size_t most = x->all ? TRIALS / sizeof(double) / x->all : 0;
+
+	if (most > n) most = n;
+	if (most > at_once(x)) most = at_once(x);
+	double *room = most ? malloc(most * x->all * sizeof *room) : NULL;
+	return (struct trials){ room, room ? most : 0 };
+}
+
+bool xray_try(struct xray *x, struct look *list, size_t n)
+{
+	struct trials t = trials_of(x, n);
+	size_t most = t.most ? t.most : at_once(x);
+	struct scoring *s = malloc(most * sizeof *s);
+	bool ok = s || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu scores", n);
+
+	for (size_t from = 0, m; ok && from < n; from += m) {
+		m = n - from < most ? n - from : most;
+		memset(s, 0, m * sizeof *s);
+		while (ok && !all_scored(s, m)) ok = try_pass(x, list + from, s, m, &t);
+		for (size_t i = 0; i < m; i++) list[from + i].score = list[from + i].impossible ? INFINITY : s[i].score, stream_end(&list[from + i].stream);
+	}
+	free(s);
+	free(t.of_call);
 	return ok;
 }

@@ -20,10 +20,22 @@ struct sample xray_sample(const struct xray *x)
 	return (struct sample){ x->n, x->blocks, x->block, x->weight };
 }
 
+/* Weighed squares of float32's noise, mean over its runs, and of d. */
+static void add_amplified(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum)
+{
+	(void)i, (void)with;
+	for (size_t j = from; j < to; j++) {
+		double d = isfinite(x->d[j]) ? x->d[j] : 0, v = 0;
+		for (int k = 0; k < FLOOR_RUNS; k++) v += xray_noise2(x, k, j) / FLOOR_RUNS;
+		sum[0] += v * x->weight[j];
+		sum[1] += d * d * x->weight[j];
+	}
+}
+
 bool xray_amplified(struct xray *x, double *share)
 {
 	struct stream plain = { .plan = plan_plain(&arith_f64, arith_f64.precision) };
-	double noise = 0, error = 0;
+	double sum[2] = { 0 };
 	bool ok = true;
 
 	*share = 0;
@@ -32,35 +44,36 @@ bool xray_amplified(struct xray *x, double *share)
 	plain.plan.chunk = x->emulation.chunk;
 	for (size_t s = 0; ok && s < x->strips; s++) {
 		ok = xray_refresh_strip(x, s, XRAY_WEIGHTS | XRAY_NOISE) && xray_direction(x, &plain);
-		for (size_t j = 0; ok && j < x->n; j++) {
-			double d = isfinite(x->d[j]) ? x->d[j] : 0, v = 0;
-			for (int k = 0; k < FLOOR_RUNS; k++) v += xray_noise2(x, k, j) / FLOOR_RUNS;
-			noise += v * x->weight[j];
-			error += d * d * x->weight[j];
-		}
+		for (int i = 0; ok && i < MAX_OUT; i++) xray_add_up(x, i, add_amplified, NULL, sum, 2);
 	}
 	stream_end(&plain);
-	*share = error > 0 ? noise / error : 0;
+	*share = sum[1] > 0 ? sum[0] / sum[1] : 0;
 	return ok;
+}
+
+/* Squares of the distance from the exact answer, and from the emulation's as it is stored. */
+static void add_explained(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum)
+{
+	(void)with;
+	for (size_t j = from; j < to; j++) {
+		double e = x->raw[j] - x->d[j] + (x->shift ? x->shift[x->first_element[i] + xray_place(x, i, j)] : 0);
+		sum[0] += e * e;
+		sum[1] += x->r[j] * x->r[j];
+	}
 }
 
 bool xray_explained(struct xray *x, double share[MAX_OUT])
 {
 	struct stream plain = { .plan = plan_plain(&arith_f64, arith_f64.precision) };
-	double before[MAX_OUT] = { 0 }, after[MAX_OUT] = { 0 };
+	double sum[MAX_OUT][2] = { { 0 } };
 	bool ok = true;
 
 	for (size_t s = 0; ok && s < x->strips; s++) {
 		ok = xray_refresh_strip(x, s, XRAY_BASE) && xray_direction(x, &plain);
-		for (int o = 0; ok && o < MAX_OUT; o++)
-			for (size_t j = x->first[o]; j < x->first[o + 1]; j++) {
-				double e = x->raw[j] - x->d[j] + (x->shift ? x->shift[x->first_element[o] + xray_place(x, o, j)] : 0);
-				before[o] += e * e;
-				after[o] += x->r[j] * x->r[j];
-			}
+		for (int o = 0; ok && o < MAX_OUT; o++) xray_add_up(x, o, add_explained, NULL, sum[o], 2);
 	}
 	stream_end(&plain);
-	for (int o = 0; o < MAX_OUT; o++) share[o] = before[o] > 0 ? 1 - after[o] / before[o] : before[o] == 0 ? 1 : (double)NAN;
+	for (int o = 0; o < MAX_OUT; o++) share[o] = sum[o][0] > 0 ? 1 - sum[o][1] / sum[o][0] : sum[o][0] == 0 ? 1 : (double)NAN;
 	return ok;
 }
 
@@ -101,16 +114,21 @@ static double upper_quartile(const uint32_t *count)
 	return n ? class_value(k) : 0;
 }
 
-/* |r| and each run's noise, in units, of the strip held: count [blocks][1 + FLOOR_RUNS][CLASSES]. */
-static void count_classes(const struct xray *x, uint32_t *count)
+/* |r| and each run's noise, in units, of the strip held: count [blocks][1 + FLOOR_RUNS][CLASSES]. Each thread counts runs of its own. */
+static void count_classes(struct xray *x, uint32_t *count)
 {
-	for (int i = 0; i < MAX_OUT; i++)
-		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
-			uint32_t *of = count + (size_t)x->block[j] * (1 + FLOOR_RUNS) * CLASSES;
+	double *unit = x->trial;
+
+	for (int i = 0; i < MAX_OUT; i++) {
+		#pragma omp parallel for if (x->first[i + 1] - x->first[i] > WORTH)
+		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) unit[j] = xray_unit(x, i, j, x->base[j]);
+	}
+	#pragma omp parallel for schedule(dynamic) if (x->n > WORTH)
+	for (size_t k = 0; k < 1 + FLOOR_RUNS; k++)
+		for (size_t j = 0; j < x->n; j++) {
 			if (!(x->weight[j] > 0)) continue;
-			double unit = xray_unit(x, i, j, x->base[j]);
-			of[class_of(fabs(x->r[j]) / unit)]++;
-			for (size_t k = 0; k < FLOOR_RUNS; k++) of[(1 + k) * CLASSES + class_of(fabs((double)x->noise[k * x->n + j]) / unit)]++;
+			double y = k ? (double)x->noise[(k - 1) * x->n + j] : x->r[j];
+			count[((size_t)x->block[j] * (1 + FLOOR_RUNS) + k) * CLASSES + class_of(fabs(y) / unit[j])]++;
 		}
 }
 

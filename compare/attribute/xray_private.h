@@ -2,7 +2,10 @@
 #ifndef ETALON_XRAY_PRIVATE_H
 #define ETALON_XRAY_PRIVATE_H
 
+#include <assert.h>
+
 #include "xray.h"
+#include "xray_terms.h"
 
 /* Made inside: the answer of the refreshed emulation; shape2. */
 enum { XRAY_CENTRE = 16, XRAY_SHAPE = 32 };
@@ -10,8 +13,8 @@ enum { XRAY_CENTRE = 16, XRAY_SHAPE = 32 };
 enum { UNREACHED, BY_ROW, BY_FLOAT32 };
 
 /* Plans that go through a call together, where it has many strips. */
-enum { AT_ONCE = 64 };
-static inline size_t at_once(const struct xray *x) { return x->strips > 1 ? AT_ONCE : 1; }
+enum { LOOKS_AT_ONCE = 64 };
+static inline size_t at_once(const struct xray *x) { return x->strips > 1 ? LOOKS_AT_ONCE : 1; }
 
 /* Another plan for the stream. */
 void stream_begin(struct stream *l, const struct plan *p);
@@ -19,10 +22,24 @@ void stream_begin(struct stream *l, const struct plan *p);
 /* The stream's answer in the strip held: y [n]; where there is none, x->impossible, the emulation's, or 0. */
 bool xray_run(struct xray *x, struct stream *l, double *y);
 
-/* The plan's answer, before any shift: y [n] and the work that it was, where it is kept; keeps it, where there is room; forgets all. */
-bool xray_kept(struct xray *x, const struct plan *p, double *y, uint64_t *work);
+/* The plan's answer, before any shift: [n], until the next one is kept, and the work that it was, or NULL; keeps it, where there is room; forgets all. */
+const double *xray_kept(struct xray *x, const struct plan *p, uint64_t *work);
 void xray_keep(struct xray *x, const struct plan *p, const double *y, uint64_t work);
 void xray_forget(struct xray *x);
+
+/* In the score, of an element that is not finite in both, and of one that is finite in one only. */
+extern const double xray_agree, xray_disagree;
+/* The variance, in ulp², of an element that no site reaches: it should be equal to the bit. */
+extern const double xray_exact;
+
+/* Around a plan, those of a rounding at each site of its form, then of none at any: their number less one. stream [MAX_SITE + 1]. */
+int xray_shape_streams(const struct xray *x, const struct plan *around, struct stream *stream);
+
+/* Elements that are worth all threads. */
+enum { WORTH = 1 << 13 };
+
+/* n numbers. */
+void xray_copy(double *to, const double *from, size_t n);
 
 /* y [n] rounded to the outputs' dtypes; may be in place. */
 void xray_store(const struct xray *x, const double *y, double *stored);
@@ -48,8 +65,22 @@ bool xray_find_floor(struct xray *x);
 void xray_floor_of_strip(struct xray *x);
 bool xray_noise_of_strip(struct xray *x);
 
-/* The scales of blocks, and then the score, of residuals; see xray_rebase. Passes over the call, each of which adds the strips'
- * residuals r [n]; on a strip with floor2. */
+/* Adds to sum [n], n <= MOST_SUMS, what `add` adds up over parts of output i in the strip held, whole rows from `from` to `to`, on all threads. */
+enum { MOST_SUMS = 5 + 19 * MAX_BLOCKS };
+typedef void xray_adder(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum);
+void xray_add_up(const struct xray *x, int i, xray_adder *add, const void *with, double *sum, size_t n);
+
+/* Elements from `at` on that are of its block, as far as `end`. */
+static inline size_t xray_in_block(const struct xray *x, size_t at, size_t end)
+{
+	size_t n = 1;
+
+	while (at + n < end && x->block[at + n] == x->block[at]) n++;
+	return n;
+}
+
+/* The scales of blocks, and then the score, of residuals; see xray_rebase. Passes over the call, until there were SCORE_PASSES or what is left of
+ * them would say nothing else, each of which adds the strips' residuals r [n]; on a strip with floor2. */
 enum { SCORE_STEPS = 6, SCORE_PASSES = SCORE_STEPS + 2 };
 struct scoring { int pass; double a[MAX_BLOCKS], start[MAX_BLOCKS], sum[MAX_BLOCKS], weight[MAX_BLOCKS], score; };
 void scoring_add(const struct xray *x, struct scoring *s, const double *r);

@@ -9,9 +9,6 @@
 
 enum { HEADS = 16, PARTS = 4, FEWEST = 8, SEGMENTS = 16 };
 
-/* What is done around a run, in element operations of the reference for each output element. */
-static const uint64_t overhead = 64;
-
 /* A block is a head (the second axis, modulo 16) and a quarter of the longest other leading axis, or, of
  * an output of rank 1 or 2, a 64th of its rows. */
 static size_t block_of(size_t j, const size_t *shape, int rank)
@@ -79,8 +76,8 @@ static size_t largest(const struct xray *x)
 bool xray_make(struct xray *x, const struct call *call, void (*tick)(const char *, size_t, size_t), struct error *e)
 {
 	*x = (struct xray){ .call = call, .strips = check_strips(call), .at = SIZE_MAX, .tick = tick, .patience = UINT64_MAX, .e = e };
-	double **vector[] = { &x->got, &x->base, &x->centre, &x->raw, &x->r, &x->shape2, &x->floor2, &x->weight, &x->raw_weight, &x->d,
-		&x->trial };
+	double **vector[] = { &x->got, &x->base, &x->centre, &x->raw, &x->r, &x->shape2, &x->floor2, &x->weight, &x->raw_weight, &x->stored,
+		&x->d, &x->trial };
 	enum { VECTORS = sizeof vector / sizeof *vector };
 	size_t n = x->most = largest(x), rows = 0;
 
@@ -124,75 +121,25 @@ void xray_free(struct xray *x)
 	*x = (struct xray){ 0 };
 }
 
-/* In the place of an answer that there is not. */
-static bool no_answer(struct xray *x, const struct plan *p, const struct error *e, double *y)
+static size_t part_end(size_t at, size_t end) { return end - at < WORTH ? end : at + WORTH; }
+
+void xray_copy(double *to, const double *from, size_t n)
 {
-	x->impossible = plan_impossible(p, e);
-	if (!x->impossible) {
-		if (x->e) *x->e = *e;
-		return false;
-	}
-	if (y == x->base || !(x->have & XRAY_BASE)) memset(y, 0, x->n * sizeof *y);
-	else memcpy(y, x->base, x->n * sizeof *y);
-	return true;
-}
-
-/* A stream whose strips before this one were kept has to make them all the same, as this one goes on from them. */
-static bool catch_up(struct xray *x, struct stream *l, struct error *e)
-{
-	struct answer passed = { 0 };
-	size_t room[MAX_OUT] = { 0 };
-
-	if (l->next > x->at) stream_end(l);
-	if (l->next == x->at) return true;
-	for (size_t s = l->next; s < x->at; s++) {
-		struct strip strip = call_strip(x->call, s, x->strips);
-		for (int i = 0; i < MAX_OUT; i++) room[i] = strip.count[i] > room[i] ? strip.count[i] : room[i];
-	}
-	bool ok = answer_make(&passed, room, false) || error_set(e, E_MEMORY, x->call->op->name, NO_OFFSET, "strips that are passed over");
-	ok = ok && ref_strip(x->call, l, x->at - 1, x->strips, &passed, e);
-	answer_free(&passed);
-	return ok;
-}
-
-bool xray_run(struct xray *x, struct stream *l, double *y)
-{
-	struct answer a = { 0 };
-	struct error e = { 0 };
-
-	if (x->tick) x->tick("x-ray", x->runs, x->runs + 1);
-	x->runs++;
-	for (int i = 0; i < MAX_OUT; i++) a.hi[i] = x->call->out_count[i] ? y + x->first[i] : NULL;
-	x->impossible = false;
-	if (!xray_kept(x, &l->plan, y, &a.work)) {
-		if (!catch_up(x, l, &e) || !ref_strip(x->call, l, x->at, x->strips, &a, &e)) return no_answer(x, &l->plan, &e, y);
-		xray_keep(x, &l->plan, y, a.work);
-	}
-	x->work += a.work + overhead * x->n;            /* whether it was made now or before: what is given up must not depend on it */
-	for (int i = 0; x->shift && i < MAX_OUT; i++)
-		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) y[j] += x->shift[x->first_element[i] + xray_place(x, i, j)];
-	return true;
-}
-
-void stream_begin(struct stream *l, const struct plan *p)
-{
-	stream_end(l);
-	l->plan = *p;
-}
-
-bool xray_direction(struct xray *x, struct stream *l)
-{
-	if (!xray_run(x, l, x->d)) return false;
-	for (size_t j = 0; j < x->n; j++) x->d[j] -= x->base[j];
-	return true;
+	#pragma omp parallel for if (n > WORTH)
+	for (size_t at = 0; at < n; at += WORTH) memcpy(to + at, from + at, (part_end(at, n) - at) * sizeof *to);
 }
 
 void xray_store(const struct xray *x, const double *y, double *stored)
 {
-	if (stored != y) memcpy(stored, y, x->n * sizeof *y);
-	for (int i = 0; i < MAX_OUT; i++)
-		if (x->first[i + 1] > x->first[i])
-			format_round_all(dtype_info[out_dtype(x->call, i)].format, ROUND_NEAREST_EVEN, stored + x->first[i], x->first[i + 1] - x->first[i]);
+	for (int i = 0; i < MAX_OUT; i++) {
+		const size_t first = x->first[i], end = x->first[i + 1];
+		#pragma omp parallel for if (end - first > WORTH)
+		for (size_t at = first; at < end; at += WORTH) {
+			size_t n = part_end(at, end) - at;
+			if (stored != y) memcpy(stored + at, y + at, n * sizeof *y);
+			format_round_all(dtype_info[out_dtype(x->call, i)].format, ROUND_NEAREST_EVEN, stored + at, n);
+		}
+	}
 }
 
 double xray_residual(const struct xray *x, size_t j, double y)
@@ -224,32 +171,61 @@ static bool make_base(struct xray *x)
 {
 	if (!xray_run(x, &x->of_base, x->base)) return false;
 	x->base_impossible = x->impossible;
-	xray_store(x, x->base, x->r);
+	xray_store(x, x->base, x->stored);
+	#pragma omp parallel for if (x->n > WORTH)
 	for (size_t j = 0; j < x->n; j++) {
 		x->raw[j] = x->got[j] - x->base[j];
-		x->r[j] = xray_residual(x, j, x->r[j]);
+		x->r[j] = xray_residual(x, j, x->stored[j]);
 	}
 	return true;
 }
 
 static void make_shape(struct xray *x)
 {
-	for (int i = 0; i < MAX_OUT; i++)
+	for (int i = 0; i < MAX_OUT; i++) {
+		#pragma omp parallel for if (x->first[i + 1] - x->first[i] > WORTH)
 		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
 			uint8_t how = x->reach[x->first_element[i] + xray_place(x, i, j)];
 			x->shape2[j] = how == UNREACHED ? 0 : how == BY_ROW ? x->row_shape[xray_row(x, i, j)] : DBL_MIN;
 		}
+	}
 }
 
 static void make_weights(struct xray *x)
 {
-	for (int i = 0; i < MAX_OUT; i++)
+	for (int i = 0; i < MAX_OUT; i++) {
+		#pragma omp parallel for if (x->first[i + 1] - x->first[i] > WORTH)
 		for (size_t j = x->first[i]; j < x->first[i + 1]; j++) {
 			double v = x->floor2[j] + x->shape2[j] * x->scale[x->block[j]], ulp = xray_ulp(x, i, x->got[j]);
 			bool in = xray_takes_part(x, j, x->r[j]);
 			x->weight[j] = in ? 1 / v : 0;
 			x->raw_weight[j] = in ? 1 / (v + ulp * ulp / 12) : 0;
 		}
+	}
+}
+
+/* By block: elements with floor2, and, where there are weights, squares. */
+static void add_held(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum)
+{
+	const bool weighed = *(const bool *)with;
+	struct held_sums *h = (struct held_sums *)sum;
+
+	(void)i;
+	for (size_t at = from, n; at < to; at += n) {
+		n = xray_in_block(x, at, to);
+		if (weighed) h->yy[x->block[at]] += sum_of_squares(x->weight + at, x->r + at, n);
+		if (weighed) h->raw_yy[x->block[at]] += sum_of_squares(x->raw_weight + at, x->raw + at, n);
+		for (size_t j = at; j < at + n && !weighed; j++) h->reached[x->block[at]] += x->floor2[j] > 0;
+	}
+}
+
+static void hold(struct xray *x, bool weighed)
+{
+	struct held_sums h = { .yy = { 0 } };
+
+	for (int i = 0; i < MAX_OUT; i++) xray_add_up(x, i, add_held, &weighed, (double *)&h, sizeof h / sizeof(double));
+	if (!weighed) memcpy(x->held.reached, h.reached, sizeof h.reached);
+	else memcpy(x->held.yy, h.yy, sizeof h.yy), memcpy(x->held.raw_yy, h.raw_yy, sizeof h.raw_yy);
 }
 
 bool xray_refresh_strip(struct xray *x, size_t s, unsigned want)
@@ -260,12 +236,12 @@ bool xray_refresh_strip(struct xray *x, size_t s, unsigned want)
 	if (want & XRAY_CENTRE && !x->moved) want |= XRAY_BASE;
 	unsigned make = want & ~x->have;
 	if (make & XRAY_BASE && !make_base(x)) return false;
-	if (make & XRAY_CENTRE && !x->moved) memcpy(x->centre, x->base, x->n * sizeof *x->base);
+	if (make & XRAY_CENTRE && !x->moved) xray_copy(x->centre, x->base, x->n);
 	if (make & XRAY_CENTRE && x->moved && !xray_run(x, &x->of_centre, x->centre)) return false;
 	if (make & XRAY_SHAPE) make_shape(x);
-	if (make & XRAY_FLOOR) xray_floor_of_strip(x);
+	if (make & XRAY_FLOOR) xray_floor_of_strip(x), hold(x, false);
 	if (make & XRAY_NOISE && !xray_noise_of_strip(x)) return false;
-	if (make & XRAY_WEIGHTS) make_weights(x);
+	if (make & XRAY_WEIGHTS) make_weights(x), hold(x, true);
 	x->have |= want;
 	return true;
 }

@@ -5,6 +5,18 @@
 #include "expected.h"
 #include "others.h"
 
+/* Elements that are worth all threads. */
+enum { WORTH = 1 << 13 };
+
+/* Are outputs of a strip worth a thread each? */
+static bool beside(const struct strip *s)
+{
+	int large = 0;
+
+	for (int i = 0; i < MAX_OUT; i++) large += s->count[i] > WORTH;
+	return large > 1;
+}
+
 size_t check_strips(const struct call *call)
 {
 	return call_strips(call, call->at_hand ? call->at_hand : 1 << 18, call->at_hand ? call->at_hand : 1 << 15);
@@ -115,11 +127,13 @@ static bool spread(struct expected *x, struct stream *stream, double *const s2[M
 		for (size_t j = 0; j < s->count[i]; j++) s2[i][j] = 0;
 	for (int r = 0; r < x->runs; r++) {
 		if (!ref_strip(call, &stream[r], strip, n, &x->run, e)) return false;
-		for (int i = 0; i < MAX_OUT; i++)
+		for (int i = 0; i < MAX_OUT; i++) {
+			#pragma omp parallel for if (s->count[i] > WORTH)
 			for (size_t j = 0; j < s->count[i]; j++) {
 				double d = x->run.hi[i][j] - centre->hi[i][j] - (centre->lo[i] ? centre->lo[i][j] : 0);
 				s2[i][j] += d * d / x->runs;
 			}
+		}
 	}
 	return true;
 }
@@ -131,8 +145,9 @@ static bool add_sigma(struct expected *x, const struct call *call, const struct 
 	bool ok = spread(x, x->stream, x->upstream, call, s, strip, n, centre, e) && off_by_make(&o, x, call, s, strip, n, centre, e);
 
 	x->widened = false;
-	for (int i = 0; i < MAX_OUT && ok; i++) {
-		if (!s->count[i]) continue;
+	#pragma omp parallel for schedule(dynamic) if (beside(s))
+	for (int i = 0; i < MAX_OUT; i++) {
+		if (!ok || !s->count[i]) continue;
 		nearly_exact(x, i, s->count[i], centre);
 		off_by_rows(x, &o, i, s->count[i], out_row(call, i));
 		pool(x->upstream[i], s->count[i], out_row(call, i));
@@ -150,6 +165,7 @@ bool expected_add(struct expected *x, const struct call *call, size_t strip, siz
 	if (!add_sigma(x, call, &s, strip, n, centre, e)) return false;
 	for (int r = 0; r < FRESH_RUNS; r++) {
 		if (!ref_strip(call, &x->stream[x->runs + r], strip, n, &x->run, e)) return false;
+		#pragma omp parallel for schedule(dynamic) if (beside(&s))
 		for (int i = 0; i < MAX_OUT; i++) scatter(x, call, i, s.count[i], centre, r);
 	}
 	return true;

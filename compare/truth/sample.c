@@ -1,5 +1,7 @@
 #include <math.h>
+#include <omp.h>
 
+#include "ref/ranks/ranks.h"
 #include "sample.h"
 
 const char *const sample_judge = "mpfr:128";
@@ -41,13 +43,45 @@ bool sample_begin(struct truth_sample *s, const struct call *call, uint64_t work
 		|| error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "a sample of the truth");
 }
 
+/* All of the call. No thread but this one takes part. */
+static void *judge_aside(void *sample)
+{
+	struct truth_sample *s = sample;
+
+	omp_set_num_threads(1);
+	s->aside.ok = ref_strip(s->aside.call, &s->judge_stream, 0, 1, &s->judge, &s->aside.e);
+	return NULL;
+}
+
+/* Would all threads but one wait for it? Pieces of an op with more than one have no stages (ref/grad/grad_run.c) that threads share out. */
+static bool is_alone(const struct truth_sample *s, const struct call *call, size_t n)
+{
+	size_t pieces = call->op->pieces(call);
+
+	return n == 1 && pieces > 1 && s->stride >= pieces && !call->op->holds && omp_get_max_threads() > 1 && !omp_in_parallel() && ranks_count() == 1;
+}
+
 bool sample_refresh(struct truth_sample *s, const struct call *call, size_t strip, size_t n, struct error *e)
 {
-	return !s->stride || (ref_strip(call, &s->dd_stream, strip, n, &s->dd, e) && ref_strip(call, &s->judge_stream, strip, n, &s->judge, e));
+	if (!s->stride) return true;
+	s->aside.call = call;
+	if (!sample_wait(s, e)) return false;
+	s->aside.goes_on = is_alone(s, call, n) && pthread_create(&s->aside.thread, NULL, judge_aside, s) == 0;
+	return ref_strip(call, &s->dd_stream, strip, n, &s->dd, e) && (s->aside.goes_on || ref_strip(call, &s->judge_stream, strip, n, &s->judge, e));
+}
+
+bool sample_wait(struct truth_sample *s, struct error *e)
+{
+	if (!s->aside.goes_on) return true;
+	s->aside.goes_on = false;
+	pthread_join(s->aside.thread, NULL);
+	if (!s->aside.ok && e) *e = s->aside.e;
+	return s->aside.ok;
 }
 
 void sample_free(struct truth_sample *s)
 {
+	sample_wait(s, NULL);
 	answer_free(&s->dd);
 	answer_free(&s->judge);
 	stream_end(&s->dd_stream);

@@ -105,8 +105,11 @@ static bool add_strips(const struct call *call, const struct contract *k, struct
 		struct strip strip = call_strip(call, s, y->strips);
 		if (!yardstick_refresh(y, call, s, false, e) || !(*x = yardstick_under(y, call, k, all, e))) return false;
 		unsigned beyond = 0;
+		#pragma omp parallel for schedule(dynamic) reduction(|: beyond)
 		for (int o = 0; o < v->n_out; o++) beyond |= (unsigned)figures_beyond(call, v->out[o].out, &strip, &t->first, *x) << v->out[o].out;
 		if (beyond && !yardstick_widen(y, call, k, all, beyond, e)) return false;
+		if (!sample_wait(&y->truth.sample, e)) return false;
+		#pragma omp parallel for schedule(dynamic)
 		for (int o = 0; o < v->n_out; o++) {
 			int i = v->out[o].out;
 			figures_add(&f[o], call, &strip, &t->first, &t->second, *x);

@@ -1,5 +1,6 @@
 /* The truth in double-double, and MPFR that judges a sample of it. */
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 
 #include "compare/verdict/verdict.h"
@@ -127,7 +128,7 @@ static void a_broken_dd_decides_nothing(void **state)
 /* Of a call in one strip. */
 static bool sample_whole(struct truth_sample *s, const struct call *call, uint64_t work, struct error *e)
 {
-	return sample_begin(s, call, work, call->out_count, 1, e) && sample_refresh(s, call, 0, 1, e);
+	return sample_begin(s, call, work, call->out_count, 1, e) && sample_refresh(s, call, 0, 1, e) && sample_wait(s, e);
 }
 
 static struct sample_figures figures_of(const struct truth_sample *s, const struct call *call, int i, const struct expected *x)
@@ -263,6 +264,31 @@ static void broken_operations_are_seen(void **state)
 	capture_free(&c);
 }
 
+/* Beside the other threads it is what it is alone. */
+static void one_piece_goes_on_aside(void **state)
+{
+	struct truth_sample s[2];
+	struct capture c;
+	struct call call;
+	struct error e;
+
+	(void)state;
+	make_case(&c, "causal_conv1d", "prefill_silu");
+	no_error(call_bind(&call, &c, false, &e), &e);
+	uint64_t work = (uint64_t)call.op->pieces(&call) << 27;
+	for (int i = 0; i < 2; i++) {
+		omp_set_num_threads(1 + i);
+		no_error(sample_begin(&s[i], &call, work, call.out_count, 1, &e) && sample_refresh(&s[i], &call, 0, 1, &e), &e);
+		assert_true(s[i].aside.goes_on == (i == 1));
+		no_error(sample_wait(&s[i], &e) && sample_wait(&s[i], &e), &e);
+	}
+	for (int i = 0; i < MAX_OUT; i++)
+		if (call.out_count[i]) assert_memory_equal(s[0].judge.hi[i], s[1].judge.hi[i], call.out_count[i] * sizeof(double));
+	no_error(sample_refresh(&s[1], &call, 0, 1, &e), &e);           /* not waited for */
+	for (int i = 0; i < 2; i++) sample_free(&s[i]);
+	capture_free(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +298,7 @@ int main(void)
 		cmocka_unit_test(samples_are_bounded),
 		cmocka_unit_test(operations_are_judged),
 		cmocka_unit_test(broken_operations_are_seen),
+		cmocka_unit_test(one_piece_goes_on_aside),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
