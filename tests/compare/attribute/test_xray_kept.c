@@ -128,7 +128,7 @@ static void a_few_strips_are_kept(void **state)
 		for (size_t s = 0; s < b.x.strips; s++) {
 			uint64_t work;
 			no_error(xray_refresh_strip(&b.x, s, 0), &b.e);
-			assert_true(xray_kept(&b.x, &b.plan, b.x.d, &work) == (pass > 0));
+			assert_true((xray_kept(&b.x, &b.plan, &work) != NULL) == (pass > 0));
 			no_error(xray_run(&b.x, &l, b.x.d), &b.e);
 		}
 		stream_end(&l);
