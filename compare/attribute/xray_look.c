@@ -129,7 +129,17 @@ static double noise_at(const struct xray *x, size_t j)
 	return most;
 }
 
-static struct votes row_votes(const struct xray *x, enum dtype t, size_t at, size_t row)
+/* One more of different sizes, base and base + d. */
+static void note_different(struct votes *v, double base, double with)
+{
+	for (size_t i = 0; i < v->different; i++)
+		if (v->number[i][0] == base && v->number[i][1] == with) return;
+	if (v->different == MOST_DIFFERENT) return;
+	v->number[v->different][0] = base, v->number[v->different++][1] = with;
+}
+
+/* *to gets the numbers. */
+static struct votes row_votes(const struct xray *x, enum dtype t, size_t at, size_t row, struct votes *to)
 {
 	struct votes v = { 0 };
 
@@ -138,10 +148,11 @@ static struct votes row_votes(const struct xray *x, enum dtype t, size_t at, siz
 		double of_base = stored_as(t, x->base[j], 0), apart = stored_as(t, x->base[j] + x->d[j], 0) - of_base;
 		if (apart == 0 || !(fabs(apart) >= 8 * noise_at(x, j))) continue;
 		v.all++;
+		note_different(to, fabs(of_base), fabs(of_base + apart));
 		v.of_base += fabs(x->got[j] - of_base) < 0.25 * fabs(apart);
 		v.close += fabs(x->got[j] - of_base) <= 0.05 * fabs(apart);
 	}
-	return 4 * v.all >= row ? v : (struct votes){ v.all > 0, v.all > 0 && most_of(v.of_base, v.all), v.all > 0 && most_of(v.close, v.all) };
+	return 4 * v.all >= row ? v : (struct votes){ .all = v.all > 0, .of_base = v.all > 0 && most_of(v.of_base, v.all), .close = v.all > 0 && most_of(v.close, v.all) };
 }
 
 static void add_votes(const struct xray *x, struct votes *to)
@@ -149,7 +160,7 @@ static void add_votes(const struct xray *x, struct votes *to)
 	for (int i = 0; i < MAX_OUT; i++) {
 		size_t row = x->row[i];
 		for (size_t at = x->first[i]; at < x->first[i + 1]; at += row) {
-			struct votes v = row_votes(x, out_dtype(x->call, i), at, row);
+			struct votes v = row_votes(x, out_dtype(x->call, i), at, row, to);
 			to->all += v.all, to->of_base += v.of_base, to->close += v.close;
 		}
 	}
@@ -208,8 +219,25 @@ static bool look_together(struct xray *x, struct look *list, size_t n, unsigned 
 	return ok;
 }
 
-bool look_told(const struct look *l) { return (double)l->votes.all >= least_votes && most_of(l->votes.of_base, l->votes.all); }
+bool votes_tell(const struct votes *v)
+{
+	return (double)v->all >= least_votes && (double)v->different >= fmin(least_votes, MOST_DIFFERENT) && most_of(v->of_base, v->all);
+}
+
+bool look_told(const struct look *l) { return votes_tell(&l->votes); }
 bool look_told_closely(const struct look *l) { return look_told(l) && most_of(l->votes.close, l->votes.all); }
+
+bool xray_votes(struct xray *x, const double *d, struct votes *v)
+{
+	*v = (struct votes){ 0 };
+	for (size_t s = 0; s < x->strips; s++) {
+		if (!xray_refresh_strip(x, s, XRAY_BASE | XRAY_FLOOR | XRAY_NOISE)) return false;
+		for (int i = 0; i < MAX_OUT; i++)
+			for (size_t j = x->first[i]; j < x->first[i + 1]; j++) x->d[j] = d[x->first_element[i] + xray_place(x, i, j)];
+		add_votes(x, v);
+	}
+	return true;
+}
 
 bool xray_look(struct xray *x, struct look *list, size_t n, unsigned what)
 {
