@@ -85,6 +85,28 @@ static void no_rounding_is_named(void **state)
 	squares_alike(DT_F32, 2, LONG, 0, true);
 }
 
+/* One row of one number, its squares added in 32 lanes: what they drift by decides ties of one column in six, as 1 + w in TF32 and squares in
+ * float16 would together. No element tells it. */
+static void ties_name_no_structure(void **state)
+{
+	enum { WIDE = 40000, LANES = 32 };
+	static float x[WIDE], w[WIDE], y[WIDE];
+	float lane[LANES] = { 0 };
+	struct capture c;
+
+	(void)state;
+	dice = 980;
+	for (size_t i = 0; i < WIDE; i++) x[i] = 17.125f, w[i] = in_type(DT_BF16, normal(0.2f)), lane[i % LANES] += x[i] * x[i];
+	for (size_t n = LANES / 2; n; n /= 2)
+		for (size_t i = 0; i < n; i++) lane[i] += lane[i + n];
+	for (size_t i = 0; i < WIDE; i++) y[i] = x[i] * (1 / sqrtf(lane[0] / WIDE + 1e-6f)) * (w[i] + 1);
+	begin(&c, "rmsnorm", "{\"weight_offset\": 1}");
+	put(&c, "in.x", DT_BF16, SHAPE(1, WIDE), x);
+	put(&c, "in.weight", DT_BF16, SHAPE(WIDE), w);
+	put(&c, "out.y", DT_BF16, SHAPE(1, WIDE), y);
+	judged_as(&c, "f32", true, false, "rmsnorm of one number in lanes", 0);
+}
+
 /* x is one number: its last bits are where a float32's of the sum are not, and all sums are rounded alike. */
 static void residual_of_one_number(void **state)
 {
@@ -110,7 +132,7 @@ static void residual_of_one_number(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(squares_in_order), cmocka_unit_test(no_rounding_is_named),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(squares_in_order), cmocka_unit_test(no_rounding_is_named), cmocka_unit_test(ties_name_no_structure),
 		cmocka_unit_test(residual_of_one_number) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
