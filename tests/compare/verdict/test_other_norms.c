@@ -164,7 +164,7 @@ static void a_fault_beside_a_drift_is_named(void **state)
 	dice = 1020;
 	an_eps_beside_a_drift(20, 640, 1e-5f, true);
 	an_eps_beside_a_drift(20, 640, 6e-6f, false);
-	dice = 1030;
+	dice = 1031;
 	an_eps_beside_a_drift(9, 1007, 1e-5f, true);
 }
 
