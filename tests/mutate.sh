@@ -39,7 +39,8 @@ formulas()
 	sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' "$work/mutant.c" >"$work/mutant.text"
 	awk -v begin="{ \"$file\"," -v text="$work/mutant.text" '
 		!inside { print }
-		$0 == begin { inside = 1; while ((getline line < text) > 0) print line }
+		{ path = $0; if (!inside) sub("//", "/", path) }
+		path == begin && !inside { inside = 1; while ((getline line < text) > 0) print line }
 		inside && /^},/ { inside = 0; print }' "$build/builtin_ops.h" >"$work/builtin_ops.h"
 }
 

@@ -4,8 +4,7 @@
 #include "emulation_private.h"
 #include "fault_value.h"
 
-/* Element operations of the reference that growing may spend, some five seconds of one core. */
-static const uint64_t growth = UINT64_C(1) << 35;
+const uint64_t growth = UINT64_C(1) << 35;
 
 const struct site_rounding site_types[SITE_TYPES] = {
 	{ true, FMT_BF16, ROUND_NEAREST_EVEN }, { true, FMT_F16, ROUND_NEAREST_EVEN }, { true, FMT_TF32, ROUND_ZERO },
@@ -45,8 +44,6 @@ bool emulation_may_round(const struct xray *x, int site, int type)
 		&& (!x->only || contract_allows(x->only, site, &site_types[type]));
 }
 
-struct grown { struct plan plan; double score; };
-
 static bool grow_from(struct xray *x, const struct plan *p)
 {
 	x->emulation = *p;
@@ -66,8 +63,7 @@ static bool is_noise(struct xray *x, const struct plan *p, bool *noise)
 	return true;
 }
 
-/* Known structure i of the contract. */
-static struct plan known(const struct contract *k, int i)
+struct plan emulation_known(const struct contract *k, int i)
 {
 	struct plan p = plan_plain(&arith_f64, arith_f64.precision);
 
@@ -85,7 +81,7 @@ static bool explains_evenly(struct xray *x, bool *yes)
 static bool prefer(struct xray *x, const struct contract *only)
 {
 	for (const struct contract *k = only ? only : x->call->op->contracts; k->name; k++) {
-		struct plan p = known(k, 0);
+		struct plan p = emulation_known(k, 0);
 		if (!emulation_prefer(x, &p)) return false;
 		if (only) break;
 	}
@@ -125,9 +121,9 @@ static bool nearest_known(struct xray *x, const struct contract *k, struct plan 
 {
 	double least = INFINITY;
 
-	*p = known(k, 0);
+	*p = emulation_known(k, 0);
 	for (int i = 0, n = contract_structures(k); i < n && n > 1; i++) {
-		const struct plan each = known(k, i);
+		const struct plan each = emulation_known(k, i);
 		double at_least = -INFINITY;
 		if (i && !xray_score_at_least(x, &each, &at_least)) return false;
 		if (at_least >= least) continue;
@@ -146,31 +142,6 @@ static bool refreshed_score(struct xray *x, const struct plan *p, struct grown *
 	return true;
 }
 
-/* *least: of start with each fault alone the one by which the score is least, if it is less. */
-static bool least_fault(struct xray *x, const struct plan *start, struct grown *least)
-{
-	struct look look[MAX_FAULT];
-	size_t n = 0;
-
-	x->emulation = *start;
-	if (!xray_refresh(x)) return false;
-	for (int m = 0; x->call->op->faults[m].name; m++) {
-		const struct fault_spec *f = &x->call->op->faults[m];
-		struct plan p = *start;
-		double value = NAN;
-		bool found = true;
-		if (f->is_rounding) continue;
-		if (f->parameter && !fault_value_search(x, m, &value, &found)) return false;
-		if (!found) continue;
-		plan_fault_at(&p, x->call->op, m, value);
-		look[n++] = look_of(&p);
-	}
-	if (!xray_try(x, look, n)) return false;
-	for (size_t i = 0; i < n; i++)
-		if (look[i].score < least->score) *least = (struct grown){ look[i].stream.plan, look[i].score };
-	return true;
-}
-
 /* From the contract's known structures with each fault alone, the one by which the score is least: where growing went wrong at its first
  * step, as of two faults that do much alike the one that is not made may explain more of what roundings leave. */
 static bool grow_from_fault(struct xray *x, const struct contract *k)
@@ -179,8 +150,8 @@ static bool grow_from_fault(struct xray *x, const struct contract *k)
 	struct grown least = { .score = before.score - worth_keeping };
 
 	for (int i = 0; i < contract_structures(k); i++) {
-		struct plan start = known(k, i);
-		if (!least_fault(x, &start, &least)) return false;
+		struct plan start = emulation_known(k, i);
+		if (!emulation_least_fault(x, &start, &least)) return false;
 	}
 	if (least.plan.arith) {
 		x->patience = x->work + growth;
@@ -188,31 +159,6 @@ static bool grow_from_fault(struct xray *x, const struct contract *k)
 		if (x->score < before.score - worth_keeping) return true;
 	}
 	x->emulation = before.plan;
-	return xray_refresh(x);
-}
-
-/* Of two faults that do much alike growth takes one by its coefficient, beside roundings that are not all there yet: in the place of the one
- * that is made, each other alone, where the score falls by what is worth keeping. */
-static bool exchange_fault(struct xray *x)
-{
-	const uint64_t made = x->emulation.faults;
-	struct look look[MAX_FAULT];
-	size_t n = 0, best = 0;
-
-	if (!x->lawless || x->shift || !made || made & (made - 1)) return true;
-	for (int m = 0; x->call->op->faults[m].name; m++) {
-		const struct fault_spec *f = &x->call->op->faults[m];
-		struct plan p = x->emulation;
-		if (f->is_rounding || f->parameter || made >> m & 1 || (f->form >= 0 && f->form != p.form)) continue;
-		plan_no_fault(&p, __builtin_ctzll(made));
-		plan_fault(&p, x->call->op, m);
-		look[n++] = look_of(&p);
-	}
-	if (!xray_try(x, look, n)) return false;
-	for (size_t i = 1; i < n; i++)
-		if (look[i].score < look[best].score) best = i;
-	if (!n || !(look[best].score < x->score - worth_keeping)) return true;
-	x->emulation = look[best].stream.plan;
 	return xray_refresh(x);
 }
 
@@ -283,13 +229,18 @@ static bool search(struct xray *x, const struct contract *k)
 
 	if (!k) return search_any(x);
 	if (!search_known(x, k, &from, &found)) return false;
-	if (found) return !x->lawless || x->shift || xray_left(x) <= float32s_size || grow_from_fault(x, k);
+	if (found && x->lawless && !x->shift) {
+		bool in_part;
+		if (!(xray_left(x) <= float32s_size) && !grow_from_fault(x, k)) return false;
+		return emulation_made_in_part(x, &in_part) && (!in_part || emulation_fault_in_order(x, k));
+	}
+	if (found) return true;
 	if (!x->kept_shift && x->structure && !emulation_by_structure(x, k, &found)) return false;
 	if (x->kept_shift) return emulation_by_kept(x);
-	return found || !x->lawless || grow_from_fault(x, k);
+	return found || !x->lawless || (grow_from_fault(x, k) && emulation_identified(x, &found) && (found || emulation_fault_in_order(x, k)));
 }
 
-bool emulation_search(struct xray *x, const struct contract *k) { return search(x, k) && exchange_fault(x); }
+bool emulation_search(struct xray *x, const struct contract *k) { return search(x, k) && emulation_exchange_fault(x); }
 
 bool emulation_without(struct xray *x, const struct plan *without)
 {

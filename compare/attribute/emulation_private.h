@@ -4,6 +4,27 @@
 
 #include "emulation.h"
 
+/* Element operations of the reference that growing may spend, some five seconds of one core. */
+extern const uint64_t growth;
+struct grown { struct plan plan; double score; };
+
+/* Known structure i of the contract. */
+struct plan emulation_known(const struct contract *k, int i);
+
+/* *least: of start with each fault alone the one by which the score is least, if it is less. */
+bool emulation_least_fault(struct xray *x, const struct plan *start, struct grown *least);
+
+/* Is there a fault in the emulation that it does not make as it is? */
+bool emulation_made_in_part(struct xray *x, bool *yes);
+
+/* Of a kernel that breaks the rules and adds in order: what its sums are off by by nature is a part of what a small fault is, and hides it. The
+ * known structures with each fault and with such sums, where the score falls by what is worth keeping. */
+bool emulation_fault_in_order(struct xray *x, const struct contract *k);
+
+/* Of two faults that do much alike growth takes one by its coefficient, beside roundings that are not all there yet: in the place of the one
+ * that is made, each other alone, where the score falls by what is worth keeping. */
+bool emulation_exchange_fault(struct xray *x);
+
 /* Is no more left than float32's size, and the coefficient of a fault not as many standard errors? */
 bool emulation_doubtful(const struct xray *x, double coefficient, double error, double errors);
 

@@ -33,6 +33,23 @@ static bool shift_to(struct xray *x, const struct structure_reading *r, const st
 	return shift || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "the answers of a structure");
 }
 
+/* x->without becomes the structure's. */
+static bool keep_without(struct xray *x, const struct structure_reading *r)
+{
+	bool ok = true;
+
+	for (int k = 0; k < MAX_SITE; k++) {
+		free(x->without[k]);
+		x->without[k] = NULL;
+		for (int o = 0; o < MAX_OUT && ok; o++) {
+			if (!r->without[k][o]) continue;
+			if (!x->without[k]) ok = (x->without[k] = calloc(x->all + 1, sizeof *x->without[k])) != NULL;
+			if (ok) memcpy(x->without[k] + x->first_element[o], r->without[k][o], x->call->out_count[o] * sizeof *x->without[k]);
+		}
+	}
+	return ok || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "the answers of a structure");
+}
+
 static void say(struct structure_said *to, const struct structure_reading *r)
 {
 	size_t n = r->text ? strlen(r->text) : 0;
@@ -88,7 +105,7 @@ static bool read_with(struct xray *x, const struct contract *k, uint64_t faults,
 	struct plan p = exact(x, &r, faults, value);
 	say(x->structure, &r);
 	*found = r.identified;
-	bool ok = !*found || shift_to(x, &r, &p);
+	bool ok = !*found || (shift_to(x, &r, &p) && keep_without(x, &r));
 	*allowed = !k || structure_within(x->structure, x->call, k);
 	structure_free(&r);
 	if (!ok || !*found) return ok;

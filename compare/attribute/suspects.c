@@ -106,8 +106,9 @@ static struct look of_fault(const struct xray *x, int m)
 	return look_of(&p);
 }
 
-/* Of a structure that was read: roundings that no contract to be tried allows and that no structure does without that explains as well. */
-static void read_needed(struct examination *ex, const struct xray *x, const struct rules_say *rules)
+/* Of a structure that was read: roundings that no contract to be tried allows and that no structure does without that explains as well. As any
+ * other they are named where elements tell. */
+static bool read_needed(struct examination *ex, struct xray *x, const struct rules_say *rules)
 {
 	const struct structure_said *s = &ex->structure;
 	bool avoidable = !s->taken || !ex->identified;
@@ -117,11 +118,15 @@ static void read_needed(struct examination *ex, const struct xray *x, const stru
 		const struct structure_rounding *r = &s->rounding[i];
 		bool again = false;
 		for (int j = 0; j < i; j++) again = again || (s->rounding[j].needed && s->rounding[j].site == r->site);
+		struct votes votes;
 		if (!r->needed || again || ex->n == MAX_SUSPECT) continue;
+		if (!xray_votes(x, x->without[r->site], &votes)) return false;
 		const struct reading at = { r->site, r->type.format, r->type.rounding, 1, 0, ROUNDED };
 		ex->suspect[ex->n++] = (struct suspect){ .name = rounding_fault(x->call->op, &at), .what = x->call->op->sites[r->site].what, .site = r->site,
-			.format = at.format, .rounding = at.rounding, .coefficient = 1, .size = r->effect, .told = true, .state = DETECTED };
+			.format = at.format, .rounding = at.rounding, .coefficient = 1, .size = r->effect, .votes = votes,
+			.told = votes_tell(&votes), .state = DETECTED };
 	}
+	return true;
 }
 
 static bool read_suspects(struct examination *ex, struct xray *x, const struct contract *k, const struct earned *named)
@@ -171,7 +176,7 @@ static bool examine_all(struct examination *ex, struct xray *x, const struct rul
 	ex->identified = ex->profile.identified;
 	ex->runs_free = runs_free(x);
 	if (!read_suspects(ex, x, rules->contract, &named)) return false;
-	read_needed(ex, x, rules);
+	if (!read_needed(ex, x, rules)) return false;
 	sort(ex->suspect, ex->n);
 	return ex->identified || (where_left(x, ex->where, sizeof ex->where) && generic_suspect(x, &ex->generic));
 }

@@ -61,6 +61,7 @@ struct xray {
 	double *shift;                  /* [all] added to every run's answer, see emulation_by_structure; NULL: nothing is */
 	double *kept_shift;             /* of a structure that explains the call and that the contract does not allow, with its plan; or NULL */
 	struct plan kept_plan;
+	double *without[MAX_SITE];      /* [all] what the structure would answer more without a needed rounding at the site; or NULL */
 	struct structure_said *structure;       /* where it says what it found; NULL: it is not asked */
 	bool lawless;                   /* the rules of every contract are broken: nothing that is legal explains the call */
 	const struct contract *only;    /* what this does not allow the emulation is not given; NULL: any rounding */
@@ -103,6 +104,9 @@ bool xray_refresh(struct xray *x);
 /* d = the answer of the stream's plan less base, neither stored, in the strip held, which has its base. */
 bool xray_direction(struct xray *x, struct stream *l);
 
+/* As many as least_votes asks for. */
+enum { MOST_DIFFERENT = 6 };
+
 /* A plan looked at beside the emulation; d is its direction. Begins as { .stream.plan = plan }. */
 struct look {
 	struct stream stream;
@@ -119,8 +123,9 @@ struct look {
 	struct coefficient fit;
 	/* Elements where what base and base + d store is further apart than eight times float32's noise: all, those of the kernel's that are
 	 * base's to a quarter of the distance, and to a twentieth. Where they are less than a quarter of a row all of
-	 * them may hang on one number that tipped over, and the row is counted once. */
-	struct votes { size_t all, of_base, close; } votes;
+	 * them may hang on one number that tipped over, and the row is counted once. Numbers that are the same, as those of a matrix of ones, hang
+	 * on one, too: the first pairs that differ in size, without d and with. */
+	struct votes { size_t all, of_base, close, different; double number[MOST_DIFFERENT][2]; } votes;
 	double score;                   /* of base + d: xray_try's */
 	bool impossible;                /* with the plan an index leaves its axis, and no kernel can have followed it: all of this says nothing */
 	struct look_sums *sums;
@@ -131,7 +136,11 @@ static inline struct look look_of(const struct plan *p) { return (struct look){ 
 enum { LOOK_SIZE = 1, LOOK_FIT = 2, LOOK_VOTES = 4 };
 bool xray_look(struct xray *x, struct look *list, size_t n, unsigned what);
 
-/* Do enough votes, nearly all, go to the emulation, and not to what was looked at? And closely? */
+/* The same votes, with d not a plan's: of all the call's elements, x->first_element[i] on of output i. */
+bool xray_votes(struct xray *x, const double *d, struct votes *v);
+
+/* Do enough votes, of different numbers and nearly all, go to the emulation, and not to what was looked at? And closely? */
+bool votes_tell(const struct votes *v);
 bool look_told(const struct look *l);
 bool look_told_closely(const struct look *l);
 

@@ -27,6 +27,7 @@ static void add(const struct xray *x, struct look *l, unsigned what)
 {
 	l->impossible = l->impossible || x->impossible;
 	look_sums_add(x, l->sums, what);
+	if (what & LOOK_VOTES && l->sums->all > 0) look_sums_different(x, &l->votes);
 }
 
 static bool end(const struct xray *x, struct look *l, unsigned what)
@@ -35,7 +36,7 @@ static bool end(const struct xray *x, struct look *l, unsigned what)
 	struct coefficient a, b;
 
 	if (what & LOOK_SIZE) l->size = look_sums_size(x, s), l->overflows = l->impossible || s->numbers > 0 ? -1 : s->none > 0;
-	if (what & LOOK_VOTES) l->votes = (struct votes){ (size_t)s->all, (size_t)s->of_base, (size_t)s->close };
+	if (what & LOOK_VOTES) look_sums_votes(s, &l->votes);
 	if (!(what & LOOK_FIT)) return true;
 	if (!look_sums_fit(x, s, false, &a) || !look_sums_fit(x, s, true, &b)) return false;
 	l->fit = fabs(a.value - 1) / a.error < fabs(b.value - 1) / b.error || a.gain > b.gain ? a : b;
@@ -62,8 +63,31 @@ static bool look_together(struct xray *x, struct look *list, size_t n, unsigned 
 
 static bool most_of(size_t some, size_t n) { return (double)some >= most_votes * (double)n; }
 
-bool look_told(const struct look *l) { return (double)l->votes.all >= least_votes && most_of(l->votes.of_base, l->votes.all); }
+bool votes_tell(const struct votes *v)
+{
+	return (double)v->all >= least_votes && (double)v->different >= fmin(least_votes, MOST_DIFFERENT) && most_of(v->of_base, v->all);
+}
+
+bool look_told(const struct look *l) { return votes_tell(&l->votes); }
 bool look_told_closely(const struct look *l) { return look_told(l) && most_of(l->votes.close, l->votes.all); }
+
+bool xray_votes(struct xray *x, const double *d, struct votes *v)
+{
+	struct look l = { 0 };
+	bool ok = begin(x, &l);
+
+	for (size_t s = 0; ok && s < x->strips; s++) {
+		ok = xray_refresh_strip(x, s, XRAY_BASE | XRAY_FLOOR | XRAY_NOISE);
+		for (int i = 0; ok && i < MAX_OUT; i++)
+			for (size_t j = x->first[i]; j < x->first[i + 1]; j++) x->d[j] = d[x->first_element[i] + xray_place(x, i, j)];
+		x->impossible = false;
+		if (ok) add(x, &l, LOOK_VOTES);
+	}
+	ok = ok && end(x, &l, LOOK_VOTES);
+	*v = l.votes;
+	sums_free(&l);
+	return ok;
+}
 
 bool xray_look(struct xray *x, struct look *list, size_t n, unsigned what)
 {

@@ -117,6 +117,7 @@ void xray_free(struct xray *x)
 	free(x->row_shape);
 	free(x->shift);
 	free(x->kept_shift);
+	for (int i = 0; i < MAX_SITE; i++) free(x->without[i]);
 	xray_forget(x);
 	*x = (struct xray){ 0 };
 }

@@ -51,6 +51,46 @@ static void add_votes(struct look_sums *s, struct in_row *r, size_t row, const i
 	}
 }
 
+/* What of n elements from `at` on is stored with d, and how they vote. An emulation that adds as the kernel does leaves no noise. */
+static void votes_of(const struct xray *x, size_t at, size_t n, const double *with, int64_t *vote)
+{
+	static const float none[TERMS];
+	bool in_order = x->emulation.arith == &arith_f32 || x->emulation.arith == &arith_f32_fma;
+
+	terms_of_votes(x->got + at, x->d + at, with, x->stored + at, x->floor2 + at, in_order ? none : x->noise + at, in_order ? 0 : x->n, n, vote);
+}
+
+static void stored_with(const struct xray *x, int i, size_t at, size_t n, double *with)
+{
+	for (size_t j = 0; j < n; j++) with[j] = x->base[at + j] + x->d[at + j];
+	format_round_all(dtype_info[out_dtype(x->call, i)].format, ROUND_NEAREST_EVEN, with, n);
+}
+
+/* One more of different sizes, base and base + d. */
+static void note_different(struct votes *v, double base, double with)
+{
+	for (size_t i = 0; i < v->different; i++)
+		if (v->number[i][0] == base && v->number[i][1] == with) return;
+	if (v->different == MOST_DIFFERENT) return;
+	v->number[v->different][0] = base, v->number[v->different++][1] = with;
+}
+
+void look_sums_different(const struct xray *x, struct votes *v)
+{
+	for (int i = 0; i < MAX_OUT; i++)
+		for (size_t at = x->first[i], n; at < x->first[i + 1] && v->different < MOST_DIFFERENT; at += n) {
+			double with[TERMS];
+			int64_t vote[TERMS];
+			n = x->first[i + 1] - at < TERMS ? x->first[i + 1] - at : TERMS;
+			stored_with(x, i, at, n, with);
+			votes_of(x, at, n, with, vote);
+			for (size_t k = 0; k < n; k++)
+				if (vote[k]) note_different(v, fabs(x->stored[at + k]), fabs(with[k]));
+		}
+}
+
+void look_sums_votes(const struct look_sums *s, struct votes *v) { v->all = (size_t)s->all, v->of_base = (size_t)s->of_base, v->close = (size_t)s->close; }
+
 /* ---- parts ---- */
 /* Is d anything but 0, of n elements? *finite: all of it is. */
 static bool moves(const double *d, size_t n, bool *finite)
@@ -92,13 +132,10 @@ static void add_part(const struct xray *x, int i, size_t from, size_t to, const 
 		bool finite, moved;
 		n = to - at < TERMS ? to - at : TERMS;
 		moved = moves(x->d + at, n, &finite);
-		if (moved && what & (LOOK_SIZE | LOOK_VOTES)) {
-			for (size_t j = 0; j < n; j++) room[j] = x->base[at + j] + x->d[at + j];
-			format_round_all(dtype_info[out_dtype(x->call, i)].format, ROUND_NEAREST_EVEN, room, n);
-		}
+		if (moved && what & (LOOK_SIZE | LOOK_VOTES)) stored_with(x, i, at, n, room);
 		if (what & LOOK_SIZE && !finite) add_overflows(x, s, at, n);
 		if (what & LOOK_VOTES) {
-			if (moved) terms_of_votes(x->got + at, x->d + at, room, x->stored + at, x->floor2 + at, x->noise + at, x->n, n, vote);
+			if (moved) votes_of(x, at, n, room, vote);
 			add_votes(s, &row, x->row[i], vote, n);
 		}
 		for (size_t j = 0, m; moved && j < n; j += m) {

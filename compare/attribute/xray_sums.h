@@ -18,6 +18,10 @@ struct look_sums {
 /* Of the strip held and x->d, all of them. */
 void look_sums_add(const struct xray *x, struct look_sums *s, unsigned what);
 
+/* Of the same: the first different numbers that vote; and the votes. */
+void look_sums_different(const struct xray *x, struct votes *v);
+void look_sums_votes(const struct look_sums *s, struct votes *v);
+
 /* What they say: the direction's size, and how well it explains r and raw; memory is short where false. */
 double look_sums_size(const struct xray *x, const struct look_sums *s);
 bool look_sums_fit(const struct xray *x, const struct look_sums *s, bool raw, struct coefficient *c);

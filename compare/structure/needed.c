@@ -1,5 +1,6 @@
 /* Roundings that are not allowed: which are in every structure that explains as well? Each is searched around, with the rest free. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "compare/limits/limits.h"
@@ -89,8 +90,33 @@ static bool as_good(struct search *s, const struct candidate *t, const struct er
 	return c.worst < sign_test && !c.louder;
 }
 
+/* more: what t answers less what the best does. */
+static bool apart(struct search *s, const struct candidate *t, const struct candidate *best, double *more[MAX_OUT])
+{
+	double *of_best[MAX_OUT] = { NULL };
+	bool ok = answers_make(s, more) && answers_make(s, of_best) && answered_in(s, graph_of(s, t), t, more) && answered_in(s, graph_of(s, best), best, of_best);
+
+	for (int o = 0; o < MAX_OUT; o++) {
+		for (size_t i = 0; i < s->call->out_count[o] && ok; i++) more[o][i] -= of_best[o][i];
+		free(of_best[o]);
+	}
+	return ok;
+}
+
+/* Of the rounding at one site. */
+static bool needed_at(struct search *s, const struct candidate *best, int site, const struct errors *base, struct errors *e, double *effect,
+	double *more[MAX_OUT])
+{
+	struct candidate t;
+	double size;
+
+	if (!without(s, best, site, &t) || as_good(s, &t, base, e, &size)) return true;
+	*effect = size;
+	return apart(s, &t, best, more);
+}
+
 /* Does what is allowed explain as well? Then *best becomes that. */
-void needed_roundings(struct search *s, struct candidate *best, double effect[MAX_SITE])
+void needed_roundings(struct search *s, struct candidate *best, double effect[MAX_SITE], double *more[MAX_SITE][MAX_OUT])
 {
 	struct errors base, other;
 	struct score score[MAX_OUT];
@@ -108,9 +134,9 @@ void needed_roundings(struct search *s, struct candidate *best, double effect[MA
 	if (any && ok && two && measured(s, best, score, base.of) && without(s, best, EVERYWHERE, &t)) {
 		if (as_good(s, &t, &base, &other, &size)) *best = t;
 		else
-			for (int site = 0; site < MAX_SITE; site++)
-				if (at[site] && without(s, best, site, &t) && !as_good(s, &t, &base, &other, &size)) effect[site] = size;
+			for (int site = 0; site < MAX_SITE && ok; site++) ok = !at[site] || needed_at(s, best, site, &base, &other, &effect[site], more[site]);
 	}
+	s->failed = s->failed || !ok;
 	errors_free(&base);
 	errors_free(&other);
 }

@@ -97,7 +97,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 	if (ok && !*why) {
 		find_structure(s, &best);
 		r->open = polish(s, &best);
-		if (how->allows && !s->failed) needed_roundings(s, &best, effect);
+		if (how->allows && !s->failed) needed_roundings(s, &best, effect, r->without);
 		if (s->failed || !least_claimed(s, &best, r) || !text_of(s, &best, r)) *why = "a form that does not run here, or more than memory holds";
 		r->fault = r->identified ? fault_of(s, &best) : -1;
 		if (!*why && how->answer && r->identified && !answer_of(s, &best, r)) *why = "more than memory holds";
@@ -116,7 +116,10 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 
 void structure_free(struct structure_reading *r)
 {
-	for (int o = 0; o < MAX_OUT; o++) free(r->answer[o]);
+	for (int o = 0; o < MAX_OUT; o++) {
+		free(r->answer[o]);
+		for (int k = 0; k < MAX_SITE; k++) free(r->without[k][o]);
+	}
 	free(r->text);
 	free(r->open);
 	*r = (struct structure_reading){ 0 };

@@ -123,8 +123,9 @@ bool rounding_at(const struct search *s, const struct candidate *c, int key, int
 void round_as(const struct search *s, struct candidate *c, int key, const struct site_rounding *r);
 bool banned(const struct search *s, const struct candidate *c, int key, int value);
 bool any_banned(const struct search *s, const struct candidate *c);     /* where its factors stand, after it was lowered */
-/* effect[site]: of a rounding that is not allowed and in every structure that explains as well, else 0; *best may become one that is allowed. */
-void needed_roundings(struct search *s, struct candidate *best, double effect[MAX_SITE]);
+/* effect[site]: of a rounding that is not allowed and in every structure that explains as well, else 0; more[site]: what the best that does
+ * without answers, less what *best does. *best may become one that is allowed. */
+void needed_roundings(struct search *s, struct candidate *best, double effect[MAX_SITE], double *more[MAX_SITE][MAX_OUT]);
 char *polish(struct search *s, struct candidate *c);      /* returns what stays open, a choice a line, freed with free */
 int type_of(const struct search *s, const struct candidate *c, int key, int value);       /* what a rounding's value means: of its default where it is 0 */
 bool is_rounding(const struct key *k);

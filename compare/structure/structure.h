@@ -22,6 +22,7 @@ struct structure_reading {
 	struct structure_rounding rounding[MAX_STRUCTURE_ROUNDING];
 	int n_rounding;
 	double *answer[MAX_OUT];        /* what the emulation answers, not stored; NULL unless it was asked for and is identified */
+	double *without[MAX_SITE][MAX_OUT];     /* how much more the best answers that does without a needed rounding at a site, or NULL */
 	bool identified;                /* >= 99 % of each output's error is explained, by either measure, or all of it but float32's noise */
 	char *text;                     /* the formula, a definition a line; freed with structure_free */
 	const char *form;

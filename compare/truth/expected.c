@@ -77,6 +77,8 @@ static void add_store(struct expected *x, const struct call *call, int i, size_t
 		if (!(x->upstream[i][j] > 0)) continue;
 		x->sigma[i][j] = with_store(x->upstream[i][j], f, centre->hi[i][j]);
 		x->count[i]++, x->scattered[i]++;
+		if (isinf(x->sigma[i][j])) x->boundless[i]++;
+		alike_add(x->alike[i], centre->hi[i][j]);
 	}
 }
 
@@ -87,7 +89,7 @@ static void scatter(struct expected *x, const struct call *call, int i, size_t c
 
 	for (size_t j = 0; j < count; j++) {
 		double lo = centre->lo[i] ? centre->lo[i][j] : 0, got = stored_as(d, x->run.hi[i][j], 0);
-		if (!(x->sigma[i][j] > 0) || isinf(got)) continue;
+		if (!(x->sigma[i][j] > 0) || isinf(x->sigma[i][j]) || !isfinite(got)) continue;
 		double z = in_sigma(got, centre->hi[i][j], lo, x->sigma[i][j]);
 		x->sum[r][i] += z;
 		x->sum2[r][i] += z * z;
@@ -103,7 +105,7 @@ bool expected_begin(struct expected *x, const struct call *call, const struct pl
 
 	for (int i = 0; ok && i < MAX_OUT; i++)
 		if (room[i]) ok = (x->sigma[i] = calloc(room[i], sizeof(double))) && (x->upstream[i] = calloc(room[i], sizeof(double)))
-			&& (x->nearly[i] = calloc(room[i], 1));
+			&& (x->nearly[i] = calloc(room[i], 1)) && (x->alike[i] = calloc(1, sizeof *x->alike[i]));
 	for (int r = 0; ok && r < x->others; r++) others_plan(&x->stream[runs + FRESH_RUNS + r].plan, model, x->other[r], r);
 	for (int r = 0; ok && r < runs + FRESH_RUNS; r++) {
 		struct plan *p = &x->stream[r].plan;
@@ -131,7 +133,7 @@ static bool spread(struct expected *x, struct stream *stream, double *const s2[M
 			#pragma omp parallel for if (s->count[i] > WORTH)
 			for (size_t j = 0; j < s->count[i]; j++) {
 				double d = x->run.hi[i][j] - centre->hi[i][j] - (centre->lo[i] ? centre->lo[i][j] : 0);
-				s2[i][j] += d * d / x->runs;
+				s2[i][j] += isnan(d) && isfinite(centre->hi[i][j]) ? INFINITY : d * d / x->runs;
 			}
 		}
 	}
@@ -253,7 +255,7 @@ void expected_end(struct expected *x)
 			bias2 += mean * mean;
 		}
 		double m = sum / FRESH_RUNS, var = (sum2 - m * sum) / (FRESH_RUNS - 1);
-		x->bias[i] = sqrt(bias2 / FRESH_RUNS);
+		x->bias[i] = hypot(sqrt(bias2 / FRESH_RUNS), n > 0 ? sqrt(x->alike[i]->squares - n) / n : 0);
 		x->shift[i] = others_shift(x, i);
 		x->freedom[i] = fmax(1, fmin(n, var > 0 ? 2 * m * m / var : n));
 	}
@@ -286,7 +288,7 @@ bool expected_make(struct expected *x, const struct call *call, const struct pla
 
 void expected_free(struct expected *x)
 {
-	for (int i = 0; i < MAX_OUT; i++) free(x->sigma[i]), free(x->upstream[i]), free(x->nearly[i]);
+	for (int i = 0; i < MAX_OUT; i++) free(x->sigma[i]), free(x->upstream[i]), free(x->nearly[i]), free(x->alike[i]);
 	for (int r = 0; x->stream && r < x->runs + FRESH_RUNS + x->others; r++) stream_end(&x->stream[r]);
 	for (int r = 0; x->everywhere && r < x->runs; r++) stream_end(&x->everywhere[r]);
 	free(x->stream);

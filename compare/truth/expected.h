@@ -2,6 +2,7 @@
 #ifndef ETALON_EXPECTED_H
 #define ETALON_EXPECTED_H
 
+#include "alike.h"
 #include "ref/call/op.h"
 
 /* upstream_i² = max(s_i², mean of s² over i's row), where s_i² is the mean square of the error of
@@ -27,8 +28,10 @@ struct expected {
 	double *sigma[MAX_OUT], *upstream[MAX_OUT];     /* of the strip that was added last; NULL for an output the call has not */
 	unsigned char *nearly[MAX_OUT]; /* of the same strip: is s_i less than half a float32 ulp? */
 	size_t count[MAX_OUT], scattered[MAX_OUT];      /* elements of all strips whose sigma is not 0; was not, before any was widened */
+	size_t boundless[MAX_OUT];      /* of all strips: elements whose sigma is infinite, as a noisy run was not finite in their row */
 	int runs;
-	double bias[MAX_OUT];           /* rms, over fresh noisy runs, of the mean error in sigma */
+	double bias[MAX_OUT];           /* rms, over fresh noisy runs, of the mean error in sigma, and what equal numbers add to it that are rounded alike */
+	struct alike *alike[MAX_OUT];   /* numbers of all strips whose sigma is not 0 */
 	enum other other[OTHER_RUNS];
 	int others;
 	double shift[MAX_OUT];          /* the largest mean error in sigma of such a run */

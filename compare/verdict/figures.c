@@ -141,6 +141,7 @@ void figures_end(struct figures *f, const struct expected *x)
 	double n = fmax(1, (double)f->counted), limit[RULE_COUNT];
 
 	v->exact = !f->moved;
+	v->boundless = x->boundless[v->out];
 	v->freedom = x->freedom[v->out];
 	v->rule[RULE_RMS].value = sqrt(f->sum2 / n);
 	v->rule[RULE_BIAS].value = fabs(f->sum / n);

@@ -65,6 +65,15 @@ static int suits(const struct examination *x, const struct call *call, const str
 	return within ? 1 + (x->profile.emulation.form == k->form) : 0;
 }
 
+/* A better truth bounds no error that the contract leaves without a bound. */
+static bool boundless(const struct verdict *v)
+{
+	bool any = false;
+
+	for (int i = 0; i < v->n_out; i++) any = any || v->out[i].boundless;
+	return any;
+}
+
 static bool judge_climbing(const struct call *call, const struct contract *k, struct yardstick *y, struct verdict *v, struct error *e)
 {
 	bool again = true;
@@ -72,7 +81,7 @@ static bool judge_climbing(const struct call *call, const struct contract *k, st
 	while (again) {
 		if (!judge_under(call, k, y, v, e)) return false;
 		again = false;
-		if (v->outcome == UNDECIDED && v->n_out && !yardstick_climb(y, &again, e)) return false;
+		if (v->outcome == UNDECIDED && v->n_out && !boundless(v) && !yardstick_climb(y, &again, e)) return false;
 	}
 	return true;
 }

@@ -26,6 +26,7 @@ struct output_verdict {
 	size_t bit_equal;               /* elements equal to the truth rounded once to the dtype */
 	bool exact;                     /* float32 moves no element: each is that or wrong, and there is no sigma */
 	size_t not_finite;              /* NaN or infinite where the truth is a number that fits */
+	size_t boundless;               /* whose error the contract's roundings alone may make infinite: no finite number is held against them */
 	struct element first_not_finite, worst, beyond;          /* beyond: of the rule excess */
 	char worst_at[96], beyond_at[96];       /* "[12,3,44]" */
 	struct rule rule[RULE_COUNT];   /* p99, rms and bias: over the elements whose sigma is not 0 */

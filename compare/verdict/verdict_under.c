@@ -68,6 +68,9 @@ static void decide(const struct call *call, struct verdict *v, struct output_ver
 		else
 			reason(v, FAIL, "out.%s: %s error %.4g sigma, at most %.3g", name, rule_name[r], o->rule[r].value, o->rule[r].limit);
 	}
+	if (o->boundless)
+		reason(v, UNDECIDED, "out.%s: what the contract rounds may alone make %zu of %zu elements infinite or NaN, and nothing is held against them", name,
+			o->boundless, o->count);
 	if (!(o->truth_error <= truth_share))
 		reason(v, UNDECIDED, "out.%s: the truth is only known to %.3g sigma (%s against %s)", name, o->truth_error, v->truth, v->second);
 	if (!(o->sample.sigma <= sample_share))

@@ -35,12 +35,22 @@ static vec sign(struct frame *f, vec x)
 	return y;
 }
 
-/* σ(x) σ(-x), which is σ(x) (1 - σ(x)) without the difference */
+/* 1 - y */
+static vec from_one(struct frame *f, vec y)
+{
+	vec one = c_vec(f->c, y.n);
+
+	c_set(f->c, one, 1);
+	c_sub(f->c, one, one, y);
+	return one;
+}
+
+/* σ(x) (1 - σ(x)), with the difference: kernels have σ at hand, and 2^-24 of it is then all that float32 knows. σ(x) σ(-x) knows more. */
 static vec bell(struct frame *f, vec x)
 {
-	vec y = map(f, FN_SIGMOID, map(f, FN_NEG, x));
+	vec s = map(f, FN_SIGMOID, x), y = from_one(f, s);
 
-	c_mul(f->c, y, y, map(f, FN_SIGMOID, x));
+	c_mul(f->c, y, y, s);
 	return y;
 }
 
@@ -70,8 +80,8 @@ vec grad_map(struct frame *f, enum fn fn, vec x)
 	case FN_RECIP: c_map(c, y, FN_RECIP, x), c_mul(c, y, y, y), c_map(c, y, FN_NEG, y); break;
 	case FN_SIN: c_map(c, y, FN_COS, x); break;
 	case FN_COS: c_map(c, y, FN_SIN, x), c_map(c, y, FN_NEG, y); break;
-	/* 1 - tanh² = 4 σ(2x) σ(-2x) */
-	case FN_TANH: c_add(c, y, x, x), y = bell(f, y), c_mul(c, y, y, number(f, 4)); break;
+	/* 1 - tanh², for the same reason */
+	case FN_TANH: c_map(c, y, FN_TANH, x), c_mul(c, y, y, y), y = from_one(f, y); break;
 	case FN_LOG: c_map(c, y, FN_RECIP, x); break;
 	case FN_ERF: c_mul(c, y, x, x), c_map(c, y, FN_NEG, y), c_map(c, y, FN_EXP, y), c_mul(c, y, y, two_by_root_pi(f)); break;
 	case FN_ABS: y = sign(f, x); break;

@@ -85,6 +85,28 @@ static void no_rounding_is_named(void **state)
 	squares_alike(DT_F32, 2, LONG, 0, true);
 }
 
+/* One row of one number, its squares added in 32 lanes: what they drift by decides ties of one column in six, as 1 + w in TF32 and squares in
+ * float16 would together. No element tells it. */
+static void ties_name_no_structure(void **state)
+{
+	enum { WIDE = 40000, LANES = 32 };
+	static float x[WIDE], w[WIDE], y[WIDE];
+	float lane[LANES] = { 0 };
+	struct capture c;
+
+	(void)state;
+	dice = 980;
+	for (size_t i = 0; i < WIDE; i++) x[i] = 17.125f, w[i] = in_type(DT_BF16, normal(0.2f)), lane[i % LANES] += x[i] * x[i];
+	for (size_t n = LANES / 2; n; n /= 2)
+		for (size_t i = 0; i < n; i++) lane[i] += lane[i + n];
+	for (size_t i = 0; i < WIDE; i++) y[i] = x[i] * (1 / sqrtf(lane[0] / WIDE + 1e-6f)) * (w[i] + 1);
+	begin(&c, "rmsnorm", "{\"weight_offset\": 1}");
+	put(&c, "in.x", DT_BF16, SHAPE(1, WIDE), x);
+	put(&c, "in.weight", DT_BF16, SHAPE(WIDE), w);
+	put(&c, "out.y", DT_BF16, SHAPE(1, WIDE), y);
+	judged_as(&c, "f32", true, false, "rmsnorm of one number in lanes", 0);
+}
+
 /* x is one number: its last bits are where a float32's of the sum are not, and all sums are rounded alike. */
 static void residual_of_one_number(void **state)
 {
@@ -108,10 +130,48 @@ static void residual_of_one_number(void **state)
 	judged_as(&c, "f32", true, false, "a residual of one number", 0);
 }
 
+/* Squares of bf16 numbers drift by a seventh of what an eps of 1e-5 does, so that around exact sums its coefficient is 0.86. Around sums in the
+ * kernel's order it is 1; an eps of 6e-6 is none that is known. */
+static void an_eps_beside_a_drift(size_t rows, size_t D, float eps, bool known)
+{
+	static float x[LONG], w[LONG], y[LONG];
+	struct capture c;
+	struct verdict v;
+	struct error e;
+	bool named = false;
+
+	for (size_t i = 0; i < D; i++) w[i] = in_type(DT_BF16, 1 + normal(0.2f));
+	for (size_t r = 0; r < rows; r++) {
+		float sum = 0;
+		for (size_t i = r * D; i < (r + 1) * D; i++) x[i] = in_type(DT_BF16, normal(1)), sum += x[i] * x[i];
+		for (size_t i = 0; i < D; i++) y[r * D + i] = x[r * D + i] * (1 / sqrtf(sum / (float)D + eps)) * w[i];
+	}
+	begin(&c, "rmsnorm", "{\"weight_offset\": 0}");
+	put(&c, "in.x", DT_BF16, SHAPE(rows, D), x);
+	put(&c, "in.weight", DT_BF16, SHAPE(D), w);
+	put(&c, "out.y", DT_F32, SHAPE(rows, D), y);
+	no_error(capture_bind(&c, &e) && judge(&c, &(struct judging){ .contract = "f32" }, &v, &e), &e);
+	assert_int_equal(v.outcome, FAIL);
+	for (int i = 0; i < v.x.n; i++) named = named || (v.x.suspect[i].state == DETECTED && !strcmp(v.x.suspect[i].name, "eps_wrong"));
+	assert_int_equal(v.x.count[DETECTED], known);
+	assert_true(named == known);
+	capture_free(&c);
+}
+
+static void a_fault_beside_a_drift_is_named(void **state)
+{
+	(void)state;
+	dice = 1020;
+	an_eps_beside_a_drift(20, 640, 1e-5f, true);
+	an_eps_beside_a_drift(20, 640, 6e-6f, false);
+	dice = 1031;
+	an_eps_beside_a_drift(9, 1007, 1e-5f, true);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(squares_in_order), cmocka_unit_test(no_rounding_is_named),
-		cmocka_unit_test(residual_of_one_number) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(squares_in_order), cmocka_unit_test(no_rounding_is_named), cmocka_unit_test(ties_name_no_structure),
+		cmocka_unit_test(residual_of_one_number), cmocka_unit_test(a_fault_beside_a_drift_is_named) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

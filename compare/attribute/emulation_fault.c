@@ -1,0 +1,89 @@
+/* Emulations with one fault alone: where growing does not come to it. */
+#include <math.h>
+
+#include "emulation_private.h"
+#include "fault_value.h"
+
+bool emulation_least_fault(struct xray *x, const struct plan *start, struct grown *least)
+{
+	struct look look[MAX_FAULT];
+	size_t n = 0;
+
+	x->emulation = *start;
+	if (!xray_refresh(x)) return false;
+	for (int m = 0; x->call->op->faults[m].name; m++) {
+		const struct fault_spec *f = &x->call->op->faults[m];
+		struct plan p = *start;
+		double value = NAN;
+		bool found = true;
+		if (f->is_rounding) continue;
+		if (f->parameter && !fault_value_search(x, m, &value, &found)) return false;
+		if (!found) continue;
+		plan_fault_at(&p, x->call->op, m, value);
+		look[n++] = look_of(&p);
+	}
+	if (!xray_try(x, look, n)) return false;
+	for (size_t i = 0; i < n; i++)
+		if (look[i].score < least->score) *least = (struct grown){ look[i].stream.plan, look[i].score };
+	return true;
+}
+
+bool emulation_made_in_part(struct xray *x, bool *yes)
+{
+	struct look look;
+
+	*yes = false;
+	for (int m = 0; x->call->op->faults[m].name && !*yes; m++) {
+		struct plan p = x->emulation;
+		if (!(p.faults >> m & 1)) continue;
+		plan_no_fault(&p, m);
+		look = look_of(&p);
+		if (!xray_look(x, &look, 1, LOOK_FIT)) return false;
+		*yes = look.fit.determined && fabs(look.fit.value) > off_one;
+	}
+	return true;
+}
+
+bool emulation_fault_in_order(struct xray *x, const struct contract *k)
+{
+	static const struct arith *const order[] = { &arith_f32, &arith_f32_fma };
+	const struct grown before = { x->emulation, x->score };
+	struct grown least = { .score = before.score - worth_keeping };
+
+	x->patience = x->work + growth;
+	for (int i = 0; i < 2 * contract_structures(k) && x->work < x->patience; i++) {
+		struct plan start = emulation_known(k, i / 2);
+		start.arith = order[i % 2], start.bits = start.arith->precision;
+		if (!emulation_least_fault(x, &start, &least)) return false;
+	}
+	if (least.plan.arith) {
+		x->emulation = least.plan;
+		if (!xray_refresh(x)) return false;
+		if (x->score < before.score - worth_keeping) return true;
+	}
+	x->emulation = before.plan;
+	return xray_refresh(x);
+}
+
+bool emulation_exchange_fault(struct xray *x)
+{
+	const uint64_t made = x->emulation.faults;
+	struct look look[MAX_FAULT];
+	size_t n = 0, best = 0;
+
+	if (!x->lawless || x->shift || !made || made & (made - 1)) return true;
+	for (int m = 0; x->call->op->faults[m].name; m++) {
+		const struct fault_spec *f = &x->call->op->faults[m];
+		struct plan p = x->emulation;
+		if (f->is_rounding || f->parameter || made >> m & 1 || (f->form >= 0 && f->form != p.form)) continue;
+		plan_no_fault(&p, __builtin_ctzll(made));
+		plan_fault(&p, x->call->op, m);
+		look[n++] = look_of(&p);
+	}
+	if (!xray_try(x, look, n)) return false;
+	for (size_t i = 1; i < n; i++)
+		if (look[i].score < look[best].score) best = i;
+	if (!n || !(look[best].score < x->score - worth_keeping)) return true;
+	x->emulation = look[best].stream.plan;
+	return xray_refresh(x);
+}
