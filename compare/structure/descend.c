@@ -30,7 +30,7 @@ int type_of(const struct search *s, const struct candidate *c, int key, int valu
 	return !is_rounding(k) || value ? value : of_default[value_of_default(s, c, k->kind)];
 }
 
-static bool met(const struct candidate *c, int key)
+bool is_met(const struct candidate *c, int key)
 {
 	for (int i = 0; i < c->met.n; i++)
 		if (c->met.key[i] == key) return true;
@@ -68,7 +68,7 @@ static int steps_of(struct search *s, const struct candidate *c, int k, const st
 
 	for (int i = 0; i < keys->n; i++)
 		for (int v = 0; v < s->keys.at[keys->key[i]].n && n < MAX_STEPS; v++)
-			if (met(c, keys->key[i]) && !idle(s, c, keys->key[i], v) && matters(s, c, k, keys->key[i], v)) {
+			if (is_met(c, keys->key[i]) && !idle(s, c, keys->key[i], v) && matters(s, c, k, keys->key[i], v)) {
 				int at = place(s, n);
 				to[n] = to[at];
 				to[at] = (struct change){ keys->key[i], v, -1, INFINITY };
@@ -92,7 +92,7 @@ void steepest(struct search *s, struct candidate *c, int k, const struct list *k
 		struct change *x = &step[best];
 		struct candidate t = *c;
 		if (x->gain <= least_gain(s, c, k)) break;
-		if (!met(c, x->key) || idle(s, c, x->key, x->value)) {
+		if (!is_met(c, x->key) || idle(s, c, x->key, x->value)) {
 			x->gain = 0;
 			continue;
 		}
@@ -115,7 +115,7 @@ static void neighbours(const struct search *s, const struct candidate *old, cons
 	for (int i = 0; i < new->met.n; i++) {
 		int j = new->met.key[i], d = s->keys.at[j].def;
 		bool named = s->keys.at[j].what == W_NAME && d >= 0 && (uses >> d & 1);
-		if (j != key && s->keys.at[j].kind != CHOOSE_SUMS && (!met(old, j) || d == def || named)) l->key[l->n++] = j;
+		if (j != key && s->keys.at[j].kind != CHOOSE_SUMS && (!is_met(old, j) || d == def || named)) l->key[l->n++] = j;
 	}
 }
 
@@ -126,7 +126,7 @@ void round_nothing_new(struct search *s, const struct candidate *old, struct can
 	try(s, new, k);
 	for (int i = 0; i < new->met.n; i++) {
 		int key = new->met.key[i];
-		if (!is_rounding(&s->keys.at[key]) || met(old, key) || type_of(s, new, key, new->config.value[key]) == IN_F32) continue;
+		if (!is_rounding(&s->keys.at[key]) || is_met(old, key) || type_of(s, new, key, new->config.value[key]) == IN_F32) continue;
 		new->config.value[key] = IN_F32;
 		any = true;
 	}
@@ -177,7 +177,7 @@ void expand(struct search *s, struct candidate *c, int k, void (*to)(struct cand
 	}
 	for (int i = 0; i < forms.n; i++) {
 		int key = forms.key[i];
-		for (int v = 0; v < s->keys.at[key].n && met(c, key); v++) {
+		for (int v = 0; v < s->keys.at[key].n && is_met(c, key); v++) {
 			if (idle(s, c, key, v) || !matters(s, c, k, key, v) || late(s)) continue;
 			struct candidate t = *c;
 			t.config.value[key] = (unsigned char)v;

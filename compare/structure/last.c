@@ -16,36 +16,28 @@ void last_bits(struct search *s, struct candidate *c, int k)
 	steepest(s, c, k, &l);
 }
 
+/* What pieces of all kinds add up to. */
+struct count { int wide, half, on_operands; };
+static struct count counted(struct search *s, const struct candidate *c)
+{
+	struct count sum = { 0 };
+	struct lowered l;
+
+	for (struct graph *g = graph_of(s, c); g && !s->failed; g = g->next) {
+		s->failed = s->failed || !lower_in(s, g, c, NULL, &l);
+		sum.wide += l.wide, sum.half += l.half, sum.on_operands += l.on_operands;
+	}
+	return sum;
+}
+
 int products(struct search *s, const struct candidate *c, bool half)
 {
-	struct lowered l;
-	int n = 0;
+	struct count l = counted(s, c);
 
-	for (struct graph *g = graph_of(s, c); g && !s->failed; g = g->next) {
-		s->failed = s->failed || !lower_in(s, g, c, NULL, &l);
-		n += half ? l.half : l.wide;
-	}
-	return n;
+	return half ? l.half : l.wide;
 }
 
-static bool is_met(const struct candidate *c, int key)
-{
-	for (int i = 0; i < c->met.n; i++)
-		if (c->met.key[i] == key) return true;
-	return false;
-}
-
-static int on_operands(struct search *s, const struct candidate *c)
-{
-	struct lowered l;
-	int n = 0;
-
-	for (struct graph *g = graph_of(s, c); g && !s->failed; g = g->next) {
-		s->failed = s->failed || !lower_in(s, g, c, NULL, &l);
-		n += l.on_operands;
-	}
-	return n;
-}
+static int on_operands(struct search *s, const struct candidate *c) { return counted(s, c).on_operands; }
 
 void new_factors_on_results(struct search *s, const struct candidate *old, struct candidate *new)
 {

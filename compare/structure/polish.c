@@ -101,13 +101,6 @@ static void say_open(const struct search *s, const struct candidate *c, int key,
 /* left: the choices that stay open */
 struct polishing { struct search *s; struct candidate *c; struct errors base, other; FILE *open; struct list left; };
 
-static bool is_met(const struct candidate *c, int key)
-{
-	for (int i = 0; i < c->met.n; i++)
-		if (c->met.key[i] == key) return true;
-	return false;
-}
-
 static void take(struct polishing *p, const struct candidate *t)
 {
 	struct errors e = p->base;

@@ -89,6 +89,8 @@ struct list { int n, key[MAX_KEY]; };
 void steepest(struct search *s, struct candidate *c, int k, const struct list *keys);
 /* Where *new may round and *old could not: in float32, whatever the default is. */
 void round_nothing_new(struct search *s, const struct candidate *old, struct candidate *new, int k);
+/* Was the choice asked for when the candidate was lowered? */
+bool is_met(const struct candidate *c, int key);
 /* What is near a choice that *new has otherwise than *old, chosen anew. */
 void choose_near(struct search *s, const struct candidate *old, struct candidate *new, int key, int k);
 /* What decides near ties alone: how functions are computed. */

@@ -5,9 +5,6 @@
 #include "expected.h"
 #include "others.h"
 
-/* Elements that are worth all threads. */
-enum { WORTH = 1 << 13 };
-
 /* Are outputs of a strip worth a thread each? */
 static bool beside(const struct strip *s)
 {

@@ -37,7 +37,7 @@ bool off_by_make(struct off_by *o, struct expected *x, const struct call *call, 
 		for (int i = 0; i < MAX_OUT; i++) {
 			double *d = s->count[i] ? o->d[r][i] = malloc(s->count[i] * sizeof *d) : NULL;
 			if (s->count[i] && !d) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "%zu errors", s->count[i]);
-			#pragma omp parallel for if (s->count[i] > 1 << 13)
+			#pragma omp parallel for if (s->count[i] > WORTH)
 			for (size_t j = 0; j < s->count[i]; j++) {
 				d[j] = x->run.hi[i][j] - centre->hi[i][j] - (centre->lo[i] ? centre->lo[i][j] : 0);
 				if (!isfinite(d[j])) d[j] = 0;

@@ -69,6 +69,18 @@ static void a_hit_is_the_miss_to_the_bit(void **state)
 	}
 }
 
+/* In strips of so many elements. */
+static void begin_strips(struct bed *b, const struct arith *a, size_t at_hand)
+{
+	no_error(case_make(&b->c, case_find("gated_delta_rule", "long"), 1, true, &b->e), &b->e);
+	b->plan = plan_plain(a, a->precision);
+	answer_by(&b->c, &b->plan);
+	no_error(call_bind(&b->call, &b->c, true, &b->e), &b->e);
+	b->call.at_hand = at_hand;
+	no_error(xray_make(&b->x, &b->call, NULL, &b->e), &b->e);
+	b->x.e = &b->e;
+}
+
 /* Of a call of many strips: from strips that were kept a stream goes on as if it had made them, and an answer is of its own strip. */
 static void strips_go_on_from_kept_ones(void **state)
 {
@@ -77,13 +89,7 @@ static void strips_go_on_from_kept_ones(void **state)
 	uint64_t work[MAX_STRIPS] = { 0 };
 
 	(void)state;
-	no_error(case_make(&b.c, case_find("gated_delta_rule", "long"), 1, true, &b.e), &b.e);
-	b.plan = plan_plain(&arith_noisy, arith_noisy.precision);
-	answer_by(&b.c, &b.plan);
-	no_error(call_bind(&b.call, &b.c, true, &b.e), &b.e);
-	b.call.at_hand = 1 << 12;
-	no_error(xray_make(&b.x, &b.call, NULL, &b.e), &b.e);
-	b.x.e = &b.e;
+	begin_strips(&b, &arith_noisy, 1 << 12);
 	const size_t n = b.x.strips;
 	if (n < 3 || n > MAX_STRIPS) fail_msg("%zu strips", n);
 	/* made in order, and none kept; then the first alone is, and all are asked for again */
@@ -115,13 +121,7 @@ static void a_few_strips_are_kept(void **state)
 	struct bed b = { 0 };
 
 	(void)state;
-	no_error(case_make(&b.c, case_find("gated_delta_rule", "long"), 1, true, &b.e), &b.e);
-	b.plan = plan_plain(&arith_f64, arith_f64.precision);
-	answer_by(&b.c, &b.plan);
-	no_error(call_bind(&b.call, &b.c, true, &b.e), &b.e);
-	b.call.at_hand = 1 << 14;
-	no_error(xray_make(&b.x, &b.call, NULL, &b.e), &b.e);
-	b.x.e = &b.e;
+	begin_strips(&b, &arith_f64, 1 << 14);
 	if (b.x.strips < 2 || b.x.strips > 50) fail_msg("%zu strips", b.x.strips);
 	for (int pass = 0; pass < 2; pass++) {
 		struct stream l = { .plan = b.plan };
