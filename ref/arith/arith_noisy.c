@@ -75,13 +75,23 @@ static void e_map(calc *c, enum fn f, E *y, const E *px)
 }
 #include "arith_loops.h"
 
-/* As l_binary has it, draw for draw: a OP b for a number b or a vector; y may be either, but no part of them from elsewhere on. */
+uint32_t noise_table[2][PLACES + ROW];
+
+/* Before main, and so before anything runs beside. */
+__attribute__((constructor)) static void fill(void)
+{
+	for (size_t i = 0; i < 2 * (PLACES + ROW); i++) noise_table[i % 2][i / 2] = (uint32_t)(random_at(i) >> 32);
+}
+
+/* From i on, m of n in a row. */
+#define IN_ROWS(i, m, n) for (size_t i = 0, m; m = (n) - i < ROW ? (n) - i : ROW, i < (n); i += m, c->noise += m)
+
+/* a OP b for a number b or a vector; y may be either, but no part of them from elsewhere on. */
 #define EACH(result) do { \
-	uint64_t z = at * RANDOM_STEP; \
 	_Pragma("GCC ivdep") \
-	for (size_t i = 0; i < n; i++, z += RANDOM_STEP) y[i] = sr_by(random_mix(z), result); \
+	for (size_t i = 0; i < n; i++) y[i] = sr_by(drawn(&d, i), result); \
 } while (0)
-WIDE_LOOP static void noisy_binary(enum binary op, double *y, const double *a, const double *b, bool number, size_t n, uint64_t at)
+WIDE_LOOP static void noisy_binary(enum binary op, double *y, const double *a, const double *b, bool number, size_t n, struct draws d)
 {
 	double x = *b;
 
@@ -96,26 +106,23 @@ WIDE_LOOP static void noisy_binary(enum binary op, double *y, const double *a, c
 
 static void binary(calc *c, enum binary op, void *y, const void *a, const void *b, size_t b_step, size_t n)
 {
-	if (!n || b_step > 1 || (op != OP_ADD && op != OP_SUB && op != OP_MUL)) {
+	if (b_step > 1 || (op != OP_ADD && op != OP_SUB && op != OP_MUL)) {
 		l_binary(c, op, y, a, b, b_step, n);
 		return;
 	}
-	noisy_binary(op, y, a, b, b_step == 0, n, c->noise);
-	c->noise += n;
+	IN_ROWS(i, m, n) noisy_binary(op, AT(c, y, i), AT(c, a, i), AT(c, b, i * b_step), b_step == 0, m, draws_at(c->noise));
 }
 
-/* y += a x as l_axpy has it, draw for draw. */
-WIDE_LOOP static void noisy_axpy(double *y, double a, const double *x, size_t n, uint64_t at)
+WIDE_LOOP static void noisy_axpy(double *y, double a, const double *x, size_t n, struct draws d)
 {
-	uint64_t z = at * RANDOM_STEP;
-
-	for (size_t i = 0; i < n; i++, z += RANDOM_STEP) y[i] = sr_by(random_mix(z), y[i] + a * x[i]);
+	for (size_t i = 0; i < n; i++) y[i] = sr_by(drawn(&d, i), y[i] + a * x[i]);
 }
 
 static void axpy(calc *c, void *y, const void *a, const void *x, size_t n)
 {
-	noisy_axpy(y, *(const E *)a, x, n, c->noise);
-	c->noise += n;
+	const double by = *(const E *)a;
+
+	IN_ROWS(i, m, n) noisy_axpy(AT(c, y, i), by, AT(c, x, i), m, draws_at(c->noise));
 }
 
 static void gemv_t(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
@@ -160,8 +167,9 @@ static void gemm_n(calc *c, E *C, const E *A, bool ta, const E *B, size_t m, siz
 		}
 }
 
-/* A B' as l_gemm has it, draw for draw; but the sums of LANES columns go on side by side. */
+/* A B', the sums of LANES columns side by side. */
 enum { LANES = 16, DEPTH = 128 };
+_Static_assert(LANES * DEPTH <= ROW, "a block's draws are one row's");
 WIDE_LOOP static void gemm_nt(calc *c, E *C, const E *A, const E *B, size_t m, size_t n, size_t k)
 {
 	for (size_t j = 0; j < n; j += LANES)
@@ -172,12 +180,12 @@ WIDE_LOOP static void gemm_nt(calc *c, E *C, const E *A, const E *B, size_t m, s
 				for (size_t l = 0; l < depth; l++) b[l][v] = B[(j + v) * k + first + l];
 			for (size_t i = 0; i < m; i++) {
 				double sum[LANES] = { 0 };
+				struct draws d = draws_at(c->noise + (i * n + j) * k + first);
 				for (size_t v = 0; first && v < lanes; v++) sum[v] = C[i * n + j + v];
 				for (size_t l = 0; l < depth; l++) {
 					double a = A[i * k + first + l];
-					uint64_t at = c->noise + (i * n + j) * k + first + l;
 					#pragma omp simd
-					for (size_t v = 0; v < LANES; v++) sum[v] = sr_by(random_at(at + v * k), sum[v] + a * b[l][v]);
+					for (size_t v = 0; v < LANES; v++) sum[v] = sr_by(drawn(&d, l * LANES + v), sum[v] + a * b[l][v]);
 				}
 				memcpy(C + i * n + j, sum, lanes * sizeof *sum);
 			}
@@ -244,25 +252,26 @@ static inline double disturbed(double y, const double *deviation, double z)
 }
 
 /* Of 32 bits, the sum of two uniform numbers, of deviation 26755 and mean 0; a chain's errors are sums of many blocks'. */
-static inline double pair(uint64_t r) { return (double)(int64_t)((r & 0xffff) + (r >> 16 & 0xffff)) - 65535; }
+static inline double pair(uint32_t r) { return (double)(int32_t)((r & 0xffff) + (r >> 16)) - 65535; }
 
-/* y + what `steps` roundings of sums near y add up to. A draw serves two elements. */
-WIDE_LOOP static void disturb(double *y, size_t n, const double *deviation, double steps, uint64_t at)
+/* y + what `steps` roundings of sums near y add up to. */
+WIDE_LOOP static void disturb(double *y, size_t n, const double *deviation, double steps, struct draws d)
 {
 	double scale = sqrt(steps) / 26755.1;
-	size_t half = (n + 1) / 2;
 
-	for (size_t i = 0; i < n / 2; i++) {
-		uint64_t r = random_at(at + i);
-		y[i] = disturbed(y[i], deviation, scale * pair(r & 0xffffffff));
-		y[half + i] = disturbed(y[half + i], deviation, scale * pair(r >> 32));
-	}
-	if (n % 2) y[n / 2] = disturbed(y[n / 2], deviation, scale * pair(random_at(at + n / 2) >> 32));
+	for (size_t i = 0; i < n; i++) y[i] = disturbed(y[i], deviation, scale * pair(drawn(&d, i)));
 }
 
-WIDE_LOOP static void settle(double *y, size_t n, uint64_t at)
+/* To 24 bits; y may be x. */
+WIDE_LOOP static void to_grid(double *y, const double *x, size_t n, struct draws d)
 {
-	for (size_t i = 0; i < n; i++) y[i] = sr_by(random_at(at + i), y[i]);
+	_Pragma("GCC ivdep")
+	for (size_t i = 0; i < n; i++) y[i] = sr_by(drawn(&d, i), x[i]);
+}
+
+static void load(calc *c, void *y, const double *x, size_t n)
+{
+	IN_ROWS(i, m, n) to_grid(AT(c, y, i), x + i, m, draws_at(c->noise));
 }
 
 /* The sums at a block's two ends stand for those inside, half and half. */
@@ -280,11 +289,10 @@ static void gemm_long(calc *c, E *C, const E *A, const E *B, size_t m, size_t n,
 		size_t depth = k - first < SPAN ? k - first : SPAN, next = k - first - depth < SPAN ? k - first - depth : SPAN;
 		cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)m, (int)n, (int)depth, 1, A + first, (int)k, B + first, (int)k,
 			first > 0, C, (int)n);
-		for (size_t i = 0; i < m; i++) disturb(C + i * n, n, deviation + i * EXPONENTS, (double)(depth + next) / 2, c->noise + i * n);
-		c->noise += m * n;
+		for (size_t i = 0; i < m; i++)
+			IN_ROWS(j, part, n) disturb(C + i * n + j, part, deviation + i * EXPONENTS, (double)(depth + next) / 2, draws_at(c->noise));
 	}
-	settle(C, m * n, c->noise);
-	c->noise += m * n;
+	load(c, C, C, m * n);
 	c_release(c, mark);
 }
 
@@ -298,14 +306,6 @@ static void gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool t
 
 static size_t size(const calc *c) { (void)c; return sizeof(E); }
 static void init(calc *c, void *y, size_t n) { (void)c; memset(y, 0, n * sizeof(E)); }
-
-WIDE_LOOP static void load(calc *c, void *y, const double *x, size_t n)
-{
-	uint64_t at = c->noise;
-
-	for (size_t i = 0; i < n; i++) ((E *)y)[i] = sr_by(random_at(at + i), x[i]);
-	c->noise += n;
-}
 
 static void take(calc *c, double *hi, double *lo, const void *x, size_t n)
 {

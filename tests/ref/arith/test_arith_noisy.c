@@ -1,6 +1,8 @@
 /* Monte Carlo arithmetic: its grid, its bounds, and that it has no bias. */
 #include <math.h>
+#include <string.h>
 
+#include "ref/arith/noisy.h"
 #include "tests/witness.h"
 
 #define LEN(a) (sizeof(a) / sizeof *(a))
@@ -59,28 +61,43 @@ static void flushes(calc *c)
 	assert_true(fabs((double)kept - 2500) <= 5 * sqrt(10000 * 0.25 * 0.75));
 }
 
-/* A product A B' is its dot products one after the other, draw for draw, however it is cut and vectorised. */
-static void products(calc *c)
-{
-	static const size_t sizes[][3] = { { 1, 1, 1 }, { 3, 17, 129 }, { 5, 16, 128 }, { 7, 33, 5 }, { 2, 40, 300 } };
+/* Two draws, both uniform: how their product scatters about 0 where they have nothing to do with each other, in standard errors. */
+struct together { double sum; size_t n; };
+static double centred(const struct draws *d, size_t i) { return (double)drawn(d, i) * 0x1p-32 - 0.5; }
+static void add_pair(struct together *t, double a, double b) { t->sum += 12 * a * b, t->n++; }
+static double errors_apart(const struct together *t) { return fabs(t->sum) / sqrt((double)t->n); }
 
-	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-		size_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
-		mat A = c_mat(c, m, k), B = c_mat(c, n, k), C = c_mat(c, m, n), D = c_mat(c, m, n);
-		for (size_t i = 0; i < m * k; i++) c_set(c, c_part(c, flat(A), i, 1), (double)(i * 7919 % 1000) / 700 - 0.7);
-		for (size_t i = 0; i < n * k; i++) c_set(c, c_part(c, flat(B), i, 1), (double)(i * 3571 % 1000) / 900 - 0.5);
-		c_set(c, flat(C), 5);
-		uint64_t before = c->noise;
-		c_gemm(c, C, NT, A, B);
-		uint64_t after = c->noise;
-		c->noise = before;
-		for (size_t i = 0; i < m * n; i++) c_dot(c, c_part(c, flat(D), i, 1), c_row(c, A, i / n), c_row(c, B, i % n));
-		assert_true(c->noise == after && after == before + m * n * k);
-		assert_memory_equal(C.at, D.at, m * n * sizeof(double));
+/* Neighbours of a row, rows one after the other, and rows from one place have nothing to do with each other; draws are uniform, and
+ * sums within a row scatter as those of independent numbers. */
+static void rows_of_draws(calc *c)
+{
+	enum { ROWS = 100000, LENGTH = 128, STRIDE = ROW / LENGTH };
+	struct together beside = { 0 }, after = { 0 }, again = { 0 };
+	static struct draws last[PLACES];
+	double mean = 0, square = 0;
+	struct draws before = draws_at(c->noise);
+
+	memset(last, 0, sizeof last);
+	for (size_t r = 1; r < ROWS; r++) {
+		struct draws d = draws_at(c->noise + r * LENGTH), *same = &last[d.first - noise_table[0]];
+		size_t i = r % (LENGTH - 1);
+		double sum = 0;
+		for (size_t l = 0; l < LENGTH; l++) sum += centred(&d, l * STRIDE);
+		mean += sum / ROWS;
+		square += 12 * sum * sum / LENGTH / ROWS;
+		add_pair(&beside, centred(&d, i), centred(&d, i + 1));
+		add_pair(&after, centred(&d, i), centred(&before, i));
+		if (same->first) {
+			struct draws here = { d.first, d.first, d.mask }, there = { d.first, d.first, same->mask };
+			add_pair(&again, centred(&here, i), centred(&there, i));
+		}
+		*same = before = d;
 	}
+	assert_true(fabs(mean) < 5 * sqrt(LENGTH / 12.0 / ROWS) && fabs(square - 1) < 5 * sqrt(2.0 / ROWS) && again.n > ROWS / 2);
+	assert_true(errors_apart(&beside) < 5 && errors_apart(&after) < 5 && errors_apart(&again) < 5);
 }
 
-/* Long sums by blocks scatter as sums of one multiply-add after the other do. Of bf16 numbers most additions are exact, and the
+/* Sums side by side, and long ones by blocks, scatter as one multiply-add after the other does. Of bf16 numbers most additions are exact, and the
  * rest err by less. */
 struct errors { double square, mean, fourth; };
 static struct errors errors_of(const double *C, const double *exact, size_t n)
@@ -96,7 +113,7 @@ static struct errors errors_of(const double *C, const double *exact, size_t n)
 	return x;
 }
 
-static void long_sums(calc *c, enum format f, size_t k)
+static void sums(calc *c, enum format f, size_t k)
 {
 	enum { M = 64, N = 128 };
 	mat A = c_mat(c, M, k), B = c_mat(c, N, k), C = c_mat(c, M, N), D = c_mat(c, M, N);
@@ -126,13 +143,17 @@ static void long_sums(calc *c, enum format f, size_t k)
 	if (!(fabs(got.mean) < 5 * sqrt(got.square / (M * N)))) fail_msg("%zu products: biased by %g", k, got.mean);
 }
 
-static void blocks(calc *c)
+static void products(calc *c)
 {
-	long_sums(c, FMT_F32, 512);
-	long_sums(c, FMT_F32, 1100);
-	long_sums(c, FMT_BF16, 512);
-	long_sums(c, FMT_BF16, 3000);
-	long_sums(c, FMT_E4M3, 1024);   /* all exact */
+	sums(c, FMT_F32, 5);
+	sums(c, FMT_F32, 64);
+	sums(c, FMT_F32, 300);
+	sums(c, FMT_BF16, 129);
+	sums(c, FMT_F32, 512);
+	sums(c, FMT_F32, 1100);
+	sums(c, FMT_BF16, 512);
+	sums(c, FMT_BF16, 3000);
+	sums(c, FMT_E4M3, 1024);   /* all exact */
 }
 
 /* What is no number stays none, and sums of nothing, or of few bits, are exact. */
@@ -163,8 +184,8 @@ static void draws(void **state)
 	(void)state;
 	in_calc(&p, NULL, NULL, unbiased);
 	in_calc(&p, NULL, NULL, flushes);
+	in_calc(&p, NULL, NULL, rows_of_draws);
 	in_calc(&p, NULL, NULL, products);
-	in_calc(&p, NULL, NULL, blocks);
 	in_calc(&p, NULL, NULL, keeps_what_it_must);
 }
 
