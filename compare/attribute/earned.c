@@ -247,12 +247,15 @@ static bool regrow(struct xray *x, uint64_t faults)
 	return ok;
 }
 
+bool earned_by_chance(const struct xray *x, const struct rules_say *rules) { return rules->few && rules->hold && !emulation_explains(x); }
+
 bool earned_names(struct earned *n, struct xray *x, const struct rules_say *rules, struct error *e)
 {
 	bool identified;
 
 	*n = (struct earned){ 0 };
 	if (!emulation_identified(x, &identified)) return false;
+	if (earned_by_chance(x, rules)) return identified || regrow(x, 0);
 	if (identified) {
 		if (!of_known(x, rules, &n->faults) || !emulation_identified(x, &identified)) return false;
 	} else if (!of_unknown(x, rules, &n->faults, e) || !regrow(x, n->faults) || !emulation_identified(x, &identified)) {
