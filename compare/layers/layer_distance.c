@@ -144,17 +144,16 @@ static double share(const struct reader *d, const double *y)
 	return error > 0 ? 1 - layer_distance(d, y, d->now).square / error : 1;
 }
 
-int layer_noisy_runs(size_t rows, bool large)
+int layer_noisy_runs(size_t rows, bool large, int most)
 {
 	size_t runs = (NOISY_ROWS + rows - 1) / rows;
 
-	return !large || runs > NOISY_RUNS ? NOISY_RUNS : runs < 2 ? 2 : (int)runs;
+	return !large || runs > (size_t)most ? most : runs < 2 ? 2 : (int)runs;
 }
 
-bool layer_noise(struct reader *d, const struct plan *emulation, struct distance *most, double *explained)
+bool layer_noise(struct reader *d, const struct plan *emulation, int runs, struct distance *most, double *explained)
 {
 	struct plan exact = *emulation;
-	int runs = layer_noisy_runs(d->n / d->row, d->large);
 
 	exact.arith = &arith_f64;
 	exact.bits = arith_f64.precision;

@@ -41,7 +41,7 @@ bool layer_truth(const struct reader *d, const struct answer *exact, struct laye
 
 /* now and unit of the emulation, and the farthest of correct layers that follow it but for float32's noise; other is lost.
  * explained: the least share of such a layer's error that the emulation explains. */
-bool layer_noise(struct reader *d, const struct plan *emulation, struct distance *most, double *explained);
+bool layer_noise(struct reader *d, const struct plan *emulation, int runs, struct distance *most, double *explained);
 
 /* All that is said of a suspect: how far it moves the emulation, and what it leaves of the engine's error. */
 struct trial { struct layer_suspect suspect; struct distance moved, left; };

@@ -12,12 +12,17 @@ static const double negligible = 0.01;
 /* now, and the sums that come nearest, in which r->left is. */
 static bool settle(struct reader *d, struct layer_reading *r)
 {
+	const size_t rows = d->n / d->row;
+	const int most = layer_noisy_runs(rows, d->large, MOST_NOISY_RUNS);
 	struct distance noise;
 
-	if (!layer_noise(d, &r->emulation, &noise, &r->correct)) return false;
-	r->limit = LAYER_BEYOND * noise.score;
-	r->worst_limit = LAYER_BEYOND_WORST * noise.worst;
-	r->left = d->exact = layer_distance(d, d->got, d->now);
+	for (int runs = layer_noisy_runs(rows, d->large, NOISY_RUNS);; runs = most) {
+		if (!layer_noise(d, &r->emulation, runs, &noise, &r->correct)) return false;
+		r->limit = LAYER_BEYOND * noise.score;
+		r->worst_limit = LAYER_BEYOND_WORST * noise.worst;
+		r->left = d->exact = layer_distance(d, d->got, d->now);
+		if (runs == most || (r->left.score <= r->limit && r->left.worst <= r->worst_limit)) break;
+	}
 	if (!layer_sums(d, r)) return false;
 	r->explained = d->error > 0 ? 1 - r->left.square / d->error : r->left.square == 0;
 	r->equal = r->left.equal;

@@ -23,10 +23,11 @@ struct layer_suspect {
 	double explained, equal;        /* of the engine's error, with this and all before it taken in */
 };
 
-/* Correct layers that a reading makes: NOISY_RUNS; of a large layer as many as have NOISY_ROWS rows between them, from 2 on, as
- * six runs of 64 rows scatter by 2 to 4 % of their score (docs/models.md). */
-enum { MAX_DETECTED = 4, NOISY_RUNS = 6, NOISY_ROWS = 480 };
-int layer_noisy_runs(size_t rows, bool large);
+/* Correct layers that a reading makes: `most`; of a large layer as many as have NOISY_ROWS rows between them, from 2 on, as six runs
+ * of 64 rows scatter by 2 to 4 % of their score (docs/models.md). NOISY_RUNS at most, and MOST_NOISY_RUNS where a layer is farther
+ * off than those: a rounding flip that carries far and that one run in five has, six need not have. */
+enum { MAX_DETECTED = 4, NOISY_RUNS = 6, MOST_NOISY_RUNS = 64, NOISY_ROWS = 480 };
+int layer_noisy_runs(size_t rows, bool large, int most);
 
 struct layer_reading {
 	const struct op *op;

@@ -87,7 +87,8 @@ bool layer_coverage(const struct call *call, struct layer_reading *r, struct err
 	d.large = d.work / (call->out_count[0] / d.row) * tokens > layer_work.large;
 	if (!(d.got = calloc(5 * d.n, sizeof *d.got))) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "%zu numbers", d.n);
 	d.unit = d.got + d.n, d.now = d.unit + d.n, d.other = d.now + d.n, d.plain = d.other + d.n;
-	bool ok = layer_noise(&d, &r->emulation, &noise, &explained) && layer_try(&d, r, list, n);
+	int runs = layer_noisy_runs(d.n / d.row, d.large, NOISY_RUNS);
+	bool ok = layer_noise(&d, &r->emulation, runs, &noise, &explained) && layer_try(&d, r, list, n);
 	r->tried = n;
 	r->not_identifiable = r->idle = 0;
 	r->coverage_tokens = tokens;

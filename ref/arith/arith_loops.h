@@ -21,15 +21,24 @@ static inline void e_binary(calc *c, enum binary op, E *y, const E *a, const E *
 	}
 }
 
+/* b: a number, a vector, or every b_step-th of one. */
+#define EACH(e) do { \
+	const E number = *AT(c, b, 0); \
+	if (b_step == 0) for (size_t i = 0; i < n; i++) e(c, AT(c, y, i), AT(c, a, i), &number); \
+	else if (b_step == 1) for (size_t i = 0; i < n; i++) e(c, AT(c, y, i), AT(c, a, i), AT(c, b, i)); \
+	else for (size_t i = 0; i < n; i++) e(c, AT(c, y, i), AT(c, a, i), AT(c, b, i * b_step)); \
+} while (0)
 LOOP UNUSED static void l_binary(calc *c, enum binary op, void *y, const void *a, const void *b, size_t b_step, size_t n)
 {
+	if (!n) return;
 	switch (op) {
-	case OP_ADD: for (size_t i = 0; i < n; i++) e_add(c, AT(c, y, i), AT(c, a, i), AT(c, b, i * b_step)); break;
-	case OP_SUB: for (size_t i = 0; i < n; i++) e_sub(c, AT(c, y, i), AT(c, a, i), AT(c, b, i * b_step)); break;
-	case OP_MUL: for (size_t i = 0; i < n; i++) e_mul(c, AT(c, y, i), AT(c, a, i), AT(c, b, i * b_step)); break;
+	case OP_ADD: EACH(e_add); break;
+	case OP_SUB: EACH(e_sub); break;
+	case OP_MUL: EACH(e_mul); break;
 	default: for (size_t i = 0; i < n; i++) e_binary(c, op, AT(c, y, i), AT(c, a, i), AT(c, b, i * b_step)); break;
 	}
 }
+#undef EACH
 
 UNUSED static void l_map(calc *c, enum fn f, void *y, const void *x, size_t n)
 {
@@ -38,7 +47,9 @@ UNUSED static void l_map(calc *c, enum fn f, void *y, const void *x, size_t n)
 
 LOOP UNUSED static void l_axpy(calc *c, void *y, const void *a, const void *x, size_t n)
 {
-	for (size_t i = 0; i < n; i++) e_fma(c, AT(c, y, i), AT(c, a, 0), AT(c, x, i));
+	const E number = *AT(c, a, 0);
+
+	for (size_t i = 0; i < n; i++) e_fma(c, AT(c, y, i), &number, AT(c, x, i));
 }
 
 UNUSED static void l_scan(calc *c, void *y, const void *x, size_t n)

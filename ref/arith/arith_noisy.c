@@ -144,46 +144,26 @@ static bool all_finite(const E *x, size_t n)
 	return !any;
 }
 
-/* None that is below float32's normal range, nor -0: what 0 is added to is rounded to itself. */
-LOOP static bool all_normal(const E *x, size_t n)
-{
-	uint64_t any = 0;
-
-	for (size_t i = 0; i < n; i++) any |= (to_bits(x[i]) != 0) & (fabs(x[i]) < 0x1p-126);
-	return !any;
-}
-
-/* A B and A' B, likewise. Half of a triangular A is zeros, which add nothing: their draws are passed over. */
-static void gemm_n(calc *c, E *C, const E *A, bool ta, const E *B, size_t m, size_t n, size_t k)
+/* The sums of LANES columns side by side, DEPTH terms at a time. Half of a triangular A is zeros, which add nothing. */
+enum { LANES = 16, DEPTH = 128 };
+_Static_assert(LANES * DEPTH <= ROW, "a block's draws are one row's");
+WIDE_LOOP static void gemm_blocks(calc *c, E *C, const E *A, bool ta, const E *B, bool tb, size_t m, size_t n, size_t k)
 {
 	const bool finite = all_finite(B, k * n);
 
-	memset(C, 0, m * n * sizeof(E));
-	for (size_t i = 0; i < m; i++)
-		for (size_t l = 0; l < k; l++) {
-			const E *a = A + (ta ? l * m + i : i * k + l);
-			if (*a == 0 && finite && all_normal(C + i * n, n)) c->noise += n;
-			else axpy(c, C + i * n, a, B + l * n, n);
-		}
-}
-
-/* A B', the sums of LANES columns side by side. */
-enum { LANES = 16, DEPTH = 128 };
-_Static_assert(LANES * DEPTH <= ROW, "a block's draws are one row's");
-WIDE_LOOP static void gemm_nt(calc *c, E *C, const E *A, const E *B, size_t m, size_t n, size_t k)
-{
 	for (size_t j = 0; j < n; j += LANES)
 		for (size_t first = 0; first < k; first += DEPTH) {
 			size_t lanes = n - j < LANES ? n - j : LANES, depth = k - first < DEPTH ? k - first : DEPTH;
 			double b[DEPTH][LANES] = { 0 };
 			for (size_t v = 0; v < lanes; v++)
-				for (size_t l = 0; l < depth; l++) b[l][v] = B[(j + v) * k + first + l];
+				for (size_t l = 0; l < depth; l++) b[l][v] = tb ? B[(j + v) * k + first + l] : B[(first + l) * n + j + v];
 			for (size_t i = 0; i < m; i++) {
 				double sum[LANES] = { 0 };
 				struct draws d = draws_at(c->noise + (i * n + j) * k + first);
 				for (size_t v = 0; first && v < lanes; v++) sum[v] = C[i * n + j + v];
 				for (size_t l = 0; l < depth; l++) {
-					double a = A[i * k + first + l];
+					double a = ta ? A[(first + l) * m + i] : A[i * k + first + l];
+					if (a == 0 && finite) continue;
 					#pragma omp simd
 					for (size_t v = 0; v < LANES; v++) sum[v] = sr_by(drawn(&d, l * LANES + v), sum[v] + a * b[l][v]);
 				}
@@ -299,9 +279,8 @@ static void gemm_long(calc *c, E *C, const E *A, const E *B, size_t m, size_t n,
 static void gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool tb, size_t m, size_t n, size_t k)
 {
 	if (tb && !ta && k >= LONG) gemm_long(c, C, A, B, m, n, k);
-	else if (tb && !ta && k) gemm_nt(c, C, A, B, m, n, k);
-	else if (!tb) gemm_n(c, C, A, ta, B, m, n, k);
-	else l_gemm(c, C, A, ta, B, tb, m, n, k);
+	else if (!k || n < LANES / 2) l_gemm(c, C, A, ta, B, tb, m, n, k);
+	else gemm_blocks(c, C, A, ta, B, tb, m, n, k);
 }
 
 static size_t size(const calc *c) { (void)c; return sizeof(E); }
