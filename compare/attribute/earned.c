@@ -255,11 +255,13 @@ bool earned_names(struct earned *n, struct xray *x, const struct rules_say *rule
 
 	*n = (struct earned){ 0 };
 	if (!emulation_identified(x, &identified)) return false;
-	if (earned_by_chance(x, rules)) return identified || regrow(x, 0);
+	bool by_chance = earned_by_chance(x, rules), ok = true;
 	if (identified) {
 		if (!of_known(x, rules, &n->faults) || !emulation_identified(x, &identified)) return false;
-	} else if (!of_unknown(x, rules, &n->faults, e) || !regrow(x, n->faults) || !emulation_identified(x, &identified)) {
+	} else if ((!by_chance && !of_unknown(x, rules, &n->faults, e)) || !regrow(x, n->faults) || !emulation_identified(x, &identified)) {
 		return false;
 	}
-	return !identified || needed(x, rules, &n->sites);
+	if (identified) ok = needed(x, rules, &n->sites);
+	if (by_chance) *n = (struct earned){ 0 };
+	return ok;
 }
