@@ -247,16 +247,21 @@ static bool regrow(struct xray *x, uint64_t faults)
 	return ok;
 }
 
+bool earned_by_chance(const struct xray *x, const struct rules_say *rules) { return rules->few && rules->hold && !emulation_explains(x); }
+
 bool earned_names(struct earned *n, struct xray *x, const struct rules_say *rules, struct error *e)
 {
 	bool identified;
 
 	*n = (struct earned){ 0 };
 	if (!emulation_identified(x, &identified)) return false;
+	bool by_chance = earned_by_chance(x, rules), ok = true;
 	if (identified) {
 		if (!of_known(x, rules, &n->faults) || !emulation_identified(x, &identified)) return false;
-	} else if (!of_unknown(x, rules, &n->faults, e) || !regrow(x, n->faults) || !emulation_identified(x, &identified)) {
+	} else if ((!by_chance && !of_unknown(x, rules, &n->faults, e)) || !regrow(x, n->faults) || !emulation_identified(x, &identified)) {
 		return false;
 	}
-	return !identified || needed(x, rules, &n->sites);
+	if (identified) ok = needed(x, rules, &n->sites);
+	if (by_chance) *n = (struct earned){ 0 };
+	return ok;
 }

@@ -111,7 +111,7 @@ static struct look of_fault(const struct xray *x, int m)
 static bool read_needed(struct examination *ex, struct xray *x, const struct rules_say *rules)
 {
 	const struct structure_said *s = &ex->structure;
-	bool avoidable = !s->taken || !ex->identified;
+	bool avoidable = !s->taken || !ex->identified || earned_by_chance(x, rules);
 
 	for (const struct contract *k = rules->first; !avoidable && k <= rules->last; k++) avoidable = structure_within(s, x->call, k);
 	for (int i = 0; i < s->n_rounding && !avoidable; i++) {

@@ -55,6 +55,7 @@ struct rules_say {
 	const struct contract *contract;        /* the tightest whose rules hold, else the nearest, of */
 	const struct contract *first, *last;
 	void (*tick)(const char *, size_t, size_t);
+	bool few;                       /* the contract's errors scatter as fewer numbers than least_votes would: chance explains much of them */
 };
 
 /* Its name, "token_skipped(token = 37)" of one that has a value. */

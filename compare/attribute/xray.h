@@ -124,8 +124,8 @@ struct look {
 	/* Elements where what base and base + d store is further apart than eight times float32's noise: all, those of the kernel's that are
 	 * base's to a quarter of the distance, and to a twentieth. Where they are less than a quarter of a row all of
 	 * them may hang on one number that tipped over, and the row is counted once. Numbers that are the same, as those of a matrix of ones, hang
-	 * on one, too: the first pairs that differ in size, without d and with. */
-	struct votes { size_t all, of_base, close, different; double number[MOST_DIFFERENT][2]; } votes;
+	 * on one, too: the first pairs that differ in size, without d and with; and how many of these are further apart than a flip reaches. */
+	struct votes { size_t all, of_base, close, different, far; double number[MOST_DIFFERENT][2]; } votes;
 	double score;                   /* of base + d: xray_try's */
 	bool impossible;                /* with the plan an index leaves its axis, and no kernel can have followed it: all of this says nothing */
 	struct look_sums *sums;
@@ -139,7 +139,7 @@ bool xray_look(struct xray *x, struct look *list, size_t n, unsigned what);
 /* The same votes, with d not a plan's: of all the call's elements, x->first_element[i] on of output i. */
 bool xray_votes(struct xray *x, const double *d, struct votes *v);
 
-/* Do enough votes, of different numbers and nearly all, go to the emulation, and not to what was looked at? And closely? */
+/* Do enough votes, of different numbers or of such as no flip makes, and nearly all, go to the emulation, and not to what was looked at? And closely? */
 bool votes_tell(const struct votes *v);
 bool look_told(const struct look *l);
 bool look_told_closely(const struct look *l);

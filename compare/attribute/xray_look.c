@@ -65,7 +65,9 @@ static bool most_of(size_t some, size_t n) { return (double)some >= most_votes *
 
 bool votes_tell(const struct votes *v)
 {
-	return (double)v->all >= least_votes && (double)v->different >= fmin(least_votes, MOST_DIFFERENT) && most_of(v->of_base, v->all);
+	bool enough = (double)v->different >= fmin(least_votes, MOST_DIFFERENT) || (v->far > 0 && v->far == v->different);
+
+	return (double)v->all >= least_votes && enough && most_of(v->of_base, v->all);
 }
 
 bool look_told(const struct look *l) { return votes_tell(&l->votes); }

@@ -66,13 +66,26 @@ static void stored_with(const struct xray *x, int i, size_t at, size_t n, double
 	format_round_all(dtype_info[out_dtype(x->call, i)].format, ROUND_NEAREST_EVEN, with, n);
 }
 
-/* One more of different sizes, base and base + d. */
-static void note_different(struct votes *v, double base, double with)
+/* How far what is stored of element j goes by one flip: of its grid, by float32's noise, or by a rounding's: near a tie half an ulp is what a
+ * rounding does, and an ulp what its flip does, root 12 of a rounding's rms. No less than the kernel's own distance from base. */
+static double by_a_flip(const struct xray *x, int i, size_t j)
 {
-	for (size_t i = 0; i < v->different; i++)
-		if (v->number[i][0] == base && v->number[i][1] == with) return;
+	double most = fmax(fabs(x->got[j] - x->stored[j]), fmax(xray_unit(x, i, j, x->stored[j]), sqrt(12 * x->shape2[j])));
+
+	for (size_t k = 0; k < NOISE_RUNS; k++) most = fmax(most, fabs((double)x->noise[k * x->n + j]));
+	return most;
+}
+
+/* One more of different sizes, base and base + d. */
+static void note_different(const struct xray *x, int i, size_t j, double with, struct votes *v)
+{
+	double a = fabs(x->stored[j]), b = fabs(with);
+
+	for (size_t k = 0; k < v->different; k++)
+		if (v->number[k][0] == a && v->number[k][1] == b) return;
 	if (v->different == MOST_DIFFERENT) return;
-	v->number[v->different][0] = base, v->number[v->different++][1] = with;
+	v->number[v->different][0] = a, v->number[v->different++][1] = b;
+	v->far += fabs(with - x->stored[j]) >= exp2(least_votes) * by_a_flip(x, i, j);
 }
 
 void look_sums_different(const struct xray *x, struct votes *v)
@@ -85,7 +98,7 @@ void look_sums_different(const struct xray *x, struct votes *v)
 			stored_with(x, i, at, n, with);
 			votes_of(x, at, n, with, vote);
 			for (size_t k = 0; k < n; k++)
-				if (vote[k]) note_different(v, fabs(x->stored[at + k]), fabs(with[k]));
+				if (vote[k]) note_different(x, i, at + k, with[k], v);
 		}
 }
 

@@ -251,10 +251,11 @@ void expected_end(struct expected *x)
 			sum2 += square * square;
 			bias2 += mean * mean;
 		}
-		double m = sum / FRESH_RUNS, var = (sum2 - m * sum) / (FRESH_RUNS - 1);
-		x->bias[i] = hypot(sqrt(bias2 / FRESH_RUNS), n > 0 ? sqrt(x->alike[i]->squares - n) / n : 0);
+		double m = sum / FRESH_RUNS, var = (sum2 - m * sum) / (FRESH_RUNS - 1), alike = n > 0 ? (x->alike[i]->squares - n) / (n * n) : 0;
+		x->bias[i] = hypot(sqrt(bias2 / FRESH_RUNS), sqrt(alike));
 		x->shift[i] = others_shift(x, i);
-		x->freedom[i] = fmax(1, fmin(n, var > 0 ? 2 * m * m / var : n));
+		double own = fmax(1 / fmax(1, n), m > 0 ? var / (2 * m * m) : 0);
+		x->freedom[i] = fmax(1, 1 / (own + alike));
 	}
 	for (int r = 0; r < x->runs + FRESH_RUNS + x->others; r++) stream_end(&x->stream[r]);
 	for (int r = 0; x->everywhere && r < x->runs; r++) stream_end(&x->everywhere[r]);

@@ -14,11 +14,11 @@
  * ulp lose their sigma, and their upstream error becomes what noise has made in as many runs that are noisy where float32 is exact, too,
  * and round to nearest at sites. Of others s_i² becomes that of these runs, in rows where it is more than `loose` times as large.
  * Nor is noise without bias, in the contract's usual structure, all that correct kernels do (others.h): in order, in float32, many numbers
- * alike are all rounded one way, and what is far below the sum is lost; sums over longer chunks are longer; on tensor cores, which multiply
- * under a contract that rounds, all is cut. Of a row whose mean square in such runs is so much larger than that of the noisy runs, s_i²
+ * alike are all rounded one way, and what is far below the sum is lost; sums over longer chunks are longer, and over shorter ones more goes through a state;
+ * under a contract that rounds, equal numbers are rounded alike, and on tensor cores, which multiply, all is cut. Of a row whose mean square in such runs is so much larger than that of the noisy runs, s_i²
  * is at least that. */
-enum other { IN_ORDER, BY_FMA, LONG_CHUNKS, ON_CORES };
-enum { OTHER_RUNS = 6 };
+enum other { IN_ORDER, BY_FMA, LONG_CHUNKS, SHORT_CHUNKS, TO_NEAREST, ON_CORES };
+enum { OTHER_RUNS = 9 };
 enum { FRESH_RUNS = 8 };        /* noisy runs judged like kernels, to learn how their figures scatter */
 /* Output elements that a check has at hand at a time: all of a call that has no more than 2^18, else some 2^15 (ref/call/op.h). Smaller
  * calls are looked at in one piece, as that takes half the time. Where the call says another number, that is both. So many strips: */

@@ -7,12 +7,14 @@
 
 int others_of(struct expected *x, const struct plan *model)
 {
-	bool rounds = false, longer = model->region && model->chunk && model->chunk < LONGEST_CHUNK;
+	bool rounds = false, chunks = model->region && model->chunk, longer = chunks && model->chunk < LONGEST_CHUNK, shorter = chunks && model->chunk > SHORTEST_CHUNK;
 	int n = 0;
 
 	for (int i = 0; model->region && i < MAX_SITE; i++) rounds = rounds || model->region->site[i].on;
 	x->other[n++] = IN_ORDER, x->other[n++] = BY_FMA;
 	for (int r = 0; r < 2 && longer; r++) x->other[n++] = LONG_CHUNKS;
+	for (int r = 0; r < 2 && shorter; r++) x->other[n++] = SHORT_CHUNKS;
+	if (rounds) x->other[n++] = TO_NEAREST;
 	for (int r = 0; r < 2 && rounds; r++) x->other[n++] = ON_CORES;
 	return n;
 }
@@ -20,12 +22,14 @@ int others_of(struct expected *x, const struct plan *model)
 void others_plan(struct plan *p, const struct plan *model, enum other kind, int r)
 {
 	*p = *model;
-	p->arith = kind == IN_ORDER ? &arith_f32 : kind == BY_FMA ? &arith_f32_fma : kind == LONG_CHUNKS ? &arith_noisy
+	p->arith = kind == IN_ORDER ? &arith_f32 : kind == BY_FMA ? &arith_f32_fma : kind != ON_CORES ? &arith_noisy
 		: &arith_mma[MMA_ARCHES + (r % 2 ? MMA_AMPERE : MMA_HOPPER)];
 	p->bits = p->arith->precision;
 	p->seed = (uint64_t)r + 1;
 	if (model->region && (kind == IN_ORDER || kind == BY_FMA)) memset(p->round, 0, sizeof p->round);
+	if (kind == TO_NEAREST) p->random = false;      /* a state of equal numbers errs as one */
 	if (kind == LONG_CHUNKS) p->chunk = LONGEST_CHUNK;       /* sums over a chunk grow with it, and so do their errors */
+	if (kind == SHORT_CHUNKS) p->chunk = SHORTEST_CHUNK;     /* a sum in a state of what has one sign loses more than one of terms that cancel */
 }
 
 bool off_by_make(struct off_by *o, struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,
@@ -99,7 +103,7 @@ void off_by_rows(struct expected *x, const struct off_by *o, int i, size_t n, si
 void off_by_shift(struct expected *x, const struct off_by *o, int i, size_t n)
 {
 	for (int k = 0; k < x->others; k++)
-		for (size_t j = 0; j < n && x->other[k] != LONG_CHUNKS; j++) x->shifted[k][i] += x->sigma[i][j] > 0 ? o->d[k][i][j] / x->sigma[i][j] : 0;
+		for (size_t j = 0; j < n && x->other[k] != LONG_CHUNKS && x->other[k] != SHORT_CHUNKS && x->other[k] != TO_NEAREST; j++) x->shifted[k][i] += x->sigma[i][j] > 0 ? o->d[k][i][j] / x->sigma[i][j] : 0;
 }
 
 /* Of sums in order a mean that is allowed anyway is none. */

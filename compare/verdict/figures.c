@@ -114,24 +114,20 @@ void figures_add(struct figures *f, const struct call *call, const struct strip 
 bool figures_beyond(const struct call *call, int i, const struct strip *s, const struct answer *truth, const struct expected *x)
 {
 	const struct tensor *t = call->out[i];
-	double limit = worst_limit(x->runs, call->out_count[i]), sum = 0;
-	size_t row = out_row(call, i);
+	double limit = worst_limit(x->runs, call->out_count[i]), sum = 0, largest = 0, most = 0;
 	bool beyond = false;
 
-	for (size_t r = 0; r < s->count[i]; r += row) {
-		double largest = 0, most = 0;
-		for (size_t j = r; j < r + row; j++) {
-			double got;
-			dtype_load(t->dtype, (const char *)t->data + (s->first[i] + j) * dtype_info[t->dtype].size, 1, &got);
-			double size = excess(t->dtype, got, truth->hi[i][j], truth->lo[i] ? truth->lo[i][j] : 0, x->upstream[i][j]);
-			if (!isfinite(got) && !x->nearly[i][j]) return false;
-			beyond = beyond || size > limit;
-			sum += size * size;
-			largest = fmax(largest, fabs(truth->hi[i][j]));
-			if (!x->nearly[i][j] && size > limit) most = fmax(most, size * x->upstream[i][j]);
-		}
-		if (most > algebra_reach * largest) return false;
+	for (size_t j = 0; j < s->count[i]; j++) {
+		double got;
+		dtype_load(t->dtype, (const char *)t->data + (s->first[i] + j) * dtype_info[t->dtype].size, 1, &got);
+		double size = excess(t->dtype, got, truth->hi[i][j], truth->lo[i] ? truth->lo[i][j] : 0, x->upstream[i][j]);
+		if (!isfinite(got) && !x->nearly[i][j]) return false;
+		beyond = beyond || size > limit;
+		sum += size * size;
+		largest = fmax(largest, fabs(truth->hi[i][j]));
+		if (!x->nearly[i][j] && size > limit) most = fmax(most, size * x->upstream[i][j]);
 	}
+	if (most > algebra_reach * largest) return false;
 	return beyond || sum > (double)s->count[i];
 }
 

@@ -191,6 +191,15 @@ static bool hold_with(const struct rules_say *r, const struct plan *plan, bool *
 	return ok;
 }
 
+/* Of the output that has the most. */
+static bool is_few(const struct verdict *v)
+{
+	double most = 0;
+
+	for (int i = 0; i < v->n_out; i++) most = fmax(most, v->out[i].freedom);
+	return most < least_votes;
+}
+
 /* Does the call ask for an explanation of its own error? Not where an iteration amplifies noise. */
 static bool is_required(const struct call *call, const struct judging *how, const struct examination *x)
 {
@@ -212,7 +221,7 @@ static bool judge_all(const struct call *call, const struct judging *how, int fi
 		&& judge_with(call, y ? y : &own, first, last, NULL, v, e);
 	if (!choose) yardstick_free(&own);
 	if (ok && !how->quick && v->outcome != UNDECIDED) {
-		struct rules_say rules = { v->outcome == PASS, hold_with, call, v->contract, &call->op->contracts[first], &call->op->contracts[last], how->tick };
+		struct rules_say rules = { v->outcome == PASS, hold_with, call, v->contract, &call->op->contracts[first], &call->op->contracts[last], how->tick, is_few(v) };
 		ok = examine(&x, &rules, e) && (!choose || !x.identified || judge_with(call, y ? y : &own, first, last, &x, v, e));
 		if (ok) add_examination(call, is_required(call, how, &x), v, &x);
 	}

@@ -28,7 +28,7 @@ void plan_contract(struct plan *p, const struct contract *k) { plan_structure(p,
 
 void plan_draw(struct plan *p, const struct contract *k, uint64_t seed)
 {
-	static const size_t chunks[] = { 64, 32, LONGEST_CHUNK, 16 };
+	static const size_t chunks[] = { 64, 32, LONGEST_CHUNK, SHORTEST_CHUNK };
 	uint64_t r = random_at(seed);
 	int n = contract_structures(k);
 

@@ -244,7 +244,7 @@ int contract_structures(const struct contract *k);
 void plan_structure(struct plan *p, const struct contract *k, int i);
 void plan_contract(struct plan *p, const struct contract *k);   /* of the first */
 /* Any kernel of the region: at each site what one of the known structures does there, in chunks of any usual size, drawn by the seed. */
-enum { LONGEST_CHUNK = 128 };
+enum { LONGEST_CHUNK = 128, SHORTEST_CHUNK = 16 };
 void plan_draw(struct plan *p, const struct contract *k, uint64_t seed);
 
 /* May a kernel under the contract round the site so? To the contract's type, or a finer one. */

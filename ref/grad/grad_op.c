@@ -19,6 +19,7 @@ static const char *named(struct backward *b, const char *before, const char *nam
 }
 
 const char *grad_name(struct backward *b, const char *name) { return named(b, "d", name, ""); }
+const char *grad_name_inside(struct backward *b, const char *name) { return named(b, "d", name, "_inside"); }
 
 /* NAME's inputs, then a gradient of each output; all of several may be missing, which is 0. */
 static bool inputs(struct backward *b, const struct op *of)

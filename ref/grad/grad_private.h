@@ -25,7 +25,8 @@ static inline const struct backward *backward_of(const struct op *op)
 	return (const struct backward *)(const void *)((const char *)op - offsetof(struct backward, op));
 }
 
-const char *grad_name(struct backward *b, const char *name);     /* "d" NAME */
+const char *grad_name(struct backward *b, const char *name);     /* "d" NAME; of a value that a contract rounds where that is an output's: "d" NAME "_inside" */
+const char *grad_name_inside(struct backward *b, const char *name);
 bool grad_sites(struct backward *b);            /* these: false where there is no memory */
 bool grad_contracts(struct backward *b);
 bool grad_faults(struct backward *b);

@@ -26,6 +26,14 @@ static int add(struct backward *b, struct site_spec *sites, int *n, struct site_
 	return (*n)++;
 }
 
+static bool rounded_by_contract(const struct op *op, int site)
+{
+	bool yes = false;
+
+	for (const struct contract *k = op->contracts; k->name; k++) yes = yes || k->site[site].on;
+	return yes;
+}
+
 bool grad_sites(struct backward *b)
 {
 	struct site_spec *sites = TABLE(b, struct site_spec, MAX_SITE);
@@ -37,8 +45,11 @@ bool grad_sites(struct backward *b)
 	for (int i = 0; of[i].name; i++)
 		if (!only_stored(b->of, i)) b->site[i] = add(b, sites, &n, (struct site_spec){ of[i].name, of[i].what, of[i].form, 0 });
 	for (int i = 0; b->op.out[i].name; i++) b->store[i] = add(b, sites, &n, (struct site_spec){ b->op.out[i].name, "the output", -1, i + 1 });
-	for (int i = 0; of[i].name; i++)
-		if (b->site[i] >= 0) b->adjoint[i] = add(b, sites, &n, (struct site_spec){ grad_name(b, of[i].name), "its gradient", of[i].form, 0 });
+	for (int i = 0; of[i].name; i++) {
+		const char *name = grad_name(b, of[i].name);
+		if (name && op_site(&b->op, name) >= 0) name = rounded_by_contract(&b->of->op, i) ? grad_name_inside(b, of[i].name) : NULL;
+		if (b->site[i] >= 0) b->adjoint[i] = add(b, sites, &n, (struct site_spec){ name, "its gradient", of[i].form, 0 });
+	}
 	return true;
 }
 

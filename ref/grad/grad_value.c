@@ -1,4 +1,6 @@
 /* The gradient of a value passed on to what the value is made of. */
+#include <math.h>
+
 #include "grad_private.h"
 
 vec grad_times(struct sweep *w, vec a, vec b)
@@ -6,6 +8,19 @@ vec grad_times(struct sweep *w, vec a, vec b)
 	vec y = c_vec(w->f->c, a.n);
 
 	c_mul(w->f->c, y, a, b);
+	return y;
+}
+
+/* Where there is no gradient none is passed on, though the derivative be infinite, as of e^x in a place that is masked. */
+static vec passed(struct sweep *w, vec derivative, vec bar)
+{
+	calc *c = w->f->c;
+	vec y = grad_times(w, derivative, bar);
+
+	for (size_t i = 0; i < y.n; i++) {
+		num one = c_part(c, y, i, 1);
+		if (isnan(c_value(c, one)) && c_value(c, c_part(c, bar, i, 1)) == 0) c_set(c, one, 0);
+	}
 	return y;
 }
 
@@ -48,8 +63,8 @@ static void zip(struct sweep *w, const struct ex *x, vec bar)
 	vec p = spread(w, x, x->a), q = spread(w, x, x->b), y = c_vec(c, bar.n), t = c_vec(c, bar.n);
 	switch (op) {
 	case OP_MUL:
-		if (a) operand(w, x, x->a, grad_times(w, bar, q));
-		if (b) operand(w, x, x->b, grad_times(w, bar, p));
+		if (a) operand(w, x, x->a, passed(w, q, bar));
+		if (b) operand(w, x, x->b, passed(w, p, bar));
 		break;
 	case OP_DIV:    /* bar/q; -bar p/q² */
 		c_div(c, y, bar, q);
@@ -202,7 +217,7 @@ void grad_value(struct sweep *w, const struct ex *x, vec bar)
 	}
 	case EX_LOAD: run_lines(f, x->slice, &f->p->call->op->in[x->slice->tensor], bar, add_line, w); break;
 	case EX_FLIP: grad_value(w, x->a, bar); break;
-	case EX_MAP: grad_value(w, x->a, grad_times(w, grad_map(f, (enum fn)x->op, run_value(f, x->a)), bar)); break;
+	case EX_MAP: grad_value(w, x->a, passed(w, grad_map(f, (enum fn)x->op, run_value(f, x->a)), bar)); break;
 	case EX_ZIP: zip(w, x, bar); break;
 	case EX_DOT: case EX_GEMV: case EX_GEMV_T: case EX_OUTER: case EX_GEMM: grad_products(w, x, bar); break;
 	case EX_SUM: grad_value(w, x->a, grad_spread(f, bar, x->s, x->a->s)); break;

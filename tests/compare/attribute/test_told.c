@@ -294,6 +294,27 @@ static void a_fault_is_looked_for_in_all_structures_of_a_contract(void **state)
 	}
 }
 
+/* The least scale, sixteen times, or two powers of two: written as their inverses they are few numbers, but no flip of a rounding makes them. */
+static void few_numbers_that_no_flip_makes_name_a_fault(void **state)
+{
+	static const struct { const char *op, *kase, *contract; } planted[] = { { "rmsnorm_fp8", "least_scale", "f32" },
+		{ "rmsnorm_fp8_groups", "power_of_two", "weighted_bf16" } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof planted / sizeof *planted; i++) {
+		const struct op *op = op_find(planted[i].op);
+		struct plan p = kernel(planted[i].op, planted[i].contract);
+		struct capture c;
+		struct error e;
+		plan_fault(&p, op, op_fault(op, "scale_inverted"));
+		no_error(case_make(&c, case_find(planted[i].op, planted[i].kase), 1, true, &e), &e);
+		answer_by(&c, &p);
+		struct verdict v = judged(&c, planted[i].contract);
+		assert_true(detected(&v, "scale_inverted"));
+		assert_int_equal(v.x.count[DETECTED], 1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -307,6 +328,7 @@ int main(void)
 		cmocka_unit_test(elements_tell_a_fault_that_no_coefficient_does),
 		cmocka_unit_test(a_rounding_in_the_noise_forbids_no_structure),
 		cmocka_unit_test(a_fault_is_looked_for_in_all_structures_of_a_contract),
+		cmocka_unit_test(few_numbers_that_no_flip_makes_name_a_fault),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -197,6 +197,30 @@ static void freedom_tells_common_errors_from_own(void **state)
 	done(&s);
 }
 
+/* Rows that are the same, of which a kernel makes the same: as many degrees of freedom as one has, and a bias of as few errors. */
+static void equal_numbers_are_fewer(void **state)
+{
+	struct setting s;
+
+	(void)state;
+	static const char *const in[] = { "x", "gate", "addend" };
+	expect(&s, "gated_product", "attention_plus", "f32");
+	size_t D = capture_in(&s.c, "x")->shape[1], rows = capture_in(&s.c, "x")->shape[0];
+	double apart = s.x.freedom[0], bias = s.x.bias[0];
+	for (size_t i = 0; i < sizeof in / sizeof *in; i++) {
+		float *data = capture_in(&s.c, in[i])->data;
+		for (size_t r = 1; r < rows; r++) memcpy(data + r * D, data, D * sizeof *data);
+	}
+	answer_free(&s.truth), expected_free(&s.x);
+	struct plan p = plan_plain(&arith_mpfr, 128);
+	struct error e;
+	no_error(ref_run(&s.call, &p, &s.truth, &e), &e);
+	expect_under(&s.x, &s.call, "f32", &s.truth, RUNS);
+	assert_true(apart > 2 * (double)D);
+	assert_true(s.x.freedom[0] < 1.2 * (double)D && s.x.bias[0] > 1.5 * bias);
+	done(&s);
+}
+
 /* The runs that show the scatter are not those behind sigma: with more of these, they are others. */
 static void fresh_runs_are_fresh(void **state)
 {
@@ -263,6 +287,7 @@ int main(void)
 		cmocka_unit_test(rows_are_pooled),
 		cmocka_unit_test(a_looser_contract_expects_more),
 		cmocka_unit_test(freedom_tells_common_errors_from_own),
+		cmocka_unit_test(equal_numbers_are_fewer),
 		cmocka_unit_test(fresh_runs_are_fresh),
 		cmocka_unit_test(same_seeds_same_sigma_on_any_threads),
 		cmocka_unit_test(distances_in_sigma),

@@ -168,9 +168,55 @@ static void a_fault_beside_a_drift_is_named(void **state)
 	an_eps_beside_a_drift(9, 1007, 1e-5f, true);
 }
 
+/* Ones whose norm is rounded to bf16, with such an eps: what y is beside what it would be without. *far: that no flip is as large. */
+static void one_number_without_its_eps(const char *params, bool far)
+{
+	enum { ONES = 64 };
+	const struct op *op = op_find("rmsnorm");
+	struct plan p = plan_plain(&arith_f32, arith_f32.precision), q;
+	float x[ONES], w[ONES], none[ONES] = { 0 };
+	struct capture c;
+	struct call call;
+	struct error e;
+	struct xray xray;
+
+	for (size_t i = 0; i < ONES; i++) x[i] = 1, w[i] = 1.37f;
+	begin(&c, "rmsnorm", params);
+	put(&c, "in.x", DT_F32, SHAPE(1, ONES), x);
+	put(&c, "in.weight", DT_F32, SHAPE(ONES), w);
+	put(&c, "out.y", DT_F32, SHAPE(1, ONES), none);
+	no_error(capture_bind(&c, &e), &e);
+	p.round[op_site(op, "xhat")] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
+	answer_by(&c, &p);
+	q = p;
+	plan_fault(&q, op, op_fault(op, "eps_missing"));
+	no_error(call_bind(&call, &c, true, &e) && xray_make(&xray, &call, NULL, &e), &e);
+	xray.e = &e;
+	xray.emulation = p;
+	xray.emulation.arith = &arith_f64;
+	q.arith = &arith_f64;
+	struct look look = look_of(&q);
+	no_error(xray_refresh(&xray) && xray_look(&xray, &look, 1, LOOK_VOTES), &e);
+	assert_int_equal(look.votes.all, ONES);
+	assert_int_equal(look.votes.different, 1);
+	assert_int_equal(look.votes.far, far);
+	assert_int_equal(look_told(&look), far);
+	xray_free(&xray);
+	capture_free(&c);
+}
+
+/* 1 - 2^-9 lies half way between two bf16 numbers: an eps of 2^-8 takes all ones there, and whether they flip is 2^16 times float32's noise, and
+ * nobody's name. One of 4 takes them where no flip goes. */
+static void equal_numbers_that_flip_tell_once(void **state)
+{
+	(void)state;
+	one_number_without_its_eps("{\"weight_offset\": 0, \"eps\": 0.0039196}", false);
+	one_number_without_its_eps("{\"weight_offset\": 0, \"eps\": 4}", true);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(squares_in_order), cmocka_unit_test(no_rounding_is_named), cmocka_unit_test(ties_name_no_structure),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(equal_numbers_that_flip_tell_once), cmocka_unit_test(squares_in_order), cmocka_unit_test(no_rounding_is_named), cmocka_unit_test(ties_name_no_structure),
 		cmocka_unit_test(residual_of_one_number), cmocka_unit_test(a_fault_beside_a_drift_is_named) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
