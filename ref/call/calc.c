@@ -144,6 +144,15 @@ double c_value(calc *c, num x)
 	return hi;
 }
 
+bool c_finite(calc *c, vec x)
+{
+	double *b = calc_buffer(c, x.n), off = 0;
+
+	c->arith->read(c, b, NULL, x.at, x.n);
+	for (size_t i = 0; i < x.n; i++) off += b[i] - b[i];
+	return off == 0;
+}
+
 /* ---- elementwise and sums ---- */
 void c_binary(calc *c, enum binary op, vec y, vec a, vec b)
 {

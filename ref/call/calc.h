@@ -55,6 +55,7 @@ void c_set(calc *c, vec y, double x);
 void c_ramp(calc *c, vec y, double first);              /* first, first + 1, ... */
 num c_number(calc *c, double x);                        /* a new num of that value */
 double c_value(calc *c, num x);                         /* nearest double */
+bool c_finite(calc *c, vec x);                          /* are all? */
 
 /* ---- elementwise ---- */
 void c_copy(calc *c, vec y, vec x);

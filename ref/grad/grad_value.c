@@ -17,10 +17,9 @@ static vec passed(struct sweep *w, vec derivative, vec bar)
 	calc *c = w->f->c;
 	vec y = grad_times(w, derivative, bar);
 
-	for (size_t i = 0; i < y.n; i++) {
-		num one = c_part(c, y, i, 1);
-		if (isnan(c_value(c, one)) && c_value(c, c_part(c, bar, i, 1)) == 0) c_set(c, one, 0);
-	}
+	if (c_finite(c, y)) return y;
+	for (size_t i = 0; i < y.n; i++)
+		if (isinf(c_value(c, c_part(c, derivative, i, 1))) && c_value(c, c_part(c, bar, i, 1)) == 0) c_set(c, c_part(c, y, i, 1), 0);
 	return y;
 }
 
