@@ -189,7 +189,7 @@ static void faults_are_judged_around_it(void **state)
 		no_error(case_make(&c, &delta, 2, true, &e), &e);
 		plant(&c, 1, 2, made ? UINT64_C(1) << fault : 0, NULL, IN_F32, 0);
 		no_error(call_bind(&call, &c, true, &e), &e);
-		no_error(examine(&x, &(struct rules_say){ !made, no_rule, &call, k, k, k, NULL }, &e), &e);
+		no_error(examine(&x, &(struct rules_say){ !made, no_rule, &call, k, k, k, NULL, false }, &e), &e);
 		const struct suspect *s = detected(&x);
 		if (!x.identified) print_error("%d: %s\n", made, x.where);
 		assert_true(x.identified && x.structure.taken && strstr(x.structure.formula, "@ bf16("));
@@ -215,7 +215,7 @@ static void forbidden_roundings_are_claimed(void **state)
 			no_error(case_make(&c, &delta, seed, true, &e), &e);
 			plant(&c, 1, seed, 0, "state", made ? IN_BF16 : IN_F32, 0);
 			no_error(call_bind(&call, &c, true, &e), &e);
-			no_error(examine(&x, &(struct rules_say){ true, no_rule, &call, k, k, k, NULL }, &e), &e);
+			no_error(examine(&x, &(struct rules_say){ true, no_rule, &call, k, k, k, NULL, false }, &e), &e);
 			for (int i = 0; i < x.n; i++) {
 				if (x.suspect[i].state != DETECTED) continue;
 				n++;
