@@ -82,6 +82,17 @@ WIDE_LOOP static void zip(int op, struct block y, struct block a, struct block b
 	}
 }
 
+/* The same rounded to floats, in one go. */
+WIDE_LOOP static void zip_floats(int op, struct block y, struct block a, struct block b)
+{
+	switch ((enum binary)op) {
+	case OP_ADD: ROWS((double)(float)(u + w)); break;
+	case OP_SUB: ROWS((double)(float)(u - w)); break;
+	case OP_MUL: ROWS((double)(float)(u * w)); break;
+	default: ROWS((double)(float)binary((enum binary)op, u, w)); break;
+	}
+}
+
 static void compare(int op, struct block y, struct block a, struct block b) { ROWS(compared((enum node_kind)op, u, w) ? 1.0 : 0.0); }
 
 static void gemm(const struct cell *c, struct block y, const struct block *a)
@@ -271,7 +282,10 @@ void compute(const struct evaluator *v, const struct cell *c, const struct block
 		round_into(y.at, a[0].at, n, (enum type)c->p[0]);
 		rounds = false;
 		break;
-	case CELL_ZIP: zip(c->p[0], y, a[0], a[1]); break;
+	case CELL_ZIP:
+		(rounds ? zip_floats : zip)(c->p[0], y, a[0], a[1]);
+		rounds = false;
+		break;
 	case CELL_GEMM: gemm(c, y, a); break;
 	case CELL_NEG: for (size_t i = 0; i < n; i++) y.at[i] = -a[0].at[i]; break;
 	case CELL_PER_LN2: {

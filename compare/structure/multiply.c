@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cells.h"
+#include "fixtures/io/wide.h"
 #include "ref/arith/calc_private.h"
 
 /* Ada's tensor cores add as Ampere's, Blackwell's as Hopper's. half: those multiply float16 alone. */
@@ -32,6 +33,25 @@ static bool added(calc *c, const struct product *p, float *room)
 	return true;
 }
 
+/* y [n] = Σ_k x_k M_k: a vector and the rows of a matrix, which a library would copy first; rows: of x and M */
+WIDE_LOOP static void along_rows(double *y, const double *x, const double *M, size_t rows, size_t n)
+{
+	for (size_t j = 0; j < n; j++) y[j] = 0 + x[0] * M[j];
+	for (size_t k = 1; k < rows; k++)
+		for (size_t j = 0; j < n; j++) y[j] += x[k] * M[k * n + j];
+}
+
+/* Products with a vector whose sums go along a matrix's rows, and those of two vectors. */
+static bool of_vectors(const struct product *p)
+{
+	if (p->k == 1)
+		for (size_t i = 0; i < p->m; i++) along_rows(p->y + i * p->n, p->a + i, p->b, 1, p->n);
+	else if (p->m == 1 && !p->tb) along_rows(p->y, p->a, p->b, p->k, p->n);
+	else if (p->n == 1 && p->ta) along_rows(p->y, p->b, p->a, p->k, p->m);
+	else return false;
+	return true;
+}
+
 void multiply(const struct product *p)
 {
 	calc c = { .arith = sums[p->sums].as, .element = sizeof(float) };
@@ -40,6 +60,7 @@ void multiply(const struct product *p)
 	if (!p->m || !p->n || !p->k) {
 		for (size_t i = 0; i < p->m * p->n; i++) p->y[i] = p->onto ? p->onto[i] : 0;
 	} else if (!p->sums) {
+		if (of_vectors(p)) return;
 		cblas_dgemm(CblasRowMajor, p->ta ? CblasTrans : CblasNoTrans, p->tb ? CblasTrans : CblasNoTrans, (int)p->m, (int)p->n, (int)p->k, 1,
 			p->a, (int)(p->ta ? p->m : p->k), p->b, (int)(p->tb ? p->k : p->n), 0, p->y, (int)p->n);
 	} else {

@@ -53,6 +53,36 @@ static size_t first_token(const struct stage_turns *t, const struct form_symbols
 	return (size_t)t->of[main][first].now->var[f->in[main].of->var];
 }
 
+enum { PARTS = 16, WORTH = 1 << 13 };
+
+static void add_part(struct score *to, const struct score *from)
+{
+	to->raw += from->raw, to->raw_base += from->raw_base;
+	for (int k = 0; k < MAX_STAGE; k++) {
+		to->left[k] += from->left[k], to->base[k] += from->base[k], to->bits[k] += from->bits[k], to->count[k] += from->count[k];
+		to->equal[k] += from->equal[k];
+	}
+}
+
+/* What is the same of every candidate: the exact answer's errors. */
+static struct score base_of(const struct put_view *p, size_t turns)
+{
+	struct score all = { 0 };
+
+	for (size_t part = 0; part < PARTS; part++) {
+		struct score s = { 0 };
+		for (size_t k = p->start[turns * part / PARTS]; k < p->start[turns * (part + 1) / PARTS]; k++) {
+			double w = (double)p->weight[k], b = ((double)p->y[k] - (double)p->truth[k]) * w;
+			int st = p->stage[k];
+			s.count[st]++;
+			s.base[st] += b * b;
+			s.raw_base += (b / w) * (b / w);
+		}
+		add_part(&all, &s);
+	}
+	return all;
+}
+
 static bool view_put(struct search *s, const struct graph *g, const struct view *v, const struct sym_put *put, struct put_view *p)
 {
 	const struct stage_turns *t = &v->v.turns;
@@ -78,7 +108,8 @@ static bool view_put(struct search *s, const struct graph *g, const struct view 
 		struct viewing w = { s, p, p->start[i], main ? first_token(t, &g->f, main, put->in, i) : 0, &ok };
 		ok = slice_lines(put->slice, &t->of[put->in][i], view_line, &w) && ok;
 	}
-	if (!ok) error_set(s->e, E_FORMULA, s->call->op->name, NO_OFFSET, "an output's elements do not lie where the formula stores them");
+	if (ok) p->base = base_of(p, (size_t)n);
+	else error_set(s->e, E_FORMULA, s->call->op->name, NO_OFFSET, "an output's elements do not lie where the formula stores them");
 	return ok;
 }
 
@@ -97,41 +128,32 @@ struct view *view_of(struct search *s, struct graph *g, int k)
 	return v;
 }
 
-void store_type(enum dtype d, double *x, size_t n)
+static void stored(enum dtype d, double *y, const double *x, size_t n)
 {
-	round_cells(x, n, IN_F32);
-	if (d == DT_BF16) round_cells(x, n, IN_BF16);
-	else if (d != DT_F32 && d != DT_F64 && dtype_info[d].is_float) format_round_all(dtype_info[d].format, ROUND_NEAREST_EVEN, x, n);
+	round_into(y, x, n, d == DT_BF16 ? IN_BF16 : IN_F32);   /* to a float first */
+	if (d != DT_BF16 && d != DT_F32 && d != DT_F64 && dtype_info[d].is_float) format_round_all(dtype_info[d].format, ROUND_NEAREST_EVEN, y, n);
 }
 
-/* unit: what no bit is lost below */
-static void compare_block(const struct put_view *p, size_t from, const double *x, size_t n, struct score *s, float *errors, double unit)
+void store_type(enum dtype d, double *x, size_t n) { stored(d, x, x, n); }
+
+/* unit: what no bit is lost below; of[st]: a product of factors whose logarithm is still to be added, at most 2^53 each */
+static void compare_block(const struct put_view *p, size_t from, const double *x, size_t n, struct score *s, float *errors, double unit,
+	double of[MAX_STAGE])
 {
 	for (size_t i = 0; i < n; i++) {
 		size_t k = from + i;
-		double w = (double)p->weight[k], y = (double)p->y[k], d = fabs(y - x[i]) * w, b = (y - (double)p->truth[k]) * w;
+		double w = (double)p->weight[k], y = (double)p->y[k], d = fabs(y - x[i]) * w;
 		int st = p->stage[k];
 		if (y == x[i]) d = 0;
-		s->count[st]++;
-		s->base[st] += b * b;
-		s->raw_base += (b / w) * (b / w);
 		s->equal[st] += d == 0;
 		if (d != 0) {
 			if (!(d < 1e6)) d = 1e6;
 			s->left[st] += d * d;
 			s->raw += (d / w) * (d / w);
-			s->bits[st] += log2(1 + d * unit);
+			of[st] *= 1 + d * unit;
+			if (of[st] > 0x1p900) s->bits[st] += log2(of[st]), of[st] = 1;
 		}
 		if (errors) errors[k] = (float)d;
-	}
-}
-
-static void add_part(struct score *to, const struct score *from)
-{
-	to->raw += from->raw, to->raw_base += from->raw_base;
-	for (int k = 0; k < MAX_STAGE; k++) {
-		to->left[k] += from->left[k], to->base[k] += from->base[k], to->bits[k] += from->bits[k], to->count[k] += from->count[k];
-		to->equal[k] += from->equal[k];
 	}
 }
 
@@ -139,7 +161,6 @@ static void add_part(struct score *to, const struct score *from)
 static bool compare(struct search *s, const struct view *v, const struct put_view *p, const struct value *x, const struct sym_put *put,
 	struct score *to, float *errors)
 {
-	enum { PARTS = 16, WORTH = 1 << 13 };
 	const double unit = fmin(0x1p22, 1 / (sums_in_order * sqrt(s->noise[p->out]) + 1e-30));
 	const size_t turns = (size_t)v->v.turns.n[put->in];
 	struct score sum[PARTS] = { 0 };
@@ -147,16 +168,18 @@ static bool compare(struct search *s, const struct view *v, const struct put_vie
 
 	#pragma omp parallel for schedule(static, 1) reduction(&&: ok) if (p->n > WORTH)
 	for (size_t part = 0; part < PARTS; part++) {
-		double *room = malloc((x->n + 1) * sizeof *room);
+		double *room = malloc((x->n + 1) * sizeof *room), of[MAX_STAGE];
 		ok = room != NULL;
+		for (int k = 0; k < MAX_STAGE; k++) of[k] = 1;
 		for (size_t i = turns * part / PARTS; i < turns * (part + 1) / PARTS && ok; i++) {
 			size_t n = p->start[i + 1] - p->start[i];
-			memcpy(room, value_in(&v->v, x, put->in, (int)i), n * sizeof *room);
-			store_type(s->call->out[p->out]->dtype, room, n);
-			compare_block(p, p->start[i], room, n, &sum[part], errors, unit);
+			stored(s->call->out[p->out]->dtype, room, value_in(&v->v, x, put->in, (int)i), n);
+			compare_block(p, p->start[i], room, n, &sum[part], errors, unit, of);
 		}
+		for (int k = 0; k < MAX_STAGE; k++) sum[part].bits[k] += log2(of[k]);
 		free(room);
 	}
+	add_part(to, &p->base);
 	for (int part = 0; part < PARTS; part++) add_part(to, &sum[part]);
 	return ok;
 }

@@ -11,8 +11,9 @@
 /* raw: not relative to each element's size */
 struct score { double left[MAX_STAGE], base[MAX_STAGE], bits[MAX_STAGE], count[MAX_STAGE], equal[MAX_STAGE], raw, raw_base; };
 
-/* What a put stores in one stage, element by element as its values lie: recorded, exact, weight, the first stage that has the token. */
-struct put_view { size_t n, *start; float *y, *truth, *weight; unsigned char *stage; int out; bool counts; };
+/* What a put stores in one stage, element by element as its values lie: recorded, exact, weight, the first stage that has the token.
+ * base: what is the same of every candidate. */
+struct put_view { size_t n, *start; float *y, *truth, *weight; unsigned char *stage; int out; bool counts; struct score base; };
 struct view { bool made; struct evaluator v; struct put_view put[MAX_PUT]; bool wanted[MAX_PUT]; };
 
 /* A form in one chunk size: pieces of one kind, and those behind them. All kinds share choices. program: the first one's own. */
