@@ -83,6 +83,13 @@ __attribute__((constructor)) static void fill(void)
 	for (size_t i = 0; i < 2 * (PLACES + ROW); i++) noise_table[i % 2][i / 2] = (uint32_t)(random_at(i) >> 32);
 }
 
+struct draws draws_at(uint64_t at)
+{
+	uint64_t r = random_at(at);
+
+	return (struct draws){ noise_table[0] + r % PLACES, noise_table[1] + r / PLACES % PLACES, (uint32_t)(r >> 32) };
+}
+
 /* From i on, m of n in a row. */
 #define IN_ROWS(i, m, n) for (size_t i = 0, m; m = (n) - i < ROW ? (n) - i : ROW, i < (n); i += m, c->noise += m)
 

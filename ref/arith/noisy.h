@@ -27,14 +27,7 @@ static inline double sr(calc *c, double x) { return sr_by((uint32_t)(draw(c) >> 
 enum { ROW = 2048, PLACES = 2048 };
 struct draws { const uint32_t *first, *second; uint32_t mask; };
 extern uint32_t noise_table[2][PLACES + ROW];
-
-static inline struct draws draws_at(uint64_t at)
-{
-	uint64_t r = random_at(at);
-
-	return (struct draws){ noise_table[0] + r % PLACES, noise_table[1] + r / PLACES % PLACES, (uint32_t)(r >> 32) };
-}
-
+struct draws draws_at(uint64_t at);
 static inline uint32_t drawn(const struct draws *d, size_t i) { return d->first[i] ^ d->second[i] ^ d->mask; }
 
 #endif

@@ -215,9 +215,14 @@ static void equal_numbers_are_fewer(void **state)
 	struct plan p = plan_plain(&arith_mpfr, 128);
 	struct error e;
 	no_error(ref_run(&s.call, &p, &s.truth, &e), &e);
-	expect_under(&s.x, &s.call, "f32", &s.truth, RUNS);
-	assert_true(apart > 2 * (double)D);
-	assert_true(s.x.freedom[0] < 1.2 * (double)D && s.x.bias[0] > 1.5 * bias);
+	double most = 0;
+	for (int more = 0; more < 10; more++) {
+		if (more) expected_free(&s.x);
+		expect_under(&s.x, &s.call, "f32", &s.truth, RUNS + more);
+		most = fmax(most, s.x.freedom[0]);
+	}
+	assert_true(apart > 2 * (double)D && s.x.bias[0] > 1.5 * bias);
+	assert_true(most < 1.2 * (double)D);
 	done(&s);
 }
 
