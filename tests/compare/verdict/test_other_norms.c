@@ -166,6 +166,8 @@ static void a_fault_beside_a_drift_is_named(void **state)
 	an_eps_beside_a_drift(20, 640, 6e-6f, false);
 	dice = 1031;
 	an_eps_beside_a_drift(9, 1007, 1e-5f, true);
+	dice = 1102;
+	an_eps_beside_a_drift(6, 768, 1e-5f, true);
 }
 
 /* Ones whose norm is rounded to bf16, with such an eps: what y is beside what it would be without. *far: that no flip is as large. */
