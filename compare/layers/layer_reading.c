@@ -9,6 +9,8 @@ static const double half = 0.5;
 /* f64's own error may be this share of the score's unit. */
 static const double negligible = 0.01;
 
+static bool near(const struct layer_reading *r) { return r->left.score <= r->limit && r->left.worst <= r->worst_limit; }
+
 /* now, and the sums that come nearest, in which r->left is. */
 static bool settle(struct reader *d, struct layer_reading *r)
 {
@@ -21,7 +23,7 @@ static bool settle(struct reader *d, struct layer_reading *r)
 		r->limit = LAYER_BEYOND * noise.score;
 		r->worst_limit = LAYER_BEYOND_WORST * noise.worst;
 		r->left = d->exact = layer_distance(d, d->got, d->now);
-		if (runs == most || (r->left.score <= r->limit && r->left.worst <= r->worst_limit)) break;
+		if (runs == most || near(r)) break;
 	}
 	if (!layer_sums(d, r)) return false;
 	r->explained = d->error > 0 ? 1 - r->left.square / d->error : r->left.square == 0;
@@ -33,7 +35,7 @@ static bool within(const struct layer_reading *r)
 {
 	bool known = r->truth_error <= negligible && r->truth_upwards <= negligible;
 
-	return known && r->left.score <= r->limit && r->left.worst <= r->worst_limit;
+	return known && near(r);
 }
 
 /* The suspect that leaves least, if that is less than half of what was left; NULL: none. */

@@ -19,10 +19,13 @@ int others_of(struct expected *x, const struct plan *model)
 	return n;
 }
 
+/* Without bias, and so without a shift. */
+static bool is_noisy(enum other kind) { return kind == LONG_CHUNKS || kind == SHORT_CHUNKS || kind == TO_NEAREST; }
+
 void others_plan(struct plan *p, const struct plan *model, enum other kind, int r)
 {
 	*p = *model;
-	p->arith = kind == IN_ORDER ? &arith_f32 : kind == BY_FMA ? &arith_f32_fma : kind != ON_CORES ? &arith_noisy
+	p->arith = kind == IN_ORDER ? &arith_f32 : kind == BY_FMA ? &arith_f32_fma : is_noisy(kind) ? &arith_noisy
 		: &arith_mma[MMA_ARCHES + (r % 2 ? MMA_AMPERE : MMA_HOPPER)];
 	p->bits = p->arith->precision;
 	p->seed = (uint64_t)r + 1;
@@ -103,7 +106,7 @@ void off_by_rows(struct expected *x, const struct off_by *o, int i, size_t n, si
 void off_by_shift(struct expected *x, const struct off_by *o, int i, size_t n)
 {
 	for (int k = 0; k < x->others; k++)
-		for (size_t j = 0; j < n && x->other[k] != LONG_CHUNKS && x->other[k] != SHORT_CHUNKS && x->other[k] != TO_NEAREST; j++) x->shifted[k][i] += x->sigma[i][j] > 0 ? o->d[k][i][j] / x->sigma[i][j] : 0;
+		for (size_t j = 0; j < n && !is_noisy(x->other[k]); j++) x->shifted[k][i] += x->sigma[i][j] > 0 ? o->d[k][i][j] / x->sigma[i][j] : 0;
 }
 
 /* Of sums in order a mean that is allowed anyway is none. */

@@ -143,6 +143,34 @@ static void sums(calc *c, enum format f, size_t k)
 	if (!(fabs(got.mean) < 5 * sqrt(got.square / (M * N)))) fail_msg("%zu products: biased by %g", k, got.mean);
 }
 
+/* Of any shape, and however its factors lie, a product is its sums but for a unit a term, and takes a draw a term. */
+static void shapes(calc *c)
+{
+	static const size_t sizes[][3] = { { 1, 1, 1 }, { 3, 17, 129 }, { 5, 16, 128 }, { 7, 33, 5 }, { 2, 40, 300 } };
+
+	for (size_t s = 0; s < 3 * LEN(sizes); s++) {
+		enum trans t = (enum trans)(s % 3);
+		size_t m = sizes[s / 3][0], n = sizes[s / 3][1], k = sizes[s / 3][2];
+		mat A = t == TN ? c_mat(c, k, m) : c_mat(c, m, k), B = t == NT ? c_mat(c, n, k) : c_mat(c, k, n), C = c_mat(c, m, n);
+		double *a = A.at, *b = B.at, *y = C.at;
+		for (size_t i = 0; i < m * k; i++) a[i] = (double)(float)((double)(i * 7919 % 1000) / 700 - 0.7);
+		for (size_t i = 0; i < n * k; i++) b[i] = (double)(float)((double)(i * 3571 % 1000) / 900 - 0.5);
+		c_set(c, flat(C), 5);
+		uint64_t before = c->noise;
+		c_gemm(c, C, t, A, B);
+		assert_true(c->noise == before + m * n * k);
+		for (size_t i = 0; i < m; i++)
+			for (size_t j = 0; j < n; j++) {
+				double sum = 0, size = 0;
+				for (size_t l = 0; l < k; l++) {
+					double p = a[t == TN ? l * m + i : i * k + l] * b[t == NT ? j * k + l : l * n + j];
+					sum += p, size += fabs(p);
+				}
+				assert_true(fabs(y[i * n + j] - sum) <= 0x1p-23 * (double)k * size && y[i * n + j] == (double)(float)y[i * n + j]);
+			}
+	}
+}
+
 static void products(calc *c)
 {
 	sums(c, FMT_F32, 5);
@@ -185,6 +213,7 @@ static void draws(void **state)
 	in_calc(&p, NULL, NULL, unbiased);
 	in_calc(&p, NULL, NULL, flushes);
 	in_calc(&p, NULL, NULL, rows_of_draws);
+	in_calc(&p, NULL, NULL, shapes);
 	in_calc(&p, NULL, NULL, products);
 	in_calc(&p, NULL, NULL, keeps_what_it_must);
 }
