@@ -72,26 +72,15 @@ static size_t along(struct block a) { return a.cols > 1 ? 1 : 0; }
 		else ROW(0, 0, expression) \
 	} } while (0)
 
-WIDE_LOOP static void zip(int op, struct block y, struct block a, struct block b)
-{
-	switch ((enum binary)op) {
-	case OP_ADD: ROWS(u + w); break;
-	case OP_SUB: ROWS(u - w); break;
-	case OP_MUL: ROWS(u * w); break;
-	default: ROWS(binary((enum binary)op, u, w)); break;
+#define ZIP(type) switch ((enum binary)op) { \
+	case OP_ADD: ROWS((double)(type)(u + w)); break; \
+	case OP_SUB: ROWS((double)(type)(u - w)); break; \
+	case OP_MUL: ROWS((double)(type)(u * w)); break; \
+	default: ROWS((double)(type)binary((enum binary)op, u, w)); break; \
 	}
-}
-
-/* The same rounded to floats, in one go. */
-WIDE_LOOP static void zip_floats(int op, struct block y, struct block a, struct block b)
-{
-	switch ((enum binary)op) {
-	case OP_ADD: ROWS((double)(float)(u + w)); break;
-	case OP_SUB: ROWS((double)(float)(u - w)); break;
-	case OP_MUL: ROWS((double)(float)(u * w)); break;
-	default: ROWS((double)(float)binary((enum binary)op, u, w)); break;
-	}
-}
+WIDE_LOOP static void zip(int op, struct block y, struct block a, struct block b) { ZIP(double) }
+WIDE_LOOP static void zip_floats(int op, struct block y, struct block a, struct block b) { ZIP(float) }
+#undef ZIP
 
 static void compare(int op, struct block y, struct block a, struct block b) { ROWS(compared((enum node_kind)op, u, w) ? 1.0 : 0.0); }
 
