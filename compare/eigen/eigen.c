@@ -9,13 +9,6 @@
 
 const char *const matrix_name[MATRICES] = { "R", "Q", "X", "Y" };
 
-bool all_finite(const double *x, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!isfinite(x[i])) return false;
-	return true;
-}
-
 /* M [s,s] = U' A (A [s,s]) U, or U' A V' with A [s,l] and V's rows. */
 static void in_basis(struct eigen_basis *b, const double *A, bool wide)
 {

@@ -2,6 +2,7 @@
 #ifndef ETALON_EIGEN_PRIVATE_H
 #define ETALON_EIGEN_PRIVATE_H
 
+#include "fixtures/io/bits.h"
 #include "eigen.h"
 
 /* X_0 = U diag(σ) V' and what the recurrence makes of each σ. */
@@ -17,7 +18,6 @@ struct eigen_basis {
 	struct ranked *rank;            /* [s] */
 };
 void basis_free(struct eigen_basis *b);
-bool all_finite(const double *x, size_t n);
 
 /* g->left, cause and what goes with it. */
 bool cause_find(struct eigen *g, struct eigen_basis *b, const struct trace *t, struct error *e);

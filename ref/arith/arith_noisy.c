@@ -143,14 +143,6 @@ static void ger(calc *c, void *A, const void *x, const void *y, size_t rows, siz
 	for (size_t i = 0; i < rows; i++) axpy(c, AT(c, A, i * cols), AT(c, x, i), y, cols);
 }
 
-static bool all_finite(const E *x, size_t n)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < n; i++) any = any || (to_bits(x[i]) >> 52 & 0x7ff) == 0x7ff;
-	return !any;
-}
-
 /* The sums of LANES columns side by side, DEPTH terms at a time. Half of a triangular A is zeros, which add nothing. */
 enum { LANES = 16, DEPTH = 128 };
 _Static_assert(LANES * DEPTH <= ROW, "a block's draws are one row's");
