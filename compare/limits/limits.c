@@ -80,3 +80,8 @@ const double fault_shrinks = 0.5;
  * ever found of a recorded call of a megabyte in 12e9. Of a call that breaks the rules, whose error is seldom one of roundings, half. A profile,
  * which is asked for, has half as much again. */
 const double structure_work = 16e9, structure_work_lawless = 8e9, structure_work_profile = 24e9;
+/* It looks at as many heads as have this many elements of outputs, of the first tokens and of all: a choice that changes one element in ten
+ * thousand still changes the 16 that a sign test of 4 sigma needs. What is found is held against all of the call. What brings fewer elements
+ * than these, of all tokens, farther by twice such a test is not looked at in more. */
+const size_t structure_sees = 1 << 16, structure_sees_last = 1 << 18, structure_glances = 1 << 15;
+const double far_at_a_glance = 8;

@@ -2,6 +2,8 @@
 #ifndef ETALON_LIMITS_H
 #define ETALON_LIMITS_H
 
+#include <stddef.h>
+
 /* rules */
 extern const double alpha, slack, harmless_bias, clear_share, truth_share, sample_share, loose, algebra_reach;
 /* a structure is identified */
@@ -12,5 +14,7 @@ extern const double certain, likely, above_noise, worth_keeping, off_one, flips_
 extern const double sign_test, no_worse, much_louder, fault_shrinks;
 /* a search's budget */
 extern const double structure_work, structure_work_lawless, structure_work_profile;
+extern const size_t structure_sees, structure_sees_last, structure_glances;
+extern const double far_at_a_glance;
 
 #endif

@@ -45,10 +45,12 @@ bool answers_make(const struct search *s, double *y[MAX_OUT])
 
 bool answered_in(struct search *s, struct graph *g, const struct candidate *c, double *y[MAX_OUT])
 {
+	size_t step = look_at(s, 1);
 	bool ok = true;
 
 	for (; g && ok; g = g->next) ok = answered_by(s, g, c, y);
 	s->failed = s->failed || !ok;
+	look_at(s, step);
 	return ok;
 }
 

@@ -181,7 +181,7 @@ void forget_others(struct search *s, int stage)
 {
 	for (int f = 0; f < MAX_FORM; f++)
 		for (int c = 0; c < MAX_BY; c++)
-			for (int k = 0; k < s->n_stage; k++)
+			for (int k = 0; k <= s->n_stage; k++)
 				for (struct graph *g = &s->graph[f][c]; g && k != stage; g = g->next)
 					if (g->view[k].made) evaluator_clear(&g->view[k].v);
 }

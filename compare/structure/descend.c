@@ -9,7 +9,7 @@
 /* An improvement is more than this part of the cost; on all of the call, where near ties are many, than a tenth of that. */
 static const double tolerance = 5e-3;
 
-static double least_gain(const struct search *s, const struct candidate *c, int k) { return c->cost * (k == s->n_stage - 1 ? tolerance / 10 : tolerance); }
+static double least_gain(const struct search *s, const struct candidate *c, int k) { return c->cost * (k >= s->n_stage - 1 ? tolerance / 10 : tolerance); }
 
 bool is_rounding(const struct key *k) { return k->what == W_OPERAND || k->what == W_NAME || k->what == W_INNER; }
 
@@ -77,6 +77,20 @@ static int steps_of(struct search *s, const struct candidate *c, int k, const st
 	return n;
 }
 
+/* On all of the call: is t, with what is near the choice `key` chosen anew where there is one, clearly worse than c already at a glance? */
+static bool clearly_worse(struct search *s, const struct candidate *c, const struct candidate *t, int key, int k)
+{
+	const int at = glance(s);
+	struct candidate x = *c, y = *t;
+
+	if (k != s->n_stage - 1 || at == k) return false;
+	try(s, &x, at);
+	try(s, &y, at);
+	const double most = 2 * x.cost + 1e-3;
+	if (y.cost > most && key >= 0) choose_near(s, &x, &y, key, at);
+	return y.cost > most;
+}
+
 /* The step by which the cost falls most, again and again: roundings add up, so that each that is there makes the error less by its own,
  * whatever else is missing, and the largest hide the least. What fell by less before is not tried again until it is the best of what is left. */
 void steepest(struct search *s, struct candidate *c, int k, const struct list *keys)
@@ -97,6 +111,10 @@ void steepest(struct search *s, struct candidate *c, int k, const struct list *k
 			continue;
 		}
 		t.config.value[x->key] = (unsigned char)x->value;
+		if (clearly_worse(s, c, &t, -1, k)) {
+			x->gain = 0;
+			continue;
+		}
 		try(s, &t, k);
 		if (x->when == now) *c = t, now++, x->gain = 0;
 		else x->gain = c->cost - t.cost, x->when = now;
@@ -181,6 +199,7 @@ void expand(struct search *s, struct candidate *c, int k, void (*to)(struct cand
 			if (idle(s, c, key, v) || !matters(s, c, k, key, v) || late(s)) continue;
 			struct candidate t = *c;
 			t.config.value[key] = (unsigned char)v;
+			if (clearly_worse(s, c, &t, key, k)) continue;
 			try(s, &t, k);
 			if (t.cost > c->cost * 50 + 1 || (to && t.cost == c->cost)) continue;
 			choose_near(s, c, &t, key, k);

@@ -6,10 +6,10 @@
 
 #include "schedule.h"
 
-bool evaluator_make(struct evaluator *v, struct form_symbols *f, struct cells *cells, size_t tokens, size_t budget)
+bool evaluator_make(struct evaluator *v, struct form_symbols *f, struct cells *cells, size_t tokens, size_t step, size_t budget)
 {
 	*v = (struct evaluator){ .f = f, .cells = cells, .budget = budget };
-	return turns_make(&v->turns, f, tokens);
+	return turns_make(&v->turns, f, tokens, step);
 }
 
 void evaluator_clear(struct evaluator *v)
@@ -26,6 +26,7 @@ void evaluator_free(struct evaluator *v)
 {
 	evaluator_clear(v);
 	turns_free(&v->turns, v->f);
+	same_free(&v->same);
 	*v = (struct evaluator){ 0 };
 }
 
@@ -118,6 +119,39 @@ bool evaluate(struct evaluator *v, const struct lowered *to, const bool *wanted)
 	schedule_free(&s);
 	v->failed = v->failed || !ok;
 	return ok;
+}
+
+/* Its arguments, if any is no longer there. */
+static bool arguments_there(struct evaluator *v, const struct cell *c)
+{
+	for (int i = 0; i < 3 && c->arg[i] >= 0; i++)
+		if (!kept_find(v, (struct kept_key){ c->arg[i], 0 }) && !evaluate_cell(v, c->arg[i])) return false;
+	return true;
+}
+
+bool evaluate_cell(struct evaluator *v, int cell)
+{
+	const struct kept_key k = { cell, 0 };
+	const struct cell *c = &v->cells->at[cell];
+	struct job j = { .cell = cell };
+
+	if (kept_find(v, k)) return true;
+	if (!arguments_there(v, c) || !kept_make(v, k)) return false;
+	j.y = *kept_find(v, k);
+	for (; j.n_arg < 3 && c->arg[j.n_arg] >= 0; j.n_arg++) j.a[j.n_arg] = *kept_find(v, (struct kept_key){ c->arg[j.n_arg], 0 });
+	double all = work_of(c, &j) * (double)v->turns.n[c->in];
+	#pragma omp parallel for schedule(dynamic, 1) if (all > WORK_HEAVY)
+	for (int p = 0; p < v->turns.n[0]; p++) {
+		struct place place = { { p } };
+		int first, last;
+		turns_in(&v->turns, v->f, c->in, 0, p, &first, &last);
+		for (int t = first; t < last; t++) {
+			enter(v, &place, c->in, t);
+			work(v, &j, &place);
+		}
+	}
+	v->work += all;
+	return true;
 }
 
 const struct value *put_value(struct evaluator *v, const struct lowered *to, int cell)

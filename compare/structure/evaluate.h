@@ -11,9 +11,9 @@ enum { MAX_STAGE = 8, MAX_CHUNK_OPTION = 8 };
 struct turn { struct numbers *now; size_t len[MAX_PROGRAM_CHUNK]; int up, piece; };
 
 /* What a stage computes with one form in one chunk size. of[i]: all turns, in order, of loop i of the symbols', with those of tokens below
- * `tokens` alone; of[0]: the pieces. first[i][u]: the first in turn u of the loop around; [n[up]]: how many. */
+ * `tokens` alone; of[0]: the pieces, where they are no tokens every `step`-th. first[i][u]: the first in turn u of the loop around; [n[up]]: how many. */
 struct stage_turns { struct turn *of[MAX_LOOP]; int n[MAX_LOOP], *first[MAX_LOOP]; bool whole; size_t most[MAX_PROGRAM_CHUNK]; };
-/* whole: all of the call; most: the longest of each chunk */
+/* whole: all of each piece; most: the longest of each chunk */
 
 /* A value: for each turn of loop `in` (of a piece, where it is kept for one turn alone) n elements. age: when it was last used. */
 struct value { double *at; size_t n; int in; uint64_t age; };
@@ -25,6 +25,11 @@ struct kept_value { struct kept_key key; struct value v; };
 enum { MAX_SPARE = 256 };
 struct spare { double *at; size_t bytes; };
 
+/* By cell: 1 + the one that stands for it in this call, 0: not known yet; plain: its value is there without a loop. Values by their hash. */
+struct stand_in { int cell; bool plain; };
+struct same_value { uint64_t hash; int cell; };
+struct same { struct stand_in *of; int room; struct same_value *slot; int slots, n; };
+
 struct evaluator {
 	struct form_symbols *f;
 	struct cells *cells;
@@ -33,27 +38,32 @@ struct evaluator {
 	int slots, n_kept;
 	int n_spare;
 	struct spare spare[MAX_SPARE];
+	struct same same;
 	size_t bytes, budget;
 	uint64_t age;
 	double work;                    /* what evaluate() has done, as schedule.h weighs it */
 	bool failed;
 };
 
-/* The turns of the first `tokens` tokens. */
-bool turns_make(struct stage_turns *s, const struct form_symbols *f, size_t tokens);
+/* The turns of the first `tokens` tokens in every `step`-th piece. */
+bool turns_make(struct stage_turns *s, const struct form_symbols *f, size_t tokens, size_t step);
 void turns_free(struct stage_turns *s, const struct form_symbols *f);
 /* The turns of loop `in` in turn `turn` of loop `around`, which is around it or itself: [*first, *last). */
 void turns_in(const struct stage_turns *s, const struct form_symbols *f, int in, int around, int turn, int *first, int *last);
 /* The turn of loop `around` that turn `turn` of loop `in` is in. */
 int turn_around(const struct stage_turns *s, const struct form_symbols *f, int in, int turn, int around);
 
-bool evaluator_make(struct evaluator *v, struct form_symbols *f, struct cells *cells, size_t tokens, size_t budget);
+bool evaluator_make(struct evaluator *v, struct form_symbols *f, struct cells *cells, size_t tokens, size_t step, size_t budget);
 void evaluator_clear(struct evaluator *v);      /* forgets all values */
 void evaluator_free(struct evaluator *v);
 
 /* Computes the puts of `to` that are wanted (NULL: all), and what is carried as far as they read it; then put_value finds each. False: no
  * memory. */
 bool evaluate(struct evaluator *v, const struct lowered *to, const bool *wanted);
+/* A cell that nothing carried is in, nor is kept for one turn alone. */
+bool evaluate_cell(struct evaluator *v, int cell);
+/* Cells that stand for those of the puts that are wanted, and in what loops carry; false: no memory. */
+bool same_lowered(struct evaluator *v, struct lowered *l, const bool *wanted);
 const struct value *put_value(struct evaluator *v, const struct lowered *to, int cell);
 /* x as it is in that turn of the loop. */
 const double *value_in(const struct evaluator *v, const struct value *x, int in, int turn);
@@ -63,6 +73,8 @@ typedef void slice_line(size_t at, size_t step, size_t n, void *with);
 bool slice_lines(const struct slice *s, const struct turn *t, slice_line *line, void *with);
 
 /* ---- inside: values by cell and recurrence ---- */
+int same_cell(struct evaluator *v, int cell);
+void same_free(struct same *s);
 struct value *kept_find(const struct evaluator *v, struct kept_key k);  /* NULL: none */
 bool kept_there(const struct evaluator *v, struct kept_key k);          /* for all turns? */
 bool kept_is_transient(const struct evaluator *v, const struct cell *c);        /* too much to keep for each turn: there for the one that is computed */

@@ -1,5 +1,7 @@
 /* How exponents are made: their base, the order of their running sums, the functions in them. One that is wrong hides the others, as each
  * shifts all elements by about as much, so that single changes end where two wrong ones make up for each other. */
+#include <math.h>
+
 #include "search.h"
 
 static enum fn function_of(const struct key *k) { return (enum fn)(k->id >> 16 & 0xffffffff); }
@@ -18,15 +20,16 @@ static void exponents_of(const struct search *s, const struct candidate *c, stru
 	}
 }
 
-struct exponents { struct search *s; struct errors *base, *other; struct candidate best; struct contrast least; bool any; };
+/* c: whose errors stand in `beside` */
+struct exponents { struct search *s; struct beside *beside; struct candidate c, best; struct contrast least; bool any; };
 
 /* How far is *t from what was there? Kept where it is the nearest so far. */
 static struct contrast weigh(struct exponents *x, struct candidate *t)
 {
 	struct score score[MAX_OUT];
 
-	if (!measured(x->s, t, score, x->other->of)) return (struct contrast){ .louder = true };
-	struct contrast c = contrast(x->s, x->other, x->base);
+	if (far_off(x->s, x->beside, &x->c, t) || !measured(x->s, t, score, x->beside->other.of)) return (struct contrast){ .all = INFINITY, .louder = true };
+	struct contrast c = contrast(x->s, &x->beside->other, &x->beside->base);
 	if (nearer(&c, CHOOSE_SUMS) && (!x->any || c.all < x->least.all)) x->best = *t, x->least = c, x->any = true;
 	return c;
 }
@@ -49,9 +52,9 @@ static void functions(struct exponents *x, struct candidate *t, const struct lis
 	}
 }
 
-void settle_exponents(struct search *s, struct candidate *c, struct errors *base, struct errors *other)
+void settle_exponents(struct search *s, struct candidate *c, struct beside *b)
 {
-	struct exponents x = { .s = s, .base = base, .other = other };
+	struct exponents x = { .s = s, .beside = b, .c = *c };
 	struct list outer, inner;
 	struct score score[MAX_OUT];
 	int all = 1;
@@ -66,9 +69,8 @@ void settle_exponents(struct search *s, struct candidate *c, struct errors *base
 		exponents_of(s, &t, &(struct list){ 0 }, &inner);
 		functions(&x, &t, &inner);
 	}
-	if (!x.any || !measured(s, &x.best, score, other->of)) return;
+	if (!x.any || !measured(s, &x.best, score, b->other.of)) return;
 	try(s, &x.best, s->n_stage - 1);
 	*c = x.best;
-	struct errors e = *base;
-	*base = *other, *other = e;
+	beside_take(b);
 }

@@ -27,7 +27,7 @@ static double tried(struct search *s, const struct candidate *c, int fault, cons
 
 	struct error ignored, *to = s->e;
 	s->e = &ignored;
-	if (graph_with(s, &g, c, fault, &why) && !why && measured_in(s, &g, c, score, e->of)) {
+	if (graph_with(s, &g, c, fault, &why) && !why && measured_in(s, &g, c, s->n_stage - 1, score, e->of)) {
 		struct contrast x = contrast(s, e, base);
 		left = better(&x) ? x.energy : 1;
 	}

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare/limits/limits.h"
 #include "ref/arith/arith_blas.h"
 #include "ref/formula/formula_private.h"
 #include "search.h"
@@ -52,6 +53,8 @@ static bool begins_with(const char *shape, const char *dim)
 
 	return !strncmp(shape, dim, n) && (shape[n] == ',' || !shape[n]);
 }
+
+static bool along_tokens(const struct op *op, int o) { return begins_with(op->out[o].shape, op->dims[0]); }
 
 static const struct loop *chunked_loop(const struct statement *b)
 {
@@ -117,6 +120,20 @@ static bool goes_along(const struct search *s, const struct statement *b)
 	return false;
 }
 
+/* As many pieces are looked at as have enough elements of outputs. */
+static size_t step_at(const struct search *s, int k)
+{
+	const struct call *c = s->call;
+	size_t T = c->dim[0], all = 0;
+	const int last = s->n_stage - 1;
+	const size_t enough = k < last ? structure_sees : k == last ? structure_sees_last : structure_glances;
+
+	for (int o = 0; o < MAX_OUT && c->op->out[o].name; o++)
+		if (along_tokens(c->op, o)) all += T ? c->out_count[o] / T * s->stage[k] : 0;
+		else all += k < last ? 0 : c->out_count[o];
+	return all < enough ? 1 : all / enough;
+}
+
 /* Of a recurrence the first tokens pass few roundings; rows that know nothing of each other are better seen together. */
 static void stages(struct search *s)
 {
@@ -128,6 +145,8 @@ static void stages(struct search *s)
 	for (; *usual; usual++)
 		if (*usual < T) s->stage[s->n_stage++] = *usual;
 	s->stage[s->n_stage++] = T;
+	s->stage[s->n_stage] = T;
+	for (int k = 0; k <= s->n_stage; k++) s->step[k] = step_at(s, k);
 }
 
 /* Would what is carried, kept for each chunk, or the outputs, need more than some 256 MiB? */
@@ -177,7 +196,7 @@ static bool outputs_weighed(struct search *s, const char **why)
 
 	for (int o = 0; o < MAX_OUT && op->out[o].name; o++) {
 		if (!s->call->out_count[o]) continue;
-		s->along[o] = begins_with(op->out[o].shape, op->dims[0]);
+		s->along[o] = along_tokens(op, o);
 		if (!weigh(s, o)) return false;
 		for (size_t i = 0; i < s->call->out_count[o]; i++)
 			if (!isfinite(s->truth.hi[o][i]) || !isfinite(s->recorded[o][i])) *why = "an output that is not finite";

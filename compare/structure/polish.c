@@ -22,6 +22,43 @@ void errors_free(struct errors *e)
 	for (int o = 0; o < MAX_OUT; o++) free(e->of[o]);
 }
 
+bool beside_make(const struct search *s, struct beside *b)
+{
+	struct errors *e[] = { &b->base, &b->other, &b->glance, &b->glanced };
+	bool ok = true;
+
+	for (int i = 0; i < 4; i++) ok = errors_make(s, e[i]) && ok;
+	b->seen = false;
+	return ok;
+}
+
+void beside_free(struct beside *b)
+{
+	errors_free(&b->base);
+	errors_free(&b->other);
+	errors_free(&b->glance);
+	errors_free(&b->glanced);
+}
+
+void beside_take(struct beside *b)
+{
+	struct errors e = b->base;
+
+	b->base = b->other;
+	b->other = e;
+	b->seen = false;
+}
+
+bool far_off(struct search *s, struct beside *b, const struct candidate *c, const struct candidate *t)
+{
+	const int k = glance(s);
+	struct score score[MAX_OUT];
+
+	if (k < s->n_stage || (!b->seen && !measured_at(s, c, k, score, b->glance.of))) return false;
+	b->seen = true;
+	return measured_at(s, t, k, score, b->glanced.of) && contrast(s, &b->glanced, &b->glance).worst > far_at_a_glance;
+}
+
 struct contrast contrast(const struct search *s, const struct errors *a, const struct errors *base)
 {
 	struct contrast c = { .worst = -INFINITY };
@@ -99,14 +136,12 @@ static void say_open(const struct search *s, const struct candidate *c, int key,
 }
 
 /* left: the choices that stay open */
-struct polishing { struct search *s; struct candidate *c; struct errors base, other; FILE *open; struct list left; };
+/* left: the choices that stay open */
+struct polishing { struct search *s; struct candidate *c; struct beside b; FILE *open; struct list left; };
 
 static void take(struct polishing *p, const struct candidate *t)
 {
-	struct errors e = p->base;
-
-	p->base = p->other;
-	p->other = e;
+	beside_take(&p->b);
 	*p->c = *t;
 }
 
@@ -134,8 +169,9 @@ static bool settle(struct polishing *p, int key)
 		t.config.value[key] = (unsigned char)v;
 		if (k->kind == CHOOSE_FORM) round_nothing_new(s, p->c, &t, s->n_stage - 1);
 		if (k->what == W_DISTRIBUTED) spread_over(s, p->c, &t, key);
-		if (!measured(s, &t, score, p->other.of)) return false;
-		struct contrast c = contrast(s, &p->other, &p->base);
+		if (k->kind < CHOOSE_LAST && far_off(s, &p->b, p->c, &t)) continue;      /* of near ties too few are seen there */
+		if (!measured(s, &t, score, p->b.other.of)) return false;
+		struct contrast c = contrast(s, &p->b.other, &p->b.base);
 		bool simpler = is_rounding(k) && type_of(s, p->c, key, v) == IN_F32;
 		if (nearer(&c, k->kind) || (simpler && c.worst < sign_test && !c.louder)) {
 			try(s, &t, s->n_stage - 1);
@@ -204,13 +240,13 @@ static bool take_sums(struct polishing *p)
 	for (int v = 1; sums_name(v) && !late(s); v++) {
 		struct candidate t = from;
 		t.config.value[key] = (unsigned char)v;
-		if ((sums_of_half(v) && !half) || !measured(s, &t, score, p->other.of)) continue;
-		struct contrast x = contrast(s, &p->other, &p->base);
+		if ((sums_of_half(v) && !half) || !measured(s, &t, score, p->b.other.of)) continue;
+		struct contrast x = contrast(s, &p->b.other, &p->b.base);
 		if (!nearer(&x, CHOOSE_SUMS) || x.all > least) continue;
 		best = t;
 		least = x.all;
 	}
-	if (least == 0 || !measured(s, &best, score, p->other.of)) return false;
+	if (least == 0 || !measured(s, &best, score, p->b.other.of)) return false;
 	try(s, &best, s->n_stage - 1);
 	take(p, &best);
 	return true;
@@ -225,7 +261,7 @@ static void settle_sums(struct polishing *p, char **text)
 	bool moved = true;
 
 	if (late(s) || !take_sums(p)) return;
-	settle_exponents(s, p->c, &p->base, &p->other);
+	settle_exponents(s, p->c, &p->b);
 	for (int sweep = 0; sweep < 3 && moved && !s->failed && !late(s); sweep++) {
 		l.n = 0;
 		for (int i = 0; i < p->c->met.n; i++) {
@@ -249,10 +285,10 @@ char *polish(struct search *s, struct candidate *c)
 	struct score score[MAX_OUT];
 	struct list l;
 	char *text = NULL;
-	bool ok = errors_make(s, &p.base), two = errors_make(s, &p.other), moved = true;
+	bool ok = beside_make(s, &p.b), moved = true;
 
 	try(s, c, s->n_stage - 1);
-	ok = ok && two && measured(s, c, score, p.base.of);
+	ok = ok && measured(s, c, score, p.b.base.of);
 	for (int sweep = 0; sweep < 3 && ok && moved && !late(s); sweep++) {
 		chosen(s, c, &l);
 		moved = settle_all(&p, &l, &text);
@@ -261,7 +297,6 @@ char *polish(struct search *s, struct candidate *c)
 	log_cost(s, "polished", c, s->n_stage - 1);
 	if (ok) settle_sums(&p, &text);
 	if (!ok) s->failed = true;
-	errors_free(&p.base);
-	errors_free(&p.other);
+	beside_free(&p.b);
 	return text;
 }

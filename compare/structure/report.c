@@ -97,8 +97,11 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 	if (ok && !*why) {
 		find_structure(s, &best);
 		r->open = polish(s, &best);
+		if (look_at_all(s, &best)) free(r->open), r->open = polish(s, &best);
 		if (how->allows && !s->failed) needed_roundings(s, &best, effect, r->without);
+		size_t step = look_at(s, 1);
 		if (s->failed || !least_claimed(s, &best, r) || !text_of(s, &best, r)) *why = "a form that does not run here, or more than memory holds";
+		look_at(s, step);
 		r->fault = r->identified ? fault_of(s, &best) : -1;
 		if (!*why && how->answer && r->identified && !answer_of(s, &best, r)) *why = "more than memory holds";
 		list_roundings(s, &best, effect, r);

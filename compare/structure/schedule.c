@@ -162,8 +162,7 @@ static void need(struct scheduling *g, int cell)
 
 static struct value found(const struct scheduling *g, int cell) { return *kept_find(g->v, key_of(g->v, g->to, cell)); }
 
-/* In one turn. */
-static double work_of(const struct cell *c, const struct job *j)
+double work_of(const struct cell *c, const struct job *j)
 {
 	double n = (double)j->y.n, read = j->n_arg ? (double)j->a[0].n : 0;
 	enum ex_kind kind = c->ex ? c->ex->kind : (enum ex_kind)c->p[0];

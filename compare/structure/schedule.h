@@ -28,6 +28,7 @@ struct schedule { struct job *job[MAX_LOOP]; int n[MAX_LOOP], room[MAX_LOOP]; st
 /* What is wanted (NULL: all) and not there, with memory for it; false: no memory. Freed with schedule_free in any case. */
 bool schedule_make(struct schedule *s, struct evaluator *v, const struct lowered *to, const bool *wanted);
 void schedule_free(struct schedule *s);
+double work_of(const struct cell *c, const struct job *j);      /* in one turn */
 struct kept_key key_of(const struct evaluator *v, const struct lowered *to, int cell);
 
 #endif

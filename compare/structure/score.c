@@ -113,13 +113,23 @@ static bool view_put(struct search *s, const struct graph *g, const struct view 
 	return ok;
 }
 
+size_t look_at(struct search *s, size_t step)
+{
+	size_t was = s->step[s->n_stage - 1];
+
+	s->step[s->n_stage - 1] = step;
+	return was;
+}
+
 struct view *view_of(struct search *s, struct graph *g, int k)
 {
 	struct view *v = &g->view[k];
 
-	if (v->made) return v;
+	if (v->made && v->step == s->step[k]) return v;
+	view_free(v);
 	v->made = true;
-	bool ok = evaluator_make(&v->v, &g->f, &g->cells, s->stage[k], (size_t)32 << 20);
+	v->step = s->step[k];
+	bool ok = evaluator_make(&v->v, &g->f, &g->cells, s->stage[k], v->step, (size_t)32 << 20);
 	for (int i = 0; i < g->f.n_put && ok; i++) {
 		ok = view_put(s, g, v, &g->f.put[i], &v->put[i]);
 		v->wanted[i] = v->put[i].counts;
@@ -237,8 +247,8 @@ static bool scored_by(struct search *s, struct graph *g, const struct candidate 
 	bool ok = l || lower_in(s, g, c, NULL, &own);
 	struct view *v = ok ? view_of(s, g, k) : NULL;
 
-	if (!l) l = &own;
-	ok = ok && !s->failed && evaluate(&v->v, l, v->wanted) && scored(s, g, v, l, score, errors, used);
+	if (l) own = *l;
+	ok = ok && !s->failed && same_lowered(&v->v, &own, v->wanted) && evaluate(&v->v, &own, v->wanted) && scored(s, g, v, &own, score, errors, used);
 	if (v) s->work += v->v.work, v->v.work = 0;
 	s->failed = s->failed || !ok;
 	return ok;
@@ -264,7 +274,7 @@ void try(struct search *s, struct candidate *c, int k)
 	struct lowered l;
 	struct score score[MAX_OUT] = { 0 };
 	size_t used[MAX_OUT] = { 0 };
-	uint64_t id = mixed(mixed((uint64_t)(k + 1) << 32, c->form), (int)(first - s->graph[0]));
+	uint64_t id = mixed(mixed((uint64_t)(k + 1) << 32 ^ s->step[k] << 40, c->form), (int)(first - s->graph[0]));
 
 	c->cost = c->energy = 1e9;
 	c->bits = 0;
@@ -293,17 +303,22 @@ void try(struct search *s, struct candidate *c, int k)
 	*x = (struct seen_cost){ id, c->energy, c->bits };
 }
 
-bool measured_in(struct search *s, struct graph *g, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT])
+bool measured_in(struct search *s, struct graph *g, const struct candidate *c, int k, struct score score[MAX_OUT], float *errors[MAX_OUT])
 {
 	size_t used[MAX_OUT] = { 0 };
 	bool ok = !s->failed;
 
 	memset(score, 0, MAX_OUT * sizeof *score);
-	for (; g && ok; g = g->next) ok = scored_by(s, g, c, NULL, s->n_stage - 1, score, errors, used);
+	for (; g && ok; g = g->next) ok = scored_by(s, g, c, NULL, k, score, errors, used);
 	return ok;
 }
 
 bool measured(struct search *s, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT])
 {
-	return measured_in(s, graph_of(s, c), c, score, errors);
+	return measured_at(s, c, s->n_stage - 1, score, errors);
+}
+
+bool measured_at(struct search *s, const struct candidate *c, int k, struct score score[MAX_OUT], float *errors[MAX_OUT])
+{
+	return measured_in(s, graph_of(s, c), c, k, score, errors);
 }

@@ -187,7 +187,7 @@ static void last_effort(struct search *s, struct candidate *best, int last)
 
 	for (int o = 0; o < MAX_OUT && clean; o++) clean = score[o].raw <= 1e-4 * score[o].raw_base;
 	if (clean || late(s)) return;
-	s->budget = fmin(all, gone + fmin(0.25 * gone + all / 16, all * 3 / 16));
+	s->budget = fmin(all, gone + fmin(0.125 * gone + all / 32, all * 3 / 32));
 	expand(s, best, last, NULL, NULL);
 	descend(s, best, last, false);
 	all_budget(s, all);
@@ -231,6 +231,27 @@ static int other_ways(struct search *s, struct beams *b)
 		if (!explained(b, 0)) widen(s, b, 0, 6, mix);
 	all_budget(s, all);
 	return 0;
+}
+
+bool look_at_all(struct search *s, struct candidate *best)
+{
+	const int last = s->n_stage - 1;
+	double seen = best->cost;
+	size_t step = look_at(s, 1);
+
+	if (step == 1 || s->failed) return false;
+	try(s, best, last);
+	log_cost(s, "in all", best, last);
+	if (best->cost <= 3 * seen + found(last) / 10) {
+		look_at(s, step);
+		return false;
+	}
+	down(s, best, last, 1, false, NULL);
+	if (best->cost > found(last)) down(s, best, last, 0, true, NULL);
+	last_bits(s, best, last);
+	last_effort(s, best, last);
+	log_cost(s, "in all", best, last);
+	return true;
 }
 
 void find_structure(struct search *s, struct candidate *best)

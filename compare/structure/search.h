@@ -14,7 +14,7 @@ struct score { double left[MAX_STAGE], base[MAX_STAGE], bits[MAX_STAGE], count[M
 /* What a put stores in one stage, element by element as its values lie: recorded, exact, weight, the first stage that has the token.
  * base: what is the same of every candidate. */
 struct put_view { size_t n, *start; float *y, *truth, *weight; unsigned char *stage; int out; bool counts; struct score base; };
-struct view { bool made; struct evaluator v; struct put_view put[MAX_PUT]; bool wanted[MAX_PUT]; };
+struct view { bool made; size_t step; struct evaluator v; struct put_view put[MAX_PUT]; bool wanted[MAX_PUT]; };
 
 /* A form in one chunk size: pieces of one kind, and those behind them. All kinds share choices. program: the first one's own. */
 struct graph { bool made; struct program *program; struct form_symbols f; struct cells cells; struct view view[MAX_STAGE]; struct graph *next; };
@@ -33,8 +33,8 @@ struct search {
 	bool along[MAX_OUT];            /* the output goes along the tokens */
 	/* What operations in float32 do to an element of an output, relative to its size, as a mean square; and to what is stored of it. */
 	double noise[MAX_OUT], flips[MAX_OUT];
-	int n_form, n_stage;
-	size_t stage[MAX_STAGE], chunk[MAX_FORM][MAX_BY];
+	int n_form, n_stage;            /* stage n_stage: all tokens in fewer pieces, for a glance */
+	size_t stage[MAX_STAGE], step[MAX_STAGE], chunk[MAX_FORM][MAX_BY];      /* step: every so many pieces are looked at */
 	int n_chunk[MAX_FORM], chunk_key[MAX_FORM];
 	struct graph graph[MAX_FORM][MAX_BY];
 	struct keys keys;
@@ -59,28 +59,33 @@ struct search {
 double used(const struct search *s);             /* of what is budgeted */
 static inline bool late(struct search *s) { return s->stopped = s->stopped || used(s) > s->budget; }
 
+static inline int glance(const struct search *s) { return s->step[s->n_stage] > s->step[s->n_stage - 1] ? s->n_stage : s->n_stage - 1; }
+
 /* Everything that the formula says is made ready, or *why says what is missing (in a constant text). */
 bool search_make(struct search *s, const struct call *call, const struct structure_search *how, const char **why, struct error *e);
 void search_free(struct search *s);
 
 /* The candidate at stage k: cost and choices. */
 void try(struct search *s, struct candidate *c, int k);
-/* The same on all of the call: per output; errors, where not NULL: |error| weight of each element of outputs. */
+/* Of all tokens every step-th piece is looked at from now on; returns what it was. */
+size_t look_at(struct search *s, size_t step);
+/* The same of all tokens: per output; errors, where not NULL: |error| weight of each element of outputs. */
 bool measured(struct search *s, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT]);
+bool measured_at(struct search *s, const struct candidate *c, int k, struct score score[MAX_OUT], float *errors[MAX_OUT]);
 /* The reference in that form, in chunks of that size where it has chunks, with the search's faults. */
 struct plan search_plan(const struct search *s, const struct arith *as, int form, size_t chunk);
 /* A form in chunks of that size with those faults beside the search's; *why: what of it cannot be read. False with an error. */
 bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint64_t faults, const char **why);
 void graph_free(struct graph *g);
 void view_free(struct view *v);
-bool measured_in(struct search *s, struct graph *g, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT]);
+bool measured_in(struct search *s, struct graph *g, const struct candidate *c, int k, struct score score[MAX_OUT], float *errors[MAX_OUT]);
 struct graph *graph_of(struct search *s, const struct candidate *c);
 struct view *view_of(struct search *s, struct graph *g, int k);
 /* What the candidate does in pieces of this kind. */
 bool lower_in(struct search *s, struct graph *g, const struct candidate *c, FILE *text, struct lowered *to);
 bool exact_agrees(struct search *s, int form);
 void store_type(enum dtype d, double *x, size_t n);      /* as an output of that type has them */
-/* y[o], where not NULL: what the candidate answers on all of the call, not stored. */
+/* y[o], where not NULL: what the candidate answers in all pieces, not stored. */
 bool answered_in(struct search *s, struct graph *g, const struct candidate *c, double *y[MAX_OUT]);
 bool answers_make(const struct search *s, double *y[MAX_OUT]);          /* room for it, of each output; freed by the caller, of false too */
 
@@ -112,8 +117,15 @@ void errors_free(struct errors *e);
 struct contrast contrast(const struct search *s, const struct errors *a, const struct errors *base);
 bool nearer(const struct contrast *c, enum choice_kind kind);
 bool better(const struct contrast *c);           /* as a choice of structure has to be */
-/* How exponents are made, all of it at once; base: the errors of *c, other: room for others'. */
-void settle_exponents(struct search *s, struct candidate *c, struct errors *base, struct errors *other);
+/* The errors of a candidate and of another, on all of the call and at a glance; seen: is `glance` the candidate's? */
+struct beside { struct errors base, other, glance, glanced; bool seen; };
+bool beside_make(const struct search *s, struct beside *b);
+void beside_free(struct beside *b);
+/* Is an output of t clearly farther off than of c, already at a glance? */
+bool far_off(struct search *s, struct beside *b, const struct candidate *c, const struct candidate *t);
+void beside_take(struct beside *b);      /* the other is the candidate now */
+/* How exponents are made, all of it at once; b: of *c. */
+void settle_exponents(struct search *s, struct candidate *c, struct beside *b);
 /* A fault with which the candidate does better, or -1. */
 int fault_of(struct search *s, const struct candidate *c);
 /* The candidate's own form and chunks with one fault more. */
@@ -130,6 +142,8 @@ bool any_banned(const struct search *s, const struct candidate *c);     /* where
  * without answers, less what *best does. *best may become one that is allowed. */
 void needed_roundings(struct search *s, struct candidate *best, double effect[MAX_SITE], double *more[MAX_SITE][MAX_OUT]);
 char *polish(struct search *s, struct candidate *c);      /* returns what stays open, a choice a line, freed with free */
+/* Goes on from what was found in all pieces, if they show what those that were looked at do not. Was anything chosen anew? */
+bool look_at_all(struct search *s, struct candidate *best);
 int type_of(const struct search *s, const struct candidate *c, int key, int value);       /* what a rounding's value means: of its default where it is 0 */
 bool is_rounding(const struct key *k);
 

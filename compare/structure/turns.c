@@ -95,11 +95,11 @@ static void in_chunks(struct stage_turns *s, const struct program *p, struct tur
 	}
 }
 
-static bool add_pieces(struct stage_turns *s, const struct program *p, size_t pieces)
+static bool add_pieces(struct stage_turns *s, const struct program *p, size_t pieces, size_t step)
 {
 	int room = 0;
 
-	for (size_t i = 0; i < pieces; i++) {
+	for (size_t i = 0; i < pieces; i += step) {
 		size_t rest = i;
 		struct turn *t;
 		if (!add_turn(s, p, 0, NULL, &room, &t)) return false;
@@ -110,7 +110,7 @@ static bool add_pieces(struct stage_turns *s, const struct program *p, size_t pi
 	return true;
 }
 
-bool turns_make(struct stage_turns *s, const struct form_symbols *f, size_t tokens)
+bool turns_make(struct stage_turns *s, const struct form_symbols *f, size_t tokens, size_t step)
 {
 	const struct program *p = f->program;
 	bool tokens_first = p->n_each && p->each[0] == p->call->dim[0] && !p->in_chunks[0].by && !over_tokens(p, f->loop);
@@ -119,7 +119,9 @@ bool turns_make(struct stage_turns *s, const struct form_symbols *f, size_t toke
 	*s = (struct stage_turns){ 0 };
 	if (tokens_first && p->each[0] > tokens) pieces = pieces / p->each[0] * tokens;
 	s->whole = pieces == p->pieces;
-	bool ok = add_pieces(s, p, pieces);
+		if (tokens_first) step = 1;
+	else if (step > 1 && p->n_each && step % p->each[p->n_each - 1] == 0) step++;   /* not the same head of each sequence */
+	bool ok = add_pieces(s, p, pieces, step);
 	for (int in = 1; in < f->n_in && ok; in++) {
 		int up = f->in[in].up, room = 0;
 		ok = (s->first[in] = calloc((size_t)s->n[up] + 1, sizeof *s->first[in])) != NULL;

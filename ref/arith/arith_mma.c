@@ -50,9 +50,9 @@ static const struct operand *operand_of(const struct unit *u, const float *a, si
 	return NULL;
 }
 
-/* A matrix's elements and their exponents. That of 0 is below all. */
-struct spread { double *x; int32_t *e; };
-enum { NOTHING = -100000, COLUMNS = 64 };
+/* A matrix's elements and their exponents, rows and columns filled up with zeros. The exponent of 0 is below all. */
+struct panel { float *x; int16_t *e; size_t cols; };
+enum { NOTHING = -10000, COLUMNS = 64, TERMS = 4 };
 
 static inline int32_t exponent(double x, int least)
 {
@@ -62,19 +62,22 @@ static inline int32_t exponent(double x, int least)
 	return e > least ? e : least;
 }
 
-/* M [rows,cols], or stored transposed. */
-static struct spread spread(calc *c, const float *M, bool transposed, size_t rows, size_t cols, const struct operand *t)
-{
-	double *x = c_vec(c, 3 * rows * cols).at;
-	struct spread s = { x, (int32_t *)(x + rows * cols) };
+static size_t up_to(size_t n, size_t by) { return (n + by - 1) / by * by; }
 
-	for (size_t i = 0; i < rows; i++)
-		for (size_t j = 0; j < cols; j++) {
-			double v = (double)(transposed ? M[j * rows + i] : M[i * cols + j]);
-			s.x[i * cols + j] = v;
-			s.e[i * cols + j] = v == 0 ? NOTHING : exponent(v, t->least);
+/* M [rows,cols], or stored transposed, filled up. */
+static struct panel panel(calc *c, const float *M, bool transposed, size_t rows, size_t cols, size_t to_rows, size_t to_cols, const struct operand *t)
+{
+	const size_t n = to_rows * to_cols;
+	float *x = c_vec(c, n + n / 2 + 1).at;
+	struct panel p = { x, (int16_t *)(x + n), to_cols };
+
+	for (size_t i = 0; i < to_rows; i++)
+		for (size_t j = 0; j < to_cols; j++) {
+			float v = i < rows && j < cols ? transposed ? M[j * rows + i] : M[i * cols + j] : 0;
+			p.x[i * to_cols + j] = v;
+			p.e[i * to_cols + j] = (int16_t)(v == 0 ? NOTHING : exponent((double)v, t->least));
 		}
-	return s;
+	return p;
 }
 
 static inline double power_of_2(int32_t e)
@@ -93,50 +96,119 @@ static inline double to_float(double x)
 	return (double)(float)(fabs(x) < 0x1p-126 ? trunc(x * 0x1p149) * 0x1p-149 : v.d);
 }
 
-/* One step for n <= COLUMNS results d, floats: d += Σ_l a_l b_l, where a has `len` elements, the rows of b
- * are `row` apart. In units of 2^(e - F) every term is an integer below 2^(F + 2). */
-LOOP static void step(double *d, size_t n, struct spread a, struct spread b, size_t row, size_t len, int fraction)
+/* One step for n <= COLUMNS results d, floats: d += Σ_l a_l b_l, where a has `len` elements. In units of 2^(e - F) every term is an integer
+ * below 2^(F + 2). */
+LOOP static void step(float *d, size_t n, struct panel a, struct panel b, size_t len, int fraction)
 {
 	double sum[COLUMNS], unit[COLUMNS];
 	int32_t e[COLUMNS];
 
-	for (size_t j = 0; j < n; j++) e[j] = exponent(d[j], -126);
+	for (size_t j = 0; j < n; j++) e[j] = exponent((double)d[j], -126);
 	for (size_t l = 0; l < len; l++)
 		for (size_t j = 0; j < n; j++) {
-			int32_t el = a.e[l] + b.e[l * row + j];
+			int32_t el = a.e[l] + b.e[l * b.cols + j];
 			e[j] = el > e[j] ? el : e[j];
 		}
 	for (size_t j = 0; j < n; j++) {
 		unit[j] = power_of_2(fraction - e[j]);
-		sum[j] = trunc(d[j] * unit[j]);
+		sum[j] = trunc((double)d[j] * unit[j]);
 	}
 	for (size_t l = 0; l < len; l++)
-		for (size_t j = 0; j < n; j++) sum[j] += trunc(a.x[l] * b.x[l * row + j] * unit[j]);
-	for (size_t j = 0; j < n; j++) d[j] = to_float(sum[j] * power_of_2(e[j] - fraction));
+		for (size_t j = 0; j < n; j++) sum[j] += trunc((double)a.x[l] * (double)b.x[l * b.cols + j] * unit[j]);
+	for (size_t j = 0; j < n; j++) d[j] = (float)to_float(sum[j] * power_of_2(e[j] - fraction));
+}
+
+/* The same for COLUMNS results, in floats and 32-bit integers: exact where the largest exponent is from SMALLEST on, as products that matter
+ * beside it are exact floats then, and sums of 8 terms such integers. False: a smaller one. len: a multiple of TERMS, at most 16. */
+enum { SMALLEST = -90, LARGEST = 100 };
+LOOP static bool narrow_step(float *d, struct panel a, struct panel b, size_t len, int fraction)
+{
+	int32_t sum[2][COLUMNS] = { { 0 } }, top[COLUMNS], small = 0;
+	float unit[COLUMNS];
+	int16_t e[COLUMNS];
+
+	for (int j = 0; j < COLUMNS; j++) e[j] = 2 * NOTHING;
+	for (size_t l = 0; l < len; l++)
+		for (int j = 0; j < COLUMNS; j++) {
+			int16_t el = (int16_t)(a.e[l] + b.e[l * b.cols + (size_t)j]);
+			e[j] = el > e[j] ? el : e[j];
+		}
+	for (int j = 0; j < COLUMNS; j++) {
+		union { float f; uint32_t u; } v = { d[j] }, one;
+		int32_t own = v.f == 0 ? NOTHING : (int32_t)(v.u >> 23 & 0xff) - 127;
+		top[j] = own > e[j] ? own : e[j];
+		small |= (top[j] < SMALLEST) & (top[j] > NOTHING / 2);
+		top[j] = top[j] > SMALLEST ? top[j] : SMALLEST;
+		one.u = (uint32_t)(127 + fraction - top[j]) << 23;
+		unit[j] = one.f;
+		sum[0][j] = (int32_t)(d[j] * unit[j]);
+	}
+	if (small) return false;
+	for (size_t l = 0; l < len; l += TERMS) {
+		const float *x = a.x + l, *y = b.x + l * b.cols;
+		int32_t *s = sum[l >= 8];
+		for (int j = 0; j < COLUMNS; j++)
+			s[j] += (int32_t)(x[0] * y[j] * unit[j]) + (int32_t)(x[1] * y[b.cols + (size_t)j] * unit[j])
+				+ (int32_t)(x[2] * y[2 * b.cols + (size_t)j] * unit[j]) + (int32_t)(x[3] * y[3 * b.cols + (size_t)j] * unit[j]);
+	}
+	for (int j = 0; j < COLUMNS; j++) {
+		union { double d; uint64_t u; } v = { (double)sum[0][j] + (double)sum[1][j] };
+		v.u &= ~UINT64_C(0x1fffffff);
+		d[j] = (float)(v.d * power_of_2(top[j] - fraction));
+	}
+	return true;
+}
+
+/* The largest exponent; more than a float's where not all are finite. */
+static int largest(const float *x, size_t n)
+{
+	uint32_t most = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		union { float f; uint32_t u; } v = { fabsf(x[i]) };
+		most = v.u > most ? v.u : most;
+	}
+	return most >> 23 == 255 ? 1000 : (int)(most >> 23) - 127;
+}
+
+static bool all_zero(const float *x, size_t n)
+{
+	while (n && x[n - 1] == 0) n--;
+	return !n;
+}
+
+/* y [width] += a B, for a row a of k elements. narrow: is nothing too large for narrow_step()? */
+static void row(float *y, size_t width, struct panel a, struct panel b, size_t k, size_t length, int fraction, bool narrow)
+{
+	float d[COLUMNS] = { 0 };
+
+	memcpy(d, y, width * sizeof *d);
+	for (size_t l = 0; l < k; l += length) {
+		struct panel al = { a.x + l, a.e + l, a.cols }, bl = { b.x + l * b.cols, b.e + l * b.cols, b.cols };
+		size_t len = k - l < length ? k - l : length;
+		if (narrow && all_zero(al.x, len)) continue;
+		if (!narrow || !narrow_step(d, al, bl, len, fraction)) step(d, width, al, bl, len, fraction);
+	}
+	for (size_t j = 0; j < width; j++) y[j] = d[j] + 0;     /* of -0 and nothing: 0 */
 }
 
 static void gemm_add(calc *c, void *C, const void *A, bool ta, const void *B, bool tb, size_t m, size_t n, size_t k)
 {
 	const struct unit *u = &units[(c->arith - arith_mma) % MMA_ARCHES];
 	const struct operand *t = operand_of(u, A, m * k, B, k * n);
-	size_t mark = c_mark(c), length = t ? u->bytes / t->bytes : 0;
+	size_t mark = c_mark(c), length = t ? u->bytes / t->bytes : 0, filled = up_to(k, TERMS);
+	float *y = C;
 
 	if (!t) {
 		l_gemm_add(c, C, A, ta, B, tb, m, n, k);
 		return;
 	}
-	struct spread a = spread(c, A, ta, m, k, t), b = spread(c, B, tb, k, n, t);
+	bool narrow = n >= COLUMNS / 4 && largest(A, m * k) + largest(B, k * n) <= LARGEST && largest(C, m * n) <= LARGEST;
+	struct panel a = panel(c, A, ta, m, k, m, filled, t), b = panel(c, B, tb, k, n, filled, narrow ? up_to(n, COLUMNS) : n, t);
 	for (size_t i = 0; i < m; i++)
 		for (size_t j = 0; j < n; j += COLUMNS) {
-			size_t width = n - j < COLUMNS ? n - j : COLUMNS;
-			float *to = (float *)C + i * n + j;
-			double d[COLUMNS];
-			for (size_t x = 0; x < width; x++) d[x] = (double)to[x];
-			for (size_t l = 0; l < k; l += length) {
-				struct spread al = { a.x + i * k + l, a.e + i * k + l }, bl = { b.x + l * n + j, b.e + l * n + j };
-				step(d, width, al, bl, n, k - l < length ? k - l : length, u->fraction);
-			}
-			for (size_t x = 0; x < width; x++) to[x] = (float)d[x];
+			struct panel ai = { a.x + i * filled, a.e + i * filled, filled }, bj = { b.x + j, b.e + j, b.cols };
+			row(y + i * n + j, n - j < COLUMNS ? n - j : COLUMNS, ai, bj, filled, length, u->fraction, narrow);
 		}
 	c_release(c, mark);
 }

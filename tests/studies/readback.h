@@ -108,6 +108,7 @@ static inline void readback_line(size_t at, size_t step, size_t n, void *with)
 /* What the candidate answers, into the call's outputs. */
 static inline void readback_store(struct search *s, struct graph *g, const struct lowered *l)
 {
+	look_at(s, 1);
 	struct view *v = view_of(s, g, s->n_stage - 1);
 	const struct stage_turns *t = &v->v.turns;
 
