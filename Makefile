@@ -100,7 +100,7 @@ $(PLUGINS): $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $(filter %.c,$^)
 	@$(CC) $(CFLAGS) -fvisibility=default -I. -shared -MMD -MP -o $@ $(filter %.c,$^)
 
-$(call objects,arith_%.c scan_%.c kl_%.c executor_cpu_layer.c cells.c compute.c): private CFLAGS += -O3
+$(call objects,arith_%.c scan_%.c kl_%.c executor_cpu_layer.c cells.c compute.c multiply.c same.c score.c): private CFLAGS += -O3
 # Neither flag changes a result; with either effect kept, loops with roots or choices are no vector code.
 $(call objects,dd_%.c dtype.c xray_terms.c): private CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)

@@ -5,6 +5,9 @@
 
 #include "beam.h"
 
+/* What is left of the first tokens' error and bits, by cost, where a form will do. */
+static const double on_its_way = 0.3;
+
 static void set_defaults(struct search *s, struct candidate *c, const int types[3])
 {
 	static const int value[] = { [IN_F32] = 0, [IN_BF16] = 1, [IN_F16] = 2, [IN_TF32] = 3 };
@@ -33,14 +36,13 @@ static bool hopeless(const struct beams *b, int form)
 	return b->by[0].n && own > 2 * b->by[0].at[0].energy + 1e-4;
 }
 
-/* Starts from..to at stage k. Forms by token last, which take longest: where another explains the stage they are there bare. */
-static void starts(struct search *s, struct beams *b, int k, int from, int to)
+/* Starts from..to at stage k, of forms by token or of others; where the stage is explained they are there bare. */
+static void starts_of(struct search *s, struct beams *b, int k, int from, int to, bool slow)
 {
 	s->push = false;
 	for (int i = from; i < to; i++) {
-		for (int f = 0; f < 2 * s->n_form && !late(s); f++) {
-			int form = f % s->n_form;
-			bool done = explained(b, k), slow = f >= s->n_form;
+		for (int form = 0; form < s->n_form && !late(s); form++) {
+			bool done = explained(b, k);
 			if (!s->graph[form][0].made || by_token(s, form) != slow || (i && (done || hopeless(b, form)))) continue;
 			struct candidate c = { .form = form };
 			set_defaults(s, &c, every[i]);
@@ -55,6 +57,26 @@ static void starts(struct search *s, struct beams *b, int k, int from, int to)
 		}
 	}
 	s->push = true;
+}
+
+/* Forms by token last, which take longest. */
+static void starts(struct search *s, struct beams *b, int k, int from, int to)
+{
+	starts_of(s, b, k, from, to, false);
+	starts_of(s, b, k, from, to, true);
+}
+
+/* Forms by token not before the others lead nowhere. */
+static void first_tokens(struct search *s, struct beams *b)
+{
+	starts_of(s, b, 0, 0, USUAL, false);
+	bool far = !b->by[1].n || b->by[1].at[0].cost > on_its_way;
+	if (far) starts_of(s, b, 0, 0, USUAL, true);
+	through(s, b, 0);
+	if (far) return;
+	bool done = explained(b, 0);
+	starts_of(s, b, 0, 0, USUAL, true);
+	if (!done) through(s, b, 0);
 }
 
 /* What the candidate has a name for is rounded as the plan says; how many sites of the plan's it has. */
@@ -263,8 +285,7 @@ void find_structure(struct search *s, struct candidate *best)
 	best->cost = 1e9;
 	if (beam_make(&b.by[1], 1) && ok) {
 		double all = share_budget(s, 0.5);
-		starts(s, &b, 0, 0, USUAL);
-		through(s, &b, 0);
+		first_tokens(s, &b);
 		all_budget(s, all);
 		int k = explained(&b, 0) ? 0 : other_ways(s, &b);
 		for (k = k ? k : 1; k < last; k++) through(s, &b, k);
