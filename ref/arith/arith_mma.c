@@ -203,7 +203,7 @@ static void gemm_add(calc *c, void *C, const void *A, bool ta, const void *B, bo
 		l_gemm_add(c, C, A, ta, B, tb, m, n, k);
 		return;
 	}
-	bool narrow = n >= COLUMNS / 4 && largest(A, m * k) + largest(B, k * n) <= LARGEST && largest(C, m * n) <= LARGEST;
+	bool narrow = n >= COLUMNS / 8 && largest(A, m * k) + largest(B, k * n) <= LARGEST && largest(C, m * n) <= LARGEST;
 	struct panel a = panel(c, A, ta, m, k, m, filled, t), b = panel(c, B, tb, k, n, filled, narrow ? up_to(n, COLUMNS) : n, t);
 	for (size_t i = 0; i < m; i++)
 		for (size_t j = 0; j < n; j += COLUMNS) {

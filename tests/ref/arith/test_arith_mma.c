@@ -146,6 +146,15 @@ static double drawn(int spread)
 	return (r >> 16 & 1 ? -1 : 1) * trunc(x / grid) * grid;
 }
 
+/* Sums of the last row and every eighth column are about 2^-118. */
+static void make_small(size_t m, size_t n, size_t k, double *a, double *b, double *x)
+{
+	for (size_t l = 0; l < k; l++) a[(m - 1) * k + l] *= fabs(a[(m - 1) * k + l]) > 0x1p-40 ? 0x1p-60 : 0;
+	for (size_t l = 0; l < k; l++)
+		for (size_t j = 0; j < n; j += 8) b[l * n + j] *= fabs(b[l * n + j]) > 0x1p-40 ? 0x1p-58 : 0;
+	for (size_t j = 0; j < n; j += 8) x[(m - 1) * n + j] = (double)(float)(x[(m - 1) * n + j] * 0x1p-118);
+}
+
 static void chains(calc *c)
 {
 	enum { M = 3, N = 70, K = 43 };                 /* more columns than are done at once; a short last step */
@@ -157,6 +166,9 @@ static void chains(calc *c)
 		for (size_t i = 0; i < M * K; i++) a[i / K][i % K] = i % K == 1 ? -a[i / K][0] : drawn(spreads[s]);
 		for (size_t i = 0; i < K * N; i++) b[i / N][i % N] = i / N == 1 && i % 5 ? b[0][i % N] : drawn(spreads[s]);
 		for (size_t i = 0; i < M * N; i++) x[i / N][i % N] = i % 3 ? (double)(float)(drawn(spreads[s]) * 1.3) : 0;
+		if (type->least < -100) make_small(M, N, K, a[0], b[0], x[0]);
+		/* all terms of a step as large as they can be, of one sign */
+		for (size_t l = 0; l < K && !s; l++) a[0][l] = b[l][3] = x[0][3] = 1.9921875;
 		for (size_t i = 0; i < M * K; i++) at[i % K][i / K] = a[i / K][i % K];
 		for (size_t i = 0; i < K * N; i++) bt[i % N][i / N] = b[i / N][i % N];
 		mat nn = filled(c, M, N, x[0]), tn = filled(c, M, N, x[0]), nt = filled(c, M, N, x[0]), A = filled(c, M, K, a[0]), B = filled(c, K, N, b[0]);

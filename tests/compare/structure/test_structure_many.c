@@ -1,0 +1,225 @@
+/* Calls of many heads: some are looked at, all count. Cells that give the same numbers stand for each other, and nothing is lost by it. */
+#include "tests/studies/readback.h"
+
+static const struct test_case many = {
+	.op = "gated_delta_rule", .name = "many", .params = "{}",
+	.dims = (const struct case_dim[]){ { "T", 160 }, { "Hk", 1 }, { "Hv", 96 }, { "Dk", 16 }, { "Dv", 32 }, { "N", 1 }, { 0 } },
+	.in = (const struct case_tensor[]){ { "q", "T,Hk,Dk", DT_BF16, DRAW_NORMAL, 0, 0.25 }, { "k", "T,Hk,Dk", DT_BF16, DRAW_NORMAL, 0, 0.25 },
+		{ "v", "T,Hv,Dv", DT_BF16, DRAW_NORMAL, 0, 1 }, { "g", "T,Hv", DT_F32, DRAW_UNIFORM, -0.3, -0.01 }, { "beta", "T,Hv", DT_F32, DRAW_UNIFORM, 0.1, 0.9 },
+		{ "initial_state", "N,Hv,Dk,Dv", DT_F32, DRAW_NORMAL, 0, 0.3 }, { 0 } },
+	.out = (const struct case_tensor[]){ { "o", "T,Hv,Dv", DT_BF16, DRAW_NORMAL, 0, 0 }, { "final_state", "N,Hv,Dk,Dv", DT_F32, DRAW_NORMAL, 0, 0 }, { 0 } },
+};
+
+static struct capture capture;
+static struct call call;
+static const struct structure_search how = { .work = 3e9 };
+
+static struct search *begun(void)
+{
+	struct search *s = calloc(1, sizeof *s);
+	struct error e;
+	const char *why;
+
+	assert_non_null(s);
+	no_error(call_bind(&call, &capture, true, &e) && search_make(s, &call, &how, &why, &e), &e);
+	assert_null(why);
+	return s;
+}
+
+static void ended(struct search *s)
+{
+	search_free(s);
+	free(s);
+}
+
+static struct candidate operands_in_bf16(struct search *s)
+{
+	struct candidate x = { .form = 1 };
+
+	x.config.value[key_find(&s->keys, key_id(1, CHOOSE_OPERAND, W_EVERY, 0), CHOOSE_DEFAULT, W_EVERY, 4, -1)] = 1;
+	return x;
+}
+
+/* The search of a call whose outputs are those of a kernel with bf16 operands, in chunks of 64. */
+static struct search *planted(struct candidate *x)
+{
+	struct plan plain = plan_plain(&arith_f32, 24);
+	struct lowered l;
+	struct error e;
+
+	no_error(case_make(&capture, &many, 3, true, &e), &e);
+	answer_by(&capture, &plain);
+	struct search *s = begun();
+	*x = operands_in_bf16(s);
+	assert_true(lower_in(s, graph_of(s, x), x, NULL, &l));
+	look_at(s, 1);
+	readback_store(s, graph_of(s, x), &l);
+	ended(s);
+	s = begun();
+	*x = operands_in_bf16(s);
+	return s;
+}
+
+static size_t seen(struct search *s, const struct candidate *x)
+{
+	struct score score[MAX_OUT];
+	double n = 0;
+
+	assert_true(measured(s, x, score, NULL));
+	for (int o = 0; o < MAX_OUT; o++)
+		for (int k = 0; k < MAX_STAGE; k++) n += score[o].count[k];
+	return (size_t)n;
+}
+
+static void some_heads_are_looked_at(void **state)
+{
+	const size_t head = 160 * 32 + 16 * 32;
+	struct candidate x;
+
+	(void)state;
+	struct search *s = planted(&x);
+	const int last = s->n_stage - 1;
+	assert_int_equal(s->step[last], 2);
+	try(s, &x, last);
+	assert_true(x.cost < 1e-9);
+	assert_int_equal(seen(s, &x), 48 * head);
+	assert_false(look_at_all(s, &x));
+	assert_int_equal(s->step[last], 2);
+	look_at(s, 1);
+	assert_int_equal(seen(s, &x), 96 * head);
+	ended(s);
+	capture_free(&capture);
+}
+
+/* Not the same ones of each sequence: of two heads, the first and then the second. */
+static void heads_of_sequences_take_turns(void **state)
+{
+	struct stage_turns t;
+	struct error e;
+
+	(void)state;
+	no_error(case_make(&capture, case_find("gated_delta_rule", "prefill_ragged"), 3, true, &e), &e);
+	struct plan plain = plan_plain(&arith_f32, 24);
+	answer_by(&capture, &plain);
+	struct search *s = begun();
+	struct form_symbols *f = &s->graph[1][0].f;
+	assert_true(turns_make(&t, f, 96, 2));
+	assert_int_equal(t.n[0], 2);
+	assert_int_equal(t.of[0][0].piece, 0);
+	assert_int_equal(t.of[0][1].piece, 3);
+	turns_free(&t, f);
+	ended(s);
+	capture_free(&capture);
+}
+
+/* Those that were not looked at are otherwise. */
+static void what_the_others_show_is_looked_at(void **state)
+{
+	const struct structure_search none = { .work = 1 };
+	struct candidate x;
+
+	(void)state;
+	ended(planted(&x));
+	uint16_t *o = call.out[0]->data;
+	for (size_t i = 0; i < call.out_count[0]; i++)
+		if (i / 32 % 96 % 2) o[i] ^= 1;
+	struct search *s = begun();
+	s->how = &none;
+	s->budget = 1;
+	x = operands_in_bf16(s);
+	try(s, &x, s->n_stage - 1);
+	assert_true(x.cost < 1e-9);
+	assert_true(look_at_all(s, &x));
+	assert_int_equal(s->step[s->n_stage - 1], 1);
+	assert_true(x.cost > 0.01);
+	ended(s);
+	capture_free(&capture);
+}
+
+static bool same_values(const struct evaluator *v, const struct value *a, const struct value *b, int in)
+{
+	for (int t = 0; t < v->turns.n[in]; t++)
+		if (memcmp(value_in(v, a, in, t), value_in(v, b, in, t), a->n * sizeof *a->at)) return false;
+	return true;
+}
+
+/* Of every other value of every choice, as it is and with cells that stand for others. */
+static void the_same_numbers_stand_for_each_other(void **state)
+{
+	struct candidate x;
+	struct lowered base, l, m;
+	int alike = 0, all = 0;
+
+	(void)state;
+	struct search *s = planted(&x);
+	struct graph *g = graph_of(s, &x);
+	struct view *v = view_of(s, g, 3);      /* the first 64 tokens: one chunk, in which no value is longer than its turn */
+	try(s, &x, 3);
+	assert_true(lower_in(s, g, &x, NULL, &base) && same_lowered(&v->v, &base, v->wanted));
+	for (int i = 0; i < x.met.n; i++)
+		for (int value = 0; value < s->keys.at[x.met.key[i]].n && s->keys.at[x.met.key[i]].what != W_CHUNK; value++) {
+			struct candidate t = x;
+			t.config.value[x.met.key[i]] = (unsigned char)value;
+			assert_true(lower_in(s, g, &t, NULL, &l));
+			m = l;
+			assert_true(same_lowered(&v->v, &m, v->wanted) && evaluate(&v->v, &m, v->wanted) && evaluate(&v->v, &l, v->wanted));
+			for (int p = 0; p < g->f.n_put; p++)
+				if (v->wanted[p]) assert_true(same_values(&v->v, put_value(&v->v, &l, l.put[p]), put_value(&v->v, &m, m.put[p]), g->f.put[p].in));
+			all++;
+			alike += l.put[0] != m.put[0] && m.put[0] == base.put[0];
+		}
+	print_message("%d of %d alike\n", alike, all);
+	assert_true(alike >= 3);
+	ended(s);
+	capture_free(&capture);
+}
+
+/* An operand in float32, as that kernel has none, is clearly worse in few heads already; of itself, nothing is. */
+static void a_glance_tells_what_is_far_off(void **state)
+{
+	struct candidate x;
+	struct beside b;
+	struct list one = { .n = 1 };
+	int far = 0;
+
+	(void)state;
+	struct search *s = planted(&x);
+	const int last = s->n_stage - 1;
+	assert_int_equal(glance(s), s->n_stage);
+	try(s, &x, last);
+	assert_true(beside_make(s, &b));
+	assert_false(far_off(s, &b, &x, &x));
+	for (int i = 0; i < x.met.n; i++) {
+		struct candidate t = x;
+		if (s->keys.at[x.met.key[i]].kind != CHOOSE_OPERAND) continue;
+		t.config.value[x.met.key[i]] = IN_F32;
+		try(s, &t, last);
+		if (t.cost < 0.5) continue;
+		assert_true(far_off(s, &b, &x, &t));
+		far++;
+		one.key[0] = x.met.key[i];
+		struct candidate back = t;
+		steepest(s, &back, last, &one);
+		assert_true(back.cost < 1e-9);
+		back = x;
+		steepest(s, &back, last, &one);
+		assert_true(back.cost < 1e-9);
+	}
+	assert_true(far >= 2);
+	beside_free(&b);
+	ended(s);
+	capture_free(&capture);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(some_heads_are_looked_at),
+		cmocka_unit_test(heads_of_sequences_take_turns),
+		cmocka_unit_test(what_the_others_show_is_looked_at),
+		cmocka_unit_test(the_same_numbers_stand_for_each_other),
+		cmocka_unit_test(a_glance_tells_what_is_far_off),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
