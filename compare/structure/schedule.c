@@ -120,6 +120,8 @@ static void need_loop(struct scheduling *g, int in)
 	const struct recurrence r = *recurrence_of(g, in);
 	struct loop_run *run = g->s->run[in] = calloc(1, sizeof *run);
 	if (!run) g->failed = true;
+	/* what was wanted may be there already, and not lead to what this loop reads */
+	for (int i = 0; i < l->n_carry; i++) mark(g, r.first[i]), mark(g, r.next[i]);
 	for (int i = 0; i < l->n_carry && run; i++) need(g, r.first[i]);
 	if (!run) return;
 	run->in = in;

@@ -119,8 +119,8 @@ bool turns_make(struct stage_turns *s, const struct form_symbols *f, size_t toke
 	*s = (struct stage_turns){ 0 };
 	if (tokens_first && p->each[0] > tokens) pieces = pieces / p->each[0] * tokens;
 	s->whole = pieces == p->pieces;
-		if (tokens_first) step = 1;
-	else if (step > 1 && p->n_each && step % p->each[p->n_each - 1] == 0) step++;   /* not the same head of each sequence */
+	if (tokens_first) step = 1;
+	else if (step > 1 && p->n_each && step % p->each[p->n_each - 1] == 0) step++; /* not the same head of each sequence */
 	bool ok = add_pieces(s, p, pieces, step);
 	for (int in = 1; in < f->n_in && ok; in++) {
 		int up = f->in[in].up, room = 0;
