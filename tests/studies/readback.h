@@ -189,10 +189,9 @@ static inline bool readback_counts(const struct structure_reading *r)
 	return back;
 }
 
-/* The draw of this number. False: of an op that is not read. */
-static inline bool readback(struct readback *r, uint64_t number, const char *only, double work, FILE *log)
+/* The draw that begins at this state of the stream of random numbers. False: of an op that is not read. */
+static inline bool readback_from(struct readback *r, uint64_t random, const char *only, double work, FILE *log)
 {
-	uint64_t random = number * UINT64_C(0x9e3779b97f4a7c15);
 	struct capture c;
 	struct call call;
 	struct error e;
@@ -215,6 +214,12 @@ static inline bool readback(struct readback *r, uint64_t number, const char *onl
 	}
 	capture_free(&c);
 	return !r->why;
+}
+
+/* The draw of this number: a stream of its own for each, not one that is a step ahead of the last one's. */
+static inline bool readback(struct readback *r, uint64_t number, const char *only, double work, FILE *log)
+{
+	return readback_from(r, random_mix(number), only, work, log);
 }
 
 static inline void readback_free(struct readback *r)
