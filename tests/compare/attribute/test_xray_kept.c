@@ -238,11 +238,10 @@ static void what_was_told_is_told_again(void **state)
 	assert_false(is_told(&b, p, LOOK_SIZE | LOOK_VOTES) || is_told(&b, &b.plan, LOOK_SIZE));
 	emulate(&b, 2);
 	assert_false(is_told(&b, p, LOOK_SIZE));
-	b.x.emulation = b.plan;
-	assert_false(is_told(&b, p, LOOK_SIZE));       /* not rebased yet */
 	emulate(&b, 0);
 	assert_true(is_told(&b, p, LOOK_SIZE));
 	b.x.emulation.faults = 2;
+	assert_false(is_told(&b, p, LOOK_SIZE));       /* not rebased yet */
 	no_error(xray_refresh(&b.x), &b.e);
 	emulate(&b, 0);
 	assert_false(is_told(&b, p, LOOK_SIZE));       /* refreshed on another */
