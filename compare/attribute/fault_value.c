@@ -8,6 +8,8 @@
 
 /* Values of which all are tried; onsets and points of the first grid that are. */
 enum { FEW = 16, ONSETS = 4, GRID = 8, NEIGHBOURS = 8 };
+/* Values that go through a call of many strips together. */
+enum { MOST_PROBES = FEW };
 /* Element operations for which all are tried too. */
 static const uint64_t little = UINT64_C(1) << 28;
 
@@ -20,19 +22,39 @@ double fault_value_price(const struct call *call, int m)
 	return n > 1 ? 2 * log((double)n) : 0;
 }
 
-/* The share of what is left that the fault explains, made once at value i: of gain g at the coefficient c, g (1 - (1 - 1/c)²) at 1,
+/* Of n values, at[], the share of what is left that the fault explains, made once at each: of gain g at the coefficient c, g (1 - (1 - 1/c)²) at 1,
  * which is negative where the effect is more than twice what is left of it. */
-static bool weigh(struct xray *x, int m, size_t i, struct probe *best)
+static bool weigh(struct xray *x, int m, const size_t *at, size_t n, struct probe *best)
 {
-	struct plan p = x->emulation;
+	struct look look[MOST_PROBES];
 
-	plan_fault_at(&p, x->call->op, m, fault_value(x->call, m, i));
-	struct look look = look_of(&p);
-	if (!xray_look(x, &look, 1, LOOK_SIZE | LOOK_FIT)) return false;
-	const struct coefficient *c = &look.fit;
-	if (look.overflows < 0 || !c->determined || !(c->value > 0) || (!look.overflows && look.size < above_noise)) return true;
-	double worth = c->gain * (1 - (1 - 1 / c->value) * (1 - 1 / c->value));
-	if (worth > best->worth) *best = (struct probe){ i, worth };
+	for (size_t k = 0; k < n; k++) {
+		struct plan p = x->emulation;
+		plan_fault_at(&p, x->call->op, m, fault_value(x->call, m, at[k]));
+		look[k] = look_of(&p);
+	}
+	if (!xray_look(x, look, n, LOOK_SIZE | LOOK_FIT)) return false;
+	for (size_t k = 0; k < n; k++) {
+		const struct coefficient *c = &look[k].fit;
+		if (look[k].overflows < 0 || !c->determined || !(c->value > 0) || (!look[k].overflows && look[k].size < above_noise)) continue;
+		double worth = c->gain * (1 - (1 - 1 / c->value) * (1 - 1 / c->value));
+		if (worth > best->worth) *best = (struct probe){ at[k], worth };
+	}
+	return true;
+}
+
+/* All n values, after `first`. */
+static bool weigh_all(struct xray *x, int m, size_t n, size_t first, struct probe *best)
+{
+	size_t at[MOST_PROBES], some = 0;
+
+	at[some++] = first;
+	for (size_t i = 0; i < n; i++) {
+		if (i != first) at[some++] = i;
+		if (some < MOST_PROBES && i + 1 < n) continue;
+		if (!weigh(x, m, at, some, best)) return false;
+		some = 0;
+	}
 	return true;
 }
 
@@ -80,13 +102,12 @@ static int onsets(const double *left, size_t n, size_t *onset)
 static bool try_onsets(struct xray *x, int m, size_t n, struct probe *best, bool *tried)
 {
 	double *left = calloc(n, sizeof *left);
-	size_t onset[ONSETS];
+	size_t onset[1 + ONSETS] = { 0 };
 	bool ok = left || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "what is left at %zu indices", n);
 
 	ok = ok && left_along(x, x->call->op->faults[m].size, n, left, tried);
-	int found = ok && *tried ? onsets(left, n, onset) : 0;
-	if (found) ok = weigh(x, m, 0, best);
-	for (int k = 0; ok && k < found; k++) ok = weigh(x, m, onset[k], best);
+	int found = ok && *tried ? onsets(left, n, onset + 1) : 0;
+	if (found) ok = weigh(x, m, onset, 1 + (size_t)found, best);
 	free(left);
 	return ok;
 }
@@ -94,15 +115,17 @@ static bool try_onsets(struct xray *x, int m, size_t n, struct probe *best, bool
 /* A grid, then the middles beside the best of it, and so on. */
 static bool try_grid(struct xray *x, int m, size_t n, struct probe *best)
 {
-	size_t step = (n + GRID - 1) / GRID;
+	size_t step = (n + GRID - 1) / GRID, at[GRID], some = 0;
 
-	for (size_t i = step / 2; i < n; i += step)
-		if (!weigh(x, m, i, best)) return false;
+	for (size_t i = step / 2; i < n; i += step) at[some++] = i;
+	if (!weigh(x, m, at, some, best)) return false;
 	while (step > 1 && isfinite(best->worth)) {
 		size_t centre = best->i;
 		step = (step + 1) / 2;
-		if (centre >= step && !weigh(x, m, centre - step, best)) return false;
-		if (centre + step < n && !weigh(x, m, centre + step, best)) return false;
+		some = 0;
+		if (centre >= step) at[some++] = centre - step;
+		if (centre + step < n) at[some++] = centre + step;
+		if (!weigh(x, m, at, some, best)) return false;
 	}
 	return true;
 }
@@ -115,10 +138,10 @@ bool fault_value_search(struct xray *x, int m, double *value, bool *found)
 	bool tried = false;
 
 	*found = false;
-	if (!n || !weigh(x, m, first, &best)) return !n;
+	if (!n) return true;
+	if (n > FEW && !weigh(x, m, &first, 1, &best)) return false;
 	if (n <= FEW || n * (x->work - before) <= little) {
-		for (size_t i = 0; i < n; i++)
-			if (i != first && !weigh(x, m, i, &best)) return false;
+		if (!weigh_all(x, m, n, first, &best)) return false;
 	} else {
 		if (x->call->op->faults[m].size && !try_onsets(x, m, n, &best, &tried)) return false;
 		if (!tried && !try_grid(x, m, n, &best)) return false;

@@ -21,19 +21,26 @@ static bool explains_as_well(struct xray *x, const struct plan *other, bool *yes
 	return xray_rebase(x);
 }
 
+/* The emulation with fault m in the place of k, which it makes. */
+static struct plan in_place(const struct xray *x, int k, int m)
+{
+	struct plan p = x->emulation;
+
+	plan_no_fault(&p, k);
+	plan_fault(&p, x->call->op, m);
+	return p;
+}
+
 /* A fault that the emulation makes, in whose place m gives the same answer: the same numbers, and infinite where it is. */
 static bool in_its_place(struct xray *x, int m, const char **alike)
 {
 	*alike = NULL;
 	for (int k = 0; x->call->op->faults[k].name && !*alike; k++) {
-		struct plan p = x->emulation;
-		if (!(p.faults >> k & 1)) continue;
-		plan_no_fault(&p, k);
-		plan_fault(&p, x->call->op, m);
+		if (!(x->emulation.faults >> k & 1)) continue;
+		struct plan p = in_place(x, k, m);
 		struct look look = look_of(&p);
 		if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;
 		bool same = look.size < above_noise;
-		p = look.stream.plan;
 		if (same && !explains_as_well(x, &p, &same)) return false;
 		p.arith = &arith_f32, p.bits = arith_f32.precision;     /* what overflows there may be finite in float64 */
 		if (!same && look.size < above_noise && !explains_as_well(x, &p, &same)) return false;
@@ -129,6 +136,21 @@ static bool read_needed(struct examination *ex, struct xray *x, const struct rul
 	return true;
 }
 
+/* What in_its_place will ask, with each of these faults for the first that is made, in one pass: it is told then. */
+static bool look_in_places(struct xray *x, const int *of, const struct look *look, int n)
+{
+	struct look place[MAX_FAULT];
+	uint64_t made = x->emulation.faults;
+	size_t asked = 0;
+
+	for (int i = 0; i < n && made; i++) {
+		if (made >> of[i] & 1 || look[i].overflows < 0) continue;
+		struct plan p = in_place(x, __builtin_ctzll(made), of[i]);
+		place[asked++] = look_of(&p);
+	}
+	return xray_look(x, place, asked, LOOK_SIZE);
+}
+
 static bool read_suspects(struct examination *ex, struct xray *x, const struct contract *k, const struct earned *named)
 {
 	const struct op *op = x->call->op;
@@ -145,7 +167,7 @@ static bool read_suspects(struct examination *ex, struct xray *x, const struct c
 	}
 	for (int m = 0; op->faults[m].name; m++)
 		if (!op->faults[m].is_rounding) of[n] = m, look[n++] = of_fault(x, m);
-	if (!xray_look(x, look, (size_t)n, LOOK_SIZE | LOOK_FIT)) return false;
+	if (!xray_look(x, look, (size_t)n, LOOK_SIZE | LOOK_FIT) || !look_in_places(x, of, look, n)) return false;
 	for (int i = 0; i < n; i++)
 		if (!try_fault(x, of[i], &look[i], named->faults >> of[i] & 1, &ex->suspect[ex->n++])) return false;
 	return true;

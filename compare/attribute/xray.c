@@ -116,6 +116,7 @@ bool xray_refresh(struct xray *x)
 {
 	if (x->refreshed && same_plan(&x->refreshed_on, &x->emulation))
 		return (!x->moved && same_plan(&x->of_base.plan, &x->emulation)) || xray_rebase(x);
+	if (!x->refreshed) xray_untell(x);
 	x->refreshed = false;
 	stream_begin(&x->of_base, &x->emulation);
 	stream_begin(&x->of_centre, &x->emulation);

@@ -43,20 +43,22 @@ static bool end(const struct xray *x, struct look *l, unsigned what)
 	return true;
 }
 
-static bool look_together(struct xray *x, struct look *list, size_t n, unsigned what)
+static bool look_together(struct xray *x, struct look *const *list, size_t n, unsigned what)
 {
+	const uint64_t before = x->work;
 	unsigned want = what & LOOK_FIT ? XRAY_WEIGHTS | XRAY_NOISE : what & LOOK_VOTES ? XRAY_BASE | XRAY_FLOOR | XRAY_NOISE : XRAY_BASE | XRAY_FLOOR;
 	bool ok = true;
 
-	for (size_t i = 0; ok && i < n; i++) ok = begin(x, &list[i]);
+	for (size_t i = 0; ok && i < n; i++) ok = begin(x, list[i]);
 	for (size_t s = 0; ok && s < x->strips; s++) {
 		ok = xray_refresh_strip(x, s, want);
 		for (size_t i = 0; ok && i < n; i++)
-			if ((ok = xray_direction(x, &list[i].stream))) add(x, &list[i], what);
+			if ((ok = xray_direction(x, &list[i]->stream))) add(x, list[i], what);
 	}
 	for (size_t i = 0; i < n; i++) {
-		ok = ok && end(x, &list[i], what);
-		sums_free(&list[i]);
+		ok = ok && end(x, list[i], what);
+		sums_free(list[i]);
+		if (ok) xray_tell(x, list[i], what, (x->work - before) / n);
 	}
 	return ok;
 }
@@ -93,9 +95,14 @@ bool xray_votes(struct xray *x, const double *d, struct votes *v)
 
 bool xray_look(struct xray *x, struct look *list, size_t n, unsigned what)
 {
-	for (size_t i = 0, m; i < n; i += m) {
-		m = n - i < at_once(x) ? n - i : at_once(x);
-		if (!look_together(x, list + i, m, what)) return false;
+	struct look *asked[LOOKS_AT_ONCE];
+	size_t m = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!xray_told(x, &list[i], what)) asked[m++] = &list[i];
+		if (m < at_once(x) && i + 1 < n) continue;
+		if (m && !look_together(x, asked, m, what)) return false;
+		m = 0;
 	}
 	return true;
 }

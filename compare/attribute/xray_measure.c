@@ -66,14 +66,17 @@ bool xray_explained(struct xray *x, double share[MAX_OUT])
 {
 	struct stream plain = { .plan = plan_plain(&arith_f64, arith_f64.precision) };
 	double sum[MAX_OUT][2] = { { 0 } };
+	const uint64_t before = x->work;
 	bool ok = true;
 
+	if (xray_told_left(x, LEFT_EXPLAINED, NULL, share)) return true;
 	for (size_t s = 0; ok && s < x->strips; s++) {
 		ok = xray_refresh_strip(x, s, XRAY_BASE) && xray_direction(x, &plain);
 		for (int o = 0; ok && o < MAX_OUT; o++) xray_add_up(x, o, add_explained, NULL, sum[o], 2);
 	}
 	stream_end(&plain);
 	for (int o = 0; o < MAX_OUT; o++) share[o] = sum[o][0] > 0 ? 1 - sum[o][1] / sum[o][0] : sum[o][0] == 0 ? 1 : (double)NAN;
+	if (ok) xray_tell_left(x, LEFT_EXPLAINED, false, share, x->work - before);
 	return ok;
 }
 
@@ -134,6 +137,8 @@ static void count_classes(struct xray *x, uint32_t *count)
 
 bool xray_is_even(struct xray *x, bool *even)
 {
+	const uint64_t before = x->work;
+	if (xray_told_left(x, LEFT_EVEN, even, NULL)) return true;
 	uint32_t *count = calloc((size_t)x->blocks * (1 + FLOOR_RUNS) * CLASSES, sizeof *count);
 	bool ok = count || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "quartiles of %d blocks", x->blocks);
 
@@ -147,6 +152,7 @@ bool xray_is_even(struct xray *x, bool *even)
 		*even = upper_quartile(of) <= 4 * noise + 0.5;
 	}
 	free(count);
+	if (ok) xray_tell_left(x, LEFT_EVEN, *even, NULL, x->work - before);
 	return ok;
 }
 

@@ -27,6 +27,16 @@ const double *xray_kept(struct xray *x, const struct plan *p, uint64_t *work);
 void xray_keep(struct xray *x, const struct plan *p, const double *y, uint64_t work);
 void xray_forget(struct xray *x);
 
+/* The same look, if it was made around the same emulation and told as much; keeps what one has told, and the work that it was; forgets all, as
+ * what is added to all answers (shift) is another. */
+bool xray_told(struct xray *x, struct look *l, unsigned what);
+void xray_tell(struct xray *x, const struct look *l, unsigned what, uint64_t work);
+/* The same of what the emulation leaves: is it even, or the shares that it explains. */
+enum { LEFT_EVEN, LEFT_EXPLAINED };
+bool xray_told_left(struct xray *x, unsigned what, bool *even, double *share);
+void xray_tell_left(struct xray *x, unsigned what, bool even, const double *share, uint64_t work);
+void xray_untell(struct xray *x);
+
 /* In the score, of an element that is not finite in both, and of one that is finite in one only. */
 extern const double xray_agree, xray_disagree;
 /* The variance, in ulp², of an element that no site reaches: it should be equal to the bit. */

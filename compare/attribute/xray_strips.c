@@ -118,6 +118,7 @@ void xray_free(struct xray *x)
 	free(x->shift);
 	free(x->kept_shift);
 	for (int i = 0; i < MAX_SITE; i++) free(x->without[i]);
+	xray_untell(x);
 	xray_forget(x);
 	*x = (struct xray){ 0 };
 }

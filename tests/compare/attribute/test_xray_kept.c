@@ -1,5 +1,5 @@
-/* Answers that the x-ray keeps: made or kept, they are the same to the bit, and a plan that differs in one bit of what an answer depends on
- * finds none. */
+/* Answers that the x-ray keeps, and what looks told: made or kept, they are the same to the bit, and a plan that differs in one bit of what an
+ * answer depends on finds none. */
 #include "compare/attribute/xray_private.h"
 #include "tests/kernel_model.h"
 
@@ -198,11 +198,100 @@ static void a_seed_counts_where_it_is_drawn_from(void **state)
 	end(&b);
 }
 
+static void emulate(struct bed *b, uint64_t faults)
+{
+	b->x.emulation = b->plan;
+	b->x.emulation.faults = faults;
+	no_error(xray_rebase(&b->x), &b->e);
+}
+
+static bool is_told(struct bed *b, const struct plan *p, unsigned what)
+{
+	return xray_told(&b->x, &(struct look){ .stream.plan = *p }, what);
+}
+
+/* Of a call of many strips, as the next pass would tell it, and with the work of that pass; around the same emulation, and no other. */
+static void what_was_told_is_told_again(void **state)
+{
+	struct bed b = { 0 };
+	struct look first[2], again[2];
+
+	(void)state;
+	begin_strips(&b, &arith_f64, 1 << 12);
+	b.x.emulation = b.plan;
+	no_error(xray_refresh(&b.x), &b.e);
+	for (int m = 0; m < 2; m++) {
+		first[m] = look_of(&b.plan);
+		plan_fault(&first[m].stream.plan, b.call.op, m);
+		again[m] = first[m];
+	}
+	uint64_t before = b.x.work;
+	no_error(xray_look(&b.x, first, 2, LOOK_SIZE | LOOK_FIT), &b.e);
+	uint64_t made = b.x.work - before;
+	size_t runs = b.x.runs;
+	before = b.x.work;
+	no_error(xray_look(&b.x, again, 2, LOOK_SIZE), &b.e);
+	assert_true(b.x.runs == runs && b.x.work - before <= made && b.x.work - before + 2 > made);
+	assert_memory_equal(first, again, sizeof first);
+	const struct plan *p = &first[0].stream.plan;
+	assert_true(first[0].size > 0 && first[0].fit.determined && is_told(&b, p, LOOK_FIT));
+	assert_false(is_told(&b, p, LOOK_SIZE | LOOK_VOTES) || is_told(&b, &b.plan, LOOK_SIZE));
+	emulate(&b, 2);
+	assert_false(is_told(&b, p, LOOK_SIZE));
+	emulate(&b, 0);
+	assert_true(is_told(&b, p, LOOK_SIZE));
+	b.x.emulation.faults = 2;
+	assert_false(is_told(&b, p, LOOK_SIZE));       /* not rebased yet */
+	no_error(xray_refresh(&b.x), &b.e);
+	emulate(&b, 0);
+	assert_false(is_told(&b, p, LOOK_SIZE));       /* refreshed on another */
+	no_error(xray_look(&b.x, again, 2, LOOK_SIZE), &b.e);
+	assert_true(is_told(&b, p, LOOK_SIZE));
+	b.x.refreshed = false;
+	b.x.emulation.faults = 2;
+	no_error(xray_refresh(&b.x), &b.e);
+	emulate(&b, 0);
+	assert_false(is_told(&b, p, LOOK_SIZE));       /* what is added may be another */
+	end(&b);
+}
+
+/* The same of what is left around it, with its work. */
+static void what_is_left_is_told_again(void **state)
+{
+	struct bed b = { 0 };
+	double share[2][MAX_OUT];
+	uint64_t work[3][2];
+	bool even[3];
+
+	(void)state;
+	begin_strips(&b, &arith_f64, 1 << 12);
+	b.x.emulation = b.plan;
+	no_error(xray_refresh(&b.x), &b.e);
+	for (int i = 0; i < 2; i++) {
+		size_t runs = b.x.runs;
+		work[0][i] = b.x.work;
+		no_error(xray_explained(&b.x, share[i]), &b.e);
+		work[1][i] = b.x.work;
+		no_error(xray_is_even(&b.x, &even[i]), &b.e);
+		work[2][i] = b.x.work;
+		assert_true((b.x.runs > runs) == (i == 0));
+	}
+	assert_true(even[0] && even[1] && b.x.strips > 1);
+	assert_memory_equal(share[0], share[1], sizeof share[0]);
+	for (int i = 0; i < 2; i++) assert_true(work[i + 1][0] - work[i][0] == work[i + 1][1] - work[i][1]);
+	emulate(&b, 2);
+	const size_t runs = b.x.runs;
+	no_error(xray_is_even(&b.x, &even[2]) && xray_explained(&b.x, share[1]), &b.e);
+	assert_true(b.x.runs > runs && !even[2] && memcmp(share[0], share[1], sizeof share[0]));
+	end(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_hit_is_the_miss_to_the_bit), cmocka_unit_test(strips_go_on_from_kept_ones),
 		cmocka_unit_test(a_few_strips_are_kept), cmocka_unit_test(one_bit_makes_another_plan), cmocka_unit_test(a_seed_counts_where_it_is_drawn_from),
+		cmocka_unit_test(what_was_told_is_told_again), cmocka_unit_test(what_is_left_is_told_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
