@@ -1,4 +1,6 @@
 /* When all else is found, what decides near ties: how functions are computed, and how the sums of products are added. */
+#include <math.h>
+
 #include "search.h"
 
 static void of_what(const struct search *s, const struct candidate *c, enum what what, struct list *l)
@@ -73,4 +75,78 @@ void factors_on_results(struct search *s, struct candidate *c, int k)
 			*c = t;
 			least = n;
 		}
+}
+
+/* ---- how exponents are made: their base, the order of their running sums, the functions in them. One that is wrong hides the others, as each
+ * shifts all elements by about as much, so that single changes end where two wrong ones make up for each other. ---- */
+
+static enum fn function_of(const struct key *k) { return (enum fn)(k->id >> 16 & 0xffffffff); }
+
+/* outer: bases and orders of sums; inner: how the functions in them are computed */
+static void exponents_of(const struct search *s, const struct candidate *c, struct list *outer, struct list *inner)
+{
+	uint64_t functions = s->graph[c->form][0].f.in_exponents;
+
+	outer->n = inner->n = 0;
+	for (int i = 0; i < c->met.n; i++) {
+		const struct key *k = &s->keys.at[c->met.key[i]];
+		bool way = k->what == W_WAY && function_of(k) < FN_COUNT && (functions >> function_of(k) & 1);
+		if (k->what == W_EXP || k->what == W_SCAN) outer->key[outer->n++] = c->met.key[i];
+		else if (way) inner->key[inner->n++] = c->met.key[i];
+	}
+}
+
+/* c: whose errors stand in `beside` */
+struct exponents { struct search *s; struct beside *beside; struct candidate c, best; struct contrast least; bool any; };
+
+/* How far is *t from what was there? Kept where it is the nearest so far. */
+static struct contrast weigh(struct exponents *x, struct candidate *t)
+{
+	struct score score[MAX_OUT];
+
+	if (far_off(x->s, x->beside, &x->c, t) || !measured(x->s, t, score, x->beside->other.of)) return (struct contrast){ .all = INFINITY, .louder = true };
+	struct contrast c = contrast(x->s, &x->beside->other, &x->beside->base);
+	if (nearer(&c, CHOOSE_SUMS) && (!x->any || c.all < x->least.all)) x->best = *t, x->least = c, x->any = true;
+	return c;
+}
+
+/* Its functions one after the other, each as it brings most elements nearer. */
+static void functions(struct exponents *x, struct candidate *t, const struct list *inner)
+{
+	struct contrast now = weigh(x, t);
+
+	for (int i = 0; i < inner->n; i++) {
+		int key = inner->key[i], was = t->config.value[key], best = was;
+
+		for (int v = 0; v < x->s->keys.at[key].n && !late(x->s); v++) {
+			if (v == was) continue;
+			t->config.value[key] = (unsigned char)v;
+			struct contrast c = weigh(x, t);
+			if (c.all < now.all) now = c, best = v;
+		}
+		t->config.value[key] = (unsigned char)best;
+	}
+}
+
+void settle_exponents(struct search *s, struct candidate *c, struct beside *b)
+{
+	struct exponents x = { .s = s, .beside = b, .c = *c };
+	struct list outer, inner;
+	struct score score[MAX_OUT];
+	int all = 1;
+
+	exponents_of(s, c, &outer, &inner);
+	for (int i = 0; i < outer.n; i++) all *= s->keys.at[outer.key[i]].n;
+	for (int i = 0; i < all && outer.n + inner.n > 1 && !late(s); i++) {
+		struct candidate t = *c;
+		for (int j = 0, rest = i; j < outer.n; rest /= s->keys.at[outer.key[j]].n, j++)
+			t.config.value[outer.key[j]] = (unsigned char)((c->config.value[outer.key[j]] + rest) % s->keys.at[outer.key[j]].n);
+		round_nothing_new(s, c, &t, s->n_stage - 1);
+		exponents_of(s, &t, &(struct list){ 0 }, &inner);
+		functions(&x, &t, &inner);
+	}
+	if (!x.any || !measured(s, &x.best, score, b->other.of)) return;
+	try(s, &x.best, s->n_stage - 1);
+	*c = x.best;
+	beside_take(b);
 }
