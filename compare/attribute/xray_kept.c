@@ -199,7 +199,7 @@ struct told { struct plan base, centre; struct look look; unsigned what; uint64_
 struct told_left { struct plan base, centre; bool even; double share[MAX_OUT]; unsigned what; uint64_t spent; };
 /* The newest, in rings. */
 enum { MOST_TOLD = 256, MOST_LEFT = 8 };
-struct told_all { size_t n, next, n_left, next_left; struct told of[MOST_TOLD]; struct told_left left[MOST_LEFT]; };
+struct told_all { size_t n, next, room, n_left, next_left; struct told *of; struct told_left left[MOST_LEFT]; };
 
 static bool same_plan(const struct plan *a, const struct plan *b) { return !memcmp(a, b, sizeof *a); }
 
@@ -227,15 +227,25 @@ bool xray_told(struct xray *x, struct look *l, unsigned what)
 static struct told_all *room_to_tell(struct xray *x)
 {
 	if (!is_told(x)) return NULL;
-	if (!x->told && (x->told = malloc(sizeof *x->told))) x->told->n = x->told->next = x->told->n_left = x->told->next_left = 0;
+	if (!x->told) x->told = calloc(1, sizeof *x->told);
 	return x->told;
+}
+
+/* For one more, but no more than MOST_TOLD. */
+static bool grown(struct told_all *all)
+{
+	if (all->n < all->room || all->n == MOST_TOLD) return true;
+	size_t room = all->room ? 2 * all->room : 16;
+	struct told *of = realloc(all->of, room * sizeof *of);
+	if (of) all->of = of, all->room = room;
+	return of;
 }
 
 void xray_tell(struct xray *x, const struct look *l, unsigned what, uint64_t work)
 {
 	struct told_all *all = room_to_tell(x);
 
-	if (!all) return;
+	if (!all || !grown(all)) return;
 	all->of[all->next] = (struct told){ x->of_base.plan, x->of_centre.plan, *l, what, work };
 	all->next = (all->next + 1) % MOST_TOLD;
 	all->n += all->n < MOST_TOLD;
@@ -268,6 +278,7 @@ void xray_tell_left(struct xray *x, unsigned what, bool even, const double *shar
 
 void xray_untell(struct xray *x)
 {
+	if (x->told) free(x->told->of);
 	free(x->told);
 	x->told = NULL;
 }
