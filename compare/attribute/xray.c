@@ -110,7 +110,6 @@ static bool find_shape(struct xray *x)
 	return ok;
 }
 
-static bool same_plan(const struct plan *a, const struct plan *b) { return !memcmp(a, b, sizeof *a); }
 
 bool xray_refresh(struct xray *x)
 {

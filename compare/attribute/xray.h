@@ -57,7 +57,7 @@ struct xray {
 	double score, left;             /* see xray_rebase, xray_left */
 	size_t runs;
 	struct kept_runs *kept;         /* xray_kept.c */
-	struct told_all *told;        /* xray_kept.c */
+	struct told_all *told;          /* xray_kept.c */
 	uint64_t work, patience;        /* element operations of the reference: spent, and when to give up */
 	double *shift;                  /* [all] added to every run's answer, see emulation_by_structure; NULL: nothing is */
 	double *kept_shift;             /* of a structure that explains the call and that the contract does not allow, with its plan; or NULL */

@@ -36,7 +36,7 @@ static uint64_t hash_of(const struct plan *key)
 static struct kept_run *find(struct kept_runs *k, size_t strip, const struct plan *key, uint64_t hash)
 {
 	for (size_t i = 0; k && i < k->n; i++)
-		if (k->of[i].hash == hash && k->of[i].strip == strip && !memcmp(&k->of[i].plan, key, sizeof *key)) return &k->of[i];
+		if (k->of[i].hash == hash && k->of[i].strip == strip && same_plan(&k->of[i].plan, key)) return &k->of[i];
 	return NULL;
 }
 
@@ -200,8 +200,6 @@ struct told_left { struct plan base, centre; bool even; double share[MAX_OUT]; u
 /* The newest, in rings. */
 enum { MOST_TOLD = 256, MOST_LEFT = 8 };
 struct told_all { size_t n, next, room, n_left, next_left; struct told *of; struct told_left left[MOST_LEFT]; };
-
-static bool same_plan(const struct plan *a, const struct plan *b) { return !memcmp(a, b, sizeof *a); }
 
 /* Around another emulation than the one that was rebased plans do not say what is asked. */
 static bool is_told(const struct xray *x) { return x->refreshed && same_plan(&x->emulation, &x->of_base.plan); }

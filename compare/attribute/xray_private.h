@@ -3,6 +3,7 @@
 #define ETALON_XRAY_PRIVATE_H
 
 #include <assert.h>
+#include <string.h>
 
 #include "xray.h"
 #include "xray_terms.h"
@@ -15,6 +16,8 @@ enum { UNREACHED, BY_ROW, BY_FLOAT32 };
 /* Plans that go through a call together, where it has many strips. */
 enum { LOOKS_AT_ONCE = 64 };
 static inline size_t at_once(const struct xray *x) { return x->strips > 1 ? LOOKS_AT_ONCE : 1; }
+
+static inline bool same_plan(const struct plan *a, const struct plan *b) { return !memcmp(a, b, sizeof *a); }
 
 /* Another plan for the stream. */
 void stream_begin(struct stream *l, const struct plan *p);

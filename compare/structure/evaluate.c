@@ -102,6 +102,15 @@ static void run_list(const struct evaluator *v, const struct schedule *s, int li
 	}
 }
 
+static void run(const struct evaluator *v, const struct schedule *s)
+{
+	#pragma omp parallel for schedule(dynamic, 1) if (s->work > WORK_HEAVY)
+	for (int p = 0; p < v->turns.n[0]; p++) {
+		struct place place = { { p } };
+		run_list(v, s, 0, &place);
+	}
+}
+
 bool evaluate(struct evaluator *v, const struct lowered *to, const bool *wanted)
 {
 	struct schedule s;
@@ -110,11 +119,7 @@ bool evaluate(struct evaluator *v, const struct lowered *to, const bool *wanted)
 	v->age++;
 	if (v->bytes > v->budget) ok = kept_trim(v, v->slots, v->age > 3 ? v->age - 3 : 0) && ok;
 	ok = schedule_make(&s, v, to, wanted) && ok;
-	#pragma omp parallel for schedule(dynamic, 1) if (ok && s.work > WORK_HEAVY)
-	for (int p = 0; p < (ok ? v->turns.n[0] : 0); p++) {
-		struct place place = { { p } };
-		run_list(v, &s, 0, &place);
-	}
+	if (ok) run(v, &s);
 	v->work += ok ? s.work : 0;
 	schedule_free(&s);
 	v->failed = v->failed || !ok;
@@ -139,18 +144,9 @@ bool evaluate_cell(struct evaluator *v, int cell)
 	if (!arguments_there(v, c) || !kept_make(v, k)) return false;
 	j.y = *kept_find(v, k);
 	for (; j.n_arg < 3 && c->arg[j.n_arg] >= 0; j.n_arg++) j.a[j.n_arg] = *kept_find(v, (struct kept_key){ c->arg[j.n_arg], 0 });
-	double all = work_of(c, &j) * (double)v->turns.n[c->in];
-	#pragma omp parallel for schedule(dynamic, 1) if (all > WORK_HEAVY)
-	for (int p = 0; p < v->turns.n[0]; p++) {
-		struct place place = { { p } };
-		int first, last;
-		turns_in(&v->turns, v->f, c->in, 0, p, &first, &last);
-		for (int t = first; t < last; t++) {
-			enter(v, &place, c->in, t);
-			work(v, &j, &place);
-		}
-	}
-	v->work += all;
+	const struct schedule one = { .job = { &j }, .n = { 1 }, .work = work_of(c, &j) * (double)v->turns.n[c->in] };
+	run(v, &one);
+	v->work += one.work;
 	return true;
 }
 

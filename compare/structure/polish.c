@@ -136,7 +136,6 @@ static void say_open(const struct search *s, const struct candidate *c, int key,
 }
 
 /* left: the choices that stay open */
-/* left: the choices that stay open */
 struct polishing { struct search *s; struct candidate *c; struct beside b; FILE *open; struct list left; };
 
 static void take(struct polishing *p, const struct candidate *t)

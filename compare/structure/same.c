@@ -8,12 +8,6 @@
 
 /* ---- the value of a cell that nothing carried is in ---- */
 
-static uint64_t mixed(uint64_t h, uint64_t word)
-{
-	h = (h ^ word) * UINT64_C(0xd6e8feb86659fd93);
-	return h ^ h >> 32;
-}
-
 /* Of the bits of n numbers, in four streams side by side. */
 static uint64_t bits_mixed(uint64_t h, const double *x, size_t n)
 {
@@ -22,13 +16,13 @@ static uint64_t bits_mixed(uint64_t h, const double *x, size_t n)
 
 	for (; i + 4 <= n; i += 4) {
 		memcpy(w, x + i, sizeof w);
-		for (int k = 0; k < 4; k++) lane[k] = mixed(lane[k], w[k]);
+		for (int k = 0; k < 4; k++) lane[k] = random_mix(lane[k] ^ w[k]);
 	}
 	for (; i < n; i++) {
 		memcpy(w, x + i, sizeof *x);
-		lane[0] = mixed(lane[0], w[0]);
+		lane[0] = random_mix(lane[0] ^ w[0]);
 	}
-	for (int k = 1; k < 4; k++) lane[0] = mixed(lane[0], lane[k]);
+	for (int k = 1; k < 4; k++) lane[0] = random_mix(lane[0] ^ lane[k]);
 	return lane[0];
 }
 
@@ -39,9 +33,11 @@ static bool value_hash(struct evaluator *v, int cell, uint64_t *hash)
 	const struct value *x = kept_find(v, (struct kept_key){ cell, 0 });
 	const int pieces = v->turns.n[0];
 	uint64_t *of = x ? malloc(((size_t)pieces + 1) * sizeof *of) : NULL;
-	uint64_t h = random_mix((uint64_t)c->rows.n << 32 ^ c->cols.n) ^ random_mix((uint64_t)(unsigned)c->in << 40 ^ (uint64_t)(unsigned)(c->rows.chunk + 1) << 20 ^ (unsigned)(c->cols.chunk + 1));
+	const int is[] = { (int)c->rows.n, (int)c->cols.n, c->rows.chunk, c->cols.chunk, c->in };
+	uint64_t h = 0;
 
 	if (!of) return false;
+	for (size_t i = 0; i < sizeof is / sizeof *is; i++) h = random_mix(h ^ (uint64_t)(unsigned)is[i]);
 	#pragma omp parallel for schedule(dynamic, 1) if (x->n * (size_t)v->turns.n[c->in] > WORK_HEAVY)
 	for (int p = 0; p < pieces; p++) {
 		int first, last;

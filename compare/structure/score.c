@@ -239,16 +239,16 @@ bool lower_in(struct search *s, struct graph *g, const struct candidate *c, FILE
 	return lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, text }, to);
 }
 
-/* The pieces of that kind; l: what the candidate does there, or NULL. */
-static bool scored_by(struct search *s, struct graph *g, const struct candidate *c, const struct lowered *l, int k, struct score score[MAX_OUT],
+/* The pieces of that kind; l: what the candidate does there, or NULL; becomes cells that stand for its. */
+static bool scored_by(struct search *s, struct graph *g, const struct candidate *c, struct lowered *l, int k, struct score score[MAX_OUT],
 	float *errors[MAX_OUT], size_t used[MAX_OUT])
 {
 	struct lowered own;
 	bool ok = l || lower_in(s, g, c, NULL, &own);
 	struct view *v = ok ? view_of(s, g, k) : NULL;
 
-	if (l) own = *l;
-	ok = ok && !s->failed && same_lowered(&v->v, &own, v->wanted) && evaluate(&v->v, &own, v->wanted) && scored(s, g, v, &own, score, errors, used);
+	if (!l) l = &own;
+	ok = ok && !s->failed && same_lowered(&v->v, l, v->wanted) && evaluate(&v->v, l, v->wanted) && scored(s, g, v, l, score, errors, used);
 	if (v) s->work += v->v.work, v->v.work = 0;
 	s->failed = s->failed || !ok;
 	return ok;

@@ -1,15 +1,6 @@
 /* Calls of many heads: some are looked at, all count. Cells that give the same numbers stand for each other, and nothing is lost by it. */
 #include "tests/studies/readback.h"
 
-static const struct test_case many = {
-	.op = "gated_delta_rule", .name = "many", .params = "{}",
-	.dims = (const struct case_dim[]){ { "T", 160 }, { "Hk", 1 }, { "Hv", 96 }, { "Dk", 16 }, { "Dv", 32 }, { "N", 1 }, { 0 } },
-	.in = (const struct case_tensor[]){ { "q", "T,Hk,Dk", DT_BF16, DRAW_NORMAL, 0, 0.25 }, { "k", "T,Hk,Dk", DT_BF16, DRAW_NORMAL, 0, 0.25 },
-		{ "v", "T,Hv,Dv", DT_BF16, DRAW_NORMAL, 0, 1 }, { "g", "T,Hv", DT_F32, DRAW_UNIFORM, -0.3, -0.01 }, { "beta", "T,Hv", DT_F32, DRAW_UNIFORM, 0.1, 0.9 },
-		{ "initial_state", "N,Hv,Dk,Dv", DT_F32, DRAW_NORMAL, 0, 0.3 }, { 0 } },
-	.out = (const struct case_tensor[]){ { "o", "T,Hv,Dv", DT_BF16, DRAW_NORMAL, 0, 0 }, { "final_state", "N,Hv,Dk,Dv", DT_F32, DRAW_NORMAL, 0, 0 }, { 0 } },
-};
-
 static struct capture capture;
 static struct call call;
 static const struct structure_search how = { .work = 3e9 };
@@ -40,13 +31,16 @@ static struct candidate operands_in_bf16(struct search *s)
 	return x;
 }
 
-/* The search of a call whose outputs are those of a kernel with bf16 operands, in chunks of 64. */
+/* The search of a call of 96 heads whose outputs are those of a kernel with bf16 operands, in chunks of 64. */
 static struct search *planted(struct candidate *x)
 {
+	static const struct case_dim dims[] = { { "T", 160 }, { "N", 1 }, { "Hk", 1 }, { "Hv", 96 }, { "Dk", 16 }, { "Dv", 32 }, { 0 } };
+	struct test_case many = *case_find("gated_delta_rule", "g_beta_given");
 	struct plan plain = plan_plain(&arith_f32, 24);
 	struct lowered l;
 	struct error e;
 
+	many.dims = dims;
 	no_error(case_make(&capture, &many, 3, true, &e), &e);
 	answer_by(&capture, &plain);
 	struct search *s = begun();
