@@ -12,7 +12,7 @@ static const struct arith *const tried[ACCUMULATORS] = {
 };
 
 /* Blocks in which an accumulator does better than exact sums, less those in which it does worse, in standard
- * errors of a fair coin's tosses. Single elements are no tosses: one rounding that tips over moves many. */
+ * errors of a fair coin's tosses. Single elements are no tosses: one rounding that flips moves many. */
 static const double more_than_chance = 3;
 
 const char *accumulator_name(const struct accumulators *a, int i)

@@ -34,7 +34,7 @@ bool emulation_explains_plenty(struct xray *x, bool *yes)
 	double share[MAX_OUT];
 
 	if (!xray_explained(x, share)) return false;
-	*yes = explains_share(x, share, explained_plenty) && xray_left(x) <= tips;
+	*yes = explains_share(x, share, explained_plenty) && xray_left(x) <= few_flips;
 	return true;
 }
 

@@ -124,7 +124,7 @@ struct look {
 	struct coefficient fit;
 	/* Elements where what base and base + d store is further apart than eight times float32's noise: all, those of the kernel's that are
 	 * base's to a quarter of the distance, and to a twentieth. Where they are less than a quarter of a row all of
-	 * them may hang on one number that tipped over, and the row is counted once. Numbers that are the same, as those of a matrix of ones, hang
+	 * them may hang on one number that flipped, and the row is counted once. Numbers that are the same, as those of a matrix of ones, hang
 	 * on one, too: the first pairs that differ in size, without d and with; and how many of these are further apart than a flip reaches. */
 	struct votes { size_t all, of_base, close, different, far; double number[MOST_DIFFERENT][2]; } votes;
 	double score;                   /* of base + d: xray_try's */
@@ -177,7 +177,7 @@ bool xray_amplified(struct xray *x, double *share);
 bool xray_explained(struct xray *x, double share[MAX_OUT]);
 
 /* *even: in no block is the upper quartile of |r| more than four times that of every noisy run and half a unit; quartiles
- * to a sixteenth of an octave. A block that is off as a whole may be lost in the mean over all, whose floor a few large tips
+ * to a sixteenth of an octave. A block that is off as a whole may be lost in the mean over all, whose floor a few large flips
  * may have raised. */
 bool xray_is_even(struct xray *x, bool *even);
 

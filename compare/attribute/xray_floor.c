@@ -114,7 +114,7 @@ static void mark_computed(struct xray *x)
 
 /* ---- the floor ---- */
 /* The mean of the runs' values, the largest taken as no more than four times the mean of the others and
- * four units: where a rounding inside the emulation tips over early, all that follows goes with it, and one
+ * four units: where a rounding inside the emulation flips early, all that follows goes with it, and one
  * such run says nothing of the others. */
 static double tame_mean(const double *run, double unit2)
 {
@@ -146,24 +146,24 @@ static double row_unit2(const struct xray *x, int i, size_t at, size_t row)
 	return sum / (double)row;
 }
 
-/* A difference in units: what a store that tips over makes, two of them at most, in the element's own, the rest in its
+/* A difference in units: what a store that flips makes, two of them at most, in the element's own, the rest in its
  * row's. Where noise that has nothing to do with the store meets an answer that nearly cancels, it is thousands of the
  * element's own. */
 static double in_units(double noise2, double unit2, double row_unit2)
 {
-	double tip = fmin(noise2, 4 * unit2);
+	double flip = fmin(noise2, 4 * unit2);
 
-	return tip / unit2 + (noise2 - tip) / row_unit2;
+	return flip / unit2 + (noise2 - flip) / row_unit2;
 }
 
 /* Noise in units, run by run, and elements that are reached. All doubles. */
-struct tips { double units[MAX_BLOCKS][FLOOR_RUNS], count[MAX_BLOCKS]; };
-enum { TIPS = sizeof(struct tips) / sizeof(double) };
+struct flips { double units[MAX_BLOCKS][FLOOR_RUNS], count[MAX_BLOCKS]; };
+enum { FLIPS = sizeof(struct flips) / sizeof(double) };
 
 /* The mean square over each row, and the units over its block. */
 static void add_rows(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum)
 {
-	struct tips *t = (struct tips *)sum;
+	struct flips *t = (struct flips *)sum;
 	size_t row = x->row[i];
 
 	(void)with;
@@ -178,11 +178,11 @@ static void add_rows(const struct xray *x, int i, size_t from, size_t to, const 
 	}
 }
 
-/* The noise's mean square over the element's row, and, so that a rounding that tips over once in a thousand elements is
+/* The noise's mean square over the element's row, and, so that a rounding that flips once in a thousand elements is
  * expected everywhere, over the block, in units, with one unit more than was seen. */
 bool xray_find_floor(struct xray *x)
 {
-	struct tips t = { 0 };
+	struct flips t = { 0 };
 
 	if (!find_grids(x)) return false;
 	noise_streams(x);
@@ -190,7 +190,7 @@ bool xray_find_floor(struct xray *x)
 		if (!xray_refresh_strip(x, s, XRAY_NOISE)) return false;
 		mark_computed(x);
 		for (int i = 0; i < MAX_OUT; i++)
-			if (x->call->out_count[i]) xray_add_up(x, i, add_rows, NULL, (double *)&t, TIPS);
+			if (x->call->out_count[i]) xray_add_up(x, i, add_rows, NULL, (double *)&t, FLIPS);
 	}
 	for (int b = 0; b < x->blocks; b++) x->block_floor[b] = (tame_mean(t.units[b], 1) + 1.0 / FLOOR_RUNS) / t.count[b];
 	return true;

@@ -19,7 +19,7 @@ struct reader {
 
 /* A score this many times that of the farthest correct layer is beyond the limit. */
 #define LAYER_BEYOND 2.0
-/* So is a single element, this many times as far off: where few elements tip over, but far, the largest of six scatters by
+/* So is a single element, this many times as far off: where few elements flip, but far, the largest of six scatters by
  * more than the score does. */
 #define LAYER_BEYOND_WORST 4.0
 

@@ -7,7 +7,7 @@
 
 /* How far the engine is from an answer, stored as the engine stores. score: Σ log(1 + (r/u)²) with u the rounding of the
  * output's type and what float32 leaves of the element's row: 0 where all is equal to the bit, and hardly more for a
- * few elements that are far off (a rounding that tipped over) than for as many that are near. */
+ * few elements that are far off (a rounding that flipped) than for as many that are near. */
 struct distance {
 	double score;
 	double square;                  /* Σ r² */
@@ -35,7 +35,7 @@ struct layer_reading {
 	double rms;                     /* of the engine's error, against the exact layer */
 	double alone, alone_equal;      /* share of its square that the contract explains; elements equal to its emulation's */
 	double correct;                 /* the least share that the emulation explains of the error of correct layers: where
-	                                   sums are long, float32 tips values over at one site, these more at the next, and so on */
+	                                   sums are long, float32 flips values at one site, these more at the next, and so on */
 	double explained, equal;        /* the same with what is detected */
 	struct distance left;
 	double limit, worst_limit;      /* of left.score and left.worst: from the farthest of the correct layers */
@@ -51,7 +51,7 @@ struct layer_reading {
 	int n;
 	struct layer_suspect detected[MAX_DETECTED];
 	uint64_t work;                  /* element operations of one run */
-	int tried, not_identifiable;           /* suspects; those whose effect is no larger than what float32 tips over */
+	int tried, not_identifiable;           /* suspects; those whose effect is no larger than what float32 flips */
 	int idle;                       /* of a layer that keeps its contract: those that change nothing in it */
 	size_t coverage_tokens;            /* where layer_coverage was asked: the first tokens that it took; else 0 */
 	const char *unseen[3 * MAX_SITE + 2 * MAX_FAULT];

@@ -3,7 +3,7 @@
 
 #include "layer_private.h"
 
-/* Sums that are tried, exact ones first; the nearest explains an engine's tips. */
+/* Sums that are tried, exact ones first; the nearest explains an engine's flips. */
 static const struct arith *const sums[] = { &arith_f64, &arith_f32_tree, &arith_mma[MMA_HOPPER], &arith_mma[MMA_AMPERE] };
 enum { SUMS = sizeof sums / sizeof *sums };
 

@@ -28,8 +28,8 @@ const double algebra_reach = 0x1p-10;
 /* The share of each output's error, in squares, that an emulation with roundings inside must explain: of what people's kernels leave,
  * near ties whose side the last bit of a sum decides, a hundredth is the most that was seen beside the right structure. */
 const double explained_enough = 0.99;
-/* The share that ends a search where what is left is the size of a few tips: one large rounding may be 99.9 % of the error alone. */
-const double explained_plenty = 0.999, tips = 100;
+/* The share that ends a search where what is left is the size of a few flips: one large rounding may be 99.9 % of the error alone. */
+const double explained_plenty = 0.999, few_flips = 100;
 /* Where float32's noise makes more than this share of the emulation's error, roundings cannot be told apart. */
 const double saturated = 0.1;
 /* Of what is left, as its mean square in units of float32's noise: sums in order leave that much. */
@@ -44,7 +44,7 @@ const double sums_in_order = 4, most_of_noise = 64;
 
 /* A coefficient this many standard errors from 0 is not 0; one whose error is larger than the reciprocal says nothing. */
 const double certain = 6;
-/* A fault whose coefficient of 1 has not as many standard errors detects nobody. One element that tips over with it, as it did in
+/* A fault whose coefficient of 1 has not as many standard errors detects nobody. One element that flips with it, as it did in
  * one of the FLOOR_RUNS behind the noise, is worth root 5 of them, however far it goes; two are worth root 10. */
 const double likely = 3;
 /* A fault whose effect is smaller than this many times float32's noise, as rms over the outputs, can be neither
@@ -60,7 +60,7 @@ const double well_known = 0.05;
 const double else_finite = 0.1;
 /* Votes that chance seldom makes: 2^-6 for a direction drawn at random, of some ten that are as small as float32's noise. */
 const double least_votes = 6;
-/* Most of them agree: what a few elements that tip over in float32 do not decide. */
+/* Most of them agree: what a few elements that flip in float32 do not decide. */
 const double most_votes = 0.9;
 
 /* ---- one structure against another: docs/structure.md ---- */

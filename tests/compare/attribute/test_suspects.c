@@ -156,7 +156,7 @@ static void coverage(void **state)
 }
 
 /* Float32's errors are systematic where sums run in order over thousands, and huge beside the store's ulp where thousands
- * of tokens follow a rounding that tipped over: neither is a fault. Nor is one element that tips over inside as it would with a
+ * of tokens follow a rounding that flipped: neither is a fault. Nor is one element that flips inside as it would with a
  * fault (the last two: without eps). */
 static void clean_kernels_pass(void **state)
 {
