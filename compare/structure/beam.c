@@ -11,7 +11,7 @@ double found(int k) { return 1e-2 * (k + 1); }
 void log_cost(const struct search *s, const char *what, const struct candidate *c, int k)
 {
 	if (s->log)
-		fprintf(s->log, "  %-8s form %d, %zu tokens: %.5f, energy %.5f, %zu tries, %.2f G operations\n", what, c->form, s->stage[k], c->energy + c->bits,
+		fprintf(s->log, "  %-8s form %d, %zu tokens, %d turns: %.5f, energy %.5f, %zu tries, %.2f G operations\n", what, c->form, s->stage[k], s->rounded[k], c->energy + c->bits,
 			c->energy, s->tries, s->work * 1e-9);
 }
 
@@ -63,7 +63,12 @@ void add_to_both(struct candidate *t, struct beams *b)
 	add(t, &b->by[1]);
 }
 
-bool explained(const struct beams *b, int k) { return b->by[1].n && worth(&b->by[1], &b->by[1].at[0]) <= found(k); }
+bool explained(const struct beams *b, int k)
+{
+	const struct beam *by = &b->by[!b->iterated];
+
+	return by->n && worth(by, &by->at[0]) <= (b->iterated ? found(0) / 10 : found(k));
+}
 
 /* What the beams hold, at another stage. */
 void move_on(struct search *s, struct beams *b, int k)

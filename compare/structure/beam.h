@@ -7,7 +7,8 @@
 
 enum { WIDTH = 6 };
 struct beam { int n; double mix; struct candidate *at; };
-struct beams { struct beam by[2]; };
+/* iterated: by energy alone a stage is explained, since a bit that is lost is amplified */
+struct beams { struct beam by[2]; bool iterated; };
 
 /* What all operands, names and parts in between are unless it is said: of each start; the first two are the usual ones. */
 enum { STARTS = 6, USUAL = 2 };

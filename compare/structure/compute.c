@@ -260,8 +260,30 @@ static void operation(const struct evaluator *v, const struct cell *c, const str
 	}
 }
 
+/* Is the cell in a turn of the iteration that is exact? */
+static bool past(const struct evaluator *v, int in, const struct turn *t)
+{
+	const struct form_symbols *f = v->f;
+
+	while (in > f->iterated) in = f->in[in].up;
+	return in && in == f->iterated && t->now->var[f->in[in].of->var] >= v->rounded;
+}
+
+/* The cell without what it rounds. */
+static struct cell exact(const struct cell *c)
+{
+	struct cell x = *c;
+
+	x.exact = true;
+	if (c->op == CELL_ROUND) x.p[0] = AS_IT_IS;
+	if (c->op == CELL_GEMM || c->op == CELL_OP) x.p[2] = 0;
+	return x;
+}
+
 void compute(const struct evaluator *v, const struct cell *c, const struct block *a, struct block y, const struct turn *t)
 {
+	struct cell without;
+	if (v->rounded && past(v, c->in, t)) without = exact(c), c = &without;
 	size_t n = y.rows * y.cols;
 	bool rounds = !c->exact;
 

@@ -32,6 +32,7 @@ struct same { struct stand_in *of; int room; struct same_value *slot; int slots,
 
 struct evaluator {
 	struct form_symbols *f;
+	int rounded;                    /* not 0: of the iterated loop so many turns are rounded, the others exact */
 	struct cells *cells;
 	struct stage_turns turns;
 	struct kept_value *kept;        /* by open addressing */

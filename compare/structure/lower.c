@@ -225,6 +225,13 @@ struct val low_sym(struct lowering_run *l, const struct sym *x, bool root)
 	return root ? v : low_site(l, v, x->id, W_INNER, 0, CHOOSE_INNER, x);
 }
 
+struct val low_stored(struct lowering_run *l, const struct sym *x)
+{
+	struct val v = low_single(l, low_sym(l, x, true));
+
+	return x->kind != SYM_NAME && x->kind != SYM_FINAL && !is_ex(x, EX_LOAD) ? low_site(l, v, x->id, W_NAME, 1, CHOOSE_NAME, x) : v;
+}
+
 static void target(const struct slice *s, FILE *to)
 {
 	fputs(s->at->name, to);
@@ -247,8 +254,7 @@ bool lower(const struct lowering *how, struct lowered *to)
 	for (int i = 0; i < f->n_put && ok; i++) {
 		struct sym *x = f->put[i].value;
 		l.def = -1;
-		struct val v = low_single(&l, low_sym(&l, x, true));
-		if (x->kind != SYM_NAME && x->kind != SYM_FINAL && !is_ex(x, EX_LOAD)) v = low_site(&l, v, x->id, W_NAME, 1, CHOOSE_NAME, x);
+		struct val v = low_stored(&l, x);
 		to->put[i] = v.cell;
 		if (v.cell >= 0) how->cells->at[v.cell].stored = true;
 		if (!how->text) continue;

@@ -63,6 +63,7 @@ struct val low_sym(struct lowering_run *l, const struct sym *x, bool root);
 struct val low_single(struct lowering_run *l, struct val v);            /* to f32, where it is a sum that was not rounded */
 struct val low_site(struct lowering_run *l, struct val v, int about, enum what what, int i, enum choice_kind kind, const struct sym *of);
 struct val low_product(struct lowering_run *l, const struct entry *e, int n, int about, struct shape s);
+struct val low_stored(struct lowering_run *l, const struct sym *x);      /* what is put out, or carried, under no name */
 struct val low_load(struct lowering_run *l, const struct sym *x);
 struct val low_carried(struct lowering_run *l, const struct sym *x);
 bool low_loop(struct lowering_run *l, int in);         /* its recurrence */

@@ -28,7 +28,7 @@ bool low_loop(struct lowering_run *l, int in)
 		int i = k % loop->n_carry;
 		const struct sym_carry *c = &f->carry[loop->carry + i];
 		l->def = -1;
-		int cell = low_single(l, low_sym(l, k < loop->n_carry ? c->first : c->next, true)).cell;
+		int cell = low_stored(l, k < loop->n_carry ? c->first : c->next).cell;
 		*(k < loop->n_carry ? &r.first[i] : &r.next[i]) = cell;
 		l->failed = l->failed || cell < 0;
 	}

@@ -134,6 +134,8 @@ static size_t step_at(const struct search *s, int k)
 	return all < enough ? 1 : all / enough;
 }
 
+static bool free_running(const struct search *s) { return s->call->op->iterates && !s->call->anchored; }
+
 /* Of a recurrence the first tokens pass few roundings; rows that know nothing of each other are better seen together. */
 static void stages(struct search *s)
 {
@@ -142,7 +144,9 @@ static void stages(struct search *s)
 
 	for (const struct form_decl *d = s->formula->tree.forms; d; d = (const struct form_decl *)d->d.next)
 		if (goes_along(s, d->body)) usual = tokens;
-	for (; *usual; usual++)
+	static const int turns[] = { 1, 2, 3 };
+	for (int i = 0; i < 3 && free_running(s) && !getenv("NOTURNS"); i++) s->rounded[s->n_stage] = turns[i], s->stage[s->n_stage++] = T;
+	for (; *usual && !free_running(s); usual++)
 		if (*usual < T) s->stage[s->n_stage++] = *usual;
 	s->stage[s->n_stage++] = T;
 	s->stage[s->n_stage] = T;

@@ -130,6 +130,7 @@ struct view *view_of(struct search *s, struct graph *g, int k)
 	v->made = true;
 	v->step = s->step[k];
 	bool ok = evaluator_make(&v->v, &g->f, &g->cells, s->stage[k], v->step, (size_t)32 << 20);
+	v->v.rounded = s->rounded[k];
 	for (int i = 0; i < g->f.n_put && ok; i++) {
 		ok = view_put(s, g, v, &g->f.put[i], &v->put[i]);
 		v->wanted[i] = v->put[i].counts;

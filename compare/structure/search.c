@@ -5,6 +5,10 @@
 
 #include "beam.h"
 
+/* What is left of the error's energy where a stage of an iteration shows something. */
+static const double shows_much = 0.9;
+/* What is left where it shows how sums are added. */
+static const double shows_sums = 0.8;
 /* What is left of the first tokens' error and bits, by cost, where a form will do. */
 static const double on_its_way = 0.3;
 
@@ -67,16 +71,16 @@ static void starts(struct search *s, struct beams *b, int k, int from, int to)
 }
 
 /* Forms by token not before the others lead nowhere. */
-static void first_tokens(struct search *s, struct beams *b)
+static void first_tokens(struct search *s, struct beams *b, int k)
 {
-	starts_of(s, b, 0, 0, USUAL, false);
+	starts_of(s, b, k, 0, USUAL, false);
 	bool far = !b->by[1].n || b->by[1].at[0].cost > on_its_way;
-	if (far) starts_of(s, b, 0, 0, USUAL, true);
-	through(s, b, 0);
+	if (far) starts_of(s, b, k, 0, USUAL, true);
+	through(s, b, k);
 	if (far) return;
-	bool done = explained(b, 0);
-	starts_of(s, b, 0, 0, USUAL, true);
-	if (!done) through(s, b, 0);
+	bool done = explained(b, k);
+	starts_of(s, b, k, 0, USUAL, true);
+	if (!done) through(s, b, k);
 }
 
 /* What the candidate has a name for is rounded as the plan says; how many sites of the plan's it has. */
@@ -224,7 +228,7 @@ static int other_ways(struct search *s, struct beams *b)
 	known_starts(s, b, 0);
 	if (explained(b, 0)) return 0;
 
-	struct beams later;
+	struct beams later = { 0 };
 	bool ok = beam_make(&later.by[0], 0);
 	int found_at = 0;
 
@@ -255,6 +259,69 @@ static int other_ways(struct search *s, struct beams *b)
 	return 0;
 }
 
+static int key_of(const struct search *s, const struct candidate *c, enum what what)
+{
+	for (int i = 0; i < c->met.n; i++)
+		if (s->keys.at[c->met.key[i]].what == what) return c->met.key[i];
+	return -1;
+}
+
+/* A rounding that flips is amplified, so that of an iteration it shows early how sums are added. */
+static void sums_shown(struct search *s, struct beams *b, int k)
+{
+	struct candidate c = b->by[1].at[0], best, from;
+	const int wide = key_of(s, &c, W_WIDE);
+
+	try(s, &c, k);
+	if (c.cost <= found(k)) return;
+	best = from = c;
+	if (wide >= 0) from.config.value[wide] = 0, try(s, &from, k);
+	factors_on_results(s, &from, k);
+	const int sums = key_of(s, &from, W_SUMS);
+	for (int v = 0; sums >= 0 && sums_name(v) && !late(s); v++) {
+		struct candidate t = from;
+		t.config.value[sums] = (unsigned char)v;
+		try(s, &t, k);
+		if (t.energy < best.energy) best = t;
+	}
+	if (best.energy < shows_sums * c.energy) down(s, &best, k, 1, false, b);
+	log_cost(s, "sums", &best, k);
+}
+
+/* Does the best do much better than the formula without a rounding? */
+static bool shows(struct search *s, const struct beams *b, int k)
+{
+	struct candidate none = { .form = b->by[0].at[0].form };
+
+	try(s, &none, k);
+	return b->by[0].n && b->by[0].at[0].energy < shows_much * none.energy;
+}
+
+/* Of an iteration: first with few of its turns rounded; what shows nothing there is forgotten, and tried anew with more. */
+static void iterated(struct search *s, struct beams *b, int last)
+{
+	double all = share_budget(s, 0.6);
+	for (int k = 0; k <= last && !late(s); k++) {
+		double left = share_budget(s, 1.0 / (last - k + 1));
+		if (!b->by[0].n) first_tokens(s, b, k);
+		else through(s, b, k);
+		all_budget(s, left);
+		sums_shown(s, b, k);
+		if (k < last && !shows(s, b, k)) b->by[0].n = b->by[1].n = 0;
+	}
+	all_budget(s, all);
+	if (explained(b, last)) return;
+	forget_others(s, last);
+	move_on(s, b, last);
+	all = share_budget(s, 0.75);
+	starts(s, b, last, 0, STARTS);
+	known_starts(s, b, last);
+	sums_shown(s, b, last);
+	for (int mix = 0; mix < 2; mix++)
+		if (!explained(b, last)) widen(s, b, last, 6, mix);
+	all_budget(s, all);
+}
+
 bool look_at_all(struct search *s, struct candidate *best)
 {
 	const int last = s->n_stage - 1;
@@ -276,19 +343,25 @@ bool look_at_all(struct search *s, struct candidate *best)
 	return true;
 }
 
+static void by_tokens(struct search *s, struct beams *b, int last)
+{
+	double all = share_budget(s, 0.5);
+	first_tokens(s, b, 0);
+	all_budget(s, all);
+	int k = explained(b, 0) ? 0 : other_ways(s, b);
+	for (k = k ? k : 1; k < last; k++) through(s, b, k);
+}
+
 void find_structure(struct search *s, struct candidate *best)
 {
-	struct beams b;
+	struct beams b = { .iterated = s->rounded[0] > 0 };
 	bool ok = beam_make(&b.by[0], 0);
 	const int last = s->n_stage - 1;
 
 	best->cost = 1e9;
 	if (beam_make(&b.by[1], 1) && ok) {
-		double all = share_budget(s, 0.5);
-		first_tokens(s, &b);
-		all_budget(s, all);
-		int k = explained(&b, 0) ? 0 : other_ways(s, &b);
-		for (k = k ? k : 1; k < last; k++) through(s, &b, k);
+		if (s->rounded[0]) iterated(s, &b, last);
+		else by_tokens(s, &b, last);
 		finish(s, &b, best, last);
 		last_effort(s, best, last);
 		log_cost(s, "whole", best, last);

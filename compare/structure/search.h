@@ -34,6 +34,7 @@ struct search {
 	/* What operations in float32 do to an element of an output, relative to its size, as a mean square; and to what is stored of it. */
 	double noise[MAX_OUT], flips[MAX_OUT];
 	int n_form, n_stage;            /* stage n_stage: all tokens in fewer pieces, for a glance */
+	int rounded[MAX_STAGE];         /* of an iteration's turns so many are rounded, 0: all */
 	size_t stage[MAX_STAGE], step[MAX_STAGE], chunk[MAX_FORM][MAX_BY];      /* step: every so many pieces are looked at */
 	int n_chunk[MAX_FORM], chunk_key[MAX_FORM];
 	struct graph graph[MAX_FORM][MAX_BY];

@@ -44,7 +44,7 @@ struct form_symbols {
 	const struct tree *tree;
 	const struct program_loop *loop;        /* that over tokens, or the first; NULL: none */
 	struct sym_loop in[MAX_LOOP];             /* in[0]: the piece; each behind those around it */
-	int n_in, now_in;
+	int n_in, now_in, iterated;             /* iterated: the last that carries anything and is in no other; 0: none */
 	struct pool pool;
 	struct sym_put put[MAX_PUT];
 	int n_put;

@@ -105,20 +105,26 @@ static inline void readback_line(size_t at, size_t step, size_t n, void *with)
 	for (size_t i = 0; i < n; i++, at += step) dtype_store(s->t->dtype, s->from++, 1, (char *)s->t->data + at * size);
 }
 
-/* What the candidate answers, into the call's outputs. */
+/* What the candidate answers, into the call's outputs. Of recorded iterations each begins with what is recorded of the one before, so that
+ * each time one more is as the candidate makes it. */
 static inline void readback_store(struct search *s, struct graph *g, const struct lowered *l)
 {
 	look_at(s, 1);
 	struct view *v = view_of(s, g, s->n_stage - 1);
 	const struct stage_turns *t = &v->v.turns;
+	int times = 1;
 
-	assert_true(evaluate(&v->v, l, NULL));
-	for (int i = 0; i < g->f.n_put; i++) {
-		const struct sym_put *p = &g->f.put[i];
-		const struct value *x = put_value(&v->v, l, l->put[i]);
-		for (int j = 0; j < t->n[p->in]; j++) {
-			struct readback_storing w = { s->call->out[p->slice->tensor], value_in(&v->v, x, p->in, j) };
-			assert_true(slice_lines(p->slice, &t->of[p->in][j], readback_line, &w));
+	for (int in = 1; in < g->f.n_in && s->call->anchored; in++) times = t->n[in] + 1 > times ? t->n[in] + 1 : times;
+	for (int k = 0; k < times; k++) {
+		evaluator_clear(&v->v);
+		assert_true(evaluate(&v->v, l, NULL));
+		for (int i = 0; i < g->f.n_put; i++) {
+			const struct sym_put *p = &g->f.put[i];
+			const struct value *x = put_value(&v->v, l, l->put[i]);
+			for (int j = 0; j < t->n[p->in]; j++) {
+				struct readback_storing w = { s->call->out[p->slice->tensor], value_in(&v->v, x, p->in, j) };
+				assert_true(slice_lines(p->slice, &t->of[p->in][j], readback_line, &w));
+			}
 		}
 	}
 }
