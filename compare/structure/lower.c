@@ -85,7 +85,7 @@ static const char *op_text(struct lowering_run *l, const struct sym *x, const st
 
 	switch (e->kind) {
 	case EX_NUMBER: return said(l, "%g", e->number);
-	case EX_LOAD: return call->op->in[e->slice->tensor].name;
+	case EX_LOAD: return e->slice->trace ? call->op->out[e->slice->tensor].name : call->op->in[e->slice->tensor].name;
 	case EX_MEMORY: return call->op->in[e->op].name;
 	case EX_MAP:
 		if (e->op == FN_RECIP) return said(l, "1 / %s", in_brackets(l, a[0]));

@@ -12,6 +12,12 @@ static uint32_t carrying(const struct form_symbols *f, int in)
 	return is;
 }
 
+/* Not what has a line of its own, nor what is there. */
+static bool computed(const struct sym *x)
+{
+	return x->kind != SYM_NAME && x->kind != SYM_FINAL && x->kind != SYM_CARRY && !is_ex(x, EX_LOAD) && !is_ex(x, EX_NUMBER);
+}
+
 /* What a loop carries, all of it: its recurrence. */
 bool low_loop(struct lowering_run *l, int in)
 {
@@ -28,9 +34,11 @@ bool low_loop(struct lowering_run *l, int in)
 		int i = k % loop->n_carry;
 		const struct sym_carry *c = &f->carry[loop->carry + i];
 		l->def = -1;
-		int cell = low_stored(l, k < loop->n_carry ? c->first : c->next).cell;
+		struct val v = low_stored(l, k < loop->n_carry ? c->first : c->next);
+		int cell = v.cell;
 		*(k < loop->n_carry ? &r.first[i] : &r.next[i]) = cell;
 		l->failed = l->failed || cell < 0;
+		if (l->h->text && in == f->iterated && k < loop->n_carry && computed(c->first)) fprintf(l->h->text, "%s = %s\n", c->name, v.text);
 	}
 	l->def = outer;
 	int n = l->to->recurrence[in] = l->failed ? -1 : cells_recurrence(l->h->cells, &r);

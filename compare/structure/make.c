@@ -145,7 +145,7 @@ static void stages(struct search *s)
 	for (const struct form_decl *d = s->formula->tree.forms; d; d = (const struct form_decl *)d->d.next)
 		if (goes_along(s, d->body)) usual = tokens;
 	static const int turns[] = { 1, 2, 3 };
-	for (int i = 0; i < 3 && free_running(s) && !getenv("NOTURNS"); i++) s->rounded[s->n_stage] = turns[i], s->stage[s->n_stage++] = T;
+	for (int i = 0; i < 3 && free_running(s); i++) s->rounded[s->n_stage] = turns[i], s->stage[s->n_stage++] = T;
 	for (; *usual && !free_running(s); usual++)
 		if (*usual < T) s->stage[s->n_stage++] = *usual;
 	s->stage[s->n_stage++] = T;

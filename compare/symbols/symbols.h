@@ -35,7 +35,7 @@ struct sym {
 
 /* What a form computes: its outputs, and what it carries from turn to turn. */
 struct sym_put { struct sym *value; const struct slice *slice; int in; };       /* in: the loop around it */
-struct sym_carry { int reg, loop; struct sym *first, *next; };
+struct sym_carry { int reg, loop; struct sym *first, *next; const char *name; };
 /* A loop, or statements under a condition (a loop of one turn or none): the one around it, how deep it is, its first carry and how many. */
 struct sym_loop { const struct program_loop *of; int up, level, carry, n_carry; };
 enum { MAX_LINE = 1024, MAX_PUT = 24, MAX_DEF = 64, MAX_CARRY = 48, MAX_LOOP = 24 };

@@ -36,7 +36,7 @@ static bool carries(struct reader *r, const struct step *s, struct sym_loop *to,
 		const char *name = carried_as(s->loop->body, reg[i]);
 		x->reg = to->carry + i;
 		x->name = name ? name : "S";
-		f->carry[x->reg] = (struct sym_carry){ reg[i], f->now_in, r->reg[reg[i]], NULL };
+		f->carry[x->reg] = (struct sym_carry){ reg[i], f->now_in, r->reg[reg[i]], NULL, x->name };
 		r->carry_of[reg[i]] = x->reg;
 		r->reg[reg[i]] = x;
 	}

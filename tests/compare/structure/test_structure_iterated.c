@@ -1,0 +1,119 @@
+/* Iterations that run free: a rounding that flips is amplified, so that their first turns are read first. */
+#include "tests/studies/readback.h"
+
+static struct capture capture;
+static struct call call;
+
+static struct search *begun(void)
+{
+	struct search *s = calloc(1, sizeof *s);
+	struct error e;
+	const char *why;
+
+	assert_non_null(s);
+	no_error(call_bind(&call, &capture, true, &e) && search_make(s, &call, &(struct structure_search){ .work = 3e9 }, &why, &e), &e);
+	assert_null(why);
+	return s;
+}
+
+static void ended(struct search *s)
+{
+	search_free(s);
+	free(s);
+	capture_free(&capture);
+}
+
+static struct candidate operands_in_bf16(struct search *s)
+{
+	struct candidate x = { 0 };
+
+	x.config.value[key_find(&s->keys, key_id(0, CHOOSE_OPERAND, W_EVERY, 0), CHOOSE_DEFAULT, W_EVERY, 4, -1)] = 1;
+	return x;
+}
+
+/* A kernel with operands in bf16, of a matrix of 48 x 33 in `turns` iterations; its structure. */
+static struct search *planted(size_t turns, struct candidate *x)
+{
+	const struct case_dim dims[] = { { "N", 48 }, { "M", 33 }, { "S", 33 }, { "L", 48 }, { "K", turns }, { 0 } };
+	struct test_case few = *case_find("newton_schulz", "tall_standard_f32");
+	struct plan plain = plan_plain(&arith_f32, 24);
+	struct lowered l;
+	struct error e;
+
+	few.dims = dims;
+	no_error(case_make(&capture, &few, 3, true, &e), &e);
+	json_t *list = json_array();
+	for (size_t i = 0; i < turns; i++) json_array_append_new(list, json_pack("[f, f, f]", 3.4445, -4.775, 2.0315));
+	json_object_set_new(capture.params, "coefficients", list);
+	answer_by(&capture, &plain);
+	struct search *s = begun();
+	*x = operands_in_bf16(s);
+	assert_true(lower_in(s, graph_of(s, x), x, NULL, &l));
+	readback_store(s, graph_of(s, x), &l);
+	search_free(s);
+	free(s);
+	s = begun();
+	*x = operands_in_bf16(s);
+	return s;
+}
+
+/* With as many turns rounded as there are, all is as the kernel's; with fewer the rest of them is exact. */
+static void turns_are_rounded_one_after_the_other(void **state)
+{
+	(void)state;
+	for (size_t turns = 1; turns <= 2; turns++) {
+		struct candidate x;
+		struct search *s = planted(turns, &x);
+		assert_int_equal(s->n_stage, 4);
+		for (int k = 0; k < s->n_stage; k++) {
+			assert_int_equal(s->rounded[k], k < 3 ? k + 1 : 0);
+			try(s, &x, k);
+			if (k < 3 && (size_t)k + 1 < turns) assert_true(x.energy > 0.01 && x.energy < 10);
+			else assert_true(x.cost < 1e-9);
+		}
+		ended(s);
+	}
+}
+
+static void reads(const char *name, double work, double least)
+{
+	struct structure_reading r;
+	struct error e;
+	const char *why;
+	char path[256];
+
+	snprintf(path, sizeof path, "fixtures/captures/%s.safetensors", name);
+	no_error(capture_read(&capture, path, &e) && call_bind(&call, &capture, true, &e), &e);
+	no_error(structure_read(&r, &call, &(struct structure_search){ .work = work }, &why, &e), &e);
+	assert_null(why);
+	print_message("%s: %.6f in %.2f G operations\n%s", name, r.out[0].explained, r.work * 1e-9, r.text);
+	assert_true(r.identified);
+	assert_true(r.out[0].explained >= least);
+	structure_free(&r);
+	capture_free(&capture);
+}
+
+/* x0 is the normalised input in float16, which nothing but the iteration reads. */
+static void what_an_iteration_begins_with_is_rounded(void **state)
+{
+	(void)state;
+	reads("newton_schulz.graded_f16.etalon", 6e9, 0.999);
+}
+
+/* Five turns of a public kernel in float16 on tensor cores, whose sums flip roundings. */
+static void a_public_iteration_is_read_to_the_bit(void **state)
+{
+	(void)state;
+	reads("newton_schulz.tall.standard_polar_express", 24e9, 0.9999);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(turns_are_rounded_one_after_the_other),
+		cmocka_unit_test(what_an_iteration_begins_with_is_rounded),
+		cmocka_unit_test(a_public_iteration_is_read_to_the_bit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
