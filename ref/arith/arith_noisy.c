@@ -89,6 +89,29 @@ struct draws draws_at(uint64_t at)
 	return (struct draws){ noise_table[0] + r % PLACES, noise_table[1] + r / PLACES % PLACES, (r >> 32) * UINT64_C(0x100000001) };
 }
 
+/* y_i = result, of i, rounded, n of them. */
+#define ROUND_EACH(y, n, d, result) do { \
+	const size_t whole = (n) / LANES * LANES; \
+	for (size_t at = 0; at < whole; at += LANES) { \
+		_Pragma("omp simd") \
+		for (size_t v = 0; v < WORDS; v++) { \
+			const uint64_t w = word(&(d), at / 2 + v); \
+			size_t i = at + v; \
+			(y)[i] = sr_by(w << 32, result); \
+			i += WORDS; \
+			(y)[i] = sr_by(w, result); \
+		} \
+	} \
+	for (size_t i = whole; i < (n); i++) (y)[i] = sr_by((uint64_t)drawn(&(d), i) << 32, result); \
+} while (0)
+
+WIDE_LOOP static void to_grid(double *y, const double *x, size_t n, struct draws d) { ROUND_EACH(y, n, d, x[i]); }
+
+void noisy_load(calc *c, void *y, const double *x, size_t n)
+{
+	IN_ROWS(i, m, n) to_grid((double *)y + i, x + i, m, draws_at(c->noise));
+}
+
 /* a OP b for a number b or a vector; y may be either, but no part of them from elsewhere on. */
 WIDE_LOOP static void noisy_binary(enum binary op, double *y, const double *a, const double *b, bool number, size_t n, struct draws d)
 {

@@ -74,14 +74,6 @@ WIDE_LOOP static void disturb(double *y, size_t n, const double *deviation, doub
 	for (size_t i = 0; i < n; i++) y[i] = disturbed(y[i], deviation, scale * pair(drawn(&d, i)));
 }
 
-/* To 24 bits; y may be x. */
-WIDE_LOOP static void to_grid(double *y, const double *x, size_t n, struct draws d) { ROUND_EACH(y, n, d, x[i]); }
-
-void noisy_load(calc *c, void *y, const double *x, size_t n)
-{
-	IN_ROWS(i, m, n) to_grid((double *)y + i, x + i, m, draws_at(c->noise));
-}
-
 /* The sums at a block's two ends stand for those inside, half and half. */
 void noisy_long(calc *c, double *C, const double *A, const double *B, size_t m, size_t n, size_t k)
 {

@@ -45,28 +45,12 @@ static inline uint64_t word(const struct draws *d, size_t i)
 	return ((const two_draws *)d->first)[i] ^ ((const two_draws *)d->second)[i] ^ d->mask;
 }
 
-/* y_i = result, of i, rounded, n of them. */
-#define ROUND_EACH(y, n, d, result) do { \
-	const size_t whole = (n) / LANES * LANES; \
-	for (size_t at = 0; at < whole; at += LANES) { \
-		_Pragma("omp simd") \
-		for (size_t v = 0; v < WORDS; v++) { \
-			const uint64_t w = word(&(d), at / 2 + v); \
-			size_t i = at + v; \
-			(y)[i] = sr_by(w << 32, result); \
-			i += WORDS; \
-			(y)[i] = sr_by(w, result); \
-		} \
-	} \
-	for (size_t i = whole; i < (n); i++) (y)[i] = sr_by((uint64_t)drawn(&(d), i) << 32, result); \
-} while (0)
-
 /* From i on, m of n in a row. */
 #define IN_ROWS(i, m, n) for (size_t i = 0, m; m = (n) - i < ROW ? (n) - i : ROW, i < (n); i += m, c->noise += m)
 
-/* Of LONG products and more a sum in A B' is drawn at once: C [m,n], A [m,k], B [n,k]; y [n] rounded. */
+/* y [n] = x [n], rounded; y may be x. Of LONG products and more a sum in A B' is drawn at once: C [m,n], A [m,k], B [n,k]. */
+void noisy_load(calc *c, void *y, const double *x, size_t n);
 enum { LONG = 512 };
 void noisy_long(calc *c, double *C, const double *A, const double *B, size_t m, size_t n, size_t k);
-void noisy_load(calc *c, void *y, const double *x, size_t n);
 
 #endif
