@@ -217,6 +217,45 @@ static void what_a_loop_reads_is_made_first(void **state)
 	readback_free(&r);
 }
 
+static bool has_a_name(const struct structure_rounding *r, const void *with)
+{
+	(void)with;
+	return r->site >= 0 || r->arranged;
+}
+
+/* A rounding at no site of the op's, that is not allowed and changes nothing: the structure without it is taken. */
+static void what_explains_as_well_without_is_taken(void **state)
+{
+	const struct structure_search legal = { .work = 1e12, .allows = has_a_name };
+	double effect[MAX_SITE], *more[MAX_SITE][MAX_OUT] = { { NULL } };
+	struct candidate x;
+	int at = -1;
+
+	(void)state;
+	struct search *s = planted(&x);
+	const int last = s->n_stage - 1;
+	s->how = &legal;
+	s->budget = legal.work;
+	try(s, &x, last);
+	struct candidate t = x;
+	for (int i = 0; i < x.met.n && at < 0; i++) {
+		int key = x.met.key[i];
+		struct structure_rounding r;
+		if (!is_rounding(&s->keys.at[key]) || rounding_at(s, &x, key, x.config.value[key], &r) || !rounding_at(s, &x, key, IN_BF16, &r) || has_a_name(&r, NULL)) continue;
+		t = x;
+		t.config.value[key] = IN_BF16;
+		try(s, &t, last);
+		if (t.cost < 1e-9) at = key;
+	}
+	assert_true(at >= 0);
+	needed_roundings(s, &t, effect, more);
+	assert_int_equal(type_of(s, &t, at, t.config.value[at]), IN_F32);
+	assert_true(t.cost < 1e-9);
+	for (int site = 0; site < MAX_SITE; site++) assert_true(effect[site] == 0);
+	ended(s);
+	capture_free(&capture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +265,7 @@ int main(void)
 		cmocka_unit_test(the_same_numbers_stand_for_each_other),
 		cmocka_unit_test(a_glance_tells_what_is_far_off),
 		cmocka_unit_test(what_a_loop_reads_is_made_first),
+		cmocka_unit_test(what_explains_as_well_without_is_taken),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
