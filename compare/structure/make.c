@@ -101,6 +101,7 @@ bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint6
 	if (g->program->grad) *why = "a derivative";
 	for (struct program *p = g->program; !*why; g = g->next) {
 		symbols_make(&g->f, &s->formula->tree, p);
+		g->f.begins_rounded = s->how->iterations;
 		*why = g->f.missing;
 		do p = p->next; while (p && !p->step);
 		if (g->f.failed || (p && !(g->next = calloc(1, sizeof *g)))) return error_set(s->e, E_MEMORY, s->call->op->name, NO_OFFSET, "symbols");
@@ -134,7 +135,7 @@ static size_t step_at(const struct search *s, int k)
 	return all < enough ? 1 : all / enough;
 }
 
-static bool free_running(const struct search *s) { return s->call->op->iterates && !s->call->anchored; }
+static bool free_running(const struct search *s) { return s->how->iterations && s->call->op->iterates && !s->call->anchored; }
 
 /* Of a recurrence the first tokens pass few roundings; rows that know nothing of each other are better seen together. */
 static void stages(struct search *s)

@@ -11,7 +11,7 @@ static struct search *begun(void)
 	const char *why;
 
 	assert_non_null(s);
-	no_error(call_bind(&call, &capture, true, &e) && search_make(s, &call, &(struct structure_search){ .work = 3e9 }, &why, &e), &e);
+	no_error(call_bind(&call, &capture, true, &e) && search_make(s, &call, &(struct structure_search){ .work = 3e9, .iterations = true }, &why, &e), &e);
 	assert_null(why);
 	return s;
 }
@@ -84,7 +84,7 @@ static void reads(const char *name, double work, double least)
 
 	snprintf(path, sizeof path, "fixtures/captures/%s.safetensors", name);
 	no_error(capture_read(&capture, path, &e) && call_bind(&call, &capture, true, &e), &e);
-	no_error(structure_read(&r, &call, &(struct structure_search){ .work = work }, &why, &e), &e);
+	no_error(structure_read(&r, &call, &(struct structure_search){ .work = work, .iterations = true }, &why, &e), &e);
 	assert_null(why);
 	print_message("%s: %.6f in %.2f G operations\n%s", name, r.out[0].explained, r.work * 1e-9, r.text);
 	assert_true(r.identified);
