@@ -2,7 +2,7 @@
 # observed, lines the exact recurrence.
 #   gnuplot -e "table='t.csv'; picture='p.png'; name='...'; shown='0 5 7 8'" plots/ns-spectra.gp
 # shown: which iterations; zoom: half the height of a linear axis around 0 (absent: asinh), without Q; dense: more
-# tics, for small ranges; kind='gif': a frame for each iteration.
+# tics, for small ranges; kind='gif': a frame for each iteration that is shown.
 wide = 1380; high = 520
 load "plots/style.gp"
 if (!exists("name")) name = table
