@@ -110,7 +110,6 @@ static bool find_shape(struct xray *x)
 	return ok;
 }
 
-
 bool xray_refresh(struct xray *x)
 {
 	if (x->refreshed && same_plan(&x->refreshed_on, &x->emulation))

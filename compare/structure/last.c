@@ -1,13 +1,24 @@
 /* When all else is found, what decides near ties: how functions are computed, and how the sums of products are added. */
 #include <math.h>
 
-#include "search.h"
+#include "beam.h"
+
+/* What is left of an iteration's error where it shows how sums are added. */
+static const double shows_sums = 0.8;
 
 static void of_what(const struct search *s, const struct candidate *c, enum what what, struct list *l)
 {
 	l->n = 0;
 	for (int i = 0; i < c->met.n; i++)
 		if (s->keys.at[c->met.key[i]].what == what) l->key[l->n++] = c->met.key[i];
+}
+
+int key_about(const struct search *s, const struct candidate *c, enum what what)
+{
+	struct list l;
+
+	of_what(s, c, what, &l);
+	return l.n ? l.key[0] : -1;
 }
 
 void last_bits(struct search *s, struct candidate *c, int k)
@@ -75,6 +86,28 @@ void factors_on_results(struct search *s, struct candidate *c, int k)
 			*c = t;
 			least = n;
 		}
+}
+
+/* A rounding that flips is amplified, so that of an iteration it shows early how sums are added. */
+void sums_shown(struct search *s, struct beams *b, int k)
+{
+	struct candidate c = b->by[1].at[0], best, from;
+	const int wide = key_about(s, &c, W_WIDE);
+
+	try(s, &c, k);
+	if (c.cost <= found(k)) return;
+	best = from = c;
+	if (wide >= 0) from.config.value[wide] = 0, try(s, &from, k);
+	factors_on_results(s, &from, k);
+	const int sums = key_about(s, &from, W_SUMS);
+	for (int v = 0; sums >= 0 && sums_name(v) && !late(s); v++) {
+		struct candidate t = from;
+		t.config.value[sums] = (unsigned char)v;
+		try(s, &t, k);
+		if (t.energy < best.energy) best = t;
+	}
+	if (best.energy < shows_sums * c.energy) down(s, &best, k, 1, false, b);
+	log_cost(s, "sums", &best, k);
 }
 
 /* ---- how exponents are made: their base, the order of their running sums, the functions in them. One that is wrong hides the others, as each

@@ -229,11 +229,9 @@ static bool take_sums(struct polishing *p)
 	struct candidate from = *p->c, best;
 	struct score score[MAX_OUT];
 	double least = 0;
-	int key = 0;
+	const int key = key_about(s, &from, W_SUMS);
 
-	while (key < from.met.n && s->keys.at[from.met.key[key]].what != W_SUMS) key++;
-	if (key == from.met.n) return false;
-	key = from.met.key[key];
+	if (key < 0) return false;
 	factors_on_results(s, &from, s->n_stage - 1);
 	bool half = products(s, &from, true);
 	for (int v = 1; sums_name(v) && !late(s); v++) {

@@ -7,8 +7,6 @@
 
 /* What is left of the error's energy where a stage of an iteration shows something. */
 static const double shows_much = 0.9;
-/* What is left where it shows how sums are added. */
-static const double shows_sums = 0.8;
 /* What is left of the first tokens' error and bits, by cost, where a form will do. */
 static const double on_its_way = 0.3;
 
@@ -259,42 +257,14 @@ static int other_ways(struct search *s, struct beams *b)
 	return 0;
 }
 
-static int key_of(const struct search *s, const struct candidate *c, enum what what)
-{
-	for (int i = 0; i < c->met.n; i++)
-		if (s->keys.at[c->met.key[i]].what == what) return c->met.key[i];
-	return -1;
-}
-
-/* A rounding that flips is amplified, so that of an iteration it shows early how sums are added. */
-static void sums_shown(struct search *s, struct beams *b, int k)
-{
-	struct candidate c = b->by[1].at[0], best, from;
-	const int wide = key_of(s, &c, W_WIDE);
-
-	try(s, &c, k);
-	if (c.cost <= found(k)) return;
-	best = from = c;
-	if (wide >= 0) from.config.value[wide] = 0, try(s, &from, k);
-	factors_on_results(s, &from, k);
-	const int sums = key_of(s, &from, W_SUMS);
-	for (int v = 0; sums >= 0 && sums_name(v) && !late(s); v++) {
-		struct candidate t = from;
-		t.config.value[sums] = (unsigned char)v;
-		try(s, &t, k);
-		if (t.energy < best.energy) best = t;
-	}
-	if (best.energy < shows_sums * c.energy) down(s, &best, k, 1, false, b);
-	log_cost(s, "sums", &best, k);
-}
-
 /* Does the best do much better than the formula without a rounding? */
 static bool shows(struct search *s, const struct beams *b, int k)
 {
 	struct candidate none = { .form = b->by[0].at[0].form };
 
+	if (!b->by[0].n) return false;
 	try(s, &none, k);
-	return b->by[0].n && b->by[0].at[0].energy < shows_much * none.energy;
+	return b->by[0].at[0].energy < shows_much * none.energy;
 }
 
 /* Of an iteration: first with few of its turns rounded; what shows nothing there is forgotten, and tried anew with more. */

@@ -100,6 +100,8 @@ void round_nothing_new(struct search *s, const struct candidate *old, struct can
 bool is_met(const struct candidate *c, int key);
 /* What is near a choice that *new has otherwise than *old, chosen anew. */
 void choose_near(struct search *s, const struct candidate *old, struct candidate *new, int key, int k);
+/* The first choice about that which the candidate meets, or -1. */
+int key_about(const struct search *s, const struct candidate *c, enum what what);
 /* What decides near ties alone: how functions are computed. */
 void last_bits(struct search *s, struct candidate *c, int k);
 /* Products of which an operand is float32, or (half) of which one is float16. */
