@@ -226,7 +226,7 @@ int cmd_profile(int argc, char **argv)
 	};
 	static const struct argp argp = { options, parse, "CAPTURE...",
 		"Which intermediates the kernel rounds, and to what, read from its outputs alone.", cli_op, NULL, NULL };
-	struct arguments a = { .search.work = structure_work_profile, .search.iterations = true };
+	struct arguments a = { .search.work = structure_work_profile };
 	int status = EXIT_PASS;
 
 	cli_parse(&argp, argc, argv, &a);

@@ -229,7 +229,7 @@ struct val low_stored(struct lowering_run *l, const struct sym *x)
 {
 	struct val v = low_single(l, low_sym(l, x, true));
 
-	return x->kind != SYM_NAME && x->kind != SYM_FINAL && !is_ex(x, EX_LOAD) ? low_site(l, v, x->id, W_NAME, 1, CHOOSE_NAME, x) : v;
+	return x->kind != SYM_NAME && x->kind != SYM_CARRY && x->kind != SYM_FINAL && !is_ex(x, EX_LOAD) ? low_site(l, v, x->id, W_NAME, 1, CHOOSE_NAME, x) : v;
 }
 
 static void target(const struct slice *s, FILE *to)

@@ -35,7 +35,7 @@ bool low_loop(struct lowering_run *l, int in)
 		const struct sym_carry *c = &f->carry[loop->carry + i];
 		l->def = -1;
 		const struct sym *x = k < loop->n_carry ? c->first : c->next;
-		struct val v = f->begins_rounded ? low_stored(l, x) : low_single(l, low_sym(l, x, true));
+		struct val v = low_stored(l, x);
 		int cell = v.cell;
 		*(k < loop->n_carry ? &r.first[i] : &r.next[i]) = cell;
 		l->failed = l->failed || cell < 0;

@@ -101,7 +101,6 @@ bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint6
 	if (g->program->grad) *why = "a derivative";
 	for (struct program *p = g->program; !*why; g = g->next) {
 		symbols_make(&g->f, &s->formula->tree, p);
-		g->f.begins_rounded = s->how->iterations;
 		*why = g->f.missing;
 		do p = p->next; while (p && !p->step);
 		if (g->f.failed || (p && !(g->next = calloc(1, sizeof *g)))) return error_set(s->e, E_MEMORY, s->call->op->name, NO_OFFSET, "symbols");
@@ -135,9 +134,10 @@ static size_t step_at(const struct search *s, int k)
 	return all < enough ? 1 : all / enough;
 }
 
-static bool free_running(const struct search *s) { return s->how->iterations && s->call->op->iterates && !s->call->anchored; }
+static bool free_running(const struct search *s) { return s->call->op->iterates && !s->call->anchored; }
 
-/* Of a recurrence the first tokens pass few roundings; rows that know nothing of each other are better seen together. */
+/* Of a recurrence the first tokens pass few roundings, of an iteration the first turns; rows that know nothing of each other are better seen
+ * together. */
 static void stages(struct search *s)
 {
 	static const size_t tokens[] = { 8, 16, 32, 64, 96, 0 }, rows[] = { 64, 0 };
@@ -145,10 +145,11 @@ static void stages(struct search *s)
 
 	for (const struct form_decl *d = s->formula->tree.forms; d; d = (const struct form_decl *)d->d.next)
 		if (goes_along(s, d->body)) usual = tokens;
-	static const int turns[] = { 1, 2, 3 };
-	for (int i = 0; i < 3 && free_running(s); i++) s->rounded[s->n_stage] = turns[i], s->stage[s->n_stage++] = T;
-	for (; *usual && !free_running(s); usual++)
-		if (*usual < T) s->stage[s->n_stage++] = *usual;
+	if (free_running(s))
+		for (int turns = 1; turns <= 3; turns++) s->rounded[s->n_stage] = turns, s->stage[s->n_stage++] = T;
+	else
+		for (; *usual; usual++)
+			if (*usual < T) s->stage[s->n_stage++] = *usual;
 	s->stage[s->n_stage++] = T;
 	s->stage[s->n_stage] = T;
 	for (int k = 0; k <= s->n_stage; k++) s->step[k] = step_at(s, k);
@@ -212,12 +213,11 @@ static bool outputs_weighed(struct search *s, const char **why)
 /* By a run whose operations are rounded to float32 up or down at random, and whose functions err as a GPU's may. */
 static bool noise_made(struct search *s)
 {
-	const struct op *op = s->call->op;
 	struct plan plan = search_plan(s, &arith_noisy, form_with_faults(s), DEFAULT_CHUNK);
 	struct answer a;
 
 	/* an iteration that runs free makes of float32's noise whatever it makes of roundings: nothing is told by it */
-	if (op->iterates && !s->call->anchored) return true;
+	if (free_running(s)) return true;
 	plan.seed = 1;
 	if (!ref_run(s->call, &plan, &a, s->e)) return false;
 	for (int o = 0; o < MAX_OUT; o++) {

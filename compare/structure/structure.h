@@ -38,14 +38,13 @@ struct structure_reading {
  * not 0: of processor time, in place of it. log: gets each step of the search, NULL: nothing does. faults: bit i: fault i of the op is in the formula that is
  * read, at value[i] of its parameter; what is explained is then the error beside it. answer: is it asked for? order: choices are tried in
  * another order for each number, 0: as they are met; what is found should not depend on it. allows, with: is that rounding legal? Where
- * not it is said whether it is needed; NULL: nothing is said. iterations: of one that runs free the first turns are read first, and what it
- * begins with may be rounded; a profile asks for that, a check does not yet. */
+ * not it is said whether it is needed; NULL: nothing is said. */
 struct structure_search {
 	double work, seconds;
 	FILE *log;
 	uint64_t faults;
 	const double *value;
-	bool answer, iterations;
+	bool answer;
 	uint64_t order;
 	bool (*allows)(const struct structure_rounding *r, const void *with);
 	const void *with;

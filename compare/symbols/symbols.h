@@ -58,7 +58,6 @@ struct form_symbols {
 	uint64_t in_exponents;          /* bit f: enum fn's f is computed in an exponent, element by element */
 	const char *missing;            /* what the formula has that is not read here; NULL: nothing */
 	bool failed;                    /* memory is short */
-	bool begins_rounded;            /* what a loop begins with may be rounded, where it has no name */
 };
 
 /* Of the pieces of `p`, which are the tree's; freed with symbols_free, before the program. Look at `missing` first. */

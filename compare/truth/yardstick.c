@@ -91,6 +91,11 @@ bool yardstick_make(struct yardstick *y, const struct call *call, const struct y
 	}
 	t->first_stream.plan = t->second_stream.plan = y->model;
 	if (!make_room(y, call, e) || !count_work(y, call, e)) return false;
+	while (call->op->contracts[y->contracts].name) y->contracts++;
+	if (!(y->expected = calloc(y->contracts, sizeof *y->expected))) {
+		y->contracts = 0;
+		return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "what is expected under each contract");
+	}
 	if (!truth) t->rung = t->work <= dd_work ? LADDER_DD : LADDER_F64;
 	if (truth ? !named_truth(t, truth, e) : !take_both(t, ladder[t->rung], ladder[t->rung - 1], e)) return false;
 	return strcmp(t->name, "dd") || sample_begin(&t->sample, call, t->work, y->room, y->strips, e);
@@ -98,7 +103,7 @@ bool yardstick_make(struct yardstick *y, const struct call *call, const struct y
 
 static void forget(struct yardstick *y)
 {
-	for (int i = 0; i < MAX_CONTRACT; i++) expected_free(&y->expected[i][false]), expected_free(&y->expected[i][true]);
+	for (size_t i = 0; i < y->contracts; i++) expected_free(&y->expected[i][false]), expected_free(&y->expected[i][true]);
 }
 
 void yardstick_free(struct yardstick *y)
@@ -109,6 +114,9 @@ void yardstick_free(struct yardstick *y)
 	stream_end(&y->truth.second_stream);
 	sample_free(&y->truth.sample);
 	forget(y);
+	free(y->expected);
+	y->expected = NULL;
+	y->contracts = 0;
 }
 
 /* What was the truth is the second opinion. */

@@ -17,12 +17,12 @@ struct truth {
 	uint64_t work;
 };
 
-enum { MAX_CONTRACT = 8 };
 struct yardstick {
 	size_t strips, at, room[MAX_OUT];               /* of the call; the one that is held; elements of the largest */
 	struct truth truth;                             /* of the strip that is held */
 	bool whole;                                     /* its second opinion and its sample too */
-	struct expected expected[MAX_CONTRACT][2];      /* of few runs, and of all; made when first asked for: runs is 0 before */
+	struct expected (*expected)[2];                 /* of each contract, of few runs, and of all; made when first asked for: runs is 0 before */
+	size_t contracts;
 	struct plan model;                              /* its form and faults are the truth's and the noisy runs' */
 	void (*tick)(const char *stage, size_t done, size_t total);
 };

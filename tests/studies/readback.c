@@ -24,7 +24,7 @@ static int orders(uint64_t n, char **file, double work)
 		for (uint64_t i = 0; i < n; i++) {
 			struct structure_reading r;
 			const char *why;
-			no_error(structure_read(&r, &call, &(struct structure_search){ .work = work, .order = i, .iterations = true }, &why, &e), &e);
+			no_error(structure_read(&r, &call, &(struct structure_search){ .work = work, .order = i }, &why, &e), &e);
 			found += r.identified;
 			for (int o = 0; o < MAX_OUT; o++) least[o] = fmin(least[o], r.out[o].noise ? 1 : r.out[o].explained);
 			most = fmax(most, r.work * 1e-9);

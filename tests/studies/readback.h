@@ -143,7 +143,7 @@ static inline char *readback_plant(struct capture *c, int form, uint64_t faults,
 
 	assert_non_null(s);
 	answer_by(c, &plain);
-	no_error(call_bind(&call, c, true, &e) && search_make(s, &call, &(struct structure_search){ .work = 1e18, .faults = faults, .iterations = true }, why, &e), &e);
+	no_error(call_bind(&call, c, true, &e) && search_make(s, &call, &(struct structure_search){ .work = 1e18, .faults = faults }, why, &e), &e);
 	if (!*why) {
 		x.form = form >= 0 ? form : (int)readback_below(random, (size_t)s->n_form);
 		if (!s->graph[x.form][0].made) x.form = 0;
@@ -215,7 +215,7 @@ static inline bool readback_from(struct readback *r, uint64_t random, const char
 	}
 	if (!r->why) {
 		const char *why;
-		no_error(structure_read(&r->found, &call, &(struct structure_search){ .work = work, .log = log, .iterations = true }, &why, &e), &e);
+		no_error(structure_read(&r->found, &call, &(struct structure_search){ .work = work, .log = log }, &why, &e), &e);
 		r->back = !why && readback_counts(&r->found);
 	}
 	capture_free(&c);

@@ -29,7 +29,7 @@ static struct verdict judged(const char *name, const char *contract, const char 
 static const struct { const char *fault, *name, *contract, *as; } shown[] = {
 	{ "spectral_for_frobenius", "wide_f32", "f32", NULL },
 	{ "eps_swamps_small_input", "tiny_grad_f32", "f32", NULL },
-	{ "normalise_in_low_precision", "wide_f32", "f32", "update" },
+	{ "normalise_in_low_precision", "wide_f32", "f32", "input" },
 	{ "last_coefficients_reused", "wide_f32", "f32", NULL },
 	{ "restart_missing", "mild_gram_f16", "lower_f16", NULL },
 	{ "restart_one_late", "mild_gram_f16", "lower_f16", NULL }, { "restart_keeps_q", "tall_f32", "f32", NULL },

@@ -1,57 +1,16 @@
 /* Calls of many heads: some are looked at, all count. Cells that give the same numbers stand for each other, and nothing is lost by it. */
-#include "tests/studies/readback.h"
-
-static struct capture capture;
-static struct call call;
-static const struct structure_search how = { .work = 3e9 };
-
-static struct search *begun(void)
-{
-	struct search *s = calloc(1, sizeof *s);
-	struct error e;
-	const char *why;
-
-	assert_non_null(s);
-	no_error(call_bind(&call, &capture, true, &e) && search_make(s, &call, &how, &why, &e), &e);
-	assert_null(why);
-	return s;
-}
-
-static void ended(struct search *s)
-{
-	search_free(s);
-	free(s);
-}
-
-static struct candidate operands_in_bf16(struct search *s)
-{
-	struct candidate x = { .form = 1 };
-
-	x.config.value[key_find(&s->keys, key_id(1, CHOOSE_OPERAND, W_EVERY, 0), CHOOSE_DEFAULT, W_EVERY, 4, -1)] = 1;
-	return x;
-}
+#include "planted.h"
 
 /* The search of a call of 96 heads whose outputs are those of a kernel with bf16 operands, in chunks of 64. */
 static struct search *planted(struct candidate *x)
 {
 	static const struct case_dim dims[] = { { "T", 160 }, { "N", 1 }, { "Hk", 1 }, { "Hv", 96 }, { "Dk", 16 }, { "Dv", 32 }, { 0 } };
 	struct test_case many = *case_find("gated_delta_rule", "g_beta_given");
-	struct plan plain = plan_plain(&arith_f32, 24);
-	struct lowered l;
 	struct error e;
 
 	many.dims = dims;
 	no_error(case_make(&capture, &many, 3, true, &e), &e);
-	answer_by(&capture, &plain);
-	struct search *s = begun();
-	*x = operands_in_bf16(s);
-	assert_true(lower_in(s, graph_of(s, x), x, NULL, &l));
-	look_at(s, 1);
-	readback_store(s, graph_of(s, x), &l);
-	ended(s);
-	s = begun();
-	*x = operands_in_bf16(s);
-	return s;
+	return planted_in(1, x);
 }
 
 static size_t seen(struct search *s, const struct candidate *x)
@@ -120,7 +79,7 @@ static void what_the_others_show_is_looked_at(void **state)
 	struct search *s = begun();
 	s->how = &none;
 	s->budget = 1;
-	x = operands_in_bf16(s);
+	x = operands_in_bf16(s, 1);
 	try(s, &x, s->n_stage - 1);
 	assert_true(x.cost < 1e-9);
 	assert_true(look_at_all(s, &x));

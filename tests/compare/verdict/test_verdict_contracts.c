@@ -4,6 +4,7 @@
 
 #include "compare/verdict/verdict.h"
 #include "gpu/host/backend.h"
+#include "ref/formula/formula.h"
 #include "tests/kernel_model.h"
 
 static struct verdict judged(const struct capture *c, const char *contract)
@@ -98,6 +99,55 @@ static void auto_takes_the_tightest(void **state)
 }
 
 /* ---- stale ---- */
+
+/* An op has as many contracts as its file has: the last of these is as good as the first, by name and by auto. */
+static void of_many_contracts_the_last(void **state)
+{
+	char text[4096], path[512];
+	struct plan p = plan_plain(&arith_f32, 24);
+	struct capture c;
+	struct error e;
+
+	size_t n = (size_t)snprintf(text, sizeof text, "op many # x y\nin x [R]  y [R]\nout z [R]\neach r in R\na = x[r] * y[r]\nb = exp(a)\nz[r] = b\ncontract f32\n");
+	for (int i = 1; i < 20; i++) n += (size_t)snprintf(text + n, sizeof text - n, "contract c%d: a %s\n", i, i < 19 ? "f16" : "bf16");
+	snprintf(text + n, sizeof text - n, "case one: R = 400\n");
+	snprintf(path, sizeof path, "%s", scratch_text("many.op", text));
+	(void)state;
+	const struct op *op = formula_op(op_added_from(path));
+	no_error(case_make(&c, op_case(op, "one"), 1, true, &e), &e);
+	plan_contract(&p, &op->contracts[19]);
+	answer_by(&c, &p);
+	for (int i = 0; i < 2; i++) {
+		struct verdict v;
+		no_error(judge(&c, &(struct judging){ .contract = i ? "auto" : "c19" }, &v, &e), &e);
+		assert_int_equal(v.outcome, PASS);
+		assert_string_equal(v.contract->name, "c19");
+	}
+	capture_free(&c);
+}
+
+/* Of an iteration, whatever may be in bf16 may be in float16. */
+static void float16_is_as_legal_as_bf16(void **state)
+{
+	static const char *const names[] = { "newton_schulz", "muon_step" };
+	static const struct site_rounding half = { true, FMT_F16, ROUND_NEAREST_EVEN }, brain = { true, FMT_BF16, ROUND_NEAREST_EVEN };
+	int pairs = 0;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		for (const struct contract *k = op_find(names[i])->contracts; k->name; k++) {
+			char other[64];
+			const char *at = strstr(k->name, "bf16");
+			if (!at) continue;
+			snprintf(other, sizeof other, "%.*s%s", (int)(at - k->name), k->name, at + 1);
+			const struct contract *f = contract_of(names[i], other);
+			assert_int_equal(f->form, k->form);
+			for (int site = 0; op_find(names[i])->sites[site].name; site++)
+				assert_int_equal(contract_allows(f, site, &half), contract_allows(k, site, &brain));
+			pairs++;
+		}
+	assert_int_equal(pairs, 8);
+}
 
 static void stamp(struct capture *c, const char *producer, const char *sha256)
 {
@@ -206,8 +256,10 @@ int main(void)
 		cmocka_unit_test(contracts_allow_what_they_name),
 		cmocka_unit_test(which_contract),
 		cmocka_unit_test(auto_takes_the_tightest),
+		cmocka_unit_test(of_many_contracts_the_last),
+		cmocka_unit_test(float16_is_as_legal_as_bf16),
 		cmocka_unit_test(stale_captures_fail),
 		cmocka_unit_test(faults_fail_the_check),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

@@ -1,0 +1,56 @@
+/* A search of the call that `capture` holds, and of a kernel with operands in bf16. */
+#ifndef ETALON_TEST_PLANTED_H
+#define ETALON_TEST_PLANTED_H
+
+#include "tests/studies/readback.h"
+
+static struct capture capture;
+static struct call call;
+
+static const struct structure_search how = { .work = 3e9 };
+
+static struct search *begun(void)
+{
+	struct search *s = calloc(1, sizeof *s);
+	struct error e;
+	const char *why;
+
+	assert_non_null(s);
+	no_error(call_bind(&call, &capture, true, &e) && search_make(s, &call, &how, &why, &e), &e);
+	assert_null(why);
+	return s;
+}
+
+static void ended(struct search *s)
+{
+	search_free(s);
+	free(s);
+}
+
+static struct candidate operands_in_bf16(struct search *s, int form)
+{
+	struct candidate x = { .form = form };
+
+	x.config.value[key_find(&s->keys, key_id(form, CHOOSE_OPERAND, W_EVERY, 0), CHOOSE_DEFAULT, W_EVERY, 4, -1)] = 1;
+	return x;
+}
+
+/* The search of a call whose outputs are such a kernel's in that form; its structure. `capture` gets those outputs. */
+static struct search *planted_in(int form, struct candidate *x)
+{
+	struct plan plain = plan_plain(&arith_f32, 24);
+	struct lowered l;
+
+	answer_by(&capture, &plain);
+	struct search *s = begun();
+	*x = operands_in_bf16(s, form);
+	assert_true(lower_in(s, graph_of(s, x), x, NULL, &l));
+	look_at(s, 1);
+	readback_store(s, graph_of(s, x), &l);
+	ended(s);
+	s = begun();
+	*x = operands_in_bf16(s, form);
+	return s;
+}
+
+#endif
