@@ -261,20 +261,24 @@ static void elements_tell_a_fault_that_no_coefficient_does(void **state)
 	assert_true(detected(&v, "initial_state_ignored"));
 }
 
-/* One near tie of the state that flips in 126 of 3600 elements of o, as it also does where g is rounded to TF32. A structure has it to
- * the bit, with a rounding in float32's noise at no site of the op's: without that one it explains as well, and the contract allows it. */
+/* Where a near tie of the state flips in some hundred elements of o a structure has it to the bit, with a rounding in float32's noise at no site
+ * of the op's: without that one it explains as well, and the contract allows it (test_structure_many holds the rule). It is so in one of six. */
 static void a_rounding_in_the_noise_forbids_no_structure(void **state)
 {
-	struct plan p = plan_plain(&arith_f32, arith_f32.precision);
-	struct capture c;
+	int taken = 0;
 
 	(void)state;
-	plan_structure(&p, contract_of("kda", "bf16_operands"), 1);
-	answered(&c, "kda", "weak_decay", 2, DT_F32, &p);
-	struct verdict v = judged(&c, "bf16_operands");
-	assert_int_equal(v.outcome, PASS);
-	assert_true(v.x.structure.taken);
-	assert_int_equal(v.x.count[DETECTED], 0);
+	for (uint64_t seed = 2; seed <= 7; seed++) {
+		struct plan p = plan_plain(&arith_f32, arith_f32.precision);
+		struct capture c;
+		plan_structure(&p, contract_of("kda", "bf16_operands"), 1);
+		answered(&c, "kda", "weak_decay", seed, DT_F32, &p);
+		struct verdict v = judged(&c, "bf16_operands");
+		assert_int_equal(v.outcome, PASS);
+		assert_int_equal(v.x.count[DETECTED], 0);
+		taken += v.x.structure.taken;
+	}
+	assert_true(taken > 0);
 }
 
 /* In the contract's second structure, which the first is not near: without the eps as with it behind the root growth finds roundings that
