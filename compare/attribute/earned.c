@@ -196,7 +196,7 @@ static bool stands_for(struct xray *x, int site, bool *yes)
 			p.round[site] = (struct site_rounding){ 0 };
 			look[n++] = look_of(&p);
 		}
-	if (!xray_try(x, look, n)) return false;
+	if (!xray_try(x, look, n, score + worth_keeping, false)) return false;
 	for (size_t i = 0; i < n && !*yes; i++) {
 		struct look other = look_of(&look[i].stream.plan);
 		if (!(look[i].score < score + worth_keeping)) continue;

@@ -22,7 +22,7 @@ bool emulation_least_fault(struct xray *x, const struct plan *start, struct grow
 		plan_fault_at(&p, x->call->op, m, value);
 		look[n++] = look_of(&p);
 	}
-	if (!xray_try(x, look, n)) return false;
+	if (!xray_try(x, look, n, least->score, false)) return false;
 	for (size_t i = 0; i < n; i++)
 		if (look[i].score < least->score) *least = (struct grown){ look[i].stream.plan, look[i].score };
 	return true;
@@ -80,7 +80,7 @@ bool emulation_exchange_fault(struct xray *x)
 		plan_fault(&p, x->call->op, m);
 		look[n++] = look_of(&p);
 	}
-	if (!xray_try(x, look, n)) return false;
+	if (!xray_try(x, look, n, x->score - worth_keeping, true)) return false;       /* suspects ask for the same plans' sizes */
 	for (size_t i = 1; i < n; i++)
 		if (look[i].score < look[best].score) best = i;
 	if (!n || !(look[best].score < x->score - worth_keeping)) return true;

@@ -168,7 +168,7 @@ static bool score_at(struct xray *x, int m, size_t i, double *score)
 
 	p.value[m] = fault_value(x->call, m, i);
 	struct look look = look_of(&p);
-	if (!xray_try(x, &look, 1)) return false;
+	if (!xray_try(x, &look, 1, INFINITY, false)) return false;
 	*score = look.score;
 	return true;
 }

@@ -184,6 +184,27 @@ static void add_score(const struct xray *x, int i, size_t from, size_t to, const
 	sum[0] += terms.sum + log(terms.of);
 }
 
+/* An element's term is least where its variance is r², if its block's scale, which is at most 1, can make it that. */
+static void add_bound(const struct xray *x, int i, size_t from, size_t to, const void *with, double *sum)
+{
+	const double *residual = ((const struct pass *)with)->r;
+	struct product terms = { 1, 0, 0 };
+
+	for (size_t j = from; j < to; j++) {
+		double r = residual[j], ulp = xray_ulp(x, i, x->got[j]), v = fmax(x->floor2[j], fmin(r * r, x->floor2[j] + x->shape2[j])), w = v + r * r;
+		if (xray_takes_part(x, j, r)) multiply(&terms, w / v * (w / (ulp * ulp)));
+		else sum[0] += isfinite(r) ? 0 : isnan(r) ? xray_agree : xray_disagree;
+	}
+	sum[0] += terms.sum + log(terms.of);
+}
+
+void scoring_bound(const struct xray *x, struct scoring *s, const double *r)
+{
+	for (int i = 0; i < MAX_OUT; i++) xray_add_up(x, i, add_bound, &(struct pass){ s, r }, &s->least, 1);
+}
+
+double scoring_least(const struct xray *x, const struct scoring *s) { return s->least - xray_rounding * ((double)x->all + fabs(s->least)); }
+
 void scoring_add(const struct xray *x, struct scoring *s, const double *r)
 {
 	double part[PASS_SUMS] = { 0 }, sum = s->score;

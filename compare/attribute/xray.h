@@ -145,8 +145,8 @@ bool votes_tell(const struct votes *v);
 bool look_told(const struct look *l);
 bool look_told_closely(const struct look *l);
 
-/* The score of each. */
-bool xray_try(struct xray *x, struct look *list, size_t n);
+/* The score of each, where it is below this; else it may be INFINITY. tells: looks that ask for the same plans' sizes are told them. */
+bool xray_try(struct xray *x, struct look *list, size_t n, double below, bool tells);
 
 /* One fit of r by the directions of n streams, at most MAX_REGRESSORS: c [n]. The streams are ended; x->d is lost. */
 bool xray_fit_together(struct xray *x, struct stream *stream, int n, struct coefficient *c);

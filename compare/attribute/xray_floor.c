@@ -210,8 +210,7 @@ void xray_floor_of_strip(struct xray *x)
 
 /* ---- what a plan's answer says of its score before there is its noise ---- */
 
-/* What sums of as many terms may be off by. */
-static const double rounding = 1e-9;
+const double xray_rounding = 1e-9;
 
 /* The least unit of an element's noise: its type's, or a coarser grid's, which float16's and bf16's small numbers are on. */
 static double least_unit(const struct xray *x, int i, double y)
@@ -266,6 +265,6 @@ bool xray_score_at_least(struct xray *x, const struct plan *p, double *least)
 	for (size_t j = 0; j < x->n; j++) x->trial[j] = xray_residual(x, j, x->trial[j]);
 	count_shares(x, &b);
 	for (int i = 0; i < MAX_OUT; i++) xray_add_up(x, i, add_least, &b, &sum, 1);
-	*least = sum - rounding * ((double)x->n + fabs(sum));
+	*least = sum - xray_rounding * ((double)x->n + fabs(sum));
 	return true;
 }

@@ -148,8 +148,20 @@ bool xray_fit_together(struct xray *x, struct stream *stream, int n, struct coef
 
 /* ---- scores ---- */
 
-/* trial: what is left, stored, with the look's direction; of as many looks as there is room for, of the whole call. */
-struct trials { double *of_call; size_t most; };
+/* trial: what is left, stored, with the look's direction; of as many looks as there is room for, of the whole call. below, tells: as xray_try has
+ * them. */
+struct trials { double *of_call; size_t most; double below; bool tells; };
+
+static bool is_bounded(const struct trials *t, const struct scoring *s) { return s->pass == 0 && isfinite(t->below); }
+
+/* One pass more; none, where no scales would make the score as little as is asked. */
+static void pass_over(const struct xray *x, const struct trials *t, struct scoring *s)
+{
+	bool hopeless = is_bounded(t, s) && scoring_least(x, s) >= t->below;
+
+	scoring_pass(x, s);
+	if (hopeless) s->pass = SCORE_PASSES, s->score = INFINITY;
+}
 
 static bool try_of_strip(struct xray *x, struct look *l, double *trial)
 {
@@ -166,18 +178,29 @@ static bool try_of_strip(struct xray *x, struct look *l, double *trial)
 /* One pass of the scores of n looks; a trial that is there is not made again. */
 static bool try_pass(struct xray *x, struct look *list, struct scoring *s, size_t n, const struct trials *t)
 {
-	bool made = t->most && s->pass > 0;
+	const bool first_of_all = s->pass == 0, made = t->most && !first_of_all;
+	const uint64_t before = x->work;
 
+	for (size_t i = 0; i < n && first_of_all && t->tells; i++)
+		if (!begin(x, &list[i])) return false;
 	for (size_t at = 0, first = 0; at < x->strips; at++, first += x->n) {
 		if (!xray_refresh_strip(x, at, XRAY_BASE | XRAY_FLOOR)) return false;
 		for (size_t i = 0; i < n; i++) {
 			if (s[i].pass == SCORE_PASSES) continue;
 			double *trial = t->most ? t->of_call + i * x->all + first : x->trial;
 			if (!made && !try_of_strip(x, &list[i], trial)) return false;
+			if (first_of_all && t->tells) add(x, &list[i], LOOK_SIZE);
+			if (is_bounded(t, &s[i])) scoring_bound(x, &s[i], trial);
 			scoring_add(x, &s[i], trial);
 		}
 	}
-	for (size_t i = 0; i < n; i++) scoring_pass(x, &s[i]);
+	for (size_t i = 0; i < n; i++) {
+		pass_over(x, t, &s[i]);
+		if (!first_of_all || !t->tells) continue;
+		if (!end(x, &list[i], LOOK_SIZE)) return false;
+		sums_free(&list[i]);
+		xray_tell(x, &list[i], LOOK_SIZE, (x->work - before) / n);
+	}
 	return true;
 }
 
@@ -190,19 +213,19 @@ static bool all_scored(const struct scoring *s, size_t n)
 }
 
 enum { TRIALS = 256 << 20 };
-static struct trials trials_of(const struct xray *x, size_t n)
+static struct trials trials_of(const struct xray *x, size_t n, double below, bool tells)
 {
 	size_t most = x->all ? TRIALS / sizeof(double) / x->all : 0;
 
 	if (most > n) most = n;
 	if (most > at_once(x)) most = at_once(x);
 	double *room = most ? malloc(most * x->all * sizeof *room) : NULL;
-	return (struct trials){ room, room ? most : 0 };
+	return (struct trials){ room, room ? most : 0, below, tells };
 }
 
-bool xray_try(struct xray *x, struct look *list, size_t n)
+bool xray_try(struct xray *x, struct look *list, size_t n, double below, bool tells)
 {
-	struct trials t = trials_of(x, n);
+	struct trials t = trials_of(x, n, below, tells);
 	size_t most = t.most ? t.most : at_once(x);
 	struct scoring *s = malloc(most * sizeof *s);
 	bool ok = s || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu scores", n);
@@ -211,7 +234,7 @@ bool xray_try(struct xray *x, struct look *list, size_t n)
 		m = n - from < most ? n - from : most;
 		memset(s, 0, m * sizeof *s);
 		while (ok && !all_scored(s, m)) ok = try_pass(x, list + from, s, m, &t);
-		for (size_t i = 0; i < m; i++) list[from + i].score = list[from + i].impossible ? INFINITY : s[i].score, stream_end(&list[from + i].stream);
+		for (size_t i = 0; i < m; i++) list[from + i].score = list[from + i].impossible ? INFINITY : s[i].score, sums_free(&list[from + i]);
 	}
 	free(s);
 	free(t.of_call);

@@ -95,8 +95,13 @@ static inline size_t xray_in_block(const struct xray *x, size_t at, size_t end)
 /* The scales of blocks, and then the score, of residuals; see xray_rebase. Passes over the call, until there were SCORE_PASSES or what is left of
  * them would say nothing else, each of which adds the strips' residuals r [n]; on a strip with floor2. */
 enum { SCORE_STEPS = 6, SCORE_PASSES = SCORE_STEPS + 2 };
-struct scoring { int pass; double a[MAX_BLOCKS], start[MAX_BLOCKS], sum[MAX_BLOCKS], weight[MAX_BLOCKS], score; };
+struct scoring { int pass; double a[MAX_BLOCKS], start[MAX_BLOCKS], sum[MAX_BLOCKS], weight[MAX_BLOCKS], score, least; };
 void scoring_add(const struct xray *x, struct scoring *s, const double *r);
 void scoring_pass(const struct xray *x, struct scoring *s);
+/* Of the strip, too, the score by the best scales that each element could have; no score of the call is less than what they add up to. */
+void scoring_bound(const struct xray *x, struct scoring *s, const double *r);
+double scoring_least(const struct xray *x, const struct scoring *s);
+/* What sums of as many terms may be off by, as a share. */
+extern const double xray_rounding;
 
 #endif

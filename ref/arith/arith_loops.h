@@ -2,7 +2,7 @@
  *   E            the element type, and AT(c, p, i), the address of element i;
  *   e_set0, e_add, e_sub, e_mul, e_div, e_max, e_pow(c, y, a, b);
  *   e_fma(c, y, a, x)   y += a x;
- *   e_map(c, f, y, x);
+ *   e_map(c, f, y, x), inline for f that is known;
  *   LOOP         an attribute for the functions below (or nothing).
  * Sums run in index order. */
 #include <string.h>
@@ -40,10 +40,15 @@ LOOP UNUSED static void l_binary(calc *c, enum binary op, void *y, const void *a
 }
 #undef EACH
 
+/* Whole states are copied, and negated. */
+#define EACH(f) for (size_t i = 0; i < n; i++) e_map(c, f, AT(c, y, i), AT(c, x, i))
 UNUSED static void l_map(calc *c, enum fn f, void *y, const void *x, size_t n)
 {
-	for (size_t i = 0; i < n; i++) e_map(c, f, AT(c, y, i), AT(c, x, i));
+	if (f == FN_ID) EACH(FN_ID);
+	else if (f == FN_NEG) EACH(FN_NEG);
+	else EACH(f);
 }
+#undef EACH
 
 LOOP UNUSED static void l_axpy(calc *c, void *y, const void *a, const void *x, size_t n)
 {

@@ -2,13 +2,12 @@
  * computed in double and rounded to 24 bits up or down at random, without bias; a multiply-add
  * rounds once, as on a GPU. What is below f32's normal range is flushed to zero every other time,
  * because kernels may or may not keep subnormals. Sums of LONG products and more in A B' are computed exactly
- * in blocks of SPAN, and what the block's roundings add up to is drawn at once (below).
+ * in blocks, and what a block's roundings add up to is drawn at once (arith_noisy_long.c).
  *
  * Functions err uniformly within the largest error that the CUDA C++ Programming Guide gives for
  * the single-precision functions and their intrinsics (appendix on mathematical functions): 2 ulp
  * for exp, log, rsqrt, sin, cos, tanh, division; 4 for pow. exp is 2^(x log2 e) with a rounded
  * argument, which is what __expf does; softplus is log(1 + exp x), its crudest usual form. */
-#include <cblas.h>
 #include <math.h>
 
 #include "arith_blas.h"
@@ -48,7 +47,7 @@ static double noisy_sigmoid(calc *c, double x)
 	return within(c, 1 / sr(c, 1 + noisy_exp(c, -x)), 2);
 }
 
-static void e_map(calc *c, enum fn f, E *y, const E *px)
+static inline __attribute__((always_inline)) void e_map(calc *c, enum fn f, E *y, const E *px)
 {
 	E x = *px;
 
@@ -87,29 +86,43 @@ struct draws draws_at(uint64_t at)
 {
 	uint64_t r = random_at(at);
 
-	return (struct draws){ noise_table[0] + r % PLACES, noise_table[1] + r / PLACES % PLACES, (uint32_t)(r >> 32) };
+	return (struct draws){ noise_table[0] + r % PLACES, noise_table[1] + r / PLACES % PLACES, (r >> 32) * UINT64_C(0x100000001) };
 }
 
-/* From i on, m of n in a row. */
-#define IN_ROWS(i, m, n) for (size_t i = 0, m; m = (n) - i < ROW ? (n) - i : ROW, i < (n); i += m, c->noise += m)
+/* y_i = result, of i, rounded, n of them. */
+#define ROUND_EACH(y, n, d, result) do { \
+	const size_t whole = (n) / LANES * LANES; \
+	for (size_t at = 0; at < whole; at += LANES) { \
+		_Pragma("omp simd") \
+		for (size_t v = 0; v < WORDS; v++) { \
+			const uint64_t w = word(&(d), at / 2 + v); \
+			size_t i = at + v; \
+			(y)[i] = sr_by(w << 32, result); \
+			i += WORDS; \
+			(y)[i] = sr_by(w, result); \
+		} \
+	} \
+	for (size_t i = whole; i < (n); i++) (y)[i] = sr_by((uint64_t)drawn(&(d), i) << 32, result); \
+} while (0)
+
+WIDE_LOOP static void to_grid(double *y, const double *x, size_t n, struct draws d) { ROUND_EACH(y, n, d, x[i]); }
+
+void noisy_load(calc *c, void *y, const double *x, size_t n)
+{
+	IN_ROWS(i, m, n) to_grid((double *)y + i, x + i, m, draws_at(c->noise));
+}
 
 /* a OP b for a number b or a vector; y may be either, but no part of them from elsewhere on. */
-#define EACH(result) do { \
-	_Pragma("GCC ivdep") \
-	for (size_t i = 0; i < n; i++) y[i] = sr_by(drawn(&d, i), result); \
-} while (0)
 WIDE_LOOP static void noisy_binary(enum binary op, double *y, const double *a, const double *b, bool number, size_t n, struct draws d)
 {
-	double x = *b;
+	const double x = op == OP_SUB ? -*b : *b;
 
-	if (number) {
-		if (op == OP_MUL) EACH(a[i] * x);
-		else EACH(a[i] + (op == OP_ADD ? x : -x));
-	} else if (op == OP_MUL) EACH(a[i] * b[i]);
-	else if (op == OP_ADD) EACH(a[i] + b[i]);
-	else EACH(a[i] - b[i]);
+	if (number && op == OP_MUL) ROUND_EACH(y, n, d, a[i] * x);
+	else if (number) ROUND_EACH(y, n, d, a[i] + x);
+	else if (op == OP_MUL) ROUND_EACH(y, n, d, a[i] * b[i]);
+	else if (op == OP_ADD) ROUND_EACH(y, n, d, a[i] + b[i]);
+	else ROUND_EACH(y, n, d, a[i] - b[i]);
 }
-#undef EACH
 
 static void binary(calc *c, enum binary op, void *y, const void *a, const void *b, size_t b_step, size_t n)
 {
@@ -120,164 +133,91 @@ static void binary(calc *c, enum binary op, void *y, const void *a, const void *
 	IN_ROWS(i, m, n) noisy_binary(op, AT(c, y, i), AT(c, a, i), AT(c, b, i * b_step), b_step == 0, m, draws_at(c->noise));
 }
 
-WIDE_LOOP static void noisy_axpy(double *y, double a, const double *x, size_t n, struct draws d)
+WIDE_LOOP static void noisy_ger(calc *c, E *A, const E *x, const E *y, size_t rows, size_t cols)
 {
-	for (size_t i = 0; i < n; i++) y[i] = sr_by(drawn(&d, i), y[i] + a * x[i]);
+	for (size_t r = 0; r < rows; r++)
+		IN_ROWS(j, m, cols) {
+			const struct draws d = draws_at(c->noise);
+			const double a = x[r], *b = y + j;
+			double *to = A + r * cols + j;
+			ROUND_EACH(to, m, d, to[i] + a * b[i]);
+		}
 }
 
-static void axpy(calc *c, void *y, const void *a, const void *x, size_t n)
-{
-	const double by = *(const E *)a;
+static void ger(calc *c, void *A, const void *x, const void *y, size_t rows, size_t cols) { noisy_ger(c, A, x, y, rows, cols); }
+static void axpy(calc *c, void *y, const void *a, const void *x, size_t n) { noisy_ger(c, y, a, x, 1, n); }
 
-	IN_ROWS(i, m, n) noisy_axpy(AT(c, y, i), by, AT(c, x, i), m, draws_at(c->noise));
+/* The exponent of the least number but 0. */
+static inline int64_t least_exponent(const double *x, size_t n)
+{
+	int64_t least = INT64_MAX;
+
+	for (size_t i = 0; i < n; i++) {
+		int64_t bits = (int64_t)((to_bits(x[i]) & INT64_MAX) - 1) & INT64_MAX;
+		least = bits < least ? bits : least;
+	}
+	return (least >> 52) - 1023;
 }
 
-static void gemv_t(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
-{
-	memset(y, 0, cols * sizeof(E));
-	for (size_t i = 0; i < rows; i++) axpy(c, y, AT(c, x, i), AT(c, A, i * cols), cols);
-}
+/* Of products of numbers of 24 bits that are no smaller sums are 0 or normal: multiples of 2^-126. */
+enum { NORMAL = 46 - 126 };
 
-static void ger(calc *c, void *A, const void *x, const void *y, size_t rows, size_t cols)
-{
-	for (size_t i = 0; i < rows; i++) axpy(c, AT(c, A, i * cols), AT(c, x, i), y, cols);
-}
+/* sum[v] += a[l a_step] b[l b_step + v], `depth` terms. Half of a triangular A is zeros, which add nothing to what is finite. */
+#define ADD_TERMS(rounded) do { \
+	for (size_t l = 0; l < depth; l++) { \
+		const double x = a[l * a_step]; \
+		if (finite && x == 0) continue; \
+		_Pragma("omp simd") \
+		for (size_t v = 0; v < WORDS; v++) { \
+			const uint64_t w = word(&d, l * WORDS + v); \
+			sum[v] = rounded(w << 32, sum[v] + x * b[l * b_step + v]); \
+			sum[v + WORDS] = rounded(w, sum[v + WORDS] + x * b[l * b_step + v + WORDS]); \
+		} \
+	} \
+} while (0)
 
-/* The sums of LANES columns side by side, DEPTH terms at a time. Half of a triangular A is zeros, which add nothing. */
-enum { LANES = 16, DEPTH = 128 };
+/* The sums of LANES columns side by side, DEPTH terms at a time. */
+enum { DEPTH = 128 };
 _Static_assert(LANES * DEPTH <= ROW, "a block's draws are one row's");
 WIDE_LOOP static void gemm_blocks(calc *c, E *C, const E *A, bool ta, const E *B, bool tb, size_t m, size_t n, size_t k)
 {
-	const bool finite = all_finite(B, k * n);
+	const bool many = m > 1, finite = many && all_finite(B, k * n);
+	const bool normal = many && least_exponent(A, m * k) + least_exponent(B, k * n) >= NORMAL;
+	const size_t a_step = ta ? m : 1;
 
 	for (size_t j = 0; j < n; j += LANES)
 		for (size_t first = 0; first < k; first += DEPTH) {
-			size_t lanes = n - j < LANES ? n - j : LANES, depth = k - first < DEPTH ? k - first : DEPTH;
-			double b[DEPTH][LANES] = { 0 };
-			for (size_t v = 0; v < lanes; v++)
-				for (size_t l = 0; l < depth; l++) b[l][v] = tb ? B[(j + v) * k + first + l] : B[(first + l) * n + j + v];
+			size_t lanes = n - j < LANES ? n - j : LANES, depth = k - first < DEPTH ? k - first : DEPTH, b_step = n;
+			const double *b = B + first * n + j;
+			double block[DEPTH][LANES];
+			if (tb || many || lanes < LANES) {
+				if (lanes < LANES) memset(block, 0, sizeof block);
+				for (size_t v = 0; v < lanes; v++)
+					for (size_t l = 0; l < depth; l++) block[l][v] = tb ? B[(j + v) * k + first + l] : b[l * n + v];
+				b = block[0], b_step = LANES;
+			}
 			for (size_t i = 0; i < m; i++) {
+				const double *a = ta ? A + first * m + i : A + i * k + first;
+				const struct draws d = draws_at(c->noise + (i * n + j) * k + first);
 				double sum[LANES] = { 0 };
-				struct draws d = draws_at(c->noise + (i * n + j) * k + first);
 				for (size_t v = 0; first && v < lanes; v++) sum[v] = C[i * n + j + v];
-				for (size_t l = 0; l < depth; l++) {
-					double a = ta ? A[(first + l) * m + i] : A[i * k + first + l];
-					if (a == 0 && finite) continue;
-					#pragma omp simd
-					for (size_t v = 0; v < LANES; v++) sum[v] = sr_by(drawn(&d, l * LANES + v), sum[v] + a * b[l][v]);
-				}
+				if (normal) ADD_TERMS(sr_normal);
+				else ADD_TERMS(sr_by);
 				memcpy(C + i * n + j, sum, lanes * sizeof *sum);
 			}
 		}
 	c->noise += m * n * k;
 }
 
-/* ---- long sums ---- */
-
-/* A rounding at random of x = s + a b, s a float, errs by f up or 1 - f down, in units u of the last place of x: by 0 on
- * average, with variance f (1 - f) u². What lies below u is that of a b, whose last bit is at the sum of a's and b's: d bits
- * below, f is an odd multiple of 2^-d, and f (1 - f) is (1 + 2 4^-d)/6 on average; where a b ends at or above u,
- * as most products of two bf16 numbers do, nothing is rounded. A chain of k such errors is normal, as k is large. */
-enum { LONG = 512, SPAN = 256, LAST = 160, BITS = 320, ROW_SAMPLE = 256, SAMPLE = 4096 };
-_Static_assert(ROW_SAMPLE <= LONG, "a row has as many numbers as are looked at");
-
-/* How often a number's last bit stands at 2^(i - LAST); zeros count in n alone. */
-struct ends { double share[BITS]; int first, last; };
-
-static struct ends ends_of(const double *x, size_t n, size_t step)
+static void gemv_t(calc *c, void *y, const void *A, const void *x, size_t rows, size_t cols)
 {
-	struct ends y = { .first = BITS, .last = -1 };
-	double one = 1 / (double)((n + step - 1) / step);
-
-	for (size_t i = 0; i < n; i += step) {
-		uint64_t b = to_bits(x[i]), fraction = b & ((UINT64_C(1) << 52) - 1);
-		int exponent = (int)(b >> 52 & 0x7ff) - 1023;
-		int at = LAST + exponent - (fraction ? 52 - __builtin_ctzll(fraction) : 0);
-		if (at < 0 || at >= BITS || exponent == 1024) continue;
-		y.share[at] += one;
-		y.first = at < y.first ? at : y.first;
-		y.last = at > y.last ? at : y.last;
-	}
-	return y;
-}
-
-/* deviation[i]: of the errors of one multiply-add, over the power of two below a sum of biased exponent LEAST + i. */
-enum { LEAST = 1023 - 151, EXPONENTS = 288, ULP = 23, NEGLIGIBLE = 12 };
-static void deviations(double *deviation, const struct ends *a, const struct ends *b)
-{
-	double share[2 * BITS] = { 0 };
-	int first = a->first + b->first, last = a->last + b->last;
-
-	for (int i = a->first; i <= a->last; i++)
-		for (int j = b->first; j <= b->last; j++) share[i + j] += a->share[i] * b->share[j];
-	for (int i = 0; i < EXPONENTS; i++) {
-		int ulp = LEAST + i - 1023 - ULP + 2 * LAST;
-		double variance = 0, rest = 0.25;
-		if (i > 0 && ulp > last + NEGLIGIBLE) {
-			deviation[i] = deviation[i - 1];
-			continue;
-		}
-		for (int p = ulp - 1; p >= first; p--, rest /= 4) variance += p <= last ? share[p] * (1 + 2 * rest) / 6 : 0;
-		deviation[i] = sqrt(variance) * 0x1p-23;
-	}
-}
-
-/* y + deviation at y's exponent times z. */
-static inline double disturbed(double y, const double *deviation, double z)
-{
-	int64_t e = (int64_t)(to_bits(y) >> 52 & 0x7ff), i = e < LEAST ? 0 : e < LEAST + EXPONENTS ? e - LEAST : EXPONENTS - 1;
-
-	return y + deviation[i] * from_bits(e == 0x7ff ? 0 : (uint64_t)e << 52) * z;
-}
-
-/* Of 32 bits, the sum of two uniform numbers, of deviation 26755 and mean 0; a chain's errors are sums of many blocks'. */
-static inline double pair(uint32_t r) { return (double)(int32_t)((r & 0xffff) + (r >> 16)) - 65535; }
-
-/* y + what `steps` roundings of sums near y add up to. */
-WIDE_LOOP static void disturb(double *y, size_t n, const double *deviation, double steps, struct draws d)
-{
-	double scale = sqrt(steps) / 26755.1;
-
-	for (size_t i = 0; i < n; i++) y[i] = disturbed(y[i], deviation, scale * pair(drawn(&d, i)));
-}
-
-/* To 24 bits; y may be x. */
-WIDE_LOOP static void to_grid(double *y, const double *x, size_t n, struct draws d)
-{
-	_Pragma("GCC ivdep")
-	for (size_t i = 0; i < n; i++) y[i] = sr_by(drawn(&d, i), x[i]);
-}
-
-static void load(calc *c, void *y, const double *x, size_t n)
-{
-	IN_ROWS(i, m, n) to_grid(AT(c, y, i), x + i, m, draws_at(c->noise));
-}
-
-/* The sums at a block's two ends stand for those inside, half and half. */
-static void gemm_long(calc *c, E *C, const E *A, const E *B, size_t m, size_t n, size_t k)
-{
-	size_t mark = c_mark(c);
-	double *deviation = c_bytes(c, m * EXPONENTS * sizeof *deviation);
-	struct ends b = ends_of(B, n * k, n * k / SAMPLE + 1);
-
-	for (size_t i = 0; i < m; i++) {
-		struct ends a = ends_of(A + i * k, k, k / ROW_SAMPLE);
-		deviations(deviation + i * EXPONENTS, &a, &b);
-	}
-	for (size_t first = 0; first < k; first += SPAN) {
-		size_t depth = k - first < SPAN ? k - first : SPAN, next = k - first - depth < SPAN ? k - first - depth : SPAN;
-		cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)m, (int)n, (int)depth, 1, A + first, (int)k, B + first, (int)k,
-			first > 0, C, (int)n);
-		for (size_t i = 0; i < m; i++)
-			IN_ROWS(j, part, n) disturb(C + i * n + j, part, deviation + i * EXPONENTS, (double)(depth + next) / 2, draws_at(c->noise));
-	}
-	load(c, C, C, m * n);
-	c_release(c, mark);
+	if (!rows || cols < LANES / 2) l_gemv_t(c, y, A, x, rows, cols);
+	else gemm_blocks(c, y, x, false, A, false, 1, cols, rows);
 }
 
 static void gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool tb, size_t m, size_t n, size_t k)
 {
-	if (tb && !ta && k >= LONG) gemm_long(c, C, A, B, m, n, k);
+	if (tb && !ta && k >= LONG) noisy_long(c, C, A, B, m, n, k);
 	else if (!k || n < LANES / 2) l_gemm(c, C, A, ta, B, tb, m, n, k);
 	else gemm_blocks(c, C, A, ta, B, tb, m, n, k);
 }
@@ -294,7 +234,7 @@ static void take(calc *c, double *hi, double *lo, const void *x, size_t n)
 
 const struct arith arith_noisy = {
 	.name = "noisy", .what = "f32 with every operation rounded up or down at random (Monte Carlo arithmetic)",
-	.precision = 24, .plain = true, .size = size, .init = init, .load = load, .read = take,
+	.precision = 24, .plain = true, .size = size, .init = init, .load = noisy_load, .read = take,
 	.binary = binary, .map = l_map, .axpy = axpy, .scan = l_scan, .dot = l_dot, .gemv_t = gemv_t,
 	.ger = ger, .gemm = gemm, .enter = blas_enter
 };

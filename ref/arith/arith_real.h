@@ -20,7 +20,7 @@ static inline void e_fma(calc *c, E *y, const E *a, const E *x) { (void)c; *y = 
 #else
 static inline void e_fma(calc *c, E *y, const E *a, const E *x) { (void)c; *y += *a * *x; }
 #endif
-static void e_map(calc *c, enum fn f, E *y, const E *px)
+static inline __attribute__((always_inline)) void e_map(calc *c, enum fn f, E *y, const E *px)
 {
 	E x = *px;
 

@@ -199,9 +199,11 @@ static void a_factor_takes_the_name_along(void **state)
 	assert_false(detected(&v, "decayed_scores"));
 }
 
-/* odd_1007 with such sums, without a fault or with one at a value of its parameter; *beside: the fault that is read beside its structure, or -1. */
+/* odd_1007 with such sums, without a fault or with one at a value of its parameter; *beside: the fault that is read beside its structure, or -1, by
+ * one who makes none, so that the values that he has of them say nothing. */
 static struct verdict odd_rows(const struct arith *sums, uint64_t seed, const char *fault, double value, int *beside)
 {
+	static const double none[MAX_FAULT];
 	const struct op *op = op_find("rmsnorm");
 	struct plan p = kernel("rmsnorm", "f32");
 	struct structure_reading r;
@@ -213,7 +215,8 @@ static struct verdict odd_rows(const struct arith *sums, uint64_t seed, const ch
 	p.arith = sums;
 	if (fault) plan_fault_at(&p, op, op_fault(op, fault), value);
 	answered(&c, "rmsnorm", "odd_1007", seed, DT_F32, &p);
-	no_error(call_bind(&call, &c, true, &e) && structure_read(&r, &call, &(struct structure_search){ .work = 20e9 }, &why, &e), &e);
+	const struct structure_search how = { .work = 20e9, .value = none };
+	no_error(call_bind(&call, &c, true, &e) && structure_read(&r, &call, &how, &why, &e), &e);
 	assert_null(why);
 	*beside = r.fault;
 	structure_free(&r);
@@ -258,20 +261,24 @@ static void elements_tell_a_fault_that_no_coefficient_does(void **state)
 	assert_true(detected(&v, "initial_state_ignored"));
 }
 
-/* One near tie of the state that flips in 126 of 3600 elements of o, as it also does where g is rounded to TF32. A structure has it to
- * the bit, with a rounding in float32's noise at no site of the op's: without that one it explains as well, and the contract allows it. */
+/* Where a near tie of the state flips in some hundred elements of o a structure has it to the bit, with a rounding in float32's noise at no site
+ * of the op's: without that one it explains as well, and the contract allows it (test_structure_many holds the rule). It is so in one of six. */
 static void a_rounding_in_the_noise_forbids_no_structure(void **state)
 {
-	struct plan p = plan_plain(&arith_f32, arith_f32.precision);
-	struct capture c;
+	int taken = 0;
 
 	(void)state;
-	plan_structure(&p, contract_of("kda", "bf16_operands"), 1);
-	answered(&c, "kda", "weak_decay", 2, DT_F32, &p);
-	struct verdict v = judged(&c, "bf16_operands");
-	assert_int_equal(v.outcome, PASS);
-	assert_true(v.x.structure.taken);
-	assert_int_equal(v.x.count[DETECTED], 0);
+	for (uint64_t seed = 2; seed <= 7; seed++) {
+		struct plan p = plan_plain(&arith_f32, arith_f32.precision);
+		struct capture c;
+		plan_structure(&p, contract_of("kda", "bf16_operands"), 1);
+		answered(&c, "kda", "weak_decay", seed, DT_F32, &p);
+		struct verdict v = judged(&c, "bf16_operands");
+		assert_int_equal(v.outcome, PASS);
+		assert_int_equal(v.x.count[DETECTED], 0);
+		taken += v.x.structure.taken;
+	}
+	assert_true(taken > 0);
 }
 
 /* In the contract's second structure, which the first is not near: without the eps as with it behind the root growth finds roundings that

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "compare/attribute/xray_private.h"
 #include "compare/verdict/verdict.h"
 #include "tests/kernel_model.h"
 
@@ -48,8 +49,16 @@ static void around(const struct call *call, struct around *a)
 	plan_fault(&p, call->op, 0);
 	a->look = look_of(&p);
 	struct look tried = look_of(&p);
-	no_error(xray_refresh(&x) && xray_look(&x, &a->look, 1, LOOK_SIZE | LOOK_FIT) && xray_try(&x, &tried, 1), &e);
+	no_error(xray_refresh(&x) && xray_look(&x, &a->look, 1, LOOK_SIZE | LOOK_FIT) && xray_try(&x, &tried, 1, INFINITY, false), &e);
 	a->score = x.score, a->left = xray_left(&x), a->tried = tried.score;
+	/* what is asked for scores below some is told those, and of the rest no more than that it is above */
+	struct look below = look_of(&p), above = look_of(&p), told = look_of(&p);
+	xray_untell(&x);
+	no_error(xray_try(&x, &below, 1, tried.score + 1, true) && xray_try(&x, &above, 1, -1e300, false), &e);
+	assert_true(below.score == tried.score && above.score == INFINITY);
+	const size_t runs = x.runs;
+	no_error(xray_look(&x, &told, 1, LOOK_SIZE), &e);
+	assert_true(x.runs == runs && told.size == a->look.size && told.overflows == a->look.overflows);
 	xray_free(&x);
 }
 

@@ -226,6 +226,62 @@ static void equal_numbers_are_fewer(void **state)
 	done(&s);
 }
 
+/* kda's "plain" of so many tokens, whose decays are ten times as large but in the last. */
+enum { TOKENS = 80, LAST = 16 };
+static void steep(struct setting *s)
+{
+	struct plan exact = plan_plain(&arith_mpfr, 128);
+	struct test_case k = *case_find("kda", "plain");
+	struct case_dim dims[8] = { { 0 } };
+	struct error e;
+
+	for (int i = 0; k.dims[i].name; i++) dims[i] = (struct case_dim){ k.dims[i].name, strcmp(k.dims[i].name, "T") ? k.dims[i].size : TOKENS };
+	k.dims = dims;
+	no_error(case_make(&s->c, &k, 1, true, &e), &e);
+	struct tensor *g = capture_in(&s->c, "g");
+	for (size_t i = 0; i < g->count / TOKENS * (TOKENS - LAST); i++) set(g, i, 10 * get(g, i));
+	no_error(call_bind(&s->call, &s->c, true, &e) && ref_run(&s->call, &exact, &s->truth, &e), &e);
+}
+
+/* Of the final state, in chunks of that length: the mean square error of noisy runs that sigma does not know. */
+static double in_chunks_of(const struct setting *s, const struct plan *model, size_t chunk)
+{
+	enum { SEEDS = 8, STATE = 1 };
+	size_t n = s->call.out_count[STATE];
+	double sum = 0;
+	struct error e;
+
+	for (uint64_t seed = 1001; seed <= 1000 + SEEDS; seed++) {
+		struct plan p = *model;
+		struct answer a;
+		p.chunk = chunk, p.seed = seed;
+		no_error(ref_run(&s->call, &p, &a, &e), &e);
+		for (size_t i = 0; i < n; i++) a.hi[STATE][i] -= s->truth.hi[STATE][i];
+		sum += mean_of_squares(a.hi[STATE], n) / SEEDS;
+		answer_free(&a);
+	}
+	return sum;
+}
+
+/* In chunks of 64 the state is of 16 tokens alone, their decays are summed over these, and what was before is gone; in one chunk they
+ * are summed over all, up to 200. */
+static void sums_over_longer_chunks_are_expected(void **state)
+{
+	struct plan model = plan_plain(&arith_noisy, arith_noisy.precision);
+	struct setting s;
+	struct error e;
+
+	(void)state;
+	steep(&s);
+	plan_contract(&model, contract_of("kda", "chunk_f32"));
+	model.region = contract_of("kda", "chunk_f32");
+	no_error(expected_sigma(&s.x, &s.call, &model, &s.truth, RUNS, &e), &e);
+	double sigma = mean_of_squares(s.x.upstream[1], s.call.out_count[1]), usual = in_chunks_of(&s, &model, model.chunk), one = in_chunks_of(&s, &model, LONGEST_CHUNK);
+	if (!(one > 400 * usual)) fail_msg("%g in one chunk, %g in the usual ones", one, usual);
+	if (!(sigma > one / 4 && sigma < one * 4)) fail_msg("sigma² %g, %g in one chunk", sigma, one);
+	done(&s);
+}
+
 /* The runs that show the scatter are not those behind sigma: with more of these, they are others. */
 static void fresh_runs_are_fresh(void **state)
 {
@@ -293,6 +349,7 @@ int main(void)
 		cmocka_unit_test(a_looser_contract_expects_more),
 		cmocka_unit_test(freedom_tells_common_errors_from_own),
 		cmocka_unit_test(equal_numbers_are_fewer),
+		cmocka_unit_test(sums_over_longer_chunks_are_expected),
 		cmocka_unit_test(fresh_runs_are_fresh),
 		cmocka_unit_test(same_seeds_same_sigma_on_any_threads),
 		cmocka_unit_test(distances_in_sigma),

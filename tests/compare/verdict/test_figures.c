@@ -3,7 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "compare/verdict/verdict.h"
+#include "compare/limits/limits.h"
+#include "compare/verdict/figures.h"
 #include "tests/kernel_model.h"
 
 /* rmsnorm's case plain_f32 with y in float64, R rows of D, under a contract whose errors are each
@@ -197,6 +198,34 @@ static void no_number(void **state)
 		}
 }
 
+/* An element in float32 that is further off than noise: so much beside the output's largest number, whatever its own is, may be other algebra's,
+ * whose noise is then looked at; what is twice as far off fails without. */
+static void what_algebra_reaches(void **state)
+{
+	const double reach[] = { 0, 1e-9, 0.5, 2 };
+	struct bench *b = *state;
+	const struct strip s = call_strip(&b->call, 0, 1);
+	double largest = 0;
+	struct expected x;
+	size_t at = 0;
+
+	put_all(b, 0);
+	expect_under(&x, &b->call, "f32", &b->truth, RUNS);
+	for (size_t i = 0; i < N; i++) {
+		double size = fabs(b->truth.hi[0][i]);
+		largest = fmax(largest, size);
+		if (x.upstream[0][i] > 0 && size < 0.01 && !x.nearly[0][i]) at = i;
+	}
+	assert_true(at && x.upstream[0][at] * 1e3 < algebra_reach * largest);
+	for (size_t i = 0; i < sizeof reach / sizeof *reach; i++) {
+		set(b->y, at, b->truth.hi[0][at] + reach[i] * algebra_reach * largest);
+		assert_int_equal(figures_beyond(&b->call, 0, &s, &b->truth, &x), reach[i] == 0.5);
+	}
+	x.nearly[0][at] = 1;    /* float32 nearly holds it: what it is elsewhere says nothing */
+	assert_true(figures_beyond(&b->call, 0, &s, &b->truth, &x));
+	expected_free(&x);
+}
+
 /* y in float16 where the truth is far beyond it: infinity is its rounding; the largest number
  * and the other infinity are not. */
 static void overflow_is_a_rounding(void **state)
@@ -266,6 +295,7 @@ int main(void)
 		cmocka_unit_test(the_mean_square),
 		cmocka_unit_test(the_mean),
 		cmocka_unit_test(no_number),
+		cmocka_unit_test(what_algebra_reaches),
 		cmocka_unit_test(overflow_is_a_rounding),
 		cmocka_unit_test(limits_are_what_the_document_says),
 	};

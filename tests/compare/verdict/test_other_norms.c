@@ -1,4 +1,5 @@
 /* Norms whose squares are added in order, where all additions are rounded one way: they must pass and be given no name. */
+#include "compare/attribute/earned.h"
 #include "own_capture.h"
 
 enum { LONG = 16384, SD = 4099, R = 6, SG = 6, SW = 128 };
@@ -77,12 +78,53 @@ static void squares_in_order(void **state)
 	largest_first();
 }
 
-/* What is lost of the sum has the size of the mean square's rounding to float16, in both rows; it is a sum's, and legal. */
+/* Equal numbers' squares, in float32 in such an order, their mean rounded to float16 or not: is it said that it is, where that is what was found? */
+static bool names_a_rounding(const struct arith *sums, bool rounded)
+{
+	static float x[LONG], w[LONG], none[LONG];
+	const struct site_rounding half = { true, FMT_F16, ROUND_NEAREST_EVEN };
+	const struct op *op = op_find("rmsnorm");
+	const struct contract *k = contract_of("rmsnorm", "f32");
+	struct plan p = plan_plain(sums, sums->precision);
+	const int site = op_site(op, "mean_square");
+	struct capture c;
+	struct call call;
+	struct earned n;
+	struct xray xray;
+	struct error e;
+	bool identified;
+
+	for (size_t i = 0; i < LONG; i++) x[i] = 1.37f, w[i] = 1 + normal(0.2f);
+	begin(&c, "rmsnorm", "{\"weight_offset\": 0}");
+	put(&c, "in.x", DT_F32, SHAPE(1, LONG), x);
+	put(&c, "in.weight", DT_F32, SHAPE(LONG), w);
+	put(&c, "out.y", DT_F32, SHAPE(1, LONG), none);
+	no_error(capture_bind(&c, &e), &e);
+	p.round[site] = rounded ? half : p.round[site];
+	answer_by(&c, &p);
+	no_error(call_bind(&call, &c, true, &e) && xray_make(&xray, &call, NULL, &e), &e);
+	xray.e = &e;
+	xray.emulation = plan_plain(&arith_f64, arith_f64.precision);
+	xray.emulation.round[site] = half;
+	no_error(xray_refresh(&xray) && emulation_identified(&xray, &identified), &e);
+	assert_true(identified);
+	no_error(earned_names(&n, &xray, &(struct rules_say){ .hold = true, .call = &call, .contract = k, .first = k, .last = k }, &e), &e);
+	assert_int_equal(n.faults, 0);
+	xray_free(&xray);
+	capture_free(&c);
+	return n.sites >> site & 1;
+}
+
+/* What is lost of the sum has the size of the mean square's rounding to float16; it is a sum's, and legal. Of a mean that is
+ * rounded, where sums lose nothing, it is said. */
 static void no_rounding_is_named(void **state)
 {
 	(void)state;
 	dice = 970;
 	squares_alike(DT_F32, 2, LONG, 0, true);
+	assert_false(names_a_rounding(&arith_f32, false));
+	assert_false(names_a_rounding(&arith_f32_fma, false));
+	assert_true(names_a_rounding(&arith_f32_tree, true));
 }
 
 /* One row of one number, its squares added in 32 lanes: what they drift by decides ties of one column in six, as 1 + w in TF32 and squares in

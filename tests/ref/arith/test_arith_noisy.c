@@ -55,6 +55,15 @@ static void flushes(calc *c)
 		kept += v != 0;
 	}
 	assert_true(fabs((double)kept - 5000) <= 5 * 50);
+	/* in sums of products side by side, too: those below 2^-126, and no others */
+	mat A = c_mat(c, 2, 64), B = c_mat(c, 64, 2), C = c_mat(c, 64, 64);
+	for (int below = 0; below < 2; below++) {
+		for (size_t i = 0; i < 128; i++) ((double *)A.at)[i] = 0x1p-63, ((double *)B.at)[i] = i % 2 ? 0 : below ? 0x1p-64 : 0x1p-63;
+		c_gemm(c, C, NN, B, A);
+		kept = 0;
+		for (size_t i = 0; i < 64 * 64; i++) kept += ((double *)C.at)[i] != 0;
+		assert_true(below ? kept > 64 * 16 && kept < 64 * 48 : kept == 64 * 64);
+	}
 	kept = 0;
 	c_set(c, x, 1 + 0x1p-25);
 	for (size_t i = 0; i < x.n; i++) kept += c_value(c, c_part(c, x, i, 1)) == 1 + 0x1p-23;
@@ -171,6 +180,44 @@ static void shapes(calc *c)
 	}
 }
 
+/* Results side by side, made in each of the ways there are, err each by itself: whatever the lag. */
+enum { WAYS = 6, BESIDE = 4 * LANES, TIMES = 4000 };
+static void results(calc *c, int way, double *y, const double *x)
+{
+	memset(y, 0, BESIDE * sizeof *y);
+	switch (way) {
+	case 0: c->arith->load(c, y, x, BESIDE); break;
+	case 1: c->arith->binary(c, OP_MUL, y, x, x, 0, BESIDE); break;
+	case 2: c->arith->binary(c, OP_SUB, y, x, x + BESIDE, 1, BESIDE); break;
+	case 3: c->arith->axpy(c, y, x, x, BESIDE); break;
+	case 4: c->arith->gemv_t(c, y, x, x, 3, BESIDE); break;
+	default: c->arith->gemm(c, y, x, false, x, false, 2, BESIDE / 2, 3); break;
+	}
+}
+
+static void err_by_themselves(calc *c)
+{
+	static double y[TIMES][BESIDE], x[3 * BESIDE];
+
+	for (size_t i = 0; i < 3 * BESIDE; i++) x[i] = i / BESIDE == 1 ? 0x1p-25 / 3 : 1 + 0x1p-23 / 3;
+	for (int way = 0; way < WAYS; way++) {
+		double product[LANES + 1] = { 0 };
+		for (size_t t = 0; t < TIMES; t++) results(c, way, y[t], x);
+		for (size_t i = 0; i < BESIDE; i++) {
+			double mean = 0;
+			for (size_t t = 0; t < TIMES; t++) mean += y[t][i] / TIMES;
+			for (size_t t = 0; t < TIMES; t++) y[t][i] -= mean;
+		}
+		for (size_t lag = 0; lag <= LANES; lag++)
+			for (size_t t = 0; t < TIMES; t++)
+				for (size_t i = 0; i + lag < BESIDE; i++) product[lag] += y[t][i] * y[t][i + lag] / (double)(BESIDE - lag);
+		assert_true(product[0] > 0);
+		for (size_t lag = 1; lag <= LANES; lag++)
+			if (!(fabs(product[lag]) < 5 * product[0] / sqrt((double)TIMES * (double)(BESIDE - lag))))
+				fail_msg("way %d: results %zu apart go together, %g", way, lag, product[lag] / product[0]);
+	}
+}
+
 static void products(calc *c)
 {
 	sums(c, FMT_F32, 5);
@@ -213,6 +260,7 @@ static void draws(void **state)
 	in_calc(&p, NULL, NULL, unbiased);
 	in_calc(&p, NULL, NULL, flushes);
 	in_calc(&p, NULL, NULL, rows_of_draws);
+	in_calc(&p, NULL, NULL, err_by_themselves);
 	in_calc(&p, NULL, NULL, shapes);
 	in_calc(&p, NULL, NULL, products);
 	in_calc(&p, NULL, NULL, keeps_what_it_must);
