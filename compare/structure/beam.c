@@ -191,6 +191,59 @@ void forget_others(struct search *s, int stage)
 					if (g->view[k].made) evaluator_clear(&g->view[k].v);
 }
 
+/* Is it the same choice of another form: about the same definition, of the same kind, and as many of those stand before it? */
+static bool alike(const struct search *s, const struct candidate *a, int i, const struct candidate *b, int j)
+{
+	const struct key *x = &s->keys.at[a->met.key[i]], *y = &s->keys.at[b->met.key[j]];
+	const char *const *of_a = s->graph[a->form][0].f.def_name, *const *of_b = s->graph[b->form][0].f.def_name;
+
+	return x->what == y->what && x->kind == y->kind && x->n == y->n && (x->id & 0xffff) == (y->id & 0xffff) && (x->def < 0) == (y->def < 0)
+		&& (x->def < 0 || !strcmp(of_a[x->def], of_b[y->def]));
+}
+
+static int before(const struct search *s, const struct candidate *c, int i)
+{
+	int n = 0;
+
+	for (int j = 0; j < i; j++) n += alike(s, c, j, c, i);
+	return n;
+}
+
+/* One choice may ask for others. */
+struct candidate in_form(struct search *s, const struct candidate *c, int form, int k)
+{
+	struct candidate t = { .form = form };
+
+	for (bool more = true; more && !late(s);) {
+		struct candidate u = t;
+		try(s, &u, k);
+		more = false;
+		for (int i = 0; i < u.met.n; i++)
+			for (int j = 0; j < c->met.n; j++) {
+				if (!alike(s, &u, i, c, j) || before(s, &u, i) != before(s, c, j)) continue;
+				unsigned char *to = &t.config.value[u.met.key[i]], value = c->config.value[c->met.key[j]];
+				more = more || *to != value;
+				*to = value;
+			}
+	}
+	try(s, &t, k);
+	return t;
+}
+
+void in_other_forms(struct search *s, struct beams *b, int k)
+{
+	for (int m = 0; m < 2 && !explained(b, k); m++) {
+		struct candidate best = b->by[m].at[0];
+		try(s, &best, k);
+		for (int form = 0; form < s->n_form && !late(s); form++) {
+			if (form == best.form || !s->graph[form][0].made) continue;
+			struct candidate t = in_form(s, &best, form, k);
+			down(s, &t, k, m, false, b);
+			log_cost(s, "form", &t, k);
+		}
+	}
+}
+
 /* Through one stage: by one measure, and where it is stuck, by the other; then what is new in it; then more widely. */
 void through(struct search *s, struct beams *b, int k)
 {

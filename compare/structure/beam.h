@@ -27,6 +27,9 @@ void forget_others(struct search *s, int stage);        /* what other stages kee
 void down(struct search *s, struct candidate *t, int k, double mix, bool wide, struct beams *b);
 void widen(struct search *s, struct beams *b, int k, int rounds, double mix);
 void through(struct search *s, struct beams *b, int k);
+/* The candidate's choices in that form, as far as it has the same. */
+struct candidate in_form(struct search *s, const struct candidate *c, int form, int k);
+void in_other_forms(struct search *s, struct beams *b, int k);    /* what the best compute in the others, some of which differ in little */
 void sums_shown(struct search *s, struct beams *b, int k);       /* of an iteration: how sums are added, where that shows */
 
 /* From now on the search is late after that share of the budget that is left; returns what it had, for all_budget. */

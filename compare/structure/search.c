@@ -287,6 +287,7 @@ static void iterated(struct search *s, struct beams *b, int last)
 	starts(s, b, last, 0, STARTS);
 	known_starts(s, b, last);
 	sums_shown(s, b, last);
+	in_other_forms(s, b, last);
 	for (int mix = 0; mix < 2; mix++)
 		if (!explained(b, last)) widen(s, b, last, 6, mix);
 	all_budget(s, all);

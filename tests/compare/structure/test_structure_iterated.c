@@ -1,4 +1,5 @@
 /* Iterations that run free: a rounding that flips is amplified, so that their first turns are read first. */
+#include "compare/structure/beam.h"
 #include "planted.h"
 
 /* A kernel with operands in bf16, of a matrix of 48 x 33 in `turns` iterations; its structure. */
@@ -88,11 +89,59 @@ static void what_a_loop_in_a_loop_begins_with_is_rounded_nowhere(void **state)
 	capture_free(&capture);
 }
 
+/* A kernel that rounds here and there: what a choice is about says to what. */
+static struct candidate spotted(struct search *s, int form)
+{
+	struct candidate x = operands_in_bf16(s, form);
+
+	for (int go = 0; go < 8; go++) {
+		struct candidate u = x;
+		try(s, &u, s->n_stage - 1);
+		for (int i = 0; i < u.met.n; i++) {
+			const struct key *k = &s->keys.at[u.met.key[i]];
+			if (k->kind == CHOOSE_OPERAND || k->kind == CHOOSE_NAME) x.config.value[u.met.key[i]] = (unsigned char)((k->id >> 16 ^ k->id) % 3);
+		}
+	}
+	try(s, &x, s->n_stage - 1);
+	return x;
+}
+
+/* Two forms of which one mirrors a triangle have all else alike: what was found in one is looked at in the other. */
+static void what_is_alike_in_another_form_is_kept(void **state)
+{
+	struct candidate x;
+	struct lowered l;
+	int differ = 0;
+
+	(void)state;
+	struct search *s = planted(5, &x);
+	x = spotted(s, 0);
+	x = in_form(s, &x, 1, s->n_stage - 1);
+	assert_true(lower_in(s, graph_of(s, &x), &x, NULL, &l));
+	readback_store(s, graph_of(s, &x), &l);
+	ended(s);
+	s = begun();
+	const int last = s->n_stage - 1;
+	x = spotted(s, 0);
+	x = in_form(s, &x, 1, last);
+	assert_true(x.cost < 1e-9);
+	struct candidate y = in_form(s, &x, 0, last), z = in_form(s, &y, 1, last), bare = { .form = 1 };
+	try(s, &bare, last);
+	for (int i = 0; i < x.met.n; i++) differ += x.config.value[x.met.key[i]] != bare.config.value[x.met.key[i]];
+	assert_true(differ > 5);
+	assert_int_equal(y.form, 0);
+	assert_true(bare.cost > 0.1);
+	assert_true(z.cost < 1e-9);
+	ended(s);
+	capture_free(&capture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_loop_in_a_loop_begins_with_is_rounded_nowhere),
 		cmocka_unit_test(turns_are_rounded_one_after_the_other),
+		cmocka_unit_test(what_is_alike_in_another_form_is_kept),
 		cmocka_unit_test(what_an_iteration_begins_with_is_rounded),
 		cmocka_unit_test(a_public_iteration_is_read_to_the_bit),
 	};
