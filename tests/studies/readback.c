@@ -1,8 +1,9 @@
 /* How often a random structure is read back from its outputs: DRAWS draws (first argument, 40) from the draw FIRST on (second, 1), of one op
- * (third, all that the search reads: "-"), with that many billions of operations each (fourth, 10). "orders N FILE...": in how many of N
- * orders of the search each recorded call is read. */
+ * (third, all that the search reads: "-"), with that many billions of operations each (fourth; as many as a profile
+ * has). "orders N FILE...": in how many of N orders of the search each recorded call is read. */
 #include <stdlib.h>
 
+#include "compare/limits/limits.h"
 #include "tests/studies/readback.h"
 
 enum { MAX_READ = 64 };
@@ -46,7 +47,7 @@ int main(int argc, char **argv)
 	if (argc > 3 && !strcmp(argv[1], "orders")) return orders(strtoull(argv[2], NULL, 10), argv + 3, 20e9);
 	uint64_t draws = argc > 1 ? strtoull(argv[1], NULL, 10) : 40, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
 	const char *only = argc > 3 && strcmp(argv[3], "-") ? argv[3] : NULL;
-	double work = argc > 4 ? strtod(argv[4], NULL) * 1e9 : 10e9, used = 0;
+	double work = argc > 4 ? strtod(argv[4], NULL) * 1e9 : structure_work_profile, used = 0;
 	bool texts = argc > 5;
 	struct of_op of[MAX_READ] = { 0 };
 	size_t n = 0, back = 0, claimed = 0, made = 0;
