@@ -27,9 +27,9 @@ do for [i=1:2] {
 	if (i == 2) { set key off; unset title}
 	set ylabel i == 1 ? "mean KL, nats" : "mean KL, nats, per million weights"
 	per(e) = i == 1 ? 1 : e / 1e6
-	plot table every ::1 using ($0-0.19):($4/per($3)):(colour(strcol(2))):xtic(label(strcol(1), i)) with boxes lc rgb variable fs pattern 4 noborder notitle, \
+	plot table every ::1 using ($0-0.19):($4/per($3)):(colour(strcol(2))):xtic(label(strcol(1), i)) with boxes lc rgb variable fs solid 0.35 noborder notitle, \
 	     "" every ::1 using ($0+0.19):($5/per($3)):(colour(strcol(2))) with boxes lc rgb variable notitle, \
 	     NaN with boxes lc rgb 0xc0392b title "published in bf16", NaN with boxes lc rgb 0x2c7fb8 title "published in FP8", \
-	     NaN with boxes lc rgb "#666666" fs pattern 4 noborder title "one scale for a matrix", NaN with boxes lc rgb "#666666" title "a scale for each 128 x 128 block"
+	     NaN with boxes lc rgb "#666666" fs solid 0.35 noborder title "one scale for a matrix", NaN with boxes lc rgb "#666666" title "a scale for each 128 x 128 block"
 }
 unset multiplot
