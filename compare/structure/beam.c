@@ -209,19 +209,20 @@ static int before(const struct search *s, const struct candidate *c, int i)
 	return n;
 }
 
-/* One choice may ask for others. */
+/* One choice may ask for others; so many deep they are not. */
+enum { DEEPEST = 16 };
 struct candidate in_form(struct search *s, const struct candidate *c, int form, int k)
 {
 	struct candidate t = { .form = form };
+	bool more = true;
 
-	for (bool more = true; more && !late(s);) {
-		struct candidate u = t;
-		try(s, &u, k);
+	for (int go = 0; go < DEEPEST && more && !late(s); go++) {
+		try(s, &t, k);
 		more = false;
-		for (int i = 0; i < u.met.n; i++)
+		for (int i = 0; i < t.met.n; i++)
 			for (int j = 0; j < c->met.n; j++) {
-				if (!alike(s, &u, i, c, j) || before(s, &u, i) != before(s, c, j)) continue;
-				unsigned char *to = &t.config.value[u.met.key[i]], value = c->config.value[c->met.key[j]];
+				if (!alike(s, &t, i, c, j) || before(s, &t, i) != before(s, c, j)) continue;
+				unsigned char *to = &t.config.value[t.met.key[i]], value = c->config.value[c->met.key[j]];
 				more = more || *to != value;
 				*to = value;
 			}

@@ -35,20 +35,26 @@ static struct candidate operands_in_bf16(struct search *s, int form)
 	return x;
 }
 
+/* The call's outputs become what that one answers; a search of them, in place of s. */
+static struct search *answered_by(struct search *s, const struct candidate *x)
+{
+	struct lowered l;
+
+	assert_true(lower_in(s, graph_of(s, x), x, NULL, &l));
+	readback_store(s, graph_of(s, x), &l);
+	ended(s);
+	return begun();
+}
+
 /* The search of a call whose outputs are such a kernel's in that form; its structure. `capture` gets those outputs. */
 static struct search *planted_in(int form, struct candidate *x)
 {
 	struct plan plain = plan_plain(&arith_f32, 24);
-	struct lowered l;
 
 	answer_by(&capture, &plain);
 	struct search *s = begun();
 	*x = operands_in_bf16(s, form);
-	assert_true(lower_in(s, graph_of(s, x), x, NULL, &l));
-	look_at(s, 1);
-	readback_store(s, graph_of(s, x), &l);
-	ended(s);
-	s = begun();
+	s = answered_by(s, x);
 	*x = operands_in_bf16(s, form);
 	return s;
 }

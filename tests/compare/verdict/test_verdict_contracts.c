@@ -98,12 +98,10 @@ static void auto_takes_the_tightest(void **state)
 	}
 }
 
-/* ---- stale ---- */
-
 /* An op has as many contracts as its file has: the last of these is as good as the first, by name and by auto. */
 static void of_many_contracts_the_last(void **state)
 {
-	char text[4096], path[512];
+	char text[4096];
 	struct plan p = plan_plain(&arith_f32, 24);
 	struct capture c;
 	struct error e;
@@ -111,9 +109,8 @@ static void of_many_contracts_the_last(void **state)
 	size_t n = (size_t)snprintf(text, sizeof text, "op many # x y\nin x [R]  y [R]\nout z [R]\neach r in R\na = x[r] * y[r]\nb = exp(a)\nz[r] = b\ncontract f32\n");
 	for (int i = 1; i < 20; i++) n += (size_t)snprintf(text + n, sizeof text - n, "contract c%d: a %s\n", i, i < 19 ? "f16" : "bf16");
 	snprintf(text + n, sizeof text - n, "case one: R = 400\n");
-	snprintf(path, sizeof path, "%s", scratch_text("many.op", text));
 	(void)state;
-	const struct op *op = formula_op(op_added_from(path));
+	const struct op *op = formula_op(op_added_from(scratch_text("many.op", text)));
 	no_error(case_make(&c, op_case(op, "one"), 1, true, &e), &e);
 	plan_contract(&p, &op->contracts[19]);
 	answer_by(&c, &p);
@@ -148,6 +145,8 @@ static void float16_is_as_legal_as_bf16(void **state)
 		}
 	assert_int_equal(pairs, 8);
 }
+
+/* ---- stale ---- */
 
 static void stamp(struct capture *c, const char *producer, const char *sha256)
 {
