@@ -41,6 +41,21 @@ bool beam_make(struct beam *b, double mix)
 	return b->at;
 }
 
+bool beams_make(struct search *s, struct beams *b)
+{
+	bool energy = beam_make(&b->by[0], 0), bits = beam_make(&b->by[1], 1);
+
+	b->iterated = s->rounded[0] > 0;
+	s->failed = s->failed || !energy || !bits;
+	return energy && bits;
+}
+
+void beams_free(struct beams *b)
+{
+	free(b->by[0].at);
+	free(b->by[1].at);
+}
+
 /* In order; of one form one of those that compute the same. */
 void add(struct candidate *t, void *with)
 {
@@ -61,6 +76,12 @@ void add_to_both(struct candidate *t, struct beams *b)
 {
 	add(t, &b->by[0]);
 	add(t, &b->by[1]);
+}
+
+void add_beams(const struct beams *from, struct beams *to)
+{
+	for (int m = 0; m < 2; m++)
+		for (int i = 0; i < from->by[m].n; i++) add(&from->by[m].at[i], &to->by[m]);
 }
 
 bool explained(const struct beams *b, int k)
@@ -229,20 +250,6 @@ struct candidate in_form(struct search *s, const struct candidate *c, int form, 
 	}
 	try(s, &t, k);
 	return t;
-}
-
-void in_other_forms(struct search *s, struct beams *b, int k)
-{
-	for (int m = 0; m < 2 && !explained(b, k); m++) {
-		struct candidate best = b->by[m].at[0];
-		try(s, &best, k);
-		for (int form = 0; form < s->n_form && !late(s); form++) {
-			if (form == best.form || !s->graph[form][0].made) continue;
-			struct candidate t = in_form(s, &best, form, k);
-			down(s, &t, k, m, false, b);
-			log_cost(s, "form", &t, k);
-		}
-	}
 }
 
 /* Through one stage: by one measure, and where it is stuck, by the other; then what is new in it; then more widely. */

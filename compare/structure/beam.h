@@ -5,7 +5,8 @@
 
 #include "search.h"
 
-enum { WIDTH = 6 };
+/* CLOSEST: so many of the best by each measure are looked at in other ways */
+enum { WIDTH = 6, CLOSEST = 3 };
 struct beam { int n; double mix; struct candidate *at; };
 /* iterated: by energy alone a stage is explained, since a bit that is lost is amplified */
 struct beams { struct beam by[2]; bool iterated; };
@@ -17,6 +18,9 @@ extern const int every[STARTS][3];
 bool beam_make(struct beam *b, double mix);
 void add(struct candidate *t, void *beam);              /* in order; of one form one of those that compute the same */
 void add_to_both(struct candidate *t, struct beams *b);
+bool beams_make(struct search *s, struct beams *b);     /* empty; freed with beams_free, of false too */
+void beams_free(struct beams *b);
+void add_beams(const struct beams *from, struct beams *to);
 
 double found(int k);                                    /* the cost below which stage k is explained */
 bool explained(const struct beams *b, int k);
@@ -29,8 +33,8 @@ void widen(struct search *s, struct beams *b, int k, int rounds, double mix);
 void through(struct search *s, struct beams *b, int k);
 /* The candidate's choices in that form, as far as it has the same. */
 struct candidate in_form(struct search *s, const struct candidate *c, int form, int k);
-void in_other_forms(struct search *s, struct beams *b, int k);    /* what the best compute in the others, some of which differ in little */
-void sums_shown(struct search *s, struct beams *b, int k);       /* of an iteration: how sums are added, where that shows */
+/* Of an iteration: the best in each form, with sums added in each way. */
+void forms_and_sums(struct search *s, struct beams *b, int k);
 
 /* From now on the search is late after that share of the budget that is left; returns what it had, for all_budget. */
 double share_budget(struct search *s, double share);

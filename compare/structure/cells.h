@@ -55,7 +55,7 @@ enum { MAX_WAY = 3 };
 const char *way_name(enum fn f, int way);
 double way_value(enum fn f, int way, double x);         /* x: a float */
 
-/* y [m, n] = a [m, k] b [k, n], or onto + a b, added in way `sums`; ta: a is stored [k, m], tb: b is stored [n, k]. Exact: without `onto`. */
+/* y [m, n] = a [m, k] b [k, n], or onto + a b, added in way `sums`; ta: a is stored [k, m], tb: b is stored [n, k] */
 struct product { int sums; double *y; const double *a, *b, *onto; bool ta, tb; size_t m, k, n; };
 void multiply(const struct product *p);
 const char *sums_name(int way);                         /* NULL: there is no such way. 0: exact */

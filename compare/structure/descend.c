@@ -8,12 +8,10 @@
 
 /* An improvement is more than this part of the cost; on all of the call, where near ties are many, than a tenth of that. */
 static const double tolerance = 5e-3;
-/* Of an iteration, where what flips is amplified: less is chance. */
-static const double of_iteration = 2e-2;
 
 static double least_gain(const struct search *s, const struct candidate *c, int k)
 {
-	return c->cost * (s->rounded[0] ? of_iteration : k >= s->n_stage - 1 ? tolerance / 10 : tolerance);
+	return c->cost * (k >= s->n_stage - 1 ? tolerance / 10 : tolerance);
 }
 
 bool is_rounding(const struct key *k) { return k->what == W_OPERAND || k->what == W_NAME || k->what == W_INNER; }

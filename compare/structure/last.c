@@ -3,9 +3,6 @@
 
 #include "beam.h"
 
-/* What is left of an iteration's error where it shows how sums are added. */
-static const double shows_sums = 0.8;
-
 static void of_what(const struct search *s, const struct candidate *c, enum what what, struct list *l)
 {
 	l->n = 0;
@@ -88,15 +85,12 @@ void factors_on_results(struct search *s, struct candidate *c, int k)
 		}
 }
 
-/* A rounding that flips is amplified, so that of an iteration it shows early how sums are added. */
-void sums_shown(struct search *s, struct beams *b, int k)
+/* The candidate with sums added in each way, into the beam. */
+static void each_sums(struct search *s, const struct candidate *c, int k, struct beam *to)
 {
-	struct candidate c = b->by[1].at[0], best, from;
-	const int wide = key_about(s, &c, W_WIDE);
+	struct candidate from = *c;
+	const int wide = key_about(s, c, W_WIDE);
 
-	try(s, &c, k);
-	if (c.cost <= found(k)) return;
-	best = from = c;
 	if (wide >= 0) from.config.value[wide] = 0, try(s, &from, k);
 	factors_on_results(s, &from, k);
 	const int sums = key_about(s, &from, W_SUMS);
@@ -104,10 +98,32 @@ void sums_shown(struct search *s, struct beams *b, int k)
 		struct candidate t = from;
 		t.config.value[sums] = (unsigned char)v;
 		try(s, &t, k);
-		if (t.energy < best.energy) best = t;
+		add(&t, to);
 	}
-	if (best.energy < shows_sums * c.energy) down(s, &best, k, 1, false, b);
-	log_cost(s, "sums", &best, k);
+}
+
+/* Of an iteration, each of the best in each form and with sums added in each way: a rounding that flips is amplified, so that what decides
+ * near ties shows early, but one alone may show nothing. */
+void forms_and_sums(struct search *s, struct beams *b, int k)
+{
+	struct beam next;
+
+	if (!beam_make(&next, 0)) s->failed = true;
+	for (int i = 0; i < 2 * CLOSEST && next.at && !explained(b, k); i++) {
+		const struct beam *by = &b->by[i % 2];
+		for (int form = 0; form < s->n_form && i / 2 < by->n && !late(s); form++) {
+			if (!s->graph[form][0].made) continue;
+			struct candidate t = by->at[i / 2].form == form ? by->at[i / 2] : in_form(s, &by->at[i / 2], form, k);
+			try(s, &t, k);
+			add(&t, &next);
+			each_sums(s, &t, k, &next);
+		}
+	}
+	for (int i = 0; i < next.n && i < CLOSEST && !explained(b, k) && !late(s); i++) {
+		down(s, &next.at[i], k, 0, false, b);
+		log_cost(s, "ways", &next.at[i], k);
+	}
+	free(next.at);
 }
 
 /* ---- how exponents are made: their base, the order of their running sums, the functions in them. One that is wrong hides the others, as each

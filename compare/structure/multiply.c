@@ -52,6 +52,14 @@ static bool of_vectors(const struct product *p)
 	return true;
 }
 
+static void exactly(const struct product *p)
+{
+	if (!of_vectors(p))
+		cblas_dgemm(CblasRowMajor, p->ta ? CblasTrans : CblasNoTrans, p->tb ? CblasTrans : CblasNoTrans, (int)p->m, (int)p->n, (int)p->k, 1,
+			p->a, (int)(p->ta ? p->m : p->k), p->b, (int)(p->tb ? p->k : p->n), 0, p->y, (int)p->n);
+	for (size_t i = 0; i < p->m * p->n && p->onto; i++) p->y[i] += p->onto[i];
+}
+
 void multiply(const struct product *p)
 {
 	calc c = { .arith = sums[p->sums].as, .element = sizeof(float) };
@@ -60,9 +68,7 @@ void multiply(const struct product *p)
 	if (!p->m || !p->n || !p->k) {
 		for (size_t i = 0; i < p->m * p->n; i++) p->y[i] = p->onto ? p->onto[i] : 0;
 	} else if (!p->sums) {
-		if (of_vectors(p)) return;
-		cblas_dgemm(CblasRowMajor, p->ta ? CblasTrans : CblasNoTrans, p->tb ? CblasTrans : CblasNoTrans, (int)p->m, (int)p->n, (int)p->k, 1,
-			p->a, (int)(p->ta ? p->m : p->k), p->b, (int)(p->tb ? p->k : p->n), 0, p->y, (int)p->n);
+		exactly(p);
 	} else {
 		room = malloc((p->m * p->k + p->k * p->n + p->m * p->n) * sizeof *room);
 		if (!room || !added(&c, p, room)) p->y[0] = (double)__builtin_nan("");

@@ -60,7 +60,7 @@ static void add_part(struct score *to, const struct score *from)
 	to->raw += from->raw, to->raw_base += from->raw_base;
 	for (int k = 0; k < MAX_STAGE; k++) {
 		to->left[k] += from->left[k], to->base[k] += from->base[k], to->bits[k] += from->bits[k], to->count[k] += from->count[k];
-		to->equal[k] += from->equal[k];
+		to->equal[k] += from->equal[k], to->moved[k] += from->moved[k];
 	}
 }
 
@@ -168,6 +168,14 @@ static void compare_block(const struct put_view *p, size_t from, const double *x
 	}
 }
 
+static void moved_block(const struct put_view *p, size_t from, const double *x, size_t n, struct score *s)
+{
+	for (size_t i = 0; i < n; i++) {
+		double d = fmin(fabs(x[i] - (double)p->truth[from + i]) * (double)p->weight[from + i], 1e6);
+		s->moved[p->stage[from + i]] += d * d;
+	}
+}
+
 /* In parts that are the same whatever the number of threads is. */
 static bool compare(struct search *s, const struct view *v, const struct put_view *p, const struct value *x, const struct sym_put *put,
 	struct score *to, float *errors)
@@ -186,6 +194,7 @@ static bool compare(struct search *s, const struct view *v, const struct put_vie
 			size_t n = p->start[i + 1] - p->start[i];
 			stored(s->call->out[p->out]->dtype, room, value_in(&v->v, x, put->in, (int)i), n);
 			compare_block(p, p->start[i], room, n, &sum[part], errors, unit, of);
+			if (s->rounded[0]) moved_block(p, p->start[i], room, n, &sum[part]);
 		}
 		for (int k = 0; k < MAX_STAGE; k++) sum[part].bits[k] += log2(of[k]);
 		free(room);
@@ -211,16 +220,25 @@ static bool scored(struct search *s, struct graph *g, struct view *v, const stru
 	return true;
 }
 
+/* What of the error e does not go along what the candidate does: |e|² (1 - ρ²), or all where ρ < 0. Of an iteration, in which a rounding that
+ * is missing makes of each after it another, a candidate goes the kernel's way long before it comes near. moved: |candidate's own error|² */
+static double across(double left, double base, double moved)
+{
+	const double along = (base + moved - left) / 2;
+
+	return along > 0 && moved > 0 ? fmax(base - along * along / moved, 0) : base;
+}
+
 /* Energy, which a few near ties can rule, and bits, which they cannot: of each output, and of each prefix of it. */
 static void cost_of(const struct search *s, const struct score score[MAX_OUT], int k, struct candidate *c)
 {
 	c->energy = c->bits = 0;
 	for (int o = 0; o < MAX_OUT; o++) {
-		double left = 0, base = 0, bits = 0, count = 0;
+		double left = 0, base = 0, moved = 0, bits = 0, count = 0;
 		for (int i = 0; i <= k; i++) {
-			left += score[o].left[i], base += score[o].base[i], bits += score[o].bits[i], count += score[o].count[i];
+			left += score[o].left[i], moved += score[o].moved[i], base += score[o].base[i], bits += score[o].bits[i], count += score[o].count[i];
 			if (count == 0 || (!s->along[o] && i < k)) continue;
-			c->energy += left / fmax(base, fmax(0x1p-44, most_of_noise * s->noise[o]) * count);
+			c->energy += (s->rounded[0] ? across(left, base, moved) : left) / fmax(base, fmax(0x1p-44, most_of_noise * s->noise[o]) * count);
 			c->bits += bits / count / 26;
 		}
 	}

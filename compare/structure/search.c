@@ -7,7 +7,7 @@
 
 /* What is left of the error's energy where a stage of an iteration shows something. */
 static const double shows_much = 0.9;
-/* What is left of the first tokens' error and bits, by cost, where a form will do. */
+/* What is left of the first tokens' error and bits, by cost, where a form will do; of an iteration's error, where it is not begun anew. */
 static const double on_its_way = 0.3;
 
 static void set_defaults(struct search *s, struct candidate *c, const int types[3])
@@ -226,12 +226,10 @@ static int other_ways(struct search *s, struct beams *b)
 	known_starts(s, b, 0);
 	if (explained(b, 0)) return 0;
 
-	struct beams later = { 0 };
-	bool ok = beam_make(&later.by[0], 0);
+	struct beams later;
+	bool ok = beams_make(s, &later);
 	int found_at = 0;
 
-	ok = beam_make(&later.by[1], 1) && ok;
-	s->failed = s->failed || !ok;
 	for (int i = 0; i < 2 && ok && !found_at && at[i] > 0 && !late(s); i++) {
 		double all = share_budget(s, i ? 0.4 : 0.2);
 		forget_others(s, at[i]);
@@ -242,11 +240,9 @@ static int other_ways(struct search *s, struct beams *b)
 		if (!explained(&later, at[i])) continue;
 		found_at = at[i];
 		b->by[0].n = b->by[1].n = 0;
-		for (int m = 0; m < 2; m++)
-			for (int j = 0; j < later.by[m].n; j++) add(&later.by[m].at[j], &b->by[m]);
+		add_beams(&later, b);
 	}
-	free(later.by[0].at);
-	free(later.by[1].at);
+	beams_free(&later);
 	if (found_at || late(s)) return found_at;
 	forget_others(s, 0);
 	double all = share_budget(s, 0.5);
@@ -267,27 +263,41 @@ static bool shows(struct search *s, const struct beams *b, int k)
 	return b->by[0].at[0].energy < shows_much * none.energy;
 }
 
-/* Of an iteration: first with few of its turns rounded; what shows nothing there is forgotten, and tried anew with more. */
-static void iterated(struct search *s, struct beams *b, int last)
+/* From the stage `from` on, in which so many turns are rounded, to the last; what shows nothing is forgotten, and the next stage begins anew. */
+static void turns_from(struct search *s, struct beams *b, int from, int last)
 {
-	double all = share_budget(s, 0.6);
-	for (int k = 0; k <= last && !late(s); k++) {
+	for (int k = from; k <= last && !late(s); k++) {
 		double left = share_budget(s, 1.0 / (last - k + 1));
-		if (!b->by[0].n) first_tokens(s, b, k);
-		else through(s, b, k);
+		if (k == from && k == last) known_starts(s, b, k);
+		if (k == from && from) starts(s, b, k, 0, STARTS);
+		if (b->by[0].n) through(s, b, k);
+		else first_tokens(s, b, k);
 		all_budget(s, left);
-		sums_shown(s, b, k);
+		forms_and_sums(s, b, k);
 		if (k < last && !shows(s, b, k)) b->by[0].n = b->by[1].n = 0;
 	}
-	all_budget(s, all);
-	if (explained(b, last)) return;
-	forget_others(s, last);
-	move_on(s, b, last);
-	all = share_budget(s, 0.75);
-	starts(s, b, last, 0, STARTS);
-	known_starts(s, b, last);
-	sums_shown(s, b, last);
-	in_other_forms(s, b, last);
+}
+
+/* Of an iteration: from where one of its turns is rounded, which shows least at a time; where that leads nowhere, from where all are, and
+ * from where fewer are. */
+static void iterated(struct search *s, struct beams *b, int last)
+{
+	struct beams own;
+	bool far = beams_make(s, &own);
+
+	for (int i = 0; i <= last && far && !late(s); i++) {
+		double all = share_budget(s, 0.6);
+		own.by[0].n = own.by[1].n = 0;
+		turns_from(s, &own, i ? last + 1 - i : 0, last);
+		all_budget(s, all);
+		forget_others(s, last);
+		move_on(s, &own, last);
+		add_beams(&own, b);
+		far = !b->by[0].n || b->by[0].at[0].energy > on_its_way;
+	}
+	beams_free(&own);
+	double all = share_budget(s, 0.75);
+	if (!explained(b, last)) forms_and_sums(s, b, last);
 	for (int mix = 0; mix < 2; mix++)
 		if (!explained(b, last)) widen(s, b, last, 6, mix);
 	all_budget(s, all);
@@ -325,20 +335,16 @@ static void by_tokens(struct search *s, struct beams *b, int last)
 
 void find_structure(struct search *s, struct candidate *best)
 {
-	struct beams b = { .iterated = s->rounded[0] > 0 };
-	bool ok = beam_make(&b.by[0], 0);
+	struct beams b;
 	const int last = s->n_stage - 1;
 
 	best->cost = 1e9;
-	if (beam_make(&b.by[1], 1) && ok) {
+	if (beams_make(s, &b)) {
 		if (s->rounded[0]) iterated(s, &b, last);
 		else by_tokens(s, &b, last);
 		finish(s, &b, best, last);
 		last_effort(s, best, last);
 		log_cost(s, "whole", best, last);
-	} else {
-		s->failed = true;
 	}
-	free(b.by[0].at);
-	free(b.by[1].at);
+	beams_free(&b);
 }

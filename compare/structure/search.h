@@ -8,8 +8,8 @@
 #include "structure.h"
 
 /* Of one output: errors of the candidate and of the exact answer, and bits lost, of the tokens below each stage's end. */
-/* raw: not relative to each element's size */
-struct score { double left[MAX_STAGE], base[MAX_STAGE], bits[MAX_STAGE], count[MAX_STAGE], equal[MAX_STAGE], raw, raw_base; };
+/* raw: not relative to each element's size; moved: of an iteration, how far the candidate is from the exact answer */
+struct score { double left[MAX_STAGE], moved[MAX_STAGE], base[MAX_STAGE], bits[MAX_STAGE], count[MAX_STAGE], equal[MAX_STAGE], raw, raw_base; };
 
 /* What a put stores in one stage, element by element as its values lie: recorded, exact, weight, the first stage that has the token.
  * base: what is the same of every candidate. */

@@ -69,22 +69,37 @@ static inline int readback_value(const struct key *k, const struct habits *h, ui
 	}
 }
 
+/* The choices that the candidate meets in pieces of any kind. */
+static inline struct met readback_met(struct search *s, const struct candidate *c)
+{
+	struct met all = { 0 };
+	struct lowered l;
+
+	for (struct graph *g = graph_of(s, c); g; g = g->next) {
+		assert_true(lower_in(s, g, c, NULL, &l));
+		for (int i = 0; i < l.met.n; i++) {
+			int j = 0;
+			while (j < all.n && all.key[j] != l.met.key[i]) j++;
+			if (j == all.n) all.key[all.n++] = l.met.key[i];
+		}
+	}
+	return all;
+}
+
 /* Every choice that the candidate meets, until it meets no other; how many are not the first. */
 static inline int readback_draw(struct search *s, struct candidate *c, uint64_t *random)
 {
 	const struct habits h = readback_habits(random);
 	bool drawn[MAX_KEY] = { false };
-	struct lowered l;
 	int n = 0;
 
 	if (s->chunk_key[c->form] >= 0)
 		n += (c->config.value[s->chunk_key[c->form]] = (unsigned char)readback_below(random, (size_t)s->n_chunk[c->form])) > 0;
 	for (bool more = true; more;) {
-		struct graph *g = graph_of(s, c);
+		struct met met = readback_met(s, c);
 		more = false;
-		assert_true(lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, NULL }, &l));
-		for (int i = 0; i < l.met.n && !more; i++) {
-			int k = l.met.key[i];
+		for (int i = 0; i < met.n && !more; i++) {
+			int k = met.key[i];
 			if (drawn[k]) continue;
 			drawn[k] = more = true;
 			int v = readback_value(&s->keys.at[k], &h, random);
@@ -105,11 +120,10 @@ static inline void readback_line(size_t at, size_t step, size_t n, void *with)
 	for (size_t i = 0; i < n; i++, at += step) dtype_store(s->t->dtype, s->from++, 1, (char *)s->t->data + at * size);
 }
 
-/* What the candidate answers, into the call's outputs. Of recorded iterations each begins with what is recorded of the one before, so that
+/* What the candidate answers in pieces of that kind, into the call's outputs. Of recorded iterations each begins with what is recorded of the one before, so that
  * each time one more is as the candidate makes it. */
-static inline void readback_store(struct search *s, struct graph *g, const struct lowered *l)
+static inline void readback_store_in(struct search *s, struct graph *g, const struct lowered *l)
 {
-	look_at(s, 1);
 	struct view *v = view_of(s, g, s->n_stage - 1);
 	const struct stage_turns *t = &v->v.turns;
 	int times = 1;
@@ -126,6 +140,18 @@ static inline void readback_store(struct search *s, struct graph *g, const struc
 				assert_true(slice_lines(p->slice, &t->of[p->in][j], readback_line, &w));
 			}
 		}
+	}
+}
+
+/* What the candidate answers in all pieces. */
+static inline void readback_store(struct search *s, const struct candidate *c)
+{
+	struct lowered l;
+
+	look_at(s, 1);
+	for (struct graph *g = graph_of(s, c); g; g = g->next) {
+		assert_true(lower_in(s, g, c, NULL, &l));
+		readback_store_in(s, g, &l);
 	}
 }
 
@@ -153,7 +179,7 @@ static inline char *readback_plant(struct capture *c, int form, uint64_t faults,
 		assert_true(to && lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &x.config, x.form, false, to }, &l));
 		fprintf(to, "form %s, chunks of %zu\n", call.op->forms[x.form].name, s->chunk_key[x.form] >= 0 ? g->f.loop->by : (size_t)0);
 		fclose(to);
-		readback_store(s, g, &l);
+		readback_store(s, &x);
 	}
 	search_free(s);
 	free(s);

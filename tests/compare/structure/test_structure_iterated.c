@@ -36,6 +36,112 @@ static void turns_are_rounded_one_after_the_other(void **state)
 	}
 }
 
+/* A kernel on tensor cores, each of whose products goes on from the other terms of its sum, or none. */
+static struct candidate on_tensor_cores(struct search *s, bool goes_on)
+{
+	struct candidate x = operands_in_bf16(s, 0);
+
+	for (int go = 0; go < 3; go++) {
+		try(s, &x, s->n_stage - 1);
+		for (int i = 0; i < x.met.n; i++)
+			if (s->keys.at[x.met.key[i]].kind == CHOOSE_SUMS) x.config.value[x.met.key[i]] = s->keys.at[x.met.key[i]].what == W_SUMS || goes_on;
+	}
+	assert_true(key_about(s, &x, W_ONTO) >= 0);
+	return x;
+}
+
+static void a_product_goes_on_from_other_terms_in_exact_turns_too(void **state)
+{
+	struct candidate x;
+
+	(void)state;
+	struct search *s = planted(2, &x);
+	x = on_tensor_cores(s, true);
+	s = answered_by(s, &x);
+	x = on_tensor_cores(s, true);
+	assert_true(x.cost < 1e-9);
+	try(s, &x, 0);
+	assert_true(x.energy > 0.01 && x.energy < 10);
+	ended(s);
+	capture_free(&capture);
+}
+
+/* What is left of the recorded error without the part along the candidate's, and how the two go together (-1 … 1). */
+static double across(struct search *s, const struct candidate *x, double *together)
+{
+	double *y[MAX_OUT] = { 0 }, e2 = 0, d2 = 0, ed = 0;
+
+	assert_true(answers_make(s, y) && answered_in(s, graph_of(s, x), x, y));
+	store_type(call.out[0]->dtype, y[0], call.out_count[0]);
+	for (size_t i = 0; i < call.out_count[0]; i++) {
+		double w = (double)s->weight[0][i], exact = (double)(float)s->truth.hi[0][i];
+		double e = ((double)s->recorded[0][i] - exact) * w, d = (y[0][i] - exact) * w;
+		e2 += e * e, d2 += d * d, ed += e * d;
+	}
+	for (int o = 0; o < MAX_OUT; o++) free(y[o]);
+	*together = d2 > 0 ? ed / sqrt(e2 * d2) : 0;
+	return *together > 0 ? 1 - *together * *together : 1;
+}
+
+/* A candidate that lacks a rounding goes the kernel's way before it comes near: of its energy what lies along the kernel's error is none. */
+static void what_goes_along_the_error_counts(void **state)
+{
+	struct candidate x;
+	int along = 0, against = 0;
+
+	(void)state;
+	struct search *s = planted(5, &x);
+	const int last = s->n_stage - 1;
+	try(s, &x, last);
+	const struct met met = x.met;
+	for (int i = 0; i < met.n; i++) {
+		struct candidate t = x, alone = { 0 };
+		struct score score[MAX_OUT];
+		double together;
+		if (s->keys.at[met.key[i]].kind != CHOOSE_OPERAND) continue;
+		t.config.value[met.key[i]] = IN_F16;
+		alone.config.value[met.key[i]] = IN_BF16;
+		struct candidate *both[] = { &t, &alone };
+		for (int k = 0; k < 2; k++) {
+			try(s, both[k], last);
+			assert_float_equal(both[k]->energy, across(s, both[k], &together), 1e-5);
+			assert_true(measured(s, both[k], score, NULL));
+			along += together > 0.3 && score[0].left[0] > 1.05 * both[k]->energy * score[0].base[0];
+			against += together < -1e-2;
+		}
+	}
+	print_message("%d along, %d against\n", along, against);
+	assert_true(along > 0 && against > 0);
+	ended(s);
+	capture_free(&capture);
+}
+
+/* A kernel in the other form, on tensor cores; what explains little without both is found from one that has neither. */
+static void a_form_and_sums_are_found_together(void **state)
+{
+	struct candidate x;
+	struct beams b;
+
+	(void)state;
+	struct search *s = planted(5, &x);
+	x = on_tensor_cores(s, false);
+	x = in_form(s, &x, 1, s->n_stage - 1);
+	s = answered_by(s, &x);
+	const int last = s->n_stage - 1;
+	struct candidate none = operands_in_bf16(s, 0), form = in_form(s, &none, 1, last), sums = on_tensor_cores(s, false);
+	try(s, &none, last);
+	assert_true(fmin(none.energy, fmin(form.energy, sums.energy)) > 0.1);
+	assert_true(beams_make(s, &b));
+	add_to_both(&none, &b);
+	forms_and_sums(s, &b, last);
+	print_message("%g with the form, %g with sums; found: %g\n", form.energy, sums.energy, b.by[0].at[0].energy);
+	assert_int_equal(b.by[0].at[0].form, 1);
+	assert_true(b.by[0].at[0].energy < 1e-9);
+	beams_free(&b);
+	ended(s);
+	capture_free(&capture);
+}
+
 static void reads(const char *name, double work, double least)
 {
 	struct structure_reading r;
@@ -139,6 +245,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_loop_in_a_loop_begins_with_is_rounded_nowhere),
 		cmocka_unit_test(turns_are_rounded_one_after_the_other),
+		cmocka_unit_test(a_product_goes_on_from_other_terms_in_exact_turns_too),
+		cmocka_unit_test(what_goes_along_the_error_counts),
+		cmocka_unit_test(a_form_and_sums_are_found_together),
 		cmocka_unit_test(what_is_alike_in_another_form_is_kept),
 		cmocka_unit_test(what_an_iteration_begins_with_is_rounded),
 		cmocka_unit_test(a_public_iteration_is_read_to_the_bit),
