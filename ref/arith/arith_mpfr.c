@@ -38,6 +38,7 @@ static inline void e_fma(calc *c, E *y, const E *a, const E *x)
 	mp_limb_t limbs[MOST_LIMBS];
 	mpfr_t product;
 
+	if (c->bits == 128 && fma128(y, a, x)) return;
 	mpfr_custom_init_set(product, MPFR_ZERO_KIND, 0, c->bits, limbs);
 	e_mul(c, product, a, x);
 	e_add(c, y, y, product);

@@ -20,33 +20,41 @@ static inline bool plain128(const __mpfr_struct *a, const __mpfr_struct *b)
 	return a->_mpfr_exp > -most && a->_mpfr_exp < most && b->_mpfr_exp > -most && b->_mpfr_exp < most;
 }
 
-/* y = ± (hi + lo 2^-128) 2^(e - 128), rounded; hi has its top bit set. What is below lo's last bit stands in that bit. */
-static inline void round128(__mpfr_struct *y, int sign, mpfr_exp_t e, u128 hi, u128 lo)
-{
-	bool half = lo >> 127, more = lo << 1 != 0;
+/* ± m 2^(e - 128), m's top bit set; m is 0 for 0. */
+struct number128 { u128 m; mpfr_exp_t e; int sign; };
 
-	if (half && (more || (hi & 1)) && !++hi) hi = (u128)1 << 127, e++;
-	y->_mpfr_sign = sign;
-	y->_mpfr_exp = e;
-	y->_mpfr_d[0] = (mp_limb_t)hi;
-	y->_mpfr_d[1] = (mp_limb_t)(hi >> 64);
-}
+static inline struct number128 number128(const __mpfr_struct *x) { return (struct number128){ mantissa128(x), x->_mpfr_exp, x->_mpfr_sign }; }
 
-/* y = a b; y may be either. */
-static inline void mul128(__mpfr_struct *y, const __mpfr_struct *a, const __mpfr_struct *b)
+static inline void set128(__mpfr_struct *y, struct number128 x)
 {
-	if (!plain128(a, b)) {
-		mpfr_mul(y, a, b, MPFR_RNDN);
+	if (!x.m) {
+		mpfr_set_zero(y, 1);
 		return;
 	}
-	uint64_t a0 = a->_mpfr_d[0], a1 = a->_mpfr_d[1], b0 = b->_mpfr_d[0], b1 = b->_mpfr_d[1];
+	y->_mpfr_sign = x.sign;
+	y->_mpfr_exp = x.e;
+	y->_mpfr_d[0] = (mp_limb_t)x.m;
+	y->_mpfr_d[1] = (mp_limb_t)(x.m >> 64);
+}
+
+/* ± (hi + lo 2^-128) 2^(e - 128), rounded; hi has its top bit set. What is below lo's last bit stands in that bit. No branch is a coin's toss. */
+static inline struct number128 round128(int sign, mpfr_exp_t e, u128 hi, u128 lo)
+{
+	const bool half = lo >> 127, more = (lo << 1 | (hi & 1)) != 0;
+
+	hi += half & more;
+	return __builtin_expect(!hi, 0) ? (struct number128){ (u128)1 << 127, e + 1, sign } : (struct number128){ hi, e, sign };
+}
+
+static inline struct number128 product128(struct number128 a, struct number128 b)
+{
+	uint64_t a0 = (uint64_t)a.m, a1 = (uint64_t)(a.m >> 64), b0 = (uint64_t)b.m, b1 = (uint64_t)(b.m >> 64);
 	u128 low = (u128)a0 * b0, left = (u128)a1 * b0, right = (u128)a0 * b1;
 	u128 middle = (low >> 64) + (uint64_t)left + (uint64_t)right;
 	u128 hi = (u128)a1 * b1 + (left >> 64) + (right >> 64) + (middle >> 64), lo = middle << 64 | (uint64_t)low;
-	mpfr_exp_t e = a->_mpfr_exp + b->_mpfr_exp;
-
+	mpfr_exp_t e = a.e + b.e;
 	if (!(hi >> 127)) hi = hi << 1 | lo >> 127, lo <<= 1, e--;
-	round128(y, a->_mpfr_sign * b->_mpfr_sign, e, hi, lo);
+	return round128(a.sign * b.sign, e, hi, lo);
 }
 
 /* s 2^128 >> d, as hi and lo; what is shifted out stands in lo's last bit. */
@@ -59,39 +67,49 @@ static inline void shifted128(u128 s, uint64_t d, u128 *hi, u128 *lo)
 
 static inline int leading128(u128 x) { return x >> 64 ? __builtin_clzll((uint64_t)(x >> 64)) : 64 + __builtin_clzll((uint64_t)x); }
 
+static inline struct number128 sum128(struct number128 a, struct number128 b)
+{
+	const bool less = a.e < b.e || (a.e == b.e && a.m < b.m);
+	const struct number128 big = less ? b : a, small = less ? a : b;
+	mpfr_exp_t e = big.e;
+	u128 hi, lo;
+
+	shifted128(small.m, (uint64_t)(e - small.e), &hi, &lo);
+	if (a.sign == b.sign) {
+		hi += big.m;
+		const int down = hi < big.m;
+		if (down) lo = lo >> 1 | hi << 127, hi = hi >> 1 | (u128)1 << 127, e++;
+	} else {
+		hi = big.m - hi - (lo != 0);
+		lo = -lo;
+		if (!hi && !lo) return (struct number128){ 0 };
+		if (!hi) hi = lo, lo = 0, e -= 128;
+		const int up = leading128(hi);
+		if (up) hi = hi << up | lo >> (128 - up), lo <<= up, e -= up;
+	}
+	return round128(big.sign, e, hi, lo);
+}
+
+/* y = a b; y may be either. */
+static inline void mul128(__mpfr_struct *y, const __mpfr_struct *a, const __mpfr_struct *b)
+{
+	if (plain128(a, b)) set128(y, product128(number128(a), number128(b)));
+	else mpfr_mul(y, a, b, MPFR_RNDN);
+}
+
 /* y = a + b; y may be either. */
 static inline void add128(__mpfr_struct *y, const __mpfr_struct *a, const __mpfr_struct *b)
 {
-	if (!plain128(a, b)) {
-		mpfr_add(y, a, b, MPFR_RNDN);
-		return;
-	}
-	u128 big = mantissa128(a), small = mantissa128(b), hi, lo;
-	mpfr_exp_t e = a->_mpfr_exp, d = e - b->_mpfr_exp;
-	int sign = a->_mpfr_sign;
-	bool same = sign == b->_mpfr_sign;
+	if (plain128(a, b)) set128(y, sum128(number128(a), number128(b)));
+	else mpfr_add(y, a, b, MPFR_RNDN);
+}
 
-	if (d < 0 || (d == 0 && big < small)) {
-		u128 other = big;
-		big = small, small = other;
-		d = -d, e = b->_mpfr_exp, sign = b->_mpfr_sign;
-	}
-	shifted128(small, (uint64_t)d, &hi, &lo);
-	if (same) {
-		hi += big;
-		if (hi < big) lo = lo >> 1 | hi << 127, hi = hi >> 1 | (u128)1 << 127, e++;
-	} else {
-		hi = big - hi - (lo != 0);
-		lo = -lo;
-		if (!hi && !lo) {
-			mpfr_set_zero(y, 1);
-			return;
-		}
-		if (!hi) hi = lo, lo = 0, e -= 128;
-		int up = leading128(hi);
-		if (up) hi = hi << up | lo >> (128 - up), lo <<= up, e -= up;
-	}
-	round128(y, sign, e, hi, lo);
+/* y += a b, the product rounded first; true where all three have a mantissa: else nothing is done. */
+static inline bool fma128(__mpfr_struct *y, const __mpfr_struct *a, const __mpfr_struct *b)
+{
+	if (!plain128(a, b) || !plain128(y, y)) return false;
+	set128(y, sum128(number128(y), product128(number128(a), number128(b))));
+	return true;
 }
 
 #endif

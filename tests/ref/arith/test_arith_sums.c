@@ -7,7 +7,7 @@
 
 /* unit: the largest relative error of one operation */
 static const struct arithmetic { const char *spec; double unit; } tried[] = {
-	{ "f32", 0x1p-24 }, { "f32_fma", 0x1p-24 }, { "f32_tree", 0x1p-24 }, { "mma:turing", 0x1p-24 }, { "mma:ampere", 0x1p-24 }, { "mma:hopper", 0x1p-24 }, { "f64", 0x1p-53 }, { "f64up", 0x1p-52 }, { "dd", 0x1p-102 }, { "mpfr:24", 0x1p-24 }, { "mpfr:100", 0x1p-100 }, { "noisy", 0x1p-23 },
+	{ "f32", 0x1p-24 }, { "f32_fma", 0x1p-24 }, { "f32_tree", 0x1p-24 }, { "mma:turing", 0x1p-24 }, { "mma:ampere", 0x1p-24 }, { "mma:hopper", 0x1p-24 }, { "f64", 0x1p-53 }, { "f64up", 0x1p-52 }, { "dd", 0x1p-102 }, { "mpfr:24", 0x1p-24 }, { "mpfr:100", 0x1p-100 }, { "mpfr:128", 0x1p-100 }, { "noisy", 0x1p-23 },
 };
 static const struct arithmetic *now;
 static bool whole;      /* numbers are small integers: every arithmetic is exact */

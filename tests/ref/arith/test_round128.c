@@ -57,6 +57,43 @@ static size_t both_ways(const mpfr_t a, const mpfr_t b)
 	return exact;
 }
 
+/* y + a b, of two roundings: whether it is made: else y stays. */
+static bool product_added(const mpfr_t y, const mpfr_t a, const mpfr_t b)
+{
+	mpfr_t want, got;
+
+	mpfr_inits2(BITS, want, got, (mpfr_ptr)NULL);
+	mpfr_mul(want, a, b, MPFR_RNDN), mpfr_add(want, y, want, MPFR_RNDN);
+	mpfr_set(got, y, MPFR_RNDN);
+	bool made = fma128(got, a, b);
+	if (!same(made ? want : y, got)) {
+		mpfr_fprintf(stderr, "%Ra + %Ra * %Ra: %Ra, not %Ra\n", y, a, b, got, want);
+		fail();
+	}
+	mpfr_clears(want, got, (mpfr_ptr)NULL);
+	return made;
+}
+
+/* y from far above the product to far below, and what is nearly all or all of it with the other sign. */
+static void products_are_added_as_mpfr_does(void **state)
+{
+	enum { DRAWS = 1000000 };
+	uint64_t bits = 11;
+	mpfr_t y, a, b;
+
+	(void)state;
+	mpfr_inits2(BITS, y, a, b, (mpfr_ptr)NULL);
+	for (int i = 0; i < DRAWS; i++) {
+		uint64_t r = random_bits(&bits);
+		set(a, some_mantissa(&bits), (mpfr_exp_t)(r >> 40) % 2000 - 1000, r & 1 ? 1 : -1);
+		set(b, some_mantissa(&bits), (mpfr_exp_t)(r >> 20) % 2000 - 1000, r & 2 ? 1 : -1);
+		set(y, some_mantissa(&bits), mpfr_get_exp(a) + mpfr_get_exp(b) + (mpfr_exp_t)(r >> 8) % (r & 4 ? 4 : 300) * (r & 8 ? 1 : -1), r & 16 ? 1 : -1);
+		if (!(r & 0xe0)) mpfr_mul(y, a, b, r & 0x100 ? MPFR_RNDU : MPFR_RNDN), mpfr_neg(y, y, MPFR_RNDN);
+		assert_true(product_added(y, a, b));
+	}
+	mpfr_clears(y, a, b, (mpfr_ptr)NULL);
+}
+
 static void as_mpfr_rounds(void **state)
 {
 	enum { DRAWS = 1000000 };
@@ -99,6 +136,8 @@ static void ties(void **state)
 	mpfr_clears(a, b, (mpfr_ptr)NULL);
 }
 
+static bool plain(const mpfr_t x) { return plain128(x, x); }
+
 /* Zeros, infinities, NaN, and exponents that reach MPFR's limits. */
 static void what_has_no_mantissa(void **state)
 {
@@ -115,7 +154,10 @@ static void what_has_no_mantissa(void **state)
 	mpfr_set_ui_2exp(x[7], 1, mpfr_get_emin(), MPFR_RNDN);
 	mpfr_set_ui_2exp(x[8], 3, -1, MPFR_RNDN);
 	for (int i = 0; i < KINDS; i++)
-		for (int j = 0; j < KINDS; j++) both_ways(x[i], x[j]);
+		for (int j = 0; j < KINDS; j++) {
+			both_ways(x[i], x[j]);
+			for (int k = 0; k < KINDS; k++) assert_true(product_added(x[k], x[i], x[j]) == (plain(x[i]) && plain(x[j]) && plain(x[k])));
+		}
 	for (int i = 0; i < KINDS; i++) mpfr_clear(x[i]);
 }
 
@@ -123,6 +165,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(as_mpfr_rounds),
+		cmocka_unit_test(products_are_added_as_mpfr_does),
 		cmocka_unit_test(ties),
 		cmocka_unit_test(what_has_no_mantissa),
 	};
