@@ -22,6 +22,9 @@ const double loose = 3;
 /* Only errors up to this share of their row's largest number are worth that noise's runs, which take as long as all others: it is 2^-24 of
  * exponents of 2^14, or of what was summed where 2^-14 of it is left. What is further off fails without them. */
 const double algebra_reach = 0x1p-10;
+/* In that noise a chunked form goes by chunks of so many tokens: Mamba-2's kernels do, and none is known that takes more. A row with d tokens
+ * of its chunk before it is behind as many of theirs in all but d/256 of the runs, whose first chunks are of other lengths. */
+const size_t widest_chunk = 256;
 
 /* ---- a structure is identified: docs/x-ray.md, docs/structure.md ---- */
 

@@ -6,6 +6,7 @@
 
 /* rules */
 extern const double alpha, slack, harmless_bias, clear_share, truth_share, sample_share, loose, algebra_reach;
+extern const size_t widest_chunk;
 /* a structure is identified */
 extern const double explained_enough, explained_plenty, few_flips, saturated, float32s_size, float32s_share, sums_in_order, most_of_noise;
 /* a name is earned */

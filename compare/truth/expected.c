@@ -143,7 +143,7 @@ static bool add_sigma(struct expected *x, const struct call *call, const struct 
 	struct off_by o = { 0 };
 	bool ok = spread(x, x->stream, x->upstream, call, s, strip, n, centre, e) && off_by_make(&o, x, call, s, strip, n, centre, e);
 
-	x->widened = false;
+	x->widened = 0;
 	#pragma omp parallel for schedule(dynamic) if (beside(s))
 	for (int i = 0; i < MAX_OUT; i++) {
 		if (!ok || !s->count[i]) continue;
@@ -214,6 +214,7 @@ static bool begin_everywhere(struct expected *x)
 		x->everywhere[r].plan = x->stream[r].plan;
 		x->everywhere[r].plan.arith = &arith_noisy_all;
 		x->everywhere[r].plan.random = false;
+		others_widest(&x->everywhere[r].plan, r);
 	}
 	return true;
 }
@@ -225,7 +226,8 @@ bool expected_widen(struct expected *x, const struct call *call, size_t strip, s
 	double *s2[MAX_OUT] = { NULL }, *own[MAX_OUT] = { NULL };
 	bool ok = begin_everywhere(x);
 
-	if (x->widened) return true;
+	outputs &= ~x->widened;
+	if (!outputs) return true;
 	for (int i = 0; ok && i < MAX_OUT; i++)
 		ok = !s.count[i] || ((s2[i] = calloc(s.count[i], sizeof(double))) && (own[i] = calloc(s.count[i], sizeof(double))));
 	if (!ok) error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the expected error of %zu elements", call->out_count[0]);
@@ -237,7 +239,7 @@ bool expected_widen(struct expected *x, const struct call *call, size_t strip, s
 		}
 		free(s2[i]), free(own[i]);
 	}
-	x->widened = ok;
+	x->widened |= ok ? outputs : 0;
 	return ok;
 }
 

@@ -40,7 +40,7 @@ struct expected {
 	double sum[FRESH_RUNS][MAX_OUT], sum2[FRESH_RUNS][MAX_OUT];     /* of each fresh run's errors in sigma, and of their squares */
 	struct stream *stream;          /* [runs + FRESH_RUNS + others] */
 	struct stream *everywhere;      /* [runs], noisy where float32 is exact, too; NULL until a strip is widened */
-	bool widened;                   /* the strip that was added last is */
+	unsigned widened;               /* outputs of the strip that was added last: bit i, output i */
 	struct answer run;              /* room for one of them */
 };
 

@@ -35,6 +35,16 @@ void others_plan(struct plan *p, const struct plan *model, enum other kind, int 
 	if (kind == SHORT_CHUNKS) p->chunk = SHORTEST_CHUNK;     /* a sum in a state of what has one sign loses more than one of terms that cancel */
 }
 
+/* Of its multiples the parts behind the point lie evenly, however many there are. */
+static const double golden_ratio = 0.6180339887;
+
+void others_widest(struct plan *p, int r)
+{
+	if (!p->region || !p->chunk) return;
+	p->chunk = p->chunk < widest_chunk ? widest_chunk : p->chunk;
+	p->first_chunk = (size_t)r * (size_t)(golden_ratio * (double)p->chunk) % p->chunk;
+}
+
 bool off_by_make(struct off_by *o, struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,
 	const struct answer *centre, struct error *e)
 {

@@ -16,6 +16,9 @@ int others_of(struct expected *x, const struct plan *model);
 /* Run r of them. In order the contract's roundings are not made, so that what is seen is what the sums do. */
 void others_plan(struct plan *p, const struct plan *model, enum other kind, int r);
 
+/* A run in which each row is behind as many tokens of its chunk as in any chunk of up to the widest, for one place of the first. */
+void others_widest(struct plan *p, int r);
+
 /* The only error is E_MEMORY; *o is to be freed all the same. */
 bool off_by_make(struct off_by *o, struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,
 	const struct answer *centre, struct error *e);

@@ -132,6 +132,7 @@ static void add_plan(struct sha256 *h, const struct plan *p)
 	add_number(h, (uint64_t)p->bits);
 	add_number(h, (uint64_t)p->form);
 	add_number(h, p->chunk);
+	add_number(h, p->first_chunk);
 	add_number(h, p->faults);
 	sha256_add(h, p->value, sizeof p->value);
 	for (int i = 0; i < MAX_SITE; i++)

@@ -206,6 +206,7 @@ struct plan {
 	int bits;
 	int form;
 	size_t chunk;
+	size_t first_chunk;                     /* of a sequence: below `chunk`, or 0, as the others */
 	uint64_t faults;                      /* bit i: fault i is made, */
 	double value[MAX_FAULT];                /* at this value of its parameter; NAN: at the middle of a size */
 	struct site_rounding round[MAX_SITE];

@@ -185,6 +185,7 @@ static bool loop(struct lower *l, const struct statement *x)
 	if (t->chunks) {
 		if (l->p->n_chunk == MAX_PROGRAM_CHUNK) return low_error(l, t->range, "expected fewer loops over chunks");
 		p->by = l->plan->chunk ? l->plan->chunk : t->by[0];
+		if (l->plan->first_chunk && l->plan->first_chunk < p->by && !p->backwards) p->shift = p->by - l->plan->first_chunk;
 		l->p->chunk_var[l->p->n_chunk] = p->var;
 		double first, last;
 		bool known = ix_known(p->first, &first) && ix_known(p->last, &last) && first >= 0 && last >= first;

@@ -87,6 +87,7 @@ struct program_loop {
 	bool strips;            /* over dims[0], which is cut into strips: what is carried goes on from one to the next */
 	int carry[MAX_BY], n_carry;     /* registers */
 	size_t by;
+	size_t shift;           /* by so much the first turn is shorter, and all others begin earlier; see run_turn */
 	struct ix *first, *last, *sequence;
 	int level;
 	struct step *body;

@@ -133,15 +133,19 @@ bool run_ends(struct frame *f, const struct step *s, span *all)
 		run_beyond(f, s->at, a >= 0 && a == floor(a) ? l->last : l->first, 0, (double)INFINITY, "an end of a loop, a whole number");
 		return false;
 	}
-	*all = (span){ (size_t)a, b > a ? (size_t)b : (size_t)a };
+	*all = (span){ (size_t)a, b > a ? (size_t)b + l->shift : (size_t)a };
 	return true;
 }
+
+static size_t turn_first(const struct program_loop *l, size_t t, span all) { return t == all.first ? t : t - l->shift; }
+static size_t turn_last(const struct program_loop *l, size_t t, span all) { return (all.last - t < l->by ? all.last : t + l->by) - l->shift; }
 
 void run_turn(struct frame *f, const struct program_loop *l, size_t t, span all)
 {
 	if (l->backwards) t = all.first + (all.last - 1 - all.first) / l->by * l->by - (t - all.first);
-	f->now.var[l->var] = (double)t;
-	if (l->chunk >= 0) f->len[l->chunk] = all.last - t < l->by ? all.last - t : l->by, f->now.var[first_of(l->var)] = (double)t;
+	size_t first = turn_first(l, t, all);
+	f->now.var[l->var] = (double)first;
+	if (l->chunk >= 0) f->len[l->chunk] = turn_last(l, t, all) - first, f->now.var[first_of(l->var)] = (double)first;
 	numbers_turn(&f->now, l->level);
 }
 
@@ -180,9 +184,8 @@ static void in_strip(struct frame *f, const struct program_loop *l, span all)
 	bool again = false;
 
 	if (c_resume(f->c, kept, &t)) carried(f, l, kept, true);
-	for (; t < last && t < end && !again; t += l->by) {
-		size_t n = last - t < l->by ? last - t : l->by;
-		if ((again = t + n > end)) c_suspend(f->c, carried(f, l, kept, false), t);
+	for (; t < last && turn_first(l, t, all) < end && !again; t += l->by) {
+		if ((again = turn_last(l, t, all) > end)) c_suspend(f->c, carried(f, l, kept, false), t);
 		turn(f, l, t, all);
 	}
 	if (t < last && !again) c_suspend(f->c, carried(f, l, kept, false), t);

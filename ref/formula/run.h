@@ -48,9 +48,9 @@ void run_chosen(struct frame *f, const struct ex *x, vec y);
 void run_fill(struct frame *f, vec y, const struct ex *x, vec at);
 
 /* A piece, before its first step; the ends of a loop, false where they are none; what is known of the turn that is the one at t, or
- * of a loop that goes backwards as far from the end; one step. */
+ * of a loop that goes backwards as far from the end; one step. Where a loop has a shift all turns but the first are so much earlier than at t. */
 void run_begin(struct frame *f, struct program *p, calc *c, size_t piece);
-bool run_ends(struct frame *f, const struct step *s, span *all);
+bool run_ends(struct frame *f, const struct step *s, span *all);        /* with the loop's shift behind them */
 void run_turn(struct frame *f, const struct program_loop *l, size_t t, span all);
 void run_step(struct frame *f, const struct step *s);
 

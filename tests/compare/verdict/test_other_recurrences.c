@@ -105,8 +105,9 @@ static void ssd_in_chunks(void **state)
 /* ---- kda: WY in chunks, decays in base 2, each exponent the difference itself or from the chunk's first row ---- */
 /* A solve that stops 12 tokens back leaves out less than the noise of bf16 operands; 6 are more. */
 
-enum { KT = 70, KD = 16, KV = 8 };
-struct kda { enum number operands; size_t chunk; bool anchored; int fault; size_t tokens; bool scanned; };   /* scanned: decays, as a block of threads adds them */
+enum { KT = 336, KD = 16, KV = 8 };
+/* scanned: decays, as a block of threads adds them; strong: those of tokens 224 to before `weak` are so many times larger, and all others a tenth */
+struct kda { enum number operands; size_t chunk; bool anchored; int fault; size_t tokens; bool scanned; float strong; size_t weak; };
 enum { BETA_OF_TOKEN_BEFORE = 1, CHANNEL_3_NO_DECAY, DIAGONAL_DECAYED, SOLVE_STOPS_EARLY, SCALE_BY_DV };
 
 static void kda_run(const struct kda *o, const float *q, const float *k, const float *v, const float *g, const float *beta, float *S,
@@ -177,7 +178,8 @@ static void kda(const struct kda *o, const char *contract, int variant)
 	struct capture c;
 
 	for (size_t i = 0; i < T * KD; i++) q[i] = in_type(DT_BF16, normal(1)), k[i] = in_type(DT_BF16, normal(1));
-	for (size_t i = 0; i < T * KD; i++) g[i] = -uniform(0.002f, 0.6f);
+	for (size_t i = 0; i < T * KD; i++)
+		g[i] = -uniform(0.002f, 0.6f) * (o->strong == 0 ? 1 : i / KD >= 224 && i / KD < o->weak ? o->strong : 0.1f);
 	for (size_t i = 0; i < T * KV; i++) v[i] = in_type(DT_BF16, normal(1));
 	for (size_t i = 0; i < T; i++) beta[i] = uniform(0.05f, 0.95f);
 	for (size_t i = 0; i < KD * KV; i++) S0[i] = S[i] = normal(0.3f);
@@ -200,13 +202,13 @@ static void kda_in_chunks(void **state)
 
 	(void)state;
 	for (int i = 0; i < 16; i++) {
-		struct kda o = { (const enum number[]){ FULL, BF, TF32, HALF }[i % 4], chunks[i / 4], i / 4 < 2 && i % 2, 0, 52, false };
+		struct kda o = { (const enum number[]){ FULL, BF, TF32, HALF }[i % 4], chunks[i / 4], i / 4 < 2 && i % 2, 0, 52, false, 0, 0 };
 		dice = 500 + (uint64_t)i;
 		kda(&o, o.operands == FULL ? "chunk_f32" : "bf16_operands", i);
 	}
 	for (int fault = 1; fault <= SCALE_BY_DV; fault++)
 		for (int i = 0; i < 2; i++) {
-			struct kda o = { i ? BF : FULL, 32, false, fault, 52, false };
+			struct kda o = { i ? BF : FULL, 32, false, fault, 52, false, 0, 0 };
 			dice = 600 + (uint64_t)fault;
 			kda(&o, i ? "auto" : "chunk_f32", -fault);
 		}
@@ -217,10 +219,56 @@ static void kda_in_one_chunk(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 12; i++) {
-		struct kda o = { FULL, KT, false, 0, KT, true };
+		struct kda o = { FULL, 70, false, 0, 70, true, 0, 0 };
 		dice = 700 + (uint64_t)i;
 		kda(&o, "chunk_f32", 8 * i);
 	}
+}
+
+/* Chunks of 16, 64, 128 and 256 begin at token 256: nothing is summed in them there before tokens that decay little. In chunks of 48 (240 to
+ * 287) strong decays are, and G is off by what they are. */
+static void kda_behind_strong_decays(void **state)
+{
+	static const size_t chunks[] = { 48, 96, 112 }, weak[] = { 256, 256, 240 };
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct kda o = { FULL, chunks[i], false, 0, KT, i % 2, 10, weak[i] };
+		dice = 800 + (uint64_t)i;
+		kda(&o, "chunk_f32", 8 * i + 1);
+	}
+}
+
+/* gdn2 in chunks of 80 by the formula itself, strong decays up to token 191: no element breaks a rule, but a hundredth of all together does. */
+static void few_behind_strong_decays(void **state)
+{
+	enum { T = 208 };
+	static float g[T * KD], x[T * KD];
+	struct plan p = plan_plain(&arith_f32, 24);
+	struct capture c;
+	struct error e;
+
+	(void)state;
+	dice = 90001;
+	for (size_t i = 0; i < T * KD; i++) g[i] = (i / KD < 192 ? -10 : -1) * uniform(0.002f, 0.6f);
+	begin(&c, "gdn2", "{}");
+	for (int in = 0; in < 3; in++) {
+		for (size_t i = 0; i < T * (in < 2 ? KD : KV); i++) x[i] = in_type(DT_BF16, normal(in < 2 ? 0.25f : 1));
+		put(&c, (const char *const[]){ "in.q", "in.k", "in.v" }[in], DT_BF16, SHAPE(T, 1, in < 2 ? KD : KV), x);
+	}
+	for (int in = 0; in < 2; in++) {
+		for (size_t i = 0; i < T * KD; i++) x[i] = in_type(DT_BF16, uniform(0.05f, 0.95f));
+		put(&c, in ? "in.b" : "in.w", DT_BF16, SHAPE(T, 1, in ? KD : KV), x);
+	}
+	put(&c, "in.g", DT_F32, SHAPE(T, 1, KD), g);
+	memset(x, 0, sizeof x);
+	put(&c, "out.o", DT_F32, SHAPE(T, 1, KV), x);
+	put(&c, "out.final_state", DT_F32, SHAPE(1, 1, KD, KV), x);
+	no_error(capture_bind(&c, &e), &e);
+	plan_contract(&p, contract_of("gdn2", "chunk_f32"));
+	p.chunk = 80;
+	answer_by(&c, &p);
+	judged_as(&c, "chunk_f32", true, true, "gdn2", 0);
 }
 
 int main(void)
@@ -229,6 +277,8 @@ int main(void)
 		cmocka_unit_test(ssd_in_chunks),
 		cmocka_unit_test(kda_in_chunks),
 		cmocka_unit_test(kda_in_one_chunk),
+		cmocka_unit_test(kda_behind_strong_decays),
+		cmocka_unit_test(few_behind_strong_decays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,17 +53,18 @@ static void make(struct capture *c, const char *op, const int *cuts)
 	assert_true(capture_bind(c, &e));
 }
 
-/* The formula for chunks of 3, with quarter = scale x. */
-static void by_hand(const float *x, const int *cuts, double scale, double y[T][D], double z[T][D], double s[N][D])
+/* The formula for chunks of 3, the first one of `shorter` less, with quarter = scale x. */
+static void by_hand(const float *x, const int *cuts, int shorter, double scale, double y[T][D], double z[T][D], double s[N][D])
 {
 	for (int n = 0; n < N; n++)
 		for (int i = 0; i < D; i++) {
 			double S = 0;
 			for (int t = cuts[n]; t < cuts[n + 1]; t++) {
-				int first = cuts[n] + (t - cuts[n]) / 3 * 3, size = cuts[n + 1] - first < 3 ? cuts[n + 1] - first : 3;
+				int turn = (t - cuts[n] + shorter) / 3, first = cuts[n] + (turn ? 3 * turn - shorter : 0),
+					last = cuts[n] + 3 * turn + 3 - shorter < cuts[n + 1] ? cuts[n] + 3 * turn + 3 - shorter : cuts[n + 1], size = last - first;
 				double before = t > first && t - 1 != cuts[n] + 1 ? x[(t - 1) * D + i] : 0;
 				y[t][i] = S + ((t - cuts[n]) % 2 ? 100 : x[(T - 1 - t) * D + i]) + before;
-				z[t][i] = scale * x[t * D + i] + 2 * x[(first + (size > 1)) * D + i] + (size < 3) + (t - first) % 2;
+				z[t][i] = scale * x[t * D + i] + 2 * x[(first + (size > 1)) * D + i] + (cuts[n + 1] - first < 3) + (t - first) % 2;
 				if (t == first + size - 1) S += x[t * D + i];
 			}
 			s[n][i] = S;
@@ -81,15 +82,16 @@ static void chunks_of_sequences(void **state)
 
 	(void)state;
 	op_add(formula_op(f));
-	for (size_t k = 0; k < sizeof cuts / sizeof *cuts; k++) {
+	for (size_t k = 0; k < 3 * sizeof cuts / sizeof *cuts; k++) {
 		double y[T][D], z[T][D], s[N][D];
 		struct capture c;
 		struct call call;
 		struct answer a, part;
-		make(&c, "chunked", cuts[k]);
+		plan.first_chunk = k % 3;
+		make(&c, "chunked", cuts[k / 3]);
 		if (!call_bind(&call, &c, false, &e)) fail_msg("%s: %s", e.file, e.detail);
 		if (!ref_run(&call, &plan, &a, &e)) fail_msg("%s: %s", e.file, e.detail);
-		by_hand(capture_in(&c, "x")->data, cuts[k], 0.25, y, z, s);
+		by_hand(capture_in(&c, "x")->data, cuts[k / 3], plan.first_chunk ? 3 - (int)plan.first_chunk : 0, 0.25, y, z, s);
 		same(a.hi[0], y[0], T * D), same(a.hi[1], z[0], T * D), same(a.hi[2], s[0], N * D);
 		for (size_t n = 2; n <= 5; n++) {
 			struct stream l = { .plan = plan };

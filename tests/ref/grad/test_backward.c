@@ -15,6 +15,7 @@ static struct plan plan_of(const char *arith, int form, size_t chunk)
 
 	p.form = form;
 	p.chunk = chunk;
+	p.first_chunk = chunk ? chunk - 1 : 0;
 	return p;
 }
 
