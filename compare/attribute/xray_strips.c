@@ -182,7 +182,10 @@ static void go(struct xray *x, size_t s)
 
 static bool make_base(struct xray *x)
 {
+	const uint64_t before = x->work;
+
 	if (!xray_run(x, &x->of_base, x->base)) return false;
+	x->run_work = (x->at ? x->run_work : 0) + x->work - before;
 	x->base_impossible = x->impossible;
 	xray_store(x, x->base, x->stored);
 	#pragma omp parallel for if (x->n > WORTH)
