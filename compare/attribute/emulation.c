@@ -71,7 +71,7 @@ struct plan emulation_known(const struct contract *k, int i)
 	return p;
 }
 
-static bool explains_evenly(struct xray *x, bool *yes)
+bool emulation_explains_evenly(struct xray *x, bool *yes)
 {
 	*yes = false;
 	return !emulation_explains(x) || xray_is_even(x, yes);
@@ -94,7 +94,7 @@ static bool grow_still(struct xray *x, const struct plan *start, const struct co
 	bool explained, still;
 
 	x->emulation = *start;
-	if (!xray_refresh(x) || !explains_evenly(x, &explained) || !grow_from(x, start) || !prefer(x, k) || !explains_evenly(x, &still)) return false;
+	if (!xray_refresh(x) || !emulation_explains_evenly(x, &explained) || !grow_from(x, start) || !prefer(x, k) || !emulation_explains_evenly(x, &still)) return false;
 	if (!explained || still) return true;
 	x->emulation = *start;
 	return xray_refresh(x);
@@ -111,7 +111,7 @@ bool emulation_identified(struct xray *x, bool *yes)
 {
 	double share[MAX_OUT];
 
-	if (!xray_explained(x, share) || !explains_evenly(x, yes)) return false;
+	if (!xray_explained(x, share) || !emulation_explains_evenly(x, yes)) return false;
 	*yes = *yes || explains_share(x, share, explained_enough);
 	return true;
 }

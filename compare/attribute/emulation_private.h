@@ -31,6 +31,9 @@ bool emulation_doubtful(const struct xray *x, double coefficient, double error, 
 /* Explains the emulation so much that no other form and no other type can be meant? x->d is lost; E_MEMORY is the only error. */
 bool emulation_explains_plenty(struct xray *x, bool *yes);
 
+/* Does it explain the call, in each block? x->d is lost; E_MEMORY is the only error. */
+bool emulation_explains_evenly(struct xray *x, bool *yes);
+
 /* Rounds what is not rounded, in the commonest type, and no longer what is, at all sites at once whose coefficients in one fit
  * say so, if that explains the call; or only the latter, if the score falls by what is worth keeping: a chain of choices of
  * which none can be undone alone. E_MEMORY is the only error. */

@@ -225,13 +225,29 @@ static bool forward_faults(struct search *s, double least, bool *grew)
 	return true;
 }
 
+/* Patience ends at once where the call keeps the rules, the emulation explains it, and one look at each rounding and fault that it has not would take
+ * more than is left: they are looked at together, and none would be given up. */
+static bool begin_only_what_ends(const struct search *s)
+{
+	struct xray *x = s->x;
+	struct candidate all[MAX_SITE * SITE_TYPES];
+	uint64_t looks = (uint64_t)untried(s, 0, FIRST_TIER, all);
+	bool explained;
+
+	for (int m = 0; s->op->faults[m].name; m++) looks += !x->no_faults && !(x->emulation.faults >> m & 1) && !s->op->faults[m].is_rounding;
+	if (x->lawless || x->shift || x->work >= x->patience || looks * x->run_work <= x->patience - x->work) return true;
+	if (!emulation_explains_evenly(x, &explained)) return false;
+	if (explained) x->patience = x->work;
+	return true;
+}
+
 /* Around a structure that was read only faults are sought. */
 bool emulation_forward(struct xray *x)
 {
 	struct search s = { .x = x, .op = x->call->op };
 	bool grew = false, again = true;
 
-	if (!forward_faults(&s, gross, &grew)) return false;
+	if (!begin_only_what_ends(&s) || !forward_faults(&s, gross, &grew)) return false;
 	for (int round = 0; again && round < 4; round++) {
 		again = false;
 		if (!emulation_explains_plenty(x, &s.plenty)) return false;

@@ -59,6 +59,7 @@ struct xray {
 	struct kept_runs *kept;         /* xray_kept.c */
 	struct told_all *told;          /* xray_kept.c */
 	uint64_t work, patience;        /* element operations of the reference: spent, and when to give up */
+	uint64_t run_work;              /* of them, what the emulation took, run once on all strips */
 	double *shift;                  /* [all] added to every run's answer, see emulation_by_structure; NULL: nothing is */
 	double *kept_shift;             /* of a structure that explains the call and that the contract does not allow, with its plan; or NULL */
 	struct plan kept_plan;

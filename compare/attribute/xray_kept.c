@@ -13,7 +13,7 @@ struct kept_run { struct plan plan; uint64_t hash, work; size_t strip, used; dou
 /* most: as there is room for. */
 struct kept_runs { size_t n, most; struct kept_run of[]; };
 
-enum { MOST = 512, FEW = 20, SOME = 2 * FLOOR_RUNS };
+enum { MOST = 512, FEW = 32, SOME = 2 * FLOOR_RUNS };
 
 /* What an answer depends on. */
 static struct plan key_of(const struct plan *p)

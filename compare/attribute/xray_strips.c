@@ -73,12 +73,23 @@ static size_t largest(const struct xray *x)
 	return most;
 }
 
+/* Where what is carried makes two strips as large as half of the call, all of it is looked at in one, if that is so many bytes for an element: nothing
+ * is made anew from pass to pass then. Not where the call says how many elements are at hand. */
+static size_t strips_of(const struct call *call, size_t bytes)
+{
+	size_t n = check_strips(call), all = 0;
+
+	for (int i = 0; i < MAX_OUT; i++) all += call->out_count[i];
+	return n == 2 && !call->at_hand && all * bytes <= XRAY_KEPT_OF_FEW / 2 ? 1 : n;
+}
+
 bool xray_make(struct xray *x, const struct call *call, void (*tick)(const char *, size_t, size_t), struct error *e)
 {
-	*x = (struct xray){ .call = call, .strips = check_strips(call), .at = SIZE_MAX, .tick = tick, .patience = UINT64_MAX, .e = e };
+	*x = (struct xray){ .call = call, .at = SIZE_MAX, .tick = tick, .patience = UINT64_MAX, .e = e };
 	double **vector[] = { &x->got, &x->base, &x->centre, &x->raw, &x->r, &x->shape2, &x->floor2, &x->weight, &x->raw_weight, &x->stored,
 		&x->d, &x->trial };
 	enum { VECTORS = sizeof vector / sizeof *vector };
+	x->strips = strips_of(call, VECTORS * sizeof *x->got + 2 * FLOOR_RUNS * sizeof *x->noise);
 	size_t n = x->most = largest(x), rows = 0;
 
 	for (int i = 0; i < MAX_OUT; i++) {
@@ -171,7 +182,10 @@ static void go(struct xray *x, size_t s)
 
 static bool make_base(struct xray *x)
 {
+	const uint64_t before = x->work;
+
 	if (!xray_run(x, &x->of_base, x->base)) return false;
+	x->run_work = (x->at ? x->run_work : 0) + x->work - before;
 	x->base_impossible = x->impossible;
 	xray_store(x, x->base, x->stored);
 	#pragma omp parallel for if (x->n > WORTH)

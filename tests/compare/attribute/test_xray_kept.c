@@ -1,5 +1,7 @@
 /* Answers that the x-ray keeps, and what looks told: made or kept, they are the same to the bit, and a plan that differs in one bit of what an
  * answer depends on finds none. */
+#include <math.h>
+
 #include "compare/attribute/xray_private.h"
 #include "tests/kernel_model.h"
 
@@ -286,11 +288,45 @@ static void what_is_left_is_told_again(void **state)
 	end(&b);
 }
 
+/* What is carried makes two strips of it: it is looked at in one, and says the same as in two, which it is in where that is asked. */
+static void two_strips_are_one(void **state)
+{
+	enum { AT_HAND = 1 << 17, PARTS = 2 };
+	double score[PARTS], left[PARTS];
+	struct look look[PARTS];
+
+	(void)state;
+	for (int i = 0; i < PARTS; i++) {
+		struct case_dim dims[] = { { "T", 420 }, { "N", 1 }, { "Hk", 4 }, { "Hv", 4 }, { "Dk", 128 }, { "Dv", 128 }, { 0 } };
+		struct test_case k = *case_find("gated_delta_rule", "prefill");
+		struct bed b = { .plan = plan_plain(&arith_f32, arith_f32.precision) };
+		k.dims = dims;
+		no_error(case_make(&b.c, &k, 1, true, &b.e), &b.e);
+		b.plan.faults = 2;
+		answer_by(&b.c, &b.plan);
+		no_error(call_bind(&b.call, &b.c, true, &b.e), &b.e);
+		assert_int_equal(check_strips(&b.call), 2);
+		b.call.at_hand = i ? AT_HAND : 0;
+		no_error(xray_make(&b.x, &b.call, NULL, &b.e), &b.e);
+		b.x.e = &b.e;
+		assert_int_equal(b.x.strips, i ? 2 : 1);
+		b.x.emulation = plan_plain(&arith_f64, arith_f64.precision);
+		look[i] = look_of(&b.x.emulation);
+		plan_fault(&look[i].stream.plan, b.call.op, 1);
+		no_error(xray_refresh(&b.x) && xray_look(&b.x, &look[i], 1, LOOK_SIZE | LOOK_FIT | LOOK_VOTES), &b.e);
+		score[i] = b.x.score, left[i] = xray_left(&b.x);
+		end(&b);
+	}
+	assert_true(fabs(score[1] - score[0]) <= 1e-9 * fabs(score[0]) && fabs(left[1] - left[0]) <= 1e-9 * left[0]);
+	assert_true(fabs(look[1].size - look[0].size) <= 1e-9 * look[0].size && fabs(look[1].fit.value - look[0].fit.value) < 1e-9);
+	assert_true(fabs(look[0].fit.value - 1) < 0.01 && look[0].votes.all == look[1].votes.all && look[0].votes.close == look[1].votes.close);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_hit_is_the_miss_to_the_bit), cmocka_unit_test(strips_go_on_from_kept_ones),
-		cmocka_unit_test(a_few_strips_are_kept), cmocka_unit_test(one_bit_makes_another_plan), cmocka_unit_test(a_seed_counts_where_it_is_drawn_from),
+		cmocka_unit_test(a_few_strips_are_kept), cmocka_unit_test(two_strips_are_one), cmocka_unit_test(one_bit_makes_another_plan), cmocka_unit_test(a_seed_counts_where_it_is_drawn_from),
 		cmocka_unit_test(what_was_told_is_told_again), cmocka_unit_test(what_is_left_is_told_again),
 	};
 

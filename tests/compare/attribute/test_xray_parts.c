@@ -148,6 +148,32 @@ static void each_known_structure_is_nearest(void **state)
 	}
 }
 
+/* Looks at all roundings and faults are not begun where patience ends before them, of a call that is explained and keeps the rules. */
+static void looks_that_do_not_end_are_not_begun(void **state)
+{
+	enum { EXPLAINED, ENOUGH, LAWLESS, NOT_EXPLAINED, CASES };
+	const struct contract *k = contract_of("gated_delta_rule", "bf16_operands");
+	uint64_t spent[CASES], run[CASES];
+
+	(void)state;
+	for (int i = 0; i < CASES; i++) {
+		struct plan kernel = structure_of(k, 0);
+		struct bed b;
+		begin(&b, "gated_delta_rule", "prefill", &kernel);
+		b.x.emulation = i == NOT_EXPLAINED ? plan_plain(&arith_f64, arith_f64.precision) : kernel;
+		b.x.lawless = i == LAWLESS;
+		no_error(xray_refresh(&b.x), &b.e);
+		const uint64_t before = b.x.work;
+		run[i] = b.x.run_work;
+		b.x.patience = before + (i == ENOUGH ? 4 * MAX_FAULT : 4) * run[i];
+		no_error(emulation_forward(&b.x), &b.e);
+		spent[i] = (b.x.work - before) / run[i];
+		end(&b);
+	}
+	assert_true(run[EXPLAINED] > 0);
+	for (int i = ENOUGH; i < CASES; i++) assert_true(spent[i] > 20 + spent[EXPLAINED]);
+}
+
 /* Passes that are left out would say what the one before did. */
 static void scores_are_those_of_all_passes(void **state)
 {
@@ -180,7 +206,7 @@ int main(void)
 		cmocka_unit_test(threads_do_not_matter),
 		cmocka_unit_test(no_score_is_less_than_is_said_before),
 		cmocka_unit_test(each_known_structure_is_nearest),
-		cmocka_unit_test(scores_are_those_of_all_passes),
+		cmocka_unit_test(scores_are_those_of_all_passes), cmocka_unit_test(looks_that_do_not_end_are_not_begun),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
