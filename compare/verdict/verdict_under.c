@@ -140,7 +140,8 @@ static bool measure_with(const struct call *call, const struct contract *k, stru
 	return ok;
 }
 
-/* Outputs that break a rule, but not that of single elements (figures_beyond): what longer sums add may be in too few for that. */
+/* Outputs that break a rule, but neither that of single elements (figures_beyond), of which what longer sums add may be in too few, nor the bias, which is
+ * no noise. */
 static unsigned short_of(const struct verdict *v)
 {
 	unsigned outputs = 0;
@@ -148,7 +149,7 @@ static unsigned short_of(const struct verdict *v)
 	for (int i = 0; i < v->n_out; i++) {
 		const struct output_verdict *o = &v->out[i];
 		bool within = true;
-		for (int r = 0; r < RULE_COUNT; r++) within = within && o->rule[r].value <= o->rule[r].limit;
+		for (int r = 0; r < RULE_COUNT; r++) within = within && (r == RULE_BIAS || o->rule[r].value <= o->rule[r].limit);
 		if (!within && !o->not_finite && o->rule[RULE_EXCESS].value <= o->rule[RULE_EXCESS].limit) outputs |= 1u << o->out;
 	}
 	return outputs;
