@@ -273,8 +273,7 @@ static bool scored_by(struct search *s, struct graph *g, const struct candidate 
 	return ok;
 }
 
-/* In the order in which they are met, each once. */
-static void add_met(struct met *to, const struct met *from)
+void add_met(struct met *to, const struct met *from)
 {
 	for (int i = 0, n = to->n; i < from->n; i++) {
 		int j = 0;

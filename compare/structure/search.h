@@ -82,6 +82,7 @@ void view_free(struct view *v);
 bool measured_in(struct search *s, struct graph *g, const struct candidate *c, int k, struct score score[MAX_OUT], float *errors[MAX_OUT]);
 struct graph *graph_of(struct search *s, const struct candidate *c);
 struct view *view_of(struct search *s, struct graph *g, int k);
+void add_met(struct met *to, const struct met *from);   /* in the order in which they are met, each once */
 /* What the candidate does in pieces of this kind. */
 bool lower_in(struct search *s, struct graph *g, const struct candidate *c, FILE *text, struct lowered *to);
 bool exact_agrees(struct search *s, int form);

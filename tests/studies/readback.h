@@ -77,11 +77,7 @@ static inline struct met readback_met(struct search *s, const struct candidate *
 
 	for (struct graph *g = graph_of(s, c); g; g = g->next) {
 		assert_true(lower_in(s, g, c, NULL, &l));
-		for (int i = 0; i < l.met.n; i++) {
-			int j = 0;
-			while (j < all.n && all.key[j] != l.met.key[i]) j++;
-			if (j == all.n) all.key[all.n++] = l.met.key[i];
-		}
+		add_met(&all, &l.met);
 	}
 	return all;
 }
