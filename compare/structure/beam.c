@@ -88,7 +88,7 @@ bool explained(const struct beams *b, int k)
 {
 	const struct beam *by = &b->by[!b->iterated];
 
-	return by->n && worth(by, &by->at[0]) <= (b->iterated ? found(0) / 10 : found(k));
+	return by->n && worth(by, &by->at[0]) <= (b->iterated ? found(0) / 100 : found(k));
 }
 
 /* What the beams hold, at another stage. */
@@ -161,16 +161,38 @@ void widen(struct search *s, struct beams *b, int k, int rounds, double mix)
 const int every[STARTS][3] = { { IN_F32, IN_F32, IN_F32 }, { IN_BF16, IN_F32, IN_F32 }, { IN_BF16, IN_BF16, IN_BF16 }, { IN_F16, IN_F32, IN_F32 },
 	{ IN_TF32, IN_F32, IN_F32 }, { IN_F16, IN_F16, IN_F16 } };
 
-/* Does the kernel's rounding there show in the tokens of stage k? */
+/* Does what is chosen there show in the tokens of stage k? */
 static bool shows(struct search *s, const struct candidate *c, int key, int k)
 {
 	struct candidate t = *c, u = *c;
+	bool rounds = is_rounding(&s->keys.at[key]);
 
-	t.config.value[key] = IN_F32;
-	u.config.value[key] = IN_BF16;
+	t.config.value[key] = rounds ? IN_F32 : 0;
+	u.config.value[key] = rounds ? IN_BF16 : 1;
 	try(s, &t, k);
 	try(s, &u, k);
 	return t.cost != u.cost;
+}
+
+void new_at(struct search *s, const struct candidate *c, int k, struct list *l)
+{
+	l->n = 0;
+	for (int i = 0; i < c->met.n; i++)
+		if (s->keys.at[c->met.key[i]].kind < CHOOSE_LAST && (!k || !shows(s, c, c->met.key[i], k - 1))) l->key[l->n++] = c->met.key[i];
+}
+
+/* Down by what is new alone. */
+static void down_what_is_new(struct search *s, struct candidate *c, int k, double mix, struct beams *b)
+{
+	struct list l;
+
+	new_at(s, c, k, &l);
+	s->mix = mix;
+	try(s, c, k);
+	steepest(s, c, k, &l);
+	s->mix = 1;
+	try(s, c, k);
+	add_to_both(c, b);
 }
 
 /* What the stage shows for the first time may be much at once: each chunk size, and all that is new of one kind of type. */
@@ -194,6 +216,10 @@ static void all_that_is_new(struct search *s, struct beams *b, int k)
 			try(s, &t, k);
 			add(&t, &next);
 		}
+	}
+	for (int i = 0; i < next.n && i < 4 && !s->rounded[0] && !late(s) && !explained(b, k); i++) {
+		down_what_is_new(s, &next.at[i], k, i % 2, b);
+		log_cost(s, "shown", &next.at[i], k);
 	}
 	for (int i = 0; i < next.n && i < 4 && !late(s) && !explained(b, k); i++) {
 		down(s, &next.at[i], k, i % 2, false, b);
@@ -257,11 +283,16 @@ void through(struct search *s, struct beams *b, int k)
 {
 	forget_others(s, k);
 	move_on(s, b, k);
+	for (int m = 1; m >= 0 && k && !s->rounded[0] && b->by[1].at[0].cost > found(k) / 10 && !late(s); m--) {
+		struct candidate t = b->by[m].at[0];
+		down_what_is_new(s, &t, k, m, b);
+		log_cost(s, "shown", &t, k);
+	}
+	if (k && !explained(b, k)) all_that_is_new(s, b, k);
 	for (int m = 1; m >= 0 && b->by[1].at[0].cost > found(k) / 10 && !late(s); m--) {
 		struct candidate t = b->by[m].at[0];
 		down(s, &t, k, m, !k || !explained(b, k), b);
 	}
-	if (k && !explained(b, k)) all_that_is_new(s, b, k);
 	for (int mix = 0; mix < 2; mix++)
 		if (!explained(b, k)) widen(s, b, k, k ? 2 : 12, mix);
 	log_cost(s, "leading", &b->by[1].at[0], k);

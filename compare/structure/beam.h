@@ -7,6 +7,8 @@
 
 /* CLOSEST: so many of the best by each measure are looked at in other ways */
 enum { WIDTH = 6, CLOSEST = 3 };
+/* What is left of the first tokens' error and bits, by cost, where a form will do; of an iteration's error, where it is not begun anew. */
+extern const double on_its_way;
 struct beam { int n; double mix; struct candidate *at; };
 /* iterated: by energy alone a stage is explained, since a bit that is lost is amplified */
 struct beams { struct beam by[2]; bool iterated; };
@@ -25,12 +27,29 @@ void add_beams(const struct beams *from, struct beams *to);
 double found(int k);                                    /* the cost below which stage k is explained */
 bool explained(const struct beams *b, int k);
 void move_on(struct search *s, struct beams *b, int k); /* what the beams hold, at another stage */
+/* The choices, but for last bits and sums, that show nothing in the tokens of the stage before. */
+void new_at(struct search *s, const struct candidate *c, int k, struct list *l);
 void forget_others(struct search *s, int stage);        /* what other stages keep is not asked for again */
 
 /* Down by that measure, and if that was energy, by both then; into the beams, unless they are NULL. */
 void down(struct search *s, struct candidate *t, int k, double mix, bool wide, struct beams *b);
 void widen(struct search *s, struct beams *b, int k, int rounds, double mix);
 void through(struct search *s, struct beams *b, int k);
+void set_defaults(struct search *s, struct candidate *c, const int types[3]);      /* one of every */
+bool by_token(const struct search *s, int form);
+/* Starts from..to at stage k in each form; where the stage is explained, those of the formula alone are there bare. */
+void starts(struct search *s, struct beams *b, int k, int from, int to);
+void first_tokens(struct search *s, struct beams *b, int k);    /* the usual ones, and through the stage */
+void known_starts(struct search *s, struct beams *b, int k);    /* what the op's file knows: each structure of its contracts */
+/* Of a form whose chunks are no tokens the first pieces may all lie in one: the size that does best on all of them. */
+void in_chunks(struct search *s, struct candidate *c, int k);
+
+/* Nothing leads on. Two changes at once, of the best and of the formula with operands in bf16 or f16. */
+void from_pairs(struct search *s, struct beams *b, int k);
+/* Changes by lot of the best, half of them of what is new at the stage, and down from there, until that much of the cost is left or the
+ * budget is used up. */
+void from_lots(struct search *s, struct beams *b, int k, double enough);
+
 /* The candidate's choices in that form, as far as it has the same. */
 struct candidate in_form(struct search *s, const struct candidate *c, int form, int k);
 /* Of an iteration: the best in each form, with sums added in each way. */

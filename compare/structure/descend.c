@@ -119,7 +119,7 @@ void steepest(struct search *s, struct candidate *c, int k, const struct list *k
 			continue;
 		}
 		try(s, &t, k);
-		if (x->when == now) *c = t, now++, x->gain = 0;
+		if (x->when == now || (late(s) && c->cost - t.cost > least_gain(s, c, k))) *c = t, now++, x->gain = 0;
 		else x->gain = c->cost - t.cost, x->when = now;
 	}
 	free(step);
@@ -204,7 +204,7 @@ void expand(struct search *s, struct candidate *c, int k, void (*to)(struct cand
 			t.config.value[key] = (unsigned char)v;
 			if (clearly_worse(s, c, &t, key, k)) continue;
 			try(s, &t, k);
-			if (t.cost > c->cost * 50 + 1 || (to && t.cost == c->cost)) continue;
+			if (t.cost > c->cost * 50 + 1 || (to && t.cost == c->cost && k)) continue;
 			choose_near(s, c, &t, key, k);
 			if (to) to(&t, with);
 			else if (t.cost < c->cost - least_gain(s, c, k)) *c = t;
@@ -218,6 +218,33 @@ static void chosen(const struct search *s, const struct candidate *c, struct lis
 	l->n = 0;
 	for (int i = 0; i < c->met.n; i++)
 		if (s->keys.at[c->met.key[i]].kind < CHOOSE_LAST) l->key[l->n++] = c->met.key[i];
+}
+
+/* Every two changes at once, in an order by lot, while the budget lasts: `to` is shown each. */
+void two_at_once(struct search *s, const struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with)
+{
+	struct change *step = malloc(MAX_STEPS * sizeof *step);
+	const uint64_t order = s->order;
+	struct list l;
+
+	s->failed = s->failed || !step;
+	l.n = c->met.n;
+	memcpy(l.key, c->met.key, sizeof *l.key * (size_t)l.n);
+	s->order = random_mix(1);
+	const int n = step ? steps_of(s, c, k, &l, step) : 0;
+	s->order = order;
+	for (int apart = 1; apart < n; apart++)
+		for (int i = 0; i + apart < n && !late(s); i++) {
+			const struct change *x = &step[i], *y = &step[i + apart];
+			struct candidate t = *c;
+			if (x->key == y->key) continue;
+			t.config.value[x->key] = (unsigned char)x->value;
+			t.config.value[y->key] = (unsigned char)y->value;
+			try(s, &t, k);
+			if (s->keys.at[x->key].what == W_SUMS || s->keys.at[y->key].what == W_SUMS) onto(s, &t, k);
+			to(&t, with);
+		}
+	free(step);
 }
 
 void descend(struct search *s, struct candidate *c, int k, bool wide)

@@ -85,6 +85,14 @@ void factors_on_results(struct search *s, struct candidate *c, int k)
 		}
 }
 
+void onto(struct search *s, struct candidate *c, int k)
+{
+	struct list l;
+
+	of_what(s, c, W_ONTO, &l);
+	steepest(s, c, k, &l);
+}
+
 /* The candidate with sums added in each way, into the beam. */
 static void each_sums(struct search *s, const struct candidate *c, int k, struct beam *to)
 {
@@ -98,6 +106,10 @@ static void each_sums(struct search *s, const struct candidate *c, int k, struct
 		struct candidate t = from;
 		t.config.value[sums] = (unsigned char)v;
 		try(s, &t, k);
+		add(&t, to);
+		s->mix = 0;
+		onto(s, &t, k);
+		s->mix = 1;
 		add(&t, to);
 	}
 }

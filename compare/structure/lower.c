@@ -159,7 +159,7 @@ static struct val operation(struct lowering_run *l, const struct sym *x, bool ro
 		else a[i] = low_single(l, low_sym(l, x->arg[i], bare));
 		if (a[i].cell < 0) return a[i];
 	}
-	if (e->kind == EX_SUM && x->arg[0]->s.rank != MATRIX && choose(l, x->id, W_NARROW, 0, 2, CHOOSE_FORM)) return narrow(l, x, a[0]);
+	if (e->kind == EX_SUM && x->arg[0]->s.rank != MATRIX && !l->wide && choose(l, x->id, W_NARROW, 0, 2, CHOOSE_FORM)) return narrow(l, x, a[0]);
 	struct cell c = cell_of(CELL_OP, a[0].cell, a[1].cell, x->s.rows, x->s.cols);
 	c.arg[2] = a[2].cell;
 	c.ex = e;

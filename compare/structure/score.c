@@ -237,7 +237,7 @@ static void cost_of(const struct search *s, const struct score score[MAX_OUT], i
 		double left = 0, base = 0, moved = 0, bits = 0, count = 0;
 		for (int i = 0; i <= k; i++) {
 			left += score[o].left[i], moved += score[o].moved[i], base += score[o].base[i], bits += score[o].bits[i], count += score[o].count[i];
-			if (count == 0 || (!s->along[o] && i < k)) continue;
+			if (count == 0 || ((!s->along[o] || s->rounded[0]) && i < k)) continue;
 			c->energy += (s->rounded[0] ? across(left, base, moved) : left) / fmax(base, fmax(0x1p-44, most_of_noise * s->noise[o]) * count);
 			c->bits += bits / count / 26;
 		}

@@ -7,129 +7,15 @@
 
 /* What is left of the error's energy where a stage of an iteration shows something. */
 static const double shows_much = 0.9;
-/* What is left of the first tokens' error and bits, by cost, where a form will do; of an iteration's error, where it is not begun anew. */
-static const double on_its_way = 0.3;
+const double on_its_way = 0.3;
 
-static void set_defaults(struct search *s, struct candidate *c, const int types[3])
+/* So much that to try every choice once takes seconds. */
+static bool large(const struct search *s)
 {
-	static const int value[] = { [IN_F32] = 0, [IN_BF16] = 1, [IN_F16] = 2, [IN_TF32] = 3 };
+	size_t n = 0;
 
-	for (int i = 0; i < 3; i++) {
-		int kind = CHOOSE_OPERAND + i, k = key_find(&s->keys, key_id(c->form, kind, W_EVERY, 0), CHOOSE_DEFAULT, W_EVERY, i ? 3 : 4, -1);
-		if (k >= 0) c->config.value[k] = (unsigned char)value[types[i]];
-	}
-}
-
-static bool by_token(const struct search *s, int form)
-{
-	const struct program_loop *l = s->graph[form][0].f.loop;
-
-	return l && l->chunk < 0;
-}
-
-/* Is the form's best start far behind another form's? */
-static bool hopeless(const struct beams *b, int form)
-{
-	double own = 1e9;
-
-	for (int m = 0; m < 2; m++)
-		for (int i = 0; i < b->by[m].n; i++)
-			if (b->by[m].at[i].form == form) own = fmin(own, b->by[m].at[i].energy);
-	return b->by[0].n && own > 2 * b->by[0].at[0].energy + 1e-4;
-}
-
-/* Starts from..to at stage k, of forms by token or of others; where the stage is explained they are there bare. */
-static void starts_of(struct search *s, struct beams *b, int k, int from, int to, bool slow)
-{
-	s->push = false;
-	for (int i = from; i < to; i++) {
-		for (int form = 0; form < s->n_form && !late(s); form++) {
-			bool done = explained(b, k);
-			if (!s->graph[form][0].made || by_token(s, form) != slow || (i && (done || hopeless(b, form)))) continue;
-			struct candidate c = { .form = form };
-			set_defaults(s, &c, every[i]);
-			double all = share_budget(s, 1.0 / (to - i));
-			struct candidate t = c;
-			try(s, &c, k);
-			if (!done) down(s, &c, k, 1, false, b);
-			else add_to_both(&c, b);
-			if (!done && !explained(b, k)) down(s, &t, k, 0, false, b);
-			all_budget(s, all);
-			log_cost(s, "start", &c, k);
-		}
-	}
-	s->push = true;
-}
-
-/* Forms by token last, which take longest. */
-static void starts(struct search *s, struct beams *b, int k, int from, int to)
-{
-	starts_of(s, b, k, from, to, false);
-	starts_of(s, b, k, from, to, true);
-}
-
-/* Forms by token not before the others lead nowhere. */
-static void first_tokens(struct search *s, struct beams *b, int k)
-{
-	starts_of(s, b, k, 0, USUAL, false);
-	bool far = !b->by[1].n || b->by[1].at[0].cost > on_its_way;
-	if (far) starts_of(s, b, k, 0, USUAL, true);
-	through(s, b, k);
-	if (far) return;
-	bool done = explained(b, k);
-	starts_of(s, b, k, 0, USUAL, true);
-	if (!done) through(s, b, k);
-}
-
-/* What the candidate has a name for is rounded as the plan says; how many sites of the plan's it has. */
-static int try_as(struct search *s, struct candidate *c, const struct plan *p, int k)
-{
-	uint64_t sites = 0;
-
-	try(s, c, k);
-	for (int j = 0; j < c->met.n; j++) {
-		if (c->met.site[j] < 0 || !p->round[c->met.site[j]].on) continue;
-		round_as(s, c, c->met.key[j], &p->round[c->met.site[j]]);
-		sites |= UINT64_C(1) << c->met.site[j];
-	}
-	try(s, c, k);
-	return __builtin_popcountll(sites);
-}
-
-/* Which values there are to round hangs on where factors stand: each choice of structure by which there are more of the plan's sites, or the
- * cost is less, twice. */
-static void arrange_as(struct search *s, struct candidate *c, const struct plan *p, int k)
-{
-	int sites = try_as(s, c, p, k);
-
-	for (int i = 0; i < 2 * c->met.n && !late(s); i++) {
-		int key = c->met.key[i % c->met.n];
-		for (int v = 0; v < s->keys.at[key].n && s->keys.at[key].kind == CHOOSE_FORM; v++) {
-			struct candidate t = *c;
-			t.config.value[key] = (unsigned char)v;
-			int n = try_as(s, &t, p, k);
-			if (n > sites || (n == sites && t.cost < c->cost)) *c = t, sites = n;
-		}
-	}
-}
-
-/* Of what the op's file knows: each structure of its contracts. */
-static void known_starts(struct search *s, struct beams *b, int k)
-{
-	s->push = false;
-	for (const struct contract *known = s->call->op->contracts; known->name && !explained(b, k); known++)
-		for (int i = 0; i < contract_structures(known) && !late(s); i++) {
-			struct candidate c = { .form = known->form };
-			struct plan p = plan_plain(&arith_f64, arith_f64.precision);
-			if (!s->graph[c.form][0].made) continue;
-			plan_structure(&p, known, i);
-			set_defaults(s, &c, every[0]);
-			arrange_as(s, &c, &p, k);
-			log_cost(s, "known", &c, k);
-			down(s, &c, k, 1, false, b);
-			log_cost(s, "known", &c, k);
-		}
-	s->push = true;
+	for (int o = 0; o < MAX_OUT; o++) n += s->call->out_count[o];
+	return n > 1 << 16;
 }
 
 /* How exponents are made is one choice of several parts, each of which is lost in near ties alone. */
@@ -151,26 +37,6 @@ static void exponents(struct search *s, struct candidate *c, int k)
 			t.config.value[key[j]] = (unsigned char)((from.config.value[key[j]] + rest) % s->keys.at[key[j]].n);
 		try(s, &t, k);
 		if (t.cost < c->cost * 0.98) *c = t;
-	}
-}
-
-/* So much that to try every choice once takes seconds. */
-static bool large(const struct search *s)
-{
-	size_t n = 0;
-
-	for (int o = 0; o < MAX_OUT; o++) n += s->call->out_count[o];
-	return n > 1 << 16;
-}
-
-/* Of a form whose chunks are no tokens the first pieces may all lie in one: the size that does best on all of them. */
-static void in_chunks(struct search *s, struct candidate *c, int k)
-{
-	for (int v = 0; v < s->n_chunk[c->form] && s->chunk_key[c->form] >= 0 && !late(s); v++) {
-		struct candidate t = *c;
-		t.config.value[s->chunk_key[c->form]] = (unsigned char)v;
-		try(s, &t, k);
-		if (t.cost < c->cost) *c = t;
 	}
 }
 
@@ -224,6 +90,12 @@ static int other_ways(struct search *s, struct beams *b)
 	const int last = s->n_stage - 1, at[] = { last < 2 ? last : 2, last };
 
 	known_starts(s, b, 0);
+	double share = share_budget(s, 0.5);
+	if (!explained(b, 0)) starts(s, b, 0, USUAL, STARTS);
+	all_budget(s, share);
+	share = share_budget(s, 0.35);
+	from_lots(s, b, 0, found(0));
+	all_budget(s, share);
 	if (explained(b, 0)) return 0;
 
 	struct beams later;
@@ -246,7 +118,6 @@ static int other_ways(struct search *s, struct beams *b)
 	if (found_at || late(s)) return found_at;
 	forget_others(s, 0);
 	double all = share_budget(s, 0.5);
-	starts(s, b, 0, USUAL, STARTS);
 	for (int mix = 0; mix < 2; mix++)
 		if (!explained(b, 0)) widen(s, b, 0, 6, mix);
 	all_budget(s, all);
@@ -300,6 +171,12 @@ static void iterated(struct search *s, struct beams *b, int last)
 	if (!explained(b, last)) forms_and_sums(s, b, last);
 	for (int mix = 0; mix < 2; mix++)
 		if (!explained(b, last)) widen(s, b, last, 6, mix);
+	for (double before = 2; b->by[0].n && b->by[0].at[0].energy < before && !explained(b, last) && !late(s);) {
+		before = 0.5 * b->by[0].at[0].energy;
+		from_pairs(s, b, last);
+		from_lots(s, b, last, before);
+		forms_and_sums(s, b, last);
+	}
 	all_budget(s, all);
 }
 
@@ -330,7 +207,31 @@ static void by_tokens(struct search *s, struct beams *b, int last)
 	first_tokens(s, b, 0);
 	all_budget(s, all);
 	int k = explained(b, 0) ? 0 : other_ways(s, b);
-	for (k = k ? k : 1; k < last; k++) through(s, b, k);
+	for (k = k ? k : 1; k <= last; k++) {
+		if (k == last) move_on(s, b, k);
+		if (k < last || b->by[1].at[0].cost >= 0.1 * s->n_stage) through(s, b, k);
+		all = share_budget(s, k < last ? 0.2 : 0.6);
+		if (k < last || !large(s)) from_lots(s, b, k, found(k));
+		all_budget(s, all);
+	}
+}
+
+/* A last bit of a call that is not large: by lot, what does better by both measures. */
+static void closer(struct search *s, struct candidate *best, int last)
+{
+	struct beams b;
+
+	if (large(s) || s->rounded[0] || best->cost > found(last) || best->energy < found(last) / 20 || !beams_make(s, &b)) return;
+	b.iterated = true;
+	double all = share_budget(s, 0.25);
+	add_to_both(best, &b);
+	from_lots(s, &b, last, found(last) / 100);
+	all_budget(s, all);
+	for (int m = 0; m < 2; m++)
+		for (int i = 0; i < b.by[m].n; i++)
+			if (b.by[m].at[i].energy < best->energy && b.by[m].at[i].bits < best->bits) *best = b.by[m].at[i];
+	beams_free(&b);
+	log_cost(s, "closer", best, last);
 }
 
 void find_structure(struct search *s, struct candidate *best)
@@ -344,6 +245,7 @@ void find_structure(struct search *s, struct candidate *best)
 		else by_tokens(s, &b, last);
 		finish(s, &b, best, last);
 		last_effort(s, best, last);
+		closer(s, best, last);
 		log_cost(s, "whole", best, last);
 	}
 	beams_free(&b);

@@ -113,7 +113,10 @@ static inline void readback_line(size_t at, size_t step, size_t n, void *with)
 	struct readback_storing *s = with;
 	size_t size = dtype_info[s->t->dtype].size;
 
-	for (size_t i = 0; i < n; i++, at += step) dtype_store(s->t->dtype, s->from++, 1, (char *)s->t->data + at * size);
+	for (size_t i = 0; i < n; i++, at += step) {
+		double x = (double)(float)*s->from++;   /* what a kernel stores is a float first */
+		dtype_store(s->t->dtype, &x, 1, (char *)s->t->data + at * size);
+	}
 }
 
 /* What the candidate answers in pieces of that kind, into the call's outputs. Of recorded iterations each begins with what is recorded of the one before, so that

@@ -1,0 +1,106 @@
+/* Where nothing leads on: two changes at once, and changes by lot. */
+#include <math.h>
+
+#include "beam.h"
+#include "fixtures/io/random.h"
+
+static void into_both(struct candidate *t, void *with) { add_to_both(t, with); }
+
+/* Goes on from the best, by each measure, of two changes at once of *c. */
+static void on_from_two(struct search *s, struct beams *b, const struct candidate *c, int k)
+{
+	struct beams next;
+	double all = share_budget(s, 0.5);
+
+	if (beams_make(s, &next)) two_at_once(s, c, k, into_both, &next);
+	all_budget(s, all);
+	for (int i = 0; i < 2 * CLOSEST && !explained(b, k) && !late(s); i++) {
+		struct beam *by = &next.by[i % 2];
+		if (i / 2 >= by->n) continue;
+		down(s, &by->at[i / 2], k, i % 2, false, b);
+		log_cost(s, "two", &by->at[i / 2], k);
+	}
+	beams_free(&next);
+}
+
+void from_pairs(struct search *s, struct beams *b, int k)
+{
+	const int n = 1 + 2 * s->n_form;
+
+	for (int i = 0; i < n && !explained(b, k) && b->by[0].n && !late(s);) {
+		struct candidate c = b->by[0].at[0];
+		const double before = c.energy;
+		if (i && before <= on_its_way) break;
+		if (i) {
+			c = (struct candidate){ .form = (i - 1) % s->n_form };
+			set_defaults(s, &c, every[i <= s->n_form ? 1 : 3]);
+		}
+		double all = share_budget(s, 1.0 / (n - i));
+		if (s->graph[c.form][0].made) {
+			try(s, &c, k);
+			on_from_two(s, b, &c, k);
+		}
+		all_budget(s, all);
+		i = b->by[0].at[0].energy < 0.9 * before ? 0 : i + 1;
+	}
+}
+
+static size_t by_lot(uint64_t *random, size_t n) { return (size_t)(random_next(random) % n); }
+
+/* Some of the choices of structure of one definition anew by lot, and of those that are new then, and what is near chosen again. */
+static bool rearranged(struct search *s, struct candidate *c, int k, const struct list *among, uint64_t *random)
+{
+	const struct candidate from = *c;
+	int key = -1;
+
+	for (int i = 0, n = 0; i < among->n; i++)
+		if (s->keys.at[among->key[i]].kind == CHOOSE_FORM && is_met(c, among->key[i]) && !by_lot(random, (size_t)++n)) key = among->key[i];
+	for (int i = 0; i < c->met.n && key >= 0; i++) {
+		const int j = c->met.key[i];
+		if (s->keys.at[j].kind == CHOOSE_FORM && s->keys.at[j].def == s->keys.at[key].def && (j == key || by_lot(random, 2)))
+			c->config.value[j] = (unsigned char)by_lot(random, (size_t)s->keys.at[j].n);
+	}
+	if (key < 0) return false;
+	try(s, c, k);
+	for (int i = 0; i < c->met.n; i++) {
+		const int j = c->met.key[i];
+		if (s->keys.at[j].kind == CHOOSE_FORM && !is_met(&from, j)) c->config.value[j] = (unsigned char)by_lot(random, (size_t)s->keys.at[j].n);
+	}
+	try(s, c, k);
+	if (c->cost > from.cost * 50 + 1) return false;
+	choose_near(s, &from, c, key, k);
+	return c->cost <= 1.3 * from.cost;
+}
+
+/* Two to five choices anew by lot. */
+static bool changed(struct search *s, struct candidate *c, int k, const struct list *among, uint64_t *random)
+{
+	for (size_t i = 2 + by_lot(random, 4); i && among->n; i--) {
+		int key = among->key[by_lot(random, (size_t)among->n)];
+		c->config.value[key] = (unsigned char)by_lot(random, (size_t)s->keys.at[key].n);
+	}
+	try(s, c, k);
+	return among->n;
+}
+
+static double left(const struct beams *b) { return b->iterated ? b->by[0].at[0].energy : b->by[1].at[0].cost; }
+
+void from_lots(struct search *s, struct beams *b, int k, double enough)
+{
+	uint64_t random = random_mix(2);
+	double least = INFINITY;
+	struct list all, new;
+
+	for (bool any = true; any && b->by[0].n && b->by[1].n && left(b) > enough && !late(s);) {
+		const struct beam *by = &b->by[by_lot(&random, 2)];
+		struct candidate c = by->at[by_lot(&random, (size_t)(by->n < CLOSEST ? by->n : CLOSEST))];
+		new_at(s, &c, 0, &all);
+		if (!s->rounded[0] && k) new_at(s, &c, k, &new);
+		const struct list *among = !s->rounded[0] && k && new.n && by_lot(&random, 2) ? &new : &all;
+		any = all.n;
+		if (by_lot(&random, s->rounded[0] ? 2 : 4) ? rearranged(s, &c, k, among, &random) : changed(s, &c, k, among, &random)) down(s, &c, k, 0, false, b);
+		if (b->by[0].at[0].energy >= least) continue;
+		least = b->by[0].at[0].energy;
+		log_cost(s, "lot", &b->by[0].at[0], k);
+	}
+}
