@@ -20,6 +20,7 @@ extern const int every[STARTS][3];
 bool beam_make(struct beam *b, double mix);
 void add(struct candidate *t, void *beam);              /* in order; of one form one of those that compute the same */
 void add_to_both(struct candidate *t, struct beams *b);
+void into_both(struct candidate *t, void *beams);
 bool beams_make(struct search *s, struct beams *b);     /* empty; freed with beams_free, of false too */
 void beams_free(struct beams *b);
 void add_beams(const struct beams *from, struct beams *to);
@@ -39,6 +40,7 @@ void set_defaults(struct search *s, struct candidate *c, const int types[3]);   
 bool by_token(const struct search *s, int form);
 /* Starts from..to at stage k in each form; where the stage is explained, those of the formula alone are there bare. */
 void starts(struct search *s, struct beams *b, int k, int from, int to);
+void starts_of(struct search *s, struct beams *b, int k, int from, int to, bool slow);  /* of forms by token, or of others */
 void first_tokens(struct search *s, struct beams *b, int k);    /* the usual ones, and through the stage */
 void known_starts(struct search *s, struct beams *b, int k);    /* what the op's file knows: each structure of its contracts */
 /* Of a form whose chunks are no tokens the first pieces may all lie in one: the size that does best on all of them. */

@@ -220,16 +220,15 @@ static void chosen(const struct search *s, const struct candidate *c, struct lis
 		if (s->keys.at[c->met.key[i]].kind < CHOOSE_LAST) l->key[l->n++] = c->met.key[i];
 }
 
-/* Every two changes at once, in an order by lot, while the budget lasts: `to` is shown each. */
-void two_at_once(struct search *s, const struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with)
+void two_at_once(struct search *s, const struct candidate *c, int k, int from, void (*to)(struct candidate *t, void *with), void *with)
 {
 	struct change *step = malloc(MAX_STEPS * sizeof *step);
 	const uint64_t order = s->order;
-	struct list l;
+	struct list l = { 0 };
 
 	s->failed = s->failed || !step;
-	l.n = c->met.n;
-	memcpy(l.key, c->met.key, sizeof *l.key * (size_t)l.n);
+	for (int i = 0; i < c->met.n; i++)
+		if ((int)s->keys.at[c->met.key[i]].kind >= from) l.key[l.n++] = c->met.key[i];
 	s->order = random_mix(1);
 	const int n = step ? steps_of(s, c, k, &l, step) : 0;
 	s->order = order;

@@ -4,7 +4,7 @@
 #include "beam.h"
 #include "fixtures/io/random.h"
 
-static void into_both(struct candidate *t, void *with) { add_to_both(t, with); }
+void into_both(struct candidate *t, void *with) { add_to_both(t, with); }
 
 /* Goes on from the best, by each measure, of two changes at once of *c. */
 static void on_from_two(struct search *s, struct beams *b, const struct candidate *c, int k)
@@ -12,7 +12,7 @@ static void on_from_two(struct search *s, struct beams *b, const struct candidat
 	struct beams next;
 	double all = share_budget(s, 0.5);
 
-	if (beams_make(s, &next)) two_at_once(s, c, k, into_both, &next);
+	if (beams_make(s, &next)) two_at_once(s, c, k, 0, into_both, &next);
 	all_budget(s, all);
 	for (int i = 0; i < 2 * CLOSEST && !explained(b, k) && !late(s); i++) {
 		struct beam *by = &next.by[i % 2];

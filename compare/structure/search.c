@@ -58,8 +58,10 @@ static void finish(struct search *s, struct beams *b, struct candidate *best, in
 			if (best->cost < 1e9 && best->form != c.form && c.cost < 3 * best->cost + 0.05) s->rival = c.form;
 			/* what began worse may end better, but a form by token takes long */
 			if (c.cost > best->cost && best->cost <= found(last) / (slow ? 1 : 10)) continue;
+			double all = share_budget(s, slow ? 1 : 0.6);
 			if (!large(s) || c.cost > found(last) / 2.5) down(s, &c, last, 1, false, NULL);      /* else sign tests do as well: polish.c */
 			if (c.cost > found(last)) down(s, &c, last, 0, true, NULL);
+			all_budget(s, all);
 			if (c.cost < 0.1 * s->n_stage) exponents(s, &c, last), last_bits(s, &c, last);
 			if (c.cost >= best->cost) continue;
 			if (best->cost < 3 * c.cost + 0.05 && best->form != c.form) s->rival = best->form;
@@ -201,35 +203,59 @@ bool look_at_all(struct search *s, struct candidate *best)
 	return true;
 }
 
+/* Forms by token, which were looked at bare where another form explained the first tokens. */
+static void tokens_after_all(struct search *s, struct beams *b, int k)
+{
+	struct beams own;
+
+	if (beams_make(s, &own)) {
+		starts_of(s, &own, 0, 0, USUAL, true);
+		if (own.by[1].n) through(s, &own, k);
+		add_beams(&own, b);
+	}
+	beams_free(&own);
+}
+
 static void by_tokens(struct search *s, struct beams *b, int last)
 {
 	double all = share_budget(s, 0.5);
 	first_tokens(s, b, 0);
 	all_budget(s, all);
 	int k = explained(b, 0) ? 0 : other_ways(s, b);
+	bool asked = false;
 	for (k = k ? k : 1; k <= last; k++) {
 		if (k == last) move_on(s, b, k);
 		if (k < last || b->by[1].at[0].cost >= 0.1 * s->n_stage) through(s, b, k);
 		all = share_budget(s, k < last ? 0.2 : 0.6);
+		if (b->by[1].at[0].cost > on_its_way && !asked) asked = true, tokens_after_all(s, b, k);
 		if (k < last || !large(s)) from_lots(s, b, k, found(k));
 		all_budget(s, all);
 	}
 }
 
-/* A last bit of a call that is not large: by lot, what does better by both measures. */
+/* What does better than the best by both measures takes its place. */
+static void take_closer(const struct beams *b, struct candidate *best)
+{
+	for (int m = 0; m < 2; m++)
+		for (int i = 0; i < b->by[m].n; i++)
+			if (b->by[m].at[i].energy < best->energy && b->by[m].at[i].bits < best->bits) *best = b->by[m].at[i];
+}
+
+/* A part in some thousand of a call that is not large: two last bits or ways of sums at once, then changes by lot. */
 static void closer(struct search *s, struct candidate *best, int last)
 {
 	struct beams b;
 
 	if (large(s) || s->rounded[0] || best->cost > found(last) || best->energy < found(last) / 20 || !beams_make(s, &b)) return;
+	double all = share_budget(s, 0.1);
 	b.iterated = true;
-	double all = share_budget(s, 0.25);
+	two_at_once(s, best, last, CHOOSE_LAST, into_both, &b);
+	take_closer(&b, best);
+	b.by[0].n = b.by[1].n = 0;
 	add_to_both(best, &b);
 	from_lots(s, &b, last, found(last) / 100);
+	take_closer(&b, best);
 	all_budget(s, all);
-	for (int m = 0; m < 2; m++)
-		for (int i = 0; i < b.by[m].n; i++)
-			if (b.by[m].at[i].energy < best->energy && b.by[m].at[i].bits < best->bits) *best = b.by[m].at[i];
 	beams_free(&b);
 	log_cost(s, "closer", best, last);
 }

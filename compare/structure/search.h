@@ -113,7 +113,8 @@ void factors_on_results(struct search *s, struct candidate *c, int k);
 void expand(struct search *s, struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with);
 /* Each sum goes on from the other terms, where that does better. */
 void onto(struct search *s, struct candidate *c, int k);
-void two_at_once(struct search *s, const struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with);
+/* Every two changes at once of choices of that kind or behind it, in an order by lot, while the budget lasts: `to` is shown each. */
+void two_at_once(struct search *s, const struct candidate *c, int k, int from, void (*to)(struct candidate *t, void *with), void *with);
 void find_structure(struct search *s, struct candidate *best);
 /* The errors of each element, and what a change did to them: of all outputs and of the worst (farther - nearer) / sqrt of how many
  * changed; energy: after, of before; louder: an output has half as much again. */

@@ -41,8 +41,7 @@ void in_chunks(struct search *s, struct candidate *c, int k)
 	}
 }
 
-/* Of forms by token or of others. */
-static void starts_of(struct search *s, struct beams *b, int k, int from, int to, bool slow)
+void starts_of(struct search *s, struct beams *b, int k, int from, int to, bool slow)
 {
 	s->push = false;
 	for (int i = from; i < to; i++) {
