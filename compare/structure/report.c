@@ -45,6 +45,18 @@ static bool read_outputs(struct search *s, const struct candidate *c, struct str
 	return true;
 }
 
+double left_of(struct search *s, const struct candidate *c)
+{
+	struct structure_reading r = { 0 };
+	double most = 0;
+	bool explained;
+
+	if (!read_outputs(s, c, &r, &explained)) return 1;
+	for (int o = 0; o < MAX_OUT; o++)
+		if (r.out[o].elements && !r.out[o].noise) most = fmax(most, 1 - fmin(r.out[o].explained, r.out[o].by_size));
+	return most;
+}
+
 /* Where all that is left of every output is float32's noise, no rounding is claimed: the form without any is taken, if it does as well. */
 static bool least_claimed(struct search *s, struct candidate *best, struct structure_reading *r)
 {

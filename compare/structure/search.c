@@ -4,10 +4,13 @@
 #include <string.h>
 
 #include "beam.h"
+#include "compare/limits/limits.h"
 
 /* What is left of the error's energy where a stage of an iteration shows something. */
 static const double shows_much = 0.9;
 const double on_its_way = 0.3;
+/* Of an output's error so much must be explained for the search to end there. */
+static const double nearly_all = 0.9999;
 
 /* So much that to try every choice once takes seconds. */
 static bool large(const struct search *s)
@@ -222,15 +225,36 @@ static void by_tokens(struct search *s, struct beams *b, int last)
 	first_tokens(s, b, 0);
 	all_budget(s, all);
 	int k = explained(b, 0) ? 0 : other_ways(s, b);
-	bool asked = false;
-	for (k = k ? k : 1; k <= last; k++) {
-		if (k == last) move_on(s, b, k);
-		if (k < last || b->by[1].at[0].cost >= 0.1 * s->n_stage) through(s, b, k);
-		all = share_budget(s, k < last ? 0.2 : 0.6);
+	for (bool asked = false; (k = k ? k : 1) < last; k++) {
+		through(s, b, k);
 		if (b->by[1].at[0].cost > on_its_way && !asked) asked = true, tokens_after_all(s, b, k);
-		if (k < last || !large(s)) from_lots(s, b, k, found(k));
+		all = share_budget(s, 0.2);
+		from_lots(s, b, k, found(k));
 		all_budget(s, all);
 	}
+}
+
+/* All tokens may show much that is new, too, and changes by lot may lead on. */
+static void further(struct search *s, struct beams *b, struct candidate *best, int last)
+{
+	struct beams own;
+
+	if (s->rounded[0] || left_of(s, best) <= 1 - explained_enough || !beams_make(s, &own)) return;
+	double all = share_budget(s, 0.8);
+	add_to_both(best, &own);
+	if (best->cost > 0.1 * s->n_stage) {
+		add_beams(b, &own);
+		through(s, &own, last);
+	}
+	if (!large(s)) from_lots(s, &own, last, found(last));
+	all_budget(s, all);
+	if (own.by[1].at[0].cost < best->cost) {
+		*best = own.by[1].at[0];
+		exponents(s, best, last);
+		last_bits(s, best, last);
+	}
+	beams_free(&own);
+	log_cost(s, "further", best, last);
 }
 
 /* What does better than the best by both measures takes its place. */
@@ -246,7 +270,7 @@ static void closer(struct search *s, struct candidate *best, int last)
 {
 	struct beams b;
 
-	if (large(s) || s->rounded[0] || best->cost > found(last) || best->energy < found(last) / 20 || !beams_make(s, &b)) return;
+	if (large(s) || s->rounded[0] || left_of(s, best) <= 1 - nearly_all || !beams_make(s, &b)) return;
 	double all = share_budget(s, 0.1);
 	b.iterated = true;
 	two_at_once(s, best, last, CHOOSE_LAST, into_both, &b);
@@ -270,6 +294,7 @@ void find_structure(struct search *s, struct candidate *best)
 		if (s->rounded[0]) iterated(s, &b, last);
 		else by_tokens(s, &b, last);
 		finish(s, &b, best, last);
+		further(s, &b, best, last);
 		last_effort(s, best, last);
 		closer(s, best, last);
 		log_cost(s, "whole", best, last);

@@ -72,6 +72,8 @@ void try(struct search *s, struct candidate *c, int k);
 size_t look_at(struct search *s, size_t step);
 /* The same of all tokens: per output; errors, where not NULL: |error| weight of each element of outputs. */
 bool measured(struct search *s, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT]);
+/* What is left of the errors of the worst output that is not explained but for float32's noise; 0: none is. */
+double left_of(struct search *s, const struct candidate *c);
 bool measured_at(struct search *s, const struct candidate *c, int k, struct score score[MAX_OUT], float *errors[MAX_OUT]);
 /* The reference in that form, in chunks of that size where it has chunks, with the search's faults. */
 struct plan search_plan(const struct search *s, const struct arith *as, int form, size_t chunk);
