@@ -72,8 +72,10 @@ void add(struct candidate *t, void *with)
 	b->at[i] = *t;
 }
 
-void add_to_both(struct candidate *t, struct beams *b)
+void add_to_both(struct candidate *t, void *with)
 {
+	struct beams *b = with;
+
 	add(t, &b->by[0]);
 	add(t, &b->by[1]);
 }
@@ -176,9 +178,12 @@ static bool shows(struct search *s, const struct candidate *c, int key, int k)
 
 void new_at(struct search *s, const struct candidate *c, int k, struct list *l)
 {
+	struct list all;
+
+	choices_of(s, c, &all);
 	l->n = 0;
-	for (int i = 0; i < c->met.n; i++)
-		if (s->keys.at[c->met.key[i]].kind < CHOOSE_LAST && (!k || !shows(s, c, c->met.key[i], k - 1))) l->key[l->n++] = c->met.key[i];
+	for (int i = 0; i < all.n; i++)
+		if (!k || !shows(s, c, all.key[i], k - 1)) l->key[l->n++] = all.key[i];
 }
 
 /* Down by what is new alone. */

@@ -19,8 +19,7 @@ extern const int every[STARTS][3];
 
 bool beam_make(struct beam *b, double mix);
 void add(struct candidate *t, void *beam);              /* in order; of one form one of those that compute the same */
-void add_to_both(struct candidate *t, struct beams *b);
-void into_both(struct candidate *t, void *beams);
+void add_to_both(struct candidate *t, void *beams);
 bool beams_make(struct search *s, struct beams *b);     /* empty; freed with beams_free, of false too */
 void beams_free(struct beams *b);
 void add_beams(const struct beams *from, struct beams *to);

@@ -204,7 +204,7 @@ void expand(struct search *s, struct candidate *c, int k, void (*to)(struct cand
 			t.config.value[key] = (unsigned char)v;
 			if (clearly_worse(s, c, &t, key, k)) continue;
 			try(s, &t, k);
-			if (t.cost > c->cost * 50 + 1 || (to && t.cost == c->cost && k)) continue;
+			if (out_of_reach(c, &t) || (to && t.cost == c->cost && k)) continue;
 			choose_near(s, c, &t, key, k);
 			if (to) to(&t, with);
 			else if (t.cost < c->cost - least_gain(s, c, k)) *c = t;
@@ -212,8 +212,7 @@ void expand(struct search *s, struct candidate *c, int k, void (*to)(struct cand
 	}
 }
 
-/* All but last bits and sums. */
-static void chosen(const struct search *s, const struct candidate *c, struct list *l)
+void choices_of(const struct search *s, const struct candidate *c, struct list *l)
 {
 	l->n = 0;
 	for (int i = 0; i < c->met.n; i++)
@@ -253,7 +252,7 @@ void descend(struct search *s, struct candidate *c, int k, bool wide)
 	try(s, c, k);
 	for (int sweep = 0; sweep < 6 && !late(s); sweep++) {
 		double before = c->cost;
-		chosen(s, c, &l);
+		choices_of(s, c, &l);
 		steepest(s, c, k, &l);
 		if (s->push) push(s, c, k);
 		if (c->cost > before * 0.995) break;

@@ -50,7 +50,7 @@ static size_t bytes_of(const struct evaluator *v, const struct value *x)
 }
 
 /* Into a table of that size, but what was not used since `oldest`. */
-bool kept_trim(struct evaluator *v, int slots, uint64_t oldest)
+static bool kept_trim(struct evaluator *v, int slots, uint64_t oldest)
 {
 	struct kept_value *kept = calloc((size_t)slots, sizeof *kept);
 

@@ -80,7 +80,6 @@ struct value *kept_find(const struct evaluator *v, struct kept_key k);  /* NULL:
 bool kept_there(const struct evaluator *v, struct kept_key k);          /* for all turns? */
 bool kept_is_transient(const struct evaluator *v, const struct cell *c);        /* too much to keep for each turn: there for the one that is computed */
 bool kept_make(struct evaluator *v, struct kept_key k);                 /* room for it, if there is none; false: no memory */
-bool kept_trim(struct evaluator *v, int slots, uint64_t oldest);        /* into a table of that size, but what was not used since `oldest` */
 
 /* ---- inside: one cell in one turn; a[i]: its arguments, shaped as they are now ---- */
 struct block { double *at; size_t rows, cols; };

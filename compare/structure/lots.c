@@ -4,15 +4,13 @@
 #include "beam.h"
 #include "fixtures/io/random.h"
 
-void into_both(struct candidate *t, void *with) { add_to_both(t, with); }
-
 /* Goes on from the best, by each measure, of two changes at once of *c. */
 static void on_from_two(struct search *s, struct beams *b, const struct candidate *c, int k)
 {
 	struct beams next;
 	double all = share_budget(s, 0.5);
 
-	if (beams_make(s, &next)) two_at_once(s, c, k, 0, into_both, &next);
+	if (beams_make(s, &next)) two_at_once(s, c, k, 0, add_to_both, &next);
 	all_budget(s, all);
 	for (int i = 0; i < 2 * CLOSEST && !explained(b, k) && !late(s); i++) {
 		struct beam *by = &next.by[i % 2];
@@ -47,6 +45,13 @@ void from_pairs(struct search *s, struct beams *b, int k)
 
 static size_t by_lot(uint64_t *random, size_t n) { return (size_t)(random_next(random) % n); }
 
+static void draw(const struct search *s, struct candidate *c, int key, uint64_t *random)
+{
+	c->config.value[key] = (unsigned char)by_lot(random, (size_t)s->keys.at[key].n);
+}
+
+static bool is_form(const struct search *s, int key) { return s->keys.at[key].kind == CHOOSE_FORM; }
+
 /* Some of the choices of structure of one definition anew by lot, and of those that are new then, and what is near chosen again. */
 static bool rearranged(struct search *s, struct candidate *c, int k, const struct list *among, uint64_t *random)
 {
@@ -54,20 +59,17 @@ static bool rearranged(struct search *s, struct candidate *c, int k, const struc
 	int key = -1;
 
 	for (int i = 0, n = 0; i < among->n; i++)
-		if (s->keys.at[among->key[i]].kind == CHOOSE_FORM && is_met(c, among->key[i]) && !by_lot(random, (size_t)++n)) key = among->key[i];
-	for (int i = 0; i < c->met.n && key >= 0; i++) {
-		const int j = c->met.key[i];
-		if (s->keys.at[j].kind == CHOOSE_FORM && s->keys.at[j].def == s->keys.at[key].def && (j == key || by_lot(random, 2)))
-			c->config.value[j] = (unsigned char)by_lot(random, (size_t)s->keys.at[j].n);
-	}
+		if (is_form(s, among->key[i]) && is_met(c, among->key[i]) && !by_lot(random, (size_t)++n)) key = among->key[i];
 	if (key < 0) return false;
-	try(s, c, k);
-	for (int i = 0; i < c->met.n; i++) {
-		const int j = c->met.key[i];
-		if (s->keys.at[j].kind == CHOOSE_FORM && !is_met(&from, j)) c->config.value[j] = (unsigned char)by_lot(random, (size_t)s->keys.at[j].n);
+	for (int i = 0; i < from.met.n; i++) {
+		const int j = from.met.key[i];
+		if (is_form(s, j) && s->keys.at[j].def == s->keys.at[key].def && (j == key || by_lot(random, 2))) draw(s, c, j, random);
 	}
 	try(s, c, k);
-	if (c->cost > from.cost * 50 + 1) return false;
+	for (int i = 0; i < c->met.n; i++)
+		if (is_form(s, c->met.key[i]) && !is_met(&from, c->met.key[i])) draw(s, c, c->met.key[i], random);
+	try(s, c, k);
+	if (out_of_reach(&from, c)) return false;
 	choose_near(s, &from, c, key, k);
 	return c->cost <= 1.3 * from.cost;
 }
@@ -75,10 +77,7 @@ static bool rearranged(struct search *s, struct candidate *c, int k, const struc
 /* Two to five choices anew by lot. */
 static bool changed(struct search *s, struct candidate *c, int k, const struct list *among, uint64_t *random)
 {
-	for (size_t i = 2 + by_lot(random, 4); i && among->n; i--) {
-		int key = among->key[by_lot(random, (size_t)among->n)];
-		c->config.value[key] = (unsigned char)by_lot(random, (size_t)s->keys.at[key].n);
-	}
+	for (size_t i = 2 + by_lot(random, 4); i && among->n; i--) draw(s, c, among->key[by_lot(random, (size_t)among->n)], random);
 	try(s, c, k);
 	return among->n;
 }
@@ -94,7 +93,7 @@ void from_lots(struct search *s, struct beams *b, int k, double enough)
 	for (bool any = true; any && b->by[0].n && b->by[1].n && left(b) > enough && !late(s);) {
 		const struct beam *by = &b->by[by_lot(&random, 2)];
 		struct candidate c = by->at[by_lot(&random, (size_t)(by->n < CLOSEST ? by->n : CLOSEST))];
-		new_at(s, &c, 0, &all);
+		choices_of(s, &c, &all);
 		if (!s->rounded[0] && k) new_at(s, &c, k, &new);
 		const struct list *among = !s->rounded[0] && k && new.n && by_lot(&random, 2) ? &new : &all;
 		any = all.n;

@@ -1,7 +1,5 @@
 /* The order of the search: starts, the first tokens in several ways, then more and more of them. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "beam.h"
 #include "compare/limits/limits.h"
@@ -273,7 +271,7 @@ static void closer(struct search *s, struct candidate *best, int last)
 	if (large(s) || s->rounded[0] || left_of(s, best) <= 1 - nearly_all || !beams_make(s, &b)) return;
 	double all = share_budget(s, 0.1);
 	b.iterated = true;
-	two_at_once(s, best, last, CHOOSE_LAST, into_both, &b);
+	two_at_once(s, best, last, CHOOSE_LAST, add_to_both, &b);
 	take_closer(&b, best);
 	b.by[0].n = b.by[1].n = 0;
 	add_to_both(best, &b);

@@ -112,6 +112,10 @@ int products(struct search *s, const struct candidate *c, bool half);
 /* Factors whose place *old had no choice of. */
 void new_factors_on_results(struct search *s, const struct candidate *old, struct candidate *new);
 void factors_on_results(struct search *s, struct candidate *c, int k);
+/* What is met but last bits and sums. */
+void choices_of(const struct search *s, const struct candidate *c, struct list *l);
+/* Is t, which changes c, so much worse that nothing near it makes up for it? */
+static inline bool out_of_reach(const struct candidate *c, const struct candidate *t) { return t->cost > c->cost * 50 + 1; }
 void expand(struct search *s, struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with);
 /* Each sum goes on from the other terms, where that does better. */
 void onto(struct search *s, struct candidate *c, int k);
