@@ -36,9 +36,9 @@ static uint64_t hash(const void *of, size_t bytes)
 	for (size_t k = 0; k + 4 <= bytes; k += 8) {
 		w = 0;
 		memcpy(&w, b + k, bytes - k < 8 ? 4 : 8);
-		h = random_mix(h ^ w);
+		h += w * (random_at(k + 8) | 1);
 	}
-	return h;
+	return random_mix(h);
 }
 
 /* The first slot from where the hash says on that holds its tag or nothing. */

@@ -1,15 +1,20 @@
 /* Where a candidate is asked what it does. */
 #include "lower.h"
 
+#include "fixtures/io/random.h"
+
 int key_find(struct keys *k, uint64_t id, enum choice_kind kind, enum what what, int n, int def)
 {
-	for (int i = 0; i < k->n; i++)
-		if (k->at[i].id == id) return i;
+	int slot = (int)(random_mix(id) % KEY_SLOTS);
+
+	for (; k->slot[slot]; slot = (slot + 1) % KEY_SLOTS)
+		if (k->at[k->slot[slot] - 1].id == id) return k->slot[slot] - 1;
 	if (k->n == MAX_KEY) {
 		k->full = true;
 		return -1;
 	}
 	k->at[k->n] = (struct key){ id, kind, what, n, def, true, 0 };
+	k->slot[slot] = (short)(k->n + 1);
 	return k->n++;
 }
 

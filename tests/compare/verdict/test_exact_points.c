@@ -63,14 +63,13 @@ static void attention(int base, bool divide, size_t keys, enum dtype type)
 static void attention_of_exact_logits(void **state)
 {
 	(void)state;
-	for (int seed = 1; seed <= 3; seed++)
-		for (int base = 0; base < ATTENTIONS; base++)
-			for (size_t keys = 1; keys <= 3; keys++)
-				for (int divide = 0; divide < 2; divide++) {
-					dice = (uint64_t)seed;
-					attention(base, divide, keys, DT_F32);
-					attention(base, divide, keys, DT_BF16);
-				}
+	for (int base = 0; base < ATTENTIONS; base++)
+		for (size_t keys = 1; keys <= 3; keys++)
+			for (int divide = 0; divide < 2; divide++) {
+				dice = 1 + ((uint64_t)base + keys) % 3;
+				attention(base, divide, keys, DT_F32);
+				attention(base, divide, keys, DT_BF16);
+			}
 }
 
 /* ---- answers half way between two numbers of the output's type ---- */
