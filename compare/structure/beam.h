@@ -45,8 +45,11 @@ void known_starts(struct search *s, struct beams *b, int k);    /* what the op's
 /* Of a form whose chunks are no tokens the first pieces may all lie in one: the size that does best on all of them. */
 void in_chunks(struct search *s, struct candidate *c, int k);
 
-/* Nothing leads on. Two changes at once, of the best and of the formula with operands in bf16 or f16. */
-void from_pairs(struct search *s, struct beams *b, int k);
+/* Nothing leads on. Two changes at once, of the best and of the formula with operands in bf16 or f16 and, of the likely ones, as it is. */
+void from_pairs(struct search *s, struct beams *b, int k, enum pairs of);
+/* Change after change of the formula in each form with operands in bf16, in f16 and as it is: not the best one at each step, as `down` does, but
+ * the best few. */
+void from_steps(struct search *s, struct beams *b, int k);
 /* Changes by lot of the best, half of them of what is new at the stage, and down from there, until that much of the cost is left or the
  * budget is used up. */
 void from_lots(struct search *s, struct beams *b, int k, double enough);

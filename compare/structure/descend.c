@@ -219,18 +219,30 @@ void choices_of(const struct search *s, const struct candidate *c, struct list *
 		if (s->keys.at[c->met.key[i]].kind < CHOOSE_LAST) l->key[l->n++] = c->met.key[i];
 }
 
-void two_at_once(struct search *s, const struct candidate *c, int k, int from, void (*to)(struct candidate *t, void *with), void *with)
+static bool in_pairs(const struct search *s, const struct candidate *c, enum pairs of, int key, int value)
+{
+	const struct key *x = &s->keys.at[key];
+	const bool last = x->kind >= CHOOSE_LAST;
+	const int narrow = value_of_default(s, c, CHOOSE_OPERAND) == 2 ? IN_F16 : IN_BF16;
+
+	if (of != PAIRS_LIKELY) return of == PAIRS_ALL || last;
+	return !last && (!is_rounding(x) || value == narrow || value == IN_F32);
+}
+
+void two_at_once(struct search *s, const struct candidate *c, int k, enum pairs of, void (*to)(struct candidate *t, void *with), void *with)
 {
 	struct change *step = malloc(MAX_STEPS * sizeof *step);
 	const uint64_t order = s->order;
-	struct list l = { 0 };
+	struct list l = { .n = c->met.n };
+	int n = 0;
 
 	s->failed = s->failed || !step;
-	for (int i = 0; i < c->met.n; i++)
-		if ((int)s->keys.at[c->met.key[i]].kind >= from) l.key[l.n++] = c->met.key[i];
+	memcpy(l.key, c->met.key, (size_t)l.n * sizeof *l.key);
 	s->order = random_mix(1);
-	const int n = step ? steps_of(s, c, k, &l, step) : 0;
+	const int all = step ? steps_of(s, c, k, &l, step) : 0;
 	s->order = order;
+	for (int i = 0; i < all; i++)
+		if (in_pairs(s, c, of, step[i].key, step[i].value)) step[n++] = step[i];
 	for (int apart = 1; apart < n; apart++)
 		for (int i = 0; i + apart < n && !late(s); i++) {
 			const struct change *x = &step[i], *y = &step[i + apart];
@@ -243,6 +255,21 @@ void two_at_once(struct search *s, const struct candidate *c, int k, int from, v
 			to(&t, with);
 		}
 	free(step);
+}
+
+void one_at_once(struct search *s, const struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with)
+{
+	struct list l;
+
+	choices_of(s, c, &l);
+	for (int i = 0; i < l.n; i++)
+		for (int v = 0; v < s->keys.at[l.key[i]].n && !late(s); v++) {
+			struct candidate t = *c;
+			if (idle(s, c, l.key[i], v) || !matters(s, c, k, l.key[i], v)) continue;
+			t.config.value[l.key[i]] = (unsigned char)v;
+			try(s, &t, k);
+			to(&t, with);
+		}
 }
 
 void descend(struct search *s, struct candidate *c, int k, bool wide)

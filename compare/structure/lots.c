@@ -1,16 +1,21 @@
-/* Where nothing leads on: two changes at once, and changes by lot. */
+/* Where nothing leads on: the best few at each step, two changes at once, and changes by lot. */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "beam.h"
 #include "fixtures/io/random.h"
 
+/* The formula with operands in bf16, in f16, as it is: of `every`. */
+static const int bare[] = { 1, 3, 0 };
+
 /* Goes on from the best, by each measure, of two changes at once of *c. */
-static void on_from_two(struct search *s, struct beams *b, const struct candidate *c, int k)
+static void on_from_two(struct search *s, struct beams *b, const struct candidate *c, int k, enum pairs of)
 {
 	struct beams next;
 	double all = share_budget(s, 0.5);
 
-	if (beams_make(s, &next)) two_at_once(s, c, k, 0, add_to_both, &next);
+	if (beams_make(s, &next)) two_at_once(s, c, k, of, add_to_both, &next);
 	all_budget(s, all);
 	for (int i = 0; i < 2 * CLOSEST && !explained(b, k) && !late(s); i++) {
 		struct beam *by = &next.by[i % 2];
@@ -21,9 +26,9 @@ static void on_from_two(struct search *s, struct beams *b, const struct candidat
 	beams_free(&next);
 }
 
-void from_pairs(struct search *s, struct beams *b, int k)
+void from_pairs(struct search *s, struct beams *b, int k, enum pairs of)
 {
-	const int n = 1 + 2 * s->n_form;
+	const int n = 1 + (of == PAIRS_LIKELY ? 3 : 2) * s->n_form;
 
 	for (int i = 0; i < n && !explained(b, k) && b->by[0].n && !late(s);) {
 		struct candidate c = b->by[0].at[0];
@@ -31,15 +36,56 @@ void from_pairs(struct search *s, struct beams *b, int k)
 		if (i && before <= on_its_way) break;
 		if (i) {
 			c = (struct candidate){ .form = (i - 1) % s->n_form };
-			set_defaults(s, &c, every[i <= s->n_form ? 1 : 3]);
+			set_defaults(s, &c, every[bare[(i - 1) / s->n_form]]);
 		}
 		double all = share_budget(s, 1.0 / (n - i));
 		if (s->graph[c.form][0].made) {
 			try(s, &c, k);
-			on_from_two(s, b, &c, k);
+			on_from_two(s, b, &c, k, of);
 		}
 		all_budget(s, all);
 		i = b->by[0].at[0].energy < 0.9 * before ? 0 : i + 1;
+	}
+}
+
+/* The best few after one change of *c, after two, and so on, while they come nearer. */
+static void steps_from(struct search *s, struct beams *b, int k, const struct candidate *c)
+{
+	struct beam own, next;
+	bool ok = beam_make(&own, 0), more = ok;
+
+	ok = beam_make(&next, 0) && ok;
+	s->failed = s->failed || !ok;
+	if (ok) add((struct candidate[]){ *c }, &own);
+	while (ok && more && !late(s)) {
+		next.n = 0;
+		for (int i = 0; i < own.n; i++) add(&own.at[i], &next);
+		for (int i = 0; i < own.n; i++) one_at_once(s, &own.at[i], k, add, &next);
+		more = next.at[0].energy < 0.995 * own.at[0].energy;
+		own.n = next.n;
+		memcpy(own.at, next.at, (size_t)next.n * sizeof *next.at);
+	}
+	for (int i = 0; i < own.n && ok; i++) {
+		if (i < CLOSEST) down(s, &own.at[i], k, i % 2, false, b);
+		log_cost(s, "steps", &own.at[i], k);
+	}
+	free(own.at);
+	free(next.at);
+}
+
+void from_steps(struct search *s, struct beams *b, int k)
+{
+	const int n = 3 * s->n_form;
+
+	for (int i = 0; i < n && !explained(b, k) && !late(s); i++) {
+		struct candidate c = { .form = i % s->n_form };
+		double all = share_budget(s, 1.0 / (n - i));
+		set_defaults(s, &c, every[bare[i / s->n_form]]);
+		if (s->graph[c.form][0].made) {
+			try(s, &c, k);
+			steps_from(s, b, k, &c);
+		}
+		all_budget(s, all);
 	}
 }
 

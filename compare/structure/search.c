@@ -63,7 +63,8 @@ static void finish(struct search *s, struct beams *b, struct candidate *best, in
 			if (!large(s) || c.cost > found(last) / 2.5) down(s, &c, last, 1, false, NULL);      /* else sign tests do as well: polish.c */
 			if (c.cost > found(last)) down(s, &c, last, 0, true, NULL);
 			all_budget(s, all);
-			if (c.cost < 0.1 * s->n_stage) exponents(s, &c, last), last_bits(s, &c, last);
+			if (c.cost < 0.1 * s->n_stage) exponents(s, &c, last);
+			last_bits(s, &c, last);
 			if (c.cost >= best->cost) continue;
 			if (best->cost < 3 * c.cost + 0.05 && best->form != c.form) s->rival = best->form;
 			*best = c;
@@ -95,6 +96,12 @@ static int other_ways(struct search *s, struct beams *b)
 	known_starts(s, b, 0);
 	double share = share_budget(s, 0.5);
 	if (!explained(b, 0)) starts(s, b, 0, USUAL, STARTS);
+	all_budget(s, share);
+	share = share_budget(s, 0.5);
+	from_steps(s, b, 0);
+	all_budget(s, share);
+	share = share_budget(s, 0.5);
+	from_pairs(s, b, 0, PAIRS_LIKELY);
 	all_budget(s, share);
 	share = share_budget(s, 0.35);
 	from_lots(s, b, 0, found(0));
@@ -176,7 +183,7 @@ static void iterated(struct search *s, struct beams *b, int last)
 		if (!explained(b, last)) widen(s, b, last, 6, mix);
 	for (double before = 2; b->by[0].n && b->by[0].at[0].energy < before && !explained(b, last) && !late(s);) {
 		before = 0.5 * b->by[0].at[0].energy;
-		from_pairs(s, b, last);
+		from_pairs(s, b, last, PAIRS_ALL);
 		from_lots(s, b, last, before);
 		forms_and_sums(s, b, last);
 	}
@@ -222,7 +229,9 @@ static void by_tokens(struct search *s, struct beams *b, int last)
 	double all = share_budget(s, 0.5);
 	first_tokens(s, b, 0);
 	all_budget(s, all);
+	all = share_budget(s, b->by[1].n && b->by[1].at[0].cost < 5 * found(0) ? 0.25 : 1);      /* what is left may be told by later tokens */
 	int k = explained(b, 0) ? 0 : other_ways(s, b);
+	all_budget(s, all);
 	for (bool asked = false; (k = k ? k : 1) < last; k++) {
 		through(s, b, k);
 		if (b->by[1].at[0].cost > on_its_way && !asked) asked = true, tokens_after_all(s, b, k);
@@ -263,7 +272,15 @@ static void take_closer(const struct beams *b, struct candidate *best)
 			if (b->by[m].at[i].energy < best->energy && b->by[m].at[i].bits < best->bits) *best = b->by[m].at[i];
 }
 
-/* A part in some thousand of a call that is not large: two last bits or ways of sums at once, then changes by lot. */
+static void closer_by_two(struct search *s, struct beams *b, struct candidate *best, int last, enum pairs of)
+{
+	b->by[0].n = b->by[1].n = 0;
+	two_at_once(s, best, last, of, add_to_both, b);
+	take_closer(b, best);
+	b->by[0].n = b->by[1].n = 0;
+}
+
+/* A part in some thousand of a call that is not large: two last bits or ways of sums at once, then changes by lot, then any two changes. */
 static void closer(struct search *s, struct candidate *best, int last)
 {
 	struct beams b;
@@ -271,12 +288,13 @@ static void closer(struct search *s, struct candidate *best, int last)
 	if (large(s) || s->rounded[0] || left_of(s, best) <= 1 - nearly_all || !beams_make(s, &b)) return;
 	double all = share_budget(s, 0.1);
 	b.iterated = true;
-	two_at_once(s, best, last, CHOOSE_LAST, add_to_both, &b);
-	take_closer(&b, best);
-	b.by[0].n = b.by[1].n = 0;
+	closer_by_two(s, &b, best, last, PAIRS_LAST);
 	add_to_both(best, &b);
 	from_lots(s, &b, last, found(last) / 100);
 	take_closer(&b, best);
+	all_budget(s, all);
+	all = share_budget(s, 0.5);
+	if (left_of(s, best) > 1 - nearly_all) closer_by_two(s, &b, best, last, PAIRS_ALL);
 	all_budget(s, all);
 	beams_free(&b);
 	log_cost(s, "closer", best, last);

@@ -119,8 +119,12 @@ static inline bool out_of_reach(const struct candidate *c, const struct candidat
 void expand(struct search *s, struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with);
 /* Each sum goes on from the other terms, where that does better. */
 void onto(struct search *s, struct candidate *c, int k);
-/* Every two changes at once of choices of that kind or behind it, in an order by lot, while the budget lasts: `to` is shown each. */
-void two_at_once(struct search *s, const struct candidate *c, int k, int from, void (*to)(struct candidate *t, void *with), void *with);
+/* Every two changes at once, in an order by lot, while the budget lasts: `to` is shown each. Of all choices; of structure and of roundings
+ * to what operands are narrowed to or to float32; of last bits and sums. */
+enum pairs { PAIRS_ALL, PAIRS_LIKELY, PAIRS_LAST };
+void two_at_once(struct search *s, const struct candidate *c, int k, enum pairs of, void (*to)(struct candidate *t, void *with), void *with);
+/* Every change of a choice, but of last bits and sums. */
+void one_at_once(struct search *s, const struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with);
 void find_structure(struct search *s, struct candidate *best);
 /* The errors of each element, and what a change did to them: of all outputs and of the worst (farther - nearer) / sqrt of how many
  * changed; energy: after, of before; louder: an output has half as much again. */

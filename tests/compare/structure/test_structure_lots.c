@@ -55,6 +55,41 @@ static void what_changes_nothing_is_looked_at_first(void **state)
 	capture_free(&capture);
 }
 
+struct changes { const struct search *s; const struct candidate *from; int shown, unlikely; };
+
+static void look_for_unlikely(struct candidate *t, void *with)
+{
+	struct changes *c = with;
+
+	c->shown++;
+	for (int i = 0; i < c->s->keys.n; i++) {
+		const struct key *k = &c->s->keys.at[i];
+		int v = t->config.value[i];
+		if (v != c->from->config.value[i] && (k->kind >= CHOOSE_LAST || (is_rounding(k) && v != IN_F32 && v != IN_BF16))) c->unlikely++;
+	}
+}
+
+/* Of a kernel with operands in bf16 those are of structure, and of roundings to bf16 or float32. */
+static void two_likely_changes_at_once(void **state)
+{
+	struct candidate x;
+
+	(void)state;
+	model_case(&capture, "gated_delta_rule", "strong_decay", "f32");
+	struct search *s = planted_in(1, &x);
+	struct changes likely = { s, &x, 0, 0 }, all = likely;
+	try(s, &x, 0);
+	two_at_once(s, &x, 0, PAIRS_LIKELY, look_for_unlikely, &likely);
+	s->budget = used(s) + 5e8;
+	two_at_once(s, &x, 0, PAIRS_ALL, look_for_unlikely, &all);
+	print_message("%d likely ones, %d unlikely ones of %d\n", likely.shown, all.unlikely, all.shown);
+	assert_true(likely.shown > 100);
+	assert_int_equal(likely.unlikely, 0);
+	assert_true(all.unlikely > 0);
+	ended(s);
+	capture_free(&capture);
+}
+
 /* A kernel by lot of tests/studies/readback.h. */
 static void read_back_of(uint64_t draw, const char *op, double work)
 {
@@ -92,12 +127,42 @@ static void what_explains_nearly_all_is_looked_at_closer(void **state)
 	read_back_of(7041, NULL, 24e9);
 }
 
+/* That a product's terms are not fused, and an operand is TF32, which is float16 but for small numbers. */
+static void of_any_two_changes_that_come_closer(void **state)
+{
+	(void)state;
+	read_back_of(7053, NULL, 12e9);
+}
+
+/* The first tokens, of which no single change and no lot explains enough. */
+static void first_tokens_by_two_likely_changes(void **state)
+{
+	(void)state;
+	read_back_of(7057, NULL, 16e9);
+}
+
+/* tanh as the GPU approximates it, by which angles are off by 2^-11: too much for what is left to be near ties. */
+static void how_functions_are_computed_is_asked_whatever_is_left(void **state)
+{
+	(void)state;
+	read_back_of(7121, NULL, 2e9);
+}
+
+/* The best change misleads at each step. */
+static void first_tokens_by_the_best_few_at_each_step(void **state)
+{
+	(void)state;
+	read_back_of(7147, NULL, 20e9);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_stage_shows_anew_is_known), cmocka_unit_test(what_changes_nothing_is_looked_at_first),
 		cmocka_unit_test(by_two_changes_at_once), cmocka_unit_test(by_changes_by_lot), cmocka_unit_test(what_is_left_is_little),
-		cmocka_unit_test(what_explains_nearly_all_is_looked_at_closer),
+		cmocka_unit_test(what_explains_nearly_all_is_looked_at_closer), cmocka_unit_test(two_likely_changes_at_once),
+		cmocka_unit_test(of_any_two_changes_that_come_closer), cmocka_unit_test(first_tokens_by_two_likely_changes),
+		cmocka_unit_test(how_functions_are_computed_is_asked_whatever_is_left), cmocka_unit_test(first_tokens_by_the_best_few_at_each_step),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
