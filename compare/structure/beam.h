@@ -54,6 +54,15 @@ void from_steps(struct search *s, struct beams *b, int k);
  * budget is used up. */
 void from_lots(struct search *s, struct beams *b, int k, double enough);
 
+/* A call so large that to try every choice once takes seconds. */
+bool large(const struct search *s);
+/* On all tokens, of the best: what they show for the first time and changes by lot, where too little is explained; */
+void further(struct search *s, struct beams *b, struct candidate *best, int last);
+/* every other structure once more, for a part of what the search took; */
+void last_effort(struct search *s, struct candidate *best, int last);
+/* of a call that is not large, where a part in some thousand is left, two last bits or ways of sums at once, changes by lot, any two changes. */
+void closer(struct search *s, struct candidate *best, int last);
+
 /* The candidate's choices in that form, as far as it has the same. */
 struct candidate in_form(struct search *s, const struct candidate *c, int form, int k);
 /* Of an iteration: the best in each form, with sums added in each way. */

@@ -26,6 +26,27 @@ void last_bits(struct search *s, struct candidate *c, int k)
 	steepest(s, c, k, &l);
 }
 
+void exponents(struct search *s, struct candidate *c, int k)
+{
+	int key[8], n = 0, all = 1;
+
+	for (int i = 0; i < c->met.n && n < 8; i++) {
+		const struct key *x = &s->keys.at[c->met.key[i]];
+		if ((x->what != W_EXP && x->what != W_GIVEN && x->what != W_SCAN) || all * x->n > 64) continue;
+		key[n++] = c->met.key[i];
+		all *= x->n;
+	}
+	const struct candidate from = *c;
+	for (int i = 1; i < all && n > 1 && !late(s); i++) {
+		struct candidate t = from;
+		int rest = i;
+		for (int j = 0; j < n; rest /= s->keys.at[key[j]].n, j++)
+			t.config.value[key[j]] = (unsigned char)((from.config.value[key[j]] + rest) % s->keys.at[key[j]].n);
+		try(s, &t, k);
+		if (t.cost < c->cost * 0.98) *c = t;
+	}
+}
+
 /* What pieces of all kinds add up to. */
 struct count { int wide, half, on_operands; };
 static struct count counted(struct search *s, const struct candidate *c)

@@ -7,39 +7,6 @@
 /* What is left of the error's energy where a stage of an iteration shows something. */
 static const double shows_much = 0.9;
 const double on_its_way = 0.3;
-/* Of an output's error so much must be explained for the search to end there. */
-static const double nearly_all = 0.9999;
-
-/* So much that to try every choice once takes seconds. */
-static bool large(const struct search *s)
-{
-	size_t n = 0;
-
-	for (int o = 0; o < MAX_OUT; o++) n += s->call->out_count[o];
-	return n > 1 << 16;
-}
-
-/* How exponents are made is one choice of several parts, each of which is lost in near ties alone. */
-static void exponents(struct search *s, struct candidate *c, int k)
-{
-	int key[8], n = 0, all = 1;
-
-	for (int i = 0; i < c->met.n && n < 8; i++) {
-		const struct key *x = &s->keys.at[c->met.key[i]];
-		if ((x->what != W_EXP && x->what != W_GIVEN && x->what != W_SCAN) || all * x->n > 64) continue;
-		key[n++] = c->met.key[i];
-		all *= x->n;
-	}
-	const struct candidate from = *c;
-	for (int i = 1; i < all && n > 1 && !late(s); i++) {
-		struct candidate t = from;
-		int rest = i;
-		for (int j = 0; j < n; rest /= s->keys.at[key[j]].n, j++)
-			t.config.value[key[j]] = (unsigned char)((from.config.value[key[j]] + rest) % s->keys.at[key[j]].n);
-		try(s, &t, k);
-		if (t.cost < c->cost * 0.98) *c = t;
-	}
-}
 
 /* Best first, but forms by token last, which take longest: another form only where it may do better than what is found. */
 static void finish(struct search *s, struct beams *b, struct candidate *best, int last)
@@ -70,21 +37,6 @@ static void finish(struct search *s, struct beams *b, struct candidate *best, in
 			*best = c;
 		}
 	}
-}
-
-/* Two changes that only together do anything: every other structure once more, for a part of what the search took. */
-static void last_effort(struct search *s, struct candidate *best, int last)
-{
-	const double all = s->budget, gone = used(s);
-	struct score score[MAX_OUT];
-	bool clean = best->cost < 1e9 && measured(s, best, score, NULL);
-
-	for (int o = 0; o < MAX_OUT && clean; o++) clean = score[o].raw <= 1e-4 * score[o].raw_base;
-	if (clean || late(s)) return;
-	s->budget = fmin(all, gone + fmin(0.125 * gone + all / 32, all * 3 / 32));
-	expand(s, best, last, NULL, NULL);
-	descend(s, best, last, false);
-	all_budget(s, all);
 }
 
 /* Where the first tokens are not explained too little may be seen in them: from 32 and from all; else more starts at the first. The stage at
@@ -239,65 +191,6 @@ static void by_tokens(struct search *s, struct beams *b, int last)
 		from_lots(s, b, k, found(k));
 		all_budget(s, all);
 	}
-}
-
-/* All tokens may show much that is new, too, and changes by lot may lead on. */
-static void further(struct search *s, struct beams *b, struct candidate *best, int last)
-{
-	struct beams own;
-
-	if (s->rounded[0] || left_of(s, best) <= 1 - explained_enough || !beams_make(s, &own)) return;
-	double all = share_budget(s, 0.8);
-	add_to_both(best, &own);
-	if (best->cost > 0.1 * s->n_stage) {
-		add_beams(b, &own);
-		through(s, &own, last);
-	}
-	if (!large(s)) from_lots(s, &own, last, found(last));
-	all_budget(s, all);
-	if (own.by[1].at[0].cost < best->cost) {
-		*best = own.by[1].at[0];
-		exponents(s, best, last);
-		last_bits(s, best, last);
-	}
-	beams_free(&own);
-	log_cost(s, "further", best, last);
-}
-
-/* What does better than the best by both measures takes its place. */
-static void take_closer(const struct beams *b, struct candidate *best)
-{
-	for (int m = 0; m < 2; m++)
-		for (int i = 0; i < b->by[m].n; i++)
-			if (b->by[m].at[i].energy < best->energy && b->by[m].at[i].bits < best->bits) *best = b->by[m].at[i];
-}
-
-static void closer_by_two(struct search *s, struct beams *b, struct candidate *best, int last, enum pairs of)
-{
-	b->by[0].n = b->by[1].n = 0;
-	two_at_once(s, best, last, of, add_to_both, b);
-	take_closer(b, best);
-	b->by[0].n = b->by[1].n = 0;
-}
-
-/* A part in some thousand of a call that is not large: two last bits or ways of sums at once, then changes by lot, then any two changes. */
-static void closer(struct search *s, struct candidate *best, int last)
-{
-	struct beams b;
-
-	if (large(s) || s->rounded[0] || left_of(s, best) <= 1 - nearly_all || !beams_make(s, &b)) return;
-	double all = share_budget(s, 0.1);
-	b.iterated = true;
-	closer_by_two(s, &b, best, last, PAIRS_LAST);
-	add_to_both(best, &b);
-	from_lots(s, &b, last, found(last) / 100);
-	take_closer(&b, best);
-	all_budget(s, all);
-	all = share_budget(s, 0.5);
-	if (left_of(s, best) > 1 - nearly_all) closer_by_two(s, &b, best, last, PAIRS_ALL);
-	all_budget(s, all);
-	beams_free(&b);
-	log_cost(s, "closer", best, last);
 }
 
 void find_structure(struct search *s, struct candidate *best)
