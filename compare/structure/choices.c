@@ -3,12 +3,22 @@
 
 #include "fixtures/io/random.h"
 
-int key_find(struct keys *k, uint64_t id, enum choice_kind kind, enum what what, int n, int def)
+/* Where its place stands, or may stand. */
+static int slot_of(const struct keys *k, uint64_t id)
 {
 	int slot = (int)(random_mix(id) % KEY_SLOTS);
 
-	for (; k->slot[slot]; slot = (slot + 1) % KEY_SLOTS)
-		if (k->at[k->slot[slot] - 1].id == id) return k->slot[slot] - 1;
+	while (k->slot[slot] && k->at[k->slot[slot] - 1].id != id) slot = (slot + 1) % KEY_SLOTS;
+	return slot;
+}
+
+int key_there(const struct keys *k, uint64_t id) { return k->slot[slot_of(k, id)] - 1; }
+
+int key_find(struct keys *k, uint64_t id, enum choice_kind kind, enum what what, int n, int def)
+{
+	int slot = slot_of(k, id);
+
+	if (k->slot[slot]) return k->slot[slot] - 1;
 	if (k->n == MAX_KEY) {
 		k->full = true;
 		return -1;

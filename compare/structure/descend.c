@@ -18,11 +18,9 @@ bool is_rounding(const struct key *k) { return k->what == W_OPERAND || k->what =
 
 static int value_of_default(const struct search *s, const struct candidate *c, enum choice_kind kind)
 {
-	uint64_t id = key_id(c->form, (int)kind, W_EVERY, 0);
+	const int key = key_there(&s->keys, key_id(c->form, (int)kind, W_EVERY, 0));
 
-	for (int i = 0; i < s->keys.n; i++)
-		if (s->keys.at[i].id == id) return c->config.value[i];
-	return 0;
+	return key < 0 ? 0 : c->config.value[key];
 }
 
 int type_of(const struct search *s, const struct candidate *c, int key, int value)
@@ -259,17 +257,19 @@ void two_at_once(struct search *s, const struct candidate *c, int k, enum pairs 
 
 void one_at_once(struct search *s, const struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with)
 {
+	struct change *step = malloc(MAX_STEPS * sizeof *step);
 	struct list l;
 
 	choices_of(s, c, &l);
-	for (int i = 0; i < l.n; i++)
-		for (int v = 0; v < s->keys.at[l.key[i]].n && !late(s); v++) {
-			struct candidate t = *c;
-			if (idle(s, c, l.key[i], v) || !matters(s, c, k, l.key[i], v)) continue;
-			t.config.value[l.key[i]] = (unsigned char)v;
-			try(s, &t, k);
-			to(&t, with);
-		}
+	const int n = step ? steps_of(s, c, k, &l, step) : 0;
+	s->failed = s->failed || !step;
+	for (int i = 0; i < n && !late(s); i++) {
+		struct candidate t = *c;
+		t.config.value[step[i].key] = (unsigned char)step[i].value;
+		try(s, &t, k);
+		to(&t, with);
+	}
+	free(step);
 }
 
 void descend(struct search *s, struct candidate *c, int k, bool wide)

@@ -32,6 +32,7 @@ struct lowering { struct form_symbols *f; struct cells *cells; struct keys *keys
 /* false also where the formula has what cannot be read */
 bool lower(const struct lowering *how, struct lowered *to);
 
+int key_there(const struct keys *k, uint64_t id);        /* -1: it was not met yet */
 int key_find(struct keys *k, uint64_t id, enum choice_kind kind, enum what what, int n, int def);
 static inline uint64_t key_id(int form, int about, enum what what, int i)
 {
