@@ -163,8 +163,7 @@ void widen(struct search *s, struct beams *b, int k, int rounds, double mix)
 const int every[STARTS][3] = { { IN_F32, IN_F32, IN_F32 }, { IN_BF16, IN_F32, IN_F32 }, { IN_BF16, IN_BF16, IN_BF16 }, { IN_F16, IN_F32, IN_F32 },
 	{ IN_TF32, IN_F32, IN_F32 }, { IN_F16, IN_F16, IN_F16 } };
 
-/* Does what is chosen there show in the tokens of stage k? */
-static bool shows(struct search *s, const struct candidate *c, int key, int k)
+bool shows(struct search *s, const struct candidate *c, int key, int k)
 {
 	struct candidate t = *c, u = *c;
 	bool rounds = is_rounding(&s->keys.at[key]);

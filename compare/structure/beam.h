@@ -29,6 +29,7 @@ bool explained(const struct beams *b, int k);
 void move_on(struct search *s, struct beams *b, int k); /* what the beams hold, at another stage */
 /* The choices, but for last bits and sums, that show nothing in the tokens of the stage before. */
 void new_at(struct search *s, const struct candidate *c, int k, struct list *l);
+bool shows(struct search *s, const struct candidate *c, int key, int k);        /* does what is chosen there show in the tokens of stage k? */
 void forget_others(struct search *s, int stage);        /* what other stages keep is not asked for again */
 
 /* Down by that measure, and if that was energy, by both then; into the beams, unless they are NULL. */
@@ -50,6 +51,9 @@ void from_pairs(struct search *s, struct beams *b, int k, enum pairs of);
 /* Change after change of the formula in each form with operands in bf16, in f16 and as it is: not the best one at each step, as `down` does, but
  * the best few. */
 void from_steps(struct search *s, struct beams *b, int k);
+/* Of the states at the end alone, in which fewer choices show than in the outputs along the tokens; then at stage k by the choices that show
+ * nothing in them. */
+void from_states(struct search *s, struct beams *b, int k);
 /* Changes by lot of the best, half of them of what is new at the stage, and down from there, until that much of the cost is left or the
  * budget is used up. */
 void from_lots(struct search *s, struct beams *b, int k, double enough);

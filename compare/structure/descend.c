@@ -227,7 +227,7 @@ static bool in_pairs(const struct search *s, const struct candidate *c, enum pai
 	return !last && (!is_rounding(x) || value == narrow || value == IN_F32);
 }
 
-void two_at_once(struct search *s, const struct candidate *c, int k, enum pairs of, void (*to)(struct candidate *t, void *with), void *with)
+void two_at_once(struct search *s, const struct candidate *c, int k, enum pairs of, const struct list *among, void (*to)(struct candidate *t, void *with), void *with)
 {
 	struct change *step = malloc(MAX_STEPS * sizeof *step);
 	const uint64_t order = s->order;
@@ -236,6 +236,7 @@ void two_at_once(struct search *s, const struct candidate *c, int k, enum pairs 
 
 	s->failed = s->failed || !step;
 	memcpy(l.key, c->met.key, (size_t)l.n * sizeof *l.key);
+	if (among) l = *among;
 	s->order = random_mix(1);
 	const int all = step ? steps_of(s, c, k, &l, step) : 0;
 	s->order = order;
@@ -255,12 +256,13 @@ void two_at_once(struct search *s, const struct candidate *c, int k, enum pairs 
 	free(step);
 }
 
-void one_at_once(struct search *s, const struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with)
+void one_at_once(struct search *s, const struct candidate *c, int k, const struct list *among, void (*to)(struct candidate *t, void *with), void *with)
 {
 	struct change *step = malloc(MAX_STEPS * sizeof *step);
 	struct list l;
 
 	choices_of(s, c, &l);
+	if (among) l = *among;
 	const int n = step ? steps_of(s, c, k, &l, step) : 0;
 	s->failed = s->failed || !step;
 	for (int i = 0; i < n && !late(s); i++) {

@@ -62,7 +62,7 @@ static void take_closer(const struct beams *b, struct candidate *best)
 static void closer_by_two(struct search *s, struct beams *b, struct candidate *best, int last, enum pairs of)
 {
 	b->by[0].n = b->by[1].n = 0;
-	two_at_once(s, best, last, of, add_to_both, b);
+	two_at_once(s, best, last, of, NULL, add_to_both, b);
 	take_closer(b, best);
 	b->by[0].n = b->by[1].n = 0;
 }

@@ -1,21 +1,22 @@
-/* Where nothing leads on: the best few at each step, two changes at once, and changes by lot. */
+/* Where nothing leads on: the states at the end alone, the best few at each step, two changes at once, and changes by lot. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "beam.h"
+#include "compare/limits/limits.h"
 #include "fixtures/io/random.h"
 
 /* The formula with operands in bf16, in f16, as it is: of `every`. */
 static const int bare[] = { 1, 3, 0 };
 
-/* Goes on from the best, by each measure, of two changes at once of *c. */
-static void on_from_two(struct search *s, struct beams *b, const struct candidate *c, int k, enum pairs of)
+/* Goes on from the best, by each measure, of two changes of *c at once, of these choices (NULL: of any). */
+static void on_from_two(struct search *s, struct beams *b, const struct candidate *c, int k, enum pairs of, const struct list *among)
 {
 	struct beams next;
 	double all = share_budget(s, 0.5);
 
-	if (beams_make(s, &next)) two_at_once(s, c, k, of, add_to_both, &next);
+	if (beams_make(s, &next)) two_at_once(s, c, k, of, among, add_to_both, &next);
 	all_budget(s, all);
 	for (int i = 0; i < 2 * CLOSEST && !explained(b, k) && !late(s); i++) {
 		struct beam *by = &next.by[i % 2];
@@ -41,36 +42,41 @@ void from_pairs(struct search *s, struct beams *b, int k, enum pairs of)
 		double all = share_budget(s, 1.0 / (n - i));
 		if (s->graph[c.form][0].made) {
 			try(s, &c, k);
-			on_from_two(s, b, &c, k, of);
+			on_from_two(s, b, &c, k, of, NULL);
 		}
 		all_budget(s, all);
 		i = b->by[0].at[0].energy < 0.9 * before ? 0 : i + 1;
 	}
 }
 
-/* The best few after one change of *c, after two, and so on, while they come nearer. */
-static void steps_from(struct search *s, struct beams *b, int k, const struct candidate *c)
+/* The best few after one change of *c, of these choices, after two, and so on, while they come nearer; false: no memory. */
+static bool steps_from(struct search *s, struct beam *own, int k, const struct candidate *c, const struct list *among)
 {
-	struct beam own, next;
-	bool ok = beam_make(&own, 0), more = ok;
+	struct beam next;
+	bool ok = beam_make(own, 0), more = ok;
 
 	ok = beam_make(&next, 0) && ok;
 	s->failed = s->failed || !ok;
-	if (ok) add((struct candidate[]){ *c }, &own);
+	if (ok) add((struct candidate[]){ *c }, own);
 	while (ok && more && !late(s)) {
 		next.n = 0;
-		for (int i = 0; i < own.n; i++) add(&own.at[i], &next);
-		for (int i = 0; i < own.n; i++) one_at_once(s, &own.at[i], k, add, &next);
-		more = next.at[0].energy < 0.995 * own.at[0].energy;
-		own.n = next.n;
-		memcpy(own.at, next.at, (size_t)next.n * sizeof *next.at);
+		for (int i = 0; i < own->n; i++) add(&own->at[i], &next);
+		for (int i = 0; i < own->n; i++) one_at_once(s, &own->at[i], k, among, add, &next);
+		more = next.at[0].energy < 0.995 * own->at[0].energy;
+		own->n = next.n;
+		memcpy(own->at, next.at, (size_t)next.n * sizeof *next.at);
 	}
-	for (int i = 0; i < own.n && ok; i++) {
-		if (i < CLOSEST) down(s, &own.at[i], k, i % 2, false, b);
-		log_cost(s, "steps", &own.at[i], k);
-	}
-	free(own.at);
 	free(next.at);
+	return ok;
+}
+
+/* Down from the best of them. */
+static void down_from_steps(struct search *s, struct beams *b, int k, struct beam *own)
+{
+	for (int i = 0; i < own->n; i++) {
+		if (i < CLOSEST) down(s, &own->at[i], k, i % 2, false, b);
+		log_cost(s, "steps", &own->at[i], k);
+	}
 }
 
 void from_steps(struct search *s, struct beams *b, int k)
@@ -82,11 +88,116 @@ void from_steps(struct search *s, struct beams *b, int k)
 		double all = share_budget(s, 1.0 / (n - i));
 		set_defaults(s, &c, every[bare[i / s->n_form]]);
 		if (s->graph[c.form][0].made) {
+			struct beam own;
 			try(s, &c, k);
-			steps_from(s, b, k, &c);
+			if (steps_from(s, &own, k, &c, NULL)) down_from_steps(s, b, k, &own);
+			free(own.at);
 		}
 		all_budget(s, all);
 	}
+}
+
+/* Is the output's error more than float32's noise? */
+static bool beyond_noise(const struct search *s, int o)
+{
+	const size_t n = s->call->out_count[o];
+	double sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		double e = ((double)s->recorded[o][i] - s->truth.hi[o][i]) * (double)s->weight[o][i];
+		sum += e * e;
+	}
+	return sum > most_of_noise * s->noise[o] * (double)n;
+}
+
+/* What is at the end of all tokens, as a state is, where there are outputs that go along them too; 0: nothing that is off. */
+static unsigned at_the_end(const struct search *s)
+{
+	unsigned ends = 0;
+	bool along = false, off = false;
+
+	for (int o = 0; o < MAX_OUT; o++) {
+		if (!s->call->out_count[o]) continue;
+		along = along || s->along[o];
+		if (s->along[o]) continue;
+		ends |= 1u << o;
+		off = off || beyond_noise(s, o);
+	}
+	return along && off ? ends : 0;
+}
+
+/* Of so many pieces one, that these outputs have some thousand elements. */
+static size_t in_few_pieces(const struct search *s, unsigned only)
+{
+	size_t pieces = s->graph[0][0].program->pieces, n = 0;
+
+	for (int o = 0; o < MAX_OUT; o++)
+		if (only >> o & 1) n = s->call->out_count[o] > n ? s->call->out_count[o] : n;
+	n /= 4096;
+	return n < 1 || pieces < 2 ? 1 : n < pieces / 2 ? n : pieces / 2;
+}
+
+/* The choices of *c that show nothing in those outputs at stage `at`. */
+static void other_choices(struct search *s, const struct candidate *c, unsigned only, int at, struct list *l)
+{
+	struct list all;
+
+	choices_of(s, c, &all);
+	s->only = only;
+	l->n = 0;
+	for (int i = 0; i < all.n; i++)
+		if (!shows(s, c, all.key[i], at)) l->key[l->n++] = all.key[i];
+	s->only = 0;
+}
+
+/* *c goes on at stage k by what its states do not show: change after change, on more tokens where the states are explained, since fewer fit by
+ * chance there; two at once; then by any two. */
+static void on_from_states(struct search *s, struct beams *b, const struct candidate *c, int k, int at, unsigned only)
+{
+	const bool clear = c->cost <= found(0);
+	const int last = s->n_stage - 1, more = !clear ? k : last < 2 ? last : 2;
+	struct candidate t = *c;
+	struct beams own;
+	struct beam steps = { 0 };
+	struct list l;
+
+	other_choices(s, c, only, at, &l);
+	try(s, &t, more);
+	if (beams_make(s, &own) && steps_from(s, &steps, more, &t, &l)) {
+		for (int i = 0; i < steps.n; i++) try(s, &steps.at[i], k);
+		down_from_steps(s, &own, k, &steps);
+	}
+	free(steps.at);
+	try(s, &t, k);
+	if (!s->failed && !explained(&own, k)) on_from_two(s, &own, &t, k, PAIRS_LIKELY, &l);
+	if (clear && own.by[0].n && !explained(&own, k)) on_from_two(s, &own, &own.by[0].at[0], k, PAIRS_LIKELY, NULL);
+	add_beams(&own, b);
+	beams_free(&own);
+}
+
+void from_states(struct search *s, struct beams *b, int k)
+{
+	const int at = glance(s);
+	const unsigned only = at_the_end(s);
+	struct beams own;
+
+	if (!only) return;
+	const size_t step = s->step[at];
+	double all = share_budget(s, 0.4);
+	s->only = only;
+	if (at != k) s->step[at] = in_few_pieces(s, only);
+	forget_others(s, at);
+	if (beams_make(s, &own)) starts(s, &own, at, 0, USUAL);
+	s->only = 0;
+	all_budget(s, all);
+	const int ways = !own.by[1].n ? 0 : own.by[0].at[0].cost > own.by[1].at[0].cost ? 2 : 1;
+	for (int i = 0; i < ways && !s->failed && !explained(b, k) && !late(s); i++) {
+		all = share_budget(s, 1.0 / (ways - i));
+		on_from_states(s, b, &own.by[!i].at[0], k, at, only);
+		all_budget(s, all);
+	}
+	beams_free(&own);
+	s->step[at] = step;
 }
 
 static size_t by_lot(uint64_t *random, size_t n) { return (size_t)(random_next(random) % n); }

@@ -205,12 +205,12 @@ static bool compare(struct search *s, const struct view *v, const struct put_vie
 }
 
 /* used: of the errors, by pieces of other kinds */
-static bool scored(struct search *s, struct graph *g, struct view *v, const struct lowered *l, struct score score[MAX_OUT], float *errors[MAX_OUT],
-	size_t used[MAX_OUT])
+static bool scored(struct search *s, struct graph *g, struct view *v, const struct lowered *l, const bool *wanted, struct score score[MAX_OUT],
+	float *errors[MAX_OUT], size_t used[MAX_OUT])
 {
 	for (int i = 0; i < g->f.n_put; i++) {
 		struct put_view *p = &v->put[i];
-		if (!p->counts) continue;
+		if (!wanted[i]) continue;
 		const struct value *x = put_value(&v->v, l, l->put[i]);
 		float *e = errors && errors[p->out] ? errors[p->out] + used[p->out] : NULL;
 		if (!x || !compare(s, v, p, x, &g->f.put[i], &score[p->out], e)) return false;
@@ -229,13 +229,16 @@ static double across(double left, double base, double moved)
 	return along > 0 && moved > 0 ? fmax(base - along * along / moved, 0) : base;
 }
 
+/* Is the cost of this output too? */
+static bool counts(const struct search *s, int out) { return !s->only || (s->only >> out & 1); }
+
 /* Energy, which a few near ties can rule, and bits, which they cannot: of each output, and of each prefix of it. */
 static void cost_of(const struct search *s, const struct score score[MAX_OUT], int k, struct candidate *c)
 {
 	c->energy = c->bits = 0;
 	for (int o = 0; o < MAX_OUT; o++) {
 		double left = 0, base = 0, moved = 0, bits = 0, count = 0;
-		for (int i = 0; i <= k; i++) {
+		for (int i = 0; i <= k && counts(s, o); i++) {
 			left += score[o].left[i], moved += score[o].moved[i], base += score[o].base[i], bits += score[o].bits[i], count += score[o].count[i];
 			if (count == 0 || ((!s->along[o] || s->rounded[0]) && i < k)) continue;
 			c->energy += (s->rounded[0] ? across(left, base, moved) : left) / fmax(base, fmax(0x1p-44, most_of_noise * s->noise[o]) * count);
@@ -265,9 +268,11 @@ static bool scored_by(struct search *s, struct graph *g, const struct candidate 
 	struct lowered own;
 	bool ok = l || lower_in(s, g, c, NULL, &own);
 	struct view *v = ok ? view_of(s, g, k) : NULL;
+	bool wanted[MAX_PUT] = { false };
 
 	if (!l) l = &own;
-	ok = ok && !s->failed && same_lowered(&v->v, l, v->wanted) && evaluate(&v->v, l, v->wanted) && scored(s, g, v, l, score, errors, used);
+	for (int i = 0; v && i < g->f.n_put; i++) wanted[i] = v->wanted[i] && counts(s, v->put[i].out);
+	ok = ok && !s->failed && same_lowered(&v->v, l, wanted) && evaluate(&v->v, l, wanted) && scored(s, g, v, l, wanted, score, errors, used);
 	if (v) s->work += v->v.work, v->v.work = 0;
 	s->failed = s->failed || !ok;
 	return ok;
@@ -292,7 +297,7 @@ void try(struct search *s, struct candidate *c, int k)
 	struct lowered l;
 	struct score score[MAX_OUT] = { 0 };
 	size_t used[MAX_OUT] = { 0 };
-	uint64_t id = mixed(mixed((uint64_t)(k + 1) << 32 ^ s->step[k] << 40, c->form), (int)(first - s->graph[0]));
+	uint64_t id = mixed(mixed(mixed((uint64_t)(k + 1) << 32 ^ s->step[k] << 40, c->form), (int)(first - s->graph[0])), (int)s->only);
 
 	c->cost = c->energy = 1e9;
 	c->bits = 0;
@@ -301,7 +306,8 @@ void try(struct search *s, struct candidate *c, int k)
 		if (!lower_in(s, g, c, NULL, &l)) s->failed = true;
 		if (s->failed) return;
 		add_met(&c->met, &l.met);
-		for (int i = 0; i < g->f.n_put; i++) id = mixed(id, l.put[i]);
+		for (int i = 0; i < g->f.n_put; i++)
+			if (counts(s, g->f.put[i].slice->tensor)) id = mixed(id, l.put[i]);
 		for (int i = 1; i < g->f.n_in; i++) id = mixed(id, l.recurrence[i]);
 	}
 	if (s->failed) return;

@@ -45,7 +45,6 @@ static int other_ways(struct search *s, struct beams *b)
 {
 	const int last = s->n_stage - 1, at[] = { last < 2 ? last : 2, last };
 
-	known_starts(s, b, 0);
 	double share = share_budget(s, 0.5);
 	if (!explained(b, 0)) starts(s, b, 0, USUAL, STARTS);
 	all_budget(s, share);
@@ -87,7 +86,7 @@ static int other_ways(struct search *s, struct beams *b)
 }
 
 /* Does the best do much better than the formula without a rounding? */
-static bool shows(struct search *s, const struct beams *b, int k)
+static bool shows_much_of(struct search *s, const struct beams *b, int k)
 {
 	struct candidate none = { .form = b->by[0].at[0].form };
 
@@ -107,7 +106,7 @@ static void turns_from(struct search *s, struct beams *b, int from, int last)
 		else first_tokens(s, b, k);
 		all_budget(s, left);
 		forms_and_sums(s, b, k);
-		if (k < last && !shows(s, b, k)) b->by[0].n = b->by[1].n = 0;
+		if (k < last && !shows_much_of(s, b, k)) b->by[0].n = b->by[1].n = 0;
 	}
 }
 
@@ -180,6 +179,10 @@ static void by_tokens(struct search *s, struct beams *b, int last)
 {
 	double all = share_budget(s, 0.5);
 	first_tokens(s, b, 0);
+	all_budget(s, all);
+	all = share_budget(s, 0.5);
+	if (!explained(b, 0)) known_starts(s, b, 0);
+	if (!explained(b, 0)) from_states(s, b, 0);
 	all_budget(s, all);
 	all = share_budget(s, b->by[1].n && b->by[1].at[0].cost < 5 * found(0) ? 0.25 : 1);      /* what is left may be told by later tokens */
 	int k = explained(b, 0) ? 0 : other_ways(s, b);

@@ -41,6 +41,7 @@ struct search {
 	struct keys keys;
 	struct seen_cost *seen;
 	double mix;                     /* how much lost bits count beside energy */
+	unsigned only;                  /* 0, or bit o: of outputs the cost is of these alone */
 	bool push;
 	size_t tries;
 	double work, begin;             /* done so far; what the processor's clock said then, where a budget of seconds is asked for */
@@ -121,12 +122,12 @@ static inline bool out_of_reach(const struct candidate *c, const struct candidat
 void expand(struct search *s, struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with);
 /* Each sum goes on from the other terms, where that does better. */
 void onto(struct search *s, struct candidate *c, int k);
-/* Every two changes at once, in an order by lot, while the budget lasts: `to` is shown each. Of all choices; of structure and of roundings
- * to what operands are narrowed to or to float32; of last bits and sums. */
+/* Every two changes at once, of these choices (NULL: of all), in an order by lot, while the budget lasts: `to` is shown each. Any; of structure
+ * and of roundings to what operands are narrowed to or to float32; of last bits and sums. */
 enum pairs { PAIRS_ALL, PAIRS_LIKELY, PAIRS_LAST };
-void two_at_once(struct search *s, const struct candidate *c, int k, enum pairs of, void (*to)(struct candidate *t, void *with), void *with);
-/* Every change of a choice, but of last bits and sums. */
-void one_at_once(struct search *s, const struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with);
+void two_at_once(struct search *s, const struct candidate *c, int k, enum pairs of, const struct list *among, void (*to)(struct candidate *t, void *with), void *with);
+/* Every change of one of these choices (NULL: of all but last bits and sums). */
+void one_at_once(struct search *s, const struct candidate *c, int k, const struct list *among, void (*to)(struct candidate *t, void *with), void *with);
 void find_structure(struct search *s, struct candidate *best);
 /* The errors of each element, and what a change did to them: of all outputs and of the worst (farther - nearer) / sqrt of how many
  * changed; energy: after, of before; louder: an output has half as much again. */
