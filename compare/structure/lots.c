@@ -129,10 +129,12 @@ static unsigned at_the_end(const struct search *s)
 /* Of so many pieces one, that these outputs have some thousand elements. */
 static size_t in_few_pieces(const struct search *s, unsigned only)
 {
-	size_t pieces = s->graph[0][0].program->pieces, n = 0;
+	size_t pieces = 0, n = 0;
 
 	for (int o = 0; o < MAX_OUT; o++)
 		if (only >> o & 1) n = s->call->out_count[o] > n ? s->call->out_count[o] : n;
+	for (int f = s->n_form; f-- > 0;)
+		if (s->graph[f][0].made) pieces = s->graph[f][0].program->pieces;
 	n /= 4096;
 	return n < 1 || pieces < 2 ? 1 : n < pieces / 2 ? n : pieces / 2;
 }

@@ -1,5 +1,5 @@
 /* make pairs: two faults at once, at random, in float32 model kernels on random cases, each of them visible beside the
- * other. How often are both named, or faults whose answer is the pair's within float32's noise? usage: pairs [PAIRS [OP]] */
+ * other, and both beside a right kernel. How often are both named, or faults whose answer is the pair's within float32's noise? usage: pairs [PAIRS [OP]] */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,16 +48,16 @@ static struct plan plan_of(const struct pair *p, int faults)
 	return plan;
 }
 
-/* The smaller of the two faults' sizes beside the other. */
+/* Is each of the two seen beside the other, and both beside the right answer, which two faults may make up for? */
 static bool visible(const struct pair *p, const struct call *call, bool *yes, struct error *e)
 {
 	*yes = true;
-	for (int i = 0; i < 2 && *yes; i++) {
+	for (int i = 0; i < 3 && *yes; i++) {
 		struct xray x;
 		double size = 0;
 		if (!xray_make(&x, call, NULL, e)) return false;
 		struct plan both = plan_of(p, 3);
-		x.emulation = plan_of(p, 1 << (1 - i));
+		x.emulation = plan_of(p, i < 2 ? 1 << (1 - i) : 0);
 		both.arith = x.emulation.arith = &arith_f64;
 		both.bits = x.emulation.bits = arith_f64.precision;
 		both.form = x.emulation.form;
@@ -106,9 +106,10 @@ static bool same_answer(const struct pair *p, const struct call *call, const str
 	return ok;
 }
 
-/* Draws pairs until one is visible, judges it, and prints what became of it; *named says whether both were. */
-static bool one(const struct op *op, uint64_t *state, int n_fault, const struct fault *list, bool *named, struct error *e)
+/* Draws pairs until one is visible (*any), judges it, and prints what became of it; *named says whether both were. */
+static bool one(const struct op *op, uint64_t *state, int n_fault, const struct fault *list, bool *any, bool *named, struct error *e)
 {
+	*any = false;
 	for (int t = 0; t < TRIES; t++) {
 		struct pair p = { random_case(op, state), { op, &op->contracts[0], 0, next(state, 2) != 0 }, { list[next(state, (uint64_t)n_fault)], list[next(state, (uint64_t)n_fault)] } };
 		struct capture c;
@@ -126,6 +127,7 @@ static bool one(const struct op *op, uint64_t *state, int n_fault, const struct 
 		capture_free(&c);
 		if (!ok) return false;
 		if (!yes) continue;
+		*any = true;
 		bool both = detects(&v, p.fault[0].name) && detects(&v, p.fault[1].name);
 		*named = both || same;
 		printf("  %-18s %-30s %-30s %s:", p.kase->name, p.fault[0].name, p.fault[1].name, both ? "both" : same ? "the same" : v.outcome == FAIL ? "fails" : "MISSED");
@@ -135,34 +137,38 @@ static bool one(const struct op *op, uint64_t *state, int n_fault, const struct 
 		fflush(stdout);
 		return true;
 	}
-	return error_set(e, E_PARAM, op->name, NO_OFFSET, "no visible pair in %d draws", TRIES);
+	return true;
 }
 
 int main(int argc, char **argv)
 {
 	int pairs = argc > 1 ? atoi(argv[1]) : 50;
 	bool good = pairs > 0;
+	int judged = 0;
 
 	for (size_t o = 0; ops[o]; o++) {
 		static struct fault list[MAX_PLANTED];
 		uint64_t state = o + 1;
-		int n = 0, both = 0, all;
+		int n = 0, both = 0, seen = 0, all;
+		bool any = true;
 		if (argc > 2 && strcmp(argv[2], ops[o]->name)) continue;
 		all = faults_of(ops[o], list);
 		for (int i = 0; i < all; i++)
 			if (list[i].fault >= 0 && !ops[o]->faults[list[i].fault].is_rounding && ops[o]->faults[list[i].fault].form != 1) list[n++] = list[i];
-		for (int i = 0; i < pairs; i++) {
+		for (int i = 0; i < pairs && any; i++) {
 			struct error e;
 			bool named = false;
-			if (!one(ops[o], &state, n, list, &named, &e)) {
+			if (!one(ops[o], &state, n, list, &any, &named, &e)) {
 				error_print(stderr, &e);
 				putc('\n', stderr);
 				return EXIT_MACHINE;
 			}
-			both += named;
+			both += named, seen += any;
 		}
-		printf("%s: both named in %d of %d pairs\n", ops[o]->name, both, pairs);
-		good = good && both >= enough * pairs;
+		if (!any) printf("%s: no visible pair in %d draws\n", ops[o]->name, TRIES);
+		printf("%s: both named in %d of %d pairs\n", ops[o]->name, both, seen);
+		good = good && both >= enough * seen;
+		judged += seen;
 	}
-	return good ? EXIT_PASS : EXIT_FAIL;
+	return good && judged ? EXIT_PASS : EXIT_FAIL;
 }

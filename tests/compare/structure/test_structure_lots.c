@@ -176,6 +176,26 @@ static void outputs_beside_states_by_two_changes_at_once(void **state)
 	read_back_of(7031, NULL, 24e9);
 }
 
+/* With a fault that the form by chunks alone can have, the form by token is not there to be looked at. */
+static void states_of_the_forms_that_are_there(void **state)
+{
+	const struct plan plain = plan_plain(&arith_f32, 24);
+	struct structure_reading r;
+	struct error e;
+	const char *why;
+
+	(void)state;
+	model_case(&capture, "ssd", "plain", "f32");
+	answer_by(&capture, &plain);
+	no_error(call_bind(&call, &capture, true, &e), &e);
+	const uint64_t fault = UINT64_C(1) << op_fault(call.op, "state_decay_missing");
+	no_error(structure_read(&r, &call, &(struct structure_search){ .work = 1e9, .faults = fault }, &why, &e), &e);
+	assert_null(why);
+	assert_false(r.identified);
+	structure_free(&r);
+	capture_free(&capture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -185,7 +205,7 @@ int main(void)
 		cmocka_unit_test(of_any_two_changes_that_come_closer), cmocka_unit_test(first_tokens_by_two_likely_changes),
 		cmocka_unit_test(how_functions_are_computed_is_asked_whatever_is_left), cmocka_unit_test(first_tokens_by_the_best_few_at_each_step),
 		cmocka_unit_test(states_alone_are_read_first), cmocka_unit_test(outputs_beside_states_that_are_read),
-		cmocka_unit_test(outputs_beside_states_by_two_changes_at_once),
+		cmocka_unit_test(outputs_beside_states_by_two_changes_at_once), cmocka_unit_test(states_of_the_forms_that_are_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
