@@ -46,11 +46,8 @@ void known_starts(struct search *s, struct beams *b, int k);    /* what the op's
 /* Of a form whose chunks are no tokens the first pieces may all lie in one: the size that does best on all of them. */
 void in_chunks(struct search *s, struct candidate *c, int k);
 
-/* Nothing leads on. Two changes at once, of the best and of the formula with operands in bf16 or f16 and, of the likely ones, as it is. */
-void from_pairs(struct search *s, struct beams *b, int k, enum pairs of);
-/* Change after change of the formula in each form with operands in bf16, in f16 and as it is: not the best one at each step, as `down` does, but
- * the best few. */
-void from_steps(struct search *s, struct beams *b, int k);
+/* Nothing leads on. Any two changes at once, of the best and of the formula with operands in bf16 or f16. */
+void from_pairs(struct search *s, struct beams *b, int k);
 /* Of the states at the end alone, in which fewer choices show than in the outputs along the tokens; then at stage k by the choices that show
  * nothing in them. */
 void from_states(struct search *s, struct beams *b, int k);

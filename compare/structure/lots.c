@@ -7,9 +7,6 @@
 #include "compare/limits/limits.h"
 #include "fixtures/io/random.h"
 
-/* The formula with operands in bf16, in f16, as it is: of `every`. */
-static const int bare[] = { 1, 3, 0 };
-
 /* Goes on from the best, by each measure, of two changes of *c at once, of these choices (NULL: of any). */
 static void on_from_two(struct search *s, struct beams *b, const struct candidate *c, int k, enum pairs of, const struct list *among)
 {
@@ -27,9 +24,10 @@ static void on_from_two(struct search *s, struct beams *b, const struct candidat
 	beams_free(&next);
 }
 
-void from_pairs(struct search *s, struct beams *b, int k, enum pairs of)
+void from_pairs(struct search *s, struct beams *b, int k)
 {
-	const int n = 1 + (of == PAIRS_LIKELY ? 3 : 2) * s->n_form;
+	static const int bare[] = { 1, 3 };     /* of every: operands in bf16, in f16 */
+	const int n = 1 + 2 * s->n_form;
 
 	for (int i = 0; i < n && !explained(b, k) && b->by[0].n && !late(s);) {
 		struct candidate c = b->by[0].at[0];
@@ -42,7 +40,7 @@ void from_pairs(struct search *s, struct beams *b, int k, enum pairs of)
 		double all = share_budget(s, 1.0 / (n - i));
 		if (s->graph[c.form][0].made) {
 			try(s, &c, k);
-			on_from_two(s, b, &c, k, of, NULL);
+			on_from_two(s, b, &c, k, PAIRS_ALL, NULL);
 		}
 		all_budget(s, all);
 		i = b->by[0].at[0].energy < 0.9 * before ? 0 : i + 1;
@@ -76,24 +74,6 @@ static void down_from_steps(struct search *s, struct beams *b, int k, struct bea
 	for (int i = 0; i < own->n; i++) {
 		if (i < CLOSEST) down(s, &own->at[i], k, i % 2, false, b);
 		log_cost(s, "steps", &own->at[i], k);
-	}
-}
-
-void from_steps(struct search *s, struct beams *b, int k)
-{
-	const int n = 3 * s->n_form;
-
-	for (int i = 0; i < n && !explained(b, k) && !late(s); i++) {
-		struct candidate c = { .form = i % s->n_form };
-		double all = share_budget(s, 1.0 / (n - i));
-		set_defaults(s, &c, every[bare[i / s->n_form]]);
-		if (s->graph[c.form][0].made) {
-			struct beam own;
-			try(s, &c, k);
-			if (steps_from(s, &own, k, &c, NULL)) down_from_steps(s, b, k, &own);
-			free(own.at);
-		}
-		all_budget(s, all);
 	}
 }
 
@@ -152,25 +132,19 @@ static void other_choices(struct search *s, const struct candidate *c, unsigned 
 	s->only = 0;
 }
 
-/* *c goes on at stage k by what its states do not show: change after change, on more tokens where the states are explained, since fewer fit by
- * chance there; two at once; then by any two. */
+/* *c goes on by what its states do not show, change after change, then two at once; where the states are explained, then by any two. */
 static void on_from_states(struct search *s, struct beams *b, const struct candidate *c, int k, int at, unsigned only)
 {
 	const bool clear = c->cost <= found(0);
-	const int last = s->n_stage - 1, more = !clear ? k : last < 2 ? last : 2;
 	struct candidate t = *c;
 	struct beams own;
 	struct beam steps = { 0 };
 	struct list l;
 
 	other_choices(s, c, only, at, &l);
-	try(s, &t, more);
-	if (beams_make(s, &own) && steps_from(s, &steps, more, &t, &l)) {
-		for (int i = 0; i < steps.n; i++) try(s, &steps.at[i], k);
-		down_from_steps(s, &own, k, &steps);
-	}
-	free(steps.at);
 	try(s, &t, k);
+	if (beams_make(s, &own) && steps_from(s, &steps, k, &t, &l)) down_from_steps(s, &own, k, &steps);
+	free(steps.at);
 	if (!s->failed && !explained(&own, k)) on_from_two(s, &own, &t, k, PAIRS_LIKELY, &l);
 	if (clear && own.by[0].n && !explained(&own, k)) on_from_two(s, &own, &own.by[0].at[0], k, PAIRS_LIKELY, NULL);
 	add_beams(&own, b);

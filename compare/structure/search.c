@@ -48,12 +48,6 @@ static int other_ways(struct search *s, struct beams *b)
 	double share = share_budget(s, 0.5);
 	if (!explained(b, 0)) starts(s, b, 0, USUAL, STARTS);
 	all_budget(s, share);
-	share = share_budget(s, 0.5);
-	from_steps(s, b, 0);
-	all_budget(s, share);
-	share = share_budget(s, 0.5);
-	from_pairs(s, b, 0, PAIRS_LIKELY);
-	all_budget(s, share);
 	share = share_budget(s, 0.35);
 	from_lots(s, b, 0, found(0));
 	all_budget(s, share);
@@ -134,7 +128,7 @@ static void iterated(struct search *s, struct beams *b, int last)
 		if (!explained(b, last)) widen(s, b, last, 6, mix);
 	for (double before = 2; b->by[0].n && b->by[0].at[0].energy < before && !explained(b, last) && !late(s);) {
 		before = 0.5 * b->by[0].at[0].energy;
-		from_pairs(s, b, last, PAIRS_ALL);
+		from_pairs(s, b, last);
 		from_lots(s, b, last, before);
 		forms_and_sums(s, b, last);
 	}
