@@ -85,6 +85,7 @@ const double fault_shrinks = 0.5;
 const double structure_work = 16e9, structure_work_lawless = 8e9, structure_work_profile = 24e9;
 /* It looks at as many heads as have this many elements of outputs, of the first tokens and of all: a choice that changes one element in ten
  * thousand still changes the 16 that a sign test of 4 sigma needs. What is found is held against all of the call. What brings fewer elements
- * than these, of all tokens, farther by twice such a test is not looked at in more. */
-const size_t structure_sees = 1 << 16, structure_sees_last = 1 << 18, structure_glances = 1 << 15;
+ * than these, of all tokens, farther by twice such a test is not looked at in more. Of states that are read alone so many do: what is found there
+ * is held against the other outputs. */
+const size_t structure_sees = 1 << 16, structure_sees_last = 1 << 18, structure_sees_states = 1 << 12, structure_glances = 1 << 15;
 const double far_at_a_glance = 8;

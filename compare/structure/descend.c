@@ -259,11 +259,8 @@ void two_at_once(struct search *s, const struct candidate *c, int k, enum pairs 
 void one_at_once(struct search *s, const struct candidate *c, int k, const struct list *among, void (*to)(struct candidate *t, void *with), void *with)
 {
 	struct change *step = malloc(MAX_STEPS * sizeof *step);
-	struct list l;
+	const int n = step ? steps_of(s, c, k, among, step) : 0;
 
-	choices_of(s, c, &l);
-	if (among) l = *among;
-	const int n = step ? steps_of(s, c, k, &l, step) : 0;
 	s->failed = s->failed || !step;
 	for (int i = 0; i < n && !late(s); i++) {
 		struct candidate t = *c;

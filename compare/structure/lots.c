@@ -47,34 +47,29 @@ void from_pairs(struct search *s, struct beams *b, int k)
 	}
 }
 
-/* The best few after one change of *c, of these choices, after two, and so on, while they come nearer; false: no memory. */
-static bool steps_from(struct search *s, struct beam *own, int k, const struct candidate *c, const struct list *among)
+/* The best few after one change of *c, of these choices, after two, and so on, while they come nearer; and down from those. */
+static void steps_from(struct search *s, struct beams *b, int k, const struct candidate *c, const struct list *among)
 {
-	struct beam next;
-	bool ok = beam_make(own, 0), more = ok;
+	struct beam own, next;
+	bool ok = beam_make(&own, 0), more = ok;
 
 	ok = beam_make(&next, 0) && ok;
 	s->failed = s->failed || !ok;
-	if (ok) add((struct candidate[]){ *c }, own);
+	if (ok) add((struct candidate[]){ *c }, &own);
 	while (ok && more && !late(s)) {
 		next.n = 0;
-		for (int i = 0; i < own->n; i++) add(&own->at[i], &next);
-		for (int i = 0; i < own->n; i++) one_at_once(s, &own->at[i], k, among, add, &next);
-		more = next.at[0].energy < 0.995 * own->at[0].energy;
-		own->n = next.n;
-		memcpy(own->at, next.at, (size_t)next.n * sizeof *next.at);
+		for (int i = 0; i < own.n; i++) add(&own.at[i], &next);
+		for (int i = 0; i < own.n; i++) one_at_once(s, &own.at[i], k, among, add, &next);
+		more = next.at[0].energy < 0.995 * own.at[0].energy;
+		own.n = next.n;
+		memcpy(own.at, next.at, (size_t)next.n * sizeof *next.at);
 	}
+	for (int i = 0; i < own.n && ok; i++) {
+		if (i < CLOSEST) down(s, &own.at[i], k, i % 2, false, b);
+		log_cost(s, "steps", &own.at[i], k);
+	}
+	free(own.at);
 	free(next.at);
-	return ok;
-}
-
-/* Down from the best of them. */
-static void down_from_steps(struct search *s, struct beams *b, int k, struct beam *own)
-{
-	for (int i = 0; i < own->n; i++) {
-		if (i < CLOSEST) down(s, &own->at[i], k, i % 2, false, b);
-		log_cost(s, "steps", &own->at[i], k);
-	}
 }
 
 /* Is the output's error more than float32's noise? */
@@ -106,7 +101,7 @@ static unsigned at_the_end(const struct search *s)
 	return along && off ? ends : 0;
 }
 
-/* Of so many pieces one, that these outputs have some thousand elements. */
+/* Of so many pieces one, that these outputs have enough elements. */
 static size_t in_few_pieces(const struct search *s, unsigned only)
 {
 	size_t pieces = 0, n = 0;
@@ -115,7 +110,7 @@ static size_t in_few_pieces(const struct search *s, unsigned only)
 		if (only >> o & 1) n = s->call->out_count[o] > n ? s->call->out_count[o] : n;
 	for (int f = s->n_form; f-- > 0;)
 		if (s->graph[f][0].made) pieces = s->graph[f][0].program->pieces;
-	n /= 4096;
+	n /= structure_sees_states;
 	return n < 1 || pieces < 2 ? 1 : n < pieces / 2 ? n : pieces / 2;
 }
 
@@ -138,13 +133,11 @@ static void on_from_states(struct search *s, struct beams *b, const struct candi
 	const bool clear = c->cost <= found(0);
 	struct candidate t = *c;
 	struct beams own;
-	struct beam steps = { 0 };
 	struct list l;
 
 	other_choices(s, c, only, at, &l);
 	try(s, &t, k);
-	if (beams_make(s, &own) && steps_from(s, &steps, k, &t, &l)) down_from_steps(s, &own, k, &steps);
-	free(steps.at);
+	if (beams_make(s, &own)) steps_from(s, &own, k, &t, &l);
 	if (!s->failed && !explained(&own, k)) on_from_two(s, &own, &t, k, PAIRS_LIKELY, &l);
 	if (clear && own.by[0].n && !explained(&own, k)) on_from_two(s, &own, &own.by[0].at[0], k, PAIRS_LIKELY, NULL);
 	add_beams(&own, b);

@@ -126,7 +126,7 @@ void onto(struct search *s, struct candidate *c, int k);
  * and of roundings to what operands are narrowed to or to float32; of last bits and sums. */
 enum pairs { PAIRS_ALL, PAIRS_LIKELY, PAIRS_LAST };
 void two_at_once(struct search *s, const struct candidate *c, int k, enum pairs of, const struct list *among, void (*to)(struct candidate *t, void *with), void *with);
-/* Every change of one of these choices (NULL: of all but last bits and sums). */
+/* Every change of one of these choices. */
 void one_at_once(struct search *s, const struct candidate *c, int k, const struct list *among, void (*to)(struct candidate *t, void *with), void *with);
 void find_structure(struct search *s, struct candidate *best);
 /* The errors of each element, and what a change did to them: of all outputs and of the worst (farther - nearer) / sqrt of how many
