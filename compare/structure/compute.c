@@ -82,6 +82,18 @@ WIDE_LOOP static void zip(int op, struct block y, struct block a, struct block b
 WIDE_LOOP static void zip_floats(int op, struct block y, struct block a, struct block b) { ZIP(float) }
 #undef ZIP
 
+WIDE_LOOP static void select_each(struct block y, struct block a, struct block b, struct block where)
+{
+	for (size_t i = 0; i < y.rows; i++) {
+		double *to = y.at + i * y.cols;
+		const double *p = a.at + i * down(a), *q = b.at + i * down(b), *is = where.at + i * y.cols;
+		for (size_t j = 0; j < y.cols; j++) {
+			double u = p[j * along(a)], w = q[j * along(b)];
+			to[j] = is[j] != 0 ? u : w;
+		}
+	}
+}
+
 static void compare(int op, struct block y, struct block a, struct block b) { ROWS(compared((enum node_kind)op, u, w) ? 1.0 : 0.0); }
 
 static void gemm(const struct cell *c, struct block y, const struct block *a)
@@ -226,7 +238,13 @@ static void operation(const struct evaluator *v, const struct cell *c, const str
 	case EX_IOTA: for (size_t i = 0; i < n; i++) y.at[i] = (c->ex->ix ? ix_value(c->ex->ix, t->now) : 0) + (double)i; break;
 	case EX_IF: choice(p, c->ex, y, a[0], a[1], t); break;
 	case EX_PART: case EX_REPLACED: part(c->ex, y, a, t); break;
-	case EX_SHIFTED: for (size_t i = 0; i < n; i++) y.at[i] = i ? a[0].at[i - 1] : 0; break;
+	case EX_SHIFTED: {
+		double rows = ix_value(c->ex->ix, t->now);
+		size_t zeros = rows >= 0 && rows < (double)y.rows ? (size_t)rows * y.cols : n;
+		memset(y.at, 0, zeros * sizeof *y.at);
+		memcpy(y.at + zeros, a[0].at, (n - zeros) * sizeof *y.at);
+		break;
+	}
 	case EX_ELEMENT: {
 		double k = ix_value(c->ex->ix, t->now), last = n ? (double)(a[0].rows * a[0].cols / n) - 1 : -1;
 		size_t at = last < 0 ? 0 : (size_t)(k > last ? last : k > 0 ? k : 0) * n;
@@ -243,13 +261,7 @@ static void operation(const struct evaluator *v, const struct cell *c, const str
 		break;
 	case EX_TOP: top(y, a[0]); break;
 	case EX_CMP: compare(c->ex->op, y, a[0], a[1]); break;
-	case EX_WHERE:
-		for (size_t i = 0; i < y.rows; i++)
-			for (size_t j = 0; j < y.cols; j++) {
-				struct block from = a[2].at[i * y.cols + j] != 0 ? a[0] : a[1];
-				y.at[i * y.cols + j] = from.at[i * down(from) + j * along(from)];
-			}
-		break;
+	case EX_WHERE: select_each(y, a[0], a[1], a[2]); break;
 	case EX_MAP: {
 		enum fn f = (enum fn)c->p[1];
 		for (size_t i = 0; i < n; i++) y.at[i] = c->p[2] ? way_value(f, c->p[2], a[0].at[i]) : function(f, a[0].at[i]);

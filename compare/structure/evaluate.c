@@ -129,6 +129,7 @@ void evaluator_free(struct evaluator *v)
 	evaluator_clear(v);
 	turns_free(&v->turns, v->f);
 	same_free(&v->same);
+	free(v->mark);
 	*v = (struct evaluator){ 0 };
 }
 

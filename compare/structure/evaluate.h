@@ -30,6 +30,9 @@ struct stand_in { int cell; bool plain; };
 struct same_value { uint64_t hash; int cell; };
 struct same { struct stand_in *of; int room; struct same_value *slot; int slots, n; };
 
+/* What a schedule made at `age` has seen of a cell (schedule.c). */
+struct cell_mark { uint64_t age; uint32_t by; unsigned char seen; };
+
 struct evaluator {
 	struct form_symbols *f;
 	int rounded;                    /* not 0: of the iterated loop so many turns are rounded, the others exact */
@@ -40,6 +43,8 @@ struct evaluator {
 	int n_spare;
 	struct spare spare[MAX_SPARE];
 	struct same same;
+	struct cell_mark *mark;         /* by cell */
+	int marks;
 	size_t bytes, budget;
 	uint64_t age;
 	double work;                    /* what evaluate() has done, as schedule.h weighs it */

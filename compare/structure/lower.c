@@ -78,7 +78,27 @@ static const char *const fn_names[] = { [FN_EXP] = "exp", [FN_EXP2] = "exp2", [F
 	[FN_SILU] = "silu", [FN_SQRT] = "sqrt", [FN_RSQRT] = "rsqrt", [FN_SIN] = "sin", [FN_COS] = "cos", [FN_TANH] = "tanh", [FN_LOG] = "log",
 	[FN_ERF] = "erf", [FN_ABS] = "abs", [FN_COUNT] = NULL };
 
-static const char *op_text(struct lowering_run *l, const struct sym *x, const struct val *a)
+static const char *const signs[NODE_IN + 1] = { [NODE_ADD] = "+", [NODE_SUB] = "-", [NODE_MUL] = "*", [NODE_DIV] = "/", [NODE_IDIV] = "div", [NODE_MOD] = "mod",
+	[NODE_EQ] = "==", [NODE_NE] = "!=", [NODE_LT] = "<", [NODE_LE] = "<=", [NODE_GT] = ">", [NODE_GE] = ">=", [NODE_AND] = "and", [NODE_OR] = "or" };
+
+/* As the formula's file has it, what is no name, number, call or sum of them left out. */
+static const char *index_text(struct lowering_run *l, const struct node *x)
+{
+	const char *a[2] = { "", "" };
+
+	for (int i = 0; i < x->n && i < 2; i++) {
+		bool sum = (x->arg[i]->kind == NODE_ADD || x->arg[i]->kind == NODE_SUB) && x->kind != NODE_CALL;
+		a[i] = said(l, sum ? "(%s)" : "%s", index_text(l, x->arg[i]));
+	}
+	if (x->kind == NODE_NAME) return x->name;
+	if (x->kind == NODE_NUMBER) return said(l, "%g", x->number);
+	if (x->kind == NODE_CALL && x->n == 1) return said(l, "%s(%s)", x->name, a[0]);
+	return signs[x->kind] && x->n == 2 ? said(l, "%s %s %s", a[0], signs[x->kind], a[1]) : "...";
+}
+
+static const char *ix_text(struct lowering_run *l, const struct ix *x) { return x->at ? index_text(l, x->at) : said(l, "%g", x->number); }
+
+const char *low_text(struct lowering_run *l, const struct sym *x, const struct val *a)
 {
 	const struct ex *e = x->ex;
 	const struct call *call = l->h->f->program->call;
@@ -99,19 +119,19 @@ static const char *op_text(struct lowering_run *l, const struct sym *x, const st
 	case EX_MAX: return said(l, "max(%s)", a[0].text);
 	case EX_SCAN: return said(l, "cumsum(%s)", a[0].text);
 	case EX_PART: return said(l, "part(%s, %zu, ...)", a[0].text, e->first);
-	case EX_SHIFTED: return said(l, "shifted(%s)", a[0].text);
+	case EX_SHIFTED: return said(l, "shifted(%s, %s)", a[0].text, ix_text(l, e->ix));
 	case EX_LAST: return said(l, "last(%s)", a[0].text);
-	case EX_ELEMENT: return said(l, "element(%s)", a[0].text);
+	case EX_ELEMENT: return said(l, "element(%s, %s)", a[0].text, ix_text(l, e->ix));
 	case EX_TRIL: return e->op ? said(l, "tril(%s, %d)", a[0].text, e->op) : said(l, "tril(%s)", a[0].text);
 	case EX_IOTA: return "iota";
 	case EX_MIRRORED: return said(l, "mirrored(%s)", a[0].text);
 	case EX_REPLACED: return said(l, "replaced(%s, ..., %s)", a[0].text, a[1].text);
 	case EX_FLOOR: return said(l, "floor(%s)", a[0].text);
 	case EX_TOP: return said(l, "top(%s)", a[0].text);
-	case EX_IX: return "index";
-	case EX_IF: return x->arg[0] == x->arg[1] ? a[0].text : said(l, "(%s if ... else %s)", a[0].text, a[1].text);
+	case EX_IX: return ix_text(l, e->ix);
+	case EX_IF: return x->arg[0] == x->arg[1] ? a[0].text : said(l, "(%s if %s else %s)", a[0].text, ix_text(l, e->ix), a[1].text);
 	case EX_WHERE: return said(l, "where(%s, %s, %s)", a[2].text, a[0].text, a[1].text);
-	case EX_CMP: return said(l, "%s ? %s", a[0].text, a[1].text);
+	case EX_CMP: return said(l, "%s %s %s", a[0].text, signs[e->op], a[1].text);
 	default: return said(l, "f(%s)", a[0].text);
 	}
 }
@@ -144,7 +164,7 @@ struct val low_load(struct lowering_run *l, const struct sym *x)
 
 	c.ex = x->ex;
 	leaf(l, x->ex, x->in, &c, (struct val){ -1, "", true });
-	return low_cell(l, &c, op_text(l, x, NULL), true);
+	return low_cell(l, &c, low_text(l, x, NULL), true);
 }
 
 static struct val operation(struct lowering_run *l, const struct sym *x, bool root)
@@ -172,7 +192,7 @@ static struct val operation(struct lowering_run *l, const struct sym *x, bool ro
 	leaf(l, e, x->in, &c, a[0]);
 	bool whole = e->kind != EX_ZIP && !(e->kind == EX_MAP && e->op == FN_RECIP) && e->kind != EX_CMP;
 	const char *way = e->kind == EX_MAP ? way_name((enum fn)e->op, c.p[2]) : NULL;
-	struct val v = low_cell(l, &c, way ? said(l, "%s(%s)", way, a[0].text) : op_text(l, x, a), whole || way);
+	struct val v = low_cell(l, &c, way ? said(l, "%s(%s)", way, a[0].text) : low_text(l, x, a), whole || way);
 	if (x->exponent) v = low_given(l, x, v, false);
 	bool made = e->kind == EX_MAP || e->kind == EX_ZIP || e->kind == EX_SUM || e->kind == EX_SCAN || e->kind == EX_POWER || e->kind == EX_WHERE
 		|| (e->kind == EX_LOAD && x->site >= 0);

@@ -84,6 +84,7 @@ struct val low_zip(struct lowering_run *l, enum binary op, struct val a, struct 
 struct val low_cell(struct lowering_run *l, const struct cell *x, const char *text, bool whole);
 const struct cell *cell_at(const struct lowering_run *l, struct val v);
 const char *said(struct lowering_run *l, const char *form, ...) __attribute__((format(printf, 2, 3)));
+const char *low_text(struct lowering_run *l, const struct sym *x, const struct val *a);         /* a SYM_OP of arguments that are said so */
 const char *in_brackets(struct lowering_run *l, struct val v);
 
 #endif

@@ -191,8 +191,7 @@ static struct val exponent(struct lowering_run *l, const struct sym *x, int how)
 	else if (is_ex(x, EX_SHIFTED) || is_ex(x, EX_ELEMENT)) c.ex = x->ex, low_by_ix(l, &c, x->ex->ix, x->in);
 	else c.p[0] = (int)x->ex->kind, c.p[1] = x->ex->op;
 	c.exact = c.op != CELL_SCAN;
-	bool turned = is_ex(x, EX_TRANS) || is_ex(x, EX_FLIP);
-	return low_cell(l, &c, turned ? said(l, "%s'", in_brackets(l, a)) : said(l, "%s(%s)", is_ex(x, EX_SCAN) ? "cumsum" : "last", a.text), true);
+	return low_cell(l, &c, low_text(l, x, &a), true);
 }
 
 struct val low_exp(struct lowering_run *l, const struct sym *x)

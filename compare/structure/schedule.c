@@ -12,12 +12,29 @@ struct scheduling {
 	struct schedule *s;
 	struct evaluator *v;
 	const struct lowered *to;
-	unsigned char *seen;            /* by cell: READ, DONE */
 	int *read, n_read;              /* cells that are read */
-	uint32_t *by;                   /* by cell: bit i: known in a turn of loop i alone, as it depends on what that carries or keeps for one turn */
 	bool open[MAX_LOOP], failed;
 };
 enum { READ = 1, DONE = 2 };
+
+/* seen: READ, DONE; by: bit i: known in a turn of loop i alone, as it depends on what that carries or keeps for one turn */
+static struct cell_mark *mark_of(const struct scheduling *g, int cell)
+{
+	struct cell_mark *m = &g->v->mark[cell];
+
+	if (m->age != g->v->age) *m = (struct cell_mark){ .age = g->v->age };
+	return m;
+}
+
+static bool marks_room(struct evaluator *v)
+{
+	int n = v->cells->room;
+	struct cell_mark *more = v->marks < n ? realloc(v->mark, (size_t)n * sizeof *more) : v->mark;
+
+	if (!more) return false;
+	for (v->mark = more; v->marks < n; v->marks++) more[v->marks].age = 0;
+	return true;
+}
 
 struct kept_key key_of(const struct evaluator *v, const struct lowered *to, int cell)
 {
@@ -51,16 +68,17 @@ static const struct recurrence *recurrence_of(const struct scheduling *g, int in
 static void mark(struct scheduling *g, int cell)
 {
 	const struct cell *c = &g->v->cells->at[cell];
+	struct cell_mark *m = mark_of(g, cell);
 
-	if (g->seen[cell] & READ) return;
-	g->seen[cell] |= READ;
+	if (m->seen & READ) return;
+	m->seen |= READ;
 	g->read[g->n_read++] = cell;
-	g->by[cell] = c->carried;
+	m->by = c->carried;
 	if (there(g, cell)) return;
-	if (kept_is_transient(g->v, c)) g->by[cell] |= UINT32_C(1) << c->in;
+	if (kept_is_transient(g->v, c)) m->by |= UINT32_C(1) << c->in;
 	for (int i = 0; i < 3 && c->arg[i] >= 0; i++) {
 		mark(g, c->arg[i]);
-		g->by[cell] |= g->by[c->arg[i]];
+		m->by |= mark_of(g, c->arg[i])->by;
 	}
 	if (c->op != CELL_CARRY && c->op != CELL_FINAL) return;
 	int in = g->v->f->carry[c->p[0]].loop;
@@ -97,7 +115,7 @@ static void need(struct scheduling *g, int cell);
 static void need_inside(struct scheduling *g, int in)
 {
 	for (int i = 0; i < g->n_read && !g->failed; i++) {
-		if (g->by[g->read[i]] >> in & 1) need(g, g->read[i]);
+		if (mark_of(g, g->read[i])->by >> in & 1) need(g, g->read[i]);
 	}
 }
 
@@ -148,7 +166,7 @@ static void need(struct scheduling *g, int cell)
 {
 	const struct cell *c = &g->v->cells->at[cell];
 
-	if (g->failed || (g->seen[cell] & DONE) || is_carry_of_open(g, c) || there(g, cell)) return;
+	if (g->failed || (mark_of(g, cell)->seen & DONE) || is_carry_of_open(g, c) || there(g, cell)) return;
 	if (c->op == CELL_CARRY || c->op == CELL_FINAL) {
 		need_loop(g, g->v->f->carry[c->p[0]].loop);
 		return;
@@ -156,10 +174,10 @@ static void need(struct scheduling *g, int cell)
 	if (kept_is_transient(g->v, c) && !g->open[c->in] && !g->s->run[c->in]) need_loop(g, c->in);
 	for (int i = 0; i < 3 && g->v->cells->at[cell].arg[i] >= 0; i++) need(g, g->v->cells->at[cell].arg[i]);
 	/* a loop in which it is read by turns has done it */
-	if (g->failed || (g->seen[cell] & DONE)) return;
-	g->seen[cell] |= DONE;
+	if (g->failed || (mark_of(g, cell)->seen & DONE)) return;
+	mark_of(g, cell)->seen |= DONE;
 	c = &g->v->cells->at[cell];
-	g->failed = !kept_make(g->v, key_of(g->v, g->to, cell)) || !add(g, list_of(g, c->in, g->by[cell]), (struct job){ .cell = cell });
+	g->failed = !kept_make(g->v, key_of(g->v, g->to, cell)) || !add(g, list_of(g, c->in, mark_of(g, cell)->by), (struct job){ .cell = cell });
 }
 
 static struct value found(const struct scheduling *g, int cell) { return *kept_find(g->v, key_of(g->v, g->to, cell)); }
@@ -218,19 +236,15 @@ bool schedule_make(struct schedule *s, struct evaluator *v, const struct lowered
 	for (int in = 1; in < v->f->n_in; in++)
 		for (int i = 0; i < v->f->in[in].n_carry; i++)
 			special(&g, CELL_CARRY, in, v->f->in[in].carry + i), special(&g, CELL_FINAL, in, v->f->in[in].carry + i);
-	g.seen = calloc((size_t)v->cells->n + 1, 1);
 	g.read = malloc(((size_t)v->cells->n + 1) * sizeof *g.read);
-	g.by = calloc((size_t)v->cells->n + 1, sizeof *g.by);
-	g.failed = v->cells->failed || !g.seen || !g.read || !g.by;
+	g.failed = v->cells->failed || !g.read || !marks_room(v);
 	for (int i = 0; i < v->f->n_put && !g.failed; i++)
 		if (!wanted || wanted[i]) mark(&g, to->put[i]);
 	if (!g.failed) age_all(&g);
 	for (int i = 0; i < v->f->n_put; i++)
 		if (!wanted || wanted[i]) need(&g, to->put[i]);
 	if (!g.failed) resolve(&g);
-	free(g.seen);
 	free(g.read);
-	free(g.by);
 	return !g.failed && !v->cells->failed;
 }
 

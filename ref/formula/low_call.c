@@ -161,14 +161,21 @@ static struct ex *inverse(struct lower *l, const struct node *x)
 	return e;
 }
 
+/* Of that shape, or a number, or a column or a row that goes with a matrix. */
+static bool goes_with(struct shape a, struct shape s)
+{
+	return same_shape(a, s) || a.rank == SCALAR || (s.rank == MATRIX && a.rank == COLUMN && same_len(a.rows, s.rows))
+		|| (s.rank == MATRIX && a.rank == ROW && same_len(a.cols, s.cols));
+}
+
 static struct ex *where(struct lower *l, const struct node *x)
 {
 	struct ex *condition = low_value(l, x->arg[0]), *a = condition ? low_value(l, x->arg[1]) : NULL, *b = a ? low_value(l, x->arg[2]) : NULL;
 
 	if (!b) return NULL;
 	if (condition->kind != EX_CMP) return low_wrong(l, x, "a comparison as the first argument");
-	if (a->s.rank != SCALAR && !same_shape(a->s, condition->s)) return low_wrong(l, x, "a number or a value of the comparison's shape as the second argument");
-	if (b->s.rank != SCALAR && !same_shape(b->s, condition->s)) return low_wrong(l, x, "a number or a value of the comparison's shape as the third argument");
+	if (!goes_with(a->s, condition->s)) return low_wrong(l, x, "a number or a value that goes with the comparison's shape as the second argument");
+	if (!goes_with(b->s, condition->s)) return low_wrong(l, x, "a number or a value that goes with the comparison's shape as the third argument");
 	struct ex *e = ex_make(l, EX_WHERE, condition->s, a, b);
 	if (e) e->c = condition;
 	return e;
@@ -276,7 +283,7 @@ struct ex *low_call(struct lower *l, const struct node *x)
 		{ "sum", 1, 1, sum }, { "mean", 1, 1, mean }, { "max", 1, 1, largest }, { "maximum", 2, 2, maximum }, { "cumsum", 1, 1, cumsum },
 		{ "last", 1, 1, last }, { "tril", 1, 2, tril }, { "inverse", 1, 3, inverse }, { "iota", 1, 1, iota }, { "where", 3, 3, where },
 		{ "memory", 3, 4, memory }, { "top", 2, 2, top }, { "power_of_two", 1, 1, power_of_two }, { "fast_angle", 1, 1, fast_angle }, { "zeros", 1, 2, zeros },
-		{ "reshape", 3, 3, low_reshape }, { "shifted", 1, 1, low_shifted }, { "element", 2, 2, low_element }, { "part", 3, 4, low_part },
+		{ "reshape", 3, 3, low_reshape }, { "shifted", 1, 2, low_shifted }, { "element", 2, 2, low_element }, { "part", 3, 4, low_part },
 		{ "replaced", 3, 4, low_replaced }, { "axpy", 3, 3, low_axpy }, { "mirrored", 1, 2, low_mirrored }, { "floor", 1, 1, whole },
 		{ "with_row", 3, 3, low_with_row }, { "joined", 1, MAX_GIVEN, low_joined }, { NULL, 0, 0, NULL }
 	};

@@ -15,12 +15,17 @@ struct ex *low_reshape(struct lower *l, const struct node *x)
 	return ex_shaped(l, (struct shape){ MATRIX, { (size_t)n, -1 }, { (size_t)m, -1 } }, a);
 }
 
-/* 0, then what stands before each but the first */
+/* shifted(v, i): of a column the elements, of a matrix the rows, i further down (1, where it is not said) behind zeros */
 struct ex *low_shifted(struct lower *l, const struct node *x)
 {
 	struct ex *a = low_value(l, x->arg[0]);
+	double i;
 
-	return !a ? NULL : a->s.rank != COLUMN ? low_wrong(l, x, "a column as the argument") : ex_make(l, EX_SHIFTED, a->s, a, NULL);
+	if (a && a->s.rank != COLUMN && a->s.rank != MATRIX) return low_wrong(l, x, "a column or a matrix as the first argument");
+	struct ex *e = a ? ex_make(l, EX_SHIFTED, a->s, a, NULL) : NULL;
+	if (!e || !(e->ix = x->n > 1 ? low_ix(l, x->arg[1]) : ix_number(l, 1))) return NULL;
+	if (e->ix->each || (ix_known(e->ix, &i) && !(i >= 0 && i < 1e9 && i == floor(i)))) return low_wrong(l, x, "a whole number, 0 or more, as the second argument");
+	return e;
 }
 
 /* element(v, i): element i of a column, row i of a matrix; the last one where it has fewer */

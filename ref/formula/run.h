@@ -46,6 +46,8 @@ void run_where(struct frame *f, const struct ex *x, vec y);
 void run_chosen(struct frame *f, const struct ex *x, vec y);
 /* y <- the number x, which lies there, everywhere. */
 void run_fill(struct frame *f, vec y, const struct ex *x, vec at);
+/* Row i of v, x's value, that goes with a matrix of n columns: itself where it is a row, a number where it is a column. */
+vec run_row(const struct frame *f, const struct ex *x, vec v, size_t i, size_t n);
 
 /* A piece, before its first step; the ends of a loop, false where they are none; what is known of the turn that is the one at t, or
  * of a loop that goes backwards as far from the end; one step. Where a loop has a shift all turns but the first are so much earlier than at t. */

@@ -21,10 +21,12 @@ void run_compare(struct frame *f, const struct ex *x, vec y)
 void run_where(struct frame *f, const struct ex *x, vec y)
 {
 	vec condition = run_value(f, x->c), a = run_value(f, x->a), b = run_value(f, x->b);
+	size_t n = cols_now(f, x);
 
 	for (size_t i = 0; i < y.n; i++) {
-		vec from = c_value(f->c, part(f, condition, i, 1)) != 0 ? a : b;
-		c_copy(f->c, part(f, y, i, 1), part(f, from, from.n == 1 ? 0 : i, 1));
+		bool yes = c_value(f->c, part(f, condition, i, 1)) != 0;
+		vec from = run_row(f, yes ? x->a : x->b, yes ? a : b, i / n, n);
+		c_copy(f->c, part(f, y, i, 1), part(f, from, from.n == 1 ? 0 : i % n, 1));
 	}
 }
 

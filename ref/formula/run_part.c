@@ -3,14 +3,20 @@
 
 #include <math.h>
 
-/* y <- 0, then what stands before each but the first */
+/* y <- so many rows of 0, then the first of a's */
 void run_shifted(struct frame *f, const struct ex *x, vec y)
 {
+	double i = ix_value(x->ix, &f->now);
 	vec a = run_value(f, x->a);
+	size_t rows = rows_now(f, x->a);
 
-	if (!y.n) return;
-	c_set(f->c, part(f, y, 0, 1), 0);
-	c_copy(f->c, part(f, y, 1, y.n - 1), part(f, a, 0, y.n - 1));
+	if (!(i >= 0 && i == floor(i))) {
+		run_beyond(f, x->ix->at, x->ix, 0, (double)INFINITY, "a number of rows");
+		return;
+	}
+	size_t zeros = !rows ? 0 : i < (double)rows ? (size_t)i * (y.n / rows) : y.n;
+	if (zeros) c_set(f->c, part(f, y, 0, zeros), 0);
+	if (zeros < y.n) c_copy(f->c, part(f, y, zeros, y.n - zeros), part(f, a, 0, y.n - zeros));
 }
 
 void run_element(struct frame *f, const struct ex *x, vec y)

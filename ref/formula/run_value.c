@@ -55,8 +55,7 @@ static void zip_line(struct frame *f, enum binary op, vec y, const struct ex *of
 	}
 }
 
-/* Row i of a value that goes with m rows and n columns: itself where it is a row, a number where it is a column. */
-static vec line(const struct frame *f, const struct ex *x, vec v, size_t i, size_t n)
+vec run_row(const struct frame *f, const struct ex *x, vec v, size_t i, size_t n)
 {
 	switch (x->s.rank) {
 	case MATRIX: return part(f, v, i * n, n);
@@ -80,7 +79,7 @@ void run_zip(struct frame *f, const struct ex *x, vec y)
 		for (size_t i = 0; i < m; i++) c_binary(f->c, op, part(f, y, i * n, n), part(f, p, i * n, n), q);
 		return;
 	}
-	for (size_t i = 0; i < m; i++) zip_line(f, op, part(f, y, i * n, n), a, line(f, a, p, i, n), line(f, b, q, i, n));
+	for (size_t i = 0; i < m; i++) zip_line(f, op, part(f, y, i * n, n), a, run_row(f, a, p, i, n), run_row(f, b, q, i, n));
 }
 
 static void product(struct frame *f, const struct ex *x, vec y)

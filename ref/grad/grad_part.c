@@ -10,16 +10,19 @@ void grad_lower_part(struct sweep *w, vec y, size_t rows, size_t n, double diago
 	}
 }
 
-/* EX_SHIFTED: to the element before; EX_ELEMENT: to that element. */
+/* EX_SHIFTED: to the row before; EX_ELEMENT: to that element. */
 void grad_element(struct sweep *w, const struct ex *x, vec bar)
 {
 	calc *c = w->f->c;
 	vec y = c_vec(c, count_now(w->f, x->a));
-	double i = x->kind == EX_ELEMENT ? ix_value(x->ix, &w->f->now) : 0;
+	double i = ix_value(x->ix, &w->f->now), rows = (double)rows_now(w->f, x->a);
 
 	if (y.n && x->kind == EX_ELEMENT)
 		c_copy(c, c_part(c, y, (i >= 0 && i * (double)bar.n < (double)y.n ? (size_t)i : y.n / bar.n - 1) * bar.n, bar.n), bar);
-	if (y.n && x->kind == EX_SHIFTED) c_copy(c, c_part(c, y, 0, y.n - 1), c_part(c, bar, 1, y.n - 1));
+	if (x->kind == EX_SHIFTED && i < rows) {
+		size_t zeros = (size_t)i * (y.n / (size_t)rows);
+		c_copy(c, c_part(c, y, 0, y.n - zeros), c_part(c, bar, zeros, y.n - zeros));
+	}
 	grad_value(w, x->a, y);
 }
 
