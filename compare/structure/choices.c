@@ -46,7 +46,7 @@ int met_site(const struct met *m, int key)
 int choose(struct lowering_run *l, int about, enum what what, int i, int n, enum choice_kind kind)
 {
 	l->asked = -1;
-	if (l->h->exact || n < 2) return 0;
+	if (l->h->exact || l->bare || n < 2) return 0;
 	int k = l->asked = key_find(l->h->keys, key_id(l->h->form, about, what, i), kind, what, n, l->def);
 	if (k < 0) return 0;
 	if (l->h->keys->at[k].n < n) l->h->keys->at[k].n = n;
@@ -105,7 +105,7 @@ struct val low_site(struct lowering_run *l, struct val v, int about, enum what w
 	static const enum type of_default[] = { IN_F32, IN_BF16, IN_F16, IN_TF32 };
 	bool operand = kind == CHOOSE_OPERAND;
 
-	if (l->h->exact || v.cell < 0 || cell_at(l, v)->grid == IN_BF16) return v;
+	if (l->h->exact || l->bare || v.cell < 0 || cell_at(l, v)->grid == IN_BF16) return v;
 	/* a part that the op has a name for may be an operand of a sum that tensor cores make */
 	int c = choose(l, about, what, i, operand || (kind == CHOOSE_INNER && of && of->site >= 0) ? operand_types(l->h->f->program->call) : IN_F16 + 1, kind), k = l->asked;
 	enum type t = c ? (enum type)c : of_default[choose(l, (int)kind, W_EVERY, 0, operand ? 4 : 3, CHOOSE_DEFAULT)];

@@ -167,18 +167,30 @@ struct val low_load(struct lowering_run *l, const struct sym *x)
 	return low_cell(l, &c, low_text(l, x, NULL), true);
 }
 
+/* Made of indices and numbers alone? */
+static bool of_indices(const struct sym *x)
+{
+	bool all = x->n || is_ex(x, EX_NUMBER) || is_ex(x, EX_IX) || is_ex(x, EX_IOTA);
+
+	for (int i = 0; i < x->n; i++) all = all && of_indices(x->arg[i]);
+	return all;
+}
+
 static struct val operation(struct lowering_run *l, const struct sym *x, bool root)
 {
 	const struct ex *e = x->ex;
 	struct val a[3] = { { -1, "", true }, { -1, "", true }, { -1, "", true } };
-	bool bare = e->kind == EX_TRANS || e->kind == EX_FLIP || e->kind == EX_LAST || e->kind == EX_TRIL;
+	bool root_within = e->kind == EX_TRANS || e->kind == EX_FLIP || e->kind == EX_LAST || e->kind == EX_TRIL;
 
 	if (e->kind == EX_INVERSE) return low_inverse(l, x);
+	const bool outer = l->bare;
+	l->bare = outer || (e->kind == EX_CMP && of_indices(x));
 	for (int i = 0; i < x->n; i++) {
 		if (i && x->arg[i] == x->arg[0]) a[i] = a[0];
-		else a[i] = low_single(l, low_sym(l, x->arg[i], bare));
+		else a[i] = low_single(l, low_sym(l, x->arg[i], root_within));
 		if (a[i].cell < 0) return a[i];
 	}
+	l->bare = outer;
 	if (e->kind == EX_SUM && x->arg[0]->s.rank != MATRIX && !l->wide && choose(l, x->id, W_NARROW, 0, 2, CHOOSE_FORM)) return narrow(l, x, a[0]);
 	struct cell c = cell_of(CELL_OP, a[0].cell, a[1].cell, x->s.rows, x->s.cols);
 	c.arg[2] = a[2].cell;

@@ -48,6 +48,7 @@ struct lowering_run {
 	struct val *memo;       /* of names, by symbol */
 	bool *done;
 	const struct sym *skip; /* a factor that stands elsewhere */
+	bool bare;              /* in a comparison of indices, where nothing is chosen */
 	bool wide;              /* operations are more precise than float32, and are rounded at sites alone */
 	int sums;               /* how products' sums are added */
 	int def;                /* the definition that is lowered */

@@ -152,6 +152,17 @@ static void spread_over(struct search *s, const struct candidate *old, struct ca
 	choose_near(s, old, new, key, s->n_stage - 1);
 }
 
+/* Is it what is chosen, or what an earlier value means too? */
+static bool said_already(const struct search *s, const struct candidate *c, int key, int v)
+{
+	int was = c->config.value[key];
+	bool same = v == was;
+
+	for (int w = 0; w < s->keys.at[key].n && is_rounding(&s->keys.at[key]); w++)
+		same = same || ((w < v || w == was) && w != v && type_of(s, c, key, w) == type_of(s, c, key, v));
+	return same;
+}
+
 /* Takes a better value, or a simpler one that is no worse; else says which are as good. Did anything change? */
 static bool settle(struct polishing *p, int key)
 {
@@ -162,8 +173,7 @@ static bool settle(struct polishing *p, int key)
 
 	for (int v = 0; v < k->n && is_met(p->c, key) && !late(s); v++) {
 		if (k->what == W_SUMS && sums_of_half(v) && !products(s, p->c, true)) continue;
-		int was = p->c->config.value[key];
-		if (v == was || (is_rounding(k) && type_of(s, p->c, key, v) == type_of(s, p->c, key, was))) continue;
+		if (said_already(s, p->c, key, v)) continue;
 		struct candidate t = *p->c;
 		t.config.value[key] = (unsigned char)v;
 		if (k->kind == CHOOSE_FORM) round_nothing_new(s, p->c, &t, s->n_stage - 1);
