@@ -8,9 +8,10 @@
 #include "compare/limits/limits.h"
 #include "compare/structure/structure.h"
 
-enum { MAX_BRIEF = 64, MAX_SAID = 128 };
+enum { MAX_BRIEF = 64, MAX_SAID = 128, MAX_FROM = 8 };
 
-struct arguments { const char *path, *table, *captures[MAX_BRIEF]; int n; bool json, brief, verbose; struct structure_search search; };
+/* from: calls of the same kernel that are read first */
+struct arguments { const char *path, *table, *captures[MAX_BRIEF], *from[MAX_FROM]; int n, n_from; bool json, brief, verbose; struct structure_search search; };
 
 static const char *type_name(const struct reading *r) { return rounding_name(r->format, r->rounding); }
 
@@ -147,6 +148,37 @@ static void print_header(const struct arguments *a, const struct call *call)
 }
 
 /* The formula with the kernel's roundings; where it is not found, the sites by their coefficients, as in a table and in brief. */
+/* The structure, each --from read from what the ones before it tell. */
+static bool read_structure(struct structure_reading *r, const struct call *call, const struct arguments *a, const char **why, struct error *e)
+{
+	struct structure_search how = a->search;
+	struct structure_choices known = { 0 };
+	bool ok = true;
+
+	for (int i = 0; i < a->n_from && ok; i++) {
+		struct structure_reading of = { 0 };
+		const char *unread = NULL;
+		struct capture c;
+		struct call other;
+		if (!(ok = capture_read(&c, a->from[i], e))) break;
+		ok = (!strcmp(c.op, call->op->name) || error_set(e, E_OP, "etalon.op", NO_OFFSET, "expected %s, as in %s; got %s", call->op->name, a->path, c.op))
+			&& call_bind(&other, &c, true, e) && structure_read(&of, &other, &how, &unread, e);
+		if (!ok) error_in_file(e, a->from[i]);
+		if (ok) fprintf(stderr, "  %s: %s\n", a->from[i], unread ? unread : of.choices.n ? "read" : "not identified: not used");
+		if (of.choices.n) {
+			free(known.at);
+			known = of.choices;
+			of.choices.at = NULL;
+			how.known = &known;
+		}
+		structure_free(&of);
+		capture_free(&c);
+	}
+	ok = ok && structure_read(r, call, &how, why, e);
+	free(known.at);
+	return ok;
+}
+
 static int report(const struct call *call, const struct arguments *a)
 {
 	struct structure_reading r = { 0 };
@@ -154,7 +186,7 @@ static int report(const struct call *call, const struct arguments *a)
 	struct profile p;
 	const char *why = "a line or a table of sites";
 
-	if (!a->brief && !a->table && !structure_read(&r, call, &a->search, &why, &e)) return print_failure_of(a->path, &e);
+	if (!a->brief && !a->table && !read_structure(&r, call, a, &why, &e)) return print_failure_of(a->path, &e);
 	if (a->verbose && why) fprintf(stderr, "  not read as a formula: %s\n", why);
 	bool read = !why, enough = read && r.identified && !a->json, ok = enough || by_sites(call, &p, &e);
 	ok = ok && (!a->table || write_table(a->table, call, &p, &e));
@@ -190,12 +222,17 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'v': a->verbose = true; return 0;
 	case 'w': a->search.work = 1e9 * (double)cli_number(state, "--work", text, 1, 100000); return 0;
 	case 's': a->search.seconds = (double)cli_number(state, "--seconds", text, 1, 100000); return 0;
+	case 'f':
+		if (a->n_from == MAX_FROM) argp_error(state, "expected at most %d --from", MAX_FROM);
+		a->from[a->n_from++] = text;
+		return 0;
 	case ARGP_KEY_ARG:
 		if (a->n == MAX_BRIEF) return ARGP_ERR_UNKNOWN;
 		a->captures[a->n++] = text;
 		return 0;
 	case ARGP_KEY_END:
 		if (!a->n || (a->n > 1 && !a->brief)) argp_error(state, "expected CAPTURE, or more with --brief");
+		if (a->n_from && (a->brief || a->table)) argp_error(state, "--from goes with neither --brief nor --table");
 		if (a->brief && (a->json || a->table)) argp_error(state, "--brief goes with neither --json nor --table");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
@@ -219,6 +256,7 @@ int cmd_profile(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "brief", 'b', NULL, 0, "a line for each capture: its kernel, how much of the error is explained, what it rounds", 0 },
 		{ "table", 't', "FILE", 0, "also the sites as tab-separated text, for plots/profile.gp", 0 },
+		{ "from", 'f', "FILE", 0, "begin from what this call of the same kernel tells, one with fewer iterations or tokens, say; again: in turn", 0 },
 		{ "work", 'w', "N", 0, "for the search for the structure, in billions of operations, each of some nanosecond (default 24)", 0 },
 		{ "seconds", 's', "N", 0, "for the search for the structure, of processor time: the report then depends on the machine", 0 },
 		{ "verbose", 'v', NULL, 0, "each step of that search on stderr", 0 },

@@ -43,6 +43,7 @@ void starts(struct search *s, struct beams *b, int k, int from, int to);
 void starts_of(struct search *s, struct beams *b, int k, int from, int to, bool slow);  /* of forms by token, or of others */
 void first_tokens(struct search *s, struct beams *b, int k);    /* the usual ones, and through the stage */
 void known_starts(struct search *s, struct beams *b, int k);    /* what the op's file knows: each structure of its contracts */
+void from_known(struct search *s, struct beams *b, int k);      /* what another call of the same kernel told, and down from there */
 /* Of a form whose chunks are no tokens the first pieces may all lie in one: the size that does best on all of them. */
 void in_chunks(struct search *s, struct candidate *c, int k);
 

@@ -286,7 +286,7 @@ static void settle_sums(struct polishing *p, char **text)
 	log_cost(s, "sums", p->c, s->n_stage - 1);
 }
 
-char *polish(struct search *s, struct candidate *c)
+char *polish(struct search *s, struct candidate *c, struct list *open)
 {
 	struct polishing p = { .s = s, .c = c };
 	struct score score[MAX_OUT];
@@ -305,5 +305,6 @@ char *polish(struct search *s, struct candidate *c)
 	if (ok) settle_sums(&p, &text);
 	if (!ok) s->failed = true;
 	beside_free(&p.b);
+	*open = p.left;
 	return text;
 }

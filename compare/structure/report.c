@@ -96,11 +96,34 @@ static bool answer_of(struct search *s, const struct candidate *best, struct str
 	return ok;
 }
 
+static bool is_in(const struct list *l, int key)
+{
+	for (int i = 0; i < l->n; i++)
+		if (l->key[i] == key) return true;
+	return false;
+}
+
+/* What the candidate chose, but what stays open. */
+static bool list_choices(const struct search *s, const struct candidate *c, const struct list *open, struct structure_choices *to)
+{
+	const int chunk = s->chunk_key[c->form];
+
+	*to = (struct structure_choices){ .form = c->form, .at = malloc((size_t)(c->met.n + 1) * sizeof *to->at) };
+	for (int i = 0; i < c->met.n && to->at; i++) {
+		int key = c->met.key[i];
+		if (s->keys.at[key].kind == CHOOSE_DEFAULT || is_in(open, key) || key == chunk) continue;
+		to->at[to->n++] = (struct structure_choice){ s->keys.at[key].id, (unsigned char)type_of(s, c, key, c->config.value[key]) };
+	}
+	if (to->at && chunk >= 0) to->at[to->n++] = (struct structure_choice){ s->keys.at[chunk].id, c->config.value[chunk] };
+	return to->at;
+}
+
 bool structure_read(struct structure_reading *r, const struct call *call, const struct structure_search *how, const char **why, struct error *e)
 {
 	struct search *s = calloc(1, sizeof *s);
 	struct candidate best = { 0 };
 	double effect[MAX_SITE] = { 0 };
+	struct list open = { 0 };
 
 	*r = (struct structure_reading){ .fault = -1 };
 	*why = NULL;
@@ -108,15 +131,18 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 	bool ok = search_make(s, call, how, why, e);
 	if (ok && !*why) {
 		find_structure(s, &best);
-		r->open = polish(s, &best);
-		if (look_at_all(s, &best)) free(r->open), r->open = polish(s, &best);
+		r->open = polish(s, &best, &open);
+		if (look_at_all(s, &best)) free(r->open), r->open = polish(s, &best, &open);
 		if (how->allows && !s->failed) needed_roundings(s, &best, effect, r->without);
 		size_t step = look_at(s, 1);
+		const struct config found = best.config;
 		if (s->failed || !least_claimed(s, &best, r) || !text_of(s, &best, r)) *why = "a form that does not run here, or more than memory holds";
 		look_at(s, step);
 		r->fault = r->identified ? fault_of(s, &best) : -1;
 		if (!*why && how->answer && r->identified && !answer_of(s, &best, r)) *why = "more than memory holds";
 		list_roundings(s, &best, effect, r);
+		bool claimed = r->identified && !memcmp(&found, &best.config, sizeof found);
+		if (!*why && claimed && !list_choices(s, &best, &open, &r->choices)) *why = "more than memory holds";
 		r->form = call->op->forms[best.form].name;
 		r->chunk = s->chunk_key[best.form] >= 0 ? graph_of(s, &best)->f.loop->by : 0;
 		r->tries = s->tries;
@@ -137,6 +163,7 @@ void structure_free(struct structure_reading *r)
 	}
 	free(r->text);
 	free(r->open);
+	free(r->choices.at);
 	*r = (struct structure_reading){ 0 };
 }
 

@@ -197,7 +197,11 @@ void find_structure(struct search *s, struct candidate *best)
 
 	best->cost = 1e9;
 	if (beams_make(s, &b)) {
-		if (s->rounded[0]) iterated(s, &b, last);
+		double all = share_budget(s, 0.3);
+		if (s->how->known) from_known(s, &b, last);
+		all_budget(s, all);
+		if (explained(&b, last)) log_cost(s, "known", &b.by[1].at[0], last);
+		else if (s->rounded[0]) iterated(s, &b, last);
 		else by_tokens(s, &b, last);
 		finish(s, &b, best, last);
 		further(s, &b, best, last);

@@ -162,7 +162,7 @@ bool any_banned(const struct search *s, const struct candidate *c);     /* where
 /* effect[site]: of a rounding that is not allowed and in every structure that explains as well, else 0; more[site]: what the best that does
  * without answers, less what *best does. *best may become one that is allowed. */
 void needed_roundings(struct search *s, struct candidate *best, double effect[MAX_SITE], double *more[MAX_SITE][MAX_OUT]);
-char *polish(struct search *s, struct candidate *c);      /* returns what stays open, a choice a line, freed with free */
+char *polish(struct search *s, struct candidate *c, struct list *open);   /* returns what stays open, a choice a line, freed with free */
 /* Goes on from what was found in all pieces, if they show what those that were looked at do not. Was anything chosen anew? */
 bool look_at_all(struct search *s, struct candidate *best);
 int type_of(const struct search *s, const struct candidate *c, int key, int value);       /* what a rounding's value means: of its default where it is 0 */

@@ -135,3 +135,39 @@ void known_starts(struct search *s, struct beams *b, int k)
 		}
 	s->push = true;
 }
+
+/* As the other call told, what it has more of as it is; the choices that are new are listed. */
+static void as_known(struct search *s, struct candidate *c, const struct structure_choices *known, int k, struct list *new)
+{
+	for (bool more = true; more && !late(s);) {
+		more = false;
+		new->n = 0;
+		try(s, c, k);
+		for (int i = 0; i < c->met.n; i++) {
+			int key = c->met.key[i], j = 0;
+			while (j < known->n && known->at[j].id != s->keys.at[key].id) j++;
+			if (j == known->n) new->key[new->n++] = key;
+			else if (c->config.value[key] != known->at[j].value) c->config.value[key] = known->at[j].value, more = true;
+		}
+	}
+}
+
+void from_known(struct search *s, struct beams *b, int k)
+{
+	const struct structure_choices *known = s->how->known;
+	struct list new;
+
+	for (int i = 0; i < STARTS && s->graph[known->form][0].made && !explained(b, k) && !late(s); i++) {
+		struct candidate c = { .form = known->form };
+		for (int j = 0; j < known->n; j++)
+			if (s->chunk_key[c.form] >= 0 && s->keys.at[s->chunk_key[c.form]].id == known->at[j].id) c.config.value[s->chunk_key[c.form]] = known->at[j].value;
+		set_defaults(s, &c, every[i]);
+		as_known(s, &c, known, k, &new);
+		log_cost(s, "known kernel", &c, k);
+		add_to_both(&c, b);
+		steepest(s, &c, k, &new);
+		log_cost(s, "what is new", &c, k);
+		down(s, &c, k, 1, false, b);
+		log_cost(s, "known kernel", &c, k);
+	}
+}

@@ -18,6 +18,9 @@ struct structure_output { double explained, by_size, equal; size_t elements; boo
 struct structure_rounding { int site; bool arranged; struct site_rounding type; bool needed; double effect; };
 enum { MAX_STRUCTURE_ROUNDING = 128 };
 
+/* What was chosen, as far as the call tells it; another call of the same kernel has the same choices, however many iterations or tokens it has. */
+struct structure_choices { int form, n; struct structure_choice { uint64_t id; unsigned char value; } *at; };
+
 struct structure_reading {
 	struct structure_rounding rounding[MAX_STRUCTURE_ROUNDING];
 	int n_rounding;
@@ -32,13 +35,14 @@ struct structure_reading {
 	struct structure_output out[MAX_OUT];
 	int fault;                      /* one of the op's that the kernel has too, or -1 */
 	char *open;                     /* choices that the call cannot tell apart, one a line */
+	struct structure_choices choices;       /* none where nothing is identified */
 };
 
 /* work: the budget in elementary operations, as schedule.h weighs them, so that a call's report is the same on every machine; seconds, where
  * not 0: of processor time, in place of it. log: gets each step of the search, NULL: nothing does. faults: bit i: fault i of the op is in the formula that is
  * read, at value[i] of its parameter; what is explained is then the error beside it. answer: is it asked for? order: choices are tried in
  * another order for each number, 0: as they are met; what is found should not depend on it. allows, with: is that rounding legal? Where
- * not it is said whether it is needed; NULL: nothing is said. */
+ * not it is said whether it is needed; NULL: nothing is said. known: what another call of the same kernel told, where the search begins; NULL: nothing. */
 struct structure_search {
 	double work, seconds;
 	FILE *log;
@@ -48,9 +52,10 @@ struct structure_search {
 	uint64_t order;
 	bool (*allows)(const struct structure_rounding *r, const void *with);
 	const void *with;
+	const struct structure_choices *known;
 };
 
-/* Reads the structure of the bound call's kernel, from nothing. *why: NULL, or what of the formula cannot be
+/* Reads the structure of the bound call's kernel. *why: NULL, or what of the formula cannot be
  * read here (a constant text), and *r is then empty. False: no memory, with an error. The call has outputs. */
 bool structure_read(struct structure_reading *r, const struct call *call, const struct structure_search *how, const char **why, struct error *e);
 void structure_free(struct structure_reading *r);

@@ -45,6 +45,8 @@ static int orders(uint64_t n, char **file, double work)
 int main(int argc, char **argv)
 {
 	if (argc > 3 && !strcmp(argv[1], "orders")) return orders(strtoull(argv[2], NULL, 10), argv + 3, 20e9);
+	bool fewer = argc > 1 && !strcmp(argv[1], "fewer");
+	if (fewer) argc--, argv++;
 	uint64_t draws = argc > 1 ? strtoull(argv[1], NULL, 10) : 40, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
 	const char *only = argc > 3 && strcmp(argv[3], "-") ? argv[3] : NULL;
 	double work = argc > 4 ? strtod(argv[4], NULL) * 1e9 : structure_work_profile, used = 0;
@@ -54,7 +56,7 @@ int main(int argc, char **argv)
 
 	for (uint64_t i = first; made < draws; i++) {
 		struct readback r;
-		if (!readback(&r, i, only, work, texts ? stdout : NULL)) {
+		if (!readback(&r, i, only, work, fewer, texts ? stdout : NULL)) {
 			if (!r.k) return EXIT_FAILURE;
 			readback_free(&r);
 			continue;

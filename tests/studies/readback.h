@@ -154,11 +154,33 @@ static inline void readback_store(struct search *s, const struct candidate *c)
 	}
 }
 
-/* Makes the outputs of c those of a structure drawn by lot; form < 0: of any form. *why: the op is not read. */
-static inline char *readback_plant(struct capture *c, int form, uint64_t faults, uint64_t *random, int *drawn, const char **why)
+/* What is drawn, by lot or (as) as it was for another call of the same kernel; form < 0: any. */
+struct readback_drawn { int form, choices; const struct structure_choices *as; bool iterates; };
+
+/* All that the candidate meets as it was drawn before. */
+static inline void readback_as(struct search *s, struct candidate *c, const struct structure_choices *as)
+{
+	for (int round = 0; round < 32; round++) {
+		readback_met(s, c);
+		for (int i = 0; i < as->n; i++) {
+			int key = key_there(&s->keys, as->at[i].id);
+			if (key >= 0) c->config.value[key] = as->at[i].value;
+		}
+	}
+}
+
+static inline void readback_keep(const struct search *s, const struct candidate *c, struct structure_choices *to)
+{
+	*to = (struct structure_choices){ .form = c->form, .at = malloc(MAX_KEY * sizeof *to->at) };
+	assert_non_null(to->at);
+	for (int i = 0; i < s->keys.n; i++) to->at[to->n++] = (struct structure_choice){ s->keys.at[i].id, c->config.value[i] };
+}
+
+/* Makes the outputs of c those of a structure; kept, where not NULL: its choices, `at` freed by the caller. *why: the op is not read. */
+static inline char *readback_plant_drawn(struct capture *c, struct readback_drawn *d, uint64_t faults, uint64_t *random, struct structure_choices *kept, const char **why)
 {
 	struct search *s = calloc(1, sizeof *s);
-	struct candidate x = { 0 };
+	struct candidate x = { .form = d->form };
 	struct plan plain = plan_plain(&arith_f32, 24);
 	struct lowered l;
 	struct call call;
@@ -170,19 +192,53 @@ static inline char *readback_plant(struct capture *c, int form, uint64_t faults,
 	answer_by(c, &plain);
 	no_error(call_bind(&call, c, true, &e) && search_make(s, &call, &(struct structure_search){ .work = 1e18, .faults = faults }, why, &e), &e);
 	if (!*why) {
-		x.form = form >= 0 ? form : (int)readback_below(random, (size_t)s->n_form);
+		if (d->as) x.form = d->as->form;
+		else if (d->form < 0) x.form = (int)readback_below(random, (size_t)s->n_form);
 		if (!s->graph[x.form][0].made) x.form = 0;
-		*drawn = readback_draw(s, &x, random);
+		if (d->as) readback_as(s, &x, d->as);
+		else d->choices = readback_draw(s, &x, random);
+		d->iterates = s->rounded[0] > 0;
 		struct graph *g = graph_of(s, &x);
 		FILE *to = open_memstream(&text, &size);
 		assert_true(to && lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &x.config, x.form, false, to }, &l));
 		fprintf(to, "form %s, chunks of %zu\n", call.op->forms[x.form].name, s->chunk_key[x.form] >= 0 ? g->f.loop->by : (size_t)0);
 		fclose(to);
 		readback_store(s, &x);
+		if (kept) readback_keep(s, &x, kept);
 	}
 	search_free(s);
 	free(s);
 	return text;
+}
+
+/* Makes the outputs of c those of a structure drawn by lot; form < 0: of any form. *why: the op is not read. */
+static inline char *readback_plant(struct capture *c, int form, uint64_t faults, uint64_t *random, int *drawn, const char **why)
+{
+	struct readback_drawn d = { .form = form };
+	char *text = readback_plant_drawn(c, &d, faults, random, NULL, why);
+
+	*drawn = d.choices;
+	return text;
+}
+
+/* The case with its first n iterations alone; false where it has no more than that. */
+static inline bool readback_shortened(struct capture *c, size_t n)
+{
+	json_t *params = json_loads(meta_get(&c->tensors, "etalon.params"), 0, NULL), *each = json_object_get(params, "coefficients"),
+		*restarts = json_object_get(params, "restarts");
+	bool more = json_array_size(each) > n;
+	struct error e;
+
+	while (json_array_size(each) > n) json_array_remove(each, n);
+	for (size_t i = json_array_size(restarts); i > 0; i--)
+		if (json_number_value(json_array_get(restarts, i - 1)) >= (double)n) json_array_remove(restarts, i - 1);
+	if (restarts && !json_array_size(restarts)) json_object_del(params, "restarts");
+	char *text = json_dumps(params, JSON_COMPACT);
+	assert_true(!more || (text && meta_set(&c->tensors, "etalon.params", text)));
+	if (more) no_error(capture_bind(c, &e), &e);
+	free(text);
+	json_decref(params);
+	return more;
 }
 
 /* A small case of an op whose name has `only` in it, each op as often as another. */
@@ -220,37 +276,80 @@ static inline bool readback_counts(const struct structure_reading *r)
 	return back;
 }
 
-/* The draw that begins at this state of the stream of random numbers. False: of an op that is not read. */
-static inline bool readback_from(struct readback *r, uint64_t random, const char *only, double work, FILE *log)
+/* What the kernel's calls with 1, 2 and 3 iterations tell, each read from what the one before told; `at` freed by the caller. */
+static inline struct structure_choices readback_fewer(const struct test_case *k, uint64_t seed, const struct structure_choices *planted, double work, FILE *log, double *used)
 {
+	struct structure_choices known = { 0 };
+
+	for (size_t n = 1; n <= 3; n++) {
+		struct readback_drawn d = { .as = planted };
+		struct structure_reading r;
+		const char *why;
+		struct capture c;
+		struct call call;
+		struct error e;
+		no_error(case_make(&c, k, seed, true, &e), &e);
+		if (readback_shortened(&c, n)) {
+			free(readback_plant_drawn(&c, &d, 0, NULL, NULL, &why));
+			no_error(call_bind(&call, &c, true, &e) && structure_read(&r, &call, &(struct structure_search){ .work = work, .log = log, .known = known.n ? &known : NULL }, &why, &e), &e);
+			*used += r.work;
+			if (log) fprintf(log, "of %zu iterations: %s, %.2f G operations\n%s", n, r.identified ? "read" : "missed", r.work * 1e-9, r.text ? r.text : "");
+			if (r.choices.n) {
+				free(known.at);
+				known = r.choices;
+				r.choices.at = NULL;
+			}
+			structure_free(&r);
+		}
+		capture_free(&c);
+	}
+	return known;
+}
+
+/* The draw that begins at this state of the stream of random numbers. False: of an op that is not read. fewer: of an iteration, are calls of the
+ * same kernel with fewer iterations read first? */
+static inline bool readback_from(struct readback *r, uint64_t random, const char *only, double work, bool fewer, FILE *log)
+{
+	struct structure_choices planted = { 0 }, known = { 0 };
+	struct readback_drawn d;
 	struct capture c;
 	struct call call;
 	struct error e;
+	uint64_t seed;
+	double used = 0;
 
 	*r = (struct readback){ .k = readback_case(only, &random) };
 	if (!r->k) return false;
 	for (bool ok = false; !ok;) {
-		no_error(case_make(&c, r->k, random_next(&random), true, &e), &e);
-		r->planted = readback_plant(&c, -1, 0, &random, &r->drawn, &r->why);
+		seed = random_next(&random);
+		no_error(case_make(&c, r->k, seed, true, &e), &e);
+		d = (struct readback_drawn){ .form = -1 };
+		r->planted = readback_plant_drawn(&c, &d, 0, &random, &planted, &r->why);
+		r->drawn = d.choices;
 		if (r->why) break;
 		no_error(call_bind(&call, &c, true, &e), &e);
 		if ((ok = readback_finite(&call))) break;
 		capture_free(&c);
 		free(r->planted);
+		free(planted.at);
 	}
 	if (!r->why) {
 		const char *why;
-		no_error(structure_read(&r->found, &call, &(struct structure_search){ .work = work, .log = log }, &why, &e), &e);
+		if (fewer && d.iterates) known = readback_fewer(r->k, seed, &planted, work, log, &used);
+		no_error(structure_read(&r->found, &call, &(struct structure_search){ .work = work, .log = log, .known = known.n ? &known : NULL }, &why, &e), &e);
+		r->found.work += used;
 		r->back = !why && readback_counts(&r->found);
 	}
+	free(planted.at);
+	free(known.at);
 	capture_free(&c);
 	return !r->why;
 }
 
 /* The draw of this number: a stream of its own for each, not one that is a step ahead of the last one's. */
-static inline bool readback(struct readback *r, uint64_t number, const char *only, double work, FILE *log)
+static inline bool readback(struct readback *r, uint64_t number, const char *only, double work, bool fewer, FILE *log)
 {
-	return readback_from(r, random_mix(number), only, work, log);
+	return readback_from(r, random_mix(number), only, work, fewer, log);
 }
 
 static inline void readback_free(struct readback *r)
