@@ -177,7 +177,7 @@ settled: $(BUILD)/etalon
 false-alarms: $(BUILD)/false_alarms
 	$(BUILD)/false_alarms $(SEEDS) $(ONLY)
 readback: $(BUILD)/readback
-	$(BUILD)/readback $(DRAWS)
+	$(BUILD)/readback fewer $(DRAWS)
 $(BUILD)/false_alarms: $(call objects,false_alarms.c)
 $(BUILD)/readback: $(call objects,readback.c)
 $(BUILD)/false_alarms $(BUILD)/readback: $(HELPERS) $(OBJECTS)

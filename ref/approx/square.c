@@ -1,10 +1,11 @@
 #include "square.h"
 
-#include <pthread.h>
+#include <threads.h>
 
 enum { BITS = 17 };
 
 static uint32_t squares[1 << BITS];
+static once_flag once = ONCE_FLAG_INIT;
 
 static void make_squares(void)
 {
@@ -20,8 +21,6 @@ static void make_squares(void)
 
 uint32_t approx_square(uint32_t x)
 {
-	static pthread_once_t made = PTHREAD_ONCE_INIT;
-
-	pthread_once(&made, make_squares);
+	call_once(&once, make_squares);
 	return squares[x];
 }

@@ -1,6 +1,6 @@
 /* How often a random structure is read back from its outputs: DRAWS draws (first argument, 40) from the draw FIRST on (second, 1), of one op
  * (third, all that the search reads: "-"), with that many billions of operations each (fourth; as many as a profile
- * has). "orders N FILE...": in how many of N orders of the search each recorded call is read. */
+ * has). Before them "fewer": of an iteration, calls with 1 to 3 iterations are read first, as a person can record them. "orders N FILE...": in how many of N orders of the search each recorded call is read. */
 #include <stdlib.h>
 
 #include "compare/limits/limits.h"

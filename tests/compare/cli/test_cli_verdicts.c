@@ -277,10 +277,26 @@ static void profiles_of_many_are_lines(void **state)
 	expect(EXIT_INPUT, "profile", "--brief", plain, "absent.safetensors");
 }
 
+/* gram-newton-schulz's third iteration begins anew; its a I is rounded to float16 before Z + a I is. */
+static void a_call_is_read_from_another(void **state)
+{
+	const char *two = "fixtures/captures/newton_schulz.gram_wide_small_2.safetensors", *three = "fixtures/captures/newton_schulz.gram_wide_small_3.safetensors";
+
+	(void)state;
+	expect(EXIT_PASS, "profile", "--work", "1", "--from", two, three);
+	assert_non_null(strstr(err, "newton_schulz.gram_wide_small_2.safetensors: read\n"));
+	assert_true(strstr(out, "+ f16(... * identity)") && strstr(out, "y                    100.0000 %         100.0000 %"));
+	expect(EXIT_INPUT, "profile", "--from", "fixtures/captures/rmsnorm.odd_1007.etalon.safetensors", three);
+	assert_true(lines(err) == 1 && strstr(err, "rmsnorm.odd_1007.etalon.safetensors") && strstr(err, "expected newton_schulz, as in") && !lines(out));
+	expect(EXIT_INPUT, "profile", "--from", "absent.safetensors", three);
+	expect(EXIT_INPUT, "profile", "--brief", "--from", two, three);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(profiles_of_many_are_lines),
+		cmocka_unit_test(a_call_is_read_from_another),
 		cmocka_unit_test(check_has_an_exit_for_each_verdict),
 		cmocka_unit_test(a_public_capture_is_judged),
 		cmocka_unit_test(gate_takes_the_worst),

@@ -65,6 +65,28 @@ static const struct test_case *first_case(const char *op)
 	return t;
 }
 
+/* KDA's blocks of 16 are told by indices alone: no kernel rounds those. */
+static void what_is_compared_by_index_has_no_choices(void **state)
+{
+	struct capture c;
+	struct call call;
+	const char *why;
+	struct search *s = begun(&c, &call, first_case("kda"), 0, &why);
+	struct candidate x = { .form = 1 };
+	int others = 0;
+
+	(void)state;
+	assert_null(why);
+	try(s, &x, s->n_stage - 1);
+	for (int i = 0; i < x.met.n; i++) {
+		int def = s->keys.at[x.met.key[i]].def;
+		assert_true(def < 0 || strcmp(s->graph[1][0].f.def_name[def], "block"));
+		others += def >= 0;
+	}
+	assert_true(others > 0);
+	ended(s, &c);
+}
+
 /* How far the search's own truth is from `a`, as its weights have it. */
 static double apart(const struct search *s, const struct answer *a)
 {
@@ -159,7 +181,7 @@ static void kernels_of_libraries(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(forms_are_the_references), cmocka_unit_test(a_fault_is_told), cmocka_unit_test(kernels_of_libraries),
+		cmocka_unit_test(what_is_compared_by_index_has_no_choices), cmocka_unit_test(forms_are_the_references), cmocka_unit_test(a_fault_is_told), cmocka_unit_test(kernels_of_libraries),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
