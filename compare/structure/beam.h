@@ -62,7 +62,7 @@ bool large(const struct search *s);
 void further(struct search *s, struct beams *b, struct candidate *best, int last);
 /* every other structure once more, for a part of what the search took; */
 void last_effort(struct search *s, struct candidate *best, int last);
-/* of a call that is not large, where a part in some thousand is left, two last bits or ways of sums at once, changes by lot, any two changes. */
+/* of a call that is not large, where a part in some thousand is left, two last bits or ways of sums at once, and changes by lot. */
 void closer(struct search *s, struct candidate *best, int last);
 
 /* The candidate's choices in that form, as far as it has the same. */

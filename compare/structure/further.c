@@ -59,14 +59,6 @@ static void take_closer(const struct beams *b, struct candidate *best)
 			if (b->by[m].at[i].energy < best->energy && b->by[m].at[i].bits < best->bits) *best = b->by[m].at[i];
 }
 
-static void closer_by_two(struct search *s, struct beams *b, struct candidate *best, int last, enum pairs of)
-{
-	b->by[0].n = b->by[1].n = 0;
-	two_at_once(s, best, last, of, NULL, add_to_both, b);
-	take_closer(b, best);
-	b->by[0].n = b->by[1].n = 0;
-}
-
 void closer(struct search *s, struct candidate *best, int last)
 {
 	struct beams b;
@@ -74,13 +66,12 @@ void closer(struct search *s, struct candidate *best, int last)
 	if (large(s) || s->rounded[0] || left_of(s, best) <= 1 - nearly_all || !beams_make(s, &b)) return;
 	double all = share_budget(s, 0.1);
 	b.iterated = true;
-	closer_by_two(s, &b, best, last, PAIRS_LAST);
+	two_at_once(s, best, last, PAIRS_LAST, NULL, add_to_both, &b);
+	take_closer(&b, best);
+	b.by[0].n = b.by[1].n = 0;
 	add_to_both(best, &b);
 	from_lots(s, &b, last, found(last) / 100);
 	take_closer(&b, best);
-	all_budget(s, all);
-	all = share_budget(s, 0.5);
-	if (left_of(s, best) > 1 - nearly_all) closer_by_two(s, &b, best, last, PAIRS_ALL);
 	all_budget(s, all);
 	beams_free(&b);
 	log_cost(s, "closer", best, last);

@@ -179,13 +179,6 @@ static void what_explains_nearly_all_is_looked_at_closer(void **state)
 	read_back_of(7041, NULL, 24e9);
 }
 
-/* That a product's terms are not fused, and an operand is TF32, which is float16 but for small numbers. */
-static void of_any_two_changes_that_come_closer(void **state)
-{
-	(void)state;
-	read_back_of(7053, NULL, 12e9);
-}
-
 /* tanh as the GPU approximates it, by which angles are off by 2^-11: too much for what is left to be near ties. */
 static void how_functions_are_computed_is_asked_whatever_is_left(void **state)
 {
@@ -240,7 +233,7 @@ int main(void)
 		cmocka_unit_test(what_a_stage_shows_anew_is_known), cmocka_unit_test(what_changes_nothing_is_looked_at_first),
 		cmocka_unit_test(from_calls_with_fewer_iterations), cmocka_unit_test(what_a_call_cannot_tell_is_not_told), cmocka_unit_test(by_two_changes_at_once_and_by_lot), cmocka_unit_test(what_is_left_is_little),
 		cmocka_unit_test(what_explains_nearly_all_is_looked_at_closer), cmocka_unit_test(two_likely_changes_at_once),
-		cmocka_unit_test(of_any_two_changes_that_come_closer), cmocka_unit_test(how_functions_are_computed_is_asked_whatever_is_left),
+		cmocka_unit_test(how_functions_are_computed_is_asked_whatever_is_left),
 		cmocka_unit_test(states_alone_are_read_first), cmocka_unit_test(outputs_beside_states_that_are_explained),
 		cmocka_unit_test(outputs_beside_states_by_two_changes_at_once), cmocka_unit_test(states_of_the_forms_that_are_there),
 	};
