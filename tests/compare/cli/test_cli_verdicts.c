@@ -290,6 +290,8 @@ static void a_call_is_read_from_another(void **state)
 	assert_true(lines(err) == 1 && strstr(err, "rmsnorm.odd_1007.etalon.safetensors") && strstr(err, "expected newton_schulz, as in") && !lines(out));
 	expect(EXIT_INPUT, "profile", "--from", "absent.safetensors", three);
 	expect(EXIT_INPUT, "profile", "--brief", "--from", two, three);
+	expect(EXIT_PASS, "profile", "--work", "1", "fixtures/captures/newton_schulz.optax.safetensors");
+	assert_non_null(strstr(out, "name those with --from"));
 }
 
 int main(int argc, char **argv)
