@@ -147,7 +147,6 @@ static void print_header(const struct arguments *a, const struct call *call)
 	printf("%s\n  %s by %s%s%s\n", a->path, call->op->name, call->capture->producer, call->capture->device[0] ? " on " : "", call->capture->device);
 }
 
-/* The formula with the kernel's roundings; where it is not found, the sites by their coefficients, as in a table and in brief. */
 /* The structure, each --from read from what the ones before it tell. */
 static bool read_structure(struct structure_reading *r, const struct call *call, const struct arguments *a, const char **why, struct error *e)
 {
@@ -165,12 +164,7 @@ static bool read_structure(struct structure_reading *r, const struct call *call,
 			&& call_bind(&other, &c, true, e) && structure_read(&of, &other, &how, &unread, e);
 		if (!ok) error_in_file(e, a->from[i]);
 		if (ok) fprintf(stderr, "  %s: %s\n", a->from[i], unread ? unread : of.choices.n ? "read" : "not identified: not used");
-		if (of.choices.n) {
-			free(known.at);
-			known = of.choices;
-			of.choices.at = NULL;
-			how.known = &known;
-		}
+		if (structure_hand_on(&of, &known)) how.known = &known;
 		structure_free(&of);
 		capture_free(&c);
 	}
@@ -179,6 +173,7 @@ static bool read_structure(struct structure_reading *r, const struct call *call,
 	return ok;
 }
 
+/* The formula with the kernel's roundings; where it is not found, the sites by their coefficients, as in a table and in brief. */
 static int report(const struct call *call, const struct arguments *a)
 {
 	struct structure_reading r = { 0 };

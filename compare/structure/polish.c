@@ -227,9 +227,7 @@ static void chosen(const struct search *s, const struct candidate *c, struct lis
 
 static void also(struct list *l, int key)
 {
-	for (int i = 0; i < l->n; i++)
-		if (l->key[i] == key) return;
-	l->key[l->n++] = key;
+	if (!list_has(l, key)) l->key[l->n++] = key;
 }
 
 /* The way of adding up products with which most elements come nearer, if any do. */

@@ -96,13 +96,6 @@ static bool answer_of(struct search *s, const struct candidate *best, struct str
 	return ok;
 }
 
-static bool is_in(const struct list *l, int key)
-{
-	for (int i = 0; i < l->n; i++)
-		if (l->key[i] == key) return true;
-	return false;
-}
-
 /* What the candidate chose, but what stays open. */
 static bool list_choices(const struct search *s, const struct candidate *c, const struct list *open, struct structure_choices *to)
 {
@@ -111,7 +104,7 @@ static bool list_choices(const struct search *s, const struct candidate *c, cons
 	*to = (struct structure_choices){ .form = c->form, .at = malloc((size_t)(c->met.n + 1) * sizeof *to->at) };
 	for (int i = 0; i < c->met.n && to->at; i++) {
 		int key = c->met.key[i];
-		if (s->keys.at[key].kind == CHOOSE_DEFAULT || is_in(open, key) || key == chunk) continue;
+		if (s->keys.at[key].kind == CHOOSE_DEFAULT || list_has(open, key) || key == chunk) continue;
 		to->at[to->n++] = (struct structure_choice){ s->keys.at[key].id, (unsigned char)type_of(s, c, key, c->config.value[key]) };
 	}
 	if (to->at && chunk >= 0) to->at[to->n++] = (struct structure_choice){ s->keys.at[chunk].id, c->config.value[chunk] };
@@ -166,6 +159,15 @@ void structure_free(struct structure_reading *r)
 	free(r->open);
 	free(r->choices.at);
 	*r = (struct structure_reading){ 0 };
+}
+
+bool structure_hand_on(struct structure_reading *r, struct structure_choices *known)
+{
+	if (!r->choices.n) return false;
+	free(known->at);
+	*known = r->choices;
+	r->choices = (struct structure_choices){ 0 };
+	return true;
 }
 
 json_t *structure_lines_json(const char *t)

@@ -200,9 +200,9 @@ void find_structure(struct search *s, struct candidate *best)
 		double all = share_budget(s, 0.3);
 		if (s->how->known) from_known(s, &b, last);
 		all_budget(s, all);
-		if (explained(&b, last)) log_cost(s, "known", &b.by[1].at[0], last);
-		else if (s->rounded[0]) iterated(s, &b, last);
-		else by_tokens(s, &b, last);
+		bool known = explained(&b, last);
+		if (!known && s->rounded[0]) iterated(s, &b, last);
+		else if (!known) by_tokens(s, &b, last);
 		finish(s, &b, best, last);
 		further(s, &b, best, last);
 		last_effort(s, best, last);

@@ -96,6 +96,12 @@ bool answers_make(const struct search *s, double *y[MAX_OUT]);          /* room 
 
 void descend(struct search *s, struct candidate *c, int k, bool wide);
 struct list { int n, key[MAX_KEY]; };
+static inline bool list_has(const struct list *l, int key)
+{
+	for (int i = 0; i < l->n; i++)
+		if (l->key[i] == key) return true;
+	return false;
+}
 /* Of all values of these choices the one by which the cost falls most, again and again. */
 void steepest(struct search *s, struct candidate *c, int k, const struct list *keys);
 /* Where *new may round and *old could not: in float32, whatever the default is. */

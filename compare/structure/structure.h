@@ -60,6 +60,8 @@ struct structure_search {
  * read here (a constant text), and *r is then empty. False: no memory, with an error. The call has outputs. */
 bool structure_read(struct structure_reading *r, const struct call *call, const struct structure_search *how, const char **why, struct error *e);
 void structure_free(struct structure_reading *r);
+/* What the reading chose takes the place of *known, whose `at` is then the caller's to free; false, and nothing is changed: it is not identified. */
+bool structure_hand_on(struct structure_reading *r, struct structure_choices *known);
 
 /* A text's lines: as an array, and with `before` in front of each. NULL: none. */
 json_t *structure_lines_json(const char *text);

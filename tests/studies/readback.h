@@ -294,11 +294,7 @@ static inline struct structure_choices readback_fewer(const struct test_case *k,
 			no_error(call_bind(&call, &c, true, &e) && structure_read(&r, &call, &(struct structure_search){ .work = work, .log = log, .known = known.n ? &known : NULL }, &why, &e), &e);
 			*used += r.work;
 			if (log) fprintf(log, "of %zu iterations: %s, %.2f G operations\n%s", n, r.identified ? "read" : "missed", r.work * 1e-9, r.text ? r.text : "");
-			if (r.choices.n) {
-				free(known.at);
-				known = r.choices;
-				r.choices.at = NULL;
-			}
+			structure_hand_on(&r, &known);
 			structure_free(&r);
 		}
 		capture_free(&c);
