@@ -21,13 +21,13 @@ static inline bool is_zero(const E *a) { return a->x == 0 && a->off == 0; }
 /* size: of what was added or multiplied. */
 static inline E made(calc *c, double x, double size)
 {
-	return (E){ sr(c, x), isfinite(size) ? size * 0x1p-24 * uniform(c) : 0 };
+	return c->indices ? (E){ x, 0 } : (E){ sr(c, x), isfinite(size) ? size * 0x1p-24 * uniform(c) : 0 };
 }
 
 /* Of a function that errs by at most `ulps` units of 2^-23. */
 static inline E function(calc *c, double x, double ulps)
 {
-	return made(c, isfinite(x) ? x + x * (uniform(c) * ulps * 0x1p-23) : x, fabs(x));
+	return made(c, isfinite(x) && !c->indices ? x + x * (uniform(c) * ulps * 0x1p-23) : x, fabs(x));
 }
 
 static inline void e_set0(calc *c, E *y) { (void)c; *y = (E){ 0, 0 }; }

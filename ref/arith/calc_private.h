@@ -29,6 +29,7 @@ struct calc {
 	int bits;
 	uint64_t work;                  /* element operations so far */
 	uint64_t noise;                 /* position in the random stream */
+	bool indices;                   /* what is computed comes of indices: whole numbers, exact in every algebra */
 	uint64_t judge_at;              /* of arith_judged: the work from which on it looks again, */
 	struct judged *judged;          /* and where it says what it saw; may be NULL */
 	const struct call *call;

@@ -78,6 +78,16 @@ size_t c_store(calc *c, int out, size_t first, size_t step, vec x)
 	return n;
 }
 
+bool c_indices(calc *c, bool on)
+{
+	const bool outer = c->indices;
+
+	c->indices = outer || on;
+	return outer;
+}
+
+void c_indices_end(calc *c, bool outer) { c->indices = outer; }
+
 void c_stream(calc *c, size_t i) { c->noise = random_at(random_at(c->plan->seed) + i); }
 
 static void round_all(calc *c, const struct site_rounding *r, vec x)

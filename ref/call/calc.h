@@ -57,6 +57,11 @@ num c_number(calc *c, double x);                        /* a new num of that val
 double c_value(calc *c, num x);                         /* nearest double */
 bool c_finite(calc *c, vec x);                          /* are all? */
 
+/* What follows is computed of indices, also where what is around it is not, and so is whole numbers, which no algebra rounds; the
+ * value: was that so before? */
+bool c_indices(calc *c, bool on);
+void c_indices_end(calc *c, bool outer);
+
 /* ---- elementwise ---- */
 void c_copy(calc *c, vec y, vec x);
 void c_transpose(calc *c, mat Y, mat X);                /* Y = X', apart from it */

@@ -71,6 +71,7 @@ static bool define(struct lower *l, const struct definition *d)
 	if (!step) return false;
 	step->site = rounds(l, site) ? site : -1;
 	step->carried = s != NULL;
+	l->index[reg] = !s && ex_index(l, x);
 	return true;
 }
 

@@ -97,8 +97,6 @@ static struct ex *each_of(struct lower *l, const struct node *x, enum ex_kind ki
 
 static struct ex *power_of_two(struct lower *l, const struct node *x) { return each_of(l, x, EX_POWER); }
 static struct ex *fast_angle(struct lower *l, const struct node *x) { return each_of(l, x, EX_ANGLE); }
-static struct ex *whole(struct lower *l, const struct node *x) { return each_of(l, x, EX_FLOOR); }
-
 /* top(x, k) */
 static struct ex *top(struct lower *l, const struct node *x)
 {
@@ -109,23 +107,6 @@ static struct ex *top(struct lower *l, const struct node *x)
 	if (a->s.rank != COLUMN) return low_wrong(l, x, "a column as the first argument");
 	if (!(k >= 0 && k == floor(k) && (a->s.rows.chunk >= 0 || k <= (double)a->s.rows.n))) return low_wrong(l, x, "at most as many as there are, as the second argument");
 	return ex_make(l, EX_TOP, (struct shape){ COLUMN, { (size_t)k, -1 }, { 1, -1 } }, a, NULL);
-}
-
-/* 0, 1, ...: a chunk's indices, or as many numbers as are known */
-static struct ex *iota(struct lower *l, const struct node *x)
-{
-	const struct symbol *c = x->arg[0]->kind == NODE_NAME ? symbol_find(l, x->arg[0]->name) : NULL;
-	struct shape s = { COLUMN, { 0, -1 }, { 1, -1 } };
-	double n = 0;
-
-	if (c && c->kind == SYMBOL_CHUNK) s.rows = c->s.rows;
-	else if (!low_known(l, x->arg[0], &n)) return NULL;
-	else if (!(n >= 0 && n < 1e9)) return low_wrong(l, x, "a number from 0 to 1e9 as the argument");
-	else s.rows.n = (size_t)n;
-	struct ex *e = ex_make(l, EX_IOTA, s, NULL, NULL);
-	if (e && c && c->kind == SYMBOL_CHUNK && (e->ix = low_make(l, sizeof *e->ix)))
-		*e->ix = (struct ix){ .kind = IX_VAR, .var = c->index };
-	return e;
 }
 
 static struct ex *tril(struct lower *l, const struct node *x)
@@ -158,26 +139,6 @@ static struct ex *inverse(struct lower *l, const struct node *x)
 	if (!e) return NULL;
 	e->op = (int)block;
 	e->site = x->n > 2 ? formula_site(l->t, l->op, x->arg[2]->name) : -1;
-	return e;
-}
-
-/* Of that shape, or a number, or a column or a row that goes with a matrix. */
-static bool goes_with(struct shape a, struct shape s)
-{
-	return same_shape(a, s) || a.rank == SCALAR || (s.rank == MATRIX && a.rank == COLUMN && same_len(a.rows, s.rows))
-		|| (s.rank == MATRIX && a.rank == ROW && same_len(a.cols, s.cols));
-}
-
-static struct ex *where(struct lower *l, const struct node *x)
-{
-	struct ex *condition = low_value(l, x->arg[0]), *a = condition ? low_value(l, x->arg[1]) : NULL, *b = a ? low_value(l, x->arg[2]) : NULL;
-
-	if (!b) return NULL;
-	if (condition->kind != EX_CMP) return low_wrong(l, x, "a comparison as the first argument");
-	if (!goes_with(a->s, condition->s)) return low_wrong(l, x, "a number or a value that goes with the comparison's shape as the second argument");
-	if (!goes_with(b->s, condition->s)) return low_wrong(l, x, "a number or a value that goes with the comparison's shape as the third argument");
-	struct ex *e = ex_make(l, EX_WHERE, condition->s, a, b);
-	if (e) e->c = condition;
 	return e;
 }
 
@@ -281,10 +242,10 @@ struct ex *low_call(struct lower *l, const struct node *x)
 	const struct macro *m = declared(l->t->macros, x->name);
 	static const struct { const char *name; int least, most; struct ex *(*make)(struct lower *l, const struct node *x); } known[] = {
 		{ "sum", 1, 1, sum }, { "mean", 1, 1, mean }, { "max", 1, 1, largest }, { "maximum", 2, 2, maximum }, { "cumsum", 1, 1, cumsum },
-		{ "last", 1, 1, last }, { "tril", 1, 2, tril }, { "inverse", 1, 3, inverse }, { "iota", 1, 1, iota }, { "where", 3, 3, where },
+		{ "last", 1, 1, last }, { "tril", 1, 2, tril }, { "inverse", 1, 3, inverse }, { "iota", 1, 1, low_iota }, { "where", 3, 3, low_where },
 		{ "memory", 3, 4, memory }, { "top", 2, 2, top }, { "power_of_two", 1, 1, power_of_two }, { "fast_angle", 1, 1, fast_angle }, { "zeros", 1, 2, zeros },
 		{ "reshape", 3, 3, low_reshape }, { "shifted", 1, 2, low_shifted }, { "element", 2, 2, low_element }, { "part", 3, 4, low_part },
-		{ "replaced", 3, 4, low_replaced }, { "axpy", 3, 3, low_axpy }, { "mirrored", 1, 2, low_mirrored }, { "floor", 1, 1, whole },
+		{ "replaced", 3, 4, low_replaced }, { "axpy", 3, 3, low_axpy }, { "mirrored", 1, 2, low_mirrored }, { "floor", 1, 1, low_floor },
 		{ "with_row", 3, 3, low_with_row }, { "joined", 1, MAX_GIVEN, low_joined }, { NULL, 0, 0, NULL }
 	};
 

@@ -188,44 +188,6 @@ struct ex *ex_filled(struct lower *l, struct shape s, struct ex *x)
 	return all && (all->ix = ix_number(l, 1)) ? all : NULL;
 }
 
-static struct ex *choose(struct lower *l, const struct node *x)
-{
-	struct ix *condition = low_ix(l, x->arg[0]);
-	double known;
-
-	if (!condition) return NULL;
-	if (ix_known(condition, &known)) return low_value(l, x->arg[known != 0 ? 1 : 2]);
-	struct ex *a = low_value(l, x->arg[1]), *b = a ? low_value(l, x->arg[2]) : NULL;
-	char text[2][SHAPE_SAID];
-	if (!a || !b) return NULL;
-	if (!same_shape(a->s, b->s) && a->s.rank != SCALAR && b->s.rank != SCALAR) {
-		low_error(l, x, "expected one shape on both sides of 'if', got %s and %s", shape_said(l->call, a->s, text[0]), shape_said(l->call, b->s, text[1]));
-		return NULL;
-	}
-	struct shape s = a->s.rank == SCALAR ? b->s : a->s;
-	if (condition->each) {
-		struct len rows = { l->p->chunk_size[condition->each - 1], condition->each - 1 };
-		if (s.rank == SCALAR) s = (struct shape){ COLUMN, rows, { 1, -1 } };
-		if (!same_len(s.rows, rows)) {
-			low_error(l, x, "expected a value for each index of the chunk, got %s", shape_said(l->call, s, text[0]));
-			return NULL;
-		}
-	}
-	struct ex *e = ex_make(l, EX_IF, s, a, b);
-	if (e) e->ix = condition;
-	return e;
-}
-
-static struct ex *compare(struct lower *l, const struct node *x)
-{
-	struct ex *z = ex_zip(l, x, OP_SUB, low_value(l, x->arg[0]), low_value(l, x->arg[1]));
-
-	if (!z) return NULL;
-	z->kind = EX_CMP;
-	z->op = (int)x->kind;
-	return z;
-}
-
 static bool reads(const struct node *x, const char *name)
 {
 	bool yes = x->kind == NODE_NAME && !strcmp(x->name, name);
@@ -270,10 +232,10 @@ static struct ex *of_kind(struct lower *l, const struct node *x)
 	case NODE_TRANS: return ex_flip(l, low_value(l, x->arg[0]));
 	case NODE_CHAIN: return low_chain(l, x);
 	case NODE_POW: return power(l, x);
-	case NODE_IF: return choose(l, x);
+	case NODE_IF: return low_chosen(l, x);
 	case NODE_ALT: return low_value(l, alternative(l, x));
 	case NODE_ADD: case NODE_SUB: case NODE_MUL: case NODE_DIV: return operation(l, x);
-	case NODE_EQ: case NODE_NE: case NODE_LT: case NODE_LE: case NODE_GT: case NODE_GE: return compare(l, x);
+	case NODE_EQ: case NODE_NE: case NODE_LT: case NODE_LE: case NODE_GT: case NODE_GE: return low_compared(l, x);
 	case NODE_IDIV: case NODE_MOD: case NODE_AND: case NODE_OR: case NODE_NOT: case NODE_GIVEN: case NODE_IN: return made_from_ix(l, x);
 	case NODE_RANGE: case NODE_ALL: low_error(l, x, "expected a value, not a range"); break;
 	}

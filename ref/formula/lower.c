@@ -86,7 +86,7 @@ struct symbol *symbol_add(struct lower *l, const char *name, enum symbol_kind ki
 int new_reg(struct lower *l, const struct node *at, struct shape s)
 {
 	if (l->p->n_reg < MAX_REG) {
-		l->p->is_constant[l->p->n_reg] = false;
+		l->p->is_constant[l->p->n_reg] = l->index[l->p->n_reg] = false;
 		l->p->reg[l->p->n_reg] = s;
 		return l->p->n_reg++;
 	}
@@ -136,6 +136,7 @@ struct ex *ex_hold(struct lower *l, const struct node *at, struct ex *x)
 
 	if (!x || x->kind == EX_REG || x->kind == EX_NUMBER || (x->kind == EX_FLIP && x->a->kind == EX_REG)) return x;
 	if ((reg = new_reg(l, at, x->s)) < 0 || !add_set(l, at, reg, x)) return NULL;
+	l->index[reg] = ex_index(l, x);
 	return ex_reg(l, reg);
 }
 

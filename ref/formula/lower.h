@@ -41,6 +41,7 @@ struct lower {
 	int level;              /* loops around what is read */
 	int depth;              /* levels of values */
 	int site_of[MAX_REG];   /* 1 + the site at which the register's value is rounded, or 0 */
+	bool index[MAX_REG];    /* struct ex has it, too */
 	struct held *of_held;   /* [n_held], of all pieces */
 	int n_held;
 	uint32_t held;          /* bit i: pieces before these store held tensor i */
@@ -86,6 +87,11 @@ struct ex *low_mirrored(struct lower *l, const struct node *x);
 struct ex *low_rounded(struct lower *l, const struct node *x, enum format f);
 struct ex *low_with_row(struct lower *l, const struct node *x);
 struct ex *low_joined(struct lower *l, const struct node *x);
+struct ex *low_iota(struct lower *l, const struct node *x);
+struct ex *low_floor(struct lower *l, const struct node *x);
+struct ex *low_compared(struct lower *l, const struct node *x);
+struct ex *low_where(struct lower *l, const struct node *x);
+struct ex *low_chosen(struct lower *l, const struct node *x);
 struct ex *low_replaced(struct lower *l, const struct node *x);
 struct ex *low_wrong(struct lower *l, const struct node *x, const char *what);  /* an error: what is expected of this function; NULL */
 bool low_known(struct lower *l, const struct node *x, double *value);           /* false with an error where only a run knows it */
@@ -93,6 +99,7 @@ struct ex *ex_make(struct lower *l, enum ex_kind kind, struct shape s, struct ex
 struct ex *ex_zip(struct lower *l, const struct node *at, enum binary op, struct ex *a, struct ex *b);
 struct ex *ex_map(struct lower *l, enum fn f, struct ex *a);
 struct ex *ex_flip(struct lower *l, struct ex *a);
+bool ex_index(const struct lower *l, struct ex *x);      /* x->index, which this sets in x and in what it is made of */
 struct ex *ex_reg(struct lower *l, int reg);
 struct ex *ex_number(struct lower *l, double x);
 struct ex *ex_filled(struct lower *l, struct shape s, struct ex *x);     /* a number, everywhere in that shape */

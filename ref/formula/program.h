@@ -57,6 +57,7 @@ struct ex {
 	enum ex_kind kind;
 	struct shape s;
 	bool top, whole;        /* EX_ZIP, EX_CMP: a has this shape; so have both, but for numbers */
+	bool index;             /* a whole number that comes of indices, or a comparison of such: the same in every algebra */
 	struct ex *a, *b, *c;
 	int reg, op;            /* op: of EX_MEMORY an input; enum fn, enum binary, enum trans, enum node_kind, a diagonal */
 	int site;

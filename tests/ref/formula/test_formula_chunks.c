@@ -238,11 +238,43 @@ static void backwards(void **state)
 	capture_free(&c);
 }
 
+/* What is picked by indices is picked by every kernel, however noisy its numbers: the row after, where it is of the same three; row (t + 1) / 2
+ * of odd t. */
+static void indices_are_the_same_in_every_algebra(void **state)
+{
+	static const char source[] = "op picked\nin x [T, D]\nout y [T, D]  z [T, D]\neach i in D\nfor c in chunks of T by 8\n  v = x[c, i]\n"
+		"  of_three = floor((iota(c) - element(iota(c), 0)) / 3)\n  after = iota(c) + 1\n"
+		"  y[c, i] = sum(where(of_three == of_three', where(after == iota(c)', v', 0), 0))\n"
+		"  z[c, i] = sum(where(iota(c) == 2 * iota(c)' - 1, v', 0))\ncontract f32\n";
+	struct plan plan = plan_plain(&arith_noisy_all, arith_noisy_all.precision);
+	struct capture c;
+	struct call call;
+	struct answer a;
+	struct error e;
+
+	(void)state;
+	op_add(formula_op(sound("picked.op", source)));
+	make(&c, "picked", NULL);
+	assert_true(call_bind(&call, &c, false, &e));
+	const float *x = capture_in(&c, "x")->data;
+	for (plan.seed = 1; plan.seed <= 8; plan.seed++) {
+		if (!ref_run(&call, &plan, &a, &e)) fail_msg("%s: %s", e.file, e.detail);
+		for (int t = 0; t < T; t++)
+			for (int i = 0; i < D; i++) {
+				int first = t / 8 * 8, end = first + 8 < T ? first + 8 : T, half = (t + 1) / 2;
+				assert_true(a.hi[0][t * D + i] == (t + 1 < end && (t - first) % 3 < 2 ? x[(t + 1) * D + i] : 0));
+				assert_true(a.hi[1][t * D + i] == (t % 2 && half >= first ? x[half * D + i] : 0));
+			}
+		answer_free(&a);
+	}
+	capture_free(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(chunks_of_sequences), cmocka_unit_test(roundings_choose_the_way), cmocka_unit_test(inverses_in_blocks_agree),
-		cmocka_unit_test(backwards), cmocka_unit_test(errors)
+		cmocka_unit_test(backwards), cmocka_unit_test(indices_are_the_same_in_every_algebra), cmocka_unit_test(errors)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
