@@ -228,10 +228,42 @@ static struct sym leaf_named(const struct lowering_run *l, const struct chain *c
 	return x;
 }
 
+/* The product of the op's that node n is before the factors on it; NULL: no such, or no factor. */
+static const struct sym *named_product(const struct form_symbols *f, const struct chain *c, int n)
+{
+	const int first = c->t.node[n].first, last = c->t.node[n].last;
+	int on_it = 0, within = 0;
+
+	for (int i = 0; i < c->n_factor; i++) {
+		const struct place *p = &c->factor[i].place;
+		if (p->node == n && !p->inside) on_it++;
+		else within += c->t.node[p->node].first >= first && c->t.node[p->node].last <= last;
+	}
+	for (int k = 0; k < f->n_product && on_it && !within; k++) {
+		int same = 0;
+		while (same < f->product[k]->n && first + same <= last && f->product[k]->arg[same] == c->dense[first + same].x) same++;
+		if (same == f->product[k]->n && first + same == last + 1) return f->product[k];
+	}
+	return NULL;
+}
+
+/* A product that has a name may be stored under it, and read in another type by the kernel that multiplies it by a factor. */
+static struct val unscaled(struct lowering_run *l, const struct chain *c, int n, struct val v)
+{
+	const struct sym *of = named_product(l->h->f, c, n);
+
+	for (int i = 0, before = -1; i < 2 && of && v.cell >= 0 && v.cell != before; i++) {
+		v = low_single(l, v);
+		before = v.cell;
+		v = low_site(l, v, c->about, W_UNSCALED, 2 * (c->t.node[n].first * 16 + c->t.node[n].last) + i, CHOOSE_INNER, of);
+	}
+	return v;
+}
+
 static struct val node(struct lowering_run *l, struct chain *c, int n, bool top)
 {
 	bool is_leaf = c->t.node[n].left < 0;
-	struct val v = is_leaf ? leaf(l, c, n) : gemm(l, c, n);
+	struct val v = is_leaf ? leaf(l, c, n) : unscaled(l, c, n, gemm(l, c, n));
 
 	for (int i = 0; i < c->n_factor && v.cell >= 0; i++) {
 		const struct factor *f = &c->factor[i];

@@ -99,7 +99,7 @@ static const char *const what_text[] = { [W_CHUNK] = "chunks", [W_EVERY] = "ever
 	[W_BASE] = "blocks inverted alone", [W_STORE] = "inverse stored", [W_COLUMNS] = "order of merges", [W_HIGH] = "operands of merges",
 	[W_LOW] = "operands of lower merges", [W_HALVES] = "last merge in halves", [W_PAIR] = "order of factors", [W_NARROW] = "sum in bf16",
 	[W_WARPS] = "warps of a sum", [W_VECTOR] = "elements of a thread", [W_GIVEN] = "exponent as given", [W_WIDE] = "operations more precise than float32", [W_WAY] = "last bits of a function",
-	[W_SUMS] = "sums of products", [W_ONTO] = "sum goes on from the others", [W_ALONE] = "fused multiply-adds of blocks inverted alone" };
+	[W_SUMS] = "sums of products", [W_ONTO] = "sum goes on from the others", [W_ALONE] = "fused multiply-adds of blocks inverted alone", [W_UNSCALED] = "a product before its factor" };
 
 static void say_value(const struct search *s, const struct candidate *c, const struct key *k, int key, int v, FILE *to)
 {

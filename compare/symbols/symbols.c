@@ -187,6 +187,7 @@ static void mark_site(struct form_symbols *f, struct sym *x, const char *name)
 	x->site = site;
 	for (int i = 0; i < x->n && x->kind == SYM_PRODUCT; i++) dense += x->role[i] == DENSE;
 	if (x->site >= 0 && dense == 1 && f->n_scaled < MAX_DEF) f->scaled[f->n_scaled++] = x;
+	if (x->site >= 0 && dense > 1 && dense == x->n && f->n_product < MAX_DEF) f->product[f->n_product++] = x;
 }
 
 static bool set(struct reader *r, const struct step *s)

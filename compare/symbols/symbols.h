@@ -54,7 +54,8 @@ struct form_symbols {
 	const char *def_name[MAX_DEF];
 	uint64_t def_uses[MAX_DEF];     /* bit i: reads definition i */
 	struct sym *scaled[MAX_DEF];    /* sites that are one matrix between diagonals and numbers: in a longer chain these go where they like */
-	int n_scaled;
+	struct sym *product[MAX_DEF];   /* sites that are products of matrices alone */
+	int n_scaled, n_product;
 	uint64_t in_exponents;          /* bit f: enum fn's f is computed in an exponent, element by element */
 	const char *missing;            /* what the formula has that is not read here; NULL: nothing */
 	bool failed;                    /* memory is short */

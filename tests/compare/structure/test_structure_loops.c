@@ -87,6 +87,71 @@ static void what_is_compared_by_index_has_no_choices(void **state)
 	ended(s, &c);
 }
 
+/* What x answers, and a choice of that kind other than `but`, or -1. */
+static int answers(struct search *s, struct candidate *x, int but, double *y[MAX_OUT])
+{
+	int key = -1;
+
+	try(s, x, s->n_stage - 1);
+	for (int i = 0; i < x->met.n; i++)
+		if (s->keys.at[x->met.key[i]].what == W_UNSCALED && x->met.key[i] != but) key = x->met.key[i];
+	assert_true(answers_make(s, y) && answered_in(s, graph_of(s, x), x, y));
+	return key;
+}
+
+static void answers_free(double *y[MAX_OUT])
+{
+	for (int i = 0; i < MAX_OUT; i++) free(y[i]);
+}
+
+/* W = -1/8 (Q X), as weights of 0 become: Q X is stored in float16, read in bf16, and then multiplied. */
+static void what_a_factor_comes_onto_is_rounded_twice_before(void **state)
+{
+	double *y[MAX_OUT], *z[MAX_OUT];
+	struct candidate x = { .form = 0 };
+	struct plan plain = plan_plain(&arith_f64, 53);
+	struct search *s = calloc(1, sizeof *s);
+	struct capture c;
+	struct call call;
+	struct error e;
+	const char *why;
+
+	(void)state;
+	assert_non_null(s);
+	no_error(case_make(&c, case_find("muon_step", "mild_gram_f16"), 1, true, &e), &e);
+	const struct tensor *w = capture_in(&c, "weight");
+	memset(w->data, 0, w->bytes);
+	assert_int_equal(json_object_update_new(c.params, json_pack("{s:[[f,f,f]], s:f, s:f, s:s}", "coefficients", 3.4445, -4.775, 2.0315,
+		"lr", 0.125, "weight_decay", 0., "scale", "sqrt(max(1,n/m))")), 0);
+	answer_by(&c, &plain);
+	no_error(call_bind(&call, &c, true, &e) && search_make(s, &call, &(struct structure_search){ .work = 5e9 }, &why, &e), &e);
+	assert_null(why);
+	int first = answers(s, &x, -1, y), factor = -1;
+	for (int i = 0; i < x.met.n; i++)
+		if (s->keys.at[x.met.key[i]].what == W_PLACE && s->keys.at[x.met.key[i]].def < 0) factor = x.met.key[i];       /* of what is stored */
+	assert_true(first < 0 && factor >= 0);
+	answers_free(y);
+	x.config.value[factor] = (unsigned char)(s->keys.at[factor].n - 1);
+	first = answers(s, &x, -1, y);
+	assert_true(first >= 0);
+	x.config.value[first] = IN_F16;
+	int second = answers(s, &x, first, z);
+	assert_true(second >= 0);
+	answers_free(z);
+	x.config.value[second] = IN_BF16;
+	answers(s, &x, first, z);
+	size_t twice = 0;
+	for (size_t i = 0; i < call.out_count[0]; i++) {
+		double product = -8 * y[0][i], stored_twice = stored(DT_BF16, stored(DT_F16, product));
+		assert_true(z[0][i] == stored_twice / -8);
+		twice += stored_twice != stored(DT_BF16, product);
+	}
+	assert_true(twice > 0);
+	assert_memory_equal(y[1], z[1], call.out_count[1] * sizeof *y[1]);
+	answers_free(y), answers_free(z);
+	ended(s, &c);
+}
+
 /* How far the search's own truth is from `a`, as its weights have it. */
 static double apart(const struct search *s, const struct answer *a)
 {
@@ -181,7 +246,9 @@ static void kernels_of_libraries(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_compared_by_index_has_no_choices), cmocka_unit_test(forms_are_the_references), cmocka_unit_test(a_fault_is_told), cmocka_unit_test(kernels_of_libraries),
+		cmocka_unit_test(what_is_compared_by_index_has_no_choices),
+		cmocka_unit_test(what_a_factor_comes_onto_is_rounded_twice_before),
+		cmocka_unit_test(forms_are_the_references), cmocka_unit_test(a_fault_is_told), cmocka_unit_test(kernels_of_libraries),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
