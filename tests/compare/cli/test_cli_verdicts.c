@@ -277,19 +277,19 @@ static void profiles_of_many_are_lines(void **state)
 	expect(EXIT_INPUT, "profile", "--brief", plain, "absent.safetensors");
 }
 
-/* gram-newton-schulz's third iteration begins anew; its a I is rounded to float16 before Z + a I is. */
+/* Of gram-newton-schulz: a I is rounded to float16 before Z + a I is, of tall X as of wide. */
 static void a_call_is_read_from_another(void **state)
 {
-	const char *two = "fixtures/captures/newton_schulz.gram_wide_small_2.safetensors", *three = "fixtures/captures/newton_schulz.gram_wide_small_3.safetensors";
+	const char *one = "fixtures/captures/newton_schulz.gram_tall_small_1.safetensors", *two = "fixtures/captures/newton_schulz.gram_wide_small_2.safetensors";
 
 	(void)state;
-	expect(EXIT_PASS, "profile", "--work", "1", "--from", two, three);
-	assert_non_null(strstr(err, "newton_schulz.gram_wide_small_2.safetensors: read\n"));
+	expect(EXIT_PASS, "profile", "--work", "1", "--from", one, two);
+	assert_non_null(strstr(err, "newton_schulz.gram_tall_small_1.safetensors: read\n"));
 	assert_true(strstr(out, "+ f16(... * identity)") && strstr(out, "y                    100.0000 %         100.0000 %"));
-	expect(EXIT_INPUT, "profile", "--from", "fixtures/captures/rmsnorm.odd_1007.etalon.safetensors", three);
+	expect(EXIT_INPUT, "profile", "--from", "fixtures/captures/rmsnorm.odd_1007.etalon.safetensors", two);
 	assert_true(lines(err) == 1 && strstr(err, "rmsnorm.odd_1007.etalon.safetensors") && strstr(err, "expected newton_schulz, as in") && !lines(out));
-	expect(EXIT_INPUT, "profile", "--from", "absent.safetensors", three);
-	expect(EXIT_INPUT, "profile", "--brief", "--from", two, three);
+	expect(EXIT_INPUT, "profile", "--from", "absent.safetensors", two);
+	expect(EXIT_INPUT, "profile", "--brief", "--from", one, two);
 	expect(EXIT_PASS, "profile", "--work", "1", "fixtures/captures/newton_schulz.optax.safetensors");
 	assert_non_null(strstr(out, "name those with --from"));
 }
