@@ -101,13 +101,13 @@ static void read_back_of(uint64_t draw, const char *op, double work)
 	readback_free(&r);
 }
 
-/* Three iterations of one rounding or none, in float32, on few elements: the call alone is missed with as much work (y -0.23). */
+/* Nine choices, in float32, on few elements: the call alone is missed with as much work (y 0.26). */
 static void from_calls_with_fewer_iterations(void **state)
 {
 	struct readback r;
 
 	(void)state;
-	assert_true(readback(&r, 7314, "newton_schulz", 2e9, true, NULL));
+	assert_true(readback(&r, 7331, "newton_schulz", 2e9, true, NULL));
 	assert_true(r.back);
 	readback_free(&r);
 }
