@@ -95,6 +95,7 @@ static int answers(struct search *s, struct candidate *x, int but, double *y[MAX
 	try(s, x, s->n_stage - 1);
 	for (int i = 0; i < x->met.n; i++)
 		if (s->keys.at[x->met.key[i]].what == W_UNSCALED && x->met.key[i] != but) key = x->met.key[i];
+	for (int i = 0; i < MAX_OUT; i++) y[i] = NULL;
 	assert_true(answers_make(s, y) && answered_in(s, graph_of(s, x), x, y));
 	return key;
 }
