@@ -170,15 +170,6 @@ struct val low_load(struct lowering_run *l, const struct sym *x)
 	return low_cell(l, &c, low_text(l, x, NULL), true);
 }
 
-/* Made of indices and numbers alone? */
-static bool of_indices(const struct sym *x)
-{
-	bool all = x->n || is_ex(x, EX_NUMBER) || is_ex(x, EX_IX) || is_ex(x, EX_IOTA);
-
-	for (int i = 0; i < x->n; i++) all = all && of_indices(x->arg[i]);
-	return all;
-}
-
 static struct val operation(struct lowering_run *l, const struct sym *x, bool root)
 {
 	const struct ex *e = x->ex;
@@ -187,7 +178,7 @@ static struct val operation(struct lowering_run *l, const struct sym *x, bool ro
 
 	if (e->kind == EX_INVERSE) return low_inverse(l, x);
 	const bool outer = l->bare;
-	l->bare = outer || (e->kind == EX_CMP && of_indices(x));
+	l->bare = outer || (e->kind == EX_CMP && e->index);
 	for (int i = 0; i < x->n; i++) {
 		if (i && x->arg[i] == x->arg[0]) a[i] = a[0];
 		else a[i] = low_single(l, low_sym(l, x->arg[i], root_within));

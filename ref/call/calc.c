@@ -80,13 +80,11 @@ size_t c_store(calc *c, int out, size_t first, size_t step, vec x)
 
 bool c_indices(calc *c, bool on)
 {
-	const bool outer = c->indices;
+	const bool before = c->indices;
 
-	c->indices = outer || on;
-	return outer;
+	c->indices = on;
+	return before;
 }
-
-void c_indices_end(calc *c, bool outer) { c->indices = outer; }
 
 void c_stream(calc *c, size_t i) { c->noise = random_at(random_at(c->plan->seed) + i); }
 

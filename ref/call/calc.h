@@ -57,10 +57,8 @@ num c_number(calc *c, double x);                        /* a new num of that val
 double c_value(calc *c, num x);                         /* nearest double */
 bool c_finite(calc *c, vec x);                          /* are all? */
 
-/* What follows is computed of indices, also where what is around it is not, and so is whole numbers, which no algebra rounds; the
- * value: was that so before? */
+/* Is what follows computed of indices? Then it is whole numbers, which no algebra rounds. What was said before. */
 bool c_indices(calc *c, bool on);
-void c_indices_end(calc *c, bool outer);
 
 /* ---- elementwise ---- */
 void c_copy(calc *c, vec y, vec x);

@@ -8,9 +8,9 @@ bool ex_index(const struct lower *l, struct ex *x)
 	bool index = false;
 
 	switch (x->kind) {
-	case EX_NUMBER: return x->number == floor(x->number);
-	case EX_REG: return l->index[x->reg];
-	case EX_IX: case EX_IOTA: return true;
+	case EX_NUMBER: index = x->number == floor(x->number); break;
+	case EX_REG: index = l->index[x->reg]; break;
+	case EX_IX: case EX_IOTA: index = true; break;
 	case EX_FLIP: case EX_TRANS: case EX_ELEMENT: case EX_LAST: case EX_MAX: index = ex_index(l, x->a); break;
 	case EX_ZIP: index = (x->op == OP_ADD || x->op == OP_SUB || x->op == OP_MUL || x->op == OP_MAX) && ex_index(l, x->a) && ex_index(l, x->b); break;
 	case EX_CMP: index = ex_index(l, x->a) && ex_index(l, x->b); break;
@@ -48,7 +48,6 @@ struct ex *low_floor(struct lower *l, const struct node *x)
 	if (y) ex_index(l, y);
 	return y;
 }
-
 
 struct ex *low_compared(struct lower *l, const struct node *x)
 {

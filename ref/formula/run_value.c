@@ -242,7 +242,7 @@ static void iota(struct frame *f, const struct ex *x, vec y)
 void run_into(struct frame *f, const struct ex *x, vec y)
 {
 	calc *c = f->c;
-	const bool outer = c_indices(c, x->index);
+	const bool begins = x->index && !c_indices(c, true);
 
 	switch (x->kind) {
 	case EX_REG: case EX_NUMBER: case EX_FLIP: {
@@ -277,5 +277,5 @@ void run_into(struct frame *f, const struct ex *x, vec y)
 	case EX_WHERE: run_where(f, x, y); break;
 	case EX_IF: run_chosen(f, x, y); break;
 	}
-	c_indices_end(c, outer);
+	if (begins) c_indices(c, false);
 }
