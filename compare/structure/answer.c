@@ -95,10 +95,10 @@ static bool agrees_with_form(struct search *s, struct graph *g, int form)
 
 	if (s->failed || !ref_run(s->call, &plan, &own, s->e)) return false;
 	s->truth = own;
-	for (struct graph *i = g; i; i = i->next) view_free(&i->view[s->n_stage - 1]);
+	for (struct graph *i = g; i; i = i->next) view_free(&i->view[0][s->n_stage - 1]);
 	bool ok = agrees(s, g, form);
 	s->truth = all;
-	for (struct graph *i = g; i; i = i->next) view_free(&i->view[s->n_stage - 1]);
+	for (struct graph *i = g; i; i = i->next) view_free(&i->view[0][s->n_stage - 1]);
 	answer_free(&own);
 	return ok;
 }

@@ -170,8 +170,7 @@ bool shows(struct search *s, const struct candidate *c, int key, int k)
 
 	t.config.value[key] = rounds ? IN_F32 : 0;
 	u.config.value[key] = rounds ? IN_BF16 : 1;
-	try(s, &t, k);
-	try(s, &u, k);
+	if (!try_two(s, &t, &u, k)) try(s, &u, k);
 	return t.cost != u.cost;
 }
 
@@ -239,7 +238,8 @@ void forget_others(struct search *s, int stage)
 		for (int c = 0; c < MAX_BY; c++)
 			for (int k = 0; k <= s->n_stage; k++)
 				for (struct graph *g = &s->graph[f][c]; g && k != stage; g = g->next)
-					if (g->view[k].made) evaluator_clear(&g->view[k].v);
+					for (int i = 0; i < LANES; i++)
+						if (g->view[i][k].made) evaluator_clear(&g->view[i][k].v);
 }
 
 /* Is it the same choice of another form: about the same definition, of the same kind, and as many of those stand before it? */

@@ -92,6 +92,27 @@ static bool clearly_worse(struct search *s, const struct candidate *c, const str
 	return y.cost > most;
 }
 
+/* Of the changes that may gain enough the one that may gain most, but for `but`; -1: none. */
+static int most_likely(const struct search *s, const struct candidate *c, int k, struct change *step, int n, int but)
+{
+	int best = -1;
+
+	for (int i = 0; i < n; i++) {
+		if (i == but || step[i].gain <= fmax(least_gain(s, c, k), best < 0 ? 0 : step[best].gain)) continue;
+		if (is_met(c, step[i].key) && !idle(s, c, step[i].key, step[i].value)) best = i;
+		else step[i].gain = 0;
+	}
+	return best;
+}
+
+static struct candidate with_change(const struct candidate *c, const struct change *x)
+{
+	struct candidate t = *c;
+
+	t.config.value[x->key] = (unsigned char)x->value;
+	return t;
+}
+
 /* The step by which the cost falls most, again and again: roundings add up, so that each that is there makes the error less by its own,
  * whatever else is missing, and the largest hide the least. What fell by less before is not tried again until it is the best of what is left. */
 void steepest(struct search *s, struct candidate *c, int k, const struct list *keys)
@@ -100,23 +121,17 @@ void steepest(struct search *s, struct candidate *c, int k, const struct list *k
 	int n = step ? steps_of(s, c, k, keys, step) : 0, now = 0;
 
 	s->failed = s->failed || !step;
-	for (int best; n && !late(s);) {
-		best = 0;
-		for (int i = 1; i < n; i++)
-			if (step[i].gain > step[best].gain) best = i;
-		struct change *x = &step[best];
-		struct candidate t = *c;
-		if (x->gain <= least_gain(s, c, k)) break;
-		if (!is_met(c, x->key) || idle(s, c, x->key, x->value)) {
-			x->gain = 0;
-			continue;
-		}
-		t.config.value[x->key] = (unsigned char)x->value;
+	for (int best; !late(s) && (best = most_likely(s, c, k, step, n, -1)) >= 0;) {
+		struct change *x = &step[best], *y = x;
+		struct candidate t = with_change(c, x), u;
 		if (clearly_worse(s, c, &t, -1, k)) {
 			x->gain = 0;
 			continue;
 		}
-		try(s, &t, k);
+		int next = x->when == now ? -1 : most_likely(s, c, k, step, n, best);
+		if (next >= 0 && step[next].when != now) y = &step[next], u = with_change(c, y);
+		if (y == x) try(s, &t, k);
+		else if (try_two(s, &t, &u, k)) y->gain = c->cost - u.cost, y->when = now;
 		if (x->when == now || (late(s) && c->cost - t.cost > least_gain(s, c, k))) *c = t, now++, x->gain = 0;
 		else x->gain = c->cost - t.cost, x->when = now;
 	}
@@ -227,6 +242,21 @@ static bool in_pairs(const struct search *s, const struct candidate *c, enum pai
 	return !last && (!is_rounding(x) || value == narrow || value == IN_F32);
 }
 
+static void try_each(struct search *s, struct candidate *t, int n, int k)
+{
+	if (n > 0 && (n < 2 || !try_two(s, &t[0], &t[1], k))) try(s, &t[n > 1], k);
+}
+
+/* Does it add a sum otherwise than c? */
+static bool sums_changed(const struct search *s, const struct candidate *c, const struct candidate *t)
+{
+	for (int i = 0; i < t->met.n; i++) {
+		const int key = t->met.key[i];
+		if (s->keys.at[key].what == W_SUMS && t->config.value[key] != c->config.value[key]) return true;
+	}
+	return false;
+}
+
 void two_at_once(struct search *s, const struct candidate *c, int k, enum pairs of, const struct list *among, void (*to)(struct candidate *t, void *with), void *with)
 {
 	struct change *step = malloc(MAX_STEPS * sizeof *step);
@@ -243,15 +273,20 @@ void two_at_once(struct search *s, const struct candidate *c, int k, enum pairs 
 	for (int i = 0; i < all; i++)
 		if (in_pairs(s, c, of, step[i].key, step[i].value)) step[n++] = step[i];
 	for (int apart = 1; apart < n; apart++)
-		for (int i = 0; i + apart < n && !late(s); i++) {
-			const struct change *x = &step[i], *y = &step[i + apart];
-			struct candidate t = *c;
-			if (x->key == y->key) continue;
-			t.config.value[x->key] = (unsigned char)x->value;
-			t.config.value[y->key] = (unsigned char)y->value;
-			try(s, &t, k);
-			if (s->keys.at[x->key].what == W_SUMS || s->keys.at[y->key].what == W_SUMS) onto(s, &t, k);
-			to(&t, with);
+		for (int i = 0; i + apart < n && !late(s); i += 2) {
+			const struct change *x[] = { &step[i], &step[i + 1] }, *y[] = { x[0] + apart, x[1] + apart };
+			struct candidate t[2];
+			int m = 0;
+			for (int j = 0; j < 2 && i + j + apart < n; j++) {
+				if (x[j]->key == y[j]->key) continue;
+				t[m] = with_change(c, x[j]);
+				t[m++].config.value[y[j]->key] = (unsigned char)y[j]->value;
+			}
+			try_each(s, t, m, k);
+			for (int j = 0; j < m; j++) {
+				if (sums_changed(s, c, &t[j])) onto(s, &t[j], k);
+				to(&t[j], with);
+			}
 		}
 	free(step);
 }
@@ -262,11 +297,12 @@ void one_at_once(struct search *s, const struct candidate *c, int k, const struc
 	const int n = step ? steps_of(s, c, k, among, step) : 0;
 
 	s->failed = s->failed || !step;
-	for (int i = 0; i < n && !late(s); i++) {
-		struct candidate t = *c;
-		t.config.value[step[i].key] = (unsigned char)step[i].value;
-		try(s, &t, k);
-		to(&t, with);
+	for (int i = 0; i < n && !late(s); i += 2) {
+		struct candidate t[2] = { with_change(c, &step[i]) };
+		const int m = i + 1 < n ? 2 : 1;
+		if (m > 1) t[1] = with_change(c, &step[i + 1]);
+		try_each(s, t, m, k);
+		for (int j = 0; j < m; j++) to(&t[j], with);
 	}
 	free(step);
 }

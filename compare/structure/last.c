@@ -23,6 +23,7 @@ void last_bits(struct search *s, struct candidate *c, int k)
 	struct list l;
 
 	of_what(s, c, W_WAY, &l);
+	if (key_about(s, c, W_OVER) >= 0) l.key[l.n++] = key_about(s, c, W_OVER);
 	steepest(s, c, k, &l);
 }
 

@@ -276,20 +276,10 @@ bool search_make(struct search *s, const struct call *call, const struct structu
 	return all_made(s, why);
 }
 
-void view_free(struct view *v)
-{
-	if (v->made) evaluator_free(&v->v);
-	for (int i = 0; i < MAX_PUT && v->made; i++) {
-		struct put_view *p = &v->put[i];
-		free(p->start), free(p->y), free(p->truth), free(p->weight), free(p->stage);
-	}
-	*v = (struct view){ 0 };
-}
-
 void graph_free(struct graph *g)
 {
 	if (g->next) graph_free(g->next), free(g->next);
-	for (int k = 0; k < MAX_STAGE; k++) view_free(&g->view[k]);
+	for (int k = 0; k < LANES * MAX_STAGE; k++) view_free(&g->view[k / MAX_STAGE][k % MAX_STAGE]);
 	cells_free(&g->cells);
 	symbols_free(&g->f);
 	if (g->made) program_free(g->program);

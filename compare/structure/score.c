@@ -4,140 +4,8 @@
 #include <string.h>
 
 #include "compare/limits/limits.h"
-#include "schedule.h"
+#include "compare/cells/schedule.h"
 #include "search.h"
-
-struct viewing { struct search *s; struct put_view *p; size_t at; size_t begin; bool *ok; };
-
-/* The first stage that has the element's token. */
-static unsigned char stage_of(const struct search *s, size_t token)
-{
-	int k = 0;
-
-	while (k + 1 < s->n_stage && token >= s->stage[k]) k++;
-	return (unsigned char)k;
-}
-
-static void view_line(size_t at, size_t step, size_t n, void *with)
-{
-	struct viewing *w = with;
-	struct put_view *p = w->p;
-	const struct search *s = w->s;
-	size_t stride = s->call->out_count[p->out] / (s->call->dim[0] ? s->call->dim[0] : 1);
-
-	for (size_t i = 0; i < n; i++, at += step, w->at++) {
-		if (at >= s->call->out_count[p->out] || w->at >= p->n) {
-			*w->ok = false;
-			return;
-		}
-		p->y[w->at] = s->recorded[p->out][at];
-		p->truth[w->at] = (float)(s->truth.hi[p->out][at]);
-		p->weight[w->at] = s->weight[p->out][at];
-		p->stage[w->at] = s->along[p->out] && stride ? stage_of(s, at / stride - w->begin) : 0;
-	}
-}
-
-/* The loop over tokens around loop `in`, or it; 0: none. */
-static int main_loop(const struct form_symbols *f, int in)
-{
-	for (; in; in = f->in[in].up)
-		if (f->in[in].of == f->loop && over_tokens(f->program, f->loop)) return in;
-	return 0;
-}
-
-/* Of the sequence that the turn is of. */
-static size_t first_token(const struct stage_turns *t, const struct form_symbols *f, int main, int in, int turn)
-{
-	int up = f->in[main].up, first = t->first[main][turn_around(t, f, in, turn, up)];
-
-	return (size_t)t->of[main][first].now->var[f->in[main].of->var];
-}
-
-enum { PARTS = 16, WORTH = 1 << 13 };
-
-static void add_part(struct score *to, const struct score *from)
-{
-	to->raw += from->raw, to->raw_base += from->raw_base;
-	for (int k = 0; k < MAX_STAGE; k++) {
-		to->left[k] += from->left[k], to->base[k] += from->base[k], to->bits[k] += from->bits[k], to->count[k] += from->count[k];
-		to->equal[k] += from->equal[k], to->moved[k] += from->moved[k];
-	}
-}
-
-/* What is the same of every candidate: the exact answer's errors. */
-static struct score base_of(const struct put_view *p, size_t turns)
-{
-	struct score all = { 0 };
-
-	for (size_t part = 0; part < PARTS; part++) {
-		struct score s = { 0 };
-		for (size_t k = p->start[turns * part / PARTS]; k < p->start[turns * (part + 1) / PARTS]; k++) {
-			double w = (double)p->weight[k], b = ((double)p->y[k] - (double)p->truth[k]) * w;
-			int st = p->stage[k];
-			s.count[st]++;
-			s.base[st] += b * b;
-			s.raw_base += (b / w) * (b / w);
-		}
-		add_part(&all, &s);
-	}
-	return all;
-}
-
-static bool view_put(struct search *s, const struct graph *g, const struct view *v, const struct sym_put *put, struct put_view *p)
-{
-	const struct stage_turns *t = &v->v.turns;
-	int n = t->n[put->in], main = main_loop(&g->f, put->in);
-	const struct shape shape = put->value->s;
-	size_t all = 0;
-	bool ok = true;
-
-	*p = (struct put_view){ .out = put->slice->tensor };
-	p->counts = s->along[p->out] || t->whole;
-	p->start = calloc((size_t)n + 1, sizeof *p->start);
-	if (!p->start) return false;
-	for (int i = 0; i < n; i++) {
-		const struct turn *x = &t->of[put->in][i];
-		p->start[i] = all;
-		all += len_in(x, shape.rows) * len_in(x, shape.cols);
-	}
-	p->start[n] = p->n = all;
-	p->y = malloc((all + 1) * sizeof *p->y), p->truth = malloc((all + 1) * sizeof *p->truth), p->weight = malloc((all + 1) * sizeof *p->weight);
-	p->stage = malloc(all + 1);
-	if (!p->y || !p->truth || !p->weight || !p->stage) return false;
-	for (int i = 0; i < n && ok; i++) {
-		struct viewing w = { s, p, p->start[i], main ? first_token(t, &g->f, main, put->in, i) : 0, &ok };
-		ok = slice_lines(put->slice, &t->of[put->in][i], view_line, &w) && ok;
-	}
-	if (ok) p->base = base_of(p, (size_t)n);
-	else error_set(s->e, E_FORMULA, s->call->op->name, NO_OFFSET, "an output's elements do not lie where the formula stores them");
-	return ok;
-}
-
-size_t look_at(struct search *s, size_t step)
-{
-	size_t was = s->step[s->n_stage - 1];
-
-	s->step[s->n_stage - 1] = step;
-	return was;
-}
-
-struct view *view_of(struct search *s, struct graph *g, int k)
-{
-	struct view *v = &g->view[k];
-
-	if (v->made && v->step == s->step[k]) return v;
-	view_free(v);
-	v->made = true;
-	v->step = s->step[k];
-	bool ok = evaluator_make(&v->v, &g->f, &g->cells, s->stage[k], v->step, (size_t)32 << 20);
-	v->v.rounded = s->rounded[k];
-	for (int i = 0; i < g->f.n_put && ok; i++) {
-		ok = view_put(s, g, v, &g->f.put[i], &v->put[i]);
-		v->wanted[i] = v->put[i].counts;
-	}
-	if (!ok) s->failed = true;
-	return v;
-}
 
 static void stored(enum dtype d, double *y, const double *x, size_t n)
 {
@@ -176,8 +44,19 @@ static void moved_block(const struct put_view *p, size_t from, const double *x, 
 	}
 }
 
+enum { PARTS = 16, WORTH = 1 << 13 };
+
+static void add_part(struct score *to, const struct score *from)
+{
+	to->raw += from->raw, to->raw_base += from->raw_base;
+	for (int k = 0; k < MAX_STAGE; k++) {
+		to->left[k] += from->left[k], to->base[k] += from->base[k], to->bits[k] += from->bits[k], to->count[k] += from->count[k];
+		to->equal[k] += from->equal[k], to->moved[k] += from->moved[k];
+	}
+}
+
 /* In parts that are the same whatever the number of threads is. */
-static bool compare(struct search *s, const struct view *v, const struct put_view *p, const struct value *x, const struct sym_put *put,
+static bool compare(const struct search *s, const struct view *v, const struct put_view *p, const struct value *x, const struct sym_put *put,
 	struct score *to, float *errors)
 {
 	const double unit = fmin(0x1p22, 1 / (sums_in_order * sqrt(s->noise[p->out]) + 1e-30));
@@ -185,7 +64,7 @@ static bool compare(struct search *s, const struct view *v, const struct put_vie
 	struct score sum[PARTS] = { 0 };
 	bool ok = true;
 
-	#pragma omp parallel for schedule(static, 1) reduction(&&: ok) if (p->n > WORTH)
+	#pragma omp parallel for schedule(static, 1) reduction(&&: ok) if (turns > 1 && p->n > WORTH)
 	for (size_t part = 0; part < PARTS; part++) {
 		double *room = malloc((x->n + 1) * sizeof *room), of[MAX_STAGE];
 		ok = room != NULL;
@@ -205,7 +84,7 @@ static bool compare(struct search *s, const struct view *v, const struct put_vie
 }
 
 /* used: of the errors, by pieces of other kinds */
-static bool scored(struct search *s, struct graph *g, struct view *v, const struct lowered *l, const bool *wanted, struct score score[MAX_OUT],
+static bool scored(const struct search *s, struct graph *g, struct view *v, const struct lowered *l, const bool *wanted, struct score score[MAX_OUT],
 	float *errors[MAX_OUT], size_t used[MAX_OUT])
 {
 	for (int i = 0; i < g->f.n_put; i++) {
@@ -215,7 +94,7 @@ static bool scored(struct search *s, struct graph *g, struct view *v, const stru
 		float *e = errors && errors[p->out] ? errors[p->out] + used[p->out] : NULL;
 		if (!x || !compare(s, v, p, x, &g->f.put[i], &score[p->out], e)) return false;
 		used[p->out] += p->n;
-		s->work += WORK_COMPARED * (double)p->n;
+		v->v.work += WORK_COMPARED * (double)p->n;
 	}
 	return true;
 }
@@ -261,21 +140,44 @@ bool lower_in(struct search *s, struct graph *g, const struct candidate *c, FILE
 	return lower(&(struct lowering){ &g->f, &g->cells, &s->keys, &c->config, c->form, false, text }, to);
 }
 
-/* The pieces of that kind; l: what the candidate does there, or NULL; becomes cells that stand for its. */
-static bool scored_by(struct search *s, struct graph *g, const struct candidate *c, struct lowered *l, int k, struct score score[MAX_OUT],
-	float *errors[MAX_OUT], size_t used[MAX_OUT])
-{
-	struct lowered own;
-	bool ok = l || lower_in(s, g, c, NULL, &own);
-	struct view *v = ok ? view_of(s, g, k) : NULL;
-	bool wanted[MAX_PUT] = { false };
+/* The pieces of one kind, as a candidate has them. */
+struct look { struct graph *g; struct view *v; struct lowered l; bool wanted[MAX_PUT], ok; struct schedule todo; };
 
-	if (!l) l = &own;
-	for (int i = 0; v && i < g->f.n_put; i++) wanted[i] = v->wanted[i] && counts(s, v->put[i].out);
-	ok = ok && !s->failed && same_lowered(&v->v, l, wanted) && evaluate(&v->v, l, wanted) && scored(s, g, v, l, wanted, score, errors, used);
-	if (v) s->work += v->v.work, v->v.work = 0;
-	s->failed = s->failed || !ok;
-	return ok;
+/* Of what is lowered: all but what takes long, which changes nothing but the view. */
+static void begin(struct search *s, struct look *x, int k, int lane)
+{
+	struct view *v = x->v = view_in(s, x->g, k, lane);
+
+	for (int i = 0; i < x->g->f.n_put; i++) x->wanted[i] = v->wanted[i] && counts(s, v->put[i].out);
+	x->ok = !s->failed && same_lowered(&v->v, &x->l, x->wanted) && schedule_begin(&x->todo, &v->v, &x->l, x->wanted);
+}
+
+static void end(const struct search *s, struct look *x, struct score score[MAX_OUT], float *errors[MAX_OUT], size_t used[MAX_OUT])
+{
+	if (x->ok) schedule_run(&x->todo, &x->v->v);
+	x->ok = x->ok && scored(s, x->g, x->v, &x->l, x->wanted, score, errors, used);
+	schedule_free(&x->todo);
+}
+
+/* What was done since it was last asked. */
+static double work_done(struct view *v)
+{
+	double w = v->v.work;
+
+	v->v.work = 0;
+	return w;
+}
+
+static bool in_one_piece(const struct view *v) { return v->v.turns.n[0] <= 1; }
+
+/* What is lowered, at stage k: of those pieces. */
+static bool looked_at(struct search *s, struct look *x, int k, struct score score[MAX_OUT], float *errors[MAX_OUT], size_t used[MAX_OUT])
+{
+	begin(s, x, k, 0);
+	end(s, x, score, errors, used);
+	s->work += work_done(x->v) * (in_one_piece(x->v) ? WORK_ALONE : 1);
+	s->failed = s->failed || !x->ok;
+	return x->ok;
 }
 
 void add_met(struct met *to, const struct met *from)
@@ -291,40 +193,97 @@ void add_met(struct met *to, const struct met *from)
 
 static uint64_t mixed(uint64_t h, int x) { return (h ^ (uint64_t)(unsigned)x) * UINT64_C(0x9e3779b97f4a7c15) ^ h >> 29; }
 
-void try(struct search *s, struct candidate *c, int k)
+/* A candidate that is tried; x: of its first graph; used: as scored() has it. */
+struct trial { struct candidate *c; struct look x; uint64_t id; struct score score[MAX_OUT]; size_t used[MAX_OUT]; };
+
+/* Is its cost not known yet, and may it be known? Else it is there. */
+static bool unknown(struct search *s, struct trial *t, struct candidate *c, int k)
 {
 	struct graph *first = graph_of(s, c);
 	struct lowered l;
-	struct score score[MAX_OUT] = { 0 };
-	size_t used[MAX_OUT] = { 0 };
 	uint64_t id = mixed(mixed(mixed((uint64_t)(k + 1) << 32 ^ s->step[k] << 40, c->form), (int)(first - s->graph[0])), (int)s->only);
 
+	*t = (struct trial){ .c = c, .x.g = first };
 	c->cost = c->energy = 1e9;
 	c->bits = 0;
 	c->met.n = 0;
 	for (struct graph *g = first; g && !s->failed; g = g->next) {
-		if (!lower_in(s, g, c, NULL, &l)) s->failed = true;
-		if (s->failed) return;
-		add_met(&c->met, &l.met);
+		struct lowered *to = g == first ? &t->x.l : &l;
+		if (!lower_in(s, g, c, NULL, to)) s->failed = true;
+		if (s->failed) return false;
+		add_met(&c->met, &to->met);
 		for (int i = 0; i < g->f.n_put; i++)
-			if (counts(s, g->f.put[i].slice->tensor)) id = mixed(id, l.put[i]);
-		for (int i = 1; i < g->f.n_in; i++) id = mixed(id, l.recurrence[i]);
+			if (counts(s, g->f.put[i].slice->tensor)) id = mixed(id, to->put[i]);
+		for (int i = 1; i < g->f.n_in; i++) id = mixed(id, to->recurrence[i]);
 	}
-	if (s->failed) return;
+	if (s->failed) return false;
 	if (s->chunk_key[c->form] >= 0) c->met.site[c->met.n] = -1, c->met.key[c->met.n++] = s->chunk_key[c->form];
-	if (any_banned(s, c)) return;
-	struct seen_cost *x = &s->seen[id % SEEN];
-	if (x->id == id) {
-		c->energy = x->energy, c->bits = x->bits;
-		c->cost = c->energy + s->mix * c->bits;
-		return;
-	}
-	s->tries++;
-	for (struct graph *g = first; g; g = g->next)
-		if (!scored_by(s, g, c, g == first && !g->next ? &l : NULL, k, score, NULL, used)) return;
-	cost_of(s, score, k, c);
+	if (any_banned(s, c)) return false;
+	const struct seen_cost *seen = &s->seen[id % SEEN];
+	t->id = id;
+	if (seen->id != id) return true;
+	c->energy = seen->energy, c->bits = seen->bits;
 	c->cost = c->energy + s->mix * c->bits;
-	*x = (struct seen_cost){ id, c->energy, c->bits };
+	return false;
+}
+
+static void known(struct search *s, const struct trial *t, int k)
+{
+	struct candidate *c = t->c;
+
+	s->tries++;
+	cost_of(s, t->score, k, c);
+	c->cost = c->energy + s->mix * c->bits;
+	s->seen[t->id % SEEN] = (struct seen_cost){ t->id, c->energy, c->bits };
+}
+
+static void one(struct search *s, struct trial *t, int k)
+{
+	if (!looked_at(s, &t->x, k, t->score, NULL, t->used)) return;
+	for (struct graph *g = t->x.g->next; g; g = g->next) {
+		t->x = (struct look){ .g = g };
+		if (!(s->failed = s->failed || !lower_in(s, g, t->c, NULL, &t->x.l)) && !looked_at(s, &t->x, k, t->score, NULL, t->used)) return;
+	}
+	if (!s->failed) known(s, t, k);
+}
+
+void try(struct search *s, struct candidate *c, int k)
+{
+	struct trial t;
+
+	if (unknown(s, &t, c, k)) one(s, &t, k);
+}
+
+/* Of two calls' work side by side, each on a core, the longer one counts. */
+static void two(struct search *s, struct trial t[2], int k)
+{
+	for (int i = 0; i < 2; i++) begin(s, &t[i].x, k, i);
+	#pragma omp parallel for schedule(static, 1)
+	for (int i = 0; i < 2; i++) end(s, &t[i].x, t[i].score, NULL, t[i].used);
+	s->work += fmax(work_done(t[0].x.v), work_done(t[1].x.v)) * WORK_ALONE;
+	for (int i = 0; i < 2; i++) {
+		s->failed = s->failed || !t[i].x.ok;
+		if (!s->failed) known(s, &t[i], k);
+	}
+}
+
+bool try_two(struct search *s, struct candidate *a, struct candidate *b, int k)
+{
+	struct trial t[2];
+	const struct graph *g = graph_of(s, a), *h = graph_of(s, b);
+
+	if (g->next || h->next || g->program->pieces > 1 || h->program->pieces > 1) {
+		try(s, a, k);
+		return false;
+	}
+	bool first = unknown(s, &t[0], a, k), second = unknown(s, &t[1], b, k);
+	if (first && second && t[0].id != t[1].id) {
+		two(s, t, k);
+		return true;
+	}
+	if (first) one(s, &t[0], k);
+	if (second) try(s, b, k);
+	return true;
 }
 
 bool measured_in(struct search *s, struct graph *g, const struct candidate *c, int k, struct score score[MAX_OUT], float *errors[MAX_OUT])
@@ -333,7 +292,11 @@ bool measured_in(struct search *s, struct graph *g, const struct candidate *c, i
 	bool ok = !s->failed;
 
 	memset(score, 0, MAX_OUT * sizeof *score);
-	for (; g && ok; g = g->next) ok = scored_by(s, g, c, NULL, k, score, errors, used);
+	for (; g && ok; g = g->next) {
+		struct look x = { .g = g };
+		ok = lower_in(s, g, c, NULL, &x.l) && looked_at(s, &x, k, score, errors, used);
+	}
+	s->failed = s->failed || !ok;
 	return ok;
 }
 

@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-#include "evaluate.h"
+#include "compare/cells/evaluate.h"
 #include "structure.h"
 
 /* Of one output: errors of the candidate and of the exact answer, and bits lost, of the tokens below each stage's end. */
@@ -16,8 +16,9 @@ struct score { double left[MAX_STAGE], moved[MAX_STAGE], base[MAX_STAGE], bits[M
 struct put_view { size_t n, *start; float *y, *truth, *weight; unsigned char *stage; int out; bool counts; struct score base; };
 struct view { bool made; size_t step; struct evaluator v; struct put_view put[MAX_PUT]; bool wanted[MAX_PUT]; };
 
+enum { LANES = 2 };
 /* A form in one chunk size: pieces of one kind, and those behind them. All kinds share choices. program: the first one's own. */
-struct graph { bool made; struct program *program; struct form_symbols f; struct cells cells; struct view view[MAX_STAGE]; struct graph *next; };
+struct graph { bool made; struct program *program; struct form_symbols f; struct cells cells; struct view view[LANES][MAX_STAGE]; struct graph *next; };
 
 /* energy, bits: what is left of the error, by squares and by bits that are lost; cost: energy + mix * bits, as the search weighs it. */
 struct candidate { struct config config; int form; double energy, bits, cost; struct met met; };
@@ -69,6 +70,8 @@ void search_free(struct search *s);
 
 /* The candidate at stage k: cost and choices. */
 void try(struct search *s, struct candidate *c, int k);
+/* Of a call in one piece, which one core computes alone, both side by side; of any other a. Was b tried? */
+bool try_two(struct search *s, struct candidate *a, struct candidate *b, int k);
 /* Of all tokens every step-th piece is looked at from now on; returns what it was. */
 size_t look_at(struct search *s, size_t step);
 /* The same of all tokens: per output; errors, where not NULL: |error| weight of each element of outputs. */
@@ -84,7 +87,9 @@ void graph_free(struct graph *g);
 void view_free(struct view *v);
 bool measured_in(struct search *s, struct graph *g, const struct candidate *c, int k, struct score score[MAX_OUT], float *errors[MAX_OUT]);
 struct graph *graph_of(struct search *s, const struct candidate *c);
-struct view *view_of(struct search *s, struct graph *g, int k);
+/* In each lane all values of its own, so that candidates in several can be computed side by side. */
+struct view *view_in(struct search *s, struct graph *g, int k, int lane);
+static inline struct view *view_of(struct search *s, struct graph *g, int k) { return view_in(s, g, k, 0); }
 void add_met(struct met *to, const struct met *from);   /* in the order in which they are met, each once */
 /* What the candidate does in pieces of this kind. */
 bool lower_in(struct search *s, struct graph *g, const struct candidate *c, FILE *text, struct lowered *to);

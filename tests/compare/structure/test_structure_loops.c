@@ -196,7 +196,7 @@ static void a_fault_is_told(void **state)
 				struct answer truth = s->truth;
 				call.anchored = false;  /* else what differs between forms is asked of the reference */
 				s->truth = a;
-				view_free(&s->graph[p.form][0].view[s->n_stage - 1]);
+				view_free(&s->graph[p.form][0].view[0][s->n_stage - 1]);
 				if (exact_agrees(s, p.form)) print_error("%s: %s is not told\n", op->name, op->faults[f].name);
 				assert_false(exact_agrees(s, p.form));
 				s->truth = truth;

@@ -140,18 +140,18 @@ static void what_a_call_cannot_tell_is_not_told(void **state)
 	capture_free(&capture);
 }
 
-/* Without them it takes 17 G operations. */
+/* Without them it is missed, with 30 G operations too. */
 static void by_two_changes_at_once(void **state)
 {
 	(void)state;
-	read_back_of(14, "newton_schulz", 10e9);
+	read_back_of(7401, "muon_step", 24e9);
 }
 
 /* Without them it is missed. */
 static void by_changes_by_lot(void **state)
 {
 	(void)state;
-	read_back_of(23, "newton_schulz", 24e9);
+	read_back_of(3, "newton_schulz", 24e9);
 }
 
 /* A bit that is lost is amplified by each turn behind it: of an iteration that is explained a hundredth is left of what is else. */
@@ -204,7 +204,7 @@ static void states_alone_are_read_first(void **state)
 static void outputs_beside_states_that_are_explained(void **state)
 {
 	(void)state;
-	read_back_of(7147, NULL, 24e9);
+	read_back_of(7147, NULL, 36e9);
 }
 
 /* Then what outputs do beside: of a row that is normed at the end a rounding shows nothing before the one of its size is there. */

@@ -115,8 +115,7 @@ const char *low_text(struct lowering_run *l, const struct sym *x, const struct v
 		if (e->op > FN_COUNT) return said(l, "%s_approx(%s)", approx_names[e->op - (int)FN_APPROX(0)], a[0].text);
 		return fn_names[e->op] ? said(l, "%s(%s)", fn_names[e->op], a[0].text) : a[0].text;
 	case EX_ZIP:
-		return e->op == OP_DIV ? said(l, "%s / %s", in_brackets(l, a[0]), in_brackets(l, a[1]))
-			: e->op == OP_POW ? said(l, "%s^%s", in_brackets(l, a[0]), in_brackets(l, a[1])) : said(l, "maximum(%s, %s)", a[0].text, a[1].text);
+		return e->op == OP_POW ? said(l, "%s^%s", in_brackets(l, a[0]), in_brackets(l, a[1])) : said(l, "maximum(%s, %s)", a[0].text, a[1].text);
 	case EX_TRANS: case EX_FLIP: return said(l, "%s'", in_brackets(l, a[0]));
 	case EX_SUM: return said(l, "sum(%s)", a[0].text);
 	case EX_MAX: return said(l, "max(%s)", a[0].text);
@@ -198,7 +197,9 @@ static struct val operation(struct lowering_run *l, const struct sym *x, bool ro
 	leaf(l, e, x->in, &c, a[0]);
 	bool whole = e->kind != EX_ZIP && !(e->kind == EX_MAP && e->op == FN_RECIP) && e->kind != EX_CMP;
 	const char *way = e->kind == EX_MAP ? way_name((enum fn)e->op, c.p[2]) : NULL;
-	struct val v = low_cell(l, &c, way ? said(l, "%s(%s)", way, a[0].text) : low_text(l, x, a), whole || way);
+	struct val v = e->kind == EX_ZIP && e->op == OP_DIV ? low_quotient(l, x, a[0], a[1])
+		: low_cell(l, &c, way ? said(l, "%s(%s)", way, a[0].text) : low_text(l, x, a), whole || way);
+	if (v.cell < 0) return v;
 	if (x->exponent) v = low_given(l, x, v, false);
 	bool made = e->kind == EX_MAP || e->kind == EX_ZIP || e->kind == EX_SUM || e->kind == EX_SCAN || e->kind == EX_POWER || e->kind == EX_WHERE
 		|| (e->kind == EX_LOAD && x->site >= 0);

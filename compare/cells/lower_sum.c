@@ -1,4 +1,4 @@
-/* Sums, products element by element, exponentials, inverses. */
+/* Sums, products element by element, quotients, exponentials, inverses. */
 #include "lower.h"
 
 #include "ref/arith/arith.h"
@@ -116,6 +116,24 @@ struct val low_times(struct lowering_run *l, const struct sym *x)
 		v = low_zip(l, OP_MUL, v, t[i], x->s, " * ");
 	}
 	return v;
+}
+
+/* a / b, rounded right, or a times 1 / b, that rounded right or approximated, as PTX's div.full.f32 has it: all quotients alike. In an iteration
+ * a near tie is amplified, so that it is no last bit there. */
+struct val low_quotient(struct lowering_run *l, const struct sym *x, struct val a, struct val b)
+{
+	const struct form_symbols *f = l->h->f;
+	const bool free = f->iterated && !over_tokens(f->program, f->loop);
+	int how = l->wide ? 0 : choose(l, 0, W_OVER, 0, 3, free ? CHOOSE_FORM : CHOOSE_LAST);
+	struct cell over = cell_of(CELL_OP, b.cell, -1, cell_at(l, b)->rows, cell_at(l, b)->cols);
+
+	if (!how) return low_zip(l, OP_DIV, a, b, x->s, " / ");
+	over.p[0] = (int)EX_MAP;
+	over.p[1] = FN_RECIP;
+	over.p[2] = how == 2;
+	over.grid = IN_F32;
+	struct val y = low_cell(l, &over, how == 2 ? said(l, "%s(%s)", way_name(FN_RECIP, 1), b.text) : said(l, "1 / %s", in_brackets(l, b)), how == 2);
+	return y.cell < 0 ? y : low_zip(l, OP_MUL, a, y, x->s, " * ");
 }
 
 /* ---- e^x: of x, or of two, x log2 e: at the last, in each sum, in each term of a running sum ---- */

@@ -1,6 +1,6 @@
 /* From symbols to cells: each freedom of a kernel is met here as a choice, and a candidate is what was chosen. */
-#ifndef ETALON_STRUCTURE_LOWER_H
-#define ETALON_STRUCTURE_LOWER_H
+#ifndef ETALON_CELLS_LOWER_H
+#define ETALON_CELLS_LOWER_H
 
 #include "cells.h"
 
@@ -9,7 +9,7 @@
 enum choice_kind { CHOOSE_DEFAULT, CHOOSE_FORM, CHOOSE_OPERAND, CHOOSE_NAME, CHOOSE_INNER, CHOOSE_LAST, CHOOSE_SUMS, CHOICE_KINDS };
 enum what {
 	W_CHUNK, W_EVERY, W_OPERAND, W_NAME, W_INNER, W_DISTRIBUTED, W_ORDER, W_PLACE, W_FUSED, W_CONJUGATED, W_EXP, W_SCAN, W_BASE,
-	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_VECTOR, W_GIVEN, W_WIDE, W_WAY, W_SUMS, W_ONTO, W_ALONE, W_UNSCALED
+	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_VECTOR, W_GIVEN, W_WIDE, W_WAY, W_SUMS, W_ONTO, W_ALONE, W_UNSCALED, W_OVER
 };
 
 /* A choice: n options, `value` one of them. The same key in all candidates. */
@@ -73,6 +73,7 @@ enum { MAX_TERMS = 16 };
 struct val low_sum(struct lowering_run *l, const struct sym *x, bool root);
 struct val low_added(struct lowering_run *l, const struct sym *x, struct val *t, int n, int about, struct shape s);
 struct val low_times(struct lowering_run *l, const struct sym *x);
+struct val low_quotient(struct lowering_run *l, const struct sym *x, struct val a, struct val b);
 struct val low_inverse(struct lowering_run *l, const struct sym *x);
 /* Of an input that is an exponent: as it is, or through e^x and its logarithm (in_2: of base 2), as kernels have it that take decays. */
 struct val low_given(struct lowering_run *l, const struct sym *x, struct val v, bool in_2);

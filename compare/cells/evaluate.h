@@ -1,6 +1,6 @@
 /* Values of cells on a call's first tokens, kept as long as there is room. */
-#ifndef ETALON_STRUCTURE_EVALUATE_H
-#define ETALON_STRUCTURE_EVALUATE_H
+#ifndef ETALON_CELLS_EVALUATE_H
+#define ETALON_CELLS_EVALUATE_H
 
 #include "lower.h"
 
@@ -48,7 +48,6 @@ struct evaluator {
 	size_t bytes, budget;
 	uint64_t age;
 	double work;                    /* what evaluate() has done, as schedule.h weighs it */
-	bool failed;
 };
 
 /* The turns of the first `tokens` tokens in every `step`-th piece. */

@@ -1,7 +1,7 @@
 /* What one candidate computes: cells, each an operation on others, each there once. Two candidates that compute the same have the same
  * cells, so that a value is computed once for all of them. */
-#ifndef ETALON_STRUCTURE_CELLS_H
-#define ETALON_STRUCTURE_CELLS_H
+#ifndef ETALON_CELLS_CELLS_H
+#define ETALON_CELLS_CELLS_H
 
 #include "compare/symbols/symbols.h"
 

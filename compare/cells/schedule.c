@@ -244,6 +244,7 @@ bool schedule_make(struct schedule *s, struct evaluator *v, const struct lowered
 	for (int i = 0; i < v->f->n_put; i++)
 		if (!wanted || wanted[i]) need(&g, to->put[i]);
 	if (!g.failed) resolve(&g);
+	v->work += WORK_READ * g.n_read;
 	free(g.read);
 	return !g.failed && !v->cells->failed;
 }

@@ -207,25 +207,35 @@ static void run_list(const struct evaluator *v, const struct schedule *s, int li
 
 static void run(const struct evaluator *v, const struct schedule *s)
 {
-	#pragma omp parallel for schedule(dynamic, 1) if (s->work > WORK_HEAVY)
+	#pragma omp parallel for schedule(dynamic, 1) if (v->turns.n[0] > 1 && s->work > WORK_HEAVY)
 	for (int p = 0; p < v->turns.n[0]; p++) {
 		struct place place = { { p } };
 		run_list(v, s, 0, &place);
 	}
 }
 
-bool evaluate(struct evaluator *v, const struct lowered *to, const bool *wanted)
+bool schedule_begin(struct schedule *s, struct evaluator *v, const struct lowered *to, const bool *wanted)
 {
-	struct schedule s;
 	bool ok = !v->cells->failed;
 
 	v->age++;
 	if (v->bytes > v->budget) ok = kept_trim(v, v->slots, v->age > 3 ? v->age - 3 : 0) && ok;
-	ok = schedule_make(&s, v, to, wanted) && ok;
-	if (ok) run(v, &s);
-	v->work += ok ? s.work : 0;
+	return schedule_make(s, v, to, wanted) && ok;
+}
+
+void schedule_run(const struct schedule *s, struct evaluator *v)
+{
+	run(v, s);
+	v->work += s->work;
+}
+
+bool evaluate(struct evaluator *v, const struct lowered *to, const bool *wanted)
+{
+	struct schedule s;
+	bool ok = schedule_begin(&s, v, to, wanted);
+
+	if (ok) schedule_run(&s, v);
 	schedule_free(&s);
-	v->failed = v->failed || !ok;
 	return ok;
 }
 
