@@ -204,7 +204,7 @@ static void states_alone_are_read_first(void **state)
 static void outputs_beside_states_that_are_explained(void **state)
 {
 	(void)state;
-	read_back_of(7147, NULL, 36e9);
+	read_back_of(7147, NULL, 29e9);
 }
 
 /* Then what outputs do beside: of a row that is normed at the end a rounding shows nothing before the one of its size is there. */
