@@ -4,97 +4,7 @@
 #include <string.h>
 
 #include "evaluate.h"
-#include "fixtures/io/wide.h"
-#include "ref/approx/approx.h"
 #include "ref/arith/arith.h"
-
-static double function(enum fn f, double x)
-{
-	if (f > FN_COUNT) return (double)approx((enum approx)(f - FN_APPROX(0)), (float)x, false);
-	switch (f) {
-	case FN_NEG: return -x;
-	case FN_EXP: return exp(x);
-	case FN_EXP2: return exp2(x);
-	case FN_PER_LN2: return x * M_LOG2E;
-	case FN_SIGMOID: return 1 / (1 + exp(-x));
-	case FN_SOFTPLUS: return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
-	case FN_SILU: return x / (1 + exp(-x));
-	case FN_SQRT: return sqrt(x);
-	case FN_RSQRT: return 1 / sqrt(x);
-	case FN_RECIP: return 1 / x;
-	case FN_SIN: return sin(x);
-	case FN_COS: return cos(x);
-	case FN_TANH: return tanh(x);
-	case FN_LOG: return log(x);
-	case FN_ERF: return erf(x);
-	case FN_ABS: return fabs(x);
-	default: return x;
-	}
-}
-
-static double binary(enum binary op, double a, double b)
-{
-	switch (op) {
-	case OP_ADD: return a + b;
-	case OP_SUB: return a - b;
-	case OP_MUL: return a * b;
-	case OP_DIV: return a / b;
-	case OP_MAX: return isnan(a) || a > b ? a : b;
-	case OP_POW: return pow(a, b);
-	}
-	return (double)NAN;
-}
-
-static bool compared(enum node_kind op, double a, double b)
-{
-	switch (op) {
-	case NODE_EQ: return a == b;
-	case NODE_NE: return a != b;
-	case NODE_LT: return a < b;
-	case NODE_LE: return a <= b;
-	case NODE_GT: return a > b;
-	default: return a >= b;
-	}
-}
-
-/* A vector goes along, a number everywhere: how far one step is in rows and in columns. */
-static size_t down(struct block a) { return a.rows > 1 ? a.cols : 0; }
-static size_t along(struct block a) { return a.cols > 1 ? 1 : 0; }
-
-#define ROW(u_step, w_step, expression) for (size_t j = 0; j < y.cols; j++) { double u = p[j * (u_step)], w = q[j * (w_step)]; to[j] = (expression); }
-#define ROWS(expression) do { \
-	for (size_t i = 0; i < y.rows; i++) { \
-		double *to = y.at + i * y.cols; \
-		const double *p = a.at + i * down(a), *q = b.at + i * down(b); \
-		if (along(a) && along(b)) ROW(1, 1, expression) \
-		else if (along(a)) ROW(1, 0, expression) \
-		else if (along(b)) ROW(0, 1, expression) \
-		else ROW(0, 0, expression) \
-	} } while (0)
-
-#define ZIP(type) switch ((enum binary)op) { \
-	case OP_ADD: ROWS((double)(type)(u + w)); break; \
-	case OP_SUB: ROWS((double)(type)(u - w)); break; \
-	case OP_MUL: ROWS((double)(type)(u * w)); break; \
-	default: ROWS((double)(type)binary((enum binary)op, u, w)); break; \
-	}
-WIDE_LOOP static void zip(int op, struct block y, struct block a, struct block b) { ZIP(double) }
-WIDE_LOOP static void zip_floats(int op, struct block y, struct block a, struct block b) { ZIP(float) }
-#undef ZIP
-
-WIDE_LOOP static void select_each(struct block y, struct block a, struct block b, struct block where)
-{
-	for (size_t i = 0; i < y.rows; i++) {
-		double *to = y.at + i * y.cols;
-		const double *p = a.at + i * down(a), *q = b.at + i * down(b), *is = where.at + i * y.cols;
-		for (size_t j = 0; j < y.cols; j++) {
-			double u = p[j * along(a)], w = q[j * along(b)];
-			to[j] = is[j] != 0 ? u : w;
-		}
-	}
-}
-
-static void compare(int op, struct block y, struct block a, struct block b) { ROWS(compared((enum node_kind)op, u, w) ? 1.0 : 0.0); }
 
 static void gemm(const struct cell *c, struct block y, const struct block *a)
 {
@@ -147,7 +57,7 @@ static void choice(const struct program *p, const struct ex *x, struct block y, 
 			yes = ix_again(t->now, x->ix) != 0;
 		}
 		struct block from = yes ? a : b;
-		for (size_t j = 0; j < y.cols; j++) y.at[i * y.cols + j] = from.at[i * down(from) + j * along(from)];
+		for (size_t j = 0; j < y.cols; j++) y.at[i * y.cols + j] = from.at[i * step_down(from) + j * step_along(from)];
 	}
 	if (var < 0) return;
 	t->now->var[var] = first;
@@ -188,7 +98,7 @@ static void rows_to_one(enum ex_kind kind, struct block y, struct block a)
 
 	for (size_t i = 0; i < rows; i++) {
 		double s = kind == EX_SUM ? 0 : -INFINITY;
-		for (size_t j = 0; j < n; j++) s = kind == EX_SUM ? s + a.at[i * n + j] : binary(OP_MAX, s, a.at[i * n + j]);
+		for (size_t j = 0; j < n; j++) s = kind == EX_SUM ? s + a.at[i * n + j] : cell_binary(OP_MAX, s, a.at[i * n + j]);
 		y.at[i] = s;
 	}
 }
@@ -260,11 +170,11 @@ static void operation(const struct evaluator *v, const struct cell *c, const str
 		format_round_all((enum format)c->ex->op, ROUND_NEAREST_EVEN, y.at, n);
 		break;
 	case EX_TOP: top(y, a[0]); break;
-	case EX_CMP: compare(c->ex->op, y, a[0], a[1]); break;
-	case EX_WHERE: select_each(y, a[0], a[1], a[2]); break;
+	case EX_CMP: cell_compare(c->ex->op, y, a[0], a[1]); break;
+	case EX_WHERE: cell_select(y, a[0], a[1], a[2]); break;
 	case EX_MAP: {
 		enum fn f = (enum fn)c->p[1];
-		for (size_t i = 0; i < n; i++) y.at[i] = c->p[2] ? way_value(f, c->p[2], a[0].at[i]) : function(f, a[0].at[i]);
+		for (size_t i = 0; i < n; i++) y.at[i] = c->p[2] ? way_value(f, c->p[2], a[0].at[i]) : cell_function(f, a[0].at[i]);
 		break;
 	}
 	case EX_SUM: case EX_MAX: rows_to_one(kind, y, a[0]); break;
@@ -306,7 +216,7 @@ void compute(const struct evaluator *v, const struct cell *c, const struct block
 		rounds = false;
 		break;
 	case CELL_ZIP:
-		(rounds ? zip_floats : zip)(c->p[0], y, a[0], a[1]);
+		(rounds ? cell_zip_floats : cell_zip)(c->p[0], y, a[0], a[1]);
 		rounds = false;
 		break;
 	case CELL_GEMM: gemm(c, y, a); break;

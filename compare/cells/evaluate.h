@@ -87,6 +87,15 @@ bool kept_make(struct evaluator *v, struct kept_key k);                 /* room 
 
 /* ---- inside: one cell in one turn; a[i]: its arguments, shaped as they are now ---- */
 struct block { double *at; size_t rows, cols; };
+/* A vector goes along, a number everywhere: how far one step is in rows and in columns. */
+static inline size_t step_down(struct block a) { return a.rows > 1 ? a.cols : 0; }
+static inline size_t step_along(struct block a) { return a.cols > 1 ? 1 : 0; }
+double cell_function(enum fn f, double x);
+double cell_binary(enum binary op, double a, double b);
+void cell_zip(int op, struct block y, struct block a, struct block b);
+void cell_zip_floats(int op, struct block y, struct block a, struct block b);
+void cell_select(struct block y, struct block a, struct block b, struct block where);   /* a where that is not 0, else b */
+void cell_compare(int op, struct block y, struct block a, struct block b);
 void compute(const struct evaluator *v, const struct cell *c, const struct block *a, struct block y, const struct turn *t);
 void load_slice(const struct program *p, const struct ex *x, struct block y, const struct turn *t);
 void load_memory(const struct program *p, const struct ex *x, struct block y, const struct turn *t);

@@ -1,15 +1,10 @@
 /* Products of matrices, diagonals and numbers: spread over a sum or not, multiplied in some order, each factor on some operand or result. */
-#include "lower.h"
+#include "chain.h"
 
 #include <string.h>
 
 #include "fixtures/io/random.h"
 #include "ref/arith/arith.h"
-
-enum { MAX_DENSE = 5, MAX_TREES = 14, MAX_TREE = 2 * MAX_DENSE };
-
-/* A way to multiply: nodes first..last of the dense factors; leaves have left < 0. The last node is all of it. */
-struct way { int n; struct { int first, last, left, right; } node[MAX_TREE]; };
 
 /* All trees over [i, j); how many. */
 static int trees(int i, int j, struct way *out)
@@ -44,11 +39,6 @@ static int trees(int i, int j, struct way *out)
 	}
 	return n;
 }
-
-/* Where a factor may stand: on the rows or the columns of a node; inside: of the leaf's own product. */
-struct place { int node; bool columns, inside; };
-struct factor { struct entry e; int gap; struct place place; };
-struct chain { int about; struct way t; struct entry dense[MAX_DENSE]; int n_dense, n_factor; struct factor factor[MAX_FACTORS]; };
 
 /* The product that x is, under masks and factors that go with each element; NULL: none that a factor could move into. */
 static const struct sym *inner_product(const struct sym *x)
@@ -194,76 +184,10 @@ static struct val leaf(struct lowering_run *l, struct chain *c, int n)
 	return low_single(l, low_sym(l, x, !touched));
 }
 
-/* Is `scaled`, as it is or transposed, the leaf with the factors that stand on it, and no other? */
-static bool is_scaled(const struct sym *scaled, const struct chain *c, int n)
-{
-	const struct sym *x = c->dense[c->t.node[n].first].x, *turned = is_ex(x, EX_TRANS) ? x->arg[0] : NULL;
-	int dense = 0, others = 0, found = 0;
-
-	while (scaled->role[dense] != DENSE) dense++;
-	const struct sym *d = scaled->arg[dense];
-	bool flipped = d == turned || (is_ex(d, EX_TRANS) && d->arg[0] == x);
-	for (int i = 0; i < c->n_factor && (d == x || flipped); i++) {
-		const struct factor *f = &c->factor[i];
-		if (f->place.node != n) continue;
-		others++;
-		for (int j = 0; j < scaled->n; j++)
-			found += j != dense && scaled->arg[j] == f->e.x && (f->e.role == NUMBER || (j > dense) == (f->place.columns != flipped));
-	}
-	return others && found == others && others == scaled->n - 1;
-}
-
-/* What is rounded at a leaf: with a factor on it another value than the leaf's own, and perhaps one that the op has a name for. */
-static struct sym leaf_named(const struct lowering_run *l, const struct chain *c, int n)
-{
-	const struct form_symbols *f = l->h->f;
-	const struct sym *dense = c->dense[c->t.node[n].first].x, *of = is_ex(dense, EX_TRANS) ? dense->arg[0] : dense;
-	struct sym x = *dense;
-
-	x.site = of->operand >= 0 ? of->operand : of->site;
-	for (int i = 0; i < c->n_factor; i++)
-		if (c->factor[i].place.node == n) x.site = -1;
-	for (int i = 0; i < f->n_scaled; i++)
-		if (is_scaled(f->scaled[i], c, n)) x.site = f->scaled[i]->site;
-	return x;
-}
-
-/* The product of the op's that node n is before the factors on it; NULL: no such, or no factor. */
-static const struct sym *named_product(const struct form_symbols *f, const struct chain *c, int n)
-{
-	const int first = c->t.node[n].first, last = c->t.node[n].last;
-	int on_it = 0, within = 0;
-
-	for (int i = 0; i < c->n_factor; i++) {
-		const struct place *p = &c->factor[i].place;
-		if (p->node == n && !p->inside) on_it++;
-		else within += c->t.node[p->node].first >= first && c->t.node[p->node].last <= last;
-	}
-	for (int k = 0; k < f->n_product && on_it && !within; k++) {
-		int same = 0;
-		while (same < f->product[k]->n && first + same <= last && f->product[k]->arg[same] == c->dense[first + same].x) same++;
-		if (same == f->product[k]->n && first + same == last + 1) return f->product[k];
-	}
-	return NULL;
-}
-
-/* A product that has a name may be stored under it, and read in another type by the kernel that multiplies it by a factor. */
-static struct val unscaled(struct lowering_run *l, const struct chain *c, int n, struct val v)
-{
-	const struct sym *of = named_product(l->h->f, c, n);
-
-	for (int i = 0, before = -1; i < 2 && of && v.cell >= 0 && v.cell != before; i++) {
-		v = low_single(l, v);
-		before = v.cell;
-		v = low_site(l, v, c->about, W_UNSCALED, 2 * (c->t.node[n].first * 16 + c->t.node[n].last) + i, CHOOSE_INNER, of);
-	}
-	return v;
-}
-
 static struct val node(struct lowering_run *l, struct chain *c, int n, bool top)
 {
 	bool is_leaf = c->t.node[n].left < 0;
-	struct val v = is_leaf ? leaf(l, c, n) : unscaled(l, c, n, gemm(l, c, n));
+	struct val v = is_leaf ? leaf(l, c, n) : low_unscaled(l, c, n, gemm(l, c, n));
 
 	for (int i = 0; i < c->n_factor && v.cell >= 0; i++) {
 		const struct factor *f = &c->factor[i];
@@ -274,7 +198,7 @@ static struct val node(struct lowering_run *l, struct chain *c, int n, bool top)
 	}
 	if (top || v.cell < 0) return v;
 	int range = c->t.node[n].first * 16 + c->t.node[n].last;
-	struct sym named = is_leaf ? leaf_named(l, c, n) : (struct sym){ .site = -1 };
+	struct sym named = is_leaf ? low_leaf_named(l, c, n) : (struct sym){ .site = -1 };
 	return low_site(l, low_single(l, v), c->about, W_OPERAND, range, CHOOSE_OPERAND, is_leaf ? &named : NULL);
 }
 

@@ -68,6 +68,11 @@ static inline int glance(const struct search *s) { return s->step[s->n_stage] > 
 bool search_make(struct search *s, const struct call *call, const struct structure_search *how, const char **why, struct error *e);
 void search_free(struct search *s);
 
+/* Energy, which a few near ties can rule, and bits, which they cannot: of each output, and of each prefix of it. */
+void cost_of(const struct search *s, const struct score score[MAX_OUT], int k, struct candidate *c);
+bool counts(const struct search *s, int out);          /* is the cost of this output too? */
+/* What x, a put's value, adds to *to; errors, where not NULL: of each element. False: no memory. */
+bool compare_put(const struct search *s, const struct view *v, const struct put_view *p, const struct value *x, const struct sym_put *put, struct score *to, float *errors);
 /* The candidate at stage k: cost and choices. */
 void try(struct search *s, struct candidate *c, int k);
 /* Of a call in one piece, which one core computes alone, both side by side; of any other a. Was b tried? */
@@ -107,6 +112,13 @@ static inline bool list_has(const struct list *l, int key)
 		if (l->key[i] == key) return true;
 	return false;
 }
+/* One of the values of a choice that is not taken: what the cost fell by when it was last tried, and how many changes ago that was. */
+struct change { int key, value, when; double gain; };
+enum { MAX_STEPS = 4096 };
+/* All of them, of these choices, in the search's order; how many. */
+int steps_of(struct search *s, const struct candidate *c, int k, const struct list *keys, struct change *to);
+struct candidate with_change(const struct candidate *c, const struct change *x);
+int value_of_default(const struct search *s, const struct candidate *c, enum choice_kind kind);
 /* Of all values of these choices the one by which the cost falls most, again and again. */
 void steepest(struct search *s, struct candidate *c, int k, const struct list *keys);
 /* Where *new may round and *old could not: in float32, whatever the default is. */
