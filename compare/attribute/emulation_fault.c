@@ -1,4 +1,4 @@
-/* Emulations with one fault alone: where growing does not come to it. */
+/* Emulations with one fault alone, or two: where growing does not come to them. */
 #include <math.h>
 
 #include "emulation_private.h"
@@ -50,6 +50,8 @@ bool emulation_fault_in_order(struct xray *x, const struct contract *k)
 	const struct grown before = { x->emulation, x->score };
 	struct grown least = { .score = before.score - worth_keeping };
 
+	/* one that is larger is found beside exact sums: they leave too little for 99 % not to be explained */
+	if (xray_left(x) > most_of_noise / (1 - explained_enough)) return true;
 	x->patience = x->work + growth;
 	for (int i = 0; i < 2 * contract_structures(k) && x->work < x->patience; i++) {
 		struct plan start = emulation_known(k, i / 2);
@@ -61,6 +63,33 @@ bool emulation_fault_in_order(struct xray *x, const struct contract *k)
 		if (!xray_refresh(x)) return false;
 		if (x->score < before.score - worth_keeping) return true;
 	}
+	x->emulation = before.plan;
+	return xray_refresh(x);
+}
+
+/* Of growth: each of a call's pairs where it is small. */
+enum { OF_GROWTH = 16 };
+
+bool emulation_two_faults(struct xray *x, const struct contract *k)
+{
+	const struct grown before = { x->emulation, x->score };
+	struct grown least = { .score = before.score - worth_keeping };
+	bool found = false;
+
+	x->patience = x->work + growth / OF_GROWTH;
+	for (int i = 0; i < contract_structures(k); i++)
+		for (int m = 0; x->call->op->faults[m].name && x->work < x->patience; m++) {
+			const struct fault_spec *f = &x->call->op->faults[m];
+			struct plan start = emulation_known(k, i);
+			if (f->is_rounding || f->parameter || (f->form >= 0 && f->form != start.form)) continue;
+			plan_fault(&start, x->call->op, m);
+			if (!emulation_least_fault(x, &start, &least)) return false;
+		}
+	if (least.plan.arith) {
+		x->emulation = least.plan;
+		if (!xray_refresh(x) || !emulation_identified(x, &found)) return false;
+	}
+	if (found) return true;
 	x->emulation = before.plan;
 	return xray_refresh(x);
 }

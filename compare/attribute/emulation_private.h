@@ -21,6 +21,10 @@ bool emulation_made_in_part(struct xray *x, bool *yes);
  * known structures with each fault and with such sums, where the score falls by what is worth keeping. */
 bool emulation_fault_in_order(struct xray *x, const struct contract *k);
 
+/* Of a kernel that breaks the rules the known structures with each two faults, of which neither may bring it nearer alone: 1 + w for w where
+ * the gate is another one. Taken where they explain the call; *x stays as it is where none do. */
+bool emulation_two_faults(struct xray *x, const struct contract *k);
+
 /* Of two faults that do much alike growth takes one by its coefficient, beside roundings that are not all there yet: in the place of the one
  * that is made, each other alone, where the score falls by what is worth keeping. */
 bool emulation_exchange_fault(struct xray *x);

@@ -91,14 +91,14 @@ bool structure_within(const struct structure_said *s, const struct call *call, c
 }
 
 /* *allowed: by k, where it is not NULL. */
-static bool read_with(struct xray *x, const struct contract *k, uint64_t faults, const double *value, bool *found, bool *allowed)
+static bool read_with(struct xray *x, const struct contract *k, uint64_t faults, const double *value, double work, bool *found, bool *allowed)
 {
 	struct structure_reading r;
 	const char *why;
 
 	*found = false;
 	const struct allowing a = { x->call, k };
-	const struct structure_search how = { .work = x->lawless ? structure_work_lawless : structure_work, .faults = faults, .value = value,
+	const struct structure_search how = { .work = work, .faults = faults, .value = value,
 		.answer = true, .allows = k ? is_allowed : NULL, .with = &a };
 	if (!structure_read(&r, x->call, &how, &why, x->e)) return false;
 	if (why) return true;
@@ -149,15 +149,18 @@ bool emulation_by_kept(struct xray *x)
 bool emulation_by_structure(struct xray *x, const struct contract *k, bool *found)
 {
 	const struct plan before = x->emulation;
-	bool legal = !(x->lawless && before.faults) && !x->structure->asked, allowed = true;
+	const bool fault_first = x->lawless && before.faults, bare = !x->structure->asked;
+	const double work = x->lawless ? structure_work_lawless : structure_work;
+	bool allowed = true;
 
 	*found = false;
-	if (legal && !read_with(x, k, 0, before.value, found, &allowed)) return false;
+	if (fault_first && !read_with(x, NULL, before.faults, before.value, work, found, &allowed)) return false;
+	if (!*found && bare && !read_with(x, k, 0, before.value, fault_first ? work / 2 : work, found, &allowed)) return false;
 	if (*found && !allowed) {
 		*found = false;
 		return keep_for_later(x, &before);
 	}
 	if (!*found && x->shift && !unshift(x, &before)) return false;
-	if (!*found && before.faults && !read_with(x, NULL, before.faults, before.value, found, &allowed)) return false;
+	if (!*found && before.faults && !fault_first && !read_with(x, NULL, before.faults, before.value, work, found, &allowed)) return false;
 	return *found || !x->shift || unshift(x, &before);
 }

@@ -322,6 +322,39 @@ static void few_numbers_that_no_flip_makes_name_a_fault(void **state)
 	}
 }
 
+static void with_fault(struct plan *p, const char *op, const char *fault) { plan_fault(p, op_find(op), op_fault(op_find(op), fault)); }
+
+/* 1 + w for w and another gate: the first alone brings the kernel farther, so that no growth begins with it. */
+static void two_faults_are_named_of_which_one_alone_explains_nothing(void **state)
+{
+	struct plan p = kernel("rmsnorm", "f32");
+	struct capture c;
+
+	(void)state;
+	with_fault(&p, "rmsnorm", "zero_centred_for_plain");
+	with_fault(&p, "rmsnorm", "gate_is_sigmoid");
+	answered(&c, "rmsnorm", "gated_128", 1, DT_F32, &p);
+	struct verdict v = judged(&c, "f32");
+	assert_int_equal(v.outcome, FAIL);
+	assert_true(detected(&v, "zero_centred_for_plain") && detected(&v, "gate_is_sigmoid"));
+	assert_int_equal(v.x.count[DETECTED], 2);
+}
+
+/* z in bf16, of one row: every matrix in bf16 is 96 % of it, a fault that explains most; the structure without it explains all. */
+static void a_structure_explains_what_a_fault_does_nearly(void **state)
+{
+	struct plan p = kernel("newton_schulz", "f32");
+	struct capture c;
+
+	(void)state;
+	bf16_at(&p, "newton_schulz", "z");
+	answered(&c, "newton_schulz", "one_row", 1, DT_F32, &p);
+	struct verdict v = judged(&c, "f32");
+	assert_int_equal(v.outcome, FAIL);
+	assert_true(detected(&v, "z"));
+	assert_int_equal(v.x.count[DETECTED], 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -336,6 +369,8 @@ int main(void)
 		cmocka_unit_test(a_rounding_in_the_noise_forbids_no_structure),
 		cmocka_unit_test(a_fault_is_looked_for_in_all_structures_of_a_contract),
 		cmocka_unit_test(few_numbers_that_no_flip_makes_name_a_fault),
+		cmocka_unit_test(two_faults_are_named_of_which_one_alone_explains_nothing),
+		cmocka_unit_test(a_structure_explains_what_a_fault_does_nearly),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
