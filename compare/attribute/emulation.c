@@ -238,8 +238,9 @@ static bool search(struct xray *x, const struct contract *k)
 	if (!x->kept_shift && x->structure && !emulation_by_structure(x, k, &found)) return false;
 	if (x->kept_shift) return emulation_by_kept(x);
 	if (found || !x->lawless) return true;
-	if (!grow_from_fault(x, k) || !emulation_identified(x, &found) || (!found && !emulation_fault_in_order(x, k))) return false;
-	return emulation_identified(x, &found) && (found || emulation_two_faults(x, k));
+	if (!grow_from_fault(x, k) || !emulation_identified(x, &found)) return false;
+	if (found) return true;
+	return emulation_fault_in_order(x, k) && emulation_identified(x, &found) && (found || emulation_two_faults(x, k));
 }
 
 bool emulation_search(struct xray *x, const struct contract *k) { return search(x, k) && emulation_exchange_fault(x); }

@@ -67,7 +67,7 @@ bool emulation_fault_in_order(struct xray *x, const struct contract *k)
 	return xray_refresh(x);
 }
 
-/* Of growth: each of a call's pairs where it is small. */
+/* Pairs of faults may spend this part of what growing may: of a small call each pair is tried. */
 enum { OF_GROWTH = 16 };
 
 bool emulation_two_faults(struct xray *x, const struct contract *k)

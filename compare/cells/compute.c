@@ -1,6 +1,5 @@
 /* One cell in one turn: operations on doubles, rounded to f32 behind each that rounds. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "evaluate.h"

@@ -1,8 +1,6 @@
 /* Products of matrices, diagonals and numbers: spread over a sum or not, multiplied in some order, each factor on some operand or result. */
 #include "chain.h"
 
-#include <string.h>
-
 #include "fixtures/io/random.h"
 #include "ref/arith/arith.h"
 

@@ -123,11 +123,11 @@ struct val low_times(struct lowering_run *l, const struct sym *x)
 struct val low_quotient(struct lowering_run *l, const struct sym *x, struct val a, struct val b)
 {
 	const struct form_symbols *f = l->h->f;
-	const bool free = f->iterated && !over_tokens(f->program, f->loop);
-	int how = l->wide ? 0 : choose(l, 0, W_OVER, 0, 3, free ? CHOOSE_FORM : CHOOSE_LAST);
-	struct cell over = cell_of(CELL_OP, b.cell, -1, cell_at(l, b)->rows, cell_at(l, b)->cols);
+	const bool iterates = f->iterated && !over_tokens(f->program, f->loop);
+	const int how = l->wide ? 0 : choose(l, 0, W_OVER, 0, 3, iterates ? CHOOSE_FORM : CHOOSE_LAST);
 
 	if (!how) return low_zip(l, OP_DIV, a, b, x->s, " / ");
+	struct cell over = cell_of(CELL_OP, b.cell, -1, cell_at(l, b)->rows, cell_at(l, b)->cols);
 	over.p[0] = (int)EX_MAP;
 	over.p[1] = FN_RECIP;
 	over.p[2] = how == 2;

@@ -252,7 +252,7 @@ int cmd_profile(int argc, char **argv)
 		{ "brief", 'b', NULL, 0, "a line for each capture: its kernel, how much of the error is explained, what it rounds", 0 },
 		{ "table", 't', "FILE", 0, "also the sites as tab-separated text, for plots/profile.gp", 0 },
 		{ "from", 'f', "FILE", 0, "begin from what this call of the same kernel tells, one with fewer iterations or tokens, say; again: in turn", 0 },
-		{ "work", 'w', "N", 0, "for the search for the structure, in billions of operations, three of them about a nanosecond of two cores (default 36)", 0 },
+		{ "work", 'w', "N", 0, "for the search for the structure, in billions of operations, each about half a nanosecond of two cores (default 36)", 0 },
 		{ "seconds", 's', "N", 0, "for the search for the structure, of processor time: the report then depends on the machine", 0 },
 		{ "verbose", 'v', NULL, 0, "each step of that search on stderr", 0 },
 		{ "json", 'j', NULL, 0, "JSON on stdout", 0 }, { 0 }

@@ -79,7 +79,7 @@ const double fault_shrinks = 0.5;
 
 /* ---- a search's budget ---- */
 
-/* Of one search of a structure in a check, in operations as compare/cells/schedule.h weighs them, some 1.6e9 a second on two cores: it found all
+/* Of one search of a structure in a check, in operations as compare/cells/schedule.h weighs them, some 2e9 a second on two cores: it found all
  * that it ever found of a recorded call of a megabyte in 12e9. Of a call that breaks the rules, whose error is seldom one of roundings, half. A
  * profile, which is asked for, has more. */
 const double structure_work = 14e9, structure_work_lawless = 7e9, structure_work_profile = 36e9;

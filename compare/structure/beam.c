@@ -170,7 +170,7 @@ bool shows(struct search *s, const struct candidate *c, int key, int k)
 
 	t.config.value[key] = rounds ? IN_F32 : 0;
 	u.config.value[key] = rounds ? IN_BF16 : 1;
-	if (!try_two(s, &t, &u, k)) try(s, &u, k);
+	try_both(s, &t, &u, k);
 	return t.cost != u.cost;
 }
 

@@ -15,9 +15,11 @@ static bool in_pairs(const struct search *s, const struct candidate *c, enum pai
 	return !last && (!is_rounding(x) || value == narrow || value == IN_F32);
 }
 
+/* n: at most two */
 static void try_each(struct search *s, struct candidate *t, int n, int k)
 {
-	if (n > 0 && (n < 2 || !try_two(s, &t[0], &t[1], k))) try(s, &t[n > 1], k);
+	if (n == 2) try_both(s, &t[0], &t[1], k);
+	else if (n) try(s, t, k);
 }
 
 /* Does it add a sum otherwise than c? */

@@ -1,7 +1,6 @@
 /* One choice after the other; a choice of structure takes what is near along. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "fixtures/io/random.h"
 #include "search.h"

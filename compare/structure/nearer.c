@@ -1,7 +1,6 @@
 /* What a change does, element by element: sign tests over those that come nearer or farther. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "compare/limits/limits.h"
 #include "search.h"

@@ -2,7 +2,6 @@
  * a rounding that nothing speaks for is dropped; and what cannot be told apart is said. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "compare/limits/limits.h"
 #include "beam.h"

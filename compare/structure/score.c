@@ -1,7 +1,6 @@
 /* A candidate's values beside what the kernel wrote. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "compare/limits/limits.h"
 #include "search.h"

@@ -77,6 +77,7 @@ bool compare_put(const struct search *s, const struct view *v, const struct put_
 void try(struct search *s, struct candidate *c, int k);
 /* Of a call in one piece, which one core computes alone, both side by side; of any other a. Was b tried? */
 bool try_two(struct search *s, struct candidate *a, struct candidate *b, int k);
+static inline void try_both(struct search *s, struct candidate *a, struct candidate *b, int k) { if (!try_two(s, a, b, k)) try(s, b, k); }
 /* Of all tokens every step-th piece is looked at from now on; returns what it was. */
 size_t look_at(struct search *s, size_t step);
 /* The same of all tokens: per output; errors, where not NULL: |error| weight of each element of outputs. */
