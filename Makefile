@@ -100,7 +100,9 @@ $(PLUGINS): $(BUILD)/flags | $(AFTER)
 	@mkdir -p $(@D); echo cc $(filter %.c,$^)
 	@$(CC) $(CFLAGS) -fvisibility=default -I. -shared -MMD -MP -o $@ $(filter %.c,$^)
 
-$(call objects,arith_%.c scan_%.c kl_%.c executor_cpu_layer.c cells.c compute.c multiply.c same.c score.c): private CFLAGS += -O3
+$(call objects,scan_%.c kl_%.c executor_cpu_layer.c cells.c compute.c multiply.c same.c score.c): private CFLAGS += -O3
+# Either transformation takes loops over lanes apart, which are vector code then no more.
+$(call objects,arith_%.c): private CFLAGS += -O3 -fno-loop-interchange -fno-loop-unroll-and-jam
 # Neither flag changes a result; with either effect kept, loops with roots or choices are no vector code.
 $(call objects,dd_%.c dtype.c xray_terms.c): private CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(AFTER)

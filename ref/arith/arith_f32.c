@@ -9,5 +9,5 @@
 
 const struct arith arith_f32 = {
 	.name = "f32", .what = "float, sums in order", .precision = 24,
-	.size = size, .init = init, .load = load, .read = take, ARITH_LOOPS
+	.size = size, .init = init, .load = load, .read = take, ARITH_LOOPS_WITH(gemm_in_order)
 };

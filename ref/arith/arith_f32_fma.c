@@ -11,5 +11,5 @@
 
 const struct arith arith_f32_fma = {
 	.name = "f32_fma", .what = "float, sums in order by fused multiply-adds", .precision = 24,
-	.size = size, .init = init, .load = load, .read = take, ARITH_LOOPS
+	.size = size, .init = init, .load = load, .read = take, ARITH_LOOPS_WITH(gemm_in_order)
 };

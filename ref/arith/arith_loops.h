@@ -99,5 +99,6 @@ UNUSED static void l_gemm(calc *c, void *C, const void *A, bool ta, const void *
 	l_gemm_add(c, C, A, ta, B, tb, m, n, k);
 }
 
-#define ARITH_LOOPS .binary = l_binary, .map = l_map, .axpy = l_axpy, .scan = l_scan, .dot = l_dot, .gemv_t = l_gemv_t, \
-	.ger = l_ger, .gemm = l_gemm
+#define ARITH_LOOPS_WITH(product) .binary = l_binary, .map = l_map, .axpy = l_axpy, .scan = l_scan, .dot = l_dot, .gemv_t = l_gemv_t, \
+	.ger = l_ger, .gemm = product
+#define ARITH_LOOPS ARITH_LOOPS_WITH(l_gemm)

@@ -5,6 +5,7 @@
  * What the next operation finds is x + off, off uniform within half a unit of 2^-23 of the operands' sizes: |a| + |b| of a sum, the
  * product's own of a product. The last operation of all is the kernel's alone and stays exact where float32 is: the sum of two inputs
  * has one value. A copy, a product with 0, a sum with 0 and a function of 0 are what they are in every algebra. */
+#include <float.h>
 #include <math.h>
 
 #include "calc_private.h"
@@ -89,6 +90,59 @@ static void e_map(calc *c, enum fn f, E *y, const E *px)
 }
 #include "arith_loops.h"
 
+/* made()'s offset by the low half of w, whose high half rounds. */
+static inline double off_by(uint64_t w, double size)
+{
+	union { uint64_t u; double d; } v = { (w << 32 >> 12) | UINT64_C(1023) << 52 };   /* [1, 2) */
+
+	return size * 0x1p-23 * (v.d - 1.5);
+}
+
+/* The sums of LANES columns side by side, DEPTH terms at a time, each of which takes a word of draws. */
+enum { DEPTH = 64 };
+_Static_assert(LANES * DEPTH <= ROW / 2, "a block's draws are one row's");
+WIDE_LOOP static void gemm_blocks(calc *c, E *C, const E *A, bool ta, const E *B, bool tb, size_t m, size_t n, size_t k)
+{
+	double block[DEPTH][LANES];
+
+	for (size_t j = 0; j < n; j += LANES)
+		for (size_t first = 0; first < k; first += DEPTH) {
+			const size_t lanes = n - j < LANES ? n - j : LANES, depth = k - first < DEPTH ? k - first : DEPTH;
+			bool finite = true;
+			if (lanes < LANES) memset(block, 0, sizeof block);
+			for (size_t v = 0; v < lanes; v++)
+				for (size_t l = 0; l < depth; l++) {
+					block[l][v] = now(B + (tb ? (j + v) * k + first + l : (first + l) * n + j + v));
+					finite = finite && isfinite(block[l][v]);
+				}
+			for (size_t i = 0; i < m; i++) {
+				const struct draws d = draws_at(c->noise + (i * n + j) * k + first);
+				double sum[LANES] = { 0 }, off[LANES] = { 0 };
+				for (size_t v = 0; first && v < lanes; v++) sum[v] = C[i * n + j + v].x, off[v] = C[i * n + j + v].off;
+				for (size_t l = 0; l < depth; l++) {
+					const double a = now(A + (ta ? (first + l) * m + i : i * k + first + l));
+					if (finite && a == 0) continue;
+					#pragma omp simd
+					for (size_t v = 0; v < LANES; v++) {
+						const double p = a * block[l][v], before = sum[v] + off[v];
+						const uint64_t w = word(&d, l * LANES + v);
+						const double y = sr_by(w, before + p), beside = off_by(w, fabs(before) + fabs(p));
+						sum[v] = p != 0 ? y : sum[v];
+						off[v] = p != 0 ? beside : off[v];
+					}
+				}
+				for (size_t v = 0; v < lanes; v++) C[i * n + j + v] = (E){ sum[v], off[v] };
+			}
+		}
+	c->noise += m * n * k;
+}
+
+static void gemm(calc *c, void *C, const void *A, bool ta, const void *B, bool tb, size_t m, size_t n, size_t k)
+{
+	if (!k || n < LANES / 2 || c->indices) l_gemm(c, C, A, ta, B, tb, m, n, k);
+	else gemm_blocks(c, C, A, ta, B, tb, m, n, k);
+}
+
 static size_t size(const calc *c) { (void)c; return sizeof(E); }
 static void init(calc *c, void *y, size_t n) { (void)c; memset(y, 0, n * sizeof(E)); }
 
@@ -106,5 +160,5 @@ static void take(calc *c, double *hi, double *lo, const void *x, size_t n)
 
 const struct arith arith_noisy_all = {
 	.name = "noisy everywhere", .what = "noisy, where float32 is exact too", .precision = 24,
-	.size = size, .init = init, .load = load, .read = take, ARITH_LOOPS
+	.size = size, .init = init, .load = load, .read = take, ARITH_LOOPS_WITH(gemm)
 };

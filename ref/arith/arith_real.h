@@ -48,6 +48,31 @@ static inline __attribute__((always_inline)) void e_map(calc *c, enum fn f, E *y
 }
 #include "arith_loops.h"
 
+/* l_gemm's sums, in the same order, SIDE columns side by side, DEEP terms at a time. */
+enum { SIDE = 32, DEEP = 64 };
+LOOP UNUSED static void gemm_in_order(calc *c, void *to, const void *A, bool ta, const void *B, bool tb, size_t m, size_t n, size_t k)
+{
+	E block[DEEP][SIDE], *C = to;
+
+	for (size_t i = 0; i < m * n; i++) C[i] = 0;
+	for (size_t j = 0; j < n; j += SIDE)
+		for (size_t first = 0; first < k; first += DEEP) {
+			const size_t lanes = n - j < SIDE ? n - j : SIDE, depth = k - first < DEEP ? k - first : DEEP;
+			if (lanes < SIDE) memset(block, 0, sizeof block);
+			for (size_t v = 0; v < lanes; v++)
+				for (size_t l = 0; l < depth; l++) block[l][v] = *AT(c, B, tb ? (j + v) * k + first + l : (first + l) * n + j + v);
+			for (size_t i = 0; i < m; i++) {
+				E sum[SIDE] = { 0 };
+				memcpy(sum, C + i * n + j, lanes * sizeof *sum);
+				for (size_t l = 0; l < depth; l++) {
+					const E a = *AT(c, A, ta ? (first + l) * m + i : i * k + first + l);
+					for (size_t v = 0; v < SIDE; v++) e_fma(c, sum + v, &a, block[l] + v);
+				}
+				memcpy(C + i * n + j, sum, lanes * sizeof *sum);
+			}
+		}
+}
+
 static size_t size(const calc *c) { (void)c; return sizeof(E); }
 static void init(calc *c, void *y, size_t n) { (void)c; memset(y, 0, n * sizeof(E)); }
 

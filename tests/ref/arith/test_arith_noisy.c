@@ -252,8 +252,33 @@ static void keeps_what_it_must(calc *c)
 	assert_true(isinf(y[9]) && isnan(y[10]) && isinf(y[11]));
 }
 
+/* Where float32 is exact, too: sums side by side scatter as one multiply-add after the other does, and a product that is 0 adds nothing. */
+static void everywhere(calc *c)
+{
+	enum { M = 64, N = 70, K = 150 };
+	mat A = c_mat(c, M, K), B = c_mat(c, N, K), C = c_mat(c, M, N);
+	num y = c_vec(c, 1);
+	static double got[M * N], want[M * N], exact[M * N];
+
+	for (size_t i = 0; i < M * K; i++) c_set(c, c_part(c, flat(A), i, 1), i / K ? (double)(i * 7919 % 64) / 32 - 1 : i == 3);
+	for (size_t i = 0; i < N * K; i++) c_set(c, c_part(c, flat(B), i, 1), i / K ? (double)(i * 3571 % 64) / 32 - 1 : i == 3);
+	c_gemm(c, C, NT, A, B);
+	for (size_t i = 0; i < M * N; i++) {
+		exact[i] = 0;
+		for (size_t l = 0; l < K; l++) exact[i] += c_value(c, c_part(c, flat(A), i / N * K + l, 1)) * c_value(c, c_part(c, flat(B), i % N * K + l, 1));
+		c_dot(c, y, c_row(c, A, i / N), c_row(c, B, i % N));
+		got[i] = c_value(c, c_part(c, flat(C), i, 1)), want[i] = c_value(c, y);
+		if (i < N || i % N == 0) assert_true(got[i] == exact[i]);       /* one term alone, of few bits */
+	}
+	struct errors g = errors_of(got + N, exact + N, M * N - N), w = errors_of(want + N, exact + N, M * N - N);
+	double error = sqrt(2 * (w.fourth / (w.square * w.square) - 1) / (M * N - N));
+	if (!(w.square > 0 && error < 0.08 && fabs(g.square / w.square - 1) < 4 * error)) fail_msg("mean squares %g apart, error %g", g.square / w.square - 1, error);
+	assert_true(fabs(g.mean) < 5 * sqrt(g.square / (M * N - N)));
+}
+
 static void draws(void **state)
 {
+	const struct plan all = plan_plain(&arith_noisy_all, arith_noisy_all.precision);
 	struct plan p = plan_in("noisy");
 
 	(void)state;
@@ -264,6 +289,7 @@ static void draws(void **state)
 	in_calc(&p, NULL, NULL, shapes);
 	in_calc(&p, NULL, NULL, products);
 	in_calc(&p, NULL, NULL, keeps_what_it_must);
+	in_calc(&all, NULL, NULL, everywhere);
 }
 
 int main(void)

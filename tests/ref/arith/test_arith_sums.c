@@ -1,5 +1,6 @@
 /* dot, axpy, gemv_t, ger and gemm of each arithmetic. */
 #include <math.h>
+#include <string.h>
 
 #include "tests/witness.h"
 
@@ -65,7 +66,7 @@ static void expect(calc *c, num y, struct sum s, const char *what)
 		fail_msg("%s: %s is %.17g, expected %.17g (n = %zu)", now->spec, what, hi, (double)s.value, s.n);
 }
 
-static const size_t shapes[][3] = { { 1, 1, 1 }, { 3, 5, 2 }, { 7, 4, 9 }, { 1, 8, 3 }, { 6, 1, 5 }, { 2, 3, 1 }, { 16, 17, 33 } };
+static const size_t shapes[][3] = { { 1, 1, 1 }, { 3, 5, 2 }, { 7, 4, 9 }, { 1, 8, 3 }, { 6, 1, 5 }, { 2, 3, 1 }, { 16, 17, 33 }, { 2, 35, 70 } };
 
 static void vectors(calc *c)
 {
@@ -132,6 +133,28 @@ static void matrices(calc *c)
 	}
 }
 
+/* Sums that are in order are, to the bit, one product after the other, however the matrices lie. */
+static void in_order(calc *c)
+{
+	const bool fused = now->spec[3] == '_';
+	float A[5 * 70], B[70 * 35], C[5 * 35];
+
+	if (strcmp(now->spec, "f32") != 0 && strcmp(now->spec, "f32_fma") != 0) return;
+	for (size_t i = 0; i < LEN(A); i++) A[i] = (float)(i * 7919 % 1000) / 700 - 0.7f;
+	for (size_t i = 0; i < LEN(B); i++) B[i] = (float)(i * 3571 % 1000) / 900 - 0.5f;
+	for (int t = 0; t < 4; t++) {
+		c->arith->gemm(c, C, A, t & 1, B, t & 2, 5, 35, 70);
+		for (size_t i = 0; i < LEN(C); i++) {
+			float sum = 0;
+			for (size_t l = 0; l < 70; l++) {
+				float a = A[t & 1 ? l * 5 + i / 35 : i / 35 * 70 + l], b = B[t & 2 ? i % 35 * 70 + l : l * 35 + i % 35];
+				sum = fused ? fmaf(a, b, sum) : sum + a * b;
+			}
+			if (C[i] != sum) fail_msg("%s, transposed %d: %zu is %.9g, expected %.9g", now->spec, t, i, (double)C[i], (double)sum);
+		}
+	}
+}
+
 /* A' B' has no name in calc.h: through the table. */
 static void both_transposed(calc *c)
 {
@@ -177,6 +200,7 @@ static void no_terms(calc *c)
 TEST(vectors)
 TEST(matrix_and_vector)
 TEST(matrices)
+TEST(in_order)
 TEST(both_transposed)
 TEST(zeros_are_not_skipped)
 TEST(no_terms)
@@ -187,6 +211,7 @@ int main(void)
 		cmocka_unit_test(test_vectors),
 		cmocka_unit_test(test_matrix_and_vector),
 		cmocka_unit_test(test_matrices),
+		cmocka_unit_test(test_in_order),
 		cmocka_unit_test(test_both_transposed),
 		cmocka_unit_test(test_zeros_are_not_skipped),
 		cmocka_unit_test(test_no_terms),
