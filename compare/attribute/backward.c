@@ -1,8 +1,9 @@
-/* The emulation by pruning: what it does as well without is taken out. */
+/* The emulation by pruning: what it does as well without is taken out; and by all its sites at once: a step of Gauss and Newton, to the nearest plan. */
 #include <math.h>
 
 #include "emulation_private.h"
 #include "fault_value.h"
+#include "xray_private.h"
 
 /* A rounding with a smaller effect is none. */
 static const double least_rounding = 1;
@@ -16,6 +17,22 @@ static bool try_site(struct xray *x, int site, struct site_rounding r, double ma
 	if (!xray_rebase(x) || !xray_scores(x, *score + margin, &kept)) return false;
 	if (kept) *score = x->score, *best = r;
 	return true;
+}
+
+/* The runs of all types that try_site will ask for. */
+static void types_ahead(struct xray *x, int site)
+{
+	struct stream stream[SITE_TYPES], *ahead[SITE_TYPES];
+	size_t n = 0;
+
+	for (int t = 0; t < SITE_TYPES; t++) {
+		if (!emulation_may_round(x, site, t)) continue;
+		stream[n] = (struct stream){ .plan = x->emulation };
+		stream[n].plan.round[site] = site_types[t];
+		ahead[n] = &stream[n];
+		n++;
+	}
+	xray_ahead(x, ahead, n);
 }
 
 /* Takes a rounding out if the emulation does as well without; while something is left unexplained, puts
@@ -32,6 +49,7 @@ static bool backward_site(struct xray *x, int site, bool plenty)
 	if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;
 	if (look.size < least_rounding) score = INFINITY;
 	if (!try_site(x, site, (struct site_rounding){ 0 }, worth_keeping, &best, &score)) return false;
+	if (best.on && !explained) types_ahead(x, site);
 	for (int t = 0; t < SITE_TYPES && best.on && !explained; t++)
 		if (emulation_may_round(x, site, t) && !try_site(x, site, site_types[t], -worth_keeping, &best, &score))
 			return false;
@@ -111,5 +129,69 @@ bool emulation_prefer(struct xray *x, const struct plan *contract)
 	if (!prefer_types(x, contract)) return false;
 	for (int m = 0; x->call->op->faults[m].name; m++)
 		if (x->emulation.faults >> m & 1 && !excuse_fault(x, contract, m)) return false;
+	return true;
+}
+
+/* ---- all sites at once ---- */
+
+/* A change that is there shows a coefficient of 1, in a joint fit none that another change explains; less than half where
+ * another that is missing makes what is rounded another number. */
+static const double least[] = { 0.25, 0.5 }, worth_trying = 2;
+
+/* The site as it is not in x->emulation: not rounded, or to the commonest type. False: it is stored in that one. */
+static bool turned(const struct xray *x, int site, struct site_rounding *to)
+{
+	bool on = x->emulation.round[site].on;
+
+	*to = on ? (struct site_rounding){ 0 } : site_types[0];
+	return on || emulation_may_round(x, site, 0);
+}
+
+/* One fit; c [MAX_SITE], by site. */
+static bool fit_sites(struct xray *x, struct coefficient *c)
+{
+	struct stream stream[MAX_SITE];
+	struct coefficient of[MAX_SITE];
+	int site[MAX_SITE], n = 0;
+
+	for (int k = 0; x->call->op->sites[k].name; k++) {
+		struct plan p = x->emulation;
+		c[k] = (struct coefficient){ 0 };
+		if (turned(x, k, &p.round[k])) stream[n] = (struct stream){ .plan = p }, site[n++] = k;
+	}
+	if (!xray_fit_together(x, stream, n, of)) return false;
+	for (int i = 0; i < n; i++) c[site[i]] = of[i];
+	return true;
+}
+
+/* Turns all sites, or all that are rounded, whose coefficients are above this, if the score falls by enough; of what is put
+ * in, whose type is not known, no less is asked than that it explains the call. */
+static bool turn(struct xray *x, const struct coefficient *c, double above, bool only_out, bool *taken)
+{
+	struct plan before = x->emulation;
+	double score = x->score;
+	int n = 0;
+
+	for (int k = 0; x->call->op->sites[k].name; k++)
+		if (c[k].determined && c[k].value > above && c[k].value > worth_trying * c[k].error && (before.round[k].on || !only_out)) {
+			turned(x, k, &x->emulation.round[k]);
+			n++;
+		}
+	if (!n) return true;
+	if (!xray_rebase(x)) return false;
+	*taken = x->score < score - worth_keeping && (only_out || emulation_explains(x));
+	if (*taken) return true;
+	x->emulation = before;
+	return xray_rebase(x);
+}
+
+bool emulation_turn(struct xray *x, bool *taken)
+{
+	struct coefficient c[MAX_SITE];
+
+	*taken = false;
+	if (!fit_sites(x, c)) return false;
+	for (int i = 0; i < 4 && !*taken; i++)
+		if (!turn(x, c, least[i % 2], i / 2, taken)) return false;
 	return true;
 }

@@ -68,7 +68,7 @@ bool emulation_fault_in_order(struct xray *x, const struct contract *k)
 }
 
 /* Pairs of faults may spend this part of what growing may: of a small call each pair is tried. */
-enum { OF_GROWTH = 16 };
+enum { OF_GROWTH = 32 };
 
 bool emulation_two_faults(struct xray *x, const struct contract *k)
 {

@@ -99,7 +99,7 @@ static bool read_with(struct xray *x, const struct contract *k, uint64_t faults,
 	*found = false;
 	const struct allowing a = { x->call, k };
 	const struct structure_search how = { .work = work, .faults = faults, .value = value,
-		.answer = true, .allows = k ? is_allowed : NULL, .with = &a };
+		.answer = true, .lawless = x->lawless, .allows = k ? is_allowed : NULL, .with = &a };
 	if (!structure_read(&r, x->call, &how, &why, x->e)) return false;
 	if (why) return true;
 	struct plan p = exact(x, &r, faults, value);

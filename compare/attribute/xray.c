@@ -96,10 +96,13 @@ static void pool_rows(struct xray *x, int i)
 
 static bool find_shape(struct xray *x)
 {
-	struct stream stream[MAX_SITE + 1];
+	struct stream stream[MAX_SITE + 1], *ahead[MAX_SITE + 2];
 	int n = xray_shape_streams(x, &x->emulation, stream);
 	bool ok = true;
 
+	for (int k = 0; k <= n; k++) ahead[k] = &stream[k];
+	ahead[n + 1] = &x->of_centre;
+	xray_ahead(x, ahead, (size_t)n + 2);
 	for (size_t s = 0; ok && s < x->strips; s++) {
 		ok = xray_refresh_strip(x, s, XRAY_CENTRE) && shape_of_strip(x, stream, n);
 		for (int i = 0; ok && i < MAX_OUT; i++)

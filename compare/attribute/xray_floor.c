@@ -70,13 +70,17 @@ double xray_noise2(const struct xray *x, int k, size_t j)
 
 static void noise_streams(struct xray *x)
 {
+	struct stream *ahead[FLOOR_RUNS];
+
 	for (int k = 0; k < FLOOR_RUNS; k++) {
 		struct plan p = x->emulation;
 		p.arith = k < FLOOR_RUNS - 1 ? &arith_noisy : x->emulation.arith == &arith_f32 ? &arith_f32_tree : &arith_f32;
 		p.bits = p.arith->precision;
 		p.seed = (uint64_t)k + 1;
 		stream_begin(&x->of_noise[k], &p);
+		ahead[k] = &x->of_noise[k];
 	}
+	xray_ahead(x, ahead, FLOOR_RUNS);
 }
 
 static float number(double x) { return isfinite(x) ? (float)x : 0; }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fixtures/io/random.h"
+#include "ref/ranks/ranks.h"
 #include "xray_private.h"
 
 /* What is done around a run, in element operations of the reference for each output element. */
@@ -67,8 +68,8 @@ const double *xray_kept(struct xray *x, const struct plan *p, uint64_t *work)
 	return r->y;
 }
 
-/* Room for one more, or that of the one that was not used for longest: of as many runs as two rounds of all have. NULL: none. */
-static struct kept_run *room(struct xray *x)
+/* Room for one more, or that of the one that was not used for longest, if that is more than so many rounds of all. NULL: none. */
+static struct kept_run *room(struct xray *x, size_t rounds)
 {
 	struct kept_runs *k = x->kept;
 	struct kept_run *oldest;
@@ -88,12 +89,12 @@ static struct kept_run *room(struct xray *x)
 	oldest = k->of;
 	for (size_t i = 1; i < k->n; i++)
 		if (k->of[i].used < oldest->used) oldest = &k->of[i];
-	return x->runs - oldest->used > 2 * k->most ? oldest : NULL;
+	return x->runs - oldest->used > rounds * k->most ? oldest : NULL;
 }
 
 void xray_keep(struct xray *x, const struct plan *p, const double *y, uint64_t work)
 {
-	struct kept_run *r = x->n && is_kept(x, p) ? room(x) : NULL;
+	struct kept_run *r = x->n && is_kept(x, p) ? room(x, 2) : NULL;
 
 	if (!r) return;
 	r->plan = key_of(p);
@@ -109,6 +110,46 @@ void xray_forget(struct xray *x)
 	for (size_t i = 0; x->kept && i < x->kept->n; i++) free(x->kept->of[i].y);
 	free(x->kept);
 	x->kept = NULL;
+}
+
+/* Room for the plan's answer, for which no other will ask; NULL: it is there, or there is none. */
+static struct kept_run *reserve(struct xray *x, const struct plan *p)
+{
+	const struct plan key = key_of(p);
+	const uint64_t hash = hash_of(&key);
+	struct kept_run *r = find(x->kept, x->at, &key, hash) ? NULL : room(x, 0);
+
+	if (r) r->plan = key, r->hash = hash, r->strip = x->at, r->used = x->runs;
+	return r;
+}
+
+/* Of the only strip. */
+static void run_ahead(const struct xray *x, struct kept_run *r)
+{
+	struct stream l = { .plan = r->plan };
+	struct answer a = { 0 };
+	struct error e = { 0 };
+
+	for (int i = 0; i < MAX_OUT; i++) a.hi[i] = x->call->out_count[i] ? r->y + x->first[i] : NULL;
+	if (!ref_strip(x->call, &l, 0, 1, &a, &e)) r->strip = SIZE_MAX;       /* who asks for it will be told */
+	r->work = a.work;
+	stream_end(&l);
+}
+
+void xray_ahead(struct xray *x, struct stream *const *l, size_t n)
+{
+	struct kept_run *run[LOOKS_AT_ONCE];
+	size_t m = 0;
+
+	if (x->strips > 1 || !x->n || ranks_count() > 1) return;
+	for (size_t i = 0; i < n; i++) {
+		struct kept_run *r = reserve(x, &l[i]->plan);
+		if (r) run[m++] = r;
+		if (m < LOOKS_AT_ONCE && i + 1 < n) continue;
+		#pragma omp parallel for schedule(dynamic) if (m > 1)
+		for (size_t k = 0; k < m; k++) run_ahead(x, run[k]);
+		m = 0;
+	}
 }
 
 /* ---- runs ---- */
@@ -190,93 +231,4 @@ bool xray_direction(struct xray *x, struct stream *l)
 	#pragma omp parallel for if (x->n > WORTH)
 	for (size_t j = 0; j < x->n; j++) x->d[j] = y[j] - x->base[j];
 	return true;
-}
-
-/* ---- what was told of an emulation, for who asks the same again: by looks around it, and by passes over all that it leaves ---- */
-
-/* base, centre: around which emulation, refreshed on which; what: was asked; work, spent: its share of what it took. */
-struct told { struct plan base, centre; struct look look; unsigned what; uint64_t work; };
-struct told_left { struct plan base, centre; bool even; double share[MAX_OUT]; unsigned what; uint64_t spent; };
-/* The newest, in rings. */
-enum { MOST_TOLD = 256, MOST_LEFT = 8 };
-struct told_all { size_t n, next, room, n_left, next_left; struct told *of; struct told_left left[MOST_LEFT]; };
-
-/* Around another emulation than the one that was rebased plans do not say what is asked. */
-static bool is_told(const struct xray *x) { return x->refreshed && same_plan(&x->emulation, &x->of_base.plan); }
-
-static bool is_around(const struct xray *x, const struct plan *base, const struct plan *centre)
-{
-	return same_plan(base, &x->of_base.plan) && same_plan(centre, &x->of_centre.plan);
-}
-
-bool xray_told(struct xray *x, struct look *l, unsigned what)
-{
-	for (size_t i = 0; x->told && is_told(x) && i < x->told->n; i++) {
-		const struct told *t = &x->told->of[i];
-		if (what & ~t->what || !same_plan(&t->look.stream.plan, &l->stream.plan) || !is_around(x, &t->base, &t->centre)) continue;
-		*l = t->look;
-		x->work += t->work;     /* as of a run that is kept */
-		return true;
-	}
-	return false;
-}
-
-/* NULL: where there is no room all is made again. */
-static struct told_all *room_to_tell(struct xray *x)
-{
-	if (!is_told(x)) return NULL;
-	if (!x->told) x->told = calloc(1, sizeof *x->told);
-	return x->told;
-}
-
-/* For one more, but no more than MOST_TOLD. */
-static bool grown(struct told_all *all)
-{
-	if (all->n < all->room || all->n == MOST_TOLD) return true;
-	size_t room = all->room ? 2 * all->room : 16;
-	struct told *of = realloc(all->of, room * sizeof *of);
-	if (of) all->of = of, all->room = room;
-	return of;
-}
-
-void xray_tell(struct xray *x, const struct look *l, unsigned what, uint64_t work)
-{
-	struct told_all *all = room_to_tell(x);
-
-	if (!all || !grown(all)) return;
-	all->of[all->next] = (struct told){ x->of_base.plan, x->of_centre.plan, *l, what, work };
-	all->next = (all->next + 1) % MOST_TOLD;
-	all->n += all->n < MOST_TOLD;
-}
-
-bool xray_told_left(struct xray *x, unsigned what, bool *even, double *share)
-{
-	for (size_t i = 0; x->told && is_told(x) && i < x->told->n_left; i++) {
-		const struct told_left *t = &x->told->left[i];
-		if (what != t->what || !is_around(x, &t->base, &t->centre)) continue;
-		if (even) *even = t->even;
-		if (share) memcpy(share, t->share, sizeof t->share);
-		x->work += t->spent;
-		return true;
-	}
-	return false;
-}
-
-void xray_tell_left(struct xray *x, unsigned what, bool even, const double *share, uint64_t work)
-{
-	struct told_all *all = room_to_tell(x);
-
-	if (!all) return;
-	struct told_left *t = &all->left[all->next_left];
-	*t = (struct told_left){ .base = x->of_base.plan, .centre = x->of_centre.plan, .even = even, .what = what, .spent = work };
-	if (share) memcpy(t->share, share, sizeof t->share);
-	all->next_left = (all->next_left + 1) % MOST_LEFT;
-	all->n_left += all->n_left < MOST_LEFT;
-}
-
-void xray_untell(struct xray *x)
-{
-	if (x->told) free(x->told->of);
-	free(x->told);
-	x->told = NULL;
 }

@@ -93,6 +93,14 @@ bool xray_votes(struct xray *x, const double *d, struct votes *v)
 	return ok;
 }
 
+static void look_ahead(struct xray *x, struct look *const *list, size_t n)
+{
+	struct stream *l[LOOKS_AT_ONCE];
+
+	for (size_t i = 0; i < n; i++) l[i] = &list[i]->stream;
+	xray_ahead(x, l, n);
+}
+
 bool xray_look(struct xray *x, struct look *list, size_t n, unsigned what)
 {
 	struct look *asked[LOOKS_AT_ONCE];
@@ -100,8 +108,10 @@ bool xray_look(struct xray *x, struct look *list, size_t n, unsigned what)
 
 	for (size_t i = 0; i < n; i++) {
 		if (!xray_told(x, &list[i], what)) asked[m++] = &list[i];
-		if (m < at_once(x) && i + 1 < n) continue;
-		if (m && !look_together(x, asked, m, what)) return false;
+		if (m < LOOKS_AT_ONCE && i + 1 < n) continue;
+		look_ahead(x, asked, m);
+		for (size_t k = 0; k < m; k += at_once(x))
+			if (!look_together(x, asked + k, x->strips > 1 ? m : 1, what)) return false;
 		m = 0;
 	}
 	return true;
@@ -130,10 +140,12 @@ static bool directions(struct xray *x, struct stream *stream, int n, double *con
 bool xray_fit_together(struct xray *x, struct stream *stream, int n, struct coefficient *c)
 {
 	double *all = malloc((size_t)(n + 1) * x->most * sizeof *all), *d[MAX_REGRESSORS];
+	struct stream *ahead[MAX_REGRESSORS];
 	struct fitting *f = fit_begin(x->blocks, n);
 	bool ok = (all && f) || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "%zu outputs in %d directions", x->most, n);
 
-	for (int i = 0; i < n; i++) d[i] = all + (size_t)i * x->most;
+	for (int i = 0; i < n; i++) d[i] = all + (size_t)i * x->most, ahead[i] = &stream[i];
+	xray_ahead(x, ahead, (size_t)n);
 	for (size_t s = 0; ok && s < x->strips; s++) {
 		ok = xray_refresh_strip(x, s, XRAY_WEIGHTS) && directions(x, stream, n, d);
 		struct sample sample = xray_sample(x);
@@ -223,6 +235,16 @@ static struct trials trials_of(const struct xray *x, size_t n, double below, boo
 	return (struct trials){ room, room ? most : 0, below, tells };
 }
 
+/* As many as there is room for. */
+static void try_ahead(struct xray *x, struct look *list, size_t n)
+{
+	struct look *next[LOOKS_AT_ONCE];
+	size_t m = n < LOOKS_AT_ONCE ? n : LOOKS_AT_ONCE;
+
+	for (size_t i = 0; i < m; i++) next[i] = list + i;
+	look_ahead(x, next, m);
+}
+
 bool xray_try(struct xray *x, struct look *list, size_t n, double below, bool tells)
 {
 	struct trials t = trials_of(x, n, below, tells);
@@ -232,6 +254,7 @@ bool xray_try(struct xray *x, struct look *list, size_t n, double below, bool te
 
 	for (size_t from = 0, m; ok && from < n; from += m) {
 		m = n - from < most ? n - from : most;
+		if (from % LOOKS_AT_ONCE == 0) try_ahead(x, list + from, n - from);
 		memset(s, 0, m * sizeof *s);
 		while (ok && !all_scored(s, m)) ok = try_pass(x, list + from, s, m, &t);
 		for (size_t i = 0; i < m; i++) list[from + i].score = list[from + i].impossible ? INFINITY : s[i].score, sums_free(&list[from + i]);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "compare/limits/limits.h"
+#include "beside.h"
 #include "expected.h"
 #include "others.h"
 
@@ -79,13 +80,13 @@ static void add_store(struct expected *x, const struct call *call, int i, size_t
 	}
 }
 
-/* The errors of the fresh run that x->run holds, stored as a kernel would, in sigma. */
-static void scatter(struct expected *x, const struct call *call, int i, size_t count, const struct answer *centre, int r)
+/* The errors of fresh run r, stored as a kernel would, in sigma. */
+static void scatter(struct expected *x, const struct call *call, int i, size_t count, const struct answer *centre, const struct answer *run, int r)
 {
 	enum dtype d = out_dtype(call, i);
 
 	for (size_t j = 0; j < count; j++) {
-		double lo = centre->lo[i] ? centre->lo[i][j] : 0, got = stored_as(d, x->run.hi[i][j], 0);
+		double lo = centre->lo[i] ? centre->lo[i][j] : 0, got = stored_as(d, run->hi[i][j], 0);
 		if (!(x->sigma[i][j] > 0) || isinf(x->sigma[i][j]) || !isfinite(got)) continue;
 		double z = in_sigma(got, centre->hi[i][j], lo, x->sigma[i][j]);
 		x->sum[r][i] += z;
@@ -118,23 +119,31 @@ bool expected_begin(struct expected *x, const struct call *call, const struct pl
 	return false;
 }
 
-/* Mean squares of the errors in a strip of x->runs runs, into s2. */
+/* Mean squares of the errors of x->runs runs, added to s2. */
+struct squares { const struct expected *x; double *const *s2; const struct strip *s; const struct answer *centre; };
+static void add_squares(int r, const struct answer *run, void *with)
+{
+	const struct squares *q = with;
+
+	(void)r;
+	for (int i = 0; i < MAX_OUT; i++) {
+		#pragma omp parallel for if (q->s->count[i] > WORTH)
+		for (size_t j = 0; j < q->s->count[i]; j++) {
+			double d = run->hi[i][j] - q->centre->hi[i][j] - (q->centre->lo[i] ? q->centre->lo[i][j] : 0);
+			q->s2[i][j] += isnan(d) && isfinite(q->centre->hi[i][j]) ? INFINITY : d * d / q->x->runs;
+		}
+	}
+}
+
+/* In a strip, of x->runs runs, into s2. */
 static bool spread(struct expected *x, struct stream *stream, double *const s2[MAX_OUT], const struct call *call, const struct strip *s,
 	size_t strip, size_t n, const struct answer *centre, struct error *e)
 {
+	struct squares q = { x, s2, s, centre };
+
 	for (int i = 0; i < MAX_OUT; i++)
 		for (size_t j = 0; j < s->count[i]; j++) s2[i][j] = 0;
-	for (int r = 0; r < x->runs; r++) {
-		if (!ref_strip(call, &stream[r], strip, n, &x->run, e)) return false;
-		for (int i = 0; i < MAX_OUT; i++) {
-			#pragma omp parallel for if (s->count[i] > WORTH)
-			for (size_t j = 0; j < s->count[i]; j++) {
-				double d = x->run.hi[i][j] - centre->hi[i][j] - (centre->lo[i] ? centre->lo[i][j] : 0);
-				s2[i][j] += isnan(d) && isfinite(centre->hi[i][j]) ? INFINITY : d * d / x->runs;
-			}
-		}
-	}
-	return true;
+	return run_beside(call, stream, x->runs, strip, n, &x->run, add_squares, &q, e);
 }
 
 static bool add_sigma(struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,
@@ -157,17 +166,22 @@ static bool add_sigma(struct expected *x, const struct call *call, const struct 
 	return ok;
 }
 
+struct scattering { struct expected *x; const struct call *call; const struct strip *s; const struct answer *centre; };
+static void scatter_all(int r, const struct answer *run, void *with)
+{
+	const struct scattering *t = with;
+
+	#pragma omp parallel for schedule(dynamic) if (beside(t->s))
+	for (int i = 0; i < MAX_OUT; i++) scatter(t->x, t->call, i, t->s->count[i], t->centre, run, r);
+}
+
 bool expected_add(struct expected *x, const struct call *call, size_t strip, size_t n, const struct answer *centre, struct error *e)
 {
 	struct strip s = call_strip(call, strip, n);
 
-	if (!add_sigma(x, call, &s, strip, n, centre, e)) return false;
-	for (int r = 0; r < FRESH_RUNS; r++) {
-		if (!ref_strip(call, &x->stream[x->runs + r], strip, n, &x->run, e)) return false;
-		#pragma omp parallel for schedule(dynamic) if (beside(&s))
-		for (int i = 0; i < MAX_OUT; i++) scatter(x, call, i, s.count[i], centre, r);
-	}
-	return true;
+	struct scattering with = { x, call, &s, centre };
+	return add_sigma(x, call, &s, strip, n, centre, e)
+		&& run_beside(call, x->stream + x->runs, FRESH_RUNS, strip, n, &x->run, scatter_all, &with, e);
 }
 
 /* s2 [count] of output i, of runs that are noisy everywhere. The row's mean of the nearly exact is that of them alone. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compare/limits/limits.h"
+#include "beside.h"
 #include "others.h"
 
 int others_of(struct expected *x, const struct plan *model)
@@ -45,23 +46,30 @@ void others_widest(struct plan *p, int r)
 	p->first_chunk = (size_t)r * (size_t)(golden_ratio * (double)p->chunk) % p->chunk;
 }
 
+struct taking { struct off_by *o; const struct strip *s; const struct answer *centre; bool ok; };
+static void take(int r, const struct answer *run, void *with)
+{
+	struct taking *t = with;
+
+	for (int i = 0; i < MAX_OUT; i++) {
+		const size_t n = t->s->count[i];
+		double *d = n ? t->o->d[r][i] = malloc(n * sizeof *d) : NULL;
+		t->ok = t->ok && (d || !n);
+		#pragma omp parallel for if (n > WORTH)
+		for (size_t j = 0; j < (d ? n : 0); j++) {
+			d[j] = run->hi[i][j] - t->centre->hi[i][j] - (t->centre->lo[i] ? t->centre->lo[i][j] : 0);
+			if (!isfinite(d[j])) d[j] = 0;
+		}
+	}
+}
+
 bool off_by_make(struct off_by *o, struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,
 	const struct answer *centre, struct error *e)
 {
+	struct taking with = { o, s, centre, true };
 	*o = (struct off_by){ 0 };
-	for (int r = 0; r < x->others; r++) {
-		if (!ref_strip(call, &x->stream[x->runs + FRESH_RUNS + r], strip, n, &x->run, e)) return false;
-		for (int i = 0; i < MAX_OUT; i++) {
-			double *d = s->count[i] ? o->d[r][i] = malloc(s->count[i] * sizeof *d) : NULL;
-			if (s->count[i] && !d) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "%zu errors", s->count[i]);
-			#pragma omp parallel for if (s->count[i] > WORTH)
-			for (size_t j = 0; j < s->count[i]; j++) {
-				d[j] = x->run.hi[i][j] - centre->hi[i][j] - (centre->lo[i] ? centre->lo[i][j] : 0);
-				if (!isfinite(d[j])) d[j] = 0;
-			}
-		}
-	}
-	return true;
+	if (!run_beside(call, x->stream + x->runs + FRESH_RUNS, x->others, strip, n, &x->run, take, &with, e)) return false;
+	return with.ok || error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "errors of %d runs", x->others);
 }
 
 void off_by_free(struct off_by *o)

@@ -71,6 +71,36 @@ static void a_hit_is_the_miss_to_the_bit(void **state)
 	}
 }
 
+/* Answers made ahead are those that are made when they are asked for, and as much work; one that there is not is told then. */
+static void what_is_made_ahead_is_found(void **state)
+{
+	enum { PLANS = 5 };
+	struct bed b = { 0 };
+	struct stream l[PLANS], *ahead[PLANS];
+
+	(void)state;
+	begin(&b, &arith_f64);
+	xray_forget(&b.x);
+	for (int i = 0; i < PLANS; i++) {
+		l[i] = (struct stream){ .plan = b.plan };
+		if (i) l[i].plan.round[i - 1] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
+		ahead[i] = &l[i];
+	}
+	xray_ahead(&b.x, ahead, PLANS);
+	for (int i = 0; i < PLANS; i++) {
+		struct answer direct;
+		b.plan = l[i].plan;
+		assert_true(found(&b, &b.plan));
+		run(&b, b.kept);
+		no_error(ref_run(&b.call, &b.plan, &direct, &b.e), &b.e);
+		assert_true(b.work == direct.work && direct.work > 0);
+		for (int o = 0; o < MAX_OUT; o++)
+			if (b.call.out_count[o]) assert_memory_equal(b.kept + b.x.first[o], direct.hi[o], b.call.out_count[o] * sizeof *b.kept);
+		answer_free(&direct);
+	}
+	end(&b);
+}
+
 /* In strips of so many elements. */
 static void begin_strips(struct bed *b, const struct arith *a, size_t at_hand)
 {
@@ -325,7 +355,7 @@ static void two_strips_are_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_hit_is_the_miss_to_the_bit), cmocka_unit_test(strips_go_on_from_kept_ones),
+		cmocka_unit_test(a_hit_is_the_miss_to_the_bit), cmocka_unit_test(what_is_made_ahead_is_found), cmocka_unit_test(strips_go_on_from_kept_ones),
 		cmocka_unit_test(a_few_strips_are_kept), cmocka_unit_test(two_strips_are_one), cmocka_unit_test(one_bit_makes_another_plan), cmocka_unit_test(a_seed_counts_where_it_is_drawn_from),
 		cmocka_unit_test(what_was_told_is_told_again), cmocka_unit_test(what_is_left_is_told_again),
 	};

@@ -1,0 +1,13 @@
+/* Runs of the reference that know nothing of each other. */
+#ifndef ETALON_BESIDE_H
+#define ETALON_BESIDE_H
+
+#include "ref/call/op.h"
+
+/* Strip `strip` of `strips` of n streams, into *room, which has room for it; `take` gets run after run, in their order. Where the call is one piece,
+ * which is one thread's, some run side by side. E_MEMORY is the only error. */
+typedef void run_taker(int r, const struct answer *run, void *with);
+bool run_beside(const struct call *call, struct stream *stream, int n, size_t strip, size_t strips, struct answer *room, run_taker *take, void *with,
+	struct error *e);
+
+#endif
