@@ -265,6 +265,7 @@ bool search_make(struct search *s, const struct call *call, const struct structu
 	*s = (struct search){ .call = call, .mix = 1, .push = true, .rival = -1, .begin = how->seconds > 0 ? now() : 0, .e = e, .log = how->log, .faults = how->faults,
 		.budget = how->seconds > 0 ? how->seconds : how->work,
 		.order = how->order, .how = how, .ban = -2 };
+	for (int o = 0; o < MAX_OUT; o++) s->least[o] = INFINITY;
 	for (int i = 0; i < MAX_FAULT && call->op->faults[i].name; i++) s->value[i] = how->value && how->faults >> i & 1 ? how->value[i] : fault_usual(call->op, i);
 	if (!formula_source(call->op) || call->op->holds) {
 		*why = call->op->holds ? "an op whose pieces hold values for others" : "an op that is no formula";

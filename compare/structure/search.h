@@ -47,6 +47,7 @@ struct search {
 	size_t tries;
 	double work, begin;             /* done so far; what the processor's clock said then, where a budget of seconds is asked for */
 	double budget;                  /* of the two the one that counts */
+	double least[MAX_OUT];          /* the least part of the output's error that any candidate left, at any stage; infinite where none was tried */
 	const struct structure_search *how;
 	int ban;                        /* roundings that are not allowed: nowhere (-2), of no site (-1), not of this one */
 	uint64_t order;                 /* 0, or the state from which orders of choices are drawn */
@@ -60,7 +61,8 @@ struct search {
 };
 
 double used(const struct search *s);             /* of what is budgeted */
-static inline bool late(struct search *s) { return s->stopped = s->stopped || used(s) > s->budget; }
+bool is_hopeless(const struct search *s);        /* see compare/limits */
+static inline bool late(struct search *s) { return s->stopped = s->stopped || used(s) > s->budget || is_hopeless(s); }
 
 static inline int glance(const struct search *s) { return s->step[s->n_stage] > s->step[s->n_stage - 1] ? s->n_stage : s->n_stage - 1; }
 

@@ -43,7 +43,8 @@ struct structure_reading {
  * not 0: of processor time, in place of it. log: gets each step of the search, NULL: nothing does. faults: bit i: fault i of the op is in the formula that is
  * read, at value[i] of its parameter; what is explained is then the error beside it. answer: is it asked for? order: choices are tried in
  * another order for each number, 0: as they are met; what is found should not depend on it. allows, with: is that rounding legal? Where
- * not it is said whether it is needed; NULL: nothing is said. known: what another call of the same kernel told, where the search begins; NULL: nothing. */
+ * not it is said whether it is needed; NULL: nothing is said. known: what another call of the same kernel told, where the search begins; NULL: nothing.
+ * lawless: the call breaks the rules, and the search is given up where it is hopeless (compare/limits). */
 struct structure_search {
 	double work, seconds;
 	FILE *log;
@@ -54,6 +55,7 @@ struct structure_search {
 	bool (*allows)(const struct structure_rounding *r, const void *with);
 	const void *with;
 	const struct structure_choices *known;
+	bool lawless;
 };
 
 /* Reads the structure of the bound call's kernel. *why: NULL, or what of the formula cannot be

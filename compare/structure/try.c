@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compare/cells/schedule.h"
+#include "compare/limits/limits.h"
 #include "search.h"
 
 struct graph *graph_of(struct search *s, const struct candidate *c)
@@ -121,11 +122,30 @@ static bool unknown(struct search *s, struct trial *t, struct candidate *c, int 
 	return false;
 }
 
+static void note_least(struct search *s, const struct score score[MAX_OUT], int k)
+{
+	for (int o = 0; o < MAX_OUT; o++) {
+		double left = 0, base = 0, count = 0;
+		for (int i = 0; i <= k; i++) left += score[o].left[i], base += score[o].base[i], count += score[o].count[i];
+		if (count > 0) s->least[o] = base > most_of_noise * s->noise[o] * count ? fmin(s->least[o], left / base) : 0;
+	}
+}
+
+/* Of an iteration that runs free nothing is explained before all is. */
+bool is_hopeless(const struct search *s)
+{
+	bool some = false;
+
+	for (int o = 0; o < MAX_OUT; o++) some = some || (s->least[o] > hopeless_left && isfinite(s->least[o]));
+	return some && s->how->lawless && !s->rounded[0] && s->work > hopeless_after * s->how->work;
+}
+
 static void known(struct search *s, const struct trial *t, int k)
 {
 	struct candidate *c = t->c;
 
 	s->tries++;
+	note_least(s, t->score, k);
 	cost_of(s, t->score, k, c);
 	c->cost = c->energy + s->mix * c->bits;
 	s->seen[t->id % SEEN] = (struct seen_cost){ t->id, c->energy, c->bits };
