@@ -82,7 +82,7 @@ const double fault_shrinks = 0.5;
 /* Of one search of a structure in a check, in operations as compare/cells/schedule.h weighs them, some 2e9 a second on two cores: it found all
  * that it ever found of a recorded call of a megabyte in 12e9. Of a call that breaks the rules, whose error is seldom one of roundings, half. A
  * profile, which is asked for, has more. */
-const double structure_work = 14e9, structure_work_lawless = 7e9, structure_work_profile = 36e9;
+const double structure_work = 12.5e9, structure_work_lawless = 7e9, structure_work_profile = 36e9;
 /* Of a call that breaks the rules it is given up after this part of it, where of some output whatever was tried leaves more than this part of the error:
  * of ten public kernels' correct calls each had an answer by then that left at most 0.25 of it, of the same calls with 1 % of noise, 2 % of scale or a row
  * more all but two of fifty more than 0.75. Such an error is no structure's. */
