@@ -35,15 +35,15 @@ void all_budget(struct search *s, double all)
 
 static double worth(const struct beam *b, const struct candidate *c) { return c->energy + b->mix * c->bits; }
 
-bool beam_make(struct beam *b, double mix)
+bool beam_make(const struct search *s, struct beam *b, double mix)
 {
-	*b = (struct beam){ 0, mix, calloc(WIDTH + 1, sizeof *b->at) };
+	*b = (struct beam){ 0, s->n_form > WIDTH ? s->n_form : WIDTH, mix, calloc(WIDEST + 1, sizeof *b->at) };
 	return b->at;
 }
 
 bool beams_make(struct search *s, struct beams *b)
 {
-	bool energy = beam_make(&b->by[0], 0), bits = beam_make(&b->by[1], 1);
+	bool energy = beam_make(s, &b->by[0], 0), bits = beam_make(s, &b->by[1], 1);
 
 	b->iterated = s->rounded[0] > 0;
 	s->failed = s->failed || !energy || !bits;
@@ -65,8 +65,8 @@ void add(struct candidate *t, void *with)
 
 	for (int j = 0; j < b->n; j++)
 		if (b->at[j].form == t->form && fabs(worth(b, &b->at[j]) - w) <= 1e-9 * w) return;
-	if (i == WIDTH && w >= worth(b, &b->at[i - 1])) return;
-	if (i == WIDTH) i--;
+	if (i == b->width && w >= worth(b, &b->at[i - 1])) return;
+	if (i == b->width) i--;
 	else b->n++;
 	for (; i > 0 && worth(b, &b->at[i - 1]) > w; i--) b->at[i] = b->at[i - 1];
 	b->at[i] = *t;
@@ -97,7 +97,7 @@ bool explained(const struct beams *b, int k)
 void move_on(struct search *s, struct beams *b, int k)
 {
 	for (int m = 0; m < 2; m++) {
-		struct candidate was[WIDTH];
+		struct candidate was[WIDEST];
 		int n = b->by[m].n;
 		memcpy(was, b->by[m].at, (size_t)n * sizeof *was);
 		b->by[m].n = 0;
@@ -125,10 +125,10 @@ void down(struct search *s, struct candidate *t, int k, double mix, bool wide, s
 void widen(struct search *s, struct beams *b, int k, int rounds, double mix)
 {
 	struct beam own, next;
-	bool ok = beam_make(&own, mix);
+	bool ok = beam_make(s, &own, mix);
 	int idle = 0;
 
-	ok = beam_make(&next, mix) && ok;
+	ok = beam_make(s, &next, mix) && ok;
 	s->failed = s->failed || !ok;
 	for (int i = 0; i < b->by[mix > 0].n && ok; i++) add(&b->by[mix > 0].at[i], &own);
 	for (int r = 0; r < rounds && idle < 2 && ok && !late(s) && !explained(b, k); r++) {
@@ -204,7 +204,7 @@ static void all_that_is_new(struct search *s, struct beams *b, int k)
 	struct beam next;
 	bool new[MAX_KEY];
 
-	if (!beam_make(&next, 1)) s->failed = true;
+	if (!beam_make(s, &next, 1)) s->failed = true;
 	for (int i = 0, done = 0; i < b->by[1].n && next.at && !late(s); i++) {
 		struct candidate c = b->by[1].at[i];
 		int chunk = s->chunk_key[c.form], n = chunk < 0 ? 1 : s->n_chunk[c.form];

@@ -6,10 +6,11 @@
 #include "search.h"
 
 /* CLOSEST: so many of the best by each measure are looked at in other ways */
-enum { WIDTH = 6, CLOSEST = 3 };
+enum { WIDTH = 6, WIDEST = WIDTH > MAX_FORM ? WIDTH : MAX_FORM, CLOSEST = 3 };
 /* What is left of the first tokens' error and bits, by cost, where a form will do; of an iteration's error, where it is not begun anew. */
 extern const double on_its_way;
-struct beam { int n; double mix; struct candidate *at; };
+/* width: of an op with more forms as many, or one might have no place. */
+struct beam { int n, width; double mix; struct candidate *at; };
 /* iterated: by energy alone a stage is explained, since a bit that is lost is amplified */
 struct beams { struct beam by[2]; bool iterated; };
 
@@ -17,7 +18,7 @@ struct beams { struct beam by[2]; bool iterated; };
 enum { STARTS = 6, USUAL = 2 };
 extern const int every[STARTS][3];
 
-bool beam_make(struct beam *b, double mix);
+bool beam_make(const struct search *s, struct beam *b, double mix);
 void add(struct candidate *t, void *beam);              /* in order; of one form one of those that compute the same */
 void add_to_both(struct candidate *t, void *beams);
 bool beams_make(struct search *s, struct beams *b);     /* empty; freed with beams_free, of false too */

@@ -142,7 +142,7 @@ void forms_and_sums(struct search *s, struct beams *b, int k)
 {
 	struct beam next;
 
-	if (!beam_make(&next, 0)) s->failed = true;
+	if (!beam_make(s, &next, 0)) s->failed = true;
 	for (int i = 0; i < 2 * CLOSEST && next.at && !explained(b, k); i++) {
 		const struct beam *by = &b->by[i % 2];
 		for (int form = 0; form < s->n_form && i / 2 < by->n && !late(s); form++) {

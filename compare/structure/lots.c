@@ -51,9 +51,9 @@ void from_pairs(struct search *s, struct beams *b, int k)
 static void steps_from(struct search *s, struct beams *b, int k, const struct candidate *c, const struct list *among)
 {
 	struct beam own, next;
-	bool ok = beam_make(&own, 0), more = ok;
+	bool ok = beam_make(s, &own, 0), more = ok;
 
-	ok = beam_make(&next, 0) && ok;
+	ok = beam_make(s, &next, 0) && ok;
 	s->failed = s->failed || !ok;
 	if (ok) add((struct candidate[]){ *c }, &own);
 	while (ok && more && !late(s)) {
