@@ -54,7 +54,7 @@ static void say(struct structure_said *to, const struct structure_reading *r)
 {
 	size_t n = r->text ? strlen(r->text) : 0;
 
-	*to = (struct structure_said){ .asked = true, .identified = r->identified, .stopped = r->stopped, .work = r->work,
+	*to = (struct structure_said){ .asked = true, .identified = r->identified, .stopped = r->stopped, .given_up = r->given_up, .work = r->work,
 		.tries = r->tries, .form = r->form, .chunk = r->chunk, .n_rounding = r->n_rounding };
 	memcpy(to->rounding, r->rounding, sizeof to->rounding);
 	if (n >= sizeof to->formula)

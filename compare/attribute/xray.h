@@ -22,7 +22,7 @@ enum { XRAY_BASE = 1, XRAY_FLOOR = 2, XRAY_WEIGHTS = 4, XRAY_NOISE = 8 };
 
 /* What was read of a kernel whose structure is none of a contract's known ones: its formula, line by line, cut where it is longer. */
 struct structure_said {
-	bool asked, identified, taken, stopped;  /* identified: explains the call; taken: the emulation is its; stopped: the budget was used up before the search was over */
+	bool asked, identified, taken, stopped, given_up;        /* identified: explains the call; taken: the emulation is its; stopped: the budget was used up before the search was over; given_up: it was hopeless */
 	double work;                    /* elementary operations */
 	size_t tries;
 	const char *form;
@@ -57,7 +57,7 @@ struct xray {
 	double score, left;             /* see xray_rebase, xray_left */
 	size_t runs;
 	struct kept_runs *kept;         /* xray_kept.c */
-	struct told_all *told;          /* xray_kept.c */
+	struct told_all *told;          /* xray_told.c */
 	uint64_t work, patience;        /* element operations of the reference: spent, and when to give up */
 	uint64_t run_work;              /* of them, what the emulation took, run once on all strips */
 	double *shift;                  /* [all] added to every run's answer, see emulation_by_structure; NULL: nothing is */

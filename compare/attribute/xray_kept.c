@@ -1,8 +1,10 @@
 /* Runs of plans in the strip held, and answers that are kept of them: growing, pruning and the suspects look at the same plans again and again, some
  * three in five. */
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare/truth/beside.h"
 #include "fixtures/io/random.h"
 #include "ref/ranks/ranks.h"
 #include "xray_private.h"
@@ -68,7 +70,7 @@ const double *xray_kept(struct xray *x, const struct plan *p, uint64_t *work)
 	return r->y;
 }
 
-/* Room for one more, or that of the one that was not used for longest, if that is more than so many rounds of all. NULL: none. */
+/* A free slot, or the one that was not used for longest, if for more runs than so many rounds of all slots. NULL: none. */
 static struct kept_run *room(struct xray *x, size_t rounds)
 {
 	struct kept_runs *k = x->kept;
@@ -117,8 +119,9 @@ static struct kept_run *reserve(struct xray *x, const struct plan *p)
 {
 	const struct plan key = key_of(p);
 	const uint64_t hash = hash_of(&key);
-	struct kept_run *r = find(x->kept, x->at, &key, hash) ? NULL : room(x, 0);
+	struct kept_run *is = find(x->kept, x->at, &key, hash), *r = is ? NULL : room(x, 0);
 
+	if (is) is->used = x->runs;
 	if (r) r->plan = key, r->hash = hash, r->strip = x->at, r->used = x->runs;
 	return r;
 }
@@ -131,7 +134,7 @@ static void run_ahead(const struct xray *x, struct kept_run *r)
 	struct error e = { 0 };
 
 	for (int i = 0; i < MAX_OUT; i++) a.hi[i] = x->call->out_count[i] ? r->y + x->first[i] : NULL;
-	if (!ref_strip(x->call, &l, 0, 1, &a, &e)) r->strip = SIZE_MAX;       /* who asks for it will be told */
+	if (!ref_strip(x->call, &l, 0, 1, &a, &e)) r->strip = SIZE_MAX, r->used = 0;  /* who asks for it will be told */
 	r->work = a.work;
 	stream_end(&l);
 }
@@ -146,7 +149,7 @@ void xray_ahead(struct xray *x, struct stream *const *l, size_t n)
 		struct kept_run *r = reserve(x, &l[i]->plan);
 		if (r) run[m++] = r;
 		if (m < LOOKS_AT_ONCE && i + 1 < n) continue;
-		#pragma omp parallel for schedule(dynamic) if (m > 1)
+		#pragma omp parallel for schedule(dynamic) if (m >= (size_t)omp_get_max_threads() || has_few_pieces(x->call))
 		for (size_t k = 0; k < m; k++) run_ahead(x, run[k]);
 		m = 0;
 	}

@@ -29,7 +29,8 @@ bool xray_run(struct xray *x, struct stream *l, double *y);
 const double *xray_kept(struct xray *x, const struct plan *p, uint64_t *work);
 void xray_keep(struct xray *x, const struct plan *p, const double *y, uint64_t work);
 void xray_forget(struct xray *x);
-/* Makes and keeps the answers of plans that will be asked for, side by side, where the call is one strip: it may be of one piece, which is one thread's. */
+/* Makes and keeps the answers of plans that will be asked for, where the call is one strip: side by side, if they are as many as threads or
+ * the call has fewer pieces. */
 void xray_ahead(struct xray *x, struct stream *const *l, size_t n);
 
 /* The same look, if it was made around the same emulation and told as much; keeps what one has told, and the work that it was; forgets all, as

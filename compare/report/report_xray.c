@@ -43,7 +43,7 @@ static void structure_lines(FILE *to, const struct verdict *v)
 	if (v->x.identified && s->taken) formula_lines(to, s);
 	else if (v->x.identified) identified_line(to, v);
 	else fprintf(to, "not identified%s; of what is left, %.3g times float32's noise, %s\n",
-		s->stopped ? " within the budget" : "", sqrt(v->x.left), v->x.where);
+		s->given_up ? ", nothing that was tried comes near" : s->stopped ? " within the budget" : "", sqrt(v->x.left), v->x.where);
 	for (int i = 0; i < v->n_out; i++) {
 		int o = v->out[i].out;
 		fprintf(to, "            %-14s ", v->op->out[o].name);
@@ -109,8 +109,8 @@ void report_suspects(FILE *to, const struct verdict *v)
 static json_t *structure_said_json(const struct structure_said *s)
 {
 	if (!s->asked) return json_null();
-	return json_pack("{s:b, s:s, s:I, s:o, s:I, s:f, s:b}", "identified", s->taken, "form", s->form, "chunk", (json_int_t)s->chunk,
-		"formula", structure_lines_json(s->taken ? s->formula : NULL), "tries", (json_int_t)s->tries, "operations", s->work, "stopped", s->stopped);
+	return json_pack("{s:b, s:s, s:I, s:o, s:I, s:f, s:b, s:b}", "identified", s->taken, "form", s->form, "chunk", (json_int_t)s->chunk,
+		"formula", structure_lines_json(s->taken ? s->formula : NULL), "tries", (json_int_t)s->tries, "operations", s->work, "stopped", s->stopped, "given_up", s->given_up);
 }
 
 json_t *report_xray_json(const struct verdict *v)

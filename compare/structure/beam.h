@@ -9,7 +9,7 @@
 enum { WIDTH = 6, WIDEST = WIDTH > MAX_FORM ? WIDTH : MAX_FORM, CLOSEST = 3 };
 /* What is left of the first tokens' error and bits, by cost, where a form will do; of an iteration's error, where it is not begun anew. */
 extern const double on_its_way;
-/* width: of an op with more forms as many, or one might have no place. */
+/* width: at least one place for each form, so that none is pushed out unseen. */
 struct beam { int n, width; double mix; struct candidate *at; };
 /* iterated: by energy alone a stage is explained, since a bit that is lost is amplified */
 struct beams { struct beam by[2]; bool iterated; };

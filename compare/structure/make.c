@@ -184,7 +184,7 @@ static int form_with_faults(const struct search *s)
 {
 	int form = 0;
 
-	while (s->call->op->forms[form + 1].name && !has_faults(s, form)) form++;
+	while (form + 1 < MAX_FORM && s->call->op->forms[form + 1].name && !has_faults(s, form)) form++;
 	return form;
 }
 

@@ -141,6 +141,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 		r->tries = s->tries;
 		r->work = s->work;
 		r->stopped = s->stopped;
+		r->given_up = s->given_up;
 		r->iterates = s->rounded[0] > 0;
 	}
 	if (*why) structure_free(r);

@@ -48,6 +48,7 @@ struct search {
 	double work, begin;             /* done so far; what the processor's clock said then, where a budget of seconds is asked for */
 	double budget;                  /* of the two the one that counts */
 	double least[MAX_OUT];          /* the least part of the output's error that any candidate left, at any stage; infinite where none was tried */
+	bool given_up;                  /* the search was hopeless */
 	const struct structure_search *how;
 	int ban;                        /* roundings that are not allowed: nowhere (-2), of no site (-1), not of this one */
 	uint64_t order;                 /* 0, or the state from which orders of choices are drawn */
@@ -62,7 +63,12 @@ struct search {
 
 double used(const struct search *s);             /* of what is budgeted */
 bool is_hopeless(const struct search *s);        /* see compare/limits */
-static inline bool late(struct search *s) { return s->stopped = s->stopped || used(s) > s->budget || is_hopeless(s); }
+static inline bool late(struct search *s)
+{
+	s->stopped = s->stopped || used(s) > s->budget;
+	s->given_up = s->given_up || is_hopeless(s);
+	return s->stopped || s->given_up;
+}
 
 static inline int glance(const struct search *s) { return s->step[s->n_stage] > s->step[s->n_stage - 1] ? s->n_stage : s->n_stage - 1; }
 

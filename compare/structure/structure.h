@@ -31,7 +31,7 @@ struct structure_reading {
 	const char *form;
 	size_t chunk, tries;            /* chunk: 0 where the form has none */
 	double work;                    /* elementary operations, as schedule.h weighs them */
-	bool stopped;                   /* the budget was used up before the search was over */
+	bool stopped, given_up;         /* the budget was used up before the search was over; it was hopeless, and given up */
 	bool iterates;                  /* an iteration that runs free, of which a call with fewer turns tells more */
 	struct structure_output out[MAX_OUT];
 	int fault;                      /* one of the op's that the kernel has too, or -1 */

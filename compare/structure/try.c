@@ -131,12 +131,13 @@ static void note_least(struct search *s, const struct score score[MAX_OUT], int 
 	}
 }
 
-/* Of an iteration that runs free nothing is explained before all is. */
+/* Of outputs along the tokens, which are looked at from the first on: states at the end are seen late. Of an iteration that runs free nothing is
+ * explained before all is. */
 bool is_hopeless(const struct search *s)
 {
 	bool some = false;
 
-	for (int o = 0; o < MAX_OUT; o++) some = some || (s->least[o] > hopeless_left && isfinite(s->least[o]));
+	for (int o = 0; o < MAX_OUT; o++) some = some || (s->along[o] && s->least[o] > hopeless_left && isfinite(s->least[o]));
 	return some && s->how->lawless && !s->rounded[0] && s->work > hopeless_after * s->how->work;
 }
 

@@ -3,12 +3,20 @@
 #include "beside.h"
 #include "ref/ranks/ranks.h"
 
-enum { MOST = 16 };
+bool has_few_pieces(const struct call *call)
+{
+	return ranks_count() == 1 && !omp_in_parallel() && call->op->pieces(call) < (size_t)omp_get_max_threads();
+}
+
+/* Each has an answer of its own, and what it computes with. */
+enum { MOST = 16, SMALL = 1 << 18 };
 static int side_by_side(const struct call *call, int n)
 {
-	int threads = omp_in_parallel() ? 1 : omp_get_max_threads(), most = threads < MOST ? threads : MOST;
+	int threads = omp_get_max_threads(), most = threads < MOST ? threads : MOST;
+	size_t elements = 0;
 
-	return call->op->pieces(call) > 1 || ranks_count() > 1 ? 1 : most < n ? most : n;
+	for (int i = 0; i < MAX_OUT; i++) elements += call->out_count[i];
+	return elements > SMALL || call->op->pieces(call) > 1 || !has_few_pieces(call) ? 1 : most < n ? most : n;
 }
 
 bool run_beside(const struct call *call, struct stream *stream, int n, size_t strip, size_t strips, struct answer *room, run_taker *take, void *with,

@@ -191,6 +191,11 @@ static void widen_nearly(struct expected *x, int i, size_t count, size_t row, co
 	pool(own, count, row);
 	for (size_t j = 0; j < count; j++) {
 		if (!(own[j] > 0)) continue;
+		if (isinf(own[j])) {            /* as add_store has it: nothing is held against it, and nothing decided */
+			x->boundless[i] += !isinf(x->sigma[i][j]);
+			x->sigma[i][j] = INFINITY;
+			continue;
+		}
 		x->upstream[i][j] = fmax(x->upstream[i][j], own[j]);
 		x->count[i] -= x->sigma[i][j] > 0;
 		x->sigma[i][j] = 0;

@@ -4,8 +4,8 @@
  *
  * What the next operation finds is x + off, off uniform within half a unit of 2^-23 of the operands' sizes: |a| + |b| of a sum, the
  * product's own of a product. The last operation of all is the kernel's alone and stays exact where float32 is: the sum of two inputs
- * has one value. A copy, a product with 0, a sum with 0 and a function of 0 are what they are in every algebra. */
-#include <float.h>
+ * has one value. A copy, a product with 0, a sum with 0 and a function of 0 are what they are in every algebra, and so is what no number is
+ * but a mask, 2^96 and beyond. */
 #include <math.h>
 
 #include "calc_private.h"
@@ -19,10 +19,11 @@ typedef struct { double x, off; } loose;
 static inline double now(const E *a) { return a->x + a->off; }
 static inline bool is_zero(const E *a) { return a->x == 0 && a->off == 0; }
 
-/* size: of what was added or multiplied. */
+/* size: of what was added or multiplied; only of numbers is what is made off. */
+static inline bool is_number(double size) { return size < 0x1p96; }
 static inline E made(calc *c, double x, double size)
 {
-	return c->indices ? (E){ x, 0 } : (E){ sr(c, x), isfinite(size) ? size * 0x1p-24 * uniform(c) : 0 };
+	return c->indices ? (E){ x, 0 } : (E){ sr(c, x), is_number(size) ? size * 0x1p-24 * uniform(c) : 0 };
 }
 
 /* Of a function that errs by at most `ulps` units of 2^-23. */
@@ -95,7 +96,7 @@ static inline double off_by(uint64_t w, double size)
 {
 	union { uint64_t u; double d; } v = { (w << 32 >> 12) | UINT64_C(1023) << 52 };   /* [1, 2) */
 
-	return size * 0x1p-23 * (v.d - 1.5);
+	return is_number(size) ? size * 0x1p-23 * (v.d - 1.5) : 0;
 }
 
 /* The sums of LANES columns side by side, DEPTH terms at a time, each of which takes a word of draws. */

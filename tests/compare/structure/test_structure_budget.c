@@ -132,8 +132,8 @@ static void what_is_hopeless_is_given_up(void **state)
 	for (int i = 1; i < 3; i++, how.lawless = false)
 		no_error(call_bind(&call, &c, true, &e) && structure_read(&r[i], &call, &how, &why, &e), &e);
 	capture_free(&c);
-	assert_true(r[0].identified && !r[0].stopped && r[0].work > 0.15 * how.work);
-	assert_true(!r[1].identified && r[1].stopped && r[1].work < 0.2 * how.work);
+	assert_true(r[0].identified && !r[0].stopped && !r[0].given_up && r[0].work > 0.15 * how.work);
+	assert_true(!r[1].identified && r[1].given_up && !r[1].stopped && r[1].work < 0.2 * how.work);
 	assert_true(!r[2].identified && r[2].work > 0.5 * how.work);
 	for (int i = 0; i < 3; i++) structure_free(&r[i]);
 }

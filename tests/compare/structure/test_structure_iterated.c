@@ -216,7 +216,7 @@ static void two_changes_at_once_are_seen(void **state)
 	try(s, &without, last);
 	assert_true(without.energy > 1e-3);
 	assert_int_equal(key_about(s, &without, W_ONTO), -1);
-	assert_true(beam_make(&b, 0));
+	assert_true(beam_make(s, &b, 0));
 	two_at_once(s, &without, last, PAIRS_ALL, NULL, add, &b);
 	print_message("%g, two changes: %g\n", without.energy, b.at[0].energy);
 	assert_true(b.n > 0 && b.at[0].cost < 1e-9);

@@ -72,6 +72,27 @@ static void attention_of_exact_logits(void **state)
 			}
 }
 
+/* Noise everywhere takes no mask for a number: where a query sees its own key alone, and blocks that are hidden to it come first, nothing but the
+ * value itself passes under any contract, in any form. */
+static void what_a_window_hides(void **state)
+{
+	enum { S = 170, Q = 40 };
+	static float q[Q * D], k[S * D], v[S * D], o[Q * D];
+	struct capture c;
+
+	(void)state;
+	for (size_t i = 0; i < Q * D; i++) q[i] = (float)draw(-24, 24) / 8, o[i] = (float)draw(-200, 200) / 64;
+	for (size_t i = 0; i < S * D; i++) k[i] = (float)draw(-24, 24) / 8, v[i] = (float)draw(-200, 200) / 64;
+	for (const struct contract *with = op_find("attention")->contracts; with->name; with++) {
+		begin(&c, "attention", "{\"causal\": true, \"window\": 1}");
+		put(&c, "in.q", DT_BF16, SHAPE(Q, 1, D), q);
+		put(&c, "in.k", DT_BF16, SHAPE(S, 1, D), k);
+		put(&c, "in.v", DT_BF16, SHAPE(S, 1, D), v);
+		put(&c, "out.o", DT_BF16, SHAPE(Q, 1, D), o);
+		judged_as(&c, with->name, false, false, "what a window hides", (int)(with - op_find("attention")->contracts));
+	}
+}
+
 /* ---- answers half way between two numbers of the output's type ---- */
 
 /* Three equal keys: values (1 + a/128, 1 + a/128, c/256) whose mean, 1 + (2 j + 1)/256, no bf16 number is nearest to. */
@@ -371,6 +392,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(attention_of_exact_logits),
+		cmocka_unit_test(what_a_window_hides),
 		cmocka_unit_test(means_half_way),
 		cmocka_unit_test(large_activations_half_way),
 		cmocka_unit_test(norms_of_exact_rows),
