@@ -30,6 +30,9 @@ verdict 'a call of 1.3 MB, its structure known (flash-linear-attention)' 2 0 che
 verdict 'a call of 1.3 MB, its structure unknown (FlashQLA)' 10 0 check $captures.flashqla_256_model.safetensors
 "$etalon" ref $captures.prefill.chunk.safetensors --fault retrieve_before_decay -o "$folder/wrong.safetensors" >/dev/null
 verdict 'a call of 1.3 MB with a fault' 10 1 check "$folder/wrong.safetensors"
+sed 's/^  o\[t, hv\] = read$/  o[t, hv] = (1.02 if t mod 3 == 0 else 1) * read/' ref/ops/gated_delta_rule.op >"$folder/third.op"
+"$etalon" ref --op "$folder/third.op" $captures.prefill.recurrent.safetensors -o "$folder/third.safetensors" >/dev/null
+verdict 'a call of 1.3 MB that is wrong as no known fault is' 10 1 check "$folder/third.safetensors"
 [ "${QUICK-}" ] && exit
 op=ref/ops/gated_delta_rule.op
 answered "$folder/wide.safetensors" $op
