@@ -136,10 +136,10 @@ static void matrices(calc *c)
 /* Sums that are in order are, to the bit, one product after the other, however the matrices lie. */
 static void in_order(calc *c)
 {
-	const bool fused = now->spec[3] == '_';
+	const bool fused = !strcmp(now->spec, "f32_fma");
 	float A[5 * 70], B[70 * 35], C[5 * 35];
 
-	if (strcmp(now->spec, "f32") != 0 && strcmp(now->spec, "f32_fma") != 0) return;
+	if (!fused && strcmp(now->spec, "f32") != 0) return;
 	for (size_t i = 0; i < LEN(A); i++) A[i] = (float)(i * 7919 % 1000) / 700 - 0.7f;
 	for (size_t i = 0; i < LEN(B); i++) B[i] = (float)(i * 3571 % 1000) / 900 - 0.5f;
 	for (int t = 0; t < 4; t++) {
