@@ -64,13 +64,13 @@ static void say(struct structure_said *to, const struct structure_reading *r)
 }
 
 /* Does the contract clearly allow the rounding? At a site as it says. Where there is no name its region is one of arrangements of products,
- * in the types that it allows at more than one site: of a single one, the state's, nothing is arranged. */
+ * in the types that it allows at more than one site at a product: of a single one, the state's, nothing is arranged. */
 static bool allows(const struct call *call, const struct contract *k, const struct structure_rounding *r)
 {
 	int n = 0;
 
 	if (r->site >= 0) return contract_allows(k, r->site, &r->type) || is_store(call, r->site, r->type.format);
-	for (int i = 0; call->op->sites[i].name && r->arranged; i++) n += contract_allows(k, i, &r->type);
+	for (int i = 0; call->op->sites[i].name && r->arranged; i++) n += (r->products >> i & 1) && contract_allows(k, i, &r->type);
 	return n > 1;
 }
 

@@ -17,6 +17,15 @@ void round_as(const struct search *s, struct candidate *c, int key, const struct
 		if (as[t].on && as[t].format == r->format && as[t].rounding == r->rounding) c->config.value[key] = (unsigned char)t;
 }
 
+static uint64_t sites_at_products(const struct search *s, const struct met *met)
+{
+	uint64_t sites = 0;
+
+	for (int i = 0; i < met->n; i++)
+		if (met->site[i] >= 0 && s->keys.at[met->key[i]].arranged) sites |= UINT64_C(1) << met->site[i];
+	return sites;
+}
+
 bool rounding_at(const struct search *s, const struct candidate *c, int key, int value, struct structure_rounding *r)
 {
 	static const enum type merged[] = { IN_F32, IN_TF32, IN_TF32_RN, IN_F16, IN_BF16 }, stored[] = { IN_F32, IN_F16, IN_BF16 };
@@ -25,6 +34,7 @@ bool rounding_at(const struct search *s, const struct candidate *c, int key, int
 		: k->what == W_NARROW && value ? IN_BF16 : IN_F32;
 
 	*r = (struct structure_rounding){ .site = met_site(&c->met, key), .arranged = k->arranged && k->what != W_NARROW, .type = as[t] };
+	if (r->site < 0 && r->arranged) r->products = sites_at_products(s, &c->met);
 	return as[t].on;
 }
 

@@ -13,9 +13,9 @@
 struct structure_output { double explained, by_size, equal; size_t elements; bool noise; };
 
 /* A rounding of the structure; site: the op's, or -1 where it is at none that has a name; arranged: at an operand or a result of a product
- * of matrices, or inside an inverse. needed: it is not allowed, and in every structure that explains as well; effect: what is then left of
+ * of matrices, or inside an inverse; products: bit i: in this formula the op's site i is at one too. needed: it is not allowed, and in every structure that explains as well; effect: what is then left of
  * outputs without it, as rms of relative errors in units of 2^-24. */
-struct structure_rounding { int site; bool arranged; struct site_rounding type; bool needed; double effect; };
+struct structure_rounding { int site; bool arranged; uint64_t products; struct site_rounding type; bool needed; double effect; };
 enum { MAX_STRUCTURE_ROUNDING = 128 };
 
 /* What was chosen, as far as the call tells it; another call of the same kernel has the same choices, however many iterations or tokens it has. */

@@ -50,9 +50,30 @@ static void a_bf16_pool_is_seen(void **state)
 	}
 }
 
+/* The contract lets two sites be bf16, of which one stands at a product: no region of arrangements, whose operands might be bf16 too. */
+static void two_sites_make_no_region(void **state)
+{
+	static const char *const sites[] = { "q_norm", "u" };
+	const struct op *op = op_find(OP);
+
+	(void)state;
+	for (size_t k = 0; k < LEN(sites); k++) {
+		struct plan p = plan_plain(&arith_f32, 24);
+		struct capture c;
+		make_case(&c, OP, "steps_bf16");
+		plan_contract(&p, contract_of(OP, "chunks"));
+		p.round[op_site(op, sites[k])] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
+		answer_by(&c, &p);
+		struct verdict v = judged(&c, "chunks", false);
+		capture_free(&c);
+		assert_int_equal(v.outcome, FAIL);
+		if (!strstr(v.reason[0], sites[k])) fail_msg("%s: %s", sites[k], v.reason[0]);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(each_is_named), cmocka_unit_test(a_bf16_pool_is_seen) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(each_is_named), cmocka_unit_test(a_bf16_pool_is_seen), cmocka_unit_test(two_sites_make_no_region) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
