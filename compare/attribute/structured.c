@@ -150,12 +150,12 @@ bool emulation_by_structure(struct xray *x, const struct contract *k, bool *foun
 {
 	const struct plan before = x->emulation;
 	const bool fault_first = x->lawless && before.faults, bare = !x->structure->asked;
-	const double work = x->lawless ? structure_work_lawless : structure_work;
+	const double work = fault_first ? structure_work / 2 : structure_work;
 	bool allowed = true;
 
 	*found = false;
 	if (fault_first && !read_with(x, NULL, before.faults, before.value, work, found, &allowed)) return false;
-	if (!*found && bare && !read_with(x, k, 0, before.value, fault_first ? work / 2 : work, found, &allowed)) return false;
+	if (!*found && bare && !read_with(x, k, 0, before.value, work, found, &allowed)) return false;
 	if (*found && !allowed) {
 		*found = false;
 		return keep_for_later(x, &before);

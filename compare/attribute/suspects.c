@@ -216,6 +216,25 @@ void examine_under(struct examination *ex, const struct call *call, const struct
 	}
 }
 
+void examine_free(struct examination *ex)
+{
+	for (int i = 0; i < MAX_OUT; i++) free(ex->answer[i]), ex->answer[i] = NULL;
+}
+
+static bool keep_answer(struct examination *ex, struct xray *x)
+{
+	bool ok = true;
+
+	for (int i = 0; ok && i < MAX_OUT; i++) ok = !x->call->out_count[i] || (ex->answer[i] = malloc(x->call->out_count[i] * sizeof(double)));
+	if (!ok) return error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "the answers of a structure");
+	for (size_t s = 0; s < x->strips; s++) {
+		if (!xray_refresh_strip(x, s, XRAY_BASE)) return false;
+		for (int i = 0; i < MAX_OUT; i++)
+			if (ex->answer[i]) memcpy(ex->answer[i] + x->offset[i], x->base + x->first[i], (x->first[i + 1] - x->first[i]) * sizeof(double));
+	}
+	return true;
+}
+
 bool examine(struct examination *ex, const struct rules_say *rules, struct error *e)
 {
 	struct xray x;
@@ -226,6 +245,11 @@ bool examine(struct examination *ex, const struct rules_say *rules, struct error
 	x.lawless = !rules->hold;
 	const struct contract *k = rules->contract;
 	bool ok = emulation_nearest(&x, rules->first, rules->last, &k) && emulation_search(&x, k) && examine_all(ex, &x, rules, e);
+	bool asked = ex->identified && ex->structure.taken && !x.emulation.faults && (!rules->hold || rules->first < rules->last);
+	if (ok && asked && !keep_answer(ex, &x)) {
+		examine_free(ex);
+		ok = false;
+	}
 	if (rules->tick) rules->tick("x-ray", 1, 1);
 	xray_free(&x);
 	return ok;

@@ -80,13 +80,13 @@ const double fault_shrinks = 0.5;
 /* ---- a search's budget ---- */
 
 /* Of one search of a structure in a check, in operations as compare/cells/schedule.h weighs them, some 2e9 a second on two cores: it found all
- * that it ever found of a recorded call of a megabyte in 12e9. Of a call that breaks the rules, whose error is seldom one of roundings, half. A
- * profile, which is asked for, has more. */
-const double structure_work = 12.5e9, structure_work_lawless = 6e9, structure_work_profile = 36e9;
-/* Of a call that breaks the rules it is given up after this part of it, where of some output whatever was tried leaves more than this part of the error:
+ * that it ever found of a recorded call of a megabyte in 12e9. A profile, which is asked for, has more. */
+const double structure_work = 12.5e9, structure_work_profile = 36e9;
+/* Of a call that breaks the rules it is given up after the first part of it, where of some output whatever was tried leaves more than this part of the error:
  * of ten public kernels' correct calls each had an answer by then that left at most 0.25 of it, of the same calls with 1 % of noise, 2 % of scale or a row
- * more all but two of fifty more than 0.75. Such an error is no structure's. */
-const double hopeless_after = 0.12, hopeless_left = 0.7;
+ * more all but two of fifty more than 0.75. Such an error is no structure's. After the second part less may be left: of three correct calls that broke rules whose
+ * sigma did not know their arrangement, one left 0.14 by then, and nothing in the end. */
+const double hopeless_soon = 0.06, left_soon = 0.7, hopeless_late = 0.48, left_late = 0.3;
 /* It looks at as many heads as have this many elements of outputs, of the first tokens and of all: a choice that changes one element in ten
  * thousand still changes the 16 that a sign test of 4 sigma needs. What is found is held against all of the call. What brings fewer elements
  * than these, of all tokens, farther by twice such a test is not looked at in more. Of states that are read alone so many do: what is found there

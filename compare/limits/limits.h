@@ -14,7 +14,7 @@ extern const double certain, likely, above_noise, worth_keeping, off_one, flips_
 /* a choice of structure, or a fault beside it, is better than another */
 extern const double sign_test, no_worse, much_louder, fault_shrinks;
 /* a search's budget */
-extern const double structure_work, structure_work_lawless, structure_work_profile, hopeless_after, hopeless_left;
+extern const double structure_work, structure_work_profile, hopeless_soon, left_soon, hopeless_late, left_late;
 extern const size_t structure_sees, structure_sees_last, structure_sees_states, structure_glances;
 extern const double far_at_a_glance;
 

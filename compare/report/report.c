@@ -81,7 +81,7 @@ void report_text(FILE *to, const struct finding *f, bool explain)
 	fprintf(to, "  contract  %s: %s\n", v->contract->name, v->contract->what);
 	fprintf(to, "  truth     %s, checked against %s", v->truth, v->second);
 	text_sample(to, v);
-	fprintf(to, "; sigma from %d noisy runs\n\n", v->runs);
+	fprintf(to, "; sigma from %d noisy runs%s\n\n", v->runs, v->as_read ? " and from what the structure below answers" : "");
 	if (v->n_out) {
 		fprintf(to, "  %-14s %10s", "error in sigma", "elements");
 		for (int r = 0; r < RULE_COUNT; r++) fprintf(to, "  %9s (limit)", rule_name[r]);

@@ -133,12 +133,20 @@ static void note_least(struct search *s, const struct score score[MAX_OUT], int 
 
 /* Of outputs along the tokens, which are looked at from the first on: states at the end are seen late. Of an iteration that runs free nothing is
  * explained before all is. */
-bool is_hopeless(const struct search *s)
+static bool leaves(const struct search *s, double part)
 {
 	bool some = false;
 
-	for (int o = 0; o < MAX_OUT; o++) some = some || (s->along[o] && s->least[o] > hopeless_left && isfinite(s->least[o]));
-	return some && s->how->lawless && !s->rounded[0] && s->work > hopeless_after * s->how->work;
+	for (int o = 0; o < MAX_OUT; o++) some = some || (s->along[o] && s->least[o] > part && isfinite(s->least[o]));
+	return some;
+}
+
+bool is_hopeless(const struct search *s)
+{
+	const double spent = s->work / s->how->work;
+	const bool soon = spent > hopeless_soon && leaves(s, left_soon), late = spent > hopeless_late && leaves(s, left_late);
+
+	return s->how->lawless && (s->rounded[0] ? spent > hopeless_late : soon || late);
 }
 
 static void known(struct search *s, const struct trial *t, int k)

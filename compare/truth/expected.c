@@ -95,9 +95,9 @@ static void scatter(struct expected *x, const struct call *call, int i, size_t c
 }
 
 bool expected_begin(struct expected *x, const struct call *call, const struct plan *model, const size_t room[MAX_OUT],
-	int runs, struct error *e)
+	int runs, double *const *read, struct error *e)
 {
-	*x = (struct expected){ .runs = runs, .stream = calloc((size_t)runs + FRESH_RUNS + OTHER_RUNS, sizeof *x->stream) };
+	*x = (struct expected){ .runs = runs, .read = read, .stream = calloc((size_t)runs + FRESH_RUNS + OTHER_RUNS, sizeof *x->stream) };
 	x->others = others_of(x, model);
 	bool ok = x->stream && answer_make(&x->run, room, false);
 
@@ -287,7 +287,7 @@ bool expected_sigma(struct expected *x, const struct call *call, const struct pl
 {
 	struct strip whole = call_strip(call, 0, 1);
 
-	if (!expected_begin(x, call, model, call->out_count, runs, e)) return false;
+	if (!expected_begin(x, call, model, call->out_count, runs, NULL, e)) return false;
 	if (add_sigma(x, call, &whole, 0, 1, centre, e)) return true;
 	expected_free(x);
 	return false;
@@ -296,7 +296,7 @@ bool expected_sigma(struct expected *x, const struct call *call, const struct pl
 bool expected_make(struct expected *x, const struct call *call, const struct plan *model, const struct answer *centre,
 	int runs, struct error *e)
 {
-	if (!expected_begin(x, call, model, call->out_count, runs, e)) return false;
+	if (!expected_begin(x, call, model, call->out_count, runs, NULL, e)) return false;
 	if (!expected_add(x, call, 0, 1, centre, e)) {
 		expected_free(x);
 		return false;

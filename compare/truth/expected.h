@@ -16,8 +16,8 @@
  * Nor is noise without bias, in the contract's usual structure, all that correct kernels do (others.h): in order, in float32, many numbers
  * alike are all rounded one way, and what is far below the sum is lost; sums over longer chunks are longer, and over shorter ones more goes through a state;
  * under a contract that rounds, equal numbers are rounded alike, and on tensor cores, which multiply, all is cut. Of a row whose mean square in such runs is so much larger than that of the noisy runs, s_i²
- * is at least that. */
-enum other { IN_ORDER, BY_FMA, LONG_CHUNKS, SHORT_CHUNKS, TO_NEAREST, ON_CORES };
+ * is at least that. So it is beside what a structure answers that was read from the outputs and is within the contract, if there is one. */
+enum other { IN_ORDER, BY_FMA, LONG_CHUNKS, SHORT_CHUNKS, TO_NEAREST, ON_CORES, AS_READ };
 enum { OTHER_RUNS = 9 };
 enum { FRESH_RUNS = 8 };        /* noisy runs judged like kernels, to learn how their figures scatter */
 /* Output elements that a check has at hand at a time: all of a call that has no more than 2^18, else some 2^15 (ref/call/op.h). Smaller
@@ -32,10 +32,11 @@ struct expected {
 	int runs;
 	double bias[MAX_OUT];           /* rms, over fresh noisy runs, of the mean error in sigma, and what equal numbers add to it that are rounded alike */
 	struct alike *alike[MAX_OUT];   /* numbers of all strips whose sigma is not 0 */
-	enum other other[OTHER_RUNS];
-	int others;
+	enum other other[OTHER_RUNS + 1];
+	int others, kinds;              /* runs of them; and with what was read */
+	double *const *read;            /* [MAX_OUT] the answer of the structure that was read, of the whole call; or NULL */
 	double shift[MAX_OUT];          /* the largest mean error in sigma of such a run */
-	double shifted[OTHER_RUNS][MAX_OUT];
+	double shifted[OTHER_RUNS + 1][MAX_OUT];
 	double freedom[MAX_OUT];        /* degrees of freedom of the mean square error, likewise */
 	double sum[FRESH_RUNS][MAX_OUT], sum2[FRESH_RUNS][MAX_OUT];     /* of each fresh run's errors in sigma, and of their squares */
 	struct stream *stream;          /* [runs + FRESH_RUNS + others] */
@@ -59,10 +60,10 @@ double in_sigma(double got, double hi, double lo, double sigma);
 /* Strips of one call, in order from 0 to n - 1: their elements, room[i] of output i at most, get their sigma as they are added; count,
  * bias and freedom hold after expected_end. The model is a plan whose roundings, form and faults are those of the kernel expected, or
  * whose region they are in; its arithmetic becomes noisy and its seeds 1, 2, ... Errors are counted from `centre`: the truth for a
- * contract, whose sites round at random, or an emulation's own answer. runs >= 4. *x is freed with expected_free. The only error is
- * E_MEMORY. */
+ * contract, whose sites round at random, or an emulation's own answer. read: x->read, which stays the caller's. runs >= 4. *x is freed
+ * with expected_free. The only error is E_MEMORY. */
 bool expected_begin(struct expected *x, const struct call *call, const struct plan *model, const size_t room[MAX_OUT],
-	int runs, struct error *e);
+	int runs, double *const *read, struct error *e);
 bool expected_add(struct expected *x, const struct call *call, size_t strip, size_t n, const struct answer *centre, struct error *e);
 void expected_end(struct expected *x);
 /* Of the strip that was added last, outputs of which the bit is set, by noise where float32 is exact. Once is enough. */

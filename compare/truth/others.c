@@ -17,8 +17,13 @@ int others_of(struct expected *x, const struct plan *model)
 	for (int r = 0; r < 2 && shorter; r++) x->other[n++] = SHORT_CHUNKS;
 	if (rounds) x->other[n++] = TO_NEAREST;
 	for (int r = 0; r < 2 && rounds; r++) x->other[n++] = ON_CORES;
+	x->other[n] = AS_READ;
+	x->kinds = n + (x->read != NULL);
 	return n;
 }
+
+/* One kernel's way, no matter of chance. */
+static bool is_certain(enum other kind) { return kind == ON_CORES || kind == AS_READ; }
 
 /* Without bias, and so without a shift. */
 static bool is_noisy(enum other kind) { return kind == LONG_CHUNKS || kind == SHORT_CHUNKS || kind == TO_NEAREST; }
@@ -69,12 +74,17 @@ bool off_by_make(struct off_by *o, struct expected *x, const struct call *call, 
 	struct taking with = { o, s, centre, true };
 	*o = (struct off_by){ 0 };
 	if (!run_beside(call, x->stream + x->runs + FRESH_RUNS, x->others, strip, n, &x->run, take, &with, e)) return false;
+	if (x->read) {
+		struct answer read = { .work = 0 };
+		for (int i = 0; i < MAX_OUT; i++) read.hi[i] = s->count[i] ? x->read[i] + s->first[i] : NULL;
+		take(x->others, &read, &with);
+	}
 	return with.ok || error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "errors of %d runs", x->others);
 }
 
 void off_by_free(struct off_by *o)
 {
-	for (int r = 0; r < OTHER_RUNS; r++)
+	for (int r = 0; r <= OTHER_RUNS; r++)
 		for (int i = 0; i < MAX_OUT; i++) free(o->d[r][i]);
 }
 
@@ -114,16 +124,16 @@ static void raise_rows(const struct kind *k, int i, double *s2, size_t n, size_t
  * strip knows no more. */
 void off_by_rows(struct expected *x, const struct off_by *o, int i, size_t n, size_t row)
 {
-	for (int first = 0, end; first < x->others; first = end) {
-		for (end = first + 1; end < x->others && x->other[end] == x->other[first]; end++) {}
+	for (int first = 0, end; first < x->kinds; first = end) {
+		for (end = first + 1; end < x->kinds && x->other[end] == x->other[first]; end++) {}
 		const struct kind k = { o, first, end };
-		raise_rows(&k, i, x->upstream[i], n, row, x->other[first] == ON_CORES ? slack : likely);
+		raise_rows(&k, i, x->upstream[i], n, row, is_certain(x->other[first]) ? slack : likely);
 	}
 }
 
 void off_by_shift(struct expected *x, const struct off_by *o, int i, size_t n)
 {
-	for (int k = 0; k < x->others; k++)
+	for (int k = 0; k < x->kinds; k++)
 		for (size_t j = 0; j < n && !is_noisy(x->other[k]); j++) x->shifted[k][i] += x->sigma[i][j] > 0 ? o->d[k][i][j] / x->sigma[i][j] : 0;
 }
 
@@ -132,9 +142,9 @@ double others_shift(const struct expected *x, int i)
 {
 	double most = 0, n = (double)x->scattered[i];
 
-	for (int k = 0; k < x->others && n > 0; k++) {
+	for (int k = 0; k < x->kinds && n > 0; k++) {
 		double shift = fabs(x->shifted[k][i] / n);
-		if (x->other[k] == ON_CORES || shift > harmless_bias) most = fmax(most, shift);
+		if (is_certain(x->other[k]) || shift > harmless_bias) most = fmax(most, shift);
 	}
 	return most;
 }

@@ -6,12 +6,12 @@
 #include "expected.h"
 
 /* Such runs behind sigma: of each strip what they are off by, NULL where an output has nothing here. */
-struct off_by { double *d[OTHER_RUNS][MAX_OUT]; };
+struct off_by { double *d[OTHER_RUNS + 1][MAX_OUT]; };
 
 /* Elements that are worth all threads. */
 enum { WORTH = 1 << 13 };
 
-/* Fills x->other, of the model's region, and says how many there are. */
+/* Fills x->other and x->kinds, of the model's region, and says how many runs there are. */
 int others_of(struct expected *x, const struct plan *model);
 /* Run r of them. In order the contract's roundings are not made, so that what is seen is what the sums do. */
 void others_plan(struct plan *p, const struct plan *model, enum other kind, int r);

@@ -106,6 +106,12 @@ static void forget(struct yardstick *y)
 	for (size_t i = 0; i < y->contracts; i++) expected_free(&y->expected[i][false]), expected_free(&y->expected[i][true]);
 }
 
+void yardstick_read(struct yardstick *y, double *const *read)
+{
+	forget(y);
+	y->read = read;
+}
+
 void yardstick_free(struct yardstick *y)
 {
 	answer_free(&y->truth.first);
@@ -181,7 +187,7 @@ static bool begin(struct yardstick *y, const struct call *call, const struct con
 	model.stage = k->name;
 	model.tick = y->tick;
 	expected_free(x);
-	return expected_begin(x, call, &model, y->room, runs, e);
+	return expected_begin(x, call, &model, y->room, runs, y->read, e);
 }
 
 const struct expected *yardstick_under(struct yardstick *y, const struct call *call, const struct contract *k, bool all, struct error *e)

@@ -23,6 +23,7 @@ struct yardstick {
 	bool whole;                                     /* its second opinion and its sample too */
 	struct expected (*expected)[2];                 /* of each contract, of few runs, and of all; made when first asked for: runs is 0 before */
 	size_t contracts;
+	double *const *read;                            /* see yardstick_read */
 	struct plan model;                              /* its form and faults are the truth's and the noisy runs' */
 	void (*tick)(const char *stage, size_t done, size_t total);
 };
@@ -45,6 +46,9 @@ const struct expected *yardstick_under(struct yardstick *y, const struct call *c
 
 /* That, those outputs widened (expected.h). False: out of memory. */
 bool yardstick_widen(struct yardstick *y, const struct call *call, const struct contract *k, bool all, unsigned outputs, struct error *e);
+
+/* From now on the expected error counts these answers, [MAX_OUT] of the whole call, as those of a correct kernel; NULL: none. They stay the caller's. */
+void yardstick_read(struct yardstick *y, double *const *read);
 
 /* Noisy runs behind it. */
 int yardstick_runs(const struct yardstick *y, bool all);

@@ -86,6 +86,26 @@ static bool judge_climbing(const struct call *call, const struct contract *k, st
 	return true;
 }
 
+/* Is what was read, so far as it goes, a correct kernel of the contract? */
+static bool may_be_correct(const struct call *call, const struct contract *k, const struct examination *x)
+{
+	bool read = false;
+
+	for (int i = 0; i < MAX_OUT && x; i++) read = read || x->answer[i];
+	return read && suits(x, call, k);
+}
+
+/* Where it breaks rules that know of no such kernel: again, with what it answers. */
+static bool judge_as_read(const struct call *call, const struct contract *k, struct yardstick *y, const struct examination *x, struct verdict *v, struct error *e)
+{
+	if (v->outcome != FAIL || !may_be_correct(call, k, x)) return true;
+	yardstick_read(y, x->answer);
+	bool ok = judge_climbing(call, k, y, v, e);
+	yardstick_read(y, NULL);
+	v->as_read = true;
+	return ok;
+}
+
 /* The tightest of contracts first .. last whose rules hold, else the one that comes nearest. With x, those of the form
  * that was seen go first, and those that do not allow what was seen rounded are left out, so long as one remains. */
 static bool judge_with(const struct call *call, struct yardstick *y, int first, int last, const struct examination *x,
@@ -100,7 +120,7 @@ static bool judge_with(const struct call *call, struct yardstick *y, int first, 
 		for (int i = first; i <= last && !(any && v->outcome == PASS); i++) {
 			struct verdict w;
 			if (suits(x, call, &k[i]) != suit) continue;
-			if (!judge_climbing(call, &k[i], y, &w, e)) return false;
+			if (!judge_climbing(call, &k[i], y, &w, e) || !judge_as_read(call, &k[i], y, x, &w, e)) return false;
 			if (!any || w.outcome < v->outcome || (w.outcome == v->outcome && excess(&w) < excess(v))) *v = w;
 			any = true;
 		}
@@ -208,6 +228,12 @@ static bool is_required(const struct call *call, const struct judging *how, cons
 	return !x->runs_free && (how->explained == ALL_EXPLAINED || (how->explained == OWN_EXPLAINED && own));
 }
 
+/* Has what was seen anything to say of which contract is met, or of the one that is not? */
+static bool asks_again(const struct call *call, const struct verdict *v, const struct examination *x, bool choose)
+{
+	return x->identified && (choose || (v->outcome == FAIL && may_be_correct(call, v->contract, x)));
+}
+
 /* By yardstick y, or where it is NULL by one of its own, which is gone before the x-ray of one contract. Of many contracts the rules
  * choose, and then, of those whose rules hold, what was seen to be rounded. */
 static bool judge_all(const struct call *call, const struct judging *how, int first, int last, struct yardstick *y,
@@ -222,7 +248,11 @@ static bool judge_all(const struct call *call, const struct judging *how, int fi
 	if (!choose) yardstick_free(&own);
 	if (ok && !how->quick && v->outcome != UNDECIDED) {
 		struct rules_say rules = { v->outcome == PASS, hold_with, call, v->contract, &call->op->contracts[first], &call->op->contracts[last], how->tick, is_few(v) };
-		ok = examine(&x, &rules, e) && (!choose || !x.identified || judge_with(call, y ? y : &own, first, last, &x, v, e));
+		ok = examine(&x, &rules, e);
+		if (ok && asks_again(call, v, &x, choose))
+			ok = (y || choose || yardstick_make(&own, call, &(struct yardstick_of){ .truth = how->truth }, how->tick, e))
+				&& judge_with(call, y ? y : &own, first, last, &x, v, e);
+		examine_free(&x);
 		if (ok) add_examination(call, is_required(call, how, &x), v, &x);
 	}
 	yardstick_free(&own);

@@ -40,6 +40,7 @@ struct verdict {
 	enum outcome outcome;
 	const struct op *op;
 	const struct contract *contract;
+	bool as_read;                   /* sigma is also what the structure answers that was read (expected.h) */
 	bool unnamed;                   /* the op's tightest of several, as none is named or declared */
 	char truth[32], second[32];     /* arithmetics */
 	bool sampled;                   /* the truth is dd, and MPFR judged a sample of it */
