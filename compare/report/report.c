@@ -158,6 +158,7 @@ json_t *report_json(const struct finding *f)
 	json_object_set_new(j, "truth", json_string(v->truth));
 	json_object_set_new(j, "second_opinion", json_string(v->second));
 	json_object_set_new(j, "noisy_runs", json_integer(v->runs));
+	json_object_set_new(j, "sigma_as_read", json_boolean(v->as_read));
 	json_object_set_new(j, "outputs", outputs);
 	if (v->n_trace) json_object_set_new(j, "traces", report_traces_json(v));
 	if (v->cause.sought) json_object_set_new(j, "spectrum", eigen_cause_report_json(&v->cause));
