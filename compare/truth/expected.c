@@ -3,7 +3,7 @@
 
 #include "compare/limits/limits.h"
 #include "beside.h"
-#include "expected.h"
+#include "expected_private.h"
 #include "others.h"
 
 /* Are outputs of a strip worth a thread each? */
@@ -50,8 +50,7 @@ static void nearly_exact(struct expected *x, int i, size_t count, const struct a
 		x->nearly[i][j] = sqrt(x->upstream[i][j]) < 0.5 * format_ulp(FMT_F32, centre->hi[i][j]);
 }
 
-/* s2 [n], mean squares of single elements, becomes the upstream error. */
-static void pool(double *s2, size_t n, size_t row)
+void expected_pool(double *s2, size_t n, size_t row)
 {
 	for (size_t r = 0; r < n; r += row) {
 		double mean = 0;
@@ -62,8 +61,7 @@ static void pool(double *s2, size_t n, size_t row)
 	}
 }
 
-/* sigma of an element whose upstream error is this: with the rounding to its store's format. */
-static double with_store(double upstream, enum format f, double value) { return hypot(upstream, format_ulp(f, value) / sqrt(12)); }
+double with_store(double upstream, enum format f, double value) { return hypot(upstream, format_ulp(f, value) / sqrt(12)); }
 
 /* Of output i, `count` elements. */
 static void add_store(struct expected *x, const struct call *call, int i, size_t count, const struct answer *centre)
@@ -135,8 +133,7 @@ static void add_squares(int r, const struct answer *run, void *with)
 	}
 }
 
-/* In a strip, of x->runs runs, into s2. */
-static bool spread(struct expected *x, struct stream *stream, double *const s2[MAX_OUT], const struct call *call, const struct strip *s,
+bool expected_spread(struct expected *x, struct stream *stream, double *const s2[MAX_OUT], const struct call *call, const struct strip *s,
 	size_t strip, size_t n, const struct answer *centre, struct error *e)
 {
 	struct squares q = { x, s2, s, centre };
@@ -150,7 +147,7 @@ static bool add_sigma(struct expected *x, const struct call *call, const struct 
 	const struct answer *centre, struct error *e)
 {
 	struct off_by o = { 0 };
-	bool ok = spread(x, x->stream, x->upstream, call, s, strip, n, centre, e) && off_by_make(&o, x, call, s, strip, n, centre, e);
+	bool ok = expected_spread(x, x->stream, x->upstream, call, s, strip, n, centre, e) && off_by_make(&o, x, call, s, strip, n, centre, e);
 
 	x->widened = 0;
 	#pragma omp parallel for schedule(dynamic) if (beside(s))
@@ -158,7 +155,7 @@ static bool add_sigma(struct expected *x, const struct call *call, const struct 
 		if (!ok || !s->count[i]) continue;
 		nearly_exact(x, i, s->count[i], centre);
 		off_by_rows(x, &o, i, s->count[i], out_row(call, i));
-		pool(x->upstream[i], s->count[i], out_row(call, i));
+		expected_pool(x->upstream[i], s->count[i], out_row(call, i));
 		add_store(x, call, i, s->count[i], centre);
 		off_by_shift(x, &o, i, s->count[i]);
 	}
@@ -182,84 +179,6 @@ bool expected_add(struct expected *x, const struct call *call, size_t strip, siz
 	struct scattering with = { x, call, &s, centre };
 	return add_sigma(x, call, &s, strip, n, centre, e)
 		&& run_beside(call, x->stream + x->runs, FRESH_RUNS, strip, n, &x->run, scatter_all, &with, e);
-}
-
-/* s2 [count] of output i, of runs that are noisy everywhere. The row's mean of the nearly exact is that of them alone. */
-static void widen_nearly(struct expected *x, int i, size_t count, size_t row, const double *s2, double *own)
-{
-	for (size_t j = 0; j < count; j++) own[j] = x->nearly[i][j] ? s2[j] : 0;
-	pool(own, count, row);
-	for (size_t j = 0; j < count; j++) {
-		if (!(own[j] > 0)) continue;
-		if (isinf(own[j])) {            /* as add_store has it: nothing is held against it, and nothing decided */
-			x->boundless[i] += !isinf(x->sigma[i][j]);
-			x->sigma[i][j] = INFINITY;
-			continue;
-		}
-		x->upstream[i][j] = fmax(x->upstream[i][j], own[j]);
-		x->count[i] -= x->sigma[i][j] > 0;
-		x->sigma[i][j] = 0;
-	}
-}
-
-/* The others, a row at a time. */
-static void widen_rows(struct expected *x, const struct call *call, int i, size_t count, double *s2, const struct answer *centre)
-{
-	enum format f = dtype_info[out_dtype(call, i)].format;
-	size_t row = out_row(call, i);
-
-	for (size_t r = 0; r < count; r += row) {
-		double noise = 0, all = 0;
-		for (size_t j = r; j < r + row; j++) {
-			s2[j] = x->sigma[i][j] > 0 ? s2[j] : 0;
-			noise += x->sigma[i][j] > 0 ? x->upstream[i][j] * x->upstream[i][j] : 0;
-			all += s2[j];
-		}
-		if (!(all > loose * noise) || !isfinite(all)) continue;
-		pool(s2 + r, row, row);
-		for (size_t j = r; j < r + row; j++) {
-			if (!(s2[j] > 0)) continue;
-			x->upstream[i][j] = fmax(x->upstream[i][j], s2[j]);
-			x->sigma[i][j] = with_store(x->upstream[i][j], f, centre->hi[i][j]);
-		}
-	}
-}
-
-static bool begin_everywhere(struct expected *x)
-{
-	if (!x->everywhere && !(x->everywhere = calloc((size_t)x->runs, sizeof *x->everywhere))) return false;
-	for (int r = 0; r < x->runs; r++) {
-		if (x->everywhere[r].plan.arith) continue;
-		x->everywhere[r].plan = x->stream[r].plan;
-		x->everywhere[r].plan.arith = &arith_noisy_all;
-		x->everywhere[r].plan.random = false;
-		others_widest(&x->everywhere[r].plan, r);
-	}
-	return true;
-}
-
-bool expected_widen(struct expected *x, const struct call *call, size_t strip, size_t n, unsigned outputs, const struct answer *centre,
-	struct error *e)
-{
-	struct strip s = call_strip(call, strip, n);
-	double *s2[MAX_OUT] = { NULL }, *own[MAX_OUT] = { NULL };
-	bool ok = begin_everywhere(x);
-
-	outputs &= ~x->widened;
-	if (!outputs) return true;
-	for (int i = 0; ok && i < MAX_OUT; i++)
-		ok = !s.count[i] || ((s2[i] = calloc(s.count[i], sizeof(double))) && (own[i] = calloc(s.count[i], sizeof(double))));
-	if (!ok) error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the expected error of %zu elements", call->out_count[0]);
-	ok = ok && spread(x, x->everywhere, s2, call, &s, strip, n, centre, e);
-	for (int i = 0; i < MAX_OUT; i++) {
-		if (ok && s.count[i] && outputs >> i & 1) {
-			widen_nearly(x, i, s.count[i], out_row(call, i), s2[i], own[i]);
-			widen_rows(x, call, i, s.count[i], s2[i], centre);
-		}
-		free(s2[i]), free(own[i]);
-	}
-	x->widened |= ok ? outputs : 0;
-	return ok;
 }
 
 void expected_end(struct expected *x)
