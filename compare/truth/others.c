@@ -120,6 +120,14 @@ static void raise_rows(const struct kind *k, int i, double *s2, size_t n, size_t
 	}
 }
 
+/* What was read may err more where it is small; not as a whole. */
+static bool is_poor(const struct kind *k, int i, size_t n, const double *s2)
+{
+	double noise, squares = row_squares(k, i, 0, n, s2, &noise);
+
+	return squares > likely * likely * noise;
+}
+
 /* A run or two may be far off in a row by chance, by which noisy runs differ, too; tensor cores cut, which is none anywhere. Row by row, as a
  * strip knows no more. */
 void off_by_rows(struct expected *x, const struct off_by *o, int i, size_t n, size_t row)
@@ -127,6 +135,7 @@ void off_by_rows(struct expected *x, const struct off_by *o, int i, size_t n, si
 	for (int first = 0, end; first < x->kinds; first = end) {
 		for (end = first + 1; end < x->kinds && x->other[end] == x->other[first]; end++) {}
 		const struct kind k = { o, first, end };
+		if (x->other[first] == AS_READ && is_poor(&k, i, n, x->upstream[i])) continue;
 		raise_rows(&k, i, x->upstream[i], n, row, is_certain(x->other[first]) ? slack : likely);
 	}
 }

@@ -1,4 +1,5 @@
 /* A correct kernel whose rounding no known structure of its contract has, and at which noise without it is too small: what is read of it counts. */
+#include "compare/truth/yardstick.h"
 #include "own_capture.h"
 
 enum { T = 70, DK = 48, DV = 16 };
@@ -80,6 +81,37 @@ static void what_is_forbidden_does_not_count(void **state)
 	judged_as(&c, "chunk_f32", false, false, "q scaled in bf16, all else float32", 0);
 }
 
+/* Its answer raises sigma where it is further off, but not where it is so as a whole. */
+static void what_is_far_off_as_a_whole_does_not_count(void **state)
+{
+	double *read[MAX_OUT] = { NULL }, sigma[3] = { 0 };
+	struct yardstick y;
+	struct capture c;
+	struct call call;
+	struct error e;
+
+	(void)state;
+	q_scaled_in_bf16(&c, "bf16_operands", NULL, 0);
+	no_error(capture_bind(&c, &e) && call_bind(&call, &c, true, &e) && yardstick_make(&y, &call, &(struct yardstick_of){ .truth = "f64" }, NULL, &e), &e);
+	for (int far = 0; far < 3; far++) {
+		no_error(yardstick_refresh(&y, &call, 0, false, &e), &e);
+		const struct expected *x = yardstick_under(&y, &call, contract_of("gated_delta_rule", "bf16_operands"), false, &e);
+		assert_non_null(x);
+		sigma[far] = x->sigma[0][40 * DV];
+		for (int o = 0; o < MAX_OUT && far < 2; o++) {
+			if (!call.out_count[o]) continue;
+			if (!read[o]) assert_non_null(read[o] = malloc(call.out_count[o] * sizeof **read));
+			for (size_t i = 0; i < call.out_count[o]; i++) read[o][i] = y.truth.first.hi[o][i] + (far || i / DV == 40 ? 10 * x->upstream[o][i] : 0);
+		}
+		yardstick_read(&y, read);
+	}
+	assert_true(sigma[1] > 5 * sigma[0]);
+	assert_true(sigma[2] == sigma[0]);
+	for (int o = 0; o < MAX_OUT; o++) free(read[o]);
+	yardstick_free(&y);
+	capture_free(&c);
+}
+
 /* And no error beside it, and no fault. */
 static void what_is_wrong_beside_it_fails(void **state)
 {
@@ -95,6 +127,7 @@ static void what_is_wrong_beside_it_fails(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(what_is_read_counts), cmocka_unit_test(what_is_forbidden_does_not_count),
+		cmocka_unit_test(what_is_far_off_as_a_whole_does_not_count),
 		cmocka_unit_test(what_is_wrong_beside_it_fails) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
