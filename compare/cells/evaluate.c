@@ -2,6 +2,7 @@
  * found by cell and recurrence; when there are too many, those that lay idle longest go. */
 #include "evaluate.h"
 
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,10 +45,13 @@ static double *room(struct evaluator *v, size_t bytes)
 	return malloc(bytes + 1);
 }
 
+/* The same on every machine: what is a thread's counts once. */
 static size_t bytes_of(const struct evaluator *v, const struct value *x)
 {
-	return x->n * (size_t)v->turns.n[x->in] * sizeof(double);
+	return x->n * (size_t)(x->in == OF_THREAD ? 1 : v->turns.n[x->in]) * sizeof(double);
 }
+
+static size_t bytes_there(const struct evaluator *v, const struct value *x) { return bytes_of(v, x) * (size_t)(x->in == OF_THREAD ? v->threads : 1); }
 
 /* Into a table of that size, but what was not used since `oldest`. */
 static bool kept_trim(struct evaluator *v, int slots, uint64_t oldest)
@@ -61,7 +65,7 @@ static bool kept_trim(struct evaluator *v, int slots, uint64_t oldest)
 		struct kept_value *x = &v->kept[i];
 		if (!x->v.at) continue;
 		if (x->v.age < oldest) {
-			spare(v, x->v.at, bytes_of(v, &x->v));
+			spare(v, x->v.at, bytes_there(v, &x->v));
 			continue;
 		}
 		kept[slot_of(kept, slots, x->key)] = *x;
@@ -76,11 +80,18 @@ static bool kept_trim(struct evaluator *v, int slots, uint64_t oldest)
 
 static size_t most_of(const struct evaluator *v, struct len l) { return l.chunk < 0 ? l.n : v->turns.most[l.chunk]; }
 
+/* Of a loop over chunks, where all turns are mostly made at once, only what would take 8 MiB, as the keys of each query do. */
 bool kept_is_transient(const struct evaluator *v, const struct cell *c)
 {
 	size_t n = most_of(v, c->rows) * most_of(v, c->cols);
 
-	return c->in && !c->stored && n >= 256 && v->f->in[c->in].of->chunk < 0 && n * (size_t)v->turns.n[c->in] > (size_t)1 << 18;
+	return c->in && !c->stored && n >= 256 && n * (size_t)v->turns.n[c->in] > (size_t)1 << (v->f->in[c->in].of->chunk < 0 ? 18 : 20);
+}
+
+/* Loops hand on what they carry at a place of the piece's. */
+static bool is_of_thread(const struct evaluator *v, const struct cell *c)
+{
+	return c->op != CELL_CARRY && c->op != CELL_FINAL && v->f->in[c->in].of->chunk >= 0;
 }
 
 /* Is the value there, for all turns? */
@@ -95,13 +106,13 @@ bool kept_make(struct evaluator *v, struct kept_key k)
 	struct value x = { .n = most_of(v, c->rows) * most_of(v, c->cols), .age = v->age };
 	struct value *old = kept_find(v, k);
 
-	x.in = kept_is_transient(v, c) ? 0 : c->in;
+	x.in = !kept_is_transient(v, c) ? c->in : is_of_thread(v, c) ? OF_THREAD : 0;
 	if (old) {
 		old->age = v->age;
 		return true;
 	}
 	if (2 * (v->n_kept + 1) >= v->slots && !kept_trim(v, v->slots ? 2 * v->slots : 1024, 0)) return false;
-	if (!(x.at = room(v, bytes_of(v, &x)))) return false;
+	if (!(x.at = room(v, bytes_there(v, &x)))) return false;
 	v->kept[slot_of(v->kept, v->slots, k)] = (struct kept_value){ k, x };
 	v->n_kept++;
 	v->bytes += bytes_of(v, &x);
@@ -110,7 +121,7 @@ bool kept_make(struct evaluator *v, struct kept_key k)
 
 bool evaluator_make(struct evaluator *v, struct form_symbols *f, struct cells *cells, size_t tokens, size_t step, size_t budget)
 {
-	*v = (struct evaluator){ .f = f, .cells = cells, .budget = budget };
+	*v = (struct evaluator){ .f = f, .cells = cells, .budget = budget, .threads = omp_get_max_threads() };
 	return turns_make(&v->turns, f, tokens, step);
 }
 
@@ -135,8 +146,8 @@ void evaluator_free(struct evaluator *v)
 
 /* ---- a run ---- */
 
-/* Where a run is: the turn of each loop around it, and of its own. */
-struct place { int at[MAX_LOOP]; };
+/* Where a run is: the turn of each loop around it, and of its own; who makes it. */
+struct place { int at[MAX_LOOP], thread; };
 
 static void enter(const struct evaluator *v, struct place *p, int in, int turn)
 {
@@ -147,7 +158,10 @@ static void enter(const struct evaluator *v, struct place *p, int in, int turn)
 	}
 }
 
-static double *at_place(const struct value *x, const struct place *p) { return x->at + x->n * (size_t)p->at[x->in]; }
+static double *at_place(const struct value *x, const struct place *p)
+{
+	return x->at + x->n * (size_t)(x->in == OF_THREAD ? p->thread : p->at[x->in]);
+}
 
 static struct block block_of(const struct cell *c, const struct value *x, const struct place *p, const struct turn *t)
 {
@@ -207,9 +221,9 @@ static void run_list(const struct evaluator *v, const struct schedule *s, int li
 
 static void run(const struct evaluator *v, const struct schedule *s)
 {
-	#pragma omp parallel for schedule(dynamic, 1) if (v->turns.n[0] > 1 && s->work > WORK_HEAVY)
+	#pragma omp parallel for schedule(dynamic, 1) num_threads(v->threads) if (v->turns.n[0] > 1 && s->work > WORK_HEAVY)
 	for (int p = 0; p < v->turns.n[0]; p++) {
-		struct place place = { { p } };
+		struct place place = { { p }, omp_get_thread_num() };
 		run_list(v, s, 0, &place);
 	}
 }

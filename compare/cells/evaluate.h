@@ -15,7 +15,8 @@ struct turn { struct numbers *now; size_t len[MAX_PROGRAM_CHUNK]; int up, piece;
 struct stage_turns { struct turn *of[MAX_LOOP]; int n[MAX_LOOP], *first[MAX_LOOP]; bool whole; size_t most[MAX_PROGRAM_CHUNK]; };
 /* whole: all of each piece; most: the longest of each chunk */
 
-/* A value: for each turn of loop `in` (of a piece, where it is kept for one turn alone) n elements. age: when it was last used. */
+/* A value: for each turn of loop `in` (where it is kept for one turn alone, of a piece or of a thread) n elements. age: when it was last used. */
+enum { OF_THREAD = -1 };
 struct value { double *at; size_t n; int in; uint64_t age; };
 
 /* recurrence: what those follow from that the cell depends on */
@@ -46,6 +47,7 @@ struct evaluator {
 	struct cell_mark *mark;         /* by cell */
 	int marks;
 	size_t bytes, budget;
+	int threads;
 	uint64_t age;
 	double work;                    /* what evaluate() has done, as schedule.h weighs it */
 };

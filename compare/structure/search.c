@@ -8,20 +8,36 @@
 static const double shows_much = 0.9;
 const double on_its_way = 0.3;
 
+/* The best of each form in its best chunks, best first; how many. */
+static int by_forms(struct search *s, const struct beam *b, int last, struct candidate to[MAX_FORM])
+{
+	int n = 0;
+
+	for (int form = 0; form < s->n_form; form++) {
+		int i = 0;
+		while (i < b->n && b->at[i].form != form) i++;
+		if (i == b->n) continue;
+		struct candidate c = b->at[i];
+		in_chunks(s, &c, last);
+		for (i = n++; i > 0 && to[i - 1].cost > c.cost; i--) to[i] = to[i - 1];
+		to[i] = c;
+	}
+	return n;
+}
+
 /* Best first, but forms by token last, which take longest: another form only where it may do better than what is found. */
 static void finish(struct search *s, struct beams *b, struct candidate *best, int last)
 {
+	static _Thread_local struct candidate at[2 * MAX_FORM];
+
 	forget_others(s, last);
 	move_on(s, b, last);
+	int first = by_forms(s, &b->by[1], last, at), n = first + by_forms(s, &b->by[0], last, at + first);
 	for (int slow = 0; slow < 2; slow++) {
-		for (int f = 0; f < 2 * s->n_form; f++) {
-			const struct beam *from = &b->by[f < s->n_form];
-			int i = 0;
-			while (i < from->n && from->at[i].form != f % s->n_form) i++;
-			if (i == from->n || by_token(s, f % s->n_form) != slow) continue;
-			struct candidate c = from->at[i];
-			in_chunks(s, &c, last);
-			if (f >= s->n_form && (explained(b, last) || c.cost > 3 * b->by[1].at[0].cost + 0.01)) continue;
+		for (int i = 0; i < n; i++) {
+			struct candidate c = at[i];
+			if (by_token(s, c.form) != slow) continue;
+			if (i >= first && (explained(b, last) || c.cost > 3 * b->by[1].at[0].cost + 0.01)) continue;
 			log_cost(s, "all", &c, last);
 			if (best->cost < 1e9 && best->form != c.form && c.cost < 3 * best->cost + 0.05) s->rival = c.form;
 			/* what began worse may end better, but a form by token takes long */

@@ -41,6 +41,14 @@ void in_chunks(struct search *s, struct candidate *c, int k)
 	}
 }
 
+/* Where another form explains the stage, this one with its choices: more of the call may tell them apart. */
+static void as_explained(struct search *s, struct beams *b, struct candidate *c, int k)
+{
+	struct candidate t = in_form(s, &b->by[1].at[0], c->form, k);
+
+	add_to_both(t.cost < c->cost ? &t : c, b);
+}
+
 void starts_of(struct search *s, struct beams *b, int k, int from, int to, bool slow)
 {
 	s->push = false;
@@ -56,7 +64,7 @@ void starts_of(struct search *s, struct beams *b, int k, int from, int to, bool 
 			if (i && hopeless(b, form) && c.energy > b->by[0].at[0].energy) continue;
 			double all = share_budget(s, 1.0 / (to - i));
 			if (!done) down(s, &c, k, 1, false, b);
-			else add_to_both(&c, b);
+			else as_explained(s, b, &c, k);
 			if (!done && !explained(b, k)) down(s, &t, k, 0, false, b);
 			all_budget(s, all);
 			log_cost(s, "start", &c, k);

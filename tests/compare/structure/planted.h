@@ -36,7 +36,7 @@ static struct candidate operands_in_bf16(struct search *s, int form)
 }
 
 /* The call's outputs become what that one answers; a search of them, in place of s. */
-static struct search *answered_by(struct search *s, const struct candidate *x)
+static inline struct search *answered_by(struct search *s, const struct candidate *x)
 {
 	readback_store(s, x);
 	ended(s);
@@ -44,7 +44,7 @@ static struct search *answered_by(struct search *s, const struct candidate *x)
 }
 
 /* The search of a call whose outputs are such a kernel's in that form; its structure. `capture` gets those outputs. */
-static struct search *planted_in(int form, struct candidate *x)
+static inline struct search *planted_in(int form, struct candidate *x)
 {
 	struct plan plain = plan_plain(&arith_f32, 24);
 

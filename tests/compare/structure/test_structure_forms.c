@@ -1,0 +1,57 @@
+/* Where a call's first tokens, which see one block of keys, are explained in any form, later ones tell forms apart. */
+#include "planted.h"
+
+/* A causal call of as many keys as tokens, as a kernel answers it that goes block by block of 128 from the first on. */
+static void by_blocks(void)
+{
+	static const struct case_dim dims[] = { { "T", 190 }, { "S", 190 }, { "Hq", 2 }, { "Hk", 1 }, { "D", 64 }, { "Dv", 64 }, { NULL, 0 } };
+	struct plan p = plan_plain(&arith_f32, 24);
+	struct test_case many = *case_find("attention", "causal");
+	struct error e;
+
+	many.dims = dims;
+	no_error(case_make(&capture, &many, 3, true, &e), &e);
+	plan_structure(&p, contract_of("attention", "bf16_operands_ascending"), 0);
+	answer_by(&capture, &p);
+}
+
+static void later_tokens_tell_forms_apart(void **state)
+{
+	const struct structure_search within = { .work = 2.5e9 };
+	struct structure_reading r;
+	struct error e;
+	const char *why;
+
+	(void)state;
+	by_blocks();
+	no_error(call_bind(&call, &capture, true, &e) && structure_read(&r, &call, &within, &why, &e), &e);
+	assert_null(why);
+	if (!r.identified || strcmp(r.form, "ascending") != 0 || r.chunk != 128)
+		fail_msg("form %s, chunks of %zu, %.6f explained, in %.3g operations", r.form, r.chunk, r.out[0].explained, r.work);
+	structure_free(&r);
+	capture_free(&capture);
+}
+
+/* What each query loads of keys and values is not kept: 190 x 2 queries, two blocks of 128 keys, 64 numbers each, are 25 MB. */
+static void blocks_of_keys_are_not_kept(void **state)
+{
+	(void)state;
+	by_blocks();
+	struct search *s = begun();
+	const int last = s->n_stage - 1;
+	for (int form = 0; form < s->n_form; form++) {
+		struct candidate c = operands_in_bf16(s, form);
+		try(s, &c, last);
+		const struct evaluator *v = &graph_of(s, &c)->view[0][last].v;
+		assert_true(v->n_kept > 0 && v->bytes < (size_t)12 << 20);
+	}
+	ended(s);
+	capture_free(&capture);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(later_tokens_tell_forms_apart), cmocka_unit_test(blocks_of_keys_are_not_kept) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
