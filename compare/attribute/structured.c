@@ -29,6 +29,7 @@ static bool shift_to(struct xray *x, const struct structure_reading *r, const st
 	for (int o = 0; o < MAX_OUT && shift; o++)
 		for (size_t i = 0; i < x->call->out_count[o]; i++) shift[x->first_element[o] + i] = r->answer[o][i] - a.hi[o][i];
 	answer_free(&a);
+	free(x->shift);
 	x->shift = shift;
 	return shift || error_set(x->e, E_MEMORY, x->call->op->name, NO_OFFSET, "the answers of a structure");
 }
@@ -54,7 +55,7 @@ static void say(struct structure_said *to, const struct structure_reading *r)
 {
 	size_t n = r->text ? strlen(r->text) : 0;
 
-	*to = (struct structure_said){ .asked = true, .identified = r->identified, .stopped = r->stopped, .given_up = r->given_up, .work = r->work,
+	*to = (struct structure_said){ .asked = true, .identified = r->identified, .stopped = r->stopped, .given_up = r->given_up, .as_named = r->as_named, .work = r->work,
 		.tries = r->tries, .form = r->form, .chunk = r->chunk, .n_rounding = r->n_rounding };
 	memcpy(to->rounding, r->rounding, sizeof to->rounding);
 	if (n >= sizeof to->formula)

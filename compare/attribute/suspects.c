@@ -245,7 +245,7 @@ bool examine(struct examination *ex, const struct rules_say *rules, struct error
 	x.lawless = !rules->hold;
 	const struct contract *k = rules->contract;
 	bool ok = emulation_nearest(&x, rules->first, rules->last, &k) && emulation_search(&x, k) && examine_all(ex, &x, rules, e);
-	bool asked = ex->identified && ex->structure.taken && !x.emulation.faults && (!rules->hold || rules->first < rules->last);
+	bool asked = ex->identified && ex->structure.taken && ex->structure.as_named && !x.emulation.faults && (!rules->hold || rules->first < rules->last);
 	if (ok && asked && !keep_answer(ex, &x)) {
 		examine_free(ex);
 		ok = false;

@@ -44,7 +44,7 @@ struct examination {
 	bool runs_free;                 /* an iteration that is not anchored and rounds inside: noise is amplified, and need not be explained */
 	char where[256];                /* where what is left sits, if not identified, */
 	struct generic generic;         /* and what it amounts to; share 0: to nothing simple */
-	double *answer[MAX_OUT];        /* of a structure that was read and has no fault, not stored, where the rules may be asked about it; or NULL. Freed with examine_free */
+	double *answer[MAX_OUT];        /* of a structure that was read, is as_named and has no fault, not stored, where the rules may be asked about it; or NULL. Freed with examine_free */
 };
 void examine_free(struct examination *x);
 

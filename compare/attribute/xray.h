@@ -23,6 +23,7 @@ enum { XRAY_BASE = 1, XRAY_FLOOR = 2, XRAY_WEIGHTS = 4, XRAY_NOISE = 8 };
 /* What was read of a kernel whose structure is none of a contract's known ones: its formula, line by line, cut where it is longer. */
 struct structure_said {
 	bool asked, identified, taken, stopped, given_up;        /* identified: explains the call; taken: the emulation is its; stopped: the budget was used up before the search was over; given_up: it was hopeless */
+	bool as_named;                  /* see structure.h */
 	double work;                    /* elementary operations */
 	size_t tries;
 	const char *form;

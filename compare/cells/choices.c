@@ -23,7 +23,7 @@ int key_find(struct keys *k, uint64_t id, enum choice_kind kind, enum what what,
 		k->full = true;
 		return -1;
 	}
-	k->at[k->n] = (struct key){ id, kind, what, n, def, true, 0 };
+	k->at[k->n] = (struct key){ id, kind, what, n, def, true, false, 0 };
 	k->slot[slot] = (short)(k->n + 1);
 	return k->n++;
 }
@@ -65,6 +65,16 @@ static uint64_t reads(const struct sym *x)
 
 	for (int i = 0; i < x->n && x->kind != SYM_NAME; i++) u |= reads(x->arg[i]);
 	return u;
+}
+
+static bool is_carried(const struct sym *x)
+{
+	int dense = 0;
+	bool any = x->kind == SYM_CARRY || x->kind == SYM_FINAL;
+
+	for (int i = 0; i < x->n && x->kind == SYM_PRODUCT; i++) dense += x->role[i] == DENSE;
+	for (int i = 0; i < x->n && dense < 2 && !any; i++) any = is_carried(x->arg[i]);
+	return any;
 }
 
 struct val low_single(struct lowering_run *l, struct val v)
@@ -109,7 +119,8 @@ struct val low_site(struct lowering_run *l, struct val v, int about, enum what w
 	/* a part that the op has a name for may be an operand of a sum that tensor cores make */
 	int c = choose(l, about, what, i, operand || (kind == CHOOSE_INNER && of && of->site >= 0) ? operand_types(l->h->f->program->call) : IN_F16 + 1, kind), k = l->asked;
 	enum type t = c ? (enum type)c : of_default[choose(l, (int)kind, W_EVERY, 0, operand ? 4 : 3, CHOOSE_DEFAULT)];
-	if (of && k >= 0) l->to->met.site[met_at(&l->to->met, k)] = (short)of->site, l->h->keys->at[k].arranged = operand || of->kind == SYM_PRODUCT;
+	if (of && k >= 0) l->to->met.site[met_at(&l->to->met, k)] = (short)of->site, l->h->keys->at[k].arranged = operand || of->kind == SYM_PRODUCT,
+		l->h->keys->at[k].carried = !operand && is_carried(of);
 	if (of && k >= 0 && operand) l->h->keys->at[k].reads = reads(of);
 	if (t == IN_F32) return v;
 	int x = cell_round(l->h->cells, low_single(l, v).cell, t);

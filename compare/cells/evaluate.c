@@ -80,12 +80,21 @@ static bool kept_trim(struct evaluator *v, int slots, uint64_t oldest)
 
 static size_t most_of(const struct evaluator *v, struct len l) { return l.chunk < 0 ? l.n : v->turns.most[l.chunk]; }
 
-/* Of a loop over chunks, where all turns are mostly made at once, only what would take 8 MiB, as the keys of each query do. */
+bool loops_inside(const struct form_symbols *f, int in)
+{
+	bool any = false;
+
+	for (int i = in + 1; i < f->n_in; i++) any = any || f->in[i].up == in;
+	return any;
+}
+
+/* Of a loop over chunks that has none inside, where all turns are mostly made at once, only what would take 8 MiB, as the keys of each query do. */
 bool kept_is_transient(const struct evaluator *v, const struct cell *c)
 {
 	size_t n = most_of(v, c->rows) * most_of(v, c->cols);
 
-	return c->in && !c->stored && n >= 256 && n * (size_t)v->turns.n[c->in] > (size_t)1 << (v->f->in[c->in].of->chunk < 0 ? 18 : 20);
+	if (!c->in || c->stored || n < 256 || n * (size_t)v->turns.n[c->in] <= (size_t)1 << (v->f->in[c->in].of->chunk < 0 ? 18 : 20)) return false;
+	return v->f->in[c->in].of->chunk < 0 || !loops_inside(v->f, c->in);
 }
 
 /* Loops hand on what they carry at a place of the piece's. */
@@ -94,10 +103,15 @@ static bool is_of_thread(const struct evaluator *v, const struct cell *c)
 	return c->op != CELL_CARRY && c->op != CELL_FINAL && v->f->in[c->in].of->chunk >= 0;
 }
 
-/* Is the value there, for all turns? */
+static int kept_in(const struct evaluator *v, const struct cell *c) { return !kept_is_transient(v, c) ? c->in : is_of_thread(v, c) ? OF_THREAD : 0; }
+
+/* Is the value there, for all turns? What was kept for one turn may have become an output's since. */
 bool kept_there(const struct evaluator *v, struct kept_key k)
 {
-	return kept_find(v, k) && !kept_is_transient(v, &v->cells->at[k.cell]);
+	const struct cell *c = &v->cells->at[k.cell];
+	const struct value *x = kept_find(v, k);
+
+	return x && !kept_is_transient(v, c) && x->in == c->in;
 }
 
 bool kept_make(struct evaluator *v, struct kept_key k)
@@ -106,9 +120,16 @@ bool kept_make(struct evaluator *v, struct kept_key k)
 	struct value x = { .n = most_of(v, c->rows) * most_of(v, c->cols), .age = v->age };
 	struct value *old = kept_find(v, k);
 
-	x.in = !kept_is_transient(v, c) ? c->in : is_of_thread(v, c) ? OF_THREAD : 0;
-	if (old) {
+	x.in = kept_in(v, c);
+	if (old && old->in == x.in) {
 		old->age = v->age;
+		return true;
+	}
+	if (old) {
+		if (!(x.at = room(v, bytes_there(v, &x)))) return false;
+		v->bytes += bytes_of(v, &x) - bytes_of(v, old);
+		spare(v, old->at, bytes_there(v, old));
+		*old = x;
 		return true;
 	}
 	if (2 * (v->n_kept + 1) >= v->slots && !kept_trim(v, v->slots ? 2 * v->slots : 1024, 0)) return false;
@@ -122,7 +143,9 @@ bool kept_make(struct evaluator *v, struct kept_key k)
 bool evaluator_make(struct evaluator *v, struct form_symbols *f, struct cells *cells, size_t tokens, size_t step, size_t budget)
 {
 	*v = (struct evaluator){ .f = f, .cells = cells, .budget = budget, .threads = omp_get_max_threads() };
-	return turns_make(&v->turns, f, tokens, step);
+	if (!turns_make(&v->turns, f, tokens, step)) return false;
+	if (v->turns.n[0] < v->threads) v->threads = v->turns.n[0] > 0 ? v->turns.n[0] : 1;
+	return true;
 }
 
 void evaluator_clear(struct evaluator *v)

@@ -85,6 +85,7 @@ void same_free(struct same *s);
 struct value *kept_find(const struct evaluator *v, struct kept_key k);  /* NULL: none */
 bool kept_there(const struct evaluator *v, struct kept_key k);          /* for all turns? */
 bool kept_is_transient(const struct evaluator *v, const struct cell *c);        /* too much to keep for each turn: there for the one that is computed */
+bool loops_inside(const struct form_symbols *f, int in);
 bool kept_make(struct evaluator *v, struct kept_key k);                 /* room for it, if there is none; false: no memory */
 
 /* ---- inside: one cell in one turn; a[i]: its arguments, shaped as they are now ---- */

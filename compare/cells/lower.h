@@ -14,8 +14,8 @@ enum what {
 
 /* A choice: n options, `value` one of them. The same key in all candidates. */
 enum { MAX_KEY = 512, KEY_SLOTS = 2 * MAX_KEY };
-/* arranged: a rounding is at an operand or a result of a product of matrices */
-struct key { uint64_t id; enum choice_kind kind; enum what what; int n, def; bool arranged; uint64_t reads; };
+/* arranged: a rounding is at an operand or a result of a product of matrices; carried: of what a loop carries, or of numbers times that */
+struct key { uint64_t id; enum choice_kind kind; enum what what; int n, def; bool arranged, carried; uint64_t reads; };
 struct keys { struct key at[MAX_KEY]; int n; bool full; short slot[KEY_SLOTS]; };     /* found by open addressing: 1 + its place, 0 where there is none */
 struct config { unsigned char value[MAX_KEY]; };
 

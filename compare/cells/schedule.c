@@ -146,7 +146,7 @@ static void need_loop(struct scheduling *g, int in)
 	run->n_carry = l->n_carry;
 	g->open[in] = true;
 	for (int i = 0; i < l->n_carry && !g->failed; i++) need(g, r.next[i]);
-	need_inside(g, in);
+	if (l->of->chunk < 0 || !loops_inside(f, in)) need_inside(g, in);
 	g->open[in] = false;
 	g->failed = g->failed || !add(g, list_of(g, l->up, around), (struct job){ .loop = run });
 	for (int i = 0; i < l->n_carry && !g->failed; i++)

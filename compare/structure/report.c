@@ -83,6 +83,21 @@ static void list_roundings(const struct search *s, const struct candidate *c, co
 	}
 }
 
+static bool carries_as_named(const struct search *s, const struct candidate *c)
+{
+	enum { MERGED_IN_BF16 = 4 };
+	bool named = true;
+
+	for (int i = 0; i < c->met.n && named; i++) {
+		const struct key *k = &s->keys.at[c->met.key[i]];
+		const int value = c->config.value[c->met.key[i]];
+		struct structure_rounding r;
+		if (k->what == W_HIGH || k->what == W_LOW) named = value != MERGED_IN_BF16;
+		else if (k->what != W_STORE && rounding_at(s, c, c->met.key[i], value, &r)) named = r.site >= 0 || !k->carried;
+	}
+	return named;
+}
+
 /* With the fault that the kernel has too. */
 static bool answer_of(struct search *s, const struct candidate *best, struct structure_reading *r)
 {
@@ -134,6 +149,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 		r->fault = r->identified ? fault_of(s, &best) : -1;
 		if (!*why && how->answer && r->identified && !answer_of(s, &best, r)) *why = "more than memory holds";
 		list_roundings(s, &best, effect, r);
+		r->as_named = carries_as_named(s, &best) && r->n_rounding < MAX_STRUCTURE_ROUNDING;
 		bool claimed = r->identified && !memcmp(&found, &best.config, sizeof found);
 		if (!*why && claimed && !list_choices(s, &best, &open, &r->choices)) *why = "more than memory holds";
 		r->form = call->op->forms[best.form].name;

@@ -32,6 +32,7 @@ struct structure_reading {
 	size_t chunk, tries;            /* chunk: 0 where the form has none */
 	double work;                    /* elementary operations, as schedule.h weighs them */
 	bool stopped, given_up;         /* the budget was used up before the search was over; it was hopeless, and given up */
+	bool as_named;                  /* it rounds what a loop carries at sites that have a name alone, and merges no blocks of an inverse in bf16 */
 	bool iterates;                  /* an iteration that runs free, of which a call with fewer turns tells more */
 	struct structure_output out[MAX_OUT];
 	int fault;                      /* one of the op's that the kernel has too, or -1 */

@@ -53,10 +53,10 @@ bool may_be_correct(const struct call *call, const struct contract *k, const str
 	return read && suits(x, call, k);
 }
 
-/* Where it breaks rules that know of no such kernel: again, with what it answers. */
+/* Where it breaks rules that know of no such kernel: again, with what it answers. Whether that is poor is asked of all rows at once. */
 static bool judge_as_read(const struct call *call, const struct contract *k, struct yardstick *y, const struct examination *x, struct verdict *v, struct error *e)
 {
-	if (v->outcome != FAIL || !may_be_correct(call, k, x)) return true;
+	if (v->outcome != FAIL || y->strips > 1 || !may_be_correct(call, k, x)) return true;
 	yardstick_read(y, x->answer);
 	bool ok = judge_climbing(call, k, y, v, e);
 	yardstick_read(y, NULL);

@@ -81,7 +81,7 @@ static void what_is_forbidden_does_not_count(void **state)
 	judged_as(&c, "chunk_f32", false, false, "q scaled in bf16, all else float32", 0);
 }
 
-/* Its answer raises sigma where it is further off, but not where it is so as a whole. */
+/* Its answer raises sigma where it is further off, but not where most rows are. */
 static void what_is_far_off_as_a_whole_does_not_count(void **state)
 {
 	double *read[MAX_OUT] = { NULL }, sigma[3] = { 0 };
