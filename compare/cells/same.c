@@ -106,6 +106,15 @@ static int with_same(struct evaluator *v, int cell, bool *plain)
 	return cell_add(v->cells, &c);
 }
 
+/* What has become an output's since is kept as such. */
+static int stand_in(struct evaluator *v, int cell)
+{
+	int other = v->same.of[cell].cell - 1;
+
+	v->cells->at[other].stored = v->cells->at[other].stored || v->cells->at[cell].stored;
+	return other;
+}
+
 int same_cell(struct evaluator *v, int cell)
 {
 	struct same *s = &v->same;
@@ -113,7 +122,7 @@ int same_cell(struct evaluator *v, int cell)
 	uint64_t hash;
 
 	if (cell < 0 || !room_for(s, v->cells->n)) return -1;
-	if (s->of[cell].cell) return s->of[cell].cell - 1;
+	if (s->of[cell].cell) return stand_in(v, cell);
 	int y = with_same(v, cell, &plain);
 	if (y < 0 || !room_for(s, v->cells->n)) return -1;
 	if (!s->of[y].cell) {
@@ -122,7 +131,7 @@ int same_cell(struct evaluator *v, int cell)
 		s->of[y] = (struct stand_in){ z + 1, plain };
 	}
 	s->of[cell] = s->of[y];
-	return s->of[cell].cell - 1;
+	return stand_in(v, cell);
 }
 
 static int same_recurrence(struct evaluator *v, int recurrence)
