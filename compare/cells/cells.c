@@ -112,9 +112,7 @@ int cell_add(struct cells *c, const struct cell *x)
 	int s = slot_of(t, h, -1);
 	for (; t->slot[s].at >= 0; s = slot_of(t, h, s)) {
 		other = identity(&c->at[t->slot[s].at]);
-		if (memcmp(&id, &other, sizeof id)) continue;
-		c->at[t->slot[s].at].stored = c->at[t->slot[s].at].stored || x->stored;
-		return t->slot[s].at;
+		if (!memcmp(&id, &other, sizeof id)) return t->slot[s].at;
 	}
 	struct cell *y = &c->at[c->n];
 	*y = *x;

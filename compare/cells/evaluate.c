@@ -125,17 +125,16 @@ bool kept_make(struct evaluator *v, struct kept_key k)
 		old->age = v->age;
 		return true;
 	}
+	if (!old && 2 * (v->n_kept + 1) >= v->slots && !kept_trim(v, v->slots ? 2 * v->slots : 1024, 0)) return false;
+	if (!(x.at = room(v, bytes_there(v, &x)))) return false;
 	if (old) {
-		if (!(x.at = room(v, bytes_there(v, &x)))) return false;
-		v->bytes += bytes_of(v, &x) - bytes_of(v, old);
+		v->bytes -= bytes_of(v, old);
 		spare(v, old->at, bytes_there(v, old));
 		*old = x;
-		return true;
+	} else {
+		v->kept[slot_of(v->kept, v->slots, k)] = (struct kept_value){ k, x };
+		v->n_kept++;
 	}
-	if (2 * (v->n_kept + 1) >= v->slots && !kept_trim(v, v->slots ? 2 * v->slots : 1024, 0)) return false;
-	if (!(x.at = room(v, bytes_there(v, &x)))) return false;
-	v->kept[slot_of(v->kept, v->slots, k)] = (struct kept_value){ k, x };
-	v->n_kept++;
 	v->bytes += bytes_of(v, &x);
 	return true;
 }
