@@ -86,7 +86,7 @@ const double structure_work = 12.5e9, structure_work_profile = 36e9;
  * of ten public kernels' correct calls each had an answer by then that left at most 0.25 of it, of the same calls with 1 % of noise, 2 % of scale or a row
  * more all but two of fifty more than 0.75. Such an error is no structure's. After the second part less may be left: of three correct calls that broke rules whose
  * sigma did not know their arrangement, one left 0.14 by then, and nothing in the end. */
-const double hopeless_soon = 0.06, left_soon = 0.7, hopeless_late = 0.48, left_late = 0.3;
+const double hopeless_soon = 0.06, left_soon = 0.7, hopeless_late = 0.48, left_late = 0.2;
 /* It looks at as many heads as have this many elements of outputs, of the first tokens and of all: a choice that changes one element in ten
  * thousand still changes the 16 that a sign test of 4 sigma needs. What is found is held against all of the call. What brings fewer elements
  * than these, of all tokens, farther by twice such a test is not looked at in more. Of states that are read alone so many do: what is found there

@@ -6,7 +6,7 @@
 #include "fixtures/cases/capture.h"
 #include "fixtures/cases/cases.h"
 
-enum { MAX_IN = 24, MAX_OUT = 16, MAX_PARAM = 16, MAX_DIM = 16, MAX_SITE = 64, MAX_FORM = 8, MAX_LIST = 256 };
+enum { MAX_IN = 24, MAX_OUT = 16, MAX_PARAM = 16, MAX_DIM = 16, MAX_SITE = 64, MAX_FORM = 10, MAX_LIST = 256 };
 /* Faults that are no rounding at a site stand first in an op's table, where it has more in all. */
 enum { MAX_FAULT = 64 };
 enum { DEFAULT_CHUNK = 64, MAX_HELD = 32 };

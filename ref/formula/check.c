@@ -56,6 +56,15 @@ bool formula_has_trace(const struct formula *f, const struct call *call, int out
 	return t->trace && (!t->traced || (formula_number(f, call, t->traced, &yes, NULL) && yes != 0));
 }
 
+bool formula_has_form(const struct formula *f, const struct call *call, int form)
+{
+	const struct form_decl *d = f->tree.forms;
+	double yes = 1;
+
+	while (form-- > 0) d = NEXT(d);
+	return !d->when || (formula_number(f, call, d->when, &yes, NULL) && yes != 0);
+}
+
 /* The first element of an integer input that a condition reads, or NULL. */
 static const struct node *element_in(const struct tree *t, const struct node *x)
 {
@@ -159,8 +168,12 @@ static bool fits(const struct formula *f, const struct call *call, const struct 
 
 static bool all_fit(const struct formula *f, const struct call *call, struct error *e)
 {
-	for (int form = 0; form < MAX_FORM && f->op.forms[form].name; form++) {
+	const struct form_decl *d = f->tree.forms;
+
+	for (int form = 0; form < MAX_FORM && f->op.forms[form].name; form++, d = NEXT(d)) {
 		struct plan plan = plan_plain(&arith_f64, 0);
+		double when;
+		if (d->when && !formula_number(f, call, d->when, &when, e)) return false;
 		plan.form = form;
 		if (!fits(f, call, &plan, e)) return false;
 		for (int i = 0; f->op.faults[i].name; i++) {

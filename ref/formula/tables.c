@@ -140,7 +140,7 @@ static bool forms(struct formula *f, struct error *e)
 	if (!sites || !formula_listed_sites(f, sites, e)) return false;
 	f->op.sites = sites;
 	for (const struct form_decl *x = f->tree.forms; x; x = NEXT(x), i++) {
-		if (i == MAX_FORM) return wrong(f, &x->d, e, "at most 8 forms");
+		if (i == MAX_FORM) return wrong(f, &x->d, e, "at most %d forms", MAX_FORM);
 		f->op.forms[i] = (struct form){ x->d.name, piece, chunked(x->body) };
 		for (const struct form_decl *y = x; y; y = y->more)
 			if (!formula_sites_of(f, sites, &n, y->body, i, e)) return false;

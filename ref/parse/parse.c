@@ -175,7 +175,7 @@ static bool form(struct parser *s, const struct word *name)
 	return ok;
 }
 
-/* NAME as FORM: what is defined anew */
+/* NAME as FORM [if CONDITION]: what is defined anew */
 static bool form_as(struct parser *s, const struct word *name)
 {
 	struct form_decl *f = declare(s, &s->t->forms, sizeof *f, name);
@@ -191,6 +191,7 @@ static bool form_as(struct parser *s, const struct word *name)
 	f->each = other->each;
 	f->body = other->body;
 	f->more = other->more;
+	if (take(s, "if") && !(f->when = parse_value(s))) return false;
 	return need(s, ":") && parse_definitions(s, &f->define, &f->n, false) && line_end(s, &comment);
 }
 

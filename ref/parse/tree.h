@@ -80,6 +80,7 @@ struct form_decl {
 	struct form_decl *more;
 	const char *of;
 	struct definition *define;
+	struct node *when;      /* another way only of a call for which it holds; NULL: of each */
 	int n;
 };
 /* site NULL: the definitions are others; else the site is rounded to the format named `format`. parameter NULL: none; its values are

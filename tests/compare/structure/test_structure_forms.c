@@ -32,6 +32,68 @@ static void later_tokens_tell_forms_apart(void **state)
 	capture_free(&capture);
 }
 
+/* The sink joins when all keys are summed: a form of its own where there is a sink, and none to search where there is none. */
+static void a_sink_that_joins_last(void **state)
+{
+	const struct structure_search within = { .work = 6e9 };
+	const int last_joins = op_form(op_find("attention"), "ascending_sink_last");
+	struct structure_reading r;
+	struct candidate x;
+	struct error e;
+	const char *why;
+
+	(void)state;
+	assert_true(last_joins > 0);
+	no_error(case_make(&capture, case_find("attention", "sinks"), 3, true, &e), &e);
+	ended(planted_in(last_joins, &x));
+	no_error(structure_read(&r, &call, &within, &why, &e), &e);
+	assert_null(why);
+	if (!r.identified || strcmp(r.form, "ascending_sink_last") != 0)
+		fail_msg("form %s, %.6f explained, in %.3g operations", r.form, r.out[0].explained, r.work);
+	structure_free(&r);
+	capture_free(&capture);
+	no_error(case_make(&capture, case_find("attention", "causal"), 3, true, &e), &e);
+	const struct plan plain = plan_plain(&arith_f32, 24);
+	answer_by(&capture, &plain);
+	struct search *s = begun();
+	assert_false(s->graph[last_joins][0].made);
+	assert_true(s->graph[last_joins - 1][0].made);
+	ended(s);
+	capture_free(&capture);
+}
+
+/* A norm that adds in float32, stores the sum in bf16 and reads that again for y alone: its squares are of what it added. */
+static void squares_of_what_was_not_stored(void **state)
+{
+	struct structure_reading r;
+	struct candidate x = { .form = 0 };
+	struct lowered l;
+	struct error e;
+	const char *why;
+	int key = -1;
+
+	(void)state;
+	no_error(case_make(&capture, case_find("rmsnorm", "residual"), 3, true, &e), &e);
+	const struct plan plain = plan_plain(&arith_f32, 24);
+	answer_by(&capture, &plain);
+	struct search *s = begun();
+	assert_true(lower_in(s, graph_of(s, &x), &x, NULL, &l));
+	for (int i = 0; i < l.met.n; i++) {
+		const struct key *k = &s->keys.at[l.met.key[i]];
+		if (k->what == W_NAME && k->def >= 0 && !strcmp(s->graph[0][0].f.def_name[k->def], "total")) key = l.met.key[i];
+	}
+	assert_true(key >= 0);
+	x.config.value[key] = IN_BF16;
+	s = answered_by(s, &x);
+	ended(s);
+	no_error(structure_read(&r, &call, &how, &why, &e), &e);
+	assert_null(why);
+	if (!r.identified || !strstr(r.text, "bf16(x + residual)") || !strstr(r.text, "(x + residual) * (x + residual)"))
+		fail_msg("%.6f explained: %s", r.out[0].explained, r.text);
+	structure_free(&r);
+	capture_free(&capture);
+}
+
 /* What each query loads of keys and values is not kept: 190 x 2 queries, two blocks of 128 keys, 64 numbers each, are 25 MB. */
 static void blocks_of_keys_are_not_kept(void **state)
 {
@@ -40,6 +102,7 @@ static void blocks_of_keys_are_not_kept(void **state)
 	struct search *s = begun();
 	const int last = s->n_stage - 1;
 	for (int form = 0; form < s->n_form; form++) {
+		if (!s->graph[form][0].made) continue;
 		struct candidate c = operands_in_bf16(s, form);
 		try(s, &c, last);
 		const struct evaluator *v = &graph_of(s, &c)->view[0][last].v;
@@ -93,7 +156,7 @@ static void what_becomes_an_output_is_kept(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(later_tokens_tell_forms_apart), cmocka_unit_test(blocks_of_keys_are_not_kept),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(later_tokens_tell_forms_apart), cmocka_unit_test(a_sink_that_joins_last), cmocka_unit_test(squares_of_what_was_not_stored), cmocka_unit_test(blocks_of_keys_are_not_kept),
 		cmocka_unit_test(what_becomes_an_output_is_kept) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,6 +99,7 @@ static void what_is_refused(void **state)
 	};
 	static const char *const files[][2] = {
 		{ "op f\nin x [N]\nout y [N]\nform b as a: v = x\ny[:] = x\n", "expected a form above" },
+		{ "op f\nin x [N]\nout y [N]\nform a\nv = x\ny[:] = v\nform b as a if has(z): v = 2 * x\n", "expected the name of an input, an output or a list in has" },
 		{ "op f\nin x [N]\nout y [N]\nparam p [t]\ny[:] = x * p[0, 1]\n", "expected 1 indices of p" },
 		{ "op f\nin x [N]\nout y [N]\nif N in N\n  y[:] = x\n", "expected a parameter that is a list" },
 		{ "op f\nin x [N]\nout y [N]\nif N == 2\ny[:] = x\n", "further in than their 'if'" },
