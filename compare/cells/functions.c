@@ -64,10 +64,13 @@ void sum_scan(const struct cell *c, struct block y, struct block a)
 	}
 }
 
-/* A sum of bf16 numbers in bf16: `vector` elements a thread, 32 lanes, `warps` warps, over the whole vector in turns. */
+/* A sum in the cell's type: `vector` elements a thread, 32 lanes, `warps` warps, over the whole vector in turns. In
+ * the result of a tensor core four lanes have a row's tile of 8, two elements each (PTX ISA 9.0, section 9.7.15.5.8, m16n8k16), and a warp a tile in turn. */
 void sum_narrow(const struct cell *c, struct block y, struct block a)
 {
-	size_t n = a.rows * a.cols, warps = (size_t)c->p[0], vector = (size_t)c->p[1], all = warps * 32 * vector, turns = 1;
+	const size_t n = a.rows * a.cols, warps = (size_t)c->p[0], vector = (size_t)c->p[1], lanes = vector == 2 ? 4 : 32, all = warps * lanes * vector;
+	const enum type type = c->grid;
+	size_t turns = 1;
 
 	if (c->exact) {
 		y.at[0] = 0;
@@ -75,7 +78,7 @@ void sum_narrow(const struct cell *c, struct block y, struct block a)
 		return;
 	}
 	while (turns * all < n) turns *= 2;
-	size_t threads = warps * 32;
+	size_t threads = warps * lanes;
 	double *sum = calloc(threads, sizeof *sum);
 	if (!sum) {
 		y.at[0] = (double)NAN;
@@ -86,15 +89,15 @@ void sum_narrow(const struct cell *c, struct block y, struct block a)
 			for (size_t k = 0; k < vector; k++) {
 				size_t i = r * all + t * vector + k;
 				double x = i < n ? a.at[i] : 0;
-				sum[t] = r + k ? round_one(sum[t] + x, IN_BF16) : x;
+				sum[t] = r + k ? round_one(sum[t] + x, type) : x;
 			}
 		}
 	}
-	for (size_t half = 16; half; half /= 2)
+	for (size_t half = lanes / 2; half; half /= 2)
 		for (size_t w = 0; w < warps; w++)
-			for (size_t i = 0; i < half; i++) sum[w * 32 + i] = round_one(sum[w * 32 + i] + sum[w * 32 + half + i], IN_BF16);
+			for (size_t i = 0; i < half; i++) sum[w * lanes + i] = round_one(sum[w * lanes + i] + sum[w * lanes + half + i], type);
 	for (size_t half = warps / 2; half; half /= 2)
-		for (size_t w = 0; w < half; w++) sum[w * 32] = round_one(sum[w * 32] + sum[(w + half) * 32], IN_BF16);
+		for (size_t w = 0; w < half; w++) sum[w * lanes] = round_one(sum[w * lanes] + sum[(w + half) * lanes], type);
 	y.at[0] = sum[0];
 	free(sum);
 }

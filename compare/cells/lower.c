@@ -158,7 +158,7 @@ static void leaf(struct lowering_run *l, const struct ex *e, int in, struct cell
 	if (e->kind == EX_SUM) c->exact = true, c->grid = AS_IT_IS;
 }
 
-static struct val narrow(struct lowering_run *l, const struct sym *x, struct val a);
+static struct val narrow(struct lowering_run *l, const struct sym *x, struct val a, int how);
 
 struct val low_load(struct lowering_run *l, const struct sym *x)
 {
@@ -184,7 +184,8 @@ static struct val operation(struct lowering_run *l, const struct sym *x, bool ro
 		if (a[i].cell < 0) return a[i];
 	}
 	l->bare = outer;
-	if (e->kind == EX_SUM && x->arg[0]->s.rank != MATRIX && !l->wide && choose(l, x->id, W_NARROW, 0, 2, CHOOSE_FORM)) return narrow(l, x, a[0]);
+	int how = e->kind == EX_SUM && x->arg[0]->s.rank != MATRIX && !l->wide ? choose(l, x->id, W_NARROW, 0, NARROW_SUMS, CHOOSE_FORM) : 0;
+	if (how) return narrow(l, x, a[0], how);
 	struct cell c = cell_of(CELL_OP, a[0].cell, a[1].cell, x->s.rows, x->s.cols);
 	c.arg[2] = a[2].cell;
 	c.ex = e;
@@ -206,15 +207,19 @@ static struct val operation(struct lowering_run *l, const struct sym *x, bool ro
 	return made && !root ? low_site(l, v, x->id, W_INNER, 0, CHOOSE_INNER, x) : v;
 }
 
-/* A sum in bf16 has an order: of each thread, over the lanes of a warp, over the warps. */
-static struct val narrow(struct lowering_run *l, const struct sym *x, struct val a)
+/* A sum in bf16 or float16 has an order: of each thread, over the lanes of a warp, over the warps. Squares go into it by fused multiply-adds; pairs are as
+ * tensor cores leave a row, which is rounded before it is added up. */
+static struct val narrow(struct lowering_run *l, const struct sym *x, struct val a, int how)
 {
+	static const int elements[] = { 8, 4, 2 };
+	const enum type type = narrow_sum(how);
 	struct cell c = cell_of(CELL_NARROW, a.cell, -1, x->s.rows, x->s.cols);
 
 	c.p[0] = 4 << choose(l, x->id, W_WARPS, 0, 3, CHOOSE_FORM);
-	c.p[1] = 8 >> choose(l, x->id, W_VECTOR, 0, 2, CHOOSE_FORM);
-	c.grid = IN_BF16;
-	return low_cell(l, &c, said(l, "sum[in bf16: %d warps, threads of %d](%s)", c.p[0], c.p[1], a.text), true);
+	c.p[1] = elements[(how - 1) % 3];
+	c.grid = type;
+	if (c.p[1] == 2) c.arg[0] = cell_round(l->h->cells, a.cell, type), a.text = said(l, "%s(%s)", type_names[type], a.text);
+	return low_cell(l, &c, said(l, "sum[in %s: %d warps, threads of %d](%s)", type_names[type], c.p[0], c.p[1], a.text), true);
 }
 
 static struct val name(struct lowering_run *l, const struct sym *x)
@@ -244,6 +249,7 @@ struct val low_sym(struct lowering_run *l, const struct sym *x, bool root)
 	case SYM_SUM: return low_sum(l, x, root);
 	case SYM_TIMES: v = low_times(l, x); break;
 	case SYM_EXP: v = low_exp(l, x); break;
+	case SYM_UNDECAYED: v = low_undecayed(l, x); break;
 	default:
 		if (x->n > MAX_FACTORS) return (struct val){ -1, "", true };
 		for (int i = 0; i < x->n; i++) e[i] = (struct entry){ x->arg[i], x->role[i] };

@@ -8,9 +8,13 @@
  * else is found; CHOOSE_SUMS: of the sums of products, when that is. */
 enum choice_kind { CHOOSE_DEFAULT, CHOOSE_FORM, CHOOSE_OPERAND, CHOOSE_NAME, CHOOSE_INNER, CHOOSE_LAST, CHOOSE_SUMS, CHOICE_KINDS };
 enum what {
-	W_CHUNK, W_EVERY, W_OPERAND, W_NAME, W_INNER, W_DISTRIBUTED, W_ORDER, W_PLACE, W_FUSED, W_CONJUGATED, W_EXP, W_SCAN, W_BASE,
-	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_VECTOR, W_GIVEN, W_WIDE, W_WAY, W_SUMS, W_ONTO, W_ALONE, W_UNSCALED, W_OVER
+	W_CHUNK, W_EVERY, W_OPERAND, W_NAME, W_INNER, W_DISTRIBUTED, W_ORDER, W_PLACE, W_FUSED, W_CONJUGATED, W_UNDECAYED, W_EXP, W_SCAN, W_BASE,
+	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_GIVEN, W_WIDE, W_WAY, W_SUMS, W_ONTO, W_ALONE, W_UNSCALED, W_OVER
 };
+
+/* Sums in a type of 16 bits: bf16 or float16, in three orders each; 0: in float32. */
+enum { NARROW_SUMS = 7 };
+static inline enum type narrow_sum(int how) { return how > 3 ? IN_F16 : how ? IN_BF16 : IN_F32; }
 
 /* A choice: n options, `value` one of them. The same key in all candidates. */
 enum { MAX_KEY = 512, KEY_SLOTS = 2 * MAX_KEY };
@@ -75,6 +79,9 @@ struct val low_added(struct lowering_run *l, const struct sym *x, struct val *t,
 struct val low_times(struct lowering_run *l, const struct sym *x);
 struct val low_quotient(struct lowering_run *l, const struct sym *x, struct val a, struct val b);
 struct val low_inverse(struct lowering_run *l, const struct sym *x);
+/* Of (I + x)^-1 the factor e^(g_i - g_j), where x has one for each element; NULL: none. And that inverse without it. */
+const struct sym *low_conjugating(const struct sym *x);
+struct val low_undecayed(struct lowering_run *l, const struct sym *x);
 /* Of an input that is an exponent: as it is, or through e^x and its logarithm (in_2: of base 2), as kernels have it that take decays. */
 struct val low_given(struct lowering_run *l, const struct sym *x, struct val v, bool in_2);
 struct val low_exp(struct lowering_run *l, const struct sym *x);

@@ -50,7 +50,8 @@ static const struct sym *named_product(const struct form_symbols *f, const struc
 		while (same < f->product[k]->n && first + same <= last && f->product[k]->arg[same] == c->dense[first + same].x) same++;
 		if (same == f->product[k]->n && first + same == last + 1) return f->product[k];
 	}
-	return NULL;
+	static const struct sym unnamed = { .kind = SYM_PRODUCT, .site = -1, .operand = -1 };
+	return on_it && c->dense[first].x->kind == SYM_UNDECAYED ? &unnamed : NULL;
 }
 
 struct val low_unscaled(struct lowering_run *l, const struct chain *c, int n, struct val v)

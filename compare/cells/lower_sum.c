@@ -232,14 +232,14 @@ struct val low_exp(struct lowering_run *l, const struct sym *x)
 /* ---- (I + A)^-1 ---- */
 
 /* Of x the factor e^(g_i - g_j), which a conjugation moves out: (I + A e^(g_i - g_j))^-1 = (I + A)^-1 e^(g_i - g_j) for each element. */
-static const struct sym *conjugating(const struct sym *x)
+const struct sym *low_conjugating(const struct sym *x)
 {
 	const struct sym *y;
 
-	if (is_ex(x, EX_TRIL) || x->kind == SYM_SUM) return x->n == 1 ? conjugating(x->arg[0]) : NULL;
+	if (is_ex(x, EX_TRIL) || x->kind == SYM_SUM) return x->n == 1 ? low_conjugating(x->arg[0]) : NULL;
 	if (x->kind == SYM_PRODUCT) {
 		for (int i = 0; i < x->n; i++)
-			if (x->role[i] == DENSE) return conjugating(x->arg[i]);
+			if (x->role[i] == DENSE) return low_conjugating(x->arg[i]);
 		return NULL;
 	}
 	for (int i = 0; i < x->n && x->kind == SYM_TIMES; i++) {
@@ -271,17 +271,28 @@ static struct val inverted(struct lowering_run *l, const struct sym *x, struct v
 	return low_cell(l, &c, said(l, "inverse[blocks of %d%s, stored %s%s](I + %s)", base, merge, stores[store], fused ? ", fma" : "", a.text), true);
 }
 
-struct val low_inverse(struct lowering_run *l, const struct sym *x)
+static struct val inverted_without(struct lowering_run *l, const struct sym *x, const struct sym *e)
 {
-	const struct sym *e = conjugating(x->arg[0]), *outer = l->skip;
-	bool apart = e && choose(l, x->id, W_CONJUGATED, 0, 2, CHOOSE_FORM);
+	const struct sym *outer = l->skip;
 
-	if (apart) l->skip = e;
+	l->skip = e;
 	struct val a = low_single(l, low_sym(l, x->arg[0], false));
 	l->skip = outer;
-	if (a.cell < 0) return a;
-	struct val t = inverted(l, x, a);
-	if (!apart) return t;
+	return a.cell < 0 ? a : inverted(l, x, a);
+}
+
+struct val low_undecayed(struct lowering_run *l, const struct sym *x)
+{
+	return inverted_without(l, x->arg[0], low_conjugating(x->arg[0]->arg[0]));
+}
+
+struct val low_inverse(struct lowering_run *l, const struct sym *x)
+{
+	const struct sym *e = low_conjugating(x->arg[0]), *outer = l->skip;
+	bool apart = e && choose(l, x->id, W_CONJUGATED, 0, 2, CHOOSE_FORM);
+
+	struct val t = inverted_without(l, x, apart ? e : outer);
+	if (!apart || t.cell < 0) return t;
 	t = low_single(l, low_site(l, t, x->id, W_INNER, 0, CHOOSE_INNER, x));
 	struct val f = low_sym(l, e, false), y = low_zip(l, OP_MUL, t, f, x->s, " * ");
 	if (y.cell < 0) return y;

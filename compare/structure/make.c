@@ -63,19 +63,38 @@ static const struct loop *chunked_loop(const struct statement *b)
 	return NULL;
 }
 
+/* Has the form a loop along dims[0]? */
+static bool goes_along(const struct search *s, const struct statement *b)
+{
+	for (; b; b = b->next) {
+		const struct node *r = b->loop ? b->loop->range : NULL;
+		if (r && (b->loop->cuts || (r->kind == NODE_NAME && !strcmp(r->name, s->call->op->dims[0])))) return true;
+	}
+	return false;
+}
+
+/* What the form's chunks are of: tokens, or at most the longest axis of all. */
+static size_t chunked_length(const struct search *s, const struct form_decl *d)
+{
+	size_t most = s->call->dim[0];
+
+	for (int i = 1; s->call->op->dims[i] && !goes_along(s, d->body); i++) most = s->call->dim[i] > most ? s->call->dim[i] : most;
+	return most;
+}
+
 /* Kernels take chunks of 16 to 256, whatever the file lists. */
 static void chunks_of(struct search *s, int form, const struct form_decl *d)
 {
 	static const size_t usual[] = { 64, 32, 128, 16, 256 };
 	const struct loop *l = chunked_loop(d->body);
-	size_t T = s->call->dim[0];
+	const size_t length = chunked_length(s, d);
 
 	s->n_chunk[form] = 1;
 	s->chunk_key[form] = -1;
 	s->chunk[form][0] = DEFAULT_CHUNK;
 	if (!l) return;
 	for (int i = 1; i < 5; i++)
-		if (usual[i] < 2 * T) s->chunk[form][s->n_chunk[form]++] = usual[i];
+		if (usual[i] < 2 * length) s->chunk[form][s->n_chunk[form]++] = usual[i];
 	s->chunk_key[form] = key_find(&s->keys, key_id(form, 0, W_CHUNK, 0), CHOOSE_FORM, W_CHUNK, s->n_chunk[form], -1);
 }
 
@@ -108,16 +127,6 @@ bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint6
 		g->next->program = p;
 	}
 	return true;
-}
-
-/* Has the form a loop along dims[0]? */
-static bool goes_along(const struct search *s, const struct statement *b)
-{
-	for (; b; b = b->next) {
-		const struct node *r = b->loop ? b->loop->range : NULL;
-		if (r && (b->loop->cuts || (r->kind == NODE_NAME && !strcmp(r->name, s->call->op->dims[0])))) return true;
-	}
-	return false;
 }
 
 /* As many pieces are looked at as have enough elements of outputs. */

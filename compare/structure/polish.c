@@ -8,10 +8,10 @@
 
 static const char *const what_text[] = { [W_CHUNK] = "chunks", [W_EVERY] = "every", [W_OPERAND] = "operand", [W_NAME] = "value",
 	[W_INNER] = "part", [W_DISTRIBUTED] = "product spread over the sum", [W_ORDER] = "order of products", [W_PLACE] = "place of a factor",
-	[W_FUSED] = "fused multiply-add", [W_CONJUGATED] = "decay behind the inverse", [W_EXP] = "base of exponentials", [W_SCAN] = "order of running sums",
+	[W_FUSED] = "fused multiply-add", [W_CONJUGATED] = "decay behind the inverse", [W_UNDECAYED] = "an inverse without decay", [W_EXP] = "base of exponentials", [W_SCAN] = "order of running sums",
 	[W_BASE] = "blocks inverted alone", [W_STORE] = "inverse stored", [W_COLUMNS] = "order of merges", [W_HIGH] = "operands of merges",
-	[W_LOW] = "operands of lower merges", [W_HALVES] = "last merge in halves", [W_PAIR] = "order of factors", [W_NARROW] = "sum in bf16",
-	[W_WARPS] = "warps of a sum", [W_VECTOR] = "elements of a thread", [W_GIVEN] = "exponent as given", [W_WIDE] = "operations more precise than float32", [W_WAY] = "last bits of a function",
+	[W_LOW] = "operands of lower merges", [W_HALVES] = "last merge in halves", [W_PAIR] = "order of factors", [W_NARROW] = "type of a sum",
+	[W_WARPS] = "warps of a sum", [W_GIVEN] = "exponent as given", [W_WIDE] = "operations more precise than float32", [W_WAY] = "last bits of a function",
 	[W_SUMS] = "sums of products", [W_ONTO] = "sum goes on from the others", [W_ALONE] = "fused multiply-adds of blocks inverted alone", [W_UNSCALED] = "a product before its factor",
 	[W_OVER] = "quotients" };
 
@@ -19,6 +19,7 @@ static void say_value(const struct search *s, const struct candidate *c, const s
 {
 	static const char *const base[] = { "16", "8", "32", "64", "128" }, *const store[] = { "f32", "f16", "bf16" };
 	static const char *const merge[] = { "f32", "tf32_rz", "tf32", "f16", "bf16" }, *const exps[] = { "e", "2, late", "2, each sum", "2, each term" };
+	static const char *const narrow[] = { "f32", "bf16, threads of 8", "bf16, of 4", "bf16, of 2", "f16, of 8", "f16, of 4", "f16, of 2" };
 	static const char *const over[] = { "a / b", "a * (1 / b)", "a * rcp_approx(b)" };
 
 	if (is_rounding(k)) fputs(type_names[type_of(s, c, key, v)], to);
@@ -29,6 +30,7 @@ static void say_value(const struct search *s, const struct candidate *c, const s
 	else if (k->what == W_EXP) fputs(exps[v], to);
 	else if (k->what == W_COLUMNS) fputs(v ? "columns" : "doubling", to);
 	else if (k->what == W_WAY) fputs(v ? way_name((enum fn)(k->id >> 16 & 0xffffffff), v) : "rounded right", to);
+	else if (k->what == W_NARROW) fputs(narrow[v], to);
 	else if (k->what == W_OVER) fputs(over[v], to);
 	else if (k->what == W_SUMS) fputs(sums_name(v), to);
 	else if (k->what == W_SCAN) fputs(v ? "in turn" : "warps", to);
@@ -153,6 +155,7 @@ static bool take_sums(struct polishing *p)
 	struct candidate from = *p->c, best;
 	struct score score[MAX_OUT];
 	double least = 0;
+	in_float32(s, &from, s->n_stage - 1);
 	const int key = key_about(s, &from, W_SUMS);
 
 	if (key < 0) return false;

@@ -31,13 +31,38 @@ static bool hopeless(const struct beams *b, int form)
 	return b->by[0].n && own > 2 * b->by[0].at[0].energy + 1e-4;
 }
 
+static struct candidate in_chunk(struct search *s, const struct candidate *c, int v, int k)
+{
+	struct candidate t = *c;
+
+	t.config.value[s->chunk_key[c->form]] = (unsigned char)v;
+	try(s, &t, k);
+	return t;
+}
+
 void in_chunks(struct search *s, struct candidate *c, int k)
 {
 	for (int v = 0; v < s->n_chunk[c->form] && s->chunk_key[c->form] >= 0 && !late(s); v++) {
-		struct candidate t = *c;
-		t.config.value[s->chunk_key[c->form]] = (unsigned char)v;
-		try(s, &t, k);
+		struct candidate t = in_chunk(s, c, v, k);
 		if (t.cost < c->cost) *c = t;
+	}
+}
+
+/* The same, in each size also with one of its sums in a type of 16 bits, which shows in chunks of the right size alone. */
+static void in_chunks_and_sums(struct search *s, struct candidate *c, int k)
+{
+	const struct candidate from = *c;
+
+	in_chunks(s, c, k);
+	for (int v = 0; v < s->n_chunk[c->form] && s->chunk_key[c->form] >= 0; v++) {
+		const struct candidate in = in_chunk(s, &from, v, k);
+		for (int i = 0; i < in.met.n; i++)
+			for (int how = 1; s->keys.at[in.met.key[i]].what == W_NARROW && s->keys.at[in.met.key[i]].def >= 0 && how < NARROW_SUMS && !late(s); how++) {
+				struct candidate t = in;
+				t.config.value[in.met.key[i]] = (unsigned char)how;
+				try(s, &t, k);
+				if (t.cost < c->cost) *c = t;
+			}
 	}
 }
 
@@ -60,7 +85,7 @@ void starts_of(struct search *s, struct beams *b, int k, int from, int to, bool 
 			set_defaults(s, &c, every[i]);
 			struct candidate t = c;
 			try(s, &c, k);
-			if (i) in_chunks(s, &c, k);
+			if (i) in_chunks_and_sums(s, &c, k);
 			if (i && hopeless(b, form) && c.energy > b->by[0].at[0].energy) continue;
 			double all = share_budget(s, 1.0 / (to - i));
 			if (!done) down(s, &c, k, 1, false, b);

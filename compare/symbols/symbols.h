@@ -14,6 +14,7 @@ enum sym_kind {
 	SYM_CARRY,      /* what a loop carries, before its turn */
 	SYM_FINAL,      /* and after its last */
 	SYM_EXP,        /* e^arg[0], however the exponent is scaled */
+	SYM_UNDECAYED,  /* arg[0], an inverse (I + A e^(g_i - g_j))^-1, as (I + A)^-1; made where a product is lowered */
 };
 enum role { DENSE, DIAGONAL, NUMBER };
 

@@ -94,6 +94,107 @@ static void squares_of_what_was_not_stored(void **state)
 	capture_free(&capture);
 }
 
+/* The choice of an inverse without decay, which x meets where U - W S is two products: spread so. */
+static int met_undecayed(struct search *s, struct candidate *x)
+{
+	int key = -1;
+
+	for (int again = 0; again < 2; again++) {
+		try(s, x, s->n_stage - 1);
+		for (int i = 0; i < x->met.n; i++) {
+			enum what what = s->keys.at[x->met.key[i]].what;
+			if (what == W_UNDECAYED) key = x->met.key[i];
+			if (what == W_DISTRIBUTED) x->config.value[x->met.key[i]] = 1;
+		}
+	}
+	assert_true(key >= 0);
+	return key;
+}
+
+/* W by an inverse that knows no decay, its rows decayed then, beside U by one that does: the same but for float32's noise, and told where operands are bf16. */
+static void an_inverse_without_decay(void **state)
+{
+	const struct plan plain = plan_plain(&arith_f32, 24);
+	struct candidate x = { .form = 1 }, z;
+	double *y[2][MAX_OUT] = { { NULL } }, most = 0, apart = 0;
+	struct error e;
+
+	(void)state;
+	no_error(case_make(&capture, case_find("gated_delta_rule", "g_beta_given"), 3, true, &e), &e);
+	answer_by(&capture, &plain);
+	struct search *s = begun();
+	const int key = met_undecayed(s, &x);
+	z = x;
+	z.config.value[key] = 1;
+	assert_true(answers_make(s, y[0]) && answers_make(s, y[1]) && answered_in(s, graph_of(s, &x), &x, y[0]) && answered_in(s, graph_of(s, &z), &z, y[1]));
+	for (size_t i = 0; i < call.out_count[0]; i++) most = fmax(most, fabs(y[0][0][i])), apart = fmax(apart, fabs(y[0][0][i] - y[1][0][i]));
+	assert_true(apart > 0 && apart < 1e-5 * most);
+	for (int i = 0; i < 2 * MAX_OUT; i++) free(y[i / MAX_OUT][i % MAX_OUT]);
+	z = operands_in_bf16(s, 1);
+	z.config.value[met_undecayed(s, &z)] = 1;
+	s = answered_by(s, &z);
+	x = operands_in_bf16(s, 1);
+	const int told = met_undecayed(s, &x);
+	z = x;
+	z.config.value[told] = 1;
+	try(s, &x, s->n_stage - 1);
+	try(s, &z, s->n_stage - 1);
+	assert_true(z.cost < 0.01 * x.cost);
+	ended(s);
+	capture_free(&capture);
+}
+
+/* 256 + 1 is 256 in bf16, 256 + 2 is not: of a tensor core's row of 16 the second tile of 8 is added up before it meets the first; what one
+ * thread of 8 has is added in turn. */
+static void a_row_of_a_tensor_core(void **state)
+{
+	double far[16] = { [0] = 256, [8] = 1, [10] = 1 }, near[16] = { [0] = 256, [2] = 1, [3] = 1 }, y;
+	const struct cell pairs = { .grid = IN_BF16, .p = { 4, 2 } }, eights = { .grid = IN_BF16, .p = { 4, 8 } }, half = { .grid = IN_F16, .p = { 4, 8 } };
+	const struct block to = { .at = &y, .rows = 1, .cols = 1 };
+
+	(void)state;
+	sum_narrow(&pairs, to, (struct block){ .at = far, .rows = 16, .cols = 1 });
+	assert_true(y == 258);
+	sum_narrow(&pairs, to, (struct block){ .at = near, .rows = 16, .cols = 1 });
+	assert_true(y == 258);
+	sum_narrow(&eights, to, (struct block){ .at = near, .rows = 16, .cols = 1 });
+	assert_true(y == 256);
+	sum_narrow(&half, to, (struct block){ .at = near, .rows = 16, .cols = 1 });
+	assert_true(y == 258);
+}
+
+/* Of one query on 300 keys: blocks of 16 keys, and of p, which is bf16, a sum in bf16 in the order in which tensor cores leave a row. */
+static void a_decode_call_has_blocks_of_keys(void **state)
+{
+	const struct structure_search within = { .work = 6e9 };
+	const struct plan plain = plan_plain(&arith_f32, 24);
+	const int form = op_form(op_find("attention"), "ascending");
+	struct structure_reading r;
+	struct error e;
+	const char *why;
+	int set = 0;
+
+	(void)state;
+	no_error(case_make(&capture, case_find("attention", "decode"), 3, true, &e), &e);
+	answer_by(&capture, &plain);
+	struct search *s = begun();
+	struct candidate x = operands_in_bf16(s, form);
+	try(s, &x, s->n_stage - 1);
+	for (int v = 0; v < s->n_chunk[form]; v++)
+		if (s->chunk[form][v] == 16) x.config.value[s->chunk_key[form]] = (unsigned char)v, set++;
+	for (int i = 0; i < x.met.n; i++)
+		if (s->keys.at[x.met.key[i]].what == W_NARROW) x.config.value[x.met.key[i]] = 3, set++;
+	assert_int_equal(set, 2);
+	s = answered_by(s, &x);
+	ended(s);
+	no_error(structure_read(&r, &call, &within, &why, &e), &e);
+	assert_null(why);
+	if (!r.identified || r.chunk != 16 || !strstr(r.text, "sum[in bf16: 4 warps, threads of 2](bf16(e))"))
+		fail_msg("form %s, chunks of %zu, %.6f explained: %s", r.form, r.chunk, r.out[0].explained, r.text);
+	structure_free(&r);
+	capture_free(&capture);
+}
+
 /* What each query loads of keys and values is not kept: 190 x 2 queries, two blocks of 128 keys, 64 numbers each, are 25 MB. */
 static void blocks_of_keys_are_not_kept(void **state)
 {
@@ -156,7 +257,8 @@ static void what_becomes_an_output_is_kept(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(later_tokens_tell_forms_apart), cmocka_unit_test(a_sink_that_joins_last), cmocka_unit_test(squares_of_what_was_not_stored), cmocka_unit_test(blocks_of_keys_are_not_kept),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(later_tokens_tell_forms_apart), cmocka_unit_test(a_sink_that_joins_last), cmocka_unit_test(squares_of_what_was_not_stored),
+		cmocka_unit_test(an_inverse_without_decay), cmocka_unit_test(a_decode_call_has_blocks_of_keys), cmocka_unit_test(a_row_of_a_tensor_core), cmocka_unit_test(blocks_of_keys_are_not_kept),
 		cmocka_unit_test(what_becomes_an_output_is_kept) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
