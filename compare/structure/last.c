@@ -18,33 +18,13 @@ int key_about(const struct search *s, const struct candidate *c, enum what what)
 	return l.n ? l.key[0] : -1;
 }
 
-bool in_float32(struct search *s, struct candidate *c, int k)
-{
-	const int wide = key_about(s, c, W_WIDE);
-
-	if (wide < 0 || !c->config.value[wide]) return false;
-	c->config.value[wide] = 0;
-	try(s, c, k);
-	return true;
-}
-
-static void functions_of(struct search *s, struct candidate *c, int k)
+void last_bits(struct search *s, struct candidate *c, int k)
 {
 	struct list l;
 
 	of_what(s, c, W_WAY, &l);
 	if (key_about(s, c, W_OVER) >= 0) l.key[l.n++] = key_about(s, c, W_OVER);
 	steepest(s, c, k, &l);
-}
-
-void last_bits(struct search *s, struct candidate *c, int k)
-{
-	struct candidate t = *c;
-
-	functions_of(s, c, k);
-	if (!in_float32(s, &t, k)) return;
-	functions_of(s, &t, k);
-	if (t.cost < c->cost) *c = t;
 }
 
 void exponents(struct search *s, struct candidate *c, int k)
@@ -139,8 +119,9 @@ void onto(struct search *s, struct candidate *c, int k)
 static void each_sums(struct search *s, const struct candidate *c, int k, struct beam *to)
 {
 	struct candidate from = *c;
+	const int wide = key_about(s, c, W_WIDE);
 
-	in_float32(s, &from, k);
+	if (wide >= 0) from.config.value[wide] = 0, try(s, &from, k);
 	factors_on_results(s, &from, k);
 	const int sums = key_about(s, &from, W_SUMS);
 	for (int v = 0; sums >= 0 && sums_name(v) && !late(s); v++) {

@@ -155,7 +155,6 @@ static bool take_sums(struct polishing *p)
 	struct candidate from = *p->c, best;
 	struct score score[MAX_OUT];
 	double least = 0;
-	in_float32(s, &from, s->n_stage - 1);
 	const int key = key_about(s, &from, W_SUMS);
 
 	if (key < 0) return false;

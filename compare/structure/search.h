@@ -140,8 +140,6 @@ void choose_near(struct search *s, const struct candidate *old, struct candidate
 int key_about(const struct search *s, const struct candidate *c, enum what what);
 /* How exponents are made is one choice of several parts, each of which is lost in near ties alone: all of them at once. */
 void exponents(struct search *s, struct candidate *c, int k);
-/* Operations more precise than float32 have no last bits: *c without that, where it has it; had it? */
-bool in_float32(struct search *s, struct candidate *c, int k);
 /* What decides near ties alone: how functions are computed. */
 void last_bits(struct search *s, struct candidate *c, int k);
 /* Products of which an operand is float32, or (half) of which one is float16. */

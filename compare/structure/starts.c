@@ -197,10 +197,18 @@ void from_known(struct search *s, struct beams *b, int k)
 		set_defaults(s, &c, every[i]);
 		as_known(s, &c, known, k, &new);
 		log_cost(s, "known kernel", &c, k);
+		const struct candidate as_told = c;
 		add_to_both(&c, b);
 		steepest(s, &c, k, &new);
 		log_cost(s, "what is new", &c, k);
 		down(s, &c, k, 1, false, b);
 		log_cost(s, "known kernel", &c, k);
+		/* a form that the other call could not tell from that one */
+		for (int form = 0; !i && form < s->n_form && !explained(b, k) && !late(s); form++) {
+			if (form == known->form || !s->graph[form][0].made) continue;
+			struct candidate t = in_form(s, &as_told, form, k);
+			down(s, &t, k, 1, false, b);
+			log_cost(s, "known kernel", &t, k);
+		}
 	}
 }
