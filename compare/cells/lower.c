@@ -211,12 +211,11 @@ static struct val operation(struct lowering_run *l, const struct sym *x, bool ro
  * tensor cores leave a row, which is rounded before it is added up. */
 static struct val narrow(struct lowering_run *l, const struct sym *x, struct val a, int how)
 {
-	static const int elements[] = { 8, 4, 2 };
 	const enum type type = narrow_sum(how);
 	struct cell c = cell_of(CELL_NARROW, a.cell, -1, x->s.rows, x->s.cols);
 
 	c.p[0] = 4 << choose(l, x->id, W_WARPS, 0, 3, CHOOSE_FORM);
-	c.p[1] = elements[(how - 1) % 3];
+	c.p[1] = narrow_elements(how);
 	c.grid = type;
 	if (c.p[1] == 2) c.arg[0] = cell_round(l->h->cells, a.cell, type), a.text = said(l, "%s(%s)", type_names[type], a.text);
 	return low_cell(l, &c, said(l, "sum[in %s: %d warps, threads of %d](%s)", type_names[type], c.p[0], c.p[1], a.text), true);

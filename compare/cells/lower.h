@@ -15,6 +15,7 @@ enum what {
 /* Sums in a type of 16 bits: bf16 or float16, in three orders each; 0: in float32. */
 enum { NARROW_SUMS = 7 };
 static inline enum type narrow_sum(int how) { return how > 3 ? IN_F16 : how ? IN_BF16 : IN_F32; }
+static inline int narrow_elements(int how) { return 8 >> (how - 1) % 3; }        /* of a thread: 8, 4 or 2 */
 
 /* A choice: n options, `value` one of them. The same key in all candidates. */
 enum { MAX_KEY = 512, KEY_SLOTS = 2 * MAX_KEY };

@@ -235,21 +235,34 @@ static struct val numbers_only(struct lowering_run *l, const struct entry *e, in
 
 static const struct sym *unnamed(const struct sym *x) { return x->kind == SYM_NAME ? x->arg[0] : x; }
 
-/* (I + A e^(g_i - g_j))^-1 diag(e^g) = diag(e^g) (I + A)^-1: *to becomes that of e[0], where a diagonal of e [n] behind it is e^g. Which one, or 0. */
-static int undecayed(struct lowering_run *l, const struct entry *e, int n, struct sym **to)
+/* Of the diagonals of e [n] behind e[0], an inverse (I + A e^(g_i - g_j))^-1, the one that is e^g; 0: none, or no inverse. */
+static int decay_behind(const struct entry *e, int n)
 {
 	const struct sym *x = unnamed(e[0].x);
 	const struct sym *decay = e[0].role == DENSE && e[0].x->kind == SYM_NAME && is_ex(x, EX_INVERSE) ? low_conjugating(x->arg[0]) : NULL;
 
 	for (int i = 1; i < n && decay && e[i].role != DENSE; i++) {
 		const struct sym *d = unnamed(e[i].x);
-		if (e[i].role != DIAGONAL || d->kind != SYM_EXP || d->arg[0] != unnamed(decay)->arg[0]->arg[0]) continue;
-		if (!(*to = pool_make(&l->pool, sizeof **to))) return 0;
-		**to = *e[0].x;
-		(*to)->kind = SYM_UNDECAYED;
-		return i;
+		if (e[i].role == DIAGONAL && d->kind == SYM_EXP && d->arg[0] == unnamed(decay)->arg[0]->arg[0]) return i;
 	}
 	return 0;
+}
+
+/* (I + A e^(g_i - g_j))^-1 diag(e^g) = diag(e^g) (I + A)^-1, where that is chosen. */
+static void take_decays_out(struct lowering_run *l, struct entry *e, int n, int about)
+{
+	for (int i = 0; i < n; i++) {
+		const int at = decay_behind(&e[i], n - i);
+		if (!at || !choose(l, about, W_UNDECAYED, i, 2, CHOOSE_FORM)) continue;
+		struct sym *bare = pool_make(&l->pool, sizeof *bare);
+		if (!bare) return;
+		const struct entry decay = e[i + at];
+		*bare = *e[i].x;
+		bare->kind = SYM_UNDECAYED;
+		memmove(&e[i + 2], &e[i + 1], (size_t)(at - 1) * sizeof *e);
+		e[i++] = decay;
+		e[i] = (struct entry){ bare, DENSE };
+	}
 }
 
 /* 12 bits of it */
@@ -266,16 +279,8 @@ struct val low_product(struct lowering_run *l, const struct entry *e, int n, int
 	}
 	struct entry own[MAX_FACTORS];
 	memcpy(own, e, (size_t)n * sizeof *own);
+	take_decays_out(l, own, n, about);
 	e = own;
-	for (int i = 0; i < n; i++) {
-		struct sym *bare;
-		int at = undecayed(l, &own[i], n - i, &bare);
-		if (!at || !choose(l, about, W_UNDECAYED, i, 2, CHOOSE_FORM)) continue;
-		const struct entry decay = own[i + at];
-		memmove(&own[i + 2], &own[i + 1], (size_t)(at - 1) * sizeof *own);
-		own[i++] = decay;
-		own[i] = (struct entry){ bare, DENSE };
-	}
 	for (int i = 0; i < n; i++) {
 		if (e[i].role == DENSE && c.n_dense == MAX_DENSE) return (struct val){ -1, "", true };
 		if (e[i].role == DENSE) c.dense[c.n_dense++] = e[i];

@@ -78,7 +78,8 @@ static size_t chunked_length(const struct search *s, const struct form_decl *d)
 {
 	size_t most = s->call->dim[0];
 
-	for (int i = 1; s->call->op->dims[i] && !goes_along(s, d->body); i++) most = s->call->dim[i] > most ? s->call->dim[i] : most;
+	if (goes_along(s, d->body)) return most;
+	for (int i = 1; s->call->op->dims[i]; i++) most = s->call->dim[i] > most ? s->call->dim[i] : most;
 	return most;
 }
 
@@ -254,7 +255,7 @@ static bool all_made(struct search *s, const char **why)
 	if (!noise_made(s)) return false;
 	int n = 0;
 	for (const struct form_decl *d = s->formula->tree.forms; d && n < MAX_FORM; d = (const struct form_decl *)d->d.next, n++) {
-		if (!has_faults(s, n) || !formula_has_form(s->formula, s->call, n)) continue;
+		if (!has_faults(s, n) || !formula_has_form(s->formula, s->call, d)) continue;
 		chunks_of(s, n, d);
 		for (int k = 0; k < s->n_chunk[n] && !*why; k++)
 			if (!graph_make(s, &s->graph[n][k], n, s->chunk[n][k], 0, why)) return false;

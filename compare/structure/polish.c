@@ -19,7 +19,6 @@ static void say_value(const struct search *s, const struct candidate *c, const s
 {
 	static const char *const base[] = { "16", "8", "32", "64", "128" }, *const store[] = { "f32", "f16", "bf16" };
 	static const char *const merge[] = { "f32", "tf32_rz", "tf32", "f16", "bf16" }, *const exps[] = { "e", "2, late", "2, each sum", "2, each term" };
-	static const char *const narrow[] = { "f32", "bf16, threads of 8", "bf16, of 4", "bf16, of 2", "f16, of 8", "f16, of 4", "f16, of 2" };
 	static const char *const over[] = { "a / b", "a * (1 / b)", "a * rcp_approx(b)" };
 
 	if (is_rounding(k)) fputs(type_names[type_of(s, c, key, v)], to);
@@ -30,7 +29,8 @@ static void say_value(const struct search *s, const struct candidate *c, const s
 	else if (k->what == W_EXP) fputs(exps[v], to);
 	else if (k->what == W_COLUMNS) fputs(v ? "columns" : "doubling", to);
 	else if (k->what == W_WAY) fputs(v ? way_name((enum fn)(k->id >> 16 & 0xffffffff), v) : "rounded right", to);
-	else if (k->what == W_NARROW) fputs(narrow[v], to);
+	else if (k->what == W_NARROW && v) fprintf(to, "%s, threads of %d", type_names[narrow_sum(v)], narrow_elements(v));
+	else if (k->what == W_NARROW) fputs(type_names[IN_F32], to);
 	else if (k->what == W_OVER) fputs(over[v], to);
 	else if (k->what == W_SUMS) fputs(sums_name(v), to);
 	else if (k->what == W_SCAN) fputs(v ? "in turn" : "warps", to);

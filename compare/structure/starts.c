@@ -185,6 +185,17 @@ static void as_known(struct search *s, struct candidate *c, const struct structu
 	}
 }
 
+/* Forms that the other call could not tell from the one it was read in. */
+static void as_known_in_others(struct search *s, struct beams *b, const struct candidate *told, int k)
+{
+	for (int form = 0; form < s->n_form && !explained(b, k) && !late(s); form++) {
+		if (form == told->form || !s->graph[form][0].made) continue;
+		struct candidate t = in_form(s, told, form, k);
+		down(s, &t, k, 1, false, b);
+		log_cost(s, "known kernel", &t, k);
+	}
+}
+
 void from_known(struct search *s, struct beams *b, int k)
 {
 	const struct structure_choices *known = s->how->known;
@@ -203,12 +214,6 @@ void from_known(struct search *s, struct beams *b, int k)
 		log_cost(s, "what is new", &c, k);
 		down(s, &c, k, 1, false, b);
 		log_cost(s, "known kernel", &c, k);
-		/* a form that the other call could not tell from that one */
-		for (int form = 0; !i && form < s->n_form && !explained(b, k) && !late(s); form++) {
-			if (form == known->form || !s->graph[form][0].made) continue;
-			struct candidate t = in_form(s, &as_told, form, k);
-			down(s, &t, k, 1, false, b);
-			log_cost(s, "known kernel", &t, k);
-		}
+		if (!i) as_known_in_others(s, b, &as_told, k);
 	}
 }

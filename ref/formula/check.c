@@ -47,23 +47,23 @@ void formula_derive(const struct formula *f, struct call *call)
 	}
 }
 
+/* NULL holds. */
+static bool condition_holds(const struct formula *f, const struct call *call, const struct node *x)
+{
+	double yes;
+
+	return !x || (formula_number(f, call, x, &yes, NULL) && yes != 0);
+}
+
 bool formula_has_trace(const struct formula *f, const struct call *call, int out)
 {
 	const struct tensor_decl *t = f->tree.out;
-	double yes = 1;
 
 	while (out-- > 0) t = NEXT(t);
-	return t->trace && (!t->traced || (formula_number(f, call, t->traced, &yes, NULL) && yes != 0));
+	return t->trace && condition_holds(f, call, t->traced);
 }
 
-bool formula_has_form(const struct formula *f, const struct call *call, int form)
-{
-	const struct form_decl *d = f->tree.forms;
-	double yes = 1;
-
-	while (form-- > 0) d = NEXT(d);
-	return !d->when || (formula_number(f, call, d->when, &yes, NULL) && yes != 0);
-}
+bool formula_has_form(const struct formula *f, const struct call *call, const struct form_decl *d) { return condition_holds(f, call, d->when); }
 
 /* The first element of an integer input that a condition reads, or NULL. */
 static const struct node *element_in(const struct tree *t, const struct node *x)

@@ -47,7 +47,7 @@ bool case_is_call(const struct made *m, const struct case_decl *c, const struct 
 /* Sizes that a `let` gives; has the call this trace; is this form another way of the call than those above it? */
 void formula_derive(const struct formula *f, struct call *call);
 bool formula_has_trace(const struct formula *f, const struct call *call, int out);
-bool formula_has_form(const struct formula *f, const struct call *call, int form);
+bool formula_has_form(const struct formula *f, const struct call *call, const struct form_decl *d);
 /* A number that is known before the call runs; false with an error where it is none. */
 bool formula_number(const struct formula *f, const struct call *call, const struct node *x, double *value, struct error *e);
 /* Does the call keep the file's `where` lines? *e says which not. */

@@ -43,13 +43,19 @@ static inline struct search *answered_by(struct search *s, const struct candidat
 	return begun();
 }
 
-/* The search of a call whose outputs are such a kernel's in that form; its structure. `capture` gets those outputs. */
-static inline struct search *planted_in(int form, struct candidate *x)
+/* The same, of what the reference answers in float32. */
+static inline struct search *answered_plainly(void)
 {
 	struct plan plain = plan_plain(&arith_f32, 24);
 
 	answer_by(&capture, &plain);
-	struct search *s = begun();
+	return begun();
+}
+
+/* The search of a call whose outputs are such a kernel's in that form; its structure. `capture` gets those outputs. */
+static inline struct search *planted_in(int form, struct candidate *x)
+{
+	struct search *s = answered_plainly();
 	*x = operands_in_bf16(s, form);
 	s = answered_by(s, x);
 	*x = operands_in_bf16(s, form);

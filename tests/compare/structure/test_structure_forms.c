@@ -53,9 +53,7 @@ static void a_sink_that_joins_last(void **state)
 	structure_free(&r);
 	capture_free(&capture);
 	no_error(case_make(&capture, case_find("attention", "causal"), 3, true, &e), &e);
-	const struct plan plain = plan_plain(&arith_f32, 24);
-	answer_by(&capture, &plain);
-	struct search *s = begun();
+	struct search *s = answered_plainly();
 	assert_false(s->graph[last_joins][0].made);
 	assert_true(s->graph[last_joins - 1][0].made);
 	ended(s);
@@ -74,9 +72,7 @@ static void squares_of_what_was_not_stored(void **state)
 
 	(void)state;
 	no_error(case_make(&capture, case_find("rmsnorm", "residual"), 3, true, &e), &e);
-	const struct plan plain = plan_plain(&arith_f32, 24);
-	answer_by(&capture, &plain);
-	struct search *s = begun();
+	struct search *s = answered_plainly();
 	assert_true(lower_in(s, graph_of(s, &x), &x, NULL, &l));
 	for (int i = 0; i < l.met.n; i++) {
 		const struct key *k = &s->keys.at[l.met.key[i]];
@@ -114,15 +110,13 @@ static int met_undecayed(struct search *s, struct candidate *x)
 /* W by an inverse that knows no decay, its rows decayed then, beside U by one that does: the same but for float32's noise, and told where operands are bf16. */
 static void an_inverse_without_decay(void **state)
 {
-	const struct plan plain = plan_plain(&arith_f32, 24);
 	struct candidate x = { .form = 1 }, z;
 	double *y[2][MAX_OUT] = { { NULL } }, most = 0, apart = 0;
 	struct error e;
 
 	(void)state;
 	no_error(case_make(&capture, case_find("gated_delta_rule", "g_beta_given"), 3, true, &e), &e);
-	answer_by(&capture, &plain);
-	struct search *s = begun();
+	struct search *s = answered_plainly();
 	const int key = met_undecayed(s, &x);
 	z = x;
 	z.config.value[key] = 1;
@@ -167,7 +161,6 @@ static void a_row_of_a_tensor_core(void **state)
 static void a_decode_call_has_blocks_of_keys(void **state)
 {
 	const struct structure_search within = { .work = 6e9 };
-	const struct plan plain = plan_plain(&arith_f32, 24);
 	const int form = op_form(op_find("attention"), "ascending");
 	struct structure_reading r;
 	struct error e;
@@ -176,8 +169,7 @@ static void a_decode_call_has_blocks_of_keys(void **state)
 
 	(void)state;
 	no_error(case_make(&capture, case_find("attention", "decode"), 3, true, &e), &e);
-	answer_by(&capture, &plain);
-	struct search *s = begun();
+	struct search *s = answered_plainly();
 	struct candidate x = operands_in_bf16(s, form);
 	try(s, &x, s->n_stage - 1);
 	for (int v = 0; v < s->n_chunk[form]; v++)
@@ -223,7 +215,6 @@ static void what_becomes_an_output_is_kept(void **state)
 	const struct case_tensor out[] = { { "o", "T,Hv,Dv", DT_BF16, DRAW_NORMAL, 0, 0 }, { "final_state", "N,Hv,Dk,Dv", DT_F32, DRAW_NORMAL, 0, 0 },
 		{ NULL, NULL, DT_F32, DRAW_NORMAL, 0, 0 } };
 	const struct test_case k = { .op = "gated_delta_rule", .name = "long", .params = "{}", .in = in, .out = out, .dims = dims };
-	struct plan plain = plan_plain(&arith_f32, 24);
 	struct candidate c = { .form = 1 };
 	struct lowered l;
 	struct error e;
@@ -231,8 +222,7 @@ static void what_becomes_an_output_is_kept(void **state)
 
 	(void)state;
 	no_error(case_make(&capture, &k, 3, true, &e), &e);
-	answer_by(&capture, &plain);
-	struct search *s = begun();
+	struct search *s = answered_plainly();
 	const int last = s->n_stage - 1;
 	assert_true(lower_in(s, graph_of(s, &c), &c, NULL, &l));
 	for (int i = 0; i < l.met.n; i++) {
