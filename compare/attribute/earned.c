@@ -94,7 +94,7 @@ static bool another_explains(struct xray *x, const struct plan *from, struct pla
 {
 	struct plan emulation = x->emulation;
 
-	if (!emulation_without(x, from)) return false;
+	if (!emulation_without(x, from, 1)) return false;
 	*grown = x->emulation;
 	x->emulation = emulation;
 	return xray_refresh(x) && as_good(x, grown, yes) && in_order(x, grown, yes);
@@ -235,14 +235,15 @@ static bool needed(struct xray *x, const struct rules_say *rules, uint64_t *site
 	return alone(x, sites);
 }
 
-/* Roundings alone, besides these faults. */
+/* Roundings alone, besides these faults, and exact sums. */
 static bool regrow(struct xray *x, uint64_t faults)
 {
 	struct plan kept = less(&x->emulation, ~faults);
 
 	if (x->emulation.faults == faults) return true;
+	kept.arith = &arith_f64, kept.bits = arith_f64.precision;
 	x->no_faults = true;
-	bool ok = emulation_without(x, &kept);
+	bool ok = emulation_without(x, &kept, x->lawless ? OF_GROWTH : 1);
 	x->no_faults = false;
 	return ok;
 }

@@ -245,9 +245,9 @@ static bool search(struct xray *x, const struct contract *k)
 
 bool emulation_search(struct xray *x, const struct contract *k) { return search(x, k) && emulation_exchange_fault(x); }
 
-bool emulation_without(struct xray *x, const struct plan *without)
+bool emulation_without(struct xray *x, const struct plan *without, uint64_t part)
 {
 	x->emulation = *without;
-	x->patience = x->work + growth;
+	x->patience = x->work + growth / part;
 	return xray_refresh(x) && emulation_forward(x);
 }

@@ -34,8 +34,9 @@ bool emulation_by_kept(struct xray *x);
 /* Does the contract clearly allow each of its roundings? */
 bool structure_within(const struct structure_said *s, const struct call *call, const struct contract *k);
 
-/* emulation_forward from this plan alone. */
-bool emulation_without(struct xray *x, const struct plan *without);
+/* emulation_forward from this plan alone, with this part of the work that growing may spend. */
+enum { OF_GROWTH = 16 };        /* where many are tried, or little hangs on it: of a small call there is enough for each */
+bool emulation_without(struct xray *x, const struct plan *without, uint64_t part);
 
 /* Is the kernel's structure identified: does the emulation explain all of the call, evenly, or, where it rounds inside, 99 % of each
  * output's error? x->d is lost. */

@@ -52,7 +52,7 @@ bool emulation_fault_in_order(struct xray *x, const struct contract *k)
 
 	/* one that is larger is found beside exact sums: they leave too little for 99 % not to be explained */
 	if (xray_left(x) > most_of_noise / (1 - explained_enough)) return true;
-	x->patience = x->work + growth;
+	x->patience = x->work + growth / OF_GROWTH;
 	for (int i = 0; i < 2 * contract_structures(k) && x->work < x->patience; i++) {
 		struct plan start = emulation_known(k, i / 2);
 		start.arith = order[i % 2], start.bits = start.arith->precision;
@@ -66,9 +66,6 @@ bool emulation_fault_in_order(struct xray *x, const struct contract *k)
 	x->emulation = before.plan;
 	return xray_refresh(x);
 }
-
-/* Pairs of faults may spend this part of what growing may: of a small call each pair is tried. */
-enum { OF_GROWTH = 32 };
 
 bool emulation_two_faults(struct xray *x, const struct contract *k)
 {

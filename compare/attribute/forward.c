@@ -46,6 +46,9 @@ static void insert(struct candidate *list, int *n, const struct candidate *k)
 	list[at] = *k;
 }
 
+/* Is one look each at so many plans within what is left of patience? */
+static bool has_patience_for(const struct xray *x, uint64_t looks) { return x->work < x->patience && looks * x->run_work <= x->patience - x->work; }
+
 /* All roundings of types [first, last) that the emulation has not, site by site. */
 static int untried(const struct search *s, int first, int last, struct candidate *all)
 {
@@ -190,6 +193,14 @@ static bool accept(struct search *s, struct candidate *list, int n, bool *grew)
 	return true;
 }
 
+/* Of a kernel that breaks the rules other types are looked at only where there is patience for all of them. */
+static bool may_look_at_types(const struct search *s)
+{
+	struct candidate all[MAX_SITE * SITE_TYPES];
+
+	return !s->plenty && !emulation_explains(s->x) && (!s->x->lawless || has_patience_for(s->x, (uint64_t)untried(s, FIRST_TIER, SITE_TYPES, all)));
+}
+
 static bool forward_roundings(struct search *s, bool *grew)
 {
 	struct candidate list[MAX_SITE];
@@ -204,7 +215,7 @@ static bool forward_roundings(struct search *s, bool *grew)
 			*grew = true;
 			continue;
 		}
-		if (n == 0 && !s->plenty && !emulation_explains(s->x)) n = roundings(s, FIRST_TIER, SITE_TYPES, list);
+		if (n == 0 && may_look_at_types(s)) n = roundings(s, FIRST_TIER, SITE_TYPES, list);
 		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;
 		*grew = *grew || more;
 	}
@@ -235,7 +246,7 @@ static bool begin_only_what_ends(const struct search *s)
 	bool explained;
 
 	for (int m = 0; s->op->faults[m].name; m++) looks += !x->no_faults && !(x->emulation.faults >> m & 1) && !s->op->faults[m].is_rounding;
-	if (x->lawless || x->shift || x->work >= x->patience || looks * x->run_work <= x->patience - x->work) return true;
+	if (x->lawless || x->shift || x->work >= x->patience || has_patience_for(x, looks)) return true;
 	if (!emulation_explains_evenly(x, &explained)) return false;
 	if (explained) x->patience = x->work;
 	return true;

@@ -48,8 +48,7 @@ void from_known(struct search *s, struct beams *b, int k);      /* what another 
 /* Of a form whose chunks are no tokens the first pieces may all lie in one: the size that does best on all of them. */
 void in_chunks(struct search *s, struct candidate *c, int k);
 
-/* Nothing leads on. Any two changes at once, of the best and of the formula with operands in bf16 or f16. */
-void from_pairs(struct search *s, struct beams *b, int k);
+/* Nothing leads on. */
 /* Of the states at the end alone, in which fewer choices show than in the outputs along the tokens; then at stage k by the choices that show
  * nothing in them. */
 void from_states(struct search *s, struct beams *b, int k);

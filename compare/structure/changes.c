@@ -11,7 +11,7 @@ static bool in_pairs(const struct search *s, const struct candidate *c, enum pai
 	const bool last = x->kind >= CHOOSE_LAST;
 	const int narrow = value_of_default(s, c, CHOOSE_OPERAND) == 2 ? IN_F16 : IN_BF16;
 
-	if (of != PAIRS_LIKELY) return of == PAIRS_ALL || last;
+	if (of == PAIRS_LAST) return last;
 	return !last && (!is_rounding(x) || value == narrow || value == IN_F32);
 }
 

@@ -7,13 +7,13 @@
 #include "compare/limits/limits.h"
 #include "fixtures/io/random.h"
 
-/* Goes on from the best, by each measure, of two changes of *c at once, of these choices (NULL: of any). */
-static void on_from_two(struct search *s, struct beams *b, const struct candidate *c, int k, enum pairs of, const struct list *among)
+/* Goes on from the best, by each measure, of two likely changes of *c at once, of these choices. */
+static void on_from_two(struct search *s, struct beams *b, const struct candidate *c, int k, const struct list *among)
 {
 	struct beams next;
 	double all = share_budget(s, 0.5);
 
-	if (beams_make(s, &next)) two_at_once(s, c, k, of, among, add_to_both, &next);
+	if (beams_make(s, &next)) two_at_once(s, c, k, PAIRS_LIKELY, among, add_to_both, &next);
 	all_budget(s, all);
 	for (int i = 0; i < 2 * CLOSEST && !explained(b, k) && !late(s); i++) {
 		struct beam *by = &next.by[i % 2];
@@ -22,29 +22,6 @@ static void on_from_two(struct search *s, struct beams *b, const struct candidat
 		log_cost(s, "two", &by->at[i / 2], k);
 	}
 	beams_free(&next);
-}
-
-void from_pairs(struct search *s, struct beams *b, int k)
-{
-	static const int bare[] = { 1, 3 };     /* of every: operands in bf16, in f16 */
-	const int n = 1 + 2 * s->n_form;
-
-	for (int i = 0; i < n && !explained(b, k) && b->by[0].n && !late(s);) {
-		struct candidate c = b->by[0].at[0];
-		const double before = c.energy;
-		if (i && before <= on_its_way) break;
-		if (i) {
-			c = (struct candidate){ .form = (i - 1) % s->n_form };
-			set_defaults(s, &c, every[bare[(i - 1) / s->n_form]]);
-		}
-		double all = share_budget(s, 1.0 / (n - i));
-		if (s->graph[c.form][0].made) {
-			try(s, &c, k);
-			on_from_two(s, b, &c, k, PAIRS_ALL, NULL);
-		}
-		all_budget(s, all);
-		i = b->by[0].at[0].energy < 0.9 * before ? 0 : i + 1;
-	}
 }
 
 /* The best few after one change of *c, of these choices, after two, and so on, while they come nearer; and down from those. */
@@ -127,10 +104,9 @@ static void other_choices(struct search *s, const struct candidate *c, unsigned 
 	s->only = 0;
 }
 
-/* *c goes on by what its states do not show, change after change, then two at once; where the states are explained, then by any two. */
+/* *c goes on by what its states do not show, change after change, then two at once. */
 static void on_from_states(struct search *s, struct beams *b, const struct candidate *c, int k, int at, unsigned only)
 {
-	const bool clear = c->cost <= found(0);
 	struct candidate t = *c;
 	struct beams own;
 	struct list l;
@@ -138,8 +114,7 @@ static void on_from_states(struct search *s, struct beams *b, const struct candi
 	other_choices(s, c, only, at, &l);
 	try(s, &t, k);
 	if (beams_make(s, &own)) steps_from(s, &own, k, &t, &l);
-	if (!s->failed && !explained(&own, k)) on_from_two(s, &own, &t, k, PAIRS_LIKELY, &l);
-	if (clear && own.by[0].n && !explained(&own, k)) on_from_two(s, &own, &own.by[0].at[0], k, PAIRS_LIKELY, NULL);
+	if (!s->failed && !explained(&own, k)) on_from_two(s, &own, &t, k, &l);
 	add_beams(&own, b);
 	beams_free(&own);
 }

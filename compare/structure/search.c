@@ -144,7 +144,6 @@ static void iterated(struct search *s, struct beams *b, int last)
 		if (!explained(b, last)) widen(s, b, last, 6, mix);
 	for (double before = 2; b->by[0].n && b->by[0].at[0].energy < before && !explained(b, last) && !late(s);) {
 		before = 0.5 * b->by[0].at[0].energy;
-		from_pairs(s, b, last);
 		from_lots(s, b, last, before);
 		forms_and_sums(s, b, last);
 	}

@@ -154,9 +154,9 @@ static inline bool out_of_reach(const struct candidate *c, const struct candidat
 void expand(struct search *s, struct candidate *c, int k, void (*to)(struct candidate *t, void *with), void *with);
 /* Each sum goes on from the other terms, where that does better. */
 void onto(struct search *s, struct candidate *c, int k);
-/* Every two changes at once, of these choices (NULL: of all), in an order by lot, while the budget lasts: `to` is shown each. Any; of structure
- * and of roundings to what operands are narrowed to or to float32; of last bits and sums. */
-enum pairs { PAIRS_ALL, PAIRS_LIKELY, PAIRS_LAST };
+/* Every two changes at once, of these choices (NULL: of all), in an order by lot, while the budget lasts: `to` is shown each. Likely ones: of structure
+ * and of roundings to what operands are narrowed to or to float32; or of last bits and sums. */
+enum pairs { PAIRS_LIKELY, PAIRS_LAST };
 void two_at_once(struct search *s, const struct candidate *c, int k, enum pairs of, const struct list *among, void (*to)(struct candidate *t, void *with), void *with);
 /* Every change of one of these choices. */
 void one_at_once(struct search *s, const struct candidate *c, int k, const struct list *among, void (*to)(struct candidate *t, void *with), void *with);

@@ -174,6 +174,27 @@ static void looks_that_do_not_end_are_not_begun(void **state)
 	for (int i = ENOUGH; i < CASES; i++) assert_true(spent[i] > 20 + spent[EXPLAINED]);
 }
 
+/* Of a kernel that breaks the rules the other types are looked at where there is patience for all of them: one that rounds a value to e4m3. */
+static void types_that_do_not_end_are_not_begun(void **state)
+{
+	(void)state;
+	for (int lawless = 0; lawless < 2; lawless++)
+		for (int enough = 0; enough < 2; enough++) {
+			struct plan plain = plan_plain(&arith_f64, arith_f64.precision), kernel = plain;
+			const int site = op_site(op_find("rmsnorm"), "xhat");
+			struct bed b;
+			kernel.round[site] = (struct site_rounding){ true, FMT_E4M3, ROUND_NEAREST_EVEN };
+			begin(&b, "rmsnorm", "zero_centred_256", &kernel);
+			b.x.emulation = plain;
+			b.x.lawless = lawless, b.x.no_faults = true;
+			no_error(xray_refresh(&b.x), &b.e);
+			b.x.patience = b.x.work + (enough ? 1000 : 30) * b.x.run_work;
+			no_error(emulation_forward(&b.x), &b.e);
+			assert_true(b.x.emulation.round[site].on == (enough || !lawless));
+			end(&b);
+		}
+}
+
 /* Passes that are left out would say what the one before did. */
 static void scores_are_those_of_all_passes(void **state)
 {
@@ -206,7 +227,7 @@ int main(void)
 		cmocka_unit_test(threads_do_not_matter),
 		cmocka_unit_test(no_score_is_less_than_is_said_before),
 		cmocka_unit_test(each_known_structure_is_nearest),
-		cmocka_unit_test(scores_are_those_of_all_passes), cmocka_unit_test(looks_that_do_not_end_are_not_begun),
+		cmocka_unit_test(scores_are_those_of_all_passes), cmocka_unit_test(looks_that_do_not_end_are_not_begun), cmocka_unit_test(types_that_do_not_end_are_not_begun),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

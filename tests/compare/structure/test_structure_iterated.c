@@ -192,39 +192,6 @@ static void a_form_and_sums_are_found_together(void **state)
 	capture_free(&capture);
 }
 
-/* Every two changes, and what they ask for: a sum goes on from other terms on tensor cores alone. */
-static void two_changes_at_once_are_seen(void **state)
-{
-	struct candidate x, without;
-	struct beam b;
-	int operand = -1;
-
-	(void)state;
-	struct search *s = planted(2, &x);
-	x = on_tensor_cores(s, true);
-	s = answered_by(s, &x);
-	x = without = on_tensor_cores(s, true);
-	const int last = s->n_stage - 1;
-	try(s, &x, last);
-	assert_true(x.cost < 1e-9);
-	for (int i = 0; i < x.met.n; i++) {
-		const struct key *k = &s->keys.at[x.met.key[i]];
-		if (k->kind == CHOOSE_SUMS) without.config.value[x.met.key[i]] = 0;
-		if (k->kind == CHOOSE_OPERAND && operand < 0) operand = x.met.key[i];
-	}
-	without.config.value[operand] = IN_F16;
-	try(s, &without, last);
-	assert_true(without.energy > 1e-3);
-	assert_int_equal(key_about(s, &without, W_ONTO), -1);
-	assert_true(beam_make(s, &b, 0));
-	two_at_once(s, &without, last, PAIRS_ALL, NULL, add, &b);
-	print_message("%g, two changes: %g\n", without.energy, b.at[0].energy);
-	assert_true(b.n > 0 && b.at[0].cost < 1e-9);
-	free(b.at);
-	ended(s);
-	capture_free(&capture);
-}
-
 /* Where operations are not rounded, none is in bf16. */
 static void a_sum_is_narrow_only_where_operations_are_rounded(void **state)
 {
@@ -379,7 +346,6 @@ int main(void)
 		cmocka_unit_test(what_goes_along_the_error_counts),
 		cmocka_unit_test(a_form_and_sums_are_found_together),
 		cmocka_unit_test(what_is_alike_in_another_form_is_kept),
-		cmocka_unit_test(two_changes_at_once_are_seen),
 		cmocka_unit_test(a_sum_is_narrow_only_where_operations_are_rounded),
 		cmocka_unit_test(the_same_elements_count_once),
 		cmocka_unit_test(what_an_iteration_begins_with_is_rounded),
