@@ -154,7 +154,7 @@ static bool grow_from_fault(struct xray *x, const struct contract *k)
 		if (!emulation_least_fault(x, &start, &least)) return false;
 	}
 	if (least.plan.arith) {
-		x->patience = x->work + growth / 2;     /* it has grown from other starts before */
+		x->patience = x->work + growth / 4;     /* it has grown from other starts before */
 		if (!grow_from(x, &least.plan)) return false;
 		if (x->score < before.score - worth_keeping) return true;
 	}

@@ -67,18 +67,24 @@ bool emulation_fault_in_order(struct xray *x, const struct contract *k)
 	return xray_refresh(x);
 }
 
+/* Of roundings and of faults with a parameter no pairs are tried. */
+static bool may_be_one_of_two(const struct fault_spec *f) { return !f->is_rounding && !f->parameter; }
+
 bool emulation_two_faults(struct xray *x, const struct contract *k)
 {
 	const struct grown before = { x->emulation, x->score };
 	struct grown least = { .score = before.score - worth_keeping };
+	uint64_t others = 0;
 	bool found = false;
 
+	for (int m = 0; x->call->op->faults[m].name; m++) others += may_be_one_of_two(&x->call->op->faults[m]);
+	if (others * x->run_work > growth / OF_GROWTH) return true;     /* not even one with each other */
 	x->patience = x->work + growth / OF_GROWTH;
 	for (int i = 0; i < contract_structures(k); i++)
 		for (int m = 0; x->call->op->faults[m].name && x->work < x->patience; m++) {
 			const struct fault_spec *f = &x->call->op->faults[m];
 			struct plan start = emulation_known(k, i);
-			if (f->is_rounding || f->parameter || (f->form >= 0 && f->form != start.form)) continue;
+			if (!may_be_one_of_two(f) || (f->form >= 0 && f->form != start.form)) continue;
 			plan_fault(&start, x->call->op, m);
 			if (!emulation_least_fault(x, &start, &least)) return false;
 		}

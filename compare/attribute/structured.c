@@ -150,7 +150,7 @@ bool emulation_by_kept(struct xray *x)
 bool emulation_by_structure(struct xray *x, const struct contract *k, bool *found)
 {
 	const struct plan before = x->emulation;
-	const bool fault_first = x->lawless && before.faults, bare = !x->structure->asked;
+	const bool faulty = before.faults && xray_left(x) <= coarsest, fault_first = x->lawless && faulty, bare = !x->structure->asked;
 	const double work = fault_first ? structure_work / 2 : structure_work;
 	bool allowed = true;
 
@@ -162,6 +162,6 @@ bool emulation_by_structure(struct xray *x, const struct contract *k, bool *foun
 		return keep_for_later(x, &before);
 	}
 	if (!*found && x->shift && !unshift(x, &before)) return false;
-	if (!*found && before.faults && !fault_first && !read_with(x, NULL, before.faults, before.value, work, found, &allowed)) return false;
+	if (!*found && faulty && !fault_first && !read_with(x, NULL, before.faults, before.value, work, found, &allowed)) return false;
 	return *found || !x->shift || unshift(x, &before);
 }

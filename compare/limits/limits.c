@@ -39,6 +39,8 @@ const double saturated = 0.1;
 const double float32s_size = 16;
 /* What is left of an element, relative to it or to its row, that is float32's own: four roundings to float32. */
 const double float32s_share = 0x1p-22;
+/* And what roundings may leave at most, of values as coarse as FP8's three bits: (2^24 / 2^3)^2. With a fault that leaves more no structure is read. */
+const double coarsest = 0x1p42;
 /* Or as many times what the form in float32 with exact sums leaves, as a root mean square: sums in order of some hundred terms leave four
  * times what one rounding does (float32s_size is its square). A search counts what is left against so much more of that mean square. */
 const double sums_in_order = 4, most_of_noise = 64;

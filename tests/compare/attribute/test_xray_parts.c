@@ -4,6 +4,7 @@
 
 #include "compare/attribute/emulation.h"
 #include "compare/attribute/xray_private.h"
+#include "compare/limits/limits.h"
 #include "tests/kernel_model.h"
 
 struct bed { struct capture c; struct call call; struct xray x; struct error e; };
@@ -195,6 +196,29 @@ static void types_that_do_not_end_are_not_begun(void **state)
 		}
 }
 
+/* What a fault leaves that no rounding could is not read beside it. */
+static void no_structure_is_read_beside_a_fault_that_leaves_too_much(void **state)
+{
+	(void)state;
+	for (int much = 0; much < 2; much++) {
+		struct structure_said said = { .asked = false };
+		struct plan kernel = plan_plain(&arith_f32, arith_f32.precision);
+		struct bed b;
+		bool found;
+		plan_fault(&kernel, op_find("rmsnorm"), op_fault(op_find("rmsnorm"), "plain_weight_for_zero_centred"));
+		kernel.round[op_site(op_find("rmsnorm"), "xhat")] = (struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN };
+		begin(&b, "rmsnorm", "zero_centred_256", &kernel);
+		b.x.emulation = plan_plain(&arith_f64, arith_f64.precision);
+		b.x.emulation.faults = kernel.faults;
+		b.x.lawless = true, b.x.structure = &said;
+		no_error(xray_refresh(&b.x), &b.e);
+		if (much) b.x.left = 2 * coarsest;
+		no_error(emulation_by_structure(&b.x, NULL, &found), &b.e);
+		assert_true(said.asked && found == !much);
+		end(&b);
+	}
+}
+
 /* Passes that are left out would say what the one before did. */
 static void scores_are_those_of_all_passes(void **state)
 {
@@ -228,6 +252,7 @@ int main(void)
 		cmocka_unit_test(no_score_is_less_than_is_said_before),
 		cmocka_unit_test(each_known_structure_is_nearest),
 		cmocka_unit_test(scores_are_those_of_all_passes), cmocka_unit_test(looks_that_do_not_end_are_not_begun), cmocka_unit_test(types_that_do_not_end_are_not_begun),
+		cmocka_unit_test(no_structure_is_read_beside_a_fault_that_leaves_too_much),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
