@@ -279,7 +279,7 @@ bool lower(const struct lowering *how, struct lowered *to)
 	l.done = calloc((size_t)f->n_sym, sizeof *l.done);
 	bool ok = l.memo && l.done;
 	/* what a recurrence carries is float32's; there a first guess of more would hide what is rounded */
-	l.wide = !over_tokens(f->program, f->loop) && choose(&l, 0, W_WIDE, 0, 2, CHOOSE_FORM);
+	l.wide = !over_tokens(f->loop) && choose(&l, 0, W_WIDE, 0, 2, CHOOSE_FORM);
 	if (how->text && l.wide) fputs("# operations are more precise than float32\n", how->text);
 	for (int i = 0; i < f->n_in; i++) to->recurrence[i] = -1;
 	for (int i = 1; i < f->n_in && ok; i++) ok = low_loop(&l, i);

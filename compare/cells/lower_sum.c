@@ -123,7 +123,7 @@ struct val low_times(struct lowering_run *l, const struct sym *x)
 struct val low_quotient(struct lowering_run *l, const struct sym *x, struct val a, struct val b)
 {
 	const struct form_symbols *f = l->h->f;
-	const bool iterates = f->iterated && !over_tokens(f->program, f->loop);
+	const bool iterates = f->iterated && !over_tokens(f->loop);
 	const int how = l->wide ? 0 : choose(l, 0, W_OVER, 0, 3, iterates ? CHOOSE_FORM : CHOOSE_LAST);
 
 	if (!how) return low_zip(l, OP_DIV, a, b, x->s, " / ");

@@ -23,11 +23,6 @@ static bool ends(const struct program *p, const struct program_loop *l, struct n
 	return true;
 }
 
-bool over_tokens(const struct program *p, const struct program_loop *l)
-{
-	return l && (l->cuts >= 0 || (l->last->kind == IX_NUMBER && l->last->number == (double)p->call->dim[0]));
-}
-
 /* Numbers as they are in `now`, or none yet; NULL: no memory. Freed with free. */
 static struct numbers *numbers_of(const struct program *p, const struct numbers *now)
 {
@@ -64,7 +59,7 @@ static bool add_turns(struct stage_turns *s, const struct form_symbols *f, int i
 
 	const struct turn *up = &s->of[f->in[in].up][u];
 	if (!ends(p, l, up->now, &first, &last)) return false;
-	end = l == f->loop && over_tokens(p, l) && last - first > tokens ? first + tokens : last;
+	end = l == f->loop && over_tokens(l) && last - first > tokens ? first + tokens : last;
 	s->whole = s->whole && end == last;
 	for (size_t k = first; k < end; k += l->by) {
 		struct turn *t;
@@ -113,7 +108,7 @@ static bool add_pieces(struct stage_turns *s, const struct program *p, size_t pi
 bool turns_make(struct stage_turns *s, const struct form_symbols *f, size_t tokens, size_t step)
 {
 	const struct program *p = f->program;
-	bool tokens_first = p->n_each && p->each[0] == p->call->dim[0] && !p->in_chunks[0].by && !over_tokens(p, f->loop);
+	bool tokens_first = p->n_each && p->each[0] == p->call->dim[0] && !p->in_chunks[0].by && !over_tokens(f->loop);
 	size_t pieces = p->pieces;
 
 	*s = (struct stage_turns){ 0 };

@@ -51,7 +51,7 @@ static bool matters(const struct search *s, const struct candidate *c, int k, in
 	size_t tokens = s->stage[k];
 
 	const struct graph *g = &s->graph[c->form][0];
-	if (s->keys.at[key].what != W_CHUNK || !over_tokens(g->program, g->f.loop)) return true;
+	if (s->keys.at[key].what != W_CHUNK || !over_tokens(g->f.loop)) return true;
 	return s->chunk[c->form][value] < tokens || s->chunk[c->form][c->config.value[key]] < tokens;
 }
 

@@ -66,10 +66,8 @@ static const struct loop *chunked_loop(const struct statement *b)
 /* Has the form a loop along dims[0]? */
 static bool goes_along(const struct search *s, const struct statement *b)
 {
-	for (; b; b = b->next) {
-		const struct node *r = b->loop ? b->loop->range : NULL;
-		if (r && (b->loop->cuts || (r->kind == NODE_NAME && !strcmp(r->name, s->call->op->dims[0])))) return true;
-	}
+	for (; b; b = b->next)
+		if (b->loop && loop_along(b->loop, s->call->op)) return true;
 	return false;
 }
 

@@ -37,7 +37,7 @@ static void view_line(size_t at, size_t step, size_t n, void *with)
 static int main_loop(const struct form_symbols *f, int in)
 {
 	for (; in; in = f->in[in].up)
-		if (f->in[in].of == f->loop && over_tokens(f->program, f->loop)) return in;
+		if (f->in[in].of == f->loop && over_tokens(f->loop)) return in;
 	return 0;
 }
 

@@ -67,7 +67,7 @@ void symbols_make(struct form_symbols *f, const struct tree *tree, struct progra
 void symbols_free(struct form_symbols *f);
 
 /* Does the loop (NULL: none) go along the call's tokens? */
-bool over_tokens(const struct program *p, const struct program_loop *l);
+static inline bool over_tokens(const struct program_loop *l) { return l && l->along; }
 
 /* ---- inside ---- */
 struct sym *sym_make(struct form_symbols *f, enum sym_kind kind, struct shape s, int n);

@@ -174,7 +174,7 @@ static bool loop(struct lower *l, const struct statement *x)
 	int reg[MAX_BY];
 
 	if (!p) return false;
-	*p = (struct program_loop){ .chunk = -1, .by = 1, .backwards = t->backwards };
+	*p = (struct program_loop){ .chunk = -1, .by = 1, .backwards = t->backwards, .along = loop_along(t, l->op) };
 	if (l->level + 1 == MAX_LEVEL) return low_error(l, t->range, "expected fewer than %d loops in each other", MAX_LEVEL);
 	if (!bounds(l, t, p) || (p->var = new_var(l, t->range)) < 0) return false;
 	if (t->chunks && new_var(l, t->range) != first_of(p->var)) return false;

@@ -86,6 +86,7 @@ struct program_loop {
 	bool anchored;          /* its turns begin with what the kernel recorded: each has a random stream of its own */
 	bool backwards;         /* the last turn first */
 	bool strips;            /* over dims[0], which is cut into strips: what is carried goes on from one to the next */
+	bool along;             /* over dims[0] by its name, or of it as `cuts` has it: not over what has as many by chance */
 	int carry[MAX_BY], n_carry;     /* registers */
 	size_t by;
 	size_t shift;           /* by so much the first turn is shorter, and all others begin earlier; see run_turn */
@@ -165,6 +166,9 @@ static inline double ix_value(const struct ix *x, struct numbers *s)
  * is no other number for another one must have been computed. */
 double ix_again(struct numbers *s, const struct ix *x);
 void ix_settle(struct numbers *s, const struct ix *x);
+
+/* Does the loop go along dims[0], of all of it or of each sequence? */
+bool loop_along(const struct loop *l, const struct op *op);
 
 /* Is the op cut into strips along the loop over dims[0] that each of its forms is? */
 bool formula_cut_in_loop(const struct op *op);

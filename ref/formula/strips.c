@@ -38,6 +38,11 @@ static bool in_rows(const struct formula *f)
 
 static bool is_name(const struct node *x, const char *name) { return x->kind == NODE_NAME && !strcmp(x->name, name); }
 
+bool loop_along(const struct loop *l, const struct op *op)
+{
+	return is_name(l->range->kind == NODE_RANGE ? l->range->arg[1] : l->range, op->dims[0]);
+}
+
 /* The loop of a form; NULL where it has another one beside, or none. */
 static const struct statement *only_loop(const struct formula *f, const struct form_decl *form)
 {
@@ -46,7 +51,7 @@ static const struct statement *only_loop(const struct formula *f, const struct f
 	for (const struct statement *s = form->body; s; s = s->next) {
 		if (s->condition) return NULL;
 		if (!s->loop) continue;
-		if (loop || s->loop->backwards || !is_name(s->loop->range, f->op.dims[0])) return NULL;
+		if (loop || s->loop->backwards || s->loop->range->kind == NODE_RANGE || !loop_along(s->loop, &f->op)) return NULL;
 		loop = s;
 	}
 	return loop;

@@ -215,9 +215,31 @@ static void what_explains_as_well_without_is_taken(void **state)
 	capture_free(&capture);
 }
 
+/* Of a call with as many keys as queries the first queries see all keys. */
+static void as_many_keys_as_tokens(void **state)
+{
+	const struct case_dim dims[] = { { "T", 96 }, { "S", 96 }, { "Hq", 4 }, { "Hk", 2 }, { "D", 32 }, { "Dv", 48 }, { 0 } };
+	struct test_case k = *case_find("attention", "full");
+	struct candidate x;
+	struct error e;
+
+	(void)state;
+	k.dims = dims;
+	no_error(case_make(&capture, &k, 1, true, &e), &e);
+	struct search *s = planted_in(1, &x);
+	for (int at = 0; at < s->n_stage; at++) {
+		try(s, &x, at);
+		print_message("of %zu tokens: %g\n", s->stage[at], x.cost);
+		assert_true(x.cost < 1e-9);
+	}
+	ended(s);
+	capture_free(&capture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(as_many_keys_as_tokens),
 		cmocka_unit_test(some_heads_are_looked_at),
 		cmocka_unit_test(heads_of_sequences_take_turns),
 		cmocka_unit_test(what_the_others_show_is_looked_at),
