@@ -65,6 +65,10 @@ void last_effort(struct search *s, struct candidate *best, int last);
 /* of a call that is not large, where a part in some thousand is left, two last bits or ways of sums at once, and changes by lot. */
 void closer(struct search *s, struct candidate *best, int last);
 
+/* What decides near ties, at once: how sums are added, which operations in float32 alone have, and then functions' last bits. Of operands in float16
+ * eight times as many hang on it as of those in bf16, and each alone may bring nothing. */
+void near_ties(struct search *s, struct candidate *c, int k);
+
 /* The candidate's choices in that form, as far as it has the same. */
 struct candidate in_form(struct search *s, const struct candidate *c, int form, int k);
 /* Of an iteration: the best in each form, with sums added in each way. */

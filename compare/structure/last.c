@@ -136,6 +136,25 @@ static void each_sums(struct search *s, const struct candidate *c, int k, struct
 	}
 }
 
+void near_ties(struct search *s, struct candidate *c, int k)
+{
+	struct candidate from = *c;
+	const int wide = key_about(s, &from, W_WIDE);
+
+	if (wide >= 0) from.config.value[wide] = 0, try(s, &from, k);
+	factors_on_results(s, &from, k);
+	const int sums = key_about(s, &from, W_SUMS);
+	for (int v = 0; sums >= 0 && sums_name(v) && !late(s); v++) {
+		struct candidate t = from;
+		t.config.value[sums] = (unsigned char)v;
+		try(s, &t, k);
+		last_bits(s, &t, k);
+		exponents(s, &t, k);
+		log_cost(s, sums_name(v), &t, k);
+		if (t.cost < c->cost) *c = t;
+	}
+}
+
 /* Of an iteration, each of the best in each form and with sums added in each way: a rounding that flips is amplified, so that what decides
  * near ties shows early, but one alone may show nothing. */
 void forms_and_sums(struct search *s, struct beams *b, int k)

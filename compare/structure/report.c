@@ -65,10 +65,12 @@ static bool least_claimed(struct search *s, struct candidate *best, struct struc
 
 	if (!read_outputs(s, best, r, &explained)) return false;
 	if (explained || !r->identified) return true;
+	if (!read_outputs(s, &bare, r, &explained)) return false;
+	if (!r->identified) return read_outputs(s, best, r, &explained);
 	free(r->open);
 	r->open = NULL;
 	*best = bare;
-	return read_outputs(s, best, r, &explained);
+	return true;
 }
 
 /* What is rounded beyond float32, the inverse's parts too. */

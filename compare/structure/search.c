@@ -6,6 +6,8 @@
 
 /* What is left of the error's energy where a stage of an iteration shows something. */
 static const double shows_much = 0.9;
+/* What is left, of each stage, where what is missing may be no more than what decides near ties. */
+static const double nearly = 0.1;
 const double on_its_way = 0.3;
 
 /* The best of each form in its best chunks, best first; how many. */
@@ -46,7 +48,7 @@ static void finish(struct search *s, struct beams *b, struct candidate *best, in
 			if (!large(s) || c.cost > found(last) / 2.5) down(s, &c, last, 1, false, NULL);      /* else sign tests do as well: polish.c */
 			if (c.cost > found(last)) down(s, &c, last, 0, true, NULL);
 			all_budget(s, all);
-			if (c.cost < 0.1 * s->n_stage) exponents(s, &c, last);
+			if (c.cost < nearly * s->n_stage) exponents(s, &c, last);
 			last_bits(s, &c, last);
 			if (c.cost >= best->cost) continue;
 			if (best->cost < 3 * c.cost + 0.05 && best->form != c.form) s->rival = best->form;
@@ -184,11 +186,24 @@ static void tokens_after_all(struct search *s, struct beams *b, int k)
 	beams_free(&own);
 }
 
+/* What is left of the first tokens may be near ties. */
+static void nearly_explained(struct search *s, struct beams *b, int k)
+{
+	if (!b->by[1].n || explained(b, k) || b->by[1].at[0].cost > nearly) return;
+	struct candidate c = b->by[1].at[0];
+	double all = share_budget(s, 0.2);
+	near_ties(s, &c, k);
+	down(s, &c, k, 1, false, b);
+	log_cost(s, "ties", &c, k);
+	all_budget(s, all);
+}
+
 static void by_tokens(struct search *s, struct beams *b, int last)
 {
 	double all = share_budget(s, 0.5);
 	first_tokens(s, b, 0);
 	all_budget(s, all);
+	nearly_explained(s, b, 0);
 	all = share_budget(s, 0.5);
 	if (!explained(b, 0)) known_starts(s, b, 0);
 	if (!explained(b, 0)) from_states(s, b, 0);
