@@ -48,8 +48,7 @@ void from_known(struct search *s, struct beams *b, int k);      /* what another 
 /* Of a form whose chunks are no tokens the first pieces may all lie in one: the size that does best on all of them. */
 void in_chunks(struct search *s, struct candidate *c, int k);
 
-/* Nothing leads on. */
-/* Of the states at the end alone, in which fewer choices show than in the outputs along the tokens; then at stage k by the choices that show
+/* Nothing leads on. Of the states at the end alone, in which fewer choices show than in the outputs along the tokens; then at stage k by the choices that show
  * nothing in them. */
 void from_states(struct search *s, struct beams *b, int k);
 /* Changes by lot of the best, half of them of what is new at the stage, and down from there, until that much of the cost is left or the

@@ -115,19 +115,33 @@ void onto(struct search *s, struct candidate *c, int k)
 	steepest(s, c, k, &l);
 }
 
+/* *c with operations in float32 and its factors on results, where sums are added in one way or another: which choice that is, or -1. */
+static int sums_in_float32(struct search *s, struct candidate *c, int k)
+{
+	const int wide = key_about(s, c, W_WIDE);
+
+	if (wide >= 0) c->config.value[wide] = 0, try(s, c, k);
+	factors_on_results(s, c, k);
+	return key_about(s, c, W_SUMS);
+}
+
+/* *t: *from with its sums added in way v; false: there is none. */
+static bool with_sums(struct search *s, const struct candidate *from, int sums, int v, int k, struct candidate *t)
+{
+	if (sums < 0 || !sums_name(v) || late(s)) return false;
+	*t = *from;
+	t->config.value[sums] = (unsigned char)v;
+	try(s, t, k);
+	return true;
+}
+
 /* The candidate with sums added in each way, into the beam. */
 static void each_sums(struct search *s, const struct candidate *c, int k, struct beam *to)
 {
-	struct candidate from = *c;
-	const int wide = key_about(s, c, W_WIDE);
+	struct candidate from = *c, t;
+	const int sums = sums_in_float32(s, &from, k);
 
-	if (wide >= 0) from.config.value[wide] = 0, try(s, &from, k);
-	factors_on_results(s, &from, k);
-	const int sums = key_about(s, &from, W_SUMS);
-	for (int v = 0; sums >= 0 && sums_name(v) && !late(s); v++) {
-		struct candidate t = from;
-		t.config.value[sums] = (unsigned char)v;
-		try(s, &t, k);
+	for (int v = 0; with_sums(s, &from, sums, v, k, &t); v++) {
 		add(&t, to);
 		s->mix = 0;
 		onto(s, &t, k);
@@ -138,16 +152,10 @@ static void each_sums(struct search *s, const struct candidate *c, int k, struct
 
 void near_ties(struct search *s, struct candidate *c, int k)
 {
-	struct candidate from = *c;
-	const int wide = key_about(s, &from, W_WIDE);
+	struct candidate from = *c, t;
+	const int sums = sums_in_float32(s, &from, k);
 
-	if (wide >= 0) from.config.value[wide] = 0, try(s, &from, k);
-	factors_on_results(s, &from, k);
-	const int sums = key_about(s, &from, W_SUMS);
-	for (int v = 0; sums >= 0 && sums_name(v) && !late(s); v++) {
-		struct candidate t = from;
-		t.config.value[sums] = (unsigned char)v;
-		try(s, &t, k);
+	for (int v = 0; with_sums(s, &from, sums, v, k, &t); v++) {
 		last_bits(s, &t, k);
 		exponents(s, &t, k);
 		log_cost(s, sums_name(v), &t, k);

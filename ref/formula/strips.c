@@ -51,7 +51,7 @@ static const struct statement *only_loop(const struct formula *f, const struct f
 	for (const struct statement *s = form->body; s; s = s->next) {
 		if (s->condition) return NULL;
 		if (!s->loop) continue;
-		if (loop || s->loop->backwards || s->loop->range->kind == NODE_RANGE || !loop_along(s->loop, &f->op)) return NULL;
+		if (loop || s->loop->backwards || !is_name(s->loop->range, f->op.dims[0])) return NULL;
 		loop = s;
 	}
 	return loop;
