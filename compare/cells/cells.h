@@ -16,7 +16,8 @@ enum { SCAN_WARP, SCAN_IN_TURN };
 struct inverse_how { int base, store, columns, high, low, halves; };
 
 /* CELL_OP: `ex` says which. CELL_CARRY: p[0] the carry. CELL_FINAL: p[0] the carry, p[1] the recurrence that it ends; no rounding.
- * CELL_GEMM: p[0], p[1]: is the operand transposed? p[2]: how sums are added, arg[2]: onto what. CELL_INVERSE: how[]. EX_MAP: p[2]: a way of the function. Each is [rows, cols]. */
+ * CELL_GEMM: p[0], p[1]: is the operand transposed? p[2]: how sums are added, arg[2]: onto what; p[3]: a way of it element by element, in the
+ * type p[4]. CELL_INVERSE: how[]. EX_MAP: p[2]: a way of the function. Each is [rows, cols]. */
 struct cell {
 	enum cell_op op;
 	int arg[3], p[6];
@@ -38,6 +39,9 @@ struct recurrence { int loop, first[MAX_CARRY], next[MAX_CARRY]; };
 struct cell_slot { uint32_t tag; int at; };
 struct cell_table { struct cell_slot *slot; int slots; };
 struct cells { struct cell *at; int n, room; struct recurrence *recurrence; int n_recurrence, room_recurrence; struct cell_table by_cell, by_recurrence; bool failed; };
+
+/* A sum's: elements of a thread, threads of a warp, warps. */
+struct threads { size_t vector, lanes, warps; };
 
 int cell_add(struct cells *c, const struct cell *x);            /* its number; -1: no memory */
 /* The number of a recurrence, the same for the same; -1: no memory. */

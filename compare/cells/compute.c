@@ -198,6 +198,7 @@ static struct cell exact(const struct cell *c)
 	x.exact = true;
 	if (c->op == CELL_ROUND) x.p[0] = AS_IT_IS;
 	if (c->op == CELL_GEMM || c->op == CELL_OP) x.p[2] = 0;
+	if (c->op == CELL_GEMM) x.p[3] = 0;
 	return x;
 }
 
@@ -218,7 +219,7 @@ void compute(const struct evaluator *v, const struct cell *c, const struct block
 		(rounds ? cell_zip_floats : cell_zip)(c->p[0], y, a[0], a[1]);
 		rounds = false;
 		break;
-	case CELL_GEMM: gemm(c, y, a); break;
+	case CELL_GEMM: (c->p[3] ? by_element : gemm)(c, y, a); break;
 	case CELL_NEG: for (size_t i = 0; i < n; i++) y.at[i] = -a[0].at[i]; break;
 	case CELL_PER_LN2: {
 		const double by = c->exact || c->p[0] ? M_LOG2E : (double)(float)M_LOG2E;

@@ -104,6 +104,7 @@ void load_slice(const struct program *p, const struct ex *x, struct block y, con
 void load_memory(const struct program *p, const struct ex *x, struct block y, const struct turn *t);
 void sum_scan(const struct cell *c, struct block y, struct block a);
 void sum_narrow(const struct cell *c, struct block y, struct block a);
+void by_element(const struct cell *c, struct block y, const struct block *a);   /* a CELL_GEMM of a vector */
 void invert(struct block y, struct block a, const int *how, size_t full, bool exact);
 static inline size_t len_in(const struct turn *t, struct len l) { return l.chunk < 0 ? l.n : t->len[l.chunk]; }
 

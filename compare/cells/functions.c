@@ -64,40 +64,73 @@ void sum_scan(const struct cell *c, struct block y, struct block a)
 	}
 }
 
+/* The sum of a[n] in that type, in turns over all threads: each thread's elements in turn, then lanes, then warps, by halves. fused: of products, as
+ * LLVM contracts them: the first onto the second, which is rounded, and each further one onto what is there. */
+static double in_threads(const double *a, size_t n, struct threads by, enum type type, bool fused)
+{
+	const size_t threads = by.warps * by.lanes, all = threads * by.vector;
+	double *sum = calloc(threads, sizeof *sum), y;
+	size_t turns = 1;
+
+	if (!sum) return (double)NAN;
+	while (turns * all < n) turns *= 2;
+	for (size_t t = 0; t < threads; t++) {
+		for (size_t r = 0; r < turns; r++) {
+			for (size_t k = 0; k < by.vector; k++) {
+				size_t i = r * all + t * by.vector + k;
+				double x = i < n ? a[i] : 0;
+				bool second = r * by.vector + k == 1;
+				sum[t] = r + k ? round_one(sum[t] + (fused && second ? round_one(x, type) : x), type) : x;
+			}
+		}
+		if (fused && turns * by.vector == 1) sum[t] = round_one(sum[t], type);
+	}
+	for (size_t half = by.lanes / 2; half; half /= 2)
+		for (size_t w = 0; w < by.warps; w++)
+			for (size_t i = 0; i < half; i++) sum[w * by.lanes + i] = round_one(sum[w * by.lanes + i] + sum[w * by.lanes + half + i], type);
+	for (size_t half = by.warps / 2; half; half /= 2)
+		for (size_t w = 0; w < half; w++) sum[w * by.lanes] = round_one(sum[w * by.lanes] + sum[(w + half) * by.lanes], type);
+	y = sum[0];
+	free(sum);
+	return y;
+}
+
 /* A sum in the cell's type: `vector` elements a thread, 32 lanes, `warps` warps, over the whole vector in turns. In
  * the result of a tensor core four lanes have a row's tile of 8, two elements each (PTX ISA 9.0, section 9.7.15.5.8, m16n8k16), and a warp a tile in turn. */
 void sum_narrow(const struct cell *c, struct block y, struct block a)
 {
-	const size_t n = a.rows * a.cols, warps = (size_t)c->p[0], vector = (size_t)c->p[1], lanes = vector == 2 ? 4 : 32, all = warps * lanes * vector;
-	const enum type type = c->grid;
-	size_t turns = 1;
+	const size_t n = a.rows * a.cols, vector = (size_t)c->p[1];
 
-	if (c->exact) {
-		y.at[0] = 0;
-		for (size_t i = 0; i < n; i++) y.at[0] += a.at[i];
-		return;
+	y.at[0] = 0;
+	for (size_t i = 0; i < n && c->exact; i++) y.at[0] += a.at[i];
+	if (!c->exact) y.at[0] = in_threads(a.at, n, (struct threads){ vector, vector == 2 ? 4 : 32, (size_t)c->p[0] }, c->grid, false);
+}
+
+struct threads element_threads(int way)
+{
+	enum { ROWS = 6 };
+	static const size_t many[] = { 4, 2, 8, 1 };
+
+	if (way < ROWS) return (struct threads){ (size_t)8 >> (way - 2), 32, 1 };
+	return (struct threads){ 1, many[(way - ROWS) % 4], many[(way - ROWS) / 4] };
+}
+
+/* y [m, n] = a [m, k] b [k, n] of which m or n is 1: products in a type of 16 bits, rounded and added up in float32, or in that by threads. */
+void by_element(const struct cell *c, struct block y, const struct block *a)
+{
+	const bool ta = c->p[0], tb = c->p[1];
+	const enum type type = (enum type)c->p[4];
+	const size_t k = ta ? a[0].rows : a[0].cols, down = ta ? 1 : a[0].cols, along = ta ? a[0].cols : 1, of_b = tb ? 1 : a[1].cols, over_b = tb ? a[1].cols : 1;
+	double *x = malloc((k + 1) * sizeof *x);
+
+	for (size_t i = 0; i < y.rows * y.cols; i++) {
+		const size_t row = i / y.cols, col = i % y.cols;
+		double sum = x ? 0 : (double)NAN;
+		for (size_t j = 0; j < k && x; j++) x[j] = a[0].at[row * down + j * along] * a[1].at[j * of_b + col * over_b];
+		if (x && c->p[3] == 1) round_into(x, x, k, type);
+		for (size_t j = 0; j < k && x && c->p[3] == 1; j++) sum += x[j];
+		if (x && c->p[3] > 1) sum = in_threads(x, k, element_threads(c->p[3]), type, true);
+		y.at[i] = c->p[3] == 1 ? round_one(sum, IN_F32) : sum;
 	}
-	while (turns * all < n) turns *= 2;
-	size_t threads = warps * lanes;
-	double *sum = calloc(threads, sizeof *sum);
-	if (!sum) {
-		y.at[0] = (double)NAN;
-		return;
-	}
-	for (size_t t = 0; t < threads; t++) {
-		for (size_t r = 0; r < turns; r++) {
-			for (size_t k = 0; k < vector; k++) {
-				size_t i = r * all + t * vector + k;
-				double x = i < n ? a.at[i] : 0;
-				sum[t] = r + k ? round_one(sum[t] + x, type) : x;
-			}
-		}
-	}
-	for (size_t half = lanes / 2; half; half /= 2)
-		for (size_t w = 0; w < warps; w++)
-			for (size_t i = 0; i < half; i++) sum[w * lanes + i] = round_one(sum[w * lanes + i] + sum[w * lanes + half + i], type);
-	for (size_t half = warps / 2; half; half /= 2)
-		for (size_t w = 0; w < half; w++) sum[w * lanes] = round_one(sum[w * lanes] + sum[(w + half) * lanes], type);
-	y.at[0] = sum[0];
-	free(sum);
+	free(x);
 }

@@ -158,7 +158,6 @@ static void leaf(struct lowering_run *l, const struct ex *e, int in, struct cell
 	if (e->kind == EX_SUM) c->exact = true, c->grid = AS_IT_IS;
 }
 
-static struct val narrow(struct lowering_run *l, const struct sym *x, struct val a, int how);
 
 struct val low_load(struct lowering_run *l, const struct sym *x)
 {
@@ -185,7 +184,7 @@ static struct val operation(struct lowering_run *l, const struct sym *x, bool ro
 	}
 	l->bare = outer;
 	int how = e->kind == EX_SUM && x->arg[0]->s.rank != MATRIX && !l->wide ? choose(l, x->id, W_NARROW, 0, NARROW_SUMS, CHOOSE_FORM) : 0;
-	if (how) return narrow(l, x, a[0], how);
+	if (how) return low_narrow(l, x, a[0], how);
 	struct cell c = cell_of(CELL_OP, a[0].cell, a[1].cell, x->s.rows, x->s.cols);
 	c.arg[2] = a[2].cell;
 	c.ex = e;
@@ -205,20 +204,6 @@ static struct val operation(struct lowering_run *l, const struct sym *x, bool ro
 	bool made = e->kind == EX_MAP || e->kind == EX_ZIP || e->kind == EX_SUM || e->kind == EX_SCAN || e->kind == EX_POWER || e->kind == EX_WHERE
 		|| (e->kind == EX_LOAD && x->site >= 0);
 	return made && !root ? low_site(l, v, x->id, W_INNER, 0, CHOOSE_INNER, x) : v;
-}
-
-/* A sum in bf16 or float16 has an order: of each thread, over the lanes of a warp, over the warps. Squares go into it by fused multiply-adds; pairs are as
- * tensor cores leave a row, which is rounded before it is added up. */
-static struct val narrow(struct lowering_run *l, const struct sym *x, struct val a, int how)
-{
-	const enum type type = narrow_sum(how);
-	struct cell c = cell_of(CELL_NARROW, a.cell, -1, x->s.rows, x->s.cols);
-
-	c.p[0] = 4 << choose(l, x->id, W_WARPS, 0, 3, CHOOSE_FORM);
-	c.p[1] = narrow_elements(how);
-	c.grid = type;
-	if (c.p[1] == 2) c.arg[0] = cell_round(l->h->cells, a.cell, type), a.text = said(l, "%s(%s)", type_names[type], a.text);
-	return low_cell(l, &c, said(l, "sum[in %s: %d warps, threads of %d](%s)", type_names[type], c.p[0], c.p[1], a.text), true);
 }
 
 static struct val name(struct lowering_run *l, const struct sym *x)

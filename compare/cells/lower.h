@@ -9,13 +9,19 @@
 enum choice_kind { CHOOSE_DEFAULT, CHOOSE_FORM, CHOOSE_OPERAND, CHOOSE_NAME, CHOOSE_INNER, CHOOSE_LAST, CHOOSE_SUMS, CHOICE_KINDS };
 enum what {
 	W_CHUNK, W_EVERY, W_OPERAND, W_NAME, W_INNER, W_DISTRIBUTED, W_ORDER, W_PLACE, W_FUSED, W_CONJUGATED, W_UNDECAYED, W_EXP, W_SCAN, W_BASE,
-	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_GIVEN, W_WIDE, W_WAY, W_SUMS, W_ONTO, W_ALONE, W_UNSCALED, W_OVER
+	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_GIVEN, W_WIDE, W_WAY, W_SUMS, W_ONTO, W_ALONE, W_UNSCALED, W_OVER, W_ELEMENTS
 };
 
 /* Sums in a type of 16 bits: bf16 or float16, in three orders each; 0: in float32. */
 enum { NARROW_SUMS = 7 };
 static inline enum type narrow_sum(int how) { return how > 3 ? IN_F16 : how ? IN_BF16 : IN_F32; }
 static inline int narrow_elements(int how) { return 8 >> (how - 1) % 3; }        /* of a thread: 8, 4 or 2 */
+
+/* Ways 1 … of a product of a matrix and a vector of 16 bits, element by element: each rounded to that type, and added in float32 (1) or, of
+ * float16, in that: threads of 8, 4, 2 or 1 elements (2 … 5), as they hold a row; of one in each of so many lanes and warps, as they stand in a column. */
+enum { ELEMENT_WAYS = 22, ELEMENT_WAYS_BF16 = 2 };
+static inline enum type elements_type(int ways) { return ways == ELEMENT_WAYS_BF16 ? IN_BF16 : IN_F16; }
+struct threads element_threads(int way);        /* of float16, from way 2 on */
 
 /* A choice: n options, `value` one of them. The same key in all candidates. */
 enum { MAX_KEY = 512, KEY_SLOTS = 2 * MAX_KEY };
@@ -86,6 +92,10 @@ struct val low_undecayed(struct lowering_run *l, const struct sym *x);
 /* Of an input that is an exponent: as it is, or through e^x and its logarithm (in_2: of base 2), as kernels have it that take decays. */
 struct val low_given(struct lowering_run *l, const struct sym *x, struct val v, bool in_2);
 struct val low_exp(struct lowering_run *l, const struct sym *x);
+struct val low_narrow(struct lowering_run *l, const struct sym *x, struct val a, int how);      /* a sum in a type of 16 bits */
+/* Does the product of a matrix and a vector go element by element? g: a CELL_GEMM, which becomes that. */
+bool low_by_element(struct lowering_run *l, struct cell *g, int about, int range);
+const char *said_by_element(struct lowering_run *l, const struct cell *g, struct val a, struct val b);
 int choose_way(struct lowering_run *l, enum fn f, struct val of, bool apart);
 int choose_sums(struct lowering_run *l);         /* the way in which all products' sums are added */
 /* A number that is read in loop `in` changes with the turns of one around it, or of that loop. */

@@ -54,10 +54,31 @@ static const struct sym *inner_product(const struct sym *x)
 	return NULL;
 }
 
+static bool of_a_vector(const struct chain *c)
+{
+	bool vector = false;
+
+	for (int i = 0; i < c->n_dense; i++) vector = vector || c->dense[i].x->s.rank != MATRIX;
+	return vector;
+}
+
+static bool is_matrix(const struct chain *c, int node) { return c->t.node[node].left < 0 && c->dense[c->t.node[node].first].x->s.rank == MATRIX; }
+
+/* A number is on the result of a product with a vector, as it is written, or on the vector: no kernel multiplies a matrix by it instead. */
+static int places_by_a_vector(const struct chain *c, struct place *to)
+{
+	int n = 0;
+
+	for (int i = c->t.n; i-- > 0;)
+		if (!is_matrix(c, i)) to[n++] = (struct place){ i, false, false };
+	return n;
+}
+
 static int places(const struct chain *c, const struct factor *f, struct place *to)
 {
 	int n = 0;
 
+	if (f->e.role == NUMBER && of_a_vector(c)) return places_by_a_vector(c, to);
 	for (int i = 0; i < c->t.n; i++)
 		if (f->e.role == NUMBER || c->t.node[i].first == f->gap) to[n++] = (struct place){ i, false, false };
 	for (int i = 0; i < c->t.n && f->e.role == DIAGONAL; i++)
@@ -157,9 +178,10 @@ static struct val gemm(struct lowering_run *l, struct chain *c, int n)
 	}
 	l->to->wide += !narrow;
 	l->to->half += half;
+	g.exact = true;
+	if (low_by_element(l, &g, c->about, c->t.node[n].first * 16 + c->t.node[n].last)) return low_cell(l, &g, said_by_element(l, &g, a, b), true);
 	g.p[2] = choose_sums(l);
 	g.grid = g.p[2] ? IN_F32 : AS_IT_IS;
-	g.exact = true;
 	return low_cell(l, &g, said(l, "%s @ %s", in_brackets(l, a), in_brackets(l, b)), false);
 }
 

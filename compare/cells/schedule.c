@@ -189,7 +189,7 @@ double work_of(const struct cell *c, const struct job *j)
 
 	switch (c->op) {
 	/* [m, k] [k, n] */
-	case CELL_GEMM: return WORK_JOB + sqrt(n * read * (double)j->a[1].n) * (c->p[2] ? WORK_PRODUCT_IN_ORDER : WORK_PRODUCT);
+	case CELL_GEMM: return WORK_JOB + sqrt(n * read * (double)j->a[1].n) * (c->p[3] ? WORK_PRODUCT_BY_ELEMENT : c->p[2] ? WORK_PRODUCT_IN_ORDER : WORK_PRODUCT);
 	case CELL_INVERSE: return WORK_JOB + n * sqrt(n) * WORK_PRODUCT_IN_ORDER;
 	case CELL_OP: return WORK_JOB + fmax(n, read) * (kind == EX_MAP ? WORK_FUNCTION : 1);
 	default: return WORK_JOB + fmax(n, read);

@@ -20,6 +20,7 @@ struct schedule { struct job *job[MAX_LOOP]; int n[MAX_LOOP], room[MAX_LOOP]; st
 #define WORK_FUNCTION 4.0
 #define WORK_PRODUCT 0.0625
 #define WORK_PRODUCT_IN_ORDER 0.3125
+#define WORK_PRODUCT_BY_ELEMENT 4.0
 #define WORK_COMPARED 8.0
 #define WORK_JOB 128.0
 #define WORK_READ 750.0

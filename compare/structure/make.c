@@ -128,6 +128,9 @@ bool graph_make(struct search *s, struct graph *g, int form, size_t chunk, uint6
 	return true;
 }
 
+/* One piece takes one core as long as two take both. */
+static const size_t worth_a_glance = 4;
+
 /* As many pieces are looked at as have enough elements of outputs. */
 static size_t step_at(const struct search *s, int k)
 {
@@ -139,7 +142,7 @@ static size_t step_at(const struct search *s, int k)
 	for (int o = 0; o < MAX_OUT && c->op->out[o].name; o++)
 		if (along_tokens(c->op, o)) all += T ? c->out_count[o] / T * s->stage[k] : 0;
 		else all += k < last ? 0 : c->out_count[o];
-	return all < enough ? 1 : all / enough;
+	return all < enough || c->op->pieces(c) < worth_a_glance ? 1 : all / enough;
 }
 
 static bool free_running(const struct search *s) { return s->call->op->iterates && !s->call->anchored; }

@@ -13,7 +13,7 @@ static const char *const what_text[] = { [W_CHUNK] = "chunks", [W_EVERY] = "ever
 	[W_LOW] = "operands of lower merges", [W_HALVES] = "last merge in halves", [W_PAIR] = "order of factors", [W_NARROW] = "type of a sum",
 	[W_WARPS] = "warps of a sum", [W_GIVEN] = "exponent as given", [W_WIDE] = "operations more precise than float32", [W_WAY] = "last bits of a function",
 	[W_SUMS] = "sums of products", [W_ONTO] = "sum goes on from the others", [W_ALONE] = "fused multiply-adds of blocks inverted alone", [W_UNSCALED] = "a product before its factor",
-	[W_OVER] = "quotients" };
+	[W_OVER] = "quotients", [W_ELEMENTS] = "product by elements" };
 
 static void say_value(const struct search *s, const struct candidate *c, const struct key *k, int key, int v, FILE *to)
 {
@@ -31,6 +31,8 @@ static void say_value(const struct search *s, const struct candidate *c, const s
 	else if (k->what == W_WAY) fputs(v ? way_name((enum fn)(k->id >> 16 & 0xffffffff), v) : "rounded right", to);
 	else if (k->what == W_NARROW && v) fprintf(to, "%s, threads of %d", type_names[narrow_sum(v)], narrow_elements(v));
 	else if (k->what == W_NARROW) fputs(type_names[IN_F32], to);
+	else if (k->what == W_ELEMENTS && v > 1) fprintf(to, "%zu warps, %zu lanes, threads of %zu", element_threads(v).warps, element_threads(v).lanes, element_threads(v).vector);
+	else if (k->what == W_ELEMENTS) fputs(v ? "added in float32" : "no", to);
 	else if (k->what == W_OVER) fputs(over[v], to);
 	else if (k->what == W_SUMS) fputs(sums_name(v), to);
 	else if (k->what == W_SCAN) fputs(v ? "in turn" : "warps", to);

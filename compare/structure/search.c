@@ -6,6 +6,8 @@
 
 /* What is left of the error's energy where a stage of an iteration shows something. */
 static const double shows_much = 0.9;
+/* What begins by so much worse than what another form ended with gets little of the budget. */
+static const double far_behind = 10;
 /* What is left, of each stage, where what is missing may be no more than what decides near ties. */
 static const double nearly = 0.1;
 const double on_its_way = 0.3;
@@ -44,7 +46,7 @@ static void finish(struct search *s, struct beams *b, struct candidate *best, in
 			if (best->cost < 1e9 && best->form != c.form && c.cost < 3 * best->cost + 0.05) s->rival = c.form;
 			/* what began worse may end better, but a form by token takes long */
 			if (c.cost > best->cost && best->cost <= found(last) / (slow ? 1 : 10)) continue;
-			double all = share_budget(s, slow ? 1 : 0.6);
+			double all = share_budget(s, c.cost > far_behind * best->cost ? 0.1 : slow ? 1 : 0.6);
 			if (!large(s) || c.cost > found(last) / 2.5) down(s, &c, last, 1, false, NULL);      /* else sign tests do as well: polish.c */
 			if (c.cost > found(last)) down(s, &c, last, 0, true, NULL);
 			all_budget(s, all);

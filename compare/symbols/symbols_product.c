@@ -51,13 +51,23 @@ static struct sym *elementwise(struct form_symbols *f, struct shape s, struct sy
 
 static bool is_one(const struct sym *x) { return is_ex(x, EX_NUMBER) && x->ex->number == 1; }
 
-/* a * b: a number or, of a matrix, a vector goes into the chain; of what is no matrix all factors stand side by side. */
+static struct sym *scaled(struct form_symbols *f, struct shape s, struct sym *number, struct sym *product)
+{
+	struct entries e = { .n = 1, .x = { number }, .role = { NUMBER } };
+
+	entries_of(&e, product);
+	return of_entries(f, s, &e);
+}
+
+/* a * b: a number or, of a matrix, a vector goes into the chain; of what is no product and no matrix all factors stand side by side. */
 struct sym *sym_times(struct form_symbols *f, struct shape s, struct sym *a, struct sym *b)
 {
 	struct entries e = { 0 };
 
 	if (is_one(b) && same_shape(a->s, s)) return a;
 	if (is_one(a) && same_shape(b->s, s)) return b;
+	if (s.rank != MATRIX && a->s.rank == SCALAR && b->kind == SYM_PRODUCT) return scaled(f, s, a, b);
+	if (s.rank != MATRIX && b->s.rank == SCALAR && a->kind == SYM_PRODUCT) return scaled(f, s, b, a);
 	if (s.rank != MATRIX) return elementwise(f, s, a, b);
 	if (a->s.rank != MATRIX) {
 		struct sym *t = a;

@@ -138,6 +138,31 @@ static void what_is_hopeless_is_given_up(void **state)
 	for (int i = 0; i < 3; i++) structure_free(&r[i]);
 }
 
+static bool glances_at_fewer(const char *path)
+{
+	static struct search s;
+	struct capture c;
+	struct call call;
+	struct error e;
+	const char *why;
+	const struct structure_search how = { .work = 1e9 };
+
+	no_error(capture_read(&c, path, &e) && call_bind(&call, &c, true, &e) && search_make(&s, &call, &how, &why, &e), &e);
+	assert_null(why);
+	const bool fewer = glance(&s) != s.n_stage - 1;
+	search_free(&s);
+	capture_free(&c);
+	return fewer;
+}
+
+/* Two pieces take two cores as long as one takes one of them. */
+static void one_piece_of_two_is_no_glance(void **state)
+{
+	(void)state;
+	assert_false(glances_at_fewer("fixtures/captures/kda.fla_chunk_150.safetensors"));
+	assert_true(glances_at_fewer("fixtures/captures/gated_delta_rule.flashqla_256_model.safetensors"));
+}
+
 /* A budget of seconds is a user's wish. */
 static void seconds_are_kept_where_asked_for(void **state)
 {
@@ -152,7 +177,7 @@ static void seconds_are_kept_where_asked_for(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(it_ends_alike), cmocka_unit_test(work_is_what_is_computed), cmocka_unit_test(what_is_hopeless_is_given_up), cmocka_unit_test(seconds_are_kept_where_asked_for) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(it_ends_alike), cmocka_unit_test(work_is_what_is_computed), cmocka_unit_test(what_is_hopeless_is_given_up), cmocka_unit_test(one_piece_of_two_is_no_glance), cmocka_unit_test(seconds_are_kept_where_asked_for) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -256,7 +256,8 @@ static void near_ties_in_float16(void **state)
 		assert_null(why);
 		print_message("%.4f %% of o, %.2f G operations\n%s", 100 * r.out[0].explained, r.work * 1e-9, r.text);
 		assert_true(r.identified && r.out[0].explained > least[i]);
-		if (i) assert_non_null(strstr(r.text, "mma:hopper"));
+		/* forms that are far behind leave of the budget what they need not */
+		if (i) assert_true(strstr(r.text, "mma:hopper") && !r.stopped);
 		structure_free(&r);
 		capture_free(&capture);
 	}

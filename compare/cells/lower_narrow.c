@@ -1,0 +1,42 @@
+/* Sums in types of 16 bits, which have an order. */
+#include "lower.h"
+
+/* A sum in bf16 or float16 has an order: of each thread, over the lanes of a warp, over the warps. Squares go into it by fused multiply-adds; pairs are as
+ * tensor cores leave a row, which is rounded before it is added up. */
+struct val low_narrow(struct lowering_run *l, const struct sym *x, struct val a, int how)
+{
+	const enum type type = narrow_sum(how);
+	struct cell c = cell_of(CELL_NARROW, a.cell, -1, x->s.rows, x->s.cols);
+
+	c.p[0] = 4 << choose(l, x->id, W_WARPS, 0, 3, CHOOSE_FORM);
+	c.p[1] = narrow_elements(how);
+	c.grid = type;
+	if (c.p[1] == 2) c.arg[0] = cell_round(l->h->cells, a.cell, type), a.text = said(l, "%s(%s)", type_names[type], a.text);
+	return low_cell(l, &c, said(l, "sum[in %s: %d warps, threads of %d](%s)", type_names[type], c.p[0], c.p[1], a.text), true);
+}
+
+/* Tensor cores multiply the rows of more pieces at once. */
+enum { MOST_BY_ELEMENT = 128 };
+
+bool low_by_element(struct lowering_run *l, struct cell *g, int about, int range)
+{
+	const enum type type = l->h->cells->at[g->arg[0]].grid;
+	const bool vector = (g->rows.n == 1 && g->rows.chunk < 0) || (g->cols.n == 1 && g->cols.chunk < 0);
+
+	if (!vector || l->wide || (type != IN_BF16 && type != IN_F16) || l->h->cells->at[g->arg[1]].grid != type) return false;
+	if (l->h->f->program->pieces > MOST_BY_ELEMENT) return false;
+	g->p[3] = choose(l, about, W_ELEMENTS, range, type == IN_F16 ? ELEMENT_WAYS : ELEMENT_WAYS_BF16, CHOOSE_FORM);
+	if (!g->p[3]) return false;
+	g->p[4] = (int)type;
+	g->grid = g->p[3] > 1 ? type : IN_F32;
+	return true;
+}
+
+const char *said_by_element(struct lowering_run *l, const struct cell *g, struct val a, struct val b)
+{
+	const char *type = type_names[g->p[4]], *left = in_brackets(l, a), *right = in_brackets(l, b);
+	const struct threads t = element_threads(g->p[3]);
+
+	if (g->p[3] == 1) return said(l, "sum(%s(%s * %s))", type, left, right);
+	return said(l, "sum[in %s: %zu warps, %zu lanes, threads of %zu](fma[%s * %s])", type, t.warps, t.lanes, t.vector, left, right);
+}

@@ -1,0 +1,139 @@
+/* Products of a matrix and a vector without tensor cores: element by element, in types of 16 bits. */
+#include "compare/limits/limits.h"
+#include "compare/structure/beam.h"
+#include "planted.h"
+
+/* a [1, k] b [k, 1] in that way */
+static double product(enum type type, int way, const double *a, const double *b, size_t k)
+{
+	const struct cell c = { .op = CELL_GEMM, .exact = true, .p = { 0, 0, 0, way, (int)type } };
+	double y, x[2][32];
+
+	memcpy(x[0], a, k * sizeof *a), memcpy(x[1], b, k * sizeof *b);
+	by_element(&c, (struct block){ .at = &y, .rows = 1, .cols = 1 }, (struct block[]){ { .at = x[0], .rows = 1, .cols = k }, { .at = x[1], .rows = k, .cols = 1 } });
+	return y;
+}
+
+/* (1 + 2^-9)^2 is 1 + 2^-8 in float16, with 2^-18 more where it is not rounded. */
+static void the_second_product_of_a_thread_is_rounded(void **state)
+{
+	static const double x = 1 + 0x1p-9, first[17] = { x, -1 }, second[17] = { -1, x }, third[17] = { -0.5, -0.5, x }, alone[17] = { x, [16] = -1 };
+	static const double by_first[17] = { x, 1 }, by_second[17] = { 1, x }, by_third[17] = { 1, 1, x }, by_alone[17] = { x, [16] = 1 };
+
+	(void)state;
+	assert_true(product(IN_F16, 2, first, by_first, 2) == 0x1p-8 + 0x1p-18);
+	assert_true(product(IN_F16, 2, second, by_second, 2) == 0x1p-8);
+	assert_true(product(IN_F16, 2, third, by_third, 3) == 0x1p-8 + 0x1p-18);
+	assert_true(product(IN_F16, 1, first, by_first, 2) == 0x1p-8);
+	/* one element a thread, and, of 16 threads, two in one of them, where threads of eight have both in other ones */
+	assert_true(product(IN_F16, 6, first, by_first, 1) == 1 + 0x1p-8);
+	assert_true(product(IN_F16, 6, first, by_first, 2) == 0x1p-8);
+	assert_true(product(IN_F16, 6, alone, by_alone, 17) == 0x1p-8 + 0x1p-18);
+	assert_true(product(IN_F16, 2, alone, by_alone, 17) == 0x1p-8);
+}
+
+/* (1 + 2^-6)^2 is 1 + 2^-5 in bf16; what float32 adds keeps 2^-20. */
+static void products_in_bf16_are_added_in_float32(void **state)
+{
+	static const double x = 1 + 0x1p-6, a[3] = { x, 0x1p-10, -1 }, b[3] = { x, 0x1p-10, 1 };
+
+	(void)state;
+	assert_true(product(IN_BF16, 1, a, b, 3) == 0x1p-5 + 0x1p-20);
+}
+
+/* y [2] = A' b of A [3, 2] */
+static void of_a_matrix_that_is_transposed(void **state)
+{
+	const struct cell c = { .op = CELL_GEMM, .exact = true, .p = { 1, 0, 0, 2, (int)IN_F16 } };
+	double A[] = { 1, 10, 2, 20, 4, 40 }, b[] = { 1, 3, 5 }, y[2];
+
+	(void)state;
+	by_element(&c, (struct block){ .at = y, .rows = 2, .cols = 1 }, (struct block[]){ { .at = A, .rows = 3, .cols = 2 }, { .at = b, .rows = 3, .cols = 1 } });
+	assert_true(y[0] == 27 && y[1] == 270);
+}
+
+static int ways_of(const struct search *s, const struct candidate *c)
+{
+	const int key = key_about(s, c, W_ELEMENTS);
+
+	return key < 0 ? 0 : s->keys.at[key].n;
+}
+
+/* Ways of the first product of `plain` where its operands are as they are given. */
+static int ways(void)
+{
+	struct search *s = begun();
+	struct candidate c = { .form = 0 };
+
+	try(s, &c, s->n_stage - 1);
+	const int n = ways_of(s, &c);
+	ended(s);
+	return n;
+}
+
+/* Of one type of 16 bits, and of so few queries that no tensor core takes their rows together. */
+static void of_decode_calls_alone(void **state)
+{
+	struct error e;
+
+	(void)state;
+	no_error(case_make(&capture, case_find("attention", "decode"), 3, true, &e), &e);
+	ended(answered_plainly());
+	assert_int_equal(ways(), ELEMENT_WAYS_BF16);
+	capture_free(&capture);
+	no_error(capture_read(&capture, "fixtures/readings/attention.flashnn_paged.safetensors", &e), &e);
+	assert_int_equal(ways(), ELEMENT_WAYS);
+	capture_free(&capture);
+	no_error(capture_read(&capture, "fixtures/readings/attention.flashnn_f16.safetensors", &e), &e);
+	assert_int_equal(ways(), 0);
+	capture_free(&capture);
+}
+
+/* The scale of q k' is on the query or on the result: on the keys it would be multiplied for each of them. */
+static void a_number_is_on_the_vector(void **state)
+{
+	struct error e;
+
+	(void)state;
+	no_error(case_make(&capture, case_find("attention", "decode"), 3, true, &e), &e);
+	struct search *s = answered_plainly();
+	struct candidate c = { .form = 0 };
+	try(s, &c, s->n_stage - 1);
+	const int key = key_about(s, &c, W_PLACE);
+	assert_true(key >= 0);
+	assert_int_equal(s->keys.at[key].n, 2);
+	ended(s);
+	capture_free(&capture);
+}
+
+/* A kernel's whose source says f16(scale q), and tl.sum of float16. */
+static void a_kernel_without_tensor_cores(void **state)
+{
+	struct structure_reading r;
+	struct error e;
+	const char *why;
+
+	(void)state;
+	no_error(capture_read(&capture, "fixtures/readings/attention.flashnn_paged.safetensors", &e) && call_bind(&call, &capture, true, &e), &e);
+	no_error(structure_read(&r, &call, &(struct structure_search){ .work = structure_work }, &why, &e), &e);
+	assert_null(why);
+	print_message("%.4f %% of o, %.2f G operations\n%s", 100 * r.out[0].explained, r.work * 1e-9, r.text);
+	assert_true(r.identified && r.out[0].explained > 0.9999);
+	assert_non_null(strstr(r.text, "threads of 8](fma[k * f16(rsqrt(128) * q)])"));
+	bool said = false;
+	for (int i = 0; i < r.n_rounding; i++) said = said || (r.rounding[i].site < 0 && !r.rounding[i].arranged && r.rounding[i].type.format == FMT_F16);
+	assert_true(said);
+	structure_free(&r);
+	capture_free(&capture);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_second_product_of_a_thread_is_rounded), cmocka_unit_test(products_in_bf16_are_added_in_float32),
+		cmocka_unit_test(of_a_matrix_that_is_transposed), cmocka_unit_test(of_decode_calls_alone), cmocka_unit_test(a_number_is_on_the_vector),
+		cmocka_unit_test(a_kernel_without_tensor_cores),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
