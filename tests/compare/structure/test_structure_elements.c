@@ -17,8 +17,8 @@ static double product(enum type type, int way, const double *a, const double *b,
 /* (1 + 2^-9)^2 is 1 + 2^-8 in float16, with 2^-18 more where it is not rounded. */
 static void the_second_product_of_a_thread_is_rounded(void **state)
 {
-	static const double x = 1 + 0x1p-9, first[17] = { x, -1 }, second[17] = { -1, x }, third[17] = { -0.5, -0.5, x }, alone[17] = { x, [16] = -1 };
-	static const double by_first[17] = { x, 1 }, by_second[17] = { 1, x }, by_third[17] = { 1, 1, x }, by_alone[17] = { x, [16] = 1 };
+	static const double x = 1 + 0x1p-9, first[17] = { x, -1 }, second[17] = { -1, x }, third[17] = { -0.5, -0.5, x }, alone[17] = { x, [16] = -1 }, across[3] = { x, [2] = -1 };
+	static const double by_first[17] = { x, 1 }, by_second[17] = { 1, x }, by_third[17] = { 1, 1, x }, by_alone[17] = { x, [16] = 1 }, by_across[3] = { x, [2] = 1 };
 
 	(void)state;
 	assert_true(product(IN_F16, 2, first, by_first, 2) == 0x1p-8 + 0x1p-18);
@@ -26,8 +26,8 @@ static void the_second_product_of_a_thread_is_rounded(void **state)
 	assert_true(product(IN_F16, 2, third, by_third, 3) == 0x1p-8 + 0x1p-18);
 	assert_true(product(IN_F16, 1, first, by_first, 2) == 0x1p-8);
 	/* one element a thread, and, of 16 threads, two in one of them, where threads of eight have both in other ones */
-	assert_true(product(IN_F16, 6, first, by_first, 1) == 1 + 0x1p-8);
-	assert_true(product(IN_F16, 6, first, by_first, 2) == 0x1p-8);
+	assert_true(product(IN_F16, 6, across, by_across, 1) == 1 + 0x1p-8);
+	assert_true(product(IN_F16, 6, across, by_across, 3) == 0x1p-8);
 	assert_true(product(IN_F16, 6, alone, by_alone, 17) == 0x1p-8 + 0x1p-18);
 	assert_true(product(IN_F16, 2, alone, by_alone, 17) == 0x1p-8);
 }
