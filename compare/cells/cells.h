@@ -40,8 +40,8 @@ struct cell_slot { uint32_t tag; int at; };
 struct cell_table { struct cell_slot *slot; int slots; };
 struct cells { struct cell *at; int n, room; struct recurrence *recurrence; int n_recurrence, room_recurrence; struct cell_table by_cell, by_recurrence; bool failed; };
 
-/* A sum's: elements of a thread, threads of a warp, warps. */
-struct threads { size_t vector, lanes, warps; };
+/* A sum's: elements of a thread, threads of a warp, warps. each_second: of a thread's products every second one is rounded, not the second alone. */
+struct threads { size_t vector, lanes, warps; bool each_second; };
 
 int cell_add(struct cells *c, const struct cell *x);            /* its number; -1: no memory */
 /* The number of a recurrence, the same for the same; -1: no memory. */

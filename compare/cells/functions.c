@@ -65,7 +65,8 @@ void sum_scan(const struct cell *c, struct block y, struct block a)
 }
 
 /* The sum of a[n] in that type, in turns over all threads: each thread's elements in turn, then lanes, then warps, by halves. fused: of products, as
- * LLVM contracts them: the first onto the second, which is rounded, and each further one onto what is there. */
+ * LLVM contracts them: the first onto the second, which is rounded, and each further one onto what is there; where it adds up two rows side by side
+ * (`each_second`), each second one is rounded before it is added (ColossalAI's decode kernel, its PTX). */
 static double in_threads(const double *a, size_t n, struct threads by, enum type type, bool fused)
 {
 	const size_t threads = by.warps * by.lanes, all = threads * by.vector;
@@ -79,7 +80,7 @@ static double in_threads(const double *a, size_t n, struct threads by, enum type
 			for (size_t k = 0; k < by.vector; k++) {
 				size_t i = r * all + t * by.vector + k;
 				double x = i < n ? a[i] : 0;
-				bool second = r * by.vector + k == 1;
+				bool second = by.each_second ? k % 2 == 1 : r * by.vector + k == 1;
 				sum[t] = r + k ? round_one(sum[t] + (fused && second ? round_one(x, type) : x), type) : x;
 			}
 		}
@@ -103,16 +104,17 @@ void sum_narrow(const struct cell *c, struct block y, struct block a)
 
 	y.at[0] = 0;
 	for (size_t i = 0; i < n && c->exact; i++) y.at[0] += a.at[i];
-	if (!c->exact) y.at[0] = in_threads(a.at, n, (struct threads){ vector, vector == 2 ? 4 : 32, (size_t)c->p[0] }, c->grid, false);
+	if (!c->exact) y.at[0] = in_threads(a.at, n, (struct threads){ vector, vector == 2 ? 4 : 32, (size_t)c->p[0], false }, c->grid, false);
 }
 
 struct threads element_threads(int way)
 {
-	enum { ROWS = 6 };
+	enum { ROWS = 6, SECOND = ROWS + 16 };
 	static const size_t many[] = { 4, 2, 8, 1 };
 
-	if (way < ROWS) return (struct threads){ (size_t)8 >> (way - 2), 32, 1 };
-	return (struct threads){ 1, many[(way - ROWS) % 4], many[(way - ROWS) / 4] };
+	if (way < ROWS) return (struct threads){ (size_t)8 >> (way - 2), 32, 1, false };
+	if (way >= SECOND) return (struct threads){ (size_t)8 >> (way - SECOND), 32, 1, true };
+	return (struct threads){ 1, many[(way - ROWS) % 4], many[(way - ROWS) / 4], false };
 }
 
 /* y [m, n] = a [m, k] b [k, n] of which m or n is 1: products in a type of 16 bits, rounded and added up in float32, or in that by threads. */

@@ -18,8 +18,9 @@ static inline enum type narrow_sum(int how) { return how > 3 ? IN_F16 : how ? IN
 static inline int narrow_elements(int how) { return 8 >> (how - 1) % 3; }        /* of a thread: 8, 4 or 2 */
 
 /* Ways 1 … of a product of a matrix and a vector of 16 bits, element by element: each rounded to that type, and added in float32 (1) or, of
- * float16, in that: threads of 8, 4, 2 or 1 elements (2 … 5), as they hold a row; of one in each of so many lanes and warps, as they stand in a column. */
-enum { ELEMENT_WAYS = 22, ELEMENT_WAYS_BF16 = 2 };
+ * float16, in that: threads of 8, 4, 2 or 1 elements (2 … 5), as they hold a row; of one in each of so many lanes and warps, as they stand in a column
+ * (6 … 21); of 8 or 4 of which each second product is rounded (22, 23). */
+enum { ELEMENT_WAYS = 24, ELEMENT_WAYS_BF16 = 2 };
 static inline enum type elements_type(int ways) { return ways == ELEMENT_WAYS_BF16 ? IN_BF16 : IN_F16; }
 struct threads element_threads(int way);        /* of float16, from way 2 on */
 

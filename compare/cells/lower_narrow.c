@@ -38,5 +38,6 @@ const char *said_by_element(struct lowering_run *l, const struct cell *g, struct
 	const struct threads t = element_threads(g->p[3]);
 
 	if (g->p[3] == 1) return said(l, "sum(%s(%s * %s))", type, left, right);
-	return said(l, "sum[in %s: %zu warps, %zu lanes, threads of %zu](fma[%s * %s])", type, t.warps, t.lanes, t.vector, left, right);
+	return said(l, "sum[in %s: %zu warps, %zu lanes, threads of %zu%s](fma[%s * %s])", type, t.warps, t.lanes, t.vector, t.each_second ? ", each second product rounded" : "",
+		left, right);
 }

@@ -17,14 +17,18 @@ static double product(enum type type, int way, const double *a, const double *b,
 /* (1 + 2^-9)^2 is 1 + 2^-8 in float16, with 2^-18 more where it is not rounded. */
 static void the_second_product_of_a_thread_is_rounded(void **state)
 {
-	static const double x = 1 + 0x1p-9, first[17] = { x, -1 }, second[17] = { -1, x }, third[17] = { -0.5, -0.5, x }, alone[17] = { x, [16] = -1 }, across[3] = { x, [2] = -1 };
-	static const double by_first[17] = { x, 1 }, by_second[17] = { 1, x }, by_third[17] = { 1, 1, x }, by_alone[17] = { x, [16] = 1 }, by_across[3] = { x, [2] = 1 };
+	static const double x = 1 + 0x1p-9, first[17] = { x, -1 }, second[17] = { -1, x }, third[17] = { -0.5, -0.5, x }, fourth[17] = { -0.5, -0.5, 0, x }, alone[17] = { x, [16] = -1 }, across[3] = { x, [2] = -1 };
+	static const double by_first[17] = { x, 1 }, by_second[17] = { 1, x }, by_third[17] = { 1, 1, x }, by_fourth[17] = { 1, 1, 1, x }, by_alone[17] = { x, [16] = 1 }, by_across[3] = { x, [2] = 1 };
 
 	(void)state;
 	assert_true(product(IN_F16, 2, first, by_first, 2) == 0x1p-8 + 0x1p-18);
 	assert_true(product(IN_F16, 2, second, by_second, 2) == 0x1p-8);
 	assert_true(product(IN_F16, 2, third, by_third, 3) == 0x1p-8 + 0x1p-18);
+	assert_true(product(IN_F16, 2, fourth, by_fourth, 4) == 0x1p-8 + 0x1p-18);
 	assert_true(product(IN_F16, 1, first, by_first, 2) == 0x1p-8);
+	/* where each second one is */
+	assert_true(product(IN_F16, 22, third, by_third, 3) == 0x1p-8 + 0x1p-18);
+	assert_true(product(IN_F16, 22, fourth, by_fourth, 4) == 0x1p-8);
 	/* one element a thread, and, of 16 threads, two in one of them, where threads of eight have both in other ones */
 	assert_true(product(IN_F16, 6, across, by_across, 1) == 1 + 0x1p-8);
 	assert_true(product(IN_F16, 6, across, by_across, 3) == 0x1p-8);
@@ -106,20 +110,18 @@ static void a_number_is_on_the_vector(void **state)
 	capture_free(&capture);
 }
 
-/* A kernel's whose source says f16(scale q), and tl.sum of float16. */
-static void a_kernel_without_tensor_cores(void **state)
+static void is_read(const char *path, const char *const says[2])
 {
 	struct structure_reading r;
 	struct error e;
 	const char *why;
 
-	(void)state;
-	no_error(capture_read(&capture, "fixtures/readings/attention.flashnn_paged.safetensors", &e) && call_bind(&call, &capture, true, &e), &e);
+	no_error(capture_read(&capture, path, &e) && call_bind(&call, &capture, true, &e), &e);
 	no_error(structure_read(&r, &call, &(struct structure_search){ .work = structure_work }, &why, &e), &e);
 	assert_null(why);
 	print_message("%.4f %% of o, %.2f G operations\n%s", 100 * r.out[0].explained, r.work * 1e-9, r.text);
 	assert_true(r.identified && r.out[0].explained > 0.9999);
-	assert_non_null(strstr(r.text, "threads of 8](fma[k * f16(rsqrt(128) * q)])"));
+	for (int i = 0; i < 2; i++) assert_non_null(strstr(r.text, says[i]));
 	bool said = false;
 	for (int i = 0; i < r.n_rounding; i++) said = said || (r.rounding[i].site < 0 && !r.rounding[i].arranged && r.rounding[i].type.format == FMT_F16);
 	assert_true(said);
@@ -127,12 +129,22 @@ static void a_kernel_without_tensor_cores(void **state)
 	capture_free(&capture);
 }
 
+/* Sources say f16(scale q) in one, and tl.sum of float16 in both; ColossalAI's layout is, as Triton prints it, of 8 elements, 4 by 8 threads and 4 by 1
+ * warps, and its PTX multiplies in pairs. */
+static void kernels_without_tensor_cores(void **state)
+{
+	(void)state;
+	is_read("fixtures/readings/attention.flashnn_paged.safetensors", (const char *const[]){ "threads of 8]", "(fma[k * f16(rsqrt(128) * q)])" });
+	is_read("fixtures/readings/attention.colossal_decode.safetensors",
+		(const char *const[]){ "threads of 8, each second product rounded](fma[k * q])", "sum[in f16: 4 warps, 4 lanes, threads of 1](fma[v' * f16(e)])" });
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_second_product_of_a_thread_is_rounded), cmocka_unit_test(products_in_bf16_are_added_in_float32),
 		cmocka_unit_test(of_a_matrix_that_is_transposed), cmocka_unit_test(of_decode_calls_alone), cmocka_unit_test(a_number_is_on_the_vector),
-		cmocka_unit_test(a_kernel_without_tensor_cores),
+		cmocka_unit_test(kernels_without_tensor_cores),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
