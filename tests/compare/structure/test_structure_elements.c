@@ -139,12 +139,37 @@ static void kernels_without_tensor_cores(void **state)
 		(const char *const[]){ "threads of 8, each second product rounded](fma[k * q])", "sum[in f16: 4 warps, 4 lanes, threads of 1](fma[v' * f16(e)])" });
 }
 
+/* One of one query on 300 keys that rounds each product of q and k to bf16, as SGLang's does, and each of p and v. */
+static void products_in_bf16_are_read(void **state)
+{
+	struct structure_reading r;
+	struct error e;
+	const char *why;
+	int set = 0;
+
+	(void)state;
+	no_error(case_make(&capture, case_find("attention", "decode"), 3, true, &e), &e);
+	struct search *s = answered_plainly();
+	struct candidate x = operands_in_bf16(s, op_form(op_find("attention"), "ascending"));
+	try(s, &x, s->n_stage - 1);
+	for (int i = 0; i < x.met.n; i++)
+		if (s->keys.at[x.met.key[i]].what == W_ELEMENTS) x.config.value[x.met.key[i]] = 1, set++;
+	assert_int_equal(set, 2);
+	ended(answered_by(s, &x));
+	no_error(structure_read(&r, &call, &(struct structure_search){ .work = 6e9 }, &why, &e), &e);
+	assert_null(why);
+	print_message("%.4f %% of o, %.2f G operations\n%s", 100 * r.out[0].explained, r.work * 1e-9, r.text);
+	assert_true(r.identified && strstr(r.text, "sum(bf16(k * q))") && strstr(r.text, "sum(bf16(v' * bf16(e)))"));
+	structure_free(&r);
+	capture_free(&capture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_second_product_of_a_thread_is_rounded), cmocka_unit_test(products_in_bf16_are_added_in_float32),
 		cmocka_unit_test(of_a_matrix_that_is_transposed), cmocka_unit_test(of_decode_calls_alone), cmocka_unit_test(a_number_is_on_the_vector),
-		cmocka_unit_test(kernels_without_tensor_cores),
+		cmocka_unit_test(kernels_without_tensor_cores), cmocka_unit_test(products_in_bf16_are_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
