@@ -1,6 +1,7 @@
 /* What GPUs' programs compute otherwise than rounded right: elementary functions of PTX's approximate instructions, to the bit, each step rounded
  * to a float; sums in the orders that kernels have, running ones and those in bf16. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,6 +118,14 @@ struct threads element_threads(int way)
 	return (struct threads){ 1, many[(way - ROWS) % 4], many[(way - ROWS) / 4], false };
 }
 
+const char *element_threads_said(int way, char room[THREADS_ROOM])
+{
+	const struct threads t = element_threads(way);
+
+	snprintf(room, THREADS_ROOM, "%zu warps, %zu lanes, threads of %zu%s", t.warps, t.lanes, t.vector, t.each_second ? ", each second product rounded" : "");
+	return room;
+}
+
 /* y [m, n] = a [m, k] b [k, n] of which m or n is 1: products in a type of 16 bits, rounded and added up in float32, or in that by threads. */
 void by_element(const struct cell *c, struct block y, const struct block *a)
 {
@@ -127,12 +136,17 @@ void by_element(const struct cell *c, struct block y, const struct block *a)
 
 	for (size_t i = 0; i < y.rows * y.cols; i++) {
 		const size_t row = i / y.cols, col = i % y.cols;
-		double sum = x ? 0 : (double)NAN;
-		for (size_t j = 0; j < k && x; j++) x[j] = a[0].at[row * down + j * along] * a[1].at[j * of_b + col * over_b];
-		if (x && c->p[3] == 1) round_into(x, x, k, type);
-		for (size_t j = 0; j < k && x && c->p[3] == 1; j++) sum += x[j];
-		if (x && c->p[3] > 1) sum = in_threads(x, k, element_threads(c->p[3]), type, true);
-		y.at[i] = c->p[3] == 1 ? round_one(sum, IN_F32) : sum;
+		double sum = 0;
+		y.at[i] = (double)NAN;
+		if (!x) continue;
+		for (size_t j = 0; j < k; j++) x[j] = a[0].at[row * down + j * along] * a[1].at[j * of_b + col * over_b];
+		if (c->p[3] > 1) {
+			y.at[i] = in_threads(x, k, element_threads(c->p[3]), type, true);
+			continue;
+		}
+		round_into(x, x, k, type);
+		for (size_t j = 0; j < k; j++) sum += x[j];
+		y.at[i] = round_one(sum, IN_F32);
 	}
 	free(x);
 }

@@ -158,7 +158,6 @@ static void leaf(struct lowering_run *l, const struct ex *e, int in, struct cell
 	if (e->kind == EX_SUM) c->exact = true, c->grid = AS_IT_IS;
 }
 
-
 struct val low_load(struct lowering_run *l, const struct sym *x)
 {
 	struct cell c = cell_of(CELL_OP, -1, -1, x->s.rows, x->s.cols);

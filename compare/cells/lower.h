@@ -22,7 +22,10 @@ static inline int narrow_elements(int how) { return 8 >> (how - 1) % 3; }       
  * (6 … 21); of 8 or 4 of which each second product is rounded (22, 23). */
 enum { ELEMENT_WAYS = 24, ELEMENT_WAYS_BF16 = 2 };
 static inline enum type elements_type(int ways) { return ways == ELEMENT_WAYS_BF16 ? IN_BF16 : IN_F16; }
-struct threads element_threads(int way);        /* of float16, from way 2 on */
+/* Of float16, from way 2 on; the text is written to `room`. */
+struct threads element_threads(int way);
+enum { THREADS_ROOM = 128 };
+const char *element_threads_said(int way, char room[THREADS_ROOM]);
 
 /* A choice: n options, `value` one of them. The same key in all candidates. */
 enum { MAX_KEY = 512, KEY_SLOTS = 2 * MAX_KEY };

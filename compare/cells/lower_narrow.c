@@ -35,9 +35,8 @@ bool low_by_element(struct lowering_run *l, struct cell *g, int about, int range
 const char *said_by_element(struct lowering_run *l, const struct cell *g, struct val a, struct val b)
 {
 	const char *type = type_names[g->p[4]], *left = in_brackets(l, a), *right = in_brackets(l, b);
+	char room[THREADS_ROOM];
 
 	if (g->p[3] == 1) return said(l, "sum(%s(%s * %s))", type, left, right);
-	const struct threads t = element_threads(g->p[3]);
-	return said(l, "sum[in %s: %zu warps, %zu lanes, threads of %zu%s](fma[%s * %s])", type, t.warps, t.lanes, t.vector, t.each_second ? ", each second product rounded" : "",
-		left, right);
+	return said(l, "sum[in %s: %s](fma[%s * %s])", type, element_threads_said(g->p[3], room), left, right);
 }

@@ -31,8 +31,7 @@ static void say_value(const struct search *s, const struct candidate *c, const s
 	else if (k->what == W_WAY) fputs(v ? way_name((enum fn)(k->id >> 16 & 0xffffffff), v) : "rounded right", to);
 	else if (k->what == W_NARROW && v) fprintf(to, "%s, threads of %d", type_names[narrow_sum(v)], narrow_elements(v));
 	else if (k->what == W_NARROW) fputs(type_names[IN_F32], to);
-	else if (k->what == W_ELEMENTS && v > 1) fprintf(to, "%zu warps, %zu lanes, threads of %zu%s", element_threads(v).warps, element_threads(v).lanes, element_threads(v).vector,
-		element_threads(v).each_second ? ", each second product rounded" : "");
+	else if (k->what == W_ELEMENTS && v > 1) fputs(element_threads_said(v, (char[THREADS_ROOM]){ 0 }), to);
 	else if (k->what == W_ELEMENTS) fputs(v ? "added in float32" : "no", to);
 	else if (k->what == W_OVER) fputs(over[v], to);
 	else if (k->what == W_SUMS) fputs(sums_name(v), to);

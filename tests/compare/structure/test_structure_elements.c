@@ -110,16 +110,25 @@ static void a_number_is_on_the_vector(void **state)
 	capture_free(&capture);
 }
 
-static void is_read(const char *path, const char *const says[2])
+/* The structure of `call`. */
+static struct structure_reading read_within(double work)
 {
 	struct structure_reading r;
 	struct error e;
 	const char *why;
 
-	no_error(capture_read(&capture, path, &e) && call_bind(&call, &capture, true, &e), &e);
-	no_error(structure_read(&r, &call, &(struct structure_search){ .work = structure_work }, &why, &e), &e);
+	no_error(structure_read(&r, &call, &(struct structure_search){ .work = work }, &why, &e), &e);
 	assert_null(why);
 	print_message("%.4f %% of o, %.2f G operations\n%s", 100 * r.out[0].explained, r.work * 1e-9, r.text);
+	return r;
+}
+
+static void is_read(const char *path, const char *const says[2])
+{
+	struct error e;
+
+	no_error(capture_read(&capture, path, &e) && call_bind(&call, &capture, true, &e), &e);
+	struct structure_reading r = read_within(structure_work);
 	assert_true(r.identified && r.out[0].explained > 0.9999);
 	for (int i = 0; i < 2; i++) assert_non_null(strstr(r.text, says[i]));
 	bool said = false;
@@ -142,9 +151,7 @@ static void kernels_without_tensor_cores(void **state)
 /* One of one query on 300 keys that rounds each product of q and k to bf16, as SGLang's does, and each of p and v. */
 static void products_in_bf16_are_read(void **state)
 {
-	struct structure_reading r;
 	struct error e;
-	const char *why;
 	int set = 0;
 
 	(void)state;
@@ -156,9 +163,7 @@ static void products_in_bf16_are_read(void **state)
 		if (s->keys.at[x.met.key[i]].what == W_ELEMENTS) x.config.value[x.met.key[i]] = 1, set++;
 	assert_int_equal(set, 2);
 	ended(answered_by(s, &x));
-	no_error(structure_read(&r, &call, &(struct structure_search){ .work = 6e9 }, &why, &e), &e);
-	assert_null(why);
-	print_message("%.4f %% of o, %.2f G operations\n%s", 100 * r.out[0].explained, r.work * 1e-9, r.text);
+	struct structure_reading r = read_within(6e9);
 	assert_true(r.identified && strstr(r.text, "sum(bf16(k * q))") && strstr(r.text, "sum(bf16(v' * bf16(e)))"));
 	structure_free(&r);
 	capture_free(&capture);
