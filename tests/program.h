@@ -105,4 +105,15 @@ static inline const char *text_of(const json_t *j, const char *key)
 	return s;
 }
 
+/* The table has a row for each object, and a heading. */
+static inline json_t *listed(const char *what)
+{
+	expect(EXIT_PASS, "list", what);
+	size_t rows = lines(out) - 1;
+	expect(EXIT_PASS, "list", what, "--json");
+	json_t *j = json_out();
+	assert_int_equal(json_array_size(j), rows);
+	return j;
+}
+
 #endif
