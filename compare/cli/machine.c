@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <gmp.h>
+#include <limits.h>
 #include <malloc.h>
 #include <omp.h>
 #include <pthread.h>
@@ -120,6 +121,13 @@ static void *gmp_realloc(void *old, size_t before, size_t n)
 
 static void gmp_free(void *p, size_t n) { (void)n, free(p); }
 
+/* A search asks again for what it has freed, and each page that went back to the system is filled with zeros anew: some 15 % of its time. */
+static void keep_what_is_freed(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 32 << 20);    /* the most that mallopt takes */
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
+}
+
 bool machine_ready(struct error *e)
 {
 	struct rlimit r;
@@ -128,7 +136,10 @@ bool machine_ready(struct error *e)
 
 	n = ranks_threads(n);
 	omp_set_num_threads(n);
-	if (!is_limited(&r)) return true;
+	if (!is_limited(&r)) {
+		keep_what_is_freed();
+		return true;
+	}
 	mallopt(M_ARENA_MAX, 1);                /* else each thread maps 128 MiB for malloc alone, at its first call */
 	mp_set_memory_functions(gmp_malloc, gmp_realloc, gmp_free);
 	if (is_room(MAIN_STACK)) grow_stack();

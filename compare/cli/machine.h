@@ -10,8 +10,8 @@
  *   nothing here uses, asks for its buffers for ever where there is no room, and the program's exit waits for it. */
 void machine_begin(char **argv, char **env, bool computes);
 
-/* Where it is limited: as many threads as half of the room is enough for, each with the buffer that OpenBLAS would ask for at its
- * first product, again and again. E_MEMORY where not even one fits. Does nothing where it is not limited. */
+/* Where the address space is limited: as many threads as half of the room is enough for, each with the buffer that OpenBLAS would ask for
+ * at its first product, again and again. E_MEMORY where not even one fits. Else: memory that is freed is kept for what asks next. */
 bool machine_ready(struct error *e);
 
 /* From now on exit(EXIT_FAIL) is no verdict, as libgomp calls it where it cannot make a thread, and becomes EXIT_MACHINE, while

@@ -55,7 +55,7 @@ static inline __attribute__((always_inline)) void e_map(calc *c, enum fn f, E *y
 	case FN_ID: *y = x; break;
 	case FN_NEG: *y = -x; break;
 	case FN_EXP: *y = noisy_exp(c, x); break;
-	case FN_EXP2: *y = within(c, exp2(x), 2); break;
+	case FN_EXP2: *y = within(c, x, 2); break;       /* of 2^x, which map computes */
 	case FN_PER_LN2: *y = sr(c, x * 1.4426950408889634); break;
 	case FN_SIGMOID: *y = noisy_sigmoid(c, x); break;
 	case FN_SOFTPLUS: *y = x > 20 ? x : within(c, log(sr(c, 1 + noisy_exp(c, x))), 2); break;
@@ -73,6 +73,32 @@ static inline __attribute__((always_inline)) void e_map(calc *c, enum fn f, E *y
 	}
 }
 #include "arith_loops.h"
+
+/* 2^x within 2^-50 of it, exact where x is whole: 2^n of the nearest whole number times the series of exp(r ln 2) of the rest, up to
+ * r^13, as the next term is below (ln 2 / 2)^14 / 14! < 2^-57. */
+WIDE_LOOP static void powers_of_two(double *y, const double *x, size_t n)
+{
+	static const double series[] = {        /* (ln 2)^k / k! */
+		1, 0x1.62e42fefa39efp-1, 0x1.ebfbdff82c58fp-3, 0x1.c6b08d704a0c0p-5, 0x1.3b2ab6fba4e77p-7,
+		0x1.5d87fe78a6731p-10, 0x1.430912f86c787p-13, 0x1.ffcbfc588b0c7p-17, 0x1.62c0223a5c824p-20, 0x1.b5253d395e7c4p-24,
+		0x1.e4cf5158b8ecap-28, 0x1.e8cac7351bb25p-32, 0x1.c3bd650fc2986p-36, 0x1.816193166d0f9p-40
+	};
+
+	for (size_t i = 0; i < n; i++) {
+		const double whole = x[i] + 0x1.8p52, r = x[i] - (whole - 0x1.8p52);
+		const double half = from_bits((to_bits(whole) << 52) + (UINT64_C(1022) << 52));    /* 2^(n - 1) */
+		double p = series[13];
+		for (int k = 12; k >= 0; k--) p = p * r + series[k];
+		p = 2 * (p * half);
+		y[i] = x[i] >= 1024 ? (double)INFINITY : x[i] < -1021 ? 0 : p;
+	}
+}
+
+static void map(calc *c, enum fn f, void *y, const void *x, size_t n)
+{
+	if (f == FN_EXP2) powers_of_two(y, x, n);
+	l_map(c, f, y, f == FN_EXP2 ? y : x, n);
+}
 
 uint32_t noise_table[2][PLACES + ROW];
 
@@ -235,6 +261,6 @@ static void take(calc *c, double *hi, double *lo, const void *x, size_t n)
 const struct arith arith_noisy = {
 	.name = "noisy", .what = "f32 with every operation rounded up or down at random (Monte Carlo arithmetic)",
 	.precision = 24, .plain = true, .size = size, .init = init, .load = noisy_load, .read = take,
-	.binary = binary, .map = l_map, .axpy = axpy, .scan = l_scan, .dot = l_dot, .gemv_t = gemv_t,
+	.binary = binary, .map = map, .axpy = axpy, .scan = l_scan, .dot = l_dot, .gemv_t = gemv_t,
 	.ger = ger, .gemm = gemm, .enter = blas_enter
 };

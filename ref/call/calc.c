@@ -153,13 +153,16 @@ double c_value(calc *c, num x)
 	return hi;
 }
 
-bool c_finite(calc *c, vec x)
+double *c_values(calc *c, vec x)
 {
 	double *b = calc_buffer(c, x.n);
 
 	c->arith->read(c, b, NULL, x.at, x.n);
-	return all_finite(b, x.n);
+	return b;
 }
+
+void c_given(calc *c, vec y, const double *x) { c->arith->load(c, y.at, x, y.n); }
+bool c_finite(calc *c, vec x) { return all_finite(c_values(c, x), x.n); }
 
 /* ---- elementwise and sums ---- */
 void c_binary(calc *c, enum binary op, vec y, vec a, vec b)

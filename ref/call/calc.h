@@ -55,6 +55,8 @@ void c_set(calc *c, vec y, double x);
 void c_ramp(calc *c, vec y, double first);              /* first, first + 1, ... */
 num c_number(calc *c, double x);                        /* a new num of that value */
 double c_value(calc *c, num x);                         /* nearest double */
+double *c_values(calc *c, vec x);                       /* nearest doubles, to be read or changed before anything else is computed */
+void c_given(calc *c, vec y, const double *x);          /* y = x, rounded as the arithmetic does */
 bool c_finite(calc *c, vec x);                          /* are all? */
 
 /* Is what follows computed of indices? Then it is whole numbers, which no algebra rounds. What was said before. */

@@ -137,24 +137,26 @@ void run_compare(struct frame *f, const struct ex *x, vec y)
 	difference.kind = EX_ZIP;
 	difference.op = OP_SUB;
 	run_zip(f, &difference, y);
-	for (size_t i = 0; i < y.n; i++) {
-		vec one = part(f, y, i, 1);
-		double d = c_value(f->c, one);
-		bool yes = x->op == NODE_EQ ? d == 0 : x->op == NODE_NE ? d != 0 : x->op == NODE_LT ? d < 0 : x->op == NODE_LE ? d <= 0
-			: x->op == NODE_GT ? d > 0 : d >= 0;
-		c_set(f->c, one, yes);
-	}
+	double *d = c_values(f->c, y);
+	for (size_t i = 0; i < y.n; i++)
+		d[i] = x->op == NODE_EQ ? d[i] == 0 : x->op == NODE_NE ? d[i] != 0 : x->op == NODE_LT ? d[i] < 0 : x->op == NODE_LE ? d[i] <= 0
+			: x->op == NODE_GT ? d[i] > 0 : d[i] >= 0;
+	c_given(f->c, y, d);
 }
 
 void run_where(struct frame *f, const struct ex *x, vec y)
 {
 	vec condition = run_value(f, x->c), a = run_value(f, x->a), b = run_value(f, x->b);
+	const double *on = c_values(f->c, condition);
 	size_t n = cols_now(f, x);
 
-	for (size_t i = 0; i < y.n; i++) {
-		bool yes = c_value(f->c, part(f, condition, i, 1)) != 0;
+	/* side by side in a row what is chosen alike */
+	for (size_t i = 0, m; i < y.n; i += m) {
+		const bool yes = on[i] != 0;
 		vec from = run_row(f, yes ? x->a : x->b, yes ? a : b, i / n, n);
-		c_copy(f->c, part(f, y, i, 1), part(f, from, from.n == 1 ? 0 : i % n, 1));
+		for (m = 1; i % n + m < n && (on[i + m] != 0) == yes; m++) { }
+		if (from.n > 1) c_copy(f->c, part(f, y, i, m), part(f, from, i % n, m));
+		else for (size_t j = 0; j < m; j++) c_copy(f->c, part(f, y, i + j, 1), from);
 	}
 }
 

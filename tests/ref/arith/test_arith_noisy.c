@@ -17,6 +17,7 @@ static void unbiased(calc *c)
 		{ OP_POW, -1, 3, 0.75, 2.27950705695478, 5 }, { -1, FN_RSQRT, 3, 0, 0.57735026918962576, 3 },
 		{ -1, FN_SIN, 2, 0, 0.90929742682568170, 3 }, { -1, FN_EXP, -2.5, 0, 0.0820849986238988, 6.5 },
 		{ -1, FN_SIGMOID, -1.25, 0, 0.22270013882530884, 9.25 }, { -1, FN_TANH, 0.5, 0, 0.46211715726000976, 3 },
+		{ -1, FN_EXP2, -2.5, 0, 0.17677669529663689, 3 }, { -1, FN_EXP2, 60.375, 0, 0x1.4bfdad5362a27p+60, 3 },
 		{ -1, FN_SOFTPLUS, 0.5, 0, 0.97407698418010669, 10 }, { -1, FN_SILU, 1.5, 0, 1.2263617142904655, 10.5 },
 	};
 	enum { MANY = 40000 };
@@ -250,6 +251,15 @@ static void keeps_what_it_must(calc *c)
 	for (size_t l = 0; l < K; l++) sum += a[K + l] * b[l];
 	assert_true(y[3] == sum && y[4] == 0 && y[5] != 0);
 	assert_true(isinf(y[9]) && isnan(y[10]) && isinf(y[11]));
+	/* 2^x: exact where it is a power, and what a double does not hold */
+	static const double power[] = { -126, -1, 0, 1, 127, 1023, -1022, 1024, INFINITY, -INFINITY, -1e300, NAN };
+	vec x = c_vec(c, LEN(power));
+	memcpy(x.at, power, sizeof power);
+	c_map(c, x, FN_EXP2, x);
+	for (size_t i = 0; i < LEN(power); i++) {
+		double v = ((double *)x.at)[i], want = exp2(power[i]);
+		if (!(want < 0x1p-126 ? v == 0 || v == want : v == want || (isnan(v) && isnan(want)))) fail_msg("2^%g is %g", power[i], v);
+	}
 }
 
 /* Where float32 is exact, too: sums side by side scatter as one multiply-add after the other does, and a product that is 0 adds nothing. */
