@@ -13,32 +13,49 @@ static void stored(enum dtype d, double *y, const double *x, size_t n)
 
 void store_type(enum dtype d, double *x, size_t n) { stored(d, x, x, n); }
 
-/* unit: what no bit is lost below; of[st]: a product of factors whose logarithm is still to be added, at most 2^53 each */
+/* The next elements [*first, *end) of one stage, of those before `last`; false: there are none. */
+static bool next_of_stage(const struct put_view *p, size_t last, size_t *first, size_t *end)
+{
+	*first = *end;
+	while (*end < last && p->stage[*end] == p->stage[*first]) ++*end;
+	return *first < last;
+}
+
+/* x is what stands at `from` and behind. unit: what no bit is lost below; of[st]: a product of factors whose logarithm is still to be
+ * added, at most 2^53 each */
 static void compare_block(const struct put_view *p, size_t from, const double *x, size_t n, struct score *s, float *errors, double unit,
 	double of[MAX_STAGE])
 {
-	for (size_t i = 0; i < n; i++) {
-		size_t k = from + i;
-		double w = (double)p->weight[k], y = (double)p->y[k], d = fabs(y - x[i]) * w;
-		int st = p->stage[k];
-		if (y == x[i]) d = 0;
-		s->equal[st] += d == 0;
-		if (d != 0) {
-			if (!(d < 1e6)) d = 1e6;
-			s->left[st] += d * d;
-			s->raw += (d / w) * (d / w);
-			of[st] *= 1 + d * unit;
-			if (of[st] > 0x1p900) s->bits[st] += log2(of[st]), of[st] = 1;
+	for (size_t first, end = from; next_of_stage(p, from + n, &first, &end); ) {
+		const int st = p->stage[first];
+		double left = s->left[st], raw = s->raw, product = of[st];
+		double equal = s->equal[st];
+		for (size_t k = first; k < end; k++) {
+			double w = (double)p->weight[k], y = (double)p->y[k], d = fabs(y - x[k - from]) * w;
+			if (y == x[k - from]) d = 0;
+			equal += d == 0;
+			if (d != 0) {
+				if (!(d < 1e6)) d = 1e6;
+				left += d * d;
+				raw += (d / w) * (d / w);
+				product *= 1 + d * unit;
+				if (product > 0x1p900) s->bits[st] += log2(product), product = 1;
+			}
+			if (errors) errors[k] = (float)d;
 		}
-		if (errors) errors[k] = (float)d;
+		s->left[st] = left, s->raw = raw, of[st] = product, s->equal[st] = equal;
 	}
 }
 
 static void moved_block(const struct put_view *p, size_t from, const double *x, size_t n, struct score *s)
 {
-	for (size_t i = 0; i < n; i++) {
-		double d = fmin(fabs(x[i] - (double)p->truth[from + i]) * (double)p->weight[from + i], 1e6);
-		s->moved[p->stage[from + i]] += d * d;
+	for (size_t first, end = from; next_of_stage(p, from + n, &first, &end); ) {
+		double moved = s->moved[p->stage[first]];
+		for (size_t k = first; k < end; k++) {
+			double d = fmin(fabs(x[k - from] - (double)p->truth[k]) * (double)p->weight[k], 1e6);
+			moved += d * d;
+		}
+		s->moved[p->stage[first]] = moved;
 	}
 }
 
