@@ -26,7 +26,7 @@ static bool next_of_stage(const struct put_view *p, size_t last, size_t *first, 
 static void compare_block(const struct put_view *p, size_t from, const double *x, size_t n, struct score *s, float *errors, double unit,
 	double of[MAX_STAGE])
 {
-	for (size_t first, end = from; next_of_stage(p, from + n, &first, &end); ) {
+	for (size_t first, end = from; next_of_stage(p, from + n, &first, &end);) {
 		const int st = p->stage[first];
 		double left = s->left[st], raw = s->raw, product = of[st];
 		double equal = s->equal[st];
@@ -49,7 +49,7 @@ static void compare_block(const struct put_view *p, size_t from, const double *x
 
 static void moved_block(const struct put_view *p, size_t from, const double *x, size_t n, struct score *s)
 {
-	for (size_t first, end = from; next_of_stage(p, from + n, &first, &end); ) {
+	for (size_t first, end = from; next_of_stage(p, from + n, &first, &end);) {
 		double moved = s->moved[p->stage[first]];
 		for (size_t k = first; k < end; k++) {
 			double d = fmin(fabs(x[k - from] - (double)p->truth[k]) * (double)p->weight[k], 1e6);
