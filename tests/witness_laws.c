@@ -112,7 +112,7 @@ void sites_show(const struct sample *s, size_t n, size_t chunk)
 		made(&c, &s[i], i);
 		for (int k = 0; op->sites[k].name; k++) {
 			for (int form = 0; form < MAX_FORM && op->forms[form].name; form++) {
-				if (op->sites[k].form >= 0 && op->sites[k].form != form) continue;
+				if (!site_in_form(op, k, form)) continue;
 				largest[form][k] = fmax(largest[form][k], effect(&c, "f64", form, chunk, k, FMT_E4M3));
 				assert_true(effect(&c, "f64", form, chunk, k, FMT_F64) == 0);
 				assert_true(effect(&c, "f32", form, chunk, k, FMT_F64) == 0);
@@ -122,7 +122,7 @@ void sites_show(const struct sample *s, size_t n, size_t chunk)
 	}
 	for (int k = 0; op->sites[k].name; k++)
 		for (int form = 0; form < MAX_FORM && op->forms[form].name; form++)
-			if ((op->sites[k].form < 0 || op->sites[k].form == form) && !(largest[form][k] > SHOWS))
+			if (site_in_form(op, k, form) && !(largest[form][k] > SHOWS))
 				fail_msg("site %s changes nothing in form %s", op->sites[k].name, op->forms[form].name);
 }
 

@@ -31,8 +31,8 @@ bool emulation_nearest(struct xray *x, const struct contract *first, const struc
  * for emulation_by_kept. */
 bool emulation_by_structure(struct xray *x, const struct contract *k, bool *found);
 bool emulation_by_kept(struct xray *x);
-/* Does the contract clearly allow each of its roundings? */
-bool structure_within(const struct structure_said *s, const struct call *call, const struct contract *k);
+/* Does the contract clearly allow each of its roundings, or each at a site? */
+bool structure_within(const struct structure_said *s, const struct call *call, const struct contract *k, bool at_sites);
 
 /* emulation_forward from this plan alone, with this part of the work that growing may spend. */
 enum { OF_GROWTH = 16 };        /* where many are tried, or little hangs on it: of a small call there is enough for each */

@@ -84,10 +84,10 @@ static bool is_allowed(const struct structure_rounding *r, const void *with)
 	return allows(a->call, a->k, r);
 }
 
-bool structure_within(const struct structure_said *s, const struct call *call, const struct contract *k)
+bool structure_within(const struct structure_said *s, const struct call *call, const struct contract *k, bool at_sites)
 {
 	for (int i = 0; i < s->n_rounding; i++)
-		if (!allows(call, k, &s->rounding[i])) return false;
+		if ((s->rounding[i].site >= 0 || !at_sites) && !allows(call, k, &s->rounding[i])) return false;
 	return true;
 }
 
@@ -107,7 +107,7 @@ static bool read_with(struct xray *x, const struct contract *k, uint64_t faults,
 	say(x->structure, &r);
 	*found = r.identified;
 	bool ok = !*found || (shift_to(x, &r, &p) && keep_without(x, &r));
-	*allowed = !k || structure_within(x->structure, x->call, k);
+	*allowed = !k || structure_within(x->structure, x->call, k, false);
 	structure_free(&r);
 	if (!ok || !*found) return ok;
 	x->emulation = p;

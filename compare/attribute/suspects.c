@@ -120,7 +120,7 @@ static bool read_needed(struct examination *ex, struct xray *x, const struct rul
 	const struct structure_said *s = &ex->structure;
 	bool avoidable = !s->taken || !ex->identified || earned_by_chance(x, rules);
 
-	for (const struct contract *k = rules->first; !avoidable && k <= rules->last; k++) avoidable = structure_within(s, x->call, k);
+	for (const struct contract *k = rules->first; !avoidable && k <= rules->last; k++) avoidable = structure_within(s, x->call, k, false);
 	for (int i = 0; i < s->n_rounding && !avoidable; i++) {
 		const struct structure_rounding *r = &s->rounding[i];
 		bool again = false;

@@ -7,11 +7,6 @@
 
 const double xray_agree = -20, xray_disagree = 200;
 
-bool site_in_form(const struct op *op, int site, int form)
-{
-	return op->sites[site].form < 0 || op->sites[site].form == form;
-}
-
 int site_store(const struct call *call, int site)
 {
 	int store = call->op->sites[site].store;

@@ -190,8 +190,6 @@ static inline size_t xray_place(const struct xray *x, int i, size_t j) { return 
 /* Does the emulation round anywhere but at stores? */
 bool xray_rounds_inside(const struct xray *x);
 
-bool site_in_form(const struct op *op, int site, int form);
-
 /* 1 + the output of this call that the site is the store of, or 0. */
 int site_store(const struct call *call, int site);
 

@@ -58,7 +58,7 @@ static void list_faults(struct list *l, const struct op *op)
 static void list_sites(struct list *l, const struct op *op)
 {
 	for (const struct site_spec *s = op->sites; s->name; s++)
-		ROW(l, op->name, s->name, form_name(op, s->form), s->what);
+		ROW(l, op->name, s->name, s->form < 0 && !site_in_all(op, (int)(s - op->sites)) ? "some" : form_name(op, s->form), s->what);
 }
 
 static void list_tensor(struct list *l, const struct op *op, const char *side, const struct tensor_spec *t)

@@ -14,8 +14,8 @@ struct arguments {
 	bool json, trace;
 };
 
-/* One "SITE=TYPE" into the plan; *form becomes the one form that has the site, unless all have it. */
-static bool plan_round(struct plan *p, const struct op *op, const char *text, int *form, struct error *e)
+/* One "SITE=TYPE" into the plan; *form becomes the first form that has the site, unless all have it, or the one that is asked for. */
+static bool plan_round(struct plan *p, const struct op *op, const char *text, int asked, int *form, struct error *e)
 {
 	size_t n = strcspn(text, "=");
 	char name[64];
@@ -29,12 +29,13 @@ static bool plan_round(struct plan *p, const struct op *op, const char *text, in
 		return error_set(e, E_UNKNOWN_NAME, text, NO_OFFSET,
 			"expected SITE=TYPE, TYPE one of bf16 f16 tf32 bf16x2 f32 e4m3 e5m2, or with _rz (towards 0) or _via_bf16 (rounded twice)");
 	r->on = true;
-	int own = op->sites[site].form;
-	if (own >= 0 && *form >= 0 && own != *form)
+	if (site_in_all(op, site) || (asked >= 0 && site_in_form(op, site, asked))) return true;
+	int own = 0;
+	while (!site_in_form(op, site, own)) own++;
+	if (*form >= 0 && !site_in_form(op, site, *form))
 		return error_set(e, E_USAGE, text, NO_OFFSET, "this site belongs to the form %s, the fault or another site to %s",
 			op->forms[own].name, op->forms[*form].name);
-	if (own >= 0)
-		*form = own;
+	if (*form < 0) *form = own;
 	return true;
 }
 
@@ -72,7 +73,7 @@ static bool make_plan(struct plan *p, const struct op *op, const struct argument
 		form = op->faults[fault].form;
 	}
 	for (size_t i = 0; i < a->n_round; i++)
-		if (!plan_round(p, op, a->round[i], &form, e)) return false;
+		if (!plan_round(p, op, a->round[i], a->form ? op_form(op, a->form) : -1, &form, e)) return false;
 	return plan_form(p, op, a, form, e);
 }
 

@@ -56,11 +56,11 @@ static bool begins_with(const char *shape, const char *dim)
 
 static bool along_tokens(const struct op *op, int o) { return begins_with(op->out[o].shape, op->dims[0]); }
 
+/* The first loop, or the first in it. */
 static const struct loop *chunked_loop(const struct statement *b)
 {
-	for (; b; b = b->next)
-		if (b->loop) return b->loop->chunks ? b->loop : NULL;
-	return NULL;
+	while (b && !b->loop) b = b->next;
+	return !b ? NULL : b->loop->chunks ? b->loop : chunked_loop(b->body);
 }
 
 /* Has the form a loop along dims[0]? */

@@ -43,7 +43,7 @@ enum { MAX_LINE = 1024, MAX_PUT = 24, MAX_DEF = 64, MAX_CARRY = 48, MAX_LOOP = 2
 struct form_symbols {
 	struct program *program;        /* these pieces alone */
 	const struct tree *tree;
-	const struct program_loop *loop;        /* that over tokens, or the first; NULL: none */
+	const struct program_loop *loop;        /* that over tokens, or the first, or of those in it the first in chunks; NULL: none */
 	struct sym_loop in[MAX_LOOP];             /* in[0]: the piece; each behind those around it */
 	int n_in, now_in, iterated;             /* iterated: the last that carries anything and is in no other; 0: none */
 	struct pool pool;

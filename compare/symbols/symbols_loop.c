@@ -58,7 +58,7 @@ bool read_loop(struct reader *r, const struct step *s)
 	struct sym_loop *to = &f->in[f->n_in];
 	*to = (struct sym_loop){ s->loop, up, f->in[up].level + 1, f->n_carry, n };
 	if (!up && n) f->iterated = (int)(to - f->in);
-	if (!up && (!f->loop || (!over_tokens(f->loop) && over_tokens(s->loop)))) f->loop = s->loop;
+	if (up ? f->loop->chunk < 0 && !over_tokens(f->loop) && s->loop->chunk >= 0 : !f->loop || (!over_tokens(f->loop) && over_tokens(s->loop))) f->loop = s->loop;
 	f->now_in = f->n_in++;
 	f->n_carry += n;
 	for (int i = 0; i < n; i++) was[i] = r->carry_of[reg[i]];

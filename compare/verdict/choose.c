@@ -16,12 +16,15 @@ static double excess(const struct verdict *v)
 	return worst;
 }
 
-/* 0: the contract does not allow what the kernel was seen to round; 2: it does, and in the form that was seen. */
+/* 0: the contract does not allow what the kernel was seen to round at sites; 1: it does, but not all that was seen elsewhere, of which no
+ * contract says anything; 2: all; 3: all, in the form that was seen. */
+enum { AT_SITES = 1, ALL };
 static int suits(const struct examination *x, const struct call *call, const struct contract *k)
 {
-	bool within = x && (x->structure.taken ? structure_within(&x->structure, call, k) : profile_within(&x->profile, call, k));
+	const bool read = x && x->structure.taken;
 
-	return within ? 1 + (x->profile.emulation.form == k->form) : 0;
+	if (read ? structure_within(&x->structure, call, k, false) : x && profile_within(&x->profile, call, k)) return ALL + (x->profile.emulation.form == k->form);
+	return read && structure_within(&x->structure, call, k, true) ? AT_SITES : 0;
 }
 
 /* A better truth bounds no error that the contract leaves without a bound. */
@@ -50,7 +53,7 @@ bool may_be_correct(const struct call *call, const struct contract *k, const str
 	bool read = false;
 
 	for (int i = 0; i < MAX_OUT && x; i++) read = read || x->answer[i];
-	return read && suits(x, call, k);
+	return read && suits(x, call, k) >= ALL;
 }
 
 /* Where it breaks rules that know of no such kernel: again, with what it answers. Whether that is poor is asked of all rows at once. */

@@ -44,6 +44,14 @@ int op_form(const struct op *op, const char *name)
 	return -1;
 }
 
+bool site_in_all(const struct op *op, int site)
+{
+	bool all = true;
+
+	for (int i = 0; i < MAX_FORM && op->forms[i].name; i++) all = all && site_in_form(op, site, i);
+	return all;
+}
+
 int op_size(const struct op *op, const char *name)
 {
 	for (int i = 0; op->dims[i]; i++)

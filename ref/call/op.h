@@ -6,7 +6,7 @@
 #include "fixtures/cases/capture.h"
 #include "fixtures/cases/cases.h"
 
-enum { MAX_IN = 24, MAX_OUT = 16, MAX_PARAM = 16, MAX_DIM = 16, MAX_SITE = 64, MAX_FORM = 10, MAX_LIST = 256 };
+enum { MAX_IN = 24, MAX_OUT = 16, MAX_PARAM = 16, MAX_DIM = 16, MAX_SITE = 64, MAX_FORM = 16, MAX_LIST = 256 };
 /* Faults that are no rounding at a site stand first in an op's table, where it has more in all. */
 enum { MAX_FAULT = 64 };
 enum { DEFAULT_CHUNK = 64, MAX_HELD = 32 };
@@ -37,6 +37,7 @@ struct site_spec {
 	const char *name, *what;
 	int form;               /* the one form that has it, or -1 */
 	int store;              /* 1 + the output that this site is the store of, or 0 */
+	unsigned forms;         /* bit i: form i has it */
 };
 
 struct fault_spec {
@@ -132,6 +133,8 @@ extern const struct op *ops[];                  /* all of them, then NULL; made 
 const struct op *op_find(const char *name);     /* NULL when unknown; NAME.backward too, the derivative of an op that is a formula */
 const struct op *op_backward(const struct op *op);      /* that, or NULL */
 /* An op of the user's own, found before those of etalon and those added before. It is not copied. False: memory is short. */
+static inline bool site_in_form(const struct op *op, int site, int form) { return op->sites[site].forms >> form & 1; }
+bool site_in_all(const struct op *op, int site);
 bool op_add(const struct op *op);
 const struct op *op_added(size_t i);            /* the i-th last one; NULL behind the first */
 const struct test_case *op_case(const struct op *op, const char *name);  /* NULL when unknown */

@@ -150,6 +150,7 @@ static bool site(struct formula *f, const struct reads *r, struct site_spec *sit
 	if (i >= 0) {
 		struct site_spec *s = &sites[i];
 		s->form = s->form == NOWHERE || s->form == form ? form : -1;
+		s->forms |= 1u << form;
 		if (out >= 0) s->store = out + 1;
 	}
 	says = out >= 0 && i < 0 ? declared(f->tree.sites, name) : NULL;
@@ -157,7 +158,7 @@ static bool site(struct formula *f, const struct reads *r, struct site_spec *sit
 	if (listed >= 0) sites[listed].store = out + 1;
 	if (i >= 0 || f->tree.sites || !may_round(&f->tree, r, name)) return true;
 	if (*n == MAX_SITE) return wrong(f, &f->tree.forms->d, e, "at most 64 names in all forms");
-	sites[(*n)++] = (struct site_spec){ name, what, form, out + 1 };
+	sites[(*n)++] = (struct site_spec){ name, what, form, out + 1, 1u << form };
 	return true;
 }
 
@@ -169,7 +170,7 @@ bool formula_listed_sites(struct formula *f, struct site_spec *sites, struct err
 		if (i == MAX_SITE) return wrong(f, &x->d, e, "at most 64 sites");
 		int out = x->stores ? declared_index(f->tree.out, x->stores) : -1;
 		if (x->stores && out < 0 && strcmp(x->stores, "nothing")) return wrong(f, &x->d, e, "an output's name, or nothing, after 'stores'");
-		sites[i] = (struct site_spec){ x->d.name, x->d.what, NOWHERE, out + 1 };
+		sites[i] = (struct site_spec){ x->d.name, x->d.what, NOWHERE, out + 1, 0 };
 	}
 	return true;
 }

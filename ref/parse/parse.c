@@ -145,13 +145,14 @@ const char *as_written(struct parser *s, const struct word *first, const struct 
 }
 
 /* The file's only form needs no line of its own. */
-static bool form(struct parser *s, const struct word *name)
+static bool form(struct parser *s, const struct word *name, struct node *when)
 {
 	static const struct word only = { .text = "formula" };
 	bool ok = true, more;
 	struct form_decl *f = declare(s, &s->t->forms, sizeof *f, name ? name : &only);
 
 	if (!f) return false;
+	f->when = when;
 	if (!name) f->d.line = peek(s)->line, f->d.column = peek(s)->column;
 	do {
 		const char *comment;
@@ -195,14 +196,17 @@ static bool form_as(struct parser *s, const struct word *name)
 	return need(s, ":") && parse_definitions(s, &f->define, &f->n, false) && line_end(s, &comment);
 }
 
-/* NAME, and its statements in the lines below, or NAME as FORM: DEFINITION; ... */
+/* NAME [if CONDITION], and its statements in the lines below, or NAME as FORM: DEFINITION; ... */
 static bool named_form(struct parser *s)
 {
 	const struct word *name = peek(s);
+	struct node *when = NULL;
 	const char *comment;
 
 	if (!name_here(s, "a form's name")) return false;
-	return take(s, "as") ? form_as(s, name) : line_end(s, &comment) && form(s, name);
+	if (take(s, "as")) return form_as(s, name);
+	if (take(s, "if") && !(when = parse_value(s))) return false;
+	return line_end(s, &comment) && form(s, name, when);
 }
 
 static bool iterates(struct parser *s)
@@ -223,7 +227,7 @@ static bool line(struct parser *s)
 
 	if (w->kind != WORD_NAME) return wrong(s, "a line of a formula");
 	if (w->column != 1) return formula_error(s->e, s->w.path, w->line, w->column, "expected a line that begins in column 1");
-	if (parse_is_statement(s)) return form(s, NULL);
+	if (parse_is_statement(s)) return form(s, NULL, NULL);
 	if (!strcmp(w->text, "iterates")) return s->at++, iterates(s);
 	s->at++;
 	if (!strcmp(w->text, "in")) return parse_tensors(s, &s->t->in, false);

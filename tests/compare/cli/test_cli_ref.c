@@ -109,6 +109,14 @@ static void ref_rounds_at_every_site(void **state)
 		json_decref(j);
 	}
 	json_decref(all);
+	/* a site of some forms: in the first of them, or the one that is asked for */
+	const char *in = inputs_of("attention");
+	expect(EXIT_PASS, "ref", in, "-o", scratch("a"), "--arith", "f64", "--round", "part_o=bf16");
+	assert_non_null(strstr(out, "(split form)"));
+	expect(EXIT_PASS, "ref", in, "-o", scratch("a"), "--arith", "f64", "--round", "part_o=bf16", "--form", "in_parts");
+	assert_non_null(strstr(out, "(in_parts form)"));
+	refused("part_o=bf16", "ref", in, "-o", scratch("a"), "--round", "p_normalised=bf16", "--round", "part_o=bf16");
+	refused("plain", "ref", in, "-o", scratch("a"), "--round", "part_o=bf16", "--form", "plain");
 	expect(EXIT_PASS, "ref", inputs_of("rmsnorm"), "-o", scratch("a"), "--arith", "f64");
 	expect(EXIT_PASS, "ref", inputs_of("rmsnorm"), "-o", scratch("b"), "--arith", "f64", "--round", "xhat=bf16", "--round", "scale=f64");
 	expect(EXIT_FAIL, "diff", scratch("a"), scratch("b"));

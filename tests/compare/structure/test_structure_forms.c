@@ -187,6 +187,45 @@ static void a_decode_call_has_blocks_of_keys(void **state)
 	capture_free(&capture);
 }
 
+/* Conch's paged attention takes 16 keys of a page, eight pages a part; scores, maxima, sums and outputs, a part's too, are in q's type, as its source says. */
+static void parts_of_the_keys_have_blocks(void **state)
+{
+	static const char *const says[] = { "s = bf16(rsqrt(64) * (k @ q))", "r = bf16(exp(top - block_top))", "part_a = bf16(part_a * r + bf16(v' @ e))",
+		"part_lse = bf16(top + bf16(log(part_sum)))", "z = bf16(exp(part_lse - highest))", "bf16(bf16(part_a / part_sum) * z)" };
+	struct structure_reading r;
+	struct error e;
+	const char *why;
+
+	(void)state;
+	no_error(capture_read(&capture, "fixtures/readings/attention.conch_paged.safetensors", &e) && call_bind(&call, &capture, true, &e), &e);
+	no_error(structure_read(&r, &call, &how, &why, &e), &e);
+	assert_null(why);
+	assert_true(r.identified && r.out[0].explained > 0.9999);
+	assert_string_equal(r.form, "in_parts");
+	assert_int_equal(r.chunk, 16);
+	for (size_t i = 0; i < sizeof says / sizeof *says; i++)
+		if (!strstr(r.text, says[i])) fail_msg("no %s in %s", says[i], r.text);
+	structure_free(&r);
+	capture_free(&capture);
+}
+
+/* Of few queries alone. */
+static void parts_are_of_decode_calls(void **state)
+{
+	static const char *const names[] = { "decode", "causal" };
+	const int form = op_form(op_find("attention"), "in_parts");
+	struct error e;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		no_error(case_make(&capture, case_find("attention", names[i]), 3, true, &e), &e);
+		struct search *s = answered_plainly();
+		assert_int_equal(s->graph[form][0].made, i == 0);
+		ended(s);
+		capture_free(&capture);
+	}
+}
+
 /* What each query loads of keys and values is not kept: 190 x 2 queries, two blocks of 128 keys, 64 numbers each, are 25 MB. */
 static void blocks_of_keys_are_not_kept(void **state)
 {
@@ -248,7 +287,8 @@ static void what_becomes_an_output_is_kept(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(later_tokens_tell_forms_apart), cmocka_unit_test(a_sink_that_joins_last), cmocka_unit_test(squares_of_what_was_not_stored),
-		cmocka_unit_test(an_inverse_without_decay), cmocka_unit_test(a_decode_call_has_blocks_of_keys), cmocka_unit_test(a_row_of_a_tensor_core), cmocka_unit_test(blocks_of_keys_are_not_kept),
+		cmocka_unit_test(an_inverse_without_decay), cmocka_unit_test(a_decode_call_has_blocks_of_keys), cmocka_unit_test(parts_of_the_keys_have_blocks), cmocka_unit_test(parts_are_of_decode_calls),
+		cmocka_unit_test(a_row_of_a_tensor_core), cmocka_unit_test(blocks_of_keys_are_not_kept),
 		cmocka_unit_test(what_becomes_an_output_is_kept) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -148,6 +148,22 @@ static void float16_is_as_legal_as_bf16(void **state)
 
 /* ---- stale ---- */
 
+/* FlagAttention's parts of the keys store their outputs in bf16, and sum bf16 numbers in bf16, of which no contract says anything. */
+static void auto_allows_what_is_rounded_at_sites(void **state)
+{
+	const struct judging how = { .contract = "auto" };
+	struct capture c;
+	struct verdict v;
+	struct error e;
+
+	(void)state;
+	no_error(capture_read(&c, "fixtures/readings/attention.flag_paged.safetensors", &e) && judge(&c, &how, &v, &e), &e);
+	assert_int_equal(v.outcome, PASS);
+	assert_true(v.x.identified);
+	assert_string_equal(v.contract->name, "bf16_operands_parts");
+	capture_free(&c);
+}
+
 static void stamp(struct capture *c, const char *producer, const char *sha256)
 {
 	struct error e;
@@ -257,6 +273,7 @@ int main(void)
 		cmocka_unit_test(auto_takes_the_tightest),
 		cmocka_unit_test(of_many_contracts_the_last),
 		cmocka_unit_test(float16_is_as_legal_as_bf16),
+		cmocka_unit_test(auto_allows_what_is_rounded_at_sites),
 		cmocka_unit_test(stale_captures_fail),
 		cmocka_unit_test(faults_fail_the_check),
 	};

@@ -122,7 +122,7 @@ static void forms_agree(void **state)
 				p.chunk = sizes[i];
 				p.round[site] = (struct site_rounding){ true, FMT_F64, ROUND_NEAREST_EVEN };
 				run_plan(&r, &c, &p);
-				assert_true(distance(&plain, &r) <= (op->sites[site].form < 0 || op->sites[site].form == form ? 0x1p-48 : 0x1p-92));
+				assert_true(distance(&plain, &r) <= (site_in_form(op, site, form) ? 0x1p-48 : 0x1p-92));
 				outcome_free(&r);
 			}
 		outcome_free(&plain);
