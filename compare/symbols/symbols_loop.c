@@ -43,6 +43,13 @@ static bool carries(struct reader *r, const struct step *s, struct sym_loop *to,
 	return true;
 }
 
+/* Is it the form's loop, rather than what was found before? inside: in another one. */
+static bool is_the_loop(const struct form_symbols *f, const struct program_loop *l, bool inside)
+{
+	if (!f->loop || over_tokens(f->loop)) return !f->loop;
+	return inside ? f->loop->chunk < 0 && l->chunk >= 0 : over_tokens(l);
+}
+
 bool read_loop(struct reader *r, const struct step *s)
 {
 	struct form_symbols *f = r->f;
@@ -58,7 +65,7 @@ bool read_loop(struct reader *r, const struct step *s)
 	struct sym_loop *to = &f->in[f->n_in];
 	*to = (struct sym_loop){ s->loop, up, f->in[up].level + 1, f->n_carry, n };
 	if (!up && n) f->iterated = (int)(to - f->in);
-	if (up ? f->loop->chunk < 0 && !over_tokens(f->loop) && s->loop->chunk >= 0 : !f->loop || (!over_tokens(f->loop) && over_tokens(s->loop))) f->loop = s->loop;
+	if (is_the_loop(f, s->loop, up)) f->loop = s->loop;
 	f->now_in = f->n_in++;
 	f->n_carry += n;
 	for (int i = 0; i < n; i++) was[i] = r->carry_of[reg[i]];
