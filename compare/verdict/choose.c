@@ -75,7 +75,7 @@ bool judge_with(const struct call *call, struct yardstick *y, int first, int las
 	int most = 0;
 
 	for (int i = first; i <= last; i++) most = suits(x, call, &k[i]) > most ? suits(x, call, &k[i]) : most;
-	for (int suit = most; suit >= (most > 0); suit--)
+	for (int suit = most; suit >= (most >= ALL ? ALL : 0); suit--)
 		for (int i = first; i <= last && !(any && v->outcome == PASS); i++) {
 			struct verdict w;
 			if (suits(x, call, &k[i]) != suit) continue;
