@@ -216,7 +216,7 @@ static void what_is_left_is_little(void **state)
 static void what_explains_nearly_all_is_looked_at_closer(void **state)
 {
 	(void)state;
-	read_back_of(7061, "attention", 12e9);
+	read_back_of(7078, "attention", 12e9);
 }
 
 /* tanh as the GPU approximates it, by which angles are off by 2^-11: too much for what is left to be near ties. */
