@@ -55,10 +55,19 @@ static void list_faults(struct list *l, const struct op *op)
 		ROW(l, op->name, m->name, form_name(op, m->form), m->what, m->seen);
 }
 
+/* The form that has the site, or whether all have it. */
+static const char *forms_name(const struct op *op, int site)
+{
+	const unsigned forms = op->sites[site].forms;
+
+	if (!(forms & (forms - 1))) return op->forms[site_first_form(op, site)].name;
+	return site_in_all(op, site) ? "any" : "some";
+}
+
 static void list_sites(struct list *l, const struct op *op)
 {
-	for (const struct site_spec *s = op->sites; s->name; s++)
-		ROW(l, op->name, s->name, s->form < 0 && !site_in_all(op, (int)(s - op->sites)) ? "some" : form_name(op, s->form), s->what);
+	for (int i = 0; op->sites[i].name; i++)
+		ROW(l, op->name, op->sites[i].name, forms_name(op, i), op->sites[i].what);
 }
 
 static void list_tensor(struct list *l, const struct op *op, const char *side, const struct tensor_spec *t)

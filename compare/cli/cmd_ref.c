@@ -30,8 +30,7 @@ static bool plan_round(struct plan *p, const struct op *op, const char *text, in
 			"expected SITE=TYPE, TYPE one of bf16 f16 tf32 bf16x2 f32 e4m3 e5m2, or with _rz (towards 0) or _via_bf16 (rounded twice)");
 	r->on = true;
 	if (site_in_all(op, site) || (asked >= 0 && site_in_form(op, site, asked))) return true;
-	int own = 0;
-	while (!site_in_form(op, site, own)) own++;
+	int own = site_first_form(op, site);
 	if (*form >= 0 && !site_in_form(op, site, *form))
 		return error_set(e, E_USAGE, text, NO_OFFSET, "this site belongs to the form %s, the fault or another site to %s",
 			op->forms[own].name, op->forms[*form].name);

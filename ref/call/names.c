@@ -52,6 +52,14 @@ bool site_in_all(const struct op *op, int site)
 	return all;
 }
 
+int site_first_form(const struct op *op, int site)
+{
+	int form = 0;
+
+	while (!site_in_form(op, site, form)) form++;
+	return form;
+}
+
 int op_size(const struct op *op, const char *name)
 {
 	for (int i = 0; op->dims[i]; i++)

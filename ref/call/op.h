@@ -35,9 +35,8 @@ struct param_spec {
 
 struct site_spec {
 	const char *name, *what;
-	int form;               /* the one form that has it, or -1 */
-	int store;              /* 1 + the output that this site is the store of, or 0 */
 	unsigned forms;         /* bit i: form i has it */
+	int store;              /* 1 + the output that this site is the store of, or 0 */
 };
 
 struct fault_spec {
@@ -133,11 +132,12 @@ extern const struct op *ops[];                  /* all of them, then NULL; made 
 const struct op *op_find(const char *name);     /* NULL when unknown; NAME.backward too, the derivative of an op that is a formula */
 const struct op *op_backward(const struct op *op);      /* that, or NULL */
 /* An op of the user's own, found before those of etalon and those added before. It is not copied. False: memory is short. */
-static inline bool site_in_form(const struct op *op, int site, int form) { return op->sites[site].forms >> form & 1; }
-bool site_in_all(const struct op *op, int site);
 bool op_add(const struct op *op);
 const struct op *op_added(size_t i);            /* the i-th last one; NULL behind the first */
 const struct test_case *op_case(const struct op *op, const char *name);  /* NULL when unknown */
+static inline bool site_in_form(const struct op *op, int site, int form) { return op->sites[site].forms >> form & 1; }
+bool site_in_all(const struct op *op, int site);
+int site_first_form(const struct op *op, int site);     /* the first that has it */
 /* Is it a matrix iteration whose every entry may be recorded: what `etalon eigen` watches? The first of them. */
 static inline bool op_is_iteration(const struct op *op) { return op->iterates && op->has_trace; }
 const struct op *op_of_iteration(void);

@@ -198,9 +198,10 @@ static double fast_angle(double x)
 /* Of each element, by itself, as a double. */
 static void each(struct frame *f, const struct ex *x, double (*of)(double), vec y)
 {
-	vec a = run_value(f, x->a);
+	double *value = c_values(f->c, run_value(f, x->a));
 
-	for (size_t i = 0; i < y.n; i++) c_set(f->c, part(f, y, i, 1), of(c_value(f->c, part(f, a, i, 1))));
+	for (size_t i = 0; i < y.n; i++) value[i] = of(value[i]);
+	c_given(f->c, y, value);
 }
 
 static bool is_taken(struct frame *f, vec y, size_t n, size_t k)

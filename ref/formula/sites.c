@@ -136,9 +136,6 @@ static bool may_round(const struct tree *t, const struct reads *r, const char *n
 	return !holds_index(t, name, 16) && (stored_in(t, name) || is_read(r, name));
 }
 
-/* In no form as yet. */
-enum { NOWHERE = -2 };
-
 /* Each name that a form defines and reads, and that is no index, is a site, unless the file lists its sites; an output's is where it is
  * stored, and so is one that has an output's name. */
 static bool site(struct formula *f, const struct reads *r, struct site_spec *sites, size_t *n, const char *name,
@@ -149,7 +146,6 @@ static bool site(struct formula *f, const struct reads *r, struct site_spec *sit
 
 	if (i >= 0) {
 		struct site_spec *s = &sites[i];
-		s->form = s->form == NOWHERE || s->form == form ? form : -1;
 		s->forms |= 1u << form;
 		if (out >= 0) s->store = out + 1;
 	}
@@ -158,7 +154,7 @@ static bool site(struct formula *f, const struct reads *r, struct site_spec *sit
 	if (listed >= 0) sites[listed].store = out + 1;
 	if (i >= 0 || f->tree.sites || !may_round(&f->tree, r, name)) return true;
 	if (*n == MAX_SITE) return wrong(f, &f->tree.forms->d, e, "at most 64 names in all forms");
-	sites[(*n)++] = (struct site_spec){ name, what, form, out + 1, 1u << form };
+	sites[(*n)++] = (struct site_spec){ name, what, 1u << form, out + 1 };
 	return true;
 }
 
@@ -170,7 +166,7 @@ bool formula_listed_sites(struct formula *f, struct site_spec *sites, struct err
 		if (i == MAX_SITE) return wrong(f, &x->d, e, "at most 64 sites");
 		int out = x->stores ? declared_index(f->tree.out, x->stores) : -1;
 		if (x->stores && out < 0 && strcmp(x->stores, "nothing")) return wrong(f, &x->d, e, "an output's name, or nothing, after 'stores'");
-		sites[i] = (struct site_spec){ x->d.name, x->d.what, NOWHERE, out + 1, 0 };
+		sites[i] = (struct site_spec){ x->d.name, x->d.what, 0, out + 1 };
 	}
 	return true;
 }
@@ -179,7 +175,7 @@ bool formula_listed_sites(struct formula *f, struct site_spec *sites, struct err
 bool formula_sites_stand(struct formula *f, const struct site_spec *sites, struct error *e)
 {
 	for (const struct site_decl *x = f->tree.sites; x; x = NEXT(x), sites++)
-		if (sites->form == NOWHERE) return wrong(f, &x->d, e, "a site of what a form defines");
+		if (!sites->forms) return wrong(f, &x->d, e, "a site of what a form defines");
 	return true;
 }
 

@@ -44,12 +44,12 @@ bool grad_sites(struct backward *b)
 	if (!(b->op.sites = sites)) return false;
 	for (int i = 0; i < MAX_SITE; i++) b->site[i] = b->adjoint[i] = -1;
 	for (int i = 0; of[i].name; i++)
-		if (!only_stored(b->of, i)) b->site[i] = add(b, sites, &n, (struct site_spec){ of[i].name, of[i].what, of[i].form, 0, of[i].forms });
-	for (int i = 0; b->op.out[i].name; i++) b->store[i] = add(b, sites, &n, (struct site_spec){ b->op.out[i].name, "the output", -1, i + 1, UINT_MAX });
+		if (!only_stored(b->of, i)) b->site[i] = add(b, sites, &n, (struct site_spec){ of[i].name, of[i].what, of[i].forms, 0 });
+	for (int i = 0; b->op.out[i].name; i++) b->store[i] = add(b, sites, &n, (struct site_spec){ b->op.out[i].name, "the output", UINT_MAX, i + 1 });
 	for (int i = 0; of[i].name; i++) {
 		const char *name = grad_name(b, of[i].name);
 		if (name && op_site(&b->op, name) >= 0) name = rounded_by_contract(&b->of->op, i) ? grad_name_inside(b, of[i].name) : NULL;
-		if (b->site[i] >= 0) b->adjoint[i] = add(b, sites, &n, (struct site_spec){ name, "its gradient", of[i].form, 0, of[i].forms });
+		if (b->site[i] >= 0) b->adjoint[i] = add(b, sites, &n, (struct site_spec){ name, "its gradient", of[i].forms, 0 });
 	}
 	return true;
 }

@@ -146,8 +146,6 @@ static void float16_is_as_legal_as_bf16(void **state)
 	assert_int_equal(pairs, 8);
 }
 
-/* ---- stale ---- */
-
 /* FlagAttention's parts of the keys store their outputs in bf16, and sum bf16 numbers in bf16, of which no contract says anything. */
 static void auto_allows_what_is_rounded_at_sites(void **state)
 {
@@ -163,6 +161,8 @@ static void auto_allows_what_is_rounded_at_sites(void **state)
 	assert_string_equal(v.contract->name, "bf16_operands_parts");
 	capture_free(&c);
 }
+
+/* ---- stale ---- */
 
 static void stamp(struct capture *c, const char *producer, const char *sha256)
 {

@@ -330,8 +330,8 @@ static void a_file_declares_an_op(void **state)
 	assert_true(isnan(op->params[3].absent) && !op->params[3].required);
 	assert_true(op->params[4].required && op->params[4].kind == PARAM_LIST);
 	assert_int_equal(op_site(op, "u"), 0);
-	assert_int_equal(op->sites[op_site(op, "v")].form, 1);
-	assert_int_equal(op->sites[op_site(op, "y")].form, -1);
+	assert_int_equal(op->sites[op_site(op, "v")].forms, 1 << 1);
+	assert_int_equal(op->sites[op_site(op, "y")].forms, 1 << 0 | 1 << 1);
 	assert_int_equal(op->sites[op_site(op, "y")].store, 1);
 	assert_string_equal(op->faults[0].seen, "someone/something#1");
 	assert_string_equal(op->faults[0].what, "w left out");
