@@ -9,7 +9,7 @@
 enum choice_kind { CHOOSE_DEFAULT, CHOOSE_FORM, CHOOSE_OPERAND, CHOOSE_NAME, CHOOSE_INNER, CHOOSE_LAST, CHOOSE_SUMS, CHOICE_KINDS };
 enum what {
 	W_CHUNK, W_EVERY, W_OPERAND, W_NAME, W_INNER, W_DISTRIBUTED, W_ORDER, W_PLACE, W_FUSED, W_CONJUGATED, W_UNDECAYED, W_EXP, W_SCAN, W_BASE,
-	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_GIVEN, W_WIDE, W_WAY, W_SUMS, W_ONTO, W_ALONE, W_UNSCALED, W_OVER, W_ELEMENTS
+	W_STORE, W_COLUMNS, W_HIGH, W_LOW, W_HALVES, W_PAIR, W_NARROW, W_WARPS, W_GIVEN, W_WIDE, W_WAY, W_SUMS, W_ONTO, W_ALONE, W_UNSCALED, W_OVER, W_ELEMENTS_F16, W_ELEMENTS_BF16, W_THREADS
 };
 
 /* Sums in a type of 16 bits: bf16 or float16, in three orders each; 0: in float32. */
@@ -17,15 +17,15 @@ enum { NARROW_SUMS = 7 };
 static inline enum type narrow_sum(int how) { return how > 3 ? IN_F16 : how ? IN_BF16 : IN_F32; }
 static inline int narrow_elements(int how) { return 8 >> (how - 1) % 3; }        /* of a thread: 8, 4 or 2 */
 
-/* Ways 1 … of a product of a matrix and a vector of 16 bits, element by element: each rounded to that type, and added in float32 (1) or, of
- * float16, in that: threads of 8, 4, 2 or 1 elements (2 … 5), as they hold a row; of one in each of so many lanes and warps, as they stand in a column
- * (6 … 21); of 8 or 4 of which each second product is rounded (22, 23). */
-enum { ELEMENT_WAYS = 24, ELEMENT_WAYS_BF16 = 2 };
-static inline enum type elements_type(int ways) { return ways == ELEMENT_WAYS_BF16 ? IN_BF16 : IN_F16; }
-/* Of float16, from way 2 on; the text is written to `room`. */
-struct threads element_threads(int way);
+/* A product of a matrix and a vector of 16 bits, element by element: each rounded to that type, and added in float32, or in that: by threads as they hold
+ * a row, of 8, 4, 2 or 1 elements; of 8 or 4 of which each second product is rounded; or as they stand in a column, of one element in each of so many lanes and
+ * warps. threads_ways: of each how many. */
+enum { BY_TENSOR_CORES, ADDED_IN_F32, BY_ROWS, BY_ROWS_IN_PAIRS, BY_COLUMNS };
+extern const int threads_ways[BY_COLUMNS + 1];
+static inline enum type elements_type(enum what w) { return w == W_ELEMENTS_BF16 ? IN_BF16 : w == W_ELEMENTS_F16 ? IN_F16 : IN_F32; }
+struct threads element_threads(int by, int which);
 enum { THREADS_ROOM = 128 };
-const char *element_threads_said(int way, char room[THREADS_ROOM]);
+const char *element_threads_said(int by, int which, char room[THREADS_ROOM]);         /* written to `room` */
 
 /* A choice: n options, `value` one of them. The same key in all candidates. */
 enum { MAX_KEY = 512, KEY_SLOTS = 2 * MAX_KEY };

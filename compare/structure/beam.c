@@ -89,8 +89,9 @@ void add_beams(const struct beams *from, struct beams *to)
 bool explained(const struct beams *b, int k)
 {
 	const struct beam *by = &b->by[!b->iterated];
+	const double least = by->n ? worth(by, by->at) : INFINITY, noise = by->n ? by->at[0].noise : 0;
 
-	return by->n && worth(by, &by->at[0]) <= (b->iterated ? found(0) / 100 : found(k));
+	return b->iterated ? least <= found(0) / 100 : least <= found(k) || (noise > 0 && least - noise <= found(k) / 10);
 }
 
 /* What the beams hold, at another stage. */

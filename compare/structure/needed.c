@@ -31,9 +31,9 @@ bool rounding_at(const struct search *s, const struct candidate *c, int key, int
 	static const enum type merged[] = { IN_F32, IN_TF32, IN_TF32_RN, IN_F16, IN_BF16 }, stored[] = { IN_F32, IN_F16, IN_BF16 };
 	const struct key *k = &s->keys.at[key];
 	enum type t = is_rounding(k) ? (enum type)type_of(s, c, key, value) : k->what == W_HIGH ? merged[value] : k->what == W_STORE ? stored[value]
-		: k->what == W_NARROW ? narrow_sum(value) : k->what == W_ELEMENTS && value ? elements_type(k->n) : IN_F32;
+		: k->what == W_NARROW ? narrow_sum(value) : value ? elements_type(k->what) : IN_F32;
 
-	*r = (struct structure_rounding){ .site = met_site(&c->met, key), .arranged = k->arranged && k->what != W_NARROW && k->what != W_ELEMENTS, .type = as[t] };
+	*r = (struct structure_rounding){ .site = met_site(&c->met, key), .arranged = k->arranged && k->what != W_NARROW && elements_type(k->what) == IN_F32, .type = as[t] };
 	if (r->site < 0 && r->arranged) r->products = sites_at_products(s, &c->met);
 	return as[t].on;
 }

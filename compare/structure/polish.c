@@ -13,12 +13,14 @@ static const char *const what_text[] = { [W_CHUNK] = "chunks", [W_EVERY] = "ever
 	[W_LOW] = "operands of lower merges", [W_HALVES] = "last merge in halves", [W_PAIR] = "order of factors", [W_NARROW] = "type of a sum",
 	[W_WARPS] = "warps of a sum", [W_GIVEN] = "exponent as given", [W_WIDE] = "operations more precise than float32", [W_WAY] = "last bits of a function",
 	[W_SUMS] = "sums of products", [W_ONTO] = "sum goes on from the others", [W_ALONE] = "fused multiply-adds of blocks inverted alone", [W_UNSCALED] = "a product before its factor",
-	[W_OVER] = "quotients", [W_ELEMENTS] = "product by elements" };
+	[W_OVER] = "quotients", [W_ELEMENTS_F16] = "product by elements", [W_ELEMENTS_BF16] = "product by elements",
+	[W_THREADS] = "threads of a sum" };
 
 static void say_value(const struct search *s, const struct candidate *c, const struct key *k, int key, int v, FILE *to)
 {
 	static const char *const base[] = { "16", "8", "32", "64", "128" }, *const store[] = { "f32", "f16", "bf16" };
 	static const char *const merge[] = { "f32", "tf32_rz", "tf32", "f16", "bf16" }, *const exps[] = { "e", "2, late", "2, each sum", "2, each term" };
+	static const char *const elements[] = { "no", "added in float32", "added in its type, by rows", "added in its type, by rows in pairs", "added in its type, by columns" };
 	static const char *const over[] = { "a / b", "a * (1 / b)", "a * rcp_approx(b)" };
 
 	if (is_rounding(k)) fputs(type_names[type_of(s, c, key, v)], to);
@@ -31,8 +33,8 @@ static void say_value(const struct search *s, const struct candidate *c, const s
 	else if (k->what == W_WAY) fputs(v ? way_name((enum fn)(k->id >> 16 & 0xffffffff), v) : "rounded right", to);
 	else if (k->what == W_NARROW && v) fprintf(to, "%s, threads of %d", type_names[narrow_sum(v)], narrow_elements(v));
 	else if (k->what == W_NARROW) fputs(type_names[IN_F32], to);
-	else if (k->what == W_ELEMENTS && v > 1) fputs(element_threads_said(v, (char[THREADS_ROOM]){ 0 }), to);
-	else if (k->what == W_ELEMENTS) fputs(v ? "added in float32" : "no", to);
+	else if (k->what == W_THREADS) fputs(element_threads_said((int)(k->id & 7), v, (char[THREADS_ROOM]){ 0 }), to);
+	else if (elements_type(k->what) != IN_F32) fputs(elements[v], to);
 	else if (k->what == W_OVER) fputs(over[v], to);
 	else if (k->what == W_SUMS) fputs(sums_name(v), to);
 	else if (k->what == W_SCAN) fputs(v ? "in turn" : "warps", to);

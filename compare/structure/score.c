@@ -111,15 +111,20 @@ bool counts(const struct search *s, int out) { return !s->only || (s->only >> ou
 
 void cost_of(const struct search *s, const struct score score[MAX_OUT], int k, struct candidate *c)
 {
-	c->energy = c->bits = 0;
+	bool told = false;
+
+	c->energy = c->bits = c->noise = 0;
 	for (int o = 0; o < MAX_OUT; o++) {
-		double left = 0, base = 0, moved = 0, bits = 0, count = 0;
+		double left = 0, base = 0, moved = 0, bits = 0, count = 0, before = c->energy + c->bits;
 		for (int i = 0; i <= k && counts(s, o); i++) {
 			left += score[o].left[i], moved += score[o].moved[i], base += score[o].base[i], bits += score[o].bits[i], count += score[o].count[i];
 			if (count == 0 || ((!s->along[o] || s->rounded[0]) && i < k)) continue;
 			c->energy += (s->rounded[0] ? across(left, base, moved) : left) / fmax(base, fmax(0x1p-44, most_of_noise * s->noise[o]) * count);
 			c->bits += bits / count / 26;
 		}
+		if (base > most_of_noise * s->noise[o] * count) told = true;
+		else if (left <= sums_in_order * s->noise[o] * count) c->noise += c->energy + c->bits - before;
 	}
+	if (!told) c->noise = 0;
 	c->energy = c->energy < 1e9 ? c->energy : 1e9;
 }

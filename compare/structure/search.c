@@ -45,8 +45,9 @@ static void finish(struct search *s, struct beams *b, struct candidate *best, in
 			log_cost(s, "all", &c, last);
 			if (best->cost < 1e9 && best->form != c.form && c.cost < 3 * best->cost + 0.05) s->rival = c.form;
 			/* what began worse may end better, but a form by token takes long */
-			if (c.cost > best->cost && best->cost <= found(last) / (slow ? 1 : 10)) continue;
-			double all = share_budget(s, c.cost > far_behind * best->cost ? 0.1 : slow ? 1 : 0.6);
+			bool far = c.cost > far_behind * best->cost;
+			if (c.cost > best->cost && best->cost - (far ? best->noise : 0) <= found(last) / (slow ? 1 : 10)) continue;
+			double all = share_budget(s, far ? 0.1 : slow ? 1 : 0.6);
 			if (!large(s) || c.cost > found(last) / 2.5) down(s, &c, last, 1, false, NULL);      /* else sign tests do as well: polish.c */
 			if (c.cost > found(last)) down(s, &c, last, 0, true, NULL);
 			all_budget(s, all);

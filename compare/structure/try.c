@@ -100,7 +100,7 @@ static bool unknown(struct search *s, struct trial *t, struct candidate *c, int 
 
 	*t = (struct trial){ .c = c, .x.g = first };
 	c->cost = c->energy = 1e9;
-	c->bits = 0;
+	c->bits = c->noise = 0;
 	c->met.n = 0;
 	for (struct graph *g = first; g && !s->failed; g = g->next) {
 		struct lowered *to = g == first ? &t->x.l : &l;
@@ -117,7 +117,7 @@ static bool unknown(struct search *s, struct trial *t, struct candidate *c, int 
 	const struct seen_cost *seen = &s->seen[id % SEEN];
 	t->id = id;
 	if (seen->id != id) return true;
-	c->energy = seen->energy, c->bits = seen->bits;
+	c->energy = seen->energy, c->bits = seen->bits, c->noise = seen->noise;
 	c->cost = c->energy + s->mix * c->bits;
 	return false;
 }
@@ -157,7 +157,7 @@ static void known(struct search *s, const struct trial *t, int k)
 	note_least(s, t->score, k);
 	cost_of(s, t->score, k, c);
 	c->cost = c->energy + s->mix * c->bits;
-	s->seen[t->id % SEEN] = (struct seen_cost){ t->id, c->energy, c->bits };
+	s->seen[t->id % SEEN] = (struct seen_cost){ t->id, c->energy, c->bits, c->noise };
 }
 
 static void one(struct search *s, struct trial *t, int k)

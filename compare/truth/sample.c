@@ -6,7 +6,7 @@
 
 const char *const sample_judge = "mpfr:128";
 /* Element operations, of which MPFR at 128 bits does some 30 million a second and core. */
-static const uint64_t enough = UINT64_C(1) << 22, too_much = UINT64_C(1) << 25, terms = UINT64_C(1) << 21;
+static const uint64_t enough = UINT64_C(1) << 20, too_much = UINT64_C(1) << 25, terms = UINT64_C(1) << 21;
 
 /* The first piece, in dd. */
 static bool judge_operations(struct truth_sample *s, const struct call *call, uint64_t work, const size_t room[MAX_OUT], size_t n,

@@ -178,6 +178,20 @@ bool call_check_cuts(const struct call *call, int in, int dim_tokens, int dim_n,
 	return true;
 }
 
+size_t call_sequences(const struct call *call)
+{
+	size_t most = 1;
+
+	for (const struct tensor_spec *spec = call->op->in; spec->name; spec++) {
+		int d;
+		long plus;
+		if (symbols_in(spec->shape) != 1 || !(spec->flags & INTEGER)) continue;
+		shape_next(call->op, spec->shape, &d, &plus);
+		if (plus == 1 && call->dim[d] > most) most = call->dim[d];
+	}
+	return most;
+}
+
 static size_t output_count(const struct call *call, int i)
 {
 	size_t shape[MAX_RANK], n = 1;

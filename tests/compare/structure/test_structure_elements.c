@@ -3,10 +3,10 @@
 #include "compare/structure/beam.h"
 #include "planted.h"
 
-/* a [1, k] b [k, 1] in that way */
-static double product(enum type type, int way, const double *a, const double *b, size_t k)
+/* a [1, k] b [k, 1] by those threads */
+static double product(enum type type, int by, int threads, const double *a, const double *b, size_t k)
 {
-	const struct cell c = { .op = CELL_GEMM, .exact = true, .p = { 0, 0, 0, way, (int)type } };
+	const struct cell c = { .op = CELL_GEMM, .exact = true, .p = { 0, 0, 0, by, (int)type, threads } };
 	double y, x[2][32];
 
 	memcpy(x[0], a, k * sizeof *a), memcpy(x[1], b, k * sizeof *b);
@@ -21,34 +21,36 @@ static void the_second_product_of_a_thread_is_rounded(void **state)
 	static const double by_first[17] = { x, 1 }, by_second[17] = { 1, x }, by_third[17] = { 1, 1, x }, by_fourth[17] = { 1, 1, 1, x }, by_alone[17] = { x, [16] = 1 }, by_across[3] = { x, [2] = 1 };
 
 	(void)state;
-	assert_true(product(IN_F16, 2, first, by_first, 2) == 0x1p-8 + 0x1p-18);
-	assert_true(product(IN_F16, 2, second, by_second, 2) == 0x1p-8);
-	assert_true(product(IN_F16, 2, third, by_third, 3) == 0x1p-8 + 0x1p-18);
-	assert_true(product(IN_F16, 2, fourth, by_fourth, 4) == 0x1p-8 + 0x1p-18);
-	assert_true(product(IN_F16, 1, first, by_first, 2) == 0x1p-8);
+	assert_true(product(IN_F16, BY_ROWS, 0, first, by_first, 2) == 0x1p-8 + 0x1p-18);
+	assert_true(product(IN_F16, BY_ROWS, 0, second, by_second, 2) == 0x1p-8);
+	assert_true(product(IN_F16, BY_ROWS, 0, third, by_third, 3) == 0x1p-8 + 0x1p-18);
+	assert_true(product(IN_F16, BY_ROWS, 0, fourth, by_fourth, 4) == 0x1p-8 + 0x1p-18);
+	assert_true(product(IN_F16, ADDED_IN_F32, 0, first, by_first, 2) == 0x1p-8);
 	/* where each second one is */
-	assert_true(product(IN_F16, 22, third, by_third, 3) == 0x1p-8 + 0x1p-18);
-	assert_true(product(IN_F16, 22, fourth, by_fourth, 4) == 0x1p-8);
+	assert_true(product(IN_F16, BY_ROWS_IN_PAIRS, 0, third, by_third, 3) == 0x1p-8 + 0x1p-18);
+	assert_true(product(IN_F16, BY_ROWS_IN_PAIRS, 0, fourth, by_fourth, 4) == 0x1p-8);
 	/* one element a thread, and, of 16 threads, two in one of them, where threads of eight have both in other ones */
-	assert_true(product(IN_F16, 6, across, by_across, 1) == 1 + 0x1p-8);
-	assert_true(product(IN_F16, 6, across, by_across, 3) == 0x1p-8);
-	assert_true(product(IN_F16, 6, alone, by_alone, 17) == 0x1p-8 + 0x1p-18);
-	assert_true(product(IN_F16, 2, alone, by_alone, 17) == 0x1p-8);
+	assert_true(product(IN_F16, BY_COLUMNS, 0, across, by_across, 1) == 1 + 0x1p-8);
+	assert_true(product(IN_F16, BY_COLUMNS, 0, across, by_across, 3) == 0x1p-8);
+	assert_true(product(IN_F16, BY_COLUMNS, 0, alone, by_alone, 17) == 0x1p-8 + 0x1p-18);
+	assert_true(product(IN_F16, BY_ROWS, 0, alone, by_alone, 17) == 0x1p-8);
 }
 
-/* (1 + 2^-6)^2 is 1 + 2^-5 in bf16; what float32 adds keeps 2^-20. */
-static void products_in_bf16_are_added_in_float32(void **state)
+/* (1 + 2^-6)^2 is 1 + 2^-5 in bf16; what float32 adds keeps 2^-20, and a fused multiply-add onto -1 keeps 2^-12. */
+static void products_in_bf16_are_added_in_float32_or_bf16(void **state)
 {
-	static const double x = 1 + 0x1p-6, a[3] = { x, 0x1p-10, -1 }, b[3] = { x, 0x1p-10, 1 };
+	static const double x = 1 + 0x1p-6, a[3] = { x, 0x1p-10, -1 }, b[3] = { x, 0x1p-10, 1 }, first[2] = { x, -1 }, by_first[2] = { x, 1 };
 
 	(void)state;
-	assert_true(product(IN_BF16, 1, a, b, 3) == 0x1p-5 + 0x1p-20);
+	assert_true(product(IN_BF16, ADDED_IN_F32, 0, a, b, 3) == 0x1p-5 + 0x1p-20);
+	assert_true(product(IN_BF16, BY_ROWS, 0, a, b, 3) == 0x1p-5);
+	assert_true(product(IN_BF16, BY_ROWS, 0, first, by_first, 2) == 0x1p-5 + 0x1p-12);
 }
 
 /* y [2] = A' b of A [3, 2] */
 static void of_a_matrix_that_is_transposed(void **state)
 {
-	const struct cell c = { .op = CELL_GEMM, .exact = true, .p = { 1, 0, 0, 2, (int)IN_F16 } };
+	const struct cell c = { .op = CELL_GEMM, .exact = true, .p = { 1, 0, 0, BY_ROWS, (int)IN_F16 } };
 	double A[] = { 1, 10, 2, 20, 4, 40 }, b[] = { 1, 3, 5 }, y[2];
 
 	(void)state;
@@ -56,40 +58,44 @@ static void of_a_matrix_that_is_transposed(void **state)
 	assert_true(y[0] == 27 && y[1] == 270);
 }
 
-static int ways_of(const struct search *s, const struct candidate *c)
-{
-	const int key = key_about(s, c, W_ELEMENTS);
-
-	return key < 0 ? 0 : s->keys.at[key].n;
-}
-
-/* Ways of the first product of `plain` where its operands are as they are given. */
-static int ways(void)
+/* The type in which products of `plain` may be added up element by element where its operands are as they are given. */
+static enum type added_in(void)
 {
 	struct search *s = begun();
 	struct candidate c = { .form = 0 };
 
 	try(s, &c, s->n_stage - 1);
-	const int n = ways_of(s, &c);
+	const bool f16 = key_about(s, &c, W_ELEMENTS_F16) >= 0, bf16 = key_about(s, &c, W_ELEMENTS_BF16) >= 0;
 	ended(s);
-	return n;
+	assert_false(f16 && bf16);
+	return f16 ? IN_F16 : bf16 ? IN_BF16 : IN_F32;
 }
 
-/* Of one type of 16 bits, and of so few queries that no tensor core takes their rows together. */
+static enum type added_in_case(const char *name)
+{
+	struct error e;
+
+	no_error(case_make(&capture, case_find("attention", name), 3, true, &e), &e);
+	ended(answered_plainly());
+	const enum type type = added_in();
+	capture_free(&capture);
+	return type;
+}
+
+/* Of one type of 16 bits, and of so few queries a sequence that no tensor core takes their rows together: 20 of three sequences, not 24 of one. */
 static void of_decode_calls_alone(void **state)
 {
 	struct error e;
 
 	(void)state;
-	no_error(case_make(&capture, case_find("attention", "decode"), 3, true, &e), &e);
-	ended(answered_plainly());
-	assert_int_equal(ways(), ELEMENT_WAYS_BF16);
-	capture_free(&capture);
+	assert_int_equal(added_in_case("decode"), IN_BF16);
+	assert_int_equal(added_in_case("ragged_paged"), IN_BF16);
+	assert_int_equal(added_in_case("causal"), IN_F32);
 	no_error(capture_read(&capture, "fixtures/readings/attention.flashnn_paged.safetensors", &e), &e);
-	assert_int_equal(ways(), ELEMENT_WAYS);
+	assert_int_equal(added_in(), IN_F16);
 	capture_free(&capture);
 	no_error(capture_read(&capture, "fixtures/readings/attention.flashnn_f16.safetensors", &e), &e);
-	assert_int_equal(ways(), 0);
+	assert_int_equal(added_in(), IN_F32);
 	capture_free(&capture);
 }
 
@@ -123,7 +129,7 @@ static struct structure_reading read_within(double work)
 	return r;
 }
 
-static void is_read(const char *path, const char *const says[2])
+static void is_read(const char *path, enum format type, const char *const says[2])
 {
 	struct error e;
 
@@ -132,19 +138,22 @@ static void is_read(const char *path, const char *const says[2])
 	assert_true(r.identified && r.out[0].explained > 0.9999);
 	for (int i = 0; i < 2; i++) assert_non_null(strstr(r.text, says[i]));
 	bool said = false;
-	for (int i = 0; i < r.n_rounding; i++) said = said || (r.rounding[i].site < 0 && !r.rounding[i].arranged && r.rounding[i].type.format == FMT_F16);
+	for (int i = 0; i < r.n_rounding; i++) assert_int_equal(r.rounding[i].type.format, type);
+	for (int i = 0; i < r.n_rounding; i++) said = said || (r.rounding[i].site < 0 && !r.rounding[i].arranged && r.rounding[i].type.format == type);
 	assert_true(said);
 	structure_free(&r);
 	capture_free(&capture);
 }
 
-/* Sources say f16(scale q) in one, and tl.sum of float16 in both; ColossalAI's layout is, as Triton prints it, of 8 elements, 4 by 8 threads and 4 by 1
+/* Sources say f16(scale q) in one, and tl.sum of float16 in two, of bf16 in LightLLM's, which alone keeps p in float32; ColossalAI's layout is, as Triton prints it, of 8 elements, 4 by 8 threads and 4 by 1
  * warps, and its PTX multiplies in pairs. */
 static void kernels_without_tensor_cores(void **state)
 {
 	(void)state;
-	is_read("fixtures/readings/attention.flashnn_paged.safetensors", (const char *const[]){ "threads of 8]", "(fma[k * f16(rsqrt(128) * q)])" });
-	is_read("fixtures/readings/attention.colossal_decode.safetensors",
+	is_read("fixtures/readings/attention.flashnn_paged.safetensors", FMT_F16, (const char *const[]){ "threads of 8]", "(fma[k * f16(rsqrt(128) * q)])" });
+	is_read("fixtures/readings/attention.lightllm_decode.safetensors", FMT_BF16,
+		(const char *const[]){ "sum[in bf16: 1 warps, 32 lanes, threads of 8](fma[k * q])", "v' @ e\n" });
+	is_read("fixtures/readings/attention.colossal_decode.safetensors", FMT_F16,
 		(const char *const[]){ "threads of 8, each second product rounded](fma[k * q])", "sum[in f16: 4 warps, 4 lanes, threads of 1](fma[v' * f16(e)])" });
 }
 
@@ -160,7 +169,7 @@ static void products_in_bf16_are_read(void **state)
 	struct candidate x = operands_in_bf16(s, op_form(op_find("attention"), "ascending"));
 	try(s, &x, s->n_stage - 1);
 	for (int i = 0; i < x.met.n; i++)
-		if (s->keys.at[x.met.key[i]].what == W_ELEMENTS) x.config.value[x.met.key[i]] = 1, set++;
+		if (s->keys.at[x.met.key[i]].what == W_ELEMENTS_BF16) x.config.value[x.met.key[i]] = ADDED_IN_F32, set++;
 	assert_int_equal(set, 2);
 	ended(answered_by(s, &x));
 	struct structure_reading r = read_within(6e9);
@@ -172,7 +181,7 @@ static void products_in_bf16_are_read(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_second_product_of_a_thread_is_rounded), cmocka_unit_test(products_in_bf16_are_added_in_float32),
+		cmocka_unit_test(the_second_product_of_a_thread_is_rounded), cmocka_unit_test(products_in_bf16_are_added_in_float32_or_bf16),
 		cmocka_unit_test(of_a_matrix_that_is_transposed), cmocka_unit_test(of_decode_calls_alone), cmocka_unit_test(a_number_is_on_the_vector),
 		cmocka_unit_test(kernels_without_tensor_cores), cmocka_unit_test(products_in_bf16_are_read),
 	};
