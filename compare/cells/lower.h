@@ -22,7 +22,7 @@ static inline int narrow_elements(int how) { return 8 >> (how - 1) % 3; }       
  * warps. threads_ways: of each how many. */
 enum { BY_TENSOR_CORES, ADDED_IN_F32, BY_ROWS, BY_ROWS_IN_PAIRS, BY_COLUMNS };
 extern const int threads_ways[BY_COLUMNS + 1];
-static inline enum type elements_type(enum what w) { return w == W_ELEMENTS_BF16 ? IN_BF16 : w == W_ELEMENTS_F16 ? IN_F16 : IN_F32; }
+enum type elements_type(enum what w);    /* IN_F32: it is no such choice */
 struct threads element_threads(int by, int which);
 enum { THREADS_ROOM = 128 };
 const char *element_threads_said(int by, int which, char room[THREADS_ROOM]);         /* written to `room` */

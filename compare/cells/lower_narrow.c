@@ -18,6 +18,8 @@ struct val low_narrow(struct lowering_run *l, const struct sym *x, struct val a,
 /* Tensor cores multiply this many rows of one sequence at once, and more (PTX ISA 9.0, section 9.7.15.5.8: mma.m16n8k16). */
 enum { ROWS_AT_ONCE = 8 };
 
+enum type elements_type(enum what w) { return w == W_ELEMENTS_BF16 ? IN_BF16 : w == W_ELEMENTS_F16 ? IN_F16 : IN_F32; }
+
 bool low_by_element(struct lowering_run *l, struct cell *g, int about, int range)
 {
 	const enum type type = l->h->cells->at[g->arg[0]].grid;
