@@ -18,8 +18,8 @@ struct truth_sample {
 
 extern const char *const sample_judge;          /* "mpfr:128" */
 
-/* As many pieces as make some 2^24 element operations of the call's `work`, and one if it makes up to 2^27: a few
- * seconds. Of larger pieces, one, and of its operations elements of some 2^22 terms in all. Of a call of n strips, room[i] elements
+/* As many pieces as make some 2^20 element operations of the call's `work`, and one if it makes up to 2^25: a
+ * second. Of larger pieces, one, and of its operations elements of some 2^21 terms in all. Of a call of n strips, room[i] elements
  * of output i in each at most; then strip by strip. The caller frees with sample_free, also when false. The only error is E_MEMORY. */
 bool sample_begin(struct truth_sample *s, const struct call *call, uint64_t work, const size_t room[MAX_OUT], size_t n, struct error *e);
 bool sample_refresh(struct truth_sample *s, const struct call *call, size_t strip, size_t n, struct error *e);
