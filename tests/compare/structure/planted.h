@@ -21,6 +21,18 @@ static struct search *begun(void)
 	return s;
 }
 
+/* The structure of the capture's call. */
+static inline struct structure_reading read_within(double work)
+{
+	struct structure_reading r;
+	struct error e;
+	const char *why;
+
+	no_error(call_bind(&call, &capture, true, &e) && structure_read(&r, &call, &(struct structure_search){ .work = work }, &why, &e), &e);
+	assert_null(why);
+	return r;
+}
+
 static void ended(struct search *s)
 {
 	search_free(s);

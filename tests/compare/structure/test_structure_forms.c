@@ -17,15 +17,9 @@ static void by_blocks(void)
 
 static void later_tokens_tell_forms_apart(void **state)
 {
-	const struct structure_search within = { .work = 2.5e9 };
-	struct structure_reading r;
-	struct error e;
-	const char *why;
-
 	(void)state;
 	by_blocks();
-	no_error(call_bind(&call, &capture, true, &e) && structure_read(&r, &call, &within, &why, &e), &e);
-	assert_null(why);
+	struct structure_reading r = read_within(2.5e9);
 	if (!r.identified || strcmp(r.form, "ascending") != 0 || r.chunk != 128)
 		fail_msg("form %s, chunks of %zu, %.6f explained, in %.3g operations", r.form, r.chunk, r.out[0].explained, r.work);
 	structure_free(&r);
@@ -35,19 +29,15 @@ static void later_tokens_tell_forms_apart(void **state)
 /* The sink joins when all keys are summed: a form of its own where there is a sink, and none to search where there is none. */
 static void a_sink_that_joins_last(void **state)
 {
-	const struct structure_search within = { .work = 6e9 };
 	const int last_joins = op_form(op_find("attention"), "ascending_sink_last");
-	struct structure_reading r;
 	struct candidate x;
 	struct error e;
-	const char *why;
 
 	(void)state;
 	assert_true(last_joins > 0);
 	no_error(case_make(&capture, case_find("attention", "sinks"), 3, true, &e), &e);
 	ended(planted_in(last_joins, &x));
-	no_error(structure_read(&r, &call, &within, &why, &e), &e);
-	assert_null(why);
+	struct structure_reading r = read_within(6e9);
 	if (!r.identified || strcmp(r.form, "ascending_sink_last") != 0)
 		fail_msg("form %s, %.6f explained, in %.3g operations", r.form, r.out[0].explained, r.work);
 	structure_free(&r);
@@ -63,11 +53,9 @@ static void a_sink_that_joins_last(void **state)
 /* A norm that adds in float32, stores the sum in bf16 and reads that again for y alone: its squares are of what it added. */
 static void squares_of_what_was_not_stored(void **state)
 {
-	struct structure_reading r;
 	struct candidate x = { .form = 0 };
 	struct lowered l;
 	struct error e;
-	const char *why;
 	int key = -1;
 
 	(void)state;
@@ -82,8 +70,7 @@ static void squares_of_what_was_not_stored(void **state)
 	x.config.value[key] = IN_BF16;
 	s = answered_by(s, &x);
 	ended(s);
-	no_error(structure_read(&r, &call, &how, &why, &e), &e);
-	assert_null(why);
+	struct structure_reading r = read_within(how.work);
 	if (!r.identified || !strstr(r.text, "bf16(x + residual)") || !strstr(r.text, "(x + residual) * (x + residual)"))
 		fail_msg("%.6f explained: %s", r.out[0].explained, r.text);
 	structure_free(&r);
@@ -160,11 +147,8 @@ static void a_row_of_a_tensor_core(void **state)
 /* Of one query on 300 keys: blocks of 16 keys, and of p, which is bf16, a sum in bf16 in the order in which tensor cores leave a row. */
 static void a_decode_call_has_blocks_of_keys(void **state)
 {
-	const struct structure_search within = { .work = 6e9 };
 	const int form = op_form(op_find("attention"), "ascending");
-	struct structure_reading r;
 	struct error e;
-	const char *why;
 	int set = 0;
 
 	(void)state;
@@ -179,8 +163,7 @@ static void a_decode_call_has_blocks_of_keys(void **state)
 	assert_int_equal(set, 2);
 	s = answered_by(s, &x);
 	ended(s);
-	no_error(structure_read(&r, &call, &within, &why, &e), &e);
-	assert_null(why);
+	struct structure_reading r = read_within(6e9);
 	if (!r.identified || r.chunk != 16 || !strstr(r.text, "sum[in bf16: 4 warps, threads of 2](bf16(e))"))
 		fail_msg("form %s, chunks of %zu, %.6f explained: %s", r.form, r.chunk, r.out[0].explained, r.text);
 	structure_free(&r);
@@ -192,14 +175,11 @@ static void parts_of_the_keys_have_blocks(void **state)
 {
 	static const char *const says[] = { "s = bf16(rsqrt(64) * (k @ q))", "r = bf16(exp(top - block_top))", "part_a = bf16(part_a * r + bf16(v' @ e))",
 		"part_lse = bf16(top + bf16(log(part_sum)))", "z = bf16(exp(part_lse - highest))", "bf16(bf16(part_a / part_sum) * z)" };
-	struct structure_reading r;
 	struct error e;
-	const char *why;
 
 	(void)state;
-	no_error(capture_read(&capture, "fixtures/readings/attention.conch_paged.safetensors", &e) && call_bind(&call, &capture, true, &e), &e);
-	no_error(structure_read(&r, &call, &how, &why, &e), &e);
-	assert_null(why);
+	no_error(capture_read(&capture, "fixtures/readings/attention.conch_paged.safetensors", &e), &e);
+	struct structure_reading r = read_within(how.work);
 	assert_true(r.identified && r.out[0].explained > 0.9999);
 	assert_string_equal(r.form, "in_parts");
 	assert_int_equal(r.chunk, 16);
