@@ -16,8 +16,8 @@ enum { SCAN_WARP, SCAN_IN_TURN };
 struct inverse_how { int base, store, columns, high, low, halves; };
 
 /* CELL_OP: `ex` says which. CELL_CARRY: p[0] the carry. CELL_FINAL: p[0] the carry, p[1] the recurrence that it ends; no rounding.
- * CELL_GEMM: p[0], p[1]: is the operand transposed? p[2]: how sums are added, arg[2]: onto what; p[3]: is it made element by element, in
- * the type p[4], by threads p[5]? CELL_INVERSE: how[]. EX_MAP: p[2]: a way of the function. Each is [rows, cols]. */
+ * CELL_GEMM: p[0], p[1]: is the operand transposed? p[2]: how sums are added, arg[2]: onto what; p[3]: how it is made element by element
+ * (lower.h), in the type p[4], by layout p[5] of those. CELL_INVERSE: how[]. EX_MAP: p[2]: a way of the function. Each is [rows, cols]. */
 struct cell {
 	enum cell_op op;
 	int arg[3], p[6];

@@ -1,8 +1,6 @@
 /* What GPUs' programs compute otherwise than rounded right: elementary functions of PTX's approximate instructions, to the bit, each step rounded
  * to a float; running sums in the orders that kernels have. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "evaluate.h"

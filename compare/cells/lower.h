@@ -17,9 +17,9 @@ enum { NARROW_SUMS = 7 };
 static inline enum type narrow_sum(int how) { return how > 3 ? IN_F16 : how ? IN_BF16 : IN_F32; }
 static inline int narrow_elements(int how) { return 8 >> (how - 1) % 3; }        /* of a thread: 8, 4 or 2 */
 
-/* A product of a matrix and a vector of 16 bits, element by element: each rounded to that type, and added in float32, or in that: by threads as they hold
- * a row, of 8, 4, 2 or 1 elements; of 8 or 4 of which each second product is rounded; or as they stand in a column, of one element in each of so many lanes and
- * warps. threads_ways: of each how many. */
+/* A product of a matrix and a vector of 16 bits: on tensor cores, or element by element: each rounded to that type and added in float32, or added in that type by
+ * fused multiply-adds: in threads of 8, 4, 2 or 1 elements of a row; in threads of 8 or 4 of which each second product is rounded; or in threads of one element of
+ * a column, in each of so many lanes and warps. threads_ways: how many layouts each has. */
 enum { BY_TENSOR_CORES, ADDED_IN_F32, BY_ROWS, BY_ROWS_IN_PAIRS, BY_COLUMNS };
 extern const int threads_ways[BY_COLUMNS + 1];
 enum type elements_type(enum what w);    /* IN_F32: it is no such choice */

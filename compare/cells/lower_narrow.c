@@ -15,19 +15,26 @@ struct val low_narrow(struct lowering_run *l, const struct sym *x, struct val a,
 	return low_cell(l, &c, said(l, "sum[in %s: %d warps, threads of %d](%s)", type_names[type], c.p[0], c.p[1], a.text), true);
 }
 
-/* Tensor cores multiply this many rows of one sequence at once, and more (PTX ISA 9.0, section 9.7.15.5.8: mma.m16n8k16). */
+/* Tensor cores multiply this many rows at once, and more (PTX ISA 9.0, section 9.7.15.5.8: mma.m16n8k16): where a form takes a sequence's tokens side by
+ * side, a call that has so many of them, on average, goes there. attention.op's forms in_parts have the same condition. */
 enum { ROWS_AT_ONCE = 8 };
+static bool enough_rows(const struct form_symbols *f)
+{
+	const struct call *call = f->program->call;
+	const bool by_token = over_tokens(f->loop) && f->loop->chunk < 0;
+
+	return !by_token && call->dim[0] > ROWS_AT_ONCE * call_sequences(call);
+}
 
 enum type elements_type(enum what w) { return w == W_ELEMENTS_BF16 ? IN_BF16 : w == W_ELEMENTS_F16 ? IN_F16 : IN_F32; }
 
 bool low_by_element(struct lowering_run *l, struct cell *g, int about, int range)
 {
 	const enum type type = l->h->cells->at[g->arg[0]].grid;
-	const struct call *call = l->h->f->program->call;
 	const bool vector = (g->rows.n == 1 && g->rows.chunk < 0) || (g->cols.n == 1 && g->cols.chunk < 0);
 
 	if (!vector || l->wide || (type != IN_BF16 && type != IN_F16) || l->h->cells->at[g->arg[1]].grid != type) return false;
-	if (call->dim[0] > ROWS_AT_ONCE * call_sequences(call)) return false;
+	if (enough_rows(l->h->f)) return false;
 	g->p[3] = choose(l, about, type == IN_F16 ? W_ELEMENTS_F16 : W_ELEMENTS_BF16, range, BY_COLUMNS + 1, CHOOSE_FORM);
 	if (!g->p[3]) return false;
 	if (g->p[3] >= BY_ROWS) g->p[5] = choose(l, about, W_THREADS, range * 8 + g->p[3], threads_ways[g->p[3]], CHOOSE_FORM);
@@ -41,6 +48,6 @@ const char *said_by_element(struct lowering_run *l, const struct cell *g, struct
 	const char *type = type_names[g->p[4]], *left = in_brackets(l, a), *right = in_brackets(l, b);
 	char room[THREADS_ROOM];
 
-	if (g->p[3] == 1) return said(l, "sum(%s(%s * %s))", type, left, right);
+	if (g->p[3] == ADDED_IN_F32) return said(l, "sum(%s(%s * %s))", type, left, right);
 	return said(l, "sum[in %s: %s](fma[%s * %s])", type, element_threads_said(g->p[3], g->p[5], room), left, right);
 }

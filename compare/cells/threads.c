@@ -24,7 +24,7 @@ WIDE_LOOP static void add(double *y, const double *x, size_t n, enum type type)
 	round_into(y, y, n, type);
 }
 
-/* Numbers of turn r that stand k-th in their threads, and of how many threads there is one. */
+/* to: the k-th number of each thread in turn r; how many threads have one. */
 static size_t standing(const struct terms *t, struct threads by, size_t r, size_t k, double *to)
 {
 	const size_t threads = by.warps * by.lanes, first = r * threads * by.vector + k;
@@ -70,7 +70,7 @@ static void in_threads(const struct terms *t, struct threads by, enum type type,
 			add(sum, more, n, type);
 		}
 	}
-	round_into(sum, sum, threads * t->m, type);     /* of threads that have one number */
+	round_into(sum, sum, threads * t->m, type);     /* changes nothing but in threads of one number */
 	over_threads(sum, t->m, threads, by, type);
 	memcpy(y, sum, t->m * sizeof *y);
 	free(sum);

@@ -86,6 +86,7 @@ void add_beams(const struct beams *from, struct beams *to)
 		for (int i = 0; i < from->by[m].n; i++) add(&from->by[m].at[i], &to->by[m]);
 }
 
+/* Where what is left is mostly noise, all else must be explained to a tenth of what is asked otherwise. */
 bool explained(const struct beams *b, int k)
 {
 	const struct beam *by = &b->by[!b->iterated];

@@ -20,7 +20,7 @@ static void say_value(const struct search *s, const struct candidate *c, const s
 {
 	static const char *const base[] = { "16", "8", "32", "64", "128" }, *const store[] = { "f32", "f16", "bf16" };
 	static const char *const merge[] = { "f32", "tf32_rz", "tf32", "f16", "bf16" }, *const exps[] = { "e", "2, late", "2, each sum", "2, each term" };
-	static const char *const elements[] = { "no", "added in float32", "added in its type, by rows", "added in its type, by rows in pairs", "added in its type, by columns" };
+	static const char *const elements[] = { "no", "added in float32", "by rows", "by rows in pairs", "by columns" };
 	static const char *const over[] = { "a / b", "a * (1 / b)", "a * rcp_approx(b)" };
 
 	if (is_rounding(k)) fputs(type_names[type_of(s, c, key, v)], to);
@@ -34,7 +34,7 @@ static void say_value(const struct search *s, const struct candidate *c, const s
 	else if (k->what == W_NARROW && v) fprintf(to, "%s, threads of %d", type_names[narrow_sum(v)], narrow_elements(v));
 	else if (k->what == W_NARROW) fputs(type_names[IN_F32], to);
 	else if (k->what == W_THREADS) fputs(element_threads_said((int)(k->id & 7), v, (char[THREADS_ROOM]){ 0 }), to);
-	else if (elements_type(k->what) != IN_F32) fputs(elements[v], to);
+	else if (elements_type(k->what) != IN_F32) fprintf(to, v >= BY_ROWS ? "%s, added in %s" : "%s", elements[v], type_names[elements_type(k->what)]);
 	else if (k->what == W_OVER) fputs(over[v], to);
 	else if (k->what == W_SUMS) fputs(sums_name(v), to);
 	else if (k->what == W_SCAN) fputs(v ? "in turn" : "warps", to);

@@ -111,7 +111,7 @@ bool counts(const struct search *s, int out) { return !s->only || (s->only >> ou
 
 void cost_of(const struct search *s, const struct score score[MAX_OUT], int k, struct candidate *c)
 {
-	bool told = false;
+	bool told = false;      /* has an output errors that are not noise? */
 
 	c->energy = c->bits = c->noise = 0;
 	for (int o = 0; o < MAX_OUT; o++) {

@@ -44,8 +44,8 @@ static void finish(struct search *s, struct beams *b, struct candidate *best, in
 			if (i >= first && (explained(b, last) || c.cost > 3 * b->by[1].at[0].cost + 0.01)) continue;
 			log_cost(s, "all", &c, last);
 			if (best->cost < 1e9 && best->form != c.form && c.cost < 3 * best->cost + 0.05) s->rival = c.form;
+			bool far = c.cost > far_behind * best->cost;       /* then not for the sake of noise either */
 			/* what began worse may end better, but a form by token takes long */
-			bool far = c.cost > far_behind * best->cost;
 			if (c.cost > best->cost && best->cost - (far ? best->noise : 0) <= found(last) / (slow ? 1 : 10)) continue;
 			double all = share_budget(s, far ? 0.1 : slow ? 1 : 0.6);
 			if (!large(s) || c.cost > found(last) / 2.5) down(s, &c, last, 1, false, NULL);      /* else sign tests do as well: polish.c */

@@ -21,7 +21,7 @@ enum { LANES = 2 };
 struct graph { bool made; struct program *program; struct form_symbols f; struct cells cells; struct view view[LANES][MAX_STAGE]; struct graph *next; };
 
 /* energy, bits: what is left of the error, by squares and by bits that are lost; cost: energy + mix * bits, as the search weighs it; noise: of energy + bits
- * what outputs have that were float32's noise from the first, beside one that was not. */
+ * what outputs have that were float32's noise from the first and are still, beside one that was not. */
 struct candidate { struct config config; int form; double energy, bits, noise, cost; struct met met; };
 
 struct seen_cost { uint64_t id; double energy, bits, noise; };

@@ -185,7 +185,7 @@ bool call_bind_params(struct call *call, struct error *e);
 /* For an op's check: cut points [N+1] begin at 0, never fall, and end at the number of tokens. */
 bool call_check_cuts(const struct call *call, int in, int dim_tokens, int dim_n, struct error *e);
 
-/* How many sequences the call has: one less than cut points in an input of shape [N+1], 1 where the op has no such input. */
+/* How many sequences the call has: the largest N of an integer input of shape [N+1], its cut points; 1 where there is none. */
 size_t call_sequences(const struct call *call);
 
 /* The traces are asked for, recorded or not. False, and nothing changes, where the call has none. */

@@ -47,6 +47,33 @@ static void products_in_bf16_are_added_in_float32_or_bf16(void **state)
 	assert_true(product(IN_BF16, BY_ROWS, 0, first, by_first, 2) == 0x1p-5 + 0x1p-12);
 }
 
+/* 2048 + 1 is 2048 in float16, 2048 + 2 is not: what meets first decides. */
+static void layouts_of_threads(void **state)
+{
+	static const double a[6] = { 2048, [4] = 1, 1 }, one[6] = { 1, 1, 1, 1, 1, 1 };
+
+	(void)state;
+	assert_true(product(IN_F16, BY_ROWS, 0, a, one, 6) == 2048);            /* threads of 8: in turn */
+	assert_true(product(IN_F16, BY_ROWS, 1, a, one, 6) == 2050);            /* of 4: 1 + 1 first */
+	assert_true(product(IN_F16, BY_COLUMNS, 0, a, one, 6) == 2050);         /* 4 lanes and 4 warps: in two lanes of the second */
+	assert_true(product(IN_F16, BY_COLUMNS, 5, a, one, 6) == 2048);         /* 2 and 2: in the second turn of the first two threads */
+}
+
+/* y [1, 2] = b' A of A [3, 2], or of A' */
+static void of_a_row_and_a_matrix(void **state)
+{
+	const struct cell c = { .op = CELL_GEMM, .exact = true, .p = { 0, 0, 0, BY_ROWS, (int)IN_F16 } }, transposed = { .op = CELL_GEMM, .exact = true, .p = { 0, 1, 0, BY_ROWS, (int)IN_F16 } };
+	double A[] = { 1, 10, 2, 20, 4, 40 }, B[] = { 1, 2, 4, 10, 20, 40 }, b[] = { 1, 3, 5 }, y[2];
+	const struct block to = { .at = y, .rows = 1, .cols = 2 };
+
+	(void)state;
+	by_element(&c, to, (struct block[]){ { .at = b, .rows = 1, .cols = 3 }, { .at = A, .rows = 3, .cols = 2 } });
+	assert_true(y[0] == 27 && y[1] == 270);
+	y[0] = y[1] = 0;
+	by_element(&transposed, to, (struct block[]){ { .at = b, .rows = 1, .cols = 3 }, { .at = B, .rows = 2, .cols = 3 } });
+	assert_true(y[0] == 27 && y[1] == 270);
+}
+
 /* y [2] = A' b of A [3, 2] */
 static void of_a_matrix_that_is_transposed(void **state)
 {
@@ -99,6 +126,22 @@ static void of_decode_calls_alone(void **state)
 	capture_free(&capture);
 }
 
+/* A recurrence multiplies a matrix and a vector at each token, however many there are. */
+static void of_recurrences(void **state)
+{
+	struct error e;
+
+	(void)state;
+	no_error(case_make(&capture, case_find("gated_delta_rule", "plain"), 3, true, &e), &e);
+	struct search *s = answered_plainly();
+	struct candidate c = operands_in_bf16(s, op_form(op_find("gated_delta_rule"), "sequential"));
+	assert_true(call.dim[0] > 8);
+	try(s, &c, s->n_stage - 1);
+	assert_true(key_about(s, &c, W_ELEMENTS_BF16) >= 0);
+	ended(s);
+	capture_free(&capture);
+}
+
 /* The scale of q k' is on the query or on the result: on the keys it would be multiplied for each of them. */
 static void a_number_is_on_the_vector(void **state)
 {
@@ -133,7 +176,7 @@ static void is_read(const char *path, enum format type, const char *const says[2
 	capture_free(&capture);
 }
 
-/* Sources say f16(scale q) in one, and tl.sum of float16 in two, of bf16 in LightLLM's, which alone keeps p in float32; ColossalAI's layout is, as Triton prints it, of 8 elements, 4 by 8 threads and 4 by 1
+/* Sources say f16(scale q) in one, and tl.sum, of float16 in FLASHNN's and ColossalAI's, of bf16 in LightLLM's, which alone keeps p in float32; ColossalAI's layout is, as Triton prints it, of 8 elements, 4 by 8 threads and 4 by 1
  * warps, and its PTX multiplies in pairs. */
 static void kernels_without_tensor_cores(void **state)
 {
@@ -143,6 +186,32 @@ static void kernels_without_tensor_cores(void **state)
 		(const char *const[]){ "sum[in bf16: 1 warps, 32 lanes, threads of 8](fma[k * q])", "v' @ e\n" });
 	is_read("fixtures/readings/attention.colossal_decode.safetensors", FMT_F16,
 		(const char *const[]){ "threads of 8, each second product rounded](fma[k * q])", "sum[in f16: 4 warps, 4 lanes, threads of 1](fma[v' * f16(e)])" });
+}
+
+/* Of one query on 300 keys, v p added in bf16 by 8 lanes and 2 warps, which is not the layout that is tried first. */
+static void another_layout_is_read(void **state)
+{
+	struct error e;
+	int set = 0;
+
+	(void)state;
+	no_error(case_make(&capture, case_find("attention", "decode"), 3, true, &e), &e);
+	struct search *s = answered_plainly();
+	struct candidate x = operands_in_bf16(s, op_form(op_find("attention"), "ascending"));
+	for (int round = 0; round < 2; round++) {
+		try(s, &x, s->n_stage - 1);
+		for (int i = 0, n = 0; i < x.met.n; i++) {
+			const struct key *k = &s->keys.at[x.met.key[i]];
+			if (k->what == W_ELEMENTS_BF16 && n++) x.config.value[x.met.key[i]] = BY_COLUMNS;
+			else if (k->what == W_THREADS) x.config.value[x.met.key[i]] = 6, set++;
+		}
+	}
+	assert_int_equal(set, 1);
+	ended(answered_by(s, &x));
+	struct structure_reading r = read_within(7e9);
+	if (!r.identified || !strstr(r.text, "2 warps, 8 lanes, threads of 1](fma[v' * bf16(e)])")) fail_msg("%.6f explained: %s", r.out[0].explained, r.text);
+	structure_free(&r);
+	capture_free(&capture);
 }
 
 /* One of one query on 300 keys that rounds each product of q and k to bf16, as SGLang's does, and each of p and v. */
@@ -170,8 +239,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_second_product_of_a_thread_is_rounded), cmocka_unit_test(products_in_bf16_are_added_in_float32_or_bf16),
-		cmocka_unit_test(of_a_matrix_that_is_transposed), cmocka_unit_test(of_decode_calls_alone), cmocka_unit_test(a_number_is_on_the_vector),
-		cmocka_unit_test(kernels_without_tensor_cores), cmocka_unit_test(products_in_bf16_are_read),
+		cmocka_unit_test(layouts_of_threads), cmocka_unit_test(of_a_row_and_a_matrix), cmocka_unit_test(of_a_matrix_that_is_transposed), cmocka_unit_test(of_decode_calls_alone), cmocka_unit_test(of_recurrences), cmocka_unit_test(a_number_is_on_the_vector),
+		cmocka_unit_test(kernels_without_tensor_cores), cmocka_unit_test(products_in_bf16_are_read), cmocka_unit_test(another_layout_is_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -210,7 +210,7 @@ static void a_fault_is_told(void **state)
 	}
 }
 
-/* How many operations that took. */
+/* Reads the capture; how many operations its search took. */
 static double recorded(const char *file, const char *form, size_t chunk, const char *has, double least)
 {
 	struct capture c;

@@ -212,7 +212,7 @@ static void what_is_left_is_little(void **state)
 	capture_free(&capture);
 }
 
-/* Of FlagAttention's call in four parts all but a part in a thousand is explained without one more change, which shows little where it is made first. */
+/* Of FlagAttention's call in four parts a part in a thousand is left without one more change, which shows little where it is made first. */
 static void what_explains_nearly_all_is_looked_at_closer(void **state)
 {
 	struct error e;
