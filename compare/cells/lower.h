@@ -31,6 +31,9 @@ const char *element_threads_said(int by, int which, char room[THREADS_ROOM]);   
 enum { MAX_KEY = 512, KEY_SLOTS = 2 * MAX_KEY };
 /* arranged: a rounding is at an operand or a result of a product of matrices; carried: of what a loop carries, or of numbers times that */
 struct key { uint64_t id; enum choice_kind kind; enum what what; int n, def; bool arranged, carried; uint64_t reads; };
+/* W_THREADS is asked of each way to add in 16 bits by itself: its number is the product's and that way. */
+static inline int threads_key(int range, int by) { return range * 8 + by; }
+static inline int threads_by(const struct key *k) { return (int)(k->id & 7); }
 struct keys { struct key at[MAX_KEY]; int n; bool full; short slot[KEY_SLOTS]; };     /* found by open addressing: 1 + its place, 0 where there is none */
 struct config { unsigned char value[MAX_KEY]; };
 

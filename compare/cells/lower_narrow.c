@@ -37,7 +37,7 @@ bool low_by_element(struct lowering_run *l, struct cell *g, int about, int range
 	if (enough_rows(l->h->f)) return false;
 	g->p[3] = choose(l, about, type == IN_F16 ? W_ELEMENTS_F16 : W_ELEMENTS_BF16, range, BY_COLUMNS + 1, CHOOSE_FORM);
 	if (!g->p[3]) return false;
-	if (g->p[3] >= BY_ROWS) g->p[5] = choose(l, about, W_THREADS, range * 8 + g->p[3], threads_ways[g->p[3]], CHOOSE_FORM);
+	if (g->p[3] >= BY_ROWS) g->p[5] = choose(l, about, W_THREADS, threads_key(range, g->p[3]), threads_ways[g->p[3]], CHOOSE_FORM);
 	g->p[4] = (int)type;
 	g->grid = g->p[3] >= BY_ROWS ? type : IN_F32;
 	return true;

@@ -33,7 +33,7 @@ static void say_value(const struct search *s, const struct candidate *c, const s
 	else if (k->what == W_WAY) fputs(v ? way_name((enum fn)(k->id >> 16 & 0xffffffff), v) : "rounded right", to);
 	else if (k->what == W_NARROW && v) fprintf(to, "%s, threads of %d", type_names[narrow_sum(v)], narrow_elements(v));
 	else if (k->what == W_NARROW) fputs(type_names[IN_F32], to);
-	else if (k->what == W_THREADS) fputs(element_threads_said((int)(k->id & 7), v, (char[THREADS_ROOM]){ 0 }), to);
+	else if (k->what == W_THREADS) fputs(element_threads_said(threads_by(k), v, (char[THREADS_ROOM]){ 0 }), to);
 	else if (elements_type(k->what) != IN_F32) fprintf(to, v >= BY_ROWS ? "%s, added in %s" : "%s", elements[v], type_names[elements_type(k->what)]);
 	else if (k->what == W_OVER) fputs(over[v], to);
 	else if (k->what == W_SUMS) fputs(sums_name(v), to);

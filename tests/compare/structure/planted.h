@@ -64,6 +64,15 @@ static inline struct search *answered_plainly(void)
 	return begun();
 }
 
+/* The same, of a case of an op. */
+static inline struct search *case_answered(const char *op, const char *name)
+{
+	struct error e;
+
+	no_error(case_make(&capture, case_find(op, name), 3, true, &e), &e);
+	return answered_plainly();
+}
+
 /* The search of a call whose outputs are such a kernel's in that form; its structure. `capture` gets those outputs. */
 static inline struct search *planted_in(int form, struct candidate *x)
 {

@@ -42,8 +42,7 @@ static void a_sink_that_joins_last(void **state)
 		fail_msg("form %s, %.6f explained, in %.3g operations", r.form, r.out[0].explained, r.work);
 	structure_free(&r);
 	capture_free(&capture);
-	no_error(case_make(&capture, case_find("attention", "causal"), 3, true, &e), &e);
-	struct search *s = answered_plainly();
+	struct search *s = case_answered("attention", "causal");
 	assert_false(s->graph[last_joins][0].made);
 	assert_true(s->graph[last_joins - 1][0].made);
 	ended(s);
@@ -55,12 +54,10 @@ static void squares_of_what_was_not_stored(void **state)
 {
 	struct candidate x = { .form = 0 };
 	struct lowered l;
-	struct error e;
 	int key = -1;
 
 	(void)state;
-	no_error(case_make(&capture, case_find("rmsnorm", "residual"), 3, true, &e), &e);
-	struct search *s = answered_plainly();
+	struct search *s = case_answered("rmsnorm", "residual");
 	assert_true(lower_in(s, graph_of(s, &x), &x, NULL, &l));
 	for (int i = 0; i < l.met.n; i++) {
 		const struct key *k = &s->keys.at[l.met.key[i]];
@@ -99,11 +96,9 @@ static void an_inverse_without_decay(void **state)
 {
 	struct candidate x = { .form = 1 }, z;
 	double *y[2][MAX_OUT] = { { NULL } }, most = 0, apart = 0;
-	struct error e;
 
 	(void)state;
-	no_error(case_make(&capture, case_find("gated_delta_rule", "g_beta_given"), 3, true, &e), &e);
-	struct search *s = answered_plainly();
+	struct search *s = case_answered("gated_delta_rule", "g_beta_given");
 	const int key = met_undecayed(s, &x);
 	z = x;
 	z.config.value[key] = 1;
@@ -148,12 +143,10 @@ static void a_row_of_a_tensor_core(void **state)
 static void a_decode_call_has_blocks_of_keys(void **state)
 {
 	const int form = op_form(op_find("attention"), "ascending");
-	struct error e;
 	int set = 0;
 
 	(void)state;
-	no_error(case_make(&capture, case_find("attention", "decode"), 3, true, &e), &e);
-	struct search *s = answered_plainly();
+	struct search *s = case_answered("attention", "decode");
 	struct candidate x = operands_in_bf16(s, form);
 	try(s, &x, s->n_stage - 1);
 	for (int v = 0; v < s->n_chunk[form]; v++)
@@ -194,12 +187,10 @@ static void parts_are_of_decode_calls(void **state)
 {
 	static const char *const names[] = { "decode", "causal" };
 	const int form = op_form(op_find("attention"), "in_parts");
-	struct error e;
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		no_error(case_make(&capture, case_find("attention", names[i]), 3, true, &e), &e);
-		struct search *s = answered_plainly();
+		struct search *s = case_answered("attention", names[i]);
 		assert_int_equal(s->graph[form][0].made, i == 0);
 		ended(s);
 		capture_free(&capture);

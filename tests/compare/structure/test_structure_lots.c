@@ -155,17 +155,15 @@ static void from_calls_with_fewer_iterations(void **state)
 /* A reading's choices are those that it met, but for each that it says is open. */
 static void what_a_call_cannot_tell_is_not_told(void **state)
 {
-	struct structure_reading r;
 	struct candidate x;
 	struct error e;
-	const char *why;
 	int open = 0, met = 0;
 
 	(void)state;
 	no_error(case_make(&capture, case_find("rmsnorm", "zero_centred_256"), 1, true, &e), &e);
 	struct search *s = planted_in(0, &x);
-	no_error(structure_read(&r, &call, &(struct structure_search){ .work = 2e9 }, &why, &e), &e);
-	assert_true(!why && r.identified && r.open);
+	struct structure_reading r = read_within(2e9);
+	assert_true(r.identified && r.open);
 	for (const char *p = r.open; *p; p++) open += *p == '\n';
 	if (!strncmp(r.open, "form:", 5)) open--;
 	x = (struct candidate){ .form = r.choices.form };
@@ -248,12 +246,9 @@ static void near_ties_in_float16(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		struct structure_reading r;
 		struct error e;
-		const char *why;
-		no_error(capture_read(&capture, "fixtures/readings/attention.flashnn_f16.safetensors", &e) && call_bind(&call, &capture, true, &e), &e);
-		no_error(structure_read(&r, &call, &(struct structure_search){ .work = work[i] }, &why, &e), &e);
-		assert_null(why);
+		no_error(capture_read(&capture, "fixtures/readings/attention.flashnn_f16.safetensors", &e), &e);
+		struct structure_reading r = read_within(work[i]);
 		print_message("%.4f %% of o, %.2f G operations\n%s", 100 * r.out[0].explained, r.work * 1e-9, r.text);
 		assert_true(r.identified && r.out[0].explained > least[i]);
 		/* forms that are far behind leave of the budget what they need not */
