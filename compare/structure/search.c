@@ -8,6 +8,8 @@
 static const double shows_much = 0.9;
 /* What begins by so much worse than what another form ended with gets little of the budget. */
 static const double far_behind = 10;
+/* A form whose cost is no more than that many times another's does as well, whatever sign tests say. */
+static const double as_good = 1.1;
 /* What is left, of each stage, where what is missing may be no more than what decides near ties. */
 static const double nearly = 0.1;
 const double on_its_way = 0.3;
@@ -27,6 +29,42 @@ static int by_forms(struct search *s, const struct beam *b, int last, struct can
 		to[i] = c;
 	}
 	return n;
+}
+
+/* What the candidate does to the errors of b's base. */
+static bool beside_of(struct search *s, struct beside *b, const struct candidate *c, struct contrast *x)
+{
+	struct score score[MAX_OUT];
+
+	if (!measured(s, c, score, b->other.of)) return false;
+	*x = contrast(s, &b->other, &b->base);
+	return true;
+}
+
+/* Of forms that do as well the one with the fewest choices: of one token a chunk's algebra is that of one token after the other. at[n]: what the
+ * forms came to. */
+static void simplest(struct search *s, struct candidate *best, const struct candidate *at, int n, int last)
+{
+	struct beside b;
+	struct score score[MAX_OUT];
+	struct contrast x = { 0 };
+	bool ok = beside_make(s, &b);
+
+	for (int i = 0; i < n && ok && !late(s); i++) {
+		struct candidate t = at[i];
+		if (t.form == best->form || t.met.n >= best->met.n || t.cost > found(last)) continue;
+		last_bits(s, &t, last);
+		ok = measured(s, best, score, b.base.of) && beside_of(s, &b, &t, &x);
+		if (ok && x.energy > much_louder && x.all < sign_test) {
+			down(s, &t, last, 1, false, NULL);
+			ok = beside_of(s, &b, &t, &x);
+		}
+		log_cost(s, "simpler", &t, last);
+		if (!ok || (t.cost > best->cost && (x.energy > much_louder || (x.all > sign_test && t.cost > as_good * best->cost)))) continue;
+		s->rival = x.all < -sign_test ? -1 : best->form;
+		*best = t;
+	}
+	beside_free(&b);
 }
 
 /* Best first, but forms by token last, which take longest: another form only where it may do better than what is found. */
@@ -53,11 +91,13 @@ static void finish(struct search *s, struct beams *b, struct candidate *best, in
 			all_budget(s, all);
 			if (c.cost < nearly * s->n_stage) exponents(s, &c, last);
 			last_bits(s, &c, last);
+			at[i] = c;
 			if (c.cost >= best->cost) continue;
 			if (best->cost < 3 * c.cost + 0.05 && best->form != c.form) s->rival = best->form;
 			*best = c;
 		}
 	}
+	simplest(s, best, at, n, last);
 }
 
 /* Where the first tokens are not explained too little may be seen in them: from 32 and from all; else more starts at the first. The stage at
