@@ -255,12 +255,36 @@ static void what_becomes_an_output_is_kept(void **state)
 	capture_free(&capture);
 }
 
+/* Kernels that go token by token are read so, whether or not a chunk's algebra explains them too, and transformers' chunks are not. */
+static void the_simpler_form(void **state)
+{
+	static const struct { const char *file, *form; bool alike; } kernels[] = {
+		{ "gated_delta_rule.decode.recurrent", "sequential", true },    /* a token a sequence */
+		{ "gated_delta_rule.g_beta_given.etalon", "sequential", false },
+		{ "gdn2.fla_recurrent", "sequential", true },                   /* after a step or two */
+		{ "kda.heads.etalon", "sequential", false },                    /* an element of o flips */
+		{ "gated_delta_rule.prefill.hf_chunk", "chunk", true } };
+	struct error e;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+		char path[128];
+		snprintf(path, sizeof path, "fixtures/captures/%s.safetensors", kernels[i].file);
+		no_error(capture_read(&capture, path, &e), &e);
+		struct structure_reading r = read_within(6e9);
+		if (!r.identified || strcmp(r.form, kernels[i].form) != 0 || (r.open && strstr(r.open, "form: ") != NULL) != kernels[i].alike)
+			fail_msg("%s: form %s, %.6f explained, in %.3g operations; %s", path, r.form, r.out[0].explained, r.work, r.open ? r.open : "");
+		structure_free(&r);
+		capture_free(&capture);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(later_tokens_tell_forms_apart), cmocka_unit_test(a_sink_that_joins_last), cmocka_unit_test(squares_of_what_was_not_stored),
 		cmocka_unit_test(an_inverse_without_decay), cmocka_unit_test(a_decode_call_has_blocks_of_keys), cmocka_unit_test(parts_of_the_keys_have_blocks), cmocka_unit_test(parts_are_of_decode_calls),
 		cmocka_unit_test(a_row_of_a_tensor_core), cmocka_unit_test(blocks_of_keys_are_not_kept),
-		cmocka_unit_test(what_becomes_an_output_is_kept) };
+		cmocka_unit_test(what_becomes_an_output_is_kept), cmocka_unit_test(the_simpler_form) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
