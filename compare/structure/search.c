@@ -8,6 +8,8 @@
 static const double shows_much = 0.9;
 /* What begins by so much worse than what another form ended with gets little of the budget. */
 static const double far_behind = 10;
+/* So many times what explains the first tokens may be left of them for later ones to tell. */
+static const double told_later = 5;
 /* A form whose cost is no more than that many times another's does as well, whatever sign tests say. */
 static const double as_good = 1.1;
 /* What is left, of each stage, where what is missing may be no more than what decides near ties. */
@@ -241,18 +243,37 @@ static void nearly_explained(struct search *s, struct beams *b, int k)
 	all_budget(s, all);
 }
 
+/* What little is left of the first tokens may be told by the next: were they explained? */
+static bool told_by_later(struct search *s, struct beams *b)
+{
+	struct beams own;
+	bool told = false;
+
+	if (s->n_stage < 3 || !b->by[1].n || b->by[1].at[0].cost > told_later * found(0) || late(s)) return false;
+	if (beams_make(s, &own)) {
+		add_beams(b, &own);
+		double all = share_budget(s, 0.1);
+		through(s, &own, 1);
+		all_budget(s, all);
+		if ((told = explained(&own, 1))) b->by[0].n = b->by[1].n = 0, add_beams(&own, b);
+	}
+	beams_free(&own);
+	return told;
+}
+
 static void by_tokens(struct search *s, struct beams *b, int last)
 {
 	double all = share_budget(s, 0.5);
 	first_tokens(s, b, 0);
 	all_budget(s, all);
 	nearly_explained(s, b, 0);
+	const bool told = explained(b, 0) || told_by_later(s, b);
 	all = share_budget(s, 0.5);
-	if (!explained(b, 0)) known_starts(s, b, 0);
-	if (!explained(b, 0)) from_states(s, b, 0);
+	if (!told) known_starts(s, b, 0);
+	if (!told && !explained(b, 0)) from_states(s, b, 0);
 	all_budget(s, all);
-	all = share_budget(s, b->by[1].n && b->by[1].at[0].cost < 5 * found(0) ? 0.25 : 1);      /* what is left may be told by later tokens */
-	int k = explained(b, 0) ? 0 : other_ways(s, b);
+	all = share_budget(s, b->by[1].n && b->by[1].at[0].cost < told_later * found(0) ? 0.25 : 1);
+	int k = told || explained(b, 0) ? 0 : other_ways(s, b);
 	all_budget(s, all);
 	for (bool asked = false; (k = k ? k : 1) < last; k++) {
 		through(s, b, k);
