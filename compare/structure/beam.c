@@ -87,13 +87,17 @@ void add_beams(const struct beams *from, struct beams *to)
 }
 
 /* Where what is left is mostly noise, all else must be explained to a tenth of what is asked otherwise. */
+static bool enough(double left, double noise, int k) { return left <= found(k) || (noise > 0 && left - noise <= found(k) / 10); }
+
 bool explained(const struct beams *b, int k)
 {
 	const struct beam *by = &b->by[!b->iterated];
 	const double least = by->n ? worth(by, by->at) : INFINITY, noise = by->n ? by->at[0].noise : 0;
 
-	return b->iterated ? least <= found(0) / 100 : least <= found(k) || (noise > 0 && least - noise <= found(k) / 10);
+	return b->iterated ? least <= found(0) / 100 : enough(least, noise, k);
 }
+
+bool explains(const struct candidate *c, int k) { return enough(c->energy + c->bits, c->noise, k); }
 
 /* What the beams hold, at another stage. */
 void move_on(struct search *s, struct beams *b, int k)

@@ -26,6 +26,7 @@ void beams_free(struct beams *b);
 void add_beams(const struct beams *from, struct beams *to);
 
 double found(int k);                                    /* the cost below which stage k is explained */
+bool explains(const struct candidate *c, int k);
 bool explained(const struct beams *b, int k);
 void move_on(struct search *s, struct beams *b, int k); /* what the beams hold, at another stage */
 /* The choices, but for last bits and sums, that show nothing in the tokens of the stage before. */

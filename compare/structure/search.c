@@ -8,10 +8,10 @@
 static const double shows_much = 0.9;
 /* What begins by so much worse than what another form ended with gets little of the budget. */
 static const double far_behind = 10;
-/* So many times what explains the first tokens may be left of them for later ones to tell. */
+/* Where no more than so many times what explains the first tokens is left of them, the next tokens are asked. */
 static const double told_later = 5;
-/* A form whose cost is no more than that many times another's does as well, whatever sign tests say. */
-static const double as_good = 1.1;
+/* A form is hardly dearer than another at no more than that many times the cost. */
+static const double hardly_dearer = 1.1;
 /* What is left, of each stage, where what is missing may be no more than what decides near ties. */
 static const double nearly = 0.1;
 const double on_its_way = 0.3;
@@ -33,40 +33,57 @@ static int by_forms(struct search *s, const struct beam *b, int last, struct can
 	return n;
 }
 
-/* What the candidate does to the errors of b's base. */
-static bool beside_of(struct search *s, struct beside *b, const struct candidate *c, struct contrast *x)
+/* Does t, whose errors are x beside those of c, do as well? It costs no more; or it is not louder by much, and in no output farther by a sign test or
+ * hardly dearer. */
+static bool does_as_well(const struct candidate *t, const struct candidate *c, const struct contrast *x)
+{
+	return t->cost <= c->cost || (x->energy <= much_louder && (x->worst <= sign_test || t->cost <= hardly_dearer * c->cost));
+}
+
+/* Its last bits are found, and where it is louder but not farther, a step or two that may be missing. False: no memory. */
+static bool beside_best(struct search *s, struct candidate *t, const struct errors *best, struct errors *own, struct contrast *x, int last)
 {
 	struct score score[MAX_OUT];
 
-	if (!measured(s, c, score, b->other.of)) return false;
-	*x = contrast(s, &b->other, &b->base);
+	last_bits(s, t, last);
+	if (!measured(s, t, score, own->of)) return false;
+	*x = contrast(s, own, best);
+	if (x->energy <= much_louder || x->all > sign_test) return true;
+	down(s, t, last, 1, false, NULL);
+	if (!measured(s, t, score, own->of)) return false;
+	*x = contrast(s, own, best);
 	return true;
 }
 
-/* Of forms that do as well the one with the fewest choices: of one token a chunk's algebra is that of one token after the other. at[n]: what the
- * forms came to. */
+/* Of forms that explain the kernel and do as well the one that asks for the fewest choices: of one token a chunk's algebra is the recurrence itself. at[n]: each
+ * form as it was left, some twice, once of each beam. */
 static void simplest(struct search *s, struct candidate *best, const struct candidate *at, int n, int last)
 {
-	struct beside b;
+	const struct candidate from = *best;
+	struct errors of_best = { { 0 } }, own = { { 0 } };
 	struct score score[MAX_OUT];
 	struct contrast x = { 0 };
-	bool ok = beside_make(s, &b);
+	bool ok = true, made = false;
+	double all = share_budget(s, 0.3);
 
 	for (int i = 0; i < n && ok && !late(s); i++) {
 		struct candidate t = at[i];
-		if (t.form == best->form || t.met.n >= best->met.n || t.cost > found(last)) continue;
-		last_bits(s, &t, last);
-		ok = measured(s, best, score, b.base.of) && beside_of(s, &b, &t, &x);
-		if (ok && x.energy > much_louder && x.all < sign_test) {
-			down(s, &t, last, 1, false, NULL);
-			ok = beside_of(s, &b, &t, &x);
+		if (t.form == from.form || t.met.n >= best->met.n || !explains(&t, last)) continue;
+		if (!made) ok = made = errors_make(s, &of_best) && errors_make(s, &own) && measured(s, &from, score, of_best.of);
+		ok = ok && beside_best(s, &t, &of_best, &own, &x, last);
+		if (!ok || late(s)) continue;
+		if (t.met.n < best->met.n && does_as_well(&t, &from, &x)) {
+			log_cost(s, "simpler", &t, last);
+			s->rival = x.all < -sign_test ? -1 : from.form;
+			*best = t;
+		} else if (x.all > sign_test && s->rival == t.form) {
+			s->rival = -1;
 		}
-		log_cost(s, "simpler", &t, last);
-		if (!ok || (t.cost > best->cost && (x.energy > much_louder || (x.all > sign_test && t.cost > as_good * best->cost)))) continue;
-		s->rival = x.all < -sign_test ? -1 : best->form;
-		*best = t;
 	}
-	beside_free(&b);
+	s->failed = s->failed || !ok;
+	all_budget(s, all);
+	errors_free(&of_best);
+	errors_free(&own);
 }
 
 /* Best first, but forms by token last, which take longest: another form only where it may do better than what is found. */
@@ -243,7 +260,7 @@ static void nearly_explained(struct search *s, struct beams *b, int k)
 	all_budget(s, all);
 }
 
-/* What little is left of the first tokens may be told by the next: were they explained? */
+/* Little is left of the first 8 tokens: are 16 explained? Then *b is what explains them. */
 static bool told_by_later(struct search *s, struct beams *b)
 {
 	struct beams own;
@@ -256,6 +273,7 @@ static bool told_by_later(struct search *s, struct beams *b)
 		through(s, &own, 1);
 		all_budget(s, all);
 		if ((told = explained(&own, 1))) b->by[0].n = b->by[1].n = 0, add_beams(&own, b);
+		else forget_others(s, 0);
 	}
 	beams_free(&own);
 	return told;
@@ -267,13 +285,13 @@ static void by_tokens(struct search *s, struct beams *b, int last)
 	first_tokens(s, b, 0);
 	all_budget(s, all);
 	nearly_explained(s, b, 0);
-	const bool told = explained(b, 0) || told_by_later(s, b);
+	const bool later = !explained(b, 0) && told_by_later(s, b);
 	all = share_budget(s, 0.5);
-	if (!told) known_starts(s, b, 0);
-	if (!told && !explained(b, 0)) from_states(s, b, 0);
+	if (!later && !explained(b, 0)) known_starts(s, b, 0);
+	if (!later && !explained(b, 0)) from_states(s, b, 0);
 	all_budget(s, all);
-	all = share_budget(s, b->by[1].n && b->by[1].at[0].cost < told_later * found(0) ? 0.25 : 1);
-	int k = told || explained(b, 0) ? 0 : other_ways(s, b);
+	all = share_budget(s, b->by[1].n && b->by[1].at[0].cost <= told_later * found(0) ? 0.25 : 1);     /* tokens behind the next may tell */
+	int k = later ? 2 : explained(b, 0) ? 0 : other_ways(s, b);
 	all_budget(s, all);
 	for (bool asked = false; (k = k ? k : 1) < last; k++) {
 		through(s, b, k);

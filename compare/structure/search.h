@@ -89,7 +89,7 @@ bool try_two(struct search *s, struct candidate *a, struct candidate *b, int k);
 static inline void try_both(struct search *s, struct candidate *a, struct candidate *b, int k) { if (!try_two(s, a, b, k)) try(s, b, k); }
 /* Of all tokens every step-th piece is looked at from now on; returns what it was. */
 size_t look_at(struct search *s, size_t step);
-/* The same of all tokens: per output; errors, where not NULL: |error| weight of each element of outputs. */
+/* The same of all tokens: per output; errors, where not NULL: |error| weight of each element of outputs, in the order in which the form stores them. */
 bool measured(struct search *s, const struct candidate *c, struct score score[MAX_OUT], float *errors[MAX_OUT]);
 /* What is left of the errors of the worst output that is not explained but for float32's noise; 0: none is. */
 double left_of(struct search *s, const struct candidate *c);

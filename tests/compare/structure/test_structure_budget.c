@@ -1,4 +1,5 @@
 /* A search's budget is of work: what it finds, and where it ends, depends neither on threads nor on any clock. */
+#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -163,14 +164,14 @@ static void one_piece_of_three_is_no_glance(void **state)
 	assert_true(glances_at_fewer("fixtures/captures/gated_delta_rule.flashqla_256_model.safetensors"));
 }
 
-/* Two hundredths are left of TurboMind's first 8 tokens, of which the next 8 tell what they are: 17 billion operations were spent on it before. */
+/* Two hundredths are left of TurboMind's first 8 tokens, and 16 are explained. Before those were asked at once the search took 25 billion operations. */
 static void little_that_is_left_is_told_by_the_next_tokens(void **state)
 {
 	const struct structure_search how = { .work = 36e9 };
 
 	(void)state;
 	struct structure_reading r = reading("fixtures/readings/gated_delta_rule.turbomind_model.safetensors", &how);
-	if (!r.identified || r.work > 1.2e10 || r.out[0].explained < 0.9999) fail_msg("%.6f explained, in %.3g operations", r.out[0].explained, r.work);
+	if (!r.identified || r.work > 1.2e10 || fmin(r.out[0].explained, r.out[1].explained) < 0.9999) fail_msg("%.6f explained, in %.3g operations", r.out[0].explained, r.work);
 	structure_free(&r);
 }
 
