@@ -46,13 +46,12 @@ static bool beside_best(struct search *s, struct candidate *t, const struct erro
 	struct score score[MAX_OUT];
 
 	last_bits(s, t, last);
-	if (!measured(s, t, score, own->of)) return false;
-	*x = contrast(s, own, best);
-	if (x->energy <= much_louder || x->all > sign_test) return true;
-	down(s, t, last, 1, false, NULL);
-	if (!measured(s, t, score, own->of)) return false;
-	*x = contrast(s, own, best);
-	return true;
+	for (bool more = true;; more = false) {
+		if (!measured(s, t, score, own->of)) return false;
+		*x = contrast(s, own, best);
+		if (!more || x->energy <= much_louder || x->all > sign_test) return true;
+		down(s, t, last, 1, false, NULL);
+	}
 }
 
 /* Of forms that explain the kernel and do as well the one that asks for the fewest choices: of one token a chunk's algebra is the recurrence itself. at[n]: each
@@ -279,20 +278,28 @@ static bool told_by_later(struct search *s, struct beams *b)
 	return told;
 }
 
+/* The first tokens are not explained, nor are they by the next: what the op's file knows, states at the end, other starts, other tokens. The stage at which the
+ * beams then stand. */
+static int from_elsewhere(struct search *s, struct beams *b)
+{
+	double all = share_budget(s, 0.5);
+	known_starts(s, b, 0);
+	if (!explained(b, 0)) from_states(s, b, 0);
+	all_budget(s, all);
+	if (explained(b, 0)) return 0;
+	all = share_budget(s, b->by[1].n && b->by[1].at[0].cost <= told_later * found(0) ? 0.25 : 1);     /* tokens behind the next may tell */
+	int k = other_ways(s, b);
+	all_budget(s, all);
+	return k;
+}
+
 static void by_tokens(struct search *s, struct beams *b, int last)
 {
 	double all = share_budget(s, 0.5);
 	first_tokens(s, b, 0);
 	all_budget(s, all);
 	nearly_explained(s, b, 0);
-	const bool later = !explained(b, 0) && told_by_later(s, b);
-	all = share_budget(s, 0.5);
-	if (!later && !explained(b, 0)) known_starts(s, b, 0);
-	if (!later && !explained(b, 0)) from_states(s, b, 0);
-	all_budget(s, all);
-	all = share_budget(s, b->by[1].n && b->by[1].at[0].cost <= told_later * found(0) ? 0.25 : 1);     /* tokens behind the next may tell */
-	int k = later ? 2 : explained(b, 0) ? 0 : other_ways(s, b);
-	all_budget(s, all);
+	int k = explained(b, 0) ? 0 : told_by_later(s, b) ? 2 : from_elsewhere(s, b);
 	for (bool asked = false; (k = k ? k : 1) < last; k++) {
 		through(s, b, k);
 		if (b->by[1].at[0].cost > on_its_way && !asked) asked = true, tokens_after_all(s, b, k);
