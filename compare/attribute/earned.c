@@ -206,6 +206,24 @@ static bool stands_for(struct xray *x, int site, bool *yes)
 	return true;
 }
 
+/* Of several, does one other site alone explain as well? Then the emulation rounds that one in their place: where no state is read what is
+ * subtracted of it is 0, and a value rounded before that is the difference rounded at each of its uses. */
+static bool one_for_all(struct xray *x, const struct plan *without, uint64_t *sites)
+{
+	bool yes = false;
+
+	if (!(*sites & (*sites - 1))) return true;
+	const struct site_rounding type = x->emulation.round[__builtin_ctzll(*sites)];
+	for (int k = 0; x->call->op->sites[k].name && !yes; k++) {
+		struct plan one = *without;
+		if (x->emulation.round[k].on || !emulation_may_round(x, k, 0)) continue;
+		one.round[k] = type;
+		if (!as_good(x, &one, &yes)) return false;
+		if (yes) x->emulation = one, *sites = UINT64_C(1) << k;
+	}
+	return !yes || xray_refresh(x);
+}
+
 static bool alone(struct xray *x, uint64_t *sites)
 {
 	bool other;
@@ -232,7 +250,7 @@ static bool needed(struct xray *x, const struct rules_say *rules, uint64_t *site
 	for (const struct contract *k = rules->first; !avoidable && k <= rules->last; k++)
 		if (k != rules->contract && k->form == x->emulation.form && !legal_under(x, k, &avoidable)) return false;
 	if (avoidable) *sites = 0;
-	return alone(x, sites);
+	return one_for_all(x, &without, sites) && alone(x, sites);
 }
 
 /* Roundings alone, besides these faults, and exact sums. */
