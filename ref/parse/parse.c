@@ -241,7 +241,7 @@ static bool line(struct parser *s)
 			"expected 'each' above all statements; other pieces behind them need 'form NAME' above the first 'each'");
 	}
 	if (!strcmp(w->text, "each")) return parse_each(s, &s->t->each) && line_end(s, &comment);
-	if (!strcmp(w->text, "def")) return parse_macro(s) && line_end(s, &comment);
+	if (!strcmp(w->text, "def")) return s->w.word[s->at + 1].kind == WORD_END ? parse_lines(s) : parse_macro(s) && line_end(s, &comment);
 	if (!strcmp(w->text, "where")) return parse_rule(s);
 	if (!strcmp(w->text, "site")) return parse_site(s);
 	if (!strcmp(w->text, "fault")) return parse_fault(s);
@@ -255,6 +255,7 @@ static bool line(struct parser *s)
 	struct nearest near = nearest_to(w->text);
 	char meant[NEAREST_SAID];
 	for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) nearest_try(&near, begins[i]);
+	nearest_declared(&near, s->t->lines);
 	s->at--;
 	return formula_error(s->e, s->w.path, w->line, w->column, "expected %s, got '%s'%s",
 		"in, out, held, param, let, each, def, where, iterates, form, for, if, use, NAME =, site, fault, contract, structure, draw or case",

@@ -7,9 +7,9 @@
 #include "tree.h"
 
 /* Brackets and statements may be this deep. */
-enum { MAX_DEPTH = 64, MAX_ARGS = 32, MAX_VALUES = 32, MAX_RANGE = 4096 };
+enum { MAX_DEPTH = 64, MAX_ARGS = 32, MAX_VALUES = 32, MAX_RANGE = 4096, MAX_COPIED = 4096 };
 
-struct parser { struct tree *t; struct pool *p; struct words w; size_t at; int depth; struct error *e; };
+struct parser { struct tree *t; struct pool *p; struct words w; size_t at; int depth, copied; struct error *e; };
 
 static inline const struct word *peek(const struct parser *s) { return &s->w.word[s->at]; }
 bool is(const struct parser *s, const char *op);        /* an operator or a keyword stands here */
@@ -40,6 +40,7 @@ bool parse_params(struct parser *s);
 bool parse_alias(struct parser *s, struct alias **list);        /* NAME = VALUE, a whole number */
 bool parse_each(struct parser *s, struct each **list);
 bool parse_macro(struct parser *s);
+bool parse_lines(struct parser *s);                     /* def NAME, and statements in the lines below */
 bool parse_rule(struct parser *s);
 bool parse_site(struct parser *s);
 bool parse_definitions(struct parser *s, struct definition **define, int *n, bool may_carry);    /* DEFINITION; ... */

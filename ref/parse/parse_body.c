@@ -1,4 +1,5 @@
-/* each, for and definitions. */
+/* for, if, definitions, and lines that forms share. */
+#include "nearest.h"
 #include "parse.h"
 
 bool parse_definition(struct parser *s, struct definition *d, bool may_carry)
@@ -127,12 +128,48 @@ bool parse_is_op(const struct parser *s)
 	return is(s, "use") && s->w.word[s->at + 1].kind == WORD_NAME && s->w.word[s->at + 2].kind == WORD_END;
 }
 
+/* Those that stand here by their name, or NULL; their own name does not among themselves. */
+static const struct lines *shared_lines(const struct parser *s)
+{
+	const struct word *w = peek(s);
+	const struct lines *d = w->kind == WORD_NAME && w[1].kind == WORD_END ? declared(s->t->lines, w->text) : NULL;
+
+	return d && d->body ? d : NULL;
+}
+
 bool parse_is_statement(const struct parser *s)
 {
 	const struct word *after = &s->w.word[s->at + 1];
 
 	if (peek(s)->kind != WORD_NAME) return false;
-	return is_block(s) || is_use(s) || (after->kind == WORD_OP && (after->text[0] == '=' || after->text[0] == '['));
+	return is_block(s) || is_use(s) || shared_lines(s) || (after->kind == WORD_OP && (after->text[0] == '=' || after->text[0] == '['));
+}
+
+/* A name alone, further in than a line of the file may stand, that is none of shared lines. */
+static bool no_lines(struct parser *s)
+{
+	const struct word *w = peek(s);
+	struct nearest near = nearest_to(w->text);
+	char meant[NEAREST_SAID];
+
+	if (w->kind != WORD_NAME || w->column == 1 || w[1].kind != WORD_END) return false;
+	nearest_declared(&near, s->t->lines);
+	formula_error(s->e, s->w.path, w->line, w->column, "expected NAME = VALUE or the name of a 'def' of lines above, got '%s'%s", w->text,
+		nearest_said(&near, meant));
+	return true;
+}
+
+/* Copies of the statements from *end on; *end becomes where the next one goes. */
+static bool copied(struct parser *s, const struct lines *lines, struct statement ***end)
+{
+	if ((s->copied += lines->n) > MAX_COPIED) return wrong(s, "at most 4096 statements by 'def', in all");
+	for (const struct statement *from = lines->body; from; from = from->next, *end = &(**end)->next) {
+		struct statement *x = **end = pool_make(s->p, sizeof *x);
+		if (!x) return no_room(s);
+		*x = *from;
+		x->next = NULL;
+	}
+	return true;
 }
 
 struct statement *parse_body(struct parser *s, int column, bool *ok)
@@ -142,6 +179,11 @@ struct statement *parse_body(struct parser *s, int column, bool *ok)
 
 	if (++s->depth > MAX_DEPTH) *ok = wrong(s, "at most 64 levels");
 	while (*ok && parse_is_statement(s) && peek(s)->column == column) {
+		const struct lines *shared = shared_lines(s);
+		if (shared) {
+			*ok = copied(s, shared, &end) && (s->at++, line_end(s, &comment));
+			continue;
+		}
 		struct statement *x = *end = pool_make(s->p, sizeof *x);
 		if (!x) *ok = no_room(s);
 		else if (is_block(s)) *ok = inner_body(s, x, column);
@@ -149,6 +191,35 @@ struct statement *parse_body(struct parser *s, int column, bool *ok)
 		else *ok = parse_definition(s, &x->define, false) && line_end(s, &comment);
 		if (x) end = &x->next;
 	}
+	if (*ok && no_lines(s)) *ok = false;
 	s->depth--;
 	return first;
+}
+
+/* How many there are, nested ones too; *use: a `use` among them, or NULL. */
+static int counted(const struct statement *x, const struct use **use)
+{
+	int n = 0;
+
+	for (; x; x = x->next) {
+		if (x->use) *use = x->use;
+		n += 1 + counted(x->body, use);
+	}
+	return n;
+}
+
+bool parse_lines(struct parser *s)
+{
+	struct lines *shared = declare(s, &s->t->lines, sizeof *shared, peek(s));
+	const char *comment;
+	bool ok = true;
+
+	if (!shared || !name_here(s, "a name") || !line_end(s, &comment)) return false;
+	if (peek(s)->column == 1) return wrong(s, "statements, further in than their 'def'");
+	shared->body = parse_body(s, peek(s)->column, &ok);
+	if (!ok) return false;
+	const struct use *u = NULL;
+	shared->n = counted(shared->body, &u);
+	if (u) return formula_error(s->e, s->w.path, u->line, u->column, "expected 'use' in a form, not in lines that forms share");
+	return shared->body || wrong(s, "NAME = VALUE");
 }

@@ -67,6 +67,8 @@ struct tensor_decl { struct declared d; const char *shape; bool optional, intege
 struct param_decl { struct declared d; struct node *value; const char *names, *rows; bool is_bool, required; };
 struct alias { struct declared d; struct node *value; };        /* let, and those in each */
 struct macro { struct declared d; const char **param; int n; struct node *value; };
+/* def NAME, statements below: forms that have NAME on a line of its own have copies of them there. */
+struct lines { struct declared d; struct statement *body; int n; };
 /* dim NULL: in 0:last, each number with pieces of shapes of their own. by: chunks of so many of dim; 0: one index after the other. */
 struct each { struct declared d; const char *dim; struct node *last; size_t by; };
 /* where VALUE [for VAR in RANGE], for each of which it reads integer inputs; its name is a parameter's, or "" */
@@ -126,6 +128,7 @@ struct tree {
 	struct alias *lets, *aliases;
 	struct each *each;
 	struct macro *macros;
+	struct lines *lines;
 	struct rule *rules;
 	struct form_decl *forms;
 	struct site_decl *sites;        /* NULL: each name that is defined is one */
