@@ -10,6 +10,13 @@
  *   nothing here uses, asks for its buffers for ever where there is no room, and the program's exit waits for it. */
 void machine_begin(char **argv, char **env, bool computes);
 
+/* The program begins again where OpenBLAS takes the processor for one of 2004, with OPENBLAS_CORETYPE: OpenBLAS 0.3.21, Debian 12's, does so
+ * with Intel's of 2023 (family 6, model 207), and multiplies at a fifth of the speed. Not where the variable is set. */
+void machine_again(char **argv);
+
+/* The core that OpenBLAS should take instead of the one that it has taken; NULL: none. */
+const char *machine_core(const char *taken, bool avx2, bool avx512);
+
 /* Where the address space is limited: as many threads as half of the room is enough for, each with the buffer that OpenBLAS would ask for
  * at its first product, again and again. E_MEMORY where not even one fits. Else: memory that is freed is kept for what asks next. */
 bool machine_ready(struct error *e);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "compare/cli/machine.h"
 #include "tests/program.h"
 
 #define SMALL "fixtures/captures/rope.partial.q.safetensors"
@@ -93,12 +94,23 @@ static void a_thread_that_cannot_be_made_is_no_verdict(void **state)
 	assert_int_equal(status, EXIT_MACHINE);
 }
 
+/* What OpenBLAS knows it is left to choose itself; one that it takes for a Prescott has more where the processor says so. */
+static void a_processor_that_openblas_does_not_know_is_named(void **state)
+{
+	(void)state;
+	assert_string_equal(machine_core("Prescott", true, true), "SkylakeX");
+	assert_string_equal(machine_core("Prescott", true, false), "Haswell");
+	assert_null(machine_core("Prescott", false, false));
+	assert_null(machine_core("Zen", true, true));
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(too_little_address_space_is_told),
 		cmocka_unit_test(what_computes_nothing_needs_no_room),
 		cmocka_unit_test(a_thread_that_cannot_be_made_is_no_verdict),
+		cmocka_unit_test(a_processor_that_openblas_does_not_know_is_named),
 	};
 
 	(void)argc;
