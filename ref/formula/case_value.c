@@ -98,7 +98,7 @@ bool case_drawn(const struct made *m, const struct setting *s, struct case_tenso
 	if (s->dtype) t->dtype = case_type(s->dtype);
 	if (t->dtype == DT_COUNT || !dtype_info[t->dtype].is_float) return case_wrong(m, s, "a floating-point type");
 	if (s->list) return list_draw(m, s, t);
-	if (!s->draw) return s->dtype || case_wrong(m, s, "TYPE, TYPE DRAW(a, b) or DRAW(a, b)");
+	if (!s->draw) return true;
 	while (i < DRAWS && (i == DRAW_CUTS || i == DRAW_LIST || strcmp(draw_name[i], s->draw))) i++;
 	if (i == DRAWS) return case_wrong(m, s, "normal, uniform, log_uniform, graded or cuts");
 	t->draw = (enum draw)i;

@@ -86,12 +86,30 @@ static bool search(const struct formula *f, struct call *call, bool any, size_t 
 	return false;
 }
 
+/* A size that is 1, or the same as another, becomes one that is not where `where` allows that too. */
+static void apart(const struct formula *f, struct call *call)
+{
+	uint64_t random = 1;
+
+	for (int i = 0; f->op.dims[i]; i++)
+		for (int t = 0; t < AGAIN; t++) {
+			const struct call before = *call;
+			draw_size(f, call, i, false, &random);
+			formula_derive(f, call);
+			if (formula_rules(f, call, NULL)) break;
+			*call = before;
+		}
+}
+
 bool check_sizes(const struct formula *f, struct call *call)
 {
 	size_t ways = 1;
 
 	while (ways < SETS && check_set(f, call, ways)) ways++;
-	return search(f, call, false, ways, TRIES);
+	if (search(f, call, false, ways, TRIES)) return true;
+	if (!search(f, call, true, ways, TRIES)) return false;
+	apart(f, call);
+	return true;
 }
 
 /* Does x change with what is drawn: sizes, and parameters that must be given? */

@@ -199,15 +199,15 @@ static void near_names(struct nearest *near, const struct statement *s)
 /* The form has no such definition. */
 static bool none_such(struct lower *l, const struct fault_decl *f, const struct definition *d)
 {
-	const char *form = f->form[0] ? f->form : l->t->forms->d.name;
+	const char *form = form_of(l)->d.name, *alone = l->t->forms->d.next && !f->form[0] ? " ('in FORM' behind its name: a fault of that form alone)" : "";
 	const struct definition *has = NULL;
 
 	struct nearest near = nearest_to(d->name);
 	char meant[NEAREST_SAID];
 
 	for (const struct form_decl *x = form_of(l); x && !has; x = x->more) has = namesake(x->body, d->name), near_names(&near, x->body);
-	return has ? low_error(l, d->target, "expected a definition that the form '%s' has; of '%s' it has '%s'", form, d->name, has->text)
-		: low_error(l, d->target, "expected a definition that the form '%s' has; nothing there is named '%s'%s", form, d->name, nearest_said(&near, meant));
+	return has ? low_error(l, d->target, "expected a definition that the form '%s' has%s; of '%s' it has '%s'", form, alone, d->name, has->text)
+		: low_error(l, d->target, "expected a definition that the form '%s' has%s; nothing there is named '%s'%s", form, alone, d->name, nearest_said(&near, meant));
 }
 
 /* Does the form have all that the plan's fault defines anew? */
