@@ -23,15 +23,6 @@ void *low_make(struct lower *l, size_t n)
 	return p;
 }
 
-bool same_node(const struct node *a, const struct node *b)
-{
-	if (a->kind != b->kind || a->n != b->n || a->number != b->number) return false;
-	if ((a->kind == NODE_NAME || a->kind == NODE_INDEX || a->kind == NODE_CALL) && !same_name(a->name, b->name)) return false;
-	for (int i = 0; i < a->n; i++)
-		if (!same_node(a->arg[i], b->arg[i])) return false;
-	return true;
-}
-
 static const struct definition *definition_in(const struct definition *all, int n, const char *name, const struct node *target, char kind)
 {
 	for (const struct definition *d = all; d < all + n; d++)

@@ -55,7 +55,6 @@ void *low_make(struct lower *l, size_t n);      /* NULL with an error */
 /* The faults that the plan makes: what one of them puts in place of this declaration or definition, or NULL. `kind`: '=' a
  * definition, 'f' from, 't' to. */
 const struct definition *redefined(struct lower *l, const char *name, const struct node *target, char kind);
-bool same_node(const struct node *a, const struct node *b);
 
 struct symbol *symbol_find(const struct lower *l, const char *name);
 struct symbol *symbol_add(struct lower *l, const char *name, enum symbol_kind kind, int index, struct shape s);

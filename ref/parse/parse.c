@@ -86,6 +86,15 @@ int declared_index(const void *list, const char *name)
 	return -1;
 }
 
+bool same_node(const struct node *a, const struct node *b)
+{
+	if (a->kind != b->kind || a->n != b->n || a->number != b->number) return false;
+	if ((a->kind == NODE_NAME || a->kind == NODE_INDEX || a->kind == NODE_CALL) && !same_name(a->name, b->name)) return false;
+	for (int i = 0; i < a->n; i++)
+		if (!same_node(a->arg[i], b->arg[i])) return false;
+	return true;
+}
+
 void *append(struct parser *s, void *list, size_t size)
 {
 	struct declared **end = list;

@@ -149,6 +149,8 @@ void formula_free(struct tree *t);
 
 static inline bool same_name(const char *a, const char *b) { return *a == *b && !strcmp(a, b); }
 
+bool same_node(const struct node *a, const struct node *b);      /* the same, wherever it is written */
+
 /* In a list of declarations: the one of that name, or NULL. */
 void *declared(const void *list, const char *name);
 int declared_index(const void *list, const char *name);         /* or -1 */

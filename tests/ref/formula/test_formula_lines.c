@@ -3,7 +3,7 @@
 #include "tests/ref/formula/broken.h"
 
 static const char text[] =
-	"op shared\nin x [R, D]\nout y [R]\neach r in R\n"
+	"op shared\nin x [R, D]\nout y [R]\n"
 	"def doubled           # of every second also its square\n"
 	"  v = x[r, d] * 2\n"
 	"  if d mod 2 == 1\n"
@@ -14,10 +14,12 @@ static const char text[] =
 	"  w = v + 1\n"
 	"  S = S + w\n"
 	"form once\n"
+	"each row in R, r = row div 1\n"
 	"for d in D, S from 0\n"
 	"  added\n"
 	"y[r] = S\n"
 	"form twice\n"
+	"each row in R, r = row div 1\n"
 	"for d in D, S from 0\n"
 	"  added\n"
 	"once = S\n"
@@ -62,6 +64,8 @@ static void stand_where_their_name_does(void **state)
 static void broken_ones(void **state)
 {
 	static const struct broken broken[] = {
+		{ "op f\nin x [R, D]\nout z [R, D]\nform a\neach r in R, j = r div 2\nz[r] = x[j]\nform b\neach r in R, j = r div 3\nz[r] = x[j]\n", ":8:14",
+			"'j' to be what it is in line 5, or another name" },
 		{ HEAD "def a\nz[r] = x[r]\n", ":6:1", "statements, further in than their 'def', got 'z'" },
 		{ HEAD "def a\n  v = x[r]\ndef a\n  v = x[r]\na\nz[r] = v\n", ":7:5", "'a' stands in line 5" },
 		{ HEAD "def a\n  a\nz[r] = x[r]\n", ":6:3", "the name of a 'def' of lines above, got 'a'" },
