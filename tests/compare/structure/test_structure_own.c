@@ -1,0 +1,104 @@
+/* Recorded kernels of ops that are text files alone (docs/own-ops.md), and a formula whose recurrence is not the kernel's. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "compare/structure/structure.h"
+#include "compare/verdict/verdict.h"
+#include "ref/formula/formula.h"
+#include "tests/kernel_model.h"
+
+/* says: of what is read, as the kernel's source has it. */
+static const struct { const char *op, *reading, *form, *says; } rows[] = {
+	{ "gla", "gla.fla_recurrent", "sequential", NULL },
+	{ "gla", "gla.fla_chunk", "chunk", "@ tf32_rz((k * exp" },
+	{ "rwkv6", "rwkv6.fla_chunk", "chunk", "G = tril(0 @ 0' + 1) @ tf32_rz(summed)" },
+	{ "rwkv7", "rwkv7.fla_recurrent", "sequential", NULL },
+	{ "rwkv7", "rwkv7.fla_chunk", "chunk", "before = log2(e) * (tril(0 @ 0' + 1, -1) @ tf32_rz(summed))" },
+	{ "comba", "comba.fla_chunk", "chunk", "@ bf16(diag(beta) v)) - (bf16(" },
+	{ "retention", "retention.fla_chunk", "chunk", "bf16(diag(fast_expf(total - G)) v)" },
+	{ "oja", "oja.fla_recurrent", "formula", NULL },
+	{ "hgrn", "hgrn.fla_recurrent", "formula", NULL },
+	{ "hgrn", "hgrn.fla_chunk", "formula", NULL },
+};
+
+static void known(const char *path)
+{
+	struct error e;
+	struct formula *f = formula_read(path, &e);
+
+	no_error(f, &e);
+	op_add(formula_op(f));
+}
+
+static void are_read(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		char op[64], path[96];
+		struct structure_reading r;
+		struct capture c;
+		struct call call;
+		struct error e;
+		const char *why;
+
+		snprintf(op, sizeof op, "tests/ops/%s.op", rows[i].op);
+		snprintf(path, sizeof path, "fixtures/readings/%s.safetensors", rows[i].reading);
+		if (!op_find(rows[i].op)) known(op);
+		no_error(capture_read(&c, path, &e) && call_bind(&call, &c, true, &e)
+			&& structure_read(&r, &call, &(struct structure_search){ .work = 36e9 }, &why, &e), &e);
+		assert_null(why);
+		if (!r.identified || strcmp(r.form, rows[i].form)) fail_msg("%s: form %s", path, r.form);
+		for (int o = 0; o < MAX_OUT; o++)
+			if (call.out_count[o] && r.out[o].explained < 0.999 && !r.out[o].noise) fail_msg("%s: %.6f of output %d explained", path, r.out[o].explained, o);
+		if (rows[i].says && !strstr(r.text, rows[i].says)) fail_msg("%s: not '%s' in\n%s", path, rows[i].says, r.text);
+		structure_free(&r);
+		capture_free(&c);
+	}
+}
+
+/* text, whose first `old` becomes `new` */
+static void replace(char *text, size_t room, const char *old, const char *new)
+{
+	char *at = strstr(text, old), *rest = at ? strdup(at + strlen(old)) : NULL;
+
+	assert_non_null(rest);
+	snprintf(at, room - (size_t)(at - text), "%s%s", new, rest);
+	free(rest);
+}
+
+/* The library's reference decays the state before it is read, its kernels after. */
+static void the_kernel_is_not_what_the_formula_says(void **state)
+{
+	static const char after[] = "v[t, h] - D' p[t, h])", before[] = "v[t, h] - S' p[t, h])";
+	static char text[1 << 13];
+	struct verdict v;
+	struct capture c;
+	struct error e;
+
+	(void)state;
+	FILE *from = fopen("tests/ops/comba.op", "r");
+	assert_non_null(from);
+	text[fread(text, 1, sizeof text - 1, from)] = 0;
+	fclose(from);
+	replace(text, sizeof text, "op comba", "op reference");
+	replace(text, sizeof text, before, after);
+	replace(text, sizeof text, "fault read_after_decay: u = beta[t, h] (v[t, h] - D' p[t, h]); before = G ", "fault read_before_decay in sequential: u = beta[t, h] (v[t, h] - S' p[t, h]) ");
+	struct formula *f = formula_of_text("reference.op", text, strlen(text), &e);
+	no_error(f, &e);
+	op_add(formula_op(f));
+	no_error(capture_read(&c, "fixtures/readings/comba.fla_recurrent.safetensors", &e), &e);
+	for (int i = 0; i < 2; i++) {
+		no_error(meta_set(&c.tensors, "etalon.op", i ? "comba" : "reference") && capture_bind(&c, &e) && judge(&c, &(struct judging){ .contract = "f32" }, &v, &e), &e);
+		assert_int_equal(v.outcome, i ? PASS : FAIL);
+		assert_int_equal(v.x.count[DETECTED], !i);
+		if (!i) assert_non_null(strstr(v.reason[0], "read_before_decay"));
+	}
+	capture_free(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(are_read), cmocka_unit_test(the_kernel_is_not_what_the_formula_says) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
