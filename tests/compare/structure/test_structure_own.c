@@ -45,7 +45,7 @@ static void are_read(void **state)
 		snprintf(path, sizeof path, "fixtures/readings/%s.safetensors", rows[i].reading);
 		if (!op_find(rows[i].op)) known(op);
 		no_error(capture_read(&c, path, &e) && call_bind(&call, &c, true, &e)
-			&& structure_read(&r, &call, &(struct structure_search){ .work = 36e9 }, &why, &e), &e);
+				&& structure_read(&r, &call, &(struct structure_search){ .work = 36e9 }, &why, &e), &e);
 		assert_null(why);
 		if (!r.identified || strcmp(r.form, rows[i].form)) fail_msg("%s: form %s", path, r.form);
 		for (int o = 0; o < MAX_OUT; o++)
