@@ -206,20 +206,32 @@ static bool stands_for(struct xray *x, int site, bool *yes)
 	return true;
 }
 
-/* Of several, does one other site alone explain as well? Then the emulation rounds that one in their place: where no state is read what is
- * subtracted of it is 0, and a value rounded before that is the difference rounded at each of its uses. */
-static bool one_for_all(struct xray *x, const struct plan *without, uint64_t *sites)
+/* Are these sites all rounded to one type? */
+static bool of_one_type(const struct xray *x, uint64_t sites, struct site_rounding *type)
 {
+	*type = x->emulation.round[__builtin_ctzll(sites)];
+	for (int k = 0; k < MAX_SITE; k++)
+		if ((sites >> k & 1) && (x->emulation.round[k].format != type->format || x->emulation.round[k].rounding != type->rounding)) return false;
+	return true;
+}
+
+/* From no state w S is 0 and v_new is u: u rounded once answers as v_new and v_update both rounded. Of several sites of one type, does one other
+ * alone explain as well? Then the emulation rounds that one in their place. *sites: that one, or none where the contract allows it. */
+static bool one_for_all(struct xray *x, const struct contract *k, uint64_t *sites)
+{
+	const struct op *op = x->call->op;
+	struct site_rounding type;
+	struct plan without;
 	bool yes = false;
 
-	if (!(*sites & (*sites - 1))) return true;
-	const struct site_rounding type = x->emulation.round[__builtin_ctzll(*sites)];
-	for (int k = 0; x->call->op->sites[k].name && !yes; k++) {
-		struct plan one = *without;
-		if (x->emulation.round[k].on || !emulation_may_round(x, k, 0)) continue;
-		one.round[k] = type;
+	if (!(*sites & (*sites - 1)) || !of_one_type(x, *sites, &type)) return true;
+	forbidden(x, k, &without);
+	for (int i = 0; op->sites[i].name && !yes; i++) {
+		struct plan one = without;
+		if (x->emulation.round[i].on || !site_in_form(op, i, x->emulation.form) || is_store(x->call, i, type.format)) continue;
+		one.round[i] = type;
 		if (!as_good(x, &one, &yes)) return false;
-		if (yes) x->emulation = one, *sites = UINT64_C(1) << k;
+		if (yes) x->emulation = one, *sites = contract_allows(k, i, &type) ? 0 : UINT64_C(1) << i;
 	}
 	return !yes || xray_refresh(x);
 }
@@ -250,7 +262,7 @@ static bool needed(struct xray *x, const struct rules_say *rules, uint64_t *site
 	for (const struct contract *k = rules->first; !avoidable && k <= rules->last; k++)
 		if (k != rules->contract && k->form == x->emulation.form && !legal_under(x, k, &avoidable)) return false;
 	if (avoidable) *sites = 0;
-	return one_for_all(x, &without, sites) && alone(x, sites);
+	return one_for_all(x, rules->contract, sites) && alone(x, sites);
 }
 
 /* Roundings alone, besides these faults, and exact sums. */

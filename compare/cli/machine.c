@@ -52,9 +52,9 @@ void machine_begin(char **argv, char **env, bool computes)
 	execve("/proc/self/exe", argv, with);
 }
 
-const char *machine_core(const char *taken, bool avx2, bool avx512)
+const char *machine_core(const char *taken, const char *asked, bool avx2, bool avx512)
 {
-	return strcmp(taken, "Prescott") ? NULL : avx512 ? "SkylakeX" : avx2 ? "Haswell" : NULL;
+	return asked || strcmp(taken, "Prescott") ? NULL : avx512 ? "SkylakeX" : avx2 ? "Haswell" : NULL;
 }
 
 void machine_again(char **argv)
@@ -62,9 +62,9 @@ void machine_again(char **argv)
 #ifdef __x86_64__
 	bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 	bool avx512 = __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-	const char *core = machine_core(openblas_get_corename(), avx2, avx512);
+	const char *core = machine_core(openblas_get_corename(), getenv("OPENBLAS_CORETYPE"), avx2, avx512);
 
-	if (core && !getenv("OPENBLAS_CORETYPE") && !setenv("OPENBLAS_CORETYPE", core, 0)) execv("/proc/self/exe", argv);
+	if (core && !setenv("OPENBLAS_CORETYPE", core, 0)) execv("/proc/self/exe", argv);
 #else
 	(void)argv;
 #endif

@@ -14,8 +14,8 @@ void machine_begin(char **argv, char **env, bool computes);
  * with Intel's of 2023 (family 6, model 207), and multiplies at a fifth of the speed. Not where the variable is set. */
 void machine_again(char **argv);
 
-/* The core that OpenBLAS should take instead of the one that it has taken; NULL: none. */
-const char *machine_core(const char *taken, bool avx2, bool avx512);
+/* The core that OpenBLAS should take instead of the one that it has taken; NULL: none. asked: what the variable says, or NULL. */
+const char *machine_core(const char *taken, const char *asked, bool avx2, bool avx512);
 
 /* Where the address space is limited: as many threads as half of the room is enough for, each with the buffer that OpenBLAS would ask for
  * at its first product, again and again. E_MEMORY where not even one fits. Else: memory that is freed is kept for what asks next. */

@@ -102,9 +102,7 @@ int main(int argc, char **argv)
 		return EXIT_INPUT;
 	}
 	const struct command *c = command_of(argc, argv);
-#ifndef __SANITIZE_ADDRESS__
 	if (c && c->computes) machine_again(argv);
-#endif
 	if (c) run(c, argc - 1, argv + 1);
 	fprintf(stderr, "etalon: unknown command '%s'; see etalon --help\n", argv[1]);
 	return EXIT_INPUT;

@@ -38,16 +38,20 @@ static void lists(const struct formula *f, struct call *call)
 	}
 }
 
+/* Is it above 1, and another than all others? */
+static bool is_plain(const struct formula *f, const struct call *call, int i)
+{
+	bool other = call->dim[i] > 1;
+
+	for (int k = 0; f->op.dims[k]; k++) other = other && (k == i || call->dim[k] != call->dim[i]);
+	return other;
+}
+
 /* Size i, from 2 on and another than all others; where `any`, one that may be 1 or the same as another. */
 static void draw_size(const struct formula *f, struct call *call, int i, bool any, uint64_t *random)
 {
-	bool other = false;
-
-	while (!other) {
-		call->dim[i] = 2 + random_next(random) % (LARGEST - 2);
-		other = true;
-		for (int k = 0; f->op.dims[k]; k++) other = other && (k == i || call->dim[k] != call->dim[i]);
-	}
+	do call->dim[i] = 2 + random_next(random) % (LARGEST - 2);
+	while (!is_plain(f, call, i));
 	size_t same = any ? random_next(random) % (size_t)(2 * i + 2) : 2 * MAX_DIM;
 	if (same < (size_t)i) call->dim[i] = call->dim[same];
 	else if (same == (size_t)i) call->dim[i] = 1;
@@ -86,13 +90,13 @@ static bool search(const struct formula *f, struct call *call, bool any, size_t 
 	return false;
 }
 
-/* A size that is 1, or the same as another, becomes one that is not where `where` allows that too. */
+/* A size that is 1, or the same as another, becomes one that is not where `where` allows that too: a mistake may show in no others. */
 static void apart(const struct formula *f, struct call *call)
 {
 	uint64_t random = 1;
 
 	for (int i = 0; f->op.dims[i]; i++)
-		for (int t = 0; t < AGAIN; t++) {
+		for (int t = 0; t < AGAIN && !is_plain(f, call, i); t++) {
 			const struct call before = *call;
 			draw_size(f, call, i, false, &random);
 			formula_derive(f, call);

@@ -187,15 +187,16 @@ static void near_names(struct nearest *near, const struct statement *s)
 	}
 }
 
-/* The form has no such definition. */
+/* The form has no such definition; another one may, of a fault that is all forms'. */
 static bool none_such(struct lower *l, const struct fault_decl *f, const struct definition *d)
 {
-	const char *form = form_of(l)->d.name, *alone = l->t->forms->d.next && !f->form[0] ? " ('in FORM' behind its name: a fault of that form alone)" : "";
+	const char *form = form_of(l)->d.name;
 	const struct definition *has = NULL;
-
 	struct nearest near = nearest_to(d->name);
-	char meant[NEAREST_SAID];
+	char meant[NEAREST_SAID], alone[128] = "";
 
+	for (const struct form_decl *x = l->t->forms; x && !f->form[0] && !*alone; x = (const struct form_decl *)x->d.next)
+		if (stands_in(x->body, d)) snprintf(alone, sizeof alone, ", or '%.30s in %.30s': a fault of that form alone", f->d.name, x->d.name);
 	for (const struct form_decl *x = form_of(l); x && !has; x = x->more) has = namesake(x->body, d->name), near_names(&near, x->body);
 	return has ? low_error(l, d->target, "expected a definition that the form '%s' has%s; of '%s' it has '%s'", form, alone, d->name, has->text)
 		: low_error(l, d->target, "expected a definition that the form '%s' has%s; nothing there is named '%s'%s", form, alone, d->name, nearest_said(&near, meant));

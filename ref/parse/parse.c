@@ -226,11 +226,19 @@ static bool iterates(struct parser *s)
 	return line_end(s, &comment);
 }
 
+static const char *const begins[] = { "in", "out", "held", "param", "let", "each", "def", "where", "iterates", "form", "site", "sites", "fault",
+	"faults", "contract", "structure", "draw", "case", NULL };
+
+bool parse_begins_line(const char *name)
+{
+	size_t i = 0;
+
+	while (begins[i] && !same_name(begins[i], name)) i++;
+	return begins[i];
+}
+
 static bool line(struct parser *s)
 {
-	static const char *const begins[] = { "in", "out", "held", "param", "let", "each", "def", "where",
-		"iterates", "form", "site", "sites", "fault", "faults",
-		"contract", "structure", "draw", "case" };
 	const struct word *w = peek(s);
 	const char *comment = "";
 
@@ -263,7 +271,7 @@ static bool line(struct parser *s)
 	if (!strcmp(w->text, "form")) return named_form(s);
 	struct nearest near = nearest_to(w->text);
 	char meant[NEAREST_SAID];
-	for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) nearest_try(&near, begins[i]);
+	for (size_t i = 0; begins[i]; i++) nearest_try(&near, begins[i]);
 	nearest_declared(&near, s->t->lines);
 	s->at--;
 	return formula_error(s->e, s->w.path, w->line, w->column, "expected %s, got '%s'%s",

@@ -30,6 +30,7 @@ struct node *parse_value(struct parser *s);             /* all that may stand on
 struct node *parse_truth(struct parser *s);             /* the same, as 0 or 1 */
 struct node *parse_target(struct parser *s);            /* name or name[index] */
 struct statement *parse_body(struct parser *s, int column, bool *ok);   /* statements that begin at this column */
+bool parse_begins_line(const char *name);               /* is it a word that lines of a file begin with? */
 bool parse_is_op(const struct parser *s);                /* `use OP`, and no more? */
 bool parse_is_statement(const struct parser *s);        /* does one begin here? */
 bool parse_definition(struct parser *s, struct definition *d, bool may_carry);        /* also name from, name to */

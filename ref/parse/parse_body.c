@@ -152,7 +152,7 @@ static bool no_lines(struct parser *s)
 	struct nearest near = nearest_to(w->text);
 	char meant[NEAREST_SAID];
 
-	if (w->kind != WORD_NAME || w->column == 1 || w[1].kind != WORD_END) return false;
+	if (w->kind != WORD_NAME || w->column == 1 || w[1].kind != WORD_END || shared_lines(s)) return false;
 	nearest_declared(&near, s->t->lines);
 	formula_error(s->e, s->w.path, w->line, w->column, "expected NAME = VALUE or the name of a 'def' of lines above, got '%s'%s", w->text,
 		nearest_said(&near, meant));
@@ -210,9 +210,11 @@ static int counted(const struct statement *x, const struct use **use)
 
 bool parse_lines(struct parser *s)
 {
-	struct lines *shared = declare(s, &s->t->lines, sizeof *shared, peek(s));
 	const char *comment;
 	bool ok = true;
+
+	if (parse_begins_line(peek(s)->text)) return wrong(s, "a name that no line begins with");
+	struct lines *shared = declare(s, &s->t->lines, sizeof *shared, peek(s));
 
 	if (!shared || !name_here(s, "a name") || !line_end(s, &comment)) return false;
 	if (peek(s)->column == 1) return wrong(s, "statements, further in than their 'def'");

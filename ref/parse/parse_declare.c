@@ -170,14 +170,14 @@ static bool range_of(struct parser *s, struct each *x)
 	return need(s, ":") && (x->last = parse_value(s));
 }
 
-/* An index that follows from others; several forms' pieces may have the same. */
-static bool index_alias(struct parser *s)
+/* An index that follows from others, in an `each` that begins at `from`; that of another form may have the same. */
+static bool index_alias(struct parser *s, const struct word *from)
 {
 	const struct word *w = peek(s);
 	const struct alias *there = declared(s->t->aliases, w->text);
 	const struct node *value;
 
-	if (!there) return parse_alias(s, &s->t->aliases);
+	if (!there || there->d.line > from->line || (there->d.line == from->line && there->d.column > from->column)) return parse_alias(s, &s->t->aliases);
 	s->at++;
 	if (!need(s, "=") || !(value = parse_value(s))) return false;
 	return same_node(value, there->value) || formula_error(s->e, s->w.path, w->line, w->column, "expected '%s' to be what it is in line %d, or another name", w->text, there->d.line);
@@ -185,10 +185,12 @@ static bool index_alias(struct parser *s)
 
 bool parse_each(struct parser *s, struct each **list)
 {
+	const struct word *from = peek(s);
+
 	do {
 		const struct word *w = peek(s), *after = w + (w->kind == WORD_NAME);
 		if (after->kind == WORD_OP && after->text[0] == '=') {
-			if (!index_alias(s)) return false;
+			if (!index_alias(s, from)) return false;
 			continue;
 		}
 		struct each *x;

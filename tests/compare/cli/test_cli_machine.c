@@ -98,10 +98,11 @@ static void a_thread_that_cannot_be_made_is_no_verdict(void **state)
 static void a_processor_that_openblas_does_not_know_is_named(void **state)
 {
 	(void)state;
-	assert_string_equal(machine_core("Prescott", true, true), "SkylakeX");
-	assert_string_equal(machine_core("Prescott", true, false), "Haswell");
-	assert_null(machine_core("Prescott", false, false));
-	assert_null(machine_core("Zen", true, true));
+	assert_string_equal(machine_core("Prescott", NULL, true, true), "SkylakeX");
+	assert_string_equal(machine_core("Prescott", NULL, true, false), "Haswell");
+	assert_null(machine_core("Prescott", NULL, false, false));
+	assert_null(machine_core("Zen", NULL, true, true));
+	assert_null(machine_core("Prescott", "Prescott", true, true));
 }
 
 int main(int argc, char **argv)

@@ -7,19 +7,30 @@
 #include "ref/formula/formula.h"
 #include "tests/kernel_model.h"
 
-/* says: of what is read, as the kernel's source has it. */
-static const struct { const char *op, *reading, *form, *says; } rows[] = {
-	{ "gla", "gla.fla_recurrent", "sequential", NULL },
-	{ "gla", "gla.fla_chunk", "chunk", "@ tf32_rz((k * exp" },
-	{ "rwkv6", "rwkv6.fla_chunk", "chunk", "G = tril(0 @ 0' + 1) @ tf32_rz(summed)" },
-	{ "rwkv7", "rwkv7.fla_recurrent", "sequential", NULL },
-	{ "rwkv7", "rwkv7.fla_chunk", "chunk", "before = log2(e) * (tril(0 @ 0' + 1, -1) @ tf32_rz(summed))" },
-	{ "comba", "comba.fla_chunk", "chunk", "@ bf16(diag(beta) v)) - (bf16(" },
-	{ "retention", "retention.fla_chunk", "chunk", "bf16(diag(fast_expf(total - G)) v)" },
-	{ "oja", "oja.fla_recurrent", "formula", NULL },
-	{ "hgrn", "hgrn.fla_recurrent", "formula", NULL },
-	{ "hgrn", "hgrn.fla_chunk", "formula", NULL },
+/* says: of what is read, as the kernel's source has it. contract: that auto takes; NULL: not asked, of a check that takes ten seconds. */
+static const struct { const char *op, *reading, *form, *says, *contract; } rows[] = {
+	{ "gla", "gla.fla_recurrent", "sequential", NULL, "f32" },
+	{ "gla", "gla.fla_chunk", "chunk", "@ tf32_rz((k * exp", "bf16_operands" },
+	{ "rwkv6", "rwkv6.fla_recurrent", "sequential", NULL, "f32" },
+	{ "rwkv6", "rwkv6.fla_chunk", "chunk", "G = tril(0 @ 0' + 1) @ tf32_rz(summed)", "decays_tf32" },
+	{ "rwkv7", "rwkv7.fla_recurrent", "sequential", NULL, "f32" },
+	{ "rwkv7", "rwkv7.fla_chunk", "chunk", "before = log2(e) * (tril(0 @ 0' + 1, -1) @ tf32_rz(summed))", NULL },
+	{ "comba", "comba.fla_recurrent", "chunk", NULL, "f32" },
+	{ "comba", "comba.fla_chunk", "chunk", "@ bf16(diag(beta) v)) - (bf16(", "bf16_operands" },
+	{ "retention", "retention.fla_chunk", "chunk", "bf16(diag(fast_expf(total - G)) v)", "bf16_operands" },
+	{ "oja", "oja.fla_recurrent", "formula", NULL, "f32" },
+	{ "hgrn", "hgrn.fla_recurrent", "formula", NULL, "f32" },
+	{ "hgrn", "hgrn.fla_chunk", "formula", NULL, "f32" },
 };
+
+static void passes_under(const struct capture *c, const char *contract, const char *reading)
+{
+	struct verdict v;
+	struct error e;
+
+	no_error(judge(c, &(struct judging){ .contract = "auto" }, &v, &e), &e);
+	if (v.outcome != PASS || v.x.count[DETECTED] || strcmp(v.contract->name, contract)) fail_msg("%s: %s under %s", reading, outcome_name[v.outcome], v.contract->name);
+}
 
 static void known(const char *path)
 {
@@ -51,9 +62,25 @@ static void are_read(void **state)
 		for (int o = 0; o < MAX_OUT; o++)
 			if (call.out_count[o] && r.out[o].explained < 0.999 && !r.out[o].noise) fail_msg("%s: %.6f of output %d explained", path, r.out[o].explained, o);
 		if (rows[i].says && !strstr(r.text, rows[i].says)) fail_msg("%s: not '%s' in\n%s", path, rows[i].says, r.text);
+		if (rows[i].contract) passes_under(&c, rows[i].contract, path);
 		structure_free(&r);
 		capture_free(&c);
 	}
+}
+
+/* The products that add up the log of the decay take TF32, which this contract does not allow. */
+static void decays_in_tf32_are_told(void **state)
+{
+	struct verdict v;
+	struct capture c;
+	struct error e;
+
+	(void)state;
+	no_error(capture_read(&c, "fixtures/readings/rwkv6.fla_chunk.safetensors", &e) && judge(&c, &(struct judging){ .contract = "bf16_operands" }, &v, &e), &e);
+	assert_int_equal(v.outcome, FAIL);
+	assert_int_equal(v.x.count[DETECTED], 1);
+	assert_non_null(strstr(v.reason[0], "rounds summed to tf32_rz"));
+	capture_free(&c);
 }
 
 /* text, whose first `old` becomes `new` */
@@ -98,7 +125,7 @@ static void the_kernel_is_not_what_the_formula_says(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(are_read), cmocka_unit_test(the_kernel_is_not_what_the_formula_says) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(are_read), cmocka_unit_test(decays_in_tf32_are_told), cmocka_unit_test(the_kernel_is_not_what_the_formula_says) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

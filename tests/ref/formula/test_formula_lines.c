@@ -24,8 +24,9 @@ static const char text[] =
 	"  added\n"
 	"once = S\n"
 	"for d in D, S from -once\n"
-	"  if d >= 0\n"
-	"    added\n"
+	"  if d < 0\n"
+	"    S = 0\n"
+	"  added\n"
 	"y[r] = once + S\n"
 	"fault not_doubled: v = x[r, d]\n";
 
@@ -66,6 +67,8 @@ static void broken_ones(void **state)
 	static const struct broken broken[] = {
 		{ "op f\nin x [R, D]\nout z [R, D]\nform a\neach r in R, j = r div 2\nz[r] = x[j]\nform b\neach r in R, j = r div 3\nz[r] = x[j]\n", ":8:14",
 			"'j' to be what it is in line 5, or another name" },
+		{ "op f\nin x [R, D]\nout z [R, D]\neach r in R, j = r, j = r\nz[r] = x[j]\n", ":4:21", "'j' stands in line 4" },
+		{ HEAD "def iterates\n  v = x[r]\n", ":5:5", "a name that no line begins with, got 'iterates'" },
 		{ HEAD "def a\nz[r] = x[r]\n", ":6:1", "statements, further in than their 'def', got 'z'" },
 		{ HEAD "def a\n  v = x[r]\ndef a\n  v = x[r]\na\nz[r] = v\n", ":7:5", "'a' stands in line 5" },
 		{ HEAD "def a\n  a\nz[r] = x[r]\n", ":6:3", "the name of a 'def' of lines above, got 'a'" },
