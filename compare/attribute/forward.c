@@ -16,7 +16,7 @@ static const double gross = 0.3;
 enum { FIRST_TIER = 1 };        /* types tried at all sites before the others */
 
 /* fault: -1 for a rounding; value: of its parameter; doubtful: its coefficient tells too little of it, and elements must */
-struct candidate { int site, type, fault; double value; struct coefficient c; bool doubtful; };
+struct candidate { double value; struct coefficient c; int site, type, fault; bool doubtful; };
 
 struct search {
 	struct xray *x;
