@@ -200,12 +200,25 @@ double stored(enum dtype d, double x)
 	return y;
 }
 
+static const struct formula *added(const struct formula *f, const struct error *e)
+{
+	if (!f) fail_msg("%s: %s", e->file, e->detail);
+	op_add(formula_op(f));
+	return f;
+}
+
 const struct formula *op_added_from(const char *path)
 {
 	struct error e;
 	const struct formula *f = formula_read(path, &e);
 
-	if (!f) fail_msg("%s: %s", e.file, e.detail);
-	op_add(formula_op(f));
-	return f;
+	return added(f, &e);
+}
+
+const struct formula *op_added_of(const char *path, const char *text)
+{
+	struct error e;
+	const struct formula *f = formula_of_text(path, text, strlen(text), &e);
+
+	return added(f, &e);
 }

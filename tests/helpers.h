@@ -74,5 +74,7 @@ void expect_double(const struct layout *l, const char *what, double x, double fo
 
 /* The op of the formula at path, added to the others; fails the test where it cannot be read. Returns it. */
 const struct formula *op_added_from(const char *path);
+/* The same of a file's text. */
+const struct formula *op_added_of(const char *path, const char *text);
 
 #endif

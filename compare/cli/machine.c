@@ -1,4 +1,4 @@
-/* Address space that is limited, and libraries that do not expect it. */
+/* Address space that is limited, a processor that is new, and libraries that do not expect them. */
 #define _GNU_SOURCE     /* on_exit, pthread_getattr_default_np */
 #include "machine.h"
 

@@ -12,7 +12,7 @@ static void faults_that_answer_alike_are_told_together(void **state)
 	(void)state;
 	plan_fault(&p, op, op_fault(op, "decay_as_positive"));
 	answered(&c, "gated_delta_rule", "g_extremes", 1, DT_F32, &p);
-	struct verdict v = judged(&c, "chunk_f32");
+	struct verdict v = told(&c, "chunk_f32");
 	assert_true(detected(&v, "split_exponent"));
 	assert_non_null(strstr(v.reason[0], "on these inputs the same as decay_as_positive"));
 }
@@ -38,7 +38,7 @@ static struct verdict odd_rows(const struct arith *sums, uint64_t seed, const ch
 	assert_null(why);
 	*beside = r.fault;
 	structure_free(&r);
-	return judged(&c, "f32");
+	return told(&c, "f32");
 }
 
 /* Squares of 8 bits tie to even, so that 1007 of them in order come out 1.3e-6 too small, as if eps were 0. By a tree they do not: there an
@@ -74,7 +74,7 @@ static void elements_tell_a_fault_that_no_coefficient_does(void **state)
 	plan_structure(&p, contract_of("ssd", "bf16_operands"), 1);
 	plan_fault(&p, op, op_fault(op, "initial_state_ignored"));
 	answered(&c, "ssd", "strong_decay", 1, DT_F32, &p);
-	struct verdict v = judged(&c, "bf16_operands");
+	struct verdict v = told(&c, "bf16_operands");
 	assert_int_equal(v.outcome, FAIL);
 	assert_true(detected(&v, "initial_state_ignored"));
 }
@@ -93,7 +93,7 @@ static void a_fault_is_looked_for_in_all_structures_of_a_contract(void **state)
 		plan_structure(&p, contract_of("gated_delta_rule", "bf16_operands"), 1);
 		plan_fault(&p, op, op_fault(op, planted[i].fault));
 		answered(&c, "gated_delta_rule", planted[i].kase, 1, DT_F32, &p);
-		struct verdict v = judged(&c, "bf16_operands");
+		struct verdict v = told(&c, "bf16_operands");
 		assert_true(detected(&v, planted[i].fault));
 		assert_int_equal(v.x.count[DETECTED], 1);
 	}
@@ -114,7 +114,7 @@ static void few_numbers_that_no_flip_makes_name_a_fault(void **state)
 		plan_fault(&p, op, op_fault(op, "scale_inverted"));
 		no_error(case_make(&c, case_find(planted[i].op, planted[i].kase), 1, true, &e), &e);
 		answer_by(&c, &p);
-		struct verdict v = judged(&c, planted[i].contract);
+		struct verdict v = told(&c, planted[i].contract);
 		assert_true(detected(&v, "scale_inverted"));
 		assert_int_equal(v.x.count[DETECTED], 1);
 	}
@@ -132,7 +132,7 @@ static void two_faults_are_named_of_which_one_alone_explains_nothing(void **stat
 	with_fault(&p, "rmsnorm", "zero_centred_for_plain");
 	with_fault(&p, "rmsnorm", "gate_is_sigmoid");
 	answered(&c, "rmsnorm", "gated_128", 1, DT_F32, &p);
-	struct verdict v = judged(&c, "f32");
+	struct verdict v = told(&c, "f32");
 	assert_int_equal(v.outcome, FAIL);
 	assert_true(detected(&v, "zero_centred_for_plain") && detected(&v, "gate_is_sigmoid"));
 	assert_int_equal(v.x.count[DETECTED], 2);

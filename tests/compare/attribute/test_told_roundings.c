@@ -10,22 +10,29 @@ static void rows_that_tip_over_name_nothing(void **state)
 
 	(void)state;
 	answered(&c, "rmsnorm", "residual", 9, DT_BF16, &p);
-	struct verdict v = judged(&c, "xhat_bf16");
+	struct verdict v = told(&c, "xhat_bf16");
 	assert_int_equal(v.outcome, PASS);
 	assert_int_equal(v.x.count[DETECTED], 0);
+}
+
+/* The case answered by a kernel that rounds these sites, of which the second may be none, beyond its contract. */
+static struct verdict with_bf16(const char *op, const char *contract, const char *name, enum dtype type, const char *const site[2])
+{
+	struct plan p = kernel(op, contract);
+	struct capture c;
+
+	for (int i = 0; i < 2 && site[i]; i++) bf16_at(&p, op, site[i]);
+	answered(&c, op, name, 1, type, &p);
+	struct verdict v = told(&c, contract);
+	assert_int_equal(v.outcome, FAIL);
+	return v;
 }
 
 /* The stored bf16 shows 102 of 6144 elements, and a coefficient of 1.29 ± 0.18; all are the emulation's to the bit. */
 static void a_rounding_that_few_elements_show_is_named(void **state)
 {
-	struct plan p = kernel("rmsnorm", "f32");
-	struct capture c;
-
 	(void)state;
-	bf16_at(&p, "rmsnorm", "squares");
-	answered(&c, "rmsnorm", "zero_centred_256", 1, DT_BF16, &p);
-	struct verdict v = judged(&c, "f32");
-	assert_int_equal(v.outcome, FAIL);
+	struct verdict v = with_bf16("rmsnorm", "f32", "zero_centred_256", DT_BF16, (const char *const[2]){ "squares" });
 	assert_true(detected(&v, "squares"));
 }
 
@@ -49,7 +56,7 @@ static bool named_of_a_part(const struct made *r, double part)
 	}
 	answer_free(&a);
 	answer_free(&b);
-	struct verdict v = judged(&c, r->contract);
+	struct verdict v = told(&c, r->contract);
 	assert_int_equal(v.outcome, FAIL);
 	assert_true(v.x.identified);
 	return detected(&v, r->name);
@@ -114,7 +121,7 @@ static void numbers_on_a_grid_tell_what_put_them_there(void **state)
 	assert_true(may_be_unrounded(1));
 	assert_false(may_be_unrounded(2));
 	short_lse(&c, &p, 8);
-	struct verdict v = judged(&c, "f32");
+	struct verdict v = told(&c, "f32");
 	assert_int_equal(v.outcome, FAIL);
 	assert_true(detected(&v, "lse"));
 }
@@ -131,7 +138,7 @@ static void a_factor_takes_the_name_along(void **state)
 	bf16_at(&p, "ssd", "scores");
 	no_error(case_make(&c, case_find("ssd", "decode"), 1, true, &e), &e);
 	answer_by(&c, &p);
-	struct verdict v = judged(&c, "tf32_operands");
+	struct verdict v = told(&c, "tf32_operands");
 	assert_true(v.x.structure.taken);
 	for (int i = 0; i < v.x.structure.n_rounding; i++) attention = attention || v.x.structure.rounding[i].site == op_site(op_find("ssd"), "attention");
 	assert_true(attention);
@@ -150,7 +157,7 @@ static void a_rounding_in_the_noise_forbids_no_structure(void **state)
 		struct capture c;
 		plan_structure(&p, contract_of("kda", "bf16_operands"), 1);
 		answered(&c, "kda", "weak_decay", seed, DT_F32, &p);
-		struct verdict v = judged(&c, "bf16_operands");
+		struct verdict v = told(&c, "bf16_operands");
 		assert_int_equal(v.outcome, PASS);
 		assert_int_equal(v.x.count[DETECTED], 0);
 		taken += v.x.structure.taken;
@@ -161,32 +168,13 @@ static void a_rounding_in_the_noise_forbids_no_structure(void **state)
 /* z in bf16, of one row: every matrix in bf16 is 96 % of it, a fault that explains most; the structure without it explains all. */
 static void a_structure_explains_what_a_fault_does_nearly(void **state)
 {
-	struct plan p = kernel("newton_schulz", "f32");
-	struct capture c;
-
 	(void)state;
-	bf16_at(&p, "newton_schulz", "z");
-	answered(&c, "newton_schulz", "one_row", 1, DT_F32, &p);
-	struct verdict v = judged(&c, "f32");
-	assert_int_equal(v.outcome, FAIL);
+	struct verdict v = with_bf16("newton_schulz", "f32", "one_row", DT_F32, (const char *const[2]){ "z" });
 	assert_true(detected(&v, "z"));
 	assert_int_equal(v.x.count[DETECTED], 1);
 }
 
-/* kda in chunks whose new values v_new = u - w S stand at two products, o's and, as v_update, the state's; these sites are rounded. */
-static struct verdict with_bf16(const char *name, enum dtype type, const char *const site[2])
-{
-	struct plan p = kernel("kda", "chunk_f32");
-	struct capture c;
-
-	for (int i = 0; i < 2 && site[i]; i++) bf16_at(&p, "kda", site[i]);
-	answered(&c, "kda", name, 1, type, &p);
-	struct verdict v = judged(&c, "chunk_f32");
-	assert_int_equal(v.outcome, FAIL);
-	return v;
-}
-
-/* In one chunk from no state v_new is u: rounded once it answers as if rounded at both products. From a state those are two. */
+/* kda in chunks whose v_new = u - w S stands at two products, o's and, as v_update, the state's. In one chunk from no state v_new is u: rounded once it answers as if rounded at both products. From a state those are two. */
 static void one_rounding_is_named_that_answers_as_two_do(void **state)
 {
 	static const char *const u[2] = { "u" }, *const both[2] = { "v_new", "v_update" };
@@ -194,11 +182,11 @@ static void one_rounding_is_named_that_answers_as_two_do(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		struct verdict v = with_bf16("tiny_keys", types[i], u);
+		struct verdict v = with_bf16("kda", "chunk_f32", "tiny_keys", types[i], u);
 		assert_true(detected(&v, "u"));
 		assert_int_equal(v.x.count[DETECTED], 1);
 	}
-	struct verdict v = with_bf16("plain", DT_F32, both);
+	struct verdict v = with_bf16("kda", "chunk_f32", "plain", DT_F32, both);
 	assert_true(detected(&v, "v_new") && detected(&v, "v_update"));
 	assert_int_equal(v.x.count[DETECTED], 2);
 }

@@ -3,9 +3,8 @@
 #include <stdlib.h>
 
 #include "compare/structure/structure.h"
-#include "compare/verdict/verdict.h"
 #include "ref/formula/formula.h"
-#include "tests/kernel_model.h"
+#include "tests/judged.h"
 
 /* says: of what is read, as the kernel's source has it. contract: that auto takes; NULL: not asked, of a check that takes ten seconds. */
 static const struct { const char *op, *reading, *form, *says, *contract; } rows[] = {
@@ -25,36 +24,32 @@ static const struct { const char *op, *reading, *form, *says, *contract; } rows[
 
 static void passes_under(const struct capture *c, const char *contract, const char *reading)
 {
-	struct verdict v;
-	struct error e;
+	struct verdict v = judged(c, "auto", false);
 
-	no_error(judge(c, &(struct judging){ .contract = "auto" }, &v, &e), &e);
 	if (v.outcome != PASS || v.x.count[DETECTED] || strcmp(v.contract->name, contract)) fail_msg("%s: %s under %s", reading, outcome_name[v.outcome], v.contract->name);
 }
 
-static void known(const char *path)
+static void known(const char *op)
 {
-	struct error e;
-	struct formula *f = formula_read(path, &e);
+	char path[64];
 
-	no_error(f, &e);
-	op_add(formula_op(f));
+	snprintf(path, sizeof path, "tests/ops/%s.op", op);
+	if (!op_find(op)) op_added_from(path);
 }
 
 static void are_read(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		char op[64], path[96];
+		char path[96];
 		struct structure_reading r;
 		struct capture c;
 		struct call call;
 		struct error e;
 		const char *why;
 
-		snprintf(op, sizeof op, "tests/ops/%s.op", rows[i].op);
 		snprintf(path, sizeof path, "fixtures/readings/%s.safetensors", rows[i].reading);
-		if (!op_find(rows[i].op)) known(op);
+		known(rows[i].op);
 		no_error(capture_read(&c, path, &e) && call_bind(&call, &c, true, &e)
 				&& structure_read(&r, &call, &(struct structure_search){ .work = 36e9 }, &why, &e), &e);
 		assert_null(why);
@@ -71,12 +66,13 @@ static void are_read(void **state)
 /* The products that add up the log of the decay take TF32, which this contract does not allow. */
 static void decays_in_tf32_are_told(void **state)
 {
-	struct verdict v;
 	struct capture c;
 	struct error e;
 
 	(void)state;
-	no_error(capture_read(&c, "fixtures/readings/rwkv6.fla_chunk.safetensors", &e) && judge(&c, &(struct judging){ .contract = "bf16_operands" }, &v, &e), &e);
+	known("rwkv6");
+	no_error(capture_read(&c, "fixtures/readings/rwkv6.fla_chunk.safetensors", &e), &e);
+	struct verdict v = judged(&c, "bf16_operands", false);
 	assert_int_equal(v.outcome, FAIL);
 	assert_int_equal(v.x.count[DETECTED], 1);
 	assert_non_null(strstr(v.reason[0], "rounds summed to tf32_rz"));
@@ -98,7 +94,6 @@ static void the_kernel_is_not_what_the_formula_says(void **state)
 {
 	static const char after[] = "v[t, h] - D' p[t, h])", before[] = "v[t, h] - S' p[t, h])";
 	static char text[1 << 13];
-	struct verdict v;
 	struct capture c;
 	struct error e;
 
@@ -110,12 +105,12 @@ static void the_kernel_is_not_what_the_formula_says(void **state)
 	replace(text, sizeof text, "op comba", "op reference");
 	replace(text, sizeof text, before, after);
 	replace(text, sizeof text, "fault read_after_decay: u = beta[t, h] (v[t, h] - D' p[t, h]); before = G ", "fault read_before_decay in sequential: u = beta[t, h] (v[t, h] - S' p[t, h]) ");
-	struct formula *f = formula_of_text("reference.op", text, strlen(text), &e);
-	no_error(f, &e);
-	op_add(formula_op(f));
+	op_added_of("reference.op", text);
+	known("comba");
 	no_error(capture_read(&c, "fixtures/readings/comba.fla_recurrent.safetensors", &e), &e);
 	for (int i = 0; i < 2; i++) {
-		no_error(meta_set(&c.tensors, "etalon.op", i ? "comba" : "reference") && capture_bind(&c, &e) && judge(&c, &(struct judging){ .contract = "f32" }, &v, &e), &e);
+		no_error(meta_set(&c.tensors, "etalon.op", i ? "comba" : "reference") && capture_bind(&c, &e), &e);
+		struct verdict v = judged(&c, "f32", false);
 		assert_int_equal(v.outcome, i ? PASS : FAIL);
 		assert_int_equal(v.x.count[DETECTED], !i);
 		if (!i) assert_non_null(strstr(v.reason[0], "read_before_decay"));

@@ -7,18 +7,14 @@
 
 enum { C = 1200, L = 3 };
 
-/* The op of that name, with these lines of pieces. */
-static struct formula *grouped(const char *name, const char *pieces)
+/* The op of that name, with these lines of pieces, added to the others. */
+static void grouped(const char *name, const char *pieces)
 {
 	char text[1024];
-	struct error e;
 
 	snprintf(text, sizeof text, "op %s\nin x [N, C, L]  w [C]\nout y [N, C, L]\nparam groups\nwhere C mod groups == 0\n"
 		"let per = C div groups\n%s", name, pieces);
-	struct formula *f = formula_of_text("g.op", text, strlen(text), &e);
-	if (!f) fail_msg("%s: %s", e.file, e.detail);
-	op_add(formula_op(f));
-	return f;
+	op_added_of("g.op", text);
 }
 
 static void made(struct capture *c, const char *op, int groups)
@@ -104,9 +100,7 @@ static void numbers_are_joined(void **state)
 	struct error e;
 
 	(void)state;
-	struct formula *f = formula_of_text("p.op", text, sizeof text - 1, &e);
-	if (!f) fail_msg("%s: %s", e.file, e.detail);
-	op_add(formula_op(f));
+	op_added_of("p.op", text);
 	assert_true(meta_set(&c.tensors, "etalon.op", "pairs") && meta_set(&c.tensors, "etalon.params", "{}"));
 	memcpy(tensors_add(&c.tensors, "in.x", DT_F32, 2, (size_t[]){ 2, 3 })->data, x, sizeof x);
 	assert_true(capture_bind(&c, &e));

@@ -21,15 +21,6 @@ static const char blocks[] =
 	"v = x[first:first + n]\ny[first:first + n] = v - mean(x[first:first + n, 0])\n"
 	"fault as_one: parts = 1; n = N; first = 0\n";
 
-static void add(const char *text)
-{
-	struct error e;
-	struct formula *f = formula_of_text("f.op", text, strlen(text), &e);
-
-	if (!f) fail_msg("%s: %s", e.file, e.detail);
-	op_add(formula_op(f));
-}
-
 static void run(struct answer *a, struct capture *c, const char *params, const char *tensors, bool recorded, int form, const char *fault)
 {
 	struct sample s = { strstr(tensors, "in.x F64 4,2") ? "blocks" : "iterated", params, tensors };
@@ -129,8 +120,8 @@ static void what_is_refused(void **state)
 static int known(void **state)
 {
 	(void)state;
-	add(iterated);
-	add(blocks);
+	op_added_of("f.op", iterated);
+	op_added_of("f.op", blocks);
 	return 0;
 }
 

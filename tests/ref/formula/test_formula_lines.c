@@ -39,10 +39,7 @@ static void stand_where_their_name_does(void **state)
 	struct error e;
 
 	(void)state;
-	struct formula *f = formula_of_text("s.op", text, sizeof text - 1, &e);
-	if (!f) fail_msg("%s: %s", e.file, e.detail);
-	const struct op *op = formula_op(f);
-	op_add(op);
+	const struct op *op = formula_op(op_added_of("s.op", text));
 	assert_true(meta_set(&c.tensors, "etalon.op", "shared") && meta_set(&c.tensors, "etalon.params", "{}"));
 	memcpy(tensors_add(&c.tensors, "in.x", DT_F32, 2, (size_t[]){ 1, 3 })->data, x, sizeof x);
 	assert_true(capture_bind(&c, &e));
