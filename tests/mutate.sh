@@ -95,6 +95,8 @@ done |
 rows=$(awk -v to="$build/mutants/" '!/^#/ && NF { file = to sprintf("%03d", ++row) ".tsv"; print >file; close(file) } END { print row + 0 }' "$table")
 seq -f %03g "$rows" | xargs -P "$processors" -I{} sh "$0" "$table" "$build" {}
 cat "$build"/mutants/*.said
+# What a reader of the end alone must see: the rows that were not killed, once more.
+cat "$build"/mutants/*.said | grep -v ' killed by '
 killed=$(cat "$build"/mutants/*.said | grep -c ' killed by ') survived=$(cat "$build"/mutants/*.said | grep -c ' SURVIVED ')
 echo "$rows mutants: $killed killed, $survived survived, $((rows - killed - survived)) errors"
 [ "$killed" -gt 0 ] && [ "$killed" -eq "$rows" ]
