@@ -7,15 +7,18 @@
 #include "compare/print/print.h"
 #include "search.h"
 
-static bool text_of(struct search *s, const struct candidate *c, struct structure_reading *r)
+char *formula_text(struct search *s, const struct candidate *c)
 {
 	struct lowered l;
+	char *text = NULL;
 	size_t size = 0;
-	FILE *to = open_memstream(&r->text, &size);
+	FILE *to = open_memstream(&text, &size);
 	bool ok = to;
 
 	for (struct graph *g = graph_of(s, c); g && ok; g = g->next) ok = lower_in(s, g, c, to, &l);
-	return to && fclose(to) == 0 && ok;
+	ok = to && fclose(to) == 0 && ok;
+	if (!ok) free(text), text = NULL;
+	return text;
 }
 
 static double share(double left, double base) { return base > 0 ? 1 - left / base : left > 0 ? -INFINITY : 1; }
@@ -58,7 +61,7 @@ double left_of(struct search *s, const struct candidate *c)
 }
 
 /* Where all that is left of every output is float32's noise, no rounding is claimed: the form without any is taken, if it does as well. */
-static bool least_claimed(struct search *s, struct candidate *best, struct structure_reading *r)
+static bool least_claimed(struct search *s, struct candidate *best, struct open_list *open, struct structure_reading *r)
 {
 	struct candidate bare = { .form = best->form };
 	bool explained;
@@ -67,8 +70,8 @@ static bool least_claimed(struct search *s, struct candidate *best, struct struc
 	if (explained || !r->identified) return true;
 	if (!read_outputs(s, &bare, r, &explained)) return false;
 	if (!r->identified) return read_outputs(s, best, r, &explained);
-	free(r->open);
-	r->open = NULL;
+	open->n = 0;
+	s->rival = -1;
 	*best = bare;
 	return true;
 }
@@ -114,14 +117,14 @@ static bool answer_of(struct search *s, const struct candidate *best, struct str
 }
 
 /* What the candidate chose, but what stays open. */
-static bool list_choices(const struct search *s, const struct candidate *c, const struct list *open, struct structure_choices *to)
+static bool list_choices(const struct search *s, const struct candidate *c, const struct open_list *open, struct structure_choices *to)
 {
 	const int chunk = s->chunk_key[c->form];
 
 	*to = (struct structure_choices){ .form = c->form, .at = malloc((size_t)(c->met.n + 1) * sizeof *to->at) };
 	for (int i = 0; i < c->met.n && to->at; i++) {
 		int key = c->met.key[i];
-		if (s->keys.at[key].kind == CHOOSE_DEFAULT || list_has(open, key) || key == chunk) continue;
+		if (s->keys.at[key].kind == CHOOSE_DEFAULT || is_open(open, key) || key == chunk) continue;
 		to->at[to->n++] = (struct structure_choice){ s->keys.at[key].id, (unsigned char)type_of(s, c, key, c->config.value[key]) };
 	}
 	if (to->at && chunk >= 0) to->at[to->n++] = (struct structure_choice){ s->keys.at[chunk].id, c->config.value[chunk] };
@@ -133,7 +136,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 	struct search *s = calloc(1, sizeof *s);
 	struct candidate best = { 0 };
 	double effect[MAX_SITE] = { 0 };
-	struct list open = { 0 };
+	static _Thread_local struct open_list open;
 
 	*r = (struct structure_reading){ .fault = -1 };
 	*why = NULL;
@@ -141,12 +144,13 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 	bool ok = search_make(s, call, how, why, e);
 	if (ok && !*why) {
 		find_structure(s, &best);
-		r->open = polish(s, &best, &open);
-		if (look_at_all(s, &best)) free(r->open), r->open = polish(s, &best, &open);
+		polish(s, &best, &open);
+		if (look_at_all(s, &best)) polish(s, &best, &open);
 		if (how->allows && !s->failed) needed_roundings(s, &best, effect, r->without);
 		size_t step = look_at(s, 1);
 		const struct config found = best.config;
-		if (s->failed || !least_claimed(s, &best, r) || !text_of(s, &best, r)) *why = "a form that does not run here, or more than memory holds";
+		bool said = !s->failed && least_claimed(s, &best, &open, r) && (r->text = formula_text(s, &best)) && (r->open = open_text(s, &best, &open));
+		if (!said) *why = "a form that does not run here, or more than memory holds";
 		look_at(s, step);
 		r->fault = r->identified ? fault_of(s, &best) : -1;
 		if (!*why && how->answer && r->identified && !answer_of(s, &best, r)) *why = "more than memory holds";

@@ -195,7 +195,18 @@ bool any_banned(const struct search *s, const struct candidate *c);     /* where
 /* effect[site]: of a rounding that is not allowed and in every structure that explains as well, else 0; more[site]: what the best that does
  * without answers, less what *best does. *best may become one that is allowed. */
 void needed_roundings(struct search *s, struct candidate *best, double effect[MAX_SITE], double *more[MAX_SITE][MAX_OUT]);
-char *polish(struct search *s, struct candidate *c, struct list *open);   /* returns what stays open, a choice a line, freed with free */
+/* A choice that stays open: n values that do as well as the one that is taken; same: to the bit. */
+enum { MAX_OPEN = 32 };
+struct open_choice { int key, n; unsigned char value[MAX_OPEN]; bool same[MAX_OPEN]; };
+struct open_list { int n; struct open_choice at[MAX_KEY]; };
+bool is_open(const struct open_list *open, int key);
+void polish(struct search *s, struct candidate *c, struct open_list *open);
+/* What stays open beside *c, a choice a line: by the text that it changes, where it changes one line; NULL: no memory. Freed with free. */
+char *open_text(struct search *s, const struct candidate *c, const struct open_list *open);
+char *formula_text(struct search *s, const struct candidate *c);       /* as the candidate computes it; NULL: it cannot be lowered, or no memory */
+/* Where two lines or more differ: *from and *to_end, behind which they are the same; brackets and words are whole. */
+struct differing { size_t from, behind; };
+struct differing lines_differ(int n, const char *const line[]);
 /* Goes on from what was found in all pieces, if they show what those that were looked at do not. Was anything chosen anew? */
 bool look_at_all(struct search *s, struct candidate *best);
 int type_of(const struct search *s, const struct candidate *c, int key, int value);       /* what a rounding's value means: of its default where it is 0 */
