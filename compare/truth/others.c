@@ -120,16 +120,20 @@ static void raise_rows(const struct kind *k, int i, double *s2, size_t n, size_t
 	}
 }
 
-/* What was read may be further off in a few rows, where numbers cancel, but in no more than one of ten. */
+/* What was read may be further off in a few rows, where numbers cancel, but in no more than one of ten, unless it is nearer in so many others that by the
+ * geometric mean of all it is: sum(P) of what is not rounded beside bf16(P) v errs more where one P is all there is, and less elsewhere. */
 static bool is_poor(const struct kind *k, int i, size_t n, size_t row, const double *s2)
 {
+	const double most = likely * likely;
+	double sum = 0;
 	size_t far = 0;
 
 	for (size_t r = 0; r < n; r += row) {
 		double noise, squares = row_squares(k, i, r, row, s2, &noise);
-		far += squares > likely * likely * noise;
+		far += squares > most * noise;
+		sum += noise > 0 ? log(fmin(most, fmax(1 / most, squares / noise))) : 0;
 	}
-	return 10 * far > n / row;
+	return 10 * far > n / row && sum > 0;
 }
 
 /* A run or two may be far off in a row by chance, by which noisy runs differ, too; tensor cores cut, which is none anywhere. Row by row, as a
