@@ -159,7 +159,7 @@ static uint64_t forbidden(const struct xray *x, const struct contract *k, struct
 	*without = x->emulation;
 	for (int s = 0; x->call->op->sites[s].name; s++) {
 		const struct site_rounding *r = &x->emulation.round[s];
-		if (!r->on || is_store(x->call, s, r->format) || contract_allows(k, s, r)) continue;
+		if (!r->on || is_store(x->call, s, r) || contract_allows(k, s, r)) continue;
 		sites |= UINT64_C(1) << s;
 		without->round[s] = (struct site_rounding){ 0 };
 	}
@@ -215,23 +215,35 @@ static bool of_one_type(const struct xray *x, uint64_t sites, struct site_roundi
 	return true;
 }
 
+/* The type at a site: at a store that it would be cut off to, the store's own, which may have another name for as many bits. */
+static struct site_rounding at_site(const struct call *call, int site, const struct site_rounding *type)
+{
+	const int store = site_store(call, site);
+	const enum format f = store ? dtype_info[out_dtype(call, store - 1)].format : type->format;
+
+	return (struct site_rounding){ true, format_info[f].precision == format_info[type->format].precision ? f : type->format, type->rounding };
+}
+
 /* From no state w S is 0 and v_new is u: u rounded once answers as v_new and v_update both rounded. Of several sites of one type, does one other
- * alone explain as well? Then the emulation rounds that one in their place. *sites: that one, or none where the contract allows it. */
+ * alone explain as well? Then the emulation rounds that one in their place, and in the place of one that stores nothing one that does: what is stored was
+ * cut off. *sites: that one, or none where the contract allows it. */
 static bool one_for_all(struct xray *x, const struct contract *k, uint64_t *sites)
 {
 	const struct op *op = x->call->op;
 	struct site_rounding type;
 	struct plan without;
+	const bool several = *sites & (*sites - 1);
 	bool yes = false;
 
-	if (!(*sites & (*sites - 1)) || !of_one_type(x, *sites, &type)) return true;
+	if (!*sites || (!several && site_store(x->call, __builtin_ctzll(*sites))) || !of_one_type(x, *sites, &type)) return true;
 	forbidden(x, k, &without);
 	for (int i = 0; op->sites[i].name && !yes; i++) {
+		const struct site_rounding here = at_site(x->call, i, &type);
 		struct plan one = without;
-		if (x->emulation.round[i].on || !site_in_form(op, i, x->emulation.form) || is_store(x->call, i, type.format)) continue;
-		one.round[i] = type;
+		if ((!several && !site_store(x->call, i)) || x->emulation.round[i].on || !site_in_form(op, i, x->emulation.form) || is_store(x->call, i, &here)) continue;
+		one.round[i] = here;
 		if (!as_good(x, &one, &yes)) return false;
-		if (yes) x->emulation = one, *sites = contract_allows(k, i, &type) ? 0 : UINT64_C(1) << i;
+		if (yes) x->emulation = one, *sites = contract_allows(k, i, &here) ? 0 : UINT64_C(1) << i;
 	}
 	return !yes || xray_refresh(x);
 }

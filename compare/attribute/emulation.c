@@ -40,7 +40,7 @@ bool emulation_explains_plenty(struct xray *x, bool *yes)
 
 bool emulation_may_round(const struct xray *x, int site, int type)
 {
-	return site_in_form(x->call->op, site, x->emulation.form) && !is_store(x->call, site, site_types[type].format)
+	return site_in_form(x->call->op, site, x->emulation.form) && !is_store(x->call, site, &site_types[type])
 		&& (!x->only || contract_allows(x->only, site, &site_types[type]));
 }
 

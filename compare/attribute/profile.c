@@ -71,7 +71,8 @@ static bool read_store(struct xray *x, struct profile *p, int o)
 	else fit_free(f);
 	for (int j = 0; ok && j < p->n; j++) {
 		struct reading *r = &p->reading[j];
-		if (site_store(x->call, r->site) != 1 + o) continue;
+		const struct site_rounding *on = &x->emulation.round[r->site];
+		if (site_store(x->call, r->site) != 1 + o || (on->on && !is_store(x->call, r->site, on))) continue;     /* else it is cut off before */
 		*r = (struct reading){ r->site, dtype_info[t].format, ROUND_NEAREST_EVEN, c.value, c.error,
 			c.error < 1 / certain ? (fabs(c.value - 1) < 0.5 ? ROUNDED : NOT_ROUNDED) : UNIDENTIFIABLE };
 	}
@@ -136,7 +137,7 @@ bool profile_within(const struct profile *p, const struct call *call, const stru
 {
 	for (int i = 0; call->op->sites[i].name; i++) {
 		const struct site_rounding *r = &p->emulation.round[i];
-		if (r->on && !contract_allows(k, i, r) && !is_store(call, i, r->format)) return false;
+		if (r->on && !contract_allows(k, i, r) && !is_store(call, i, r)) return false;
 	}
 	return true;
 }

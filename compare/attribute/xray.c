@@ -14,11 +14,12 @@ int site_store(const struct call *call, int site)
 	return store && call->out_count[store - 1] ? store : 0;
 }
 
-bool is_store(const struct call *call, int site, enum format f)
+bool is_store(const struct call *call, int site, const struct site_rounding *r)
 {
-	int store = site_store(call, site);
+	const int store = site_store(call, site);
+	const enum format f = store ? dtype_info[out_dtype(call, store - 1)].format : 0;
 
-	return store && format_info[f].precision >= format_info[dtype_info[out_dtype(call, store - 1)].format].precision;
+	return store && format_info[r->format].precision >= format_info[f].precision && (r->format != f || r->rounding != ROUND_ZERO);
 }
 
 /* Of output `out`. Its square is a number, where float64's at 0 is none. */

@@ -193,8 +193,8 @@ bool xray_rounds_inside(const struct xray *x);
 /* 1 + the output of this call that the site is the store of, or 0. */
 int site_store(const struct call *call, int site);
 
-/* Rounding an output to the type that it is stored in is no choice of the kernel's. */
-bool is_store(const struct call *call, int site, enum format f);
+/* Rounding an output to the type that it is stored in is no choice of the kernel's; cutting it off is. */
+bool is_store(const struct call *call, int site, const struct site_rounding *r);
 
 struct sample xray_sample(const struct xray *x);
 

@@ -72,12 +72,12 @@ static void list_sites(struct list *l, const struct op *op)
 
 static void list_tensor(struct list *l, const struct op *op, const char *side, const struct tensor_spec *t)
 {
-	static const char *const kind[] = { "", "optional", "integer", "optional integer", "trace" };
+	static const char *const kind[] = { "", "optional", "integer", "optional integer", "trace", "optional trace", "integer trace", "optional integer trace" };
 	char shape[32], what[512];
 
 	snprintf(shape, sizeof shape, "[%s]", t->shape);
 	snprintf(what, sizeof what, "only where in.%s is given%s%s", t->with ? t->with : "", t->what[0] ? "; " : "", t->what);
-	ROW(l, op->name, side, t->name, shape, kind[t->flags], t->with ? what : t->what);
+	ROW(l, op->name, side, t->name, shape, kind[t->flags & (OPTIONAL | INTEGER | TRACE)], t->with ? what : t->what);
 }
 
 static void list_tensors(struct list *l, const struct op *op)

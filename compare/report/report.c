@@ -27,9 +27,10 @@ static void text_output(FILE *to, const struct finding *f, const struct output_v
 	char differ[80];
 
 	fprintf(to, "  %-14s %10zu", name, o->count);
-	for (int r = 0; r < RULE_COUNT && !o->exact; r++) fprintf(to, "  %9.4g (%5.3g)", o->rule[r].value, o->rule[r].limit);
-	if (o->exact) {
-		snprintf(differ, sizeof differ, "  exact: %zu of %zu differ", o->count - o->bit_equal, o->count);
+	for (int r = 0; r < RULE_COUNT && !o->exact && !o->names; r++) fprintf(to, "  %9.4g (%5.3g)", o->rule[r].value, o->rule[r].limit);
+	if (o->exact || o->names) {
+		if (o->names) snprintf(differ, sizeof differ, "  indices: %zu of %zu differ, %zu may by rounding", o->count - o->bit_equal, o->count, o->moving);
+		else snprintf(differ, sizeof differ, "  exact: %zu of %zu differ", o->count - o->bit_equal, o->count);
 		fprintf(to, "%-*s", RULE_COUNT * RULE_WIDE, differ);
 	}
 	fprintf(to, "  %7.3f %%\n", 100 * (double)o->bit_equal / (double)o->count);
@@ -37,6 +38,7 @@ static void text_output(FILE *to, const struct finding *f, const struct output_v
 
 static void text_worst(FILE *to, const struct finding *f, const struct output_verdict *o)
 {
+	if (o->names) return;
 	if (o->exact) {
 		if (o->bit_equal < o->count)
 			fprintf(to, "  %s differs first at %s: %.9g, expected %.9g\n",
@@ -130,12 +132,15 @@ static json_t *json_output(const struct finding *f, const struct output_verdict 
 {
 	json_t *rules = json_object();
 
-	for (int r = 0; r < RULE_COUNT; r++)
+	for (int r = 0; r < RULE_COUNT && !o->names; r++)
 		json_object_set_new(rules, rule_name[r], json_pack("{s:o, s:o}", "value", report_number(o->rule[r].value), "limit", report_number(o->rule[r].limit)));
-	return json_pack("{s:s, s:I, s:b, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:{s:s, s:o, s:o, s:o, s:o}}", "name", f->verdict.op->out[o->out].name,
+	json_t *indices = !o->names ? json_null() : json_pack("{s:I, s:I, s:I, s:I, s:o}", "moving", (json_int_t)o->moving, "outside", (json_int_t)o->outside, "repeated",
+		(json_int_t)o->repeated, "foreign", (json_int_t)o->foreign, "foreign_limit", report_number(o->rule[RULE_WORST].limit));
+	return json_pack("{s:s, s:I, s:b, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:{s:s, s:o, s:o, s:o, s:o}}", "name", f->verdict.op->out[o->out].name,
 		"elements", (json_int_t)o->count, "exact", o->exact, "bit_equal", (json_int_t)o->bit_equal, "not_finite", (json_int_t)o->not_finite,
 		"truth_error", report_number(o->truth_error), "sampled", (json_int_t)o->sample.count, "judged_operations", (json_int_t)f->verdict.operations,
-		"sample_share", report_number(o->sample.share), "sample_sigma", report_number(o->sample.sigma), "rules", rules, "worst", "index", o->worst_at,
+		"sample_share", report_number(o->sample.share), "sample_sigma", report_number(o->sample.sigma), "rules", rules,
+		"indices", indices, "worst", "index", o->worst_at,
 		"expected", report_number(o->worst.expected), "got", report_number(o->worst.got), "sigma", report_number(o->worst.sigma), "ulp", report_number(o->worst.ulp));
 }
 

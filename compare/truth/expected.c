@@ -92,11 +92,19 @@ static void scatter(struct expected *x, const struct call *call, int i, size_t c
 	}
 }
 
+static bool names_any(const struct op *op)
+{
+	bool any = false;
+
+	for (int i = 0; i < MAX_OUT && op->out[i].name; i++) any = any || op->out[i].flags & NAMES;
+	return any;
+}
+
 bool expected_begin(struct expected *x, const struct call *call, const struct plan *model, const size_t room[MAX_OUT],
 	int runs, double *const *read, struct error *e)
 {
 	*x = (struct expected){ .runs = runs, .read = read, .stream = calloc((size_t)runs + FRESH_RUNS + OTHER_RUNS, sizeof *x->stream) };
-	x->others = others_of(x, model);
+	x->others = others_of(x, model, names_any(call->op));
 	bool ok = x->stream && answer_make(&x->run, room, false);
 
 	for (int i = 0; ok && i < MAX_OUT; i++)
@@ -108,7 +116,7 @@ bool expected_begin(struct expected *x, const struct call *call, const struct pl
 		*p = *model;
 		p->arith = &arith_noisy;
 		p->bits = p->arith->precision;
-		p->seed = (uint64_t)r + 1;
+		p->seed = p->ties = (uint64_t)r + 1;
 		if (p->region && r < runs) plan_draw(p, p->region, p->seed);    /* fresh runs scatter by chance alone, as runs of one structure do */
 	}
 	if (ok) return true;
@@ -117,13 +125,32 @@ bool expected_begin(struct expected *x, const struct call *call, const struct pl
 	return false;
 }
 
+void expected_named(struct expected *x, const struct call *call, const struct answer *run)
+{
+	for (int i = 0; i < MAX_OUT && call->op->out[i].name; i++)
+		if (call->op->out[i].flags & NAMES && x->names[i].count) members_add(&x->names[i], run->hi[i]);
+}
+
+static bool begin_names(struct expected *x, const struct call *call, const struct strip *s, const struct answer *centre, struct error *e)
+{
+	size_t size = 1;
+	bool ok = true;
+
+	for (int k = 0; k < MAX_DIM; k++) size = call->dim[k] > size ? call->dim[k] : size;
+	for (int i = 0; i < MAX_OUT && ok && call->op->out[i].name; i++)
+		if (call->op->out[i].flags & NAMES && s->count[i]) ok = members_begin(&x->names[i], s->count[i], out_row(call, i), size);
+	if (ok) expected_named(x, call, centre);
+	return ok || error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the indices of %d runs", x->runs);
+}
+
 /* Mean squares of the errors of x->runs runs, added to s2. */
-struct squares { const struct expected *x; double *const *s2; const struct strip *s; const struct answer *centre; };
+struct squares { struct expected *x; const struct call *call; double *const *s2; const struct strip *s; const struct answer *centre; };
 static void add_squares(int r, const struct answer *run, void *with)
 {
 	const struct squares *q = with;
 
 	(void)r;
+	expected_named(q->x, q->call, run);
 	for (int i = 0; i < MAX_OUT; i++) {
 		#pragma omp parallel for if (q->s->count[i] > WORTH)
 		for (size_t j = 0; j < q->s->count[i]; j++) {
@@ -136,7 +163,7 @@ static void add_squares(int r, const struct answer *run, void *with)
 bool expected_spread(struct expected *x, struct stream *stream, double *const s2[MAX_OUT], const struct call *call, const struct strip *s,
 	size_t strip, size_t n, const struct answer *centre, struct error *e)
 {
-	struct squares q = { x, s2, s, centre };
+	struct squares q = { x, call, s2, s, centre };
 
 	for (int i = 0; i < MAX_OUT; i++)
 		for (size_t j = 0; j < s->count[i]; j++) s2[i][j] = 0;
@@ -147,7 +174,7 @@ static bool add_sigma(struct expected *x, const struct call *call, const struct 
 	const struct answer *centre, struct error *e)
 {
 	struct off_by o = { 0 };
-	bool ok = expected_spread(x, x->stream, x->upstream, call, s, strip, n, centre, e) && off_by_make(&o, x, call, s, strip, n, centre, e);
+	bool ok = begin_names(x, call, s, centre, e) && expected_spread(x, x->stream, x->upstream, call, s, strip, n, centre, e) && off_by_make(&o, x, call, s, strip, n, centre, e);
 
 	x->widened = 0;
 	#pragma omp parallel for schedule(dynamic) if (beside(s))
@@ -168,6 +195,7 @@ static void scatter_all(int r, const struct answer *run, void *with)
 {
 	const struct scattering *t = with;
 
+	expected_named(t->x, t->call, run);
 	#pragma omp parallel for schedule(dynamic) if (beside(t->s))
 	for (int i = 0; i < MAX_OUT; i++) scatter(t->x, t->call, i, t->s->count[i], t->centre, run, r);
 }
@@ -226,7 +254,7 @@ bool expected_make(struct expected *x, const struct call *call, const struct pla
 
 void expected_free(struct expected *x)
 {
-	for (int i = 0; i < MAX_OUT; i++) free(x->sigma[i]), free(x->upstream[i]), free(x->nearly[i]), free(x->alike[i]);
+	for (int i = 0; i < MAX_OUT; i++) free(x->sigma[i]), free(x->upstream[i]), free(x->nearly[i]), free(x->alike[i]), members_free(&x->names[i]);
 	for (int r = 0; x->stream && r < x->runs + FRESH_RUNS + x->others; r++) stream_end(&x->stream[r]);
 	for (int r = 0; x->everywhere && r < x->runs; r++) stream_end(&x->everywhere[r]);
 	free(x->stream);

@@ -3,6 +3,7 @@
 #define ETALON_EXPECTED_H
 
 #include "alike.h"
+#include "members.h"
 #include "ref/call/op.h"
 
 /* upstream_i² = max(s_i², mean of s² over i's row), where s_i² is the mean square of the error of
@@ -15,10 +16,10 @@
  * and round to nearest at sites. Of others s_i² becomes that of these runs, in rows where it is more than `loose` times as large.
  * Nor is noise without bias, in the contract's usual structure, all that correct kernels do (others.h): in order, in float32, many numbers
  * alike are all rounded one way, and what is far below the sum is lost; sums over longer chunks are longer, and over shorter ones more goes through a state;
- * under a contract that rounds, equal numbers are rounded alike, and on tensor cores, which multiply, all is cut. Of a row whose mean square in such runs is so much larger than that of the noisy runs, s_i²
+ * under a contract that rounds, equal numbers are rounded alike (and where the op names indices, each run of that ranks them in another order), and on tensor cores, which multiply, all is cut. Of a row whose mean square in such runs is so much larger than that of the noisy runs, s_i²
  * is at least that. So it is beside what a structure answers that was read from the outputs and is within the contract, if there is one. */
 enum other { IN_ORDER, BY_FMA, LONG_CHUNKS, SHORT_CHUNKS, TO_NEAREST, ON_CORES, AS_READ };
-enum { OTHER_RUNS = 9 };
+enum { TIED_RUNS = 8, OTHER_RUNS = 8 + TIED_RUNS };
 enum { FRESH_RUNS = 8 };        /* noisy runs judged like kernels, to learn how their figures scatter */
 /* Output elements that a check has at hand at a time: all of a call that has no more than 2^18, else some 2^15 (ref/call/op.h). Smaller
  * calls are looked at in one piece, as that takes half the time. Where the call says another number, that is both. So many strips: */
@@ -42,6 +43,7 @@ struct expected {
 	struct stream *stream;          /* [runs + FRESH_RUNS + others] */
 	struct stream *everywhere;      /* [runs], noisy where float32 is exact, too; NULL until a strip is widened */
 	unsigned widened;               /* outputs of the strip that was added last: bit i, output i */
+	struct members names[MAX_OUT];  /* of the strip that was added last, of outputs that are indices */
 	struct answer run;              /* room for one of them */
 };
 

@@ -4,6 +4,9 @@
 
 #include "expected.h"
 
+/* The indices that a run names, of the strip that was added last. */
+void expected_named(struct expected *x, const struct call *call, const struct answer *run);
+
 /* s2 [n], mean squares of single elements, becomes the upstream error. */
 void expected_pool(double *s2, size_t n, size_t row);
 

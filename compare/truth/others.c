@@ -4,9 +4,10 @@
 
 #include "compare/limits/limits.h"
 #include "beside.h"
+#include "expected_private.h"
 #include "others.h"
 
-int others_of(struct expected *x, const struct plan *model)
+int others_of(struct expected *x, const struct plan *model, bool names)
 {
 	bool rounds = false, chunks = model->region && model->chunk, longer = chunks && model->chunk < LONGEST_CHUNK, shorter = chunks && model->chunk > SHORTEST_CHUNK;
 	int n = 0;
@@ -15,7 +16,7 @@ int others_of(struct expected *x, const struct plan *model)
 	x->other[n++] = IN_ORDER, x->other[n++] = BY_FMA;
 	for (int r = 0; r < 2 && longer; r++) x->other[n++] = LONG_CHUNKS;
 	for (int r = 0; r < 2 && shorter; r++) x->other[n++] = SHORT_CHUNKS;
-	if (rounds) x->other[n++] = TO_NEAREST;
+	for (int r = 0; r < (names ? TIED_RUNS : rounds); r++) x->other[n++] = TO_NEAREST;
 	for (int r = 0; r < 2 && rounds; r++) x->other[n++] = ON_CORES;
 	x->other[n] = AS_READ;
 	x->kinds = n + (x->read != NULL);
@@ -37,6 +38,7 @@ void others_plan(struct plan *p, const struct plan *model, enum other kind, int 
 	p->seed = (uint64_t)r + 1;
 	if (model->region && (kind == IN_ORDER || kind == BY_FMA)) memset(p->round, 0, sizeof p->round);
 	if (kind == TO_NEAREST) p->random = false;      /* a state of equal numbers errs as one */
+	p->ties = p->seed;
 	if (kind == LONG_CHUNKS) p->chunk = LONGEST_CHUNK;       /* sums over a chunk grow with it, and so do their errors */
 	if (kind == SHORT_CHUNKS) p->chunk = SHORTEST_CHUNK;     /* a sum in a state of what has one sign loses more than one of terms that cancel */
 }
@@ -51,11 +53,12 @@ void others_widest(struct plan *p, int r)
 	p->first_chunk = (size_t)r * (size_t)(golden_ratio * (double)p->chunk) % p->chunk;
 }
 
-struct taking { struct off_by *o; const struct strip *s; const struct answer *centre; bool ok; };
+struct taking { struct off_by *o; struct expected *x; const struct call *call; const struct strip *s; const struct answer *centre; bool ok; };
 static void take(int r, const struct answer *run, void *with)
 {
 	struct taking *t = with;
 
+	expected_named(t->x, t->call, run);
 	for (int i = 0; i < MAX_OUT; i++) {
 		const size_t n = t->s->count[i];
 		double *d = n ? t->o->d[r][i] = malloc(n * sizeof *d) : NULL;
@@ -71,7 +74,7 @@ static void take(int r, const struct answer *run, void *with)
 bool off_by_make(struct off_by *o, struct expected *x, const struct call *call, const struct strip *s, size_t strip, size_t n,
 	const struct answer *centre, struct error *e)
 {
-	struct taking with = { o, s, centre, true };
+	struct taking with = { o, x, call, s, centre, true };
 	*o = (struct off_by){ 0 };
 	if (!run_beside(call, x->stream + x->runs + FRESH_RUNS, x->others, strip, n, &x->run, take, &with, e)) return false;
 	if (x->read) {

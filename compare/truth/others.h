@@ -11,8 +11,8 @@ struct off_by { double *d[OTHER_RUNS + 1][MAX_OUT]; };
 /* Elements that are worth all threads. */
 enum { WORTH = 1 << 13 };
 
-/* Fills x->other and x->kinds, of the model's region, and says how many runs there are. */
-int others_of(struct expected *x, const struct plan *model);
+/* Fills x->other and x->kinds, of the model's region, and says how many runs there are; names: an output holds indices. */
+int others_of(struct expected *x, const struct plan *model, bool names);
 /* Run r of them. In order the contract's roundings are not made, so that what is seen is what the sums do. */
 void others_plan(struct plan *p, const struct plan *model, enum other kind, int r);
 

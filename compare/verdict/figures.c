@@ -97,7 +97,38 @@ static void add_element(struct figures *f, enum dtype d, size_t j, size_t at, do
 	f->sum2 += s * s;
 }
 
-void figures_add(struct figures *f, const struct call *call, const struct strip *s, const struct answer *truth,
+/* Indices of the strip, a row at a time, against those that correct kernels name. */
+static bool add_names(struct output_verdict *v, const struct call *call, const struct strip *s, const struct members *m)
+{
+	const struct tensor *t = call->out[v->out];
+	const size_t size = dtype_info[t->dtype].size, row = m->row, first = s->first[v->out];
+	double *got = malloc((row + 1) * sizeof *got);
+
+	for (size_t r = 0; got && r < m->count / row; r++) {
+		dtype_load(t->dtype, (const char *)t->data + (first + r * row) * size, row, got);
+		for (size_t j = 0; j < row; j++) {
+			const size_t i = r * row + j;
+			const struct element here = { first + i, m->first[i], got[j], 0, 0 };
+			const bool inside = got[j] >= m->least && got[j] <= m->greatest;
+			v->moving += m->moves[i];
+			if (!inside && !v->outside++) v->first_outside = here;
+			if (inside && got[j] != m->first[i] && !(m->moves[i] && members_has(m, r, got[j])) && !v->foreign++) v->first_foreign = here;
+		}
+		const size_t twice = m->repeats ? row : members_repeat(got, row);
+		if (twice < row && !v->repeated++) v->first_repeated = (struct element){ first + r * row + twice, m->first[r * row + twice], got[twice], 0, 0 };
+	}
+	free(got);
+	return got && !m->failed;
+}
+
+/* In place of sigma, which a name has not: of an output some of whose indices roundings may move. */
+static void end_names(struct output_verdict *v)
+{
+	for (int r = 0; r < RULE_COUNT; r++) v->rule[r] = (struct rule){ 0, INFINITY };
+	v->rule[RULE_WORST] = (struct rule){ (double)v->foreign, 2 + floor(foreign_share * (double)v->moving) };
+}
+
+bool figures_add(struct figures *f, const struct call *call, const struct strip *s, const struct answer *truth,
 	const struct answer *second, const struct expected *x)
 {
 	int i = f->v->out;
@@ -109,6 +140,7 @@ void figures_add(struct figures *f, const struct call *call, const struct strip 
 		dtype_load(t->dtype, (const char *)t->data + (s->first[i] + j) * size, 1, &got);
 		add_element(f, t->dtype, j, s->first[i] + j, got, truth, second, x);
 	}
+	return !(call->op->out[i].flags & NAMES) || !x->names[i].count || add_names(f->v, call, s, &x->names[i]);
 }
 
 bool figures_beyond(const struct call *call, int i, const struct strip *s, const struct answer *truth, const struct expected *x)
@@ -144,6 +176,8 @@ void figures_end(struct figures *f, const struct expected *x)
 	v->rule[RULE_P99].value = f->kept ? select_smallest(f->largest, f->kept, f->kept - 1 - above_p99(f->counted)) : 0;
 	figures_limits(limit, x, v->out, x->runs);
 	for (int r = 0; r < RULE_COUNT; r++) v->rule[r].limit = limit[r];
+	if ((v->names = v->moving > 0)) end_names(v);
+	v->exact = v->exact && !v->names;
 	figures_free(f);
 }
 
@@ -160,7 +194,7 @@ bool figures(struct output_verdict *v, const struct call *call, int i, const str
 	struct figures f;
 
 	if (!figures_begin(&f, v, call, i, e)) return false;
-	figures_add(&f, call, &whole, truth, second, x);
+	bool ok = figures_add(&f, call, &whole, truth, second, x);
 	figures_end(&f, x);
-	return true;
+	return ok || error_set(e, E_MEMORY, call->out[i]->name, NO_OFFSET, "indices");
 }

@@ -17,7 +17,7 @@ struct figures {
  * expected. The output must be there and finite in the truth. figures_end takes expected_end's figures, and frees; figures_free, without
  * an end. E_MEMORY is the only error. */
 bool figures_begin(struct figures *f, struct output_verdict *v, const struct call *call, int i, struct error *e);
-void figures_add(struct figures *f, const struct call *call, const struct strip *s, const struct answer *truth,
+bool figures_add(struct figures *f, const struct call *call, const struct strip *s, const struct answer *truth,
 	const struct answer *second, const struct expected *x);
 /* Is output i, in the strip that *x is of, further off than noise where float32 rounds, but by no more than a kernel in other algebra
  * may be, which is noise where float32 is exact, too? */

@@ -27,6 +27,11 @@ struct output_verdict {
 	bool exact;                     /* float32 moves no element: each is that or wrong, and there is no sigma */
 	size_t not_finite;              /* NaN or infinite where the truth is a number that fits */
 	size_t boundless;               /* whose error the contract's roundings alone may make infinite: no finite number is held against them */
+	/* Of indices: does a run move any of them? how many; of the kernel's those that no run has and no size has room for; others that no run has in their
+	 * row, or that none moves; rows with one twice, as no run has. They are held against that, not against sigma. */
+	bool names;
+	size_t moving, outside, foreign, repeated;
+	struct element first_outside, first_foreign, first_repeated;
 	struct element first_not_finite, worst, beyond;          /* beyond: of the rule excess */
 	char worst_at[96], beyond_at[96];       /* "[12,3,44]" */
 	struct rule rule[RULE_COUNT];   /* p99, rms and bias: over the elements whose sigma is not 0 */

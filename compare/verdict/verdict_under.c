@@ -42,6 +42,24 @@ static bool finite_truth(const struct call *call, struct yardstick *y, struct ve
 	return true;
 }
 
+/* Indices that no correct kernel names. */
+static void decide_names(const struct call *call, struct verdict *v, const struct output_verdict *o)
+{
+	const char *name = call->op->out[o->out].name;
+	const struct element *outside = &o->first_outside, *twice = &o->first_repeated, *foreign = &o->first_foreign;
+	char text[128];
+
+	if (o->outside)
+		reason(v, FAIL, "out.%s: %zu of %zu indices are beyond all sizes and all that the truth or a noisy run names; first, %s is %.9g, expected %.9g", name, o->outside,
+			o->count, index_text(call, o->out, outside->index, text, sizeof text), outside->got, outside->expected);
+	if (o->repeated)
+		reason(v, FAIL, "out.%s: an index stands twice in %zu of %zu rows, as in no noisy run; first, %s is %.9g again, expected %.9g", name, o->repeated,
+			o->count / out_row(call, o->out), index_text(call, o->out, twice->index, text, sizeof text), twice->got, twice->expected);
+	if (!(o->rule[RULE_WORST].value <= o->rule[RULE_WORST].limit))
+		reason(v, FAIL, "out.%s: %zu of %zu indices are none that the truth or a noisy run names there, at most %.0f may be; first, %s is %.9g, expected %.9g", name,
+			o->foreign, o->count, o->rule[RULE_WORST].limit, index_text(call, o->out, foreign->index, text, sizeof text), foreign->got, foreign->expected);
+}
+
 static void decide(const struct call *call, struct verdict *v, struct output_verdict *o)
 {
 	const char *name = call->op->out[o->out].name;
@@ -53,7 +71,8 @@ static void decide(const struct call *call, struct verdict *v, struct output_ver
 			o->count, index_text(call, o->out, o->first_not_finite.index, text, sizeof text), o->first_not_finite.got,
 			o->first_not_finite.expected);
 	index_text(call, o->out, o->beyond.index, o->beyond_at, sizeof o->beyond_at);
-	for (int r = 0; r < RULE_COUNT; r++) {
+	if (o->names) decide_names(call, v, o);
+	for (int r = 0; r < RULE_COUNT && !o->names; r++) {
 		const struct element *at = r == RULE_EXCESS ? &o->beyond : &o->worst;
 		if (o->rule[r].value <= o->rule[r].limit) continue;
 		if (o->exact) {
@@ -112,12 +131,14 @@ static bool add_strips(const struct call *call, const struct contract *k, struct
 		for (int o = 0; o < v->n_out; o++) beyond |= (unsigned)figures_beyond(call, v->out[o].out, &strip, &t->first, *x) << v->out[o].out;
 		if (beyond && !yardstick_widen(y, call, k, all, beyond, e)) return false;
 		if (!sample_wait(&y->truth.sample, e)) return false;
-		#pragma omp parallel for schedule(dynamic)
+		bool ok = true;
+		#pragma omp parallel for schedule(dynamic) reduction(&&: ok)
 		for (int o = 0; o < v->n_out; o++) {
 			int i = v->out[o].out;
-			figures_add(&f[o], call, &strip, &t->first, &t->second, *x);
+			ok = figures_add(&f[o], call, &strip, &t->first, &t->second, *x) && ok;
 			if (!v->operations) sample_add(&v->out[o].sample, &t->sample, call, i, strip.count[i], *x);
 		}
+		if (!ok) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the indices of a strip");
 	}
 	return true;
 }
@@ -175,11 +196,12 @@ static void see_clear(struct verdict *v, const struct expected *x, int runs, boo
 		figures_limits(limit, x, o->out, runs);
 		for (int r = 0; r < RULE_COUNT; r++) {
 			beyond = beyond || clear_share * o->rule[r].value > o->rule[r].limit;
+			if (o->names) limit[r] = o->rule[r].limit;
 			if (v->outcome == PASS) o->rule[r].limit = limit[r];
 			within = within && o->rule[r].value <= clear_share * limit[r];
 		}
 		within = within && o->truth_error <= clear_share * truth_share && o->sample.sigma <= clear_share * sample_share;
-		beyond = beyond || o->not_finite;
+		beyond = beyond || o->not_finite || o->outside;
 	}
 	for (int i = 0; i < v->n_trace; i++)
 		for (size_t k = 0; k < v->trace[i].n; k++) within = within && v->trace[i].entry[k].sigma <= clear_share * v->trace[i].limit;

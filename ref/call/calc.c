@@ -86,6 +86,13 @@ bool c_indices(calc *c, bool on)
 	return before;
 }
 
+bool c_goes_first(const calc *c, size_t k, size_t before)
+{
+	const uint64_t ties = c->plan->ties;
+
+	return ties && random_mix(ties + k) < random_mix(ties + before);
+}
+
 void c_stream(calc *c, size_t i) { c->noise = random_at(random_at(c->plan->seed) + i); }
 
 static void round_all(calc *c, const struct site_rounding *r, vec x)

@@ -24,6 +24,7 @@ typedef struct { size_t first, last; } span;            /* [first, last) */
 span c_strip(const calc *c);                            /* of dims[0]: all of it where the call is not cut */
 /* x and *at as c_suspend left them, with the random stream; false, and nothing changes, where the piece begins. */
 bool c_resume(calc *c, vec x, size_t *at);
+bool c_goes_first(const calc *c, size_t k, size_t before);      /* of equal numbers, by the plan's draw: does number k before the other? */
 void c_stream(calc *c, size_t i);                       /* the random stream of piece i of an anchored call, which may have more */
 void c_suspend(calc *c, vec x, size_t at);              /* for the next strip, which goes on at `at` */
 

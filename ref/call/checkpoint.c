@@ -141,6 +141,7 @@ static void add_plan(struct sha256 *h, const struct plan *p)
 	add_number(h, p->random);
 	add_text(h, p->region ? p->region->name : NULL);
 	add_number(h, p->seed);
+	add_number(h, p->ties);
 }
 
 static void key_of(const struct call *call, const struct plan *p, char key[SHA256_TEXT])

@@ -11,8 +11,8 @@ enum { MAX_IN = 24, MAX_OUT = 16, MAX_PARAM = 16, MAX_DIM = 16, MAX_SITE = 64, M
 enum { MAX_FAULT = 64 };
 enum { DEFAULT_CHUNK = 64, MAX_HELD = 32 };
 
-/* INTEGER: of an output too, whose values are whole numbers. TRACE: an output that may be recorded after each iteration, along its first axis behind an optional one. */
-enum { OPTIONAL = 1, INTEGER = 2, TRACE = 4 };
+/* INTEGER: of an output too, whose values are whole numbers. NAMES: of such an output, which are indices, as they were found. TRACE: an output that may be recorded after each iteration, along its first axis behind an optional one. */
+enum { OPTIONAL = 1, INTEGER = 2, TRACE = 4, NAMES = 8 };
 
 struct tensor_spec {
 	const char *name;       /* without "in." / "out." */
@@ -220,6 +220,7 @@ struct plan {
 	bool random;                            /* round at sites in a random direction */
 	const struct contract *region;          /* of noisy runs behind sigma: each is a structure of its own, see plan_draw; NULL: all are this plan */
 	uint64_t seed;                          /* of the random stream */
+	uint64_t ties;                          /* of equal numbers top finds the first (0), or which this draws */
 	bool keep;                              /* in the checkpoint folder, where one is open (checkpoint.h) */
 	struct judged *judged;                  /* may be NULL */
 	const char *stage;                      /* what tick is told */

@@ -204,7 +204,7 @@ bool formula_check(const struct formula *f, struct error *e)
 		return false;
 	}
 	if (!check_sizes(f, &call))
-		return formula_error(e, f->tree.path, f->tree.rules ? f->tree.rules->d.line : 1, 1, "expected sizes from 1 to %d that 'where' allows", LARGEST - 1);
+		return formula_error(e, f->tree.path, f->tree.rules ? f->tree.rules->d.line : 1, 1, "expected sizes from 1 to %d, or that a line says, that 'where' allows", LARGEST - 1);
 	if (!formula_stores_fit(f, &call, e)) return false;
 	for (size_t set = 0; set < SETS && check_set(f, &call, set); set++) {
 		struct call other = call;

@@ -1,4 +1,6 @@
 /* Sizes and sets of inputs that a formula's `where` lines allow, before there is a call. */
+#include <math.h>
+
 #include "formula_private.h"
 
 #include "fixtures/io/random.h"
@@ -47,14 +49,25 @@ static bool is_plain(const struct formula *f, const struct call *call, int i)
 	return other;
 }
 
-/* Size i, from 2 on and another than all others; where `any`, one that may be 1 or the same as another. */
-static void draw_size(const struct formula *f, struct call *call, int i, bool any, uint64_t *random)
+/* Whole numbers that `where` lines say, which a size may have to be: D == 64. */
+struct said { int n; size_t at[16]; };
+static void numbers_said(const struct node *x, struct said *to)
+{
+	const bool size = x->kind == NODE_NUMBER && x->number >= LARGEST && x->number <= 1 << 16 && x->number == floor(x->number);
+
+	if (size && to->n < (int)(sizeof to->at / sizeof *to->at)) to->at[to->n++] = (size_t)x->number;
+	for (int i = 0; i < x->n; i++) numbers_said(x->arg[i], to);
+}
+
+/* Size i, from 2 on and another than all others; where `any`, one that may be 1, the same as another, or a number that a `where` line says. */
+static void draw_size(const struct formula *f, struct call *call, int i, bool any, const struct said *said, uint64_t *random)
 {
 	do call->dim[i] = 2 + random_next(random) % (LARGEST - 2);
 	while (!is_plain(f, call, i));
 	size_t same = any ? random_next(random) % (size_t)(2 * i + 2) : 2 * MAX_DIM;
 	if (same < (size_t)i) call->dim[i] = call->dim[same];
 	else if (same == (size_t)i) call->dim[i] = 1;
+	else if (any && said->n && random_next(random) % 2) call->dim[i] = said->at[random_next(random) % (size_t)said->n];
 }
 
 /* Whole numbers for parameters that must be given, and the sizes that follow from others. */
@@ -71,15 +84,17 @@ static void draw_params(const struct formula *f, struct call *call, uint64_t *ra
 static bool search(const struct formula *f, struct call *call, bool any, size_t ways, int tries)
 {
 	uint64_t random = 1;
+	struct said said = { 0 };
 	int n = 0, all = rules_of(f), best = -1;
 
+	for (const struct rule *r = f->tree.rules; r; r = (const struct rule *)r->d.next) numbers_said(r->value, &said);
 	while (f->op.dims[n]) n++;
 	for (int t = 0; t < tries * 16 / (16 + all); t++) {
 		struct call before = *call;
 		if (t % AGAIN == 0) {
-			for (int i = 0; i < n; i++) draw_size(f, call, i, any, &random);
+			for (int i = 0; i < n; i++) draw_size(f, call, i, any, &said, &random);
 			best = -1;
-		} else draw_size(f, call, (int)(random_next(&random) % (size_t)n), any, &random);
+		} else draw_size(f, call, (int)(random_next(&random) % (size_t)n), any, &said, &random);
 		while (ways > 1 && !check_set(f, call, random_next(&random) % ways)) ;
 		draw_params(f, call, &random);
 		int kept = rules_kept(f, call, true, NULL);
@@ -98,7 +113,7 @@ static void apart(const struct formula *f, struct call *call)
 	for (int i = 0; f->op.dims[i]; i++)
 		for (int t = 0; t < AGAIN && !is_plain(f, call, i); t++) {
 			const struct call before = *call;
-			draw_size(f, call, i, false, &random);
+			draw_size(f, call, i, false, NULL, &random);
 			formula_derive(f, call);
 			if (formula_rules(f, call, NULL)) break;
 			*call = before;

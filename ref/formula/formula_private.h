@@ -24,6 +24,8 @@ const char *formula_builtin_text(const char *name);
 bool formula_tables(struct formula *f, struct error *e);        /* f->op from f->tree */
 /* The sites that the file lists, if it does; those of the statements of a form, or where they stand in it; do all that are listed stand
  * somewhere? */
+/* Are all values that the forms store in that output indices, as they were found? */
+bool formula_names(const struct tree *t, const char *out);
 bool formula_listed_sites(struct formula *f, struct site_spec *sites, struct error *e);
 bool formula_sites_of(struct formula *f, struct site_spec *sites, size_t *n, const struct statement *s, int form, struct error *e);
 bool formula_sites_stand(struct formula *f, const struct site_spec *sites, struct error *e);

@@ -211,7 +211,7 @@ static bool is_taken(struct frame *f, vec y, size_t n, size_t k)
 	return false;
 }
 
-/* The indices of the largest elements, the largest first, of equals the first; NaN is none. */
+/* The indices of the largest elements, the largest first, of equals the first, or which the plan draws; NaN is none. */
 static void top(struct frame *f, const struct ex *x, vec y)
 {
 	vec a = run_value(f, x->a);
@@ -221,7 +221,8 @@ static void top(struct frame *f, const struct ex *x, vec y)
 		size_t at = 0;
 		for (size_t k = 0; k < a.n; k++) {
 			double value = c_value(f->c, part(f, a, k, 1));
-			if (value > most && !is_taken(f, y, i, k)) most = value, at = k;
+			bool more = value > most || (value == most && most > -INFINITY && c_goes_first(f->c, k, at));
+			if (more && !is_taken(f, y, i, k)) most = value, at = k;
 		}
 		c_set(f->c, part(f, y, i, 1), (double)at);
 	}

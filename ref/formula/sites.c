@@ -23,6 +23,9 @@ int formula_site(const struct tree *t, const struct op *op, const char *name)
 
 /* ---- which names hold indices, and which are read ---- */
 
+/* Of names that stand for each other. */
+enum { DEEPEST_NAME = 16 };
+
 static const struct tensor_decl *stored_in(const struct tree *t, const char *name)
 {
 	const struct tensor_decl *out = declared(t->out, name);
@@ -75,6 +78,36 @@ static bool holds_index(const struct tree *t, const char *name, int depth)
 			if (n.all == all) n.stored = stored;    /* the name is another one's there, an index of pieces */
 		}
 	return n.stored || (n.all && n.whole == n.all);
+}
+
+/* Of indices alone, not of what is stored as a whole number: a count is none. */
+static bool is_found_index(const struct tree *t, const struct node *x)
+{
+	struct indices n = { .name = x->name };
+
+	if (x->kind != NODE_NAME) return is_index(t, x, DEEPEST_NAME);
+	for (const struct form_decl *f = t->forms; f; f = NEXT(f))
+		for (const struct form_decl *g = f; g; g = g->more) count_indices(t, g->body, DEEPEST_NAME, &n);
+	return n.all && n.whole == n.all;
+}
+
+static bool stores_indices(const struct tree *t, const struct statement *s, const char *name)
+{
+	for (; s; s = s->next) {
+		const struct definition *d = &s->define;
+		if (s->body && !stores_indices(t, s->body, name)) return false;
+		if (!s->body && d->indexed && same_name(d->name, name) && !is_found_index(t, d->value)) return false;
+	}
+	return true;
+}
+
+bool formula_names(const struct tree *t, const char *name)
+{
+	bool all = true;
+
+	for (const struct form_decl *f = t->forms; f && all; f = NEXT(f))
+		for (const struct form_decl *g = f; g && all; g = g->more) all = stores_indices(t, g->body, name);
+	return all;
 }
 
 /* Names that what is stored is made of. */
@@ -133,7 +166,7 @@ static void find_reads(const struct tree *t, struct reads *r)
 /* May a kernel round what this defines? Not an index, and not what is not computed. */
 static bool may_round(const struct tree *t, const struct reads *r, const char *name)
 {
-	return !holds_index(t, name, 16) && (stored_in(t, name) || is_read(r, name));
+	return !holds_index(t, name, DEEPEST_NAME) && (stored_in(t, name) || is_read(r, name));
 }
 
 /* Each name that a form defines and reads, and that is no index, is a site, unless the file lists its sites; an output's is where it is

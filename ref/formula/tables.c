@@ -95,7 +95,8 @@ static bool tensors(struct formula *f, struct error *e)
 	i = 0;
 	for (const struct tensor_decl *x = t->out; x; x = NEXT(x), i++) {
 		if (x->with[0] && !declared(t->in, x->with)) return wrong(f, &x->d, e, "an input's name after 'with', got '%s'", x->with);
-		out[i] = (struct tensor_spec){ x->d.name, x->shape, (x->optional ? OPTIONAL : 0) | (x->integer ? INTEGER : 0) | (x->trace ? TRACE : 0), x->d.what,
+		const int whole = x->integer ? INTEGER | (formula_names(t, x->d.name) ? NAMES : 0) : 0;
+		out[i] = (struct tensor_spec){ x->d.name, x->shape, (x->optional ? OPTIONAL : 0) | whole | (x->trace ? TRACE : 0), x->d.what,
 			x->with[0] ? x->with : NULL };
 	}
 	f->op.in = in;

@@ -133,7 +133,8 @@ static bool strange(struct lexer *l, const char *s, struct error *e)
 	size_t n = printed((const unsigned char *)s);
 
 	if (!n) return formula_error(e, l->path, l->line, column_of(l, l->at), "expected a name, a number or an operator, got byte 0x%02x", (unsigned)(unsigned char)*s);
-	return formula_error(e, l->path, l->line, column_of(l, l->at), "expected a name, a number or an operator%s, got '%.*s'", n > 1 ? " of ASCII" : "", (int)n, s);
+	return formula_error(e, l->path, l->line, column_of(l, l->at), "expected a name, a number or an operator%s, got '%.*s'%s", n > 1 ? " of ASCII" : "", (int)n, s,
+		*s == '@' ? "; a product is A B" : "");
 }
 
 static bool next(struct lexer *l, struct error *e)

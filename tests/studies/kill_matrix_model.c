@@ -59,7 +59,7 @@ bool fault_is_foreign(const struct model *m, const struct fault *f, const struct
 
 	if (spec && spec->form >= 0 && spec->form != m->contract->form) return true;
 	if (site < 0) return false;
-	return !site_in_form(m->op, site, m->contract->form) || m->contract->site[site].on || is_store(call, site, FMT_BF16);
+	return !site_in_form(m->op, site, m->contract->form) || m->contract->site[site].on || is_store(call, site, &(struct site_rounding){ true, FMT_BF16, ROUND_NEAREST_EVEN });
 }
 
 static bool records(const struct op *op, const struct test_case *k)

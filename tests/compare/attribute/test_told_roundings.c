@@ -191,9 +191,33 @@ static void one_rounding_is_named_that_answers_as_two_do(void **state)
 	assert_int_equal(v.x.count[DETECTED], 2);
 }
 
+/* Stored to the nearest, as every kernel does, and cut off, which looser contracts' sigma hides. Without a gate `weighted` has the same numbers. */
+static void a_store_that_is_cut_off_is_named(void **state)
+{
+	static const struct { const char *op, *kase, *contract, *site; enum dtype type; enum format format; } rows[] = {
+		{ "rmsnorm", "zero_centred_256", "f32", "y", DT_BF16, FMT_BF16 },
+		{ "rmsnorm", "zero_centred_256", "f32", "y", DT_F16, FMT_F16 }, { "gated_delta_rule", "prefill", "bf16_operands", "o", DT_BF16, FMT_BF16 },
+		{ "attention", "causal", "bf16_operands", "o", DT_BF16, FMT_BF16 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		for (int cut = 0; cut < 2; cut++) {
+			struct plan p = kernel(rows[i].op, rows[i].contract);
+			struct capture c;
+
+			if (cut) p.round[op_site(op_find(rows[i].op), rows[i].site)] = (struct site_rounding){ true, rows[i].format, ROUND_ZERO };
+			answered(&c, rows[i].op, rows[i].kase, 1, rows[i].type, &p);
+			struct verdict v = told(&c, rows[i].contract);
+			if (v.outcome != (cut ? FAIL : PASS) || v.x.count[DETECTED] != cut || (cut && !detected(&v, rows[i].site)))
+				fail_msg("%s under %s, %s: %s, %s", rows[i].op, rows[i].contract, cut ? "cut off" : "to the nearest", outcome_name[v.outcome], v.reason[0]);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_store_that_is_cut_off_is_named),
 		cmocka_unit_test(rows_that_tip_over_name_nothing),
 		cmocka_unit_test(a_rounding_that_few_elements_show_is_named),
 		cmocka_unit_test(a_part_of_a_rounding_is_none),
