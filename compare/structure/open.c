@@ -108,9 +108,11 @@ static bool same_but_brackets(const char *a, size_t n, const char *b, size_t m)
 struct differing lines_differ(int n, const char *const line[])
 {
 	const char *named = strstr(line[0], " = ");
-	const size_t begin = named ? (size_t)(named - line[0]) + 3 : 0, length = strlen(line[0]);
-	size_t from = length, behind = length - begin;
+	const size_t length = strlen(line[0]);
+	size_t begin = named ? (size_t)(named - line[0]) + 3 : 0;
 
+	for (int i = 1; i < n; i++) begin = strncmp(line[i], line[0], begin) ? 0 : begin;
+	size_t from = length, behind = length - begin;
 	for (int i = 1; i < n; i++) {
 		size_t k = begin, l = strlen(line[i]);
 		while (k < from && line[i][k] == line[0][k]) k++;
@@ -158,7 +160,7 @@ static bool one_line(int n, char *text[], const char *line[])
 
 		for (int i = 0; i < n; i++) {
 			end[i] = text[i] + strcspn(text[i], "\n");
-			if (!*end[i]) return found && !strcmp(text[i], text[0]);
+			if (!*end[i]) return false;
 			*end[i] = 0;
 			differs = differs || strcmp(text[i], text[0]) != 0;
 		}

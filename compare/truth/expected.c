@@ -138,7 +138,7 @@ static bool begin_names(struct expected *x, const struct call *call, const struc
 
 	for (int k = 0; k < MAX_DIM; k++) size = call->dim[k] > size ? call->dim[k] : size;
 	for (int i = 0; i < MAX_OUT && ok && call->op->out[i].name; i++)
-		if (call->op->out[i].flags & NAMES && s->count[i]) ok = members_begin(&x->names[i], s->count[i], out_row(call, i), size);
+		if (call->op->out[i].flags & NAMES) ok = members_begin(&x->names[i], s->count[i], out_row(call, i), size);
 	if (ok) expected_named(x, call, centre);
 	return ok || error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the indices of %d runs", x->runs);
 }
@@ -181,7 +181,7 @@ static bool add_sigma(struct expected *x, const struct call *call, const struct 
 	for (int i = 0; i < MAX_OUT; i++) {
 		if (!ok || !s->count[i]) continue;
 		nearly_exact(x, i, s->count[i], centre);
-		off_by_rows(x, &o, i, s->count[i], out_row(call, i));
+		off_by_rows(x, &o, i, s->count[i], out_row(call, i), centre->hi[i]);
 		expected_pool(x->upstream[i], s->count[i], out_row(call, i));
 		add_store(x, call, i, s->count[i], centre);
 		off_by_shift(x, &o, i, s->count[i]);

@@ -16,7 +16,7 @@
  * and round to nearest at sites. Of others s_i² becomes that of these runs, in rows where it is more than `loose` times as large.
  * Nor is noise without bias, in the contract's usual structure, all that correct kernels do (others.h): in order, in float32, many numbers
  * alike are all rounded one way, and what is far below the sum is lost; sums over longer chunks are longer, and over shorter ones more goes through a state;
- * under a contract that rounds, equal numbers are rounded alike (and where the op names indices, each run of that ranks them in another order), and on tensor cores, which multiply, all is cut. Of a row whose mean square in such runs is so much larger than that of the noisy runs, s_i²
+ * under a contract that rounds, equal numbers are rounded alike (and where the op names indices, runs of that rank them the first first, the last first and as each draws), and on tensor cores, which multiply, all is cut. Of a row whose mean square in such runs is so much larger than that of the noisy runs, s_i²
  * is at least that. So it is beside what a structure answers that was read from the outputs and is within the contract, if there is one. */
 enum other { IN_ORDER, BY_FMA, LONG_CHUNKS, SHORT_CHUNKS, TO_NEAREST, ON_CORES, AS_READ };
 enum { TIED_RUNS = 8, OTHER_RUNS = 8 + TIED_RUNS };

@@ -39,6 +39,7 @@ void others_plan(struct plan *p, const struct plan *model, enum other kind, int 
 	if (model->region && (kind == IN_ORDER || kind == BY_FMA)) memset(p->round, 0, sizeof p->round);
 	if (kind == TO_NEAREST) p->random = false;      /* a state of equal numbers errs as one */
 	p->ties = p->seed;
+	if (kind == TO_NEAREST && r % TIED_RUNS < 2) p->ties = r % TIED_RUNS ? LAST_OF_TIES : 0;
 	if (kind == LONG_CHUNKS) p->chunk = LONGEST_CHUNK;       /* sums over a chunk grow with it, and so do their errors */
 	if (kind == SHORT_CHUNKS) p->chunk = SHORTEST_CHUNK;     /* a sum in a state of what has one sign loses more than one of terms that cancel */
 }
@@ -123,30 +124,52 @@ static void raise_rows(const struct kind *k, int i, double *s2, size_t n, size_t
 	}
 }
 
-/* What was read may be further off in a few rows, where numbers cancel, but in no more than one of ten, unless it is nearer in so many others that by the
- * geometric mean of all it is: sum(P) of what is not rounded beside bf16(P) v errs more where one P is all there is, and less elsewhere. */
-static bool is_poor(const struct kind *k, int i, size_t n, size_t row, const double *s2)
+static int by_size(const void *a, const void *b)
 {
-	const double most = likely * likely;
-	double sum = 0;
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Of an output's rows the median of noise over numbers, squares of both; 0 without memory. */
+static double usual_noise(const double *s2, const double *hi, size_t n, size_t row)
+{
+	double *part = malloc((n / row + 1) * sizeof *part), usual = 0;
+	size_t known = 0;
+
+	for (size_t r = 0; part && r < n; r += row) {
+		double noise = 0, size = 0;
+		for (size_t j = r; j < r + row; j++) noise += s2[j], size += hi[j] * hi[j];
+		if (noise > 0 && size > 0 && isfinite(noise) && isfinite(size)) part[known++] = noise / size;
+	}
+	if (known) qsort(part, known, sizeof *part, by_size), usual = part[known / 2];
+	free(part);
+	return usual;
+}
+
+/* What was read may be further off in a few rows, where numbers cancel, but in no more than one of ten. What the contract's structures compute exactly, and another
+ * arrangement to the precision that is usual in other rows, does not count: where one P is all there is, bf16(P) v / sum(P) is v but for bf16, and v with a P that all read. */
+static bool is_poor(const struct kind *k, int i, size_t n, size_t row, const double *s2, const double *hi)
+{
+	const double usual = usual_noise(s2, hi, n, row);
 	size_t far = 0;
 
 	for (size_t r = 0; r < n; r += row) {
-		double noise, squares = row_squares(k, i, r, row, s2, &noise);
-		far += squares > most * noise;
-		sum += noise > 0 ? log(fmin(most, fmax(1 / most, squares / noise))) : 0;
+		double noise, size = 0, squares = row_squares(k, i, r, row, s2, &noise);
+		for (size_t j = r; j < r + row; j++) size += s2[j] > 0 ? hi[j] * hi[j] : 0;
+		far += !(squares <= likely * likely * fmax(noise, usual * size));
 	}
-	return 10 * far > n / row && sum > 0;
+	return 10 * far > n / row;
 }
 
 /* A run or two may be far off in a row by chance, by which noisy runs differ, too; tensor cores cut, which is none anywhere. Row by row, as a
  * strip knows no more. */
-void off_by_rows(struct expected *x, struct off_by *o, int i, size_t n, size_t row)
+void off_by_rows(struct expected *x, struct off_by *o, int i, size_t n, size_t row, const double *hi)
 {
 	for (int first = 0, end; first < x->kinds; first = end) {
 		for (end = first + 1; end < x->kinds && x->other[end] == x->other[first]; end++) {}
 		const struct kind k = { o, first, end };
-		if (x->other[first] == AS_READ && is_poor(&k, i, n, row, x->upstream[i])) memset(o->d[first][i], 0, n * sizeof **o->d[first]);
+		if (x->other[first] == AS_READ && is_poor(&k, i, n, row, x->upstream[i], hi)) memset(o->d[first][i], 0, n * sizeof **o->d[first]);
 		raise_rows(&k, i, x->upstream[i], n, row, is_certain(x->other[first]) ? slack : likely);
 	}
 }

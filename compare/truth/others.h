@@ -24,8 +24,8 @@ bool off_by_make(struct off_by *o, struct expected *x, const struct call *call, 
 	const struct answer *centre, struct error *e);
 void off_by_free(struct off_by *o);
 
-/* Of output i, n elements: the mean squares in x->upstream. */
-void off_by_rows(struct expected *x, struct off_by *o, int i, size_t n, size_t row);
+/* Of output i, n elements, hi the numbers: the mean squares in x->upstream. */
+void off_by_rows(struct expected *x, struct off_by *o, int i, size_t n, size_t row, const double *hi);
 /* Adds up the errors in sigma; of all strips, the largest mean that is to be allowed. */
 void off_by_shift(struct expected *x, const struct off_by *o, int i, size_t n);
 double others_shift(const struct expected *x, int i);

@@ -97,26 +97,31 @@ static void add_element(struct figures *f, enum dtype d, size_t j, size_t at, do
 	f->sum2 += s * s;
 }
 
-/* Indices of the strip, a row at a time, against those that correct kernels name. */
+/* Indices of the strip, a row at a time, against those that correct kernels name. In a row in which nothing moves none may differ. */
 static bool add_names(struct output_verdict *v, const struct call *call, const struct strip *s, const struct members *m)
 {
 	const struct tensor *t = call->out[v->out];
 	const size_t size = dtype_info[t->dtype].size, row = m->row, first = s->first[v->out];
 	double *got = malloc((row + 1) * sizeof *got);
 
-	for (size_t r = 0; got && r < m->count / row; r++) {
+	for (size_t r = 0; got && r < s->count[v->out] / row; r++) {
+		size_t moving = 0;
 		dtype_load(t->dtype, (const char *)t->data + (first + r * row) * size, row, got);
+		for (size_t j = 0; j < row; j++) moving += m->moves[r * row + j];
 		for (size_t j = 0; j < row; j++) {
 			const size_t i = r * row + j;
 			const struct element here = { first + i, m->first[i], got[j], 0, 0 };
 			const bool inside = got[j] >= m->least && got[j] <= m->greatest;
-			v->moving += m->moves[i];
 			if (!inside && !v->outside++) v->first_outside = here;
-			if (inside && got[j] != m->first[i] && !(m->moves[i] && members_has(m, r, got[j])) && !v->foreign++) v->first_foreign = here;
+			if (!inside || got[j] == m->first[i] || (m->moves[i] && members_has(m, r, got[j]))) continue;
+			if (!v->foreign++) v->first_foreign = here;
+			v->unmoved += !moving;
 		}
 		const size_t twice = m->repeats ? row : members_repeat(got, row);
 		if (twice < row && !v->repeated++) v->first_repeated = (struct element){ first + r * row + twice, m->first[r * row + twice], got[twice], 0, 0 };
+		v->moving += moving;
 	}
+	v->missed += members_missed(m);
 	free(got);
 	return got && !m->failed;
 }
@@ -124,8 +129,10 @@ static bool add_names(struct output_verdict *v, const struct call *call, const s
 /* In place of sigma, which a name has not: of an output some of whose indices roundings may move. */
 static void end_names(struct output_verdict *v)
 {
+	const double share = fmin(2, floor((double)v->moving / 4)) + floor(foreign_share * (double)v->moving);
+
 	for (int r = 0; r < RULE_COUNT; r++) v->rule[r] = (struct rule){ 0, INFINITY };
-	v->rule[RULE_WORST] = (struct rule){ (double)v->foreign, 2 + floor(foreign_share * (double)v->moving) };
+	v->rule[RULE_WORST] = (struct rule){ (double)v->foreign, v->unmoved ? 0 : share + floor(v->missed + 5 * sqrt(v->missed)) };
 }
 
 bool figures_add(struct figures *f, const struct call *call, const struct strip *s, const struct answer *truth,
@@ -140,7 +147,7 @@ bool figures_add(struct figures *f, const struct call *call, const struct strip 
 		dtype_load(t->dtype, (const char *)t->data + (s->first[i] + j) * size, 1, &got);
 		add_element(f, t->dtype, j, s->first[i] + j, got, truth, second, x);
 	}
-	return !(call->op->out[i].flags & NAMES) || !x->names[i].count || add_names(f->v, call, s, &x->names[i]);
+	return !(call->op->out[i].flags & NAMES) || !s->count[i] || !x->names[i].runs || add_names(f->v, call, s, &x->names[i]);
 }
 
 bool figures_beyond(const struct call *call, int i, const struct strip *s, const struct answer *truth, const struct expected *x)

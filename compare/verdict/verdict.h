@@ -30,7 +30,8 @@ struct output_verdict {
 	/* Of indices: does a run move any of them? how many; of the kernel's those that no run has and no size has room for; others that no run has in their
 	 * row, or that none moves; rows with one twice, as no run has. They are held against that, not against sigma. */
 	bool names;
-	size_t moving, outside, foreign, repeated;
+	size_t moving, outside, foreign, repeated, unmoved;     /* unmoved: of the foreign those in a row in which no run moves any */
+	double missed;                  /* how many a correct kernel may name that no run happened to (compare/truth/members.h) */
 	struct element first_outside, first_foreign, first_repeated;
 	struct element first_not_finite, worst, beyond;          /* beyond: of the rule excess */
 	char worst_at[96], beyond_at[96];       /* "[12,3,44]" */

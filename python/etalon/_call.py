@@ -124,15 +124,24 @@ class Verdict:
 
     def _repr_html_(self):
         colour = {"pass": "#1a7f37", "fail": "#cf222e", "undecided": "#9a6700"}[self.outcome]
+        names = next((list(o["rules"]) for o in self.json["outputs"] if o["rules"]), [])       # indices have none
         rows = "".join(
-            f"<tr><td>{html.escape(o['name'])}</td>" + "".join(
+            f"<tr><td>{html.escape(o['name'])}</td>" + _indices(o, len(names)) + "".join(
                 f"<td style='text-align:right{';color:#cf222e' if _broken(r) else ''}'>{_figure(r['value'])} ({_figure(r['limit'])})</td>"
                 for r in o["rules"].values()) + "</tr>" for o in self.json["outputs"])
-        head = "".join(f"<th>{html.escape(n)}</th>" for n in (self.json["outputs"][0]["rules"] if self.json["outputs"] else ()))
+        head = "".join(f"<th>{html.escape(n)}</th>" for n in names)
         reasons = "".join(f"<li>{html.escape(r)}</li>" for r in self.reasons)
         return (f"<b style='color:{colour}'>{self.outcome.upper()}</b> {html.escape(self.json['op'])} under contract "
                 f"{html.escape(self.json['contract'])}<ul>{reasons}</ul><table><tr><th>error in σ (limit)</th>{head}</tr>{rows}</table>"
                 f"<details><summary>report</summary><pre>{html.escape(str(self))}</pre></details>")
+
+
+def _indices(output, columns):
+    found = output["indices"]
+    if not found:
+        return ""
+    said = f"indices: {output['elements'] - output['bit_equal']} of {output['elements']} differ, {found['moving']} may by rounding"
+    return f"<td colspan='{max(1, columns)}'>{html.escape(said)}</td>"
 
 
 def _figure(x):

@@ -88,9 +88,9 @@ bool c_indices(calc *c, bool on)
 
 bool c_goes_first(const calc *c, size_t k, size_t before)
 {
-	const uint64_t ties = c->plan->ties;
+	const uint64_t ties = c->plan->ties, from = random_mix(random_mix(ties) + c->piece);
 
-	return ties && random_mix(ties + k) < random_mix(ties + before);
+	return ties == LAST_OF_TIES ? k > before : ties && random_mix(from ^ (k + 1) << 20) < random_mix(from ^ (before + 1) << 20);
 }
 
 void c_stream(calc *c, size_t i) { c->noise = random_at(random_at(c->plan->seed) + i); }

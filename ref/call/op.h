@@ -207,6 +207,7 @@ size_t call_strips(const struct call *call, size_t whole, size_t most);
 struct strip call_strip(const struct call *call, size_t i, size_t n);   /* number i of n */
 
 /* ---- a run of the reference ---- */
+#define LAST_OF_TIES UINT64_MAX
 struct plan {
 	const struct arith *arith;
 	int bits;
@@ -220,7 +221,7 @@ struct plan {
 	bool random;                            /* round at sites in a random direction */
 	const struct contract *region;          /* of noisy runs behind sigma: each is a structure of its own, see plan_draw; NULL: all are this plan */
 	uint64_t seed;                          /* of the random stream */
-	uint64_t ties;                          /* of equal numbers top finds the first (0), or which this draws */
+	uint64_t ties;                          /* of equal numbers top finds the first (0), the last (LAST_OF_TIES), or which this draws, in each piece anew */
 	bool keep;                              /* in the checkpoint folder, where one is open (checkpoint.h) */
 	struct judged *judged;                  /* may be NULL */
 	const char *stage;                      /* what tick is told */

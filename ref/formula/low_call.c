@@ -218,7 +218,7 @@ static const char *recipe(const char *name)
 		{ "softmax", "e = exp(s - max(s)), then e / sum(e)" }, { "relu", "maximum(x, 0)" }, { "pow", "x ^ n" }, { "min", "-max(-x)" },
 		{ "minimum", "-maximum(-a, -b)" }, { "sign", "where(x > 0, 1, where(x < 0, -1, 0))" }, { "round", "floor(x + 0.5)" }, { "clamp", "maximum(low, -maximum(-x, -high))" },
 		{ "clip", "maximum(low, -maximum(-x, -high))" }, { "log1p", "log(1 + x)" }, { "expm1", "exp(x) - 1" }, { "std", "sqrt(mean((x - mean(x))^2))" }, { "norm", "sqrt(sum(x^2))" },
-		{ "argmax", "top(x, 1)" }, { "var", "mean((x - mean(x))^2)" }, { "dot", "x' y" }, { "matmul", "A B" }, { "transpose", "A'" },
+		{ "argmax", "top(x, 1), of one row" }, { "var", "mean((x - mean(x))^2)" }, { "dot", "x' y" }, { "matmul", "A B" }, { "transpose", "A'" },
 	};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -80,35 +80,45 @@ static bool holds_index(const struct tree *t, const char *name, int depth)
 	return n.stored || (n.all && n.whole == n.all);
 }
 
-/* Of indices alone, not of what is stored as a whole number: a count is none. */
-static bool is_found_index(const struct tree *t, const struct node *x)
-{
-	struct indices n = { .name = x->name };
+static bool is_stored_index(const struct tree *t, const char *name, int depth);
 
-	if (x->kind != NODE_NAME) return is_index(t, x, DEEPEST_NAME);
-	for (const struct form_decl *f = t->forms; f; f = NEXT(f))
-		for (const struct form_decl *g = f; g; g = g->more) count_indices(t, g->body, DEEPEST_NAME, &n);
-	return n.all && n.whole == n.all;
-}
+/* Was it found as it is: by top or iota, read from an integer input, or from held indices? A count is none, and what a loop carries is not. */
+static bool is_found(const struct tree *t, const struct node *x, int depth);
 
-static bool stores_indices(const struct tree *t, const struct statement *s, const char *name)
+struct found { const char *name; bool all, any, as_store; };
+static void find_definitions(const struct tree *t, const struct statement *s, int depth, struct found *n)
 {
 	for (; s; s = s->next) {
 		const struct definition *d = &s->define;
-		if (s->body && !stores_indices(t, s->body, name)) return false;
-		if (!s->body && d->indexed && same_name(d->name, name) && !is_found_index(t, d->value)) return false;
+		for (int i = 0; s->body && s->loop && i < s->loop->n_carry; i++) {
+			const struct carry *c = &s->loop->carry[i];
+			n->all = n->all && !same_name(c->name, n->name) && !(n->as_store && c->to && c->to->name && same_name(c->to->name, n->name));
+		}
+		if (s->body) find_definitions(t, s->body, depth, n);
+		else if (d->indexed == n->as_store && same_name(d->name, n->name)) n->any = true, n->all = n->all && is_found(t, d->value, depth);
 	}
-	return true;
 }
 
-bool formula_names(const struct tree *t, const char *name)
+static bool all_found(const struct tree *t, const char *name, bool as_store, int depth)
 {
-	bool all = true;
+	struct found n = { name, true, false, as_store };
 
-	for (const struct form_decl *f = t->forms; f && all; f = NEXT(f))
-		for (const struct form_decl *g = f; g && all; g = g->more) all = stores_indices(t, g->body, name);
-	return all;
+	for (const struct form_decl *f = t->forms; f; f = NEXT(f))
+		for (const struct form_decl *g = f; g; g = g->more) find_definitions(t, g->body, depth, &n);
+	return n.any && n.all;
 }
+
+static bool is_stored_index(const struct tree *t, const char *name, int depth) { return is_integer(stored_in(t, name)) && all_found(t, name, true, depth); }
+
+static bool is_found(const struct tree *t, const struct node *x, int depth)
+{
+	if (depth <= 0) return false;
+	if (x->kind == NODE_NAME) return all_found(t, x->name, false, depth - 1);
+	if (x->kind == NODE_INDEX) return is_integer(declared(t->in, x->name)) || is_stored_index(t, x->name, depth - 1);
+	return x->kind == NODE_CALL && (!strcmp(x->name, "top") || !strcmp(x->name, "iota"));
+}
+
+bool formula_names(const struct tree *t, const char *out) { return is_stored_index(t, out, DEEPEST_NAME); }
 
 /* Names that what is stored is made of. */
 enum { MAX_NAMES = 1024 };

@@ -81,7 +81,7 @@ static void what_is_forbidden_does_not_count(void **state)
 	judged_as(&c, "chunk_f32", false, false, "q scaled in bf16, all else float32", 0);
 }
 
-/* Its answer raises sigma where it is further off, in a row or in one of five while the others are exact, but not where all rows are. */
+/* Its answer raises sigma where it is further off, but not where most rows are, or one of five. */
 static void what_is_far_off_as_a_whole_does_not_count(void **state)
 {
 	double *read[MAX_OUT] = { NULL }, sigma[4] = { 0 };
@@ -111,10 +111,25 @@ static void what_is_far_off_as_a_whole_does_not_count(void **state)
 	}
 	assert_true(sigma[1] > 5 * sigma[0]);
 	assert_true(sigma[2] == sigma[0]);
-	assert_true(sigma[3] > 5 * sigma[0]);
+	assert_true(sigma[3] == sigma[0]);
 	for (int o = 0; o < MAX_OUT; o++) free(read[o]);
 	yardstick_free(&y);
 	capture_free(&c);
+}
+
+/* xLSTM's chunks (tests/ops/mlstm.op; answered in NumPy, float32, operands rounded to bf16): of a first token P / sum(P) is 1 where both are P as the contract rounds it,
+ * and is bf16(P) / sum(P) in a kernel that rounds the product's operand alone. In 23 of 192 rows that is all the error there is. */
+static void what_the_contract_has_exactly(void **state)
+{
+	struct capture c;
+	struct error e;
+
+	(void)state;
+	op_added_from("tests/ops/mlstm.op");
+	for (int quick = 0; quick < 2; quick++) {
+		no_error(capture_read(&c, "fixtures/readings/mlstm.numpy_chunk.safetensors", &e), &e);
+		judged_as(&c, "bf16_operands", !quick, quick, "P rounded where it is multiplied", quick);
+	}
 }
 
 /* And no error beside it, and no fault. */
@@ -133,7 +148,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(what_is_read_counts), cmocka_unit_test(what_is_forbidden_does_not_count),
 		cmocka_unit_test(what_is_far_off_as_a_whole_does_not_count),
-		cmocka_unit_test(what_is_wrong_beside_it_fails) };
+		cmocka_unit_test(what_the_contract_has_exactly), cmocka_unit_test(what_is_wrong_beside_it_fails) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

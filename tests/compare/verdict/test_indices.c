@@ -9,7 +9,7 @@ static const char text[] =
 	"op picks\nin x [T, E]\nout index [T, K] integer  many [T] integer\nlet K = 8\neach t in T\ns = sigmoid(x[t])\nindex[t] = top(s, K)\n"
 	"many[t] = floor(sum(x[t]))\ncontract bf16: s bf16\ndraw x = f32 normal(0, 1)\ncase plain: T = 96, E = 64\n";
 
-enum { T = 96, E = 64, K = 8 };
+enum { T = 96, E = 64, K = 8, APART = 3 };      /* a row whose scores are far apart */
 static struct capture c;
 static bool moves[T * K];
 
@@ -23,6 +23,7 @@ static int begin(void **state)
 	(void)state;
 	no_error(case_make(&c, op_case(formula_op(op_added_of("picks.op", text)), "plain"), 1, true, &e) && capture_bind(&c, &e), &e);
 	struct plan exact = plan_plain(&arith_f64, arith_f64.precision);
+	for (size_t i = 0; i < E; i++) ((float *)capture_in(&c, "x")->data)[APART * E + i] = 2 - (float)i;
 	answer_by(&c, &exact);
 	no_error(call_bind(&call, &c, true, &e)
 			&& yardstick_make(&y, &call, &(struct yardstick_of){ .truth = "f64" }, NULL, &e) && yardstick_refresh(&y, &call, 0, false, &e), &e);
@@ -104,6 +105,19 @@ static void what_no_run_names_in_a_row(void **state)
 	if (!strstr(v.reason[0], "indices are none that the truth or a noisy run names there")) fail_msg("%s", v.reason[0]);
 }
 
+static void where_nothing_moves_all_are_equal(void **state)
+{
+	int32_t *at = index_of(APART * K + 5), was = *at;
+
+	(void)state;
+	*at = 40;
+	struct verdict v = judged(&c, "bf16", true);
+	*at = was;
+	assert_int_equal(v.outcome, FAIL);
+	assert_int_equal(v.out[0].unmoved, 1);
+	assert_non_null(strstr(v.reason[0], "at most 0 may be; first, [3,5] is 40, expected 5"));
+}
+
 /* Neighbours in rank that nearly tie, the other way round, and bf16 scores ranked as they come: whatever a kernel makes of ties. */
 static void ties_go_either_way(void **state)
 {
@@ -131,6 +145,41 @@ static void ties_go_either_way(void **state)
 	memcpy(index_of(0), was, sizeof was);
 }
 
+/* Scores that saturate: of hundreds that tie a kernel takes the first, the last, or any. */
+static void hundreds_tie(void **state)
+{
+	enum { ROWS = 64, MANY = 512 };
+	static const char wide[] = "op wide\nin x [T, E]\nout index [T, K] integer\nlet K = 2\neach t in T\ns = sigmoid(x[t])\nindex[t] = top(s, K)\ncontract bf16: s bf16\n"
+		"draw x = f32 normal(0, 8)\ncase plain: T = 64, E = 512\n";
+	struct plan exact = plan_plain(&arith_f64, arith_f64.precision);
+	struct capture w;
+	struct error e;
+
+	(void)state;
+	no_error(case_make(&w, op_case(formula_op(op_added_of("wide.op", wide)), "plain"), 1, true, &e) && capture_bind(&w, &e), &e);
+	answer_by(&w, &exact);
+	float *x = capture_in(&w, "x")->data;
+	int32_t *index = capture_out(&w, "index")->data;
+	for (int way = 0; way < 3; way++) {
+		for (size_t t = 0; t < ROWS; t++) {
+			float s[MANY];
+			for (size_t i = 0; i < MANY; i++) s[i] = (float)format_round(FMT_BF16, ROUND_NEAREST_EVEN, 1 / (1 + exp(-(double)x[t * MANY + i])), 0);
+			for (size_t k = 0; k < 2; k++) {
+				int32_t best = -1, from = way < 2 ? 0 : (int32_t)(t * 37 % MANY);
+				for (int32_t i = 0; i < MANY; i++) {
+					int32_t at = (i + from) % MANY;
+					if (s[at] >= 0 && (best < 0 || s[at] > s[best] || (way == 1 && s[at] == s[best]))) best = at;
+				}
+				index[t * 2 + k] = best;
+				s[best] = -1;
+			}
+		}
+		struct verdict v = judged(&w, "bf16", true);
+		if (v.outcome != PASS) fail_msg("way %d: %s", way, v.reason[0]);
+	}
+	capture_free(&w);
+}
+
 static void members_are_of_their_row(void **state)
 {
 	const double run[] = { 3, 5, 7, 9, 1, 3 }, other[] = { 5, 3, 7, 9, 1, -1 }, twice[] = { 3, 3 };
@@ -144,19 +193,21 @@ static void members_are_of_their_row(void **state)
 	members_add(&m, other);
 	assert_true(members_has(&m, 0, 5) && !members_has(&m, 1, 5) && members_has(&m, 1, 3) && members_has(&m, 1, -1));
 	assert_true(m.least == -1 && m.greatest == 9 && !m.repeats && !m.failed);
+	assert_true(m.moves[0] && m.moves[1] && !m.moves[2] && m.moves[5]);
+	assert_true(members_missed(&m) == 1);           /* 3 and -1 of the second row, of two runs */
 	assert_int_equal(members_repeat(twice, 2), 1);
 	assert_int_equal(members_repeat(run, 3), 3);
 	members_add(&m, (const double[]){ 3, 5, 3, 9, 1, 3 });
 	assert_true(m.repeats);
 	assert_true(members_begin(&m, 2 * (LONGEST_ROW + 1), LONGEST_ROW + 1, 1));
-	assert_true(members_has(&m, 1, 5) && m.repeats);
+	assert_true(members_has(&m, 1, 5));
 	members_free(&m);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(members_are_of_their_row), cmocka_unit_test(no_kernel_names_what_is_not_there),
-		cmocka_unit_test(what_no_run_names_in_a_row), cmocka_unit_test(ties_go_either_way) };
+		cmocka_unit_test(what_no_run_names_in_a_row), cmocka_unit_test(where_nothing_moves_all_are_equal), cmocka_unit_test(ties_go_either_way), cmocka_unit_test(hundreds_tie) };
 
 	return cmocka_run_group_tests(tests, begin, end);
 }
