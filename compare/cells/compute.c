@@ -1,14 +1,31 @@
 /* One cell in one turn: operations on doubles, rounded to f32 behind each that rounds. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "evaluate.h"
 #include "ref/arith/arith.h"
 
+/* The n elements of a block, or n times the number that it is, to be freed then; NULL: no memory. */
+static double *spread(struct block b, size_t n)
+{
+	double *at = b.rows * b.cols == n ? b.at : malloc((n + 1) * sizeof *at);
+
+	for (size_t i = 0; i < n && at && at != b.at; i++) at[i] = b.at[0];
+	return at;
+}
+
+/* An operand, or what the product is added to, may be one number: zeros(t) zeros(t)' + 1. */
 static void gemm(const struct cell *c, struct block y, const struct block *a)
 {
-	multiply(&(struct product){ c->p[2], y.at, a[0].at, a[1].at, c->arg[2] < 0 ? NULL : a[2].at, c->p[0], c->p[1], y.rows,
-		c->p[0] ? a[0].rows : a[0].cols, y.cols });
+	const bool onto = c->arg[2] >= 0;
+	const size_t ka = c->p[0] ? a[0].rows : a[0].cols, kb = c->p[1] ? a[1].cols : a[1].rows, k = a[0].rows * a[0].cols == 1 ? kb : ka;
+	double *of[] = { spread(a[0], y.rows * k), spread(a[1], k * y.cols), onto ? spread(a[2], y.rows * y.cols) : NULL };
+
+	if (of[0] && of[1] && (of[2] || !onto)) multiply(&(struct product){ c->p[2], y.at, of[0], of[1], of[2], c->p[0], c->p[1], y.rows, k, y.cols });
+	else y.at[0] = (double)NAN;
+	for (int i = 0; i < 2 + onto; i++)
+		if (of[i] != a[i].at) free(of[i]);
 }
 
 /* The lower triangle on both sides of the diagonal; tile: so many elements at a time, which are not transposed (0: each element). */
