@@ -159,7 +159,7 @@ static uint64_t forbidden(const struct xray *x, const struct contract *k, struct
 	*without = x->emulation;
 	for (int s = 0; x->call->op->sites[s].name; s++) {
 		const struct site_rounding *r = &x->emulation.round[s];
-		if (!r->on || is_store(x->call, s, r) || contract_allows(k, s, r)) continue;
+		if (!r->on || is_legal(x->call, k, s, r)) continue;
 		sites |= UINT64_C(1) << s;
 		without->round[s] = (struct site_rounding){ 0 };
 	}

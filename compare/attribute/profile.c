@@ -137,7 +137,7 @@ bool profile_within(const struct profile *p, const struct call *call, const stru
 {
 	for (int i = 0; call->op->sites[i].name; i++) {
 		const struct site_rounding *r = &p->emulation.round[i];
-		if (r->on && !contract_allows(k, i, r) && !is_store(call, i, r)) return false;
+		if (r->on && !is_legal(call, k, i, r)) return false;
 	}
 	return true;
 }

@@ -70,7 +70,7 @@ static bool allows(const struct call *call, const struct contract *k, const stru
 {
 	int n = 0;
 
-	if (r->site >= 0) return contract_allows(k, r->site, &r->type) || is_store(call, r->site, &r->type);
+	if (r->site >= 0) return is_legal(call, k, r->site, &r->type);
 	for (int i = 0; call->op->sites[i].name && r->arranged; i++) n += (r->products >> i & 1) && contract_allows(k, i, &r->type);
 	return n > 1;
 }

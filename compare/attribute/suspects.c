@@ -166,7 +166,7 @@ static bool read_suspects(struct examination *ex, struct xray *x, const struct c
 		struct reading *r = &ex->profile.reading[j];
 		bool is_named = named->sites >> r->site & 1;
 		if (is_named) r->state = ROUNDED, r->coefficient = 1 - look[j].fit.value, r->error = look[j].fit.error;
-		ex->suspect[ex->n++] = read_site(op, r, &look[j], is_named, is_store(x->call, r->site, &x->emulation.round[r->site]) || contract_allows(k, r->site, &x->emulation.round[r->site]));
+		ex->suspect[ex->n++] = read_site(op, r, &look[j], is_named, is_legal(x->call, k, r->site, &x->emulation.round[r->site]));
 	}
 	for (int m = 0; op->faults[m].name; m++)
 		if (!op->faults[m].is_rounding) of[n] = m, look[n++] = of_fault(x, m);
@@ -213,7 +213,7 @@ void examine_under(struct examination *ex, const struct call *call, const struct
 		struct suspect *s = &ex->suspect[i];
 		struct site_rounding r = { true, s->format, s->rounding };
 		bool made = s->state == DETECTED || s->state == ALLOWED;
-		bool allowed = s->site >= 0 && (contract_allows(k, s->site, &r) || is_store(call, s->site, &r));
+		bool allowed = s->site >= 0 && is_legal(call, k, s->site, &r);
 		if (made) s->state = allowed ? ALLOWED : s->site < 0 || s->told ? DETECTED : NOT_IDENTIFIABLE;
 		ex->count[s->state]++;
 	}

@@ -22,6 +22,11 @@ bool is_store(const struct call *call, int site, const struct site_rounding *r)
 	return store && format_info[r->format].precision >= format_info[f].precision && (r->format != f || r->rounding != ROUND_ZERO);
 }
 
+bool is_legal(const struct call *call, const struct contract *k, int site, const struct site_rounding *r)
+{
+	return is_store(call, site, r) || contract_allows(k, site, r);
+}
+
 /* Of output `out`. Its square is a number, where float64's at 0 is none. */
 double xray_ulp(const struct xray *x, int out, double y)
 {

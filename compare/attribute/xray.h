@@ -195,6 +195,8 @@ int site_store(const struct call *call, int site);
 
 /* Rounding an output to the type that it is stored in is no choice of the kernel's; cutting it off is. */
 bool is_store(const struct call *call, int site, const struct site_rounding *r);
+/* Is that rounding the store, or one that the contract allows? */
+bool is_legal(const struct call *call, const struct contract *k, int site, const struct site_rounding *r);
 
 struct sample xray_sample(const struct xray *x);
 

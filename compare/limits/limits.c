@@ -8,10 +8,11 @@ const double alpha = 1e-6;
 const double slack = 1.4;
 /* A mean error below this share of sigma is never a fault: kernels that truncate have one. */
 const double harmless_bias = 0.1;
-/* Two of a correct kernel's indices (one in four of those that runs move, where they are few) and this share of those may be none that the truth or a run names
+/* foreign_least of a correct kernel's indices (foreign_few of those that runs move, where they are few) and foreign_share of those may be none that the truth or a run names
  * there: of an index that one run in 72 has, and one kernel in 72, 37 % are in none of 72 runs, so of each that is named so seldom 0.5 %; of all that move one in
- * seven, say, is. Of those that runs move one in 1400 then; three of 27 by chance one time in a million. */
-const double foreign_share = 0.01;
+ * seven, say, is. Of those that runs move one in 1400 then; three of 27 by chance one time in a million. To what runs are
+ * estimated to have missed come foreign_deviations of its Poisson scatter: one chance in three million. */
+const double foreign_least = 2, foreign_few = 0.25, foreign_share = 0.01, foreign_deviations = 5;
 /* Sixteen noisy runs are enough where each figure is below this share of the limit that more runs would set, or one beyond its own limit by
  * the reciprocal: sigma from 16 runs is 4/3 of what it should be for one element in 35 (chi-squared of 16), in which an error at the very
  * limit may pass, and less often for what has more elements or a row. Correct kernels in float32 have an rms at 0.71 of its limit. */

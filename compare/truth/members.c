@@ -67,7 +67,8 @@ static int any_twice(const double *x, size_t n)
 
 size_t members_repeat(const double *x, size_t n)
 {
-	for (size_t j = 1; j < n && any_twice(x, n) != 0; j++)
+	if (any_twice(x, n) == 0) return n;
+	for (size_t j = 1; j < n; j++)
 		for (size_t k = 0; k < j; k++)
 			if (x[k] == x[j]) return j;
 	return n;

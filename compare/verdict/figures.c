@@ -129,10 +129,11 @@ static bool add_names(struct output_verdict *v, const struct call *call, const s
 /* In place of sigma, which a name has not: of an output some of whose indices roundings may move. */
 static void end_names(struct output_verdict *v)
 {
-	const double share = fmin(2, floor((double)v->moving / 4)) + floor(foreign_share * (double)v->moving);
+	const double n = (double)v->moving, share = fmin(foreign_least, floor(foreign_few * n)) + floor(foreign_share * n);
+	const double missed = floor(v->missed + foreign_deviations * sqrt(v->missed));
 
 	for (int r = 0; r < RULE_COUNT; r++) v->rule[r] = (struct rule){ 0, INFINITY };
-	v->rule[RULE_WORST] = (struct rule){ (double)v->foreign, v->unmoved ? 0 : share + floor(v->missed + 5 * sqrt(v->missed)) };
+	v->rule[RULE_WORST] = (struct rule){ (double)v->foreign, v->unmoved ? 0 : share + missed };
 }
 
 bool figures_add(struct figures *f, const struct call *call, const struct strip *s, const struct answer *truth,

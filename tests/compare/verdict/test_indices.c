@@ -118,6 +118,24 @@ static void where_nothing_moves_all_are_equal(void **state)
 	assert_non_null(strstr(v.reason[0], "at most 0 may be; first, [3,5] is 40, expected 5"));
 }
 
+/* The k best of n by scores in bf16, of equals the first (or the last) from `from` on. */
+static void rank_in_bf16(int32_t *index, size_t k, const float *x, size_t n, size_t from, bool last)
+{
+	float s[512];
+
+	assert_true(n <= 512);
+	for (size_t i = 0; i < n; i++) s[i] = (float)format_round(FMT_BF16, ROUND_NEAREST_EVEN, 1 / (1 + exp(-(double)x[i])), 0);
+	while (k--) {
+		int32_t best = -1;
+		for (size_t i = 0; i < n; i++) {
+			const int32_t at = (int32_t)((i + from) % n);
+			if (s[at] >= 0 && (best < 0 || s[at] > s[best] || (last && s[at] == s[best]))) best = at;
+		}
+		*index++ = best;
+		s[best] = -1;
+	}
+}
+
 /* Neighbours in rank that nearly tie, the other way round, and bf16 scores ranked as they come: whatever a kernel makes of ties. */
 static void ties_go_either_way(void **state)
 {
@@ -127,17 +145,7 @@ static void ties_go_either_way(void **state)
 	(void)state;
 	memcpy(was, index_of(0), sizeof was);
 	for (int later = 0; later < 2; later++) {
-		for (size_t t = 0; t < T; t++) {
-			float s[E];
-			for (size_t e = 0; e < E; e++) s[e] = (float)format_round(FMT_BF16, ROUND_NEAREST_EVEN, 1 / (1 + exp(-(double)x[t * E + e])), 0);
-			for (size_t k = 0; k < K; k++) {
-				int32_t best = -1;
-				for (int32_t e = 0; e < E; e++)
-					if (s[e] >= 0 && (best < 0 || s[e] > s[best] || (later && s[e] == s[best]))) best = e;
-				*index_of(t * K + k) = best;
-				s[best] = -1;
-			}
-		}
+		for (size_t t = 0; t < T; t++) rank_in_bf16(index_of(t * K), K, x + t * E, E, 0, later);
 		struct verdict v = judged(&c, "bf16", true);
 		if (v.outcome != PASS) fail_msg("%s", v.reason[0]);
 		assert_true(v.out[0].bit_equal < T * K);
@@ -161,19 +169,7 @@ static void hundreds_tie(void **state)
 	float *x = capture_in(&w, "x")->data;
 	int32_t *index = capture_out(&w, "index")->data;
 	for (int way = 0; way < 3; way++) {
-		for (size_t t = 0; t < ROWS; t++) {
-			float s[MANY];
-			for (size_t i = 0; i < MANY; i++) s[i] = (float)format_round(FMT_BF16, ROUND_NEAREST_EVEN, 1 / (1 + exp(-(double)x[t * MANY + i])), 0);
-			for (size_t k = 0; k < 2; k++) {
-				int32_t best = -1, from = way < 2 ? 0 : (int32_t)(t * 37 % MANY);
-				for (int32_t i = 0; i < MANY; i++) {
-					int32_t at = (i + from) % MANY;
-					if (s[at] >= 0 && (best < 0 || s[at] > s[best] || (way == 1 && s[at] == s[best]))) best = at;
-				}
-				index[t * 2 + k] = best;
-				s[best] = -1;
-			}
-		}
+		for (size_t t = 0; t < ROWS; t++) rank_in_bf16(index + t * 2, 2, x + t * MANY, MANY, way < 2 ? 0 : t * 37 % MANY, way == 1);
 		struct verdict v = judged(&w, "bf16", true);
 		if (v.outcome != PASS) fail_msg("way %d: %s", way, v.reason[0]);
 	}
