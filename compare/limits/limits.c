@@ -21,6 +21,9 @@ const double clear_share = 0.75;
 const double truth_share = 0.1;
 /* And what was sampled of it by far less, as it speaks for the rest. */
 const double sample_share = 1e-6;
+/* A kernel that makes the contract's roundings errs by more than this many times what they imply: the rms of the
+ * least of correct ones was 0.29 (docs/verdict.md). One whose outputs all err by less makes none of them. */
+const double least_error = 0.1;
 /* Noise where float32 is exact, too, is of another kind where a row's mean square is more than this many times that of noise where it rounds:
  * one rounding has u²/6, and operands off by up to half a unit each way add u²/3 at most, unless what was summed is larger than the sum. */
 const double loose = 3;

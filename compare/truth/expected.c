@@ -79,17 +79,20 @@ static void add_store(struct expected *x, const struct call *call, int i, size_t
 }
 
 /* The errors of fresh run r, stored as a kernel would, in sigma. */
-static void scatter(struct expected *x, const struct call *call, int i, size_t count, const struct answer *centre, const struct answer *run, int r)
+static void scatter(struct expected *x, const struct call *call, int i, size_t first, size_t count, const struct answer *centre, const struct answer *run, int r)
 {
 	enum dtype d = out_dtype(call, i);
+	struct gain_pass pass = gain_begin(&x->axes[i], &x->gains[i][r * x->axes[i].groups], first);
 
 	for (size_t j = 0; j < count; j++) {
-		double lo = centre->lo[i] ? centre->lo[i][j] : 0, got = stored_as(d, run->hi[i][j], 0);
-		if (!(x->sigma[i][j] > 0) || isinf(x->sigma[i][j]) || !isfinite(got)) continue;
-		double z = in_sigma(got, centre->hi[i][j], lo, x->sigma[i][j]);
+		double lo = centre->lo[i] ? centre->lo[i][j] : 0, got = stored_as(d, run->hi[i][j], 0), s = x->sigma[i][j];
+		bool counts = s > 0 && !isinf(s) && isfinite(got);
+		double z = counts ? in_sigma(got, centre->hi[i][j], lo, s) : 0;
 		x->sum[r][i] += z;
 		x->sum2[r][i] += z * z;
+		gain_add(&pass, counts, z, centre->hi[i][j] / s);
 	}
+	gain_end(&pass);
 }
 
 static bool names_any(const struct op *op)
@@ -98,6 +101,13 @@ static bool names_any(const struct op *op)
 
 	for (int i = 0; i < MAX_OUT && op->out[i].name; i++) any = any || op->out[i].flags & NAMES;
 	return any;
+}
+
+static bool begin_gains(struct expected *x, const struct call *call, int i)
+{
+	x->axes[i] = gain_axes_of(call, i);
+	x->gains[i] = calloc((FRESH_RUNS + OTHER_RUNS + 1) * (size_t)x->axes[i].groups, sizeof *x->gains[i]);
+	return x->gains[i] != NULL;
 }
 
 bool expected_begin(struct expected *x, const struct call *call, const struct plan *model, const size_t room[MAX_OUT],
@@ -109,7 +119,7 @@ bool expected_begin(struct expected *x, const struct call *call, const struct pl
 
 	for (int i = 0; ok && i < MAX_OUT; i++)
 		if (room[i]) ok = (x->sigma[i] = calloc(room[i], sizeof(double))) && (x->upstream[i] = calloc(room[i], sizeof(double)))
-			&& (x->nearly[i] = calloc(room[i], 1)) && (x->alike[i] = calloc(1, sizeof *x->alike[i]));
+			&& (x->nearly[i] = calloc(room[i], 1)) && (x->alike[i] = calloc(1, sizeof *x->alike[i])) && begin_gains(x, call, i);
 	for (int r = 0; ok && r < x->others; r++) others_plan(&x->stream[runs + FRESH_RUNS + r].plan, model, x->other[r], r);
 	for (int r = 0; ok && r < runs + FRESH_RUNS; r++) {
 		struct plan *p = &x->stream[r].plan;
@@ -184,7 +194,7 @@ static bool add_sigma(struct expected *x, const struct call *call, const struct 
 		off_by_rows(x, &o, i, s->count[i], out_row(call, i), centre->hi[i]);
 		expected_pool(x->upstream[i], s->count[i], out_row(call, i));
 		add_store(x, call, i, s->count[i], centre);
-		off_by_shift(x, &o, i, s->count[i]);
+		off_by_shift(x, &o, i, s->first[i], s->count[i], centre->hi[i]);
 	}
 	off_by_free(&o);
 	return ok;
@@ -197,7 +207,8 @@ static void scatter_all(int r, const struct answer *run, void *with)
 
 	expected_named(t->x, t->call, run);
 	#pragma omp parallel for schedule(dynamic) if (beside(t->s))
-	for (int i = 0; i < MAX_OUT; i++) scatter(t->x, t->call, i, t->s->count[i], t->centre, run, r);
+	for (int i = 0; i < MAX_OUT; i++)
+		if (t->s->count[i]) scatter(t->x, t->call, i, t->s->first[i], t->s->count[i], t->centre, run, r);
 }
 
 bool expected_add(struct expected *x, const struct call *call, size_t strip, size_t n, const struct answer *centre, struct error *e)
@@ -224,6 +235,7 @@ void expected_end(struct expected *x)
 		x->shift[i] = others_shift(x, i);
 		double own = fmax(1 / fmax(1, n), m > 0 ? var / (2 * m * m) : 0);
 		x->freedom[i] = fmax(1, 1 / (own + alike));
+		x->equal[i] = alike;
 	}
 	for (int r = 0; r < x->runs + FRESH_RUNS + x->others; r++) stream_end(&x->stream[r]);
 	for (int r = 0; x->everywhere && r < x->runs; r++) stream_end(&x->everywhere[r]);
@@ -254,7 +266,7 @@ bool expected_make(struct expected *x, const struct call *call, const struct pla
 
 void expected_free(struct expected *x)
 {
-	for (int i = 0; i < MAX_OUT; i++) free(x->sigma[i]), free(x->upstream[i]), free(x->nearly[i]), free(x->alike[i]), members_free(&x->names[i]);
+	for (int i = 0; i < MAX_OUT; i++) free(x->sigma[i]), free(x->upstream[i]), free(x->nearly[i]), free(x->alike[i]), free(x->gains[i]), members_free(&x->names[i]);
 	for (int r = 0; x->stream && r < x->runs + FRESH_RUNS + x->others; r++) stream_end(&x->stream[r]);
 	for (int r = 0; x->everywhere && r < x->runs; r++) stream_end(&x->everywhere[r]);
 	free(x->stream);

@@ -3,6 +3,7 @@
 #define ETALON_EXPECTED_H
 
 #include "alike.h"
+#include "gain.h"
 #include "members.h"
 #include "ref/call/op.h"
 
@@ -40,6 +41,9 @@ struct expected {
 	double shifted[OTHER_RUNS + 1][MAX_OUT];
 	double freedom[MAX_OUT];        /* degrees of freedom of the mean square error, likewise */
 	double sum[FRESH_RUNS][MAX_OUT], sum2[FRESH_RUNS][MAX_OUT];     /* of each fresh run's errors in sigma, and of their squares */
+	struct gain_axes axes[MAX_OUT];
+	struct gain_sum *gains[MAX_OUT];        /* [FRESH_RUNS + OTHER_RUNS + 1, groups] of fresh runs, then of others */
+	double equal[MAX_OUT];          /* what equal numbers that are rounded alike add to the variance of a mean */
 	struct stream *stream;          /* [runs + FRESH_RUNS + others] */
 	struct stream *everywhere;      /* [runs], noisy where float32 is exact, too; NULL until a strip is widened */
 	unsigned widened;               /* outputs of the strip that was added last: bit i, output i */

@@ -174,10 +174,17 @@ void off_by_rows(struct expected *x, struct off_by *o, int i, size_t n, size_t r
 	}
 }
 
-void off_by_shift(struct expected *x, const struct off_by *o, int i, size_t n)
+void off_by_shift(struct expected *x, const struct off_by *o, int i, size_t first, size_t n, const double *hi)
 {
-	for (int k = 0; k < x->kinds; k++)
-		for (size_t j = 0; j < n && !is_noisy(x->other[k]); j++) x->shifted[k][i] += x->sigma[i][j] > 0 ? o->d[k][i][j] / x->sigma[i][j] : 0;
+	for (int k = 0; k < x->kinds; k++) {
+		struct gain_pass pass = gain_begin(&x->axes[i], &x->gains[i][(FRESH_RUNS + k) * x->axes[i].groups], first);
+		for (size_t j = 0; j < n; j++) {
+			const double s = x->sigma[i][j], z = s > 0 ? o->d[k][i][j] / s : 0;
+			if (!is_noisy(x->other[k])) x->shifted[k][i] += z;
+			gain_add(&pass, s > 0 && !isinf(s), z, hi[j] / s);
+		}
+		gain_end(&pass);
+	}
 }
 
 /* Of sums in order a mean that is allowed anyway is none. */

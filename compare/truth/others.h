@@ -26,8 +26,8 @@ void off_by_free(struct off_by *o);
 
 /* Of output i, n elements, hi the numbers: the mean squares in x->upstream. */
 void off_by_rows(struct expected *x, struct off_by *o, int i, size_t n, size_t row, const double *hi);
-/* Adds up the errors in sigma; of all strips, the largest mean that is to be allowed. */
-void off_by_shift(struct expected *x, const struct off_by *o, int i, size_t n);
+/* Adds up the errors in sigma and their gains, of n elements from `first` on, hi the numbers; of all strips, the largest mean that is to be allowed. */
+void off_by_shift(struct expected *x, const struct off_by *o, int i, size_t first, size_t n, const double *hi);
 double others_shift(const struct expected *x, int i);
 
 #endif

@@ -1,6 +1,8 @@
 /* Which of several contracts is met. */
 #include <math.h>
+#include <string.h>
 
+#include "compare/limits/limits.h"
 #include "verdict_private.h"
 
 /* How far the worst-kept rule is from its limit. */
@@ -43,7 +45,7 @@ static bool judge_climbing(const struct call *call, const struct contract *k, st
 	while (again) {
 		if (!judge_under(call, k, y, v, e)) return false;
 		again = false;
-		if (v->outcome == UNDECIDED && v->n_out && !boundless(v) && !yardstick_climb(y, &again, e)) return false;
+		if (v->outcome == UNDECIDED && v->n_out && !boundless(v) && !v->says_nothing && !yardstick_climb(y, &again, e)) return false;
 	}
 	return true;
 }
@@ -67,21 +69,153 @@ static bool judge_as_read(const struct call *call, const struct contract *k, str
 	return ok;
 }
 
-bool judge_with(const struct call *call, struct yardstick *y, int first, int last, const struct examination *x,
+/* Bit i: contract i. */
+static bool has(uint64_t contracts, int i) { return contracts >> i & 1; }
+
+uint64_t contracts_all(const struct op *op)
+{
+	uint64_t all = 0;
+
+	for (int i = 0; op->contracts[i].name; i++) all |= UINT64_C(1) << i;
+	return all;
+}
+
+uint64_t contracts_called_for(const struct call *call)
+{
+	uint64_t called = 1;
+
+	for (int i = 0; call->op->contracts[i].name; i++)
+		if (contract_called_for(&call->op->contracts[i], call)) called |= UINT64_C(1) << i;
+	return called;
+}
+
+/* Do elements tell a rounding that none of the contracts allows? Of a structure that was read each
+ * choice passed a sign test; a rounding of a known one has its votes. */
+static bool tells_rounding(const struct examination *x, const struct call *call, uint64_t contracts)
+{
+	bool told = x->structure.taken;
+
+	for (int i = 0; i < x->n && !told; i++) {
+		const struct suspect *s = &x->suspect[i];
+		const struct site_rounding r = { true, s->format, s->rounding };
+		if (s->site < 0 || !s->told || (s->state != DETECTED && s->state != ALLOWED)) continue;
+		told = true;
+		for (int k = 0; call->op->contracts[k].name; k++)
+			told = told && !(has(contracts, k) && is_legal(call, &call->op->contracts[k], s->site, &r));
+	}
+	return told;
+}
+
+uint64_t contracts_shown(const struct call *call, const struct examination *x, uint64_t called)
+{
+	uint64_t shown = 0;
+
+	for (int i = 0; call->op->contracts[i].name; i++)
+		if (suits(x, call, &call->op->contracts[i]) >= ALL) shown |= UINT64_C(1) << i;
+	return x->identified && !(shown & called) && tells_rounding(x, call, called) ? shown : 0;
+}
+
+static bool rounds(const struct contract *k)
+{
+	bool any = false;
+
+	for (int s = 0; s < MAX_SITE; s++) any = any || k->site[s].on;
+	return any;
+}
+
+/* Is the error of every output far below what the contract's roundings imply? Then it is another kernel's contract. */
+static bool is_too_loose(const struct verdict *v)
+{
+	bool any = false;
+
+	for (int i = 0; i < v->n_out; i++) {
+		const struct output_verdict *o = &v->out[i];
+		if (!o->exact && !o->names && o->rule[RULE_RMS].value >= least_error) return false;
+		any = any || (!o->exact && !o->names);
+	}
+	return any && rounds(v->contract);
+}
+
+/* How good an answer a verdict is: 0 the best. A contract that is too loose says nothing. */
+static int worth(const struct verdict *v, bool suited)
+{
+	return v->outcome == PASS && (suited || !is_too_loose(v)) ? 0 : v->outcome == UNDECIDED ? 1 : 2;
+}
+
+static bool is_better(const struct verdict *w, bool w_suited, const struct verdict *v, bool v_suited)
+{
+	const int a = worth(w, w_suited), b = worth(v, v_suited);
+
+	return a != b ? a < b : w->outcome != v->outcome ? w->outcome == FAIL : slack * excess(w) < excess(v);
+}
+
+bool judge_with(const struct call *call, struct yardstick *y, uint64_t tried, const struct examination *x,
 	struct verdict *v, struct error *e)
 {
 	const struct contract *k = call->op->contracts;
 	bool any = false;
 	int most = 0;
 
-	for (int i = first; i <= last; i++) most = suits(x, call, &k[i]) > most ? suits(x, call, &k[i]) : most;
-	for (int suit = most; suit >= (most >= ALL ? ALL : 0); suit--)
-		for (int i = first; i <= last && !(any && v->outcome == PASS); i++) {
+	for (int i = 0; k[i].name; i++)
+		if (has(tried, i) && suits(x, call, &k[i]) > most) most = suits(x, call, &k[i]);
+	const bool suited = most >= ALL;
+	for (int suit = most; suit >= (suited ? ALL : 0); suit--)
+		for (int i = 0; k[i].name && !(any && worth(v, suited) == 0); i++) {
 			struct verdict w;
-			if (suits(x, call, &k[i]) != suit) continue;
+			if (!has(tried, i) || suits(x, call, &k[i]) != suit) continue;
 			if (!judge_climbing(call, &k[i], y, &w, e) || !judge_as_read(call, &k[i], y, x, &w, e)) return false;
-			if (!any || w.outcome < v->outcome || (w.outcome == v->outcome && excess(&w) < excess(v))) *v = w;
+			if (!any || is_better(&w, suited, v, suited)) *v = w;
 			any = true;
 		}
+	return true;
+}
+
+/* "8169 sigma (rms of weight)": the rule that is furthest broken. */
+static void say_broken(const struct verdict *v, char *text, size_t size)
+{
+	double most = 0;
+
+	snprintf(text, size, "not by its rules");
+	for (int i = 0; i < v->n_out; i++)
+		for (int r = 0; r < RULE_COUNT; r++) {
+			const struct rule *x = &v->out[i].rule[r];
+			if (!(x->value / x->limit > fmax(1, most))) continue;
+			most = x->value / x->limit;
+			snprintf(text, size, "by %.4g sigma (%s of %s, at most %.3g)", x->value, rule_name[r], v->op->out[v->out[i].out].name, x->limit);
+		}
+}
+
+/* The rules of a contract that nothing calls for hold: that is neither a pass nor a failure. */
+static void leave_open(struct verdict *v, const struct verdict *looser)
+{
+	char broken[128];
+	struct verdict open = *v;
+
+	say_broken(v, broken, sizeof broken);
+	open.n_reason = 0;
+	open.outcome = PASS;
+	if (is_too_loose(looser))
+		reason(&open, UNDECIDED, "fails %s %s; holds under %s, but its errors are below %g of what a kernel with these roundings makes: no sign of them",
+			v->contract->name, broken, looser->contract->name, least_error);
+	else
+		reason(&open, UNDECIDED, "fails %s %s; would hold under %s, which nothing in the outputs calls for; say --contract %s if this kernel computes so",
+			v->contract->name, broken, looser->contract->name, looser->contract->name);
+	for (int i = 0; i < v->n_reason && open.n_reason < MAX_REASON; i++)
+		memcpy(open.reason[open.n_reason++], v->reason[i], sizeof v->reason[i]);
+	*v = open;
+}
+
+bool judge_looser(const struct call *call, struct yardstick *y, uint64_t tried, struct verdict *v, struct error *e)
+{
+	const struct contract *k = call->op->contracts;
+	bool open = false;
+
+	for (int i = 0; k[i].name && !open; i++) {
+		struct verdict w;
+		if (!has(tried, i) || !rounds(&k[i])) continue;
+		if (!judge_climbing(call, &k[i], y, &w, e)) return false;
+		open = w.outcome == PASS;
+		if (open) leave_open(v, &w);
+	}
 	return true;
 }

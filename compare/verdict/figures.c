@@ -4,11 +4,12 @@
 #include <string.h>
 
 #include "figures.h"
+#include "gain_rule.h"
 #include "compare/limits/limits.h"
 #include "quantile.h"
 
 
-const char *const rule_name[RULE_COUNT] = { "worst", "excess", "p99", "rms", "bias" };
+const char *const rule_name[RULE_COUNT] = { "worst", "excess", "p99", "rms", "bias", "gain" };
 
 double rms_limit(double freedom) { return slack * sqrt(mean_square_bound(freedom, alpha)); }
 
@@ -22,6 +23,7 @@ void figures_limits(double limit[RULE_COUNT], const struct expected *x, int i, i
 	limit[RULE_EXCESS] = limit[RULE_WORST];
 	limit[RULE_P99] = rms * student_quantile(runs, 0.01);
 	limit[RULE_RMS] = rms;
+	limit[RULE_GAIN] = gain_limit_of_all(x, i);
 	limit[RULE_BIAS] = harmless_bias + x->shift[i] + x->bias[i] * student_quantile(FRESH_RUNS, alpha);
 }
 
@@ -56,7 +58,9 @@ bool figures_begin(struct figures *f, struct output_verdict *v, const struct cal
 
 	*v = (struct output_verdict){ .out = i, .count = n };
 	*f = (struct figures){ .v = v, .most = most, .largest = malloc(2 * most * sizeof *f->largest) };
-	return f->largest || error_set(e, E_MEMORY, call->out[i]->name, NO_OFFSET, "%zu errors", 2 * most);
+	f->axes = gain_axes_of(call, i);
+	f->gain = calloc((size_t)f->axes.groups, sizeof *f->gain);
+	return (f->largest && f->gain) || error_set(e, E_MEMORY, call->out[i]->name, NO_OFFSET, "%zu errors", 2 * most);
 }
 
 /* Of what is kept the largest stay. */
@@ -91,7 +95,13 @@ static void add_element(struct figures *f, enum dtype d, size_t j, size_t at, do
 	if (beyond > v->rule[RULE_EXCESS].value) v->beyond = here, v->rule[RULE_EXCESS].value = beyond;
 	double size_of = isnan(s) ? INFINITY : noisy || !(x->upstream[i][j] > 0) ? fabs(s) : 0;        /* of what is widened excess decides */
 	if (at == 0 || size_of > v->rule[RULE_WORST].value) v->worst = here, v->rule[RULE_WORST].value = size_of;
+	const double t = hi / x->sigma[i][j];
+	gain_add(&f->pass, noisy && isfinite(s) && isfinite(t), s, t);
+	if (!noisy) v->answer_sure = v->answer_sure || hi != 0;
 	if (!noisy) return;
+	v->answer[RULE_RMS].value += t * t;
+	v->answer[RULE_WORST].value = fmax(v->answer[RULE_WORST].value, fabs(t));
+	v->answer[RULE_EXCESS].value = fmax(v->answer[RULE_EXCESS].value, excess(d, 0, hi, lo, x->upstream[i][j]));
 	keep(f, size_of);
 	f->sum += s;
 	f->sum2 += s * s;
@@ -143,11 +153,13 @@ bool figures_add(struct figures *f, const struct call *call, const struct strip 
 	const struct tensor *t = call->out[i];
 	size_t size = dtype_info[t->dtype].size;
 
+	f->pass = gain_begin(&f->axes, f->gain, s->first[i]);
 	for (size_t j = 0; j < s->count[i]; j++) {
 		double got;
 		dtype_load(t->dtype, (const char *)t->data + (s->first[i] + j) * size, 1, &got);
 		add_element(f, t->dtype, j, s->first[i] + j, got, truth, second, x);
 	}
+	gain_end(&f->pass);
 	return !(call->op->out[i].flags & NAMES) || !s->count[i] || !x->names[i].runs || add_names(f->v, call, s, &x->names[i]);
 }
 
@@ -171,7 +183,7 @@ bool figures_beyond(const struct call *call, int i, const struct strip *s, const
 	return beyond || sum > (double)s->count[i];
 }
 
-void figures_end(struct figures *f, const struct expected *x)
+void figures_end(struct figures *f, const struct call *call, const struct expected *x)
 {
 	struct output_verdict *v = f->v;
 	double n = fmax(1, (double)f->counted), limit[RULE_COUNT];
@@ -184,6 +196,9 @@ void figures_end(struct figures *f, const struct expected *x)
 	v->rule[RULE_P99].value = f->kept ? select_smallest(f->largest, f->kept, f->kept - 1 - above_p99(f->counted)) : 0;
 	figures_limits(limit, x, v->out, x->runs);
 	for (int r = 0; r < RULE_COUNT; r++) v->rule[r].limit = limit[r];
+	v->answer[RULE_GAIN].value = v->answer[RULE_RMS].value = sqrt(v->answer[RULE_RMS].value / n);
+	for (int r = 0; r < RULE_COUNT; r++) v->answer[r].limit = limit[r];
+	gain_judge(v, call, x, f->gain);
 	if ((v->names = v->moving > 0)) end_names(v);
 	v->exact = v->exact && !v->names;
 	figures_free(f);
@@ -192,6 +207,7 @@ void figures_end(struct figures *f, const struct expected *x)
 void figures_free(struct figures *f)
 {
 	free(f->largest);
+	free(f->gain);
 	*f = (struct figures){ 0 };
 }
 
@@ -203,6 +219,6 @@ bool figures(struct output_verdict *v, const struct call *call, int i, const str
 
 	if (!figures_begin(&f, v, call, i, e)) return false;
 	bool ok = figures_add(&f, call, &whole, truth, second, x);
-	figures_end(&f, x);
+	figures_end(&f, call, x);
 	return ok || error_set(e, E_MEMORY, call->out[i]->name, NO_OFFSET, "indices");
 }

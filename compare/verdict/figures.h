@@ -9,6 +9,9 @@ struct figures {
 	struct output_verdict *v;
 	double *largest;                /* [2 most] of the errors in sigma, of which the `most` largest count */
 	size_t kept, most, counted;
+	struct gain_axes axes;
+	struct gain_sum *gain;          /* [groups] */
+	struct gain_pass pass;
 	bool moved;                     /* an element that float32 moves */
 	double sum, sum2;
 };
@@ -22,7 +25,7 @@ bool figures_add(struct figures *f, const struct call *call, const struct strip 
 /* Is output i, in the strip that *x is of, further off than noise where float32 rounds, but by no more than a kernel in other algebra
  * may be, which is noise where float32 is exact, too? */
 bool figures_beyond(const struct call *call, int i, const struct strip *s, const struct answer *truth, const struct expected *x);
-void figures_end(struct figures *f, const struct expected *x);
+void figures_end(struct figures *f, const struct call *call, const struct expected *x);
 void figures_free(struct figures *f);
 
 /* All in one strip. Output i must be there and finite in the truth. second is the truth in another arithmetic. The

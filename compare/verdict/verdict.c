@@ -102,6 +102,15 @@ static void add_examination(const struct call *call, bool required, struct verdi
 	*v = found;
 }
 
+/* A pass must mean something: a suspect that these inputs would have shown. */
+static void need_coverage(struct verdict *v)
+{
+	const int *count = v->x.count;
+
+	if (v->outcome == PASS && v->x.n && !count[RULED_OUT] && !count[DETECTED] && !count[ALLOWED])
+		reason(v, UNDECIDED, "none of %d known faults and roundings could have been seen on these inputs (`etalon list cases %s` has inputs that show them)", v->x.n, v->op->name);
+}
+
 /* Does the form have all of the faults? */
 static bool of_form(const struct op *op, uint64_t faults, int form)
 {
@@ -151,54 +160,70 @@ static bool asks_again(const struct call *call, const struct verdict *v, const s
 	return x->identified && (choose || (v->outcome == FAIL && may_be_correct(call, v->contract, x)));
 }
 
-/* By yardstick y, or where it is NULL by one of its own, which is gone before the x-ray of one contract. Of many contracts the rules
- * choose, and then, of those whose rules hold, what was seen to be rounded. */
-static bool judge_all(const struct call *call, const struct judging *how, int first, int last, struct yardstick *y,
+/* Is a fault, or a rounding that the contract does not allow, named? */
+static bool is_named(const struct call *call, const struct verdict *v, struct examination *x)
+{
+	examine_under(x, call, v->contract);
+	return x->count[DETECTED] > 0;
+}
+
+/* What the x-ray changes of a verdict that the rules reached under the contracts that were tried. */
+static bool judge_again(const struct call *call, struct yardstick *y, uint64_t tried, bool choose, struct examination *x, struct verdict *v, struct error *e)
+{
+	const uint64_t shown = choose ? contracts_shown(call, x, tried) : 0;
+
+	if (asks_again(call, v, x, choose) && !judge_with(call, y, shown ? shown : tried, x, v, e)) return false;
+	return !choose || v->outcome != FAIL || is_named(call, v, x) || judge_looser(call, y, contracts_all(call->op), v, e);
+}
+
+/* By yardstick y, or where it is NULL by one of its own, which is gone before the x-ray of one contract. Of many contracts those that the types
+ * of the call's data call for are tried, and then those that allow what was seen to be rounded. */
+static bool judge_all(const struct call *call, const struct judging *how, uint64_t tried, bool choose, struct yardstick *y,
 	struct verdict *v, struct error *e)
 {
 	static _Thread_local struct examination x;
-	struct yardstick own = { .tick = NULL };
-	bool choose = first < last;
+	const struct yardstick_of of = { .truth = how->truth };
+	struct yardstick own = { .tick = NULL }, *by = y ? y : &own;
+	const struct contract *k = call->op->contracts;
 
-	bool ok = (y || yardstick_make(&own, call, &(struct yardstick_of){ .truth = how->truth }, how->tick, e))
-		&& judge_with(call, y ? y : &own, first, last, NULL, v, e);
+	bool ok = (y || yardstick_make(&own, call, &of, how->tick, e)) && judge_with(call, by, tried, NULL, v, e);
+	if (ok && how->quick && choose && v->outcome == FAIL) ok = judge_looser(call, by, contracts_all(call->op), v, e);
 	if (!choose) yardstick_free(&own);
-	if (ok && !how->quick && v->outcome != UNDECIDED) {
-		struct rules_say rules = { v->outcome == PASS, hold_with, call, v->contract, &call->op->contracts[first], &call->op->contracts[last], how->tick, is_few(v) };
+	if (ok && !how->quick && (v->outcome != UNDECIDED || v->says_nothing)) {
+		const struct contract *last = v->contract;
+		while (choose && last[1].name) last++;
+		struct rules_say rules = { v->outcome != FAIL, hold_with, call, v->contract, choose ? k : v->contract, last, how->tick, is_few(v) };
 		ok = examine(&x, &rules, e);
-		if (ok && asks_again(call, v, &x, choose))
-			ok = (y || choose || yardstick_make(&own, call, &(struct yardstick_of){ .truth = how->truth }, how->tick, e))
-				&& judge_with(call, y ? y : &own, first, last, &x, v, e);
+		if (ok && (choose || asks_again(call, v, &x, choose)))
+			ok = (y || choose || yardstick_make(&own, call, &of, how->tick, e)) && judge_again(call, by, tried, choose, &x, v, e);
 		examine_free(&x);
-		if (ok) add_examination(call, is_required(call, how, &x), v, &x);
+		if (ok) add_examination(call, is_required(call, how, &x), v, &x), need_coverage(v);
 	}
 	yardstick_free(&own);
 	return ok;
 }
 
-/* The contracts to be tried, first .. last. */
-static bool contracts_for(const struct call *call, const struct judging *how, int *first, int *last, struct error *e)
+/* The contracts to be tried; *choose: the call says which. */
+static bool contracts_for(const struct call *call, const struct judging *how, uint64_t *tried, bool *choose, struct error *e)
 {
 	const char *name = how->contract ? how->contract : call->capture->contract;
+	int k = 0;
 
-	*first = *last = 0;
-	if (name && !strcmp(name, "auto")) {
-		while (call->op->contracts[*last + 1].name) (*last)++;
-	} else if (name) {
-		*first = *last = op_contract(call->op, name);
-		if (*first < 0) return op_lacks(e, call->op, "contracts", name);
-	}
+	*choose = name && !strcmp(name, "auto") && call->op->contracts[1].name;
+	if (name && strcmp(name, "auto") && (k = op_contract(call->op, name)) < 0) return op_lacks(e, call->op, "contracts", name);
+	*tried = *choose ? contracts_called_for(call) : UINT64_C(1) << k;
 	return true;
 }
 
 bool judge_by(struct yardstick *y, const struct capture *c, const struct judging *how, struct verdict *v, struct error *e)
 {
 	struct call call;
-	int first, last;
+	uint64_t tried = 0;
+	bool choose = false;
 
 	if (!call_bind(&call, c, true, e)) return false;
 	call.at_hand = how->at_hand;
-	if (!contracts_for(&call, how, &first, &last, e) || !judge_all(&call, how, first, last, y, v, e)) return false;
+	if (!contracts_for(&call, how, &tried, &choose, e) || !judge_all(&call, how, tried, choose, y, v, e)) return false;
 	v->unnamed = !how->contract && !c->contract && call.op->contracts[1].name;
 	return true;
 }

@@ -11,11 +11,12 @@ enum outcome { PASS, FAIL, UNDECIDED };
 extern const char *const outcome_name[];        /* "pass", "fail", "undecided" */
 int outcome_exit(enum outcome o);               /* EXIT_PASS, EXIT_FAIL, EXIT_UNDECIDED */
 
-enum { RULE_WORST, RULE_EXCESS, RULE_P99, RULE_RMS, RULE_BIAS, RULE_COUNT };
+enum { RULE_WORST, RULE_EXCESS, RULE_P99, RULE_RMS, RULE_BIAS, RULE_GAIN, RULE_COUNT };
 extern const char *const rule_name[RULE_COUNT];
 
 /* A rule holds while value <= limit. All are in sigma, but excess: the largest error beyond half an
- * ulp of the output's dtype, in units of the upstream error alone (infinite where that is 0 and the element is not exact). */
+ * ulp of the output's dtype, in units of the upstream error alone (infinite where that is 0 and the element is not exact). gain: of the group that is
+ * nearest to its limit (compare/truth/gain.h). */
 struct rule { double value, limit; };
 
 struct element { size_t index; double expected, got, sigma, ulp; };     /* error in sigma and in ulp */
@@ -36,6 +37,10 @@ struct output_verdict {
 	struct element first_not_finite, worst, beyond;          /* beyond: of the rule excess */
 	char worst_at[96], beyond_at[96];       /* "[12,3,44]" */
 	struct rule rule[RULE_COUNT];   /* p99, rms and bias: over the elements whose sigma is not 0 */
+	double gain;                    /* of the rule gain: what the group is too large by, as a part of it, */
+	char gain_at[64];               /* and the group: "Hv = 3", or "" of the whole output */
+	struct rule answer[RULE_COUNT]; /* the rules for an output of zeros, or of twice the exact answer; value 0: not asked */
+	bool answer_sure;               /* an element that has no sigma has an answer that is not 0 */
 	double freedom;                 /* degrees of freedom of the mean square error; see expected.h */
 	double truth_error;             /* largest distance between the truth and its second opinion, in sigma */
 	struct sample_figures sample;   /* between the truth in dd and MPFR */
@@ -57,6 +62,7 @@ struct verdict {
 	int n_trace;                    /* of an anchored call */
 	struct trace_entries trace[MAX_OUT];
 	struct eigen_cause cause;       /* by judge_cause */
+	bool says_nothing;              /* the rules would hold for an output of zeros */
 	bool required;                  /* its error had to be explained, and is not */
 	bool examined;                  /* the x-ray was made: see suspects.h */
 	struct examination x;

@@ -13,9 +13,20 @@ bool judge_under(const struct call *call, const struct contract *k, struct yards
 /* Is what was read, so far as it goes, a correct kernel of the contract? */
 bool may_be_correct(const struct call *call, const struct contract *k, const struct examination *x);
 
-/* The tightest of contracts first .. last whose rules hold, else the one that comes nearest. With x, those of the form
- * that was seen go first, and those that do not allow what was seen rounded are left out, so long as one remains. */
-bool judge_with(const struct call *call, struct yardstick *y, int first, int last, const struct examination *x,
+/* Sets of contracts: bit i is the op's contract i. All of them; those that the types of the call's
+ * data call for (contract_called_for), and the op's tightest, which every call is held to; those that
+ * allow what was read where no contract that is called for does, and elements tell the rounding. */
+uint64_t contracts_all(const struct op *op);
+uint64_t contracts_called_for(const struct call *call);
+uint64_t contracts_shown(const struct call *call, const struct examination *x, uint64_t called);
+
+/* The tightest of the contracts whose rules hold, else the one that comes nearest. A contract whose
+ * roundings imply far larger errors does not hold. With x, those of the form that was seen go first,
+ * and those that do not allow what was seen rounded are left out, so long as one remains. */
+bool judge_with(const struct call *call, struct yardstick *y, uint64_t tried, const struct examination *x,
 	struct verdict *v, struct error *e);
+
+/* *v failed. Would the rules hold under one of these contracts, which nothing calls for? Then *v becomes undecided. */
+bool judge_looser(const struct call *call, struct yardstick *y, uint64_t tried, struct verdict *v, struct error *e);
 
 #endif

@@ -60,6 +60,18 @@ static void decide_names(const struct call *call, struct verdict *v, const struc
 			o->foreign, o->count, o->rule[RULE_WORST].limit, index_text(call, o->out, foreign->index, text, sizeof text), foreign->got, foreign->expected);
 }
 
+/* The part of its exact answer that an output may be off by as a whole while every rule holds; 0 where
+ * an output of zeros breaks one, or where nothing but zeros is expected. */
+static double unseen_part(const struct output_verdict *o)
+{
+	double part = INFINITY;
+
+	if (o->exact || o->names || o->answer_sure || !(o->answer[RULE_RMS].value > 0)) return 0;
+	for (int r = 0; r < RULE_COUNT; r++)
+		if (o->answer[r].value > 0) part = fmin(part, o->answer[r].limit / o->answer[r].value);
+	return part >= 1 && part < INFINITY ? part : 0;
+}
+
 static void decide(const struct call *call, struct verdict *v, struct output_verdict *o)
 {
 	const char *name = call->op->out[o->out].name;
@@ -84,12 +96,20 @@ static void decide(const struct call *call, struct verdict *v, struct output_ver
 			reason(v, FAIL, "out.%s: %s is %.9g, expected %.9g: %.4g sigma, %.4g ulp; %s %.4g, at most %.3g", name,
 				r == RULE_EXCESS ? o->beyond_at : o->worst_at, at->got, at->expected, at->sigma, at->ulp, rule_name[r],
 				o->rule[r].value, o->rule[r].limit);
+		else if (r == RULE_GAIN)
+			reason(v, FAIL, "out.%s: %.6g times the exact answer%s%s: gain %.4g sigma, at most %.3g", name, 1 + o->gain, *o->gain_at ? " at " : " as a whole", o->gain_at,
+				o->rule[r].value, o->rule[r].limit);
 		else
 			reason(v, FAIL, "out.%s: %s error %.4g sigma, at most %.3g", name, rule_name[r], o->rule[r].value, o->rule[r].limit);
 	}
 	if (o->boundless)
 		reason(v, UNDECIDED, "out.%s: what the contract rounds may alone make %zu of %zu elements infinite or NaN, and nothing is held against them", name,
 			o->boundless, o->count);
+	if (unseen_part(o) > 0) {
+		v->says_nothing = true;
+		reason(v, UNDECIDED, "out.%s: an output of zeros, or of twice the exact answer, would keep every rule: no error below %.3g times the answer can be seen",
+			name, unseen_part(o));
+	}
 	if (!(o->truth_error <= truth_share))
 		reason(v, UNDECIDED, "out.%s: the truth is only known to %.3g sigma (%s against %s)", name, o->truth_error, v->truth, v->second);
 	if (!(o->sample.sigma <= sample_share))
@@ -154,14 +174,14 @@ static bool measure_with(const struct call *call, const struct contract *k, stru
 		if (call->out_count[i]) ok = figures_begin(&f[v->n_out], &v->out[v->n_out], call, i, e), v->n_out++;
 	ok = ok && add_strips(call, k, y, all, widened, v, f, x, e);
 	for (int o = 0; o < v->n_out; o++) {
-		if (ok) figures_end(&f[o], *x);
+		if (ok) figures_end(&f[o], call, *x);
 		else figures_free(&f[o]);
 		if (ok && v->operations) v->out[o].sample = sample_operations(&y->truth.sample, v->out[o].truth_error);
 	}
 	return ok;
 }
 
-/* Outputs that break a rule, but neither that of single elements (figures_beyond), of which what longer sums add may be in too few, nor the bias, which is
+/* Outputs that break a rule, but neither that of single elements (figures_beyond), of which what longer sums add may be in too few, nor the bias or the gain, which are
  * no noise. */
 static unsigned short_of(const struct verdict *v)
 {
@@ -170,7 +190,7 @@ static unsigned short_of(const struct verdict *v)
 	for (int i = 0; i < v->n_out; i++) {
 		const struct output_verdict *o = &v->out[i];
 		bool within = true;
-		for (int r = 0; r < RULE_COUNT; r++) within = within && (r == RULE_BIAS || o->rule[r].value <= o->rule[r].limit);
+		for (int r = 0; r < RULE_COUNT; r++) within = within && (r == RULE_BIAS || r == RULE_GAIN || o->rule[r].value <= o->rule[r].limit);
 		if (!within && !o->not_finite && o->rule[RULE_EXCESS].value <= o->rule[RULE_EXCESS].limit) outputs |= 1u << o->out;
 	}
 	return outputs;
@@ -194,6 +214,7 @@ static void see_clear(struct verdict *v, const struct expected *x, int runs, boo
 		struct output_verdict *o = &v->out[i];
 		double limit[RULE_COUNT];
 		figures_limits(limit, x, o->out, runs);
+		limit[RULE_GAIN] = o->rule[RULE_GAIN].limit;    /* of its group, and of fresh runs alone */
 		for (int r = 0; r < RULE_COUNT; r++) {
 			beyond = beyond || clear_share * o->rule[r].value > o->rule[r].limit;
 			if (o->names) limit[r] = o->rule[r].limit;

@@ -40,6 +40,68 @@ void plan_draw(struct plan *p, const struct contract *k, uint64_t seed)
 /* Significant bits that a rounding leaves: one less where it truncates, which errs by up to a whole step. */
 static int bits_left(const struct site_rounding *r) { return format_info[r->format].precision - (r->rounding == ROUND_ZERO); }
 
+/* The formats that the call holds data in, as bits. */
+static unsigned format_of_tensor(const struct tensor *t)
+{
+	return t && dtype_info[t->dtype].is_float ? 1u << dtype_info[t->dtype].format : 0;
+}
+
+/* Of a parameter whose choice is a type's name: "BF16". */
+static unsigned format_of_choice(const struct param_spec *p, double value)
+{
+	const char *text = p->choices;
+
+	if (p->kind != PARAM_CHOICE || !(value >= 0)) return 0;
+	for (int i = 0; i < (int)value && *text; i++) text += strcspn(text, "|") + 1;
+	for (int d = 0; d < DT_COUNT; d++) {
+		const char *name = dtype_info[d].name;
+		size_t n = strlen(name);
+		if (dtype_info[d].is_float && !strncmp(text, name, n) && (!text[n] || text[n] == '|')) return 1u << dtype_info[d].format;
+	}
+	return 0;
+}
+
+/* Formats of inputs and parameters. */
+static unsigned formats_of_operands(const struct call *call)
+{
+	unsigned formats = 0;
+
+	for (int i = 0; call->op->in[i].name; i++) formats |= format_of_tensor(call->in[i]);
+	for (int p = 0; call->op->params && call->op->params[p].name; p++) formats |= format_of_choice(&call->op->params[p], call->param[p]);
+	return formats;
+}
+
+static unsigned formats_of(const struct call *call, const char *name)
+{
+	unsigned formats = !strcmp(name, "operands") ? formats_of_operands(call) : 0;
+
+	for (int i = 0; call->op->in[i].name; i++)
+		if (!strcmp(call->op->in[i].name, name)) formats |= format_of_tensor(call->in[i]);
+	for (int i = 0; call->op->out[i].name; i++)
+		if (!strcmp(call->op->out[i].name, name)) formats |= format_of_tensor(call->out[i]);
+	return formats;
+}
+
+/* Is the format one of these, or one of operands alone and finer than one of these? */
+static bool is_called_for(enum format f, unsigned formats)
+{
+	bool yes = formats >> f & 1;
+
+	for (int g = 0; g < FMT_COUNT && (f == FMT_TF32 || f == FMT_BF16X2); g++)
+		yes = yes || (formats >> g & 1 && format_info[g].precision < format_info[f].precision);
+	return yes;
+}
+
+bool contract_called_for(const struct contract *k, const struct call *call)
+{
+	unsigned formats = 0;
+
+	for (int i = 0; k->as && k->as[i]; i++) formats |= formats_of(call, k->as[i]);
+	for (int s = 0; s < MAX_SITE; s++)
+		if (k->site[s].on && !is_called_for(k->site[s].format, formats)) return false;
+	return true;
+}
+
 bool contract_allows(const struct contract *k, int site, const struct site_rounding *r)
 {
 	const struct site_rounding *a = &k->site[site];

@@ -67,6 +67,7 @@ struct contract {
 	size_t chunk;           /* chunked forms */
 	struct site_rounding site[MAX_SITE];
 	const struct structure *structures;     /* ends with a NULL name; NULL: one, that rounds at all sites */
+	const char *const *as;  /* what has the types that it rounds to, contract_called_for says how; ends with NULL; NULL: nothing */
 };
 
 /* One way to compute the op, cut into pieces that know nothing of each other. */
@@ -258,6 +259,13 @@ void plan_draw(struct plan *p, const struct contract *k, uint64_t seed);
 
 /* May a kernel under the contract round the site so? To the contract's type, or a finer one. */
 bool contract_allows(const struct contract *k, int site, const struct site_rounding *r);
+
+/* Do the types of the call's data ask for the contract's roundings? A contract that rounds nothing is
+ * always called for. Another one is where each type that it rounds to is the type of a tensor that
+ * k->as names, or of an input or a parameter where k->as names "operands". TF32 and sums of two bf16
+ * are only ever operands of products: a call of a coarser type asks for them, too. Any other contract
+ * needs evidence: a structure that was read from the outputs and that rounds so. */
+bool contract_called_for(const struct contract *k, const struct call *call);
 
 struct answer {
 	double *hi[MAX_OUT], *lo[MAX_OUT];      /* lo: NULL unless the arithmetic is wide */

@@ -259,6 +259,21 @@ static bool structures(struct formula *f, const char *of, const struct structure
 	return true;
 }
 
+/* What a contract rounds as; NULL where the file says nothing. */
+static bool called_for(struct formula *f, const struct contract_decl *x, const char *const **as, struct error *e)
+{
+	const char **names = TABLE(f, const char *, (size_t)x->n_as);
+
+	if (!names) return false;
+	for (int i = 0; i < x->n_as; i++) {
+		bool known = !strcmp(x->as[i], "operands") || declared(f->tree.in, x->as[i]) || declared(f->tree.out, x->as[i]);
+		if (!known) return wrong(f, &x->d, e, "a tensor's name, or operands, after 'as', got '%s'", x->as[i]);
+		names[i] = x->as[i];
+	}
+	*as = x->n_as ? names : NULL;
+	return true;
+}
+
 static bool contracts(struct formula *f, struct error *e)
 {
 	size_t n = length(f->tree.contracts), i = 0;
@@ -274,6 +289,7 @@ static bool contracts(struct formula *f, struct error *e)
 		if (form < 0) return wrong(f, &x->d, e, "a form's name after 'in', got '%s'", x->form);
 		k[i] = (struct contract){ .name = x->d.name, .what = x->d.what, .form = form, .chunk = x->by };
 		if (f->op.forms[form].chunked && !k[i].chunk) k[i].chunk = DEFAULT_CHUNK;
+		if (!called_for(f, x, &k[i].as, e)) return false;
 		if (!roundings(f, x->round, x->n, k[i].site, e) || !structures(f, x->d.name, &k[i].structures, e)) return false;
 	}
 	f->op.contracts = k;

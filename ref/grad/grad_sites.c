@@ -92,7 +92,7 @@ bool grad_contracts(struct backward *b)
 	while (of[n].name) n++;
 	struct contract *k = TABLE(b, struct contract, n);
 	for (size_t i = 0; k && i < n; i++) {
-		k[i] = (struct contract){ .name = of[i].name, .what = of[i].what, .form = of[i].form, .chunk = of[i].chunk };
+		k[i] = (struct contract){ .name = of[i].name, .what = of[i].what, .form = of[i].form, .chunk = of[i].chunk, .as = of[i].as };
 		for (int s = 0; s < MAX_SITE; s++) {
 			if (b->site[s] >= 0) k[i].site[b->site[s]] = of[i].site[s];
 			if (b->adjoint[s] >= 0) k[i].site[b->adjoint[s]] = of[i].site[s];

@@ -161,7 +161,7 @@ bool parse_structure(struct parser *s)
 	return need(s, ":") && roundings(s, &k->round, &k->n) && line_end(s, &k->d.what);
 }
 
-/* contract NAME [in FORM] [by 64] [: SITE FORMAT, ...] */
+/* contract NAME [in FORM] [by 64] [as TENSOR, ...] [: SITE FORMAT, ...] */
 bool parse_contract(struct parser *s)
 {
 	const struct word *w = peek(s);
@@ -171,6 +171,7 @@ bool parse_contract(struct parser *s)
 	k->form = "";
 	if (take(s, "in") && !(k->form = name_here(s, "a form's name"))) return false;
 	if (take(s, "by") && !chunk_size_here(s, &k->by)) return false;
+	if (take(s, "as") && !names(s, &k->as, &k->n_as, MAX_BY, "a tensor's name, or operands, after 'as'")) return false;
 	const struct word *first = peek(s);
 	if (take(s, ":") && !roundings(s, &k->round, &k->n)) return false;
 	const char *said = k->n ? as_written(s, first, peek(s)) : "all in float32";

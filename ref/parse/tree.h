@@ -101,7 +101,7 @@ struct site_decl { struct declared d; const char **of, *stores; int n; };
 struct taken { struct declared d; const char **as, **names; int n_as, n; unsigned met; bool faults; };     /* met: bit i: as[i] stands in a use */
 /* A kernel that is known to lie in these contracts; another contract's may have its name. */
 struct structure_decl { struct declared d; const char **of; int n_of, of_line, of_column; struct round_decl *round; int n; };
-struct contract_decl { struct declared d; const char *form; size_t by; struct round_decl *round; int n; };
+struct contract_decl { struct declared d; const char *form, **as; size_t by; struct round_decl *round; int n, n_as; };
 /* NAME = VALUE: a size, a parameter (json text), a tensor's type and draw, of which functions are taken, the outermost first, and a
  * multiple; `bare`: NAME alone, a tensor that is given. */
 enum { MAX_MAPS = 4 };
