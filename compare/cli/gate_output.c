@@ -29,8 +29,20 @@ static bool write_json(const char *path, const json_t *whole, struct error *e)
 	return ok;
 }
 
+/* Of a gate that only warns of what is undecided: each such record says so. */
+static void mark_warnings(json_t *captures)
+{
+	json_t *record;
+	size_t i;
+
+	json_array_foreach(captures, i, record)
+		if (json_integer_value(json_object_get(record, "exit")) == EXIT_UNDECIDED) json_object_set_new(record, "warning", json_true());
+}
+
 int gate_output(json_t *captures, json_t *shard, int status, const struct gate_output *to)
 {
+	if (to->warn) mark_warnings(captures);
+	if (to->warn && status == EXIT_UNDECIDED) status = EXIT_PASS;
 	json_t *whole = json_pack("{s:i, s:O}", "exit", status, "captures", captures);
 	struct error e;
 
@@ -46,6 +58,8 @@ int gate_output(json_t *captures, json_t *shard, int status, const struct gate_o
 	return ok ? status : worse_exit(status, print_failure(&e));
 }
 
+enum { UNDECIDED_IS = 256 };    /* the option has no letter */
+
 static error_t parse(int key, char *text, struct argp_state *state)
 {
 	struct gate_output *to = state->input;
@@ -55,6 +69,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'o': to->file = text; return 0;
 	case 'u': to->junit = text; return 0;
 	case 'm': to->markdown = text; return 0;
+	case UNDECIDED_IS:
+		if (strcmp(text, "fail") && strcmp(text, "warn")) argp_error(state, "--undecided: expected fail or warn, got '%s'", text);
+		to->warn = !strcmp(text, "warn");
+		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }
@@ -63,6 +81,7 @@ static const struct argp_option options[] = {
 	{ "json", 'j', NULL, 0, "JSON on stdout instead of the table", 0 },
 	{ "output", 'o', "FILE", 0, "also the JSON into a file, whole or not at all", 0 },
 	{ "junit", 'u', "FILE", 0, "also JUnit XML", 0 },
+	{ "undecided", UNDECIDED_IS, "fail|warn", 0, "warn: a capture that is undecided fails nothing (fail)", 0 },
 	{ "markdown", 'm', "FILE", 0, "also Markdown, for a CI job's summary", 0 }, { 0 }
 };
 const struct argp gate_output_argp = { options, parse, NULL, NULL, NULL, NULL, NULL };

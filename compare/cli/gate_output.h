@@ -6,7 +6,8 @@
 
 #include "compare/report/report.h"
 
-struct gate_output { const char *junit, *markdown, *file; bool json; };      /* paths, NULL for none; json: instead of the table */
+/* Paths, NULL for none; json: instead of the table; warn: an undecided capture is no failure. */
+struct gate_output { const char *junit, *markdown, *file; bool json, warn; };
 
 /* Of the captures' records and, or NULL, the shard that they are, both of which it releases. Returns the exit code: status, or a
  * worse one where something could not be written. */

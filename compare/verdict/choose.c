@@ -111,7 +111,7 @@ uint64_t contracts_shown(const struct call *call, const struct examination *x, u
 	uint64_t shown = 0;
 
 	for (int i = 0; call->op->contracts[i].name; i++)
-		if (suits(x, call, &call->op->contracts[i]) >= ALL) shown |= UINT64_C(1) << i;
+		if (suits(x, call, &call->op->contracts[i]) >= AT_SITES) shown |= UINT64_C(1) << i;
 	return x->identified && !(shown & called) && tells_rounding(x, call, called) ? shown : 0;
 }
 

@@ -44,7 +44,7 @@ static double limit(const struct expected *x, int i, int g, double usual)
 	const double own = float32s_share * (s->n > 0 ? sqrt(s->power / s->n) : 0);
 
 	return fmax(harmless_bias, own) + shift(x, i, g)
-		+ student_quantile(FRESH_RUNS, alpha / a->groups) * sqrt(fmax(usual * usual, scatter(x, i, g) * scatter(x, i, g)) + equal);
+		+ student_quantile(FRESH_RUNS, g ? alpha / a->groups : alpha) * sqrt(fmax(usual * usual, scatter(x, i, g) * scatter(x, i, g)) + equal);
 }
 
 double gain_limit_of_all(const struct expected *x, int i) { return limit(x, i, 0, 0); }

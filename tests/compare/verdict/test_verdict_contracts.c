@@ -7,15 +7,17 @@
 #include "ref/formula/formula.h"
 #include "tests/kernel_model.h"
 
-static struct verdict judged(const struct capture *c, const char *contract)
+static struct verdict judged_by(const struct capture *c, const char *contract, bool quick)
 {
-	const struct judging how = { .truth = "f64", .contract = contract, .quick = true };
+	const struct judging how = { .truth = "f64", .contract = contract, .quick = quick };
 	struct verdict v;
 	struct error e;
 
 	no_error(judge(c, &how, &v, &e), &e);
 	return v;
 }
+
+static struct verdict judged(const struct capture *c, const char *contract) { return judged_by(c, contract, true); }
 
 static void name_contract(struct capture *c, const char *name)
 {
@@ -73,22 +75,25 @@ static void which_contract(void **state)
 	capture_free(&c);
 }
 
-/* auto: the first of the op's contracts that passes; where none does, one of them fails. */
+/* auto: the tightest contract that holds and that the data's types or the outputs call for. A rounding
+ * inside that only its elements tell is seen by the x-ray: the rules alone leave such a call open. */
 static void auto_takes_the_tightest(void **state)
 {
-	static const struct { const char *op, *name, *contract; } rows[] = {
-		{ "rmsnorm", "gated_128", "f32" }, { "rmsnorm", "residual", "residual_bf16" }, { "rmsnorm", "gated_128", "xhat_bf16" },
-		{ "rope", "full", "f32" }, { "rope", "full", "cos_sin_bf16" }, { "rope", "partial_f32", "bf16" },
-		{ "causal_conv1d", "bias_f32", "conv_bf16" },
+	static const struct { const char *op, *name, *contract; bool called_for; } rows[] = {
+		{ "rmsnorm", "gated_128", "f32", true }, { "rmsnorm", "residual", "residual_bf16", true }, { "rmsnorm", "gated_128", "xhat_bf16", false },
+		{ "rope", "full", "f32", true }, { "rope", "full", "cos_sin_bf16", false }, { "rope", "partial_f32", "bf16", false },
+		{ "causal_conv1d", "bias_f32", "conv_bf16", false }, { "gated_delta_rule", "tiny_keys", "chunk_f32", true },
+		{ "gated_delta_rule", "tiny_keys", "bf16_operands", true }, { "gated_delta_rule", "decode_state_bf16", "state_bf16", true },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct capture c;
 		model_case(&c, rows[i].op, rows[i].name, rows[i].contract);
-		struct verdict v = judged(&c, "auto");
-		assert_int_equal(v.outcome, PASS);
-		assert_string_equal(v.contract->name, rows[i].contract);
+		struct verdict v = judged_by(&c, "auto", false), quick = judged(&c, "auto");
+		if (v.outcome != PASS || strcmp(v.contract->name, rows[i].contract) || quick.outcome != (rows[i].called_for ? PASS : UNDECIDED))
+			fail_msg("%s %s %s: %s under %s, quick %s under %s", rows[i].op, rows[i].name, rows[i].contract, outcome_name[v.outcome], v.contract->name,
+				outcome_name[quick.outcome], quick.contract->name);
 		struct tensor *t = capture_out(&c, op_find(rows[i].op)->out[0].name);
 		set(t, 1, get(t, 1) + 100);
 		v = judged(&c, "auto");
