@@ -156,12 +156,27 @@ static char *roundings(const struct op *op, const struct contract *c)
 	return text;
 }
 
+/* "operands", "initial_state, final_state", or "" of a contract that rounds nothing or that only the
+ * outputs can call for. To be freed. */
+static char *called_for_by(const struct contract *c)
+{
+	char *text = NULL;
+	size_t n;
+	FILE *to = open_memstream(&text, &n);
+
+	if (!to) return NULL;
+	for (int i = 0; c->as && c->as[i]; i++) fprintf(to, "%s%s", i ? ", " : "", c->as[i]);
+	fclose(to);
+	return text;
+}
+
 static void list_contracts(struct list *l, const struct op *op)
 {
 	for (const struct contract *c = op->contracts; c->name; c++) {
-		char *text = roundings(op, c);
-		ROW(l, op->name, c->name, form_name(op, c->form), c->what, text);
+		char *text = roundings(op, c), *as = called_for_by(c);
+		ROW(l, op->name, c->name, form_name(op, c->form), c->what, as, text);
 		free(text);
+		free(as);
 	}
 }
 
@@ -190,7 +205,7 @@ static const struct kind {
 	{ "cases", list_cases, 4, { "op", "case", "contract", "what" }, false },
 	{ "faults", list_faults, 5, { "op", "fault", "form", "computes", "seen" }, false },
 	{ "sites", list_sites, 4, { "op", "site", "form", "what" }, false },
-	{ "contracts", list_contracts, 5, { "op", "contract", "form", "what", "rounds" }, false },
+	{ "contracts", list_contracts, 6, { "op", "contract", "form", "what", "as", "rounds" }, false },
 	{ "formula", list_formula, 2, { "op", "formula" }, false },
 	{ "arithmetics", list_arithmetics, 2, { "arithmetic", "what" }, true },
 };

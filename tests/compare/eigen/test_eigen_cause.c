@@ -26,7 +26,7 @@ static char *reported(const struct capture *c, struct verdict *v)
 /* Two public runs without a restart, whose input alone tells: R_0's rounding to float16. */
 static void a_missing_restart_has_a_cause(void **state)
 {
-	static const char *const path[] = { PUBLIC("wide.gram_polar_express_no_restart"), PUBLIC("tall.gram_polar_express_no_restart") };
+	static const char *const path[] = { PUBLIC("wide.gram_polar_express_no_restart"), "fixtures/readings/newton_schulz.tall.gram_polar_express_no_restart.safetensors" };
 	struct capture c;
 	struct verdict v;
 	struct error e;
@@ -43,17 +43,17 @@ static void a_missing_restart_has_a_cause(void **state)
 		assert_non_null(strstr(said, "at iteration 5: negative eigenvalues of R\n"));
 		capture_free(&c);
 	}
-	expect(EXIT_PASS, "check", path[1]);
+	expect(EXIT_UNDECIDED, "check", path[1]);
 	if (!strstr(out, said)) fail_msg("%s\nhas not\n%s", out, said);
 	free(said);
-	expect(EXIT_PASS, "check", "--json", path[1]);
+	expect(EXIT_UNDECIDED, "check", "--json", path[1]);
 	json_t *all = json_out(), *j = json_object_get(json_array_get(all, 0), "spectrum");
 	assert_string_equal(json_string_value(json_object_get(j, "cause")), "negative eigenvalues of R");
 	assert_int_equal(json_integer_value(json_object_get(j, "leaves_at")), 5);
 	assert_true(json_number_value(json_object_get(j, "cause_eigenvalue")) == v.cause.found.cause_value);
 	assert_true(json_is_false(json_object_get(j, "recorded")) && json_is_true(json_object_get(j, "answer_leaves")));
 	json_decref(all);
-	expect(EXIT_PASS, "check", "--quick", path[1]);
+	expect(EXIT_UNDECIDED, "check", "--quick", path[1]);
 	assert_null(strstr(out, "negative eigenvalues"));
 }
 
