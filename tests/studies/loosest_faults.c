@@ -19,25 +19,29 @@ static double worst_share(const struct verdict *v)
 	return worst;
 }
 
-/* A contract allows all that another does, in its form. */
+/* A contract allows all that another does. */
 static bool is_wider(const struct contract *wide, const struct contract *k)
 {
 	for (int s = 0; s < MAX_SITE; s++)
 		if (k->site[s].on && !contract_allows(wide, s, &k->site[s])) return false;
-	return wide->form == k->form;
+	return true;
 }
 
-/* The tightest contract that allows the kernel's own roundings, among them a fault that is one. */
+/* The tightest contract that allows the kernel's own roundings, among them a fault that is one: in
+ * the kernel's form where there is one, else in any. */
 static const struct contract *own_contract(const struct model *m, const struct fault *f)
 {
 	const struct fault_spec *spec = f ? &m->op->faults[f->fault] : NULL;
+	const struct contract *other = NULL;
 
-	for (const struct contract *k = m->op->contracts; spec && spec->is_rounding && k->name; k++)
-		if (is_wider(k, m->contract)
-			&& contract_allows(k, spec->site,
-				&(struct site_rounding){ true, spec->format, ROUND_NEAREST_EVEN }))
-			return k;
-	return m->contract;
+	if (!spec || !spec->is_rounding) return m->contract;
+	const struct site_rounding r = { true, spec->format, ROUND_NEAREST_EVEN };
+	for (const struct contract *k = m->op->contracts; k->name; k++) {
+		if (!is_wider(k, m->contract) || !contract_allows(k, spec->site, &r)) continue;
+		if (k->form == m->contract->form) return k;
+		if (!other) other = k;
+	}
+	return other ? other : m->contract;
 }
 
 /* Fills the row from the outputs as they are: the rules alone where they fail, else the x-ray. */
