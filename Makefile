@@ -71,7 +71,7 @@ FUZZER_SOURCES := $(call named,fuzz_%.c)
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all audit deps gate test check-recipe check-arrows check-globals docs check-docs settled kernels check-kernels test-mpi asan-mpi plots false-alarms kill-matrix planted strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze format check-format valgrind fresh referee referee-page check-referee clean help FORCE
+.PHONY: all audit deps gate test check-recipe check-arrows check-globals docs check-docs settled kernels check-kernels test-mpi asan-mpi plots false-alarms kill-matrix planted loosest strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze format check-format valgrind fresh referee referee-page check-referee clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -166,10 +166,13 @@ test: $(BUILD)/etalon $(TESTS) $(FAULT_TESTS) $(PLUGINS)
 	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-arrows check-globals $(if $(WITHOUT),,check-docs) check-kernels & recipe=$$!; \
 		ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS); tests=$$?; wait $$recipe && exit $$tests
 
-docs: $(BUILD)/etalon
+# The generated blocks, and the commands that the pages show, of which one runs an executor with faults.
+docs: $(BUILD)/etalon $(BUILD)/etalon-faults
 	ETALON=$(BUILD)/etalon docs/generate.sh
-check-docs: $(BUILD)/etalon
+	ETALON=$(BUILD)/etalon docs/run_pages.sh --write
+check-docs: $(BUILD)/etalon $(BUILD)/etalon-faults
 	ETALON=$(BUILD)/etalon docs/generate.sh --check
+	ETALON=$(BUILD)/etalon docs/run_pages.sh
 
 plots: $(BUILD)/etalon
 	ETALON=$(BUILD)/etalon plots/plots.sh $(BUILD)/plots docs
@@ -221,6 +224,14 @@ strangers: $(BUILD)/strangers
 	@$< $(if $(SMALL),-s) -t $(BUILD)/strangers.tsv >$(BUILD)/strangers.md; status=$$?; cat $(BUILD)/strangers.md; \
 	[ $$status -gt 1 ] || [ "$(SMALL)" ] || ! [ -s $(BUILD)/strangers.md ] || cp $(BUILD)/strangers.md docs/ || status=4; exit $$status
 $(BUILD)/strangers: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/strangers/*.c)) $(OBJECTS)
+	$(LINK) $(LIBS)
+
+# What `check --contract auto` lets pass. KEEP=FILE keeps what is done, KEPT=1: only that, BEFORE=FILE: that of another run, for
+# comparison; SMALL=1 and ONLY write no page.
+loosest: $(BUILD)/loosest
+	@$< $(if $(SMALL),-s) $(if $(BEFORE),-b $(BEFORE)) $(if $(KEEP),-k $(KEEP) $(if $(KEPT),-n)) -c "$$(git rev-parse --short HEAD 2>/dev/null || echo -)" -d "$$(date +%F)" $(ONLY) \
+		>$(BUILD)/loosest.md; status=$$?; cat $(BUILD)/loosest.md; [ $$status -gt 1 ] || [ "$(SMALL)$(ONLY)" ] || cp $(BUILD)/loosest.md docs/ || status=4; exit $$status
+$(BUILD)/loosest: $(call objects,loosest%.c kill_matrix_model.c) $(OBJECTS)
 	$(LINK) $(LIBS)
 
 # Recorded calls of ops that are formulas of the field's other kernels; ONLY: names of captures that begin so.
@@ -318,7 +329,7 @@ $(FUZZERS): $(filter fixtures/%,$(FILES)) | $(AFTER)
 include package/install.mk
 include package/ci.mk
 
-$(BUILD)/etalon $(BUILD)/etalon-faults $(BENCHES) $(BUILD)/bench-gpu $(patsubst %,$(BUILD)/%,false_alarms readback rank_answers kill_matrix strangers planted pairs model_faults) \
+$(BUILD)/etalon $(BUILD)/etalon-faults $(BENCHES) $(BUILD)/bench-gpu $(patsubst %,$(BUILD)/%,false_alarms readback rank_answers kill_matrix strangers planted loosest pairs model_faults) \
 	$(patsubst %.c,$(BUILD)/tests/%,$(notdir $(TEST_SOURCES))) $(FAULT_TESTS) $(LIBRARY) $(BUILD)/libetalon.a $(BUILD)/beside/etalon $(BUILD)/beside/$(SONAME): $(BUILD)/links
 
 DEVICE := build/device/etalon $(if $(NVCC),build/device/bench-gpu)
@@ -394,7 +405,7 @@ make check-arrows no folder includes what stands below it (tests/arrows.txt), or
 make check-globals no variable may change while etalon runs but those of tests/globals.txt
 make kernels      docs/kernels.md: registers, shared memory and spills of every kernel, as nvcc says
 make check-kernels no kernel spills that docs/kernels.md does not list
-make docs         fills the generated blocks of the pages (make test checks them)
+make docs         fills the generated blocks of the pages, and runs the commands that they show and writes the output (make test checks both)
 make mutants      breaks each rule of the verdict in turn; a test must notice
 make settled      two public issues about Mamba-3's and FlashAttention-4's errors, emulated: the tables of docs/ops; a minute (ONLY=mamba, attention)
 make plots        the pictures of docs/newton-schulz.md and docs/quantize.md, and SVG in $(BUILD)/plots; a minute
@@ -403,6 +414,7 @@ make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 
 make pairs        two faults at once, PAIRS=50 random pairs for each op
 make model-faults  plants each known fault in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
 make planted      judges recorded calls as they are and with each fault of their op, and writes docs/planted.md (ONLY: captures that begin so, no page; KEEP, KEPT as below)
+make loosest      faults, gains and offsets that --contract auto passes, and the largest that pass: docs/loosest.md, some 20 minutes (SMALL=1, KEEP, KEPT, ONLY as below)
 make kill-matrix  judges model kernels with each known fault, and clean ones, and writes docs/kill-matrix.md (MATRIX=kill-matrix-newer: that page, of the newer
                   ops; SMALL=1: less, no page; ONLY=OP,...: no page; KEEP=FILE: what is done stays there, for a run that is cut; KEPT=1: only that)
 make strangers    judges kernels that the product has never seen, correct and with faults, and writes docs/strangers.md (SMALL=1: less, no page)

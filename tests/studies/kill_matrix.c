@@ -7,31 +7,10 @@
 
 #include "kill_matrix.h"
 
-/* What a case costs, roughly: element operations, and so many for each token of a head and each element of
- * a state. Dearer cases are left out; cheap ones have more clean calls. The small version has the cheapest
+/* In the units of case_cost. Dearer cases are left out; cheap ones have more clean calls. The small version has the cheapest
  * only, stored in bf16, and no iterations. */
-static const double per_token = 300, per_state = 10, per_product = 75, most = 8.5e5, cheap = 3e5, small = 2.2e5;
+static const double most = 8.5e5, cheap = 3e5, small = 2.2e5;
 enum { SEEDS = 5, CHEAP_SEEDS = 10 };
-
-/* The product of the case's dimensions among those named, "T Hv " say. */
-static double product(const struct test_case *k, const char *names)
-{
-	double x = 1;
-
-	for (const struct case_dim *d = k->dims; d->name; d++) {
-		char name[8];
-		snprintf(name, sizeof name, "%s ", d->name);
-		if (strstr(names, name)) x *= (double)d->size;
-	}
-	return x;
-}
-
-static double cost(const struct test_case *k)
-{
-	if (op_find(k->op)->iterates) return per_product * (product(k, "S M K ") + product(k, "N M "));
-	if (product(k, "P ") > 1) return product(k, "T L Hv Dk Dv ") + per_token * product(k, "T L Hv ") + per_state * product(k, "P L Hv Dk Dv ");
-	return product(k, "T Hv Dk Dv R H D C W ") + per_token * product(k, "T Hv ") + per_state * product(k, "N Hv Dk Dv ");
-}
 
 enum { SMALL_CASES = 3 };        /* of an op, in the small version */
 struct arguments { bool small, kept; int rounds; const char *table, *page, *keep, *commit, *op, *kase, *fault; };
@@ -48,7 +27,7 @@ static int faults(const struct op *op, const char *only, struct fault *list)
 static bool wanted(const struct test_case *k, const struct op *op, const struct arguments *a)
 {
 	if (strcmp(k->op, op->name) || k->large) return false;
-	return a->kase ? !strcmp(k->name, a->kase) : cost(k) <= (a->small ? small : most);
+	return a->kase ? !strcmp(k->name, a->kase) : case_cost(k) <= (a->small ? small : most);
 }
 
 /* In round r each model has the case r places after its own first: a run that is cut has every model, and all cases, in about equal parts. */
@@ -68,7 +47,7 @@ static int units_of(const struct op *op, const struct arguments *a, struct unit 
 			const struct model model = { op, k, i / 2, i % 2 == 0 };
 			int cases = 0, first = n;
 			for (const struct test_case *t = op->cases ? op->cases : test_cases; t->op; t++) {
-				int seeds = !model_fits(&model, t) ? 0 : a->small || a->fault || op->iterates ? 1 : cost(t) < cheap ? CHEAP_SEEDS : SEEDS;
+				int seeds = !model_fits(&model, t) ? 0 : a->small || a->fault || op->iterates ? 1 : case_cost(t) < cheap ? CHEAP_SEEDS : SEEDS;
 				if (!wanted(t, op, a) || (op->iterates ? model.narrow || a->small : a->small && !model.narrow)) continue;
 				if (a->small && ++cases > SMALL_CASES) break;
 				unit[n++] = (struct unit){ .model = model, .kase = t, .seeds = seeds, .n_fault = n_fault,
@@ -92,7 +71,7 @@ static int in_rounds(struct unit *unit, int n, int rounds)
 static int sooner(const void *a, const void *b)
 {
 	const struct unit *x = *(const struct unit *const *)a, *y = *(const struct unit *const *)b;
-	double p = cost(x->kase) * (1 + 4 * x->model.contract->form), q = cost(y->kase) * (1 + 4 * y->model.contract->form);
+	double p = case_cost(x->kase) * (1 + 4 * x->model.contract->form), q = case_cost(y->kase) * (1 + 4 * y->model.contract->form);
 
 	return x->round != y->round ? x->round - y->round : (p < q) - (p > q);
 }

@@ -21,6 +21,10 @@ struct fault fault_drawn(const struct model *m, const struct fault *f, const str
 
 enum { MAX_PLANTED = 96, MAX_OUTPUT = 2 };
 
+/* What a case costs, roughly: element operations, and so many for each token of a head and each
+ * element of a state. */
+double case_cost(const struct test_case *k);
+
 /* All of an op: faults, then sites that no fault rounds already; returns how many. */
 int faults_of(const struct op *op, struct fault *list);
 
@@ -39,6 +43,12 @@ bool fault_is_foreign(const struct model *m, const struct fault *f, const struct
 
 /* The case with the model's output types and outputs of NaN; call is bound to it. */
 bool model_case(const struct model *m, const struct test_case *k, uint64_t seed, struct capture *c, struct call *call, struct error *e);
+
+/* The type in which the model stores this output. */
+enum dtype model_out_type(const struct model *m, const struct case_tensor *t);
+
+/* The bytes of all outputs as one number. */
+uint64_t outputs_fingerprint(const struct call *call);
 
 /* Fills the outputs with the plan's answer; what iterates runs free. */
 bool model_answer(const struct call *call, const struct plan *p, struct error *e);

@@ -5,6 +5,28 @@
 #include "fixtures/io/random.h"
 #include "kill_matrix.h"
 
+static const double per_token = 300, per_state = 10, per_product = 75;
+
+/* The product of the case's dimensions among those named, "T Hv " say. */
+static double product(const struct test_case *k, const char *names)
+{
+	double x = 1;
+
+	for (const struct case_dim *d = k->dims; d->name; d++) {
+		char name[8];
+		snprintf(name, sizeof name, "%s ", d->name);
+		if (strstr(names, name)) x *= (double)d->size;
+	}
+	return x;
+}
+
+double case_cost(const struct test_case *k)
+{
+	if (op_find(k->op)->iterates) return per_product * (product(k, "S M K ") + product(k, "N M "));
+	if (product(k, "P ") > 1) return product(k, "T L Hv Dk Dv ") + per_token * product(k, "T L Hv ") + per_state * product(k, "P L Hv Dk Dv ");
+	return product(k, "T Hv Dk Dv R H D C W ") + per_token * product(k, "T Hv ") + per_state * product(k, "N Hv Dk Dv ");
+}
+
 int faults_of(const struct op *op, struct fault *list)
 {
 	int n = 0;
@@ -84,7 +106,7 @@ bool model_fits(const struct model *m, const struct test_case *k)
 static bool keeps_type(const char *name) { return !strcmp(name, "final_state") || !strcmp(name, "lse") || !strcmp(name, "scale") || strstr(name, "_pool"); }
 
 /* Activations come in the model's type; memory, a scale and a trace keep their own. */
-static enum dtype out_type(const struct model *m, const struct case_tensor *t)
+enum dtype model_out_type(const struct model *m, const struct case_tensor *t)
 {
 	for (int i = 0; m->op->out[i].name; i++)
 		if (!strcmp(m->op->out[i].name, t->name) && m->op->out[i].flags & TRACE) return t->dtype;
@@ -98,7 +120,7 @@ bool model_case(const struct model *m, const struct test_case *k, uint64_t seed,
 
 	for (int i = 0; k->out[i].name; i++) {
 		out[i] = k->out[i];
-		out[i].dtype = out_type(m, &k->out[i]);
+		out[i].dtype = model_out_type(m, &k->out[i]);
 	}
 	typed.out = out;
 	if (!case_make(c, &typed, seed, true, e)) return false;
@@ -145,4 +167,14 @@ bool fault_size(struct xray *x, const struct model *m, const struct fault *f, do
 	if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;
 	*size = look.overflows ? INFINITY : look.size;
 	return true;
+}
+
+uint64_t outputs_fingerprint(const struct call *call)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+	for (int i = 0; i < MAX_OUT; i++)
+		for (size_t j = 0; call->out_count[i] && j < call->out[i]->bytes; j++)
+			h = (h ^ ((const unsigned char *)call->out[i]->data)[j]) * UINT64_C(0x100000001b3);
+	return h;
 }

@@ -100,17 +100,6 @@ static bool judge_model(const struct unit *u, const struct call *call, struct ya
 	return call->anchored ? judge(call->capture, &how, v, e) : judge_by(y, call->capture, &how, v, e);
 }
 
-/* The outputs' bytes as one number. */
-static uint64_t fingerprint(const struct call *call)
-{
-	uint64_t h = UINT64_C(0xcbf29ce484222325);
-
-	for (int i = 0; i < MAX_OUT; i++)
-		for (size_t j = 0; call->out_count[i] && j < call->out[i]->bytes; j++)
-			h = (h ^ ((const unsigned char *)call->out[i]->data)[j]) * UINT64_C(0x100000001b3);
-	return h;
-}
-
 /* A fault of float32's size, or one that changes no bit of what is stored, cannot be seen. */
 static bool judge_fault(const struct unit *u, const struct fault *f, const struct call *call, struct yardstick *y, uint64_t clean,
 	struct cell *c, struct error *e)
@@ -121,7 +110,7 @@ static bool judge_fault(const struct unit *u, const struct fault *f, const struc
 	c->fate = UNSEEN;
 	if (!(c->size >= above_noise)) return true;
 	if (!model_answer(call, &p, e)) return false;
-	if (fingerprint(call) == clean) {
+	if (outputs_fingerprint(call) == clean) {
 		c->size = 0;
 		return true;
 	}
@@ -135,7 +124,7 @@ bool unit_faults(struct unit *u, int part, int parts, const struct call *call, s
 	bool ok = true;
 
 	if (!model_answer(call, &p, e)) return false;
-	uint64_t clean = fingerprint(call);
+	uint64_t clean = outputs_fingerprint(call);
 	if (!model_xray(&x, &u->model, NULL, call, e)) return false;
 	for (int i = part; ok && i < u->n_fault; i += parts) {
 		struct cell *cell = &u->cell[i];
