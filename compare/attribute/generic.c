@@ -13,7 +13,7 @@ enum { LONGEST = 1 << 16, CHUNK = 64 };
 enum { GAIN, OFFSET, KINDS };
 
 /* The indices of an axis, modulo `modulus` where it is not 0; with n 1: all elements. */
-struct slices { const char *name; int name_length; size_t n, inner, shape, modulus; };
+struct slices { char name[64]; size_t n, inner, shape, modulus; };
 
 static size_t slice_of(const struct slices *s, size_t j)
 {
@@ -60,7 +60,7 @@ static void name_it(const struct xray *x, int o, int kind, const struct slices *
 {
 	size_t n = (size_t)snprintf(name, size, "%s of %s", kind == GAIN ? "gain" : "offset", x->call->op->out[o].name);
 
-	if (s->n > 1) n += (size_t)snprintf(name + n, size - n, " at %.*s = %zu", s->name_length, s->name, at);
+	if (s->n > 1) n += (size_t)snprintf(name + n, size - n, " at %s = %zu", s->name, at);
 	if (s->n > 1 && s->modulus) snprintf(name + n, size - n, " mod %zu", s->modulus);
 }
 
@@ -103,13 +103,12 @@ static bool try_output(struct xray *x, int o, int kind, struct generic *g)
 {
 	size_t shape[MAX_RANK], inner = x->call->out_count[o];
 	int rank = call_out_shape(x->call, o, shape);
-	const char *names = x->call->op->out[o].shape;
 	struct slices all = { .n = 1 };
 
 	if (!try_slices(x, o, kind, &all, g)) return false;
 	for (int a = 0; a < rank; a++) {
-		struct slices s = { names, (int)strcspn(names, ","), shape[a], inner /= shape[a], shape[a], 0 };
-		names += s.name_length + (names[s.name_length] == ',');
+		struct slices s = { "", shape[a], inner /= shape[a], shape[a], 0 };
+		call_out_axis(x->call, o, a, s.name, sizeof s.name);
 		if (s.n < 2 || s.n > LONGEST) continue;
 		if (!try_slices(x, o, kind, &s, g)) return false;
 		if (s.n <= CHUNK) continue;
