@@ -93,6 +93,9 @@ const double place_nearly = 0.99, place_worth = 0.25;
  * rounding leaves 1.3e-3, and eight numbers drawn at random agree so well one time in 10^9. */
 const double moved_share = 2e-3;
 
+/* A mixed batch's error is one request's where no more than this share of its tokens are wrong: the memory of a slot reaches those that read it. */
+const double isolated_share = 0.5;
+
 /* ---- one structure against another: docs/structure.md ---- */
 
 /* Sigma of a sign test over the elements that a choice changes: one in 16,000 by chance, of some 200 choices. */
