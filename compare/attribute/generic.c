@@ -56,12 +56,17 @@ static bool best_slice(struct xray *x, int o, int kind, const struct slices *s, 
 	return ok;
 }
 
-static void name_it(const struct xray *x, int o, int kind, const struct slices *s, size_t at, char *name, size_t size)
+static void name_it(const struct xray *x, int o, int kind, const struct slices *s, size_t at, struct generic *g)
 {
-	size_t n = (size_t)snprintf(name, size, "%s of %s", kind == GAIN ? "gain" : "offset", x->call->op->out[o].name);
+	char place[112];
+	size_t n = (size_t)snprintf(place, sizeof place, "%s", x->call->op->out[o].name);
 
-	if (s->n > 1) n += (size_t)snprintf(name + n, size - n, " at %s = %zu", s->name, at);
-	if (s->n > 1 && s->modulus) snprintf(name + n, size - n, " mod %zu", s->modulus);
+	if (s->n > 1) n += (size_t)snprintf(place + n, sizeof place - n, " at %s = %zu", s->name, at);
+	if (s->n > 1 && s->modulus) snprintf(place + n, sizeof place - n, " mod %zu", s->modulus);
+	int digits = g->error > 0 ? (int)fmin(9, fmax(0, ceil(-log10(g->error)))) : 6;
+	if (kind == GAIN) snprintf(g->name, sizeof g->name, "%s is %.*f ± %.*f times what it should be", place, digits, g->value,
+		digits, g->error);
+	else snprintf(g->name, sizeof g->name, "%.4g ± %.2g is added to %s", g->value, g->error, place);
 }
 
 /* How well the effect at slice `at` explains what is left. */
@@ -93,9 +98,9 @@ static bool try_slices(struct xray *x, int o, int kind, const struct slices *s, 
 	if (!fit_slice(x, o, kind, s, at, &c)) return false;
 	if (!c.determined || !(fabs(c.value) > far * c.error)) return true;
 	g->share = share;
-	g->value = c.value;
+	g->value = kind == GAIN ? 1 + c.value : c.value;
 	g->error = c.error;
-	name_it(x, o, kind, s, at, g->name, sizeof g->name);
+	name_it(x, o, kind, s, at, g);
 	return true;
 }
 

@@ -28,8 +28,8 @@ struct suspect {
 /* A gain or an offset of an output, throughout or at one index of an axis: no fault that is known, but what
  * an unknown one amounts to. */
 struct generic {
-	char name[96];                  /* "gain of o at Hv = 3" */
-	double value, error;            /* of a gain: its excess over 1; one standard error */
+	char name[160];                 /* "o at Hv = 3 is 2.000 ± 0.001 times what it should be", "0.1 ± 0.01 is added to o" */
+	double value, error;            /* of a gain: the factor; one standard error */
 	double share;                   /* of what is left that it explains */
 };
 

@@ -10,6 +10,7 @@ struct figures {
 	double *largest;                /* [2 most] of the errors in sigma, of which the `most` largest count */
 	size_t kept, most, counted;
 	bool moved;                     /* an element that float32 moves */
+	double limit;                   /* of excess */
 	double sum, sum2;
 };
 
