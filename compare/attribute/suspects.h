@@ -78,7 +78,7 @@ void examine_under(struct examination *x, const struct call *call, const struct 
  * x->d is lost. E_MEMORY is the only error of both. */
 bool generic_suspect(struct xray *x, struct generic *g);
 
-/* Where r²/floor2 sits, as text: "97 % of it in o at axis 1 = 5, ...". */
+/* Where r²/floor2 sits, as text: "97 % of it in o, which is 0 at H = 1 to 3", "…, at T = 5", "…, spread over it". */
 bool where_left(struct xray *x, char *text, size_t size);
 
 #endif
