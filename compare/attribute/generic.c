@@ -13,7 +13,10 @@ enum { LONGEST = 1 << 16, CHUNK = 64 };
 enum { GAIN, OFFSET, KINDS };
 
 /* The indices of an axis, modulo `modulus` where it is not 0; with n 1: all elements. */
-struct slices { char name[64]; size_t n, inner, shape, modulus; };
+struct slices {
+	char name[64];
+	size_t n, inner, shape, modulus;
+};
 
 static size_t slice_of(const struct slices *s, size_t j)
 {
@@ -56,17 +59,22 @@ static bool best_slice(struct xray *x, int o, int kind, const struct slices *s, 
 	return ok;
 }
 
-static void name_it(const struct xray *x, int o, int kind, const struct slices *s, size_t at, struct generic *g)
+static void name_it(
+	const struct xray *x, int o, int kind, const struct slices *s, size_t at, struct generic *g)
 {
 	char place[112];
 	size_t n = (size_t)snprintf(place, sizeof place, "%s", x->call->op->out[o].name);
 
-	if (s->n > 1) n += (size_t)snprintf(place + n, sizeof place - n, " at %s = %zu", s->name, at);
+	if (s->n > 1)
+		n += (size_t)snprintf(place + n, sizeof place - n, " at %s = %zu", s->name, at);
 	if (s->n > 1 && s->modulus) snprintf(place + n, sizeof place - n, " mod %zu", s->modulus);
 	int digits = g->error > 0 ? (int)fmin(9, fmax(0, ceil(-log10(g->error)))) : 6;
-	if (kind == GAIN) snprintf(g->name, sizeof g->name, "%s is %.*f ± %.*f times what it should be", place, digits, g->value,
-		digits, g->error);
-	else snprintf(g->name, sizeof g->name, "%.4g ± %.2g is added to %s", g->value, g->error, place);
+	if (kind == GAIN)
+		snprintf(g->name, sizeof g->name, "%s is %.*f ± %.*f times what it should be",
+			place, digits, g->value, digits, g->error);
+	else
+		snprintf(g->name, sizeof g->name, "%.4g ± %.2g is added to %s", g->value, g->error,
+			place);
 }
 
 /* How well the effect at slice `at` explains what is left. */

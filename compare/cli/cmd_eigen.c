@@ -86,7 +86,8 @@ static bool judge(struct eigen *g, const struct trace *t, const double *y, const
 	return eigen_make(g, t, y, a->leave, cli_stage, e) || (a->path && error_in_file(e, a->path));
 }
 
-static int said(const struct arguments *a, const char *name, const struct trace *t, const struct eigen *g)
+static int said(
+	const struct arguments *a, const char *name, const struct trace *t, const struct eigen *g)
 {
 	int status = EXIT_PASS;
 
@@ -167,8 +168,9 @@ int cmd_eigen(int argc, char **argv)
 		{ "round-r0", 'R', "TYPE", 0, "Gram forms: rounds R = XX' alone to this as well", 1 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "[CAPTURE]",
-		"The spectra of R, Q and X after each iteration of Newton-Schulz, against the exact recurrence. Exits 1 where the answer is not what"
-		" the iteration gives.", NULL, NULL, NULL };
+		"The spectra of R, Q and X after each iteration of Newton-Schulz, against the "
+		"exact recurrence. Exits 1 where the answer is not what the iteration gives.",
+		NULL, NULL, NULL };
 	struct arguments a = { .coefficients = "polar_express", .algorithm = "gram", .iterate = "bf16", .n = 128, .m = 512,
 		.decades = 10, .safety = SAFETY, .leave = 0.1 };
 	struct eigen g = { 0 };

@@ -16,23 +16,31 @@ static void say_first(struct verdict *v, const char *text)
 	v->n_reason++;
 }
 
-/* Which request's memory is wrong, from where on; and the fault, where its answer is all that is wrong. */
+/* Which request's memory is wrong, from where on; and the fault, where its answer is all that is
+ * wrong. */
 static void say_isolated(struct verdict *v, const struct isolated *i)
 {
 	const struct breach *b = &i->breach;
 	char text[sizeof v->reason[0]];
 	size_t n = (size_t)snprintf(text, sizeof text, "isolate: %s", b->what);
 
-	if (b->step >= 0 && n < sizeof text) n += (size_t)snprintf(text + n, sizeof text - n, "; first wrong step %d, slot %d, layer %d", b->step, b->slot, b->layer);
-	if (i->wrong && n < sizeof text) snprintf(text + n, sizeof text - n, "; %zu of %zu tokens %s wrong", i->wrong, i->tokens, i->wrong == 1 ? "is" : "are");
+	if (b->step >= 0 && n < sizeof text)
+		n += (size_t)snprintf(text + n, sizeof text - n,
+			"; first wrong step %d, slot %d, layer %d", b->step, b->slot, b->layer);
+	if (i->wrong && n < sizeof text)
+		snprintf(text + n, sizeof text - n, "; %zu of %zu tokens %s wrong", i->wrong,
+			i->tokens, i->wrong == 1 ? "is" : "are");
 	say_first(v, text);
 	if (!i->named.fault) return;
-	snprintf(text, sizeof text, "has the fault %s: %s; its answer is what all %zu wrong tokens hold", i->named.fault->name, i->named.fault->what, i->wrong);
+	snprintf(text, sizeof text,
+		"has the fault %s: %s; its answer is what all %zu wrong tokens hold",
+		i->named.fault->name, i->named.fault->what, i->wrong);
 	say_first(v, text);
 }
 
-/* Is the cause known without a search? A fault whose answer is all that is wrong and no other's, or one request's memory: most
- * tokens are right, as they are not where an intermediate is rounded or computed otherwise. */
+/* Is the cause known without a search? A fault whose answer is all that is wrong and no other's,
+ * or one request's memory: most tokens are right, as they are not where an intermediate is
+ * rounded or computed otherwise. */
 static bool tells(const struct isolated *i)
 {
 	const struct named *n = &i->named;
@@ -41,9 +49,10 @@ static bool tells(const struct isolated *i)
 	return (double)i->wrong <= isolated_share * (double)i->tokens;
 }
 
-/* A call of mixed_batch is held against the laws of isolation first, which take a hundredth of a search's time. It fails by the rules
- * alone: what isolation says is the cause. */
-static bool judge_isolated(struct finding *f, const char *path, const struct capture *c, const struct judging *how)
+/* A call of mixed_batch is held against the laws of isolation first, which take a hundredth of a
+ * search's time. It fails by the rules alone: what isolation says is the cause. */
+static bool judge_isolated(
+	struct finding *f, const char *path, const struct capture *c, const struct judging *how)
 {
 	const struct op *op = op_find(c->op);
 	struct judging quick = *how;
@@ -59,7 +68,8 @@ static bool judge_isolated(struct finding *f, const char *path, const struct cap
 	finding_judge(f, path, c, &quick);
 	if (!f->judged || f->verdict.outcome != FAIL) return false;
 	under.contract = f->verdict.contract->name;
-	if (!isolate_capture(&found, &broken, true, &under, &e) || !broken || !tells(&found)) return false;
+	if (!isolate_capture(&found, &broken, true, &under, &e) || !broken || !tells(&found))
+		return false;
 	say_isolated(&f->verdict, &found);
 	f->quick = false;
 	return true;

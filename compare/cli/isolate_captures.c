@@ -7,7 +7,13 @@
 #include "compare/isolate/isolate_laws.h"
 #include "compare/report/finding.h"
 
-struct one { struct capture capture; struct isolation laws; struct named named; size_t tokens, wrong; bool read, broken[LAWS]; };
+struct one {
+	struct capture capture;
+	struct isolation laws;
+	struct named named;
+	size_t tokens, wrong;
+	bool read, broken[LAWS];
+};
 
 /* The first law that is broken is told; the others are marked. */
 static void broken(struct one *o, int law, const struct breach *b)
@@ -132,7 +138,8 @@ static bool hold_all(struct one *o, bool names, struct error *e)
 	return x->broken < 0 || !names || values_name(&o->named, &o->capture, e);
 }
 
-bool isolate_capture(struct isolated *to, bool *breaks, bool names, const struct capture *c, struct error *e)
+bool isolate_capture(
+	struct isolated *to, bool *breaks, bool names, const struct capture *c, struct error *e)
 {
 	struct one o = { .capture = *c };
 	bool ok = hold_all(&o, names, e);

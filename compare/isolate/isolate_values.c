@@ -130,8 +130,10 @@ static void say_token(struct values *v, const struct measured *m, size_t token, 
 
 	v->first_wrong = token;
 	v->breach = (struct breach){ "values", m->step[row], -1, slot, (int)(element / (m->n / m->call.out[OUT_Y]->shape[1])), "", false };
-	snprintf(v->breach.what, sizeof v->breach.what, "y%s of row %d is %.6g, alone it would be %.6g: %s sigma",
-		index_text(&m->call, OUT_Y, at, text, sizeof text), row, got_at(&m->call, OUT_Y, at), m->truth.a.hi[OUT_Y][at],
+	snprintf(v->breach.what, sizeof v->breach.what,
+		"y%s of row %d is %.6g, alone it would be %.6g: %s sigma",
+		index_text(&m->call, OUT_Y, at, text, sizeof text), row,
+		got_at(&m->call, OUT_Y, at), m->truth.a.hi[OUT_Y][at],
 		ratio_text(error_at(m, &m->truth, OUT_Y, at), 3, sigma));
 }
 
@@ -163,8 +165,11 @@ static void say_pool(struct values *v, const struct measured *m, const struct ou
 		}
 		if (error_at(m, &m->truth, o->out, i) <= o->rule[RULE_WORST].limit) continue;
 		v->breach = (struct breach){ "values", -1, -1, (int)(i / outer), (int)(i % outer / (outer / t->shape[1])), "", false };
-		snprintf(v->breach.what, sizeof v->breach.what, "%s%s is %.6g, alone it would be %.6g: %s sigma", m->call.op->out[o->out].name,
-			index_text(&m->call, o->out, i, text, sizeof text), got_at(&m->call, o->out, i), m->truth.a.hi[o->out][i],
+		snprintf(v->breach.what, sizeof v->breach.what,
+			"%s%s is %.6g, alone it would be %.6g: %s sigma",
+			m->call.op->out[o->out].name,
+			index_text(&m->call, o->out, i, text, sizeof text),
+			got_at(&m->call, o->out, i), m->truth.a.hi[o->out][i],
 			ratio_text(error_at(m, &m->truth, o->out, i), 3, sigma));
 	}
 }

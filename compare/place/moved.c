@@ -8,7 +8,7 @@
 #include "place.h"
 
 enum { RIGHT = -1, UNKNOWN = -2 };
-enum { EVERY = 512, NEAR = 64 };        /* indices up to which all are compared; beyond, how far is looked */
+enum { EVERY = 512, NEAR = 64 };        /* indices up to which all are compared; else, how far off */
 
 /* How far what stands at i is from what belongs at j, in squares, on the lines where i is wrong. */
 static double apart(const struct lines *a, size_t i, size_t j, double *own)
@@ -36,30 +36,46 @@ static long source_of(const struct lines *a, size_t i)
 	if (!wrong) return RIGHT;
 	if (wrong < FEWEST_LINES || !isfinite(here)) return UNKNOWN;
 	for (size_t j = 0; j < a->n; j++) {
-		bool near = (j > i ? j - i : i - j) <= NEAR || j + i + 1 == a->n || (j + a->n / 2) % a->n == i;
+		bool near = (j > i ? j - i : i - j) <= NEAR || j + i + 1 == a->n
+			|| (j + a->n / 2) % a->n == i;
 		if (j == i || (a->n > EVERY && !near)) continue;
 		double d = apart(a, i, j, &own);
-		if (!(d < least) || !(d <= moved_share * own) || !(d <= moved_share * here) || !(own > 0)) continue;
+		if (!(d < least) || !(d <= moved_share * own) || !(d <= moved_share * here)
+			|| !(own > 0))
+			continue;
 		least = d;
 		best = (long)j;
 	}
 	return best;
 }
 
-struct map { size_t n; const long *from; };
+struct map {
+	size_t n;
+	const long *from;
+};
 typedef bool relation(const struct map *m, size_t i, long with);
 
 static bool same_source(const struct map *m, size_t i, long j) { return m->from[i] == j; }
 static bool shifted(const struct map *m, size_t i, long s) { return m->from[i] == (long)i + s; }
-static bool backwards(const struct map *m, size_t i, long s) { return (void)s, m->from[i] == (long)(m->n - 1 - i); }
-static bool neighbours(const struct map *m, size_t i, long s) { return (void)s, m->from[i] == (long)(i ^ 1); }
+static bool backwards(const struct map *m, size_t i, long s)
+{
+	return (void)s, m->from[i] == (long)(m->n - 1 - i);
+}
+static bool neighbours(const struct map *m, size_t i, long s)
+{
+	return (void)s, m->from[i] == (long)(i ^ 1);
+}
 static bool half_apart(const struct map *m, size_t i, long s)
 {
 	return (void)s, m->n % 2 == 0 && m->from[i] == (long)((i + m->n / 2) % m->n);
 }
-static bool pair(const struct map *m, size_t i, long s) { return (void)s, m->from[m->from[i]] == (long)i; }
+static bool pair(const struct map *m, size_t i, long s)
+{
+	return (void)s, m->from[m->from[i]] == (long)i;
+}
 
-/* Do nine in ten of those that are wrong, at least two, have the relation? in [n]: those that do. */
+/* Do nine in ten of those that are wrong, at least two, have the relation? in [n]: those that
+ * do. */
 static bool holds(const struct map *m, relation *r, long with, bool *in, size_t *count)
 {
 	size_t wrong = 0;
@@ -74,7 +90,8 @@ static bool holds(const struct map *m, relation *r, long with, bool *in, size_t 
 }
 
 /* The indices that are in, or how many they are. */
-static void say_set(const bool *in, size_t n, size_t count, const char *axis, char *text, size_t size)
+static void say_set(
+	const bool *in, size_t n, size_t count, const char *axis, char *text, size_t size)
 {
 	struct place p;
 
@@ -89,19 +106,24 @@ static bool say(char *text, size_t size, const char *axis, const struct map *m, 
 
 	while (first < m->n && m->from[first] < 0) first++;
 	if (first == m->n) return false;
-	if (holds(m, backwards, 0, in, &count) && count > 2) snprintf(text, size, "%s runs backwards", axis);
-	else if (holds(m, neighbours, 0, in, &count) && count > 2) snprintf(text, size, "neighbours along %s are swapped", axis);
-	else if (holds(m, half_apart, 0, in, &count) && count > 2) snprintf(text, size, "the halves of %s are swapped", axis);
+	if (holds(m, backwards, 0, in, &count) && count > 2)
+		snprintf(text, size, "%s runs backwards", axis);
+	else if (holds(m, neighbours, 0, in, &count) && count > 2)
+		snprintf(text, size, "neighbours along %s are swapped", axis);
+	else if (holds(m, half_apart, 0, in, &count) && count > 2)
+		snprintf(text, size, "the halves of %s are swapped", axis);
 	else if (holds(m, pair, 0, in, &count) && count == 2) {
 		say_set(in, m->n, count, axis, set, sizeof set);
 		snprintf(text, size, "%s are swapped", set);
 	} else if (holds(m, same_source, m->from[first], in, &count)) {
 		say_set(in, m->n, count, axis, set, sizeof set);
-		snprintf(text, size, "%s %s what belongs at %s = %ld", set, count > 1 ? "hold" : "holds", axis, m->from[first]);
+		snprintf(text, size, "%s %s what belongs at %s = %ld", set,
+			count > 1 ? "hold" : "holds", axis, m->from[first]);
 	} else if (holds(m, shifted, m->from[first] - (long)first, in, &count)) {
 		long s = m->from[first] - (long)first;
 		say_set(in, m->n, count, axis, set, sizeof set);
-		snprintf(text, size, "%s hold what belongs at %s %c %ld", set, axis, s < 0 ? '-' : '+', labs(s));
+		snprintf(text, size, "%s hold what belongs at %s %c %ld", set, axis,
+			s < 0 ? '-' : '+', labs(s));
 	} else return false;
 	return true;
 }

@@ -34,10 +34,11 @@ static double likelihood(double hit, double all)
 	return x_log_x(hit) + x_log_x(all - hit) - x_log_x(all);
 }
 
-/* Fills shares and evidence, and takes the set where that is more than this part of the best one's. Where more
- * than half of the rows there are hit, and next to nothing elsewhere, how hits come together is no matter. */
-static void weigh_against(double worse, struct place *best, struct place *p, const struct counted *c, double hit, double total,
-	double log_choices)
+/* Fills shares and evidence, and takes the set where that is more than this part of the best
+ * one's. Where more than half of the rows there are hit, and next to nothing elsewhere, how hits
+ * come together is no matter. */
+static void weigh_against(double worse, struct place *best, struct place *p,
+	const struct counted *c, double hit, double total, double log_choices)
 {
 	double all = (double)place_size(p) * c->all, rest = (double)c->n * c->all - all;
 
@@ -45,14 +46,17 @@ static void weigh_against(double worse, struct place *best, struct place *p, con
 	p->inside = hit / all;
 	p->outside = fmax(0, total - hit) / rest;
 	if (!(p->inside >= place_denser * p->outside)) return;
-	bool clean = !c->some && p->outside <= place_clean * p->inside && 2 * p->inside * c->row >= c->cluster;
+	bool clean = !c->some && p->outside <= place_clean * p->inside
+		&& 2 * p->inside * c->row >= c->cluster;
 	double cluster = clean ? 1 : fmax(1, c->cluster);
-	double ratio = likelihood(hit, all) + likelihood(total - hit, rest) - likelihood(total, all + rest);
+	double ratio = likelihood(hit, all) + likelihood(total - hit, rest)
+		- likelihood(total, all + rest);
 	p->evidence = ratio / cluster - log_choices;
 	if (p->evidence > place_chance && p->evidence > worse * best->evidence) *best = *p;
 }
 
-static void weigh(struct place *best, struct place *p, const struct counted *c, double hit, double total, double log_choices)
+static void weigh(struct place *best, struct place *p, const struct counted *c, double hit,
+	double total, double log_choices)
 {
 	weigh_against(1, best, p, c, hit, total, log_choices);
 }
@@ -80,7 +84,8 @@ static void try_indices(struct place *best, const struct counted *c, double tota
 	while (p.indices < MOST_INDICES && p.indices + 1 < c->n) {
 		size_t most = c->n;
 		for (size_t i = 0; i < c->n; i++)
-			if (!place_has(&p, i) && (most == c->n || c->hit[i] > c->hit[most])) most = i;
+			if (!place_has(&p, i) && (most == c->n || c->hit[i] > c->hit[most]))
+				most = i;
 		if (!(c->hit[most] > 0)) return;
 		hit += c->hit[most];
 		p.index[p.indices++] = most;
@@ -91,7 +96,8 @@ static void try_indices(struct place *best, const struct counted *c, double tota
 }
 
 /* Of all ranges that may begin and end there the one with the most hits beyond the mean. */
-static void try_ranges(struct place *best, const struct counted *c, double total, bool from_0, bool to_end)
+static void try_ranges(
+	struct place *best, const struct counted *c, double total, bool from_0, bool to_end)
 {
 	double mean = total / (double)c->n, sum = 0, most = 0;
 	struct place p = { .kind = A_RANGE, .n = c->n, .first = 1 };
@@ -110,7 +116,8 @@ static void try_ranges(struct place *best, const struct counted *c, double total
 	double hit = 0;
 	for (size_t i = p.first; i <= p.last; i++) hit += c->hit[i];
 	/* of no more indices there are so many ranges */
-	weigh(best, &p, c, hit, total, log((double)c->n * (from_0 || to_end ? 1 : (double)place_size(&p))));
+	weigh(best, &p, c, hit, total,
+		log((double)c->n * (from_0 || to_end ? 1 : (double)place_size(&p))));
 }
 
 /* A half is plainer than a range that is a little better, as where small errors do not show. */
@@ -132,7 +139,9 @@ static void try_remainders(struct place *best, const struct counted *c, double t
 {
 	for (size_t m = 2; m <= LARGEST_MODULUS && 2 * m <= c->n; m *= 2)
 		for (size_t r = 0; r < m; r++) {
-			struct place p = { .kind = A_REMAINDER, .n = c->n, .first = r, .modulus = m };
+			struct place p = {
+				.kind = A_REMAINDER, .n = c->n, .first = r, .modulus = m
+			};
 			double hit = 0;
 			for (size_t i = r; i < c->n; i += m) hit += c->hit[i];
 			weigh(best, &p, c, hit, total, log((double)m * MODULI));
@@ -181,7 +190,9 @@ bool place_of(struct place *p, const bool *in, size_t n)
 	*p = (struct place){ .kind = A_RANGE, .n = n, .first = first, .last = last, .inside = 1 };
 	if (is_set(p, in, count)) return true;
 	for (size_t m = 2; m <= LARGEST_MODULUS && 2 * m <= n; m *= 2) {
-		*p = (struct place){ .kind = A_REMAINDER, .n = n, .first = first % m, .modulus = m, .inside = 1 };
+		*p = (struct place){
+			.kind = A_REMAINDER, .n = n, .first = first % m, .modulus = m, .inside = 1
+		};
 		if (is_set(p, in, count)) return true;
 	}
 	*p = listed;
@@ -199,20 +210,30 @@ static void say_indices(const struct place *p, const char *axis, char *text, siz
 		return;
 	}
 	for (size_t i = 0; i < n && used < size; i++)
-		used += (size_t)snprintf(text + used, size - used, "%s%zu", !i ? "" : i + 1 < n ? ", " : " and ", p->index[i]);
+		used += (size_t)snprintf(text + used, size - used, "%s%zu",
+			!i                  ? ""
+				: i + 1 < n ? ", "
+					    : " and ",
+			p->index[i]);
 }
 
-enum { MOST_SAID = 8 };         /* "the last 8 of D", but "T from 64 on" */
+enum { MOST_SAID = 8 }; /* "the last 8 of D", but "T from 64 on" */
 static void say_range(const struct place *p, const char *axis, char *text, size_t size)
 {
 	size_t half = p->n / 2, in = place_size(p);
 
-	if (p->n <= MOST_SAID) snprintf(text, size, "%s = %zu %s %zu", axis, p->first, in == 2 ? "and" : "to", p->last);
-	else if (p->last + 1 == p->n && p->first == half && p->n % 2 == 0) snprintf(text, size, "the upper half of %s", axis);
-	else if (p->first == 0 && p->last + 1 == half && p->n % 2 == 0) snprintf(text, size, "the lower half of %s", axis);
-	else if (p->last + 1 == p->n && in <= MOST_SAID) snprintf(text, size, "the last %zu of %s", in, axis);
+	if (p->n <= MOST_SAID)
+		snprintf(text, size, "%s = %zu %s %zu", axis, p->first, in == 2 ? "and" : "to",
+			p->last);
+	else if (p->last + 1 == p->n && p->first == half && p->n % 2 == 0)
+		snprintf(text, size, "the upper half of %s", axis);
+	else if (p->first == 0 && p->last + 1 == half && p->n % 2 == 0)
+		snprintf(text, size, "the lower half of %s", axis);
+	else if (p->last + 1 == p->n && in <= MOST_SAID)
+		snprintf(text, size, "the last %zu of %s", in, axis);
 	else if (p->last + 1 == p->n) snprintf(text, size, "%s from %zu on", axis, p->first);
-	else if (p->first == 0 && in <= MOST_SAID) snprintf(text, size, "the first %zu of %s", in, axis);
+	else if (p->first == 0 && in <= MOST_SAID)
+		snprintf(text, size, "the first %zu of %s", in, axis);
 	else if (p->first == 0) snprintf(text, size, "%s up to %zu", axis, p->last);
 	else snprintf(text, size, "%s = %zu to %zu", axis, p->first, p->last);
 }
@@ -220,7 +241,8 @@ static void say_range(const struct place *p, const char *axis, char *text, size_
 const char *place_say(const struct place *p, const char *axis, char *text, size_t size)
 {
 	if (p->kind == A_RANGE) say_range(p, axis, text, size);
-	else if (p->kind == A_REMAINDER) snprintf(text, size, "%s = %zu mod %zu", axis, p->first, p->modulus);
+	else if (p->kind == A_REMAINDER)
+		snprintf(text, size, "%s = %zu mod %zu", axis, p->first, p->modulus);
 	else say_indices(p, axis, text, size);
 	return text;
 }

@@ -5,12 +5,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* hit [n] of all elements at each index. cluster: as many hits as come together in a row, by the same cause.
- * some: other elements are wrong as well, so that a place without hits is not free of errors. */
+/* hit [n] of all elements at each index. cluster: as many hits as come together in a row, by the
+ * same cause. some: other elements are wrong as well, so that a place without hits is not free
+ * of errors. */
 struct counted {
 	size_t n;
 	const double *hit;
-	double all, cluster, row;       /* row: elements in one; 1 where rows lie along the axis */
+	double all, cluster, row; /* row: elements in one; 1 where rows lie along the axis */
 	bool some;
 };
 
@@ -18,12 +19,12 @@ enum place_kind { NOWHERE, SOME_INDICES, A_RANGE, A_REMAINDER };
 enum { MOST_INDICES = 6 };
 struct place {
 	enum place_kind kind;
-	size_t n;                       /* of the axis */
-	size_t first, last;             /* of a range; first also the remainder of a division by: */
+	size_t n;           /* of the axis */
+	size_t first, last; /* of a range; first also the remainder of a division by: */
 	size_t modulus;
-	size_t index[MOST_INDICES], indices;    /* rising */
-	double evidence;                /* log of the likelihood ratio, less that of the sets tried */
-	double inside, outside;         /* shares of the elements there and elsewhere that are hit */
+	size_t index[MOST_INDICES], indices; /* rising */
+	double evidence;        /* log of the likelihood ratio, less that of the sets tried */
+	double inside, outside; /* shares of the elements there and elsewhere that are hit */
 };
 
 /* The set of indices that the hits single out beyond chance: one, a few, a range, or those with the

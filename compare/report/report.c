@@ -29,7 +29,12 @@ static void text_rule(FILE *to, const struct output_verdict *o, int r)
 
 	if (r != RULE_EXCESS && o->unscaled == o->count) fprintf(to, "  %9s %7s", "-", "");
 	else if (isfinite(x) && x <= 1e6) fprintf(to, "  %9.4g (%5.3g)", x, o->rule[r].limit);
-	else fprintf(to, "  %9s (%5.3g)", isnan(x) ? "NaN" : isinf(x) ? "infinite" : "over 1e6", o->rule[r].limit);
+	else
+		fprintf(to, "  %9s (%5.3g)",
+			isnan(x)           ? "NaN"
+				: isinf(x) ? "infinite"
+					   : "over 1e6",
+			o->rule[r].limit);
 }
 
 static void text_output(FILE *to, const struct finding *f, const struct output_verdict *o)
@@ -59,11 +64,19 @@ static void text_worst(FILE *to, const struct finding *f, const struct output_ve
 		return;
 	}
 	if (o->unscaled_wrong)
-		fprintf(to, "  %s has %zu element%s that %s no sigma, as float32 is exact there; %zu %s wrong\n", f->verdict.op->out[o->out].name, o->unscaled,
-			o->unscaled == 1 ? "" : "s", o->unscaled == 1 ? "has" : "have", o->unscaled_wrong, o->unscaled_wrong == 1 ? "is" : "are");
-	fprintf(to, "  worst of %s: %s is %s, expected %.9g", f->verdict.op->out[o->out].name, o->worst_at, number_text(o->worst.got, got), o->worst.expected);
-	if (isfinite(o->worst.got) && o->worst.unscaled) fprintf(to, ": %s ulp", ratio_text(o->worst.ulp, 3, ulp));
-	else if (isfinite(o->worst.got)) fprintf(to, ": %s sigma, %s ulp", ratio_text(o->worst.sigma, 3, sigma), ratio_text(o->worst.ulp, 3, ulp));
+		fprintf(to,
+			"  %s has %zu element%s that %s no sigma, as float32 is exact there; %zu "
+			"%s wrong\n",
+			f->verdict.op->out[o->out].name, o->unscaled, o->unscaled == 1 ? "" : "s",
+			o->unscaled == 1 ? "has" : "have", o->unscaled_wrong,
+			o->unscaled_wrong == 1 ? "is" : "are");
+	fprintf(to, "  worst of %s: %s is %s, expected %.9g", f->verdict.op->out[o->out].name,
+		o->worst_at, number_text(o->worst.got, got), o->worst.expected);
+	if (isfinite(o->worst.got) && o->worst.unscaled)
+		fprintf(to, ": %s ulp", ratio_text(o->worst.ulp, 3, ulp));
+	else if (isfinite(o->worst.got))
+		fprintf(to, ": %s sigma, %s ulp", ratio_text(o->worst.sigma, 3, sigma),
+			ratio_text(o->worst.ulp, 3, ulp));
 	putc('\n', to);
 }
 
@@ -154,13 +167,18 @@ static json_t *json_output(const struct finding *f, const struct output_verdict 
 		json_object_set_new(rules, rule_name[r], json_pack("{s:o, s:o}", "value", report_number(o->rule[r].value), "limit", report_number(o->rule[r].limit)));
 	json_t *indices = !o->names ? json_null() : json_pack("{s:I, s:I, s:I, s:I, s:o}", "moving", (json_int_t)o->moving, "outside", (json_int_t)o->outside, "repeated",
 		(json_int_t)o->repeated, "foreign", (json_int_t)o->foreign, "foreign_limit", report_number(o->rule[RULE_WORST].limit));
-	return json_pack("{s:s, s:I, s:b, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:{s:s, s:o, s:o, s:o, s:o}}", "name", f->verdict.op->out[o->out].name,
-		"elements", (json_int_t)o->count, "exact", o->exact, "bit_equal", (json_int_t)o->bit_equal, "not_finite", (json_int_t)o->not_finite,
-		"without_sigma", (json_int_t)o->unscaled, "without_sigma_wrong", (json_int_t)o->unscaled_wrong,
-		"truth_error", report_number(o->truth_error), "sampled", (json_int_t)o->sample.count, "judged_operations", (json_int_t)f->verdict.operations,
-		"sample_share", report_number(o->sample.share), "sample_sigma", report_number(o->sample.sigma), "rules", rules,
-		"indices", indices, "worst", "index", o->worst_at,
-		"expected", report_number(o->worst.expected), "got", report_number(o->worst.got), "sigma", report_number(o->worst.sigma), "ulp", report_number(o->worst.ulp));
+	return json_pack("{s:s, s:I, s:b, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:o, "
+			 "s:{s:s, s:o, s:o, s:o, s:o}}",
+		"name", f->verdict.op->out[o->out].name, "elements", (json_int_t)o->count, "exact",
+		o->exact, "bit_equal", (json_int_t)o->bit_equal, "not_finite",
+		(json_int_t)o->not_finite, "without_sigma", (json_int_t)o->unscaled,
+		"without_sigma_wrong", (json_int_t)o->unscaled_wrong, "truth_error",
+		report_number(o->truth_error), "sampled", (json_int_t)o->sample.count,
+		"judged_operations", (json_int_t)f->verdict.operations, "sample_share",
+		report_number(o->sample.share), "sample_sigma", report_number(o->sample.sigma),
+		"rules", rules, "indices", indices, "worst", "index", o->worst_at, "expected",
+		report_number(o->worst.expected), "got", report_number(o->worst.got), "sigma",
+		report_number(o->worst.sigma), "ulp", report_number(o->worst.ulp));
 }
 
 json_t *report_json(const struct finding *f)

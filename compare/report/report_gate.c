@@ -122,7 +122,9 @@ void report_table(FILE *to, const json_t *captures)
 		cell(to, name_of(r.path, name), width);
 		fprintf(to, "  %-16s  ", r.op);
 		cell(to, r.producer, 30);
-		if (r.judged) fprintf(to, "  %-13s  %7s  %6s", r.contract, short_text(r.worst, 4, worst), short_text(r.rms, 3, rms));
+		if (r.judged)
+			fprintf(to, "  %-13s  %7s  %6s", r.contract, short_text(r.worst, 4, worst),
+				short_text(r.rms, 3, rms));
 		else fprintf(to, "  %-13s  %7s  %6s", "-", "-", "-");
 		fprintf(to, "  %s\n", r.verdict);
 	}
@@ -170,7 +172,9 @@ void report_markdown(FILE *to, const json_t *captures)
 		markdown(to, name_of(r.path, name));
 		fprintf(to, " | %s | ", r.op);
 		markdown(to, r.producer);
-		if (r.judged) fprintf(to, " | %s | %s | %s", r.contract, short_text(r.worst, 4, worst), short_text(r.rms, 3, rms));
+		if (r.judged)
+			fprintf(to, " | %s | %s | %s", r.contract, short_text(r.worst, 4, worst),
+				short_text(r.rms, 3, rms));
 		else fputs(" | | | ", to);
 		fprintf(to, " | %s |\n", mark[r.exit >= 0 && r.exit <= EXIT_MACHINE ? r.exit : EXIT_MACHINE]);
 	}

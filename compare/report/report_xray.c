@@ -39,7 +39,8 @@ static void formula_lines(FILE *to, const struct structure_said *s)
 static bool is_noise(const struct verdict *v, int i)
 {
 	const struct output_verdict *o = &v->out[i];
-	bool hold = v->x.identified && !o->not_finite && v->x.profile.out[o->out].rms <= sums_in_order;
+	bool hold =
+		v->x.identified && !o->not_finite && v->x.profile.out[o->out].rms <= sums_in_order;
 
 	for (int r = 0; r < RULE_COUNT; r++) hold = hold && o->rule[r].value <= o->rule[r].limit;
 	return hold;
@@ -50,8 +51,12 @@ static void not_identified_line(FILE *to, const struct verdict *v)
 	const struct structure_said *s = &v->x.structure;
 	char left[RATIO];
 
-	fprintf(to, "not identified%s; ", s->given_up ? ", nothing that was tried comes near" : s->stopped ? " within the budget" : "");
-	if (isfinite(v->x.left)) fprintf(to, "of what is left, %s times float32's noise, %s\n", ratio_text(sqrt(v->x.left), 3, left), v->x.where);
+	const char *why = s->stopped ? " within the budget" : "";
+	if (s->given_up) why = ", nothing that was tried comes near";
+	fprintf(to, "not identified%s; ", why);
+	if (isfinite(v->x.left))
+		fprintf(to, "of what is left, %s times float32's noise, %s\n",
+			ratio_text(sqrt(v->x.left), 3, left), v->x.where);
 	else fprintf(to, "of what is left, which is not finite, %s\n", v->x.where);
 }
 
@@ -69,7 +74,10 @@ static void structure_lines(FILE *to, const struct verdict *v)
 		int o = v->out[i].out;
 		fprintf(to, "            %-14s ", v->op->out[o].name);
 		if (p->out[o].explained > 0) fprintf(to, "%8.4f %% of the error explained", 100 * p->out[o].explained);
-		else fputs(is_noise(v, i) ? "the error is float32's noise" : "nothing of the error explained", to);
+		else
+			fputs(is_noise(v, i) ? "the error is float32's noise"
+					     : "nothing of the error explained",
+				to);
 		fprintf(to, ", %8.4f %% of elements equal to the emulation's to the bit\n", 100 * p->out[o].bit_equal);
 	}
 }

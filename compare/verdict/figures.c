@@ -120,7 +120,9 @@ static bool add_names(struct output_verdict *v, const struct call *call, const s
 			v->unmoved += !moving;
 		}
 		const size_t twice = m->repeats ? row : members_repeat(got, row);
-		if (twice < row && !v->repeated++) v->first_repeated = (struct element){ first + r * row + twice, m->first[r * row + twice], got[twice], 0, 0, false };
+		if (twice < row && !v->repeated++)
+			v->first_repeated = (struct element){ first + r * row + twice,
+				m->first[r * row + twice], got[twice], 0, 0, false };
 		v->moving += moving;
 	}
 	v->missed += members_missed(m);
@@ -187,7 +189,9 @@ void figures_end(struct figures *f, const struct expected *x)
 	v->rule[RULE_P99].value = f->kept ? select_smallest(f->largest, f->kept, f->kept - 1 - above_p99(f->counted)) : 0;
 	figures_limits(limit, x, v->out, x->runs);
 	for (int r = 0; r < RULE_COUNT; r++) v->rule[r].limit = limit[r];
-	if (v->beyond.unscaled && v->unscaled_wrong && v->rule[RULE_WORST].value <= limit[RULE_WORST]) v->worst = v->beyond;
+	if (v->beyond.unscaled && v->unscaled_wrong
+		&& v->rule[RULE_WORST].value <= limit[RULE_WORST])
+		v->worst = v->beyond;
 	if ((v->names = v->moving > 0)) end_names(v);
 	v->exact = v->exact && !v->names;
 	figures_free(f);

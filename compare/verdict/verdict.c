@@ -82,7 +82,8 @@ static void say_unknown(struct verdict *v, bool required)
 		: v->n_reason ? "besides, the structure is not identified"
 		: "the structure is not identified, and no known fault explains the error", ratio_text(sqrt(x->left), 3, left), x->where);
 	if (x->generic.share > 0)
-		reason(v, FAIL, "what is left amounts to this: %s, which explains %.4g %% of it", x->generic.name, 100 * x->generic.share);
+		reason(v, FAIL, "what is left amounts to this: %s, which explains %.4g %% of it",
+			x->generic.name, 100 * x->generic.share);
 }
 
 /* What the x-ray found goes before the figures that it explains. */

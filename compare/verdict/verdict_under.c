@@ -69,16 +69,20 @@ static void decide(const struct call *call, struct verdict *v, struct output_ver
 
 	index_text(call, o->out, o->worst.index, o->worst_at, sizeof o->worst_at);
 	if (o->not_finite)
-		reason(v, FAIL, "out.%s: %zu of %zu elements are not finite; the first at %s is %s, expected %.9g", name, o->not_finite,
-			o->count, index_text(call, o->out, o->first_not_finite.index, text, sizeof text), number_text(o->first_not_finite.got, got),
-			o->first_not_finite.expected);
+		reason(v, FAIL,
+			"out.%s: %zu of %zu elements are not finite; the first at %s is %s, "
+			"expected %.9g",
+			name, o->not_finite, o->count,
+			index_text(call, o->out, o->first_not_finite.index, text, sizeof text),
+			number_text(o->first_not_finite.got, got), o->first_not_finite.expected);
 	index_text(call, o->out, o->beyond.index, o->beyond_at, sizeof o->beyond_at);
 	if (o->names) decide_names(call, v, o);
 	for (int r = 0; r < RULE_COUNT && !o->names; r++) {
 		const struct element *at = r == RULE_EXCESS ? &o->beyond : &o->worst;
 		if (o->rule[r].value <= o->rule[r].limit) continue;
 		if (o->not_finite && !isfinite(o->rule[r].value)) {
-			none += (size_t)snprintf(no_number + none, sizeof no_number - none, "%s%s", none ? ", " : "", rule_name[r]);
+			none += (size_t)snprintf(no_number + none, sizeof no_number - none, "%s%s",
+				none ? ", " : "", rule_name[r]);
 			continue;
 		}
 		if (o->exact) {
@@ -87,14 +91,24 @@ static void decide(const struct call *call, struct verdict *v, struct output_ver
 			break;
 		}
 		if ((r == RULE_WORST || r == RULE_EXCESS) && at->unscaled)
-			reason(v, FAIL, "out.%s: %s is %.9g, expected %.9g: %s ulp, where float32 is exact; %zu of %zu elements are wrong there", name,
-				r == RULE_EXCESS ? o->beyond_at : o->worst_at, at->got, at->expected, ratio_text(at->ulp, 4, ulp), o->unscaled_wrong, o->unscaled);
+			reason(v, FAIL,
+				"out.%s: %s is %.9g, expected %.9g: %s ulp, where float32 is "
+				"exact; %zu of %zu elements are wrong there",
+				name, r == RULE_EXCESS ? o->beyond_at : o->worst_at, at->got,
+				at->expected, ratio_text(at->ulp, 4, ulp), o->unscaled_wrong,
+				o->unscaled);
 		else if (r == RULE_WORST || r == RULE_EXCESS)
-			reason(v, FAIL, "out.%s: %s is %.9g, expected %.9g: %s sigma, %s ulp; %s %s, at most %.3g", name,
-				r == RULE_EXCESS ? o->beyond_at : o->worst_at, at->got, at->expected, ratio_text(at->sigma, 4, sigma), ratio_text(at->ulp, 4, ulp),
-				rule_name[r], ratio_text(o->rule[r].value, 4, value), o->rule[r].limit);
+			reason(v, FAIL,
+				"out.%s: %s is %.9g, expected %.9g: %s sigma, %s ulp; %s %s, at "
+				"most %.3g",
+				name, r == RULE_EXCESS ? o->beyond_at : o->worst_at, at->got,
+				at->expected, ratio_text(at->sigma, 4, sigma),
+				ratio_text(at->ulp, 4, ulp), rule_name[r],
+				ratio_text(o->rule[r].value, 4, value), o->rule[r].limit);
 		else
-			reason(v, FAIL, "out.%s: %s error %s sigma, at most %.3g", name, rule_name[r], ratio_text(o->rule[r].value, 4, value), o->rule[r].limit);
+			reason(v, FAIL, "out.%s: %s error %s sigma, at most %.3g", name,
+				rule_name[r], ratio_text(o->rule[r].value, 4, value),
+				o->rule[r].limit);
 	}
 	if (none) reason(v, FAIL, "out.%s: no figure with them is a number: %s", name, no_number);
 	if (o->boundless)

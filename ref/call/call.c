@@ -162,7 +162,8 @@ int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK])
 
 const char *call_out_axis(const struct call *call, int i, int axis, char *text, size_t size)
 {
-	const char *all = call->op->out[i].shape, *s = call->no_batch && without_batch(all) ? without_batch(all) : all;
+	const char *all = call->op->out[i].shape, *batched = without_batch(all);
+	const char *s = call->no_batch && batched ? batched : all;
 
 	for (; axis > 0; axis--) s += strcspn(s, ",") + 1;
 	snprintf(text, size, "%.*s", (int)strcspn(s, "?,"), s);

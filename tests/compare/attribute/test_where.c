@@ -1,4 +1,5 @@
-/* What is said of the place of an error, on right outputs of the reference of which a part is changed. */
+/* What is said of the place of an error, on right outputs of the reference of which a part is
+ * changed. */
 #include <math.h>
 #include <string.h>
 
@@ -16,20 +17,44 @@ static double off(double x) { return 1.25 * x + 0.5; }
 static double heads_0(struct tensor *y, size_t i) { return head(i) ? 0 : get(y, i); }
 static double all_0(struct tensor *y, size_t i) { return (void)y, (void)i, 0; }
 static double token_nan(struct tensor *y, size_t i) { return token(i) == 3 ? NAN : get(y, i); }
-static double from_11(struct tensor *y, size_t i) { return token(i) >= 11 ? off(get(y, i)) : get(y, i); }
-static double last_4(struct tensor *y, size_t i) { return i % 256 >= 252 ? off(get(y, i)) : get(y, i); }
-static double three(struct tensor *y, size_t i) { return token(i) % 4 == 2 && token(i) > 2 ? off(get(y, i)) : get(y, i); }
-static double head_2_late(struct tensor *y, size_t i) { return head(i) == 2 && token(i) >= 11 ? off(get(y, i)) : get(y, i); }
+static double from_11(struct tensor *y, size_t i)
+{
+	return token(i) >= 11 ? off(get(y, i)) : get(y, i);
+}
+static double last_4(struct tensor *y, size_t i)
+{
+	return i % 256 >= 252 ? off(get(y, i)) : get(y, i);
+}
+static double three(struct tensor *y, size_t i)
+{
+	return token(i) % 4 == 2 && token(i) > 2 ? off(get(y, i)) : get(y, i);
+}
+static double head_2_late(struct tensor *y, size_t i)
+{
+	return head(i) == 2 && token(i) >= 11 ? off(get(y, i)) : get(y, i);
+}
 static double everywhere(struct tensor *y, size_t i) { return off(get(y, i)); }
-static double one(struct tensor *y, size_t i) { return i == 2 * 1024 + 256 + 7 ? off(get(y, i)) : get(y, i); }
-static double shifted(struct tensor *y, size_t i) { return token(i) ? get(y, i - 1024) : get(y, i); }
+static double one(struct tensor *y, size_t i)
+{
+	return i == 2 * 1024 + 256 + 7 ? off(get(y, i)) : get(y, i);
+}
+static double shifted(struct tensor *y, size_t i)
+{
+	return token(i) ? get(y, i - 1024) : get(y, i);
+}
 static double repeated(struct tensor *y, size_t i) { return get(y, i - 256 * head(i)); }
 static double swapped(struct tensor *y, size_t i)
 {
 	return head(i) == 1 ? get(y, i + 256) : head(i) == 2 ? get(y, i - 256) : get(y, i);
 }
-static double halves(struct tensor *y, size_t i) { return get(y, i % 256 < 128 ? i + 128 : i - 128); }
-static double column_11(struct tensor *y, size_t i) { return i % y->shape[1] % 16 == 11 ? off(get(y, i)) : get(y, i); }
+static double halves(struct tensor *y, size_t i)
+{
+	return get(y, i % 256 < 128 ? i + 128 : i - 128);
+}
+static double column_11(struct tensor *y, size_t i)
+{
+	return i % y->shape[1] % 16 == 11 ? off(get(y, i)) : get(y, i);
+}
 /* A third of all elements, by chance. */
 static double scattered(struct tensor *y, size_t i)
 {
@@ -52,10 +77,13 @@ static void right(struct capture *c, const char *op, const char *kase)
 	struct call call;
 	struct error e;
 
-	assert_true(case_make(c, case_find(op, kase), 1, true, &e) && call_bind(&call, c, true, &e));
+	assert_true(
+		case_make(c, case_find(op, kase), 1, true, &e) && call_bind(&call, c, true, &e));
 	assert_true(ref_run(&call, &p, &a, &e));
 	for (int i = 0; i < MAX_OUT; i++)
-		if (call.out_count[i]) dtype_store(call.out[i]->dtype, a.hi[i], call.out_count[i], call.out[i]->data);
+		if (call.out_count[i])
+			dtype_store(
+				call.out[i]->dtype, a.hi[i], call.out_count[i], call.out[i]->data);
 	answer_free(&a);
 }
 
@@ -84,7 +112,11 @@ static const char *where(const char *op, const char *kase, change *f)
 
 static void a_place_is_said_as_a_person_would(void **state)
 {
-	static const struct { const char *op, *kase; change *f; const char *text; } list[] = {
+	static const struct {
+		const char *op, *kase;
+		change *f;
+		const char *text;
+	} list[] = {
 		{ "rope", "partial", heads_0, "100 % of it in y, which is 0 at H = 1 to 3" },
 		{ "rope", "partial", all_0, "100 % of it in y, which is 0 throughout" },
 		{ "rope", "partial", token_nan, "100 % of it in y, which is NaN at T = 3" },
@@ -96,10 +128,13 @@ static void a_place_is_said_as_a_person_would(void **state)
 		{ "rope", "partial", scattered, "100 % of it in y, spread over it" },
 		{ "rope", "partial", rows, "100 % of it in y, spread over it" },
 		{ "rope", "partial", one, "100 % of it in y, at T = 2, H = 1, D = 7" },
-		{ "rope", "partial", shifted, "100 % of it in y, where T from 1 on hold what belongs at T - 1" },
-		{ "rope", "partial", repeated, "100 % of it in y, where H = 1 to 3 hold what belongs at H = 0" },
+		{ "rope", "partial", shifted,
+			"100 % of it in y, where T from 1 on hold what belongs at T - 1" },
+		{ "rope", "partial", repeated,
+			"100 % of it in y, where H = 1 to 3 hold what belongs at H = 0" },
 		{ "rope", "partial", swapped, "100 % of it in y, where H = 1 and 2 are swapped" },
-		{ "rope", "partial", halves, "100 % of it in y, where the halves of D are swapped" },
+		{ "rope", "partial", halves,
+			"100 % of it in y, where the halves of D are swapped" },
 		{ "newton_schulz", "naive_f32", column_11, " of it in y, at M = 11 mod 16" },
 	};
 	int bad = 0;

@@ -142,8 +142,9 @@ static void tampering_breaks_its_law(void **state)
 	}
 }
 
-/* `check` asks isolation before it searches: it says row, step and slot, and takes no x-ray. A sound capture has one, and so
- * has one most of whose tokens are wrong, which no memory explains. */
+/* `check` asks isolation before it searches: it says row, step and slot, and takes no x-ray. A
+ * sound capture has one, and so has one most of whose tokens are wrong, which no memory
+ * explains. */
 static void check_says_where_as_isolate_does(void **state)
 {
 	struct capture c;
@@ -158,13 +159,16 @@ static void check_says_where_as_isolate_does(void **state)
 	for (size_t i = 0; i < 3; i++) y[6 * 64 + i] += 1;
 	j = checked(EXIT_FAIL, written(&c, "checked"));
 	const char *said = json_string_value(json_array_get(json_object_get(j, "reasons"), 0));
-	if (!strstr(said, "isolate: y[6,0,0,0] of row 3") || !strstr(said, "first wrong step 1, slot ") || !strstr(said, "1 of 13 tokens is wrong"))
+	if (!strstr(said, "isolate: y[6,0,0,0] of row 3")
+		|| !strstr(said, "first wrong step 1, slot ")
+		|| !strstr(said, "1 of 13 tokens is wrong"))
 		fail_msg("%s", said);
 	assert_null(json_object_get(j, "xray"));
 	json_decref(j);
 	for (size_t i = 0; i < capture_out(&c, "y")->count; i++) y[i] *= 1.01f;
 	j = checked(EXIT_FAIL, written(&c, "checked"));
-	assert_null(strstr(json_string_value(json_array_get(json_object_get(j, "reasons"), 0)), "isolate"));
+	assert_null(strstr(
+		json_string_value(json_array_get(json_object_get(j, "reasons"), 0)), "isolate"));
 	assert_non_null(json_object_get(j, "xray"));
 	json_decref(j);
 	capture_free(&c);
@@ -185,7 +189,9 @@ static void check_names_what_isolate_does(void **state)
 	plan_fault(&p, call.op, op_fault(call.op, "state_written_to_a_copy"));
 	assert_true(ref_run(&call, &p, &a, &e));
 	for (int i = 0; i < MAX_OUT; i++)
-		if (call.out_count[i]) dtype_store(call.out[i]->dtype, a.hi[i], call.out_count[i], call.out[i]->data);
+		if (call.out_count[i])
+			dtype_store(
+				call.out[i]->dtype, a.hi[i], call.out_count[i], call.out[i]->data);
 	answer_free(&a);
 	json_t *j = checked(EXIT_FAIL, written(&c, "checked"));
 	const char *said = json_string_value(json_array_get(json_object_get(j, "reasons"), 0));
@@ -247,13 +253,16 @@ static void bad_usage_is_told(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_sound_executor_breaks_no_law), cmocka_unit_test(zero_work_does_not_pass),
-		cmocka_unit_test(names_may_be_used_again), cmocka_unit_test(every_broken_law_is_told),
-		cmocka_unit_test(a_sound_capture_passes_and_repeats), cmocka_unit_test(tampering_breaks_its_law),
-		cmocka_unit_test(check_says_where_as_isolate_does), cmocka_unit_test(check_names_what_isolate_does),
-		cmocka_unit_test(nan_in_a_slot_that_is_not_touched_is_no_fault), cmocka_unit_test(bad_usage_is_told)
-	};
+	const struct CMUnitTest tests[] = { cmocka_unit_test(a_sound_executor_breaks_no_law),
+		cmocka_unit_test(zero_work_does_not_pass),
+		cmocka_unit_test(names_may_be_used_again),
+		cmocka_unit_test(every_broken_law_is_told),
+		cmocka_unit_test(a_sound_capture_passes_and_repeats),
+		cmocka_unit_test(tampering_breaks_its_law),
+		cmocka_unit_test(check_says_where_as_isolate_does),
+		cmocka_unit_test(check_names_what_isolate_does),
+		cmocka_unit_test(nan_in_a_slot_that_is_not_touched_is_no_fault),
+		cmocka_unit_test(bad_usage_is_told) };
 
 	(void)argc;
 	program_find(argv[0]);

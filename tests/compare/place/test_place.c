@@ -18,8 +18,10 @@ static double chance(size_t i)
 	return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
 }
 
-/* What is said of an axis of n indices with `all` elements each, where the share hit is inside or outside. */
-static const char *said(size_t n, double all, bool (*in)(size_t i, size_t n), double inside, double outside, double cluster)
+/* What is said of an axis of n indices with `all` elements each, where the share hit is inside
+ * or outside. */
+static const char *said(size_t n, double all, bool (*in)(size_t i, size_t n), double inside,
+	double outside, double cluster)
 {
 	static char text[128];
 	static double hit[MOST];
@@ -45,7 +47,13 @@ static bool one(size_t i, size_t n) { return (void)n, i == 37; }
 
 static void places_are_said_as_a_person_would(void **state)
 {
-	static const struct { size_t n; double all; bool (*in)(size_t, size_t); double inside, outside; const char *text; } rows[] = {
+	static const struct {
+		size_t n;
+		double all;
+		bool (*in)(size_t, size_t);
+		double inside, outside;
+		const char *text;
+	} rows[] = {
 		{ 256, 64, at_three, 1, 0, "T = 64, 128 and 192" },
 		{ 4, 640, one_to_three, 1, 0, "T = 1 to 3" },
 		{ 128, 32, last_four, 1, 0, "the last 4 of T" },
@@ -61,7 +69,9 @@ static void places_are_said_as_a_person_would(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		assert_string_equal(said(rows[i].n, rows[i].all, rows[i].in, rows[i].inside, rows[i].outside, 1), rows[i].text);
+		assert_string_equal(said(rows[i].n, rows[i].all, rows[i].in, rows[i].inside,
+					    rows[i].outside, 1),
+			rows[i].text);
 }
 
 /* 57 % of the errors of 150 tokens are from token 64 on, if they are everywhere. */
@@ -119,14 +129,18 @@ static const char *moved(const size_t from[N])
 	static char text[256];
 
 	for (size_t i = 0; i < N; i++)
-		for (size_t l = 0; l < LINES; l++) expected[i * LINES + l] = 2 * chance(i * LINES + l + 1) - 1;
+		for (size_t l = 0; l < LINES; l++)
+			expected[i * LINES + l] = 2 * chance(i * LINES + l + 1) - 1;
 	for (size_t i = 0; i < N; i++)
 		for (size_t l = 0; l < LINES; l++) {
-			double right = from[i] < N ? expected[from[i] * LINES + l] : chance(1000 + i * LINES + l);
+			double right = from[i] < N ? expected[from[i] * LINES + l]
+						   : chance(1000 + i * LINES + l);
 			got[i * LINES + l] = right * (1 + 0.01 * (chance(i + l) - 0.5));
 			wrong[i * LINES + l] = from[i] != i;
 		}
-	return moved_find(text, sizeof text, "H", &(struct lines){ N, LINES, got, expected, wrong }) ? text : "";
+	return moved_find(text, sizeof text, "H", &(struct lines){ N, LINES, got, expected, wrong })
+		? text
+		: "";
 }
 
 static void what_belongs_elsewhere_is_said(void **state)
@@ -150,7 +164,7 @@ static void what_belongs_elsewhere_is_said(void **state)
 	assert_string_equal(moved(from), "H runs backwards");
 	for (size_t i = 0; i < N; i++) from[i] = i == 7 ? 2 : i;
 	assert_string_equal(moved(from), "H = 7 holds what belongs at H = 2");
-	from[9] = N;            /* garbage as well */
+	from[9] = N; /* garbage as well */
 	assert_string_equal(moved(from), "");
 }
 

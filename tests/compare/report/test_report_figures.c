@@ -1,4 +1,5 @@
-/* Figures of a report are true where there is no sigma, where numbers are not finite, and where ratios are huge. */
+/* Figures of a report are true where there is no sigma, where numbers are not finite, and where
+ * ratios are huge. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,17 +9,16 @@
 #include "tests/kernel_model.h"
 
 /* Powers of two scale exactly, so nothing that float32 does moves y: it has no sigma. */
-static const char scaled[] =
-	"op scaled\n"
-	"in x [R, W]\n"
-	"out y [R, W]\n"
-	"each r in R\n"
-	"s = power_of_two(max(maximum(-x[r], x[r])) / 448)\n"
-	"y[r] = x[r] * s^-1\n"
-	"site s\n"
-	"site y\n"
-	"contract f32\n"
-	"case plain: R = 8, W = 64, x = bf16 normal(0, 1), y = F8_E4M3\n";
+static const char scaled[] = "op scaled\n"
+			     "in x [R, W]\n"
+			     "out y [R, W]\n"
+			     "each r in R\n"
+			     "s = power_of_two(max(maximum(-x[r], x[r])) / 448)\n"
+			     "y[r] = x[r] * s^-1\n"
+			     "site s\n"
+			     "site y\n"
+			     "contract f32\n"
+			     "case plain: R = 8, W = 64, x = bf16 normal(0, 1), y = F8_E4M3\n";
 
 static char *report_of(const struct capture *c, struct finding *f)
 {
@@ -37,7 +37,8 @@ static char *report_of(const struct capture *c, struct finding *f)
 
 static void expect_line(const char *text, const char *line, bool there)
 {
-	if (!strstr(text, line) == there) fail_msg("'%s' is %s\n%s", line, there ? "missing" : "there", text);
+	if (!strstr(text, line) == there)
+		fail_msg("'%s' is %s\n%s", line, there ? "missing" : "there", text);
 }
 
 static void without_sigma_the_wrong_are_counted(void **state)
@@ -62,7 +63,9 @@ static void without_sigma_the_wrong_are_counted(void **state)
 	assert_int_equal(f.verdict.outcome, FAIL);
 	assert_true(o->worst.index >= 70 && o->worst.index < 100);
 	assert_true(o->unscaled == o->count && o->unscaled_wrong == 30);
-	expect_line(text, "y has 512 elements that have no sigma, as float32 is exact there; 30 are wrong", true);
+	expect_line(text,
+		"y has 512 elements that have no sigma, as float32 is exact there; 30 are wrong",
+		true);
 	expect_line(text, "0 (", false);
 	free(text);
 	capture_free(&c);
@@ -130,14 +133,17 @@ static void a_gain_is_a_factor(void **state)
 
 static void ratios_in_words(void **state)
 {
-	static const struct { double x; const char *text; } rows[] = {
-		{ 49.4912, "49.49" }, { -0.5, "-0.5" }, { 286468.9, "286469" }, { 1e6, "1000000" }, { 1.1e6, "over a million" },
-		{ -5e44, "over a million" }, { INFINITY, "infinite" }, { NAN, "NaN" }
-	};
+	static const struct {
+		double x;
+		const char *text;
+	} rows[] = { { 49.4912, "49.49" }, { -0.5, "-0.5" }, { 286468.9, "286469" },
+		{ 1e6, "1000000" }, { 1.1e6, "over a million" }, { -5e44, "over a million" },
+		{ INFINITY, "infinite" }, { NAN, "NaN" } };
 	char text[RATIO];
 
 	(void)state;
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) assert_string_equal(ratio_text(rows[i].x, 4, text), rows[i].text);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		assert_string_equal(ratio_text(rows[i].x, 4, text), rows[i].text);
 }
 
 int main(void)
