@@ -79,8 +79,7 @@ void examine_under(struct examination *x, const struct call *call, const struct 
  * x->d is lost. E_MEMORY is the only error of both. */
 bool generic_suspect(struct xray *x, struct generic *g);
 
-/* Where r²/floor2 sits, as text: "97 % of it in o, which is 0 at H = 1 to 3", "…, at T = 5", "…,
- * spread over it". */
+/* Where r²/floor2 sits, as text: "97 % of it in o, which is 0 at H = 1 to 3", or "at T = 5". */
 bool where_left(struct xray *x, char *text, size_t size);
 
 #endif

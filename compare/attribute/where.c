@@ -36,6 +36,14 @@ static double size_of(const struct xray *x, size_t j)
 	return x->floor2[j] > 0 ? x->r[j] * x->r[j] / x->floor2[j] : 0;
 }
 
+/* The error of element j as a share of the larger of what it is and what it should be. */
+static double share_of(const struct xray *x, size_t j)
+{
+	double larger = fmax(fabs(x->got[j]), fabs(x->stored[j]));
+
+	return isfinite(larger) && larger > 0 ? fabs(x->r[j]) / larger : 1;
+}
+
 /* Output o's Σ r²/floor2, where no element counts more than one that is wrong. */
 static bool sum_up(struct xray *x, int o, double *total)
 {
@@ -56,7 +64,8 @@ static bool count(struct located *l)
 	for (size_t s = 0; s < x->strips; s++) {
 		if (!xray_refresh_strip(x, s, XRAY_BASE | XRAY_FLOOR)) return false;
 		for (size_t j = x->first[l->o]; j < x->first[l->o + 1]; j++)
-			tally_add(&l->t, xray_place(x, l->o, j), x->got[j], size_of(x, j));
+			tally_add(&l->t, xray_place(x, l->o, j), x->got[j], size_of(x, j),
+				share_of(x, j));
 	}
 	return true;
 }
@@ -203,7 +212,7 @@ static void say_few(const struct located *l, struct said *s)
 	}
 }
 
-/* Fixes the indices of each axis at which there are wrong elements. Have nearly all rows there some? */
+/* Fixes the indices of each axis at which elements are wrong. Have nearly all rows there some? */
 static bool fill_box(struct located *l, char *text, size_t size)
 {
 	struct tally *t = &l->t;
@@ -225,7 +234,7 @@ static bool fill_box(struct located *l, char *text, size_t size)
 		&& t->total[HIT_GRADE] / tally_elements(t) * row >= place_full * cluster;
 }
 
-/* The best place of any grade. Where most elements are wrong, those that are further off tell. */
+/* The best place of any grade; of further ones where most elements are wrong. */
 static bool best_of_grades(const struct tally *t, int *kind, int *axis, struct place *best)
 {
 	const int grades = 2 * t->total[HIT_GRADE] > tally_elements(t) ? HIT_GRADES : 1;
@@ -247,7 +256,7 @@ static bool find_dense(struct located *l, struct said *s)
 	struct tally *t = &l->t;
 	struct place best = { .kind = NOWHERE };
 	int axis = 0, kind = HIT_GRADE;
-	char text[128], shares[80] = "";
+	char text[128], shares[96] = "", what[32] = "wrong";
 
 	if (t->total[HIT_GRADE] <= TALLY_FEW) {
 		if (t->total[HIT_GRADE] > 0) say_few(l, s);
@@ -257,13 +266,14 @@ static bool find_dense(struct located *l, struct said *s)
 	if (best_of_grades(t, &kind, &axis, &best)) {
 		double hits = t->total[kind];
 		if (!narrow(l, kind, axis, best, text, sizeof text)) return false;
-		double in = tally_elements(t), inside = t->total[kind] / in,
-		       outside = (hits - t->total[kind]) / (all - in);
+		double in = tally_elements(t), inside = t->total[kind] / in;
+		double outside = (hits - t->total[kind]) / (all - in);
+		if (kind > HIT_GRADE)
+			snprintf(what, sizeof what, "off by over %.2g %%", 100 * tally_share(kind));
 		if (inside < 0.995 || outside > 0.005)
 			snprintf(shares, sizeof shares,
 				", where %.3g %% of the elements are %s, %.2g %% elsewhere",
-				100 * inside, kind > HIT_GRADE ? "far off" : "wrong",
-				100 * outside);
+				100 * inside, what, 100 * outside);
 	} else if (fill_box(l, text, sizeof text)) {
 		double inside = t->total[HIT_GRADE] / tally_elements(t);
 		if (inside < 0.995)

@@ -75,9 +75,11 @@ const double most_votes = 0.9;
 
 /* ---- where an error is: docs/x-ray.md ---- */
 
-/* In units of float32's noise, squared: an element that is further off is wrong, and each of
- * some grades is so much further. */
-const double place_wrong = 25, place_grade = 256;
+/* In units of float32's noise, squared: an element that is further off is wrong. */
+const double place_wrong = 25;
+/* Where most elements are wrong, as with roundings that were not read, those tell that are off by this
+ * share or by so many times it: bf16's rounding is 2^-9 at most, FP8's 2^-4. */
+const double place_share = 0x1p-12, place_grade = 8;
 /* A place is said where the log of the likelihood ratio, less that of the sets that were tried,
  * is larger: one in a million by chance. */
 const double place_chance = 14;

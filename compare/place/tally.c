@@ -61,15 +61,17 @@ static void draw(struct tally *t, size_t at, size_t n)
 	if (to < TALLY_SAMPLE) t->sample[to] = at;
 }
 
-static void count_wrong(struct tally *t, size_t at, double got, double size)
+double tally_share(int kind)
 {
-	double grade = place_wrong;
+	return kind == HIT_GRADE ? 0 : place_share * pow(place_grade, kind - HIT_GRADE - 1);
+}
 
+static void count_wrong(struct tally *t, size_t at, double got, double share)
+{
 	draw(t, at, (size_t)t->total[HIT_GRADE]);
 	if (got == 0) count(t, HIT_ZERO, at);
 	if (!isfinite(got)) count(t, HIT_NOT_FINITE, at), t->nan += isnan(got) != 0;
-	for (int k = HIT_GRADE; k < HIT_KINDS && size > grade; k++, grade *= place_grade)
-		count(t, k, at);
+	for (int k = HIT_GRADE; k < HIT_KINDS && share >= tally_share(k); k++) count(t, k, at);
 }
 
 static void end_row(struct tally *t)
@@ -90,12 +92,12 @@ void tally_begin(struct tally *t)
 	t->nan = 0;
 }
 
-void tally_add(struct tally *t, size_t at, double got, double size)
+void tally_add(struct tally *t, size_t at, double got, double size, double share)
 {
 	bool wrong = size > place_wrong;
 
 	if ((wrong || got == 0) && is_in(t, at)) {
-		if (wrong) count_wrong(t, at, got, size);
+		if (wrong) count_wrong(t, at, got, share);
 		else count(t, HIT_RIGHT_ZERO, at);
 	}
 	if ((at + 1) % t->row == 0) end_row(t);

@@ -7,10 +7,11 @@
 #include "place.h"
 
 /* What is counted: wrong elements that are 0, those that are not finite, all of each grade; and
- * zeros that are right. An element is wrong where its size, squared and in units of float32's
- * noise, is above place_wrong; of each grade it is so much further off. */
+ * zeros that are right. An element is wrong where its error, squared and in units of float32's
+ * noise, is above place_wrong; of each further grade where it is also above tally_share of the
+ * larger of what it is and what it should be. */
 enum {
-	HIT_ZERO, HIT_NOT_FINITE, HIT_GRADE, HIT_GRADES = 8, HIT_KINDS = HIT_GRADE + HIT_GRADES,
+	HIT_ZERO, HIT_NOT_FINITE, HIT_GRADE, HIT_GRADES = 5, HIT_KINDS = HIT_GRADE + HIT_GRADES,
 	HIT_RIGHT_ZERO = HIT_KINDS, HIT_COUNTS
 };
 enum { TALLY_SAMPLE = 64, TALLY_FEW = 3 };
@@ -32,9 +33,13 @@ struct tally {
 bool tally_make(struct tally *t, int rank, const size_t *shape, struct error *e);
 void tally_free(struct tally *t);
 
-/* All elements in order, from the first: the output has `got` at number `at`. */
+/* All elements in order, from the first: the output has `got` at number `at`. size: of its error,
+ * squared and in units of noise; share: of the larger number. */
 void tally_begin(struct tally *t);
-void tally_add(struct tally *t, size_t at, double got, double size);
+void tally_add(struct tally *t, size_t at, double got, double size, double share);
+
+/* What errors of a grade are above, as a share; 0 of the first. */
+double tally_share(int kind);
 
 /* The index on the axis of element `at`. */
 static inline size_t tally_index(const struct tally *t, int axis, size_t at)
