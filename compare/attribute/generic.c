@@ -59,6 +59,15 @@ static bool best_slice(struct xray *x, int o, int kind, const struct slices *s, 
 	return ok;
 }
 
+/* Decimals of a factor: as many as its error leaves, but no more than three that tell it from 1. */
+static int decimals(double factor, double error)
+{
+	double known = error > 0 ? ceil(-log10(error)) : 9;
+	double telling = 3 + fmax(0, ceil(-log10(fabs(factor - 1))));
+
+	return (int)fmin(9, fmax(0, fmin(known, telling)));
+}
+
 static void name_it(
 	const struct xray *x, int o, int kind, const struct slices *s, size_t at, struct generic *g)
 {
@@ -68,10 +77,12 @@ static void name_it(
 	if (s->n > 1)
 		n += (size_t)snprintf(place + n, sizeof place - n, " at %s = %zu", s->name, at);
 	if (s->n > 1 && s->modulus) snprintf(place + n, sizeof place - n, " mod %zu", s->modulus);
-	int digits = g->error > 0 ? (int)fmin(9, fmax(0, ceil(-log10(g->error)))) : 6;
-	if (kind == GAIN)
-		snprintf(g->name, sizeof g->name, "%s is %.*f ± %.*f times what it should be",
-			place, digits, g->value, digits, g->error);
+	if (kind == GAIN && g->error >= 1)
+		snprintf(g->name, sizeof g->name, "%s is %.0f ± %.0f times what it should be", place,
+			g->value, g->error);
+	else if (kind == GAIN)
+		snprintf(g->name, sizeof g->name, "%s is %.*f ± %.1g times what it should be", place,
+			decimals(g->value, g->error), g->value, g->error);
 	else
 		snprintf(g->name, sizeof g->name, "%.4g ± %.2g is added to %s", g->value, g->error,
 			place);

@@ -125,7 +125,7 @@ static void a_gain_is_a_factor(void **state)
 	struct tensor *y = capture_out(&c, "y");
 	for (size_t i = 0; i < y->count; i++) set(y, i, get(y, i) * 2);
 	char *text = report_of(&c, &f);
-	expect_line(text, "what is left amounts to this: y is 2.0000", true);
+	expect_line(text, "what is left amounts to this: y is 2.00", true);
 	expect_line(text, " times what it should be", true);
 	free(text);
 	capture_free(&c);
