@@ -13,7 +13,10 @@ enum { LONGEST = 1 << 16, CHUNK = 64 };
 enum { GAIN, OFFSET, KINDS };
 
 /* The indices of an axis, modulo `modulus` where it is not 0; with n 1: all elements. */
-struct slices { const char *name; int name_length; size_t n, inner, shape, modulus; };
+struct slices {
+	char name[64];
+	size_t n, inner, shape, modulus;
+};
 
 static size_t slice_of(const struct slices *s, size_t j)
 {
@@ -56,12 +59,33 @@ static bool best_slice(struct xray *x, int o, int kind, const struct slices *s, 
 	return ok;
 }
 
-static void name_it(const struct xray *x, int o, int kind, const struct slices *s, size_t at, char *name, size_t size)
+/* Decimals of a factor: as many as its error leaves, but no more than three that tell it from 1. */
+static int decimals(double factor, double error)
 {
-	size_t n = (size_t)snprintf(name, size, "%s of %s", kind == GAIN ? "gain" : "offset", x->call->op->out[o].name);
+	double known = error > 0 ? ceil(-log10(error)) : 9;
+	double telling = 3 + fmax(0, ceil(-log10(fabs(factor - 1))));
 
-	if (s->n > 1) n += (size_t)snprintf(name + n, size - n, " at %.*s = %zu", s->name_length, s->name, at);
-	if (s->n > 1 && s->modulus) snprintf(name + n, size - n, " mod %zu", s->modulus);
+	return (int)fmin(9, fmax(0, fmin(known, telling)));
+}
+
+static void name_it(
+	const struct xray *x, int o, int kind, const struct slices *s, size_t at, struct generic *g)
+{
+	char place[112];
+	size_t n = (size_t)snprintf(place, sizeof place, "%s", x->call->op->out[o].name);
+
+	if (s->n > 1)
+		n += (size_t)snprintf(place + n, sizeof place - n, " at %s = %zu", s->name, at);
+	if (s->n > 1 && s->modulus) snprintf(place + n, sizeof place - n, " mod %zu", s->modulus);
+	if (kind == GAIN && g->error >= 1)
+		snprintf(g->name, sizeof g->name, "%s is %.0f ± %.0f times what it should be", place,
+			g->value, g->error);
+	else if (kind == GAIN)
+		snprintf(g->name, sizeof g->name, "%s is %.*f ± %.1g times what it should be", place,
+			decimals(g->value, g->error), g->value, g->error);
+	else
+		snprintf(g->name, sizeof g->name, "%.4g ± %.2g is added to %s", g->value, g->error,
+			place);
 }
 
 /* How well the effect at slice `at` explains what is left. */
@@ -93,9 +117,9 @@ static bool try_slices(struct xray *x, int o, int kind, const struct slices *s, 
 	if (!fit_slice(x, o, kind, s, at, &c)) return false;
 	if (!c.determined || !(fabs(c.value) > far * c.error)) return true;
 	g->share = share;
-	g->value = c.value;
+	g->value = kind == GAIN ? 1 + c.value : c.value;
 	g->error = c.error;
-	name_it(x, o, kind, s, at, g->name, sizeof g->name);
+	name_it(x, o, kind, s, at, g);
 	return true;
 }
 
@@ -103,13 +127,12 @@ static bool try_output(struct xray *x, int o, int kind, struct generic *g)
 {
 	size_t shape[MAX_RANK], inner = x->call->out_count[o];
 	int rank = call_out_shape(x->call, o, shape);
-	const char *names = x->call->op->out[o].shape;
 	struct slices all = { .n = 1 };
 
 	if (!try_slices(x, o, kind, &all, g)) return false;
 	for (int a = 0; a < rank; a++) {
-		struct slices s = { names, (int)strcspn(names, ","), shape[a], inner /= shape[a], shape[a], 0 };
-		names += s.name_length + (names[s.name_length] == ',');
+		struct slices s = { "", shape[a], inner /= shape[a], shape[a], 0 };
+		call_out_axis(x->call, o, a, s.name, sizeof s.name);
 		if (s.n < 2 || s.n > LONGEST) continue;
 		if (!try_slices(x, o, kind, &s, g)) return false;
 		if (s.n <= CHUNK) continue;

@@ -28,8 +28,9 @@ struct suspect {
 /* A gain or an offset of an output, throughout or at one index of an axis: no fault that is known, but what
  * an unknown one amounts to. */
 struct generic {
-	char name[96];                  /* "gain of o at Hv = 3" */
-	double value, error;            /* of a gain: its excess over 1; one standard error */
+	/* "o at Hv = 3 is 2.000 ± 0.001 times what it should be", "0.1 ± 0.01 is added to o" */
+	char name[160];
+	double value, error;            /* of a gain: the factor; one standard error */
 	double share;                   /* of what is left that it explains */
 };
 
@@ -78,7 +79,7 @@ void examine_under(struct examination *x, const struct call *call, const struct 
  * x->d is lost. E_MEMORY is the only error of both. */
 bool generic_suspect(struct xray *x, struct generic *g);
 
-/* Where r²/floor2 sits, as text: "97 % of it in o at axis 1 = 5, ...". */
+/* Where r²/floor2 sits, as text: "97 % of it in o, which is 0 at H = 1 to 3", or "at T = 5". */
 bool where_left(struct xray *x, char *text, size_t size);
 
 #endif

@@ -86,6 +86,16 @@ static bool judge(struct eigen *g, const struct trace *t, const double *y, const
 	return eigen_make(g, t, y, a->leave, cli_stage, e) || (a->path && error_in_file(e, a->path));
 }
 
+static int said(
+	const struct arguments *a, const char *name, const struct trace *t, const struct eigen *g)
+{
+	int status = EXIT_PASS;
+
+	if (!a->json) return eigen_print(name, t, g);
+	status = json_print(eigen_json(name, t, g));
+	return status == EXIT_PASS && g->answer_wrong ? EXIT_FAIL : status;
+}
+
 /* ---- options ---- */
 static double real(struct argp_state *state, const char *option, const char *given, double least)
 {
@@ -158,7 +168,9 @@ int cmd_eigen(int argc, char **argv)
 		{ "round-r0", 'R', "TYPE", 0, "Gram forms: rounds R = XX' alone to this as well", 1 }, { 0 }
 	};
 	static const struct argp argp = { options, parse, "[CAPTURE]",
-		"The spectra of R, Q and X after each iteration of Newton-Schulz, against the exact recurrence.", NULL, NULL, NULL };
+		"The spectra of R, Q and X after each iteration of Newton-Schulz, against the "
+		"exact recurrence. Exits 1 where the answer is not what the iteration gives.",
+		NULL, NULL, NULL };
 	struct arguments a = { .coefficients = "polar_express", .algorithm = "gram", .iterate = "bf16", .n = 128, .m = 512,
 		.decades = 10, .safety = SAFETY, .leave = 0.1 };
 	struct eigen g = { 0 };
@@ -171,7 +183,7 @@ int cmd_eigen(int argc, char **argv)
 	const char *name = a.path ? a.path : a.case_name ? a.case_name : a.spectrum;
 	if (source(&t, &y, &a, &e) && judge(&g, &t, y, &a, &e) && (!a.table || eigen_write_rows(a.table, &g, &e))
 		&& (!a.summary || eigen_write_summary(a.summary, &g, &e)))
-		status = a.json ? json_print(eigen_json(name, &t, &g)) : eigen_print(name, &t, &g);
+		status = said(&a, name, &t, &g);
 	else
 		status = print_failure(&e);
 	eigen_free(&g);

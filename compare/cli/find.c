@@ -1,7 +1,79 @@
 /* Reads a capture and judges it. */
 #include "find.h"
 
+#include <string.h>
+
+#include "compare/limits/limits.h"
 #include "gpu/host/backend.h"
+#include "isolate_captures.h"
+
+/* Before all other reasons; the last is lost where there are too many. */
+static void say_first(struct verdict *v, const char *text)
+{
+	if (v->n_reason == MAX_REASON) v->n_reason--;
+	memmove(v->reason + 1, v->reason, (size_t)v->n_reason * sizeof *v->reason);
+	snprintf(v->reason[0], sizeof v->reason[0], "%s", text);
+	v->n_reason++;
+}
+
+/* Which request's memory is wrong, from where on; and the fault, where its answer is all that is
+ * wrong. */
+static void say_isolated(struct verdict *v, const struct isolated *i)
+{
+	const struct breach *b = &i->breach;
+	char text[sizeof v->reason[0]];
+	size_t n = (size_t)snprintf(text, sizeof text, "isolate: %s", b->what);
+
+	if (b->step >= 0 && n < sizeof text)
+		n += (size_t)snprintf(text + n, sizeof text - n,
+			"; first wrong step %d, slot %d, layer %d", b->step, b->slot, b->layer);
+	if (i->wrong && n < sizeof text)
+		snprintf(text + n, sizeof text - n, "; %zu of %zu tokens %s wrong", i->wrong,
+			i->tokens, i->wrong == 1 ? "is" : "are");
+	say_first(v, text);
+	if (!i->named.fault) return;
+	snprintf(text, sizeof text,
+		"has the fault %s: %s; its answer is what all %zu wrong tokens hold",
+		i->named.fault->name, i->named.fault->what, i->wrong);
+	say_first(v, text);
+}
+
+/* Is the cause known without a search? A fault whose answer is all that is wrong and no other's,
+ * or one request's memory: most tokens are right, as they are not where an intermediate is
+ * rounded or computed otherwise. */
+static bool tells(const struct isolated *i)
+{
+	const struct named *n = &i->named;
+
+	if (n->fault) return n->alone && n->explained == i->wrong;
+	return (double)i->wrong <= isolated_share * (double)i->tokens;
+}
+
+/* A call of mixed_batch is held against the laws of isolation first, which take a hundredth of a
+ * search's time. It fails by the rules alone: what isolation says is the cause. */
+static bool judge_isolated(
+	struct finding *f, const char *path, const struct capture *c, const struct judging *how)
+{
+	const struct op *op = op_find(c->op);
+	struct judging quick = *how;
+	struct isolated found;
+	struct capture under = *c;
+	struct error e;
+	bool broken;
+
+	if (how->quick || !op || !op_in_slots(op)) return false;
+	if (how->contract && strcmp(how->contract, "auto")) under.contract = how->contract;
+	if (!isolate_capture(&found, &broken, false, &under, &e) || !broken) return false;
+	quick.quick = true;
+	finding_judge(f, path, c, &quick);
+	if (!f->judged || f->verdict.outcome != FAIL) return false;
+	under.contract = f->verdict.contract->name;
+	if (!isolate_capture(&found, &broken, true, &under, &e) || !broken || !tells(&found))
+		return false;
+	say_isolated(&f->verdict, &found);
+	f->quick = false;
+	return true;
+}
 
 int find(const char *path, const struct judging *how, struct finding *f)
 {
@@ -9,7 +81,7 @@ int find(const char *path, const struct judging *how, struct finding *f)
 	struct error e;
 
 	if (capture_read(&c, path, &e)) {
-		finding_judge(f, path, &c, how);
+		if (!judge_isolated(f, path, &c, how)) finding_judge(f, path, &c, how);
 		if (f->judged) judge_stale(&c, gpu_source_sha256(c.op), &f->verdict);
 		capture_free(&c);
 	} else finding_unread(f, path, &e);

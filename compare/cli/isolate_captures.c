@@ -7,7 +7,13 @@
 #include "compare/isolate/isolate_laws.h"
 #include "compare/report/finding.h"
 
-struct one { struct capture capture; struct isolation laws; struct named named; bool read, broken[LAWS]; };
+struct one {
+	struct capture capture;
+	struct isolation laws;
+	struct named named;
+	size_t tokens, wrong;
+	bool read, broken[LAWS];
+};
 
 /* The first law that is broken is told; the others are marked. */
 static void broken(struct one *o, int law, const struct breach *b)
@@ -114,13 +120,38 @@ static void hold_repeat(struct one *all, size_t i, char **path)
 	}
 }
 
-static bool hold(struct one *o, const char *path, struct error *e)
+/* The laws that one capture can show, and, where one is broken, the fault if that is asked for. */
+static bool hold_all(struct one *o, bool names, struct error *e)
 {
 	struct isolation *x = &o->laws;
 	struct values v;
 	struct call call;
 
 	x->broken = -1;
+	if (!call_bind(&call, &o->capture, true, e) || !hold_untouched(o, e)) return false;
+	hold_padding(o);
+	if (!values_of(&v, &o->capture, e)) return false;
+	x->law[LAW_VALUES] = (struct outcome_of_law){ 1, v.tokens, 0, v.worst };
+	o->tokens = v.tokens;
+	o->wrong = v.wrong;
+	if (v.breach.law) broken(o, LAW_VALUES, &v.breach);
+	return x->broken < 0 || !names || values_name(&o->named, &o->capture, e);
+}
+
+bool isolate_capture(
+	struct isolated *to, bool *breaks, bool names, const struct capture *c, struct error *e)
+{
+	struct one o = { .capture = *c };
+	bool ok = hold_all(&o, names, e);
+
+	*breaks = ok && o.laws.broken >= 0;
+	*to = (struct isolated){ o.laws.breach, o.tokens, o.wrong, o.named };
+	return ok;
+}
+
+static bool hold(struct one *o, const char *path, struct error *e)
+{
+	o->laws.broken = -1;
 	if (!capture_read(&o->capture, path, e)) return false;
 	o->read = true;
 	const struct op *op = op_find(o->capture.op);
@@ -128,13 +159,7 @@ static bool hold(struct one *o, const char *path, struct error *e)
 		error_set(e, E_OP, o->capture.op, NO_OFFSET, "isolate takes captures of %s", op_of_slots()->name);
 		return error_in_file(e, path);
 	}
-	if (!call_bind(&call, &o->capture, true, e)) return error_in_file(e, path);
-	if (!hold_untouched(o, e)) return error_in_file(e, path);
-	hold_padding(o);
-	if (!values_of(&v, &o->capture, e)) return error_in_file(e, path);
-	x->law[LAW_VALUES] = (struct outcome_of_law){ 1, v.tokens, 0, v.worst };
-	if (v.breach.law) broken(o, LAW_VALUES, &v.breach);
-	return x->broken < 0 || values_name(&o->named, &o->capture, e) || error_in_file(e, path);
+	return hold_all(o, true, e) || error_in_file(e, path);
 }
 
 static const int shown[] = { LAW_UNTOUCHED, LAW_PADDING, LAW_VALUES, LAW_REPEAT };

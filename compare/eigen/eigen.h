@@ -37,7 +37,13 @@ struct eigen {
 	struct eigen_step *step;                /* [K+1] */
 	double sigma_max, sigma_min;            /* of X_0 */
 	double y_error, y_departure, y_orthogonality;   /* the answer; NaN where it was not there or is not finite */
+	/* How far u'Yv is off, for singular vectors u, v of X_0 that rounding does not turn. */
+	double y_along;
 	bool has_y, y_recorded, y_is_finite;
+	/* The recorded answer has other singular values than the recurrence gives; it is not
+	 * what the iteration gives, which follows the exact curve: it has, or has them along
+	 * other vectors. */
+	bool answer_left, answer_wrong;
 	/* The first iteration after which a singular value of X is off by more than leave max(1, exact), or X is not finite:
 	 * its direction v is the largest left singular vector of X_t - U diag(x_t) V'. The cause is NEGATIVE where,
 	 * before some iteration since the last restart, more than half of v lies in R's eigenspace of negative

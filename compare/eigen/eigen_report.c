@@ -72,12 +72,30 @@ json_t *eigen_cause_json(const struct eigen *g)
 {
 	bool left = g->cause != FOLLOWS, extreme = g->cause == NEGATIVE || g->cause == ABOVE_ONE;
 
-	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "cause", cause_name[g->cause],
-		"leaves_at", left ? json_integer((json_int_t)g->left) : json_null(),
-		"cause_iteration", extreme ? json_integer((json_int_t)g->cause_at) : json_null(),
-		"cause_eigenvalue", extreme ? json_figure(g->cause_value) : json_null(),
-		"cause_share", extreme ? json_figure(g->cause_share) : json_null(), "exact_diverges", g->exact_diverges,
-		"max_error_Y", json_figure(g->y_error), "orthogonality_Y", json_figure(g->y_orthogonality));
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:b}", "cause",
+		cause_name[g->cause], "leaves_at",
+		left ? json_integer((json_int_t)g->left) : json_null(), "cause_iteration",
+		extreme ? json_integer((json_int_t)g->cause_at) : json_null(), "cause_eigenvalue",
+		extreme ? json_figure(g->cause_value) : json_null(), "cause_share",
+		extreme ? json_figure(g->cause_share) : json_null(), "exact_diverges",
+		g->exact_diverges, "max_error_Y", json_figure(g->y_error), "orthogonality_Y",
+		json_figure(g->y_orthogonality), "answer_wrong", g->answer_wrong);
+}
+
+/* The first line. */
+static void say_answer(const char *name, const struct eigen *g)
+{
+	if (!g->answer_wrong) printf("%s\n", name);
+	else if (!g->y_is_finite)
+		printf("FAIL  %s: the answer is not finite, as that of the iteration is\n", name);
+	else if (g->answer_left)
+		printf("FAIL  %s: the answer is not what the iteration gives: its singular values "
+		       "are off by up to %.4g\n",
+			name, g->y_error);
+	else
+		printf("FAIL  %s: the answer is not what the iteration gives: along the singular "
+		       "vectors of X_0 it is off by up to %.4g\n",
+			name, g->y_along);
 }
 
 int eigen_print(const char *name, const struct trace *t, const struct eigen *g)
@@ -89,9 +107,14 @@ int eigen_print(const char *name, const struct trace *t, const struct eigen *g)
 	char steps[256];
 
 	restarts_text(steps, sizeof steps, t->how.restarts);
-	printf("%s\n  %s, %zu iterations in %s%s; %s\n  [%zu,%zu], singular values of X_0 from %.4g to %.4g\n\n", name,
-		ns_algorithm_name[t->how.algorithm], g->K, format_info[t->how.iterate].name, t->R ? steps : "",
-		t->recorded ? "as recorded" : g->y_recorded ? "emulated, but for the answer" : "emulated",
+	say_answer(name, g);
+	printf("  %s, %zu iterations in %s%s; %s\n  [%zu,%zu], singular values of X_0 from %.4g to "
+	       "%.4g\n\n",
+		ns_algorithm_name[t->how.algorithm], g->K, format_info[t->how.iterate].name,
+		t->R ? steps : "",
+		t->recorded             ? "as recorded"
+			: g->y_recorded ? "emulated, but for the answer"
+					: "emulated",
 		t->s, t->l, g->sigma_max, g->sigma_min);
 	for (size_t i = 0; i <= g->K; i++) {
 		const struct eigen_step *s = &g->step[i];
@@ -106,8 +129,12 @@ int eigen_print(const char *name, const struct trace *t, const struct eigen *g)
 		printf("\nanswer: singular values off by at most %.4g, |YY'-I| = %.4g\n", g->y_error, g->y_orthogonality);
 	else
 		puts(g->has_y ? "\nanswer: not finite" : "");
-	eigen_cause_print(stdout, "", g);
-	return status;
+	if (g->answer_wrong && g->cause == FOLLOWS)
+		printf("the iteration follows the exact curve, where no singular value is off by "
+		       "more than %g; the answer is another\n",
+			g->leave);
+	else eigen_cause_print(stdout, "", g);
+	return status == EXIT_PASS && g->answer_wrong ? EXIT_FAIL : status;
 }
 
 static json_t *json_step(const struct eigen *g, size_t t)

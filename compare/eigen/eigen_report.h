@@ -16,7 +16,8 @@ json_t *eigen_cause_json(const struct eigen *g);
 bool eigen_write_rows(const char *path, const struct eigen *g, struct error *e);
 bool eigen_write_summary(const char *path, const struct eigen *g, struct error *e);
 
-/* On stdout; an exit code. name: where the trace is from. */
+/* On stdout; EXIT_FAIL where the answer is not what the iteration gives. name: where the trace
+ * is from. */
 int eigen_print(const char *name, const struct trace *t, const struct eigen *g);
 
 /* Both tables and the cause. A new reference; NULL when memory is short. */

@@ -21,7 +21,7 @@ static bool one_matrix(struct eigen_cause *r, const struct capture *c, size_t ba
 	r->recorded = t.recorded;
 	r->iterate = t.how.iterate;
 	r->batch = batch;
-	r->answer_left = ok && g.y_recorded && !(g.y_departure <= leave);
+	r->answer_left = ok && g.answer_left;
 	free(g.row);
 	free(g.step);
 	g.row = NULL;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "compare/print/print.h"
 #include "compare/verdict/figures.h"
 #include "isolate_values_private.h"
 
@@ -125,13 +126,15 @@ static void say_token(struct values *v, const struct measured *m, size_t token, 
 	int32_t row = m->row[token], read = integer(c, "read_slot", (size_t)row);
 	int32_t slot = read >= 0 ? read : integer(c, "write_slot", (size_t)integer(c, "cu_seqlens", (size_t)row + 1) - 1);
 	size_t at = token * m->n + element;
-	char text[96];
+	char text[96], sigma[RATIO];
 
 	v->first_wrong = token;
 	v->breach = (struct breach){ "values", m->step[row], -1, slot, (int)(element / (m->n / m->call.out[OUT_Y]->shape[1])), "", false };
-	snprintf(v->breach.what, sizeof v->breach.what, "y%s of row %d is %.6g, alone it would be %.6g: %.3g sigma",
-		index_text(&m->call, OUT_Y, at, text, sizeof text), row, got_at(&m->call, OUT_Y, at), m->truth.a.hi[OUT_Y][at],
-		error_at(m, &m->truth, OUT_Y, at));
+	snprintf(v->breach.what, sizeof v->breach.what,
+		"y%s of row %d is %.6g, alone it would be %.6g: %s sigma",
+		index_text(&m->call, OUT_Y, at, text, sizeof text), row,
+		got_at(&m->call, OUT_Y, at), m->truth.a.hi[OUT_Y][at],
+		ratio_text(error_at(m, &m->truth, OUT_Y, at), 3, sigma));
 }
 
 /* A rule of the verdict that y breaks as a whole: its worst element stands for it. */
@@ -153,7 +156,7 @@ static void say_pool(struct values *v, const struct measured *m, const struct ou
 {
 	const struct tensor *t = m->call.out[o->out];
 	size_t slots = t->shape[0], outer = t->count / slots;
-	char text[96];
+	char text[96], sigma[RATIO];
 
 	for (size_t i = 0; i < t->count && !v->breach.law; i++) {
 		if (!m->written[i / outer]) {
@@ -162,9 +165,12 @@ static void say_pool(struct values *v, const struct measured *m, const struct ou
 		}
 		if (error_at(m, &m->truth, o->out, i) <= o->rule[RULE_WORST].limit) continue;
 		v->breach = (struct breach){ "values", -1, -1, (int)(i / outer), (int)(i % outer / (outer / t->shape[1])), "", false };
-		snprintf(v->breach.what, sizeof v->breach.what, "%s%s is %.6g, alone it would be %.6g: %.3g sigma", m->call.op->out[o->out].name,
-			index_text(&m->call, o->out, i, text, sizeof text), got_at(&m->call, o->out, i), m->truth.a.hi[o->out][i],
-			error_at(m, &m->truth, o->out, i));
+		snprintf(v->breach.what, sizeof v->breach.what,
+			"%s%s is %.6g, alone it would be %.6g: %s sigma",
+			m->call.op->out[o->out].name,
+			index_text(&m->call, o->out, i, text, sizeof text),
+			got_at(&m->call, o->out, i), m->truth.a.hi[o->out][i],
+			ratio_text(error_at(m, &m->truth, o->out, i), 3, sigma));
 	}
 }
 

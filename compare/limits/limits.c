@@ -76,6 +76,38 @@ const double least_votes = 6;
 /* Most of them agree: what a few elements that flip in float32 do not decide. */
 const double most_votes = 0.9;
 
+/* ---- where an error is: docs/x-ray.md ---- */
+
+/* In units of float32's noise, squared: an element that is further off is wrong. */
+const double place_wrong = 25;
+/* Where most elements are wrong, as with roundings that were not read, those tell that are off by this
+ * share or by so many times it: bf16's rounding is 2^-9 at most, FP8's 2^-4. */
+const double place_share = 0x1p-12, place_grade = 8;
+/* A place is said where the log of the likelihood ratio, less that of the sets that were tried,
+ * is larger: one in a million by chance. */
+const double place_chance = 14;
+/* And where wrong elements are at least so many times as dense as elsewhere: less is no place to
+ * a person. */
+const double place_denser = 2;
+/* Elsewhere is free of errors where they are less dense than in the place by this factor. */
+const double place_clean = 0.02;
+/* So much of the rows of a set of indices on all axes, beyond which nothing is wrong, make it
+ * one place. */
+const double place_full = 0.75;
+/* A half of an axis is said for a range that has no more evidence than this part allows: small
+ * errors do not show at all indices. */
+const double place_plain = 0.8;
+/* Of a pattern nearly all elements have it, and it makes this share of what is wrong at least. */
+const double place_nearly = 0.99, place_worth = 0.25;
+/* What stands at an index belongs at another where it is nearer to that by this factor, in
+ * squares, and so near to it by size: FP8's rounding leaves 1.3e-3, and eight numbers drawn at
+ * random agree so well one time in 10^9. */
+const double moved_share = 2e-3;
+
+/* A mixed batch's error is one request's where no more than this share of its tokens are wrong:
+ * the memory of a slot reaches those that read it. */
+const double isolated_share = 0.5;
+
 /* ---- one structure against another: docs/structure.md ---- */
 
 /* Sigma of a sign test over the elements that a choice changes: one in 16,000 by chance, of some 200 choices. */

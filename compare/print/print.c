@@ -47,6 +47,22 @@ json_t *json_figure(double x)
 	return json_string(isnan(x) ? "NaN" : x > 0 ? "inf" : "-inf");
 }
 
+const char *number_text(double x, char text[RATIO])
+{
+	if (isfinite(x)) snprintf(text, RATIO, "%.9g", x);
+	else snprintf(text, RATIO, "%s", isnan(x) ? "NaN" : x > 0 ? "infinite" : "-infinite");
+	return text;
+}
+
+const char *ratio_text(double x, int digits, char text[RATIO])
+{
+	if (!isfinite(x)) return number_text(x, text);
+	if (fabs(x) > 1e6) snprintf(text, RATIO, "over a million");
+	else if (fabs(x) < 1000) snprintf(text, RATIO, "%.*g", digits, x);
+	else snprintf(text, RATIO, "%.0f", x);
+	return text;
+}
+
 json_t *json_shape(const struct tensor *t)
 {
 	json_t *shape = json_array();

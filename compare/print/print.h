@@ -23,6 +23,13 @@ json_t *json_shape(const struct tensor *t);
 void copy_clean(char *to, size_t size, const char *from);
 void make_clean(char *text);            /* the same in place */
 
+/* A ratio to what is expected, in plain words where digits say nothing: "49.49", "over a
+ * million", "infinite", "NaN". Returns text. */
+enum { RATIO = 32 };
+const char *ratio_text(double x, int digits, char text[RATIO]);
+/* The same of an element: "0.0948625422", "infinite", "-infinite", "NaN". */
+const char *number_text(double x, char text[RATIO]);
+
 /* A table on stdout: cells are copied and columns padded to their widest; columns whose heading
  * begins with '>' are set flush right. */
 struct table { size_t columns, n; const char *const *heading; char **cell; bool no_memory; };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "report.h"
+#include "compare/print/print.h"
 
 void replay(FILE *to, const struct finding *f)
 {
@@ -21,13 +22,28 @@ void replay(FILE *to, const struct finding *f)
 
 enum { RULE_WIDE = 19 };        /* "  %9.4g (%5.3g)" */
 
+/* "  49.49 ( 9.5)" in RULE_WIDE columns; a figure in sigma is none where no element has one. */
+static void text_rule(FILE *to, const struct output_verdict *o, int r)
+{
+	double x = o->rule[r].value;
+
+	if (r != RULE_EXCESS && o->unscaled == o->count) fprintf(to, "  %9s %7s", "-", "");
+	else if (isfinite(x) && x <= 1e6) fprintf(to, "  %9.4g (%5.3g)", x, o->rule[r].limit);
+	else
+		fprintf(to, "  %9s (%5.3g)",
+			isnan(x)           ? "NaN"
+				: isinf(x) ? "infinite"
+					   : "over 1e6",
+			o->rule[r].limit);
+}
+
 static void text_output(FILE *to, const struct finding *f, const struct output_verdict *o)
 {
 	const char *name = f->verdict.op->out[o->out].name;
 	char differ[80];
 
 	fprintf(to, "  %-14s %10zu", name, o->count);
-	for (int r = 0; r < RULE_COUNT && !o->exact && !o->names; r++) fprintf(to, "  %9.4g (%5.3g)", o->rule[r].value, o->rule[r].limit);
+	for (int r = 0; r < RULE_COUNT && !o->exact && !o->names; r++) text_rule(to, o, r);
 	if (o->exact || o->names) {
 		if (o->names) snprintf(differ, sizeof differ, "  indices: %zu of %zu differ, %zu may by rounding", o->count - o->bit_equal, o->count, o->moving);
 		else snprintf(differ, sizeof differ, "  exact: %zu of %zu differ", o->count - o->bit_equal, o->count);
@@ -38,6 +54,8 @@ static void text_output(FILE *to, const struct finding *f, const struct output_v
 
 static void text_worst(FILE *to, const struct finding *f, const struct output_verdict *o)
 {
+	char got[RATIO], sigma[RATIO], ulp[RATIO];
+
 	if (o->names) return;
 	if (o->exact) {
 		if (o->bit_equal < o->count)
@@ -45,8 +63,21 @@ static void text_worst(FILE *to, const struct finding *f, const struct output_ve
 				f->verdict.op->out[o->out].name, o->worst_at, o->worst.got, o->worst.expected);
 		return;
 	}
-	fprintf(to, "  worst of %s: %s is %.9g, expected %.9g: %.3g sigma, %.3g ulp\n", f->verdict.op->out[o->out].name, o->worst_at,
-		o->worst.got, o->worst.expected, o->worst.sigma, o->worst.ulp);
+	if (o->unscaled_wrong)
+		fprintf(to,
+			"  %s has %zu element%s that %s no sigma, as float32 is exact there; %zu "
+			"%s wrong\n",
+			f->verdict.op->out[o->out].name, o->unscaled, o->unscaled == 1 ? "" : "s",
+			o->unscaled == 1 ? "has" : "have", o->unscaled_wrong,
+			o->unscaled_wrong == 1 ? "is" : "are");
+	fprintf(to, "  worst of %s: %s is %s, expected %.9g", f->verdict.op->out[o->out].name,
+		o->worst_at, number_text(o->worst.got, got), o->worst.expected);
+	if (isfinite(o->worst.got) && o->worst.unscaled)
+		fprintf(to, ": %s ulp", ratio_text(o->worst.ulp, 3, ulp));
+	else if (isfinite(o->worst.got))
+		fprintf(to, ": %s sigma, %s ulp", ratio_text(o->worst.sigma, 3, sigma),
+			ratio_text(o->worst.ulp, 3, ulp));
+	putc('\n', to);
 }
 
 static void text_sample(FILE *to, const struct verdict *v)
@@ -136,12 +167,18 @@ static json_t *json_output(const struct finding *f, const struct output_verdict 
 		json_object_set_new(rules, rule_name[r], json_pack("{s:o, s:o}", "value", report_number(o->rule[r].value), "limit", report_number(o->rule[r].limit)));
 	json_t *indices = !o->names ? json_null() : json_pack("{s:I, s:I, s:I, s:I, s:o}", "moving", (json_int_t)o->moving, "outside", (json_int_t)o->outside, "repeated",
 		(json_int_t)o->repeated, "foreign", (json_int_t)o->foreign, "foreign_limit", report_number(o->rule[RULE_WORST].limit));
-	return json_pack("{s:s, s:I, s:b, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:{s:s, s:o, s:o, s:o, s:o}}", "name", f->verdict.op->out[o->out].name,
-		"elements", (json_int_t)o->count, "exact", o->exact, "bit_equal", (json_int_t)o->bit_equal, "not_finite", (json_int_t)o->not_finite,
-		"truth_error", report_number(o->truth_error), "sampled", (json_int_t)o->sample.count, "judged_operations", (json_int_t)f->verdict.operations,
-		"sample_share", report_number(o->sample.share), "sample_sigma", report_number(o->sample.sigma), "rules", rules,
-		"indices", indices, "worst", "index", o->worst_at,
-		"expected", report_number(o->worst.expected), "got", report_number(o->worst.got), "sigma", report_number(o->worst.sigma), "ulp", report_number(o->worst.ulp));
+	return json_pack("{s:s, s:I, s:b, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:o, "
+			 "s:{s:s, s:o, s:o, s:o, s:o}}",
+		"name", f->verdict.op->out[o->out].name, "elements", (json_int_t)o->count, "exact",
+		o->exact, "bit_equal", (json_int_t)o->bit_equal, "not_finite",
+		(json_int_t)o->not_finite, "without_sigma", (json_int_t)o->unscaled,
+		"without_sigma_wrong", (json_int_t)o->unscaled_wrong, "truth_error",
+		report_number(o->truth_error), "sampled", (json_int_t)o->sample.count,
+		"judged_operations", (json_int_t)f->verdict.operations, "sample_share",
+		report_number(o->sample.share), "sample_sigma", report_number(o->sample.sigma),
+		"rules", rules, "indices", indices, "worst", "index", o->worst_at, "expected",
+		report_number(o->worst.expected), "got", report_number(o->worst.got), "sigma",
+		report_number(o->worst.sigma), "ulp", report_number(o->worst.ulp));
 }
 
 json_t *report_json(const struct finding *f)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "report.h"
+#include "compare/print/print.h"
 
 /* What a line shows of a record. Texts are the record's; "" where it has none. */
 struct row {
@@ -98,10 +99,18 @@ static void reasons(FILE *to, const struct row *r, const char *indent)
 	fprintf(to, "%sreplay: %s\n", indent, r->replay);
 }
 
+/* A figure in the width that a table has. */
+static const char *short_text(double x, int digits, char text[RATIO])
+{
+	if (!(x <= 1e6)) snprintf(text, RATIO, "%s", isnan(x) ? "NaN" : "1e6+");
+	else snprintf(text, RATIO, "%.*g", digits, x);
+	return text;
+}
+
 void report_table(FILE *to, const json_t *captures)
 {
 	size_t n = json_array_size(captures), width = 8;
-	char name[256];
+	char name[256], worst[RATIO], rms[RATIO];
 
 	for (size_t i = 0; i < n; i++)
 		if (strlen(name_of(row_of(captures, i).path, name)) > width) width = strlen(name);
@@ -113,7 +122,9 @@ void report_table(FILE *to, const json_t *captures)
 		cell(to, name_of(r.path, name), width);
 		fprintf(to, "  %-16s  ", r.op);
 		cell(to, r.producer, 30);
-		if (r.judged) fprintf(to, "  %-13s  %7.4g  %6.3g", r.contract, r.worst, r.rms);
+		if (r.judged)
+			fprintf(to, "  %-13s  %7s  %6s", r.contract, short_text(r.worst, 4, worst),
+				short_text(r.rms, 3, rms));
 		else fprintf(to, "  %-13s  %7s  %6s", "-", "-", "-");
 		fprintf(to, "  %s\n", r.verdict);
 	}
@@ -150,7 +161,7 @@ static void xml(FILE *to, const char *text)
 void report_markdown(FILE *to, const json_t *captures)
 {
 	static const char *const mark[] = { "✅ pass", "❌ fail", "❌ error", "⚠️ undecided", "❌ error" };
-	char name[256];
+	char name[256], worst[RATIO], rms[RATIO];
 
 	fputs("## etalon\n\n", to);
 	totals(to, captures);
@@ -161,7 +172,9 @@ void report_markdown(FILE *to, const json_t *captures)
 		markdown(to, name_of(r.path, name));
 		fprintf(to, " | %s | ", r.op);
 		markdown(to, r.producer);
-		if (r.judged) fprintf(to, " | %s | %.4g | %.3g", r.contract, r.worst, r.rms);
+		if (r.judged)
+			fprintf(to, " | %s | %s | %s", r.contract, short_text(r.worst, 4, worst),
+				short_text(r.rms, 3, rms));
 		else fputs(" | | | ", to);
 		fprintf(to, " | %s |\n", mark[r.exit >= 0 && r.exit <= EXIT_MACHINE ? r.exit : EXIT_MACHINE]);
 	}

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "report.h"
+#include "compare/limits/limits.h"
+#include "compare/print/print.h"
 
 static const char *type_of(const struct suspect *s) { return s->site >= 0 ? rounding_name(s->format, s->rounding) : "fault"; }
 
@@ -33,6 +35,31 @@ static void formula_lines(FILE *to, const struct structure_said *s)
 	structure_lines_print(s->formula, "            ", to);
 }
 
+/* Float32's noise is within the rules, and no more than the emulation's own. */
+static bool is_noise(const struct verdict *v, int i)
+{
+	const struct output_verdict *o = &v->out[i];
+	bool hold =
+		v->x.identified && !o->not_finite && v->x.profile.out[o->out].rms <= sums_in_order;
+
+	for (int r = 0; r < RULE_COUNT; r++) hold = hold && o->rule[r].value <= o->rule[r].limit;
+	return hold;
+}
+
+static void not_identified_line(FILE *to, const struct verdict *v)
+{
+	const struct structure_said *s = &v->x.structure;
+	char left[RATIO];
+
+	const char *why = s->stopped ? " within the budget" : "";
+	if (s->given_up) why = ", nothing that was tried comes near";
+	fprintf(to, "not identified%s; ", why);
+	if (isfinite(v->x.left))
+		fprintf(to, "of what is left, %s times float32's noise, %s\n",
+			ratio_text(sqrt(v->x.left), 3, left), v->x.where);
+	else fprintf(to, "of what is left, which is not finite, %s\n", v->x.where);
+}
+
 static void structure_lines(FILE *to, const struct verdict *v)
 {
 	const struct profile *p = &v->x.profile;
@@ -42,13 +69,15 @@ static void structure_lines(FILE *to, const struct verdict *v)
 	fputs("  structure ", to);
 	if (v->x.identified && s->taken) formula_lines(to, s);
 	else if (v->x.identified) identified_line(to, v);
-	else fprintf(to, "not identified%s; of what is left, %.3g times float32's noise, %s\n",
-		s->given_up ? ", nothing that was tried comes near" : s->stopped ? " within the budget" : "", sqrt(v->x.left), v->x.where);
+	else not_identified_line(to, v);
 	for (int i = 0; i < v->n_out; i++) {
 		int o = v->out[i].out;
 		fprintf(to, "            %-14s ", v->op->out[o].name);
 		if (p->out[o].explained > 0) fprintf(to, "%8.4f %% of the error explained", 100 * p->out[o].explained);
-		else fputs(v->x.identified ? "the error is float32's noise" : "nothing of the error explained", to);
+		else
+			fputs(is_noise(v, i) ? "the error is float32's noise"
+					     : "nothing of the error explained",
+				to);
 		fprintf(to, ", %8.4f %% of elements equal to the emulation's to the bit\n", 100 * p->out[o].bit_equal);
 	}
 }

@@ -21,19 +21,17 @@ struct gain_axes gain_axes_of(const struct call *call, int out)
 
 void gain_place(const struct gain_axes *a, const struct call *call, int out, int group, char *text, size_t size)
 {
-	const char *names = call->op->out[out].shape;
+	char letter[64];
 	int axis = a->n - 1;
 
 	*text = 0;
 	while (axis >= 0 && a->axis[axis].group > group) axis--;
 	if (group == 0 || axis < 0) return;
-	if (call->no_batch && strcspn(names, "?") < strcspn(names, ",")) names += strcspn(names, ",") + 1;
-	for (int r = 0; r < axis; r++) names += strcspn(names, ",") + 1;
 	const struct gain_axis *x = &a->axis[axis];
 	const size_t first = (size_t)(group - x->group) * x->block, last = first + x->block < x->size ? first + x->block - 1 : x->size - 1;
-	const int n = (int)strcspn(names, ",?");
-	if (x->block == 1) snprintf(text, size, "%.*s = %zu", n, names, first);
-	else snprintf(text, size, "%.*s from %zu to %zu", n, names, first, last);
+	call_out_axis(call, out, axis, letter, sizeof letter);
+	if (x->block == 1) snprintf(text, size, "%s = %zu", letter, first);
+	else snprintf(text, size, "%s from %zu to %zu", letter, first, last);
 }
 
 double gain_in_sigma(const struct gain_sum *s) { return s->power > 0 ? s->cross / sqrt(s->power * s->n) : 0; }

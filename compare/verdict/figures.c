@@ -84,7 +84,7 @@ static void add_element(struct figures *f, enum dtype d, size_t j, size_t at, do
 	double hi = truth->hi[i][j], lo = truth->lo[i] ? truth->lo[i][j] : 0;
 	bool equal = rounded_right(d, got, hi, lo, x->upstream[i][j]), noisy = x->sigma[i][j] > 0;
 	double s = equal && (isinf(got) || !noisy) ? 0 : in_sigma(got, hi, lo, noisy ? x->sigma[i][j] : x->upstream[i][j]);
-	struct element here = { at, hi, got, s, in_ulp(d, got, hi, lo) };
+	struct element here = { at, hi, got, s, in_ulp(d, got, hi, lo), !noisy };
 	double apart = fabs(in_sigma(second->hi[i][j], hi, lo, x->sigma[i][j]));
 
 	f->moved = f->moved || noisy || x->upstream[i][j] > 0;
@@ -93,6 +93,8 @@ static void add_element(struct figures *f, enum dtype d, size_t j, size_t at, do
 	v->bit_equal += equal;
 	double beyond = isnan(got) ? INFINITY : excess(d, got, hi, lo, x->upstream[i][j]);
 	if (beyond > v->rule[RULE_EXCESS].value) v->beyond = here, v->rule[RULE_EXCESS].value = beyond;
+	v->unscaled += !noisy;
+	v->unscaled_wrong += !noisy && beyond > f->limit;
 	double size_of = isnan(s) ? INFINITY : noisy || !(x->upstream[i][j] > 0) ? fabs(s) : 0;        /* of what is widened excess decides */
 	if (at == 0 || size_of > v->rule[RULE_WORST].value) v->worst = here, v->rule[RULE_WORST].value = size_of;
 	const double t = hi / x->sigma[i][j];
@@ -120,7 +122,7 @@ static bool add_names(struct output_verdict *v, const struct call *call, const s
 		for (size_t j = 0; j < row; j++) moving += m->moves[r * row + j];
 		for (size_t j = 0; j < row; j++) {
 			const size_t i = r * row + j;
-			const struct element here = { first + i, m->first[i], got[j], 0, 0 };
+			const struct element here = { first + i, m->first[i], got[j], 0, 0, false };
 			const bool inside = got[j] >= m->least && got[j] <= m->greatest;
 			if (!inside && !v->outside++) v->first_outside = here;
 			if (!inside || got[j] == m->first[i] || (m->moves[i] && members_has(m, r, got[j]))) continue;
@@ -128,7 +130,9 @@ static bool add_names(struct output_verdict *v, const struct call *call, const s
 			v->unmoved += !moving;
 		}
 		const size_t twice = m->repeats ? row : members_repeat(got, row);
-		if (twice < row && !v->repeated++) v->first_repeated = (struct element){ first + r * row + twice, m->first[r * row + twice], got[twice], 0, 0 };
+		if (twice < row && !v->repeated++)
+			v->first_repeated = (struct element){ first + r * row + twice,
+				m->first[r * row + twice], got[twice], 0, 0, false };
 		v->moving += moving;
 	}
 	v->missed += members_missed(m);
@@ -154,6 +158,7 @@ bool figures_add(struct figures *f, const struct call *call, const struct strip 
 	size_t size = dtype_info[t->dtype].size;
 
 	f->pass = gain_begin(&f->axes, f->gain, s->first[i]);
+	f->limit = worst_limit(x->runs, f->v->count);
 	for (size_t j = 0; j < s->count[i]; j++) {
 		double got;
 		dtype_load(t->dtype, (const char *)t->data + (s->first[i] + j) * size, 1, &got);
@@ -199,6 +204,9 @@ void figures_end(struct figures *f, const struct call *call, const struct expect
 	v->answer[RULE_GAIN].value = v->answer[RULE_RMS].value = sqrt(v->answer[RULE_RMS].value / n);
 	for (int r = 0; r < RULE_COUNT; r++) v->answer[r].limit = limit[r];
 	gain_judge(v, call, x, f->gain);
+	if (v->beyond.unscaled && v->unscaled_wrong
+		&& v->rule[RULE_WORST].value <= limit[RULE_WORST])
+		v->worst = v->beyond;
 	if ((v->names = v->moving > 0)) end_names(v);
 	v->exact = v->exact && !v->names;
 	figures_free(f);

@@ -13,6 +13,7 @@ struct figures {
 	struct gain_sum *gain;          /* [groups] */
 	struct gain_pass pass;
 	bool moved;                     /* an element that float32 moves */
+	double limit;                   /* of excess */
 	double sum, sum2;
 };
 

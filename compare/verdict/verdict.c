@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "compare/print/print.h"
 #include "verdict_private.h"
 
 const char *const outcome_name[] = { "pass", "fail", "undecided" };
@@ -73,15 +74,16 @@ static void detect(struct verdict *v, const struct suspect *s)
 static void say_unknown(struct verdict *v, bool required)
 {
 	const struct examination *x = &v->x;
+	char left[RATIO];
 
 	for (int i = 0; i < v->n_out; i++)
 		if (v->out[i].not_finite) return;       /* that is said, and what is left has no size */
-	reason(v, FAIL, "%s, %.3g times float32's noise is left: %s", required ? "an explanation is required, and the structure is not identified"
+	reason(v, FAIL, "%s, %s times float32's noise is left: %s", required ? "an explanation is required, and the structure is not identified"
 		: v->n_reason ? "besides, the structure is not identified"
-		: "the structure is not identified, and no known fault explains the error", sqrt(x->left), x->where);
+		: "the structure is not identified, and no known fault explains the error", ratio_text(sqrt(x->left), 3, left), x->where);
 	if (x->generic.share > 0)
-		reason(v, FAIL, "what is left amounts to a %s: %.5g ± %.2g, which explains %.4g %% of it", x->generic.name,
-			x->generic.value, x->generic.error, 100 * x->generic.share);
+		reason(v, FAIL, "what is left amounts to this: %s, which explains %.4g %% of it",
+			x->generic.name, 100 * x->generic.share);
 }
 
 /* What the x-ray found goes before the figures that it explains. */

@@ -19,13 +19,19 @@ extern const char *const rule_name[RULE_COUNT];
  * nearest to its limit (compare/truth/gain.h). */
 struct rule { double value, limit; };
 
-struct element { size_t index; double expected, got, sigma, ulp; };     /* error in sigma and in ulp */
+struct element {
+	size_t index;
+	double expected, got, sigma, ulp;       /* error in sigma and in ulp */
+	bool unscaled;                          /* sigma is 0 */
+};
 
 struct output_verdict {
 	int out;                        /* index in the op's outputs */
 	size_t count;
 	size_t bit_equal;               /* elements equal to the truth rounded once to the dtype */
 	bool exact;                     /* float32 moves no element: each is that or wrong, and there is no sigma */
+	size_t unscaled;                /* elements whose sigma is 0; */
+	size_t unscaled_wrong;          /* of these, such as excess does not allow */
 	size_t not_finite;              /* NaN or infinite where the truth is a number that fits */
 	size_t boundless;               /* whose error the contract's roundings alone may make infinite: no finite number is held against them */
 	/* Of indices: does a run move any of them? how many; of the kernel's those that no run has and no size has room for; others that no run has in their

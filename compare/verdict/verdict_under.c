@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compare/limits/limits.h"
+#include "compare/print/print.h"
 #include "figures.h"
 #include "verdict_private.h"
 
@@ -72,36 +73,70 @@ static double unseen_part(const struct output_verdict *o)
 	return part >= 1 && part < INFINITY ? part : 0;
 }
 
+/* A rule that is broken, of numbers, with the element or the group that breaks it. */
+static void say_broken(struct verdict *v, const struct output_verdict *o, int r)
+{
+	const struct element *at = r == RULE_EXCESS ? &o->beyond : &o->worst;
+	const char *name = v->op->out[o->out].name;
+	char sigma[RATIO], ulp[RATIO], value[RATIO];
+
+	if ((r == RULE_WORST || r == RULE_EXCESS) && at->unscaled)
+		reason(v, FAIL,
+			"out.%s: %s is %.9g, expected %.9g: %s ulp, where float32 is "
+			"exact; %zu of %zu elements are wrong there",
+			name, r == RULE_EXCESS ? o->beyond_at : o->worst_at, at->got,
+			at->expected, ratio_text(at->ulp, 4, ulp), o->unscaled_wrong,
+			o->unscaled);
+	else if (r == RULE_WORST || r == RULE_EXCESS)
+		reason(v, FAIL,
+			"out.%s: %s is %.9g, expected %.9g: %s sigma, %s ulp; %s %s, at "
+			"most %.3g",
+			name, r == RULE_EXCESS ? o->beyond_at : o->worst_at, at->got,
+			at->expected, ratio_text(at->sigma, 4, sigma),
+			ratio_text(at->ulp, 4, ulp), rule_name[r],
+			ratio_text(o->rule[r].value, 4, value), o->rule[r].limit);
+	else if (r == RULE_GAIN)
+		reason(v, FAIL,
+			"out.%s: %.6g times the exact answer%s%s: gain %s sigma, at most %.3g", name,
+			1 + o->gain, *o->gain_at ? " at " : " as a whole", o->gain_at,
+			ratio_text(o->rule[r].value, 4, value), o->rule[r].limit);
+	else
+		reason(v, FAIL, "out.%s: %s error %s sigma, at most %.3g", name,
+			rule_name[r], ratio_text(o->rule[r].value, 4, value),
+			o->rule[r].limit);
+}
+
 static void decide(const struct call *call, struct verdict *v, struct output_verdict *o)
 {
 	const char *name = call->op->out[o->out].name;
-	char text[128];
+	size_t none = 0;
+	char no_number[64], text[128], got[RATIO];
 
 	index_text(call, o->out, o->worst.index, o->worst_at, sizeof o->worst_at);
 	if (o->not_finite)
-		reason(v, FAIL, "out.%s: %zu of %zu elements are not finite; the first at %s is %g, expected %.9g", name, o->not_finite,
-			o->count, index_text(call, o->out, o->first_not_finite.index, text, sizeof text), o->first_not_finite.got,
-			o->first_not_finite.expected);
+		reason(v, FAIL,
+			"out.%s: %zu of %zu elements are not finite; the first at %s is %s, "
+			"expected %.9g",
+			name, o->not_finite, o->count,
+			index_text(call, o->out, o->first_not_finite.index, text, sizeof text),
+			number_text(o->first_not_finite.got, got), o->first_not_finite.expected);
 	index_text(call, o->out, o->beyond.index, o->beyond_at, sizeof o->beyond_at);
 	if (o->names) decide_names(call, v, o);
 	for (int r = 0; r < RULE_COUNT && !o->names; r++) {
-		const struct element *at = r == RULE_EXCESS ? &o->beyond : &o->worst;
 		if (o->rule[r].value <= o->rule[r].limit) continue;
+		if (o->not_finite && !isfinite(o->rule[r].value)) {
+			none += (size_t)snprintf(no_number + none, sizeof no_number - none, "%s%s",
+				none ? ", " : "", rule_name[r]);
+			continue;
+		}
 		if (o->exact) {
 			reason(v, FAIL, "out.%s: %zu of %zu elements differ, where nothing that is rounded could move them; %s is %.9g, expected %.9g", name,
 				o->count - o->bit_equal, o->count, o->worst_at, o->worst.got, o->worst.expected);
 			break;
 		}
-		if (r == RULE_WORST || r == RULE_EXCESS)
-			reason(v, FAIL, "out.%s: %s is %.9g, expected %.9g: %.4g sigma, %.4g ulp; %s %.4g, at most %.3g", name,
-				r == RULE_EXCESS ? o->beyond_at : o->worst_at, at->got, at->expected, at->sigma, at->ulp, rule_name[r],
-				o->rule[r].value, o->rule[r].limit);
-		else if (r == RULE_GAIN)
-			reason(v, FAIL, "out.%s: %.6g times the exact answer%s%s: gain %.4g sigma, at most %.3g", name, 1 + o->gain, *o->gain_at ? " at " : " as a whole", o->gain_at,
-				o->rule[r].value, o->rule[r].limit);
-		else
-			reason(v, FAIL, "out.%s: %s error %.4g sigma, at most %.3g", name, rule_name[r], o->rule[r].value, o->rule[r].limit);
+		say_broken(v, o, r);
 	}
+	if (none) reason(v, FAIL, "out.%s: no figure with them is a number: %s", name, no_number);
 	if (o->boundless)
 		reason(v, UNDECIDED, "out.%s: what the contract rounds may alone make %zu of %zu elements infinite or NaN, and nothing is held against them", name,
 			o->boundless, o->count);

@@ -160,6 +160,16 @@ int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK])
 	return call_shape(call, call->op->out[i].shape, shape);
 }
 
+const char *call_out_axis(const struct call *call, int i, int axis, char *text, size_t size)
+{
+	const char *all = call->op->out[i].shape, *batched = without_batch(all);
+	const char *s = call->no_batch && batched ? batched : all;
+
+	for (; axis > 0; axis--) s += strcspn(s, ",") + 1;
+	snprintf(text, size, "%.*s", (int)strcspn(s, "?,"), s);
+	return text;
+}
+
 bool call_check_cuts(const struct call *call, int in, int dim_tokens, int dim_n, struct error *e)
 {
 	const struct tensor *t = call->in[in];

@@ -198,6 +198,9 @@ double call_list(const struct call *call, int p, size_t row, size_t width, size_
 /* A tensor_spec's shape in the call's sizes, and that of output i; return its rank. */
 int call_shape(const struct call *call, const char *spec, size_t shape[MAX_RANK]);
 int call_out_shape(const struct call *call, int i, size_t shape[MAX_RANK]);
+/* "Hv": the symbol of axis `axis` of output i in this call, whose first one may be missing.
+ * Returns text. */
+const char *call_out_axis(const struct call *call, int i, int axis, char *text, size_t size);
 
 /* ---- strips ---- */
 /* A part of dims[0], and the elements [first, first + count) of output i that it completes. */

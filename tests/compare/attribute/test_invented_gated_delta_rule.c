@@ -7,16 +7,26 @@ enum fault {
 };
 
 static const struct invention list[INVENTED + 1] = {
-	[BETA_REUSED] = { "the last head takes the first head's beta", "ragged", NULL, "at Hv = 3" },
-	[VALUE_A_TOKEN_LATE] = { "the heads of the second key head read v one token early", "ragged", NULL, "at the upper half of Hv" },
-	[COLUMN_NOT_UPDATED] = { "column 5 of the state takes no update", "ragged", NULL, "at Dv = 5" },
-	[SWAPPED_IN_LAST_CHUNK] = { "q and k are swapped from token 64 on", "single", NULL, "in o, there 100 % at T from 64 on|in final_state" },
-	[LAST_DECAY_UNWRITTEN] = { "the written state lacks the last token's decay", "ragged", NULL, "100 % of it in final_state" },
-	[SCALE_IN_BF16] = { "head 2 keeps its scale in bf16", "ragged", NULL, ",2,|there 100 % at Hv = 2|there 99 % at Hv = 2" },
-	[QUERY_TAIL] = { "the last 4 rows of the state are not read out", "ragged", NULL, "100 % of it in o" },
-	[NORM_OF_TOKEN_BEFORE] = { "a tile's last k has the norm of the one before", "single", NULL, " of it in o| of it in final_state" },
-	[DECAY_FROM_SEQUENCE_BEFORE] = { "a sequence's first decay is the last of the sequence before", "slots", "state_bf16", " of it in final_state| of it in o" },
-	[SHORT_LOG2E] = { "the decay is a power of 2 with three decimals of log2 e", "single", NULL, " of it in o| of it in final_state" },
+	[BETA_REUSED] = { "the last head takes the first head's beta", "ragged", NULL,
+		"at Hv = 3" },
+	[VALUE_A_TOKEN_LATE] = { "the heads of the second key head read v one token early",
+		"ragged", NULL, "at Hv = 2 and 3" },
+	[COLUMN_NOT_UPDATED] = { "column 5 of the state takes no update", "ragged", NULL,
+		"at Dv = 5" },
+	[SWAPPED_IN_LAST_CHUNK] = { "q and k are swapped from token 64 on", "single", NULL,
+		"in o, at T from 64 on|in final_state" },
+	[LAST_DECAY_UNWRITTEN] = { "the written state lacks the last token's decay", "ragged", NULL,
+		"100 % of it in final_state" },
+	[SCALE_IN_BF16] = { "head 2 keeps its scale in bf16", "ragged", NULL, ",2,|at Hv = 2" },
+	[QUERY_TAIL] = { "the last 4 rows of the state are not read out", "ragged", NULL,
+		"100 % of it in o" },
+	[NORM_OF_TOKEN_BEFORE] = { "a tile's last k has the norm of the one before", "single", NULL,
+		" of it in o| of it in final_state" },
+	[DECAY_FROM_SEQUENCE_BEFORE] = { "a sequence's first decay is the last of the sequence "
+					 "before",
+		"slots", "state_bf16", " of it in final_state| of it in o" },
+	[SHORT_LOG2E] = { "the decay is a power of 2 with three decimals of log2 e", "single", NULL,
+		" of it in o| of it in final_state" },
 };
 
 #define IN(...) .in = (const struct case_tensor[]){ { "q", "T,Hk,Dk", DT_BF16, DRAW_NORMAL, 0, 1 }, { "k", "T,Hk,Dk", DT_BF16, DRAW_NORMAL, 0, 1 }, \

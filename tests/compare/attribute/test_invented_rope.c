@@ -7,16 +7,26 @@ enum fault {
 };
 
 static const struct invention list[INVENTED + 1] = {
-	[LAST_PAIR_LEFT] = { "the last pair is copied, not turned", "partial", NULL, "63]|31]|D = 15 mod 16" },
-	[ODD_HEADS_BACKWARDS] = { "odd heads take the sine with the other sign", "full", NULL, "100 % at H = 1" },
-	[LAST_POSITION_EARLY] = { "the last token's position is read before it is counted up", "partial", NULL, "99 % at T = 15|100 % at T = 15" },
-	[TABLE_OF_NEXT_TOKEN] = { "a second block of 16 heads reads the table one token on", "many_heads", NULL, "100 % at the upper half of H" },
-	[TILE_END_STALE] = { "a tile's last token turns as the one before it", "many_tokens", NULL, "99 % at T = 63 mod 64|100 % at T = 63 mod 64" },
-	[IN_PLACE] = { "x1 is overwritten before x2 reads it", "full", NULL, "100 % at the upper half of D" },
-	[LAST_NOT_COPIED] = { "the last element of a row that is only copied stays 0", "partial", NULL, "99 % at D = 255|100 % at D = 255" },
-	[SHORT_LOGARITHM] = { "theta's logarithm has three decimals", "partial_f32", NULL, "of it in y" },
-	[SHORT_SERIES] = { "sines of small angles are x - x^3/6", "partial_f32", NULL, "out.y: [2,0,4]|of it in y" },
-	[POSITION_IN_16_BITS] = { "positions pass through 16 bits", "full", NULL, "100 % at the upper half of T" },
+	[LAST_PAIR_LEFT] = { "the last pair is copied, not turned", "partial", NULL,
+		"63]|31]|at D = 31 and 63" },
+	[ODD_HEADS_BACKWARDS] = { "odd heads take the sine with the other sign", "full", NULL,
+		"at H = 1" },
+	[LAST_POSITION_EARLY] = { "the last token's position is read before it is counted up",
+		"partial", NULL, "at T = 15" },
+	[TABLE_OF_NEXT_TOKEN] = { "a second block of 16 heads reads the table one token on",
+		"many_heads", NULL, "at the upper half of H" },
+	[TILE_END_STALE] = { "a tile's last token turns as the one before it", "many_tokens", NULL,
+		"at T = 63 mod 64" },
+	[IN_PLACE] = { "x1 is overwritten before x2 reads it", "full", NULL,
+		"at the upper half of D" },
+	[LAST_NOT_COPIED] = { "the last element of a row that is only copied stays 0", "partial",
+		NULL, "which is 0 at D = 255" },
+	[SHORT_LOGARITHM] = { "theta's logarithm has three decimals", "partial_f32", NULL,
+		"of it in y" },
+	[SHORT_SERIES] = { "sines of small angles are x - x^3/6", "partial_f32", NULL,
+		"out.y: [2,0,4]|of it in y" },
+	[POSITION_IN_16_BITS] = { "positions pass through 16 bits", "full", NULL,
+		"at the last 5 of T" },
 };
 
 #define TENSORS .in = (const struct case_tensor[]){ { "x", "T,H,D", DT_BF16, DRAW_NORMAL, 0, 1 }, \

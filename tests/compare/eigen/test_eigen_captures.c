@@ -181,6 +181,58 @@ static void eigen_writes_its_tables(void **state)
 	free(step);
 }
 
+/* An answer of other coefficients, the answer with the other sign, one that is not finite: none
+ * is what the iteration gives. The right one is, in the iterate's type and in bf16. */
+static void an_answer_that_is_another_fails(void **state)
+{
+	enum { RIGHT, IN_BF16, TOO_LARGE, NEGATIVE_OF_IT, NOT_FINITE, ANSWERS };
+	static const char *const says[ANSWERS] = { [TOO_LARGE] = "its singular values are off by",
+		[NEGATIVE_OF_IT] = "along the singular vectors",
+		[NOT_FINITE] = "not finite" };
+	enum { S = 6, L = 10 };
+	struct iteration how = { .algorithm = NS_GRAM,
+		.iterate = FMT_F16,
+		.restarts = 4,
+		.eps = 1e-7,
+		.polynomials = { .n = 3,
+			.at = { { 1.875, -1.25, 0.375 }, { 2, -1.5, 0.5 }, { 1.5, -0.5, 0 } } } };
+	double x[S * L], y[S * L];
+	struct trace t;
+	struct error e;
+
+	(void)state;
+	assert_true(
+		spectrum_draw(x, S, L, "linear", 0, 4, &e) && trace_emulate(&t, &how, x, S, L, &e));
+	memcpy(y, t.y, sizeof y);
+	for (int i = 0; i < ANSWERS; i++)
+		for (int traces = 0; traces < 2; traces++) {
+			struct capture c;
+			for (size_t j = 0; j < S * L; j++)
+				t.y[j] = i == IN_BF16
+					? format_round(FMT_BF16, ROUND_NEAREST_EVEN, y[j], 0)
+					: i == TOO_LARGE            ? 1.5 * y[j]
+					: i == NEGATIVE_OF_IT       ? -y[j]
+					: i == NOT_FINITE && j == 7 ? INFINITY
+								    : y[j];
+			capture_make(&c, &t, x, PARAMS(), traces);
+			const char *path = scratch("answer");
+			assert_true(tensors_write(&c.tensors, path, &e));
+			capture_free(&c);
+			expect(says[i] ? EXIT_FAIL : EXIT_PASS, "eigen", "--batch", "1", path);
+			*strchr(out, '\n') = 0;
+			if (!strncmp(out, "FAIL  ", 6) == !says[i]
+				|| (says[i] && !strstr(out, says[i])))
+				fail_msg("%d: %s", i, out);
+			expect(says[i] ? EXIT_FAIL : EXIT_PASS, "eigen", "--batch", "1", "--json",
+				path);
+			json_t *j = json_out();
+			assert_true(json_is_true(json_object_get(j, "answer_wrong"))
+				== (says[i] != NULL));
+			json_decref(j);
+		}
+	trace_free(&t);
+}
+
 static void commands_refuse_in_one_line(void **state)
 {
 	(void)state;
@@ -223,6 +275,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(traces_of_captures),
 		cmocka_unit_test(bad_captures),
 		cmocka_unit_test(eigen_writes_its_tables),
+		cmocka_unit_test(an_answer_that_is_another_fails),
 		cmocka_unit_test(commands_refuse_in_one_line),
 		cmocka_unit_test(restarts_prints_all_choices),
 	};

@@ -86,6 +86,16 @@ static const char *written(const struct capture *c, const char *name)
 	return path;
 }
 
+/* The finding of `check --json`. */
+static json_t *checked(int status, const char *path)
+{
+	expect(status, "check", "--json", path);
+	json_t *all = json_out(), *j = json_incref(json_array_get(all, 0));
+
+	json_decref(all);
+	return j;
+}
+
 static void a_sound_capture_passes_and_repeats(void **state)
 {
 	struct capture c;
@@ -130,6 +140,64 @@ static void tampering_breaks_its_law(void **state)
 		assert_int_equal(isolate_captures((char *[]){ (char *)(uintptr_t)scratch("tampered") }, 1, false), EXIT_FAIL);
 		capture_free(&c);
 	}
+}
+
+/* `check` asks isolation before it searches: it says row, step and slot, and takes no x-ray. A
+ * sound capture has one, and so has one most of whose tokens are wrong, which no memory
+ * explains. */
+static void check_says_where_as_isolate_does(void **state)
+{
+	struct capture c;
+	json_t *j;
+
+	(void)state;
+	make_capture(&c, sound);
+	j = checked(EXIT_PASS, written(&c, "checked"));
+	assert_non_null(json_object_get(j, "xray"));
+	json_decref(j);
+	float *y = capture_out(&c, "y")->data;
+	for (size_t i = 0; i < 3; i++) y[6 * 64 + i] += 1;
+	j = checked(EXIT_FAIL, written(&c, "checked"));
+	const char *said = json_string_value(json_array_get(json_object_get(j, "reasons"), 0));
+	if (!strstr(said, "isolate: y[6,0,0,0] of row 3")
+		|| !strstr(said, "first wrong step 1, slot ")
+		|| !strstr(said, "1 of 13 tokens is wrong"))
+		fail_msg("%s", said);
+	assert_null(json_object_get(j, "xray"));
+	json_decref(j);
+	for (size_t i = 0; i < capture_out(&c, "y")->count; i++) y[i] *= 1.01f;
+	j = checked(EXIT_FAIL, written(&c, "checked"));
+	assert_null(strstr(
+		json_string_value(json_array_get(json_object_get(j, "reasons"), 0)), "isolate"));
+	assert_non_null(json_object_get(j, "xray"));
+	json_decref(j);
+	capture_free(&c);
+}
+
+/* A fault whose answer all wrong tokens hold is named. */
+static void check_names_what_isolate_does(void **state)
+{
+	struct plan p = plan_plain(&arith_f32, 24);
+	struct capture c;
+	struct call call;
+	struct answer a;
+	struct error e;
+
+	(void)state;
+	make_capture(&c, sound);
+	assert_true(call_bind(&call, &c, true, &e));
+	plan_fault(&p, call.op, op_fault(call.op, "state_written_to_a_copy"));
+	assert_true(ref_run(&call, &p, &a, &e));
+	for (int i = 0; i < MAX_OUT; i++)
+		if (call.out_count[i])
+			dtype_store(
+				call.out[i]->dtype, a.hi[i], call.out_count[i], call.out[i]->data);
+	answer_free(&a);
+	json_t *j = checked(EXIT_FAIL, written(&c, "checked"));
+	const char *said = json_string_value(json_array_get(json_object_get(j, "reasons"), 0));
+	if (!strstr(said, "has the fault state_written_to_a_copy")) fail_msg("%s", said);
+	json_decref(j);
+	capture_free(&c);
 }
 
 static void every_broken_law_is_told(void **state)
@@ -185,12 +253,16 @@ static void bad_usage_is_told(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_sound_executor_breaks_no_law), cmocka_unit_test(zero_work_does_not_pass),
-		cmocka_unit_test(names_may_be_used_again), cmocka_unit_test(every_broken_law_is_told),
-		cmocka_unit_test(a_sound_capture_passes_and_repeats), cmocka_unit_test(tampering_breaks_its_law),
-		cmocka_unit_test(nan_in_a_slot_that_is_not_touched_is_no_fault), cmocka_unit_test(bad_usage_is_told)
-	};
+	const struct CMUnitTest tests[] = { cmocka_unit_test(a_sound_executor_breaks_no_law),
+		cmocka_unit_test(zero_work_does_not_pass),
+		cmocka_unit_test(names_may_be_used_again),
+		cmocka_unit_test(every_broken_law_is_told),
+		cmocka_unit_test(a_sound_capture_passes_and_repeats),
+		cmocka_unit_test(tampering_breaks_its_law),
+		cmocka_unit_test(check_says_where_as_isolate_does),
+		cmocka_unit_test(check_names_what_isolate_does),
+		cmocka_unit_test(nan_in_a_slot_that_is_not_touched_is_no_fault),
+		cmocka_unit_test(bad_usage_is_told) };
 
 	(void)argc;
 	program_find(argv[0]);

@@ -72,7 +72,10 @@ static unsigned broken(const struct verdict *v)
 		char name[32];
 		snprintf(name, sizeof name, r <= RULE_EXCESS ? "; %s " : ": %s error", rule_name[r]);
 		for (int i = 0; i < v->n_reason; i++)
-			if (strstr(v->reason[i], name)) rules |= 1u << r;
+			if (strstr(v->reason[i], name)
+				|| (strstr(v->reason[i], "is a number: ")
+					&& strstr(v->reason[i], rule_name[r])))
+				rules |= 1u << r;
 	}
 	return rules;
 }
