@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "compare/isolate/isolate_laws.h"
 #include "compare/limits/limits.h"
 #include "gpu/host/backend.h"
 #include "isolate_captures.h"
@@ -38,15 +39,16 @@ static void say_isolated(struct verdict *v, const struct isolated *i)
 	say_first(v, text);
 }
 
-/* Is the cause known without a search? A fault whose answer is all that is wrong and no other's,
- * or one request's memory: most tokens are right, as they are not where an intermediate is
- * rounded or computed otherwise. */
+/* Is the cause known without a search? A fault whose answer is all that is wrong and no other's, or
+ * one request's memory: most tokens are right, as they are not where an intermediate is computed
+ * otherwise, and those that are wrong are off by more than any rounding. */
 static bool tells(const struct isolated *i)
 {
 	const struct named *n = &i->named;
 
 	if (n->fault) return n->alone && n->explained == i->wrong;
-	return (double)i->wrong <= isolated_share * (double)i->tokens;
+	if (strcmp(i->breach.law, laws[LAW_VALUES].name)) return true;
+	return (double)i->wrong <= isolated_share * (double)i->tokens && i->share >= isolated_size;
 }
 
 /* A call of mixed_batch is held against the laws of isolation first, which take a hundredth of a

@@ -12,6 +12,7 @@ struct one {
 	struct isolation laws;
 	struct named named;
 	size_t tokens, wrong;
+	double share;
 	bool read, broken[LAWS];
 };
 
@@ -134,6 +135,7 @@ static bool hold_all(struct one *o, bool names, struct error *e)
 	x->law[LAW_VALUES] = (struct outcome_of_law){ 1, v.tokens, 0, v.worst };
 	o->tokens = v.tokens;
 	o->wrong = v.wrong;
+	o->share = v.share;
 	if (v.breach.law) broken(o, LAW_VALUES, &v.breach);
 	return x->broken < 0 || !names || values_name(&o->named, &o->capture, e);
 }
@@ -145,7 +147,7 @@ bool isolate_capture(
 	bool ok = hold_all(&o, names, e);
 
 	*breaks = ok && o.laws.broken >= 0;
-	*to = (struct isolated){ o.laws.breach, o.tokens, o.wrong, o.named };
+	*to = (struct isolated){ o.laws.breach, o.tokens, o.wrong, o.share, o.named };
 	return ok;
 }
 

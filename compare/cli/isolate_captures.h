@@ -9,6 +9,7 @@
 struct isolated {
 	struct breach breach;
 	size_t tokens, wrong;
+	double share;                   /* see struct values */
 	struct named named;
 };
 

@@ -120,6 +120,19 @@ static size_t wrong_in_token(const struct measured *m, const struct hypothesis *
 	return i;
 }
 
+/* The error of n elements from i on, as a share of their size: root mean squares. */
+static double share_of(const struct measured *m, int out, size_t i, size_t n)
+{
+	double error = 0, size = 0;
+
+	for (; n; i++, n--) {
+		double exact = m->truth.a.hi[out][i], off = got_at(&m->call, out, i) - exact;
+		error += off * off;
+		size += exact * exact;
+	}
+	return isnan(error) || !(size > 0) ? INFINITY : sqrt(error / size);
+}
+
 static void say_token(struct values *v, const struct measured *m, size_t token, size_t element)
 {
 	const struct capture *c = m->call.capture;
@@ -164,6 +177,7 @@ static void say_pool(struct values *v, const struct measured *m, const struct ou
 			continue;
 		}
 		if (error_at(m, &m->truth, o->out, i) <= o->rule[RULE_WORST].limit) continue;
+		v->share = fmax(v->share, share_of(m, o->out, i / outer * outer, outer));
 		v->breach = (struct breach){ "values", -1, -1, (int)(i / outer), (int)(i % outer / (outer / t->shape[1])), "", false };
 		snprintf(v->breach.what, sizeof v->breach.what,
 			"%s%s is %.6g, alone it would be %.6g: %s sigma",
@@ -187,7 +201,9 @@ bool values_of(struct values *v, const struct capture *c, struct error *e)
 		if (m.padding[m.row[t]]) continue;
 		size_t at = wrong_in_token(&m, &m.truth, t, o[OUT_Y].rule[RULE_WORST].limit);
 		v->tokens++;
-		if (at < m.n && !v->wrong++) say_token(v, &m, t, at);
+		if (at == m.n) continue;
+		v->share = fmax(v->share, share_of(&m, OUT_Y, t * m.n, m.n));
+		if (!v->wrong++) say_token(v, &m, t, at);
 	}
 	if (ok) say_rule(v, &m, &o[OUT_Y]);
 	for (int i = OUT_Y + 1; ok && i < MAX_OUT; i++)

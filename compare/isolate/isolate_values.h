@@ -10,6 +10,7 @@ struct values {
 	double worst;                   /* error of y in sigma */
 	size_t tokens, wrong;           /* of rows that are not padding */
 	size_t first_wrong;             /* a token; where wrong is not 0 */
+	double share;                   /* the largest error of a wrong token or slot, as a share of its size */
 };
 
 /* Of a capture of mixed_batch that has its outputs; its contract, or f32. */

@@ -107,6 +107,9 @@ const double moved_share = 2e-3;
 /* A mixed batch's error is one request's where no more than this share of its tokens are wrong:
  * the memory of a slot reaches those that read it. */
 const double isolated_share = 0.5;
+/* And where a token or a slot is off by this share of its size. Kernels with a pool in bf16 are off by
+ * 0.003 from float32's, those with bf16 operands by 0.02; another's memory is off by 1.9. */
+const double isolated_size = 0.25;
 
 /* ---- one structure against another: docs/structure.md ---- */
 

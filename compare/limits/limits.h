@@ -13,7 +13,7 @@ extern const double explained_enough, explained_plenty, few_flips, saturated, fl
 extern const double certain, likely, above_noise, worth_keeping, off_one, flips_off_one, errors_off_one, well_known, else_finite, least_votes, most_votes;
 /* where an error is */
 extern const double place_wrong, place_share, place_grade, place_chance, place_denser, place_clean, place_full,
-	place_plain, place_nearly, place_worth, moved_share, isolated_share;
+	place_plain, place_nearly, place_worth, moved_share, isolated_share, isolated_size;
 /* a choice of structure, or a fault beside it, is better than another */
 extern const double sign_test, no_worse, much_louder, fault_shrinks;
 /* a search's budget */

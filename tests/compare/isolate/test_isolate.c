@@ -156,7 +156,7 @@ static void check_says_where_as_isolate_does(void **state)
 	assert_non_null(json_object_get(j, "xray"));
 	json_decref(j);
 	float *y = capture_out(&c, "y")->data;
-	for (size_t i = 0; i < 3; i++) y[6 * 64 + i] += 1;
+	for (size_t i = 0; i < 3; i++) y[6 * 64 + i] += 3;
 	j = checked(EXIT_FAIL, written(&c, "checked"));
 	const char *said = json_string_value(json_array_get(json_object_get(j, "reasons"), 0));
 	if (!strstr(said, "isolate: y[6,0,0,0] of row 3")
@@ -172,6 +172,16 @@ static void check_says_where_as_isolate_does(void **state)
 	assert_non_null(json_object_get(j, "xray"));
 	json_decref(j);
 	capture_free(&c);
+}
+
+/* A pool in bf16 under a contract without it: few tokens are wrong, by what a rounding makes. */
+static void check_finds_a_rounding_as_before(void **state)
+{
+	(void)state;
+	expect(EXIT_FAIL, "check", "--contract", "f32",
+		"fixtures/captures/mixed_batch.few_bf16.etalon.safetensors");
+	assert_null(strstr(out, "isolate:"));
+	assert_non_null(strstr(out, "rounds pool to bf16"));
 }
 
 /* A fault whose answer all wrong tokens hold is named. */
@@ -261,6 +271,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(tampering_breaks_its_law),
 		cmocka_unit_test(check_says_where_as_isolate_does),
 		cmocka_unit_test(check_names_what_isolate_does),
+		cmocka_unit_test(check_finds_a_rounding_as_before),
 		cmocka_unit_test(nan_in_a_slot_that_is_not_touched_is_no_fault),
 		cmocka_unit_test(bad_usage_is_told) };
 
