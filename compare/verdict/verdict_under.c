@@ -78,7 +78,7 @@ static void say_broken(struct verdict *v, const struct output_verdict *o, int r)
 {
 	const struct element *at = r == RULE_EXCESS ? &o->beyond : &o->worst;
 	const char *name = v->op->out[o->out].name;
-	char sigma[RATIO], ulp[RATIO], value[RATIO];
+	char sigma[RATIO], ulp[RATIO], value[RATIO], factor[RATIO];
 
 	if ((r == RULE_WORST || r == RULE_EXCESS) && at->unscaled)
 		reason(v, FAIL,
@@ -97,8 +97,8 @@ static void say_broken(struct verdict *v, const struct output_verdict *o, int r)
 			ratio_text(o->rule[r].value, 4, value), o->rule[r].limit);
 	else if (r == RULE_GAIN)
 		reason(v, FAIL,
-			"out.%s: %.6g times the exact answer%s%s: gain %s sigma, at most %.3g", name,
-			1 + o->gain, *o->gain_at ? " at " : " as a whole", o->gain_at,
+			"out.%s: %s times the exact answer%s%s: gain %s sigma, at most %.3g", name,
+			ratio_text(1 + o->gain, 6, factor), *o->gain_at ? " at " : " as a whole", o->gain_at,
 			ratio_text(o->rule[r].value, 4, value), o->rule[r].limit);
 	else
 		reason(v, FAIL, "out.%s: %s error %s sigma, at most %.3g", name,
