@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "plain_outputs.h"
 #include "verdict_private.h"
 
 const char *const outcome_name[] = { "pass", "fail", "undecided" };
@@ -151,6 +152,21 @@ static bool asks_again(const struct call *call, const struct verdict *v, const s
 	return x->identified && (choose || (v->outcome == FAIL && may_be_correct(call, v->contract, x)));
 }
 
+/* What the outputs are at sight goes before the figures. */
+static void say_plain(const struct call *call, struct verdict *v, const struct plain_outputs *plain)
+{
+	struct verdict said = *v;
+
+	said.n_reason = 0;
+	for (int i = 0; i < MAX_OUT; i++) {
+		char text[sizeof v->reason[0]];
+		if (plain->of[i].is != NOT_PLAIN) reason(&said, v->outcome, "%s", plain_output_said(plain, call, i, text, sizeof text));
+	}
+	for (int i = 0; i < v->n_reason && said.n_reason < MAX_REASON; i++)
+		memcpy(said.reason[said.n_reason++], v->reason[i], sizeof v->reason[i]);
+	*v = said;
+}
+
 /* By yardstick y, or where it is NULL by one of its own, which is gone before the x-ray of one contract. Of many contracts the rules
  * choose, and then, of those whose rules hold, what was seen to be rounded. */
 static bool judge_all(const struct call *call, const struct judging *how, int first, int last, struct yardstick *y,
@@ -158,12 +174,14 @@ static bool judge_all(const struct call *call, const struct judging *how, int fi
 {
 	static _Thread_local struct examination x;
 	struct yardstick own = { .tick = NULL };
+	struct plain_outputs plain = { .any = false };
 	bool choose = first < last;
 
 	bool ok = (y || yardstick_make(&own, call, &(struct yardstick_of){ .truth = how->truth }, how->tick, e))
 		&& judge_with(call, y ? y : &own, first, last, NULL, v, e);
 	if (!choose) yardstick_free(&own);
-	if (ok && !how->quick && v->outcome != UNDECIDED) {
+	if (ok && !how->quick && v->outcome != PASS) ok = plain_outputs_find(&plain, call, v->contract, e);
+	if (ok && !how->quick && v->outcome != UNDECIDED && !plain.ends) {
 		struct rules_say rules = { v->outcome == PASS, hold_with, call, v->contract, &call->op->contracts[first], &call->op->contracts[last], how->tick, is_few(v) };
 		ok = examine(&x, &rules, e);
 		if (ok && asks_again(call, v, &x, choose))
@@ -172,6 +190,7 @@ static bool judge_all(const struct call *call, const struct judging *how, int fi
 		examine_free(&x);
 		if (ok) add_examination(call, is_required(call, how, &x), v, &x);
 	}
+	if (ok && plain.any) say_plain(call, v, &plain);
 	yardstick_free(&own);
 	return ok;
 }
