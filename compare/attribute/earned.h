@@ -5,8 +5,9 @@
 #include "emulation.h"
 #include "suspects.h"
 
-/* Bits: the faults and the sites of x->emulation that are named. */
-struct earned { uint64_t faults, sites; };
+/* Bits: the faults and the sites of x->emulation that are named; of the faults those that are told by what is not finite, and those without which
+ * the rules do not hold, though neither a coefficient nor enough elements tell them. */
+struct earned { uint64_t faults, sites, not_finite, by_rules; };
 
 /* Decides it, of an emulation that was searched for; a fault that is not earned leaves an emulation that does not identify the structure,
  * which is then grown by roundings alone. x->emulation stays refreshed. E_MEMORY is the only error. */
@@ -19,5 +20,18 @@ bool earned_by_chance(const struct xray *x, const struct rules_say *rules);
 /* Is the kernel not finite just where the plan is, in float32, or where one fault alone is in the contract's first structure? Then x->emulation and
  * *faults become that one. E_MEMORY is the only error. */
 bool overflows_as(struct xray *x, const struct contract *k, const struct plan *with, uint64_t *faults, bool *yes);
+
+/* Would something infinite be left without fault m? Then the kernel overflows as with it. */
+bool overflows_with(struct xray *x, int m, bool *yes);
+
+/* The plan without these faults. */
+struct plan plan_less(const struct plan *p, uint64_t faults);
+
+/* Is a fault's coefficient, where it is known, 1? `without`: of what the emulation leaves, by the direction that takes the fault out. */
+bool may_be_one(const struct coefficient *without);
+
+/* Of an identified structure and broken rules: which faults, beside those that are told, do the rules ask for? Where the emulation makes none it
+ * may be one that the search has not taken, as too few elements tell it; then x->emulation makes it. */
+bool faults_needed(struct xray *x, const struct rules_say *rules, uint64_t told, uint64_t *needed, struct error *e);
 
 #endif

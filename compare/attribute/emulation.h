@@ -42,6 +42,10 @@ bool emulation_without(struct xray *x, const struct plan *without, uint64_t part
  * output's error? x->d is lost. */
 bool emulation_identified(struct xray *x, bool *yes);
 
+/* *yes: fault m, which the emulation makes, changes no output of this call where nothing is rounded, and makes none overflow in float32. What it
+ * changes is absent from the call; of the kernel it says no more than where a rounding is. x->d and x->trial are lost. */
+bool emulation_is_idle(struct xray *x, int m, bool *yes);
+
 /* May the emulation be given that rounding? The site is in its form, x->only allows it, and it is no store in its own type. */
 bool emulation_may_round(const struct xray *x, int site, int type);
 

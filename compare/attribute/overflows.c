@@ -4,6 +4,17 @@
 #include "earned.h"
 #include "xray_private.h"
 
+bool overflows_with(struct xray *x, int m, bool *yes)
+{
+	struct plan with = x->emulation;
+
+	x->emulation = plan_less(&with, UINT64_C(1) << m);
+	if (!xray_rebase(x)) return false;
+	*yes = isinf(xray_left(x));
+	x->emulation = with;
+	return xray_rebase(x);
+}
+
 /* Elements of the kernel and of the plan in float32: both are not finite, one is, both are and differ as stored. */
 struct agreement { size_t both, one, differ; };
 
@@ -30,6 +41,22 @@ static bool agree_in_float32(struct xray *x, const struct plan *plan, struct agr
 }
 
 static bool alike(const struct agreement *a) { return a->both > 0 && (double)a->one <= else_finite * (double)a->both; }
+
+/* Is what is finite float32's noise away from the emulation, refreshed, but for as few elements as need not be finite alike? */
+static bool rest_agrees(struct xray *x, bool *yes)
+{
+	double off = 0, none = 0;
+
+	for (size_t s = 0; s < x->strips; s++) {
+		if (!xray_refresh_strip(x, s, XRAY_BASE | XRAY_FLOOR)) return false;
+		for (size_t j = 0; j < x->n; j++) {
+			none += !isfinite(x->got[j]);
+			off += xray_takes_part(x, j, x->r[j]) && x->r[j] * x->r[j] > float32s_size * x->floor2[j];
+		}
+	}
+	*yes = off <= else_finite * none;
+	return true;
+}
 
 /* Known structure i of the contract, with these faults. */
 static struct plan contract_with(const struct xray *x, const struct contract *k, int i, uint64_t faults)
@@ -72,5 +99,5 @@ bool overflows_as(struct xray *x, const struct contract *k, const struct plan *w
 
 	if (!agree_in_float32(x, with, &a) || !overflows_as_one(x, k, faults, &one)) return false;
 	*yes = one || alike(&a);
-	return true;
+	return !one || rest_agrees(x, yes);
 }

@@ -21,8 +21,10 @@ struct suspect {
 	bool told;                      /* and whether they tell it: by its coefficient and the votes (struct look), or by close ones alone */
 	enum suspect_state state;
 	const char *alike;              /* of a fault that is not made: one that is, in whose place it gives the same answer; or NULL */
+	const char *as_well;            /* the same, of one with another answer that explains the outputs as well */
 	const char *parameter;          /* of a fault that is made at a value of it: from `value` to `last`, where these explain as well; or NULL */
 	double value, last;
+	bool not_finite, by_rules;      /* of a fault that is made: what tells it where no coefficient does (struct earned) */
 };
 
 /* A gain or an offset of an output, throughout or at one index of an axis: no fault that is known, but what
@@ -63,6 +65,9 @@ struct rules_say {
 /* Its name, "token_skipped(token = 37)" of one that has a value. */
 enum { SUSPECT_TEXT = 128 };
 void suspect_said(const struct suspect *s, char *text, size_t size);
+
+/* What tells it: "coefficient 1.000 ± 0.002", or, where that is not known or not 1, the elements. */
+void suspect_evidence(const struct suspect *s, char *text, size_t size);
 
 /* Examines the call under the contract: finds the emulation and says of each suspect whether it is made (detected), ruled out, or not
  * identifiable on these inputs. A fault is made if its coefficient is 1 within its error and within 0.05, and, where the structure is not

@@ -45,29 +45,34 @@ void verdict_fail(struct verdict *v, const char *format, ...)
 	reason(v, FAIL, "%s", text);
 }
 
-/* "", or the faults that would give the same answer in the place of this one. */
+/* "", or the faults that would give the same answer in the place of this one, and those that explain the outputs as well. */
 static void others(const struct verdict *v, const struct suspect *s, char *text, size_t size)
 {
-	size_t n = 0;
+	size_t n = 0, as_well = 0;
 
 	*text = 0;
 	for (int i = 0; i < v->x.n && n < size; i++) {
 		const struct suspect *other = &v->x.suspect[i];
 		if (other->alike && !strcmp(other->alike, s->name)) n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "; on these inputs the same as ", other->name);
 	}
+	for (int i = 0; i < v->x.n && n < size; i++) {
+		const struct suspect *other = &v->x.suspect[i];
+		if (!other->as_well || strcmp(other->as_well, s->name)) continue;
+		n += (size_t)snprintf(text + n, size - n, "%s%s", as_well++ ? ", " : "; as well explained by ", other->name);
+	}
 }
 
 static void detect(struct verdict *v, const struct suspect *s)
 {
-	char same[256], said[SUSPECT_TEXT];
+	char same[256], said[SUSPECT_TEXT], evidence[160];
 
 	others(v, s, same, sizeof same);
 	suspect_said(s, said, sizeof said);
+	suspect_evidence(s, evidence, sizeof evidence);
 	if (s->site >= 0)
-		reason(v, FAIL, "rounds %s to %s, which the contract does not allow (%s): coefficient %.3f ± %.3f; of %zu elements that tell, %zu agree",
-			v->op->sites[s->site].name, rounding_name(s->format, s->rounding), s->name, s->coefficient, s->error, s->votes.all, s->votes.of_base);
+		reason(v, FAIL, "rounds %s to %s, which the contract does not allow (%s): %s", v->op->sites[s->site].name, rounding_name(s->format, s->rounding), s->name, evidence);
 	else
-		reason(v, FAIL, "has the fault %s: %s; coefficient %.3f ± %.3f%s", said, s->what, s->coefficient, s->error, same);
+		reason(v, FAIL, "has the fault %s: %s; %s%s", said, s->what, evidence, same);
 }
 
 /* Where the error is that nothing explains, and how large; a failure only where an explanation is required. */
@@ -152,17 +157,18 @@ static bool asks_again(const struct call *call, const struct verdict *v, const s
 	return x->identified && (choose || (v->outcome == FAIL && may_be_correct(call, v->contract, x)));
 }
 
-/* What the outputs are at sight goes before the figures. */
+/* What the outputs are at sight goes behind the names that were found, and before all else. */
 static void say_plain(const struct call *call, struct verdict *v, const struct plain_outputs *plain)
 {
+	const int names = v->examined ? v->x.count[DETECTED] : 0;
 	struct verdict said = *v;
 
-	said.n_reason = 0;
+	said.n_reason = names < v->n_reason ? names : v->n_reason;
 	for (int i = 0; i < MAX_OUT; i++) {
 		char text[sizeof v->reason[0]];
 		if (plain->of[i].is != NOT_PLAIN) reason(&said, v->outcome, "%s", plain_output_said(plain, call, i, text, sizeof text));
 	}
-	for (int i = 0; i < v->n_reason && said.n_reason < MAX_REASON; i++)
+	for (int i = names; i < v->n_reason && said.n_reason < MAX_REASON; i++)
 		memcpy(said.reason[said.n_reason++], v->reason[i], sizeof v->reason[i]);
 	*v = said;
 }
