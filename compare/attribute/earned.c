@@ -165,7 +165,7 @@ static bool of_known(struct xray *x, const struct rules_say *rules, struct earne
 
 	if (!coefficients(x, 1 / likely, true, n)) return false;
 	if (!rules->hold) {
-		if (!forbidden(x, rules->contract, &without) && !faults_needed(x, rules, n->faults, &n->by_rules, e)) return false;
+		if (!forbidden(x, rules->contract, &without) && !faults_needed(x, rules, n, e)) return false;
 		n->faults |= n->by_rules;
 		return true;
 	}

@@ -50,7 +50,7 @@ static bool with_each(struct xray *x, struct more *more)
 		more->of[more->n] = m;
 		more->look[more->n++] = look_of(&p);
 	}
-	if (!xray_try(x, more->look, more->n, x->score - worth_keeping, false)) return false;
+	if (!xray_try(x, more->look, more->n, x->score, false)) return false;
 	for (size_t i = 1; i < more->n; i++)
 		for (size_t j = i; j > 0 && more->look[j].score < more->look[j - 1].score; j--) {
 			const struct look l = more->look[j];
@@ -61,37 +61,39 @@ static bool with_each(struct xray *x, struct more *more)
 	return true;
 }
 
-/* The emulation makes none: one of which too few elements tell for the search to take it, and of those the likeliest with which the rules hold. */
-static bool one_more(struct xray *x, const struct rules_say *rules, uint64_t *fault, struct error *e)
+/* So many of them are asked about, a verdict each. */
+enum { ASKED = 4 };
+
+/* The emulation makes none. Of those with one fault more by which the score falls, the best with which the rules
+ * hold: its fault is needed, where the score falls by what is worth keeping, and else possible, as others are. */
+static bool one_more(struct xray *x, const struct rules_say *rules, struct earned *n, struct error *e)
 {
 	const struct plan before = x->emulation;
 	const double score = x->score;
 	struct more more;
 
 	if (!with_each(x, &more)) return false;
-	for (size_t i = 0; i < more.n && more.look[i].score < score - worth_keeping && more.look[i].score < more.look[0].score + worth_keeping; i++) {
-		const uint64_t bit = UINT64_C(1) << more.of[i];
+	for (size_t i = 0; i < more.n && i < ASKED && more.look[i].score < score && !n->by_rules; i++) {
 		uint64_t one;
-		bool yes;
+		bool yes = false;
 		x->emulation = more.look[i].stream.plan;
-		if (!xray_rebase(x) || !possible(x, 0, &one) || (one && !asked_for(x, rules, 0, one, &yes, e))) return false;
-		if (!one || !yes) continue;
-		*fault = bit;
-		return xray_refresh(x);
+		if (!xray_rebase(x) || !possible(x, 0, &one)) return false;
+		if (one && !asked_for(x, rules, 0, one, &yes, e)) return false;
+		if (yes && !n->possible && more.look[i].score < score - worth_keeping) n->by_rules = one;
+		else if (yes) n->possible |= one;
 	}
-	x->emulation = before;
+	if (!n->by_rules) x->emulation = before;
 	return xray_refresh(x);
 }
 
-bool faults_needed(struct xray *x, const struct rules_say *rules, uint64_t told, uint64_t *needed, struct error *e)
+bool faults_needed(struct xray *x, const struct rules_say *rules, struct earned *n, struct error *e)
 {
 	uint64_t rest;
 	bool yes = false;
 
-	*needed = 0;
-	if (!x->emulation.faults) return one_more(x, rules, needed, e);
-	if (!possible(x, told, &rest)) return false;
-	if (rest && !asked_for(x, rules, told, rest, &yes, e)) return false;
-	if (yes) *needed = rest;
+	if (!x->emulation.faults) return one_more(x, rules, n, e);
+	if (!possible(x, n->faults, &rest)) return false;
+	if (rest && !asked_for(x, rules, n->faults, rest, &yes, e)) return false;
+	if (yes) n->by_rules = rest;
 	return true;
 }

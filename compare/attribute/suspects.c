@@ -18,6 +18,7 @@ static bool try_fault(struct xray *x, int m, const struct look *look, const stru
 
 	*s = (struct suspect){ .name = spec->name, .what = spec->what, .site = -1, .size = look->size, .votes = look->votes };
 	s->not_finite = names->not_finite >> m & 1, s->by_rules = names->by_rules >> m & 1;
+	s->would_do = names->possible >> m & 1;
 	s->coefficient = made ? 1 - c.value : c.value;
 	s->error = c.error;
 	if (made) s->state = named ? DETECTED : NOT_IDENTIFIABLE;
@@ -185,6 +186,21 @@ void examine_under(struct examination *ex, const struct call *call, const struct
 		if (made) s->state = allowed ? ALLOWED : s->site < 0 || s->told ? DETECTED : NOT_IDENTIFIABLE;
 		ex->count[s->state]++;
 	}
+}
+
+void examine_nothing(struct examination *ex, const struct call *call)
+{
+	const struct op *op = call->op;
+
+	*ex = (struct examination){ .n = 0 };
+	for (int k = 0; op->sites[k].name; k++)
+		ex->suspect[ex->n++] = (struct suspect){ .name = op->sites[k].name, .what = op->sites[k].what, .site = k,
+			.state = NOT_IDENTIFIABLE };
+	for (int m = 0; op->faults[m].name; m++)
+		if (!op->faults[m].is_rounding && ex->n < MAX_SUSPECT)
+			ex->suspect[ex->n++] = (struct suspect){ .name = op->faults[m].name, .what = op->faults[m].what, .site = -1,
+				.state = NOT_IDENTIFIABLE };
+	ex->count[NOT_IDENTIFIABLE] = ex->n;
 }
 
 void examine_free(struct examination *ex)

@@ -25,6 +25,7 @@ struct suspect {
 	const char *parameter;          /* of a fault that is made at a value of it: from `value` to `last`, where these explain as well; or NULL */
 	double value, last;
 	bool not_finite, by_rules;      /* of a fault that is made: what tells it where no coefficient does (struct earned) */
+	bool would_do;                  /* of one that is not named: the rules hold with it, but too little tells it */
 };
 
 /* A gain or an offset of an output, throughout or at one index of an axis: no fault that is known, but what
@@ -74,6 +75,9 @@ void suspect_evidence(const struct suspect *s, char *text, size_t size);
  * identified, if the rules hold with it that did not without, or if no rounding explains as well. A rounding that the contract does
  * not allow is made if the structure is identified, none that a contract of those to be tried allows explains as well, and it is told. E_MEMORY is the only error. */
 bool examine(struct examination *x, const struct rules_say *rules, struct error *e);
+
+/* Of a call that is not looked at so: nothing is told of any suspect. */
+void examine_nothing(struct examination *x, const struct call *call);
 
 /* Turns detected roundings that the contract allows into allowed ones, and back. A contract excuses
  * roundings, never a fault. */

@@ -68,9 +68,6 @@ const double off_one = 0.05, flips_off_one = 0.005, errors_off_one = 3;
 const double well_known = 0.05;
 /* The share of what is not finite that a float32 run need not share: its sums are in another order. */
 const double else_finite = 0.1;
-/* A fault that moves no element by more than this part of its row's largest number changes nothing in this call: float64's own error is 2^-53, and what
- * float32 could show of less, 2^-24 over the root of a million elements, is 2^-34. */
-const double nothing_changed = 0x1p-40;
 /* Votes that chance seldom makes: 2^-6 for a direction drawn at random, of some ten that are as small as float32's noise. */
 const double least_votes = 6;
 /* Most of them agree: what a few elements that flip in float32 do not decide. */

@@ -33,6 +33,21 @@ static void formula_lines(FILE *to, const struct structure_said *s)
 	structure_lines_print(s->formula, "            ", to);
 }
 
+/* Of a call that fails, the faults that the emulation makes and that no name was given to. */
+static void untold_line(FILE *to, const struct verdict *v)
+{
+	const uint64_t faults = v->outcome == FAIL ? v->x.profile.emulation.faults : 0;
+	int n = 0;
+
+	for (int i = 0; i < v->x.n; i++) {
+		const struct suspect *s = &v->x.suspect[i];
+		const int m = s->site < 0 ? op_fault(v->op, s->name) : -1;
+		if (m < 0 || !(faults >> m & 1) || s->state == DETECTED) continue;
+		fprintf(to, "%s%s", n++ ? ", " : "            explained with the help of ", s->name);
+	}
+	if (n) fprintf(to, ", which these outputs do not tell to be %s\n", n > 1 ? "faults" : "a fault");
+}
+
 static void structure_lines(FILE *to, const struct verdict *v)
 {
 	const struct profile *p = &v->x.profile;
@@ -44,6 +59,7 @@ static void structure_lines(FILE *to, const struct verdict *v)
 	else if (v->x.identified) identified_line(to, v);
 	else fprintf(to, "not identified%s; of what is left, %.3g times float32's noise, %s\n",
 		s->given_up ? ", nothing that was tried comes near" : s->stopped ? " within the budget" : "", sqrt(v->x.left), v->x.where);
+	if (v->x.identified) untold_line(to, v);
 	for (int i = 0; i < v->n_out; i++) {
 		int o = v->out[i].out;
 		fprintf(to, "            %-14s ", v->op->out[o].name);

@@ -45,20 +45,26 @@ void verdict_fail(struct verdict *v, const char *format, ...)
 	reason(v, FAIL, "%s", text);
 }
 
-/* "", or the faults that would give the same answer in the place of this one, and those that explain the outputs as well. */
+/* "", or the faults that would give the same answer in the place of this one, and those that explain
+ * the outputs as well with another answer. */
 static void others(const struct verdict *v, const struct suspect *s, char *text, size_t size)
 {
-	size_t n = 0, as_well = 0;
+	size_t n = 0;
+	int same = 0, as_well = 0, said = 0;
 
 	*text = 0;
 	for (int i = 0; i < v->x.n && n < size; i++) {
 		const struct suspect *other = &v->x.suspect[i];
-		if (other->alike && !strcmp(other->alike, s->name)) n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "; on these inputs the same as ", other->name);
+		as_well += other->as_well && !strcmp(other->as_well, s->name);
+		if (!other->alike || strcmp(other->alike, s->name)) continue;
+		n += (size_t)snprintf(text + n, size - n, "%s%s", same++ ? ", " : "; on these inputs the same as ", other->name);
 	}
+	if (as_well && n < size)
+		n += (size_t)snprintf(text + n, size - n, "; %d name%s explain%s as well: ", as_well, as_well > 1 ? "s" : "", as_well > 1 ? "" : "s");
 	for (int i = 0; i < v->x.n && n < size; i++) {
 		const struct suspect *other = &v->x.suspect[i];
 		if (!other->as_well || strcmp(other->as_well, s->name)) continue;
-		n += (size_t)snprintf(text + n, size - n, "%s%s", as_well++ ? ", " : "; as well explained by ", other->name);
+		n += (size_t)snprintf(text + n, size - n, "%s%s", said++ ? ", " : "", other->name);
 	}
 }
 
@@ -90,6 +96,19 @@ static void say_unknown(struct verdict *v, bool required)
 			x->generic.value, x->generic.error, 100 * x->generic.share);
 }
 
+/* Faults with which the rules hold, and of which too little tells for a name. */
+static void say_possible(struct verdict *v)
+{
+	char list[192] = "";
+	size_t n = 0;
+	int all = 0;
+
+	for (int i = 0; i < v->x.n && n < sizeof list; i++)
+		if (v->x.suspect[i].would_do) n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", all++ ? ", " : "", v->x.suspect[i].name);
+	if (all == 1) reason(v, FAIL, "the rules hold with the fault %s, but too few elements tell it", list);
+	else if (all) reason(v, FAIL, "%d names explain as well, and too few elements tell which: %s", all, list);
+}
+
 /* What the x-ray found goes before the figures that it explains. */
 static void add_examination(const struct call *call, bool required, struct verdict *v, const struct examination *x)
 {
@@ -101,6 +120,7 @@ static void add_examination(const struct call *call, bool required, struct verdi
 	examine_under(&found.x, call, v->contract);
 	for (int i = 0; i < found.x.n; i++)
 		if (found.x.suspect[i].state == DETECTED) detect(&found, &found.x.suspect[i]);
+	if (v->outcome == FAIL) say_possible(&found);
 	found.required = required && !found.x.identified;
 	if (!found.x.identified && (v->outcome == FAIL || required)) say_unknown(&found, required);
 	for (int i = 0; i < v->n_reason && found.n_reason < MAX_REASON; i++)
@@ -196,6 +216,7 @@ static bool judge_all(const struct call *call, const struct judging *how, int fi
 		examine_free(&x);
 		if (ok) add_examination(call, is_required(call, how, &x), v, &x);
 	}
+	if (ok && plain.ends) examine_nothing(&v->x, call);
 	if (ok && plain.any) say_plain(call, v, &plain);
 	yardstick_free(&own);
 	return ok;
