@@ -99,5 +99,5 @@ bool overflows_as(struct xray *x, const struct contract *k, const struct plan *w
 
 	if (!agree_in_float32(x, with, &a) || !overflows_as_one(x, k, faults, &one)) return false;
 	*yes = one || alike(&a);
-	return !one || rest_agrees(x, yes);
+	return !*yes || rest_agrees(x, yes);
 }

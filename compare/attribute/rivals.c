@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "rivals.h"
@@ -40,7 +41,8 @@ static bool same_answer(struct xray *x, int k, int m, bool *same)
 	return *same || look.size >= above_noise || explains_as_well(x, &p, same);
 }
 
-/* Those that are not made with each in the place of k: their sizes are told, for same_answer. */
+/* Those that are not made, each in the place of k: their sizes are told, for same_answer. Where the emulation is finite and the kernel is not, or the
+ * other way, no score compares what is finite. */
 static bool in_place_of(struct xray *x, int k, uint64_t possible, struct rivals *r)
 {
 	const struct op *op = x->call->op;
@@ -56,7 +58,7 @@ static bool in_place_of(struct xray *x, int k, uint64_t possible, struct rivals 
 	}
 	if (!xray_try(x, look, n, x->score + worth_keeping, true)) return false;
 	for (size_t i = 0; i < n; i++) {
-		bool same, as_well = look[i].score < x->score + worth_keeping;
+		bool same, as_well = isfinite(xray_left(x)) && look[i].score < x->score + worth_keeping;
 		if (!same_answer(x, k, of[i], &same) || (as_well && !same && !explains_as_well(x, &look[i].stream.plan, &as_well))) return false;
 		if (same) r->same[of[i]] = op->faults[k].name;
 		else if (as_well && !r->as_well[of[i]]) r->as_well[of[i]] = op->faults[k].name;
