@@ -4,47 +4,6 @@
 #include "earned.h"
 #include "xray_private.h"
 
-static bool is_one(double c, double error) { return fabs(c - 1) <= off_one && fabs(c - 1) <= flips_off_one + errors_off_one * error; }
-
-static struct plan less(const struct plan *p, uint64_t faults)
-{
-	struct plan q = *p;
-
-	for (int m = 0; m < MAX_FAULT; m++)
-		if (q.faults & faults & UINT64_C(1) << m) plan_no_fault(&q, m);
-	return q;
-}
-
-/* Would something infinite be left without the fault? Then the kernel overflows as with it. */
-static bool overflows_with(struct xray *x, int m, bool *yes)
-{
-	struct plan with = x->emulation;
-
-	x->emulation = less(&with, UINT64_C(1) << m);
-	if (!xray_rebase(x)) return false;
-	*yes = isinf(xray_left(x));
-	x->emulation = with;
-	return xray_rebase(x);
-}
-
-/* The faults that the emulation makes whose coefficient is 1, its error at most `most`. Of an identified structure the elements must tell
- * it too; closely, they need no coefficient. */
-static bool coefficients(struct xray *x, double most, bool identified, uint64_t *one)
-{
-	*one = 0;
-	for (int m = 0; x->call->op->faults[m].name; m++) {
-		if (!(x->emulation.faults >> m & 1)) continue;
-		struct plan without = less(&x->emulation, UINT64_C(1) << m);
-		struct look look = look_of(&without);
-		if (!xray_look(x, &look, 1, LOOK_FIT | LOOK_VOTES)) return false;
-		bool sure = look.fit.error <= most && is_one(1 - look.fit.value, look.fit.error);
-		if (identified) sure = sure ? look_told(&look) : look_told_closely(&look);
-		if (!sure && !overflows_with(x, m, &sure)) return false;
-		if (sure) *one |= UINT64_C(1) << m;
-	}
-	return true;
-}
-
 /* The same in one fit with every rounding that the emulation could have or lose: none of them does what the fault does. */
 static bool among_roundings(struct xray *x, int m, bool *one)
 {
@@ -52,7 +11,7 @@ static bool among_roundings(struct xray *x, int m, bool *one)
 	struct coefficient c[MAX_SITE + 1];
 	int n = 1;
 
-	stream[0] = (struct stream){ .plan = less(&x->emulation, UINT64_C(1) << m) };
+	stream[0] = (struct stream){ .plan = plan_less(&x->emulation, UINT64_C(1) << m) };
 	for (int k = 0; x->call->op->sites[k].name && n < MAX_REGRESSORS; k++) {
 		struct plan p = x->emulation;
 		p.round[k] = p.round[k].on ? (struct site_rounding){ 0 } : site_types[0];
@@ -103,7 +62,7 @@ static bool another_explains(struct xray *x, const struct plan *from, struct pla
 /* Do roundings alone explain as well as with the faults? Then the emulation becomes theirs. */
 static bool without_faults(struct xray *x, uint64_t faults, bool *as_well)
 {
-	struct plan other, without = less(&x->emulation, faults);
+	struct plan other, without = plan_less(&x->emulation, faults);
 
 	x->no_faults = true;
 	bool ok = another_explains(x, &without, &other, as_well);
@@ -125,32 +84,6 @@ static bool unrivalled(struct xray *x, uint64_t *faults)
 	return true;
 }
 
-/* Of an identified structure. Where the rules do not hold nothing that is legal can explain as well. */
-static bool of_known(struct xray *x, const struct rules_say *rules, uint64_t *faults)
-{
-	bool as_well = false;
-
-	if (!coefficients(x, 1 / likely, true, faults)) return false;
-	if (*faults && rules->hold && !without_faults(x, *faults, &as_well)) return false;
-	if (as_well) *faults = 0;
-	return true;
-}
-
-/* Of a structure that is not identified. */
-static bool of_unknown(struct xray *x, const struct rules_say *rules, uint64_t *faults, struct error *e)
-{
-	bool hold = true;
-
-	if (!coefficients(x, well_known, false, faults)) return false;
-	if (!*faults) return true;
-	if (rules->hold) return unrivalled(x, faults);
-	struct plan with = less(&x->emulation, ~*faults);
-	if (!isinf(xray_left(x)) && !rules->hold_with(rules, &with, &hold, e)) return false;
-	if ((isinf(xray_left(x)) || !hold) && !overflows_as(x, rules->contract, &with, faults, &hold)) return false;
-	if (!hold) *faults = 0;
-	return true;
-}
-
 /* Sites of the emulation that the contract does not allow; with `without`, the plan that has them not. */
 static uint64_t forbidden(const struct xray *x, const struct contract *k, struct plan *without)
 {
@@ -164,6 +97,46 @@ static uint64_t forbidden(const struct xray *x, const struct contract *k, struct
 		without->round[s] = (struct site_rounding){ 0 };
 	}
 	return sites;
+}
+
+/* Of an identified structure. Where the rules do not hold nothing that is legal can explain as
+ * well, and a fault must. */
+static bool of_known(struct xray *x, const struct rules_say *rules, struct earned *n,
+	struct error *e)
+{
+	struct plan without;
+	bool as_well = false;
+
+	if (!faults_told(x, 1 / likely, true, n)) return false;
+	if (!rules->hold) {
+		if (!forbidden(x, rules->contract, &without) && !faults_needed(x, rules, n, e))
+			return false;
+		n->faults |= n->by_rules;
+		return true;
+	}
+	if (n->faults && !without_faults(x, n->faults, &as_well)) return false;
+	if (as_well) n->faults = 0;
+	return true;
+}
+
+/* Of a structure that is not identified. */
+static bool of_unknown(struct xray *x, const struct rules_say *rules, struct earned *n,
+	struct error *e)
+{
+	bool hold = true;
+
+	if (!faults_told(x, well_known, false, n)) return false;
+	if (!n->faults && (rules->hold || !isinf(xray_left(x)))) return true;
+	if (rules->hold) return unrivalled(x, &n->faults);
+	struct plan with = plan_less(&x->emulation, ~n->faults);
+	if (!isinf(xray_left(x)) && !rules->hold_with(rules, &with, &hold, e)) return false;
+	if (isinf(xray_left(x)) || !hold) {
+		if (!overflows_as(x, rules->contract, &with, &n->faults, &hold)
+			|| (hold && !faults_ungainsaid(x, n->faults, &hold))) return false;
+		n->not_finite = n->faults;
+	}
+	if (!hold) n->faults = 0;
+	return true;
 }
 
 /* Does what contract k allows explain as well as the emulation? Then the emulation becomes that. */
@@ -280,7 +253,7 @@ static bool needed(struct xray *x, const struct rules_say *rules, uint64_t *site
 /* Roundings alone, besides these faults, and exact sums. */
 static bool regrow(struct xray *x, uint64_t faults)
 {
-	struct plan kept = less(&x->emulation, ~faults);
+	struct plan kept = plan_less(&x->emulation, ~faults);
 
 	if (x->emulation.faults == faults) return true;
 	kept.arith = &arith_f64, kept.bits = arith_f64.precision;
@@ -300,8 +273,10 @@ bool earned_names(struct earned *n, struct xray *x, const struct rules_say *rule
 	if (!emulation_identified(x, &identified)) return false;
 	bool by_chance = earned_by_chance(x, rules), ok = true;
 	if (identified) {
-		if (!of_known(x, rules, &n->faults) || !emulation_identified(x, &identified)) return false;
-	} else if ((!by_chance && !of_unknown(x, rules, &n->faults, e)) || !regrow(x, n->faults) || !emulation_identified(x, &identified)) {
+		if (!of_known(x, rules, n, e) || !emulation_identified(x, &identified))
+			return false;
+	} else if ((!by_chance && !of_unknown(x, rules, n, e)) || !regrow(x, n->faults)
+		|| !emulation_identified(x, &identified)) {
 		return false;
 	}
 	if (identified) ok = needed(x, rules, &n->sites);

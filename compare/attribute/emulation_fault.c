@@ -3,6 +3,7 @@
 
 #include "emulation_private.h"
 #include "fault_value.h"
+#include "xray_private.h"
 
 bool emulation_least_fault(struct xray *x, const struct plan *start, struct grown *least)
 {
@@ -118,4 +119,31 @@ bool emulation_exchange_fault(struct xray *x)
 	if (!n || !(look[best].score < x->score - worth_keeping)) return true;
 	x->emulation = look[best].stream.plan;
 	return xray_refresh(x);
+}
+
+/* The same numbers, or none in both? */
+static bool same_numbers(const double *a, const double *b, size_t n)
+{
+	bool same = true;
+
+	for (size_t j = 0; j < n && same; j++) same = a[j] == b[j] || (isnan(a[j]) && isnan(b[j]));
+	return same;
+}
+
+bool emulation_is_idle(struct xray *x, int m, bool *yes)
+{
+	struct stream bare = { .plan = plan_plain(&arith_f32, arith_f32.precision) }, with = bare;
+	bool ok = true;
+
+	plan_fault_at(&with.plan, x->call->op, m, x->emulation.value[m]);
+	bare.plan.form = with.plan.form;
+	*yes = true;
+	for (size_t s = 0; s < x->strips && ok && *yes; s++) {
+		ok = xray_refresh_strip(x, s, 0) && xray_run(x, &bare, x->trial)
+			&& xray_run(x, &with, x->d);
+		*yes = ok && !x->impossible && same_numbers(x->trial, x->d, x->n);
+	}
+	stream_end(&bare);
+	stream_end(&with);
+	return ok;
 }

@@ -8,63 +8,27 @@
 
 const char *const suspect_name[] = { "ruled out", "detected", "allowed", "not identifiable", "not possible" };
 
-/* Does the plan explain as well as the emulation? */
-static bool explains_as_well(struct xray *x, const struct plan *other, bool *yes)
-{
-	struct plan emulation = x->emulation;
-	double score = x->score;
-
-	x->emulation = *other;
-	if (!xray_rebase(x)) return false;
-	*yes = x->score < score + worth_keeping;
-	x->emulation = emulation;
-	return xray_rebase(x);
-}
-
-/* The emulation with fault m in the place of k, which it makes. */
-static struct plan in_place(const struct xray *x, int k, int m)
-{
-	struct plan p = x->emulation;
-
-	plan_no_fault(&p, k);
-	plan_fault(&p, x->call->op, m);
-	return p;
-}
-
-/* A fault that the emulation makes, in whose place m gives the same answer: the same numbers, and infinite where it is. */
-static bool in_its_place(struct xray *x, int m, const char **alike)
-{
-	*alike = NULL;
-	for (int k = 0; x->call->op->faults[k].name && !*alike; k++) {
-		if (!(x->emulation.faults >> k & 1)) continue;
-		struct plan p = in_place(x, k, m);
-		struct look look = look_of(&p);
-		if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;
-		bool same = look.size < above_noise;
-		if (same && !explains_as_well(x, &p, &same)) return false;
-		p.arith = &arith_f32, p.bits = arith_f32.precision;     /* what overflows there may be finite in float64 */
-		if (!same && look.size < above_noise && !explains_as_well(x, &p, &same)) return false;
-		if (same) *alike = x->call->op->faults[k].name;
-	}
-	return true;
-}
-
 /* What the outputs say of a fault that is named, or of one that is not. */
-static bool try_fault(struct xray *x, int m, const struct look *look, bool named, struct suspect *s)
+static bool try_fault(struct xray *x, int m, const struct look *look, const struct earned *names,
+	const struct rivals *rivals, struct suspect *s)
 {
 	const struct fault_spec *spec = &x->call->op->faults[m];
-	bool made = x->emulation.faults >> m & 1;
+	bool made = x->emulation.faults >> m & 1, named = names->faults >> m & 1;
 	struct coefficient c = look->fit;
 
-	*s = (struct suspect){ .name = spec->name, .what = spec->what, .site = -1, .size = look->size };
+	*s = (struct suspect){ .name = spec->name, .what = spec->what, .site = -1,
+		.size = look->size, .votes = look->votes };
+	s->not_finite = names->not_finite >> m & 1, s->by_rules = names->by_rules >> m & 1;
+	s->would_do = names->possible >> m & 1;
 	s->coefficient = made ? 1 - c.value : c.value;
 	s->error = c.error;
 	if (made) s->state = named ? DETECTED : NOT_IDENTIFIABLE;
 	else if (look->impossible) s->state = NOT_POSSIBLE, s->coefficient = 0;
 	else if (look->overflows < 0) s->state = RULED_OUT, s->coefficient = s->error = 0;
 	else s->state = s->size >= above_noise && c.error < 1 / certain && c.value + certain * c.error < 1 ? RULED_OUT : NOT_IDENTIFIABLE;
-	if (!made && look->overflows >= 0 && !in_its_place(x, m, &s->alike)) return false;
-	if (s->alike && s->state == RULED_OUT) s->state = NOT_IDENTIFIABLE;
+	if (!made && look->overflows >= 0)
+		s->alike = rivals->same[m], s->as_well = rivals->as_well[m];
+	if ((s->alike || s->as_well) && s->state == RULED_OUT) s->state = NOT_IDENTIFIABLE;
 	s->parameter = made ? spec->parameter : NULL;
 	return !s->parameter || fault_value_class(x, m, &s->value, &s->last);
 }
@@ -74,6 +38,28 @@ void suspect_said(const struct suspect *s, char *text, size_t size)
 	if (!s->parameter) snprintf(text, size, "%s", s->name);
 	else if (s->value == s->last) snprintf(text, size, "%s(%s = %.10g)", s->name, s->parameter, s->value);
 	else snprintf(text, size, "%s(%s = %.10g to %.10g)", s->name, s->parameter, s->value, s->last);
+}
+
+bool suspect_has_coefficient(const struct suspect *s)
+{
+	return s->error < 1 / likely && fabs(s->coefficient - 1) <= off_one;
+}
+
+void suspect_evidence(const struct suspect *s, char *text, size_t size)
+{
+	int n = 0;
+
+	*text = 0;
+	if (suspect_has_coefficient(s))
+		n = snprintf(text, size, "coefficient %.3f ± %.3f", s->coefficient, s->error);
+	if (suspect_has_coefficient(s) && s->site < 0) return;
+	if (s->not_finite)
+		snprintf(text, size, "no coefficient tells it; %s",
+			"the kernel is not finite just where it makes the answer so");
+	else if ((double)s->votes.all >= least_votes || s->site >= 0)
+		snprintf(text + n, size - (size_t)n, "%sof %zu elements that tell, %zu agree",
+			n ? "; " : "", s->votes.all, s->votes.of_base);
+	else snprintf(text, size, "no coefficient tells it; the rules hold with it alone");
 }
 
 /* A file's faults round to the nearest, and of tf32 a cut is one, too. */
@@ -89,13 +75,22 @@ static const char *rounding_fault(const struct op *op, const struct reading *r)
 /* Is the coefficient of a rounding 1, within 0.05 and its error? */
 static bool is_rounded(double coefficient, double error) { return fabs(coefficient - 1) <= 0.05 + error; }
 
+static enum suspect_state read_state(const struct reading *r, const struct look *look, bool made)
+{
+	if (look->impossible) return NOT_POSSIBLE;
+	if (r->state == ROUNDED && made) return DETECTED;
+	return r->state == NOT_ROUNDED ? RULED_OUT : NOT_IDENTIFIABLE;
+}
+
 /* Detected: rounded, and named or allowed; see examine_under. */
 static struct suspect read_site(const struct op *op, const struct reading *r, const struct look *look, bool named, bool allowed)
 {
 	bool told = is_rounded(r->coefficient, r->error) ? look_told(look) : look_told_closely(look), made = (named && told) || allowed;
 
-	return (struct suspect){ rounding_fault(op, r), op->sites[r->site].what, r->site, r->format, r->rounding, r->coefficient, r->error,
-		look->size, look->votes, told, look->impossible ? NOT_POSSIBLE : r->state == ROUNDED && made ? DETECTED : r->state == NOT_ROUNDED ? RULED_OUT : NOT_IDENTIFIABLE, NULL, NULL, 0, 0 };
+	return (struct suspect){ .name = rounding_fault(op, r), .what = op->sites[r->site].what,
+		.site = r->site, .format = r->format, .rounding = r->rounding,
+		.coefficient = r->coefficient, .error = r->error, .size = look->size,
+		.votes = look->votes, .told = told, .state = read_state(r, look, made) };
 }
 
 /* The emulation with or without the rounding that was read, or the fault. */
@@ -139,26 +134,13 @@ static bool read_needed(struct examination *ex, struct xray *x, const struct rul
 	return true;
 }
 
-/* What in_its_place will ask, with each of these faults for the first that is made, in one pass: it is told then. */
-static bool look_in_places(struct xray *x, const int *of, const struct look *look, int n)
-{
-	struct look place[MAX_FAULT];
-	uint64_t made = x->emulation.faults;
-	size_t asked = 0;
-
-	for (int i = 0; i < n && made; i++) {
-		if (made >> of[i] & 1 || look[i].overflows < 0) continue;
-		struct plan p = in_place(x, __builtin_ctzll(made), of[i]);
-		place[asked++] = look_of(&p);
-	}
-	return xray_look(x, place, asked, LOOK_SIZE);
-}
-
 static bool read_suspects(struct examination *ex, struct xray *x, const struct contract *k, const struct earned *named)
 {
 	const struct op *op = x->call->op;
 	struct look look[MAX_FAULT];
+	struct rivals rivals;
 	int sites = ex->profile.n, n = 0, of[MAX_FAULT];
+	uint64_t possible = 0;
 
 	for (int j = 0; j < sites; j++) look[j] = of_site(x, &ex->profile.reading[j]);
 	if (!xray_look(x, look, (size_t)sites, LOOK_SIZE | LOOK_VOTES | (named->sites ? LOOK_FIT : 0))) return false;
@@ -170,9 +152,14 @@ static bool read_suspects(struct examination *ex, struct xray *x, const struct c
 	}
 	for (int m = 0; op->faults[m].name; m++)
 		if (!op->faults[m].is_rounding) of[n] = m, look[n++] = of_fault(x, m);
-	if (!xray_look(x, look, (size_t)n, LOOK_SIZE | LOOK_FIT) || !look_in_places(x, of, look, n)) return false;
+	if (!xray_look(x, look, (size_t)n, LOOK_SIZE | LOOK_FIT | (named->faults ? LOOK_VOTES : 0)))
+		return false;
 	for (int i = 0; i < n; i++)
-		if (!try_fault(x, of[i], &look[i], named->faults >> of[i] & 1, &ex->suspect[ex->n++])) return false;
+		if (look[i].overflows >= 0) possible |= UINT64_C(1) << of[i];
+	if (!rivals_find(x, possible, &rivals)) return false;
+	for (int i = 0; i < n; i++)
+		if (!try_fault(x, of[i], &look[i], named, &rivals, &ex->suspect[ex->n++]))
+			return false;
 	return true;
 }
 
@@ -196,7 +183,8 @@ static bool examine_all(struct examination *ex, struct xray *x, const struct rul
 {
 	struct earned named;
 
-	if (!earned_names(&named, x, rules, e) || !profile_read(&ex->profile, x)) return false;
+	if (!earned_names(&named, x, rules, e) || !rivals_commonest(x, &named)
+		|| !profile_read(&ex->profile, x)) return false;
 	ex->left = xray_left(x);
 	ex->identified = ex->profile.identified;
 	ex->runs_free = runs_free(x);
@@ -217,6 +205,23 @@ void examine_under(struct examination *ex, const struct call *call, const struct
 		if (made) s->state = allowed ? ALLOWED : s->site < 0 || s->told ? DETECTED : NOT_IDENTIFIABLE;
 		ex->count[s->state]++;
 	}
+}
+
+void examine_nothing(struct examination *ex, const struct call *call)
+{
+	const struct op *op = call->op;
+
+	*ex = (struct examination){ .n = 0 };
+	for (int k = 0; op->sites[k].name; k++)
+		ex->suspect[ex->n++] = (struct suspect){ .name = op->sites[k].name,
+			.what = op->sites[k].what, .site = k,
+			.state = NOT_IDENTIFIABLE };
+	for (int m = 0; op->faults[m].name; m++)
+		if (!op->faults[m].is_rounding && ex->n < MAX_SUSPECT)
+			ex->suspect[ex->n++] = (struct suspect){ .name = op->faults[m].name,
+				.what = op->faults[m].what, .site = -1,
+				.state = NOT_IDENTIFIABLE };
+	ex->count[NOT_IDENTIFIABLE] = ex->n;
 }
 
 void examine_free(struct examination *ex)

@@ -2,7 +2,6 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "compare/print/print.h"
 #include "verdict_private.h"
 
 const char *const outcome_name[] = { "pass", "fail", "undecided" };
@@ -43,74 +42,6 @@ void verdict_fail(struct verdict *v, const char *format, ...)
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
 	reason(v, FAIL, "%s", text);
-}
-
-/* "", or the faults that would give the same answer in the place of this one. */
-static void others(const struct verdict *v, const struct suspect *s, char *text, size_t size)
-{
-	size_t n = 0;
-
-	*text = 0;
-	for (int i = 0; i < v->x.n && n < size; i++) {
-		const struct suspect *other = &v->x.suspect[i];
-		if (other->alike && !strcmp(other->alike, s->name)) n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "; on these inputs the same as ", other->name);
-	}
-}
-
-static void detect(struct verdict *v, const struct suspect *s)
-{
-	char same[256], said[SUSPECT_TEXT];
-
-	others(v, s, same, sizeof same);
-	suspect_said(s, said, sizeof said);
-	if (s->site >= 0)
-		reason(v, FAIL, "rounds %s to %s, which the contract does not allow (%s): coefficient %.3f ± %.3f; of %zu elements that tell, %zu agree",
-			v->op->sites[s->site].name, rounding_name(s->format, s->rounding), s->name, s->coefficient, s->error, s->votes.all, s->votes.of_base);
-	else
-		reason(v, FAIL, "has the fault %s: %s; coefficient %.3f ± %.3f%s", said, s->what, s->coefficient, s->error, same);
-}
-
-/* Where the error is that nothing explains, and how large; a failure only where an explanation is required. */
-static void say_unknown(struct verdict *v, bool required)
-{
-	const struct examination *x = &v->x;
-	char left[RATIO];
-
-	for (int i = 0; i < v->n_out; i++)
-		if (v->out[i].not_finite) return;       /* that is said, and what is left has no size */
-	reason(v, FAIL, "%s, %s times float32's noise is left: %s", required ? "an explanation is required, and the structure is not identified"
-		: v->n_reason ? "besides, the structure is not identified"
-		: "the structure is not identified, and no known fault explains the error", ratio_text(sqrt(x->left), 3, left), x->where);
-	if (x->generic.share > 0)
-		reason(v, FAIL, "what is left amounts to this: %s, which explains %.4g %% of it",
-			x->generic.name, 100 * x->generic.share);
-}
-
-/* What the x-ray found goes before the figures that it explains. */
-static void add_examination(const struct call *call, bool required, struct verdict *v, const struct examination *x)
-{
-	struct verdict found = *v;
-
-	found.x = *x;
-	found.examined = true;
-	found.n_reason = 0;
-	examine_under(&found.x, call, v->contract);
-	for (int i = 0; i < found.x.n; i++)
-		if (found.x.suspect[i].state == DETECTED) detect(&found, &found.x.suspect[i]);
-	found.required = required && !found.x.identified;
-	if (!found.x.identified && (v->outcome == FAIL || required)) say_unknown(&found, required);
-	for (int i = 0; i < v->n_reason && found.n_reason < MAX_REASON; i++)
-		memcpy(found.reason[found.n_reason++], v->reason[i], sizeof v->reason[i]);
-	*v = found;
-}
-
-/* A pass must mean something: a suspect that these inputs would have shown. */
-static void need_coverage(struct verdict *v)
-{
-	const int *count = v->x.count;
-
-	if (v->outcome == PASS && v->x.n && !count[RULED_OUT] && !count[DETECTED] && !count[ALLOWED])
-		reason(v, UNDECIDED, "none of %d known faults and roundings could have been seen on these inputs (`etalon list cases %s` has inputs that show them)", v->x.n, v->op->name);
 }
 
 /* Does the form have all of the faults? */
@@ -186,12 +117,14 @@ static bool judge_all(const struct call *call, const struct judging *how, uint64
 	static _Thread_local struct examination x;
 	const struct yardstick_of of = { .truth = how->truth };
 	struct yardstick own = { .tick = NULL }, *by = y ? y : &own;
+	struct plain_outputs plain = { .any = false };
 	const struct contract *k = call->op->contracts;
 
 	bool ok = (y || yardstick_make(&own, call, &of, how->tick, e)) && judge_with(call, by, tried, NULL, v, e);
 	if (ok && how->quick && choose && v->outcome == FAIL) ok = judge_looser(call, by, contracts_all(call->op), v, e);
 	if (!choose) yardstick_free(&own);
-	if (ok && !how->quick && (v->outcome != UNDECIDED || v->says_nothing)) {
+	if (ok && !how->quick && v->outcome != PASS) ok = plain_outputs_find(&plain, call, v->contract, e);
+	if (ok && !how->quick && (v->outcome != UNDECIDED || v->says_nothing) && !plain.ends) {
 		const struct contract *last = v->contract;
 		while (choose && last[1].name) last++;
 		struct rules_say rules = { v->outcome != FAIL, hold_with, call, v->contract, choose ? k : v->contract, last, how->tick, is_few(v) };
@@ -199,8 +132,10 @@ static bool judge_all(const struct call *call, const struct judging *how, uint64
 		if (ok && (choose || asks_again(call, v, &x, choose)))
 			ok = (y || choose || yardstick_make(&own, call, &of, how->tick, e)) && judge_again(call, by, tried, choose, &x, v, e);
 		examine_free(&x);
-		if (ok) add_examination(call, is_required(call, how, &x), v, &x), need_coverage(v);
+		if (ok) verdict_add_examination(call, is_required(call, how, &x), v, &x), verdict_need_coverage(v);
 	}
+	if (ok && plain.ends) examine_nothing(&v->x, call);
+	if (ok && plain.any) verdict_say_plain(call, v, &plain);
 	yardstick_free(&own);
 	return ok;
 }

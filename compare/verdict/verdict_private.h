@@ -2,10 +2,18 @@
 #ifndef ETALON_VERDICT_PRIVATE_H
 #define ETALON_VERDICT_PRIVATE_H
 
+#include "plain_outputs.h"
 #include "verdict.h"
 
 /* A failure outranks what is undecided; reasons beyond MAX_REASON are not told. */
 void reason(struct verdict *v, enum outcome o, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* What the x-ray found goes before the figures that it explains; required: an explanation is. What the
+ * outputs are at sight goes behind the names and before all else. A pass on inputs that could have
+ * shown no suspect becomes undecided. */
+void verdict_add_examination(const struct call *call, bool required, struct verdict *v, const struct examination *x);
+void verdict_say_plain(const struct call *call, struct verdict *v, const struct plain_outputs *plain);
+void verdict_need_coverage(struct verdict *v);
 
 /* *v: the rules under contract k, with as exact a truth as y has. */
 bool judge_under(const struct call *call, const struct contract *k, struct yardstick *y, struct verdict *v, struct error *e);
