@@ -9,7 +9,7 @@
 
 static double bf16(double x) { return format_round(FMT_BF16, ROUND_NEAREST_EVEN, x, 0); }
 
-/* The five rules alone. */
+/* The rules alone. */
 static struct verdict ruled(const struct capture *c, const char *contract)
 {
 	const struct judging how = { .truth = "f64", .contract = contract, .quick = true };

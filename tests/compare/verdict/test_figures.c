@@ -1,4 +1,4 @@
-/* The five rules on either side of their limits: outputs in float64 whose every error, in sigma, is
+/* The rules on either side of their limits: outputs in float64 whose every error, in sigma, is
  * chosen by the test. */
 #include <math.h>
 #include <stdlib.h>
