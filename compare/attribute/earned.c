@@ -17,11 +17,13 @@ struct plan plan_less(const struct plan *p, uint64_t faults)
 
 bool may_be_one(const struct coefficient *without)
 {
-	return !without->determined || fabs(without->value) <= off_one + errors_off_one * without->error;
+	return !without->determined
+		|| fabs(without->value) <= off_one + errors_off_one * without->error;
 }
 
-/* Is fault m of the emulation told? By a coefficient of 1 with an error of at most `most`; of an identified structure by elements too, or closely by
- * them alone; or by what is not finite, which a coefficient must not gainsay. What changes nothing in this call is not. */
+/* Is fault m of the emulation told? By a coefficient of 1 with an error of at most `most`; of an
+ * identified structure by elements too, or closely by them alone; or by what is not finite,
+ * which a coefficient must not gainsay. What changes nothing in this call is not. */
 static bool tell(struct xray *x, int m, double most, bool identified, struct earned *told)
 {
 	const uint64_t bit = UINT64_C(1) << m;
@@ -45,7 +47,8 @@ static bool coefficients(struct xray *x, double most, bool identified, struct ea
 {
 	*told = (struct earned){ 0 };
 	for (int m = 0; x->call->op->faults[m].name; m++)
-		if (x->emulation.faults >> m & 1 && !tell(x, m, most, identified, told)) return false;
+		if (x->emulation.faults >> m & 1 && !tell(x, m, most, identified, told))
+			return false;
 	return true;
 }
 
@@ -157,15 +160,18 @@ static uint64_t forbidden(const struct xray *x, const struct contract *k, struct
 	return sites;
 }
 
-/* Of an identified structure. Where the rules do not hold nothing that is legal can explain as well, and a fault must. */
-static bool of_known(struct xray *x, const struct rules_say *rules, struct earned *n, struct error *e)
+/* Of an identified structure. Where the rules do not hold nothing that is legal can explain as
+ * well, and a fault must. */
+static bool of_known(struct xray *x, const struct rules_say *rules, struct earned *n,
+	struct error *e)
 {
 	struct plan without;
 	bool as_well = false;
 
 	if (!coefficients(x, 1 / likely, true, n)) return false;
 	if (!rules->hold) {
-		if (!forbidden(x, rules->contract, &without) && !faults_needed(x, rules, n, e)) return false;
+		if (!forbidden(x, rules->contract, &without) && !faults_needed(x, rules, n, e))
+			return false;
 		n->faults |= n->by_rules;
 		return true;
 	}
@@ -175,7 +181,8 @@ static bool of_known(struct xray *x, const struct rules_say *rules, struct earne
 }
 
 /* Of a structure that is not identified. */
-static bool of_unknown(struct xray *x, const struct rules_say *rules, struct earned *n, struct error *e)
+static bool of_unknown(struct xray *x, const struct rules_say *rules, struct earned *n,
+	struct error *e)
 {
 	bool hold = true;
 
@@ -185,7 +192,8 @@ static bool of_unknown(struct xray *x, const struct rules_say *rules, struct ear
 	struct plan with = plan_less(&x->emulation, ~n->faults);
 	if (!isinf(xray_left(x)) && !rules->hold_with(rules, &with, &hold, e)) return false;
 	if (isinf(xray_left(x)) || !hold) {
-		if (!overflows_as(x, rules->contract, &with, &n->faults, &hold) || (hold && !ungainsaid(x, n->faults, &hold))) return false;
+		if (!overflows_as(x, rules->contract, &with, &n->faults, &hold)
+			|| (hold && !ungainsaid(x, n->faults, &hold))) return false;
 		n->not_finite = n->faults;
 	}
 	if (!hold) n->faults = 0;
@@ -326,8 +334,10 @@ bool earned_names(struct earned *n, struct xray *x, const struct rules_say *rule
 	if (!emulation_identified(x, &identified)) return false;
 	bool by_chance = earned_by_chance(x, rules), ok = true;
 	if (identified) {
-		if (!of_known(x, rules, n, e) || !emulation_identified(x, &identified)) return false;
-	} else if ((!by_chance && !of_unknown(x, rules, n, e)) || !regrow(x, n->faults) || !emulation_identified(x, &identified)) {
+		if (!of_known(x, rules, n, e) || !emulation_identified(x, &identified))
+			return false;
+	} else if ((!by_chance && !of_unknown(x, rules, n, e)) || !regrow(x, n->faults)
+		|| !emulation_identified(x, &identified)) {
 		return false;
 	}
 	if (identified) ok = needed(x, rules, &n->sites);

@@ -5,9 +5,10 @@
 #include "emulation.h"
 #include "suspects.h"
 
-/* Bits: the faults and the sites of x->emulation that are named; of the faults those that are told by what is not
- * finite, and those that are named as the rules hold with them and not without, though neither a coefficient nor
- * enough elements tell them. possible: faults with which the rules hold, and of which too little tells for a name. */
+/* Bits: the faults and the sites of x->emulation that are named; of the faults those that are
+ * told by what is not finite, and those that are named as the rules hold with them and not
+ * without, though neither a coefficient nor enough elements tell them. possible: faults with
+ * which the rules hold, and of which too little tells for a name. */
 struct earned { uint64_t faults, sites, not_finite, by_rules, possible; };
 
 /* Decides it, of an emulation that was searched for; a fault that is not earned leaves an emulation that does not identify the structure,
@@ -28,12 +29,15 @@ bool overflows_with(struct xray *x, int m, bool *yes);
 /* The plan without these faults. */
 struct plan plan_less(const struct plan *p, uint64_t faults);
 
-/* Is a fault's coefficient, where it is known, 1? `without`: of what the emulation leaves, by the direction that takes the fault out. */
+/* Is a fault's coefficient, where it is known, 1? `without`: of what the emulation leaves, by
+ * the direction that takes the fault out. */
 bool may_be_one(const struct coefficient *without);
 
-/* Of an identified structure and broken rules: n->by_rules, the faults that the rules ask for beside those that are
- * told, n->faults. Where the emulation makes none it may be one that the search has not taken, as too few elements
- * tell it; then x->emulation makes it, or it is n->possible. */
-bool faults_needed(struct xray *x, const struct rules_say *rules, struct earned *n, struct error *e);
+/* Of an identified structure and broken rules: n->by_rules, the faults that the rules ask for
+ * beside those that are told, n->faults. Where the emulation makes none it may be one that the
+ * search has not taken, as too few elements tell it; then x->emulation makes it, or it is
+ * n->possible. */
+bool faults_needed(struct xray *x, const struct rules_say *rules, struct earned *n,
+	struct error *e);
 
 #endif

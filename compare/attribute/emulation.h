@@ -42,9 +42,9 @@ bool emulation_without(struct xray *x, const struct plan *without, uint64_t part
  * output's error? x->d is lost. */
 bool emulation_identified(struct xray *x, bool *yes);
 
-/* *yes: where nothing is rounded at a site, float32 gives the same numbers with fault m, which the emulation
- * makes, as without. What the fault changes is absent from the call; of the kernel it says no more than where
- * a rounding is. x->d and x->trial are lost. */
+/* *yes: where nothing is rounded at a site, float32 gives the same numbers with fault m, which
+ * the emulation makes, as without. What the fault changes is absent from the call; of the kernel
+ * it says no more than where a rounding is. x->d and x->trial are lost. */
 bool emulation_is_idle(struct xray *x, int m, bool *yes);
 
 /* May the emulation be given that rounding? The site is in its form, x->only allows it, and it is no store in its own type. */

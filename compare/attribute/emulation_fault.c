@@ -139,7 +139,8 @@ bool emulation_is_idle(struct xray *x, int m, bool *yes)
 	bare.plan.form = with.plan.form;
 	*yes = true;
 	for (size_t s = 0; s < x->strips && ok && *yes; s++) {
-		ok = xray_refresh_strip(x, s, 0) && xray_run(x, &bare, x->trial) && xray_run(x, &with, x->d);
+		ok = xray_refresh_strip(x, s, 0) && xray_run(x, &bare, x->trial)
+			&& xray_run(x, &with, x->d);
 		*yes = ok && !x->impossible && same_numbers(x->trial, x->d, x->n);
 	}
 	stream_end(&bare);

@@ -1,11 +1,13 @@
-/* Faults that the rules ask for: the structure is identified, what it rounds is allowed, and yet a rule is broken. */
+/* Faults that the rules ask for: the structure is identified, what it rounds is allowed, and yet
+ * a rule is broken. */
 #include <math.h>
 
 #include "earned.h"
 #include "fault_value.h"
 #include "xray_private.h"
 
-/* Those of the emulation that are not told, change something, and have no coefficient that gainsays them. */
+/* Those of the emulation that are not told, change something, and have no coefficient that
+ * gainsays them. */
 static bool possible(struct xray *x, uint64_t told, uint64_t *faults)
 {
 	*faults = 0;
@@ -15,16 +17,19 @@ static bool possible(struct xray *x, uint64_t told, uint64_t *faults)
 		struct look look = look_of(&without);
 		bool idle;
 		if (!(x->emulation.faults & ~told & bit)) continue;
-		if (!emulation_is_idle(x, m, &idle) || !xray_look(x, &look, 1, LOOK_FIT)) return false;
+		if (!emulation_is_idle(x, m, &idle) || !xray_look(x, &look, 1, LOOK_FIT))
+			return false;
 		if (!idle && may_be_one(&look.fit)) *faults |= bit;
 	}
 	return true;
 }
 
 /* Do the rules hold for the reference with the told and these, and not with the told alone? */
-static bool asked_for(struct xray *x, const struct rules_say *rules, uint64_t told, uint64_t these, bool *yes, struct error *e)
+static bool asked_for(struct xray *x, const struct rules_say *rules, uint64_t told, uint64_t these,
+	bool *yes, struct error *e)
 {
-	struct plan with = plan_less(&x->emulation, ~(told | these)), less = plan_less(&x->emulation, ~told);
+	struct plan with = plan_less(&x->emulation, ~(told | these)),
+		less = plan_less(&x->emulation, ~told);
 	bool enough = false;
 
 	*yes = false;
@@ -64,22 +69,26 @@ static bool with_each(struct xray *x, struct more *more)
 /* So many of them are asked about, a verdict each. */
 enum { ASKED = 4 };
 
-/* The emulation makes none. Of those with one fault more by which the score falls, the best with which the rules
- * hold: its fault is needed, where the score falls by what is worth keeping, and else possible, as others are. */
-static bool one_more(struct xray *x, const struct rules_say *rules, struct earned *n, struct error *e)
+/* The emulation makes none. Of those with one fault more by which the score falls, the best with
+ * which the rules hold: its fault is needed, where the score falls by what is worth keeping, and
+ * else possible, as others are. */
+static bool one_more(struct xray *x, const struct rules_say *rules, struct earned *n,
+	struct error *e)
 {
 	const struct plan before = x->emulation;
 	const double score = x->score;
 	struct more more;
 
 	if (!with_each(x, &more)) return false;
-	for (size_t i = 0; i < more.n && i < ASKED && more.look[i].score < score && !n->by_rules; i++) {
+	for (size_t i = 0; i < more.n && i < ASKED && more.look[i].score < score
+		&& !n->by_rules; i++) {
 		uint64_t one;
 		bool yes = false;
 		x->emulation = more.look[i].stream.plan;
 		if (!xray_rebase(x) || !possible(x, 0, &one)) return false;
 		if (one && !asked_for(x, rules, 0, one, &yes, e)) return false;
-		if (yes && !n->possible && more.look[i].score < score - worth_keeping) n->by_rules = one;
+		if (yes && !n->possible && more.look[i].score < score - worth_keeping)
+			n->by_rules = one;
 		else if (yes) n->possible |= one;
 	}
 	if (!n->by_rules) x->emulation = before;

@@ -42,7 +42,8 @@ static bool agree_in_float32(struct xray *x, const struct plan *plan, struct agr
 
 static bool alike(const struct agreement *a) { return a->both > 0 && (double)a->one <= else_finite * (double)a->both; }
 
-/* Is what is finite float32's noise away from the emulation, refreshed, but for as few elements as need not be finite alike? */
+/* Is what is finite float32's noise away from the emulation, refreshed, but for as few elements
+ * as need not be finite alike? */
 static bool rest_agrees(struct xray *x, bool *yes)
 {
 	double off = 0, none = 0;
@@ -51,7 +52,8 @@ static bool rest_agrees(struct xray *x, bool *yes)
 		if (!xray_refresh_strip(x, s, XRAY_BASE | XRAY_FLOOR)) return false;
 		for (size_t j = 0; j < x->n; j++) {
 			none += !isfinite(x->got[j]);
-			off += xray_takes_part(x, j, x->r[j]) && x->r[j] * x->r[j] > float32s_size * x->floor2[j];
+			off += xray_takes_part(x, j, x->r[j])
+				&& x->r[j] * x->r[j] > float32s_size * x->floor2[j];
 		}
 	}
 	*yes = off <= else_finite * none;

@@ -37,12 +37,14 @@ static bool same_answer(struct xray *x, int k, int m, bool *same)
 	if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;
 	*same = look.size < above_noise;
 	if (*same && !explains_as_well(x, &p, same)) return false;
-	p.arith = &arith_f32, p.bits = arith_f32.precision;     /* what overflows there may be finite in float64 */
+	/* what overflows there may be finite in float64 */
+	p.arith = &arith_f32, p.bits = arith_f32.precision;
 	return *same || look.size >= above_noise || explains_as_well(x, &p, same);
 }
 
-/* Those that are not made, each in the place of k: their sizes are told, for same_answer. Where the emulation is finite and the kernel is not, or the
- * other way, no score compares what is finite. */
+/* Those that are not made, each in the place of k: their sizes are told, for same_answer. Where
+ * the emulation is finite and the kernel is not, or the other way, no score compares what is
+ * finite. */
 static bool in_place_of(struct xray *x, int k, uint64_t possible, struct rivals *r)
 {
 	const struct op *op = x->call->op;
@@ -58,8 +60,11 @@ static bool in_place_of(struct xray *x, int k, uint64_t possible, struct rivals 
 	}
 	if (!xray_try(x, look, n, x->score + worth_keeping, true)) return false;
 	for (size_t i = 0; i < n; i++) {
-		bool same, as_well = isfinite(xray_left(x)) && look[i].score < x->score + worth_keeping;
-		if (!same_answer(x, k, of[i], &same) || (as_well && !same && !explains_as_well(x, &look[i].stream.plan, &as_well))) return false;
+		bool same, as_well = isfinite(xray_left(x))
+			&& look[i].score < x->score + worth_keeping;
+		if (!same_answer(x, k, of[i], &same)
+			|| (as_well && !same
+			&& !explains_as_well(x, &look[i].stream.plan, &as_well))) return false;
 		if (same) r->same[of[i]] = op->faults[k].name;
 		else if (as_well && !r->as_well[of[i]]) r->as_well[of[i]] = op->faults[k].name;
 	}
@@ -86,11 +91,13 @@ bool rivals_commonest(struct xray *x, struct earned *names)
 	for (int k = 0; op->faults[k].name; k++)
 		for (int m = 0; m < k && names->faults >> k & 1; m++) {
 			bool same;
-			if (op->faults[m].is_rounding || op->faults[m].parameter || x->emulation.faults >> m & 1) continue;
+			if (op->faults[m].is_rounding || op->faults[m].parameter
+				|| x->emulation.faults >> m & 1) continue;
 			if (!same_answer(x, k, m, &same)) return false;
 			if (!same) continue;
 			x->emulation = in_place(x, k, m);
-			move_bit(&names->faults, k, m), move_bit(&names->not_finite, k, m), move_bit(&names->by_rules, k, m);
+			move_bit(&names->faults, k, m), move_bit(&names->not_finite, k, m),
+				move_bit(&names->by_rules, k, m);
 			if (!xray_refresh(x)) return false;
 		}
 	return true;

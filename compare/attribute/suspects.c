@@ -10,13 +10,15 @@
 const char *const suspect_name[] = { "ruled out", "detected", "allowed", "not identifiable", "not possible" };
 
 /* What the outputs say of a fault that is named, or of one that is not. */
-static bool try_fault(struct xray *x, int m, const struct look *look, const struct earned *names, const struct rivals *rivals, struct suspect *s)
+static bool try_fault(struct xray *x, int m, const struct look *look, const struct earned *names,
+	const struct rivals *rivals, struct suspect *s)
 {
 	const struct fault_spec *spec = &x->call->op->faults[m];
 	bool made = x->emulation.faults >> m & 1, named = names->faults >> m & 1;
 	struct coefficient c = look->fit;
 
-	*s = (struct suspect){ .name = spec->name, .what = spec->what, .site = -1, .size = look->size, .votes = look->votes };
+	*s = (struct suspect){ .name = spec->name, .what = spec->what, .site = -1,
+		.size = look->size, .votes = look->votes };
 	s->not_finite = names->not_finite >> m & 1, s->by_rules = names->by_rules >> m & 1;
 	s->would_do = names->possible >> m & 1;
 	s->coefficient = made ? 1 - c.value : c.value;
@@ -25,7 +27,8 @@ static bool try_fault(struct xray *x, int m, const struct look *look, const stru
 	else if (look->impossible) s->state = NOT_POSSIBLE, s->coefficient = 0;
 	else if (look->overflows < 0) s->state = RULED_OUT, s->coefficient = s->error = 0;
 	else s->state = s->size >= above_noise && c.error < 1 / certain && c.value + certain * c.error < 1 ? RULED_OUT : NOT_IDENTIFIABLE;
-	if (!made && look->overflows >= 0) s->alike = rivals->same[m], s->as_well = rivals->as_well[m];
+	if (!made && look->overflows >= 0)
+		s->alike = rivals->same[m], s->as_well = rivals->as_well[m];
 	if ((s->alike || s->as_well) && s->state == RULED_OUT) s->state = NOT_IDENTIFIABLE;
 	s->parameter = made ? spec->parameter : NULL;
 	return !s->parameter || fault_value_class(x, m, &s->value, &s->last);
@@ -38,19 +41,25 @@ void suspect_said(const struct suspect *s, char *text, size_t size)
 	else snprintf(text, size, "%s(%s = %.10g to %.10g)", s->name, s->parameter, s->value, s->last);
 }
 
-/* Is the coefficient one, within its error, which is known? */
-static bool has_coefficient(const struct suspect *s) { return s->error < 1 / likely && fabs(s->coefficient - 1) <= off_one; }
+bool suspect_has_coefficient(const struct suspect *s)
+{
+	return s->error < 1 / likely && fabs(s->coefficient - 1) <= off_one;
+}
 
 void suspect_evidence(const struct suspect *s, char *text, size_t size)
 {
 	int n = 0;
 
 	*text = 0;
-	if (has_coefficient(s)) n = snprintf(text, size, "coefficient %.3f ± %.3f", s->coefficient, s->error);
-	if (has_coefficient(s) && s->site < 0) return;
-	if (s->not_finite) snprintf(text, size, "no coefficient tells it; the kernel is not finite just where it makes the answer so");
+	if (suspect_has_coefficient(s))
+		n = snprintf(text, size, "coefficient %.3f ± %.3f", s->coefficient, s->error);
+	if (suspect_has_coefficient(s) && s->site < 0) return;
+	if (s->not_finite)
+		snprintf(text, size, "no coefficient tells it; %s",
+			"the kernel is not finite just where it makes the answer so");
 	else if ((double)s->votes.all >= least_votes || s->site >= 0)
-		snprintf(text + n, size - (size_t)n, "%sof %zu elements that tell, %zu agree", n ? "; " : "", s->votes.all, s->votes.of_base);
+		snprintf(text + n, size - (size_t)n, "%sof %zu elements that tell, %zu agree",
+			n ? "; " : "", s->votes.all, s->votes.of_base);
 	else snprintf(text, size, "no coefficient tells it; the rules hold with it alone");
 }
 
@@ -67,14 +76,22 @@ static const char *rounding_fault(const struct op *op, const struct reading *r)
 /* Is the coefficient of a rounding 1, within 0.05 and its error? */
 static bool is_rounded(double coefficient, double error) { return fabs(coefficient - 1) <= 0.05 + error; }
 
+static enum suspect_state read_state(const struct reading *r, const struct look *look, bool made)
+{
+	if (look->impossible) return NOT_POSSIBLE;
+	if (r->state == ROUNDED && made) return DETECTED;
+	return r->state == NOT_ROUNDED ? RULED_OUT : NOT_IDENTIFIABLE;
+}
+
 /* Detected: rounded, and named or allowed; see examine_under. */
 static struct suspect read_site(const struct op *op, const struct reading *r, const struct look *look, bool named, bool allowed)
 {
 	bool told = is_rounded(r->coefficient, r->error) ? look_told(look) : look_told_closely(look), made = (named && told) || allowed;
 
-	return (struct suspect){ .name = rounding_fault(op, r), .what = op->sites[r->site].what, .site = r->site, .format = r->format, .rounding = r->rounding,
-		.coefficient = r->coefficient, .error = r->error, .size = look->size, .votes = look->votes, .told = told,
-		.state = look->impossible ? NOT_POSSIBLE : r->state == ROUNDED && made ? DETECTED : r->state == NOT_ROUNDED ? RULED_OUT : NOT_IDENTIFIABLE };
+	return (struct suspect){ .name = rounding_fault(op, r), .what = op->sites[r->site].what,
+		.site = r->site, .format = r->format, .rounding = r->rounding,
+		.coefficient = r->coefficient, .error = r->error, .size = look->size,
+		.votes = look->votes, .told = told, .state = read_state(r, look, made) };
 }
 
 /* The emulation with or without the rounding that was read, or the fault. */
@@ -136,12 +153,14 @@ static bool read_suspects(struct examination *ex, struct xray *x, const struct c
 	}
 	for (int m = 0; op->faults[m].name; m++)
 		if (!op->faults[m].is_rounding) of[n] = m, look[n++] = of_fault(x, m);
-	if (!xray_look(x, look, (size_t)n, LOOK_SIZE | LOOK_FIT | (named->faults ? LOOK_VOTES : 0))) return false;
+	if (!xray_look(x, look, (size_t)n, LOOK_SIZE | LOOK_FIT | (named->faults ? LOOK_VOTES : 0)))
+		return false;
 	for (int i = 0; i < n; i++)
 		if (look[i].overflows >= 0) possible |= UINT64_C(1) << of[i];
 	if (!rivals_find(x, possible, &rivals)) return false;
 	for (int i = 0; i < n; i++)
-		if (!try_fault(x, of[i], &look[i], named, &rivals, &ex->suspect[ex->n++])) return false;
+		if (!try_fault(x, of[i], &look[i], named, &rivals, &ex->suspect[ex->n++]))
+			return false;
 	return true;
 }
 
@@ -165,7 +184,8 @@ static bool examine_all(struct examination *ex, struct xray *x, const struct rul
 {
 	struct earned named;
 
-	if (!earned_names(&named, x, rules, e) || !rivals_commonest(x, &named) || !profile_read(&ex->profile, x)) return false;
+	if (!earned_names(&named, x, rules, e) || !rivals_commonest(x, &named)
+		|| !profile_read(&ex->profile, x)) return false;
 	ex->left = xray_left(x);
 	ex->identified = ex->profile.identified;
 	ex->runs_free = runs_free(x);
@@ -194,11 +214,13 @@ void examine_nothing(struct examination *ex, const struct call *call)
 
 	*ex = (struct examination){ .n = 0 };
 	for (int k = 0; op->sites[k].name; k++)
-		ex->suspect[ex->n++] = (struct suspect){ .name = op->sites[k].name, .what = op->sites[k].what, .site = k,
+		ex->suspect[ex->n++] = (struct suspect){ .name = op->sites[k].name,
+			.what = op->sites[k].what, .site = k,
 			.state = NOT_IDENTIFIABLE };
 	for (int m = 0; op->faults[m].name; m++)
 		if (!op->faults[m].is_rounding && ex->n < MAX_SUSPECT)
-			ex->suspect[ex->n++] = (struct suspect){ .name = op->faults[m].name, .what = op->faults[m].what, .site = -1,
+			ex->suspect[ex->n++] = (struct suspect){ .name = op->faults[m].name,
+				.what = op->faults[m].what, .site = -1,
 				.state = NOT_IDENTIFIABLE };
 	ex->count[NOT_IDENTIFIABLE] = ex->n;
 }

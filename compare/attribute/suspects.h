@@ -21,11 +21,14 @@ struct suspect {
 	bool told;                      /* and whether they tell it: by its coefficient and the votes (struct look), or by close ones alone */
 	enum suspect_state state;
 	const char *alike;              /* of a fault that is not made: one that is, in whose place it gives the same answer; or NULL */
-	const char *as_well;            /* the same, of one with another answer that explains the outputs as well */
+	/* the same, of one with another answer that explains the outputs as well */
+	const char *as_well;
 	const char *parameter;          /* of a fault that is made at a value of it: from `value` to `last`, where these explain as well; or NULL */
 	double value, last;
-	bool not_finite, by_rules;      /* of a fault that is made: what tells it where no coefficient does (struct earned) */
-	bool would_do;                  /* of one that is not named: the rules hold with it, but too little tells it */
+	/* of a fault that is made: what tells it where no coefficient does (struct earned) */
+	bool not_finite, by_rules;
+	/* of one that is not named: the rules hold with it, but too little tells it */
+	bool would_do;
 };
 
 /* A gain or an offset of an output, throughout or at one index of an axis: no fault that is known, but what
@@ -67,7 +70,11 @@ struct rules_say {
 enum { SUSPECT_TEXT = 128 };
 void suspect_said(const struct suspect *s, char *text, size_t size);
 
-/* What tells it: "coefficient 1.000 ± 0.002", or, where that is not known or not 1, the elements. */
+/* Is its coefficient 1, within an error that is known? Else it is not to be printed of one that
+ * is made. */
+bool suspect_has_coefficient(const struct suspect *s);
+/* What tells it: "coefficient 1.000 ± 0.002", or, where that is not known or not 1, the
+ * elements. */
 void suspect_evidence(const struct suspect *s, char *text, size_t size);
 
 /* Examines the call under the contract: finds the emulation and says of each suspect whether it is made (detected), ruled out, or not

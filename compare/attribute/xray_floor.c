@@ -8,11 +8,13 @@
 
 const double xray_exact = 0x1p-6;
 
-/* A kernel computes in float32, whatever it stores: of an output in float64 too a unit is float32's. */
+/* A kernel computes in float32, whatever it stores: of an output in float64 too a unit is
+ * float32's. */
 double xray_unit(const struct xray *x, int i, size_t j, double y)
 {
 	const enum format f = x->grid[i] == FMT_F64 ? FMT_F32 : x->grid[i];
-	double ulp = dtype_info[out_dtype(x->call, i)].is_float ? format_ulp(f, fmax(fabs(y), x->typical[i])) : 1;
+	double ulp = dtype_info[out_dtype(x->call, i)].is_float
+		? format_ulp(f, fmax(fabs(y), x->typical[i])) : 1;
 
 	return fmax(ulp, 0x1p-16 * sqrt(x->shape2[j]));
 }

@@ -43,9 +43,11 @@ static void untold_line(FILE *to, const struct verdict *v)
 		const struct suspect *s = &v->x.suspect[i];
 		const int m = s->site < 0 ? op_fault(v->op, s->name) : -1;
 		if (m < 0 || !(faults >> m & 1) || s->state == DETECTED) continue;
-		fprintf(to, "%s%s", n++ ? ", " : "            explained with the help of ", s->name);
+		fprintf(to, "%s%s", n++ ? ", " : "            explained with the help of ",
+			s->name);
 	}
-	if (n) fprintf(to, ", which these outputs do not tell to be %s\n", n > 1 ? "faults" : "a fault");
+	if (n) fprintf(to, ", which these outputs do not tell to be %s\n",
+		n > 1 ? "faults" : "a fault");
 }
 
 static void structure_lines(FILE *to, const struct verdict *v)
@@ -105,18 +107,26 @@ void report_coverage(FILE *to, const struct verdict *v)
 	putc('\n', to);
 }
 
+static void suspect_line(FILE *to, const struct suspect *s)
+{
+	char said[SUSPECT_TEXT], coefficient[64];
+
+	suspect_said(s, said, sizeof said);
+	if (s->state == DETECTED && !suspect_has_coefficient(s))
+		snprintf(coefficient, sizeof coefficient, "%18s ", "by elements");
+	else snprintf(coefficient, sizeof coefficient, "%8.4f ± %-8.3g", s->coefficient, s->error);
+	fprintf(to, "  %-30s %-9s %s  %12.3g  %s\n", said, type_of(s), coefficient, s->size,
+		suspect_name[s->state]);
+}
+
 void report_suspects(FILE *to, const struct verdict *v)
 {
-	char said[SUSPECT_TEXT];
-
 	if (!v->examined) return;
 	fprintf(to, "\n  %-30s %-9s %18s  %12s  %s\n", "suspect", "type", "coefficient", "size in noise", "state");
 	for (int state = NOT_POSSIBLE; state >= RULED_OUT; state--)
 		for (int i = 0; i < v->x.n; i++) {
 			const struct suspect *s = &v->x.suspect[i];
-			if ((int)s->state == state)
-				fprintf(to, "  %-30s %-9s %8.4f ± %-8.3g  %12.3g  %s\n", (suspect_said(s, said, sizeof said), said), type_of(s), s->coefficient, s->error, s->size,
-					suspect_name[s->state]);
+			if ((int)s->state == state) suspect_line(to, s);
 		}
 	putc('\n', to);
 }

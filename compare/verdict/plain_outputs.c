@@ -52,8 +52,10 @@ static void stored(const struct call *call, int out, double *x, size_t n)
 	if (d->is_float) format_round_all(d->format, ROUND_NEAREST_EVEN, x, n);
 }
 
-/* Are n values of output `out`, from `at` on, those of the input, as the output would store them? */
-static bool equals_input(const struct call *call, int out, int in, size_t at, const double *x, size_t n)
+/* Are n values of output `out`, from `at` on, those of the input, as the output would store
+ * them? */
+static bool equals_input(const struct call *call, int out, int in, size_t at, const double *x,
+	size_t n)
 {
 	double y[AT_A_TIME];
 	bool equal = true;
@@ -85,14 +87,16 @@ static bool is_input(const struct call *call, int out, int in)
 }
 
 /* ---- rows of zeros ---- */
-/* The leading axes that output and input share, but not all of the output's: their indices name a row of both. Its number, 0 for none. */
+/* The leading axes that output and input share, but not all of the output's: their indices name
+ * a row of both. Its number, 0 for none. */
 static size_t shared_rows(const struct call *call, int out, int in)
 {
 	size_t of_out[MAX_RANK], rows = 1;
 	int rank = call_out_shape(call, out, of_out);
 	const struct tensor *t = call->in[in];
 
-	for (int r = 0; r + 1 < rank && r + 1 < t->rank && of_out[r] == t->shape[r]; r++) rows *= of_out[r];
+	for (int r = 0; r + 1 < rank && r + 1 < t->rank && of_out[r] == t->shape[r]; r++)
+		rows *= of_out[r];
 	return rows;
 }
 
@@ -105,7 +109,8 @@ static void look_at_row(const struct tensor *t, size_t at, size_t n, bool *zero,
 	for (size_t i = 0, m; i < n && (*zero || !*any_number); i += m) {
 		m = n - i < AT_A_TIME ? n - i : AT_A_TIME;
 		load(t, at + i, m, x);
-		for (size_t j = 0; j < m; j++) *zero = *zero && x[j] == 0, *any_number = *any_number || !isnan(x[j]);
+		for (size_t j = 0; j < m; j++)
+			*zero = *zero && x[j] == 0, *any_number = *any_number || !isnan(x[j]);
 	}
 }
 
@@ -113,7 +118,8 @@ static void look_at_row(const struct tensor *t, size_t at, size_t n, bool *zero,
 static bool is_nan_of_zero_rows(const struct call *call, int out, int in)
 {
 	const struct tensor *x = call->in[in], *y = call->out[out];
-	size_t rows = x && dtype_info[x->dtype].is_float ? shared_rows(call, out, in) : 0, zeros = 0;
+	size_t rows = x && dtype_info[x->dtype].is_float ? shared_rows(call, out, in) : 0,
+		zeros = 0;
 
 	for (size_t r = 0; r < rows && rows > 1; r++) {
 		bool zero, other, number, any;
@@ -146,30 +152,38 @@ static struct plain_output look_at_output(const struct call *call, int out)
 	return p;
 }
 
-static bool is_plain(const struct plain_output *o) { return o->is != NOT_PLAIN && o->is != NAN_OF_ZERO_ROWS; }
+static bool is_plain(const struct plain_output *o)
+{
+	return o->is != NOT_PLAIN && o->is != NAN_OF_ZERO_ROWS;
+}
 
 /* ---- what a plan answers ---- */
 /* Of the plain outputs, those that are so in what was seen of a plan's answer. */
 struct as_plan { struct values values[MAX_OUT]; bool input[MAX_OUT]; };
 
-static void see_strip(const struct plain_outputs *p, const struct call *call, const struct strip *s, struct answer *a, struct as_plan *as)
+static void see_strip(const struct plain_outputs *p, const struct call *call, const struct strip *s,
+	struct answer *a, struct as_plan *as)
 {
 	for (int i = 0; i < MAX_OUT; i++) {
 		if (!s->count[i] || !is_plain(&p->of[i])) continue;
 		stored(call, i, a->hi[i], s->count[i]);
 		add_values(&as->values[i], a->hi[i], s->count[i]);
-		as->input[i] = as->input[i] && p->of[i].is == AS_INPUT && equals_input(call, i, p->of[i].input, s->first[i], a->hi[i], s->count[i]);
+		as->input[i] = as->input[i] && p->of[i].is == AS_INPUT
+			&& equals_input(call, i, p->of[i].input, s->first[i], a->hi[i],
+			s->count[i]);
 	}
 }
 
-static unsigned so_far(const struct plain_outputs *p, const struct call *call, const struct as_plan *as)
+static unsigned so_far(const struct plain_outputs *p, const struct call *call,
+	const struct as_plan *as)
 {
 	unsigned outputs = 0;
 
 	for (int i = 0; i < MAX_OUT; i++) {
 		const enum sight is = p->of[i].is;
 		const struct values *v = &as->values[i];
-		bool so = is == ALL_ZERO ? v->zero : is == ALL_EQUAL ? v->equal : is == AS_INPUT ? as->input[i] : v->no_number;
+		bool so = is == ALL_ZERO ? v->zero : is == ALL_EQUAL ? v->equal : is == AS_INPUT
+			? as->input[i] : v->no_number;
 		if (call->out_count[i] && is_plain(&p->of[i])) outputs |= (unsigned)so << i;
 	}
 	return outputs;
@@ -181,13 +195,17 @@ static bool room_for(const struct call *call, size_t strips, struct answer *a, s
 
 	for (size_t s = 0; s < strips; s++) {
 		struct strip strip = call_strip(call, s, strips);
-		for (int i = 0; i < MAX_OUT; i++) room[i] = strip.count[i] > room[i] ? strip.count[i] : room[i];
+		for (int i = 0; i < MAX_OUT; i++)
+			room[i] = strip.count[i] > room[i] ? strip.count[i] : room[i];
 	}
-	return answer_make(a, room, false) || error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the answer of a fault");
+	return answer_make(a, room, false)
+		|| error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the answer of a fault");
 }
 
-/* *outputs: of the plain ones, those that the plan answers so. No more strips are run than it takes to see that none is. */
-static bool answers_so(const struct plain_outputs *p, const struct call *call, const struct plan *plan, unsigned *outputs, struct error *e)
+/* *outputs: of the plain ones, those that the plan answers so. No more strips are run than it
+ * takes to see that none is. */
+static bool answers_so(const struct plain_outputs *p, const struct call *call,
+	const struct plan *plan, unsigned *outputs, struct error *e)
 {
 	const size_t strips = check_strips(call);
 	struct stream l = { .plan = *plan };
@@ -212,7 +230,8 @@ static bool answers_so(const struct plain_outputs *p, const struct call *call, c
 }
 
 /* Does one fault alone make each plain output so? */
-static bool one_fault_does(const struct plain_outputs *p, const struct call *call, const struct contract *k, unsigned all, bool *yes,
+static bool one_fault_does(const struct plain_outputs *p, const struct call *call,
+	const struct contract *k, unsigned all, bool *yes,
 	struct error *e)
 {
 	const struct op *op = call->op;
@@ -220,7 +239,8 @@ static bool one_fault_does(const struct plain_outputs *p, const struct call *cal
 	*yes = false;
 	for (int m = 0; op->faults[m].name && !*yes; m++) {
 		const struct fault_spec *f = &op->faults[m];
-		if (f->is_rounding || f->parameter || (f->form >= 0 && f->form != k->form)) continue;
+		if (f->is_rounding || f->parameter || (f->form >= 0 && f->form != k->form))
+			continue;
 		for (int i = 0; i < contract_structures(k) && !*yes; i++) {
 			struct plan plan = plan_plain(&arith_f32, arith_f32.precision);
 			unsigned so;
@@ -233,17 +253,20 @@ static bool one_fault_does(const struct plain_outputs *p, const struct call *cal
 	return true;
 }
 
-/* Zeros, one number and no numbers are what any of many faults makes; of an input not every element is. */
+/* Zeros, one number and no numbers are what any of many faults makes; of an input not every
+ * element is. */
 static bool tells_nothing(const struct plain_outputs *p, const struct call *call)
 {
 	bool nothing = true;
 
 	for (int i = 0; i < MAX_OUT; i++)
-		if (call->out_count[i]) nothing = nothing && is_plain(&p->of[i]) && p->of[i].is != AS_INPUT;
+		if (call->out_count[i])
+			nothing = nothing && is_plain(&p->of[i]) && p->of[i].is != AS_INPUT;
 	return nothing;
 }
 
-bool plain_outputs_find(struct plain_outputs *p, const struct call *call, const struct contract *k, struct error *e)
+bool plain_outputs_find(struct plain_outputs *p, const struct call *call, const struct contract *k,
+	struct error *e)
 {
 	struct plan exact = plan_plain(&arith_f64, arith_f64.precision);
 	unsigned plain = 0, so = 0;
@@ -268,7 +291,8 @@ bool plain_outputs_find(struct plain_outputs *p, const struct call *call, const 
 	return true;
 }
 
-const char *plain_output_said(const struct plain_outputs *p, const struct call *call, int out, char *text, size_t size)
+const char *plain_output_said(const struct plain_outputs *p, const struct call *call, int out,
+	char *text, size_t size)
 {
 	const struct plain_output *o = &p->of[out];
 	const char *name = call->op->out[out].name, *in = call->op->in[o->input].name;
@@ -276,7 +300,8 @@ const char *plain_output_said(const struct plain_outputs *p, const struct call *
 	int rank = call_out_shape(call, out, shape), n = 0;
 	char first[2 * MAX_RANK + 2] = "";
 
-	for (int r = 0; r < rank; r++) n += snprintf(first + n, sizeof first - (size_t)n, "%s0", r ? "," : "[");
+	for (int r = 0; r < rank; r++)
+		n += snprintf(first + n, sizeof first - (size_t)n, "%s0", r ? "," : "[");
 	if (rank) snprintf(first + n, sizeof first - (size_t)n, "]");
 	switch (o->is) {
 	case ALL_ZERO: snprintf(text, size, "out.%s is all zeros", name); break;
@@ -284,7 +309,9 @@ const char *plain_output_said(const struct plain_outputs *p, const struct call *
 	case ALL_NAN: snprintf(text, size, "out.%s is NaN from %s on", name, first); break;
 	case NO_NUMBER: snprintf(text, size, "out.%s has no finite element", name); break;
 	case AS_INPUT: snprintf(text, size, "out.%s equals in.%s", name, in); break;
-	case NAN_OF_ZERO_ROWS: snprintf(text, size, "out.%s is NaN where the row of in.%s is all zeros", name, in); break;
+	case NAN_OF_ZERO_ROWS:
+		snprintf(text, size, "out.%s is NaN where the row of in.%s is all zeros", name, in);
+		break;
 	case NOT_PLAIN: *text = 0; break;
 	}
 	return text;

@@ -45,8 +45,8 @@ void verdict_fail(struct verdict *v, const char *format, ...)
 	reason(v, FAIL, "%s", text);
 }
 
-/* "", or the faults that would give the same answer in the place of this one, and those that explain
- * the outputs as well with another answer. */
+/* "", or the faults that would give the same answer in the place of this one, and those that
+ * explain the outputs as well with another answer. */
 static void others(const struct verdict *v, const struct suspect *s, char *text, size_t size)
 {
 	size_t n = 0;
@@ -57,10 +57,12 @@ static void others(const struct verdict *v, const struct suspect *s, char *text,
 		const struct suspect *other = &v->x.suspect[i];
 		as_well += other->as_well && !strcmp(other->as_well, s->name);
 		if (!other->alike || strcmp(other->alike, s->name)) continue;
-		n += (size_t)snprintf(text + n, size - n, "%s%s", same++ ? ", " : "; on these inputs the same as ", other->name);
+		n += (size_t)snprintf(text + n, size - n, "%s%s",
+			same++ ? ", " : "; on these inputs the same as ", other->name);
 	}
 	if (as_well && n < size)
-		n += (size_t)snprintf(text + n, size - n, "; %d name%s explain%s as well: ", as_well, as_well > 1 ? "s" : "", as_well > 1 ? "" : "s");
+		n += (size_t)snprintf(text + n, size - n, "; %d name%s explain%s as well: ",
+			as_well, as_well > 1 ? "s" : "", as_well > 1 ? "" : "s");
 	for (int i = 0; i < v->x.n && n < size; i++) {
 		const struct suspect *other = &v->x.suspect[i];
 		if (!other->as_well || strcmp(other->as_well, s->name)) continue;
@@ -76,7 +78,9 @@ static void detect(struct verdict *v, const struct suspect *s)
 	suspect_said(s, said, sizeof said);
 	suspect_evidence(s, evidence, sizeof evidence);
 	if (s->site >= 0)
-		reason(v, FAIL, "rounds %s to %s, which the contract does not allow (%s): %s", v->op->sites[s->site].name, rounding_name(s->format, s->rounding), s->name, evidence);
+		reason(v, FAIL, "rounds %s to %s, which the contract does not allow (%s): %s",
+			v->op->sites[s->site].name, rounding_name(s->format, s->rounding), s->name,
+			evidence);
 	else
 		reason(v, FAIL, "has the fault %s: %s; %s%s", said, s->what, evidence, same);
 }
@@ -104,9 +108,14 @@ static void say_possible(struct verdict *v)
 	int all = 0;
 
 	for (int i = 0; i < v->x.n && n < sizeof list; i++)
-		if (v->x.suspect[i].would_do) n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", all++ ? ", " : "", v->x.suspect[i].name);
-	if (all == 1) reason(v, FAIL, "the rules hold with the fault %s, but too few elements tell it", list);
-	else if (all) reason(v, FAIL, "%d names explain as well, and too few elements tell which: %s", all, list);
+		if (v->x.suspect[i].would_do)
+			n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", all++ ? ", " : "",
+			v->x.suspect[i].name);
+	if (all == 1)
+		reason(v, FAIL, "the rules hold with the fault %s, but too few elements tell it",
+		list);
+	else if (all) reason(v, FAIL,
+		"%d names explain as well, and too few elements tell which: %s", all, list);
 }
 
 /* What the x-ray found goes before the figures that it explains. */
@@ -186,7 +195,9 @@ static void say_plain(const struct call *call, struct verdict *v, const struct p
 	said.n_reason = names < v->n_reason ? names : v->n_reason;
 	for (int i = 0; i < MAX_OUT; i++) {
 		char text[sizeof v->reason[0]];
-		if (plain->of[i].is != NOT_PLAIN) reason(&said, v->outcome, "%s", plain_output_said(plain, call, i, text, sizeof text));
+		if (plain->of[i].is != NOT_PLAIN)
+			reason(&said, v->outcome, "%s",
+			plain_output_said(plain, call, i, text, sizeof text));
 	}
 	for (int i = names; i < v->n_reason && said.n_reason < MAX_REASON; i++)
 		memcpy(said.reason[said.n_reason++], v->reason[i], sizeof v->reason[i]);
@@ -206,7 +217,8 @@ static bool judge_all(const struct call *call, const struct judging *how, int fi
 	bool ok = (y || yardstick_make(&own, call, &(struct yardstick_of){ .truth = how->truth }, how->tick, e))
 		&& judge_with(call, y ? y : &own, first, last, NULL, v, e);
 	if (!choose) yardstick_free(&own);
-	if (ok && !how->quick && v->outcome != PASS) ok = plain_outputs_find(&plain, call, v->contract, e);
+	if (ok && !how->quick && v->outcome != PASS)
+		ok = plain_outputs_find(&plain, call, v->contract, e);
 	if (ok && !how->quick && v->outcome != UNDECIDED && !plain.ends) {
 		struct rules_say rules = { v->outcome == PASS, hold_with, call, v->contract, &call->op->contracts[first], &call->op->contracts[last], how->tick, is_few(v) };
 		ok = examine(&x, &rules, e);

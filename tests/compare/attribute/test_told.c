@@ -2,7 +2,8 @@
 #include "compare/structure/structure.h"
 #include "told.h"
 
-/* In head 0, where g is 0, neither changes anything; in head 1 everything is NaN with both, in float32. */
+/* In head 0, where g is 0, neither changes anything; in head 1 everything is NaN with both, in
+ * float32. */
 static void faults_that_answer_alike_are_told_together(void **state)
 {
 	const struct op *op = op_find("gated_delta_rule");

@@ -1,4 +1,5 @@
-/* Which faults earn a name where no coefficient, few elements or only the rules tell them: docs/verdict.md, section 5. */
+/* Which faults earn a name where no coefficient, few elements or only the rules tell them:
+ * docs/verdict.md, section 5. */
 #include <math.h>
 
 #include "ref/formula/formula.h"
@@ -29,7 +30,8 @@ static const char *of_text(const char *name, const char *text)
 }
 
 /* The op's case, its outputs of this type, as a float32 kernel answers it, with a fault or none. */
-static struct verdict of_fault(const char *op, const char *kase, uint64_t seed, enum dtype type, const char *fault)
+static struct verdict of_fault(const char *op, const char *kase, uint64_t seed, enum dtype type,
+	const char *fault)
 {
 	const struct op *o = op_find(op);
 	struct test_case k = *op_case(o, kase);
@@ -46,7 +48,8 @@ static struct verdict of_fault(const char *op, const char *kase, uint64_t seed, 
 	return told(&c, "f32");
 }
 
-/* Where the mask hides a row nothing is rounded: no type of output hides the fault, float64 with its units of 2^-1074 at 0 neither. */
+/* Where the mask hides a row nothing is rounded: no type of output hides the fault, float64 with
+ * its units of 2^-1074 at 0 neither. */
 static void a_fault_where_sigma_is_0_is_named(void **state)
 {
 	static const enum dtype types[] = { DT_F64, DT_F32, DT_BF16 };
@@ -62,8 +65,9 @@ static void a_fault_where_sigma_is_0_is_named(void **state)
 	}
 }
 
-/* One to four of 2304 elements are another bf16 number, no coefficient is known, and the structure is identified without
- * the fault. Four are enough for a name, one is said to be possible. */
+/* One to four of 2304 elements are another bf16 number, no coefficient is known, and the
+ * structure is identified without the fault. Four are enough for a name, one is said to be
+ * possible. */
 static void the_rules_name_what_few_elements_do(void **state)
 {
 	const char *op = of_text("layer_norm", layer_norm);
@@ -75,7 +79,8 @@ static void the_rules_name_what_few_elements_do(void **state)
 		if (v.outcome == PASS) continue;
 		assert_true(detected(&v, "eps_outside_root") || !v.x.count[DETECTED]);
 		named += strstr(v.reason[0], "has the fault eps_outside_root") != NULL;
-		possible += strstr(v.reason[0], "the rules hold with the fault eps_outside_root") != NULL;
+		possible += strstr(v.reason[0],
+			"the rules hold with the fault eps_outside_root") != NULL;
 	}
 	assert_true(named >= 1 && possible >= 1);
 }
@@ -91,7 +96,8 @@ static void the_rules_name_what_few_rows_do(void **state)
 	assert_true(detected(&v, "eps_inside"));
 }
 
-/* d is rounded where it multiplies x and not where it makes the decay: without limits that is all that the fault says, and no fault. */
+/* d is rounded where it multiplies x and not where it makes the decay: without limits that is
+ * all that the fault says, and no fault. */
 static void what_changes_nothing_is_not_named(void **state)
 {
 	const struct op *op = op_find("ssd");

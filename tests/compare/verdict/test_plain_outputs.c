@@ -1,4 +1,5 @@
-/* Outputs that are zeros, one number, no numbers or an input again are said at sight, and no name is given for them. */
+/* Outputs that are zeros, one number, no numbers or an input again are said at sight, and no
+ * name is given for them. */
 #include <math.h>
 
 #include "tests/judged.h"
@@ -135,7 +136,8 @@ static struct verdict row_of_zeros(double scale, const char *fault, bool garbage
 	return v;
 }
 
-/* The row is NaN as without eps. Where eps shows in other rows they must agree; where it does not no coefficient is printed. */
+/* The row is NaN as without eps. Where eps shows in other rows they must agree; where it does
+ * not no coefficient is printed. */
 static void nan_of_a_row_of_zeros(void **state)
 {
 	(void)state;
