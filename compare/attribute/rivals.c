@@ -84,21 +84,63 @@ static void move_bit(uint64_t *bits, int from, int to)
 	if (*bits >> from & 1) *bits = (*bits & ~(UINT64_C(1) << from)) | UINT64_C(1) << to;
 }
 
-bool rivals_commonest(struct xray *x, struct earned *names)
+/* Those before k in the op's file that may stand in its place, with their scores. */
+static bool before(struct xray *x, int k, struct look *look, int *of, size_t *n)
 {
 	const struct op *op = x->call->op;
 
-	for (int k = 0; op->faults[k].name; k++)
-		for (int m = 0; m < k && names->faults >> k & 1; m++) {
-			bool same;
-			if (op->faults[m].is_rounding || op->faults[m].parameter
-				|| x->emulation.faults >> m & 1) continue;
-			if (!same_answer(x, k, m, &same)) return false;
-			if (!same) continue;
-			x->emulation = in_place(x, k, m);
-			move_bit(&names->faults, k, m), move_bit(&names->not_finite, k, m),
-				move_bit(&names->by_rules, k, m);
-			if (!xray_refresh(x)) return false;
-		}
+	*n = 0;
+	for (int m = 0; m < k; m++) {
+		if (op->faults[m].is_rounding || op->faults[m].parameter
+			|| x->emulation.faults >> m & 1) continue;
+		struct plan p = in_place(x, k, m);
+		of[*n] = m;
+		look[(*n)++] = look_of(&p);
+	}
+	return xray_try(x, look, *n, x->score + worth_keeping, true);
+}
+
+/* Does m explain as well in the place of k, and does no coefficient gainsay it? Then x->emulation makes it. */
+static bool takes_place(struct xray *x, int k, int m, bool *yes)
+{
+	const struct plan emulation = x->emulation;
+	struct look without;
+
+	x->emulation = in_place(x, k, m);
+	if (!xray_refresh(x)) return false;
+	struct plan p = plan_less(&x->emulation, UINT64_C(1) << m);
+	without = look_of(&p);
+	if (!xray_look(x, &without, 1, LOOK_FIT)) return false;
+	*yes = may_be_one(&without.fit);
+	if (*yes) return true;
+	x->emulation = emulation;
+	return xray_refresh(x);
+}
+
+static bool commonest_of(struct xray *x, int k, struct earned *names)
+{
+	struct look look[MAX_FAULT];
+	int of[MAX_FAULT];
+	size_t n;
+	bool yes = false;
+
+	if (!before(x, k, look, of, &n)) return false;
+	for (size_t i = 0; i < n && !yes; i++) {
+		const int m = of[i];
+		bool as_well = isfinite(xray_left(x)) && look[i].score < x->score + worth_keeping;
+		if (!same_answer(x, k, m, &yes)) return false;
+		if (!yes && as_well && !explains_as_well(x, &look[i].stream.plan, &yes)) return false;
+		if (yes && !takes_place(x, k, m, &yes)) return false;
+		if (!yes) continue;
+		move_bit(&names->faults, k, m), move_bit(&names->not_finite, k, m);
+		move_bit(&names->by_rules, k, m);
+	}
+	return true;
+}
+
+bool rivals_commonest(struct xray *x, struct earned *names)
+{
+	for (int k = 0; x->call->op->faults[k].name; k++)
+		if (names->faults >> k & 1 && !commonest_of(x, k, names)) return false;
 	return true;
 }

@@ -11,8 +11,8 @@ struct rivals { const char *same[MAX_FAULT], *as_well[MAX_FAULT]; };
 /* Of the faults `possible` that are not made. x->d is lost; E_MEMORY is the only error of both. */
 bool rivals_find(struct xray *x, uint64_t possible, struct rivals *r);
 
-/* Of faults that give the same answer the commonest is named, which is the first in the op's
- * file: x->emulation makes it. */
+/* Of faults that give the same answer, or explain as well, the commonest is named, which is the
+ * first in the op's file: x->emulation makes it. */
 bool rivals_commonest(struct xray *x, struct earned *names);
 
 #endif

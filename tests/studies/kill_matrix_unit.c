@@ -66,7 +66,8 @@ static bool stands_for(const struct verdict *v, const struct suspect *s, const s
 {
 	for (int i = 0; i < v->x.n; i++) {
 		const struct suspect *other = &v->x.suspect[i];
-		if (other->alike && !strcmp(other->alike, s->name) && !strcmp(other->name, f->name)) return true;
+		const char *of = other->alike ? other->alike : other->as_well;
+		if (of && !strcmp(of, s->name) && !strcmp(other->name, f->name)) return true;
 	}
 	return false;
 }
