@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "accumulators.h"
+#include "profile.h"
 #include "xray_private.h"
 
 /* Where two give the same numbers the first is taken: without products of matrices mma:ARCH is f32_fma. */

@@ -4,67 +4,6 @@
 #include "earned.h"
 #include "xray_private.h"
 
-static bool is_one(double c, double error) { return fabs(c - 1) <= off_one && fabs(c - 1) <= flips_off_one + errors_off_one * error; }
-
-struct plan plan_less(const struct plan *p, uint64_t faults)
-{
-	struct plan q = *p;
-
-	for (int m = 0; m < MAX_FAULT; m++)
-		if (q.faults & faults & UINT64_C(1) << m) plan_no_fault(&q, m);
-	return q;
-}
-
-bool may_be_one(const struct coefficient *without)
-{
-	return !without->determined
-		|| fabs(without->value) <= off_one + errors_off_one * without->error;
-}
-
-/* Is fault m of the emulation told? By a coefficient of 1 with an error of at most `most`; of an
- * identified structure by elements too, or closely by them alone; or by what is not finite,
- * which a coefficient must not gainsay. What changes nothing in this call is not. */
-static bool tell(struct xray *x, int m, double most, bool identified, struct earned *told)
-{
-	const uint64_t bit = UINT64_C(1) << m;
-	struct plan without = plan_less(&x->emulation, bit);
-	struct look look = look_of(&without);
-	bool idle, infinite = false;
-
-	if (!emulation_is_idle(x, m, &idle)) return false;
-	if (idle) return true;
-	if (!xray_look(x, &look, 1, LOOK_FIT | LOOK_VOTES)) return false;
-	bool sure = look.fit.error <= most && is_one(1 - look.fit.value, look.fit.error);
-	if (identified) sure = sure ? look_told(&look) : look_told_closely(&look);
-	if (!sure && may_be_one(&look.fit) && !overflows_with(x, m, &infinite)) return false;
-	if (sure || infinite) told->faults |= bit;
-	if (infinite) told->not_finite |= bit;
-	return true;
-}
-
-/* The faults that the emulation makes and that are told. */
-static bool coefficients(struct xray *x, double most, bool identified, struct earned *told)
-{
-	*told = (struct earned){ 0 };
-	for (int m = 0; x->call->op->faults[m].name; m++)
-		if (x->emulation.faults >> m & 1 && !tell(x, m, most, identified, told))
-			return false;
-	return true;
-}
-
-/* Does no coefficient gainsay one of the emulation's faults? */
-static bool ungainsaid(struct xray *x, uint64_t faults, bool *yes)
-{
-	for (int m = 0; x->call->op->faults[m].name && *yes; m++) {
-		struct plan without = plan_less(&x->emulation, UINT64_C(1) << m);
-		struct look look = look_of(&without);
-		if (!(faults & x->emulation.faults & UINT64_C(1) << m)) continue;
-		if (!xray_look(x, &look, 1, LOOK_FIT)) return false;
-		*yes = may_be_one(&look.fit);
-	}
-	return true;
-}
-
 /* The same in one fit with every rounding that the emulation could have or lose: none of them does what the fault does. */
 static bool among_roundings(struct xray *x, int m, bool *one)
 {
@@ -168,7 +107,7 @@ static bool of_known(struct xray *x, const struct rules_say *rules, struct earne
 	struct plan without;
 	bool as_well = false;
 
-	if (!coefficients(x, 1 / likely, true, n)) return false;
+	if (!faults_told(x, 1 / likely, true, n)) return false;
 	if (!rules->hold) {
 		if (!forbidden(x, rules->contract, &without) && !faults_needed(x, rules, n, e))
 			return false;
@@ -186,14 +125,14 @@ static bool of_unknown(struct xray *x, const struct rules_say *rules, struct ear
 {
 	bool hold = true;
 
-	if (!coefficients(x, well_known, false, n)) return false;
+	if (!faults_told(x, well_known, false, n)) return false;
 	if (!n->faults && (rules->hold || !isinf(xray_left(x)))) return true;
 	if (rules->hold) return unrivalled(x, &n->faults);
 	struct plan with = plan_less(&x->emulation, ~n->faults);
 	if (!isinf(xray_left(x)) && !rules->hold_with(rules, &with, &hold, e)) return false;
 	if (isinf(xray_left(x)) || !hold) {
 		if (!overflows_as(x, rules->contract, &with, &n->faults, &hold)
-			|| (hold && !ungainsaid(x, n->faults, &hold))) return false;
+			|| (hold && !faults_ungainsaid(x, n->faults, &hold))) return false;
 		n->not_finite = n->faults;
 	}
 	if (!hold) n->faults = 0;

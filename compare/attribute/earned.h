@@ -1,4 +1,5 @@
-/* Which faults and roundings of an emulation may be named. A name is earned: see docs/verdict.md. */
+/* Which faults and roundings of an emulation may be named, and which faults explain the outputs
+ * as well. A name is earned: see docs/verdict.md. */
 #ifndef ETALON_EARNED_H
 #define ETALON_EARNED_H
 
@@ -29,6 +30,16 @@ bool overflows_with(struct xray *x, int m, bool *yes);
 /* The plan without these faults. */
 struct plan plan_less(const struct plan *p, uint64_t faults);
 
+/* Is a coefficient 1? */
+bool is_one(double c, double error);
+
+/* *told: the faults that the emulation makes and that are told; a coefficient's error may be at
+ * most `most`. */
+bool faults_told(struct xray *x, double most, bool identified, struct earned *told);
+
+/* *yes stays true where no coefficient gainsays one of these faults that the emulation makes. */
+bool faults_ungainsaid(struct xray *x, uint64_t faults, bool *yes);
+
 /* Is a fault's coefficient, where it is known, 1? `without`: of what the emulation leaves, by
  * the direction that takes the fault out. */
 bool may_be_one(const struct coefficient *without);
@@ -39,5 +50,16 @@ bool may_be_one(const struct coefficient *without);
  * n->possible. */
 bool faults_needed(struct xray *x, const struct rules_say *rules, struct earned *n,
 	struct error *e);
+
+/* By fault: one that is made, in whose place it gives the same answer; or another that explains
+ * as well. */
+struct rivals { const char *same[MAX_FAULT], *as_well[MAX_FAULT]; };
+
+/* Of the faults `possible` that are not made. x->d is lost; E_MEMORY is the only error of both. */
+bool rivals_find(struct xray *x, uint64_t possible, struct rivals *r);
+
+/* Of faults that give the same answer, or explain as well, the commonest is named, which is the
+ * first in the op's file: x->emulation makes it. */
+bool rivals_commonest(struct xray *x, struct earned *names);
 
 #endif

@@ -3,8 +3,26 @@
 #ifndef ETALON_PROFILE_H
 #define ETALON_PROFILE_H
 
-#include "accumulators.h"
 #include "emulation.h"
+
+/* The accumulator of a kernel: in which order, and how, it adds. Read after the emulation is
+ * found: its plan is run in every arithmetic that a GPU has, and the one whose stored answer is
+ * equal to the kernel's to the bit most often is taken. */
+enum { ACCUMULATORS = 8 };
+struct accumulators {
+	const struct arith *arith[ACCUMULATORS];        /* the first stands for exact sums */
+	/* share of all elements that are equal to the bit */
+	double equal[ACCUMULATORS];
+	double output[ACCUMULATORS][MAX_OUT];           /* the same of each output */
+	/* 0 where none is better than exact sums by more than chance */
+	int best;
+};
+
+/* Around x->emulation. E_MEMORY is the only error. */
+bool accumulators_read(struct accumulators *a, struct xray *x);
+
+/* "exact" or the arithmetic's name. */
+const char *accumulator_name(const struct accumulators *a, int i);
 
 enum reading_state { UNIDENTIFIABLE, NOT_ROUNDED, ROUNDED };
 extern const char *const reading_name[];        /* "not identifiable", "not rounded", "rounded" */

@@ -1,8 +1,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "rivals.h"
-
+#include "earned.h"
 #include "emulation_private.h"
 
 /* The emulation with fault m in the place of k, which it makes. */
@@ -100,7 +99,8 @@ static bool before(struct xray *x, int k, struct look *look, int *of, size_t *n)
 	return xray_try(x, look, *n, x->score + worth_keeping, true);
 }
 
-/* Does m explain as well in the place of k, and does no coefficient gainsay it? Then x->emulation makes it. */
+/* Does m explain as well in the place of k, and does no coefficient gainsay it? Then
+ * x->emulation makes it. */
 static bool takes_place(struct xray *x, int k, int m, bool *yes)
 {
 	const struct plan emulation = x->emulation;
@@ -129,7 +129,8 @@ static bool commonest_of(struct xray *x, int k, struct earned *names)
 		const int m = of[i];
 		bool as_well = isfinite(xray_left(x)) && look[i].score < x->score + worth_keeping;
 		if (!same_answer(x, k, m, &yes)) return false;
-		if (!yes && as_well && !explains_as_well(x, &look[i].stream.plan, &yes)) return false;
+		if (!yes && as_well && !explains_as_well(x, &look[i].stream.plan, &yes))
+			return false;
 		if (yes && !takes_place(x, k, m, &yes)) return false;
 		if (!yes) continue;
 		move_bit(&names->faults, k, m), move_bit(&names->not_finite, k, m);

@@ -5,7 +5,6 @@
 
 #include "earned.h"
 #include "fault_value.h"
-#include "rivals.h"
 
 const char *const suspect_name[] = { "ruled out", "detected", "allowed", "not identifiable", "not possible" };
 

@@ -145,6 +145,8 @@ static void nan_of_a_row_of_zeros(void **state)
 	assert_int_equal(names(&v), 0);
 	v = row_of_zeros(1, NULL, false);
 	assert_int_equal(names(&v), 0);
+	v = row_of_zeros(2.5, NULL, false);
+	assert_int_equal(names(&v), 0);
 	v = row_of_zeros(0.01, "eps_missing", false);
 	assert_non_null(strstr(v.reason[0], "eps_missing: eps = 0; coefficient 1.000"));
 	v = row_of_zeros(1000, "eps_missing", false);
