@@ -136,12 +136,24 @@ static bool of_known(struct xray *x, const struct rules_say *rules, uint64_t *fa
 	return true;
 }
 
+/* Those with a free number: beside a structure that nobody knows they would take up whatever
+ * gain it has. */
+static uint64_t free_numbers(const struct op *op)
+{
+	uint64_t all = 0;
+
+	for (int m = 0; op->faults[m].name; m++)
+		if (op->faults[m].by > 1) all |= UINT64_C(1) << m;
+	return all;
+}
+
 /* Of a structure that is not identified. */
 static bool of_unknown(struct xray *x, const struct rules_say *rules, uint64_t *faults, struct error *e)
 {
 	bool hold = true;
 
 	if (!coefficients(x, well_known, false, faults)) return false;
+	*faults &= ~free_numbers(x->call->op);
 	if (!*faults) return true;
 	if (rules->hold) return unrivalled(x, faults);
 	struct plan with = less(&x->emulation, ~*faults);

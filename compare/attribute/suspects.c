@@ -66,12 +66,28 @@ static bool try_fault(struct xray *x, int m, const struct look *look, bool named
 	if (!made && look->overflows >= 0 && !in_its_place(x, m, &s->alike)) return false;
 	if (s->alike && s->state == RULED_OUT) s->state = NOT_IDENTIFIABLE;
 	s->parameter = made ? spec->parameter : NULL;
+	s->number = made && spec->by > 1 ? x->emulation.value[m] : 0;
 	return !s->parameter || fault_value_class(x, m, &s->value, &s->last);
+}
+
+/* The shortest number from value to last that the fitted one is rounded to, and these. */
+static void number_said(const struct suspect *s, char *text, size_t size)
+{
+	double low = s->value, high = s->last, shown = NAN;
+	char number[40] = "";
+
+	for (int digits = 1; digits < 18 && !(shown >= low && shown <= high); digits++) {
+		snprintf(number, sizeof number, "%.*g", digits, s->number);
+		shown = strtod(number, NULL);
+	}
+	if (low == high) snprintf(text, size, "%s(%s = %.15g)", s->name, s->parameter, shown);
+	else snprintf(text, size, "%s(%s = %.15g; %.8g to %.8g explain as well)", s->name, s->parameter, shown, low, high);
 }
 
 void suspect_said(const struct suspect *s, char *text, size_t size)
 {
-	if (!s->parameter) snprintf(text, size, "%s", s->name);
+	if (s->parameter && s->number != 0) number_said(s, text, size);
+	else if (!s->parameter) snprintf(text, size, "%s", s->name);
 	else if (s->value == s->last) snprintf(text, size, "%s(%s = %.10g)", s->name, s->parameter, s->value);
 	else snprintf(text, size, "%s(%s = %.10g to %.10g)", s->name, s->parameter, s->value, s->last);
 }
@@ -79,7 +95,7 @@ void suspect_said(const struct suspect *s, char *text, size_t size)
 /* A file's faults round to the nearest, and of tf32 a cut is one, too. */
 static const char *rounding_fault(const struct op *op, const struct reading *r)
 {
-	const bool cut = r->rounding == ROUND_ZERO && r->format != FMT_TF32;
+	const bool cut = (r->rounding == ROUND_ZERO && r->format != FMT_TF32) || r->rounding == ROUND_AWAY;
 
 	for (const struct fault_spec *m = op->faults; m->name; m++)
 		if (m->is_rounding && !cut && m->site == r->site && m->format == r->format) return m->name;
@@ -95,7 +111,7 @@ static struct suspect read_site(const struct op *op, const struct reading *r, co
 	bool told = is_rounded(r->coefficient, r->error) ? look_told(look) : look_told_closely(look), made = (named && told) || allowed;
 
 	return (struct suspect){ rounding_fault(op, r), op->sites[r->site].what, r->site, r->format, r->rounding, r->coefficient, r->error,
-		look->size, look->votes, told, look->impossible ? NOT_POSSIBLE : r->state == ROUNDED && made ? DETECTED : r->state == NOT_ROUNDED ? RULED_OUT : NOT_IDENTIFIABLE, NULL, NULL, 0, 0 };
+		look->size, look->votes, told, look->impossible ? NOT_POSSIBLE : r->state == ROUNDED && made ? DETECTED : r->state == NOT_ROUNDED ? RULED_OUT : NOT_IDENTIFIABLE, NULL, NULL, 0, 0, 0 };
 }
 
 /* The emulation with or without the rounding that was read, or the fault. */

@@ -23,6 +23,7 @@ struct suspect {
 	const char *alike;              /* of a fault that is not made: one that is, in whose place it gives the same answer; or NULL */
 	const char *parameter;          /* of a fault that is made at a value of it: from `value` to `last`, where these explain as well; or NULL */
 	double value, last;
+	double number;                  /* not 0: any number from value to last explains as well, this one best */
 };
 
 /* A gain or an offset of an output, throughout or at one index of an axis: no fault that is known, but what
