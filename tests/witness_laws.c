@@ -5,7 +5,7 @@
 
 #include "tests/witness.h"
 
-enum { MOST = 64 };
+enum { MOST = 64, MOST_SAMPLES = 12 };
 
 #define SHOWS 0x1p-40           /* far above f64's rounding, which plain and faulty runs share */
 
@@ -24,11 +24,11 @@ static struct plan fault_plan(const char *arith, const struct op *op, int fault,
 void faults_show(const struct sample *s, size_t n)
 {
 	const struct op *op = op_find(s->op);
-	static struct outcome seen[10][MOST];
+	static struct outcome seen[MOST_SAMPLES][MOST];
 	double largest[MOST] = { 0 };
 	int m;
 
-	assert_true(n <= 10);
+	assert_true(n <= MOST_SAMPLES);
 	for (size_t i = 0; i < n; i++) {
 		struct capture c;
 		made(&c, &s[i], i);
@@ -58,7 +58,8 @@ void faults_are(const struct same_as *m, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct op *op = op_find(m[i].sample->op);
-		int fault = op_fault(op, m[i].fault);
+		double value;
+		int fault = fault_named(op, m[i].fault, &value);
 		struct sample edited = *m[i].sample;
 		struct capture a, b;
 		struct outcome faulty, plain, truth;
@@ -70,6 +71,7 @@ void faults_are(const struct same_as *m, size_t n)
 		made(&b, &edited, 7);
 		if (m[i].edit) m[i].edit(&b);
 		struct plan with = fault_plan("mpfr:128", op, fault, true), without = fault_plan("mpfr:128", op, fault, false);
+		plan_fault_at(&with, op, fault, value);
 		run_plan(&faulty, &a, &with);
 		run_plan(&truth, &a, &without);
 		run_plan(&plain, &b, &without);

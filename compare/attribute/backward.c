@@ -63,6 +63,7 @@ static bool backward_fault(struct xray *x, int m)
 	if (!fault_value_refine(x, m)) return false;
 	struct plan before = x->emulation, without = before;
 	double score = x->score;
+	bool right = fault_value_is_right(x, m);
 
 	plan_no_fault(&without, m);
 	struct look look = look_of(&without);
@@ -71,7 +72,7 @@ static bool backward_fault(struct xray *x, int m)
 	bool as_well;
 	x->emulation = without;
 	if (!xray_rebase(x) || !xray_scores(x, score + worth_keeping, &as_well)) return false;
-	if ((doubtful && isfinite(xray_left(x))) || as_well) return true;
+	if ((doubtful && isfinite(xray_left(x))) || as_well || right) return true;
 	x->emulation = before;
 	return xray_rebase(x);
 }

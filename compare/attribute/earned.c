@@ -119,6 +119,17 @@ static bool of_known(struct xray *x, const struct rules_say *rules, struct earne
 	return true;
 }
 
+/* Those with a free number: beside a structure that nobody knows they would take up whatever gain
+ * it has. */
+static uint64_t free_numbers(const struct op *op)
+{
+	uint64_t all = 0;
+
+	for (int m = 0; op->faults[m].name; m++)
+		if (op->faults[m].by > 1) all |= UINT64_C(1) << m;
+	return all;
+}
+
 /* Of a structure that is not identified. */
 static bool of_unknown(struct xray *x, const struct rules_say *rules, struct earned *n,
 	struct error *e)
@@ -126,6 +137,7 @@ static bool of_unknown(struct xray *x, const struct rules_say *rules, struct ear
 	bool hold = true;
 
 	if (!faults_told(x, well_known, false, n)) return false;
+	n->faults &= ~free_numbers(x->call->op);
 	if (!n->faults && (rules->hold || !isinf(xray_left(x)))) return true;
 	if (rules->hold) return unrivalled(x, &n->faults);
 	struct plan with = plan_less(&x->emulation, ~n->faults);

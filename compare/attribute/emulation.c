@@ -10,6 +10,7 @@ const struct site_rounding site_types[SITE_TYPES] = {
 	{ true, FMT_BF16, ROUND_NEAREST_EVEN }, { true, FMT_F16, ROUND_NEAREST_EVEN }, { true, FMT_TF32, ROUND_ZERO },
 	{ true, FMT_TF32, ROUND_NEAREST_EVEN }, { true, FMT_BF16, ROUND_ZERO }, { true, FMT_F16, ROUND_ZERO },
 	{ true, FMT_E4M3, ROUND_NEAREST_EVEN }, { true, FMT_E5M2, ROUND_NEAREST_EVEN }, { true, FMT_E4M3, ROUND_VIA_BF16 },
+	{ true, FMT_E4M3, ROUND_AWAY }, { true, FMT_E4M3, ROUND_ZERO }, { true, FMT_E5M2, ROUND_AWAY }, { true, FMT_E5M2, ROUND_ZERO },
 };
 
 bool emulation_explains(const struct xray *x)
@@ -38,9 +39,19 @@ bool emulation_explains_plenty(struct xray *x, bool *yes)
 	return true;
 }
 
+/* Another rounding than a store's own is looked for where an output of that FP8 type is stored. */
+static bool is_elsewhere(const struct xray *x, int site, const struct site_rounding *r)
+{
+	const int store = site_store(x->call, site);
+	const bool eight = r->format == FMT_E4M3 || r->format == FMT_E5M2;
+
+	return eight && (r->rounding == ROUND_AWAY || r->rounding == ROUND_ZERO)
+		&& !(store && dtype_info[out_dtype(x->call, store - 1)].format == r->format);
+}
+
 bool emulation_may_round(const struct xray *x, int site, int type)
 {
-	return site_in_form(x->call->op, site, x->emulation.form) && !is_store(x->call, site, &site_types[type])
+	return !is_elsewhere(x, site, &site_types[type]) && site_in_form(x->call->op, site, x->emulation.form) && !is_store(x->call, site, &site_types[type])
 		&& (!x->only || contract_allows(x->only, site, &site_types[type]));
 }
 

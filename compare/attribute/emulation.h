@@ -7,7 +7,7 @@
 
 /* What a site may be rounded to; the first is the commonest. */
 extern const struct site_rounding site_types[];
-enum { SITE_TYPES = 9 };
+enum { SITE_TYPES = 13 };
 
 /* Adds roundings and faults to x->emulation, which is refreshed, and takes out what it does as well
  * without, until nothing changes. Faults that explain most of what is left come first, then

@@ -98,25 +98,64 @@ bool emulation_two_faults(struct xray *x, const struct contract *k)
 	return xray_refresh(x);
 }
 
+/* What the kernel's sums are off by in their order a number takes up: it is fitted again around
+ * such sums. */
+static bool number_in_order(struct xray *x)
+{
+	static const struct arith *const order[] = { &arith_f32, &arith_f32_fma, &arith_f32_tree };
+	struct grown best = { x->emulation, x->score - worth_keeping };
+	const struct plan before = x->emulation;
+
+	for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+		x->emulation = before;
+		x->emulation.arith = order[i], x->emulation.bits = order[i]->precision;
+		if (!xray_rebase(x) || !fault_value_refine(x, __builtin_ctzll(before.faults))) return false;
+		if (x->score < best.score) best = (struct grown){ x->emulation, x->score };
+	}
+	x->emulation = best.plan;
+	return xray_refresh(x);
+}
+
+/* In the place of fault k, which alone the emulation makes: each other alone, and where k has a
+ * number that any gain can hide in, each rounding. */
+static size_t exchanges(const struct xray *x, int k, struct look *look)
+{
+	const struct op *op = x->call->op;
+	struct plan p = x->emulation, bare;
+	size_t n = 0;
+
+	plan_no_fault(&p, k);
+	bare = p;
+	for (int m = 0; op->faults[m].name; m++) {
+		const struct fault_spec *f = &op->faults[m];
+		if (f->is_rounding || f->parameter || m == k || (f->form >= 0 && f->form != p.form)) continue;
+		plan_fault(&p, op, m);
+		look[n++] = look_of(&p);
+		p = bare;
+	}
+	for (int site = 0; op->faults[k].by > 1 && op->sites[site].name; site++) {
+		if (bare.round[site].on || !emulation_may_round(x, site, 0)) continue;
+		p.round[site] = site_types[0];
+		look[n++] = look_of(&p);
+		p = bare;
+	}
+	return n;
+}
+
 bool emulation_exchange_fault(struct xray *x)
 {
 	const uint64_t made = x->emulation.faults;
-	struct look look[MAX_FAULT];
-	size_t n = 0, best = 0;
+	struct look look[MAX_FAULT + MAX_SITE];
+	size_t best = 0;
 
 	if (!x->lawless || x->shift || !made || made & (made - 1)) return true;
-	for (int m = 0; x->call->op->faults[m].name; m++) {
-		const struct fault_spec *f = &x->call->op->faults[m];
-		struct plan p = x->emulation;
-		if (f->is_rounding || f->parameter || made >> m & 1 || (f->form >= 0 && f->form != p.form)) continue;
-		plan_no_fault(&p, __builtin_ctzll(made));
-		plan_fault(&p, x->call->op, m);
-		look[n++] = look_of(&p);
-	}
-	if (!xray_try(x, look, n, x->score - worth_keeping, true)) return false;       /* suspects ask for the same plans' sizes */
+	const int k = __builtin_ctzll(made);
+	const double limit = x->call->op->faults[k].by > 1 ? x->score + worth_keeping : x->score - worth_keeping;
+	size_t n = exchanges(x, k, look);
+	if (!xray_try(x, look, n, limit, true)) return false;       /* suspects ask for the same plans' sizes */
 	for (size_t i = 1; i < n; i++)
 		if (look[i].score < look[best].score) best = i;
-	if (!n || !(look[best].score < x->score - worth_keeping)) return true;
+	if (!n || !(look[best].score < limit)) return x->call->op->faults[k].by > 1 ? number_in_order(x) : true;
 	x->emulation = look[best].stream.plan;
 	return xray_refresh(x);
 }

@@ -26,7 +26,8 @@ bool emulation_fault_in_order(struct xray *x, const struct contract *k);
 bool emulation_two_faults(struct xray *x, const struct contract *k);
 
 /* Of two faults that do much alike growth takes one by its coefficient, beside roundings that are not all there yet: in the place of the one
- * that is made, each other alone, where the score falls by what is worth keeping. */
+ * that is made, each other alone, where the score falls by what is worth keeping; in the place of one whose number is free each other, or a rounding,
+ * that explains as well. */
 bool emulation_exchange_fault(struct xray *x);
 
 /* Is no more left than float32's size, and the coefficient of a fault not as many standard errors? */

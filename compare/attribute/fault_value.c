@@ -10,10 +10,16 @@
 enum { FEW = 16, ONSETS = 4, GRID = 8, NEIGHBOURS = 8 };
 /* Values that go through a call of many strips together. */
 enum { MOST_PROBES = FEW };
+/* Of numbers: steps, and halves of one. */
+enum { NEWTON = 8, HALVES = 5 };
+/* A share by which a number is changed to see where it points to, at first, at least and at
+ * most; the longest step, of its logarithm; the least by which the score falls at a step that is
+ * followed by another; how many of its errors a slope is that is followed. */
+static const double first_share = 0x1p-10, least_share = 0x1p-24, largest_share = 0x1p-2, longest = 1, least_fall = 0.1, worth_following = 2;
 /* Element operations for which all are tried too. */
 static const uint64_t little = UINT64_C(1) << 28;
 
-struct probe { size_t i; double worth; };
+struct probe { double value, worth; };
 
 double fault_value_price(const struct call *call, int m)
 {
@@ -22,15 +28,15 @@ double fault_value_price(const struct call *call, int m)
 	return n > 1 ? 2 * log((double)n) : 0;
 }
 
-/* Of n values, at[], the share of what is left that the fault explains, made once at each: of gain g at the coefficient c, g (1 - (1 - 1/c)²) at 1,
+/* The share of what is left that the fault explains, made once at each of n values: of gain g at the coefficient c, g (1 - (1 - 1/c)²) at 1,
  * which is negative where the effect is more than twice what is left of it. */
-static bool weigh(struct xray *x, int m, const size_t *at, size_t n, struct probe *best)
+static bool weigh_values(struct xray *x, int m, const double *value, size_t n, struct probe *best)
 {
 	struct look look[MOST_PROBES];
 
 	for (size_t k = 0; k < n; k++) {
 		struct plan p = x->emulation;
-		plan_fault_at(&p, x->call->op, m, fault_value(x->call, m, at[k]));
+		plan_fault_at(&p, x->call->op, m, value[k]);
 		look[k] = look_of(&p);
 	}
 	if (!xray_look(x, look, n, LOOK_SIZE | LOOK_FIT)) return false;
@@ -38,9 +44,18 @@ static bool weigh(struct xray *x, int m, const size_t *at, size_t n, struct prob
 		const struct coefficient *c = &look[k].fit;
 		if (look[k].overflows < 0 || !c->determined || !(c->value > 0) || (!look[k].overflows && look[k].size < above_noise)) continue;
 		double worth = c->gain * (1 - (1 - 1 / c->value) * (1 - 1 / c->value));
-		if (worth > best->worth) *best = (struct probe){ at[k], worth };
+		if (worth > best->worth) *best = (struct probe){ value[k], worth };
 	}
 	return true;
+}
+
+/* Of values number at[]. */
+static bool weigh(struct xray *x, int m, const size_t *at, size_t n, struct probe *best)
+{
+	double value[MOST_PROBES];
+
+	for (size_t k = 0; k < n; k++) value[k] = fault_value(x->call, m, at[k]);
+	return weigh_values(x, m, value, n, best);
 }
 
 /* All n values, after `first`. */
@@ -120,13 +135,157 @@ static bool try_grid(struct xray *x, int m, size_t n, struct probe *best)
 	for (size_t i = step / 2; i < n; i += step) at[some++] = i;
 	if (!weigh(x, m, at, some, best)) return false;
 	while (step > 1 && isfinite(best->worth)) {
-		size_t centre = best->i;
+		size_t centre = (size_t)(best->value - fault_value(x->call, m, 0));
 		step = (step + 1) / 2;
 		some = 0;
 		if (centre >= step) at[some++] = centre - step;
 		if (centre + step < n) at[some++] = centre + step;
 		if (!weigh(x, m, at, some, best)) return false;
 	}
+	return true;
+}
+
+/* ---- numbers near the right one ---- */
+
+static bool is_number(const struct xray *x, int m) { return x->call->op->faults[m].by > 1; }
+
+/* *score: of the emulation, which makes fault m, with this value. */
+static bool score_with(struct xray *x, int m, double value, double *score)
+{
+	struct plan p = x->emulation;
+
+	p.value[m] = value;
+	struct look look = look_of(&p);
+	if (!xray_try(x, &look, 1, INFINITY, false)) return false;
+	*score = look.score;
+	return true;
+}
+
+/* The coefficient of a change of the number by this share. */
+static bool slope(struct xray *x, int m, double value, double share, struct coefficient *c)
+{
+	struct plan p = x->emulation;
+
+	plan_fault_at(&p, x->call->op, m, value * (1 + share));
+	struct look look = look_of(&p);
+	if (!xray_look(x, &look, 1, LOOK_FIT)) return false;
+	*c = look.overflows ? (struct coefficient){ 0 } : look.fit;
+	return true;
+}
+
+/* A step of Gauss and Newton from the value of fault m, which the emulation makes, in the
+ * logarithm, or half of it and so on, if the score falls with it. share: of the number, by which
+ * its slope is found. */
+static bool newton_step(struct xray *x, int m, double share, double *step)
+{
+	const double value = fault_value_in(x->call, m, x->emulation.value[m]);
+	double score = INFINITY;
+	struct coefficient c;
+
+	if (!slope(x, m, value, share, &c)) return false;
+	const double off = log(value / fault_right(x->call, m)), range = log(x->call->op->faults[m].by);
+	*step = fmax(-longest, fmin(longest, c.determined ? share * c.value : 0));
+	*step = fmax(-range - off, fmin(range - off, *step));
+	for (int half = 0; half < HALVES && *step != 0; half++, *step /= 2) {
+		if (!score_with(x, m, value * exp(*step), &score)) return false;
+		if (score < x->score - least_fall) break;
+	}
+	if (!(score < x->score - least_fall)) *step = 0;
+	x->emulation.value[m] = value * exp(*step);
+	return *step == 0 || xray_rebase(x);
+}
+
+/* Such steps as long as the score falls; where a small change of the number is lost in
+ * roundings, by larger ones. */
+static bool fit_number(struct xray *x, int m)
+{
+	double share = first_share, step;
+
+	for (int steps = 0; steps < NEWTON && share <= largest_share; steps++) {
+		if (!newton_step(x, m, share, &step)) return false;
+		share = step == 0 ? share * 16 : fmax(least_share, fmin(first_share, fabs(step) / 2));
+	}
+	return true;
+}
+
+/* The best of the grid and of where a small change of the right number points to; then what lies
+ * between it and its neighbours, halfway each time. */
+static bool try_numbers(struct xray *x, int m, struct probe *best)
+{
+	const double right = fault_right(x->call, m), by = x->call->op->faults[m].by;
+	const size_t n = fault_values(x->call, m);
+	struct coefficient c;
+	double apart = log(by) / (double)n;
+
+	if (!slope(x, m, right, first_share, &c)) return false;
+	double near = right * (1 + first_share * c.value);
+	bool pointed = c.determined && fabs(c.value) > worth_following * c.error && near / right > 1 / by && near / right < by;
+	if (pointed && !weigh_values(x, m, &near, 1, best)) return false;
+	if (!weigh_all(x, m, n, n / 2, best)) return false;
+	for (int halves = 0; halves < HALVES && best->worth > 0 && best->value != near; halves++, apart /= 2) {
+		const double beside[] = { best->value * exp(-apart), best->value * exp(apart) };
+		if (!weigh_values(x, m, beside, 2, best)) return false;
+	}
+	return true;
+}
+
+static bool search_number(struct xray *x, int m, double *value, bool *found)
+{
+	const struct plan emulation = x->emulation;
+	struct probe best = { 0, -INFINITY };
+
+	if (!try_numbers(x, m, &best)) return false;
+	*found = best.worth > 0;
+	if (!*found) return true;
+	plan_fault_at(&x->emulation, x->call->op, m, best.value);
+	if (!xray_rebase(x) || !fit_number(x, m)) return false;
+	*value = x->emulation.value[m];
+	*found = !fault_value_is_right(x, m);
+	x->emulation = emulation;
+	return xray_rebase(x);
+}
+
+bool fault_value_is_right(const struct xray *x, int m)
+{
+	return is_number(x, m) && !(fabs(log(x->emulation.value[m] / fault_right(x->call, m))) > another_number);
+}
+
+/* *far: the last number, from the emulation's on towards `by` times it, that explains as well:
+ * by steps that grow, then halve. */
+static bool number_reach(struct xray *x, int m, double by, double *far)
+{
+	const double value = fault_value_in(x->call, m, x->emulation.value[m]), limit = x->score + worth_keeping, side = by < 1 ? -1 : 1;
+	double good = 0, bad = fabs(log(by)), score;
+
+	for (double step = least_share; step < bad; step *= 8) {
+		if (!score_with(x, m, value * exp(side * step), &score)) return false;
+		if (score < limit) good = step;
+		else bad = step;
+	}
+	for (int halves = 0; halves < HALVES && good > 0; halves++) {
+		double middle = sqrt(good * bad);
+		if (!score_with(x, m, value * exp(side * middle), &score)) return false;
+		if (score < limit) good = middle;
+		else bad = middle;
+	}
+	*far = value * exp(side * good);
+	return true;
+}
+
+static bool numbers_about(struct xray *x, int m, double *least, double *most)
+{
+	const double by = x->call->op->faults[m].by, value = fault_value_in(x->call, m, x->emulation.value[m]);
+	struct coefficient c;
+	double nearer, further;
+
+	if (!number_reach(x, m, 1 / by, &nearer) || !number_reach(x, m, by, &further)) return false;
+	double share = fmax(least_share, fabs(log(further / nearer)));
+	if (!slope(x, m, value, share, &c)) return false;
+	double error = c.determined ? exp(likely * share * c.error) : 1;
+	if (error < by && further / value < error) further = value * error;
+	if (error < by && value / nearer < error) nearer = value / error;
+	*least = fmin(nearer, further);
+	*most = fmax(nearer, further);
 	return true;
 }
 
@@ -139,6 +298,7 @@ bool fault_value_search(struct xray *x, int m, double *value, bool *found)
 
 	*found = false;
 	if (!n) return true;
+	if (is_number(x, m)) return search_number(x, m, value, found);
 	if (n > FEW && !weigh(x, m, &first, 1, &best)) return false;
 	if (n <= FEW || n * (x->work - before) <= little) {
 		if (!weigh_all(x, m, n, first, &best)) return false;
@@ -146,7 +306,7 @@ bool fault_value_search(struct xray *x, int m, double *value, bool *found)
 		if (x->call->op->faults[m].size && !try_onsets(x, m, n, &best, &tried)) return false;
 		if (!tried && !try_grid(x, m, n, &best)) return false;
 	}
-	*value = fault_value(x->call, m, best.i);
+	*value = best.value;
 	*found = best.worth > 0;
 	return true;
 }
@@ -161,20 +321,11 @@ static size_t place_of(const struct xray *x, int m)
 	return i;
 }
 
-/* *score: of the emulation with value i. */
-static bool score_at(struct xray *x, int m, size_t i, double *score)
-{
-	struct plan p = x->emulation;
-
-	p.value[m] = fault_value(x->call, m, i);
-	struct look look = look_of(&p);
-	if (!xray_try(x, &look, 1, INFINITY, false)) return false;
-	*score = look.score;
-	return true;
-}
+static bool score_at(struct xray *x, int m, size_t i, double *score) { return score_with(x, m, fault_value(x->call, m, i), score); }
 
 bool fault_value_refine(struct xray *x, int m)
 {
+	if (is_number(x, m)) return fit_number(x, m);
 	size_t n = fault_values(x->call, m);
 	bool moved = n > 1;
 
@@ -212,6 +363,7 @@ static bool reach(struct xray *x, int m, size_t from, int side, size_t most, siz
 
 bool fault_value_class(struct xray *x, int m, double *least, double *most)
 {
+	if (is_number(x, m)) return numbers_about(x, m, least, most);
 	size_t n = fault_values(x->call, m), at = place_of(x, m), below, above;
 	bool listed = x->call->op->faults[m].list;
 

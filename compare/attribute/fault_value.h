@@ -12,6 +12,9 @@ bool fault_value_search(struct xray *x, int m, double *value, bool *found);
 /* Changes the value of fault m, which x->emulation makes, to that of a neighbour as long as the score falls. */
 bool fault_value_refine(struct xray *x, int m);
 
+/* Is the number that the emulation has as good as the right one? */
+bool fault_value_is_right(const struct xray *x, int m);
+
 /* [*least, *most]: the values about that of fault m, which x->emulation makes, that explain as well; of a list that one alone. */
 bool fault_value_class(struct xray *x, int m, double *least, double *most);
 

@@ -12,8 +12,13 @@ static const double worth_trying = 2;
 static const double half = 0.5;
 /* The share of what is left that a fault must explain to be taken before any rounding is known. */
 static const double gross = 0.3;
+/* The share that a fault with a free number must explain at any time: it takes up the gain that
+ * another fault or a rounding has. */
+static const double most_of_left = 0.9;
 
-enum { FIRST_TIER = 1 };        /* types tried at all sites before the others */
+/* Types tried at all sites before the others; the first of those that are tried at stores alone,
+ * and always: ties are few. */
+enum { FIRST_TIER = 1, STORE_TIER = 9 };
 
 /* fault: -1 for a rounding; value: of its parameter; doubtful: its coefficient tells too little of it, and elements must */
 struct candidate { double value; struct coefficient c; int site, type, fault; bool doubtful; };
@@ -120,7 +125,8 @@ static int faults(struct search *s, double least, struct candidate *list)
 	for (int m = 0; s->op->faults[m].name; m++) {
 		struct candidate k = { .fault = m };
 		bool found = true;
-		if ((s->x->emulation.faults | s->refused_faults) >> m & 1 || s->op->faults[m].is_rounding) continue;
+		const bool free_number = s->x->only && s->op->faults[m].by > 1;      /* any gain can hide in it: it excuses no rounding */
+		if ((s->x->emulation.faults | s->refused_faults) >> m & 1 || s->op->faults[m].is_rounding || free_number) continue;
 		if (s->op->faults[m].parameter && !fault_value_search(s->x, m, &k.value, &found)) return -1;
 		if (found) all[tried++] = k;
 	}
@@ -131,7 +137,8 @@ static int faults(struct search *s, double least, struct candidate *list)
 		if (look[i].overflows < 0 || (!look[i].overflows && look[i].size < above_noise)) continue;
 		if (look[i].overflows && !overflow_fit(s, &look[i].stream.plan, &k.c)) n = -1;
 		k.doubtful = !promising(&k.c) || emulation_doubtful(s->x, k.c.value, k.c.error, certain);
-		if (n >= 0 && near_one(&k.c) && k.c.gain >= least && (!k.doubtful || (double)look[i].votes.all >= least_votes)) insert(list, &n, &k);
+		const double share = s->op->faults[k.fault].by > 1 ? most_of_left : least;
+		if (n >= 0 && near_one(&k.c) && k.c.gain >= share && (!k.doubtful || (double)look[i].votes.all >= least_votes)) insert(list, &n, &k);
 	}
 	free(look);
 	return n;
@@ -216,6 +223,7 @@ static bool forward_roundings(struct search *s, bool *grew)
 			continue;
 		}
 		if (n == 0 && may_look_at_types(s)) n = roundings(s, FIRST_TIER, SITE_TYPES, list);
+		if (n == 0) n = roundings(s, STORE_TIER, SITE_TYPES, list);
 		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;
 		*grew = *grew || more;
 	}
@@ -234,6 +242,45 @@ static bool forward_faults(struct search *s, double least, bool *grew)
 		*grew = *grew || more;
 	}
 	return true;
+}
+
+/* Would an output be cut off there to its own type? */
+static bool cuts_store(const struct search *s, int site, int type)
+{
+	const int store = site_store(s->x->call, site);
+	const struct site_rounding *r = &site_types[type];
+
+	return store && r->rounding == ROUND_ZERO && dtype_info[out_dtype(s->x->call, store - 1)].format == r->format;
+}
+
+/* All stores that cut off, beside roundings as they are and beside none: a contract's, of the
+ * same type right before a store, leave a cut nothing to do. Taken first where that explains
+ * much, before faults that do a part of it. */
+static bool forward_cuts(struct search *s)
+{
+	struct xray *x = s->x;
+	const struct plan before = x->emulation;
+	const double score = x->score;
+	struct plan p[2] = { before, before };
+	int best = 0;
+
+	if (x->shift) return true;
+	memset(p[1].round, 0, sizeof p[1].round);
+	for (int i = 0; i < 2; i++)
+		for (int site = 0; s->op->sites[site].name; site++)
+			for (int t = 0; t < SITE_TYPES; t++)
+				if (cuts_store(s, site, t) && emulation_may_round(x, site, t)) p[i].round[site] = site_types[t], best = -1;
+	struct look look[2] = { look_of(&p[0]), look_of(&p[1]) };
+	if (!best) return true;
+	if (!xray_look(x, look, 2, LOOK_FIT)) return false;
+	for (int i = 0; i < 2; i++)
+		if (promising(&look[i].fit) && look[i].fit.gain >= gross && (best < 0 || look[i].fit.gain > look[best].fit.gain)) best = i;
+	if (best < 0) return true;
+	x->emulation = p[best];
+	if (!xray_rebase(x)) return false;
+	if (x->score < score - worth_keeping) return true;
+	x->emulation = before;
+	return xray_rebase(x);
 }
 
 /* Patience ends at once where the call keeps the rules, the emulation explains it, and one look at each rounding and fault that it has not would take
@@ -258,7 +305,7 @@ bool emulation_forward(struct xray *x)
 	struct search s = { .x = x, .op = x->call->op };
 	bool grew = false, again = true;
 
-	if (!begin_only_what_ends(&s) || !forward_faults(&s, gross, &grew)) return false;
+	if (!begin_only_what_ends(&s) || !forward_cuts(&s) || !forward_faults(&s, gross, &grew)) return false;
 	for (int round = 0; again && round < 4; round++) {
 		again = false;
 		if (!emulation_explains_plenty(x, &s.plenty)) return false;

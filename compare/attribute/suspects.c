@@ -30,12 +30,28 @@ static bool try_fault(struct xray *x, int m, const struct look *look, const stru
 		s->alike = rivals->same[m], s->as_well = rivals->as_well[m];
 	if ((s->alike || s->as_well) && s->state == RULED_OUT) s->state = NOT_IDENTIFIABLE;
 	s->parameter = made ? spec->parameter : NULL;
+	s->number = made && spec->by > 1 ? x->emulation.value[m] : 0;
 	return !s->parameter || fault_value_class(x, m, &s->value, &s->last);
+}
+
+/* The shortest number from value to last that the fitted one is rounded to, and these. */
+static void number_said(const struct suspect *s, char *text, size_t size)
+{
+	double low = s->value, high = s->last, shown = NAN;
+	char number[40] = "";
+
+	for (int digits = 1; digits < 18 && !(shown >= low && shown <= high); digits++) {
+		snprintf(number, sizeof number, "%.*g", digits, s->number);
+		shown = strtod(number, NULL);
+	}
+	if (low == high) snprintf(text, size, "%s(%s = %.15g)", s->name, s->parameter, shown);
+	else snprintf(text, size, "%s(%s = %.15g; %.8g to %.8g explain as well)", s->name, s->parameter, shown, low, high);
 }
 
 void suspect_said(const struct suspect *s, char *text, size_t size)
 {
-	if (!s->parameter) snprintf(text, size, "%s", s->name);
+	if (s->parameter && s->number != 0) number_said(s, text, size);
+	else if (!s->parameter) snprintf(text, size, "%s", s->name);
 	else if (s->value == s->last) snprintf(text, size, "%s(%s = %.10g)", s->name, s->parameter, s->value);
 	else snprintf(text, size, "%s(%s = %.10g to %.10g)", s->name, s->parameter, s->value, s->last);
 }
@@ -65,7 +81,7 @@ void suspect_evidence(const struct suspect *s, char *text, size_t size)
 /* A file's faults round to the nearest, and of tf32 a cut is one, too. */
 static const char *rounding_fault(const struct op *op, const struct reading *r)
 {
-	const bool cut = r->rounding == ROUND_ZERO && r->format != FMT_TF32;
+	const bool cut = (r->rounding == ROUND_ZERO && r->format != FMT_TF32) || r->rounding == ROUND_AWAY;
 
 	for (const struct fault_spec *m = op->faults; m->name; m++)
 		if (m->is_rounding && !cut && m->site == r->site && m->format == r->format) return m->name;

@@ -29,6 +29,7 @@ struct suspect {
 	bool not_finite, by_rules;
 	/* of one that is not named: the rules hold with it, but too little tells it */
 	bool would_do;
+	double number;                  /* not 0: any number from value to last explains as well, this one best */
 };
 
 /* A gain or an offset of an output, throughout or at one index of an axis: no fault that is known, but what

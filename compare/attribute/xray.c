@@ -19,7 +19,7 @@ bool is_store(const struct call *call, int site, const struct site_rounding *r)
 	const int store = site_store(call, site);
 	const enum format f = store ? dtype_info[out_dtype(call, store - 1)].format : 0;
 
-	return store && format_info[r->format].precision >= format_info[f].precision && (r->format != f || r->rounding != ROUND_ZERO);
+	return store && format_info[r->format].precision >= format_info[f].precision && (r->format != f || (r->rounding != ROUND_ZERO && r->rounding != ROUND_AWAY));
 }
 
 bool is_legal(const struct call *call, const struct contract *k, int site, const struct site_rounding *r)

@@ -27,7 +27,7 @@ static bool plan_round(struct plan *p, const struct op *op, const char *text, in
 	struct site_rounding *r = &p->round[site];
 	if (!text[n] || !format_by_name(text + n + 1, &r->format, &r->rounding))
 		return error_set(e, E_UNKNOWN_NAME, text, NO_OFFSET,
-			"expected SITE=TYPE, TYPE one of bf16 f16 tf32 bf16x2 f32 e4m3 e5m2, or with _rz (towards 0) or _via_bf16 (rounded twice)");
+			"expected SITE=TYPE, TYPE one of bf16 f16 tf32 bf16x2 f32 e4m3 e5m2, or with _rz (towards 0), _away (ties too) or _via_bf16 (rounded twice)");
 	r->on = true;
 	if (site_in_all(op, site) || (asked >= 0 && site_in_form(op, site, asked))) return true;
 	int own = site_first_form(op, site);

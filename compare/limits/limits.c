@@ -69,6 +69,10 @@ const double worth_keeping = 30;
 const double off_one = 0.05, flips_off_one = 0.005, errors_off_one = 3;
 /* Where the structure is not identified what is left is larger than noise, and a coefficient must be as well known as it must be near. */
 const double well_known = 0.05;
+/* The share by which a constant is off that is another one: typed constants differ by more
+ * (10010 for 10000), and what float32 makes of a right one, where it takes its logarithm or
+ * divides, by less. */
+const double another_number = 0x1p-14;
 /* The share of what is not finite that a float32 run need not share: its sums are in another order. */
 const double else_finite = 0.1;
 /* Votes that chance seldom makes: 2^-6 for a direction drawn at random, of some ten that are as small as float32's noise. */

@@ -50,8 +50,9 @@ struct fault_spec {
 	const char *parameter;  /* NULL: none. Its values: */
 	const char *size;       /* 0, 1, ... below this size of the call, */
 	const double *list;     /* or the n of a list, */
-	double first;           /* or n whole numbers from this one on */
+	double first;           /* or n whole numbers from this one on, */
 	size_t n;
+	double by;              /* or, where above 1, numbers within this factor of the right one */
 };
 
 struct site_rounding { bool on; enum format format; enum rounding rounding; };
@@ -125,6 +126,8 @@ struct op {
 	const struct sharing *sharing;          /* NULL: each rank runs all of it */
 	const struct test_case *cases;          /* of its file; NULL: those of this name among test_cases */
 	void (*derive)(struct call *call);      /* sizes that no input binds, from those that are; may be NULL */
+	/* The number that the parameter of a fault stands in the place of, where `by` is above 1; NAN where there is none. */
+	double (*right)(const struct call *call, int fault);
 	/* Has this call the trace `out`? Either all that it has are recorded or none. NULL: the op has no traces. */
 	bool (*has_trace)(const struct call *call, int out);
 };
@@ -236,18 +239,22 @@ struct plan {
 struct plan plan_plain(const struct arith *a, int bits);
 
 /* Adds a fault to the plan; chooses the form, where only one that is not the first can make it. One with a parameter is made at
- * the first of its values, of a size's at the middle. */
+ * the first of its values, of a size's at the middle, of a number's at ten times the right one, or the root of its
+ * factor where that is less. */
 void plan_fault(struct plan *p, const struct op *op, int fault);
-double fault_usual(const struct op *op, int fault);             /* that value; NAN: a size's middle; 0: no parameter */
+double fault_usual(const struct op *op, int fault);             /* that value; NAN: a size's middle, a number's usual one; 0: no parameter */
 void plan_fault_at(struct plan *p, const struct op *op, int fault, double value);
 void plan_no_fault(struct plan *p, int fault);
 /* Does the error of a run tell that with the plan's faults or roundings an index leaves its axis on these inputs? Without them it is the
  * call's, or the op's. */
 bool plan_impossible(const struct plan *p, const struct error *e);
-/* How many values the fault's parameter has in this call, 0 without one; number i; what a plan's value stands for. */
+/* How many values the fault's parameter has in this call, 0 without one; number i; what a plan's
+ * value stands for. Of numbers near the right one they are a grid, from the least to the
+ * largest, evenly in the logarithm, without the right one. */
 size_t fault_values(const struct call *call, int fault);
 double fault_value(const struct call *call, int fault, size_t i);
 double fault_value_in(const struct call *call, int fault, double value);
+double fault_right(const struct call *call, int fault);         /* of numbers near the right one: that; NAN where there is none */
 /* "NAME", "NAME(37)" or "NAME(token = 37)": which fault, and the value that plan_fault_at takes; -1 where there is none. */
 int fault_named(const struct op *op, const char *text, double *value);
 /* The same said: "token_skipped(token = 37)". */

@@ -38,6 +38,15 @@ bool formula_number(const struct formula *f, const struct call *call, const stru
 	return ok;
 }
 
+double formula_right(const struct formula *f, const struct call *call, int fault)
+{
+	const struct fault_decl *x = f->tree.faults;
+	double right;
+
+	while (x && fault-- > 0) x = NEXT(x);
+	return x && x->near && formula_number(f, call, x->near, &right, NULL) ? right : (double)NAN;
+}
+
 void formula_derive(const struct formula *f, struct call *call)
 {
 	for (int i = 0; f->op.dims[i]; i++) {
@@ -166,10 +175,21 @@ static bool fits(const struct formula *f, const struct call *call, const struct 
 	return p != NULL;
 }
 
+/* Of a fault with a free number: is what it stands near a number before there are values? */
+static bool near_a_number(const struct formula *f, const struct call *call, struct error *e)
+{
+	double right;
+
+	for (const struct fault_decl *x = f->tree.faults; x; x = NEXT(x))
+		if (x->near && !formula_number(f, call, x->near, &right, e)) return false;
+	return true;
+}
+
 static bool all_fit(const struct formula *f, const struct call *call, struct error *e)
 {
 	const struct form_decl *d = f->tree.forms;
 
+	if (!near_a_number(f, call, e)) return false;
 	for (int form = 0; form < MAX_FORM && f->op.forms[form].name; form++, d = NEXT(d)) {
 		struct plan plan = plan_plain(&arith_f64, 0);
 		double when;

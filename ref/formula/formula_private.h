@@ -52,6 +52,8 @@ bool formula_has_trace(const struct formula *f, const struct call *call, int out
 bool formula_has_form(const struct formula *f, const struct call *call, const struct form_decl *d);
 /* A number that is known before the call runs; false with an error where it is none. */
 bool formula_number(const struct formula *f, const struct call *call, const struct node *x, double *value, struct error *e);
+/* The number that fault `fault` has another one for; NAN where it has none. */
+double formula_right(const struct formula *f, const struct call *call, int fault);
 /* Does the call keep the file's `where` lines? *e says which not. */
 bool formula_rules(const struct formula *f, const struct call *call, struct error *e);
 /* Do all forms and faults fit, for every set of optional inputs and choices that `where` allows, in sizes that differ? */

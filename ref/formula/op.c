@@ -32,6 +32,8 @@ static size_t pieces(const struct call *call)
 
 static void derive(struct call *call) { formula_derive(formula_of(call->op), call); }
 
+static double right(const struct call *call, int fault) { return formula_right(formula_of(call->op), call, fault); }
+
 static bool has_trace(const struct call *call, int out) { return formula_has_trace(formula_of(call->op), call, out); }
 
 static bool check(const struct call *call, struct error *e)
@@ -82,6 +84,7 @@ static bool make_op(struct formula *f, struct error *e)
 	f->op.sharing = &formula_sharing;
 	f->op.holds = f->tree.held || in_chunks(&f->tree);
 	f->op.derive = derive;
+	f->op.right = right;
 	f->op.iterates = f->tree.iterates;
 	for (const struct tensor_decl *x = f->tree.out; x; x = NEXT(x))
 		if (x->trace) f->op.has_trace = has_trace;

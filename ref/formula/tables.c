@@ -187,6 +187,7 @@ static bool parameter(const struct formula *f, const struct fault_decl *x, struc
 	m->list = x->list;
 	m->first = x->first;
 	m->n = (size_t)x->values;
+	m->by = x->by;
 	return true;
 }
 
@@ -208,7 +209,7 @@ static bool faults(struct formula *f, struct error *e)
 	if (!m) return false;
 	for (const struct fault_decl *x = f->tree.faults; x; x = NEXT(x), i++) {
 		int form = form_of(f, x->form);
-		m[i] = (struct fault_spec){ x->d.name, x->d.what[0] ? x->d.what : x->site ? x->format : x->define[0].text, x->seen, form, x->site != NULL, 0, 0, NULL, NULL, NULL, 0, 0 };
+		m[i] = (struct fault_spec){ x->d.name, x->d.what[0] ? x->d.what : x->site ? x->format : x->define[0].text, x->seen, form, x->site != NULL, 0, 0, NULL, NULL, NULL, 0, 0, 0 };
 		if (i >= MAX_FAULT && !x->site) return wrong(f, &x->d, e, "at most 64 faults, or those that only round behind them");
 		if (x->form[0] && form < 0) return wrong(f, &x->d, e, "a form's name after 'in', got '%s'", x->form);
 		if (x->parameter && !parameter(f, x, &m[i], e)) return false;

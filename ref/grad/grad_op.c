@@ -90,6 +90,13 @@ static bool check(const struct call *call, struct error *e)
 
 static void derive(struct call *call) { formula_derive(backward_of(call->op)->of, call); }
 
+static double right(const struct call *call, int fault)
+{
+	const struct backward *b = backward_of(call->op);
+
+	return formula_right(b->of, call, b->fault[fault]);
+}
+
 static size_t all_at_once(const struct call *call) { (void)call; return 1; }
 
 static bool tables(struct backward *b, const struct op *of)
@@ -102,6 +109,7 @@ static bool tables(struct backward *b, const struct op *of)
 	for (int i = 0; i < MAX_FORM && of->forms[i].name; i++) b->op.forms[i] = (struct form){ of->forms[i].name, grad_pieces, of->forms[i].chunked };
 	b->op.check = check;
 	b->op.derive = derive;
+	b->op.right = right;
 	b->op.iterates = of->iterates;
 	b->op.pieces = all_at_once;
 	b->op.prepare = grad_prepare;

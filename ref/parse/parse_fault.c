@@ -71,10 +71,22 @@ static bool values(struct parser *s, struct fault_decl *f)
 	return true;
 }
 
-/* (NAME in VALUES) */
+/* VALUE by FACTOR */
+static bool numbers_near(struct parser *s, struct fault_decl *f)
+{
+	if (!(f->near = parse_value(s)) || !need(s, "by")) return false;
+	const struct word *w = peek(s);
+	if (!number_here(s, &f->by)) return false;
+	return f->by > 1 || formula_error(s->e, s->w.path, w->line, w->column, "expected a factor above 1");
+}
+
+/* (NAME in VALUES), (NAME near VALUE by FACTOR) */
 static bool parameter(struct parser *s, struct fault_decl *f)
 {
-	return !take(s, "(") || ((f->parameter = name_here(s, "a parameter's name")) && need(s, "in") && values(s, f) && need(s, ")"));
+	if (!take(s, "(")) return true;
+	if (!(f->parameter = name_here(s, "a parameter's name"))) return false;
+	bool near = take(s, "near");
+	return (near || need(s, "in")) && (near ? numbers_near(s, f) : values(s, f)) && need(s, ")");
 }
 
 /* Each name of the fault's parameter stands for its value. */

@@ -86,12 +86,13 @@ struct form_decl {
 	int n;
 };
 /* site NULL: the definitions are others; else the site is rounded to the format named `format`. parameter NULL: none; its values are
- * those below a size, or n of a list, or n whole numbers from `first` on. */
+ * those below a size, or n of a list, or n whole numbers from `first` on, or numbers within the factor `by` of what `near` is. */
 struct fault_decl {
 	struct declared d;
 	const char *form, *seen, *site, *format, *parameter, *size;
 	struct definition *define;
-	double *list, first;
+	double *list, first, by;
+	struct node *near;
 	int n, values;
 };
 struct round_decl { const char *site, *format; int line, column; };

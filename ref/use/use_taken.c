@@ -134,6 +134,8 @@ static bool take_fault(struct user *s, const struct taken *t, const struct fault
 		if (from->list && x->list) memcpy(x->list, from->list, (size_t)from->values * sizeof *x->list);
 		x->first = from->first;
 		x->values = from->values;
+		x->by = from->by;
+		x->near = from->near ? use_value(s, from->near) : NULL;
 		x->site = from->site ? joined(s, t->as[0], ".", from->site) : NULL;
 		x->format = from->site ? joined(s, from->format, "", "") : NULL;
 	}

@@ -31,6 +31,9 @@ static const struct { const char *fault, *name, *contract, *as; } shown[] = {
 	{ "eps_swamps_small_input", "tiny_grad_f32", "f32", NULL },
 	{ "normalise_in_low_precision", "wide_f32", "f32", "input" },
 	{ "last_coefficients_reused", "wide_f32", "f32", NULL },
+	{ "coefficients_late", "wide_f32", "f32", NULL },
+	{ "a_wrong", "mean_f32", "f32", NULL }, { "b_wrong", "mean_f32", "f32", NULL }, { "c_wrong", "mean_f32", "f32", NULL },
+	{ "iterations_wrong", "mean_f32", "f32", NULL },
 	{ "restart_missing", "mild_gram_f16", "lower_f16", NULL },
 	{ "restart_one_late", "mild_gram_f16", "lower_f16", NULL }, { "restart_keeps_q", "tall_f32", "f32", NULL },
 	{ "gram_from_mirrored_triangle", "wide_f32", "f32", NULL }, { "mirror_not_transposed", "tall_f32", "f32", NULL },
@@ -43,6 +46,7 @@ static const struct { const char *fault, *name, *contract, *as; } shown[] = {
 	{ "fused_qkv_as_one", "qkv_f32", "f32", NULL }, { "nesterov_missing", "wide_f32", "f32", NULL },
 	{ "momentum_is_mean", "wide_f32", "f32", NULL }, { "momentum_is_sum", "mean_f32", "f32", NULL },
 	{ "momentum_stale", "tall_f32", "f32", NULL },
+	{ "decay_missing", "wide_f32", "f32", NULL }, { "step_added", "wide_f32", "f32", NULL }, { "momentum_normalised", "tall_f32", "f32", NULL },
 	{ "decay_coupled", "wide_f32", "f32", NULL }, { "decay_without_lr", "wide_f32", "f32", NULL },
 	{ "decay_after_update", "wide_f32", "f32", NULL },
 };

@@ -82,7 +82,7 @@ static void faults_are_named(void **state)
 		{ .op = "gated_delta_rule", .kase = "strong_decay", .fault = "split_exponent" },
 		{ .op = "rmsnorm", .kase = "odd_1007", .fault = "offset_twice" },
 		{ .op = "rmsnorm", .kase = "residual", .fault = "residual_not_written" },
-		{ .op = "rope", .kase = "partial", .fault = "theta_1e6" },
+		{ .op = "rope", .kase = "partial", .fault = "theta_wrong" },
 		{ .op = "causal_conv1d", .kase = "short_sequences", .fault = "short_chunk_history" },
 	};
 

@@ -214,10 +214,59 @@ static void a_store_that_is_cut_off_is_named(void **state)
 		}
 }
 
+/* The same beside none of the contract's roundings: rounded to bf16 right before it, a store has
+ * nothing to cut off. */
+static void a_cut_is_seen_behind_a_contracts_rounding(void **state)
+{
+	static const size_t D[] = { 640, 1024 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof D / sizeof *D; i++)
+		for (uint64_t seed = 1; seed <= 3; seed++) {
+			struct test_case k = *case_find("rmsnorm", "plain_f32");
+			struct plan p = plan_plain(&arith_f32, arith_f32.precision);
+			struct capture c;
+			struct error e;
+
+			k.dims = (const struct case_dim[]){ { "R", 12 }, { "D", D[i] }, { 0 } };
+			k.out = (const struct case_tensor[]){ { "y", "R,D", DT_BF16, DRAW_NORMAL, 0, 0 }, { 0 } };
+			no_error(case_make(&c, &k, seed, true, &e), &e);
+			p.round[op_site(op_find("rmsnorm"), "y")] = (struct site_rounding){ true, FMT_BF16, ROUND_ZERO };
+			answer_by(&c, &p);
+			struct verdict v = told(&c, "xhat_bf16");
+			if (v.outcome != FAIL || v.x.count[DETECTED] != 1 || !detected(&v, "y")) fail_msg("D %zu, seed %d: %s", D[i], (int)seed, outcome_name[v.outcome]);
+		}
+}
+
+/* A gate that is open leaves bf16 numbers, of which one in sixteen is a tie in e4m3. */
+static void other_roundings_of_fp8_are_named(void **state)
+{
+	static const struct { enum rounding rounding; bool fails; } rows[] = { { ROUND_NEAREST_EVEN, false }, { ROUND_AWAY, true }, { ROUND_ZERO, true } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct test_case k = *case_find("gated_product", "one_gate");
+		struct plan p = plan_plain(&arith_f32, arith_f32.precision);
+		struct capture c;
+		struct error e;
+
+		k.in = (const struct case_tensor[]){ { "x", "R,D", DT_BF16, DRAW_NORMAL, 0, 1 }, { "gate", "R,G", DT_F32, DRAW_UNIFORM, 60, 90 }, { 0 } };
+		k.out = (const struct case_tensor[]){ { "y", "R,D", DT_F8_E4M3, DRAW_NORMAL, 0, 0 }, { 0 } };
+		no_error(case_make(&c, &k, 3, true, &e), &e);
+		p.round[op_site(op_find("gated_product"), "y")] = (struct site_rounding){ true, FMT_E4M3, rows[i].rounding };
+		answer_by(&c, &p);
+		struct verdict v = told(&c, "f32");
+		if (v.outcome != (rows[i].fails ? FAIL : PASS) || v.x.count[DETECTED] != rows[i].fails || (rows[i].fails && !detected(&v, "y")))
+			fail_msg("%d: %s", (int)rows[i].rounding, outcome_name[v.outcome]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_store_that_is_cut_off_is_named),
+		cmocka_unit_test(a_cut_is_seen_behind_a_contracts_rounding),
+		cmocka_unit_test(other_roundings_of_fp8_are_named),
 		cmocka_unit_test(rows_that_tip_over_name_nothing),
 		cmocka_unit_test(a_rounding_that_few_elements_show_is_named),
 		cmocka_unit_test(a_part_of_a_rounding_is_none),

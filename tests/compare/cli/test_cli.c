@@ -96,7 +96,7 @@ static void list_tells_all(void **state)
 	}
 	expect(EXIT_PASS, "list", "faults", "rope", "--json");
 	json_t *j = json_out();
-	assert_int_equal(json_array_size(j), 15);
+	assert_int_equal(json_array_size(j), 14);
 	assert_string_equal(text_of(json_array_get(j, 0), "op"), "rope");
 	json_decref(j);
 }

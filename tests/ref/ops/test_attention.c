@@ -25,6 +25,7 @@ static const struct asked all[] = {
 		"out.lse F32 2,9" }, true, 0, 0, 1, 0, 0 },
 	{ { OP, "{\"window\": 11, \"page\": 8}", "in.q F32 9,2,4 ~0,2; in.k F32 72,1,4 ~0,1; in.v F32 72,1,2 ~0,1; in.cu_seqlens I32 3 =0,5,9; in.cu_keys I32 3 =0,37,52;"
 		"in.pages I32 2,5 =7,0,2,6,3,8,1,0,0,0; out.lse F32 2,9" }, false, 11, 0, 8, 0, 0 },
+	{ { OP, "{\"causal\": true}", "in.q F32 9,2,4 ~0,1; in.k F32 9,2,4 ~0,1; in.v F32 9,2,3 ~0,1; out.lse F32 2,9" }, true, 0, 9, 1, 0, 0 },
 };
 
 static double given(const struct capture *c, const char *name, size_t i, double absent)

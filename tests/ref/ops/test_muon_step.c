@@ -169,7 +169,7 @@ static bool restarts_only(const char *name) { return !strcmp(name, "restart_miss
 
 static void each_fault_shows(void **state)
 {
-	const struct sample samples[] = { large_rms, split, tiny, mean };
+	const struct sample samples[] = { large_rms, split, tiny, mean, mean_alone };
 	const struct op *op = op_find(OP);
 
 	(void)state;

@@ -165,9 +165,9 @@ static const struct same_as same[] = {
 	{ "gates_after_all_heads", &partial, NULL, heads_gathered, NULL },
 	{ "weights_swapped", &partial, NULL, weights_exchanged, NULL },
 	{ "eps_missing", &tiny, "{\"rotary_dim\": 2, \"theta\": 500000.5, \"eps\": 0}", NULL, NULL },
-	{ "eps_wrong", &tiny, "{\"rotary_dim\": 2, \"theta\": 500000.5, \"eps\": 1e-5}", NULL, NULL },
+	{ "eps_wrong(1e-5)", &tiny, "{\"rotary_dim\": 2, \"theta\": 500000.5, \"eps\": 1e-5}", NULL, NULL },
 	{ "rotates_all_dims", &partial, "{\"rotary_dim\": 16, \"theta\": 10000000}", NULL, NULL },
-	{ "theta_1e4", &partial, "{\"rotary_dim\": 6, \"theta\": 10000}", NULL, NULL },
+	{ "theta_wrong(1e4)", &partial, "{\"rotary_dim\": 6, \"theta\": 10000}", NULL, NULL },
 	{ "decode_position_off", &partial, NULL, index_in_call, NULL },
 	{ "turns_backwards", &full, NULL, negative, NULL },
 };

@@ -175,7 +175,7 @@ static const struct same_as same[] = {
 	{ "plain_weight_for_zero_centred", &offset_one, NULL, one_less, NULL },
 	{ "zero_centred_for_plain", &offset_none, NULL, one_more, NULL },
 	{ "offset_twice", &offset_one, NULL, one_more, NULL },
-	{ "eps_wrong", &tiny, "{\"weight_offset\": 1, \"eps\": 1e-5}", NULL, NULL },
+	{ "eps_wrong(1e-5)", &tiny, "{\"weight_offset\": 1, \"eps\": 1e-5}", NULL, NULL },
 	{ "norm_over_all_heads", &heads, NULL, NULL, "in.x F32 3,12 ~0,1; in.weight F32 12 =1,0.5,-2,0.75,3,1.5" },
 	{ "eps_missing", &tiny, "{\"weight_offset\": 1, \"eps\": 0}", NULL, NULL },
 };

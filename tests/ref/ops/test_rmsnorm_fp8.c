@@ -140,11 +140,14 @@ static void scales_go_wrong(void **state)
 	(void)state;
 	made(&c, &added, 8);
 	run_in(&plain_run, &c, "f64");
-	static const char *const names[] = { "scale_divided_for_multiplied", "scale_missing", "scale_inverted", "largest_over_240" };
+	static const char *const names[] = { "scale_divided_for_multiplied", "scale_missing", "scale_inverted", "largest_wrong(240)" };
 	for (size_t k = 0; k < LEN(names); k++) {
 		struct plan p = plan_in("f64");
 		struct outcome r;
-		plan_fault(&p, op_find(OP), op_fault(op_find(OP), names[k]));
+		double value;
+		int fault = fault_named(op_find(OP), names[k], &value);
+		assert_true(fault >= 0);
+		plan_fault_at(&p, op_find(OP), fault, value);
 		run_plan(&r, &c, &p);
 		for (size_t i = 0; i < 60; i++) {
 			double s = plain_run.a.hi[1][i / 12], y = plain_run.a.hi[0][i];

@@ -11,6 +11,8 @@ static const struct sample joined = { OP, "{\"weight_offset\": 1, \"eps\": 1e-5}
 	"in.x F32 3,2,8 ~0,1; in.weight F32 2,8 ~0,0.3; in.residual F32 3,2,8 ~0,2; out.residual_out F32 3,2,8" };
 static const struct sample powers = { OP, "{\"weight_offset\": 0, \"power_of_two\": true}", "in.x F32 5,3,8 ~0,1; in.weight F32 3,8 ~1,0.5" };
 static const struct sample small = { OP, "{\"weight_offset\": 0}", "in.x F32 4,3,8 ~0,0.001; in.weight F32 3,8 ~0,0.001" };
+static const struct sample small_powers = { OP, "{\"weight_offset\": 0, \"power_of_two\": true, \"min_scale\": 7e-6}",
+	"in.x F32 4,3,8 ~0,0.001; in.weight F32 3,8 ~0,0.000001" };
 static const struct sample *const samples[] = { &plain, &joined, &powers, &small };
 
 /* y s = z = u w / sqrt(mean u^2 + eps), s = max |z| / 448 of the group, in long double; a quotient where the reference has products, and
@@ -81,7 +83,7 @@ static const struct same_as same[] = {
 
 static void faults(void **state)
 {
-	struct sample s[] = { plain, joined, powers, small };
+	struct sample s[] = { plain, joined, powers, small, small_powers };
 
 	(void)state;
 	faults_are(same, LEN(same));

@@ -162,8 +162,8 @@ static const struct same_as same[] = {
 	{ "rotates_all_dims", &half_partial, "{\"rotary_dim\": 16, \"theta\": 10000}", NULL, NULL },
 	{ "interleaved_for_half", &half_partial, "{\"rotary_dim\": 6, \"theta\": 10000, \"layout\": \"interleaved\"}", NULL, NULL },
 	{ "half_for_interleaved", &interleaved, "{\"rotary_dim\": 8, \"theta\": 1000000, \"layout\": \"half\"}", NULL, NULL },
-	{ "theta_1e4", &half, "{\"rotary_dim\": 8, \"theta\": 10000}", NULL, NULL },
-	{ "theta_1e6", &half, "{\"rotary_dim\": 8, \"theta\": 1000000}", NULL, NULL },
+	{ "theta_wrong(1e4)", &half, "{\"rotary_dim\": 8, \"theta\": 10000}", NULL, NULL },
+	{ "theta_wrong(1e6)", &half, "{\"rotary_dim\": 8, \"theta\": 1000000}", NULL, NULL },
 	{ "decode_position_off", &half, NULL, index_in_call, NULL },
 	{ "turns_backwards", &interleaved, NULL, negative, NULL },
 };
