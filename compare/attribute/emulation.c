@@ -180,10 +180,14 @@ bool emulation_nearest(struct xray *x, const struct contract *first, const struc
 	struct plan p;
 
 	for (const struct contract *each = first; !found && each <= last; each++) {
+		double amplified = 0;
+		bool here;
 		if (!nearest_known(x, each, &p)) return false;
 		x->emulation = p;
-		if (!xray_refresh(x) || !emulation_identified(x, &found)) return false;
-		if (found || x->score < least) least = x->score, *k = each;
+		if (!xray_refresh(x) || !emulation_identified(x, &here)) return false;
+		if (!contract_called_for(each, x->call) && !xray_amplified(x, &amplified)) return false;
+		if (amplified > saturated || !(here || x->score < least)) continue;
+		least = x->score, *k = each, found = here;
 	}
 	return true;
 }

@@ -22,7 +22,8 @@ bool emulation_forward(struct xray *x);
 bool emulation_search(struct xray *x, const struct contract *k);
 
 /* Of several contracts *k becomes the first one with a known structure that explains the call, else the one with that by which the score is
- * least; of one alone it stays. E_MEMORY is the only error. */
+ * least; of one alone it stays. A contract that nothing calls for and whose emulation is amplified noise is left out: it explains any kernel.
+ * E_MEMORY is the only error. */
 bool emulation_nearest(struct xray *x, const struct contract *first, const struct contract *last, const struct contract **k);
 
 /* Where x->structure asks for it: the structure that compare/structure reads from the outputs, from nothing, with the faults that the

@@ -5,17 +5,22 @@
 #include "compare/limits/limits.h"
 #include "verdict_private.h"
 
-/* How far the worst-kept rule is from its limit. */
+/* How far the outputs are beyond their limits: the mean over outputs of the logarithm of the rule that
+ * is furthest broken. An output that no contract could excuse tells none from another. */
 static double excess(const struct verdict *v)
 {
-	double worst = 0;
+	static const double most = 700; /* of what is infinite or NaN: the logarithm of the largest double */
+	double sum = 0;
 
-	for (int i = 0; i < v->n_out; i++)
+	for (int i = 0; i < v->n_out; i++) {
+		double worst = 0;
 		for (int r = 0; r < RULE_COUNT; r++) {
-			double x = v->out[i].rule[r].value / v->out[i].rule[r].limit;
-			if (!(x <= worst)) worst = isnan(x) ? INFINITY : x;
+			const double x = log(v->out[i].rule[r].value / v->out[i].rule[r].limit);
+			if (!(x <= worst)) worst = x < most ? x : most;
 		}
-	return worst;
+		sum += worst;
+	}
+	return sum / (v->n_out ? v->n_out : 1);
 }
 
 /* 0: the contract does not allow what the kernel was seen to round at sites; 1: it does, but not all that was seen elsewhere, of which no
@@ -146,7 +151,7 @@ static bool is_better(const struct verdict *w, bool w_suited, const struct verdi
 {
 	const int a = worth(w, w_suited), b = worth(v, v_suited);
 
-	return a != b ? a < b : w->outcome != v->outcome ? w->outcome == FAIL : slack * excess(w) < excess(v);
+	return a != b ? a < b : w->outcome != v->outcome ? w->outcome == FAIL : excess(w) + log(slack) < excess(v);
 }
 
 bool judge_with(const struct call *call, struct yardstick *y, uint64_t tried, const struct examination *x,

@@ -54,19 +54,29 @@ static bool of_form(const struct op *op, uint64_t faults, int form)
 	return all;
 }
 
-/* In the contract's form, where that has the faults: sigma is that of the roundings that the form has. */
-static bool hold_with(const struct rules_say *r, const struct plan *plan, bool *yes, struct error *e)
+/* Under contract k. In its form, where that has the faults: sigma is that of the roundings that the form has. */
+static bool hold_under(const struct rules_say *r, const struct contract *k, const struct plan *plan, bool *yes, struct error *e)
 {
 	struct yardstick y;
 	struct verdict v;
 	struct plan model = *plan;
 
-	if (of_form(r->call->op, plan->faults, r->contract->form)) model.form = r->contract->form;
+	if (of_form(r->call->op, plan->faults, k->form)) model.form = k->form;
 	bool ok = yardstick_make(&y, r->call, &(struct yardstick_of){ .truth = "f64", .model = &model }, r->tick, e)
-		&& judge_under(r->call, r->contract, &y, &v, e);
+		&& judge_under(r->call, k, &y, &v, e);
 
 	yardstick_free(&y);
 	*yes = ok && v.outcome == PASS;
+	return ok;
+}
+
+/* Under the contract that was nearest, or another one that is called for. */
+static bool hold_with(const struct rules_say *r, const struct plan *plan, bool *yes, struct error *e)
+{
+	bool ok = hold_under(r, r->contract, plan, yes, e);
+
+	for (const struct contract *k = r->first; ok && !*yes && k <= r->last; k++)
+		if (k != r->contract && contract_called_for(k, r->call)) ok = hold_under(r, k, plan, yes, e);
 	return ok;
 }
 
