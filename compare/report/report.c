@@ -99,6 +99,16 @@ static void text_sample(FILE *to, const struct verdict *v)
 	else fprintf(to, ": %.2g sigma apart", second);
 }
 
+/* Of a failure under the op's tightest contract, which nobody named. */
+static void unnamed_lines(FILE *to, const struct verdict *v)
+{
+	const char *name = v->contract->name;
+
+	fprintf(to, "  neither the capture nor --contract names a contract, so the op's first was taken, %s; ", name);
+	if (v->instead) fprintf(to, "%s holds: say --contract %s if this kernel computes so\n", v->instead->name, v->instead->name);
+	else fputs("--contract auto takes the tightest that is met\n", to);
+}
+
 void report_text(FILE *to, const struct finding *f, bool explain)
 {
 	const struct verdict *v = &f->verdict;
@@ -128,10 +138,7 @@ void report_text(FILE *to, const struct finding *f, bool explain)
 	report_coverage(to, v);
 	if (explain) report_suspects(to, v);
 	for (int i = 0; i < v->n_reason; i++) fprintf(to, "  %s\n", v->reason[i]);
-	if (v->unnamed && v->outcome == FAIL)
-		fprintf(to, "  neither the capture nor --contract names a contract, so the op's first was taken, %s; "
-			"--contract auto takes the tightest that is met\n",
-			v->contract->name);
+	if (v->unnamed && v->outcome == FAIL) unnamed_lines(to, v);
 	fprintf(to, "%s under contract %s\n", v->outcome == PASS ? "PASS" : v->outcome == FAIL ? "FAIL" : "UNDECIDED", v->contract->name);
 	if (v->outcome == PASS || !f->path[0]) return;
 	fputs("replay: ", to);

@@ -162,6 +162,21 @@ static bool contracts_for(const struct call *call, const struct judging *how, ui
 	return true;
 }
 
+/* The op's tightest contract was taken, as none is named, and nothing is named that excuses no contract. Does another one
+ * hold that is called for? */
+static bool find_instead(const struct call *call, const struct judging *how, struct verdict *v, struct error *e)
+{
+	const uint64_t others = contracts_called_for(call) & ~UINT64_C(1);
+	struct yardstick y = { .tick = NULL };
+	struct verdict w = { .outcome = FAIL };
+
+	if (v->outcome != FAIL || !others || (v->examined && v->x.count[DETECTED])) return true;
+	bool ok = yardstick_make(&y, call, &(struct yardstick_of){ .truth = how->truth }, how->tick, e) && judge_with(call, &y, others, NULL, &w, e);
+	yardstick_free(&y);
+	if (w.outcome == PASS) v->instead = w.contract;
+	return ok;
+}
+
 bool judge_by(struct yardstick *y, const struct capture *c, const struct judging *how, struct verdict *v, struct error *e)
 {
 	struct call call;
@@ -172,7 +187,7 @@ bool judge_by(struct yardstick *y, const struct capture *c, const struct judging
 	call.at_hand = how->at_hand;
 	if (!contracts_for(&call, how, &tried, &choose, e) || !judge_all(&call, how, tried, choose, y, v, e)) return false;
 	v->unnamed = !how->contract && !c->contract && call.op->contracts[1].name;
-	return true;
+	return !v->unnamed || find_instead(&call, how, v, e);
 }
 
 bool judge(const struct capture *c, const struct judging *how, struct verdict *v, struct error *e)

@@ -59,6 +59,7 @@ struct verdict {
 	const struct contract *contract;
 	bool as_read;                   /* sigma is also what the structure answers that was read (expected.h) */
 	bool unnamed;                   /* the op's tightest of several, as none is named or declared */
+	const struct contract *instead; /* of such a failure: another one that the types call for and whose rules hold; or NULL */
 	char truth[32], second[32];     /* arithmetics */
 	bool sampled;                   /* the truth is dd, and MPFR judged a sample of it */
 	uint64_t operations;            /* or this many elements of one piece's operations */
