@@ -96,9 +96,9 @@ static void steps(struct program *p, struct step *s, struct own *o)
 	}
 }
 
-/* The plan of NAME.backward in the numbers of NAME's own sites and faults. A value whose gradient is rounded is one of its own, as if it were
+/* The plan of the call of NAME.backward in the numbers of NAME's own sites and faults. A value whose gradient is rounded is one of its own, as if it were
  * rounded itself. */
-static struct plan plan_of(const struct backward *b, const struct plan *plan)
+static struct plan plan_of(const struct backward *b, const struct call *call, const struct plan *plan)
 {
 	struct plan own = *plan;
 
@@ -109,7 +109,7 @@ static struct plan plan_of(const struct backward *b, const struct plan *plan)
 		if (b->adjoint[i] >= 0 && !own.round[i].on) own.round[i] = plan->round[b->adjoint[i]];
 	}
 	for (int i = 0; i < MAX_FAULT && b->op.faults[i].name; i++)
-		if (plan->faults >> i & 1) own.faults |= UINT64_C(1) << b->fault[i], own.value[b->fault[i]] = plan->value[i];
+		if (plan->faults >> i & 1) own.faults |= UINT64_C(1) << b->fault[i], own.value[b->fault[i]] = fault_value_in(call, i, plan->value[i]);
 	return own;
 }
 
@@ -139,7 +139,7 @@ static bool prepare(struct program *p, const struct backward *b, bool *shared, b
 struct program *grad_prepare(const struct call *call, const struct plan *plan, struct error *e)
 {
 	const struct backward *b = backward_of(call->op);
-	struct plan own = plan_of(b, plan);
+	struct plan own = plan_of(b, call, plan);
 	struct call view = *call;
 	bool shared[MAX_OUT] = { 0 }, loaded[MAX_IN] = { 0 };
 
