@@ -123,7 +123,7 @@ static inline bool says(const char *said, const char *alternatives)
 	return found;
 }
 
-/* What is wrong with the verdict: it must fail, name nobody, say where, and blame no element that the fault
+/* What is wrong with the verdict: it must fail, name nobody but a fault that `where` has, say where, and blame no element that the fault
  * left as it was. Empty if nothing is. */
 static inline const char *complaint(const struct invention *m, const struct verdict *v, struct capture *right, struct capture *wrong)
 {
@@ -133,7 +133,7 @@ static inline const char *complaint(const struct invention *m, const struct verd
 	text[0] = 0;
 	if (v->outcome != FAIL) return outcome_name[v->outcome];
 	for (int i = 0; i < v->x.n; i++)
-		if (v->x.suspect[i].state == DETECTED) snprintf(text, sizeof text, "taken for %s", v->x.suspect[i].name);
+		if (v->x.suspect[i].state == DETECTED && !strstr(m->where, v->x.suspect[i].name)) snprintf(text, sizeof text, "taken for %s", v->x.suspect[i].name);
 	if (!says(said, m->where)) snprintf(text, sizeof text, "said to be '%s', expected '%s'", said, m->where);
 	for (int i = 0; i < v->n_out; i++) {
 		const struct output_verdict *o = &v->out[i];

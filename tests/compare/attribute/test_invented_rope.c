@@ -22,7 +22,7 @@ static const struct invention list[INVENTED + 1] = {
 	[LAST_NOT_COPIED] = { "the last element of a row that is only copied stays 0", "partial",
 		NULL, "which is 0 at D = 255" },
 	[SHORT_LOGARITHM] = { "theta's logarithm has three decimals", "partial_f32", NULL,
-		"of it in y" },
+		"has the fault theta_wrong" },
 	[SHORT_SERIES] = { "sines of small angles are x - x^3/6", "partial_f32", NULL,
 		"out.y: [2,0,4]|of it in y" },
 	[POSITION_IN_16_BITS] = { "positions pass through 16 bits", "full", NULL,

@@ -5,7 +5,7 @@
 
 #include "tests/ref/grad/backward_calls.h"
 
-#define STEP 0x1p-14
+#define STEP 0x1p-16
 #define CLOSE 1e-20
 enum { SAMPLES = 7 };
 
