@@ -205,7 +205,7 @@ endif
 
 mutants: $(BUILD)/etalon $(MUTANT_TESTS)
 	@CC='$(CC)' CFLAGS='$(CFLAGS)' LIBS='$(CUDALIBS) $(LIBS)' OBJECTS='$(OBJECTS)' FAULTY='$(FAULTY)' HELPERS='$(HELPERS)' \
-		sh tests/mutate.sh tests/mutants.tsv $(BUILD)
+		sh tests/mutate.sh $(or $(TABLE),tests/mutants.tsv) $(BUILD)
 
 # A page and its ops. It is written even when the matrix is not good enough; SMALL=1 and ONLY write none.
 MATRIX := kill-matrix

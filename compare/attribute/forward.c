@@ -16,9 +16,8 @@ static const double gross = 0.3;
  * another fault or a rounding has. */
 static const double most_of_left = 0.9;
 
-/* Types tried at all sites before the others; the first of those that are tried at stores alone,
- * and always: ties are few. */
-enum { FIRST_TIER = 1, STORE_TIER = 9 };
+/* Types tried at all sites before the others. */
+enum { FIRST_TIER = 1 };
 
 /* fault: -1 for a rounding; value: of its parameter; doubtful: its coefficient tells too little of it, and elements must */
 struct candidate { double value; struct coefficient c; int site, type, fault; bool doubtful; };
@@ -223,7 +222,6 @@ static bool forward_roundings(struct search *s, bool *grew)
 			continue;
 		}
 		if (n == 0 && may_look_at_types(s)) n = roundings(s, FIRST_TIER, SITE_TYPES, list);
-		if (n == 0) n = roundings(s, STORE_TIER, SITE_TYPES, list);
 		if (n < 0 || (n > 0 && !accept(s, list, n, &more))) return false;
 		*grew = *grew || more;
 	}

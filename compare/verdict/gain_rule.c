@@ -41,9 +41,8 @@ static double limit(const struct expected *x, int i, int g, double usual)
 	const struct gain_axes *a = &x->axes[i];
 	const struct gain_sum *s = &x->gains[i][g];
 	const double part = s->n > 0 ? x->gains[i][0].n / s->n : 1, equal = fmin(1, x->equal[i] * part * part);
-	const double own = float32s_share * (s->n > 0 ? sqrt(s->power / s->n) : 0);
 
-	return fmax(harmless_gain, own) + shift(x, i, g)
+	return harmless_gain + shift(x, i, g)
 		+ student_quantile(FRESH_RUNS, g ? alpha / a->groups : alpha) * sqrt(fmax(usual * usual, scatter(x, i, g) * scatter(x, i, g)) + equal);
 }
 

@@ -70,6 +70,10 @@ static void an_input_again_is_seen(void **state)
 	model_case(&c, "rmsnorm", "plain_f32", "f32");
 	copy(&c, "y", "x");
 	ends_with(&c, "f32", "out.y equals in.x");
+	model_case(&c, "rmsnorm", "gated_128", "f32");
+	assert_int_equal(capture_out(&c, "y")->dtype, DT_BF16);
+	copy(&c, "y", "x");
+	ends_with(&c, "f32", "out.y equals in.x");
 	model_case(&c, "gated_delta_rule", "odd_sizes", "f32");
 	copy(&c, "final_state", "initial_state");
 	fill(&c, "o", 0);
