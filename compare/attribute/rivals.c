@@ -63,7 +63,7 @@ static bool in_place_of(struct xray *x, int k, uint64_t possible, struct rivals 
 			&& look[i].score < x->score + worth_keeping;
 		if (!same_answer(x, k, of[i], &same)
 			|| (as_well && !same
-			&& !explains_as_well(x, &look[i].stream.plan, &as_well))) return false;
+				&& !explains_as_well(x, &look[i].stream.plan, &as_well))) return false;
 		if (same) r->same[of[i]] = op->faults[k].name;
 		else if (as_well && !r->as_well[of[i]]) r->as_well[of[i]] = op->faults[k].name;
 	}

@@ -160,7 +160,7 @@ static bool overflows_as_one(struct xray *x, const struct contract *k, uint64_t 
 			if (!agree_in_float32(x, &p, &a)) return false;
 			if (alike(&a)
 				&& (a.one < least.one
-				|| (a.one == least.one && a.differ < least.differ))) least = a,
+					|| (a.one == least.one && a.differ < least.differ))) least = a,
 				best = p, *found = true;
 		}
 	}

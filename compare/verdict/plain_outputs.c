@@ -170,7 +170,7 @@ static void see_strip(const struct plain_outputs *p, const struct call *call, co
 		add_values(&as->values[i], a->hi[i], s->count[i]);
 		as->input[i] = as->input[i] && p->of[i].is == AS_INPUT
 			&& equals_input(call, i, p->of[i].input, s->first[i], a->hi[i],
-			s->count[i]);
+				s->count[i]);
 	}
 }
 

@@ -71,10 +71,10 @@ static void say_possible(struct verdict *v)
 	for (int i = 0; i < v->x.n && n < sizeof list; i++)
 		if (v->x.suspect[i].would_do)
 			n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", all++ ? ", " : "",
-			v->x.suspect[i].name);
+				v->x.suspect[i].name);
 	if (all == 1)
 		reason(v, FAIL, "the rules hold with the fault %s, but too few elements tell it",
-		list);
+			list);
 	else if (all) reason(v, FAIL,
 		"%d names explain as well, and too few elements tell which: %s", all, list);
 }
@@ -118,7 +118,7 @@ void verdict_say_plain(const struct call *call, struct verdict *v, const struct 
 		char text[sizeof v->reason[0]];
 		if (plain->of[i].is != NOT_PLAIN)
 			reason(&said, v->outcome, "%s",
-			plain_output_said(plain, call, i, text, sizeof text));
+				plain_output_said(plain, call, i, text, sizeof text));
 	}
 	for (int i = names; i < v->n_reason && said.n_reason < MAX_REASON; i++)
 		memcpy(said.reason[said.n_reason++], v->reason[i], sizeof v->reason[i]);
