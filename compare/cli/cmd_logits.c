@@ -145,7 +145,17 @@ static double distance(const struct inputs *in, const struct logit_report *r)
 	return far;
 }
 
-/* --contract auto: the tightest that is met, else the nearest. */
+/* Of logits alone that fail. */
+static bool try_causes(struct inputs *in, const struct logit_comparison *c, const struct logit_report *r, const struct model_question *q, bool quick,
+	struct error *e)
+{
+	bool ask = !quick && !in->causes.has_layers && !in->causes.tried && r->outcome == FAIL && !r->bad;
+
+	return !ask || causes_try(&in->causes, c->got->tensor, q, e);
+}
+
+/* --contract auto: the tightest that is met, else the nearest. A fault that explains the logits under the tightest is not thrown away for a pass under a
+ * looser one. */
 static bool under_nearest(struct inputs *in, struct logit_comparison *c, struct logit_report *r, struct model_question *q,
 	bool quick, struct error *e)
 {
@@ -156,6 +166,8 @@ static bool under_nearest(struct inputs *in, struct logit_comparison *c, struct 
 		q->contract = k->name;
 		if (!under_contract(in, c, r, q, quick, e)) return false;
 		if (is_met(in, r)) return true;
+		if (k == model_op(PART_HEAD)->contracts && !try_causes(in, c, r, q, quick, e)) return false;
+		if (causes_explain(&in->causes)) return true;
 		if (distance(in, r) < least) least = distance(in, r), nearest = k;
 	}
 	if (q->contract == nearest->name) return true;
@@ -183,8 +195,7 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 	c->ids = in->ids + (in->n_ids - c->got->positions);
 	bool quick = a->quick || c->got->positions < in->n_ids;
 	if (!model_truth_error(&q, &in->truth, e) || !(choose ? under_nearest : under_contract)(in, c, r, &q, quick, e)) return false;
-	if (!quick && !in->causes.has_layers && r->outcome == FAIL && !r->bad && !causes_try(&in->causes, c->got->tensor, &q,
-		e)) return false;
+	if (!try_causes(in, c, r, &q, quick, e)) return false;
 	causes_judge(&in->causes, r);
 	judge_source(&in->got, r);
 	if (!a->contract && !declared && r->outcome == FAIL)

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "compare/limits/limits.h"
 #include "compare/print/print.h"
 
 /* What stands before "logits" in the tensor's name, up to size; false where that does not end it. */
@@ -52,6 +53,11 @@ bool causes_try(struct logit_causes *x, const struct tensor *logits, const struc
 	x->n = model_suspects(q->model, q->contract, q->ids, q->n, logits, x->suspect, MAX_CAUSES, &x->alone, e);
 	x->tried = x->n >= 0;
 	return x->tried;
+}
+
+bool causes_explain(const struct logit_causes *x)
+{
+	return x->tried && x->n && x->suspect[0].explained >= explained_enough;
 }
 
 void causes_free(struct logit_causes *x)

@@ -26,6 +26,8 @@ bool causes_read(struct logit_causes *x, const struct tensors *file, const struc
 
 /* Tries each fault in all layers of its kind. */
 bool causes_try(struct logit_causes *x, const struct tensor *logits, const struct model_question *q, struct error *e);
+/* Was one tried that explains the logits as an identified structure does? */
+bool causes_explain(const struct logit_causes *x);
 void causes_free(struct logit_causes *x);
 
 /* Adds what was found to the verdict: a layer that its contract does not explain fails, whatever the logits say. */

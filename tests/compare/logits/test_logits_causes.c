@@ -18,8 +18,9 @@ static void add(struct tensors *t, const char *name, enum dtype type, const stru
 	dtype_store(type, v->hi, x->count, x->data);
 }
 
-/* "FILE:logits": an engine's run in bf16 with a fault in one layer or, NOWHERE, in all of a kind; NULL: no fault. */
-static const char *engine(const char *name, enum layer_kind kind, int layer, const char *fault, bool with_hidden)
+/* "FILE:logits": an engine's run under the contract, stored in the type, with a fault in one layer or, NOWHERE, in all of a kind;
+ * NULL: no fault. */
+static const char *engine_of(const char *contract, enum dtype type, const char *name, enum layer_kind kind, int layer, const char *fault, bool with_hidden)
 {
 	static char place[600];
 	struct model_plan p = model_plan_plain(&arith_f32, arith_f32.precision);
@@ -31,16 +32,16 @@ static const char *engine(const char *name, enum layer_kind kind, int layer, con
 
 	no_error(model_load(&m, DENSE, &e), &e);
 	for (size_t i = 0; i < T; i++) ids[i] = (37 * i * i + 5) % m.config.vocabulary;
-	assert_true(model_plan_contract(&p, "torch_bf16"));
+	assert_true(model_plan_contract(&p, contract));
 	if (fault) model_plan_fault(&p, kind, layer, op_fault(model_op((int)kind), fault));
 	no_error(model_run(&m, &p, ids, T, NULL, &hidden, &e), &e);
 	no_error(model_logits(&m, &p, &hidden[m.config.layers], 0, T, &logits, &e), &e);
 	for (size_t l = 0; with_hidden && l <= m.config.layers; l++) {
 		char text[32];
 		snprintf(text, sizeof text, "hidden.%zu", l);
-		add(&t, text, DT_BF16, &hidden[l]);
+		add(&t, text, type, &hidden[l]);
 	}
-	add(&t, "logits", DT_BF16, &logits);
+	add(&t, "logits", type, &logits);
 	struct tensor *x = tensors_add(&t, "input_ids", DT_I64, 1, (const size_t[]){ T });
 	for (size_t i = 0; i < T; i++) ((int64_t *)x->data)[i] = (int64_t)ids[i];
 	snprintf(place, sizeof place, "%s", scratch(name));
@@ -51,6 +52,11 @@ static const char *engine(const char *name, enum layer_kind kind, int layer, con
 	model_unload(&m);
 	tensors_free(&t);
 	return place;
+}
+
+static const char *engine(const char *name, enum layer_kind kind, int layer, const char *fault, bool with_hidden)
+{
+	return engine_of("torch_bf16", DT_BF16, name, kind, layer, fault, with_hidden);
 }
 
 #define LOGITS(place) "logits", "--model", DENSE, "--got", place, "--contract", "torch_bf16", "--runs", "2"
@@ -110,6 +116,20 @@ static void a_fault_everywhere_is_named_from_the_logits(void **state)
 	json_decref(j);
 }
 
+/* An engine all in float32 with a fault that is smaller than what a bf16 engine rounds: auto names it under f32. */
+static void auto_throws_no_name_away(void **state)
+{
+	const char *place = engine_of("f32", DT_F32, "pairs", FULL_ATTENTION, NOWHERE, "rope.interleaved_for_half", false);
+
+	(void)state;
+	expect(EXIT_PASS, "logits", "--model", DENSE, "--got", place, "--contract", "etalon_bf16", "--quick");
+	expect(EXIT_FAIL, "logits", "--model", DENSE, "--got", place, "--contract", "auto");
+	assert_non_null(strstr(out, "FAIL under contract f32: all layers of full_attention, rope: neighbours are paired"));
+	place = engine_of("f32", DT_F32, "right_f32", FULL_ATTENTION, NOWHERE, NULL, false);
+	expect(EXIT_PASS, "logits", "--model", DENSE, "--got", place, "--contract", "auto");
+	assert_non_null(strstr(out, "PASS under contract f32"));
+}
+
 /* A wrong layer fails although the logits are within the noise. */
 static void a_layer_fails_whatever_the_logits(void **state)
 {
@@ -148,7 +168,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_correct_engine_keeps_its_contract), cmocka_unit_test(the_first_wrong_layer_is_named),
-		cmocka_unit_test(a_fault_everywhere_is_named_from_the_logits), cmocka_unit_test(a_layer_fails_whatever_the_logits),
+		cmocka_unit_test(a_fault_everywhere_is_named_from_the_logits), cmocka_unit_test(auto_throws_no_name_away), cmocka_unit_test(a_layer_fails_whatever_the_logits),
 		cmocka_unit_test(hidden_states_must_be_whole),
 	};
 	(void)argc;
