@@ -29,19 +29,21 @@ static bool write_json(const char *path, const json_t *whole, struct error *e)
 	return ok;
 }
 
-/* Of a gate that only warns of what is undecided: each such record says so. */
-static void mark_warnings(json_t *captures)
+/* A record that is undecided says whether that is a warning here, whatever a shard of it said. */
+static void mark_warnings(json_t *captures, bool warn)
 {
 	json_t *record;
 	size_t i;
 
-	json_array_foreach(captures, i, record)
-		if (json_integer_value(json_object_get(record, "exit")) == EXIT_UNDECIDED) json_object_set_new(record, "warning", json_true());
+	json_array_foreach(captures, i, record) {
+		json_object_del(record, "warning");
+		if (warn && json_integer_value(json_object_get(record, "exit")) == EXIT_UNDECIDED) json_object_set_new(record, "warning", json_true());
+	}
 }
 
 int gate_output(json_t *captures, json_t *shard, int status, const struct gate_output *to)
 {
-	if (to->warn) mark_warnings(captures);
+	mark_warnings(captures, to->warn);
 	if (to->warn && status == EXIT_UNDECIDED) status = EXIT_PASS;
 	json_t *whole = json_pack("{s:i, s:O}", "exit", status, "captures", captures);
 	struct error e;

@@ -29,7 +29,7 @@ double gain_of(const struct gain_sum *s);               /* c */
 /* One pass over elements in order; sum [groups]. */
 struct gain_pass { const struct gain_axes *axes; struct gain_sum *sum, row; size_t at, left; };
 struct gain_pass gain_begin(const struct gain_axes *a, struct gain_sum *sum, size_t first);
-void gain_end(struct gain_pass *p);                     /* what was added of the last row counts; may go on */
+void gain_end(struct gain_pass *p);                     /* what was added of the last row counts */
 
 /* The next element, which counts or does not. */
 static inline void gain_add(struct gain_pass *p, bool counts, double u, double t)

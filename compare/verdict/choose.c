@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compare/limits/limits.h"
+#include "compare/print/print.h"
 #include "verdict_private.h"
 
 /* How far the outputs are beyond their limits: the mean over outputs of the logarithm of the rule that
@@ -15,8 +16,10 @@ static double excess(const struct verdict *v)
 	for (int i = 0; i < v->n_out; i++) {
 		double worst = 0;
 		for (int r = 0; r < RULE_COUNT; r++) {
-			const double x = log(v->out[i].rule[r].value / v->out[i].rule[r].limit);
-			if (!(x <= worst)) worst = x < most ? x : most;
+			const struct rule *x = &v->out[i].rule[r];
+			if (x->value <= x->limit) continue;
+			const double far = log(x->value / x->limit);
+			worst = far < most ? fmax(worst, far) : most;
 		}
 		sum += worst;
 	}
@@ -116,7 +119,7 @@ uint64_t contracts_shown(const struct call *call, const struct examination *x, u
 	uint64_t shown = 0;
 
 	for (int i = 0; call->op->contracts[i].name; i++)
-		if (suits(x, call, &call->op->contracts[i]) >= AT_SITES) shown |= UINT64_C(1) << i;
+		if (suits(x, call, &call->op->contracts[i]) >= (x->structure.as_named ? AT_SITES : ALL)) shown |= UINT64_C(1) << i;
 	return x->identified && !(shown & called) && tells_rounding(x, call, called) ? shown : 0;
 }
 
@@ -128,8 +131,19 @@ static bool rounds(const struct contract *k)
 	return any;
 }
 
-/* Is the error of every output far below what the contract's roundings imply? Then it is another kernel's contract. */
-static bool is_too_loose(const struct verdict *v)
+/* Was a structure read that has no fault and that rounds what the op's tightest contract does not allow? */
+static bool reads_rounding(const struct examination *x, const struct call *call)
+{
+	return x && x->identified && !x->profile.emulation.faults && suits(x, call, call->op->contracts) < ALL;
+}
+
+/* Was one read that rounds nothing? */
+static bool reads_none(const struct examination *x, const struct call *call)
+{
+	return x && x->identified && suits(x, call, call->op->contracts) >= ALL;
+}
+
+bool verdict_too_loose(const struct verdict *v)
 {
 	bool any = false;
 
@@ -141,17 +155,22 @@ static bool is_too_loose(const struct verdict *v)
 	return any && rounds(v->contract);
 }
 
-/* How good an answer a verdict is: 0 the best. A contract that is too loose says nothing. */
-static int worth(const struct verdict *v, bool suited)
+/* How good an answer a verdict is: 0 the best. A contract that is too loose says nothing, unless its
+ * roundings were read. */
+static int worth(const struct verdict *v, bool read)
 {
-	return v->outcome == PASS && (suited || !is_too_loose(v)) ? 0 : v->outcome == UNDECIDED ? 1 : 2;
+	return v->outcome == PASS && (read || !verdict_too_loose(v)) ? 0 : v->outcome == UNDECIDED ? 1 : 2;
 }
 
-static bool is_better(const struct verdict *w, bool w_suited, const struct verdict *v, bool v_suited)
+/* read: roundings were; none: it was read that there are none, so that a failure is shown without. */
+static bool is_better(const struct verdict *w, const struct verdict *v, bool read, bool none)
 {
-	const int a = worth(w, w_suited), b = worth(v, v_suited);
+	const int a = worth(w, read), b = worth(v, read);
 
-	return a != b ? a < b : w->outcome != v->outcome ? w->outcome == FAIL : excess(w) + log(slack) < excess(v);
+	if (a != b) return a < b;
+	if (w->outcome != v->outcome) return w->outcome == FAIL;
+	if (none && rounds(w->contract) != rounds(v->contract)) return rounds(v->contract);
+	return excess(w) + log(slack) < excess(v);
 }
 
 bool judge_with(const struct call *call, struct yardstick *y, uint64_t tried, const struct examination *x,
@@ -163,31 +182,34 @@ bool judge_with(const struct call *call, struct yardstick *y, uint64_t tried, co
 
 	for (int i = 0; k[i].name; i++)
 		if (has(tried, i) && suits(x, call, &k[i]) > most) most = suits(x, call, &k[i]);
-	const bool suited = most >= ALL;
-	for (int suit = most; suit >= (suited ? ALL : 0); suit--)
-		for (int i = 0; k[i].name && !(any && worth(v, suited) == 0); i++) {
+	const bool read = reads_rounding(x, call), none = reads_none(x, call);
+	for (int suit = most; suit >= (most >= ALL ? ALL : 0); suit--)
+		for (int i = 0; k[i].name && !(any && worth(v, read) == 0); i++) {
 			struct verdict w;
 			if (!has(tried, i) || suits(x, call, &k[i]) != suit) continue;
 			if (!judge_climbing(call, &k[i], y, &w, e) || !judge_as_read(call, &k[i], y, x, &w, e)) return false;
-			if (!any || is_better(&w, suited, v, suited)) *v = w;
+			if (!any || is_better(&w, v, read, none)) *v = w;
 			any = true;
 		}
 	return true;
 }
 
-/* "8169 sigma (rms of weight)": the rule that is furthest broken. */
-static void say_broken(const struct verdict *v, char *text, size_t size)
+/* " by 8169 sigma (rms of weight, at most 2.05)": of the rules in sigma the one that is furthest broken; or "". */
+static const char *broken_text(const struct verdict *v, char *text, size_t size)
 {
 	double most = 0;
+	char value[RATIO];
 
-	snprintf(text, size, "not by its rules");
+	*text = 0;
 	for (int i = 0; i < v->n_out; i++)
 		for (int r = 0; r < RULE_COUNT; r++) {
 			const struct rule *x = &v->out[i].rule[r];
-			if (!(x->value / x->limit > fmax(1, most))) continue;
+			if (v->out[i].names || r == RULE_EXCESS || !(x->value / x->limit > fmax(1, most))) continue;
 			most = x->value / x->limit;
-			snprintf(text, size, "by %.4g sigma (%s of %s, at most %.3g)", x->value, rule_name[r], v->op->out[v->out[i].out].name, x->limit);
+			snprintf(text, size, " by %s sigma (%s of %s, at most %.3g)", ratio_text(x->value, 4, value), rule_name[r],
+				v->op->out[v->out[i].out].name, x->limit);
 		}
+	return text;
 }
 
 /* The rules of a contract that nothing calls for hold: that is neither a pass nor a failure. */
@@ -196,14 +218,14 @@ static void leave_open(struct verdict *v, const struct verdict *looser)
 	char broken[128];
 	struct verdict open = *v;
 
-	say_broken(v, broken, sizeof broken);
+	broken_text(v, broken, sizeof broken);
 	open.n_reason = 0;
 	open.outcome = PASS;
-	if (is_too_loose(looser))
-		reason(&open, UNDECIDED, "fails %s %s; holds under %s, but its errors are below %g of what a kernel with these roundings makes: no sign of them",
+	if (verdict_too_loose(looser))
+		reason(&open, UNDECIDED, "fails %s%s; holds under %s, but its errors are below %g of what a kernel with these roundings makes: no sign of them",
 			v->contract->name, broken, looser->contract->name, least_error);
 	else
-		reason(&open, UNDECIDED, "fails %s %s; would hold under %s, which nothing in the outputs calls for; say --contract %s if this kernel computes so",
+		reason(&open, UNDECIDED, "fails %s%s; would hold under %s, which nothing in the outputs calls for; say --contract %s if this kernel computes so",
 			v->contract->name, broken, looser->contract->name, looser->contract->name);
 	for (int i = 0; i < v->n_reason && open.n_reason < MAX_REASON; i++)
 		memcpy(open.reason[open.n_reason++], v->reason[i], sizeof v->reason[i]);
@@ -213,14 +235,16 @@ static void leave_open(struct verdict *v, const struct verdict *looser)
 bool judge_looser(const struct call *call, struct yardstick *y, uint64_t tried, struct verdict *v, struct error *e)
 {
 	const struct contract *k = call->op->contracts;
-	bool open = false;
+	struct verdict looser = { .outcome = FAIL };
+	bool fits = false;
 
-	for (int i = 0; k[i].name && !open; i++) {
+	for (int i = 0; k[i].name && !fits; i++) {
 		struct verdict w;
 		if (!has(tried, i) || !rounds(&k[i])) continue;
 		if (!judge_climbing(call, &k[i], y, &w, e)) return false;
-		open = w.outcome == PASS;
-		if (open) leave_open(v, &w);
+		fits = w.outcome == PASS && !verdict_too_loose(&w);
+		if (fits || (w.outcome == PASS && looser.outcome != PASS)) looser = w;
 	}
+	if (looser.outcome == PASS) leave_open(v, &looser);
 	return true;
 }

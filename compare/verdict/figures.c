@@ -98,7 +98,7 @@ static void add_element(struct figures *f, enum dtype d, size_t j, size_t at, do
 	double size_of = isnan(s) ? INFINITY : noisy || !(x->upstream[i][j] > 0) ? fabs(s) : 0;        /* of what is widened excess decides */
 	if (at == 0 || size_of > v->rule[RULE_WORST].value) v->worst = here, v->rule[RULE_WORST].value = size_of;
 	const double t = hi / x->sigma[i][j];
-	gain_add(&f->pass, noisy && isfinite(s) && isfinite(t), s, t);
+	gain_add(&f->pass, noisy && isfinite(s) && isfinite(t) && !isinf(x->sigma[i][j]), s, t);
 	if (!noisy) v->answer_sure = v->answer_sure || hi != 0;
 	if (!noisy) return;
 	v->answer[RULE_RMS].value += t * t;

@@ -59,7 +59,7 @@ void gain_judge(struct output_verdict *v, const struct call *call, const struct 
 		for (int g = from; g < to; g++) {
 			const struct rule here = { fabs(gain_in_sigma(&sum[g])), limit(x, v->out, g, usual) };
 			const struct rule *most = &v->rule[RULE_GAIN];
-			if (g && !(here.value / here.limit > most->value / most->limit)) continue;
+			if (g && here.value / here.limit <= most->value / most->limit) continue;
 			v->rule[RULE_GAIN] = here;
 			worst = g;
 		}

@@ -66,7 +66,7 @@ static bool hold_under(const struct rules_say *r, const struct contract *k, cons
 		&& judge_under(r->call, k, &y, &v, e);
 
 	yardstick_free(&y);
-	*yes = ok && v.outcome == PASS;
+	*yes = ok && v.outcome == PASS && (r->first == r->last || !verdict_too_loose(&v));
 	return ok;
 }
 
@@ -173,7 +173,7 @@ static bool find_instead(const struct call *call, const struct judging *how, str
 	if (v->outcome != FAIL || !others || (v->examined && v->x.count[DETECTED])) return true;
 	bool ok = yardstick_make(&y, call, &(struct yardstick_of){ .truth = how->truth }, how->tick, e) && judge_with(call, &y, others, NULL, &w, e);
 	yardstick_free(&y);
-	if (w.outcome == PASS) v->instead = w.contract;
+	if (w.outcome == PASS && !verdict_too_loose(&w)) v->instead = w.contract;
 	return ok;
 }
 

@@ -34,6 +34,10 @@ uint64_t contracts_shown(const struct call *call, const struct examination *x, u
 bool judge_with(const struct call *call, struct yardstick *y, uint64_t tried, const struct examination *x,
 	struct verdict *v, struct error *e);
 
+/* Is the error of every output far below what the contract's roundings imply? Then it is another kernel's
+ * contract. */
+bool verdict_too_loose(const struct verdict *v);
+
 /* *v failed. Would the rules hold under one of these contracts, which nothing calls for? Then *v becomes undecided. */
 bool judge_looser(const struct call *call, struct yardstick *y, uint64_t tried, struct verdict *v, struct error *e);
 

@@ -84,6 +84,21 @@ bool grad_faults(struct backward *b)
 	return m != NULL;
 }
 
+/* What a contract of NAME rounds as: gradients in the place of outputs. NULL where it says nothing. */
+static const char *const *called_for(struct backward *b, const char *const *as)
+{
+	size_t n = 0;
+
+	while (as && as[n]) n++;
+	const char **names = n ? TABLE(b, const char *, n) : NULL;
+	for (size_t i = 0; names && i < n; i++) {
+		names[i] = as[i];
+		for (int o = 0; b->of->op.out[o].name; o++)
+			if (!strcmp(as[i], b->of->op.out[o].name)) names[i] = grad_name(b, as[i]);
+	}
+	return names;
+}
+
 bool grad_contracts(struct backward *b)
 {
 	const struct contract *of = b->of->op.contracts;
@@ -92,7 +107,7 @@ bool grad_contracts(struct backward *b)
 	while (of[n].name) n++;
 	struct contract *k = TABLE(b, struct contract, n);
 	for (size_t i = 0; k && i < n; i++) {
-		k[i] = (struct contract){ .name = of[i].name, .what = of[i].what, .form = of[i].form, .chunk = of[i].chunk, .as = of[i].as };
+		k[i] = (struct contract){ .name = of[i].name, .what = of[i].what, .form = of[i].form, .chunk = of[i].chunk, .as = called_for(b, of[i].as) };
 		for (int s = 0; s < MAX_SITE; s++) {
 			if (b->site[s] >= 0) k[i].site[b->site[s]] = of[i].site[s];
 			if (b->adjoint[s] >= 0) k[i].site[b->adjoint[s]] = of[i].site[s];

@@ -166,6 +166,10 @@ static void a_contract_that_is_far_too_loose_is_none(void **state)
 	assert_true(w.outcome == PASS && w.out[1].rule[RULE_RMS].value < 0.1);
 	assert_int_equal(v.outcome, UNDECIDED);
 	assert_true(says(&v, "no sign of them"));
+	/* a reading that rounds nothing is no sign of them either */
+	set(t, at, get(t, at) * (1 + 0x1p-14) / (1 + 0x1p-12));
+	v = judged(&c, "auto", false);
+	assert_true(v.outcome != PASS);
 	capture_free(&c);
 }
 
