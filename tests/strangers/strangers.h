@@ -80,12 +80,13 @@ bool point_wrong(struct point *p, const struct family *f, int fault);
 bool point_capture(const struct point *p, struct capture *c, struct error *e);
 
 /* ---- what is said of them ---- */
+enum { SEEN_RULES = 6 };        /* as many as a verdict has */
 struct seen {
 	int outcome;            /* -1: not judged */
 	bool by_rule, explained;
 	int faults, roundings;        /* that are claimed */
 	char contract[32], name[64], reason[256], where[256];
-	double ratio[5];        /* of each rule: the largest value / limit of an output */
+	double ratio[SEEN_RULES];/* of each rule: the largest value / limit of an output */
 };
 /* In sigma: the largest rms of an output; the element that is farthest in terms of its limit. */
 struct effect { double rms, worst, limit; };

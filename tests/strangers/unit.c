@@ -95,6 +95,8 @@ bool unit_test(struct unit *u, struct error *e)
 
 /* ---- verdicts ---- */
 
+_Static_assert((int)SEEN_RULES == (int)RULE_COUNT, "a verdict has another number of rules");
+
 static void see(struct seen *s, const struct verdict *v)
 {
 	*s = (struct seen){ .outcome = (int)v->outcome, .explained = v->examined && v->x.identified };
