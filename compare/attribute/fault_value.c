@@ -10,9 +10,9 @@
 enum { FEW = 16, ONSETS = 4, GRID = 8, NEIGHBOURS = 8 };
 /* Values that go through a call of many strips together. */
 enum { MOST_PROBES = FEW };
-/* Of numbers: steps, and halves of one. */
+/* TUNING: of numbers: steps, and halves of one. */
 enum { NEWTON = 8, HALVES = 5 };
-/* A share by which a number is changed to see where it points to, at first, at least and at
+/* TUNING: a share by which a number is changed to see where it points to, at first, at least and at
  * most; the longest step, of its logarithm; the least by which the score falls at a step that is
  * followed by another; how many of its errors a slope is that is followed. */
 static const double first_share = 0x1p-10, least_share = 0x1p-24, largest_share = 0x1p-2, longest = 1, least_fall = 0.1, worth_following = 2;

@@ -12,9 +12,6 @@ static const double worth_trying = 2;
 static const double half = 0.5;
 /* The share of what is left that a fault must explain to be taken before any rounding is known. */
 static const double gross = 0.3;
-/* The share that a fault with a free number must explain at any time: it takes up the gain that
- * another fault or a rounding has. */
-static const double most_of_left = 0.9;
 
 /* Types tried at all sites before the others. */
 enum { FIRST_TIER = 1 };

@@ -173,14 +173,11 @@ static bool no_answer(struct xray *x, const struct plan *p, const struct error *
 static bool catch_up(struct xray *x, struct stream *l, struct error *e)
 {
 	struct answer passed = { 0 };
-	size_t room[MAX_OUT] = { 0 };
+	size_t room[MAX_OUT];
 
 	if (l->next > x->at) stream_end(l);
 	if (l->next == x->at) return true;
-	for (size_t s = l->next; s < x->at; s++) {
-		struct strip strip = call_strip(x->call, s, x->strips);
-		for (int i = 0; i < MAX_OUT; i++) room[i] = strip.count[i] > room[i] ? strip.count[i] : room[i];
-	}
+	call_room(x->call, l->next, x->at, x->strips, room);
 	bool ok = answer_make(&passed, room, false) || error_set(e, E_MEMORY, x->call->op->name, NO_OFFSET, "strips that are passed over");
 	ok = ok && ref_strip(x->call, l, x->at - 1, x->strips, &passed, e);
 	answer_free(&passed);

@@ -76,6 +76,9 @@ const double well_known = 0.05;
  * (10010 for 10000), and what float32 makes of a right one, where it takes its logarithm or
  * divides, by less. */
 const double another_number = 0x1p-14;
+/* The share of what is left that a fault with a free number must explain at any time: it takes up the gain that another fault or a
+ * rounding has. */
+const double most_of_left = 0.9;
 /* The share of what is not finite that a float32 run need not share: its sums are in another order. */
 const double else_finite = 0.1;
 /* Votes that chance seldom makes: 2^-6 for a direction drawn at random, of some ten that are as small as float32's noise. */

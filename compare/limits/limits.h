@@ -10,7 +10,7 @@ extern const size_t widest_chunk;
 /* a structure is identified */
 extern const double explained_enough, explained_plenty, few_flips, saturated, float32s_size, float32s_share, coarsest, sums_in_order, most_of_noise;
 /* a name is earned */
-extern const double certain, likely, above_noise, worth_keeping, off_one, flips_off_one, errors_off_one, well_known, another_number, else_finite, least_votes, most_votes;
+extern const double certain, likely, above_noise, worth_keeping, off_one, flips_off_one, errors_off_one, well_known, another_number, most_of_left, else_finite, least_votes, most_votes;
 /* where an error is */
 extern const double place_wrong, place_share, place_grade, place_chance, place_denser, place_clean, place_full,
 	place_plain, place_nearly, place_worth, moved_share, isolated_share, isolated_size;

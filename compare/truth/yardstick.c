@@ -70,10 +70,7 @@ static bool count_work(struct yardstick *y, const struct call *call, struct erro
 static bool make_room(struct yardstick *y, const struct call *call, struct error *e)
 {
 	y->strips = check_strips(call);
-	for (size_t s = 0; s < y->strips; s++) {
-		struct strip strip = call_strip(call, s, y->strips);
-		for (int i = 0; i < MAX_OUT; i++) y->room[i] = strip.count[i] > y->room[i] ? strip.count[i] : y->room[i];
-	}
+	call_room(call, 0, y->strips, y->strips, y->room);
 	return (answer_make(&y->truth.first, y->room, true) && answer_make(&y->truth.second, y->room, true))
 		|| error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the truth of %zu elements", call->out_count[0]);
 }

@@ -103,7 +103,8 @@ static void add_element(struct figures *f, enum dtype d, size_t j, size_t at, do
 	if (!noisy) return;
 	v->answer[RULE_RMS].value += t * t;
 	v->answer[RULE_WORST].value = fmax(v->answer[RULE_WORST].value, fabs(t));
-	v->answer[RULE_EXCESS].value = fmax(v->answer[RULE_EXCESS].value, excess(d, 0, hi, lo, x->upstream[i][j]));
+	/* of no interest once zeros break the rule worst */
+	if (v->answer[RULE_WORST].value <= f->limit) v->answer[RULE_EXCESS].value = fmax(v->answer[RULE_EXCESS].value, excess(d, 0, hi, lo, x->upstream[i][j]));
 	keep(f, size_of);
 	f->sum += s;
 	f->sum2 += s * s;

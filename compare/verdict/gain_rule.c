@@ -11,7 +11,10 @@ static double scatter(const struct expected *x, int i, int g)
 {
 	double sum = 0;
 
-	for (int r = 0; r < FRESH_RUNS; r++) sum += gain_in_run(x, i, r, g) * gain_in_run(x, i, r, g);
+	for (int r = 0; r < FRESH_RUNS; r++) {
+		const double gain = gain_in_run(x, i, r, g);
+		sum += gain * gain;
+	}
 	return sqrt(sum / FRESH_RUNS);
 }
 
@@ -20,7 +23,10 @@ static double usual_scatter(const struct expected *x, int i, int from, int to)
 {
 	double sum = 0;
 
-	for (int g = from; g < to; g++) sum += scatter(x, i, g) * scatter(x, i, g);
+	for (int g = from; g < to; g++) {
+		const double own = scatter(x, i, g);
+		sum += own * own;
+	}
 	return sqrt(sum / (to - from));
 }
 
@@ -40,10 +46,11 @@ static double limit(const struct expected *x, int i, int g, double usual)
 {
 	const struct gain_axes *a = &x->axes[i];
 	const struct gain_sum *s = &x->gains[i][g];
+	const double chance = fmax(usual, scatter(x, i, g));
 	const double part = s->n > 0 ? x->gains[i][0].n / s->n : 1, equal = fmin(1, x->equal[i] * part * part);
 
 	return harmless_gain + shift(x, i, g)
-		+ student_quantile(FRESH_RUNS, g ? alpha / a->groups : alpha) * sqrt(fmax(usual * usual, scatter(x, i, g) * scatter(x, i, g)) + equal);
+		+ student_quantile(FRESH_RUNS, g ? alpha / a->groups : alpha) * sqrt(chance * chance + equal);
 }
 
 double gain_limit_of_all(const struct expected *x, int i) { return limit(x, i, 0, 0); }

@@ -189,19 +189,6 @@ static unsigned so_far(const struct plain_outputs *p, const struct call *call,
 	return outputs;
 }
 
-static bool room_for(const struct call *call, size_t strips, struct answer *a, struct error *e)
-{
-	size_t room[MAX_OUT] = { 0 };
-
-	for (size_t s = 0; s < strips; s++) {
-		struct strip strip = call_strip(call, s, strips);
-		for (int i = 0; i < MAX_OUT; i++)
-			room[i] = strip.count[i] > room[i] ? strip.count[i] : room[i];
-	}
-	return answer_make(a, room, false)
-		|| error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the answer of a fault");
-}
-
 /* *outputs: of the plain ones, those that the plan answers so. No more strips are run than it
  * takes to see that none is. */
 static bool answers_so(const struct plain_outputs *p, const struct call *call,
@@ -212,8 +199,12 @@ static bool answers_so(const struct plain_outputs *p, const struct call *call,
 	struct answer a = { 0 };
 	struct as_plan as;
 	struct error why = { 0 };
-	bool ok = room_for(call, strips, &a, e), ran = true;
+	size_t room[MAX_OUT];
+	bool ok, ran = true;
 
+	call_room(call, 0, strips, strips, room);
+	ok = answer_make(&a, room, false)
+		|| error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "the answer of a fault");
 	for (int i = 0; i < MAX_OUT; i++) as.values[i] = no_values(), as.input[i] = true;
 	*outputs = ~0u;
 	for (size_t s = 0; s < strips && ok && ran && *outputs; s++) {

@@ -1,4 +1,5 @@
 /* Contracts as regions: which roundings one allows, and the kernels in it. */
+#include <stdio.h>
 #include <string.h>
 
 #include "fixtures/io/random.h"
@@ -50,15 +51,13 @@ static unsigned format_of_tensor(const struct tensor *t)
 static unsigned format_of_choice(const struct param_spec *p, double value)
 {
 	const char *text = p->choices;
+	char name[16];
+	enum dtype d;
 
 	if (p->kind != PARAM_CHOICE || !(value >= 0)) return 0;
 	for (int i = 0; i < (int)value && *text; i++) text += strcspn(text, "|") + 1;
-	for (int d = 0; d < DT_COUNT; d++) {
-		const char *name = dtype_info[d].name;
-		size_t n = strlen(name);
-		if (dtype_info[d].is_float && !strncmp(text, name, n) && (!text[n] || text[n] == '|')) return 1u << dtype_info[d].format;
-	}
-	return 0;
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "|"), text);
+	return dtype_by_name(name, &d) && dtype_info[d].is_float ? 1u << dtype_info[d].format : 0;
 }
 
 /* Formats of inputs and parameters. */

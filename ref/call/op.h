@@ -212,6 +212,8 @@ struct strip { span along; size_t first[MAX_OUT], count[MAX_OUT]; };
  * from one to the next is more than half of it; 1 where the op is not cut. */
 size_t call_strips(const struct call *call, size_t whole, size_t most);
 struct strip call_strip(const struct call *call, size_t i, size_t n);   /* number i of n */
+/* The most elements of each output in one of strips first .. end - 1 of n. */
+void call_room(const struct call *call, size_t first, size_t end, size_t n, size_t room[MAX_OUT]);
 
 /* ---- a run of the reference ---- */
 #define LAST_OF_TIES UINT64_MAX

@@ -36,6 +36,15 @@ struct strip call_strip(const struct call *call, size_t i, size_t n)
 	return s;
 }
 
+void call_room(const struct call *call, size_t first, size_t end, size_t n, size_t room[MAX_OUT])
+{
+	memset(room, 0, MAX_OUT * sizeof *room);
+	for (size_t s = first; s < end; s++) {
+		const struct strip strip = call_strip(call, s, n);
+		for (int i = 0; i < MAX_OUT; i++) room[i] = strip.count[i] > room[i] ? strip.count[i] : room[i];
+	}
+}
+
 span c_strip(const calc *c) { return c->strip->along; }
 
 /* A vector's bytes, then, where they lie apart, those of its low parts. */

@@ -86,7 +86,7 @@ struct seen {
 	bool by_rule, explained;
 	int faults, roundings;        /* that are claimed */
 	char contract[32], name[64], reason[256], where[256];
-	double ratio[SEEN_RULES];/* of each rule: the largest value / limit of an output */
+	double ratio[SEEN_RULES]; /* of each rule: the largest value / limit of an output */
 };
 /* In sigma: the largest rms of an output; the element that is farthest in terms of its limit. */
 struct effect { double rms, worst, limit; };
