@@ -29,7 +29,7 @@ static bool case_inputs(struct inputs *in, const struct arguments *a, const char
 
 	snprintf(name, sizeof name, "%.*s", (int)(colon - a->inputs), a->inputs);
 	const struct op *op = op_find(name);
-	if (!op) return error_set(e, E_OP, name, NO_OFFSET, "see `etalon list ops`");
+	if (!op) return op_unknown(name, e);
 	if (in->file && case_file_op(in->file) == op) in->from = case_named(case_file_cases(in->file), colon + 1);
 	if (!in->from) in->from = op_case(op, colon + 1);
 	if (!in->from) return error_set(e, E_UNKNOWN_NAME, colon + 1, NO_OFFSET, "see `etalon list cases %s`", op->name);
@@ -51,7 +51,7 @@ static bool read_how(struct audit_how *how, struct tolerance *rule, const struct
 
 	*how = (struct audit_how){ .rule = rule, .n_rule = a->n_rule, .contract = a->contract, .from = in->from, .quick = a->quick, .here = a->here, .tick = cli_stage };
 	how->reference.wide = a->wide;
-	if (!op) return error_set(e, E_OP, in->c.op, NO_OFFSET, "see `etalon list ops`");
+	if (!op) return op_unknown(in->c.op, e);
 	if (!arith_by_name(a->reference, &how->reference.arith, &how->reference.bits))
 		return error_set(e, E_UNKNOWN_NAME, a->reference, NO_OFFSET, "see `etalon list arithmetics`; BITS is 24 to 4096");
 	for (size_t r = 0; r < a->n_rule; r++)

@@ -51,7 +51,7 @@ static bool make(struct capture *c, const struct arguments *a, struct error *e)
 	const struct op *op = op_find(a->what);
 	const struct test_case *k = op ? op_case(op, a->case_name) : NULL;
 	if (!op)
-		return error_set(e, E_OP, a->what, NO_OFFSET, "see `etalon list ops`");
+		return op_unknown(a->what, e);
 	if (!k)
 		return op_lacks(e, op, "cases", a->case_name);
 	return case_make(c, k, a->seed, false, e) && is_sound(c, k, e) && tensors_write(&c->tensors, a->out, e);

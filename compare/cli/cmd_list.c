@@ -264,7 +264,7 @@ int cmd_list(int argc, char **argv)
 	size_t added = 0;
 	while (!a.op && op_added(added)) added++;
 	if (a.op && !(l.only = find_op(a.op, &part))) {
-		error_set(&e, E_OP, a.op, NO_OFFSET, "see `etalon list ops`");
+		op_unknown(a.op, &e);
 		return print_failure(&e);
 	}
 	if (a.json)

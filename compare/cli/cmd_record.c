@@ -139,7 +139,7 @@ static bool record_all(const struct arguments *a, json_t *list, struct error *e)
 
 	const struct op *op = all ? NULL : op_find(a->op);
 	if (!all && !op)
-		return error_set(e, E_OP, a->op, NO_OFFSET, "see `etalon list ops`");
+		return op_unknown(a->op, e);
 	for (const struct test_case *k = op && op->cases ? op->cases : test_cases; k->op; k++) {
 		if ((!all && strcmp(k->op, a->op)) || (a->case_name ? strcmp(k->name, a->case_name) != 0 : k->large != a->large))
 			continue;

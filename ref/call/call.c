@@ -70,6 +70,21 @@ static bool right_kind(const struct tensor_spec *spec, enum dtype d)
 	return spec->flags & INTEGER ? d == DT_I32 || d == DT_I64 : dtype_info[d].is_float;
 }
 
+/* Whole numbers are computed with as doubles: beyond 2^53 these are neighbours of what was meant. */
+static bool right_numbers(const struct tensor *t, struct error *e)
+{
+	const int64_t most = INT64_C(1) << 53;
+
+	for (size_t i = 0; t->dtype == DT_I64 && i < t->count; i++) {
+		int64_t x;
+		memcpy(&x, (const char *)t->data + i * sizeof x, sizeof x);
+		if (x > most || x < -most)
+			return error_set(e, E_VALUE, t->name, t->offset == NO_OFFSET ? NO_OFFSET : t->offset + i * sizeof x,
+				"expected whole numbers from -2^53 to 2^53, got %lld in element %zu", (long long)x, i);
+	}
+	return true;
+}
+
 /* The capture has no `name`; a tensor of its bare name? */
 static bool lacks(const struct call *call, const char *name, const char *bare, const char *shape, struct error *e)
 {
@@ -98,7 +113,7 @@ static bool bind_tensors(struct call *call, struct error *e)
 				return error_set(e, E_KIND, name, t->offset, "expected %s, got %s",
 					spec[i].flags & INTEGER ? "I32 or I64" : "a floating-point type", dtype_info[t->dtype].name);
 			const char *shape = lacks_batch(call, &batch, &spec[i], t) ? without_batch(spec[i].shape) : spec[i].shape;
-			if (!bind_shape(call, bound, shape, t, e)) return false;
+			if (!bind_shape(call, bound, shape, t, e) || !right_numbers(t, e)) return false;
 		}
 	}
 	for (int d = 0; call->op->dims[d]; d++)
@@ -248,8 +263,7 @@ static bool no_op(const char *name, struct error *e)
 {
 	const struct op *own = op_added(0);
 
-	if (!own) return error_set(e, E_OP, name, NO_OFFSET, "see `etalon list ops`; --op FILE names the formula of one's own");
-	return error_set(e, E_OP, name, NO_OFFSET, "%s has %s; etalon.op in the capture's metadata names the op",
+	return !own ? op_unknown(name, e) : error_set(e, E_OP, name, NO_OFFSET, "%s has %s; etalon.op in the capture's metadata names the op",
 		own->file ? own->file : "--op", own->name);
 }
 

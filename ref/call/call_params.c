@@ -15,12 +15,20 @@ static int choice(const char *choices, const char *text)
 	}
 }
 
+/* A number of JSON that is, as it is written, a double's: whole ones beyond 2^53 may be none. */
+static bool is_number(const json_t *x)
+{
+	const double d = json_is_number(x) ? json_number_value(x) : (double)NAN;
+
+	return isfinite(d) && (!json_is_integer(x) || (fabs(d) < 0x1p63 && (json_int_t)d == json_integer_value(x)));
+}
+
 /* The numbers of one row of a list onto the end of the call's. */
 static bool list_row(struct call *call, json_t *row, size_t width, bool plain)
 {
 	for (size_t i = 0; i < width; i++) {
 		json_t *x = plain ? row : json_array_get(row, i);
-		if (!json_is_number(x) || !isfinite(json_number_value(x))) return false;
+		if (!is_number(x)) return false;
 		call->list[call->list_n++] = json_number_value(x);
 	}
 	return plain || json_array_size(row) == width;
@@ -62,7 +70,7 @@ static bool param_value(const struct param_spec *p, json_t *v, double *x, struct
 		return json_is_boolean(v) || error_set(e, E_PARAM, p->name, NO_OFFSET, "expected true or false");
 	case PARAM_REAL:
 		*x = json_number_value(v);
-		return (json_is_number(v) && isfinite(*x)) || error_set(e, E_PARAM, p->name, NO_OFFSET, "expected a number");
+		return is_number(v) || error_set(e, E_PARAM, p->name, NO_OFFSET, "expected a number%s", json_is_integer(v) ? " that a double holds" : "");
 	case PARAM_CHOICE:
 		*x = json_is_string(v) ? choice(p->choices, json_string_value(v)) : -1;
 		return *x >= 0 || error_set(e, E_PARAM, p->name, NO_OFFSET, "expected one of %s", p->choices);

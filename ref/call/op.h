@@ -134,6 +134,7 @@ struct op {
 
 extern const struct op *ops[];                  /* all of them, then NULL; made before main runs, and then as it is */
 const struct op *op_find(const char *name);     /* NULL when unknown; NAME.backward too, the derivative of an op that is a formula */
+bool op_unknown(const char *name, struct error *e);       /* of no op: false, with why not */
 const struct op *op_backward(const struct op *op);      /* that, or NULL */
 /* An op of the user's own, found before those of etalon and those added before. It is not copied. False: memory is short. */
 bool op_add(const struct op *op);

@@ -2,6 +2,8 @@
 #include "formula_private.h"
 #include "ref/parse/nearest.h"
 
+#include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +73,8 @@ static bool list_draw(const struct made *m, const struct setting *s, struct case
 {
 	t->draw = s->draw ? DRAW_CUTS : DRAW_LIST;
 	if (!s->list || (s->draw && strcmp(s->draw, "cuts"))) return case_wrong(m, s, "[its numbers] or cuts [lengths]");
+	for (int i = 0; t->dtype == DT_I32 && i < s->n_list; i++)
+		if (s->list[i] != floor(s->list[i]) || fabs(s->list[i]) > INT32_MAX) return case_wrong(m, s, "whole numbers below 2^31");
 	return s->n_list > 0 || case_wrong(m, s, "a number at least");
 }
 

@@ -220,12 +220,22 @@ static bool outputs(const struct made *m, const struct case_decl *c, struct test
 	return true;
 }
 
+/* A name that is a parameter's and a tensor's may stand once for each. */
+static bool says_the_same(const struct made *m, const struct setting *a, const struct setting *b)
+{
+	const bool both = is_tensor(m->op, a->name) && is_param(m->op, a->name);
+
+	return !strcmp(a->name, b->name) && !(both && of_tensor(a) != of_tensor(b));
+}
+
 static bool all_known(const struct made *m, const struct case_decl *c)
 {
 	for (int i = 0; i < c->n; i++) {
 		const struct setting *s = &c->set[i];
 		if (!is_tensor(m->op, s->name) && !is_param(m->op, s->name) && op_size(m->op, s->name) < 0)
 			return case_no_such(m, s);
+		for (int k = 0; k < i; k++)
+			if (says_the_same(m, s, &c->set[k])) return case_wrong(m, s, "one mention in a case, not a second one");
 	}
 	if (!c->contract || op_contract(m->op, c->contract) >= 0) return true;
 	return formula_error(m->e, m->t->path, c->contract_line, c->contract_column, "expected a contract's name, got '%s'", c->contract);

@@ -185,7 +185,7 @@ static bool near_a_number(const struct formula *f, const struct call *call, stru
 	return true;
 }
 
-static bool all_fit(const struct formula *f, const struct call *call, struct error *e)
+static bool all_fit(const struct formula *f, const struct call *call, bool faults, struct error *e)
 {
 	const struct form_decl *d = f->tree.forms;
 
@@ -196,7 +196,7 @@ static bool all_fit(const struct formula *f, const struct call *call, struct err
 		if (d->when && !formula_number(f, call, d->when, &when, e)) return false;
 		plan.form = form;
 		if (!fits(f, call, &plan, e)) return false;
-		for (int i = 0; f->op.faults[i].name; i++) {
+		for (int i = 0; faults && f->op.faults[i].name; i++) {
 			const struct fault_spec *m = &f->op.faults[i];
 			if (m->is_rounding || (m->form >= 0 && m->form != form)) continue;
 			plan.faults = 0;
@@ -208,7 +208,7 @@ static bool all_fit(const struct formula *f, const struct call *call, struct err
 	return true;
 }
 
-bool formula_check(const struct formula *f, struct error *e)
+static bool all_sets_fit(const struct formula *f, struct pairs_seen *seen, struct error *e)
 {
 	struct call call = { .op = &f->op };
 	struct error first = { 0 };
@@ -226,11 +226,23 @@ bool formula_check(const struct formula *f, struct error *e)
 	if (!check_sizes(f, &call))
 		return formula_error(e, f->tree.path, f->tree.rules ? f->tree.rules->d.line : 1, 1, "expected sizes from 1 to %d, or that a line says, that 'where' allows", LARGEST - 1);
 	if (!formula_stores_fit(f, &call, e)) return false;
-	for (size_t set = 0; set < SETS && check_set(f, &call, set); set++) {
+	size_t sets = 0;
+	while (sets < SETS && check_set(f, &call, sets)) sets++;
+	for (size_t i = 0; i < sets; i++) {
 		struct call other = call;
+		check_set(f, &other, i * SCATTER % sets);       /* neighbours differ in one option and bring few new pairs */
 		if (!check_allowed(f, &other)) continue;
 		any = true;
-		if (!all_fit(f, &other, e)) return false;
+		if (!all_fit(f, &other, check_new_pair(f, &other, seen), e)) return false;
 	}
 	return any;
+}
+
+bool formula_check(const struct formula *f, struct error *e)
+{
+	struct pairs_seen *seen = calloc(1, sizeof *seen);
+	bool ok = seen ? all_sets_fit(f, seen, e) : error_set(e, E_MEMORY, f->tree.path, NO_OFFSET, "reading a formula");
+
+	free(seen);
+	return ok;
 }

@@ -29,6 +29,32 @@ bool check_set(const struct formula *f, struct call *call, size_t set)
 	return set == 0;
 }
 
+/* The value of option `at` of a set; its options are those of check_set, in their order. False behind the last. */
+static bool option_of(const struct formula *f, const struct call *call, int at, unsigned *value)
+{
+	int inputs = 0;
+
+	while (f->op.in[inputs].name) inputs++;
+	if (at < inputs) return *value = call->in[at] != NULL, true;
+	if (!f->op.params[at - inputs].name) return false;
+	const double x = f->op.params[at - inputs].kind == PARAM_REAL ? 0 : call->param[at - inputs];
+	*value = x >= 0 && x < OPTION_VALUES ? (unsigned)x : 0;
+	return true;
+}
+
+bool check_new_pair(const struct formula *f, const struct call *call, struct pairs_seen *seen)
+{
+	bool new = false;
+
+	for (unsigned a = 0, x; a < OPTIONS && option_of(f, call, (int)a, &x); a++)
+		for (unsigned b = 0, y; b <= a && option_of(f, call, (int)b, &y); b++) {
+			bool *met = &seen->met[a * OPTION_VALUES + x][b * OPTION_VALUES + y];
+			new = new || !*met;
+			*met = true;
+		}
+	return new;
+}
+
 /* 1, 2, ... */
 static void lists(const struct formula *f, struct call *call)
 {

@@ -70,7 +70,7 @@ bool formula_format(const char *name, enum format *format, enum rounding *roundi
 
 /* ---- inside formula_check: calls of no numbers ---- */
 /* Sets of inputs that are looked at; sizes are below LARGEST. */
-enum { SETS = 1024, LARGEST = 32 };
+enum { SETS = 1024, LARGEST = 32, SCATTER = 7919 /* a prime above SETS: each set comes once */ };
 
 /* How many lines the call keeps: all, or up to the first that it does not; and how many there are. */
 int rules_kept(const struct formula *f, const struct call *call, bool all, struct error *e);
@@ -78,6 +78,11 @@ int rules_of(const struct formula *f);
 
 /* Number `set` of the ways to give optional inputs, switches and choices; false where there are fewer. */
 bool check_set(const struct formula *f, struct call *call, size_t set);
+/* Has the set two options whose values stood together in no set before it? Faults are checked in such sets alone, as all faults in
+ * all sets are too many programs (attention: 65,280). A run finds a mistake that needs three options. */
+enum { OPTIONS = MAX_IN + MAX_PARAM, OPTION_VALUES = 8 };
+struct pairs_seen { bool met[OPTIONS * OPTION_VALUES][OPTIONS * OPTION_VALUES]; };
+bool check_new_pair(const struct formula *f, const struct call *call, struct pairs_seen *seen);
 /* Sizes that all differ and that the lines allow, for some set of inputs. */
 bool check_sizes(const struct formula *f, struct call *call);
 /* Do they allow this set of inputs in these sizes, or in others, which *call then has? */

@@ -200,6 +200,7 @@ static struct ex *macro(struct lower *l, const struct node *x, const struct macr
 		low_error(l, x, "expected %d arguments of %s, got %d", m->n, x->name, x->n);
 		return NULL;
 	}
+	l->called = x;
 	for (int i = 0; i < m->n; i++, inner = b) {
 		struct ex *value = ex_hold(l, x, low_value(l, x->arg[i]));
 		if (!value || !(b = low_make(l, sizeof *b))) return NULL;

@@ -15,11 +15,17 @@ bool low_error(struct lower *l, const struct node *at, const char *what, ...)
 	return false;
 }
 
+static bool is_room(struct lower *l)
+{
+	return l->p->pool.total <= MAX_PREPARED
+		|| low_error(l, l->called, "expected a shorter formula: with each 'def' and 'let' written out where it stands, it takes more than %d MiB", MAX_PREPARED >> 20);
+}
+
 void *low_make(struct lower *l, size_t n)
 {
-	void *p = pool_make(&l->p->pool, n);
+	void *p = is_room(l) ? pool_make(&l->p->pool, n) : NULL;
 
-	if (!p) error_set(l->e, E_MEMORY, l->t->path, NO_OFFSET, "preparing a formula");
+	if (!p && l->p->pool.total <= MAX_PREPARED) error_set(l->e, E_MEMORY, l->t->path, NO_OFFSET, "preparing a formula");
 	return p;
 }
 
@@ -48,7 +54,7 @@ const struct definition *redefined(struct lower *l, const char *name, const stru
 {
 	int i = 0, used = 0;
 
-	for (const struct fault_decl *f = l->plan->faults ? l->t->faults : NULL; f; f = (const struct fault_decl *)f->d.next, i++) {
+	for (const struct fault_decl *f = l->t->faults; f && i < MAX_FAULT && l->plan->faults >> i; f = (const struct fault_decl *)f->d.next, i++) {
 		if (!is_made(l, f, i)) continue;
 		const struct definition *d = definition_in(f->define, f->n, name, target, kind);
 		if (d && used + (int)(d - f->define) < 64) l->used |= UINT64_C(1) << (used + (int)(d - f->define));

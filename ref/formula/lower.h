@@ -35,6 +35,7 @@ struct lower {
 	struct symbol *symbols;
 	struct binding *bindings;
 	struct known *known;
+	const struct node *called;      /* where a def was called last, or NULL */
 	struct step **end;      /* where the next step goes */
 	struct ix *same[MAX_LEVEL];     /* the numbers of each level: what is computed alike is one of them */
 	struct program_loop *outermost; /* of the loops around what is read, or NULL */
@@ -51,6 +52,8 @@ struct lower {
 
 bool low_error(struct lower *l, const struct node *at, const char *what, ...) __attribute__((format(printf, 3, 4)));
 void *low_make(struct lower *l, size_t n);      /* NULL with an error */
+/* A program may take this many bytes. Those of etalon take less than 200 KiB; definitions that call each other twice double it with each. */
+enum { MAX_PREPARED = 16 << 20 };
 
 /* The faults that the plan makes: what one of them puts in place of this declaration or definition, or NULL. `kind`: '=' a
  * definition, 'f' from, 't' to. */

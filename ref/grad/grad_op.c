@@ -29,7 +29,6 @@ static bool inputs(struct backward *b, const struct op *of)
 	if (!in) return false;
 	while (of->in[b->n_in].name) b->n_in++;
 	while (of->out[b->n_out].name) b->n_out++;
-	if (b->n_in + b->n_out > MAX_IN) return false;
 	memcpy(in, of->in, (size_t)b->n_in * sizeof *in);
 	for (int i = 0; i < b->n_out; i++) {
 		const struct tensor_spec *out = &of->out[i];
@@ -49,7 +48,6 @@ static bool outputs(struct backward *b, const struct op *of)
 	for (int i = 0; out && i < b->n_in; i++) {
 		b->output_of[i] = -1;
 		if (!has_gradient(&of->in[i])) continue;
-		if (n == MAX_OUT) return false;
 		out[n] = (struct tensor_spec){ grad_name(b, of->in[i].name), of->in[i].shape, 0, "", of->in[i].flags & OPTIONAL ? of->in[i].name : NULL };
 		b->gradient_of[n] = i;
 		b->output_of[i] = n++;
@@ -118,11 +116,27 @@ static bool tables(struct backward *b, const struct op *of)
 	return inputs(b, of) && outputs(b, of) && grad_sites(b) && grad_faults(b) && grad_contracts(b) && grad_cases(b) && !b->pool.failed;
 }
 
+bool grad_lacks(const struct op *op, char *why, size_t size)
+{
+	int in = 0, out = 0, gradients = 0;
+	bool whole = false;
+
+	for (; op->out[out].name; out++) whole = whole || op->out[out].flags & INTEGER;
+	for (; op->in[in].name; in++) gradients += has_gradient(&op->in[in]);
+	*why = '\0';
+	if (!formula_source(op)) snprintf(why, size, "it is no formula");
+	else if (whole) snprintf(why, size, "an output holds whole numbers, which have no gradient");
+	else if (op->holds) snprintf(why, size, "its pieces hold values for other pieces, and no gradient goes through these yet");
+	else if (!gradients) snprintf(why, size, "no input has a gradient");
+	else if (in + out > MAX_IN) snprintf(why, size, "it would read %d tensors, and a call has at most %d inputs", in + out, MAX_IN);
+	else if (gradients > MAX_OUT) snprintf(why, size, "it would have %d gradients, and a call has at most %d outputs", gradients, MAX_OUT);
+	return *why;
+}
+
 const struct op *grad_make(const struct op *op)
 {
-	bool whole = false;     /* whole numbers have no gradient */
-	for (const struct tensor_spec *t = op->out; t->name; t++) whole = whole || t->flags & INTEGER;
-	struct backward *b = formula_source(op) && !op->holds && !whole ? calloc(1, sizeof *b) : NULL;
+	char why[GRAD_SAID];
+	struct backward *b = grad_lacks(op, why, sizeof why) ? NULL : calloc(1, sizeof *b);
 
 	if (!b) return NULL;
 	b->of = formula_of(op);

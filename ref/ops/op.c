@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fixtures/io/surroundings.h"
 #include "ref/formula/formula.h"
 #include "ref/grad/grad.h"
 
@@ -43,6 +44,9 @@ static void fill_cases(void)
 /* Before main, and so before anything runs beside. */
 __attribute__((constructor)) static void fill(void)
 {
+	struct surroundings host;
+
+	surroundings_begin(&host);      /* the host of a library may have set a locale that writes 0,5 */
 	for (size_t i = 0; i < formula_builtins(); i++) {
 		struct error e;
 		const struct formula *f = formula_builtin(i, &e);
@@ -56,6 +60,7 @@ __attribute__((constructor)) static void fill(void)
 		stop(&e);
 	}
 	fill_cases();
+	surroundings_end(&host);
 }
 
 /* Besides ops[] the only state of the program: what the command line or a caller added, the last first. They stay. */
@@ -89,15 +94,30 @@ static const struct op *named(const char *name, size_t n, bool back)
 	return NULL;
 }
 
-/* NAME.backward is NAME_backward too, as captures have it. */
-const struct op *op_find(const char *name)
+/* NAME.backward is NAME_backward too, as captures have it: how long NAME is, or 0. */
+static size_t forward_length(const char *name)
 {
 	static const char suffix[] = "backward";
 	size_t n = strlen(name), m = sizeof suffix - 1;
-	const struct op *op = named(name, n, false);
-	bool back = n > m + 1 && !strcmp(name + n - m, suffix) && strchr("._", name[n - m - 1]);
 
-	return op || !back ? op : named(name, n - m - 1, true);
+	return n > m + 1 && !strcmp(name + n - m, suffix) && strchr("._", name[n - m - 1]) ? n - m - 1 : 0;
+}
+
+const struct op *op_find(const char *name)
+{
+	const size_t n = forward_length(name);
+	const struct op *op = named(name, strlen(name), false);
+
+	return op || !n ? op : named(name, n, true);
+}
+
+bool op_unknown(const char *name, struct error *e)
+{
+	const struct op *forward = named(name, forward_length(name), false);
+	char why[GRAD_SAID];
+
+	if (!forward || !grad_lacks(forward, why, sizeof why)) return error_set(e, E_OP, name, NO_OFFSET, "see `etalon list ops`; --op FILE names the formula of one's own");
+	return error_set(e, E_OP, name, NO_OFFSET, "%s has no backward pass here: %s", forward->name, why);
 }
 
 const struct op *op_backward(const struct op *op) { return named(op->name, strlen(op->name), true); }

@@ -1,6 +1,7 @@
 #include "lex.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,6 +104,8 @@ static bool number(struct lexer *l, struct error *e)
 		return formula_error(e, l->path, l->line, column_of(l, l->at), "expected a number, which has no type: '%s' without its '%c'",
 			word->text, *behind);
 	if (*end) return formula_error(e, l->path, l->line, column_of(l, l->at), "expected a number, got '%s'", word->text);
+	if (isinf(word->number) || (word->number == 0 && strpbrk(word->text, "123456789")))
+		return formula_error(e, l->path, l->line, column_of(l, l->at), "expected a number that a double holds, got '%.40s'", word->text);
 	l->at += n;
 	return true;
 }

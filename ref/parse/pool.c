@@ -18,6 +18,7 @@ void *pool_make(struct pool *p, size_t n)
 		}
 		*b = (struct pool_block){ p->block, 0, size };
 		p->block = b;
+		p->total += size;
 	}
 	void *at = p->block->at + p->block->used;
 	p->block->used += need;
@@ -37,7 +38,7 @@ void pool_join(struct pool *p, struct pool *of)
 
 	while (*end) end = &(*end)->next;
 	*end = p->block;
-	*p = (struct pool){ of->block, p->failed || of->failed };
+	*p = (struct pool){ of->block, p->failed || of->failed, p->total + of->total };
 	*of = (struct pool){ 0 };
 }
 

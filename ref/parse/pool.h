@@ -8,7 +8,7 @@
 #include "fixtures/io/error.h"
 
 struct pool_block;
-struct pool { struct pool_block *block; bool failed; };
+struct pool { struct pool_block *block; bool failed; size_t total; };        /* total: bytes that were taken for it */
 
 /* n zero bytes, at least one; where memory is short `failed` is set and NULL returned. */
 void *pool_make(struct pool *p, size_t n);

@@ -174,6 +174,13 @@ static const struct { struct sample s; enum error_code code; const char *item; }
 	{ { "rope", "{\"rotary_dim\": 0, \"theta\": 10000}", "in.x F32 3,2,6; in.positions I32 3" }, E_VALUE, "rope" },
 	{ { "rope", "{\"rotary_dim\": 2.5, \"theta\": 10000}", "in.x F32 3,2,6; in.positions I32 3" }, E_VALUE, "rope" },
 	{ { "rope", "{\"rotary_dim\": 4, \"theta\": 0}", "in.x F32 3,2,6; in.positions I32 3" }, E_VALUE, "rope" },
+	/* numbers that no formula means, and whole ones that no double holds */
+	{ { "rmsnorm", "{\"weight_offset\": 0, \"eps\": -1e-6}", "in.x F32 3,4; in.weight F32 4" }, E_PARAM, "eps" },
+	{ { GDR, "{\"l2_eps\": -1e-6}", QKV GIVEN }, E_PARAM, "l2_eps" },
+	{ { "kda", "{\"l2_eps\": -1e-6}", "in.q F32 4,2,3; in.k F32 4,2,3; in.v F32 4,4,5; in.g F32 4,4,3; in.beta F32 4,4" }, E_PARAM, "l2_eps" },
+	{ { "rope", "{\"rotary_dim\": 4, \"theta\": 9007199254740993}", "in.x F32 3,2,6; in.positions I32 3" }, E_PARAM, "theta" },
+	{ { NS, "{\"algorithm\": \"gram\", \"coefficients\": [[1, 2, 9007199254740993]]}", "in.x F32 3,5" }, E_PARAM, "coefficients" },
+	{ { "rope", "{\"rotary_dim\": 4, \"theta\": 9223372036854775807}", "in.x F32 3,2,6; in.positions I32 3" }, E_PARAM, "theta" },
 	/* lists, a batch, traces */
 	{ { NS, "{\"algorithm\": \"gram\"}", "in.x F32 3,5" }, E_PARAM, "coefficients" },
 	{ { NS, "{\"algorithm\": \"gram\", \"coefficients\": []}", "in.x F32 3,5" }, E_PARAM, "coefficients" },
@@ -272,6 +279,49 @@ static void offset_of_a_cut(void **state)
 	capture_free(&c);
 }
 
+/* Positions beyond 2^53 are no doubles: 2^53 + 1 would be judged as 2^53. */
+static void whole_numbers_are_exact(void **state)
+{
+	static const struct sample s = { "rope", "{\"rotary_dim\": 4, \"theta\": 10000}", "in.x F32 3,2,6; in.positions I64 3" };
+	static const struct { int64_t x; bool ok; } rows[] = { { INT64_C(1) << 53, true }, { -(INT64_C(1) << 53), true }, { (INT64_C(1) << 53) + 1, false },
+		{ INT64_MIN, false }, { INT64_MAX, false } };
+	struct call call;
+	struct capture c;
+	struct error e;
+
+	(void)state;
+	for (size_t i = 0; i < LEN(rows); i++) {
+		made(&c, &s, 1);
+		struct tensor *t = capture_in(&c, "positions");
+		t->offset = 1000;
+		memcpy((char *)t->data + 8, &rows[i].x, 8);
+		assert_int_equal(call_bind(&call, &c, false, &e), rows[i].ok);
+		if (!rows[i].ok) assert_error_at(&e, E_VALUE, 1008, "in.positions");
+		capture_free(&c);
+	}
+}
+
+/* An op that has no backward pass says why. */
+static void what_has_no_gradient_says_so(void **state)
+{
+	struct error e;
+
+	(void)state;
+	assert_false(op_unknown("mamba3_mimo.backward", &e));
+	assert_non_null(strstr(e.detail, "18 gradients, and a call has at most 16 outputs"));
+	assert_false(op_unknown("mamba3_mimo_backward", &e));
+	assert_non_null(strstr(e.detail, "18 gradients"));
+	assert_false(op_unknown("nonsense.backward", &e));
+	assert_non_null(strstr(e.detail, "etalon list ops"));
+	for (size_t i = 0; ops[i]; i++)
+		if (!op_backward(ops[i])) {
+			char name[64];
+			snprintf(name, sizeof name, "%s.backward", ops[i]->name);
+			assert_false(op_unknown(name, &e));
+			if (!strstr(e.detail, "has no backward pass here: ")) fail_msg("%s: %s", name, e.detail);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -281,6 +331,8 @@ int main(void)
 		cmocka_unit_test(refuses),
 		cmocka_unit_test(outputs_are_needed),
 		cmocka_unit_test(offset_of_a_cut),
+		cmocka_unit_test(whole_numbers_are_exact),
+		cmocka_unit_test(what_has_no_gradient_says_so),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
