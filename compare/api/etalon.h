@@ -5,12 +5,19 @@
  *   etalon_call_set(call, &(struct etalon_tensor){ "in.x", "BF16", 2, { 64, 896 }, NULL, x }, &e);
  *   …
  *   etalon_verdict *v = etalon_judge(call, NULL, &e);
- *   if (etalon_outcome(v) != ETALON_PASS) puts(etalon_reason(v, 0));
+ *   if (!v) puts(e.message);
+ *   else if (etalon_outcome(v) != ETALON_PASS) puts(etalon_reason(v, 0));
  *
  * Functions that return a pointer return NULL, those that return a bool false, where they fail; *error then says why (error may be
- * NULL). NULL for a call or a verdict is such a failure too, so that only the last of several need be asked. The ops, their tensors
- * and parameters: `etalon list`. Nothing is printed. Functions may be called by several threads, each on calls and verdicts of its
- * own; etalon_op alone must run before others do. They compute on all processors, through OpenMP. */
+ * NULL). NULL for a call or a verdict is such a failure too, and leaves *error as it is. The first error of a call stays: whatever
+ * is asked of that call afterwards fails with it, until etalon_call_error reads it. So only the last of several functions need be
+ * asked. NULL for what must be there is an error as any other.
+ *
+ * The ops, their tensors and parameters: `etalon list`. Nothing is printed. Functions may be called by several threads, each on
+ * calls and verdicts of its own; etalon_op alone must run before others do. What is computed is computed in a thread of the
+ * library's own with OpenMP threads of its own, as many as the caller would have. So it does not depend on the caller's locale,
+ * rounding mode, flush-to-zero mode, floating-point traps or stack, and a process may fork before and after. Where the process's
+ * default stack of new threads is below 4 MiB, the first call raises it to 8 MiB. */
 #ifndef ETALON_H
 #define ETALON_H
 
@@ -44,7 +51,7 @@ struct etalon_error {
 /* ---- ops of one's own ---- */
 
 /* Reads an op from its formula, a text file; found before one of etalon's that has its name. Its name, which lasts as long as the
- * program. At most 16. */
+ * program. */
 const char *etalon_op(const char *path, struct etalon_error *error);
 
 /* ---- calls ---- */
@@ -73,11 +80,14 @@ bool etalon_call_set(etalon_call *call, const struct etalon_tensor *tensor, stru
 bool etalon_call_get(const etalon_call *call, size_t i, struct etalon_tensor *tensor);
 /* Its parameters, a JSON object; it lasts until the call is changed or freed. */
 const char *etalon_call_params(const etalon_call *call);
-/* What a report says of the call: "producer" (whose kernel), "device", "contract" (what it may round). */
+/* What a report says of the call: "producer" (whose kernel), "device", "contract" (what it may round; not
+ * "auto", which struct etalon_how may say). */
 bool etalon_call_note(etalon_call *call, const char *key, const char *value, struct etalon_error *error);
 /* The reference's answer in the place of the outputs: in "dd", the exact one, or another arithmetic (NULL: dd), with a known fault
  * (NULL: none). An output keeps its type where it has one, else it is F64. */
 bool etalon_call_answer(etalon_call *call, const char *arithmetic, const char *fault, struct etalon_error *error);
+/* Had the call an error? *error is the first, and the call may be used again. */
+bool etalon_call_error(etalon_call *call, struct etalon_error *error);
 /* As a capture, whole or not at all. */
 bool etalon_call_write(const etalon_call *call, const char *path, struct etalon_error *error);
 void etalon_call_free(etalon_call *call);       /* may be NULL */

@@ -4,21 +4,31 @@
 
 #include "api.h"
 #include "compare/report/report.h"
+#include "fixtures/io/surroundings.h"
 
 struct etalon_verdict { struct finding finding; char *text, *json; };
+
+struct errand { etalon_verdict *v; const etalon_call *call; const struct judging *how; };
+static void find_verdict(void *with)
+{
+	const struct errand *x = with;
+
+	finding_judge(&x->v->finding, "", &x->call->capture, x->how);
+}
 
 etalon_verdict *etalon_judge(const etalon_call *call, const struct etalon_how *how, struct etalon_error *error)
 {
 	struct judging j = { .contract = how ? how->contract : NULL, .quick = how && how->quick,
 		.explained = how && how->require_explained ? ALL_EXPLAINED : NONE_EXPLAINED };
-	etalon_verdict *v = call ? calloc(1, sizeof *v) : NULL;
 	struct error e;
 
-	if (!call) return NULL;
+	if (!call || api_has_failed(call, error)) return NULL;
+	etalon_verdict *v = calloc(1, sizeof *v);
 	if (!v) return error_set(&e, E_MEMORY, NULL, NO_OFFSET, "a verdict"), api_error(error, &e), NULL;
-	finding_judge(&v->finding, "", &call->capture, &j);
-	if (v->finding.judged) return v;
-	api_error(error, &v->finding.error);
+	struct errand errand = { v, call, &j };
+	const bool ran = api_run(find_verdict, &errand, &e);
+	if (ran && v->finding.judged) return v;
+	api_error(error, ran ? &v->finding.error : &e);
 	free(v);
 	return NULL;
 }
@@ -68,13 +78,17 @@ static char *json_of(const struct finding *f)
 
 const char *etalon_report(etalon_verdict *v, const char *format, struct etalon_error *error)
 {
-	bool json = !strcmp(format, "json");
+	struct surroundings host;
 	struct error e;
 
 	if (!v) return NULL;
+	if (api_is_null(format, "the format", &e)) return api_error(error, &e), NULL;
+	const bool json = !strcmp(format, "json");
 	if (!json && strcmp(format, "text")) return error_set(&e, E_UNKNOWN_NAME, format, NO_OFFSET, "expected text or json"), api_error(error, &e), NULL;
 	char **made = json ? &v->json : &v->text;
+	surroundings_begin(&host);
 	if (!*made) *made = json ? json_of(&v->finding) : text_of(&v->finding);
+	surroundings_end(&host);
 	if (!*made) error_set(&e, E_MEMORY, NULL, NO_OFFSET, "a report"), api_error(error, &e);
 	return *made;
 }

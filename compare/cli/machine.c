@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "fixtures/io/surroundings.h"
 #include "ref/ranks/ranks.h"
 
 /* What OpenBLAS maps for a thread on x86-64: BUFFER_SIZE of its common_x86_64.h, 32 << 22, and a page. It keeps what was mapped,
@@ -150,7 +151,7 @@ static void keep_what_is_freed(void)
 bool machine_ready(struct error *e)
 {
 	struct rlimit r;
-	int n = omp_get_max_threads(), started = 0;
+	int n = surroundings_threads(), started = 0;
 	size_t each = blas_buffer + stacks();
 
 	n = ranks_threads(n);
@@ -170,6 +171,27 @@ bool machine_ready(struct error *e)
 	#pragma omp parallel reduction(+ : started)
 	started++;                              /* threads are made while there is room for them */
 	return started > 0;
+}
+
+/* ---- the stack ---- */
+struct command_run { int (*run)(int argc, char **argv); int argc, status; char **argv; };
+static void run_command(void *with)
+{
+	struct command_run *c = with;
+
+	c->status = c->run(c->argc, c->argv);
+}
+
+bool machine_run(int (*run)(int argc, char **argv), int argc, char **argv, int *status, struct error *e)
+{
+	struct command_run c = { run, argc, EXIT_MACHINE, argv };
+	struct rlimit r;
+	const bool small = getrlimit(RLIMIT_STACK, &r) == 0 && r.rlim_cur != RLIM_INFINITY && r.rlim_cur < STACK / 2;
+
+	if (!small) run_command(&c);
+	else if (!surroundings_run(run_command, &c)) return error_set(e, E_MEMORY, NULL, NO_OFFSET, "a stack of %d KiB", STACK / 1024);
+	*status = c.status;
+	return true;
 }
 
 /* ---- exit ---- */

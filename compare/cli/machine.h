@@ -21,6 +21,9 @@ const char *machine_core(const char *taken, const char *asked, bool avx2, bool a
  * at its first product, again and again. E_MEMORY where not even one fits. Else: memory that is freed is kept for what asks next. */
 bool machine_ready(struct error *e);
 
+/* Runs a command, in a thread with a larger stack where `ulimit -s` leaves too small a one. E_MEMORY: there is no room for that. */
+bool machine_run(int (*run)(int argc, char **argv), int argc, char **argv, int *status, struct error *e);
+
 /* From now on exit(EXIT_FAIL) is no verdict, as libgomp calls it where it cannot make a thread, and becomes EXIT_MACHINE, while
  * *guarded, which must be there at the exit. */
 void machine_guard(bool *guarded);

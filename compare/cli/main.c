@@ -64,7 +64,9 @@ _Noreturn static void run(const struct command *c, int argc, char **argv)
 		_exit(EXIT_MACHINE);    /* exit may wait for a thread of OpenBLAS's that waits for room */
 	}
 	argv[0] = name;         /* argp names it in its messages */
-	int status = finish(c->run(argc, argv));
+	int status;
+	if (!machine_run(c->run, argc, argv, &status, &e)) status = print_failure(&e);
+	status = finish(status);
 	guarded = false;
 	exit(status);
 }

@@ -134,22 +134,22 @@ static bool list_choices(const struct search *s, const struct candidate *c, cons
 bool structure_read(struct structure_reading *r, const struct call *call, const struct structure_search *how, const char **why, struct error *e)
 {
 	struct search *s = calloc(1, sizeof *s);
+	struct open_list *open = calloc(1, sizeof *open);
 	struct candidate best = { 0 };
 	double effect[MAX_SITE] = { 0 };
-	static _Thread_local struct open_list open;
 
 	*r = (struct structure_reading){ .fault = -1 };
 	*why = NULL;
-	if (!s) return error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "structure");
+	if (!s || !open) return free(s), free(open), error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "structure");
 	bool ok = search_make(s, call, how, why, e);
 	if (ok && !*why) {
 		find_structure(s, &best);
-		polish(s, &best, &open);
-		if (look_at_all(s, &best)) polish(s, &best, &open);
+		polish(s, &best, open);
+		if (look_at_all(s, &best)) polish(s, &best, open);
 		if (how->allows && !s->failed) needed_roundings(s, &best, effect, r->without);
 		size_t step = look_at(s, 1);
 		const struct config found = best.config;
-		bool said = !s->failed && least_claimed(s, &best, &open, r) && (r->text = formula_text(s, &best)) && (r->open = open_text(s, &best, &open));
+		bool said = !s->failed && least_claimed(s, &best, open, r) && (r->text = formula_text(s, &best)) && (r->open = open_text(s, &best, open));
 		if (!said) *why = "a form that does not run here, or more than memory holds";
 		look_at(s, step);
 		r->fault = r->identified ? fault_of(s, &best) : -1;
@@ -157,7 +157,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 		list_roundings(s, &best, effect, r);
 		r->as_named = carries_as_named(s, &best) && r->n_rounding < MAX_STRUCTURE_ROUNDING;
 		bool claimed = r->identified && !memcmp(&found, &best.config, sizeof found);
-		if (!*why && claimed && !list_choices(s, &best, &open, &r->choices)) *why = "more than memory holds";
+		if (!*why && claimed && !list_choices(s, &best, open, &r->choices)) *why = "more than memory holds";
 		r->form = call->op->forms[best.form].name;
 		r->chunk = s->chunk_key[best.form] >= 0 ? graph_of(s, &best)->f.loop->by : 0;
 		r->tries = s->tries;
@@ -168,6 +168,7 @@ bool structure_read(struct structure_reading *r, const struct call *call, const 
 	}
 	if (*why) structure_free(r);
 	search_free(s);
+	free(open);
 	free(s);
 	return ok;
 }

@@ -1,5 +1,6 @@
 /* The order of the search: starts, the first tokens in several ways, then more and more of them. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "beam.h"
 #include "compare/limits/limits.h"
@@ -88,8 +89,12 @@ static void simplest(struct search *s, struct candidate *best, const struct cand
 /* Best first, but forms by token last, which take longest: another form only where it may do better than what is found. */
 static void finish(struct search *s, struct beams *b, struct candidate *best, int last)
 {
-	static _Thread_local struct candidate at[2 * MAX_FORM];
+	struct candidate *at = calloc(2 * MAX_FORM, sizeof *at);
 
+	if (!at) {
+		s->failed = true;
+		return;
+	}
 	forget_others(s, last);
 	move_on(s, b, last);
 	int first = by_forms(s, &b->by[1], last, at), n = first + by_forms(s, &b->by[0], last, at + first);
@@ -116,6 +121,7 @@ static void finish(struct search *s, struct beams *b, struct candidate *best, in
 		}
 	}
 	simplest(s, best, at, n, last);
+	free(at);
 }
 
 /* Where the first tokens are not explained too little may be seen in them: from 32 and from all; else more starts at the first. The stage at

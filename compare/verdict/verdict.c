@@ -1,5 +1,6 @@
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "verdict_private.h"
@@ -124,13 +125,14 @@ static bool judge_again(const struct call *call, struct yardstick *y, uint64_t t
 static bool judge_all(const struct call *call, const struct judging *how, uint64_t tried, bool choose, struct yardstick *y,
 	struct verdict *v, struct error *e)
 {
-	static _Thread_local struct examination x;
 	const struct yardstick_of of = { .truth = how->truth };
 	struct yardstick own = { .tick = NULL }, *by = y ? y : &own;
 	struct plain_outputs plain = { .any = false };
 	const struct contract *k = call->op->contracts;
+	struct examination *x = calloc(1, sizeof *x);
 
-	bool ok = (y || yardstick_make(&own, call, &of, how->tick, e)) && judge_with(call, by, tried, NULL, v, e);
+	bool ok = (x || error_set(e, E_MEMORY, call->op->name, NO_OFFSET, "an examination"))
+		&& (y || yardstick_make(&own, call, &of, how->tick, e)) && judge_with(call, by, tried, NULL, v, e);
 	if (ok && how->quick && choose && v->outcome == FAIL) ok = judge_looser(call, by, contracts_all(call->op), v, e);
 	if (!choose) yardstick_free(&own);
 	if (ok && !how->quick && v->outcome != PASS) ok = plain_outputs_find(&plain, call, v->contract, e);
@@ -138,15 +140,16 @@ static bool judge_all(const struct call *call, const struct judging *how, uint64
 		const struct contract *last = v->contract;
 		while (choose && last[1].name) last++;
 		struct rules_say rules = { v->outcome != FAIL, hold_with, call, v->contract, choose ? k : v->contract, last, how->tick, is_few(v) };
-		ok = examine(&x, &rules, e);
-		if (ok && (choose || asks_again(call, v, &x, choose)))
-			ok = (y || choose || yardstick_make(&own, call, &of, how->tick, e)) && judge_again(call, by, tried, choose, &x, v, e);
-		examine_free(&x);
-		if (ok) verdict_add_examination(call, is_required(call, how, &x), v, &x), verdict_need_coverage(v);
+		ok = examine(x, &rules, e);
+		if (ok && (choose || asks_again(call, v, x, choose)))
+			ok = (y || choose || yardstick_make(&own, call, &of, how->tick, e)) && judge_again(call, by, tried, choose, x, v, e);
+		examine_free(x);
+		if (ok) verdict_add_examination(call, is_required(call, how, x), v, x), verdict_need_coverage(v);
 	}
 	if (ok && plain.ends) examine_nothing(&v->x, call);
 	if (ok && plain.any) verdict_say_plain(call, v, &plain);
 	yardstick_free(&own);
+	free(x);
 	return ok;
 }
 

@@ -120,6 +120,16 @@ static void a_file_and_back(void **state)
 	unlink(path);
 }
 
+/* The call's error, read, so that the next one is seen. */
+static struct etalon_error read_error(etalon_call *c)
+{
+	struct etalon_error e;
+
+	assert_true(etalon_call_error(c, &e));
+	assert_false(etalon_call_error(c, &e));
+	return e;
+}
+
 static void errors_say_what_was_expected(void **state)
 {
 	struct etalon_error e;
@@ -134,20 +144,113 @@ static void errors_say_what_was_expected(void **state)
 	assert_null(etalon_call_new("rmsnorm", "{\"eps\": ", &e));
 	assert_string_equal(e.item, "etalon.params");
 	assert_false(etalon_call_set(c, &t, &e));
-	assert_non_null(strstr(e.message, "F33"));
+	assert_non_null(strstr(read_error(c).message, "F33"));
 	t.dtype = "F32", t.data = NULL;
 	assert_false(etalon_call_set(c, &t, &e));
+	assert_non_null(strstr(read_error(c).message, "NULL"));
 	t.data = x, t.name = "x";
 	assert_false(etalon_call_set(c, &t, &e));
+	assert_non_null(strstr(read_error(c).message, "in.NAME"));
 	t.name = "in.x", t.rank = 9;
 	assert_false(etalon_call_set(c, &t, &e));
+	assert_non_null(strstr(read_error(c).message, "expected 0 to 8"));
 	assert_null(etalon_judge(c, NULL, &e));         /* no tensors */
 	assert_string_equal(e.item, "in.x");
 	assert_false(etalon_call_note(c, "color", "red", &e));
+	read_error(c);
+	assert_false(etalon_call_note(c, "contract", "auto", &e));
+	assert_string_equal(read_error(c).item, "etalon.contract");
 	assert_null(etalon_call_case("rmsnorm", "no_such_case", 1, &e));
 	assert_null(etalon_call_read("/nowhere/at/all", &e));
 	assert_string_equal(e.file, "/nowhere/at/all");
 	assert_null(etalon_op("/nowhere/at/all.op", &e));
+	etalon_call_free(c);
+}
+
+/* Of several functions the last alone is asked: it says what went wrong first. */
+static void the_first_error_stays(void **state)
+{
+	struct etalon_error e = { 0 };
+	float x[8] = { 0 };
+	etalon_call *c = etalon_call_new("rmsnorm", "{\"weight_offset\": 0}", NULL);
+
+	(void)state;
+	assert_false(etalon_call_set(c, &(struct etalon_tensor){ "in.x", "float32", 2, { 2, 4 }, NULL, x }, NULL));
+	assert_false(etalon_call_set(c, &(struct etalon_tensor){ "in.weight", "F32", 1, { 4 }, NULL, x }, &e));
+	assert_non_null(strstr(e.message, "float32"));
+	assert_false(etalon_call_note(c, "nonsense", "x", &e));
+	assert_non_null(strstr(e.message, "float32"));
+	assert_false(etalon_call_answer(c, "nonsense", NULL, &e));
+	assert_false(etalon_call_write(c, "/nowhere/at/all", &e));
+	assert_null(etalon_judge(c, NULL, &e));
+	assert_string_equal(e.item, "in.x");
+	assert_non_null(strstr(e.message, "float32"));
+	assert_non_null(strstr(read_error(c).message, "float32"));
+	assert_true(etalon_call_set(c, &(struct etalon_tensor){ "in.x", "F32", 2, { 2, 4 }, NULL, x }, &e));
+	assert_null(etalon_judge(c, NULL, &e));
+	assert_string_equal(e.item, "in.weight");       /* missing: that leaves the call as it is */
+	assert_false(etalon_call_error(c, &e));
+	etalon_call_free(c);
+}
+
+/* A tensor that is seen in a call is set there again, whole and in part: its memory goes when it has been read. */
+static void a_tensor_is_set_as_it_was_got(void **state)
+{
+	etalon_call *c = of_case("rmsnorm", "plain_f32");
+
+	(void)state;
+	assert_true(etalon_call_answer(c, "f32", NULL, NULL));
+	for (int half = 0; half < 2; half++) {
+		struct etalon_tensor y = found(c, "out.y");
+		const size_t n = y.shape[1];
+		double *before = malloc(y.shape[0] * n * sizeof *before);
+		assert_non_null(before);
+		memcpy(before, y.data, y.shape[0] * n * sizeof *before);
+		y.strides = (const ptrdiff_t[]){ (ptrdiff_t)n, 1 };
+		y.shape[1] = half ? n / 2 : n;
+		assert_true(etalon_call_set(c, &y, NULL));
+		y = found(c, "out.y");
+		for (size_t r = 0; r < y.shape[0]; r++)
+			assert_memory_equal((const double *)y.data + r * y.shape[1], before + r * n, y.shape[1] * sizeof *before);
+		free(before);
+		if (half) continue;
+		etalon_verdict *v = judged(c, &(struct etalon_how){ .quick = true });
+		assert_int_equal(etalon_outcome(v), ETALON_PASS);
+		etalon_verdict_free(v);
+	}
+	etalon_call_free(c);
+}
+
+static void null_is_an_error(void **state)
+{
+	struct etalon_error e = { 0 };
+	etalon_call *c = of_case("rmsnorm", "plain_f32");
+
+	(void)state;
+	assert_null(etalon_op(NULL, &e));
+	assert_non_null(strstr(e.message, "the path is NULL"));
+	assert_int_equal(e.code, 2);
+	assert_null(etalon_call_new(NULL, NULL, &e));
+	assert_non_null(strstr(e.message, "the op's name is NULL"));
+	assert_null(etalon_call_read(NULL, &e));
+	assert_null(etalon_call_case(NULL, "plain_f32", 1, &e));
+	assert_null(etalon_call_case("rmsnorm", NULL, 1, &e));
+	assert_non_null(strstr(e.message, "the case's name is NULL"));
+	assert_false(etalon_call_set(c, NULL, &e));
+	assert_non_null(strstr(read_error(c).message, "the tensor is NULL"));
+	assert_false(etalon_call_note(c, NULL, "x", NULL));
+	assert_non_null(strstr(read_error(c).message, "the key is NULL"));
+	assert_false(etalon_call_note(c, "producer", NULL, &e));
+	assert_non_null(strstr(read_error(c).message, "producer is NULL"));
+	assert_false(etalon_call_get(c, 0, NULL));
+	assert_true(etalon_call_answer(c, NULL, NULL, NULL));
+	assert_false(etalon_call_write(c, NULL, &e));
+	assert_non_null(strstr(e.message, "the path is NULL"));
+	etalon_verdict *v = judged(c, &(struct etalon_how){ .quick = true });
+	assert_null(etalon_report(v, NULL, &e));
+	assert_non_null(strstr(e.message, "the format is NULL"));
+	assert_non_null(etalon_report(v, "text", NULL));
+	etalon_verdict_free(v);
 	etalon_call_free(c);
 }
 
@@ -161,6 +264,12 @@ static void nothing_passes_as_nothing(void **state)
 	assert_null(etalon_reason(NULL, 0));
 	assert_null(etalon_fault(NULL));
 	assert_null(etalon_report(NULL, "text", NULL));
+	assert_null(etalon_report(NULL, NULL, NULL));
+	assert_null(etalon_call_params(NULL));
+	assert_false(etalon_call_error(NULL, NULL));
+	assert_false(etalon_call_answer(NULL, NULL, NULL, NULL));
+	assert_false(etalon_call_note(NULL, NULL, NULL, NULL));
+	assert_false(etalon_call_write(NULL, NULL, NULL));
 	etalon_call_free(NULL);
 	etalon_verdict_free(NULL);
 }
@@ -228,6 +337,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(faults_are_named), cmocka_unit_test(strides_are_followed), cmocka_unit_test(tensors_are_replaced),
 		cmocka_unit_test(a_file_and_back), cmocka_unit_test(errors_say_what_was_expected), cmocka_unit_test(nothing_passes_as_nothing),
+		cmocka_unit_test(the_first_error_stays), cmocka_unit_test(a_tensor_is_set_as_it_was_got), cmocka_unit_test(null_is_an_error),
 		cmocka_unit_test(an_op_may_be_read_often), cmocka_unit_test(nan_never_passes), cmocka_unit_test(threads_do_not_meet)
 	};
 

@@ -69,6 +69,23 @@ static void too_little_address_space_is_told(void **state)
 		}
 }
 
+/* A stack of 512 KiB, of the main thread and of the others, and more threads than OpenMP has room for. */
+static void a_small_stack_is_enough(void **state)
+{
+	struct rlimit was;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_STACK, &was), 0);
+	for (rlim_t KiB = 1024; KiB >= 256; KiB /= 2) {
+		const struct rlimit small = { KiB * 1024, was.rlim_max };
+		assert_int_equal(setrlimit(RLIMIT_STACK, &small), 0);
+		int status = within(0, "2", "check", SMALL);
+		assert_int_equal(setrlimit(RLIMIT_STACK, &was), 0);
+		if (status != EXIT_PASS || *err) fail_msg("%d KiB: exit %d, %s", (int)KiB, status, err);
+	}
+	assert_int_equal(within(0, "100000", "check", "--quick", SMALL), EXIT_PASS);
+}
+
 /* Where OpenBLAS's pool would wait for its buffer. */
 static void what_computes_nothing_needs_no_room(void **state)
 {
@@ -109,7 +126,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(too_little_address_space_is_told),
-		cmocka_unit_test(what_computes_nothing_needs_no_room),
+		cmocka_unit_test(a_small_stack_is_enough), cmocka_unit_test(what_computes_nothing_needs_no_room),
 		cmocka_unit_test(a_thread_that_cannot_be_made_is_no_verdict),
 		cmocka_unit_test(a_processor_that_openblas_does_not_know_is_named),
 	};
