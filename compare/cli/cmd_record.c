@@ -2,19 +2,31 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <omp.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "cli_op.h"
+#include "compare/print/print.h"
 #include "fixtures/cases/cases.h"
 #include "fixtures/cases/left_out.h"
 #include "gpu/host/backend.h"
 #include "record_model.h"
 #include "ref/call/op.h"
 
-struct arguments { const char *op, *dir, *backend, *case_name; uint64_t seed; bool json, large, inputs; struct record_model model; };
+/* What a plugin's process says to the one that waits for it. at: the case that runs. */
+struct word { bool done; int status; char at[256]; };
+
+struct arguments { const char *op, *dir, *backend, *case_name; uint64_t seed; bool json, large, inputs; struct record_model model; struct word *said; };
+
+static bool is_plugin(const char *backend) { return !strncmp(backend, "plugin:", 7); }
 
 static error_t parse(int key, char *text, struct argp_state *state)
 {
@@ -96,7 +108,7 @@ static bool all_written(const struct capture *c, struct error *e)
 
 static bool record(const struct test_case *k, const struct arguments *a, const char *path, struct capture *c, struct error *e)
 {
-	bool ours = strncmp(a->backend, "plugin:", 7);
+	bool ours = !is_plugin(a->backend);
 
 	if (!case_make(c, k, a->seed, true, e) || !backend_run(a->backend, c, e) || !all_written(c, e))
 		return false;
@@ -107,6 +119,16 @@ static bool record(const struct test_case *k, const struct arguments *a, const c
 	return make_folders(a->dir, e) && tensors_write(&c->tensors, path, e);
 }
 
+/* What a plugin calls itself and its device is a stranger's text. */
+static void said(const char *path, const struct capture *c)
+{
+	char producer[256], device[256];
+
+	copy_clean(producer, sizeof producer, c->producer);
+	copy_clean(device, sizeof device, c->device);
+	printf("%s  %s, %s\n", path, producer, device);
+}
+
 /* One capture: a line, or an object in list. A plugin may lack an op, a type or a parameter;
  * that is said, and the other cases go on. */
 static bool record_case(const struct test_case *k, const struct arguments *a, size_t *written, json_t *list, struct error *e)
@@ -114,6 +136,7 @@ static bool record_case(const struct test_case *k, const struct arguments *a, si
 	char path[PATH_MAX];
 	struct capture c = { 0 };
 
+	if (a->said) snprintf(a->said->at, sizeof a->said->at, "%s.%s", k->op, k->name);
 	if ((size_t)snprintf(path, sizeof path, "%s/%s.%s.etalon.safetensors", a->dir, k->op, k->name) >= sizeof path)
 		return error_set(e, E_OPEN, a->dir, NO_OFFSET, "the path is too long");
 	bool ok = record(k, a, path, &c, e);
@@ -122,7 +145,7 @@ static bool record_case(const struct test_case *k, const struct arguments *a, si
 		json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s,s:s}", "file", path, "op", k->op, "case", k->name,
 			"producer", c.producer, "device", c.device));
 	else if (ok)
-		printf("%s  %s, %s\n", path, c.producer, c.device);
+		said(path, &c);
 	else if (skip && list)
 		json_array_append_new(list, json_pack("{s:n,s:s,s:s,s:s}", "file", "op", k->op, "case", k->name, "skipped", e->detail));
 	else if (skip)
@@ -157,6 +180,56 @@ static bool record_all(const struct arguments *a, json_t *list, struct error *e)
 	return true;
 }
 
+/* ---- a plugin's process ---- */
+
+static int record_here(const struct arguments *a)
+{
+	struct error e = { 0 };
+	json_t *list = a->json ? json_array() : NULL;
+
+	if (record_all(a, list, &e)) return a->json ? json_print(list) : EXIT_PASS;
+	json_decref(list);
+	return print_failure(&e);
+}
+
+_Noreturn static void be_plugins_process(struct arguments *a, struct word *said)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+	a->said = said;
+	said->status = record_here(a);
+	if (fflush(stdout) != 0 || ferror(stdout)) said->status = EXIT_MACHINE;
+	said->done = true;
+	exit(said->status);
+}
+
+/* How it ended, where it did not end by itself and say so. */
+static bool ended_well(const struct word *said, int how, const char *backend, struct error *e)
+{
+	if (said->done && WIFEXITED(how) && WEXITSTATUS(how) == said->status) return true;
+	if (WIFSIGNALED(how))
+		return error_set(e, E_DEVICE, said->at, NO_OFFSET, "%s ended the process: signal %d, %s", backend, WTERMSIG(how), strsignal(WTERMSIG(how)));
+	return error_set(e, E_DEVICE, said->at, NO_OFFSET, "%s ended the process: exit %d", backend, WEXITSTATUS(how));
+}
+
+/* A plugin may call exit, abort or worse, and that must not look like a recording that is complete: it runs in a process of its own. */
+static int record_apart(struct arguments *a)
+{
+	struct word *said = mmap(NULL, sizeof *said, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct error e;
+	int how;
+
+	fflush(NULL);
+	omp_pause_resource_all(omp_pause_hard);         /* threads would be missing there */
+	pid_t pid = said == MAP_FAILED ? -1 : fork();
+	if (pid < 0) return error_set(&e, E_MEMORY, a->backend, NO_OFFSET, "a process for the plugin: %s", strerror(errno)), print_failure(&e);
+	if (pid == 0) be_plugins_process(a, said);
+	while (waitpid(pid, &how, 0) < 0 && errno == EINTR) {}
+	int status = ended_well(said, how, a->backend, &e) ? said->status : print_failure(&e);
+	munmap(said, sizeof *said);
+	return status;
+}
+
 int cmd_record(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
@@ -176,7 +249,6 @@ int cmd_record(int argc, char **argv)
 	static const struct argp argp = { options, parse, "OP|all -o DIR\n--model DIR --ids FILE:TENSOR -o FILE",
 		"Runs the kernels on the cases and writes a capture of each call, or the engine on a whole model.", cli_op, NULL, NULL };
 	struct arguments a = { .backend = "cuda", .seed = 1, .model.decoded = 10 };
-	struct error e = { 0 };
 
 	cli_parse(&argp, argc, argv, &a);
 	if (a.model.folder) {
@@ -184,9 +256,5 @@ int cmd_record(int argc, char **argv)
 		a.model.json = a.json;
 		return record_model(&a.model);
 	}
-	json_t *list = a.json ? json_array() : NULL;
-	if (record_all(&a, list, &e))
-		return a.json ? json_print(list) : EXIT_PASS;
-	json_decref(list);
-	return print_failure(&e);
+	return is_plugin(a.backend) ? record_apart(&a) : record_here(&a);
 }

@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "machine.h"
 #include "compare/api/etalon.h"
+#include "fixtures/io/file.h"
 #include "ref/ranks/ranks.h"
 
 static const struct command { const char *name, *arguments, *what; int (*run)(int argc, char **argv); bool computes, by_ranks; } commands[] = {
@@ -57,6 +58,7 @@ _Noreturn static void run(const struct command *c, int argc, char **argv)
 	bool guarded;
 
 	machine_guard(&guarded);
+	file_guard();
 	snprintf(name, sizeof name, "etalon %s", c->name);
 	if (!ranks_begin(name, c->by_ranks, &e)) exit(print_failure(&e));
 	if (c->computes && !machine_ready(&e)) {

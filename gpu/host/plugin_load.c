@@ -1,10 +1,13 @@
 /* Runs somebody's kernel out of a shared library; plugin.h is the interface. */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "fixtures/io/surroundings.h"
 #include "gpu/host/backend.h"
-#include "gpu/host/plugin.h"
+#include "gpu/host/plugin_memory.h"
 
 typedef int run_function(const struct etalon_plugin_call *);
 typedef const char *name_function(void);
@@ -35,22 +38,6 @@ static bool find_symbol(void *handle, const char *symbol, void *function)
 	return address != NULL;
 }
 
-/* The tensors of c as a plugin sees them; to be freed. NULL when memory is short. */
-static struct etalon_tensor *plugin_tensors(const struct capture *c)
-{
-	struct etalon_tensor *list = calloc(c->tensors.n ? c->tensors.n : 1, sizeof *list);
-
-	for (size_t i = 0; list && i < c->tensors.n; i++) {
-		struct tensor *t = &c->tensors.item[i];
-
-		list[i] = (struct etalon_tensor){
-			.name = t->name, .dtype = dtype_info[t->dtype].name,
-			.rank = t->rank, .shape = t->shape, .data = t->data
-		};
-	}
-	return list;
-}
-
 static bool refused(int code, const char *library, const char *op, const char *message, struct error *e)
 {
 	switch (code) {
@@ -66,6 +53,19 @@ static bool refused(int code, const char *library, const char *op, const char *m
 	}
 }
 
+/* Whatever it does to the floating-point environment or the working folder, the next case is made as the first one was. */
+static int run_plain(run_function *run, const struct etalon_plugin_call *call)
+{
+	const int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct surroundings before;
+
+	surroundings_begin(&before);
+	int code = run(call);
+	surroundings_end(&before);
+	if (here >= 0 && fchdir(here) == 0) close(here);
+	return code;
+}
+
 static bool call_plugin(run_function *run, name_function *name, const char *library,
                         struct etalon_plugin_call *call, struct capture *c, struct error *e)
 {
@@ -75,7 +75,7 @@ static bool call_plugin(run_function *run, name_function *name, const char *libr
 	call->device_size = sizeof device;
 	call->message = message;
 	call->message_size = sizeof message;
-	int code = run(call);
+	int code = run_plain(run, call);
 	device[sizeof device - 1] = message[sizeof message - 1] = '\0';
 	if (code != 0)
 		return refused(code, library, c->op, message, e);
@@ -96,16 +96,15 @@ bool plugin_run(const char *library, struct capture *c, struct error *e)
 		return error_set(e, E_USAGE, library, NO_OFFSET, "the library defines no etalon_plugin_run");
 	find_symbol(handle, "etalon_plugin_name", &name);
 
-	struct etalon_tensor *tensor = plugin_tensors(c);
+	struct loan loan = { 0 };
 	char *params = json_dumps(c->params, JSON_COMPACT);
+	bool ok = (params || error_set(e, E_MEMORY, library, NO_OFFSET, "the parameters")) && loan_make(&loan, c, e);
 	struct etalon_plugin_call call = {
 		.version = ETALON_PLUGIN_VERSION, .op = c->op, .params = params,
-		.n = c->tensors.n, .tensor = tensor
+		.n = loan.n, .tensor = loan.tensor
 	};
-	bool ok = tensor && params
-		? call_plugin(run, name, library, &call, c, e)
-		: error_set(e, E_MEMORY, library, NO_OFFSET, "the list of tensors");
-	free(tensor);
+	ok = ok && call_plugin(run, name, library, &call, c, e) && loan_take_back(&loan, c, library, e);
+	loan_free(&loan);
 	free(params);
 	return ok;
 }

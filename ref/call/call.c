@@ -70,17 +70,15 @@ static bool right_kind(const struct tensor_spec *spec, enum dtype d)
 	return spec->flags & INTEGER ? d == DT_I32 || d == DT_I64 : dtype_info[d].is_float;
 }
 
-/* Whole numbers are computed with as doubles: beyond 2^53 these are neighbours of what was meant. */
+/* Whole numbers are computed with as doubles: beyond 2^53 most have none of their own. */
 static bool right_numbers(const struct tensor *t, struct error *e)
 {
-	const int64_t most = INT64_C(1) << 53;
-
 	for (size_t i = 0; t->dtype == DT_I64 && i < t->count; i++) {
 		int64_t x;
 		memcpy(&x, (const char *)t->data + i * sizeof x, sizeof x);
-		if (x > most || x < -most)
+		if (fabs((double)x) >= 0x1p63 || (int64_t)(double)x != x)
 			return error_set(e, E_VALUE, t->name, t->offset == NO_OFFSET ? NO_OFFSET : t->offset + i * sizeof x,
-				"expected whole numbers from -2^53 to 2^53, got %lld in element %zu", (long long)x, i);
+				"expected whole numbers that a double holds, as all from -2^53 to 2^53, got %lld in element %zu", (long long)x, i);
 	}
 	return true;
 }

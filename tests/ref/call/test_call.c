@@ -284,7 +284,7 @@ static void whole_numbers_are_exact(void **state)
 {
 	static const struct sample s = { "rope", "{\"rotary_dim\": 4, \"theta\": 10000}", "in.x F32 3,2,6; in.positions I64 3" };
 	static const struct { int64_t x; bool ok; } rows[] = { { INT64_C(1) << 53, true }, { -(INT64_C(1) << 53), true }, { (INT64_C(1) << 53) + 1, false },
-		{ INT64_MIN, false }, { INT64_MAX, false } };
+		{ 100000000000000000, true }, { 100000000000000001, false }, { INT64_MAX, false }, { INT64_MAX - 1023, true } };
 	struct call call;
 	struct capture c;
 	struct error e;
