@@ -3,7 +3,6 @@ import ctypes as c
 import html
 import json
 import math
-import os
 from ctypes import byref
 
 from . import Error, Op, _lib, _tensor
@@ -24,7 +23,7 @@ class Call:
             raise Error(str(e), name) from None
         if len(shape) > _lib.MAX_RANK:
             raise Error(f"rank {len(shape)}; expected at most {_lib.MAX_RANK}", name)
-        t = _lib.CTensor(name.encode(), dtype.encode(), len(shape), (c.c_size_t * _lib.MAX_RANK)(*shape))
+        t = _lib.CTensor(_lib.text(name, "tensor"), dtype.encode(), len(shape), (c.c_size_t * _lib.MAX_RANK)(*shape))
         if strides is not None:
             t.strides = (c.c_ssize_t * max(1, len(strides)))(*strides)
         t.data = address or None
@@ -33,14 +32,14 @@ class Call:
 
     def note(self, key, value):
         if value:
-            _lib.ask("call_note", self.handle, key.encode(), str(value).encode())
+            _lib.ask("call_note", self.handle, key.encode(), _lib.text(str(value), key))
 
     def answer(self, arithmetic="dd", fault=None):
         """The reference's answer in the place of the outputs."""
-        _lib.ask("call_answer", self.handle, arithmetic.encode(), fault.encode() if fault else None)
+        _lib.ask("call_answer", self.handle, _lib.text(arithmetic, "arithmetic"), _lib.text(fault, "fault") if fault else None)
 
     def write(self, path):
-        _lib.ask("call_write", self.handle, os.fsencode(path))
+        _lib.ask("call_write", self.handle, _lib.path(path))
 
     def tensors(self):
         t, i, all_ = _lib.CTensor(), 0, {}
@@ -57,7 +56,7 @@ def make(op, inputs, outputs, params, producer, device, contract):
     for what, tensors in (("inputs", inputs), ("outputs", outputs)):
         if not hasattr(tensors, "items"):
             raise Error(f"expected tensors by name, as {{'x': x}}, got {type(tensors).__name__}", what)
-    call = Call(_lib.ask("call_new", name.encode(), json.dumps({k: _param(k, x) for k, x in params.items()}).encode()))
+    call = Call(_lib.ask("call_new", _lib.text(name, "op"), json.dumps({k: _param(k, x) for k, x in params.items()}).encode()))
     for prefix, tensors in (("in.", inputs), ("out.", outputs)):
         for key, x in tensors.items():
             if x is not None:
@@ -86,7 +85,7 @@ def _param(name, x):
 
 
 def read(path):
-    return Call(_lib.ask("call_read", os.fsencode(path)))
+    return Call(_lib.ask("call_read", _lib.path(path)))
 
 
 class Verdict:
@@ -153,7 +152,7 @@ def _broken(rule):
 
 
 def judge(call, contract, quick, require_explained):
-    how = _lib.CHow(contract.encode() if contract else None, quick, require_explained)
+    how = _lib.CHow(_lib.text(contract, "contract") if contract else None, quick, require_explained)
     return Verdict.of(_lib.ask("judge", call.handle, byref(how)))
 
 
@@ -190,7 +189,7 @@ class Case(dict):
 
     def __init__(self, op, name, seed):
         self.op, self.name = op, name
-        self._call = Call(_lib.ask("call_case", op.encode(), name.encode(), seed))
+        self._call = Call(_lib.ask("call_case", _lib.text(op, "op"), _lib.text(name, "case"), seed))
         self.params = json.loads(_lib.lib().etalon_call_params(self._call.handle))
         super().__init__({k[3:]: t for k, t in self._call.tensors().items() if k.startswith("in.")})
 

@@ -39,6 +39,7 @@ def _load():
             ("call_params", text, call),
             ("call_note", c.c_bool, call, text, text, err),
             ("call_answer", c.c_bool, call, text, text, err),
+            ("call_error", c.c_bool, call, err),
             ("call_write", c.c_bool, call, text, err),
             ("call_free", None, call),
             ("judge", verdict, call, POINTER(CHow), err),
@@ -72,14 +73,38 @@ def ask(name, *arguments):
     return result
 
 
+def text(x, what):
+    """As C has it."""
+    if not isinstance(x, str):
+        raise Error(f"expected text, got {type(x).__name__}", what)
+    try:
+        said = x.encode()
+    except UnicodeEncodeError:
+        raise Error("expected text that UTF-8 has", what) from None
+    if b"\0" in said:
+        raise Error("expected text without a zero byte", what)
+    return said
+
+
+def path(x, what="path"):
+    try:
+        said = os.fsencode(x)
+    except (TypeError, UnicodeEncodeError):
+        raise Error(f"expected a path, got {type(x).__name__}", what) from None
+    if b"\0" in said:
+        raise Error("expected a path without a zero byte", what)
+    return said
+
+
 _ops = {}
 
 
-def op(path):
+def op(file):
     """Reads a formula once: its op's name."""
-    key = os.path.abspath(path)
+    said = path(file)
+    key = os.path.abspath(file)
     if key not in _ops:
-        _ops[key] = ask("op", os.fsencode(path)).decode()
+        _ops[key] = ask("op", said).decode()
     return _ops[key]
 
 

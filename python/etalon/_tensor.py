@@ -1,5 +1,6 @@
 """Anything that holds numbers, as (dtype, shape, strides in elements, address, what keeps the memory)."""
 import ctypes as c
+import math
 import sys
 
 TORCH = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2",
@@ -37,6 +38,8 @@ def _torch(t):
 def _array(a):
     """NumPy's, also of ml_dtypes' types, whose interface says only how wide they are."""
     i = a.__array_interface__
+    if hasattr(a, "mask") and hasattr(a, "filled"):
+        raise TypeError("an array without a mask is expected: a.filled(x) says what stands where it masks")
     dtype = _named(str(getattr(getattr(a, "dtype", None), "name", "")) or _typestr(i["typestr"]), ARRAY)
     if i["typestr"][0] == ">":
         raise TypeError("little-endian numbers are expected")
@@ -89,7 +92,7 @@ def view(x):
 
 
 def _list(x):
-    """Nested lists of numbers: whole ones I32, others F32."""
+    """Nested lists of numbers: whole ones I32, or I64 where one needs it, others F32."""
     shape, flat = [], x
     while isinstance(flat, (list, tuple)):
         shape.append(len(flat))
@@ -107,6 +110,26 @@ def _list(x):
     walk(x, 0)
     if not all(isinstance(v, (int, float)) for v in numbers):
         raise TypeError("expected a tensor or lists of numbers")
-    whole = all(isinstance(v, int) for v in numbers)
-    memory = ((c.c_int32 if whole else c.c_float) * len(numbers))(*numbers)
-    return "I32" if whole else "F32", tuple(shape), None, c.addressof(memory), memory
+    dtype, kind = _kind_of(numbers)
+    memory = (kind * len(numbers))(*numbers)
+    return dtype, tuple(shape), None, c.addressof(memory), memory
+
+
+def _too_large(v):
+    try:
+        return math.isfinite(v) and math.isinf(c.c_float(v).value)
+    except OverflowError:       # a whole number beyond a double
+        return True
+
+
+def _kind_of(numbers):
+    """ctypes takes what is too large, and cuts it off."""
+    if all(isinstance(v, int) for v in numbers):
+        most = max((abs(v) for v in numbers), default=0)
+        if most >= 2**63:
+            raise TypeError(f"whole numbers of at most 64 bits are expected, got one of {most.bit_length() + 1}")
+        return ("I32", c.c_int32) if most < 2**31 else ("I64", c.c_int64)
+    for v in numbers:
+        if _too_large(v):
+            raise TypeError(f"numbers that float32 holds are expected in a list, got {str(v):.40}; an array of float64 holds more")
+    return "F32", c.c_float
