@@ -315,13 +315,19 @@ fuzz-%: $(BUILD)/fuzz/%
 	mkdir -p $(BUILD)/corpus/$*
 	if [ -d tests/corpus/$* ]; then cp -r tests/corpus/$*/. $(BUILD)/corpus/$*; fi
 	if [ $* = formula ]; then cp tests/ops/*.op $(BUILD)/corpus/formula; fi
+	if [ $* = capture ]; then find fixtures/captures -name '*.safetensors' -size -$(SEED_SIZE) -exec cp {} $(BUILD)/corpus/capture \; ; fi
+	if [ $* = model_config ]; then cp fixtures/models/*.json $(BUILD)/corpus/model_config; fi
 	cd $(BUILD)/fuzz && ./$* -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 ../corpus/$*
 $(foreach f,$(FUZZER_SOURCES),$(eval $(BUILD)/fuzz/$(patsubst fuzz_%.c,%,$(notdir $f)): $f))
-# Of the reader of formulas what it is made of is watched; the rest, which no text reaches but through it, are the program's objects.
-FUZZED := $(filter ref/parse/%.c ref/use/%.c ref/formula/%.c,$(C))
-$(BUILD)/fuzz/formula: $(FUZZED) $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(FUZZED),$(filter ref/%.c,$(C)))) $(BUILD)/builtin_ops.h
-$(BUILD)/fuzz/formula: private FUZZ_LIBS = -I$(BUILD) $(filter %.o,$^) -lgomp $(LIBS)
-$(FUZZERS): $(filter fixtures/%,$(FILES)) | $(AFTER)
+# Of the readers of formulas and captures what they are made of is watched; the rest, which nothing reaches but through it, are the
+# program's objects. So is what needs OpenMP, which clang may lack.
+FUZZED_formula := $(filter ref/parse/%.c ref/use/%.c ref/formula/%.c,$(C))
+FUZZED_capture := $(filter ref/call/call%.c,$(C))
+SEED_SIZE := 9k
+OMP_ALONE := $(call named,surroundings.c)
+$(foreach f,formula capture,$(eval $(BUILD)/fuzz/$f: $(FUZZED_$f) $(patsubst %.c,$(BUILD)/%.o,$(OMP_ALONE) $(filter-out $(FUZZED_$f),$(filter ref/%.c,$(C)))) $(BUILD)/builtin_ops.h))
+$(BUILD)/fuzz/formula $(BUILD)/fuzz/capture: private FUZZ_LIBS = -I$(BUILD) $(filter %.o,$^) -lgomp $(LIBS)
+$(FUZZERS): $(filter-out $(OMP_ALONE),$(filter fixtures/%,$(FILES))) | $(AFTER)
 	@mkdir -p $(@D); echo clang $(@F)
 	@clang -std=gnu11 -O1 -g -ffp-contract=off -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
 		-I. -o $@ $(filter %.c,$^) $(FUZZ_LIBS) -ljansson -lm
@@ -391,7 +397,7 @@ make test-mpi     the same bits on 1 to 4 ranks, checkpoints, ranks that are kil
 make asan-mpi     two ranks under the address sanitizer, in build/asan-mpi
 make asan         the same under the address and undefined-behaviour sanitizers
 make faults       $(BUILD)/etalon-faults, whose executor has faults when told to, and their tests
-make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
+make fuzz         the readers of tensors, captures, formulas and config.json on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
 make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/$(PERFORMANCE).md (PERFORMANCE=;
                   QUICK=1: small sizes, and no page in docs; MPI=1: ranks against threads too)
 make bench-deps   installs what make bench compares with

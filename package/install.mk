@@ -32,7 +32,7 @@ install: $(BUILD)/etalon lib man
 	ln -sf $(SONAME) $(TO)/lib/libetalon.so
 	install -m 644 $(BUILD)/libetalon.a $(TO)/lib/
 	install -m 644 compare/api/etalon.h $(TO)/include/
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PRIVATE@|-fopenmp $(LIBS)|' package/etalon.pc.in >$(TO)/lib/pkgconfig/etalon.pc
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PRIVATE@|-fopenmp $(CUDALIBS) $(LIBS)|' package/etalon.pc.in >$(TO)/lib/pkgconfig/etalon.pc
 	install -m 644 $(BUILD)/man/*.1 $(TO)/share/man/man1/
 	install -m 644 package/etalon.bash $(TO)/share/bash-completion/completions/etalon
 	[ "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
