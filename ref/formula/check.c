@@ -11,7 +11,7 @@
 
 static struct lower lower_of(const struct formula *f, const struct call *call, const struct plan *plan, struct program *p, struct error *e)
 {
-	return (struct lower){ .t = &f->tree, .op = &f->op, .call = call, .plan = plan, .p = p, .e = e };
+	return (struct lower){ .t = &f->tree, .op = &f->op, .call = call, .plan = plan, .p = p, .e = e, .turns = 1 };
 }
 
 static void end(struct program *p)

@@ -176,7 +176,8 @@ static bool loop(struct lower *l, const struct statement *x)
 	if (!p) return false;
 	*p = (struct program_loop){ .chunk = -1, .by = 1, .backwards = t->backwards, .along = loop_along(t, l->op) };
 	if (l->level + 1 == MAX_LEVEL) return low_error(l, t->range, "expected fewer than %d loops in each other", MAX_LEVEL);
-	if (!bounds(l, t, p) || (p->var = new_var(l, t->range)) < 0) return false;
+	double around;
+	if (!bounds(l, t, p) || !low_turns(l, t->range, p->first, p->last, &around) || (p->var = new_var(l, t->range)) < 0) return false;
 	if (t->chunks && new_var(l, t->range) != first_of(p->var)) return false;
 	for (int i = 0; i < t->n_carry; i++)
 		if (!begin(l, &t->carry[i], &reg[i])) return false;
@@ -203,6 +204,7 @@ static bool loop(struct lower *l, const struct statement *x)
 	s->loop = p;
 	l->end = &p->body;
 	if (!low_body(l, x->body)) return false;
+	l->turns = around;
 	l->end = end;
 	if (!--l->level) l->outermost = NULL;
 	int carried[MAX_LEVEL * MAX_BY], n = carried_now(l, carried);

@@ -71,7 +71,9 @@ static struct ix *fold_of(struct lower *l, const struct node *x, const struct no
 	if (!y) return NULL;
 	*y = (struct ix){ .kind = IX_FOLD, .at = x };
 	if (!(y->arg[0] = low_ix(l, from)) || !(y->arg[1] = low_ix(l, range->arg[0])) || !(y->arg[2] = low_ix(l, range->arg[1]))) return NULL;
-	if (!fold_body(l, y, held, range->name, value)) return NULL;
+	double around;
+	if (!low_turns(l, x, y->arg[1], y->arg[2], &around) || !fold_body(l, y, held, range->name, value)) return NULL;
+	l->turns = around;
 	y->n = 4;
 	for (int i = 0; i < 4; i++)
 		if (y->arg[i]->each && !low_error(l, x, "expected no chunk's index in %s", x->name)) return NULL;

@@ -15,6 +15,16 @@ bool low_error(struct lower *l, const struct node *at, const char *what, ...)
 	return false;
 }
 
+bool low_turns(struct lower *l, const struct node *at, const struct ix *first, const struct ix *last, double *around)
+{
+	const double most = 0x1p32;
+	double from, to;
+
+	*around = l->turns;
+	if (ix_known(first, &from) && ix_known(last, &to) && to > from) l->turns *= to - from;
+	return l->call->capture || l->turns <= most || low_error(l, at, "expected loops of fewer than 2^32 turns in all, got %.3g", l->turns);
+}
+
 static bool is_room(struct lower *l)
 {
 	return l->p->pool.total <= MAX_PREPARED
@@ -263,7 +273,7 @@ static struct program *make(const struct lower *with, const struct form_decl *f,
 static struct program *all_made(const struct tree *t, const struct op *op, const struct call *call, const struct plan *plan, bool keep,
 	struct error *e)
 {
-	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .keep = keep, .e = e };
+	struct lower l = { .t = t, .op = op, .call = call, .plan = plan, .form = plan->form, .keep = keep, .e = e, .turns = 1 };
 	struct program *p = NULL, **end = &p;
 
 	if (form_of(&l)->define) l.anew = form_of(&l);

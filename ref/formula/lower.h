@@ -36,6 +36,7 @@ struct lower {
 	struct binding *bindings;
 	struct known *known;
 	const struct node *called;      /* where a def was called last, or NULL */
+	double turns;                   /* of the loops and folds around what is read, where numbers say how many */
 	struct step **end;      /* where the next step goes */
 	struct ix *same[MAX_LEVEL];     /* the numbers of each level: what is computed alike is one of them */
 	struct program_loop *outermost; /* of the loops around what is read, or NULL */
@@ -52,6 +53,9 @@ struct lower {
 
 bool low_error(struct lower *l, const struct node *at, const char *what, ...) __attribute__((format(printf, 3, 4)));
 void *low_make(struct lower *l, size_t n);      /* NULL with an error */
+/* The turns of a loop or fold within those around it. A file that is read without a call has small sizes, so that many turns are the
+ * file's own: false with an error. The turns around are then *around, to be put back. */
+bool low_turns(struct lower *l, const struct node *at, const struct ix *first, const struct ix *last, double *around);
 /* A program may take this many bytes. Those of etalon take less than 200 KiB; definitions that call each other twice double it with each. */
 enum { MAX_PREPARED = 16 << 20 };
 

@@ -67,6 +67,24 @@ static void what_doubles_is_refused(void **state)
 	}
 }
 
+/* Loops whose turns the file itself makes too many; those of a call's sizes are as many as it says. */
+static void what_has_no_end_is_refused(void **state)
+{
+	static const struct broken rows[] = {
+		{ HEAD "for i in 0:2^40, S from x[r]\n  S = S + 1\nz[r] = S\n", ":5:10", "fewer than 2^32 turns in all, got 1.1e+12" },
+		{ HEAD "for i in 0:1000000, S from x[r]\n  for j in 0:1000000, Q from S\n    Q = Q + 1\n  S = Q\nz[r] = S\n", ":6:12", "got 1e+12" },
+		{ HEAD "z[r] = x[r] * n\nlet n = count(i in 0:1000000, count(j in 0:1000000, i > j) > 3)\n", ":6:31", "got 1e+12" },
+	};
+	struct error e;
+	static const char fine[] = HEAD "for i in 0:1000000, S from x[r]\n  S = S + 1\nfor i in 0:1000000, Q from S\n  Q = Q + 1\nz[r] = Q\n";
+
+	(void)state;
+	assert_broken(rows, sizeof rows / sizeof *rows);
+	struct formula *f = formula_of_text("f.op", fine, sizeof fine - 1, &e);
+	if (!f) fail_msg("%s: %s", e.file, e.detail);
+	formula_end(f);
+}
+
 static void numbers_are_doubles(void **state)
 {
 	static const struct broken rows[] = {
@@ -148,7 +166,7 @@ static void two_inputs_show_a_mistake(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_doubles_is_refused), cmocka_unit_test(numbers_are_doubles), cmocka_unit_test(a_case_says_a_thing_once),
+		cmocka_unit_test(what_doubles_is_refused), cmocka_unit_test(what_has_no_end_is_refused), cmocka_unit_test(numbers_are_doubles), cmocka_unit_test(a_case_says_a_thing_once),
 		cmocka_unit_test(sets_have_all_pairs), cmocka_unit_test(two_inputs_show_a_mistake)
 	};
 
