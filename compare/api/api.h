@@ -10,7 +10,7 @@ struct etalon_call { struct capture capture; bool failed; struct error first; };
 
 /* The error as callers get it; to may be NULL. Returns false. */
 bool api_error(struct etalon_error *to, const struct error *e);
-/* The same, and the call keeps it as its first. */
+/* The same of a call that had none, which keeps it. */
 bool api_call_error(etalon_call *call, struct etalon_error *to, const struct error *e);
 /* Has the call an error already? Then that is the one that callers get. */
 bool api_has_failed(const etalon_call *call, struct etalon_error *to);

@@ -19,9 +19,9 @@ bool api_error(struct etalon_error *to, const struct error *e)
 
 bool api_call_error(etalon_call *call, struct etalon_error *to, const struct error *e)
 {
-	if (!call->failed) call->first = *e;
+	call->first = *e;
 	call->failed = true;
-	return api_error(to, &call->first);
+	return api_error(to, e);
 }
 
 bool api_has_failed(const etalon_call *call, struct etalon_error *to)

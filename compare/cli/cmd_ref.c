@@ -1,4 +1,5 @@
 /* etalon ref: the reference's answer to a capture's inputs, as a capture of its own. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +108,19 @@ static bool write_answer(const struct call *call, const struct answer *answer, c
 	return tensors_write(t, a->out, e);
 }
 
+/* A form may have no numbers where another one has: e^(G_i - G_j) in chunks, where a decay is 0. */
+static size_t not_finite(const struct tensor *t)
+{
+	size_t n = 0;
+	double x;
+
+	for (size_t i = 0; t->data && i < t->count; i++) {
+		dtype_load(t->dtype, (const char *)t->data + i * dtype_info[t->dtype].size, 1, &x);
+		n += isfinite(x) ? 0 : 1;
+	}
+	return n;
+}
+
 static int report(const struct tensors *t, const struct plan *p, const struct call *call, const struct arguments *a)
 {
 	const char *by = meta_get(t, "etalon.producer"), *form = call->op->forms[p->form].name;
@@ -118,16 +132,22 @@ static int report(const struct tensors *t, const struct plan *p, const struct ca
 			json_array_append_new(round, json_string(a->round[i]));
 		for (size_t i = 0; i < t->n; i++)
 			if (!strncmp(t->item[i].name, "out.", 4))
-				json_array_append_new(out, json_pack("{s:s,s:s,s:o}", "name", t->item[i].name,
-					"dtype", dtype_info[t->item[i].dtype].name, "shape", json_shape(&t->item[i])));
+				json_array_append_new(out, json_pack("{s:s,s:s,s:o,s:I}", "name", t->item[i].name,
+					"dtype", dtype_info[t->item[i].dtype].name, "shape", json_shape(&t->item[i]),
+					"not_finite", (json_int_t)not_finite(&t->item[i])));
 		return json_print(json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:s?,s:o,s:o}", "file", a->out, "op", call->op->name,
 			"producer", by, "arith", a->arith, "form", form, "chunk", (json_int_t)p->chunk,
 			"fault", a->fault, "round", round, "outputs", out));
 	}
 	printf("%s: %s by %s (%s form)\n", a->out, call->op->name, by, form);
-	for (size_t i = 0; i < t->n; i++)
-		if (!strncmp(t->item[i].name, "out.", 4))
-			printf("  %s %s %s\n", t->item[i].name, dtype_info[t->item[i].dtype].name, shape_text(&t->item[i], text, sizeof text));
+	for (size_t i = 0; i < t->n; i++) {
+		const struct tensor *x = &t->item[i];
+		if (strncmp(x->name, "out.", 4)) continue;
+		const size_t none = not_finite(x);
+		printf("  %s %s %s", x->name, dtype_info[x->dtype].name, shape_text(x, text, sizeof text));
+		if (none) printf(": %zu of %zu elements are NaN or infinite", none, x->count);
+		putchar('\n');
+	}
 	return EXIT_PASS;
 }
 

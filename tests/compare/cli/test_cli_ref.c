@@ -1,6 +1,9 @@
 /* The command line: inputs and ref, of which every fault, arithmetic and site of every op is asked for. */
 #define _GNU_SOURCE     /* memfd_create */
+#include <math.h>
+
 #include "tests/kernel_model.h"
+#include "tests/witness.h"
 #include "tests/program.h"
 
 static const char *const small[][2] = {
@@ -161,6 +164,29 @@ static void ref_writes_the_nearest_double(void **state)
 	capture_free(&c);
 }
 
+/* Where a decay is 0, its logarithm -inf: token by token that is a number, in chunks it is not, and is said. */
+static void ref_says_what_is_no_number(void **state)
+{
+	struct capture c;
+	struct error e;
+
+	(void)state;
+	no_error(case_make(&c, op_case(op_find("gated_delta_rule"), "decode"), 1, false, &e), &e);
+	assert_non_null(capture_in(&c, "A_log"));
+	put(&c, "in.A_log", 0, INFINITY);
+	no_error(tensors_write(&c.tensors, scratch("inf"), &e), &e);
+	capture_free(&c);
+	expect(EXIT_PASS, "ref", scratch("inf"), "--form", "sequential", "-o", scratch("answer"));
+	assert_null(strstr(out, "NaN"));
+	expect(EXIT_PASS, "ref", scratch("inf"), "--form", "chunk", "-o", scratch("answer"));
+	assert_non_null(strstr(out, " elements are NaN or infinite\n"));
+	expect(EXIT_PASS, "ref", scratch("inf"), "--form", "chunk", "-o", scratch("answer"), "--json");
+	assert_non_null(strstr(out, "\"not_finite\": "));
+	assert_null(strstr(out, "\"not_finite\": 0,"));
+	remove(scratch("inf"));
+	remove(scratch("answer"));
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -169,7 +195,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(ref_computes_in_every_arithmetic),
 		cmocka_unit_test(ref_rounds_at_every_site),
 		cmocka_unit_test(ref_refuses_what_it_does_not_know),
-		cmocka_unit_test(ref_writes_the_nearest_double),
+		cmocka_unit_test(ref_writes_the_nearest_double), cmocka_unit_test(ref_says_what_is_no_number),
 	};
 	(void)argc;
 	program_find(argv[0]);
