@@ -61,9 +61,17 @@ static void weigh(struct place *best, struct place *p, const struct counted *c, 
 	weigh_against(1, best, p, c, hit, total, log_choices);
 }
 
+/* lgamma writes signgam, which all threads share. */
+static double log_gamma(double x)
+{
+	int sign;
+
+	return lgamma_r(x, &sign);
+}
+
 static double log_choose(size_t n, size_t k)
 {
-	return lgamma((double)n + 1) - lgamma((double)k + 1) - lgamma((double)(n - k) + 1);
+	return log_gamma((double)n + 1) - log_gamma((double)k + 1) - log_gamma((double)(n - k) + 1);
 }
 
 /* ---- the sets ---- */

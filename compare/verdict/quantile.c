@@ -2,9 +2,17 @@
 
 #include "quantile.h"
 
+/* lgamma writes signgam, which all threads share. */
+static double log_gamma(double x)
+{
+	int sign;
+
+	return lgamma_r(x, &sign);
+}
+
 static double log_tail(double nu, double t)
 {
-	double c = lgamma((nu + 1) / 2) - lgamma(nu / 2) - log(nu * M_PI) / 2;
+	double c = log_gamma((nu + 1) / 2) - log_gamma(nu / 2) - log(nu * M_PI) / 2;
 
 	return log(2) + c + log(nu / ((nu - 1) * t)) - (nu - 1) / 2 * log1p(t * t / nu);
 }
