@@ -210,8 +210,7 @@ static struct site_rounding at_site(const struct call *call, int site, const str
 }
 
 /* From no state w S is 0 and v_new is u: u rounded once answers as v_new and v_update both rounded. Of several sites of one type, does one other
- * alone explain as well? Then the emulation rounds that one in their place, and in the place of one that stores nothing one that does: what is stored was
- * cut off. *sites: that one, or none where the contract allows it. */
+ * alone explain as well? Then the emulation rounds that one in their place. *sites: that one, or none where the contract allows it. */
 static bool one_for_all(struct xray *x, const struct contract *k, uint64_t *sites)
 {
 	const struct op *op = x->call->op;
@@ -220,12 +219,12 @@ static bool one_for_all(struct xray *x, const struct contract *k, uint64_t *site
 	const bool several = *sites & (*sites - 1);
 	bool yes = false;
 
-	if (!*sites || (!several && site_store(x->call, __builtin_ctzll(*sites))) || !of_one_type(x, *sites, &type)) return true;
+	if (!several || !of_one_type(x, *sites, &type)) return true;
 	forbidden(x, k, &without);
 	for (int i = 0; op->sites[i].name && !yes; i++) {
 		const struct site_rounding here = at_site(x->call, i, &type);
 		struct plan one = without;
-		if ((!several && !site_store(x->call, i)) || x->emulation.round[i].on || !site_in_form(op, i, x->emulation.form) || is_store(x->call, i, &here)) continue;
+		if (x->emulation.round[i].on || !site_in_form(op, i, x->emulation.form) || is_store(x->call, i, &here)) continue;
 		one.round[i] = here;
 		if (!as_good(x, &one, &yes)) return false;
 		if (yes) x->emulation = one, *sites = contract_allows(k, i, &here) ? 0 : UINT64_C(1) << i;

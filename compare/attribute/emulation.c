@@ -244,18 +244,12 @@ static bool search(struct xray *x, const struct contract *k)
 
 	if (!k) return search_any(x);
 	if (!search_known(x, k, &from, &found)) return false;
-	if (found && x->lawless && !x->shift) {
-		bool in_part;
-		if (!(xray_left(x) <= float32s_size) && !grow_from_fault(x, k)) return false;
-		return emulation_made_in_part(x, &in_part) && (!in_part || emulation_fault_in_order(x, k));
-	}
 	if (found) return true;
 	if (!x->kept_shift && x->structure && !emulation_by_structure(x, k, &found)) return false;
 	if (x->kept_shift) return emulation_by_kept(x);
 	if (found || !x->lawless) return true;
 	if (!grow_from_fault(x, k) || !emulation_identified(x, &found)) return false;
-	if (found) return true;
-	return emulation_fault_in_order(x, k) && emulation_identified(x, &found) && (found || emulation_two_faults(x, k));
+	return found || emulation_two_faults(x, k);
 }
 
 bool emulation_search(struct xray *x, const struct contract *k) { return search(x, k) && emulation_exchange_fault(x); }

@@ -29,45 +29,6 @@ bool emulation_least_fault(struct xray *x, const struct plan *start, struct grow
 	return true;
 }
 
-bool emulation_made_in_part(struct xray *x, bool *yes)
-{
-	struct look look;
-
-	*yes = false;
-	for (int m = 0; x->call->op->faults[m].name && !*yes; m++) {
-		struct plan p = x->emulation;
-		if (!(p.faults >> m & 1)) continue;
-		plan_no_fault(&p, m);
-		look = look_of(&p);
-		if (!xray_look(x, &look, 1, LOOK_FIT)) return false;
-		*yes = look.fit.determined && fabs(look.fit.value) > off_one;
-	}
-	return true;
-}
-
-bool emulation_fault_in_order(struct xray *x, const struct contract *k)
-{
-	static const struct arith *const order[] = { &arith_f32, &arith_f32_fma };
-	const struct grown before = { x->emulation, x->score };
-	struct grown least = { .score = before.score - worth_keeping };
-
-	/* one that is larger is found beside exact sums: they leave too little for 99 % not to be explained */
-	if (xray_left(x) > most_of_noise / (1 - explained_enough)) return true;
-	x->patience = x->work + growth / OF_GROWTH;
-	for (int i = 0; i < 2 * contract_structures(k) && x->work < x->patience; i++) {
-		struct plan start = emulation_known(k, i / 2);
-		start.arith = order[i % 2], start.bits = start.arith->precision;
-		if (!emulation_least_fault(x, &start, &least)) return false;
-	}
-	if (least.plan.arith) {
-		x->emulation = least.plan;
-		if (!xray_refresh(x)) return false;
-		if (x->score < before.score - worth_keeping) return true;
-	}
-	x->emulation = before.plan;
-	return xray_refresh(x);
-}
-
 /* Of roundings and of faults with a parameter no pairs are tried. */
 static bool may_be_one_of_two(const struct fault_spec *f) { return !f->is_rounding && !f->parameter; }
 

@@ -14,13 +14,6 @@ struct plan emulation_known(const struct contract *k, int i);
 /* *least: of start with each fault alone the one by which the score is least, if it is less. */
 bool emulation_least_fault(struct xray *x, const struct plan *start, struct grown *least);
 
-/* Is there a fault in the emulation that it does not make as it is? */
-bool emulation_made_in_part(struct xray *x, bool *yes);
-
-/* Of a kernel that breaks the rules and adds in order: what its sums are off by by nature is a part of what a small fault is, and hides it. The
- * known structures with each fault and with such sums, where the score falls by what is worth keeping. */
-bool emulation_fault_in_order(struct xray *x, const struct contract *k);
-
 /* Of a kernel that breaks the rules the known structures with each two faults, of which neither may bring it nearer alone: 1 + w for w where
  * the gate is another one. Taken where they explain the call; *x stays as it is where none do. */
 bool emulation_two_faults(struct xray *x, const struct contract *k);

@@ -156,7 +156,7 @@ bool emulation_by_structure(struct xray *x, const struct contract *k, bool *foun
 
 	*found = false;
 	if (fault_first && !read_with(x, NULL, before.faults, before.value, work, found, &allowed)) return false;
-	if (!*found && bare && !read_with(x, k, 0, before.value, work, found, &allowed)) return false;
+	if (!*found && bare && !fault_first && !read_with(x, k, 0, before.value, work, found, &allowed)) return false;
 	if (*found && !allowed) {
 		*found = false;
 		return keep_for_later(x, &before);

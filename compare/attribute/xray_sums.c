@@ -51,13 +51,10 @@ static void add_votes(struct look_sums *s, struct in_row *r, size_t row, const i
 	}
 }
 
-/* What of n elements from `at` on is stored with d, and how they vote. An emulation that adds as the kernel does leaves no noise. */
+/* What of n elements from `at` on is stored with d, and how they vote. */
 static void votes_of(const struct xray *x, size_t at, size_t n, const double *with, int64_t *vote)
 {
-	static const float none[TERMS];
-	bool in_order = x->emulation.arith == &arith_f32 || x->emulation.arith == &arith_f32_fma;
-
-	terms_of_votes(x->got + at, x->d + at, with, x->stored + at, x->floor2 + at, in_order ? none : x->noise + at, in_order ? 0 : x->n, n, vote);
+	terms_of_votes(x->got + at, x->d + at, with, x->stored + at, x->floor2 + at, x->noise + at, x->n, n, vote);
 }
 
 static void stored_with(const struct xray *x, int i, size_t at, size_t n, double *with)

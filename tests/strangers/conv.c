@@ -9,15 +9,15 @@ enum {
 };
 
 static const struct flaw flaws[] = {
-	{ "taps meet inputs two tokens apart", DRAWN, NULL },
-	{ "the bias of the next channel", SIMPLE, "f32" },
-	{ "the activation is x clamp(x/6 + 1/2)", DRAWN, NULL },
-	{ "the activation is x sigmoid(2x)", DRAWN, NULL },
-	{ "the initial state is read newest first", SIMPLE, NULL },
-	{ "the final state is written newest first", SIMPLE, "f32" },
-	{ "the weight [C,W] is read as [W,C]", DRAWN, NULL },
-	{ "before the first token stands the first token", SIMPLE, NULL },
-	{ "y overwrites x before later tokens read it", SIMPLE, NULL },
+	{ "taps meet inputs two tokens apart", DRAWN, NULL, NULL },
+	{ "the bias of the next channel", SIMPLE, "f32", NULL },
+	{ "the activation is x clamp(x/6 + 1/2)", DRAWN, NULL, NULL },
+	{ "the activation is x sigmoid(2x)", DRAWN, NULL, NULL },
+	{ "the initial state is read newest first", SIMPLE, NULL, NULL },
+	{ "the final state is written newest first", SIMPLE, "f32", NULL },
+	{ "the weight [C,W] is read as [W,C]", DRAWN, NULL, NULL },
+	{ "before the first token stands the first token", SIMPLE, NULL, NULL },
+	{ "y overwrites x before later tokens read it", SIMPLE, NULL, NULL },
 	{ 0 }
 };
 

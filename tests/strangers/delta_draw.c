@@ -191,21 +191,21 @@ static void draw(struct point *p, struct dice *d)
 /* ---- faults ---- */
 
 const struct flaw delta_flaws[] = {
-	[MASK_A_TOKEN_LATE - 1] = { "scores decay from the token before the query's", DRAWN, NULL },
-	[BETA_OF_COLUMN - 1] = { "the Gram matrix takes the column's beta for the row's", DRAWN, NULL },
-	[SHORT_SERIES - 1] = { "blocks are inverted as I - A + A² - A³", DRAWN, NULL },
-	[NEIGHBOURS_ONLY - 1] = { "blocks of the inverse merge with their neighbours only", KNOWN, "bf16_operands" },
-	[OWN_DECAY_TWICE - 1] = { "on its way into the state a token's value decays by the token's own decay too", DRAWN, NULL },
-	[STATE_A_CHUNK_OLD - 1] = { "retrieval reads the state of a chunk before", KNOWN, "bf16_operands" },
-	[NATURAL_END - 1] = { "the state decays by e^G, G in units of ln 2", DRAWN, NULL },
-	[NO_DECAY_IN_TILE - 1] = { "from the second tile of 8 values on the state is read without its decay", DRAWN, NULL },
-	[SCALED_TWICE_FROM_STATE - 1] = { "what is read from the state is scaled twice", DRAWN, NULL },
-	[KEY_BY_QUERY_NORM - 1] = { "k is divided by q's norm", SIMPLE, NULL },
-	[FIRST_HEADS_STATE - 1] = { "each head starts from the first head's state", SIMPLE, "f32" },
-	[HARD_SIGMOID - 1] = { "beta = clamp(b/6 + 1/2)", SIMPLE, "f32" },
-	[RATE_NOT_EXPONENT - 1] = { "|A_log| for exp(A_log)", SIMPLE, NULL },
-	[GATES_TILED - 1] = { "value heads' gates in the order of tiled heads", SIMPLE, NULL },
-	[ROW_OF_INVERSE_EARLY - 1] = { "each eighth row of the inverse is the row after it", DRAWN, NULL },
+	[MASK_A_TOKEN_LATE - 1] = { "scores decay from the token before the query's", DRAWN, NULL, NULL },
+	[BETA_OF_COLUMN - 1] = { "the Gram matrix takes the column's beta for the row's", DRAWN, NULL, NULL },
+	[SHORT_SERIES - 1] = { "blocks are inverted as I - A + A² - A³", DRAWN, NULL, NULL },
+	[NEIGHBOURS_ONLY - 1] = { "blocks of the inverse merge with their neighbours only", KNOWN, "bf16_operands", NULL },
+	[OWN_DECAY_TWICE - 1] = { "on its way into the state a token's value decays by the token's own decay too", DRAWN, NULL, NULL },
+	[STATE_A_CHUNK_OLD - 1] = { "retrieval reads the state of a chunk before", KNOWN, "bf16_operands", NULL },
+	[NATURAL_END - 1] = { "the state decays by e^G, G in units of ln 2", DRAWN, NULL, NULL },
+	[NO_DECAY_IN_TILE - 1] = { "from the second tile of 8 values on the state is read without its decay", DRAWN, NULL, NULL },
+	[SCALED_TWICE_FROM_STATE - 1] = { "what is read from the state is scaled twice", DRAWN, NULL, NULL },
+	[KEY_BY_QUERY_NORM - 1] = { "k is divided by q's norm", SIMPLE, NULL, NULL },
+	[FIRST_HEADS_STATE - 1] = { "each head starts from the first head's state", SIMPLE, "f32", NULL },
+	[HARD_SIGMOID - 1] = { "beta = clamp(b/6 + 1/2)", SIMPLE, "f32", NULL },
+	[RATE_NOT_EXPONENT - 1] = { "|A_log| for exp(A_log)", SIMPLE, NULL, NULL },
+	[GATES_TILED - 1] = { "value heads' gates in the order of tiled heads", SIMPLE, NULL, NULL },
+	[ROW_OF_INVERSE_EARLY - 1] = { "each eighth row of the inverse is the row after it", DRAWN, NULL, NULL },
 	{ 0 }
 };
 

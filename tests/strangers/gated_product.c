@@ -5,14 +5,14 @@ enum { GATE_BY_TANH = 1, ADDEND_OF_NEXT_ROW, SHORT_PRODUCT, GATED_TWICE, GATE_TU
 	FIRST_GATES_REPEATED };
 
 static const struct flaw flaws[] = {
-	{ "the gate is (1 + tanh(g)) / 2", SIMPLE, "f32" },
-	{ "the addend is the next row's", DRAWN, NULL },
-	{ "the product leaves the last 16 of the hidden state out", DRAWN, NULL },
-	{ "x is gated twice", SIMPLE, NULL },
-	{ "the gate is 1 - sigmoid(g)", DRAWN, NULL },
-	{ "the addend is subtracted", SIMPLE, "f32" },
-	{ "neighbouring elements' gates are swapped", SIMPLE, NULL },
-	{ "the gates of a row's first 32 elements serve all", DRAWN, NULL },
+	{ "the gate is (1 + tanh(g)) / 2", SIMPLE, "f32", NULL },
+	{ "the addend is the next row's", DRAWN, NULL, NULL },
+	{ "the product leaves the last 16 of the hidden state out", DRAWN, NULL, NULL },
+	{ "x is gated twice", SIMPLE, NULL, NULL },
+	{ "the gate is 1 - sigmoid(g)", DRAWN, NULL, NULL },
+	{ "the addend is subtracted", SIMPLE, "f32", NULL },
+	{ "neighbouring elements' gates are swapped", SIMPLE, NULL, NULL },
+	{ "the gates of a row's first 32 elements serve all", DRAWN, NULL, NULL },
 	{ 0 }
 };
 

@@ -10,13 +10,13 @@ enum kind { DECODE, PREFILL, SPECULATIVE, PADDING };
 enum { MOST_CHANNELS = 128 };
 
 static const struct flaw flaws[] = {
-	{ "rows that decode take the newest input for the oldest tap", DRAWN, NULL },
-	{ "a draft token's slot gets its state, not its inputs", SIMPLE, "f32" },
-	{ "all layers have the first one's A_log", SIMPLE, NULL },
-	{ "z of a row's first token gates all of them", DRAWN, NULL },
-	{ "k is not normed in rows that decode", SIMPLE, NULL },
-	{ "the last token of a row of four and more does not decay", SIMPLE, "f32" },
-	{ "padding repeats the answer of the row before", DRAWN, NULL },
+	{ "rows that decode take the newest input for the oldest tap", DRAWN, NULL, NULL },
+	{ "a draft token's slot gets its state, not its inputs", SIMPLE, "f32", NULL },
+	{ "all layers have the first one's A_log", SIMPLE, NULL, NULL },
+	{ "z of a row's first token gates all of them", DRAWN, NULL, NULL },
+	{ "k is not normed in rows that decode", SIMPLE, NULL, NULL },
+	{ "the last token of a row of four and more does not decay", SIMPLE, "f32", NULL },
+	{ "padding repeats the answer of the row before", DRAWN, NULL, NULL },
 	{ 0 }
 };
 

@@ -9,13 +9,13 @@ enum {
 };
 #define AT(fault) [(fault) - SCHULZ_FAULTS]
 static const struct flaw flaws[] = {
-	AT(MOMENTUM_OF_SUM) = { "V <- mu (V + G)", DRAWN, NULL },
-	AT(BUFFER_DECAYS) = { "the buffer decays as the weight does", SIMPLE, "f32" },
-	AT(LOWER_HALF_ADDED) = { "the step is added to the lower half of the rows", DRAWN, NULL },
-	AT(DECAY_BY_DIVISION) = { "W / (1 + lr wd) for W (1 - lr wd)", SIMPLE, "f32" },
-	AT(BLOCKS_A_ROW_EARLY) = { "the first block of rows is one too short, the next one longer", SIMPLE, NULL },
-	AT(FIFTH_MISSING) = { "sqrt(max(n,m)) without its 0.2", DRAWN, NULL },
-	AT(UPDATE_FOR_BUFFER) = { "U is handed on for V", SIMPLE, NULL },
+	AT(MOMENTUM_OF_SUM) = { "V <- mu (V + G)", DRAWN, NULL, NULL },
+	AT(BUFFER_DECAYS) = { "the buffer decays as the weight does", SIMPLE, "f32", NULL },
+	AT(LOWER_HALF_ADDED) = { "the step is added to the lower half of the rows", DRAWN, NULL, NULL },
+	AT(DECAY_BY_DIVISION) = { "W / (1 + lr wd) for W (1 - lr wd)", SIMPLE, "f32", NULL },
+	AT(BLOCKS_A_ROW_EARLY) = { "the first block of rows is one too short, the next one longer", SIMPLE, NULL, NULL },
+	AT(FIFTH_MISSING) = { "sqrt(max(n,m)) without its 0.2", DRAWN, NULL, NULL },
+	AT(UPDATE_FOR_BUFFER) = { "U is handed on for V", SIMPLE, NULL, NULL },
 	{ 0 }
 };
 

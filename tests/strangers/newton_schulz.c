@@ -2,15 +2,15 @@
 #include "schulz.h"
 
 static const struct flaw flaws[] = {
-	[B_AND_C_SWAPPED - 1] = { "b and c are swapped", DRAWN, NULL },
-	[COEFFICIENTS_EARLY - 1] = { "each iteration takes the next one's coefficients", SIMPLE, "f32" },
-	[NOT_TURNED_BACK - 1] = { "a tall matrix is not turned back", DRAWN, NULL },
-	[NO_OWN_TERM_ONCE - 1] = { "the second iteration leaves a X out", DRAWN, NULL },
-	[NORM_SQUARED - 1] = { "x is divided by the square of its norm", SIMPLE, "f32" },
-	[ELEMENTWISE_SQUARE - 1] = { "A∘A for A²", SIMPLE, "lower_f32" },
-	[STALE_ROWS - 1] = { "the last 8 rows of XX' are those of the iteration before", DRAWN, NULL },
-	[NORM_OF_FIRST - 1] = { "all matrices of a batch are divided by the first one's norm", SIMPLE, "f32" },
-	[ONE_TOO_FEW - 1] = { "the last iteration is not made", DRAWN, NULL },
+	[B_AND_C_SWAPPED - 1] = { "b and c are swapped", DRAWN, NULL, NULL },
+	[COEFFICIENTS_EARLY - 1] = { "each iteration takes the next one's coefficients", SIMPLE, "f32", "coefficients_late" },
+	[NOT_TURNED_BACK - 1] = { "a tall matrix is not turned back", DRAWN, NULL, NULL },
+	[NO_OWN_TERM_ONCE - 1] = { "the second iteration leaves a X out", DRAWN, NULL, NULL },
+	[NORM_SQUARED - 1] = { "x is divided by the square of its norm", SIMPLE, "f32", NULL },
+	[ELEMENTWISE_SQUARE - 1] = { "A∘A for A²", SIMPLE, "lower_f32", NULL },
+	[STALE_ROWS - 1] = { "the last 8 rows of XX' are those of the iteration before", DRAWN, NULL, NULL },
+	[NORM_OF_FIRST - 1] = { "all matrices of a batch are divided by the first one's norm", SIMPLE, "f32", NULL },
+	[ONE_TOO_FEW - 1] = { "the last iteration is not made", DRAWN, NULL, "iterations_wrong" },
 	{ 0 }
 };
 

@@ -94,7 +94,7 @@ static void failures(const struct unit *u, int n)
 
 /* ---- faults ---- */
 
-struct tally { int faults, visible, rejected, excused, missed, faint_rejected, named, rounding, wrong_right; };
+struct tally { int faults, visible, rejected, excused, missed, faint_rejected, named, rounding, wrong_name, wrong_right; };
 
 static struct tally tally_of(const struct unit *u, int n)
 {
@@ -111,6 +111,7 @@ static struct tally tally_of(const struct unit *u, int n)
 		t.faint_rejected += !seen && failed;
 		t.named += u[i].seen.faults > 0;
 		t.rounding += u[i].seen.roundings > 0;
+		t.wrong_name += !unit_named_rightly(&u[i]);
 		t.wrong_right += u[i].right.outcome != PASS;
 	}
 	return t;
@@ -141,7 +142,7 @@ static void faults(const struct unit *u, int n)
 
 static const char head[] =
 "# Strangers\n\n"
-"Correct kernels whose structure no contract lists, and kernels with a fault that is on no list. This page is\n"
+"Correct kernels whose structure no contract lists, and kernels with a fault, most on no list. This page is\n"
 "generated; the first command writes it, the second is a small version for CI. `build/strangers -w FILE OP/N` writes\n"
 "a point's capture, `build/strangers -k FOLDER` holds the known kernels' points against captures of them.\n\n"
 "```\nmake strangers\nmake strangers SMALL=1\n```\n\n"
@@ -150,13 +151,13 @@ static const char head[] =
 "diagonal factors, association, roundings, inverse, chunk, exponents and sums; of the other ops where roundings stand,\n"
 "orders of sums, forms of functions. Points and inputs are drawn from seeds that are used nowhere else. Before\n"
 "anything is judged each structure runs without its roundings and must keep the rules of a float32 contract (in chunks\n"
-"of its own length). Then each is judged under `auto`: none may fail.\n\n"
+"of its own length). Then each is judged under `auto`: none may fail, and at most one in 50 may be undecided.\n\n"
 "A *fault* is made in the simplest float32 kernel, or in a structure that is drawn or known. Its effect is what it\n"
 "does to the same kernel's answer, in sigma of the contract under which the kernel is judged without it: the largest\n"
 "root mean square of an output, and the element that is farthest in terms of the rule *worst*. From 2 sigma, or beyond\n"
 "that rule's limit, it must be rejected; smaller ones are below the contract's error and may pass, as may one that is\n"
-"so small under a looser contract that `auto` finds. None may be given a name, neither a known fault's nor a\n"
-"rounding's.\n\n"
+"so small under a looser contract that `auto` finds. None may be given another\n"
+"name than its own, which few have in the op's file.\n\n"
 "The known kernels' points against recorded calls: shares of the square of each output's error that they explain, and\n"
 "of elements that are equal to the bit.\n\n";
 
@@ -167,9 +168,9 @@ static void summary(const struct sum *s, const struct tally *t)
 	printf("a known fault is named in %d, a rounding that is not allowed claimed in %d.\n\n", s->named, s->rounding);
 	printf("%d faults, %d of them above the contract's error: %d rejected, %d missed, %d within a looser contract's rules;\n",
 		t->faults, t->visible, t->rejected, t->missed, t->excused);
-	printf("of the %d smaller ones %d rejected. A known fault is named in %d, a rounding claimed in %d. Without its\n"
-		"fault the kernel does not pass in %d.\n\n", t->faults - t->visible, t->faint_rejected, t->named, t->rounding,
-		t->wrong_right);
+	printf("of the %d smaller ones %d rejected. A known fault is named in %d, a rounding in %d, wrongly in %d.\n"
+		"Without its fault the kernel does not pass in %d.\n\n", t->faults - t->visible, t->faint_rejected, t->named, t->rounding,
+		t->wrong_name, t->wrong_right);
 }
 
 void print_page(const struct unit *u, int n, double seconds)

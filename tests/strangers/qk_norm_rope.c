@@ -10,13 +10,13 @@ enum {
 };
 
 static const struct flaw flaws[] = {
-	{ "keys turn by the next token's position", DRAWN, NULL },
-	{ "key heads are normed together", SIMPLE, "f32" },
-	{ "each head has the next head's gate", SIMPLE, NULL },
-	{ "the weight's two rotary halves are swapped", DRAWN, NULL },
-	{ "the mean square is of the dimensions that turn", DRAWN, NULL },
-	{ "odd query heads keep the norm of the head before", SIMPLE, "f32" },
-	{ "the sine is the next pair's", DRAWN, NULL },
+	{ "keys turn by the next token's position", DRAWN, NULL, NULL },
+	{ "key heads are normed together", SIMPLE, "f32", NULL },
+	{ "each head has the next head's gate", SIMPLE, NULL, NULL },
+	{ "the weight's two rotary halves are swapped", DRAWN, NULL, NULL },
+	{ "the mean square is of the dimensions that turn", DRAWN, NULL, NULL },
+	{ "odd query heads keep the norm of the head before", SIMPLE, "f32", NULL },
+	{ "the sine is the next pair's", DRAWN, NULL, NULL },
 	{ 0 }
 };
 

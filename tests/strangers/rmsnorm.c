@@ -5,14 +5,14 @@ enum { MEAN_MAGNITUDE = 1, WEIGHT_OF_ROW, NEIGHBOURS_SWAPPED, HALF_WITHOUT_RESID
 	WEIGHT_SQUARED, RESIDUAL_TWICE };
 
 static const struct flaw flaws[] = {
-	{ "the mean of |x| for the root of the mean square", SIMPLE, "f32" },
-	{ "the weight is indexed by the row", DRAWN, NULL },
-	{ "weights of neighbouring elements are swapped", DRAWN, NULL },
-	{ "the upper half of a row is normed without its residual", SIMPLE, NULL },
-	{ "each part of the sum takes the first part's", DRAWN, NULL },
-	{ "the gate's sigmoid is of 1.702 x", SIMPLE, "f32" },
-	{ "the weight is applied twice", DRAWN, NULL },
-	{ "the residual is added twice", SIMPLE, NULL },
+	{ "the mean of |x| for the root of the mean square", SIMPLE, "f32", NULL },
+	{ "the weight is indexed by the row", DRAWN, NULL, NULL },
+	{ "weights of neighbouring elements are swapped", DRAWN, NULL, NULL },
+	{ "the upper half of a row is normed without its residual", SIMPLE, NULL, NULL },
+	{ "each part of the sum takes the first part's", DRAWN, NULL, NULL },
+	{ "the gate's sigmoid is of 1.702 x", SIMPLE, "f32", NULL },
+	{ "the weight is applied twice", DRAWN, NULL, NULL },
+	{ "the residual is added twice", SIMPLE, NULL, NULL },
 	{ 0 }
 };
 

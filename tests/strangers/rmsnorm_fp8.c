@@ -5,13 +5,13 @@
 enum { SCALE_OF_TWO_ROWS = 1, LARGEST_OF_FIRST_HALF, TRUNCATED, CUT_AT_240, SCALE_OF_ROW_BEFORE, RESIDUAL_NORMED, POWER_OF_TWO };
 
 static const struct flaw flaws[] = {
-	{ "two rows share the larger one's scale", SIMPLE, "f32" },
-	{ "the largest of the row's first half", DRAWN, NULL },
-	{ "y is truncated to e4m3", SIMPLE, NULL },
-	{ "y is cut off at 240", DRAWN, NULL },
-	{ "each row's scale is written a row late", SIMPLE, NULL },
-	{ "residual_out is the sum after its norm", DRAWN, NULL },
-	{ "the scale is rounded up to a power of two, and y goes by it", SIMPLE, "f32" },
+	{ "two rows share the larger one's scale", SIMPLE, "f32", NULL },
+	{ "the largest of the row's first half", DRAWN, NULL, NULL },
+	{ "y is truncated to e4m3", SIMPLE, NULL, "y" },
+	{ "y is cut off at 240", DRAWN, NULL, NULL },
+	{ "each row's scale is written a row late", SIMPLE, NULL, NULL },
+	{ "residual_out is the sum after its norm", DRAWN, NULL, NULL },
+	{ "the scale is rounded up to a power of two, and y goes by it", SIMPLE, "f32", NULL },
 	{ 0 }
 };
 

@@ -8,15 +8,15 @@ enum {
 };
 
 static const struct flaw flaws[] = {
-	{ "positions are halved", DRAWN, NULL },
-	{ "frequencies are counted from 1", SIMPLE, "f32" },
-	{ "the sine is the neighbouring pair's", DRAWN, NULL },
-	{ "the second half is x2 cos + x1 cos", SIMPLE, NULL },
-	{ "the last head is copied", DRAWN, NULL },
-	{ "positions beyond a table of 1000 take its last row", SIMPLE, NULL },
-	{ "what does not turn is copied from the first head", SIMPLE, "f32" },
-	{ "read as halves, written as neighbours", DRAWN, NULL },
-	{ "cosine and sine are 1.0693 times too large", DRAWN, NULL },
+	{ "positions are halved", DRAWN, NULL, NULL },
+	{ "frequencies are counted from 1", SIMPLE, "f32", NULL },
+	{ "the sine is the neighbouring pair's", DRAWN, NULL, NULL },
+	{ "the second half is x2 cos + x1 cos", SIMPLE, NULL, NULL },
+	{ "the last head is copied", DRAWN, NULL, NULL },
+	{ "positions beyond a table of 1000 take its last row", SIMPLE, NULL, NULL },
+	{ "what does not turn is copied from the first head", SIMPLE, "f32", NULL },
+	{ "read as halves, written as neighbours", DRAWN, NULL, NULL },
+	{ "cosine and sine are 1.0693 times too large", DRAWN, NULL, NULL },
 	{ 0 }
 };
 

@@ -1,5 +1,5 @@
 /* make strangers: kernels that the product has never seen. Correct ones, each a structure drawn from a seed, must pass;
- * ones with a fault that is on no list must fail and be given no name. See docs/strangers.md. */
+ * ones with a fault that is must fail, and be given no wrong name. See docs/strangers.md. */
 #ifndef ETALON_STRANGERS_H
 #define ETALON_STRANGERS_H
 
@@ -54,7 +54,12 @@ struct point {
 
 /* Where a fault is made: in the float32 kernel at its simplest, in a structure drawn, in a known one. */
 enum made_in { SIMPLE, DRAWN, KNOWN };
-struct flaw { const char *what; enum made_in structure; const char *contract; };      /* NULL: auto */
+struct flaw {
+	const char *what;
+	enum made_in structure;
+	const char *contract;   /* NULL: auto */
+	const char *name;       /* that the op's file has for it; NULL: none */
+};
 
 enum { DRAWN_NUMBER = -1 };     /* of a point that is no number of its family's */
 struct family {
@@ -101,6 +106,8 @@ bool unit_test(struct unit *u, struct error *e);
 bool unit_judge(struct unit *u, struct error *e);
 bool unit_visible(const struct unit *u);        /* the fault's effect is above the contract's own error */
 bool unit_excused(const struct unit *u);        /* it is not, under the looser contract that auto has found for it */
+bool unit_named_rightly(const struct unit *u);  /* it has no name, or its own alone */
+/* Neither a false alarm, nor a fault that passes, nor a wrong name. */
 bool unit_good(const struct unit *u);
 void unit_name(const struct unit *u, char *text, size_t size);
 

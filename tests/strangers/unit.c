@@ -198,11 +198,18 @@ static bool beyond(const struct effect *f) { return f->rms >= 2 || f->worst > f-
 bool unit_visible(const struct unit *u) { return beyond(&u->effect); }
 bool unit_excused(const struct unit *u) { return unit_visible(u) && !beyond(&u->there); }
 
+bool unit_named_rightly(const struct unit *u)
+{
+	const char *name = u->point.fault ? u->point.family->flaws[u->point.fault - 1].name : NULL;
+	int named = u->seen.faults + u->seen.roundings;
+
+	return !named || (name && named == 1 && !strcmp(u->seen.name, name));
+}
+
 bool unit_good(const struct unit *u)
 {
-	bool right = !*u->wrong && u->right.outcome == PASS;
+	bool right = !*u->wrong && u->right.outcome != FAIL;
 
 	if (!u->point.fault) return right;
-	return right && !u->seen.faults && !u->seen.roundings && (u->seen.outcome == FAIL || !unit_visible(u)
-		|| unit_excused(u));
+	return right && unit_named_rightly(u) && (u->seen.outcome == FAIL || !unit_visible(u) || unit_excused(u));
 }
