@@ -12,7 +12,13 @@ int print_failure(const struct error *e);
 /* The same of an error in this file, unless it names one. */
 int print_failure_of(const char *path, struct error *e);
 
-/* Prints j and a newline on stdout and releases it. NULL is E_MEMORY. Returns an exit code. */
+/* The version of the JSON that is written: it grows where a key that was there means something
+ * else. json_versioned says it first, in an object or in each object of an array; it takes j, and
+ * returns NULL where memory is short. */
+enum { JSON_VERSION = 1 };
+json_t *json_versioned(json_t *j);
+
+/* Prints j with its version and a newline on stdout and releases it. NULL is E_MEMORY. Returns an exit code. */
 int json_print(json_t *j);
 
 /* A finite number, or the strings "NaN", "inf", "-inf", which JSON has no numbers for. */

@@ -6,18 +6,34 @@
 #include "report.h"
 #include "compare/print/print.h"
 
+void shell_quoted(FILE *to, const char *path)
+{
+	fputs(*path == '-' ? "'./" : "'", to);
+	for (const char *p = path; *p; p++)
+		if (*p == '\'') fputs("'\\''", to);
+		else putc(*p, to);
+	putc('\'', to);
+}
+
 void replay(FILE *to, const struct finding *f)
 {
 	const struct op *op = op_find(f->op);
 	char option[OP_OPTION];
 
-	fprintf(to, "etalon check%s%s%s '", op ? op_option(op, option) : "", f->verdict.required ? " --require-explained" : "", f->quick ? " --quick" : "");
-	for (const char *p = f->path; *p; p++)
-		if (*p == '\'') fputs("'\\''", to);
-		else putc(*p, to);
-	putc('\'', to);
+	fprintf(to, "etalon %s%s%s%s ", f->baseline ? "gate" : "check", op ? op_option(op, option) : "",
+		f->verdict.required ? " --require-explained" : "", f->quick ? " --quick" : "");
+	shell_quoted(to, f->baseline ? f->root : f->path);
 	if (f->judged) fprintf(to, " --contract %s", f->verdict.contract->name);
 	if (f->truth[0]) fprintf(to, " --truth %s", f->truth);
+	if (f->baseline) baseline_options(to, f->baseline, f->name);
+}
+
+void baseline_options(FILE *to, const char *baseline, const char *name)
+{
+	fputs(" --baseline ", to);
+	shell_quoted(to, baseline);
+	fputs(" --only=", to);
+	shell_quoted(to, name);
 }
 
 enum { RULE_WIDE = 19 };        /* "  %9.4g (%5.3g)" */
@@ -191,8 +207,10 @@ static json_t *json_output(const struct finding *f, const struct output_verdict 
 json_t *report_json(const struct finding *f)
 {
 	const struct verdict *v = &f->verdict;
-	json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:i}", "capture", f->path, "op", f->op, "producer", f->producer,
-		"device", f->device, "replay", json_written(replay, f), "verdict", finding_word(f), "exit", finding_exit(f));
+	json_t *j = json_pack("{s:i, s:s, s:s?, s:s, s:s, s:s, s:o, s:s, s:i}", "version", JSON_VERSION,
+		"capture", f->path, "name", f->name, "op", f->op, "producer", f->producer, "device",
+		f->device, "replay", json_written(replay, f), "verdict", finding_word(f), "exit",
+		finding_exit(f));
 
 	if (!f->judged) {
 		json_object_set_new(j, "error", json_pack("{s:s, s:s, s:o, s:s}", "message", error_message(f->error.code), "item", f->error.item,

@@ -29,6 +29,23 @@ static bool write_json(const char *path, const json_t *whole, struct error *e)
 	return ok;
 }
 
+/* A shard's records were written elsewhere: their texts are strangers'. */
+static void clean_texts(json_t *j)
+{
+	const char *key;
+	json_t *x;
+	size_t i;
+
+	if (json_is_string(j)) {
+		char *text = strdup(json_string_value(j));
+		if (text) make_clean(text);
+		json_string_set(j, text ? text : "");
+		free(text);
+	}
+	json_object_foreach(j, key, x) clean_texts(x);
+	json_array_foreach(j, i, x) clean_texts(x);
+}
+
 /* A record that is undecided says whether that is a warning here, whatever a shard of it said. */
 static void mark_warnings(json_t *captures, bool warn)
 {
@@ -43,9 +60,10 @@ static void mark_warnings(json_t *captures, bool warn)
 
 int gate_output(json_t *captures, json_t *shard, int status, const struct gate_output *to)
 {
+	clean_texts(captures);
 	mark_warnings(captures, to->warn);
 	if (to->warn && status == EXIT_UNDECIDED) status = EXIT_PASS;
-	json_t *whole = json_pack("{s:i, s:O}", "exit", status, "captures", captures);
+	json_t *whole = json_pack("{s:i, s:i, s:O}", "version", JSON_VERSION, "exit", status, "captures", captures);
 	struct error e;
 
 	if (whole && shard) json_object_set(whole, "shard", shard);
