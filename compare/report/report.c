@@ -6,12 +6,18 @@
 #include "report.h"
 #include "compare/print/print.h"
 
+/* Between quotes that stand. */
+static void shell_word(FILE *to, const char *text)
+{
+	for (; *text; text++)
+		if (*text == '\'') fputs("'\\''", to);
+		else putc(*text, to);
+}
+
 void shell_quoted(FILE *to, const char *path)
 {
 	fputs(*path == '-' ? "'./" : "'", to);
-	for (const char *p = path; *p; p++)
-		if (*p == '\'') fputs("'\\''", to);
-		else putc(*p, to);
+	shell_word(to, path);
 	putc('\'', to);
 }
 
@@ -32,8 +38,9 @@ void baseline_options(FILE *to, const char *baseline, const char *name)
 {
 	fputs(" --baseline ", to);
 	shell_quoted(to, baseline);
-	fputs(" --only=", to);
-	shell_quoted(to, name);
+	fputs(" --only='", to);
+	shell_word(to, name);
+	putc('\'', to);
 }
 
 enum { RULE_WIDE = 19 };        /* "  %9.4g (%5.3g)" */

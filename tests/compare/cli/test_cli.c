@@ -52,6 +52,54 @@ static void bad_usage_is_one_line(void **state)
 	refused("etalon list", "list", "ops", "rope", "rope");
 }
 
+#define CALL "fixtures/captures/rope.full.etalon.safetensors"
+
+/* Of an object, and of each object of an array. */
+static void versioned(const char *command)
+{
+	json_t *j = json_out(), *one;
+	size_t i;
+
+	if (json_is_object(j)) assert_int_equal(json_integer_value(json_object_get(j, "version")), 1);
+	else assert_true(json_array_size(j) > 0);
+	json_array_foreach(j, i, one)
+		if (json_integer_value(json_object_get(one, "version")) != 1) fail_msg("%s: %zu", command, i);
+	json_decref(j);
+}
+
+static void every_json_has_its_version(void **state)
+{
+	static const char *const lists[] = { "ops", "tensors", "params", "cases", "faults", "sites", "contracts" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+		expect(EXIT_PASS, "list", lists[i], "--json");
+		versioned(lists[i]);
+	}
+	expect(EXIT_PASS, "check", "--quick", "--json", CALL);
+	versioned("check");
+	expect(EXIT_INPUT, "check", "--json", scratch("none"));
+	err[0] = 0;
+	versioned("check");
+	expect(EXIT_PASS, "gate", "--quick", "--json", CALL, "--output", scratch("gate.json"));
+	versioned("gate");
+	json_t *whole = json_load_file(scratch("gate.json"), 0, NULL);
+	assert_int_equal(json_integer_value(json_object_get(whole, "version")), 1);
+	json_decref(whole);
+	expect(EXIT_PASS, "diff", "--json", CALL, CALL);
+	versioned("diff");
+	expect(EXIT_PASS, "inputs", "rope", "--case", "full", "-o", scratch("in.safetensors"), "--json");
+	versioned("inputs");
+	expect(EXIT_PASS, "ref", scratch("in.safetensors"), "-o", scratch("ref.safetensors"), "--json");
+	versioned("ref");
+	expect(EXIT_PASS, "profile", CALL, "--json");
+	versioned("profile");
+	expect(EXIT_PASS, "restarts", "jordan", "--json");
+	versioned("restarts");
+	expect(EXIT_PASS, "isolate", "--seeds", "1", "--steps", "5", "--json");
+	versioned("isolate");
+}
+
 static void version_is_one_line(void **state)
 {
 	(void)state;
@@ -136,7 +184,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(help_fits_a_screen),
 		cmocka_unit_test(bad_usage_is_one_line),
-		cmocka_unit_test(version_is_one_line),
+		cmocka_unit_test(version_is_one_line), cmocka_unit_test(every_json_has_its_version),
 		cmocka_unit_test(output_that_is_lost_does_not_pass),
 		cmocka_unit_test(list_tells_all),
 		cmocka_unit_test(diff_tells_equal_from_different),
