@@ -19,6 +19,7 @@ struct arguments {
 	struct gate_output to;
 	struct op_files op;
 	const char *baseline, *only;
+	char shown[4096];               /* the baseline's path, as reports have it */
 	json_t *old;                    /* the baseline's captures; NULL: --update-baseline makes it */
 	char **path;
 	size_t n;
@@ -40,7 +41,7 @@ static void say_kept(const struct arguments *a, const json_t *now, const json_t 
 
 	json_object_foreach((json_t *)(uintptr_t)now, name, entry)
 		if (!json_object_get(names, name))
-			fprintf(stderr, "etalon: %s: keeps the entry of '%s', which this run lacks; --prune removes it\n", a->baseline, name);
+		fprintf(stderr, "etalon: %s: keeps the entry of '%s', which this run lacks; --prune removes it\n", a->baseline, name);
 }
 
 static void say_left_out(const struct arguments *a, const struct gated *j)
@@ -54,7 +55,7 @@ static void say_left_out(const struct arguments *a, const struct gated *j)
 /* The baseline's word on the findings, or, to update it, theirs in it. */
 static bool ratchet(const struct arguments *a, const struct gated *j, const json_t *names, int *status, struct error *e)
 {
-	if (!a->update) baseline_compare(a->old, a->baseline, j->f, j->list.n);
+	if (!a->update) baseline_compare(a->old, a->shown, j->f, j->list.n);
 	else {
 		json_t *now = baseline_update(a->baseline, a->prune ? names : NULL, j->f, j->list.n, e);
 		if (!now) return false;
@@ -116,7 +117,7 @@ static json_t *records(const struct arguments *a, const struct gated *j)
 	json_t *rows = json_array();
 
 	for (size_t i = 0; i < j->list.n; i++) {
-		json_t *row = j->list.item[i].gone ? baseline_gone(a->old, a->baseline, j->list.item[i].name, a->path, a->n) : report_json(&j->f[i]);
+		json_t *row = j->list.item[i].gone ? baseline_gone(a->old, a->shown, j->list.item[i].name, a->path, a->n) : report_json(&j->f[i]);
 		if (*j->digest[i]) json_object_set_new(row, "sha256", json_string(j->digest[i]));
 		json_array_append_new(rows, row);
 	}
@@ -207,7 +208,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
 		state->child_inputs[2] = &a->to;
 		return 0;
 	case 's': parse_shard(a, text, state); return 0;
-	case 'b': a->baseline = text; return 0;
+	case 'b':
+		a->baseline = text;
+		copy_clean(a->shown, sizeof a->shown, text);
+		return 0;
 	case 'B': a->update = true; return 0;
 	case FLAT: a->flat = true; return 0;
 	case ONLY: a->only = text; return 0;

@@ -25,6 +25,7 @@ static bool add(struct gate_list *l, const char *path, const char *root, const c
 	struct listed *x = &item[l->n++];
 	if (!x->path || !x->root || !x->name) return false;
 	make_clean(x->name);
+	make_clean(x->root);
 	return true;
 }
 

@@ -7,8 +7,8 @@
 
 #include "fixtures/io/error.h"
 
-/* path: where to read it; root: what was given on the command line; name: without characters that
- * may not be shown; gone: a baseline has it, and no folder does. */
+/* path: where to read it; root: what was given on the command line, and name, both without
+ * characters that may not be shown; gone: a baseline has it, and no folder does. */
 struct listed { char *path, *root, *name; bool gone; };
 struct gate_list { struct listed *item; size_t n; };
 

@@ -94,7 +94,7 @@ static bool same_list(const json_t *shard, const char *path, struct error *e)
 
 	json_array_foreach(json_object_get(shard, "folders"), i, root)
 		if (ok && !list_add(&all, json_is_string(root) ? json_string_value(root) : "", json_is_true(json_object_get(shard, "flat")), &why))
-			ok = stale(shard, path, "cannot read ", why.item, e);
+		ok = stale(shard, path, "cannot read ", why.item, e);
 	names_digest(&all, digest);
 	if (ok && strcmp(digest, text_of(shard, "list"))) ok = stale(shard, path, "captures came or went since", "", e);
 	list_free(&all);

@@ -128,8 +128,8 @@ json_t *baseline_gone(const json_t *captures, const char *path, const char *name
 {
 	const json_t *was = json_object_get(captures, name);
 	char *again = gone_replay(path, name, folder, folders);
-	json_t *j = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:[], s:[s]}", "version",
-		JSON_VERSION, "capture", name, "name", name, "op", text_in(was, "op"), "producer",
+	json_t *j = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:[], s:[s]}", "version",
+		JSON_VERSION, "capture", name, "name", name, "baseline", path, "op", text_in(was, "op"), "producer",
 		text_in(was, "producer"), "device", text_in(was, "device"), "replay", again ? again : "",
 		"verdict", "fail", "exit", EXIT_FAIL, "contract", text_in(was, "contract"), "outputs", "reasons",
 		"in the baseline, but not among the captures; --update-baseline --prune removes its entry");

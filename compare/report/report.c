@@ -214,8 +214,8 @@ static json_t *json_output(const struct finding *f, const struct output_verdict 
 json_t *report_json(const struct finding *f)
 {
 	const struct verdict *v = &f->verdict;
-	json_t *j = json_pack("{s:i, s:s, s:s?, s:s, s:s, s:s, s:o, s:s, s:i}", "version", JSON_VERSION,
-		"capture", f->path, "name", f->name, "op", f->op, "producer", f->producer, "device",
+	json_t *j = json_pack("{s:i, s:s, s:s?, s:s?, s:s, s:s, s:s, s:o, s:s, s:i}", "version", JSON_VERSION,
+		"capture", f->path, "name", f->name, "baseline", f->baseline, "op", f->op, "producer", f->producer, "device",
 		f->device, "replay", json_written(replay, f), "verdict", finding_word(f), "exit",
 		finding_exit(f));
 
