@@ -75,11 +75,11 @@ static const char *text_of(const json_t *j, const char *key)
 	return s ? s : "";
 }
 
-static bool stale(const json_t *shard, const char *path, const char *what, const char *name, struct error *e)
+static bool stale(const json_t *shard, const char *path, const char *name, const char *what, struct error *e)
 {
 	long long number = json_integer_value(json_object_get(shard, "number")), of = json_integer_value(json_object_get(shard, "of"));
 
-	error_set(e, E_VALUE, NULL, NO_OFFSET, "stale: %s%.100s; run it again: etalon gate --shard %lld/%lld", what, name, number, of);
+	error_set(e, E_VALUE, NULL, NO_OFFSET, "stale: %.100s %s; run it again: etalon gate --shard %lld/%lld", name, what, number, of);
 	return error_in_file(e, path);
 }
 
@@ -94,9 +94,9 @@ static bool same_list(const json_t *shard, const char *path, struct error *e)
 
 	json_array_foreach(json_object_get(shard, "folders"), i, root)
 		if (ok && !list_add(&all, json_is_string(root) ? json_string_value(root) : "", json_is_true(json_object_get(shard, "flat")), &why))
-		ok = stale(shard, path, "cannot read ", why.item, e);
+		ok = stale(shard, path, why.item, "cannot be read", e);
 	names_digest(&all, digest);
-	if (ok && strcmp(digest, text_of(shard, "list"))) ok = stale(shard, path, "captures came or went since", "", e);
+	if (ok && strcmp(digest, text_of(shard, "list"))) ok = stale(shard, path, "captures", "came or went since", e);
 	list_free(&all);
 	return ok;
 }
@@ -106,8 +106,8 @@ static bool same_bytes(const json_t *shard, const json_t *j, const char *name, c
 	const char *was = text_of(j, "sha256");
 	char now[SHA256_TEXT];
 
-	if (!file_sha256(name, now)) return stale(shard, path, "cannot read ", name, e);
-	return !strcmp(now, was) || stale(shard, path, "another now is ", name, e);
+	if (!file_sha256(name, now)) return stale(shard, path, name, "cannot be read", e);
+	return !strcmp(now, was) || stale(shard, path, name, "has changed since", e);
 }
 
 /* What could not be read is no pass, and what a baseline alone has is no file. */

@@ -167,8 +167,8 @@ static void a_stale_part_is_named(void **state)
 {
 	(void)state;
 	write_call("calls/3.safetensors", 1);
-	refused("stale: another now is", "merge", shard_file[1], shard_file[2], shard_file[3]);
-	assert_true(strstr(err, "shard1.json") && strstr(err, "calls/3.safetensors; run it again: etalon gate --shard 1/3"));
+	refused("has changed since", "merge", shard_file[1], shard_file[2], shard_file[3]);
+	assert_true(strstr(err, "shard1.json") && strstr(err, "calls/3.safetensors has changed since; run it again: etalon gate --shard 1/3"));
 	expect(EXIT_FAIL, "merge", "--elsewhere", shard_file[1], shard_file[2], shard_file[3]);
 	write_call("calls/3.safetensors", 0);
 	expect(EXIT_FAIL, "merge", shard_file[1], shard_file[2], shard_file[3]);
