@@ -315,12 +315,28 @@ fuzz-%: $(BUILD)/fuzz/%
 	mkdir -p $(BUILD)/corpus/$*
 	if [ -d tests/corpus/$* ]; then cp -r tests/corpus/$*/. $(BUILD)/corpus/$*; fi
 	if [ $* = formula ]; then cp tests/ops/*.op $(BUILD)/corpus/formula; fi
-	cd $(BUILD)/fuzz && ./$* -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 ../corpus/$*
+	cd $(BUILD)/fuzz && ./$* -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 $(FUZZ_HOW) ../corpus/$* </dev/null
 $(foreach f,$(FUZZER_SOURCES),$(eval $(BUILD)/fuzz/$(patsubst fuzz_%.c,%,$(notdir $f)): $f))
 # Of the reader of formulas what it is made of is watched; the rest, which no text reaches but through it, are the program's objects.
 FUZZED := $(filter ref/parse/%.c ref/use/%.c ref/formula/%.c,$(C))
 $(BUILD)/fuzz/formula: $(FUZZED) $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(FUZZED),$(filter ref/%.c,$(C)))) $(BUILD)/builtin_ops.h
 $(BUILD)/fuzz/formula: private FUZZ_LIBS = -I$(BUILD) $(filter %.o,$^) -lgomp $(LIBS)
+# Of baselines and arguments what reads them is watched.
+OBJECTS_BESIDE = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $1 fixtures/%,$(C))) $(CU:%.cu=$(BUILD)/%.cu.o)
+FUZZED_BASELINE := $(filter compare/report/%.c compare/print/%.c,$(C))
+FUZZED_ARGUMENTS := $(filter compare/cli/%.c compare/gate/%.c compare/report/%.c compare/print/%.c,$(C))
+$(BUILD)/fuzz/baseline: $(FUZZED_BASELINE) $(call OBJECTS_BESIDE,$(FUZZED_BASELINE))
+$(BUILD)/fuzz/arguments: $(FUZZED_ARGUMENTS) $(call OBJECTS_BESIDE,$(FUZZED_ARGUMENTS))
+$(BUILD)/fuzz/baseline $(BUILD)/fuzz/arguments: private FUZZ_LIBS = -I$(BUILD) $(filter %.o,$^) $(CUDALIBS) -lgomp $(LIBS)
+$(BUILD)/fuzz/arguments: private FUZZ_LIBS += $(WRAPPED:%=-Wl,--wrap=%)
+WRAPPED := argp_parse argp_error exit open fopen fts_open mkdir mkdtemp freopen rename unlink rmdir dlopen fork
+# A command that comes back from the middle frees nothing, so memory grows; a capture, a baseline and a shard lie beside it.
+fuzz-arguments: private FUZZ_HOW = -dict=arguments.dict -rss_limit_mb=0 -close_fd_mask=3 -timeout=60 -max_len=400
+fuzz-arguments: $(BUILD)/fuzz/arguments.dict
+$(BUILD)/fuzz/arguments.dict: $(BUILD)/etalon
+	@mkdir -p $(@D); cp fixtures/captures/newton_schulz.one_row.etalon.safetensors $(@D)/a.safetensors; cp tests/corpus/baseline/two $(@D)/b.json
+	@cd $(@D) && $(abspath $<) gate --quick --shard 1/1 --output s.json a.safetensors >/dev/null
+	@for c in $(COMMANDS); do echo $$c; $< $$c --help | grep -oE -- '(--[a-z-]+|-[A-Za-z],)' | tr -d ,; done | sort -u | sed 's/.*/"&"/' >$@
 $(FUZZERS): $(filter fixtures/%,$(FILES)) | $(AFTER)
 	@mkdir -p $(@D); echo clang $(@F)
 	@clang -std=gnu11 -O1 -g -ffp-contract=off -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \

@@ -35,6 +35,8 @@ static void bad_usage_is_one_line(void **state)
 	refused("CAPTURE", "check");
 	refused("--nope", "check", "--nope", "x");
 	refused("--contract", "check", "--contract");
+	refused("--HANG", "list", "--HANG=3");
+	refused("--H", "check", "--H", "x");
 	refused("--json", "gate", "--json=3");
 	refused("-o DIR", "record");
 	refused("-o DIR", "record", "rope");
