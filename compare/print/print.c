@@ -57,8 +57,7 @@ int json_print(json_t *j)
 		return out_of_memory();
 	int status = json_dumpf(j, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
 	json_decref(j);
-	if (status < 0)
-		return out_of_memory();
+	if (status < 0) return ferror(stdout) ? EXIT_MACHINE : out_of_memory();    /* main says that stdout failed */
 	putchar('\n');
 	return EXIT_PASS;
 }
@@ -135,6 +134,14 @@ void copy_clean(char *to, size_t size, const char *from)
 	make_clean(to);
 }
 
+void put_clean(FILE *to, const char *text)
+{
+	for (size_t n; *text; text += n ? n : 1) {
+		n = character((const unsigned char *)text);
+		fprintf(to, "%.*s", (int)(n ? n : 1), n ? text : "?");
+	}
+}
+
 /* ---- tables ---- */
 
 void table_add(struct table *t, const char *format, ...)
@@ -147,8 +154,10 @@ void table_add(struct table *t, const char *format, ...)
 	va_start(arguments, format);
 	if (!more || vasprintf(&text, format, arguments) < 0)
 		t->no_memory = true;
-	else
+	else {
+		make_clean(text);
 		t->cell[t->n++] = text;
+	}
 	va_end(arguments);
 }
 

@@ -28,6 +28,7 @@ json_t *json_shape(const struct tensor *t);
 /* A text of a capture, or its name, is a stranger's: what may not be shown becomes a question mark. At most size - 1 bytes. */
 void copy_clean(char *to, size_t size, const char *from);
 void make_clean(char *text);            /* the same in place */
+void put_clean(FILE *to, const char *text);     /* the same, printed */
 
 /* A ratio to what is expected, in plain words where digits say nothing: "49.49", "over a
  * million", "infinite", "NaN". Returns text. */
