@@ -122,11 +122,18 @@ static void text_sample(FILE *to, const struct verdict *v)
 	else fprintf(to, ": %.2g sigma apart", second);
 }
 
-/* Of a failure under the op's tightest contract, which nobody named. */
-static void unnamed_lines(FILE *to, const struct verdict *v)
+/* Of a failure under the op's tightest contract, which nobody named. A library's caller has no
+ * options. */
+static void unnamed_lines(FILE *to, const struct verdict *v, bool options)
 {
 	const char *name = v->contract->name;
 
+	if (!options) {
+		fprintf(to, "  the call names no contract, so the op's first was taken, %s; ", name);
+		if (v->instead) fprintf(to, "the contract %s holds: name it if this kernel computes so\n", v->instead->name);
+		else fputs("the contract \"auto\" is the tightest that is met\n", to);
+		return;
+	}
 	fprintf(to, "  neither the capture nor --contract names a contract, so the op's first was taken, %s; ", name);
 	if (v->instead) fprintf(to, "%s holds: say --contract %s if this kernel computes so\n", v->instead->name, v->instead->name);
 	else fputs("--contract auto takes the tightest that is met\n", to);
@@ -161,7 +168,7 @@ void report_text(FILE *to, const struct finding *f, bool explain)
 	report_coverage(to, v);
 	if (explain) report_suspects(to, v);
 	for (int i = 0; i < v->n_reason; i++) fprintf(to, "  %s\n", v->reason[i]);
-	if (v->unnamed && v->outcome == FAIL) unnamed_lines(to, v);
+	if (v->unnamed && v->outcome == FAIL) unnamed_lines(to, v, f->path[0]);
 	fprintf(to, "%s under contract %s\n", v->outcome == PASS ? "PASS" : v->outcome == FAIL ? "FAIL" : "UNDECIDED", v->contract->name);
 	if (v->outcome == PASS || !f->path[0]) return;
 	fputs("replay: ", to);

@@ -190,6 +190,17 @@ def test_the_plugin_shows_the_report(tmp_path):
     assert failed.returncode == 1 and "FAIL under contract f32" in failed.stdout and "sigma" in failed.stdout
 
 
+def test_a_failure_says_first_what_is_wrong(call):
+    x, w = call
+    y = norm(x, w)
+    y[3] *= np.float32(1.01)
+    with pytest.raises(AssertionError) as failed:
+        etalon.assert_correct("rmsnorm", {"x": x, "weight": w}, {"y": y}, **PARAMS)
+    lines = str(failed.value).splitlines()
+    assert "at R = 3" in lines[0] and any("1.0100" in line for line in lines[:3])
+    assert "--contract" not in str(failed.value) and "the call names no contract" in str(failed.value)
+
+
 def last_line(done):
     return done.stdout.strip().splitlines()[-1]
 
