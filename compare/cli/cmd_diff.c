@@ -115,12 +115,14 @@ static void details(const struct result *x)
 
 	if (r->nan_a || r->nan_b || r->inf_a || r->inf_b) {
 		put_clean(stdout, name_of(x));
-		printf(": NaN %zu in A, %zu in B; infinite %zu and %zu\n", r->nan_a, r->nan_b, r->inf_a, r->inf_b);
+		printf(": NaN %zu in A, %zu in B; infinite %zu and %zu\n", r->nan_a, r->nan_b,
+			r->inf_a, r->inf_b);
 	}
 	for (size_t i = 0; i < r->n_top; i++) {
 		const struct element *w = &r->top[i];
 		put_clean(stdout, name_of(x));
-		printf(" %s: A %.*g, B %.*g", index_text(x->a, w->index, text, sizeof text), digits(x->a), w->a, digits(x->b), w->b);
+		printf(" %s: A %.*g, B %.*g", index_text(x->a, w->index, text, sizeof text),
+			digits(x->a), w->a, digits(x->b), w->b);
 		if (isfinite(w->a) && isfinite(w->b))
 			printf(" (%.3g, %.4g ulp)", w->abs, w->ulp);
 		putchar('\n');

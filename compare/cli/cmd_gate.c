@@ -20,7 +20,7 @@ struct arguments {
 	struct op_files op;
 	const char *baseline, *only;
 	char shown[4096];               /* the baseline's path, as reports have it */
-	json_t *old;                    /* the baseline's captures; NULL: --update-baseline makes it */
+	json_t *old; /* the baseline's captures; NULL: --update-baseline makes it */
 	char **path;
 	size_t n;
 	bool update, prune, partial, flat;
@@ -39,32 +39,43 @@ static void say_kept(const struct arguments *a, const json_t *now, const json_t 
 	const char *name;
 	json_t *entry;
 
-	json_object_foreach((json_t *)(uintptr_t)now, name, entry)
-		if (!json_object_get(names, name))
-		fprintf(stderr, "etalon: %s: keeps the entry of '%s', which this run lacks; --prune removes it\n", a->baseline, name);
+	json_object_foreach((json_t *)(uintptr_t)now, name, entry) {
+		if (json_object_get(names, name)) continue;
+		fprintf(stderr, "etalon: %s: keeps the entry of '", a->shown);
+		put_clean(stderr, name);
+		fputs("', which this run lacks; --prune removes it\n", stderr);
+	}
 }
 
 static void say_left_out(const struct arguments *a, const struct gated *j)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < j->list.n; i++) n += !j->f[i].judged || j->f[i].verdict.outcome != PASS;
-	if (n) fprintf(stderr, "etalon: %s: %zu of %zu captures did not pass, and their entries stay as they were\n", a->baseline, n, j->list.n);
+	for (size_t i = 0; i < j->list.n; i++)
+		n += !j->f[i].judged || j->f[i].verdict.outcome != PASS;
+	if (n)
+		fprintf(stderr,
+			"etalon: %s: %zu of %zu captures did not pass, and their entries stay as "
+			"they were\n",
+			a->baseline, n, j->list.n);
 }
 
 /* The baseline's word on the findings, or, to update it, theirs in it. */
-static bool ratchet(const struct arguments *a, const struct gated *j, const json_t *names, int *status, struct error *e)
+static bool ratchet(const struct arguments *a, const struct gated *j, const json_t *names,
+	int *status, struct error *e)
 {
 	if (!a->update) baseline_compare(a->old, a->shown, j->f, j->list.n);
 	else {
-		json_t *now = baseline_update(a->baseline, a->prune ? names : NULL, j->f, j->list.n, e);
+		json_t *now =
+			baseline_update(a->baseline, a->prune ? names : NULL, j->f, j->list.n, e);
 		if (!now) return false;
 		say_left_out(a, j);
 		if (!a->only && !a->partial) say_kept(a, now, names);
 		json_decref(now);
 	}
 	for (size_t i = 0; i < j->list.n; i++)
-		*status = worse_exit(*status, j->list.item[i].gone ? EXIT_FAIL : finding_exit(&j->f[i]));
+		*status = worse_exit(
+			*status, j->list.item[i].gone ? EXIT_FAIL : finding_exit(&j->f[i]));
 	return true;
 }
 
@@ -87,7 +98,8 @@ static void find_all(const struct arguments *a, struct gated *j, struct size *or
 	struct stat s;
 	size_t n = j->list.n, done = 0;
 
-	for (size_t i = 0; i < n; i++) order[i] = (struct size){ i, stat(j->list.item[i].path, &s) ? 0 : s.st_size };
+	for (size_t i = 0; i < n; i++)
+		order[i] = (struct size){ i, stat(j->list.item[i].path, &s) ? 0 : s.st_size };
 	qsort(order, n, sizeof *order, larger_first);
 
 	omp_set_max_active_levels(2);
@@ -117,7 +129,9 @@ static json_t *records(const struct arguments *a, const struct gated *j)
 	json_t *rows = json_array();
 
 	for (size_t i = 0; i < j->list.n; i++) {
-		json_t *row = j->list.item[i].gone ? baseline_gone(a->old, a->shown, j->list.item[i].name, a->path, a->n) : report_json(&j->f[i]);
+		json_t *row = j->list.item[i].gone
+			? baseline_gone(a->old, a->shown, j->list.item[i].name, a->path, a->n)
+			: report_json(&j->f[i]);
 		if (*j->digest[i]) json_object_set_new(row, "sha256", json_string(j->digest[i]));
 		json_array_append_new(rows, row);
 	}
@@ -131,12 +145,15 @@ static json_t *describe(const struct arguments *a, const struct gate_list *all, 
 	size_t files = 0;
 	char options[256];
 
-	snprintf(options, sizeof options, "etalon %s%s%s%s%s%s%s", ETALON_VERSION, a->how.contract ? " --contract " : "", a->how.contract ? a->how.contract : "",
-		a->how.truth ? " --truth " : "", a->how.truth ? a->how.truth : "", a->how.quick ? " --quick" : "",
+	snprintf(options, sizeof options, "etalon %s%s%s%s%s%s%s", ETALON_VERSION,
+		a->how.contract ? " --contract " : "", a->how.contract ? a->how.contract : "",
+		a->how.truth ? " --truth " : "", a->how.truth ? a->how.truth : "",
+		a->how.quick ? " --quick" : "",
 		a->how.explained == ALL_EXPLAINED ? " --require-explained" : "");
 	for (; files < a->op.n; files++) file[files] = a->op.path[files];
 	if (a->baseline && !a->update) file[files++] = a->baseline;
-	const struct shard_how how = { a->shard, a->shards, a->path, a->n, a->flat, options, file, files };
+	const struct shard_how how = { a->shard, a->shards, a->path, a->n, a->flat, options, file,
+		files };
 	return shard_json(&how, all, e);
 }
 
@@ -164,7 +181,8 @@ static int judge_all(struct arguments *a, struct gated *j)
 	struct size *order = calloc(n, sizeof *order);
 	j->f = calloc(n, sizeof *j->f);
 	j->digest = calloc(n, sizeof *j->digest);
-	bool ok = (j->f && order && j->digest) || error_set(&e, E_MEMORY, NULL, NO_OFFSET, "%zu captures", j->list.n);
+	bool ok = (j->f && order && j->digest)
+		|| error_set(&e, E_MEMORY, NULL, NO_OFFSET, "%zu captures", j->list.n);
 	if (ok) find_all(a, j, order, &status);
 	free(order);
 	ok = ok && (!a->baseline || ratchet(a, j, names, &status, &e));
@@ -219,9 +237,14 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case PARTIAL: a->partial = true; return 0;
 	case ARGP_KEY_END:
 		if (a->update && !a->baseline) argp_error(state, "--update-baseline needs --baseline FILE");
-		else if (a->prune && !a->update) argp_error(state, "--prune needs --update-baseline");
-		else if (a->prune && (a->only || a->partial)) argp_error(state, "--prune removes what a whole run lacks; --only and --partial are no whole run");
-		else if (a->only && a->shards) argp_error(state, "--only takes one capture, and --shard cuts all of them");
+		else if (a->prune && !a->update)
+			argp_error(state, "--prune needs --update-baseline");
+		else if (a->prune && (a->only || a->partial))
+			argp_error(state,
+				"--prune removes what a whole run lacks; --only and --partial are "
+				"no whole run");
+		else if (a->only && a->shards)
+			argp_error(state, "--only takes one capture, and --shard cuts all of them");
 		return 0;
 	case ARGP_KEY_ARGS:
 		a->path = state->argv + state->next;
@@ -234,16 +257,28 @@ static error_t parse(int key, char *text, struct argp_state *state)
 int cmd_gate(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{ "baseline", 'b', "FILE", 0, "fail what got worse than in FILE: a larger error, a site that was not rounded", 0 },
-		{ "update-baseline", 'B', NULL, 0, "write the figures of this run into the baseline", 0 },
-		{ "prune", PRUNE, NULL, 0, "with --update-baseline: remove the entries of captures that are gone", 0 },
-		{ "partial", PARTIAL, NULL, 0, "captures of the baseline may be missing, as some were left out on purpose", 0 },
+		{ "baseline", 'b', "FILE", 0,
+			"fail what got worse than in FILE: a larger error, a site that was not "
+			"rounded",
+			0 },
+		{ "update-baseline", 'B', NULL, 0,
+			"write the figures of this run into the baseline", 0 },
+		{ "prune", PRUNE, NULL, 0,
+			"with --update-baseline: remove the entries of captures that are gone", 0 },
+		{ "partial", PARTIAL, NULL, 0,
+			"captures of the baseline may be missing, as some were left out on purpose",
+			0 },
 		{ "flat", FLAT, NULL, 0, "leave out the folders below DIR", 0 },
 		{ "only", ONLY, "PATH", 0, "the capture of this path below DIR alone", 0 },
-		{ "shard", 's', "I/N", 0, "the I-th of N parts of the captures; see `etalon merge`", 0 }, { 0 }
+		{ "shard", 's', "I/N", 0, "the I-th of N parts of the captures; see `etalon merge`",
+			0 },
+		{ 0 }
 	};
 	static const struct argp_child children[] = { { &cli_op_argp, 0, NULL, 0 }, { &find_argp, 0, NULL, 0 }, { &gate_output_argp, 0, NULL, 0 }, { 0 } };
-	static const struct argp argp = { options, parse, "[DIR|CAPTURE...]", "Many captures, one verdict: of DIR each *.safetensors, in folders below it too. DIR is fixtures/captures unless given.", children, NULL, NULL };
+	static const struct argp argp = { options, parse, "[DIR|CAPTURE...]",
+		"Many captures, one verdict: of DIR each *.safetensors, in folders below it too. "
+		"DIR is fixtures/captures unless given.",
+		children, NULL, NULL };
 	char *standard[] = { "fixtures/captures" };
 	struct arguments a = { .path = standard, .n = 1, .how.explained = OWN_EXPLAINED };
 	struct gated j = { 0 };

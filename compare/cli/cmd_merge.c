@@ -9,9 +9,17 @@
 struct arguments { struct gate_output to; char **path; size_t n; bool elsewhere; };
 
 /* What all shards of a list agree on, and those that are there. */
-struct parts { size_t of, captures; char digest[SHA256_TEXT], *options; const char *first; json_t **part; };
+struct parts {
+	size_t of, captures;
+	char digest[SHA256_TEXT], *options;
+	const char *first;
+	json_t **part;
+};
 
-static size_t whole_number(const json_t *j, const char *key) { return (size_t)json_integer_value(json_object_get(j, key)); }
+static size_t whole_number(const json_t *j, const char *key)
+{
+	return (size_t)json_integer_value(json_object_get(j, key));
+}
 
 static const char *text_of(const json_t *j, const char *key)
 {
@@ -28,7 +36,8 @@ static bool begin(struct parts *p, const json_t *shard, const char *path, struct
 	snprintf(p->digest, sizeof p->digest, "%s", text_of(shard, "list"));
 	p->options = strdup(text_of(shard, "options"));
 	p->part = calloc(p->of + 1, sizeof *p->part);
-	return (p->part && p->options) || error_set(e, E_MEMORY, path, NO_OFFSET, "%zu shards", p->of);
+	return (p->part && p->options)
+		|| error_set(e, E_MEMORY, path, NO_OFFSET, "%zu shards", p->of);
 }
 
 static bool take(struct parts *p, const json_t *j, const char *path, struct error *e)
@@ -37,11 +46,17 @@ static bool take(struct parts *p, const json_t *j, const char *path, struct erro
 	size_t number = whole_number(shard, "number");
 
 	if (!p->part && !begin(p, shard, path, e)) return false;
-	if (whole_number(shard, "of") != p->of || whole_number(shard, "captures") != p->captures || strcmp(text_of(shard, "list"), p->digest))
-		return error_set(e, E_VALUE, path, NO_OFFSET, "a shard of another list of captures than '%s'", p->first);
+	if (whole_number(shard, "of") != p->of || whole_number(shard, "captures") != p->captures
+		|| strcmp(text_of(shard, "list"), p->digest))
+		return error_set(e, E_VALUE, path, NO_OFFSET,
+			"a shard of another list of captures than '%s'", p->first);
 	if (strcmp(text_of(shard, "options"), p->options))
-		return error_set(e, E_VALUE, path, NO_OFFSET, "made with options '%.60s', '%.60s' with '%.60s'", text_of(shard, "options"), p->first, p->options);
-	if (p->part[number]) return error_set(e, E_DUPLICATE, path, NO_OFFSET, "shard %zu/%zu is there already", number, p->of);
+		return error_set(e, E_VALUE, path, NO_OFFSET,
+			"made with options '%.60s', '%.60s' with '%.60s'",
+			text_of(shard, "options"), p->first, p->options);
+	if (p->part[number])
+		return error_set(e, E_DUPLICATE, path, NO_OFFSET, "shard %zu/%zu is there already",
+			number, p->of);
 	p->part[number] = json_incref(json_object_get(j, "captures"));
 	return true;
 }
@@ -49,7 +64,11 @@ static bool take(struct parts *p, const json_t *j, const char *path, struct erro
 static bool none_is_missing(const struct parts *p, struct error *e)
 {
 	for (size_t i = 1; i <= p->of; i++)
-		if (!p->part[i]) return error_set(e, E_MISSING, NULL, NO_OFFSET, "shard %zu/%zu is missing; run it again: etalon gate --shard %zu/%zu", i, p->of, i, p->of);
+		if (!p->part[i])
+			return error_set(e, E_MISSING, NULL, NO_OFFSET,
+				"shard %zu/%zu is missing; run it again: etalon gate --shard "
+				"%zu/%zu",
+				i, p->of, i, p->of);
 	return true;
 }
 
@@ -58,7 +77,8 @@ static json_t *in_order(const struct parts *p)
 {
 	json_t *captures = json_array();
 
-	for (size_t i = 0; i < p->captures; i++) json_array_append(captures, json_array_get(p->part[1 + i % p->of], i / p->of));
+	for (size_t i = 0; i < p->captures; i++)
+		json_array_append(captures, json_array_get(p->part[1 + i % p->of], i / p->of));
 	return captures;
 }
 
@@ -98,11 +118,18 @@ static error_t parse(int key, char *text, struct argp_state *state)
 int cmd_merge(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{ "elsewhere", 'e', NULL, 0, "the captures are on another machine: a shard that is older than they are is not noticed", 0 }, { 0 }
+		{ "elsewhere", 'e', NULL, 0,
+			"the captures are on another machine: a shard that is older than they are "
+			"is not noticed",
+			0 },
+		{ 0 }
 	};
 	static const struct argp_child children[] = { { &gate_output_argp, 0, NULL, 0 }, { 0 } };
-	static const struct argp argp = { options, parse, "FILE...", "The shards of one gate, each written by `etalon gate --shard I/N --output FILE`: none may be"
-		" missing, none there twice, and none older than its captures.", children, NULL, NULL };
+	static const struct argp argp = { options, parse, "FILE...",
+		"The shards of one gate, each written by `etalon gate --shard I/N --output FILE`: "
+		"none may be"
+		" missing, none there twice, and none older than its captures.",
+		children, NULL, NULL };
 	struct arguments a = { 0 };
 	struct parts p = { 0 };
 	struct error e = { 0 };
@@ -112,7 +139,10 @@ int cmd_merge(int argc, char **argv)
 	for (size_t i = 0; ok && i < a.n; i++) {
 		json_t *j = shard_read(a.path[i], &e);
 		ok = j && take(&p, j, a.path[i], &e);
-		ok = ok && (a.elsewhere || shard_is_fresh(json_object_get(j, "shard"), json_object_get(j, "captures"), a.path[i], &e));
+		ok = ok
+			&& (a.elsewhere
+				|| shard_is_fresh(json_object_get(j, "shard"),
+					json_object_get(j, "captures"), a.path[i], &e));
 		json_decref(j);
 	}
 	ok = ok && none_is_missing(&p, &e);

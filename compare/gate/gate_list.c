@@ -15,7 +15,8 @@ static void item_free(struct listed *x)
 	free(x->name);
 }
 
-static bool add(struct gate_list *l, const char *path, const char *root, const char *name, bool gone)
+static bool add(
+	struct gate_list *l, const char *path, const char *root, const char *name, bool gone)
 {
 	struct listed *item = realloc(l->item, (l->n + 1) * sizeof *item);
 
@@ -43,7 +44,8 @@ static bool is_capture(const char *name)
 }
 
 /* One entry of a folder's tree. A link to a folder above it was read there. */
-static bool take(struct gate_list *l, FTS *tree, FTSENT *f, const char *root, bool flat, struct error *e)
+static bool take(
+	struct gate_list *l, FTS *tree, FTSENT *f, const char *root, bool flat, struct error *e)
 {
 	const char *name = f->fts_path + strlen(root);
 
@@ -55,12 +57,14 @@ static bool take(struct gate_list *l, FTS *tree, FTSENT *f, const char *root, bo
 	case FTS_DC: return true;
 	case FTS_DNR:
 	case FTS_ERR:
-	case FTS_NS: return error_set(e, E_READ, f->fts_path, NO_OFFSET, "%s", strerror(f->fts_errno));
+	case FTS_NS:
+		return error_set(e, E_READ, f->fts_path, NO_OFFSET, "%s", strerror(f->fts_errno));
 	default: break;
 	}
 	if (!is_capture(f->fts_name)) return true;
 	while (*name == '/') name++;
-	return add(l, f->fts_path, root, f->fts_level ? name : f->fts_name, false) || no_memory(root, e);
+	return add(l, f->fts_path, root, f->fts_level ? name : f->fts_name, false)
+		|| no_memory(root, e);
 }
 
 static int by_name(const void *a, const void *b)
@@ -86,20 +90,23 @@ bool list_add(struct gate_list *l, const char *root, bool flat, struct error *e)
 	FTSENT *f = NULL;
 	bool ok = tree || no_memory(root, e);
 
-	if (ok && !(f = fts_read(tree))) ok = error_set(e, E_READ, root, NO_OFFSET, "%s", strerror(errno));
+	if (ok && !(f = fts_read(tree)))
+		ok = error_set(e, E_READ, root, NO_OFFSET, "%s", strerror(errno));
 	bool folder = ok && (f->fts_info == FTS_D || f->fts_info == FTS_DNR);
 	if (ok && f->fts_info == FTS_NS)
-		ok = error_set(e, E_OPEN, root, NO_OFFSET, "expected a folder of captures or a capture: %s",
-			strerror(f->fts_errno));
+		ok = error_set(e, E_OPEN, root, NO_OFFSET,
+			"expected a folder of captures or a capture: %s", strerror(f->fts_errno));
 	else if (ok && !folder) ok = add_file(l, root, e);
 	while (ok && folder && f) {
 		ok = take(l, tree, f, root, flat, e);
 		errno = 0;
-		if (ok && !(f = fts_read(tree)) && errno) ok = error_set(e, E_READ, root, NO_OFFSET, "%s", strerror(errno));
+		if (ok && !(f = fts_read(tree)) && errno)
+			ok = error_set(e, E_READ, root, NO_OFFSET, "%s", strerror(errno));
 	}
 	if (ok && folder && l->n == before)
 		ok = error_set(e, E_EMPTY, root, NO_OFFSET, "expected *.safetensors%s",
-			flat ? "; --flat leaves out the folders below it" : " in it or in a folder below it");
+			flat ? "; --flat leaves out the folders below it"
+			     : " in it or in a folder below it");
 	if (tree) fts_close(tree);
 	free(start);
 	if (ok && l->n > before) qsort(l->item + before, l->n - before, sizeof *l->item, by_name);
@@ -131,7 +138,8 @@ bool list_names_differ(const struct gate_list *l, struct error *e)
 		for (size_t k = i + 1; k < l->n; k++)
 			if (!strcmp(l->item[i].name, l->item[k].name))
 				return error_set(e, E_DUPLICATE, l->item[i].name, NO_OFFSET,
-					"'%s' and '%s' would share the baseline's entry; name the folder above both",
+					"'%s' and '%s' would share the baseline's entry; name the "
+					"folder above both",
 					l->item[i].path, l->item[k].path);
 	return true;
 }
@@ -145,7 +153,9 @@ bool list_only(struct gate_list *l, const char *name, struct error *e)
 		else l->item[kept++] = l->item[i];
 	}
 	l->n = kept;
-	return kept || error_set(e, E_MISSING, name, NO_OFFSET, "--only: no capture has this path below the folders named");
+	return kept
+		|| error_set(e, E_MISSING, name, NO_OFFSET,
+			"--only: no capture has this path below the folders named");
 }
 
 void list_part(struct gate_list *l, size_t number, size_t of)

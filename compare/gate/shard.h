@@ -7,7 +7,15 @@
 
 /* roots, flat: what the captures were found by; options: what else decides a verdict; file: what was
  * read besides captures (formulas, the baseline). */
-struct shard_how { size_t number, of; char *const *root; size_t roots; bool flat; const char *options; const char *const *file; size_t files; };
+struct shard_how {
+	size_t number, of;
+	char *const *root;
+	size_t roots;
+	bool flat;
+	const char *options;
+	const char *const *file;
+	size_t files;
+};
 
 /* The shard's description, a new reference, for the list of all captures. */
 json_t *shard_json(const struct shard_how *how, const struct gate_list *all, struct error *e);

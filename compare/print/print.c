@@ -41,11 +41,14 @@ static json_t *with_version(json_t *object)
 
 json_t *json_versioned(json_t *j)
 {
-	json_t *to = json_is_object(j) ? with_version(j) : json_is_array(j) ? json_array() : NULL, *item;
+	json_t *to = json_is_object(j) ? with_version(j)
+		: json_is_array(j)     ? json_array()
+				       : NULL,
+	       *item;
 	size_t i;
 
-	json_array_foreach(j, i, item)
-		if (to) json_array_append_new(to, json_is_object(item) ? with_version(item) : json_incref(item));
+	json_array_foreach(j, i, item) if (to) json_array_append_new(
+		to, json_is_object(item) ? with_version(item) : json_incref(item));
 	json_decref(j);
 	return to;
 }
@@ -57,7 +60,9 @@ int json_print(json_t *j)
 		return out_of_memory();
 	int status = json_dumpf(j, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
 	json_decref(j);
-	if (status < 0) return ferror(stdout) ? EXIT_MACHINE : out_of_memory();    /* main says that stdout failed */
+	if (status < 0)
+		return ferror(stdout) ? EXIT_MACHINE
+				      : out_of_memory(); /* main says that stdout failed */
 	putchar('\n');
 	return EXIT_PASS;
 }

@@ -34,7 +34,8 @@ static bool has_output(const struct verdict *v, const char *name)
 {
 	bool found = false;
 
-	for (int i = 0; i < v->n_out; i++) found = found || !strcmp(v->op->out[v->out[i].out].name, name);
+	for (int i = 0; i < v->n_out; i++)
+		found = found || !strcmp(v->op->out[v->out[i].out].name, name);
 	return found;
 }
 
@@ -53,8 +54,10 @@ static void compare_outputs(const json_t *was, struct verdict *v)
 			verdict_fail(v, "out.%s: worse than the baseline: rms error %.4g sigma, was %.4g, at most %.4g by chance", name, now,
 				json_number_value(rms), limit);
 	}
-	json_object_foreach(json_object_get(was, "rms"), name, old)
-		if (!has_output(v, name)) verdict_fail(v, "the baseline has out.%s, which this capture lacks", name);
+	json_object_foreach(json_object_get(was, "rms"), name, old) {
+		if (has_output(v, name)) continue;
+		verdict_fail(v, "the baseline has out.%s, which this capture lacks", name);
+	}
 }
 
 static void compare_sites(const json_t *was, struct verdict *v)
@@ -75,9 +78,11 @@ static void compare_calls(const json_t *was, struct verdict *v)
 {
 	const char *op = text_in(was, "op"), *contract = text_in(was, "contract");
 
-	if (strcmp(op, v->op->name)) verdict_fail(v, "a call of %s, in the baseline one of %s", v->op->name, op);
+	if (strcmp(op, v->op->name))
+		verdict_fail(v, "a call of %s, in the baseline one of %s", v->op->name, op);
 	else if (strcmp(contract, v->contract->name))
-		verdict_fail(v, "judged under contract %s, in the baseline under %s", v->contract->name, contract);
+		verdict_fail(v, "judged under contract %s, in the baseline under %s",
+			v->contract->name, contract);
 	else {
 		compare_outputs(was, v);
 		compare_sites(was, v);
@@ -88,9 +93,11 @@ static void compare_one(const json_t *was, struct finding *f)
 {
 	struct verdict *v = &f->verdict;
 
-	if (was && v->outcome == UNDECIDED) verdict_fail(v, "undecided, which it was not in the baseline");
+	if (was && v->outcome == UNDECIDED)
+		verdict_fail(v, "undecided, which it was not in the baseline");
 	else if (was) compare_calls(was, v);
-	else if (v->outcome == PASS) verdict_fail(v, "not in the baseline; --update-baseline adds it");
+	else if (v->outcome == PASS)
+		verdict_fail(v, "not in the baseline; --update-baseline adds it");
 }
 
 void baseline_compare(const json_t *captures, const char *path, struct finding *f, size_t n)
@@ -101,7 +108,8 @@ void baseline_compare(const json_t *captures, const char *path, struct finding *
 		compare_one(json_object_get(captures, f[i].name), &f[i]);
 		if (f[i].verdict.n_reason == before) continue;
 		f[i].baseline = path;
-		for (int r = before; r < f[i].verdict.n_reason; r++) make_clean(f[i].verdict.reason[r]);
+		for (int r = before; r < f[i].verdict.n_reason; r++)
+			make_clean(f[i].verdict.reason[r]);
 	}
 }
 
@@ -128,11 +136,14 @@ json_t *baseline_gone(const json_t *captures, const char *path, const char *name
 {
 	const json_t *was = json_object_get(captures, name);
 	char *again = gone_replay(path, name, folder, folders);
-	json_t *j = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:[], s:[s]}", "version",
-		JSON_VERSION, "capture", name, "name", name, "baseline", path, "op", text_in(was, "op"), "producer",
-		text_in(was, "producer"), "device", text_in(was, "device"), "replay", again ? again : "",
-		"verdict", "fail", "exit", EXIT_FAIL, "contract", text_in(was, "contract"), "outputs", "reasons",
-		"in the baseline, but not among the captures; --update-baseline --prune removes its entry");
+	json_t *j = json_pack(
+		"{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:[], s:[s]}", "version",
+		JSON_VERSION, "capture", name, "name", name, "baseline", path, "op",
+		text_in(was, "op"), "producer", text_in(was, "producer"), "device",
+		text_in(was, "device"), "replay", again ? again : "", "verdict", "fail", "exit",
+		EXIT_FAIL, "contract", text_in(was, "contract"), "outputs", "reasons",
+		"in the baseline, but not among the captures; --update-baseline --prune removes "
+		"its entry");
 
 	free(again);
 	return j;
@@ -149,6 +160,7 @@ json_t *baseline_entry(const struct finding *f)
 		json_object_set_new(rms, v->op->out[v->out[i].out].name, json_real(v->out[i].rule[RULE_RMS].value));
 	for (int j = 0; identified && j < v->x.profile.n; j++)
 		if (v->x.profile.reading[j].state == ROUNDED) json_array_append_new(rounds, json_string(site_text(v, &v->x.profile.reading[j], text)));
-	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "op", f->op, "contract", v->contract->name, "producer", f->producer, "device", f->device,
-		"rms", rms, "rounds", rounds);
+	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "op", f->op, "contract",
+		v->contract->name, "producer", f->producer, "device", f->device, "rms", rms,
+		"rounds", rounds);
 }

@@ -29,6 +29,7 @@ json_t *baseline_entry(const struct finding *f);
 /* Writes the entries of the findings that pass into the file, which keeps its others, or with
  * `only`, an object whose keys are names, those of these names. Updates of one file wait for each
  * other. Returns what the file holds now, a new reference. */
-json_t *baseline_update(const char *path, const json_t *only, const struct finding *f, size_t n, struct error *e);
+json_t *baseline_update(
+	const char *path, const json_t *only, const struct finding *f, size_t n, struct error *e);
 
 #endif

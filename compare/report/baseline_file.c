@@ -32,29 +32,42 @@ static bool is_entry(const json_t *x)
 {
 	const json_t *rms = json_object_get(x, "rms"), *rounds = json_object_get(x, "rounds");
 
-	return json_is_string(json_object_get(x, "op")) && json_is_string(json_object_get(x, "contract"))
-		&& json_is_object(rms) && are_all(rms, is_figure) && (json_is_null(rounds) || json_is_array(rounds))
+	return json_is_string(json_object_get(x, "op"))
+		&& json_is_string(json_object_get(x, "contract")) && json_is_object(rms)
+		&& are_all(rms, is_figure) && (json_is_null(rounds) || json_is_array(rounds))
 		&& are_all(rounds, is_text);
 }
 
 static bool is_sound(const json_t *j, struct error *e)
 {
-	const json_t *version = json_object_get(j, "version"), *captures = json_object_get(j, "captures");
+	const json_t *version = json_object_get(j, "version"),
+		     *captures = json_object_get(j, "captures");
 	const char *name;
 	json_t *entry;
 
-	if (!json_is_object(j)) return error_set(e, E_FORMAT, "", NO_OFFSET, "expected a JSON object, as --update-baseline writes it");
-	if (!version) return error_set(e, E_FORMAT, "", NO_OFFSET, "expected a baseline of version %d, got one of version 1" ANEW, BASELINE_VERSION);
+	if (!json_is_object(j))
+		return error_set(e, E_FORMAT, "", NO_OFFSET,
+			"expected a JSON object, as --update-baseline writes it");
+	if (!version)
+		return error_set(e, E_FORMAT, "", NO_OFFSET,
+			"expected a baseline of version %d, got one of version 1" ANEW,
+			BASELINE_VERSION);
 	if (!json_is_integer(version) || json_integer_value(version) != BASELINE_VERSION) {
 		char *text = json_dumps(version, JSON_ENCODE_ANY | JSON_COMPACT);
-		error_set(e, E_FORMAT, "version", NO_OFFSET, "expected a baseline of version %d, got %.40s" ANEW, BASELINE_VERSION, text ? text : "");
+		error_set(e, E_FORMAT, "version", NO_OFFSET,
+			"expected a baseline of version %d, got %.40s" ANEW, BASELINE_VERSION,
+			text ? text : "");
 		free(text);
 		return false;
 	}
-	if (!json_is_object(captures)) return error_set(e, E_FORMAT, "captures", NO_OFFSET, "expected an object" ANEW);
-	json_object_foreach((json_t *)(uintptr_t)captures, name, entry)
-		if (!is_entry(entry))
-			return error_set(e, E_FORMAT, name, NO_OFFSET, "expected an entry with op, contract, rms and rounds, as --update-baseline writes it");
+	if (!json_is_object(captures))
+		return error_set(e, E_FORMAT, "captures", NO_OFFSET, "expected an object" ANEW);
+	json_object_foreach((json_t *)(uintptr_t)captures, name, entry) {
+		if (is_entry(entry)) continue;
+		return error_set(e, E_FORMAT, name, NO_OFFSET,
+			"expected an entry with op, contract, rms and rounds, as --update-baseline "
+			"writes it");
+	}
 	return true;
 }
 
@@ -64,8 +77,9 @@ json_t *baseline_parse(const char *text, size_t n, const char *path, struct erro
 	json_t *j = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why), *captures = NULL;
 
 	if (!j)
-		error_set(e, E_HEADER_JSON, "", why.position < 0 ? NO_OFFSET : (uint64_t)why.position, "line %d, column %d: %s",
-			why.line, why.column, why.text);
+		error_set(e, E_HEADER_JSON, "",
+			why.position < 0 ? NO_OFFSET : (uint64_t)why.position,
+			"line %d, column %d: %s", why.line, why.column, why.text);
 	else if (is_sound(j, e)) captures = json_incref(json_object_get(j, "captures"));
 	json_decref(j);
 	if (!captures) error_in_file(e, path);
@@ -101,8 +115,11 @@ json_t *baseline_read(const char *path, struct error *e)
 	json_t *captures = NULL;
 	char *text = NULL;
 
-	if (file < 0) error_set(e, E_OPEN, "", NO_OFFSET, "%s; --update-baseline makes one", strerror(errno));
-	else if (!(text = bytes_of(file, &n))) error_set(e, E_READ, "", NO_OFFSET, "%s", strerror(errno));
+	if (file < 0)
+		error_set(e, E_OPEN, "", NO_OFFSET, "%s; --update-baseline makes one",
+			strerror(errno));
+	else if (!(text = bytes_of(file, &n)))
+		error_set(e, E_READ, "", NO_OFFSET, "%s", strerror(errno));
 	else captures = baseline_parse(text, n, path, e);
 	if (!text) error_in_file(e, path);
 	if (file >= 0) close(file);
@@ -119,12 +136,14 @@ static int locked(const char *path, struct error *e)
 	for (;;) {
 		int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 		if (file < 0 || flock(file, LOCK_EX)) {
-			error_set(e, E_OPEN, "", NO_OFFSET, "expected a baseline that can be written: %s", strerror(errno));
+			error_set(e, E_OPEN, "", NO_OFFSET,
+				"expected a baseline that can be written: %s", strerror(errno));
 			error_in_file(e, path);
 			if (file >= 0) close(file);
 			return -1;
 		}
-		if (!fstat(file, &held) && !stat(path, &now) && held.st_ino == now.st_ino && held.st_dev == now.st_dev)
+		if (!fstat(file, &held) && !stat(path, &now) && held.st_ino == now.st_ino
+			&& held.st_dev == now.st_dev)
 			return file;
 		close(file);
 	}
@@ -143,28 +162,35 @@ static void drop_all_but(json_t *captures, const json_t *only)
 static bool written(const char *path, json_t *captures, struct error *e)
 {
 	json_t *whole = json_pack("{s:i, s:O}", "version", BASELINE_VERSION, "captures", captures);
-	char *text = whole ? json_dumps(whole, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(6)) : NULL;
-	bool ok = text ? text_write(path, text, strlen(text), e) : error_set(e, E_MEMORY, path, NO_OFFSET, "a baseline");
+	char *text = whole
+		? json_dumps(whole, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(6))
+		: NULL;
+	bool ok = text ? text_write(path, text, strlen(text), e)
+		       : error_set(e, E_MEMORY, path, NO_OFFSET, "a baseline");
 
 	free(text);
 	json_decref(whole);
 	return ok;
 }
 
-json_t *baseline_update(const char *path, const json_t *only, const struct finding *f, size_t n, struct error *e)
+json_t *baseline_update(
+	const char *path, const json_t *only, const struct finding *f, size_t n, struct error *e)
 {
 	int file = locked(path, e);
 	size_t size = 0;
 
 	if (file < 0) return NULL;
 	char *text = bytes_of(file, &size);
-	json_t *captures = !text ? NULL : size ? baseline_parse(text, size, path, e) : json_object();
+	json_t *captures = !text ? NULL
+		: size           ? baseline_parse(text, size, path, e)
+				 : json_object();
 	if (!text) {
 		error_set(e, E_READ, "", NO_OFFSET, "%s", strerror(errno));
 		error_in_file(e, path);
 	}
 	for (size_t i = 0; captures && i < n; i++)
-		if (f[i].judged && f[i].verdict.outcome == PASS) json_object_set_new(captures, f[i].name, baseline_entry(&f[i]));
+		if (f[i].judged && f[i].verdict.outcome == PASS)
+			json_object_set_new(captures, f[i].name, baseline_entry(&f[i]));
 	if (captures && only) drop_all_but(captures, only);
 	bool ok = captures && written(path, captures, e);
 	if (!ok && !size) unlink(path);         /* made by locked() */

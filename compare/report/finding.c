@@ -25,7 +25,8 @@ static size_t not_finite(const struct tensor *t, size_t *first, double *value)
 
 	for (size_t i = 0; i < t->count; i += AT_A_TIME) {
 		size_t some = t->count - i < AT_A_TIME ? t->count - i : AT_A_TIME;
-		dtype_load(t->dtype, (const char *)t->data + i * dtype_info[t->dtype].size, some, x);
+		dtype_load(
+			t->dtype, (const char *)t->data + i * dtype_info[t->dtype].size, some, x);
 		for (size_t k = 0; k < some; k++) {
 			if (isfinite(x[k])) continue;
 			if (!n++) *first = i + k, *value = x[k];
@@ -41,7 +42,8 @@ static void place(const struct tensor *t, size_t index, char *text, size_t size)
 
 	for (int r = t->rank; r-- > 0; index /= t->shape[r]) at[r] = index % t->shape[r];
 	used += (size_t)snprintf(text, size, "[");
-	for (int r = 0; r < t->rank && used < size; r++) used += (size_t)snprintf(text + used, size - used, "%s%zu", r ? "," : "", at[r]);
+	for (int r = 0; r < t->rank && used < size; r++)
+		used += (size_t)snprintf(text + used, size - used, "%s%zu", r ? "," : "", at[r]);
 	if (used < size) snprintf(text + used, size - used, "]");
 }
 
@@ -58,9 +60,11 @@ static void say_inputs(struct verdict *v, const struct capture *c)
 		place(t, at, where, sizeof where);
 		if (v->n_reason == MAX_REASON) v->n_reason--;
 		int to = v->outcome == UNDECIDED ? 0 : v->n_reason;
-		memmove(v->reason + to + 1, v->reason + to, (size_t)(v->n_reason - to) * sizeof *v->reason);
-		snprintf(v->reason[to], sizeof v->reason[to], "%s: %zu of %zu elements %s not finite; the first at %s is %s", t->name, n, t->count,
-			n == 1 ? "is" : "are", where, number_text(x, what));
+		memmove(v->reason + to + 1, v->reason + to,
+			(size_t)(v->n_reason - to) * sizeof *v->reason);
+		snprintf(v->reason[to], sizeof v->reason[to],
+			"%s: %zu of %zu elements %s not finite; the first at %s is %s", t->name, n,
+			t->count, n == 1 ? "is" : "are", where, number_text(x, what));
 		v->n_reason++;
 	}
 }

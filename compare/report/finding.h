@@ -13,7 +13,7 @@ struct finding {
 	struct verdict verdict;         /* where judged */
 	char op[64], producer[128], device[64];         /* "" when the file could not be read */
 	/* Set by a gate, which owns them, behind finding_judge; else NULL. */
-	const char *name, *root;        /* the path below the folder that was named, and that folder */
+	const char *name, *root; /* the path below the folder that was named, and that folder */
 	const char *baseline;           /* the baseline's path, if it fails this capture */
 };
 

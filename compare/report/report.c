@@ -26,8 +26,9 @@ void replay(FILE *to, const struct finding *f)
 	const struct op *op = op_find(f->op);
 	char option[OP_OPTION];
 
-	fprintf(to, "etalon %s%s%s%s ", f->baseline ? "gate" : "check", op ? op_option(op, option) : "",
-		f->verdict.required ? " --require-explained" : "", f->quick ? " --quick" : "");
+	fprintf(to, "etalon %s%s%s%s ", f->baseline ? "gate" : "check",
+		op ? op_option(op, option) : "", f->verdict.required ? " --require-explained" : "",
+		f->quick ? " --quick" : "");
 	shell_quoted(to, f->baseline ? f->root : f->path);
 	if (f->judged) fprintf(to, " --contract %s", f->verdict.contract->name);
 	if (f->truth[0]) fprintf(to, " --truth %s", f->truth);
@@ -129,8 +130,11 @@ static void unnamed_lines(FILE *to, const struct verdict *v, bool options)
 	const char *name = v->contract->name;
 
 	if (!options) {
-		fprintf(to, "  the call names no contract, so the op's first was taken, %s; ", name);
-		if (v->instead) fprintf(to, "the contract %s holds: name it if this kernel computes so\n", v->instead->name);
+		fprintf(to, "  the call names no contract, so the op's first was taken, %s; ",
+			name);
+		if (v->instead)
+			fprintf(to, "the contract %s holds: name it if this kernel computes so\n",
+				v->instead->name);
 		else fputs("the contract \"auto\" is the tightest that is met\n", to);
 		return;
 	}
@@ -221,10 +225,10 @@ static json_t *json_output(const struct finding *f, const struct output_verdict 
 json_t *report_json(const struct finding *f)
 {
 	const struct verdict *v = &f->verdict;
-	json_t *j = json_pack("{s:i, s:s, s:s?, s:s?, s:s, s:s, s:s, s:o, s:s, s:i}", "version", JSON_VERSION,
-		"capture", f->path, "name", f->name, "baseline", f->baseline, "op", f->op, "producer", f->producer, "device",
-		f->device, "replay", json_written(replay, f), "verdict", finding_word(f), "exit",
-		finding_exit(f));
+	json_t *j = json_pack("{s:i, s:s, s:s?, s:s?, s:s, s:s, s:s, s:o, s:s, s:i}", "version",
+		JSON_VERSION, "capture", f->path, "name", f->name, "baseline", f->baseline, "op",
+		f->op, "producer", f->producer, "device", f->device, "replay",
+		json_written(replay, f), "verdict", finding_word(f), "exit", finding_exit(f));
 
 	if (!f->judged) {
 		json_object_set_new(j, "error", json_pack("{s:s, s:s, s:o, s:s}", "message", error_message(f->error.code), "item", f->error.item,

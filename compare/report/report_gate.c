@@ -47,7 +47,8 @@ static void line(FILE *to, const struct row *r, const char *title, size_t width)
 	fputs("  ", to);
 	cell(to, r->judged ? r->contract : "-", 13, true);
 	if (r->judged && r->figures)
-		fprintf(to, "  %7s  %6s", short_text(r->worst, 4, worst), short_text(r->rms, 3, rms));
+		fprintf(to, "  %7s  %6s", short_text(r->worst, 4, worst),
+			short_text(r->rms, 3, rms));
 	else fprintf(to, "  %7s  %6s", "-", "-");
 	fprintf(to, "  %s\n", r->verdict);
 }

@@ -12,7 +12,10 @@ static void xml(FILE *to, const char *text)
 /* The verdict, with what caused it. */
 static void failure(FILE *to, const struct row *r)
 {
-	const char *tag = r->warning ? "skipped" : r->judged ? "failure" : "error", *cause = row_cause(r);
+	const char *tag = r->warning ? "skipped"
+		: r->judged          ? "failure"
+				     : "error",
+		   *cause = row_cause(r);
 	char *text = NULL;
 	size_t size;
 	FILE *memory = open_memstream(&text, &size);
@@ -37,8 +40,11 @@ void report_junit(FILE *to, const json_t *captures)
 
 	rows_count(captures, k);
 	for (size_t i = 0; i < n; i++) warnings += row_of(captures, i).warning;
-	fprintf(to, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"etalon\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\">\n",
-		n, k[EXIT_FAIL] + k[EXIT_UNDECIDED] - warnings, k[EXIT_INPUT] + k[EXIT_MACHINE], warnings);
+	fprintf(to,
+		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"etalon\" "
+		"tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\">\n",
+		n, k[EXIT_FAIL] + k[EXIT_UNDECIDED] - warnings, k[EXIT_INPUT] + k[EXIT_MACHINE],
+		warnings);
 	for (size_t i = 0; i < n; i++) {
 		const struct row r = row_of(captures, i);
 		fputs("  <testcase classname=\"", to);

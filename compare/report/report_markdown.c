@@ -11,18 +11,21 @@ enum { MOST = 1000000 };
 static void put_field(FILE *to, const char *text)
 {
 	escaped(to, text, "|<>&`\\*_~[](){}#+-!:.@$^=\"'",
-		(const char *const[]){ "\\|", "&lt;", "&gt;", "&amp;", "&#96;", "\\\\", "\\*", "\\_", "\\~", "\\[", "\\]", "\\(", "\\)",
-			"\\{", "\\}", "\\#", "\\+", "\\-", "\\!", "\\:", "\\.", "&#64;", "\\$", "\\^", "\\=", "\\\"", "\\'" });
+		(const char *const[]){ "\\|", "&lt;", "&gt;", "&amp;", "&#96;", "\\\\", "\\*",
+			"\\_", "\\~", "\\[", "\\]", "\\(", "\\)", "\\{", "\\}", "\\#", "\\+", "\\-",
+			"\\!", "\\:", "\\.", "&#64;", "\\$", "\\^", "\\=", "\\\"", "\\'" });
 }
 
 static void html(FILE *to, const char *text)
 {
-	escaped(to, text, "<>&\"|`", (const char *const[]){ "&lt;", "&gt;", "&amp;", "&quot;", "&#124;", "&#96;" });
+	escaped(to, text, "<>&\"|`",
+		(const char *const[]){ "&lt;", "&gt;", "&amp;", "&quot;", "&#124;", "&#96;" });
 }
 
 static void row(FILE *to, const struct row *r, bool by_name)
 {
-	static const char *const mark[] = { "✅ pass", "❌ fail", "❌ error", "⚠️ undecided", "❌ error" };
+	static const char *const mark[] = { "✅ pass", "❌ fail", "❌ error", "⚠️ undecided",
+		"❌ error" };
 	char worst[FIGURE], rms[FIGURE], *title = row_title(r, by_name);
 
 	fputs("| ", to);
@@ -34,7 +37,8 @@ static void row(FILE *to, const struct row *r, bool by_name)
 	fputs(" | ", to);
 	put_field(to, r->contract);
 	if (r->judged && r->figures)
-		fprintf(to, " | %s | %s", short_text(r->worst, 4, worst), short_text(r->rms, 3, rms));
+		fprintf(to, " | %s | %s", short_text(r->worst, 4, worst),
+			short_text(r->rms, 3, rms));
 	else fputs(" | | ", to);
 	fprintf(to, " | %s |\n", mark[r->exit]);
 	free(title);
@@ -83,7 +87,9 @@ void report_markdown(FILE *to, const json_t *captures)
 
 	fputs("## etalon\n\n", to);
 	rows_totals(to, captures);
-	fputs("\n\n| capture | op | producer | contract | worst σ | rms σ | verdict |\n|---|---|---|---|---:|---:|---|\n", to);
+	fputs("\n\n| capture | op | producer | contract | worst σ | rms σ | verdict "
+	      "|\n|---|---|---|---|---:|---:|---|\n",
+		to);
 	for (size_t i = 0; i < n; i++) {
 		const struct row r = row_of(captures, i);
 		lines += add_row(to, &used, &r, by_name, true);
@@ -95,6 +101,8 @@ void report_markdown(FILE *to, const json_t *captures)
 		told += add_row(to, &used, &r, by_name, false);
 	}
 	if (lines < n || told < to_tell)
-		fprintf(to, "\nThis page has room for %zu of %zu captures and the reasons of %zu of %zu; the table and JUnit have all.\n",
+		fprintf(to,
+			"\nThis page has room for %zu of %zu captures and the reasons of %zu of "
+			"%zu; the table and JUnit have all.\n",
 			lines, n, told, to_tell);
 }

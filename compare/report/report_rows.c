@@ -19,7 +19,8 @@ static double largest(const json_t *j, const char *rule)
 	size_t i;
 
 	json_array_foreach(json_object_get(j, "outputs"), i, o) {
-		const json_t *value = json_object_get(json_object_get(json_object_get(o, "rules"), rule), "value");
+		const json_t *value = json_object_get(
+			json_object_get(json_object_get(o, "rules"), rule), "value");
 		x = json_is_number(value) ? json_number_value(value) : INFINITY;
 		if (x > most) most = x;
 	}
@@ -40,8 +41,10 @@ struct row row_of(const json_t *captures, size_t i)
 		.replay = text_of(j, "replay"),
 		.worst = largest(j, rule_name[RULE_WORST]),
 		.rms = largest(j, rule_name[RULE_RMS]),
-		.exit = json_is_integer(exit) && json_integer_value(exit) >= EXIT_PASS && json_integer_value(exit) <= EXIT_MACHINE
-			? (int)json_integer_value(exit) : EXIT_MACHINE,
+		.exit = json_is_integer(exit) && json_integer_value(exit) >= EXIT_PASS
+				&& json_integer_value(exit) <= EXIT_MACHINE
+			? (int)json_integer_value(exit)
+			: EXIT_MACHINE,
 		.judged = !json_object_get(j, "error"),
 		.warning = json_is_true(json_object_get(j, "warning")),
 		.figures = json_array_size(json_object_get(j, "outputs")) > 0,
@@ -56,7 +59,8 @@ bool names_differ(const json_t *captures)
 
 	for (size_t i = 0; differ && i < json_array_size(captures); i++) {
 		const char *name = row_of(captures, i).name;
-		differ = *name && !json_object_get(seen, name) && !json_object_set_new(seen, name, json_true());
+		differ = *name && !json_object_get(seen, name)
+			&& !json_object_set_new(seen, name, json_true());
 	}
 	json_decref(seen);
 	return differ;
@@ -90,8 +94,9 @@ void rows_totals(FILE *to, const json_t *captures)
 	size_t k[EXIT_MACHINE + 1];
 
 	rows_count(captures, k);
-	fprintf(to, "%zu captures: %zu passed, %zu failed, %zu undecided, %zu unreadable", json_array_size(captures), k[EXIT_PASS], k[EXIT_FAIL],
-		k[EXIT_UNDECIDED], k[EXIT_INPUT] + k[EXIT_MACHINE]);
+	fprintf(to, "%zu captures: %zu passed, %zu failed, %zu undecided, %zu unreadable",
+		json_array_size(captures), k[EXIT_PASS], k[EXIT_FAIL], k[EXIT_UNDECIDED],
+		k[EXIT_INPUT] + k[EXIT_MACHINE]);
 }
 
 void row_reasons(FILE *to, const struct row *r, const char *indent)

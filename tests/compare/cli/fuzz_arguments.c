@@ -16,13 +16,23 @@
 
 enum { MOST = 24 };
 
-static const struct { const char *name; int (*run)(int, char **); bool parse_only; } commands[] = {
-	{ "check", cmd_check, false }, { "gate", cmd_gate, false }, { "merge", cmd_merge, false },
-	{ "record", cmd_record, false }, { "inputs", cmd_inputs, false }, { "ref", cmd_ref, false },
-	{ "profile", cmd_profile, false }, { "diff", cmd_diff, false }, { "logits", cmd_logits, false },
-	{ "quantize", cmd_quantize, false }, { "invent", cmd_invent, false },
-	{ "isolate", cmd_isolate, true },       /* without a file it plays for a minute */
-	{ "eigen", cmd_eigen, false }, { "restarts", cmd_restarts, false }, { "audit", cmd_audit, false },
+static const struct { const char *name; int (*run)(int, char **); bool parse_only;
+} commands[] = {
+	{ "check", cmd_check, false },
+	{ "gate", cmd_gate, false },
+	{ "merge", cmd_merge, false },
+	{ "record", cmd_record, false },
+	{ "inputs", cmd_inputs, false },
+	{ "ref", cmd_ref, false },
+	{ "profile", cmd_profile, false },
+	{ "diff", cmd_diff, false },
+	{ "logits", cmd_logits, false },
+	{ "quantize", cmd_quantize, false },
+	{ "invent", cmd_invent, false },
+	{ "isolate", cmd_isolate, true }, /* without a file it plays for a minute */
+	{ "eigen", cmd_eigen, false },
+	{ "restarts", cmd_restarts, false },
+	{ "audit", cmd_audit, false },
 	{ "list", cmd_list, false },
 };
 
@@ -36,12 +46,14 @@ const char *__asan_default_options(void) { return "detect_leaks=0"; }
 /* ---- what ends a command ---- */
 
 error_t __real_argp_parse(const struct argp *, int, char **, unsigned, int *, void *);
-error_t __wrap_argp_parse(const struct argp *a, int argc, char **argv, unsigned flags, int *next, void *input);
+error_t __wrap_argp_parse(
+	const struct argp *a, int argc, char **argv, unsigned flags, int *next, void *input);
 void __wrap_argp_error(const struct argp_state *state, const char *format, ...);
 _Noreturn void __wrap_exit(int status);
 _Noreturn void __real_exit(int status);
 
-error_t __wrap_argp_parse(const struct argp *a, int argc, char **argv, unsigned flags, int *next, void *input)
+error_t __wrap_argp_parse(
+	const struct argp *a, int argc, char **argv, unsigned flags, int *next, void *input)
 {
 	error_t refused = __real_argp_parse(a, argc, argv, flags | ARGP_NO_EXIT, next, input);
 
@@ -69,20 +81,26 @@ void __wrap_exit(int status)
 
 /* ---- what a command may touch ---- */
 
-static bool is_here(const char *path) { return *path != '/' && !strstr(path, "..") && !strchr(path, '~'); }
+static bool is_here(const char *path)
+{
+	return *path != '/' && !strstr(path, "..") && !strchr(path, '~');
+}
 
 /* What the fuzzer itself writes: its corpus between commands, and the input that it stops at. */
 static bool is_fuzzers(const char *path)
 {
-	return !running || !strncmp(path, "./crash-", 8) || !strncmp(path, "./timeout-", 10) || !strncmp(path, "./slow-unit-", 12);
+	return !running || !strncmp(path, "./crash-", 8) || !strncmp(path, "./timeout-", 10)
+		|| !strncmp(path, "./slow-unit-", 12);
 }
 
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
 FILE *__real_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode);
-FTS *__real_fts_open(char *const *path, int flags, int (*compare)(const FTSENT **, const FTSENT **));
-FTS *__wrap_fts_open(char *const *path, int flags, int (*compare)(const FTSENT **, const FTSENT **));
+FTS *__real_fts_open(
+	char *const *path, int flags, int (*compare)(const FTSENT **, const FTSENT **));
+FTS *__wrap_fts_open(
+	char *const *path, int flags, int (*compare)(const FTSENT **, const FTSENT **));
 int __wrap_mkdir(const char *path, mode_t mode);
 char *__wrap_mkdtemp(char *path);
 FILE *__wrap_freopen(const char *path, const char *mode, FILE *file);
@@ -95,7 +113,8 @@ pid_t __wrap_fork(void);
 int __wrap_open(const char *path, int flags, ...)
 {
 	if (is_fuzzers(path)) return __real_open(path, flags, 0666);
-	if (is_here(path) && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_CREAT)) return __real_open(path, flags);
+	if (is_here(path) && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_CREAT))
+		return __real_open(path, flags);
 	errno = EACCES;
 	return -1;
 }
@@ -123,7 +142,10 @@ static int denied(void)
 
 int __wrap_mkdir(const char *path, mode_t mode) { return (void)path, (void)mode, denied(); }
 char *__wrap_mkdtemp(char *path) { return (void)path, denied(), NULL; }
-FILE *__wrap_freopen(const char *path, const char *mode, FILE *file) { return (void)path, (void)mode, (void)file, denied(), NULL; }
+FILE *__wrap_freopen(const char *path, const char *mode, FILE *file)
+{
+	return (void)path, (void)mode, (void)file, denied(), NULL;
+}
 int __wrap_rename(const char *from, const char *to) { return (void)from, (void)to, denied(); }
 int __wrap_unlink(const char *path) { return (void)path, denied(); }
 int __wrap_rmdir(const char *path) { return (void)path, denied(); }
@@ -138,7 +160,8 @@ static int run(char *text, char *const end)
 	char *argv[MOST + 1] = { NULL };
 	int argc = 0;
 
-	for (char *line = text; argc < MOST && line <= end; line += strlen(line) + 1) argv[argc++] = line;
+	for (char *line = text; argc < MOST && line <= end; line += strlen(line) + 1)
+		argv[argc++] = line;
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
 		if (strcmp(argv[0], commands[i].name)) continue;
 		parse_only = commands[i].parse_only;

@@ -63,16 +63,18 @@ static void versioned(const char *command)
 	json_t *j = json_out(), *one;
 	size_t i;
 
-	if (json_is_object(j)) assert_int_equal(json_integer_value(json_object_get(j, "version")), 1);
+	if (json_is_object(j))
+		assert_int_equal(json_integer_value(json_object_get(j, "version")), 1);
 	else assert_true(json_array_size(j) > 0);
-	json_array_foreach(j, i, one)
-		if (json_integer_value(json_object_get(one, "version")) != 1) fail_msg("%s: %zu", command, i);
+	json_array_foreach(j, i, one) if (json_integer_value(json_object_get(one, "version")) != 1)
+		fail_msg("%s: %zu", command, i);
 	json_decref(j);
 }
 
 static void every_json_has_its_version(void **state)
 {
-	static const char *const lists[] = { "ops", "tensors", "params", "cases", "faults", "sites", "contracts" };
+	static const char *const lists[] = { "ops", "tensors", "params", "cases", "faults", "sites",
+		"contracts" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
@@ -91,9 +93,11 @@ static void every_json_has_its_version(void **state)
 	json_decref(whole);
 	expect(EXIT_PASS, "diff", "--json", CALL, CALL);
 	versioned("diff");
-	expect(EXIT_PASS, "inputs", "rope", "--case", "full", "-o", scratch("in.safetensors"), "--json");
+	expect(EXIT_PASS, "inputs", "rope", "--case", "full", "-o", scratch("in.safetensors"),
+		"--json");
 	versioned("inputs");
-	expect(EXIT_PASS, "ref", scratch("in.safetensors"), "-o", scratch("ref.safetensors"), "--json");
+	expect(EXIT_PASS, "ref", scratch("in.safetensors"), "-o", scratch("ref.safetensors"),
+		"--json");
 	versioned("ref");
 	expect(EXIT_PASS, "profile", CALL, "--json");
 	versioned("profile");
@@ -126,7 +130,8 @@ static void output_that_is_lost_does_not_pass(void **state)
 	FILE *said = popen(line, "r");
 	assert_non_null(said);
 	out[fread(out, 1, sizeof out - 1, said)] = 0;
-	assert_int_equal(WEXITSTATUS(pclose(said)), EXIT_INPUT);    /* as of any file that cannot be written */
+	assert_int_equal(
+		WEXITSTATUS(pclose(said)), EXIT_INPUT); /* as of any file that cannot be written */
 	if (!strstr(out, "stdout") || strstr(out, "memory") || lines(out) != 1) fail_msg("%s", out);
 }
 
@@ -139,7 +144,8 @@ static void a_strangers_text_is_shown(void **state)
 
 	(void)state;
 	model_case(&c, "rmsnorm", "plain_f32", "f32");
-	assert_true(meta_set(&c.tensors, "etalon.producer", hostile) && meta_set(&c.tensors, "etalon.device", hostile));
+	assert_true(meta_set(&c.tensors, "etalon.producer", hostile)
+		&& meta_set(&c.tensors, "etalon.device", hostile));
 	no_error(tensors_write(&c.tensors, scratch("h.safetensors"), &e), &e);
 	struct tensor *y = capture_out(&c, "y");
 	free(y->name);
@@ -148,13 +154,20 @@ static void a_strangers_text_is_shown(void **state)
 	capture_free(&c);
 	const char *h = scratch("h.safetensors"), *t = scratch("t.safetensors");
 	const char *const calls[][8] = {
-		{ "etalon", "check", "--quick", h }, { "etalon", "gate", "--quick", h }, { "etalon", "profile", h }, { "etalon", "diff", h, t },
-		{ "etalon", "diff", t, t }, { "etalon", "check", "--quick", t }, { "etalon", "gate", "--quick", t },
+		{ "etalon", "check", "--quick", h },
+		{ "etalon", "gate", "--quick", h },
+		{ "etalon", "profile", h },
+		{ "etalon", "diff", h, t },
+		{ "etalon", "diff", t, t },
+		{ "etalon", "check", "--quick", t },
+		{ "etalon", "gate", "--quick", t },
 	};
 	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
 		run(calls[i]);
 		if (!*out && !*err) fail_msg("call %zu says nothing", i);
-		if (!clean_text(out) || !clean_text(err) || strstr(out, "\xe2\x80\xae") || strstr(out, "\n# x")) fail_msg("call %zu: %s%s", i, out, err);
+		if (!clean_text(out) || !clean_text(err) || strstr(out, "\xe2\x80\xae")
+			|| strstr(out, "\n# x"))
+			fail_msg("call %zu: %s%s", i, out, err);
 	}
 }
 

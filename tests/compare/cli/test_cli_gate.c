@@ -57,7 +57,8 @@ static int set_up(void **state)
 
 static int remove_all(void **state)
 {
-	static const char *const names[] = { "A/norm.safetensors", "B/norm.safetensors", "B/more/deep.safetensors", "B/.hidden.safetensors", "B/LOUD.SAFETENSORS", "B/loop",
+	static const char *const names[] = { "A/norm.safetensors", "B/norm.safetensors",
+		"B/more/deep.safetensors", "B/.hidden.safetensors", "B/LOUD.SAFETENSORS", "B/loop",
 		"B/more", "A", "B" };
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) remove(in(names[i]));
@@ -129,7 +130,8 @@ static void one_may_be_taken_alone(void **state)
 static void equal_names_are_refused(void **state)
 {
 	(void)state;
-	refused("norm.safetensors", "gate", "--quick", "--baseline", base, "--update-baseline", in("A"), in("B"));
+	refused("norm.safetensors", "gate", "--quick", "--baseline", base, "--update-baseline",
+		in("A"), in("B"));
 	assert_true(access(base, F_OK) != 0);
 }
 
@@ -147,7 +149,8 @@ static int replayed(void)
 	char line[2048], *at = strstr(out, "replay: etalon ");
 
 	assert_non_null(at);
-	snprintf(line, sizeof line, "'%s' %.*s >/dev/null 2>&1", program, (int)strcspn(at + 15, "\n"), at + 15);
+	snprintf(line, sizeof line, "'%s' %.*s >/dev/null 2>&1", program,
+		(int)strcspn(at + 15, "\n"), at + 15);
 	int status = system(line);
 	assert_true(WIFEXITED(status));
 	return WEXITSTATUS(status);
@@ -174,7 +177,8 @@ static void a_capture_that_is_gone_fails(void **state)
 	begin();
 	remove(in("A/norm.safetensors"));
 	expect(EXIT_FAIL, "gate", "--quick", "--baseline", base, in(""), "--junit", in("j.xml"));
-	assert_non_null(strstr(out, "A/norm.safetensors: fail\n  in the baseline, but not among the captures"));
+	assert_non_null(strstr(
+		out, "A/norm.safetensors: fail\n  in the baseline, but not among the captures"));
 	assert_non_null(strstr(out, "2 captures: 1 passed, 1 failed"));
 	assert_int_equal(replayed(), EXIT_FAIL);
 	expect(EXIT_PASS, "gate", "--quick", "--baseline", base, "--partial", in(""));
@@ -182,7 +186,8 @@ static void a_capture_that_is_gone_fails(void **state)
 	expect(EXIT_PASS, "gate", "--quick", "--baseline", base, "--update-baseline", in(""));
 	assert_non_null(strstr(err, "keeps the entry of 'A/norm.safetensors'"));
 	expect(EXIT_FAIL, "gate", "--quick", "--baseline", base, in(""));
-	expect(EXIT_PASS, "gate", "--quick", "--baseline", base, "--update-baseline", "--prune", in(""));
+	expect(EXIT_PASS, "gate", "--quick", "--baseline", base, "--update-baseline", "--prune",
+		in(""));
 	expect(EXIT_PASS, "gate", "--quick", "--baseline", base, in(""));
 	write_call("A/norm.safetensors", 0, NULL);
 	expect(EXIT_FAIL, "gate", "--quick", "--baseline", base, in(""));
@@ -195,7 +200,9 @@ static void parts_name_it_once(void **state)
 	begin();
 	remove(in("A/norm.safetensors"));
 	for (int i = 1; i <= 2; i++)
-		expect(i == 1 ? EXIT_PASS : EXIT_FAIL, "gate", "--quick", "--baseline", base, "--shard", i == 1 ? "1/2" : "2/2", "--output", in(i == 1 ? "s1.json" : "s2.json"), in(""));
+		expect(i == 1 ? EXIT_PASS : EXIT_FAIL, "gate", "--quick", "--baseline", base,
+			"--shard", i == 1 ? "1/2" : "2/2", "--output",
+			in(i == 1 ? "s1.json" : "s2.json"), in(""));
 	expect(EXIT_FAIL, "merge", in("s1.json"), in("s2.json"));
 	assert_non_null(strstr(out, "2 captures: 1 passed, 1 failed"));
 	write_call("A/norm.safetensors", 0, NULL);
@@ -215,13 +222,16 @@ static void a_looser_contract_fails(void **state)
 
 static void an_old_baseline_is_refused(void **state)
 {
-	static const char old[] = "{\"norm.safetensors | kernel | device\": {\"contract\": \"f32\", \"rms\": {\"y\": 1}}}";
+	static const char old[] = "{\"norm.safetensors | kernel | device\": {\"contract\": "
+				  "\"f32\", \"rms\": {\"y\": 1}}}";
 	struct error e;
 
 	(void)state;
 	assert_true(text_write(base, old, strlen(old), &e));
-	refused("version 1; to write it anew, delete it and run", "gate", "--quick", "--baseline", base, in(""));
-	refused("version 1; to write it anew", "gate", "--quick", "--baseline", base, "--update-baseline", in(""));
+	refused("version 1; to write it anew, delete it and run", "gate", "--quick", "--baseline",
+		base, in(""));
+	refused("version 1; to write it anew", "gate", "--quick", "--baseline", base,
+		"--update-baseline", in(""));
 	remove(base);
 }
 
@@ -229,20 +239,21 @@ static void usage(void **state)
 {
 	(void)state;
 	refused("--prune needs", "gate", "--prune", in(""));
-	refused("whole run", "gate", "--prune", "--update-baseline", "--baseline", base, "--partial", in(""));
+	refused("whole run", "gate", "--prune", "--update-baseline", "--baseline", base,
+		"--partial", in(""));
 	refused("--update-baseline needs", "gate", "--update-baseline", in(""));
 }
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whatever_is_below_a_folder_is_judged), cmocka_unit_test(a_link_that_loops_ends),
-		cmocka_unit_test(the_table_says_which_is_which), cmocka_unit_test(one_may_be_taken_alone),
-		cmocka_unit_test(equal_names_are_refused), cmocka_unit_test(a_capture_that_got_worse_fails),
-		cmocka_unit_test(a_capture_that_is_gone_fails), cmocka_unit_test(parts_name_it_once),
-		cmocka_unit_test(a_looser_contract_fails), cmocka_unit_test(an_old_baseline_is_refused),
-		cmocka_unit_test(usage)
-	};
+	const struct CMUnitTest tests[] = { cmocka_unit_test(whatever_is_below_a_folder_is_judged),
+		cmocka_unit_test(a_link_that_loops_ends),
+		cmocka_unit_test(the_table_says_which_is_which),
+		cmocka_unit_test(one_may_be_taken_alone), cmocka_unit_test(equal_names_are_refused),
+		cmocka_unit_test(a_capture_that_got_worse_fails),
+		cmocka_unit_test(a_capture_that_is_gone_fails),
+		cmocka_unit_test(parts_name_it_once), cmocka_unit_test(a_looser_contract_fails),
+		cmocka_unit_test(an_old_baseline_is_refused), cmocka_unit_test(usage) };
 
 	(void)argc;
 	program_find(argv[0]);

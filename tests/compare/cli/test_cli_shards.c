@@ -103,7 +103,10 @@ static json_t *shard_json(int i)
 	return j;
 }
 
-static json_t *first_record(json_t *shard) { return json_array_get(json_object_get(shard, "captures"), 0); }
+static json_t *first_record(json_t *shard)
+{
+	return json_array_get(json_object_get(shard, "captures"), 0);
+}
 
 /* The shard in the place of the i-th, to be merged with the others; it releases j. */
 static const char *changed(json_t *j)
@@ -119,7 +122,8 @@ static void merge_refuses(const char *about, int i, json_t *j)
 {
 	const char *file = changed(j);
 
-	refused(about, "merge", i == 1 ? file : shard_file[1], i == 2 ? file : shard_file[2], i == 3 ? file : shard_file[3]);
+	refused(about, "merge", i == 1 ? file : shard_file[1], i == 2 ? file : shard_file[2],
+		i == 3 ? file : shard_file[3]);
 }
 
 static void a_record_that_contradicts_itself_is_refused(void **state)
@@ -158,7 +162,8 @@ static void a_part_that_is_cut_or_empty_is_refused(void **state)
 static void parts_of_other_options_are_refused(void **state)
 {
 	(void)state;
-	expect(EXIT_PASS, "gate", "--quick", "--contract", "f32", "--shard", "1/3", "--output", scratch("strict.json"), folder);
+	expect(EXIT_PASS, "gate", "--quick", "--contract", "f32", "--shard", "1/3", "--output",
+		scratch("strict.json"), folder);
 	refused("made with options", "merge", scratch("strict.json"), shard_file[2], shard_file[3]);
 }
 
@@ -168,33 +173,40 @@ static void a_stale_part_is_named(void **state)
 	(void)state;
 	write_call("calls/3.safetensors", 1);
 	refused("has changed since", "merge", shard_file[1], shard_file[2], shard_file[3]);
-	assert_true(strstr(err, "shard1.json") && strstr(err, "calls/3.safetensors has changed since; run it again: etalon gate --shard 1/3"));
+	assert_true(strstr(err, "shard1.json")
+		&& strstr(err,
+			"calls/3.safetensors has changed since; run it again: etalon gate --shard "
+			"1/3"));
 	expect(EXIT_FAIL, "merge", "--elsewhere", shard_file[1], shard_file[2], shard_file[3]);
 	write_call("calls/3.safetensors", 0);
 	expect(EXIT_FAIL, "merge", shard_file[1], shard_file[2], shard_file[3]);
 	write_call("calls/9.safetensors", 1);
-	refused("captures came or went since", "merge", shard_file[1], shard_file[2], shard_file[3]);
+	refused("captures came or went since", "merge", shard_file[1], shard_file[2],
+		shard_file[3]);
 	remove(scratch("calls/9.safetensors"));
 }
 
 /* Texts that XML, Markdown, terminals and their readers take for their own. */
-static const char *const hostile[] = {
-	"x\"><skipped/></testcase><testcase a=\"", "a | b | c |", "</summary></details><script>", "\x1b[31m\x1b]0;t\x07", "```\n# heading", "![p](http://h/p.png) [l](http://h)",
-	"\xe2\x80\xaeright to left", "&lt;<>&\"'`*_~#@"
-};
+static const char *const hostile[] = { "x\"><skipped/></testcase><testcase a=\"", "a | b | c |",
+	"</summary></details><script>", "\x1b[31m\x1b]0;t\x07", "```\n# heading",
+	"![p](http://h/p.png) [l](http://h)", "\xe2\x80\xaeright to left", "&lt;<>&\"'`*_~#@" };
 
 static void each_field_is_escaped(void **state)
 {
-	static const char *const fields[] = { "capture", "name", "op", "producer", "device", "contract", "replay" };
+	static const char *const fields[] = { "capture", "name", "op", "producer", "device",
+		"contract", "replay" };
 	char text[1 << 16];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
 		json_t *j = shard_json(2), *r = first_record(j);
-		for (size_t k = 0; k < sizeof fields / sizeof *fields; k++) json_object_set_new(r, fields[k], json_string(hostile[i]));
+		for (size_t k = 0; k < sizeof fields / sizeof *fields; k++)
+			json_object_set_new(r, fields[k], json_string(hostile[i]));
 		json_array_insert_new(json_object_get(r, "reasons"), 0, json_string(hostile[i]));
-		expect(EXIT_FAIL, "merge", "--elsewhere", shard_file[1], changed(j), shard_file[3], "--junit", scratch("h.xml"), "--markdown", scratch("h.md"));
-		if (!clean_text(out) || strstr(out, "\xe2\x80\xae")) fail_msg("row %zu: %s", i, out);
+		expect(EXIT_FAIL, "merge", "--elsewhere", shard_file[1], changed(j), shard_file[3],
+			"--junit", scratch("h.xml"), "--markdown", scratch("h.md"));
+		if (!clean_text(out) || strstr(out, "\xe2\x80\xae"))
+			fail_msg("row %zu: %s", i, out);
 		size_t n;
 		char *xml = (char *)file_bytes(scratch("h.xml"), &n), *md;
 		snprintf(text, sizeof text, "%.*s", (int)n, xml);
@@ -214,7 +226,9 @@ static void each_field_is_escaped(void **state)
 			if (fence % 2 || strncmp(line, "| ", 2)) continue;
 			rows++;
 			for (char *p = line + 1; *p; p++)
-				if (strchr("[]!`<*_~#@", *p) && p[-1] != '\\' && !strstr("&#96;&#64;", (char[]){ p[-1], *p, 0 })) fail_msg("row %zu: '%c' in %s", i, *p, line);
+				if (strchr("[]!`<*_~#@", *p) && p[-1] != '\\'
+					&& !strstr("&#96;&#64;", (char[]){ p[-1], *p, 0 }))
+					fail_msg("row %zu: '%c' in %s", i, *p, line);
 		}
 		assert_int_equal(rows, 1 + CAPTURES);
 		assert_int_equal(fence, 2);
@@ -274,12 +288,14 @@ static int remove_all(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(together_they_are_the_gate), cmocka_unit_test(none_is_missed_or_counted_twice), cmocka_unit_test(a_broken_shard_is_named),
-		cmocka_unit_test(a_killed_shard_is_run_again), cmocka_unit_test(a_record_that_contradicts_itself_is_refused),
-		cmocka_unit_test(a_part_that_is_cut_or_empty_is_refused), cmocka_unit_test(parts_of_other_options_are_refused),
-		cmocka_unit_test(a_stale_part_is_named), cmocka_unit_test(each_field_is_escaped)
-	};
+	const struct CMUnitTest tests[] = { cmocka_unit_test(together_they_are_the_gate),
+		cmocka_unit_test(none_is_missed_or_counted_twice),
+		cmocka_unit_test(a_broken_shard_is_named),
+		cmocka_unit_test(a_killed_shard_is_run_again),
+		cmocka_unit_test(a_record_that_contradicts_itself_is_refused),
+		cmocka_unit_test(a_part_that_is_cut_or_empty_is_refused),
+		cmocka_unit_test(parts_of_other_options_are_refused),
+		cmocka_unit_test(a_stale_part_is_named), cmocka_unit_test(each_field_is_escaped) };
 
 	(void)argc;
 	program_find(argv[0]);

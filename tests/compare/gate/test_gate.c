@@ -49,7 +49,8 @@ static int called(int (*command)(int, char **), const char *const *arguments)
 	return command(argc, argv);
 }
 
-#define gate(...) called(cmd_gate, (const char *const[]){ "etalon gate", "--quick", __VA_ARGS__, NULL })
+#define gate(...) \
+	called(cmd_gate, (const char *const[]){ "etalon gate", "--quick", __VA_ARGS__, NULL })
 #define merge(...) called(cmd_merge, (const char *const[]){ "etalon merge", __VA_ARGS__, NULL })
 
 static int set_up(void **state)
@@ -66,7 +67,8 @@ static int set_up(void **state)
 
 static int remove_all(void **state)
 {
-	static const char *const names[] = { "A/n.safetensors", "A/B/n.safetensors", "A/c.safetensors", "A/B", "A" };
+	static const char *const names[] = { "A/n.safetensors", "A/B/n.safetensors",
+		"A/c.safetensors", "A/B", "A" };
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) remove(in(names[i]));
 	return scratch_remove(state);
@@ -95,7 +97,9 @@ static void a_baseline_misses_what_is_gone(void **state)
 static void equal_names_share_no_entry(void **state)
 {
 	(void)state;
-	assert_int_equal(gate("--baseline", base, "--update-baseline", "--flat", in("A"), in("A/B")), EXIT_INPUT);
+	assert_int_equal(
+		gate("--baseline", base, "--update-baseline", "--flat", in("A"), in("A/B")),
+		EXIT_INPUT);
 	assert_true(access(base, F_OK) != 0);
 	assert_int_equal(gate("--flat", in("A"), in("A/B")), EXIT_PASS);
 }
@@ -125,7 +129,8 @@ static void other_options_make_other_parts(void **state)
 {
 	(void)state;
 	make_parts();
-	assert_int_equal(gate("--contract", "f32", "--shard", "2/2", "--output", part[2], in("A")), EXIT_PASS);
+	assert_int_equal(gate("--contract", "f32", "--shard", "2/2", "--output", part[2], in("A")),
+		EXIT_PASS);
 	assert_int_equal(merge(part[1], part[2]), EXIT_INPUT);
 }
 
@@ -142,8 +147,14 @@ static int merge_changed(void (*change)(json_t *, json_t *))
 }
 
 static void no_change(json_t *j, json_t *record) { (void)j, (void)record; }
-static void failed_record(json_t *j, json_t *record) { (void)j, json_object_set_new(record, "verdict", json_string("fail")); }
-static void failed_exit(json_t *j, json_t *record) { (void)record, json_object_set_new(j, "exit", json_integer(EXIT_FAIL)); }
+static void failed_record(json_t *j, json_t *record)
+{
+	(void)j, json_object_set_new(record, "verdict", json_string("fail"));
+}
+static void failed_exit(json_t *j, json_t *record)
+{
+	(void)record, json_object_set_new(j, "exit", json_integer(EXIT_FAIL));
+}
 static void passed_failure(json_t *j, json_t *record)
 {
 	(void)j;
@@ -155,7 +166,15 @@ static void failing_pass(json_t *j, json_t *record)
 	json_object_set_new(record, "exit", json_integer(EXIT_FAIL));
 	json_object_set_new(j, "exit", json_integer(EXIT_FAIL));
 }
-static void cut(json_t *j, json_t *record) { (void)record, json_array_clear(json_object_get(j, "captures")); }
+static void no_digest(json_t *j, json_t *record)
+{
+	(void)j;
+	json_object_del(record, "sha256");
+}
+static void cut(json_t *j, json_t *record)
+{
+	(void)record, json_array_clear(json_object_get(j, "captures"));
+}
 
 static void what_contradicts_itself_is_refused(void **state)
 {
@@ -166,15 +185,19 @@ static void what_contradicts_itself_is_refused(void **state)
 	assert_int_equal(merge_changed(failed_exit), EXIT_INPUT);
 	assert_int_equal(merge_changed(passed_failure), EXIT_INPUT);
 	assert_int_equal(merge_changed(failing_pass), EXIT_INPUT);
+	assert_int_equal(merge_changed(no_digest), EXIT_INPUT);
 	assert_int_equal(merge_changed(cut), EXIT_INPUT);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(folders_below_count), cmocka_unit_test(a_baseline_misses_what_is_gone),
-		cmocka_unit_test(equal_names_share_no_entry), cmocka_unit_test(a_stale_part_is_refused),
-		cmocka_unit_test(other_options_make_other_parts), cmocka_unit_test(what_contradicts_itself_is_refused),
+		cmocka_unit_test(folders_below_count),
+		cmocka_unit_test(a_baseline_misses_what_is_gone),
+		cmocka_unit_test(equal_names_share_no_entry),
+		cmocka_unit_test(a_stale_part_is_refused),
+		cmocka_unit_test(other_options_make_other_parts),
+		cmocka_unit_test(what_contradicts_itself_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, remove_all);

@@ -43,7 +43,10 @@ static json_t *written(const struct finding *f, size_t n)
 	return read;
 }
 
-static void compare(const json_t *j, struct finding *f) { baseline_compare(j, "baseline.json", f, 1); }
+static void compare(const json_t *j, struct finding *f)
+{
+	baseline_compare(j, "baseline.json", f, 1);
+}
 
 static void the_same_passes(void **state)
 {
@@ -93,7 +96,8 @@ static void an_entry_says_who_made_it(void **state)
 	json_t *j = written(&f, 1), *entry = json_object_get(j, "more/conv.safetensors");
 
 	(void)state;
-	assert_string_equal(json_string_value(json_object_get(entry, "producer")), "kernel, toolkit 1");
+	assert_string_equal(
+		json_string_value(json_object_get(entry, "producer")), "kernel, toolkit 1");
 	assert_string_equal(json_string_value(json_object_get(entry, "device")), "device");
 	assert_string_equal(json_string_value(json_object_get(entry, "contract")), "conv_bf16");
 	json_decref(j);
@@ -124,7 +128,8 @@ static void another_contract_or_op_fails(void **state)
 	under.verdict.contract = &looser;
 	compare(j, &under);
 	assert_int_equal(under.verdict.outcome, FAIL);
-	assert_non_null(strstr(under.verdict.reason[0], "under contract looser, in the baseline under conv_bf16"));
+	assert_non_null(strstr(
+		under.verdict.reason[0], "under contract looser, in the baseline under conv_bf16"));
 	struct op called = *f.verdict.op;
 	called.name = another.name;
 	of.verdict.op = &called;
@@ -155,7 +160,8 @@ static void an_output_that_went_away_fails(void **state)
 	json_t *j = written(&f, 1);
 
 	(void)state;
-	json_object_set_new(json_object_get(json_object_get(j, f.name), "rms"), "state", json_real(1));
+	json_object_set_new(
+		json_object_get(json_object_get(j, f.name), "rms"), "state", json_real(1));
 	compare(j, &f);
 	assert_int_equal(f.verdict.outcome, FAIL);
 	assert_non_null(strstr(f.verdict.reason[0], "the baseline has out.state"));
@@ -173,7 +179,9 @@ static void only_what_passes_is_written(void **state)
 	bad.verdict.out[0].rule[RULE_RMS].value = 1e9;
 	bad.verdict.outcome = FAIL;
 	json_t *after = baseline_update(base(), NULL, &bad, 1, &e);
-	assert_true(after && json_equal(json_object_get(after, "more/conv.safetensors"), json_object_get(j, "more/conv.safetensors")));
+	assert_true(after
+		&& json_equal(json_object_get(after, "more/conv.safetensors"),
+			json_object_get(j, "more/conv.safetensors")));
 	json_decref(after);
 	bad.name = "new.safetensors";
 	after = baseline_update(base(), NULL, &bad, 1, &e);
@@ -193,7 +201,8 @@ static void an_update_loses_nothing(void **state)
 	b.name = "b.safetensors";
 	json_t *both = baseline_update(base(), NULL, &b, 1, &e);
 	assert_true(both && json_object_size(both) == 2);
-	json_t *only = json_pack("{s:b}", b.name, 1), *one = baseline_update(base(), only, &b, 1, &e);
+	json_t *only = json_pack("{s:b}", b.name, 1),
+	       *one = baseline_update(base(), only, &b, 1, &e);
 	assert_true(one && json_object_size(one) == 1 && json_object_get(one, b.name));
 	json_decref(both);
 	json_decref(one);
@@ -226,13 +235,25 @@ static void updates_wait_for_each_other(void **state)
 
 static void what_is_no_baseline_is_refused(void **state)
 {
-	static const struct { const char *text, *said; } rows[] = {
-		{ "", "line 1" }, { "[]", "object" }, { "{\"a\": 1, \"a\": 2}", "duplicate" }, { "{", "line 1" },
-		{ "{}", "version 1" }, { "{\"conv.safetensors | kernel | device\": {\"rms\": {}}}", "version 1; to write it anew, delete it and run" },
-		{ "{\"version\": 3, \"captures\": {}}", "got 3" }, { "{\"version\": \"2\", \"captures\": {}}", "got \"2\"" },
-		{ "{\"version\": 2}", "expected an object" }, { "{\"version\": 2, \"captures\": {\"a\": 1}}", "entry" },
-		{ "{\"version\": 2, \"captures\": {\"a\": {\"op\": \"rope\", \"contract\": \"f32\", \"rms\": {\"y\": -1}, \"rounds\": null}}}", "entry" },
-		{ "{\"version\": 2, \"captures\": {\"a\": {\"op\": \"rope\", \"contract\": \"f32\", \"rms\": {\"y\": 1}, \"rounds\": [1]}}}", "entry" },
+	static const struct { const char *text, *said;
+	} rows[] = {
+		{ "", "line 1" },
+		{ "[]", "object" },
+		{ "{\"a\": 1, \"a\": 2}", "duplicate" },
+		{ "{", "line 1" },
+		{ "{}", "version 1" },
+		{ "{\"conv.safetensors | kernel | device\": {\"rms\": {}}}",
+			"version 1; to write it anew, delete it and run" },
+		{ "{\"version\": 3, \"captures\": {}}", "got 3" },
+		{ "{\"version\": \"2\", \"captures\": {}}", "got \"2\"" },
+		{ "{\"version\": 2}", "expected an object" },
+		{ "{\"version\": 2, \"captures\": {\"a\": 1}}", "entry" },
+		{ "{\"version\": 2, \"captures\": {\"a\": {\"op\": \"rope\", \"contract\": "
+		  "\"f32\", \"rms\": {\"y\": -1}, \"rounds\": null}}}",
+			"entry" },
+		{ "{\"version\": 2, \"captures\": {\"a\": {\"op\": \"rope\", \"contract\": "
+		  "\"f32\", \"rms\": {\"y\": 1}, \"rounds\": [1]}}}",
+			"entry" },
 	};
 	struct error e;
 
@@ -242,7 +263,8 @@ static void what_is_no_baseline_is_refused(void **state)
 		assert_true(text_write(path, rows[i].text, strlen(rows[i].text), &e));
 		assert_null(baseline_read(path, &e));
 		assert_int_equal(error_exit(&e), EXIT_INPUT);
-		if (!strstr(e.file, "bad.json") || !strstr(e.detail, rows[i].said)) fail_msg("row %zu: %s: %s", i, e.file, e.detail);
+		if (!strstr(e.file, "bad.json") || !strstr(e.detail, rows[i].said))
+			fail_msg("row %zu: %s: %s", i, e.file, e.detail);
 		assert_true(i == 0 || !baseline_update(path, NULL, NULL, 0, &e));
 	}
 	assert_null(baseline_read(scratch("none.json"), &e));

@@ -105,7 +105,9 @@ static void junit(void **state)
 		assert_int_equal(occurrences(text, "<failure "), 2);
 		assert_int_equal(occurrences(text, "<error "), 1);
 		assert_non_null(strstr(text, "classname=\"rmsnorm\""));
-		assert_non_null(strstr(text, "<failure message=\"fail: the structure is not identified, and no known fault explains the error"));
+		assert_non_null(strstr(text,
+			"<failure message=\"fail: the structure is not identified, and no known "
+			"fault explains the error"));
 		assert_non_null(strstr(text, "<failure message=\"undecided: in.x: 1 of"));
 		if (!h) assert_non_null(strstr(text, "absent.safetensors: cannot open"));
 		assert_non_null(strstr(text, "[0,5] is 1000, expected"));
@@ -265,7 +267,10 @@ static void figures_that_are_no_numbers(void **state)
 /* Inputs that are not finite are said, with their place, where the call did not pass. */
 static void what_is_no_number_in_an_input_is_said(void **state)
 {
-	static const struct { double x; const char *what; } rows[] = { { NAN, "NaN" }, { INFINITY, "infinite" }, { -INFINITY, "-infinite" } };
+	static const struct {
+		double x;
+		const char *what;
+	} rows[] = { { NAN, "NaN" }, { INFINITY, "infinite" }, { -INFINITY, "-infinite" } };
 	struct finding f;
 	char said[100];
 
@@ -278,8 +283,11 @@ static void what_is_no_number_in_an_input_is_said(void **state)
 		set(capture_in(&c, "x"), 5 * 128, rows[i].x);
 		no_error(tensors_write(&c.tensors, scratch("in"), &e), &e);
 		capture_free(&c);
-		assert_int_equal(find(scratch("in"), &(struct judging){ .truth = "f64" }, &f), EXIT_UNDECIDED);
-		snprintf(said, sizeof said, "in.x: 2 of 12288 elements are not finite; the first at [3,7] is %s", rows[i].what);
+		assert_int_equal(find(scratch("in"), &(struct judging){ .truth = "f64" }, &f),
+			EXIT_UNDECIDED);
+		snprintf(said, sizeof said,
+			"in.x: 2 of 12288 elements are not finite; the first at [3,7] is %s",
+			rows[i].what);
 		assert_string_equal(f.verdict.reason[0], said);
 	}
 	write_capture(scratch("fine"), 0, 0);
@@ -290,7 +298,9 @@ static void what_is_no_number_in_an_input_is_said(void **state)
 /* A name that begins as an option does is a path. */
 static void a_replay_holds_no_option(void **state)
 {
-	struct finding f = { .path = "-O.evil.safetensors", .root = "--json", .name = "-a", .baseline = "b" };
+	struct finding f = {
+		.path = "-O.evil.safetensors", .root = "--json", .name = "-a", .baseline = "b"
+	};
 	char line[300] = "";
 
 	(void)state;
@@ -300,7 +310,9 @@ static void a_replay_holds_no_option(void **state)
 		assert_non_null(to);
 		replay(to, &f);
 		fclose(to);
-		assert_string_equal(line, held ? "etalon gate './--json' --baseline 'b' --only='-a'" : "etalon check './-O.evil.safetensors'");
+		assert_string_equal(line,
+			held ? "etalon gate './--json' --baseline 'b' --only='-a'"
+			     : "etalon check './-O.evil.safetensors'");
 		f.baseline = "b";
 	}
 }
