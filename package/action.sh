@@ -1,7 +1,7 @@
 #!/bin/sh
 # What action.yml does: finds etalon, and judges. Exits as `etalon gate` does.
-# Environment: GITHUB_ACTION_PATH, this repository; RUNNER_TEMP; GITHUB_STEP_SUMMARY; RELEASE, a page
-# or folder with the release's wheels; CAPTURES, paths with spaces between them; BASELINE, or empty;
+# Environment: GITHUB_ACTION_PATH, this repository; RUNNER_TEMP; GITHUB_STEP_SUMMARY; RELEASE, a
+# page or folder with the release's wheels; CAPTURES, paths with spaces between them; BASELINE, or empty;
 # JUNIT.
 set -u
 here=$GITHUB_ACTION_PATH

@@ -1,15 +1,16 @@
 """What assert_correct leaves behind under pytest: a capture for each call."""
+
 import hashlib
 import os
 import re
 
-_where = None           # the folder, and the test that runs
+_where = None  # the folder, and the test that runs
 _counts = {}
-_written = set()        # names of files, of this process
+_written = set()  # names of files, of this process
 
 
 def name_of(test):
-    """The name of a test's files, which no other test has: ids may differ in characters that no file's name holds."""
+    """The name of a test's files. Ids may differ in characters that no file's name holds."""
     clean = re.sub(r"[^A-Za-z0-9_.-]+", "_", test)[:120]
     return f"{clean}-{hashlib.sha256(test.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 

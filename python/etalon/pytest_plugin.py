@@ -1,6 +1,8 @@
-"""pytest: `etalon.assert_correct(...)` in a test; --etalon-record DIR keeps its calls as captures, --etalon-baseline FILE fails the run
-where a kernel got worse than the file says (`etalon gate --baseline`), or where a test that ran no longer makes a call that the file
-has; a file that is not there is made."""
+"""pytest: `etalon.assert_correct(...)` in a test. --etalon-record DIR keeps its calls as captures.
+--etalon-baseline FILE fails the run where a kernel got worse than the file says (`etalon gate
+--baseline`), or where a test that ran no longer makes a call that the file has; a file that is not
+there is made."""
+
 import os
 import shutil
 import tempfile
@@ -12,9 +14,19 @@ from . import _baseline, _record
 
 def pytest_addoption(parser):
     group = parser.getgroup("etalon")
-    group.addoption("--etalon-record", metavar="DIR", help="keep the calls of etalon.assert_correct as captures")
-    group.addoption("--etalon-baseline", metavar="FILE", help="fail where a kernel got worse than FILE says; made where there is none")
-    group.addoption("--etalon-update-baseline", action="store_true", help="write the figures of this run into the baseline")
+    group.addoption(
+        "--etalon-record", metavar="DIR", help="keep the calls of etalon.assert_correct as captures"
+    )
+    group.addoption(
+        "--etalon-baseline",
+        metavar="FILE",
+        help="fail where a kernel got worse than FILE says; made where there is none",
+    )
+    group.addoption(
+        "--etalon-update-baseline",
+        action="store_true",
+        help="write the figures of this run into the baseline",
+    )
 
 
 def pytest_configure(config):
@@ -23,7 +35,9 @@ def pytest_configure(config):
     if hasattr(config, "workerinput"):
         folder = config.workerinput.get("etalon_folder")
     else:
-        if config.getoption("--etalon-update-baseline") and not config.getoption("--etalon-baseline"):
+        if config.getoption("--etalon-update-baseline") and not config.getoption(
+            "--etalon-baseline"
+        ):
             raise pytest.UsageError("--etalon-update-baseline needs --etalon-baseline FILE")
         if config.getoption("--etalon-baseline") and not folder:
             folder = config._etalon_temporary = tempfile.mkdtemp(prefix="etalon-")
@@ -43,7 +57,9 @@ class _Workers:
         node.workerinput["etalon_folder"] = node.config._etalon_folder
 
     def pytest_testnodedown(self, node, error):
-        node.config._etalon_written.update(getattr(node, "workeroutput", {}).get("etalon_written", ()))
+        node.config._etalon_written.update(
+            getattr(node, "workeroutput", {}).get("etalon_written", ())
+        )
 
 
 @pytest.hookimpl(trylast=True)
@@ -94,8 +110,16 @@ def pytest_sessionfinish(session, exitstatus):
         return
     # A report like a test's: pytest's last line and its JUnit file agree with the exit code.
     name = f"etalon-baseline {config.getoption('--etalon-baseline')}"
-    config.hook.pytest_runtest_logreport(report=pytest.TestReport(
-        nodeid=name, location=(name, None, name), keywords={name: 1}, outcome="failed", longrepr=config._etalon_text, when="call"))
+    config.hook.pytest_runtest_logreport(
+        report=pytest.TestReport(
+            nodeid=name,
+            location=(name, None, name),
+            keywords={name: 1},
+            outcome="failed",
+            longrepr=config._etalon_text,
+            when="call",
+        )
+    )
     config._etalon_text = ""
     session.exitstatus = 1
 
