@@ -60,13 +60,16 @@ static void compare_outputs(const json_t *was, struct verdict *v)
 	}
 }
 
+/* Without the list, as --quick writes none, nothing is known of what the kernel rounded. */
 static void compare_sites(const json_t *was, struct verdict *v)
 {
 	const json_t *rounds = json_object_get(was, "rounds");
 	char text[96];
 
-	if (v->examined && !v->x.identified && json_is_array(rounds)) verdict_fail(v, "the structure is not identified, which it was in the baseline");
-	for (int j = 0; v->examined && v->x.identified && j < v->x.profile.n; j++) {
+	if (!v->examined || !json_is_array(rounds)) return;
+	if (!v->x.identified)
+		verdict_fail(v, "the structure is not identified, which it was in the baseline");
+	for (int j = 0; v->x.identified && j < v->x.profile.n; j++) {
 		const struct reading *r = &v->x.profile.reading[j];
 		if (r->state == ROUNDED && !has_site(rounds, site_text(v, r, text)))
 			verdict_fail(v, "rounds %s, which it did not in the baseline", text);

@@ -178,7 +178,6 @@ static void only_what_passes_is_written(void **state)
 	json_decref(j);
 }
 
-/* Others' entries stay, unless a whole run says what there is. */
 static void an_update_loses_nothing(void **state)
 {
 	struct finding f = judged(NULL), b = f;
@@ -276,6 +275,8 @@ static void identified_stays_identified(void **state)
 	j = written(&unknown, 1);
 	compare(j, &unknown);
 	assert_int_equal(unknown.verdict.outcome, PASS);
+	compare(j, &known);     /* what --quick did not look at is no accusation */
+	assert_int_equal(known.verdict.outcome, PASS);
 	json_decref(j);
 }
 
@@ -295,6 +296,5 @@ int main(void)
 		cmocka_unit_test(what_is_no_baseline_is_refused),
 		cmocka_unit_test(identified_stays_identified),
 	};
-
 	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }
