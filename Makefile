@@ -315,28 +315,12 @@ fuzz-%: $(BUILD)/fuzz/%
 	mkdir -p $(BUILD)/corpus/$*
 	if [ -d tests/corpus/$* ]; then cp -r tests/corpus/$*/. $(BUILD)/corpus/$*; fi
 	if [ $* = formula ]; then cp tests/ops/*.op $(BUILD)/corpus/formula; fi
-	cd $(BUILD)/fuzz && ./$* -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 $(FUZZ_HOW) ../corpus/$* </dev/null
+	cd $(BUILD)/fuzz && ./$* -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 ../corpus/$*
 $(foreach f,$(FUZZER_SOURCES),$(eval $(BUILD)/fuzz/$(patsubst fuzz_%.c,%,$(notdir $f)): $f))
 # Of the reader of formulas what it is made of is watched; the rest, which no text reaches but through it, are the program's objects.
 FUZZED := $(filter ref/parse/%.c ref/use/%.c ref/formula/%.c,$(C))
 $(BUILD)/fuzz/formula: $(FUZZED) $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(FUZZED),$(filter ref/%.c,$(C)))) $(BUILD)/builtin_ops.h
 $(BUILD)/fuzz/formula: private FUZZ_LIBS = -I$(BUILD) $(filter %.o,$^) -lgomp $(LIBS)
-# Of baselines and arguments what reads them is watched.
-OBJECTS_BESIDE = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $1 fixtures/%,$(C))) $(CU:%.cu=$(BUILD)/%.cu.o)
-FUZZED_BASELINE := $(filter compare/report/%.c compare/print/%.c,$(C))
-FUZZED_ARGUMENTS := $(filter compare/cli/%.c compare/gate/%.c compare/report/%.c compare/print/%.c,$(C))
-$(BUILD)/fuzz/baseline: $(FUZZED_BASELINE) $(call OBJECTS_BESIDE,$(FUZZED_BASELINE))
-$(BUILD)/fuzz/arguments: $(FUZZED_ARGUMENTS) $(call OBJECTS_BESIDE,$(FUZZED_ARGUMENTS))
-$(BUILD)/fuzz/baseline $(BUILD)/fuzz/arguments: private FUZZ_LIBS = -I$(BUILD) $(filter %.o,$^) $(CUDALIBS) -lgomp $(LIBS)
-$(BUILD)/fuzz/arguments: private FUZZ_LIBS += $(WRAPPED:%=-Wl,--wrap=%)
-WRAPPED := argp_parse argp_error exit open fopen fts_open mkdir mkdtemp freopen rename unlink rmdir dlopen fork
-# A command that comes back from the middle frees nothing, so memory grows; a capture, a baseline and a shard lie beside it.
-fuzz-arguments: private FUZZ_HOW = -dict=arguments.dict -rss_limit_mb=0 -close_fd_mask=3 -timeout=60 -max_len=400
-fuzz-arguments: $(BUILD)/fuzz/arguments.dict
-$(BUILD)/fuzz/arguments.dict: $(BUILD)/etalon
-	@mkdir -p $(@D); cp fixtures/captures/newton_schulz.one_row.etalon.safetensors $(@D)/a.safetensors; cp tests/corpus/baseline/two $(@D)/b.json
-	@cd $(@D) && $(abspath $<) gate --quick --shard 1/1 --output s.json a.safetensors >/dev/null
-	@for c in $(COMMANDS); do echo $$c; $< $$c --help | grep -oE -- '(--[a-z-]+|-[A-Za-z],)' | tr -d ,; done | sort -u | sed 's/.*/"&"/' >$@
 $(FUZZERS): $(filter fixtures/%,$(FILES)) | $(AFTER)
 	@mkdir -p $(@D); echo clang $(@F)
 	@clang -std=gnu11 -O1 -g -ffp-contract=off -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
@@ -344,6 +328,7 @@ $(FUZZERS): $(filter fixtures/%,$(FILES)) | $(AFTER)
 
 include package/install.mk
 include package/ci.mk
+include package/fuzz.mk
 
 $(BUILD)/etalon $(BUILD)/etalon-faults $(BENCHES) $(BUILD)/bench-gpu $(patsubst %,$(BUILD)/%,false_alarms readback rank_answers kill_matrix strangers planted loosest pairs model_faults) \
 	$(patsubst %.c,$(BUILD)/tests/%,$(notdir $(TEST_SOURCES))) $(FAULT_TESTS) $(LIBRARY) $(BUILD)/libetalon.a $(BUILD)/beside/etalon $(BUILD)/beside/$(SONAME): $(BUILD)/links
@@ -407,7 +392,7 @@ make test-mpi     the same bits on 1 to 4 ranks, checkpoints, ranks that are kil
 make asan-mpi     two ranks under the address sanitizer, in build/asan-mpi
 make asan         the same under the address and undefined-behaviour sanitizers
 make faults       $(BUILD)/etalon-faults, whose executor has faults when told to, and their tests
-make fuzz         the file readers on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
+make fuzz         the readers of files and of arguments on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
 make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/$(PERFORMANCE).md (PERFORMANCE=;
                   QUICK=1: small sizes, and no page in docs; MPI=1: ranks against threads too)
 make bench-deps   installs what make bench compares with

@@ -121,14 +121,9 @@ static bool record_case(const struct test_case *k, const struct arguments *a, si
 	if (ok && list)
 		json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s,s:s}", "file", path, "op", k->op, "case", k->name,
 			"producer", c.producer, "device", c.device));
-	else if (ok) {
-		put_clean(stdout, path);
-		fputs("  ", stdout);
-		put_clean(stdout, c.producer);
-		fputs(", ", stdout);
-		put_clean(stdout, c.device);
-		putchar('\n');
-	} else if (skip && list)
+	else if (ok)
+		printf("%s  %s, %s\n", path, c.producer, c.device);
+	else if (skip && list)
 		json_array_append_new(list, json_pack("{s:n,s:s,s:s,s:s}", "file", "op", k->op, "case", k->name, "skipped", e->detail));
 	else if (skip)
 		printf("%s %s: skipped: %s\n", k->op, k->name, e->detail);

@@ -60,9 +60,8 @@ int json_print(json_t *j)
 		return out_of_memory();
 	int status = json_dumpf(j, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
 	json_decref(j);
-	if (status < 0)
-		return ferror(stdout) ? EXIT_MACHINE
-				      : out_of_memory(); /* main says that stdout failed */
+	if (status < 0 && !ferror(stdout))      /* what could not be written the caller of all commands says */
+		return out_of_memory();
 	putchar('\n');
 	return EXIT_PASS;
 }
