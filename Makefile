@@ -334,6 +334,7 @@ $(FUZZERS): $(filter-out $(OMP_ALONE),$(filter fixtures/%,$(FILES))) | $(AFTER)
 
 include package/install.mk
 include package/ci.mk
+include package/fuzz.mk
 
 $(BUILD)/etalon $(BUILD)/etalon-faults $(BENCHES) $(BUILD)/bench-gpu $(patsubst %,$(BUILD)/%,false_alarms readback rank_answers kill_matrix strangers planted loosest pairs model_faults) \
 	$(patsubst %.c,$(BUILD)/tests/%,$(notdir $(TEST_SOURCES))) $(FAULT_TESTS) $(LIBRARY) $(BUILD)/libetalon.a $(BUILD)/beside/etalon $(BUILD)/beside/$(SONAME): $(BUILD)/links
@@ -397,7 +398,7 @@ make test-mpi     the same bits on 1 to 4 ranks, checkpoints, ranks that are kil
 make asan-mpi     two ranks under the address sanitizer, in build/asan-mpi
 make asan         the same under the address and undefined-behaviour sanitizers
 make faults       $(BUILD)/etalon-faults, whose executor has faults when told to, and their tests
-make fuzz         the readers of tensors, captures, formulas and config.json on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
+make fuzz         the readers of files and of arguments on hostile input, FUZZ_SECONDS=$(FUZZ_SECONDS) each (needs clang)
 make bench        dd against MPFR, Arb, QD and others, comparison against reading memory: docs/$(PERFORMANCE).md (PERFORMANCE=;
                   QUICK=1: small sizes, and no page in docs; MPI=1: ranks against threads too)
 make bench-deps   installs what make bench compares with

@@ -66,4 +66,4 @@ beside: $(BUILD)/beside/etalon
 # With Debian's Python packages, and what else (torch, ml_dtypes) is installed there; the wheel asks for none.
 test-python: wheel
 	@rm -rf $(BUILD)/venv && /usr/bin/python3 -m venv --system-site-packages $(BUILD)/venv && $(BUILD)/venv/bin/pip install -q --no-index --no-deps $(BUILD)/dist/*.whl
-	cd $(BUILD) && venv/bin/python -m pytest -q -rs -p no:cacheprovider $(CURDIR)/python/tests
+	cd $(BUILD) && ETALON_WHEELS=$(abspath $(BUILD))/dist venv/bin/python -m pytest -q -rs -p no:cacheprovider $(CURDIR)/python/tests

@@ -17,9 +17,20 @@ static ssize_t first_line(void *to, const char *text, size_t n)
 	return (ssize_t)n;
 }
 
+/* glibc's argp has an option of its own that nothing lists, --HANG: it sleeps for an hour. */
+static void refuse_hang(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
+		if (strncmp(argv[i], "--H", 3)) continue;
+		fprintf(stderr, "%s: unrecognized option '%s'\n", argv[0], argv[i]);
+		exit(EXIT_INPUT);
+	}
+}
+
 /* argp follows its message with a second line, "Try `... --help'", and exits. */
 void cli_parse(const struct argp *a, int argc, char **argv, void *input)
 {
+	refuse_hang(argc, argv);
 	FILE *all = stderr, *one = fopencookie(all, "w", (cookie_io_functions_t){ .write = first_line });
 
 	argp_err_exit_status = EXIT_INPUT;

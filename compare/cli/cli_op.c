@@ -9,10 +9,14 @@ static error_t parse(int key, char *text, struct argp_state *state)
 {
 	struct error e;
 
-	(void)state;
+	struct op_files *files = state->input;
+
 	if (key != 'O') return ARGP_ERR_UNKNOWN;
 	const struct formula *f = formula_read(text, &e);
 	if (!f || !(op_add(formula_op(f)) || error_set(&e, E_MEMORY, text, NO_OFFSET, "an op"))) exit(print_failure(&e));
+	if (files && files->n == MAX_OP_FILES)
+		argp_error(state, "--op: at most %d files", MAX_OP_FILES);
+	if (files) files->path[files->n++] = text;
 	return 0;
 }
 

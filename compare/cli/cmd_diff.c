@@ -113,11 +113,16 @@ static void details(const struct result *x)
 	const struct elementwise *r = &x->r;
 	char text[128];
 
-	if (r->nan_a || r->nan_b || r->inf_a || r->inf_b)
-		printf("%s: NaN %zu in A, %zu in B; infinite %zu and %zu\n", name_of(x), r->nan_a, r->nan_b, r->inf_a, r->inf_b);
+	if (r->nan_a || r->nan_b || r->inf_a || r->inf_b) {
+		put_clean(stdout, name_of(x));
+		printf(": NaN %zu in A, %zu in B; infinite %zu and %zu\n", r->nan_a, r->nan_b,
+			r->inf_a, r->inf_b);
+	}
 	for (size_t i = 0; i < r->n_top; i++) {
 		const struct element *w = &r->top[i];
-		printf("%s %s: A %.*g, B %.*g", name_of(x), index_text(x->a, w->index, text, sizeof text), digits(x->a), w->a, digits(x->b), w->b);
+		put_clean(stdout, name_of(x));
+		printf(" %s: A %.*g, B %.*g", index_text(x->a, w->index, text, sizeof text),
+			digits(x->a), w->a, digits(x->b), w->b);
 		if (isfinite(w->a) && isfinite(w->b))
 			printf(" (%.3g, %.4g ulp)", w->abs, w->ulp);
 		putchar('\n');
@@ -140,7 +145,8 @@ static int histogram(const struct result *x)
 		first = i < first ? i : first;
 	}
 	if (!most) return EXIT_PASS;            /* no element is finite in both */
-	printf("%s: errors by ulp\n", name_of(x));
+	put_clean(stdout, name_of(x));
+	puts(": errors by ulp");
 	for (size_t i = first; i <= last; i++) {
 		size_t n = x->r.histogram[i];
 		table_add(&t, "%g", i ? ldexp(1, (int)i - 2) : 0);

@@ -1,102 +1,100 @@
 /* etalon merge: the shards of one gate, each the JSON that `gate --shard I/N --output FILE` wrote, as the whole that they are. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
-#include "gate_output.h"
+#include "compare/gate/gate_output.h"
+#include "compare/gate/shard.h"
 
-struct arguments { struct gate_output to; char **path; size_t n; };
+struct arguments { struct gate_output to; char **path; size_t n; bool elsewhere; };
 
-/* What all shards of a list agree on, and which of them are there. */
-struct list { size_t of, captures; char digest[128]; const char *first; bool *seen; };
+/* What all shards of a list agree on, and those that are there. */
+struct parts {
+	size_t of, captures;
+	char digest[SHA256_TEXT], *options;
+	const char *first;
+	json_t **part;
+};
 
 static size_t whole_number(const json_t *j, const char *key)
 {
-	const json_t *x = json_object_get(j, key);
-
-	return json_is_integer(x) && json_integer_value(x) > 0 ? (size_t)json_integer_value(x) : 0;
+	return (size_t)json_integer_value(json_object_get(j, key));
 }
 
-static json_t *read_shard(const char *path, struct error *e)
+static const char *text_of(const json_t *j, const char *key)
 {
-	json_error_t why;
-	json_t *j = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
+	const char *s = json_string_value(json_object_get(j, key));
 
-	if (!j && why.line < 0) error_set(e, E_OPEN, path, NO_OFFSET, "%s", strerror(errno));
-	else if (!j) error_set(e, E_FORMAT, path, NO_OFFSET, "expected what `etalon gate --shard I/N --output FILE` writes: line %d: %s", why.line, why.text);
-	else if (!json_is_array(json_object_get(j, "captures")) || !whole_number(json_object_get(j, "shard"), "number")) {
-		error_set(e, E_FORMAT, path, NO_OFFSET, "expected what `etalon gate --shard I/N --output FILE` writes");
-		json_decref(j);
-		j = NULL;
-	}
-	return j;
+	return s ? s : "";
 }
 
-static bool begin(struct list *l, const json_t *shard, const char *path, struct error *e)
+static bool begin(struct parts *p, const json_t *shard, const char *path, struct error *e)
 {
-	const char *digest = json_string_value(json_object_get(shard, "list"));
-
-	l->of = whole_number(shard, "of");
-	l->captures = whole_number(shard, "captures");
-	l->first = path;
-	snprintf(l->digest, sizeof l->digest, "%s", digest ? digest : "");
-	l->seen = calloc(l->of + 1, sizeof *l->seen);
-	return l->seen || error_set(e, E_MEMORY, path, NO_OFFSET, "%zu shards", l->of);
+	p->of = whole_number(shard, "of");
+	p->captures = whole_number(shard, "captures");
+	p->first = path;
+	snprintf(p->digest, sizeof p->digest, "%s", text_of(shard, "list"));
+	p->options = strdup(text_of(shard, "options"));
+	p->part = calloc(p->of + 1, sizeof *p->part);
+	return (p->part && p->options)
+		|| error_set(e, E_MEMORY, path, NO_OFFSET, "%zu shards", p->of);
 }
 
-static bool take(struct list *l, const json_t *j, const char *path, json_t *captures, struct error *e)
+static bool take(struct parts *p, const json_t *j, const char *path, struct error *e)
 {
 	const json_t *shard = json_object_get(j, "shard");
-	const char *digest = json_string_value(json_object_get(shard, "list"));
 	size_t number = whole_number(shard, "number");
 
-	if (!l->seen && !begin(l, shard, path, e)) return false;
-	if (whole_number(shard, "of") != l->of || !digest || strcmp(digest, l->digest) || number > l->of)
-		return error_set(e, E_VALUE, path, NO_OFFSET, "a shard of another list of captures than '%s'", l->first);
-	if (l->seen[number]) return error_set(e, E_DUPLICATE, path, NO_OFFSET, "shard %zu/%zu is there already", number, l->of);
-	l->seen[number] = true;
-	return json_array_extend(captures, json_object_get(j, "captures")) == 0 || error_set(e, E_MEMORY, path, NO_OFFSET, "captures");
+	if (!p->part && !begin(p, shard, path, e)) return false;
+	if (whole_number(shard, "of") != p->of || whole_number(shard, "captures") != p->captures
+		|| strcmp(text_of(shard, "list"), p->digest))
+		return error_set(e, E_VALUE, path, NO_OFFSET,
+			"a shard of another list of captures than '%s'", p->first);
+	if (strcmp(text_of(shard, "options"), p->options))
+		return error_set(e, E_VALUE, path, NO_OFFSET,
+			"made with options '%.60s', '%.60s' with '%.60s'",
+			text_of(shard, "options"), p->first, p->options);
+	if (p->part[number])
+		return error_set(e, E_DUPLICATE, path, NO_OFFSET, "shard %zu/%zu is there already",
+			number, p->of);
+	p->part[number] = json_incref(json_object_get(j, "captures"));
+	return true;
 }
 
-static bool is_whole(const struct list *l, const json_t *captures, struct error *e)
+static bool none_is_missing(const struct parts *p, struct error *e)
 {
-	for (size_t i = 1; i <= l->of; i++)
-		if (!l->seen[i]) return error_set(e, E_MISSING, NULL, NO_OFFSET, "shard %zu/%zu is missing; run it again: etalon gate --shard %zu/%zu", i, l->of, i, l->of);
-	return json_array_size(captures) == l->captures
-		|| error_set(e, E_VALUE, NULL, NO_OFFSET, "%zu captures of %zu", json_array_size(captures), l->captures);
+	for (size_t i = 1; i <= p->of; i++)
+		if (!p->part[i])
+			return error_set(e, E_MISSING, NULL, NO_OFFSET,
+				"shard %zu/%zu is missing; run it again: etalon gate --shard "
+				"%zu/%zu",
+				i, p->of, i, p->of);
+	return true;
 }
 
-static int by_name(const void *a, const void *b)
+/* In the order of the gate's list, of which each part has every of-th. */
+static json_t *in_order(const struct parts *p)
 {
-	const json_t *const *x = a, *const *y = b;
-	const char *p = json_string_value(json_object_get(*x, "capture")), *q = json_string_value(json_object_get(*y, "capture"));
+	json_t *captures = json_array();
 
-	return strcmp(p ? p : "", q ? q : "");
+	for (size_t i = 0; i < p->captures; i++)
+		json_array_append(captures, json_array_get(p->part[1 + i % p->of], i / p->of));
+	return captures;
 }
 
-/* As a gate without shards lists them. */
-static json_t *sorted(const json_t *captures)
+static void parts_free(struct parts *p)
 {
-	size_t n = json_array_size(captures);
-	json_t **item = calloc(n ? n : 1, sizeof *item), *to = json_array();
-
-	for (size_t i = 0; item && i < n; i++) item[i] = json_array_get(captures, i);
-	if (item) qsort(item, n, sizeof *item, by_name);
-	for (size_t i = 0; item && i < n; i++) json_array_append(to, item[i]);
-	free(item);
-	return to;
+	for (size_t i = 0; p->part && i <= p->of; i++) json_decref(p->part[i]);
+	free(p->part);
+	free(p->options);
 }
 
 static int worst(const json_t *captures)
 {
 	int status = EXIT_PASS;
 
-	for (size_t i = 0; i < json_array_size(captures); i++) {
-		const json_t *exit = json_object_get(json_array_get(captures, i), "exit");
-		bool known = json_is_integer(exit) && json_integer_value(exit) >= EXIT_PASS && json_integer_value(exit) <= EXIT_MACHINE;
-		status = worse_exit(status, known ? (int)json_integer_value(exit) : EXIT_MACHINE);
-	}
+	for (size_t i = 0; i < json_array_size(captures); i++)
+		status = worse_exit(status, (int)whole_number(json_array_get(captures, i), "exit"));
 	return status;
 }
 
@@ -106,6 +104,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 
 	(void)text;
 	switch (key) {
+	case 'e': a->elsewhere = true; return 0;
 	case ARGP_KEY_INIT: state->child_inputs[0] = &a->to; return 0;
 	case ARGP_KEY_ARGS:
 		a->path = state->argv + state->next;
@@ -118,24 +117,37 @@ static error_t parse(int key, char *text, struct argp_state *state)
 
 int cmd_merge(int argc, char **argv)
 {
+	static const struct argp_option options[] = {
+		{ "elsewhere", 'e', NULL, 0,
+			"the captures are on another machine: a shard that is older than they are "
+			"is not noticed",
+			0 },
+		{ 0 }
+	};
 	static const struct argp_child children[] = { { &gate_output_argp, 0, NULL, 0 }, { 0 } };
-	static const struct argp argp = { NULL, parse, "FILE...", "The shards of one gate, each written by `etalon gate --shard I/N --output FILE`: none may be"
-		" missing, and none there twice.", children, NULL, NULL };
+	static const struct argp argp = { options, parse, "FILE...",
+		"The shards of one gate, each written by `etalon gate --shard I/N --output FILE`: "
+		"none may be"
+		" missing, none there twice, and none older than its captures.",
+		children, NULL, NULL };
 	struct arguments a = { 0 };
-	struct list l = { 0 };
+	struct parts p = { 0 };
 	struct error e = { 0 };
-	json_t *captures = json_array();
 	bool ok = true;
 
 	cli_parse(&argp, argc, argv, &a);
 	for (size_t i = 0; ok && i < a.n; i++) {
-		json_t *j = read_shard(a.path[i], &e);
-		ok = j && take(&l, j, a.path[i], captures, &e);
+		json_t *j = shard_read(a.path[i], &e);
+		ok = j && take(&p, j, a.path[i], &e);
+		ok = ok
+			&& (a.elsewhere
+				|| shard_is_fresh(json_object_get(j, "shard"),
+					json_object_get(j, "captures"), a.path[i], &e));
 		json_decref(j);
 	}
-	ok = ok && is_whole(&l, captures, &e);
-	int status = ok ? gate_output(sorted(captures), NULL, worst(captures), &a.to) : print_failure(&e);
-	json_decref(captures);
-	free(l.seen);
+	ok = ok && none_is_missing(&p, &e);
+	json_t *captures = ok ? in_order(&p) : NULL;
+	int status = ok ? gate_output(captures, NULL, worst(captures), &a.to) : print_failure(&e);
+	parts_free(&p);
 	return status;
 }

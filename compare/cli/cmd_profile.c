@@ -144,7 +144,12 @@ static bool by_sites(const struct call *call, struct profile *p, struct error *e
 
 static void print_header(const struct arguments *a, const struct call *call)
 {
-	printf("%s\n  %s by %s%s%s\n", a->path, call->op->name, call->capture->producer, call->capture->device[0] ? " on " : "", call->capture->device);
+	put_clean(stdout, a->path);
+	printf("\n  %s by ", call->op->name);
+	put_clean(stdout, call->capture->producer);
+	if (call->capture->device[0]) fputs(" on ", stdout);
+	put_clean(stdout, call->capture->device);
+	putchar('\n');
 }
 
 /* The structure, each --from read from what the ones before it tell. */

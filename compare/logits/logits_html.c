@@ -5,6 +5,7 @@
 
 #include "logits_causes.h"
 #include "logits_pictures.h"
+#include "compare/print/print.h"
 
 enum { WORST = 8, SHOWN_TOKENS = 8 };           /* positions side by side, and tokens of each */
 
@@ -20,11 +21,15 @@ static const char *const style =
 
 static void escaped(FILE *to, const char *text)
 {
-	for (; *text; text++) {
-		if (*text == '<') fputs("&lt;", to);
-		else if (*text == '&') fputs("&amp;", to);
-		else putc(*text, to);
+	char *clean = strdup(text);
+
+	if (clean) make_clean(clean);
+	for (const char *p = clean ? clean : ""; *p; p++) {
+		if (*p == '<') fputs("&lt;", to);
+		else if (*p == '&') fputs("&amp;", to);
+		else putc(*p, to);
 	}
+	free(clean);
 }
 
 static void head(FILE *to, const struct logit_report *r, const struct logit_comparison *c)

@@ -28,8 +28,34 @@ static int out_of_memory(void)
 	return print_failure(&e);
 }
 
+static json_t *with_version(json_t *object)
+{
+	json_t *to = json_pack("{s:i}", "version", JSON_VERSION);
+
+	if (!to || json_object_update(to, object)) {
+		json_decref(to);
+		to = NULL;
+	}
+	return to;
+}
+
+json_t *json_versioned(json_t *j)
+{
+	json_t *to = json_is_object(j) ? with_version(j)
+		: json_is_array(j)     ? json_array()
+				       : NULL,
+	       *item;
+	size_t i;
+
+	json_array_foreach(j, i, item) if (to) json_array_append_new(
+		to, json_is_object(item) ? with_version(item) : json_incref(item));
+	json_decref(j);
+	return to;
+}
+
 int json_print(json_t *j)
 {
+	j = json_versioned(j);
 	if (!j)
 		return out_of_memory();
 	int status = json_dumpf(j, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
@@ -74,6 +100,15 @@ json_t *json_shape(const struct tensor *t)
 
 /* ---- texts of strangers ---- */
 
+/* Does the character break a line, or turn or hide the text around it (Unicode's bidirectional
+ * controls, its separators, what has no width)? */
+static bool moves_text(uint32_t code)
+{
+	return code == 0x61c || (code >= 0x200b && code <= 0x200f)
+		|| (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f)
+		|| code == 0xfeff;
+}
+
 /* Bytes of the character of UTF-8 at p that may be shown: no control character, surrogate or
  * noncharacter, no longer form than need be (RFC 3629); else 0. */
 static size_t character(const unsigned char *p)
@@ -87,6 +122,7 @@ static size_t character(const unsigned char *p)
 		code = code << 6 | (p[i] & 0x3f);
 	}
 	if (code < least[n] || code == 127 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) || (code & 0xfffe) == 0xfffe) return 0;
+	if (moves_text(code)) return 0;
 	return n;
 }
 
@@ -102,6 +138,14 @@ void copy_clean(char *to, size_t size, const char *from)
 	make_clean(to);
 }
 
+void put_clean(FILE *to, const char *text)
+{
+	for (size_t n; *text; text += n ? n : 1) {
+		n = character((const unsigned char *)text);
+		fprintf(to, "%.*s", (int)(n ? n : 1), n ? text : "?");
+	}
+}
+
 /* ---- tables ---- */
 
 void table_add(struct table *t, const char *format, ...)
@@ -114,8 +158,10 @@ void table_add(struct table *t, const char *format, ...)
 	va_start(arguments, format);
 	if (!more || vasprintf(&text, format, arguments) < 0)
 		t->no_memory = true;
-	else
+	else {
+		make_clean(text);
 		t->cell[t->n++] = text;
+	}
 	va_end(arguments);
 }
 

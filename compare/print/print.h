@@ -12,7 +12,13 @@ int print_failure(const struct error *e);
 /* The same of an error in this file, unless it names one. */
 int print_failure_of(const char *path, struct error *e);
 
-/* Prints j and a newline on stdout and releases it. NULL is E_MEMORY. Returns an exit code. */
+/* The version of the JSON that is written: it grows where a key that was there means something
+ * else. json_versioned says it first, in an object or in each object of an array; it takes j, and
+ * returns NULL where memory is short. */
+enum { JSON_VERSION = 1 };
+json_t *json_versioned(json_t *j);
+
+/* Prints j with its version and a newline on stdout and releases it. NULL is E_MEMORY. Returns an exit code. */
 int json_print(json_t *j);
 
 /* A finite number, or the strings "NaN", "inf", "-inf", which JSON has no numbers for. */
@@ -22,6 +28,7 @@ json_t *json_shape(const struct tensor *t);
 /* A text of a capture, or its name, is a stranger's: what may not be shown becomes a question mark. At most size - 1 bytes. */
 void copy_clean(char *to, size_t size, const char *from);
 void make_clean(char *text);            /* the same in place */
+void put_clean(FILE *to, const char *text);     /* the same, printed */
 
 /* A ratio to what is expected, in plain words where digits say nothing: "49.49", "over a
  * million", "infinite", "NaN". Returns text. */

@@ -1,32 +1,11 @@
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "baseline.h"
 #include "compare/limits/limits.h"
+#include "compare/print/print.h"
 #include "compare/verdict/quantile.h"
-
-json_t *baseline_read(const char *path, struct error *e)
-{
-	json_error_t why;
-	json_t *j = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
-
-	if (json_is_object(j)) return j;
-	if (j) error_set(e, E_FORMAT, "", 0, "expected a JSON object, as --update-baseline writes it");
-	else if (why.line < 0) error_set(e, E_OPEN, "", NO_OFFSET, "%s; --update-baseline makes one", strerror(errno));
-	else error_set(e, E_HEADER_JSON, "", why.position < 0 ? NO_OFFSET : (uint64_t)why.position, "%s", why.text);
-	json_decref(j);
-	error_in_file(e, path);
-	return NULL;
-}
-
-static void key_of(const struct finding *f, char *key, size_t size)
-{
-	const char *slash = strrchr(f->path, '/');
-
-	snprintf(key, size, "%s | %s | %s", slash ? slash + 1 : f->path, f->producer, f->device);
-}
 
 static const char *site_text(const struct verdict *v, const struct reading *r, char text[96])
 {
@@ -44,11 +23,30 @@ static bool has_site(const json_t *sites, const char *text)
 	return false;
 }
 
+static const char *text_in(const json_t *entry, const char *key)
+{
+	const char *text = json_string_value(json_object_get(entry, key));
+
+	return text ? text : "";
+}
+
+static bool has_output(const struct verdict *v, const char *name)
+{
+	bool found = false;
+
+	for (int i = 0; i < v->n_out; i++)
+		found = found || !strcmp(v->op->out[v->out[i].out].name, name);
+	return found;
+}
+
 static void compare_outputs(const json_t *was, struct verdict *v)
 {
+	const char *name;
+	json_t *old;
+
 	for (int i = 0; i < v->n_out; i++) {
 		const struct output_verdict *o = &v->out[i];
-		const char *name = v->op->out[o->out].name;
+		name = v->op->out[o->out].name;
 		const json_t *rms = json_object_get(json_object_get(was, "rms"), name);
 		double limit = json_number_value(rms) * sqrt(mean_square_bound(o->freedom, alpha)), now = o->rule[RULE_RMS].value;
 		if (!json_is_number(rms)) verdict_fail(v, "out.%s: not in the baseline; --update-baseline adds it", name);
@@ -56,39 +54,107 @@ static void compare_outputs(const json_t *was, struct verdict *v)
 			verdict_fail(v, "out.%s: worse than the baseline: rms error %.4g sigma, was %.4g, at most %.4g by chance", name, now,
 				json_number_value(rms), limit);
 	}
+	json_object_foreach(json_object_get(was, "rms"), name, old) {
+		if (has_output(v, name)) continue;
+		verdict_fail(v, "the baseline has out.%s, which this capture lacks", name);
+	}
 }
 
+/* Without the list, as --quick writes none, nothing is known of what the kernel rounded. */
 static void compare_sites(const json_t *was, struct verdict *v)
 {
 	const json_t *rounds = json_object_get(was, "rounds");
 	char text[96];
 
-	if (v->examined && !v->x.identified && json_is_array(rounds)) verdict_fail(v, "the structure is not identified, which it was in the baseline");
-	for (int j = 0; v->examined && v->x.identified && j < v->x.profile.n; j++) {
+	if (!v->examined || !json_is_array(rounds)) return;
+	if (!v->x.identified)
+		verdict_fail(v, "the structure is not identified, which it was in the baseline");
+	for (int j = 0; v->x.identified && j < v->x.profile.n; j++) {
 		const struct reading *r = &v->x.profile.reading[j];
 		if (r->state == ROUNDED && !has_site(rounds, site_text(v, r, text)))
 			verdict_fail(v, "rounds %s, which it did not in the baseline", text);
 	}
 }
 
-void baseline_compare(const json_t *baseline, struct finding *f, size_t n)
+/* A looser contract has larger sigma, so that figures under two contracts cannot be compared. */
+static void compare_calls(const json_t *was, struct verdict *v)
 {
-	for (size_t i = 0; i < n; i++) {
-		char key[1024];
-		if (!f[i].judged) continue;
-		key_of(&f[i], key, sizeof key);
-		const json_t *was = json_object_get(baseline, key);
-		if (!was) {
-			verdict_fail(&f[i].verdict, "not in the baseline; --update-baseline adds it");
-			continue;
-		}
-		compare_outputs(was, &f[i].verdict);
-		compare_sites(was, &f[i].verdict);
+	const char *op = text_in(was, "op"), *contract = text_in(was, "contract");
+
+	if (strcmp(op, v->op->name))
+		verdict_fail(v, "a call of %s, in the baseline one of %s", v->op->name, op);
+	else if (strcmp(contract, v->contract->name))
+		verdict_fail(v, "judged under contract %s, in the baseline under %s",
+			v->contract->name, contract);
+	else {
+		compare_outputs(was, v);
+		compare_sites(was, v);
 	}
 }
 
-static json_t *entry(const struct verdict *v)
+static void compare_one(const json_t *was, struct finding *f)
 {
+	struct verdict *v = &f->verdict;
+
+	if (was && v->outcome == UNDECIDED)
+		verdict_fail(v, "undecided, which it was not in the baseline");
+	else if (was) compare_calls(was, v);
+	else if (v->outcome == PASS)
+		verdict_fail(v, "not in the baseline; --update-baseline adds it");
+}
+
+void baseline_compare(const json_t *captures, const char *path, struct finding *f, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!f[i].judged) continue;
+		int before = f[i].verdict.n_reason;
+		compare_one(json_object_get(captures, f[i].name), &f[i]);
+		if (f[i].verdict.n_reason == before) continue;
+		f[i].baseline = path;
+		for (int r = before; r < f[i].verdict.n_reason; r++)
+			make_clean(f[i].verdict.reason[r]);
+	}
+}
+
+static char *gone_replay(const char *path, const char *name, char *const *folder, size_t folders)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
+
+	if (!to) return NULL;
+	fputs("etalon gate", to);
+	for (size_t i = 0; i < folders; i++) {
+		putc(' ', to);
+		shell_quoted(to, folder[i]);
+	}
+	baseline_options(to, path, name);
+	fclose(to);
+	if (text) make_clean(text);
+	return text;
+}
+
+json_t *baseline_gone(const json_t *captures, const char *path, const char *name,
+	char *const *folder, size_t folders)
+{
+	const json_t *was = json_object_get(captures, name);
+	char *again = gone_replay(path, name, folder, folders);
+	json_t *j = json_pack(
+		"{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:[], s:[s]}", "version",
+		JSON_VERSION, "capture", name, "name", name, "baseline", path, "op",
+		text_in(was, "op"), "producer", text_in(was, "producer"), "device",
+		text_in(was, "device"), "replay", again ? again : "", "verdict", "fail", "exit",
+		EXIT_FAIL, "contract", text_in(was, "contract"), "outputs", "reasons",
+		"in the baseline, but not among the captures; --update-baseline --prune removes "
+		"its entry");
+
+	free(again);
+	return j;
+}
+
+json_t *baseline_entry(const struct finding *f)
+{
+	const struct verdict *v = &f->verdict;
 	bool identified = v->examined && v->x.identified;
 	json_t *rms = json_object(), *rounds = identified ? json_array() : json_null();
 	char text[96];
@@ -97,22 +163,7 @@ static json_t *entry(const struct verdict *v)
 		json_object_set_new(rms, v->op->out[v->out[i].out].name, json_real(v->out[i].rule[RULE_RMS].value));
 	for (int j = 0; identified && j < v->x.profile.n; j++)
 		if (v->x.profile.reading[j].state == ROUNDED) json_array_append_new(rounds, json_string(site_text(v, &v->x.profile.reading[j], text)));
-	return json_pack("{s:s, s:o, s:o}", "contract", v->contract->name, "rms", rms, "rounds", rounds);
-}
-
-bool baseline_write(const char *path, const json_t *old, const struct finding *f, size_t n, struct error *e)
-{
-	json_t *j = old ? json_deep_copy(old) : json_object();
-
-	for (size_t i = 0; i < n; i++) {
-		char key[1024];
-		if (!f[i].judged || f[i].verdict.outcome == UNDECIDED) continue;
-		key_of(&f[i], key, sizeof key);
-		json_object_set_new(j, key, entry(&f[i].verdict));
-	}
-	char *text = json_dumps(j, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(6));
-	bool ok = text ? text_write(path, text, strlen(text), e) : error_set(e, E_MEMORY, path, NO_OFFSET, "a baseline");
-	free(text);
-	json_decref(j);
-	return ok;
+	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "op", f->op, "contract",
+		v->contract->name, "producer", f->producer, "device", f->device, "rms", rms,
+		"rounds", rounds);
 }

@@ -12,6 +12,9 @@ struct finding {
 	struct error error;             /* where not judged */
 	struct verdict verdict;         /* where judged */
 	char op[64], producer[128], device[64];         /* "" when the file could not be read */
+	/* Set by a gate, which owns them, behind finding_judge; else NULL. */
+	const char *name, *root; /* the path below the folder that was named, and that folder */
+	const char *baseline;           /* the baseline's path, if it fails this capture */
 };
 
 /* Judges a capture; path: where it was read from, or "". No text of the finding holds control characters. */

@@ -6,18 +6,42 @@
 #include "report.h"
 #include "compare/print/print.h"
 
+/* Between quotes that stand. */
+static void shell_word(FILE *to, const char *text)
+{
+	for (; *text; text++)
+		if (*text == '\'') fputs("'\\''", to);
+		else putc(*text, to);
+}
+
+void shell_quoted(FILE *to, const char *path)
+{
+	fputs(*path == '-' ? "'./" : "'", to);
+	shell_word(to, path);
+	putc('\'', to);
+}
+
 void replay(FILE *to, const struct finding *f)
 {
 	const struct op *op = op_find(f->op);
 	char option[OP_OPTION];
 
-	fprintf(to, "etalon check%s%s%s '", op ? op_option(op, option) : "", f->verdict.required ? " --require-explained" : "", f->quick ? " --quick" : "");
-	for (const char *p = f->path; *p; p++)
-		if (*p == '\'') fputs("'\\''", to);
-		else putc(*p, to);
-	putc('\'', to);
+	fprintf(to, "etalon %s%s%s%s ", f->baseline ? "gate" : "check",
+		op ? op_option(op, option) : "", f->verdict.required ? " --require-explained" : "",
+		f->quick ? " --quick" : "");
+	shell_quoted(to, f->baseline ? f->root : f->path);
 	if (f->judged) fprintf(to, " --contract %s", f->verdict.contract->name);
 	if (f->truth[0]) fprintf(to, " --truth %s", f->truth);
+	if (f->baseline) baseline_options(to, f->baseline, f->name);
+}
+
+void baseline_options(FILE *to, const char *baseline, const char *name)
+{
+	fputs(" --baseline ", to);
+	shell_quoted(to, baseline);
+	fputs(" --only='", to);
+	shell_word(to, name);
+	putc('\'', to);
 }
 
 enum { RULE_WIDE = 19 };        /* "  %9.4g (%5.3g)" */
@@ -99,11 +123,21 @@ static void text_sample(FILE *to, const struct verdict *v)
 	else fprintf(to, ": %.2g sigma apart", second);
 }
 
-/* Of a failure under the op's tightest contract, which nobody named. */
-static void unnamed_lines(FILE *to, const struct verdict *v)
+/* Of a failure under the op's tightest contract, which nobody named. A library's caller has no
+ * options. */
+static void unnamed_lines(FILE *to, const struct verdict *v, bool options)
 {
 	const char *name = v->contract->name;
 
+	if (!options) {
+		fprintf(to, "  the call names no contract, so the op's first was taken, %s; ",
+			name);
+		if (v->instead)
+			fprintf(to, "the contract %s holds: name it if this kernel computes so\n",
+				v->instead->name);
+		else fputs("the contract \"auto\" is the tightest that is met\n", to);
+		return;
+	}
 	fprintf(to, "  neither the capture nor --contract names a contract, so the op's first was taken, %s; ", name);
 	if (v->instead) fprintf(to, "%s holds: say --contract %s if this kernel computes so\n", v->instead->name, v->instead->name);
 	else fputs("--contract auto takes the tightest that is met\n", to);
@@ -138,7 +172,7 @@ void report_text(FILE *to, const struct finding *f, bool explain)
 	report_coverage(to, v);
 	if (explain) report_suspects(to, v);
 	for (int i = 0; i < v->n_reason; i++) fprintf(to, "  %s\n", v->reason[i]);
-	if (v->unnamed && v->outcome == FAIL) unnamed_lines(to, v);
+	if (v->unnamed && v->outcome == FAIL) unnamed_lines(to, v, f->path[0]);
 	fprintf(to, "%s under contract %s\n", v->outcome == PASS ? "PASS" : v->outcome == FAIL ? "FAIL" : "UNDECIDED", v->contract->name);
 	if (v->outcome == PASS || !f->path[0]) return;
 	fputs("replay: ", to);
@@ -191,8 +225,10 @@ static json_t *json_output(const struct finding *f, const struct output_verdict 
 json_t *report_json(const struct finding *f)
 {
 	const struct verdict *v = &f->verdict;
-	json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:i}", "capture", f->path, "op", f->op, "producer", f->producer,
-		"device", f->device, "replay", json_written(replay, f), "verdict", finding_word(f), "exit", finding_exit(f));
+	json_t *j = json_pack("{s:i, s:s, s:s?, s:s?, s:s, s:s, s:s, s:o, s:s, s:i}", "version",
+		JSON_VERSION, "capture", f->path, "name", f->name, "baseline", f->baseline, "op",
+		f->op, "producer", f->producer, "device", f->device, "replay",
+		json_written(replay, f), "verdict", finding_word(f), "exit", finding_exit(f));
 
 	if (!f->judged) {
 		json_object_set_new(j, "error", json_pack("{s:s, s:s, s:o, s:s}", "message", error_message(f->error.code), "item", f->error.item,

@@ -6,6 +6,10 @@
 
 /* Writes the command that repeats the verdict, for a shell. */
 void replay(FILE *to, const struct finding *f);
+/* A path as a shell's word, and no option, whatever it begins with. */
+void shell_quoted(FILE *to, const char *path);
+/* The options by which it is held against its entry in the baseline alone. */
+void baseline_options(FILE *to, const char *baseline, const char *name);
 
 /* All that is known about one capture, for `etalon check`; explain adds the table of suspects. */
 void report_text(FILE *to, const struct finding *f, bool explain);

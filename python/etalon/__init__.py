@@ -52,7 +52,8 @@ def assert_correct(op, inputs, outputs, **how):
     verdict = judge(call, contract, quick, explained)
     if not verdict.passed:
         what = verdict.fault or next(iter(verdict.reasons), "")       # in the one line that pytest's summary has
-        raise AssertionError(f"{verdict.outcome}: {what}\n{verdict}")
+        more = "".join(f"  {reason}\n" for reason in verdict.reasons if reason != what)
+        raise AssertionError(f"{verdict.outcome}: {what}\n{more}{verdict}")
     return verdict
 
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE     /* memfd_create */
 #include "tests/kernel_model.h"
 #include "tests/program.h"
+#include "tests/xml.h"
 
 /* ---- usage ---- */
 
@@ -35,6 +36,8 @@ static void bad_usage_is_one_line(void **state)
 	refused("CAPTURE", "check");
 	refused("--nope", "check", "--nope", "x");
 	refused("--contract", "check", "--contract");
+	refused("--HANG", "list", "--HANG=3");
+	refused("--H", "check", "--H", "x");
 	refused("--json", "gate", "--json=3");
 	refused("-o DIR", "record");
 	refused("-o DIR", "record", "rope");
@@ -50,6 +53,58 @@ static void bad_usage_is_one_line(void **state)
 	refused("nope", "list", "nope");
 	refused("nope", "list", "ops", "nope");
 	refused("etalon list", "list", "ops", "rope", "rope");
+}
+
+#define CALL "fixtures/captures/rope.full.etalon.safetensors"
+
+/* Of an object, and of each object of an array. */
+static void versioned(const char *command)
+{
+	json_t *j = json_out(), *one;
+	size_t i;
+
+	if (json_is_object(j))
+		assert_int_equal(json_integer_value(json_object_get(j, "version")), 1);
+	else assert_true(json_array_size(j) > 0);
+	json_array_foreach(j, i, one) if (json_integer_value(json_object_get(one, "version")) != 1)
+		fail_msg("%s: %zu", command, i);
+	json_decref(j);
+}
+
+static void every_json_has_its_version(void **state)
+{
+	static const char *const lists[] = { "ops", "tensors", "params", "cases", "faults", "sites",
+		"contracts" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+		expect(EXIT_PASS, "list", lists[i], "--json");
+		versioned(lists[i]);
+	}
+	expect(EXIT_PASS, "check", "--quick", "--json", CALL);
+	versioned("check");
+	expect(EXIT_INPUT, "check", "--json", scratch("none"));
+	err[0] = 0;
+	versioned("check");
+	expect(EXIT_PASS, "gate", "--quick", "--json", CALL, "--output", scratch("gate.json"));
+	versioned("gate");
+	json_t *whole = json_load_file(scratch("gate.json"), 0, NULL);
+	assert_int_equal(json_integer_value(json_object_get(whole, "version")), 1);
+	json_decref(whole);
+	expect(EXIT_PASS, "diff", "--json", CALL, CALL);
+	versioned("diff");
+	expect(EXIT_PASS, "inputs", "rope", "--case", "full", "-o", scratch("in.safetensors"),
+		"--json");
+	versioned("inputs");
+	expect(EXIT_PASS, "ref", scratch("in.safetensors"), "-o", scratch("ref.safetensors"),
+		"--json");
+	versioned("ref");
+	expect(EXIT_PASS, "profile", CALL, "--json");
+	versioned("profile");
+	expect(EXIT_PASS, "restarts", "jordan", "--json");
+	versioned("restarts");
+	expect(EXIT_PASS, "isolate", "--seeds", "1", "--steps", "5", "--json");
+	versioned("isolate");
 }
 
 static void version_is_one_line(void **state)
@@ -71,6 +126,49 @@ static void output_that_is_lost_does_not_pass(void **state)
 	snprintf(line, sizeof line, "'%s' list ops >/dev/full 2>/dev/null", program);
 	int status = system(line);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) != EXIT_PASS);
+	snprintf(line, sizeof line, "'%s' list ops --json 2>&1 >/dev/full", program);
+	FILE *said = popen(line, "r");
+	assert_non_null(said);
+	out[fread(out, 1, sizeof out - 1, said)] = 0;
+	assert_int_equal(
+		WEXITSTATUS(pclose(said)), EXIT_INPUT); /* as of any file that cannot be written */
+	if (!strstr(out, "stdout") || strstr(out, "memory") || lines(out) != 1) fail_msg("%s", out);
+}
+
+/* No command hands a capture's text to the terminal as it is. */
+static void a_strangers_text_is_shown(void **state)
+{
+	static const char hostile[] = "\x1b[31m\n# x\x07\xc2\x9b\xe2\x80\xaey";
+	struct capture c;
+	struct error e;
+
+	(void)state;
+	model_case(&c, "rmsnorm", "plain_f32", "f32");
+	assert_true(meta_set(&c.tensors, "etalon.producer", hostile)
+		&& meta_set(&c.tensors, "etalon.device", hostile));
+	no_error(tensors_write(&c.tensors, scratch("h.safetensors"), &e), &e);
+	struct tensor *y = capture_out(&c, "y");
+	free(y->name);
+	y->name = strdup("out.\x1b[31m\n");
+	no_error(tensors_write(&c.tensors, scratch("t.safetensors"), &e), &e);
+	capture_free(&c);
+	const char *h = scratch("h.safetensors"), *t = scratch("t.safetensors");
+	const char *const calls[][8] = {
+		{ "etalon", "check", "--quick", h },
+		{ "etalon", "gate", "--quick", h },
+		{ "etalon", "profile", h },
+		{ "etalon", "diff", h, t },
+		{ "etalon", "diff", t, t },
+		{ "etalon", "check", "--quick", t },
+		{ "etalon", "gate", "--quick", t },
+	};
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+		run(calls[i]);
+		if (!*out && !*err) fail_msg("call %zu says nothing", i);
+		if (!clean_text(out) || !clean_text(err) || strstr(out, "\xe2\x80\xae")
+			|| strstr(out, "\n# x"))
+			fail_msg("call %zu: %s%s", i, out, err);
+	}
 }
 
 /* ---- list ---- */
@@ -136,8 +234,9 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(help_fits_a_screen),
 		cmocka_unit_test(bad_usage_is_one_line),
-		cmocka_unit_test(version_is_one_line),
+		cmocka_unit_test(version_is_one_line), cmocka_unit_test(every_json_has_its_version),
 		cmocka_unit_test(output_that_is_lost_does_not_pass),
+		cmocka_unit_test(a_strangers_text_is_shown),
 		cmocka_unit_test(list_tells_all),
 		cmocka_unit_test(diff_tells_equal_from_different),
 	};

@@ -105,6 +105,11 @@ static void junit(void **state)
 		assert_int_equal(occurrences(text, "<failure "), 2);
 		assert_int_equal(occurrences(text, "<error "), 1);
 		assert_non_null(strstr(text, "classname=\"rmsnorm\""));
+		assert_non_null(strstr(text,
+			"<failure message=\"fail: the structure is not identified, and no known "
+			"fault explains the error"));
+		assert_non_null(strstr(text, "<failure message=\"undecided: in.x: 1 of"));
+		if (!h) assert_non_null(strstr(text, "absent.safetensors: cannot open"));
 		assert_non_null(strstr(text, "[0,5] is 1000, expected"));
 		if (h) assert_non_null(strstr(text, "a&lt;b&gt;&amp;&quot;c|"));
 		free(text);
@@ -259,6 +264,59 @@ static void figures_that_are_no_numbers(void **state)
 	assert_true(isnan(finding_value(&two, RULE_RMS)));
 }
 
+/* Inputs that are not finite are said, with their place, where the call did not pass. */
+static void what_is_no_number_in_an_input_is_said(void **state)
+{
+	static const struct {
+		double x;
+		const char *what;
+	} rows[] = { { NAN, "NaN" }, { INFINITY, "infinite" }, { -INFINITY, "-infinite" } };
+	struct finding f;
+	char said[100];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct capture c;
+		struct error e;
+		model_case(&c, "rmsnorm", "gated_128", "f32");
+		set(capture_in(&c, "x"), 3 * 128 + 7, rows[i].x);
+		set(capture_in(&c, "x"), 5 * 128, rows[i].x);
+		no_error(tensors_write(&c.tensors, scratch("in"), &e), &e);
+		capture_free(&c);
+		assert_int_equal(find(scratch("in"), &(struct judging){ .truth = "f64" }, &f),
+			EXIT_UNDECIDED);
+		snprintf(said, sizeof said,
+			"in.x: 2 of 12288 elements are not finite; the first at [3,7] is %s",
+			rows[i].what);
+		assert_string_equal(f.verdict.reason[0], said);
+	}
+	write_capture(scratch("fine"), 0, 0);
+	assert_int_equal(find(scratch("fine"), &(struct judging){ .truth = "f64" }, &f), EXIT_PASS);
+	assert_int_equal(f.verdict.n_reason, 0);
+}
+
+/* A name that begins as an option does is a path. */
+static void a_replay_holds_no_option(void **state)
+{
+	struct finding f = {
+		.path = "-O.evil.safetensors", .root = "--json", .name = "-a", .baseline = "b"
+	};
+	char line[300] = "";
+
+	(void)state;
+	for (int held = 0; held < 2; held++) {
+		if (!held) f.baseline = NULL;
+		FILE *to = fmemopen(line, sizeof line, "w");
+		assert_non_null(to);
+		replay(to, &f);
+		fclose(to);
+		assert_string_equal(line,
+			held ? "etalon gate './--json' --baseline 'b' --only='-a'"
+			     : "etalon check './-O.evil.safetensors'");
+		f.baseline = "b";
+	}
+}
+
 /* What a shell makes of the command is the path. */
 static void replay_survives_the_shell(void **state)
 {
@@ -316,6 +374,8 @@ int main(void)
 		cmocka_unit_test(text),
 		cmocka_unit_test(json),
 		cmocka_unit_test(figures_that_are_no_numbers),
+		cmocka_unit_test(what_is_no_number_in_an_input_is_said),
+		cmocka_unit_test(a_replay_holds_no_option),
 		cmocka_unit_test(replay_survives_the_shell),
 		cmocka_unit_test(replay_asks_for_the_same),
 		cmocka_unit_test(the_worse_exit_counts),

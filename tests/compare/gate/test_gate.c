@@ -1,0 +1,204 @@
+/* The rules of gate and merge, called in this process: what is judged, what a baseline holds, and
+ * which parts are no part of this gate. */
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "compare/cli/cli.h"
+#include "compare/gate/shard.h"
+#include "tests/kernel_model.h"
+
+enum { MOST = 12 };
+
+static char folder[512], base[512], part[3][600];
+
+/* scratch() keeps few texts. */
+static const char *in(const char *name)
+{
+	static char text[8][600];
+	static int next;
+
+	next = (next + 1) % 8;
+	snprintf(text[next], sizeof text[next], "%s%s", folder, name);
+	return text[next];
+}
+
+static void write_call(const char *name, double wrong, const char *contract)
+{
+	struct capture c;
+	struct error e;
+
+	model_case(&c, "causal_conv1d", "prefill_silu", "f32");
+	set(capture_out(&c, "y"), 5, get(capture_out(&c, "y"), 5) + wrong);
+	if (contract) assert_true(meta_set(&c.tensors, "etalon.contract", contract));
+	no_error(tensors_write(&c.tensors, in(name), &e), &e);
+	capture_free(&c);
+}
+
+/* The exit code; arguments end with NULL. */
+static int called(int (*command)(int, char **), const char *const *arguments)
+{
+	static char text[MOST][600];
+	char *argv[MOST + 1] = { NULL };
+	int argc = 0;
+
+	for (; arguments[argc]; argc++) {
+		assert_true(argc < MOST);
+		snprintf(text[argc], sizeof text[argc], "%s", arguments[argc]);
+		argv[argc] = text[argc];
+	}
+	return command(argc, argv);
+}
+
+#define gate(...) \
+	called(cmd_gate, (const char *const[]){ "etalon gate", "--quick", __VA_ARGS__, NULL })
+#define merge(...) called(cmd_merge, (const char *const[]){ "etalon merge", __VA_ARGS__, NULL })
+
+static int set_up(void **state)
+{
+	scratch_make(state);
+	snprintf(folder, sizeof folder, "%s", scratch(""));
+	snprintf(base, sizeof base, "%s", in("base.json"));
+	for (int i = 1; i <= 2; i++) snprintf(part[i], sizeof part[i], "%spart%d.json", folder, i);
+	assert_int_equal(mkdir(in("A"), 0700) | mkdir(in("A/B"), 0700), 0);
+	write_call("A/n.safetensors", 0, NULL);
+	write_call("A/B/n.safetensors", 0, NULL);
+	return 0;
+}
+
+static int remove_all(void **state)
+{
+	static const char *const names[] = { "A/n.safetensors", "A/B/n.safetensors",
+		"A/c.safetensors", "A/B", "A" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) remove(in(names[i]));
+	return scratch_remove(state);
+}
+
+static void folders_below_count(void **state)
+{
+	(void)state;
+	write_call("A/B/n.safetensors", 1, NULL);
+	assert_int_equal(gate(in("A")), EXIT_FAIL);
+	assert_int_equal(gate("--flat", in("A")), EXIT_PASS);
+	write_call("A/B/n.safetensors", 0, NULL);
+	assert_int_equal(gate(in("A")), EXIT_PASS);
+}
+
+static void a_baseline_misses_what_is_gone(void **state)
+{
+	(void)state;
+	assert_int_equal(gate("--baseline", base, "--update-baseline", in("A")), EXIT_PASS);
+	assert_int_equal(gate("--baseline", base, in("A")), EXIT_PASS);
+	assert_int_equal(gate("--baseline", base, "--flat", in("A")), EXIT_FAIL);
+	assert_int_equal(gate("--baseline", base, "--flat", "--partial", in("A")), EXIT_PASS);
+	remove(base);
+}
+
+static void equal_names_share_no_entry(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		gate("--baseline", base, "--update-baseline", "--flat", in("A"), in("A/B")),
+		EXIT_INPUT);
+	assert_true(access(base, F_OK) != 0);
+	assert_int_equal(gate("--flat", in("A"), in("A/B")), EXIT_PASS);
+}
+
+static void make_parts(void)
+{
+	assert_int_equal(gate("--shard", "1/2", "--output", part[1], in("A")), EXIT_PASS);
+	assert_int_equal(gate("--shard", "2/2", "--output", part[2], in("A")), EXIT_PASS);
+	assert_int_equal(merge(part[1], part[2]), EXIT_PASS);
+}
+
+static void a_stale_part_is_refused(void **state)
+{
+	(void)state;
+	make_parts();
+	write_call("A/n.safetensors", 1, NULL);
+	assert_int_equal(merge(part[1], part[2]), EXIT_INPUT);
+	assert_int_equal(merge("--elsewhere", part[1], part[2]), EXIT_PASS);
+	write_call("A/n.safetensors", 0, NULL);
+	assert_int_equal(merge(part[1], part[2]), EXIT_PASS);
+	write_call("A/c.safetensors", 0, NULL);
+	assert_int_equal(merge(part[1], part[2]), EXIT_INPUT);
+	remove(in("A/c.safetensors"));
+}
+
+static void other_options_make_other_parts(void **state)
+{
+	(void)state;
+	make_parts();
+	assert_int_equal(gate("--contract", "f32", "--shard", "2/2", "--output", part[2], in("A")),
+		EXIT_PASS);
+	assert_int_equal(merge(part[1], part[2]), EXIT_INPUT);
+}
+
+/* The part with what `change` does to it. */
+static int merge_changed(void (*change)(json_t *, json_t *))
+{
+	json_t *j = json_load_file(part[1], 0, NULL);
+
+	assert_non_null(j);
+	change(j, json_array_get(json_object_get(j, "captures"), 0));
+	assert_int_equal(json_dump_file(j, in("changed.json"), 0), 0);
+	json_decref(j);
+	return merge(in("changed.json"), part[2]);
+}
+
+static void no_change(json_t *j, json_t *record) { (void)j, (void)record; }
+static void failed_record(json_t *j, json_t *record)
+{
+	(void)j, json_object_set_new(record, "verdict", json_string("fail"));
+}
+static void failed_exit(json_t *j, json_t *record)
+{
+	(void)record, json_object_set_new(j, "exit", json_integer(EXIT_FAIL));
+}
+static void passed_failure(json_t *j, json_t *record)
+{
+	(void)j;
+	json_object_set_new(record, "verdict", json_string("fail"));
+	json_object_set_new(record, "exit", json_integer(EXIT_FAIL));
+}
+static void failing_pass(json_t *j, json_t *record)
+{
+	json_object_set_new(record, "exit", json_integer(EXIT_FAIL));
+	json_object_set_new(j, "exit", json_integer(EXIT_FAIL));
+}
+static void no_digest(json_t *j, json_t *record)
+{
+	(void)j;
+	json_object_del(record, "sha256");
+}
+static void cut(json_t *j, json_t *record)
+{
+	(void)record, json_array_clear(json_object_get(j, "captures"));
+}
+
+static void what_contradicts_itself_is_refused(void **state)
+{
+	(void)state;
+	make_parts();
+	assert_int_equal(merge_changed(no_change), EXIT_PASS);
+	assert_int_equal(merge_changed(failed_record), EXIT_INPUT);
+	assert_int_equal(merge_changed(failed_exit), EXIT_INPUT);
+	assert_int_equal(merge_changed(passed_failure), EXIT_INPUT);
+	assert_int_equal(merge_changed(failing_pass), EXIT_INPUT);
+	assert_int_equal(merge_changed(no_digest), EXIT_INPUT);
+	assert_int_equal(merge_changed(cut), EXIT_INPUT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(folders_below_count),
+		cmocka_unit_test(a_baseline_misses_what_is_gone),
+		cmocka_unit_test(equal_names_share_no_entry),
+		cmocka_unit_test(a_stale_part_is_refused),
+		cmocka_unit_test(other_options_make_other_parts),
+		cmocka_unit_test(what_contradicts_itself_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, remove_all);
+}
