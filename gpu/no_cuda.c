@@ -12,6 +12,8 @@ static bool absent(const char *item, struct error *e)
 
 bool cuda_run(struct capture *c, struct error *e) { return absent(c->op, e); }
 
+bool nccl_run(struct capture *c, struct error *e) { return absent(c->op, e); }
+
 const struct executor_backend *executor_cuda(struct error *e)
 {
 	absent("cuda", e);
