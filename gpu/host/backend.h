@@ -12,8 +12,8 @@ extern "C" {
 
 #include "fixtures/cases/capture.h"
 
-/* Runs c's op on the backend named by spec: "cuda" (this folder's kernels), "nccl" (those of gpu/nccl,
- * over several devices), "cpu" (plain C, of the op mixed_batch only) or "plugin:LIB.so" (see plugin.h). c has its inputs and, for every output, a
+/* Runs c's op on the backend named by spec: "cuda" (this folder's kernels), "cpu" (plain C, of the
+ * op mixed_batch only) or "plugin:LIB.so" (see plugin.h). c has its inputs and, for every output, a
  * tensor of the right shape and dtype; on success these are filled, and etalon.producer and
  * etalon.device are set (and for cuda etalon.source_sha256). An output dtype or a parameter that
  * the kernel has no form for is refused. Errors: E_NO_BACKEND (built without nvcc), E_NO_DEVICE, E_DEVICE, E_USAGE, E_OP,
@@ -26,10 +26,6 @@ const char *gpu_source_sha256(const char *op);
 
 /* Defined by cuda_ops.cu, or by no_cuda.c in a build without nvcc. */
 bool cuda_run(struct capture *c, struct error *e);
-
-/* The same over as many devices as the call has ranks: defined by gpu/nccl/cuda_ranks.cu, or by no_cuda.c. Without nccl.h at build
- * time, or libnccl when it runs, it is E_NO_BACKEND. */
-bool nccl_run(struct capture *c, struct error *e);
 
 /* Loads `library` (a path; one without '/' is of the working directory) and calls it. */
 bool plugin_run(const char *library, struct capture *c, struct error *e);
