@@ -1,6 +1,6 @@
 /* Which backend a name means, and the sources of its kernels. */
 #include "gpu/host/backend.h"
-#include "gpu/nccl/nccl_run.h"
+#include "gpu/host/nccl.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* The cuda backend of a build without nvcc: it says so. */
 #include "gpu/host/backend.h"
-#include "gpu/nccl/nccl_run.h"
+#include "gpu/host/nccl.h"
 #include "gpu/executor/executor.h"
 #include "gpu/engine/model.h"
 

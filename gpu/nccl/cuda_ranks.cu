@@ -3,7 +3,7 @@
  * The processes share the memory of the outputs, of which each rank writes its own part. None may have used
  * CUDA before it is one of several, so this process does not. */
 #include "gpu/host/backend.h"
-#include "gpu/nccl/nccl_run.h"
+#include "gpu/host/nccl.h"
 #include "gpu/nccl/ranks.cuh"
 
 #include <csignal>

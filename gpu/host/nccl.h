@@ -1,6 +1,6 @@
 /* The backend "nccl": calls over several devices. */
-#ifndef ETALON_NCCL_RUN_H
-#define ETALON_NCCL_RUN_H
+#ifndef ETALON_HOST_NCCL_H
+#define ETALON_HOST_NCCL_H
 
 #ifdef __cplusplus
 extern "C" {
