@@ -26,9 +26,9 @@ int scratch_make(void **state)
 
 const char *scratch(const char *name)
 {
-	static char path[4][512];
+	static char path[16][512];
 	static unsigned next;
-	char *p = path[next++ % 4];
+	char *p = path[next++ % 16];
 
 	snprintf(p, sizeof path[0], "%s/%s", folder, name);
 	return p;

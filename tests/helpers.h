@@ -16,7 +16,7 @@
 /* A folder of the test's own: group setup and teardown for cmocka_run_group_tests. */
 int scratch_make(void **state);
 int scratch_remove(void **state);
-/* "FOLDER/NAME", valid until the next but three call. */
+/* "FOLDER/NAME", valid until the sixteenth call after it. */
 const char *scratch(const char *name);
 /* The same, of a file that holds the text. */
 const char *scratch_text(const char *name, const char *text);

@@ -151,17 +151,19 @@ bool emulation_by_structure(struct xray *x, const struct contract *k, bool *foun
 {
 	const struct plan before = x->emulation;
 	const bool faulty = before.faults && xray_left(x) <= coarsest, fault_first = x->lawless && faulty, bare = !x->structure->asked;
-	const double work = fault_first ? structure_work / 2 : structure_work;
 	bool allowed = true;
 
 	*found = false;
-	if (fault_first && !read_with(x, NULL, before.faults, before.value, work, found, &allowed)) return false;
-	if (!*found && bare && !fault_first && !read_with(x, k, 0, before.value, work, found, &allowed)) return false;
+	if (fault_first) {
+		if (!read_with(x, NULL, before.faults, before.value, structure_work / 2, found, &allowed)) return false;
+	} else if (bare && !read_with(x, k, 0, before.value, structure_work, found, &allowed)) {
+		return false;
+	}
 	if (*found && !allowed) {
 		*found = false;
 		return keep_for_later(x, &before);
 	}
 	if (!*found && x->shift && !unshift(x, &before)) return false;
-	if (!*found && faulty && !fault_first && !read_with(x, NULL, before.faults, before.value, work, found, &allowed)) return false;
+	if (!*found && faulty && !fault_first && !read_with(x, NULL, before.faults, before.value, structure_work, found, &allowed)) return false;
 	return *found || !x->shift || unshift(x, &before);
 }

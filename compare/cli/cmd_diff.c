@@ -16,16 +16,6 @@ static const char *const status_text[] = { "equal", "differs", "only in A", "onl
 
 struct result { enum status status; const struct tensor *a, *b; struct elementwise r; };
 
-/* The index of element i in t's shape: "[3,0,17]". */
-static const char *index_text(const struct tensor *t, size_t i, char *text, size_t size)
-{
-	struct tensor index = { .rank = t->rank };
-
-	for (int r = t->rank; r-- > 0; i /= t->shape[r])
-		index.shape[r] = i % t->shape[r];
-	return shape_text(&index, text, size);
-}
-
 static const struct tensor *partner(const struct tensors *t, const struct tensor *x, bool single)
 {
 	return single ? &t->item[0] : tensors_find(t, x->name);
@@ -121,7 +111,7 @@ static void details(const struct result *x)
 	for (size_t i = 0; i < r->n_top; i++) {
 		const struct element *w = &r->top[i];
 		put_clean(stdout, name_of(x));
-		printf(" %s: A %.*g, B %.*g", index_text(x->a, w->index, text, sizeof text),
+		printf(" %s: A %.*g, B %.*g", tensor_index_text(x->a, w->index, text, sizeof text),
 			digits(x->a), w->a, digits(x->b), w->b);
 		if (isfinite(w->a) && isfinite(w->b))
 			printf(" (%.3g, %.4g ulp)", w->abs, w->ulp);
@@ -188,7 +178,7 @@ static json_t *json_result(const struct result *x)
 
 	for (size_t i = 0; i < r->n_top; i++)
 		json_array_append_new(top, json_pack("{s:I,s:s,s:o,s:o,s:o,s:o,s:o}", "element", (json_int_t)r->top[i].index,
-			"index", index_text(x->a, r->top[i].index, text, sizeof text), "a", json_figure(r->top[i].a),
+			"index", tensor_index_text(x->a, r->top[i].index, text, sizeof text), "a", json_figure(r->top[i].a),
 			"b", json_figure(r->top[i].b), "abs", json_figure(r->top[i].abs), "rel", json_figure(r->top[i].rel),
 			"ulp", json_figure(r->top[i].ulp)));
 	if (x->status <= DIFFERS)

@@ -21,20 +21,13 @@ static size_t whole_number(const json_t *j, const char *key)
 	return (size_t)json_integer_value(json_object_get(j, key));
 }
 
-static const char *text_of(const json_t *j, const char *key)
-{
-	const char *s = json_string_value(json_object_get(j, key));
-
-	return s ? s : "";
-}
-
 static bool begin(struct parts *p, const json_t *shard, const char *path, struct error *e)
 {
 	p->of = whole_number(shard, "of");
 	p->captures = whole_number(shard, "captures");
 	p->first = path;
-	snprintf(p->digest, sizeof p->digest, "%s", text_of(shard, "list"));
-	p->options = strdup(text_of(shard, "options"));
+	snprintf(p->digest, sizeof p->digest, "%s", json_text(shard, "list"));
+	p->options = strdup(json_text(shard, "options"));
 	p->part = calloc(p->of + 1, sizeof *p->part);
 	return (p->part && p->options)
 		|| error_set(e, E_MEMORY, path, NO_OFFSET, "%zu shards", p->of);
@@ -47,13 +40,13 @@ static bool take(struct parts *p, const json_t *j, const char *path, struct erro
 
 	if (!p->part && !begin(p, shard, path, e)) return false;
 	if (whole_number(shard, "of") != p->of || whole_number(shard, "captures") != p->captures
-		|| strcmp(text_of(shard, "list"), p->digest))
+		|| strcmp(json_text(shard, "list"), p->digest))
 		return error_set(e, E_VALUE, path, NO_OFFSET,
 			"a shard of another list of captures than '%s'", p->first);
-	if (strcmp(text_of(shard, "options"), p->options))
+	if (strcmp(json_text(shard, "options"), p->options))
 		return error_set(e, E_VALUE, path, NO_OFFSET,
 			"made with options '%.60s', '%.60s' with '%.60s'",
-			text_of(shard, "options"), p->first, p->options);
+			json_text(shard, "options"), p->first, p->options);
 	if (p->part[number])
 		return error_set(e, E_DUPLICATE, path, NO_OFFSET, "shard %zu/%zu is there already",
 			number, p->of);

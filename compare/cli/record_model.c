@@ -1,7 +1,5 @@
 #include "record_model.h"
 
-#include <math.h>
-
 #include "cli.h"
 #include "gpu/engine/model.h"
 #include "compare/logits/logits.h"
@@ -11,11 +9,11 @@ static bool all_numbers(const struct tensors *dump, struct error *e)
 {
 	for (size_t i = 0; i < dump->n; i++) {
 		const struct tensor *t = &dump->item[i];
-		for (size_t k = 0; dtype_info[t->dtype].is_float && k < t->count; k++) {
-			double x;
-			dtype_load(t->dtype, (const char *)t->data + k * dtype_info[t->dtype].size, 1, &x);
-			if (!isfinite(x)) return error_set(e, E_DEVICE, t->name, NO_OFFSET, "the engine left %g in element %zu of %zu", x, k, t->count);
-		}
+		double x;
+		size_t first;
+		if (tensor_not_finite(t, &first, &x))
+			return error_set(e, E_DEVICE, t->name, NO_OFFSET,
+				"the engine left %g in element %zu of %zu", x, first, t->count);
 	}
 	return true;
 }

@@ -76,13 +76,6 @@ json_t *shard_json(const struct shard_how *how, const struct gate_list *all, str
 
 /* ---- old ---- */
 
-static const char *text_of(const json_t *j, const char *key)
-{
-	const char *s = json_string_value(json_object_get(j, key));
-
-	return s ? s : "";
-}
-
 static bool stale(
 	const json_t *shard, const char *path, const char *name, const char *what, struct error *e)
 {
@@ -109,7 +102,7 @@ static bool same_list(const json_t *shard, const char *path, struct error *e)
 			ok = stale(shard, path, why.item, "cannot be read", e);
 	}
 	names_digest(&all, digest);
-	if (ok && strcmp(digest, text_of(shard, "list")))
+	if (ok && strcmp(digest, json_text(shard, "list")))
 		ok = stale(shard, path, "captures", "came or went since", e);
 	list_free(&all);
 	return ok;
@@ -118,7 +111,7 @@ static bool same_list(const json_t *shard, const char *path, struct error *e)
 static bool same_bytes(
 	const json_t *shard, const json_t *j, const char *name, const char *path, struct error *e)
 {
-	const char *was = text_of(j, "sha256");
+	const char *was = json_text(j, "sha256");
 	char now[SHA256_TEXT];
 
 	if (!file_sha256(name, now)) return stale(shard, path, name, "cannot be read", e);
@@ -141,12 +134,12 @@ bool shard_is_fresh(const json_t *shard, const json_t *captures, const char *pat
 
 	for (size_t i = 0; ok && i < json_array_size(files); i++) {
 		const json_t *file = json_array_get(files, i);
-		ok = same_bytes(shard, file, text_of(file, "path"), path, e);
+		ok = same_bytes(shard, file, json_text(file, "path"), path, e);
 	}
 	for (size_t i = 0; ok && i < json_array_size(captures); i++) {
 		const json_t *record = json_array_get(captures, i);
 		if (has_bytes(record))
-			ok = same_bytes(shard, record, text_of(record, "capture"), path, e);
+			ok = same_bytes(shard, record, json_text(record, "capture"), path, e);
 	}
 	return ok;
 }
@@ -177,7 +170,7 @@ static int exit_of(const json_t *record)
 	int found = -1;
 
 	for (size_t i = 0; i < sizeof is / sizeof *is; i++)
-		if (is[i].exit == exit && !strcmp(is[i].verdict, text_of(record, "verdict")))
+		if (is[i].exit == exit && !strcmp(is[i].verdict, json_text(record, "verdict")))
 			found = is[i].exit;
 	return found;
 }
@@ -200,14 +193,14 @@ static bool records_agree(const json_t *j, struct error *e)
 	for (size_t i = 0; i < json_array_size(captures); i++) {
 		const json_t *record = json_array_get(captures, i);
 		int exit = exit_of(record);
-		const char *name = text_of(record, "capture");
+		const char *name = json_text(record, "capture");
 		if (!*name)
 			return error_set(e, E_FORMAT, NULL, NO_OFFSET,
 				"record %zu has no capture; " WRITTEN_BY, i + 1);
 		if (exit < 0)
 			return error_set(e, E_VALUE, name, NO_OFFSET,
 				"verdict '%.20s' contradicts exit code %lld; " WRITTEN_BY,
-				text_of(record, "verdict"), number_of(record, "exit"));
+				json_text(record, "verdict"), number_of(record, "exit"));
 		if (exit == EXIT_UNDECIDED)
 			unsure = unsure && json_is_true(json_object_get(record, "warning"));
 		worst = worse_exit(worst, exit);

@@ -98,6 +98,13 @@ json_t *json_shape(const struct tensor *t)
 	return shape;
 }
 
+const char *json_text(const json_t *j, const char *key)
+{
+	const char *text = json_string_value(json_object_get(j, key));
+
+	return text ? text : "";
+}
+
 /* ---- texts of strangers ---- */
 
 /* Does the character break a line, or turn or hide the text around it (Unicode's bidirectional

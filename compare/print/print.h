@@ -25,6 +25,9 @@ int json_print(json_t *j);
 json_t *json_figure(double x);
 json_t *json_shape(const struct tensor *t);
 
+/* The text of a key, which lasts as long as j; "" where there is none. */
+const char *json_text(const json_t *j, const char *key);
+
 /* A text of a capture, or its name, is a stranger's: what may not be shown becomes a question mark. At most size - 1 bytes. */
 void copy_clean(char *to, size_t size, const char *from);
 void make_clean(char *text);            /* the same in place */

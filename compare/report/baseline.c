@@ -23,13 +23,6 @@ static bool has_site(const json_t *sites, const char *text)
 	return false;
 }
 
-static const char *text_in(const json_t *entry, const char *key)
-{
-	const char *text = json_string_value(json_object_get(entry, key));
-
-	return text ? text : "";
-}
-
 static bool has_output(const struct verdict *v, const char *name)
 {
 	bool found = false;
@@ -79,7 +72,7 @@ static void compare_sites(const json_t *was, struct verdict *v)
 /* A looser contract has larger sigma, so that figures under two contracts cannot be compared. */
 static void compare_calls(const json_t *was, struct verdict *v)
 {
-	const char *op = text_in(was, "op"), *contract = text_in(was, "contract");
+	const char *op = json_text(was, "op"), *contract = json_text(was, "contract");
 
 	if (strcmp(op, v->op->name))
 		verdict_fail(v, "a call of %s, in the baseline one of %s", v->op->name, op);
@@ -142,9 +135,9 @@ json_t *baseline_gone(const json_t *captures, const char *path, const char *name
 	json_t *j = json_pack(
 		"{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:[], s:[s]}", "version",
 		JSON_VERSION, "capture", name, "name", name, "baseline", path, "op",
-		text_in(was, "op"), "producer", text_in(was, "producer"), "device",
-		text_in(was, "device"), "replay", again ? again : "", "verdict", "fail", "exit",
-		EXIT_FAIL, "contract", text_in(was, "contract"), "outputs", "reasons",
+		json_text(was, "op"), "producer", json_text(was, "producer"), "device",
+		json_text(was, "device"), "replay", again ? again : "", "verdict", "fail", "exit",
+		EXIT_FAIL, "contract", json_text(was, "contract"), "outputs", "reasons",
 		"in the baseline, but not among the captures; --update-baseline --prune removes "
 		"its entry");
 

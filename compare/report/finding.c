@@ -16,37 +16,6 @@ static void clean(struct finding *f)
 	make_clean(f->verdict.cause.left_out);
 }
 
-/* How many of the tensor's elements are not finite, the first, and what it is. */
-static size_t not_finite(const struct tensor *t, size_t *first, double *value)
-{
-	enum { AT_A_TIME = 4096 };
-	double x[AT_A_TIME];
-	size_t n = 0;
-
-	for (size_t i = 0; i < t->count; i += AT_A_TIME) {
-		size_t some = t->count - i < AT_A_TIME ? t->count - i : AT_A_TIME;
-		dtype_load(
-			t->dtype, (const char *)t->data + i * dtype_info[t->dtype].size, some, x);
-		for (size_t k = 0; k < some; k++) {
-			if (isfinite(x[k])) continue;
-			if (!n++) *first = i + k, *value = x[k];
-		}
-	}
-	return n;
-}
-
-/* "[3,7]" */
-static void place(const struct tensor *t, size_t index, char *text, size_t size)
-{
-	size_t at[MAX_RANK], used = 0;
-
-	for (int r = t->rank; r-- > 0; index /= t->shape[r]) at[r] = index % t->shape[r];
-	used += (size_t)snprintf(text, size, "[");
-	for (int r = 0; r < t->rank && used < size; r++)
-		used += (size_t)snprintf(text + used, size - used, "%s%zu", r ? "," : "", at[r]);
-	if (used < size) snprintf(text + used, size - used, "]");
-}
-
 /* A call that did not pass says which inputs are not finite, and where: before all else where it is
  * undecided, whose cause they are. */
 static void say_inputs(struct verdict *v, const struct capture *c)
@@ -55,9 +24,9 @@ static void say_inputs(struct verdict *v, const struct capture *c)
 		const struct tensor *t = &c->tensors.item[i];
 		char where[160], what[RATIO];
 		double x = 0;
-		size_t at = 0, n = strncmp(t->name, "in.", 3) ? 0 : not_finite(t, &at, &x);
+		size_t at = 0, n = strncmp(t->name, "in.", 3) ? 0 : tensor_not_finite(t, &at, &x);
 		if (!n) continue;
-		place(t, at, where, sizeof where);
+		tensor_index_text(t, at, where, sizeof where);
 		if (v->n_reason == MAX_REASON) v->n_reason--;
 		int to = v->outcome == UNDECIDED ? 0 : v->n_reason;
 		memmove(v->reason + to + 1, v->reason + to,

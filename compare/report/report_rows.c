@@ -4,12 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *text_of(const json_t *j, const char *key)
-{
-	const char *s = json_string_value(json_object_get(j, key));
-
-	return s ? s : "";
-}
+#include "compare/print/print.h"
 
 /* The largest over the outputs; what is not finite is null in a record. */
 static double largest(const json_t *j, const char *rule)
@@ -32,13 +27,13 @@ struct row row_of(const json_t *captures, size_t i)
 	const json_t *j = json_array_get(captures, i), *exit = json_object_get(j, "exit");
 
 	return (struct row){
-		.path = text_of(j, "capture"),
-		.name = text_of(j, "name"),
-		.op = text_of(j, "op"),
-		.producer = text_of(j, "producer"),
-		.contract = text_of(j, "contract"),
-		.verdict = text_of(j, "verdict"),
-		.replay = text_of(j, "replay"),
+		.path = json_text(j, "capture"),
+		.name = json_text(j, "name"),
+		.op = json_text(j, "op"),
+		.producer = json_text(j, "producer"),
+		.contract = json_text(j, "contract"),
+		.verdict = json_text(j, "verdict"),
+		.replay = json_text(j, "replay"),
 		.worst = largest(j, rule_name[RULE_WORST]),
 		.rms = largest(j, rule_name[RULE_RMS]),
 		.exit = json_is_integer(exit) && json_integer_value(exit) >= EXIT_PASS

@@ -14,13 +14,10 @@ int outcome_exit(enum outcome o)
 
 const char *index_text(const struct call *call, int i, size_t index, char *text, size_t size)
 {
-	size_t shape[MAX_RANK], at[MAX_RANK], used = 0;
-	int rank = call_out_shape(call, i, shape);
+	struct tensor shape;
 
-	for (int r = rank; r-- > 0; index /= shape[r]) at[r] = index % shape[r];
-	for (int r = 0; r < rank && used < size; r++)
-		used += (size_t)snprintf(text + used, size - used, "%s%zu%s", r ? "," : "[", at[r], r + 1 < rank ? "" : "]");
-	return text;
+	shape.rank = call_out_shape(call, i, shape.shape);
+	return tensor_index_text(&shape, index, text, size);
 }
 
 void reason(struct verdict *v, enum outcome o, const char *format, ...)

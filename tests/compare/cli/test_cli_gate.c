@@ -5,18 +5,7 @@
 #include "tests/kernel_model.h"
 #include "tests/program.h"
 
-static char folder[512], base[512];
-
-/* scratch() keeps few texts. */
-static const char *in(const char *name)
-{
-	static char text[8][600];
-	static int next;
-
-	next = (next + 1) % 8;
-	snprintf(text[next], sizeof text[next], "%s%s", folder, name);
-	return text[next];
-}
+static char base[512];
 
 /* The answer of a kernel that rounds as a contract does, off by `off` in every element. */
 static void write_call_of(const char *name, double off, const char *rounds, const char *contract)
@@ -28,7 +17,7 @@ static void write_call_of(const char *name, double off, const char *rounds, cons
 	struct tensor *y = capture_out(&c, "y");
 	for (size_t i = 0; i < y->count; i++) set(y, i, get(y, i) * (1 + off));
 	if (contract) assert_true(meta_set(&c.tensors, "etalon.contract", contract));
-	no_error(tensors_write(&c.tensors, in(name), &e), &e);
+	no_error(tensors_write(&c.tensors, scratch(name), &e), &e);
 	capture_free(&c);
 }
 
@@ -37,16 +26,12 @@ static void write_call(const char *name, double off, const char *contract)
 	write_call_of(name, off, "f32", contract);
 }
 
-static void make_folder(const char *name) { assert_int_equal(mkdir(in(name), 0700), 0); }
+static void make_folder(const char *name) { assert_int_equal(mkdir(scratch(name), 0700), 0); }
 
 static int set_up(void **state)
 {
-	char text[512];
-
 	scratch_make(state);
-	snprintf(text, sizeof text, "%s", scratch(""));
-	snprintf(folder, sizeof folder, "%s", text);
-	snprintf(base, sizeof base, "%s", in("base.json"));
+	snprintf(base, sizeof base, "%s", scratch("base.json"));
 	make_folder("A");
 	make_folder("B");
 	make_folder("B/more");
@@ -61,7 +46,7 @@ static int remove_all(void **state)
 		"B/more/deep.safetensors", "B/.hidden.safetensors", "B/LOUD.SAFETENSORS", "B/loop",
 		"B/more", "A", "B" };
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) remove(in(names[i]));
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) remove(scratch(names[i]));
 	return scratch_remove(state);
 }
 
@@ -78,30 +63,30 @@ static void whatever_is_below_a_folder_is_judged(void **state)
 {
 	(void)state;
 	write_call("B/more/deep.safetensors", 0.01, NULL);
-	expect(EXIT_FAIL, "gate", "--quick", in("B"));
+	expect(EXIT_FAIL, "gate", "--quick", scratch("B"));
 	assert_non_null(strstr(out, "\nmore/deep "));
-	expect(EXIT_PASS, "gate", "--quick", "--flat", in("B"));
-	remove(in("B/more/deep.safetensors"));
+	expect(EXIT_PASS, "gate", "--quick", "--flat", scratch("B"));
+	remove(scratch("B/more/deep.safetensors"));
 	write_call("B/.hidden.safetensors", 0.01, NULL);
-	expect(EXIT_FAIL, "gate", "--quick", in("B"));
-	remove(in("B/.hidden.safetensors"));
+	expect(EXIT_FAIL, "gate", "--quick", scratch("B"));
+	remove(scratch("B/.hidden.safetensors"));
 	write_call("B/LOUD.SAFETENSORS", 0.01, NULL);
-	expect(EXIT_FAIL, "gate", "--quick", in("B/"));
-	remove(in("B/LOUD.SAFETENSORS"));
-	refused("--flat", "gate", "--flat", in(""));
-	refused("in a folder below it", "gate", in("B/more"));
+	expect(EXIT_FAIL, "gate", "--quick", scratch("B/"));
+	remove(scratch("B/LOUD.SAFETENSORS"));
+	refused("--flat", "gate", "--flat", scratch(""));
+	refused("in a folder below it", "gate", scratch("B/more"));
 }
 
 /* A link to a folder above it adds nothing, and ends. */
 static void a_link_that_loops_ends(void **state)
 {
 	(void)state;
-	assert_int_equal(symlink("..", in("B/loop")), 0);
-	expect(EXIT_PASS, "gate", "--quick", "--json", in("A"));
+	assert_int_equal(symlink("..", scratch("B/loop")), 0);
+	expect(EXIT_PASS, "gate", "--quick", "--json", scratch("A"));
 	assert_int_equal(judged(), 1);
-	expect(EXIT_PASS, "gate", "--quick", "--json", in("B"));
+	expect(EXIT_PASS, "gate", "--quick", "--json", scratch("B"));
 	assert_int_equal(judged(), 2);          /* B/norm, and A/norm through the link */
-	remove(in("B/loop"));
+	remove(scratch("B/loop"));
 }
 
 static void the_table_says_which_is_which(void **state)
@@ -109,11 +94,11 @@ static void the_table_says_which_is_which(void **state)
 	char row[700];
 
 	(void)state;
-	expect(EXIT_PASS, "gate", "--quick", in(""));
+	expect(EXIT_PASS, "gate", "--quick", scratch(""));
 	assert_true(strstr(out, "\nA/norm ") && strstr(out, "\nB/norm "));
-	expect(EXIT_PASS, "gate", "--quick", in("A"), in("B"));
+	expect(EXIT_PASS, "gate", "--quick", scratch("A"), scratch("B"));
 	for (int b = 0; b < 2; b++) {
-		snprintf(row, sizeof row, "\n%s%c/norm ", folder, b ? 'B' : 'A');
+		snprintf(row, sizeof row, "\n%s/norm ", scratch(b ? "B" : "A"));
 		assert_non_null(strstr(out, row));
 	}
 }
@@ -121,17 +106,17 @@ static void the_table_says_which_is_which(void **state)
 static void one_may_be_taken_alone(void **state)
 {
 	(void)state;
-	expect(EXIT_PASS, "gate", "--quick", "--json", "--only", "B/norm.safetensors", in(""));
+	expect(EXIT_PASS, "gate", "--quick", "--json", "--only", "B/norm.safetensors", scratch(""));
 	assert_int_equal(judged(), 1);
-	refused("--only", "gate", "--only", "norm.safetensors", in(""));
-	refused("--only", "gate", "--only", "A/norm.safetensors", "--shard", "1/2", in(""));
+	refused("--only", "gate", "--only", "norm.safetensors", scratch(""));
+	refused("--only", "gate", "--only", "A/norm.safetensors", "--shard", "1/2", scratch(""));
 }
 
 static void equal_names_are_refused(void **state)
 {
 	(void)state;
 	refused("norm.safetensors", "gate", "--quick", "--baseline", base, "--update-baseline",
-		in("A"), in("B"));
+		scratch("A"), scratch("B"));
 	assert_true(access(base, F_OK) != 0);
 }
 
@@ -139,8 +124,8 @@ static void equal_names_are_refused(void **state)
 static void begin(void)
 {
 	remove(base);
-	expect(EXIT_PASS, "gate", "--quick", "--baseline", base, "--update-baseline", in(""));
-	expect(EXIT_PASS, "gate", "--quick", "--baseline", base, in(""));
+	expect(EXIT_PASS, "gate", "--quick", "--baseline", base, "--update-baseline", scratch(""));
+	expect(EXIT_PASS, "gate", "--quick", "--baseline", base, scratch(""));
 }
 
 /* The line behind "replay: " of what is named; run by a shell, its exit code. */
@@ -163,8 +148,8 @@ static void a_capture_that_got_worse_fails(void **state)
 	write_call("A/norm.safetensors", 0, "conv_bf16");
 	begin();
 	write_call_of("A/norm.safetensors", 0, "conv_bf16", "conv_bf16");
-	expect(EXIT_PASS, "gate", "--quick", in(""));
-	expect(EXIT_FAIL, "gate", "--quick", "--baseline", base, in(""));
+	expect(EXIT_PASS, "gate", "--quick", scratch(""));
+	expect(EXIT_FAIL, "gate", "--quick", "--baseline", base, scratch(""));
 	assert_non_null(strstr(out, "worse than the baseline"));
 	assert_true(strstr(out, "--baseline") && strstr(out, "--only='A/norm.safetensors'"));
 	assert_int_equal(replayed(), EXIT_FAIL);
@@ -175,22 +160,22 @@ static void a_capture_that_is_gone_fails(void **state)
 {
 	(void)state;
 	begin();
-	remove(in("A/norm.safetensors"));
-	expect(EXIT_FAIL, "gate", "--quick", "--baseline", base, in(""), "--junit", in("j.xml"));
+	remove(scratch("A/norm.safetensors"));
+	expect(EXIT_FAIL, "gate", "--quick", "--baseline", base, scratch(""), "--junit", scratch("j.xml"));
 	assert_non_null(strstr(
 		out, "A/norm.safetensors: fail\n  in the baseline, but not among the captures"));
 	assert_non_null(strstr(out, "2 captures: 1 passed, 1 failed"));
 	assert_int_equal(replayed(), EXIT_FAIL);
-	expect(EXIT_PASS, "gate", "--quick", "--baseline", base, "--partial", in(""));
+	expect(EXIT_PASS, "gate", "--quick", "--baseline", base, "--partial", scratch(""));
 	/* An update keeps it and says so; only --prune drops it. */
-	expect(EXIT_PASS, "gate", "--quick", "--baseline", base, "--update-baseline", in(""));
+	expect(EXIT_PASS, "gate", "--quick", "--baseline", base, "--update-baseline", scratch(""));
 	assert_non_null(strstr(err, "keeps the entry of 'A/norm.safetensors'"));
-	expect(EXIT_FAIL, "gate", "--quick", "--baseline", base, in(""));
+	expect(EXIT_FAIL, "gate", "--quick", "--baseline", base, scratch(""));
 	expect(EXIT_PASS, "gate", "--quick", "--baseline", base, "--update-baseline", "--prune",
-		in(""));
-	expect(EXIT_PASS, "gate", "--quick", "--baseline", base, in(""));
+		scratch(""));
+	expect(EXIT_PASS, "gate", "--quick", "--baseline", base, scratch(""));
 	write_call("A/norm.safetensors", 0, NULL);
-	expect(EXIT_FAIL, "gate", "--quick", "--baseline", base, in(""));
+	expect(EXIT_FAIL, "gate", "--quick", "--baseline", base, scratch(""));
 	assert_non_null(strstr(out, "not in the baseline"));
 }
 
@@ -198,12 +183,12 @@ static void parts_name_it_once(void **state)
 {
 	(void)state;
 	begin();
-	remove(in("A/norm.safetensors"));
+	remove(scratch("A/norm.safetensors"));
 	for (int i = 1; i <= 2; i++)
 		expect(i == 1 ? EXIT_PASS : EXIT_FAIL, "gate", "--quick", "--baseline", base,
 			"--shard", i == 1 ? "1/2" : "2/2", "--output",
-			in(i == 1 ? "s1.json" : "s2.json"), in(""));
-	expect(EXIT_FAIL, "merge", in("s1.json"), in("s2.json"));
+			scratch(i == 1 ? "s1.json" : "s2.json"), scratch(""));
+	expect(EXIT_FAIL, "merge", scratch("s1.json"), scratch("s2.json"));
 	assert_non_null(strstr(out, "2 captures: 1 passed, 1 failed"));
 	write_call("A/norm.safetensors", 0, NULL);
 }
@@ -214,8 +199,8 @@ static void a_looser_contract_fails(void **state)
 	(void)state;
 	begin();
 	write_call("A/norm.safetensors", 0, "conv_bf16");
-	expect(EXIT_PASS, "gate", "--quick", in(""));
-	expect(EXIT_FAIL, "gate", "--quick", "--baseline", base, in(""));
+	expect(EXIT_PASS, "gate", "--quick", scratch(""));
+	expect(EXIT_FAIL, "gate", "--quick", "--baseline", base, scratch(""));
 	assert_non_null(strstr(out, "judged under contract conv_bf16, in the baseline under f32"));
 	write_call("A/norm.safetensors", 0, NULL);
 }
@@ -229,19 +214,19 @@ static void an_old_baseline_is_refused(void **state)
 	(void)state;
 	assert_true(text_write(base, old, strlen(old), &e));
 	refused("version 1; to write it anew, delete it and run", "gate", "--quick", "--baseline",
-		base, in(""));
+		base, scratch(""));
 	refused("version 1; to write it anew", "gate", "--quick", "--baseline", base,
-		"--update-baseline", in(""));
+		"--update-baseline", scratch(""));
 	remove(base);
 }
 
 static void usage(void **state)
 {
 	(void)state;
-	refused("--prune needs", "gate", "--prune", in(""));
+	refused("--prune needs", "gate", "--prune", scratch(""));
 	refused("whole run", "gate", "--prune", "--update-baseline", "--baseline", base,
-		"--partial", in(""));
-	refused("--update-baseline needs", "gate", "--update-baseline", in(""));
+		"--partial", scratch(""));
+	refused("--update-baseline needs", "gate", "--update-baseline", scratch(""));
 }
 
 int main(int argc, char **argv)

@@ -9,18 +9,7 @@
 
 enum { MOST = 12 };
 
-static char folder[512], base[512], part[3][600];
-
-/* scratch() keeps few texts. */
-static const char *in(const char *name)
-{
-	static char text[8][600];
-	static int next;
-
-	next = (next + 1) % 8;
-	snprintf(text[next], sizeof text[next], "%s%s", folder, name);
-	return text[next];
-}
+static char base[512], part[3][600];
 
 static void write_call(const char *name, double wrong, const char *contract)
 {
@@ -30,7 +19,7 @@ static void write_call(const char *name, double wrong, const char *contract)
 	model_case(&c, "causal_conv1d", "prefill_silu", "f32");
 	set(capture_out(&c, "y"), 5, get(capture_out(&c, "y"), 5) + wrong);
 	if (contract) assert_true(meta_set(&c.tensors, "etalon.contract", contract));
-	no_error(tensors_write(&c.tensors, in(name), &e), &e);
+	no_error(tensors_write(&c.tensors, scratch(name), &e), &e);
 	capture_free(&c);
 }
 
@@ -56,10 +45,9 @@ static int called(int (*command)(int, char **), const char *const *arguments)
 static int set_up(void **state)
 {
 	scratch_make(state);
-	snprintf(folder, sizeof folder, "%s", scratch(""));
-	snprintf(base, sizeof base, "%s", in("base.json"));
-	for (int i = 1; i <= 2; i++) snprintf(part[i], sizeof part[i], "%spart%d.json", folder, i);
-	assert_int_equal(mkdir(in("A"), 0700) | mkdir(in("A/B"), 0700), 0);
+	snprintf(base, sizeof base, "%s", scratch("base.json"));
+	for (int i = 1; i <= 2; i++) snprintf(part[i], sizeof part[i], "%spart%d.json", scratch(""), i);
+	assert_int_equal(mkdir(scratch("A"), 0700) | mkdir(scratch("A/B"), 0700), 0);
 	write_call("A/n.safetensors", 0, NULL);
 	write_call("A/B/n.safetensors", 0, NULL);
 	return 0;
@@ -70,7 +58,7 @@ static int remove_all(void **state)
 	static const char *const names[] = { "A/n.safetensors", "A/B/n.safetensors",
 		"A/c.safetensors", "A/B", "A" };
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) remove(in(names[i]));
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) remove(scratch(names[i]));
 	return scratch_remove(state);
 }
 
@@ -78,19 +66,19 @@ static void folders_below_count(void **state)
 {
 	(void)state;
 	write_call("A/B/n.safetensors", 1, NULL);
-	assert_int_equal(gate(in("A")), EXIT_FAIL);
-	assert_int_equal(gate("--flat", in("A")), EXIT_PASS);
+	assert_int_equal(gate(scratch("A")), EXIT_FAIL);
+	assert_int_equal(gate("--flat", scratch("A")), EXIT_PASS);
 	write_call("A/B/n.safetensors", 0, NULL);
-	assert_int_equal(gate(in("A")), EXIT_PASS);
+	assert_int_equal(gate(scratch("A")), EXIT_PASS);
 }
 
 static void a_baseline_misses_what_is_gone(void **state)
 {
 	(void)state;
-	assert_int_equal(gate("--baseline", base, "--update-baseline", in("A")), EXIT_PASS);
-	assert_int_equal(gate("--baseline", base, in("A")), EXIT_PASS);
-	assert_int_equal(gate("--baseline", base, "--flat", in("A")), EXIT_FAIL);
-	assert_int_equal(gate("--baseline", base, "--flat", "--partial", in("A")), EXIT_PASS);
+	assert_int_equal(gate("--baseline", base, "--update-baseline", scratch("A")), EXIT_PASS);
+	assert_int_equal(gate("--baseline", base, scratch("A")), EXIT_PASS);
+	assert_int_equal(gate("--baseline", base, "--flat", scratch("A")), EXIT_FAIL);
+	assert_int_equal(gate("--baseline", base, "--flat", "--partial", scratch("A")), EXIT_PASS);
 	remove(base);
 }
 
@@ -98,16 +86,16 @@ static void equal_names_share_no_entry(void **state)
 {
 	(void)state;
 	assert_int_equal(
-		gate("--baseline", base, "--update-baseline", "--flat", in("A"), in("A/B")),
+		gate("--baseline", base, "--update-baseline", "--flat", scratch("A"), scratch("A/B")),
 		EXIT_INPUT);
 	assert_true(access(base, F_OK) != 0);
-	assert_int_equal(gate("--flat", in("A"), in("A/B")), EXIT_PASS);
+	assert_int_equal(gate("--flat", scratch("A"), scratch("A/B")), EXIT_PASS);
 }
 
 static void make_parts(void)
 {
-	assert_int_equal(gate("--shard", "1/2", "--output", part[1], in("A")), EXIT_PASS);
-	assert_int_equal(gate("--shard", "2/2", "--output", part[2], in("A")), EXIT_PASS);
+	assert_int_equal(gate("--shard", "1/2", "--output", part[1], scratch("A")), EXIT_PASS);
+	assert_int_equal(gate("--shard", "2/2", "--output", part[2], scratch("A")), EXIT_PASS);
 	assert_int_equal(merge(part[1], part[2]), EXIT_PASS);
 }
 
@@ -122,14 +110,14 @@ static void a_stale_part_is_refused(void **state)
 	assert_int_equal(merge(part[1], part[2]), EXIT_PASS);
 	write_call("A/c.safetensors", 0, NULL);
 	assert_int_equal(merge(part[1], part[2]), EXIT_INPUT);
-	remove(in("A/c.safetensors"));
+	remove(scratch("A/c.safetensors"));
 }
 
 static void other_options_make_other_parts(void **state)
 {
 	(void)state;
 	make_parts();
-	assert_int_equal(gate("--contract", "f32", "--shard", "2/2", "--output", part[2], in("A")),
+	assert_int_equal(gate("--contract", "f32", "--shard", "2/2", "--output", part[2], scratch("A")),
 		EXIT_PASS);
 	assert_int_equal(merge(part[1], part[2]), EXIT_INPUT);
 }
@@ -141,9 +129,9 @@ static int merge_changed(void (*change)(json_t *, json_t *))
 
 	assert_non_null(j);
 	change(j, json_array_get(json_object_get(j, "captures"), 0));
-	assert_int_equal(json_dump_file(j, in("changed.json"), 0), 0);
+	assert_int_equal(json_dump_file(j, scratch("changed.json"), 0), 0);
 	json_decref(j);
-	return merge(in("changed.json"), part[2]);
+	return merge(scratch("changed.json"), part[2]);
 }
 
 static void no_change(json_t *j, json_t *record) { (void)j, (void)record; }
