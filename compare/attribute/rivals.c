@@ -3,15 +3,26 @@
 
 #include "earned.h"
 #include "emulation_private.h"
+#include "fault_value.h"
 
-/* The emulation with fault m in the place of k, which it makes. */
-static struct plan in_place(const struct xray *x, int k, int m)
+/* *p: the emulation with fault m in the place of k, which it makes; a free number of m is fitted. */
+static bool in_place(struct xray *x, int k, int m, struct plan *p)
 {
-	struct plan p = x->emulation;
+	const struct plan emulation = x->emulation;
+	double value;
+	bool found = false;
 
-	plan_no_fault(&p, k);
-	plan_fault(&p, x->call->op, m);
-	return p;
+	*p = emulation;
+	plan_no_fault(p, k);
+	if (x->call->op->faults[m].parameter) {
+		x->emulation = *p;
+		if (!xray_rebase(x) || !fault_value_search(x, m, &value, &found)) return false;
+		x->emulation = emulation;
+		if (!xray_rebase(x)) return false;
+	}
+	if (found) plan_fault_at(p, x->call->op, m, value);
+	else plan_fault(p, x->call->op, m);
+	return true;
 }
 
 /* Does the plan explain as well as the emulation? */
@@ -27,10 +38,9 @@ static bool explains_as_well(struct xray *x, const struct plan *other, bool *yes
 	return xray_rebase(x);
 }
 
-/* Is the answer with m in the place of k the same: the same numbers, and infinite where it is? */
-static bool same_answer(struct xray *x, int k, int m, bool *same)
+/* Is the plan's answer the emulation's: the same numbers, and infinite where it is? */
+static bool same_answer(struct xray *x, struct plan p, bool *same)
 {
-	struct plan p = in_place(x, k, m);
 	struct look look = look_of(&p);
 
 	if (!xray_look(x, &look, 1, LOOK_SIZE)) return false;
@@ -53,7 +63,8 @@ static bool in_place_of(struct xray *x, int k, uint64_t possible, struct rivals 
 
 	for (int m = 0; op->faults[m].name; m++) {
 		if (!(possible >> m & 1) || x->emulation.faults >> m & 1 || r->same[m]) continue;
-		struct plan p = in_place(x, k, m);
+		struct plan p;
+		if (!in_place(x, k, m, &p)) return false;
 		of[n] = m;
 		look[n++] = look_of(&p);
 	}
@@ -61,7 +72,7 @@ static bool in_place_of(struct xray *x, int k, uint64_t possible, struct rivals 
 	for (size_t i = 0; i < n; i++) {
 		bool same, as_well = isfinite(xray_left(x))
 			&& look[i].score < x->score + worth_keeping;
-		if (!same_answer(x, k, of[i], &same)
+		if (!same_answer(x, look[i].stream.plan, &same)
 			|| (as_well && !same
 				&& !explains_as_well(x, &look[i].stream.plan, &as_well))) return false;
 		if (same) r->same[of[i]] = op->faults[k].name;
@@ -83,7 +94,8 @@ static void move_bit(uint64_t *bits, int from, int to)
 	if (*bits >> from & 1) *bits = (*bits & ~(UINT64_C(1) << from)) | UINT64_C(1) << to;
 }
 
-/* Those before k in the op's file that may stand in its place, with their scores. */
+/* Those before k in the op's file that may stand in its place, with their scores. One with a
+ * free number explains less by what it says: it is told beside k (rivals_find). */
 static bool before(struct xray *x, int k, struct look *look, int *of, size_t *n)
 {
 	const struct op *op = x->call->op;
@@ -92,21 +104,21 @@ static bool before(struct xray *x, int k, struct look *look, int *of, size_t *n)
 	for (int m = 0; m < k; m++) {
 		if (op->faults[m].is_rounding || op->faults[m].parameter
 			|| x->emulation.faults >> m & 1) continue;
-		struct plan p = in_place(x, k, m);
+		struct plan p;
+		if (!in_place(x, k, m, &p)) return false;
 		of[*n] = m;
 		look[(*n)++] = look_of(&p);
 	}
 	return xray_try(x, look, *n, x->score + worth_keeping, true);
 }
 
-/* Does m explain as well in the place of k, and does no coefficient gainsay it? Then
- * x->emulation makes it. */
-static bool takes_place(struct xray *x, int k, int m, bool *yes)
+/* Does no coefficient gainsay fault m, which the plan makes? Then x->emulation becomes it. */
+static bool takes_place(struct xray *x, const struct plan *with, int m, bool *yes)
 {
 	const struct plan emulation = x->emulation;
 	struct look without;
 
-	x->emulation = in_place(x, k, m);
+	x->emulation = *with;
 	if (!xray_refresh(x)) return false;
 	struct plan p = plan_less(&x->emulation, UINT64_C(1) << m);
 	without = look_of(&p);
@@ -128,10 +140,10 @@ static bool commonest_of(struct xray *x, int k, struct earned *names)
 	for (size_t i = 0; i < n && !yes; i++) {
 		const int m = of[i];
 		bool as_well = isfinite(xray_left(x)) && look[i].score < x->score + worth_keeping;
-		if (!same_answer(x, k, m, &yes)) return false;
-		if (!yes && as_well && !explains_as_well(x, &look[i].stream.plan, &yes))
-			return false;
-		if (yes && !takes_place(x, k, m, &yes)) return false;
+		const struct plan *with = &look[i].stream.plan;
+		if (!same_answer(x, *with, &yes)) return false;
+		if (!yes && as_well && !explains_as_well(x, with, &yes)) return false;
+		if (yes && !takes_place(x, with, m, &yes)) return false;
 		if (!yes) continue;
 		move_bit(&names->faults, k, m), move_bit(&names->not_finite, k, m);
 		move_bit(&names->by_rules, k, m);
