@@ -58,7 +58,7 @@ struct fault fault_drawn(const struct model *m, const struct fault *f, const str
 	uint64_t seed = (uint64_t)m->structure;
 	struct fault drawn = *f;
 
-	for (const char *s = call->capture->case_name; n && *s; s++) seed = random_at(seed + (unsigned char)*s);
+	for (const char *s = call->capture->case_name; n && s && *s; s++) seed = random_at(seed + (unsigned char)*s);
 	for (const char *s = m->contract->name; n && *s; s++) seed = random_at(seed + (unsigned char)*s);
 	if (n) drawn.value = fault_value(call, f->fault, random_at(seed) % n);
 	return drawn;
