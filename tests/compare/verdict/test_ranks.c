@@ -3,13 +3,22 @@
 #include <string.h>
 
 #include "fixtures/io/tensor.h"
+#include "ref/call/op.h"
 #include "tests/program.h"
 
-static const char *const ops[] = { "allreduce_norm", "allreduce_norm_fp8", "row_parallel", "sharded_delta", "state_transfer" };
+static const char *const over_ranks[] = { "allreduce_norm", "allreduce_norm_fp8", "row_parallel", "sharded_delta", "state_transfer" };
 #define LEN(a) (sizeof(a) / sizeof *(a))
 
-/* What the kernels' own sources round, on the way of a sum over ranks. */
+/* What the kernels' own sources round, on the way of a sum over ranks. The first ones ran on two GPUs. */
+enum { ON_TWO_GPUS = 7 };
 static const struct { const char *capture, *rounds; } readings[] = {
+	{ "allreduce_norm.two_gpus_nccl", "rounds total bf16, u bf16, y bf16" },
+	{ "allreduce_norm.two_gpus_one_shot", "rounds total bf16, u bf16, y bf16" },
+	{ "allreduce_norm.two_gpus_scattered", "rounds total bf16, u bf16, y bf16" },
+	{ "row_parallel.two_gpus_two_shot", "rounds part bf16" },
+	{ "row_parallel.two_gpus_fused", "rounds part bf16, y bf16" },
+	{ "row_parallel.two_gpus_gathered", "rounds nothing" },
+	{ "row_parallel.two_gpus_nccl_f32", "rounds nothing" },
 	{ "allreduce_norm.nccl_bf16", "rounds total bf16, u bf16, y bf16" },
 	{ "allreduce_norm.torch_two_shot", "rounds total bf16, u bf16, y bf16" },
 	{ "allreduce_norm.nccl_scattered", "rounds total bf16, u bf16, y bf16" },
@@ -46,6 +55,29 @@ static void recorded_calls_are_read(void **state)
 	}
 }
 
+/* Of kernels on two GPUs each output in bf16 is the emulation's to the last bit; what is float32 is float32's noise. */
+static void calls_on_two_gpus_are_read_to_the_last_bit(void **state)
+{
+	char path[256];
+
+	(void)state;
+	for (size_t i = 0; i < ON_TWO_GPUS; i++) {
+		struct capture c;
+		struct error e;
+		size_t outputs = 0, exact = 0;
+		path_of(path, sizeof path, "captures", readings[i].capture);
+		assert_true(capture_read(&c, path, &e));
+		assert_string_equal(meta_get(&c.tensors, "etalon.device"), "2 NVIDIA H200");
+		for (size_t t = 0; t < c.tensors.n; t++)
+			outputs += !strncmp(c.tensors.item[t].name, "out.", 4) && c.tensors.item[t].dtype == DT_BF16;
+		capture_free(&c);
+		expect(EXIT_PASS, "check", path);
+		for (const char *p = out; (p = strstr(p, "100.0000 % of elements equal to the emulation's to the bit")); p++) exact++;
+		assert_int_equal(exact, outputs);
+		if (!outputs) assert_non_null(strstr(out, "the error is float32's noise"));
+	}
+}
+
 /* A sum that travels in a narrow type is no sum of float32. */
 static void narrow_sums_are_told(void **state)
 {
@@ -67,15 +99,20 @@ static void narrow_sums_are_told(void **state)
 /* Faults that public kernels had, made anew and recorded on a GPU. */
 static void recorded_faults_are_named(void **state)
 {
-	static const char *const faults[] = { "norm_per_shard", "residual_on_each_rank", "weight_f32_as_bf16" };
+	static const struct { const char *capture, *fault; } recorded[] = {
+		{ "allreduce_norm.two_gpus_norm_per_shard", "norm_per_shard" },
+		{ "allreduce_norm.two_gpus_residual_on_each_rank", "residual_on_each_rank" },
+		{ "allreduce_norm.norm_per_shard", "norm_per_shard" },
+		{ "allreduce_norm.residual_on_each_rank", "residual_on_each_rank" },
+		{ "allreduce_norm.weight_f32_as_bf16", "weight_f32_as_bf16" },
+	};
 	char path[256], said[128];
 
 	(void)state;
-	for (size_t i = 0; i < LEN(faults); i++) {
-		snprintf(said, sizeof said, "allreduce_norm.%s", faults[i]);
-		path_of(path, sizeof path, "readings", said);
+	for (size_t i = 0; i < LEN(recorded); i++) {
+		path_of(path, sizeof path, "readings", recorded[i].capture);
 		expect(EXIT_FAIL, "check", "--contract", "eager_bf16", path);
-		snprintf(said, sizeof said, "has the fault %s: ", faults[i]);
+		snprintf(said, sizeof said, "has the fault %s: ", recorded[i].fault);
 		if (!strstr(out, said)) fail_msg("%s: %s", path, out);
 	}
 }
@@ -120,12 +157,40 @@ static bool is_named(const char *capture, const char *fault, bool *seen)
 	return status == EXIT_FAIL && strstr(out, fault) && (strstr(out, "has the fault") || strstr(out, "which the contract does not allow"));
 }
 
+/* The faults that sums and memories over ranks are asked for, by hand: each is planted below. */
+static void asked_for_faults_are_there(void **state)
+{
+	static const struct { const char *what, *op, *faults[3]; } asked[] = {
+		{ "the norm of a rank's own part", "allreduce_norm", { "norm_per_shard" } },
+		{ "the norm of a rank's own part", "allreduce_norm_fp8", { "norm_per_shard" } },
+		{ "the residual on each rank", "allreduce_norm", { "residual_on_each_rank" } },
+		{ "the residual on each rank", "allreduce_norm_fp8", { "residual_on_each_rank" } },
+		{ "a contribution twice or missing", "allreduce_norm", { "rank_twice", "rank_lost" } },
+		{ "a contribution twice or missing", "allreduce_norm_fp8", { "rank_twice", "rank_lost" } },
+		{ "a contribution twice or missing", "row_parallel", { "rank_twice", "rank_lost" } },
+		{ "a contribution twice or missing", "sharded_delta", { "rank_twice", "rank_lost" } },
+		{ "heads by the wrong split", "state_transfer", { "heads_dealt", "heads_dealt_from", "rank_for_rank" } },
+		{ "the sum in bf16", "allreduce_norm", { "sum_in_bf16" } },
+		{ "the sum in bf16", "allreduce_norm_fp8", { "sum_in_bf16" } },
+		{ "the sum in bf16", "row_parallel", { "sum_in_bf16" } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LEN(asked); i++) {
+		bool known = false;
+		for (size_t k = 0; k < LEN(over_ranks); k++) known = known || !strcmp(over_ranks[k], asked[i].op);
+		assert_true(known);
+		for (int k = 0; k < 3 && asked[i].faults[k]; k++)
+			if (op_fault(op_find(asked[i].op), asked[i].faults[k]) < 0) fail_msg("%s: %s", asked[i].what, asked[i].op);
+	}
+}
+
 /* Each fault of each op is named on the inputs of one of its cases at least. */
 static void planted_faults_are_named(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < LEN(ops); i++) {
-		expect(EXIT_PASS, "list", "faults", ops[i], "--json");
+	for (size_t i = 0; i < LEN(over_ranks); i++) {
+		expect(EXIT_PASS, "list", "faults", over_ranks[i], "--json");
 		json_t *list = json_loads(out, 0, NULL), *fault;
 		size_t k;
 		assert_true(json_array_size(list) > 5);
@@ -140,17 +205,17 @@ static void planted_faults_are_named(void **state)
 			char capture[1200];
 			for (int c = 0; inputs[i].cases[c] && !named; c++) {
 				bool shows;
-				snprintf(capture, sizeof capture, "fixtures/captures/%s.%s.etalon.safetensors", ops[i], inputs[i].cases[c]);
+				snprintf(capture, sizeof capture, "fixtures/captures/%s.%s.etalon.safetensors", over_ranks[i], inputs[i].cases[c]);
 				bool recorded = access(capture, R_OK) == 0;
 				if (!recorded) {
 					snprintf(capture, sizeof capture, "%s/ranks_inputs.safetensors", beside);
-					expect(EXIT_PASS, "inputs", ops[i], "--case", inputs[i].cases[c], "-o", capture);
+					expect(EXIT_PASS, "inputs", over_ranks[i], "--case", inputs[i].cases[c], "-o", capture);
 				}
 				named = is_named(capture, name, &shows);
 				if (!recorded) remove(capture);
 				seen = seen || shows;
 			}
-			if (!named) print_message("%s of %s: %s\n", name, ops[i], seen ? "seen, not named" : "not seen");
+			if (!named) print_message("%s of %s: %s\n", name, over_ranks[i], seen ? "seen, not named" : "not seen");
 			assert_true(named);
 		}
 		json_decref(list);
@@ -160,9 +225,10 @@ static void planted_faults_are_named(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(recorded_calls_are_read), cmocka_unit_test(narrow_sums_are_told),
+		cmocka_unit_test(recorded_calls_are_read), cmocka_unit_test(calls_on_two_gpus_are_read_to_the_last_bit),
+		cmocka_unit_test(narrow_sums_are_told),
 		cmocka_unit_test(recorded_faults_are_named), cmocka_unit_test(orders_of_a_sum_pass),
-		cmocka_unit_test(planted_faults_are_named),
+		cmocka_unit_test(asked_for_faults_are_there), cmocka_unit_test(planted_faults_are_named),
 	};
 
 	(void)argc;
