@@ -138,6 +138,11 @@ $(BUILD)/links: FORCE
 # Which sources made a capture: those of the op or the engine, those of others that it calls, and all that these include.
 CALLED := cuda.cu
 CALLED_mixed_batch := executor.c gated_delta_rule.cu
+CALLED_allreduce_norm := cuda_nccl.cu rmsnorm.cu
+CALLED_allreduce_norm_fp8 := cuda_nccl.cu rmsnorm_fp8.cu
+CALLED_row_parallel := cuda_nccl.cu
+CALLED_sharded_delta := cuda_nccl.cu gated_delta_rule.cu rmsnorm.cu
+CALLED_state_transfer := cuda_nccl.cu
 CALLED_model := model_%.cu causal_conv1d.cu gated_delta_rule.cu gated_product.cu qk_norm_rope.cu rmsnorm.cu
 SOURCES = $(call in_gpu,$1.cu $1_%.c $(CALLED_$1) $(CALLED))
 HASHED = hash=$$(CXX='$(CXX)' sh gpu/sources.sh $(call SOURCES,$1)) && printf '\t{ "%s", "%s" },\n' $1 $$hash

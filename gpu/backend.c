@@ -1,5 +1,6 @@
 /* Which backend a name means, and the sources of its kernels. */
 #include "gpu/host/backend.h"
+#include "gpu/host/nccl.h"
 
 #include <string.h>
 
@@ -14,11 +15,13 @@ bool backend_run(const char *spec, struct capture *c, struct error *e)
 
 	if (strcmp(spec, "cuda") == 0)
 		return cuda_run(c, e);
+	if (strcmp(spec, "nccl") == 0)
+		return nccl_run(c, e);
 	if (strcmp(spec, "cpu") == 0)
 		return mixed_batch_cpu(c, e);
 	if (strncmp(spec, prefix, n) == 0 && spec[n])
 		return plugin_run(spec + n, c, e);
-	return error_set(e, E_USAGE, spec, NO_OFFSET, "a backend is cuda, cpu or plugin:LIB.so");
+	return error_set(e, E_USAGE, spec, NO_OFFSET, "a backend is cuda, nccl, cpu or plugin:LIB.so");
 }
 
 const char *gpu_source_sha256(const char *op)

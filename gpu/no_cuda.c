@@ -1,5 +1,6 @@
 /* The cuda backend of a build without nvcc: it says so. */
 #include "gpu/host/backend.h"
+#include "gpu/host/nccl.h"
 #include "gpu/executor/executor.h"
 #include "gpu/engine/model.h"
 
@@ -11,6 +12,8 @@ static bool absent(const char *item, struct error *e)
 }
 
 bool cuda_run(struct capture *c, struct error *e) { return absent(c->op, e); }
+
+bool nccl_run(struct capture *c, struct error *e) { return absent(c->op, e); }
 
 const struct executor_backend *executor_cuda(struct error *e)
 {

@@ -7,11 +7,12 @@
 #include "cli.h"
 #include "isolate_captures.h"
 #include "compare/isolate/isolate_report.h"
+#include "gpu/ranks/executor_ranks.h"
 
 struct arguments {
 	const char *backend, *inject, *play, *output;
 	uint64_t seed, seeds;
-	int steps, law;
+	int steps, law, prefill, decode;        /* prefill, decode: ranks; 0: one backend, not split */
 	const char *state, *data;
 	bool thorough, heads, json, plays;      /* plays: an option for plays was given */
 	char **path;
@@ -21,6 +22,7 @@ struct arguments {
 static error_t parse(int key, char *text, struct argp_state *state)
 {
 	struct arguments *a = state->input;
+	int used = 0;
 
 	a->plays = a->plays || (key > 0 && key < 128 && key != 'j');
 	switch (key) {
@@ -41,6 +43,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
 		return 0;
 	case 'l':
 		if ((a->law = law_find(text)) < 0) argp_error(state, "--law: unknown law '%s'; they are the first column of the report", text);
+		return 0;
+	case 'r':
+		if (sscanf(text, "%1d:%1d%n", &a->prefill, &a->decode, &used) != 2 || text[used] || !executor_ranks("cpu", a->prefill, a->decode))
+			argp_error(state, "--ranks: expected PREFILL:DECODE, each 1, 2 or 4, got '%s'", text);
 		return 0;
 	case 'H': a->heads = cli_number(state, "--heads", text, 128, 128); return 0;
 	case 't': a->thorough = true; return 0;
@@ -99,16 +105,20 @@ static bool find_coverage(struct isolate_run *r, const struct setup *s, const st
 }
 
 /* One seed's scenario; a failure is explained and shrunk. */
-static bool play_seed(struct isolate_run *r, const struct arguments *a, const struct executor_backend *backend, uint64_t seed, struct error *e)
+static bool play_seed(struct isolate_run *r, const struct arguments *a, const struct executor_backend *backend, const struct executor_backend *one,
+	uint64_t seed, struct error *e)
 {
 	struct scenario scenario;
 	struct setup s;
 
 	choose_types(a, seed, &r->state, &r->data);
 	struct executor_shape shape = (a->heads ? setup_heads : setup_small)(r->state, r->data);
+	if (one) shape = setup_ranks(shape);
 	if (!(a->play ? scenario_parse(&scenario, a->play, e) : scenario_draw(&scenario, seed, a->steps, e))) return false;
 	if (a->heads && !a->play) scenario_stretch(&scenario);
-	bool ok = setup_make(&s, backend, &shape, seed, e) && isolate_scenario(&r->laws, &s, &scenario, a->law, e);
+	bool ok = setup_make(&s, backend, &shape, seed, e);
+	s.one = one;
+	ok = ok && isolate_scenario(&r->laws, &s, &scenario, a->law, e);
 	if (a->play) r->steps = scenario.steps;
 	if (ok && r->laws.broken < 0 && (a->law < 0 || a->law == LAW_VALUES)) ok = find_coverage(r, &s, &scenario, e);
 	if (ok && r->laws.broken >= 0) {
@@ -127,13 +137,15 @@ static bool play_seed(struct isolate_run *r, const struct arguments *a, const st
 
 static bool play_all(struct isolate_run *r, const struct arguments *a, struct error *e)
 {
-	const struct executor_backend *backend = strcmp(a->backend, "cpu") ? executor_cuda(e) : &executor_cpu;
+	const struct executor_backend *inner = strcmp(a->backend, "cpu") ? executor_cuda(e) : &executor_cpu, *backend = inner, *one = NULL;
 
-	if (!backend) return false;
+	if (!inner) return false;
+	if (a->prefill) backend = executor_ranks(a->backend, a->prefill, a->decode), one = inner;
+	r->backend = backend->name;
 	for (uint64_t i = 0; i < r->seeds && r->laws.broken < 0; i++) {
 		if (a->law == LAW_SCRATCH || a->law == LAW_LARGE) break;
 		cli_stage("seeds", i, r->seeds);
-		if (!play_seed(r, a, backend, r->first_seed + i, e)) return false;
+		if (!play_seed(r, a, backend, one, r->first_seed + i, e)) return false;
 	}
 	cli_stage("seeds", 1, 1);
 	if (r->laws.broken >= 0 || a->play) return true;
@@ -152,7 +164,7 @@ static bool tried(const struct isolate_run *r, const struct arguments *a, struct
 
 static int play(const struct arguments *a)
 {
-	struct isolate_run r = { .backend = a->backend, .inject = a->inject, .first_seed = a->seed, .seeds = a->play ? 1 : a->seeds, .heads = a->heads,
+	struct isolate_run r = { .asked = a->backend, .prefill = a->prefill, .decode = a->decode, .inject = a->inject, .first_seed = a->seed, .seeds = a->play ? 1 : a->seeds, .heads = a->heads,
 		.steps = a->steps, .play = a->play, .laws.broken = -1 };
 	struct error e = { 0 };
 
@@ -183,6 +195,7 @@ int cmd_isolate(int argc, char **argv)
 		{ "law", 'l', "NAME", 0, "this law only, and those of every step", 0 },
 		{ "state", 'S', "TYPE", 0, "F32 or BF16 (by turns)", 0 },
 		{ "data", 'D', "TYPE", 0, "F32 or BF16 (by turns)", 0 },
+		{ "ranks", 'r', "P:D", 0, "P ranks prefill and D ranks decode, 1, 2 or 4 each: heads are split over them", 0 },
 		{ "heads", 'H', "128", 0, "heads of 128, and 13 times as long prefills: those of 32 tokens and more run in chunks on cuda", 0 },
 		{ "thorough", 't', NULL, 0, "scratch at all lengths from 1 to 600", 0 },
 		{ "inject", 'i', "FAULT", 0, "make this fault on purpose (a build by `make faults` only)", 0 },

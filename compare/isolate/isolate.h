@@ -13,6 +13,7 @@
 /* Whatever the seed says: weights, tokens, what free slots hold. */
 struct setup {
 	const struct executor_backend *backend;
+	const struct executor_backend *one;     /* the same on one rank, where the heads are split over ranks; else NULL */
 	struct executor_shape shape;
 	struct executor_weights weights;        /* owned */
 	uint64_t seed;
@@ -23,6 +24,8 @@ struct executor_shape setup_small(enum dtype state, enum dtype data);
 /* The same with heads of 128, for scenarios whose prefills are stretched: with data in bf16 the CUDA backend prefills such rows
  * in chunks. */
 struct executor_shape setup_heads(enum dtype state, enum dtype data);
+/* The same with as many heads as four ranks can share out. */
+struct executor_shape setup_ranks(struct executor_shape s);
 
 /* Weights drawn from the seed. Freed with setup_free. */
 bool setup_make(struct setup *s, const struct executor_backend *backend, const struct executor_shape *shape, uint64_t seed, struct error *e);

@@ -18,6 +18,8 @@ const struct law laws[LAWS] = {
 	[LAW_ORDER] = { "order", "nor the order of rows", "tokens", BY_REFERENCE },
 	[LAW_BATCH] = { "batch", "nor more padding", "tokens", BY_REFERENCE },
 	[LAW_SPLIT] = { "split", "nor where a prefill is cut", "tokens", BY_REFERENCE },
+	[LAW_TRANSFER] = { "transfer", "a memory that moves between ranks is what it is on one rank", "tokens",
+		"heads_rank_for_rank", "a rank takes the heads of the rank of its number, as they lie there", "" },
 	[LAW_GUARDS] = { "guards", "guard bands around all buffers stay intact", "plays", WORKSPACE },
 	[LAW_SCRATCH] = { "scratch", "and at lengths where a wrong width overflows", "lengths", WORKSPACE },
 	[LAW_LARGE] = { "large", "slots past 2^31 elements are found", "rows", "int32_slot_offset",
@@ -90,6 +92,7 @@ static struct breach differs(int law, const struct play *a, const struct differe
 static const struct variant { int law; bool chosen; unsigned promise; struct play_how how; } variants[] = {
 	{ LAW_REPEAT, false, 0, { .marked = -1 } }, { LAW_REPEAT, false, 0, { .marked = -1, .before = 2 } },
 	{ LAW_REPEAT, false, 0, { .marked = -1, .before = 23 } }, { LAW_REPEAT, false, 0, { .marked = -1, .before = 64 } },
+	{ LAW_TRANSFER, false, PROMISE_BATCH, { .marked = -1 } },
 	{ LAW_GRAPH, false, 0, { .marked = -1, .graph = EAGER } }, { LAW_GRAPH, false, 0, { .marked = -1, .graph = REPLAYED } },
 	{ LAW_POISON, false, 0, { .marked = -1, .poison = POISON_NAN } },
 	{ LAW_POISON, false, 0, { .marked = -1, .poison = POISON_OTHER_NAN } },
@@ -109,14 +112,39 @@ static bool to_the_bit(const struct setup *s, const struct variant *v)
 	return !v->promise || s->backend->promises(&s->shape) & v->promise;
 }
 
+static struct setup on_one_rank(const struct setup *s)
+{
+	struct setup one = *s;
+
+	one.backend = s->one;
+	one.one = NULL;
+	return one;
+}
+
+/* A law of the steps that is not broken on one rank is broken by what moves between ranks. */
+static bool blame_transfer(struct play *base, const struct setup *s, const struct scenario *scenario, struct error *e)
+{
+	const struct play_how as_given = { .marked = -1 };
+	struct setup one = on_one_rank(s);
+	struct play p;
+
+	if (!base->breach.law || !s->one) return true;
+	if (!play_make(&p, &one, scenario, &as_given, e)) return false;
+	if (!p.breach.law) base->breach.law = laws[LAW_TRANSFER].name;
+	play_free(&p);
+	return true;
+}
+
 static bool hold_variant(struct isolation *x, const struct setup *s, const struct scenario *scenario, const struct play *base,
 	const struct variant *v, struct error *e)
 {
 	struct outcome_of_law *o = &x->law[v->law];
+	struct setup one = on_one_rank(s);
 	struct play p;
 	struct values values;
 
-	if (!play_make(&p, s, scenario, &v->how, e)) return false;
+	if (v->law == LAW_TRANSFER && !one.backend) return true;
+	if (!play_make(&p, v->law == LAW_TRANSFER ? &one : s, scenario, &v->how, e)) return false;
 	struct difference d = compare(base, &p, v->chosen);
 	struct breach b = p.breach.law ? p.breach : differs(v->law, base, &d);
 	bool ok = true, equal = !p.breach.law && !d.different;
@@ -145,6 +173,7 @@ static void hold_steps(struct isolation *x, const struct play *p)
 	x->law[LAW_TABLES].counted += p->rows;
 	x->law[LAW_UNTOUCHED].plays++;
 	x->law[LAW_UNTOUCHED].counted += p->slots_kept;
+	x->law[LAW_TRANSFER].plays += p->setup->one != NULL;
 	x->law[LAW_PADDING].plays++;
 	for (size_t r = 0; r < p->rows; r++) x->law[LAW_PADDING].counted += p->row[r].request < 0;
 	x->law[LAW_GUARDS].plays++;
@@ -170,10 +199,12 @@ bool isolate_scenario(struct isolation *x, const struct setup *s, const struct s
 	struct play base;
 
 	if (!play_make(&base, s, scenario, &as_given, e)) return false;
-	hold_steps(x, &base);
-	bool values = false, ok = base.fed || error_set(e, E_EMPTY, "scenario", NO_OFFSET, "no request runs a token");
+	bool values = false, ok = blame_transfer(&base, s, scenario, e);
+	if (ok) hold_steps(x, &base);
+	ok = ok && (base.fed || error_set(e, E_EMPTY, "scenario", NO_OFFSET, "no request runs a token"));
 	for (int i = 0; ok && i < VARIANTS && x->broken < 0; i++) {
-		if (variants[i].law != LAW_REPEAT && !values && x->broken < 0 && (only < 0 || only == LAW_VALUES))
+		bool before = variants[i].law == LAW_TRANSFER || variants[i].law == LAW_REPEAT;
+		if (!before && !values && x->broken < 0 && (only < 0 || only == LAW_VALUES))
 			ok = values = hold_values(x, &base, e);
 		if (ok && x->broken < 0 && (only < 0 || only == variants[i].law)) ok = hold_variant(x, s, scenario, &base, &variants[i], e);
 	}

@@ -75,7 +75,8 @@ static void where(FILE *to, const struct breach *b)
 
 static void replay(FILE *to, const struct isolate_run *r)
 {
-	fprintf(to, "etalon isolate --backend %s", r->backend);
+	fprintf(to, "etalon isolate --backend %s", r->asked);
+	if (r->prefill) fprintf(to, " --ranks %d:%d", r->prefill, r->decode);
 	if (r->shrunk) {
 		fprintf(to, "%s --seed %llu --state %s --data %s --play '", r->heads ? " --heads 128" : "", (unsigned long long)r->seed,
 			dtype_info[r->state].name, dtype_info[r->data].name);

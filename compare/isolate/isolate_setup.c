@@ -91,6 +91,13 @@ struct executor_shape setup_heads(enum dtype state, enum dtype data)
 	return s;
 }
 
+struct executor_shape setup_ranks(struct executor_shape s)
+{
+	s.Hk = 2;
+	s.Hv = 4;
+	return s;
+}
+
 /* As of trained models: A = exp(A_log), up to 2 here so that memories last for a scenario. */
 bool setup_make(struct setup *s, const struct executor_backend *backend, const struct executor_shape *shape, uint64_t seed, struct error *e)
 {

@@ -14,10 +14,10 @@ def read(path):
     return side("in."), json.loads(meta["etalon.params"]), side("out.")
 
 
-def write(path, op, ins, params, outs, producer, contract=None):
+def write(path, op, ins, params, outs, producer, contract=None, device=None):
     all = {"in." + k: x for k, x in ins.items()} | {"out." + k: x for k, x in outs.items()}
     meta = {"etalon.op": op, "etalon.params": json.dumps(params), "etalon.producer": producer,
-            "etalon.device": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"}
+            "etalon.device": device or (torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU")}
     if contract:
         meta["etalon.contract"] = contract
     save_file({k: x.detach().cpu().contiguous().clone() for k, x in all.items()}, path, metadata=meta)

@@ -145,12 +145,24 @@ static bool no_extra_tensors(const struct call *call, struct error *e)
 	return true;
 }
 
-/* An output comes with the call unless its spec names an input that is not there. */
+/* The call has no output, and its op requires none. */
+static bool has_none(const struct call *call)
+{
+	const struct tensor_spec *spec = call->op->out;
+
+	for (int i = 0; spec[i].name; i++)
+		if (call->out[i] || !(spec[i].flags & (OPTIONAL | TRACE))) return false;
+	return true;
+}
+
+/* An output comes with the call unless its spec names an input that is not there. One that is optional comes where it is asked for;
+ * of an op that requires none, all come where none is. */
 static bool has_output(const struct call *call, int i)
 {
 	const struct tensor_spec *spec = &call->op->out[i];
 
-	if (spec->flags & (OPTIONAL | TRACE)) return call->out[i] != NULL;
+	if (spec->flags & TRACE) return call->out[i] != NULL;
+	if (spec->flags & OPTIONAL) return call->out[i] || has_none(call);
 	return !spec->with || capture_in(call->capture, spec->with);
 }
 

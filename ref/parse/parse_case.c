@@ -89,13 +89,16 @@ static bool settings(struct parser *s, struct case_decl *c)
 	return true;
 }
 
-/* as CASE, large, variant N, contract NAME, in any order */
+/* as CASE, alike, large, variant N, contract NAME, in any order */
 static bool header(struct parser *s, struct case_decl *c)
 {
 	for (;;) {
 		const struct word *w = peek(s), *of = w + (w->kind == WORD_NAME);
 		if (take(s, "large")) c->large = true;
-		else if (take(s, "as")) {
+		else if (is(s, "alike")) {
+			if (!c->base) return wrong(s, "'as' and the name of a case before 'alike'");
+			c->alike = take(s, "alike");
+		} else if (take(s, "as")) {
 			if (!name_here(s, "the name of a case above")) return false;
 			c->base = declared(s->t->cases, of->text);
 			if (!c->base || c->base == c) return s->at--, wrong(s, "the name of a case above");

@@ -118,7 +118,7 @@ struct case_decl {
 	const struct case_decl *base;
 	struct setting *set;
 	int n, contract_line, contract_column;
-	bool common, large;
+	bool common, large, alike;              /* alike: with the numbers of the case `base` */
 	const char *variant, *contract;         /* of etalon's own kernels; NULL: the usual one, the tightest */
 };
 

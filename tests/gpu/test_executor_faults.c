@@ -131,7 +131,7 @@ static void faults_have_names(void **state)
 		for (const struct executor_fault *g = executor_faults; g->name; g++)
 			assert_int_equal(executor_fault_is(g->name), f == g);
 	}
-	assert_int_equal(n, 16);
+	assert_int_equal(n, 17);
 	assert_false(executor_inject("no_such_fault"));
 	inject(NULL);
 	assert_false(executor_fault_is("int32_slot_offset"));

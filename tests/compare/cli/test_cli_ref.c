@@ -11,7 +11,8 @@ static const char *const small[][2] = {
 	{ "newton_schulz", "batch_f16" }, { "muon_step", "wide_f32" }, { "mixed_batch", "steps_f32" },
 	{ "qk_norm_rope", "plain_48" }, { "rmsnorm_fp8", "tiny_rows" }, { "gated_product", "odd_333" },
 	{ "attention", "full" }, { "rmsnorm_fp8_groups", "residual" }, { "kda", "plain" }, { "gdn2", "plain" }, { "ssd", "plain" }, { "mamba3", "plain" },
-	{ "mamba3_mimo", "plain" }, { "conv_ssd_norm", "plain" }
+	{ "mamba3_mimo", "plain" }, { "conv_ssd_norm", "plain" }, { "allreduce_norm", "plain" }, { "allreduce_norm_fp8", "tiny" },
+	{ "row_parallel", "biased" }, { "sharded_delta", "two" }, { "state_transfer", "two_to_one" }
 };
 enum { OPS = sizeof small / sizeof *small };
 

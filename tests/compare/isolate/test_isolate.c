@@ -8,6 +8,7 @@
 
 #include "compare/cli/isolate_captures.h"
 #include "compare/isolate/isolate_laws.h"
+#include "gpu/ranks/executor_ranks.h"
 
 static void a_sound_executor_breaks_no_law(void **state)
 {
@@ -23,7 +24,7 @@ static void a_sound_executor_breaks_no_law(void **state)
 		assert_true(isolate_scenario(&x, &s, &scenario, -1, &e));
 		assert_int_equal(x.broken, -1);
 		for (int i = 0; i < LAWS; i++) {
-			if (i == LAW_SCRATCH || i == LAW_LARGE) continue;
+			if (i == LAW_SCRATCH || i == LAW_LARGE || i == LAW_TRANSFER) continue;
 			assert_true(x.law[i].plays > 0 && x.law[i].counted > 0);
 			assert_true(x.law[i].within == 0 || (i == LAW_SPLIT && shape.state == DT_BF16));
 		}
@@ -31,6 +32,36 @@ static void a_sound_executor_breaks_no_law(void **state)
 		scenario_free(&scenario);
 		setup_free(&s);
 	}
+}
+
+/* Of heads that are split over ranks, and over others once a request decodes; key heads have copies where four ranks share two. */
+static void all_laws_hold_over_ranks(void **state)
+{
+	static const int split[][2] = { { 2, 1 }, { 1, 2 }, { 2, 2 }, { 2, 4 }, { 4, 1 } };
+	struct error e;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof split / sizeof *split; i++) {
+		struct isolation x = { .broken = -1 };
+		struct executor_shape shape = setup_ranks(setup_small(i == 2 ? DT_BF16 : DT_F32, i ? DT_BF16 : DT_F32));
+		struct scenario scenario;
+		struct setup s;
+		const struct executor_backend *b = executor_ranks("cpu", split[i][0], split[i][1]);
+		assert_true(setup_make(&s, b, &shape, i, &e) && scenario_draw(&scenario, i, 40, &e));
+		s.one = &executor_cpu;
+		assert_true(isolate_scenario(&x, &s, &scenario, -1, &e));
+		assert_int_equal(x.broken, -1);
+		for (int law = 0; law < LAWS; law++) {
+			if (law == LAW_SCRATCH || law == LAW_LARGE) continue;
+			assert_true(x.law[law].plays > 0 && x.law[law].counted > 0);
+			assert_true(x.law[law].within == 0 || (law == LAW_SPLIT && shape.state == DT_BF16));
+		}
+		scenario_free(&scenario);
+		setup_free(&s);
+	}
+	expect(EXIT_PASS, "isolate", "--ranks", "2:1", "--play", "r0:3 / r0:1 c0=r0 / r0:2 r1=c0 r1:1", "--law", "transfer");
+	assert_non_null(strstr(out, "isolate: cpu, ranks 2:1 backend"));
+	assert_non_null(strstr(out, "transfer         7  tokens"));
 }
 
 static void zero_work_does_not_pass(void **state)
@@ -242,6 +273,10 @@ static void bad_usage_is_told(void **state)
 	refused("byte 0", "isolate", "--play", "r0:x");
 	refused("no request", "isolate", "--play", "");
 	refused("tpu", "isolate", "--backend", "tpu");
+	refused("'2:3'", "isolate", "--ranks", "2:3");
+	refused("'2'", "isolate", "--ranks", "2");
+	refused("'2:11'", "isolate", "--ranks", "2:11");
+	refused("sees nothing", "isolate", "--play", "r0:1 / r0:1", "--law", "transfer");
 	refused("faults", "isolate", "--inject", "no_such_fault");
 	refused("no_such_law", "isolate", "--law", "no_such_law");
 	refused("mixed_batch", "isolate", "fixtures/captures/rope.partial.q.safetensors");
@@ -257,6 +292,7 @@ static void bad_usage_is_told(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(a_sound_executor_breaks_no_law),
+		cmocka_unit_test(all_laws_hold_over_ranks),
 		cmocka_unit_test(zero_work_does_not_pass),
 		cmocka_unit_test(names_may_be_used_again),
 		cmocka_unit_test(every_broken_law_is_told),

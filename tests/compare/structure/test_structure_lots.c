@@ -136,7 +136,7 @@ static void read_back_of(uint64_t draw, const char *op, double work)
 	struct readback r;
 
 	assert_true(readback(&r, draw, op, work, false, NULL));
-	print_message("%s %llu: %zu candidates, %.2f G operations\n", r.k->name, (unsigned long long)draw, r.found.tries, r.found.work * 1e-9);
+	print_message("%s %#llx: %zu candidates, %.2f G operations\n", r.k->name, (unsigned long long)draw, r.found.tries, r.found.work * 1e-9);
 	assert_true(r.back);
 	readback_free(&r);
 }
@@ -147,7 +147,7 @@ static void from_calls_with_fewer_iterations(void **state)
 	struct readback r;
 
 	(void)state;
-	assert_true(readback(&r, 7331, "newton_schulz", 2e9, true, NULL));
+	assert_true(readback(&r, 0x24fd170a077c9f09, "newton_schulz", 2e9, true, NULL));
 	assert_true(r.back);
 	readback_free(&r);
 }
@@ -182,7 +182,7 @@ static void what_a_call_cannot_tell_is_not_told(void **state)
 static void by_changes_by_lot(void **state)
 {
 	(void)state;
-	read_back_of(3, "newton_schulz", 24e9);
+	read_back_of(0x20d4500d4fb0e388, "newton_schulz", 24e9);
 }
 
 /* A bit that is lost is amplified by each turn behind it: of an iteration that is explained a hundredth is left of what is else. */
@@ -227,7 +227,7 @@ static void what_explains_nearly_all_is_looked_at_closer(void **state)
 static void how_functions_are_computed_is_asked_whatever_is_left(void **state)
 {
 	(void)state;
-	read_back_of(7121, NULL, 2e9);
+	read_back_of(14, "mamba3", 2e9);
 }
 
 /* The states at the end tell how they are computed where the first outputs, in which all else is wrong too, do not. Then what outputs do beside: of a row
@@ -235,7 +235,7 @@ static void how_functions_are_computed_is_asked_whatever_is_left(void **state)
 static void states_alone_and_outputs_beside_them_by_two_changes_at_once(void **state)
 {
 	(void)state;
-	read_back_of(7040, "mamba3_mimo", 20e9);
+	read_back_of(0x255cdd08ee38833a, "mamba3_mimo", 20e9);
 }
 
 /* FLASHNN's flash attention in float16 without a mask, of which 128 queries see 128 keys: p's near ties hang on how tensor cores of Hopper add q k and on

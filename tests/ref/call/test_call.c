@@ -12,6 +12,7 @@
 #define SCHULZ(more) "{\"algorithm\": \"gram\", \"coefficients\": [[1, 2, 3], [1, 2, 3]]" more "}"
 #define CONV "causal_conv1d"
 #define XW "in.x F32 6,2; in.weight F32 2,3;"
+#define PRODUCT "in.x F32 6,4; in.weight F32 5,4;"
 
 /* ---- what is accepted ---- */
 static const struct { struct sample s; size_t dim[6], out[4]; } good[] = {
@@ -34,6 +35,8 @@ static const struct { struct sample s; size_t dim[6], out[4]; } good[] = {
 		{ 4, 5, 3, 2, 3, 5 }, { 60, 180, 108, 108 } },
 	{ { NS, "{\"algorithm\": \"standard\", \"coefficients\": [[1, 2, 3]]}", "in.x F32 3,5; out.X F16 2,3,5" },
 		{ 1, 3, 5, 1, 3, 5 }, { 15, 30 } },
+	{ { "row_parallel", "{\"ranks\": 2}", PRODUCT }, { 6, 4, 5, 2 }, { 60, 30 } },        /* it requires no output: all */
+	{ { "row_parallel", "{\"ranks\": 2}", PRODUCT "out.shard F32 6,5" }, { 6, 4, 5, 2 }, { 0, 30 } },
 };
 
 static void accepts(void **state)
@@ -245,6 +248,8 @@ static void outputs_are_needed(void **state)
 		{ { "rmsnorm", "{\"weight_offset\": 0}", "in.x F32 3,4; in.weight F32 4; in.residual F32 3,4; out.y F32 3,4" }, "residual_out" },
 		{ { CONV, "{}", XW "out.y F32 6,2" }, NULL },
 		{ { CONV, "{}", XW "out.final_state F32 1,2,2" }, "y" },
+		{ { "row_parallel", "{\"ranks\": 2}", PRODUCT "out.shard F32 6,5" }, NULL },
+		{ { "row_parallel", "{\"ranks\": 2}", PRODUCT }, "y" },
 	};
 
 	(void)state;

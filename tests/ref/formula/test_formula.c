@@ -108,6 +108,7 @@ static const struct broken broken[] = {
 	{ HEAD "z[r] = x[r]\ncase k: R = 3, D = 4, eps\n", ":7:23", "= and its value for 'eps'" },
 	{ HEAD "z[r] = x[r]\ncase k as l: R = 3\n", ":7:11", "the name of a case above, got 'l'" },
 	{ HEAD "z[r] = x[r]\ncase k as k: R = 3\n", ":7:11", "the name of a case above, got 'k'" },
+	{ HEAD "z[r] = x[r]\ncase k alike: R = 3, D = 4\n", ":7:8", "'as' and the name of a case before 'alike'" },
 	{ HEAD "z[r] = x[r]\ncase k contract bf8: R = 3, D = 4\n", ":7:17", "a contract's name, got 'bf8'" },
 	{ HEAD "z[r] = x[r]\ncase k variant big: R = 3, D = 4\n", ":7:16", "the number of a kernel variant" },
 	{ HEAD "z[r] = x[r]\ncase k large\n", ":7:13", "':', got the end" },
@@ -373,7 +374,9 @@ static const char many_cases[] =
 	"case base: R = 4, C = 2, n = cuts [1, 3]       # the base\n"
 	"case same as base variant 2 contract low       # as it is\n"
 	"case other as same large: R = 5, x = bf16, w, z = f16, t = []\n"
-	"case third as other: x = f32 [1, 2], x = 7, n = [0, 9, 9]\n";
+	"case third as other: x = f32 [1, 2], x = 7, n = [0, 9, 9]\n"
+	"case twin as base alike: C = 2\n"
+	"case other_twin as twin alike contract low\n";
 
 static void a_case_says_only_what_is_new(void **state)
 {
@@ -399,7 +402,10 @@ static void a_case_says_only_what_is_new(void **state)
 	assert_string_equal(k[2].params, "{\"x\": 2, \"t\": []}");
 	assert_true(of(k[3].in, "x")->draw == DRAW_LIST && of(k[3].in, "x")->dtype == DT_F32 && of(k[3].in, "n")->draw == DRAW_LIST);
 	assert_string_equal(k[3].params, "{\"x\": 7, \"t\": []}");
-	assert_null(k[4].op);
+	/* one that is alike has the numbers of the case that it goes back to, the others their own */
+	static const char *const drawn_as[] = { "base", "same", "other", "third", "base", "base" };
+	for (size_t i = 0; i < sizeof drawn_as / sizeof *drawn_as; i++) assert_string_equal(k[i].drawn_as, drawn_as[i]);
+	assert_null(k[6].op);
 	formula_end(f);
 }
 
