@@ -93,7 +93,8 @@ static void uneven_heads_are_refused(void **state)
 {
 	static const struct {
 		int Hk, Hv, prefill, decode;
-	} rows[] = { { 1, 2, 4, 1 }, { 1, 2, 1, 4 }, { 1, 1, 2, 1 }, { 2, 6, 4, 4 } };
+	} rows[] = { { 1, 2, 4, 1 }, { 1, 2, 1, 4 }, { 1, 1, 2, 1 }, { 2, 6, 4, 4 },
+		{ 3, 12, 2, 1 } };
 	float weights[256] = { 0 };
 	struct error e;
 
