@@ -12,7 +12,8 @@
 struct arguments {
 	const char *backend, *inject, *play, *output;
 	uint64_t seed, seeds;
-	int steps, law, prefill, decode;        /* prefill, decode: ranks; 0: one backend, not split */
+	int steps, law;
+	int prefill, decode;    /* ranks; 0: one backend, not split */
 	const char *state, *data;
 	bool thorough, heads, json, plays;      /* plays: an option for plays was given */
 	char **path;
@@ -45,8 +46,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
 		if ((a->law = law_find(text)) < 0) argp_error(state, "--law: unknown law '%s'; they are the first column of the report", text);
 		return 0;
 	case 'r':
-		if (sscanf(text, "%1d:%1d%n", &a->prefill, &a->decode, &used) != 2 || text[used] || !executor_ranks("cpu", a->prefill, a->decode))
-			argp_error(state, "--ranks: expected PREFILL:DECODE, each 1, 2 or 4, got '%s'", text);
+		if (sscanf(text, "%1d:%1d%n", &a->prefill, &a->decode, &used) != 2 || text[used]
+			|| !executor_ranks("cpu", a->prefill, a->decode))
+			argp_error(state, "--ranks: expected PREFILL:DECODE, each 1, 2 or 4, got '%s'",
+				text);
 		return 0;
 	case 'H': a->heads = cli_number(state, "--heads", text, 128, 128); return 0;
 	case 't': a->thorough = true; return 0;
@@ -105,8 +108,9 @@ static bool find_coverage(struct isolate_run *r, const struct setup *s, const st
 }
 
 /* One seed's scenario; a failure is explained and shrunk. */
-static bool play_seed(struct isolate_run *r, const struct arguments *a, const struct executor_backend *backend, const struct executor_backend *one,
-	uint64_t seed, struct error *e)
+static bool play_seed(struct isolate_run *r, const struct arguments *a,
+	const struct executor_backend *backend, const struct executor_backend *one, uint64_t seed,
+	struct error *e)
 {
 	struct scenario scenario;
 	struct setup s;
@@ -137,7 +141,9 @@ static bool play_seed(struct isolate_run *r, const struct arguments *a, const st
 
 static bool play_all(struct isolate_run *r, const struct arguments *a, struct error *e)
 {
-	const struct executor_backend *inner = strcmp(a->backend, "cpu") ? executor_cuda(e) : &executor_cpu, *backend = inner, *one = NULL;
+	const struct executor_backend *inner = strcmp(a->backend, "cpu") ? executor_cuda(e)
+		: &executor_cpu;
+	const struct executor_backend *backend = inner, *one = NULL;
 
 	if (!inner) return false;
 	if (a->prefill) backend = executor_ranks(a->backend, a->prefill, a->decode), one = inner;
@@ -195,7 +201,9 @@ int cmd_isolate(int argc, char **argv)
 		{ "law", 'l', "NAME", 0, "this law only, and those of every step", 0 },
 		{ "state", 'S', "TYPE", 0, "F32 or BF16 (by turns)", 0 },
 		{ "data", 'D', "TYPE", 0, "F32 or BF16 (by turns)", 0 },
-		{ "ranks", 'r', "P:D", 0, "P ranks prefill and D ranks decode, 1, 2 or 4 each: heads are split over them", 0 },
+		{ "ranks", 'r', "P:D", 0,
+			"heads are split over P ranks that prefill and D that decode, 1, 2 or 4 each",
+			0 },
 		{ "heads", 'H', "128", 0, "heads of 128, and 13 times as long prefills: those of 32 tokens and more run in chunks on cuda", 0 },
 		{ "thorough", 't', NULL, 0, "scratch at all lengths from 1 to 600", 0 },
 		{ "inject", 'i', "FAULT", 0, "make this fault on purpose (a build by `make faults` only)", 0 },

@@ -140,7 +140,8 @@ static bool record_case(const struct test_case *k, const struct arguments *a, si
 	if ((size_t)snprintf(path, sizeof path, "%s/%s.%s.etalon.safetensors", a->dir, k->op, k->name) >= sizeof path)
 		return error_set(e, E_OPEN, a->dir, NO_OFFSET, "the path is too long");
 	bool ok = record(k, a, path, &c, e);
-	bool skip = !ok && (strcmp(a->backend, "cuda") || (e->code == E_OP && !strcmp(a->op, "all"))) && (e->code == E_OP || e->code == E_PARAM || e->code == E_DTYPE || e->code == E_DIM);
+	bool may = strcmp(a->backend, "cuda") || (e->code == E_OP && !strcmp(a->op, "all"));
+	bool skip = !ok && may && (e->code == E_OP || e->code == E_PARAM || e->code == E_DTYPE || e->code == E_DIM);
 	if (ok && list)
 		json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s,s:s}", "file", path, "op", k->op, "case", k->name,
 			"producer", c.producer, "device", c.device));
@@ -234,7 +235,8 @@ int cmd_record(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{ "output", 'o', "DIR", 0, "where to write OP.CASE.etalon.safetensors; made if absent; with --model, the file", 0 },
-		{ "backend", 'b', "B", 0, "cuda, nccl (ops over several GPUs), cpu (mixed_batch) or plugin:LIB.so (cuda)", 0 },
+		{ "backend", 'b', "B", 0,
+			"cuda, nccl (several GPUs), cpu (mixed_batch) or plugin:LIB.so (cuda)", 0 },
 		{ "case", 'c', "NAME", 0, "this case only", 0 },
 		{ "large", 'l', NULL, 0, "the cases at a model's full widths instead of the small ones", 0 },
 		{ "seed", 's', "N", 0, "of the random streams (1)", 0 },

@@ -13,7 +13,8 @@
 /* Whatever the seed says: weights, tokens, what free slots hold. */
 struct setup {
 	const struct executor_backend *backend;
-	const struct executor_backend *one;     /* the same on one rank, where the heads are split over ranks; else NULL */
+	const struct executor_backend
+		*one; /* the same on one rank, where the heads are split over ranks; else NULL */
 	struct executor_shape shape;
 	struct executor_weights weights;        /* owned */
 	uint64_t seed;

@@ -18,8 +18,9 @@ const struct law laws[LAWS] = {
 	[LAW_ORDER] = { "order", "nor the order of rows", "tokens", BY_REFERENCE },
 	[LAW_BATCH] = { "batch", "nor more padding", "tokens", BY_REFERENCE },
 	[LAW_SPLIT] = { "split", "nor where a prefill is cut", "tokens", BY_REFERENCE },
-	[LAW_TRANSFER] = { "transfer", "a memory that moves between ranks is what it is on one rank", "tokens",
-		"heads_rank_for_rank", "a rank takes the heads of the rank of its number, as they lie there", "" },
+	[LAW_TRANSFER] = { "transfer", "a memory that moves between ranks is what it is on one rank",
+		"tokens", "heads_rank_for_rank",
+		"a rank takes the heads of the rank of its number, as they lie there", "" },
 	[LAW_GUARDS] = { "guards", "guard bands around all buffers stay intact", "plays", WORKSPACE },
 	[LAW_SCRATCH] = { "scratch", "and at lengths where a wrong width overflows", "lengths", WORKSPACE },
 	[LAW_LARGE] = { "large", "slots past 2^31 elements are found", "rows", "int32_slot_offset",
@@ -122,7 +123,8 @@ static struct setup on_one_rank(const struct setup *s)
 }
 
 /* A law of the steps that is not broken on one rank is broken by what moves between ranks. */
-static bool blame_transfer(struct play *base, const struct setup *s, const struct scenario *scenario, struct error *e)
+static bool blame_transfer(struct play *base, const struct setup *s,
+	const struct scenario *scenario, struct error *e)
 {
 	const struct play_how as_given = { .marked = -1 };
 	struct setup one = on_one_rank(s);

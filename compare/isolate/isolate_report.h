@@ -7,7 +7,8 @@
 #include "isolate_laws.h"
 
 struct isolate_run {
-	const char *backend, *inject;           /* its name; inject: NULL where no fault was made on purpose */
+	const char *backend,
+		*inject; /* its name; inject: NULL where no fault was made on purpose */
 	const char *asked;                      /* the backend, as the command line has it */
 	int prefill, decode;                    /* ranks; 0: none */
 	uint64_t first_seed, seeds;

@@ -23,7 +23,8 @@ const struct executor_fault executor_faults[] = {
 	{ "conv_and_state_slots_differ", "a decode row's ring is in the slot of the next decode row", "" },
 	{ "workspace_overflow", "the convolution's scratch has Hv Dv channels for C (in the backend)", "" },
 	{ "missing_barrier", "a token's recurrence may begin before its convolution has ended (in the backend)", "flashinfer#3439" },
-	{ "heads_rank_for_rank", "a memory that moves to ranks with another split takes the heads of the rank of its number (in the backend)", "" },
+	{ "heads_rank_for_rank",
+		"a rank takes a memory's heads from the rank of its number (in the backend)", "" },
 	{ 0 }
 };
 

@@ -15,12 +15,15 @@ struct ranks {
 	struct split split[SIDES];
 	void *rank[SIDES][MOST_RANKS];
 	unsigned char *home;            /* [slots]: the side that has the memory */
-	unsigned char *all, *part;      /* a slot's states, then its rings: of all heads, and of a rank's */
+	unsigned char *all, *part; /* a slot's states, then its rings: of all heads, of a rank's */
 	struct step_part step;          /* the rows of one side */
 	struct executor_data mine;      /* what a rank gets of their data */
 };
 
-static size_t bytes_of(const struct executor_shape *s) { return executor_state_bytes(s) + executor_ring_bytes(s); }
+static size_t bytes_of(const struct executor_shape *s)
+{
+	return executor_state_bytes(s) + executor_ring_bytes(s);
+}
 
 /* ---- memories ---- */
 
@@ -31,7 +34,8 @@ static bool collect(struct ranks *b, enum side side, size_t slot, struct error *
 	size_t states = executor_state_bytes(&s->part);
 
 	for (int r = 0; r < s->ranks; r++) {
-		if (!b->inner->read(b->rank[side][r], slot, b->part, b->part + states, e)) return false;
+		if (!b->inner->read(b->rank[side][r], slot, b->part, b->part + states, e))
+			return false;
 		split_memory(s, r, b->all, b->part, true);
 	}
 	return true;
@@ -44,17 +48,19 @@ static bool hand_out(struct ranks *b, enum side side, size_t slot, struct error 
 
 	for (int r = 0; r < s->ranks; r++) {
 		split_memory(s, r, b->all, b->part, false);
-		if (!b->inner->write(b->rank[side][r], slot, b->part, b->part + states, e)) return false;
+		if (!b->inner->write(b->rank[side][r], slot, b->part, b->part + states, e))
+			return false;
 	}
 	return true;
 }
 
 #ifdef ETALON_FAULTS
-/* Rank r's states are those of the rank of the same number on the other side, head for head as they lie there. */
+/* Rank r's states are those of the rank of its number on the other side, as they lie there. */
 static bool rank_for_rank(struct ranks *b, enum side to, size_t slot, struct error *e)
 {
 	const struct split *s = &b->split[to], *other = &b->split[!to];
-	size_t head = executor_state_bytes(&s->whole) / (size_t)(s->whole.layers * s->whole.Hv), states = executor_state_bytes(&s->part);
+	size_t head = executor_state_bytes(&s->whole) / (size_t)(s->whole.layers * s->whole.Hv),
+	       states = executor_state_bytes(&s->part);
 	size_t mine = (size_t)s->part.Hv, theirs = (size_t)other->part.Hv, Hv = (size_t)s->whole.Hv;
 
 	for (int r = 0; r < s->ranks; r++) {
@@ -62,9 +68,11 @@ static bool rank_for_rank(struct ranks *b, enum side to, size_t slot, struct err
 		for (size_t l = 0; l < (size_t)s->whole.layers; l++)
 			for (size_t h = 0; h < mine; h++) {
 				size_t from = (size_t)(r % other->ranks) * theirs + h % theirs;
-				memcpy(b->part + (l * mine + h) * head, b->all + (l * Hv + from) * head, head);
+				memcpy(b->part + (l * mine + h) * head,
+					b->all + (l * Hv + from) * head, head);
 			}
-		if (!b->inner->write(b->rank[to][r], slot, b->part, b->part + states, e)) return false;
+		if (!b->inner->write(b->rank[to][r], slot, b->part, b->part + states, e))
+			return false;
 	}
 	return true;
 }
@@ -86,8 +94,10 @@ static bool bring_all(struct ranks *b, const struct executor_step *s, enum side 
 {
 	bool ok = true;
 
-	for (int r = 0; ok && r < s->rows; r++) ok = bring(b, s->read_slot[r], to, e) && bring(b, s->ring_read[r], to, e);
-	for (int t = 0; ok && t < s->tokens; t++) ok = bring(b, s->write_slot[t], to, e) && bring(b, s->ring_write[t], to, e);
+	for (int r = 0; ok && r < s->rows; r++)
+		ok = bring(b, s->read_slot[r], to, e) && bring(b, s->ring_read[r], to, e);
+	for (int t = 0; ok && t < s->tokens; t++)
+		ok = bring(b, s->write_slot[t], to, e) && bring(b, s->ring_write[t], to, e);
 	return ok;
 }
 
@@ -98,14 +108,19 @@ static bool check_slots(const struct ranks *b, const struct executor_step *s, st
 	int32_t n = (int32_t)b->split[PREFILL].whole.slots;
 
 	for (int r = 0; r < s->rows; r++)
-		if (s->read_slot[r] >= n || s->ring_read[r] >= n) return error_set(e, E_VALUE, "step", NO_OFFSET, "row %d: no slot to read", r);
+		if (s->read_slot[r] >= n || s->ring_read[r] >= n)
+			return error_set(e, E_VALUE, "step", NO_OFFSET,
+				"row %d: no slot to read", r);
 	for (int t = 0; t < s->tokens; t++)
-		if (s->write_slot[t] >= n || s->ring_write[t] >= n) return error_set(e, E_VALUE, "step", NO_OFFSET, "token %d: no slot to write", t);
+		if (s->write_slot[t] >= n || s->ring_write[t] >= n)
+			return error_set(e, E_VALUE, "step", NO_OFFSET,
+				"token %d: no slot to write", t);
 	return true;
 }
 
 /* What is not written of y, as of padding, stays. */
-static bool run_side(struct ranks *b, enum side side, const struct executor_step *step, const struct executor_data *data, bool replay, struct error *e)
+static bool run_side(struct ranks *b, enum side side, const struct executor_step *step,
+	const struct executor_data *data, bool replay, struct error *e)
 {
 	const struct split *s = &b->split[side];
 
@@ -114,17 +129,20 @@ static bool run_side(struct ranks *b, enum side side, const struct executor_step
 	if (!bring_all(b, &b->step.now, side, e)) return false;
 	for (int r = 0; r < s->ranks; r++) {
 		split_data(s, r, &b->step, data, &b->mine, false);
-		if (!b->inner->run(b->rank[side][r], &b->step.now, &b->mine, replay, e)) return false;
+		if (!b->inner->run(b->rank[side][r], &b->step.now, &b->mine, replay, e))
+			return false;
 		split_data(s, r, &b->step, data, &b->mine, true);
 	}
 	return true;
 }
 
-static bool ranks_run(void *backend, const struct executor_step *step, const struct executor_data *data, bool replay, struct error *e)
+static bool ranks_run(void *backend, const struct executor_step *step,
+	const struct executor_data *data, bool replay, struct error *e)
 {
 	struct ranks *b = backend;
 
-	return check_slots(b, step, e) && run_side(b, DECODE, step, data, replay, e) && run_side(b, PREFILL, step, data, replay, e);
+	return check_slots(b, step, e) && run_side(b, DECODE, step, data, replay, e)
+		&& run_side(b, PREFILL, step, data, replay, e);
 }
 
 /* ---- slots from outside ---- */
@@ -140,7 +158,8 @@ static bool ranks_read(void *backend, size_t slot, void *states, void *rings, st
 	return true;
 }
 
-static bool ranks_write(void *backend, size_t slot, const void *states, const void *rings, struct error *e)
+static bool ranks_write(
+	void *backend, size_t slot, const void *states, const void *rings, struct error *e)
 {
 	struct ranks *b = backend;
 	const struct executor_shape *s = &b->split[PREFILL].whole;
@@ -177,7 +196,8 @@ static void ranks_close(void *backend)
 	free(b);
 }
 
-static bool side_open(struct ranks *b, enum side side, const struct executor_weights *w, struct error *e)
+static bool side_open(
+	struct ranks *b, enum side side, const struct executor_weights *w, struct error *e)
 {
 	const struct split *s = &b->split[side];
 
@@ -191,18 +211,21 @@ static bool side_open(struct ranks *b, enum side side, const struct executor_wei
 	return true;
 }
 
-static void *ranks_open(const struct executor_backend *inner, int prefill, int decode, const struct executor_shape *s,
-	const struct executor_weights *w, struct error *e)
+static void *ranks_open(const struct executor_backend *inner, int prefill, int decode,
+	const struct executor_shape *s, const struct executor_weights *w, struct error *e)
 {
 	struct ranks *b = inner ? calloc(1, sizeof *b) : NULL;
 
 	if (!inner) return NULL;
 	if (!b) return error_set(e, E_MEMORY, "executor", NO_OFFSET, "%zu bytes", sizeof *b), NULL;
 	b->inner = inner;
-	if (split_make(&b->split[PREFILL], s, prefill, e) && split_make(&b->split[DECODE], s, decode, e)) {
-		bool room = (b->home = calloc(s->slots, 1)) && (b->all = malloc(bytes_of(s))) && (b->part = malloc(bytes_of(s)));
+	if (split_make(&b->split[PREFILL], s, prefill, e)
+		&& split_make(&b->split[DECODE], s, decode, e)) {
+		bool room = (b->home = calloc(s->slots, 1)) && (b->all = malloc(bytes_of(s)))
+			&& (b->part = malloc(bytes_of(s)));
 		if (!room) error_set(e, E_MEMORY, "executor", NO_OFFSET, "%zu slots", s->slots);
-		if (room && step_part_open(&b->step, s, e) && split_data_open(&b->mine, s, e) && side_open(b, PREFILL, w, e) && side_open(b, DECODE, w, e))
+		if (room && step_part_open(&b->step, s, e) && split_data_open(&b->mine, s, e)
+			&& side_open(b, PREFILL, w, e) && side_open(b, DECODE, w, e))
 			return b;
 	}
 	ranks_close(b);
@@ -215,7 +238,8 @@ static const struct executor_backend *inner_cpu(struct error *e) { return (void)
 static const struct executor_backend *inner_cuda(struct error *e) { return executor_cuda(e); }
 
 /* What one side promises the other one must too. */
-static unsigned promises(const struct executor_backend *inner, int prefill, int decode, const struct executor_shape *s)
+static unsigned promises(const struct executor_backend *inner, int prefill, int decode,
+	const struct executor_shape *s)
 {
 	struct split a, b;
 	struct error e;
@@ -224,10 +248,12 @@ static unsigned promises(const struct executor_backend *inner, int prefill, int 
 	return inner->promises(&a.part) & inner->promises(&b.part);
 }
 
-#define SPLITS(X) X(cpu, 1, 1) X(cpu, 1, 2) X(cpu, 1, 4) X(cpu, 2, 1) X(cpu, 2, 2) X(cpu, 2, 4) X(cpu, 4, 1) X(cpu, 4, 2) X(cpu, 4, 4) \
-	X(cuda, 1, 1) X(cuda, 1, 2) X(cuda, 1, 4) X(cuda, 2, 1) X(cuda, 2, 2) X(cuda, 2, 4) X(cuda, 4, 1) X(cuda, 4, 2) X(cuda, 4, 4)
+#define TO(X, inner, P) X(inner, P, 1) X(inner, P, 2) X(inner, P, 4)
+#define OF(X, inner) TO(X, inner, 1) TO(X, inner, 2) TO(X, inner, 4)
+#define SPLITS(X) OF(X, cpu) OF(X, cuda)
 #define FUNCTIONS(inner, P, Q) \
-	static void *open_##inner##P##Q(const struct executor_shape *s, const struct executor_weights *w, struct error *e) \
+	static void *open_##inner##P##Q( \
+		const struct executor_shape *s, const struct executor_weights *w, struct error *e) \
 	{ \
 		return ranks_open(inner_##inner(e), P, Q, s, w, e); \
 	} \
@@ -238,13 +264,21 @@ static unsigned promises(const struct executor_backend *inner, int prefill, int 
 	}
 SPLITS(FUNCTIONS)
 
-#define BACKEND(inner, P, Q) { #inner, P, Q, { #inner ", ranks " #P ":" #Q, promises_##inner##P##Q, open_##inner##P##Q, ranks_close, ranks_run, \
-	ranks_read, ranks_write, ranks_guards } },
-static const struct { const char *inner; int prefill, decode; struct executor_backend backend; } made[] = { SPLITS(BACKEND) };
+#define BACKEND(inner, P, Q) \
+	{ #inner, P, Q, \
+		{ #inner ", ranks " #P ":" #Q, promises_##inner##P##Q, open_##inner##P##Q, \
+			ranks_close, ranks_run, ranks_read, ranks_write, ranks_guards } },
+static const struct {
+	const char *inner;
+	int prefill, decode;
+	struct executor_backend backend;
+} made[] = { SPLITS(BACKEND) };
 
 const struct executor_backend *executor_ranks(const char *inner, int prefill, int decode)
 {
 	for (size_t i = 0; i < sizeof made / sizeof *made; i++)
-		if (!strcmp(made[i].inner, inner) && made[i].prefill == prefill && made[i].decode == decode) return &made[i].backend;
+		if (!strcmp(made[i].inner, inner) && made[i].prefill == prefill
+			&& made[i].decode == decode)
+			return &made[i].backend;
 	return NULL;
 }

@@ -10,7 +10,8 @@ bool split_make(struct split *s, const struct executor_shape *whole, int ranks, 
 
 	*s = (struct split){ ranks, *whole, *whole };
 	if (whole->Hv % ranks || (per % group && group % per))
-		return error_set(e, E_DIM, "ranks", NO_OFFSET, "%d key and %d value heads over %d ranks", whole->Hk, whole->Hv, ranks);
+		return error_set(e, E_DIM, "ranks", NO_OFFSET,
+			"%d key and %d value heads over %d ranks", whole->Hk, whole->Hv, ranks);
 	s->part.Hv = per;
 	s->part.Hk = per > group ? per / group : 1;
 	return true;
@@ -24,24 +25,32 @@ static void copy(void *all, size_t first, void *part, size_t at, size_t n, bool 
 }
 
 /* [n,Hv] of `size` bytes each. */
-static void heads(const struct split *s, int r, size_t n, size_t size, void *all, void *part, bool back)
+static void heads(
+	const struct split *s, int r, size_t n, size_t size, void *all, void *part, bool back)
 {
 	size_t Hv = (size_t)s->whole.Hv, mine = (size_t)s->part.Hv;
 
-	for (size_t i = 0; i < n; i++) copy(all, (i * Hv + (size_t)r * mine) * size, part, i * mine * size, mine * size, back);
+	for (size_t i = 0; i < n; i++)
+		copy(all, (i * Hv + (size_t)r * mine) * size, part, i * mine * size, mine * size,
+			back);
 }
 
 /* [n,C] of `size` bytes each, in the order q, k, v. */
-static void channels(const struct split *s, int r, size_t n, size_t size, void *all, void *part, bool back)
+static void channels(
+	const struct split *s, int r, size_t n, size_t size, void *all, void *part, bool back)
 {
-	size_t Dk = (size_t)s->whole.Dk, Dv = (size_t)s->whole.Dv, C = executor_channels(&s->whole), own = executor_channels(&s->part);
-	size_t keys = (size_t)s->whole.Hk * Dk, mine = (size_t)s->part.Hk * Dk, values = (size_t)s->part.Hv * Dv;
+	size_t Dk = (size_t)s->whole.Dk, Dv = (size_t)s->whole.Dv, C = executor_channels(&s->whole),
+	       own = executor_channels(&s->part);
+	size_t keys = (size_t)s->whole.Hk * Dk, mine = (size_t)s->part.Hk * Dk,
+	       values = (size_t)s->part.Hv * Dv;
 	size_t key = (size_t)r * (size_t)s->part.Hv / (size_t)(s->whole.Hv / s->whole.Hk) * Dk;
 
 	for (size_t i = 0; i < n; i++) {
 		copy(all, (i * C + key) * size, part, i * own * size, mine * size, back);
-		copy(all, (i * C + keys + key) * size, part, (i * own + mine) * size, mine * size, back);
-		copy(all, (i * C + 2 * keys + (size_t)r * values) * size, part, (i * own + 2 * mine) * size, values * size, back);
+		copy(all, (i * C + keys + key) * size, part, (i * own + mine) * size, mine * size,
+			back);
+		copy(all, (i * C + 2 * keys + (size_t)r * values) * size, part,
+			(i * own + 2 * mine) * size, values * size, back);
 	}
 }
 
@@ -50,8 +59,10 @@ void split_memory(const struct split *s, int r, void *all, void *part, bool back
 	const struct executor_shape *w = &s->whole;
 	size_t layers = (size_t)w->layers, ring = (size_t)w->W * dtype_info[w->data].size;
 
-	heads(s, r, layers, (size_t)w->Dk * (size_t)w->Dv * dtype_info[w->state].size, all, part, back);
-	channels(s, r, layers, ring, (char *)all + executor_state_bytes(w), (char *)part + executor_state_bytes(&s->part), back);
+	heads(s, r, layers, (size_t)w->Dk * (size_t)w->Dv * dtype_info[w->state].size, all, part,
+		back);
+	channels(s, r, layers, ring, (char *)all + executor_state_bytes(w),
+		(char *)part + executor_state_bytes(&s->part), back);
 }
 
 /* ---- weights ---- */
@@ -63,10 +74,13 @@ void split_weights_close(struct executor_weights *mine)
 	free((void *)mine->dt_bias);
 }
 
-bool split_weights(const struct split *s, int r, const struct executor_weights *all, struct executor_weights *mine, struct error *e)
+bool split_weights(const struct split *s, int r, const struct executor_weights *all,
+	struct executor_weights *mine, struct error *e)
 {
-	size_t layers = (size_t)s->whole.layers, n = layers * (size_t)s->part.Hv, window = (size_t)s->whole.W * sizeof(float);
-	float *conv = malloc(layers * executor_channels(&s->part) * window), *A_log = malloc(n * sizeof *A_log), *bias = malloc(n * sizeof *bias);
+	size_t layers = (size_t)s->whole.layers, n = layers * (size_t)s->part.Hv,
+	       window = (size_t)s->whole.W * sizeof(float);
+	float *conv = malloc(layers * executor_channels(&s->part) * window),
+	      *A_log = malloc(n * sizeof *A_log), *bias = malloc(n * sizeof *bias);
 
 	*mine = (struct executor_weights){ conv, A_log, bias, all->norm };
 	if (!conv || !A_log || !bias) {
@@ -87,7 +101,9 @@ bool step_part_open(struct step_part *p, const struct executor_shape *s, struct 
 
 	p->table = malloc((5 * R + 1 + 2 * T) * sizeof *p->table);
 	p->token = malloc(T * sizeof *p->token);
-	return (p->table && p->token) || error_set(e, E_MEMORY, "executor", NO_OFFSET, "tables of %zu rows and %zu tokens", R, T);
+	return (p->table && p->token)
+		|| error_set(e, E_MEMORY, "executor", NO_OFFSET,
+			"tables of %zu rows and %zu tokens", R, T);
 }
 
 void step_part_close(struct step_part *p)
@@ -99,7 +115,8 @@ void step_part_close(struct step_part *p)
 void step_part_take(struct step_part *p, const struct executor_step *of, bool prefill)
 {
 	int R = of->rows, rows = 0, tokens = 0, decode_rows = 0;
-	int32_t *kinds = p->table, *read = kinds + R, *ring_read = read + R, *position = ring_read + R, *cuts = position + R;
+	int32_t *kinds = p->table, *read = kinds + R, *ring_read = read + R,
+		*position = ring_read + R, *cuts = position + R;
 	int32_t *write = cuts + R + 1, *ring_write = write + of->tokens;
 
 	cuts[0] = 0;
@@ -118,7 +135,8 @@ void step_part_take(struct step_part *p, const struct executor_step *of, bool pr
 		cuts[++rows] = tokens;
 		decode_rows += decodes;
 	}
-	p->now = (struct executor_step){ rows, tokens, decode_rows, kinds, cuts, read, write, ring_read, ring_write, position };
+	p->now = (struct executor_step){ rows, tokens, decode_rows, kinds, cuts, read, write,
+		ring_read, ring_write, position };
 }
 
 /* ---- data ---- */
@@ -136,24 +154,33 @@ void split_data_close(struct executor_data *mine)
 
 bool split_data_open(struct executor_data *mine, const struct executor_shape *s, struct error *e)
 {
-	size_t n = (size_t)s->max_tokens * (size_t)s->layers * dtype_info[s->data].size, Hv = (size_t)s->Hv, values = Hv * (size_t)s->Dv;
+	size_t n = (size_t)s->max_tokens * (size_t)s->layers * dtype_info[s->data].size,
+	       Hv = (size_t)s->Hv, values = Hv * (size_t)s->Dv;
 
-	*mine = (struct executor_data){ malloc(n * executor_channels(s)), malloc(n * values), malloc(n * Hv), malloc(n * Hv), malloc(n * values) };
+	*mine = (struct executor_data){ malloc(n * executor_channels(s)), malloc(n * values),
+		malloc(n * Hv), malloc(n * Hv), malloc(n * values) };
 	return (mine->x && mine->z && mine->a && mine->b && mine->y)
-		|| error_set(e, E_MEMORY, "executor", NO_OFFSET, "the data of %d tokens", s->max_tokens);
+		|| error_set(
+			e, E_MEMORY, "executor", NO_OFFSET, "the data of %d tokens", s->max_tokens);
 }
 
-void split_data(const struct split *s, int r, const struct step_part *p, const struct executor_data *all, struct executor_data *mine, bool back)
+void split_data(const struct split *s, int r, const struct step_part *p,
+	const struct executor_data *all, struct executor_data *mine, bool back)
 {
-	const void *const from[ARRAYS] = { all->x, all->z, all->a, all->b, all->y }, *const to[ARRAYS] = { mine->x, mine->z, mine->a, mine->b, mine->y };
-	size_t layers = (size_t)s->whole.layers, size = dtype_info[s->whole.data].size, Dv = (size_t)s->whole.Dv;
+	const void *const from[ARRAYS] = { all->x, all->z, all->a, all->b, all->y },
+			  *const to[ARRAYS] = { mine->x, mine->z, mine->a, mine->b, mine->y };
+	size_t layers = (size_t)s->whole.layers, size = dtype_info[s->whole.data].size,
+	       Dv = (size_t)s->whole.Dv;
 
 	for (int t = 0; t < p->now.tokens; t++)
 		for (int i = back ? Y : X; i < ARRAYS; i++) {
 			bool gates = i == A || i == B;
-			size_t whole = i == X ? executor_channels(&s->whole) : (size_t)s->whole.Hv * (gates ? 1 : Dv);
-			size_t part = i == X ? executor_channels(&s->part) : (size_t)s->part.Hv * (gates ? 1 : Dv);
-			char *at = (char *)(uintptr_t)from[i] + (size_t)p->token[t] * layers * whole * size;
+			size_t whole = i == X ? executor_channels(&s->whole)
+					      : (size_t)s->whole.Hv * (gates ? 1 : Dv);
+			size_t part = i == X ? executor_channels(&s->part)
+					     : (size_t)s->part.Hv * (gates ? 1 : Dv);
+			char *at = (char *)(uintptr_t)from[i]
+				+ (size_t)p->token[t] * layers * whole * size;
 			char *own = (char *)(uintptr_t)to[i] + (size_t)t * layers * part * size;
 			if (i == X) channels(s, r, layers, size, at, own, back);
 			else heads(s, r, layers, (gates ? 1 : Dv) * size, at, own, back);

@@ -155,8 +155,8 @@ static bool has_none(const struct call *call)
 	return true;
 }
 
-/* An output comes with the call unless its spec names an input that is not there. One that is optional comes where it is asked for;
- * of an op that requires none, all come where none is. */
+/* An output comes with the call unless its spec names an input that is not there. One that is
+ * optional comes where it is asked for; of an op that requires none, all come where none is. */
 static bool has_output(const struct call *call, int i)
 {
 	const struct tensor_spec *spec = &call->op->out[i];

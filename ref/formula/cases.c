@@ -271,7 +271,14 @@ bool cases_of_tree(struct tree *t, const struct op *op, const struct test_case *
 	if (!(*cases = k = TABLE(&m, struct test_case, n))) return error_set(e, E_MEMORY, t->path, NO_OFFSET, "reading a formula");
 	for (const struct case_decl *c = t->cases; c; c = NEXT(c)) {
 		if (c->common) continue;
-		*k = (struct test_case){ .op = op->name, .name = c->d.name, .drawn_as = numbers_of(c), .what = c->d.what, .at = place_of(&m, c), .large = c->large, .rung = c->variant, .contract = c->contract };
+		*k = (struct test_case){ .op = op->name,
+			.name = c->d.name,
+			.drawn_as = numbers_of(c),
+			.what = c->d.what,
+			.at = place_of(&m, c),
+			.large = c->large,
+			.rung = c->variant,
+			.contract = c->contract };
 		if (!sizes(&m, c, k) || !params(&m, c, k) || !derived_sizes(&m, c, k) || !inputs(&m, c, k) || !outputs(&m, c, k) || !case_is_call(&m, c, k++))
 			return t->pool.failed ? error_set(e, E_MEMORY, t->path, NO_OFFSET, "reading a formula") : false;
 	}

@@ -241,8 +241,8 @@ static inline bool readback_shortened(struct capture *c, size_t n)
 	return more;
 }
 
-/* A small case of the op of this name; of any op where none is named, each as often as another. What is drawn of a named op does not
- * depend on the others. */
+/* A small case of the op of this name; of any op where none is named, each as often as another.
+ * What is drawn of a named op does not depend on the others. */
 static inline const struct test_case *readback_case(const char *only, uint64_t *random)
 {
 	const struct test_case *one[256];
@@ -255,7 +255,8 @@ static inline const struct test_case *readback_case(const char *only, uint64_t *
 			struct capture c;
 			struct call call;
 			struct error e;
-			if (strcmp(test_cases[i].op, op) || test_cases[i].large || n == 256) continue;
+			if (strcmp(test_cases[i].op, op) || test_cases[i].large || n == 256)
+				continue;
 			if (!case_make(&c, &test_cases[i], 1, true, &e)) continue;
 			size_t elements = 0;
 			if (call_bind(&call, &c, true, &e))

@@ -204,8 +204,10 @@ static void record_says_what_is_lacking(void **state)
 	bool backend = strstr(err, error_message(E_NO_BACKEND)), device = strstr(err, error_message(E_NO_DEVICE));
 	assert_true(lines(err) == 1 && !*out && backend != device);
 	assert_true(device || strstr(err, "nvcc"));
-	expect(EXIT_MACHINE, "record", "row_parallel", "--case", "two", "--backend", "nccl", "-o", scratch("records"));
-	backend = strstr(err, error_message(E_NO_BACKEND)), device = strstr(err, error_message(E_NO_DEVICE));
+	expect(EXIT_MACHINE, "record", "row_parallel", "--case", "two", "--backend", "nccl", "-o",
+		scratch("records"));
+	backend = strstr(err, error_message(E_NO_BACKEND)),
+	device = strstr(err, error_message(E_NO_DEVICE));
 	assert_true(lines(err) == 1 && !*out && backend != device);
 	assert_true(device || strstr(err, "nvcc") || strstr(err, "NCCL"));
 	refused("nope", "record", "nope", "-o", scratch("records"));

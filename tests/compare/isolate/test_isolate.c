@@ -43,23 +43,27 @@ static void all_laws_hold_over_ranks(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof split / sizeof *split; i++) {
 		struct isolation x = { .broken = -1 };
-		struct executor_shape shape = setup_ranks(setup_small(i == 2 ? DT_BF16 : DT_F32, i ? DT_BF16 : DT_F32));
+		struct executor_shape shape =
+			setup_ranks(setup_small(i == 2 ? DT_BF16 : DT_F32, i ? DT_BF16 : DT_F32));
 		struct scenario scenario;
 		struct setup s;
 		const struct executor_backend *b = executor_ranks("cpu", split[i][0], split[i][1]);
-		assert_true(setup_make(&s, b, &shape, i, &e) && scenario_draw(&scenario, i, 40, &e));
+		assert_true(
+			setup_make(&s, b, &shape, i, &e) && scenario_draw(&scenario, i, 40, &e));
 		s.one = &executor_cpu;
 		assert_true(isolate_scenario(&x, &s, &scenario, -1, &e));
 		assert_int_equal(x.broken, -1);
 		for (int law = 0; law < LAWS; law++) {
 			if (law == LAW_SCRATCH || law == LAW_LARGE) continue;
 			assert_true(x.law[law].plays > 0 && x.law[law].counted > 0);
-			assert_true(x.law[law].within == 0 || (law == LAW_SPLIT && shape.state == DT_BF16));
+			assert_true(x.law[law].within == 0
+				|| (law == LAW_SPLIT && shape.state == DT_BF16));
 		}
 		scenario_free(&scenario);
 		setup_free(&s);
 	}
-	expect(EXIT_PASS, "isolate", "--ranks", "2:1", "--play", "r0:3 / r0:1 c0=r0 / r0:2 r1=c0 r1:1", "--law", "transfer");
+	expect(EXIT_PASS, "isolate", "--ranks", "2:1", "--play",
+		"r0:3 / r0:1 c0=r0 / r0:2 r1=c0 r1:1", "--law", "transfer");
 	assert_non_null(strstr(out, "isolate: cpu, ranks 2:1 backend"));
 	assert_non_null(strstr(out, "transfer         7  tokens"));
 }

@@ -17,7 +17,8 @@ static const struct executor_backend *backend_for(const char *fault)
 /* Seeds 1, 2, ... until a law is broken, as cmd_isolate has it. */
 static struct isolation play(const char *fault, struct setup *s, struct scenario *scenario, struct explanation *why)
 {
-	const struct executor_backend *backend = backend_for(fault), *one = backend == &executor_cpu ? NULL : &executor_cpu;
+	const struct executor_backend *backend = backend_for(fault),
+				      *one = backend == &executor_cpu ? NULL : &executor_cpu;
 	struct isolation x = { .broken = -1 };
 	struct error e;
 
@@ -41,9 +42,10 @@ static struct isolation play(const char *fault, struct setup *s, struct scenario
 
 /* The law that is to see it first; all others: values. */
 static const struct { const char *fault; int law; } seen_by[] = {
-	{ "pad_minus_one_hits_slot_zero", LAW_PADDING }, { "int32_slot_offset", LAW_LARGE }, { "stale_slot_table_in_graph", LAW_UNTOUCHED },
-	{ "checkpoint_shared_not_copied", LAW_UNTOUCHED }, { "workspace_overflow", LAW_GUARDS }, { "missing_barrier", LAW_REPEAT },
-	{ "heads_rank_for_rank", LAW_TRANSFER }
+	{ "pad_minus_one_hits_slot_zero", LAW_PADDING }, { "int32_slot_offset", LAW_LARGE },
+	{ "stale_slot_table_in_graph", LAW_UNTOUCHED },
+	{ "checkpoint_shared_not_copied", LAW_UNTOUCHED }, { "workspace_overflow", LAW_GUARDS },
+	{ "missing_barrier", LAW_REPEAT }, { "heads_rank_for_rank", LAW_TRANSFER }
 };
 
 static int law_of(const char *fault)
@@ -77,12 +79,15 @@ static void every_fault_is_named(void **state)
 	assert_int_equal(faults, 17);
 }
 
-/* What other faults break on one rank as well is not the transfer's, and where a checkpoint was moved wrongly nobody shared it. */
+/* What other faults break on one rank as well is not the transfer's, and where a checkpoint was
+ * moved wrongly nobody shared it. */
 static void only_transfers_are_blamed(void **state)
 {
 	static const struct { const char *fault, *play; int law; } cases[] = {
-		{ "checkpoint_shared_not_copied", "r0:1 / r0:1 c0=r0 / r0:1", LAW_UNTOUCHED }, { "missing_barrier", "r0:3 / r0:1", LAW_REPEAT },
-		{ "heads_rank_for_rank", "r0:3 c0=r0 / r0:1", LAW_TRANSFER }, { "heads_rank_for_rank", "r0:3 / r0:1", LAW_TRANSFER }
+		{ "checkpoint_shared_not_copied", "r0:1 / r0:1 c0=r0 / r0:1", LAW_UNTOUCHED },
+		{ "missing_barrier", "r0:3 / r0:1", LAW_REPEAT },
+		{ "heads_rank_for_rank", "r0:3 c0=r0 / r0:1", LAW_TRANSFER },
+		{ "heads_rank_for_rank", "r0:3 / r0:1", LAW_TRANSFER }
 	};
 	struct error e;
 
@@ -94,10 +99,14 @@ static void only_transfers_are_blamed(void **state)
 		struct scenario scenario;
 		struct setup s;
 		assert_true(executor_inject(cases[i].fault));
-		assert_true(setup_make(&s, executor_ranks("cpu", 2, 1), &shape, 1, &e) && scenario_parse(&scenario, cases[i].play, &e));
+		assert_true(setup_make(&s, executor_ranks("cpu", 2, 1), &shape, 1, &e)
+			&& scenario_parse(&scenario, cases[i].play, &e));
 		s.one = &executor_cpu;
-		assert_true(isolate_scenario(&x, &s, &scenario, -1, &e) && isolate_explain(&why, &s, &scenario, &x, &e));
-		if (x.broken != cases[i].law) fail_msg("%s, %s: %s", cases[i].fault, cases[i].play, x.broken < 0 ? "missed" : laws[x.broken].name);
+		assert_true(isolate_scenario(&x, &s, &scenario, -1, &e)
+			&& isolate_explain(&why, &s, &scenario, &x, &e));
+		if (x.broken != cases[i].law)
+			fail_msg("%s, %s: %s", cases[i].fault, cases[i].play,
+				x.broken < 0 ? "missed" : laws[x.broken].name);
 		assert_string_equal(why.fault, cases[i].fault);
 		executor_inject(NULL);
 		scenario_free(&scenario);
@@ -170,10 +179,10 @@ static void a_leak_is_traced_to_its_slot(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_fault_is_named), cmocka_unit_test(only_transfers_are_blamed), cmocka_unit_test(a_failure_is_shrunk),
-		cmocka_unit_test(scratch_of_a_wrong_width_is_seen_at_a_length), cmocka_unit_test(a_leak_is_traced_to_its_slot)
-	};
+	const struct CMUnitTest tests[] = { cmocka_unit_test(every_fault_is_named),
+		cmocka_unit_test(only_transfers_are_blamed), cmocka_unit_test(a_failure_is_shrunk),
+		cmocka_unit_test(scratch_of_a_wrong_width_is_seen_at_a_length),
+		cmocka_unit_test(a_leak_is_traced_to_its_slot) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,7 +136,8 @@ static void read_back_of(uint64_t draw, const char *op, double work)
 	struct readback r;
 
 	assert_true(readback(&r, draw, op, work, false, NULL));
-	print_message("%s %#llx: %zu candidates, %.2f G operations\n", r.k->name, (unsigned long long)draw, r.found.tries, r.found.work * 1e-9);
+	print_message("%s %#llx: %zu candidates, %.2f G operations\n", r.k->name,
+		(unsigned long long)draw, r.found.tries, r.found.work * 1e-9);
 	assert_true(r.back);
 	readback_free(&r);
 }

@@ -170,7 +170,8 @@ static void what_a_loop_reads_is_made_first(void **state)
 	struct readback r;
 
 	(void)state;
-	assert_true(readback_from(&r, 737 * RANDOM_STEP, "mamba3_mimo", 24e9, false, NULL));   /* with ranks in chunks */
+	assert_true(readback_from(&r, 737 * RANDOM_STEP, "mamba3_mimo", 24e9, false,
+		NULL)); /* with ranks in chunks */
 	assert_true(r.back);
 	readback_free(&r);
 }

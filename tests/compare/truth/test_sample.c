@@ -225,7 +225,8 @@ static void operations_are_judged(void **state)
 		plain = answer_in(&call, "dd", p.stride);
 		for (int i = 0; i < MAX_OUT; i++)               /* judging changes nothing */
 			if (call.out_count[i]) assert_memory_equal(a.hi[i], plain.hi[i], call.out_count[i] * sizeof(double));
-		if (!(j.apart <= 0x1p-99) || (a.work && !j.elements)) fail_msg("%s %s: 2^%.1f apart", k->op, k->name, log2(j.apart));
+		if (!(j.apart <= 0x1p-99) || (a.work && !j.elements))
+			fail_msg("%s %s: 2^%.1f apart", k->op, k->name, log2(j.apart));
 		worst = fmax(worst, j.apart), elements += j.elements;
 		assert_true(a.work || !strcmp(k->op, "state_transfer"));
 		answer_free(&a), answer_free(&plain);
