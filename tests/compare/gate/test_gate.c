@@ -5,6 +5,7 @@
 
 #include "compare/cli/cli.h"
 #include "compare/gate/shard.h"
+#include "fixtures/io/file.h"
 #include "tests/kernel_model.h"
 
 enum { MOST = 12 };
@@ -81,6 +82,25 @@ static void a_baseline_misses_what_is_gone(void **state)
 	assert_int_equal(gate("--baseline", base, "--flat", scratch("A")), EXIT_FAIL);
 	assert_int_equal(gate("--baseline", base, "--flat", "--partial", scratch("A")), EXIT_PASS);
 	remove(base);
+}
+
+/* A gate reads files of any size before it judges: a signal would take all verdicts with it. */
+static void a_large_capture_may_be_cut_off(void **state)
+{
+	const char *large = scratch("large");
+	struct error e;
+	void *map;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(gate(scratch("none")), EXIT_INPUT);
+	assert_true(text_write(large, "x", 1, &e) && truncate(large, (off_t)300 << 20) == 0);
+	no_error(file_map(large, &map, &n, &e), &e);
+	assert_int_equal(truncate(large, 1), 0);
+	assert_int_equal(((volatile char *)map)[0], 'x');
+	assert_int_equal(((volatile char *)map)[n - 1], 0);
+	file_unmap(map, n);
+	remove(large);
 }
 
 static void equal_names_share_no_entry(void **state)
@@ -212,6 +232,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(folders_below_count),
 		cmocka_unit_test(a_baseline_misses_what_is_gone),
+		cmocka_unit_test(a_large_capture_may_be_cut_off),
 		cmocka_unit_test(equal_names_share_no_entry),
 		cmocka_unit_test(the_owners_contract_outranks_the_captures),
 		cmocka_unit_test(a_contract_for_no_op_is_an_error),
