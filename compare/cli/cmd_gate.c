@@ -168,19 +168,10 @@ static json_t *describe(const struct arguments *a, const struct gate_list *all, 
 	return j;
 }
 
-static json_t *names_of(const struct gate_list *l)
-{
-	json_t *names = json_object();
-
-	for (size_t i = 0; i < l->n; i++)
-		if (!l->item[i].gone) json_object_set_new(names, l->item[i].name, json_true());
-	return names;
-}
-
 static int judge_all(struct arguments *a, struct gated *j)
 {
 	struct error e = { 0 };
-	json_t *names = names_of(&j->list), *shard = NULL;
+	json_t *names = list_names(&j->list), *shard = NULL;
 	int status = EXIT_PASS;
 
 	if (a->shards && !(shard = describe(a, &j->list, &e))) {

@@ -132,6 +132,15 @@ bool list_gone(struct gate_list *l, const json_t *captures, struct error *e)
 	return ok;
 }
 
+json_t *list_names(const struct gate_list *l)
+{
+	json_t *names = json_object();
+
+	for (size_t i = 0; i < l->n; i++)
+		if (!l->item[i].gone) json_object_set_new(names, l->item[i].name, json_true());
+	return names;
+}
+
 bool list_names_differ(const struct gate_list *l, struct error *e)
 {
 	for (size_t i = 0; i < l->n; i++)

@@ -33,6 +33,7 @@ static bool is_entry(const json_t *x)
 	const json_t *rms = json_object_get(x, "rms"), *rounds = json_object_get(x, "rounds");
 
 	return json_is_string(json_object_get(x, "op"))
+		&& json_is_string(json_object_get(x, "call"))
 		&& json_is_string(json_object_get(x, "contract")) && json_is_object(rms)
 		&& are_all(rms, is_figure) && (json_is_null(rounds) || json_is_array(rounds))
 		&& are_all(rounds, is_text);
@@ -65,8 +66,8 @@ static bool is_sound(const json_t *j, struct error *e)
 	json_object_foreach((json_t *)(uintptr_t)captures, name, entry) {
 		if (is_entry(entry)) continue;
 		return error_set(e, E_FORMAT, name, NO_OFFSET,
-			"expected an entry with op, contract, rms and rounds, as --update-baseline "
-			"writes it");
+			"expected an entry with op, call, contract, rms and rounds, as "
+			"--update-baseline writes it" ANEW);
 	}
 	return true;
 }

@@ -172,6 +172,27 @@ static void other_options_make_other_parts(void **state)
 	assert_int_equal(merge(part[1], part[2]), EXIT_INPUT);
 }
 
+/* Half of a list judged with a baseline, half without; half of one folder's, half of another's. */
+static void parts_of_other_gates_are_refused(void **state)
+{
+	(void)state;
+	assert_int_equal(gate("--baseline", base, "--update-baseline", scratch("A")), EXIT_PASS);
+	make_parts();
+	assert_int_equal(gate("--baseline", base, "--shard", "2/2", "--output", part[2], scratch("A")),
+		EXIT_PASS);
+	assert_int_equal(merge(part[1], part[2]), EXIT_INPUT);
+	assert_int_equal(merge(part[2], part[1]), EXIT_INPUT);
+	assert_int_equal(gate("--baseline", base, "--shard", "1/2", "--output", part[1], scratch("A")),
+		EXIT_PASS);
+	assert_int_equal(merge(part[1], part[2]), EXIT_PASS);
+	assert_int_equal(
+		gate("--baseline", base, "--shard", "2/2", "--output", part[2], scratch("A/.")),
+		EXIT_PASS);
+	assert_int_equal(merge(part[1], part[2]), EXIT_INPUT);
+	assert_int_equal(merge("--elsewhere", part[1], part[2]), EXIT_PASS);
+	remove(base);
+}
+
 /* The part with what `change` does to it. */
 static int merge_changed(void (*change)(json_t *, json_t *))
 {
@@ -238,6 +259,7 @@ int main(void)
 		cmocka_unit_test(a_contract_for_no_op_is_an_error),
 		cmocka_unit_test(a_stale_part_is_refused),
 		cmocka_unit_test(other_options_make_other_parts),
+		cmocka_unit_test(parts_of_other_gates_are_refused),
 		cmocka_unit_test(what_contradicts_itself_is_refused),
 	};
 
