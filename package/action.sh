@@ -1,8 +1,8 @@
 #!/bin/sh
 # What action.yml does: finds etalon, and judges. Exits as `etalon gate` does.
 # Environment: GITHUB_ACTION_PATH, this repository; RUNNER_TEMP; GITHUB_STEP_SUMMARY; RELEASE, a
-# page or folder with the release's wheels; CAPTURES, paths with spaces between them; BASELINE, or empty;
-# JUNIT.
+# page or folder with the release's wheels; CAPTURES, paths with spaces between them; BASELINE and
+# CONTRACT, or empty; JUNIT.
 set -u
 here=$GITHUB_ACTION_PATH
 environment=$RUNNER_TEMP/etalon-action
@@ -29,4 +29,4 @@ else
 fi
 echo "::endgroup::"
 exec "$program" gate --markdown="$GITHUB_STEP_SUMMARY" --junit="$JUNIT" \
-	${BASELINE:+--baseline="$BASELINE"} -- "$@"
+	${BASELINE:+--baseline="$BASELINE"} ${CONTRACT:+--contract="$CONTRACT"} -- "$@"

@@ -12,6 +12,7 @@
 #include "compare/gate/gate_output.h"
 #include "compare/gate/shard.h"
 #include "compare/report/baseline.h"
+#include "fixtures/io/file.h"
 #include "find.h"
 
 struct arguments {
@@ -138,38 +139,39 @@ static json_t *records(const struct arguments *a, const struct gated *j)
 	return rows;
 }
 
+static char *options_of(const struct arguments *a)
+{
+	char *text = NULL;
+	size_t n;
+	FILE *to = open_memstream(&text, &n);
+
+	if (!to) return NULL;
+	fprintf(to, "etalon %s", ETALON_VERSION);
+	find_options(to, &a->how);
+	return fclose(to) == 0 ? text : (free(text), NULL);
+}
+
 /* What else than captures decides a verdict: parts that differ in it are not parts of one gate. */
 static json_t *describe(const struct arguments *a, const struct gate_list *all, struct error *e)
 {
 	const char *file[MAX_OP_FILES + 1];
 	size_t files = 0;
-	char options[256];
+	char *options = options_of(a);
 
-	snprintf(options, sizeof options, "etalon %s%s%s%s%s%s%s", ETALON_VERSION,
-		a->how.contract ? " --contract " : "", a->how.contract ? a->how.contract : "",
-		a->how.truth ? " --truth " : "", a->how.truth ? a->how.truth : "",
-		a->how.quick ? " --quick" : "",
-		a->how.explained == ALL_EXPLAINED ? " --require-explained" : "");
+	if (!options) return error_set(e, E_MEMORY, NULL, NO_OFFSET, "a shard"), NULL;
 	for (; files < a->op.n; files++) file[files] = a->op.path[files];
 	if (a->baseline && !a->update) file[files++] = a->baseline;
 	const struct shard_how how = { a->shard, a->shards, a->path, a->n, a->flat, options, file,
 		files };
-	return shard_json(&how, all, e);
-}
-
-static json_t *names_of(const struct gate_list *l)
-{
-	json_t *names = json_object();
-
-	for (size_t i = 0; i < l->n; i++)
-		if (!l->item[i].gone) json_object_set_new(names, l->item[i].name, json_true());
-	return names;
+	json_t *j = shard_json(&how, all, e);
+	free(options);
+	return j;
 }
 
 static int judge_all(struct arguments *a, struct gated *j)
 {
 	struct error e = { 0 };
-	json_t *names = names_of(&j->list), *shard = NULL;
+	json_t *names = list_names(&j->list), *shard = NULL;
 	int status = EXIT_PASS;
 
 	if (a->shards && !(shard = describe(a, &j->list, &e))) {
@@ -286,6 +288,7 @@ int cmd_gate(int argc, char **argv)
 	bool ok = true;
 
 	cli_parse(&argp, argc, argv, &a);
+	file_read_all();        /* one that is cut off meanwhile does not take the others' verdicts with it */
 	if (a.baseline && !(a.update && access(a.baseline, F_OK) != 0)) ok = (a.old = baseline_read(a.baseline, &e)) != NULL;
 	ok = ok && collect(&a, &j.list, &e);
 	int status = ok ? judge_all(&a, &j) : print_failure(&e);

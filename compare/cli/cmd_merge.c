@@ -8,45 +8,68 @@
 
 struct arguments { struct gate_output to; char **path; size_t n; bool elsewhere; };
 
-/* What all shards of a list agree on, and those that are there. */
-struct parts {
-	size_t of, captures;
-	char digest[SHA256_TEXT], *options;
-	const char *first;
-	json_t **part;
-};
+/* The first shard, with which all must agree, its file, and the records of those that are there. */
+struct parts { size_t of, captures; json_t *shard; const char *first; json_t **part; };
 
 static size_t whole_number(const json_t *j, const char *key)
 {
 	return (size_t)json_integer_value(json_object_get(j, key));
 }
 
-static bool begin(struct parts *p, const json_t *shard, const char *path, struct error *e)
+static bool begin(struct parts *p, json_t *shard, const char *path, struct error *e)
 {
 	p->of = whole_number(shard, "of");
 	p->captures = whole_number(shard, "captures");
 	p->first = path;
-	snprintf(p->digest, sizeof p->digest, "%s", json_text(shard, "list"));
-	p->options = strdup(json_text(shard, "options"));
+	p->shard = json_incref(shard);
 	p->part = calloc(p->of + 1, sizeof *p->part);
-	return (p->part && p->options)
-		|| error_set(e, E_MEMORY, path, NO_OFFSET, "%zu shards", p->of);
+	return p->part || error_set(e, E_MEMORY, path, NO_OFFSET, "%zu shards", p->of);
 }
 
-static bool take(struct parts *p, const json_t *j, const char *path, struct error *e)
+static bool same(const json_t *a, const json_t *b, const char *key)
 {
-	const json_t *shard = json_object_get(j, "shard");
+	return !strcmp(json_text(a, key), json_text(b, key));
+}
+
+/* Formulas and a baseline, whatever their paths are. */
+static bool same_files(const json_t *a, const json_t *b)
+{
+	const json_t *x = json_object_get(a, "files"), *y = json_object_get(b, "files");
+	bool all = json_array_size(x) == json_array_size(y);
+
+	for (size_t i = 0; all && i < json_array_size(x); i++)
+		all = same(json_array_get(x, i), json_array_get(y, i), "sha256");
+	return all;
+}
+
+/* On another machine the same folders have other paths. */
+static bool same_folders(const json_t *a, const json_t *b)
+{
+	return json_equal(json_object_get(a, "folders"), json_object_get(b, "folders"))
+		&& json_equal(json_object_get(a, "flat"), json_object_get(b, "flat"));
+}
+
+static bool take(
+	struct parts *p, const json_t *j, const char *path, bool elsewhere, struct error *e)
+{
+	json_t *shard = json_object_get(j, "shard");
 	size_t number = whole_number(shard, "number");
 
 	if (!p->part && !begin(p, shard, path, e)) return false;
 	if (whole_number(shard, "of") != p->of || whole_number(shard, "captures") != p->captures
-		|| strcmp(json_text(shard, "list"), p->digest))
+		|| !same(shard, p->shard, "list"))
 		return error_set(e, E_VALUE, path, NO_OFFSET,
 			"a shard of another list of captures than '%s'", p->first);
-	if (strcmp(json_text(shard, "options"), p->options))
+	if (!elsewhere && !same_folders(shard, p->shard))
+		return error_set(
+			e, E_VALUE, path, NO_OFFSET, "a shard of other folders than '%s'", p->first);
+	if (!same(shard, p->shard, "options"))
 		return error_set(e, E_VALUE, path, NO_OFFSET,
 			"made with options '%.60s', '%.60s' with '%.60s'",
-			json_text(shard, "options"), p->first, p->options);
+			json_text(shard, "options"), p->first, json_text(p->shard, "options"));
+	if (!same_files(shard, p->shard))
+		return error_set(e, E_VALUE, path, NO_OFFSET,
+			"made with another baseline or other formulas than '%s'", p->first);
 	if (p->part[number])
 		return error_set(e, E_DUPLICATE, path, NO_OFFSET, "shard %zu/%zu is there already",
 			number, p->of);
@@ -79,7 +102,7 @@ static void parts_free(struct parts *p)
 {
 	for (size_t i = 0; p->part && i <= p->of; i++) json_decref(p->part[i]);
 	free(p->part);
-	free(p->options);
+	json_decref(p->shard);
 }
 
 static int worst(const json_t *captures)
@@ -131,7 +154,7 @@ int cmd_merge(int argc, char **argv)
 	cli_parse(&argp, argc, argv, &a);
 	for (size_t i = 0; ok && i < a.n; i++) {
 		json_t *j = shard_read(a.path[i], &e);
-		ok = j && take(&p, j, a.path[i], &e);
+		ok = j && take(&p, j, a.path[i], a.elsewhere, &e);
 		ok = ok
 			&& (a.elsewhere
 				|| shard_is_fresh(json_object_get(j, "shard"),

@@ -61,10 +61,12 @@ static bool judge_isolated(
 	struct isolated found;
 	struct capture under = *c;
 	struct error e;
+	const char *name = NULL;
 	bool broken;
 
 	if (how->quick || !op || !op_in_slots(op)) return false;
-	if (how->contract && strcmp(how->contract, "auto")) under.contract = how->contract;
+	if (how->contract && !contract_said(how->contract, op, &name, &e)) return false;
+	if (name && strcmp(name, "auto")) under.contract = name;
 	if (!isolate_capture(&found, &broken, false, &under, &e) || !broken) return false;
 	quick.quick = true;
 	finding_judge(f, path, c, &quick);
@@ -90,12 +92,24 @@ int find(const char *path, const struct judging *how, struct finding *f)
 	return finding_exit(f);
 }
 
+void find_options(FILE *to, const struct judging *how)
+{
+	if (how->contract) fprintf(to, " --contract %s", how->contract);
+	if (how->truth) fprintf(to, " --truth %s", how->truth);
+	if (how->quick) fputs(" --quick", to);
+	if (how->explained == ALL_EXPLAINED) fputs(" --require-explained", to);
+}
+
 static error_t parse(int key, char *text, struct argp_state *state)
 {
 	struct judging *how = state->input;
 
 	switch (key) {
-	case 'c': how->contract = text; return 0;
+	case 'c':
+		if (how->contract)
+			argp_error(state, "--contract: expected once, its parts with commas between them");
+		how->contract = text;
+		return 0;
 	case 't': how->truth = text; return 0;
 	case 'q': how->quick = true; return 0;
 	case 'r': how->explained = ALL_EXPLAINED; return 0;
@@ -104,7 +118,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-	{ "contract", 'c', "NAME", 0, "what a kernel may round (each capture's own, else its op's tightest); auto: the tightest that it meets", 0 },
+	{ "contract", 'c', "[OP=]NAME,...", 0,
+		"what a kernel may round, whatever its capture says; OP=NAME: calls of this op alone; auto: the tightest that it meets "
+		"(each capture's own, else its op's tightest)",
+		0 },
 	{ "truth", 't', "ARITH", 0, "f64, dd or mpfr:BITS (dd where the work allows, else f64)", 0 },
 	{ "require-explained", 'r', NULL, 0, "fail an error within the rules that nothing explains (`gate` does so of etalon's own kernels)", 0 },
 	{ "quick", 'q', NULL, 0, "the contracts' rules only, no x-ray of roundings and faults", 0 }, { 0 }

@@ -12,5 +12,7 @@ int find(const char *path, const struct judging *how, struct finding *f);
 
 /* How captures are judged, as a command says: its input is a struct judging. */
 extern const struct argp find_argp;
+/* The options that said so, each with a space before it. */
+void find_options(FILE *to, const struct judging *how);
 
 #endif

@@ -132,6 +132,15 @@ bool list_gone(struct gate_list *l, const json_t *captures, struct error *e)
 	return ok;
 }
 
+json_t *list_names(const struct gate_list *l)
+{
+	json_t *names = json_object();
+
+	for (size_t i = 0; i < l->n; i++)
+		if (!l->item[i].gone) json_object_set_new(names, l->item[i].name, json_true());
+	return names;
+}
+
 bool list_names_differ(const struct gate_list *l, struct error *e)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -144,30 +153,28 @@ bool list_names_differ(const struct gate_list *l, struct error *e)
 	return true;
 }
 
-bool list_only(struct gate_list *l, const char *name, struct error *e)
+/* Keeps every of-th from the number-th on, of those that have the name; NULL: of all. */
+static void keep(struct gate_list *l, const char *name, size_t number, size_t of)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < l->n; i++) {
-		if (strcmp(l->item[i].name, name)) item_free(&l->item[i]);
-		else l->item[kept++] = l->item[i];
+		struct listed *x = &l->item[i];
+		if (i % of == number - 1 && (!name || !strcmp(x->name, name))) l->item[kept++] = *x;
+		else item_free(x);
 	}
 	l->n = kept;
-	return kept
+}
+
+bool list_only(struct gate_list *l, const char *name, struct error *e)
+{
+	keep(l, name, 1, 1);
+	return l->n
 		|| error_set(e, E_MISSING, name, NO_OFFSET,
 			"--only: no capture has this path below the folders named");
 }
 
-void list_part(struct gate_list *l, size_t number, size_t of)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < l->n; i++) {
-		if (i % of != number - 1) item_free(&l->item[i]);
-		else l->item[kept++] = l->item[i];
-	}
-	l->n = kept;
-}
+void list_part(struct gate_list *l, size_t number, size_t of) { keep(l, NULL, number, of); }
 
 void list_free(struct gate_list *l)
 {

@@ -20,6 +20,9 @@ bool list_add(struct gate_list *l, const char *root, bool flat, struct error *e)
 /* Adds those of the baseline's captures that the list lacks, as gone. */
 bool list_gone(struct gate_list *l, const json_t *captures, struct error *e);
 
+/* An object with the names of those that are not gone as keys, a new reference. */
+json_t *list_names(const struct gate_list *l);
+
 /* Refuses two captures of one name. */
 bool list_names_differ(const struct gate_list *l, struct error *e);
 

@@ -69,13 +69,16 @@ static void compare_sites(const json_t *was, struct verdict *v)
 	}
 }
 
-/* A looser contract has larger sigma, so that figures under two contracts cannot be compared. */
-static void compare_calls(const json_t *was, struct verdict *v)
+/* A looser contract has larger sigma, and another call other errors: their figures say nothing of each other. */
+static void compare_calls(const json_t *was, const char *call, struct verdict *v)
 {
 	const char *op = json_text(was, "op"), *contract = json_text(was, "contract");
 
 	if (strcmp(op, v->op->name))
 		verdict_fail(v, "a call of %s, in the baseline one of %s", v->op->name, op);
+	else if (strcmp(call, json_text(was, "call")))
+		verdict_fail(v,
+			"another call than in the baseline: other shapes, types or parameters");
 	else if (strcmp(contract, v->contract->name))
 		verdict_fail(v, "judged under contract %s, in the baseline under %s",
 			v->contract->name, contract);
@@ -91,7 +94,7 @@ static void compare_one(const json_t *was, struct finding *f)
 
 	if (was && v->outcome == UNDECIDED)
 		verdict_fail(v, "undecided, which it was not in the baseline");
-	else if (was) compare_calls(was, v);
+	else if (was) compare_calls(was, f->call, v);
 	else if (v->outcome == PASS)
 		verdict_fail(v, "not in the baseline; --update-baseline adds it");
 }
@@ -156,7 +159,7 @@ json_t *baseline_entry(const struct finding *f)
 		json_object_set_new(rms, v->op->out[v->out[i].out].name, json_real(v->out[i].rule[RULE_RMS].value));
 	for (int j = 0; identified && j < v->x.profile.n; j++)
 		if (v->x.profile.reading[j].state == ROUNDED) json_array_append_new(rounds, json_string(site_text(v, &v->x.profile.reading[j], text)));
-	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "op", f->op, "contract",
-		v->contract->name, "producer", f->producer, "device", f->device, "rms", rms,
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "op", f->op, "call", f->call,
+		"contract", v->contract->name, "producer", f->producer, "device", f->device, "rms", rms,
 		"rounds", rounds);
 }

@@ -1,6 +1,6 @@
 /* The ratchet: each capture's figures as they were, and whether they got worse.
  * A baseline is a JSON object, {"version": 2, "captures": {NAME: ENTRY}}. NAME is the capture's path
- * below the folder that was named. The producer and the device stand in ENTRY for people to read. */
+ * below the folder that was named. ENTRY's "call" is a digest of shapes, types and parameters. The producer and the device stand in ENTRY for people to read. */
 #ifndef ETALON_BASELINE_H
 #define ETALON_BASELINE_H
 
@@ -16,7 +16,8 @@ json_t *baseline_parse(const char *text, size_t n, const char *path, struct erro
 
 /* Fails those findings whose kernel got worse: an output's rms error grew by more than its scatter
  * explains (mean_square_bound with the output's degrees of freedom and 1e-6), or a site is rounded that
- * was not. A capture fails too that is judged under another contract, has other outputs or no entry. */
+ * was not. A capture fails too that is judged under another contract, is another call, has other outputs or no
+ * entry. */
 void baseline_compare(const json_t *captures, const char *path, struct finding *f, size_t n);
 
 /* The record of a capture that the baseline at path has and the folders named do not. */

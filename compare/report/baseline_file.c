@@ -33,6 +33,7 @@ static bool is_entry(const json_t *x)
 	const json_t *rms = json_object_get(x, "rms"), *rounds = json_object_get(x, "rounds");
 
 	return json_is_string(json_object_get(x, "op"))
+		&& json_is_string(json_object_get(x, "call"))
 		&& json_is_string(json_object_get(x, "contract")) && json_is_object(rms)
 		&& are_all(rms, is_figure) && (json_is_null(rounds) || json_is_array(rounds))
 		&& are_all(rounds, is_text);
@@ -65,66 +66,44 @@ static bool is_sound(const json_t *j, struct error *e)
 	json_object_foreach((json_t *)(uintptr_t)captures, name, entry) {
 		if (is_entry(entry)) continue;
 		return error_set(e, E_FORMAT, name, NO_OFFSET,
-			"expected an entry with op, contract, rms and rounds, as --update-baseline "
-			"writes it");
+			"expected an entry with op, call, contract, rms and rounds, as "
+			"--update-baseline writes it" ANEW);
 	}
 	return true;
 }
 
-json_t *baseline_parse(const char *text, size_t n, const char *path, struct error *e)
+/* The captures of what was parsed, which it releases; NULL: it was not, and why. */
+static json_t *captures_of(json_t *j, const json_error_t *why, const char *path, struct error *e)
 {
-	json_error_t why;
-	json_t *j = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why), *captures = NULL;
+	json_t *captures = NULL;
 
 	if (!j)
 		error_set(e, E_HEADER_JSON, "",
-			why.position < 0 ? NO_OFFSET : (uint64_t)why.position,
-			"line %d, column %d: %s", why.line, why.column, why.text);
+			why->position < 0 ? NO_OFFSET : (uint64_t)why->position,
+			"line %d, column %d: %s", why->line, why->column, why->text);
 	else if (is_sound(j, e)) captures = json_incref(json_object_get(j, "captures"));
 	json_decref(j);
 	if (!captures) error_in_file(e, path);
 	return captures;
 }
 
-/* All bytes of an open file, with a 0 behind them; free() it. */
-static char *bytes_of(int file, size_t *n)
+json_t *baseline_parse(const char *text, size_t n, const char *path, struct error *e)
 {
-	char *text = NULL;
-	ssize_t got = 1;
+	json_error_t why;
+	json_t *j = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
 
-	*n = 0;
-	while (got > 0) {
-		char *more = realloc(text, *n + 65537);
-		if (!more) break;
-		text = more;
-		got = read(file, text + *n, 65536);
-		if (got > 0) *n += (size_t)got;
-	}
-	if (got == 0 && text) {
-		text[*n] = 0;
-		return text;
-	}
-	free(text);
-	return NULL;
+	return captures_of(j, &why, path, e);
 }
 
 json_t *baseline_read(const char *path, struct error *e)
 {
-	int file = open(path, O_RDONLY | O_CLOEXEC);
-	size_t n = 0;
-	json_t *captures = NULL;
-	char *text = NULL;
+	json_error_t why;
+	json_t *j = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
 
-	if (file < 0)
-		error_set(e, E_OPEN, "", NO_OFFSET, "%s; --update-baseline makes one",
-			strerror(errno));
-	else if (!(text = bytes_of(file, &n)))
-		error_set(e, E_READ, "", NO_OFFSET, "%s", strerror(errno));
-	else captures = baseline_parse(text, n, path, e);
-	if (!text) error_in_file(e, path);
-	if (file >= 0) close(file);
-	free(text);
-	return captures;
+	if (j || why.line >= 0) return captures_of(j, &why, path, e);
+	error_set(e, E_OPEN, "", NO_OFFSET, "%s; --update-baseline makes one", strerror(errno));
+	error_in_file(e, path);
+	return NULL;
 }
 
 /* The file, which an update makes where there is none, held by this process alone. Who replaced it
@@ -177,25 +156,18 @@ json_t *baseline_update(
 	const char *path, const json_t *only, const struct finding *f, size_t n, struct error *e)
 {
 	int file = locked(path, e);
-	size_t size = 0;
+	struct stat s;
 
 	if (file < 0) return NULL;
-	char *text = bytes_of(file, &size);
-	json_t *captures = !text ? NULL
-		: size           ? baseline_parse(text, size, path, e)
-				 : json_object();
-	if (!text) {
-		error_set(e, E_READ, "", NO_OFFSET, "%s", strerror(errno));
-		error_in_file(e, path);
-	}
+	const bool made = !fstat(file, &s) && !s.st_size;       /* by locked() */
+	json_t *captures = made ? json_object() : baseline_read(path, e);
 	for (size_t i = 0; captures && i < n; i++)
 		if (f[i].judged && f[i].verdict.outcome == PASS)
 			json_object_set_new(captures, f[i].name, baseline_entry(&f[i]));
 	if (captures && only) drop_all_but(captures, only);
 	bool ok = captures && written(path, captures, e);
-	if (!ok && !size) unlink(path);         /* made by locked() */
+	if (!ok && made) unlink(path);
 	close(file);
-	free(text);
 	if (ok) return captures;
 	json_decref(captures);
 	return NULL;

@@ -1,6 +1,7 @@
 #include "finding.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "compare/print/print.h"
@@ -38,6 +39,27 @@ static void say_inputs(struct verdict *v, const struct capture *c)
 	}
 }
 
+/* Calls of which this is equal differ in their numbers only, whatever the order of their tensors. */
+static void digest_call(const struct capture *c, char text[SHA256_TEXT])
+{
+	json_t *call = json_pack("{s:O}", "params", c->params);
+	char shape[256];
+	struct sha256 h;
+
+	for (size_t i = 0; i < c->tensors.n; i++) {
+		const struct tensor *t = &c->tensors.item[i];
+		json_object_set_new(call, t->name,
+			json_sprintf("%s %s", dtype_info[t->dtype].name,
+				shape_text(t, shape, sizeof shape)));
+	}
+	char *all = json_dumps(call, JSON_COMPACT | JSON_SORT_KEYS);
+	sha256_start(&h);
+	if (all) sha256_add(&h, all, strlen(all));
+	sha256_text(&h, text);
+	free(all);
+	json_decref(call);
+}
+
 void finding_judge(struct finding *f, const char *path, const struct capture *c, const struct judging *how)
 {
 	*f = (struct finding){ 0 };
@@ -46,6 +68,7 @@ void finding_judge(struct finding *f, const char *path, const struct capture *c,
 	copy_clean(f->producer, sizeof f->producer, c->producer);
 	copy_clean(f->device, sizeof f->device, c->device);
 	copy_clean(f->truth, sizeof f->truth, how->truth ? how->truth : "");
+	digest_call(c, f->call);
 	f->quick = how->quick;
 	f->judged = judge(c, how, &f->verdict, &f->error);
 	if (f->judged && !how->quick) judge_cause(c, how, &f->verdict);

@@ -3,6 +3,7 @@
 #define ETALON_FINDING_H
 
 #include "compare/verdict/verdict.h"
+#include "fixtures/io/sha256.h"
 
 /* What became of one file: a verdict, or the error that prevented it. */
 struct finding {
@@ -12,6 +13,7 @@ struct finding {
 	struct error error;             /* where not judged */
 	struct verdict verdict;         /* where judged */
 	char op[64], producer[128], device[64];         /* "" when the file could not be read */
+	char call[SHA256_TEXT];         /* of shapes, types and parameters; "" when the file could not be read */
 	/* Set by a gate, which owns them, behind finding_judge; else NULL. */
 	const char *name, *root; /* the path below the folder that was named, and that folder */
 	const char *baseline;           /* the baseline's path, if it fails this capture */

@@ -192,6 +192,7 @@ static json_t *json_written(void (*write)(FILE *, const struct finding *), const
 	if (to) {
 		write(to, f);
 		fclose(to);
+		if (text) make_clean(text);
 	}
 	json_t *j = text ? json_string(text) : json_null();
 	free(text);

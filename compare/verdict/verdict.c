@@ -150,10 +150,9 @@ static bool judge_all(const struct call *call, const struct judging *how, uint64
 	return ok;
 }
 
-/* The contracts to be tried; *choose: the call says which. */
-static bool contracts_for(const struct call *call, const struct judging *how, uint64_t *tried, bool *choose, struct error *e)
+/* The contracts to be tried under this name, or NULL; *choose: the call says which. */
+static bool contracts_for(const struct call *call, const char *name, uint64_t *tried, bool *choose, struct error *e)
 {
-	const char *name = how->contract ? how->contract : call->capture->contract;
 	int k = 0;
 
 	*choose = name && !strcmp(name, "auto") && call->op->contracts[1].name;
@@ -182,11 +181,14 @@ bool judge_by(struct yardstick *y, const struct capture *c, const struct judging
 	struct call call;
 	uint64_t tried = 0;
 	bool choose = false;
+	const char *name = NULL;
 
 	if (!call_bind(&call, c, true, e)) return false;
 	call.at_hand = how->at_hand;
-	if (!contracts_for(&call, how, &tried, &choose, e) || !judge_all(&call, how, tried, choose, y, v, e)) return false;
-	v->unnamed = !how->contract && !c->contract && call.op->contracts[1].name;
+	if (how->contract && !contract_said(how->contract, call.op, &name, e)) return false;
+	if (!name) name = c->contract;
+	if (!contracts_for(&call, name, &tried, &choose, e) || !judge_all(&call, how, tried, choose, y, v, e)) return false;
+	v->unnamed = !name && call.op->contracts[1].name;
 	return !v->unnamed || find_instead(&call, how, v, e);
 }
 

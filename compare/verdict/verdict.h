@@ -81,13 +81,17 @@ struct verdict {
 enum explained { NONE_EXPLAINED, OWN_EXPLAINED, ALL_EXPLAINED };
 
 struct judging {
-	const char *contract;           /* a name, "auto", or NULL: the capture's own, else the op's tightest */
+	const char *contract;           /* for contract_said; an op that it does not name, or NULL: the capture's own, else the op's tightest */
 	const char *truth;              /* an arithmetic, or NULL: dd where the work allows, else f64 */
 	bool quick;                     /* the contract's rules only, no x-ray */
 	enum explained explained;
 	size_t at_hand;                 /* elements of outputs at a time; 0: as many as is usual (compare/truth/expected.h) */
 	void (*tick)(const char *stage, size_t done, size_t total);     /* may be NULL */
 };
+
+/* The contract that `said` names for calls of the op: in "NAME,OP=NAME,..." that of OP=NAME, else
+ * NAME. *name is the op's, or "auto", or NULL where nothing is said of this op. */
+bool contract_said(const char *said, const struct op *op, const char **name, struct error *e);
 
 /* Judges c. false: bad input or a failing machine, told in *e; *v is then without meaning. */
 bool judge(const struct capture *c, const struct judging *how, struct verdict *v, struct error *e);

@@ -4,36 +4,43 @@
 
 #include "gpu/host/plugin_memory.h"
 
-/* Before and behind a tensor: a kernel that counts wrongly writes a row or a tile too much. ALIGN: as device memory is aligned. */
-enum { GUARD = 1 << 16, ALIGN = 256 };
+/* LEAST: of what is watched before and behind a tensor; a kernel that counts wrongly writes a row or a tile too much. ALIGN: as
+ * device memory is aligned. */
+enum { LEAST = 1 << 16, ALIGN = 256 };
+
+/* As much as the tensor has: so far away is what a wrong head or sequence, one beyond the last, would have. */
+static size_t reach(const struct tensor *t)
+{
+	return ((t->bytes > LEAST ? t->bytes : LEAST) + ALIGN - 1) / ALIGN * ALIGN;
+}
 
 /* No byte of a number that kernels write often, and not the same everywhere. */
 static unsigned char mark(size_t i) { return (unsigned char)(0xA5 ^ i * 37); }
 
-static void guard(char *memory)
+static void guard(char *memory, size_t n)
 {
-	for (size_t i = 0; i < GUARD; i++) memory[i] = (char)mark(i);
+	for (size_t i = 0; i < n; i++) memory[i] = (char)mark(i);
 }
 
-/* The first byte of a guard that is another, or GUARD. */
-static size_t changed(const char *memory)
+/* The first byte of a guard of n that is another, or n. */
+static size_t changed(const char *memory, size_t n)
 {
 	size_t i = 0;
 
-	while (i < GUARD && memory[i] == (char)mark(i)) i++;
+	while (i < n && memory[i] == (char)mark(i)) i++;
 	return i;
 }
 
 static bool lend(struct lent *l, struct etalon_tensor *to, const struct tensor *t)
 {
-	const size_t room = (2 * (size_t)GUARD + t->bytes + ALIGN - 1) / ALIGN * ALIGN;
+	const size_t far = reach(t), room = (2 * far + t->bytes + ALIGN - 1) / ALIGN * ALIGN;
 
 	if (!(l->memory = aligned_alloc(ALIGN, room))) return false;
-	guard(l->memory);
-	if (t->bytes) memcpy(l->memory + GUARD, t->data, t->bytes);
-	guard(l->memory + GUARD + t->bytes);
+	guard(l->memory, far);
+	if (t->bytes) memcpy(l->memory + far, t->data, t->bytes);
+	guard(l->memory + far + t->bytes, far);
 	memcpy(l->shape, t->shape, sizeof l->shape);
-	*to = (struct etalon_tensor){ t->name, dtype_info[t->dtype].name, t->rank, l->shape, l->memory + GUARD };
+	*to = (struct etalon_tensor){ t->name, dtype_info[t->dtype].name, t->rank, l->shape, l->memory + far };
 	return true;
 }
 
@@ -52,17 +59,16 @@ bool loan_make(struct loan *l, const struct capture *c, struct error *e)
 /* The bytes beside t are as they were. */
 static bool stayed_within(const struct lent *l, const struct tensor *t, const char *library, struct error *e)
 {
-	const char *behind = l->memory + GUARD + t->bytes;
-	const size_t before = changed(l->memory), after = changed(behind);
+	const size_t far = reach(t), before = changed(l->memory, far), after = changed(l->memory + far + t->bytes, far);
 
-	if (before < GUARD)
-		return error_set(e, E_DEVICE, t->name, NO_OFFSET, "%s wrote up to %zu bytes before it", library, (size_t)GUARD - before);
-	return after == GUARD || error_set(e, E_DEVICE, t->name, NO_OFFSET, "%s wrote %zu bytes behind the %zu that it has", library, after, t->bytes);
+	if (before < far)
+		return error_set(e, E_DEVICE, t->name, NO_OFFSET, "%s wrote up to %zu bytes before it", library, far - before);
+	return after == far || error_set(e, E_DEVICE, t->name, NO_OFFSET, "%s wrote %zu bytes behind the %zu that it has", library, after, t->bytes);
 }
 
 static bool kept_input(const struct lent *l, const struct tensor *t, const char *library, struct error *e)
 {
-	const char *now = l->memory + GUARD, *was = t->data;
+	const char *now = l->memory + reach(t), *was = t->data;
 	size_t i = 0;
 
 	while (i < t->bytes && now[i] == was[i]) i++;
@@ -76,7 +82,7 @@ bool loan_take_back(const struct loan *l, struct capture *c, const char *library
 		const struct tensor *t = &c->tensors.item[i];
 		const bool output = !strncmp(t->name, "out.", 4);
 		if (!stayed_within(&l->lent[i], t, library, e) || !(output || kept_input(&l->lent[i], t, library, e))) return false;
-		if (output && t->bytes) memcpy(t->data, l->lent[i].memory + GUARD, t->bytes);
+		if (output && t->bytes) memcpy(t->data, l->lent[i].memory + reach(t), t->bytes);
 	}
 	return true;
 }

@@ -134,6 +134,14 @@ def test_no_capture_is_no_pass(folder):
     assert action(folder, folder / "none", "nothing*.safetensors")[0] == 2
 
 
+def test_the_owners_contract_is_the_gates(folder):
+    (folder / "none").mkdir()
+    status, said = action(folder, folder / "none", "my-captures", CONTRACT="rope=cos_sin_bf16")
+    assert status == 0 and " cos_sin_bf16 " in said
+    status, said = action(folder, folder / "none", "my-captures", CONTRACT="rope=nope")
+    assert status == 2 and "5 unreadable" in said
+
+
 def test_the_gates_status_is_the_actions(folder):
     (folder / "none").mkdir()
     shell(

@@ -158,6 +158,11 @@ static bool form(struct parser *s, const struct word *name, struct node *when)
 {
 	static const struct word only = { .text = "formula" };
 	bool ok = true, more;
+	const struct declared *above = name ? NULL : declared((const struct declared *)s->t->forms, only.text);
+	const struct word *here = peek(s);
+	if (above)
+		return formula_error(s->e, s->w.path, here->line, here->column,
+			"expected no second body; the one above begins in line %d, and 'let' stands before it", above->line);
 	struct form_decl *f = declare(s, &s->t->forms, sizeof *f, name ? name : &only);
 
 	if (!f) return false;

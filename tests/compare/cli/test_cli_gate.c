@@ -227,6 +227,8 @@ static void usage(void **state)
 	refused("whole run", "gate", "--prune", "--update-baseline", "--baseline", base,
 		"--partial", scratch(""));
 	refused("--update-baseline needs", "gate", "--update-baseline", scratch(""));
+	refused("expected once", "gate", "--contract", "rope=f32", "--contract",
+		"causal_conv1d=f32", scratch("A"));
 }
 
 int main(int argc, char **argv)

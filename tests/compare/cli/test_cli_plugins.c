@@ -2,6 +2,7 @@
 #define _GNU_SOURCE     /* memfd_create */
 #include <string.h>
 
+#include "gpu/host/plugin_memory.h"
 #include "tests/program.h"
 
 static const char *record(const char *how, int status)
@@ -52,6 +53,28 @@ static void what_ends_the_process_fails(void **state)
 	}
 }
 
+/* On both sides as far as the tensor is large. */
+static void what_is_written_beside_a_tensor_is_seen(void **state)
+{
+	enum { N = 100000 };
+	static const ptrdiff_t at[] = { -1, -N, N, 2 * N - 1 };
+
+	(void)state;
+	for (size_t i = 0; i <= sizeof at / sizeof *at; i++) {
+		struct capture c = { .op = "rmsnorm" };
+		struct loan loan;
+		struct error e;
+		assert_non_null(tensors_add(&c.tensors, "out.y", DT_F32, 1, (size_t[]){ N }));
+		assert_true(loan_make(&loan, &c, &e));
+		((float *)loan.tensor[0].data)[i ? at[i - 1] : 0] = 1;
+		assert_int_equal(loan_take_back(&loan, &c, "p.so", &e), !i);
+		if (i) assert_error_at(&e, E_DEVICE, NO_OFFSET, "beside");
+		else assert_true(*(float *)c.tensors.item[0].data == 1);
+		loan_free(&loan);
+		tensors_free(&c.tensors);
+	}
+}
+
 /* These leave nothing behind: the captures are the same, case by case. */
 static void what_is_put_right_does_no_harm(void **state)
 {
@@ -83,7 +106,8 @@ static void what_is_put_right_does_no_harm(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_spoils_a_capture_fails), cmocka_unit_test(what_ends_the_process_fails), cmocka_unit_test(what_is_put_right_does_no_harm)
+		cmocka_unit_test(what_spoils_a_capture_fails), cmocka_unit_test(what_ends_the_process_fails),
+		cmocka_unit_test(what_is_written_beside_a_tensor_is_seen), cmocka_unit_test(what_is_put_right_does_no_harm)
 	};
 
 	(void)argc;

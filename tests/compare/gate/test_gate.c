@@ -5,18 +5,20 @@
 
 #include "compare/cli/cli.h"
 #include "compare/gate/shard.h"
+#include "fixtures/io/file.h"
 #include "tests/kernel_model.h"
 
 enum { MOST = 12 };
 
 static char base[512], part[3][600];
 
+/* Rounded as the contract that it declares; NULL: as f32, undeclared. */
 static void write_call(const char *name, double wrong, const char *contract)
 {
 	struct capture c;
 	struct error e;
 
-	model_case(&c, "causal_conv1d", "prefill_silu", "f32");
+	model_case(&c, "causal_conv1d", "prefill_silu", contract ? contract : "f32");
 	set(capture_out(&c, "y"), 5, get(capture_out(&c, "y"), 5) + wrong);
 	if (contract) assert_true(meta_set(&c.tensors, "etalon.contract", contract));
 	no_error(tensors_write(&c.tensors, scratch(name), &e), &e);
@@ -82,6 +84,25 @@ static void a_baseline_misses_what_is_gone(void **state)
 	remove(base);
 }
 
+/* A gate reads files of any size before it judges: a signal would take all verdicts with it. */
+static void a_large_capture_may_be_cut_off(void **state)
+{
+	const char *large = scratch("large");
+	struct error e;
+	void *map;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(gate(scratch("none")), EXIT_INPUT);
+	assert_true(text_write(large, "x", 1, &e) && truncate(large, (off_t)300 << 20) == 0);
+	no_error(file_map(large, &map, &n, &e), &e);
+	assert_int_equal(truncate(large, 1), 0);
+	assert_int_equal(((volatile char *)map)[0], 'x');
+	assert_int_equal(((volatile char *)map)[n - 1], 0);
+	file_unmap(map, n);
+	remove(large);
+}
+
 static void equal_names_share_no_entry(void **state)
 {
 	(void)state;
@@ -90,6 +111,35 @@ static void equal_names_share_no_entry(void **state)
 		EXIT_INPUT);
 	assert_true(access(base, F_OK) != 0);
 	assert_int_equal(gate("--flat", scratch("A"), scratch("A/B")), EXIT_PASS);
+}
+
+/* A kernel may not loosen what the owner says, with a baseline or without one. */
+static void the_owners_contract_outranks_the_captures(void **state)
+{
+	static const char *const strict[] = { "f32", "causal_conv1d=f32",
+		"conv_bf16,causal_conv1d=f32", "causal_conv1d=f32,rope=bf16" };
+	static const char *const loose[] = { "conv_bf16", "rope=f32",
+		"f32,causal_conv1d=conv_bf16" };
+
+	(void)state;
+	write_call("A/n.safetensors", 0, "conv_bf16");
+	assert_int_equal(gate(scratch("A")), EXIT_PASS);
+	for (size_t i = 0; i < sizeof strict / sizeof *strict; i++)
+		assert_int_equal(gate("--contract", strict[i], scratch("A")), EXIT_FAIL);
+	for (size_t i = 0; i < sizeof loose / sizeof *loose; i++)
+		assert_int_equal(gate("--contract", loose[i], scratch("A")), EXIT_PASS);
+	write_call("A/n.safetensors", 0, NULL);
+}
+
+/* A name that nothing has would leave the captures' own word. */
+static void a_contract_for_no_op_is_an_error(void **state)
+{
+	static const char *const wrong[] = { "rope=nope", "nope=f32", "nope", "", "f32,", "f32,f32",
+		"causal_conv1d=f32,causal_conv1d=conv_bf16", "=f32", "causal_conv1d=" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+		assert_int_equal(gate("--contract", wrong[i], scratch("A")), EXIT_INPUT);
 }
 
 static void make_parts(void)
@@ -120,6 +170,27 @@ static void other_options_make_other_parts(void **state)
 	assert_int_equal(gate("--contract", "f32", "--shard", "2/2", "--output", part[2], scratch("A")),
 		EXIT_PASS);
 	assert_int_equal(merge(part[1], part[2]), EXIT_INPUT);
+}
+
+/* Half of a list judged with a baseline, half without; half of one folder's, half of another's. */
+static void parts_of_other_gates_are_refused(void **state)
+{
+	(void)state;
+	assert_int_equal(gate("--baseline", base, "--update-baseline", scratch("A")), EXIT_PASS);
+	make_parts();
+	assert_int_equal(gate("--baseline", base, "--shard", "2/2", "--output", part[2], scratch("A")),
+		EXIT_PASS);
+	assert_int_equal(merge(part[1], part[2]), EXIT_INPUT);
+	assert_int_equal(merge(part[2], part[1]), EXIT_INPUT);
+	assert_int_equal(gate("--baseline", base, "--shard", "1/2", "--output", part[1], scratch("A")),
+		EXIT_PASS);
+	assert_int_equal(merge(part[1], part[2]), EXIT_PASS);
+	assert_int_equal(
+		gate("--baseline", base, "--shard", "2/2", "--output", part[2], scratch("A/.")),
+		EXIT_PASS);
+	assert_int_equal(merge(part[1], part[2]), EXIT_INPUT);
+	assert_int_equal(merge("--elsewhere", part[1], part[2]), EXIT_PASS);
+	remove(base);
 }
 
 /* The part with what `change` does to it. */
@@ -182,9 +253,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(folders_below_count),
 		cmocka_unit_test(a_baseline_misses_what_is_gone),
+		cmocka_unit_test(a_large_capture_may_be_cut_off),
 		cmocka_unit_test(equal_names_share_no_entry),
+		cmocka_unit_test(the_owners_contract_outranks_the_captures),
+		cmocka_unit_test(a_contract_for_no_op_is_an_error),
 		cmocka_unit_test(a_stale_part_is_refused),
 		cmocka_unit_test(other_options_make_other_parts),
+		cmocka_unit_test(parts_of_other_gates_are_refused),
 		cmocka_unit_test(what_contradicts_itself_is_refused),
 	};
 

@@ -11,7 +11,8 @@ static void finding_make(struct finding *f)
 	const struct op *op = op_find("rope");
 
 	require(op && op->out[0].name && op->contracts[0].name);
-	*f = (struct finding){ .judged = true, .op = "rope", .name = "a", .root = "folder" };
+	*f = (struct finding){ .judged = true, .op = "rope", .call = "0", .name = "a",
+		.root = "folder" };
 	f->verdict.op = op;
 	f->verdict.contract = &op->contracts[0];
 	f->verdict.n_out = 1;

@@ -73,6 +73,52 @@ static void what_got_worse_fails(void **state)
 	json_decref(j);
 }
 
+/* A right answer of the case, judged. alter: what becomes of the capture before. */
+static struct finding judged_case(const char *name, void (*alter)(struct capture *))
+{
+	const struct judging how = { .quick = true };
+	struct finding f;
+	struct capture c;
+
+	model_case(&c, "causal_conv1d", name, "f32");
+	if (alter) alter(&c);
+	finding_judge(&f, "a", &c, &how);
+	capture_free(&c);
+	f.name = "a";
+	return f;
+}
+
+static void in_another_order(struct capture *c)
+{
+	struct tensor first = c->tensors.item[0];
+
+	c->tensors.item[0] = c->tensors.item[1];
+	c->tensors.item[1] = first;
+}
+static void without_activation(struct capture *c)
+{
+	json_object_set_new(c->params, "activation", json_string("none"));
+}
+
+/* An easier call says nothing of the kernel's error on the one that was there. */
+static void another_call_fails(void **state)
+{
+	struct finding was = judged_case("prefill_silu", NULL), now = judged_case("decode", NULL),
+		       same = judged_case("prefill_silu", in_another_order),
+		       other = judged_case("prefill_silu", without_activation);
+	json_t *j = written(&was, 1);
+
+	(void)state;
+	assert_int_equal(now.verdict.outcome, PASS);
+	compare(j, &now);
+	assert_int_equal(now.verdict.outcome, FAIL);
+	assert_non_null(strstr(now.verdict.reason[0], "another call than in the baseline"));
+	compare(j, &same);
+	assert_int_equal(same.verdict.outcome, PASS);
+	assert_string_not_equal(other.call, was.call);
+	json_decref(j);
+}
+
 /* Another commit or device is the same kernel, and what it regressed by fails. */
 static void a_producer_is_no_key(void **state)
 {
@@ -236,9 +282,12 @@ static void what_is_no_baseline_is_refused(void **state)
 		{ "{\"version\": 2}", "expected an object" },
 		{ "{\"version\": 2, \"captures\": {\"a\": 1}}", "entry" },
 		{ "{\"version\": 2, \"captures\": {\"a\": {\"op\": \"rope\", \"contract\": "
+		  "\"f32\", \"rms\": {\"y\": 1}, \"rounds\": null}}}",
+			"entry with op, call" },
+		{ "{\"version\": 2, \"captures\": {\"a\": {\"op\": \"rope\", \"call\": \"0\", \"contract\": "
 		  "\"f32\", \"rms\": {\"y\": -1}, \"rounds\": null}}}",
 			"entry" },
-		{ "{\"version\": 2, \"captures\": {\"a\": {\"op\": \"rope\", \"contract\": "
+		{ "{\"version\": 2, \"captures\": {\"a\": {\"op\": \"rope\", \"call\": \"0\", \"contract\": "
 		  "\"f32\", \"rms\": {\"y\": 1}, \"rounds\": [1]}}}",
 			"entry" },
 	};
@@ -285,6 +334,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_same_passes),
 		cmocka_unit_test(what_got_worse_fails),
+		cmocka_unit_test(another_call_fails),
 		cmocka_unit_test(a_producer_is_no_key),
 		cmocka_unit_test(what_has_no_entry_fails),
 		cmocka_unit_test(another_contract_or_op_fails),

@@ -146,10 +146,34 @@ static void ratios_in_words(void **state)
 		assert_string_equal(ratio_text(rows[i].x, 4, text), rows[i].text);
 }
 
+/* GitHub drops a summary of more than 1 MiB: what there is no room for is counted. */
+static void a_summary_has_an_end(void **state)
+{
+	json_t *all = json_array();
+	char reason[600], *text = NULL;
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
+
+	(void)state;
+	memset(reason, '<', sizeof reason - 1);
+	reason[sizeof reason - 1] = 0;
+	for (int i = 0; i < 4000; i++)
+		json_array_append_new(all,
+			json_pack("{s:s, s:s, s:i, s:[s]}", "capture", "c", "verdict", "error",
+				"exit", EXIT_INPUT, "reasons", reason));
+	report_markdown(to, all);
+	assert_int_equal(fclose(to), 0);
+	assert_true(size > 900000 && size < 1 << 20);
+	assert_non_null(strstr(text, "4000 captures: 0 passed"));
+	assert_non_null(strstr(text, "\nThis page has room for 4000 of 4000 captures and the reasons of 1"));
+	free(text);
+	json_decref(all);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(without_sigma_the_wrong_are_counted),
+		cmocka_unit_test(a_summary_has_an_end), cmocka_unit_test(without_sigma_the_wrong_are_counted),
 		cmocka_unit_test(what_is_not_finite_is_said_in_words),
 		cmocka_unit_test(noise_is_within_the_rules),
 		cmocka_unit_test(a_gain_is_a_factor),

@@ -66,6 +66,7 @@ static const struct broken broken[] = {
 	{ HEAD "z[r] =\xc2\xa0x[r]\n", ":6:7", "operator, got byte 0xc2" },
 	{ HEAD "z[r] = x[r]\xcf\n", ":6:12", "operator, got byte 0xcf" },
 	{ HEAD "z[r] = x[r 0]\n", ":6:10", "'*' between factors here, or a comma" },
+	{ HEAD "s = x[r]\nlet k = r + 1\nz[r] = s\n", ":8:1", "no second body; the one above begins in line 6, and 'let'" },
 	{ HEAD "t = r + 1\nz[r] = x[t]\n", ":7:10", "an index, which each, let and loops name; 't' is a value" },
 	{ HEAD "z[r] = x[r] * s\ns = sum(x[r])\n", ":6:15", "defined above; nothing is named 's'" },
 	{ HEAD "z[r] = x[r]\nz[r] = y[:]\n", ":7:1", "each element of z is stored once: a line above stores these" },
