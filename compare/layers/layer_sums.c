@@ -7,7 +7,8 @@
 static const struct arith *const sums[] = { &arith_f64, &arith_f32_tree, &arith_mma[MMA_HOPPER], &arith_mma[MMA_AMPERE] };
 enum { SUMS = sizeof sums / sizeof *sums };
 
-struct layer_work layer_work = { UINT64_C(1) << 31, UINT64_C(1) << 31, UINT64_C(1) << 35, UINT64_C(1) << 32 };
+struct layer_work layer_work = { UINT64_C(1) << 31, UINT64_C(1) << 31, UINT64_C(1) << 35, UINT64_C(1) << 28,
+	UINT64_C(1) << 29 };
 
 size_t layer_tokens(const struct reader *d, uint64_t work)
 {
