@@ -299,7 +299,7 @@ int cmd_logits(int argc, char **argv)
 		{ "contract", 'c', "NAME", 0, "with --model: what the engine may round (what the file declares, or f32), and where else, "
 			"as NAME,delta.q_norm=bf16; auto: by the types of the file, the first that it meets", 0 },
 		{ "runs", 'R', "N", 0, "with --model: noisy runs behind sigma (8)", 0 },
-		{ "quick", 'q', NULL, 0, "with --model: the verdict on the logits alone: no hidden states, no suspects", 0 },
+		{ "quick", 'q', NULL, 0, "with --model: the verdict on the logits alone: no suspects, and hidden states tell no more than the contract that auto takes", 0 },
 		{ "last", 'l', NULL, 0, "with --model: there are fewer rows of logits than ids, and they are the last ones'", 0 },
 		{ "truth", 'T', "ARITH", 0, "with --model: the reference's arithmetic (f64)", 0 },
 		{ "ref", 'r', "FILE:TENSOR", 0, "in place of a model: the logits that they are compared with", 1 },
