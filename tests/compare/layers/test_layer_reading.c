@@ -241,6 +241,38 @@ static void reads_two_roundings_at_once(void **state)
 	tensors_free(&engine);
 }
 
+/* A correct layer's error, times so much: in all tokens, or in one alone. */
+static void its_size_decides(void **state)
+{
+	static const struct { double times; size_t tokens; bool within; } rows[] = { { 0, FEW, true }, { 0.5, FEW, true }, { 1, FEW, true },
+		{ 1.9, FEW, false }, { 1.9, 1, true }, { 20, 1, false } };
+	struct model_plan p = bed_plan(&beds[0], "torch_bf16", 0, -1);
+	struct plan f64 = plan_plain(&arith_f64, arith_f64.precision);
+	struct tensors engine;
+	struct answer exact;
+	struct call call;
+	struct error e;
+
+	(void)state;
+	assert_true(bed_engine(&beds[0], &p, FEW, DT_F32, &engine, &e));
+	struct tensor *y = tensors_find(&engine, "hidden.1");
+	assert_true(model_layer_call(&beds[0].model, 0, tensors_find(&engine, "hidden.0"), NULL, NULL, y, &call, &e));
+	assert_true(ref_run(&call, &f64, &exact, &e));
+	float *got = y->data, *correct = memcpy(malloc(y->bytes), got, y->bytes);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		size_t changed = y->count / FEW * rows[i].tokens;
+		struct layer_reading r;
+		memcpy(got, correct, y->bytes);
+		for (size_t k = 0; k < changed; k++) got[k] = (float)(exact.hi[0][k] + rows[i].times * ((double)correct[k] - exact.hi[0][k]));
+		assert_true(layer_read_size(&call, &call.op->contracts[op_contract(call.op, "torch_bf16")], &r, &e));
+		assert_int_equal(r.within, rows[i].within);
+		if (rows[i].times == 20) assert_true(r.size.at == 0 && r.size.worst > 10 && r.size.value < 1.4);
+	}
+	free(correct);
+	answer_free(&exact);
+	tensors_free(&engine);
+}
+
 static void nan_never_passes(void **state)
 {
 	struct model_plan p = bed_plan(&beds[0], "f32", 0, -1);
@@ -270,6 +302,7 @@ int main(void)
 		cmocka_unit_test(says_what_it_would_have_seen),
 		cmocka_unit_test(reads_roundings),
 		cmocka_unit_test(reads_two_roundings_at_once),
+		cmocka_unit_test(its_size_decides),
 		cmocka_unit_test(nan_never_passes),
 	};
 
