@@ -252,11 +252,12 @@ $(BUILD)/pairs: $(call objects,pairs.c kill_matrix_model.c) $(OBJECTS)
 $(BUILD)/model_faults: $(call objects,model_faults.c) $(OBJECTS)
 	$(LINK) $(LIBS)
 
-# Correct engines in 54 cuts, and wrong ones: SMALL=1 takes a sample, ONLY=REGEX some ("tiny vllm right hidden"), MODELS=tiny,moe.
+# Correct engines in 54 cuts, and wrong ones: SMALL=1 takes a sample, ONLY=REGEX some ("tiny vllm right hidden"), MODELS=tiny,moe,
+# DRAWN=7300-7309 other cuts, drawn with these seeds.
 engines: $(BUILD)/etalon
 	@[ -x $(BUILD)/engines/venv/bin/python ] || { python3 -m venv $(BUILD)/engines/venv && $(BUILD)/engines/venv/bin/pip install -q numpy ml_dtypes; }
 	@PYTHONDONTWRITEBYTECODE=1 $(BUILD)/engines/venv/bin/python tests/engines/study.py $< $(BUILD)/engines $(if $(SMALL),--small) \
-		$(if $(ONLY),--only '$(ONLY)') $(if $(MODELS),--models $(MODELS)) >$(BUILD)/engines.md; status=$$?; cat $(BUILD)/engines.md; exit $$status
+		$(if $(ONLY),--only '$(ONLY)') $(if $(MODELS),--models $(MODELS)) $(if $(DRAWN),--seeds $(DRAWN)) >$(BUILD)/engines.md; status=$$?; cat $(BUILD)/engines.md; exit $$status
 
 # HOW=logits: from logits alone, the fault in all layers of its kind.
 model-faults: $(BUILD)/model_faults

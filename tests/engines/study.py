@@ -1,4 +1,4 @@
-"""Correct engines and wrong ones, judged: study.py ETALON FOLDER [--only REGEX] [--models NAMES] [--small]
+"""Correct engines and wrong ones, judged: study.py ETALON FOLDER [--only REGEX] [--models NAMES] [--small] [--seeds A-B]
 
 Prints the page's table; exit code 1 where a correct engine fails or a fault that stands out does not, or is misnamed."""
 
@@ -64,7 +64,8 @@ def run(job):
 
 def jobs(a, folder):
     only = re.compile(a.only)
-    right = list(CUTS) + [f"seed:{s}" for s in SEEDS]
+    right = [f"seed:{s}" for s in a.seeds] if a.seeds else list(CUTS) + [f"seed:{s}" for s in SEEDS]
+    faulty = () if a.seeds else FAULTY
     for model in a.models.split(","):
         for i, cut in enumerate(right):
             if a.small and i % 5:
@@ -72,9 +73,9 @@ def jobs(a, folder):
             for way in ("hidden", "logits"):
                 if only.search(f"{model} {cut} right {way}"):
                     yield a.etalon, folder, model, cut, None, way
-        for i, cut in enumerate(FAULTY):
+        for i, cut in enumerate(faulty):
             for k, (fault, (_, models)) in enumerate(FAULTS.items()):
-                if model not in models or (a.small and (i + k) % len(FAULTY)):
+                if model not in models or (a.small and (i + k) % len(faulty)):
                     continue
                 if only.search(f"{model} {cut} {fault} hidden"):
                     yield a.etalon, folder, model, cut, fault, "hidden"
@@ -117,6 +118,11 @@ def report(rows):
     return 1 if bad else 0
 
 
+def seeds(text):
+    first, last = text.split("-")
+    return range(int(first), int(last) + 1)
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("etalon")
@@ -124,6 +130,7 @@ def main():
     p.add_argument("--only", default="")
     p.add_argument("--models", default=",".join(MODELS))
     p.add_argument("--small", action="store_true")
+    p.add_argument("--seeds", type=seeds, help="cuts drawn with these seeds alone, as 7300-7309")
     a = p.parse_args()
     folder = os.path.abspath(a.folder)
     os.makedirs(folder, exist_ok=True)
