@@ -142,9 +142,13 @@ static bool verify(const struct reader *d, const struct layer_reading *r, const 
 	struct layer_size *size)
 {
 	struct plan exact = layer_plan_exact(r, s), emulation = layer_plan_with(r, s);
-	struct layer_changed c;
-	bool ok = layer_changed_make(&c, d->call, x, s) && layer_size_around(d, &c.call, &exact, &emulation, size);
+	struct plan noisy = layer_noisy(&emulation, 0), before = layer_noisy(&emulation, 1);
+	struct layer_changed right, c;
+	bool ok = layer_changed_make(&right, d->call, x, s, &exact);
 
+	ok &= layer_changed_make(&c, d->call, x, s, &before);
+	ok = ok && layer_size_around(d, &right.call, &exact, &c.call, &noisy, size);
+	layer_changed_free(&right);
 	layer_changed_free(&c);
 	return ok;
 }
@@ -154,10 +158,10 @@ static bool explain(struct reader *d, struct layer_reading *r, const struct laye
 {
 	struct layer_changed c;
 	const struct call *own = d->call;
-	bool ok = layer_changed_make(&c, own, x, s);
 
-	d->call = &c.call;
 	take(r, s);
+	bool ok = layer_changed_make(&c, own, x, s, &r->emulation);
+	d->call = &c.call;
 	ok = ok && layer_settle(d, r, NULL);
 	d->call = own;
 	layer_changed_free(&c);

@@ -32,9 +32,9 @@ void layer_rows_free(struct layer_rows *rows);
 void layer_rows_add(struct layer_rows *rows, const struct reader *d, int run, const double *y, const struct answer *a);
 /* The engine's error in these units. */
 bool layer_size_of(const struct reader *d, const struct layer_rows *rows, struct layer_size *s);
-/* The same around a fault, or a call with other weights: from its own exact layer, and a correct one of its emulation. */
-bool layer_size_around(const struct reader *d, const struct call *call, const struct plan *exact,
-	const struct plan *emulation, struct layer_size *s);
+/* The same around a fault, or around calls with other weights: from its own exact layer, and a correct one of its emulation. */
+bool layer_size_around(const struct reader *d, const struct call *exact_call, const struct plan *exact, const struct call *noisy_call,
+	const struct plan *noisy, struct layer_size *s);
 
 /* A score this many times that of the farthest correct layer is beyond the limit. */
 #define LAYER_BEYOND 2.0
@@ -84,10 +84,12 @@ struct plan layer_plan_with(const struct layer_reading *r, const struct layer_su
 struct plan layer_plan_exact(const struct layer_reading *r, const struct layer_suspect *s);
 bool layer_try(const struct reader *d, const struct layer_reading *r, const struct layer_context *x, struct trial *list, int n);
 
-/* A call with the suspect's weights (layer_weights.c), or as it is; freed with layer_changed_free, also where making failed. */
+/* A call with the suspect's weights (layer_weights.c), or as it is; freed with layer_changed_free, also where making failed. before: by
+ * which a layer that is run twice runs first. */
 enum { CHANGED = 4 };
 struct layer_changed { struct call call; struct tensors own[CHANGED]; int n; };
-bool layer_changed_make(struct layer_changed *c, const struct call *call, const struct layer_context *x, const struct layer_suspect *s);
+bool layer_changed_make(struct layer_changed *c, const struct call *call, const struct layer_context *x, const struct layer_suspect *s,
+	const struct plan *before);
 void layer_changed_free(struct layer_changed *c);
 int layer_weights_suspects(const struct call *call, const struct layer_context *x, struct layer_suspect *list);
 int layer_experts_suspects(const struct reader *d, const struct answer *exact, const bool *far, struct layer_suspect *list, int most);

@@ -172,16 +172,15 @@ static bool around(const struct reader *d, const struct answer *exact, const str
 	return ok;
 }
 
-bool layer_size_around(const struct reader *d, const struct call *call, const struct plan *exact,
-	const struct plan *emulation, struct layer_size *s)
+bool layer_size_around(const struct reader *d, const struct call *exact_call, const struct plan *exact, const struct call *noisy_call,
+	const struct plan *noisy, struct layer_size *s)
 {
 	struct reader other = *d;
-	struct plan noisy = layer_noisy(emulation, 0);
 	struct answer truth;
 
-	other.call = call;
-	if (!ref_run(call, exact, &truth, NULL)) return false;
-	bool ok = around(&other, &truth, &noisy, s);
+	other.call = noisy_call;
+	if (!ref_run(exact_call, exact, &truth, NULL)) return false;
+	bool ok = around(&other, &truth, noisy, s);
 	answer_free(&truth);
 	return ok;
 }

@@ -155,7 +155,7 @@ static bool answer_with(const struct reader *d, const struct layer_reading *r, c
 	struct reader other = *d;
 
 	if (s->kind != SUSPECT_WEIGHTS) return layer_answer(d, &p, y);
-	bool ok = layer_changed_make(&c, d->call, x, s);
+	bool ok = layer_changed_make(&c, d->call, x, s, &p);
 	other.call = &c.call;
 	ok = ok && layer_answer(&other, &p, y);
 	layer_changed_free(&c);

@@ -139,17 +139,16 @@ static bool take_weights(struct layer_changed *c, const struct model *m, size_t 
 	return true;
 }
 
-/* The layer's exact answer becomes its input. */
-static bool run_before(struct layer_changed *c)
+/* The layer's answer by the plan becomes its input. */
+static bool run_before(struct layer_changed *c, const struct plan *p)
 {
-	struct plan p = plan_plain(&arith_f64, arith_f64.precision);
 	struct call first = c->call;
 	const struct tensor *x = weight(&c->call, "x");
 	struct tensor *own = add(c, "x", DT_F64, x);
 	struct answer a;
 
 	point(&first, "final_norm", NULL);
-	if (!own || !ref_run(&first, &p, &a, NULL)) return false;
+	if (!own || !ref_run(&first, p, &a, NULL)) return false;
 	memcpy(own->data, a.hi[0], own->bytes);
 	answer_free(&a);
 	point(&c->call, "x", own);
@@ -171,7 +170,8 @@ static bool exchange_slices(struct layer_changed *c, const char *in, size_t a, s
 	return true;
 }
 
-bool layer_changed_make(struct layer_changed *c, const struct call *call, const struct layer_context *x, const struct layer_suspect *s)
+bool layer_changed_make(struct layer_changed *c, const struct call *call, const struct layer_context *x, const struct layer_suspect *s,
+	const struct plan *before)
 {
 	*c = (struct layer_changed){ .call = *call };
 	if (s->kind != SUSPECT_WEIGHTS) return true;
@@ -180,7 +180,7 @@ bool layer_changed_make(struct layer_changed *c, const struct call *call, const 
 	switch (s->index) {
 	case FINAL_NORM_MISSING: point(&c->call, "final_norm", NULL); return true;
 	case RESIDUAL_TWICE: point(&c->call, "x_low", weight(call, "x")); return true;
-	case LAYER_TWICE: return run_before(c);
+	case LAYER_TWICE: return run_before(c, before);
 	case WEIGHTS_OF_ANOTHER: return take_weights(c, x->model, s->first);
 	default: return exchange_slices(c, "expert_gate_up", s->first, s->second) && exchange_slices(c, "expert_down", s->first, s->second);
 	}
