@@ -118,6 +118,7 @@ static void plant_and_name(bool large)
 		{ 1, 0, "torch_bf16", "router.no_renormalising" },
 		{ 1, 3, "f32", "gate_split_flat" },
 		{ 1, 3, "torch_bf16", "gqa_tiled" },
+		{ 0, 1, "torch_bf16", "delta.decay_after_read" },
 	};
 
 	for (size_t i = 0; i < sizeof plants / sizeof *plants; i++) {

@@ -46,6 +46,20 @@ static void parts_left_out_are_named(void **state)
 		}
 }
 
+/* Three times the mixer's output: added twice, it would be half of the error. */
+static void what_explains_a_part_is_no_cause(void **state)
+{
+	struct made e;
+
+	(void)state;
+	begin(&e, DENSE, true);
+	scale(&e, 1, "out_proj", 3);
+	run_all(&e);
+	says(&e, "thrice", true, "layer 1 of 4, linear_attention: ");
+	assert_non_null(strstr(out, "; no known fault explains it"));
+	assert_null(strstr(out, "twice"));
+}
+
 static void a_layer_left_out_is_named(void **state)
 {
 	struct made e;
@@ -202,16 +216,73 @@ static void experts_exchanged_are_named(void **state)
 	}
 }
 
+/* ---- one fault in many places, and a constant ---- */
+
+/* The layer's norms take w for 1 + w: their weights are less by 1, in float32. */
+static void take_one_off(struct made *e, int layer, const char *in)
+{
+	int i = input(e, layer, in);
+	const struct tensor *w = e->model.layer[layer].weight[i];
+	struct tensor *y = tensors_add(&e->own[e->n++], in, DT_F32, w->rank, w->shape);
+	double z;
+
+	for (size_t k = 0; k < w->count; k++) {
+		dtype_load(w->dtype, (const char *)w->data + k * dtype_info[w->dtype].size, 1, &z);
+		((float *)y->data)[k] = (float)(z - 1);
+	}
+	e->model.layer[layer].weight[i] = y;
+}
+
+static void one_fault_in_all_norms_is_one(void **state)
+{
+	static const char *const norms[] = { "input_norm", "q_norm", "k_norm", "post_norm", "final_norm" };
+	struct made e;
+
+	(void)state;
+	begin(&e, DENSE, true);
+	for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) take_one_off(&e, 3, norms[i]);
+	run_all(&e);
+	says(&e, "norms", true, "layer 3, full_attention, all norms: w for 1 + w");
+}
+
+static void one_fault_in_all_layers_is_one(void **state)
+{
+	struct made e;
+
+	(void)state;
+	begin(&e, DENSE, true);
+	for (int l = 0; l < 3; l++) scale(&e, l, "out_proj", 0);
+	run_all(&e);
+	says(&e, "alike", true, "layer 0, linear_attention, the mixer is left out, in 3 layers of this kind");
+}
+
+static void another_theta_is_named(void **state)
+{
+	struct made e;
+
+	(void)state;
+	begin(&e, DENSE, true);
+	e.model.config.theta /= 20;
+	run_all(&e);
+	says(&e, "theta", true, "layer 3, full_attention, rope: ");
+	assert_non_null(strstr(out, "(rope.theta_wrong)"));
+	assert_non_null(strstr(out, ", 500000 for 1e+07"));
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts_left_out_are_named),
+		cmocka_unit_test(what_explains_a_part_is_no_cause),
 		cmocka_unit_test(a_layer_left_out_is_named),
 		cmocka_unit_test(a_layer_run_twice_is_named),
 		cmocka_unit_test(a_residual_added_twice_is_named),
 		cmocka_unit_test(anothers_weights_are_named),
 		cmocka_unit_test(q_and_k_exchanged_are_named),
 		cmocka_unit_test(experts_exchanged_are_named),
+		cmocka_unit_test(one_fault_in_all_norms_is_one),
+		cmocka_unit_test(one_fault_in_all_layers_is_one),
+		cmocka_unit_test(another_theta_is_named),
 	};
 	(void)argc;
 	program_find(argv[0]);
