@@ -68,14 +68,15 @@ static int keep_best(const struct layer_reading *r, struct trial *list, int n)
 }
 
 /* Takes in one suspect after the other until the emulation is near, or none helps. list: of the first round. */
-static bool take_in(struct reader *few, struct layer_reading *r, struct trial *list)
+static bool take_in(struct reader *few, struct layer_reading *r, struct trial *list, bool *near)
 {
 	int n = layer_suspects(r, list);
 
-	for (int round = 0; r->n < MAX_DETECTED; round++) {
+	for (*near = false; r->n < MAX_DETECTED;) {
 		struct distance left = layer_distance(few, few->got, few->now);
 		double row = layer_median_row(few, few->got, few->now);
-		if (left.score <= r->limit * few->part && left.worst <= r->worst_limit) return true;
+		*near = left.score <= r->limit * few->part && left.worst <= r->worst_limit;
+		if (*near) return true;
 		if (!layer_try(few, r, NULL, list, n)) return false;
 		qsort(list, (size_t)n, sizeof *list, by_row);
 		const struct trial *best = next(r, list, n, row, true);
@@ -127,10 +128,10 @@ bool layer_read_roundings(struct reader *d, struct layer_reading *r, const struc
 	few.part = (double)few.n / (double)d->n;
 	few.large = few.part * (double)d->work > (double)layer_work.large;
 	begin_like(r, x);
-	bool ok = list && (!r->n || emulate(&few, r)) && take_in(&few, r, list);
+	bool near, ok = list && (!r->n || emulate(&few, r)) && take_in(&few, r, list, &near);
 	free(list);
-	ok = ok && layer_settle(d, r, NULL) && drop_needless(d, r);
-	r->read = ok && layer_is_near(r);
+	if (ok && near) ok = layer_settle(d, r, NULL) && drop_needless(d, r);
+	r->read = ok && near && layer_is_near(r);
 	for (int i = 0; r->read && ok && i < r->n; i++) ok = layer_find_constant(&few, &r->detected[i]);
 	if (!ok || r->read) return ok;
 	*r = alone;
