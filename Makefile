@@ -360,7 +360,7 @@ device: | $(AFTER)
 PERFORMANCE := performance
 bench: $(BENCHES) $(BUILD)/etalon
 	$(if $(QUICK),QUICK=1) bench/run.sh $(BENCHES) >$(BUILD)/bench.tsv
-	$(if $(QUICK),QUICK=1) bench/verdicts.sh $(BUILD)/etalon $(BUILD)/bench-verdicts >>$(BUILD)/bench.tsv
+	$(if $(QUICK),QUICK=1) bench/verdicts.sh $(BUILD)/etalon $(BUILD)/bench-verdicts $(BUILD)/engines/venv/bin/python >>$(BUILD)/bench.tsv
 	$(if $(MPI),$(if $(QUICK),QUICK=1) bench/ranks.sh $(BUILD)/etalon $(BUILD)/bench-ranks >>$(BUILD)/bench.tsv)
 	awk -f bench/page.awk $(BUILD)/bench.tsv bench/performance.page | sed 's/performance\.png/$(PERFORMANCE).png/' >$(BUILD)/performance.md
 	$(if $(QUICK),,cp $(BUILD)/performance.md docs/$(PERFORMANCE).md)
