@@ -4,21 +4,13 @@ Each of some fifty places may round: roundings maps a place to "b" (bf16) or "h"
 
 import json
 
-import ml_dtypes
 import numpy as np
 
+from delta import Delta
 from files import load, read_ids, save
+from places import BF, cast
 
 f32 = np.float32
-BF = ml_dtypes.bfloat16
-
-
-def cast(x, t):
-    if t == "b":
-        return x.astype(BF).astype(f32)
-    if t == "h":
-        return x.astype(np.float16).astype(f32)
-    return x.astype(f32)
 
 
 sig = lambda x: (f32(1) / (f32(1) + np.exp(-x))).astype(f32)
@@ -26,7 +18,7 @@ silu = lambda x: x * sig(x)
 softplus = lambda x: np.logaddexp(f32(0), x).astype(f32)
 
 
-class Engine:
+class Engine(Delta):
     def __init__(s, dir, R, F=(), flags=()):
         s.c = json.load(open(dir + "/config.json"))
         s.W = load(dir)
@@ -105,74 +97,6 @@ class Engine:
         )
         gl = s.r("shared_logit", s.r("op_in", h) @ W[p + "shared_expert_gate.weight"].T)
         return s.r("mlp", acc + s.r("shared", s.r("shared_gate", sig(gl)) * sh))
-
-    def delta(s, q, k, v, g, be):
-        T, H, dk = k.shape
-        dv = v.shape[2]
-        mode = (
-            "token"
-            if s.f("decay_after") or s.f("retrieve_before_decay")
-            else s.R.get("delta", "token")
-        )
-        if mode == "token":
-            S = np.zeros((H, dk, dv), f32)
-            o = np.zeros((T, H, dv), f32)
-            for t in range(T):
-                S0 = S
-                if not s.f("decay_after"):
-                    S = S * np.exp(g[t])[:, None, None]
-                b = np.ones_like(be[t]) if s.f("beta_missing") else be[t]
-                Sx = S0 if s.f("retrieve_before_decay") else S
-                u = s.r(
-                    "u", b[:, None] * (v[t] - np.einsum("hkv,hk->hv", Sx, k[t], optimize=False))
-                )
-                S = S + k[t][:, :, None] * u[:, None]
-                if s.f("decay_after"):
-                    o[t] = np.einsum("hkv,hk->hv", S, q[t])
-                    S = S * np.exp(g[t])[:, None, None]
-                    S = s.r("state", S)
-                    continue
-                S = s.r("state", S)
-                o[t] = np.einsum("hkv,hk->hv", S, q[t])
-            return o
-        # chunked, as FLA: operands of products rounded to bf16 when mode=='chunkb'
-        B = (
-            (lambda x: cast(x, "b"))
-            if mode == "chunkb"
-            else (cast_h if mode == "chunkh" else (lambda x: x))
-        )
-        C = 64
-        o = np.zeros((T, H, dv), f32)
-        S = np.zeros((H, dk, dv), f32)
-        for t0 in range(0, T, C):
-            n = min(C, T - t0)
-            Q, K, V = [x[t0 : t0 + n].transpose(1, 0, 2) for x in (q, k, v)]
-            G = np.cumsum(g[t0 : t0 + n].T, -1, dtype=f32)
-            Be = be[t0 : t0 + n].T
-            Dm = np.exp(np.minimum(G[:, :, None] - G[:, None, :], 0))
-            low = np.tril(np.ones((n, n), f32), -1)
-            le = np.tril(np.ones((n, n), f32))
-            if s.f("beta_missing"):
-                Be = np.ones_like(Be)
-            A = np.matmul(B(K * Be[..., None]), B(K).transpose(0, 2, 1)) * Dm * low
-            Ti = np.zeros_like(A)
-            I = np.eye(n, dtype=f32)
-            for i in range(n):
-                Ti[:, i] = I[i] - np.einsum("hj,hjk->hk", A[:, i, :i], Ti[:, :i])
-            Ti = B(Ti)
-            u = B(np.matmul(Ti, B(V * Be[..., None])))
-            w = B(np.matmul(Ti, B(K * (Be * np.exp(G))[..., None])))
-            Sb = B(S)
-            vn = u - np.matmul(w, Sb)
-            P = np.matmul(B(Q), B(K).transpose(0, 2, 1)) * Dm * le
-            oo = np.matmul(B(Q), Sb) * np.exp(G)[..., None] + np.matmul(B(P), B(vn))
-            o[t0 : t0 + n] = oo.transpose(1, 0, 2)
-            gl = G[:, -1:]
-            S = S * np.exp(gl)[..., None] + np.matmul(
-                B(K).transpose(0, 2, 1), B(vn * np.exp(gl - G)[..., None])
-            )
-            S = s.r("state", S)
-        return o
 
     def linear(s, h, p):
         c = s.c
@@ -341,7 +265,3 @@ class Engine:
             save(path, {**{k: one(k, a) for k, a in dump.items()}, "input_ids": ids})
         if logits_path:
             save(logits_path, {"logits": one("logits", dump["logits"]), "input_ids": ids})
-
-
-def cast_h(x):
-    return cast(x, "h")
