@@ -71,7 +71,7 @@ FUZZER_SOURCES := $(call named,fuzz_%.c)
 FUZZERS := $(patsubst fuzz_%.c,$(BUILD)/fuzz/%,$(notdir $(FUZZER_SOURCES)))
 AFTER := $(filter deps,$(MAKECMDGOALS))                 # under -j too, deps come before all else
 
-.PHONY: all audit deps gate test check-recipe check-arrows check-globals docs check-docs settled kernels check-kernels test-mpi asan-mpi plots false-alarms kill-matrix planted loosest strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults lib man install uninstall deb check-install wheel beside test-python analyze format check-format valgrind fresh referee referee-page check-referee clean help FORCE
+.PHONY: all audit deps gate test check-recipe check-arrows check-globals docs check-docs settled kernels check-kernels test-mpi asan-mpi plots false-alarms kill-matrix planted loosest strangers pairs readback mutants asan fuzz fuzz-% device bench bench-deps bench-gpu bench-gpu-page faults model-faults engines lib man install uninstall deb check-install wheel beside test-python analyze format check-format valgrind fresh referee referee-page check-referee clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
@@ -252,6 +252,13 @@ $(BUILD)/pairs: $(call objects,pairs.c kill_matrix_model.c) $(OBJECTS)
 $(BUILD)/model_faults: $(call objects,model_faults.c) $(OBJECTS)
 	$(LINK) $(LIBS)
 
+# Correct engines in 54 cuts, and wrong ones: SMALL=1 takes a sample, ONLY=REGEX some ("tiny vllm right hidden"), MODELS=tiny,moe,
+# DRAWN=7300-7309 other cuts, drawn with these seeds.
+engines: $(BUILD)/etalon
+	@[ -x $(BUILD)/engines/venv/bin/python ] || { python3 -m venv $(BUILD)/engines/venv && $(BUILD)/engines/venv/bin/pip install -q numpy ml_dtypes; }
+	@PYTHONDONTWRITEBYTECODE=1 $(BUILD)/engines/venv/bin/python tests/engines/study.py $< $(BUILD)/engines $(if $(SMALL),--small) \
+		$(if $(ONLY),--only '$(ONLY)') $(if $(MODELS),--models $(MODELS)) $(if $(DRAWN),--seeds $(DRAWN)) >$(BUILD)/engines.md; status=$$?; cat $(BUILD)/engines.md; exit $$status
+
 # HOW=logits: from logits alone, the fault in all layers of its kind.
 model-faults: $(BUILD)/model_faults
 	$(BUILD)/model_faults 1 0 1000 $(HOW)
@@ -291,7 +298,7 @@ check-globals: $(BUILD)/etalon
 
 # Without the studies of made-up faults, suspects, profiles and variants, and the pages, and what takes a minute and more there: other tests run the same code.
 ASAN_WITHOUT := test_invented_% test_profile test_variants test_suspects test_traces test_verdict_contracts test_verdict_forms test_rules_xray test_%_suspects \
-	test_cli_ref test_cli_verdicts test_exact_points test_other_% test_report test_model_engine test_layer_reading test_sample test_check_strips test_told% \
+	test_cli_ref test_cli_verdicts test_exact_points test_other_% test_report test_model_engine test_layer_reading test_engines test_engine_parts test_sample test_check_strips test_told% \
 	test_structure test_structure_budget test_structure_own test_structure_forms test_structure_iterated test_structure_loops test_structure_lots test_structure_many
 asan:
 	@echo "asan: without $(notdir $(filter $(ASAN_WITHOUT:%=$(BUILD)/tests/%),$(TESTS)))"
@@ -353,7 +360,7 @@ device: | $(AFTER)
 PERFORMANCE := performance
 bench: $(BENCHES) $(BUILD)/etalon
 	$(if $(QUICK),QUICK=1) bench/run.sh $(BENCHES) >$(BUILD)/bench.tsv
-	$(if $(QUICK),QUICK=1) bench/verdicts.sh $(BUILD)/etalon $(BUILD)/bench-verdicts >>$(BUILD)/bench.tsv
+	$(if $(QUICK),QUICK=1) bench/verdicts.sh $(BUILD)/etalon $(BUILD)/bench-verdicts $(BUILD)/engines/venv/bin/python >>$(BUILD)/bench.tsv
 	$(if $(MPI),$(if $(QUICK),QUICK=1) bench/ranks.sh $(BUILD)/etalon $(BUILD)/bench-ranks >>$(BUILD)/bench.tsv)
 	awk -f bench/page.awk $(BUILD)/bench.tsv bench/performance.page | sed 's/performance\.png/$(PERFORMANCE).png/' >$(BUILD)/performance.md
 	$(if $(QUICK),,cp $(BUILD)/performance.md docs/$(PERFORMANCE).md)
@@ -424,6 +431,7 @@ make plots        the pictures of docs/newton-schulz.md and docs/quantize.md, an
 make readback     reads back random structures of kernels, DRAWS=40 draws
 make false-alarms judges correct model kernels with SEEDS=5 seeds each, some 15 minutes (ONLY: names of ops, contracts)
 make pairs        two faults at once, PAIRS=50 random pairs for each op
+make engines      judges correct engines in 54 cuts and wrong ones (ONLY=REGEX, SMALL=1, MODELS=tiny,mid,moe); Debian's python3-venv
 make model-faults  plants each known fault in one layer of a tiny model and reads it back, some 15 minutes (HOW=logits)
 make planted      judges recorded calls as they are and with each fault of their op, and writes docs/planted.md (ONLY: captures that begin so, no page; KEEP, KEPT as below)
 make loosest      faults, gains and offsets that --contract auto passes, and the largest that pass: docs/loosest.md, some 20 minutes (SMALL=1, KEEP, KEPT, ONLY as below)

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Rows of how long verdicts take: the clock's seconds, and those of all processors together. usage: verdicts.sh ETALON FOLDER;
-# QUICK=1: the small ones alone
+# Rows of how long verdicts take: the clock's seconds, and those of all processors together. usage: verdicts.sh ETALON FOLDER PYTHON;
+# QUICK=1: the small ones alone. Where there is no PYTHON, which `make engines` makes, whole models are missing.
 set -eu
-etalon=$1 folder=$2
+etalon=$1 folder=$2 python=$3
 mkdir -p "$folder"
 # Processor seconds of all commands in what `times` wrote: not in a pipe, where it would say a subshell's.
 spent() { awk 'NR == 2 { split($1 " " $2, t, /[ms ]+/); printf "%.3f", 60 * (t[1] + t[3]) + t[2] + t[4] }' "$1"; }
@@ -41,4 +41,16 @@ sed '/^case qwen27b_prefill/s/T = 300\(.*\)\[257, 43\]/T = 4096\1[4053, 43]/' $o
 answered "$folder/long.safetensors" "$folder/long.op"
 verdict '4096 tokens, 48 heads of 128' 300 0 check --op "$folder/long.op" "$folder/long.safetensors"
 rm -f "$folder"/*.safetensors
+model='a dense model of hidden size 1024, 8 layers, 256 tokens'
+# judged CUT CONTRACT: a whole engine with its hidden states
+judged() { verdict "$model, cut as $1, contract $2" 90 0 logits --model "$folder/big" --got "$folder/$1.safetensors:logits" --contract "$2"; }
+if [ -x "$python" ]; then
+	"$etalon" invent tests/engines/models/big.json -o "$folder/big" -n 256 -s 4 >/dev/null
+	for cut in hf_eager vllm; do
+		PYTHONDONTWRITEBYTECODE=1 "$python" tests/engines/dump.py "$folder/big" $cut "$folder/$cut.safetensors"
+		judged $cut auto
+	done
+	judged hf_eager torch_bf16
+	rm -r "$folder/big" "$folder"/*.safetensors
+fi
 verdict "the gate: $(ls fixtures/captures/*.safetensors | wc -l) captures" 45 0 gate fixtures/captures

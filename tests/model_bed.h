@@ -68,7 +68,7 @@ static inline struct model_plan bed_plan(const struct bed *b, const char *contra
 {
 	struct model_plan p = model_plan_plain(&arith_f32, arith_f32.precision);
 
-	if (!model_plan_contract(&p, contract)) abort();
+	if (!model_plan_contract(&p, contract, NULL)) abort();
 	if (fault >= 0) model_plan_fault(&p, b->model.config.kind[layer], layer, fault);
 	return p;
 }
@@ -83,7 +83,7 @@ static inline int bed_first(const struct bed *b, const char *contract, const str
 		snprintf(from, sizeof from, "hidden.%zu", l);
 		snprintf(to, sizeof to, "hidden.%zu", l + 1);
 		if (!model_layer_call(&b->model, l, tensors_find(engine, from), NULL, NULL, tensors_find(engine, to), &call, e)) abort();
-		if (!layer_read(&call, &call.op->contracts[op_contract(call.op, contract)], r, e)) abort();
+		if (!layer_read(&call, &call.op->contracts[op_contract(call.op, contract)], NULL, r, e)) abort();
 		if (!r->kept) return (int)l;
 	}
 	return NOWHERE;

@@ -44,7 +44,7 @@ formulas()
 		inside && /^},/ { inside = 0; print }' "$build/builtin_ops.h" >"$work/builtin_ops.h"
 }
 
-# The object of the mutant, and with it the test program; all other objects are the build's.
+# The object of the mutant, and with it the test program, and etalon where the test runs it; all other objects are the build's.
 compile()
 {
 	source=$file unit=$work/mutant.c
@@ -53,7 +53,10 @@ compile()
 	# shellcheck disable=SC2086
 	$CC $CFLAGS -I"$work" -I. -I"$build" -I"$(dirname "$source")" -c -o "$work/mutant.o" "$unit" &&
 		$CC $CFLAGS -o "$work/$test" "$(object)" $HELPERS "$work/mutant.o" $others -lcmocka \
-			-Wl,--as-needed -lflint-arb -lflint $LIBS
+			-Wl,--as-needed -lflint-arb -lflint $LIBS || return
+	grep -q program_find "$(find tests -name "$test.c")" || return 0
+	# shellcheck disable=SC2086
+	$CC $CFLAGS -o "$work/etalon" "$build/compare/cli/main.o" "$work/mutant.o" $others $LIBS
 }
 
 try()
@@ -61,7 +64,7 @@ try()
 	change "$file" >"$work/mutant.c" || { say "$rule" "ERROR: '$from' is not in $file just once"; return; }
 	compile >"$work/log" 2>&1 || { say "$rule" "ERROR: does not compile: $(grep -m1 error "$work/log")"; return; }
 	begun=$(date +%s)
-	(ulimit -t $limit; CMOCKA_TEST_ABORT=1 ETALON_TEST=${name:-*} exec timeout $clock "$work/$test") >"$work/log" 2>&1
+	(ulimit -t $limit; CMOCKA_TEST_ABORT=1 ETALON_TEST=${name:-*} ETALON=$work/etalon exec timeout $clock "$work/$test") >"$work/log" 2>&1
 	status=$?
 	took="$(($(date +%s) - begun)) s"
 	if [ $status -eq 124 ]; then say "$rule" "ERROR: $test took more than $clock s"

@@ -8,6 +8,7 @@
 #include "ranks_said.h"
 #include "gpu/host/backend.h"
 #include "compare/logits/logits_causes.h"
+#include "compare/logits/logits_contracts.h"
 #include "compare/logits/logits_pace.h"
 #include "ref/call/checkpoint.h"
 #include "ref/model/model_checkpoint.h"
@@ -16,7 +17,7 @@ struct arguments {
 	const char *model, *got, *reference, *ids, *contract, *truth, *html, *checkpoint, *noise[MAX_NOISE];
 	size_t n_noise, top, runs;
 	size_t plan;                    /* tokens; 0: not asked */
-	bool quick, json, progress;
+	bool quick, json, progress, last;
 };
 
 /* A watch that knows what share of the run is done. */
@@ -31,7 +32,7 @@ struct inputs {
 	struct logit_causes causes;
 	struct truth_error truth;
 	size_t *ids, n_ids;
-	char under[256];
+	char under[256], chosen[CONTRACT_NAME];
 	struct watched watched;
 };
 
@@ -107,6 +108,7 @@ static bool under_contract(struct inputs *in, struct logit_comparison *c, struct
 	*w->pace = (struct logits_pace){ q->model, q->n, q->positions, q->runs, !quick && causes_readable(&in->got, c->got->tensor) };
 	if (!w->pace->layers) cli_pace(w->start, "the exact model", 0, w->lines);
 	if (!quick && !causes_read(&in->causes, &in->got, c->got->tensor, q, e)) return false;
+	if (in->causes.has_layers && in->causes.layers.ended) return true;
 	if (!model_reference_make(runs, q, e)) return false;
 	c->reference = &runs->truth.source;
 	c->emulation = runs->has_emulation ? &runs->emulation.source : NULL;
@@ -131,48 +133,43 @@ static void judge_source(const struct tensors *got, struct logit_report *r)
 
 static bool is_met(const struct inputs *in, const struct logit_report *r)
 {
-	return r->outcome == PASS && (!in->causes.has_layers || model_reading_exit(&in->causes.layers) == EXIT_PASS);
+	return r->outcome == PASS && (!in->causes.has_layers || (!in->causes.layers.ended && model_reading_exit(&in->causes.layers) == EXIT_PASS));
 }
 
-/* How far from met: a part is a fault off, or, where none that is known explains it, as far as all parts together. */
-static double distance(const struct inputs *in, const struct logit_report *r)
-{
-	const struct model_reading *layers = &in->causes.layers;
-	double far = r->has_emulation ? 1 - fmax(0, fmin(1, r->explained)) : 0;
-
-	for (size_t l = 0; in->causes.has_layers && l < layers->parts; l++)
-		if (!layers->part[l].kept) far += layers->part[l].understood ? 1 : (double)layers->parts;
-	return far;
-}
-
-/* Of logits alone that fail. */
-static bool try_causes(struct inputs *in, const struct logit_comparison *c, const struct logit_report *r, const struct model_question *q, bool quick,
+/* Of logits that fail: what is plain, else, of logits alone, suspects. */
+static bool try_causes(struct inputs *in, const struct logit_comparison *c, struct logit_report *r, const struct model_question *q, bool quick,
 	struct error *e)
 {
-	bool ask = !quick && !in->causes.has_layers && !in->causes.tried && r->outcome == FAIL && !r->bad;
+	struct logit_causes *x = &in->causes;
 
-	return !ask || causes_try(&in->causes, c->got->tensor, q, e);
+	if (quick || r->outcome != FAIL || r->bad || x->tried || *x->look || (x->has_layers && x->layers.ended)) return true;
+	if (!logits_look(&in->runs, q, c->got, r, x->look, sizeof x->look)) return error_set(e, E_MEMORY, NULL, NO_OFFSET, "looking at logits");
+	return *x->look || x->has_layers || causes_try(x, c->got->tensor, q, e);
 }
 
-/* --contract auto: the tightest that is met, else the nearest. A fault that explains the logits under the tightest is not thrown away for a pass under a
- * looser one. */
+/* A fault that is found under a contract is not thrown away for a pass under a looser one. */
+static bool is_named(const struct inputs *in)
+{
+	return !in->causes.layers.ended && (causes_name(&in->causes) || causes_explain(&in->causes));
+}
+
+/* --contract auto: the first that is met, or under which a fault is found; else the last, which is the loosest of its kind. */
 static bool under_nearest(struct inputs *in, struct logit_comparison *c, struct logit_report *r, struct model_question *q,
 	bool quick, struct error *e)
 {
-	const struct contract *nearest = NULL;
-	double least = INFINITY;
+	struct logits_contracts list;
 
-	for (const struct contract *k = model_op(PART_HEAD)->contracts; k->name; k++) {
-		q->contract = k->name;
+	logits_contracts(&list, q->model, q->n, &in->got, c->got->tensor);
+	for (int i = 0; i < list.n; i++) {
+		snprintf(in->chosen, sizeof in->chosen, "%s", list.name[i]);
+		q->contract = in->chosen;
+		q->probe = i + 1 < list.n;
 		if (!under_contract(in, c, r, q, quick, e)) return false;
 		if (is_met(in, r)) return true;
-		if (k == model_op(PART_HEAD)->contracts && !try_causes(in, c, r, q, quick, e)) return false;
-		if (causes_explain(&in->causes)) return true;
-		if (distance(in, r) < least) least = distance(in, r), nearest = k;
+		if (!try_causes(in, c, r, q, quick, e)) return false;
+		if (is_named(in)) return true;
 	}
-	if (q->contract == nearest->name) return true;
-	q->contract = nearest->name;
-	return under_contract(in, c, r, q, quick, e);
+	return true;
 }
 
 static bool compare_model(struct inputs *in, struct logit_comparison *c, struct logit_report *r, const struct arguments *a,
@@ -187,8 +184,9 @@ static bool compare_model(struct inputs *in, struct logit_comparison *c, struct 
 	if (c->got->vocabulary != in->model.config.vocabulary)
 		return error_set(e, E_DIM, c->got->name, NO_OFFSET, "a vocabulary of %zu, the model's is %zu", c->got->vocabulary,
 			in->model.config.vocabulary);
-	if (c->got->positions > in->n_ids)
-		return error_set(e, E_DIM, c->got->name, NO_OFFSET, "%zu positions of %zu token ids", c->got->positions, in->n_ids);
+	if (c->got->positions > in->n_ids || (c->got->positions < in->n_ids && !a->last))
+		return error_set(e, E_DIM, c->got->name, NO_OFFSET, "%zu rows of logits for %zu token ids%s", c->got->positions, in->n_ids,
+			c->got->positions < in->n_ids ? "; --last takes them for those of the last ids" : "");
 	if (!arith_by_name(a->truth, &q.truth, &q.bits))
 		return error_set(e, E_UNKNOWN_NAME, a->truth, NO_OFFSET, "see `etalon list arithmetics`");
 	if (a->checkpoint && !model_checkpoint(&in->model, a->checkpoint, in->ids, in->n_ids, a->truth, choose ? a->contract : q.contract, e)) return false;
@@ -280,6 +278,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	case 'T': a->truth = text; return 0;
 	case 'R': a->runs = cli_number(state, "--runs", text, 1, MAX_NOISE); return 0;
 	case 'q': a->quick = true; return 0;
+	case 'l': a->last = true; return 0;
 	case 't': a->top = cli_number(state, "--top", text, 1, LOGIT_TOP); return 0;
 	case 'h': a->html = text; return 0;
 	case 'j': a->json = true; return 0;
@@ -297,10 +296,11 @@ int cmd_logits(int argc, char **argv)
 		{ "got", 'g', "FILE:TENSOR", 0, "the engine's logits, [T,V], of any float type", 0 },
 		{ "model", 'm', "DIR", 0, "the model: a folder with config.json and safetensors", 0 },
 		{ "ids", 'i', "FILE:TENSOR", 0, "the token ids; input_ids beside the logits by default", 0 },
-		{ "contract", 'c', "NAME", 0, "with --model: what the engine may round (what the file declares, or f32); auto: "
-			"the tightest that it meets, or the nearest", 0 },
+		{ "contract", 'c', "NAME", 0, "with --model: what the engine may round (what the file declares, or f32), and where else, "
+			"as NAME,delta.q_norm=bf16; auto: by the types of the file, the first that it meets", 0 },
 		{ "runs", 'R', "N", 0, "with --model: noisy runs behind sigma (8)", 0 },
-		{ "quick", 'q', NULL, 0, "with --model: the verdict on the logits alone: no hidden states, no suspects", 0 },
+		{ "quick", 'q', NULL, 0, "with --model: the verdict on the logits alone: no suspects, and hidden states tell no more than the contract that auto takes", 0 },
+		{ "last", 'l', NULL, 0, "with --model: there are fewer rows of logits than ids, and they are the last ones'", 0 },
 		{ "truth", 'T', "ARITH", 0, "with --model: the reference's arithmetic (f64)", 0 },
 		{ "ref", 'r', "FILE:TENSOR", 0, "in place of a model: the logits that they are compared with", 1 },
 		{ "noise", 'n', "FILE:TENSOR", 0, "with --ref: logits that are known to be correct, so may be as far off; may be repeated", 1 },

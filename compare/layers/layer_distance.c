@@ -67,7 +67,7 @@ struct distance layer_distance(const struct reader *d, const double *x, const do
 	return s;
 }
 
-static struct plan noisy(const struct plan *p, int run)
+struct plan layer_noisy(const struct plan *p, int run)
 {
 	struct plan q = *p;
 
@@ -144,30 +144,43 @@ static double share(const struct reader *d, const double *y)
 	return error > 0 ? 1 - layer_distance(d, y, d->now).square / error : 1;
 }
 
-int layer_noisy_runs(size_t rows, bool large, int most)
+int layer_noisy_runs(size_t rows, bool large)
 {
 	size_t runs = (NOISY_ROWS + rows - 1) / rows;
 
-	return !large || runs > (size_t)most ? most : runs < 2 ? 2 : (int)runs;
+	return !large || runs > NOISY_RUNS ? NOISY_RUNS : runs < 2 ? 2 : (int)runs;
 }
 
-bool layer_noise(struct reader *d, const struct plan *emulation, int runs, struct distance *most, double *explained)
+/* A noisy run, stored into y, whose rows are added. */
+static bool noisy_run(const struct reader *d, const struct plan *emulation, int run, struct layer_rows *rows, double *y)
+{
+	struct plan p = layer_noisy(emulation, run);
+	struct answer a;
+
+	p.keep = d->large;
+	if (!ref_run(d->call, &p, &a, NULL)) return false;
+	layer_stored(d, &a, y);
+	if (rows) layer_rows_add(rows, d, run, y, &a);
+	answer_free(&a);
+	return true;
+}
+
+bool layer_noise(struct reader *d, const struct plan *emulation, int runs, struct distance *most, double *explained,
+	struct layer_rows *rows)
 {
 	struct plan exact = *emulation;
 
 	exact.arith = &arith_f64;
 	exact.bits = arith_f64.precision;
 	if (!layer_answer(d, &exact, d->now)) return false;
-	struct plan first = noisy(emulation, 0);
-	if (!layer_answer(d, &first, d->other) || !set_units(d, emulation)) return false;
+	if (!noisy_run(d, emulation, 0, rows, d->other) || !set_units(d, emulation)) return false;
 	*most = layer_distance(d, d->other, d->now);
 	double least = share(d, d->other);
 	bool ok = true;
 	#pragma omp parallel for schedule(dynamic) if(!d->large)
 	for (int run = 1; run < runs; run++) {
-		struct plan p = noisy(emulation, run);
 		double *y = malloc(d->n * sizeof *y);
-		bool mine = y && layer_answer(d, &p, y);
+		bool mine = y && noisy_run(d, emulation, run, rows, y);
 		struct distance s = mine ? layer_distance(d, y, d->now) : (struct distance){ 0 };
 		double by = mine ? share(d, y) : 0;
 		free(y);

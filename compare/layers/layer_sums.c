@@ -7,7 +7,8 @@
 static const struct arith *const sums[] = { &arith_f64, &arith_f32_tree, &arith_mma[MMA_HOPPER], &arith_mma[MMA_AMPERE] };
 enum { SUMS = sizeof sums / sizeof *sums };
 
-struct layer_work layer_work = { UINT64_C(1) << 31, UINT64_C(1) << 31, UINT64_C(1) << 35, UINT64_C(1) << 32 };
+struct layer_work layer_work = { UINT64_C(1) << 31, UINT64_C(1) << 31, UINT64_C(1) << 35, UINT64_C(1) << 28,
+	UINT64_C(1) << 29 };
 
 size_t layer_tokens(const struct reader *d, uint64_t work)
 {
@@ -35,7 +36,9 @@ bool layer_sums(struct reader *d, struct layer_reading *r)
 	struct distance nearest = layer_distance(&few, d->got, d->now), apart = { 0 };
 
 	r->sums = sums[0];
-	for (int i = 1; i < SUMS && nearest.equal < 1; i++) {
+	/* Other sums flip what float32's noise flips: they take no layer to its limit that is farther from it than that. */
+	double far = (r->limit + r->limit / LAYER_BEYOND) * (double)few.n / (double)d->n;
+	for (int i = 1; i < SUMS && nearest.equal < 1 && nearest.score <= far; i++) {
 		struct plan p = r->emulation;
 		p.arith = sums[i];
 		p.bits = sums[i]->precision;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compare/truth/expected.h"
+#include "layer_private.h"
 #include "model_reading.h"
 
 static const struct tensor *engine_tensor(const struct engine *x, const char *name, long number)
@@ -35,6 +36,14 @@ static bool has_coverage(const struct model_reading *r, const struct op *op)
 	return false;
 }
 
+/* The last part before l of the same op; NULL: none. */
+static const struct layer_reading *like(const struct model_reading *r, const struct op *op, size_t l)
+{
+	while (l-- > 0)
+		if (r->part[l].op == op) return &r->part[l];
+	return NULL;
+}
+
 static bool read_part(struct model_reading *r, const struct engine *x, size_t l, struct error *e)
 {
 	size_t layers = r->model->config.layers;
@@ -45,8 +54,10 @@ static bool read_part(struct model_reading *r, const struct engine *x, size_t l,
 	bool ok = l < layers ? model_layer_call(r->model, l, from, NULL, NULL, to, &call, e)
 		: model_head_call(r->model, from, NULL, to, &call, e);
 	if (!ok) return false;
-	const struct contract *k = &call.op->contracts[op_contract(call.op, r->contract)];
-	if (!layer_read(&call, k, &r->part[l], e)) return false;
+	struct contract k;
+	struct layer_context context = { r->model, l, like(r, call.op, l) };
+	int part = l < layers ? (int)r->model->config.kind[l] : PART_HEAD;
+	if (!model_contract(part, r->contract, &k, e) || !layer_read(&call, &k, &context, &r->part[l], e)) return false;
 	if (r->part[l].kept && !has_coverage(r, call.op) && !layer_coverage(&call, &r->part[l], e)) return false;
 	if (!r->part[l].kept && r->first == NOWHERE) r->first = (int)l;
 	r->understood = r->understood && r->part[l].understood;
@@ -128,7 +139,7 @@ static bool read_grown(struct model_reading *r, const size_t *ids, const struct 
 	struct values *y = NULL, *z = NULL, a = { 0 }, b = { 0 };
 
 	for (size_t l = 0; each && l < layers; l++) each[l] = with_sums(&r->part[l]);
-	bool ok = each ? model_plan_contract(&emulation, r->contract) : error_set(e, E_MEMORY, NULL, NO_OFFSET, "%zu layers", layers);
+	bool ok = each ? model_plan_contract(&emulation, r->contract, e) : error_set(e, E_MEMORY, NULL, NO_OFFSET, "%zu layers", layers);
 	emulation.each = each;
 	if (ok && r->parts > layers) emulation.part[PART_HEAD] = with_sums(&r->part[layers]);
 	ok = ok && model_run(m, &exact, ids, r->tokens, NULL, &y, e) && model_run(m, &emulation, ids, r->tokens, NULL, &z, e);
@@ -147,14 +158,24 @@ static bool read_grown(struct model_reading *r, const size_t *ids, const struct 
 	return ok;
 }
 
+static bool look(struct model_reading *r, const size_t *ids, const struct engine *x, struct error *e)
+{
+	size_t layers = r->model->config.layers;
+	const struct tensor **all = calloc(layers + 1, sizeof *all);
+
+	if (!all) return error_set(e, E_MEMORY, NULL, NO_OFFSET, "%zu layers", layers);
+	for (size_t l = 0; l <= layers; l++) all[l] = hidden(r, x, l, e);
+	model_look(r, ids, all);
+	free(all);
+	return true;
+}
+
 bool model_read(const struct model *m, const char *contract, const size_t *ids, size_t n, const struct engine *engine,
 	struct model_reading *r, struct error *e)
 {
 	size_t layers = m->config.layers;
 
 	*r = (struct model_reading){ .model = m, .contract = contract, .tokens = n, .first = NOWHERE, .understood = true };
-	if (op_contract(model_op(0), contract) < 0)
-		return error_set(e, E_UNKNOWN_NAME, contract, NO_OFFSET, "no contract of a model's layers");
 	r->parts = layers + (engine_tensor(engine, "logits", -1) != NULL);
 	r->part = calloc(r->parts, sizeof *r->part);
 	r->grown = calloc(r->parts + 1, sizeof *r->grown);
@@ -162,13 +183,55 @@ bool model_read(const struct model *m, const char *contract, const size_t *ids, 
 	for (size_t l = 0; ok && l < r->parts; l++) {
 		watch_tick(engine->watch, "layers", l, r->parts + 1);
 		ok = read_part(r, engine, l, e);
+		if (ok && engine->probe && !r->part[l].kept && !r->part[l].n) return r->ended = true;
 		if (ok && engine->watch && engine->watch->part_read) engine->watch->part_read(engine->watch, r, l);
 	}
 	if (ok) watch_tick(engine->watch, "layers", r->parts, r->parts + 1);
-	ok = ok && read_grown(r, ids, engine, e);
+	ok = ok && read_grown(r, ids, engine, e) && look(r, ids, engine, e);
 	watch_tick(engine->watch, "layers", r->parts + 1, r->parts + 1);
 	if (!ok) model_reading_free(r);
 	return ok;
+}
+
+static double left_by(const struct call *call, const struct contract *k)
+{
+	size_t n = call->out_count[0];
+	double *room = calloc(2 * n, sizeof *room), share = INFINITY;
+	struct reader d = { .call = call, .n = n, .row = out_row(call, 0), .got = room, .now = room + n, .router = NOWHERE };
+	struct plan exact = plan_plain(&arith_f64, arith_f64.precision), emulation = exact;
+	struct answer a;
+
+	plan_contract(&emulation, k);
+	if (room && ref_run(call, &exact, &a, NULL)) {
+		dtype_load(call->out[0]->dtype, call->out[0]->data, n, d.got);
+		double error = layer_median_row(&d, d.got, a.hi[0]);
+		if (layer_answer(&d, &emulation, d.now)) share = error > 0 ? layer_median_row(&d, d.got, d.now) / error : 1;
+		answer_free(&a);
+	}
+	free(room);
+	return share;
+}
+
+double model_nearness(const struct model *m, const char *contract, size_t n, const struct engine *engine)
+{
+	struct model_reading r = { .model = m, .tokens = n };
+	double most = 0;
+
+	for (int kind = 0; kind < LAYER_KINDS; kind++) {
+		size_t l = 0, layers = m->config.layers;
+		struct call call;
+		struct first_tokens few;
+		struct contract k;
+		while (l < layers && (int)m->config.kind[l] != kind) l++;
+		if (l == layers) continue;
+		const struct tensor *from = hidden(&r, engine, l, NULL), *to = hidden(&r, engine, l + 1, NULL);
+		if (!from || !to || !model_layer_call(m, l, from, NULL, NULL, to, &call, NULL) || !model_contract(kind, contract, &k, NULL))
+			return INFINITY;
+		double some = (double)layer_work.reading / (double)(model_part_work(m, l) + 1);
+		model_first_tokens(&call, some < 2 ? 2 : some < (double)n ? (size_t)some : n, &few);
+		most = fmax(most, left_by(&few.call, &k));
+	}
+	return most;
 }
 
 void model_reading_free(struct model_reading *r)

@@ -24,6 +24,7 @@ struct engine {
 	const struct tensors *file;
 	const char *prefix;
 	const struct watch *watch;      /* may be NULL */
+	bool probe;                     /* a part that fails without a name ends the reading: another contract will be tried */
 };
 
 /* Free-running: of hidden state l, or, behind the last, the logits. */
@@ -32,6 +33,7 @@ struct grown {
 	double explained, equal;        /* by the whole emulation: the contract and what is detected in each layer */
 };
 
+enum { MAX_LOOKS = 8 };
 struct model_reading {
 	const struct model *model;
 	const char *contract;
@@ -42,9 +44,19 @@ struct model_reading {
 	/* Free-running in f64, the last hidden state of all tokens: of the exact model; and of the emulation, empty unless that
 	 * is the contract's alone, in f64, in every layer. Whoever runs the same may take them. */
 	struct values exact, emulation;
-	int first;                      /* the first part that its contract does not explain, or NOWHERE */
-	bool understood;                /* every part is explained, by its contract or by what is detected in it */
+	int first;                      /* the first part that does not pass, or NOWHERE */
+	bool understood;                /* every part passes, or a fault is detected in it that explains it */
+	bool ended;                     /* a probe that ended before all parts were read */
+	int looks;                      /* what is plain about the dump, and is said, not searched (model_looks.c): */
+	char look[MAX_LOOKS][200];
 };
+
+/* How little of the engine's error the contract's emulation leaves, on the first tokens of the first layer of each kind: the largest,
+ * over these, of the median over tokens of a row's rms over that of the engine's error. Infinite where it cannot be told. */
+double model_nearness(const struct model *m, const char *contract, size_t n, const struct engine *engine);
+
+/* What is plain about a dump that does not pass. x: hidden.0 to hidden.L. */
+void model_look(struct model_reading *r, const size_t *ids, const struct tensor *const *x);
 
 /* ids [n] are the tokens of the engine's run. Hidden states must all be there; logits may be absent. On failure *r is zero.
  * Freed with model_reading_free. */
@@ -55,7 +67,7 @@ void model_reading_free(struct model_reading *r);
 /* 0: every part keeps its contract; EXIT_FAIL: one does not. */
 int model_reading_exit(const struct model_reading *r);
 void model_reading_print(FILE *to, const struct model_reading *r);
-/* "layer 3, full_attention: keeps its contract, ...", of a part that was read. Returns text. */
+/* "layer 3 of 4, full_attention: 2.1 times what its roundings imply (limit 1.4)", of a part that was read. Returns text. */
 const char *model_part_sentence(const struct model_reading *r, size_t part, char *text, size_t size);
 json_t *model_reading_json(const struct model_reading *r);
 

@@ -1,6 +1,10 @@
 /* A model's reading as text and as JSON. */
+#include <math.h>
+#include <stdlib.h>
+
 #include "fixtures/io/error.h"
 #include "model_reading.h"
+#include "compare/limits/limits.h"
 #include "compare/print/print.h"
 
 static const char *part_name(const struct model_reading *r, size_t l, char *text, size_t size)
@@ -12,30 +16,90 @@ static const char *part_name(const struct model_reading *r, size_t l, char *text
 
 int model_reading_exit(const struct model_reading *r) { return r->first == NOWHERE && !r->embedding_off ? EXIT_PASS : EXIT_FAIL; }
 
+/* A share of an error that is explained; of an emulation that leaves more than there was, none is. */
+static const char *explained_text(double share, char text[24])
+{
+	if (share >= 0) snprintf(text, 24, "%.4f %%", 100 * share);
+	else snprintf(text, 24, "nothing");
+	return text;
+}
+
+static const char *sums_text(const struct layer_reading *p)
+{
+	return p->left.equal == 1 && !p->few ? p->sums->name : "";
+}
+
+static const char *state_of(const struct layer_reading *p)
+{
+	return !p->known ? "f64 is not good enough" : p->kept ? p->read ? "" : "within its size, not read"
+		: p->understood ? "wrong" : p->within ? "wrong, not understood" : "too large, not understood";
+}
+
 const char *model_part_sentence(const struct model_reading *r, size_t part, char *text, size_t size)
 {
 	const struct layer_reading *p = &r->part[part];
-	char name[32];
+	const char *far = p->size.value <= layer_limit && p->size.worst > layer_row_limit ? "token " : "";
+	char times[RATIO], name[32];
+	int n;
 
-	snprintf(text, size, "%s, %s: %s, %.2f %% explained (%.2f %% if correct), distance %.2f of its limit, worst element %.2f of its own",
-		part_name(r, part, name, sizeof name), p->op->name, p->kept ? "keeps its contract" : p->understood ? "wrong"
-		: "wrong, not understood", 100 * p->explained, 100 * p->correct, p->left.score / p->limit, p->left.worst / p->worst_limit);
+	if (part < r->model->config.layers)
+		n = snprintf(text, size, "layer %zu of %zu, %s: ", part, r->model->config.layers, p->op->name);
+	else n = snprintf(text, size, "%s: ", part_name(r, part, name, sizeof name));
+	if (n < 0 || (size_t)n >= size) return text;
+	if (*far)
+		snprintf(text + n, size - (size_t)n, "token %zu is off by %s times what its roundings imply (limit %g)", p->size.at,
+			ratio_text(p->size.worst, 3, times), layer_row_limit);
+	else snprintf(text + n, size - (size_t)n, "%s times what its roundings imply (limit %g)", ratio_text(p->size.value, 3, times),
+		layer_limit);
 	return text;
 }
 
 static void print_parts(FILE *to, const struct model_reading *r)
 {
-	char name[32];
+	char name[32], times[RATIO], alone[24], with[24];
 
-	fprintf(to, "  %-28s%12s%24s%12s%24s\n", "anchored", "", "contract alone", "", "with what is detected");
-	fprintf(to, "  %-10s%-18s%12s%14s%10s%12s%14s%10s  sums\n", "", "", "rms error", "explained", "equal", "if correct", "explained", "equal");
+	fprintf(to, "  %-28s%12s%10s%11s%24s%28s\n", "anchored", "", "of what", "a fault", "contract alone", "with what is detected");
+	fprintf(to, "  %-10s%-18s%12s%10s%11s%14s%10s%16s%12s  sums\n", "", "", "rms error", "it may", "seen from", "explained", "equal",
+		"explained", "equal");
 	for (size_t l = 0; l < r->parts; l++) {
 		const struct layer_reading *p = &r->part[l];
-		fprintf(to, "  %-10s%-18s%12.4g%12.4f %%%8.2f %%%10.2f %%%12.4f %%%8.2f %%  %-12s%s\n", part_name(r, l, name, sizeof name),
-			p->op->name, p->rms,
-			100 * p->alone, 100 * p->alone_equal, 100 * p->correct, 100 * p->explained, 100 * p->equal, p->sums->name,
-			p->kept ? "" : p->understood ? "wrong" : "wrong, not understood");
+		fprintf(to, "  %-10s%-18s%12.4g%10s%9.2g %%%14s%8.2f %%%16s%10.2f %%  %-12s%s\n", part_name(r, l, name, sizeof name), p->op->name,
+			p->rms, ratio_text(p->size.value, 3, times), 100 * p->visible, explained_text(p->alone, alone), 100 * p->alone_equal,
+			explained_text(p->explained, with), 100 * p->equal, sums_text(p), state_of(p));
 	}
+}
+
+/* Tokens whose routes flipped. */
+static void print_flips(FILE *to, const struct model_reading *r)
+{
+	size_t flipped = 0;
+
+	for (size_t l = 0; l < r->parts; l++) flipped += r->part[l].size.flipped;
+	if (flipped)
+		fprintf(to, "  %zu tokens of %zu layers chose other experts, within the router's error: they are left out\n", flipped, r->parts);
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const struct layer_reading *x = *(const struct layer_reading *const *)a, *y = *(const struct layer_reading *const *)b;
+	double p = fmax(x->size.value / layer_limit, x->size.worst / layer_row_limit);
+	double q = fmax(y->size.value / layer_limit, y->size.worst / layer_row_limit);
+
+	return p != q ? (p < q) - (p > q) : (x > y) - (x < y);
+}
+
+/* The largest of those that are beyond their size. */
+static void print_worst(FILE *to, const struct model_reading *r)
+{
+	enum { SHOWN = 4 };
+	const struct layer_reading **list = calloc(r->parts, sizeof *list);
+	char text[256];
+
+	for (size_t l = 0; list && l < r->parts; l++) list[l] = &r->part[l];
+	if (list) qsort(list, r->parts, sizeof *list, by_size);
+	for (size_t i = 0; list && i < r->parts && i < SHOWN && !list[i]->within; i++)
+		fprintf(to, "  %s\n", model_part_sentence(r, (size_t)(list[i] - r->part), text, sizeof text));
+	free(list);
 }
 
 static void print_coverage(FILE *to, const struct layer_reading *p)
@@ -71,13 +135,27 @@ static void print_few(FILE *to, const struct model_reading *r)
 
 static void print_grown(FILE *to, const struct model_reading *r)
 {
-	char name[32];
+	char name[32], share[24];
 
 	fprintf(to, "\n  %-28s%12s%13s%10s\n", "free-running", "rms error", "explained", "equal");
 	for (size_t l = 0; l <= r->parts; l++) {
 		if (l > r->model->config.layers) snprintf(name, sizeof name, "logits");
 		else snprintf(name, sizeof name, "hidden.%zu", l);
-		fprintf(to, "  %-28s%12.4g%11.4f %%%8.2f %%\n", name, r->grown[l].rms, 100 * r->grown[l].explained, 100 * r->grown[l].equal);
+		fprintf(to, "  %-28s%12.4g%13s%8.2f %%\n", name, r->grown[l].rms, explained_text(r->grown[l].explained, share),
+			100 * r->grown[l].equal);
+	}
+}
+
+/* What was read of a layer that passes. */
+static void print_read(FILE *to, const struct model_reading *r)
+{
+	char text[256];
+
+	for (size_t l = 0; l < r->parts; l++) {
+		const struct layer_reading *p = &r->part[l];
+		for (int i = 0; i < p->n; i++)
+			fprintf(to, "  %s%s (%s)\n", p->kept ? "as read: " : "", layer_sentence(l, p, i, text, sizeof text), p->detected[i].name);
+		if (!p->understood) fprintf(to, "  layer %zu, %s: no fault that is known explains its size\n", l, p->op->name);
 	}
 }
 
@@ -87,19 +165,18 @@ void model_reading_print(FILE *to, const struct model_reading *r)
 
 	print_parts(to, r);
 	print_few(to, r);
+	print_flips(to, r);
 	print_grown(to, r);
 	fputc('\n', to);
+	for (int i = 0; i < r->looks; i++) fprintf(to, "  %s\n", r->look[i]);
 	if (r->embedding_off) fprintf(to, "  %zu elements of hidden.0 are not the embedding's\n", r->embedding_off);
-	if (r->first == NOWHERE) fprintf(to, "  every layer keeps the contract %s\n", r->contract);
+	if (r->first == NOWHERE) fprintf(to, "  every layer is within the contract %s\n", r->contract);
 	if (r->first == NOWHERE) fputs("\n  coverage\n", to);
 	for (size_t l = 0; l < r->parts && r->first == NOWHERE; l++)
 		if (r->part[l].coverage_tokens) print_coverage(to, &r->part[l]);
 	if (r->first != NOWHERE) fprintf(to, "  first divergence: %s\n", part_name(r, (size_t)r->first, text, sizeof text));
-	for (size_t l = 0; l < r->parts; l++) {
-		const struct layer_reading *p = &r->part[l];
-		for (int i = 0; i < p->n; i++) fprintf(to, "  %s (%s)\n", layer_sentence(l, p, i, text, sizeof text), p->detected[i].name);
-		if (!p->understood) fprintf(to, "  layer %zu, %s: no fault that is known explains what is left\n", l, p->op->name);
-	}
+	print_worst(to, r);
+	print_read(to, r);
 }
 
 static json_t *part_json(const struct model_reading *r, size_t l)
@@ -109,15 +186,15 @@ static json_t *part_json(const struct model_reading *r, size_t l)
 
 	for (int i = 0; i < p->n; i++) {
 		const struct layer_suspect *s = &p->detected[i];
-		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:o, s:o}", s->fault >= 0 ? "fault" : "site", s->name, "op",
-			p->op->name,
-			"what", s->what, "rounded", s->site >= 0 && s->rounded, "explained",
+		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:o, s:o}", s->kind == SUSPECT_SITE ? "site" : "fault", s->name,
+			"op", p->op->name, "what", s->what, "rounded", s->kind == SUSPECT_SITE && s->rounded, "explained",
 			json_figure(s->explained), "equal", json_figure(s->equal)));
 	}
 	json_t *unseen = json_array();
 	for (int i = 0; p->coverage_tokens && i < p->not_identifiable; i++) json_array_append_new(unseen, json_string(p->unseen[i]));
-	return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:s, s:b, s:b, s:i, s:i, s:o}", "layer",
-		(int)l, "kind", p->op->name, "rms", json_figure(p->rms), "explained_if_correct", json_figure(p->correct),
+	return json_pack("{s:i, s:o, s:o, s:I, s:o, s:b, s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:s, s:b, s:b, "
+		"s:i, s:i, s:o}", "layer", (int)l, "size", json_figure(p->size.value), "worst_token", json_figure(p->size.worst),
+		"routes_left_out", (json_int_t)p->size.flipped, "fault_seen_from", json_figure(p->visible), "read", p->read, "kind", p->op->name, "rms", json_figure(p->rms), "explained_if_correct", json_figure(p->correct),
 		"truth_error", json_figure(p->truth_error), "truth_error_upwards", json_figure(p->truth_upwards), "truth_tokens",
 		(json_int_t)p->truth_tokens, "explained_by_sums_on_first_tokens", json_figure(p->few ? p->few_explained : 0),
 		"coverage_tokens", (json_int_t)p->coverage_tokens, "unseen", unseen, "explained_by_contract", json_figure(p->alone),

@@ -58,8 +58,7 @@ int model_suspects(const struct model *m, const char *contract, const size_t *id
 	int count = 0, kept = 0;
 	bool ok = true;
 
-	if (!model_plan_contract(&emulation, contract))
-		return error_set(e, E_UNKNOWN_NAME, contract, NO_OFFSET, "no contract of a model's layers"), -1;
+	if (!model_plan_contract(&emulation, contract, e)) return -1;
 	double error = square(&x, &exact, false), left = square(&x, &emulation, true);
 	*alone = share(left, error);
 	for (int kind = 0; kind < LAYER_KINDS; kind++)

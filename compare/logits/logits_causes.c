@@ -37,11 +37,12 @@ bool causes_read(struct logit_causes *x, const struct tensors *file, const struc
 	struct error *e)
 {
 	char prefix[128];
-	struct engine engine = { .file = file, .prefix = prefix, .watch = q->watch };
+	struct engine engine = { .file = file, .prefix = prefix, .watch = q->watch, .probe = q->probe };
 
 	if (!causes_readable(file, logits) || !prefix_of(logits, prefix, sizeof prefix)) return true;
 	if (!model_read(q->model, q->contract, q->ids, q->n, &engine, &x->layers, e)) return false;
 	x->has_layers = true;
+	if (x->layers.ended) return true;
 	take_sums(&x->layers, q);
 	q->exact = &x->layers.exact;
 	q->emulation = &x->layers.emulation;
@@ -55,9 +56,19 @@ bool causes_try(struct logit_causes *x, const struct tensor *logits, const struc
 	return x->tried;
 }
 
+/* A rounding may be another contract's. */
 bool causes_explain(const struct logit_causes *x)
 {
-	return x->tried && x->n && x->suspect[0].explained >= explained_enough;
+	for (int i = 0; x->tried && i < x->n; i++)
+		if (!model_op((int)x->suspect[i].kind)->faults[x->suspect[i].fault].is_rounding) return true;
+	return false;
+}
+
+bool causes_name(const struct logit_causes *x)
+{
+	for (size_t l = 0; x->has_layers && l < x->layers.parts; l++)
+		if (layer_has_fault(&x->layers.part[l])) return true;
+	return *x->look || (x->has_layers && x->layers.looks);
 }
 
 void causes_free(struct logit_causes *x)
@@ -79,18 +90,44 @@ static const char *suspect_sentence(const struct model_suspect *s, char *text, s
 	return text;
 }
 
+/* One fault in all layers of its kind is one fault. */
+static size_t layers_alike(const struct model_reading *r, size_t l)
+{
+	const struct layer_reading *p = &r->part[l];
+	size_t n = 0;
+
+	for (size_t k = 0; k < r->parts; k++) {
+		const struct layer_reading *q = &r->part[k];
+		n += q->op == p->op && !q->kept && q->n == 1 && !strcmp(q->detected[0].what, p->detected[0].what);
+	}
+	return n;
+}
+
+static bool is_first_alike(const struct model_reading *r, size_t l)
+{
+	const struct layer_reading *p = &r->part[l];
+
+	for (size_t k = 0; k < l; k++)
+		if (r->part[k].op == p->op && !r->part[k].kept && r->part[k].n == 1 && p->n == 1
+			&& !strcmp(r->part[k].detected[0].what, p->detected[0].what)) return false;
+	return true;
+}
+
 static void judge_layers(const struct model_reading *r, struct logit_report *to)
 {
-	char text[200];
+	char text[256];
 
+	for (int i = 0; i < r->looks; i++) logits_reason(to, FAIL, "%s", r->look[i]);
 	if (r->embedding_off) logits_reason(to, FAIL, "hidden.0 is not the embedding at %zu elements", r->embedding_off);
 	for (size_t l = 0; l < r->parts; l++) {
 		const struct layer_reading *p = &r->part[l];
-		const char *first = (int)l == r->first ? "the first that the contract does not explain: " : "";
-		for (int i = 0; i < p->n; i++, first = "") logits_reason(to, FAIL, "%s%s", first, layer_sentence(l, p, i, text, sizeof text));
-		if (!p->understood)
-			logits_reason(to, FAIL, "%slayer %zu, %s: no known fault explains its error (%.2f %% explained)", first, l, p->op->name,
-				100 * p->explained);
+		const char *first = (int)l == r->first ? "the first that is wrong: " : "";
+		if (p->kept || !is_first_alike(r, l)) continue;
+		size_t alike = p->n == 1 ? layers_alike(r, l) : 0;
+		if (!p->n) logits_reason(to, FAIL, "%s%s; no known fault explains it", first, model_part_sentence(r, l, text, sizeof text));
+		for (int i = 0; i < p->n; i++, first = "")
+			if (alike > 1) logits_reason(to, FAIL, "%s%s, in %zu layers of this kind", first, layer_sentence(l, p, i, text, sizeof text), alike);
+			else logits_reason(to, FAIL, "%s%s", first, layer_sentence(l, p, i, text, sizeof text));
 	}
 }
 
@@ -100,6 +137,7 @@ void causes_judge(const struct logit_causes *x, struct logit_report *to)
 	char text[256];
 	int before = to->n_reason;
 
+	if (*x->look) logits_reason(to, FAIL, "%s", x->look);
 	if (x->has_layers) judge_layers(&x->layers, to);
 	if (x->tried) logits_reason(to, FAIL, "%s", x->n ? suspect_sentence(&x->suspect[0], text, sizeof text)
 		: "no known fault, made in all layers of a kind, explains the error");
@@ -141,7 +179,7 @@ static void html_layer(FILE *to, const struct model_reading *r, size_t l)
 	fprintf(to, "<tr><td%s>%zu %s</td>", p->kept ? "" : " class=\"off\"", l, p->op->name);
 	fprintf(to, "<td>%.4g</td><td>%.3f %%</td><td>%.4g</td><td>%.3f %%</td><td>%.2f %%</td><td class=\"note\">", g->rms,
 		100 * g->explained, p->rms, 100 * p->alone, 100 * p->alone_equal);
-	if (p->kept) fputs("explained by its contract", to);
+	if (p->kept) fputs(p->read ? "explained by its contract" : "within what its contract allows", to);
 	for (int i = 0; i < p->n; i++)
 		fprintf(to, "%s%s (%.3f %% explained)", i ? "; " : "", layer_sentence(l, p, i, text, sizeof text),
 			100 * p->detected[i].explained);

@@ -15,6 +15,7 @@ struct logit_causes {
 	struct model_suspect suspect[MAX_CAUSES];
 	int n;
 	double alone;                   /* share of the logits' error that the contract explains */
+	char look[200];                 /* what is plain about the logits, or empty */
 };
 
 /* Are there hidden states? "NAMEhidden.0" is, where the logits are "NAMElogits". */
@@ -24,10 +25,16 @@ bool causes_readable(const struct tensors *file, const struct tensor *logits);
 bool causes_read(struct logit_causes *x, const struct tensors *file, const struct tensor *logits, struct model_question *q,
 	struct error *e);
 
+/* What is plain about logits that fail (logits_looks.c): text, or "". False: out of memory. */
+bool logits_look(const struct model_reference *m, const struct model_question *q, const struct logit_source *got,
+	struct logit_report *r, char *text, size_t size);
+
 /* Tries each fault in all layers of its kind. */
 bool causes_try(struct logit_causes *x, const struct tensor *logits, const struct model_question *q, struct error *e);
-/* Was one tried that explains the logits as an identified structure does? */
+/* Was one tried that is no rounding and explains more than half of the logits' error? */
 bool causes_explain(const struct logit_causes *x);
+/* Is a fault detected in a layer, or said of the dump? */
+bool causes_name(const struct logit_causes *x);
 void causes_free(struct logit_causes *x);
 
 /* Adds what was found to the verdict: a layer that its contract does not explain fails, whatever the logits say. */

@@ -43,7 +43,7 @@ void model_answer_free(struct model_answer *a)
 static bool plan_under(struct model_plan *p, const struct arith *a, int bits, const char *contract, struct error *e)
 {
 	*p = model_plan_plain(a, bits);
-	return model_plan_contract(p, contract) || error_set(e, E_UNKNOWN_NAME, contract, NO_OFFSET, "no contract of a model");
+	return model_plan_contract(p, contract, e);
 }
 
 static bool rounds(const struct model_plan *p)

@@ -38,6 +38,7 @@ struct model_question {
 	 * a run, if truth is f64. May be NULL or empty. */
 	struct values *exact, *emulation;
 	const struct watch *watch;              /* compare/layers/model_reading.h's; may be NULL */
+	bool probe;                             /* compare/layers/model_reading.h's */
 };
 bool model_reference_make(struct model_reference *r, const struct model_question *q, struct error *e);
 void model_reference_free(struct model_reference *r);

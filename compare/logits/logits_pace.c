@@ -50,7 +50,7 @@ static double anchored(const struct logits_pace *p, size_t part)
 	double weights = (double)model_part_work(p->model, part);
 	bool large = weights * (double)p->tokens > (double)layer_work.large;
 
-	return run(p, part) * (2 + large + noisy * layer_noisy_runs(p->tokens, large, NOISY_RUNS))
+	return run(p, part) * (2 + large + noisy * layer_noisy_runs(p->tokens, large))
 		+ weights * (large ? slow : slow_times * (double)p->tokens) + (is_first_of_kind(p->model, part) ? coverage(p, part) : 0);
 }
 

@@ -51,8 +51,11 @@ struct model_plan {
 	enum format embedding;
 };
 struct model_plan model_plan_plain(const struct arith *a, int bits);
-/* The contract's roundings in all parts, in the arithmetic of *p; false where there is none of that name. */
-bool model_plan_contract(struct model_plan *p, const char *contract);
+/* The contract of a part by its text: a name, and what else is rounded, as "torch_bf16,delta.q_norm=bf16"; f32: not rounded. False
+ * where there is no such name, site or type. */
+bool model_contract(int part, const char *text, struct contract *k, struct error *e);
+/* The contract's roundings in all parts, in the arithmetic of *p. */
+bool model_plan_contract(struct model_plan *p, const char *contract, struct error *e);
 /* The fault (or rounding) of the kind's op in one layer, of that kind, or, layer = NOWHERE, in all of the kind. */
 void model_plan_fault(struct model_plan *p, enum layer_kind kind, int layer, int fault);
 /* The plan by which a layer runs. */
@@ -73,6 +76,8 @@ void model_memory_free(struct model_memory *m);
  * lacks, and memory may be NULL, and got, the engine's answer [T,E]. The call borrows all of them. */
 bool model_layer_call(const struct model *m, size_t layer, const struct tensor *x, const struct tensor *x_low,
 	const struct model_memory *memory, const struct tensor *got, struct call *call, struct error *e);
+/* A layer's answer has the router's logits [T,X], too: in which output. NOWHERE: it has no router. */
+int model_ask_router(struct call *call);
 /* Bytes that a run of the call takes: for what its pieces hold for those behind them, and at most in a piece. */
 struct call_bytes { uint64_t held, piece; };
 bool model_call_bytes(const struct call *call, const struct plan *plan, struct call_bytes *b, struct error *e);

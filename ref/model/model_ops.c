@@ -52,7 +52,7 @@ int model_in(const struct op *op, const char *name)
 	return op->in[i].name ? i : -1;
 }
 
-int model_memory_of(const struct op *op, int out) { return model_in(op, op->out[out].name); }
+int model_memory_of(const struct op *op, int out) { return op->out[out].name ? model_in(op, op->out[out].name) : -1; }
 
 bool model_is_weight(const struct op *op, int in)
 {

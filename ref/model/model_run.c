@@ -13,12 +13,12 @@ struct model_plan model_plan_plain(const struct arith *a, int bits)
 	return p;
 }
 
-bool model_plan_contract(struct model_plan *p, const char *contract)
+bool model_plan_contract(struct model_plan *p, const char *contract, struct error *e)
 {
 	for (int i = 0; i < MODEL_PARTS; i++) {
-		int k = op_contract(model_op(i), contract);
-		if (k < 0) return false;
-		plan_contract(&p->part[i], &model_op(i)->contracts[k]);
+		struct contract k;
+		if (!model_contract(i, contract, &k, e)) return false;
+		plan_contract(&p->part[i], &k);
 	}
 	struct site_rounding y = p->part[LINEAR_ATTENTION].round[op_site(model_op(LINEAR_ATTENTION), "hidden")];
 	p->embedding_on = y.on;
@@ -114,16 +114,33 @@ static bool bind(const struct model *m, struct call *call, const struct tensor *
 	return true;
 }
 
+/* The call's answer has output `out`, too. */
+static void ask(struct call *call, int out)
+{
+	size_t shape[MAX_RANK];
+
+	call->out_count[out] = 1;
+	for (int r = call_out_shape(call, out, shape); r-- > 0;) call->out_count[out] *= shape[r];
+}
+
+int model_ask_router(struct call *call)
+{
+	int out = OUT_Y, router = model_in(call->op, "router");
+
+	while (call->op->out[out].name && strcmp(call->op->out[out].name, "router_logits")) out++;
+	if (router < 0 || !call->in[router] || !call->op->out[out].name) return NOWHERE;
+	ask(call, out);
+	return out;
+}
+
 bool model_layer_call(const struct model *m, size_t layer, const struct tensor *x, const struct tensor *x_low,
 	const struct model_memory *memory, const struct tensor *got, struct call *call, struct error *e)
 {
 	*call = (struct call){ .op = model_op((int)m->config.kind[layer]) };
 	memcpy(call->in, m->layer[layer].weight, sizeof call->in);
 	if (!bind(m, call, x, x_low, got, memory ? memory->tokens : 0, e)) return false;
-	for (int i = OUT_Y + 1, n = 0; memory && call->op->out[i].name; i++, n++) {
-		size_t shape[MAX_RANK];
-		call->out_count[i] = 1;
-		for (int r = call_out_shape(call, i, shape); r-- > 0;) call->out_count[i] *= shape[r];
+	for (int i = OUT_Y + 1, n = 0; memory && model_memory_of(call->op, i) >= 0; i++, n++) {
+		ask(call, i);
 		if (memory->tokens) call->in[model_memory_of(call->op, i)] = &memory->layer[layer].item[n];
 	}
 	return true;
@@ -155,7 +172,8 @@ void model_first_tokens(const struct call *all, size_t n, struct first_tokens *p
 	c->in[x] = first_rows(all->in[x], n, &part->x);
 	c->in[x_low] = first_rows(all->in[x_low], n, &part->x_low);
 	c->out[OUT_Y] = first_rows(all->out[OUT_Y], n, &part->got);
-	c->out_count[OUT_Y] = all->out_count[OUT_Y] / all->in[x]->shape[0] * n;
+	for (int i = 0; i < MAX_OUT; i++)
+		c->out_count[i] = all->out_count[i] / all->in[x]->shape[0] * n;
 	for (int i = 0; c->op->dims[i]; i++)
 		if (!strcmp(c->op->dims[i], "T")) c->dim[i] = n;
 	c->op->derive(c);
@@ -178,7 +196,7 @@ static bool remember(struct model_memory *memory, size_t layer, const struct cal
 {
 	struct tensors next = { 0 };
 
-	for (int i = OUT_Y + 1; call->out_count[i]; i++) {
+	for (int i = OUT_Y + 1; model_memory_of(call->op, i) >= 0; i++) {
 		size_t shape[MAX_RANK];
 		int rank = call_out_shape(call, i, shape);
 		struct tensor *t = tensors_add(&next, call->op->out[i].name, DT_F64, rank, shape);

@@ -46,7 +46,7 @@ static int judge_hidden(const struct plant *p, struct error *e)
 	if (first != p->layer) return WRONG;
 	if (r.n) printf("  %s %.4f %%", r.detected[0].name, 100 * r.detected[0].explained);
 	for (int i = 0; i < r.n; i++)
-		if (r.detected[i].fault == p->fault) result = i ? ALIAS : RIGHT;
+		if (r.detected[i].kind == SUSPECT_FAULT && r.detected[i].index == p->fault) result = i ? ALIAS : RIGHT;
 	return result;
 }
 

@@ -63,9 +63,10 @@ static void names_what_default_attention_does(void **state)
 		struct call call;
 		assert_true(model_layer_call(&beds[0].model, 3, tensors_find(&file, "hidden.3"), NULL, NULL, tensors_find(&file, "hidden.4"),
 			&call, &e));
-		assert_true(layer_read(&call, &call.op->contracts[op_contract(call.op, rows[i].contract)], &r, &e));
-		assert_true(!r.kept && (rows[i].named ? r.alone > rows[i].alone : r.alone < rows[i].alone));
-		assert_int_equal(r.understood, rows[i].named);
+		assert_true(layer_read(&call, &call.op->contracts[op_contract(call.op, rows[i].contract)], NULL, &r, &e));
+		assert_true(r.within && (rows[i].named ? r.alone > rows[i].alone : r.alone < rows[i].alone));
+		assert_int_equal(r.kept, !rows[i].named);
+		assert_int_equal(r.read, rows[i].named);
 		if (!rows[i].named) continue;
 		assert_int_equal(r.n, 1);
 		assert_string_equal(r.detected[0].name, "attention.exp_by_cubic");
@@ -89,60 +90,23 @@ static void float32_keeps_its_contract(void **state)
 			snprintf(to, sizeof to, "%s.hidden.%zu", i ? "cpu_f32" : "gpu_f32", l + 1);
 			struct tensor x = first_rows(tensors_find(&b->recorded, from), FEW), y = first_rows(tensors_find(&b->recorded, to), FEW);
 			assert_true(model_layer_call(&b->model, l, &x, NULL, NULL, &y, &call, &e));
-			assert_true(layer_read(&call, &call.op->contracts[op_contract(call.op, "f32")], &r, &e));
+			assert_true(layer_read(&call, &call.op->contracts[op_contract(call.op, "f32")], NULL, &r, &e));
 			assert_true(r.kept);
 			assert_int_equal(r.n, 0);
 		}
 	}
 }
 
-/* One element of the layer's exact answer becomes as far off as is allowed by 64 noisy runs, and by six is not; 0: six have the farthest. */
-static bool only_many_allow(struct call *call)
+/* The first layer of an engine of the dense model, in bf16 and by the plan, under torch_bf16. */
+static void read_first(const struct model_plan *p, struct tensors *engine, struct layer_reading *r)
 {
-	const struct contract *k = &call->op->contracts[op_contract(call->op, "f32")];
-	size_t n = call->out_count[0], row = out_row(call, 0), at = 0;
-	struct reader d = { .call = call, .n = n, .row = row };
-	struct plan p = plan_plain(&arith_f64, arith_f64.precision);
-	double *room = calloc(5 * n, sizeof *room), least;
-	struct distance few, many;
+	struct call call;
+	struct error e;
 
-	assert_non_null(room);
-	d.got = room, d.unit = room + n, d.now = room + 2 * n, d.other = room + 3 * n, d.plain = room + 4 * n;
-	plan_contract(&p, k);
-	assert_true(layer_noise(&d, &p, NOISY_RUNS, &few, &least) && layer_noise(&d, &p, MOST_NOISY_RUNS, &many, &least));
-	for (size_t i = 0; i < row; i++)
-		if (fabs(d.now[i]) < fabs(d.now[at])) at = i;   /* the least, which float32 holds to a small part of the row's unit */
-	d.now[at] += LAYER_BEYOND_WORST * (few.worst + many.worst) / 2 * d.unit[at];
-	dtype_store(call->out[0]->dtype, d.now, n, call->out[0]->data);
-	free(room);
-	return many.worst > 1.01 * few.worst;
-}
-
-static void what_six_runs_have_not_more_may(void **state)
-{
-	const struct bed *b = &beds[0];
-	int told = 0;
-
-	(void)state;
-	for (size_t l = 0; l < b->model.config.layers; l++) {
-		char from[64], to[64];
-		struct layer_reading r;
-		struct call call;
-		struct error e;
-		snprintf(from, sizeof from, "gpu_f32.hidden.%zu", l);
-		snprintf(to, sizeof to, "gpu_f32.hidden.%zu", l + 1);
-		struct tensor x = first_rows(tensors_find(&b->recorded, from), FEW), y = first_rows(tensors_find(&b->recorded, to), FEW);
-		assert_non_null(y.data = malloc(y.bytes));
-		assert_true(model_layer_call(&b->model, l, &x, NULL, NULL, &y, &call, &e));
-		if (only_many_allow(&call)) {
-			assert_true(layer_read(&call, &call.op->contracts[op_contract(call.op, "f32")], &r, &e));
-			assert_true(r.kept);
-			assert_int_equal(r.n, 0);
-			told++;
-		}
-		free(y.data);
-	}
-	assert_true(told > 0);
+	assert_true(bed_engine(&beds[0], p, FEW, DT_BF16, engine, &e));
+	assert_true(model_layer_call(&beds[0].model, 0, tensors_find(engine, "hidden.0"), NULL, NULL, tensors_find(engine, "hidden.1"), &call,
+		&e));
+	assert_true(layer_read(&call, &call.op->contracts[op_contract(call.op, "torch_bf16")], NULL, r, &e));
 }
 
 /* A few of tests/studies/model_faults.c. */
@@ -154,6 +118,7 @@ static void plant_and_name(bool large)
 		{ 1, 0, "torch_bf16", "router.no_renormalising" },
 		{ 1, 3, "f32", "gate_split_flat" },
 		{ 1, 3, "torch_bf16", "gqa_tiled" },
+		{ 0, 1, "torch_bf16", "delta.decay_after_read" },
 	};
 
 	for (size_t i = 0; i < sizeof plants / sizeof *plants; i++) {
@@ -194,7 +159,7 @@ static void reads_large_layers_alike(void **state)
 	const struct layer_work kept = layer_work;
 
 	(void)state;
-	layer_work = (struct layer_work){ 1, 1 << 21, 3 << 20, 1 << 21 };
+	layer_work = (struct layer_work){ 1, 1 << 21, 3 << 20, 3 << 20, 1 << 21 };
 	plant_and_name(true);
 	layer_work = kept;
 }
@@ -212,7 +177,7 @@ static void says_what_it_would_have_seen(void **state)
 	(void)state;
 	assert_true(bed_engine(b, &p, FEW, DT_BF16, &engine, &e));
 	assert_true(model_layer_call(&b->model, 0, tensors_find(&engine, "hidden.0"), NULL, NULL, tensors_find(&engine, "hidden.1"), &call, &e));
-	struct layer_reading r = { .op = call.op, .emulation = p.part[LINEAR_ATTENTION] };
+	struct layer_reading r = { .op = call.op, .emulation = p.part[LINEAR_ATTENTION], .read = true };
 	r.emulation.arith = &arith_f64;
 	assert_true(layer_coverage(&call, &r, &e));
 	assert_int_equal(r.coverage_tokens, FEW);
@@ -230,8 +195,9 @@ static void says_what_it_would_have_seen(void **state)
 	tensors_free(&engine);
 }
 
-/* A rounding that no fault is called by, and one that the contract has and the engine has not. */
-static void names_roundings(void **state)
+/* A rounding that no fault is called by, and one that the contract has and the engine has not. Neither fails: the layer is within its
+ * size; both are read. */
+static void reads_roundings(void **state)
 {
 	static const char *const sites[] = { "delta.g", "mixed" };
 
@@ -242,15 +208,70 @@ static void names_roundings(void **state)
 		int site = op_site(model_op(LINEAR_ATTENTION), sites[i]);
 		struct tensors engine;
 		struct layer_reading r;
-		struct error e;
 		to->round[site] = (struct site_rounding){ !i, FMT_BF16, ROUND_NEAREST_EVEN };
-		assert_true(bed_engine(&beds[0], &p, FEW, DT_BF16, &engine, &e));
-		assert_int_equal(bed_first(&beds[0], "torch_bf16", &engine, &r, &e), 0);
+		read_first(&p, &engine, &r);
+		assert_true(r.kept && r.read && r.within);
 		assert_int_equal(r.n, 1);
-		assert_int_equal(r.detected[0].site, site);
+		assert_int_equal(r.detected[0].kind, SUSPECT_SITE);
+		assert_int_equal(r.detected[0].index, site);
 		assert_int_equal(r.detected[0].rounded, !i);
 		tensors_free(&engine);
 	}
+}
+
+/* Both q and k behind their norm: two roundings at once. */
+static void reads_two_roundings_at_once(void **state)
+{
+	struct model_plan p = bed_plan(&beds[0], "f32", 0, -1);
+	struct plan *to = &p.part[LINEAR_ATTENTION];
+	struct tensors engine;
+	struct layer_reading r;
+	struct error e;
+	bool q = false, k = false;
+
+	(void)state;
+	assert_true(model_plan_contract(&p, "torch_bf16,delta.q_norm=bf16,delta.k_norm=bf16", &e));
+	read_first(&p, &engine, &r);
+	assert_true(r.kept && r.read);
+	assert_int_equal(r.n, 2);
+	for (int i = 0; i < r.n; i++) {
+		q = q || r.detected[i].index == op_site(r.op, "delta.q_norm");
+		k = k || r.detected[i].index == op_site(r.op, "delta.k_norm");
+	}
+	assert_true(q && k && to->round[op_site(r.op, "delta.q_norm")].on);
+	tensors_free(&engine);
+}
+
+/* A correct layer's error, times so much: in all tokens, or in one alone. */
+static void its_size_decides(void **state)
+{
+	static const struct { double times; size_t tokens; bool within; } rows[] = { { 0, FEW, true }, { 0.5, FEW, true }, { 1, FEW, true },
+		{ 1.9, FEW, false }, { 1.9, 1, true }, { 20, 1, false } };
+	struct model_plan p = bed_plan(&beds[0], "torch_bf16", 0, -1);
+	struct plan f64 = plan_plain(&arith_f64, arith_f64.precision);
+	struct tensors engine;
+	struct answer exact;
+	struct call call;
+	struct error e;
+
+	(void)state;
+	assert_true(bed_engine(&beds[0], &p, FEW, DT_F32, &engine, &e));
+	struct tensor *y = tensors_find(&engine, "hidden.1");
+	assert_true(model_layer_call(&beds[0].model, 0, tensors_find(&engine, "hidden.0"), NULL, NULL, y, &call, &e));
+	assert_true(ref_run(&call, &f64, &exact, &e));
+	float *got = y->data, *correct = memcpy(malloc(y->bytes), got, y->bytes);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		size_t changed = y->count / FEW * rows[i].tokens;
+		struct layer_reading r;
+		memcpy(got, correct, y->bytes);
+		for (size_t k = 0; k < changed; k++) got[k] = (float)(exact.hi[0][k] + rows[i].times * ((double)correct[k] - exact.hi[0][k]));
+		assert_true(layer_read_size(&call, &call.op->contracts[op_contract(call.op, "torch_bf16")], &r, &e));
+		assert_int_equal(r.within, rows[i].within);
+		if (rows[i].times == 20) assert_true(r.size.at == 0 && r.size.worst > 10 && r.size.value < 1.4);
+	}
+	free(correct);
+	answer_free(&exact);
+	tensors_free(&engine);
 }
 
 static void nan_never_passes(void **state)
@@ -277,11 +298,12 @@ int main(void)
 		cmocka_unit_test(names_it_in_the_mixture_too),
 		cmocka_unit_test(names_what_default_attention_does),
 		cmocka_unit_test(float32_keeps_its_contract),
-		cmocka_unit_test(what_six_runs_have_not_more_may),
 		cmocka_unit_test(names_planted_faults),
 		cmocka_unit_test(reads_large_layers_alike),
 		cmocka_unit_test(says_what_it_would_have_seen),
-		cmocka_unit_test(names_roundings),
+		cmocka_unit_test(reads_roundings),
+		cmocka_unit_test(reads_two_roundings_at_once),
+		cmocka_unit_test(its_size_decides),
 		cmocka_unit_test(nan_never_passes),
 	};
 

@@ -56,8 +56,9 @@ static struct layer_reading read_lossy(double times, double one)
 
 	for (size_t i = 0; i < n; i++) y[i] = (float)(exact[i] + (i < FEW * V ? 1 : times) * (hopper[i] - exact[i]));
 	y[THERE * V] += (float)one;
-	layer_work = (struct layer_work){ 1, (2 * FEW + 1) * V * bed.model.config.hidden / 2, kept.suspects, kept.coverage };
-	assert_true(layer_read(&call, &call.op->contracts[op_contract(call.op, "f32")], &r, &e));
+	layer_work = (struct layer_work){ 1, (2 * FEW + 1) * V * bed.model.config.hidden / 2, kept.suspects, kept.reading,
+		kept.coverage };
+	assert_true(layer_read(&call, &call.op->contracts[op_contract(call.op, "f32")], NULL, &r, &e));
 	layer_work = kept;
 	assert_int_equal(r.few, FEW);
 	assert_ptr_equal(r.sums, &arith_mma[MMA_HOPPER]);
@@ -103,7 +104,7 @@ static void the_limit_is_more_than_noise_has(void **state)
 	struct error e;
 
 	(void)state;
-	assert_true(layer_read(&call, &call.op->contracts[op_contract(call.op, "f32")], &plain, &e));
+	assert_true(layer_read(&call, &call.op->contracts[op_contract(call.op, "f32")], NULL, &plain, &e));
 	assert_int_equal(plain.few, 0);
 	assert_true(plain.limit < 0.8 * r.limit);
 }

@@ -81,7 +81,7 @@ static void keeps_only_the_runs_that_others_make(void **state)
 		struct model_reading r;
 		struct tensors dump;
 		struct error e;
-		assert_true(model_plan_contract(&p, engines[i].contract) && model_plan_contract(&emulation, engines[i].contract));
+		assert_true(model_plan_contract(&p, engines[i].contract, NULL) && model_plan_contract(&emulation, engines[i].contract, NULL));
 		if (engines[i].layer != NOWHERE) model_plan_fault(&p, LINEAR_ATTENTION, engines[i].layer, fault);
 		assert_true(bed_engine(&beds[0], &p, TOKENS, engines[i].type, &dump, &e));
 		struct engine x = { .file = &dump, .prefix = "" };

@@ -32,7 +32,7 @@ static const char *engine_of(const char *contract, enum dtype type, const char *
 
 	no_error(model_load(&m, DENSE, &e), &e);
 	for (size_t i = 0; i < T; i++) ids[i] = (37 * i * i + 5) % m.config.vocabulary;
-	assert_true(model_plan_contract(&p, contract));
+	assert_true(model_plan_contract(&p, contract, NULL));
 	if (fault) model_plan_fault(&p, kind, layer, op_fault(model_op((int)kind), fault));
 	no_error(model_run(&m, &p, ids, T, NULL, &hidden, &e), &e);
 	no_error(model_logits(&m, &p, &hidden[m.config.layers], 0, T, &logits, &e), &e);
@@ -84,11 +84,11 @@ static void the_first_wrong_layer_is_named(void **state)
 	(void)state;
 	snprintf(page, sizeof page, "%s.html", scratch("page"));
 	expect(EXIT_FAIL, LOGITS(place), "--html", page, "--progress");
-	assert_non_null(strstr(err, "\nlayer 0, linear_attention: keeps its contract, "));
-	assert_non_null(strstr(err, "\nlayer 1, linear_attention: wrong, "));
+	assert_non_null(strstr(err, "\nlayer 0 of 4, linear_attention: 1"));
+	assert_non_null(strstr(err, "\nlayer 1 of 4, linear_attention: "));
 	assert_non_null(strstr(err, "\n100 % in "));
 	assert_non_null(strstr(out, "first divergence: layer 1\n"));
-	assert_non_null(strstr(out, "\nFAIL under contract torch_bf16: the first that the contract does not explain: "
+	assert_non_null(strstr(out, "\nFAIL under contract torch_bf16: the first that is wrong: "
 		"layer 1, linear_attention, delta rule: "));
 	assert_null(strstr(out, "layer 2, "));
 	char *text = (char *)file_bytes(page, &n);
