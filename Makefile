@@ -298,7 +298,7 @@ check-globals: $(BUILD)/etalon
 
 # Without the studies of made-up faults, suspects, profiles and variants, and the pages, and what takes a minute and more there: other tests run the same code.
 ASAN_WITHOUT := test_invented_% test_profile test_variants test_suspects test_traces test_verdict_contracts test_verdict_forms test_rules_xray test_%_suspects \
-	test_cli_ref test_cli_verdicts test_exact_points test_other_% test_report test_model_engine test_layer_reading test_engines test_engine_parts test_sample test_check_strips test_told% \
+	test_cli_ref test_cli_verdicts test_exact_points test_other_% test_ranks test_report test_model_engine test_layer_reading test_engines test_engine_parts test_sample test_check_strips test_told% \
 	test_structure test_structure_budget test_structure_own test_structure_forms test_structure_iterated test_structure_loops test_structure_lots test_structure_many
 asan:
 	@echo "asan: without $(notdir $(filter $(ASAN_WITHOUT:%=$(BUILD)/tests/%),$(TESTS)))"

@@ -215,7 +215,7 @@ static void planted_faults_are_named(void **state)
 		assert_true(json_array_size(list) > 5);
 		json_array_foreach(list, k, fault) {
 			const char *name = json_string_value(json_object_get(fault, "fault"));
-			const struct { const char *op, *cases[6]; } inputs[] = { { "allreduce_norm", { "two_f32", "tiny" } },
+			const struct { const char *op, *cases[6]; } inputs[] = { { "allreduce_norm", { "tiny", "two_f32" } },
 				{ "allreduce_norm_fp8", { "tiny", "rows", "given" } },
 				{ "row_parallel", { "two_f32", "biased" } },
 				{ "sharded_delta", { "two_f32" } },
