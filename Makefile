@@ -208,7 +208,7 @@ test-mpi: | $(AFTER)
 	+$(MAKE) BUILD=build/mpi NVCC= MPI=1 test-mpi
 endif
 
-mutants: $(BUILD)/etalon $(MUTANT_TESTS)
+mutants: $(BUILD)/etalon $(MUTANT_TESTS) $(PLUGINS)
 	@CC='$(CC)' CFLAGS='$(CFLAGS)' LIBS='$(CUDALIBS) $(LIBS)' OBJECTS='$(OBJECTS)' FAULTY='$(FAULTY)' HELPERS='$(HELPERS)' \
 		sh tests/mutate.sh $(or $(TABLE),tests/mutants.tsv) $(BUILD)
 
