@@ -5,13 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare/limits/limits.h"
 #include "fixtures/io/random.h"
 #include "layer_private.h"
 
 /* Numbers that are so far apart, relatively, have other roundings to bf16. */
 static const double apart = 0x1p-6;
-/* Effects on them agree by more than this, or they do not: a constant's by nearly 1, others' by nearly 0. */
-static const double agrees = 0.5;
 
 static struct tensor *other_numbers(struct tensors *room, const struct tensor *x)
 {
@@ -45,14 +44,13 @@ bool layer_find_constant(const struct reader *d, struct layer_suspect *s)
 	struct tensors room = { 0 };
 	struct call call = *d->call;
 	double *one = malloc(2 * d->n * sizeof *one), *two = one + d->n, a = 0, b = 0, both = 0;
-	int in = 0;
+	const int in = model_in(call.op, "x");
 
 	if (s->kind != SUSPECT_FAULT || !call.op->faults[s->index].is_rounding) return free(one), true;
-	while (strcmp(call.op->in[in].name, "x")) in++;
 	bool ok = one && effect(&call, s->index, d->n, one) && (call.in[in] = other_numbers(&room, call.in[in]))
 		&& effect(&call, s->index, d->n, two);
 	for (size_t i = 0; ok && i < d->n; i++) a += one[i] * one[i], b += two[i] * two[i], both += one[i] * two[i];
-	s->constant = ok && both > agrees * sqrt(a * b);
+	s->constant = ok && both > layer_constant_agrees * sqrt(a * b);
 	free(one);
 	tensors_free(&room);
 	return ok;

@@ -77,7 +77,7 @@ struct plan layer_noisy(const struct plan *p, int run)
 	return q;
 }
 
-static int by_size(const void *a, const void *b)
+int layer_rising(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
@@ -106,7 +106,7 @@ static void set_unit(struct reader *d, enum format f, size_t at, double *size)
 		size[i] = fabs(d->now[at + i] - d->other[at + i]);
 		square += d->now[at + i] * d->now[at + i] / (double)d->row;
 	}
-	qsort(size, d->row, sizeof *size, by_size);
+	qsort(size, d->row, sizeof *size, layer_rising);
 	double unit = hypot(format_ulp(f, isfinite(square) ? sqrt(square) : 1) / sqrt(12), size[d->row / 2]);
 	for (size_t i = 0; i < d->row; i++) d->unit[at + i] = unit;
 }

@@ -11,8 +11,6 @@
  * less than that share of what the rounding does; so many of the first round's best are tried again; so many are verified. */
 static const double less = 0.97, far_less = 0.7;
 enum { BEST = 40, VERIFIED = 6 };
-/* Suspects whose rows are so near to the least are told apart by the score. */
-static const double alike = 1.02;
 
 static int by_row(const void *a, const void *b)
 {
@@ -181,7 +179,7 @@ static const struct trial *holds(const struct reader *d, const struct layer_read
 
 	for (int i = 0; i < n && i < VERIFIED; i++) {
 		struct layer_size size;
-		if (!(list[i].moved.score > r->limit) || (best && list[i].row > alike * best->row)) continue;
+		if (!(list[i].moved.score > r->limit) || (best && list[i].row > rows_alike * best->row)) continue;
 		if (best && list[i].left.score >= best->left.score) continue;
 		if (!verify(d, r, x, &list[i].suspect, &size)) return *ok = false, NULL;
 		if (layer_size_holds(&size)) best = &list[i];

@@ -65,6 +65,9 @@ bool layer_truth(const struct reader *d, const struct answer *exact, struct laye
 bool layer_noise(struct reader *d, const struct plan *emulation, int runs, struct distance *most, double *explained,
 	struct layer_rows *rows);
 
+/* For qsort, of doubles. */
+int layer_rising(const void *a, const void *b);
+
 /* The median over tokens of the rms of a row of x - y. */
 double layer_median_row(const struct reader *d, const double *x, const double *y);
 /* What may still be added to a row that is within its size: the rms of the smallest fault that would be seen. */

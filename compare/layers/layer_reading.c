@@ -24,14 +24,6 @@ bool layer_settle(struct reader *d, struct layer_reading *r, struct layer_rows *
 	return true;
 }
 
-static int layer_in(const struct call *call, const char *name)
-{
-	int in = 0;
-
-	while (strcmp(call->op->in[in].name, name)) in++;
-	return in;
-}
-
 static size_t layer_top_k(const struct call *call)
 {
 	for (int p = 0; call->op->params && call->op->params[p].name; p++)
@@ -62,7 +54,7 @@ static double unread(const struct reader *d, const struct layer_reading *r)
 /* The smallest fault that would be seen, beside what the layer adds to x. */
 static void see(const struct reader *d, const struct answer *exact, struct layer_reading *r)
 {
-	const struct tensor *x = d->call->in[layer_in(d->call, "x")];
+	const struct tensor *x = d->call->in[model_in(d->call->op, "x")];
 	double *start = d->call->op == model_op(PART_HEAD) ? NULL : d->other, adds = 0;
 
 	if (start) dtype_load(x->dtype, x->data, d->n, start);

@@ -60,13 +60,6 @@ static double over_runs(const double *square, int runs, size_t T, size_t t)
 	return sqrt(sum / runs);
 }
 
-static int rising(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* The median of those x [n] that are not left out. room: [n]. */
 static double median(const double *x, const bool *out, size_t n, double *room)
 {
@@ -74,7 +67,7 @@ static double median(const double *x, const bool *out, size_t n, double *room)
 
 	for (size_t i = 0; i < n; i++)
 		if (!out || !out[i]) room[m++] = isnan(x[i]) ? INFINITY : x[i];
-	qsort(room, m, sizeof *room, rising);
+	qsort(room, m, sizeof *room, layer_rising);
 	return m ? (room[(m - 1) / 2] + room[m / 2]) / 2 : 0;
 }
 
@@ -82,7 +75,7 @@ static double median(const double *x, const bool *out, size_t n, double *room)
 static double margin(const struct reader *d, const double *logits, double *room)
 {
 	memcpy(room, logits, d->experts * sizeof *room);
-	qsort(room, d->experts, sizeof *room, rising);
+	qsort(room, d->experts, sizeof *room, layer_rising);
 	return d->top_k && d->top_k < d->experts ? room[d->experts - d->top_k] - room[d->experts - d->top_k - 1] : INFINITY;
 }
 

@@ -30,16 +30,16 @@ static const struct { const char *in; int part; } ends[] = {
 
 static const struct tensor *weight(const struct call *call, const char *name)
 {
-	int in = 0;
+	int in = model_in(call->op, name);
 
-	while (call->op->in[in].name && strcmp(call->op->in[in].name, name)) in++;
-	return call->op->in[in].name ? call->in[in] : NULL;
+	return in >= 0 ? call->in[in] : NULL;
 }
 
 static void point(struct call *call, const char *name, const struct tensor *t)
 {
-	for (int in = 0; call->op->in[in].name; in++)
-		if (!strcmp(call->op->in[in].name, name)) call->in[in] = t;
+	int in = model_in(call->op, name);
+
+	if (in >= 0) call->in[in] = t;
 }
 
 static bool same_shape(const struct tensor *a, const struct tensor *b)
@@ -201,21 +201,13 @@ static struct layer_suspect experts(size_t a, size_t b)
 	return s;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x < y) - (x > y);
-}
-
 /* Is expert e among the top_k of a token's logits? */
 static bool is_routed(const struct reader *d, const double *logits, size_t e)
 {
-	double sorted[d->experts];
+	size_t above = 0;
 
-	memcpy(sorted, logits, sizeof sorted);
-	qsort(sorted, d->experts, sizeof *sorted, by_size);
-	return logits[e] >= sorted[d->top_k - 1];
+	for (size_t i = 0; i < d->experts; i++) above += logits[i] > logits[e];
+	return above < d->top_k;
 }
 
 /* Tokens that are off must be those that go to one of the two, and no others: votes by tokens. far [tokens]. */

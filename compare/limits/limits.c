@@ -47,6 +47,17 @@ const double layer_limit = 1.4;
 /* A token whose routes are certain is off by at most so many times. The 145 runs had at most 2.9 in
  * dense models, and none had 8 in the mixture; the 20 of cuts drawn afterwards had at most 2.3. */
 const double layer_row_limit = 8;
+/* A rounding does the same to other numbers if its effects agree by more than this: those of a
+ * constant agree by nearly 1, others by nearly 0. */
+const double layer_constant_agrees = 0.5;
+/* Suspects whose rows are so near to the least are told apart by the score. */
+const double rows_alike = 1.02;
+/* A contract whose emulation leaves less than this share of a row's rms is the engine's own: others
+ * leave 1 or more. */
+const double own_contract = 0.7;
+/* What is plain about a dump leaves at most this part of the squared error, and no more than the
+ * rms rule allows. */
+const double plain_leaves = 0.5;
 
 /* ---- a structure is identified: docs/x-ray.md, docs/structure.md ---- */
 

@@ -6,8 +6,7 @@
 #include "compare/limits/limits.h"
 #include "compare/print/print.h"
 
-/* What stands before "logits" in the tensor's name, up to size; false where that does not end it. */
-static bool prefix_of(const struct tensor *logits, char *text, size_t size)
+bool causes_prefix(const struct tensor *logits, char *text, size_t size)
 {
 	static const char last[] = "logits";
 	size_t n = strlen(logits->name), tail = sizeof last - 1;
@@ -28,7 +27,7 @@ bool causes_readable(const struct tensors *file, const struct tensor *logits)
 {
 	char prefix[128], name[160];
 
-	if (!prefix_of(logits, prefix, sizeof prefix)) return false;
+	if (!causes_prefix(logits, prefix, sizeof prefix)) return false;
 	snprintf(name, sizeof name, "%shidden.0", prefix);
 	return tensors_find(file, name) != NULL;
 }
@@ -39,7 +38,7 @@ bool causes_read(struct logit_causes *x, const struct tensors *file, const struc
 	char prefix[128];
 	struct engine engine = { .file = file, .prefix = prefix, .watch = q->watch, .probe = q->probe };
 
-	if (!causes_readable(file, logits) || !prefix_of(logits, prefix, sizeof prefix)) return true;
+	if (!causes_readable(file, logits) || !causes_prefix(logits, prefix, sizeof prefix)) return true;
 	if (!model_read(q->model, q->contract, q->ids, q->n, &engine, &x->layers, e)) return false;
 	x->has_layers = true;
 	if (x->layers.ended) return true;
@@ -91,26 +90,19 @@ static const char *suspect_sentence(const struct model_suspect *s, char *text, s
 }
 
 /* One fault in all layers of its kind is one fault. */
-static size_t layers_alike(const struct model_reading *r, size_t l)
+static bool same_fault(const struct layer_reading *p, const struct layer_reading *q)
 {
-	const struct layer_reading *p = &r->part[l];
-	size_t n = 0;
-
-	for (size_t k = 0; k < r->parts; k++) {
-		const struct layer_reading *q = &r->part[k];
-		n += q->op == p->op && !q->kept && q->n == 1 && !strcmp(q->detected[0].what, p->detected[0].what);
-	}
-	return n;
+	return p->op == q->op && !p->kept && !q->kept && p->n == 1 && q->n == 1
+		&& !strcmp(p->detected[0].what, q->detected[0].what);
 }
 
-static bool is_first_alike(const struct model_reading *r, size_t l)
+/* Of the parts before `end` those with part l's fault. */
+static size_t layers_alike(const struct model_reading *r, size_t l, size_t end)
 {
-	const struct layer_reading *p = &r->part[l];
+	size_t n = 0;
 
-	for (size_t k = 0; k < l; k++)
-		if (r->part[k].op == p->op && !r->part[k].kept && r->part[k].n == 1 && p->n == 1
-			&& !strcmp(r->part[k].detected[0].what, p->detected[0].what)) return false;
-	return true;
+	for (size_t k = 0; k < end; k++) n += same_fault(&r->part[k], &r->part[l]);
+	return n;
 }
 
 static void judge_layers(const struct model_reading *r, struct logit_report *to)
@@ -122,8 +114,8 @@ static void judge_layers(const struct model_reading *r, struct logit_report *to)
 	for (size_t l = 0; l < r->parts; l++) {
 		const struct layer_reading *p = &r->part[l];
 		const char *first = (int)l == r->first ? "the first that is wrong: " : "";
-		if (p->kept || !is_first_alike(r, l)) continue;
-		size_t alike = p->n == 1 ? layers_alike(r, l) : 0;
+		if (p->kept || layers_alike(r, l, l)) continue;
+		size_t alike = layers_alike(r, l, r->parts);
 		if (!p->n) logits_reason(to, FAIL, "%s%s; no known fault explains it", first, model_part_sentence(r, l, text, sizeof text));
 		for (int i = 0; i < p->n; i++, first = "")
 			if (alike > 1) logits_reason(to, FAIL, "%s%s, in %zu layers of this kind", first, layer_sentence(l, p, i, text, sizeof text), alike);

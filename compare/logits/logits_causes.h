@@ -18,6 +18,8 @@ struct logit_causes {
 	char look[200];                 /* what is plain about the logits, or empty */
 };
 
+/* What stands before "logits" in the tensor's name, up to size; false where that does not end it. */
+bool causes_prefix(const struct tensor *logits, char *text, size_t size);
 /* Are there hidden states? "NAMEhidden.0" is, where the logits are "NAMElogits". */
 bool causes_readable(const struct tensors *file, const struct tensor *logits);
 /* Reads them, to "NAMEhidden.L", sets q->sums to what came nearest in the first layer of each kind, and lends q the runs that were

@@ -7,9 +7,6 @@
 #include "compare/layers/model_reading.h"
 #include "logits_causes.h"
 
-/* A contract whose emulation leaves less than this share of a row's rms is the engine's own: others leave 1 or more. */
-static const double own = 0.7;
-
 static int sites_of(const struct contract *k)
 {
 	int n = 0;
@@ -45,13 +42,12 @@ static void add(struct logits_contracts *c, const char *name, enum dtype type)
 static enum dtype type_of(const struct tensors *file, const struct tensor *logits)
 {
 	enum dtype type = logits->dtype;
-	char prefix[128];
-	size_t n = strlen(logits->name) - strlen("logits");
+	char prefix[128], states[136];
 
-	if (!causes_readable(file, logits)) return type;
-	snprintf(prefix, sizeof prefix, "%.*shidden.", (int)n, logits->name);
+	if (!causes_readable(file, logits) || !causes_prefix(logits, prefix, sizeof prefix)) return type;
+	snprintf(states, sizeof states, "%shidden.", prefix);
 	for (size_t i = 0; i < file->n; i++)
-		if (!strncmp(file->item[i].name, prefix, strlen(prefix)) && dtype_info[file->item[i].dtype].is_float
+		if (!strncmp(file->item[i].name, states, strlen(states)) && dtype_info[file->item[i].dtype].is_float
 			&& dtype_info[file->item[i].dtype].size < dtype_info[type].size) type = file->item[i].dtype;
 	return type;
 }
@@ -60,7 +56,7 @@ static enum dtype type_of(const struct tensors *file, const struct tensor *logit
 static void add_nearest(struct logits_contracts *c, const struct model *m, size_t tokens, const struct engine *engine, enum dtype type)
 {
 	char nearest[CONTRACT_NAME] = "";
-	double least = own;
+	double least = own_contract;
 
 	for (const struct contract *k = model_op(PART_HEAD)->contracts; k->name; k++) {
 		struct logits_contracts one = { 0 };
@@ -89,11 +85,10 @@ void logits_contracts(struct logits_contracts *c, const struct model *m, size_t 
 
 	*c = (struct logits_contracts){ 0 };
 	if (wide) add(c, model_op(PART_HEAD)->contracts->name, DT_F32);
-	if (!causes_readable(file, logits)) {
+	if (!causes_readable(file, logits) || !causes_prefix(logits, prefix, sizeof prefix)) {
 		add_all(c, wide ? DT_BF16 : type);
 		return;
 	}
-	snprintf(prefix, sizeof prefix, "%.*s", (int)(strlen(logits->name) - strlen("logits")), logits->name);
 	if (wide) add(c, loosest(), DT_F16);
 	add_nearest(c, m, tokens, &engine, wide ? DT_BF16 : type);
 }

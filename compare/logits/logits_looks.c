@@ -7,8 +7,6 @@
 
 /* Positions that are looked at. */
 enum { LOOKED = 64 };
-/* What is said leaves at most this part of the squared error, and no more than the rms rule allows. */
-static const double left_at_most = 0.5;
 
 /* Σ of squares over the positions: of the error, and of what is left of it. cross, square: got with the reference, the reference. */
 struct sums { double error, before, behind, normed, cross, square, got; };
@@ -54,7 +52,7 @@ static double allowed(const struct logit_report *r, size_t rows)
 	return sum * (double)r->vocabulary * r->rule[LOGIT_RMS].limit * r->rule[LOGIT_RMS].limit;
 }
 
-static bool leaves(double left, double error, double most) { return left < left_at_most * error && left <= most; }
+static bool leaves(double left, double error, double most) { return left < plain_leaves * error && left <= most; }
 
 /* The engine's logits and the reference's of the first rows; NULL: out of memory. */
 static bool load(const struct model_reference *m, const struct logit_source *got, size_t rows, double **x, struct values *y)

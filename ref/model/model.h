@@ -14,6 +14,8 @@ enum model_part { PART_HEAD = LAYER_KINDS, MODEL_PARTS };
 /* The op of a part: "linear_attention" and "full_attention", whose y [T,E] is the hidden state behind the layer (behind the
  * final norm too where it has one), and "head", whose y [T,V] are the logits. Not among ops[]. */
 const struct op *model_op(int part);
+/* Its input of this name, or -1. */
+int model_in(const struct op *op, const char *name);
 
 /* Weights by the inputs of their layer's op; NULL where the layer has none. They are the folder's own (mapped), but a
  * caller may point one to a tensor of its own of the same shape. fused: copies of experts that the folder has one by one. */

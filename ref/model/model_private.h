@@ -6,8 +6,7 @@
 
 enum { OUT_Y };         /* the first output of each part; what a layer remembers follows */
 
-/* Inputs of a part by name, or -1; the one that takes what output `out` left behind the tokens before; is it a weight? */
-int model_in(const struct op *op, const char *name);
+/* The input that takes what output `out` left behind the tokens before, or -1; is one a weight? */
 int model_memory_of(const struct op *op, int out);
 bool model_is_weight(const struct op *op, int in);
 

@@ -5,14 +5,30 @@
 #include "compare/truth/expected.h"
 #include "engine_made.h"
 
+static int input(const struct made *e, int layer, const char *name)
+{
+	return model_in(model_op((int)e->model.config.kind[layer]), name);
+}
+
+/* An engine, run up to layer `end`; and from there on. */
+static void run_to(struct made *e, int end)
+{
+	embed(e);
+	for (int l = 0; l < end; l++) layer(e, l);
+}
+
+static void run_on(struct made *e, int from)
+{
+	for (int l = from; l < LAYERS; l++) layer(e, l);
+	head(e);
+}
+
 /* A layer's weight becomes so many times what it is. */
 static void scale(struct made *e, int layer, const char *in, double by)
 {
-	const struct op *op = model_op((int)e->model.config.kind[layer]);
-	int i = 0;
+	const int i = input(e, layer, in);
 
-	while (op->in[i].name && strcmp(op->in[i].name, in)) i++;
-	if (!op->in[i].name) return;
+	if (i < 0) return;
 	const struct tensor *w = e->model.layer[layer].weight[i];
 	struct tensor *y = tensors_add(&e->own[e->n++], in, w->dtype, w->rank, w->shape);
 	for (size_t k = 0; k < w->count; k++) {
@@ -66,12 +82,9 @@ static void a_layer_left_out_is_named(void **state)
 
 	(void)state;
 	begin(&e, DENSE, true);
-	embed(&e);
-	layer(&e, 0);
+	run_to(&e, 1);
 	memcpy(e.x[2].data, e.x[1].data, e.x[1].bytes);
-	layer(&e, 2);
-	layer(&e, 3);
-	head(&e);
+	run_on(&e, 2);
 	says(&e, "layers", true, "layer 1, linear_attention, the layer is left out");
 }
 
@@ -81,18 +94,14 @@ static void a_layer_run_twice_is_named(void **state)
 	for (int narrow = 0; narrow < 2; narrow++) {
 		struct made e;
 		begin(&e, DENSE, narrow);
-		embed(&e);
-		layer(&e, 0);
-		layer(&e, 1);
+		run_to(&e, 2);
 		struct tensor before = e.x[1];
 		e.x[1] = e.x[2];
 		e.x[2] = wide(e.model.config.hidden);
 		layer(&e, 1);
 		free(e.x[1].data);
 		e.x[1] = before;
-		layer(&e, 2);
-		layer(&e, 3);
-		head(&e);
+		run_on(&e, 2);
 		says(&e, "twice", true, "layer 1, linear_attention, the layer is run twice");
 	}
 }
@@ -104,17 +113,14 @@ static void a_residual_added_twice_is_named(void **state)
 	for (int narrow = 0; narrow < 2; narrow++) {
 		struct made e;
 		begin(&e, DENSE, narrow);
-		embed(&e);
-		layer(&e, 0);
+		run_to(&e, 1);
 		struct tensor x = e.x[1], twice = wide(e.model.config.hidden);
 		for (size_t i = 0; i < x.count; i++) ((float *)twice.data)[i] = 2 * ((float *)x.data)[i];
 		e.x[1] = twice;
 		layer(&e, 1);
 		e.x[1] = x;
 		free(twice.data);
-		layer(&e, 2);
-		layer(&e, 3);
-		head(&e);
+		run_on(&e, 2);
 		says(&e, "residual", true, "layer 1, linear_attention, x is added twice");
 	}
 }
@@ -131,15 +137,6 @@ static void anothers_weights_are_named(void **state)
 }
 
 /* ---- weights exchanged ---- */
-static int input(const struct made *e, int layer, const char *name)
-{
-	const struct op *op = model_op((int)e->model.config.kind[layer]);
-	int i = 0;
-
-	while (op->in[i].name && strcmp(op->in[i].name, name)) i++;
-	return op->in[i].name ? i : NOWHERE;
-}
-
 /* Blocks a and b of so many rows change places in a layer's weight. */
 static void exchange(struct made *e, int layer, const char *in, size_t rows, size_t a, size_t b)
 {
