@@ -167,7 +167,9 @@ deps:
 gate: $(BUILD)/etalon
 	$(BUILD)/etalon gate fixtures/captures
 
-test: $(BUILD)/etalon $(TESTS) $(FAULT_TESTS) $(PLUGINS)
+# The studies are linked, so that what does not compile there is said at once.
+STUDIES := $(patsubst %,$(BUILD)/%,false_alarms readback kill_matrix strangers planted loosest pairs model_faults)
+test: $(BUILD)/etalon $(TESTS) $(FAULT_TESTS) $(PLUGINS) $(if $(WITHOUT),,$(STUDIES))
 	+@$(MAKE) -s BUILD=$(BUILD) check-recipe check-arrows check-globals $(if $(WITHOUT),,check-docs) check-kernels & recipe=$$!; \
 		ETALON=$(BUILD)/etalon sh tests/run.sh $(TESTS) $(FAULT_TESTS); tests=$$?; wait $$recipe && exit $$tests
 
@@ -348,7 +350,7 @@ include package/install.mk
 include package/ci.mk
 include package/fuzz.mk
 
-$(BUILD)/etalon $(BUILD)/etalon-faults $(BENCHES) $(BUILD)/bench-gpu $(patsubst %,$(BUILD)/%,false_alarms readback rank_answers kill_matrix strangers planted loosest pairs model_faults) \
+$(BUILD)/etalon $(BUILD)/etalon-faults $(BENCHES) $(BUILD)/bench-gpu $(BUILD)/rank_answers $(STUDIES) \
 	$(patsubst %.c,$(BUILD)/tests/%,$(notdir $(TEST_SOURCES))) $(FAULT_TESTS) $(LIBRARY) $(BUILD)/libetalon.a $(BUILD)/beside/etalon $(BUILD)/beside/$(SONAME): $(BUILD)/links
 
 DEVICE := build/device/etalon $(if $(NVCC),build/device/bench-gpu)

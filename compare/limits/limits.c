@@ -54,7 +54,7 @@ const double layer_constant_agrees = 0.5;
 const double rows_alike = 1.02;
 /* A contract whose emulation leaves less than this share of a row's rms is the engine's own: others
  * leave 1 or more. */
-const double own_contract = 0.7;
+const double engines_own_contract = 0.7;
 /* What is plain about a dump leaves at most this part of the squared error, and no more than the
  * rms rule allows. */
 const double plain_leaves = 0.5;

@@ -8,7 +8,7 @@
 extern const double alpha, slack, harmless_bias, harmless_gain, foreign_least, foreign_few, foreign_share, foreign_deviations, clear_share, truth_share, sample_share, least_error, loose, algebra_reach;
 extern const size_t widest_chunk;
 /* a layer of a model */
-extern const double layer_limit, layer_row_limit, layer_constant_agrees, rows_alike, own_contract, plain_leaves;
+extern const double layer_limit, layer_row_limit, layer_constant_agrees, rows_alike, engines_own_contract, plain_leaves;
 /* a structure is identified */
 extern const double explained_enough, explained_plenty, few_flips, saturated, float32s_size, float32s_share, coarsest, sums_in_order, most_of_noise;
 /* a name is earned */

@@ -56,7 +56,7 @@ static enum dtype type_of(const struct tensors *file, const struct tensor *logit
 static void add_nearest(struct logits_contracts *c, const struct model *m, size_t tokens, const struct engine *engine, enum dtype type)
 {
 	char nearest[CONTRACT_NAME] = "";
-	double least = own_contract;
+	double least = engines_own_contract;
 
 	for (const struct contract *k = model_op(PART_HEAD)->contracts; k->name; k++) {
 		struct logits_contracts one = { 0 };
